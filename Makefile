@@ -1,0 +1,51 @@
+# make test   all tests, with the race detector
+# make ci     what must hold before a change lands
+# make bench  the library beside its peers, and a map beside GNU parallel
+# make chaos  the long form of the kill test
+GO ?= go
+FUZZTIME ?= 3s
+
+.PHONY: all test short lint darwin examples fuzz bench bench-build chaos ci build
+
+all: build
+
+build:
+	$(GO) build -o bide ./cmd/bide
+
+# Needs Go and git, nothing else; modules are fetched by go itself.
+test:
+	@echo "Go fetches the modules that are missing; nothing else is installed."
+	$(GO) test -race -timeout 20m ./...
+
+short:
+	$(GO) test -short ./...
+
+lint:
+	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "run gofmt -w on these files"; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+darwin:
+	GOOS=darwin $(GO) vet ./...
+
+examples:
+	$(GO) run ./cmd/bide check examples/*.yml
+	$(GO) run ./cmd/bide run examples/quickstart.yml
+
+# Every fuzz target of every package, FUZZTIME each.
+fuzz:
+	@set -e; for pkg in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "fuzz $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; done
+
+bench-build:
+	cd bench && $(GO) vet ./... && $(GO) test -run '^$$' ./...
+
+bench:
+	cd bench && $(GO) test -run '^$$' -bench . -benchmem ./...
+
+chaos:
+	BIDE_CHAOS=500 $(GO) test -run 'TestChaos' -timeout 60m -v ./internal/engine
+
+ci: lint darwin test examples fuzz bench-build

@@ -1,0 +1,257 @@
+package circuit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Breaker is a [Machine] on the real clock that any number of goroutines may
+// use. It starts no goroutine and no timer.
+//
+// A closed breaker whose last answer was a success, and an open one before its
+// timeout, answer without taking the lock: neither call changes the machine,
+// so reading a word that each change rewrites is enough.
+type Breaker struct {
+	// published is what the paths without the lock need of the machine:
+	// generation<<2 | phase. It is written with mu held.
+	published atomic.Uint64
+	// openUntil is the end of the open state as nanoseconds since epoch.
+	openUntil atomic.Int64
+	// refusal is the error that was last given, for the next who would get
+	// an equal one.
+	refusal atomic.Pointer[OpenError]
+
+	// The counters change with each call. They are kept away from what is
+	// only read, or every call would wait for the other processors' caches.
+	_         [cacheLine]byte
+	successes atomic.Uint64
+	failures  atomic.Uint64
+	_         [cacheLine]byte
+
+	epoch   time.Time
+	name    string
+	grain   time.Duration // what RetryAfter is rounded up to
+	observe func(Change)
+
+	mu      sync.Mutex
+	machine *Machine
+	changes []Change // not yet told
+	telling bool     // someone is telling them
+}
+
+// What published says in its two low bits.
+const (
+	phaseHalfOpen = iota
+	phaseClean    // closed, no failure since the last success
+	phaseFailing  // closed, some failures
+	phaseOpen
+	phaseMask = 3
+)
+
+const cacheLine = 64
+
+// Counts are the answers that a breaker has had since it was made.
+type Counts struct {
+	Successes uint64
+	Failures  uint64
+}
+
+// New returns a closed breaker, or the error of Config.Validate.
+func New(config Config) (*Breaker, error) {
+	machine, err := NewMachine(config)
+	if err != nil {
+		return nil, err
+	}
+	b := &Breaker{
+		epoch:   time.Now(),
+		name:    config.Name,
+		grain:   min(max(machine.config.Timeout/1000, time.Microsecond), time.Millisecond),
+		observe: config.OnChange,
+		machine: machine,
+	}
+	b.publish()
+	return b, nil
+}
+
+// Permit is the right to make one attempt, to be answered once with
+// [Permit.Done]. It must not be copied; pass a pointer. The zero Permit has
+// nothing to answer.
+type Permit struct {
+	breaker  *Breaker
+	ticket   Ticket
+	answered atomic.Bool
+}
+
+// Acquire asks to let an attempt through. The error is an *[OpenError]; with
+// it there is nothing to answer.
+func (b *Breaker) Acquire() (Permit, error) {
+	word := b.published.Load()
+	switch word & phaseMask {
+	case phaseClean, phaseFailing:
+		return Permit{breaker: b, ticket: Ticket{Generation: word >> 2}}, nil
+	case phaseOpen:
+		if left := time.Duration(b.openUntil.Load()) - time.Since(b.epoch); left > 0 {
+			return Permit{}, b.refuse(left)
+		}
+	}
+	ticket, err := b.acquire()
+	if err != nil {
+		return Permit{}, err
+	}
+	return Permit{breaker: b, ticket: ticket}, nil
+}
+
+// Done answers the permit; any further answer, by whomever, does nothing. It
+// is safe for concurrent use.
+func (p *Permit) Done(outcome Outcome) {
+	if p.breaker == nil || p.answered.Swap(true) {
+		return
+	}
+	p.breaker.done(p.ticket, outcome)
+}
+
+func (b *Breaker) done(ticket Ticket, outcome Outcome) {
+	word := b.published.Load()
+	switch outcome {
+	case Success:
+		b.successes.Add(1)
+		if word == ticket.Generation<<2|phaseClean {
+			return // nothing to clear
+		}
+	case Neutral:
+	default:
+		b.failures.Add(1)
+	}
+	if word>>2 != ticket.Generation {
+		return // of an earlier generation
+	}
+	b.mu.Lock()
+	defer b.tell() // unlocks
+	before := b.machine.state
+	now := time.Now()
+	b.machine.Done(ticket, outcome, now)
+	b.changed(before, now)
+}
+
+func (b *Breaker) acquire() (Ticket, error) {
+	b.mu.Lock()
+	defer b.tell() // unlocks
+	before := b.machine.state
+	now := time.Now()
+	ticket, err := b.machine.Acquire(now)
+	b.changed(before, now)
+	return ticket, err
+}
+
+// Call makes an attempt through the breaker. It returns an *[OpenError]
+// without calling f, or what f returns. An error counts as a failure, except
+// that context.Canceled counts as neutral; so do a panic and runtime.Goexit,
+// which go on as if the breaker were not there.
+func (b *Breaker) Call(f func() error) error {
+	permit, err := b.Acquire()
+	if err != nil {
+		return err
+	}
+	defer permit.Done(Failure) // for a panic or Goexit; otherwise answered below
+	err = f()
+	switch {
+	case err == nil:
+		permit.Done(Success)
+	case errors.Is(err, context.Canceled):
+		permit.Done(Neutral)
+	default:
+		permit.Done(Failure)
+	}
+	return err
+}
+
+// State returns the state that a call would meet now: once the timeout is
+// over that is HalfOpen, though the change is made, and told, by the next
+// call.
+func (b *Breaker) State() State {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.machine.State(time.Now())
+}
+
+// Name returns Config.Name.
+func (b *Breaker) Name() string { return b.name }
+
+// Counts returns how many answers there have been, the late ones included.
+func (b *Breaker) Counts() Counts {
+	return Counts{Successes: b.successes.Load(), Failures: b.failures.Load()}
+}
+
+// Snapshot returns the state of the breaker's machine.
+func (b *Breaker) Snapshot() Snapshot {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.machine.Snapshot()
+}
+
+// refuse returns the error of an open breaker without allocating one for each
+// caller: those within one grain of time get the same.
+func (b *Breaker) refuse(left time.Duration) error {
+	if last := b.refusal.Load(); last != nil && last.RetryAfter >= left && last.RetryAfter-left < b.grain {
+		return last
+	}
+	rounded := (left + b.grain - 1) / b.grain * b.grain
+	fresh := &OpenError{Name: b.name, State: Open, RetryAfter: rounded}
+	b.refusal.Store(fresh)
+	return fresh
+}
+
+// changed publishes what the machine has become and notes a change of state.
+// mu is held.
+func (b *Breaker) changed(before State, now time.Time) {
+	b.publish()
+	if after := b.machine.state; after != before && b.observe != nil {
+		b.changes = append(b.changes, Change{Name: b.name, From: before, To: after, Time: now})
+	}
+}
+
+// publish rewrites the word for the paths without the lock. mu is held.
+func (b *Breaker) publish() {
+	phase := uint64(phaseHalfOpen)
+	switch {
+	case b.machine.state == Open:
+		phase = phaseOpen
+		b.openUntil.Store(int64(b.machine.until.Sub(b.epoch)))
+	case b.machine.state == Closed && b.machine.failures == 0:
+		phase = phaseClean
+	case b.machine.state == Closed:
+		phase = phaseFailing
+	}
+	b.published.Store(b.machine.generation<<2 | phase)
+}
+
+// tell releases the lock and tells the changes that have gathered, unless
+// another goroutine is already at it and will tell them too. If the listener
+// panics, what is left is told with the next change.
+func (b *Breaker) tell() {
+	if b.telling || len(b.changes) == 0 {
+		b.mu.Unlock()
+		return
+	}
+	b.telling = true
+	defer func() {
+		b.telling = false
+		b.mu.Unlock()
+	}()
+	for len(b.changes) > 0 {
+		next := b.changes[0]
+		b.changes = b.changes[1:]
+		b.tellOne(next)
+	}
+}
+
+// tellOne calls the listener with the lock released, and holds the lock again
+// however the listener ends.
+func (b *Breaker) tellOne(change Change) {
+	b.mu.Unlock()
+	defer b.mu.Lock()
+	b.observe(change)
+}

@@ -1,0 +1,334 @@
+package circuit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+)
+
+func breaker(t testing.TB, c circuit.Config) *circuit.Breaker {
+	t.Helper()
+	b, err := circuit.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+var errDown = errors.New("down")
+
+func fail(t testing.TB, b *circuit.Breaker, times int) {
+	t.Helper()
+	for range times {
+		if err := b.Call(func() error { return errDown }); err != errDown {
+			t.Fatalf("the answer is %v", err)
+		}
+	}
+}
+
+func TestBreakerOnTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := breaker(t, circuit.Config{Name: "db"})
+		fail(t, b, 5)
+		err := b.Call(func() error { t.Error("called"); return nil })
+		var refusal *circuit.OpenError
+		if !errors.As(err, &refusal) || *refusal != (circuit.OpenError{Name: "db", State: circuit.Open, RetryAfter: 30 * time.Second}) {
+			t.Fatalf("the answer is %#v", err)
+		}
+		time.Sleep(10 * time.Second)
+		if _, err = b.Acquire(); !errors.As(err, &refusal) || refusal.RetryAfter != 20*time.Second {
+			t.Fatalf("after 10s the answer is %v", err)
+		}
+		if got := b.State(); got != circuit.Open {
+			t.Fatalf("state is %v", got)
+		}
+		time.Sleep(20 * time.Second)
+		if got := b.State(); got != circuit.HalfOpen {
+			t.Fatalf("after the timeout the state is %v", got)
+		}
+		for range 3 {
+			if err := b.Call(func() error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := b.State(); got != circuit.Closed {
+			t.Fatalf("state is %v", got)
+		}
+		if got := b.Counts(); got != (circuit.Counts{Successes: 3, Failures: 5}) {
+			t.Errorf("counts are %+v", got)
+		}
+		if b.Name() != "db" {
+			t.Errorf("name is %q", b.Name())
+		}
+	})
+}
+
+// Done answers once, from however many goroutines.
+func TestDoneIsIdempotent(t *testing.T) {
+	b := breaker(t, circuit.Config{FailureThreshold: 2})
+	p, err := b.Acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() { p.Done(circuit.Failure) })
+	}
+	wait.Wait()
+	p.Done(circuit.Success)
+	if got := b.Snapshot(); got.State != circuit.Closed || got.Failures != 1 {
+		t.Errorf("after one failure, answered nine times: %+v", got)
+	}
+	var none circuit.Permit
+	none.Done(circuit.Failure) // the permit of a refusal
+}
+
+// P7: a panic and runtime.Goexit give the permit back, as failures.
+func TestP7_PanicAndGoexitGiveThePermitBack(t *testing.T) {
+	endings := map[string]func(){
+		"panic":  func() { panic("boom") },
+		"goexit": func() { runtime.Goexit() },
+	}
+	for name, end := range endings {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := breaker(t, circuit.Config{FailureThreshold: 1, HalfOpenRequests: 1, SuccessThreshold: 1})
+				for range 3 { // closed, then half-open twice
+					var wait sync.WaitGroup
+					wait.Go(func() {
+						defer func() { recover() }()
+						_ = b.Call(func() error { end(); return nil }) // it does not return
+					})
+					wait.Wait()
+					if got := b.Snapshot(); got.State != circuit.Open {
+						t.Fatalf("state is %+v, want open", got)
+					}
+					time.Sleep(30 * time.Second)
+				}
+				if err := b.Call(func() error { return nil }); err != nil || b.State() != circuit.Closed {
+					t.Errorf("the breaker is stuck: %v, %v", err, b.State())
+				}
+			})
+		})
+	}
+}
+
+func TestCancellationIsNeutral(t *testing.T) {
+	b := breaker(t, circuit.Config{FailureThreshold: 1})
+	if err := b.Call(func() error { return fmt.Errorf("query: %w", context.Canceled) }); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if got := b.State(); got != circuit.Closed {
+		t.Errorf("a cancelled call made it %v", got)
+	}
+}
+
+// P8: listeners are called outside the lock, in order, and may use the
+// breaker.
+func TestP8_ListenerMayUseTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b *circuit.Breaker
+		var told []circuit.Change
+		began := time.Now()
+		b = breaker(t, circuit.Config{Name: "x", FailureThreshold: 1, SuccessThreshold: 1, OnChange: func(c circuit.Change) {
+			told = append(told, c)
+			if c.To == circuit.HalfOpen { // a change from within: told after this one
+				fail := b.Snapshot()
+				if fail.State != circuit.HalfOpen {
+					t.Errorf("told of half-open while %v", fail.State)
+				}
+				if p, err := b.Acquire(); err != nil {
+					t.Error(err)
+				} else {
+					p.Done(circuit.Failure)
+				}
+			}
+		}})
+		fail(t, b, 1)
+		time.Sleep(30 * time.Second)
+		p, err := b.Acquire()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Done(circuit.Success) // stale by now
+		half := began.Add(30 * time.Second)
+		want := []circuit.Change{
+			{Name: "x", From: circuit.Closed, To: circuit.Open, Time: began},
+			{Name: "x", From: circuit.Open, To: circuit.HalfOpen, Time: half},
+			{Name: "x", From: circuit.HalfOpen, To: circuit.Open, Time: half},
+		}
+		if len(told) != len(want) {
+			t.Fatalf("told %v", told)
+		}
+		for i, c := range told {
+			if c.Name != want[i].Name || c.From != want[i].From || c.To != want[i].To || !c.Time.Equal(want[i].Time) {
+				t.Errorf("change %d is %+v, want %+v", i, c, want[i])
+			}
+		}
+	})
+}
+
+// A listener that panics does so in its caller, and harms nobody else.
+func TestListenerPanics(t *testing.T) {
+	calls := 0
+	b := breaker(t, circuit.Config{FailureThreshold: 1, Timeout: time.Nanosecond, OnChange: func(circuit.Change) {
+		if calls++; calls == 1 {
+			panic("listener")
+		}
+	}})
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		fail(t, b, 1)
+	}()
+	for b.State() != circuit.HalfOpen { // a nanosecond later
+		runtime.Gosched()
+	}
+	p, err := b.Acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Done(circuit.Failure)
+	if calls != 3 {
+		t.Errorf("the listener was told %d changes, want 3", calls)
+	}
+}
+
+// P9: half-open lets in so many and no more, however many ask at once.
+func TestP9_HalfOpenIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := breaker(t, circuit.Config{})
+		fail(t, b, 5)
+		time.Sleep(30 * time.Second)
+		var admitted atomic.Int32
+		release := make(chan struct{})
+		var wait sync.WaitGroup
+		for range 50 {
+			wait.Go(func() {
+				err := b.Call(func() error { admitted.Add(1); <-release; return nil })
+				if err != nil && !errors.Is(err, circuit.ErrOpen) {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if got := admitted.Load(); got != 3 {
+			t.Errorf("%d of 50 callers were let in, want 3", got)
+		}
+		close(release)
+		wait.Wait()
+		if got := b.State(); got != circuit.Closed {
+			t.Errorf("after 3 successes it is %v", got)
+		}
+	})
+}
+
+// P6 on the clock: hung probes, then a day.
+func TestP6_BreakerRecoversFromHungProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := breaker(t, circuit.Config{Lease: 5 * time.Minute})
+		fail(t, b, 5)
+		time.Sleep(30 * time.Second)
+		var hung [3]circuit.Permit
+		for i := range hung {
+			var err error
+			if hung[i], err = b.Acquire(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var refusal *circuit.OpenError
+		if _, err := b.Acquire(); !errors.As(err, &refusal) || refusal.State != circuit.HalfOpen || refusal.RetryAfter != 5*time.Minute {
+			t.Fatalf("the answer is %v", err)
+		}
+		time.Sleep(24 * time.Hour)
+		if err := b.Call(func() error { return nil }); err != nil {
+			t.Fatalf("a day later: %v", err)
+		}
+	})
+}
+
+// P33, P34: a breaker has no goroutine, no timer and no state to reset.
+func TestP33_P34_NoGoroutines(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 1000 {
+		b := breaker(t, circuit.Config{FailureThreshold: 1})
+		fail(t, b, 1)
+	}
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("1000 breakers, %d goroutines more", after-before)
+	}
+}
+
+func TestBreakerAllocatesNothing(t *testing.T) {
+	b := breaker(t, circuit.Config{Timeout: time.Hour})
+	succeed := func() error { return nil }
+	if n := testing.AllocsPerRun(1000, func() {
+		if p, err := b.Acquire(); err == nil {
+			p.Done(circuit.Success)
+		}
+		if err := b.Call(succeed); err != nil {
+			t.Error(err)
+		}
+	}); n != 0 {
+		t.Errorf("closed: %v allocations", n)
+	}
+	fail(t, b, 5)
+	if n := testing.AllocsPerRun(1000, func() {
+		if _, err := b.Acquire(); err == nil {
+			t.Error("not refused")
+		}
+	}); n != 0 {
+		t.Errorf("open: %v allocations", n)
+	}
+}
+
+func ExampleBreaker_Call() {
+	b, err := circuit.New(circuit.Config{
+		Name:             "search",
+		FailureThreshold: 2,
+		Timeout:          10 * time.Second,
+		OnChange:         func(c circuit.Change) { fmt.Println(c.Name, c.From, "→", c.To) },
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 3 {
+		fmt.Println(b.Call(func() error { return errors.New("connection refused") }))
+	}
+	// Output:
+	// connection refused
+	// search closed → open
+	// connection refused
+	// circuit "search" is open; it lets a probe through in 10s
+}
+
+func ExampleMachine() {
+	m, err := circuit.NewMachine(circuit.Config{FailureThreshold: 1, SuccessThreshold: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // any clock will do
+	ticket, _ := m.Acquire(now)
+	m.Done(ticket, circuit.Failure, now)
+	fmt.Println(m.State(now), m.RetryAfter(now))
+	now = now.Add(30 * time.Second)
+	ticket, _ = m.Acquire(now)
+	m.Done(ticket, circuit.Success, now)
+	fmt.Println(m.State(now), m.RetryAfter(now))
+	// Output:
+	// open 30s
+	// closed 0s
+}

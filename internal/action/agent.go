@@ -1,0 +1,156 @@
+package action
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/proc"
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// DefaultAgent is the agent CLI of `claude:` steps for which the file
+// configures no other.
+const DefaultAgent = "claude"
+
+// agent asks an agent CLI. Its answer is the result's Output.
+func (w *World) agent(ctx context.Context, a *workflow.Claude, c *Call) (Result, error) {
+	prompt, err := a.Text.Expand(c.Scope)
+	if err != nil {
+		return Result{Start: time.Now()}, &InputError{Err: err}
+	}
+	name, argv, input, streams, err := w.agentCommand(a, c, prompt)
+	if err != nil {
+		return Result{Start: time.Now()}, &InputError{Err: err}
+	}
+	path, err := proc.LookPath(argv[0], c.Env)
+	if err != nil {
+		return Result{Start: time.Now(), ExitCode: 127}, &InputError{Class_: "not_found",
+			Err: fmt.Errorf("the agent %s: %w; install it, or configure another under `agents:`", name, err)}
+	}
+	st := &stream{on: c.OnMessage}
+	p := proc.Cmd{
+		Path: path, Argv: argv, Dir: c.Dir, Env: c.Env, Input: input,
+		Stderr: c.Stderr, Spill: c.Spill, Timeout: c.Timeout, Grace: w.Grace,
+	}
+	switch {
+	case streams && c.Log != nil:
+		p.Stdout = io.MultiWriter(st, c.Log)
+		p.Spill = nil
+	case streams:
+		p.Stdout = st
+	default:
+		p.Stdout = c.Stdout
+	}
+	r, err := w.Proc.Run(ctx, &p)
+	if err != nil {
+		return Result{Start: time.Now(), ExitCode: 126}, startFailed(name, err)
+	}
+	st.Close()
+	res := fromProc(r)
+	if streams {
+		res.Output = st.answer()
+		res.Usage, res.Session = &st.usage, st.session
+	}
+	if err := ending(ctx, r, name, c.Timeout); err != nil {
+		if _, exited := err.(*ExitError); !exited {
+			return res, err
+		}
+		return res, agentFailure(name, st, r, streams)
+	}
+	if streams && st.failure() != "" {
+		return res, agentFailure(name, st, r, streams)
+	}
+	return res, nil
+}
+
+// agentCommand gives the argument vector of the agent and what it reads.
+func (w *World) agentCommand(a *workflow.Claude, c *Call, prompt string) (name string, argv []string, input []byte, streams bool, err error) {
+	name = a.Provider
+	if name == "" {
+		name = DefaultAgent
+	}
+	skip := w.SkipPermissions
+	if a.SkipPermissions != nil {
+		skip = *a.SkipPermissions
+	}
+	cfg := w.Agents[name]
+	if cfg == nil {
+		if name != DefaultAgent {
+			return name, nil, nil, false, fmt.Errorf("no agent is named %q; configure it under `agents:`", name)
+		}
+		argv = []string{"claude", "--print", "--output-format", "stream-json", "--verbose"}
+		if skip {
+			argv = append(argv, "--dangerously-skip-permissions")
+		}
+		argv = append(argv, a.Args...)
+		return name, append(argv, argument(prompt)), nil, true, nil
+	}
+	sc := promptScope{c.Scope, prompt}
+	named := false
+	for _, t := range cfg.Command {
+		word, err := t.Expand(sc)
+		if err != nil {
+			return name, nil, nil, false, err
+		}
+		for _, r := range t.Refs() {
+			named = named || r.Path.String() == "prompt"
+		}
+		argv = append(argv, word)
+	}
+	argv = append(argv, a.Args...)
+	switch {
+	case cfg.Stdin:
+		input = []byte(prompt)
+	case !named:
+		argv = append(argv, argument(prompt))
+	}
+	return name, argv, input, cfg.Output == "stream-json", nil
+}
+
+// argument keeps a prompt that begins with a dash from being read as an option.
+func argument(prompt string) string {
+	if strings.HasPrefix(prompt, "-") {
+		return " " + prompt
+	}
+	return prompt
+}
+
+// promptScope adds ${prompt}.
+type promptScope struct {
+	template.Scope
+	prompt string
+}
+
+func (s promptScope) Lookup(name string) (template.Value, bool) {
+	if name == "prompt" {
+		return template.Value{V: s.prompt, Origin: template.Data}, true
+	}
+	return s.Scope.Lookup(name)
+}
+
+func agentFailure(name string, st *stream, r proc.Result, streams bool) error {
+	e := &AgentError{Agent: name, Code: r.ShellStatus(), Stderr: r.Stderr.TailString(matched)}
+	if streams {
+		e.Message = st.failure()
+	}
+	if e.Message == "" || st.result == nil {
+		e.Message = fmt.Sprintf("exit status %d", e.Code)
+		if streams && r.Success() {
+			e.Message = st.failure()
+		}
+	}
+	var until time.Time
+	e.Limited, until = st.limit(e.Message + "|" + lastLine(e.Stderr))
+	if st.result != nil {
+		e.Limited, until = st.limit(e.Message)
+	}
+	if !until.IsZero() {
+		// A little later than the limit ends: clocks differ.
+		e.Until, e.HasTime = max(0, time.Until(until)+5*time.Second), true
+	}
+	return e
+}

@@ -1,0 +1,191 @@
+package action
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/value"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/retry"
+)
+
+// maxBody is how much of a response body is kept where the step does not say.
+const maxBody = 1 << 20
+
+// http makes one request. An answer that was not expected is an *HTTPError
+// with the server's Retry-After; a connection that failed is the error of
+// package net, which the matchers know by its structure.
+func (w *World) http(ctx context.Context, a *workflow.HTTP, c *Call) (Result, error) {
+	start := time.Now()
+	if c.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, errHTTPTimeout)
+		defer cancel()
+	}
+	req, err := newRequest(ctx, a, c.Scope)
+	if err != nil {
+		return Result{Start: start}, &InputError{Err: err}
+	}
+	client := w.HTTP
+	if client == nil {
+		client = http.DefaultClient
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return Result{Start: start, Duration: time.Since(start), ExitCode: 1}, w.requestFailed(ctx, req, c, err)
+	}
+	res, err := readResponse(resp, a)
+	res.Start, res.Duration = start, time.Since(start)
+	if err != nil {
+		return res, w.requestFailed(ctx, req, c, err)
+	}
+	if c.Stdout != nil && res.Output != "" {
+		if _, err := io.WriteString(c.Stdout, res.Output+"\n"); err != nil {
+			return res, err
+		}
+	}
+	if expected(a.Expect, res.Status) {
+		return res, nil
+	}
+	res.ExitCode = 1
+	e := &HTTPError{Method: req.Method, URL: req.URL.Redacted(), Status: res.Status, Body: res.Output}
+	if len(e.Body) > 1024 {
+		e.Body = e.Body[:1024]
+	}
+	if h := resp.Header.Get("Retry-After"); h != "" {
+		e.After, e.HasAfter = retry.ParseRetryAfter(h, time.Now())
+	}
+	return res, e
+}
+
+var errHTTPTimeout = errors.New("the request timed out")
+
+// requestFailed keeps apart the attempt's own timeout, an interrupt and a
+// failed connection.
+func (w *World) requestFailed(ctx context.Context, req *http.Request, c *Call, err error) error {
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, errHTTPTimeout):
+		return &TimeoutError{Command: req.Method + " " + req.URL.Redacted(), After: c.Timeout}
+	case cause != nil:
+		return cause
+	}
+	return err
+}
+
+func newRequest(ctx context.Context, a *workflow.HTTP, sc template.Scope) (*http.Request, error) {
+	url, err := a.URL.Expand(sc)
+	if err != nil {
+		return nil, fmt.Errorf("url: %w", err)
+	}
+	var body string
+	contentType := ""
+	switch {
+	case a.JSON != nil:
+		v, err := Expand(a.JSON, sc)
+		if err != nil {
+			return nil, fmt.Errorf("body: %w", err)
+		}
+		body, contentType = value.JSON(v), "application/json"
+	case a.Body != nil:
+		if body, err = a.Body.Expand(sc); err != nil {
+			return nil, fmt.Errorf("body: %w", err)
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, a.Method, url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if req.URL.Scheme != "http" && req.URL.Scheme != "https" {
+		return nil, fmt.Errorf("url: %q does not begin with http:// or https://", url)
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	req.Header.Set("User-Agent", "bide")
+	for _, h := range a.Headers {
+		v, err := h.Value.Expand(sc)
+		if err != nil {
+			return nil, fmt.Errorf("header %s: %w", h.Name, err)
+		}
+		if strings.ContainsAny(v, "\r\n\x00") {
+			return nil, fmt.Errorf("header %s: its value has a line end in it", h.Name)
+		}
+		if textproto.CanonicalMIMEHeaderKey(h.Name) == "Host" {
+			req.Host = v
+		} else {
+			req.Header.Set(h.Name, v)
+		}
+	}
+	return req, nil
+}
+
+func readResponse(resp *http.Response, a *workflow.HTTP) (Result, error) {
+	limit := a.MaxBody
+	if limit == 0 {
+		limit = maxBody
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
+	err = errors.Join(err, resp.Body.Close())
+	res := Result{Status: resp.StatusCode, Header: map[string]string{}}
+	for k := range resp.Header {
+		res.Header[strings.ToLower(k)] = resp.Header.Get(k)
+	}
+	if len(body) > limit {
+		body = append(body[:limit], fmt.Sprintf("\n… the rest is left out: the body is longer than %d bytes …", limit)...)
+	}
+	res.Output = strings.TrimRight(string(body), "\n")
+	return res, err
+}
+
+func expected(ranges []workflow.StatusRange, status int) bool {
+	if len(ranges) == 0 {
+		return status >= 200 && status <= 299
+	}
+	for _, r := range ranges {
+		if status >= r.From && status <= r.To {
+			return true
+		}
+	}
+	return false
+}
+
+// Expand gives a value of a file with its templates expanded: a text that is
+// one reference becomes the value it names, any other text becomes a string.
+func Expand(v any, sc template.Scope) (any, error) {
+	switch v := v.(type) {
+	case *template.Text:
+		if got, ok := v.Value(sc); ok {
+			return got.V, nil
+		}
+		return v.Expand(sc)
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			x, err := Expand(e, sc)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = x
+		}
+		return out, nil
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			x, err := Expand(e, sc)
+			if err != nil {
+				return nil, err
+			}
+			out[k] = x
+		}
+		return out, nil
+	}
+	return v, nil
+}

@@ -1,0 +1,244 @@
+package action
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Usage is what an agent used.
+type Usage struct {
+	InputTokens   int64   `json:"input_tokens"`
+	OutputTokens  int64   `json:"output_tokens"`
+	CacheRead     int64   `json:"cache_read_tokens,omitempty"`
+	CacheCreation int64   `json:"cache_creation_tokens,omitempty"`
+	CostUSD       float64 `json:"cost_usd"`
+	Turns         int     `json:"turns,omitempty"`
+}
+
+// Tokens is the sum of all tokens.
+func (u Usage) Tokens() int64 {
+	return u.InputTokens + u.OutputTokens + u.CacheRead + u.CacheCreation
+}
+
+// Message is one thing that an agent said or did.
+type Message struct {
+	Text  string          // what it wrote
+	Tool  string          // the tool it used; "" for text
+	Input json.RawMessage // the tool's input
+}
+
+// stream reads the JSON lines of an agent CLI (`--output-format stream-json`):
+// a system line that names the session, assistant and user lines with the
+// conversation, rate_limit_event lines, and one result line at the end. Lines
+// of other types and lines that are no JSON are passed over: the CLI may print
+// warnings among them.
+type stream struct {
+	on func(Message) // called for each message; may be nil
+
+	partial   []byte
+	skipping  bool // inside a line longer than maxLine
+	session   string
+	text      string // of the last assistant message
+	result    *resultLine
+	usage     Usage
+	limited   bool
+	resetsAt  time.Time
+	overloads int
+}
+
+// maxLine bounds one line of the stream in memory.
+const maxLine = 16 << 20
+
+type resultLine struct {
+	Subtype string   `json:"subtype"`
+	IsError bool     `json:"is_error"`
+	Result  string   `json:"result"`
+	Session string   `json:"session_id"`
+	Cost    float64  `json:"total_cost_usd"`
+	CostOld float64  `json:"cost_usd"`
+	Turns   int      `json:"num_turns"`
+	Usage   *tokens  `json:"usage"`
+	Errors  []string `json:"errors"`
+}
+
+type tokens struct {
+	Input         int64 `json:"input_tokens"`
+	Output        int64 `json:"output_tokens"`
+	CacheRead     int64 `json:"cache_read_input_tokens"`
+	CacheCreation int64 `json:"cache_creation_input_tokens"`
+}
+
+type streamLine struct {
+	Type    string `json:"type"`
+	Session string `json:"session_id"`
+	Message struct {
+		Content json.RawMessage `json:"content"`
+		Usage   *tokens         `json:"usage"`
+	} `json:"message"`
+	Limit *struct {
+		Status   string          `json:"status"`
+		ResetsAt json.RawMessage `json:"resetsAt"`
+	} `json:"rate_limit_info"`
+}
+
+// Write takes a piece of the stream. It never fails.
+func (s *stream) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		i := bytes.IndexByte(p, '\n')
+		if i < 0 {
+			if !s.skipping {
+				s.partial = append(s.partial, p...)
+			}
+			if len(s.partial) > maxLine {
+				s.partial, s.skipping = nil, true
+			}
+			break
+		}
+		if !s.skipping {
+			s.line(append(s.partial, p[:i]...))
+		}
+		s.partial, s.skipping = s.partial[:0], false
+		p = p[i+1:]
+	}
+	return n, nil
+}
+
+// Close takes a last line without a line end.
+func (s *stream) Close() {
+	if len(s.partial) > 0 && !s.skipping {
+		s.line(s.partial)
+	}
+	s.partial = nil
+}
+
+func (s *stream) line(b []byte) {
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 || b[0] != '{' {
+		return
+	}
+	var l streamLine
+	if json.Unmarshal(b, &l) != nil {
+		return
+	}
+	if l.Session != "" {
+		s.session = l.Session
+	}
+	switch l.Type {
+	case "assistant":
+		s.assistant(&l)
+	case "result":
+		s.takeResult(b)
+	case "rate_limit_event":
+		if l.Limit != nil && (l.Limit.Status == "rejected" || l.Limit.Status == "blocked") {
+			s.limited = true
+			s.resetsAt = epoch(l.Limit.ResetsAt)
+		}
+	}
+}
+
+func (s *stream) assistant(l *streamLine) {
+	if u := l.Message.Usage; u != nil && s.result == nil {
+		s.usage.InputTokens += u.Input
+		s.usage.OutputTokens += u.Output
+		s.usage.CacheRead += u.CacheRead
+		s.usage.CacheCreation += u.CacheCreation
+	}
+	var parts []struct {
+		Type  string          `json:"type"`
+		Text  string          `json:"text"`
+		Name  string          `json:"name"`
+		Input json.RawMessage `json:"input"`
+	}
+	if json.Unmarshal(l.Message.Content, &parts) != nil {
+		return
+	}
+	for _, p := range parts {
+		switch p.Type {
+		case "text":
+			s.text = p.Text
+			s.say(Message{Text: p.Text})
+		case "tool_use":
+			s.say(Message{Tool: p.Name, Input: p.Input})
+		}
+	}
+}
+
+func (s *stream) say(m Message) {
+	if s.on != nil {
+		s.on(m)
+	}
+}
+
+func (s *stream) takeResult(b []byte) {
+	var r resultLine
+	if json.Unmarshal(b, &r) != nil {
+		return
+	}
+	s.result = &r
+	if u := r.Usage; u != nil {
+		s.usage.InputTokens, s.usage.OutputTokens = u.Input, u.Output
+		s.usage.CacheRead, s.usage.CacheCreation = u.CacheRead, u.CacheCreation
+	}
+	s.usage.CostUSD = max(r.Cost, r.CostOld)
+	s.usage.Turns = r.Turns
+}
+
+// answer is the agent's last word.
+func (s *stream) answer() string {
+	if s.result != nil && s.result.Result != "" {
+		return s.result.Result
+	}
+	return s.text
+}
+
+// failure says why the agent failed, or "" where it did not.
+func (s *stream) failure() string {
+	switch {
+	case s.result == nil:
+		return "it ended without a result"
+	case s.result.IsError || strings.HasPrefix(s.result.Subtype, "error"):
+		msg := s.result.Result
+		if msg == "" {
+			msg = strings.Join(s.result.Errors, "; ")
+		}
+		if msg == "" {
+			msg = strings.ReplaceAll(s.result.Subtype, "_", " ")
+		}
+		return msg
+	}
+	return ""
+}
+
+// limit recognises a rate or usage limit: by the CLI's own event, or by the
+// words of a failed answer, optionally with the time at which the limit ends
+// ("usage limit reached|1767225600").
+func (s *stream) limit(message string) (limited bool, until time.Time) {
+	low := strings.ToLower(message)
+	for _, words := range []string{"usage limit reached", "rate limit", "rate_limit", "hit your limit", "too many requests", "429"} {
+		if strings.Contains(low, words) {
+			_, after, _ := strings.Cut(message, "|")
+			return true, epoch(json.RawMessage(strings.TrimSpace(after)))
+		}
+	}
+	return s.limited, s.resetsAt
+}
+
+// epoch reads seconds or milliseconds since 1970, or an RFC 3339 time; the
+// zero time where it is none.
+func epoch(raw json.RawMessage) time.Time {
+	text := strings.Trim(string(raw), `" `)
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 {
+		if n > 1e12 {
+			return time.UnixMilli(n)
+		}
+		return time.Unix(n, 0)
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t
+	}
+	return time.Time{}
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/spf13/cobra"
+)
+
+// checked is what check says of one file.
+type checked struct {
+	Path     string    `json:"path"`
+	Kind     string    `json:"kind"`
+	Problems diag.List `json:"problems"`
+	// Formerly are protections of the file that other tools ignored.
+	Formerly diag.List `json:"formerly_ignored,omitempty"`
+	src      map[string][]byte
+}
+
+func (a *app) checkCmd() *cobra.Command {
+	var strict bool
+	cmd := &cobra.Command{
+		Use:     "check FILE...",
+		Aliases: []string{"validate"},
+		Short:   "Report all problems of workflow files at once",
+		Long: `Reads files as "bide run" does, and reports every problem with its place and what
+to do about it. Nothing is run. Exit status 2 if there is an error.`,
+		Example: `  bide check nightly.yml
+  bide check --strict --json workflows/*.yml`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return a.check(args, strict) },
+	}
+	cmd.Flags().BoolVar(&strict, "strict", false, "warnings are errors")
+	cmd.Flags().BoolVar(&a.json, "json", false, "print one JSON object")
+	return cmd
+}
+
+func (a *app) check(paths []string, strict bool) error {
+	out := struct {
+		Files    []checked `json:"files"`
+		Errors   int       `json:"errors"`
+		Warnings int       `json:"warnings"`
+	}{Files: []checked{}}
+	for _, path := range paths {
+		c := checkFile(path, strict)
+		e, w := c.Problems.Count()
+		out.Errors, out.Warnings = out.Errors+e, out.Warnings+w
+		out.Files = append(out.Files, c)
+	}
+	if a.json {
+		if err := printJSON(a.out, out); err != nil {
+			return err
+		}
+	} else {
+		a.printChecked(out.Files)
+		fmt.Fprintf(a.err, "%d %s: %d %s, %d %s\n", len(paths), plural(len(paths), "file"), out.Errors, plural(out.Errors, "error"), out.Warnings, plural(out.Warnings, "warning"))
+	}
+	if out.Errors > 0 {
+		return exitError(2)
+	}
+	return nil
+}
+
+func checkFile(path string, strict bool) checked {
+	f, problems := workflow.Load(path, workflow.Options{Strict: strict})
+	c := checked{Path: path, Kind: workflow.Standard.String(), Problems: problems, src: sources(f)}
+	if c.Problems == nil {
+		c.Problems = diag.List{}
+	}
+	if f != nil {
+		c.Kind = f.Kind.String()
+		c.Formerly = workflow.Formerly(f)
+	}
+	return c
+}
+
+func (a *app) printChecked(files []checked) {
+	for _, c := range files {
+		a.problems(c.Problems, c.src)
+		if len(c.Formerly) == 0 || c.Problems.HasErrors() {
+			continue
+		}
+		fmt.Fprintf(a.err, "%s: these protections are executed here, and were ignored by Prodigy:\n", c.Path)
+		for _, p := range c.Formerly {
+			fmt.Fprintf(a.err, "  line %d: %s\n", p.Line, p.Message)
+		}
+	}
+}

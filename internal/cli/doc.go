@@ -1,0 +1,7 @@
+// Package cli is the command line of bide: flags, output, exit status. One
+// file per command; what a command does is in the packages below.
+//
+// Results go to standard output, everything else to standard error. Every
+// command that prints has --json. Exit status: 0 well, 1 failed, 2 bad usage
+// or bad file, 3 completed with failed items, 130 interrupted, 143 terminated.
+package cli

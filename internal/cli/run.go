@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/spf13/cobra"
+)
+
+// runFlags are the flags of run, resume and dlq retry that say how a run goes.
+type runFlags struct {
+	params           []string
+	paramFile        string
+	args, files      []string
+	profile          string
+	maxParallel      int
+	maxIterations    int
+	failFast, strict bool
+	isolation        string
+	yes              bool
+	allowFailed      bool
+	dryRun           bool
+	dir              string
+	progress         string
+	quiet            bool
+	force            bool
+}
+
+func (a *app) runCmd() *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:   "run FILE [ARG...]",
+		Short: "Run a workflow file",
+		Long: `Runs a workflow to its end. All problems of the file are reported before anything
+starts. What happens is recorded: a run that was interrupted, killed or failed
+goes on with "bide resume".
+
+Output of the steps goes to standard output and standard error as it comes;
+progress goes to standard error.`,
+		Example: `  bide run nightly.yml
+  bide run review.yml --map 'src/*.go' --max-parallel 4
+  bide run deploy.yml --param env=staging --json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), f, args[0], args[1:]) },
+	}
+	fs := cmd.Flags()
+	fs.StringArrayVar(&f.params, "param", nil, "a parameter, NAME=VALUE")
+	fs.StringVar(&f.paramFile, "param-file", "", "parameters from a JSON or YAML file")
+	fs.StringArrayVar(&f.args, "args", nil, "run the workflow once for each of these arguments ($ARG)")
+	fs.StringArrayVar(&f.files, "map", nil, "run the workflow once for each file that fits the pattern")
+	fs.StringVar(&f.profile, "profile", "", "use a profile of the file")
+	fs.IntVar(&f.maxParallel, "max-parallel", 0, "agents at once, instead of the file's max_parallel")
+	fs.IntVarP(&f.maxIterations, "max-iterations", "n", 0, "repeat the steps up to N times, until a round changes nothing")
+	fs.BoolVar(&f.failFast, "fail-fast", false, "with --args and --map: stop at the first that fails")
+	fs.BoolVar(&f.strict, "strict", false, "warnings about the file are errors")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "show what would be run, and run nothing")
+	fs.StringVar(&f.isolation, "isolation", "", "auto, worktree, none: where steps run")
+	f.common(cmd, a)
+	return cmd
+}
+
+// common adds the flags that resume has, too.
+func (f *runFlags) common(cmd *cobra.Command, a *app) {
+	fs := cmd.Flags()
+	fs.BoolVarP(&f.yes, "yes", "y", false, "merge the run's work at the end without asking")
+	fs.BoolVar(&f.allowFailed, "allow-failed-items", false, "exit status 0 although items have failed")
+	fs.StringVarP(&f.dir, "path", "p", "", "directory to run in (default: here)")
+	fs.StringVar(&f.progress, "progress", "auto", "auto, plain, none")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no output of steps")
+	fs.BoolVar(&a.json, "json", false, "one event per line on standard output")
+}
+
+func (a *app) run(ctx context.Context, f *runFlags, path string, args []string) error {
+	opt, err := f.options()
+	if err != nil {
+		return err
+	}
+	opt.Args = append(opt.Args, args...)
+	params, paramFile, err := f.parameters()
+	if err != nil {
+		return err
+	}
+	opt.Params, opt.ParamFile = params, paramFile
+	file, problems := workflow.Load(path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.profile, Strict: f.strict})
+	if len(problems) > 0 {
+		a.problems(problems, sources(file))
+	}
+	if problems.HasErrors() || file == nil {
+		n, _ := problems.Count()
+		fmt.Fprintf(a.err, "bide: %s has %d %s; nothing was run\n", path, n, plural(n, "error"))
+		return exitError(2)
+	}
+	opt.File = file
+	if f.dryRun {
+		return a.dryRun(file)
+	}
+	return a.execute(ctx, f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
+		return engine.Run(ctx, o)
+	})
+}
+
+func sources(f *workflow.File) map[string][]byte {
+	if f == nil {
+		return nil
+	}
+	out := map[string][]byte{f.Path: f.Source}
+	for p, b := range f.Others {
+		out[p] = b
+	}
+	return out
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
+
+// options reads the flags that are settings of the run.
+func (f *runFlags) options() (engine.Options, error) {
+	var errs []error
+	o := engine.Options{Force: f.force}
+	o.Settings = engine.Settings{
+		Dir: f.dir, Args: f.args, Profile: f.profile, MaxParallel: f.maxParallel, MaxIterations: f.maxIterations,
+		FailFast: f.failFast, Isolation: f.isolation, Yes: f.yes, AllowFailedItems: f.allowFailed, Version: version(),
+	}
+	switch f.isolation {
+	case "", "auto", "worktree", "none":
+	default:
+		errs = append(errs, fmt.Errorf("--isolation is %q; write auto, worktree or none", f.isolation))
+	}
+	switch f.progress {
+	case "auto", "plain", "none", "":
+	default:
+		errs = append(errs, fmt.Errorf("--progress is %q; write auto, plain or none", f.progress))
+	}
+	if f.maxParallel < 0 || f.maxIterations < 0 {
+		errs = append(errs, errors.New("--max-parallel and --max-iterations must be at least 1"))
+	}
+	for _, pattern := range f.files {
+		found, err := filepath.Glob(pattern)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("--map %s: %w", pattern, err))
+		case len(found) == 0:
+			errs = append(errs, fmt.Errorf("--map %s: no file fits", pattern))
+		}
+		o.Files = append(o.Files, found...)
+	}
+	slices.Sort(o.Files)
+	o.Files = slices.Compact(o.Files)
+	if len(o.Files) > 0 && len(o.Args) > 0 {
+		errs = append(errs, errors.New("--args and --map cannot be used together"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return o, usageError{err}
+	}
+	return o, nil
+}
+
+func (f *runFlags) parameters() (map[string]string, map[string]any, error) {
+	params := map[string]string{}
+	var errs []error
+	for _, p := range f.params {
+		name, v, ok := strings.Cut(p, "=")
+		if !ok || name == "" {
+			errs = append(errs, fmt.Errorf("--param %s: write it as NAME=VALUE", p))
+			continue
+		}
+		params[name] = v
+	}
+	var file map[string]any
+	if f.paramFile != "" {
+		var err error
+		if file, err = readValues(f.paramFile); err != nil {
+			errs = append(errs, fmt.Errorf("--param-file: %w", err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, usageError{err}
+	}
+	return params, file, nil
+}
+
+// execute runs or resumes, shows what happens, and gives the exit status.
+func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do func(context.Context, engine.Options) (*engine.Summary, error)) error {
+	st, err := a.store()
+	if err != nil {
+		return err
+	}
+	show := a.display(f)
+	sig := watchSignals(ctx, func(os.Signal) {
+		show.say("interrupted: running steps may end within " + "10s" + ", a second interrupt stops them at once")
+	})
+	defer sig.stop()
+	opt.Store, opt.Soft, opt.Ask = st, sig.soft, a.ask()
+	opt.Sinks = []event.Sink{show}
+	sum, err := do(sig.hard, opt)
+	show.close(sum)
+	if err != nil {
+		return a.explainError(err)
+	}
+	if sum.Status == event.Interrupted {
+		return exitError(sig.status())
+	}
+	if code := sum.ExitStatus(opt.AllowFailedItems); code != 0 {
+		return exitError(code)
+	}
+	return nil
+}
+
+// explainError gives errors of opening a run their exit status.
+func (a *app) explainError(err error) error {
+	var list diag.List
+	var changed *engine.ChangedError
+	switch {
+	case errors.As(err, &list):
+		a.problems(list, nil)
+		return exitError(2)
+	case errors.As(err, &changed), errors.As(err, new(*journal.NotFoundError)):
+		return usageError{err}
+	}
+	return err
+}
+
+// dryRun shows the steps that would be run.
+func (a *app) dryRun(f *workflow.File) error {
+	fmt.Fprintf(a.out, "%s: %s\n", f.Path, f.Kind)
+	workflow.Walk(f, func(s *workflow.Step) {
+		fmt.Fprintf(a.out, "  %-40s %-10s %s\n", s.Path, s.Action.Kind(), engine.Label(s))
+	})
+	return nil
+}

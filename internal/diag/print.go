@@ -1,0 +1,99 @@
+package diag
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Style colours the parts of a printed problem. The zero Style prints plain
+// text.
+type Style struct {
+	Error, Warning, Place, Hint func(string) string
+}
+
+func (s Style) apply(f func(string) string, text string) string {
+	if f == nil {
+		return text
+	}
+	return f(text)
+}
+
+// Print writes a problem with its source line and a caret under the place.
+// src is the text of the problem's file; nil leaves the source line out.
+func Print(w io.Writer, p Problem, src []byte, st Style) {
+	colour := st.Error
+	if p.Severity == Warning {
+		colour = st.Warning
+	}
+	if s := p.Pos.String(); s != "" {
+		fmt.Fprintf(w, "%s: ", st.apply(st.Place, s))
+	}
+	fmt.Fprintf(w, "%s: %s", st.apply(colour, p.Severity.String()), p.Message)
+	if p.Code != "" {
+		fmt.Fprintf(w, " [%s]", p.Code)
+	}
+	fmt.Fprintln(w)
+	if line, ok := sourceLine(src, p.Line); ok {
+		printLine(w, line, p)
+	}
+	if p.Suggestion != "" {
+		fmt.Fprintf(w, "  %s\n", st.apply(st.Hint, p.Suggestion))
+	}
+}
+
+// maxShown is how many characters of a source line are shown around a place.
+const maxShown = 120
+
+func printLine(w io.Writer, line string, p Problem) {
+	chars := []rune(line)
+	col := min(max(p.Column, 1), len(chars)+1) - 1
+	from := 0
+	if len(chars) > maxShown && col > maxShown/2 {
+		from = col - maxShown/2
+	}
+	shown := chars[from:min(len(chars), from+maxShown)]
+	width := 1
+	if p.EndColumn > p.Column {
+		width = min(p.EndColumn-p.Column, max(1, len(shown)-(col-from)))
+	}
+	var pad strings.Builder
+	for _, r := range shown[:min(col-from, len(shown))] {
+		if r == '\t' {
+			pad.WriteByte('\t')
+		} else {
+			pad.WriteByte(' ')
+		}
+	}
+	fmt.Fprintf(w, "    %s\n    %s%s\n", clean(shown), pad.String(), strings.Repeat("^", width))
+}
+
+// clean replaces characters that would move the cursor.
+func clean(rs []rune) string {
+	var b strings.Builder
+	for _, r := range rs {
+		if (r < ' ' && r != '\t') || r == 0x7f || r == utf8.RuneError {
+			r = '·'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func sourceLine(src []byte, line int) (string, bool) {
+	if line < 1 || len(src) == 0 {
+		return "", false
+	}
+	rest := string(src)
+	for i := 1; ; i++ {
+		text, more, found := strings.Cut(rest, "\n")
+		if i == line {
+			return strings.TrimSuffix(text, "\r"), true
+		}
+		if !found {
+			return "", false
+		}
+		rest = more
+	}
+}

@@ -1,0 +1,60 @@
+package diag
+
+import (
+	"slices"
+	"strings"
+)
+
+// Nearest returns the candidate that a person who typed word most likely
+// meant, or "" if none is near: a different spelling of the same letters
+// (case, hyphens, underscores), or one within a third of its length in edits.
+func Nearest(word string, candidates []string) string {
+	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace
+	w := plain(strings.ToLower(word))
+	best, bestD := "", len(w)/3+2
+	for _, c := range slices.Sorted(slices.Values(candidates)) {
+		if c == word {
+			continue
+		}
+		if d := distance(w, plain(strings.ToLower(c)), bestD); d < bestD {
+			best, bestD = c, d
+		}
+	}
+	return best
+}
+
+// DidYouMean gives `did you mean "x"?`, or "" where nothing is near.
+func DidYouMean(word string, candidates []string) string {
+	if c := Nearest(word, candidates); c != "" {
+		return `did you mean "` + c + `"?`
+	}
+	return ""
+}
+
+// distance is the edit distance with adjacent transpositions, cut off at
+// limit. (Optimal string alignment; Damerau 1964, Levenshtein 1966.)
+func distance(a, b string, limit int) int {
+	ra, rb := []rune(a), []rune(b)
+	if len(ra)-len(rb) >= limit || len(rb)-len(ra) >= limit || len(ra) > 64 || len(rb) > 64 {
+		return limit
+	}
+	prev2, prev, cur := make([]int, len(rb)+1), make([]int, len(rb)+1), make([]int, len(rb)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(ra); i++ {
+		cur[0] = i
+		for j := 1; j <= len(rb); j++ {
+			cost := 1
+			if ra[i-1] == rb[j-1] {
+				cost = 0
+			}
+			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
+			if i > 1 && j > 1 && ra[i-1] == rb[j-2] && ra[i-2] == rb[j-1] {
+				cur[j] = min(cur[j], prev2[j-2]+1)
+			}
+		}
+		prev2, prev, cur = prev, cur, prev2
+	}
+	return prev[len(rb)]
+}

@@ -1,0 +1,425 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worktree"
+)
+
+// attempt makes one attempt of a step: its action, the commits that it has to
+// make, the variables that it sets.
+func (r *run) attempt(ctx context.Context, p place, s *workflow.Step, path string, n int) (_ action.Result, err error) {
+	defer func() {
+		// A panic in an action fails that action, not the run.
+		if x := recover(); x != nil {
+			err = fmt.Errorf("panic in the %s action: %v", s.Action.Kind(), x)
+		}
+	}()
+	commits, err := r.beforeCommits(ctx, p, s)
+	if err != nil {
+		return action.Result{}, err
+	}
+	res, err := r.act(ctx, p, s, path, n)
+	if err == nil {
+		err = commits.after(ctx, p, s)
+	}
+	if r.git {
+		commits.variables(ctx, p)
+	}
+	if serr := r.setResult(p, s, res, err); err == nil {
+		err = serr
+	}
+	if err == nil {
+		err = r.saveOutputs(p, s, res)
+	}
+	if err == nil && s.Check != nil {
+		err = r.check(ctx, p, s.Check)
+	}
+	return res, err
+}
+
+// act runs the action of a step, made of steps or not.
+func (r *run) act(ctx context.Context, p place, s *workflow.Step, path string, n int) (action.Result, error) {
+	t := r.span(s.Timeout)
+	if s.Retry != nil && s.Retry.Timeout > 0 && (t == 0 || s.Retry.Timeout < t) {
+		t = s.Retry.Timeout
+	}
+	switch s.Action.(type) {
+	case *workflow.Shell, *workflow.Claude, *workflow.HTTP, *workflow.WriteFile, *workflow.Analyze:
+		return r.leafWithin(ctx, p, s, s.Action, path, n, t)
+	}
+	if t > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, t, &TimeoutError{What: fmt.Sprintf("step %q", label(s)), After: t})
+		defer cancel()
+	}
+	start := time.Now()
+	res, err := r.compound(ctx, p, s, path)
+	res.Start, res.Duration = start, time.Since(start)
+	if err != nil && ctx.Err() != nil {
+		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+			err = cause
+		}
+	}
+	return res, err
+}
+
+func (r *run) leaf(ctx context.Context, p place, s *workflow.Step, a workflow.Action, path string, n int) (action.Result, error) {
+	return r.leafWithin(ctx, p, s, a, path, n, r.span(s.Timeout))
+}
+
+// leafWithin runs a leaf action with a timeout.
+func (r *run) leafWithin(ctx context.Context, p place, s *workflow.Step, a workflow.Action, path string, n int, t time.Duration) (action.Result, error) {
+	if limit := p.limits[a.Kind()]; limit > 0 && (t == 0 || limit < t) {
+		t = limit
+	}
+	c := &action.Call{Scope: p.scope, Timeout: t}
+	var err error
+	if c.Dir, err = r.workingDir(p, s); err != nil {
+		return action.Result{Start: time.Now()}, &action.InputError{Err: err}
+	}
+	if c.Env, err = r.stepEnv(ctx, p, s); err != nil {
+		return action.Result{Start: time.Now()}, &action.InputError{Err: err}
+	}
+	out := r.outputsOf(p, path, n, a)
+	c.Stdout, c.Stderr, c.Spill, c.Log = out.stdout, out.stderr, out.spill, out.log
+	var res action.Result
+	if _, isAgent := a.(*workflow.Claude); isAgent {
+		res, err = r.askAgent(ctx, p, a, path, c)
+	} else {
+		res, err = r.world.Run(ctx, a, c)
+	}
+	if cerr := out.close(&res); err == nil {
+		err = cerr
+	}
+	return res, err
+}
+
+// askAgent asks an agent, again after each rate limit: an answer that says
+// "later" pauses all agents of the run and uses up no attempt.
+func (r *run) askAgent(ctx context.Context, p place, a workflow.Action, path string, c *action.Call) (action.Result, error) {
+	c.OnMessage = func(m action.Message) {
+		e := event.Event{Type: event.AgentMessage, Phase: p.phase, Step: path, Item: p.item, Index: p.index, Message: m.Text}
+		if m.Tool != "" {
+			e.Data = data(map[string]any{"tool": m.Tool, "input": clip(string(m.Input))})
+		}
+		r.emit(e)
+	}
+	for {
+		if err := r.await(ctx); err != nil {
+			return action.Result{Start: time.Now()}, err
+		}
+		res, err := r.world.Run(ctx, a, c)
+		r.used(p, path, res.Usage)
+		var ae *action.AgentError
+		if errors.As(err, &ae) && ae.Limited && r.pauseFor(ae) {
+			continue
+		}
+		r.agents.passed()
+		return res, err
+	}
+}
+
+// workingDir is where a step runs.
+func (r *run) workingDir(p place, s *workflow.Step) (string, error) {
+	if s.WorkingDir == nil {
+		return p.dir, nil
+	}
+	dir, err := s.WorkingDir.Expand(p.scope)
+	if err != nil {
+		return "", fmt.Errorf("working_dir: %w", err)
+	}
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(p.dir, dir)
+	}
+	if info, err := os.Stat(dir); err != nil {
+		return "", fmt.Errorf("working_dir: %w", err)
+	} else if !info.IsDir() {
+		return "", fmt.Errorf("working_dir: %s is no directory", dir)
+	}
+	return dir, nil
+}
+
+// stepEnv is the environment of a step. Secrets win over it.
+func (r *run) stepEnv(ctx context.Context, p place, s *workflow.Step) ([]string, error) {
+	if len(s.Env) == 0 && !s.ClearEnv && len(r.env.dynamic) == 0 {
+		return p.env, nil
+	}
+	env := p.env[:len(p.env):len(p.env)]
+	if s.ClearEnv {
+		env = keepBasics(p.env)
+	}
+	for _, v := range r.env.dynamic {
+		text, err := r.dynamicValue(ctx, v, p.scope)
+		if err != nil {
+			return nil, fmt.Errorf("env %s: %w", v.Name, err)
+		}
+		env = append(env, v.Name+"="+text)
+	}
+	for _, v := range s.Env {
+		if _, secret := r.env.secrets[v.Name]; secret {
+			continue
+		}
+		val, err := r.envValue(ctx, v, p.scope)
+		if err != nil {
+			return nil, fmt.Errorf("env %s: %w", v.Name, err)
+		}
+		text := fmt.Sprint(val.V)
+		if strings.ContainsRune(text, 0) {
+			return nil, fmt.Errorf("env %s: its value has a NUL byte in it", v.Name)
+		}
+		env = append(env, v.Name+"="+text)
+	}
+	return env, nil
+}
+
+// keepBasics is what is left of an environment that is cleared: without PATH
+// and HOME hardly a program starts, and bide's own variables stay.
+func keepBasics(env []string) []string {
+	var out []string
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		if name == "PATH" || name == "HOME" || strings.HasPrefix(name, "BIDE_") || strings.HasPrefix(name, "PRODIGY_") {
+			out = append(out, kv)
+		}
+	}
+	return out
+}
+
+// stepOutputs is where the output of an attempt goes: to whoever watches, and
+// to files.
+type stepOutputs struct {
+	stdout, stderr io.Writer
+	log            io.Writer
+	spill          func(string) (*os.File, error)
+	flush          []func() error
+	logPath        string
+}
+
+// outputsOf opens what an attempt writes to.
+func (r *run) outputsOf(p place, path string, n int, a workflow.Action) *stepOutputs {
+	o := &stepOutputs{}
+	file := func(stream string) (*os.File, error) {
+		return r.j.CreateOutput(p.index, path, n, stream)
+	}
+	_, isAgent := a.(*workflow.Claude)
+	if isAgent {
+		// The raw stream of an agent is always kept.
+		o.toFile(r, "agent", file)
+	}
+	if !p.quiet && len(r.sink) > 0 {
+		o.stdout = o.live(r, p, path, "stdout")
+		o.stderr = o.live(r, p, path, "stderr")
+	}
+	if !r.mask.Active() {
+		o.spill = file
+		return o
+	}
+	// With secrets, nothing may reach the disk unmasked: the whole output goes
+	// through the mask into files.
+	if !isAgent {
+		o.stdout = both(o.stdout, o.masked(r, &lazyFile{open: func() (*os.File, error) { return file("stdout") }}))
+	}
+	o.stderr = both(o.stderr, o.masked(r, &lazyFile{open: func() (*os.File, error) { return file("stderr") }}))
+	return o
+}
+
+func both(a, b io.Writer) io.Writer {
+	if a == nil {
+		return b
+	}
+	return io.MultiWriter(a, b)
+}
+
+func (o *stepOutputs) toFile(r *run, stream string, open func(string) (*os.File, error)) {
+	l := &lazyFile{open: func() (*os.File, error) {
+		f, err := open(stream)
+		if err == nil {
+			o.logPath = f.Name()
+		}
+		return f, err
+	}}
+	o.log = o.masked(r, l)
+}
+
+// masked puts the mask in front of a file.
+func (o *stepOutputs) masked(r *run, l *lazyFile) io.Writer {
+	w := r.mask.NewWriter(l)
+	o.flush = append(o.flush, w.Flush, l.Close)
+	return w
+}
+
+// live passes output on to whoever watches the run.
+func (o *stepOutputs) live(r *run, p place, path, stream string) io.Writer {
+	w := r.mask.NewWriter(writerFunc(func(b []byte) (int, error) {
+		r.emit(event.Event{Type: event.Output, Phase: p.phase, Step: path, Label: stream, Item: p.item, Index: p.index, Message: string(b)})
+		return len(b), nil
+	}))
+	o.flush = append(o.flush, w.Flush)
+	return w
+}
+
+func (o *stepOutputs) close(res *action.Result) error {
+	var errs []error
+	for _, f := range o.flush {
+		errs = append(errs, f())
+	}
+	if o.logPath != "" && res.StdoutFile == "" {
+		res.StdoutFile = o.logPath
+	}
+	return errors.Join(errs...)
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// lazyFile is a file that is made at the first byte.
+type lazyFile struct {
+	open func() (*os.File, error)
+	f    *os.File
+}
+
+func (l *lazyFile) Write(b []byte) (int, error) {
+	if l.f == nil {
+		f, err := l.open()
+		if err != nil {
+			return 0, err
+		}
+		l.f = f
+	}
+	return l.f.Write(b)
+}
+
+func (l *lazyFile) Close() error {
+	if l.f == nil {
+		return nil
+	}
+	return l.f.Close()
+}
+
+// normal restores the kinds of numbers of a value that came out of JSON.
+func normal(m map[string]any) map[string]any {
+	if len(m) == 0 {
+		return nil
+	}
+	out, ok := normalJSON(m).(map[string]any)
+	if !ok {
+		return nil
+	}
+	return out
+}
+
+// commitCheck is what is to be known of the git history around an attempt.
+type commitCheck struct {
+	r    *run
+	dir  string
+	from *worktree.Point // nil where nobody asks, and outside git
+}
+
+func (r *run) beforeCommits(ctx context.Context, p place, s *workflow.Step) (*commitCheck, error) {
+	c := &commitCheck{r: r, dir: p.dir}
+	must := s.CommitRequired || s.AutoCommit != nil
+	if !must && !r.git {
+		return c, nil
+	}
+	if r.repo == nil {
+		if must {
+			return nil, &action.InputError{Err: fmt.Errorf("the step has to commit, but %s is in no git repository with a commit", p.dir)}
+		}
+		return c, nil
+	}
+	from, err := r.repo.Mark(ctx, p.dir)
+	if err != nil {
+		return nil, err
+	}
+	c.from = &from
+	return c, nil
+}
+
+// after makes the step's own commit and checks that there is one.
+func (c *commitCheck) after(ctx context.Context, p place, s *workflow.Step) error {
+	if a := s.AutoCommit; a != nil {
+		if err := c.commit(ctx, p, s, a); err != nil {
+			return err
+		}
+	}
+	if !s.CommitRequired || c.r.noCommitValidation() {
+		return nil
+	}
+	return c.r.repo.RequireCommit(ctx, c.dir, c.from.Commit)
+}
+
+func (r *run) noCommitValidation() bool {
+	v, ok := r.env.values["PRODIGY_NO_COMMIT_VALIDATION"]
+	return ok && v.V == "true"
+}
+
+func (c *commitCheck) commit(ctx context.Context, p place, s *workflow.Step, a *workflow.Commit) error {
+	msg := "bide: " + label(s)
+	if a.Message != nil {
+		var err error
+		if msg, err = a.Message.Expand(p.scope); err != nil {
+			return &action.InputError{Err: fmt.Errorf("commit_config: %w", err)}
+		}
+	}
+	if a.Pattern != nil && !a.Pattern.MatchString(msg) {
+		return &action.InputError{Err: fmt.Errorf("commit_config: the message %q does not match message_pattern %s", msg, a.Pattern)}
+	}
+	o := worktree.CommitOptions{Message: msg, Author: a.Author, Sign: a.Sign, Include: a.Include, Exclude: a.Exclude}
+	if a.Squash {
+		o.SquashSince = c.from.Commit
+	}
+	_, err := c.r.repo.AutoCommit(ctx, c.dir, o)
+	return err
+}
+
+// variables sets step.* and workflow.* of the git context.
+func (c *commitCheck) variables(ctx context.Context, p place) {
+	if c.from == nil {
+		return
+	}
+	step, err := c.r.repo.Context(ctx, c.dir, *c.from)
+	if err != nil {
+		c.r.noteOnce("git "+c.dir, fmt.Sprintf("the git context of %s: %v", c.dir, err))
+		return
+	}
+	p.scope.Set("step", gitContext(step))
+	if c.r.head == nil {
+		return
+	}
+	if all, err := c.r.repo.Context(ctx, c.dir, *c.r.head); err == nil {
+		m := gitContext(all)
+		m["name"], m["id"] = c.r.file.Name, c.r.id
+		if it, ok := p.scope.Lookup("ITERATION"); ok {
+			m["iteration"] = it.V
+		}
+		p.scope.Set("workflow", m)
+	}
+}
+
+func gitContext(g worktree.GitContext) map[string]any {
+	return map[string]any{
+		"files_added": anys(g.FilesAdded), "files_modified": anys(g.FilesModified), "files_deleted": anys(g.FilesDeleted),
+		"files_changed": anys(g.FilesChanged), "commits": anys(g.Commits), "commit_count": int64(g.CommitCount),
+		"insertions": int64(g.Insertions), "deletions": int64(g.Deletions),
+	}
+}
+
+func anys(list []string) []any {
+	out := make([]any, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}

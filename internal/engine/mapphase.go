@@ -1,0 +1,692 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/vars"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worktree"
+	"github.com/bide-dev/bide/retry"
+)
+
+// mapRun drives the pure machine of a map: workers ask it what to do, run an
+// agent, and tell it how that ended.
+type mapRun struct {
+	r        *run
+	p        place
+	tmpl     []*workflow.Step
+	feed     feed
+	timeout  time.Duration // of an agent
+	strict   bool
+	parallel int
+	stopped  error // the run's own reason to stop
+	finished policy.Status
+
+	mu    sync.Mutex
+	m     *policy.Machine
+	wake  chan struct{} // closed when something changed that waiting workers may want
+	sleep int           // workers that wait
+}
+
+// mapPhase runs the map over all items that are not finished.
+func (r *run) mapPhase(ctx context.Context, p place) error {
+	n := r.items.Total
+	x, err := r.newMap(ctx, p, n)
+	if err != nil {
+		return err
+	}
+	if err := x.restore(); err != nil {
+		return err
+	}
+	if x.m.Counts().Finished() < n {
+		if err := r.freeze(ctx); err != nil {
+			return err
+		}
+		x.work(ctx)
+	}
+	return x.end(ctx)
+}
+
+func (r *run) newMap(ctx context.Context, p place, n int) (*mapRun, error) {
+	cfg, err := r.mapConfig(p)
+	if err != nil {
+		return nil, err
+	}
+	m, err := policy.New(cfg, n)
+	if err != nil {
+		return nil, err
+	}
+	x := &mapRun{r: r, p: p, tmpl: r.file.Map.Template.Steps, m: m, wake: make(chan struct{}), parallel: cfg.MaxParallel, strict: r.file.Durability == "strict"}
+	x.feed.r = r
+	x.p.quiet = true
+	f := r.file.Map
+	t := r.span(f.AgentTimeout)
+	x.p.limits = map[string]time.Duration{}
+	for kind, d := range f.CommandTimeouts {
+		x.p.limits[kind] = r.span(d)
+	}
+	if f.TimeoutPolicy != "per_command" {
+		x.timeout = t
+	}
+	if t > 0 && (f.TimeoutPolicy == "per_command" || f.TimeoutPolicy == "hybrid") {
+		for _, kind := range []string{"shell", "claude", "http"} {
+			if x.p.limits[kind] == 0 {
+				x.p.limits[kind] = t
+			}
+		}
+	}
+	r.world.Grace = r.span(f.TimeoutGrace)
+	return x, nil
+}
+
+// mapConfig turns the file's error policy into that of the machine.
+func (r *run) mapConfig(p place) (policy.Config, error) {
+	f, ep := r.file.Map, r.file.Policy
+	cfg := policy.Config{
+		Handler: ep.Handler, ContinueOnFailure: &ep.ContinueOnFailure, MaxFailures: ep.MaxFailures,
+		StartDelay: r.span(r.file.StartDelay), MaxRecoveries: ep.MaxRecoveries, RateLimitMaxWait: r.file.MaxWait.D,
+	}
+	var err error
+	if cfg.MaxParallel, err = r.number(f.Parallel, p.scope); err != nil {
+		return cfg, fmt.Errorf("map.max_parallel: %w", err)
+	}
+	if r.opt.MaxParallel > 0 {
+		cfg.MaxParallel = r.opt.MaxParallel
+	}
+	if cfg.MaxParallel < 1 {
+		return cfg, fmt.Errorf("map.max_parallel is %d; it must be at least 1", cfg.MaxParallel)
+	}
+	switch ep.OnItemFailure {
+	case "retry":
+		cfg.OnItemFailure = policy.Retry
+	case "skip":
+		cfg.OnItemFailure = policy.Skip
+	case "stop":
+		cfg.OnItemFailure = policy.Stop
+	case "custom":
+		cfg.OnItemFailure = policy.Custom
+	}
+	if ep.FailureThreshold >= 0 {
+		cfg.FailureThreshold = &ep.FailureThreshold
+	}
+	switch ep.Collection {
+	case "immediate":
+		cfg.ErrorCollection.When = policy.Immediate
+	case "batched":
+		cfg.ErrorCollection = policy.ErrorCollection{When: policy.Batched, Size: ep.BatchSize}
+	}
+	if ep.Breaker != nil {
+		b := *ep.Breaker
+		b.Lease, b.OnChange = 0, nil
+		cfg.Breaker = &b
+	}
+	if ep.Retry != nil {
+		pol := policyOf(ep.Retry)
+		cfg.Retry = &pol
+	}
+	return cfg, nil
+}
+
+// restore tells the machine where each item stood.
+func (x *mapRun) restore() error {
+	st := x.r.state
+	now := time.Now()
+	if b, ok := st.Breakers[mapBreaker]; ok && len(b.Data) > 0 {
+		var s policy.Snapshot
+		if err := json.Unmarshal(b.Data, &s); err != nil {
+			return fmt.Errorf("the recorded state of the map's breaker: %w", err)
+		}
+		if err := x.m.RestoreSnapshot(s); err != nil {
+			return err
+		}
+	}
+	for index, rec := range st.Items.All() {
+		if rec.Status == journal.ItemPending && rec.Recoveries == 0 {
+			continue
+		}
+		v, err := x.m.Restore(index-1, itemState(rec), now)
+		if err != nil {
+			return err
+		}
+		if v.Fate.FailedForGood() && !rec.Status.Done() {
+			x.given(v, rec)
+		}
+	}
+	x.r.items.Total = x.m.Counts().Total
+	x.m.Resume(x.r.resumed && st.Status != "" && st.Status != event.Running)
+	return nil
+}
+
+// itemState is what the journal knows of an item, as the machine wants it.
+func itemState(rec journal.ItemRecord) policy.ItemState {
+	s := policy.ItemState{Attempts: rec.Retry.Failures, Recoveries: rec.Recoveries, Retry: retryState(rec.Retry), NotBefore: rec.Retry.NotBefore}
+	switch rec.Status {
+	case journal.ItemWaiting:
+		s.Standing = policy.WasWaiting
+	case journal.ItemPending, journal.ItemRunning:
+		// The journal has counted this recovery already.
+		s.Standing = policy.WasRunning
+		s.Recoveries = max(0, rec.Recoveries-1)
+	case journal.ItemSucceeded:
+		s.Standing, s.Fate = policy.WasFinished, policy.ItemSucceeded
+	case journal.ItemSkipped:
+		s.Standing, s.Fate = policy.WasFinished, policy.ItemPassed
+	case journal.ItemDeadLettered:
+		s.Standing, s.Fate = policy.WasFinished, policy.ItemDeadLettered
+	case journal.ItemFailed:
+		s.Standing, s.Fate = policy.WasFinished, policy.ItemFailed
+	}
+	return s
+}
+
+// given makes a dead letter of an item that took the run down too often, or
+// whose retry budget has passed while nothing ran.
+func (x *mapRun) given(v policy.Verdict, rec journal.ItemRecord) {
+	it, err := x.r.j.Item(context.Background(), v.Item+1)
+	if err != nil {
+		x.r.note("item %d: %v", v.Item+1, err)
+		return
+	}
+	why := fmt.Errorf("the retries that are recorded allow no further attempt (%s)", v.Reason)
+	if v.Exhausted {
+		why = fmt.Errorf("it was running %d times when the run went down", rec.Recoveries)
+	}
+	x.record(agentRun{item: it, attempt: rec.Attempts, start: time.Now()}, v, &classError{"recovery", why})
+}
+
+type classError struct {
+	class string
+	err   error
+}
+
+func (e *classError) Error() string { return e.err.Error() }
+func (e *classError) Unwrap() error { return e.err }
+func (e *classError) Class() string { return e.class }
+
+// work runs the workers until the machine says that the map is over.
+func (x *mapRun) work(ctx context.Context) {
+	stopWatch := x.watch(ctx)
+	defer stopWatch()
+	var wg sync.WaitGroup
+	for range min(x.parallel, x.r.items.Total) {
+		wg.Go(func() { x.worker(ctx) })
+	}
+	wg.Wait()
+}
+
+// watch halts the machine when the run stops.
+func (x *mapRun) watch(ctx context.Context) func() {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+		case <-x.r.soft.Done():
+		case <-x.r.halted.Done():
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.stopped = x.r.stopping(ctx)
+		x.m.Halt(policy.StopReason("stopping"))
+		x.broadcast()
+	})
+	return func() { close(done); wg.Wait() }
+}
+
+// broadcast wakes the workers that wait. The lock is held.
+func (x *mapRun) broadcast() {
+	if x.sleep > 0 {
+		close(x.wake)
+		x.wake = make(chan struct{})
+		x.sleep = 0
+	}
+}
+
+func (x *mapRun) worker(ctx context.Context) {
+	for {
+		x.mu.Lock()
+		now := time.Now()
+		d := x.m.Next(now)
+		switch d.Kind {
+		case policy.Start:
+			x.start(ctx, d, now) // unlocks
+		case policy.Finished:
+			x.finished = d.Status
+			x.broadcast()
+			x.mu.Unlock()
+			return
+		default:
+			x.wait(d, now) // unlocks
+		}
+	}
+}
+
+// wait waits until the machine may say something else. It gives the lock back.
+func (x *mapRun) wait(d policy.Decision, now time.Time) {
+	wake := x.wake
+	x.sleep++
+	x.mu.Unlock()
+	if d.Kind == policy.Idle {
+		<-wake
+		return
+	}
+	t := time.NewTimer(d.Until.Sub(now))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-wake:
+	}
+}
+
+// agentRun is one attempt at one item.
+type agentRun struct {
+	item    journal.Item
+	attempt int
+	start   time.Time
+	dir     string
+	tree    *worktree.Agent
+	scope   *vars.Scope
+	data    itemData
+	steps   int64
+}
+
+// itemData is what item_finished carries of an item's result.
+type itemData struct {
+	Output   string   `json:"output"`
+	File     string   `json:"output_file,omitempty"`
+	Size     int64    `json:"output_size,omitempty"`
+	Digest   string   `json:"output_sha256,omitempty"`
+	Commits  []string `json:"commits,omitempty"`
+	Files    []string `json:"files_modified,omitempty"`
+	Branch   string   `json:"branch,omitempty"`
+	Worktree string   `json:"worktree,omitempty"`
+	Log      string   `json:"log,omitempty"`
+	Handled  bool     `json:"handled,omitempty"`
+}
+
+// start runs an agent for the item that the machine offers. It is called with
+// the lock and gives it back.
+func (x *mapRun) start(ctx context.Context, d policy.Decision, now time.Time) {
+	change, err := x.m.Started(d.Item, now)
+	if err != nil {
+		x.mu.Unlock()
+		return // another worker took it
+	}
+	x.changed(change)
+	x.mu.Unlock()
+
+	it, err := x.feed.item(ctx, d.Item+1)
+	a := agentRun{item: it, attempt: d.Attempt, start: now}
+	if err == nil {
+		x.r.emit(event.Event{Type: event.ItemStarted, Time: now, Phase: "map", Item: it.ID, Index: it.Index, Attempt: d.Attempt})
+		if x.strict {
+			err = x.r.j.Sync(ctx)
+		}
+	}
+	if err == nil {
+		err = x.agent(ctx, &a, d)
+	} else if x.r.stopping(ctx) != nil {
+		err = ErrInterrupted
+	}
+	x.done(ctx, a, d, err)
+}
+
+// agent runs the template's steps on an item.
+func (x *mapRun) agent(ctx context.Context, a *agentRun, d policy.Decision) error {
+	if x.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, x.timeout, &TimeoutError{What: "the agent of item " + a.item.ID, After: x.timeout})
+		defer cancel()
+	}
+	p := x.p
+	p.item, p.index, p.attempt, p.steps = a.item.ID, a.item.Index, a.attempt, nil
+	p.scope = x.p.scope.Child()
+	a.scope = p.scope
+	if err := setItem(p.scope, a.item, x.r.items.Total); err != nil {
+		return err
+	}
+	p.env = append(x.p.env[:len(x.p.env):len(x.p.env)],
+		fmt.Sprintf("BIDE_ATTEMPT=%d", a.attempt), "BIDE_ITEM="+envSafe(a.item.ID))
+	if d.Recoveries > 0 {
+		p.env = append(p.env, fmt.Sprintf("BIDE_RECOVERED=%d", d.Recoveries))
+	}
+	p.scope.Set("attempt", int64(a.attempt))
+	leave, err := x.r.enter(ctx, &p, a)
+	if err != nil {
+		return err
+	}
+	err = x.r.sequence(ctx, p, x.tmpl)
+	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrInterrupted) {
+		var te *TimeoutError
+		if cause := context.Cause(ctx); errors.As(cause, &te) && !errors.As(err, &te) {
+			err = cause
+		}
+	}
+	x.collect(p, a)
+	return leave(ctx, err)
+}
+
+// envSafe keeps an id from ending the environment.
+func envSafe(s string) string {
+	for i := range len(s) {
+		if s[i] == 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// setItem sets the variables of a work item. A plain line is ${item} and
+// ${item.item} alike.
+func setItem(sc *vars.Scope, it journal.Item, total int) error {
+	v, err := itemValue(it.Data)
+	if err != nil {
+		return fmt.Errorf("item %s: %w", it.ID, err)
+	}
+	sc.SetValue("item", v)
+	if _, isMap := v.V.(map[string]any); !isMap {
+		sc.SetValue("item.item", v)
+	}
+	sc.Set("item_json", string(it.Data))
+	sc.Set("item_id", it.ID)
+	sc.Set("item_index", int64(it.Index-1))
+	sc.Set("item_total", int64(total))
+	return nil
+}
+
+// collect takes an item's output: that of its last step.
+func (x *mapRun) collect(p place, a *agentRun) {
+	m, _ := p.scope.Get("last").(map[string]any)
+	out, _ := m["output"].(string)
+	a.data.Output = clip(out)
+	if f, ok := m["file"].(string); ok && len(out) > inline {
+		a.data.File = f
+	}
+	if len(out) > inline && a.data.File == "" {
+		if name, err := x.r.saveOutput(a.item.Index, a.attempt, out); err == nil {
+			a.data.File = name
+		} else {
+			x.r.noteOnce("save", fmt.Sprintf("the output of item %s: %v", a.item.ID, err))
+		}
+	}
+	if len(out) > inline {
+		a.data.Size = int64(len(out))
+	}
+}
+
+// done tells the machine how an agent ended and records what it decides.
+func (x *mapRun) done(ctx context.Context, a agentRun, d policy.Decision, err error) {
+	o := policy.Outcome{OK: err == nil}
+	interrupted := err != nil && x.r.stopping(ctx) != nil && (errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, new(*BudgetError)))
+	skip := false
+	if err != nil {
+		o.Err, o.Cancelled = err, interrupted
+		o, skip = x.timedOut(o, err)
+	}
+	x.mu.Lock()
+	v, merr := x.m.Finished(d.Item, o, time.Now())
+	if merr == nil {
+		x.changed(v.Breaker)
+		x.record(a, v, err)
+		if skip && x.r.file.Map.TimeoutAction == "fail" {
+			x.m.Halt("timeout_action: fail")
+		}
+	}
+	x.broadcast()
+	x.mu.Unlock()
+	if merr != nil {
+		x.r.note("item %s: %v", a.item.ID, merr)
+	}
+	if v.Fate == policy.ItemHandled {
+		x.custom(ctx, a, v, err)
+	}
+	if x.strict && v.Fate.Final() {
+		if err := x.r.j.Sync(ctx); err != nil && x.r.stopping(ctx) == nil {
+			x.r.note("item %s: %v", a.item.ID, err)
+		}
+	}
+}
+
+// timedOut applies timeout_action to an agent that took too long.
+func (x *mapRun) timedOut(o policy.Outcome, err error) (policy.Outcome, bool) {
+	var te *TimeoutError
+	act := x.r.file.Map.TimeoutAction
+	if act == "" || act == "retry" || !errors.As(err, &te) {
+		return o, false
+	}
+	switch act {
+	case "skip":
+		o.Skipped, o.Err = true, nil
+	case "dlq", "fail", "graceful_terminate":
+		o.Err = retry.Permanent(err)
+	}
+	return o, act == "fail"
+}
+
+const mapBreaker = "map"
+
+// changed records a change of the map's breaker.
+func (x *mapRun) changed(c *policy.BreakerChange) {
+	if c == nil {
+		return
+	}
+	x.r.emit(event.Event{Type: event.BreakerChanged, Phase: "map", Label: mapBreaker,
+		From: c.From.String(), To: c.To.String(), Data: data(x.m.Snapshot())})
+}
+
+// record tells what became of an item. The lock is held, so that the order of
+// the records is that of the decisions.
+func (x *mapRun) record(a agentRun, v policy.Verdict, err error) {
+	e := event.Event{Phase: "map", Item: a.item.ID, Index: a.item.Index, DurationMS: time.Since(a.start).Milliseconds()}
+	e.Label = x.label(a)
+	switch v.Fate {
+	case policy.ItemSucceeded:
+		e.Type, e.Status, e.Attempts, e.Data = event.ItemFinished, event.Succeeded, a.attempt, data(a.data)
+		x.r.emit(e)
+	case policy.ItemPassed:
+		e.Type, e.Status, e.Attempts, e.Data = event.ItemFinished, event.Skipped, a.attempt, data(a.data)
+		x.r.emit(e)
+	case policy.ItemReturned, policy.ItemPaused:
+		e.Type, e.Status, e.Attempt = event.ItemFinished, event.Interrupted, a.attempt
+		x.r.emit(e)
+	case policy.ItemRetry:
+		x.failed(&e, a, v, err)
+		e.Type, e.Attempt, e.DelayMS = event.ItemRetry, a.attempt, v.Delay.Milliseconds()
+		x.r.emit(e)
+	default:
+		x.failedForGood(e, a, v, err)
+	}
+	for _, rep := range v.Show {
+		x.r.emit(event.Event{Type: event.Note, Phase: "map", Index: rep.Item + 1, Attempt: rep.Attempt, Class: rep.Class,
+			Message: fmt.Sprintf("item %d failed after %d attempts: %s", rep.Item+1, rep.Attempt, rep.Message)})
+	}
+	if v.Stop != "" {
+		x.r.note("the map stops: %s", stopText(v.Stop, x.r.file.Policy))
+	}
+}
+
+func (x *mapRun) label(a agentRun) string {
+	if x.r.file.Map.Label == nil || a.scope == nil {
+		return ""
+	}
+	text, err := x.r.file.Map.Label.Expand(a.scope)
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// letter is a failed attempt of an item: what item_retry_scheduled and
+// item_dead_lettered carry.
+type letter struct {
+	CorrelationID string    `json:"correlation_id"`
+	Attempt       int       `json:"attempt"`
+	At            time.Time `json:"at"`
+	DurationMS    int64     `json:"duration_ms"`
+	Step          string    `json:"step,omitempty"`
+	StepLabel     string    `json:"step_label,omitempty"`
+	ExitCode      int       `json:"exit_code"`
+	Class         string    `json:"class"`
+	Message       string    `json:"message"`
+	Stderr        string    `json:"stderr,omitempty"`
+	Stdout        string    `json:"stdout,omitempty"`
+	Worktree      string    `json:"worktree,omitempty"`
+	Branch        string    `json:"branch,omitempty"`
+	Log           string    `json:"log,omitempty"`
+	Eligible      bool      `json:"eligible"`
+}
+
+// failed fills an event with what is to be known of a failed attempt.
+func (x *mapRun) failed(e *event.Event, a agentRun, v policy.Verdict, err error) letter {
+	if err == nil {
+		err = errors.New("it failed")
+	}
+	l := letter{CorrelationID: fmt.Sprintf("%s/%d", x.r.id, a.item.Index), Attempt: a.attempt, At: a.start, DurationMS: e.DurationMS,
+		Class: retry.Class(err), Message: err.Error(), Worktree: a.data.Worktree, Branch: a.data.Branch, Log: a.data.Log, Eligible: true}
+	var se *StepError
+	if errors.As(err, &se) {
+		l.Step, l.StepLabel = se.Step, se.Label
+	}
+	l.ExitCode, _ = exitCode(err)
+	var ee *action.ExitError
+	if errors.As(err, &ee) {
+		l.Stderr, l.Stdout = tail(ee.Stderr), tail(ee.Stdout)
+	}
+	e.Class, e.Message, e.ExitCode, e.Data = l.Class, l.Message, l.ExitCode, data(l)
+	return l
+}
+
+func (x *mapRun) failedForGood(e event.Event, a agentRun, v policy.Verdict, err error) {
+	x.failed(&e, a, v, err)
+	x.r.classes.add(e.Class, e.Message, a.item.ID)
+	e.Attempts = a.attempt
+	letterData := e.Data
+	e.Type, e.Status = event.ItemFinished, event.Failed
+	switch v.Fate {
+	case policy.ItemDeadLettered:
+		e.Status = event.DeadLettered
+	case policy.ItemSkipped:
+		e.Status = event.Skipped
+	case policy.ItemHandled:
+		a.data.Handled = true
+	}
+	e.Data = data(a.data)
+	x.r.emit(e)
+	if v.Fate == policy.ItemDeadLettered {
+		e.Type, e.Status, e.Data = event.ItemDeadLettered, "", letterData
+		x.r.emit(e)
+	}
+}
+
+func stopText(s policy.StopReason, ep workflow.ErrorPolicy) string {
+	switch s {
+	case policy.ByMaxFailures:
+		return fmt.Sprintf("%d items have failed for good (max_failures: %d)", ep.MaxFailures, ep.MaxFailures)
+	case policy.ByFailureThreshold:
+		return fmt.Sprintf("more than %.4g of the finished items have failed (failure_threshold)", ep.FailureThreshold)
+	case policy.ByFirstFailure:
+		return "an item failed for good (continue_on_failure: false)"
+	case policy.ByItemFailure:
+		return "an item failed for good (on_item_failure: stop)"
+	case policy.ByRateLimit:
+		return "a rate limit lasts longer than max_wait"
+	}
+	return string(s)
+}
+
+// custom runs the handler of on_item_failure: {custom: NAME}.
+func (x *mapRun) custom(ctx context.Context, a agentRun, v policy.Verdict, err error) {
+	p := x.p
+	p.item, p.index, p.attempt, p.steps = a.item.ID, a.item.Index, a.attempt, nil
+	p.scope = a.scope
+	if p.scope == nil {
+		return
+	}
+	p.at = "#" + v.Handler
+	p.scope.Set("error", map[string]any{"message": err.Error(), "class": retry.Class(err), "attempts": int64(a.attempt)})
+	if herr := x.r.sequence(ctx, p, x.r.file.Handlers[v.Handler]); herr != nil {
+		x.r.note("the handler %s of item %s failed: %v", v.Handler, a.item.ID, herr)
+	}
+}
+
+// end gives the map's result.
+func (x *mapRun) end(ctx context.Context) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	c := x.m.Counts()
+	x.r.items = ItemCounts{Total: c.Total, Succeeded: c.Succeeded, Failed: c.Failed, Skipped: c.Skipped, Pending: c.Pending + c.Running + c.Retrying}
+	sum := x.m.Summary()
+	for _, rep := range sum.Show {
+		x.r.emit(event.Event{Type: event.Note, Phase: "map", Index: rep.Item + 1, Class: rep.Class,
+			Message: fmt.Sprintf("item %d failed after %d attempts: %s", rep.Item+1, rep.Attempt, rep.Message)})
+	}
+	if x.stopped != nil && x.r.items.Pending > 0 {
+		return x.stopped
+	}
+	if s := x.m.Stopped(); s != policy.NotStopped && x.stopped == nil {
+		return &PolicyError{Reason: string(s), What: stopText(s, x.r.file.Policy), Counts: x.r.items}
+	}
+	return nil
+}
+
+// PolicyError is a map that its error policy stopped.
+type PolicyError struct {
+	Reason string
+	What   string
+	Counts ItemCounts
+}
+
+func (e *PolicyError) Error() string {
+	return fmt.Sprintf("the map was stopped: %s; %d of %d items had succeeded, %d failed, %d were not finished", e.What, e.Counts.Succeeded, e.Counts.Total, e.Counts.Failed, e.Counts.Pending)
+}
+
+// Class is "policy".
+func (e *PolicyError) Class() string { return "policy" }
+
+// feed reads work items ahead, in their order.
+type feed struct {
+	r  *run
+	mu sync.Mutex
+	m  map[int]journal.Item
+}
+
+// ahead is how many items are read at once.
+const ahead = 256
+
+// item gives an item, from 1.
+func (f *feed) item(ctx context.Context, index int) (journal.Item, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if it, ok := f.m[index]; ok {
+		delete(f.m, index)
+		return it, nil
+	}
+	if len(f.m) > 4*ahead {
+		f.m = nil // what was read ahead and finished in an earlier life
+	}
+	list, err := f.r.j.Items(ctx, index, ahead)
+	if err != nil {
+		return journal.Item{Index: index}, err
+	}
+	if len(list) == 0 || list[0].Index != index {
+		return journal.Item{Index: index}, fmt.Errorf("the journal has no item %d", index)
+	}
+	if f.m == nil {
+		f.m = make(map[int]journal.Item, ahead)
+	}
+	for _, it := range list[1:] {
+		f.m[it.Index] = it
+	}
+	return list[0], nil
+}

@@ -1,0 +1,235 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/proc"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// ChangedError says that a workflow file is no longer what the run was started
+// with.
+type ChangedError struct {
+	Path string
+	Diff string
+}
+
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("%s has changed since the run began:\n%s\nto go on with the file as it is now, resume with --force", e.Path, e.Diff)
+}
+
+// FinishedError says that there is nothing to go on with.
+type FinishedError struct{ Run, Status string }
+
+func (e *FinishedError) Error() string {
+	return fmt.Sprintf("run %s has ended (%s): there is nothing to resume", e.Run, e.Status)
+}
+
+// Resume goes on with an interrupted or failed run; id "" is the last one.
+// opt.File is not used: the file is the recorded one, or with Force the present
+// one.
+func Resume(ctx context.Context, id string, opt Options) (*Summary, error) {
+	return reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State) error {
+		if st.Status == event.Succeeded || st.Status == event.CompletedWithFailures {
+			return &FinishedError{j.Run(), st.Status}
+		}
+		return nil
+	})
+}
+
+// Requeue says which dead letters to run again.
+type Requeue struct {
+	Filter journal.DeadLetterFilter
+	// Accept, where it is not nil, has the last word on each.
+	Accept func(journal.DeadLetter) (bool, error)
+	// AsRecorded uses the file as it was when the run began.
+	AsRecorded bool
+}
+
+// ErrNoDeadLetters says that no dead letter fits.
+var ErrNoDeadLetters = errors.New("no dead letter fits")
+
+// RetryDeadLetters runs dead letters again, in the same run and with their
+// histories, and then reduce. The file is the present one, unless AsRecorded.
+func RetryDeadLetters(ctx context.Context, id string, opt Options, q Requeue) (*Summary, error) {
+	opt.Force = !q.AsRecorded
+	return reopen(ctx, id, opt, func(j *journal.Journal, _ *journal.State) error {
+		var list []journal.DeadLetter
+		for l, err := range j.DeadLetters(ctx, q.Filter) {
+			if err != nil {
+				return err
+			}
+			if q.Accept != nil {
+				ok, err := q.Accept(l)
+				if err != nil {
+					return err
+				}
+				if !ok {
+					continue
+				}
+			}
+			l.History, l.Item, l.Letter = nil, nil, nil
+			list = append(list, l)
+		}
+		if len(list) == 0 {
+			return ErrNoDeadLetters
+		}
+		for _, l := range list {
+			if err := j.Append(event.Event{Type: event.ItemRequeued, Time: time.Now(), Phase: "map", Item: l.ID, Index: l.Index}); err != nil {
+				return err
+			}
+		}
+		return j.Sync(ctx)
+	})
+}
+
+// reopen opens a run, lets change look at it or add to it, and executes it.
+func reopen(ctx context.Context, id string, opt Options, change func(*journal.Journal, *journal.State) error) (_ *Summary, err error) {
+	j, err := opt.Store.Open(id)
+	if err != nil {
+		return nil, err
+	}
+	owned := true
+	defer func() {
+		if owned {
+			err = errors.Join(err, j.Close())
+		}
+	}()
+	st, err := j.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := change(j, st); err != nil {
+		return nil, err
+	}
+	if st, err = j.State(ctx); err != nil {
+		return nil, err
+	}
+	if opt, err = recordedOptions(j, opt); err != nil {
+		return nil, err
+	}
+	if err := fill(&opt); err != nil {
+		return nil, err
+	}
+	if err := preflight(opt.File, opt.Environ, opt.Dir); err != nil {
+		return nil, err
+	}
+	if n, err := proc.ReapOrphans(j.ProcDir()); err != nil {
+		return nil, fmt.Errorf("processes of the run's former life: %w", err)
+	} else if n > 0 {
+		if err := j.Append(event.Event{Type: event.Note, Message: fmt.Sprintf("%d processes of the run's former life were ended", n)}); err != nil {
+			return nil, err
+		}
+	}
+	owned = false
+	return execute(ctx, opt, j, st)
+}
+
+// recordedOptions takes the settings and the file that the run was started
+// with. Settings given anew win where they are set.
+func recordedOptions(j *journal.Journal, opt Options) (Options, error) {
+	h := j.Header()
+	var old Settings
+	if err := json.Unmarshal(h.Options, &old); err != nil {
+		return opt, fmt.Errorf("the recorded options of run %s: %w", j.Run(), err)
+	}
+	now := opt.Settings
+	opt.Settings = old
+	if now.MaxParallel > 0 {
+		opt.MaxParallel = now.MaxParallel
+	}
+	opt.Yes = old.Yes || now.Yes
+	opt.AllowFailedItems = old.AllowFailedItems || now.AllowFailedItems
+	f, err := recordedFile(h, opt)
+	opt.File = f
+	return opt, err
+}
+
+func recordedFile(h journal.Header, opt Options) (*workflow.File, error) {
+	lo := workflow.Options{Params: opt.Params, ParamFile: opt.ParamFile, Profile: opt.Profile}
+	changed := changes(h)
+	if changed != "" && !opt.Force {
+		return nil, &ChangedError{Path: h.Path, Diff: changed}
+	}
+	if !opt.Force || changed == "" {
+		lo.ReadFile = func(path string) ([]byte, error) {
+			if b, ok := h.Others[path]; ok {
+				return b, nil
+			}
+			return os.ReadFile(path)
+		}
+		f, problems := workflow.Parse(h.Path, h.Source, lo)
+		return f, errOf(f, problems)
+	}
+	f, problems := workflow.Load(h.Path, lo)
+	return f, errOf(f, problems)
+}
+
+func errOf(f *workflow.File, problems diag.List) error {
+	if err := problems.Err(); err != nil {
+		return err
+	}
+	if f == nil {
+		return errors.New("the workflow file could not be read")
+	}
+	return nil
+}
+
+// changes shows how the file differs from the recorded one; "" where it does
+// not, and where it is gone: then the recorded one is used.
+func changes(h journal.Header) string {
+	now, err := os.ReadFile(h.Path)
+	if err != nil || string(now) == string(h.Source) {
+		return ""
+	}
+	return lineDiff(string(h.Source), string(now))
+}
+
+// lineDiff shows what changed between two texts: the lines between their
+// common beginning and their common end, at most 20 of each.
+func lineDiff(a, b string) string {
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	from := 0
+	for from < len(x) && from < len(y) && x[from] == y[from] {
+		from++
+	}
+	ex, ey := len(x), len(y)
+	for ex > from && ey > from && x[ex-1] == y[ey-1] {
+		ex, ey = ex-1, ey-1
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "@@ line %d @@", from+1)
+	show := func(sign string, lines []string) {
+		for i, l := range lines {
+			if i == 20 {
+				fmt.Fprintf(&out, "\n%s … %d lines more", sign, len(lines)-i)
+				break
+			}
+			fmt.Fprintf(&out, "\n%s %s", sign, l)
+		}
+	}
+	show("-", x[from:ex])
+	show("+", y[from:ey])
+	return out.String()
+}
+
+// restore takes over what an earlier life recorded beside steps and items.
+func (r *run) restore() {
+	if u := r.state.Usage; len(u) > 0 {
+		r.usage.u = Usage{InputTokens: int64(u["input_tokens"]), OutputTokens: int64(u["output_tokens"]),
+			CacheTokens: int64(u["cache_tokens"]), CostUSD: u["cost_usd"], Calls: int(u["calls"])}
+		r.overBudget(r.usage.u)
+	}
+	if until := r.state.PausedUntil; time.Until(until) > 0 {
+		r.agents.until = until
+	}
+}

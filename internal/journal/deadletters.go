@@ -1,0 +1,141 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// DeadLetter is an item that failed for good and waits for somebody to decide.
+type DeadLetter struct {
+	Index    int
+	ID       string
+	Item     json.RawMessage // the item's data; nil if no list is recorded
+	Seq      int64           // of the item_dead_lettered
+	Time     time.Time
+	Attempts int
+	Class    string
+	Message  string
+	Letter   json.RawMessage // the event's data
+	// History is every event that tells of the item's failures, oldest first
+	// and over all rounds: item_retry_scheduled, item_finished with a status
+	// that is not success, and item_dead_lettered.
+	History []event.Event
+}
+
+// DeadLetterFilter says which dead letters are wanted: those that fit every
+// field that is set. The zero filter fits all.
+type DeadLetterFilter struct {
+	Indexes []int    // any of them, from 1
+	IDs     []string // any of them
+	Classes []string // any of them
+}
+
+func (f *DeadLetterFilter) fits(e *event.Event) bool {
+	return (len(f.Indexes) == 0 || slices.Contains(f.Indexes, e.Index)) &&
+		(len(f.IDs) == 0 || slices.Contains(f.IDs, e.Item)) &&
+		(len(f.Classes) == 0 || slices.Contains(f.Classes, e.Class))
+}
+
+// DeadLetters gives the open dead letters in the order of the list: those that
+// were neither requeued nor removed. There is no limit to their number. The
+// sequence needs some dozen bytes for each event of a history, and ends after
+// the first error.
+func (r *Reader) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
+	return func(yield func(DeadLetter, error) bool) {
+		open, err := r.openLetters(ctx)
+		if err != nil {
+			yield(DeadLetter{}, err)
+			return
+		}
+		// The letters of a page are looked at before the histories are: most
+		// filters leave few.
+		order := slices.Sorted(maps.Keys(open))
+		for batch := range slices.Chunk(order, page) {
+			letters, err := r.letters(ctx, batch, open, &f)
+			if err != nil {
+				yield(DeadLetter{}, err)
+				return
+			}
+			for _, l := range letters {
+				if !yield(l, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// openLetters gives, by item, the events that its history is made of; the last
+// one is the dead letter.
+func (r *Reader) openLetters(ctx context.Context) (map[int][]int64, error) {
+	open := map[int]int64{}
+	types := []event.Type{event.ItemFinished, event.ItemDeadLettered, event.ItemRequeued, event.ItemRemoved}
+	err := r.itemEvents(ctx, types, func(e event.Event) error {
+		switch {
+		case e.Type == event.ItemDeadLettered:
+			open[e.Index] = e.Seq
+		case e.Type != event.ItemFinished || finished(e.Status) != ItemDeadLettered:
+			delete(open, e.Index)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	histories := make(map[int][]int64, len(open))
+	if len(open) == 0 {
+		return histories, nil
+	}
+	types = []event.Type{event.ItemRetry, event.ItemFinished, event.ItemDeadLettered}
+	err = r.itemEvents(ctx, types, func(e event.Event) error {
+		letter, ok := open[e.Index]
+		if !ok || e.Seq > letter {
+			return nil
+		}
+		if e.Type != event.ItemFinished || finished(e.Status) != ItemSucceeded {
+			histories[e.Index] = append(histories[e.Index], e.Seq)
+		}
+		return nil
+	})
+	return histories, err
+}
+
+// letters reads the dead letters of some items that fit the filter.
+func (r *Reader) letters(ctx context.Context, indexes []int, open map[int][]int64, f *DeadLetterFilter) ([]DeadLetter, error) {
+	seqs := make([]int64, len(indexes))
+	for i, index := range indexes {
+		seqs[i] = open[index][len(open[index])-1]
+	}
+	events, err := r.bySeq(ctx, seqs)
+	if err != nil {
+		return nil, err
+	}
+	var out []DeadLetter
+	for _, e := range events {
+		if !f.fits(&e) {
+			continue
+		}
+		l := DeadLetter{
+			Index: e.Index, ID: e.Item, Seq: e.Seq, Time: e.Time, Attempts: e.Attempts,
+			Class: e.Class, Message: e.Message, Letter: e.Data,
+		}
+		if l.History, err = r.bySeq(ctx, open[e.Index]); err != nil {
+			return nil, err
+		}
+		items, err := r.Items(ctx, e.Index, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(items) > 0 && items[0].Index == e.Index {
+			l.Item = items[0].Data
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}

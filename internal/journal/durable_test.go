@@ -1,0 +1,341 @@
+package journal
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// spy stands before the journal's sync: at each call it keeps what the disk
+// would have afterwards.
+type spy struct {
+	mu     sync.Mutex
+	path   string
+	image  string // directory of the last one
+	err    error
+	calls  int
+	called chan struct{}
+	next   error // to give back instead of syncing
+}
+
+func spyOn(t *testing.T, j *Journal) *spy {
+	s := &spy{path: j.path, image: t.TempDir(), called: make(chan struct{}, 1<<16)}
+	j.mu.Lock() // the syncer is idle, and reads j.sync after this
+	defer j.mu.Unlock()
+	j.sync = func(f *os.File) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.calls++
+		err := s.next
+		if err == nil {
+			s.err = errors.Join(s.err, s.keep())
+			err = syncFile(f)
+		}
+		s.called <- struct{}{}
+		return err
+	}
+	return s
+}
+
+// keep copies the log first: a checkpoint that runs at this moment adds to the
+// database what the copy of the log has already, and starts the log anew only
+// when the database is synced.
+func (s *spy) keep() error {
+	for _, suffix := range []string{"-wal", ""} {
+		data, err := os.ReadFile(s.path + suffix)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(s.image, dbName+suffix), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestSyncIsOnTheDisk takes the power away after each Sync: what the disk has
+// then holds every event appended before.
+func TestSyncIsOnTheDisk(t *testing.T) {
+	j := newJournal(t, newStore(t))
+	s := spyOn(t, j)
+	for i := range 30 {
+		for range rand.IntN(50) + 1 {
+			add(t, j, event.Event{Type: event.Note, Message: fmt.Sprint(i)})
+		}
+		last, err := j.Record(event.Event{Type: event.Note})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		got := intact(t, s.image, j.Run())
+		s.mu.Unlock()
+		if got < last.Seq {
+			t.Fatalf("Sync after %d, and the disk has %d", last.Seq, got)
+		}
+	}
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+}
+
+// intact reads a copy of a journal to its end and gives the number of events.
+func intact(t *testing.T, dir, run string) int64 {
+	t.Helper()
+	r, err := openReader(t.Context(), dir, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := count(t, r.Events(t.Context(), 1, EventFilter{}))
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"-shm", "-wal"} { // of this copy: the next one brings its own
+		if err := os.Remove(filepath.Join(dir, dbName+suffix)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	return int64(n)
+}
+
+// TestSyncsByItself appends without a Sync: the disk is asked soon anyway, and
+// not again while nothing comes.
+func TestSyncsByItself(t *testing.T) {
+	j := newJournal(t, newStore(t))
+	s := spyOn(t, j)
+	for want := 1; want <= 3; want++ {
+		start := time.Now()
+		add(t, j, event.Event{Type: event.Note})
+		<-s.called
+		if d := time.Since(start); d > 2*time.Second {
+			t.Errorf("it took %v", d)
+		}
+		s.mu.Lock()
+		if s.calls != want {
+			t.Errorf("%d calls, want %d", s.calls, want)
+		}
+		s.mu.Unlock()
+	}
+	if err := j.Sync(t.Context()); err != nil || s.calls != 3 {
+		t.Errorf("Sync of what is synced: %d calls, %v", s.calls, err)
+	}
+}
+
+// TestPutItemsIsSynced has Sync wait for the item list, which is no event.
+func TestPutItemsIsSynced(t *testing.T) {
+	j := newJournal(t, newStore(t))
+	s := spyOn(t, j)
+	if _, _, err := j.PutItems(t.Context(), list(10)); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := openReader(t.Context(), s.image, j.Run())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if n, _, loaded, err := r.ItemList(t.Context()); n != 10 || !loaded || err != nil {
+		t.Errorf("%d items, %v, %v", n, loaded, err)
+	}
+}
+
+// TestSyncAsksTheSystem gives the journal a pipe for its log, which no system
+// can sync: the failure shows that the call is really made.
+func TestSyncAsksTheSystem(t *testing.T) {
+	j := newJournal(t, newStore(t))
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	old := j.wal
+	j.wal = w
+	defer old.Close()
+	add(t, j, event.Event{Type: event.Note})
+	var d *DiskError
+	if err := j.Sync(t.Context()); !errors.As(err, &d) || d.Op != "sync" {
+		t.Fatalf("Sync: %v", err)
+	}
+	<-j.Failed()
+	if err := j.Append(event.Event{Type: event.Note}); !errors.As(err, &d) {
+		t.Errorf("Append: %v", err)
+	}
+	if err := j.Err(); !errors.As(err, &d) || !strings.Contains(err.Error(), "bide resume") {
+		t.Errorf("Err: %v", err)
+	}
+	if err := j.Close(); !errors.As(err, &d) {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+func TestSyncHonoursContext(t *testing.T) {
+	j := newJournal(t, newStore(t))
+	hold := make(chan struct{})
+	j.mu.Lock()
+	j.sync = func(*os.File) error { <-hold; return nil }
+	j.mu.Unlock()
+	add(t, j, event.Event{Type: event.Note})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := j.Sync(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Sync: %v", err)
+	}
+	// A slow disk holds nobody up who does not wait for it.
+	for range 1000 {
+		add(t, j, event.Event{Type: event.Note})
+	}
+	if n := count(t, j.Events(t.Context(), 1, EventFilter{})); n != 1001 {
+		t.Errorf("%d events can be read", n)
+	}
+	close(hold)
+}
+
+// TestFullDatabase has the database refuse to grow.
+func TestFullDatabase(t *testing.T) {
+	s := newStore(t)
+	j := newJournal(t, s)
+	add(t, j, event.Event{Type: event.RunStarted})
+	if err := j.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	j.connMu.Lock()
+	err := execSQL(j.conn, "PRAGMA max_page_count = 30")
+	j.connMu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	synced := int64(1)
+	var full *DiskError
+	for err == nil {
+		var e event.Event
+		if e, err = j.Record(event.Event{Type: event.Note, Message: strings.Repeat("m", 200)}); err == nil {
+			if err = j.Sync(t.Context()); err == nil {
+				synced = e.Seq
+			}
+		}
+	}
+	if !errors.As(err, &full) || !full.Full || !strings.Contains(full.Error(), "free some space") {
+		t.Fatalf("the error is %v", err)
+	}
+	<-j.Failed()
+	if _, _, err := j.PutItems(t.Context(), list(1)); !errors.As(err, &full) {
+		t.Errorf("PutItems: %v", err)
+	}
+	if err := j.Close(); !errors.As(err, &full) {
+		t.Errorf("Close: %v", err)
+	}
+	j, err = s.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if n := int64(count(t, j.Events(t.Context(), 1, EventFilter{}))); n != synced {
+		t.Errorf("%d events, %d were synced", n, synced)
+	}
+	add(t, j, event.Event{Type: event.RunResumed}) // and it goes on
+	if err := j.Sync(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFullDisk has the system refuse to let the file grow.
+func TestFullDisk(t *testing.T) {
+	s := newStore(t)
+	cmd, out := startChild(t, "limited", s.Dir)
+	text, err := io.ReadAll(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	synced, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || synced < 50 {
+		t.Fatalf("synced %q, %v", text, err)
+	}
+	j, err := s.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if n := int64(count(t, j.Events(t.Context(), 1, EventFilter{}))); n < synced {
+		t.Errorf("%d events, %d were synced", n, synced)
+	}
+	if err := j.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestKill kills a process that appends, again and again in the same run.
+// After each time the events have no gap, nothing that was synced is missing,
+// and every event is whole.
+func TestKill(t *testing.T) {
+	s := newStore(t)
+	mode := "append"
+	var run string
+	for range 12 {
+		cmd, out := startChild(t, mode, s.Dir)
+		mode = "resume"
+		line, err := out.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		run = strings.TrimSpace(line)
+		acknowledged := make(chan int64)
+		go lastNumber(out, acknowledged)
+		time.AfterFunc(time.Duration(rand.IntN(60))*time.Millisecond, func() { cmd.Process.Kill() })
+		synced := <-acknowledged
+		kill(t, cmd)
+
+		j, err := s.Open(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := collect(t, j.Events(t.Context(), 1, EventFilter{}))
+		for i, e := range events {
+			if e.Seq != int64(i+1) || e.Type != event.Note || string(e.Data) != `{"some":"data"}` || !strings.HasPrefix(e.Message, "message ") {
+				t.Fatalf("event %d is %+v", i+1, e)
+			}
+		}
+		if int64(len(events)) < synced {
+			t.Fatalf("%d events, %d were synced", len(events), synced)
+		}
+		if err := j.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// lastNumber reads numbers, one a line, and sends the last whole one.
+func lastNumber(in *bufio.Reader, to chan<- int64) {
+	last := int64(0)
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			to <- last
+			return
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64); err == nil {
+			last = n
+		}
+	}
+}

@@ -1,0 +1,365 @@
+package journal
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// Apply takes an event into the state. Events come in the order of their
+// numbers. An event that says nothing of how the run goes on, or is of a type
+// not known here, changes nothing. The error is of an item that cannot be.
+func (s *State) Apply(e event.Event) error {
+	s.Seq = max(s.Seq, e.Seq)
+	switch e.Type {
+	case event.RunStarted, event.RunResumed, event.RunPaused, event.RunFinished:
+		s.applyRun(e)
+	case event.PhaseStarted, event.PhaseFinished:
+		s.applyPhase(e)
+	case event.StepStarted, event.AttemptStarted, event.AttemptFailed, event.RetryScheduled, event.StepFinished:
+		if e.Index == 0 {
+			s.applyStep(e)
+		}
+	case event.ItemStarted, event.ItemRetry, event.ItemFinished, event.ItemDeadLettered, event.ItemRequeued, event.ItemRemoved:
+		return s.applyItem(e)
+	case event.BreakerChanged:
+		put(&s.Breakers, e.Label, BreakerRecord{State: e.To, Since: e.Time, Data: e.Data})
+	case event.AgentUsage:
+		s.applyUsage(e)
+	}
+	return nil
+}
+
+func (s *State) applyRun(e event.Event) {
+	switch e.Type {
+	case event.RunStarted:
+		s.Status = event.Running
+		if s.Started.IsZero() {
+			s.Started = e.Time
+		}
+	case event.RunResumed:
+		s.settle(true)
+		s.Resumes++
+		s.Status, s.Finished, s.Class, s.Message = event.Running, time.Time{}, "", ""
+	case event.RunPaused:
+		s.Pauses++
+		s.PausedUntil = e.Time.Add(millis(e.DelayMS))
+	case event.RunFinished:
+		s.settle(false)
+		s.Status, s.Finished, s.Class, s.Message = e.Status, e.Time, e.Class, e.Message
+	}
+}
+
+// settle ends what is in flight: its process is no more. died says that the
+// process did not end by itself, which counts as a recovery of what it had in
+// flight.
+func (s *State) settle(died bool) {
+	add := 0
+	if died {
+		add = 1
+	}
+	for path, step := range s.Steps {
+		if step.Status == event.Running {
+			step.Status = event.Interrupted
+			step.Recoveries += add
+			s.Steps[path] = step
+		}
+	}
+	t := &s.Items
+	if t.counts[ItemRunning] == 0 {
+		return
+	}
+	for i, status := range t.status {
+		if status != ItemRunning {
+			continue
+		}
+		t.set(i+1, ItemPending)
+		if died {
+			t.update(i+1, func(x *special) { x.recoveries++ })
+		}
+	}
+}
+
+func (s *State) applyPhase(e event.Event) {
+	p := s.Phases[e.Phase]
+	if e.Type == event.PhaseStarted {
+		s.Phase = e.Phase
+		p = PhaseRecord{Status: event.Running, Started: e.Time}
+	} else {
+		if s.Phase == e.Phase {
+			s.Phase = ""
+		}
+		p.Status, p.Finished = e.Status, e.Time
+	}
+	put(&s.Phases, e.Phase, p)
+}
+
+func (s *State) applyStep(e event.Event) {
+	step := s.Steps[e.Step]
+	switch e.Type {
+	case event.StepStarted:
+		// A step that was not over goes on with the waits that it had; any
+		// other begins anew.
+		if step.Status != event.Running && step.Status != event.Interrupted {
+			step = StepRecord{}
+		}
+		step.Status = event.Running
+		step.Phase = e.Phase
+		if e.Phase == "" {
+			step.Phase = s.Phase
+		}
+	case event.AttemptStarted:
+		step.Attempts = max(step.Attempts, e.Attempt)
+	case event.AttemptFailed:
+		step.Attempts = max(step.Attempts, e.Attempt)
+		step.Class, step.Message = e.Class, e.Message
+		step.Retry.failed(e.Time)
+	case event.RetryScheduled:
+		step.Retry.wait(e)
+	case event.StepFinished:
+		step.Status = e.Status
+		step.Attempts = max(step.Attempts, e.Attempts)
+		step.Class, step.Message, step.Data, step.Finished = e.Class, e.Message, e.Data, e.Time
+		if e.Status != event.Interrupted {
+			step.Retry, step.Recoveries = Retry{}, 0
+		}
+	}
+	put(&s.Steps, e.Step, step)
+}
+
+func (r *Retry) failed(at time.Time) {
+	r.Failures++
+	if r.FirstFailure.IsZero() {
+		r.FirstFailure = at
+	}
+}
+
+func (r *Retry) wait(e event.Event) {
+	r.Prev = millis(e.DelayMS)
+	r.Slept += r.Prev
+	r.NotBefore = e.Time.Add(r.Prev)
+}
+
+func (s *State) applyItem(e event.Event) error {
+	t := &s.Items
+	if err := t.grow(e.Index); err != nil {
+		return fmt.Errorf("event %d: %w", e.Seq, err)
+	}
+	switch e.Type {
+	case event.ItemStarted:
+		t.set(e.Index, ItemRunning)
+		t.attempt(e.Index, e.Attempt)
+	case event.ItemRetry:
+		t.set(e.Index, ItemWaiting)
+		t.attempt(e.Index, e.Attempt)
+		t.update(e.Index, func(x *special) {
+			x.retry.failed(e.Time)
+			x.retry.wait(e)
+		})
+	case event.ItemFinished:
+		t.set(e.Index, finished(e.Status))
+		t.attempt(e.Index, e.Attempts)
+	case event.ItemDeadLettered:
+		t.set(e.Index, ItemDeadLettered)
+		t.attempt(e.Index, e.Attempts)
+	case event.ItemRequeued:
+		t.set(e.Index, ItemPending)
+		delete(t.special, e.Index)
+		s.outdate()
+	case event.ItemRemoved:
+		if t.status[e.Index-1] == ItemDeadLettered {
+			t.set(e.Index, ItemFailed)
+		}
+	}
+	return nil
+}
+
+// finished is the status of an item that an item_finished of a status leaves.
+func finished(status string) ItemStatus {
+	switch status {
+	case event.Succeeded, event.Degraded:
+		return ItemSucceeded
+	case event.Skipped:
+		return ItemSkipped
+	case event.DeadLettered:
+		return ItemDeadLettered
+	case event.Interrupted, event.Pending, event.Running:
+		return ItemPending
+	}
+	return ItemFailed
+}
+
+// outdate forgets what was made of the items' results: an item runs again, so
+// the map is not over, and reduce and merge are to be done again.
+func (s *State) outdate() {
+	if p, ok := s.Phases["map"]; ok {
+		p.Status, p.Finished = event.Running, time.Time{}
+		s.Phases["map"] = p
+	}
+	for _, phase := range []string{"reduce", "merge"} {
+		if _, ok := s.Phases[phase]; !ok {
+			continue
+		}
+		delete(s.Phases, phase)
+		for path, step := range s.Steps {
+			if step.Phase == phase {
+				delete(s.Steps, path)
+			}
+		}
+	}
+}
+
+func (s *State) applyUsage(e event.Event) {
+	var members map[string]any
+	if json.Unmarshal(e.Data, &members) != nil {
+		return // no object: it has no numbers
+	}
+	for name, v := range members {
+		if n, ok := v.(float64); ok {
+			put(&s.Usage, name, s.Usage[name]+n)
+		}
+	}
+}
+
+func put[V any](m *map[string]V, key string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[key] = v
+}
+
+// millis is a number of milliseconds; what a Duration cannot hold is the
+// longest one.
+func millis(n int64) time.Duration {
+	const most = int64(1<<63-1) / int64(time.Millisecond)
+	return time.Duration(min(max(n, 0), most)) * time.Millisecond
+}
+
+// State folds the run's events. In a Journal, what was in flight when the
+// process before this one ended is settled as after a run_resumed; in a Reader
+// of its own it is still in flight.
+func (r *Reader) State(ctx context.Context) (*State, error) {
+	if err := r.ready(ctx); err != nil {
+		return nil, err
+	}
+	var s *State
+	err := r.fresh(ctx, func() (err error) {
+		s, err = r.fold(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (r *Reader) fold(ctx context.Context) (*State, error) {
+	s := &State{}
+	n, _, loaded, err := r.ItemList(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if loaded {
+		if n, err = r.countItems(ctx, n); err != nil {
+			return nil, err
+		}
+		s.Items.limit = n
+		if n > 0 {
+			if err := s.Items.grow(n); err != nil {
+				return nil, damaged(r.path, err.Error(), nil)
+			}
+		}
+	}
+	own, err := r.ownEvents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	settled := r.dead == 0
+	apply := func(e event.Event) error {
+		if !settled && e.Seq > r.dead {
+			s.settle(s.Status == event.Running)
+			settled = true
+		}
+		if err := s.Apply(e); err != nil {
+			return damaged(r.path, err.Error(), err)
+		}
+		return nil
+	}
+	// The events of items are many and are not gathered: each is applied after
+	// those of the run that came before it.
+	err = r.query(ctx, func(row []driver.Value) error {
+		e := itemEvent(row)
+		for len(own) > 0 && own[0].Seq < e.Seq {
+			if err := apply(own[0]); err != nil {
+				return err
+			}
+			own = own[1:]
+		}
+		return apply(e)
+	}, itemQuery)
+	for _, e := range own {
+		if err == nil {
+			err = apply(e)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !settled {
+		s.settle(s.Status == event.Running)
+	}
+	return s, nil
+}
+
+// countItems is the length of the list as the table has it, which bounds what
+// is asked of the memory.
+func (r *Reader) countItems(ctx context.Context, want int) (int, error) {
+	n := 0
+	err := r.query(ctx, func(row []driver.Value) error {
+		n = int(integer(row[0]))
+		return nil
+	}, "SELECT count(*) FROM items")
+	if err == nil && n != want {
+		err = damaged(r.path, fmt.Sprintf("%d of %d items are there", n, want), nil)
+	}
+	return n, err
+}
+
+// ownEvents reads what Apply needs of events that are not of items, and the
+// usage of all agents.
+func (r *Reader) ownEvents(ctx context.Context) ([]event.Event, error) {
+	known := r.dictionary()
+	var out []event.Event
+	err := r.query(ctx, func(row []driver.Value) error {
+		e, err := scan(known, r.run, row)
+		if err != nil {
+			return damaged(r.path, err.Error(), err)
+		}
+		out = append(out, e)
+		return nil
+	}, fmt.Sprintf("SELECT %s FROM events WHERE idx IS NULL AND type NOT IN (%d, %d, %d) OR type = %d ORDER BY seq", columns,
+		number(event.Note), number(event.AgentMessage), number(event.ItemsReady), number(event.AgentUsage)))
+	return out, err
+}
+
+// itemQuery selects what Apply needs of the events of items: numbers only. The
+// types are neighbours in the vocabulary. An event has attempt or attempts.
+var itemQuery = fmt.Sprintf(`SELECT seq, type, idx, coalesce(attempts, attempt), status,
+	delay_ms, CASE WHEN type = %d THEN time END
+	FROM events WHERE type BETWEEN %d AND %d AND idx IS NOT NULL ORDER BY seq`,
+	number(event.ItemRetry), number(event.ItemStarted), number(event.ItemRemoved))
+
+// itemEvent makes an event of a row of itemQuery: what of it matters to Apply.
+func itemEvent(row []driver.Value) event.Event {
+	e := event.Event{
+		Seq: integer(row[0]), Type: event.Type(vocabularyWord(row[1])), Index: int(integer(row[2])),
+		Status: vocabularyWord(row[4]), DelayMS: integer(row[5]), Time: instant(integer(row[6])),
+	}
+	e.Attempt = int(integer(row[3]))
+	e.Attempts = e.Attempt
+	return e
+}

@@ -1,0 +1,201 @@
+package journal
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// Header is what is recorded of a run before its first event.
+type Header struct {
+	Run     string // id; set by Create
+	Name    string // of the workflow
+	Path    string // of its file, absolute; "" if there is none
+	Kind    string // workflow, mapreduce, pipeline, …
+	Dir     string // the working directory
+	Source  []byte // the file's content
+	Others  map[string][]byte
+	Params  json.RawMessage // parameters; nil for none
+	Options json.RawMessage // options of the command; nil for none
+	Started time.Time       // set by Create if it is zero
+	// BideVersion is the program's that made the journal.
+	BideVersion string
+}
+
+// meta is the header as rows of the table of that name.
+func (h *Header) meta() map[string]driver.Value {
+	return map[string]driver.Value{
+		"run": h.Run, "name": h.Name, "path": h.Path, "kind": h.Kind, "dir": h.Dir,
+		"source": h.Source, "params": []byte(h.Params), "options": []byte(h.Options),
+		"started": h.Started.UnixNano(), "bide_version": h.BideVersion,
+	}
+}
+
+func (h *Header) check() error {
+	if h.Params != nil && !json.Valid(h.Params) {
+		return errors.New("journal: Header.Params is not JSON")
+	}
+	if h.Options != nil && !json.Valid(h.Options) {
+		return errors.New("journal: Header.Options is not JSON")
+	}
+	return nil
+}
+
+// writeNew makes an empty journal for h in the file path, which must not
+// exist, and closes it: complete, in one piece, synced.
+func (h *Header) writeNew(path string) error {
+	if err := h.write(path); err != nil {
+		return err
+	}
+	// The database is closed: a handle of our own takes no locks away.
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(0o600), syncFile(f), f.Close())
+}
+
+func (h *Header) write(path string) (err error) {
+	c, err := connect(path, create)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	// Until it is renamed to its final place, nobody knows of the file, so it
+	// need not survive anything before it is complete and synced.
+	if err := execSQL(c, "PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY; BEGIN"); err != nil {
+		return err
+	}
+	if err := execSQL(c, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d; %s", applicationID, schemaVersion, schema)); err != nil {
+		return err
+	}
+	for key, value := range h.meta() {
+		if err := execSQL(c, "INSERT INTO meta VALUES (?, ?)", named(key, value)...); err != nil {
+			return err
+		}
+	}
+	for name, content := range h.Others {
+		if content == nil {
+			content = []byte{}
+		}
+		if err := execSQL(c, "INSERT INTO texts VALUES (?, ?)", named(name, content)...); err != nil {
+			return err
+		}
+	}
+	words := make([]driver.Value, len(vocabulary))
+	for i, w := range vocabulary {
+		words[i] = w
+	}
+	if err := execSQL(c, "INSERT INTO words (word) VALUES "+strings.TrimSuffix(strings.Repeat("(?),", len(words)), ","), named(words...)...); err != nil {
+		return err
+	}
+	if err := execSQL(c, "COMMIT"); err != nil {
+		return err
+	}
+	return execSQL(c, "PRAGMA journal_mode = WAL")
+}
+
+func named(values ...driver.Value) []driver.NamedValue {
+	out := make([]driver.NamedValue, len(values))
+	for i, v := range values {
+		out[i] = driver.NamedValue{Ordinal: i + 1, Value: v}
+	}
+	return out
+}
+
+// readHeader reads the header.
+func (r *Reader) readHeader(ctx context.Context) (h Header, err error) {
+	seen := map[string]bool{}
+	err = r.query(ctx, func(row []driver.Value) error {
+		seen[text(row[0])] = true
+		h.set(text(row[0]), row[1])
+		return nil
+	}, "SELECT key, value FROM meta")
+	if err != nil {
+		return h, err
+	}
+	for _, key := range []string{"run", "name", "kind", "source", "started"} {
+		if !seen[key] {
+			return h, damaged(r.path, fmt.Sprintf("its header lacks %q", key), nil)
+		}
+	}
+	err = r.query(ctx, func(row []driver.Value) error {
+		put(&h.Others, text(row[0]), blob(row[1]))
+		return nil
+	}, "SELECT name, content FROM texts")
+	return h, err
+}
+
+func (h *Header) set(key string, value driver.Value) {
+	switch key {
+	case "run":
+		h.Run = text(value)
+	case "name":
+		h.Name = text(value)
+	case "path":
+		h.Path = text(value)
+	case "kind":
+		h.Kind = text(value)
+	case "dir":
+		h.Dir = text(value)
+	case "source":
+		h.Source = blob(value)
+	case "params":
+		h.Params = blob(value)
+	case "options":
+		h.Options = blob(value)
+	case "started":
+		h.Started = instant(integer(value))
+	case "bide_version":
+		h.BideVersion = text(value)
+	}
+}
+
+// The database types its values one by one; a damaged or foreign one may hold
+// anything anywhere. These take what fits and give zero for the rest.
+
+func integer(v driver.Value) int64 {
+	n, ok := v.(int64)
+	if !ok {
+		return 0
+	}
+	return n
+}
+
+func text(v driver.Value) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case []byte:
+		return string(v)
+	}
+	return ""
+}
+
+func blob(v driver.Value) []byte {
+	switch v := v.(type) {
+	case []byte:
+		if len(v) > 0 {
+			return v
+		}
+	case string:
+		if v != "" {
+			return []byte(v)
+		}
+	}
+	return nil
+}
+
+// instant is a time from the table; like every time that comes out of a
+// journal it is in UTC.
+func instant(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
+}

@@ -1,0 +1,112 @@
+package journal
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// maxUnlisted is the highest index of an item that is believed where no item
+// list is recorded; where one is, its length is the limit. A damaged number
+// must not make us ask for all the memory there is.
+const maxUnlisted = 1 << 24
+
+// Items is where every work item is: five bytes for each, and a record for
+// those that wait for a retry or were recovered.
+type Items struct {
+	limit    int // highest index allowed
+	status   []ItemStatus
+	attempts []uint32
+	special  map[int]special
+	counts   [ItemDeadLettered + 1]int
+}
+
+// special is what only few items have.
+type special struct {
+	retry      Retry
+	recoveries int
+}
+
+// Len is the number of items: of the recorded list, or without one, of those
+// that events told of.
+func (t *Items) Len() int { return len(t.status) }
+
+// At gives the record of an item, from 1. An index that is none gives the zero
+// record, which is that of an item never started.
+func (t *Items) At(index int) ItemRecord {
+	if index < 1 || index > len(t.status) {
+		return ItemRecord{}
+	}
+	s := t.special[index]
+	return ItemRecord{
+		Status: t.status[index-1], Attempts: int(t.attempts[index-1]), Retry: s.retry, Recoveries: s.recoveries,
+	}
+}
+
+// All gives every item in order.
+func (t *Items) All() iter.Seq2[int, ItemRecord] {
+	return func(yield func(int, ItemRecord) bool) {
+		for i := range t.status {
+			if !yield(i+1, t.At(i+1)) {
+				return
+			}
+		}
+	}
+}
+
+// Counts is how many items are in each status.
+func (t *Items) Counts() Counts {
+	n := &t.counts
+	return Counts{
+		Total:        len(t.status),
+		Succeeded:    n[ItemSucceeded],
+		Failed:       n[ItemFailed] + n[ItemDeadLettered],
+		Skipped:      n[ItemSkipped],
+		Pending:      n[ItemPending] + n[ItemWaiting] + n[ItemRunning],
+		Running:      n[ItemRunning],
+		Waiting:      n[ItemWaiting],
+		DeadLettered: n[ItemDeadLettered],
+	}
+}
+
+// grow makes room for the items up to index.
+func (t *Items) grow(index int) error {
+	limit := t.limit
+	if limit == 0 {
+		limit = maxUnlisted
+	}
+	if index < 1 || index > limit {
+		return fmt.Errorf("there is no item %d: the list has %d", index, limit)
+	}
+	if more := index - len(t.status); more > 0 {
+		t.counts[ItemPending] += more
+		t.status = slices.Grow(t.status, more)[:index]
+		t.attempts = slices.Grow(t.attempts, more)[:index]
+	}
+	return nil
+}
+
+func (t *Items) set(index int, s ItemStatus) {
+	t.counts[t.status[index-1]]--
+	t.counts[s]++
+	t.status[index-1] = s
+	if s.Done() {
+		delete(t.special, index)
+	}
+}
+
+// attempt notes that an attempt of that number has started.
+func (t *Items) attempt(index, number int) {
+	if number > 0 && uint64(number) <= 1<<32-1 {
+		t.attempts[index-1] = max(t.attempts[index-1], uint32(number))
+	}
+}
+
+func (t *Items) update(index int, f func(*special)) {
+	if t.special == nil {
+		t.special = map[int]special{}
+	}
+	s := t.special[index]
+	f(&s)
+	t.special[index] = s
+}

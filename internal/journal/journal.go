@@ -1,0 +1,326 @@
+package journal
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+const (
+	// maxQueued and maxQueuedBytes bound what is handed over and not yet
+	// committed; a faster caller waits.
+	maxQueued      = 16 << 10
+	maxQueuedBytes = 64 << 20
+	// restEvery is the shortest time from commit to commit while nobody waits:
+	// a commit costs as much as several events.
+	restEvery = 2 * time.Millisecond
+	// urgent is the number of queued events that are committed without a rest.
+	urgent = 1024
+	// syncEvery is the longest time that something committed is not on the
+	// disk, as far as the disk can follow.
+	syncEvery = 5 * time.Millisecond
+)
+
+// Journal is a run that this process has: everything of a Reader, and events
+// can be added. It may be used by many goroutines at once.
+type Journal struct {
+	Reader
+
+	lock *lock
+	wal  *os.File // our own handle on the database's log, to sync it
+	sync func(*os.File) error
+
+	// conn is the only connection that writes; whoever uses it holds connMu.
+	connMu sync.Mutex
+	conn   driver.Conn
+	insert *inserter
+
+	mu        sync.Mutex // guards everything below
+	room      sync.Cond  // the queue has room again, or there is an error
+	queue     []event.Event
+	queued    int   // bytes in the queue that belong to the events in it
+	last      int64 // number given last
+	committed int64 // last event that survives the end of this process
+	durable   int64 // last event that is on the disk
+	commits   int64 // transactions made
+	synced    int64 // of which so many are on the disk
+	waiters   []waiter
+	err       error
+	closing   bool
+
+	failed  chan struct{} // closed when err is set by a failure
+	wake    chan struct{} // to the writer: there is something to write
+	dirty   chan struct{} // to the syncer: there is something to sync
+	urgency chan struct{} // to the syncer: somebody waits for it
+	stop    chan struct{} // closed by Close
+	done    sync.WaitGroup
+}
+
+// waiter waits until so many events and transactions are committed, or synced
+// as well.
+type waiter struct {
+	seq, commits int64
+	disk         bool
+	ready        chan struct{}
+}
+
+// openJournal opens the journal of the run that lock is for. The lock is the
+// journal's if there is no error.
+func openJournal(lock *lock, run string) (_ *Journal, err error) {
+	ctx := context.Background()
+	r, err := openReader(ctx, lock.dir, run)
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{
+		sync: syncFile, failed: make(chan struct{}), stop: make(chan struct{}),
+		wake: make(chan struct{}, 1), dirty: make(chan struct{}, 1), urgency: make(chan struct{}, 1),
+	}
+	j.Reader.run, j.Reader.dir, j.path, j.header, j.db, j.words = r.run, r.dir, r.path, r.header, r.db, r.words
+	j.room.L = &j.mu
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, j.shut())
+		}
+	}()
+	if j.last, err = j.verify(ctx); err != nil {
+		return nil, err
+	}
+	j.committed, j.durable, j.dead = j.last, j.last, j.last
+	if err := j.openWriter(); err != nil {
+		return nil, err
+	}
+	j.flush = j.commit
+	j.lock = lock
+	j.done.Go(j.write)
+	j.done.Go(j.syncs)
+	return j, nil
+}
+
+// openWriter opens the connection that writes and the handle that syncs.
+func (j *Journal) openWriter() (err error) {
+	if j.conn, err = connect(j.path, readWrite); err != nil {
+		return readError(j.path, err)
+	}
+	// The first transaction opens the log, and its end tells of a disk or a
+	// directory that cannot be written before any work is done.
+	if err := execSQL(j.conn, "BEGIN IMMEDIATE; COMMIT"); err != nil {
+		return readError(j.path, err)
+	}
+	if j.insert, err = newInserter(j.conn, j.words); err != nil {
+		return readError(j.path, err)
+	}
+	if j.wal, err = os.OpenFile(j.path+"-wal", os.O_RDWR, 0); err != nil {
+		return fmt.Errorf("cannot open the journal's log: %w", err)
+	}
+	// What a process before this one committed and did not sync.
+	if err := j.sync(j.wal); err != nil {
+		return diskError(j.path, "sync", err)
+	}
+	return syncDir(filepath.Dir(j.path))
+}
+
+// Append records an event: it gives it the next number, and the time and the
+// run where it has none, and hands it over to be written. It blocks only when
+// the writer is 16 Ki events or 64 MiB behind. e.Data must not be changed
+// afterwards. An event of type output is not recorded.
+//
+// After a failure to write, every Append gives that error; see Failed. An
+// event that cannot be recorded (no type, Data that is no JSON, a negative
+// Index) is refused without consequences for others.
+func (j *Journal) Append(e event.Event) error {
+	_, err := j.Record(e)
+	return err
+}
+
+// Record is Append that gives the event as it is recorded, with its number.
+func (j *Journal) Record(e event.Event) (event.Event, error) {
+	if e.Type == event.Output {
+		return e, nil
+	}
+	if err := check(&e); err != nil {
+		return e, err
+	}
+	e.Run = j.run
+	size := len(e.Data) + len(e.Message)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for j.err == nil && !j.closing && (len(j.queue) >= maxQueued || j.queued > 0 && j.queued+size > maxQueuedBytes) {
+		j.room.Wait()
+	}
+	if j.err != nil {
+		return e, j.err
+	}
+	if j.closing {
+		return e, ErrClosed
+	}
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	j.last++
+	e.Seq = j.last
+	j.queue = append(j.queue, e)
+	j.queued += size
+	if len(j.queue) == 1 || len(j.queue) == urgent {
+		nudge(j.wake)
+	}
+	return e, nil
+}
+
+func check(e *event.Event) error {
+	switch {
+	case e.Type == "":
+		return errors.New("journal: an event has no type")
+	case e.Index < 0:
+		return fmt.Errorf("journal: the event %s has the index %d", e.Type, e.Index)
+	case len(e.Data) > 0 && !json.Valid(e.Data):
+		return fmt.Errorf("journal: the data of the event %s is not JSON", e.Type)
+	}
+	return nil
+}
+
+// nudge wakes whoever receives from c; one signal that is not taken yet is
+// enough.
+func nudge(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Sync returns when everything that was appended before is on the disk, and
+// would be there after a power cut.
+func (j *Journal) Sync(ctx context.Context) error { return j.wait(ctx, true) }
+
+// commit returns when everything that was appended before is committed, and
+// would be there after the end of this process.
+func (j *Journal) commit(ctx context.Context) error { return j.wait(ctx, false) }
+
+func (j *Journal) wait(ctx context.Context, disk bool) error {
+	j.mu.Lock()
+	if j.err != nil {
+		defer j.mu.Unlock()
+		return j.err
+	}
+	w := waiter{seq: j.last, commits: j.commits, disk: disk, ready: make(chan struct{})}
+	if j.reached(w) {
+		j.mu.Unlock()
+		return nil
+	}
+	j.waiters = append(j.waiters, w)
+	if j.committed < w.seq {
+		nudge(j.wake)
+	} else {
+		nudge(j.urgency)
+	}
+	j.mu.Unlock()
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+		return ctx.Err() // the entry in waiters goes with the next commit or sync
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.reached(w) {
+		return nil
+	}
+	return j.err
+}
+
+// reached says whether w has nothing to wait for. j.mu is held.
+func (j *Journal) reached(w waiter) bool {
+	if w.disk {
+		return j.durable >= w.seq && j.synced >= w.commits
+	}
+	return j.committed >= w.seq
+}
+
+// release lets those go on that have nothing more to wait for: all, after an
+// error. j.mu is held.
+func (j *Journal) release() {
+	kept := j.waiters[:0]
+	for _, w := range j.waiters {
+		if j.err != nil || j.reached(w) {
+			close(w.ready)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	clear(j.waiters[len(kept):])
+	j.waiters = kept
+}
+
+// Err is the failure after which nothing more is recorded, a *DiskError or a
+// *DamagedError; ErrClosed after Close; nil while all is well.
+func (j *Journal) Err() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.err
+}
+
+// Failed is closed when the journal fails. No new work must be started then.
+func (j *Journal) Failed() <-chan struct{} { return j.failed }
+
+// fail makes err the journal's end, unless it has one.
+func (j *Journal) fail(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err == nil {
+		j.err = err
+		close(j.failed)
+	}
+	j.queue, j.queued = nil, 0
+	j.release()
+	j.room.Broadcast()
+}
+
+// Close writes and syncs what was appended, folds the database's log into the
+// database, and gives the run's lock back. It returns the journal's failure if
+// it had one. Further calls do nothing.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	if j.closing {
+		j.mu.Unlock()
+		return nil
+	}
+	j.closing = true
+	j.room.Broadcast()
+	j.mu.Unlock()
+	err := j.Sync(context.Background())
+	j.mu.Lock()
+	if j.err == nil {
+		j.err = ErrClosed
+	}
+	j.release()
+	j.mu.Unlock()
+	close(j.stop)
+	j.done.Wait()
+	return errors.Join(err, j.shut())
+}
+
+// shut closes whatever is open.
+func (j *Journal) shut() error {
+	var errs []error
+	if j.insert != nil {
+		errs = append(errs, j.insert.close())
+	}
+	errs = append(errs, j.db.Close())
+	if j.conn != nil {
+		errs = append(errs, j.conn.Close())
+	}
+	if j.wal != nil {
+		errs = append(errs, j.wal.Close())
+	}
+	if j.lock != nil {
+		errs = append(errs, j.lock.release())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,170 @@
+package journal
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// Result is what became of a work item: its last item_finished.
+type Result struct {
+	Index      int
+	ID         string
+	Status     string // as in the event
+	Attempts   int
+	DurationMS int64
+	Class      string
+	Message    string
+	Data       json.RawMessage
+}
+
+// Results gives the finished items in the order of the list. An item that was
+// requeued and is not finished again is not among them. The sequence needs
+// eight bytes for each item. It ends after the first error.
+func (r *Reader) Results(ctx context.Context) iter.Seq2[Result, error] {
+	return func(yield func(Result, error) bool) {
+		last, err := r.lastFinished(ctx)
+		if err != nil {
+			yield(Result{}, err)
+			return
+		}
+		for batch := range slices.Chunk(last, page) {
+			events, err := r.bySeq(ctx, batch)
+			if err != nil {
+				yield(Result{}, err)
+				return
+			}
+			for _, e := range events {
+				if !yield(resultOf(e), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func resultOf(e event.Event) Result {
+	return Result{
+		Index: e.Index, ID: e.Item, Status: e.Status, Attempts: e.Attempts, DurationMS: e.DurationMS,
+		Class: e.Class, Message: e.Message, Data: e.Data,
+	}
+}
+
+// lastFinished gives the number of the last item_finished of each finished
+// item, in the order of items.
+func (r *Reader) lastFinished(ctx context.Context) ([]int64, error) {
+	limit, err := r.maxIndex(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var last []int64
+	err = r.itemEvents(ctx, []event.Type{event.ItemFinished, event.ItemRequeued}, func(e event.Event) error {
+		if e.Index < 1 || e.Index > limit {
+			return damaged(r.path, "an event is of an item that is not in the list", nil)
+		}
+		if more := e.Index - len(last); more > 0 {
+			last = slices.Grow(last, more)[:e.Index]
+		}
+		last[e.Index-1] = 0
+		if e.Type == event.ItemFinished && finished(e.Status).Done() {
+			last[e.Index-1] = e.Seq
+		}
+		return nil
+	})
+	return slices.DeleteFunc(last, func(seq int64) bool { return seq == 0 }), err
+}
+
+// maxIndex is the highest index of an item that is believed.
+func (r *Reader) maxIndex(ctx context.Context) (int, error) {
+	n, _, loaded, err := r.ItemList(ctx)
+	if err != nil || !loaded {
+		return maxUnlisted, err
+	}
+	return r.countItems(ctx, n)
+}
+
+// itemEvents gives the events of items of some types, in order: number, type,
+// item, index, status and class of each. each must not use the Reader.
+func (r *Reader) itemEvents(ctx context.Context, types []event.Type, each func(event.Event) error) error {
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	known := r.dictionary() // the vocabulary is in it from the start
+	f := EventFilter{Types: types}
+	cond, args := f.where(known)
+	return r.query(ctx, func(row []driver.Value) error {
+		e := event.Event{Seq: integer(row[0]), Item: text(row[2]), Index: int(integer(row[3]))}
+		kind, err := word(known, row[1])
+		if err == nil {
+			e.Status, err = word(known, row[4])
+		}
+		if err != nil {
+			return damaged(r.path, err.Error(), err)
+		}
+		e.Type = event.Type(kind)
+		return each(e)
+	}, "SELECT seq, type, item, idx, status FROM events WHERE TRUE"+cond+" ORDER BY seq", args...)
+}
+
+// qualified is columns with the table's name: json_each has some of the same.
+var qualified = "events." + strings.ReplaceAll(columns, ", ", ", events.")
+
+// bySeq reads the events of these numbers, in their order.
+func (r *Reader) bySeq(ctx context.Context, seqs []int64) ([]event.Event, error) {
+	if len(seqs) == 0 {
+		return nil, nil
+	}
+	var out []event.Event
+	err := r.fresh(ctx, func() (err error) {
+		out, err = r.readSeqs(ctx, seqs)
+		return err
+	})
+	return out, err
+}
+
+func (r *Reader) readSeqs(ctx context.Context, seqs []int64) ([]event.Event, error) {
+	known := r.dictionary()
+	place := make(map[int64]int, len(seqs))
+	for i, seq := range seqs {
+		place[seq] = i
+	}
+	out := make([]event.Event, len(seqs))
+	found := 0
+	each := func(row []driver.Value) error {
+		i, ok := place[integer(row[0])]
+		if !ok {
+			return nil
+		}
+		e, err := scan(known, r.run, row)
+		if err != nil {
+			return damaged(r.path, err.Error(), err)
+		}
+		out[i] = e
+		found++
+		return nil
+	}
+	q, arg, err := seqQuery(seqs)
+	if err == nil {
+		err = r.query(ctx, each, q, arg...)
+	}
+	if err == nil && found != len(seqs) {
+		err = damaged(r.path, "an event has gone", nil)
+	}
+	return out, err
+}
+
+// seqQuery selects the events of these numbers. To read past some rows costs
+// less than to look each one up, and items end in about the order of the list.
+func seqQuery(seqs []int64) (query string, args []driver.Value, err error) {
+	first, last := slices.Min(seqs), slices.Max(seqs)
+	if last-first < 8*int64(len(seqs)) {
+		return "SELECT " + columns + " FROM events WHERE seq BETWEEN ? AND ?", []driver.Value{first, last}, nil
+	}
+	list, err := json.Marshal(seqs)
+	return "SELECT " + qualified + " FROM json_each(?) AS wanted CROSS JOIN events ON seq = wanted.value", []driver.Value{string(list)}, err
+}

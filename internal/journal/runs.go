@@ -1,0 +1,105 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// Summary is a run in a list of runs.
+type Summary struct {
+	ID   string
+	Name string // of the workflow
+	Kind string
+	// Status is event.Running if a process has the run, event.Interrupted if
+	// none has and it is not finished, else the status it finished with.
+	Status   string
+	Dir      string // the working directory
+	Started  time.Time
+	Finished time.Time // zero if it is not finished
+	Steps    StepCounts
+	Items    Counts
+}
+
+// StepCounts is how many steps of the run itself have ended how.
+type StepCounts struct {
+	Succeeded int `json:"succeeded"` // degraded ones included
+	Failed    int `json:"failed"`
+	Skipped   int `json:"skipped"`
+}
+
+// Runs lists the runs, newest first. A run that cannot be read is given with
+// its ID alone and the error; the list goes on.
+func (s *Store) Runs(ctx context.Context) iter.Seq2[Summary, error] {
+	return func(yield func(Summary, error) bool) {
+		ids, err := s.ids()
+		if err != nil {
+			yield(Summary{}, err)
+			return
+		}
+		for _, id := range ids {
+			sum, err := s.summary(ctx, id)
+			if ctx.Err() != nil {
+				yield(Summary{}, ctx.Err())
+				return
+			}
+			var gone *NotFoundError
+			if errors.As(err, &gone) {
+				continue // removed since
+			}
+			if !yield(sum, err) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) summary(ctx context.Context, id string) (sum Summary, err error) {
+	sum.ID = id
+	r, err := s.Read(id)
+	if err != nil {
+		return sum, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	return r.Summary(ctx)
+}
+
+// Summary is the run as in a list of runs. It folds the events.
+func (r *Reader) Summary(ctx context.Context) (Summary, error) {
+	h := r.Header()
+	sum := Summary{ID: r.run, Name: h.Name, Kind: h.Kind, Dir: h.Dir, Started: h.Started}
+	// The lock first: a run that ends in between is then running, not
+	// interrupted.
+	held, err := locked(r.dir)
+	if err != nil {
+		return sum, err
+	}
+	state, err := r.State(ctx)
+	if err != nil {
+		return sum, err
+	}
+	sum.Finished = state.Finished
+	switch {
+	case held:
+		sum.Status = event.Running
+	case state.Finished.IsZero():
+		sum.Status = event.Interrupted
+	default:
+		sum.Status = state.Status
+	}
+	sum.Items = state.Items.Counts()
+	for _, step := range state.Steps {
+		switch step.Status {
+		case event.Succeeded, event.Degraded:
+			sum.Steps.Succeeded++
+		case event.Failed:
+			sum.Steps.Failed++
+		case event.Skipped:
+			sum.Steps.Skipped++
+		}
+	}
+	return sum, nil
+}

@@ -1,0 +1,182 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+const (
+	// schemaVersion is what this code writes; FORMAT.md tells the tables.
+	schemaVersion = 1
+	// applicationID marks the database as a journal: "bide" in ASCII.
+	applicationID = 0x62696465
+
+	dbName   = "journal.db"
+	lockName = "lock"
+)
+
+const schema = `
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE texts (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE words (id INTEGER PRIMARY KEY, word TEXT NOT NULL);
+CREATE TABLE items (idx INTEGER PRIMARY KEY, id TEXT, data BLOB NOT NULL);
+CREATE TABLE events (
+	seq INTEGER PRIMARY KEY,
+	time INTEGER NOT NULL,
+	type NOT NULL,
+	phase, step, item, idx, attempt, attempts, status, class,
+	delay_ms, duration_ms, rest, data
+);
+CREATE VIEW history AS
+SELECT seq,
+	strftime('%Y-%m-%dT%H:%M:%f', time / 1e9, 'unixepoch') || 'Z' AS time,
+	coalesce((SELECT word FROM words WHERE id = type), type) AS type,
+	coalesce((SELECT word FROM words WHERE id = phase), phase) AS phase,
+	coalesce((SELECT word FROM words WHERE id = step), step) AS step,
+	item, idx, attempt, attempts,
+	coalesce((SELECT word FROM words WHERE id = status), status) AS status,
+	coalesce((SELECT word FROM words WHERE id = class), class) AS class,
+	delay_ms, duration_ms, rest, CAST(data AS TEXT) AS data
+FROM events;
+`
+
+// mode is how a database file is opened.
+type mode string
+
+const (
+	readOnly  mode = "ro"
+	readWrite mode = "rw"
+	create    mode = "rwc"
+)
+
+// connector opens path. A journal may come from another machine, so nothing
+// that its schema says is trusted, and cells are checked as they are read.
+func connector(path string, m mode) (driver.Connector, error) {
+	q := url.Values{"mode": {string(m)}}
+	q.Add("_pragma", "busy_timeout(5000)")
+	q.Add("_pragma", "trusted_schema(0)")
+	q.Add("_pragma", "cell_size_check(1)")
+	q.Add("_pragma", "temp_store(2)")
+	if m != readOnly {
+		q.Add("_pragma", "synchronous(1)") // NORMAL: a commit does not wait for the disk, a checkpoint does
+		q.Add("_pragma", "wal_autocheckpoint(4000)")
+		q.Add("_pragma", "checkpoint_fullfsync(1)") // has a meaning on macOS only
+	}
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
+	return sqlite.NewConnector(u.String())
+}
+
+// connect opens one connection outside of a pool.
+func connect(path string, m mode) (driver.Conn, error) {
+	c, err := connector(path, m)
+	if err != nil {
+		return nil, err
+	}
+	return c.Connect(context.Background())
+}
+
+func execSQL(c driver.Conn, query string, args ...driver.NamedValue) error {
+	_, err := c.(driver.ExecerContext).ExecContext(context.Background(), query, args)
+	return err
+}
+
+// code is the primary result code of the database's error, 0 for any other.
+func code(err error) int {
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// readError puts an error met while reading the journal at path in words.
+func readError(path string, err error) error {
+	switch code(err) {
+	case sqlite3.SQLITE_NOTADB:
+		return &ForeignError{Path: path, Detail: "this is no journal of bide (no SQLite database); it was left as it is"}
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH,
+		sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_FORMAT:
+		return damaged(path, strings.TrimPrefix(err.Error(), "sqlite: "), err)
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_AUTH:
+		return fmt.Errorf("cannot open the journal %s: %w; may this user read and write its directory?", path, err)
+	case sqlite3.SQLITE_FULL:
+		return diskError(path, "write", err)
+	}
+	return err
+}
+
+// writeError is readError for what was met while writing.
+func writeError(path string, err error) error {
+	switch code(err) {
+	case 0:
+		return err
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return readError(path, err)
+	}
+	return diskError(path, "write", err)
+}
+
+const damageAdvice = "it was left as it is: copy the run's directory away, and start the run anew (`bide clean` removes the old one)"
+
+func damaged(path, detail string, err error) *DamagedError {
+	return &DamagedError{Path: path, Detail: detail, Advice: damageAdvice, Err: err}
+}
+
+func diskError(path, op string, err error) *DiskError {
+	e := &DiskError{Path: path, Op: op, Err: err, Full: code(err) == sqlite3.SQLITE_FULL}
+	if e.Full {
+		e.Advice = "free some space, then `bide resume` goes on from what is recorded"
+	} else {
+		e.Advice = "see to the disk, then `bide resume` goes on from what is recorded"
+	}
+	return e
+}
+
+// checkFile tells an absent or empty database from one worth opening, and
+// does so without opening it: closing a file descriptor of a database would
+// drop the locks that this process has on it.
+func checkFile(path string) error {
+	fi, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return damaged(path, "the file is not there", err)
+	case err != nil:
+		return err
+	case !fi.Mode().IsRegular():
+		return &ForeignError{Path: path, Detail: "this is no regular file"}
+	case fi.Size() == 0:
+		return damaged(path, "the file is empty", nil)
+	}
+	return nil
+}
+
+// checkVersion refuses what is not a journal, or is one of another version.
+func checkVersion(ctx context.Context, db *sql.DB, path string) error {
+	var app, version int64
+	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&app); err != nil {
+		return readError(path, err)
+	}
+	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return readError(path, err)
+	}
+	switch {
+	case app != applicationID:
+		return &ForeignError{Path: path, Detail: "this is a database of another program, not a journal of bide; it was left as it is"}
+	case version > schemaVersion:
+		return &ForeignError{Path: path, Detail: fmt.Sprintf("the journal has version %d and this bide knows versions up to %d: use the newer bide that wrote it", version, schemaVersion)}
+	case version < 1:
+		return damaged(path, fmt.Sprintf("version %d is none that was ever written", version), nil)
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package journal
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// State is what a sequence of events amounts to: everything that decides how
+// a run goes on. It belongs to its caller; nothing changes it afterwards.
+type State struct {
+	Seq     int64     // the last event that has a part in it; 0 for none
+	Started time.Time // of the first run_started
+	// Status is the run's: "" before it started, event.Running until a
+	// run_finished, then that event's.
+	Status         string
+	Finished       time.Time // of the last run_finished; zero while Status is running
+	Class, Message string    // of the last run_finished
+	Resumes        int       // how many run_resumed there are
+
+	// Phase is the phase that was started last and is not finished; "" for
+	// none.
+	Phase  string
+	Phases map[string]PhaseRecord // by name
+	// Steps holds the steps of the run by event.Step. Steps inside work items
+	// (events with an Index) are not here: an item that was in flight runs
+	// again from its first step.
+	Steps map[string]StepRecord
+
+	Items    Items
+	Breakers map[string]BreakerRecord // by event.Label
+
+	Pauses      int       // how many run_paused there are
+	PausedUntil time.Time // the end of the last pause; zero for none
+
+	// Usage sums the number members of the data of every agent_usage, by name.
+	Usage map[string]float64
+}
+
+// PhaseRecord is what is known of a phase.
+type PhaseRecord struct {
+	Status   string // event.Running until it finished
+	Started  time.Time
+	Finished time.Time // zero while it runs
+}
+
+// StepRecord is what is known of a step.
+type StepRecord struct {
+	Phase          string
+	Status         string // event.Running until it finished, event.Interrupted if its process ended before
+	Attempts       int    // attempts started in this execution of the step
+	Class, Message string
+	Data           json.RawMessage // of step_finished: what later steps read
+	Finished       time.Time
+	Retry          Retry // of the attempts that have failed so far
+	Recoveries     int   // how often the step was in flight when its process died
+}
+
+// Retry is what a retry machine has to know to go on where it was.
+type Retry struct {
+	Failures     int           // failed attempts on record
+	Slept        time.Duration // the sum of the delays that were scheduled
+	Prev         time.Duration // the last delay
+	FirstFailure time.Time     // zero if there was none
+	NotBefore    time.Time     // when the wait that was scheduled last ends; zero for none
+}
+
+// BreakerRecord is the last breaker_changed of a breaker.
+type BreakerRecord struct {
+	State string // event.To
+	Since time.Time
+	Data  json.RawMessage // the breaker's snapshot, if the event carried one
+}
+
+// ItemStatus says where a work item is.
+type ItemStatus uint8
+
+// The statuses of an item.
+const (
+	ItemPending      ItemStatus = iota // not started, or to be started again
+	ItemWaiting                        // an attempt failed; the next one starts at NotBefore
+	ItemRunning                        // in flight
+	ItemSucceeded                      // event.Succeeded or event.Degraded
+	ItemFailed                         // failed for good without an open dead letter
+	ItemSkipped                        // failed or left out, and skipped
+	ItemDeadLettered                   // failed for good with an open dead letter
+)
+
+// String is the status in the words of package event.
+func (s ItemStatus) String() string {
+	switch s {
+	case ItemPending, ItemWaiting:
+		return event.Pending
+	case ItemRunning:
+		return event.Running
+	case ItemSucceeded:
+		return event.Succeeded
+	case ItemFailed:
+		return event.Failed
+	case ItemSkipped:
+		return event.Skipped
+	case ItemDeadLettered:
+		return event.DeadLettered
+	}
+	return "unknown"
+}
+
+// Done says whether the item needs no more attempts.
+func (s ItemStatus) Done() bool { return s >= ItemSucceeded }
+
+// ItemRecord is what is known of a work item.
+type ItemRecord struct {
+	Status ItemStatus
+	// Attempts is the number of the last attempt that started, over all
+	// rounds: the next one is Attempts+1.
+	Attempts int
+	// Retry counts the failed attempts since the item began or was requeued.
+	// It is zero for an item that is done.
+	Retry Retry
+	// Recoveries is how often the item was in flight when its process died.
+	// It is zero for an item that is done.
+	Recoveries int
+}
+
+// Counts is how many items are in each status.
+type Counts struct {
+	Total        int `json:"total"`
+	Succeeded    int `json:"succeeded"`
+	Failed       int `json:"failed"` // for good, dead letters included
+	Skipped      int `json:"skipped"`
+	Pending      int `json:"pending"` // everything else, in flight included
+	Running      int `json:"-"`       // in flight; part of Pending
+	Waiting      int `json:"-"`       // for a retry; part of Pending
+	DeadLettered int `json:"-"`       // open dead letters; part of Failed
+}

@@ -1,0 +1,487 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// TestStateOfSteps tells one run event by event.
+func TestStateOfSteps(t *testing.T) {
+	s := newStore(t)
+	j := newJournal(t, s)
+	at := func(sec int) time.Time { return epoch.Add(time.Duration(sec) * time.Second) }
+	add(t, j,
+		event.Event{Type: event.RunStarted, Time: at(0)},
+		event.Event{Type: event.PhaseStarted, Phase: "setup", Time: at(1)},
+		event.Event{Type: event.StepStarted, Step: "setup[0]", Phase: "setup"},
+		event.Event{Type: event.AttemptStarted, Step: "setup[0]", Attempt: 1},
+		event.Event{Type: event.StepFinished, Step: "setup[0]", Status: event.Succeeded, Attempts: 1, Data: json.RawMessage(`{"output":"x"}`), Time: at(3)},
+		event.Event{Type: event.PhaseFinished, Phase: "setup", Status: event.Succeeded, Time: at(4)},
+		event.Event{Type: event.StepStarted, Step: "commands[1]"},
+		event.Event{Type: event.AttemptStarted, Step: "commands[1]", Attempt: 1},
+		event.Event{Type: event.AttemptFailed, Step: "commands[1]", Attempt: 1, Class: "exit", Message: "one", Time: at(10)},
+		event.Event{Type: event.RetryScheduled, Step: "commands[1]", Attempt: 1, DelayMS: 2000, Time: at(10)},
+		event.Event{Type: event.AttemptStarted, Step: "commands[1]", Attempt: 2},
+		event.Event{Type: event.AttemptFailed, Step: "commands[1]", Attempt: 2, Class: "timeout", Message: "two", Time: at(20)},
+		event.Event{Type: event.RetryScheduled, Step: "commands[1]", Attempt: 2, DelayMS: 4000, Time: at(20)},
+		event.Event{Type: event.AttemptStarted, Step: "commands[1]", Attempt: 3},
+		event.Event{Type: event.StepStarted, Step: "agent_template[0]", Index: 4}, // of an item: not the run's
+		event.Event{Type: event.BreakerChanged, Label: "api", From: "closed", To: "open", Data: json.RawMessage(`{"until":5}`), Time: at(21)},
+		event.Event{Type: event.RunPaused, DelayMS: 60_000, Message: "rate limit", Time: at(22)},
+		event.Event{Type: event.AgentUsage, Step: "commands[1]", Data: json.RawMessage(`{"tokens":100,"cost":0.25,"model":"m"}`)},
+		event.Event{Type: event.AgentUsage, Item: "a", Index: 1, Data: json.RawMessage(`{"tokens":50}`)},
+		event.Event{Type: event.Note, Message: "hm"},
+	)
+	retry := Retry{Failures: 2, Slept: 6 * time.Second, Prev: 4 * time.Second, FirstFailure: at(10), NotBefore: at(24)}
+	want := &State{
+		Started: at(0), Status: event.Running, Phase: "", Pauses: 1, PausedUntil: at(82),
+		Phases: map[string]PhaseRecord{"setup": {Status: event.Succeeded, Started: at(1), Finished: at(4)}},
+		Steps: map[string]StepRecord{
+			"setup[0]":    {Phase: "setup", Status: event.Succeeded, Attempts: 1, Data: json.RawMessage(`{"output":"x"}`), Finished: at(3)},
+			"commands[1]": {Status: event.Running, Attempts: 3, Class: "timeout", Message: "two", Retry: retry},
+		},
+		Breakers: map[string]BreakerRecord{"api": {State: "open", Since: at(21), Data: json.RawMessage(`{"until":5}`)}},
+		Usage:    map[string]float64{"tokens": 150, "cost": 0.25},
+	}
+	check := func(j *Journal, what string) {
+		t.Helper()
+		got, err := j.State(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Seq, got.Items = 0, Items{}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s:\ngot  %+v\nwant %+v", what, got, want)
+		}
+	}
+	check(j, "while it runs")
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	r, err := s.Read("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if got, err := r.State(t.Context()); err != nil || got.Steps["commands[1]"].Status != event.Running {
+		t.Errorf("a reader sees %v, %v", got, err)
+	}
+	if sum, err := r.Summary(t.Context()); err != nil || sum.Status != event.Interrupted || sum.Steps.Succeeded != 1 {
+		t.Errorf("summary %+v, %v", sum, err)
+	}
+
+	j, err = s.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	step := want.Steps["commands[1]"]
+	step.Status, step.Recoveries = event.Interrupted, 1
+	want.Steps["commands[1]"] = step
+	check(j, "after the process ended")
+	add(t, j, event.Event{Type: event.RunResumed})
+	want.Resumes = 1
+	check(j, "resumed")
+	add(t, j, event.Event{Type: event.StepStarted, Step: "commands[1]"})
+	step.Status = event.Running
+	want.Steps["commands[1]"] = step
+	check(j, "the step goes on with its waits")
+	add(t, j,
+		event.Event{Type: event.StepFinished, Step: "commands[1]", Status: event.Failed, Attempts: 4, Class: "exit", Message: "end", Time: at(30)},
+		event.Event{Type: event.RunFinished, Status: event.Failed, Class: "exit", Message: "end", Time: at(31)})
+	want.Steps["commands[1]"] = StepRecord{Status: event.Failed, Attempts: 4, Class: "exit", Message: "end", Finished: at(30)}
+	want.Status, want.Finished, want.Class, want.Message = event.Failed, at(31), "exit", "end"
+	check(j, "finished")
+	add(t, j, event.Event{Type: event.RunResumed}, event.Event{Type: event.StepStarted, Step: "commands[1]"})
+	want.Steps["commands[1]"] = StepRecord{Status: event.Running}
+	want.Status, want.Finished, want.Class, want.Message, want.Resumes = event.Running, time.Time{}, "", "", 2
+	check(j, "a failed step begins anew")
+}
+
+// TestRequeueOutdatesReduce has a dead letter run again after the end.
+func TestRequeueOutdatesReduce(t *testing.T) {
+	j := newJournal(t, newStore(t))
+	if _, _, err := j.PutItems(t.Context(), list(2)); err != nil {
+		t.Fatal(err)
+	}
+	add(t, j,
+		event.Event{Type: event.RunStarted},
+		event.Event{Type: event.StepStarted, Step: "setup[0]", Phase: "setup"},
+		event.Event{Type: event.StepFinished, Step: "setup[0]", Phase: "setup", Status: event.Succeeded},
+		event.Event{Type: event.PhaseStarted, Phase: "map"},
+		event.Event{Type: event.ItemStarted, Index: 1, Attempt: 1},
+		event.Event{Type: event.ItemFinished, Index: 1, Status: event.Failed, Attempts: 3},
+		event.Event{Type: event.ItemDeadLettered, Index: 1, Attempts: 3},
+		event.Event{Type: event.PhaseFinished, Phase: "map", Status: event.CompletedWithFailures},
+		event.Event{Type: event.PhaseStarted, Phase: "reduce"},
+		event.Event{Type: event.StepStarted, Step: "reduce[0]"},
+		event.Event{Type: event.StepFinished, Step: "reduce[0]", Status: event.Succeeded},
+		event.Event{Type: event.PhaseFinished, Phase: "reduce", Status: event.Succeeded},
+		event.Event{Type: event.RunFinished, Status: event.CompletedWithFailures},
+	)
+	st, err := j.State(t.Context())
+	if err != nil || st.Items.At(1).Status != ItemDeadLettered || st.Steps["reduce[0]"].Status != event.Succeeded {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	add(t, j, event.Event{Type: event.ItemRequeued, Index: 1})
+	if st, err = j.State(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := st.Steps["reduce[0]"]; ok || st.Phases["map"].Status != event.Running || len(st.Phases) != 1 {
+		t.Errorf("reduce is not outdated: %+v", st)
+	}
+	if st.Steps["setup[0]"].Status != event.Succeeded {
+		t.Error("setup is outdated")
+	}
+	if got := st.Items.At(1); got != (ItemRecord{Status: ItemPending, Attempts: 3}) {
+		t.Errorf("the item is %+v", got)
+	}
+	if c := st.Items.Counts(); c != (Counts{Total: 2, Pending: 2}) {
+		t.Errorf("counts %+v", c)
+	}
+}
+
+// TestStateRefusesUnknownItems has an event of an item beyond the list.
+func TestStateRefusesUnknownItems(t *testing.T) {
+	j := newJournal(t, newStore(t))
+	if _, _, err := j.PutItems(t.Context(), list(2)); err != nil {
+		t.Fatal(err)
+	}
+	add(t, j, event.Event{Type: event.ItemStarted, Index: 1 << 40})
+	var d *DamagedError
+	if _, err := j.State(t.Context()); !errors.As(err, &d) {
+		t.Errorf("State: %v", err)
+	}
+	add(t, j, event.Event{Type: event.ItemFinished, Index: 1 << 40, Status: event.Succeeded})
+	for _, err := range j.Results(t.Context()) {
+		if !errors.As(err, &d) {
+			t.Errorf("Results: %v", err)
+		}
+	}
+}
+
+const modelItems = 4
+
+// someEvent draws an event that a run may have, in any order: the fold must
+// make something of each.
+func someEvent(t *rapid.T) event.Event {
+	index := rapid.IntRange(1, modelItems).Draw(t, "index")
+	item := event.Event{Index: index, Item: fmt.Sprintf("item-%d", index), Phase: "map"}
+	step := event.Event{Step: rapid.SampledFrom([]string{"a[0]", "a[1]", "reduce[0]"}).Draw(t, "step"), Phase: rapid.SampledFrom([]string{"", "reduce"}).Draw(t, "phase")}
+	number := rapid.IntRange(1, 5).Draw(t, "number")
+	delay := rapid.Int64Range(0, 5000).Draw(t, "delay")
+	status := rapid.SampledFrom([]string{event.Succeeded, event.Failed, event.Skipped, event.Degraded, event.Interrupted, event.DeadLettered}).Draw(t, "status")
+	type maker func() event.Event
+	makers := []maker{
+		func() event.Event { return event.Event{Type: event.RunStarted} },
+		func() event.Event { return event.Event{Type: event.RunResumed} },
+		func() event.Event { return event.Event{Type: event.RunFinished, Status: status, Message: "m"} },
+		func() event.Event { return event.Event{Type: event.PhaseStarted, Phase: "map"} },
+		func() event.Event { return event.Event{Type: event.PhaseStarted, Phase: "reduce"} },
+		func() event.Event { return event.Event{Type: event.PhaseFinished, Phase: "map", Status: status} },
+		func() event.Event { step.Type = event.StepStarted; return step },
+		func() event.Event { step.Type, step.Attempt = event.AttemptStarted, number; return step },
+		func() event.Event {
+			step.Type, step.Attempt, step.Class, step.Message = event.AttemptFailed, number, "exit", "no"
+			return step
+		},
+		func() event.Event { step.Type, step.DelayMS = event.RetryScheduled, delay; return step },
+		func() event.Event {
+			step.Type, step.Status, step.Attempts, step.Data = event.StepFinished, status, number, json.RawMessage(`{"n":1}`)
+			return step
+		},
+		func() event.Event { item.Type, item.Step = event.StepStarted, "inner[0]"; return item },
+		func() event.Event {
+			return event.Event{Type: event.BreakerChanged, Label: "b", To: status, Data: json.RawMessage(`{}`)}
+		},
+		func() event.Event { return event.Event{Type: event.RunPaused, DelayMS: delay} },
+		func() event.Event {
+			return event.Event{Type: event.AgentUsage, Index: index, Data: json.RawMessage(`{"tokens":2}`)}
+		},
+		func() event.Event { return event.Event{Type: event.Note, Message: "n"} },
+	}
+	for range 3 { // items are what it is about
+		makers = append(makers,
+			func() event.Event { item.Type, item.Attempt = event.ItemStarted, number; return item },
+			func() event.Event {
+				item.Type, item.Attempt, item.DelayMS, item.Data = event.ItemRetry, number, delay, json.RawMessage(`{"attempt":1}`)
+				return item
+			},
+			func() event.Event {
+				item.Type, item.Status, item.Attempts, item.Data = event.ItemFinished, status, number, json.RawMessage(`{"r":1}`)
+				return item
+			},
+			func() event.Event { item.Type, item.Attempts, item.Class = event.ItemDeadLettered, number, "exit"; return item },
+			func() event.Event { item.Type = event.ItemRequeued; return item },
+			func() event.Event { item.Type = event.ItemRemoved; return item },
+		)
+	}
+	return rapid.SampledFrom(makers).Draw(t, "make")()
+}
+
+// naiveItem says where an item is by looking back over everything that
+// happened, again and again.
+func naiveItem(events []event.Event, index int) (r ItemRecord) {
+	for i, e := range events {
+		switch {
+		case e.Type == event.RunResumed || e.Type == event.RunFinished:
+			if r.Status == ItemRunning {
+				r.Status = ItemPending
+				if e.Type == event.RunResumed {
+					r.Recoveries++
+				}
+			}
+		case e.Index != index:
+		case e.Type == event.ItemStarted:
+			r.Status, r.Attempts = ItemRunning, max(r.Attempts, e.Attempt)
+		case e.Type == event.ItemRetry:
+			r.Status, r.Attempts = ItemWaiting, max(r.Attempts, e.Attempt)
+		case e.Type == event.ItemFinished:
+			r.Attempts = max(r.Attempts, e.Attempts)
+			r.Status = map[string]ItemStatus{
+				event.Succeeded: ItemSucceeded, event.Degraded: ItemSucceeded, event.Failed: ItemFailed,
+				event.Skipped: ItemSkipped, event.DeadLettered: ItemDeadLettered, event.Interrupted: ItemPending,
+			}[e.Status]
+		case e.Type == event.ItemDeadLettered:
+			r.Status, r.Attempts = ItemDeadLettered, max(r.Attempts, e.Attempts)
+		case e.Type == event.ItemRequeued:
+			r.Status, r.Recoveries = ItemPending, 0
+		case e.Type == event.ItemRemoved && r.Status == ItemDeadLettered:
+			r.Status = ItemFailed
+		}
+		if r.Status.Done() {
+			r.Recoveries = 0
+		}
+		r.Retry = naiveRetry(events[:i+1], index, r.Status.Done())
+	}
+	return r
+}
+
+// naiveRetry sums the retries since the item was last done or requeued.
+func naiveRetry(events []event.Event, index int, done bool) (r Retry) {
+	if done {
+		return r
+	}
+	status := ItemPending
+	for _, e := range events {
+		if e.Index != index {
+			continue
+		}
+		switch e.Type {
+		case event.ItemRetry:
+			if r.Failures == 0 {
+				r.FirstFailure = e.Time
+			}
+			r.Failures++
+			r.Prev = time.Duration(e.DelayMS) * time.Millisecond
+			r.Slept += r.Prev
+			r.NotBefore = e.Time.Add(r.Prev)
+		case event.ItemFinished:
+			if status = finished(e.Status); status.Done() {
+				r = Retry{}
+			}
+		case event.ItemDeadLettered, event.ItemRequeued:
+			r = Retry{}
+		}
+	}
+	return r
+}
+
+// TestFoldAgainstModel records any events, with the journal closed and opened
+// in between, and compares what comes out with simpler ways to say it.
+func TestFoldAgainstModel(t *testing.T) {
+	s := newStore(t)
+	rapid.Check(t, func(t *rapid.T) {
+		j, err := s.Create(header())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := errors.Join(j.Close(), s.Remove(j.Run())); err != nil {
+				t.Fatal(err)
+			}
+		}()
+		if _, _, err := j.PutItems(t.Context(), list(modelItems)); err != nil {
+			t.Fatal(err)
+		}
+		var events []event.Event
+		more := func() {
+			for range rapid.IntRange(0, 40).Draw(t, "events") {
+				e := someEvent(t)
+				e.Time = epoch.Add(time.Duration(len(events)) * time.Second)
+				if e, err = j.Record(e); err != nil {
+					t.Fatal(err)
+				}
+				events = append(events, e)
+			}
+		}
+		more()
+		if rapid.Bool().Draw(t, "reopen") {
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if j, err = s.Open(j.Run()); err != nil {
+				t.Fatal(err)
+			}
+			resumed, err := j.Record(event.Event{Type: event.RunResumed, Time: epoch.Add(time.Duration(len(events)) * time.Second)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			events = append(events, resumed)
+			more()
+		}
+		// That a process died counts only while the run was going on, which is
+		// where the fold through the table and the one in memory may differ.
+		checkModel(t, j, events)
+	})
+}
+
+func checkModel(t *rapid.T, j *Journal, events []event.Event) {
+	var mine State
+	mine.Items.limit = modelItems
+	if err := mine.Items.grow(modelItems); err != nil {
+		t.Fatal(err)
+	}
+	status := ""
+	for i, e := range events {
+		if e.Type == event.RunResumed && int64(i) == j.dead && j.dead > 0 {
+			mine.settle(status == event.Running)
+		}
+		if err := mine.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+		status = mine.Status
+	}
+	got, err := j.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine.Seq, got.Seq = 0, 0
+	if !reflect.DeepEqual(got.Steps, mine.Steps) && len(got.Steps)+len(mine.Steps) > 0 {
+		t.Fatalf("steps\ngot  %+v\nwant %+v", got.Steps, mine.Steps)
+	}
+	got.Steps, mine.Steps = nil, nil
+	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", &mine) {
+		t.Fatalf("got  %+v\nwant %+v", got, &mine)
+	}
+	var counts Counts
+	for index, r := range got.Items.All() {
+		want := naiveItem(events, index)
+		if j.dead > 0 {
+			r.Recoveries, want.Recoveries = 0, 0
+		}
+		if r != want {
+			t.Fatalf("item %d\ngot  %+v\nwant %+v", index, r, want)
+		}
+		countOne(&counts, r.Status)
+	}
+	if c := got.Items.Counts(); c != counts {
+		t.Fatalf("counts %+v, want %+v", c, counts)
+	}
+	checkResults(t, j, events)
+	checkLetters(t, j, events)
+}
+
+func countOne(c *Counts, s ItemStatus) {
+	c.Total++
+	switch s.String() {
+	case event.Succeeded:
+		c.Succeeded++
+	case event.Failed, event.DeadLettered:
+		c.Failed++
+	case event.Skipped:
+		c.Skipped++
+	default:
+		c.Pending++
+	}
+	switch s {
+	case ItemRunning:
+		c.Running++
+	case ItemWaiting:
+		c.Waiting++
+	case ItemDeadLettered:
+		c.DeadLettered++
+	}
+}
+
+func checkResults(t *rapid.T, j *Journal, events []event.Event) {
+	var want []Result
+	for index := 1; index <= modelItems; index++ {
+		i := lastIndex(events, func(e event.Event) bool {
+			return e.Index == index && (e.Type == event.ItemFinished || e.Type == event.ItemRequeued)
+		})
+		if i >= 0 && events[i].Type == event.ItemFinished && events[i].Status != event.Interrupted {
+			want = append(want, resultOf(events[i]))
+		}
+	}
+	var got []Result
+	for r, err := range j.Results(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, r)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("results\ngot  %+v\nwant %+v", got, want)
+	}
+}
+
+func checkLetters(t *rapid.T, j *Journal, events []event.Event) {
+	var want []string
+	for index := 1; index <= modelItems; index++ {
+		letter := lastIndex(events, func(e event.Event) bool { return e.Index == index && e.Type == event.ItemDeadLettered })
+		closed := lastIndex(events, func(e event.Event) bool {
+			return e.Index == index && (e.Type == event.ItemRequeued || e.Type == event.ItemRemoved ||
+				e.Type == event.ItemFinished && e.Status != event.DeadLettered)
+		})
+		if letter < 0 || closed > letter {
+			continue
+		}
+		line := fmt.Sprint(index, ":")
+		for _, e := range events[:letter+1] {
+			if e.Index == index && (e.Type == event.ItemRetry || e.Type == event.ItemDeadLettered ||
+				e.Type == event.ItemFinished && e.Status != event.Succeeded && e.Status != event.Degraded) {
+				line += fmt.Sprint(" ", e.Seq)
+			}
+		}
+		want = append(want, line)
+	}
+	var got []string
+	for l, err := range j.DeadLetters(t.Context(), DeadLetterFilter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := fmt.Sprint(l.Index, ":")
+		for _, e := range l.History {
+			line += fmt.Sprint(" ", e.Seq)
+		}
+		if string(l.Item) != fmt.Sprintf(`{"n":%d}`, l.Index) || l.Class != "exit" {
+			t.Fatalf("letter %+v", l)
+		}
+		got = append(got, line)
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("letters\ngot  %v\nwant %v", got, want)
+	}
+}
+
+func lastIndex[T any](s []T, f func(T) bool) int {
+	for i := len(s) - 1; i >= 0; i-- {
+		if f(s[i]) {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,79 @@
+package journal
+
+import (
+	"database/sql/driver"
+	"slices"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// vocabulary is the words that every journal of version 1 begins with; a word's
+// number is its place plus one. It is part of the format and stays as it is:
+// types of event that come later get their number when they are first used.
+var vocabulary = []string{
+	string(event.RunStarted), string(event.RunResumed), string(event.PhaseStarted), string(event.PhaseFinished),
+	string(event.StepStarted), string(event.AttemptStarted), string(event.AttemptFailed), string(event.RetryScheduled),
+	string(event.StepFinished), string(event.ItemsReady), string(event.ItemStarted), string(event.ItemRetry),
+	string(event.ItemFinished), string(event.ItemDeadLettered), string(event.ItemRequeued), string(event.ItemRemoved),
+	string(event.BreakerChanged), string(event.RunPaused), string(event.AgentUsage), string(event.AgentMessage),
+	string(event.Note), string(event.RunFinished),
+	event.Succeeded, event.Failed, event.Skipped, event.Degraded, event.Pending, event.Running, event.Interrupted,
+	event.DeadLettered, event.CompletedWithFailures,
+	"setup", "map", "reduce", "merge",
+}
+
+// maxStepWords bounds the memory of the dictionary: step paths after that
+// many words stand in their rows as text.
+const maxStepWords = 4096
+
+// words turns the few strings that stand in nearly every event into numbers,
+// for the size of the file and the speed of the fold. A column of words holds
+// a number from the table words, or text that is in no table, or NULL for "".
+type words struct {
+	ids   map[string]driver.Value // boxed once
+	last  int64
+	fresh []string // not in the table yet; the last len(fresh) numbers
+}
+
+func newWords(known map[int64]string) *words {
+	w := &words{ids: make(map[string]driver.Value, len(known))}
+	for id, word := range known {
+		w.ids[word] = id
+		w.last = max(w.last, id)
+	}
+	return w
+}
+
+// number is the value for the column: words of the vocabulary and others that
+// a run has few of.
+func (w *words) number(s string) driver.Value {
+	if s == "" {
+		return nil
+	}
+	if id, ok := w.ids[s]; ok {
+		return id
+	}
+	w.last++
+	w.ids[s] = w.last
+	w.fresh = append(w.fresh, s)
+	return w.ids[s]
+}
+
+// step is number for step paths, of which a run may have any number.
+func (w *words) step(s string) driver.Value {
+	if _, ok := w.ids[s]; !ok && len(w.ids) >= maxStepWords {
+		return s
+	}
+	return w.number(s)
+}
+
+// number is the number of a type of event that is in the vocabulary.
+func number(t event.Type) int64 { return int64(slices.Index(vocabulary, string(t)) + 1) }
+
+// vocabularyWord is the word of the vocabulary that v is the number of, or "".
+func vocabularyWord(v driver.Value) string {
+	if n := integer(v); n >= 1 && n <= int64(len(vocabulary)) {
+		return vocabulary[n-1]
+	}
+	return ""
+}

@@ -1,0 +1,315 @@
+package journal
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// write is the writer: it commits whatever is queued, all in one transaction,
+// and rests a moment before the next commit unless somebody waits or much is
+// queued.
+func (j *Journal) write() {
+	rest := time.NewTimer(0)
+	defer rest.Stop()
+	var spare []event.Event // the queue before last, to be filled again
+	for {
+		select {
+		case <-j.wake:
+		case <-j.stop:
+			return
+		}
+		batch := j.take(spare)
+		if len(batch) > 0 {
+			if err := j.store(batch); err != nil {
+				j.fail(err)
+				return
+			}
+		}
+		clear(batch)
+		spare = batch[:0]
+		if cap(spare) > urgent && len(batch) < cap(spare)/8 {
+			spare = nil // after a burst its memory goes back
+		}
+		rest.Reset(restEvery)
+		if !j.rest(rest.C) {
+			return
+		}
+	}
+}
+
+// take takes what is queued and leaves spare as the new queue.
+func (j *Journal) take(spare []event.Event) []event.Event {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	batch := j.queue
+	j.queue, j.queued = spare, 0
+	j.room.Broadcast()
+	return batch
+}
+
+// rest waits for the timer, or until there is a reason not to. It is false at
+// the end of the journal.
+func (j *Journal) rest(timer <-chan time.Time) bool {
+	pending := false
+	for !j.pressed() {
+		select {
+		case <-timer:
+			if pending {
+				nudge(j.wake)
+			}
+			return true
+		case <-j.stop:
+			return false
+		case <-j.wake:
+			pending = true
+		}
+	}
+	nudge(j.wake)
+	return true
+}
+
+// pressed says whether somebody waits for a commit, or much is queued.
+func (j *Journal) pressed() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.queue) >= urgent {
+		return true
+	}
+	for _, w := range j.waiters {
+		if w.seq > j.committed {
+			return true
+		}
+	}
+	return false
+}
+
+// store commits a batch.
+func (j *Journal) store(batch []event.Event) error {
+	return j.commitWith(batch[len(batch)-1].Seq, func(driver.Conn) error { return j.insert.events(batch) })
+}
+
+// transaction runs f in a transaction of its own. An error of the database
+// ends the journal.
+func (j *Journal) transaction(f func(driver.Conn) error) error {
+	if err := j.Err(); err != nil {
+		return err
+	}
+	err := j.commitWith(0, f)
+	if err != nil {
+		j.fail(err)
+	}
+	return err
+}
+
+func (j *Journal) execute(query string) error {
+	return j.transaction(func(c driver.Conn) error { return execSQL(c, query) })
+}
+
+// commitWith runs f in a transaction and tells who waits. seq is the last
+// event that is in it, 0 for none.
+func (j *Journal) commitWith(seq int64, f func(driver.Conn) error) error {
+	if err := j.transact(f); err != nil {
+		return writeError(j.path, err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.committed = max(j.committed, seq)
+	j.commits++
+	j.release()
+	nudge(j.dirty)
+	for _, w := range j.waiters {
+		if w.disk && w.seq <= j.committed {
+			nudge(j.urgency)
+			break
+		}
+	}
+	return nil
+}
+
+func (j *Journal) transact(f func(driver.Conn) error) error {
+	j.connMu.Lock()
+	defer j.connMu.Unlock()
+	if err := j.insert.run(j.insert.begin); err != nil {
+		return err
+	}
+	err := f(j.conn)
+	if err == nil {
+		err = j.insert.run(j.insert.commit)
+	}
+	if err == nil {
+		return nil
+	}
+	// Some errors have rolled back already; then this one says so, and the
+	// first one is what matters.
+	if rerr := execSQL(j.conn, "ROLLBACK"); rerr != nil && code(err) == 0 {
+		return errors.Join(err, rerr)
+	}
+	return err
+}
+
+// rowsPerInsert is how many events one statement takes.
+const rowsPerInsert = 16
+
+// width is the number of columns of an event.
+var width = strings.Count(columns, ",") + 1
+
+// inserter has the statements that write events, and their arguments, used
+// again and again.
+type inserter struct {
+	words         *words
+	begin, commit driver.Stmt
+	one, many     driver.Stmt
+	addWord       driver.Stmt
+	args          []driver.NamedValue
+}
+
+func newInserter(c driver.Conn, known map[int64]string) (*inserter, error) {
+	row := "(" + strings.TrimSuffix(strings.Repeat("?,", width), ",") + ")"
+	into := "INSERT INTO events (" + columns + ") VALUES "
+	in := &inserter{words: newWords(known), args: named(make([]driver.Value, rowsPerInsert*width)...)}
+	for _, s := range []struct {
+		stmt  *driver.Stmt
+		query string
+	}{
+		{&in.begin, "BEGIN IMMEDIATE"},
+		{&in.commit, "COMMIT"},
+		{&in.one, into + row},
+		{&in.many, into + strings.TrimSuffix(strings.Repeat(row+",", rowsPerInsert), ",")},
+		{&in.addWord, "INSERT INTO words VALUES (?, ?)"},
+	} {
+		stmt, err := c.Prepare(s.query)
+		if err != nil {
+			return nil, errors.Join(err, in.close())
+		}
+		*s.stmt = stmt
+	}
+	return in, nil
+}
+
+func (in *inserter) close() error {
+	var errs []error
+	for _, s := range []driver.Stmt{in.begin, in.commit, in.one, in.many, in.addWord} {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (in *inserter) run(s driver.Stmt, args ...driver.NamedValue) error {
+	_, err := s.(driver.StmtExecContext).ExecContext(context.Background(), args)
+	return err
+}
+
+// events inserts the events of a batch. The transaction is the caller's.
+func (in *inserter) events(batch []event.Event) error {
+	for len(batch) > 0 {
+		n, stmt := 1, in.one
+		if len(batch) >= rowsPerInsert {
+			n, stmt = rowsPerInsert, in.many
+		}
+		for i := range n {
+			if err := in.row(in.args[i*width:(i+1)*width], &batch[i]); err != nil {
+				return err
+			}
+		}
+		for i, w := range in.words.fresh {
+			id := in.words.last - int64(len(in.words.fresh)-1-i)
+			if err := in.run(in.addWord, named(id, w)...); err != nil {
+				return err
+			}
+		}
+		in.words.fresh = in.words.fresh[:0]
+		if err := in.run(stmt, in.args[:n*width]...); err != nil {
+			return err
+		}
+		batch = batch[n:]
+	}
+	return nil
+}
+
+// row fills in the values of an event, in the order of columns.
+func (in *inserter) row(to []driver.NamedValue, e *event.Event) error {
+	others, err := restOf(e)
+	if err != nil {
+		return err
+	}
+	to[0].Value = e.Seq
+	to[1].Value = e.Time.UnixNano()
+	to[2].Value = in.words.number(string(e.Type))
+	to[3].Value = in.words.number(e.Phase)
+	to[4].Value = in.words.step(e.Step)
+	to[5].Value = optional(e.Item)
+	to[6].Value = nonzero(int64(e.Index))
+	to[7].Value = nonzero(int64(e.Attempt))
+	to[8].Value = nonzero(int64(e.Attempts))
+	to[9].Value = in.words.number(e.Status)
+	to[10].Value = in.words.number(e.Class)
+	to[11].Value = nonzero(e.DelayMS)
+	to[12].Value = nonzero(e.DurationMS)
+	to[13].Value = others
+	to[14].Value = nil
+	if len(e.Data) > 0 {
+		to[14].Value = []byte(e.Data)
+	}
+	return nil
+}
+
+// nonzero is NULL for zero.
+func nonzero(n int64) driver.Value {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+// syncs is the syncer: it syncs what is committed, at once where somebody
+// waits for it, else after at most syncEvery. It runs beside the writer, which
+// never waits for the disk.
+func (j *Journal) syncs() {
+	due := time.NewTimer(syncEvery)
+	defer due.Stop()
+	for {
+		select {
+		case <-j.dirty:
+			due.Reset(syncEvery)
+			select {
+			case <-due.C:
+			case <-j.urgency:
+			case <-j.stop:
+				return
+			}
+		case <-j.urgency:
+		case <-j.stop:
+			return
+		}
+		if err := j.syncNow(); err != nil {
+			j.fail(err)
+			return
+		}
+	}
+}
+
+// syncNow syncs what is committed at its start.
+func (j *Journal) syncNow() error {
+	j.mu.Lock()
+	seq, commits := j.committed, j.commits
+	clean := commits == j.synced
+	j.mu.Unlock()
+	if clean {
+		return nil
+	}
+	if err := j.sync(j.wal); err != nil {
+		return diskError(j.path, "sync", err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.durable, j.synced = seq, commits
+	j.release()
+	return nil
+}

@@ -1,0 +1,102 @@
+package mask_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/mask"
+	"pgregory.net/rapid"
+)
+
+func TestForms(t *testing.T) {
+	const secret = "p@ss/w\"ör d+1"
+	m, short := mask.New([]string{secret, "line-one\nline-two\n}", "abc"})
+	if len(short) != 1 || short[0] != "abc" {
+		t.Errorf("short = %q, want [abc]", short)
+	}
+	quoted, err := json.Marshal(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"plain":           secret,
+		"url query":       url.QueryEscape(secret),
+		"url path":        url.PathEscape(secret),
+		"json":            string(quoted),
+		"base64":          base64.StdEncoding.EncodeToString([]byte(secret)),
+		"base64 url":      base64.URLEncoding.EncodeToString([]byte(secret)),
+		"base64, after 1": base64.StdEncoding.EncodeToString([]byte("u" + secret)),
+		"base64, after 2": base64.StdEncoding.EncodeToString([]byte("u:" + secret + "!")),
+		"base64, after 3": base64.StdEncoding.EncodeToString([]byte("me:" + secret + "!!")),
+		"one line":        "x line-two y",
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := m.String("before " + text + " after")
+			if !strings.Contains(got, mask.Hidden) {
+				t.Errorf("%q is not masked: %q", text, got)
+			}
+			for _, leak := range []string{secret, "line-two", text[len(text)/3 : len(text)*2/3]} {
+				if strings.Contains(got, leak) {
+					t.Errorf("%q still holds %q", got, leak)
+				}
+			}
+		})
+	}
+	if got := m.String("abc } {"); got != "abc } {" {
+		t.Errorf("short values and braces of a value must stay readable: %q", got)
+	}
+}
+
+func TestNothingToMask(t *testing.T) {
+	var m *mask.Masker
+	if got := m.String("text"); got != "text" || m.Active() {
+		t.Errorf("the nil Masker changed %q", got)
+	}
+}
+
+// However the text is cut into writes, no secret comes out and the result is
+// the same as masking it in one piece, but for secrets that overlap.
+func TestWriterSplitAnywhere(t *testing.T) {
+	secrets := []string{"abcab", "abcabcd", "hunter22", "s3cr3t"}
+	m, _ := mask.New(secrets)
+	rapid.Check(t, func(t *rapid.T) {
+		parts := rapid.SliceOf(rapid.SampledFrom(append([]string{"a", "ab", "x", "\n", "abc", "hunter", "22", "s3", "cr3t"}, secrets...))).Draw(t, "parts")
+		text := strings.Join(parts, "")
+		var out strings.Builder
+		w := m.NewWriter(&out)
+		for rest := text; rest != ""; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "n")
+			if k, err := w.Write([]byte(rest[:n])); k != n || err != nil {
+				t.Fatalf("Write = %d, %v", k, err)
+			}
+			rest = rest[n:]
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range secrets {
+			if strings.Contains(out.String(), s) {
+				t.Fatalf("%q came out of %q: %q", s, text, out.String())
+			}
+		}
+		if want := m.String(text); out.String() != want {
+			t.Fatalf("written in pieces %q, in one %q", out.String(), want)
+		}
+	})
+}
+
+func FuzzMask(f *testing.F) {
+	f.Add("secret-value", "a secret-value here")
+	f.Fuzz(func(t *testing.T, secret, text string) {
+		if len(secret) < mask.MinLength || strings.Contains(mask.Hidden, secret) {
+			return
+		}
+		m, _ := mask.New([]string{secret})
+		if got := m.String(text); strings.Contains(strings.ReplaceAll(got, mask.Hidden, "\x00"), secret) && !strings.Contains(secret, "\x00") {
+			t.Errorf("%q is left in %q", secret, got)
+		}
+	})
+}

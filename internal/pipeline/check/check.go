@@ -1,0 +1,260 @@
+package check
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/pipeline/syntax"
+	"github.com/bide-dev/bide/internal/pipeline/types"
+)
+
+// Check gives the meaning of a parsed pipeline and everything that is wrong
+// with it, in source order. The program is nil if one of the problems is an
+// error. Problems that the parser found are not repeated.
+//
+// Declarations take effect in source order: a name means what was last
+// declared above. Declaring a name again is allowed, with a warning.
+func Check(f *syntax.File, env *Env) (*Program, diag.List) {
+	c := &checker{
+		file: f, env: env,
+		vars: map[string]*Var{}, types: map[string]*types.Type{},
+		policies: map[string][]*syntax.Option{},
+		limits:   map[string]limits{},
+		imports:  imports{alias: map[string]string{}},
+		program:  &Program{File: f},
+	}
+	for _, d := range f.Decls {
+		c.declare(d)
+	}
+	c.program.Types = c.types
+	c.problems.Sort()
+	if c.problems.HasErrors() {
+		return nil, c.problems
+	}
+	return c.program, c.problems
+}
+
+// checker is the state of one Check.
+type checker struct {
+	file     *syntax.File
+	env      *Env
+	imports  imports
+	vars     map[string]*Var // declared so far, at the top level
+	local    *scope          // parameters of lambdas, bindings of patterns
+	types    map[string]*types.Type
+	policies map[string][]*syntax.Option
+	limits   map[string]limits // by module
+	program  *Program
+	problems diag.List
+	quiet    int // >0: problems of what is checked were reported before
+}
+
+// scope is one local name, and those around it.
+type scope struct {
+	v     *Var
+	outer *scope
+}
+
+func (c *checker) errorf(n syntax.Node, code, format string, args ...any) *diag.Problem {
+	if c.quiet > 0 {
+		return new(diag.Problem)
+	}
+	pos, end := c.file.Span(n.Extent())
+	return c.problems.Errorf(pos, code, format, args...).To(end)
+}
+
+func (c *checker) warnf(n syntax.Node, code, format string, args ...any) *diag.Problem {
+	if c.quiet > 0 {
+		return new(diag.Problem)
+	}
+	pos, end := c.file.Span(n.Extent())
+	return c.problems.Warnf(pos, code, format, args...).To(end)
+}
+
+// inside checks something with a local variable in scope.
+func (c *checker) inside(v *Var, do func()) {
+	saved := c.local
+	c.local = &scope{v, saved}
+	do()
+	c.local = saved
+}
+
+func (c *checker) lookup(name string) *Var {
+	for s := c.local; s != nil; s = s.outer {
+		if s.v.Name == name {
+			return s.v
+		}
+	}
+	return c.vars[name]
+}
+
+func (c *checker) names() []string {
+	names := slices.Collect(maps.Keys(c.vars))
+	for s := c.local; s != nil; s = s.outer {
+		names = append(names, s.v.Name)
+	}
+	return names
+}
+
+func (c *checker) declare(d syntax.Decl) {
+	switch d := d.(type) {
+	case *syntax.TypeDecl:
+		if c.types[d.Name.Name] != nil {
+			c.warnf(d.Name, "redefined", "The type %s is declared again", d.Name.Name).Suggest("give one of the two another name")
+		}
+		c.types[d.Name.Name] = c.resolveType(d.Type).Named(d.Name.Name)
+	case *syntax.InDecl:
+		c.input(d)
+	case *syntax.AssignDecl:
+		v := &Var{Name: d.Name.Name, Value: c.expr(d.Value, nil), Span: d.Name.Span}
+		v.Type, v.Lazy = v.Value.Type(), isLazy(v.Value)
+		if c.define(v) {
+			c.program.Assigns = append(c.program.Assigns, v)
+		}
+	case *syntax.OutDecl:
+		c.annotations(d.Annotations, nil)
+		c.outputs(d)
+	case *syntax.UseDecl:
+		c.use(d)
+	case *syntax.PolicyDecl:
+		c.policy(d)
+	}
+}
+
+// define makes a top-level variable known. It returns false for a name that
+// the parser had to make up.
+func (c *checker) define(v *Var) bool {
+	if v.Name == "" {
+		return false
+	}
+	if old := c.vars[v.Name]; old != nil {
+		c.warnf(v.Span, "redefined", "%s is declared again; what stands above refers to the one of line %d", v.Name, c.file.Pos(old.Span.Start).Line).
+			Suggest("give one of the two another name")
+	}
+	c.vars[v.Name] = v
+	return true
+}
+
+func (c *checker) resolveType(e syntax.TypeExpr) *types.Type {
+	var found diag.List
+	r := types.Resolver{File: c.file, Problems: &found,
+		Lookup:   func(name string) *types.Type { return c.types[name] },
+		Declared: func() []string { return slices.Collect(maps.Keys(c.types)) },
+	}
+	t := r.Resolve(e)
+	for _, p := range found {
+		if line := c.typeBelow(p.Message); line > 0 {
+			p.Suggest("it is declared below, at line %d; move that declaration up", line)
+		}
+		if c.quiet == 0 {
+			c.problems = append(c.problems, p)
+		}
+	}
+	return t
+}
+
+const undefinedType = "Undefined type: "
+
+// typeBelow gives the line of a type's declaration if the message says that it
+// is undefined. Declarations above would have been found.
+func (c *checker) typeBelow(message string) int {
+	for _, d := range c.file.Decls {
+		if t, ok := d.(*syntax.TypeDecl); ok && undefinedType+t.Name.Name == message {
+			return c.file.Pos(t.Name.Start).Line
+		}
+	}
+	return 0
+}
+
+func (c *checker) input(d *syntax.InDecl) {
+	v := &Var{Name: d.Name.Name, Kind: InputVar, Type: c.resolveType(d.Type), Span: d.Name.Span}
+	c.annotations(d.Annotations, v)
+	if d.Default != nil {
+		v.Value = c.exprOf(d.Default, v.Type)
+	}
+	if !c.define(v) {
+		return
+	}
+	for i, old := range c.program.Inputs {
+		if old.Name == v.Name {
+			// One value comes in under one name: the last declaration says
+			// what it must be.
+			c.program.Inputs[i] = v
+			return
+		}
+	}
+	c.program.Inputs = append(c.program.Inputs, v)
+}
+
+// annotations checks @example against the type of the input, and the
+// arguments of @source and @sink on their own.
+func (c *checker) annotations(as []*syntax.Annotation, in *Var) {
+	for _, a := range as {
+		if a.Kind == syntax.Example && in != nil && a.Value != nil {
+			if k, ok := c.exprOf(a.Value, in.Type).(*Const); ok {
+				in.Examples = append(in.Examples, k.Value)
+			}
+			continue
+		}
+		// Arguments of connectors are not evaluated: nothing here connects.
+		c.quiet++
+		for _, f := range a.Args {
+			c.expr(f.Value, nil)
+		}
+		c.quiet--
+	}
+}
+
+func (c *checker) outputs(d *syntax.OutDecl) {
+	for _, o := range d.Outputs {
+		for i, old := range c.program.Outputs {
+			if old.Name == o.Name.Name {
+				c.warnf(o.Name, "redefined", "The output %s is declared again; the last declaration counts", old.Name).Suggest("remove one of the two")
+				c.program.Outputs = slices.Delete(c.program.Outputs, i, i+1)
+				break
+			}
+		}
+		c.program.Outputs = append(c.program.Outputs, Output{Name: o.Name.Name, Value: c.expr(o.Value, nil), Span: o.Name.Span})
+	}
+}
+
+func (c *checker) use(d *syntax.UseDecl) {
+	ns := d.Path.String()
+	c.imports.any = true
+	if d.Alias != nil {
+		// Known even if wrong, so that its uses are not reported as well.
+		c.imports.alias[d.Alias.Name] = ns
+	} else {
+		c.imports.wildcard = append(c.imports.wildcard, ns)
+	}
+	if c.env.namespaceExists(ns) {
+		return
+	}
+	p := c.errorf(d.Path, "E004", "Undefined namespace: %s", ns)
+	p.Suggestion = diag.DidYouMean(ns, slices.Collect(maps.Keys(c.env.namespaces)))
+}
+
+// undefined reports a name that stands for nothing, or for something declared
+// below.
+func (c *checker) undefined(n *syntax.Name) {
+	p := c.errorf(n, "E001", "Undefined variable: %s", n.Name)
+	for _, d := range c.file.Decls {
+		var name syntax.Ident
+		switch d := d.(type) {
+		case *syntax.AssignDecl:
+			name = d.Name
+		case *syntax.InDecl:
+			name = d.Name
+		}
+		if name.Name == n.Name && name.Start >= n.End {
+			p.Suggest("it is declared below, at line %d; move that declaration up", c.file.Pos(name.Start).Line)
+			return
+		}
+	}
+	if len(c.env.byName[n.Name]) > 0 {
+		p.Suggest("%s is a function; write %s(…)", n.Name, n.Name)
+		return
+	}
+	p.Suggestion = diag.DidYouMean(n.Name, c.names())
+}

@@ -1,0 +1,197 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/pipeline/module"
+	"github.com/bide-dev/bide/internal/pipeline/stdlib"
+	"github.com/bide-dev/bide/internal/pipeline/types"
+)
+
+// Env is what pipelines can call: the standard library and the modules given.
+// Make it once with [NewEnv] and use it for any number of pipelines; it is not
+// changed by Check.
+type Env struct {
+	// Compat checks as constellation-engine does, for comparing verdicts.
+	// What can be checked but not run here (streaming options, unknown cache
+	// backends, differing limits for one module) is then a warning instead of
+	// an error, and what we allow beyond the original (+ for Strings,
+	// comparing Floats and Booleans, standard functions for more types) is an
+	// error.
+	Compat bool
+
+	byName     map[string][]*callable
+	byFull     map[string]*callable
+	namespaces map[string]bool // every namespace and every prefix of one
+}
+
+// callable is a function or a module.
+type callable struct {
+	full, namespace, name string
+	sig                   types.Signature
+	fn                    *stdlib.Func  // nil for a module
+	mod                   module.Module // nil for a function
+}
+
+// NewEnv makes an Env of the standard library and modules. A module named
+// stdlib.debug.log replaces the library's own, which writes to the default
+// logger. The error names every module with a bad name or signature, and
+// every name given twice.
+func NewEnv(modules ...module.Module) (*Env, error) {
+	e := &Env{byName: map[string][]*callable{}, byFull: map[string]*callable{}, namespaces: map[string]bool{}}
+	var problems []error
+	for _, m := range modules {
+		if err := module.Validate(m); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		if e.byFull[m.Name()] != nil {
+			problems = append(problems, fmt.Errorf("there are two modules named %s", m.Name()))
+			continue
+		}
+		if stdlib.Lookup(m.Name()) != nil {
+			problems = append(problems, fmt.Errorf("the module %s has the name of a standard function; give it another", m.Name()))
+			continue
+		}
+		e.addModule(m)
+	}
+	if e.byFull["stdlib.debug.log"] == nil {
+		e.addModule(stdlib.Log(func(message string) { slog.Info(message) }))
+	}
+	for _, f := range stdlib.All() {
+		e.add(&callable{full: f.Qualified(), namespace: f.Namespace, name: f.Name, sig: f.Sig, fn: f})
+	}
+	return e, errors.Join(problems...)
+}
+
+func (e *Env) addModule(m module.Module) {
+	c := &callable{full: m.Name(), name: m.Name(), mod: m, sig: types.Signature{Params: m.Params(), Result: m.Result()}}
+	if i := strings.LastIndexByte(c.full, '.'); i >= 0 {
+		c.namespace, c.name = c.full[:i], c.full[i+1:]
+	}
+	e.add(c)
+}
+
+func (e *Env) add(c *callable) {
+	e.byFull[c.full] = c
+	e.byName[c.name] = append(e.byName[c.name], c)
+	for ns := c.namespace; ns != ""; {
+		e.namespaces[ns] = true
+		i := strings.LastIndexByte(ns, '.')
+		ns = ns[:max(i, 0)]
+	}
+}
+
+// Functions lists the full names of everything that can be called, sorted.
+func (e *Env) Functions() []string { return slices.Sorted(maps.Keys(e.byFull)) }
+
+// Signature gives the signature of a function or module by its full name, and
+// one sentence about it, if it has one.
+func (e *Env) Signature(full string) (sig types.Signature, doc string, ok bool) {
+	c := e.byFull[full]
+	if c == nil {
+		return sig, "", false
+	}
+	if c.fn != nil {
+		doc = c.fn.Doc
+	}
+	return c.sig, doc, true
+}
+
+// imports are the `use` declarations so far.
+type imports struct {
+	wildcard []string
+	alias    map[string]string
+	any      bool
+}
+
+// simple finds what a name without dots can mean: what has no namespace, and
+// what is imported; everything of that name as long as nothing is imported. A
+// function that only we have counts only if nothing else does.
+func (e *Env) simple(name string, im *imports) []*callable {
+	var found, ours []*callable
+	for _, c := range e.byName[name] {
+		if c.namespace != "" && im.any && !slices.Contains(im.wildcard, c.namespace) {
+			continue
+		}
+		if c.fn != nil && c.fn.Ours {
+			ours = append(ours, c)
+		} else {
+			found = append(found, c)
+		}
+	}
+	if len(found) == 0 {
+		return ours
+	}
+	return found
+}
+
+// resolve finds what a call calls, or says why it cannot.
+func (e *Env) resolve(name string, im *imports) (*callable, *diag.Problem) {
+	first, rest, dotted := strings.Cut(name, ".")
+	if !dotted {
+		return e.resolveSimple(name, im)
+	}
+	full := name
+	if ns := im.alias[first]; ns != "" {
+		full = ns + "." + rest
+	}
+	if c := e.byFull[full]; c != nil {
+		return c, nil
+	}
+	ns := full[:strings.LastIndexByte(full, '.')]
+	if !e.namespaces[ns] {
+		p := &diag.Problem{Code: "E004", Message: "Undefined namespace: " + ns}
+		p.Suggestion = diag.DidYouMean(ns, e.namespaceNames(im))
+		for _, w := range im.wildcard {
+			if strings.HasSuffix(w, "."+ns) {
+				p.Suggest("what %q imports is called without a prefix: %s(…)", "use "+w, rest)
+			}
+		}
+		return nil, p
+	}
+	p := &diag.Problem{Code: "E002", Message: "Undefined function: " + name}
+	p.Suggestion = diag.DidYouMean(full, slices.Collect(maps.Keys(e.byFull)))
+	return nil, p
+}
+
+func (e *Env) namespaceNames(im *imports) []string {
+	return append(slices.Collect(maps.Keys(e.namespaces)), slices.Collect(maps.Keys(im.alias))...)
+}
+
+func (e *Env) resolveSimple(name string, im *imports) (*callable, *diag.Problem) {
+	found := e.simple(name, im)
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		names := make([]string, len(found))
+		for i, c := range found {
+			names[i] = c.full
+		}
+		slices.Sort(names)
+		p := &diag.Problem{Code: "E005", Message: fmt.Sprintf("Ambiguous function '%s'. Candidates: %s", name, strings.Join(names, ", "))}
+		return nil, p.Suggest("write the full name of the one that is meant")
+	}
+	p := &diag.Problem{Code: "E002", Message: "Undefined function: " + name}
+	if elsewhere := e.byName[name]; len(elsewhere) > 0 {
+		return nil, p.Suggest("did you mean to import %s? write \"use %s\"", elsewhere[0].full, elsewhere[0].namespace)
+	}
+	var reachable []string
+	for n := range e.byName {
+		if len(e.simple(n, im)) > 0 {
+			reachable = append(reachable, n)
+		}
+	}
+	p.Suggestion = diag.DidYouMean(name, reachable)
+	return nil, p
+}
+
+// namespaceExists reports whether `use ns` can be meant.
+func (e *Env) namespaceExists(ns string) bool { return e.namespaces[ns] }

@@ -1,0 +1,294 @@
+package syntax
+
+// ifExpr reads "if (c) a else b" and "if c then a else b".
+func (p *parser) ifExpr() Expr {
+	start := p.take().start
+	cond := p.condition()
+	then := p.expr()
+	return p.elsePart(start, cond, then)
+}
+
+// condition reads the condition of an if, with the word "then" if there is
+// one.
+func (p *parser) condition() Expr {
+	if p.kind() != tLParen || p.lambdaStart() {
+		cond := p.expr()
+		if !p.then() {
+			p.unexpected(`"then" after the condition`).Suggest(`write "if (condition) a else b"`)
+		}
+		return cond
+	}
+	paren := p.paren()
+	if p.then() || !p.continued() {
+		return paren.(*ParenExpr).X
+	}
+	// The parentheses hold only the beginning of the condition.
+	cond := p.operators(levelPipe, p.postfix(paren))
+	if !p.then() {
+		p.unexpected(`"then" after the condition`).Suggest("put the whole condition in parentheses")
+	}
+	return cond
+}
+
+// continued reports whether what follows a closing parenthesis can only go
+// on with the expression before it.
+func (p *parser) continued() bool {
+	switch k := p.kind(); k {
+	case tMinus, tWhen:
+		return false // both may begin an expression
+	case tDot:
+		return true
+	default:
+		_, _, n := p.infix()
+		return n > 0
+	}
+}
+
+// then passes the word "then". It is not reserved: where it could only be a
+// variable it is left alone.
+func (p *parser) then() bool {
+	if !p.isIdent(p.tok(), "then") || !p.peek(1).kind.beginsExpr() {
+		return false
+	}
+	p.take()
+	return true
+}
+
+func (p *parser) elsePart(start int32, cond, then Expr) Expr {
+	e := &IfExpr{Cond: cond, Then: then}
+	if p.got(tElse) {
+		e.Else = p.expr()
+	} else {
+		p.unexpected(`"else"`).Suggest(`every "if" has an "else"; for an optional value write "x when condition"`)
+		e.Else = &BadExpr{p.here()}
+	}
+	e.Span = p.from(start)
+	return e
+}
+
+// whenThen reads "when c then a else b" and "when c then a".
+func (p *parser) whenThen() Expr {
+	start := p.take().start
+	cond := p.operand(levelOr)
+	if !p.then() {
+		p.unexpected(`"then" after the condition`).Suggest(`write "x when condition", or "when condition then a else b"`)
+		return &BadExpr{p.from(start)}
+	}
+	then := p.expr()
+	if p.kind() == tElse {
+		return p.elsePart(start, cond, then)
+	}
+	return &WhenExpr{p.from(start), group(then, levelOr), group(cond, levelOr)}
+}
+
+// group puts parentheses around an operand that a rewritten form would read
+// differently without them.
+func group(e Expr, level int) Expr {
+	if bindsAt(e) >= level && !open(e) {
+		return e
+	}
+	return &ParenExpr{e.Extent(), e}
+}
+
+// bindsAt is the level of an expression's own operator.
+func bindsAt(e Expr) int {
+	switch e := e.(type) {
+	case *LambdaExpr:
+		return 0
+	case *CallExpr:
+		if e.Form == PipeCall {
+			return levelPipe
+		}
+	case *WhenExpr:
+		return levelWhen
+	case *BinaryExpr:
+		switch e.Op {
+		case Coalesce:
+			return levelCoalesce
+		case Or:
+			return levelOr
+		case And:
+			return levelAnd
+		case Add, Sub:
+			return levelAdd
+		case Mul, Div:
+			return levelMul
+		default:
+			return levelCompare
+		}
+	case *UnaryExpr:
+		if e.Op == Not {
+			return levelNot
+		}
+		return levelUnary
+	}
+	return levelUnary + 1
+}
+
+// open reports whether an expression would swallow an operator written after
+// it: its last part is an if, a lambda or a with clause.
+func open(e Expr) bool {
+	for {
+		switch x := e.(type) {
+		case *IfExpr, *LambdaExpr:
+			return true
+		case *CallExpr:
+			return x.With != nil
+		case *BinaryExpr:
+			e = x.Y
+		case *WhenExpr:
+			e = x.Cond
+		case *UnaryExpr:
+			e = x.X
+		default:
+			return false
+		}
+	}
+}
+
+// branch reads "branch { cond -> x, …, otherwise -> z }".
+func (p *parser) branch() Expr {
+	start := p.take().start
+	b := &BranchExpr{}
+	if p.kind() != tLBrace {
+		p.unexpected(`"{" after "branch"`)
+		return &BadExpr{p.from(start)}
+	}
+	p.items(tRBrace, ctxInside, "a case", func() {
+		if b.Otherwise != nil {
+			p.errorTok(CodeSyntax, `nothing follows "otherwise"`).Suggest(`make "otherwise" the last case`)
+			p.skipItem()
+			return
+		}
+		if p.kind() == tOtherwise || p.kind() == tElse && p.peek(1).kind == tArrow {
+			if p.kind() == tElse {
+				p.unexpected(`"otherwise"`).Suggest(`write "otherwise -> …"`)
+			}
+			p.take()
+			b.Otherwise = p.caseValue(-1)
+			return
+		}
+		first := p.i
+		cond := p.operand(levelPipe) // no lambda: "c => x" is a slip
+		b.Cases = append(b.Cases, BranchCase{cond, p.caseValue(first)})
+	})
+	b.Span = p.from(start)
+	if b.Otherwise == nil {
+		p.errorAt(Span{start, start + int32(len("branch"))}, CodeSyntax, `this branch has no "otherwise"`).
+			Suggest(`end it with "otherwise -> value"`)
+		b.Otherwise = &BadExpr{Span{b.End, b.End}}
+	}
+	return b
+}
+
+// caseValue reads "-> value". first is the index of the case's first token,
+// -1 if it is a word.
+func (p *parser) caseValue(first int) Expr {
+	if p.got(tArrow) {
+		return p.expr()
+	}
+	if p.kind() == tFatArrow || p.kind() == tColon {
+		p.unexpected(`"->"`).Suggest(`write "->" between a case and its value`)
+		p.take()
+		return p.expr()
+	}
+	if first >= 0 {
+		for _, t := range p.toks[first:p.i] {
+			if t.kind == tIdent && p.src[t.end-1] == '-' && p.src[t.end:min(int(t.end)+1, len(p.src))] == ">" {
+				p.errorAt(Span{t.end - 1, t.end + 1}, CodeSyntax, "the hyphen belongs to the name %s here", quote(p.text(&t))).
+					Suggest(`put a blank before "->"`)
+				return &BadExpr{p.here()}
+			}
+		}
+	}
+	p.unexpected(`"->"`).Suggest(`a case is "condition -> value"`)
+	return &BadExpr{p.here()}
+}
+
+// match reads "match x { pattern -> value, … }".
+func (p *parser) match() Expr {
+	start := p.take().start
+	m := &MatchExpr{X: p.unary()}
+	if p.kind() != tLBrace {
+		p.unexpected(`"{" and the cases of the match`)
+		return &BadExpr{p.from(start)}
+	}
+	p.items(tRBrace, ctxInside, "a case", func() {
+		pat := p.pattern()
+		m.Cases = append(m.Cases, MatchCase{pat, p.caseValue(-1)})
+	})
+	m.Span = p.from(start)
+	if len(m.Cases) == 0 {
+		p.errorAt(m.Span, CodeSyntax, "this match has no case").Suggest(`write "pattern -> value"`)
+	}
+	return m
+}
+
+// patternForms ends messages about patterns.
+const patternForms = `a pattern is "{field, …}", "is Type" or "_"`
+
+// pattern reads the left side of a match case.
+func (p *parser) pattern() Pattern {
+	t := p.tok()
+	switch {
+	case t.kind == tLBrace:
+		r := &RecordPattern{}
+		p.items(tRBrace, ctxInside, "a field", func() { p.patternField(r) })
+		r.Span = p.from(t.start)
+		if len(r.Fields) == 0 && p.lastErr != p.tok().start {
+			p.errorAt(r.Span, CodePattern, "a record pattern needs a field").Suggest(`write "_" to match everything`)
+		}
+		return r
+	case t.kind == tIs:
+		p.take()
+		name, ok := p.name("a type")
+		if !ok {
+			return &BadPattern{p.from(t.start)}
+		}
+		return &TypePattern{p.from(t.start), name}
+	case p.isIdent(t, "_"):
+		p.take()
+		return &WildcardPattern{t.span()}
+	}
+	return p.noPattern()
+}
+
+func (p *parser) patternField(r *RecordPattern) {
+	name, ok := p.name("a field name")
+	if !ok {
+		p.skipItem()
+		return
+	}
+	r.Fields = append(r.Fields, name)
+	if p.kind() == tColon {
+		p.errorTok(CodePattern, "a field of a pattern has no value of its own").Suggest(`write "{%s}" and compare %s in the case`, name.Name, name.Name)
+		p.skipItem()
+	}
+}
+
+// noPattern reports a pattern of another language and passes it.
+func (p *parser) noPattern() Pattern {
+	t := p.tok()
+	switch next := p.peek(1); {
+	case t.kind == tIdent && next.kind == tLParen:
+		d := p.errorAt(t.span(), CodePattern, "there is no pattern %s", quote(p.text(t)+"(…)"))
+		switch p.text(t) {
+		case "Some", "None", "Right", "Left", "Ok", "Err":
+			d.Suggest(`give an optional value a default with "??"; %s`, patternForms)
+		default:
+			d.Suggest("%s", patternForms)
+		}
+	case t.kind == tIdent:
+		p.errorAt(t.span(), CodePattern, "a name alone is no pattern").Suggest(`write "is %s" to match a type; %s`, p.text(t), patternForms)
+	case t.kind == tOtherwise || t.kind == tElse:
+		p.errorAt(t.span(), CodePattern, "%q belongs to branch", p.text(t)).Suggest(`write "_" to match everything else`)
+	case t.kind.beginsExpr():
+		p.errorAt(t.span(), CodePattern, "a value is no pattern").Suggest(`compare values with branch; %s`, patternForms)
+	default:
+		p.unexpected("a pattern").Suggest("%s", patternForms)
+	}
+	for p.kind() != tArrow && p.kind() != tComma && p.kind() != tRBrace && !p.stop() {
+		p.skipBracket(p.tok())
+	}
+	return &BadPattern{p.from(t.start)}
+}

@@ -1,0 +1,108 @@
+package syntax
+
+// typeExpr reads a type: "|" binds looser than "+", both group to the left.
+func (p *parser) typeExpr() TypeExpr {
+	defer p.leave()
+	if !p.enter() {
+		return &BadType{p.here()}
+	}
+	start := p.tok().start
+	first := p.mergeType()
+	if p.kind() != tBar {
+		return first
+	}
+	u := &UnionType{Members: []TypeExpr{first}}
+	for p.kind() == tBar && p.link() {
+		p.take()
+		u.Members = append(u.Members, p.mergeType())
+	}
+	u.Span = p.from(start)
+	return u
+}
+
+func (p *parser) mergeType() TypeExpr {
+	start := p.tok().start
+	x := p.primType()
+	for p.kind() == tPlus && p.link() {
+		p.take()
+		y := p.primType()
+		x = &MergeType{p.from(start), x, y}
+	}
+	return x
+}
+
+func (p *parser) primType() TypeExpr {
+	t := p.tok()
+	switch {
+	case t.kind == tIdent:
+		p.take()
+		name := Ident{t.span(), p.text(t)}
+		if p.kind() == tLt || p.kind() == tLBrack {
+			return p.genericType(name)
+		}
+		return &NamedType{t.span(), name.Name}
+	case t.kind == tLBrace:
+		r := &RecordType{}
+		p.items(tRBrace, ctxInside, "a field", func() {
+			if f, ok := p.typeField(); ok {
+				r.Fields = append(r.Fields, f)
+			}
+		})
+		r.Span = p.from(t.start)
+		return r
+	case t.kind == tLParen:
+		p.take()
+		inner := p.typeExpr()
+		if !p.got(tRParen) {
+			p.notClosed(t, tRParen)
+		}
+		p.upTo(inner)
+		return inner
+	case t.kind.isReserved() && !p.declStart(p.i) && !t.newLine:
+		p.reservedName(t, "a type")
+		p.take()
+		return &BadType{t.span()}
+	}
+	p.unexpected("a type")
+	return &BadType{p.here()}
+}
+
+func (p *parser) typeField() (TypeField, bool) {
+	name, ok := p.fieldName("a field name")
+	if !ok {
+		return TypeField{}, false
+	}
+	if !p.expect(tColon, `":" and a type`) {
+		return TypeField{Name: name, Type: &BadType{p.here()}}, true
+	}
+	return TypeField{name, p.typeExpr()}, true
+}
+
+// genericType reads "<T, …>" or "[T, …]" after a name.
+func (p *parser) genericType(name Ident) TypeExpr {
+	g := &GenericType{Name: name}
+	if p.kind() == tLBrack {
+		p.items(tRBrack, ctxInside, "a type", func() { g.Args = append(g.Args, p.typeExpr()) })
+		g.Span = p.from(name.Start)
+		if len(g.Args) == 0 {
+			p.errorAt(g.Span, CodeSyntax, "%s needs a type between the brackets", name.Name).Suggest("write %q", name.Name+"<String>")
+		}
+		return g
+	}
+	open := p.take()
+	for {
+		g.Args = append(g.Args, p.typeExpr())
+		if p.got(tComma) {
+			if p.got(tGt) {
+				break
+			}
+			continue
+		}
+		if !p.got(tGt) {
+			p.notClosed(open, tGt)
+		}
+		break
+	}
+	g.Span = p.from(name.Start)
+	return g
+}

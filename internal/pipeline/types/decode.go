@@ -1,0 +1,288 @@
+package types
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/value"
+)
+
+// ValueError says all that keeps a JSON value from being one of a type.
+type ValueError struct {
+	Type     *Type
+	Problems []string // each with the path of the part it is about
+}
+
+func (e *ValueError) Error() string {
+	return fmt.Sprintf("not a value of type %s: %s", e.Type, strings.Join(e.Problems, "; "))
+}
+
+// maxProblems bounds what one ValueError lists.
+const maxProblems = 10
+
+// Decode turns a JSON value into a run-time value of type t.
+//
+// Fields that a record type does not name are left out, absent optional ones
+// are none. A number without a fraction is an Int however it is written; any
+// number is a Float. A member of a union may be given as {"tag": …, "value": …},
+// the tag being the member's type or the name it was declared with, or as it
+// is: then it is the member that it fits, for records the one that names most
+// of its fields, the first declared where several do. The error is a
+// *ValueError.
+func Decode(v any, t *Type) (any, error) {
+	d := decoder{}
+	out := d.decode(v, t, "")
+	if len(d.problems) > 0 {
+		return nil, &ValueError{Type: t, Problems: d.problems}
+	}
+	return out, nil
+}
+
+// FromText reads a value as a person gives it on a command line: a String is
+// the text itself, anything else JSON.
+func FromText(text string, t *Type) (any, error) {
+	if t.Kind == StringKind || t.Kind == OptionalKind && t.Elem.Kind == StringKind {
+		return text, nil
+	}
+	v, err := value.Parse([]byte(text))
+	if err != nil {
+		if t.Kind == UnionKind && hasMember(t, String) {
+			return text, nil
+		}
+		return nil, &ValueError{Type: t, Problems: []string{"it is no JSON: " + err.Error()}}
+	}
+	return Decode(v, t)
+}
+
+type decoder struct{ problems []string }
+
+func (d *decoder) fail(path, format string, args ...any) any {
+	text := fmt.Sprintf(format, args...)
+	if path != "" {
+		text = path + ": " + text
+	}
+	switch {
+	case len(d.problems) < maxProblems:
+		d.problems = append(d.problems, text)
+	case len(d.problems) == maxProblems:
+		d.problems = append(d.problems, "and more")
+	}
+	return nil
+}
+
+func (d *decoder) want(path string, t *Type, v any) any {
+	return d.fail(path, "it must be %s, but is %s", t, describe(v))
+}
+
+// describe names a value in a message: what kind it is and, if short, itself.
+func describe(v any) string {
+	kind := value.Kind(v)
+	article := "a "
+	switch kind {
+	case "null":
+		return "null"
+	case "array", "object":
+		article = "an "
+	default:
+		if text := value.JSON(v); len(text) <= 40 {
+			return "the " + kind + " " + text
+		}
+	}
+	return article + kind
+}
+
+func (d *decoder) decode(v any, t *Type, path string) any {
+	switch t.Kind {
+	case StringKind:
+		if s, ok := v.(string); ok {
+			return s
+		}
+	case BooleanKind:
+		if b, ok := v.(bool); ok {
+			return b
+		}
+	case IntKind:
+		if i, ok := toInt(v); ok {
+			return i
+		}
+	case FloatKind:
+		if f, ok := toFloat(v); ok {
+			return f
+		}
+	case OptionalKind:
+		if v == nil {
+			return nil
+		}
+		return d.decode(v, t.Elem, path)
+	case ListKind, SeqKind:
+		if list, ok := v.([]any); ok {
+			return d.list(list, t, path)
+		}
+	case MapKind:
+		if m, ok := v.(map[string]any); ok {
+			return d.mapping(m, t, path)
+		}
+	case RecordKind:
+		if m, ok := v.(map[string]any); ok {
+			return d.record(m, t, path)
+		}
+	case UnionKind:
+		return d.union(v, t, path)
+	}
+	return d.want(path, t, v)
+}
+
+func toInt(v any) (int64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return v, true
+	case int:
+		return int64(v), true
+	case float64:
+		// 2^63 itself is a float64 but no int64.
+		if v == math.Trunc(v) && v >= math.MinInt64 && v < math.MaxInt64 {
+			return int64(v), true
+		}
+	case json.Number:
+		if r, ok := value.Number(v); ok && r.IsInt() && r.Num().IsInt64() {
+			return r.Num().Int64(), true
+		}
+	}
+	return 0, false
+}
+
+func toFloat(v any) (float64, bool) {
+	switch v := v.(type) {
+	case float64:
+		return v, true
+	case int64:
+		return float64(v), true
+	case int:
+		return float64(v), true
+	case json.Number:
+		f, err := strconv.ParseFloat(string(v), 64)
+		return f, err == nil && !math.IsInf(f, 0)
+	}
+	return 0, false
+}
+
+func (d *decoder) list(list []any, t *Type, path string) any {
+	out := make([]any, len(list))
+	for i, e := range list {
+		out[i] = d.decode(e, t.Elem, fmt.Sprintf("%s[%d]", path, i))
+	}
+	return out
+}
+
+func (d *decoder) mapping(m map[string]any, t *Type, path string) any {
+	out := make(map[string]any, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if !keyFits(k, t.Key) {
+			d.fail(path, "the key %q is not %s", k, t.Key)
+			continue
+		}
+		out[k] = d.decode(m[k], t.Elem, join(path, k))
+	}
+	return out
+}
+
+func (d *decoder) record(m map[string]any, t *Type, path string) any {
+	out := make(map[string]any, len(t.Fields))
+	for _, f := range t.Fields {
+		e, there := m[f.Name]
+		if !there && f.Type.Kind != OptionalKind {
+			d.fail(path, "the field %q is missing", f.Name)
+			continue
+		}
+		out[f.Name] = d.decode(e, f.Type, join(path, f.Name))
+	}
+	if t.Open {
+		for k, e := range m {
+			if _, have := out[k]; !have {
+				out[k] = e
+			}
+		}
+	}
+	return out
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func (d *decoder) union(v any, t *Type, path string) any {
+	if tag, inner, ok := tagged(v); ok {
+		for _, m := range t.Members {
+			if m.Name == tag || m.String() == tag || m.outerName() == tag {
+				return d.decode(inner, m, join(path, "value"))
+			}
+		}
+	}
+	best, fields := any(nil), -1
+	for _, m := range t.Members {
+		// A number with a fraction or without decides between Float and Int.
+		if m.Kind == FloatKind && hasMember(t, Int) && writtenAsInt(v) {
+			continue
+		}
+		if m.Kind == IntKind && hasMember(t, Float) && !writtenAsInt(v) {
+			continue
+		}
+		n := namedFields(m, v)
+		if n <= fields {
+			continue
+		}
+		trial := decoder{}
+		if out := trial.decode(v, m, path); len(trial.problems) == 0 {
+			best, fields = out, n
+		}
+	}
+	if fields < 0 {
+		return d.want(path, t, v)
+	}
+	return best
+}
+
+// tagged recognises {"tag": "…", "value": …}.
+func tagged(v any) (tag string, inner any, ok bool) {
+	m, isMap := v.(map[string]any)
+	if !isMap || len(m) != 2 {
+		return "", nil, false
+	}
+	tag, isText := m["tag"].(string)
+	inner, there := m["value"]
+	return tag, inner, isText && there
+}
+
+// writtenAsInt reports whether a number was written without a point.
+func writtenAsInt(v any) bool {
+	switch v := v.(type) {
+	case int64, int:
+		return true
+	case json.Number:
+		return !strings.ContainsAny(string(v), ".eE")
+	}
+	return false
+}
+
+// outerName is the name of a type without its parts: List of List<Int>.
+func (t *Type) outerName() string {
+	switch t.Kind {
+	case ListKind:
+		return "List"
+	case SeqKind:
+		return "Seq"
+	case MapKind:
+		return "Map"
+	case OptionalKind:
+		return "Optional"
+	}
+	return ""
+}

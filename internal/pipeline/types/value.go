@@ -1,0 +1,225 @@
+package types
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Zero is the value that `on_error: skip` and `log` give in place of a result:
+// "", 0, 0.0, false, an empty list or map, none, a record of zeroes, the zero of
+// the first declared member of a union.
+func Zero(t *Type) any {
+	switch t.Kind {
+	case StringKind:
+		return ""
+	case IntKind:
+		return int64(0)
+	case FloatKind:
+		return float64(0)
+	case BooleanKind:
+		return false
+	case ListKind, SeqKind:
+		return []any{}
+	case MapKind:
+		return map[string]any{}
+	case RecordKind:
+		m := make(map[string]any, len(t.Fields))
+		for _, f := range t.Fields {
+			m[f.Name] = Zero(f.Type)
+		}
+		return m
+	case UnionKind:
+		return Zero(t.Members[0])
+	}
+	return nil // none, and the types that have no values
+}
+
+// Conforms reports whether a run-time value is one of type t. Further fields
+// of a record do not matter; an absent optional field is none.
+func Conforms(v any, t *Type) bool {
+	switch t.Kind {
+	case InvalidKind, VarKind:
+		return true
+	case StringKind:
+		_, ok := v.(string)
+		return ok
+	case IntKind:
+		_, ok := v.(int64)
+		return ok
+	case FloatKind:
+		_, ok := v.(float64)
+		return ok
+	case BooleanKind:
+		_, ok := v.(bool)
+		return ok
+	case ListKind, SeqKind:
+		list, ok := v.([]any)
+		return ok && !slices.ContainsFunc(list, func(e any) bool { return !Conforms(e, t.Elem) })
+	case MapKind:
+		return conformsMap(v, t)
+	case RecordKind:
+		return conformsRecord(v, t)
+	case OptionalKind:
+		return v == nil || Conforms(v, t.Elem)
+	case UnionKind:
+		return slices.ContainsFunc(t.Members, func(m *Type) bool { return Conforms(v, m) })
+	}
+	return false
+}
+
+func conformsMap(v any, t *Type) bool {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return false
+	}
+	for k, e := range m {
+		if !keyFits(k, t.Key) || !Conforms(e, t.Elem) {
+			return false
+		}
+	}
+	return true
+}
+
+func conformsRecord(v any, t *Type) bool {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return false
+	}
+	for _, f := range t.Fields {
+		if e, there := m[f.Name]; !there && f.Type.Kind != OptionalKind || !Conforms(e, f.Type) {
+			return false
+		}
+	}
+	return true
+}
+
+// keyFits reports whether the text of a map's key spells a value of the key's
+// type. Only String, Int, Float and Boolean keys can be written in JSON.
+func keyFits(key string, t *Type) bool {
+	switch t.Kind {
+	case StringKind, InvalidKind, VarKind:
+		return true
+	case IntKind:
+		_, err := strconv.ParseInt(key, 10, 64)
+		return err == nil
+	case FloatKind:
+		_, err := strconv.ParseFloat(key, 64)
+		return err == nil
+	case BooleanKind:
+		return key == "true" || key == "false"
+	case UnionKind:
+		return slices.ContainsFunc(t.Members, func(m *Type) bool { return keyFits(key, m) })
+	}
+	return false
+}
+
+// Member tells which member of a union a run-time value is of: the one it
+// conforms to that names most of a record's fields, the first declared of
+// those; -1 if it is of none. For a type that is no union it is 0 or -1.
+func Member(v any, t *Type) int {
+	if t.Kind == OptionalKind {
+		t = t.Elem
+	}
+	if t.Kind != UnionKind {
+		if Conforms(v, t) {
+			return 0
+		}
+		return -1
+	}
+	best, fields := -1, -1
+	for i, m := range t.Members {
+		if n := namedFields(m, v); n > fields && Conforms(v, m) {
+			best, fields = i, n
+		}
+	}
+	return best
+}
+
+// namedFields counts the fields of v that a record type names.
+func namedFields(t *Type, v any) int {
+	m, ok := v.(map[string]any)
+	if !ok || t.Kind != RecordKind {
+		return 0
+	}
+	n := 0
+	for _, f := range t.Fields {
+		if _, there := m[f.Name]; there {
+			n++
+		}
+	}
+	return n
+}
+
+// Encode turns a run-time value of type t into one that prints as JSON which
+// [Decode] reads back as the same: a Float without a fraction keeps its ".0",
+// so that it stays a Float in a union with Int.
+func Encode(v any, t *Type) any {
+	switch v := v.(type) {
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+			return json.Number(strconv.FormatFloat(v, 'f', 1, 64))
+		}
+	case []any:
+		if !t.IsSequence() || !hasFloat(t.Elem) {
+			return encodeMember(v, t)
+		}
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = Encode(e, t.Elem)
+		}
+		return out
+	case map[string]any:
+		if !hasFloat(t) {
+			return v
+		}
+		return encodeObject(v, t)
+	}
+	return v
+}
+
+func encodeMember(v any, t *Type) any {
+	if t.Kind == OptionalKind {
+		return Encode(v, t.Elem)
+	}
+	if t.Kind == UnionKind && hasFloat(t) {
+		if i := Member(v, t); i >= 0 {
+			return Encode(v, t.Members[i])
+		}
+	}
+	return v
+}
+
+func encodeObject(v map[string]any, t *Type) any {
+	if t.Kind != RecordKind && t.Kind != MapKind {
+		return encodeMember(v, t)
+	}
+	out := make(map[string]any, len(v))
+	for k, e := range v {
+		elem := t.Elem
+		if t.Kind == RecordKind {
+			elem = t.Field(k)
+		}
+		if elem != nil {
+			e = Encode(e, elem)
+		}
+		out[k] = e
+	}
+	return out
+}
+
+// hasFloat reports whether values of the type can have a Float in them.
+func hasFloat(t *Type) bool {
+	switch t.Kind {
+	case FloatKind:
+		return true
+	case ListKind, SeqKind, OptionalKind, MapKind:
+		return hasFloat(t.Elem)
+	case RecordKind:
+		return slices.ContainsFunc(t.Fields, func(f Field) bool { return hasFloat(f.Type) })
+	case UnionKind:
+		return slices.ContainsFunc(t.Members, hasFloat)
+	}
+	return false
+}

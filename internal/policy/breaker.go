@@ -1,0 +1,85 @@
+package policy
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+)
+
+// agentLease is longer than any agent runs. The machine hears of the end of
+// every agent, so that no permit is lost, and a probe that takes hours must
+// not be replaced by another while it still runs.
+const agentLease = 100 * 365 * 24 * time.Hour
+
+func newBreaker(c circuit.Config) (*circuit.Machine, error) {
+	c.Lease = agentLease
+	return circuit.NewMachine(c)
+}
+
+// breakerHold says how long the breaker lets nothing start, from now; or that
+// it waits for its probes.
+func (m *Machine) breakerHold(now time.Time) (wait time.Duration, busy bool) {
+	if m.breaker == nil {
+		return 0, false
+	}
+	wait = m.breaker.RetryAfter(now)
+	return wait, wait > 0 && m.breaker.State(now) == circuit.HalfOpen
+}
+
+// answerBreaker tells the breaker how an agent ended, and gives the change of
+// state that this makes, or nil. That a rate limit turned an agent away, that
+// somebody cancelled it, or that there was nothing to do for its item,
+// says nothing about whether agents work.
+func (m *Machine) answerBreaker(t circuit.Ticket, o Outcome, limited bool, now time.Time) *BreakerChange {
+	if m.breaker == nil {
+		return nil
+	}
+	answer := circuit.Failure
+	switch {
+	case o.OK:
+		answer = circuit.Success
+	case o.Skipped, o.Cancelled, limited:
+		answer = circuit.Neutral
+	}
+	before := m.breaker.State(now)
+	m.breaker.Done(t, answer, now)
+	if m.breaker.State(now) == before {
+		return nil
+	}
+	return m.breakerChange(now)
+}
+
+// breakerChange gives the change since the last one that was told, or nil.
+func (m *Machine) breakerChange(now time.Time) *BreakerChange {
+	if m.breaker == nil {
+		return nil
+	}
+	from, to := m.told, m.breaker.State(now)
+	if from == to {
+		return nil
+	}
+	m.told = to
+	return &BreakerChange{From: from, To: to}
+}
+
+// RestoreSnapshot puts the breaker and the rate-limit pause where they stood.
+// It is called before the first Started. Probes that ran when the run went
+// down are gone, and their permits free.
+func (m *Machine) RestoreSnapshot(s Snapshot) error {
+	if m.started {
+		return errStarted
+	}
+	if s.Breaker != nil && m.breaker != nil {
+		b := *s.Breaker
+		b.Probes = nil
+		if err := m.breaker.Restore(b); err != nil {
+			return fmt.Errorf("policy: recorded breaker: %w", err)
+		}
+		m.told = b.State
+	}
+	if s.PausedUntil != nil && s.PausedSince != nil && s.Pauses > 0 {
+		m.limit.until, m.limit.since, m.limit.streak = instantOf(*s.PausedUntil), instantOf(*s.PausedSince), s.Pauses
+	}
+	return nil
+}

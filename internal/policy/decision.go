@@ -1,0 +1,198 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/retry"
+)
+
+// Kind is what [Machine.Next] tells the driver to do.
+type Kind uint8
+
+// The kinds of decision.
+const (
+	// Start an agent for Item, now.
+	Start Kind = iota
+	// Wait until Until, or until an agent ends, and ask again.
+	Wait
+	// Idle until an agent ends, and ask again: no worker is free, or all that
+	// is left runs already, or the map stops and lets its agents end.
+	Idle
+	// Finished: no agent runs and none will start. Status says how it went.
+	Finished
+)
+
+// Hold is why something that could run has to wait.
+type Hold uint8
+
+// The holds of a Wait.
+const (
+	NoHold        Hold = iota
+	HoldRetry          // all items that are left wait for their next attempt
+	HoldRamp           // start_delay
+	HoldRateLimit      // a rate limit pauses all agents
+	HoldBreaker        // the breaker is open, or lets no further probe in
+)
+
+var holdNames = [...]string{"", "retry", "start_delay", "rate_limit", "circuit_open"}
+
+// String gives "", "retry", "start_delay", "rate_limit" or "circuit_open".
+func (h Hold) String() string {
+	if int(h) < len(holdNames) {
+		return holdNames[h]
+	}
+	return "unknown"
+}
+
+// Status is how a map ended.
+type Status string
+
+// The statuses of a map.
+const (
+	// Succeeded: every item ended well.
+	Succeeded Status = "succeeded"
+	// CompletedWithFailures: every item has finished, some failed for good.
+	CompletedWithFailures Status = "completed_with_failures"
+	// Stopped: the policy or the driver ended the map; see [Machine.Stopped].
+	Stopped Status = "stopped"
+)
+
+// StopReason is why a map stopped before its end. The driver's own reasons
+// (an interrupt, a cost budget) are words of its choice given to [Machine.Halt].
+type StopReason string
+
+// The reasons of the policy.
+const (
+	NotStopped         StopReason = ""
+	ByMaxFailures      StopReason = "max_failures"
+	ByFailureThreshold StopReason = "failure_threshold"
+	ByFirstFailure     StopReason = "continue_on_failure"
+	ByItemFailure      StopReason = "on_item_failure"
+	// ByRateLimit: a rate limit lasts longer than RateLimitMaxWait. No item has
+	// failed by it; a resume goes on with them.
+	ByRateLimit StopReason = "rate_limit"
+)
+
+// Decision is the answer of [Machine.Next].
+type Decision struct {
+	Kind Kind
+	// Item is the index of the item to start, from 0, and Attempt the number
+	// of the attempt that this will be, from 1.
+	Item, Attempt int
+	// Recoveries is how many times the item was running when the run went down.
+	Recoveries int
+	// Until is when to ask again; only of Wait.
+	Until time.Time
+	// Hold is what holds back the next start; of Wait, and of Idle where it
+	// is the breaker and not the number of workers.
+	Hold Hold
+	// Status is how the map ended; only of Finished.
+	Status Status
+}
+
+// Outcome is how an agent ended.
+type Outcome struct {
+	// OK says that it ended well. Err is not read then.
+	OK bool
+	// Skipped says that there was nothing to do for the item (a condition was
+	// false); the item is finished, and neither succeeded nor failed.
+	Skipped bool
+	// Cancelled says that the agent was ended from outside before its time: the
+	// item is as it was before, uses up no attempt and can start again.
+	Cancelled bool
+	// RateLimited says that the agent was turned away by a rate limit. All
+	// agents pause, and the item uses up no attempt.
+	RateLimited bool
+	// RetryAfter is how long the other side asked to be left alone; 0 means
+	// that it did not say. Of an ordinary failure it raises the delay, as in
+	// package retry.
+	RetryAfter time.Duration
+	// Err is why it failed.
+	Err error
+}
+
+// Fate is what becomes of an item after an agent ended.
+type Fate uint8
+
+// The fates.
+const (
+	// ItemSucceeded: finished, well.
+	ItemSucceeded Fate = iota
+	// ItemPassed: finished; there was nothing to do.
+	ItemPassed
+	// ItemRetry: starts again at Verdict.NotBefore or later, as a new attempt.
+	ItemRetry
+	// ItemPaused: a rate limit; starts again after the pause, as the same attempt.
+	ItemPaused
+	// ItemReturned: cancelled; may start again, as the same attempt.
+	ItemReturned
+	// ItemDeadLettered: failed for good, to be kept as a dead letter.
+	ItemDeadLettered
+	// ItemSkipped: failed for good, left out.
+	ItemSkipped
+	// ItemHandled: failed for good, to be given to the handler Verdict.Handler.
+	ItemHandled
+	// ItemFailed: failed for good, and ended the map (on_item_failure: stop).
+	ItemFailed
+)
+
+var fateNames = [...]string{"succeeded", "passed", "retry", "paused", "returned", "dead_lettered", "skipped", "handled", "failed"}
+
+// String gives the fate as one word.
+func (f Fate) String() string {
+	if int(f) < len(fateNames) {
+		return fateNames[f]
+	}
+	return "unknown"
+}
+
+// FailedForGood reports whether the item has failed and gets no further attempt.
+func (f Fate) FailedForGood() bool { return f >= ItemDeadLettered && f <= ItemFailed }
+
+// Final reports whether the item is finished, well or not.
+func (f Fate) Final() bool { return f <= ItemPassed || f.FailedForGood() }
+
+// BreakerChange is a change of state of the map's breaker.
+type BreakerChange struct {
+	From, To circuit.State
+}
+
+// Verdict is what [Machine.Finished] and [Machine.Restore] decided.
+type Verdict struct {
+	Item int
+	// Attempt is the number of the attempt that ended.
+	Attempt int
+	Fate    Fate
+	// Delay is the wait before the next attempt and NotBefore its end; of
+	// ItemRetry and ItemPaused.
+	Delay     time.Duration
+	NotBefore time.Time
+	// Reason is why there is no further attempt; ReasonNone where the item
+	// failed for good without an item-level retry policy.
+	Reason retry.Reason
+	// Exhausted says that the item failed for good because the run went down
+	// too often while it ran.
+	Exhausted bool
+	// Recoveries is how many times the run went down while the item ran; of Restore.
+	Recoveries int
+	// Retry is the state of the item's retries, to be recorded for a resume.
+	Retry retry.State
+	// Handler is the handler to run; of ItemHandled.
+	Handler string
+	// Stop is set where this ended the map.
+	Stop StopReason
+	// PausedUntil is set where this made or prolonged a rate-limit pause.
+	PausedUntil time.Time
+	// Breaker is set where this changed the state of the breaker.
+	Breaker *BreakerChange
+	// Show are the errors to be shown now, by Config.ErrorCollection.
+	Show []Report
+}
+
+// Report is the error of one item that failed for good.
+type Report struct {
+	Item, Attempt  int
+	Fate           Fate
+	Class, Message string
+}

@@ -1,0 +1,323 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/retry"
+)
+
+// Machine decides about the items of one map. Make one with [New]; it is not
+// safe for use by several goroutines at once.
+type Machine struct {
+	cfg       Config
+	threshold *rate
+	n         int
+
+	// next is the first index that may be pending; all before it have begun.
+	// begun marks those from next on that a resume found begun or finished.
+	next    int
+	begun   bitset
+	running map[int]slot
+	waiting waiting
+
+	breaker *circuit.Machine // nil without one
+	told    circuit.State    // the breaker's state as last told to the driver
+
+	stop   StopReason
+	ramp   ramp
+	limit  rateLimit
+	counts Counts
+	errs   collection
+
+	started      bool
+	freshFailure bool // an item failed for good while it was restored
+}
+
+// slot is a running agent.
+type slot struct {
+	record
+	ticket circuit.Ticket
+	round  int // of rateLimit, when it started
+}
+
+// New gives the machine of a map over n items, all of them pending. An invalid
+// configuration or number of items is an error.
+func New(cfg Config, n int) (*Machine, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if n < 0 || n > MaxItems {
+		return nil, fmt.Errorf("a map over %d items: must be from 0 to %d", n, MaxItems)
+	}
+	cfg = cfg.withDefaults()
+	m := &Machine{cfg: cfg, n: n, running: make(map[int]slot, min(cfg.MaxParallel, n))}
+	if cfg.FailureThreshold != nil {
+		r := newRate(*cfg.FailureThreshold)
+		m.threshold = &r
+	}
+	if cfg.Breaker != nil {
+		b, err := newBreaker(*cfg.Breaker)
+		if err != nil {
+			return nil, err
+		}
+		m.breaker = b
+	}
+	m.ramp.left = cfg.MaxParallel
+	m.limit.until = longAgo
+	m.counts = Counts{Total: n, Pending: n}
+	m.errs.init(cfg.ErrorCollection)
+	return m, nil
+}
+
+// Next says what to do now. It changes nothing.
+func (m *Machine) Next(now time.Time) Decision {
+	t := instantOf(now)
+	open := m.counts.Pending + m.counts.Retrying
+	switch {
+	case len(m.running) > 0 && (m.stop != NotStopped || open == 0 || len(m.running) >= m.cfg.MaxParallel):
+		return Decision{Kind: Idle}
+	case m.stop != NotStopped:
+		return Decision{Kind: Finished, Status: Stopped}
+	case open == 0 && m.counts.FailedForGood > 0:
+		return Decision{Kind: Finished, Status: CompletedWithFailures}
+	case open == 0:
+		return Decision{Kind: Finished, Status: Succeeded}
+	}
+	return m.nextStart(t, now)
+}
+
+// nextStart gives the start of an item that is open, or what holds it back.
+func (m *Machine) nextStart(t instant, now time.Time) Decision {
+	d := Decision{Kind: Start, Attempt: 1}
+	var until instant = longAgo
+	hold := func(by Hold, at instant) {
+		if at > t && at > until {
+			until, d.Hold = at, by
+		}
+	}
+	switch {
+	case m.due(t) || m.pending() == m.n:
+		top := m.waiting[0]
+		d.Item, d.Attempt, d.Recoveries = int(top.item), int(top.failed)+1, int(top.recoveries)
+		hold(HoldRetry, top.notBefore)
+	default:
+		d.Item = m.pending()
+	}
+	hold(HoldRamp, m.ramp.notBefore(m.cfg.StartDelay))
+	hold(HoldRateLimit, m.limit.until)
+	wait, busy := m.breakerHold(now)
+	if busy {
+		return Decision{Kind: Idle, Hold: HoldBreaker}
+	}
+	hold(HoldBreaker, t.add(wait))
+	if until > t {
+		return Decision{Kind: Wait, Until: until.time(), Hold: d.Hold}
+	}
+	return d
+}
+
+// due reports whether an item that waited may start.
+func (m *Machine) due(t instant) bool {
+	return len(m.waiting) > 0 && m.waiting[0].notBefore <= t
+}
+
+// pending gives the first index that has never begun, or n. It remembers how
+// far it got: what has begun once is never pending again.
+func (m *Machine) pending() int {
+	m.next = m.begun.nextClear(m.next, m.n)
+	return m.next
+}
+
+// Errors of a driver that does not keep to the protocol.
+var (
+	// ErrNotOffered: Started was called with an item that Next does not offer.
+	ErrNotOffered = errors.New("policy: this item is not the one to start now")
+	// ErrNotRunning: Finished was called with an item whose agent does not run.
+	ErrNotRunning = errors.New("policy: no agent runs for this item")
+)
+
+// Started tells that an agent has been started for the item that Next
+// offered at the same instant. It gives the change of the breaker's state
+// that this makes (from open to half-open), or nil. The error is
+// [ErrNotOffered], and then nothing has changed.
+func (m *Machine) Started(item int, now time.Time) (*BreakerChange, error) {
+	d := m.Next(now)
+	if d.Kind != Start || d.Item != item {
+		return nil, fmt.Errorf("%w: item %d", ErrNotOffered, item)
+	}
+	s := slot{round: m.limit.round}
+	if m.breaker != nil {
+		ticket, err := m.breaker.Acquire(now)
+		if err != nil {
+			return nil, fmt.Errorf("%w: item %d: %w", ErrNotOffered, item, err)
+		}
+		s.ticket = ticket
+	}
+	if d.Item == m.pending() {
+		s.record = record{item: uint32(item), first: longAgo}
+		m.next = item + 1
+		m.counts.Pending--
+	} else {
+		s.record = m.waiting.pop()
+		m.counts.Retrying--
+	}
+	m.started = true
+	m.running[item] = s
+	m.counts.Running++
+	m.ramp.started(instantOf(now))
+	return m.breakerChange(now), nil
+}
+
+// Finished tells how the agent of an item ended, and decides about the item
+// and the map. The error is [ErrNotRunning], and then nothing has changed.
+func (m *Machine) Finished(item int, o Outcome, now time.Time) (Verdict, error) {
+	s, ok := m.running[item]
+	if !ok {
+		return Verdict{}, fmt.Errorf("%w: item %d", ErrNotRunning, item)
+	}
+	delete(m.running, item)
+	m.counts.Running--
+	limited := o.RateLimited && !o.OK && !o.Skipped && !o.Cancelled && m.cfg.RateLimitMaxWait > 0
+	v := Verdict{Item: item, Attempt: int(s.failed) + 1}
+	v.Breaker = m.answerBreaker(s.ticket, o, limited, now)
+	if !limited && !o.Cancelled {
+		m.limit.answered(s.round)
+	}
+	switch {
+	case o.OK:
+		v.Fate = ItemSucceeded
+	case o.Skipped:
+		v.Fate = ItemPassed
+	case o.Cancelled:
+		v.Fate = ItemReturned
+		s.notBefore = longAgo
+	case limited:
+		m.pause(&v, s, o, now)
+		s.notBefore = instantOf(v.NotBefore)
+	default:
+		m.failed(&v, &s.record, o, now)
+	}
+	if !v.Fate.Final() {
+		m.waiting.push(s.record)
+	}
+	m.counts.add(v.Fate)
+	if v.Fate.Final() && m.stop == NotStopped {
+		m.stop = m.reasonToStop(v.Fate)
+		v.Stop = m.stop
+	}
+	return v, nil
+}
+
+// failed decides about an item whose attempt failed.
+func (m *Machine) failed(v *Verdict, r *record, o Outcome, now time.Time) {
+	r.failed++
+	err := o.Err
+	if err == nil {
+		err = errNoReason
+	}
+	class := retry.Class(err)
+	m.errs.attempt(v.Item, class, err)
+	if m.cfg.Retry != nil {
+		d, st := decideRetry(m.cfg.Retry, r.state(), withHint(err, o.RetryAfter), now)
+		r.setState(st)
+		v.Retry = st
+		if d.Action == retry.Retry {
+			v.Fate, v.Delay = ItemRetry, d.Delay
+			r.notBefore = instantOf(now).add(d.Delay)
+			v.NotBefore = now.Add(d.Delay)
+			return
+		}
+		v.Reason = d.Reason
+	}
+	v.Fate, v.Handler = m.fateOfFailed()
+	v.Show = m.errs.item(v, class, err.Error())
+}
+
+// errNoReason stands for the missing error of a failed agent.
+var errNoReason = errors.New("the agent failed and gave no reason")
+
+func (m *Machine) fateOfFailed() (Fate, string) {
+	switch m.cfg.OnItemFailure {
+	case Skip:
+		return ItemSkipped, ""
+	case Stop:
+		return ItemFailed, ""
+	case Custom:
+		return ItemHandled, m.cfg.Handler
+	}
+	return ItemDeadLettered, ""
+}
+
+// reasonToStop looks at the bounds after an item has finished. A success only
+// lowers the rate of failures, so that it can pass no bound, except as the
+// one that makes the rate count.
+func (m *Machine) reasonToStop(f Fate) StopReason {
+	switch {
+	case f == ItemFailed:
+		return ByItemFailure
+	case f.FailedForGood() || m.counts.Finished() == MinFinishedForThreshold:
+		return m.bound()
+	}
+	return NotStopped
+}
+
+// bound gives the bound that the failed items have reached.
+func (m *Machine) bound() StopReason {
+	failed, finished := m.counts.FailedForGood, m.counts.Finished()
+	switch {
+	case failed == 0:
+	case m.cfg.ContinueOnFailure != nil && !*m.cfg.ContinueOnFailure:
+		return ByFirstFailure
+	case m.cfg.MaxFailures > 0 && failed >= m.cfg.MaxFailures:
+		return ByMaxFailures
+	case m.threshold != nil && finished >= MinFinishedForThreshold && m.threshold.exceededBy(failed, finished):
+		return ByFailureThreshold
+	}
+	return NotStopped
+}
+
+// Halt stops the map for a reason of the driver's: no item starts any more,
+// those that run are let to their end. A map that stops already keeps
+// its first reason.
+func (m *Machine) Halt(reason StopReason) {
+	if m.stop == NotStopped {
+		m.stop = reason
+	}
+}
+
+// Stopped gives the reason why the map stops or has stopped, or NotStopped.
+func (m *Machine) Stopped() StopReason { return m.stop }
+
+// decideRetry asks the item-level policy about a failed attempt. The state is
+// that of an item of this same run, so that the expiry on the wall clock, which
+// is for resumes, is not looked at: the machine is rebuilt as of the first
+// failure.
+func decideRetry(p *retry.Policy, st retry.State, err error, now time.Time) (retry.Decision, retry.State) {
+	rm := retry.NewMachine(p, now)
+	if st.Attempt > 0 {
+		rm, _ = retry.ResumeMachine(p, st, st.FirstFailure)
+	}
+	d := rm.Next(err, now)
+	return d, rm.State()
+}
+
+// hinted is an error with the Retry-After that came beside it.
+type hinted struct {
+	error
+	after time.Duration
+}
+
+func (h hinted) Unwrap() error { return h.error }
+
+// RetryAfter is how package retry finds the hint.
+func (h hinted) RetryAfter() (time.Duration, bool) { return h.after, true }
+
+func withHint(err error, after time.Duration) error {
+	if after <= 0 {
+		return err
+	}
+	return hinted{err, after}
+}

@@ -1,0 +1,166 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/retry"
+)
+
+// Standing is where an item stood when the run went down.
+type Standing uint8
+
+// The standings of items that have begun. Of an item that had not begun,
+// nothing is restored.
+const (
+	// WasWaiting: between two attempts.
+	WasWaiting Standing = iota
+	// WasRunning: its agent ran. The attempt is done again, under its number.
+	WasRunning
+	// WasFinished: it had come to its end.
+	WasFinished
+)
+
+// ItemState is what the journal knows of an item that has begun.
+type ItemState struct {
+	Standing Standing
+	// Attempts is the number of failed attempts.
+	Attempts int
+	// Recoveries is how many times the run went down before while the item
+	// ran, this time not counted.
+	Recoveries int
+	// Retry is the Verdict.Retry of its latest failed attempt, and NotBefore
+	// that Verdict's NotBefore.
+	Retry     retry.State
+	NotBefore time.Time
+	// Fate is the end of an item that WasFinished.
+	Fate Fate
+	// Class and Message are the error of an item that failed for good, or of
+	// its latest failed attempt.
+	Class, Message string
+}
+
+// errStarted is the error of a machine that is restored while it runs.
+var errStarted = errors.New("policy: items are restored before the first one starts")
+
+// Restore puts an item where it stood when the run went down, and decides what
+// becomes of it: an item that was running too often when the run went down is
+// a dead letter, one whose retry budget has expired on the wall clock gets no
+// further attempt. Restore is called once for each item that had begun, in any
+// order, then [Machine.Resume] once, before the first Started.
+//
+// The verdict's Fate is ItemRetry for an item that goes on, and its Recoveries
+// are to be recorded.
+func (m *Machine) Restore(item int, s ItemState, now time.Time) (Verdict, error) {
+	v := Verdict{Item: item, Attempt: s.Attempts, Recoveries: s.Recoveries, Retry: s.Retry}
+	switch {
+	case m.started:
+		return v, errStarted
+	case item < 0 || item >= m.n:
+		return v, fmt.Errorf("policy: item %d: the map has %d items; is it the list that the run began with?", item, m.n)
+	case m.begun.has(item):
+		return v, fmt.Errorf("policy: item %d is restored twice", item)
+	case s.Standing > WasFinished, s.Standing == WasFinished && !s.Fate.Final(), s.Attempts < 0, s.Recoveries < 0:
+		return v, fmt.Errorf("policy: item %d: its recorded state makes no sense: %+v", item, s)
+	}
+	m.begun.set(item, m.n)
+	m.counts.Pending--
+	if s.Standing == WasFinished {
+		v.Fate = s.Fate
+		m.counts.add(s.Fate)
+		if s.Fate.FailedForGood() {
+			m.errs.restored(item, s)
+		}
+		return v, nil
+	}
+	m.reopen(&v, s, now)
+	return v, nil
+}
+
+// reopen decides about an item that was not finished.
+func (m *Machine) reopen(v *Verdict, s ItemState, now time.Time) {
+	if s.Standing == WasRunning {
+		v.Recoveries++
+		v.Exhausted = m.cfg.MaxRecoveries > 0 && v.Recoveries >= m.cfg.MaxRecoveries
+	}
+	v.Fate, v.NotBefore = ItemRetry, s.NotBefore
+	switch {
+	case v.Exhausted:
+		v.Fate = ItemDeadLettered
+		if s.Message == "" {
+			s.Message = "the run went down while the item ran"
+		}
+		s.Class = ClassRecoveries
+		s.Message = fmt.Sprintf("%s (%d times)", s.Message, v.Recoveries)
+	case m.cfg.Retry != nil && s.Retry.Attempt > 0:
+		if _, d := retry.ResumeMachine(m.cfg.Retry, s.Retry, now); d.Action == retry.Stop {
+			v.Reason = d.Reason
+			v.Fate, v.Handler = m.fateOfFailed()
+		}
+	}
+	m.counts.add(v.Fate)
+	if v.Fate.FailedForGood() {
+		m.freshFailure = true
+		v.NotBefore = time.Time{}
+		v.Show = m.errs.item(v, s.Class, s.Message)
+		return
+	}
+	r := record{item: uint32(v.Item), failed: clamp32(s.Attempts), recoveries: clamp32(v.Recoveries), notBefore: instantOf(s.NotBefore)}
+	r.setState(s.Retry)
+	m.waiting.push(r)
+	if wait := s.NotBefore.Sub(now); wait > 0 {
+		v.Delay = wait
+	}
+}
+
+// ClassRecoveries is the error class of an item that was running too often
+// when the run went down.
+const ClassRecoveries = "recoveries"
+
+// Resume ends the restoring. A run that went down before it could record that
+// its map stops is judged by the restored counts, as if it had never gone down.
+// With goOn, the run had stopped and somebody asks to go on: the bounds
+// that the restored items have reached are let pass, and looked at again when
+// the next item fails for good. It gives the reason if the map stops.
+func (m *Machine) Resume(goOn bool) StopReason {
+	if m.stop != NotStopped || goOn && !m.freshFailure {
+		return m.stop
+	}
+	c := m.counts
+	switch {
+	case c.FailedForGood == 0:
+	case m.cfg.OnItemFailure == Stop:
+		m.stop = ByItemFailure
+	default:
+		m.stop = m.bound()
+	}
+	return m.stop
+}
+
+// Snapshot is what of a machine does not belong to one item. It is recorded
+// with each verdict that has Breaker or PausedUntil set, and given back to
+// RestoreSnapshot by a resume.
+type Snapshot struct {
+	Breaker *circuit.Snapshot `json:"breaker,omitempty"`
+	// PausedUntil is the end of the rate-limit pause, PausedSince the first of
+	// the rate-limit answers that led to it, and Pauses their number.
+	PausedUntil *time.Time `json:"paused_until,omitempty"`
+	PausedSince *time.Time `json:"paused_since,omitempty"`
+	Pauses      int        `json:"pauses,omitempty"`
+}
+
+// Snapshot gives the state of the breaker and of the rate-limit pause.
+func (m *Machine) Snapshot() Snapshot {
+	var s Snapshot
+	if m.breaker != nil {
+		b := m.breaker.Snapshot()
+		s.Breaker = &b
+	}
+	if m.limit.streak > 0 {
+		until, since := m.limit.until.time(), m.limit.since.time()
+		s.PausedUntil, s.PausedSince, s.Pauses = &until, &since, m.limit.streak
+	}
+	return s
+}

@@ -1,0 +1,148 @@
+package policy
+
+import (
+	"math"
+	"time"
+
+	"github.com/bide-dev/bide/retry"
+)
+
+// instant is a point in time as nanoseconds since 1970, saturating, so that
+// the records of waiting items stay small and have no pointers.
+type instant int64
+
+const (
+	longAgo instant = math.MinInt64
+	never   instant = math.MaxInt64
+)
+
+func instantOf(t time.Time) instant {
+	// The span of UnixNano, as seconds.
+	const lo, hi = math.MinInt64 / int64(time.Second), math.MaxInt64 / int64(time.Second)
+	switch s := t.Unix(); {
+	case s <= lo:
+		return longAgo
+	case s >= hi:
+		return never
+	}
+	return instant(t.UnixNano())
+}
+
+func (i instant) time() time.Time {
+	if i == longAgo {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(i))
+}
+
+func (i instant) add(d time.Duration) instant {
+	s := i + instant(d)
+	if d > 0 && s < i {
+		return never
+	}
+	return s
+}
+
+// record is what must be known of an item that has started at least once and
+// is not finished.
+type record struct {
+	item       uint32
+	failed     uint32 // failed attempts
+	recoveries uint32
+	tried      uint32 // retry.State.Attempt
+	slept      time.Duration
+	prev       time.Duration
+	first      instant // first failure
+	notBefore  instant
+}
+
+func (r *record) state() retry.State {
+	if r.tried == 0 {
+		return retry.State{}
+	}
+	return retry.State{Attempt: int(r.tried), Slept: r.slept, Prev: r.prev, FirstFailure: r.first.time()}
+}
+
+func (r *record) setState(s retry.State) {
+	r.tried = clamp32(s.Attempt)
+	r.slept, r.prev, r.first = s.Slept, s.Prev, instantOf(s.FirstFailure)
+}
+
+func clamp32(n int) uint32 { return uint32(min(max(n, 0), math.MaxInt32)) }
+
+// waiting is a heap of the items that wait for their next attempt, the one
+// that is due first on top; of those that are due at once, the one with the
+// lowest index, so that the order does not depend on how they came in.
+type waiting []record
+
+func (w waiting) less(i, j int) bool {
+	if w[i].notBefore != w[j].notBefore {
+		return w[i].notBefore < w[j].notBefore
+	}
+	return w[i].item < w[j].item
+}
+
+func (w *waiting) push(r record) {
+	*w = append(*w, r)
+	h := *w
+	for i := len(h) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !h.less(i, parent) {
+			return
+		}
+		h[i], h[parent] = h[parent], h[i]
+		i = parent
+	}
+}
+
+// pop takes the top off; the heap must not be empty.
+func (w *waiting) pop() record {
+	h := *w
+	top := h[0]
+	last := len(h) - 1
+	h[0] = h[last]
+	h = h[:last]
+	*w = h
+	for i := 0; ; {
+		least := i
+		if l := 2*i + 1; l < last && h.less(l, least) {
+			least = l
+		}
+		if r := 2*i + 2; r < last && h.less(r, least) {
+			least = r
+		}
+		if least == i {
+			return top
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
+}
+
+// bitset marks the items that a resume found already begun or finished.
+type bitset []uint64
+
+func (b bitset) has(i int) bool {
+	w := i / 64
+	return w < len(b) && b[w]&(1<<(i%64)) != 0
+}
+
+func (b *bitset) set(i, n int) {
+	if *b == nil {
+		*b = make(bitset, (n+63)/64)
+	}
+	(*b)[i/64] |= 1 << (i % 64)
+}
+
+// nextClear gives the first unmarked index from i on, at most n. Full words
+// are passed over whole.
+func (b bitset) nextClear(i, n int) int {
+	for i < n && b.has(i) {
+		if i%64 == 0 && b[i/64] == math.MaxUint64 {
+			i += 64
+			continue
+		}
+		i++
+	}
+	return min(i, n)
+}

@@ -1,0 +1,70 @@
+//go:build unix
+
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// reapGrace is the time from SIGTERM to SIGKILL for what a former run left.
+const reapGrace = 2 * time.Second
+
+// ErrRunning says that the supervisor whose processes ReapOrphans should end
+// is alive.
+var ErrRunning = errors.New("the run that started the processes is still going on")
+
+// ReapOrphans ends the processes that a former run with the same dir left
+// running, and returns how many there were. They are found by process group
+// and start time, so that a process which only has the number of one of them is
+// never touched, and on Linux by the marker in their environment. Where there
+// was no former run, or it was closed properly, it does nothing.
+//
+// It fails with ErrRunning if the former run still goes on, and with an error
+// if a process cannot be ended.
+func ReapOrphans(dir string) (n int, err error) {
+	path := filepath.Join(dir, slotsFile)
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	h, groups, err := readSlots(file)
+	if errors.Is(err, errSlots) {
+		// Cut off while it was written: nothing had been started by then.
+		return 0, os.Remove(path)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	if h.boot == bootID() {
+		if p, ok := lookup(h.pid); ok && !p.zombie && p.start == h.start {
+			return 0, fmt.Errorf("%s: %w, as process %d", path, ErrRunning, h.pid)
+		}
+		if n, err = end(h, groups); err != nil {
+			return n, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return n, os.Remove(path)
+}
+
+// end ends the processes of a supervisor that died some time ago.
+func end(h header, groups []slot) (int, error) {
+	n, err := leftBehind(h, groups).hunt(reapGrace, 1)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return 0, fmt.Errorf("on this system nothing tells the processes of the former run from others: %w", err)
+	}
+	return n, err
+}
+
+// leftBehind is what a dead supervisor may have left.
+func leftBehind(h header, groups []slot) *quarry {
+	return &quarry{id: h.id, groups: groups, since: h.start, self: os.Getpid()}
+}

@@ -1,0 +1,237 @@
+//go:build unix
+
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// portable runs the command by the means of every Unix: a goroutine for each
+// output, one for the input, one that waits for the end.
+func (r *run) portable() error {
+	p := portableRun{run: r}
+	leader, err := p.start()
+	if err != nil {
+		return err
+	}
+	p.serve(leader)
+	return nil
+}
+
+type portableRun struct {
+	*run
+	outs    [2]*os.File
+	in      *os.File // our end of the command's input, if it has one from us
+	readers sync.WaitGroup
+	killed  bool
+	state   *os.ProcessState // nil: the status is lost; valid when the leader has ended
+}
+
+func (p *portableRun) start() (leader *os.Process, err error) {
+	var childs [3]*os.File // to be closed here once the command has them
+	defer func() {
+		all := childs[:]
+		if err != nil {
+			all = append(all, p.outs[0], p.outs[1], p.in)
+		}
+		for _, f := range all {
+			if f != nil {
+				err = errors.Join(err, f.Close())
+			}
+		}
+	}()
+	files := [3]*os.File{p.s.devNull}
+	for i := range 2 {
+		if p.outs[i], childs[i], err = os.Pipe(); err != nil {
+			return nil, err
+		}
+		files[1+i] = childs[i]
+	}
+	switch {
+	case p.cmd.Stdin != nil:
+		files[0] = p.cmd.Stdin
+	case p.cmd.Input != nil:
+		if childs[2], p.in, err = os.Pipe(); err != nil {
+			return nil, err
+		}
+		files[0] = childs[2]
+	}
+	fds := []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}
+	pid, err := p.run.start(fds, &syscall.SysProcAttr{Setpgid: true})
+	if err != nil {
+		return nil, err
+	}
+	return os.FindProcess(pid)
+}
+
+// serve goes on until nothing is left of the command.
+func (p *portableRun) serve(leader *os.Process) {
+	defer p.s.unregister(p.w)
+	for i := range p.outs {
+		p.readers.Add(1)
+		go p.read(i)
+	}
+	fed := make(chan struct{})
+	go p.feed(fed)
+	ended := make(chan struct{})
+	go p.wait(leader, ended)
+	outputs := make(chan struct{})
+	go func() { p.readers.Wait(); close(outputs) }()
+
+	if p.watch(leader.Pid, ended) && p.state != nil {
+		p.run.ended(p.state.Sys().(syscall.WaitStatus), p.state.SysUsage().(*syscall.Rusage))
+	} else {
+		p.res.ExitCode = -1
+	}
+	p.tee.lift()
+	if !p.forced {
+		await(outputs, linger)
+	}
+	p.endRest(leader.Pid)
+	if !await(outputs, 0) || p.forced || p.res.Leftovers > 0 {
+		p.sweep()
+	} else {
+		p.s.sweeper.soon()
+	}
+	if !await(outputs, pipeWait) {
+		for _, f := range p.outs {
+			p.s.note(f.SetReadDeadline(time.Now()))
+		}
+		<-outputs
+	}
+	if p.in != nil { // closed already, unless somebody held it and did not read
+		if err := p.in.Close(); !errors.Is(err, os.ErrClosed) {
+			p.s.note(err)
+		}
+	}
+	<-fed
+	for _, f := range p.outs {
+		p.s.note(f.Close())
+	}
+}
+
+// await reports whether the channel was closed within d.
+func await(c <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-c:
+		return true
+	case <-t.C:
+	}
+	select { // both may have been ready
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// read takes one output to its end.
+func (p *portableRun) read(i int) {
+	defer p.readers.Done()
+	buf := bufs.Get().(*[bufSize]byte)
+	defer bufs.Put(buf)
+	for {
+		n, err := p.outs[i].Read(buf[:])
+		if n > 0 {
+			p.take(i, buf[:n])
+			p.tee.wait()
+		}
+		if err != nil {
+			if err != io.EOF && !errors.Is(err, os.ErrDeadlineExceeded) {
+				p.s.note(err)
+			}
+			return
+		}
+	}
+}
+
+// feed writes the command's input. That a command does not read it all is no
+// error.
+func (p *portableRun) feed(done chan<- struct{}) {
+	defer close(done)
+	if p.in == nil {
+		return
+	}
+	if _, err := p.in.Write(p.cmd.Input); !errors.Is(err, syscall.EPIPE) && !errors.Is(err, os.ErrClosed) {
+		p.s.note(err)
+	}
+	if err := p.in.Close(); !errors.Is(err, os.ErrClosed) {
+		p.s.note(err)
+	}
+}
+
+func (p *portableRun) wait(leader *os.Process, ended chan<- struct{}) {
+	defer close(ended)
+	state, err := leader.Wait()
+	p.s.note(err)
+	p.state = state
+}
+
+// watch ends the command when its time has come, and reports whether it has
+// ended: one of another user, or stuck in the kernel, cannot be.
+func (p *portableRun) watch(pgid int, ended <-chan struct{}) bool {
+	var timeout <-chan time.Time
+	if p.cmd.Timeout > 0 {
+		t := time.NewTimer(p.cmd.Timeout)
+		defer t.Stop()
+		timeout = t.C
+	}
+	select {
+	case <-ended:
+		return true
+	case <-timeout:
+		p.res.TimedOut = true
+	case <-p.ctx.Done():
+		p.cancelled()
+	}
+	p.forced = true
+	if p.grace() > 0 {
+		p.s.note(endGroup(pgid, syscall.SIGTERM))
+		if await(ended, p.grace()) {
+			return true
+		}
+	}
+	p.killed = true
+	p.s.note(endGroup(pgid, syscall.SIGKILL))
+	if await(ended, killWait) {
+		return true
+	}
+	p.s.note(fmt.Errorf("process %d: %w", pgid, errStuck))
+	return false
+}
+
+// endRest ends what the command left in its group. As long as there is
+// something its number belongs to the group; if there is nothing, the number
+// could in theory be another's by now, and is not signalled again.
+func (p *portableRun) endRest(pgid int) {
+	n := inGroup(pgid)
+	if n == 0 {
+		return
+	}
+	p.res.Leftovers += n
+	grace := p.leftoverGrace()
+	if p.killed {
+		grace = 0
+	}
+	begin := time.Now()
+	p.s.note(endGroup(pgid, syscall.SIGTERM))
+	for wait := time.Millisecond; inGroup(pgid) > 0; wait = min(2*wait, 20*time.Millisecond) {
+		passed := time.Since(begin)
+		if passed > grace+killWait {
+			p.s.note(errStuck)
+			return
+		}
+		if passed >= grace || p.s.killed.Load() {
+			p.s.note(endGroup(pgid, syscall.SIGKILL))
+		}
+		time.Sleep(wait)
+	}
+}

@@ -1,0 +1,393 @@
+//go:build unix
+
+package proc
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// How long things may take that a well-behaved command never needs.
+const (
+	// linger is how long what a command left behind may go on writing to its
+	// output, as in `exec > >(tee log)`, before it is told to end.
+	linger = 50 * time.Millisecond
+	// leftoverGrace is the time from SIGTERM to SIGKILL for what a command
+	// left behind that ended by itself; Cmd.Grace if that is shorter.
+	leftoverGrace = 500 * time.Millisecond
+	// pipeWait is how long we wait for the end of an output when all
+	// processes that we know of have ended.
+	pipeWait = 100 * time.Millisecond
+	// killWait is how long a process may take to end after SIGKILL.
+	killWait = 5 * time.Second
+	// sweepEvery is how often we look for processes that left their group,
+	// while commands come to their end.
+	sweepEvery = 250 * time.Millisecond
+)
+
+// bufSize is the size of the buffers of bufs: half a Linux pipe.
+const bufSize = 32 << 10
+
+var bufs = sync.Pool{New: func() any { return new([bufSize]byte) }}
+
+var (
+	errClosed  = errors.New("the supervisor is closed")
+	errStopped = fmt.Errorf("%w: all commands were killed", errClosed)
+	errStdin   = errors.New("both a file and a text are given for standard input")
+	errNUL     = errors.New("an argument or a variable contains a zero byte")
+)
+
+// Options of [New]. The zero value is what bide uses.
+type Options struct {
+	// NoCompanion leaves out the companion process: what runs when this
+	// process is killed goes on until ReapOrphans. Programs that do not call
+	// CompanionMain need it.
+	NoCompanion bool
+	// portable runs commands in the way of other systems, for tests.
+	portable bool
+}
+
+// Supervisor starts the commands of one run of bide and answers for them. It
+// is safe for use by many goroutines; each Run in progress takes a thread.
+type Supervisor struct {
+	id       string
+	chain    string // the links of MarkerVar before ours, with a comma
+	born     uint64 // ticks
+	portable bool
+	devNull  *os.File
+	seq      atomic.Uint64
+	killed   atomic.Bool
+
+	mu      sync.Mutex
+	closed  bool
+	fault   error
+	slots   *slots
+	free    []*worker
+	workers []*worker
+	active  sync.WaitGroup
+
+	companion *companion
+	sweeper   sweeper
+}
+
+// worker is the place of one command at a time: a slot, and what is used again
+// from command to command.
+type worker struct {
+	slot int
+	seq  atomic.Uint64 // of the command that runs, 0: none
+	env  []string
+	poller
+
+	mu   sync.Mutex
+	pgid int // 0: nothing to signal
+}
+
+// New begins a run. Its processes are noted in the file "processes" in dir,
+// which must exist; with dir "" there is no such file and nothing for
+// ReapOrphans to find, but the companion works all the same. What a former run
+// left in dir is ended first.
+//
+// The companion is started in the background. New fails if CompanionMain was
+// not called and Options.NoCompanion is not set, since the program would then
+// run itself instead of a companion.
+func New(dir string, opts Options) (*Supervisor, error) {
+	if !opts.NoCompanion && !hooked.Load() {
+		return nil, errors.New("proc: call proc.CompanionMain first thing in main or TestMain, or set Options.NoCompanion")
+	}
+	if dir != "" {
+		if _, err := ReapOrphans(dir); err != nil {
+			return nil, err
+		}
+	}
+	var random [idLength / 2]byte
+	rand.Read(random[:]) // never fails, says its documentation
+	s := &Supervisor{
+		id:       hex.EncodeToString(random[:]),
+		born:     now(),
+		portable: opts.portable,
+	}
+	if outer := os.Getenv(MarkerVar); outer != "" {
+		s.chain = outer + ","
+	}
+	self, _ := lookup(os.Getpid()) // zero where there is no table: never equal to another
+	var err error
+	if s.devNull, err = os.Open(os.DevNull); err != nil {
+		return nil, err
+	}
+	s.slots, err = newSlots(dir, header{pid: os.Getpid(), start: self.start, id: s.id, boot: bootID()})
+	if err != nil {
+		return nil, errors.Join(err, s.devNull.Close())
+	}
+	if !opts.NoCompanion {
+		s.companion = startCompanion(s.slots.file)
+	}
+	s.sweeper.s = s
+	return s, nil
+}
+
+// Run starts the command and waits for its end and that of everything it
+// started. The error is nil or a *StartError; without a start, ExitCode is -1.
+//
+// When ctx ends or Timeout passes, the command's group gets SIGTERM and, after
+// Grace, SIGKILL. Run returns when nothing is left of the command.
+func (s *Supervisor) Run(ctx context.Context, c *Cmd) (Result, error) {
+	w, err := s.prepare(ctx, c)
+	if err != nil {
+		return s.notStarted(ctx, c, err)
+	}
+	defer s.release(w)
+	r := &run{s: s, w: w, cmd: c, ctx: ctx}
+	r.out.init("stdout", c)
+	r.err.init("stderr", c)
+	if c.Stdout != nil || c.Stderr != nil {
+		r.tee = newTee(c.Stdout, c.Stderr)
+	}
+	r.res.Start = time.Now()
+	if s.portable {
+		err = r.portable()
+	} else {
+		err = r.native()
+	}
+	if err != nil {
+		r.closeOutputs(0)
+		return s.notStarted(ctx, c, err)
+	}
+	r.closeOutputs(r.grace())
+	r.res.Duration = time.Since(r.res.Start)
+	return r.res, nil
+}
+
+func (s *Supervisor) notStarted(ctx context.Context, c *Cmd, err error) (Result, error) {
+	e := startError(c, err)
+	r := Result{ExitCode: -1, Start: time.Now()}
+	if e.Kind == StartCancelled {
+		r.TimedOut = errors.Is(err, context.DeadlineExceeded)
+		r.Cancelled = !r.TimedOut
+	}
+	return r, e
+}
+
+// prepare checks what no system call would, and takes a worker.
+func (s *Supervisor) prepare(ctx context.Context, c *Cmd) (*worker, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if c.Stdin != nil && c.Input != nil {
+		return nil, errStdin
+	}
+	hasNUL := func(text string) bool { return strings.IndexByte(text, 0) >= 0 }
+	if hasNUL(c.Path) || hasNUL(c.Dir) || slices.ContainsFunc(c.Argv, hasNUL) || slices.ContainsFunc(c.Env, hasNUL) {
+		return nil, errNUL
+	}
+	w, err := s.acquire()
+	if err != nil {
+		return nil, err
+	}
+	marker := MarkerVar + "=" + s.chain + s.id + "." + strconv.FormatUint(w.seq.Load(), 16)
+	w.env = w.env[:0]
+	for _, v := range c.Env {
+		if !strings.HasPrefix(v, MarkerVar+"=") {
+			w.env = append(w.env, v)
+		}
+	}
+	w.env = append(w.env, marker)
+	return w, nil
+}
+
+// acquire takes a worker and gives it the number of its step, both under the
+// lock, so that ended never takes a step that begins for one that is over.
+func (s *Supervisor) acquire() (*worker, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, errClosed
+	case s.killed.Load():
+		return nil, errStopped
+	}
+	if n := len(s.free); n > 0 {
+		w := s.free[n-1]
+		s.free = s.free[:n-1]
+		s.begin(w)
+		return w, nil
+	}
+	if len(s.workers) == s.slots.count() {
+		if err := s.slots.grow(); err != nil {
+			return nil, err
+		}
+	}
+	w := &worker{slot: len(s.workers)}
+	s.workers = append(s.workers, w)
+	s.begin(w)
+	return w, nil
+}
+
+func (s *Supervisor) begin(w *worker) {
+	w.seq.Store(s.seq.Add(1))
+	s.active.Add(1)
+}
+
+func (s *Supervisor) release(w *worker) {
+	w.seq.Store(0)
+	clear(w.env) // a secret must not live longer than its command
+	s.mu.Lock()
+	s.free = append(s.free, w)
+	s.mu.Unlock()
+	s.active.Done()
+}
+
+// register notes the new process, for KillAll and for those who come after us.
+func (s *Supervisor) register(w *worker, pid int, from uint64) {
+	s.mu.Lock() // the chunks may grow
+	s.slots.set(w.slot, slot{pid, from - min(from, 1), now() + 1})
+	s.mu.Unlock()
+	w.mu.Lock()
+	w.pgid = pid
+	w.mu.Unlock()
+	if s.killed.Load() { // KillAll may have come before this one was noted
+		s.note(endGroup(pid, syscall.SIGKILL))
+	}
+}
+
+func (s *Supervisor) unregister(w *worker) {
+	w.mu.Lock()
+	w.pgid = 0
+	w.mu.Unlock()
+	s.mu.Lock()
+	s.slots.clear(w.slot)
+	s.mu.Unlock()
+}
+
+// KillAll sends sig to the group of every running command. After SIGKILL no
+// command is started any more: it is the end of a second Ctrl-C.
+func (s *Supervisor) KillAll(sig syscall.Signal) {
+	if sig == syscall.SIGKILL {
+		s.killed.Store(true)
+	}
+	s.mu.Lock()
+	workers := slices.Clone(s.workers)
+	s.mu.Unlock()
+	for _, w := range workers {
+		w.mu.Lock()
+		if w.pgid > 1 {
+			// The only failure is that all of the group have other users by
+			// now; the command's own end is waited for in any case.
+			_ = syscall.Kill(-w.pgid, sig)
+		}
+		w.mu.Unlock()
+	}
+}
+
+// Close ends what is still running, waits for it, looks once more for anything
+// that carries our marker, and dismisses the companion. The error tells what
+// could not be ended, and whether the companion could not be started.
+func (s *Supervisor) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	s.KillAll(syscall.SIGKILL)
+	s.active.Wait()
+	s.sweeper.stop()
+	errs := []error{s.fault}
+	if s.seq.Load() > 0 {
+		_, err := s.sweep(func(uint64) bool { return true }, leftoverGrace)
+		errs = append(errs, err)
+	}
+	if s.companion != nil {
+		errs = append(errs, s.companion.dismiss())
+	}
+	for _, w := range s.workers {
+		errs = append(errs, w.poller.close())
+	}
+	errs = append(errs, s.slots.remove(), s.slots.close(), s.devNull.Close())
+	return errors.Join(errs...)
+}
+
+// sweep ends the processes of the steps that are picked, wherever they went.
+// Where the system has no table of processes, there is nothing to find.
+func (s *Supervisor) sweep(step func(uint64) bool, grace time.Duration) (int, error) {
+	q := quarry{id: s.id, step: step, since: s.born - min(s.born, 1), self: os.Getpid()}
+	n, err := q.hunt(grace, 1)
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	return n, err
+}
+
+// ended picks the steps that have begun and do not run any more.
+func (s *Supervisor) ended() func(seq uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	upTo := s.seq.Load()
+	running := make(map[uint64]bool, len(s.workers))
+	for _, w := range s.workers {
+		running[w.seq.Load()] = true
+	}
+	return func(seq uint64) bool { return seq <= upTo && !running[seq] }
+}
+
+// sweeper looks, in the background and a few times a second at most, for what
+// left the group of a command that ended by itself.
+type sweeper struct {
+	s *Supervisor
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	stopped bool
+	running sync.WaitGroup
+}
+
+// soon sees to it that a sweep comes within sweepEvery.
+func (p *sweeper) soon() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer != nil || p.stopped {
+		return
+	}
+	p.running.Add(1)
+	p.timer = time.AfterFunc(sweepEvery, p.sweep)
+}
+
+func (p *sweeper) sweep() {
+	defer p.running.Done()
+	p.mu.Lock()
+	p.timer = nil
+	p.mu.Unlock()
+	_, err := p.s.sweep(p.s.ended(), leftoverGrace)
+	p.s.note(err)
+}
+
+// stop ends the sweeps.
+func (p *sweeper) stop() {
+	p.mu.Lock()
+	p.stopped = true
+	if p.timer != nil && p.timer.Stop() {
+		p.running.Done()
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+}
+
+// note keeps the first trouble with ending processes, for Close to tell.
+func (s *Supervisor) note(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fault == nil {
+		s.fault = err
+	}
+}

@@ -1,0 +1,41 @@
+//go:build !unix
+
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"syscall"
+)
+
+// Options of [New].
+type Options struct{ NoCompanion bool }
+
+// Supervisor is not there on this system.
+type Supervisor struct{}
+
+var errClosed = errors.New("there is no supervisor")
+
+var errUnsupported = fmt.Errorf("bide cannot run commands on %s yet: %w", runtime.GOOS, errors.ErrUnsupported)
+
+// New fails: process groups and signals are those of Unix.
+func New(dir string, opts Options) (*Supervisor, error) { return nil, errUnsupported }
+
+// Run fails.
+func (s *Supervisor) Run(ctx context.Context, c *Cmd) (Result, error) {
+	return Result{ExitCode: -1}, startError(c, errUnsupported)
+}
+
+// KillAll has nothing to kill.
+func (s *Supervisor) KillAll(sig syscall.Signal) {}
+
+// Close has nothing to end.
+func (s *Supervisor) Close() error { return nil }
+
+// ReapOrphans fails.
+func ReapOrphans(dir string) (n int, err error) { return 0, errUnsupported }
+
+// CompanionMain returns false.
+func CompanionMain() bool { return false }

@@ -1,0 +1,460 @@
+package workflow
+
+import (
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// composer makes one tree of a file and those that it is composed of.
+//
+// extends: the base's values hold where the file has none; maps are merged,
+// lists replaced. template and an import that no `workflow:` step calls: their
+// steps come before the file's own, their other values hold where it has none.
+type composer struct {
+	l       *loader
+	d       *decoder
+	dir     string
+	with    map[string]any  // values for the parameters of templates
+	later   map[string]bool // those that only the run knows
+	imports []*imported
+}
+
+// imported is an import that `workflow:` steps may call.
+type imported struct {
+	names []string
+	src   *source
+	n     *node
+}
+
+// other reads the tree of another file, composed.
+func (c *composer) other(src *source) *node {
+	c.l.chain = append(c.l.chain, src.path)
+	defer func() { c.l.chain = c.l.chain[:len(c.l.chain)-1] }()
+	tree := parseTree(src, c.d.problems)
+	if tree == nil {
+		return nil
+	}
+	sub := composer{l: c.l, d: c.d, dir: filepath.Dir(src.path), with: c.with, later: c.later}
+	tree = sub.compose(tree)
+	c.imports = append(c.imports, sub.imports...)
+	if tree.kind == listNode { // a bare list of steps
+		key := &node{kind: strNode, text: "commands", pos: tree.pos, src: tree.src}
+		tree = &node{kind: mapNode, pos: tree.pos, src: tree.src, pairs: []pair{{key, tree}}}
+	}
+	return tree
+}
+
+func (c *composer) compose(n *node) *node {
+	if n.kind != mapNode {
+		return n
+	}
+	own := n
+	if e := own.get("extends"); e != nil && e.kind != nullNode {
+		if base := c.extends(e); base != nil {
+			n = mergeOver(sameSteps(base), sameSteps(n))
+		}
+	}
+	if t := own.get("template"); t != nil && t.kind != nullNode {
+		if base := c.template(t); base != nil {
+			n = joinTrees(sameSteps(base), sameSteps(n))
+		}
+	}
+	if i := own.get("imports"); i != nil && i.kind != nullNode {
+		n = c.importAll(i, n)
+	}
+	return n
+}
+
+func (c *composer) extends(n *node) *node {
+	if !n.scalar() {
+		c.d.wrong(n, "extends", "a file").Suggest("for example: extends: base.yml")
+		return nil
+	}
+	places := c.l.search(c.dir, n.text, "bases", "templates", "workflows", ".")
+	if isFileName(n.text) || strings.ContainsRune(n.text, '/') {
+		places = append(c.l.near(c.dir, n.text), places...)
+	}
+	src := c.l.open(c.d, n, "extends", slices.Compact(places))
+	if src == nil {
+		return nil
+	}
+	return c.other(src)
+}
+
+func (c *composer) template(n *node) *node {
+	source, name := n, n.text
+	if !n.scalar() {
+		o, ok := c.d.object(n, templateTable)
+		if !ok {
+			return nil
+		}
+		defer o.close()
+		name = o.str("name")
+		source = o.take("source")
+		if source == nil {
+			source = &node{kind: strNode, text: name, pos: n.pos, src: n.src}
+		}
+		if w := o.take("with"); w != nil {
+			values, later := c.d.literalArgs(w)
+			for k, v := range values {
+				c.with[k] = v
+			}
+			for k := range later {
+				c.later[k] = true
+			}
+		}
+		defer o.skip("override")
+	}
+	places := c.templatePlaces(&source)
+	if places == nil {
+		return nil
+	}
+	src := c.l.open(c.d, source, "template "+name, places)
+	if src == nil {
+		return nil
+	}
+	tree := c.other(src)
+	over := n.get("override")
+	if tree == nil || over == nil || over.kind == nullNode {
+		return tree
+	}
+	for _, p := range c.d.valuePairs(over, "override") {
+		tree = c.override(tree, p)
+	}
+	return tree
+}
+
+// templatePlaces gives where a template may be; nil after an error. The source
+// becomes the node with the name.
+func (c *composer) templatePlaces(source **node) []string {
+	n := *source
+	isFile := false
+	if n.kind == mapNode {
+		o, _ := c.d.object(n, templateSourceTable) // it is a map
+		f := o.take("file")
+		o.close()
+		if f == nil || !f.scalar() {
+			c.d.errorf(n, "missing-key", "a template's source written as a map has file:").Suggest("for example: source: {file: ci.yml}")
+			return nil
+		}
+		n, isFile = f, true
+		*source = f
+	}
+	switch {
+	case !n.scalar() || strings.TrimSpace(n.text) == "":
+		c.d.errorf(n, "missing-key", "a template needs its source").Suggest("for example: template: {name: ci, source: ci.yml}")
+		return nil
+	case strings.Contains(n.text, "://"):
+		c.d.errorf(n, "unsupported", "templates are read from files, not from %q", short(n.text)).Suggest("download it and write its path")
+		return nil
+	}
+	var places []string
+	if isFile || isFileName(n.text) || strings.ContainsRune(n.text, '/') {
+		places = c.l.near(c.dir, n.text)
+	}
+	places = append(places, c.l.search(c.dir, n.text, "templates", ".bide/templates", ".prodigy/templates", ".")...)
+	for _, home := range c.l.near(c.dir, "~/.prodigy/templates") {
+		places = append(places, c.l.search(home, n.text, ".")...)
+	}
+	return slices.Compact(places)
+}
+
+// override puts a value at a path such as commands.0.timeout.
+func (c *composer) override(tree *node, p pair) *node {
+	out, ok := setPath(tree, strings.Split(p.key.text, "."), p)
+	if !ok {
+		c.d.errorf(p.key, "bad-override", "the template has nothing at %q to override", short(p.key.text)).
+			Suggest("a path goes through keys and positions that are there, such as commands.0.timeout")
+		return tree
+	}
+	return out
+}
+
+// setPath gives n with the value at path replaced. Only the last key may be new.
+func setPath(n *node, path []string, p pair) (*node, bool) {
+	if len(path) == 0 {
+		return p.val, true
+	}
+	out := *n
+	switch n.kind {
+	case mapNode:
+		out.pairs = slices.Clone(n.pairs)
+		for i, q := range n.pairs {
+			if q.key.text == path[0] || (q.key.text == "steps" && path[0] == "commands") {
+				v, ok := setPath(q.val, path[1:], p)
+				out.pairs[i].val = v
+				return &out, ok
+			}
+		}
+		if len(path) > 1 {
+			return n, false
+		}
+		key := *p.key
+		key.text = path[0]
+		out.pairs = append(out.pairs, pair{&key, p.val})
+		return &out, true
+	case listNode:
+		i, err := strconv.Atoi(path[0])
+		if err != nil || i < 0 || i >= len(n.items) {
+			return n, false
+		}
+		out.items = slices.Clone(n.items)
+		v, ok := setPath(n.items[i], path[1:], p)
+		out.items[i] = v
+		return &out, ok
+	}
+	return n, false
+}
+
+// importAll takes in the imports of a file.
+func (c *composer) importAll(list, own *node) *node {
+	items := []*node{list}
+	if list.kind == listNode {
+		items = list.items
+	}
+	called := calledNames(own)
+	n := own
+	for i := len(items) - 1; i >= 0; i-- { // the first import's steps come first
+		n = c.importOne(items[i], n, called)
+	}
+	return n
+}
+
+func (c *composer) importOne(n, own *node, called map[string]bool) *node {
+	path, alias := n, ""
+	var selective []*node
+	if !n.scalar() {
+		o, ok := c.d.object(n, importTable)
+		if !ok {
+			return own
+		}
+		defer o.close()
+		path, alias, selective = o.take("path"), o.str("alias"), o.strings("selective")
+		if path == nil || !path.scalar() {
+			c.d.errorf(n, "missing-key", "an import needs a path").Suggest("for example: imports: [{path: other.yml}]")
+			return own
+		}
+	}
+	src := c.l.open(c.d, path, "import", c.l.near(c.dir, path.text))
+	if src == nil {
+		return own
+	}
+	before := len(c.imports)
+	tree := c.other(src)
+	if tree == nil {
+		return own
+	}
+	names := []string{strings.TrimSuffix(filepath.Base(src.path), filepath.Ext(src.path))}
+	if name := tree.get("name"); name != nil && name.scalar() {
+		names = append(names, name.text)
+	}
+	if alias != "" {
+		names = []string{alias}
+	}
+	for name := range called {
+		head, _, _ := strings.Cut(name, ".")
+		if slices.Contains(names, name) || (alias != "" && head == alias) {
+			c.imports = append(c.imports[:before], &imported{names: names, src: src, n: n})
+			return own
+		}
+	}
+	if len(selective) > 0 {
+		tree = c.selected(tree, selective)
+	}
+	return joinTrees(sameSteps(tree), sameSteps(own))
+}
+
+// selected keeps of a tree only the steps and workflows of some names.
+func (c *composer) selected(tree *node, names []*node) *node {
+	found := map[string]bool{}
+	wanted := func(n *node) bool {
+		if n == nil || !n.scalar() {
+			return false
+		}
+		for _, want := range names {
+			if want.text == n.text {
+				found[n.text] = true
+				return true
+			}
+		}
+		return false
+	}
+	out := *tree
+	out.pairs = nil
+	for _, p := range tree.pairs {
+		v := *p.val
+		switch p.key.text {
+		case "commands", "steps", "setup", "reduce", "merge":
+			v.items = slices.DeleteFunc(slices.Clone(v.items), func(s *node) bool { return !wanted(s.get("id")) && !wanted(s.get("name")) })
+		case "workflows", "sub_workflows":
+			v.pairs = slices.DeleteFunc(slices.Clone(v.pairs), func(q pair) bool { return !wanted(q.key) })
+		}
+		out.pairs = append(out.pairs, pair{p.key, &v})
+	}
+	for _, n := range names {
+		if !found[n.text] {
+			c.d.errorf(n, "unknown-name", "the imported file has no step or workflow named %q", short(n.text)).Suggest("selective takes the id or name of steps and the names of workflows")
+		}
+	}
+	return &out
+}
+
+// calledNames finds what `workflow:` steps call, wherever they stand.
+func calledNames(n *node) map[string]bool {
+	out := map[string]bool{}
+	seen := map[*node]bool{}
+	var look func(n *node)
+	look = func(n *node) {
+		if n.scalar() || seen[n] {
+			return
+		}
+		seen[n] = true
+		for _, it := range n.items {
+			look(it)
+		}
+		for _, p := range n.pairs {
+			if p.key.text == "workflow" && p.val.scalar() {
+				out[p.val.text] = true
+			}
+			look(p.val)
+		}
+	}
+	look(n)
+	return out
+}
+
+// sameSteps writes steps: as commands:, so that two files' lists meet.
+func sameSteps(n *node) *node {
+	if n.kind != mapNode || n.get("steps") == nil || n.get("commands") != nil {
+		return n
+	}
+	out := *n
+	out.pairs = slices.Clone(n.pairs)
+	for i, p := range out.pairs {
+		if p.key.text == "steps" {
+			key := *p.key
+			key.text = "commands"
+			out.pairs[i].key = &key
+		}
+	}
+	return &out
+}
+
+// notInherited are keys that are about the one file they stand in.
+var notInherited = []string{"imports", "extends", "template"}
+
+// mergeOver lays over on base: maps key by key, all else replaced.
+func mergeOver(base, over *node) *node { return mergeWith(base, over, false, true) }
+
+// joinTrees takes first in before second: lists of steps one after the other,
+// all else as mergeOver.
+func joinTrees(first, second *node) *node { return mergeWith(first, second, true, true) }
+
+var joinedKeys = []string{"commands", "setup", "reduce", "merge", "env_files"}
+
+func mergeWith(base, over *node, join, top bool) *node {
+	if base.kind != mapNode || over.kind != mapNode {
+		return over
+	}
+	out := *over
+	out.pairs = nil
+	for _, p := range base.pairs {
+		if top && slices.Contains(notInherited, p.key.text) {
+			continue
+		}
+		o := over.get(p.key.text)
+		switch {
+		case o == nil:
+			out.pairs = append(out.pairs, p)
+		case top && p.key.text == "parameters":
+			out.pairs = append(out.pairs, pair{p.key, joinParams(p.val, o)})
+		case top && join && slices.Contains(joinedKeys, p.key.text):
+			out.pairs = append(out.pairs, pair{p.key, joinBlocks(p.val, o)})
+		default:
+			out.pairs = append(out.pairs, pair{p.key, mergeWith(p.val, o, false, false)})
+		}
+	}
+	for _, p := range over.pairs {
+		if base.get(p.key.text) == nil || (top && slices.Contains(notInherited, p.key.text)) {
+			out.pairs = append(out.pairs, p)
+		}
+	}
+	return &out
+}
+
+// joinBlocks puts the steps of two blocks one after the other, each written as
+// a list or as {commands: …}.
+func joinBlocks(first, second *node) *node {
+	a, b := first, second
+	if a.kind == mapNode {
+		a = sameSteps(a).get("commands")
+	}
+	if b.kind == mapNode {
+		b = sameSteps(b).get("commands")
+	}
+	if a == nil || b == nil || a.kind != listNode || b.kind != listNode {
+		return second
+	}
+	list := *b
+	list.items = append(slices.Clone(a.items), b.items...)
+	if first.kind == listNode && second.kind == listNode {
+		return &list
+	}
+	out := second
+	if first.kind == mapNode && second.kind == mapNode {
+		out = mergeOver(sameSteps(first), sameSteps(second))
+	} else if first.kind == mapNode {
+		out = first
+	}
+	joined := *sameSteps(out)
+	joined.pairs = slices.Clone(joined.pairs)
+	for i, p := range joined.pairs {
+		if p.key.text == "commands" {
+			joined.pairs[i].val = &list
+		}
+	}
+	return &joined
+}
+
+// joinParams adds the parameters of a file to those it inherits.
+func joinParams(base, over *node) *node {
+	if base.kind != mapNode || over.kind != mapNode {
+		return over
+	}
+	name := func(n *node) string {
+		if v := n.get("name"); v != nil {
+			return v.text
+		}
+		return n.text
+	}
+	own := map[string]bool{}
+	for _, p := range over.pairs {
+		for _, it := range p.val.items {
+			own[name(it)] = true
+		}
+	}
+	out := *over
+	out.pairs = nil
+	for _, p := range base.pairs {
+		v := p.val
+		if v.kind == listNode {
+			kept := *v
+			kept.items = slices.DeleteFunc(slices.Clone(v.items), func(n *node) bool { return own[name(n)] })
+			if o := over.get(p.key.text); o != nil && o.kind == listNode {
+				kept.items = append(kept.items, o.items...)
+			}
+			v = &kept
+		} else if o := over.get(p.key.text); o != nil {
+			v = mergeOver(v, o)
+		}
+		out.pairs = append(out.pairs, pair{p.key, v})
+	}
+	for _, p := range over.pairs {
+		if base.get(p.key.text) == nil {
+			out.pairs = append(out.pairs, p)
+		}
+	}
+	return &out
+}

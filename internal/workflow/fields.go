@@ -1,0 +1,285 @@
+package workflow
+
+import "slices"
+
+// field is one key that the parser knows.
+type field struct {
+	key    string
+	typ    typ    // its form, as JSON Schema
+	sample string // a value in flow style that is accepted here
+	doc    string
+	// was says where the predecessor took the key without doing anything:
+	// letters of phases (c commands, s setup, m map, r reduce, g merge), or "*".
+	was string
+	// inert is why the key does nothing anywhere; "" for all others.
+	inert string
+}
+
+// table is the keys of one kind of map.
+type table struct {
+	name   string // of its definition in the schema
+	what   string // in messages: "a step"
+	fields []field
+	index  map[string]int
+	keys   []string
+}
+
+func newTable(name, what string, fields ...field) *table {
+	t := &table{name: name, what: what, fields: fields, index: make(map[string]int, len(fields))}
+	for i, f := range fields {
+		t.index[f.key] = i
+		t.keys = append(t.keys, f.key)
+	}
+	return t
+}
+
+func (t *table) field(key string) (*field, bool) {
+	i, ok := t.index[key]
+	if !ok {
+		return nil, false
+	}
+	return &t.fields[i], true
+}
+
+// FieldInfo is one key of the language, for reference pages and for tests.
+type FieldInfo struct {
+	Object  string   // the map it stands in: "step", "map", "retry", …
+	Key     string   //
+	Doc     string   //
+	Example string   // a value that is accepted, in flow style
+	Places  []string // for fields of a step: where the step may stand
+	Inert   string   // why the key has no effect; "" for most
+}
+
+// Places are the places in which steps stand. Every field of a step works in
+// each of them.
+var Places = []string{
+	"commands", "setup", "agent_template", "reduce", "merge",
+	"on_failure", "on_success", "on_exit_code", "do", "validate", "on_incomplete", "handlers",
+}
+
+// Fields lists every key that the parser knows, table by table.
+func Fields() []FieldInfo {
+	var all []FieldInfo
+	for _, t := range tables {
+		for _, f := range t.fields {
+			info := FieldInfo{Object: t.name, Key: f.key, Doc: f.doc, Example: f.sample, Inert: f.inert}
+			if t == stepTable {
+				info.Places = slices.Clone(Places)
+			}
+			all = append(all, info)
+		}
+	}
+	return all
+}
+
+const (
+	durDoc     = "a span of time: 500ms, 30s, 1h30m; a bare number is in seconds"
+	inertNoted = "it is accepted so that existing files run, and does nothing"
+)
+
+// tables is every table, in the order of the reference.
+var tables []*table
+
+func init() {
+	tables = []*table{
+		fileTable, blockTable, stepTable, handlerTable, httpTable, writeFileTable, foreachTable, goalSeekTable, testTable,
+		validateTable, onIncompleteTable, stepValidateTable, checkCommandTable, criteriaTable,
+		captureStreamsTable, outputTable, commitTable, metadataTable, retryTable, backoffTable, fallbackTable, commandTable,
+		matcherTable, breakerTable, quotaTable, secsTable, envValueTable, secretTable, profileTable, agentTable,
+		mapTable, inputTable, timeoutTable, errorPolicyTable, customTable, batchTable, captureOutputTable,
+		importTable, templateTable, templateSourceTable, paramTable, paramListTable, subWorkflowTable,
+	}
+}
+
+var fileTable = newTable("workflow", "a workflow",
+	field{key: "name", typ: tName, sample: "nightly", doc: "the workflow's name"},
+	field{key: "description", typ: tText, sample: "what it is for", doc: "for people"},
+	field{key: "mode", typ: tEnum("standard", "sequential", "normal", "none", "mapreduce"), sample: "standard", doc: "the shape; decided from the other keys where it is missing"},
+	field{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the steps of a standard workflow"},
+	field{key: "steps", typ: tSteps, sample: "[{shell: make}]", doc: "the same as commands", was: "*"},
+	field{key: "setup", typ: tBlock, sample: "[{shell: make items}]", doc: "steps before the map"},
+	field{key: "map", typ: tRef("map"), sample: "{input: items.json, agent_template: [{shell: make}]}", doc: "the map phase"},
+	field{key: "reduce", typ: tBlock, sample: "[{shell: make report}]", doc: "steps after the map"},
+	field{key: "merge", typ: tBlock, sample: "[{shell: git fetch}]", doc: "steps that merge the run's branch"},
+	field{key: "env", typ: tEnv, sample: "{PORT: 8080}", doc: "environment variables"},
+	field{key: "env_files", typ: tTexts, sample: "[.env]", doc: "files of NAME=value lines, relative to the workflow file"},
+	field{key: "secrets", typ: tMap(oneOf(tText, tRef("secret"))), sample: "{TOKEN: '${env:TOKEN}'}", doc: "values that are never shown"},
+	field{key: "profiles", typ: tMap(tMap(tAny)), sample: "{ci: {LEVEL: debug}}", doc: "sets of environment variables, chosen with --profile", was: "*"},
+	field{key: "active_profile", typ: tName, sample: "ci", doc: "the profile where --profile names none", was: "*"},
+	field{key: "agents", typ: tMap(oneOf(tRef("agent"), tTexts)), sample: "{helper: {command: [helper, '${prompt}']}}", doc: "other agent command lines"},
+	field{key: "handlers", typ: tMap(oneOf(tSteps, tRef("step"))), sample: "{tell: [{shell: notify}]}", doc: "handlers for on_item_failure: {custom: NAME}"},
+	field{key: "error_policy", typ: tRef("error_policy"), sample: "{max_failures: 5}", doc: "what becomes of failed items", was: "*"},
+	field{key: "on_item_failure", typ: tOnItem, sample: "stop", doc: "see error_policy", was: "*"},
+	field{key: "continue_on_failure", typ: tBool, sample: "false", doc: "see error_policy", was: "*"},
+	field{key: "max_failures", typ: tInt(0), sample: "5", doc: "see error_policy", was: "*"},
+	field{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "see error_policy", was: "*"},
+	field{key: "error_collection", typ: tCollection, sample: "immediate", doc: "see error_policy", was: "*"},
+	field{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{failure_threshold: 5}", doc: "see error_policy", was: "*"},
+	field{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy"},
+	field{key: "retry", typ: tRetry, sample: "{attempts: 5}", doc: "the same as retry_config", was: "*"},
+	field{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "of items in a MapReduce workflow, else the same as retry_defaults", was: "*"},
+	field{key: "retry_defaults", typ: tRetry, sample: "{attempts: 5}", doc: "the retry policy of every step, field by field", was: "*"},
+	field{key: "timeout", typ: tDur, sample: "1h", doc: "of the whole run; " + durDoc, was: "*"},
+	field{key: "timeout_secs", typ: tDur, sample: "3600", doc: "the same as timeout", was: "*"},
+	field{key: "max_iterations", typ: tInt(1), sample: "3", doc: "how often the steps run", was: "*"},
+	field{key: "max_parallel", typ: tInt(1), sample: "4", doc: "of the map, where map says nothing", was: "*"},
+	field{key: "isolation", typ: tEnum("auto", "worktree", "none"), sample: "none", doc: "where the run works"},
+	field{key: "durability", typ: tEnum("grouped", "strict"), sample: "strict", doc: "how soon records are on the disk"},
+	field{key: "skip_permissions", typ: tBool, sample: "true", doc: "agents run without asking for permissions", was: "*"},
+	field{key: "start_delay", typ: tDur, sample: "2s", doc: "between the starts of agents; " + durDoc},
+	field{key: "max_cost", typ: tNum(0, 0), sample: "10", doc: "dollars that agents may cost before no new item starts"},
+	field{key: "max_tokens", typ: tInt(1), sample: "100000", doc: "tokens that agents may use before no new item starts"},
+	field{key: "max_wait", typ: tDur, sample: "1h", doc: "the longest pause for a rate limit; " + durDoc},
+	field{key: "allow_failed_items", typ: tBool, sample: "true", doc: "failed items do not change the exit status"},
+	field{key: "imports", typ: tList(oneOf(tText, tRef("import"))), sample: "[{path: other.yml}]", doc: "other files whose steps are taken in or called"},
+	field{key: "extends", typ: tText, sample: "base.yml", doc: "a file whose values hold where this one has none"},
+	field{key: "template", typ: oneOf(tText, tRef("template")), sample: "{name: ci, source: ci.yml}", doc: "a file with parameters that this one fills"},
+	field{key: "parameters", typ: oneOf(tRef("parameter_lists"), tMap(tAny), tList(oneOf(tText, tRef("parameter")))), sample: "{optional: [{name: level, type: string, default: low}]}", doc: "values that --param sets"},
+	field{key: "defaults", typ: tMap(tAny), sample: "{level: low}", doc: "default values of parameters"},
+	field{key: "variables", typ: tMap(tAny), sample: "{level: low}", doc: "values known in the whole file", was: "*"},
+	field{key: "workflows", typ: tMap(oneOf(tText, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", doc: "workflows that run before the steps", was: "*"},
+	field{key: "sub_workflows", typ: tMap(oneOf(tText, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", doc: "the same as workflows", was: "*"},
+	field{key: "version", typ: tAny, sample: "1", doc: "of the file's author", inert: inertNoted},
+	field{key: "author", typ: tAny, sample: "me", doc: "of the file", inert: inertNoted},
+	field{key: "tags", typ: tAny, sample: "[a]", doc: "for people", inert: inertNoted},
+	field{key: "checkpoint", typ: tAny, sample: "true", doc: "", inert: "every run is recorded and can be resumed without it"},
+	field{key: "agent_merge", typ: tAny, sample: "auto", doc: "", inert: "agents' branches are merged one after another in any case"},
+	field{key: "iterate", typ: tAny, sample: "true", doc: "", inert: "max_iterations says how often the steps run"},
+	field{key: "parallel", typ: tAny, sample: "2", doc: "", inert: "steps run one after another; a foreach or a map runs in parallel"},
+)
+
+var blockTable = newTable("block", "a block of steps",
+	field{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the steps"},
+	field{key: "steps", typ: tSteps, sample: "[{shell: make}]", doc: "the same as commands"},
+	field{key: "timeout", typ: tDur, sample: "5m", doc: "of all the steps together; " + durDoc},
+	field{key: "timeout_secs", typ: tDur, sample: "300", doc: "the same as timeout"},
+	field{key: "capture_outputs", typ: tMap(oneOf(tInt(0), tText, tRef("capture_output"))), sample: "{files: 0}", doc: "variables out of the steps' outputs; setup only"},
+)
+
+var captureOutputTable = newTable("capture_output", "a captured output",
+	field{key: "command_index", typ: tInt(0), sample: "1", doc: "which step, from 0"},
+	field{key: "command", typ: tInt(0), sample: "1", doc: "the same as command_index"},
+	field{key: "source", typ: tEnum("stdout", "stderr", "both", "combined"), sample: "stderr", doc: "which output"},
+	field{key: "pattern", typ: tText, sample: "'v(.*)'", doc: "a regular expression; its first group, else the whole match"},
+	field{key: "json_path", typ: tText, sample: "$.items", doc: "a JSONPath (RFC 9535)"},
+	field{key: "max_size", typ: tInt(1), sample: "1000", doc: "in bytes, 1 MiB where missing"},
+	field{key: "default", typ: tAny, sample: "none", doc: "the value where there is none"},
+	field{key: "multiline", typ: tEnum("preserve", "join", "first_line", "last_line", "array"), sample: "join", doc: "what becomes of several lines"},
+)
+
+var mapTable = newTable("map", "the map phase",
+	field{key: "input", typ: tInput, sample: "items.json", doc: "a file, a command or a list of items"},
+	field{key: "input_type", typ: tEnum("file", "command", "json", "jsonl", "csv", "lines"), sample: "json", doc: "what input is, where it is to be said"},
+	field{key: "json_path", typ: tText, sample: "'$.items[*]'", doc: "a JSONPath (RFC 9535) to the items"},
+	field{key: "filter", typ: tExpr, sample: "score >= 5", doc: "which items"},
+	field{key: "sort_by", typ: tText, sample: "'score DESC, name'", doc: "their order"},
+	field{key: "distinct", typ: tText, sample: "item.path", doc: "one item for each value of this field", was: "*"},
+	field{key: "offset", typ: tInt(0), sample: "10", doc: "items to leave out at the start", was: "*"},
+	field{key: "max_items", typ: tInt(0), sample: "100", doc: "at most this many items"},
+	field{key: "max_parallel", typ: tInt(1), sample: "4", doc: "agents at the same time; 10 where missing"},
+	field{key: "label", typ: tText, sample: "'${item.path}'", doc: "how an item is called in the output"},
+	field{key: "agent_template", typ: tBlock, sample: "[{shell: make}]", doc: "the steps of each item"},
+	field{key: "agent_timeout", typ: tDur, sample: "10m", doc: "of one agent; " + durDoc, was: "*"},
+	field{key: "agent_timeout_secs", typ: tDur, sample: "600", doc: "of one agent; " + durDoc, was: "*"},
+	field{key: "timeout_per_agent", typ: tDur, sample: "600s", doc: "of one agent; " + durDoc, was: "*"},
+	field{key: "timeout_config", typ: tRef("timeout_config"), sample: "{timeout_action: skip}", doc: "more about the time of agents", was: "*"},
+	field{key: "retry_on_failure", typ: oneOf(tBool, tInt(0)), sample: "1", doc: "how often a failed item is tried again", was: "*"},
+	field{key: "retry", typ: tRetry, sample: "{attempts: 5}", doc: "see error_policy.retry_config", was: "*"},
+	field{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "see error_policy", was: "*"},
+	field{key: "error_policy", typ: tRef("error_policy"), sample: "{max_failures: 5}", doc: "what becomes of failed items", was: "*"},
+	field{key: "on_item_failure", typ: tOnItem, sample: "stop", doc: "see error_policy", was: "*"},
+	field{key: "continue_on_failure", typ: tBool, sample: "false", doc: "see error_policy", was: "*"},
+	field{key: "max_failures", typ: tInt(0), sample: "5", doc: "see error_policy", was: "*"},
+	field{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "see error_policy", was: "*"},
+	field{key: "error_collection", typ: tCollection, sample: "immediate", doc: "see error_policy", was: "*"},
+	field{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{failure_threshold: 5}", doc: "see error_policy", was: "*"},
+	field{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy"},
+	field{key: "start_delay", typ: tDur, sample: "2s", doc: "between the starts of agents; " + durDoc},
+)
+
+var inputTable = newTable("map_input", "an input",
+	field{key: "file", typ: tText, sample: "items.json", doc: "a file of items"},
+	field{key: "command", typ: tText, sample: "ls", doc: "a command whose output is the items"},
+	field{key: "format", typ: tEnum("json", "jsonl", "csv", "lines"), sample: "jsonl", doc: "what the file is"},
+)
+
+var timeoutTable = newTable("timeout_config", "a timeout_config",
+	field{key: "agent_timeout_secs", typ: tDur, sample: "600", doc: "of one agent; " + durDoc},
+	field{key: "agent_timeout", typ: tDur, sample: "10m", doc: "of one agent; " + durDoc},
+	field{key: "command_timeouts", typ: tMap(tDur), sample: "{shell: 60}", doc: "of a step by its action, id or name; " + durDoc},
+	field{key: "timeout_policy", typ: tEnum("per_agent", "per_command", "hybrid", "PerAgent", "PerCommand", "Hybrid"), sample: "hybrid", doc: "what the time bounds"},
+	field{key: "cleanup_grace_period_secs", typ: tDur, sample: "20", doc: "between TERM and KILL; " + durDoc},
+	field{key: "cleanup_grace_period", typ: tDur, sample: "20s", doc: "between TERM and KILL; " + durDoc},
+	field{key: "timeout_action", typ: tEnum("dlq", "retry", "skip", "fail", "graceful_terminate", "Dlq", "Retry", "Skip", "Fail", "GracefulTerminate"), sample: "skip", doc: "what becomes of the item"},
+	field{key: "enable_monitoring", typ: tAny, sample: "true", doc: "", inert: "agents are always watched"},
+)
+
+var errorPolicyTable = newTable("error_policy", "an error_policy",
+	field{key: "on_item_failure", typ: tOnItem, sample: "skip", doc: "what becomes of an item that failed for good"},
+	field{key: "retry", typ: tRetry, sample: "{attempts: 5}", doc: "the same as retry_config"},
+	field{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "an item is tried again with a new agent"},
+	field{key: "continue_on_failure", typ: tBool, sample: "false", doc: "false: the first item that failed for good ends the map"},
+	field{key: "max_failures", typ: tInt(0), sample: "5", doc: "the map stops when so many items failed for good; 0: no bound"},
+	field{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "the map stops at this rate of failures, once 10 items have finished"},
+	field{key: "error_collection", typ: tCollection, sample: "'batched:5'", doc: "when errors are shown"},
+	field{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{timeout: 1m}", doc: "holds back the start of items"},
+	field{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "how often an item may take the whole run down"},
+)
+
+var customTable = newTable("on_item_failure", "an on_item_failure",
+	field{key: "custom", typ: tName, sample: "tell", doc: "the handler's name"},
+)
+
+var batchTable = newTable("error_batch", "an error_collection",
+	field{key: "type", typ: tEnum("aggregate", "immediate", "batched"), sample: "batched", doc: "when errors are shown"},
+	field{key: "size", typ: tInt(1), sample: "5", doc: "how many at a time"},
+	field{key: "batched", typ: tAny, sample: "{size: 5}", doc: "how many at a time"},
+)
+
+var importTable = newTable("import", "an import",
+	field{key: "path", typ: tText, sample: "other.yml", doc: "the file, relative to this one"},
+	field{key: "alias", typ: tName, sample: "other", doc: "its name for `workflow:` steps"},
+	field{key: "selective", typ: tTexts, sample: "[build]", doc: "only the steps and workflows of these names"},
+)
+
+var templateTable = newTable("template", "a template",
+	field{key: "name", typ: tName, sample: "ci", doc: "its name; the source where that is missing"},
+	field{key: "source", typ: oneOf(tText, tRef("template_source")), sample: "ci.yml", doc: "a file or a name to look up"},
+	field{key: "with", typ: tMap(tAny), sample: "{level: low}", doc: "the values of its parameters"},
+	field{key: "override", typ: tMap(tAny), sample: "{timeout: 600}", doc: "values to put in the place of the template's; keys may be paths such as commands.0.timeout", was: "*"},
+)
+
+var templateSourceTable = newTable("template_source", "a template source",
+	field{key: "file", typ: tText, sample: "ci.yml", doc: "the file"},
+)
+
+var paramListTable = newTable("parameter_lists", "parameters",
+	field{key: "required", typ: tList(oneOf(tText, tRef("parameter"))), sample: "[level]", doc: "must have a value"},
+	field{key: "optional", typ: tList(oneOf(tText, tRef("parameter"))), sample: "[{name: level, default: low}]", doc: "may have one"},
+	field{key: "definitions", typ: tMap(tAny), sample: "{level: {type: string, default: low}}", doc: "by name"},
+)
+
+var paramTable = newTable("parameter", "a parameter",
+	field{key: "name", typ: tName, sample: "level", doc: "its name"},
+	field{key: "type", typ: tText, sample: "string", doc: "string, number, integer, boolean, array, object or any"},
+	field{key: "description", typ: tText, sample: "how loud", doc: "for people"},
+	field{key: "default", typ: tAny, sample: "low", doc: "its value where none is given"},
+	field{key: "required", typ: tBool, sample: "false", doc: "it must have a value"},
+	field{key: "validation", typ: tText, sample: "value != 'none'", doc: "a condition on value", was: "*"},
+	field{key: "enum", typ: tList(tAny), sample: "[low, high]", doc: "the values it may have"},
+)
+
+var subWorkflowTable = newTable("sub_workflow", "a sub-workflow",
+	field{key: "source", typ: tText, sample: "build.yml", doc: "its file, relative to this one"},
+	field{key: "path", typ: tText, sample: "build.yml", doc: "the same as source"},
+	field{key: "parameters", typ: tMap(tAny), sample: "{level: low}", doc: "values of its parameters"},
+	field{key: "with", typ: tMap(tAny), sample: "{level: low}", doc: "the same as parameters"},
+	field{key: "inputs", typ: oneOf(tMap(tText), tTexts), sample: "{level: level}", doc: "parameter: variable or text of this workflow"},
+	field{key: "outputs", typ: tTexts, sample: "[version]", doc: "variables that it hands back"},
+	field{key: "depends_on", typ: oneOf(tName, tTexts), sample: "[first]", doc: "the ones to run before"},
+	field{key: "parallel", typ: tBool, sample: "true", doc: "runs beside the others"},
+	field{key: "continue_on_error", typ: tBool, sample: "true", doc: "its failure does not end the run"},
+	field{key: "timeout", typ: tDur, sample: "10m", doc: "of all of it; " + durDoc},
+	field{key: "working_dir", typ: tText, sample: "sub", doc: "where it runs"},
+)

@@ -1,0 +1,348 @@
+package workflow
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/template"
+)
+
+// file reads the whole tree of a file into d.file.
+func (d *decoder) decode(n *node) {
+	f := d.file
+	f.Pos = n.pos
+	f.Isolation, f.Durability = "auto", "grouped"
+	f.Policy = ErrorPolicy{OnItemFailure: "dlq", ContinueOnFailure: true, FailureThreshold: -1, Collection: "aggregate", MaxRecoveries: 5}
+	d.phase = 'c'
+	if n.kind == listNode {
+		f.Steps = d.steps(n, "commands", barePrompt)
+		d.someSteps(n, "the file", f.Steps)
+		return
+	}
+	if n.kind != mapNode {
+		d.wrong(n, "a workflow file", "a list of steps or a map").Suggest("for example: commands: [{shell: make test}]")
+		return
+	}
+	o, _ := d.object(n, fileTable) // it is a map
+	defer o.close()
+	o.skip("imports", "extends", "template", "parameters", "defaults", "variables") // read when composing
+	f.Kind = d.kind(o)
+	f.Name, f.Description = o.str("name"), o.str("description")
+	d.agentsOf(o)
+	if n := o.take("retry_defaults"); n != nil {
+		d.top = d.retrySpec(n, "retry_defaults")
+	}
+	d.fileEnv(o)
+	d.options(o)
+	if f.Kind == MapReduce {
+		d.mapReduce(o)
+	} else {
+		d.standard(o)
+	}
+	d.phase = 'g'
+	if n := o.take("merge"); n != nil {
+		f.Merge = d.block(n, "merge")
+	}
+	_, f.subs = o.first("workflows", "sub_workflows")
+}
+
+// kind decides the shape from the keys.
+func (d *decoder) kind(o *object) Kind {
+	mode := ""
+	if n := o.take("mode"); n != nil {
+		mode = d.mode0(n)
+	}
+	hasMap := o.has("map")
+	switch {
+	case mode == "mapreduce" && !hasMap:
+		d.errorf(o.keyNode("mode"), "missing-key", "a MapReduce workflow needs map: with its input and agent_template").
+			Suggest("add map:, or remove mode: mapreduce")
+		return MapReduce
+	case hasMap:
+		if mode != "" && mode != "mapreduce" {
+			d.warnf(o.keyNode("mode"), "contradiction", "mode is %s, but map: makes it a MapReduce workflow", mode).Suggest("write mode: mapreduce")
+		}
+		return MapReduce
+	}
+	return Standard
+}
+
+func (d *decoder) mode0(n *node) string {
+	n = d.resolved(n)
+	word := strings.ReplaceAll(snake(n.text), "_", "")
+	words := []string{"standard", "sequential", "normal", "none", "mapreduce"}
+	if n.scalar() && slices.Contains(words, word) {
+		return word
+	}
+	p := d.errorf(n, "bad-value", "mode cannot be %q", short(n.text))
+	if s := diag.DidYouMean(word, words); s != "" {
+		p.Suggest("%s", s)
+	} else {
+		p.Suggest("write standard or mapreduce")
+	}
+	return ""
+}
+
+// agentsOf reads the configured agents first, as their names are keys of steps.
+func (d *decoder) agentsOf(o *object) {
+	n := o.take("agents")
+	if n == nil {
+		return
+	}
+	d.file.Agents = d.agentConfigs(n)
+	d.agents = make(map[string]bool, len(d.file.Agents))
+	for name := range d.file.Agents {
+		if name != "claude" { // the key is there already; its command is this one then
+			d.agents[name] = true
+		}
+	}
+}
+
+func (d *decoder) fileEnv(o *object) {
+	f := d.file
+	if n := o.take("env"); n != nil {
+		f.Env = d.env(n)
+	}
+	for _, n := range o.strings("env_files") {
+		if t := d.text(n, "env_files"); t != nil {
+			f.EnvFiles = append(f.EnvFiles, Located[*template.Text]{V: t, Pos: n.pos})
+		}
+	}
+	if n := o.take("secrets"); n != nil {
+		f.Secrets = d.secrets(n)
+	}
+	if n := o.take("profiles"); n != nil {
+		f.Profiles = d.profiles(n)
+	}
+	if n := o.peek("active_profile"); n != nil {
+		f.Profile = o.str("active_profile")
+		d.knownProfile(n, f.Profile)
+	}
+}
+
+func (d *decoder) knownProfile(n *node, name string) {
+	if _, ok := d.file.Profiles[name]; ok || name == "" {
+		return
+	}
+	var names []string
+	for p := range d.file.Profiles {
+		names = append(names, p)
+	}
+	slices.Sort(names)
+	p := d.errorf(n, "unknown-profile", "there is no profile %q", name)
+	switch s := diag.DidYouMean(name, names); {
+	case s != "":
+		p.Suggest("%s", s)
+	case len(names) > 0:
+		p.Suggest("the profiles are %s", strings.Join(names, ", "))
+	default:
+		p.Suggest("add it under profiles:")
+	}
+}
+
+func (d *decoder) options(o *object) {
+	f := d.file
+	f.Timeout = o.positiveDuration("timeout", "timeout_secs")
+	if v, ok := o.integer(1, "max_iterations"); ok {
+		f.MaxIterations = v
+	}
+	f.Isolation = o.choice(f.Isolation, "isolation")
+	f.Durability = o.choice(f.Durability, "durability")
+	f.SkipPermissions = o.yes("skip_permissions")
+	f.StartDelay = o.duration("start_delay")
+	if v, ok := o.number(0, 0, "max_cost"); ok {
+		f.MaxCost = v
+	}
+	if v, ok := o.integer(1, "max_tokens"); ok {
+		f.MaxTokens = int64(v)
+	}
+	f.MaxWait = o.positiveDuration("max_wait")
+	f.AllowFailedItems = o.yes("allow_failed_items")
+}
+
+// standard reads the steps of a standard workflow.
+func (d *decoder) standard(o *object) {
+	f := d.file
+	for _, key := range []string{"retry", "retry_config"} {
+		if n := o.take(key); n != nil {
+			spec := d.retrySpec(n, key)
+			d.top = d.top.over(spec)
+		}
+	}
+	if n := o.take("setup"); n != nil {
+		d.phase = 's'
+		b := d.block(n, "setup")
+		f.Steps = b.Steps
+		if b.Timeout.Set || len(b.Outputs) > 0 {
+			d.errorf(n, "unsupported", "timeout and capture_outputs of setup belong to a MapReduce workflow; this has no map:").
+				Suggest("put timeout: and capture: on the steps themselves")
+		}
+		d.phase = 'c'
+	}
+	key, n := o.first("commands", "steps")
+	if n == nil {
+		d.noCommands(o, f)
+		return
+	}
+	steps := d.steps(n, "commands", barePrompt)
+	if len(f.Steps) == 0 {
+		d.someSteps(o.keyNode(key), "the workflow", steps)
+	}
+	f.Steps = append(f.Steps, steps...)
+}
+
+// noCommands is a file without steps: fine where it only calls others.
+func (d *decoder) noCommands(o *object, f *File) {
+	if len(f.Steps) > 0 || o.has("workflows", "sub_workflows", "mode", "commands", "steps") && o.has("workflows", "sub_workflows") {
+		return
+	}
+	if o.has("commands", "steps") {
+		return // it has no value, which is told already
+	}
+	p := d.errorf(o.n, "no-steps", "this workflow has no steps")
+	p.EndColumn = 0
+	for _, q := range o.n.pairs {
+		if _, known := fileTable.field(q.key.text); known {
+			continue
+		}
+		if near := diag.Nearest(q.key.text, []string{"commands", "steps", "map"}); near != "" {
+			p.Suggest("did you mean %q where it says %q?", near, q.key.text)
+			return
+		}
+	}
+	p.Suggest("add commands: with a list of steps, or map: for a MapReduce workflow")
+}
+
+func (d *decoder) someSteps(n *node, what string, steps []*Step) {
+	if len(steps) == 0 && !d.problems.HasErrors() {
+		d.errorf(n, "no-steps", "%s has no steps", what).Suggest("for example: commands: [{shell: make test}]")
+	}
+}
+
+// block reads a list of steps, or {commands: [...]} with what stands beside.
+func (d *decoder) block(n *node, path string) *Block {
+	b := &Block{Pos: n.pos}
+	if n.kind != mapNode || (n.get("commands") == nil && n.get("steps") == nil && d.looksLikeStep(n)) {
+		b.Steps = d.steps(n, path, barePrompt)
+		return b
+	}
+	o, _ := d.object(n, blockTable) // it is a map
+	defer o.close()
+	if _, s := o.first("commands", "steps"); s != nil {
+		b.Steps = d.steps(s, path, barePrompt)
+	} else if !o.has("commands", "steps") {
+		d.errorf(n, "missing-key", "%s written as a map needs commands:", path).Suggest("put the steps into commands: [ … ]")
+	}
+	b.Timeout = o.positiveDuration("timeout", "timeout_secs")
+	if path == "setup" {
+		if c := o.take("capture_outputs"); c != nil {
+			b.Outputs = d.captureOutputs(c, len(b.Steps))
+		}
+	}
+	return b
+}
+
+func (d *decoder) looksLikeStep(n *node) bool {
+	for _, p := range n.pairs {
+		if slices.Contains(actionKeys, p.key.text) || d.agents[p.key.text] || p.key.text == "validate" {
+			return true
+		}
+	}
+	return false
+}
+
+const defaultCaptureSize = 1 << 20
+
+// captureOutputs reads {name: index} and {name: {command_index, …}}.
+func (d *decoder) captureOutputs(n *node, steps int) []CaptureOutput {
+	if n.kind != mapNode {
+		d.wrong(n, "capture_outputs", "a map of names").Suggest("for example: capture_outputs: {files: 0}")
+		return nil
+	}
+	var list []CaptureOutput
+	for _, p := range n.pairs {
+		d.named(p.key.text)
+		c := CaptureOutput{Name: p.key.text, Pos: p.key.pos, Source: "stdout", MaxSize: defaultCaptureSize, Multiline: "preserve"}
+		if !identifierText.MatchString(c.Name) {
+			d.errorf(p.key, "bad-name", "%q cannot be the name of a variable", short(c.Name)).Suggest("for example: %s", nameFrom(c.Name))
+			continue
+		}
+		at := p.val
+		if p.val.kind == mapNode {
+			at = d.captureOutput0(p.val, &c)
+		} else {
+			i, prob := d.integer(d.resolved(p.val), p.key.text, 0)
+			if prob != nil {
+				if prob.Suggestion == "" {
+					prob.Suggest("write the number of the step, from 0, or a map: %s: {command_index: 0}", c.Name)
+				}
+				continue
+			}
+			c.Command = i
+		}
+		if c.Command >= steps && steps > 0 {
+			d.errorf(at, "out-of-range", "%s takes the output of step %d, but setup has only %d (counted from 0)", c.Name, c.Command, steps).
+				Suggest("write a number from 0 to %d", steps-1)
+			continue
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+func (d *decoder) captureOutput0(n *node, c *CaptureOutput) *node {
+	o, _ := d.object(n, captureOutputTable) // it is a map
+	defer o.close()
+	at := n
+	for _, key := range []string{"command_index", "command"} {
+		if v := o.peek(key); v != nil {
+			at = v
+		}
+	}
+	if i, ok := o.integer(0, "command_index", "command"); ok {
+		c.Command = i
+	}
+	c.Source = o.choice(c.Source, "source")
+	if v := o.pattern("pattern"); v != nil {
+		c.Pattern = v
+	}
+	c.JSONPath = d.jsonPath(o.take("json_path"), "json_path")
+	if i, ok := o.integer(1, "max_size"); ok {
+		c.MaxSize = i
+	}
+	if i := o.find("default"); i >= 0 {
+		o.used[i] = true
+		c.Default, c.HasDef = o.n.pairs[i].val.value(), true
+	}
+	c.Multiline = o.choice(c.Multiline, "multiline")
+	return at
+}
+
+var handlerName = regexp.MustCompile(`^[\pL_][\pL\pN_ .-]*$`)
+
+// handlers reads the named handlers of items.
+func (d *decoder) handlers(n *node) map[string][]*Step {
+	if n.kind != mapNode {
+		d.wrong(n, "handlers", "a map of names").Suggest("for example: handlers: {tell: [{shell: notify}]}")
+		return nil
+	}
+	d.nested++
+	d.handlersOpen++
+	defer func() { d.nested--; d.handlersOpen-- }()
+	out := make(map[string][]*Step, len(n.pairs))
+	for _, p := range n.pairs {
+		if !handlerName.MatchString(p.key.text) {
+			d.errorf(p.key, "bad-name", "%q cannot be the name of a handler", short(p.key.text)).Suggest("for example: %s", nameFrom(p.key.text))
+			continue
+		}
+		val := p.val
+		if c := val.get("commands"); c != nil {
+			val = c
+		}
+		out[p.key.text] = d.steps(val, fmt.Sprintf("handlers.%s", p.key.text), bareShell)
+	}
+	return out
+}

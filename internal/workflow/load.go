@@ -1,0 +1,230 @@
+package workflow
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+)
+
+// Options is what a file is read with.
+type Options struct {
+	// Params are the texts of --param, typed by the parameter's type. They
+	// win over ParamFile.
+	Params map[string]string
+	// ParamFile are the values of --param-file.
+	ParamFile map[string]any
+	// Profile is the profile that --profile names; "" for the file's own.
+	Profile string
+	// Strict makes errors of the warnings.
+	Strict bool
+	// ReadFile reads the file and those it is composed with; nil means
+	// os.ReadFile. A resumed run gives the texts that it recorded. A missing
+	// file must be an fs.ErrNotExist.
+	ReadFile func(path string) ([]byte, error)
+	// WorkDir is the directory in which names of bases and templates are
+	// looked up besides that of the file; "" means the current one.
+	WorkDir string
+}
+
+// Load reads the workflow file at path with all it is composed of, fills in
+// every default and checks it. The problems are sorted by place. The file is
+// nil only if nothing could be understood; it must not be run where the list
+// has errors.
+func Load(path string, opt Options) (*File, diag.List) {
+	l := newLoader(opt)
+	text, err := l.opt.ReadFile(path)
+	if err != nil {
+		l.problems.Errorf(diag.Pos{File: path}, "cannot-read", "the file cannot be read: %v", bareError(err)).Suggest("check the path")
+		return nil, l.problems
+	}
+	return l.root(path, text)
+}
+
+// Parse is Load with the text of the file given.
+func Parse(path string, src []byte, opt Options) (*File, diag.List) {
+	return newLoader(opt).root(path, src)
+}
+
+// Formerly lists the keys of a file that the program it was written for read
+// without any effect, and that work here: what to expect to change. The
+// problems are all warnings with the code "was-ignored".
+func Formerly(f *File) []diag.Problem {
+	if f == nil {
+		return nil
+	}
+	list := slices.Clone(f.former)
+	list.Sort()
+	return list
+}
+
+// maxFiles bounds how many files one workflow is made of.
+const maxFiles = 300
+
+// loader reads a file and those it is composed of.
+type loader struct {
+	opt      Options
+	problems diag.List
+	sources  map[string]*source
+	chain    []string // files being read, to find cycles
+	loads    int
+}
+
+func newLoader(opt Options) *loader {
+	if opt.ReadFile == nil {
+		opt.ReadFile = os.ReadFile
+	}
+	return &loader{opt: opt, sources: map[string]*source{}}
+}
+
+// bareError leaves out the path that a message has already.
+func bareError(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+func (l *loader) root(path string, text []byte) (*File, diag.List) {
+	src := &source{path: path, text: text}
+	l.sources[filepath.Clean(path)] = src
+	f := l.load(src, given{texts: l.opt.Params, values: l.opt.ParamFile}, true)
+	if f != nil {
+		f.Others = map[string][]byte{}
+		for p, s := range l.sources {
+			if s != src {
+				f.Others[p] = s.text
+			}
+		}
+	}
+	l.problems.Sort()
+	return f, l.problems
+}
+
+// load builds the model of one source with the values it is given.
+func (l *loader) load(src *source, in given, root bool) *File {
+	l.loads++
+	d := &decoder{file: &File{Path: src.path, Source: src.text}, problems: &l.problems, strict: l.opt.Strict}
+	l.chain = append(l.chain, filepath.Clean(src.path))
+	defer func() { l.chain = l.chain[:len(l.chain)-1] }()
+	tree := parseTree(src, &l.problems)
+	if tree == nil {
+		return nil
+	}
+	c := composer{l: l, d: d, dir: filepath.Dir(src.path), with: map[string]any{}, later: map[string]bool{}}
+	tree = c.compose(tree)
+	in.values = overlay(c.with, in.values)
+	for name := range c.later {
+		if _, known := in.values[name]; !known && in.texts[name] == "" {
+			in.later = withName(in.later, name)
+		}
+	}
+	d.parameters(tree, in)
+	d.treeRoot = tree
+	d.decode(tree)
+	if root && l.opt.Profile != "" {
+		d.file.Profile = l.opt.Profile
+		d.knownProfile(tree, l.opt.Profile)
+	}
+	c.calls()
+	d.file.former = d.former
+	d.check()
+	return d.file
+}
+
+func withName(m map[string]bool, name string) map[string]bool {
+	if m == nil {
+		m = map[string]bool{}
+	}
+	m[name] = true
+	return m
+}
+
+// overlay is low with the values of high over it.
+func overlay(low, high map[string]any) map[string]any {
+	out := make(map[string]any, len(low)+len(high))
+	for k, v := range low {
+		out[k] = v
+	}
+	for k, v := range high {
+		out[k] = v
+	}
+	return out
+}
+
+// open reads another file that n names, from the first of several places where
+// it is. It reports a file that is missing or stands in its own chain, and
+// gives nil then.
+func (l *loader) open(d *decoder, n *node, what string, places []string) *source {
+	if l.loads++; l.loads > maxFiles {
+		d.errorf(n, "too-many-files", "the workflow is composed of more than %d files", maxFiles).Suggest("check for files that take each other in many times")
+		return nil
+	}
+	for _, p := range places {
+		p = filepath.Clean(p)
+		if i := slices.Index(l.chain, p); i >= 0 {
+			d.errorf(n, "import-cycle", "%s goes round in a circle: %s", what, strings.Join(append(slices.Clone(l.chain[i:]), p), " → ")).
+				Suggest("remove one of these references")
+			return nil
+		}
+		if s := l.sources[p]; s != nil {
+			return s
+		}
+		text, err := l.opt.ReadFile(p)
+		switch {
+		case err == nil:
+			s := &source{path: p, text: text}
+			l.sources[p] = s
+			return s
+		case !errors.Is(err, fs.ErrNotExist):
+			d.errorf(n, "cannot-read", "%s: %s cannot be read: %v", what, p, bareError(err)).Suggest("check the path and its permissions")
+			return nil
+		}
+	}
+	shown := places
+	if len(shown) > 6 {
+		shown = append(slices.Clone(places[:6]), "…")
+	}
+	d.errorf(n, "missing-file", "%s: there is no file %q", what, short(n.text)).Suggest("looked for %s", strings.Join(shown, ", "))
+	return nil
+}
+
+// near gives the places of a path that is relative to a file.
+func (l *loader) near(dir, path string) []string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			return []string{filepath.Join(home, rest)}
+		}
+	}
+	if filepath.IsAbs(path) {
+		return []string{path}
+	}
+	return slices.Compact([]string{filepath.Join(dir, path), filepath.Join(l.opt.WorkDir, path)})
+}
+
+// search gives the places of a name: in each of some directories, as it is and
+// with the endings of workflow files.
+func (l *loader) search(dir, name string, dirs ...string) []string {
+	names := []string{name}
+	if !slices.Contains([]string{".yml", ".yaml", ".json"}, filepath.Ext(name)) {
+		names = []string{name + ".yml", name + ".yaml", name}
+	}
+	var out []string
+	for _, base := range slices.Compact([]string{dir, filepath.Clean(l.opt.WorkDir + "/.")}) {
+		for _, sub := range dirs {
+			for _, n := range names {
+				out = append(out, filepath.Join(base, sub, n))
+			}
+		}
+	}
+	return out
+}
+
+func isFileName(s string) bool {
+	return slices.Contains([]string{".yml", ".yaml", ".json"}, filepath.Ext(s))
+}

@@ -1,0 +1,179 @@
+package workflow
+
+import (
+	"strings"
+
+	"github.com/bide-dev/bide/internal/value"
+)
+
+// defaultParallel is what `parallel: true` and a map without max_parallel mean.
+const defaultParallel = 10
+
+func valueJSON(n *node) string { return value.JSON(n.value()) }
+
+// foreach reads both documented forms: everything inside the key, or the
+// values inside and the rest beside it.
+func (d *decoder) foreach(step *object, n *node, path string) *Foreach {
+	o := step
+	f := &Foreach{Parallel: Int{N: 1}}
+	if n.kind == mapNode {
+		o, _ = d.object(n, foreachTable) // it is a map
+		defer o.close()
+		d.foreachSource(o, f)
+		f.JSONPath = d.jsonPath(o.take("json_path"), "json_path")
+		f.Timeout = o.positiveDuration("timeout")
+	} else {
+		d.foreachValues(n, "foreach", f)
+	}
+	f.ContinueOnError = o.yes("continue_on_error")
+	if v := o.intVar(0, "max_items"); v.Set {
+		f.MaxItems = v
+	}
+	if key, v := o.first("parallel", "max_parallel"); v != nil {
+		f.Parallel = d.parallel(o, v, key)
+	}
+	if do := o.take("do"); do != nil {
+		d.loops++
+		f.Do = d.steps(do, path+".do", barePrompt)
+		d.loops--
+	}
+	if len(f.Do) == 0 {
+		if !o.has("do") {
+			d.errorf(n, "missing-key", "a foreach needs do: with its steps").Suggest("for example: do: [{shell: 'make ${item}'}]")
+		} else if v := o.peek("do"); v.kind == nullNode || (v.kind == listNode && len(v.items) == 0) {
+			d.errorf(o.keyNode("do"), "empty-action", "the foreach has no steps").Suggest("for example: do: [{shell: 'make ${item}'}]")
+		}
+		return nil
+	}
+	if f.List == nil && f.Text == nil && f.Input == nil {
+		return nil
+	}
+	return f
+}
+
+// foreachSource reads where the values of a nested foreach come from.
+func (d *decoder) foreachSource(o *object, f *Foreach) {
+	key, n := o.first("foreach", "items", "list", "input")
+	if n == nil {
+		d.errorf(o.n, "missing-key", "a foreach needs its values").Suggest("write one of items: [a, b], foreach: COMMAND or input: FILE")
+		return
+	}
+	if key == "input" && n.scalar() && !isVariable(n.text) {
+		f.Input = d.text(n, key)
+		return
+	}
+	d.foreachValues(n, key, f)
+}
+
+func (d *decoder) foreachValues(n *node, key string, f *Foreach) {
+	if n.kind == listNode {
+		f.List, _ = d.deep(n).([]any) // a list stays one
+		if f.List == nil {
+			f.List = []any{}
+		}
+		return
+	}
+	f.Text = d.text(n, key)
+}
+
+// parallel reads how many run at once: true, false, a number or a variable.
+func (d *decoder) parallel(o *object, n *node, key string) Int {
+	n = d.resolved(n)
+	switch {
+	case n.kind == boolNode && strings.EqualFold(n.text, "true"):
+		return Int{N: defaultParallel, Set: true}
+	case n.kind == boolNode:
+		return Int{N: 1, Set: true}
+	case n.kind == strNode && isVariable(n.text):
+		if t := d.text(n, key); t != nil {
+			return Int{Text: t, Set: true}
+		}
+		return Int{N: 1}
+	}
+	i, p := d.integer(n, key, 1)
+	if p != nil {
+		if p.Suggestion == "" {
+			p.Suggest("write true (%d at once), false, or a number of 1 or more", defaultParallel)
+		}
+		return Int{N: 1}
+	}
+	return Int{N: i, Set: true}
+}
+
+func (d *decoder) goalSeek(n *node, path string) *GoalSeek {
+	o, ok := d.object(n, goalSeekTable)
+	if !ok {
+		return nil
+	}
+	defer o.close()
+	g := &GoalSeek{Goal: o.text("goal"), Threshold: 100, MaxAttempts: 3}
+	g.Do = d.inline(o, path+".do", "do")
+	d.nested++
+	if v := o.take("validate"); v != nil {
+		g.Validate = d.steps(v, path+".validate", bareShell)
+	}
+	d.nested--
+	if v, ok := o.number(0, 100, "threshold"); ok {
+		g.Threshold = v
+	}
+	if v, ok := o.integer(1, "max_attempts"); ok {
+		g.MaxAttempts = v
+	}
+	g.Timeout = o.positiveDuration("timeout", "timeout_seconds")
+	g.FailOnIncomplete = o.yes("fail_on_incomplete")
+	switch {
+	case !o.has("claude", "shell", "command", "do"):
+		d.errorf(n, "missing-key", "a goal_seek needs an attempt").Suggest("write claude: or shell: with what is to be repeated")
+	case !o.has("validate"):
+		d.errorf(n, "missing-key", "a goal_seek needs a validate, which prints the score").Suggest("for example: validate: {shell: ./score.sh}")
+	}
+	if len(g.Do) == 0 || len(g.Validate) == 0 {
+		return nil
+	}
+	return g
+}
+
+// inline reads steps that stand as claude:, shell: or command: among other
+// keys, or as a list under listKey. command: is a prompt, except under
+// validate, where it is a command.
+func (d *decoder) inline(o *object, path, listKey string) []*Step {
+	var steps []*Step
+	for _, key := range []string{"shell", "claude", "command"} {
+		n := o.take(key)
+		if n == nil {
+			continue
+		}
+		if len(steps) > 0 {
+			d.errorf(o.keyNode(key), "several-actions", "%s has one action; this has %s besides %s", o.what, key, steps[0].Action.Kind()).
+				Suggest("put several steps into %s: [ … ]", listKey)
+			continue
+		}
+		t := d.text(n, key)
+		if t == nil {
+			continue
+		}
+		s := &Step{Pos: n.pos, Path: path + "[0]", Capture: defaultCapture()}
+		switch {
+		case key == "shell", key == "command" && o.tables[0] == validateTable:
+			s.Action = &Shell{Text: t}
+		case key == "command":
+			if t = d.parsed(n, slashed(n.text)); t == nil {
+				continue
+			}
+			s.Action = &Claude{Text: t}
+		default:
+			s.Action = &Claude{Text: t}
+		}
+		steps = append(steps, s)
+	}
+	n := o.take(listKey)
+	if n == nil {
+		return steps
+	}
+	if len(steps) > 0 {
+		d.errorf(o.keyNode(listKey), "several-actions", "%s has steps in %s and %s beside it", o.what, listKey, steps[0].Action.Kind()).
+			Suggest("put all of them into %s", listKey)
+		return steps
+	}
+	return d.steps(n, path, barePrompt)
+}

@@ -1,0 +1,486 @@
+package workflow
+
+import (
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/retry"
+)
+
+// Kind is the shape of a workflow.
+type Kind uint8
+
+// The kinds of workflow.
+const (
+	Standard Kind = iota
+	MapReduce
+)
+
+func (k Kind) String() string {
+	if k == MapReduce {
+		return "mapreduce"
+	}
+	return "workflow"
+}
+
+// File is a workflow file after parsing and composition: every default is
+// filled in, every spelling is resolved, every step knows its place. It is
+// not changed after Load and is safe for concurrent readers.
+type File struct {
+	Path   string            // as given
+	Source []byte            // the text, for messages and for the journal
+	Others map[string][]byte // the texts of imported files, by path
+	Kind   Kind
+	Pos    diag.Pos
+
+	Name, Description string
+
+	Steps  []*Step // of a standard workflow
+	Setup  *Block  // nil where there is none, as for Map, Reduce and Merge
+	Map    *Map
+	Reduce *Block
+	Merge  *Block
+
+	Params    []Param
+	Env       []EnvVar
+	EnvFiles  []Located[*template.Text] // relative to the workflow file
+	Secrets   []Secret
+	Profiles  map[string][]EnvVar
+	Profile   string // `active_profile:`; --profile wins
+	Agents    map[string]*Agent
+	Handlers  map[string][]*Step // for on_item_failure: {custom: NAME}
+	Workflows []*SubWorkflow     // run before Steps; in order of the file, but behind those they depend on
+	Policy    ErrorPolicy
+
+	Timeout          Duration // of the whole run; zero: none
+	MaxIterations    int      // `max_iterations:`; 0 and 1: once
+	Isolation        string   // auto, worktree, none
+	Durability       string   // grouped, strict
+	SkipPermissions  bool
+	StartDelay       Duration // ramp-up between the starts of agents
+	MaxCost          float64  // dollars; 0: no bound
+	MaxTokens        int64
+	MaxWait          Duration // longest pause for a rate limit; zero: 5 h
+	AllowFailedItems bool
+
+	subs   *node     // `workflows:`, until they are loaded
+	former diag.List // see Formerly
+}
+
+// Located is a thing with its place in the file.
+type Located[T any] struct {
+	V   T
+	Pos diag.Pos
+}
+
+// Duration is a span of time in a file. Where the file has a variable in its
+// place, Text is that text and D is zero until the engine resolves it.
+type Duration struct {
+	D    time.Duration
+	Text *template.Text
+	Unit time.Duration // of a bare number that the variable yields
+	Set  bool          // the key was written
+}
+
+// Int is a whole number in a file, or a variable in its place.
+type Int struct {
+	N    int
+	Text *template.Text
+	Set  bool
+}
+
+// Block is a list of steps with what stands beside it.
+type Block struct {
+	Pos     diag.Pos
+	Steps   []*Step
+	Timeout Duration
+	Outputs []CaptureOutput // setup's capture_outputs, in order of the file
+}
+
+// CaptureOutput takes a variable out of a setup step's output.
+type CaptureOutput struct {
+	Name      string
+	Pos       diag.Pos
+	Command   int    // index of the step
+	Source    string // stdout, stderr, both, combined
+	Pattern   *regexp.Regexp
+	JSONPath  string
+	MaxSize   int // bytes
+	Default   any
+	HasDef    bool
+	Multiline string // preserve, join, first_line, last_line, array
+}
+
+// Step is one step, the same type in every place where steps stand.
+type Step struct {
+	Pos diag.Pos
+	// Path is the step's stable address in the file: "commands[2]",
+	// "map.agent_template[0].on_failure[0]", "commands[1].do[0]".
+	Path                  string
+	ID, Name, Description string
+	Action                Action
+
+	When    *expr.Expr
+	Timeout Duration // of one attempt
+	Retry   *Retry   // nil: one attempt
+
+	OnFailure  *Handler
+	OnSuccess  []*Step
+	OnExitCode map[int][]*Step
+
+	Capture    Capture
+	OutputFile *template.Text
+	Outputs    []Output
+	Validate   *Validate     // `validate:` beside an action
+	Check      *StepValidate // `step_validate:`
+
+	Env        []EnvVar
+	WorkingDir *template.Text
+	ClearEnv   bool
+
+	CommitRequired bool
+	AutoCommit     *Commit
+	// MayFail: a failure is recorded and the next step runs
+	// (continue_on_error, allow_failure, ignore_errors, fail_workflow: false).
+	MayFail bool
+}
+
+// Action is what a step does: one of *Shell, *Claude, *HTTP, *WriteFile,
+// *Foreach, *Validate, *GoalSeek, *Pipeline, *Call, *Analyze.
+type Action interface {
+	// Kind is the action's key in the file.
+	Kind() string
+}
+
+// Shell runs a text with sh -c, or directly where it is plain words.
+type Shell struct {
+	Text *template.Text
+	Test bool // written as `test:`; sets test.* beside shell.*
+}
+
+// Claude asks an agent. Provider "" is the claude CLI.
+type Claude struct {
+	Text            *template.Text
+	Provider        string
+	SkipPermissions *bool // nil: as the file says
+	Args            []string
+}
+
+// HTTP makes one request.
+type HTTP struct {
+	Method  string
+	URL     *template.Text
+	Headers []Header
+	Body    *template.Text
+	JSON    any           // a body written as a YAML map or list, its strings templates; nil: Body
+	Expect  []StatusRange // empty: 200 to 299
+	MaxBody int           // bytes; 0: 1 MiB
+}
+
+// Header is one request header.
+type Header struct {
+	Name  string
+	Value *template.Text
+}
+
+// StatusRange is a range of HTTP status codes, both ends included.
+type StatusRange struct{ From, To int }
+
+// WriteFile writes a file inside the working directory, atomically.
+type WriteFile struct {
+	Path, Content *template.Text
+	Format        string // text, json, yaml
+	Mode          os.FileMode
+	CreateDirs    bool
+}
+
+// Foreach runs steps for each of a list of values.
+type Foreach struct {
+	List            []any          // a list in the file: strings are *template.Text
+	Text            *template.Text // a command whose output lines are the items, or a reference to a list
+	Input           *template.Text // `input:`: a JSON, JSONL or text file
+	JSONPath        string
+	Do              []*Step
+	Parallel        Int // at most this many at once; 1: one after another
+	ContinueOnError bool
+	MaxItems        Int
+	Timeout         Duration
+}
+
+// Validate runs a check that yields a score and, while the score is below
+// the threshold, the on_incomplete steps.
+type Validate struct {
+	Pos          diag.Pos
+	Steps        []*Step
+	Threshold    float64 // percent
+	ResultFile   *template.Text
+	Timeout      Duration
+	Schema       any // expected_schema: a JSON Schema the result must fit; nil: none
+	OnIncomplete *OnIncomplete
+}
+
+// OnIncomplete is what a validation does below its threshold.
+type OnIncomplete struct {
+	Pos            diag.Pos
+	Steps          []*Step
+	Prompt         *template.Text // asked on a terminal
+	MaxAttempts    int
+	FailWorkflow   bool
+	CommitRequired bool
+	RetryDelay     Duration
+}
+
+// StepValidate checks a step after it ran.
+type StepValidate struct {
+	Pos           diag.Pos
+	Commands      []CheckCommand
+	Criteria      string // all, any, at_least
+	AtLeast       int
+	MaxAttempts   int
+	RetryDelay    Duration
+	Timeout       Duration
+	IgnoreFailure bool
+}
+
+// CheckCommand is one command of a StepValidate.
+type CheckCommand struct {
+	Step           *Step
+	ExpectOutput   *regexp.Regexp
+	ExpectExitCode int
+}
+
+// GoalSeek repeats an attempt until a validation's score reaches the
+// threshold.
+type GoalSeek struct {
+	Goal             *template.Text
+	Do               []*Step // the attempt: its claude or shell
+	Validate         []*Step
+	Threshold        float64
+	MaxAttempts      int
+	Timeout          Duration
+	FailOnIncomplete bool
+}
+
+// Pipeline runs a pipeline file; its outputs are the step's capture.
+type Pipeline struct {
+	File *template.Text
+	With []Arg
+}
+
+// Call runs an imported workflow.
+type Call struct {
+	Workflow string
+	With     []Arg
+	Target   *SubWorkflow // resolved by the loader
+}
+
+// Arg is a named argument. Its value's strings are *template.Text.
+type Arg struct {
+	Name  string
+	Pos   diag.Pos
+	Value any
+}
+
+// Analyze is accepted and does nothing; the loader warns about it.
+type Analyze struct{}
+
+func (*Shell) Kind() string     { return "shell" }
+func (*Claude) Kind() string    { return "claude" }
+func (*HTTP) Kind() string      { return "http" }
+func (*WriteFile) Kind() string { return "write_file" }
+func (*Foreach) Kind() string   { return "foreach" }
+func (*Validate) Kind() string  { return "validate" }
+func (*GoalSeek) Kind() string  { return "goal_seek" }
+func (*Pipeline) Kind() string  { return "pipeline" }
+func (*Call) Kind() string      { return "workflow" }
+func (*Analyze) Kind() string   { return "analyze" }
+
+// Retry is a retry policy as a file gives it, every default filled in.
+type Retry struct {
+	Pos           diag.Pos
+	Attempts      int
+	Backoff       backoff.Schedule
+	Budget        time.Duration
+	RetryOn       []Matcher // empty: every error
+	AbortOn       []Matcher
+	RetryAfterMax time.Duration
+	Timeout       time.Duration   // per attempt, written inside the policy
+	Breaker       *circuit.Config // shared by all that run the same command; nil: none
+	OnFailure     string          // stop, continue, fallback
+	Fallback      *template.Text
+	Quota         *Quota
+}
+
+// Quota is a budget of retries shared by all operations on one target.
+type Quota struct {
+	Name  string
+	Ratio float64
+	Floor float64
+}
+
+// Matcher is an error matcher with its spelling.
+type Matcher struct {
+	Name  string // "network", "pattern: RE", "exit_code: [75]"
+	Match retry.Matcher
+}
+
+// Handler is `on_failure:` in any of its forms.
+type Handler struct {
+	Pos   diag.Pos
+	Steps []*Step
+	// Ignore: `on_failure: true`; the failure is recorded and the next step runs.
+	Ignore bool
+	// MaxAttempts is how often the step runs in all, with the handler between
+	// two runs. 1: the handler runs once and the step is not run again.
+	MaxAttempts int
+	// FailWorkflow: a step that failed to the end ends the workflow, even
+	// where the handler ended well.
+	FailWorkflow bool
+	// Rerun: the handler is the step's repair, and only a run of the step
+	// that ends well makes it succeed.
+	Rerun    bool
+	Strategy string // recovery, fallback, cleanup, custom
+	// Fatal: a failing handler fails the step at once.
+	Fatal          bool
+	Timeout        Duration
+	CommitRequired bool
+	Captures       map[string]string
+}
+
+// Capture says which variables a step sets from its output.
+type Capture struct {
+	Name    string // "": none beside the usual (shell.output, last.output, …)
+	Format  string // string, text, json, lines, number, boolean
+	Streams Streams
+	Off     bool // capture_output: false
+	Set     bool
+}
+
+// Streams are the parts of a result that a capture keeps.
+type Streams struct{ Stdout, Stderr, ExitCode, Success, Duration bool }
+
+// Output is one entry of `outputs:`: the files that a step made, by pattern,
+// or a value taken out of its output.
+type Output struct {
+	Name        string
+	Pos         diag.Pos
+	FilePattern string
+	JSONPath    string
+	Value       *template.Text
+}
+
+// Commit is what a step's auto_commit does.
+type Commit struct {
+	Message *template.Text
+	Pattern *regexp.Regexp // the message must match
+	Sign    bool
+	Author  string
+	Include []string
+	Exclude []string
+	Squash  bool
+}
+
+// EnvVar is one variable of an env block. Exactly one of Text, Command and
+// Condition is set.
+type EnvVar struct {
+	Name      string
+	Pos       diag.Pos
+	Text      *template.Text
+	Command   *template.Text // its output is the value
+	Cache     bool           // run once, not at each use
+	Condition *expr.Expr
+	WhenTrue  *template.Text
+	WhenFalse *template.Text
+}
+
+// Secret is one secret.
+type Secret struct {
+	Name     string
+	Pos      diag.Pos
+	Provider string // value, env, file, command
+	Key      *template.Text
+}
+
+// Param is a declared parameter and, after Load, its value.
+type Param struct {
+	Name, Type, Description string
+	Pos                     diag.Pos
+	Required                bool
+	Value                   any
+	HasValue                bool
+}
+
+// Agent is a configured agent CLI.
+type Agent struct {
+	Name            string
+	Pos             diag.Pos
+	Command         []*template.Text // ${prompt} is the prompt; without it the prompt is the last argument
+	Output          string           // text, stream-json
+	Env             []EnvVar
+	SkipPermissions bool
+	Stdin           bool // the prompt goes to stdin
+}
+
+// SubWorkflow is an entry of `workflows:` or an import.
+type SubWorkflow struct {
+	Name string
+	// Run: an entry of `workflows:`, run before the steps; an import is only
+	// called by steps.
+	Run             bool
+	Pos             diag.Pos
+	File            *File
+	With            []Arg
+	Inputs          map[string]string // parameter: variable of the caller; where there is no such variable, the text itself
+	Outputs         []string
+	DependsOn       []string
+	Parallel        bool
+	ContinueOnError bool
+	Timeout         Duration
+	WorkingDir      *template.Text
+	// Called: a `workflow:` step runs it, so it does not run by itself.
+	Called bool
+}
+
+// Map is the map phase.
+type Map struct {
+	Pos       diag.Pos
+	Input     *template.Text // a file or a command, decided when it is read
+	List      []any          // a list in place
+	InputKind string         // "", file, command, json, jsonl, csv, lines: as written
+	JSONPath  string
+	Filter    *expr.Expr
+	SortBy    *expr.Sort
+	Distinct  *template.Text // a field path, as written
+	Offset    Int
+	MaxItems  Int
+	Parallel  Int // default 10
+	Label     *template.Text
+	Template  *Block
+
+	AgentTimeout    Duration
+	CommandTimeouts map[string]Duration
+	TimeoutPolicy   string   // per_agent, per_command, hybrid
+	TimeoutGrace    Duration // default 30 s
+	TimeoutAction   string   // dlq, retry, skip, fail, graceful_terminate
+}
+
+// ErrorPolicy says what becomes of failed items.
+type ErrorPolicy struct {
+	Pos               diag.Pos
+	OnItemFailure     string // dlq, retry, skip, stop, custom
+	Handler           string
+	ContinueOnFailure bool
+	MaxFailures       int     // 0: none
+	FailureThreshold  float64 // negative: none
+	Collection        string  // aggregate, immediate, batched
+	BatchSize         int
+	Breaker           *circuit.Config
+	Retry             *Retry
+	MaxRecoveries     int
+}

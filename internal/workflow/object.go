@@ -1,0 +1,517 @@
+package workflow
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/template"
+)
+
+// maxProblems bounds the list for a file that is no workflow at all.
+const maxProblems = 500
+
+// decoder builds the model of one file.
+type decoder struct {
+	file     *File
+	treeRoot *node
+	problems *diag.List
+	strict   bool
+	cut      bool // problems were left out
+
+	params              map[string]Param // of this file, by name
+	agents              map[string]bool  // names of configured agents
+	agentTable          *table           // their names as keys of a step
+	nested              int              // > 0 inside handlers and checks
+	phase               byte             // where we are: c, s, m, r, g as in field.was
+	top                 *retrySpec       // retry_defaults
+	calls               []pendingCall    // to be resolved when all is read
+	uses                []use            // variables that are read
+	names               map[string]bool  // of variables that something sets
+	userNames           []string         // those that are not builtin, sorted
+	loops, handlersOpen int              // > 0 inside foreach, and what follows a failure
+	former              diag.List        // keys that the predecessor took without effect
+}
+
+func (d *decoder) full() bool {
+	if len(*d.problems) < maxProblems {
+		return false
+	}
+	if !d.cut {
+		d.cut = true
+		d.problems.Errorf(diag.Pos{File: d.file.Path, Line: 1, Column: 1}, "too-many-problems",
+			"the file has more than %d problems; the others are not listed", maxProblems).Suggest("mend these first")
+	}
+	return true
+}
+
+// errorf adds an error at a node, marking the node's text.
+func (d *decoder) errorf(n *node, code, format string, args ...any) *diag.Problem {
+	if d.full() {
+		return new(diag.Problem)
+	}
+	return d.problems.Errorf(n.pos, code, format, args...).To(n.end)
+}
+
+// warnf adds a warning at a node; under --strict those that mean a key without
+// effect become errors.
+func (d *decoder) warnf(n *node, code, format string, args ...any) *diag.Problem {
+	if d.full() {
+		return new(diag.Problem)
+	}
+	p := d.problems.Warnf(n.pos, code, format, args...).To(n.end)
+	if d.strict {
+		p.Severity = diag.Error
+	}
+	return p
+}
+
+// wrong reports a value of a form that its key does not take.
+func (d *decoder) wrong(n *node, what, want string) *diag.Problem {
+	have := n.kind.String()
+	if n.scalar() && n.kind != nullNode {
+		have = fmt.Sprintf("%s %q", have, short(n.text))
+	}
+	return d.errorf(n, "wrong-type", "%s takes %s, not %s", what, want, have)
+}
+
+func short(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	if r := []rune(s); len(r) > 40 {
+		return string(r[:40]) + "…"
+	}
+	return s
+}
+
+// object reads a map by the tables of its keys.
+type object struct {
+	d      *decoder
+	n      *node
+	tables []*table
+	what   string
+	used   []bool // by index of the pair
+}
+
+// object starts to read a map; ok is false, with an error, where n is none.
+// Call close when every key was asked for.
+func (d *decoder) object(n *node, tables ...*table) (o *object, ok bool) {
+	if n.kind != mapNode {
+		d.wrong(n, tables[0].what, "a map").Suggest("its keys are %s", someKeys(tables[0].keys))
+		return nil, false
+	}
+	return &object{d: d, n: n, tables: tables, what: tables[0].what, used: make([]bool, len(n.pairs))}, true
+}
+
+func someKeys(keys []string) string {
+	if len(keys) > 8 {
+		return strings.Join(keys[:8], ", ") + ", …"
+	}
+	return strings.Join(keys, ", ")
+}
+
+func (o *object) field(key string) (*field, bool) {
+	for _, t := range o.tables {
+		if f, ok := t.field(key); ok {
+			return f, true
+		}
+	}
+	return nil, false
+}
+
+// find gives the index of the pair with a key, or -1.
+func (o *object) find(key string) int {
+	for i := range o.n.pairs {
+		if o.n.pairs[i].key.text == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// has reports whether one of the keys is written, with or without a value.
+func (o *object) has(keys ...string) bool {
+	return slices.ContainsFunc(keys, func(k string) bool { return o.find(k) >= 0 })
+}
+
+// peek is the value of a key without counting it as read.
+func (o *object) peek(key string) *node {
+	if i := o.find(key); i >= 0 {
+		return o.n.pairs[i].val
+	}
+	return nil
+}
+
+// keyNode is the node of a written key, else the map's.
+func (o *object) keyNode(key string) *node {
+	if i := o.find(key); i >= 0 {
+		return o.n.pairs[i].key
+	}
+	return o.n
+}
+
+// take reads a key: its value, or nil where it is missing or has none.
+func (o *object) take(key string) *node {
+	i := o.find(key)
+	if i < 0 || o.used[i] {
+		return nil
+	}
+	if _, ok := o.field(key); !ok {
+		return nil // only what the tables list is ever read
+	}
+	o.used[i] = true
+	p := o.n.pairs[i]
+	o.d.noteFormer(o, p.key)
+	if p.val.kind == nullNode && p.val.tag == "" {
+		o.d.warnf(p.key, "no-value", "%q has no value, so it has no effect", key).Suggest("give it one, or remove the key")
+		return nil
+	}
+	return p.val
+}
+
+// first reads the first written one of several spellings of a key; a second
+// one is a warning.
+func (o *object) first(keys ...string) (string, *node) {
+	var name string
+	var found *node
+	for _, k := range keys {
+		n := o.take(k)
+		switch {
+		case n == nil:
+		case found == nil:
+			name, found = k, n
+		default:
+			o.d.warnf(o.keyNode(k), "no-effect", "%q says the same as %q on line %d, which counts", k, name, found.pos.Line).
+				Suggest("keep one of the two")
+		}
+	}
+	return name, found
+}
+
+// skip marks a key as read.
+func (o *object) skip(keys ...string) {
+	for _, k := range keys {
+		if i := o.find(k); i >= 0 {
+			o.used[i] = true
+		}
+	}
+}
+
+// noteFormer records a key that used to be taken without effect.
+func (d *decoder) noteFormer(o *object, key *node) {
+	f, ok := o.field(key.text)
+	if !ok || f.was == "" || f.inert != "" || len(d.former) >= maxProblems {
+		return
+	}
+	if f.was != "*" && !strings.ContainsRune(f.was, rune(d.phase)) {
+		return
+	}
+	d.former.Warnf(key.pos, "was-ignored", "%q used to be read without any effect here; now it works: %s", key.text, f.doc).To(key.end)
+}
+
+// close reports the keys that nobody asked for: unknown ones, and known ones
+// that have no effect in this place or with these others beside them.
+func (o *object) close() {
+	for i, p := range o.n.pairs {
+		if o.used[i] || o.d.full() {
+			continue
+		}
+		f, known := o.field(p.key.text)
+		switch {
+		case known && f.inert != "":
+			o.d.warnf(p.key, "no-effect", "%q has no effect: %s", p.key.text, f.inert).Suggest("remove the key")
+		case known:
+			o.d.warnf(p.key, "no-effect", "%q has no effect here: %s", p.key.text, o.whyInert(f)).Suggest("remove the key, or move it to where it belongs")
+		default:
+			o.unknown(p.key)
+		}
+	}
+}
+
+func (o *object) whyInert(f *field) string {
+	if strings.HasPrefix(f.doc, "beside ") {
+		return "it stands " + strings.TrimSuffix(strings.SplitN(f.doc, ":", 2)[0], ";")
+	}
+	return o.what + " with these keys does not use it"
+}
+
+func (o *object) unknown(key *node) {
+	var names []string
+	for _, t := range o.tables {
+		names = append(names, t.keys...)
+	}
+	p := o.d.warnf(key, "unknown-key", "unknown key %q in %s; it is ignored", key.text, o.what)
+	if s := diag.DidYouMean(key.text, names); s != "" {
+		p.Suggest("%s", s)
+		return
+	}
+	for _, t := range tables {
+		if _, ok := t.field(key.text); ok {
+			p.Suggest("%q is a key of %s", key.text, t.what)
+			return
+		}
+	}
+	p.Suggest("the keys of %s are %s", o.what, someKeys(names))
+}
+
+// hint suggests the example that the table has for a key.
+func (o *object) hint(p *diag.Problem, key string) {
+	if f, ok := o.field(key); ok && p.Suggestion == "" {
+		p.Suggest("for example: %s: %s", key, f.sample)
+	}
+}
+
+// text reads a template.
+func (o *object) text(keys ...string) *template.Text {
+	key, n := o.first(keys...)
+	if n == nil {
+		return nil
+	}
+	return o.d.text(n, key)
+}
+
+// str reads a text that is not a template: a name, a word.
+func (o *object) str(keys ...string) string {
+	key, n := o.first(keys...)
+	if n == nil {
+		return ""
+	}
+	n = o.d.resolved(n)
+	if !n.scalar() {
+		o.hint(o.d.wrong(n, key, "a text"), key)
+		return ""
+	}
+	return n.text
+}
+
+// strings reads one text or a list of texts, with their nodes.
+func (o *object) strings(keys ...string) []*node {
+	key, n := o.first(keys...)
+	if n == nil {
+		return nil
+	}
+	if n.scalar() {
+		return []*node{o.d.resolved(n)}
+	}
+	if n.kind != listNode {
+		o.hint(o.d.wrong(n, key, "a text or a list of texts"), key)
+		return nil
+	}
+	var out []*node
+	for _, it := range n.items {
+		if !it.scalar() || it.kind == nullNode {
+			o.hint(o.d.wrong(it, key, "a list of texts"), key)
+			continue
+		}
+		out = append(out, o.d.resolved(it))
+	}
+	return out
+}
+
+// flag reads a boolean; set is false where the key is missing or wrong.
+func (o *object) flag(keys ...string) (v, set bool) {
+	key, n := o.first(keys...)
+	if n == nil {
+		return false, false
+	}
+	n = o.d.resolved(n)
+	if n.kind != boolNode {
+		p := o.d.wrong(n, key, "true or false")
+		switch strings.ToLower(n.text) {
+		case "yes", "on", "true", "y":
+			p.Suggest("write %s: true", key)
+		case "no", "off", "false", "n":
+			p.Suggest("write %s: false", key)
+		default:
+			o.hint(p, key)
+		}
+		return false, false
+	}
+	return strings.EqualFold(n.text, "true"), true
+}
+
+// yes is flag where a missing key means false.
+func (o *object) yes(keys ...string) bool {
+	v, _ := o.flag(keys...)
+	return v
+}
+
+// integer reads a whole number that is at least least.
+func (o *object) integer(least int, keys ...string) (int, bool) {
+	key, n := o.first(keys...)
+	if n == nil {
+		return 0, false
+	}
+	n = o.d.resolved(n)
+	i, p := o.d.integer(n, key, least)
+	if p != nil {
+		o.hint(p, key)
+		return 0, false
+	}
+	return i, true
+}
+
+// intVar reads a whole number, or a variable that the engine resolves.
+func (o *object) intVar(least int, keys ...string) Int {
+	key, n := o.first(keys...)
+	if n == nil {
+		return Int{}
+	}
+	n = o.d.resolved(n)
+	if n.kind == strNode && isVariable(n.text) {
+		if t := o.d.text(n, key); t != nil {
+			return Int{Text: t, Set: true}
+		}
+		return Int{}
+	}
+	i, p := o.d.integer(n, key, least)
+	if p != nil {
+		if p.Suggestion == "" {
+			o.hint(p, key)
+		}
+		return Int{}
+	}
+	return Int{N: i, Set: true}
+}
+
+var variable = regexp.MustCompile(`^\s*\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[^{}]+\})\s*$`)
+
+// isVariable reports whether a text is nothing but one variable.
+func isVariable(s string) bool { return variable.MatchString(s) }
+
+// number reads a number between two bounds; greatest 0 means none.
+func (o *object) number(least, greatest float64, keys ...string) (float64, bool) {
+	key, n := o.first(keys...)
+	if n == nil {
+		return 0, false
+	}
+	n = o.d.resolved(n)
+	f, p := o.d.number(n, key, least, greatest)
+	if p != nil {
+		o.hint(p, key)
+		return 0, false
+	}
+	return f, true
+}
+
+// span reads a duration whose value must be known now.
+func (o *object) span(unit time.Duration, keys ...string) (time.Duration, bool) {
+	key, n := o.first(keys...)
+	if n == nil {
+		return 0, false
+	}
+	return o.d.span(n, key, unitOf(key, unit))
+}
+
+// duration reads a duration, or a variable that the engine resolves.
+func (o *object) duration(keys ...string) Duration {
+	key, n := o.first(keys...)
+	if n == nil {
+		return Duration{}
+	}
+	return o.d.duration(n, key, unitOf(key, time.Second))
+}
+
+// unitOf is the unit of bare numbers under a key.
+func unitOf(key string, unit time.Duration) time.Duration {
+	switch {
+	case strings.HasSuffix(key, "_ms"):
+		return time.Millisecond
+	case strings.HasSuffix(key, "_secs"), strings.HasSuffix(key, "_seconds"):
+		return time.Second
+	}
+	return unit
+}
+
+// choice reads one of several words; CamelCase and hyphens are taken as
+// snake_case. It gives def where the key is missing or wrong.
+func (o *object) choice(def string, keys ...string) string {
+	key, n := o.first(keys...)
+	if n == nil {
+		return def
+	}
+	n = o.d.resolved(n)
+	f, _ := o.field(key)
+	words := choices(f)
+	word := snake(n.text)
+	if n.scalar() && slices.Contains(words, word) {
+		return word
+	}
+	if !n.scalar() {
+		o.hint(o.d.wrong(n, key, "one of "+strings.Join(words, ", ")), key)
+		return def
+	}
+	p := o.d.errorf(n, "bad-value", "%s cannot be %q", key, short(n.text))
+	if s := diag.DidYouMean(word, words); s != "" {
+		p.Suggest("%s (one of %s)", s, strings.Join(words, ", "))
+	} else {
+		p.Suggest("write one of %s", strings.Join(words, ", "))
+	}
+	return def
+}
+
+// choices are the snake_case words that a field's form lists.
+func choices(f *field) []string {
+	var words []string
+	var look func(t typ)
+	look = func(t typ) {
+		if list, ok := t["enum"].([]string); ok {
+			for _, w := range list {
+				if !slices.Contains(words, snake(w)) {
+					words = append(words, snake(w))
+				}
+			}
+		}
+		if alts, ok := t["anyOf"].([]typ); ok {
+			for _, a := range alts {
+				look(a)
+			}
+		}
+	}
+	look(f.typ)
+	return words
+}
+
+// snake gives "per_agent" for "PerAgent", "per-agent" and "per agent".
+func snake(s string) string {
+	var b strings.Builder
+	for i, r := range strings.TrimSpace(s) {
+		switch {
+		case r == '-' && i > 0, r == ' ':
+			b.WriteByte('_')
+		case r >= 'A' && r <= 'Z':
+			if i > 0 && !strings.HasSuffix(b.String(), "_") && s[i-1] >= 'a' && s[i-1] <= 'z' {
+				b.WriteByte('_')
+			}
+			b.WriteRune(r - 'A' + 'a')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// condition reads an expression.
+func (o *object) condition(keys ...string) *expr.Expr {
+	key, n := o.first(keys...)
+	if n == nil {
+		return nil
+	}
+	return o.d.expr(n, key)
+}
+
+// pattern reads a regular expression.
+func (o *object) pattern(keys ...string) *regexp.Regexp {
+	key, n := o.first(keys...)
+	if n == nil {
+		return nil
+	}
+	if n = o.d.resolved(n); !n.scalar() {
+		o.hint(o.d.wrong(n, key, "a regular expression"), key)
+		return nil
+	}
+	return o.d.regexp(n, key)
+}

@@ -1,0 +1,371 @@
+package workflow
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/value"
+)
+
+// given are the values that a file gets from outside, by where they come from.
+type given struct {
+	texts    map[string]string // --param: typed by the parameter's type
+	values   map[string]any    // --param-file, `with:`, `parameters:` of a caller
+	later    map[string]bool   // values that only the run will know
+	defaults map[string]any    // `defaults:` of a caller
+}
+
+// declared is a parameter with what is only needed to give it its value.
+type declared struct {
+	Param
+	n          *node // for messages
+	enum       []any
+	validation *node
+	def        any
+	hasDefault bool
+}
+
+var paramTypes = []string{"string", "number", "integer", "boolean", "array", "object", "any"}
+
+// parameters reads the declared parameters of a file and gives them their
+// values, lowest first: the parameter's default, the caller's defaults, the
+// file's defaults and variables, --param-file or the caller, --param.
+func (d *decoder) parameters(root *node, in given) {
+	var list []declared
+	if n := root.get("parameters"); n != nil && n.kind != nullNode {
+		list = d.declarations(n)
+	}
+	has := make(map[string]bool, len(list))
+	for _, p := range list {
+		has[p.Name] = true
+	}
+	fixed := map[string]any{}
+	for _, key := range []string{"variables", "defaults"} {
+		for _, p := range d.valuePairs(root.get(key), key) {
+			fixed[p.key.text] = p.val.value()
+			if !has[p.key.text] {
+				has[p.key.text] = true
+				list = append(list, declared{Param: Param{Name: p.key.text, Type: "any", Pos: p.key.pos}, n: p.key})
+			}
+		}
+	}
+	list = d.undeclared(root, list, in)
+	d.params = make(map[string]Param, len(list))
+	for i := range list {
+		d.giveValue(&list[i], fixed, in)
+		p := list[i].Param
+		d.file.Params = append(d.file.Params, p)
+		d.params[p.Name] = p
+	}
+}
+
+func (d *decoder) valuePairs(n *node, key string) []pair {
+	switch {
+	case n == nil || n.kind == nullNode:
+		return nil
+	case n.kind != mapNode:
+		d.wrong(n, key, "a map of names and values").Suggest("for example: %s: {level: low}", key)
+		return nil
+	}
+	return n.pairs
+}
+
+// undeclared takes in values for names that no parameter has.
+func (d *decoder) undeclared(root *node, list []declared, in given) []declared {
+	var declaredNames []string
+	for _, p := range list {
+		declaredNames = append(declaredNames, p.Name)
+	}
+	var names []string
+	for n := range in.texts {
+		names = append(names, n)
+	}
+	for n := range in.values {
+		names = append(names, n)
+	}
+	for n := range in.later {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if slices.Contains(declaredNames, name) {
+			continue
+		}
+		if s := diag.DidYouMean(name, declaredNames); s != "" {
+			d.warnf(root, "unknown-parameter", "the workflow has no parameter %q", name).Suggest("%s", s)
+		}
+		list = append(list, declared{Param: Param{Name: name, Type: "any", Pos: root.pos}, n: root})
+	}
+	return list
+}
+
+// declarations reads both documented shapes, and a plain list.
+func (d *decoder) declarations(n *node) []declared {
+	var list []declared
+	add := func(p declared, ok bool) {
+		if !ok {
+			return
+		}
+		for _, q := range list {
+			if q.Name == p.Name {
+				d.errorf(p.n, "duplicate-parameter", "the parameter %q is there already, on line %d", p.Name, q.Pos.Line).Suggest("keep one of the two")
+				return
+			}
+		}
+		list = append(list, p)
+	}
+	switch {
+	case n.kind == listNode:
+		for _, it := range n.items {
+			add(d.declaration(it, "", nil))
+		}
+	case n.kind != mapNode:
+		d.wrong(n, "parameters", "a map or a list").Suggest("for example: parameters: {required: [level]}")
+	case n.get("required") != nil || n.get("optional") != nil || n.get("definitions") != nil:
+		o, _ := d.object(n, paramListTable) // it is a map
+		for _, key := range []string{"required", "optional"} {
+			required := key == "required"
+			v := o.take(key)
+			if v == nil {
+				continue
+			}
+			if v.kind != listNode {
+				o.hint(d.wrong(v, key, "a list of parameters"), key)
+				continue
+			}
+			for _, it := range v.items {
+				add(d.declaration(it, "", &required))
+			}
+		}
+		for _, p := range d.valuePairs(o.take("definitions"), "definitions") {
+			add(d.declaration(p.val, p.key.text, nil))
+		}
+		o.close()
+	default:
+		for _, p := range n.pairs {
+			q, ok := d.declaration(p.val, p.key.text, nil)
+			if q.n == nil || p.val.kind == nullNode {
+				q.n = p.key
+			}
+			q.Pos = p.key.pos
+			add(q, ok)
+		}
+	}
+	return list
+}
+
+// declaration reads one parameter. name is its key, if it has one; required is
+// what the list says that it stands in.
+func (d *decoder) declaration(n *node, name string, required *bool) (declared, bool) {
+	p := declared{Param: Param{Name: name, Type: "any", Pos: n.pos}, n: n}
+	switch {
+	case n.kind == mapNode:
+		o, _ := d.object(n, paramTable) // it is a map
+		defer o.close()
+		if name == "" {
+			p.Name = o.str("name")
+		} else if v := o.take("name"); v != nil && v.text != name {
+			d.warnf(v, "contradiction", "the parameter %q is called %q inside; its key counts", name, short(v.text)).Suggest("remove name")
+		}
+		p.Type = d.paramType(o)
+		p.Description = o.str("description")
+		p.validation = o.take("validation")
+		if e := o.take("enum"); e != nil {
+			p.enum, _ = e.value().([]any)
+		}
+		if i := o.find("default"); i >= 0 {
+			o.used[i] = true
+			p.def, p.hasDefault = o.n.pairs[i].val.value(), true
+		}
+		p.Required = !p.hasDefault && name != ""
+		if v, ok := o.flag("required"); ok {
+			p.Required = v
+		}
+	case name == "" && n.scalar() && n.kind != nullNode:
+		p.Name = n.text
+		p.Required = true
+	case name != "":
+		// NAME: DEFAULT, or NAME: alone for a required one
+		p.def, p.hasDefault = n.value(), n.kind != nullNode
+		p.Required = !p.hasDefault
+	}
+	if required != nil {
+		p.Required = *required
+	}
+	if p.Name == "" || !identifierText.MatchString(p.Name) {
+		d.errorf(n, "bad-name", "a parameter needs a name of letters, digits, - and _").Suggest("for example: {name: level, type: string}")
+		return p, false
+	}
+	return p, true
+}
+
+func (d *decoder) paramType(o *object) string {
+	n := o.take("type")
+	if n == nil {
+		return "any"
+	}
+	t := strings.ToLower(n.text)
+	switch t {
+	case "int":
+		return "integer"
+	case "bool":
+		return "boolean"
+	case "float":
+		return "number"
+	case "list":
+		return "array"
+	case "map":
+		return "object"
+	case "str", "text":
+		return "string"
+	}
+	if slices.Contains(paramTypes, t) {
+		return t
+	}
+	p := d.errorf(n, "bad-value", "a parameter's type cannot be %q", short(n.text))
+	if s := diag.DidYouMean(t, paramTypes); s != "" {
+		p.Suggest("%s", s)
+	} else {
+		p.Suggest("write one of %s", strings.Join(paramTypes, ", "))
+	}
+	return "any"
+}
+
+// giveValue finds a parameter's value and checks it.
+func (d *decoder) giveValue(p *declared, fixed map[string]any, in given) {
+	if text, ok := in.texts[p.Name]; ok {
+		v, ok := fromText(text, p.Type)
+		if !ok {
+			d.errorf(p.n, "bad-parameter", "--param %s=%s is no %s", p.Name, short(text), p.Type).Suggest("%s", exampleOf(p.Type, p.Name))
+			return
+		}
+		d.setValue(p, v, "--param")
+		return
+	}
+	if v, ok := in.values[p.Name]; ok {
+		d.setValue(p, v, "the value given")
+		return
+	}
+	if in.later[p.Name] {
+		return // the run gives it
+	}
+	if v, ok := fixed[p.Name]; ok {
+		d.setValue(p, v, "defaults")
+		return
+	}
+	if v, ok := in.defaults[p.Name]; ok {
+		d.setValue(p, v, "the caller's defaults")
+		return
+	}
+	if p.hasDefault {
+		d.setValue(p, p.def, "its default")
+		return
+	}
+	if p.Required {
+		d.errorf(p.n, "missing-parameter", "the parameter %q has no value", p.Name).
+			Suggest("give it one with --param %s=VALUE, or a default", p.Name)
+	}
+}
+
+func exampleOf(typ, name string) string {
+	example := map[string]string{
+		"number": "--param %s=1.5", "integer": "--param %s=3", "boolean": "--param %s=true",
+		"array": `--param '%s=["a", "b"]'`, "object": `--param '%s={"a": 1}'`,
+	}[typ]
+	return "for example: " + strings.ReplaceAll(example, "%s", name)
+}
+
+// fromText reads the text of a --param as a value of a type.
+func fromText(text, typ string) (any, bool) {
+	switch typ {
+	case "string":
+		return text, true
+	case "any":
+		if k := plainKind(text); k == boolNode || k == intNode || k == floatNode {
+			return (&node{kind: k, text: text}).value(), true
+		}
+		if t := strings.TrimSpace(text); strings.HasPrefix(t, "[") || strings.HasPrefix(t, "{") {
+			if v, err := value.Parse([]byte(t)); err == nil {
+				return v, true
+			}
+		}
+		return text, true
+	case "number", "integer", "boolean":
+		v := (&node{kind: plainKind(strings.TrimSpace(text)), text: strings.TrimSpace(text)}).value()
+		return v, hasType(v, typ)
+	}
+	v, err := value.Parse([]byte(text))
+	return v, err == nil && hasType(v, typ)
+}
+
+// hasType reports whether a value is of a parameter's type.
+func hasType(v any, typ string) bool {
+	switch typ {
+	case "any":
+		return true
+	case "integer":
+		r, ok := value.Number(v)
+		return ok && value.Kind(v) == "number" && r.IsInt()
+	}
+	return value.Kind(v) == typ
+}
+
+// setValue gives a parameter a value, after checking type, enum and validation.
+func (d *decoder) setValue(p *declared, v any, from string) {
+	if !hasType(v, p.Type) {
+		d.errorf(p.n, "bad-parameter", "the parameter %q is of type %s, but %s is %s %s", p.Name, p.Type, from, article(value.Kind(v)), short(value.JSON(v))).
+			Suggest("change the value or the type")
+		return
+	}
+	if p.enum != nil && !slices.ContainsFunc(p.enum, func(e any) bool { return value.Equal(e, v) }) {
+		d.errorf(p.n, "bad-parameter", "the parameter %q cannot be %s", p.Name, short(value.JSON(v))).Suggest("it is one of %s", value.JSON(p.enum))
+		return
+	}
+	p.Value, p.HasValue = v, true
+	if p.validation != nil {
+		d.validateParam(p, v)
+	}
+}
+
+func article(kind string) string {
+	if kind == "array" || kind == "object" {
+		return "an " + kind
+	}
+	if kind == "null" {
+		return "nothing:"
+	}
+	return "a " + kind
+}
+
+// The conditions of parameters may leave out the value they are about.
+var (
+	shortCall = regexp.MustCompile(`\b(matches|contains|starts_with|ends_with)\(\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\s*\)`)
+	shortIn   = regexp.MustCompile(`^\s*in\s*\(\s*(\[.*\])\s*\)\s*$`)
+)
+
+func (d *decoder) validateParam(p *declared, v any) {
+	if !p.validation.scalar() {
+		d.wrong(p.validation, "validation", "a condition").Suggest("for example: validation: value >= 1")
+		return
+	}
+	src := shortIn.ReplaceAllString(p.validation.text, "value in $1")
+	src = shortCall.ReplaceAllString(src, "$1(value, $2)")
+	e, err := expr.Parse(src)
+	if err != nil {
+		d.syntax(p.validation, "bad-expression", "in validation: ", err)
+		return
+	}
+	ok, err := e.EvalBool(expr.ResolverFunc(func(path expr.Path) (any, bool) {
+		if len(path) > 0 && (path[0].Name == "value" || path[0].Name == p.Name) {
+			return expr.Walk(v, path[1:])
+		}
+		return nil, false
+	}))
+	if err != nil || !ok {
+		d.errorf(p.n, "bad-parameter", "the parameter %q is %s, which its validation refuses: %s", p.Name, short(value.JSON(v)), short(p.validation.text)).
+			Suggest("give it a value that fits, with --param %s=VALUE", p.Name)
+	}
+}

@@ -1,0 +1,107 @@
+package workflow
+
+import (
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+)
+
+// at gives the place in the file of the byte at offset of a scalar's value, as
+// well as the spelling allows: exact in plain, quoted and literal scalars,
+// the nearest place in folded ones.
+func (n *node) at(offset int) diag.Pos {
+	offset = min(max(offset, 0), len(n.text))
+	if n.src == nil || len(n.text) == 0 {
+		return n.pos
+	}
+	w := walker{n: n, line: n.pos.Line}
+	if n.block {
+		w.startBlock()
+	} else {
+		w.text = []rune(n.src.line(w.line))
+		w.col = n.pos.Column - 1
+		w.skipOpening()
+	}
+	return w.walk(n.text[:offset])
+}
+
+// walker goes through the source of a scalar beside its value.
+type walker struct {
+	n         *node
+	line, col int // col counts from 0
+	text      []rune
+	quote     rune
+}
+
+// startBlock goes to the first line of a | or > scalar that has text.
+func (w *walker) startBlock() {
+	for range 10000 {
+		w.line++
+		w.text = []rune(w.n.src.line(w.line))
+		w.col = len(w.text) - len([]rune(strings.TrimLeft(string(w.text), " ")))
+		if w.col < len(w.text) || w.line >= len(w.n.src.lines) {
+			return
+		}
+	}
+}
+
+// skipOpening steps over a tag or anchor and the opening quote.
+func (w *walker) skipOpening() {
+	for w.col < len(w.text) && (w.text[w.col] == '!' || w.text[w.col] == '&') {
+		for w.col < len(w.text) && w.text[w.col] != ' ' {
+			w.col++
+		}
+		for w.col < len(w.text) && w.text[w.col] == ' ' {
+			w.col++
+		}
+	}
+	if w.n.quoted && w.col < len(w.text) {
+		w.quote = w.text[w.col]
+		w.col++
+	}
+}
+
+// nextLine goes to the first character of the next line.
+func (w *walker) nextLine() bool {
+	if w.line >= len(w.n.src.lines) {
+		return false
+	}
+	w.line++
+	w.text = []rune(w.n.src.line(w.line))
+	w.col = len(w.text) - len([]rune(strings.TrimLeft(string(w.text), " ")))
+	return true
+}
+
+// walk steps over a part of the value and gives the place behind it.
+func (w *walker) walk(part string) diag.Pos {
+	for _, r := range part {
+		if r == '\n' || (r == ' ' && w.col >= len(w.text)) {
+			if !w.nextLine() {
+				break
+			}
+			continue
+		}
+		if w.col >= len(w.text) && !w.nextLine() {
+			break
+		}
+		w.step(r)
+	}
+	return diag.Pos{File: w.n.pos.File, Line: w.line, Column: w.col + 1}
+}
+
+// step goes over the spelling of one character.
+func (w *walker) step(r rune) {
+	switch {
+	case w.quote == '\'' && r == '\'' && w.col+1 < len(w.text) && w.text[w.col] == '\'':
+		w.col += 2
+	case w.quote == '"' && w.col+1 < len(w.text) && w.text[w.col] == '\\':
+		if n, ok := map[rune]int{'x': 4, 'u': 6, 'U': 10}[w.text[w.col+1]]; ok {
+			w.col += n
+		} else {
+			w.col += 2
+		}
+	default:
+		w.col++
+	}
+	w.col = min(w.col, len(w.text))
+}

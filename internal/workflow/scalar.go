@@ -1,0 +1,326 @@
+package workflow
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ohler55/ojg/jp"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/value"
+)
+
+// text reads a node as a template.
+func (d *decoder) text(n *node, key string) *template.Text {
+	if !n.scalar() {
+		p := d.wrong(n, key, "a text")
+		switch {
+		case n.kind == listNode:
+			p.Suggest("write one text; several lines go into a block (%s: |)", key)
+		default:
+			p.Suggest(`put quotes around a text that begins with "{" or has ": " in it`)
+		}
+		return nil
+	}
+	return d.parsed(n, n.text)
+}
+
+// parsed parses a text that stands at n.
+func (d *decoder) parsed(n *node, text string) *template.Text {
+	t, err := template.Parse(text)
+	if err != nil {
+		d.syntax(n, "bad-template", "in this text: ", err)
+		return nil
+	}
+	for _, r := range t.Refs() {
+		d.note(use{n: n, path: r.Path, offset: r.Offset, code: true, maybe: r.Default || r.Bare})
+		if r.Problem != "" && !d.full() {
+			d.problems.Errorf(n.at(r.Offset), "bad-filter", "in ${%s}: %s", r.Name, r.Problem).
+				Suggest(`see "bide explain" for the filters`)
+		}
+	}
+	return t
+}
+
+// syntax reports an error of an expression or a template where it is.
+func (d *decoder) syntax(n *node, code, what string, err error) {
+	if d.full() {
+		return
+	}
+	var se *expr.SyntaxError
+	if !errors.As(err, &se) {
+		d.errorf(n, code, "%s%v", what, err).Suggest("mend the text, or put quotes around it")
+		return
+	}
+	p := d.problems.Errorf(n.at(se.Offset), code, "%s%s", what, se.Message)
+	if se.Suggestion != "" {
+		p.Suggest("%s", se.Suggestion)
+	} else {
+		p.Suggest("check this place of the text")
+	}
+}
+
+// expr reads a condition.
+func (d *decoder) expr(n *node, key string) *expr.Expr {
+	if !n.scalar() {
+		d.wrong(n, key, "a condition").Suggest("for example: %s: \"${score} >= 80\"", key)
+		return nil
+	}
+	e, err := expr.Parse(n.text)
+	if err != nil {
+		d.syntax(n, "bad-expression", "in this condition: ", err)
+		return nil
+	}
+	if key != "filter" { // whose names are fields of the item
+		for _, r := range e.Refs() {
+			d.note(use{n: n, path: r, offset: -1})
+		}
+	}
+	return e
+}
+
+func (d *decoder) regexp(n *node, key string) *regexp.Regexp {
+	re, err := regexp.Compile(n.text)
+	if err != nil {
+		d.badRegexp(n, key, err)
+		return nil
+	}
+	return re
+}
+
+func (d *decoder) badRegexp(n *node, key string, err error) {
+	msg := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+	d.errorf(n, "bad-regexp", "%s is not a regular expression: %s", key, msg).
+		Suggest("the syntax is RE2, without lookaround and backreferences; put single quotes around it so that backslashes stay")
+}
+
+// jsonPath checks a JSONPath and gives it back as written.
+func (d *decoder) jsonPath(n *node, key string) string {
+	if n == nil {
+		return ""
+	}
+	if n = d.resolved(n); !n.scalar() {
+		d.wrong(n, key, "a JSONPath").Suggest("for example: %s: $.items[*]", key)
+		return ""
+	}
+	if strings.TrimSpace(n.text) == "" {
+		return ""
+	}
+	if err := checkJSONPath(n.text); err != nil {
+		d.errorf(n, "bad-json-path", "%s is not a JSONPath: %v", key, err).
+			Suggest("JSONPath is RFC 9535: $.items[*], $[0:3], $.items[?(@.score > 5)]")
+		return ""
+	}
+	return n.text
+}
+
+// checkJSONPath turns a panic of the parser into an error, as the text comes
+// from outside.
+func checkJSONPath(path string) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	_, err = jp.ParseString(path)
+	return err
+}
+
+// integer reads a whole number of at least least; the problem is nil if it is one.
+func (d *decoder) integer(n *node, key string, least int) (int, *diag.Problem) {
+	if n.kind != intNode {
+		p := d.wrong(n, key, "a whole number")
+		if n.quoted && intText.MatchString(n.text) {
+			p.Suggest("write %s without quotes", n.text)
+		} else if n.kind == strNode && isVariable(n.text) {
+			p.Suggest("a variable can only stand here if it is a parameter with a value: see parameters and --param")
+		}
+		return 0, p
+	}
+	i, ok := numberValue(n.text).(int64)
+	if !ok || i > math.MaxInt32 {
+		return 0, d.errorf(n, "out-of-range", "%s is %s; it can be at most %d", key, short(n.text), math.MaxInt32)
+	}
+	if i < int64(least) {
+		return 0, d.errorf(n, "out-of-range", "%s is %s; it must be %d or more", key, n.text, least)
+	}
+	return int(i), nil
+}
+
+// number reads a number between bounds; greatest 0 means no upper bound.
+func (d *decoder) number(n *node, key string, least, greatest float64) (float64, *diag.Problem) {
+	if n.kind != intNode && n.kind != floatNode {
+		p := d.wrong(n, key, "a number")
+		if n.quoted && floatText.MatchString(n.text) {
+			p.Suggest("write %s without quotes", n.text)
+		}
+		return 0, p
+	}
+	f, ok := value.Float(numberValue(n.text))
+	switch {
+	case !ok || math.IsInf(f, 0) || math.IsNaN(f):
+		return 0, d.errorf(n, "out-of-range", "%s is %s, which is no number to reckon with", key, short(n.text))
+	case f < least:
+		return 0, d.errorf(n, "out-of-range", "%s is %s; it must be %v or more", key, n.text, least)
+	case greatest > 0 && f > greatest:
+		return 0, d.errorf(n, "out-of-range", "%s is %s; it must be between %v and %v", key, n.text, least, greatest)
+	}
+	return f, nil
+}
+
+// duration reads a duration or a variable that will be one.
+func (d *decoder) duration(n *node, key string, unit time.Duration) Duration {
+	n = d.resolved(n)
+	if n.kind == strNode && strings.Contains(n.text, "$") {
+		t := d.text(n, key)
+		if t == nil || len(t.Refs()) == 0 {
+			d.badDuration(n, key, "it has no variable in it")
+			return Duration{}
+		}
+		return Duration{Text: t, Unit: unit, Set: true}
+	}
+	span, ok := d.span(n, key, unit)
+	return Duration{D: span, Unit: unit, Set: ok}
+}
+
+// span reads a duration in any spelling.
+func (d *decoder) span(n *node, key string, unit time.Duration) (time.Duration, bool) {
+	n = d.resolved(n)
+	switch n.kind {
+	case intNode, floatNode:
+		f, ok := value.Float(numberValue(n.text))
+		if !ok || f < 0 || math.IsNaN(f) {
+			d.badDuration(n, key, "a span of time cannot be negative")
+			return 0, false
+		}
+		return duration.FromFloat(f * float64(unit)), true
+	case strNode:
+		span, err := duration.Parse(n.text)
+		if err == nil {
+			return span, true
+		}
+		reason := err.Error()
+		var de *duration.Error
+		if errors.As(err, &de) {
+			reason = de.Reason
+		}
+		if isVariable(n.text) {
+			reason = "a variable can only stand here if it is a parameter with a value"
+		}
+		d.badDuration(n, key, reason)
+		return 0, false
+	case mapNode:
+		return d.secsNanos(n, key)
+	}
+	d.wrong(n, key, "a duration").Suggest("%s", duration.Forms)
+	return 0, false
+}
+
+func (d *decoder) badDuration(n *node, key, reason string) {
+	p := d.errorf(n, "bad-duration", "%s: %q is not a duration: %s", key, short(n.text), reason)
+	if s := likelyDuration(n.text); s != "" {
+		p.Suggest("did you mean %q? (%s; a bare number is in seconds)", s, duration.Forms)
+		return
+	}
+	p.Suggest("%s, or a bare number of seconds without quotes", duration.Forms)
+}
+
+var wordyDuration = regexp.MustCompile(`(?i)^\s*(\d+(?:\.\d+)?)\s*(milliseconds?|msecs?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)\s*$`)
+
+// likelyDuration guesses what "2 minutes" or "500" was meant to be.
+func likelyDuration(text string) string {
+	if f, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && f >= 0 && !math.IsInf(f, 0) {
+		return strings.TrimSpace(text) + "s"
+	}
+	m := wordyDuration.FindStringSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	unit := strings.ToLower(m[2])
+	switch {
+	case strings.HasPrefix(unit, "mil"), strings.HasPrefix(unit, "ms"):
+		unit = "ms"
+	default:
+		unit = unit[:1]
+	}
+	return m[1] + unit
+}
+
+// secsNanos reads {secs: 1, nanos: 0}.
+func (d *decoder) secsNanos(n *node, key string) (time.Duration, bool) {
+	o, ok := d.object(n, secsTable)
+	if !ok {
+		return 0, false
+	}
+	secs, hasSecs := o.number(0, 0, "secs")
+	nanos, hasNanos := o.number(0, 0, "nanos")
+	o.close()
+	if !hasSecs && !hasNanos {
+		d.errorf(n, "bad-duration", "%s: a duration written as a map has secs and nanos", key).Suggest("%s", duration.Forms)
+		return 0, false
+	}
+	return duration.FromFloat(secs*1e9 + nanos), true
+}
+
+var reference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)`)
+
+// resolved puts the values of parameters into a scalar of a typed place. In
+// texts they stay for run time.
+func (d *decoder) resolved(n *node) *node {
+	if n.kind != strNode || len(d.params) == 0 || !strings.Contains(n.text, "$") {
+		return n
+	}
+	whole := isVariable(n.text)
+	changed := false
+	text := reference.ReplaceAllStringFunc(n.text, func(ref string) string {
+		p, ok := d.params[strings.Trim(ref, "${}")]
+		if !ok || !p.HasValue {
+			return ref
+		}
+		changed = true
+		return value.Text(p.Value)
+	})
+	if !changed {
+		return n
+	}
+	out := *n
+	out.text = text
+	if whole {
+		out.text = strings.TrimSpace(text)
+		out.kind = plainKind(out.text)
+		out.quoted = false
+	}
+	return &out
+}
+
+// deep gives the value of a node with its texts as templates.
+func (d *decoder) deep(n *node) any {
+	switch n.kind {
+	case strNode:
+		if t := d.parsed(n, n.text); t != nil {
+			return t
+		}
+		return n.text
+	case listNode:
+		list := make([]any, len(n.items))
+		for i, it := range n.items {
+			list[i] = d.deep(it)
+		}
+		return list
+	case mapNode:
+		m := make(map[string]any, len(n.pairs))
+		for _, p := range n.pairs {
+			m[p.key.text] = d.deep(p.val)
+		}
+		return m
+	}
+	return n.value()
+}

@@ -1,0 +1,470 @@
+package workflow
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/diag"
+)
+
+// bare says what a step is that is nothing but a text.
+type bare uint8
+
+const (
+	barePrompt bare = iota // an agent prompt; a slash is put before it
+	bareShell              // a command, or a prompt where it begins with a slash
+)
+
+// steps reads a list of steps, one step, or a text.
+func (d *decoder) steps(n *node, path string, b bare) []*Step {
+	items := []*node{n}
+	if n.kind == listNode {
+		items = n.items
+	}
+	var list []*Step
+	for i, it := range items {
+		if s := d.step(it, fmt.Sprintf("%s[%d]", path, i), b); s != nil {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// step reads one step; nil where there is nothing to go on with.
+func (d *decoder) step(n *node, path string, b bare) *Step {
+	if d.full() {
+		return nil
+	}
+	switch {
+	case n.kind == mapNode:
+		o, _ := d.object(n, d.stepTables()...) // it is a map
+		s := d.stepFrom(o, path)
+		o.close()
+		return s
+	case n.kind == nullNode:
+		d.errorf(n, "empty-step", "a step of the list is empty").Suggest("remove the dash, or write an action: shell: …")
+		return nil
+	case n.scalar():
+		return d.textStep(n, path, b)
+	}
+	d.wrong(n, "a step", "a map with an action, or a text").Suggest("for example: - shell: make test")
+	return nil
+}
+
+// stepTables are the keys of a step: the language's and the agents' names.
+func (d *decoder) stepTables() []*table {
+	if len(d.agents) == 0 {
+		return []*table{stepTable}
+	}
+	return []*table{stepTable, d.agentKeys()}
+}
+
+func (d *decoder) agentKeys() *table {
+	if d.agentTable == nil {
+		var fs []field
+		for name := range d.agents {
+			fs = append(fs, field{key: name, typ: tText, sample: "do it", doc: "asks the agent " + name})
+		}
+		d.agentTable = newTable("agent_step", "a step", fs...)
+	}
+	return d.agentTable
+}
+
+// textStep reads a step that is a text.
+func (d *decoder) textStep(n *node, path string, b bare) *Step {
+	if strings.TrimSpace(n.text) == "" {
+		d.errorf(n, "empty-step", "a step of the list is empty").Suggest("remove it, or write an action: shell: …")
+		return nil
+	}
+	s := &Step{Pos: n.pos, Path: path}
+	s.Capture = defaultCapture()
+	if b == bareShell && !isSlashCommand(n.text) {
+		if t := d.text(n, "a command"); t != nil {
+			s.Action = &Shell{Text: t}
+		}
+	} else if t := d.parsed(n, slashed(n.text)); t != nil {
+		s.Action = &Claude{Text: t}
+	}
+	if s.Action == nil {
+		return nil
+	}
+	s.Retry = d.stepRetry(nil)
+	return s
+}
+
+// isSlashCommand tells an agent's command such as "/review it" from a shell
+// command, which may also begin with a slash, as in "/bin/true", but then has
+// another one.
+func isSlashCommand(text string) bool {
+	word, _, _ := strings.Cut(strings.TrimSpace(text), " ")
+	return strings.HasPrefix(word, "/") && !strings.Contains(word[1:], "/")
+}
+
+// defaultCapture is what a step keeps of its result where nothing is said.
+func defaultCapture() Capture {
+	return Capture{Format: "string", Streams: Streams{Stdout: true, ExitCode: true, Success: true, Duration: true}}
+}
+
+// slashed puts a slash before a prompt that has none, as in the legacy forms
+// a prompt is the name of a command of the agent.
+func slashed(prompt string) string {
+	if t := strings.TrimSpace(prompt); !strings.HasPrefix(t, "/") {
+		return "/" + t
+	}
+	return prompt
+}
+
+// stepFrom reads a step's keys out of a map that may have others.
+func (d *decoder) stepFrom(o *object, path string) *Step {
+	s := &Step{Pos: o.n.pos, Path: path}
+	s.ID = d.identifier(o, "id")
+	s.Description = o.str("description")
+	d.action(o, s)
+	if o.has("name") && s.Name == "" {
+		s.Name = o.str("name")
+	}
+	s.When = o.condition("when", "condition", "if")
+	s.Timeout = o.positiveDuration("timeout", "timeout_secs")
+	var spec *retrySpec
+	if key, n := o.first("retry", "retry_config"); n != nil {
+		spec = d.retrySpec(n, key)
+	}
+	d.hooks(o, s)
+	d.captures(o, s)
+	d.surroundings(o, s)
+	d.commits(o, s)
+	d.checks(o, s)
+	d.leniency(o, s)
+	if n := o.take("metadata"); n != nil {
+		spec = d.metadata(n, s, spec)
+	}
+	s.Retry = d.stepRetry(spec)
+	if s.Action == nil {
+		return nil
+	}
+	return s
+}
+
+// stepRetry lays a step's policy over the file's defaults. Steps of handlers
+// and checks take the defaults only as the base of a policy of their own.
+func (d *decoder) stepRetry(spec *retrySpec) *Retry {
+	if spec == nil && d.nested > 0 {
+		return nil
+	}
+	return d.resolve(spec.over(d.top))
+}
+
+// positiveDuration reads a duration or a variable; zero is an error.
+func (o *object) positiveDuration(keys ...string) Duration {
+	key, n := o.first(keys...)
+	if n == nil {
+		return Duration{}
+	}
+	v := o.d.duration(n, key, unitOf(key, time.Second))
+	if v.Set && v.Text == nil && v.D == 0 {
+		o.d.errorf(n, "out-of-range", "%s is 0; it must be more than that", key).Suggest("remove the key where there is to be no bound")
+		return Duration{}
+	}
+	return v
+}
+
+var identifierText = regexp.MustCompile(`^[\pL_][\pL\pN_.-]*$`)
+
+// identifier reads the name of something that variables refer to.
+func (d *decoder) identifier(o *object, key string) string {
+	id := o.str(key)
+	if id != "" && !identifierText.MatchString(id) && !intText.MatchString(id) {
+		d.errorf(o.peek(key), "bad-name", "%s %q cannot be used in ${…}: a name begins with a letter and has letters, digits, - and _", key, short(id)).
+			Suggest("for example: %s: %s", key, nameFrom(id))
+		return ""
+	}
+	d.named(id)
+	return id
+}
+
+func nameFrom(s string) string {
+	out := strings.Trim(regexp.MustCompile(`[^\pL\pN_.-]+`).ReplaceAllString(s, "-"), "-.")
+	if r := []rune(out); len(r) > 30 {
+		out = string(r[:30])
+	}
+	if out == "" || !identifierText.MatchString(out) {
+		return "step-1"
+	}
+	return out
+}
+
+// hooks reads what follows a step.
+func (d *decoder) hooks(o *object, s *Step) {
+	d.nested++
+	defer func() { d.nested-- }()
+	if n := o.take("on_failure"); n != nil {
+		d.handlersOpen++
+		h := d.handler(n, s.Path+".on_failure")
+		d.handlersOpen--
+		if s.OnFailure == nil {
+			s.OnFailure = h
+		} else {
+			d.warnf(o.keyNode("on_failure"), "no-effect", "test has an on_failure of its own, which counts").Suggest("keep one of the two")
+		}
+	}
+	if n := o.take("on_success"); n != nil {
+		s.OnSuccess = d.steps(n, s.Path+".on_success", bareShell)
+	}
+	n := o.take("on_exit_code")
+	if n == nil {
+		return
+	}
+	d.handlersOpen++
+	defer func() { d.handlersOpen-- }()
+	if n.kind != mapNode {
+		o.hint(d.wrong(n, "on_exit_code", "a map of exit statuses"), "on_exit_code")
+		return
+	}
+	s.OnExitCode = make(map[int][]*Step, len(n.pairs))
+	for _, p := range n.pairs {
+		code, prob := d.integer(p.key, "on_exit_code", 0)
+		switch {
+		case prob != nil:
+			if prob.Suggestion == "" {
+				prob.Suggest("its keys are exit statuses, for example: on_exit_code: {2: {shell: …}}")
+			}
+		case code > 255:
+			d.errorf(p.key, "out-of-range", "there is no exit status %d; they go from 0 to 255", code).Suggest("write a status from 0 to 255")
+		default:
+			s.OnExitCode[code] = d.steps(p.val, fmt.Sprintf("%s.on_exit_code.%d", s.Path, code), bareShell)
+		}
+	}
+}
+
+// surroundings reads where and with what a step runs.
+func (d *decoder) surroundings(o *object, s *Step) {
+	if n := o.take("env"); n != nil {
+		s.Env = d.env(n)
+	}
+	s.WorkingDir = o.text("working_dir")
+	s.ClearEnv = o.yes("clear_env")
+	s.OutputFile = o.text("output_file")
+}
+
+// commits reads what a step does with git.
+func (d *decoder) commits(o *object, s *Step) {
+	s.CommitRequired = o.yes("commit_required")
+	n := o.take("auto_commit")
+	switch {
+	case n == nil:
+		return // commit_config without it is reported as having no effect
+	case n.kind == mapNode:
+		s.AutoCommit = d.commit(n)
+		return
+	}
+	n = d.resolved(n)
+	if n.kind != boolNode {
+		o.hint(d.wrong(n, "auto_commit", "true, false or a map"), "auto_commit")
+		return
+	}
+	if !strings.EqualFold(n.text, "true") {
+		return
+	}
+	s.AutoCommit = &Commit{}
+	if c := o.take("commit_config"); c != nil {
+		s.AutoCommit = d.commit(c)
+	}
+}
+
+func (d *decoder) commit(n *node) *Commit {
+	o, ok := d.object(n, commitTable)
+	if !ok {
+		return &Commit{}
+	}
+	defer o.close()
+	c := &Commit{
+		Message: o.text("message_template", "message"),
+		Pattern: o.pattern("message_pattern"),
+		Sign:    o.yes("sign"),
+		Author:  o.str("author"),
+		Include: texts(o.strings("include_files")),
+		Exclude: texts(o.strings("exclude_files")),
+		Squash:  o.yes("squash"),
+	}
+	if c.Author != "" && !regexp.MustCompile(`^[^<>]+ <[^<>]+>$`).MatchString(c.Author) {
+		d.errorf(o.peek("author"), "bad-value", "author %q is not of the form NAME <EMAIL>", short(c.Author)).Suggest("for example: author: 'Build <build@example.org>'")
+	}
+	return c
+}
+
+func texts(ns []*node) []string {
+	var out []string
+	for _, n := range ns {
+		out = append(out, n.text)
+	}
+	return out
+}
+
+// leniency reads the keys that let a step fail.
+func (d *decoder) leniency(o *object, s *Step) {
+	for _, key := range []string{"continue_on_error", "allow_failure", "ignore_errors"} {
+		if o.yes(key) {
+			s.MayFail = true
+		}
+	}
+	if fail, written := o.flag("fail_workflow"); written {
+		if fail && s.MayFail {
+			d.warnf(o.keyNode("fail_workflow"), "contradiction", "fail_workflow: true contradicts the key beside it that lets the step fail; fail_workflow counts").
+				Suggest("remove one of the two")
+		}
+		s.MayFail = !fail
+	}
+}
+
+// metadata reads the metadata of the oldest form of steps.
+func (d *decoder) metadata(n *node, s *Step, spec *retrySpec) *retrySpec {
+	o, ok := d.object(n, metadataTable)
+	if !ok {
+		return spec
+	}
+	defer o.close()
+	if retries, ok := o.integer(0, "retries"); ok {
+		if spec != nil {
+			d.warnf(o.keyNode("retries"), "no-effect", "metadata.retries has no effect beside retry").Suggest("remove it")
+		} else {
+			attempts := min(retries, maxAttempts-1) + 1
+			spec = &retrySpec{n: n, attempts: &attempts}
+		}
+	}
+	if t := o.positiveDuration("timeout"); t.Set && !s.Timeout.Set {
+		s.Timeout = t
+	}
+	if o.yes("continue_on_error") {
+		s.MayFail = true
+	}
+	if o.yes("commit_required") {
+		s.CommitRequired = true
+	}
+	if e := o.take("env"); e != nil {
+		s.Env = append(d.env(e), s.Env...)
+	}
+	return spec
+}
+
+// captures reads which variables a step sets.
+func (d *decoder) captures(o *object, s *Step) {
+	c := &s.Capture
+	*c = defaultCapture()
+	c.Name = d.identifier(o, "capture")
+	c.Set = c.Name != ""
+	if n := o.take("capture_output"); n != nil {
+		d.captureOutput(o, n, c)
+	}
+	if f := o.choice("", "capture_format"); f != "" {
+		c.Format = f
+	}
+	if n := o.take("capture_streams"); n != nil {
+		d.streams(n, c)
+	}
+	if n := o.take("outputs"); n != nil {
+		s.Outputs = d.outputs(n)
+	}
+}
+
+func (d *decoder) captureOutput(o *object, n *node, c *Capture) {
+	n = d.resolved(n)
+	switch {
+	case n.kind == boolNode:
+		c.Set = true
+		c.Off = !strings.EqualFold(n.text, "true")
+		if c.Off && c.Name != "" {
+			d.warnf(n, "contradiction", "capture_output: false contradicts capture: %s, which counts", c.Name).Suggest("remove one of the two")
+			c.Off = false
+		}
+	case n.kind != strNode || !identifierText.MatchString(n.text):
+		o.hint(d.wrong(n, "capture_output", "true, false or the name of a variable"), "capture_output")
+	case c.Name != "" && c.Name != n.text:
+		d.warnf(n, "contradiction", "capture_output names %q and capture names %q, which counts", n.text, c.Name).Suggest("keep one of the two")
+	default:
+		c.Name, c.Set = n.text, true
+		d.named(n.text)
+	}
+}
+
+func (d *decoder) streams(n *node, c *Capture) {
+	n = d.resolved(n)
+	if n.scalar() {
+		switch n.text {
+		case "stdout":
+			c.Streams.Stdout, c.Streams.Stderr = true, false
+		case "stderr":
+			c.Streams.Stdout, c.Streams.Stderr = false, true
+		case "both", "combined":
+			c.Streams.Stdout, c.Streams.Stderr = true, true
+		default:
+			p := d.errorf(n, "bad-value", "capture_streams cannot be %q", short(n.text))
+			if h := diag.DidYouMean(n.text, []string{"stdout", "stderr", "both"}); h != "" {
+				p.Suggest("%s", h)
+			} else {
+				p.Suggest("write stdout, stderr, both or a map such as {stdout: true, stderr: true}")
+			}
+		}
+		return
+	}
+	o, ok := d.object(n, captureStreamsTable)
+	if !ok {
+		return
+	}
+	for key, to := range map[string]*bool{
+		"stdout": &c.Streams.Stdout, "stderr": &c.Streams.Stderr, "exit_code": &c.Streams.ExitCode,
+		"success": &c.Streams.Success, "duration": &c.Streams.Duration,
+	} {
+		if v, ok := o.flag(key); ok {
+			*to = v
+		}
+	}
+	o.close()
+}
+
+// outputs reads the named outputs of a step.
+func (d *decoder) outputs(n *node) []Output {
+	if n.kind != mapNode {
+		d.wrong(n, "outputs", "a map of names").Suggest("for example: outputs: {report: {file_pattern: '*.md'}}")
+		return nil
+	}
+	var list []Output
+	for _, p := range n.pairs {
+		out := Output{Name: p.key.text, Pos: p.key.pos}
+		d.named(out.Name)
+		if p.val.scalar() {
+			d.shortOutput(p.val, &out)
+			list = append(list, out)
+			continue
+		}
+		o, ok := d.object(p.val, outputTable)
+		if !ok {
+			continue
+		}
+		out.FilePattern = o.str("file_pattern")
+		out.JSONPath = d.jsonPath(o.take("json_path"), "json_path")
+		out.Value = o.text("value")
+		o.close()
+		if out.FilePattern == "" && out.JSONPath == "" && out.Value == nil {
+			d.errorf(p.val, "missing-key", "the output %q says nothing about where it comes from", out.Name).
+				Suggest("write one of file_pattern, json_path and value")
+			continue
+		}
+		list = append(list, out)
+	}
+	return list
+}
+
+// shortOutput decides what a single text means: a JSONPath, a text with
+// variables, or a file pattern.
+func (d *decoder) shortOutput(n *node, out *Output) {
+	switch text := n.text; {
+	case strings.HasPrefix(text, "$.") || strings.HasPrefix(text, "$["):
+		out.JSONPath = d.jsonPath(n, "outputs")
+	case strings.Contains(text, "$"):
+		out.Value = d.text(n, "outputs")
+	default:
+		out.FilePattern = text
+	}
+}

@@ -1,0 +1,294 @@
+package workflow
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/template"
+)
+
+// pendingCall is a `workflow:` step whose target is found when all is read.
+type pendingCall struct {
+	call *Call
+	n    *node // the name
+	with *node // nil without arguments
+}
+
+// literalArgs gives the arguments whose values are known now, and the names of
+// those that only the run will know.
+func (d *decoder) literalArgs(n *node) (values map[string]any, later map[string]bool) {
+	values, later = map[string]any{}, map[string]bool{}
+	if n == nil || n.kind != mapNode {
+		if n != nil && n.kind != nullNode {
+			d.wrong(n, "with", "a map of values").Suggest("for example: with: {level: high}")
+		}
+		return values, later
+	}
+	for _, p := range n.pairs {
+		v := d.resolved(p.val)
+		if v.kind == strNode {
+			if t, err := template.Parse(v.text); err != nil || len(t.Refs()) > 0 {
+				later[p.key.text] = true
+				continue
+			}
+		}
+		values[p.key.text] = v.value()
+	}
+	return values, later
+}
+
+// calls reads the sub-workflows and finds what the `workflow:` steps call.
+func (c *composer) calls() {
+	d := c.d
+	entries := c.subWorkflows(d.file.subs)
+	for _, p := range d.calls {
+		p.call.Target = c.target(p, entries)
+	}
+	d.file.Workflows = d.ordered(d.file.Workflows)
+}
+
+// subWorkflows reads the entries of workflows:. Those that a step calls are
+// marked and do not run by themselves.
+func (c *composer) subWorkflows(n *node) map[string]*node {
+	if n == nil || n.kind == nullNode {
+		return nil
+	}
+	d := c.d
+	if n.kind != mapNode {
+		d.wrong(n, "workflows", "a map of names").Suggest("for example: workflows: {build: {source: build.yml}}")
+		return nil
+	}
+	called := map[string]bool{}
+	for _, p := range d.calls {
+		called[p.call.Workflow] = true
+	}
+	entries := make(map[string]*node, len(n.pairs))
+	for _, p := range n.pairs {
+		entries[p.key.text] = p.val
+		s := c.subWorkflow(p.key, p.val, nil)
+		if s == nil {
+			continue
+		}
+		s.Called = called[s.Name]
+		d.file.Workflows = append(d.file.Workflows, s)
+	}
+	return entries
+}
+
+// subWorkflow reads one entry and loads its file with its values and, over
+// them, those of a call.
+func (c *composer) subWorkflow(key, n, with *node) *SubWorkflow {
+	d := c.d
+	s := &SubWorkflow{Name: key.text, Pos: key.pos}
+	source := n
+	values, later := map[string]any{}, map[string]bool{}
+	if n.kind == mapNode {
+		o, _ := d.object(n, subWorkflowTable) // it is a map
+		_, source = o.first("source", "path")
+		if name, p := o.first("parameters", "with"); p != nil {
+			s.With = d.args(p, name)
+			values, later = d.literalArgs(p)
+		}
+		if in := o.take("inputs"); in != nil {
+			d.inputs(in, s, later)
+		}
+		s.Outputs = texts(o.strings("outputs"))
+		s.DependsOn = texts(o.strings("depends_on"))
+		s.Parallel, s.ContinueOnError = o.yes("parallel"), o.yes("continue_on_error")
+		s.Timeout = o.positiveDuration("timeout")
+		s.WorkingDir = o.text("working_dir")
+		o.close()
+	}
+	if source == nil || !source.scalar() || source.kind == nullNode {
+		d.errorf(key, "missing-key", "the workflow %q needs its source", s.Name).Suggest("for example: %s: {source: %s.yml}", s.Name, nameFrom(s.Name))
+		return nil
+	}
+	if with != nil {
+		v, l := d.literalArgs(with)
+		values = overlay(values, v)
+		for name := range l {
+			later[name] = true
+			delete(values, name)
+		}
+	}
+	path := d.resolved(source)
+	src := c.l.open(d, path, "workflow "+s.Name, c.l.near(c.dir, path.text))
+	if src == nil {
+		return nil
+	}
+	s.File = c.loadSub(src, values, later)
+	if s.File == nil {
+		return nil
+	}
+	return s
+}
+
+func (c *composer) loadSub(src *source, values map[string]any, later map[string]bool) *File {
+	defaults, _ := c.d.treeRoot.get("defaults").anyValue().(map[string]any)
+	return c.l.load(src, given{values: values, later: later, defaults: defaults}, false)
+}
+
+// anyValue is value, nil for a node that is not there.
+func (n *node) anyValue() any {
+	if n == nil {
+		return nil
+	}
+	return n.value()
+}
+
+// inputs reads the values that a sub-workflow takes from the run: names of
+// variables, or texts.
+func (d *decoder) inputs(n *node, s *SubWorkflow, later map[string]bool) {
+	s.Inputs = map[string]string{}
+	if n.kind != mapNode {
+		items := []*node{n}
+		if n.kind == listNode {
+			items = n.items
+		}
+		for _, it := range items {
+			if !it.scalar() {
+				d.wrong(it, "inputs", "the name of a variable").Suggest("for example: inputs: {level: level}")
+				continue
+			}
+			s.Inputs[it.text] = it.text
+			later[it.text] = true
+		}
+		return
+	}
+	for _, p := range n.pairs {
+		later[p.key.text] = true
+		if p.val.kind == strNode && identifierText.MatchString(p.val.text) {
+			s.Inputs[p.key.text] = p.val.text
+			continue
+		}
+		s.With = append(s.With, Arg{Name: p.key.text, Pos: p.key.pos, Value: d.deep(p.val)})
+	}
+}
+
+// target finds what a `workflow:` step calls: an entry of workflows:, an
+// import, an entry of an import (ALIAS.NAME) or a file.
+func (c *composer) target(p pendingCall, entries map[string]*node) *SubWorkflow {
+	d, name := c.d, p.call.Workflow
+	if e := entries[name]; e != nil {
+		key := &node{kind: strNode, text: name, pos: p.n.pos, src: p.n.src}
+		return c.subWorkflow(key, e, p.with)
+	}
+	head, rest, dotted := strings.Cut(name, ".")
+	for _, i := range c.imports {
+		whole := slices.Contains(i.names, name)
+		if !whole && !(dotted && slices.Contains(i.names, head)) {
+			continue
+		}
+		values, later := d.literalArgs(p.with)
+		f := c.loadSub(i.src, values, later)
+		if f == nil {
+			return nil
+		}
+		if whole {
+			return &SubWorkflow{Name: name, Pos: p.n.pos, File: f}
+		}
+		for _, s := range f.Workflows {
+			if s.Name == rest {
+				return s
+			}
+		}
+	}
+	if isFileName(name) {
+		src := c.l.open(d, p.n, "workflow", c.l.near(c.dir, name))
+		if src == nil {
+			return nil
+		}
+		values, later := d.literalArgs(p.with)
+		if f := c.loadSub(src, values, later); f != nil {
+			return &SubWorkflow{Name: name, Pos: p.n.pos, File: f}
+		}
+		return nil
+	}
+	var known []string
+	for e := range entries {
+		known = append(known, e)
+	}
+	for _, i := range c.imports {
+		known = append(known, i.names...)
+	}
+	prob := d.errorf(p.n, "unknown-workflow", "there is no imported workflow %q", short(name))
+	if s := diag.DidYouMean(name, known); s != "" {
+		prob.Suggest("%s", s)
+	} else {
+		prob.Suggest("import it (imports: [{path: FILE, alias: %s}]), or write its file", nameFrom(name))
+	}
+	return nil
+}
+
+// ordered puts sub-workflows behind those they depend on, keeping the file's
+// order otherwise, and reports circles.
+func (d *decoder) ordered(list []*SubWorkflow) []*SubWorkflow {
+	byName := make(map[string]*SubWorkflow, len(list))
+	var names []string
+	for _, s := range list {
+		byName[s.Name] = s
+		names = append(names, s.Name)
+	}
+	for _, s := range list {
+		d.dependencies(s, byName, names)
+	}
+	var out []*SubWorkflow
+	state := map[*SubWorkflow]int{} // 1: being placed, 2: placed
+	var place func(s *SubWorkflow, chain []string)
+	place = func(s *SubWorkflow, chain []string) {
+		chain = append(chain, s.Name)
+		switch state[s] {
+		case 2:
+			return
+		case 1:
+			from := slices.Index(chain, s.Name)
+			d.problems.Errorf(s.Pos, "dependency-cycle", "workflows depend on each other in a circle: %s", strings.Join(chain[from:], " → ")).
+				Suggest("remove one of these dependencies")
+			return
+		}
+		state[s] = 1
+		for _, name := range s.DependsOn {
+			if t := byName[name]; t != nil {
+				place(t, chain)
+			}
+		}
+		state[s] = 2
+		out = append(out, s)
+	}
+	for _, s := range list {
+		place(s, nil)
+	}
+	return out
+}
+
+// dependencies checks the written ones and adds those that the inputs show.
+func (d *decoder) dependencies(s *SubWorkflow, byName map[string]*SubWorkflow, names []string) {
+	s.DependsOn = slices.DeleteFunc(s.DependsOn, func(name string) bool {
+		if byName[name] != nil {
+			return false
+		}
+		p := d.problems.Errorf(s.Pos, "unknown-workflow", "%q depends on %q, which is not there", s.Name, short(name))
+		if hint := diag.DidYouMean(name, names); hint != "" {
+			p.Suggest("%s", hint)
+		} else {
+			p.Suggest("the workflows are %s", strings.Join(names, ", "))
+		}
+		return true
+	})
+	for _, a := range s.With {
+		t, ok := a.Value.(*template.Text)
+		if !ok {
+			continue
+		}
+		for _, r := range t.Refs() {
+			if len(r.Path) == 0 {
+				continue
+			}
+			name := r.Path[0].Name
+			if byName[name] != nil && name != s.Name && !slices.Contains(s.DependsOn, name) {
+				s.DependsOn = append(s.DependsOn, name)
+			}
+		}
+	}
+}

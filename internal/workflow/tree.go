@@ -1,0 +1,452 @@
+package workflow
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/value"
+)
+
+// The bounds of a file. They are far above what people write and far below
+// what could hurt.
+const (
+	maxFileSize  = 16 << 20  // bytes
+	maxDepth     = 200       // nesting of maps and lists
+	maxNodes     = 2_000_000 // after aliases are followed
+	maxAliasGrow = 200_000   // nodes that aliases may add beyond those written
+)
+
+type kind uint8
+
+const (
+	nullNode kind = iota
+	boolNode
+	intNode
+	floatNode
+	strNode
+	listNode
+	mapNode
+)
+
+func (k kind) String() string {
+	return [...]string{"nothing", "a boolean", "a whole number", "a number", "a text", "a list", "a map"}[k]
+}
+
+// node is a value of a file with its place. Aliases and merge keys are already
+// followed; a node may hang in several places and is never changed.
+type node struct {
+	kind   kind
+	tag    string // a tag of the file's own such as "!exponential"
+	text   string // a scalar, as written
+	block  bool   // a | or > scalar
+	quoted bool
+	pos    diag.Pos
+	end    int // column after a scalar that stands on one line, else 0
+	src    *source
+	items  []*node
+	pairs  []pair
+}
+
+type pair struct{ key, val *node }
+
+// source is a text that was read.
+type source struct {
+	path  string
+	text  []byte
+	lines []string // split when first needed
+}
+
+func (s *source) line(n int) string {
+	if s.lines == nil {
+		s.lines = strings.Split(string(s.text), "\n")
+	}
+	if n < 1 || n > len(s.lines) {
+		return ""
+	}
+	return strings.TrimSuffix(s.lines[n-1], "\r")
+}
+
+func (n *node) scalar() bool { return n.kind < listNode }
+
+// get gives the value of a key of a map, nil where there is none.
+func (n *node) get(key string) *node {
+	if n == nil || n.kind != mapNode {
+		return nil
+	}
+	for _, p := range n.pairs {
+		if p.key.text == key {
+			return p.val
+		}
+	}
+	return nil
+}
+
+// value gives the JSON-shaped value of a node.
+func (n *node) value() any {
+	switch n.kind {
+	case nullNode:
+		return nil
+	case boolNode:
+		return strings.EqualFold(n.text, "true")
+	case intNode, floatNode:
+		return numberValue(n.text)
+	case listNode:
+		list := make([]any, len(n.items))
+		for i, it := range n.items {
+			list[i] = it.value()
+		}
+		return list
+	case mapNode:
+		m := make(map[string]any, len(n.pairs))
+		for _, p := range n.pairs {
+			m[p.key.text] = p.val.value()
+		}
+		return m
+	}
+	return n.text
+}
+
+func numberValue(text string) any {
+	if len(text) > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'o') {
+		if i, err := strconv.ParseInt(text, 0, 64); err == nil {
+			return i
+		}
+		return text
+	}
+	t := strings.TrimPrefix(text, "+")
+	if json.Valid([]byte(t)) {
+		return value.FromNumber(t)
+	}
+	if f, err := strconv.ParseFloat(t, 64); err == nil {
+		return f
+	}
+	return text
+}
+
+// The YAML 1.2 core schema, with the leading zero of a file mode kept a text:
+// 0777 is no number that people mean.
+var (
+	intText   = regexp.MustCompile(`^(?:[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o[0-7]+)$`)
+	floatText = regexp.MustCompile(`^[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$`)
+)
+
+// plainKind is the type of an unquoted scalar.
+func plainKind(text string) kind {
+	switch text {
+	case "", "~", "null", "Null", "NULL":
+		return nullNode
+	case "true", "True", "TRUE", "false", "False", "FALSE":
+		return boolNode
+	}
+	if c := text[0]; c != '-' && c != '+' && c != '.' && (c < '0' || c > '9') {
+		return strNode
+	}
+	switch {
+	case intText.MatchString(text):
+		return intNode
+	case floatText.MatchString(text):
+		return floatNode
+	}
+	return strNode
+}
+
+// parseTree reads one YAML document. The tree is nil where nothing could be
+// understood; the problems say why.
+func parseTree(src *source, l *diag.List) *node {
+	whole := diag.Pos{File: src.path, Line: 1, Column: 1}
+	if len(src.text) > maxFileSize {
+		l.Errorf(whole, "file-too-large", "the file has %d bytes; a workflow file may have %d", len(src.text), maxFileSize).
+			Suggest("put large data into a file of its own and name it in map.input")
+		return nil
+	}
+	text := src.text
+	if looksLikeJSON(text) {
+		text = jsonAsYAML(text)
+	}
+	root, second, err := decodeYAML(text)
+	if err != nil {
+		syntaxProblem(src, text, err, l)
+		return nil
+	}
+	if second != nil {
+		l.Errorf(diag.Pos{File: src.path, Line: second.Line, Column: max(second.Column, 1)}, "several-documents",
+			"the file has several YAML documents; a workflow file has one").
+			Suggest("remove the %q line, or put the second document into a file of its own", "---")
+	}
+	if root == nil || len(root.Content) == 0 {
+		l.Errorf(whole, "empty-file", "the file has no workflow in it").Suggest("write a list of steps, or a map with commands:")
+		return nil
+	}
+	b := builder{src: src, problems: l, seen: map[*yaml.Node]*node{}, open: map[*yaml.Node]bool{}, sizes: map[*node]int{}}
+	n := b.build(root.Content[0], 0)
+	if b.failed {
+		return nil
+	}
+	return n
+}
+
+func looksLikeJSON(text []byte) bool {
+	t := bytes.TrimLeft(text, " \t\r\n\ufeff")
+	return len(t) > 0 && (t[0] == '{' || t[0] == '[') && json.Valid(bytes.TrimPrefix(text, []byte("\ufeff")))
+}
+
+var surrogates = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+
+// jsonAsYAML changes the two things of valid JSON that the YAML parser
+// refuses: tabs between tokens, and characters written as surrogate pairs. A
+// JSON string holds no raw tab, so columns stay as they are.
+func jsonAsYAML(text []byte) []byte {
+	text = bytes.ReplaceAll(text, []byte("\t"), []byte(" "))
+	return surrogates.ReplaceAllFunc(text, func(pair []byte) []byte {
+		var s string
+		if json.Unmarshal([]byte(`"`+string(pair)+`"`), &s) != nil {
+			return pair
+		}
+		r, _ := utf8.DecodeRuneInString(s)
+		return fmt.Appendf(nil, `\U%08X`, r)
+	})
+}
+
+// decodeYAML gives the first document and, where there is one, the second.
+func decodeYAML(text []byte) (first, second *yaml.Node, err error) {
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	first = new(yaml.Node)
+	if err := dec.Decode(first); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, nil, nil
+		}
+		return nil, nil, err
+	}
+	second = new(yaml.Node)
+	switch err := dec.Decode(second); {
+	case errors.Is(err, io.EOF):
+		return first, nil, nil
+	case err != nil:
+		return nil, nil, err
+	}
+	return first, second, nil
+}
+
+var yamlError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
+
+// syntaxProblem reports what the YAML parser says, at the line it means.
+func syntaxProblem(src *source, text []byte, err error, l *diag.List) {
+	message, line := err.Error(), 0
+	if m := yamlError.FindStringSubmatch(message); m != nil {
+		message = m[2]
+		line, _ = strconv.Atoi(m[1]) // digits by the expression; none means 0
+	}
+	if strings.HasPrefix(message, "did not find expected") {
+		line = firstBadLine(text, message, line+1)
+	}
+	line = max(line, 1)
+	shown := src.line(line)
+	col := len(shown) - len(strings.TrimLeft(shown, " \t")) + 1
+	p := l.Errorf(diag.Pos{File: src.path, Line: line, Column: col}, "yaml-syntax", "this is not YAML: %s", message)
+	switch {
+	case strings.Contains(message, "mapping values are not allowed"):
+		p.Suggest(`put quotes around a text that has ": " in it, or use a block (key: |)`)
+	case strings.Contains(shown, "\t") || strings.Contains(message, "cannot start any token"):
+		p.Suggest("indent with spaces, not tabs, and put quotes around a text that begins with @, `, %% or &")
+	case strings.HasPrefix(message, "did not find expected"):
+		p.Suggest("check the indentation of this line, and the brackets and quotes before it")
+	case strings.Contains(message, "unknown anchor"):
+		p.Suggest("define the anchor (&name) before its use, or put quotes around a text that begins with *")
+	default:
+		p.Suggest("check indentation and quotes")
+	}
+}
+
+// firstBadLine finds the line that makes the text fail in the way that the
+// message tells: the parser itself only names the start of the block.
+func firstBadLine(text []byte, message string, from int) int {
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	if len(lines) > 20000 {
+		return from
+	}
+	fails := func(n int) bool {
+		_, _, err := decodeYAML(bytes.Join(lines[:n], nil))
+		return err != nil && strings.HasSuffix(err.Error(), message)
+	}
+	lo, hi := 0, len(lines)
+	for hi-lo > 1 {
+		if mid := (lo + hi) / 2; fails(mid) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	if !fails(hi) {
+		return from
+	}
+	return hi
+}
+
+// builder turns YAML nodes into ours.
+type builder struct {
+	src      *source
+	problems *diag.List
+	seen     map[*yaml.Node]*node // what an anchor's node became
+	open     map[*yaml.Node]bool  // anchors that are being built
+	sizes    map[*node]int        // of anchored nodes, aliases followed
+	total    int                  // nodes with aliases followed
+	aliased  int                  // of these, the ones behind aliases
+	failed   bool
+}
+
+func (b *builder) pos(n *yaml.Node) diag.Pos {
+	return diag.Pos{File: b.src.path, Line: max(n.Line, 1), Column: max(n.Column, 1)}
+}
+
+// fail reports a problem that leaves nothing to go on with.
+func (b *builder) fail(n *yaml.Node, code, format string, args ...any) *node {
+	if !b.failed {
+		b.problems.Errorf(b.pos(n), code, format, args...)
+	}
+	b.failed = true
+	return &node{pos: b.pos(n), src: b.src}
+}
+
+func (b *builder) build(y *yaml.Node, depth int) *node {
+	if b.failed {
+		return &node{pos: b.pos(y), src: b.src}
+	}
+	if depth > maxDepth {
+		return b.fail(y, "too-deep", "maps and lists are nested more than %d deep here", maxDepth)
+	}
+	if b.total++; b.total > maxNodes {
+		return b.fail(y, "file-too-large", "the file has more than %d values", maxNodes)
+	}
+	if y.Kind == yaml.AliasNode {
+		return b.alias(y)
+	}
+	n := &node{pos: b.pos(y), src: b.src}
+	if y.Style&yaml.TaggedStyle != 0 && !strings.HasPrefix(y.Tag, "!!") {
+		n.tag = y.Tag
+	}
+	before := b.total
+	if y.Anchor != "" {
+		b.open[y] = true
+	}
+	switch y.Kind {
+	case yaml.ScalarNode:
+		b.scalar(y, n)
+	case yaml.SequenceNode:
+		n.kind = listNode
+		n.items = make([]*node, 0, len(y.Content))
+		for _, c := range y.Content {
+			n.items = append(n.items, b.build(c, depth+1))
+		}
+	case yaml.MappingNode:
+		n.kind = mapNode
+		b.mapping(y, n, depth)
+	}
+	if y.Anchor != "" {
+		delete(b.open, y)
+		b.seen[y] = n
+		b.sizes[n] = b.total - before + 1
+	}
+	return n
+}
+
+// alias gives the anchor's node itself, and counts what it would be if written
+// out: a few lines of aliases to aliases can stand for billions of values.
+func (b *builder) alias(y *yaml.Node) *node {
+	target := y.Alias
+	if target == nil || b.open[target] {
+		return b.fail(y, "alias-cycle", "the alias *%s stands inside what it stands for", y.Value)
+	}
+	n := b.seen[target]
+	if n == nil {
+		return b.fail(y, "alias-cycle", "the alias *%s has no value yet", y.Value)
+	}
+	size := b.sizes[n]
+	b.total += size
+	if b.aliased += size; b.aliased > maxAliasGrow || b.total > maxNodes {
+		return b.fail(y, "alias-bomb", "aliases make the file grow beyond %d values", maxAliasGrow)
+	}
+	return n
+}
+
+func (b *builder) scalar(y *yaml.Node, n *node) {
+	n.text = y.Value
+	switch {
+	case y.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		n.kind, n.block = strNode, true
+	case y.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
+		n.kind, n.quoted = strNode, true
+		n.end = n.pos.Column + utf8.RuneCountInString(y.Value) + 2
+	case y.Style&yaml.TaggedStyle != 0 && y.Tag == "!!str":
+		n.kind = strNode
+	default:
+		n.kind = plainKind(y.Value)
+		n.end = n.pos.Column + utf8.RuneCountInString(y.Value)
+	}
+}
+
+// mapping reads the pairs of a map, the written ones before the merged ones.
+func (b *builder) mapping(y *yaml.Node, n *node, depth int) {
+	n.pairs = make([]pair, 0, len(y.Content)/2)
+	at := make(map[string]*node, len(y.Content)/2)
+	var merged []*node
+	for i := 0; i+1 < len(y.Content); i += 2 {
+		yk, yv := y.Content[i], y.Content[i+1]
+		if yk.Kind == yaml.ScalarNode && yk.Tag == "!!merge" && yk.Value == "<<" {
+			merged = append(merged, b.build(yv, depth+1))
+			continue
+		}
+		key := b.build(yk, depth+1)
+		val := b.build(yv, depth+1)
+		if b.failed {
+			return
+		}
+		if !key.scalar() {
+			b.problems.Errorf(key.pos, "bad-key", "a key must be a text, not %s", key.kind).
+				Suggest(`put quotes around a value that begins with "{" or "["`)
+			continue
+		}
+		if first, ok := at[key.text]; ok {
+			b.problems.Errorf(key.pos, "duplicate-key", "the key %q is there already, on line %d", key.text, first.pos.Line).
+				Suggest("keep one of lines %d and %d", first.pos.Line, key.pos.Line).To(key.end)
+			continue
+		}
+		at[key.text] = key
+		n.pairs = append(n.pairs, pair{key, val})
+	}
+	for _, m := range merged {
+		b.merge(n, m, at)
+	}
+}
+
+// merge adds the pairs of a `<<` value that the map does not have itself.
+func (b *builder) merge(n, from *node, at map[string]*node) {
+	switch from.kind {
+	case mapNode:
+		for _, p := range from.pairs {
+			if at[p.key.text] == nil {
+				at[p.key.text] = p.key
+				n.pairs = append(n.pairs, p)
+			}
+		}
+	case listNode:
+		for _, it := range from.items {
+			if it.kind == mapNode {
+				b.merge(n, it, at)
+			} else {
+				b.problems.Errorf(it.pos, "bad-merge-key", "the merge key << takes a map or a list of maps; this is %s", it.kind)
+			}
+		}
+	default:
+		b.problems.Errorf(from.pos, "bad-merge-key", "the merge key << takes a map or a list of maps; this is %s", from.kind)
+	}
+}

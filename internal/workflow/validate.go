@@ -1,0 +1,218 @@
+package workflow
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	fullScore          = 100.0
+	incompleteAttempts = 2
+	checkRetryDelay    = 5 * time.Second
+)
+
+// checks reads what looks at a step after it ran.
+func (d *decoder) checks(o *object, s *Step) {
+	if n := o.take("validate"); n != nil {
+		s.Validate = d.validate(n, s.Path)
+	}
+	skip := false
+	if o.has("step_validate") {
+		skip = o.yes("skip_validation")
+	}
+	n := o.take("step_validate")
+	if n == nil {
+		return // the keys beside it are reported as having no effect
+	}
+	c := d.stepValidate(n, s.Path)
+	timeout := o.positiveDuration("validation_timeout")
+	ignore := o.yes("ignore_validation_failure")
+	if c == nil || skip {
+		return
+	}
+	if timeout.Set {
+		c.Timeout = timeout
+	}
+	c.IgnoreFailure = c.IgnoreFailure || ignore
+	s.Check = c
+}
+
+// validate reads a validation: a list of steps, a text or a map.
+func (d *decoder) validate(n *node, path string) *Validate {
+	d.nested++
+	defer func() { d.nested-- }()
+	path += ".validate"
+	v := &Validate{Pos: n.pos, Threshold: fullScore}
+	if n.kind != mapNode {
+		v.Steps = d.steps(n, path, bareShell)
+		if len(v.Steps) == 0 {
+			return nil
+		}
+		return v
+	}
+	o, _ := d.object(n, validateTable) // it is a map
+	defer o.close()
+	v.Steps = d.inline(o, path, "commands")
+	if t, ok := o.number(0, 100, "threshold"); ok {
+		v.Threshold = t
+	}
+	v.ResultFile = o.text("result_file")
+	v.Timeout = o.positiveDuration("timeout")
+	if sch := o.take("expected_schema"); sch != nil {
+		v.Schema = d.resultSchema(sch)
+	}
+	if inc := o.take("on_incomplete"); inc != nil {
+		v.OnIncomplete = d.onIncomplete(inc, path+".on_incomplete")
+	}
+	if len(v.Steps) == 0 && !(v.ResultFile != nil && !o.has("shell", "claude", "command", "commands")) {
+		if !o.has("shell", "claude", "command", "commands") {
+			d.errorf(n, "no-action", "this validate checks nothing").Suggest("write shell:, claude: or commands: with the check, or result_file: with its result")
+		}
+		return nil
+	}
+	return v
+}
+
+func (d *decoder) onIncomplete(n *node, path string) *OnIncomplete {
+	inc := &OnIncomplete{Pos: n.pos, MaxAttempts: incompleteAttempts, FailWorkflow: true}
+	if n.kind != mapNode {
+		inc.Steps = d.steps(n, path, bareShell)
+		if len(inc.Steps) == 0 {
+			return nil
+		}
+		return inc
+	}
+	o, _ := d.object(n, onIncompleteTable) // it is a map
+	defer o.close()
+	inc.Steps = d.inline(o, path, "commands")
+	inc.Prompt = o.text("prompt")
+	if v, ok := o.integer(1, "max_attempts"); ok {
+		inc.MaxAttempts = v
+	}
+	if v, ok := o.flag("fail_workflow"); ok {
+		inc.FailWorkflow = v
+	}
+	inc.CommitRequired = o.yes("commit_required")
+	inc.RetryDelay = o.duration("retry_delay")
+	if len(inc.Steps) == 0 && inc.Prompt == nil && !o.has("shell", "claude", "command", "commands", "prompt", "fail_workflow") {
+		d.errorf(n, "no-action", "this on_incomplete does nothing").Suggest("write shell:, claude:, commands: or prompt:")
+		return nil
+	}
+	return inc
+}
+
+// stepValidate reads the commands that check a step.
+func (d *decoder) stepValidate(n *node, path string) *StepValidate {
+	d.nested++
+	defer func() { d.nested-- }()
+	path += ".step_validate"
+	c := &StepValidate{Pos: n.pos, Criteria: "all", MaxAttempts: 1, RetryDelay: Duration{D: checkRetryDelay, Unit: time.Second}}
+	if n.kind != mapNode {
+		c.Commands = d.checkCommands(n, path)
+		if len(c.Commands) == 0 {
+			return nil
+		}
+		return c
+	}
+	o, _ := d.object(n, stepValidateTable) // it is a map
+	defer o.close()
+	if v := o.take("commands"); v != nil {
+		c.Commands = d.checkCommands(v, path)
+	} else {
+		d.errorf(n, "missing-key", "a step_validate needs commands").Suggest("for example: step_validate: {commands: [{command: test -s out.txt}]}")
+	}
+	d.criteria(o, c)
+	if v, ok := o.integer(1, "max_attempts"); ok {
+		c.MaxAttempts = v
+	}
+	if v := o.duration("retry_delay"); v.Set {
+		c.RetryDelay = v
+	}
+	c.Timeout = o.positiveDuration("timeout")
+	c.IgnoreFailure = o.yes("ignore_failure")
+	if len(c.Commands) == 0 {
+		return nil
+	}
+	return c
+}
+
+func (d *decoder) criteria(o *object, c *StepValidate) {
+	n := o.peek("success_criteria")
+	if n == nil || (n.kind != mapNode && n.tag != "!at_least") {
+		c.Criteria = o.choice("all", "success_criteria")
+		return
+	}
+	o.skip("success_criteria")
+	at := n
+	if n.kind == mapNode {
+		m, _ := d.object(n, criteriaTable) // it is a map
+		at = m.take("at_least")
+		m.close()
+	}
+	if at == nil {
+		return
+	}
+	i, p := d.integer(d.resolved(at), "at_least", 1)
+	switch {
+	case p != nil:
+		if p.Suggestion == "" {
+			p.Suggest("for example: success_criteria: {at_least: 2}")
+		}
+	case i > len(c.Commands) && len(c.Commands) > 0:
+		d.errorf(at, "out-of-range", "at_least is %d, but there are only %d checks", i, len(c.Commands)).Suggest("write at most %d", len(c.Commands))
+	default:
+		c.Criteria, c.AtLeast = "at_least", i
+	}
+}
+
+func (d *decoder) checkCommands(n *node, path string) []CheckCommand {
+	items := []*node{n}
+	if n.kind == listNode {
+		items = n.items
+	}
+	var list []CheckCommand
+	for i, it := range items {
+		step := &Step{Pos: it.pos, Path: fmt.Sprintf("%s[%d]", path, i), Capture: defaultCapture()}
+		c := CheckCommand{Step: step}
+		if it.kind == mapNode {
+			d.checkMap(it, &c)
+		} else if t := d.text(it, "a check"); t != nil {
+			step.Action = checkAction(t.String(), &Shell{Text: t}, &Claude{Text: t})
+		}
+		if step.Action != nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func (d *decoder) checkMap(n *node, c *CheckCommand) {
+	o, _ := d.object(n, checkCommandTable) // it is a map
+	defer o.close()
+	kind := o.choice("", "command_type")
+	key, v := o.first("command", "shell", "claude")
+	if v == nil {
+		d.errorf(n, "missing-key", "a check needs a command").Suggest("for example: {command: test -s out.txt}")
+	} else if t := d.text(v, key); t != nil {
+		shell, agent := &Shell{Text: t}, &Claude{Text: t}
+		switch {
+		case kind == "claude", key == "claude":
+			c.Step.Action = agent
+		case kind == "shell", key == "shell":
+			c.Step.Action = shell
+		default:
+			c.Step.Action = checkAction(t.String(), shell, agent)
+		}
+	}
+	c.ExpectOutput = o.pattern("expect_output")
+	if code, ok := o.integer(0, "expect_exit_code"); ok {
+		c.ExpectExitCode = code
+	}
+}
+
+func checkAction(text string, shell *Shell, agent *Claude) Action {
+	if isSlashCommand(text) {
+		return agent
+	}
+	return shell
+}

@@ -1,0 +1,200 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// NoCommitError says that a step that must commit has not.
+type NoCommitError struct {
+	Dir string
+	// Uncommitted are files that the step may have meant to commit.
+	Uncommitted []string
+}
+
+func (e *NoCommitError) Error() string {
+	s := "the step must make a commit (commit_required), and made none in " + e.Dir
+	if n := len(e.Uncommitted); n > 0 {
+		s += fmt.Sprintf("; %s uncommitted (%s): commit them in the step, or set auto_commit", plural(n, "file")+" "+isAre(n), sample(e.Uncommitted))
+	}
+	return s
+}
+
+func sample(files []string) string {
+	if len(files) > 3 {
+		return strings.Join(files[:3], ", ") + ", …"
+	}
+	return strings.Join(files, ", ")
+}
+
+// HasNewCommits reports whether the HEAD of a directory's working tree has a
+// commit that the commit since has not. An empty since means that there was
+// none.
+func (r *Repo) HasNewCommits(ctx context.Context, dir, since string) (bool, error) {
+	head, err := r.commit(ctx, dir, "HEAD")
+	if err != nil || head == "" || head == since {
+		return false, err
+	}
+	if since == "" {
+		return true, nil
+	}
+	n, err := r.countNew(ctx, head, since)
+	return n > 0, err
+}
+
+// RequireCommit gives a *[NoCommitError] if no commit was made since the
+// commit since.
+func (r *Repo) RequireCommit(ctx context.Context, dir, since string) error {
+	made, err := r.HasNewCommits(ctx, dir, since)
+	if err != nil || made {
+		return err
+	}
+	files, err := r.dirty(ctx, dir)
+	if err != nil {
+		return err
+	}
+	return &NoCommitError{Dir: dir, Uncommitted: files}
+}
+
+// CommitOptions are the options of AutoCommit.
+type CommitOptions struct {
+	// Message is the commit's message; it must not be empty.
+	Message string
+	// Include and Exclude choose among what is uncommitted: git's path
+	// patterns, relative to the directory, in which "*" also matches "/". No
+	// Include means everything.
+	Include, Exclude []string
+	// Author is "Name <mail>"; "" means the configured one.
+	Author string
+	// Sign signs the commit with the configured key.
+	Sign bool
+	// SquashSince, if not empty, makes one commit of this one and all since
+	// that commit.
+	SquashSince string
+}
+
+// AutoCommit commits what is uncommitted in a directory's working tree, without
+// running hooks, and gives the commit's id; "" if there was nothing to do.
+func (r *Repo) AutoCommit(ctx context.Context, dir string, o CommitOptions) (string, error) {
+	if strings.TrimSpace(o.Message) == "" {
+		return "", errors.New("commit: the message is empty")
+	}
+	if name, mail, ok := strings.Cut(strings.TrimSuffix(o.Author, ">"), " <"); o.Author != "" && (!ok || name == "" || mail == "" || !strings.HasSuffix(o.Author, ">")) {
+		return "", fmt.Errorf("commit: author %q: must be of the form Name <mail>", o.Author)
+	}
+	files, err := r.choose(ctx, dir, o)
+	if err != nil {
+		return "", err
+	}
+	before, err := r.commit(ctx, dir, "HEAD")
+	if err != nil {
+		return "", err
+	}
+	squash := o.SquashSince != "" && o.SquashSince != before
+	if len(files) == 0 && !squash {
+		return "", nil
+	}
+	if err := r.autoCommit(ctx, dir, o, files, squash); err != nil {
+		return "", fmt.Errorf("commit in %s: %w", dir, err)
+	}
+	return r.commit(ctx, dir, "HEAD")
+}
+
+func (r *Repo) autoCommit(ctx context.Context, dir string, o CommitOptions, files []string, squash bool) error {
+	top, err := r.line(ctx, dir, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return err
+	}
+	args := []string{"commit", "--quiet", "--no-verify", "--cleanup=strip", "-m", o.Message}
+	if o.Author != "" {
+		args = append(args, "--author", o.Author)
+	}
+	if o.Sign {
+		args = append(args, "--gpg-sign")
+	}
+	if len(files) > 0 {
+		if _, err := r.pathspec(ctx, top, files, "add", "-A"); err != nil {
+			return err
+		}
+		if len(o.Include)+len(o.Exclude) == 0 {
+			_, err = r.git(ctx, top, args...)
+		} else {
+			_, err = r.pathspec(ctx, top, files, append(slices.Clone(args), "--only")...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !squash {
+		return nil
+	}
+	return r.squash(ctx, top, o.SquashSince, args)
+}
+
+// squash makes one commit of all since a commit, by an index of its own, since
+// more may stand in the real one. On failure HEAD is put back.
+func (r *Repo) squash(ctx context.Context, top, since string, commitArgs []string) (err error) {
+	tip, err := r.line(ctx, top, "rev-parse", "HEAD")
+	if err != nil {
+		return err
+	}
+	in, err := r.isAncestor(ctx, since, tip)
+	if err != nil {
+		return err
+	}
+	if !in {
+		return fmt.Errorf("squash: %s is not in the history of HEAD any more", since)
+	}
+	dir, err := os.MkdirTemp("", "bide-index-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	env := []string{"GIT_INDEX_FILE=" + filepath.Join(dir, "index")}
+	if _, err := r.run(ctx, call{dir: top, env: env, args: []string{"read-tree", tip}}); err != nil {
+		return err
+	}
+	if _, err := r.git(ctx, top, "update-ref", "-m", "bide: squash", "HEAD", since, tip); err != nil {
+		return err
+	}
+	if _, err = r.run(ctx, call{dir: top, env: env, args: append(slices.Clone(commitArgs), "--allow-empty")}); err != nil {
+		ctx, cancel := cleanup(ctx)
+		defer cancel()
+		_, back := r.git(ctx, top, "update-ref", "-m", "bide: squash failed", "HEAD", tip, since)
+		return errors.Join(err, back)
+	}
+	return nil
+}
+
+// choose gives the uncommitted paths, relative to the top, that are to be
+// committed.
+func (r *Repo) choose(ctx context.Context, dir string, o CommitOptions) ([]string, error) {
+	var patterns []string
+	for _, p := range o.Include {
+		patterns = append(patterns, ":()"+p)
+	}
+	if len(patterns) == 0 {
+		patterns = append(patterns, ":(top)")
+	}
+	for _, p := range o.Exclude {
+		patterns = append(patterns, ":(exclude)"+p)
+	}
+	var files []string
+	for _, args := range [][]string{
+		{"ls-files", "--full-name", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--"},
+		{"diff", "--cached", "--name-only", "-z", "--no-renames", "--"},
+	} {
+		some, err := r.list(ctx, dir, append(args, patterns...)...)
+		if err != nil {
+			return nil, fmt.Errorf("choose what to commit: %w", err)
+		}
+		files = append(files, some...)
+	}
+	slices.Sort(files)
+	return slices.Compact(files), nil
+}

@@ -1,0 +1,169 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ourConfig is put before every command of ours: hooks and signing are for the
+// people's own commits, a background gc must not start under running
+// agents, and file names come as they are.
+var ourConfig = []string{
+	"-c", "core.hooksPath=/dev/null",
+	"-c", "commit.gpgSign=false",
+	"-c", "gc.auto=0",
+	"-c", "maintenance.auto=false",
+	"-c", "core.quotePath=false",
+	"-c", "submodule.recurse=false",
+	"-c", "rerere.enabled=false",
+	"-c", "diff.relative=false",
+	"-c", "merge.verifySignatures=false",
+}
+
+// dropped are the variables that would make git work on another repository
+// or index than the one of its directory. They are set where bide itself
+// runs inside a hook.
+var dropped = []string{
+	"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE",
+	"GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS",
+	"GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_INTERNAL_SUPER_PREFIX",
+	"GIT_QUARANTINE_PATH", "GIT_TRACE", "GIT_EDITOR", "GIT_TERMINAL_PROMPT", "LC_ALL", "LANGUAGE",
+}
+
+// baseEnv is the environment of every git command of ours.
+func baseEnv() []string {
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(dropped, name)
+	})
+	return append(env, "GIT_TERMINAL_PROMPT=0", "GIT_EDITOR=true", "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
+}
+
+// GitError is a git command that failed.
+type GitError struct {
+	Args   []string // without the program and our settings
+	Dir    string
+	Stderr string
+	Err    error
+}
+
+func (e *GitError) Error() string {
+	text := strings.TrimSpace(e.Stderr)
+	if text == "" {
+		text = e.Err.Error()
+	}
+	return fmt.Sprintf("git %s in %s: %s", strings.Join(e.Args, " "), e.Dir, text)
+}
+
+func (e *GitError) Unwrap() error { return e.Err }
+
+// status is the exit status of git in an error of call, or -1.
+func status(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return -1
+}
+
+// call is one git command.
+type call struct {
+	dir   string
+	env   []string // added to that of the Repo
+	stdin string
+	args  []string
+}
+
+// git runs a git command and gives its standard output. A cancelled context
+// ends it with SIGTERM, on which git takes its lock files away.
+func (r *Repo) git(ctx context.Context, dir string, args ...string) (string, error) {
+	return r.run(ctx, call{dir: dir, args: args})
+}
+
+func (r *Repo) run(ctx context.Context, c call) (string, error) {
+	return run(ctx, r.env, c)
+}
+
+func run(ctx context.Context, env []string, c call) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", append(slices.Clone(ourConfig), c.args...)...)
+	cmd.Dir = c.dir
+	cmd.Env = append(slices.Clone(env), c.env...)
+	if c.stdin != "" {
+		cmd.Stdin = strings.NewReader(c.stdin)
+	}
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	// A group of its own: Ctrl-C on the terminal reaches us, and we decide.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	if err := cmd.Run(); err != nil {
+		if cause := ctx.Err(); cause != nil {
+			err = errors.Join(cause, err)
+		}
+		if errors.Is(err, exec.ErrNotFound) {
+			return "", ErrNoGit
+		}
+		return out.String(), &GitError{Args: c.args, Dir: c.dir, Stderr: errOut.String(), Err: err}
+	}
+	return out.String(), nil
+}
+
+// line runs a git command whose output is one line.
+func (r *Repo) line(ctx context.Context, dir string, args ...string) (string, error) {
+	s, err := r.git(ctx, dir, args...)
+	return strings.TrimSuffix(s, "\n"), err
+}
+
+// list runs a git command whose output is ended by NUL, item by item.
+func (r *Repo) list(ctx context.Context, dir string, args ...string) ([]string, error) {
+	s, err := r.git(ctx, dir, args...)
+	return splitNUL(s), err
+}
+
+func splitNUL(s string) []string {
+	if s = strings.TrimSuffix(s, "\x00"); s == "" {
+		return nil
+	}
+	return strings.Split(s, "\x00")
+}
+
+// yes runs a git command that answers by its exit status 0 or 1.
+func (r *Repo) yes(ctx context.Context, dir string, args ...string) (bool, error) {
+	_, err := r.git(ctx, dir, args...)
+	if err == nil {
+		return true, nil
+	}
+	if status(err) == 1 {
+		return false, nil
+	}
+	return false, err
+}
+
+// commit gives the full id of the commit that a name stands for, or "" if
+// there is none.
+func (r *Repo) commit(ctx context.Context, dir, name string) (string, error) {
+	id, err := r.line(ctx, dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
+	if status(err) == 1 {
+		return "", nil
+	}
+	return id, err
+}
+
+// isAncestor reports whether everything in commit a is in commit b.
+func (r *Repo) isAncestor(ctx context.Context, a, b string) (bool, error) {
+	return r.yes(ctx, r.dir, "merge-base", "--is-ancestor", a, b)
+}
+
+// cleanup gives a context for putting things in order after ctx has ended.
+func cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+}

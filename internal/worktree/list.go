@@ -1,0 +1,271 @@
+package worktree
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Info is a branch of ours, with its worktree if it has one.
+type Info struct {
+	Run    string `json:"run"`
+	Item   string `json:"item,omitempty"` // as encoded in the branch's name; "" of a run's own
+	Branch string `json:"branch"`         // "" of a worktree with a detached HEAD
+	Commit string `json:"commit"`
+	// Path is the worktree; "" where only the branch is left.
+	Path string `json:"path,omitempty"`
+	// Unmerged is the number of commits that are neither in the run's branch
+	// nor in the branch that the run started from.
+	Unmerged int `json:"unmerged"`
+	// Uncommitted is the number of uncommitted files in the worktree.
+	Uncommitted int `json:"uncommitted"`
+	// Bytes is the size of the files in the worktree.
+	Bytes int64 `json:"bytes"`
+
+	stray bool // Branch, if any, is not ours: it is not deleted
+}
+
+// Merged reports whether removing it loses nothing.
+func (i Info) Merged() bool { return i.Unmerged == 0 && i.Uncommitted == 0 }
+
+// List gives the branches and worktrees of ours in the repository, of one run,
+// or of all with an empty id, in the order of their names.
+func (r *Repo) List(ctx context.Context, run string) ([]Info, error) {
+	trees, err := r.worktrees(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out, err := r.git(ctx, r.dir, "for-each-ref", "--format=%(refname:lstrip=2) %(objectname)", "refs/heads/"+runBranches, "refs/heads/"+itemBranches)
+	if err != nil {
+		return nil, err
+	}
+	var all []Info
+	for line := range strings.Lines(out) {
+		branch, commit, _ := strings.Cut(strings.TrimSpace(line), " ")
+		i := Info{Branch: branch, Commit: commit}
+		if rest, ok := strings.CutPrefix(branch, itemBranches); ok {
+			i.Run, rest, _ = strings.Cut(rest, "/")
+			i.Item, _, _ = strings.Cut(rest, "/")
+		} else {
+			i.Run, _, _ = strings.Cut(strings.TrimPrefix(branch, runBranches), ".")
+		}
+		if t := slices.IndexFunc(trees, func(e entry) bool { return e.branch == branch }); t >= 0 {
+			i.Path = trees[t].path
+			trees = slices.Delete(trees, t, t+1)
+		}
+		all = append(all, i)
+	}
+	strays, err := r.strays(ctx, trees)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(append(all, strays...), func(i Info) bool { return run != "" && i.Run != run })
+	for n := range all {
+		if err := r.measure(ctx, &all[n]); err != nil {
+			return nil, fmt.Errorf("branch %s: %w", all[n].Branch, err)
+		}
+	}
+	slices.SortFunc(all, func(a, b Info) int {
+		return cmp.Or(strings.Compare(a.Branch, b.Branch), strings.Compare(a.Path, b.Path))
+	})
+	return all, nil
+}
+
+// strays gives the worktrees of ours in which an agent or a step left our
+// branch for another or for none. They are known by their place, and by the
+// private name of their run.
+func (r *Repo) strays(ctx context.Context, trees []entry) (all []Info, err error) {
+	for _, e := range trees {
+		i := Info{Path: e.path, Commit: e.head, stray: true}
+		parent := filepath.Dir(e.path)
+		switch {
+		case filepath.Base(e.path) == "run":
+			i.Run = filepath.Base(parent)
+		case filepath.Base(parent) == "items":
+			i.Run, i.Item = filepath.Base(filepath.Dir(parent)), filepath.Base(e.path)
+		}
+		if checkRunID(i.Run) != nil {
+			continue
+		}
+		start, err := r.commit(ctx, r.dir, privateRef(i.Run, "start"))
+		if err != nil {
+			return nil, err
+		}
+		if start != "" {
+			i.Branch = e.branch
+			all = append(all, i)
+		}
+	}
+	return all, nil
+}
+
+func (r *Repo) measure(ctx context.Context, i *Info) (err error) {
+	into, err := r.line(ctx, r.dir, "symbolic-ref", "--quiet", privateRef(i.Run, "target"))
+	if err != nil && status(err) != 1 {
+		return err
+	}
+	if into == "" {
+		into = "HEAD"
+	}
+	also := []string{into, privateRef(i.Run, "start"), privateRef(i.Run, "base")}
+	if i.Branch != runBranch(i.Run) {
+		also = append(also, "refs/heads/"+runBranch(i.Run))
+	}
+	if i.Unmerged, err = r.countNew(ctx, i.Commit, also...); err != nil || i.Path == "" {
+		return err
+	}
+	if _, err := os.Stat(i.Path); errors.Is(err, fs.ErrNotExist) {
+		return nil // only its registration is left
+	}
+	files, err := r.dirty(ctx, i.Path)
+	if err != nil {
+		return err
+	}
+	i.Uncommitted = len(files)
+	i.Bytes, err = size(i.Path)
+	return err
+}
+
+// size adds up the files under a directory. Those that vanish meanwhile are
+// passed over.
+func size(dir string) (total int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = d.Info(); err == nil {
+				total += info.Size()
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	return total, err
+}
+
+// CleanOptions say what Clean removes.
+type CleanOptions struct {
+	// Run limits it to one run; "" means all.
+	Run string
+	// Force also removes what is not merged. What is uncommitted is lost then,
+	// and branches are deleted.
+	Force bool
+	// DryRun only tells.
+	DryRun bool
+	// Busy reports whether a run goes on at present; its worktrees are left
+	// alone, also with Force. Nil means that none does.
+	Busy func(run string) bool
+}
+
+// Cleaned is what Clean did about one branch and its worktree.
+type Cleaned struct {
+	Info
+	// Removed says that it is gone, or with DryRun would be.
+	Removed bool `json:"removed"`
+	// Why it was left; "" if it was removed.
+	Why string `json:"why,omitempty"`
+}
+
+// Clean removes branches and worktrees of ours: those that are merged and have
+// nothing uncommitted, or with Force all.
+func (r *Repo) Clean(ctx context.Context, o CleanOptions) ([]Cleaned, error) {
+	infos, err := r.List(ctx, o.Run)
+	if err != nil {
+		return nil, err
+	}
+	// Items first: whether they are merged depends on their run's branch.
+	slices.SortStableFunc(infos, func(a, b Info) int { return len(b.Item) - len(a.Item) })
+	var done []Cleaned
+	var errs []error
+	for _, i := range infos {
+		c := Cleaned{Info: i, Why: whyLeft(i, o)}
+		if c.Why == "" && !o.DryRun {
+			if err := r.clean(ctx, i); err != nil {
+				errs = append(errs, fmt.Errorf("clean %s: %w", cmp.Or(i.Branch, i.Path), err))
+				c.Why = err.Error()
+			}
+		}
+		c.Removed = c.Why == ""
+		done = append(done, c)
+	}
+	return done, errors.Join(errs...)
+}
+
+func whyLeft(i Info, o CleanOptions) string {
+	switch {
+	case o.Busy != nil && o.Busy(i.Run):
+		return "the run goes on"
+	case o.Force:
+		return ""
+	case i.Unmerged > 0:
+		return plural(i.Unmerged, "commit") + " not merged; merge with `git merge --no-ff " + cmp.Or(i.Branch, i.Commit) + "`, or remove with --force"
+	case i.Uncommitted > 0:
+		return plural(i.Uncommitted, "file") + " uncommitted in " + i.Path + "; commit them, or remove with --force"
+	}
+	return ""
+}
+
+func (r *Repo) clean(ctx context.Context, i Info) error {
+	return r.locked(ctx, func() error {
+		if i.Path != "" {
+			if err := r.unregister(ctx, i.Path); err != nil {
+				return err
+			}
+		}
+		if i.stray {
+			return nil
+		}
+		// Only at the commit that was judged.
+		if err := r.deleteBranch(ctx, i.Branch, i.Commit); err != nil {
+			return err
+		}
+		if i.Branch != runBranch(i.Run) {
+			return nil
+		}
+		return r.deletePrivate(ctx, i.Run)
+	})
+}
+
+func (r *Repo) branchTree(ctx context.Context, branch string) (*entry, error) {
+	all, err := r.worktrees(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(all, func(e entry) bool { return e.branch == branch }); i >= 0 {
+		return &all[i], nil
+	}
+	return nil, nil
+}
+
+// FindRun gives a run by its id, without needing its worktree, so that its
+// branch can be merged by FinalMerge.
+func (r *Repo) FindRun(ctx context.Context, id string) (*Run, error) {
+	if err := checkRunID(id); err != nil {
+		return nil, err
+	}
+	run := &Run{ID: id, queue: make(chan struct{}, 1)}
+	run.Tree = r.tree("", runBranch(id))
+	tip, err := r.commit(ctx, r.dir, "refs/heads/"+run.Branch)
+	if err != nil {
+		return nil, err
+	}
+	if tip == "" {
+		return nil, fmt.Errorf("run %s has no branch %s in %s; `bide worktree ls` shows those that there are", id, run.Branch, r.dir)
+	}
+	e, err := r.branchTree(ctx, run.Branch)
+	if err != nil {
+		return nil, err
+	}
+	if e != nil {
+		run.Tree = r.tree(e.path, run.Branch)
+		run.root = filepath.Dir(e.path)
+	}
+	return run, r.recall(ctx, run)
+}

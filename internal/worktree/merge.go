@@ -1,0 +1,491 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Conflict is a merge that git cannot make by itself and nobody resolved. The
+// worktree is as it was before the merge.
+type Conflict struct {
+	Branch string   // the branch that was to be merged
+	Commit string   // its commit to merge: of an agent's, without the run's snapshot
+	Into   string   // the branch, or commit, that it was to be merged into
+	Files  []string // in conflict, relative to the top
+	Dir    string   // where to merge by hand
+	// Err is why the resolver did not resolve it; nil without a resolver.
+	Err error
+
+	byHand string // Branch where that is Commit, else Commit
+}
+
+func (c *Conflict) Error() string {
+	s := fmt.Sprintf("merging %s into %s: conflict in %s", c.Branch, c.Into, strings.Join(c.Files, ", "))
+	if c.Err != nil {
+		s += fmt.Sprintf("; the resolver failed: %v", c.Err)
+	}
+	return s + fmt.Sprintf("; the work stays in the branch: merge it by hand with `cd %s && git merge --no-ff %s`", shellQuote(c.Dir), c.byHand)
+}
+
+func (c *Conflict) Unwrap() error { return c.Err }
+
+// ConflictInfo is what a resolver gets to know.
+type ConflictInfo struct {
+	Dir    string   // the worktree, in the middle of the merge
+	Branch string   // that is being merged
+	Commit string   // its tip
+	Into   string   // the branch of Dir
+	Files  []string // in conflict, relative to Dir
+}
+
+// Resolver resolves a conflict in a worktree in the middle of a merge: it edits
+// the files, marks them resolved with `git add`, and commits. A commit that it
+// leaves to us is made. Its error, an unresolved file or a conflict
+// marker that is left over takes the merge back.
+type Resolver func(ctx context.Context, c ConflictInfo) error
+
+// MergeOptions are the options of a merge; all may be zero.
+type MergeOptions struct {
+	// Message is the message of the merge commit; "" means one of ours.
+	Message string
+	// Resolve is called on a conflict; nil means that a conflict fails.
+	Resolve Resolver
+}
+
+// MergeResult is a merge that was made, or was not needed.
+type MergeResult struct {
+	// Commit is the merge commit; "" where there was nothing to merge.
+	Commit string
+	// Merged is the tip that was merged, and Commits the number of its commits.
+	Merged  string
+	Commits int
+	// Resolved says that there was a conflict and the resolver resolved it.
+	Resolved bool
+	// Uncommitted are files that were left uncommitted in the agent's worktree
+	// and so are not in the merge.
+	Uncommitted []string
+}
+
+// Merge merges the agent's commits into the run's worktree with `git merge
+// --no-ff`; merges into one run are made one after the other. Nothing
+// happens where the agent made no commit, or its commits are merged already.
+// An unresolved conflict is a *[Conflict].
+func (run *Run) Merge(ctx context.Context, a *Agent, o MergeOptions) (MergeResult, error) {
+	select {
+	case run.queue <- struct{}{}:
+		defer func() { <-run.queue }()
+	case <-ctx.Done():
+		return MergeResult{}, ctx.Err()
+	}
+	res, err := run.merge(ctx, a, o)
+	if err != nil {
+		if conflict := (*Conflict)(nil); !errors.As(err, &conflict) {
+			err = fmt.Errorf("merge the work of item %q (it stays in branch %s): %w", a.Item, a.Branch, err)
+		}
+	}
+	return res, err
+}
+
+func (run *Run) merge(ctx context.Context, a *Agent, o MergeOptions) (res MergeResult, err error) {
+	r := run.repo
+	if res.Uncommitted, err = r.dirty(ctx, a.Dir); err != nil {
+		return res, err
+	}
+	tip, err := run.publish(ctx, a)
+	if err != nil || tip == "" {
+		return res, err
+	}
+	head, err := r.commit(ctx, run.Dir, "HEAD")
+	if err != nil {
+		return res, err
+	}
+	if res.Commits, err = r.countNew(ctx, tip, head); err != nil || res.Commits == 0 {
+		return res, err
+	}
+	res.Merged = tip
+	if o.Message == "" {
+		o.Message = fmt.Sprintf("Merge item %s, attempt %d", oneLine(a.Item), a.Attempt)
+	}
+	m := merging{repo: r, dir: run.Dir, tip: tip, branch: a.Branch, into: run.Branch, MergeOptions: o}
+	err = run.unstaged(ctx, func() error {
+		return run.withRoom(ctx, tip, func() error { return m.make(ctx) })
+	})
+	res.Commit, res.Resolved = m.result, m.resolved
+	return res, err
+}
+
+// publish gives the agent's work as it is to be merged, its commits without the
+// snapshot, under a private name; "" if there is none. The agent's own branch and
+// worktree stay as they are. Written anew later, the commits are the same.
+func (run *Run) publish(ctx context.Context, a *Agent) (string, error) {
+	r := run.repo
+	h, err := r.head(ctx, a.Dir)
+	if err != nil || h.Commit == a.Base {
+		return "", err
+	}
+	clean, err := run.withoutSnapshot(ctx, h.Commit)
+	if err != nil || clean == h.Commit {
+		return clean, err
+	}
+	_, err = r.git(ctx, r.dir, "update-ref", privateRef(run.ID, publishedRef(a.Branch)), clean)
+	return clean, err
+}
+
+// publishedRef is the private name of an agent's work without the snapshot.
+func publishedRef(branch string) string {
+	_, item, _ := strings.Cut(strings.TrimPrefix(branch, itemBranches), "/")
+	return "items/" + item
+}
+
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > 60 {
+		s = string(r[:60]) + "…"
+	}
+	return s
+}
+
+// merging is one merge in a worktree.
+type merging struct {
+	MergeOptions
+	repo         *Repo
+	dir          string
+	tip          string
+	branch, into string
+	before       string // HEAD before it
+	result       string // HEAD after it
+	resolved     bool
+}
+
+func (m *merging) make(ctx context.Context) (err error) {
+	if m.before, err = m.repo.commit(ctx, m.dir, "HEAD"); err != nil {
+		return err
+	}
+	mergeErr := m.repo.locked(ctx, func() error {
+		_, err := m.repo.git(ctx, m.dir, "merge", "--no-ff", "--no-edit", "--no-verify", "--no-stat", "-m", m.Message, m.tip)
+		return err
+	})
+	if mergeErr == nil {
+		m.result, err = m.repo.commit(ctx, m.dir, "HEAD")
+		return err
+	}
+	// What is left of the merge is taken back also when ctx has ended.
+	clean, cancel := cleanup(ctx)
+	defer cancel()
+	files, err := m.repo.unmerged(clean, m.dir)
+	if err != nil || len(files) == 0 || ctx.Err() != nil {
+		return errors.Join(mergeErr, err, m.takeBack(clean))
+	}
+	conflict := &Conflict{Branch: m.branch, Commit: m.tip, Into: m.into, Files: files, Dir: m.dir, byHand: m.branch}
+	if tip, err := m.repo.commit(clean, m.dir, "refs/heads/"+m.branch); err != nil || tip != m.tip {
+		conflict.byHand = m.tip
+	}
+	if m.Resolve != nil {
+		conflict.Err = m.resolve(ctx, files)
+		if conflict.Err == nil {
+			return nil
+		}
+	}
+	clean, cancel = cleanup(ctx)
+	defer cancel()
+	if err := m.takeBack(clean); err != nil {
+		return errors.Join(conflict, fmt.Errorf("take the merge back: %w", err))
+	}
+	return conflict
+}
+
+func (r *Repo) unmerged(ctx context.Context, dir string) ([]string, error) {
+	return r.list(ctx, dir, "diff", "--name-only", "-z", "--diff-filter=U")
+}
+
+// resolve calls the resolver and looks whether the conflict is resolved.
+func (m *merging) resolve(ctx context.Context, files []string) error {
+	info := ConflictInfo{Dir: m.dir, Branch: m.branch, Commit: m.tip, Into: m.into, Files: files}
+	if err := m.Resolve(ctx, info); err != nil {
+		return err
+	}
+	left, err := m.repo.unmerged(ctx, m.dir)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("these files are not marked as resolved: %s", strings.Join(left, ", "))
+	}
+	pending, err := m.repo.commit(ctx, m.dir, "MERGE_HEAD")
+	if err != nil {
+		return err
+	}
+	if pending != "" {
+		if err := m.repo.locked(ctx, func() error {
+			_, err := m.repo.git(ctx, m.dir, "commit", "--quiet", "--no-verify", "--no-edit")
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return m.check(ctx, files)
+}
+
+// check makes sure that HEAD has both sides, and no conflict marker.
+func (m *merging) check(ctx context.Context, files []string) error {
+	head, err := m.repo.commit(ctx, m.dir, "HEAD")
+	if err != nil {
+		return err
+	}
+	for _, side := range []string{m.before, m.tip} {
+		in, err := m.repo.isAncestor(ctx, side, head)
+		if err != nil {
+			return err
+		}
+		if !in {
+			return fmt.Errorf("it did not commit the merge: %s is not in %s", side, head)
+		}
+	}
+	for _, f := range files {
+		marked, err := m.hasMarkers(ctx, head, f)
+		if err != nil {
+			return err
+		}
+		if marked {
+			return fmt.Errorf("conflict markers are left in %s", f)
+		}
+	}
+	m.result, m.resolved = head, true
+	return nil
+}
+
+func (m *merging) hasMarkers(ctx context.Context, commit, file string) (bool, error) {
+	exists, err := m.repo.list(ctx, m.dir, "--literal-pathspecs", "ls-tree", "-z", "--name-only", "--full-tree", commit, "--", file)
+	if err != nil || len(exists) == 0 {
+		return false, err
+	}
+	text, err := m.repo.git(ctx, m.dir, "cat-file", "blob", commit+":"+file)
+	if err != nil {
+		return false, err
+	}
+	text = "\n" + text
+	return strings.Contains(text, "\n<<<<<<< ") && strings.Contains(text, "\n>>>>>>> "), nil
+}
+
+// takeBack puts the worktree to where it was before the merge.
+func (m *merging) takeBack(ctx context.Context) error {
+	return m.repo.locked(ctx, func() error {
+		if err := m.repo.dropStaleLocks(ctx, m.dir); err != nil {
+			return err
+		}
+		return m.repo.abortMerge(ctx, m.dir, m.before)
+	})
+}
+
+// abortMerge ends a merge that is under way, and goes back to a commit.
+func (r *Repo) abortMerge(ctx context.Context, dir, to string) error {
+	pending, err := r.commit(ctx, dir, "MERGE_HEAD")
+	if err != nil {
+		return err
+	}
+	if pending != "" {
+		if _, err := r.git(ctx, dir, "merge", "--abort"); err != nil {
+			return err
+		}
+	}
+	head, err := r.commit(ctx, dir, "HEAD")
+	if err != nil || head == to {
+		return err
+	}
+	_, err = r.git(ctx, dir, "reset", "--quiet", "--merge", to)
+	return err
+}
+
+// The run's worktree may hold, uncommitted, files that the agent got by the
+// snapshot, changed and committed. Git refuses to merge over them. Where such a
+// file is still as the snapshot has it, the agent's is its successor: it is set
+// aside for the merge, and put back if the merge is not made. The list of what
+// is set aside is kept in a file until then, for a run that goes down meanwhile.
+
+// unstaged calls merge with nothing staged in the run's worktree: git refuses
+// to merge while something is, whatever it is. What was staged is staged again.
+func (run *Run) unstaged(ctx context.Context, merge func() error) error {
+	r := run.repo
+	staged, err := r.list(ctx, run.Dir, "diff", "--cached", "--name-only", "-z", "--no-renames")
+	if err != nil {
+		return err
+	}
+	if len(staged) == 0 {
+		return merge()
+	}
+	if _, err := r.git(ctx, run.Dir, "reset", "--quiet", "--mixed"); err != nil {
+		return err
+	}
+	err = merge()
+	ctx, cancel := cleanup(ctx)
+	defer cancel()
+	dirty, again := r.dirty(ctx, run.Dir)
+	staged = slices.DeleteFunc(staged, func(p string) bool { return !slices.Contains(dirty, p) })
+	if again == nil && len(staged) > 0 {
+		_, again = r.pathspec(ctx, run.Dir, staged, "add", "-A")
+	}
+	return errors.Join(err, again)
+}
+
+// withRoom sets aside what is in the way of merging tip, and calls merge.
+func (run *Run) withRoom(ctx context.Context, tip string, merge func() error) error {
+	aside, err := run.inTheWay(ctx, tip)
+	if err != nil || len(aside) == 0 {
+		return errors.Join(err, mergeIf(err == nil, merge))
+	}
+	list, err := run.asideList(ctx)
+	if err != nil {
+		return err
+	}
+	head, err := run.repo.commit(ctx, run.Dir, "HEAD")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(list, []byte(strings.Join(append([]string{head}, aside...), "\x00")), 0o600); err != nil {
+		return err
+	}
+	err = run.setAside(ctx, aside)
+	if err == nil {
+		err = merge()
+	}
+	if err != nil {
+		ctx, cancel := cleanup(ctx)
+		defer cancel()
+		err = errors.Join(err, run.putBack(ctx, aside))
+	}
+	return errors.Join(err, os.Remove(list))
+}
+
+func mergeIf(ok bool, merge func() error) error {
+	if !ok {
+		return nil
+	}
+	return merge()
+}
+
+func (run *Run) asideList(ctx context.Context) (string, error) {
+	dir, err := run.repo.line(ctx, run.Dir, "rev-parse", "--absolute-git-dir")
+	return filepath.Join(dir, "bide-set-aside"), err
+}
+
+// inTheWay gives the uncommitted files of the run's worktree that merging tip
+// would write, as far as they are as the snapshot has them. The others are left
+// for git to refuse.
+func (run *Run) inTheWay(ctx context.Context, tip string) ([]string, error) {
+	r := run.repo
+	dirty, err := r.dirty(ctx, run.Dir)
+	if err != nil || len(dirty) == 0 {
+		return nil, err
+	}
+	base, err := r.line(ctx, run.Dir, "merge-base", "HEAD", tip)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := r.diffTrees(ctx, base, tip)
+	if err != nil {
+		return nil, err
+	}
+	s, err := run.frozen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, c := range changes {
+		if _, ours := s.files[c.path]; ours && slices.Contains(dirty, c.path) {
+			paths = append(paths, c.path)
+		}
+	}
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	now, err := r.writeTree(ctx, run.Dir)
+	if err != nil {
+		return nil, err
+	}
+	since, err := r.diffTrees(ctx, s.base, now)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(paths, func(p string) bool {
+		return slices.ContainsFunc(since, func(c change) bool { return c.path == p })
+	}), nil
+}
+
+func (run *Run) setAside(ctx context.Context, paths []string) error {
+	r := run.repo
+	if _, err := r.pathspec(ctx, run.Dir, paths, "reset", "--quiet", "HEAD"); err != nil {
+		return err
+	}
+	for _, p := range paths {
+		tracked, err := r.list(ctx, run.Dir, "--literal-pathspecs", "ls-tree", "-z", "--name-only", "--full-tree", "HEAD", "--", p)
+		if err != nil {
+			return err
+		}
+		if len(tracked) == 0 {
+			if err := os.Remove(filepath.Join(run.Dir, p)); err != nil {
+				return err
+			}
+		} else if _, err := r.pathspec(ctx, run.Dir, []string{p}, "checkout", "--quiet", "HEAD"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pathspec runs a git command on exactly these paths.
+func (r *Repo) pathspec(ctx context.Context, dir string, paths []string, args ...string) (string, error) {
+	args = append(append([]string{"--literal-pathspecs"}, args...), "--pathspec-from-file=-", "--pathspec-file-nul")
+	return r.run(ctx, call{dir: dir, args: args, stdin: strings.Join(paths, "\x00")})
+}
+
+// putBack writes files as the snapshot has them.
+func (run *Run) putBack(ctx context.Context, paths []string) error {
+	for _, p := range paths {
+		has, err := run.repo.list(ctx, run.Dir, "--literal-pathspecs", "ls-tree", "-z", "--name-only", "--full-tree", run.snap.base, "--", p)
+		if err != nil {
+			return err
+		}
+		if len(has) == 0 {
+			if err := os.Remove(filepath.Join(run.Dir, p)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		} else if _, err := run.repo.pathspec(ctx, run.Dir, []string{p}, "restore", "--quiet", "--source="+run.snap.base, "--worktree"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeBack takes back a merge that was under way when the run went down.
+func (run *Run) takeBack(ctx context.Context) error {
+	head, err := run.repo.commit(ctx, run.Dir, "HEAD")
+	if err != nil {
+		return err
+	}
+	if err := run.repo.abortMerge(ctx, run.Dir, head); err != nil {
+		return err
+	}
+	list, err := run.asideList(ctx)
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(list)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	paths := strings.Split(string(data), "\x00")
+	if paths[0] == head && run.snap != nil {
+		if err := run.putBack(ctx, paths[1:]); err != nil {
+			return err
+		}
+	}
+	return os.Remove(list)
+}

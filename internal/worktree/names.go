@@ -1,0 +1,65 @@
+package worktree
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The names that we use in a repository.
+const (
+	runBranches  = "bide/"      // + run
+	itemBranches = "bide-item/" // + run / item / attempt
+	privateRefs  = "refs/bide/" // + run / start, target, base, head
+)
+
+var runID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+func checkRunID(id string) error {
+	if !runID.MatchString(id) {
+		return fmt.Errorf("run id %q: must be 1 to 64 letters, digits, '-' and '_', and begin with a letter or digit", id)
+	}
+	return nil
+}
+
+// maxEncoded is how long an item's name may get in a path or branch before it
+// is cut and told apart by a digest.
+const maxEncoded = 80
+
+// encode makes an item's id a name that is safe as one component of a path and
+// of a branch. Different ids get different names, also where case is not told
+// apart: lower-case letters, digits, '-' and '_' stand for themselves, every
+// other byte is "=" and two hexadecimal digits. Of a name that would be too
+// long, the beginning and the SHA-256 of the whole id are left, joined by a
+// ".", which no other name has.
+func encode(id string) string {
+	if id == "" {
+		return "="
+	}
+	var b strings.Builder
+	for i := range len(id) {
+		switch c := id[i]; {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-' && i > 0, c == '_':
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "=%02x", c)
+		}
+	}
+	name := b.String()
+	if len(name) <= maxEncoded {
+		return name
+	}
+	sum := sha256.Sum256([]byte(id))
+	return name[:24] + "." + hex.EncodeToString(sum[:])
+}
+
+func runBranch(run string) string { return runBranches + run }
+
+func itemBranch(run, item string, attempt int) string {
+	return itemBranches + run + "/" + encode(item) + "/" + strconv.Itoa(attempt)
+}
+
+func privateRef(run, name string) string { return privateRefs + run + "/" + name }

@@ -1,0 +1,228 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Tree is one worktree of ours.
+type Tree struct {
+	// Dir is the top of the worktree.
+	Dir string
+	// WorkDir is the directory in it that corresponds to the one that the
+	// repository was opened by; equal to Dir at the top.
+	WorkDir string
+	// Branch is the branch that was made with the worktree.
+	Branch string
+	// Base is the commit that the worktree started from.
+	Base string
+
+	repo *Repo
+}
+
+// add makes a branch and a worktree at a commit, and verifies that it is
+// complete. What a failure leaves half made is taken away again. The caller
+// holds the repository's lock.
+func (r *Repo) add(ctx context.Context, path, branch, base string) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			ctx, cancel := cleanup(ctx)
+			defer cancel()
+			err = errors.Join(err, r.discard(ctx, path, branch, base))
+		}
+	}()
+	if _, err := r.git(ctx, r.dir, "worktree", "add", "--no-track", "-b", branch, "--", path, base); err != nil {
+		return err
+	}
+	return r.verify(ctx, path, base)
+}
+
+// verify makes sure that a new worktree is at its base with every file in
+// place. A difference that comes from the repository's own line-end settings
+// or filters is no fault.
+func (r *Repo) verify(ctx context.Context, path, base string) error {
+	head, err := r.commit(ctx, path, "HEAD")
+	if err != nil {
+		return err
+	}
+	if head != base {
+		return fmt.Errorf("the new worktree %s is at %s, not at its base %s", path, head, base)
+	}
+	missing, err := r.list(ctx, path, "diff", "--name-only", "-z", "--no-renames", "--diff-filter=DUT", "HEAD", "--")
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("the new worktree %s is incomplete: %d files are missing, such as %s", path, len(missing), missing[0])
+	}
+	return nil
+}
+
+// discard takes away a worktree that nobody has worked in, and its branch if
+// it is still at base.
+func (r *Repo) discard(ctx context.Context, path, branch, base string) error {
+	registered, err := r.registered(ctx, path)
+	if err != nil {
+		return err
+	}
+	if registered != nil {
+		if err := r.unregister(ctx, path); err != nil {
+			return err
+		}
+	}
+	if err := os.RemoveAll(path); err != nil {
+		return err
+	}
+	tip, err := r.commit(ctx, r.dir, "refs/heads/"+branch)
+	if err != nil || tip != base {
+		return err
+	}
+	return r.deleteBranch(ctx, branch, tip)
+}
+
+// unregister removes a worktree with all that is in it. A directory that git
+// takes for no worktree any more is left in place.
+func (r *Repo) unregister(ctx context.Context, path string) error {
+	_, err := r.git(ctx, r.dir, "worktree", "remove", "--force", "--force", "--", path)
+	return err
+}
+
+// deleteBranch deletes a branch if it still is at the commit tip.
+func (r *Repo) deleteBranch(ctx context.Context, branch, tip string) error {
+	_, err := r.git(ctx, r.dir, "update-ref", "-d", "refs/heads/"+branch, tip)
+	return err
+}
+
+// entry is a worktree as git lists it.
+type entry struct {
+	path, head, branch string
+	half               bool // git was killed while it made this one
+}
+
+func (r *Repo) worktrees(ctx context.Context) ([]entry, error) {
+	fields, err := r.list(ctx, r.dir, "worktree", "list", "--porcelain", "-z")
+	if err != nil {
+		return nil, err
+	}
+	var all []entry
+	for _, f := range fields {
+		key, value, _ := strings.Cut(f, " ")
+		if key == "worktree" {
+			all = append(all, entry{path: value})
+		}
+		if len(all) == 0 {
+			continue
+		}
+		e := &all[len(all)-1]
+		switch key {
+		case "HEAD":
+			e.head = value
+		case "branch":
+			e.branch = strings.TrimPrefix(value, "refs/heads/")
+		case "locked":
+			e.half = value == "initializing"
+		}
+	}
+	return all, nil
+}
+
+// registered finds the worktree at a path, or gives nil.
+func (r *Repo) registered(ctx context.Context, path string) (*entry, error) {
+	all, err := r.worktrees(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(all, func(e entry) bool { return e.path == path }); i >= 0 {
+		return &all[i], nil
+	}
+	return nil, nil
+}
+
+// makeRoom frees a path for a new worktree. What was worked on there is kept,
+// as by Remove. The caller holds the repository's lock.
+func (r *Repo) makeRoom(ctx context.Context, path, branch string, run *Run) (kept []Kept, err error) {
+	e, err := r.registered(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	_, statErr := os.Lstat(filepath.Join(path, ".git"))
+	switch {
+	case e == nil || statErr != nil:
+		err = r.moveAside(path)
+		if err == nil && e != nil {
+			err = r.unregister(ctx, path)
+		}
+	case e.half:
+		err = r.unregister(ctx, path)
+	default:
+		old := e.branch
+		if !strings.HasPrefix(old, itemBranches) {
+			old = branch
+		}
+		var k Kept
+		if k, err = r.retire(ctx, path, old, run); err == nil && k.Branch != "" {
+			kept = append(kept, k)
+		}
+	}
+	if err != nil {
+		return kept, fmt.Errorf("make room for a worktree at %s: %w", path, err)
+	}
+	k, err := r.freeBranch(ctx, branch, run)
+	if k.Branch == "" {
+		return kept, err
+	}
+	if n := len(kept); n > 0 && kept[n-1].Branch == branch { // the same work, under its new name
+		k.Rescued, k.Other = kept[n-1].Rescued, kept[n-1].Other
+		kept = kept[:n-1]
+	}
+	return append(kept, k), err
+}
+
+// moveAside gets a directory out of the way that git does not know. Nobody can
+// say what is in it, so that it is not deleted unless it is empty.
+func (r *Repo) moveAside(path string) error {
+	if err := os.Remove(path); err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for i := 1; ; i++ {
+		aside := path + ".lost-" + strconv.Itoa(i)
+		if _, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) {
+			return os.Rename(path, aside)
+		}
+	}
+}
+
+// freeBranch makes a branch's name free: the branch is deleted if its work is
+// in the run already, and renamed otherwise.
+func (r *Repo) freeBranch(ctx context.Context, branch string, run *Run) (Kept, error) {
+	k, err := r.settle(ctx, branch, run)
+	if err != nil || k.Branch == "" {
+		return Kept{}, err
+	}
+	for i := 1; ; i++ {
+		name := branch + "." + strconv.Itoa(i)
+		taken, err := r.commit(ctx, r.dir, "refs/heads/"+name)
+		if err != nil {
+			return Kept{}, err
+		}
+		if taken != "" {
+			continue
+		}
+		k.Branch = name
+		_, err = r.git(ctx, r.dir, "branch", "--no-track", name, k.Commit)
+		if err == nil {
+			err = r.deleteBranch(ctx, branch, k.Commit)
+		}
+		return k, err
+	}
+}

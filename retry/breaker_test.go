@@ -1,0 +1,114 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/retry"
+)
+
+func breaker(t testing.TB, c circuit.Config) *circuit.Breaker {
+	t.Helper()
+	b, err := circuit.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Lesson: the breaker is inside the retry and sees each attempt.
+func TestBreakerSeesEachAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := breaker(t, circuit.Config{FailureThreshold: 2})
+		s := failing(9)
+		_, err := retry.Do(t.Context(), retry.Policy{Attempts: 5, Backoff: doubling(sec), Breaker: b}, s.call)
+		e := ended(t, err, retry.ReasonCircuitOpen, 2) // the refusal uses no attempt
+		s.check(t, 0, sec)
+		if e.Last != errFlaky || len(e.History) != 2 || e.RetryAfter != 28*sec || !errors.Is(err, circuit.ErrOpen) {
+			t.Errorf("the error is %+v", e)
+		}
+		if time.Since(s.began) != 3*sec { // found out after the wait for attempt 3
+			t.Errorf("it ended after %v", time.Since(s.began))
+		}
+		_, err = retry.Do(t.Context(), retry.Policy{Attempts: 5, Backoff: doubling(sec), Breaker: b}, s.call)
+		e = ended(t, err, retry.ReasonCircuitOpen, 0)
+		var refusal *circuit.OpenError
+		if !errors.As(e.Last, &refusal) || time.Since(s.began) != 3*sec {
+			t.Errorf("after %v: %v", time.Since(s.began), err)
+		}
+	})
+}
+
+// Only circuit_open by name makes a refusal retried; words and patterns that
+// would match its text do not.
+func TestRefusalIsRetriedByNameOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := breaker(t, circuit.Config{FailureThreshold: 1, Name: "connection timeout 503 429"})
+		if err := b.Call(func() error { return errFlaky }); err == nil {
+			t.Fatal("no error")
+		}
+		for _, m := range []retry.Matcher{nil, retry.Network, retry.Timeout, retry.ServerError, retry.RateLimit, retry.Pattern0("."), retry.ExitCode(0)} {
+			_, err := retry.Do(t.Context(), retry.Policy{Breaker: b, RetryOn: m}, failing(0).call)
+			ended(t, err, retry.ReasonCircuitOpen, 0)
+		}
+		s := failing(0)
+		v, err := retry.Do(t.Context(), retry.Policy{Breaker: b, RetryOn: retry.CircuitOpen}, s.call)
+		if v != "done" || err != nil {
+			t.Fatal(err)
+		}
+		s.check(t, 30*sec)
+	})
+}
+
+// Refusals that are retried use attempts: it is no loop without end.
+func TestRefusalsUseUpAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := breaker(t, circuit.Config{FailureThreshold: 1, HalfOpenRequests: 1, Lease: time.Hour})
+		if err := b.Call(func() error { return errFlaky }); err == nil {
+			t.Fatal("no error")
+		}
+		time.Sleep(30 * sec)
+		if _, err := b.Acquire(); err != nil { // the one probe hangs
+			t.Fatal(err)
+		}
+		s := failing(0)
+		_, err := retry.Do(t.Context(), retry.Policy{Attempts: 4, Backoff: doubling(sec), Breaker: b, RetryOn: retry.CircuitOpen}, s.call)
+		e := ended(t, err, retry.ReasonAttempts, 4)
+		if len(s.starts) != 0 || e.History[0].Class != "circuit_open" || e.Slept != 7*sec {
+			t.Errorf("%d calls, %+v", len(s.starts), e)
+		}
+		if !errors.Is(err, circuit.ErrOpen) || e.Last == nil {
+			t.Errorf("the last error is %v", e.Last)
+		}
+	})
+}
+
+// A cancelled attempt says nothing about the target, a failed one does.
+func TestBreakerOutcomes(t *testing.T) {
+	cancelled, cancel := context.WithCancel(t.Context())
+	tests := []struct {
+		name string
+		fn   func(context.Context) (int, error)
+		want circuit.State
+	}{
+		{"success", func(context.Context) (int, error) { return 1, nil }, circuit.Closed},
+		{"failure", func(context.Context) (int, error) { return 0, errFlaky }, circuit.Open},
+		{"panic", func(context.Context) (int, error) { panic("boom") }, circuit.Open},
+		{"cancelled within", func(context.Context) (int, error) { return 0, context.Canceled }, circuit.Closed},
+		{"cancelled from outside", func(context.Context) (int, error) { cancel(); return 0, errFlaky }, circuit.Closed},
+	}
+	for _, test := range tests {
+		b := breaker(t, circuit.Config{FailureThreshold: 1})
+		_, err := retry.Do(cancelled, retry.Policy{Attempts: 1, Breaker: b}, test.fn)
+		if (err == nil) != (test.name == "success") {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		if got := b.State(); got != test.want {
+			t.Errorf("%s: the breaker is %v, want %v", test.name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,277 @@
+package retry_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/retry"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// hint is an error of a server that says when to come back.
+type hint time.Duration
+
+func (h hint) Error() string                     { return "busy" }
+func (h hint) RetryAfter() (time.Duration, bool) { return time.Duration(h), true }
+
+func TestMachineDecides(t *testing.T) {
+	quota, err := retry.NewQuota(retry.QuotaConfig{Ratio: -1, Floor: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := retry.Policy{Backoff: doubling(sec)}
+	tests := []struct {
+		name     string
+		p        retry.Policy
+		deadline time.Duration
+		err      error
+		want     retry.Decision
+	}{
+		{"success", second, 0, nil, retry.Decision{Action: retry.Done}},
+		{"failure", second, 0, errFlaky, retry.Decision{Action: retry.Retry, Delay: sec}},
+		{"permanent", second, 0, retry.Permanent(errFlaky), retry.Decision{Action: retry.Stop, Reason: retry.ReasonNotRetryable}},
+		{"cancelled", second, 0, context.Canceled, retry.Decision{Action: retry.Stop, Reason: retry.ReasonCancelled}},
+		{"attempt timed out", second, 0, context.DeadlineExceeded, retry.Decision{Action: retry.Retry, Delay: sec}},
+		{"refused", second, 0, &circuit.OpenError{RetryAfter: 5 * sec, State: circuit.Open}, retry.Decision{Action: retry.Stop, Reason: retry.ReasonCircuitOpen, RetryAfter: 5 * sec}},
+		{"hint raises the delay", second, 0, hint(5 * sec), retry.Decision{Action: retry.Retry, Delay: 5 * sec, RetryAfter: 5 * sec}},
+		{"hint below the delay", second, 0, hint(sec / 2), retry.Decision{Action: retry.Retry, Delay: sec, RetryAfter: sec / 2}},
+		{"hint beyond max_delay", second, 0, hint(4 * time.Minute), retry.Decision{Action: retry.Retry, Delay: 4 * time.Minute, RetryAfter: 4 * time.Minute}},
+		{"hint at the limit", second, 0, hint(5 * time.Minute), retry.Decision{Action: retry.Retry, Delay: 5 * time.Minute, RetryAfter: 5 * time.Minute}},
+		{"hint beyond the limit", second, 0, hint(5*time.Minute + 1), retry.Decision{Action: retry.Stop, Reason: retry.ReasonRetryAfter, RetryAfter: 5*time.Minute + 1}},
+		{"limit of one's own", retry.Policy{RetryAfterMax: sec}, 0, hint(2 * sec), retry.Decision{Action: retry.Stop, Reason: retry.ReasonRetryAfter, RetryAfter: 2 * sec}},
+		{"hint not to retry", second, 0, hint(-1), retry.Decision{Action: retry.Stop, Reason: retry.ReasonRetryAfter, RetryAfter: -1}},
+		{"hint past the budget", retry.Policy{Backoff: doubling(sec), Budget: 3 * sec}, 0, hint(5 * sec), retry.Decision{Action: retry.Stop, Reason: retry.ReasonBudget, RetryAfter: 5 * sec}},
+		{"hint past the deadline", second, 5 * sec, hint(5 * sec), retry.Decision{Action: retry.Stop, Reason: retry.ReasonDeadline, RetryAfter: 5 * sec}},
+		{"hint on the last attempt", retry.Policy{Attempts: 1}, 0, hint(sec), retry.Decision{Action: retry.Stop, Reason: retry.ReasonAttempts, RetryAfter: sec}},
+		{"deadline now", retry.Policy{}, time.Nanosecond * 0, errFlaky, retry.Decision{Action: retry.Retry}},
+		{"deadline later", second, sec + 1, errFlaky, retry.Decision{Action: retry.Retry, Delay: sec}},
+		{"deadline met", second, sec, errFlaky, retry.Decision{Action: retry.Stop, Reason: retry.ReasonDeadline}},
+		{"quota empty", retry.Policy{Quota: quota}, 0, errFlaky, retry.Decision{Action: retry.Stop, Reason: retry.ReasonQuota}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m := retry.NewMachine(&test.p, noon)
+			if test.deadline > 0 {
+				m.SetDeadline(noon.Add(test.deadline))
+			}
+			if got := m.Next(test.err, noon); got != test.want {
+				t.Errorf("the decision is %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+// P23: a hint is compared as it was given, before jitter, and obeyed within
+// the limit only.
+func TestP23_HintWithJitterStaysWithinTheLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := retry.Policy{
+			Backoff: backoff.Schedule{Initial: sec, Jitter: backoff.Jitter(rapid.IntRange(0, 4).Draw(t, "jitter"))},
+			Rand:    backoff.NewRand(rapid.Uint64().Draw(t, "seed")),
+		}
+		asked := time.Duration(rapid.Int64Range(1, int64(6*time.Minute)).Draw(t, "hint"))
+		m := retry.NewMachine(&p, noon)
+		d := m.Next(hint(asked), noon)
+		if asked > 5*time.Minute {
+			if d.Reason != retry.ReasonRetryAfter {
+				t.Fatalf("%v: %+v", asked, d)
+			}
+			return
+		}
+		if d.Action != retry.Retry || d.Delay < asked || d.Delay > max(5*time.Minute, asked) {
+			t.Fatalf("%v: %+v", asked, d)
+		}
+	})
+}
+
+// The sum of delays never exceeds the budget, the number of attempts never the
+// bound, and the machine does the same for the same seed, also if it is
+// stopped and resumed from JSON after every attempt.
+func TestMachineBoundsAndResume(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seed := rapid.Uint64().Draw(t, "seed")
+		policy := func() *retry.Policy {
+			return &retry.Policy{
+				Attempts: rapid.IntRange(1, 30).Draw(t, "attempts"),
+				Backoff: backoff.Schedule{
+					Initial: time.Duration(rapid.Int64Range(0, int64(10*sec)).Draw(t, "initial")),
+					Jitter:  backoff.Jitter(rapid.IntRange(0, 4).Draw(t, "jitter")),
+				},
+				Budget: time.Duration(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, int64(time.Minute))).Draw(t, "budget")),
+			}
+		}
+		p := *policy()
+		q := p
+		p.Rand, q.Rand = backoff.NewRand(seed), backoff.NewRand(seed)
+		straight, resumed := retry.NewMachine(&p, noon), retry.NewMachine(&q, noon)
+		now, slept := noon, time.Duration(0)
+		for n := 1; ; n++ {
+			d := straight.Next(errFlaky, now)
+			if e := resumed.Next(errFlaky, now); d != e {
+				t.Fatalf("attempt %d: %+v, resumed %+v", n, d, e)
+			}
+			if straight.State().Attempt != n || n > p.Attempts {
+				t.Fatalf("attempt %d of %d: %+v", n, p.Attempts, straight.State())
+			}
+			if d.Action == retry.Stop {
+				if d.Reason == retry.ReasonAttempts != (n == p.Attempts) {
+					t.Fatalf("attempt %d of %d: %+v", n, p.Attempts, d)
+				}
+				return
+			}
+			slept += d.Delay
+			if p.Budget > 0 && slept > p.Budget || straight.State().Slept != slept {
+				t.Fatalf("slept %v of %v, by its own account %v", slept, p.Budget, straight.State().Slept)
+			}
+			text, err := json.Marshal(resumed.State())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var s retry.State
+			if err := json.Unmarshal(text, &s); err != nil {
+				t.Fatal(err)
+			}
+			pause := time.Duration(rapid.Int64Range(0, int64(d.Delay)).Draw(t, "pause"))
+			var left retry.Decision
+			if resumed, left = retry.ResumeMachine(&q, s, now.Add(pause)); left.Action != retry.Retry || left.Delay != d.Delay-pause {
+				if !(left.Reason == retry.ReasonExpired && p.Budget > 0 && !now.Add(pause).Before(noon.Add(p.Budget))) {
+					t.Fatalf("resumed %v into a wait of %v: %+v", pause, d.Delay, left)
+				}
+				return
+			}
+			now = now.Add(d.Delay)
+		}
+	})
+}
+
+func TestResume(t *testing.T) {
+	p := retry.Policy{Attempts: 5, Backoff: doubling(sec), Budget: 10 * sec}
+	state := retry.State{Attempt: 2, Slept: 3 * sec, Prev: 2 * sec, FirstFailure: noon, Due: noon.Add(3 * sec)}
+	tests := []struct {
+		name  string
+		s     retry.State
+		after time.Duration
+		want  retry.Decision
+	}{
+		{"nothing done", retry.State{}, 0, retry.Decision{Action: retry.Retry}},
+		{"within the wait", state, sec, retry.Decision{Action: retry.Retry, Delay: 2 * sec}},
+		{"after the wait", state, 9 * sec, retry.Decision{Action: retry.Retry}},
+		{"just before the expiry", state, 10*sec - 1, retry.Decision{Action: retry.Retry}},
+		{"at the expiry", state, 10 * sec, retry.Decision{Action: retry.Stop, Reason: retry.ReasonExpired}},
+		{"attempts used up", retry.State{Attempt: 5}, 0, retry.Decision{Action: retry.Stop, Reason: retry.ReasonAttempts}},
+		{"clock set back a year", state, -365 * 24 * time.Hour, retry.Decision{Action: retry.Retry, Delay: 5 * time.Minute}},
+		{"nonsense", retry.State{Attempt: -5, Slept: -5}, 0, retry.Decision{Action: retry.Retry}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m, d := retry.ResumeMachine(&p, test.s, noon.Add(test.after))
+			if d != test.want {
+				t.Errorf("the decision is %+v, want %+v", d, test.want)
+			}
+			if got := m.State(); got.Attempt < 0 || got.Slept < 0 {
+				t.Errorf("the state is %+v", got)
+			}
+		})
+	}
+	// The sum goes on where it was: 3s, and 4s more are 7, but not 8s more.
+	m, _ := retry.ResumeMachine(&p, state, noon.Add(3*sec))
+	if d := m.Next(errFlaky, noon.Add(3*sec)); d.Action != retry.Retry || d.Delay != 4*sec {
+		t.Fatalf("the decision is %+v", d)
+	}
+	if d := m.Next(errFlaky, noon.Add(7*sec)); d.Reason != retry.ReasonBudget {
+		t.Fatalf("the decision is %+v", d)
+	}
+	if got := m.Elapsed(noon.Add(7 * sec)); got != 4*sec {
+		t.Errorf("elapsed since the resume is %v", got)
+	}
+	// The expiry is a matter of the resume alone.
+	m, _ = retry.ResumeMachine(&p, state, noon.Add(3*sec))
+	if d := m.Next(errFlaky, noon.Add(time.Hour)); d.Action != retry.Retry {
+		t.Fatalf("after a long attempt the decision is %+v", d)
+	}
+}
+
+func TestStateAsJSON(t *testing.T) {
+	p := retry.Policy{Backoff: doubling(sec)}
+	m := retry.NewMachine(&p, noon)
+	m.Next(errFlaky, noon)
+	text, err := json.Marshal(m.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"attempt":1,"slept":1000000000,"prev":1000000000,"first_failure":"2026-01-01T12:00:00Z","due":"2026-01-01T12:00:01Z"}`
+	if string(text) != want {
+		t.Errorf("the state is %s, want %s", text, want)
+	}
+}
+
+// However many attempts, nothing overflows and no delay is out of range.
+func TestMachineGoesOnForEver(t *testing.T) {
+	p := retry.Policy{Attempts: math.MaxInt, Backoff: backoff.Schedule{Initial: sec, Max: backoff.Unlimited}}
+	m, _ := retry.ResumeMachine(&p, retry.State{Attempt: math.MaxInt32 - 1, Slept: math.MaxInt64 - 1}, noon)
+	for range 100 {
+		if d := m.Next(errFlaky, noon); d.Action != retry.Retry || d.Delay != math.MaxInt64 {
+			t.Fatalf("the decision is %+v", d)
+		}
+	}
+	if got := m.State(); got.Attempt != math.MaxInt32+99 || got.Slept != math.MaxInt64 {
+		t.Errorf("the state is %+v", got)
+	}
+}
+
+// Do makes the decisions of the machine: for the same policy and errors both
+// do the same at the same times.
+func TestDoFollowsTheMachine(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		kinds := rapid.SliceOfN(rapid.IntRange(0, 3), 1, 12).Draw(rt, "errors")
+		seed := rapid.Uint64().Draw(rt, "seed")
+		base := retry.Policy{
+			Attempts: rapid.IntRange(1, 10).Draw(rt, "attempts"),
+			Backoff:  backoff.Schedule{Initial: time.Duration(rapid.IntRange(0, 2).Draw(rt, "initial")) * sec, Jitter: backoff.Jitter(rapid.IntRange(0, 4).Draw(rt, "jitter"))},
+			Budget:   time.Duration(rapid.IntRange(0, 1).Draw(rt, "budget")) * 20 * sec,
+			Untimed:  rapid.Bool().Draw(rt, "untimed"),
+		}
+		outcome := func(n int) error {
+			if n > len(kinds) {
+				return nil
+			}
+			return []error{errFlaky, hint(3 * sec), retry.Permanent(errFlaky), nil}[kinds[n-1]]
+		}
+		p := base
+		p.Rand = backoff.NewRand(seed)
+		m := retry.NewMachine(&p, noon)
+		var starts []time.Duration
+		var last retry.Decision
+		for at, n := time.Duration(0), 1; ; n++ {
+			starts = append(starts, at)
+			if last = m.Next(outcome(n), noon.Add(at)); last.Action != retry.Retry {
+				break
+			}
+			at += last.Delay
+		}
+		synctest.Test(t, func(t *testing.T) {
+			p := base
+			p.Rand = backoff.NewRand(seed)
+			s := plan()
+			_, err := retry.Do(t.Context(), p, func(ctx context.Context) (int, error) {
+				s.starts = append(s.starts, time.Since(s.began))
+				return 1, outcome(len(s.starts))
+			})
+			s.check(t, starts...)
+			var e *retry.Error
+			if (err == nil) != (last.Action == retry.Done) || errors.As(err, &e) && e.Reason != last.Reason {
+				t.Errorf("Do ended with %v, the machine with %+v", err, last)
+			}
+		})
+	})
+}

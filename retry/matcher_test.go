@@ -1,0 +1,219 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/retry"
+)
+
+type statusError struct{ status int }
+
+func (e *statusError) Error() string   { return fmt.Sprintf("status %d", e.status) }
+func (e *statusError) HTTPStatus() int { return e.status }
+
+type commandError struct {
+	code   int
+	output string
+}
+
+func (e *commandError) Error() string  { return "command failed" }
+func (e *commandError) ExitCode() int  { return e.code }
+func (e *commandError) Output() string { return e.output }
+
+type limitedError struct{ limited bool }
+
+func (e *limitedError) Error() string     { return "agent stopped" }
+func (e *limitedError) RateLimited() bool { return e.limited }
+
+type classyError struct{ error }
+
+func (classyError) Class() string { return "budget_exceeded" }
+
+func text(s string) error   { return errors.New(s) }
+func output(s string) error { return &commandError{code: 1, output: s} }
+
+func TestMatchersAndClasses(t *testing.T) {
+	exit := exec.Command("/bin/sh", "-c", "exit 75").Run()
+	dial := &url.Error{Op: "Get", URL: "http://x", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
+	tests := []struct {
+		err   error
+		names string // the matchers that accept it
+		class string
+	}{
+		{nil, "", ""},
+		{text("no such file"), "", "error"},
+		{dial, "network", "network"},
+		{&net.DNSError{Err: "no such host", Name: "x"}, "network", "network"},
+		{fmt.Errorf("write: %w", syscall.EPIPE), "network", "network"},
+		{io.ErrUnexpectedEOF, "network", "network"},
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, "network timeout", "timeout"},
+		{text("NetWork is down"), "network", "error"},
+		{text("Connection reset by peer"), "network", "error"},
+		{text("request REFUSED"), "network", "error"},
+		{text("host unreachable"), "network", "error"},
+		{context.DeadlineExceeded, "timeout", "timeout"},
+		{&retry.TimeoutError{Limit: time.Second, Err: text("x")}, "timeout", "timeout"},
+		{text("operation Timed Out"), "timeout", "error"},
+		{text("Timeout!"), "timeout", "error"},
+		{&statusError{500}, "server_error", "server_error"},
+		{&statusError{599}, "server_error", "server_error"},
+		{&statusError{600}, "", "error"},
+		{&statusError{429}, "rate_limit", "rate_limit"},
+		{&statusError{404}, "", "error"},
+		{fmt.Errorf("503 once, then 429: %w", &statusError{404}), "", "error"}, // the status decides
+		{text("HTTP 503"), "server_error", "error"},
+		{text("got 500, giving up"), "server_error", "error"},
+		{text("Internal Server Error"), "server_error", "error"},
+		{text("error 501"), "", "error"},
+		{text("429."), "rate_limit", "error"},
+		{text("Rate Limit exceeded"), "rate_limit", "error"},
+		{text("Too Many Requests"), "rate_limit", "error"},
+		{&limitedError{true}, "rate_limit", "rate_limit"},
+		{&limitedError{false}, "", "error"},
+		{output("curl: (7) Failed to connect: Connection refused"), "network", "exit"},
+		{output("HTTP/1.1 502 Bad Gateway"), "server_error", "exit"},
+		{exit, "", "exit"},
+		{&circuit.OpenError{Name: "connection"}, "circuit_open", "circuit_open"},
+		{fmt.Errorf("call: %w", &circuit.OpenError{}), "circuit_open", "circuit_open"},
+		{context.Canceled, "", "cancelled"},
+		{&retry.PanicError{Value: "x"}, "", "panic"},
+		{errors.Join(text("x"), &statusError{502}), "server_error", "server_error"},
+		{classyError{text("x")}, "", "budget_exceeded"},
+		{fmt.Errorf("%w", classyError{text("x")}), "", "budget_exceeded"},
+	}
+	for _, test := range tests {
+		var names []string
+		for _, name := range retry.MatcherNames() {
+			m, ok := retry.MatcherByName(name)
+			if !ok {
+				t.Fatalf("no matcher %s", name)
+			}
+			if m(test.err) {
+				names = append(names, name)
+			}
+		}
+		if got := strings.Join(names, " "); got != test.names {
+			t.Errorf("%v (%T): accepted by %q, want %q", test.err, test.err, got, test.names)
+		}
+		if got := retry.Class(test.err); got != test.class {
+			t.Errorf("%v (%T): class %q, want %q", test.err, test.err, got, test.class)
+		}
+	}
+	if _, ok := retry.MatcherByName("Network"); ok {
+		t.Error("names are in lower case")
+	}
+	if m := retry.ExitCode(111, 75); !m(exit) || m(&commandError{code: 1}) || m(text("75")) {
+		t.Error("ExitCode")
+	}
+}
+
+// P36: 1500 is not 500.
+func TestP36_NumbersAreWhole(t *testing.T) {
+	no := []string{"line 1500", "1500 rows", "5000", "0.500", "took 1.503s", "1,500 rows", "500ms", "x500", "_500", "500.5", "500,000", "é500", "v4291", "4290"}
+	yes := []string{"500", "(500)", "code=502;", "503\n", "1500 then 500", "504.", "504, then", "-503", "HTTP/2 429", "[429]", "429. Try later"}
+	for _, s := range no {
+		if retry.ServerError(text(s)) || retry.RateLimit(text(s)) {
+			t.Errorf("%q is accepted", s)
+		}
+	}
+	for _, s := range yes {
+		if !retry.ServerError(text(s)) && !retry.RateLimit(text(s)) {
+			t.Errorf("%q is not accepted", s)
+		}
+	}
+}
+
+// Of the output only the end is searched.
+func TestOutputIsSearchedAtItsEnd(t *testing.T) {
+	filler := strings.Repeat("x", 128<<10)
+	if retry.Network(output("connection lost" + filler)) {
+		t.Error("the beginning of a long output is searched")
+	}
+	if !retry.Network(output(filler + "connection lost")) {
+		t.Error("the end of a long output is not searched")
+	}
+}
+
+func TestPattern(t *testing.T) {
+	m, err := retry.Pattern(`^disk (full|busy)$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err, want := range map[error]bool{
+		text("disk full"): true, text("Disk full"): false, text("the disk full"): false, output("disk busy"): true, text("x"): false,
+	} {
+		if got := m(err); got != want {
+			t.Errorf("%v: %v, want %v", err, got, want)
+		}
+	}
+	if _, err := retry.Pattern(`(`); err == nil || !strings.Contains(err.Error(), `"("`) {
+		t.Errorf("a bad pattern is answered with %v", err)
+	}
+}
+
+func TestCombinations(t *testing.T) {
+	yes := func(error) bool { return true }
+	no := func(error) bool { return false }
+	tests := []struct {
+		name string
+		m    retry.Matcher
+		want bool
+	}{
+		{"any of none", retry.Any(), false}, {"any", retry.Any(no, yes), true}, {"any of no", retry.Any(no, nil), false},
+		{"all of none", retry.All(), true}, {"all", retry.All(yes, yes), true}, {"not all", retry.All(yes, no), false}, {"all with nil", retry.All(yes, nil), false},
+		{"not", retry.Not(yes), false}, {"not no", retry.Not(no), true}, {"not nil", retry.Not(nil), true},
+	}
+	for _, test := range tests {
+		if got := test.m(errFlaky); got != test.want {
+			t.Errorf("%s: %v", test.name, got)
+		}
+	}
+}
+
+func TestRetryOnAndAbortOn(t *testing.T) {
+	both := retry.Policy{RetryOn: retry.Network, AbortOn: retry.Pattern0("fatal")}
+	tests := []struct {
+		p      retry.Policy
+		err    error
+		reason retry.Reason
+		n      int
+	}{
+		{retry.Policy{RetryOn: retry.Network}, text("connection lost"), retry.ReasonAttempts, 3},
+		{retry.Policy{RetryOn: retry.Network}, text("no such file"), retry.ReasonNotRetryable, 1},
+		{retry.Policy{RetryOn: retry.Any()}, text("connection lost"), retry.ReasonNotRetryable, 1},
+		{both, text("connection lost"), retry.ReasonAttempts, 3},
+		{both, text("connection lost: fatal"), retry.ReasonAborted, 1},
+		{retry.Policy{AbortOn: retry.Network}, text("x"), retry.ReasonAttempts, 3},
+	}
+	for _, test := range tests {
+		_, err := retry.Do(t.Context(), test.p, plan(test.err, test.err, test.err).call)
+		ended(t, err, test.reason, test.n)
+	}
+}
+
+// An error that wraps itself does not hang the matchers.
+type selfish struct{}
+
+func (e *selfish) Error() string { return "selfish" }
+func (e *selfish) Unwrap() error { return e }
+
+func TestSelfWrappingError(t *testing.T) {
+	if got := retry.Class(&selfish{}); got != "error" {
+		t.Errorf("class %q", got)
+	}
+	if retry.Network(&selfish{}) {
+		t.Error("it is no network error")
+	}
+}

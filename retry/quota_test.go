@@ -1,0 +1,190 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/retry"
+)
+
+func quota(t testing.TB, c retry.QuotaConfig) *retry.Quota {
+	t.Helper()
+	q, err := retry.NewQuota(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func TestQuotaSettings(t *testing.T) {
+	if got := quota(t, retry.QuotaConfig{}).Balance(); got != 10 {
+		t.Errorf("by default the balance is %v", got)
+	}
+	q := quota(t, retry.QuotaConfig{Ratio: .5, Floor: -1, Capacity: 2})
+	for i, want := range []float64{.5, 1, 1.5, 2, 2} { // up to the capacity
+		if _, err := retry.Do(t.Context(), retry.Policy{Quota: q}, failing(0).call); err != nil {
+			t.Fatal(err)
+		}
+		if got := q.Balance(); got != want {
+			t.Errorf("after %d operations the balance is %v, want %v", i+1, got, want)
+		}
+	}
+	for _, c := range []retry.QuotaConfig{{Ratio: math.NaN()}, {Ratio: 1001}, {Floor: 5, Capacity: 4}, {Capacity: -1}, {Capacity: math.MaxInt}} {
+		if _, err := retry.NewQuota(c); err == nil {
+			t.Errorf("%+v is accepted", c)
+		}
+	}
+}
+
+// P27: the token is taken before the wait, and the last error is not lost.
+func TestP27_QuotaIsAskedBeforeTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := quota(t, retry.QuotaConfig{Ratio: -1, Floor: 1})
+		s := failing(9)
+		_, err := retry.Do(t.Context(), retry.Policy{Attempts: 9, Backoff: doubling(10 * sec), Quota: q}, s.call)
+		e := ended(t, err, retry.ReasonQuota, 2)
+		s.check(t, 0, 10*sec)
+		if e.Last != errFlaky || time.Since(s.began) != 10*sec {
+			t.Errorf("after %v: %v", time.Since(s.began), err)
+		}
+	})
+}
+
+// P28: with every attempt failing, and all at once, n operations make no more
+// than n·ratio + floor retries.
+func TestP28_AmplificationIsBounded(t *testing.T) {
+	const n, ratio, floor = 1000, .1, 5
+	q := quota(t, retry.QuotaConfig{Ratio: ratio, Floor: floor, Capacity: n})
+	var calls atomic.Int64
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			for range n / 8 {
+				_, err := retry.Do(t.Context(), retry.Policy{Attempts: 4, Quota: q}, func(context.Context) (int, error) {
+					calls.Add(1)
+					return 0, errFlaky
+				})
+				if err == nil {
+					t.Error("no error")
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if got := calls.Load(); got > n+n*ratio+floor || got < n+n*ratio {
+		t.Errorf("%d operations made %d calls, want %v to %v", n, got, n+n*ratio, n+n*ratio+floor)
+	}
+	if b := q.Balance(); b < 0 || b >= 1 {
+		t.Errorf("the balance is %v", b)
+	}
+}
+
+// Lesson: what succeeds gives its token back, and deposits are made once for
+// an operation, so that a quota that was used up fills again.
+func TestQuotaRefunds(t *testing.T) {
+	q := quota(t, retry.QuotaConfig{Ratio: .25, Floor: 2})
+	if _, err := retry.Do(t.Context(), retry.Policy{Quota: q}, failing(1).call); err != nil {
+		t.Fatal(err)
+	}
+	if got := q.Balance(); got != 2.25 { // the retry succeeded
+		t.Errorf("after a retry that succeeded the balance is %v", got)
+	}
+	if _, err := retry.Do(t.Context(), retry.Policy{Quota: q}, failing(2).call); err != nil {
+		t.Fatal(err)
+	}
+	if got := q.Balance(); got != 1.5 { // the first retry did not
+		t.Errorf("after one of two that succeeded the balance is %v", got)
+	}
+}
+
+// A retry that was paid for and not made is paid back: cancelled, or refused
+// by a breaker.
+func TestQuotaPaysBackWhatWasNotDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := quota(t, retry.QuotaConfig{Ratio: -1, Floor: 3})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(sec, cancel)
+		_, err := retry.Do(ctx, retry.Policy{Backoff: doubling(10 * sec), Quota: q}, failing(9).call)
+		ended(t, err, retry.ReasonCancelled, 1)
+		if got := q.Balance(); got != 3 {
+			t.Errorf("after the cancellation the balance is %v", got)
+		}
+		b := breaker(t, circuit.Config{FailureThreshold: 1})
+		_, err = retry.Do(t.Context(), retry.Policy{Quota: q, Breaker: b}, failing(9).call)
+		ended(t, err, retry.ReasonCircuitOpen, 1)
+		if got := q.Balance(); got != 3 {
+			t.Errorf("after the refusal the balance is %v", got)
+		}
+	})
+}
+
+// A budget that ends an operation takes no token.
+func TestQuotaIsAskedLast(t *testing.T) {
+	q := quota(t, retry.QuotaConfig{Ratio: -1, Floor: 3})
+	_, err := retry.Do(t.Context(), retry.Policy{Quota: q, Budget: 1, Backoff: doubling(sec)}, failing(9).call)
+	ended(t, err, retry.ReasonBudget, 1)
+	if got := q.Balance(); got != 3 {
+		t.Errorf("the balance is %v", got)
+	}
+}
+
+func TestFallback(t *testing.T) {
+	broken := errors.New("fallback broken")
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	soon, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	tests := []struct {
+		name     string
+		ctx      context.Context
+		p        retry.Policy
+		errs     []error
+		fallback error
+		want     string
+		degraded bool
+		called   bool
+	}{
+		{"success", t.Context(), retry.Policy{}, nil, nil, "done", false, false},
+		{"attempts used up", t.Context(), retry.Policy{Attempts: 1}, []error{errFlaky}, nil, "fallback", true, true},
+		{"not retryable", t.Context(), retry.Policy{}, []error{retry.Permanent(errFlaky)}, nil, "fallback", true, true},
+		{"fallback fails", t.Context(), retry.Policy{Attempts: 1}, []error{errFlaky}, broken, "", false, true},
+		{"cancelled", cancelled, retry.Policy{}, nil, nil, "", false, false},
+		{"cancelled within", t.Context(), retry.Policy{}, []error{context.Canceled}, nil, "", false, false},
+		{"deadline", soon, retry.Policy{Backoff: doubling(time.Hour), RetryAfterMax: time.Hour}, []error{hint(time.Hour)}, nil, "", false, false},
+		{"cancelled around an inner operation", t.Context(), retry.Policy{}, []error{errors.Join(&retry.Error{Reason: retry.ReasonAttempts}, context.Canceled)}, nil, "", false, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			called := 0
+			v, degraded, err := retry.DoFallback(test.ctx, test.p, plan(test.errs...).call, func(_ context.Context, err error) (string, error) {
+				called++
+				var e *retry.Error
+				if !errors.As(err, &e) {
+					t.Errorf("the fallback got %v", err)
+				}
+				return "fallback", test.fallback
+			})
+			if v != test.want && test.fallback == nil || degraded != test.degraded || (called == 1) != test.called || called > 1 {
+				t.Errorf("the result is %q, degraded %v, after %d fallbacks", v, degraded, called)
+			}
+			if (err == nil) != (test.want != "") {
+				t.Errorf("the error is %v", err)
+			}
+			if test.fallback != nil && (!errors.Is(err, broken) || !errors.Is(err, errFlaky)) {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+	_, degraded, err := retry.DoFallback(t.Context(), retry.Policy{Attempts: 1}, failing(1).call, func(context.Context, error) (string, error) { panic("boom") })
+	var panicked *retry.PanicError
+	if degraded || !errors.As(err, &panicked) || !errors.Is(err, errFlaky) {
+		t.Errorf("a fallback that panics: %v, %v", degraded, err)
+	}
+}

@@ -1,0 +1,571 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/retry"
+)
+
+var errFlaky = errors.New("flaky")
+
+// script is an operation that fails with the errors given, one each attempt,
+// then succeeds. It notes when it was called.
+type script struct {
+	began  time.Time
+	starts []time.Duration // since began
+	errs   []error
+	takes  time.Duration
+}
+
+func plan(errs ...error) *script { return &script{began: time.Now(), errs: errs} }
+
+// failing is an operation that fails n times.
+func failing(n int) *script {
+	s := plan()
+	for range n {
+		s.errs = append(s.errs, errFlaky)
+	}
+	return s
+}
+
+func (s *script) call(ctx context.Context) (string, error) {
+	s.starts = append(s.starts, time.Since(s.began))
+	if s.takes > 0 {
+		select {
+		case <-time.After(s.takes):
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	if n := len(s.starts); n <= len(s.errs) {
+		return "", s.errs[n-1]
+	}
+	return "done", nil
+}
+
+func (s *script) check(t *testing.T, want ...time.Duration) {
+	t.Helper()
+	if !reflect.DeepEqual(s.starts, want) {
+		t.Errorf("attempts began after %v, want %v", s.starts, want)
+	}
+}
+
+// ended expects an *Error with the reason and number of attempts.
+func ended(t *testing.T, err error, reason retry.Reason, attempts int) *retry.Error {
+	t.Helper()
+	var e *retry.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("the error is %v (%T), want a *retry.Error", err, err)
+	}
+	if e.Reason != reason || e.Attempts != attempts {
+		t.Fatalf("ended with %v after %d attempts, want %v after %d: %v", e.Reason, e.Attempts, reason, attempts, err)
+	}
+	if reason.Err() == nil || !errors.Is(err, reason.Err()) {
+		t.Errorf("errors.Is does not find %v", reason.Err())
+	}
+	return e
+}
+
+func doubling(initial time.Duration) backoff.Schedule { return backoff.Schedule{Initial: initial} }
+
+const sec = time.Second
+
+func TestAttemptsAndDelays(t *testing.T) {
+	tests := []struct {
+		name   string
+		p      retry.Policy
+		fails  int
+		starts []time.Duration
+		reason retry.Reason
+	}{
+		{"first attempt succeeds", retry.Policy{}, 0, []time.Duration{0}, 0},
+		{"zero policy: 3 attempts at once", retry.Policy{}, 9, []time.Duration{0, 0, 0}, retry.ReasonAttempts},
+		{"1 attempt means no retry", retry.Policy{Attempts: 1, Backoff: doubling(sec)}, 9, []time.Duration{0}, retry.ReasonAttempts},
+		{"success on the third", retry.Policy{Attempts: 4, Backoff: doubling(100 * time.Millisecond)}, 2, []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond}, 0},
+		{"exponential", retry.Policy{Attempts: 5, Backoff: doubling(sec)}, 9, []time.Duration{0, sec, 3 * sec, 7 * sec, 15 * sec}, retry.ReasonAttempts},
+		{"budget 5s, delays 1 2 4", retry.Policy{Attempts: 9, Backoff: doubling(sec), Budget: 5 * sec}, 9, []time.Duration{0, sec, 3 * sec}, retry.ReasonBudget},
+		{"budget to the second", retry.Policy{Attempts: 9, Backoff: doubling(sec), Budget: 7 * sec}, 9, []time.Duration{0, sec, 3 * sec, 7 * sec}, retry.ReasonBudget},
+		{"attempts before budget", retry.Policy{Attempts: 2, Backoff: doubling(sec), Budget: 7 * sec}, 9, []time.Duration{0, sec}, retry.ReasonAttempts},
+	}
+	for _, test := range tests {
+		for _, untimed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, untimed %v", test.name, untimed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s, p := failing(test.fails), test.p
+					p.Untimed = untimed
+					v, err := retry.Do(t.Context(), p, s.call)
+					s.check(t, test.starts...)
+					if test.reason == 0 {
+						if v != "done" || err != nil {
+							t.Fatalf("the result is %q, %v", v, err)
+						}
+						return
+					}
+					e := ended(t, err, test.reason, len(test.starts))
+					if v != "" || e.Last != errFlaky || len(e.History) != e.Attempts {
+						t.Errorf("the result is %q with the last error %v and %d attempts recorded", v, e.Last, len(e.History))
+					}
+					// The end comes with the last attempt: there is no wait after it.
+					if now := time.Since(s.began); now != test.starts[len(test.starts)-1] {
+						t.Errorf("it ended after %v", now)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestErrorCarriesEveryAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := &statusError{503}
+		s := plan(first, fmt.Errorf("dial: %w", errFlaky), errFlaky)
+		s.takes = 2 * sec
+		_, err := retry.Do(t.Context(), retry.Policy{Backoff: doubling(sec)}, s.call)
+		e := ended(t, err, retry.ReasonAttempts, 3)
+		want := []retry.Attempt{
+			{Number: 1, Start: s.began, Duration: 2 * sec, Delay: sec, Class: "server_error", Message: "status 503", Err: first},
+			{Number: 2, Start: s.began.Add(3 * sec), Duration: 2 * sec, Delay: 2 * sec, Class: "error", Message: "dial: flaky", Err: s.errs[1]},
+			{Number: 3, Start: s.began.Add(7 * sec), Duration: 2 * sec, Class: "error", Message: "flaky", Err: errFlaky},
+		}
+		for i := range e.History {
+			if !e.History[i].Start.Equal(want[i].Start) {
+				t.Errorf("attempt %d began at %v, want %v", i+1, e.History[i].Start, want[i].Start)
+			}
+			e.History[i].Start = want[i].Start
+		}
+		if !reflect.DeepEqual(e.History, want) {
+			t.Errorf("the history is\n%+v, want\n%+v", e.History, want)
+		}
+		if e.Slept != 3*sec || e.Elapsed != 9*sec {
+			t.Errorf("slept %v, elapsed %v", e.Slept, e.Elapsed)
+		}
+		var status *statusError
+		if !errors.As(err, &status) || !errors.Is(err, errFlaky) || !errors.Is(err, retry.ErrExhausted) {
+			t.Error("an error of an attempt is not found")
+		}
+		if got, want := err.Error(), "attempts used up after 3 attempts: flaky"; got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+	})
+}
+
+// Lesson: not every error is kept for ever, but the first and the last are.
+func TestHistoryIsBounded(t *testing.T) {
+	n := 0
+	_, err := retry.Do(t.Context(), retry.Policy{Attempts: 1000}, func(context.Context) (int, error) {
+		n++
+		return 0, fmt.Errorf("number %d", n)
+	})
+	e := ended(t, err, retry.ReasonAttempts, 1000)
+	var numbers []int
+	for _, a := range e.History {
+		numbers = append(numbers, a.Number)
+		if a.Message != fmt.Sprintf("number %d", a.Number) {
+			t.Errorf("attempt %d says %q", a.Number, a.Message)
+		}
+	}
+	want := []int{1, 2, 3, 4, 989, 990, 991, 992, 993, 994, 995, 996, 997, 998, 999, 1000}
+	if !reflect.DeepEqual(numbers, want) {
+		t.Errorf("kept are the attempts %v, want %v", numbers, want)
+	}
+}
+
+func TestUntimedReadsNoClock(t *testing.T) {
+	for _, delay := range []time.Duration{0, sec} {
+		synctest.Test(t, func(t *testing.T) {
+			s := failing(9)
+			s.takes = sec
+			_, err := retry.Do(t.Context(), retry.Policy{Untimed: true, Backoff: doubling(delay)}, s.call)
+			e := ended(t, err, retry.ReasonAttempts, 3)
+			if e.Elapsed != 0 {
+				t.Errorf("elapsed is %v", e.Elapsed)
+			}
+			for _, a := range e.History {
+				if !a.Start.IsZero() || a.Duration != 0 {
+					t.Errorf("attempt %d has the start %v and the duration %v", a.Number, a.Start, a.Duration)
+				}
+			}
+		})
+	}
+}
+
+// Lesson: a context that has ended is seen before the first attempt (5 of 8
+// peers run the function once).
+func TestCancelledBeforeTheFirstAttempt(t *testing.T) {
+	cause := errors.New("the user went away")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	for _, p := range []retry.Policy{{}, {Untimed: true}} {
+		s := failing(0)
+		_, err := retry.Do(ctx, p, s.call)
+		e := ended(t, err, retry.ReasonCancelled, 0)
+		if len(s.starts) != 0 || e.Last != nil || !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
+			t.Errorf("%d attempts, %v", len(s.starts), err)
+		}
+		if errors.Is(err, retry.ErrExhausted) {
+			t.Error("cancelled is not exhausted")
+		}
+	}
+}
+
+// Lesson: cancellation ends a wait at once, and the last error is not lost.
+func TestCancelledDuringTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(3*sec, cancel)
+		s := failing(9)
+		_, err := retry.Do(ctx, retry.Policy{Backoff: doubling(10 * sec)}, s.call)
+		e := ended(t, err, retry.ReasonCancelled, 1)
+		if e.Last != errFlaky || !errors.Is(err, context.Canceled) || time.Since(s.began) != 3*sec {
+			t.Errorf("after %v: %v", time.Since(s.began), err)
+		}
+	})
+}
+
+func TestCancelledDuringTheAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(3*sec, cancel)
+		s := failing(9)
+		s.takes = 10 * sec
+		_, err := retry.Do(ctx, retry.Policy{}, s.call)
+		e := ended(t, err, retry.ReasonCancelled, 1)
+		if e.Last != context.Canceled || time.Since(s.began) != 3*sec {
+			t.Errorf("after %v: %v", time.Since(s.began), err)
+		}
+	})
+}
+
+// P13: an error that is not retried is that also on the last attempt.
+func TestP13_PermanentOnTheLastAttempt(t *testing.T) {
+	for _, attempts := range []int{1, 2, 5} {
+		s := plan(errFlaky, retry.Permanent(errFlaky))
+		if attempts == 1 {
+			s = plan(fmt.Errorf("wrapped: %w", retry.Permanent(errFlaky)))
+		}
+		_, err := retry.Do(t.Context(), retry.Policy{Attempts: attempts}, s.call)
+		e := ended(t, err, retry.ReasonNotRetryable, min(attempts, 2))
+		if !retry.IsPermanent(err) || !errors.Is(err, errFlaky) || !strings.HasSuffix(e.Error(), "flaky") {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	if retry.Permanent(nil) != nil || retry.IsPermanent(errFlaky) {
+		t.Error("nil and other errors are not permanent")
+	}
+}
+
+// P14: a cancellation between the failure and the next attempt is seen even if
+// there is no wait.
+func TestP14_NoAttemptAfterCancel(t *testing.T) {
+	for range 200 {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := failing(9)
+		_, err := retry.Do(ctx, retry.Policy{Observer: func(e retry.Event) {
+			if e.Type == retry.WaitScheduled {
+				cancel()
+			}
+		}}, s.call)
+		ended(t, err, retry.ReasonCancelled, 1)
+	}
+}
+
+// P20, P21: a policy has no state and no clock of its own.
+func TestP20_P21_PolicyIsReusable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := retry.New(retry.Policy{Attempts: 4, Backoff: doubling(sec), Budget: 10 * sec})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		var wait sync.WaitGroup
+		for range 20 {
+			wait.Go(func() {
+				for range 2 {
+					s := failing(9)
+					_, err := retry.Run(t.Context(), r, s.call)
+					ended(t, err, retry.ReasonAttempts, 4)
+					s.check(t, 0, sec, 3*sec, 7*sec)
+				}
+			})
+		}
+		wait.Wait()
+	})
+}
+
+// P22: waits heed the context, and there is none after the last attempt.
+func TestP22_NoSleepAfterCancelOrTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		_, err := retry.Do(ctx, retry.Policy{Backoff: doubling(10 * sec)}, func(context.Context) (int, error) {
+			cancel()
+			return 0, errFlaky
+		})
+		ended(t, err, retry.ReasonCancelled, 1)
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("it waited %v", waited)
+		}
+	})
+}
+
+// P29, P35: a wait that would last until the deadline is not begun.
+func TestP29_P35_DeadlineIsForeseen(t *testing.T) {
+	tests := []struct {
+		deadline, delay time.Duration
+		attempts        int
+		end             time.Duration
+	}{
+		{sec, 10 * sec, 1, 0},
+		{10 * sec, 10 * sec, 1, 0}, // at the deadline there is no time left
+		{10*sec + 1, 10 * sec, 2, 10 * sec},
+		{6 * sec, sec, 3, 3 * sec}, // 1, 3, and not 7
+	}
+	for _, test := range tests {
+		for _, untimed := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), test.deadline)
+				defer cancel()
+				s := failing(9)
+				_, err := retry.Do(ctx, retry.Policy{Attempts: 9, Backoff: doubling(test.delay), Untimed: untimed}, s.call)
+				e := ended(t, err, retry.ReasonDeadline, test.attempts)
+				if ctx.Err() != nil || time.Since(s.began) != test.end {
+					t.Errorf("%+v: it ended after %v", test, time.Since(s.began))
+				}
+				if e.Last != errFlaky || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%+v: the error is %v", test, err)
+				}
+			})
+		}
+	}
+}
+
+func TestDeadlineDuringTheAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), sec)
+		defer cancel()
+		s := failing(9)
+		s.takes = time.Minute
+		_, err := retry.Do(ctx, retry.Policy{}, s.call)
+		ended(t, err, retry.ReasonDeadline, 1)
+	})
+}
+
+func TestTimeoutOfAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := failing(0)
+		s.takes = 2 * sec
+		_, err := retry.Do(t.Context(), retry.Policy{Timeout: sec, RetryOn: retry.Timeout}, s.call)
+		e := ended(t, err, retry.ReasonAttempts, 3)
+		s.check(t, 0, sec, 2*sec)
+		var timeout *retry.TimeoutError
+		if !errors.As(err, &timeout) || timeout.Limit != sec || e.History[0].Class != "timeout" || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the error is %v, of class %q", err, e.History[0].Class)
+		}
+	})
+}
+
+// An error that has nothing to do with the timeout is not taken for one, and
+// a result that came in time after all is a result.
+func TestTimeoutIsNotGuessed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := retry.Do(t.Context(), retry.Policy{Timeout: sec, Attempts: 1}, failing(1).call)
+		if e := ended(t, err, retry.ReasonAttempts, 1); e.History[0].Class != "error" {
+			t.Errorf("class is %q", e.History[0].Class)
+		}
+		v, err := retry.Do(t.Context(), retry.Policy{Timeout: sec}, func(context.Context) (string, error) {
+			time.Sleep(2 * sec) // P30: it does not heed its context
+			return "late", nil
+		})
+		if v != "late" || err != nil {
+			t.Errorf("the result is %q, %v", v, err)
+		}
+	})
+}
+
+func TestPanicIsAFailedAttempt(t *testing.T) {
+	for _, p := range []retry.Policy{{}, {Untimed: true}, {Timeout: time.Minute}} {
+		n := 0
+		v, err := retry.Do(t.Context(), p, func(context.Context) (int, error) {
+			if n++; n < 3 {
+				panic(errFlaky)
+			}
+			return n, nil
+		})
+		if v != 3 || err != nil {
+			t.Errorf("the result is %v, %v", v, err)
+		}
+		_, err = retry.Do(t.Context(), p, func(context.Context) (int, error) { panic(errFlaky) })
+		e := ended(t, err, retry.ReasonAttempts, 3)
+		var panicked *retry.PanicError
+		if !errors.As(err, &panicked) || panicked.Value != errFlaky || !strings.Contains(string(panicked.Stack), "TestPanicIsAFailedAttempt") {
+			t.Errorf("the error is %v", err)
+		}
+		if e.History[2].Class != "panic" || e.History[2].Message != "panic: flaky" || !errors.Is(err, errFlaky) {
+			t.Errorf("the attempt is %+v", e.History[2])
+		}
+	}
+}
+
+// P7: runtime.Goexit in an attempt gives the permit back, and the goroutine
+// ends.
+func TestP7_GoexitGivesThePermitBack(t *testing.T) {
+	b := breaker(t, circuit.Config{FailureThreshold: 1})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		_, err := retry.Do(t.Context(), retry.Policy{Breaker: b, Timeout: time.Hour}, func(context.Context) (int, error) {
+			runtime.Goexit()
+			return 0, nil
+		})
+		t.Errorf("it returned %v", err)
+	})
+	wait.Wait()
+	if got := b.State(); got != circuit.Open {
+		t.Errorf("the breaker is %v", got)
+	}
+}
+
+func TestInvalidPolicyMakesNoAttempt(t *testing.T) {
+	bad := retry.Policy{Attempts: -1, Budget: -1, Timeout: -1, RetryAfterMax: -1, Backoff: backoff.Schedule{Initial: -1}}
+	s := failing(0)
+	_, err := retry.Do(t.Context(), bad, s.call)
+	if err == nil || len(s.starts) != 0 {
+		t.Fatalf("%d attempts, %v", len(s.starts), err)
+	}
+	for _, word := range []string{"attempts", "budget", "timeout", "retry-after", "initial delay"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q is not named in %v", word, err)
+		}
+	}
+	if _, err := retry.New(bad); err == nil {
+		t.Error("New takes it")
+	}
+}
+
+func TestAttemptFrom(t *testing.T) {
+	var numbers []int
+	fn := func(ctx context.Context) (int, error) {
+		numbers = append(numbers, retry.AttemptFrom(ctx))
+		return 0, errFlaky
+	}
+	for _, p := range []retry.Policy{{NumberAttempts: true}, {NumberAttempts: true, Timeout: time.Minute}, {}} {
+		_, err := retry.Do(t.Context(), p, fn)
+		ended(t, err, retry.ReasonAttempts, 3)
+	}
+	if want := []int{1, 2, 3, 1, 2, 3, 0, 0, 0}; !reflect.DeepEqual(numbers, want) {
+		t.Errorf("the attempts saw %v, want %v", numbers, want)
+	}
+}
+
+// Lesson 11: nested operations multiply, and the inner one can know.
+func TestNestedOperationsMultiply(t *testing.T) {
+	calls := 0
+	_, err := retry.Do(t.Context(), retry.Policy{Attempts: 3, NumberAttempts: true}, func(ctx context.Context) (int, error) {
+		return retry.Do(ctx, retry.Policy{Attempts: 4}, func(ctx context.Context) (int, error) {
+			if retry.AttemptFrom(ctx) == 0 {
+				t.Error("the inner operation does not see the outer")
+			}
+			calls++
+			return 0, errFlaky
+		})
+	})
+	ended(t, err, retry.ReasonAttempts, 3)
+	if calls != 12 {
+		t.Errorf("%d calls, want 12", calls)
+	}
+}
+
+// A permanent error or a cancellation inside ends the outside too.
+func TestNestedStops(t *testing.T) {
+	for _, inner := range []error{retry.Permanent(errFlaky), context.Canceled} {
+		calls := 0
+		_, err := retry.Do(t.Context(), retry.Policy{}, func(ctx context.Context) (int, error) {
+			return retry.Do(ctx, retry.Policy{}, func(context.Context) (int, error) { calls++; return 0, inner })
+		})
+		if calls != 1 || !errors.Is(err, inner) {
+			t.Errorf("%v: %d calls, %v", inner, calls, err)
+		}
+	}
+}
+
+func TestObserverSeesEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := breaker(t, circuit.Config{FailureThreshold: 2, Timeout: 10 * sec, SuccessThreshold: 1})
+		began := time.Now()
+		var seen []string
+		observe := func(e retry.Event) {
+			line := fmt.Sprintf("%v %v #%d", e.Time.Sub(began), e.Type, e.Attempt)
+			if e.Delay > 0 || e.Type == retry.WaitScheduled {
+				line += fmt.Sprintf(" delay %v", e.Delay)
+			}
+			if e.Duration > 0 {
+				line += fmt.Sprintf(" took %v", e.Duration)
+			}
+			if e.Reason != 0 {
+				line += " " + e.Reason.String()
+			}
+			seen = append(seen, line)
+		}
+		s := failing(9)
+		s.takes = sec
+		p := retry.Policy{Attempts: 4, Backoff: doubling(sec), Breaker: b, Observer: observe, RetryOn: retry.Any(retry.CircuitOpen, retry.Pattern0("flaky"))}
+		_, err := retry.Do(t.Context(), p, s.call)
+		ended(t, err, retry.ReasonAttempts, 4)
+		want := []string{
+			"0s attempt_started #1",
+			"1s attempt_failed #1 took 1s",
+			"1s wait_scheduled #1 delay 1s",
+			"2s attempt_started #2",
+			"3s attempt_failed #2 took 1s",
+			"3s wait_scheduled #2 delay 2s",
+			"5s refused #3",
+			"5s wait_scheduled #3 delay 8s", // until the breaker is half-open
+			"13s attempt_started #4",
+			"14s attempt_failed #4 took 1s",
+			"14s finished #4 took 14s attempts",
+		}
+		if !reflect.DeepEqual(seen, want) {
+			t.Errorf("seen was\n%s\nwant\n%s", strings.Join(seen, "\n"), strings.Join(want, "\n"))
+		}
+		seen = nil
+		time.Sleep(time.Minute)
+		if _, err := retry.Do(t.Context(), p, failing(0).call); err != nil {
+			t.Fatal(err)
+		}
+		if len(seen) != 2 || !strings.HasSuffix(seen[1], "finished #1") {
+			t.Errorf("of a success was seen %q", seen)
+		}
+	})
+}
+
+// An observer's panic is not taken for one of the attempt.
+func TestObserverPanics(t *testing.T) {
+	b := breaker(t, circuit.Config{FailureThreshold: 1})
+	defer func() {
+		if recover() != "observer" || b.State() != circuit.Closed {
+			t.Errorf("the breaker is %v", b.State())
+		}
+	}()
+	_, err := retry.Do(t.Context(), retry.Policy{Breaker: b, Observer: func(retry.Event) { panic("observer") }}, failing(0).call)
+	t.Errorf("it returned %v", err)
+}
+
+// No goroutine or timer is left behind.
+func TestP34_NothingIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(5*sec, cancel)
+		_, err := retry.Do(ctx, retry.Policy{Attempts: 9, Backoff: doubling(sec), Timeout: sec}, failing(9).call)
+		ended(t, err, retry.ReasonCancelled, 3)
+	})
+}
