@@ -173,7 +173,7 @@ func TestBaseAgainstRationalArithmetic(t *testing.T) {
 		if !ok {
 			return
 		}
-		if got := s.Base(n); got < want-1 || got > want+1 {
+		if got := s.Base(n); (got - want).Abs() > 1 {
 			t.Fatalf("base delay %d is %d, want %d", n, got, want)
 		}
 	})

@@ -7,6 +7,7 @@ package duration
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%q is not a duration: %s; %s", e.Text, e.Reason, Forms)
 }
 
-var units = map[string]float64{
+var units = map[string]int64{
 	"ns": 1, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9,
 	"m": 60e9, "min": 60e9, "h": 3600e9, "d": 24 * 3600e9, "w": 7 * 24 * 3600e9,
 }
@@ -52,9 +53,7 @@ func Parse(text string) (time.Duration, error) {
 	case s[0] == '-':
 		return fail("a span of time cannot be negative")
 	}
-	var total float64
-	var exact int64 // the sum in integers, for as long as every part is one
-	isExact := true
+	total := new(big.Rat) // nanoseconds, exact
 	last := 99
 	for s != "" {
 		n := 0
@@ -84,21 +83,23 @@ func Parse(text string) (time.Duration, error) {
 			return fail("its parts must go from the larger unit to the smaller, each once")
 		}
 		last = unitOrder[unit]
-		f, err := strconv.ParseFloat(number, 64)
-		if err != nil && !math.IsInf(f, 1) {
+		part, ok := new(big.Rat).SetString(number)
+		if !ok || len(number) > 64 {
 			return fail(fmt.Sprintf("%q is not a number", number))
 		}
-		total += f * scale
-		if i, err := strconv.ParseInt(number, 10, 64); err == nil && isExact && float64(i)*scale < math.MaxInt64/2 {
-			exact += i * int64(scale)
-		} else {
-			isExact = false
-		}
+		total.Add(total, part.Mul(part, new(big.Rat).SetInt64(scale)))
 	}
-	if isExact && total < math.MaxInt64/2 {
-		return time.Duration(exact), nil
+	return rounded(total), nil
+}
+
+// rounded gives whole nanoseconds, the nearest, saturating.
+func rounded(r *big.Rat) time.Duration {
+	r = new(big.Rat).Add(r, big.NewRat(1, 2))
+	n := new(big.Int).Quo(r.Num(), r.Denom())
+	if !n.IsInt64() {
+		return math.MaxInt64
 	}
-	return FromFloat(total), nil
+	return time.Duration(n.Int64())
 }
 
 // FromSeconds converts a number of seconds, as a file's bare numbers are.

@@ -20,13 +20,13 @@ import (
 func sample(t testing.TB, s *Store) (run string, live, ended map[string][]byte) {
 	t.Helper()
 	j := newJournal(t, s)
-	if _, _, err := j.PutItems(t.Context(), list(120)); err != nil {
+	if _, _, err := j.PutItems(t.Context(), list(60)); err != nil {
 		t.Fatal(err)
 	}
-	add(t, j, event.Event{Type: event.RunStarted}, event.Event{Type: event.ItemsReady, Total: 120})
-	for i := range 120 {
+	add(t, j, event.Event{Type: event.RunStarted}, event.Event{Type: event.ItemsReady, Total: 60})
+	for i := range 60 {
 		add(t, j, typical(i+1)...)
-		if i%10 == 0 { // several commits
+		if i%5 == 0 { // several commits
 			if err := j.Sync(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -174,7 +174,7 @@ func TestTruncatedLog(t *testing.T) {
 	run, live, _ := sample(t, s)
 	place(t, s.dir(run), live)
 	all, err := readAll(s, run)
-	if err != nil || len(all) != 242 {
+	if err != nil || len(all) != 122 {
 		t.Fatal(len(all), err)
 	}
 	whole := live[dbName+"-wal"]
@@ -222,7 +222,7 @@ func TestFlippedBytes(t *testing.T) {
 	s := newStore(t)
 	run, live, ended := sample(t, s)
 	r := rand.New(rand.NewPCG(1, 2))
-	for i := range 300 {
+	for i := range 100 {
 		from := ended
 		if i%2 == 0 {
 			from = live
@@ -273,7 +273,7 @@ func TestForeign(t *testing.T) {
 		{"no header", change("DELETE FROM meta WHERE key = 'source'"), false, "lacks"},
 		{"no table", change("DROP TABLE events"), false, "no such table"},
 		{"gap", change("DELETE FROM events WHERE seq = 17"), false, "numbered from"},
-		{"item gone", change("DELETE FROM items WHERE idx = 17"), false, "119 of 120 items"},
+		{"item gone", change("DELETE FROM items WHERE idx = 17"), false, "59 of 60 items"},
 		{"item changed", change("UPDATE items SET id = 'x' WHERE idx = 17"), false, "digest"},
 		{"words gone", change("DELETE FROM words WHERE id = 3"), false, "dictionary"},
 		{"word gone", change("UPDATE events SET class = 999 WHERE seq = 3"), false, "dictionary"},

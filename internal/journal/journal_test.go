@@ -336,3 +336,55 @@ func TestFollowEndsWithItsProcessAndContext(t *testing.T) {
 		t.Errorf("%d events", n)
 	}
 }
+
+// TestQueueIsBounded has a writer that cannot write: callers wait once the
+// queue is full, and go on when it can.
+func TestQueueIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		size, want int // of each event's data; events that the queue takes
+	}{{0, maxQueued}, {1 << 20, 64}} {
+		j := newJournal(t, newStore(t))
+		data := json.RawMessage(fmt.Sprintf("%q", strings.Repeat("x", max(c.size-2, 0))))
+		j.connMu.Lock()
+		done := make(chan error)
+		total := c.want * 5 / 2
+		go func() {
+			for range total {
+				if err := j.Append(event.Event{Type: event.Note, Data: data}); err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+		queued := func() (n int, full bool) {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			return len(j.queue), len(j.queue) >= maxQueued || j.queued+len(data) > maxQueuedBytes
+		}
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+			n, full := queued()
+			if n > c.want {
+				t.Fatalf("%d events are queued", n)
+			}
+			if full {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d events are queued, and no more come", n)
+			}
+		}
+		select {
+		case err := <-done:
+			t.Fatalf("all were taken: %v", err)
+		default:
+		}
+		j.connMu.Unlock()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if n := count(t, j.Events(t.Context(), 1, EventFilter{Types: []event.Type{event.Note}})); n != total {
+			t.Errorf("%d events", n)
+		}
+	}
+}

@@ -223,7 +223,10 @@ func someEvent(t *rapid.T) event.Event {
 				item.Type, item.Status, item.Attempts, item.Data = event.ItemFinished, status, number, json.RawMessage(`{"r":1}`)
 				return item
 			},
-			func() event.Event { item.Type, item.Attempts, item.Class = event.ItemDeadLettered, number, "exit"; return item },
+			func() event.Event {
+				item.Type, item.Attempts, item.Class = event.ItemDeadLettered, number, "exit"
+				return item
+			},
 			func() event.Event { item.Type = event.ItemRequeued; return item },
 			func() event.Event { item.Type = event.ItemRemoved; return item },
 		)

@@ -78,8 +78,8 @@ func (m *Machine) pause(v *Verdict, s slot, o Outcome, now time.Time) {
 		if m.stop == NotStopped {
 			m.stop, v.Stop = ByRateLimit, ByRateLimit
 		}
-		v.NotBefore, v.Delay = until.time(), time.Duration(until-t)
-		return
+		// A resume keeps to the limit's end, and has max_wait anew after it.
+		streak, since = 1, until
 	}
 	if fresh {
 		l.round++

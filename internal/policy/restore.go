@@ -139,9 +139,10 @@ func (m *Machine) Resume(goOn bool) StopReason {
 	return m.stop
 }
 
-// Snapshot is what of a machine does not belong to one item. It is recorded
-// with each verdict that has Breaker or PausedUntil set, and given back to
-// RestoreSnapshot by a resume.
+// Snapshot is what of a machine does not belong to one item: it is recorded, and
+// given back to RestoreSnapshot by a resume. It changes with every Finished, by
+// the breaker's count of failures in a row. One that is recorded only with the
+// verdicts that have Breaker or PausedUntil set loses no more than that count.
 type Snapshot struct {
 	Breaker *circuit.Snapshot `json:"breaker,omitempty"`
 	// PausedUntil is the end of the rate-limit pause, PausedSince the first of

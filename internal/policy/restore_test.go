@@ -26,7 +26,7 @@ func TestRestoreGoesOnWhereItWas(t *testing.T) {
 		through(t, a, ok, t0)
 	}
 	v := through(t, a, fails(errBoom), t0) // 70 waits
-	start(t, a, t0)                     // 71 runs
+	start(t, a, t0)                        // 71 runs
 
 	b := machine(t, cfg, 200)
 	now := at(10 * time.Second)
@@ -188,6 +188,16 @@ func TestRestoreSnapshot(t *testing.T) {
 	}
 	if v := through(t, b, Outcome{RateLimited: true, RetryAfter: DefaultRateLimitMaxWait - time.Hour + 1}, at(time.Hour)); v.Stop != ByRateLimit {
 		t.Fatalf("max_wait begins anew: %+v", v)
+	}
+	// It has stopped the map; a resume keeps to its end, and then has max_wait anew.
+	a = b
+	b = reload()
+	end := at(DefaultRateLimitMaxWait + 1)
+	if d := b.Next(at(2 * time.Hour)); d.Kind != Wait || !d.Until.Equal(end) {
+		t.Fatalf("%+v", d)
+	}
+	if v := through(t, b, Outcome{RateLimited: true, RetryAfter: DefaultRateLimitMaxWait}, end); v.Stop != NotStopped {
+		t.Fatalf("%+v", v)
 	}
 }
 

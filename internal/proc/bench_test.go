@@ -93,6 +93,7 @@ func BenchmarkOSExec(b *testing.B) {
 		}
 	})
 }
+
 // BenchmarkOneStep is a whole run of one command: what `bide run` of one step
 // pays for supervision over the command itself.
 func BenchmarkOneStep(b *testing.B) {

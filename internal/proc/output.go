@@ -65,10 +65,8 @@ func (o Output) TailString(n int) string {
 	if o.Truncated {
 		b = o.Tail
 	}
-	if n < 0 {
-		n = 0
-	}
-	if len(b) <= n {
+	n = min(max(n, 0), len(b))
+	if n == len(b) && !o.Truncated {
 		return string(b)
 	}
 	return string(wholeRunesTail(b[len(b)-n:]))

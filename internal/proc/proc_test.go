@@ -449,11 +449,11 @@ func TestTextFileBusy(t *testing.T) {
 		if r, err := s.Run(t.Context(), &Cmd{Path: name}); err != nil || !r.Success() {
 			t.Errorf("%+v, %v", r, err)
 		}
-		file, err = os.OpenFile(name, os.O_WRONLY, 0)
+		open, err := os.OpenFile(name, os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer file.Close()
+		defer open.Close()
 		if _, err := s.Run(t.Context(), &Cmd{Path: name}); !errors.Is(err, syscall.ETXTBSY) {
 			t.Errorf("for ever open: %v", err)
 		}

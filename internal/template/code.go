@@ -201,7 +201,7 @@ func (r *rewriter) run(args []*syntax.Word, remote bool) codeReader {
 		return r.runLanguage(lang, args)
 	}
 	if !inert[name] {
-		if i := r.shellWithin(args); i > 0 {
+		if i := r.codeWithin(args); i > 0 {
 			r.words(args[:i], bareWords)
 			return r.run(args[i:], remote)
 		}
@@ -423,6 +423,10 @@ func (r *rewriter) runFind(args []*syntax.Word, remote bool) {
 // runWrapper finds the command among the wrapper's words.
 func (r *rewriter) runWrapper(args []*syntax.Word, valued string, operands int, name string, remote bool) codeReader {
 	i := r.operand(args, valued)
+	if name == "command" && r.onlyLooks(args[1:min(i, len(args))]) {
+		r.words(args, bareWords)
+		return codeReader{}
+	}
 	for i < len(args) && (operands > 0 || name == "env" && r.isAssignment(args[i]) || name == "sudo" && r.isAssignment(args[i])) {
 		if operands > 0 {
 			operands--
@@ -465,6 +469,14 @@ func (r *rewriter) runWrapper(args []*syntax.Word, valued string, operands int, 
 	return r.run(args[i:], remote)
 }
 
+// onlyLooks: command -v and -V run nothing.
+func (r *rewriter) onlyLooks(options []*syntax.Word) bool {
+	return slices.ContainsFunc(options, func(w *syntax.Word) bool {
+		lit, _ := r.literalWord(w)
+		return strings.ContainsAny(lit, "vV")
+	})
+}
+
 // replacesInCode: xargs -I{} sh -c '… {} …' puts its input into code.
 func (r *rewriter) replacesInCode(args []*syntax.Word, command int) bool {
 	replace := ""
@@ -493,13 +505,20 @@ func (r *rewriter) isAssignment(w *syntax.Word) bool {
 	return end > 0 && strings.HasPrefix(src[end:], "=")
 }
 
-// shellWithin finds `sh -c` among the words of a command that we know nothing
-// about, such as docker exec or a wrapper of the user's own.
-func (r *rewriter) shellWithin(args []*syntax.Word) int {
+// codeWithin finds `sh -c` or `python -c` among the words of a command that we
+// know nothing about, such as docker exec or a wrapper of the user's own.
+func (r *rewriter) codeWithin(args []*syntax.Word) int {
 	for i := 1; i+1 < len(args); i++ {
-		name, _ := r.literalWord(args[i])
-		if shells[path.Base(name)] {
+		lit, _ := r.literalWord(args[i])
+		name := path.Base(lit)
+		if shells[name] {
 			if code, _ := r.shellCode(args[i:]); code > 0 {
+				return i
+			}
+		}
+		if n := languageOf(name); n >= 0 && !languages[n].program {
+			option := r.prefix(args[i+1])
+			if len(option) > 1 && option[0] == '-' && option[1] != '-' && isCodeOption(option, languages[n].code, languages[n].valued) {
 				return i
 			}
 		}

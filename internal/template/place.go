@@ -33,6 +33,8 @@ type rewriter struct {
 	edits []edit
 	depth int
 
+	// inHere: inside a here-document whose delimiter is plain.
+	inHere bool
 	// coded: data stands in code inside a word, so that the words are not plain.
 	coded bool
 	// oneWord has the starts of those marks that stand bare but are one word.
@@ -316,6 +318,12 @@ func (r *rewriter) part(p syntax.WordPart, at place) {
 // singleQuoted leaves the quotes for each value: 'a '"${V1}"' b'.
 func (r *rewriter) singleQuoted(q *syntax.SglQuoted, at place) {
 	r.within(q, func(_ int, m mark) {
+		if at == quoted { // "${y:+'…'}": the quotes are but characters
+			if r.admit(m, at) {
+				r.plan.slots[m.slot-1].whole = true
+			}
+			return
+		}
 		if q.Dollar && strings.Contains(r.src[span1(q):m.start], `\'`) {
 			r.errorAt(m, `use double quotes`, `stands in $'…' behind a \', which shells read in different ways`)
 			return
@@ -382,6 +390,11 @@ func (r *rewriter) param(p *syntax.ParamExp, at place) {
 	switch p.Exp.Op {
 	case syntax.RemSmallPrefix, syntax.RemLargePrefix, syntax.RemSmallSuffix, syntax.RemLargeSuffix,
 		syntax.UpperFirst, syntax.UpperAll, syntax.LowerFirst, syntax.LowerAll:
+		if m, ok := r.has(p); ok && r.inHere {
+			r.errorAt(m, "do it before, and put the result into the here-document",
+				"stands in a pattern inside a here-document, which shells read in different ways")
+			return
+		}
 		at = bareWord // the word is a pattern, also inside double quotes
 	default:
 		if at == bareWords {
@@ -517,7 +530,10 @@ func (r *rewriter) redirect(rd *syntax.Redirect, code codeReader) {
 // one, and what was literal because of it is escaped.
 func (r *rewriter) hereText(rd *syntax.Redirect) {
 	if !r.literalDelimiter(rd) {
+		was := r.inHere
+		r.inHere = true
 		r.word(rd.Hdoc, quoted)
+		r.inHere = was
 		return
 	}
 	delimiter, ok := plainDelimiter(r.src[span1(rd.Word):int(rd.Word.End().Offset())])

@@ -310,8 +310,16 @@ func oldSpelling(name string) *head {
 		return nil
 	}
 	h := newHead(name[:i], p)
-	if f.fn = filterFuncs[f.name]; f.name == "newline" {
-		f.fn = func(r result, _ string) (result, error) { return r.join("\n"), nil } // names, parted by blanks too
+	switch f.fn = filterFuncs[f.name]; f.name { // of names, which blanks part too
+	case "newline":
+		f.fn = func(r result, _ string) (result, error) { return r.join("\n"), nil }
+	case "json":
+		f.fn = func(r result, _ string) (result, error) {
+			if r.v = r.list(); r.v.([]any) == nil {
+				r.v = []any{}
+			}
+			return toJSON(r, "")
+		}
 	}
 	h.filter = &f
 	return &h

@@ -249,7 +249,7 @@ func TestDataArrivesUnchanged(t *testing.T) {
 
 // Bare values split at blanks and at nothing else.
 func TestBareValuesSplit(t *testing.T) {
-	for n, src := range []string{`printf '<%s>' pre${x}post end`, `printf '<%s>' "p"re${x}'post' end`, `sh -c 'printf "<%s>" pre${x}post end'`, `A=1; eval "printf '<%s>' pre${x}post end"`,
+	for n, src := range []string{`printf '<%s>' pre${x}post end`, `env printf '<%s>' pre${x}post end`, `printf '<%s>' "p"re${x}'post' end`, `sh -c 'printf "<%s>" pre${x}post end'`, `A=1; eval "printf '<%s>' pre${x}post end"`,
 		"sh <<EOF\nprintf '<%s>' pre${x}post end\nEOF", "sh <<'EOF'\nprintf '<%s>' pre${x}post end\nEOF", "Q=end; sh <<EOF\nprintf '<%s>' pre${x}post $Q\nEOF", "sh -c \"sh -c 'printf \\\"<%s>\\\" pre${x}post end'\"",
 		"for w in pre${x}post end; do printf '<%s>' \"$w\"; done", "printf '<%s>' \"`printf '(%s)' pre${x}post end`\" >/dev/null; printf '<%s>' pre${x}post end"} {
 		for _, value := range sample(n + 1) {
@@ -314,6 +314,12 @@ func TestRefusedPlaces(t *testing.T) {
 		`echo ${x} | xargs -I{} sh -c 'e {}'`:   "|sh",
 		`sh -c "echo $(basename ${x})"`:         "|sh",
 		`bash -c "$(cat <<EOF` + "\necho ${x}\nEOF\n)\"": "|sh",
+		`docker run img python3 -c "print('${x}')"`:      "code of Python",
+		`uv run node -e "f('${x}')"`:                     "code of JavaScript",
+		"cat <<EOF | ssh host\necho ${x}\nEOF":           "|sh",
+		`bash -c $'echo ${x}'`:                           "|sh",
+		`bash <(echo "${x}")`:                            "choose the script",
+		"cat <<EOF\n${y#${x}}\nEOF":                      "different ways",
 		"parallel echo ${x}":                             "|sh",
 		`python3 -c 'print("${x}")'`:                     "hand \"${x}\" over as an argument",
 		"python3 <<EOF\nprint('${x}')\nEOF":              "code of Python",
@@ -392,6 +398,11 @@ func TestAllowedInCode(t *testing.T) {
 		{`docker() { shift 2; "$@"; }; docker exec c printf '<%s>' ${x}`, "a b", "<a><b>"},
 		{`sudo() { "$@"; }; sudo sh -c "printf '<%s>' ${x|sh}"`, "a  b;touch pwned", "<a  b;touch pwned>"},
 		{"echo ${x|raw}", "$(echo ran)", "ran\n"},
+		{"command -v ${x} >/dev/null && echo found", "sh", "found\n"},
+		{`y=1; printf '%s' "${y:+'${x}'}"`, "a  $(touch pwned)*", "'a  $(touch pwned)*'"},
+		{`y=1; cat <<EOF` + "\n${y:+'${x}'}${z:-${x}}\nEOF", "a  $(touch pwned)*", "'a  $(touch pwned)*'a  $(touch pwned)*\n"},
+		{`y=abc; printf '%s' "${y%'${x}'}"`, "*c", "abc"},
+		{`z=; printf '%s' "${z:-"a ${x} b"}"`, "a  *", "a a  * b"},
 		{"${x|raw}", "echo a", "a\n"},
 	} {
 		cmd, err := shellOf(t, c.src, data(c.x))
@@ -578,4 +589,85 @@ func TestRandomValuesArrive(t *testing.T) {
 			rt.Fatalf("%q with %q: %q, %v\n%q", p.src, value, out, err, c.Line())
 		}
 	})
+}
+
+// script draws a shell script with ${x} in it, nested as deep as depth.
+func script(t *rapid.T, depth int) string {
+	word := func() string {
+		plain := []string{"${x}", `"${x}"`, "'${x}'", "pre${x}post", "${y:-${x}}", `"${y:-${x}}"`, `"a'${x}'b"`, `'a"${x}"b'`, `$'${x}'`, `\\${x}`, `"\"${x}\""`, "${x|sh}", "$((${x}))", `"${y:+'${x}'}"`, "${y#${x}}"}
+		if depth > 0 {
+			switch rapid.IntRange(0, 3).Draw(t, "substitution") {
+			case 0:
+				return `"$(` + script(t, depth-1) + "\n)\""
+			case 1:
+				return "`" + strings.NewReplacer("`", "\\`", `\`, `\\`, "$", `\$`).Replace(script(t, depth-1)) + "`"
+			}
+		}
+		return rapid.SampledFrom(plain).Draw(t, "word")
+	}
+	if depth == 0 {
+		return "printf '%s.' " + word()
+	}
+	inner := func() string { return script(t, depth-1) }
+	single := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+	double := func(s string) string {
+		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`").Replace(s) + `"`
+	}
+	switch rapid.IntRange(0, 14).Draw(t, "command") {
+	case 0:
+		return "sh -c " + single(inner())
+	case 1:
+		return "sh -c " + double(inner())
+	case 2:
+		return "eval " + single(inner())
+	case 3:
+		return "eval " + double(inner())
+	case 4:
+		return "cat <<EOF\n" + word() + "\nEOF\n"
+	case 5:
+		return "cat <<'EOF'\n" + inner() + "\nEOF\n"
+	case 6:
+		return "sh <<'E1'\n" + inner() + "\nE1\n"
+	case 7:
+		return "sh <<E2\n" + inner() + "\nE2\n"
+	case 8:
+		return "(" + inner() + "\n)"
+	case 9:
+		return "if " + inner() + "\nthen " + inner() + "\nfi"
+	case 10:
+		return "z=" + word() + "\nprintf %s \"$z\""
+	case 11:
+		return "for i in " + word() + " " + word() + "; do " + inner() + "\ndone"
+	case 12:
+		return "case " + word() + " in " + word() + ") " + inner() + "\n;; esac"
+	case 13:
+		return "trap " + single(inner()) + " EXIT"
+	}
+	return "printf '%s.' " + word() + " " + word() + " | cat"
+}
+
+// However a script is nested, no value in it is run. What cannot be made safe
+// may be refused.
+func TestNoNestingRunsData(t *testing.T) {
+	shells := shellsHere(t)
+	attack := "';touch pwned;'\";touch pwned;\"$(touch pwned)`touch pwned`\ntouch pwned\nEOF\ntouch pwned\n)touch pwned;}\\"
+	accepted := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		src := script(rt, rapid.IntRange(0, 3).Draw(rt, "depth"))
+		x := rapid.SampledFrom([]string{attack, "$(touch pwned)", "`touch pwned`", "\ntouch pwned\n", `\";touch pwned;\"`, "7", "* $HOME"}).Draw(rt, "x")
+		c, err := shellOf(t, src, data(x))
+		if err != nil {
+			return
+		}
+		accepted++
+		// The script may well fail by itself; run looks for what ran.
+		_, _ = run(t, rapid.SampledFrom(shells).Draw(rt, "shell"), c)
+		if t.Failed() {
+			rt.Fatalf("%s\nbecame %s", src, c.Line())
+		}
+	})
+	if accepted == 0 {
+		t.Error("every script was refused")
+	}
+	t.Logf("%d scripts ran", accepted)
 }

@@ -36,11 +36,10 @@ func (d *decoder) action(o *object, s *Step) {
 		return
 	}
 	key := written[0]
-	n := o.take(key)
-	if n == nil {
-		if !o.has(key) {
-			return
-		}
+	n := o.peek(key)
+	o.skip(key)
+	d.noteFormer(o, o.keyNode(key))
+	if n.kind == nullNode && key != "analyze" {
 		d.errorf(o.keyNode(key), "empty-action", "the step's %s is empty", key).Suggest("write what it does behind %s:", key)
 		o.skip("with", "do", "parallel", "max_items", "args", "name")
 		return
@@ -125,23 +124,27 @@ func (d *decoder) actionless(o *object, s *Step) {
 			return
 		}
 	}
-	p := d.errorf(o.n, "no-action", "this step does nothing: it has no action")
-	p.EndColumn = 0
 	if mistaken != nil {
-		p.Suggest("did you mean %q where it says %q?", near, mistaken.text)
+		d.errorf(mistaken, "no-action", "this step does nothing: it has no action, and %q is no key of a step", mistaken.text).Suggest("did you mean %q?", near)
 		o.skip(mistaken.text)
 		return
 	}
+	p := d.errorf(o.n, "no-action", "this step does nothing: it has no action")
+	p.EndColumn = 0
 	p.Suggest("write one of shell, claude, http, write_file, foreach, validate, goal_seek, test, pipeline or workflow")
 }
 
 // mistakenAction finds an unknown key that is probably an action's.
 func (o *object) mistakenAction() (key *node, near string) {
+	names := append(slices.Clone(actionKeys), "validate")
+	for name := range o.d.agents {
+		names = append(names, name)
+	}
 	for _, q := range o.n.pairs {
 		if _, known := o.field(q.key.text); known {
 			continue
 		}
-		if near := diag.Nearest(q.key.text, append(slices.Clone(actionKeys), "validate")); near != "" {
+		if near := diag.Nearest(q.key.text, names); near != "" {
 			return q.key, near
 		}
 	}

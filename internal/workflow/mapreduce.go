@@ -174,7 +174,7 @@ func (d *decoder) agentTime(o *object, m *Map) {
 		m.TimeoutGrace = t
 	}
 	m.TimeoutAction = c.choice(m.TimeoutAction, "timeout_action")
-	if m.TimeoutPolicy != "per_agent" && len(m.CommandTimeouts) == 0 {
+	if m.TimeoutPolicy != "per_agent" && !c.has("command_timeouts") {
 		d.warnf(n, "no-effect", "timeout_policy is %s, but there are no command_timeouts", m.TimeoutPolicy).Suggest("add command_timeouts: {shell: 60}")
 	}
 }

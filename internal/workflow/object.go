@@ -244,15 +244,20 @@ func (o *object) unknown(key *node) {
 		names = append(names, t.keys...)
 	}
 	p := o.d.warnf(key, "unknown-key", "unknown key %q in %s; it is ignored", key.text, o.what)
-	if s := diag.DidYouMean(key.text, names); s != "" {
-		p.Suggest("%s", s)
-		return
-	}
+	near, elsewhere := diag.DidYouMean(key.text, names), ""
 	for _, t := range tables {
 		if _, ok := t.field(key.text); ok {
-			p.Suggest("%q is a key of %s", key.text, t.what)
-			return
+			elsewhere = fmt.Sprintf("%q is a key of %s", key.text, t.what)
+			break
 		}
+	}
+	switch {
+	case near != "" && elsewhere != "":
+		p.Suggest("%s (%s)", near, elsewhere)
+		return
+	case near+elsewhere != "":
+		p.Suggest("%s", near+elsewhere)
+		return
 	}
 	p.Suggest("the keys of %s are %s", o.what, someKeys(names))
 }

@@ -24,6 +24,7 @@ type declared struct {
 	n          *node // for messages
 	enum       []any
 	validation *node
+	condition  *expr.Expr
 	def        any
 	hasDefault bool
 }
@@ -172,7 +173,9 @@ func (d *decoder) declaration(n *node, name string, required *bool) (declared, b
 		}
 		p.Type = d.paramType(o)
 		p.Description = o.str("description")
-		p.validation = o.take("validation")
+		if v := o.take("validation"); v != nil {
+			p.validation, p.condition = v, d.paramCondition(v)
+		}
 		if e := o.take("enum"); e != nil {
 			p.enum, _ = e.value().([]any)
 		}
@@ -325,7 +328,7 @@ func (d *decoder) setValue(p *declared, v any, from string) {
 		return
 	}
 	p.Value, p.HasValue = v, true
-	if p.validation != nil {
+	if p.condition != nil {
 		d.validateParam(p, v)
 	}
 }
@@ -346,19 +349,24 @@ var (
 	shortIn   = regexp.MustCompile(`^\s*in\s*\(\s*(\[.*\])\s*\)\s*$`)
 )
 
-func (d *decoder) validateParam(p *declared, v any) {
-	if !p.validation.scalar() {
-		d.wrong(p.validation, "validation", "a condition").Suggest("for example: validation: value >= 1")
-		return
+// paramCondition reads the condition that a parameter's value must fulfil.
+func (d *decoder) paramCondition(n *node) *expr.Expr {
+	if !n.scalar() {
+		d.wrong(n, "validation", "a condition").Suggest("for example: validation: value >= 1")
+		return nil
 	}
-	src := shortIn.ReplaceAllString(p.validation.text, "value in $1")
+	src := shortIn.ReplaceAllString(n.text, "value in $1")
 	src = shortCall.ReplaceAllString(src, "$1(value, $2)")
 	e, err := expr.Parse(src)
 	if err != nil {
-		d.syntax(p.validation, "bad-expression", "in validation: ", err)
-		return
+		d.syntax(n, "bad-expression", "in validation: ", err)
+		return nil
 	}
-	ok, err := e.EvalBool(expr.ResolverFunc(func(path expr.Path) (any, bool) {
+	return e
+}
+
+func (d *decoder) validateParam(p *declared, v any) {
+	ok, err := p.condition.EvalBool(expr.ResolverFunc(func(path expr.Path) (any, bool) {
 		if len(path) > 0 && (path[0].Name == "value" || path[0].Name == p.Name) {
 			return expr.Walk(v, path[1:])
 		}

@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -8,11 +9,14 @@ import (
 )
 
 // Point is the state of a working tree at one time: its commit, and the tree of
-// all that was in it, uncommitted files included.
+// all that was in it, uncommitted files included. [Repo.Mark] gives both. A
+// Point that has only a commit stands for that commit with nothing uncommitted.
 type Point struct {
-	Commit string `json:"commit"` // "" before the first commit
+	Commit string `json:"commit"` // id or name; "" before the first commit
 	Tree   string `json:"tree"`
 }
+
+func (p Point) tree() string { return cmp.Or(p.Tree, p.Commit) }
 
 // GitContext is what changed in a working tree from one point to another, for
 // the variables step.* and workflow.*. Paths are relative to the top, sorted,
@@ -55,10 +59,25 @@ func (r *Repo) Context(ctx context.Context, dir string, from Point) (GitContext,
 	return r.Between(ctx, from, to)
 }
 
-// Between gives what changed from one point to another.
+// Committed gives what was committed in the worktree since its base: an
+// agent's commits and files, without the run's snapshot. It can be asked for
+// until the worktree is removed.
+func (t *Tree) Committed(ctx context.Context) (GitContext, error) {
+	head, err := t.repo.commit(ctx, t.Dir, "HEAD")
+	if err != nil {
+		return GitContext{}, err
+	}
+	return t.repo.Between(ctx, Point{Commit: t.Base}, Point{Commit: head})
+}
+
+// Between gives what changed from one point to another. A zero Point is an
+// error.
 func (r *Repo) Between(ctx context.Context, from, to Point) (GitContext, error) {
 	c := GitContext{FilesAdded: []string{}, FilesModified: []string{}, FilesDeleted: []string{}, FilesChanged: []string{}, Commits: []string{}}
-	changes, err := r.diffTrees(ctx, from.Tree, to.Tree)
+	if from.tree() == "" || to.tree() == "" {
+		return c, errors.New("git context: a point has neither a commit nor a tree")
+	}
+	changes, err := r.diffTrees(ctx, from.tree(), to.tree())
 	if err != nil {
 		return c, err
 	}
@@ -92,7 +111,7 @@ func (r *Repo) Between(ctx context.Context, from, to Point) (GitContext, error) 
 }
 
 func (r *Repo) countLines(ctx context.Context, from, to Point, c *GitContext) error {
-	rows, err := r.list(ctx, r.dir, "diff-tree", "-r", "-z", "--no-renames", "--numstat", from.Tree, to.Tree)
+	rows, err := r.list(ctx, r.dir, "diff-tree", "-r", "-z", "--no-renames", "--numstat", from.tree(), to.tree())
 	if err != nil {
 		return err
 	}

@@ -260,6 +260,43 @@ func TestContext(t *testing.T) {
 	equal(t, "lines", []int{got.Insertions, got.Deletions, got.CommitCount}, []int{5, 1, 1})
 }
 
+func TestCommitted(t *testing.T) {
+	w := newWorld(t)
+	run := w.run()
+	w.write(run.Dir, "items.json", "[]")
+	a := w.agent(run, "one", 1)
+	if got, err := a.Committed(t.Context()); err != nil || got.CommitCount != 0 || len(got.FilesChanged) != 0 {
+		t.Fatalf("%+v %v", got, err)
+	}
+	w.write(a.Dir, "r.txt", "r\n")
+	w.commitAll(a.Dir, "work")
+	w.write(a.Dir, "loose.txt", "l")
+	got, err := a.Committed(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "committed", []any{got.FilesAdded, got.FilesChanged, got.CommitCount, got.Insertions}, []any{[]string{"r.txt"}, []string{"r.txt"}, 1, 1})
+	if _, err := w.repo.Between(t.Context(), Point{Commit: a.Base}, Point{}); err == nil {
+		t.Error("a zero point is accepted")
+	}
+	if got, err = w.repo.Between(t.Context(), Point{Commit: "main"}, Point{Commit: a.Branch}); err != nil || len(got.FilesAdded) != 2 {
+		t.Errorf("by name: %+v %v", got, err)
+	}
+}
+
+func TestOldGit(t *testing.T) {
+	w := serialWorld(t)
+	bin := t.TempDir()
+	w.write(bin, "git", "#!/bin/sh\necho git version 2.30.1\n")
+	if err := os.Chmod(filepath.Join(bin, "git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin)
+	if _, err := Open(t.Context(), w.dir); !errors.Is(err, ErrNoGit) || !strings.Contains(err.Error(), "2.30.1 is too old") {
+		t.Error(err)
+	}
+}
+
 func TestContextBeforeTheFirstCommit(t *testing.T) {
 	w := newWorld(t)
 	dir := t.TempDir()

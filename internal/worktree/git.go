@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -83,7 +82,7 @@ type call struct {
 }
 
 // git runs a git command and gives its standard output. A cancelled context
-// ends it with SIGTERM, on which git takes its lock files away.
+// ends it in a way in which git takes its lock files away.
 func (r *Repo) git(ctx context.Context, dir string, args ...string) (string, error) {
 	return r.run(ctx, call{dir: dir, args: args})
 }
@@ -101,9 +100,7 @@ func run(ctx context.Context, env []string, c call) (string, error) {
 	}
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
-	// A group of its own: Ctrl-C on the terminal reaches us, and we decide.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	detach(cmd)
 	cmd.WaitDelay = 5 * time.Second
 	if err := cmd.Run(); err != nil {
 		if cause := ctx.Err(); cause != nil {

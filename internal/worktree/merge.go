@@ -335,8 +335,11 @@ func (run *Run) unstaged(ctx context.Context, merge func() error) error {
 // withRoom sets aside what is in the way of merging tip, and calls merge.
 func (run *Run) withRoom(ctx context.Context, tip string, merge func() error) error {
 	aside, err := run.inTheWay(ctx, tip)
-	if err != nil || len(aside) == 0 {
-		return errors.Join(err, mergeIf(err == nil, merge))
+	if err != nil {
+		return err
+	}
+	if len(aside) == 0 {
+		return merge()
 	}
 	list, err := run.asideList(ctx)
 	if err != nil {
@@ -359,13 +362,6 @@ func (run *Run) withRoom(ctx context.Context, tip string, merge func() error) er
 		err = errors.Join(err, run.putBack(ctx, aside))
 	}
 	return errors.Join(err, os.Remove(list))
-}
-
-func mergeIf(ok bool, merge func() error) error {
-	if !ok {
-		return nil
-	}
-	return merge()
 }
 
 func (run *Run) asideList(ctx context.Context) (string, error) {
@@ -445,8 +441,12 @@ func (r *Repo) pathspec(ctx context.Context, dir string, paths []string, args ..
 
 // putBack writes files as the snapshot has them.
 func (run *Run) putBack(ctx context.Context, paths []string) error {
+	s, err := run.frozen(ctx)
+	if err != nil {
+		return err
+	}
 	for _, p := range paths {
-		has, err := run.repo.list(ctx, run.Dir, "--literal-pathspecs", "ls-tree", "-z", "--name-only", "--full-tree", run.snap.base, "--", p)
+		has, err := run.repo.list(ctx, run.Dir, "--literal-pathspecs", "ls-tree", "-z", "--name-only", "--full-tree", s.base, "--", p)
 		if err != nil {
 			return err
 		}
@@ -454,7 +454,7 @@ func (run *Run) putBack(ctx context.Context, paths []string) error {
 			if err := os.Remove(filepath.Join(run.Dir, p)); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err
 			}
-		} else if _, err := run.repo.pathspec(ctx, run.Dir, []string{p}, "restore", "--quiet", "--source="+run.snap.base, "--worktree"); err != nil {
+		} else if _, err := run.repo.pathspec(ctx, run.Dir, []string{p}, "restore", "--quiet", "--source="+s.base, "--worktree"); err != nil {
 			return err
 		}
 	}

@@ -49,10 +49,8 @@ import (
 
 // Errors that tell why there is no isolation to be had.
 var (
-	// ErrNoGit: there is no git command.
-	ErrNoGit = errors.New("git was not found in PATH; install it, or run with --isolation none")
-	// ErrOldGit: the git command lacks what this package uses.
-	ErrOldGit = errors.New("git 2.36 or later is needed; install it, or run with --isolation none")
+	// ErrNoGit: there is no git command, or one that lacks what is used here.
+	ErrNoGit = errors.New("git 2.36 or later was not found in PATH; install it, or run with --isolation none")
 	// ErrNotRepo: the directory is in no git repository.
 	ErrNotRepo = errors.New("not a git repository")
 	// ErrBare: the repository has no working tree.
@@ -73,7 +71,7 @@ type Repo struct {
 }
 
 // Open finds the repository of a directory. The error is [ErrNotRepo],
-// [ErrBare], [ErrNoGit], [ErrOldGit], or a *[GitError] with git's own words.
+// [ErrBare], [ErrNoGit], or a *[GitError] with git's own words.
 func Open(ctx context.Context, dir string) (*Repo, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -121,8 +119,8 @@ func (r *Repo) checkVersion(ctx context.Context) error {
 		return err
 	}
 	var major, minor int
-	if n, _ := fmt.Sscanf(out, "git version %d.%d", &major, &minor); n == 2 && (major < 2 || major == 2 && minor < 36) {
-		return fmt.Errorf("%s: %w", out, ErrOldGit)
+	if _, err := fmt.Sscanf(out, "git version %d.%d", &major, &minor); err == nil && (major < 2 || major == 2 && minor < 36) {
+		return fmt.Errorf("%s is too old: %w", out, ErrNoGit)
 	}
 	return nil
 }

@@ -111,13 +111,21 @@ type imports struct {
 	any      bool
 }
 
+func (im *imports) reaches(c *callable) bool {
+	return c.namespace == "" || !im.any || slices.Contains(im.wildcard, c.namespace)
+}
+
 // simple finds what a name without dots can mean: what has no namespace, and
 // what is imported; everything of that name as long as nothing is imported. A
 // function that only we have counts only if nothing else does.
 func (e *Env) simple(name string, im *imports) []*callable {
+	all := e.byName[name]
+	if len(all) == 1 && im.reaches(all[0]) {
+		return all
+	}
 	var found, ours []*callable
-	for _, c := range e.byName[name] {
-		if c.namespace != "" && im.any && !slices.Contains(im.wildcard, c.namespace) {
+	for _, c := range all {
+		if !im.reaches(c) {
 			continue
 		}
 		if c.fn != nil && c.fn.Ours {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"math"
 
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/value"
@@ -64,9 +65,8 @@ func (w *content) node(n *Node) {
 	w.numbers(n.In)
 	switch n.Op {
 	case Const:
-		w.text(value.Kind(n.Value))
-		w.text(value.JSON(n.Value))
 		w.text(n.Type.String())
+		w.literal(n.Value)
 	case Input:
 		w.number(n.Index)
 		w.number(n.Default)
@@ -82,6 +82,19 @@ func (w *content) node(n *Node) {
 		}
 	case Call, Apply:
 		w.call(n)
+	}
+}
+
+func (w *content) literal(v any) {
+	switch v := v.(type) {
+	case string:
+		w.text(v)
+	case int64:
+		w.b = binary.AppendVarint(w.b, v)
+	case float64:
+		w.b = binary.LittleEndian.AppendUint64(w.b, math.Float64bits(v))
+	default:
+		w.text(value.JSON(v))
 	}
 }
 

@@ -31,7 +31,7 @@ func (p *parser) trailing() []*Annotation {
 		return nil
 	}
 	i := p.i
-	for p.toks[i].kind == tAt {
+	for p.toks[i].kind == tAt && !p.toks[i].newLine {
 		if p.toks[i+1].kind == tIdent && p.text(&p.toks[i+1]) == "sink" || p.toks[min(i+2, len(p.toks)-1)].kind != tLParen || p.toks[i+2].match == 0 {
 			return nil
 		}
@@ -41,7 +41,7 @@ func (p *parser) trailing() []*Annotation {
 		return nil
 	}
 	var list []*Annotation
-	for p.kind() == tAt {
+	for p.kind() == tAt && !p.tok().newLine {
 		list = append(list, p.annotation())
 	}
 	return list

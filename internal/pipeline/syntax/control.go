@@ -169,7 +169,12 @@ func (p *parser) branch() Expr {
 			return
 		}
 		first := p.i
-		cond := p.operand(levelPipe) // no lambda: "c => x" is a slip
+		var cond Expr
+		if p.kind() == tIdent && p.lambdaStart() {
+			cond = p.operand(levelPipe) // "c => x" is a slip, not a lambda
+		} else {
+			cond = p.expr()
+		}
 		b.Cases = append(b.Cases, BranchCase{cond, p.caseValue(first)})
 	})
 	b.Span = p.from(start)

@@ -117,7 +117,7 @@ func (s *source) expr(depth int) {
 	case 9:
 		s.add("branch", "{")
 		for range s.n(0, 3) {
-			s.expr(depth - 1)
+			s.operand(depth)
 			s.add("->")
 			s.expr(depth - 1)
 			s.add(",")

@@ -158,7 +158,7 @@ func namedFields(t *Type, v any) int {
 func Encode(v any, t *Type) any {
 	switch v := v.(type) {
 	case float64:
-		if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+		if v == math.Trunc(v) && math.Abs(v) < 1e21 { // beyond, it is written with an exponent
 			return json.Number(strconv.FormatFloat(v, 'f', 1, 64))
 		}
 	case []any:

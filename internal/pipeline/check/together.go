@@ -1,0 +1,95 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/pipeline/syntax"
+)
+
+// What options mean together: those that do nothing alone, and those that
+// must be alike for all calls of a module.
+
+// dependencies warns of options that do nothing without another.
+func (s *settings) dependencies(w *syntax.WithClause) {
+	retries := s.o.Retry.Attempts > 1
+	useless := func(k syntax.OptionKind, without string) {
+		s.c.warnf(s.place(k, w), fmt.Sprintf("%s-without-%s", kebab(k), without), "'%s' without '%s' has no effect", k, without)
+	}
+	if s.has(syntax.OptDelay) && !retries {
+		useless(syntax.OptDelay, "retry")
+	}
+	if s.has(syntax.OptBackoff) && !s.has(syntax.OptDelay) {
+		useless(syntax.OptBackoff, "delay")
+	}
+	for _, k := range []syntax.OptionKind{syntax.OptBackoff, syntax.OptRetryOn, syntax.OptAbortOn, syntax.OptBudget} {
+		if s.has(k) && !retries {
+			useless(k, "retry")
+		}
+	}
+	for _, k := range []syntax.OptionKind{syntax.OptMaxDelay, syntax.OptJitter} {
+		if s.has(k) && !s.has(syntax.OptDelay) {
+			useless(k, "delay")
+		}
+	}
+	if s.has(syntax.OptCacheBackend) && !s.has(syntax.OptCache) {
+		useless(syntax.OptCacheBackend, "cache")
+	}
+	if s.has(syntax.OptBatchTimeout) && !s.has(syntax.OptBatch) {
+		useless(syntax.OptBatchTimeout, "batch")
+	}
+	if n := s.o.Retry.Attempts - 1; n > 10 {
+		s.c.warnf(s.place(syntax.OptRetry, w), "high-retry-count", "High retry count (%d) - consider using a lower value with exponential backoff", n)
+	}
+	if s.has(syntax.OptWindow) && s.has(syntax.OptBatch) {
+		s.c.warnf(s.place(syntax.OptBatch, w), "window-and-batch", "'window' and 'batch' are mutually exclusive; 'batch' will be ignored")
+	}
+	s.worst(w)
+}
+
+func kebab(k syntax.OptionKind) string { return strings.ReplaceAll(k.String(), "_", "-") }
+
+// place is where an option stands in the clause itself, or the clause if it
+// comes from a policy.
+func (s *settings) place(k syntax.OptionKind, w *syntax.WithClause) syntax.Node {
+	if o := w.Get(k); o != nil {
+		return o
+	}
+	return w
+}
+
+// worst warns of retries that the deadline will not let happen.
+func (s *settings) worst(w *syntax.WithClause) {
+	if s.o.Deadline == 0 {
+		return
+	}
+	worst := s.o.Worst()
+	total := plus(worst.Attempting, worst.Delays)
+	if total > s.o.Deadline {
+		s.c.warnf(s.place(syntax.OptDeadline, w), "deadline-too-short", "In the worst case the call takes %s (%s), which is beyond its deadline of %s",
+			duration.Format(total), worst, duration.Format(s.o.Deadline)).Suggest("the attempts that do not fit are not made")
+	}
+}
+
+// limits refuses a second rate for one module: there is one limiter.
+func (s *settings) limits(w *syntax.WithClause, target *callable) {
+	known := s.c.limits[target.full]
+	conflict := func(k syntax.OptionKind, first, second any) {
+		s.here(s.place(k, w), "conflicting-limits", "The module %s has the limit '%s: %v' here, but '%s: %v' above; there is one for all its calls", target.full, k, second, k, first).
+			Suggest("give both calls the same limit")
+	}
+	if r := s.o.Throttle; r.Count > 0 {
+		if known.throttle.Count > 0 && known.throttle != r {
+			conflict(syntax.OptThrottle, known.throttle, r)
+		}
+		known.throttle = r
+	}
+	if n := s.o.Limit; n > 0 {
+		if known.concurrency > 0 && known.concurrency != n {
+			conflict(syntax.OptConcurrency, known.concurrency, n)
+		}
+		known.concurrency = n
+	}
+	s.c.limits[target.full] = known
+}

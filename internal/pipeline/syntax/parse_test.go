@@ -1,0 +1,610 @@
+package syntax
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/diag"
+)
+
+// shape writes an expression as nested lists, so that a test shows what
+// binds to what.
+func shape(e Expr) string {
+	join := func(list []Expr) string {
+		s := ""
+		for _, x := range list {
+			s += " " + shape(x)
+		}
+		return s
+	}
+	switch e := e.(type) {
+	case *Name:
+		return e.Name
+	case *IntLit:
+		return fmt.Sprint(e.Value)
+	case *FloatLit:
+		return fmt.Sprintf("%gf", e.Value)
+	case *BoolLit:
+		return fmt.Sprint(e.Value)
+	case *StringLit:
+		return fmt.Sprintf("%q", e.Value)
+	case *Interpolation:
+		s := "(text"
+		for _, p := range e.Parts {
+			if p.X != nil {
+				s += " " + shape(p.X)
+			} else {
+				s += fmt.Sprintf(" %q", p.Text)
+			}
+		}
+		return s + ")"
+	case *ListLit:
+		return "[" + strings.TrimPrefix(join(e.Elems), " ") + "]"
+	case *RecordLit:
+		s := "{"
+		for i, f := range e.Fields {
+			if i > 0 {
+				s += " "
+			}
+			s += f.Name.Name + ":" + shape(f.Value)
+		}
+		return s + "}"
+	case *ParenExpr:
+		return "<" + shape(e.X) + ">"
+	case *FieldExpr:
+		return "(. " + shape(e.X) + " " + e.Field.Name + ")"
+	case *ProjectExpr:
+		s := "(project " + shape(e.X)
+		for _, f := range e.Fields {
+			s += " " + f.Name
+		}
+		return s + ")"
+	case *UnaryExpr:
+		return "(" + e.Op.String() + " " + shape(e.X) + ")"
+	case *BinaryExpr:
+		return "(" + e.Op.String() + " " + shape(e.X) + " " + shape(e.Y) + ")"
+	case *WhenExpr:
+		return "(when " + shape(e.X) + " " + shape(e.Cond) + ")"
+	case *IfExpr:
+		return "(if " + shape(e.Cond) + " " + shape(e.Then) + " " + shape(e.Else) + ")"
+	case *BranchExpr:
+		s := "(branch"
+		for _, c := range e.Cases {
+			s += " " + shape(c.Cond) + "->" + shape(c.Value)
+		}
+		return s + " " + shape(e.Otherwise) + ")"
+	case *MatchExpr:
+		s := "(match " + shape(e.X)
+		for _, c := range e.Cases {
+			s += " " + strings.TrimPrefix(fmt.Sprintf("%T", c.Pattern), "*syntax.") + "->" + shape(c.Value)
+		}
+		return s + ")"
+	case *LambdaExpr:
+		s := "(lambda ("
+		for i, p := range e.Params {
+			if i > 0 {
+				s += " "
+			}
+			s += p.Name.Name
+		}
+		return s + ") " + shape(e.Body) + ")"
+	case *CallExpr:
+		s := "(" + e.Func.String() + join(e.Args)
+		if e.With != nil {
+			for _, o := range e.With.Options {
+				s += " " + optionShape(o)
+			}
+		}
+		return s + ")"
+	}
+	return "BAD"
+}
+
+func optionShape(o *Option) string {
+	s := o.Kind.String() + "="
+	switch v := o.Value.(type) {
+	case *IntValue:
+		return s + fmt.Sprint(v.Value)
+	case *DurationValue:
+		return s + v.Value.String()
+	case *RateValue:
+		return s + fmt.Sprintf("%d/%v", v.Count, v.Per.Value)
+	case *WordValue:
+		return s + v.Word
+	case *BoolValue:
+		return s + fmt.Sprint(v.Value)
+	case *StringValue:
+		return s + fmt.Sprintf("%q", v.Value)
+	case *MatchersValue:
+		for i, m := range v.Matchers {
+			if i > 0 {
+				s += "+"
+			}
+			s += m.Name.Name
+			if m.Codes != nil {
+				s += fmt.Sprint(m.Codes)
+			}
+			if m.Pattern != "" {
+				s += fmt.Sprintf("(%s)", m.Pattern)
+			}
+		}
+		return s
+	case *WindowValue:
+		return s + fmt.Sprintf("%s(%v,%v,%d)", v.Shape, v.Size.Value, v.Slide.Value, v.Count)
+	case *JoinValue:
+		return s + fmt.Sprintf("%s(%v)", v.Shape, v.Size.Value)
+	case *ExprValue:
+		return s + shape(v.X)
+	}
+	return s + "BAD"
+}
+
+// parseOne parses "v = src" and gives v's expression.
+func parseOne(t *testing.T, src string) Expr {
+	t.Helper()
+	f, list := Parse("x.cst", []byte("v = "+src+"\nout v"))
+	if list.HasErrors() {
+		t.Fatalf("%s: %v", src, list)
+	}
+	if len(f.Decls) != 2 {
+		t.Fatalf("%s: %d declarations instead of 2", src, len(f.Decls))
+	}
+	return f.Decls[0].(*AssignDecl).Value
+}
+
+func TestExpressions(t *testing.T) {
+	for _, c := range []struct{ src, want string }{
+		// Words.
+		{"x-1", "x-1"},
+		{"x - 1", "(- x 1)"},
+		{"x -1", "(- x 1)"},
+		{"5-3", "(- 5 3)"},
+		{"5 -3", "(- 5 3)"},
+		{"5 - -3", "(- 5 -3)"},
+		{"-1", "-1"},
+		{"-1.5", "-1.5f"},
+		{"1e3", "1000f"},
+		{"2.5E-1", "0.25f"},
+		{"-9223372036854775808", "-9223372036854775808"},
+		{"- x", "(- x)"},
+		{"-x.f", "(- (. x f))"},
+		{"-(3)", "(- <3>)"},
+		{`"a\n\t\r\\\"\$"`, `"a\n\t\r\\\"$"`},
+		{`"costs $5 and $"`, `"costs $5 and $"`},
+		{"\"two\nlines\"", `"two\nlines"`},
+		{`"a${x}b"`, `(text "a" x "b")`},
+		{`"${ x }"`, `(text x)`},
+		{`"${x}${"in ${y} in"}"`, `(text x (text "in " y " in"))`},
+		{`"${ {a: 1}.a }"`, `(text (. {a:1} a))`},
+		{`"\${x}"`, `"${x}"`},
+		{"true", "true"},
+		// Reserved words end where names go on.
+		{"orders", "orders"},
+		{"whenever", "whenever"},
+		{"not-here", "not-here"},
+		{"not notes", "(not notes)"},
+		// Binding.
+		{"a or b and not c == d + e * f.g", "(or a (and b (not (== c (+ d (* e (. f g)))))))"},
+		{"a + b - c", "(- (+ a b) c)"},
+		{"a - (b - c)", "(- a <(- b c)>)"},
+		{"a * b / c", "(/ (* a b) c)"},
+		{"a ?? b ?? c", "(?? a (?? b c))"},
+		{"a when c ?? d", "(?? (when a c) d)"},
+		{"a ?? b when c", "(?? a (when b c))"},
+		{"a when b or c", "(when a (or b c))"},
+		{"a or b when c", "(when (or a b) c)"},
+		{"not not a", "(not (not a))"},
+		{"not a and b", "(and (not a) b)"},
+		{"a <= b", "(<= a b)"},
+		{"a >= b", "(>= a b)"},
+		{"a != b and c < d", "(and (!= a b) (< c d))"},
+		{"-a * b", "(* (- a) b)"},
+		{"xs | map(f) | g()", "(g (map xs f))"},
+		{"a ?? b | f(c)", "(f (?? a b) c)"},
+		// Fields, projections, calls.
+		{"r.a.b", "(. (. r a) b)"},
+		{"r.type", "(. r type)"},
+		{"r[a, b]", "(project r a b)"},
+		{"r{a, b}", "(project r a b)"},
+		{"r[a,].b{c}", "(project (. (project r a) b) c)"},
+		{"f(x)[a]", "(project (f x) a)"},
+		{"f()", "(f)"},
+		{"f(x, y,)", "(f x y)"},
+		{"ns.sub.f(x)", "(ns.sub.f x)"},
+		{"stdlib.bool.not(x)", "(stdlib.bool.not x)"},
+		{"f(x).g(y)", "(g (f x) y)"},
+		{"f(x).a.g(y)", "(g (. (f x) a) y)"},
+		{"[1, 2,]", "[1 2]"},
+		{"[]", "[]"},
+		{"{}", "{}"},
+		{"{a: 1, type: 2,}", "{a:1 type:2}"},
+		{"{a, b}", "{a:a b:b}"},
+		// Lambdas.
+		{"(x) => x + 1", "(lambda (x) (+ x 1))"},
+		{"x => y => x ?? y", "(lambda (x) (lambda (y) (?? x y)))"},
+		{"() => 1", "(lambda () 1)"},
+		{"(a: Int, b: List<Int>) => a", "(lambda (a b) a)"},
+		{"((x)) ", "<<x>>"},
+		{"f(x => x, (y) => y)", "(f (lambda (x) x) (lambda (y) y))"},
+		// Control.
+		{"if (c) a else b", "(if c a b)"},
+		{"if (c) a else b + 1", "(if c a (+ b 1))"},
+		{"if (c) -1 else [1]", "(if c -1 [1])"},
+		{"if (c) (a) else (b)", "(if c <a> <b>)"},
+		{"if (c) {a: 1} else {a: 2}", "(if c {a:1} {a:2})"},
+		{"if c then a else b", "(if c a b)"},
+		{"if (c) then a else b", "(if c a b)"},
+		{"if (c) and d then a else b", "(if (and <c> d) a b)"},
+		{"if (c).x == 1 then a else b", "(if (== (. <c> x) 1) a b)"},
+		{"if f(x) then a else if g then b else c", "(if (f x) a (if g b c))"},
+		{"if (c) then else b", "(if c then b)"},
+		{"when c then a else b", "(if c a b)"},
+		{"when c then a", "(when a c)"},
+		{"when c then a ?? b", "(when <(?? a b)> c)"},
+		{"branch { a > 1 -> x, otherwise -> y }", "(branch (> a 1)->x y)"},
+		{"branch { otherwise -> y, }", "(branch y)"},
+		{"match r { {a, b} -> a, is Foo -> 1, _ -> 2, }", "(match r RecordPattern->a TypePattern->1 WildcardPattern->2)"},
+		{"match r.f { _ -> 1 }", "(match (. r f) WildcardPattern->1)"},
+		{"match (r.f) { _ -> 1 }", "(match <(. r f)> WildcardPattern->1)"},
+		{"match f(x) with retry: 2 { {a} -> a }", "(match (f x retry=2) RecordPattern->a)"},
+	} {
+		if got := shape(parseOne(t, c.src)); got != c.want {
+			t.Errorf("%s\n got  %s\n want %s", c.src, got, c.want)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, c := range []struct{ src, want string }{
+		{"f(x) with retry: 5, delay: 500ms, backoff: exponential, timeout: 5s", "(f x retry=5 delay=500ms backoff=exponential timeout=5s)"},
+		{"f(x) with max_delay: 1min, jitter: full, budget: 1h, deadline: 1d", "(f x max_delay=1m0s jitter=full budget=1h0m0s deadline=24h0m0s)"},
+		{"f(x) with jitter: true", "(f x jitter=factor)"},
+		{"f(x) with jitter: false, backoff: fibonacci", "(f x jitter=none backoff=fibonacci)"},
+		{`f(x) with retry_on: [network, exit_code(75, 111), pattern("a\\d")], abort_on: timeout`, `(f x retry_on=network+exit_code[75 111]+pattern(a\d) abort_on=timeout)`},
+		{"f(x) with breaker: 5/30s, throttle: 100/1min", "(f x breaker=5/30s throttle=100/1m0s)"},
+		{"f(x) with throttle: 100/min", "(f x throttle=100/1m0s)"},
+		{"f(x) with throttle: 100 / 2s", "(f x throttle=100/2s)"},
+		{`f(x) with fallback: "none", cache: 10min, cache_backend: "memory"`, `(f x fallback="none" cache=10m0s cache_backend="memory")`},
+		{"f(x) with concurrency: 4, on_error: wrap, lazy, priority: high", "(f x concurrency=4 on_error=wrap lazy=true priority=high)"},
+		{"f(x) with lazy: false, priority: -3", "(f x lazy=false priority=-3)"},
+		{"f(x) with batch: 10, batch_timeout: 5s, checkpoint: 30s", "(f x batch=10 batch_timeout=5s checkpoint=30s)"},
+		{"f(x) with window: tumbling(5s)", "(f x window=tumbling(5s,0s,0))"},
+		{"f(x) with window: sliding(10min, 1min), join: zip", "(f x window=sliding(10m0s,1m0s,0) join=zip(0s))"},
+		{"f(x) with window: count(100), join: buffer(5s)", "(f x window=count(0s,0s,100) join=buffer(5s))"},
+		{"f(x) with policy: flaky", "(f x policy=flaky)"},
+		// Other ways to write a clause.
+		{"f(x) with { retry: 3, delay: 1s, }", "(f x retry=3 delay=1s)"},
+		{"f(x) with retry(3, 1s, linear), timeout(5s)", "(f x retry=3 delay=1s backoff=linear timeout=5s)"},
+		{"f(x) with batch=50, retry = 2", "(f x batch=50 retry=2)"},
+		{"f(x) with retry: 3,", "(f x retry=3)"},
+		// Whom a comma belongs to.
+		{"f(g(x) with retry: 3, y)", "(f (g x retry=3) y)"},
+		{"f(g(x) with retry: 3, delay: 1s, y)", "(f (g x retry=3 delay=1s) y)"},
+		{"f(g(x) with retry: 3, lazy, y)", "(f (g x retry=3 lazy=true) y)"},
+		{"[g(x) with retry: 3, retry]", "[(g x retry=3) retry]"},
+		{"{a: g(x) with retry: 3, priority: 5}", "{a:(g x retry=3 priority=5)}"},
+		{"{a: g(x) with retry: 3, delay: 5}", "{a:(g x retry=3) delay:5}"},
+		{"{a: g(x) with retry: 3, delay: 5s}", "{a:(g x retry=3 delay=5s)}"},
+		{"{a: g(x) with retry: 3, policy: p}", "{a:(g x retry=3) policy:p}"},
+		{"{a: g(x) with retry: 3, lazy: x}", "{a:(g x retry=3) lazy:x}"},
+		{"{a: g(x) with retry: 3, backoff: b}", "{a:(g x retry=3) backoff:b}"},
+		{"{a: g(x) with retry: 3, throttle: 5/x}", "{a:(g x retry=3) throttle:(/ 5 x)}"},
+		{"{a: (g(x) with retry: 3), priority: 5}", "{a:<(g x retry=3)> priority:5}"},
+		{"{a: f(g(x) with retry: 3, priority: 5), priority: 6}", "{a:(f (g x retry=3 priority=5)) priority:6}"},
+		{"f(x) with fallback: g(x) with retry: 2, timeout: 5s", "(f x fallback=(g x retry=2 timeout=5s))"},
+		{"f(x) with fallback: (g(x) with retry: 2), timeout: 5s", "(f x fallback=<(g x retry=2)> timeout=5s)"},
+		{"xs | f() with fallback: [] | g()", "(g (f xs fallback=[]))"},
+		{"branch { f(x) with retry: 1 -> a, otherwise -> b }", "(branch (f x retry=1)->a b)"},
+		{"map(xs, (x) => f(x) with retry: 3, concurrency: 8)", "(map xs (lambda (x) (f x retry=3 concurrency=8)))"},
+		{"f(x) with backoff: fixed.a", "(. (f x backoff=fixed) a)"},
+	} {
+		if got := shape(parseOne(t, c.src)); got != c.want {
+			t.Errorf("%s\n got  %s\n want %s", c.src, got, c.want)
+		}
+	}
+}
+
+// TestDefects holds one case for each defect of the original's parser that
+// research page's register names (R11 to R14), and for those beside them.
+func TestDefects(t *testing.T) {
+	t.Run("R11 words that begin with an infix keyword", func(t *testing.T) {
+		src := "use lib\nassets = a\norders = f(b)\nandy = orders\nwhenever = g(andy)\nwithin = h()\nwithout = within\nout within"
+		f, list := Parse("x.cst", []byte(src))
+		if list.HasErrors() || len(f.Decls) != 8 {
+			t.Fatalf("%d declarations, %v", len(f.Decls), list)
+		}
+	})
+	t.Run("R12 reserved parts of a dotted name are kept", func(t *testing.T) {
+		if got := shape(parseOne(t, "stdlib.in.foo(1)")); got != "(stdlib.in.foo 1)" {
+			t.Fatal(got)
+		}
+	})
+	t.Run("R13 numbers out of range are errors", func(t *testing.T) {
+		for _, src := range []string{"99999999999999999999", "f(x) with retry: 99999999999999999999", "f(x) with timeout: 99999999999999999999s",
+			"f(x) with throttle: 99999999999999999999/1s", "f(x) with priority: -99999999999999999999"} {
+			_, list := Parse("x.cst", []byte("v = "+src+"\nout v"))
+			if n, _ := list.Count(); n != 1 {
+				t.Errorf("%s: %v", src, list)
+			}
+		}
+	})
+	t.Run("R14 words of options end where names end", func(t *testing.T) {
+		f, list := Parse("x.cst", []byte("v = f(x) with backoff: fixed z = 3 out v"))
+		if list.HasErrors() || len(f.Decls) != 3 {
+			t.Fatalf("%d declarations, %v", len(f.Decls), list)
+		}
+		_, list = Parse("x.cst", []byte("v = f(x) with backoff: fixedz = 3 out v"))
+		if !list.HasErrors() {
+			t.Fatal(`"fixedz" was read as "fixed"`)
+		}
+	})
+	t.Run("the place of an error is its own, not the call's", func(t *testing.T) {
+		_, list := Parse("x.cst", []byte("v = f(a,\n  g(b, 3x))\nout v"))
+		want := diag.Pos{File: "x.cst", Line: 2, Column: 8}
+		if len(list) != 1 || list[0].Pos != want || list[0].EndColumn != 10 {
+			t.Fatalf("%+v", list)
+		}
+	})
+	t.Run("several errors a file", func(t *testing.T) {
+		_, list := Parse("x.cst", []byte("a = )\nb = f(\nc = 3x\nd = g(y) with timeout: 30\nout a"))
+		if n, _ := list.Count(); n < 4 {
+			t.Fatalf("%v", list)
+		}
+	})
+}
+
+// TestLineEndsMeanNothing parses a program on one line and spread out.
+func TestLineEndsMeanNothing(t *testing.T) {
+	one := `type T = { a: Int } use stdlib.math as m @example(3) in a: Int in b: List<T> = [] x = a policy p = retry: 3, delay: 1s y = f(x) with policy: p out y out x.a`
+	f, list := Parse("x.cst", []byte(one))
+	if list.HasErrors() || len(f.Decls) != 9 {
+		t.Fatalf("%d declarations, %v", len(f.Decls), list)
+	}
+	var spread []string
+	for _, w := range strings.Fields(one) {
+		spread = append(spread, w, "# comment")
+	}
+	g, list := Parse("x.cst", []byte("\ufeff"+strings.Join(spread, "\r\n")))
+	if list.HasErrors() || dump(f) != dump(g) {
+		t.Fatalf("%v\n%s\n%s", list, dump(f), dump(g))
+	}
+	if len(g.Comments) != len(spread)/2 {
+		t.Fatalf("%d comments", len(g.Comments))
+	}
+}
+
+func TestDeclarations(t *testing.T) {
+	src := `@example("a") @source("memory", topic: "t", n: 1)
+in a: Int | String + R = 3
+in b: Map<String, List[Int]> @example({}) @example(2)
+@example(1)
+in c: Int @example(2) in d: Int @sink("memory", key: 1)
+out r.type
+out r{x, y}
+out { x, z: 1 }
+out total = a + b
+use stdlib.in.math as m
+`
+	f, list := Parse("x.cst", []byte(src))
+	if list.HasErrors() {
+		t.Fatal(list)
+	}
+	var got []string
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *InDecl:
+			s := "in " + d.Name.Name
+			for _, a := range d.Annotations {
+				s += " @" + a.Name.Name
+				if a.Kind == Example {
+					s += shape(a.Value)
+				} else {
+					s += a.Connector
+				}
+			}
+			if d.Default != nil {
+				s += " = " + shape(d.Default)
+			}
+			got = append(got, s)
+		case *OutDecl:
+			s := "out"
+			for _, a := range d.Annotations {
+				s += " @" + a.Name.Name + a.Connector
+			}
+			for _, o := range d.Outputs {
+				s += " " + o.Name.Name + "=" + shape(o.Value)
+			}
+			got = append(got, s)
+		case *UseDecl:
+			got = append(got, "use "+d.Path.String()+" as "+d.Alias.Name)
+		}
+	}
+	want := []string{`in a @example"a" @sourcememory = 3`, "in b @example{} @example2", "in c @example1", "in d @example2",
+		"out @sinkmemory type=(. r type)", "out x=(. r x) y=(. r y)", "out x=x z=1", "out total=(+ a b)", "use stdlib.in.math as m"}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestUnclosedStrings(t *testing.T) {
+	for _, c := range []struct {
+		src   string
+		lines []int
+	}{
+		{"a = \"x\nb = 3\nout a", []int{1}},
+		{"a = f(\"x)\nb = g(\"y\")\nc = 3x\nout b", []int{1, 1, 3}},
+		{"a = \"p ${x\nb = \"q\"\nout b", []int{1}},
+		{"a = \"p ${\"q\nout a", []int{1, 1}},
+		{"out a\nb = \"", []int{2}},
+		{"out a\nb = \"\\", []int{2}},
+	} {
+		_, list := Parse("x.cst", []byte(c.src))
+		var lines []int
+		for _, p := range list {
+			lines = append(lines, p.Line)
+		}
+		if fmt.Sprint(lines) != fmt.Sprint(c.lines) || !strings.Contains(fmt.Sprint(list), CodeString) {
+			t.Errorf("%q: errors in lines %v, want %v: %v", c.src, lines, c.lines, list)
+		}
+	}
+}
+
+func TestMethodCall(t *testing.T) {
+	call := parseOne(t, "xs.items.map(f)").(*CallExpr)
+	m, ok := call.AsMethod()
+	if !ok || shape(m) != "(map (. xs items) f)" || m.Form != MethodCall || len(call.Args) != 1 {
+		t.Fatalf("%v %s", ok, shape(m))
+	}
+	if _, ok := parseOne(t, "map(xs)").(*CallExpr).AsMethod(); ok {
+		t.Fatal("map(xs) is no method call")
+	}
+}
+
+func TestPositions(t *testing.T) {
+	src := "a = \"héé\" + b\r\n\tout a"
+	f, list := Parse("x.cst", []byte(src))
+	if list.HasErrors() {
+		t.Fatal(list)
+	}
+	b := f.Decls[0].(*AssignDecl).Value.(*BinaryExpr).Y
+	if pos, end := f.Span(b.Extent()); pos != (diag.Pos{File: "x.cst", Line: 1, Column: 13}) || end != 14 {
+		t.Fatalf("%v %d", pos, end)
+	}
+	if pos := f.Pos(f.Decls[1].Extent().Start); pos.Line != 2 || pos.Column != 2 {
+		t.Fatal(pos)
+	}
+	if pos := f.Pos(1 << 30); pos.Line != 2 || pos.Column != 7 {
+		t.Fatal(pos)
+	}
+	if pos := f.Pos(-1); pos.Line != 1 || pos.Column != 1 {
+		t.Fatal(pos)
+	}
+}
+
+// TestHostile parses sources made to overflow the stack or to take
+// quadratic time.
+func TestHostile(t *testing.T) {
+	const n = 300_000
+	for name, src := range map[string]string{
+		"parentheses":   "v = " + strings.Repeat("(", n),
+		"closed":        "v = " + strings.Repeat("(", n) + "x" + strings.Repeat(")", n),
+		"brackets":      "v = " + strings.Repeat("[{a:", n),
+		"closers":       "v = " + strings.Repeat("(", n) + strings.Repeat("]", n),
+		"strings":       "v = " + strings.Repeat(`"${`, n),
+		"lambdas":       "v = " + strings.Repeat("x => ", n),
+		"open lambdas":  "v = " + strings.Repeat("(x) => (", n),
+		"not":           "v = " + strings.Repeat("not ", n),
+		"minus":         "v = " + strings.Repeat("- ", n),
+		"ifs":           "v = " + strings.Repeat("if (a) b else ", n),
+		"thens":         "v = " + strings.Repeat("if ", n),
+		"coalesce":      "v = " + strings.Repeat("a ?? ", n),
+		"sum":           "v = " + strings.Repeat("a + ", n),
+		"fields":        "v = a" + strings.Repeat(".a", n),
+		"calls":         "v = " + strings.Repeat("f(", n),
+		"methods":       "v = f()" + strings.Repeat(".f()", n),
+		"pipes":         "v = a" + strings.Repeat("| f()", n),
+		"fallbacks":     "v = " + strings.Repeat("f() with fallback: ", n),
+		"records":       "v = " + strings.Repeat("{a: f() with retry: 1, fallback: ", n),
+		"types":         "in v: " + strings.Repeat("List<", n),
+		"unions":        "in v: A" + strings.Repeat("|A", n),
+		"merges":        "in v: A" + strings.Repeat("+A", n),
+		"matches":       "v = " + strings.Repeat("match ", n),
+		"whens":         "v = " + strings.Repeat("when ", n),
+		"branches":      "v = " + strings.Repeat("branch { ", n),
+		"semicolons":    strings.Repeat(";", n),
+		"quotes":        strings.Repeat("\"\n", n),
+		"one line":      strings.Repeat("a = \"", n),
+		"bytes":         strings.Repeat("\xff", n),
+		"projections":   "v = a" + strings.Repeat("[a]", n),
+		"names":         "use a" + strings.Repeat(".a", n),
+		"annotations":   strings.Repeat("@example(1) ", n),
+		"notes":         "in a: A " + strings.Repeat("@example(1) ", n),
+		"lists":         "v = [" + strings.Repeat("1 ", n),
+		"many comments": strings.Repeat("# c\n", n),
+	} {
+		start := time.Now()
+		f, list := Parse("x.cst", []byte(src))
+		t.Log(name, time.Since(start))
+		if d := time.Since(start); d > 5*time.Second {
+			t.Errorf("%s: %v for %d bytes", name, d, len(src))
+		}
+		if !list.HasErrors() {
+			t.Errorf("%s: no error", name)
+		}
+		if len(list) > maxErrors+2 {
+			t.Errorf("%s: %d errors", name, len(list))
+		}
+		checkSpans(t, f)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	deep := func(n int) string { return "v = " + strings.Repeat("(", n) + "1" + strings.Repeat(")", n) + "\nout v" }
+	long := func(n int) string { return "v = 1" + strings.Repeat(" + 1", n) + "\nout v" }
+	for _, c := range []struct {
+		name, src string
+		ok        bool
+	}{
+		{"deep enough", deep(900), true},
+		{"too deep", deep(1100), false},
+		{"long enough", long(19_000), true},
+		{"too long", long(21_000), false},
+		{"large enough", long(10) + "\n#" + strings.Repeat(" ", maxSource-100), true},
+		{"too large", long(10) + "\n#" + strings.Repeat(" ", maxSource), false},
+	} {
+		f, list := Parse("x.cst", []byte(c.src))
+		if list.HasErrors() == c.ok {
+			t.Errorf("%s: %v", c.name, list)
+		}
+		if !c.ok && (len(list) != 1 || list[0].Code != CodeLimit) {
+			t.Errorf("%s: %v", c.name, list)
+		}
+		if c.ok && formatFault(f.Src) != "" {
+			t.Errorf("%s: %.200s", c.name, formatFault(f.Src))
+		}
+	}
+}
+
+func TestGet(t *testing.T) {
+	call := parseOne(t, "f(x) with retry: 3, delay: 1s").(*CallExpr)
+	if o := call.With.Get(OptDelay); o == nil || o.Kind != OptDelay {
+		t.Fatal(o)
+	}
+	if o := call.With.Get(OptCache); o != nil {
+		t.Fatal(o)
+	}
+	if o := (*WithClause)(nil).Get(OptRetry); o != nil {
+		t.Fatal(o)
+	}
+}
+
+// TestOptionTable checks that the tables of options agree.
+func TestOptionTable(t *testing.T) {
+	for _, name := range OptionNames() {
+		k := OptionByName(name)
+		if k == BadOption || k.String() != name {
+			t.Errorf("%s is %v", name, k)
+		}
+		if _, list := Parse("x.cst", []byte("v = f(x) with "+OptionExample(k)+"\nout v")); len(list) > 0 {
+			t.Errorf("%s: the example has errors: %v", name, list)
+		}
+		for _, w := range OptionWords(k) {
+			if k == OptWindow || w == "buffer" {
+				continue // they take values
+			}
+			if _, list := Parse("x.cst", []byte("v = f(x) with "+name+": "+w+"\nout v")); len(list) > 0 {
+				t.Errorf("%s: %s: %v", name, w, list)
+			}
+		}
+	}
+	for _, w := range ReservedWords() {
+		if _, list := Parse("x.cst", []byte(w+" = 3\nout v")); len(list) != 1 || list[0].Code != CodeReserved {
+			t.Errorf("%s as a name: %v", w, list)
+		}
+		if _, list := Parse("x.cst", []byte("v = r."+w+"\nw = { "+w+": 1 }["+w+"]\nout v")); len(list) > 0 {
+			t.Errorf("%s as a field: %v", w, list)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package workflow_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+var (
+	wantComment = regexp.MustCompile("# want(-1)? (`.*)$")
+	wantPattern = regexp.MustCompile("`([^`]*)`")
+)
+
+// TestProblems checks the sources of testdata/problems. Each file has several
+// cases, begun by a line "=== title". A comment
+//
+//	# want `regexp` `regexp`
+//
+// names the problems of its line ("want-1": of the line before), each matched
+// against "column: severity: message [code]; suggestion". There must be no
+// others, and each must have a suggestion.
+func TestProblems(t *testing.T) {
+	paths, err := filepath.Glob("testdata/problems/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no sources: %v", err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range strings.Split("\n"+string(text), "\n=== ")[1:] {
+			title, src, _ := strings.Cut(c, "\n")
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".txt")+"/"+title, func(t *testing.T) { checkWants(t, src) })
+		}
+	}
+}
+
+func checkWants(t *testing.T, src string) {
+	t.Helper()
+	wants := map[int][]string{}
+	for i, line := range strings.Split(src, "\n") {
+		m := wantComment.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		at := i + 1
+		if m[1] == "-1" {
+			at--
+		}
+		for _, w := range wantPattern.FindAllStringSubmatch(m[2], -1) {
+			wants[at] = append(wants[at], w[1])
+		}
+	}
+	_, problems := parse(t, src)
+	for _, p := range problems {
+		text := fmt.Sprintf("%d: %s: %s [%s]; %s", p.Column, p.Severity, p.Message, p.Code, p.Suggestion)
+		if p.Suggestion == "" {
+			t.Errorf("line %d: no suggestion: %s", p.Line, text)
+		}
+		if !takeWant(wants, p.Line, text) {
+			t.Errorf("line %d: not wanted: %s", p.Line, text)
+		}
+	}
+	for line, left := range wants {
+		t.Errorf("line %d: no problem like %q; there are:\n%v", line, left, problems)
+	}
+}
+
+func takeWant(wants map[int][]string, line int, text string) bool {
+	for i, w := range wants[line] {
+		if regexp.MustCompile(w).MatchString(text) {
+			wants[line] = append(wants[line][:i:i], wants[line][i+1:]...)
+			if len(wants[line]) == 0 {
+				delete(wants, line)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// mistakes are lines of a step, each with one problem.
+var mistakes = []string{
+	"timeuot: 30", "timeout: 2 minutes", "retry: {attempts: 0}", "retry: {backof: fixed}", "retry: {backoff: expnential}", "capture_format: jsn",
+	"commit_required: yes", "id: two words", "on_failure: {max_attempts: 0, claude: /x}", "when: 'a == '", "env: [A]", "retry: {jitter_factor: 3}",
+	"retry: {retry_on: [netwrk]}", "retry: {initial_delay: 1 second}", "on_exit_code: {x: {shell: y}}", "capture_streams: all", "working_dir: [a]",
+	"retry: {retry_budget: 0}", "auto_commit: maybe", "outputs: [a]", "validate: {threshold: 200, shell: a}", "do: [{shell: x}]",
+	"retry: {on_failure: stopp}", "continue_on_eror: true", "on_success: {shel: x, shell: y}", "output_file: {a: b}", "capture: a b",
+	"retry: {retry_on: [{pattern: '('}]}", "step_validate: {comands: [a], commands: [b]}", "clear_env: 1",
+}
+
+func bigFile() string {
+	var b strings.Builder
+	b.WriteString("name: big\ncommands:\n")
+	for line, next := 2, 0; line < 2000; {
+		fmt.Fprintf(&b, "  - shell: echo step %d ${shell.output}\n    timeout: 30s\n    retry: {attempts: 3, backoff: fibonacci}\n", line)
+		line += 3
+		if line/65 > next && next < len(mistakes) {
+			key, _, _ := strings.Cut(mistakes[next], ":")
+			text := b.String()
+			for _, dup := range []string{"    timeout: 30s\n", "    retry: {attempts: 3, backoff: fibonacci}\n"} {
+				if strings.HasPrefix(strings.TrimSpace(dup), key+":") {
+					text = text[:strings.LastIndex(text, dup)] + strings.Replace(text[strings.LastIndex(text, dup):], dup, "", 1)
+					line--
+				}
+			}
+			b.Reset()
+			b.WriteString(text + "    " + mistakes[next] + "\n")
+			line++
+			next++
+		}
+	}
+	return b.String()
+}
+
+// TestAllMistakesOfALargeFile asks for each of 30 mistakes in a file of 2,000
+// lines with line, column and suggestion.
+func TestAllMistakesOfALargeFile(t *testing.T) {
+	src := bigFile()
+	lines := strings.Split(src, "\n")
+	best := time.Hour
+	var problems diag.List
+	for range 5 { // the best of some: others use the machine too
+		start := time.Now()
+		_, problems = parse(t, src)
+		best = min(best, time.Since(start))
+	}
+	if len(problems) != len(mistakes) {
+		t.Errorf("%d problems for %d mistakes in %d lines:\n%v", len(problems), len(mistakes), len(lines), problems)
+	}
+	for _, p := range problems {
+		if p.Line < 3 || p.Column < 5 || p.Suggestion == "" {
+			t.Errorf("incomplete: %v", p)
+		} else if i := mistakeAt(lines[p.Line-1]); i < 0 {
+			t.Errorf("not at a mistake: %v\n%s", p, lines[p.Line-1])
+		}
+	}
+	t.Logf("%d lines in %v", len(lines), best)
+	if !raceEnabled && best > 50*time.Millisecond {
+		t.Errorf("reading took %v; the bound is 50 ms", best)
+	}
+}
+
+func mistakeAt(line string) int {
+	for i, m := range mistakes {
+		if strings.TrimSpace(line) == m {
+			return i
+		}
+	}
+	return -1
+}
+
+func TestStrictMakesErrors(t *testing.T) {
+	src := "commands: [{shell: a, timeuot: 3}]\nversion: 2\n"
+	_, lax := parse(t, src)
+	if e, w := lax.Count(); e != 0 || w != 2 {
+		t.Errorf("%d errors and %d warnings; want 0 and 2", e, w)
+	}
+	_, strict := workflow.Parse("f.yml", []byte(src), workflow.Options{Strict: true})
+	if e, w := strict.Count(); e != 2 || w != 0 {
+		t.Errorf("strict: %d errors and %d warnings; want 2 and 0", e, w)
+	}
+}

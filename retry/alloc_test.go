@@ -1,0 +1,57 @@
+package retry_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/retry"
+)
+
+// What succeeds at once, or on the second attempt, allocates nothing.
+func TestAllocations(t *testing.T) {
+	ctx := t.Context()
+	calls := 0
+	succeed := func(context.Context) (int, error) { return 1, nil }
+	everyOther := func(context.Context) (int, error) {
+		if calls++; calls&1 == 1 {
+			return 0, errFlaky
+		}
+		return 1, nil
+	}
+	b := breaker(t, circuit.Config{FailureThreshold: 3})
+	tests := []struct {
+		name string
+		p    retry.Policy
+		fn   retry.Func[int]
+	}{
+		{"success", retry.Policy{Backoff: doubling(time.Second)}, succeed},
+		{"success, untimed", retry.Policy{Untimed: true}, succeed},
+		{"success, with breaker, quota and observer", retry.Policy{Breaker: b, Quota: quota(t, retry.QuotaConfig{}), Observer: func(retry.Event) {}}, succeed},
+		{"one failure", retry.Policy{}, everyOther},
+		{"one failure, untimed", retry.Policy{Untimed: true}, everyOther},
+		{"one failure, with breaker and quota", retry.Policy{Breaker: b, Quota: quota(t, retry.QuotaConfig{})}, everyOther},
+	}
+	for _, test := range tests {
+		r, err := retry.New(test.p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := testing.AllocsPerRun(1000, func() {
+			if _, err := retry.Run(ctx, r, test.fn); err != nil {
+				t.Error(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", test.name, n)
+		}
+	}
+	p := retry.Policy{Backoff: doubling(time.Second)}
+	if n := testing.AllocsPerRun(1000, func() {
+		if _, err := retry.Do(ctx, p, succeed); err != nil {
+			t.Error(err)
+		}
+	}); n != 0 {
+		t.Errorf("Do: %v allocations", n)
+	}
+}
