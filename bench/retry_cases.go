@@ -60,7 +60,7 @@ func retrier(b *testing.B, p retry.Policy) *retry.Retrier {
 
 func runOurs(p retry.Policy, fn func() retry.Func[int]) func(b *testing.B) {
 	return func(b *testing.B) {
-		r, f, ctx := retrier(b, p), fn(), b.Context()
+		r, f, ctx := retrier(b, p), fn(), context.Background()
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, err := retry.Run(ctx, r, f); err != nil {
@@ -72,7 +72,7 @@ func runOurs(p retry.Policy, fn func() retry.Func[int]) func(b *testing.B) {
 
 func doOurs(p retry.Policy, fn func() retry.Func[int]) func(b *testing.B) {
 	return func(b *testing.B) {
-		f, ctx := fn(), b.Context()
+		f, ctx := fn(), context.Background()
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, err := retry.Do(ctx, p, f); err != nil {
@@ -145,7 +145,7 @@ func failsafeCase(initial, most time.Duration, fn func() retry.Func[int]) func(b
 			builder = builder.WithBackoff(initial, most)
 		}
 		executor := failsafe.With(builder.Build())
-		f, ctx := fn(), b.Context()
+		f, ctx := fn(), context.Background()
 		call := func() (int, error) { return f(ctx) }
 		b.ReportAllocs()
 		for b.Loop() {
@@ -160,7 +160,7 @@ func failsafeCase(initial, most time.Duration, fn func() retry.Func[int]) func(b
 // for: it is not to be shared.
 func cenkaltiCase(backoff func() cenkalti.BackOff, fn func() retry.Func[int]) func(b *testing.B) {
 	return func(b *testing.B) {
-		f, ctx := fn(), b.Context()
+		f, ctx := fn(), context.Background()
 		call := func() (int, error) { return f(ctx) }
 		b.ReportAllocs()
 		for b.Loop() {
@@ -191,7 +191,7 @@ func avastCase(delay time.Duration, fn func() func() error) func(b *testing.B) {
 // sethvargoCase makes a new back-off for each call: it serves one call only.
 func sethvargoCase(backoff func() sethvargo.Backoff, fn func() retry.Func[int]) func(b *testing.B) {
 	return func(b *testing.B) {
-		f, ctx := fn(), b.Context()
+		f, ctx := fn(), context.Background()
 		call := sethvargo.RetryFuncValue[int](f)
 		b.ReportAllocs()
 		for b.Loop() {
@@ -205,7 +205,7 @@ func sethvargoCase(backoff func() sethvargo.Backoff, fn func() retry.Func[int]) 
 func eapacheCase(delays []time.Duration, fn func() retry.Func[int]) func(b *testing.B) {
 	return func(b *testing.B) {
 		r := eapache.New(delays, nil)
-		f, ctx := fn(), b.Context()
+		f, ctx := fn(), context.Background()
 		call := func(ctx context.Context) error { _, err := f(ctx); return err }
 		b.ReportAllocs()
 		for b.Loop() {

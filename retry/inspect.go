@@ -58,35 +58,49 @@ func visitTo(depth int, err error, f func(error) bool) bool {
 }
 
 // traits are what [Machine.Next] needs to know of an error, found in one walk.
+// Two words, so that they travel in registers.
 type traits struct {
-	permanent bool
-	cancelled bool
-	refusal   *circuit.OpenError
-	hint      time.Duration // 0: none; negative: do not retry
-	hinted    bool
+	flags trait
+	hint  time.Duration // 0: none; negative: do not retry
 }
 
-func inspect(err error) (t traits) {
+type trait uint8
+
+const (
+	permanent trait = 1 << iota
+	cancelled
+	refused // by a breaker
+	hinted
+)
+
+func (t traits) has(flag trait) bool { return t.flags&flag != 0 }
+
+func inspect(err error) traits {
 	switch err.(type) {
 	case interface{ Unwrap() error }, interface{ Unwrap() []error }, retryAfterer, *circuit.OpenError:
-		visit(err, func(err error) bool {
-			t.add(err)
-			return false
-		})
-	default: // most errors are one plain value
-		t.cancelled = err == context.Canceled || err == ErrCancelled
+		return inspectAll(err)
 	}
+	// Most errors are one plain value.
+	if err == context.Canceled {
+		return traits{flags: cancelled}
+	}
+	return traits{}
+}
+
+func inspectAll(err error) (t traits) {
+	visit(err, func(err error) bool {
+		t.add(err)
+		return false
+	})
 	return t
 }
 
 func (t *traits) add(err error) {
 	switch err := err.(type) {
 	case *permanentError:
-		t.permanent = true
+		t.flags |= permanent
 	case *circuit.OpenError:
-		if t.refusal == nil {
-			t.refusal = err
-		}
+		t.flags |= refused
 		if err.State == circuit.Open {
 			t.offer(err.RetryAfter)
 		}
@@ -99,15 +113,16 @@ func (t *traits) add(err error) {
 			t.offer(hint)
 		}
 	}
-	if err == context.Canceled || err == ErrCancelled {
-		t.cancelled = true
+	if err == context.Canceled {
+		t.flags |= cancelled
 	}
 }
 
 // offer takes the first hint.
 func (t *traits) offer(hint time.Duration) {
-	if !t.hinted {
-		t.hint, t.hinted = hint, true
+	if !t.has(hinted) {
+		t.hint = hint
+		t.flags |= hinted
 	}
 }
 
@@ -163,7 +178,7 @@ func Class(err error) string {
 }
 
 func isCancelled(err error) bool {
-	return visit(err, func(err error) bool { return err == context.Canceled || err == ErrCancelled })
+	return visit(err, func(err error) bool { return err == context.Canceled })
 }
 
 func isRefusal(err error) bool {

@@ -3,6 +3,8 @@ package retry
 import (
 	"math"
 	"time"
+
+	"github.com/bide-dev/bide/backoff"
 )
 
 // Action is what a [Decision] says to do.
@@ -126,7 +128,7 @@ func (m *Machine) Next(err error, now time.Time) Decision {
 		return Decision{Action: Done}
 	}
 	found := inspect(err)
-	if found.refusal != nil && !m.acceptsRefusal(err) {
+	if found.has(refused) && !m.acceptsRefusal(err) {
 		m.Cancel() // what was charged for was not done
 		return Decision{Action: Stop, Reason: ReasonCircuitOpen, RetryAfter: found.hint}
 	}
@@ -167,8 +169,9 @@ func (m *Machine) succeeded() {
 // failed counts a failed attempt.
 func (m *Machine) failed(now time.Time) {
 	m.charged = false
-	m.state.Due = time.Time{}
-	if m.state.Attempt == 0 {
+	if m.state.Attempt > 0 {
+		m.state.Due = time.Time{}
+	} else {
 		m.state.FirstFailure = now
 		if m.policy.Quota != nil {
 			m.policy.Quota.deposit()
@@ -185,9 +188,9 @@ func (m *Machine) failed(now time.Time) {
 func (m *Machine) decide(err error, found traits, now time.Time) Decision {
 	p := m.policy
 	switch {
-	case found.cancelled:
+	case found.has(cancelled):
 		return stop(ReasonCancelled)
-	case found.permanent:
+	case found.has(permanent):
 		return stop(ReasonNotRetryable)
 	case p.AbortOn != nil && p.AbortOn(err):
 		return stop(ReasonAborted)
@@ -215,6 +218,10 @@ func (m *Machine) decide(err error, found traits, now time.Time) Decision {
 // attempt asks for it.
 func (m *Machine) delay(hint time.Duration) time.Duration {
 	p, s := m.policy, &m.state
+	if b := &p.Backoff; hint <= 0 && b.Initial == 0 && b.Strategy == nil && b.Jitter == backoff.None {
+		s.Prev = 0 // retries at once are not to wait for the arithmetic
+		return 0
+	}
 	if hint > 0 {
 		s.Prev = p.Backoff.DelayAtLeast(hint, p.retryAfterMax(), s.Attempt, s.Prev, p.Rand)
 	} else {

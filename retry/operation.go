@@ -42,13 +42,14 @@ const (
 )
 
 // begin takes the operation over and reports whether it goes on.
-func (op *operation) begin(ctx context.Context, p *Policy, s start) bool {
+func (op *operation) begin(ctx context.Context, p *Policy, s *start) bool {
 	op.ctx, op.policy = ctx, p
 	var began time.Time
 	if !p.Untimed {
-		op.began = s.began
-		if s.failure == nil {
+		if s == nil {
 			op.began = time.Since(epoch)
+		} else {
+			op.began = s.began
 		}
 		began = epoch.Add(op.began)
 	}
@@ -58,14 +59,14 @@ func (op *operation) begin(ctx context.Context, p *Policy, s start) bool {
 		op.machine.SetDeadline(deadline)
 	}
 	switch {
-	case s.failure == nil:
+	case s == nil:
 		return true
-	case !s.decided:
+	case s.state.Attempt == 0:
 		return op.failed(s.failure)
 	}
 	op.history.add(Attempt{Number: 1, Err: s.failure})
 	op.last = s.failure
-	op.machine, op.decision = s.machine, s.decision
+	op.machine.state, op.decision = s.state, s.decision
 	if s.second != nil {
 		return op.failed(s.second)
 	}

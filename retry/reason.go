@@ -56,8 +56,9 @@ var (
 	ErrDeadline   = fmt.Errorf("no time left for a further attempt: %w", context.DeadlineExceeded)
 	ErrRetryAfter = errors.New("retry-after asks for a longer wait than is allowed")
 	ErrQuota      = errors.New("retry quota of the target used up")
-	ErrCancelled  = errors.New("cancelled")
-	ErrExpired    = errors.New("retry budget expired before the operation was resumed")
+	// ErrCancelled is also a context.Canceled.
+	ErrCancelled = fmt.Errorf("operation cancelled: %w", context.Canceled)
+	ErrExpired   = errors.New("retry budget expired before the operation was resumed")
 )
 
 var reasons = [...]struct {

@@ -50,7 +50,7 @@ func Do[T any](ctx context.Context, p Policy, fn Func[T]) (T, error) {
 	}
 	if !p.simple() || ctx.Err() != nil {
 		kept := p // p itself stays off the heap, for the calls that succeed
-		return drive(ctx, &kept, fn, start{})
+		return drive(ctx, &kept, fn, nil)
 	}
 	began := p.clock()
 	v, err := guard(ctx, fn)
@@ -58,7 +58,7 @@ func Do[T any](ctx context.Context, p Policy, fn Func[T]) (T, error) {
 		return v, nil
 	}
 	kept := p
-	return again(ctx, &kept, fn, start{began: began, failure: err})
+	return again(ctx, &kept, fn, began, err)
 }
 
 // Retrier is a policy that has been checked once, for use many times. It does
@@ -80,16 +80,24 @@ func New(p Policy) (*Retrier, error) {
 func (r *Retrier) Policy() Policy { return r.policy }
 
 // Run is [Do] with the policy of r.
-func Run[T any](ctx context.Context, r *Retrier, fn Func[T]) (T, error) {
+func Run[T any](ctx context.Context, r *Retrier, fn Func[T]) (v T, err error) {
 	if !r.simple || ctx.Err() != nil {
-		return drive(ctx, &r.policy, fn, start{})
+		return drive(ctx, &r.policy, fn, nil)
 	}
-	began := r.policy.clock()
-	v, err := guard(ctx, fn)
+	began, returned := r.policy.clock(), false
+	defer func() {
+		if !returned {
+			if value := recover(); value != nil { // nil: runtime.Goexit
+				v, err = again(ctx, &r.policy, fn, began, newPanicError(value))
+			}
+		}
+	}()
+	v, err = fn(ctx)
+	returned = true
 	if err == nil {
 		return v, nil
 	}
-	return again(ctx, &r.policy, fn, start{began: began, failure: err})
+	return again(ctx, &r.policy, fn, began, err)
 }
 
 func invalid(err error) error { return fmt.Errorf("retry: the policy is not valid: %w", err) }
@@ -123,41 +131,45 @@ func guard[T any](ctx context.Context, fn Func[T]) (v T, err error) {
 	return v, err
 }
 
-// start is what was done of an operation before [drive] takes it over.
-type start struct {
-	began   time.Duration // when it began, since epoch
-	failure error         // of the first attempt; nil: none was made
-
-	// decided says that the machine has seen that failure, decided, and that
-	// a second attempt was made at once, and failed with second.
-	decided  bool
-	machine  Machine
-	decision Decision
-	second   error
-}
-
-// again goes on with a simple operation whose first attempt failed. A second
-// attempt that follows at once and succeeds is the common end of it, and needs
-// neither clock nor timer nor record.
-func again[T any](ctx context.Context, p *Policy, fn Func[T], s start) (T, error) {
-	if _, bounded := ctx.Deadline(); bounded || !p.Untimed {
-		return drive(ctx, p, fn, s)
+// again goes on with a simple operation whose first attempt, begun at began,
+// failed. A second attempt that follows at once and succeeds is the common end
+// of it, and needs neither clock nor timer nor record.
+func again[T any](ctx context.Context, p *Policy, fn Func[T], began time.Duration, failure error) (T, error) {
+	if !p.Untimed {
+		return drive(ctx, p, fn, &start{began: began, failure: failure})
 	}
-	m := NewMachine(p, time.Time{})
-	d := m.Next(s.failure, time.Time{})
+	if _, bounded := ctx.Deadline(); bounded {
+		return drive(ctx, p, fn, &start{failure: failure})
+	}
+	m := Machine{policy: p}
+	d := m.Next(failure, time.Time{})
+	var second error
 	if d.Action == Retry && d.Delay == 0 && ctx.Err() == nil {
 		v, err := guard(ctx, fn)
 		if err == nil {
 			return v, nil
 		}
-		s.second = err
+		second = err
 	}
-	s.decided, s.machine, s.decision = true, m, d
-	return drive(ctx, p, fn, s)
+	return drive(ctx, p, fn, &start{failure: failure, state: m.state, decision: d, second: second})
 }
 
-// drive makes the attempts and the waits.
-func drive[T any](ctx context.Context, p *Policy, fn Func[T], s start) (T, error) {
+// start is what was done of an operation before [drive] takes it over.
+type start struct {
+	began   time.Duration // when it began, since epoch
+	failure error         // of the first attempt
+
+	// If state counts an attempt, a machine has seen that failure and made the
+	// decision. If second is not nil, a second attempt followed at once and
+	// failed with it.
+	state    State
+	decision Decision
+	second   error
+}
+
+// drive makes the attempts and the waits; s is nil if there was no attempt
+// yet.
+func drive[T any](ctx context.Context, p *Policy, fn Func[T], s *start) (T, error) {
 	var op operation
 	more := op.begin(ctx, p, s)
 	for more && op.admitted() {

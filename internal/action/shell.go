@@ -20,18 +20,18 @@ func (w *World) shell(ctx context.Context, a *workflow.Shell, c *Call) (Result, 
 	if err != nil {
 		return Result{Start: time.Now()}, &InputError{Err: err}
 	}
-	argv, name := cmd.Argv, "sh"
-	text := cmd.Script
-	if argv != nil {
-		name, text = argv[0], strings.Join(argv, " ")
-	} else {
-		argv = []string{"sh", "-c", cmd.Script}
-	}
 	env := c.Env
 	if len(cmd.Env) > 0 {
 		env = slices.Concat(env, cmd.Env)
 	}
-	return w.command(ctx, c, name, argv, env, c.Input, text)
+	if argv := cmd.Argv; argv != nil {
+		// What is not found is left to the shell, which may know it as a builtin
+		// and has its own words for what it does not know.
+		if _, err := proc.LookPath(argv[0], env); err == nil {
+			return w.command(ctx, c, argv[0], argv, env, c.Input, strings.Join(argv, " "))
+		}
+	}
+	return w.command(ctx, c, "sh", []string{"sh", "-c", cmd.Line()}, env, c.Input, cmd.Line())
 }
 
 // Command runs an argument vector as a step would, with input on its standard

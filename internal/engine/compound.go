@@ -225,7 +225,9 @@ func (r *run) foreachText(ctx context.Context, p place, a *workflow.Foreach, pat
 		}
 	}
 	step := &workflow.Step{Path: path + ".items", Action: &workflow.Shell{Text: a.Text}}
-	res, err := r.leafWithin(ctx, p, step, step.Action, step.Path+p.at, 1, 0)
+	q := p
+	q.quiet = true // what it prints are the items
+	res, err := r.leafWithin(ctx, q, step, step.Action, step.Path+p.at, 1, 0)
 	if err != nil {
 		return nil, fmt.Errorf("the items of foreach: %w", err)
 	}

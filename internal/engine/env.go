@@ -36,7 +36,8 @@ func newEnvironment(inherited []string) *environment {
 		name, v, ok := strings.Cut(kv, "=")
 		// CLAUDECODE makes an agent CLI refuse to run inside another one.
 		if ok && name != "CLAUDECODE" {
-			e.set(name, template.Value{V: v, Origin: template.Trusted})
+			// What was inherited is nobody's code.
+			e.set(name, template.Value{V: v, Origin: template.Data})
 		}
 	}
 	return e

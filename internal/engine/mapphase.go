@@ -150,8 +150,8 @@ func (x *mapRun) restore() error {
 		}
 	}
 	for index, rec := range st.Items.All() {
-		if rec.Status == journal.ItemPending && rec.Recoveries == 0 {
-			continue
+		if rec.Status == journal.ItemPending && rec.Recoveries == 0 && rec.Retry.Failures == 0 {
+			continue // it has not begun
 		}
 		v, err := x.m.Restore(index-1, itemState(rec), now)
 		if err != nil {
@@ -173,6 +173,10 @@ func itemState(rec journal.ItemRecord) policy.ItemState {
 	case journal.ItemWaiting:
 		s.Standing = policy.WasWaiting
 	case journal.ItemPending, journal.ItemRunning:
+		if rec.Recoveries == 0 { // an interrupt returned it between two attempts
+			s.Standing = policy.WasWaiting
+			break
+		}
 		// The journal has counted this recovery already.
 		s.Standing = policy.WasRunning
 		s.Recoveries = max(0, rec.Recoveries-1)

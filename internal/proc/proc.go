@@ -99,7 +99,8 @@ type Result struct {
 	// Cancelled: the context was cancelled.
 	Cancelled bool
 	// Leftovers counts the processes that were still there when the command
-	// itself had ended, and were ended after it.
+	// itself had ended, and were ended after it. One that was about to end
+	// anyway at that moment may be among them.
 	Leftovers int
 
 	Stdout, Stderr Output

@@ -212,7 +212,7 @@ func (p *portableRun) watch(pgid int, ended <-chan struct{}) bool {
 // something its number belongs to the group; if there is nothing, the number
 // could in theory be another's by now, and is not signalled again.
 func (p *portableRun) endRest(pgid int) {
-	n := inGroup(pgid)
+	n := leftInGroup(pgid)
 	if n == 0 {
 		return
 	}

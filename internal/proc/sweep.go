@@ -200,3 +200,16 @@ func inGroup(pgid int) int {
 	}
 	return n
 }
+
+// leftInGroup counts what is in a group whose leader has ended. Those that end
+// at the same moment (the last to write has closed its outputs, and is about
+// to be gone) have a few milliseconds to do so.
+func leftInGroup(pgid int) (n int) {
+	for range 3 {
+		if n = inGroup(pgid); n == 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return n
+}

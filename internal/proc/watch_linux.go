@@ -153,7 +153,7 @@ func (w *watch) reap(t time.Time) error {
 		w.empty = true
 		return nil
 	}
-	n := inGroup(w.pid)
+	n := leftInGroup(w.pid)
 	w.res.Leftovers += n
 	w.empty = n == 0 // zombies, that init has not noticed yet
 	if !w.empty && !w.forced {

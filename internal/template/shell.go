@@ -24,11 +24,15 @@ import (
 //	$((${x}+1))  arr[${x}]  [[ ${x} -gt 1 ]]              ${V1}, and the value must be an integer
 //	sh -c 'echo ${x}'      the code is rewritten by the same rules, and the inner shell reads V1
 //	awk '… ${x} …'         code of another language: only a number may stand there
-//	ssh host "… ${x} …"    code of a shell that does not see V1: only ${x|sh} may stand there
+//	ssh host "… ${x} …"    code of a shell that does not see V1: only ${x|sh} may stand there, bare
+//	sh -c "$(… ${x} …)"    refused: its result becomes code, where no quoting can be right
 //	${x} …                 refused: data would choose the command
 //
 // $$ is the shell's own except before { and before a name we know; \$ stays as
 // it is. A name that the script itself assigns is the script's from there on.
+//
+// What the script makes of a value once it has it (eval "$y" after y=${x}, a
+// script file written with cat, make NAME=${x}) is beyond what a text shows.
 
 const (
 	varPrefix = "BIDE_V"

@@ -312,14 +312,23 @@ func TestRefusedPlaces(t *testing.T) {
 		`echo ${x} | sudo bash -s`:              "|sh",
 		`echo ${x} | (bash)`:                    "|sh",
 		`echo ${x} | xargs -I{} sh -c 'e {}'`:   "|sh",
-		`sh -c "echo $(basename ${x})"`:         "|sh",
-		`bash -c "$(cat <<EOF` + "\necho ${x}\nEOF\n)\"": "|sh",
+		`sh -c "echo $(basename ${x})"`:         "result becomes code",
+		`bash -c "$(cat <<EOF` + "\necho ${x}\nEOF\n)\"": "result becomes code",
 		`docker run img python3 -c "print('${x}')"`:      "code of Python",
 		`uv run node -e "f('${x}')"`:                     "code of JavaScript",
 		"cat <<EOF | ssh host\necho ${x}\nEOF":           "|sh",
-		`bash -c $'echo ${x}'`:                           "|sh",
+		`bash -c $'echo ${x}'`:                           "result becomes code",
 		`bash <(echo "${x}")`:                            "choose the script",
 		"cat <<EOF\n${y#${x}}\nEOF":                      "different ways",
+		`ssh host "echo '${x|sh}'"`:                      "out of the quotes",
+		`ssh host "sh -c 'echo ${x|sh}'"`:                "one of them",
+		`ssh host "echo \"${x|sh}\""`:                    "out of the quotes",
+		`ssh host "eval echo ${x|sh}"`:                   "one of them",
+		`echo "echo '${x|sh}'" | sh`:                     "out of the quotes",
+		"cat <<EOF | sh\necho '${x|sh}'\nEOF":            "out of the quotes",
+		"ssh host <<'EOF'\necho \"${x|sh}\"\nEOF":        "out of the quotes",
+		`sh -c "$(echo ${x|sh})"`:                        "result becomes code",
+		`sudo sh -c "${x|sh} a"`:                         "which command runs",
 		"parallel echo ${x}":                             "|sh",
 		`python3 -c 'print("${x}")'`:                     "hand \"${x}\" over as an argument",
 		"python3 <<EOF\nprint('${x}')\nEOF":              "code of Python",
@@ -370,7 +379,7 @@ func TestRefusedPlaces(t *testing.T) {
 			t.Errorf("%q: %+v, %v; want an error with %q", src, c, err, want)
 			continue
 		}
-		if off := strings.Index(src, "${x}"); se.Offset != off && want != "not valid shell" {
+		if off := strings.Index(src, "${x"); se.Offset != off && want != "not valid shell" {
 			t.Errorf("%q: the error is at byte %d, not at %d", src, se.Offset, off)
 		}
 	}

@@ -5,13 +5,13 @@
 //
 //	${path}              item.name  results[0].output  files[*].size  a["b c"]
 //	${name:-default}     the variable, else the environment's, else the default, which may hold references
-//	${path|filter|…}     see Filters
+//	${path|filter|…}     see filterFuncs
 //	${path:json}         :json :newline :comma :*.rs, the older spelling of some filters
 //	${date:%Y-%m-%d}     a provider: what stands before a colon and its text, as the Scope knows it
 //	$NAME                for names that the Scope knows, and no others
 //
 // As in the shell, a default stands in for a value that is missing, null or
-// empty. $$ gives $, and \${ gives ${. Whatever is not known is left exactly as
+// empty; its text stands as written, quotes included. $$ gives $, and \${ gives ${. Whatever is not known is left exactly as
 // it is written: $1, ${V%.*}, ${#x}, $(…), and ${foo.bar} where there is no foo.
 //
 // Values read as value.Text writes them: strings as they are, numbers as
@@ -22,7 +22,7 @@
 //
 // Text.Shell pastes Trusted values into the script, and hands Data values over
 // in environment variables; the script gets an expansion of them that is right
-// for the place. See shell.go for the rules.
+// for the place. The rules stand at the head of shell.go.
 package template
 
 import (

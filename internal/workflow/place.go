@@ -29,6 +29,7 @@ func (n *node) at(offset int) diag.Pos {
 type walker struct {
 	n         *node
 	line, col int // col counts from 0
+	indent    int // of a | or > scalar
 	text      []rune
 	quote     rune
 }
@@ -38,7 +39,8 @@ func (w *walker) startBlock() {
 	for range 10000 {
 		w.line++
 		w.text = []rune(w.n.src.line(w.line))
-		w.col = len(w.text) - len([]rune(strings.TrimLeft(string(w.text), " ")))
+		w.col = w.blanks()
+		w.indent = w.col
 		if w.col < len(w.text) || w.line >= len(w.n.src.lines) {
 			return
 		}
@@ -68,8 +70,16 @@ func (w *walker) nextLine() bool {
 	}
 	w.line++
 	w.text = []rune(w.n.src.line(w.line))
-	w.col = len(w.text) - len([]rune(strings.TrimLeft(string(w.text), " ")))
+	w.col = w.blanks()
+	if w.n.block {
+		w.col = min(w.col, w.indent) // what is indented further belongs to the text
+	}
 	return true
+}
+
+// blanks is how many the line begins with.
+func (w *walker) blanks() int {
+	return len(w.text) - len([]rune(strings.TrimLeft(string(w.text), " ")))
 }
 
 // walk steps over a part of the value and gives the place behind it.

@@ -1,11 +1,8 @@
 package workflow
 
 import (
-	"fmt"
 	"math"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -45,16 +42,6 @@ type retrySpec struct {
 	failure  string
 	fallback *template.Text
 	quota    *Quota
-}
-
-// strategySpec is a backoff with its parameters, which go together.
-type strategySpec struct {
-	name      string
-	n         *node
-	increment *time.Duration
-	base      *float64
-	delays    []time.Duration
-	hasDelays bool
 }
 
 // over lays s over the defaults in base.
@@ -208,157 +195,6 @@ func (o *object) positive(keys ...string) *time.Duration {
 	return &v
 }
 
-// strategyParams reads the parameters of a strategy that stand in a map.
-func (o *object) strategyParams(s *strategySpec) {
-	set(&s.increment, o.spanOf("increment"))
-	if f, ok := o.number(1, 0, "base", "multiplier", "factor"); ok {
-		set(&s.base, &f)
-	}
-	v := o.take("delays")
-	if v == nil {
-		return
-	}
-	if v.kind != listNode {
-		o.d.wrong(v, "delays", "a list of durations").Suggest("for example: delays: [1s, 3s, 10s]")
-		return
-	}
-	s.hasDelays = true
-	s.delays = make([]time.Duration, 0, len(v.items))
-	for _, it := range v.items {
-		if d, ok := o.d.span(it, "delays", time.Second); ok {
-			s.delays = append(s.delays, d)
-		}
-	}
-}
-
-var strategies = []string{"fixed", "linear", "exponential", "fibonacci", "custom"}
-
-func isStrategy(name string) bool { return slices.Contains(strategies, name) }
-
-// backoff reads a strategy in any spelling: a name, {NAME: {…}}, {type: NAME,
-// …} or a YAML tag !NAME.
-func (d *decoder) backoff(n *node, key string, s *retrySpec) {
-	n = d.resolved(n)
-	st := &s.strategy
-	st.n = n
-	switch {
-	case n.tag != "":
-		if st.name = d.strategyName(n, strings.TrimPrefix(n.tag, "!")); st.name != "" {
-			d.strategyValue(n, s)
-		}
-	case n.kind == mapNode && (n.get("type") != nil || n.get("strategy") != nil):
-		o, _ := d.object(n, backoffTable) // it is a map
-		st.name = o.choice("", "type", "strategy")
-		d.strategyFields(o, s)
-	case n.kind == mapNode && len(n.pairs) > 0:
-		d.nestedBackoff(n, s)
-	case n.scalar() && n.kind != nullNode:
-		st.name = d.strategyName(n, n.text)
-	default:
-		d.wrong(n, key, "a strategy").Suggest("write one of %s, or {exponential: {base: 3}}", strings.Join(strategies, ", "))
-	}
-}
-
-// nestedBackoff reads {NAME: PARAMETERS}.
-func (d *decoder) nestedBackoff(n *node, s *retrySpec) {
-	found := false
-	for _, p := range n.pairs {
-		name := strings.ToLower(p.key.text)
-		switch {
-		case !isStrategy(name):
-			d.strategyName(p.key, p.key.text)
-		case found:
-			d.errorf(p.key, "bad-value", "a backoff has one strategy; this has %q besides %q", name, s.strategy.name).Suggest("keep one of the two")
-		default:
-			found = true
-			s.strategy.name = name
-			d.strategyValue(p.val, s)
-		}
-	}
-}
-
-func (d *decoder) strategyName(n *node, name string) string {
-	if isStrategy(strings.ToLower(strings.TrimSpace(name))) {
-		return strings.ToLower(strings.TrimSpace(name))
-	}
-	p := d.errorf(n, "bad-value", "there is no backoff %q", short(name))
-	if s := diag.DidYouMean(name, strategies); s != "" {
-		p.Suggest("%s (one of %s)", s, strings.Join(strategies, ", "))
-	} else {
-		p.Suggest("write one of %s", strings.Join(strategies, ", "))
-	}
-	return ""
-}
-
-// strategyValue reads what stands behind a strategy's name: nothing, a map of
-// its parameters, or its one natural parameter.
-func (d *decoder) strategyValue(n *node, s *retrySpec) {
-	st := &s.strategy
-	switch {
-	case n.kind == nullNode || (n.scalar() && n.text == ""):
-	case n.kind == mapNode:
-		o, _ := d.object(n, backoffTable) // it is a map
-		d.strategyFields(o, s)
-	case n.kind == listNode && st.name == "custom":
-		st.hasDelays = true
-		for _, it := range n.items {
-			if v, ok := d.span(it, "custom", time.Second); ok {
-				st.delays = append(st.delays, v)
-			}
-		}
-	case n.scalar() && st.name == "exponential":
-		if f, p := d.number(d.resolved(n), "exponential", 1, 0); p == nil {
-			st.base = &f
-		} else if p.Suggestion == "" {
-			p.Suggest("write {exponential: {base: 2.0}}")
-		}
-	case n.scalar() && st.name != "custom":
-		if v, ok := d.span(n, st.name, time.Second); ok {
-			if st.name == "linear" {
-				st.increment = &v
-			} else {
-				s.initial = &v
-			}
-		}
-	default:
-		d.wrong(n, st.name, "a map of its parameters").Suggest("for example: %s: {initial: 1s}", st.name)
-	}
-}
-
-func (d *decoder) strategyFields(o *object, s *retrySpec) {
-	set(&s.initial, o.spanOf("delay", "initial", "initial_delay"))
-	set(&s.max, o.spanOf("max", "max_delay"))
-	o.strategyParams(&s.strategy)
-	o.skip("type", "strategy")
-	o.close()
-}
-
-// checkStrategy warns about parameters that the strategy does not have.
-func (d *decoder) checkStrategy(s *retrySpec) {
-	st := &s.strategy
-	n := st.n
-	if n == nil {
-		n = s.n
-	}
-	name := st.name
-	if name == "" {
-		return // the name may come from retry_defaults
-	}
-	warn := func(key, of string) {
-		d.warnf(n, "no-effect", "%q has no effect: it belongs to %s backoff, and this is %s", key, of, name).
-			Suggest("write backoff: %s, or remove %s", of, key)
-	}
-	if st.increment != nil && name != "linear" {
-		warn("increment", "linear")
-	}
-	if st.base != nil && name != "exponential" {
-		warn("base", "exponential")
-	}
-	if st.hasDelays && name != "custom" {
-		warn("delays", "custom")
-	}
-}
-
 func (d *decoder) jitter(o *object, s *retrySpec) {
 	if n := o.take("jitter"); n != nil {
 		n = d.resolved(n)
@@ -390,106 +226,6 @@ func (d *decoder) jitter(o *object, s *retrySpec) {
 				Suggest("write jitter: true, or remove jitter_factor")
 		}
 	}
-}
-
-// matchers reads one matcher or a list of them.
-func (d *decoder) matchers(o *object, key string) *[]Matcher {
-	n := o.take(key)
-	if n == nil {
-		return nil
-	}
-	items := []*node{n}
-	if n.kind == listNode {
-		items = n.items
-	}
-	list := make([]Matcher, 0, len(items))
-	for _, it := range items {
-		list = append(list, d.matcher(it, key)...)
-	}
-	return &list
-}
-
-var matcherNames = []string{"network", "timeout", "server_error", "rate_limit", "circuit_open"}
-
-func (d *decoder) matcher(n *node, key string) []Matcher {
-	n = d.resolved(n)
-	if n.tag == "!pattern" && n.scalar() {
-		return d.patternMatcher(n)
-	}
-	if n.scalar() && n.kind != nullNode {
-		name := snake(n.text)
-		if m, ok := retry.MatcherByName(name); ok {
-			return []Matcher{{Name: name, Match: m}}
-		}
-		p := d.errorf(n, "unknown-matcher", "%s has no matcher %q", key, short(n.text))
-		if s := diag.DidYouMean(name, matcherNames); s != "" {
-			p.Suggest("%s", s)
-		} else {
-			p.Suggest("write one of %s, {pattern: '…'} or {exit_code: [1]}", strings.Join(matcherNames, ", "))
-		}
-		return nil
-	}
-	o, ok := d.object(n, matcherTable)
-	if !ok {
-		return nil
-	}
-	defer o.close()
-	var list []Matcher
-	if v := o.take("pattern"); v != nil {
-		list = append(list, d.patternMatcher(v)...)
-	}
-	if v := o.take("exit_code"); v != nil {
-		list = append(list, d.exitMatcher(v)...)
-	}
-	if len(n.pairs) == 0 {
-		d.errorf(n, "unknown-matcher", "an empty matcher matches nothing").Suggest("write {pattern: '…'} or {exit_code: [1]}")
-	}
-	return list
-}
-
-func (d *decoder) patternMatcher(n *node) []Matcher {
-	n = d.resolved(n)
-	if !n.scalar() {
-		d.wrong(n, "pattern", "a regular expression").Suggest("for example: {pattern: 'try again (later|soon)'}")
-		return nil
-	}
-	if _, err := regexp.Compile(n.text); err != nil {
-		d.badRegexp(n, "pattern", err)
-		return nil
-	}
-	m, err := retry.Pattern(n.text)
-	if err != nil {
-		d.badRegexp(n, "pattern", err)
-		return nil
-	}
-	return []Matcher{{Name: "pattern: " + n.text, Match: m}}
-}
-
-func (d *decoder) exitMatcher(n *node) []Matcher {
-	items := []*node{n}
-	if n.kind == listNode {
-		items = n.items
-	}
-	var codes []int
-	var words []string
-	for _, it := range items {
-		c, p := d.integer(d.resolved(it), "exit_code", 0)
-		switch {
-		case p != nil:
-			if p.Suggestion == "" {
-				p.Suggest("for example: {exit_code: [75, 111]}")
-			}
-		case c > 255:
-			d.errorf(it, "out-of-range", "exit_code is %d; exit statuses go from 0 to 255", c).Suggest("for example: {exit_code: [75, 111]}")
-		default:
-			codes = append(codes, c)
-			words = append(words, strconv.Itoa(c))
-		}
-	}
-	if len(codes) == 0 {
-		return nil
-	}
-	return []Matcher{{Name: fmt.Sprintf("exit_code: [%s]", strings.Join(words, ", ")), Match: retry.ExitCode(codes...)}}
 }
 
 // retryFailure reads what happens when a policy is exhausted.
@@ -619,26 +355,6 @@ func (d *decoder) resolve(s *retrySpec) *Retry {
 	}
 	d.checkRetry(s, r)
 	return r
-}
-
-func (s *strategySpec) resolve() backoff.Strategy {
-	switch s.name {
-	case "fixed":
-		return backoff.Fixed{}
-	case "linear":
-		l := backoff.Linear{}
-		if s.increment != nil {
-			if l.Increment = *s.increment; l.Increment == 0 {
-				l.Increment = backoff.Zero
-			}
-		}
-		return l
-	case "fibonacci":
-		return backoff.Fibonacci{}
-	case "custom":
-		return backoff.Custom{Delays: s.delays}
-	}
-	return backoff.Exponential{Base: orElse(s.base, backoff.DefaultBase)}
 }
 
 // checkRetry warns about policies that do not do what they seem to.

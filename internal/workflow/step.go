@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"time"
-
-	"github.com/bide-dev/bide/internal/diag"
 )
 
 // bare says what a step is that is nothing but a text.
@@ -100,11 +98,6 @@ func (d *decoder) textStep(n *node, path string, b bare) *Step {
 func isSlashCommand(text string) bool {
 	word, _, _ := strings.Cut(strings.TrimSpace(text), " ")
 	return strings.HasPrefix(word, "/") && !strings.Contains(word[1:], "/")
-}
-
-// defaultCapture is what a step keeps of its result where nothing is said.
-func defaultCapture() Capture {
-	return Capture{Format: "string", Streams: Streams{Stdout: true, ExitCode: true, Success: true, Duration: true}}
 }
 
 // slashed puts a slash before a prompt that has none, as in the legacy forms
@@ -346,125 +339,4 @@ func (d *decoder) metadata(n *node, s *Step, spec *retrySpec) *retrySpec {
 		s.Env = append(d.env(e), s.Env...)
 	}
 	return spec
-}
-
-// captures reads which variables a step sets.
-func (d *decoder) captures(o *object, s *Step) {
-	c := &s.Capture
-	*c = defaultCapture()
-	c.Name = d.identifier(o, "capture")
-	c.Set = c.Name != ""
-	if n := o.take("capture_output"); n != nil {
-		d.captureOutput(o, n, c)
-	}
-	if f := o.choice("", "capture_format"); f != "" {
-		c.Format = f
-	}
-	if n := o.take("capture_streams"); n != nil {
-		d.streams(n, c)
-	}
-	if n := o.take("outputs"); n != nil {
-		s.Outputs = d.outputs(n)
-	}
-}
-
-func (d *decoder) captureOutput(o *object, n *node, c *Capture) {
-	n = d.resolved(n)
-	switch {
-	case n.kind == boolNode:
-		c.Set = true
-		c.Off = !strings.EqualFold(n.text, "true")
-		if c.Off && c.Name != "" {
-			d.warnf(n, "contradiction", "capture_output: false contradicts capture: %s, which counts", c.Name).Suggest("remove one of the two")
-			c.Off = false
-		}
-	case n.kind != strNode || !identifierText.MatchString(n.text):
-		o.hint(d.wrong(n, "capture_output", "true, false or the name of a variable"), "capture_output")
-	case c.Name != "" && c.Name != n.text:
-		d.warnf(n, "contradiction", "capture_output names %q and capture names %q, which counts", n.text, c.Name).Suggest("keep one of the two")
-	default:
-		c.Name, c.Set = n.text, true
-		d.named(n.text)
-	}
-}
-
-func (d *decoder) streams(n *node, c *Capture) {
-	n = d.resolved(n)
-	if n.scalar() {
-		switch n.text {
-		case "stdout":
-			c.Streams.Stdout, c.Streams.Stderr = true, false
-		case "stderr":
-			c.Streams.Stdout, c.Streams.Stderr = false, true
-		case "both", "combined":
-			c.Streams.Stdout, c.Streams.Stderr = true, true
-		default:
-			p := d.errorf(n, "bad-value", "capture_streams cannot be %q", short(n.text))
-			if h := diag.DidYouMean(n.text, []string{"stdout", "stderr", "both"}); h != "" {
-				p.Suggest("%s", h)
-			} else {
-				p.Suggest("write stdout, stderr, both or a map such as {stdout: true, stderr: true}")
-			}
-		}
-		return
-	}
-	o, ok := d.object(n, captureStreamsTable)
-	if !ok {
-		return
-	}
-	for key, to := range map[string]*bool{
-		"stdout": &c.Streams.Stdout, "stderr": &c.Streams.Stderr, "exit_code": &c.Streams.ExitCode,
-		"success": &c.Streams.Success, "duration": &c.Streams.Duration,
-	} {
-		if v, ok := o.flag(key); ok {
-			*to = v
-		}
-	}
-	o.close()
-}
-
-// outputs reads the named outputs of a step.
-func (d *decoder) outputs(n *node) []Output {
-	if n.kind != mapNode {
-		d.wrong(n, "outputs", "a map of names").Suggest("for example: outputs: {report: {file_pattern: '*.md'}}")
-		return nil
-	}
-	var list []Output
-	for _, p := range n.pairs {
-		out := Output{Name: p.key.text, Pos: p.key.pos}
-		d.named(out.Name)
-		if p.val.scalar() {
-			d.shortOutput(p.val, &out)
-			list = append(list, out)
-			continue
-		}
-		o, ok := d.object(p.val, outputTable)
-		if !ok {
-			continue
-		}
-		out.FilePattern = o.str("file_pattern")
-		out.JSONPath = d.jsonPath(o.take("json_path"), "json_path")
-		out.Value = o.text("value")
-		o.close()
-		if out.FilePattern == "" && out.JSONPath == "" && out.Value == nil {
-			d.errorf(p.val, "missing-key", "the output %q says nothing about where it comes from", out.Name).
-				Suggest("write one of file_pattern, json_path and value")
-			continue
-		}
-		list = append(list, out)
-	}
-	return list
-}
-
-// shortOutput decides what a single text means: a JSONPath, a text with
-// variables, or a file pattern.
-func (d *decoder) shortOutput(n *node, out *Output) {
-	switch text := n.text; {
-	case strings.HasPrefix(text, "$.") || strings.HasPrefix(text, "$["):
-		out.JSONPath = d.jsonPath(n, "outputs")
-	case strings.Contains(text, "$"):
-		out.Value = d.text(n, "outputs")
-	default:
-		out.FilePattern = text
-	}
 }

@@ -1,11 +1,7 @@
 package workflow
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -193,103 +189,6 @@ func parseTree(src *source, l *diag.List) *node {
 		return nil
 	}
 	return n
-}
-
-func looksLikeJSON(text []byte) bool {
-	t := bytes.TrimLeft(text, " \t\r\n\ufeff")
-	return len(t) > 0 && (t[0] == '{' || t[0] == '[') && json.Valid(bytes.TrimPrefix(text, []byte("\ufeff")))
-}
-
-var surrogates = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
-
-// jsonAsYAML changes the two things of valid JSON that the YAML parser
-// refuses: tabs between tokens, and characters written as surrogate pairs. A
-// JSON string holds no raw tab, so columns stay as they are.
-func jsonAsYAML(text []byte) []byte {
-	text = bytes.ReplaceAll(text, []byte("\t"), []byte(" "))
-	return surrogates.ReplaceAllFunc(text, func(pair []byte) []byte {
-		var s string
-		if json.Unmarshal([]byte(`"`+string(pair)+`"`), &s) != nil {
-			return pair
-		}
-		r, _ := utf8.DecodeRuneInString(s)
-		return fmt.Appendf(nil, `\U%08X`, r)
-	})
-}
-
-// decodeYAML gives the first document and, where there is one, the second.
-func decodeYAML(text []byte) (first, second *yaml.Node, err error) {
-	dec := yaml.NewDecoder(bytes.NewReader(text))
-	first = new(yaml.Node)
-	if err := dec.Decode(first); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, nil, nil
-		}
-		return nil, nil, err
-	}
-	second = new(yaml.Node)
-	switch err := dec.Decode(second); {
-	case errors.Is(err, io.EOF):
-		return first, nil, nil
-	case err != nil:
-		return nil, nil, err
-	}
-	return first, second, nil
-}
-
-var yamlError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
-
-// syntaxProblem reports what the YAML parser says, at the line it means.
-func syntaxProblem(src *source, text []byte, err error, l *diag.List) {
-	message, line := err.Error(), 0
-	if m := yamlError.FindStringSubmatch(message); m != nil {
-		message = m[2]
-		line, _ = strconv.Atoi(m[1]) // digits by the expression; none means 0
-	}
-	if strings.HasPrefix(message, "did not find expected") {
-		line = firstBadLine(text, message, line+1)
-	}
-	line = max(line, 1)
-	shown := src.line(line)
-	col := len(shown) - len(strings.TrimLeft(shown, " \t")) + 1
-	p := l.Errorf(diag.Pos{File: src.path, Line: line, Column: col}, "yaml-syntax", "this is not YAML: %s", message)
-	switch {
-	case strings.Contains(message, "mapping values are not allowed"):
-		p.Suggest(`put quotes around a text that has ": " in it, or use a block (key: |)`)
-	case strings.Contains(shown, "\t") || strings.Contains(message, "cannot start any token"):
-		p.Suggest("indent with spaces, not tabs, and put quotes around a text that begins with @, `, %% or &")
-	case strings.HasPrefix(message, "did not find expected"):
-		p.Suggest("check the indentation of this line, and the brackets and quotes before it")
-	case strings.Contains(message, "unknown anchor"):
-		p.Suggest("define the anchor (&name) before its use, or put quotes around a text that begins with *")
-	default:
-		p.Suggest("check indentation and quotes")
-	}
-}
-
-// firstBadLine finds the line that makes the text fail in the way that the
-// message tells: the parser itself only names the start of the block.
-func firstBadLine(text []byte, message string, from int) int {
-	lines := bytes.SplitAfter(text, []byte("\n"))
-	if len(lines) > 20000 {
-		return from
-	}
-	fails := func(n int) bool {
-		_, _, err := decodeYAML(bytes.Join(lines[:n], nil))
-		return err != nil && strings.HasSuffix(err.Error(), message)
-	}
-	lo, hi := 0, len(lines)
-	for hi-lo > 1 {
-		if mid := (lo + hi) / 2; fails(mid) {
-			hi = mid
-		} else {
-			lo = mid
-		}
-	}
-	if !fails(hi) {
-		return from
-	}
-	return hi
 }
 
 // builder turns YAML nodes into ours.

@@ -29,9 +29,15 @@ func TestFinalMerge(t *testing.T) {
 	if err != nil || k.Commits != 2 || k.Branch != "bide/r1" {
 		t.Fatalf("%+v %v", k, err)
 	}
+	if w.exists(w.root) {
+		t.Error("the run's directory is left")
+	}
 	found, err := w.repo.FindRun(t.Context(), "r1") // the worktree is not needed
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := found.NewAgent(t.Context(), "x", 1); err == nil {
+		t.Error("an agent without the run's worktree")
 	}
 	res, err := found.FinalMerge(t.Context(), MergeOptions{})
 	if err != nil || res.Commit == "" || res.Commits != 2 {
@@ -215,6 +221,9 @@ func TestListAndClean(t *testing.T) {
 	}
 	equal(t, "all refs", w.git("for-each-ref", "--format=%(refname)"), "refs/heads/main")
 	equal(t, "worktrees", strings.Count(w.git("worktree", "list"), "\n"), 0)
+	if w.exists(w.root) {
+		t.Error("the run's directory is left")
+	}
 }
 
 func TestFindRunUnknown(t *testing.T) {

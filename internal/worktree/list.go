@@ -218,6 +218,9 @@ func (r *Repo) clean(ctx context.Context, i Info) error {
 			if err := r.unregister(ctx, i.Path); err != nil {
 				return err
 			}
+			if root, ok := strings.CutSuffix(i.Path, string(filepath.Separator)+"run"); ok {
+				tidy(root)
+			}
 		}
 		if i.stray {
 			return nil
@@ -244,13 +247,13 @@ func (r *Repo) branchTree(ctx context.Context, branch string) (*entry, error) {
 	return nil, nil
 }
 
-// FindRun gives a run by its id, without needing its worktree, so that its
-// branch can be merged by FinalMerge.
+// FindRun gives a run by its id, without needing its worktree, for FinalMerge
+// and Remove.
 func (r *Repo) FindRun(ctx context.Context, id string) (*Run, error) {
 	if err := checkRunID(id); err != nil {
 		return nil, err
 	}
-	run := &Run{ID: id, queue: make(chan struct{}, 1)}
+	run := &Run{ID: id}
 	run.Tree = r.tree("", runBranch(id))
 	tip, err := r.commit(ctx, r.dir, "refs/heads/"+run.Branch)
 	if err != nil {
@@ -266,6 +269,7 @@ func (r *Repo) FindRun(ctx context.Context, id string) (*Run, error) {
 	if e != nil {
 		run.Tree = r.tree(e.path, run.Branch)
 		run.root = filepath.Dir(e.path)
+		run.queue = newLock(filepath.Join(run.root, "merge.lock"))
 	}
 	return run, r.recall(ctx, run)
 }

@@ -72,12 +72,31 @@ func (a *Agent) Remove(ctx context.Context) (k Kept, err error) {
 func (run *Run) Remove(ctx context.Context) (k Kept, err error) {
 	err = run.repo.locked(ctx, func() error {
 		k, err = run.repo.retire(ctx, run.Dir, run.Branch, run)
-		if err != nil || k.Branch != "" {
+		if err != nil {
 			return err
+		}
+		tidy(run.root)
+		if k.Branch != "" {
+			return nil
 		}
 		return run.repo.deletePrivate(ctx, run.ID)
 	})
 	return k, err
+}
+
+// tidy removes what is left of a run's directory once no worktree is in it.
+// Directories that are not empty stay, so that a failure is the usual case
+// and says nothing.
+func tidy(root string) {
+	if root == "" {
+		return
+	}
+	_ = os.Remove(filepath.Join(root, "items"))
+	if _, err := os.Lstat(filepath.Join(root, "run")); err == nil {
+		return
+	}
+	_ = os.Remove(filepath.Join(root, "merge.lock"))
+	_ = os.Remove(root)
 }
 
 // deletePrivate deletes the private names of a run.

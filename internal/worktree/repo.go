@@ -42,9 +42,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
-
-	"github.com/gofrs/flock"
 )
 
 // Errors that tell why there is no isolation to be had.
@@ -66,8 +63,7 @@ type Repo struct {
 	prefix string // of the directory given to Open inside it, "" at the top
 	common string // the common git directory
 	env    []string
-	sem    chan struct{} // in-process half of the lock
-	file   string
+	mutex  *lock
 }
 
 // Open finds the repository of a directory. The error is [ErrNotRepo],
@@ -80,7 +76,7 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, err
 	}
-	r := &Repo{dir: dir, env: baseEnv(), sem: make(chan struct{}, 1)}
+	r := &Repo{dir: dir, env: baseEnv()}
 	if err := r.checkVersion(ctx); err != nil {
 		return nil, err
 	}
@@ -107,7 +103,7 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	if r.common, err = r.commonDir(ctx, dir); err != nil {
 		return nil, err
 	}
-	r.file = filepath.Join(r.common, "bide.lock")
+	r.mutex = newLock(filepath.Join(r.common, "bide.lock"))
 	return r, r.fillIdentity(ctx)
 }
 
@@ -177,34 +173,8 @@ func (r *Repo) configured(ctx context.Context, keys ...string) (bool, error) {
 // Dir gives the top of the working tree.
 func (r *Repo) Dir() string { return r.dir }
 
-// lock takes the repository's lock, and gives the function that returns it.
-func (r *Repo) lock(ctx context.Context) (unlock func() error, err error) {
-	select {
-	case r.sem <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	f := flock.New(r.file)
-	ok, err := f.TryLockContext(ctx, 20*time.Millisecond)
-	if err != nil || !ok {
-		<-r.sem
-		return nil, fmt.Errorf("lock the repository by %s: %w", r.file, err)
-	}
-	return func() error {
-		err := f.Unlock()
-		<-r.sem
-		return err
-	}, nil
-}
-
 // locked runs f under the repository's lock.
-func (r *Repo) locked(ctx context.Context, f func() error) error {
-	unlock, err := r.lock(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(), unlock())
-}
+func (r *Repo) locked(ctx context.Context, f func() error) error { return r.mutex.while(ctx, f) }
 
 // HeadInfo is where a working tree stands.
 type HeadInfo struct {

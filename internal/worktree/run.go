@@ -14,6 +14,9 @@ import (
 // in it. OpenRun is for those.
 var ErrRunExists = errors.New("the run has a worktree already")
 
+// errNoWorktree is the error of agents in a run of which only the branch is left.
+var errNoWorktree = errors.New("the run has no worktree any more, only its branch")
+
 // RunOptions say which run's worktree to make or to open.
 type RunOptions struct {
 	// ID is the run's id: letters, digits, '-' and '_', at most 64.
@@ -39,7 +42,7 @@ type Run struct {
 	LeftOut []string
 
 	root  string
-	queue chan struct{} // merges into the run, one at a time
+	queue *lock // merges into the run, one at a time
 
 	mu   sync.Mutex
 	snap *snapshot
@@ -155,7 +158,7 @@ func (r *Repo) blankRun(o RunOptions) (*Run, error) {
 	if root, err = filepath.EvalSymlinks(root); err != nil {
 		return nil, err
 	}
-	run := &Run{ID: o.ID, root: root, queue: make(chan struct{}, 1)}
+	run := &Run{ID: o.ID, root: root, queue: newLock(filepath.Join(root, "merge.lock"))}
 	run.Tree = r.tree(filepath.Join(root, "run"), runBranch(o.ID))
 	return run, nil
 }
@@ -166,7 +169,8 @@ func (r *Repo) tree(dir, branch string) Tree {
 
 // OpenRun finds the worktree of a run that was made before, for a resume. A
 // merge that was under way when the run went down is taken back; its item was
-// not recorded as finished. The error satisfies errors.Is(err, fs.ErrNotExist)
+// not recorded as finished. One that another process is making at present is
+// left alone. The error satisfies errors.Is(err, fs.ErrNotExist)
 // if there is no such worktree.
 func (r *Repo) OpenRun(ctx context.Context, o RunOptions) (*Run, error) {
 	run, err := r.openRun(ctx, o)
@@ -194,10 +198,12 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 	if err := r.recall(ctx, run); err != nil {
 		return nil, err
 	}
-	if err := r.dropStaleLocks(ctx, run.Dir); err != nil {
-		return nil, err
-	}
-	return run, run.takeBack(ctx)
+	return run, run.queue.ifFree(func() error {
+		if err := r.dropStaleLocks(ctx, run.Dir); err != nil {
+			return err
+		}
+		return run.takeBack(ctx)
+	})
 }
 
 // recall reads the private names of a run.
@@ -257,6 +263,9 @@ func (run *Run) tips(ctx context.Context) ([]string, error) {
 func (run *Run) NewAgent(ctx context.Context, item string, attempt int) (*Agent, error) {
 	if attempt < 1 {
 		return nil, fmt.Errorf("item %q: attempt %d: attempts are numbered from 1", item, attempt)
+	}
+	if run.root == "" {
+		return nil, errNoWorktree
 	}
 	s, err := run.frozen(ctx)
 	if err != nil {

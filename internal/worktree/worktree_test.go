@@ -88,6 +88,17 @@ func (w *world) gitIn(dir string, args ...string) string {
 	return strings.TrimRight(string(out), "\n")
 }
 
+// leaveConflict begins a merge that ends in a conflict.
+func (w *world) leaveConflict(dir, branch string) {
+	w.t.Helper()
+	cmd := exec.Command("git", "-c", "user.name=T", "-c", "user.email=t@x", "merge", "--no-ff", branch)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err == nil {
+		w.t.Fatalf("no conflict: %s", out)
+	}
+	w.gitIn(dir, "rev-parse", "--verify", "MERGE_HEAD")
+}
+
 func (w *world) git(args ...string) string { w.t.Helper(); return w.gitIn(w.dir, args...) }
 
 func (w *world) write(dir, name, text string) {
@@ -411,148 +422,6 @@ func TestAgentsSeeUncommittedSetup(t *testing.T) {
 	equal(t, "private names", w.git("for-each-ref", "--format=%(refname)", "refs/bide/r1/items"), "")
 }
 
-func TestSetAsideIsPutBack(t *testing.T) {
-	w := newWorld(t)
-	run := w.run()
-	w.write(run.Dir, "items.json", "[1]\n")
-	a := w.agent(run, "one", 1)
-	w.write(a.Dir, "items.json", "[2]\n")
-	w.write(a.Dir, "a.txt", "two\n")
-	w.commitAll(a.Dir, "work")
-	w.write(run.Dir, "a.txt", "three\n")
-	w.gitIn(run.Dir, "commit", "-q", "-m", "other", "a.txt")
-	if _, err := run.Merge(t.Context(), a, MergeOptions{}); err == nil {
-		t.Fatal("no conflict")
-	}
-	equal(t, "items.json", w.read(run.Dir, "items.json"), "[1]\n")
-	equal(t, "status", w.gitIn(run.Dir, "status", "--porcelain"), "?? items.json")
-
-	// What the run changed itself is not overwritten.
-	w.write(run.Dir, "items.json", "precious\n")
-	if _, err := run.Merge(t.Context(), a, MergeOptions{}); err == nil {
-		t.Fatal("merged over a changed file")
-	}
-	equal(t, "items.json", w.read(run.Dir, "items.json"), "precious\n")
-}
-
-func TestMergeNothing(t *testing.T) {
-	w := newWorld(t)
-	run := w.run()
-	a := w.agent(run, "one", 1)
-	if res := w.merge(run, a, MergeOptions{}); res.Commit != "" || res.Commits != 0 {
-		t.Errorf("%+v", res)
-	}
-	w.write(a.Dir, "left.txt", "x")
-	res := w.merge(run, a, MergeOptions{})
-	equal(t, "uncommitted", res.Uncommitted, []string{"left.txt"})
-	w.commitAll(a.Dir, "work")
-	if res := w.merge(run, a, MergeOptions{Message: "by hand"}); res.Commit == "" || res.Resolved {
-		t.Errorf("%+v", res)
-	}
-	equal(t, "message", w.gitIn(run.Dir, "log", "-1", "--format=%s"), "by hand")
-	if res := w.merge(run, a, MergeOptions{}); res.Commit != "" {
-		t.Errorf("merged twice: %+v", res)
-	}
-}
-
-func conflicting(w *world) (*Run, *Agent) {
-	run := w.run()
-	a := w.agent(run, "one", 1)
-	b := w.agent(run, "two", 1)
-	w.write(a.Dir, "a.txt", "from one\n")
-	w.commitAll(a.Dir, "one")
-	w.write(b.Dir, "a.txt", "from two\n")
-	w.commitAll(b.Dir, "two")
-	w.merge(run, a, MergeOptions{})
-	return run, b
-}
-
-func TestConflict(t *testing.T) {
-	w := newWorld(t)
-	run, b := conflicting(w)
-	head := w.gitIn(run.Dir, "rev-parse", "HEAD")
-	_, err := run.Merge(t.Context(), b, MergeOptions{})
-	var conflict *Conflict
-	if !errors.As(err, &conflict) {
-		t.Fatal(err)
-	}
-	equal(t, "files", conflict.Files, []string{"a.txt"})
-	if !strings.HasSuffix(err.Error(), "git merge --no-ff "+b.Branch+"`") {
-		t.Errorf("no way out: %v", err)
-	}
-	equal(t, "HEAD", w.gitIn(run.Dir, "rev-parse", "HEAD"), head)
-	equal(t, "status", w.gitIn(run.Dir, "status", "--porcelain"), "")
-	k := w.remove(b)
-	if k.Branch != b.Branch || k.Commits != 1 || !strings.Contains(k.String(), "git merge --no-ff "+b.Branch) {
-		t.Errorf("%+v", k)
-	}
-	equal(t, "kept work", w.git("show", b.Branch+":a.txt"), "from two")
-}
-
-func TestResolver(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		resolve func(w *world, c ConflictInfo) error
-		want    string // in the error; "" for success
-	}{
-		{"commits itself", func(w *world, c ConflictInfo) error {
-			w.write(c.Dir, "a.txt", "both\n")
-			w.commitAll(c.Dir, "resolved")
-			return nil
-		}, ""},
-		{"leaves the commit to us", func(w *world, c ConflictInfo) error {
-			w.write(c.Dir, "a.txt", "both\n")
-			w.gitIn(c.Dir, "add", "a.txt")
-			return nil
-		}, ""},
-		{"fails", func(*world, ConflictInfo) error { return errors.New("no idea") }, "no idea"},
-		{"does nothing", func(*world, ConflictInfo) error { return nil }, "not marked as resolved"},
-		{"leaves markers", func(w *world, c ConflictInfo) error {
-			w.commitAll(c.Dir, "resolved?")
-			return nil
-		}, "conflict markers are left in a.txt"},
-		{"gives the merge up", func(w *world, c ConflictInfo) error {
-			w.gitIn(c.Dir, "merge", "--abort")
-			return nil
-		}, "did not commit the merge"},
-		{"commits something else", func(w *world, c ConflictInfo) error {
-			w.gitIn(c.Dir, "merge", "--abort")
-			w.write(c.Dir, "a.txt", "both\n")
-			w.commitAll(c.Dir, "no merge")
-			return nil
-		}, "did not commit the merge"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
-			run, b := conflicting(w)
-			head := w.gitIn(run.Dir, "rev-parse", "HEAD")
-			var info ConflictInfo
-			res, err := run.Merge(t.Context(), b, MergeOptions{Resolve: func(_ context.Context, i ConflictInfo) error {
-				info = i
-				return c.resolve(w, i)
-			}})
-			equal(t, "info", []any{info.Dir, info.Branch, info.Into, info.Files}, []any{run.Dir, b.Branch, run.Branch, []string{"a.txt"}})
-			equal(t, "status", w.gitIn(run.Dir, "status", "--porcelain"), "")
-			if c.want == "" {
-				if err != nil || !res.Resolved || res.Commit == "" {
-					t.Fatalf("%+v %v", res, err)
-				}
-				equal(t, "a.txt", w.read(run.Dir, "a.txt"), "both\n")
-				equal(t, "kept", w.remove(b), Kept{})
-				return
-			}
-			var conflict *Conflict
-			if !errors.As(err, &conflict) || !strings.Contains(err.Error(), c.want) {
-				t.Fatal(err)
-			}
-			equal(t, "HEAD", w.gitIn(run.Dir, "rev-parse", "HEAD"), head)
-			if w.remove(b).Branch == "" {
-				t.Error("the work is gone")
-			}
-		})
-	}
-}
-
 func TestFreshTreeForEachAttempt(t *testing.T) {
 	w := newWorld(t)
 	run := w.run()
@@ -720,33 +589,6 @@ func TestRunLeavesItsBranch(t *testing.T) {
 	}
 }
 
-func TestFailingHooks(t *testing.T) {
-	w := newWorld(t)
-	for _, hook := range []string{"pre-commit", "commit-msg", "post-checkout", "pre-merge-commit", "prepare-commit-msg", "post-commit", "post-merge", "reference-transaction"} {
-		path := filepath.Join(w.dir, ".git", "hooks", hook)
-		w.write(filepath.Dir(path), hook, "#!/bin/sh\nexit 1\n")
-		if err := os.Chmod(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.git("config", "commit.gpgSign", "true")
-	w.git("config", "user.signingKey", "nobody")
-	run := w.run()
-	a := w.agent(run, "one", 1)
-	w.write(a.Dir, "r.txt", "r")
-	if _, err := w.repo.AutoCommit(t.Context(), a.Dir, CommitOptions{Message: "work"}); err != nil {
-		t.Fatal(err)
-	}
-	w.merge(run, a, MergeOptions{})
-	w.write(a.Dir, "more.txt", "m")
-	if k := w.remove(a); k.Commits != 1 {
-		t.Errorf("%+v", k)
-	}
-	if _, err := run.FinalMerge(t.Context(), MergeOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestAgentThatLeavesItsBranch(t *testing.T) {
 	w := newWorld(t)
 	run := w.run()
@@ -776,46 +618,5 @@ func TestAgentThatLeavesItsBranch(t *testing.T) {
 	equal(t, "kept", w.remove(branch), Kept{})
 }
 
-func TestOpenRunTakesBackAHalfMerge(t *testing.T) {
-	w := newWorld(t)
-	run, b := conflicting(w)
-	w.write(run.Dir, "note.txt", "uncommitted")
-	cmd := exec.Command("git", "merge", "--no-ff", b.Branch)
-	cmd.Dir = run.Dir
-	if err := cmd.Run(); err == nil {
-		t.Fatal("no conflict")
-	}
-	again, err := w.repo.OpenRun(t.Context(), RunOptions{ID: "r1", Root: w.root})
-	if err != nil {
-		t.Fatal(err)
-	}
-	equal(t, "status", w.gitIn(again.Dir, "status", "--porcelain"), "?? note.txt")
-}
-
-func TestOpenRunPutsBackWhatWasSetAside(t *testing.T) {
-	w := newWorld(t)
-	run := w.run()
-	w.write(run.Dir, "items.json", "[1]\n")
-	a := w.agent(run, "one", 1)
-	w.write(a.Dir, "items.json", "[2]\n")
-	w.commitAll(a.Dir, "work")
-	list, err := run.asideList(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	// As if the run had gone down between setting aside and merging.
-	w.write(filepath.Dir(list), filepath.Base(list), w.gitIn(run.Dir, "rev-parse", "HEAD")+"\x00items.json")
-	if err := run.setAside(t.Context(), []string{"items.json"}); err != nil {
-		t.Fatal(err)
-	}
-	if w.exists(filepath.Join(run.Dir, "items.json")) {
-		t.Fatal("not set aside")
-	}
-	again, err := w.repo.OpenRun(t.Context(), RunOptions{ID: "r1", Root: w.root})
-	if err != nil {
-		t.Fatal(err)
-	}
-	equal(t, "items.json", w.read(again.Dir, "items.json"), "[1]\n")
-	w.merge(again, a, MergeOptions{})
-	equal(t, "items.json", w.read(again.Dir, "items.json"), "[2]\n")
-}
+// Another process (here: another Repo) opens the run, and merges into it, while
+// a conflict is being resolved.

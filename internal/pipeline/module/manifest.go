@@ -1,9 +1,9 @@
 package module
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -19,7 +19,7 @@ import (
 //	  - name: Search
 //	    version: "2"
 //	    params: {query: String, limit: Int}
-//	    result: List<{id: Int, title: String}>
+//	    result: "List<{id: Int, title: String}>"
 //	    shell: [search-tool, --json]
 //	    exit: {fatal: [2]}
 //	  - name: Price
@@ -27,14 +27,16 @@ import (
 //	    result: Float
 //	    http: {url: "https://prices.example/{id}", output: text}
 //
+// A type is a text, a mapping for a record, or a list with one type in it for
+// a List: [{id: Int}] is List<{id: Int}>.
+//
 // It returns the modules that are right and every problem, each with its
 // place. file is used in positions; its folder is that of paths in it.
 func ParseManifest(file string, src []byte) ([]*Definition, diag.List) {
 	m := &manifest{file: file}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(src, &doc); err != nil {
-		m.problems.Errorf(yamlPlace(file, err), "yaml", "%s", strings.TrimPrefix(err.Error(), "yaml: "))
-		return nil, m.problems
+		return nil, m.notYAML(err)
 	}
 	if len(doc.Content) == 0 {
 		m.problems.Errorf(diag.Pos{File: file}, "manifest", "The manifest is empty").Suggest("write modules: with a list of modules")
@@ -44,21 +46,29 @@ func ParseManifest(file string, src []byte) ([]*Definition, diag.List) {
 	// walk over the nodes would follow without end.
 	var probe any
 	if err := doc.Decode(&probe); err != nil {
-		m.problems.Errorf(yamlPlace(file, err), "yaml", "%s", strings.TrimPrefix(err.Error(), "yaml: "))
-		return nil, m.problems
+		return nil, m.notYAML(err)
 	}
 	defs := m.top(deref(doc.Content[0]))
 	m.problems.Sort()
 	return defs, m.problems
 }
 
-func yamlPlace(file string, err error) diag.Pos {
-	p := diag.Pos{File: file}
-	// The library puts the line in its message: "yaml: line 3: …".
-	if _, e := fmt.Sscanf(err.Error(), "yaml: line %d:", &p.Line); e != nil {
-		p.Line = 0
+// notYAML reports what the YAML library refuses. The library puts the line in
+// its message: "yaml: line 3: …".
+func (m *manifest) notYAML(err error) diag.List {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	pos := diag.Pos{File: m.file}
+	if rest, ok := strings.CutPrefix(text, "line "); ok {
+		number, message, _ := strings.Cut(rest, ": ")
+		if line, err := strconv.Atoi(number); err == nil {
+			pos.Line, text = line, message
+		}
 	}
-	return p
+	p := m.problems.Errorf(pos, "yaml", "%s", text)
+	if strings.Contains(text, "mapping values are not allowed") {
+		p.Suggest(`put a type with ": " in it into quotes, as in "List<{id: Int}>"`)
+	}
+	return m.problems
 }
 
 type manifest struct {
@@ -209,7 +219,7 @@ func (m *manifest) params(n *yaml.Node) (ps []types.Param) {
 	return ps
 }
 
-// typ reads a type: a text, or a mapping as a record.
+// typ reads a type: a text, a mapping as a record, a list of one as a List.
 func (m *manifest) typ(n *yaml.Node) *types.Type {
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -229,7 +239,11 @@ func (m *manifest) typ(n *yaml.Node) *types.Type {
 		}
 		m.errorf(n, "The type has more than %d parts", types.MaxSize)
 		return types.Invalid
+	case yaml.SequenceNode:
+		if len(n.Content) == 1 {
+			return types.ListOf(m.typ(deref(n.Content[0])))
+		}
 	}
-	m.errorf(n, "A type must be a text such as List<String>, or a mapping of fields to types")
+	m.errorf(n, "A type must be a text such as List<String>, a mapping of fields to types, or a list with one type in it")
 	return types.Invalid
 }

@@ -197,7 +197,7 @@ func (p *parser) caseValue(first int) Expr {
 		p.take()
 		return p.expr()
 	}
-	if first >= 0 {
+	if first >= 0 && !p.gaveUp {
 		for _, t := range p.toks[first:p.i] {
 			if t.kind == tIdent && p.src[t.end-1] == '-' && p.src[t.end:min(int(t.end)+1, len(p.src))] == ">" {
 				p.errorAt(Span{t.end - 1, t.end + 1}, CodeSyntax, "the hyphen belongs to the name %s here", quote(p.text(&t))).
@@ -213,7 +213,7 @@ func (p *parser) caseValue(first int) Expr {
 // match reads "match x { pattern -> value, … }".
 func (p *parser) match() Expr {
 	start := p.take().start
-	m := &MatchExpr{X: p.unary()}
+	m := &MatchExpr{X: p.operand(levelUnary)}
 	if p.kind() != tLBrace {
 		p.unexpected(`"{" and the cases of the match`)
 		return &BadExpr{p.from(start)}

@@ -36,6 +36,22 @@ func readDuration(text string) (time.Duration, bool) {
 	return d, err == nil && d < math.MaxInt64
 }
 
+// known is readDuration with a memory: a source has few different durations
+// and many of each.
+func (p *parser) known(text string) (time.Duration, bool) {
+	if d, ok := p.durations[text]; ok {
+		return d, true
+	}
+	d, ok := readDuration(text)
+	if ok {
+		if p.durations == nil {
+			p.durations = map[string]time.Duration{}
+		}
+		p.durations[text] = d
+	}
+	return d, ok
+}
+
 // duration reads a duration, or reports what stands in its place and leaves
 // it there. example shows the whole option, for messages.
 func (p *parser) duration(example string) (DurationValue, bool) {
@@ -43,7 +59,7 @@ func (p *parser) duration(example string) (DurationValue, bool) {
 	text := p.text(t)
 	switch t.kind {
 	case tQuantity:
-		if d, ok := readDuration(text); ok {
+		if d, ok := p.known(text); ok {
 			p.take()
 			return DurationValue{t.span(), d, text}, true
 		}

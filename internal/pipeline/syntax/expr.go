@@ -448,6 +448,9 @@ func (p *parser) record() Expr {
 // been passed; args are the arguments before the parentheses.
 func (p *parser) call(start int32, fn QName, args []Expr, form CallForm) Expr {
 	c := &CallExpr{Func: fn, Args: args, Form: form}
+	if args == nil {
+		c.Args = make([]Expr, 0, 2)
+	}
 	p.items(tRParen, ctxInside, "an argument", func() {
 		if t := p.tok(); t.kind.isWord() && (p.peek(1).kind == tColon || p.peek(1).kind == tAssign) {
 			p.errorAt(Span{t.start, p.peek(1).end}, CodeSyntax, "arguments have no names").Suggest("write the values in the order of the parameters")

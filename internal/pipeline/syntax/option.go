@@ -31,7 +31,7 @@ func (p *parser) withClause() *WithClause {
 // In a record, where "name:" also begins a field, only a complete and valid
 // option counts: "{a: f(x) with retry: 3, delay: 5}" has a field "delay".
 func (p *parser) options() []*Option {
-	list := p.option(nil, true)
+	list := p.option(make([]*Option, 0, 4), true)
 	for p.kind() == tComma {
 		follows, trailing := p.optionFollows()
 		if trailing {

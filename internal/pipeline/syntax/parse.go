@@ -2,6 +2,7 @@ package syntax
 
 import (
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -48,12 +49,13 @@ type parser struct {
 	i    int
 	list diag.List
 
-	ctx     context
-	depth   int
-	chain   int   // operators, fields and calls of the declaration so far
-	lastEnd int32 // the end of the last token that belongs to the tree
-	lastErr int32 // the start of the token the last error was about
-	gaveUp  bool  // a limit was passed: report nothing more
+	ctx       context
+	depth     int
+	chain     int                      // operators, fields and calls of the declaration so far
+	lastEnd   int32                    // the end of the last token that belongs to the tree
+	lastErr   int32                    // the start of the token the last error was about
+	durations map[string]time.Duration // see known
+	gaveUp    bool                     // a limit was passed: report nothing more
 }
 
 func (p *parser) tok() *token { return &p.toks[p.i] }

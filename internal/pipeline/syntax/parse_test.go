@@ -1,6 +1,7 @@
 package syntax
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -486,7 +487,7 @@ func TestPositions(t *testing.T) {
 // TestHostile parses sources made to overflow the stack or to take
 // quadratic time.
 func TestHostile(t *testing.T) {
-	const n = 300_000
+	const n = 100_000
 	for name, src := range map[string]string{
 		"parentheses":   "v = " + strings.Repeat("(", n),
 		"closed":        "v = " + strings.Repeat("(", n) + "x" + strings.Repeat(")", n),
@@ -526,7 +527,6 @@ func TestHostile(t *testing.T) {
 	} {
 		start := time.Now()
 		f, list := Parse("x.cst", []byte(src))
-		t.Log(name, time.Since(start))
 		if d := time.Since(start); d > 5*time.Second {
 			t.Errorf("%s: %v for %d bytes", name, d, len(src))
 		}
@@ -561,8 +561,8 @@ func TestLimits(t *testing.T) {
 		if !c.ok && (len(list) != 1 || list[0].Code != CodeLimit) {
 			t.Errorf("%s: %v", c.name, list)
 		}
-		if c.ok && formatFault(f.Src) != "" {
-			t.Errorf("%s: %.200s", c.name, formatFault(f.Src))
+		if again, list := Parse("x.cst", Format(f)); list.HasErrors() != !c.ok || c.ok && !bytes.Equal(Format(again), Format(f)) {
+			t.Errorf("%s: formatting is not stable: %.200v", c.name, list)
 		}
 	}
 }

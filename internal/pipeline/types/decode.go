@@ -31,8 +31,9 @@ const maxProblems = 10
 // are none. A number without a fraction is an Int however it is written; any
 // number is a Float. A member of a union may be given as {"tag": …, "value": …},
 // the tag being the member's type or the name it was declared with, or as it
-// is: then it is the member that it fits, for records the one that names most
-// of its fields, the first declared where several do. The error is a
+// is: then it is the member that it fits. Of several it is one that takes its
+// numbers as they are written (5 is an Int, 5.0 a Float), of these the one that
+// names most of the fields in it, of these the first declared. The error is a
 // *ValueError.
 func Decode(v any, t *Type) (any, error) {
 	d := decoder{}
@@ -59,7 +60,11 @@ func FromText(text string, t *Type) (any, error) {
 	return Decode(v, t)
 }
 
-type decoder struct{ problems []string }
+type decoder struct {
+	problems []string
+	named    int // fields and entries of maps that the type names
+	loose    int // numbers written as of the other type: 5 as a Float, 5.0 as an Int
+}
 
 func (d *decoder) fail(path, format string, args ...any) any {
 	text := fmt.Sprintf(format, args...)
@@ -108,10 +113,16 @@ func (d *decoder) decode(v any, t *Type, path string) any {
 		}
 	case IntKind:
 		if i, ok := toInt(v); ok {
+			if !writtenAsInt(v) {
+				d.loose++
+			}
 			return i
 		}
 	case FloatKind:
 		if f, ok := toFloat(v); ok {
+			if writtenAsInt(v) {
+				d.loose++
+			}
 			return f
 		}
 	case OptionalKind:
@@ -186,6 +197,7 @@ func (d *decoder) mapping(m map[string]any, t *Type, path string) any {
 			d.fail(path, "the key %q is not %s", k, t.Key)
 			continue
 		}
+		d.named++
 		out[k] = d.decode(m[k], t.Elem, join(path, k))
 	}
 	return out
@@ -198,6 +210,9 @@ func (d *decoder) record(m map[string]any, t *Type, path string) any {
 		if !there && f.Type.Kind != OptionalKind {
 			d.fail(path, "the field %q is missing", f.Name)
 			continue
+		}
+		if there {
+			d.named++
 		}
 		out[f.Name] = d.decode(e, f.Type, join(path, f.Name))
 	}
@@ -226,28 +241,30 @@ func (d *decoder) union(v any, t *Type, path string) any {
 			}
 		}
 	}
-	best, fields := any(nil), -1
+	var best any
+	var found *decoder
 	for _, m := range t.Members {
-		// A number with a fraction or without decides between Float and Int.
-		if m.Kind == FloatKind && hasMember(t, Int) && writtenAsInt(v) {
-			continue
-		}
-		if m.Kind == IntKind && hasMember(t, Float) && !writtenAsInt(v) {
-			continue
-		}
-		n := namedFields(m, v)
-		if n <= fields {
-			continue
-		}
-		trial := decoder{}
-		if out := trial.decode(v, m, path); len(trial.problems) == 0 {
-			best, fields = out, n
+		trial := &decoder{}
+		out := trial.decode(v, m, path)
+		if len(trial.problems) == 0 && (found == nil || trial.betterThan(found)) {
+			best, found = out, trial
 		}
 	}
-	if fields < 0 {
+	if found == nil {
 		return d.want(path, t, v)
 	}
+	d.named += found.named
+	d.loose += found.loose
 	return best
+}
+
+// betterThan reports whether a type fits a value better than another: its
+// numbers are of the type that they are written as, and it names more fields.
+func (d *decoder) betterThan(o *decoder) bool {
+	if d.loose != o.loose {
+		return d.loose < o.loose
+	}
+	return d.named > o.named
 }
 
 // tagged recognises {"tag": "…", "value": …}.

@@ -115,9 +115,9 @@ func keyFits(key string, t *Type) bool {
 	return false
 }
 
-// Member tells which member of a union a run-time value is of: the one it
-// conforms to that names most of a record's fields, the first declared of
-// those; -1 if it is of none. For a type that is no union it is 0 or -1.
+// Member tells which member of a union a run-time value is of: of those it
+// conforms to, the one that names most of the fields in it, the first declared
+// of several; -1 if it is of none. For a type that is no union it is 0 or -1.
 func Member(v any, t *Type) int {
 	if t.Kind == OptionalKind {
 		t = t.Elem
@@ -130,23 +130,42 @@ func Member(v any, t *Type) int {
 	}
 	best, fields := -1, -1
 	for i, m := range t.Members {
-		if n := namedFields(m, v); n > fields && Conforms(v, m) {
+		if !Conforms(v, m) {
+			continue
+		}
+		if n := named(v, m); n > fields {
 			best, fields = i, n
 		}
 	}
 	return best
 }
 
-// namedFields counts the fields of v that a record type names.
-func namedFields(t *Type, v any) int {
-	m, ok := v.(map[string]any)
-	if !ok || t.Kind != RecordKind {
-		return 0
-	}
-	n := 0
-	for _, f := range t.Fields {
-		if _, there := m[f.Name]; there {
-			n++
+// named counts the fields, and entries of maps, in a value of type t that the
+// type names.
+func named(v any, t *Type) (n int) {
+	switch t.Kind {
+	case OptionalKind:
+		return named(v, t.Elem)
+	case UnionKind:
+		if i := Member(v, t); i >= 0 {
+			return named(v, t.Members[i])
+		}
+	case ListKind, SeqKind:
+		list, _ := v.([]any)
+		for _, e := range list {
+			n += named(e, t.Elem)
+		}
+	case MapKind:
+		m, _ := v.(map[string]any)
+		for _, e := range m {
+			n += 1 + named(e, t.Elem)
+		}
+	case RecordKind:
+		m, _ := v.(map[string]any)
+		for _, f := range t.Fields {
+			if e, there := m[f.Name]; there {
+				n += 1 + named(e, f.Type)
+			}
 		}
 	}
 	return n

@@ -1,0 +1,36 @@
+package engine_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/cli"
+	"github.com/bide-dev/bide/internal/proc"
+)
+
+// partVar says which part the test binary plays when it is started by a test;
+// without it, it runs the tests.
+const partVar = "BIDE_TEST_PART"
+
+// parts are the programs that the test binary can be, by the value of
+// partVar. Test files add theirs in init.
+var parts = map[string]func() int{
+	"bide": func() int { return cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr) },
+}
+
+func TestMain(m *testing.M) {
+	if proc.CompanionMain() {
+		return
+	}
+	if filepath.Base(os.Args[0]) == "claude" {
+		os.Exit(standIn())
+	}
+	if play, ok := parts[os.Getenv(partVar)]; ok {
+		if err := os.Unsetenv(partVar); err != nil {
+			os.Exit(2)
+		}
+		os.Exit(play())
+	}
+	os.Exit(m.Run())
+}

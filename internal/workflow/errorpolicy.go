@@ -1,0 +1,261 @@
+package workflow
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+)
+
+// policySources are the maps in which the keys of the error policy may stand,
+// the one that counts most first.
+type policySources struct {
+	d    *decoder
+	maps []*object
+}
+
+// find gives the map that has a key; others that have it too are warned about.
+func (s policySources) find(keys ...string) *object {
+	var found *object
+	for _, o := range s.maps {
+		if o == nil || !o.has(keys...) {
+			continue
+		}
+		if found == nil {
+			found = o
+			continue
+		}
+		for _, k := range keys {
+			if o.has(k) {
+				s.d.warnf(o.keyNode(k), "no-effect", "%q has no effect: it is written on line %d too, which counts", k, found.n.pos.Line).
+					Suggest("keep one of the two")
+				o.skip(k)
+			}
+		}
+	}
+	return found
+}
+
+func (d *decoder) errorPolicy(s policySources) {
+	p := &d.file.Policy
+	p.Pos = d.file.Pos
+	if s.maps[0] != nil {
+		p.Pos = s.maps[0].n.pos
+	}
+	if o := s.find("retry_config", "retry"); o != nil {
+		if key, n := o.first("retry_config", "retry"); n != nil {
+			p.Retry = d.resolve(d.retrySpec(n, key))
+		}
+	}
+	d.retryOnFailure(s.maps[2], p)
+	if o := s.find("on_item_failure"); o != nil {
+		if n := o.take("on_item_failure"); n != nil {
+			d.onItemFailure(n, p)
+		}
+	}
+	if o := s.find("continue_on_failure"); o != nil {
+		if v, ok := o.flag("continue_on_failure"); ok {
+			p.ContinueOnFailure = v
+		}
+	}
+	if o := s.find("max_failures"); o != nil {
+		if v, ok := o.integer(0, "max_failures"); ok {
+			p.MaxFailures = v
+		}
+	}
+	if o := s.find("failure_threshold"); o != nil {
+		if v, ok := o.number(0, 1, "failure_threshold"); ok {
+			p.FailureThreshold = v
+		}
+	}
+	if o := s.find("error_collection"); o != nil {
+		if n := o.take("error_collection"); n != nil {
+			d.collection(n, p)
+		}
+	}
+	if o := s.find("circuit_breaker"); o != nil {
+		if n := o.take("circuit_breaker"); n != nil {
+			p.Breaker = d.breaker(n)
+		}
+	}
+	if o := s.find("max_recoveries"); o != nil {
+		if v, ok := o.integer(1, "max_recoveries"); ok {
+			p.MaxRecoveries = v
+		}
+	}
+	if p.OnItemFailure == "retry" && p.Retry == nil {
+		p.Retry = d.resolve(&retrySpec{n: d.treeRoot})
+	}
+}
+
+// retryOnFailure reads map.retry_on_failure: how often an item is tried again,
+// or true for the default policy.
+func (d *decoder) retryOnFailure(m *object, p *ErrorPolicy) {
+	if m == nil {
+		return
+	}
+	n := m.take("retry_on_failure")
+	if n == nil {
+		return
+	}
+	if p.Retry != nil {
+		d.warnf(n, "no-effect", "retry_on_failure has no effect beside retry_config").Suggest("keep one of the two")
+		return
+	}
+	spec := &retrySpec{n: n}
+	n = d.resolved(n)
+	if n.kind == boolNode {
+		if strings.EqualFold(n.text, "true") {
+			p.Retry = d.resolve(spec)
+		}
+		return
+	}
+	again, prob := d.integer(n, "retry_on_failure", 0)
+	switch {
+	case prob != nil:
+		if prob.Suggestion == "" {
+			prob.Suggest("write how often an item is tried again, or true")
+		}
+	case again > 0:
+		attempts := min(again, maxAttempts-1) + 1
+		spec.attempts = &attempts
+		p.Retry = d.resolve(spec)
+	}
+}
+
+var itemActions = []string{"dlq", "retry", "skip", "stop", "custom"}
+
+func (d *decoder) onItemFailure(n *node, p *ErrorPolicy) {
+	n = d.resolved(n)
+	switch {
+	case n.tag == "!custom" && n.scalar():
+		d.custom(n, p)
+		return
+	case n.kind == mapNode:
+		o, _ := d.object(n, customTable) // it is a map
+		defer o.close()
+		if v := o.take("custom"); v != nil && v.scalar() {
+			d.custom(v, p)
+		} else {
+			d.errorf(n, "bad-value", "on_item_failure written as a map is {custom: NAME}").Suggest("or write one of dlq, retry, skip, stop")
+		}
+		return
+	case !n.scalar():
+		d.wrong(n, "on_item_failure", "dlq, retry, skip, stop or {custom: NAME}").Suggest("for example: on_item_failure: dlq")
+		return
+	}
+	word := snake(n.text)
+	if name, ok := strings.CutPrefix(n.text, "custom:"); ok {
+		named := *n
+		named.text = strings.TrimSpace(name)
+		d.custom(&named, p)
+		return
+	}
+	switch {
+	case word == "custom":
+		d.errorf(n, "missing-key", "on_item_failure: custom needs the handler's name").Suggest("write on_item_failure: {custom: NAME} and handlers: {NAME: [steps]}")
+	case slices.Contains(itemActions, word):
+		p.OnItemFailure = word
+	case d.file.Handlers[n.text] != nil:
+		p.OnItemFailure, p.Handler = "custom", n.text
+	default:
+		prob := d.errorf(n, "bad-value", "on_item_failure cannot be %q", short(n.text))
+		if s := diag.DidYouMean(word, itemActions); s != "" {
+			prob.Suggest("%s", s)
+		} else {
+			prob.Suggest("write one of dlq, retry, skip, stop or {custom: NAME} with NAME under handlers")
+		}
+	}
+}
+
+func (d *decoder) custom(n *node, p *ErrorPolicy) {
+	if d.file.Handlers[n.text] == nil {
+		var names []string
+		for name := range d.file.Handlers {
+			names = append(names, name)
+		}
+		prob := d.errorf(n, "unknown-handler", "there is no handler %q under handlers", short(n.text))
+		if s := diag.DidYouMean(n.text, names); s != "" {
+			prob.Suggest("%s", s)
+		} else {
+			prob.Suggest("add handlers: {%s: [steps]} at the top level", nameFrom(n.text))
+		}
+		return
+	}
+	p.OnItemFailure, p.Handler = "custom", n.text
+}
+
+// collection reads when errors are shown, in every spelling: a word,
+// batched:N, {batched: {size: N}}, {type: batched, size: N}, !batched {size: N}.
+func (d *decoder) collection(n *node, p *ErrorPolicy) {
+	n = d.resolved(n)
+	switch {
+	case n.tag == "!batched" || n.tag == "!aggregate" || n.tag == "!immediate":
+		p.Collection = n.tag[1:]
+		if n.tag == "!batched" {
+			d.batch(n, p)
+		}
+	case n.kind == mapNode:
+		o, _ := d.object(n, batchTable) // it is a map
+		defer o.close()
+		p.Collection = o.choice("batched", "type")
+		if b := o.take("batched"); b != nil {
+			d.batch(b, p)
+		} else if p.Collection == "batched" {
+			d.batchSize(o, p)
+		}
+	case n.scalar():
+		word, size, has := strings.Cut(snake(n.text), ":")
+		switch {
+		case (word == "aggregate" || word == "immediate") && !has:
+			p.Collection = word
+		case word == "batched":
+			d.batchedText(n, size, p)
+		default:
+			prob := d.errorf(n, "bad-value", "error_collection cannot be %q", short(n.text))
+			if s := diag.DidYouMean(word, []string{"aggregate", "immediate", "batched"}); s != "" {
+				prob.Suggest("%s", s)
+			} else {
+				prob.Suggest("write aggregate, immediate or batched:N")
+			}
+		}
+	default:
+		d.wrong(n, "error_collection", "a word").Suggest("write aggregate, immediate or batched:N")
+	}
+}
+
+func (d *decoder) batchedText(n *node, size string, p *ErrorPolicy) {
+	i, err := strconv.Atoi(strings.Trim(size, " _"))
+	if err != nil || i < 1 {
+		d.errorf(n, "bad-value", "error_collection %q does not say how many errors at a time", short(n.text)).Suggest("for example: error_collection: batched:5")
+		return
+	}
+	p.Collection, p.BatchSize = "batched", i
+}
+
+func (d *decoder) batch(n *node, p *ErrorPolicy) {
+	p.Collection = "batched"
+	if n.kind == mapNode {
+		o, _ := d.object(n, batchTable) // it is a map
+		d.batchSize(o, p)
+		o.close()
+		return
+	}
+	i, prob := d.integer(d.resolved(n), "batched", 1)
+	if prob == nil {
+		p.BatchSize = i
+	} else if prob.Suggestion == "" {
+		prob.Suggest("for example: error_collection: {batched: {size: 5}}")
+	}
+}
+
+func (d *decoder) batchSize(o *object, p *ErrorPolicy) {
+	i, ok := o.integer(1, "size")
+	switch {
+	case ok:
+		p.BatchSize = i
+	case !o.has("size"):
+		d.errorf(o.n, "missing-key", "batched needs its size").Suggest("for example: error_collection: batched:5")
+	}
+}

@@ -1,0 +1,138 @@
+package workflow
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+)
+
+func (d *decoder) http(n *node) *HTTP {
+	if n.scalar() {
+		if t := d.text(n, "http"); t != nil {
+			return &HTTP{Method: "GET", URL: t}
+		}
+		return nil
+	}
+	o, ok := d.object(n, httpTable)
+	if !ok {
+		return nil
+	}
+	defer o.close()
+	h := &HTTP{URL: o.text("url"), Method: strings.ToUpper(o.str("method"))}
+	if h.URL == nil && !o.has("url") {
+		d.errorf(n, "missing-key", "an http step needs a url").Suggest("for example: url: https://example.org/status")
+	}
+	if v := o.take("headers"); v != nil {
+		h.Headers = d.headers(v)
+	}
+	if key, v := o.first("body", "json"); v != nil {
+		if key == "body" && v.scalar() {
+			h.Body = d.text(v, key)
+		} else {
+			h.JSON = d.deep(v)
+		}
+	}
+	if v := o.take("expect"); v != nil {
+		h.Expect = d.expect(v)
+	}
+	if v, ok := o.integer(1, "max_body"); ok {
+		h.MaxBody = v
+	}
+	d.method(o, h)
+	if h.URL == nil {
+		return nil
+	}
+	return h
+}
+
+func (d *decoder) method(o *object, h *HTTP) {
+	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+	switch {
+	case h.Method == "" && (h.Body != nil || h.JSON != nil):
+		h.Method = "POST"
+	case h.Method == "":
+		h.Method = "GET"
+	case !slices.Contains(methods, h.Method):
+		p := d.errorf(o.peek("method"), "bad-value", "there is no HTTP method %q", short(h.Method))
+		if s := diag.DidYouMean(h.Method, methods); s != "" {
+			p.Suggest("%s", s)
+		} else {
+			p.Suggest("write one of %s", strings.Join(methods, ", "))
+		}
+	}
+}
+
+func (d *decoder) headers(n *node) []Header {
+	if n.kind != mapNode {
+		d.wrong(n, "headers", "a map").Suggest("for example: headers: {Accept: application/json}")
+		return nil
+	}
+	var list []Header
+	for _, p := range n.pairs {
+		if !headerName(p.key.text) {
+			d.errorf(p.key, "bad-name", "%q is no header name", short(p.key.text)).Suggest("a header name has letters, digits and hyphens")
+			continue
+		}
+		values := []*node{p.val}
+		if p.val.kind == listNode {
+			values = p.val.items
+		}
+		for _, v := range values {
+			if t := d.text(v, p.key.text); t != nil {
+				list = append(list, Header{Name: p.key.text, Value: t})
+			}
+		}
+	}
+	return list
+}
+
+// headerName reports whether s is a token (RFC 9110, 5.6.2).
+func headerName(s string) bool {
+	for _, r := range s {
+		if r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// expect reads statuses: 200, "2xx", "400-404", or a list of these.
+func (d *decoder) expect(n *node) []StatusRange {
+	items := []*node{n}
+	if n.kind == listNode {
+		items = n.items
+	}
+	var list []StatusRange
+	for _, it := range items {
+		it = d.resolved(it)
+		if r, ok := statusRange(it); ok {
+			list = append(list, r)
+			continue
+		}
+		d.errorf(it, "bad-value", "expect cannot be %q", short(it.text)).Suggest("write a status from 100 to 599, a class such as 2xx or a range such as 200-204")
+	}
+	return list
+}
+
+func statusRange(n *node) (StatusRange, bool) {
+	text := strings.ToLower(strings.TrimSpace(n.text))
+	if !n.scalar() || text == "" {
+		return StatusRange{}, false
+	}
+	if len(text) == 3 && text[1:] == "xx" && text[0] >= '1' && text[0] <= '5' {
+		from := int(text[0]-'0') * 100
+		return StatusRange{from, from + 99}, true
+	}
+	from, to, isRange := strings.Cut(text, "-")
+	if !isRange {
+		to = from
+	}
+	a, errA := strconv.Atoi(strings.TrimSpace(from))
+	b, errB := strconv.Atoi(strings.TrimSpace(to))
+	if errA != nil || errB != nil || a < 100 || b > 599 || a > b {
+		return StatusRange{}, false
+	}
+	return StatusRange{a, b}, true
+}

@@ -1,0 +1,111 @@
+package workflow
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/retry"
+)
+
+// matchers reads one matcher or a list of them.
+func (d *decoder) matchers(o *object, key string) *[]Matcher {
+	n := o.take(key)
+	if n == nil {
+		return nil
+	}
+	items := []*node{n}
+	if n.kind == listNode {
+		items = n.items
+	}
+	list := make([]Matcher, 0, len(items))
+	for _, it := range items {
+		list = append(list, d.matcher(it, key)...)
+	}
+	return &list
+}
+
+var matcherNames = []string{"network", "timeout", "server_error", "rate_limit", "circuit_open"}
+
+func (d *decoder) matcher(n *node, key string) []Matcher {
+	n = d.resolved(n)
+	if n.tag == "!pattern" && n.scalar() {
+		return d.patternMatcher(n)
+	}
+	if n.scalar() && n.kind != nullNode {
+		name := snake(n.text)
+		if m, ok := retry.MatcherByName(name); ok {
+			return []Matcher{{Name: name, Match: m}}
+		}
+		p := d.errorf(n, "unknown-matcher", "%s has no matcher %q", key, short(n.text))
+		if s := diag.DidYouMean(name, matcherNames); s != "" {
+			p.Suggest("%s", s)
+		} else {
+			p.Suggest("write one of %s, {pattern: '…'} or {exit_code: [1]}", strings.Join(matcherNames, ", "))
+		}
+		return nil
+	}
+	o, ok := d.object(n, matcherTable)
+	if !ok {
+		return nil
+	}
+	defer o.close()
+	var list []Matcher
+	if v := o.take("pattern"); v != nil {
+		list = append(list, d.patternMatcher(v)...)
+	}
+	if v := o.take("exit_code"); v != nil {
+		list = append(list, d.exitMatcher(v)...)
+	}
+	if len(n.pairs) == 0 {
+		d.errorf(n, "unknown-matcher", "an empty matcher matches nothing").Suggest("write {pattern: '…'} or {exit_code: [1]}")
+	}
+	return list
+}
+
+func (d *decoder) patternMatcher(n *node) []Matcher {
+	n = d.resolved(n)
+	if !n.scalar() {
+		d.wrong(n, "pattern", "a regular expression").Suggest("for example: {pattern: 'try again (later|soon)'}")
+		return nil
+	}
+	if _, err := regexp.Compile(n.text); err != nil {
+		d.badRegexp(n, "pattern", err)
+		return nil
+	}
+	m, err := retry.Pattern(n.text)
+	if err != nil {
+		d.badRegexp(n, "pattern", err)
+		return nil
+	}
+	return []Matcher{{Name: "pattern: " + n.text, Match: m}}
+}
+
+func (d *decoder) exitMatcher(n *node) []Matcher {
+	items := []*node{n}
+	if n.kind == listNode {
+		items = n.items
+	}
+	var codes []int
+	var words []string
+	for _, it := range items {
+		c, p := d.integer(d.resolved(it), "exit_code", 0)
+		switch {
+		case p != nil:
+			if p.Suggestion == "" {
+				p.Suggest("for example: {exit_code: [75, 111]}")
+			}
+		case c > 255:
+			d.errorf(it, "out-of-range", "exit_code is %d; exit statuses go from 0 to 255", c).Suggest("for example: {exit_code: [75, 111]}")
+		default:
+			codes = append(codes, c)
+			words = append(words, strconv.Itoa(c))
+		}
+	}
+	if len(codes) == 0 {
+		return nil
+	}
+	return []Matcher{{Name: fmt.Sprintf("exit_code: [%s]", strings.Join(words, ", ")), Match: retry.ExitCode(codes...)}}
+}

@@ -1,0 +1,77 @@
+package workflow
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func (d *decoder) writeFile(n *node) *WriteFile {
+	o, ok := d.object(n, writeFileTable)
+	if !ok {
+		return nil
+	}
+	defer o.close()
+	w := &WriteFile{Path: o.text("path"), Format: o.choice("text", "format"), Mode: 0o644, CreateDirs: o.yes("create_dirs")}
+	if !o.has("path") {
+		d.errorf(n, "missing-key", "a write_file step needs a path").Suggest("for example: path: out/result.txt")
+	}
+	if w.Path != nil && w.Path.IsLiteral() {
+		d.insidePath(o.peek("path"), w.Path.String())
+	}
+	d.content(o, w)
+	if v := o.take("mode"); v != nil {
+		d.mode(v, w)
+	}
+	if w.Path == nil || w.Content == nil {
+		return nil
+	}
+	return w
+}
+
+// insidePath refuses paths that lead out of the working directory.
+func (d *decoder) insidePath(n *node, path string) {
+	if strings.HasPrefix(path, "/") || slices.Contains(strings.Split(path, "/"), "..") {
+		d.errorf(n, "path-outside", "the path %q leads out of the working directory", short(path)).
+			Suggest("write a path relative to the working directory, without ..")
+	}
+}
+
+func (d *decoder) content(o *object, w *WriteFile) {
+	i := o.find("content")
+	if i < 0 {
+		d.errorf(o.n, "missing-key", "a write_file step needs content").Suggest("for example: content: hello")
+		return
+	}
+	n := o.n.pairs[i].val
+	o.used[i] = true
+	switch {
+	case n.scalar():
+		w.Content = d.parsed(n, n.text)
+	case w.Format == "text":
+		d.wrong(n, "content", "a text").Suggest("write format: json to have a map or a list written as JSON")
+	default:
+		w.Content = d.parsed(n, valueJSON(n))
+	}
+}
+
+// mode reads permissions: octal digits, quoted or not.
+func (d *decoder) mode(n *node, w *WriteFile) {
+	n = d.resolved(n)
+	m, err := strconv.ParseUint(strings.TrimPrefix(n.text, "0o"), 8, 32)
+	if !n.scalar() || err != nil || m > 0o7777 {
+		d.errorf(n, "bad-value", "mode %q is no permissions in octal", short(n.text)).Suggest("for example: mode: '0644'")
+		return
+	}
+	w.Mode = os.FileMode(m & 0o777)
+	if m&0o4000 != 0 {
+		w.Mode |= os.ModeSetuid
+	}
+	if m&0o2000 != 0 {
+		w.Mode |= os.ModeSetgid
+	}
+	if m&0o1000 != 0 {
+		w.Mode |= os.ModeSticky
+	}
+}
