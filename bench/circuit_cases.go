@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	eapache "github.com/eapache/go-resiliency/breaker"
 	"github.com/failsafe-go/failsafe-go"
 	failsafebreaker "github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
@@ -181,15 +180,6 @@ func stackGroup() group {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := executor.Get(sonyCall); err != nil {
-					b.Fatal(err)
-				}
-			}
-		}},
-		{"eapache breaker alone", func(b *testing.B) {
-			c := eapache.New(5, 3, time.Hour)
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := c.Run(succeedBare); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -32,6 +32,7 @@ type group struct {
 	name       string
 	contenders []contender
 	limit      float64 // what ours may take, in nanoseconds
+	level      bool    // ours need not be ahead of the others
 }
 
 func groups() []group {
@@ -58,7 +59,7 @@ func main() {
 	testing.Init()
 	rounds := flag.Int("rounds", 101, "how often each case is measured")
 	each := flag.Duration("each", 2*time.Millisecond, "how long each measurement takes")
-	check := flag.Bool("check", false, "fail if ours is slower than promised or than a peer, or allocates")
+	check := flag.Bool("check", false, "fail if ours is slower than promised or than a peer, or allocates; for an idle machine")
 	flag.Parse()
 	if err := flag.Set("test.benchtime", each.String()); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -114,7 +115,7 @@ func judge(g group, results []result) []string {
 		misses = append(misses, fmt.Sprintf("%s: %d allocations, promised are none", g.name, results[0].allocs))
 	}
 	for i, c := range g.contenders[1:] {
-		if theirs := results[i+1].median(); theirs < ours && !isOurs(c.name) {
+		if theirs := results[i+1].median(); theirs < ours && !g.level && !isOurs(c.name) {
 			misses = append(misses, fmt.Sprintf("%s: %s is faster: %.1f ns against %.1f", g.name, c.name, theirs, ours))
 		}
 	}

@@ -219,7 +219,7 @@ func eapacheCase(delays []time.Duration, fn func() retry.Func[int]) func(b *test
 // delayGroup is the delay after the nth failure, n going from 1 to 16.
 func delayGroup() group {
 	s := policy().Backoff
-	return group{name: "nth delay, jittered", limit: 12, contenders: []contender{
+	return group{name: "nth delay, jittered", limit: 12, level: true, contenders: []contender{
 		{"bide, full jitter", func(b *testing.B) {
 			n, sum := 0, time.Duration(0)
 			b.ReportAllocs()

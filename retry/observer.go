@@ -15,7 +15,8 @@ type Observer func(Event)
 type EventType uint8
 
 // The types of event. Every AttemptStarted is followed by AttemptFailed or,
-// if it succeeded, by Finished; every operation ends with one Finished.
+// if it succeeded, by Finished; every operation ends with one Finished, unless
+// an attempt ends the goroutine with runtime.Goexit.
 const (
 	AttemptStarted EventType = iota + 1
 	AttemptFailed

@@ -80,20 +80,12 @@ func New(p Policy) (*Retrier, error) {
 func (r *Retrier) Policy() Policy { return r.policy }
 
 // Run is [Do] with the policy of r.
-func Run[T any](ctx context.Context, r *Retrier, fn Func[T]) (v T, err error) {
+func Run[T any](ctx context.Context, r *Retrier, fn Func[T]) (T, error) {
 	if !r.simple || ctx.Err() != nil {
 		return drive(ctx, &r.policy, fn, nil)
 	}
-	began, returned := r.policy.clock(), false
-	defer func() {
-		if !returned {
-			if value := recover(); value != nil { // nil: runtime.Goexit
-				v, err = again(ctx, &r.policy, fn, began, newPanicError(value))
-			}
-		}
-	}()
-	v, err = fn(ctx)
-	returned = true
+	began := r.policy.clock()
+	v, err := guard(ctx, fn)
 	if err == nil {
 		return v, nil
 	}

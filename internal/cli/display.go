@@ -149,6 +149,9 @@ func (d *plainDisplay) line(e event.Event) string {
 	case event.ItemFinished, event.ItemRetry:
 		return d.itemLine(e)
 	case event.BreakerChanged:
+		if e.From == e.To {
+			return "" // only its count has changed
+		}
 		return fmt.Sprintf("circuit breaker %s: %s, was %s", e.Label, e.To, e.From)
 	case event.RunPaused, event.Note:
 		return oneLine(e.Message)

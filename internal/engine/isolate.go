@@ -32,7 +32,7 @@ func (r *run) isolate(ctx context.Context) error {
 		r.repo = repo
 	case mode == "worktree":
 		return fmt.Errorf("isolation: worktree: %s: %w", r.opt.Dir, err)
-	case errors.Is(err, worktree.ErrNotRepo), errors.Is(err, worktree.ErrBare), errors.Is(err, worktree.ErrNoGit):
+	case mode == "none", errors.Is(err, worktree.ErrNotRepo), errors.Is(err, worktree.ErrBare), errors.Is(err, worktree.ErrNoGit):
 		return nil
 	default:
 		return err
@@ -172,8 +172,10 @@ func (r *run) leave(ctx context.Context, p place, a *agentRun, err error) error 
 		}
 		return err
 	}
-	if g, gerr := r.repo.Between(ctx, worktree.Point{Commit: a.tree.Base}, worktree.Point{}); gerr == nil {
+	if g, gerr := a.tree.Committed(ctx); gerr == nil {
 		a.data.Commits, a.data.Files = g.Commits, g.FilesChanged
+	} else {
+		r.note("item %s: its commits: %v", a.item.ID, gerr)
 	}
 	res, err := r.tree.Merge(ctx, a.tree, worktree.MergeOptions{
 		Message: fmt.Sprintf("bide: item %s", a.item.ID), Resolve: r.resolver(p)})
@@ -232,9 +234,9 @@ func (r *run) resolver(p place) worktree.Resolver {
 // with -y, or after a person said yes. Otherwise it stays where it is, and the
 // message says how to get it.
 func (r *run) mergeBack(ctx context.Context) error {
-	g, err := r.repo.Between(ctx, worktree.Point{Commit: r.tree.Base}, worktree.Point{Commit: "refs/heads/" + r.tree.Branch})
+	g, err := r.tree.Committed(ctx)
 	if err != nil {
-		g = worktree.GitContext{}
+		return err
 	}
 	ahead, err := r.repo.HasNewCommits(ctx, r.tree.Dir, r.tree.Base)
 	if err != nil {

@@ -29,12 +29,12 @@ type mapRun struct {
 	strict   bool
 	parallel int
 	stopped  error // the run's own reason to stop
-	finished policy.Status
 
 	mu    sync.Mutex
 	m     *policy.Machine
 	wake  chan struct{} // closed when something changed that waiting workers may want
 	sleep int           // workers that wait
+	inRow int           // agents that failed one after another, as last recorded
 }
 
 // mapPhase runs the map over all items that are not finished.
@@ -149,11 +149,15 @@ func (x *mapRun) restore() error {
 			return err
 		}
 	}
+	skipped := policy.ItemPassed
+	if x.r.file.Policy.OnItemFailure == "skip" {
+		skipped = policy.ItemSkipped
+	}
 	for index, rec := range st.Items.All() {
 		if rec.Status == journal.ItemPending && rec.Recoveries == 0 && rec.Retry.Failures == 0 {
 			continue // it has not begun
 		}
-		v, err := x.m.Restore(index-1, itemState(rec), now)
+		v, err := x.m.Restore(index-1, itemState(rec, skipped), now)
 		if err != nil {
 			return err
 		}
@@ -167,7 +171,7 @@ func (x *mapRun) restore() error {
 }
 
 // itemState is what the journal knows of an item, as the machine wants it.
-func itemState(rec journal.ItemRecord) policy.ItemState {
+func itemState(rec journal.ItemRecord, skipped policy.Fate) policy.ItemState {
 	s := policy.ItemState{Attempts: rec.Retry.Failures, Recoveries: rec.Recoveries, Retry: retryState(rec.Retry), NotBefore: rec.Retry.NotBefore}
 	switch rec.Status {
 	case journal.ItemWaiting:
@@ -183,7 +187,7 @@ func itemState(rec journal.ItemRecord) policy.ItemState {
 	case journal.ItemSucceeded:
 		s.Standing, s.Fate = policy.WasFinished, policy.ItemSucceeded
 	case journal.ItemSkipped:
-		s.Standing, s.Fate = policy.WasFinished, policy.ItemPassed
+		s.Standing, s.Fate = policy.WasFinished, skipped
 	case journal.ItemDeadLettered:
 		s.Standing, s.Fate = policy.WasFinished, policy.ItemDeadLettered
 	case journal.ItemFailed:
@@ -266,7 +270,6 @@ func (x *mapRun) worker(ctx context.Context) {
 		case policy.Start:
 			x.start(ctx, d, now) // unlocks
 		case policy.Finished:
-			x.finished = d.Status
 			x.broadcast()
 			x.mu.Unlock()
 			return
@@ -436,12 +439,20 @@ func (x *mapRun) done(ctx context.Context, a agentRun, d policy.Decision, err er
 	skip := false
 	if err != nil {
 		o.Err, o.Cancelled = err, interrupted
+		o.RetryAfter = retryAfter(err)
 		o, skip = x.timedOut(o, err)
 	}
+	var limited *action.AgentError
 	x.mu.Lock()
+	if errors.As(err, &limited) && limited.Limited {
+		// The limit lasts longer than max_wait: no item is to blame.
+		o.Cancelled = true
+		x.m.Halt(policy.ByRateLimit)
+	}
 	v, merr := x.m.Finished(d.Item, o, time.Now())
 	if merr == nil {
 		x.changed(v.Breaker)
+		x.counted(v)
 		x.record(a, v, err)
 		if skip && x.r.file.Map.TimeoutAction == "fail" {
 			x.m.Halt("timeout_action: fail")
@@ -460,6 +471,17 @@ func (x *mapRun) done(ctx context.Context, a agentRun, d policy.Decision, err er
 			x.r.note("item %s: %v", a.item.ID, err)
 		}
 	}
+}
+
+// retryAfter is how long the other side asked to be left alone.
+func retryAfter(err error) time.Duration {
+	var e interface{ RetryAfter() (time.Duration, bool) }
+	if errors.As(err, &e) {
+		if d, ok := e.RetryAfter(); ok {
+			return d
+		}
+	}
+	return 0
 }
 
 // timedOut applies timeout_action to an agent that took too long.
@@ -487,6 +509,21 @@ func (x *mapRun) changed(c *policy.BreakerChange) {
 	}
 	x.r.emit(event.Event{Type: event.BreakerChanged, Phase: "map", Label: mapBreaker,
 		From: c.From.String(), To: c.To.String(), Data: data(x.m.Snapshot())})
+}
+
+// counted records how many agents have failed in a row, so that a resume's
+// breaker opens after as many as this one would.
+func (x *mapRun) counted(v policy.Verdict) {
+	if x.r.file.Policy.Breaker == nil || v.Breaker != nil {
+		return
+	}
+	s := x.m.Snapshot()
+	if s.Breaker == nil || s.Breaker.Failures == x.inRow {
+		return
+	}
+	x.inRow = s.Breaker.Failures
+	state := s.Breaker.State.String()
+	x.r.emit(event.Event{Type: event.BreakerChanged, Phase: "map", Label: mapBreaker, From: state, To: state, Data: data(s)})
 }
 
 // record tells what became of an item. The lock is held, so that the order of
@@ -630,6 +667,9 @@ func (x *mapRun) end(ctx context.Context) error {
 	defer x.mu.Unlock()
 	c := x.m.Counts()
 	x.r.items = ItemCounts{Total: c.Total, Succeeded: c.Succeeded, Failed: c.Failed, Skipped: c.Skipped, Pending: c.Pending + c.Running + c.Retrying}
+	if d := x.m.Next(time.Now()); d.Kind == policy.Finished {
+		x.r.itemsFailed = d.Status == policy.CompletedWithFailures
+	}
 	sum := x.m.Summary()
 	for _, rep := range sum.Show {
 		x.r.emit(event.Event{Type: event.Note, Phase: "map", Index: rep.Item + 1, Class: rep.Class,

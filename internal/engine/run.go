@@ -105,6 +105,7 @@ type run struct {
 
 	stepsDone, stepsFailed, stepsSkipped atomic.Int64
 	items                                ItemCounts
+	itemsFailed                          bool // some items failed for good
 	classes                              classes
 
 	repo *worktree.Repo  // nil outside git
@@ -384,7 +385,7 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 		MapReduce: r.file.Kind == workflow.MapReduce, Dir: r.j.Dir(), Err: err,
 	}
 	switch {
-	case err == nil && s.Items.Failed > 0:
+	case err == nil && r.itemsFailed:
 		s.Status = event.CompletedWithFailures
 	case err == nil:
 	case errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled):

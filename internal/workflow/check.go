@@ -167,10 +167,7 @@ func (d *decoder) checkUse(u use) {
 	if d.names[head] || strings.HasPrefix(head, "ARG") {
 		return
 	}
-	near := ""
-	if len(head) > 2 { // shorter ones are near to everything
-		near = diag.Nearest(head, d.userNames)
-	}
+	near := d.nearName(head)
 	dotted := len(u.path) > 1 && u.path[1].Name != ""
 	switch {
 	case dotted && near != "":
@@ -185,6 +182,26 @@ func (d *decoder) checkUse(u use) {
 	case near != "" && len(u.path) == 1 && !d.shellsOwn(u, head):
 		d.useProblem(u, "unknown-variable", "nothing sets the variable "+head).Suggest("did you mean %q?", near)
 	}
+}
+
+// maxLookups bounds how many different unknown names are compared with all
+// known ones.
+const maxLookups = 500
+
+// nearName gives the known name that an unknown one is near to, if any.
+func (d *decoder) nearName(name string) string {
+	if len(name) < 3 { // which is near to everything
+		return ""
+	}
+	near, ok := d.nearNames[name]
+	if !ok && len(d.nearNames) < maxLookups {
+		near = diag.Nearest(name, d.userNames)
+		if d.nearNames == nil {
+			d.nearNames = map[string]string{}
+		}
+		d.nearNames[name] = near
+	}
+	return near
 }
 
 // anywhere reports whether a use stands where it cannot be said in which place

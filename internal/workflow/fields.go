@@ -95,7 +95,7 @@ func init() {
 var fileTable = newTable("workflow", "a workflow",
 	field{key: "name", typ: tName, sample: "nightly", doc: "the workflow's name"},
 	field{key: "description", typ: tText, sample: "what it is for", doc: "for people"},
-	field{key: "mode", typ: tEnum("standard", "sequential", "normal", "none", "mapreduce"), sample: "standard", doc: "the shape; decided from the other keys where it is missing"},
+	field{key: "mode", typ: tEnum("standard", "sequential", "normal", "none", "mapreduce", "MapReduce"), sample: "standard", doc: "the shape; decided from the other keys where it is missing"},
 	field{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the steps of a standard workflow"},
 	field{key: "steps", typ: tSteps, sample: "[{shell: make}]", doc: "the same as commands", was: "*"},
 	field{key: "setup", typ: tBlock, sample: "[{shell: make items}]", doc: "steps before the map"},

@@ -37,11 +37,12 @@ func mergeWith(base, over *node, join, top bool) *node {
 	}
 	out := *over
 	out.pairs = nil
+	inBase, inOver := base.index(), over.index()
 	for _, p := range base.pairs {
 		if top && slices.Contains(notInherited, p.key.text) {
 			continue
 		}
-		o := over.get(p.key.text)
+		o := inOver[p.key.text]
 		switch {
 		case o == nil:
 			out.pairs = append(out.pairs, p)
@@ -54,11 +55,20 @@ func mergeWith(base, over *node, join, top bool) *node {
 		}
 	}
 	for _, p := range over.pairs {
-		if base.get(p.key.text) == nil || (top && slices.Contains(notInherited, p.key.text)) {
+		if inBase[p.key.text] == nil || (top && slices.Contains(notInherited, p.key.text)) {
 			out.pairs = append(out.pairs, p)
 		}
 	}
 	return &out
+}
+
+// index is a map's values by key.
+func (n *node) index() map[string]*node {
+	m := make(map[string]*node, len(n.pairs))
+	for _, p := range n.pairs {
+		m[p.key.text] = p.val
+	}
+	return m
 }
 
 // joinBlocks puts the steps of two blocks one after the other, each written as

@@ -19,18 +19,19 @@ type decoder struct {
 	strict   bool
 	cut      bool // problems were left out
 
-	params              map[string]Param // of this file, by name
-	agents              map[string]bool  // names of configured agents
-	agentTable          *table           // their names as keys of a step
-	nested              int              // > 0 inside handlers and checks
-	phase               byte             // where we are: c, s, m, r, g as in field.was
-	top                 *retrySpec       // retry_defaults
-	calls               []pendingCall    // to be resolved when all is read
-	uses                []use            // variables that are read
-	names               map[string]bool  // of variables that something sets
-	userNames           []string         // those that are not builtin, sorted
-	loops, handlersOpen int              // > 0 inside foreach, and what follows a failure
-	former              diag.List        // keys that the predecessor took without effect
+	params              map[string]Param  // of this file, by name
+	agents              map[string]bool   // names of configured agents
+	agentTable          *table            // their names as keys of a step
+	nested              int               // > 0 inside handlers and checks
+	phase               byte              // where we are: c, s, m, r, g as in field.was
+	top                 *retrySpec        // retry_defaults
+	calls               []pendingCall     // to be resolved when all is read
+	uses                []use             // variables that are read
+	names               map[string]bool   // of variables that something sets
+	userNames           []string          // those that are not builtin, sorted
+	nearNames           map[string]string // see nearName
+	loops, handlersOpen int               // > 0 inside foreach, and what follows a failure
+	former              diag.List         // keys that the predecessor took without effect
 }
 
 func (d *decoder) full() bool {

@@ -76,8 +76,10 @@ func (d *decoder) valuePairs(n *node, key string) []pair {
 
 // undeclared takes in values for names that no parameter has.
 func (d *decoder) undeclared(root *node, list []declared, in given) []declared {
+	has := make(map[string]bool, len(list))
 	var declaredNames []string
 	for _, p := range list {
+		has[p.Name] = true
 		declaredNames = append(declaredNames, p.Name)
 	}
 	var names []string
@@ -92,7 +94,7 @@ func (d *decoder) undeclared(root *node, list []declared, in given) []declared {
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if slices.Contains(declaredNames, name) {
+		if has[name] {
 			continue
 		}
 		if s := diag.DidYouMean(name, declaredNames); s != "" {
@@ -106,16 +108,16 @@ func (d *decoder) undeclared(root *node, list []declared, in given) []declared {
 // declarations reads both documented shapes, and a plain list.
 func (d *decoder) declarations(n *node) []declared {
 	var list []declared
+	lines := map[string]int{}
 	add := func(p declared, ok bool) {
 		if !ok {
 			return
 		}
-		for _, q := range list {
-			if q.Name == p.Name {
-				d.errorf(p.n, "duplicate-parameter", "the parameter %q is there already, on line %d", p.Name, q.Pos.Line).Suggest("keep one of the two")
-				return
-			}
+		if line, twice := lines[p.Name]; twice {
+			d.errorf(p.n, "duplicate-parameter", "the parameter %q is there already, on line %d", p.Name, line).Suggest("keep one of the two")
+			return
 		}
+		lines[p.Name] = p.Pos.Line
 		list = append(list, p)
 	}
 	switch {

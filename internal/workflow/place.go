@@ -1,10 +1,6 @@
 package workflow
 
-import (
-	"strings"
-
-	"github.com/bide-dev/bide/internal/diag"
-)
+import "github.com/bide-dev/bide/internal/diag"
 
 // at gives the place in the file of the byte at offset of a scalar's value, as
 // well as the spelling allows: exact in plain, quoted and literal scalars,
@@ -18,7 +14,7 @@ func (n *node) at(offset int) diag.Pos {
 	if n.block {
 		w.startBlock()
 	} else {
-		w.text = []rune(n.src.line(w.line))
+		w.text = n.src.runes(w.line)
 		w.col = n.pos.Column - 1
 		w.skipOpening()
 	}
@@ -38,7 +34,7 @@ type walker struct {
 func (w *walker) startBlock() {
 	for range 10000 {
 		w.line++
-		w.text = []rune(w.n.src.line(w.line))
+		w.text = w.n.src.runes(w.line)
 		w.col = w.blanks()
 		w.indent = w.col
 		if w.col < len(w.text) || w.line >= len(w.n.src.lines) {
@@ -69,7 +65,7 @@ func (w *walker) nextLine() bool {
 		return false
 	}
 	w.line++
-	w.text = []rune(w.n.src.line(w.line))
+	w.text = w.n.src.runes(w.line)
 	w.col = w.blanks()
 	if w.n.block {
 		w.col = min(w.col, w.indent) // what is indented further belongs to the text
@@ -79,7 +75,11 @@ func (w *walker) nextLine() bool {
 
 // blanks is how many the line begins with.
 func (w *walker) blanks() int {
-	return len(w.text) - len([]rune(strings.TrimLeft(string(w.text), " ")))
+	n := 0
+	for n < len(w.text) && w.text[n] == ' ' {
+		n++
+	}
+	return n
 }
 
 // walk steps over a part of the value and gives the place behind it.

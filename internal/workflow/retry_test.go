@@ -162,7 +162,7 @@ commands:
   - {shell: b, retry: {attempts: 9}}
   - {shell: c, retry: {backoff: exponential, retry_on: []}}
   - {shell: d, retry: false}
-  - {foreach: {items: [x], do: [{shell: e}]}, retry: false}
+  - {foreach: {items: [x], do: [{shell: e}]}}
   - review
 `)
 		if len(problems) > 0 {

@@ -133,11 +133,23 @@ func (d *decoder) stepFrom(o *object, path string) *Step {
 	if n := o.take("metadata"); n != nil {
 		spec = d.metadata(n, s, spec)
 	}
-	s.Retry = d.stepRetry(spec)
 	if s.Action == nil {
 		return nil
 	}
+	if spec != nil || !contains(s.Action) {
+		s.Retry = d.stepRetry(spec)
+	}
 	return s
+}
+
+// contains reports whether an action is made of steps, which have policies of
+// their own: the file's defaults on both would multiply.
+func contains(a Action) bool {
+	switch a.(type) {
+	case *Foreach, *GoalSeek, *Validate, *Call, *Analyze:
+		return true
+	}
+	return false
 }
 
 // stepRetry lays a step's policy over the file's defaults. Steps of handlers

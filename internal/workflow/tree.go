@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"bytes"
 	"encoding/json"
 	"regexp"
 	"strconv"
@@ -17,8 +18,9 @@ import (
 // what could hurt.
 const (
 	maxFileSize  = 16 << 20  // bytes
+	maxMarks     = 1_000_000 // line ends and commas
 	maxDepth     = 200       // nesting of maps and lists
-	maxNodes     = 2_000_000 // after aliases are followed
+	maxNodes     = 500_000   // after aliases are followed
 	maxAliasGrow = 200_000   // nodes that aliases may add beyond those written
 )
 
@@ -60,6 +62,17 @@ type source struct {
 	path  string
 	text  []byte
 	lines []string // split when first needed
+	last  int      // the line whose characters are kept
+	chars []rune
+}
+
+// runes is a line's characters. The last one asked for is kept, as one long
+// line may have many problems.
+func (s *source) runes(n int) []rune {
+	if s.chars == nil || s.last != n {
+		s.last, s.chars = n, []rune(s.line(n))
+	}
+	return s.chars
 }
 
 func (s *source) line(n int) string {
@@ -162,6 +175,11 @@ func parseTree(src *source, l *diag.List) *node {
 	whole := diag.Pos{File: src.path, Line: 1, Column: 1}
 	if len(src.text) > maxFileSize {
 		l.Errorf(whole, "file-too-large", "the file has %d bytes; a workflow file may have %d", len(src.text), maxFileSize).
+			Suggest("put large data into a file of its own and name it in map.input")
+		return nil
+	}
+	if marks := bytes.Count(src.text, []byte("\n")) + bytes.Count(src.text, []byte(",")); marks > maxMarks {
+		l.Errorf(whole, "file-too-large", "the file has %d line ends and commas; a workflow file may have %d", marks, maxMarks).
 			Suggest("put large data into a file of its own and name it in map.input")
 		return nil
 	}
@@ -310,11 +328,17 @@ func (b *builder) mapping(y *yaml.Node, n *node, depth int) {
 			return
 		}
 		if !key.scalar() {
+			if len(*b.problems) >= maxProblems {
+				continue
+			}
 			b.problems.Errorf(key.pos, "bad-key", "a key must be a text, not %s", key.kind).
 				Suggest(`put quotes around a value that begins with "{" or "["`)
 			continue
 		}
 		if first, ok := at[key.text]; ok {
+			if len(*b.problems) >= maxProblems {
+				continue
+			}
 			b.problems.Errorf(key.pos, "duplicate-key", "the key %q is there already, on line %d", key.text, first.pos.Line).
 				Suggest("keep one of lines %d and %d", first.pos.Line, key.pos.Line).To(key.end)
 			continue

@@ -192,6 +192,8 @@ func TestOpenRunTakesBackAHalfMerge(t *testing.T) {
 	equal(t, "status", w.gitIn(again.Dir, "status", "--porcelain"), "?? note.txt")
 }
 
+// Another process (here: another Repo) opens the run, and merges into it, while
+// a conflict is being resolved.
 func TestMergeWhileAConflictIsResolved(t *testing.T) {
 	w := newWorld(t)
 	run, b := conflicting(w)

@@ -617,6 +617,3 @@ func TestAgentThatLeavesItsBranch(t *testing.T) {
 	equal(t, "f.txt", w.read(run.Dir, "f.txt"), "f")
 	equal(t, "kept", w.remove(branch), Kept{})
 }
-
-// Another process (here: another Repo) opens the run, and merges into it, while
-// a conflict is being resolved.

@@ -47,6 +47,7 @@ type checker struct {
 	limits   map[string]limits // by module
 	program  *Program
 	problems diag.List
+	guesses  int // undefined names so far
 	quiet    int // >0: problems of what is checked were reported before
 }
 
@@ -256,5 +257,11 @@ func (c *checker) undefined(n *syntax.Name) {
 		p.Suggest("%s is a function; write %s(…)", n.Name, n.Name)
 		return
 	}
-	p.Suggestion = diag.DidYouMean(n.Name, c.names())
+	// To compare every wrong name with every right one takes too long in a
+	// source that is wrong throughout.
+	if c.guesses++; c.guesses <= maxGuesses {
+		p.Suggestion = diag.DidYouMean(n.Name, c.names())
+	}
 }
+
+const maxGuesses = 100

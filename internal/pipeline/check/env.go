@@ -22,8 +22,8 @@ type Env struct {
 	// What can be checked but not run here (streaming options, unknown cache
 	// backends, differing limits for one module) is then a warning instead of
 	// an error, and what we allow beyond the original (+ for Strings,
-	// comparing Floats and Booleans, standard functions for more types) is an
-	// error.
+	// comparing Floats and Booleans, standard functions for more types and
+	// more of them) is an error.
 	Compat bool
 
 	byName     map[string][]*callable
@@ -120,7 +120,7 @@ func (im *imports) reaches(c *callable) bool {
 // function that only we have counts only if nothing else does.
 func (e *Env) simple(name string, im *imports) []*callable {
 	all := e.byName[name]
-	if len(all) == 1 && im.reaches(all[0]) {
+	if len(all) == 1 && im.reaches(all[0]) && !e.Compat {
 		return all
 	}
 	var found, ours []*callable
@@ -129,7 +129,9 @@ func (e *Env) simple(name string, im *imports) []*callable {
 			continue
 		}
 		if c.fn != nil && c.fn.Ours {
-			ours = append(ours, c)
+			if !e.Compat {
+				ours = append(ours, c)
+			}
 		} else {
 			found = append(found, c)
 		}

@@ -141,7 +141,7 @@ func (p *parser) assign() Decl {
 	name, _ := p.nameBeforeAssign()
 	p.take() // =
 	value := p.expr()
-	return &AssignDecl{p.from(name.Start), name, value}
+	return p.assigns.new(AssignDecl{p.from(name.Start), name, value})
 }
 
 func (p *parser) nameBeforeAssign() (Ident, bool) {
@@ -184,7 +184,9 @@ func (p *parser) useDecl() Decl {
 // the caller has looked at that.
 func (p *parser) qname() QName {
 	t := p.take()
-	q := QName{Parts: []Ident{{t.span(), p.text(t)}}}
+	p.nameParts.new(Ident{t.span(), p.text(t)})
+	n := len(p.nameParts.free)
+	q := QName{Parts: p.nameParts.free[n-1 : n : n]}
 	for p.kind() == tDot && p.link() {
 		p.take()
 		part, ok := p.fieldName("a name after the dot")

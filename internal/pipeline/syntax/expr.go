@@ -298,7 +298,7 @@ func (p *parser) path() Expr {
 		return p.call(start, p.qname(), nil, PlainCall)
 	}
 	t := p.take()
-	var e Expr = &Name{t.span(), p.text(t)}
+	var e Expr = p.names.new(Name{t.span(), p.text(t)})
 	for ; last > 0 && p.link(); last -= 2 {
 		p.take() // .
 		f := p.take()
@@ -447,7 +447,7 @@ func (p *parser) record() Expr {
 // call reads the arguments and options of a call. The function's name has
 // been passed; args are the arguments before the parentheses.
 func (p *parser) call(start int32, fn QName, args []Expr, form CallForm) Expr {
-	c := &CallExpr{Func: fn, Args: args, Form: form}
+	c := p.calls.new(CallExpr{Func: fn, Args: args, Form: form})
 	if args == nil {
 		c.Args = make([]Expr, 0, 2)
 	}

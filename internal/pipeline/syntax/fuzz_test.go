@@ -62,9 +62,7 @@ func seedSources(t testing.TB) []string {
 			t.Fatal(err)
 		}
 		list = append(list, string(src))
-		for _, part := range strings.Split(string(src), "\n\n") {
-			list = append(list, part)
-		}
+		list = append(list, strings.Split(string(src), "\n\n")...)
 	}
 	return list
 }

@@ -9,7 +9,7 @@ import (
 // withClause reads "with option, …" and "with { option, … }".
 func (p *parser) withClause() *WithClause {
 	start := p.take().start
-	w := &WithClause{}
+	w := p.clauses.new(WithClause{})
 	if p.kind() == tLBrace {
 		w.Braces = true
 		p.items(tRBrace, ctxWith, "an option", func() { w.Options = p.option(w.Options, true) })
@@ -150,15 +150,15 @@ func (p *parser) option(list []*Option, callForm bool) []*Option {
 		return p.calledOption(list, name, k)
 	case k == OptLazy && sep != tColon && sep != tAssign:
 		p.take()
-		return p.add(list, &Option{Span: t.span(), Kind: k, Name: name, Value: &BoolValue{t.span(), true}})
+		return p.add(list, p.opts.new(Option{Span: t.span(), Kind: k, Name: name, Value: &BoolValue{t.span(), true}}))
 	}
 	p.take()
 	if !p.got(tColon) && !p.got(tAssign) {
 		p.unexpected(`":" and a value after `+quote(name.Name)).Suggest("write %q", k.example())
-		return p.add(list, &Option{Span: name.Span, Kind: k, Name: name, Value: &BadValue{p.here()}})
+		return p.add(list, p.opts.new(Option{Span: name.Span, Kind: k, Name: name, Value: &BadValue{p.here()}}))
 	}
 	value := p.optionValue(k)
-	return p.add(list, &Option{Span: p.from(t.start), Kind: k, Name: name, Value: value})
+	return p.add(list, p.opts.new(Option{Span: p.from(t.start), Kind: k, Name: name, Value: value}))
 }
 
 // add appends an option unless the clause has it already.

@@ -15,7 +15,7 @@ func (p *parser) optionValue(k OptionKind) OptionValue {
 		return p.countValue(k)
 	case OptDelay, OptMaxDelay, OptBudget, OptDeadline, OptTimeout, OptCache, OptBatchTimeout, OptCheckpoint:
 		if d, ok := p.duration(k.example()); ok {
-			return &d
+			return p.timeVals.new(d)
 		}
 		return p.badValue()
 	case OptThrottle, OptBreaker:
@@ -56,7 +56,7 @@ func (p *parser) optionValue(k OptionKind) OptionValue {
 	case OptPolicy:
 		if t := p.tok(); t.kind == tIdent {
 			p.take()
-			return &WordValue{t.span(), p.text(t)}
+			return p.wordVals.new(WordValue{t.span(), p.text(t)})
 		}
 	}
 	p.errorTok(CodeOption, "%s does not take %s", k, p.describe(p.tok())).Suggest("write %q", k.example())
@@ -88,7 +88,7 @@ func (p *parser) countValue(k OptionKind) OptionValue {
 	case tInt:
 		p.take()
 		if n, ok := p.integer(t.span(), p.text(t)); ok {
-			return &IntValue{t.span(), n}
+			return p.intVals.new(IntValue{t.span(), n})
 		}
 		return &BadValue{t.span()}
 	case tMinus:
@@ -105,7 +105,7 @@ func (p *parser) wordValue(k OptionKind) OptionValue {
 	t := p.tok()
 	if p.wordOf(t, k) {
 		p.take()
-		return &WordValue{t.span(), p.text(t)}
+		return p.wordVals.new(WordValue{t.span(), p.text(t)})
 	}
 	p.unknownWord(t, k)
 	return p.badValue()

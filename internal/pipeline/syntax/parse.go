@@ -42,6 +42,18 @@ const (
 	ctxWith                  // "with { … }"
 )
 
+// slab hands out nodes from arrays, which costs less than one allocation a
+// node; for the kinds that a source has most of.
+type slab[T any] struct{ free []T }
+
+func (s *slab[T]) new(v T) *T {
+	if len(s.free) == cap(s.free) {
+		s.free = make([]T, 0, min(max(8, 2*cap(s.free)), 128))
+	}
+	s.free = append(s.free, v)
+	return &s.free[len(s.free)-1]
+}
+
 type parser struct {
 	f    *File
 	src  string
@@ -56,6 +68,16 @@ type parser struct {
 	lastErr   int32                    // the start of the token the last error was about
 	durations map[string]time.Duration // see known
 	gaveUp    bool                     // a limit was passed: report nothing more
+
+	names     slab[Name]
+	calls     slab[CallExpr]
+	clauses   slab[WithClause]
+	opts      slab[Option]
+	intVals   slab[IntValue]
+	timeVals  slab[DurationValue]
+	wordVals  slab[WordValue]
+	assigns   slab[AssignDecl]
+	nameParts slab[Ident]
 }
 
 func (p *parser) tok() *token { return &p.toks[p.i] }

@@ -127,8 +127,15 @@ func subRecord(s, t *Type) bool {
 	if s.Open && !t.Open {
 		return false
 	}
-	for _, f := range t.Fields {
-		if have := s.Field(f.Name); have == nil || !Subtype(have, f.Type) {
+	for i, f := range t.Fields {
+		// Fields are mostly in the same order.
+		var have *Type
+		if i < len(s.Fields) && s.Fields[i].Name == f.Name {
+			have = s.Fields[i].Type
+		} else {
+			have = s.Field(f.Name)
+		}
+		if have == nil || !Subtype(have, f.Type) {
 			return false
 		}
 	}
@@ -153,6 +160,10 @@ func LUB(a, b *Type) *Type {
 	switch {
 	case a.Kind == InvalidKind || b.Kind == InvalidKind:
 		return Invalid
+	case a.TooLarge():
+		return a
+	case b.TooLarge():
+		return b
 	case Subtype(a, b):
 		return b
 	case Subtype(b, a):

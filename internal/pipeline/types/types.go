@@ -118,15 +118,28 @@ func OptionalOf(elem *Type) *Type {
 // RecordOf is a record with the fields in the order given. Of two fields with
 // one name the last counts.
 func RecordOf(fields ...Field) *Type {
-	t := &Type{Kind: RecordKind, Fields: make([]Field, 0, len(fields))}
+	t := &Type{Kind: RecordKind, Fields: make([]Field, 0, len(fields)), size: 1}
+	at := t.index
+	var places map[string]int
+	if len(fields) > 16 {
+		places = make(map[string]int, len(fields))
+		at = func(name string) int {
+			if i, ok := places[name]; ok {
+				return i
+			}
+			return -1
+		}
+	}
 	for _, f := range fields {
-		if i := t.index(f.Name); i >= 0 {
+		if i := at(f.Name); i >= 0 {
 			t.Fields[i].Type = f.Type
 			continue
 		}
+		if places != nil {
+			places[f.Name] = len(t.Fields)
+		}
 		t.Fields = append(t.Fields, f)
 	}
-	t.size = 1
 	for _, f := range t.Fields {
 		t.size = min(t.size+f.Type.size, MaxSize+1)
 		t.vars = t.vars || f.Type.vars
@@ -162,21 +175,27 @@ func VarOf(name string, oneOf ...*Type) *Type {
 // one, a union of none is Nothing.
 func UnionOf(members ...*Type) *Type {
 	var flat []*Type
-	add := func(m *Type) {
-		if m.Kind != NothingKind && !slices.ContainsFunc(flat, func(o *Type) bool { return Equal(o, m) }) {
-			flat = append(flat, m)
-		}
-	}
+	size := 1
 	for _, m := range members {
-		if m.Kind == InvalidKind {
-			return Invalid
+		parts := []*Type{m}
+		if m.Kind == UnionKind {
+			parts = m.Members
+			if len(flat) == 0 {
+				// They differ from one another already.
+				flat, size = slices.Clone(parts), m.size
+				continue
+			}
 		}
-		if m.Kind != UnionKind {
-			add(m)
-			continue
-		}
-		for _, inner := range m.Members {
-			add(inner)
+		for _, part := range parts {
+			switch {
+			case part.Kind == InvalidKind:
+				return Invalid
+			case part.Kind == NothingKind || slices.ContainsFunc(flat, func(o *Type) bool { return Equal(o, part) }):
+				continue
+			case size+part.size > MaxSize:
+				return &Type{Kind: UnionKind, Members: flat, size: MaxSize + 1}
+			}
+			flat, size = append(flat, part), size+part.size
 		}
 	}
 	switch len(flat) {

@@ -1,0 +1,238 @@
+// Command throughput measures a map over many short commands beside bare
+// process starts and GNU parallel, and prints one table.
+//
+//	go run ./throughput              some minutes: 10,000 items, 5 rounds
+//	go run ./throughput -quick       some seconds: 1,000 items, 3 rounds
+//	go run ./throughput -check       fails if a figure that we promise is not met
+//	go run ./throughput -long        also 100,000 items, 1,000,000 lines, a long resume
+//
+// Every item is `/bin/true ID` with its output captured, two at a time. The
+// floor is this program itself, which does the same with os/exec and nothing
+// else. Each round runs all contenders one after the other, so that what else
+// the machine does falls on all of them; the ratios are medians of the rounds'
+// own ratios. On a busy machine the ratios count, not the rates.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// A promise is a figure that must be met.
+type promise struct {
+	what  string
+	got   float64
+	limit float64
+	least bool // limit is the least; else the most
+}
+
+func (p promise) met() bool {
+	if p.least {
+		return p.got >= p.limit
+	}
+	return p.got <= p.limit
+}
+
+func (p promise) String() string {
+	word, verdict := "at most", "met"
+	if p.least {
+		word = "at least"
+	}
+	if !p.met() {
+		verdict = "NOT MET"
+	}
+	return fmt.Sprintf("%s\t%.3g\t%s %.3g\t%s", p.what, p.got, word, p.limit, verdict)
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "floor" {
+		floorMain(os.Args[2:])
+		return
+	}
+	items := flag.Int("items", 10_000, "items a run")
+	rounds := flag.Int("rounds", 5, "how often all contenders run")
+	binary := flag.String("bide", "", "a bide that is built already (default: built from the directory above)")
+	quick := flag.Bool("quick", false, "1,000 items, 3 rounds")
+	long := flag.Bool("long", false, "also what takes minutes: 100,000 items, 1,000,000 lines, a resume of 200,000 items")
+	check := flag.Bool("check", false, "exit with 1 if a figure that we promise is not met")
+	flag.Parse()
+	if *quick {
+		*items, *rounds = 1000, 3
+	}
+	b, err := newBench(*binary)
+	if err != nil {
+		fatal(err)
+	}
+	promises, err := b.all(*items, *rounds, *long)
+	if cerr := os.RemoveAll(b.dir); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		fatal(err)
+	}
+	t := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "\npromise\tmeasured\tlimit\t")
+	kept := true
+	for _, p := range promises {
+		fmt.Fprintln(t, p)
+		kept = kept && p.met()
+	}
+	if err := t.Flush(); err != nil {
+		fatal(err)
+	}
+	if *check && !kept {
+		os.Exit(1)
+	}
+}
+
+func fatal(err error) {
+	fmt.Fprintln(os.Stderr, "throughput:", err)
+	os.Exit(1)
+}
+
+// bench is a directory with what the contenders need.
+type bench struct {
+	dir  string
+	bide string
+	self string
+}
+
+func newBench(binary string) (*bench, error) {
+	dir, err := os.MkdirTemp("", "bide-throughput-")
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{dir: dir, bide: binary}
+	if b.self, err = os.Executable(); err != nil {
+		return nil, err
+	}
+	if binary == "" {
+		b.bide = filepath.Join(dir, "bide")
+		build := exec.Command("go", "build", "-o", b.bide, "github.com/bide-dev/bide/cmd/bide")
+		if out, err := build.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("go build: %w\n%s", err, out)
+		}
+	} else if b.bide, err = filepath.Abs(binary); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// all measures everything and prints a table for each part.
+func (b *bench) all(items, rounds int, long bool) ([]promise, error) {
+	fmt.Printf("%s; %d items of /bin/true, 2 at a time, %d rounds\n\n", machine(), items, rounds)
+	promises, err := b.compare(items, rounds)
+	if err != nil || !long {
+		return promises, err
+	}
+	for _, part := range []func() ([]promise, error){b.scale, b.filter, b.resume} {
+		more, err := part()
+		if err != nil {
+			return nil, err
+		}
+		promises = append(promises, more...)
+	}
+	return promises, nil
+}
+
+// machine says in a line where this was measured, and how busy it was.
+func machine() string {
+	model := "unknown processor"
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if name, ok := strings.CutPrefix(line, "model name"); ok {
+				model = strings.TrimSpace(strings.TrimLeft(name, " \t:"))
+				break
+			}
+		}
+	}
+	load := "load unknown"
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		load = "load " + strings.Join(strings.Fields(string(text))[:3], " ")
+	}
+	return fmt.Sprintf("%s, %s", model, load)
+}
+
+// contender is one way to run the items.
+type contender struct {
+	name string
+	run  func() (sample, error)
+	all  []sample
+}
+
+// compare runs all contenders in turn.
+func (b *bench) compare(items, rounds int) ([]promise, error) {
+	floor := &contender{name: "bare os/exec (the floor)", run: func() (sample, error) { return b.floor(items) }}
+	plain := &contender{name: "bide run", run: func() (sample, error) { return b.run(items, "") }}
+	strict := &contender{name: "bide run, durability: strict", run: func() (sample, error) { return b.run(items, "durability: strict\n") }}
+	list := []*contender{floor, plain, strict}
+	var parallel *contender
+	few := min(items, 1000) // it is slow, and its rate does not depend on the number
+	if path, err := exec.LookPath("parallel"); err != nil {
+		fmt.Println("GNU parallel is left out: it is not installed (apt-get install parallel)")
+	} else {
+		parallel = &contender{name: "GNU parallel -j2 --joblog", run: func() (sample, error) { return b.parallel(path, few) }}
+		list = append(list, parallel)
+	}
+	for range rounds {
+		for _, c := range list {
+			s, err := c.run()
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.name, err)
+			}
+			c.all = append(c.all, s)
+		}
+	}
+	table(list, floor)
+	promises := []promise{
+		{"items/s of bide beside the floor", ratio(plain, floor), 0.85, true},
+		{"the same with durability: strict", ratio(strict, floor), 0.5, true},
+		{"bide's own CPU, µs an item", median(plain.all, sample.ownMicros), 150, false},
+	}
+	if parallel != nil {
+		promises = append(promises, promise{"items/s of bide beside GNU parallel", ratio(plain, parallel), 8, true})
+	}
+	return promises, nil
+}
+
+// ratio is the median of the rounds' ratios of the rates.
+func ratio(a, b *contender) float64 {
+	var list []float64
+	for i := range a.all {
+		list = append(list, a.all[i].rate()/b.all[i].rate())
+	}
+	return middle(list)
+}
+
+func median(list []sample, of func(sample) float64) float64 {
+	var out []float64
+	for _, s := range list {
+		out = append(out, of(s))
+	}
+	return middle(out)
+}
+
+func middle(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+func table(list []*contender, floor *contender) {
+	t := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "what\titems/s\tmin..max\tbeside the floor\town CPU µs/item\tpeak MB")
+	for _, c := range list {
+		rates := make([]float64, 0, len(c.all))
+		for _, s := range c.all {
+			rates = append(rates, s.rate())
+		}
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f..%.0f\t%.2f\t%.0f\t%.0f\n", c.name, middle(rates), slices.Min(rates), slices.Max(rates),
+			ratio(c, floor), median(c.all, sample.ownMicros), median(c.all, sample.peakMB))
+	}
+	_ = t.Flush() // standard output: nobody is left to be told
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// floor runs this program as the floor.
+func (b *bench) floor(items int) (sample, error) {
+	return measure(exec.Command(b.self, "floor", "-items", strconv.Itoa(items)), items)
+}
+
+// parallel runs GNU parallel with a log of its jobs.
+func (b *bench) parallel(path string, items int) (sample, error) {
+	list, log := filepath.Join(b.dir, "list"), filepath.Join(b.dir, "joblog")
+	if err := writeLines(list, items, func(i int) string { return strconv.Itoa(i) }); err != nil {
+		return sample{}, err
+	}
+	if err := os.RemoveAll(log); err != nil {
+		return sample{}, err
+	}
+	return measure(exec.Command(path, "--will-cite", "-j2", "--joblog", log, "-a", list, "/bin/true"), items)
+}
+
+// run is `bide run` of a map over so many items. head is put before the
+// workflow.
+func (b *bench) run(items int, head string) (sample, error) {
+	path, err := b.workflow("map", items, items, head, "", "/bin/true ${item.id}")
+	if err != nil {
+		return sample{}, err
+	}
+	cmd, clean, err := b.command("run", path)
+	if err != nil {
+		return sample{}, err
+	}
+	defer clean()
+	return measure(cmd, items)
+}
+
+// command is a bide with a state directory of its own. Its summary is left to
+// its exit status.
+func (b *bench) command(args ...string) (*exec.Cmd, func(), error) {
+	home, err := os.MkdirTemp(b.dir, "home-")
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.Command(b.bide, args...)
+	cmd.Env = append(os.Environ(), "BIDE_HOME="+home)
+	return cmd, func() { _ = os.RemoveAll(home) }, nil // the whole of b.dir goes at the end
+}
+
+// workflow writes a map over a list of so many items, each line about width
+// bytes long, and gives its path.
+func (b *bench) workflow(name string, items, width int, head, filter, command string) (string, error) {
+	list := filepath.Join(b.dir, name+".jsonl")
+	pad := ""
+	if width > items {
+		pad = fmt.Sprintf(`,"pad":%q`, strings.Repeat("x", width-items))
+	}
+	err := writeLines(list, items, func(i int) string {
+		return fmt.Sprintf(`{"id":%d,"group":%d,"name":"item-%d"%s}`, i, i%1000, i, pad)
+	})
+	if err != nil {
+		return "", err
+	}
+	text := head + "name: " + name + "\nmode: mapreduce\nmap:\n  input: " + list + "\n  json_path: \"$\"\n" + filter +
+		"  max_parallel: 2\n  agent_template:\n    - shell: \"" + command + "\"\n"
+	path := filepath.Join(b.dir, name+".yml")
+	return path, os.WriteFile(path, []byte(text), 0o600)
+}
+
+// writeLines writes a file of n lines.
+func writeLines(path string, n int, line func(int) string) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(f)
+	for i := range n {
+		w.WriteString(line(i)) // the writer keeps its first error for Flush
+		w.WriteByte('\n')
+	}
+	if err := w.Flush(); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}

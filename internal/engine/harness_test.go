@@ -1,0 +1,247 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// bench is a directory with a workflow file, a store for its runs, and a
+// directory ev outside of both, where steps leave what a test looks at. In the
+// texts that run and write take, @EV@ and @DIR@ are the directories and @URL@
+// is the address of b.url.
+type bench struct {
+	t             *testing.T
+	home, dir, ev string
+	url           string
+	opt           engine.Options
+	load          workflow.Options
+}
+
+// newBench makes a bench whose PATH begins with a directory that holds a
+// stand-in for the claude CLI (standin_test.go).
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	root := t.TempDir()
+	b := &bench{t: t, home: filepath.Join(root, "home"), dir: filepath.Join(root, "work"), ev: filepath.Join(root, "ev")}
+	bin := filepath.Join(root, "bin")
+	for _, d := range []string{b.dir, b.ev, bin} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(bin, "claude")); err != nil {
+		t.Fatal(err)
+	}
+	b.opt.Environ = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + root, "EV=" + b.ev, "LANG=C.UTF-8"}
+	b.opt.Isolation = "none"
+	return b
+}
+
+// setenv adds to the environment that the run inherits.
+func (b *bench) setenv(name, value string) {
+	b.opt.Environ = append(b.opt.Environ, name+"="+value)
+}
+
+func (b *bench) fill(text string) string {
+	return strings.NewReplacer("@EV@", b.ev, "@DIR@", b.dir, "@URL@", b.url).Replace(text)
+}
+
+// write puts a file into the working directory.
+func (b *bench) write(name, text string) {
+	b.t.Helper()
+	path := filepath.Join(b.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(b.fill(text)), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+var (
+	repoOnce sync.Once
+	repoDir  string
+	errRepo  error
+)
+
+// git makes the working directory a repository with one commit on main, and
+// lets the run isolate itself as it sees fit. It is called before write.
+func (b *bench) git() {
+	b.t.Helper()
+	repoOnce.Do(func() {
+		if repoDir, errRepo = os.MkdirTemp("", "bide-repo-*"); errRepo != nil {
+			return
+		}
+		errRepo = sh(repoDir, `git init -q -b main . && git config user.email t@example.org && git config user.name T &&
+			git config commit.gpgsign false && echo first > first.txt && git add . && git commit -qm first`)
+	})
+	if errRepo != nil {
+		b.t.Fatal(errRepo)
+	}
+	if err := os.CopyFS(b.dir, os.DirFS(repoDir)); err != nil {
+		b.t.Fatal(err)
+	}
+	b.opt.Isolation = ""
+}
+
+func sh(dir, text string) error {
+	cmd := exec.Command("sh", "-c", text)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", text, err, out)
+	}
+	return nil
+}
+
+// output runs a shell text in the working directory.
+func (b *bench) output(text string) string {
+	b.t.Helper()
+	cmd := exec.Command("sh", "-c", text)
+	cmd.Dir = b.dir
+	out, err := cmd.Output()
+	if err != nil {
+		b.t.Fatalf("%s: %v", text, err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// ran is a run that has ended.
+type ran struct {
+	*bench
+	sum    *engine.Summary
+	events []event.Event
+	shown  string // what steps printed, as a watcher saw it
+}
+
+// run reads a workflow text, which must have no errors, and runs it to its end.
+func (b *bench) run(text string) *ran {
+	b.t.Helper()
+	r, err := b.try(context.Background(), text)
+	if err != nil {
+		b.t.Fatalf("the run could not begin: %v\n%s", err, b.fill(text))
+	}
+	return r
+}
+
+// parse reads a workflow text, which must have no errors.
+func (b *bench) parse(text string) *workflow.File {
+	b.t.Helper()
+	b.load.WorkDir = b.dir
+	f, problems := workflow.Parse(filepath.Join(b.dir, "flow.yml"), []byte(b.fill(text)), b.load)
+	if problems.HasErrors() || f == nil {
+		b.t.Fatalf("the workflow has errors: %v\n%s", problems.Err(), b.fill(text))
+	}
+	return f
+}
+
+// try is run; a run that could not begin is its error.
+func (b *bench) try(ctx context.Context, text string) (*ran, error) {
+	b.t.Helper()
+	store, err := journal.OpenStore(b.home)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r := &ran{bench: b}
+	var mu sync.Mutex
+	opt := b.opt
+	opt.Dir, opt.Store, opt.File = b.dir, store, b.parse(text)
+	opt.Profile = b.load.Profile
+	opt.Sinks = append(opt.Sinks, event.SinkFunc(func(e event.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.Type == event.Output {
+			r.shown += e.Message
+			return
+		}
+		r.events = append(r.events, e)
+	}))
+	r.sum, err = engine.Run(ctx, opt)
+	return r, err
+}
+
+// file is what a step left in ev, without its last line end; "-" where there
+// is no such file.
+func (r *ran) file(name string) string {
+	r.t.Helper()
+	b, err := os.ReadFile(filepath.Join(r.ev, name))
+	if os.IsNotExist(err) {
+		return "-"
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return strings.TrimRight(string(b), "\n")
+}
+
+// want checks a file of ev.
+func (r *ran) want(name, text string) {
+	r.t.Helper()
+	if got := r.file(name); got != text {
+		r.t.Errorf("%s is %q, want %q%s", name, got, text, r.story())
+	}
+}
+
+// status checks how the run ended.
+func (r *ran) status(want string) {
+	r.t.Helper()
+	if r.sum.Status != want {
+		r.t.Errorf("the run ended %s (%s), want %s%s", r.sum.Status, r.sum.Message, want, r.story())
+	}
+}
+
+// of gives the events of a type.
+func (r *ran) of(typ event.Type) []event.Event {
+	var list []event.Event
+	for _, e := range r.events {
+		if e.Type == typ {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// noted reports whether a note has a text in it.
+func (r *ran) noted(text string) bool {
+	for _, e := range r.of(event.Note) {
+		if strings.Contains(e.Message, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// story is what went wrong in a run, for the messages of a failed test.
+func (r *ran) story() string {
+	var b strings.Builder
+	for _, e := range r.events {
+		if e.Message != "" && e.Type != event.AgentMessage {
+			fmt.Fprintf(&b, "\n\t%s %s: %s", e.Type, e.Step, e.Message)
+		}
+	}
+	return b.String()
+}
+
+// indent puts n blanks before each line.
+func indent(n int, text string) string {
+	pad := strings.Repeat(" ", n)
+	var b strings.Builder
+	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
+		b.WriteString(pad + line)
+	}
+	return b.String()
+}

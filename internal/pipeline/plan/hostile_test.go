@@ -1,0 +1,60 @@
+package plan_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestHostile compiles sources that are made to be slow or deep. Each must end
+// soon, in a plan or in errors, not in a crash.
+func TestHostile(t *testing.T) {
+	env := environment(t)
+	many := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	for name, src := range map[string]string{
+		"a long sum":                "in a: Int\nx = a" + strings.Repeat(" + a", 200_000) + "\nout x",
+		"a long chain of fields":    "in a: {b: Int}\nx = a" + strings.Repeat(".b", 200_000) + "\nout x",
+		"a long chain of coalesces": "in a: Optional<Int>\nx = a" + strings.Repeat(" ?? a", 100_000) + " ?? 1\nout x",
+		"deep parentheses":          "x = " + strings.Repeat("(", 200_000) + "1" + strings.Repeat(")", 200_000) + "\nout x",
+		"deep lists":                "x = " + strings.Repeat("[", 200_000) + strings.Repeat("]", 200_000) + "\nout x",
+		"deep calls":                "x = " + strings.Repeat("add(1, ", 100_000) + "1" + strings.Repeat(")", 100_000) + "\nout x",
+		"deep types":                "in x: " + strings.Repeat("List<", 100_000) + "Int" + strings.Repeat(">", 100_000) + "\nout x",
+		"many undefined names":      many(3000, "v%[1]d = w%[1]d\n") + "out v0",
+		"many record types":         "x = [" + many(20_000, "{a%d: 1}, ") + "{b: 1}]\nout x",
+		"a wide union":              "in x: " + many(3000, "{a%d: Int} | ") + "Int\ny = match x { _ -> 1 }\nout y",
+		"a wide record":             "x = {" + many(8000, "a%d: 1, ") + "b: 1}\ny = x.a7\nout y",
+		"a doubling type":           "a0 = {x: 1, y: 1}\n" + doubling(60) + "out a60",
+		"a doubling type by merge":  "a0 = {x: 1}\n" + strings.ReplaceAll(doubling(60), "{x: a", "{x1: a0} + {x: a") + "out a60",
+		"a long chain of values":    "v0 = 1\n" + chainOf(20_000) + "out v20000",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if p, err := compileErr(env, src); err == nil {
+				p.Estimate()
+			} else if len(err.Error()) > 4<<20 {
+				t.Errorf("%d bytes of errors", len(err.Error()))
+			}
+		})
+	}
+}
+
+func doubling(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "a%d = {x: a%d, y: a%d}\n", i+1, i, i)
+	}
+	return b.String()
+}
+
+func chainOf(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "v%d = v%d + 1\n", i+1, i)
+	}
+	return b.String()
+}
