@@ -92,11 +92,19 @@ func untimed(p retry.Policy) retry.Policy {
 	return p
 }
 
+// bare leaves out what the peers do not have: the clock readings and the guard
+// against panics.
+func bare(p retry.Policy) retry.Policy {
+	p.Untimed, p.Unguarded = true, true
+	return p
+}
+
 func immediate() retry.Policy { return retry.Policy{Attempts: 4} }
 
 // successGroup is a call that succeeds at once.
 func successGroup() group {
 	return group{name: "call that succeeds", limit: 10, contenders: []contender{
+		{"bide Run, bare", runOurs(bare(policy()), always)},
 		{"bide Run, untimed", runOurs(untimed(policy()), always)},
 		{"bide Do, untimed", doOurs(untimed(policy()), always)},
 		{"bide Run, attempts timed", runOurs(policy(), always)},
@@ -113,6 +121,7 @@ func successGroup() group {
 // failureGroup is a failed attempt, no delay, and an attempt that succeeds.
 func failureGroup() group {
 	return group{name: "one failure, no delay", limit: 40, contenders: []contender{
+		{"bide Run, bare", runOurs(bare(immediate()), everyOther)},
 		{"bide Run, untimed", runOurs(untimed(immediate()), everyOther)},
 		{"bide Do, untimed", doOurs(untimed(immediate()), everyOther)},
 		{"bide Run, attempts timed", runOurs(immediate(), everyOther)},

@@ -39,7 +39,7 @@ type wide struct {
 	Level   level
 	Renamed string `json:"other,omitempty"`
 	Hidden  string `json:"-"`
-	private string
+	_       string
 }
 
 func one(t testing.TB, r *pipeline.Registry) module.Module {

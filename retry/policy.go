@@ -79,6 +79,11 @@ type Policy struct {
 	// [AttemptFrom] finds it. It costs one allocation an attempt.
 	NumberAttempts bool
 
+	// Unguarded lets a panic in an attempt pass through to the caller, as it
+	// does from a plain call, where otherwise it is a failed attempt. Standing
+	// by to recover takes longer than all the rest of a call that succeeds.
+	Unguarded bool
+
 	// Untimed leaves out the readings of the clock around each attempt. The
 	// times and durations in errors and events are then zero; delays, budget,
 	// timeout and deadline are kept as ever. Reading the clock takes longer

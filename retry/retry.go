@@ -53,7 +53,7 @@ func Do[T any](ctx context.Context, p Policy, fn Func[T]) (T, error) {
 		return drive(ctx, &kept, fn, nil)
 	}
 	began := p.clock()
-	v, err := guard(ctx, fn)
+	v, err := call(ctx, &p, fn)
 	if err == nil {
 		return v, nil
 	}
@@ -66,6 +66,7 @@ func Do[T any](ctx context.Context, p Policy, fn Func[T]) (T, error) {
 type Retrier struct {
 	policy Policy
 	simple bool
+	bare   bool // simple, Unguarded and Untimed: a first attempt is a plain call
 }
 
 // New returns the retrier of a policy, or the error of Policy.Validate.
@@ -73,7 +74,7 @@ func New(p Policy) (*Retrier, error) {
 	if err := p.Validate(); err != nil {
 		return nil, invalid(err)
 	}
-	return &Retrier{policy: p, simple: p.simple()}, nil
+	return &Retrier{policy: p, simple: p.simple(), bare: p.simple() && p.Unguarded && p.Untimed}, nil
 }
 
 // Policy returns a copy of the retrier's policy.
@@ -81,11 +82,18 @@ func (r *Retrier) Policy() Policy { return r.policy }
 
 // Run is [Do] with the policy of r.
 func Run[T any](ctx context.Context, r *Retrier, fn Func[T]) (T, error) {
+	if r.bare && ctx.Err() == nil {
+		v, err := fn(ctx)
+		if err == nil {
+			return v, nil
+		}
+		return again(ctx, &r.policy, fn, 0, err)
+	}
 	if !r.simple || ctx.Err() != nil {
 		return drive(ctx, &r.policy, fn, nil)
 	}
 	began := r.policy.clock()
-	v, err := guard(ctx, fn)
+	v, err := call(ctx, &r.policy, fn)
 	if err == nil {
 		return v, nil
 	}
@@ -106,6 +114,14 @@ func (p *Policy) clock() time.Duration {
 		return 0
 	}
 	return time.Since(epoch)
+}
+
+// call calls fn, guarded unless the policy says otherwise.
+func call[T any](ctx context.Context, p *Policy, fn Func[T]) (T, error) {
+	if p.Unguarded {
+		return fn(ctx)
+	}
+	return guard(ctx, fn)
 }
 
 // guard calls fn and makes an error of a panic.
@@ -137,7 +153,7 @@ func again[T any](ctx context.Context, p *Policy, fn Func[T], began time.Duratio
 	d := m.Next(failure, time.Time{})
 	var second error
 	if d.Action == Retry && d.Delay == 0 && ctx.Err() == nil {
-		v, err := guard(ctx, fn)
+		v, err := call(ctx, p, fn)
 		if err == nil {
 			return v, nil
 		}
@@ -182,7 +198,7 @@ func attempt[T any](op *operation, fn Func[T]) (v T, err error) {
 	ctx := op.open()
 	at := preparing
 	defer func() {
-		if at == calling {
+		if at == calling && !op.policy.Unguarded {
 			if value := recover(); value != nil { // nil: runtime.Goexit
 				err = newPanicError(value)
 			}

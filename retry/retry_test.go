@@ -407,3 +407,31 @@ func TestObserverPanics(t *testing.T) {
 	_, err := retry.Do(t.Context(), retry.Policy{Breaker: b, Observer: func(retry.Event) { panic("observer") }}, failing(0).call)
 	t.Errorf("it returned %v", err)
 }
+
+// With Unguarded a panic is the caller's, also after failures and with a
+// breaker, whose permit comes back all the same.
+func TestUnguardedPanicPasses(t *testing.T) {
+	for name, p := range map[string]retry.Policy{
+		"bare": {Unguarded: true, Untimed: true}, "timed": {Unguarded: true}, "timeout": {Unguarded: true, Timeout: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := retry.New(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls := 0
+			defer func() {
+				if x := recover(); x != "boom" || calls != 2 {
+					t.Errorf("recovered %v after %d calls; want boom after 2", x, calls)
+				}
+			}()
+			_, err = retry.Run(t.Context(), r, func(context.Context) (int, error) {
+				if calls++; calls == 2 {
+					panic("boom")
+				}
+				return 0, errors.New("first")
+			})
+			t.Errorf("Run came back with %v", err)
+		})
+	}
+}

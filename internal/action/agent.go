@@ -16,6 +16,14 @@ import (
 // configures no other.
 const DefaultAgent = "claude"
 
+// AgentName is the agent that a step asks.
+func AgentName(a *workflow.Claude) string {
+	if a.Provider == "" {
+		return DefaultAgent
+	}
+	return a.Provider
+}
+
 // agent asks an agent CLI. Its answer is the result's Output.
 func (w *World) agent(ctx context.Context, a *workflow.Claude, c *Call) (Result, error) {
 	prompt, err := a.Text.Expand(c.Scope)
@@ -69,10 +77,7 @@ func (w *World) agent(ctx context.Context, a *workflow.Claude, c *Call) (Result,
 
 // agentCommand gives the argument vector of the agent and what it reads.
 func (w *World) agentCommand(a *workflow.Claude, c *Call, prompt string) (name string, argv []string, input []byte, streams bool, err error) {
-	name = a.Provider
-	if name == "" {
-		name = DefaultAgent
-	}
+	name = AgentName(a)
 	skip := w.SkipPermissions
 	if a.SkipPermissions != nil {
 		skip = *a.SkipPermissions

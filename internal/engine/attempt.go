@@ -7,11 +7,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/internal/worktree"
 )
@@ -30,14 +33,17 @@ func (r *run) attempt(ctx context.Context, p place, s *workflow.Step, path strin
 		return action.Result{}, err
 	}
 	res, err := r.act(ctx, p, s, path, n)
+	// Before the commit, whose message may read the output.
+	if serr := r.setResult(p, s, res, err); err == nil {
+		err = serr
+	}
 	if err == nil {
-		err = commits.after(ctx, p, s)
+		if err = commits.after(ctx, p, s); err != nil {
+			err = errors.Join(err, r.setResult(p, s, res, err))
+		}
 	}
 	if r.git {
 		commits.variables(ctx, p)
-	}
-	if serr := r.setResult(p, s, res, err); err == nil {
-		err = serr
 	}
 	if err == nil {
 		err = r.saveOutputs(p, s, res)
@@ -64,7 +70,11 @@ func (r *run) act(ctx context.Context, p place, s *workflow.Step, path string, n
 		defer cancel()
 	}
 	start := time.Now()
-	res, err := r.compound(ctx, p, s, path)
+	q, err := r.surroundings(ctx, p, s, nil)
+	if err != nil {
+		return action.Result{Start: start}, &action.InputError{Err: err}
+	}
+	res, err := r.compound(ctx, q, s, path)
 	res.Start, res.Duration = start, time.Since(start)
 	if err != nil && ctx.Err() != nil {
 		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
@@ -83,14 +93,12 @@ func (r *run) leafWithin(ctx context.Context, p place, s *workflow.Step, a workf
 	if limit := p.limits[a.Kind()]; limit > 0 && (t == 0 || limit < t) {
 		t = limit
 	}
-	c := &action.Call{Scope: p.scope, Timeout: t}
-	var err error
-	if c.Dir, err = r.workingDir(p, s); err != nil {
+	c := &action.Call{Timeout: t}
+	at, err := r.surroundings(ctx, p, s, r.agentEnv(a))
+	if err != nil {
 		return action.Result{Start: time.Now()}, &action.InputError{Err: err}
 	}
-	if c.Env, err = r.stepEnv(ctx, p, s); err != nil {
-		return action.Result{Start: time.Now()}, &action.InputError{Err: err}
-	}
+	c.Dir, c.Env, c.Scope = at.dir, at.env, at.view()
 	out := r.outputsOf(p, path, n, a)
 	c.Stdout, c.Stderr, c.Spill, c.Log = out.stdout, out.stderr, out.spill, out.log
 	var res action.Result
@@ -150,37 +158,63 @@ func (r *run) workingDir(p place, s *workflow.Step) (string, error) {
 	return dir, nil
 }
 
-// stepEnv is the environment of a step. Secrets win over it.
-func (r *run) stepEnv(ctx context.Context, p place, s *workflow.Step) ([]string, error) {
-	if len(s.Env) == 0 && !s.ClearEnv && len(r.env.dynamic) == 0 {
-		return p.env, nil
+// surroundings is the place that a step has with its working_dir, env and
+// clear_env, which also hold for the steps inside it. more are variables that
+// come before its own.
+func (r *run) surroundings(ctx context.Context, p place, s *workflow.Step, more []workflow.EnvVar) (place, error) {
+	var err error
+	if p.dir, err = r.workingDir(p, s); err != nil {
+		return p, err
 	}
-	env := p.env[:len(p.env):len(p.env)]
 	if s.ClearEnv {
-		env = keepBasics(p.env)
+		p.env, p.own = keepBasics(p.env), &ownEnv{cleared: true}
 	}
 	for _, v := range r.env.dynamic {
+		if _, known := p.own.find(v.Name); known {
+			continue // a step around this one has set it
+		}
 		text, err := r.dynamicValue(ctx, v, p.scope)
 		if err != nil {
-			return nil, fmt.Errorf("env %s: %w", v.Name, err)
+			return p, fmt.Errorf("env %s: %w", v.Name, err)
 		}
-		env = append(env, v.Name+"="+text)
+		p.env = append(p.env[:len(p.env):len(p.env)], v.Name+"="+text)
 	}
-	for _, v := range s.Env {
+	return r.addEnv(ctx, p, slices.Concat(more, s.Env))
+}
+
+// addEnv adds variables to the environment of a place. Secrets win over them.
+func (r *run) addEnv(ctx context.Context, p place, list []workflow.EnvVar) (place, error) {
+	if len(list) == 0 {
+		return p, nil
+	}
+	p.env = slices.Clip(p.env)
+	p.own = &ownEnv{parent: p.own, vars: make(map[string]template.Value, len(list))}
+	for _, v := range list {
 		if _, secret := r.env.secrets[v.Name]; secret {
 			continue
 		}
-		val, err := r.envValue(ctx, v, p.scope)
+		val, err := r.envValue(ctx, v, p.view())
 		if err != nil {
-			return nil, fmt.Errorf("env %s: %w", v.Name, err)
+			return p, fmt.Errorf("env %s: %w", v.Name, err)
 		}
-		text := fmt.Sprint(val.V)
+		text := value.Text(val.V)
 		if strings.ContainsRune(text, 0) {
-			return nil, fmt.Errorf("env %s: its value has a NUL byte in it", v.Name)
+			return p, fmt.Errorf("env %s: its value has a NUL byte in it", v.Name)
 		}
-		env = append(env, v.Name+"="+text)
+		p.env = append(p.env, v.Name+"="+text)
+		p.own.vars[v.Name] = val
 	}
-	return env, nil
+	return p, nil
+}
+
+// agentEnv gives the variables that are configured for an agent.
+func (r *run) agentEnv(a workflow.Action) []workflow.EnvVar {
+	if c, ok := a.(*workflow.Claude); ok {
+		if cfg := r.file.Agents[action.AgentName(c)]; cfg != nil {
+			return cfg.Env
+		}
+	}
+	return nil
 }
 
 // keepBasics is what is left of an environment that is cleared: without PATH
@@ -189,11 +223,15 @@ func keepBasics(env []string) []string {
 	var out []string
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")
-		if name == "PATH" || name == "HOME" || strings.HasPrefix(name, "BIDE_") || strings.HasPrefix(name, "PRODIGY_") {
+		if isBasic(name) {
 			out = append(out, kv)
 		}
 	}
 	return out
+}
+
+func isBasic(name string) bool {
+	return name == "PATH" || name == "HOME" || strings.HasPrefix(name, "BIDE_") || strings.HasPrefix(name, "PRODIGY_")
 }
 
 // stepOutputs is where the output of an attempt goes: to whoever watches, and

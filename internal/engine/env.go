@@ -113,6 +113,58 @@ func (s *source) Env(name string) (template.Value, bool) {
 	return v, ok
 }
 
+// ownEnv is the environment of a step and of the steps around it, over that of
+// the run.
+type ownEnv struct {
+	vars    map[string]template.Value
+	cleared bool // nothing of what lies under it, but the basics
+	parent  *ownEnv
+}
+
+// find gives a variable; it is also known where clear_env took it away.
+func (o *ownEnv) find(name string) (v template.Value, known bool) {
+	for ; o != nil; o = o.parent {
+		if v, ok := o.vars[name]; ok {
+			return v, true
+		}
+		if o.cleared && !isBasic(name) {
+			return template.Value{}, true
+		}
+	}
+	return v, false
+}
+
+// ownSource is the source of a place with an environment of its own.
+type ownSource struct {
+	r   *run
+	own *ownEnv
+}
+
+func (s *ownSource) base() *source { return &source{s.r, s.r.env} }
+
+// Value gives what the source of the run gives, and the place's own variables.
+func (s *ownSource) Value(name string) (template.Value, bool) {
+	kind, arg, ok := strings.Cut(name, ":")
+	if ok && kind == "env" {
+		return s.Env(arg)
+	}
+	if rest, isEnv := strings.CutPrefix(name, "env."); isEnv && !ok {
+		return s.Env(rest)
+	}
+	if v, known := s.own.find(name); known && !ok {
+		return v, v.V != nil
+	}
+	return s.base().Value(name)
+}
+
+// Env gives a variable of the environment.
+func (s *ownSource) Env(name string) (template.Value, bool) {
+	if v, known := s.own.find(name); known {
+		return v, v.V != nil
+	}
+	return s.base().Env(name)
+}
+
 // fileValue is ${file:PATH}: a file inside the working directory.
 func (r *run) fileValue(path string) (template.Value, bool) {
 	if !filepath.IsAbs(path) {

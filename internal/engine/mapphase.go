@@ -29,6 +29,7 @@ type mapRun struct {
 	strict   bool
 	parallel int
 	stopped  error // the run's own reason to stop
+	before   earlier
 
 	mu    sync.Mutex
 	m     *policy.Machine
@@ -154,6 +155,7 @@ func (x *mapRun) restore() error {
 		skipped = policy.ItemSkipped
 	}
 	for index, rec := range st.Items.All() {
+		x.before.set(index, rec.Before)
 		if rec.Status == journal.ItemPending && rec.Recoveries == 0 && rec.Retry.Failures == 0 {
 			continue // it has not begun
 		}
@@ -224,6 +226,7 @@ func (e *classError) Class() string { return e.class }
 func (x *mapRun) work(ctx context.Context) {
 	stopWatch := x.watch(ctx)
 	defer stopWatch()
+	defer x.requests(ctx)()
 	var wg sync.WaitGroup
 	for range min(x.parallel, x.r.items.Total) {
 		wg.Go(func() { x.worker(ctx) })
@@ -331,12 +334,13 @@ func (x *mapRun) start(ctx context.Context, d policy.Decision, now time.Time) {
 		return // another worker took it
 	}
 	x.changed(change)
+	attempt := x.before[d.Item+1] + d.Attempt
 	x.mu.Unlock()
 
 	it, err := x.feed.item(ctx, d.Item+1)
-	a := agentRun{item: it, attempt: d.Attempt, start: now}
+	a := agentRun{item: it, attempt: attempt, start: now}
 	if err == nil {
-		x.r.emit(event.Event{Type: event.ItemStarted, Time: now, Phase: "map", Item: it.ID, Index: it.Index, Attempt: d.Attempt})
+		x.r.emit(event.Event{Type: event.ItemStarted, Time: now, Phase: "map", Item: it.ID, Index: it.Index, Attempt: attempt})
 		if x.strict {
 			err = x.r.j.Sync(ctx)
 		}

@@ -38,7 +38,10 @@ func (e *FinishedError) Error() string {
 // opt.File is not used: the file is the recorded one, or with Force the present
 // one.
 func Resume(ctx context.Context, id string, opt Options) (*Summary, error) {
-	return reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State) error {
+	return reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) error {
+		if left > 0 {
+			return nil // dead letters wait to be run again
+		}
 		if st.Status == event.Succeeded || st.Status == event.CompletedWithFailures {
 			return &FinishedError{j.Run(), st.Status}
 		}
@@ -46,54 +49,10 @@ func Resume(ctx context.Context, id string, opt Options) (*Summary, error) {
 	})
 }
 
-// Requeue says which dead letters to run again.
-type Requeue struct {
-	Filter journal.DeadLetterFilter
-	// Accept, where it is not nil, has the last word on each.
-	Accept func(journal.DeadLetter) (bool, error)
-	// AsRecorded uses the file as it was when the run began.
-	AsRecorded bool
-}
-
-// ErrNoDeadLetters says that no dead letter fits.
-var ErrNoDeadLetters = errors.New("no dead letter fits")
-
-// RetryDeadLetters runs dead letters again, in the same run and with their
-// histories, and then reduce. The file is the present one, unless AsRecorded.
-func RetryDeadLetters(ctx context.Context, id string, opt Options, q Requeue) (*Summary, error) {
-	opt.Force = !q.AsRecorded
-	return reopen(ctx, id, opt, func(j *journal.Journal, _ *journal.State) error {
-		var list []journal.DeadLetter
-		for l, err := range j.DeadLetters(ctx, q.Filter) {
-			if err != nil {
-				return err
-			}
-			if q.Accept != nil {
-				ok, err := q.Accept(l)
-				if err != nil {
-					return err
-				}
-				if !ok {
-					continue
-				}
-			}
-			l.History, l.Item, l.Letter = nil, nil, nil
-			list = append(list, l)
-		}
-		if len(list) == 0 {
-			return ErrNoDeadLetters
-		}
-		for _, l := range list {
-			if err := j.Append(event.Event{Type: event.ItemRequeued, Time: time.Now(), Phase: "map", Item: l.ID, Index: l.Index}); err != nil {
-				return err
-			}
-		}
-		return j.Sync(ctx)
-	})
-}
-
-// reopen opens a run, lets change look at it or add to it, and executes it.
-func reopen(ctx context.Context, id string, opt Options, change func(*journal.Journal, *journal.State) error) (_ *Summary, err error) {
+// reopen opens a run, lets change (which may be nil) look at it or add to it,
+// and executes it. change is told how many dead letters a request that was
+// left has just requeued.
+func reopen(ctx context.Context, id string, opt Options, change func(j *journal.Journal, st *journal.State, left int) error) (_ *Summary, err error) {
 	j, err := opt.Store.Open(id)
 	if err != nil {
 		return nil, err
@@ -104,12 +63,18 @@ func reopen(ctx context.Context, id string, opt Options, change func(*journal.Jo
 			err = errors.Join(err, j.Close())
 		}
 	}()
+	left, err := leftRetries(ctx, j)
+	if err != nil {
+		return nil, err
+	}
 	st, err := j.State(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := change(j, st); err != nil {
-		return nil, err
+	if change != nil {
+		if err := change(j, st, left); err != nil {
+			return nil, err
+		}
 	}
 	if st, err = j.State(ctx); err != nil {
 		return nil, err

@@ -492,6 +492,17 @@ func (c *classes) add(class, example, item string) {
 	e.Count++
 }
 
+// forget takes back one failure: its item is run again.
+func (c *classes) forget(class string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.m[class]; e != nil {
+		if e.Count--; e.Count == 0 {
+			delete(c.m, class)
+		}
+	}
+}
+
 func (c *classes) list() []ErrorClass {
 	c.mu.Lock()
 	defer c.mu.Unlock()

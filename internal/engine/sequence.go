@@ -22,6 +22,7 @@ type place struct {
 	scope *vars.Scope
 	dir   string
 	env   []string // complete
+	own   *ownEnv  // the part of env that is not the run's; nil for none
 	phase string
 	// at is appended to the paths of steps: the rounds of the loops around
 	// them, "@3" or "@3@0".
@@ -42,6 +43,14 @@ func (p place) round(n int) place {
 	p.at += "@" + strconv.Itoa(n)
 	p.scope = p.scope.Child()
 	return p
+}
+
+// view is the place's scope for reading, with the place's own environment.
+func (p place) view() *vars.Scope {
+	if p.own == nil {
+		return p.scope
+	}
+	return p.scope.With(&ownSource{p.r, p.own})
 }
 
 // standard runs a standard workflow: once, once per argument, or several

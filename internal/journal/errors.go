@@ -16,6 +16,7 @@ type LockedError struct {
 	Run   string    // id
 	PID   int       // of the holder; 0 if it is not known
 	Since time.Time // when the holder took the run; zero if it is not known
+	Retry bool      // what is held is the right to run dead letters again
 }
 
 func (e *LockedError) Error() string {
@@ -26,6 +27,9 @@ func (e *LockedError) Error() string {
 	since := ""
 	if !e.Since.IsZero() {
 		since = " since " + e.Since.Local().Format(time.DateTime)
+	}
+	if e.Retry {
+		return fmt.Sprintf("the dead letters of run %s are being run again by %s%s: wait until that ends", e.Run, who, since)
 	}
 	return fmt.Sprintf("run %s is in use by %s%s: wait until it ends, or stop it", e.Run, who, since)
 }

@@ -19,6 +19,7 @@ type EventFilter struct {
 	Index int          // of the item, from 1
 	Item  string       // the item's id
 	Step  string       // the step's path
+	Own   bool         // only those of the run itself, not of its work items
 }
 
 // columns of an event, in the order that scan reads them.
@@ -100,6 +101,9 @@ func (f *EventFilter) where(known map[int64]string) (cond string, args []driver.
 	}
 	if f.Step != "" {
 		word("step", f.Step)
+	}
+	if f.Own {
+		b.WriteString(" AND idx IS NULL")
 	}
 	if f.Index != 0 {
 		b.WriteString(" AND idx = ?")

@@ -169,6 +169,9 @@ func (s *State) applyItem(e event.Event) error {
 	case event.ItemRequeued:
 		t.set(e.Index, ItemPending)
 		delete(t.special, e.Index)
+		if n := int(t.attempts[e.Index-1]); n > 0 {
+			t.update(e.Index, func(x *special) { x.before = n })
+		}
 		s.outdate()
 	case event.ItemRemoved:
 		if t.status[e.Index-1] == ItemDeadLettered {

@@ -25,6 +25,7 @@ type Items struct {
 type special struct {
 	retry      Retry
 	recoveries int
+	before     int
 }
 
 // Len is the number of items: of the recorded list, or without one, of those
@@ -39,7 +40,7 @@ func (t *Items) At(index int) ItemRecord {
 	}
 	s := t.special[index]
 	return ItemRecord{
-		Status: t.status[index-1], Attempts: int(t.attempts[index-1]), Retry: s.retry, Recoveries: s.recoveries,
+		Status: t.status[index-1], Attempts: int(t.attempts[index-1]), Retry: s.retry, Recoveries: s.recoveries, Before: s.before,
 	}
 }
 

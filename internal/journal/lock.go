@@ -30,11 +30,14 @@ const lockPatience = 300 * time.Millisecond
 type lock struct {
 	file *flock.Flock
 	dir  string // of the run: where it is by now
+	name string // of the file
 }
 
 // takeLock takes the lock of the run in dir, or says who has it.
-func takeLock(dir, run string) (*lock, error) {
-	path := filepath.Join(dir, lockName)
+func takeLock(dir, run string) (*lock, error) { return takeLockFile(dir, lockName, run) }
+
+func takeLockFile(dir, name, run string) (*lock, error) {
+	path := filepath.Join(dir, name)
 	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(5 * time.Millisecond) {
 		ok, err := l.TryLock()
@@ -55,12 +58,12 @@ func takeLock(dir, run string) (*lock, error) {
 	if err := writeHolder(path, holder{PID: os.Getpid(), Since: time.Now().UTC()}); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot lock run %s: %w", run, err), l.Unlock())
 	}
-	return &lock{file: l, dir: dir}, nil
+	return &lock{file: l, dir: dir, name: name}, nil
 }
 
 // release forgets who had the lock, then gives it back.
 func (l *lock) release() error {
-	return errors.Join(os.Truncate(filepath.Join(l.dir, lockName), 0), l.file.Unlock())
+	return errors.Join(os.Truncate(filepath.Join(l.dir, l.name), 0), l.file.Unlock())
 }
 
 // locked says whether somebody has the run in dir.

@@ -121,6 +121,10 @@ type ItemRecord struct {
 	// Recoveries is how often the item was in flight when its process died.
 	// It is zero for an item that is done.
 	Recoveries int
+	// Before is the number of attempts that were made before the item was
+	// requeued last, which its attempts since then are numbered on from. It is
+	// zero for an item that is done.
+	Before int
 }
 
 // Counts is how many items are in each status.

@@ -43,6 +43,9 @@ func New(source Source) *Scope { return &Scope{source: source} }
 // Child makes a scope inside s.
 func (s *Scope) Child() *Scope { return &Scope{parent: s, source: s.source} }
 
+// With makes a scope inside s that asks another source.
+func (s *Scope) With(source Source) *Scope { return &Scope{parent: s, source: source} }
+
 // Set sets a variable to data: an item, an output, a captured value.
 func (s *Scope) Set(name string, v any) {
 	s.SetValue(name, template.Value{V: v, Origin: template.Data})

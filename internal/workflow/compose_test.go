@@ -278,8 +278,9 @@ map:
 func TestSubWorkflows(t *testing.T) {
 	fs := files{
 		"main.yml": `defaults: {level: low}
+env: {STAGE: x}
 workflows:
-  deploy: {source: sub/deploy.yml, inputs: {artifact: "${build.path}", stage: stage_name}, depends_on: [test], parallel: true, timeout: 1800, working_dir: ./sub}
+  deploy: {source: sub/deploy.yml, inputs: {artifact: "${build.path}", stage: STAGE, who: production}, depends_on: [test], parallel: true, timeout: 1800, working_dir: ./sub}
   build: {source: sub/build.yml, parameters: {level: 9}, outputs: [path]}
   test: sub/build.yml
 commands: [{shell: 'echo ${build.path}'}, {workflow: build, with: {level: 2}}]
@@ -296,11 +297,15 @@ commands: [{shell: 'echo ${build.path}'}, {workflow: build, with: {level: 2}}]
 		t.Errorf("order %s", got)
 	}
 	deploy, build, test := f.Workflows[2], f.Workflows[1], f.Workflows[0]
-	if deploy.Inputs["stage"] != "stage_name" || len(deploy.With) != 1 || !deploy.Parallel || deploy.Timeout.D != 30*time.Minute || params(deploy.File) != "artifact? stage?" {
+	if deploy.Inputs["stage"] != "STAGE" || len(deploy.Inputs) != 1 || len(deploy.With) != 2 || !deploy.Parallel || deploy.Timeout.D != 30*time.Minute || params(deploy.File) != "artifact? stage? who=production(string)" {
 		t.Errorf("deploy %+v %s", deploy, params(deploy.File))
 	}
-	if params(build.File) != "level=9(int64)" || !build.Called || params(test.File) != "level=low(string)" || test.Called {
+	if params(build.File) != "level=9(int64)" || !build.Run || params(test.File) != "level=low(string)" || !test.Run {
 		t.Errorf("build %s, test %s", params(build.File), params(test.File))
+	}
+	f2 := loadClean(t, files{"main.yml": "workflows: {a: b.yml, c: b.yml}\ncommands: [{workflow: a}]", "b.yml": "- shell: x"}, workflow.Options{})
+	if f2.Workflows[0].Run || !f2.Workflows[1].Run {
+		t.Errorf("what a step calls runs by itself, or what none calls does not: %+v %+v", f2.Workflows[0], f2.Workflows[1])
 	}
 	if c := f.Steps[1].Action.(*workflow.Call); params(c.Target.File) != "level=2(int64)" {
 		t.Errorf("call %s", params(c.Target.File))

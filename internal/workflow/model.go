@@ -430,21 +430,20 @@ type Agent struct {
 // SubWorkflow is an entry of `workflows:` or an import.
 type SubWorkflow struct {
 	Name string
-	// Run: an entry of `workflows:`, run before the steps; an import is only
-	// called by steps.
+	// Run: an entry of `workflows:` that runs before the steps: one that no
+	// `workflow:` step calls, or that another such entry depends on. An import
+	// is only called by steps.
 	Run             bool
 	Pos             diag.Pos
 	File            *File
 	With            []Arg
-	Inputs          map[string]string // parameter: variable of the caller; where there is no such variable, the text itself
+	Inputs          map[string]string // parameter: variable of the caller
 	Outputs         []string
 	DependsOn       []string
 	Parallel        bool
 	ContinueOnError bool
 	Timeout         Duration
 	WorkingDir      *template.Text
-	// Called: a `workflow:` step runs it, so it does not run by itself.
-	Called bool
 }
 
 // Map is the map phase.

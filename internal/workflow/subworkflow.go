@@ -48,8 +48,8 @@ func (c *composer) calls() {
 	d.file.Workflows = d.ordered(d.file.Workflows)
 }
 
-// subWorkflows reads the entries of workflows:. Those that a step calls are
-// marked and do not run by themselves.
+// subWorkflows reads the entries of workflows:. Those that a step calls run
+// then, and not by themselves.
 func (c *composer) subWorkflows(n *node) map[string]*node {
 	if n == nil || n.kind == nullNode {
 		return nil
@@ -65,12 +65,20 @@ func (c *composer) subWorkflows(n *node) map[string]*node {
 	}
 	entries := make(map[string]*node, len(n.pairs))
 	for _, p := range n.pairs {
+		d.named(p.key.text)
+		if out := p.val.get("outputs"); out != nil {
+			for _, it := range append(out.items, out) {
+				d.named(it.text)
+			}
+		}
+	}
+	for _, p := range n.pairs {
 		entries[p.key.text] = p.val
 		s := c.subWorkflow(p.key, p.val, nil)
 		if s == nil {
 			continue
 		}
-		s.Called = called[s.Name]
+		s.Run = !called[s.Name]
 		d.file.Workflows = append(d.file.Workflows, s)
 	}
 	return entries
@@ -91,7 +99,7 @@ func (c *composer) subWorkflow(key, n, with *node) *SubWorkflow {
 			values, later = d.literalArgs(p)
 		}
 		if in := o.take("inputs"); in != nil {
-			d.inputs(in, s, later)
+			d.inputs(in, s, values, later)
 		}
 		s.Outputs = texts(o.strings("outputs"))
 		s.DependsOn = texts(o.strings("depends_on"))
@@ -138,8 +146,9 @@ func (n *node) anyValue() any {
 }
 
 // inputs reads the values that a sub-workflow takes from the run: names of
-// variables, or texts.
-func (d *decoder) inputs(n *node, s *SubWorkflow, later map[string]bool) {
+// variables, or values. A bare word is a variable where there is one of that
+// name, else itself.
+func (d *decoder) inputs(n *node, s *SubWorkflow, values map[string]any, later map[string]bool) {
 	s.Inputs = map[string]string{}
 	if n.kind != mapNode {
 		items := []*node{n}
@@ -157,13 +166,32 @@ func (d *decoder) inputs(n *node, s *SubWorkflow, later map[string]bool) {
 		return
 	}
 	for _, p := range n.pairs {
-		later[p.key.text] = true
-		if p.val.kind == strNode && identifierText.MatchString(p.val.text) {
+		if p.val.kind == strNode && d.isVariable(p.val.text) {
 			s.Inputs[p.key.text] = p.val.text
+			later[p.key.text] = true
 			continue
 		}
 		s.With = append(s.With, Arg{Name: p.key.text, Pos: p.key.pos, Value: d.deep(p.val)})
+		known, unknown := d.literalArgs(&node{kind: mapNode, pos: n.pos, src: n.src, pairs: []pair{p}})
+		for k, v := range known {
+			values[k] = v
+		}
+		for k := range unknown {
+			later[k] = true
+		}
 	}
+}
+
+// isVariable reports whether something in the file sets a variable of a name.
+func (d *decoder) isVariable(name string) bool {
+	if _, ok := d.params[name]; ok || d.names[name] {
+		return true
+	}
+	head, _, dotted := strings.Cut(name, ".")
+	if dotted && identifierText.MatchString(name) && (d.names[head] || slices.Contains(builtin, head)) {
+		return true
+	}
+	return slices.ContainsFunc(d.file.Env, func(v EnvVar) bool { return v.Name == name })
 }
 
 // target finds what a `workflow:` step calls: an entry of workflows:, an
@@ -233,6 +261,11 @@ func (d *decoder) ordered(list []*SubWorkflow) []*SubWorkflow {
 	for _, s := range list {
 		d.dependencies(s, byName, names)
 	}
+	for _, s := range list {
+		if s.Run {
+			s.runFirst(byName)
+		}
+	}
 	var out []*SubWorkflow
 	state := map[*SubWorkflow]int{} // 1: being placed, 2: placed
 	var place func(s *SubWorkflow, chain []string)
@@ -260,6 +293,16 @@ func (d *decoder) ordered(list []*SubWorkflow) []*SubWorkflow {
 		place(s, nil)
 	}
 	return out
+}
+
+// runFirst marks what a sub-workflow that runs by itself depends on.
+func (s *SubWorkflow) runFirst(byName map[string]*SubWorkflow) {
+	for _, name := range s.DependsOn {
+		if t := byName[name]; t != nil && !t.Run {
+			t.Run = true
+			t.runFirst(byName)
+		}
+	}
 }
 
 // dependencies checks the written ones and adds those that the inputs show.

@@ -142,6 +142,9 @@ func interpolate(pieces []string) func([]any) (any, error) {
 		for i, a := range args {
 			b.WriteString(stdlib.Text(a))
 			b.WriteString(pieces[i+1])
+			if b.Len() > stdlib.MaxText {
+				return nil, fmt.Errorf("the text would be longer than %d MiB", stdlib.MaxText>>20)
+			}
 		}
 		return b.String(), nil
 	}

@@ -73,8 +73,8 @@ type limits struct {
 	concurrency int
 }
 
-// policy remembers a `policy` declaration. Its options are checked here once,
-// except what depends on the call: the fallback.
+// policy remembers a `policy` declaration. Its options are checked here once;
+// whether the fallback is of the right type depends on the call.
 func (c *checker) policy(d *syntax.PolicyDecl) {
 	if c.policies[d.Name.Name] != nil {
 		c.warnf(d.Name, "redefined", "The policy %s is declared again; calls below have this one", d.Name.Name).Suggest("give one of the two another name")
@@ -83,6 +83,9 @@ func (c *checker) policy(d *syntax.PolicyDecl) {
 	s := settings{c: c, o: new(Options), given: map[syntax.OptionKind]*syntax.Option{}}
 	for _, o := range d.Options {
 		s.apply(o)
+	}
+	if x := s.given[syntax.OptFallback]; x != nil {
+		s.failing(x, nil)
 	}
 	c.policies[d.Name.Name] = append([]*syntax.Option{}, expanded...)
 }

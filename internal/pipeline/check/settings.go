@@ -240,14 +240,32 @@ func (s *settings) schedule() {
 	}
 }
 
-// fallback checks the fallback in the scope of the call, or of the file if it
-// stands in a policy. `error` is the failure, unless the file has a variable
-// of that name; a fallback written as a function gets the failure as well.
+// fallback checks the fallback against the type of the call's result, in the
+// scope of the call, or of the file if it stands in a policy: then what is
+// wrong in it by itself was reported there.
 func (s *settings) fallback(t *types.Type, w *syntax.WithClause, own map[*syntax.Option]bool) {
 	x := s.given[syntax.OptFallback]
 	if x == nil {
 		return
 	}
+	c := s.c
+	saved := c.local
+	defer func() { c.local = saved }()
+	if own[x] {
+		s.failing(x, t)
+	} else {
+		c.local = nil
+		c.quietly(func() { s.failing(x, t) })
+	}
+	if f := s.o.Fallback; f != nil && !types.Subtype(f.Type(), t) {
+		c.errorf(s.place(syntax.OptFallback, w), "E017", "Fallback type mismatch: module returns %s but fallback is %s", t, f.Type())
+	}
+}
+
+// failing checks the expression of a fallback. In it `error` is the failure,
+// unless the file has a variable of that name; a fallback written as a
+// function gets the failure as well.
+func (s *settings) failing(x *syntax.Option, want *types.Type) {
 	v, ok := x.Value.(*syntax.ExprValue)
 	if !ok {
 		return
@@ -255,9 +273,6 @@ func (s *settings) fallback(t *types.Type, w *syntax.WithClause, own map[*syntax
 	c := s.c
 	saved := c.local
 	defer func() { c.local = saved }()
-	if !own[x] {
-		c.local = nil
-	}
 	s.o.Failure = &Var{Name: "error", Kind: ErrorVar, Type: types.Error, Span: x.Span}
 	body := v.X
 	if l, isLambda := syntax.Unparen(v.X).(*syntax.LambdaExpr); isLambda && len(l.Params) == 1 {
@@ -267,9 +282,5 @@ func (s *settings) fallback(t *types.Type, w *syntax.WithClause, own map[*syntax
 	} else if c.lookup("error") == nil {
 		c.local = &scope{s.o.Failure, c.local}
 	}
-	f := c.expr(body, t)
-	if !types.Subtype(f.Type(), t) {
-		c.errorf(s.place(syntax.OptFallback, w), "E017", "Fallback type mismatch: module returns %s but fallback is %s", t, f.Type())
-	}
-	s.o.Fallback = f
+	s.o.Fallback = c.expr(body, want)
 }

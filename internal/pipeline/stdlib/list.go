@@ -40,6 +40,9 @@ var listFuncs = append([]*Func{
 	inList.fn("list-is-empty", "whether there are no elements", list1, types.Boolean, func(a []any) (any, error) { return len(items(a[0])) == 0, nil }),
 	inList.fn("list-sum", "the sum of the elements", numbers1, number, func(a []any) (any, error) { return sum(items(a[0])) }),
 	like(inList.fn("list-concat", "the elements of a, then those of b", params("a", anySeq, "b", anySeq), anyList, func(a []any) (any, error) {
+		if len(items(a[0]))+len(items(a[1])) > maxRange {
+			return fail("list-concat", tooMany)
+		}
 		return slices.Concat(items(a[0]), items(a[1])), nil
 	})),
 	inList.fn("list-contains", "whether value is one of the elements", params("list", types.SeqOf(scalar), "value", scalar), types.Boolean, func(a []any) (any, error) {
@@ -210,12 +213,14 @@ func extreme(sign int) func([]any) (any, error) {
 	}
 }
 
-// maxRange bounds the lists that are made from two numbers.
+// maxRange bounds the lists that functions make longer than what they got.
 const maxRange = 10_000_000
+
+var tooMany = fmt.Sprintf("The list would have more than %d elements", maxRange)
 
 func intRange(fn string, from, to int64) (any, error) {
 	if to > from && (uint64(to)-uint64(from) > maxRange) {
-		return fail(fn, fmt.Sprintf("The list would have more than %d elements", maxRange))
+		return fail(fn, tooMany)
 	}
 	out := make([]any, 0, max(0, to-min(from, to)))
 	for i := from; i < to && i < math.MaxInt64; i++ {

@@ -21,14 +21,14 @@ const (
 
 // ConcatFunc is what + does with Strings.
 var ConcatFunc = inString.fn("concat", "a followed by b", two(types.String), types.String, func(a []any) (any, error) {
-	if len(str(a[0]))+len(str(a[1])) > maxText {
+	if len(str(a[0]))+len(str(a[1])) > MaxText {
 		return fail("stdlib.concat", tooLong)
 	}
 	return str(a[0]) + str(a[1]), nil
 })
 
-// maxText bounds the strings that functions make longer than what they got.
-const maxText = 1 << 28
+// MaxText is the longest text, in bytes, that an expression makes of others.
+const MaxText = 1 << 28
 
 const tooLong = "The text would be longer than 256 MiB"
 
@@ -130,7 +130,7 @@ func joinText(a []any) (any, error) {
 		parts[i] = str(e)
 		total += len(parts[i])
 	}
-	if total > maxText {
+	if total > MaxText {
 		return fail("stdlib.join", tooLong)
 	}
 	return strings.Join(parts, str(a[1])), nil
@@ -138,7 +138,7 @@ func joinText(a []any) (any, error) {
 
 func replaceText(a []any) (any, error) {
 	s, target, with := str(a[0]), str(a[1]), str(a[2])
-	if len(s)+strings.Count(s, target)*max(0, len(with)-len(target)) > maxText {
+	if len(s)+strings.Count(s, target)*max(0, len(with)-len(target)) > MaxText {
 		return fail("stdlib.replace", tooLong)
 	}
 	return strings.ReplaceAll(s, target, with), nil

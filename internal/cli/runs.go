@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/spf13/cobra"
+)
+
+// unreadable is the status of a run whose journal cannot be read.
+const unreadable = "unreadable"
+
+// runStatuses are the statuses that a run in the list can have.
+var runStatuses = []string{event.Running, event.Interrupted, event.Succeeded, event.Failed, event.CompletedWithFailures, unreadable}
+
+// runInfo is a run in the list of runs.
+type runInfo struct {
+	Run        string             `json:"run"`
+	Name       string             `json:"name,omitempty"`
+	Kind       string             `json:"kind,omitempty"`
+	Path       string             `json:"path,omitempty"`
+	Dir        string             `json:"dir,omitempty"`
+	Status     string             `json:"status"`
+	Resumable  bool               `json:"resumable"`
+	Started    *time.Time         `json:"started,omitempty"`
+	Finished   *time.Time         `json:"finished,omitempty"`
+	DurationMS int64              `json:"duration_ms"`
+	Steps      journal.StepCounts `json:"steps"`
+	Items      journal.Counts     `json:"items"`
+	Message    string             `json:"message,omitempty"`
+}
+
+func infoOf(s journal.Summary, err error) runInfo {
+	i := runInfo{Run: s.ID, Name: s.Name, Kind: s.Kind, Path: s.Path, Dir: s.Dir, Status: s.Status, Steps: s.Steps, Items: s.Items}
+	if err != nil {
+		i.Status, i.Message = unreadable, err.Error()
+		return i
+	}
+	i.Resumable = s.Status == event.Interrupted || s.Status == event.Failed
+	if !s.Started.IsZero() {
+		i.Started = &s.Started
+	}
+	end := time.Now()
+	if !s.Finished.IsZero() {
+		i.Finished, end = &s.Finished, s.Finished
+	}
+	if i.Finished != nil || s.Status == event.Running {
+		i.DurationMS = max(0, end.Sub(s.Started).Milliseconds())
+	}
+	return i
+}
+
+// title is what a person knows a run's workflow by.
+func (i runInfo) title() string {
+	if i.Name == "" && i.Path != "" {
+		return filepath.Base(i.Path)
+	}
+	return i.Name
+}
+
+// work says how far a run got.
+func (i runInfo) work() string {
+	parts := []string{}
+	failed := i.Steps.Failed
+	if i.Items.Total > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d items", i.Items.Succeeded+i.Items.Skipped, i.Items.Total))
+		failed = i.Items.Failed
+	} else if n := i.Steps.Succeeded; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d %s", n, plural(n, "step")))
+	}
+	if failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", failed))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (a *app) runsCmd() *cobra.Command {
+	var status []string
+	limit := 0
+	cmd := &cobra.Command{
+		Use:   "runs",
+		Short: "List the runs, newest first",
+		Long: `Lists the runs that are recorded, newest first. A run whose process has died is
+interrupted: "bide resume" goes on with it, as with a failed one.`,
+		Example: `  bide runs
+  bide runs --status interrupted,failed
+  bide runs --limit 10 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runs(cmd.Context(), status, limit) },
+	}
+	cmd.Flags().StringSliceVar(&status, "status", nil, "only these: "+strings.Join(runStatuses, ", "))
+	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 means all")
+	a.jsonFlag(cmd, "print a JSON array")
+	return cmd
+}
+
+func (a *app) jsonFlag(cmd *cobra.Command, usage string) {
+	cmd.Flags().BoolVar(&a.json, "json", false, usage)
+}
+
+// oneOf checks that each of some words is among those that are known. Blanks
+// and hyphens are as good as the underscore.
+func oneOf(flag string, got []string, known []string) ([]string, error) {
+	out := make([]string, len(got))
+	var errs []error
+	for i, g := range got {
+		out[i] = strings.NewReplacer("-", "_", " ", "_").Replace(strings.TrimSpace(g))
+		if slices.Contains(known, out[i]) {
+			continue
+		}
+		hint := diag.DidYouMean(g, known)
+		if hint == "" {
+			hint = "write one of " + strings.Join(known, ", ")
+		}
+		errs = append(errs, fmt.Errorf("--%s %s is not known; %s", flag, g, hint))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, usageError{err}
+	}
+	return out, nil
+}
+
+func (a *app) runs(ctx context.Context, status []string, limit int) error {
+	status, err := oneOf("status", status, runStatuses)
+	if err != nil {
+		return err
+	}
+	if limit < 0 {
+		return usagef("--limit is %d; it must be at least 0, which means all", limit)
+	}
+	st, err := a.store()
+	if err != nil {
+		return err
+	}
+	list := []runInfo{}
+	for s, err := range st.Runs(ctx) {
+		if err != nil && s.ID == "" {
+			return err
+		}
+		i := infoOf(s, err)
+		if len(status) > 0 && !slices.Contains(status, i.Status) {
+			continue
+		}
+		list = append(list, i)
+		if limit > 0 && len(list) == limit {
+			break
+		}
+	}
+	if a.json {
+		return printJSON(a.out, list)
+	}
+	return a.printRuns(list)
+}
+
+func (a *app) printRuns(list []runInfo) error {
+	if len(list) == 0 {
+		fmt.Fprintln(a.err, "bide: there is no such run; `bide run FILE` makes one")
+		return nil
+	}
+	p := a.palette(a.out)
+	t := table{head: []string{"RUN", "STATUS", "STARTED", "TOOK", "WORK", "NAME"}, right: map[int]bool{3: true}, flex: 5}
+	t.paint = func(col int, s string) string {
+		if col == 1 {
+			return p.status(s)
+		}
+		return s
+	}
+	for _, i := range list {
+		started, name := "", i.title()
+		if i.Started != nil {
+			started = i.Started.Local().Format(time.DateTime)
+		}
+		if i.Message != "" {
+			name = i.Message
+		}
+		t.add(i.Run, words(i.Status), started, took(i.DurationMS), i.work(), name)
+	}
+	return t.print(a.out, columns(a.out))
+}
+
+// took is a duration as a person reads it: to about three digits.
+func took(ms int64) string {
+	d := time.Duration(ms) * time.Millisecond
+	switch {
+	case d == 0:
+		return ""
+	case d >= time.Hour:
+		d = d.Round(time.Minute)
+	case d >= 10*time.Second:
+		d = d.Round(time.Second)
+	case d >= time.Second:
+		d = d.Round(100 * time.Millisecond)
+	}
+	return duration.Format(d)
+}

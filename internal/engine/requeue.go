@@ -1,0 +1,318 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/policy"
+)
+
+// Letter is what is kept of a failed attempt at an item: the data of
+// item_retry_scheduled and item_dead_lettered.
+type Letter = letter
+
+// Requeue says which dead letters to run again.
+type Requeue struct {
+	Filter journal.DeadLetterFilter
+	// Accept, where it is not nil, has the last word on each.
+	Accept func(journal.DeadLetter) (bool, error)
+	// AsRecorded uses the file as it was when the run began.
+	AsRecorded bool
+}
+
+// ErrNoDeadLetters says that no dead letter fits.
+var ErrNoDeadLetters = errors.New("no dead letter fits")
+
+// HandedOverError says that dead letters are run again by the process that has
+// the run, and that nobody waited for the end of it.
+type HandedOverError struct {
+	Run string
+	PID int
+}
+
+func (e *HandedOverError) Error() string {
+	return fmt.Sprintf("the dead letters of run %s are run again by process %d, which goes on; see `bide events %s -f`", e.Run, e.PID, e.Run)
+}
+
+// letters gives the dead letters that are wanted.
+func (q *Requeue) letters(ctx context.Context, r *journal.Reader) ([]journal.DeadLetter, error) {
+	var list []journal.DeadLetter
+	for l, err := range r.DeadLetters(ctx, q.Filter) {
+		if err != nil {
+			return nil, err
+		}
+		if q.Accept != nil {
+			if ok, err := q.Accept(l); err != nil {
+				return nil, err
+			} else if !ok {
+				continue
+			}
+		}
+		l.History, l.Item, l.Letter = nil, nil, nil
+		list = append(list, l)
+	}
+	if len(list) == 0 {
+		return nil, ErrNoDeadLetters
+	}
+	return list, nil
+}
+
+// RetryDeadLetters runs dead letters again, in the same run and with their
+// histories, and then reduce. The file is the present one, unless AsRecorded.
+//
+// While another process has the run, it is asked to run them: it does so in the
+// map that goes on, with the file that it has. RetryDeadLetters then shows
+// what happens there until the run ends. Where the map is over already, the
+// letters are run here as soon as the process gives the run back. A second
+// retry of the same run meanwhile is a *journal.LockedError.
+func RetryDeadLetters(ctx context.Context, id string, opt Options, q Requeue) (_ *Summary, err error) {
+	opt.Force = !q.AsRecorded
+	id, release, err := opt.Store.ClaimRetry(id)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	sum, err := reopen(ctx, id, opt, func(j *journal.Journal, _ *journal.State, left int) error {
+		list, err := q.letters(ctx, &j.Reader)
+		if errors.Is(err, ErrNoDeadLetters) && left > 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return requeue(ctx, j, list)
+	})
+	var locked *journal.LockedError
+	if errors.As(err, &locked) {
+		return handOver(ctx, id, opt, q, locked.PID)
+	}
+	return sum, err
+}
+
+// requeue records that items are run again.
+func requeue(ctx context.Context, j *journal.Journal, list []journal.DeadLetter) error {
+	for _, l := range list {
+		if err := j.Append(event.Event{Type: event.ItemRequeued, Time: time.Now(), Phase: "map", Item: l.ID, Index: l.Index}); err != nil {
+			return err
+		}
+	}
+	return j.Sync(ctx)
+}
+
+// leftRetries carries out requests that came too late for the run's former
+// life, and says how many letters they named.
+func leftRetries(ctx context.Context, j *journal.Journal) (int, error) {
+	refs, err := j.LeftRetries()
+	if err != nil || len(refs) == 0 {
+		return 0, err
+	}
+	list, err := stillOpen(ctx, &j.Reader, refs)
+	if err != nil {
+		return 0, err
+	}
+	if err := requeue(ctx, j, list); err != nil {
+		return 0, err
+	}
+	return len(list), j.EndRetries()
+}
+
+// stillOpen gives those of the letters that are dead letters still.
+func stillOpen(ctx context.Context, r *journal.Reader, refs []journal.LetterRef) ([]journal.DeadLetter, error) {
+	want := make(map[int]int64, len(refs))
+	for _, ref := range refs {
+		want[ref.Index] = max(want[ref.Index], ref.Seq)
+	}
+	q := Requeue{Accept: func(l journal.DeadLetter) (bool, error) { return want[l.Index] == l.Seq, nil }}
+	list, err := q.letters(ctx, r)
+	if errors.Is(err, ErrNoDeadLetters) {
+		return nil, nil
+	}
+	return list, err
+}
+
+// lookEvery is how often a map looks for requests, and who asked for their
+// being taken.
+const lookEvery = 100 * time.Millisecond
+
+// handOver asks the process that has the run to run dead letters again.
+func handOver(ctx context.Context, id string, opt Options, q Requeue, pid int) (_ *Summary, err error) {
+	if opt.Soft == nil {
+		opt.Soft = ctx
+	}
+	r, err := opt.Store.Read(id)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	from, err := r.Last(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := q.letters(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	req := journal.RetryRequest{PID: os.Getpid(), Time: time.Now()}
+	for _, l := range list {
+		req.Of = append(req.Of, journal.LetterRef{Index: l.Index, Seq: l.Seq})
+	}
+	if err := r.RequestRetry(req); err != nil {
+		return nil, err
+	}
+	tell(opt, id, fmt.Sprintf("process %d has the run: it was asked to run %d dead letters again", pid, len(list)))
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-opt.Soft.Done():
+			if was, err := r.WithdrawRetry(); err != nil || was {
+				return nil, errors.Join(ErrInterrupted, err)
+			}
+		}
+		if !r.RetryRequested() {
+			return follow(ctx, id, opt, r, from, pid)
+		}
+		if held, err := r.InUse(); err != nil || held {
+			continue // an error of looking is met again below, by opening
+		}
+		// The run ended before the map looked: its request is carried out here.
+		sum, err := reopen(ctx, id, opt, nil)
+		if !errors.As(err, new(*journal.LockedError)) {
+			return sum, err
+		}
+	}
+}
+
+func tell(opt Options, id, message string) {
+	for _, s := range opt.Sinks {
+		s.Emit(event.Event{Type: event.Note, Time: time.Now(), Run: id, Message: message})
+	}
+}
+
+// follow shows what the process that has the run does, until the run ends.
+func follow(ctx context.Context, id string, opt Options, r *journal.Reader, from int64, pid int) (*Summary, error) {
+	tell(opt, id, fmt.Sprintf("process %d runs them again in the map that goes on", pid))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(opt.Soft, cancel)()
+	var end *event.Event
+	for e, err := range r.Follow(ctx, from+1, journal.EventFilter{}) {
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range opt.Sinks {
+			s.Emit(e)
+		}
+		if e.Type == event.RunFinished {
+			end = &e
+		}
+	}
+	if opt.Soft.Err() != nil {
+		return nil, &HandedOverError{Run: id, PID: pid}
+	}
+	if end == nil {
+		return nil, fmt.Errorf("process %d, which had run %s, has gone before its end: `bide resume %s` goes on, the dead letters that were asked for included", pid, id, id)
+	}
+	return summaryOf(id, r, *end)
+}
+
+// summaryOf is the summary that a run_finished tells.
+func summaryOf(id string, r *journal.Reader, e event.Event) (*Summary, error) {
+	s := &Summary{}
+	if len(e.Data) > 0 {
+		if err := json.Unmarshal(e.Data, s); err != nil {
+			return nil, fmt.Errorf("the summary of run %s: %w", id, err)
+		}
+	}
+	s.Run, s.Status, s.DurationMS, s.Class, s.Message = id, e.Status, e.DurationMS, e.Class, e.Message
+	s.MapReduce, s.Dir = r.Header().Kind == "mapreduce", r.Dir()
+	return s, nil
+}
+
+// requests looks for requests of other processes while the map goes on.
+func (x *mapRun) requests(ctx context.Context) (stop func()) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(lookEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+			if !x.r.j.RetryRequested() {
+				continue
+			}
+			if err := x.requeue(ctx); err != nil {
+				x.r.noteOnce("requeue", fmt.Sprintf("a request to run dead letters again: %v", err))
+			}
+		}
+	})
+	return func() { close(done); wg.Wait() }
+}
+
+// requeue takes a request and gives its dead letters back to the machine. One
+// that comes too late stays where it is.
+func (x *mapRun) requeue(ctx context.Context) error {
+	req, err := x.r.j.PeekRetry()
+	if err != nil || req == nil {
+		return err
+	}
+	list, err := stillOpen(ctx, &x.r.j.Reader, req.Of)
+	if err != nil {
+		return err
+	}
+	if err := x.reopen(list); err != nil {
+		return err
+	}
+	if err := x.r.j.Sync(ctx); err != nil {
+		return err
+	}
+	return x.r.j.RetryTaken()
+}
+
+func (x *mapRun) reopen(list []journal.DeadLetter) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := time.Now()
+	if x.m.Stopped() != policy.NotStopped || x.m.Next(now).Kind == policy.Finished {
+		return nil
+	}
+	if taken, err := x.r.j.TakeRetry(); err != nil || !taken {
+		return err
+	}
+	for _, l := range list {
+		if err := x.m.Requeue(l.Index-1, now); err != nil {
+			return err
+		}
+		x.before.set(l.Index, l.Attempts)
+		x.r.classes.forget(l.Class)
+		x.r.emit(event.Event{Type: event.ItemRequeued, Time: now, Phase: "map", Item: l.ID, Index: l.Index})
+	}
+	x.broadcast()
+	return nil
+}
+
+// earlier holds, for the items that were requeued, how many attempts were made
+// before: an attempt's number is counted on over all rounds.
+type earlier map[int]int
+
+func (r *earlier) set(index, attempts int) {
+	if attempts == 0 {
+		return
+	}
+	if *r == nil {
+		*r = earlier{}
+	}
+	(*r)[index] = attempts
+}

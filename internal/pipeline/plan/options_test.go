@@ -1,0 +1,155 @@
+package plan_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/internal/pipeline/check"
+	"github.com/bide-dev/bide/internal/pipeline/plan"
+	"github.com/bide-dev/bide/retry"
+)
+
+// optionsOf compiles a call with a with clause and gives what became of it.
+func optionsOf(t *testing.T, clause string) *check.Options {
+	t.Helper()
+	with := ""
+	if clause != "" {
+		with = " with " + clause
+	}
+	p := compile(t, environment(t), "in s: String\nx = Trim(s)"+with+"\nout x")
+	for i := range p.Funcs[0].Nodes {
+		if n := &p.Funcs[0].Nodes[i]; n.Op == plan.Call {
+			return n.Call.Options
+		}
+	}
+	t.Fatal("there is no call")
+	return nil
+}
+
+// TestSchedules drives the machine of package retry with the policies that
+// clauses become: the number of attempts, and every wait between them.
+func TestSchedules(t *testing.T) {
+	cases := []struct {
+		clause string
+		waits  string // between the attempts, in seconds
+	}{
+		{"retry: 0", ""},
+		{"retry: 3", "0 0 0"},
+		{"retry: 3, delay: 1s", "1 1 1"},
+		{"retry: 4, delay: 1s, backoff: linear", "1 2 3 4"},
+		{"retry: 5, delay: 1s, backoff: exponential", "1 2 4 8 16"},
+		{"retry: 10, delay: 1s, backoff: exponential", "1 2 4 8 16 30 30 30 30 30"},
+		{"retry: 5, delay: 500ms, backoff: exponential", "0.5 1 2 4 8"},
+		{"retry: 5, delay: 2s, backoff: linear", "2 4 6 8 10"},
+		{"retry: 6, delay: 1s, backoff: fibonacci", "1 1 2 3 5 8"},
+		{"retry: 2, delay: 1min", "60 60"}, // R17: what is fixed is not capped
+		{"retry: 3, delay: 1min, max_delay: 10s", "10 10 10"},
+		{"retry: 4, delay: 20s, backoff: linear", "20 30 30 30"},
+		{"retry: 3, delay: 1min, backoff: exponential, max_delay: 2min", "60 120 120"},
+		{"retry: 4, delay: 1s, backoff: exponential, budget: 5s", "1 2"},
+		{"delay: 1s", ""},
+		{"backoff: exponential, retry: 2", "0 0"},
+		{"retry: 3, retry_on: [network]", ""},
+		{"retry: 3, abort_on: [pattern(\"^down$\")]", ""},
+		{"retry: 1, retry_on: [timeout, pattern(\"down\")]", "0"},
+	}
+	for _, c := range cases {
+		o := optionsOf(t, c.clause)
+		if err := o.Retry.Validate(); err != nil {
+			t.Errorf("%s: %v", c.clause, err)
+		}
+		m := retry.NewMachine(&o.Retry, time.Time{})
+		var waits []string
+		for {
+			d := m.Next(errors.New("down"), time.Time{})
+			if d.Action != retry.Retry {
+				break
+			}
+			waits = append(waits, fmt.Sprint(d.Delay.Seconds()))
+		}
+		if got := strings.Join(waits, " "); got != c.waits {
+			t.Errorf("%s waits %q, want %q", c.clause, got, c.waits)
+		}
+	}
+}
+
+// R18: 40 doublings of a second end at the cap, not in an overflow.
+func TestR18NoOverflow(t *testing.T) {
+	o := optionsOf(t, "retry: 2000000000, delay: 300d, backoff: exponential, max_delay: 36500d, timeout: 36500d")
+	if d := o.Retry.Backoff.Base(2_000_000_000); d != 36500*24*time.Hour {
+		t.Error(d)
+	}
+	if total, known := o.Worst().Total(); !known || total != 1<<63-1 {
+		t.Errorf("the worst case is %v %v", total, known)
+	}
+}
+
+// R3: no clock ticks that nobody has set.
+func TestR3NoHiddenClocks(t *testing.T) {
+	if o := optionsOf(t, ""); o != nil {
+		t.Errorf("a call without options has %+v", o)
+	}
+	o := optionsOf(t, "retry: 1")
+	if o.Retry.Timeout != 0 || o.Deadline != 0 || o.Retry.Budget != 0 || o.Breaker.Count != 0 || o.Limit != 0 || o.Throttle.Count != 0 || o.Cache != 0 || o.Lazy || o.Priority != check.NormalPriority || o.OnError != check.Propagate {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestOptionValues(t *testing.T) {
+	o := optionsOf(t, "timeout: 30s, deadline: 2min, cache: 1h, cache_backend: \"disk\", throttle: 100/1min, concurrency: 3, priority: background, lazy, on_error: log, breaker: 5/30s, retry: 1, delay: 1ms, jitter: equal")
+	if o.Retry.Timeout != 30*time.Second || o.Deadline != 2*time.Minute || o.Cache != time.Hour || o.Backend != "disk" || o.Throttle != (check.Rate{Count: 100, Per: time.Minute}) ||
+		o.Limit != 3 || o.Priority != 0 || !o.Lazy || o.OnError != check.Log || o.Breaker != (check.Rate{Count: 5, Per: 30 * time.Second}) || o.Retry.Backoff.Jitter != backoff.Equal {
+		t.Errorf("%+v", o)
+	}
+	for word, want := range map[string]int{"critical": 100, "high": 80, "normal": 50, "low": 20, "background": 0, "10": 10} {
+		if got := optionsOf(t, "priority: "+word).Priority; got != want {
+			t.Errorf("priority %s is %d", word, got)
+		}
+	}
+	if o := optionsOf(t, "cache: 1s"); o.Backend != "memory" {
+		t.Error(o.Backend)
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	p := compile(t, environment(t), `
+policy flaky = retry: 5, delay: 1s, backoff: exponential
+policy patient = policy: flaky, timeout: 1min, retry: 7
+in s: String
+a = Trim(s) with policy: flaky
+b = Trim(s) with policy: patient, delay: 2s
+out a
+`)
+	var got []string
+	for i := range p.Funcs[0].Nodes {
+		if n := &p.Funcs[0].Nodes[i]; n.Op == plan.Call {
+			r := n.Call.Options.Retry
+			got = append(got, fmt.Sprint(n.Call.Name, r.Attempts, r.Backoff.Initial, r.Timeout))
+		}
+	}
+	if want := "[a6 1s 0s b8 2s 1m0s]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}
+
+// R36: two calls that look alike are two calls, with options of their own.
+func TestR36CallsAreNotMerged(t *testing.T) {
+	p := compile(t, environment(t), "in s: String\na = Trim(s) with retry: 1\nb = Trim(s) with retry: 2\nc = Trim(s)\nd = Trim(s)\nout a")
+	attempts := ""
+	for i := range p.Funcs[0].Nodes {
+		if n := &p.Funcs[0].Nodes[i]; n.Op == plan.Call {
+			if n.Call.Options == nil {
+				attempts += "- "
+			} else {
+				attempts += fmt.Sprint(n.Call.Options.Retry.Attempts, " ")
+			}
+		}
+	}
+	if attempts != "2 3 - - " {
+		t.Error(attempts)
+	}
+}
