@@ -18,12 +18,13 @@ type ExitError struct {
 	Stdout  string // the last 64 KiB
 }
 
+// Error does not hold the command: matchers read the text, and a command that
+// has the word timeout in it has not timed out.
 func (e *ExitError) Error() string {
-	how := fmt.Sprintf("exit status %d", e.Code)
+	msg := fmt.Sprintf("exit status %d", e.Code)
 	if e.Signal != "" {
-		how = "ended by signal " + e.Signal
+		msg = "ended by signal " + e.Signal
 	}
-	msg := fmt.Sprintf("%s: %s", e.Command, how)
 	if line := lastLine(e.Stderr); line != "" {
 		msg += ": " + line
 	} else if line := lastLine(e.Stdout); line != "" {
@@ -47,7 +48,7 @@ type TimeoutError struct {
 }
 
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("%s: timed out after %s and was stopped", e.Command, duration.Format(e.After))
+	return fmt.Sprintf("timed out after %s and was stopped", duration.Format(e.After))
 }
 
 // Timeout is true.

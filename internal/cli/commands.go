@@ -9,5 +9,13 @@ func (a *app) commands() []*cobra.Command {
 		a.resumeCmd(),
 		a.execCmd(),
 		a.checkCmd(),
+		a.batchCmd(),
+		a.runsCmd(),
+		a.showCmd(),
+		a.logsCmd(),
+		a.eventsCmd(),
+		a.dlqCmd(),
+		a.worktreeCmd(),
+		a.cleanCmd(),
 	}
 }

@@ -37,6 +37,6 @@ difference; --force goes on with the file as it is now.`,
 	}
 	cmd.Flags().IntVar(&f.maxParallel, "max-parallel", 0, "agents at once, instead of the recorded number")
 	cmd.Flags().BoolVar(&f.force, "force", false, "go on although the workflow file has changed")
-	f.common(cmd, a)
+	f.showing(cmd, a)
 	return cmd
 }

@@ -65,16 +65,17 @@ progress goes to standard error.`,
 	fs.BoolVar(&f.strict, "strict", false, "warnings about the file are errors")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "show what would be run, and run nothing")
 	fs.StringVar(&f.isolation, "isolation", "", "auto, worktree, none: where steps run")
-	f.common(cmd, a)
+	fs.StringVarP(&f.dir, "path", "p", "", "directory to run in (default: here)")
+	f.showing(cmd, a)
 	return cmd
 }
 
-// common adds the flags that resume has, too.
-func (f *runFlags) common(cmd *cobra.Command, a *app) {
+// showing adds the flags that all commands have that run steps: how what happens
+// is shown, and what becomes of it.
+func (f *runFlags) showing(cmd *cobra.Command, a *app) {
 	fs := cmd.Flags()
 	fs.BoolVarP(&f.yes, "yes", "y", false, "merge the run's work at the end without asking")
 	fs.BoolVar(&f.allowFailed, "allow-failed-items", false, "exit status 0 although items have failed")
-	fs.StringVarP(&f.dir, "path", "p", "", "directory to run in (default: here)")
 	fs.StringVar(&f.progress, "progress", "auto", "auto, plain, none")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no output of steps")
 	fs.BoolVar(&a.json, "json", false, "one event per line on standard output")

@@ -52,7 +52,7 @@ func (t *table) print(w io.Writer, width int) error {
 	for n, row := range all {
 		for i, c := range row {
 			if runewidth.StringWidth(c) > widths[i] {
-				c = runewidth.Truncate(c, widths[i], "…")
+				c = cut(c, widths[i])
 			}
 			pad := strings.Repeat(" ", widths[i]-runewidth.StringWidth(c))
 			if n > 0 && t.paint != nil {
@@ -81,6 +81,9 @@ func (t *table) print(w io.Writer, width int) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
+
+// cut shortens a text to n columns.
+func cut(s string, n int) string { return runewidth.Truncate(s, n, "…") }
 
 // columns is the width of the terminal behind w; 0 where there is none.
 func columns(w io.Writer) int {
@@ -151,23 +154,26 @@ func (p palette) dim(s string) string  { return p.sgr("2", s) }
 
 // status colours the status of a run, a step or an item.
 func (p palette) status(s string) string {
-	code := ""
-	switch strings.ReplaceAll(strings.TrimSpace(s), " ", "_") {
+	if code := statusCode(strings.TrimSpace(s)); code != "" {
+		return p.sgr(code, s)
+	}
+	return s
+}
+
+func statusCode(status string) string {
+	switch strings.ReplaceAll(status, " ", "_") {
 	case event.Succeeded:
-		code = "32"
+		return "32"
 	case event.Failed, event.DeadLettered, unreadable:
-		code = "31"
+		return "31"
 	case event.Interrupted, event.CompletedWithFailures, event.Degraded:
-		code = "33"
+		return "33"
 	case event.Running:
-		code = "36"
+		return "36"
 	case event.Skipped, event.Pending:
-		code = "2"
+		return "2"
 	}
-	if code == "" {
-		return s
-	}
-	return p.sgr(code, s)
+	return ""
 }
 
 // words is a status for a person.

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bide-dev/bide/internal/action"
@@ -94,7 +96,10 @@ func (r *run) leafWithin(ctx context.Context, p place, s *workflow.Step, a workf
 		t = limit
 	}
 	c := &action.Call{Timeout: t}
-	at, err := r.surroundings(ctx, p, s, r.agentEnv(a))
+	at, err := r.addDynamic(ctx, p)
+	if err == nil {
+		at, err = r.surroundings(ctx, at, s, r.agentEnv(a))
+	}
 	if err != nil {
 		return action.Result{Start: time.Now()}, &action.InputError{Err: err}
 	}
@@ -169,6 +174,11 @@ func (r *run) surroundings(ctx context.Context, p place, s *workflow.Step, more 
 	if s.ClearEnv {
 		p.env, p.own = keepBasics(p.env), &ownEnv{cleared: true}
 	}
+	return r.addEnv(ctx, p, slices.Concat(more, s.Env))
+}
+
+// addDynamic computes the variables that are computed at each use.
+func (r *run) addDynamic(ctx context.Context, p place) (place, error) {
 	for _, v := range r.env.dynamic {
 		if _, known := p.own.find(v.Name); known {
 			continue // a step around this one has set it
@@ -177,9 +187,9 @@ func (r *run) surroundings(ctx context.Context, p place, s *workflow.Step, more 
 		if err != nil {
 			return p, fmt.Errorf("env %s: %w", v.Name, err)
 		}
-		p.env = append(p.env[:len(p.env):len(p.env)], v.Name+"="+text)
+		p.env = append(slices.Clip(p.env), v.Name+"="+text)
 	}
-	return r.addEnv(ctx, p, slices.Concat(more, s.Env))
+	return p, nil
 }
 
 // addEnv adds variables to the environment of a place. Secrets win over them.
@@ -244,11 +254,28 @@ type stepOutputs struct {
 	logPath        string
 }
 
+// LogName is the name under which the outputs of a step are kept: its path, and
+// in the second and later attempts at a work item the number of that.
+func LogName(path string, itemAttempt int) string {
+	if itemAttempt > 1 {
+		return fmt.Sprintf("attempt%d.%s", itemAttempt, path)
+	}
+	return path
+}
+
 // outputsOf opens what an attempt writes to.
 func (r *run) outputsOf(p place, path string, n int, a workflow.Action) *stepOutputs {
 	o := &stepOutputs{}
+	var begun sync.Map // streams, asked for from several goroutines
 	file := func(stream string) (*os.File, error) {
-		return r.j.CreateOutput(p.index, path, n, stream)
+		step := LogName(path, p.attempt)
+		if _, again := begun.LoadOrStore(stream, true); !again {
+			// What a killed life of the run left of this attempt is not of it.
+			if err := os.Remove(r.j.OutputFile(p.index, step, n, stream)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+		}
+		return r.j.CreateOutput(p.index, step, n, stream)
 	}
 	_, isAgent := a.(*workflow.Claude)
 	if isAgent {

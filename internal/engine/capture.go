@@ -66,14 +66,15 @@ func seconds(f float64) any {
 // setCapture sets the variable of `capture:` with its companions.
 func setCapture(p place, c workflow.Capture, res action.Result, obj map[string]any) error {
 	text := res.Output
-	if c.Streams.Stderr {
-		if c.Streams.Stdout && text != "" && res.Stderr != "" {
-			text += "\n"
-		}
-		if !c.Streams.Stdout {
-			text = ""
-		}
+	switch {
+	case c.Streams.Joined && text != "" && res.Stderr != "":
+		text += "\n" + res.Stderr
+	case c.Streams.Joined:
 		text += res.Stderr
+	case c.Streams.Stderr && !c.Streams.Stdout:
+		text = res.Stderr
+	case !c.Streams.Stdout:
+		text = ""
 	}
 	v, err := formatted(c.Format, text, obj["success"] == true)
 	if err != nil {
@@ -81,8 +82,11 @@ func setCapture(p place, c workflow.Capture, res action.Result, obj map[string]a
 	}
 	p.scope.Set(c.Name, v)
 	p.scope.Set(c.Name+".output", text)
-	for _, k := range []string{"stderr", "exit_code", "success", "duration"} {
-		p.scope.Set(c.Name+"."+k, obj[k])
+	p.scope.Set(c.Name+".stderr", obj["stderr"])
+	for k, keep := range map[string]bool{"exit_code": c.Streams.ExitCode, "success": c.Streams.Success, "duration": c.Streams.Duration} {
+		if keep {
+			p.scope.Set(c.Name+"."+k, obj[k])
+		}
 	}
 	return nil
 }

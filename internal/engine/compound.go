@@ -611,13 +611,9 @@ func (r *run) sub(ctx context.Context, p place, w *workflow.SubWorkflow, args ma
 	if len(missing) > 0 {
 		return action.Result{}, &action.InputError{Err: fmt.Errorf("workflow %s needs the parameters %s: give them under `with:`", w.Name, strings.Join(missing, ", "))}
 	}
-	for _, v := range w.File.Env {
-		val, err := r.envValue(ctx, v, q.scope)
-		if err != nil {
-			return action.Result{}, &action.InputError{Err: fmt.Errorf("env %s: %w", v.Name, err)}
-		}
-		q.env = append(slices.Clip(q.env), v.Name+"="+value.Text(val.V))
-		q.scope.SetValue(v.Name, val)
+	q, err := r.addEnv(ctx, q, w.File.Env)
+	if err != nil {
+		return action.Result{}, &action.InputError{Err: err}
 	}
 	if w.WorkingDir != nil {
 		dir, err := r.workingDir(p, &workflow.Step{WorkingDir: w.WorkingDir})

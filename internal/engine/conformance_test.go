@@ -154,11 +154,11 @@ var cells = []cell{
 - shell: echo hi
   capture_output: got #F
 - shell: echo "${got}" > @EV@/x`},
-	{field: "capture_format", want: evidence{"x": "2 c"}, steps: `
-- shell: echo '{"a":[1,{"b":"c"}]}'
+	{field: "capture_format", want: evidence{"x": "b of a, b, c"}, steps: `
+- shell: echo a; echo b; echo c
   capture: got
-  capture_format: json #F
-- shell: echo "${got.a|length} ${got.a[1].b}" > @EV@/x`},
+  capture_format: lines #F
+- shell: echo "${got[1]} of ${got}" > @EV@/x`},
 	{field: "capture_streams", want: evidence{"x": "err"}, steps: `
 - shell: echo out; echo err >&2
   capture: got
@@ -334,6 +334,9 @@ func (c *cell) try(t *testing.T, place string, with bool) string {
 	files := inPlace(place, variant(c.steps, with))
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		b.write(name, files[name])
+	}
+	if c.git || place == "merge" {
+		b.output("git add . && git commit -qm files")
 	}
 	r := b.run(files["flow.yml"])
 	var wrong []string

@@ -151,7 +151,7 @@ func (s *ownSource) Value(name string) (template.Value, bool) {
 	if rest, isEnv := strings.CutPrefix(name, "env."); isEnv && !ok {
 		return s.Env(rest)
 	}
-	if v, known := s.own.find(name); known && !ok {
+	if v, known := s.own.find(name); known && !ok && (v.V != nil || s.r.declared[name]) {
 		return v, v.V != nil
 	}
 	return s.base().Value(name)

@@ -32,7 +32,16 @@ type bench struct {
 // stand-in for the claude CLI (standin_test.go).
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	root := t.TempDir()
+	// Not t.TempDir: the name of a test may mean something to a shell.
+	root, err := os.MkdirTemp("", "bide-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(root); err != nil {
+			t.Error(err)
+		}
+	})
 	b := &bench{t: t, home: filepath.Join(root, "home"), dir: filepath.Join(root, "work"), ev: filepath.Join(root, "ev")}
 	bin := filepath.Join(root, "bin")
 	for _, d := range []string{b.dir, b.ev, bin} {

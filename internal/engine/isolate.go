@@ -25,8 +25,16 @@ var readsGit = regexp.MustCompile(`\b(step|workflow)\.(files_|commit|insertions|
 // isolate opens the repository and, where the file and the options ask for it,
 // the run's own worktree.
 func (r *run) isolate(ctx context.Context) error {
-	repo, err := worktree.Open(ctx, r.opt.Dir)
 	mode := r.isolation()
+	r.git = readsGit.Match(r.file.Source)
+	for _, text := range r.file.Others {
+		r.git = r.git || readsGit.Match(text)
+	}
+	own := mode == "worktree" || mode == "auto" && workflow.NeedsIsolation(r.file)
+	if !own && !r.git && !commits(r.file) && max(r.opt.MaxIterations, r.file.MaxIterations) <= 1 {
+		return nil // git is not asked where nobody wants to know
+	}
+	repo, err := worktree.Open(ctx, r.opt.Dir)
 	switch {
 	case err == nil:
 		r.repo = repo
@@ -41,18 +49,12 @@ func (r *run) isolate(ctx context.Context) error {
 		if mode == "worktree" {
 			return fmt.Errorf("isolation: worktree: %w", worktree.ErrUnborn)
 		}
-		if mode == "auto" {
-			mode = "none"
-		}
+		own = false
 	}
-	if mode == "worktree" || mode == "auto" && needsIsolation(r.file) {
+	if own {
 		if err := r.ownWorktree(ctx); err != nil {
 			return err
 		}
-	}
-	r.git = readsGit.Match(r.file.Source)
-	for _, text := range r.file.Others {
-		r.git = r.git || readsGit.Match(text)
 	}
 	if r.git {
 		return r.markHead(ctx)
@@ -70,15 +72,18 @@ func (r *run) isolation() string {
 	return "auto"
 }
 
-// needsIsolation reports whether a file has agents, commits or a merge block:
-// work that should not be done in the user's own tree.
-func needsIsolation(f *workflow.File) bool {
-	need := f.Merge != nil
+// commits reports whether a step has to commit.
+func commits(f *workflow.File) (found bool) {
 	workflow.Walk(f, func(s *workflow.Step) {
-		_, agent := s.Action.(*workflow.Claude)
-		need = need || agent || s.CommitRequired || s.AutoCommit != nil
+		found = found || s.CommitRequired || s.AutoCommit != nil
+		if s.Validate != nil && s.Validate.OnIncomplete != nil {
+			found = found || s.Validate.OnIncomplete.CommitRequired
+		}
+		if v, ok := s.Action.(*workflow.Validate); ok && v.OnIncomplete != nil {
+			found = found || v.OnIncomplete.CommitRequired
+		}
 	})
-	return need
+	return found
 }
 
 // ownWorktree makes the run's worktree, or finds that of an earlier life.

@@ -131,7 +131,7 @@ func (r *run) mapConfig(p place) (policy.Config, error) {
 		cfg.Breaker = &b
 	}
 	if ep.Retry != nil {
-		pol := policyOf(ep.Retry)
+		pol := ep.Retry.Policy()
 		cfg.Retry = &pol
 	}
 	return cfg, nil
@@ -442,7 +442,7 @@ func (x *mapRun) done(ctx context.Context, a agentRun, d policy.Decision, err er
 	interrupted := err != nil && x.r.stopping(ctx) != nil && (errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, new(*BudgetError)))
 	skip := false
 	if err != nil {
-		o.Err, o.Cancelled = err, interrupted
+		o.Err, o.Cancelled = bare(err), interrupted
 		o.RetryAfter = retryAfter(err)
 		o, skip = x.timedOut(o, err)
 	}

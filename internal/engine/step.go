@@ -47,6 +47,18 @@ func (e *StepError) Error() string {
 // Unwrap gives the last error.
 func (e *StepError) Unwrap() error { return e.Err }
 
+// bare takes the steps off an error, for the matchers of a retry policy: they
+// read its text, and the label of a step says nothing about what went wrong.
+func bare(err error) error {
+	for {
+		var se *StepError
+		if !errors.As(err, &se) {
+			return err
+		}
+		err = se.Err
+	}
+}
+
 // outcome is how a step ended.
 type outcome struct {
 	status    string
@@ -57,40 +69,10 @@ type outcome struct {
 	tolerated bool  // the next step runs although it failed
 }
 
-// label is what a person knows a step by.
 // Label is what a person knows a step by: its name, its id, or its text.
-func Label(s *workflow.Step) string { return label(s) }
+func Label(s *workflow.Step) string { return s.Label() }
 
-func label(s *workflow.Step) string {
-	switch {
-	case s.Name != "":
-		return s.Name
-	case s.ID != "":
-		return s.ID
-	}
-	var text string
-	switch a := s.Action.(type) {
-	case *workflow.Shell:
-		text = a.Text.String()
-	case *workflow.Claude:
-		text = a.Text.String()
-	case *workflow.HTTP:
-		text = a.Method + " " + a.URL.String()
-	case *workflow.WriteFile:
-		text = "write " + a.Path.String()
-	case *workflow.Call:
-		text = "workflow " + a.Workflow
-	case *workflow.Pipeline:
-		text = "pipeline " + a.File.String()
-	default:
-		text = s.Action.Kind()
-	}
-	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
-	if r := []rune(text); len(r) > 72 {
-		text = string(r[:69]) + "..."
-	}
-	return text
-}
+func label(s *workflow.Step) string { return s.Label() }
 
 // recorded is what step_finished carries for a later life of the run.
 type recorded struct {
@@ -115,7 +97,7 @@ func (r *run) step(ctx context.Context, p place, s *workflow.Step) outcome {
 		}
 	}
 	if s.When != nil {
-		run, err := s.When.EvalBool(template.Resolver(p.scope))
+		run, err := s.When.EvalBool(template.Resolver(p.view()))
 		if err != nil {
 			out := outcome{status: event.Failed, err: &action.InputError{Err: fmt.Errorf("when: %w", err)}}
 			return r.ended(p, s, path, time.Now(), out, nil)
@@ -334,7 +316,7 @@ func (r *run) handle(ctx context.Context, p place, s *workflow.Step, h *workflow
 		ctx, cancel = context.WithTimeoutCause(ctx, t, &TimeoutError{What: "the on_failure handler", After: t})
 		defer cancel()
 	}
-	err := r.sequence(ctx, q, h.Steps)
+	err := r.repair(ctx, q, h)
 	if err != nil {
 		r.emit(event.Event{Type: event.Note, Phase: p.phase, Step: s.Path + p.at, Item: p.item, Index: p.index,
 			Message: fmt.Sprintf("the on_failure handler of %q failed: %v", label(s), err)})
@@ -345,6 +327,19 @@ func (r *run) handle(ctx context.Context, p place, s *workflow.Step, h *workflow
 		}
 	}
 	return err == nil, err
+}
+
+// repair runs the steps of a handler, which may have to commit.
+func (r *run) repair(ctx context.Context, p place, h *workflow.Handler) error {
+	must := &workflow.Step{Name: "on_failure", CommitRequired: h.CommitRequired}
+	check, err := r.beforeCommits(ctx, p, must)
+	if err != nil {
+		return err
+	}
+	if err := r.sequence(ctx, p, h.Steps); err != nil {
+		return err
+	}
+	return check.after(ctx, p, must)
 }
 
 func testOutput(out outcome) string {
@@ -363,7 +358,7 @@ func setError(p place, s *workflow.Step, out outcome) {
 // operation is a step under its retry policy: the attempts, the waits between
 // them, and what the policy does when it is exhausted.
 func (r *run) operation(ctx context.Context, p place, s *workflow.Step, path string, round int) outcome {
-	pol := policyOf(s.Retry)
+	pol := s.Retry.Policy()
 	if q, err := r.quotas.of(s); err != nil {
 		return outcome{status: event.Failed, err: err}
 	} else if q != nil {
@@ -423,7 +418,7 @@ func (r *run) attempts(ctx context.Context, p place, s *workflow.Step, path stri
 			m.Cancel()
 			return out
 		}
-		err := out.err
+		err := bare(out.err)
 		if isInput(err) {
 			err = retry.Permanent(err) // another attempt would meet the same
 		}
@@ -513,29 +508,6 @@ func (r *run) exhausted(ctx context.Context, p place, s *workflow.Step, path str
 		out.err = fmt.Errorf("%w; the fallback failed too: %w", out.err, err)
 	}
 	return out
-}
-
-// policyOf turns a policy of the file into one of package retry. Without one
-// there is one attempt.
-func policyOf(rt *workflow.Retry) retry.Policy {
-	if rt == nil {
-		return retry.Policy{Attempts: 1}
-	}
-	p := retry.Policy{Attempts: rt.Attempts, Backoff: rt.Backoff, Budget: rt.Budget, RetryAfterMax: rt.RetryAfterMax}
-	p.RetryOn = matchers(rt.RetryOn)
-	p.AbortOn = matchers(rt.AbortOn)
-	return p
-}
-
-func matchers(list []workflow.Matcher) retry.Matcher {
-	if len(list) == 0 {
-		return nil
-	}
-	ms := make([]retry.Matcher, len(list))
-	for i, m := range list {
-		ms[i] = m.Match
-	}
-	return retry.Any(ms...)
 }
 
 func breakerConfig(rt *workflow.Retry) *circuit.Config {

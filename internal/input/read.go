@@ -228,12 +228,18 @@ func (s Spec) element(text json.RawMessage, path streamed, yield func(raw, error
 	if err != nil {
 		return err
 	}
+	return s.parsed(raw{v: v, text: text}, path, yield)
+}
+
+// parsed is element for what is parsed already.
+func (s Spec) parsed(r raw, path streamed, yield func(raw, error) bool) error {
 	if path.expr == nil {
-		if !yield(raw{v: v, text: text}, nil) {
+		if !yield(r, nil) {
 			return errStopped
 		}
 		return nil
 	}
+	v := r.v
 	if path.each {
 		v = []any{v}
 	}
@@ -330,10 +336,7 @@ func (s Spec) lines(f io.Reader, strict bool, yield func(raw, error) bool) error
 				err = errStopped
 			}
 		case all:
-			if text == nil {
-				text = []byte(value.JSON(v))
-			}
-			err = s.element(text, path, yield)
+			err = s.parsed(raw{v: v, text: text}, path, yield)
 		default:
 			err = s.expand(v, yield)
 		}

@@ -131,6 +131,14 @@ func (s *Store) create(h *Header, draft string) (_ *Journal, err error) {
 	return openJournal(lock, h.Run)
 }
 
+// Find gives the id of a run that is meant by an id, the beginning of one that
+// is like no other, or "" for the newest. The error is a *NotFoundError, or of
+// the file system.
+func (s *Store) Find(run string) (string, error) { return s.resolve(run) }
+
+// RunDir is the directory of the run with an id.
+func (s *Store) RunDir(id string) string { return s.dir(id) }
+
 // Open opens a run to go on with it and takes its lock. run is an id, the
 // beginning of one that is like no other, or "" for the newest.
 //

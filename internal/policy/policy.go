@@ -219,6 +219,14 @@ func validateRetry(r *retry.Policy) (errs []error) {
 	return errs
 }
 
+// DefaultRetry is the item-level policy of OnItemFailure Retry where none is
+// given: the defaults of a retry policy in workflow files.
+func DefaultRetry() retry.Policy {
+	p := retry.Policy{Attempts: 3}
+	p.Backoff.Initial = time.Second
+	return p
+}
+
 // withDefaults fills in what is zero. The result is valid where c is.
 func (c Config) withDefaults() Config {
 	if c.MaxParallel == 0 {
@@ -231,9 +239,7 @@ func (c Config) withDefaults() Config {
 		c.RateLimitMaxWait = DefaultRateLimitMaxWait
 	}
 	if c.OnItemFailure == Retry && c.Retry == nil {
-		// The defaults of the retry policy in workflow files.
-		p := retry.Policy{Attempts: 3}
-		p.Backoff.Initial = time.Second
+		p := DefaultRetry()
 		c.Retry = &p
 	}
 	if c.Retry != nil && c.Retry.RetryOn == nil {

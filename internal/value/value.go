@@ -25,6 +25,9 @@ import (
 
 // Parse reads exactly one JSON value.
 func Parse(data []byte) (any, error) {
+	if v, ok := fast(string(data)); ok {
+		return v, nil
+	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	var v any

@@ -60,7 +60,7 @@ func (d *decoder) streams(n *node, c *Capture) {
 		case "stderr":
 			c.Streams.Stdout, c.Streams.Stderr = false, true
 		case "both", "combined":
-			c.Streams.Stdout, c.Streams.Stderr = true, true
+			c.Streams.Stdout, c.Streams.Stderr, c.Streams.Joined = true, true, true
 		default:
 			p := d.errorf(n, "bad-value", "capture_streams cannot be %q", short(n.text))
 			if h := diag.DidYouMean(n.text, []string{"stdout", "stderr", "both"}); h != "" {

@@ -1,13 +1,14 @@
 package workflow
 
 import (
-	"bytes"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
@@ -233,29 +234,43 @@ func (d *decoder) useProblem(u use, code, message string) *diag.Problem {
 	return p
 }
 
-// resultSchema checks the JSON Schema of a validation's result.
-func (d *decoder) resultSchema(n *node) any {
-	v := n.value()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader([]byte(value.JSON(v))))
+// resultSchema reads the JSON Schema of a validation's result. A schema that
+// refers to others is refused: nothing is fetched.
+func (d *decoder) resultSchema(n *node) *jsonschema.Resolved {
+	var schema jsonschema.Schema
+	err := json.Unmarshal([]byte(value.JSON(n.value())), &schema)
 	if err == nil {
-		c := jsonschema.NewCompiler()
-		c.UseLoader(noLoader{})
-		if err = c.AddResource("result.json", doc); err == nil {
-			_, err = c.Compile("result.json")
-		}
+		err = knownTypes(&schema)
+	}
+	var resolved *jsonschema.Resolved
+	if err == nil {
+		resolved, err = schema.Resolve(nil)
 	}
 	if err != nil {
-		msg, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "jsonschema: "), "\n")
-		d.errorf(n, "bad-schema", "expected_schema is no JSON Schema: %s", strings.ReplaceAll(msg, "file:///", "")).
+		msg, _, _ := strings.Cut(err.Error(), "\n")
+		d.errorf(n, "bad-schema", "expected_schema is no JSON Schema: %s", msg).
 			Suggest("for example: expected_schema: {type: object, required: [score]}")
 		return nil
 	}
-	return v
+	return resolved
 }
 
-// noLoader keeps a schema from reading other files or addresses.
-type noLoader struct{}
-
-func (noLoader) Load(url string) (any, error) {
-	return nil, &json.UnsupportedValueError{Str: "a reference to " + url}
+// knownTypes finds a type that JSON does not have, which would fit nothing.
+func knownTypes(s *jsonschema.Schema) error {
+	for _, t := range append(s.Types, s.Type) {
+		switch t {
+		case "", "null", "boolean", "object", "array", "number", "integer", "string":
+		default:
+			return fmt.Errorf("there is no type %q", t)
+		}
+	}
+	subs := slices.Concat(slices.Collect(maps.Values(s.Properties)), s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems, []*jsonschema.Schema{s.Items, s.Not, s.AdditionalProperties})
+	for _, sub := range subs {
+		if sub != nil {
+			if err := knownTypes(sub); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/retry"
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // Kind is the shape of a workflow.
@@ -221,7 +222,7 @@ type Validate struct {
 	Threshold    float64 // percent
 	ResultFile   *template.Text
 	Timeout      Duration
-	Schema       any // expected_schema: a JSON Schema the result must fit; nil: none
+	Schema       *jsonschema.Resolved // expected_schema, which the result must fit; nil: none
 	OnIncomplete *OnIncomplete
 }
 
@@ -362,8 +363,10 @@ type Capture struct {
 	Set     bool
 }
 
-// Streams are the parts of a result that a capture keeps.
-type Streams struct{ Stdout, Stderr, ExitCode, Success, Duration bool }
+// Streams are the parts of a result that a capture keeps. The variable is the
+// standard output, or the standard error where only that is kept; Joined, the
+// text "both", makes it one after the other.
+type Streams struct{ Stdout, Stderr, ExitCode, Success, Duration, Joined bool }
 
 // Output is one entry of `outputs:`: the files that a step made, by pattern,
 // or a value taken out of its output.

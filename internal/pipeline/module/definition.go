@@ -120,7 +120,7 @@ func (m StatusMap) Outcome(status int) Outcome {
 func (d *Definition) Inputs(args []any) map[string]any {
 	m := make(map[string]any, len(args))
 	for i, p := range d.Params {
-		m[p.Name] = types.Encode(args[i], p.Type)
+		m[p.Name] = types.Encode(args[i])
 	}
 	return m
 }
@@ -147,7 +147,7 @@ func (d *Definition) Env(args []any) []string {
 		}
 	}
 	for i, p := range d.Params {
-		env = append(env, EnvName(p.Name)+"="+asText(types.Encode(args[i], p.Type)))
+		env = append(env, EnvName(p.Name)+"="+asText(types.Encode(args[i])))
 	}
 	return env
 }

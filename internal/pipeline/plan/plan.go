@@ -38,7 +38,8 @@ type Plan struct {
 	Outputs []Output
 	// Hash names the content: the same for the same graph, literals, options
 	// and module versions, whatever the layout, comments and names of
-	// variables.
+	// variables. Plans of one Hash have the same nodes under the same numbers,
+	// so a journal may name a call by its function and node.
 	Hash string
 
 	file *syntax.File

@@ -73,7 +73,7 @@ func TestFunctions(t *testing.T) {
 		{"and", "[true,false]", "false"}, {"or", "[true,false]", "true"}, {"not", "[true]", "false"},
 		{"eq-int", "[1,1]", "true"}, {"eq-string", `["a","b"]`, "false"}, {"eq", "[1,1.0]", "true"}, {"neq", `["a","b"]`, "true"},
 		{"lt", "[1,2]", "true"}, {"lte", "[2,2]", "true"}, {"gt", "[1.5,1]", "true"}, {"gte", `["a","b"]`, "false"}, {"lt", "[9007199254740993,9007199254740992.0]", "false"},
-		{"to-string", "[3]", `"3"`}, {"to-string", `[[1,{"a":null}]]`, `"[1, {a: }]"`}, {"to-int", "[-2.9]", "-2"}, {"to-float", "[2]", "2"}, {"parse-int", `[" 42 "]`, "42"}, {"parse-int", `["4x"]`, "null"},
+		{"to-string", "[3]", `"3"`}, {"to-string", `[[1,{"a":null}]]`, `"[1, {a: }]"`}, {"to-string", "[[3.0,0.5]]", `"[3.0, 0.5]"`}, {"to-json", "[[3.0,3]]", `"[3.0,3]"`}, {"to-int", "[-2.9]", "-2"}, {"to-float", "[2]", "2"}, {"parse-int", `[" 42 "]`, "42"}, {"parse-int", `["4x"]`, "null"},
 		{"parse-float", `["1e3"]`, "1000"}, {"parse-float", `["inf"]`, "null"}, {"to-json", `[{"b":[1],"a":"<"}]`, `"{\"a\":\"<\",\"b\":[1]}"`},
 		{"map-get", `[{"a":1},"a"]`, "1"}, {"map-get", `[{"a":1},"b"]`, "null"}, {"map-get", `[{"1":"x"},1]`, `"x"`}, {"map-has", `[{"a":null},"a"]`, "true"}, {"map-keys", `[{"b":1,"a":2}]`, `["a","b"]`},
 		{"map-values", `[{"b":1,"a":2}]`, "[2,1]"}, {"map-size", `[{"b":1}]`, "1"}, {"identity", `["x"]`, `"x"`},

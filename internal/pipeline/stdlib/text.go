@@ -83,7 +83,7 @@ var convertFuncs = append([]*Func{
 		}
 		return f, nil
 	}),
-	inConvert.fn("to-json", "the value as compact JSON", params("value", anyT), types.String, func(a []any) (any, error) { return value.JSON(a[0]), nil }),
+	inConvert.fn("to-json", "the value as compact JSON", params("value", anyT), types.String, func(a []any) (any, error) { return value.JSON(types.Encode(a[0])), nil }),
 )...)
 
 func str(v any) string {
@@ -161,12 +161,15 @@ func matches(a []any) (any, error) {
 	return re.MatchString(str(a[0])), nil
 }
 
-// Text is a value inside an interpolated string: none is nothing, a list
-// "[a, b]", a record or map "{a: 1, b: 2}" with its keys sorted.
+// Text is a value inside an interpolated string: none is nothing, a Float always
+// has a fraction or an exponent, a list is "[a, b]", a record or map
+// "{a: 1, b: 2}" with its keys sorted.
 func Text(v any) string {
-	switch v.(type) {
+	switch v := v.(type) {
 	case []any, map[string]any:
 		return string(appendText(nil, v))
+	case float64:
+		return value.Text(types.Encode(v))
 	}
 	return value.Text(v)
 }
@@ -192,5 +195,5 @@ func appendText(b []byte, v any) []byte {
 		}
 		return append(b, '}')
 	}
-	return append(b, value.Text(v)...)
+	return append(b, Text(v)...)
 }

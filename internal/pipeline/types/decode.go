@@ -1,6 +1,7 @@
 package types
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -33,7 +34,8 @@ const maxProblems = 10
 // the tag being the member's type or the name it was declared with, or as it
 // is: then it is the member that it fits. Of several it is one that takes its
 // numbers as they are written (5 is an Int, 5.0 a Float), of these the one that
-// names most of the fields in it, of these the first declared. The error is a
+// names most of the fields in it and fewest that are not, of these the first
+// declared. The error is a
 // *ValueError.
 func Decode(v any, t *Type) (any, error) {
 	d := decoder{}
@@ -63,6 +65,7 @@ func FromText(text string, t *Type) (any, error) {
 type decoder struct {
 	problems []string
 	named    int // fields and entries of maps that the type names
+	absent   int // optional fields that are not there
 	loose    int // numbers written as of the other type: 5 as a Float, 5.0 as an Int
 }
 
@@ -213,6 +216,8 @@ func (d *decoder) record(m map[string]any, t *Type, path string) any {
 		}
 		if there {
 			d.named++
+		} else {
+			d.absent++
 		}
 		out[f.Name] = d.decode(e, f.Type, join(path, f.Name))
 	}
@@ -254,17 +259,16 @@ func (d *decoder) union(v any, t *Type, path string) any {
 		return d.want(path, t, v)
 	}
 	d.named += found.named
+	d.absent += found.absent
 	d.loose += found.loose
 	return best
 }
 
 // betterThan reports whether a type fits a value better than another: its
-// numbers are of the type that they are written as, and it names more fields.
+// numbers are of the type that they are written as, it names more of what is
+// there, and less of what is not.
 func (d *decoder) betterThan(o *decoder) bool {
-	if d.loose != o.loose {
-		return d.loose < o.loose
-	}
-	return d.named > o.named
+	return cmp.Or(cmp.Compare(d.loose, o.loose), cmp.Compare(o.named, d.named), cmp.Compare(d.absent, o.absent)) < 0
 }
 
 // tagged recognises {"tag": "…", "value": …}.

@@ -2,6 +2,7 @@ package types
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -171,74 +172,47 @@ func named(v any, t *Type) (n int) {
 	return n
 }
 
-// Encode turns a run-time value of type t into one that prints as JSON which
-// [Decode] reads back as the same: a Float without a fraction keeps its ".0",
-// so that it stays a Float in a union with Int.
-func Encode(v any, t *Type) any {
-	switch v := v.(type) {
-	case float64:
-		if v == math.Trunc(v) && math.Abs(v) < 1e21 { // beyond, it is written with an exponent
-			return json.Number(strconv.FormatFloat(v, 'f', 1, 64))
-		}
-	case []any:
-		if !t.IsSequence() || !hasFloat(t.Elem) {
-			return encodeMember(v, t)
-		}
-		out := make([]any, len(v))
-		for i, e := range v {
-			out[i] = Encode(e, t.Elem)
-		}
-		return out
-	case map[string]any:
-		if !hasFloat(t) {
-			return v
-		}
-		return encodeObject(v, t)
-	}
-	return v
-}
-
-func encodeMember(v any, t *Type) any {
-	if t.Kind == OptionalKind {
-		return Encode(v, t.Elem)
-	}
-	if t.Kind == UnionKind && hasFloat(t) {
-		if i := Member(v, t); i >= 0 {
-			return Encode(v, t.Members[i])
-		}
-	}
-	return v
-}
-
-func encodeObject(v map[string]any, t *Type) any {
-	if t.Kind != RecordKind && t.Kind != MapKind {
-		return encodeMember(v, t)
-	}
-	out := make(map[string]any, len(v))
-	for k, e := range v {
-		elem := t.Elem
-		if t.Kind == RecordKind {
-			elem = t.Field(k)
-		}
-		if elem != nil {
-			e = Encode(e, elem)
-		}
-		out[k] = e
-	}
+// Encode turns a run-time value into one that prints as JSON which [Decode]
+// reads back as the same: a Float without a fraction keeps its ".0", so that it
+// stays a Float in a union with Int. It does not change v, and copies only
+// what has such a Float in it.
+func Encode(v any) any {
+	out, _ := encode(v)
 	return out
 }
 
-// hasFloat reports whether values of the type can have a Float in them.
-func hasFloat(t *Type) bool {
-	switch t.Kind {
-	case FloatKind:
-		return true
-	case ListKind, SeqKind, OptionalKind, MapKind:
-		return hasFloat(t.Elem)
-	case RecordKind:
-		return slices.ContainsFunc(t.Fields, func(f Field) bool { return hasFloat(f.Type) })
-	case UnionKind:
-		return slices.ContainsFunc(t.Members, hasFloat)
+func encode(v any) (out any, changed bool) {
+	switch v := v.(type) {
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1e21 { // beyond, it is written with an exponent
+			return json.Number(strconv.FormatFloat(v, 'f', 1, 64)), true
+		}
+	case []any:
+		var list []any
+		for i, e := range v {
+			if n, other := encode(e); other {
+				if list == nil {
+					list = slices.Clone(v)
+				}
+				list[i] = n
+			}
+		}
+		if list != nil {
+			return list, true
+		}
+	case map[string]any:
+		var m map[string]any
+		for k, e := range v {
+			if n, other := encode(e); other {
+				if m == nil {
+					m = maps.Clone(v)
+				}
+				m[k] = n
+			}
+		}
+		if m != nil {
+			return m, true
+		}
 	}
-	return false
+	return v, false
 }

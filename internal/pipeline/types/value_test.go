@@ -62,7 +62,7 @@ func TestDecode(t *testing.T) {
 		case err != nil:
 			t.Errorf("%s of %s: %v", c.in, c.typ, err)
 		default:
-			if text := value.JSON(types.Encode(got, typ)); text != c.out {
+			if text := value.JSON(types.Encode(got)); text != c.out {
 				t.Errorf("%s of %s is %s, want %s", c.in, c.typ, text, c.out)
 			}
 			if !types.Conforms(got, typ) {
@@ -100,7 +100,7 @@ func TestZero(t *testing.T) {
 		"Optional<Int>": "null", "{a: Int, b: {c: String}}": `{"a":0,"b":{"c":""}}`, "String | Int": `""`, "Int | String": "0",
 	} {
 		tt := parse(t, typ)
-		if got := value.JSON(types.Encode(types.Zero(tt), tt)); got != want {
+		if got := value.JSON(types.Encode(types.Zero(tt))); got != want {
 			t.Errorf("the zero of %s is %s, want %s", typ, got, want)
 		}
 	}
@@ -216,7 +216,7 @@ func TestValuesSurviveJSON(t *testing.T) {
 		if !types.Conforms(v, typ) || types.Member(v, typ) < 0 && (v != nil || typ.Kind != types.OptionalKind) {
 			t.Fatalf("%v is no %s", v, typ)
 		}
-		parsed, err := value.Parse([]byte(value.JSON(types.Encode(v, typ))))
+		parsed, err := value.Parse([]byte(value.JSON(types.Encode(v))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestValuesSurviveJSON(t *testing.T) {
 		}
 		// An object may be a record or a map, and only a person knows which.
 		if !contains(typ.String(), "Map<") {
-			again, err := value.Parse([]byte(value.JSON(types.Encode(back, typ))))
+			again, err := value.Parse([]byte(value.JSON(types.Encode(back))))
 			if err != nil || !reflect.DeepEqual(parsed, again) {
 				t.Fatalf("%v of %s came back as %v", v, typ, back)
 			}

@@ -1,0 +1,318 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/worktree"
+	"github.com/spf13/cobra"
+)
+
+// cleanFlags say what clean removes.
+type cleanFlags struct {
+	older               string
+	runs                []string
+	dryRun, yes, forced bool
+}
+
+func (a *app) cleanCmd() *cobra.Command {
+	f := &cleanFlags{}
+	cmd := &cobra.Command{
+		Use:   "clean",
+		Short: "Remove the recorded state of finished runs",
+		Long: `Removes the state of runs that have ended: journal, logs, and worktrees whose work
+is merged. Kept are runs that go on, and unless --force says otherwise those that can
+be resumed and those with dead letters. A run whose work is not merged is kept, and
+its branches with it, whatever is said.`,
+		Example: `  bide clean --dry-run
+  bide clean --older-than 30d -y
+  bide clean --run 01KAJ3 --force`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.clean(cmd.Context(), f) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.older, "older-than", "", "only runs that ended at least so long ago, as in 30d")
+	fl.StringArrayVar(&f.runs, "run", nil, "only this run; may be given several times")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "show what would be removed, and remove nothing")
+	fl.BoolVarP(&f.yes, "yes", "y", false, "do it without asking")
+	fl.BoolVar(&f.forced, "force", false, "also runs that could be resumed, and those with dead letters")
+	a.jsonFlag(cmd, "print one JSON object")
+	return cmd
+}
+
+// cleaned is a run that clean looked at.
+type cleaned struct {
+	Run     string     `json:"run"`
+	Name    string     `json:"name,omitempty"`
+	Status  string     `json:"status"`
+	Ended   *time.Time `json:"finished,omitempty"`
+	Bytes   int64      `json:"bytes"`
+	Removed bool       `json:"removed"`
+	Why     string     `json:"why,omitempty"` // it is kept
+	dir     string     // where it ran
+}
+
+func (a *app) clean(ctx context.Context, f *cleanFlags) error {
+	older, err := f.age()
+	if err != nil {
+		return err
+	}
+	st, err := a.store()
+	if err != nil {
+		return err
+	}
+	only, err := resolveRuns(st, f.runs)
+	if err != nil {
+		return err
+	}
+	c := &cleaner{st: st, f: f, older: older, repos: map[string]map[string]string{}}
+	var list []cleaned
+	for s, err := range st.Runs(ctx) {
+		if err != nil && s.ID == "" {
+			return err
+		}
+		if len(only) > 0 && !slices.Contains(only, s.ID) {
+			continue
+		}
+		x, err := c.judge(ctx, s, err)
+		if err != nil {
+			return err
+		}
+		list = append(list, x)
+	}
+	n, bytes := 0, int64(0)
+	for _, x := range list {
+		if x.Why == "" {
+			n, bytes = n+1, bytes+x.Bytes
+		}
+	}
+	if n > 0 && !f.dryRun {
+		if err := a.confirm(f.yes, fmt.Sprintf("Remove the state of %d %s (%s)?", n, plural(n, "run"), size(bytes))); err != nil {
+			return err
+		}
+		err = c.remove(ctx, list)
+	}
+	return errors.Join(err, a.printCleaned(list, f.dryRun))
+}
+
+func (f *cleanFlags) age() (time.Duration, error) {
+	if f.older == "" {
+		return 0, nil
+	}
+	d, err := duration.Parse(f.older)
+	if err != nil {
+		return 0, usagef("--older-than: %w", err)
+	}
+	return d, nil
+}
+
+// resolveRuns turns ids and their beginnings into ids. All that are wrong are
+// reported at once.
+func resolveRuns(st *journal.Store, runs []string) ([]string, error) {
+	var out []string
+	var errs []error
+	for _, run := range runs {
+		id, err := st.Find(run)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		out = append(out, id)
+	}
+	return out, errors.Join(errs...)
+}
+
+// cleaner judges and removes runs.
+type cleaner struct {
+	st    *journal.Store
+	f     *cleanFlags
+	older time.Duration
+	repos map[string]map[string]string // by directory and run: why its work is kept
+}
+
+// judge says whether a run may go.
+func (c *cleaner) judge(ctx context.Context, s journal.Summary, bad error) (cleaned, error) {
+	i := infoOf(s, bad)
+	x := cleaned{Run: s.ID, Name: i.title(), Status: i.Status, Ended: i.Finished, dir: s.Dir}
+	var err error
+	if x.Bytes, err = sizeOf(c.st.RunDir(s.ID)); err != nil {
+		return x, err
+	}
+	switch {
+	case i.Status == event.Running:
+		x.Why = "it goes on"
+	case bad != nil && !c.f.forced:
+		x.Why = "its journal cannot be read; --force removes it"
+	case i.Resumable && !c.f.forced:
+		x.Why = "it can be resumed; --force removes it"
+	case s.Items.DeadLettered > 0 && !c.f.forced:
+		x.Why = fmt.Sprintf("it has %d dead %s; --force removes it", s.Items.DeadLettered, plural(s.Items.DeadLettered, "letter"))
+	case c.older > 0 && time.Since(ended(s)) < c.older:
+		x.Why = "it is not old enough"
+	default:
+		x.Why, err = c.unmerged(ctx, s)
+	}
+	return x, err
+}
+
+// ended is when a run ended; of one that was interrupted, its start is the
+// last that is known for sure.
+func ended(s journal.Summary) time.Time {
+	if s.Finished.IsZero() {
+		return s.Started
+	}
+	return s.Finished
+}
+
+// unmerged says what of a run's work would be lost; "" if nothing.
+func (c *cleaner) unmerged(ctx context.Context, s journal.Summary) (string, error) {
+	if s.Dir == "" {
+		return "", nil
+	}
+	kept, ok := c.repos[s.Dir]
+	if !ok {
+		var err error
+		if kept, err = keptWork(ctx, s.Dir); err != nil {
+			return "", fmt.Errorf("the repository of %s: %w", s.Dir, err)
+		}
+		c.repos[s.Dir] = kept
+	}
+	return kept[s.ID], nil
+}
+
+// openRepo opens the repository of a directory; nil where there is none.
+func openRepo(ctx context.Context, dir string) (*worktree.Repo, error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	repo, err := worktree.Open(ctx, dir)
+	if errors.Is(err, worktree.ErrNotRepo) || errors.Is(err, worktree.ErrBare) || errors.Is(err, worktree.ErrNoGit) {
+		return nil, nil
+	}
+	return repo, err
+}
+
+// keptWork gives, by run, the work in a repository that is not merged.
+func keptWork(ctx context.Context, dir string) (map[string]string, error) {
+	kept := map[string]string{}
+	repo, err := openRepo(ctx, dir)
+	if err != nil || repo == nil {
+		return kept, err
+	}
+	infos, err := repo.List(ctx, "")
+	for _, i := range infos {
+		if !i.Merged() && kept[i.Run] == "" {
+			kept[i.Run] = fmt.Sprintf("branch %s has work that is not merged; see `bide worktree ls %s`", i.Branch, i.Run)
+		}
+	}
+	return kept, err
+}
+
+func (c *cleaner) remove(ctx context.Context, list []cleaned) error {
+	var errs []error
+	for n := range list {
+		x := &list[n]
+		if x.Why != "" {
+			continue
+		}
+		if err := c.removeRun(ctx, *x); err != nil {
+			x.Why = err.Error()
+			errs = append(errs, fmt.Errorf("run %s: %w", x.Run, err))
+			continue
+		}
+		x.Removed = true
+	}
+	return errors.Join(errs...)
+}
+
+func (c *cleaner) removeRun(ctx context.Context, x cleaned) error {
+	if repo, err := openRepo(ctx, x.dir); err != nil {
+		return err
+	} else if repo != nil {
+		if _, err := repo.Clean(ctx, worktree.CleanOptions{Run: x.Run}); err != nil {
+			return err
+		}
+	}
+	return c.st.Remove(x.Run)
+}
+
+func (a *app) printCleaned(list []cleaned, dry bool) error {
+	var n int
+	var bytes int64
+	for _, x := range list {
+		if x.Removed || dry && x.Why == "" {
+			n, bytes = n+1, bytes+x.Bytes
+		}
+	}
+	if a.json {
+		if list == nil {
+			list = []cleaned{}
+		}
+		return printJSON(a.out, struct {
+			Runs    []cleaned `json:"runs"`
+			Removed int       `json:"removed"`
+			Bytes   int64     `json:"bytes"`
+			DryRun  bool      `json:"dry_run"`
+		}{list, n, bytes, dry})
+	}
+	t := table{head: []string{"RUN", "STATUS", "SIZE", "NAME", "WHAT"}, right: map[int]bool{2: true}, flex: 4}
+	t.paint = paintStatus(a.palette(a.out), 1)
+	for _, x := range list {
+		what := "kept: " + x.Why
+		switch {
+		case x.Removed:
+			what = "removed"
+		case x.Why == "" && dry:
+			what = "would be removed"
+		}
+		t.add(x.Run, words(x.Status), size(x.Bytes), cut(x.Name, 24), what)
+	}
+	verb := "removed"
+	if dry {
+		verb = "would be removed"
+	}
+	if len(list) > 0 {
+		if err := t.print(a.out, columns(a.out)); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(a.err, "bide: %d of %d %s %s, %s\n", n, len(list), plural(len(list), "run"), verb, size(bytes))
+	return nil
+}
+
+// sizeOf adds up the files below a directory.
+func sizeOf(dir string) (total int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = d.Info(); err == nil {
+				total += info.Size()
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // gone meanwhile
+		}
+		return err
+	})
+	return total, err
+}
+
+// size is a number of bytes for a person.
+func size(n int64) string {
+	f, unit := float64(n), 0
+	for f >= 1000 && unit < 4 {
+		f, unit = f/1000, unit+1
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", f, []string{"", "kB", "MB", "GB", "TB"}[unit])
+}

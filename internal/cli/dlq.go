@@ -1,0 +1,479 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/value"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func (a *app) dlqCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dlq",
+		Short: "Look at dead letters, and run them again",
+		Long: `A work item that failed for good is a dead letter: it is kept with its data and the
+whole history of its failed attempts until it is run again or purged.
+
+--filter takes an expression over: item (the item's data), id, index, class,
+message, attempts, step, step_label, exit_code, correlation_id, time, age (in
+seconds), worktree, branch, eligible. Other names are fields of the item.`,
+		Example: `  bide dlq list
+  bide dlq show 01KAJ3 42
+  bide dlq retry 01KAJ3 --filter 'class == "timeout" && item.priority > 3'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.dlqListCmd(), a.dlqShowCmd(), a.dlqRetryCmd(), a.dlqExportCmd(), a.dlqPurgeCmd(), a.dlqStatsCmd())
+	return cmd
+}
+
+// letterFlags say which dead letters are wanted.
+type letterFlags struct {
+	filter string
+	items  []string
+	older  string
+}
+
+func (f *letterFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.filter, "filter", "", "only those that this expression holds of; see bide dlq --help")
+	fs.StringArrayVar(&f.items, "item", nil, "only the item with this id; may be given several times")
+	fs.StringVar(&f.older, "older-than", "", "only those that are at least so old, as in 2d")
+}
+
+// letterFilter is letterFlags, read.
+type letterFilter struct {
+	ids   []string
+	expr  *expr.Expr
+	older time.Duration
+}
+
+func (f *letterFlags) parse() (letterFilter, error) {
+	out := letterFilter{ids: f.items}
+	var errs []error
+	var err error
+	if f.filter != "" {
+		if out.expr, err = expr.Parse(f.filter); err != nil {
+			errs = append(errs, fmt.Errorf("--filter: %w", err))
+		}
+	}
+	if f.older != "" {
+		if out.older, err = duration.Parse(f.older); err != nil {
+			errs = append(errs, fmt.Errorf("--older-than: %w", err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return out, usageError{err}
+	}
+	return out, nil
+}
+
+func (f letterFilter) journal() journal.DeadLetterFilter {
+	return journal.DeadLetterFilter{IDs: f.ids}
+}
+
+// accept has the last word on a letter.
+func (f letterFilter) accept(l journal.DeadLetter) (bool, error) {
+	if time.Since(l.Time) < f.older {
+		return false, nil
+	}
+	if f.expr == nil {
+		return true, nil
+	}
+	v, err := letterOf(l)
+	if err != nil {
+		return false, err
+	}
+	ok, err := f.expr.EvalBool(v)
+	if err != nil {
+		return false, usagef("--filter: dead letter %s: %w", visible(l.ID), err)
+	}
+	return ok, nil
+}
+
+// letterInfo is a dead letter: what list, export and show have in common.
+type letterInfo struct {
+	Run           string          `json:"run"`
+	Item          string          `json:"item"`
+	Index         int             `json:"index"`
+	CorrelationID string          `json:"correlation_id"`
+	Data          json.RawMessage `json:"data"` // the item's
+	Time          time.Time       `json:"time"`
+	Attempts      int             `json:"attempts"`
+	Class         string          `json:"class"`
+	Message       string          `json:"message"`
+	Step          string          `json:"step,omitempty"`
+	StepLabel     string          `json:"step_label,omitempty"`
+	ExitCode      int             `json:"exit_code"`
+	Worktree      string          `json:"worktree,omitempty"`
+	Branch        string          `json:"branch,omitempty"`
+	Log           string          `json:"log,omitempty"`
+	Eligible      bool            `json:"eligible"`
+
+	last  engine.Letter
+	value any // the item's data
+}
+
+func letterOf(l journal.DeadLetter) (*letterInfo, error) {
+	i := &letterInfo{Item: l.ID, Index: l.Index, Data: l.Item, Time: l.Time, Attempts: l.Attempts, Class: l.Class, Message: l.Message}
+	if len(l.Letter) > 0 {
+		if err := json.Unmarshal(l.Letter, &i.last); err != nil {
+			return nil, fmt.Errorf("dead letter %s: %w", visible(l.ID), err)
+		}
+	}
+	x := i.last
+	i.CorrelationID, i.Step, i.StepLabel, i.ExitCode = x.CorrelationID, x.Step, x.StepLabel, x.ExitCode
+	i.Worktree, i.Branch, i.Log, i.Eligible = x.Worktree, x.Branch, x.Log, x.Eligible
+	if len(l.Item) == 0 {
+		i.Data = json.RawMessage("null")
+	}
+	var err error
+	if i.value, err = value.Parse(i.Data); err != nil {
+		return nil, fmt.Errorf("dead letter %s: its data: %w", visible(l.ID), err)
+	}
+	return i, nil
+}
+
+// Lookup makes a dead letter the names of a filter.
+func (i *letterInfo) Lookup(p expr.Path) (any, bool) {
+	if v, ok := i.field(p[0].Name); ok && !p[0].IsIndex && !p[0].All {
+		return expr.Walk(v, p[1:])
+	}
+	return expr.Item(i.value).Lookup(p)
+}
+
+func (i *letterInfo) field(name string) (any, bool) {
+	switch name {
+	case "item":
+		return i.value, true
+	case "id":
+		return i.Item, true
+	case "index":
+		return int64(i.Index), true
+	case "class":
+		return i.Class, true
+	case "message":
+		return i.Message, true
+	case "attempts":
+		return int64(i.Attempts), true
+	case "step":
+		return i.Step, true
+	case "step_label":
+		return i.StepLabel, true
+	case "exit_code":
+		return int64(i.ExitCode), true
+	case "correlation_id":
+		return i.CorrelationID, true
+	case "time":
+		return i.Time.UTC().Format(time.RFC3339), true
+	case "age":
+		return value.FromNumber(strconv.FormatFloat(time.Since(i.Time).Seconds(), 'f', 3, 64)), true
+	case "worktree":
+		return i.Worktree, true
+	case "branch":
+		return i.Branch, true
+	case "eligible":
+		return i.Eligible, true
+	}
+	return nil, false
+}
+
+// letters gives the dead letters of a run that are wanted.
+func letters(ctx context.Context, r *journal.Reader, f letterFilter, each func(*letterInfo, journal.DeadLetter) error) error {
+	for l, err := range r.DeadLetters(ctx, f.journal()) {
+		if err != nil {
+			return err
+		}
+		if ok, err := f.accept(l); err != nil {
+			return err
+		} else if !ok {
+			continue
+		}
+		i, err := letterOf(l)
+		if err != nil {
+			return err
+		}
+		i.Run = r.Run()
+		if err := each(i, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkItems reports the ids of --item that no work item has.
+func checkItems(ctx context.Context, r *journal.Reader, ids []string) error {
+	var errs []error
+	for _, id := range ids {
+		it, near, err := findItem(ctx, r, id)
+		if err != nil {
+			return err
+		}
+		if it.Index == 0 {
+			errs = append(errs, fmt.Errorf("run %s has no work item %s%s", r.Run(), visible(id), near))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+func (a *app) dlqListCmd() *cobra.Command {
+	f, limit, offset := &letterFlags{}, 0, 0
+	cmd := &cobra.Command{
+		Use:   "list [RUN]",
+		Short: "List the dead letters of a run",
+		Long: `Lists the dead letters of a run in the order of its items: those that were not run
+again and not purged. Without RUN, it is the last run.`,
+		Example: `  bide dlq list
+  bide dlq list 01KAJ3 --filter 'exit_code == 7' --limit 20 --offset 40
+  bide dlq list --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.dlqList(cmd.Context(), first(args), f, limit, offset)
+		},
+	}
+	f.register(cmd.Flags())
+	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 means all")
+	cmd.Flags().IntVar(&offset, "offset", 0, "leave out so many at the beginning")
+	a.jsonFlag(cmd, "print a JSON array")
+	return cmd
+}
+
+func (a *app) dlqList(ctx context.Context, run string, f *letterFlags, limit, offset int) error {
+	if limit < 0 || offset < 0 {
+		return usagef("--limit and --offset must be at least 0")
+	}
+	filter, err := f.parse()
+	if err != nil {
+		return err
+	}
+	return a.reading(run, func(r *journal.Reader) error {
+		if err := checkItems(ctx, r, filter.ids); err != nil {
+			return err
+		}
+		p := a.palette(a.out)
+		t := table{head: []string{"ITEM", "ATTEMPTS", "CLASS", "EXIT", "SINCE", "STEP", "MESSAGE"}, right: map[int]bool{1: true, 3: true}, flex: 6}
+		t.paint = func(col int, s string) string {
+			if col == 2 {
+				return p.sgr("31", s)
+			}
+			return s
+		}
+		out := jsonArray{w: a.out}
+		n := 0
+		err := letters(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
+			n++
+			switch {
+			case n <= offset || limit > 0 && n > offset+limit:
+				return nil
+			case a.json:
+				return out.add(i)
+			}
+			t.add(i.Item, strconv.Itoa(i.Attempts), i.Class, strconv.Itoa(i.ExitCode), i.Time.Local().Format(time.DateTime), stepName(i), oneLine(short(i)))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return out.close()
+		}
+		return a.printLetters(r.Run(), &t, n, offset)
+	})
+}
+
+// stepName is what a person knows the failed step by.
+func stepName(i *letterInfo) string {
+	if i.StepLabel != "" {
+		return cut(visible(i.StepLabel), 32)
+	}
+	return i.Step
+}
+
+// short is what a person is told first: the last line that the step wrote on
+// its standard error, else the message.
+func short(i *letterInfo) string {
+	if line := lastLine(i.last.Stderr); line != "" {
+		return line
+	}
+	return i.Message
+}
+
+func (a *app) printLetters(run string, t *table, n, offset int) error {
+	switch {
+	case n == 0:
+		fmt.Fprintf(a.err, "bide: no dead letter in run %s fits\n", run)
+		return nil
+	case len(t.rows) == 0:
+		fmt.Fprintf(a.err, "bide: %d dead letters, none after the first %d\n", n, offset)
+		return nil
+	}
+	if err := t.print(a.out, columns(a.out)); err != nil {
+		return err
+	}
+	if end := offset + len(t.rows); end < n {
+		fmt.Fprintf(a.err, "bide: %d to %d of %d dead letters; --offset %d shows more\n", offset+1, end, n, end)
+		return nil
+	}
+	fmt.Fprintf(a.err, "bide: %d dead %s in run %s; after the cause is mended: bide dlq retry %s\n", n, plural(n, "letter"), run, run)
+	return nil
+}
+
+func (a *app) dlqRetryCmd() *cobra.Command {
+	f, l, recorded := &runFlags{progress: "auto"}, &letterFlags{}, false
+	cmd := &cobra.Command{
+		Use:   "retry RUN",
+		Short: "Run dead letters again, and then reduce",
+		Long: `Runs dead letters again in the same run: with new attempts, under their correlation
+ids, and with what they report added to their histories. Then reduce runs again with
+all results. The workflow file is used as it is now, unless --as-recorded.
+
+While the run goes on in another process, that process is asked to run them in the
+map that goes on, and this one shows what happens there. A second retry of the same
+run meanwhile is refused.`,
+		Example: `  bide dlq retry 01KAJ3
+  bide dlq retry 01KAJ3 --filter 'class == "network"' --max-parallel 2
+  bide dlq retry 01KAJ3 --item 17 --item 42`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.dlqRetry(cmd.Context(), args[0], f, l, recorded)
+		},
+	}
+	l.register(cmd.Flags())
+	cmd.Flags().IntVar(&f.maxParallel, "max-parallel", 0, "agents at once, instead of the recorded number")
+	cmd.Flags().BoolVar(&recorded, "as-recorded", false, "use the workflow file as it was when the run began")
+	f.showing(cmd, a)
+	return cmd
+}
+
+func (a *app) dlqRetry(ctx context.Context, run string, f *runFlags, l *letterFlags, recorded bool) error {
+	filter, err := l.parse()
+	if err != nil {
+		return err
+	}
+	opt, err := f.options()
+	if err != nil {
+		return err
+	}
+	err = a.reading(run, func(r *journal.Reader) error {
+		run = r.Run()
+		return checkItems(ctx, r, filter.ids)
+	})
+	if err != nil {
+		return err
+	}
+	err = a.execute(ctx, f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
+		return engine.RetryDeadLetters(ctx, run, o, engine.Requeue{Filter: filter.journal(), Accept: filter.accept, AsRecorded: recorded})
+	})
+	switch {
+	case errors.Is(err, engine.ErrNoDeadLetters):
+		return fmt.Errorf("no dead letter in run %s fits: nothing was run; see `bide dlq list %s`", run, run)
+	case errors.As(err, new(*engine.HandedOverError)), errors.Is(err, engine.ErrInterrupted):
+		fmt.Fprintf(a.err, "bide: %s\n", err)
+		return exitError(130)
+	}
+	return err
+}
+
+func (a *app) dlqPurgeCmd() *cobra.Command {
+	f, all, yes := &letterFlags{}, false, false
+	cmd := &cobra.Command{
+		Use:   "purge RUN",
+		Short: "Give up dead letters",
+		Long: `Gives up dead letters: their items stay failed, and are no longer listed or run
+again. What happened stays in the events of the run.`,
+		Example: `  bide dlq purge 01KAJ3 --item 17 -y
+  bide dlq purge 01KAJ3 --older-than 30d
+  bide dlq purge 01KAJ3 --all -y --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.dlqPurge(cmd.Context(), args[0], f, all, yes) },
+	}
+	f.register(cmd.Flags())
+	cmd.Flags().BoolVar(&all, "all", false, "all of them")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do it without asking")
+	a.jsonFlag(cmd, "print one JSON object")
+	return cmd
+}
+
+func (a *app) dlqPurge(ctx context.Context, run string, f *letterFlags, all, yes bool) (err error) {
+	filter, err := f.parse()
+	if err != nil {
+		return err
+	}
+	some := len(f.items) > 0 || f.filter != "" || f.older != ""
+	if some == all {
+		return usagef("say which dead letters to give up: --item, --filter, --older-than, or --all")
+	}
+	st, err := a.store()
+	if err != nil {
+		return err
+	}
+	j, err := st.Open(run)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, j.Close()) }()
+	if err := checkItems(ctx, &j.Reader, filter.ids); err != nil {
+		return err
+	}
+	out := struct {
+		Run     string   `json:"run"`
+		Removed int      `json:"removed"`
+		Items   []string `json:"items"`
+	}{Run: j.Run(), Items: []string{}}
+	var indexes []int
+	err = letters(ctx, &j.Reader, filter, func(i *letterInfo, _ journal.DeadLetter) error {
+		out.Items, indexes = append(out.Items, i.Item), append(indexes, i.Index)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(indexes) > 0 {
+		if err := a.confirm(yes, fmt.Sprintf("Give up %d dead %s of run %s?", len(indexes), plural(len(indexes), "letter"), j.Run())); err != nil {
+			return err
+		}
+	}
+	for n, index := range indexes {
+		if err := j.Append(event.Event{Type: event.ItemRemoved, Phase: "map", Item: out.Items[n], Index: index}); err != nil {
+			return err
+		}
+	}
+	if err := j.Sync(ctx); err != nil {
+		return err
+	}
+	out.Removed = len(indexes)
+	if a.json {
+		return printJSON(a.out, out)
+	}
+	_, err = fmt.Fprintf(a.out, "gave up %d dead %s of run %s\n", out.Removed, plural(out.Removed, "letter"), out.Run)
+	return err
+}
+
+// confirm asks before something is lost. Where nobody can be asked, -y is
+// needed.
+func (a *app) confirm(yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	ask := a.ask()
+	if ask == nil {
+		return usagef("%s Nothing was done: say -y, as nobody can be asked here", question)
+	}
+	if !ask(question) {
+		return errors.New("nothing was done")
+	}
+	return nil
+}

@@ -1,0 +1,567 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/spf13/cobra"
+)
+
+// jsonArray writes a JSON array element by element.
+type jsonArray struct {
+	w     io.Writer
+	begun bool
+}
+
+func (j *jsonArray) add(v any) error {
+	b, err := jsonLine(v)
+	if err != nil {
+		return err
+	}
+	sep := ",\n  "
+	if !j.begun {
+		sep, j.begun = "[\n  ", true
+	}
+	_, err = fmt.Fprintf(j.w, "%s%s", sep, b)
+	return err
+}
+
+func (j *jsonArray) close() error {
+	end := "\n]\n"
+	if !j.begun {
+		end = "[]\n"
+	}
+	_, err := io.WriteString(j.w, end)
+	return err
+}
+
+// jsonLine is a value as JSON on one line, with < and > as they are.
+func jsonLine(v any) ([]byte, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return []byte(strings.TrimSuffix(b.String(), "\n")), err
+}
+
+func lastLine(s string) string {
+	s = strings.TrimRight(s, " \r\n\t")
+	return strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:])
+}
+
+// letterShown is a dead letter with all that is known of it.
+type letterShown struct {
+	*letterInfo
+	Stdout   string    `json:"stdout,omitempty"`
+	Stderr   string    `json:"stderr,omitempty"`
+	History  []failure `json:"history"`
+	Logs     []string  `json:"logs"`
+	Commands []string  `json:"commands"`
+}
+
+// failure is one entry of an item's history.
+type failure struct {
+	Event      event.Type `json:"event"`
+	Time       time.Time  `json:"time"`
+	Attempt    int        `json:"attempt,omitempty"`
+	Status     string     `json:"status,omitempty"`
+	DurationMS int64      `json:"duration_ms,omitempty"`
+	DelayMS    int64      `json:"delay_ms,omitempty"`
+	Step       string     `json:"step,omitempty"`
+	StepLabel  string     `json:"step_label,omitempty"`
+	ExitCode   int        `json:"exit_code,omitempty"`
+	Class      string     `json:"class,omitempty"`
+	Message    string     `json:"message,omitempty"`
+	Stdout     string     `json:"stdout,omitempty"`
+	Stderr     string     `json:"stderr,omitempty"`
+	Worktree   string     `json:"worktree,omitempty"`
+	Branch     string     `json:"branch,omitempty"`
+	Log        string     `json:"log,omitempty"`
+}
+
+func failureOf(e event.Event) failure {
+	f := failure{Event: e.Type, Time: e.Time, Attempt: max(e.Attempt, e.Attempts), Status: e.Status, DurationMS: e.DurationMS, DelayMS: e.DelayMS,
+		Step: e.Step, ExitCode: e.ExitCode, Class: e.Class, Message: e.Message}
+	var l engine.Letter
+	if len(e.Data) > 0 && json.Unmarshal(e.Data, &l) == nil {
+		f.Stdout, f.Stderr, f.Worktree, f.Branch, f.Log = l.Stdout, l.Stderr, l.Worktree, l.Branch, l.Log
+		f.Step, f.StepLabel = cmp.Or(f.Step, l.Step), l.StepLabel
+	}
+	return f
+}
+
+func (a *app) dlqShowCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show [RUN] ITEM",
+		Short: "Show a dead letter with its whole history",
+		Long: `Shows a dead letter: the item's data, every failed attempt from the first to the
+last with its output, where its work and its logs are, and commands to look further.
+ITEM is the item's id; without RUN, it is the last run.`,
+		Example: `  bide dlq show 42
+  bide dlq show 01KAJ3 42 --json`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			run := ""
+			if len(args) == 2 {
+				run = args[0]
+			}
+			return a.dlqShow(cmd.Context(), run, args[len(args)-1])
+		},
+	}
+	a.jsonFlag(cmd, "print one JSON object")
+	return cmd
+}
+
+func (a *app) dlqShow(ctx context.Context, run, id string) error {
+	return a.reading(run, func(r *journal.Reader) error {
+		var s *letterShown
+		err := letters(ctx, r, letterFilter{ids: []string{id}}, func(i *letterInfo, _ journal.DeadLetter) error {
+			s = &letterShown{letterInfo: i, Stdout: i.last.Stdout, Stderr: i.last.Stderr, History: []failure{}, Logs: []string{}}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if s == nil {
+			return a.noLetter(ctx, r, id)
+		}
+		if err := s.fill(ctx, r); err != nil {
+			return err
+		}
+		if a.json {
+			return printJSON(a.out, s)
+		}
+		return a.printLetter(s)
+	})
+}
+
+// historyTypes are the events that a dead letter's history is made of.
+var historyTypes = []event.Type{event.ItemStarted, event.AttemptFailed, event.RetryScheduled, event.ItemRetry, event.ItemFinished,
+	event.ItemDeadLettered, event.ItemRequeued}
+
+// fill gathers the history, the logs and the commands.
+func (s *letterShown) fill(ctx context.Context, r *journal.Reader) error {
+	for e, err := range r.Events(ctx, 1, journal.EventFilter{Index: s.Index, Types: historyTypes}) {
+		if err != nil {
+			return err
+		}
+		// An item_finished that makes a dead letter says what the next event
+		// says again.
+		if e.Type == event.ItemStarted || e.Type == event.ItemFinished && e.Status == event.DeadLettered {
+			continue
+		}
+		s.History = append(s.History, failureOf(e))
+	}
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(r.OutputFile(s.Index, "x", 1, "stdout")), "*"))
+	if err != nil {
+		return err
+	}
+	s.Logs = append(s.Logs, files...)
+	id := shellWord(s.Item)
+	s.Commands = []string{
+		"bide logs " + s.Run + " --item " + id,
+		"bide events " + s.Run + " --item " + id,
+	}
+	if s.Branch != "" {
+		s.Commands = append(s.Commands, "git log -p "+shellWord(s.Branch))
+	}
+	if s.Worktree != "" {
+		s.Commands = append(s.Commands, "cd "+shellWord(s.Worktree))
+	}
+	s.Commands = append(s.Commands, "bide dlq retry "+s.Run+" --item "+id)
+	return nil
+}
+
+// shellWord quotes a text for a shell where it needs it.
+func shellWord(s string) string {
+	plain := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("/._-+:@,=%", c)
+	}
+	if s != "" && !strings.ContainsFunc(s, func(c rune) bool { return !plain(c) }) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// noLetter says why an item is no dead letter.
+func (a *app) noLetter(ctx context.Context, r *journal.Reader, id string) error {
+	it, near, err := findItem(ctx, r, id)
+	if err != nil {
+		return err
+	}
+	if it.Index == 0 {
+		return usagef("run %s has no work item %s%s", r.Run(), visible(id), near)
+	}
+	st, err := r.State(ctx)
+	if err != nil {
+		return err
+	}
+	rec := st.Items.At(it.Index)
+	return usagef("item %s of run %s is no dead letter: it is %s after %d %s; see `bide events %s --item %s`", visible(id), r.Run(),
+		rec.Status, rec.Attempts, plural(rec.Attempts, "attempt"), r.Run(), shellWord(id))
+}
+
+func (a *app) printLetter(s *letterShown) error {
+	p := a.palette(a.out)
+	var b strings.Builder
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "%-11s %s\n", name, text)
+		}
+	}
+	line("item", p.bold(visible(s.Item))+fmt.Sprintf(" (number %d of run %s)", s.Index, s.Run))
+	line("correlation", s.CorrelationID)
+	line("failed", s.Time.Local().Format(time.DateTime)+fmt.Sprintf(", after %d %s", s.Attempts, plural(s.Attempts, "attempt")))
+	line("class", p.sgr("31", s.Class))
+	line("branch", s.Branch)
+	line("worktree", s.Worktree)
+	eligible := "yes"
+	if !s.Eligible {
+		eligible = "no"
+	}
+	line("retry", eligible)
+	b.WriteString("\n" + p.bold("data") + "\n" + indent(prettyJSON(s.Data), "  ") + "\n")
+	b.WriteString("\n" + p.bold("history") + "\n")
+	for _, f := range s.History {
+		f.print(&b, p)
+	}
+	if len(s.Logs) > 0 {
+		b.WriteString("\n" + p.bold("logs") + "\n" + indent(strings.Join(s.Logs, "\n"), "  ") + "\n")
+	}
+	b.WriteString("\n" + p.bold("next") + "\n" + indent(strings.Join(s.Commands, "\n"), "  ") + "\n")
+	_, err := io.WriteString(a.out, b.String())
+	return err
+}
+
+func prettyJSON(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// print tells one entry. Attempts of steps stand further in than those of the
+// item, which repeat the last of them.
+func (f failure) print(b *strings.Builder, p palette) {
+	at := f.Time.Local().Format(time.DateTime)
+	switch f.Event {
+	case event.AttemptFailed:
+		fmt.Fprintf(b, "  %s    %s, attempt %d: %s", at, f.Step, f.Attempt, f.Class)
+		if f.ExitCode != 0 {
+			fmt.Fprintf(b, ", exit status %d", f.ExitCode)
+		}
+		fmt.Fprintf(b, " (%s)\n", cmp.Or(took(f.DurationMS), "0s"))
+		for _, text := range []string{f.Stdout, f.Stderr} {
+			if strings.TrimSpace(text) != "" {
+				b.WriteString(p.dim(indent(text, "                         | ")) + "\n")
+			}
+		}
+	case event.RetryScheduled:
+		fmt.Fprintf(b, "  %s    attempt %d follows in %s\n", at, f.Attempt+1, millis(f.DelayMS))
+	case event.ItemRetry:
+		fmt.Fprintf(b, "  %s  attempt %d at the item failed: %s\n", at, f.Attempt, f.text())
+		fmt.Fprintf(b, "  %s  attempt %d follows in %s\n", at, f.Attempt+1, millis(f.DelayMS))
+	case event.ItemDeadLettered:
+		fmt.Fprintf(b, "  %s  attempt %d at the item failed for good: %s\n", at, f.Attempt, f.text())
+	case event.ItemRequeued:
+		fmt.Fprintf(b, "  %s  run again by `bide dlq retry`\n", at)
+	case event.ItemFinished:
+		fmt.Fprintf(b, "  %s  attempt %d: %s %s\n", at, f.Attempt, words(f.Status), f.text())
+	}
+}
+
+func (f failure) text() string { return visible(oneLine(f.Message)) }
+
+// exporter writes dead letters in one format.
+type exporter interface {
+	add(*letterInfo) error
+	close() error
+}
+
+type jsonExporter struct{ jsonArray }
+
+func (j *jsonExporter) add(i *letterInfo) error { return j.jsonArray.add(i) }
+
+type lineExporter struct{ w io.Writer }
+
+func (l lineExporter) add(i *letterInfo) error {
+	b, err := jsonLine(i)
+	if err != nil {
+		return err
+	}
+	_, err = l.w.Write(append(b, '\n'))
+	return err
+}
+
+func (l lineExporter) close() error { return nil }
+
+type csvExporter struct {
+	w     *csv.Writer
+	begun bool
+}
+
+var csvHead = []string{"run", "item", "index", "correlation_id", "time", "attempts", "class", "exit_code", "step", "step_label", "message", "worktree", "branch", "log", "eligible", "data"}
+
+func (c *csvExporter) head() error {
+	if c.begun {
+		return nil
+	}
+	c.begun = true
+	return c.w.Write(csvHead)
+}
+
+func (c *csvExporter) add(i *letterInfo) error {
+	if err := c.head(); err != nil {
+		return err
+	}
+	return c.w.Write([]string{i.Run, i.Item, strconv.Itoa(i.Index), i.CorrelationID, i.Time.Format(time.RFC3339Nano), strconv.Itoa(i.Attempts), i.Class,
+		strconv.Itoa(i.ExitCode), i.Step, i.StepLabel, i.Message, i.Worktree, i.Branch, i.Log, strconv.FormatBool(i.Eligible), string(i.Data)})
+}
+
+func (c *csvExporter) close() error {
+	err := c.head()
+	c.w.Flush()
+	return errors.Join(err, c.w.Error())
+}
+
+var exportFormats = []string{"json", "jsonl", "csv"}
+
+func newExporter(format string, w io.Writer) exporter {
+	switch format {
+	case "jsonl":
+		return lineExporter{w}
+	case "csv":
+		return &csvExporter{w: csv.NewWriter(w)}
+	}
+	return &jsonExporter{jsonArray{w: w}}
+}
+
+func (a *app) dlqExportCmd() *cobra.Command {
+	f, format, file := &letterFlags{}, "", ""
+	cmd := &cobra.Command{
+		Use:   "export [RUN]",
+		Short: "Write dead letters as JSON, JSON lines or CSV",
+		Long: `Writes the dead letters of a run, with the data of their items. Without RUN, it is the
+last run. The format is that of --format, else that of the file's name, else JSON. A
+file is replaced only when all is written.`,
+		Example: `  bide dlq export > letters.json
+  bide dlq export 01KAJ3 --format csv -o letters.csv
+  bide dlq export 01KAJ3 --format jsonl --filter 'class == "timeout"'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.dlqExport(cmd.Context(), first(args), f, format, file)
+		},
+	}
+	f.register(cmd.Flags())
+	cmd.Flags().StringVar(&format, "format", "", "json, jsonl, csv")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this file")
+	a.jsonFlag(cmd, "the same as --format json")
+	return cmd
+}
+
+func (a *app) dlqExport(ctx context.Context, run string, f *letterFlags, format, file string) error {
+	filter, err := f.parse()
+	if err != nil {
+		return err
+	}
+	if format, err = a.exportFormat(format, file); err != nil {
+		return err
+	}
+	return a.reading(run, func(r *journal.Reader) error {
+		if err := checkItems(ctx, r, filter.ids); err != nil {
+			return err
+		}
+		n := 0
+		write := func(w io.Writer) error {
+			b := bufio.NewWriter(w)
+			x := newExporter(format, b)
+			err := letters(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
+				n++
+				return x.add(i)
+			})
+			return errors.Join(err, x.close(), b.Flush())
+		}
+		if file == "" || file == "-" {
+			return write(a.out)
+		}
+		if err := replaceFile(file, write); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.err, "bide: %d dead %s written to %s\n", n, plural(n, "letter"), file)
+		return nil
+	})
+}
+
+func (a *app) exportFormat(format, file string) (string, error) {
+	switch {
+	case format == "" && a.json:
+		return "json", nil
+	case format == "":
+		if ext := strings.TrimPrefix(filepath.Ext(file), "."); slices.Contains(exportFormats, ext) {
+			return ext, nil
+		}
+		return "json", nil
+	}
+	if _, err := oneOf("format", []string{format}, exportFormats); err != nil {
+		return "", err
+	}
+	if a.json && format != "json" {
+		return "", usagef("--json and --format %s cannot be used together", format)
+	}
+	return format, nil
+}
+
+// replaceFile writes a file, which appears whole or not at all.
+func replaceFile(name string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if err = errors.Join(err, f.Chmod(0o600), f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// letterStats counts dead letters.
+type letterStats struct {
+	Run      string     `json:"run"`
+	Total    int        `json:"total"`
+	Eligible int        `json:"eligible"`
+	Attempts int        `json:"attempts"` // made in all
+	Oldest   *time.Time `json:"oldest,omitempty"`
+	Newest   *time.Time `json:"newest,omitempty"`
+	ByClass  []count    `json:"by_class"`
+	ByStep   []count    `json:"by_step"`
+	ByAge    []count    `json:"by_age"`
+}
+
+type count struct {
+	Name  string `json:"name"`
+	Count int    `json:"count"`
+}
+
+// ages are the spans by which letters are counted.
+var ages = []struct {
+	name string
+	upTo time.Duration
+}{{"under 1h", time.Hour}, {"1h to 1d", 24 * time.Hour}, {"1d to 7d", 7 * 24 * time.Hour}, {"over 7d", 1<<63 - 1}}
+
+func (a *app) dlqStatsCmd() *cobra.Command {
+	f := &letterFlags{}
+	cmd := &cobra.Command{
+		Use:   "stats [RUN]",
+		Short: "Count dead letters by class, step and age",
+		Long:  `Counts the dead letters of a run. Without RUN, it is the last run.`,
+		Example: `  bide dlq stats
+  bide dlq stats 01KAJ3 --filter 'attempts > 3' --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.dlqStats(cmd.Context(), first(args), f) },
+	}
+	f.register(cmd.Flags())
+	a.jsonFlag(cmd, "print one JSON object")
+	return cmd
+}
+
+func (a *app) dlqStats(ctx context.Context, run string, f *letterFlags) error {
+	filter, err := f.parse()
+	if err != nil {
+		return err
+	}
+	return a.reading(run, func(r *journal.Reader) error {
+		if err := checkItems(ctx, r, filter.ids); err != nil {
+			return err
+		}
+		s := letterStats{Run: r.Run()}
+		class, step, age := map[string]int{}, map[string]int{}, make([]int, len(ages))
+		err := letters(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
+			s.note(i)
+			class[i.Class]++
+			step[cmp.Or(i.StepLabel, i.Step, "(no step)")]++
+			age[slices.IndexFunc(ages, func(x struct {
+				name string
+				upTo time.Duration
+			}) bool {
+				return time.Since(i.Time) < x.upTo
+			})]++
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		s.ByClass, s.ByStep, s.ByAge = sorted(class), sorted(step), []count{}
+		for n, x := range ages {
+			if age[n] > 0 {
+				s.ByAge = append(s.ByAge, count{x.name, age[n]})
+			}
+		}
+		if a.json {
+			return printJSON(a.out, s)
+		}
+		return a.printStats(&s)
+	})
+}
+
+func (s *letterStats) note(i *letterInfo) {
+	s.Total++
+	s.Attempts += i.Attempts
+	if i.Eligible {
+		s.Eligible++
+	}
+	if s.Oldest == nil || i.Time.Before(*s.Oldest) {
+		s.Oldest = &i.Time
+	}
+	if s.Newest == nil || i.Time.After(*s.Newest) {
+		s.Newest = &i.Time
+	}
+}
+
+// sorted is a map of counts, the greatest first.
+func sorted(m map[string]int) []count {
+	out := []count{}
+	for name, n := range m {
+		out = append(out, count{name, n})
+	}
+	slices.SortFunc(out, func(x, y count) int { return cmp.Or(cmp.Compare(y.Count, x.Count), cmp.Compare(x.Name, y.Name)) })
+	return out
+}
+
+func (a *app) printStats(s *letterStats) error {
+	if s.Total == 0 {
+		_, err := fmt.Fprintf(a.out, "no dead letters in run %s\n", s.Run)
+		return err
+	}
+	_, err := fmt.Fprintf(a.out, "%d dead %s in run %s, %d attempts, the oldest of %s\n", s.Total, plural(s.Total, "letter"), s.Run, s.Attempts, s.Oldest.Local().Format(time.DateTime))
+	for _, part := range []struct {
+		name string
+		list []count
+	}{{"CLASS", s.ByClass}, {"STEP", s.ByStep}, {"AGE", s.ByAge}} {
+		t := table{head: []string{"COUNT", part.name}, right: map[int]bool{0: true}, flex: 1}
+		for _, c := range part.list {
+			t.add(strconv.Itoa(c.Count), c.Name)
+		}
+		err = errors.Join(err, a.section(&t))
+	}
+	return err
+}

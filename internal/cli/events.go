@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/spf13/cobra"
+)
+
+// eventTypes are the types that a journal holds.
+var eventTypes = []string{
+	string(event.RunStarted), string(event.RunResumed), string(event.PhaseStarted), string(event.PhaseFinished),
+	string(event.StepStarted), string(event.AttemptStarted), string(event.AttemptFailed), string(event.RetryScheduled),
+	string(event.StepFinished), string(event.ItemsReady), string(event.ItemStarted), string(event.ItemRetry),
+	string(event.ItemFinished), string(event.ItemDeadLettered), string(event.ItemRequeued), string(event.ItemRemoved),
+	string(event.BreakerChanged), string(event.RunPaused), string(event.AgentUsage), string(event.AgentMessage),
+	string(event.Note), string(event.RunFinished),
+}
+
+// eventFlags say which events are wanted.
+type eventFlags struct {
+	types  []string
+	item   string
+	step   string
+	follow bool
+}
+
+func (a *app) eventsCmd() *cobra.Command {
+	f := &eventFlags{}
+	cmd := &cobra.Command{
+		Use:   "events [RUN]",
+		Short: "List everything that happened in a run",
+		Long: `Lists the events of a run, first to last. With --json they are what "bide run
+--json" writes: one object per line. -f goes on with those that come, until the
+run ends. RUN is an id or its beginning; without it, it is the last run.`,
+		Example: `  bide events
+  bide events 01KAJ3 -f --type item_finished,item_dead_lettered
+  bide events 01KAJ3 --item 42 --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.events(cmd.Context(), first(args), f) },
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVar(&f.types, "type", nil, "only these types, as in step_finished")
+	fs.StringVar(&f.item, "item", "", "only those of the work item with this id")
+	fs.StringVar(&f.step, "step", "", "only those of the step with this path, as in commands[2]")
+	fs.BoolVarP(&f.follow, "follow", "f", false, "wait for more until the run ends")
+	a.jsonFlag(cmd, "one JSON object per line")
+	return cmd
+}
+
+func (a *app) events(ctx context.Context, run string, f *eventFlags) error {
+	types, err := oneOf("type", f.types, eventTypes)
+	if err != nil {
+		return err
+	}
+	filter := journal.EventFilter{Item: f.item, Step: f.step}
+	for _, t := range types {
+		filter.Types = append(filter.Types, event.Type(t))
+	}
+	return a.reading(run, func(r *journal.Reader) error {
+		p := a.palette(a.out)
+		n := 0
+		for e, err := range eventsOf(ctx, r, filter, f.follow) {
+			if err != nil {
+				return err
+			}
+			n++
+			if a.json {
+				_, err = a.out.Write(append(eventJSON(e), '\n'))
+			} else {
+				_, err = io.WriteString(a.out, eventLine(e, p)+"\n")
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if n == 0 && f.item != "" {
+			return a.noItem(ctx, r, f.item)
+		}
+		return nil
+	})
+}
+
+func eventsOf(ctx context.Context, r *journal.Reader, f journal.EventFilter, follow bool) iter.Seq2[event.Event, error] {
+	if follow {
+		return r.Follow(ctx, 1, f)
+	}
+	return r.Events(ctx, 1, f)
+}
+
+// eventLine is an event for a person: when, what, of which, how.
+func eventLine(e event.Event, p palette) string {
+	what := fmt.Sprintf("%-20s", e.Type)
+	if statusCode(e.Status) != "" {
+		what = p.sgr(statusCode(e.Status), what)
+	}
+	parts := []string{e.Time.Local().Format("15:04:05.000"), what}
+	if e.Item != "" {
+		parts = append(parts, "item "+visible(e.Item))
+	}
+	switch {
+	case e.Step != "":
+		parts = append(parts, visible(e.Step))
+	case e.Phase != "" && e.Item == "":
+		parts = append(parts, e.Phase)
+	}
+	if e.Label != "" {
+		parts = append(parts, fmt.Sprintf("%q", visible(e.Label)))
+	}
+	add := func(ok bool, format string, args ...any) {
+		if ok {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(e.Attempt > 0, "attempt %d", e.Attempt)
+	add(e.Status != "", "%s", words(e.Status))
+	add(e.Attempts > 1, "%d attempts", e.Attempts)
+	add(e.Total > 0, "%d items", e.Total)
+	add(e.To != "", "%s, was %s", e.To, e.From)
+	add(e.DelayMS > 0, "in %s", millis(e.DelayMS))
+	add(e.DurationMS > 0, "(%s)", took(e.DurationMS))
+	add(e.Class != "", "%s", e.Class)
+	add(e.Message != "", "%s", visible(oneLine(e.Message)))
+	return strings.Join(parts, "  ")
+}
+
+// noItem says that a run has no work item of an id, or that nothing is
+// recorded of it.
+func (a *app) noItem(ctx context.Context, r *journal.Reader, id string) error {
+	found, near, err := findItem(ctx, r, id)
+	if err != nil {
+		return err
+	}
+	if found.Index > 0 {
+		fmt.Fprintf(a.err, "bide: item %s of run %s has not begun\n", visible(id), r.Run())
+		return nil
+	}
+	return usagef("run %s has no work item %s%s", r.Run(), visible(id), near)
+}
+

@@ -1,0 +1,329 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/spf13/cobra"
+)
+
+// logFlags say which outputs are wanted.
+type logFlags struct {
+	item, step string
+	attempt    int
+	follow     bool
+	raw        bool
+}
+
+func (a *app) logsCmd() *cobra.Command {
+	f := &logFlags{}
+	cmd := &cobra.Command{
+		Use:   "logs [RUN]",
+		Short: "Print what the steps of a run have written",
+		Long: `Prints the outputs of the steps of a run in the order in which their attempts ended:
+short ones as they are recorded, large ones whole, from their files. Of an agent, it
+is what it said and which tools it used. -f goes on with those that come, until
+the run ends. RUN is an id or its beginning; without it, it is the last run.
+
+--attempt counts the attempts at the work item, and of steps outside of work items
+those of the step.`,
+		Example: `  bide logs
+  bide logs 01KAJ3 --item 42 --attempt 2
+  bide logs 01KAJ3 --step 'commands[1]' --raw > output.txt
+  bide logs -f`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.logs(cmd.Context(), first(args), f) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.item, "item", "", "only of the work item with this id")
+	fs.StringVar(&f.step, "step", "", "only of this step: its path, as in commands[2], its name or its id")
+	fs.IntVar(&f.attempt, "attempt", 0, "only of the attempt of this number, from 1")
+	fs.BoolVarP(&f.follow, "follow", "f", false, "wait for more until the run ends")
+	fs.BoolVar(&f.raw, "raw", false, "only standard output, without headings; of an agent, its raw stream")
+	a.jsonFlag(cmd, "one JSON object per line: run, item, step, attempt, stream, text")
+	return cmd
+}
+
+// logTypes are the events that tell of outputs, or of which attempt they are.
+var logTypes = []event.Type{event.ItemStarted, event.AttemptFailed, event.StepFinished, event.AgentMessage, event.ItemFinished}
+
+func (a *app) logs(ctx context.Context, run string, f *logFlags) error {
+	if f.attempt < 0 {
+		return usagef("--attempt is %d; attempts are numbered from 1", f.attempt)
+	}
+	if f.raw && a.json {
+		return usagef("--raw and --json cannot be used together")
+	}
+	return a.reading(run, func(r *journal.Reader) error {
+		if f.item != "" {
+			if err := checkItems(ctx, r, []string{f.item}); err != nil {
+				return err
+			}
+		}
+		l := &logPrinter{app: a, r: r, f: f, p: a.palette(a.out), at: map[int]int{}, failed: map[stepKey]int{}, told: map[stepKey]bool{}}
+		for e, err := range eventsOf(ctx, r, journal.EventFilter{Types: logTypes, Item: f.item}, f.follow) {
+			if err != nil {
+				return err
+			}
+			if err := l.take(e); err != nil {
+				return err
+			}
+		}
+		if l.found == 0 && f.step != "" {
+			return l.noStep()
+		}
+		if l.printed == 0 {
+			fmt.Fprintf(a.err, "bide: no output is recorded in run %s that fits\n", r.Run())
+		}
+		return nil
+	})
+}
+
+// logPrinter prints outputs, event by event.
+type logPrinter struct {
+	*app
+	r *journal.Reader
+	f *logFlags
+	p palette
+
+	at     map[int]int      // attempt at the items that run, by index
+	failed map[stepKey]int  // last failed attempt of a step that goes on
+	told   map[stepKey]bool // steps of which an agent has said something
+	last   string           // heading printed last
+	steps  []string         // paths and labels seen, some
+
+	found, printed int
+}
+
+type stepKey struct {
+	index int
+	step  string
+}
+
+func (l *logPrinter) take(e event.Event) error {
+	switch e.Type {
+	case event.ItemStarted:
+		l.at[e.Index] = e.Attempt
+		return nil
+	case event.ItemFinished:
+		delete(l.at, e.Index)
+		return nil
+	}
+	if !l.wanted(e) {
+		return nil
+	}
+	l.found++
+	key := stepKey{e.Index, e.Step}
+	switch e.Type {
+	case event.AgentMessage:
+		l.told[key] = true
+		return l.message(e)
+	case event.AttemptFailed:
+		l.failed[key] = e.Attempt
+		return l.attempt(e, e.Attempt, event.Failed)
+	}
+	last := l.failed[key]
+	said := l.told[key]
+	delete(l.failed, key)
+	delete(l.told, key)
+	// The last failed attempt has been printed; what an agent answers is the
+	// last thing that it said.
+	if e.Attempts > 0 && e.Attempts == last || e.Status == event.Skipped || said && !l.f.raw {
+		return nil
+	}
+	return l.attempt(e, max(e.Attempts, 1), e.Status)
+}
+
+// wanted says whether an event is of a step and an attempt that are asked for.
+func (l *logPrinter) wanted(e event.Event) bool {
+	if l.f.step != "" {
+		if len(l.steps) < nearAmong {
+			l.steps = append(l.steps, e.Step)
+		}
+		path, _, _ := strings.Cut(e.Step, "@")
+		if e.Step != l.f.step && path != l.f.step && e.Label != l.f.step {
+			return false
+		}
+	}
+	if l.f.attempt == 0 {
+		return true
+	}
+	if e.Index > 0 {
+		return l.at[e.Index] == l.f.attempt
+	}
+	return max(e.Attempt, e.Attempts) == l.f.attempt || e.Type == event.AgentMessage
+}
+
+func (l *logPrinter) noStep() error {
+	near := ""
+	if hint := diag.DidYouMean(l.f.step, l.steps); hint != "" {
+		near = "; " + hint
+	}
+	return usagef("run %s has no output of a step %s%s; see `bide show %s`", l.r.Run(), visible(l.f.step), near, l.r.Run())
+}
+
+// message prints what an agent said or did.
+func (l *logPrinter) message(e event.Event) error {
+	if l.f.raw {
+		return nil
+	}
+	text := e.Message
+	var d struct {
+		Tool  string `json:"tool"`
+		Input string `json:"input"`
+	}
+	if len(e.Data) > 0 && json.Unmarshal(e.Data, &d) == nil && d.Tool != "" {
+		text = "[" + d.Tool + "] " + oneLine(d.Input)
+	}
+	return l.print(e, l.at[e.Index], "", "agent", strings.NewReader(text))
+}
+
+// attempt prints the outputs of an attempt that has ended.
+func (l *logPrinter) attempt(e event.Event, n int, status string) error {
+	var d struct {
+		Output, Stdout, Stderr string
+	}
+	if len(e.Data) > 0 {
+		if err := json.Unmarshal(e.Data, &d); err != nil {
+			return fmt.Errorf("event %d: %w", e.Seq, err)
+		}
+	}
+	// The number of a step's own attempt is in the names of its files.
+	number := n
+	if e.Index > 0 && l.at[e.Index] > 0 {
+		number = l.at[e.Index]
+	}
+	if l.f.raw {
+		if done, err := l.file(e, n, number, status, "agent"); done || err != nil {
+			return err
+		}
+	}
+	for _, s := range []struct{ stream, inline string }{{"stdout", cmp.Or(d.Output, d.Stdout)}, {"stderr", d.Stderr}} {
+		if s.stream == "stderr" && l.f.raw {
+			continue
+		}
+		if done, err := l.file(e, n, number, status, s.stream); done || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if s.inline == "" {
+			continue
+		}
+		if err := l.print(e, number, status, s.stream, strings.NewReader(s.inline)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// file prints the file of an output, and says whether there is one.
+func (l *logPrinter) file(e event.Event, n, number int, status, stream string) (done bool, err error) {
+	f, err := os.Open(l.r.OutputFile(e.Index, engine.LogName(e.Step, l.at[e.Index]), n, stream))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return true, l.print(e, number, status, stream, f)
+}
+
+// print prints one output under a heading that says whose it is.
+func (l *logPrinter) print(e event.Event, number int, status, stream string, text io.Reader) error {
+	l.printed++
+	switch {
+	case l.json:
+		return l.object(e, number, stream, text)
+	case l.f.raw:
+		_, err := io.Copy(l.out, text)
+		return err
+	}
+	parts := []string{}
+	if e.Item != "" {
+		parts = append(parts, "item "+visible(e.Item))
+	}
+	parts = append(parts, visible(cmp.Or(e.Label, e.Step)))
+	if number > 0 {
+		parts = append(parts, fmt.Sprintf("attempt %d", number))
+	}
+	if stream != "stdout" {
+		parts = append(parts, stream)
+	}
+	if status == event.Failed {
+		parts = append(parts, l.p.status(status))
+	}
+	head := strings.Join(parts, ", ")
+	if head != l.last {
+		if l.last != "" {
+			head = "\n" + l.p.bold("==> "+head)
+		} else {
+			head = l.p.bold("==> " + head)
+		}
+		if _, err := fmt.Fprintln(l.out, head); err != nil {
+			return err
+		}
+		l.last = strings.Join(parts, ", ")
+	}
+	w := &lineEnd{w: l.out}
+	if _, err := io.Copy(w, text); err != nil {
+		return err
+	}
+	return w.end()
+}
+
+func (l *logPrinter) object(e event.Event, number int, stream string, text io.Reader) error {
+	b, err := io.ReadAll(text)
+	if err != nil {
+		return err
+	}
+	line, err := jsonLine(struct {
+		Run     string `json:"run"`
+		Item    string `json:"item,omitempty"`
+		Index   int    `json:"index,omitempty"`
+		Step    string `json:"step"`
+		Label   string `json:"label,omitempty"`
+		Attempt int    `json:"attempt,omitempty"`
+		Stream  string `json:"stream"`
+		Text    string `json:"text"`
+	}{l.r.Run(), e.Item, e.Index, e.Step, e.Label, number, stream, string(b)})
+	if err != nil {
+		return err
+	}
+	_, err = l.out.Write(append(line, '\n'))
+	return err
+}
+
+// lineEnd passes a text on and ends its last line.
+type lineEnd struct {
+	w    io.Writer
+	open bool
+}
+
+func (l *lineEnd) Write(p []byte) (int, error) {
+	if len(p) > 0 {
+		l.open = p[len(p)-1] != '\n'
+	}
+	return l.w.Write(p)
+}
+
+func (l *lineEnd) end() error {
+	if !l.open {
+		return nil
+	}
+	_, err := io.WriteString(l.w, "\n")
+	return err
+}

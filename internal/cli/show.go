@@ -1,0 +1,382 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/spf13/cobra"
+)
+
+// shown is what show tells of a run.
+type shown struct {
+	runInfo
+	ID       string              `json:"-"`
+	Resumes  int                 `json:"resumes"`
+	Class    string              `json:"class,omitempty"`
+	Retried  int                 `json:"items_retried"` // items that needed more than one attempt
+	Letters  int                 `json:"dead_letters"`
+	Phases   []phaseInfo         `json:"phases"`
+	StepList []stepInfo          `json:"step_list"`
+	Errors   []engine.ErrorClass `json:"errors"`
+	Usage    map[string]float64  `json:"usage,omitempty"`
+	Notes    []string            `json:"notes"`
+	Commands []string            `json:"commands"`
+	State    string              `json:"state"` // the run's own directory
+	Version  string              `json:"bide_version,omitempty"`
+}
+
+type phaseInfo struct {
+	Phase      string     `json:"phase"`
+	Status     string     `json:"status"`
+	Started    *time.Time `json:"started,omitempty"`
+	DurationMS int64      `json:"duration_ms"`
+}
+
+type stepInfo struct {
+	Step       string `json:"step"`
+	Label      string `json:"label,omitempty"`
+	Phase      string `json:"phase,omitempty"`
+	Status     string `json:"status"`
+	Attempts   int    `json:"attempts"`
+	DurationMS int64  `json:"duration_ms"`
+	ExitCode   int    `json:"exit_code,omitempty"`
+	Class      string `json:"class,omitempty"`
+	Message    string `json:"message,omitempty"`
+	seq        int64
+}
+
+func (a *app) showCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show [RUN]",
+		Short: "Tell how a run stands: phases, steps, items, errors, cost",
+		Long: `Tells how a run stands or how it ended, and which commands look further or go on.
+RUN is an id or its beginning; without it, it is the last run.`,
+		Example: `  bide show
+  bide show 01KAJ3 --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.show(cmd.Context(), first(args)) },
+	}
+	a.jsonFlag(cmd, "print one JSON object")
+	return cmd
+}
+
+// first is the first argument, or "".
+func first(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+// reading opens a run for reading and closes it after f.
+func (a *app) reading(run string, f func(*journal.Reader) error) (err error) {
+	st, err := a.store()
+	if err != nil {
+		return err
+	}
+	r, err := st.Read(run)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	return f(r)
+}
+
+func (a *app) show(ctx context.Context, run string) error {
+	return a.reading(run, func(r *journal.Reader) error {
+		s, err := showOf(ctx, r)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return printJSON(a.out, s)
+		}
+		return a.printShown(s)
+	})
+}
+
+func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
+	sum, err := r.Summary(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st, err := r.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h := r.Header()
+	s := &shown{runInfo: infoOf(sum, nil), Resumes: st.Resumes, Class: st.Class, Usage: st.Usage,
+		Letters: sum.Items.DeadLettered, State: r.Dir(), Version: h.BideVersion, Errors: []engine.ErrorClass{}, Notes: []string{}}
+	s.Message = st.Message
+	for _, it := range st.Items.All() {
+		if it.Attempts > 1 {
+			s.Retried++
+		}
+	}
+	s.phases(st)
+	if err := s.steps(ctx, r, st); err != nil {
+		return nil, err
+	}
+	if err := s.errors(ctx, r); err != nil {
+		return nil, err
+	}
+	s.Commands = s.commands()
+	return s, nil
+}
+
+func (s *shown) phases(st *journal.State) {
+	s.Phases = []phaseInfo{}
+	for name, p := range st.Phases {
+		i := phaseInfo{Phase: name, Status: s.now(p.Status)}
+		if !p.Started.IsZero() {
+			i.Started = &p.Started
+			if !p.Finished.IsZero() {
+				i.DurationMS = max(0, p.Finished.Sub(p.Started).Milliseconds())
+			}
+		}
+		s.Phases = append(s.Phases, i)
+	}
+	slices.SortFunc(s.Phases, func(x, y phaseInfo) int { return x.begin().Compare(y.begin()) })
+}
+
+func (p phaseInfo) begin() time.Time {
+	if p.Started == nil {
+		return time.Time{}
+	}
+	return *p.Started
+}
+
+// now is the status of a part of a run: nothing runs in a run that no process
+// has.
+func (s *shown) now(status string) string {
+	if status == event.Running && s.Status != event.Running {
+		return event.Interrupted
+	}
+	return status
+}
+
+// steps gathers the run's own steps in the order in which they began, and the
+// notes.
+func (s *shown) steps(ctx context.Context, r *journal.Reader, st *journal.State) error {
+	found := map[string]*stepInfo{}
+	f := journal.EventFilter{Types: []event.Type{event.StepStarted, event.StepFinished, event.Note}, Own: true}
+	for e, err := range r.Events(ctx, 1, f) {
+		if err != nil {
+			return err
+		}
+		if e.Type == event.Note {
+			s.Notes = append(s.Notes, e.Message)
+			continue
+		}
+		rec, ok := st.Steps[e.Step]
+		if !ok {
+			continue // of a reduce that is to be done again
+		}
+		i := found[e.Step]
+		if i == nil {
+			i = &stepInfo{Step: e.Step, seq: e.Seq}
+			found[e.Step] = i
+		}
+		i.Label, i.Phase, i.Status = cmp.Or(e.Label, i.Label), rec.Phase, s.now(rec.Status)
+		i.Attempts, i.Class, i.Message = rec.Attempts, rec.Class, rec.Message
+		if e.Type == event.StepFinished {
+			i.DurationMS, i.ExitCode = e.DurationMS, e.ExitCode
+		}
+	}
+	s.StepList = []stepInfo{}
+	for _, i := range slices.SortedFunc(maps.Values(found), func(x, y *stepInfo) int { return cmp.Compare(x.seq, y.seq) }) {
+		s.StepList = append(s.StepList, *i)
+	}
+	return nil
+}
+
+// errors counts the classes of the items that have failed for good.
+func (s *shown) errors(ctx context.Context, r *journal.Reader) error {
+	if s.Items.Failed+s.Items.Skipped == 0 {
+		return nil
+	}
+	at := map[string]int{}
+	for res, err := range r.Results(ctx) {
+		if err != nil {
+			return err
+		}
+		if res.Class == "" {
+			continue
+		}
+		n, ok := at[res.Class]
+		if !ok {
+			n = len(s.Errors)
+			at[res.Class] = n
+			s.Errors = append(s.Errors, engine.ErrorClass{Class: res.Class, Example: res.Message, Item: res.ID})
+		}
+		s.Errors[n].Count++
+	}
+	slices.SortStableFunc(s.Errors, func(x, y engine.ErrorClass) int { return cmp.Compare(y.Count, x.Count) })
+	return nil
+}
+
+// commands says what may be done next.
+func (s *shown) commands() []string {
+	out := []string{}
+	switch {
+	case s.Status == event.Running:
+		out = append(out, "bide events "+s.Run+" -f")
+	case s.Resumable:
+		out = append(out, "bide resume "+s.Run)
+	}
+	if s.Letters > 0 {
+		out = append(out, "bide dlq list "+s.Run, "bide dlq retry "+s.Run)
+	}
+	return append(out, "bide logs "+s.Run)
+}
+
+func (a *app) printShown(s *shown) error {
+	p := a.palette(a.out)
+	var b strings.Builder
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "%-9s %s\n", name, text)
+		}
+	}
+	line("run", p.bold(s.Run))
+	line("workflow", visible(s.Name))
+	line("file", visible(s.Path))
+	line("in", visible(s.Dir))
+	line("status", p.status(words(s.Status))+s.because())
+	line("started", s.times())
+	if s.Resumes > 0 {
+		line("resumed", strconv.Itoa(s.Resumes)+" "+plural(s.Resumes, "time"))
+	}
+	line("items", s.items())
+	line("agents", s.usage())
+	line("state", s.State)
+	if _, err := fmt.Fprint(a.out, b.String()); err != nil {
+		return err
+	}
+	return errors.Join(a.printPhases(s, p), a.printSteps(s, p), a.printRest(s, p))
+}
+
+func (s *shown) because() string {
+	if s.Message == "" || s.Status == event.Interrupted {
+		return ""
+	}
+	return ": " + visible(oneLine(s.Message))
+}
+
+func (s *shown) times() string {
+	if s.Started == nil {
+		return ""
+	}
+	t := s.Started.Local().Format(time.DateTime)
+	if d := took(s.DurationMS); d != "" {
+		t += ", " + d
+	}
+	return t
+}
+
+func (s *shown) items() string {
+	c := s.Items
+	if c.Total == 0 {
+		return ""
+	}
+	t := fmt.Sprintf("%d: %d succeeded", c.Total, c.Succeeded)
+	for _, x := range []struct {
+		n    int
+		what string
+	}{{c.Failed, "failed"}, {c.Skipped, "skipped"}, {c.Pending, "not finished"}} {
+		if x.n > 0 {
+			t += fmt.Sprintf(", %d %s", x.n, x.what)
+		}
+	}
+	if s.Letters > 0 {
+		t += fmt.Sprintf("; %d dead %s", s.Letters, plural(s.Letters, "letter"))
+	}
+	if s.Retried > 0 {
+		t += fmt.Sprintf("; %d needed more than one attempt", s.Retried)
+	}
+	return t
+}
+
+func (s *shown) usage() string {
+	if s.Usage["calls"] == 0 {
+		return ""
+	}
+	u := s.Usage
+	return fmt.Sprintf("%.0f calls, %.0f tokens in, %.0f out, $%.2f", u["calls"], u["input_tokens"]+u["cache_tokens"], u["output_tokens"], u["cost_usd"])
+}
+
+func (a *app) printPhases(s *shown, p palette) error {
+	if len(s.Phases) == 0 {
+		return nil
+	}
+	t := table{head: []string{"PHASE", "STATUS", "TOOK"}, right: map[int]bool{2: true}}
+	t.paint = paintStatus(p, 1)
+	for _, x := range s.Phases {
+		t.add(x.Phase, words(x.Status), took(x.DurationMS))
+	}
+	return a.section(&t)
+}
+
+func (a *app) section(t *table) error {
+	if _, err := fmt.Fprintln(a.out); err != nil {
+		return err
+	}
+	return t.print(a.out, columns(a.out))
+}
+
+func paintStatus(p palette, column int) func(int, string) string {
+	return func(col int, s string) string {
+		if col == column {
+			return p.status(s)
+		}
+		return s
+	}
+}
+
+func (a *app) printSteps(s *shown, p palette) error {
+	if len(s.StepList) == 0 {
+		return nil
+	}
+	t := table{head: []string{"STEP", "STATUS", "ATTEMPTS", "TOOK", "WHAT"}, right: map[int]bool{2: true, 3: true}, flex: 4}
+	t.paint = paintStatus(p, 1)
+	for _, x := range s.StepList {
+		what := x.Label
+		if x.Status == event.Failed && x.Message != "" {
+			what += ": " + x.Message
+		}
+		t.add(x.Step, words(x.Status), strconv.Itoa(x.Attempts), took(x.DurationMS), oneLine(what))
+	}
+	return a.section(&t)
+}
+
+func (a *app) printRest(s *shown, p palette) error {
+	var b strings.Builder
+	if len(s.Errors) > 0 {
+		b.WriteString("\n" + p.bold("errors of items") + "\n")
+		for _, e := range s.Errors {
+			fmt.Fprintf(&b, "  %d × %s, for example item %s: %s\n", e.Count, e.Class, visible(e.Item), visible(oneLine(e.Example)))
+		}
+	}
+	if len(s.Notes) > 0 {
+		b.WriteString("\n" + p.bold("notes") + "\n")
+		for _, n := range s.Notes {
+			b.WriteString("  " + visible(oneLine(n)) + "\n")
+		}
+	}
+	b.WriteString("\n" + p.bold("next") + "\n")
+	for _, c := range s.Commands {
+		b.WriteString("  " + c + "\n")
+	}
+	_, err := fmt.Fprint(a.out, b.String())
+	return err
+}

@@ -1,0 +1,314 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/worktree"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) worktreeCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "worktree",
+		Short: "Look at the worktrees and branches of runs, merge and remove them",
+		Long: `Runs whose work is isolated have a git worktree and a branch of their own, and so has
+each agent of a map. Work is never removed before it is merged.`,
+		Example: `  bide worktree ls
+  bide worktree merge 01KAJ3
+  bide worktree clean --dry-run`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.worktreeLsCmd(), a.worktreeMergeCmd(), a.worktreeCleanCmd())
+	return cmd
+}
+
+// runID gives the id that a run's name means. A run whose state is gone may
+// still have branches: then the name is taken as it is.
+func runID(st *journal.Store, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	id, err := st.Find(name)
+	var missing *journal.NotFoundError
+	if errors.As(err, &missing) && !missing.Ambiguous && len(missing.Near) == 0 {
+		return name, nil
+	}
+	return id, err
+}
+
+// busy says whether a process has a run at present.
+func busy(st *journal.Store) func(string) bool {
+	return func(run string) bool {
+		r, err := st.Read(run)
+		if err != nil {
+			return false // its state is gone
+		}
+		held, err := r.InUse()
+		return errors.Join(err, r.Close()) == nil && held
+	}
+}
+
+func (a *app) worktreeLsCmd() *cobra.Command {
+	dir := ""
+	cmd := &cobra.Command{
+		Use:     "ls [RUN]",
+		Aliases: []string{"list"},
+		Short:   "List the worktrees and branches of runs",
+		Long:    `Lists the branches of runs in the repository of the directory, and the worktrees that they have.`,
+		Example: `  bide worktree ls
+  bide worktree ls 01KAJ3 --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.worktreeLs(cmd.Context(), dir, first(args)) },
+	}
+	cmd.Flags().StringVarP(&dir, "path", "p", "", "a directory in the repository (default: here)")
+	a.jsonFlag(cmd, "print a JSON array")
+	return cmd
+}
+
+// treeInfo is a branch or a worktree in the list.
+type treeInfo struct {
+	worktree.Info
+	Merged bool   `json:"merged"`
+	Status string `json:"status,omitempty"` // of the run; "" where its state is gone
+}
+
+func (a *app) worktreeLs(ctx context.Context, dir, run string) error {
+	st, err := a.store()
+	if err != nil {
+		return err
+	}
+	if run, err = runID(st, run); err != nil {
+		return err
+	}
+	repo, err := worktree.Open(ctx, cmp.Or(dir, "."))
+	if err != nil {
+		return usageError{err}
+	}
+	infos, err := repo.List(ctx, run)
+	if err != nil {
+		return err
+	}
+	list := []treeInfo{}
+	known := map[string]string{}
+	for _, i := range infos {
+		if _, ok := known[i.Run]; !ok {
+			known[i.Run] = statusOfRun(ctx, st, i.Run)
+		}
+		list = append(list, treeInfo{i, i.Merged(), known[i.Run]})
+	}
+	if a.json {
+		return printJSON(a.out, list)
+	}
+	if len(list) == 0 {
+		fmt.Fprintf(a.err, "bide: no branch of a run in %s\n", repo.Dir())
+		return nil
+	}
+	t := table{head: []string{"RUN", "STATUS", "ITEM", "NOT MERGED", "UNCOMMITTED", "SIZE", "BRANCH", "WORKTREE"},
+		right: map[int]bool{3: true, 4: true, 5: true}, flex: 7}
+	t.paint = paintStatus(a.palette(a.out), 1)
+	for _, i := range list {
+		bytes := ""
+		if i.Path != "" {
+			bytes = size(i.Bytes)
+		}
+		t.add(i.Run, words(i.Status), i.Item, strconv.Itoa(i.Unmerged), strconv.Itoa(i.Uncommitted), bytes, i.Branch, i.Path)
+	}
+	return t.print(a.out, columns(a.out))
+}
+
+// statusOfRun is a run's status; "" where its state is gone.
+func statusOfRun(ctx context.Context, st *journal.Store, run string) string {
+	r, err := st.Read(run)
+	if errors.As(err, new(*journal.NotFoundError)) {
+		return ""
+	}
+	if err != nil {
+		return unreadable
+	}
+	sum, err := r.Summary(ctx)
+	if errors.Join(err, r.Close()) != nil {
+		return unreadable
+	}
+	return sum.Status
+}
+
+func (a *app) worktreeMergeCmd() *cobra.Command {
+	dir := ""
+	cmd := &cobra.Command{
+		Use:   "merge RUN",
+		Short: "Merge the work of a run into the branch that it started from",
+		Long: `Merges the branch of a run into the branch that it started from, with "git merge
+--no-ff", in the repository's own working tree, and then removes the worktree and the
+branch. A run that goes on is refused. On a conflict nothing is changed.`,
+		Example: `  bide worktree merge 01KAJ3`,
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.worktreeMerge(cmd.Context(), dir, args[0]) },
+	}
+	cmd.Flags().StringVarP(&dir, "path", "p", "", "a directory in the repository (default: that of the run)")
+	a.jsonFlag(cmd, "print one JSON object")
+	return cmd
+}
+
+// merged is what merge did.
+type merged struct {
+	Run     string `json:"run"`
+	Into    string `json:"into,omitempty"`
+	Commits int    `json:"commits"`
+	Commit  string `json:"commit,omitempty"`
+	Kept    string `json:"kept,omitempty"` // a branch that is left
+}
+
+func (a *app) worktreeMerge(ctx context.Context, dir, name string) error {
+	st, err := a.store()
+	if err != nil {
+		return err
+	}
+	id, err := runID(st, name)
+	if err != nil {
+		return err
+	}
+	release := func() error { return nil }
+	if r, err := st.Read(id); err == nil {
+		dir = cmp.Or(dir, r.Header().Dir)
+		if err := r.Close(); err != nil {
+			return err
+		}
+		// Having the run keeps it from going on meanwhile.
+		j, err := st.Open(id)
+		if err != nil {
+			return err
+		}
+		release = j.Close
+	}
+	out, err := mergeRun(ctx, cmp.Or(dir, "."), id)
+	if err = errors.Join(err, release()); err != nil {
+		return err
+	}
+	if a.json {
+		return printJSON(a.out, out)
+	}
+	switch out.Commits {
+	case 0:
+		fmt.Fprintf(a.out, "everything of run %s is merged already\n", id)
+	default:
+		fmt.Fprintf(a.out, "merged %d %s of run %s into %s\n", out.Commits, plural(out.Commits, "commit"), id, out.Into)
+	}
+	if out.Kept != "" {
+		fmt.Fprintf(a.err, "bide: branch %s is left, it has work that is not merged\n", out.Kept)
+	}
+	return nil
+}
+
+func mergeRun(ctx context.Context, dir, id string) (*merged, error) {
+	repo, err := worktree.Open(ctx, dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	run, err := repo.FindRun(ctx, id)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	res, err := run.FinalMerge(ctx, worktree.MergeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	k, err := run.Remove(ctx)
+	return &merged{Run: id, Into: run.Target, Commits: res.Commits, Commit: res.Commit, Kept: k.Branch}, err
+}
+
+func (a *app) worktreeCleanCmd() *cobra.Command {
+	dir, o, yes := "", worktree.CleanOptions{}, false
+	cmd := &cobra.Command{
+		Use:   "clean [RUN]",
+		Short: "Remove worktrees and branches whose work is merged",
+		Long: `Removes the worktrees and branches of runs that are merged and have nothing
+uncommitted. Those of runs that go on, or could be resumed, are left alone. --force
+also removes what is not merged: that work is lost.`,
+		Example: `  bide worktree clean --dry-run
+  bide worktree clean 01KAJ3 -y`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.worktreeClean(cmd.Context(), dir, first(args), o, yes)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVarP(&dir, "path", "p", "", "a directory in the repository (default: here)")
+	fs.BoolVar(&o.DryRun, "dry-run", false, "show what would be removed, and remove nothing")
+	fs.BoolVar(&o.Force, "force", false, "also what is not merged or not committed, and of runs that could be resumed")
+	fs.BoolVarP(&yes, "yes", "y", false, "do it without asking")
+	a.jsonFlag(cmd, "print a JSON array")
+	return cmd
+}
+
+func (a *app) worktreeClean(ctx context.Context, dir, run string, o worktree.CleanOptions, yes bool) error {
+	st, err := a.store()
+	if err != nil {
+		return err
+	}
+	if o.Run, err = runID(st, run); err != nil {
+		return err
+	}
+	repo, err := worktree.Open(ctx, cmp.Or(dir, "."))
+	if err != nil {
+		return usageError{err}
+	}
+	inUse := busy(st)
+	o.Busy = func(run string) bool {
+		return inUse(run) || !o.Force && statusOfRun(ctx, st, run) == event.Interrupted
+	}
+	dry := o
+	dry.DryRun = true
+	list, err := repo.Clean(ctx, dry)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, c := range list {
+		if c.Removed {
+			n++
+		}
+	}
+	if n > 0 && !o.DryRun {
+		question := fmt.Sprintf("Remove %d %s?", n, plural(n, "branch and its worktree"))
+		if n > 1 {
+			question = fmt.Sprintf("Remove %d branches and their worktrees?", n)
+		}
+		if err := a.confirm(yes, question); err != nil {
+			return err
+		}
+		list, err = repo.Clean(ctx, o)
+	}
+	return errors.Join(err, a.printTrees(list, o.DryRun))
+}
+
+func (a *app) printTrees(list []worktree.Cleaned, dry bool) error {
+	if list == nil {
+		list = []worktree.Cleaned{}
+	}
+	if a.json {
+		return printJSON(a.out, list)
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(a.err, "bide: there is nothing to clean")
+		return nil
+	}
+	t := table{head: []string{"BRANCH", "SIZE", "WHAT"}, right: map[int]bool{1: true}, flex: 2}
+	for _, c := range list {
+		what := "kept: " + c.Why
+		switch {
+		case c.Removed && dry:
+			what = "would be removed"
+		case c.Removed:
+			what = "removed"
+		}
+		t.add(cmp.Or(c.Branch, c.Path), size(c.Bytes), what)
+	}
+	return t.print(a.out, columns(a.out))
+}

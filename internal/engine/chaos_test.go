@@ -1,0 +1,665 @@
+//go:build linux
+
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// The crash tests run the real binary, end it by SIGKILL at some instant, go
+// on with the run, and compare what the journal says with what happened
+// outside: each step leaves a line in $EV/log.
+
+func init() {
+	parts["requeue"] = requeueMain
+	parts["die-at"] = dieMain
+}
+
+// requeueMain runs all dead letters of the last run again.
+func requeueMain() int {
+	home, err := journal.Home()
+	if err != nil {
+		return complain(err)
+	}
+	store, err := journal.OpenStore(home)
+	if err != nil {
+		return complain(err)
+	}
+	sum, err := engine.RetryDeadLetters(context.Background(), "", engine.Options{Store: store}, engine.Requeue{})
+	switch {
+	case errors.Is(err, engine.ErrNoDeadLetters):
+		return 9
+	case err != nil:
+		return complain(err)
+	}
+	return sum.ExitStatus(false)
+}
+
+func complain(err error) int {
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// chaosFlow is a map in which everything happens that takes time: setup with
+// captured outputs, retries and waits of commands, retries and waits of items,
+// an item that fails until $EV/mended is there, and reduce.
+const chaosFlow = `
+name: chaos
+mode: mapreduce
+durability: @DURABILITY@
+isolation: @ISOLATION@
+error_policy:
+  max_recoveries: 1000
+  retry_config: {max_attempts: 2, initial_delay: 40ms, backoff: fixed}
+setup:
+  commands:
+    - shell: echo setup-one >> $EV/log; echo one
+    - shell: echo setup-two >> $EV/log; sleep 0.02; echo two
+      capture: second
+  capture_outputs: {word: {command_index: 0}, other: {command_index: 1}}
+map:
+  input: items.json
+  json_path: "$[*]"
+  max_parallel: 3
+  agent_template:
+    - shell: |
+        echo "start ${item.id} $BIDE_ATTEMPT $BIDE_RECOVERED" >> $EV/log
+        sleep 0.0${item.n}
+    - shell: |
+        if [ ${item.kind} = command ] && [ ! -e $EV/tried-${item.id} ]; then touch $EV/tried-${item.id}; exit 1; fi
+        if [ ${item.kind} = broken ] && [ ! -e $EV/mended ]; then exit 1; fi
+      retry: {attempts: 2, initial_delay: 30ms, backoff: fixed}
+    - shell: |
+        if [ ${item.kind} = item ] && [ $BIDE_ATTEMPT = 1 ]; then exit 1; fi
+        @WORK@
+        echo "end ${item.id}" >> $EV/log
+        echo out-${item.id}-${word}-${other}-${second}
+reduce:
+  - shell: echo reduce-one >> $EV/log; cp "${map.results_file}" $EV/results.json; echo ${map.successful}/${map.total}
+    capture: sum
+  - shell: sleep 0.02; echo "reduce-two ${sum} ${word}" >> $EV/log
+`
+
+const chaosItems = 12
+
+// tokens are the first words in $EV/log of steps that must not run again once
+// their end is recorded, by the steps' paths.
+var tokens = map[string]string{"setup[0]": "setup-one", "setup[1]": "setup-two", "reduce[0]": "reduce-one", "reduce[1]": "reduce-two"}
+
+// trial is one run with its crashes.
+type trial struct {
+	*bench
+	rnd       *rand.Rand
+	git       bool
+	strict    bool
+	did       []string // for messages
+	kills     int
+	killAlone func() time.Duration // from the start of a process to its kill; negative: let it end
+}
+
+func newTrial(t *testing.T, kind string, seed uint64) *trial {
+	b := newBench(t)
+	x := &trial{bench: b, rnd: rand.New(rand.NewPCG(seed, 0)), git: kind == "git", strict: kind == "strict"}
+	isolation, work, durability := "none", "true", "grouped"
+	if x.git {
+		b.git()
+		isolation = "worktree"
+		work = "echo ${item.id} > made-${item.id} && git add . && git commit -qm ${item.id}"
+	}
+	if x.strict {
+		durability = "strict"
+	}
+	kinds := []string{"plain", "command", "item", "plain", "broken", "plain"}
+	var items []map[string]any
+	for i := range chaosItems {
+		items = append(items, map[string]any{"id": fmt.Sprintf("i%02d", i), "n": i % 4, "kind": kinds[i%len(kinds)]})
+	}
+	list, err := json.Marshal(items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write("items.json", string(list))
+	b.write("flow.yml", strings.NewReplacer("@DURABILITY@", durability, "@ISOLATION@", isolation, "@WORK@", work).Replace(chaosFlow))
+	if x.git {
+		if err := sh(b.dir, "git add . && git commit -qm files"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return x
+}
+
+// process is a process of the binary under test that has not been waited for.
+type process struct {
+	*exec.Cmd
+	out bytes.Buffer
+	end chan error
+}
+
+// start starts the test binary as a part: the real program, or one of ours.
+func (b *bench) start(part string, args ...string) *process {
+	b.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	p := &process{Cmd: exec.Command(self, args...), end: make(chan error, 1)}
+	p.Dir = b.dir
+	p.Env = append(slices.Clone(b.opt.Environ), "BIDE_HOME="+b.home, partVar+"="+part)
+	p.Stdout, p.Stderr = &p.out, &p.out
+	if err := p.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	go func() { p.end <- p.Wait() }()
+	b.t.Cleanup(func() {
+		if p.ProcessState == nil {
+			_ = p.Process.Kill() // of a test that failed
+		}
+	})
+	return p
+}
+
+// wait gives the exit status; -1 for one that a signal ended.
+func (p *process) wait(t *testing.T) int {
+	t.Helper()
+	select {
+	case err := <-p.end:
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return p.ProcessState.ExitCode()
+	case <-time.After(60 * time.Second):
+		t.Fatalf("the process did not end:\n%s", p.out.String())
+		return 0
+	}
+}
+
+// crash lets a process run for a time and then ends it by SIGKILL. It gives
+// the exit status of one that was faster, else -1.
+func (p *process) crash(t *testing.T, after time.Duration) int {
+	t.Helper()
+	if after >= 0 {
+		select {
+		case err := <-p.end:
+			p.end <- err
+		case <-time.After(after):
+			if err := p.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				t.Fatal(err)
+			}
+		}
+	}
+	return p.wait(t)
+}
+
+// living lists the processes that have a text in their environment.
+func living(text string) []string {
+	var out []string
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, d := range dirs {
+		env, err := os.ReadFile(filepath.Join(d, "environ"))
+		if err != nil || !bytes.Contains(env, []byte(text)) {
+			continue // gone, or another user's
+		}
+		cmd, _ := os.ReadFile(filepath.Join(d, "cmdline"))
+		out = append(out, filepath.Base(d)+" "+strings.ReplaceAll(string(cmd), "\x00", " "))
+	}
+	return out
+}
+
+// quiet waits until no process of the bench is left.
+func (b *bench) quiet() {
+	b.t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		left := living("EV=" + b.ev)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("processes are left running: %q", left)
+		}
+	}
+}
+
+// lines are those of $EV/log.
+func (b *bench) lines() []string {
+	b.t.Helper()
+	text, err := os.ReadFile(filepath.Join(b.ev, "log"))
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+}
+
+// recordedEvents reads the journal of the only run; nil where there is none.
+func (b *bench) recordedEvents() (events []event.Event, state *journal.State) {
+	b.t.Helper()
+	store, err := journal.OpenStore(b.home)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r, err := store.Read("")
+	if errors.As(err, new(*journal.NotFoundError)) {
+		return nil, &journal.State{}
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer r.Close()
+	for e, err := range r.Events(b.t.Context(), 1, journal.EventFilter{}) {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		events = append(events, e)
+	}
+	if state, err = r.State(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	return events, state
+}
+
+// over are the first words, and for items the first two, of the lines that
+// must not come any more: the ends of those steps are recorded.
+func over(events []event.Event) map[string]bool {
+	done := map[string]bool{}
+	for _, e := range events {
+		switch {
+		case e.Type == event.ItemFinished && e.Status == event.Succeeded:
+			done["start "+e.Item] = true
+		case e.Type == event.StepFinished && e.Index == 0 && tokens[e.Step] != "":
+			done[tokens[e.Step]] = true
+		case e.Type == event.ItemRequeued: // reduce is to be done again
+			delete(done, "reduce-one")
+			delete(done, "reduce-two")
+		}
+	}
+	return done
+}
+
+func key(line string) string {
+	word, rest, _ := strings.Cut(line, " ")
+	if word == "start" {
+		id, _, _ := strings.Cut(rest, " ")
+		return "start " + id
+	}
+	return word
+}
+
+// phase runs a part again and again, with crashes, until it comes to its end.
+func (x *trial) phase(begin []string, again func(events []event.Event, s *journal.State) []string) int {
+	x.t.Helper()
+	cmd := begin
+	for {
+		before := len(x.lines())
+		events, _ := x.recordedEvents()
+		done := over(events)
+		started := time.Now()
+		p := x.start(cmd[0], cmd[1:]...)
+		status := p.crash(x.t, x.killAlone())
+		x.did = append(x.did, fmt.Sprintf("%v: %d after %v", cmd, status, time.Since(started).Round(time.Millisecond)))
+		x.quiet()
+		after, state := x.recordedEvents()
+		if cmd[0] == "requeue" && slices.ContainsFunc(after[len(events):], func(e event.Event) bool { return e.Type == event.ItemRequeued }) {
+			delete(done, "reduce-one")
+			delete(done, "reduce-two")
+		}
+		for _, line := range x.lines()[before:] {
+			if done[key(line)] {
+				x.t.Fatalf("%q ran again after its end was recorded; %v", line, x.did)
+			}
+		}
+		x.checkStrict(after)
+		if status >= 0 {
+			x.did = append(x.did, p.out.String())
+			return status
+		}
+		x.kills++
+		cmd = again(after, state)
+		if cmd == nil {
+			return -1
+		}
+	}
+}
+
+// checkStrict: with durability strict, each start outside is on record.
+func (x *trial) checkStrict(events []event.Event) {
+	x.t.Helper()
+	if !x.strict {
+		return
+	}
+	began := map[string]bool{}
+	for _, e := range events {
+		if e.Type == event.ItemStarted {
+			began["start "+e.Item] = true
+		}
+	}
+	for _, line := range x.lines() {
+		if strings.HasPrefix(line, "start ") && !began[key(line)] {
+			x.t.Fatalf("%q is not on record; %v", line, x.did)
+		}
+	}
+}
+
+// run takes the trial to its end and checks everything.
+func (x *trial) run() {
+	x.t.Helper()
+	status := x.phase([]string{"bide", "run", "-y", "-q", "flow.yml"}, func(events []event.Event, s *journal.State) []string {
+		switch {
+		case s.Status == event.CompletedWithFailures:
+			return nil // it was killed on its way out
+		case events == nil && !x.hasRun():
+			return []string{"bide", "run", "-y", "-q", "flow.yml"} // nothing was recorded
+		}
+		return []string{"bide", "resume", "-q"}
+	})
+	if status != 3 && status != -1 {
+		x.t.Fatalf("exit status %d, want 3\n%s", status, strings.Join(x.did, "\n"))
+	}
+	if err := os.WriteFile(filepath.Join(x.ev, "mended"), nil, 0o644); err != nil {
+		x.t.Fatal(err)
+	}
+	status = x.phase([]string{"requeue"}, func(events []event.Event, s *journal.State) []string {
+		switch c := s.Items.Counts(); {
+		case s.Status == event.Succeeded:
+			return nil
+		case c.DeadLettered > 0:
+			return []string{"requeue"}
+		}
+		return []string{"bide", "resume", "-q"}
+	})
+	if status != 0 && status != -1 {
+		x.t.Fatalf("exit status %d after the cause was mended, want 0\n%s", status, strings.Join(x.did, "\n"))
+	}
+	x.verify()
+}
+
+func (x *trial) hasRun() bool {
+	dirs, err := filepath.Glob(filepath.Join(x.home, "runs", "[0-9A-Z]*"))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return len(dirs) > 0
+}
+
+// verify checks the journal, the results, and what is left outside.
+func (x *trial) verify() {
+	x.t.Helper()
+	fail := func(format string, args ...any) {
+		x.t.Helper()
+		x.t.Fatalf("%s\n%s\n%s", fmt.Sprintf(format, args...), strings.Join(x.did, "\n"), strings.Join(x.lines(), "\n"))
+	}
+	events, state := x.recordedEvents()
+	if c := state.Items.Counts(); c.Total != chaosItems || c.Succeeded != chaosItems || state.Status != event.Succeeded {
+		fail("the journal says %s, %+v", state.Status, c)
+	}
+	ends := map[string]int{}
+	for i, e := range events {
+		if e.Seq != int64(i+1) {
+			fail("event %d has the number %d", i+1, e.Seq)
+		}
+		if e.Type == event.ItemFinished && e.Status == event.Succeeded {
+			ends[e.Item]++
+		}
+		if e.Type == event.ItemStarted && ends[e.Item] > 0 {
+			fail("item %s was started after its end (event %d)", e.Item, e.Seq)
+		}
+	}
+	var results []struct {
+		ID      string `json:"item_id"`
+		Success bool
+		Output  string
+	}
+	text, err := os.ReadFile(filepath.Join(x.ev, "results.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &results)
+	}
+	if err != nil || len(results) != chaosItems {
+		fail("reduce saw %d results: %v", len(results), err)
+	}
+	finished := map[string]bool{}
+	for _, line := range x.lines() {
+		if id, ok := strings.CutPrefix(line, "end "); ok {
+			finished[id] = true
+		}
+	}
+	for i, r := range results {
+		id := fmt.Sprintf("i%02d", i)
+		if r.ID != id || !r.Success || ends[id] != 1 || !finished[id] || r.Output != "out-"+id+"-one-two-two" {
+			fail("item %s: result %+v, %d ends recorded, worked: %v", id, r, ends[id], finished[id])
+		}
+	}
+	if last := x.lines()[len(x.lines())-1]; last != fmt.Sprintf("reduce-two %d/%d one", chaosItems, chaosItems) {
+		fail("the last line is %q", last)
+	}
+	if x.git {
+		x.verifyGit(fail)
+	}
+	drafts, err := filepath.Glob(filepath.Join(x.home, "runs", "*"))
+	if err != nil || len(drafts) < 1 {
+		fail("%v %v", drafts, err)
+	}
+}
+
+// verifyGit: all work is on main, nothing that is not merged is without a
+// branch, and no worktree is left.
+func (x *trial) verifyGit(fail func(string, ...any)) {
+	x.t.Helper()
+	for i := range chaosItems {
+		id := fmt.Sprintf("i%02d", i)
+		if got := x.output("git show main:made-" + id); got != id {
+			fail("main has %q in made-%s", got, id)
+		}
+	}
+	if got := x.output("git status --porcelain"); got != "" {
+		fail("the user's tree has changes: %s", got)
+	}
+	if got := x.output("git worktree list --porcelain | grep -c ^worktree"); got != "1" {
+		fail("worktrees are left: %s", x.output("git worktree list; git branch -a"))
+	}
+	// What is left of attempts that were killed is theirs, and was told.
+	events, _ := x.recordedEvents()
+	var notes strings.Builder
+	for _, e := range events {
+		if e.Type == event.Note {
+			notes.WriteString(e.Message + "\n")
+		}
+	}
+	for _, branch := range strings.Fields(x.output("git for-each-ref --format='%(refname:short)' refs/heads")) {
+		if branch != "main" && !strings.Contains(notes.String(), branch) {
+			fail("the branch %s is left, and nobody was told\n%s", branch, notes.String())
+		}
+	}
+	if got := x.output("git fsck --no-dangling 2>&1 | grep -v '^notice' || true"); got != "" {
+		fail("git fsck: %s", got)
+	}
+}
+
+// chaosRuns is the number of crash trials: BIDE_CHAOS, or a few.
+func chaosRuns(t *testing.T, normal int) int {
+	n, err := strconv.Atoi(os.Getenv("BIDE_CHAOS"))
+	if err != nil {
+		return normal
+	}
+	return n
+}
+
+// TestKilledAtRandomAndResumed is the promise of the journal: `kill -9` at any
+// instant, also of a resume and of a retry of dead letters, loses no item and
+// repeats none whose end is recorded.
+func TestKilledAtRandomAndResumed(t *testing.T) {
+	n := chaosRuns(t, 9)
+	seed := rand.Uint64()
+	if s, err := strconv.ParseUint(os.Getenv("BIDE_CHAOS_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("BIDE_CHAOS_SEED=%d", seed)
+	kills := 0
+	for i := range n {
+		kind := []string{"plain", "git", "strict"}[i%3]
+		t.Run(fmt.Sprintf("%s-%d", kind, i), func(t *testing.T) {
+			x := newTrial(t, kind, seed+uint64(i))
+			most := 1 + x.rnd.IntN(5)
+			span := 700 * time.Millisecond
+			if x.git {
+				span = 2500 * time.Millisecond
+			}
+			x.killAlone = func() time.Duration {
+				if x.kills >= most {
+					return -1
+				}
+				return time.Duration(x.rnd.Int64N(int64(span)))
+			}
+			x.run()
+			kills += x.kills
+		})
+	}
+	t.Logf("%d runs, %d kills", n, kills)
+}
+
+// dieMain runs the workflow of the working directory and ends by SIGKILL at
+// the event of a number: at once, or when it is committed.
+func dieMain() int {
+	at, err := strconv.ParseInt(os.Args[1], 10, 64)
+	if err != nil {
+		return complain(err)
+	}
+	committed := os.Args[2] == "committed"
+	home, err := journal.Home()
+	if err != nil {
+		return complain(err)
+	}
+	store, err := journal.OpenStore(home)
+	if err != nil {
+		return complain(err)
+	}
+	die := event.SinkFunc(func(e event.Event) {
+		if e.Seq != at {
+			return
+		}
+		for committed {
+			r, err := store.Read(e.Run)
+			if err != nil {
+				panic(err)
+			}
+			last, err := r.Last(context.Background())
+			if cerr := r.Close(); err != nil || cerr != nil {
+				panic(errors.Join(err, cerr))
+			}
+			if last >= at {
+				break
+			}
+		}
+		if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+			panic(err)
+		}
+		select {}
+	})
+	opt := engine.Options{Store: store, Sinks: []event.Sink{die}}
+	opt.Dir = "."
+	return dieRun(opt)
+}
+
+// TestKilledAtEachEvent ends a small run at each of its events, before and
+// after it is committed, and goes on with it.
+func TestKilledAtEachEvent(t *testing.T) {
+	t.Parallel()
+	for _, when := range []string{"at-once", "committed"} {
+		for at := 1; ; at++ {
+			b := newBench(t)
+			b.write("flow.yml", smallFlow)
+			p := b.start("die-at", strconv.Itoa(at), when)
+			status := p.wait(t)
+			b.quiet()
+			if status == 0 {
+				if at < 20 {
+					t.Fatalf("the run has only %d events", at-1)
+				}
+				t.Logf("%s: %d events", when, at-1)
+				break
+			}
+			if status != -1 {
+				t.Fatalf("event %d: exit status %d: %s", at, status, p.out.String())
+			}
+			before := len(b.lines())
+			events, state := b.recordedEvents()
+			if when == "committed" && len(events) < at {
+				t.Fatalf("event %d: %d events are left of those that were committed", at, len(events))
+			}
+			done := over(events)
+			if state.Status == event.Succeeded {
+				continue
+			}
+			r := b.start("bide", "resume", "-q")
+			if status := r.wait(t); status != 0 {
+				t.Fatalf("event %d: resume: exit status %d: %s", at, status, r.out.String())
+			}
+			b.quiet()
+			for _, line := range b.lines()[before:] {
+				if done[key(line)] {
+					t.Errorf("event %d %s: %q ran again after its end was recorded", at, when, line)
+				}
+			}
+			lines := b.lines()
+			if lines[len(lines)-1] != "reduce-two 3 ok-a ok-b ok-c one" {
+				t.Errorf("event %d %s: %q", at, when, lines)
+			}
+		}
+	}
+}
+
+const smallFlow = `
+name: small
+mode: mapreduce
+setup:
+  commands:
+    - shell: echo setup-one >> $EV/log; echo one
+    - shell: echo setup-two >> $EV/log; echo '{"n":2}'
+      capture: pair
+      capture_format: json
+  capture_outputs: {word: {command_index: 0}}
+map:
+  input: [{id: a}, {id: b}, {id: c}]
+  max_parallel: 1
+  agent_template:
+    - shell: echo "start ${item.id}" >> $EV/log
+    - shell: test -e $EV/once-${item.id} || { touch $EV/once-${item.id}; exit 1; }
+      retry: {attempts: 4, initial_delay: 1ms, backoff: fixed}
+    - shell: echo ok-${item.id}
+reduce:
+  - shell: echo reduce-one >> $EV/log; echo ${pair.n}
+    capture: n
+  - shell: echo "reduce-two $(( ${n} + 1 )) ${map.results[0].output} ${map.results[1].output} ${map.results[2].output} ${word}" >> $EV/log
+`
+
+func dieRun(opt engine.Options) int {
+	file, problems := workflow.Load("flow.yml", workflow.Options{})
+	if err := problems.Err(); err != nil {
+		return complain(err)
+	}
+	opt.File = file
+	sum, err := engine.Run(context.Background(), opt)
+	if err != nil {
+		return complain(err)
+	}
+	return sum.ExitStatus(false)
+}

@@ -1,0 +1,231 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// hostile are texts that would run something if they came into a shell text as
+// they are. Each tries to make the file named pwned.
+var hostile = []string{
+	"$(touch pwned)",
+	"`touch pwned`",
+	"'; touch pwned; '",
+	`"; touch pwned; "`,
+	"; touch pwned #",
+	"&& touch pwned",
+	"| touch pwned",
+	"\ntouch pwned\n",
+	"a\nb\n\nc",
+	"EOF\ntouch pwned\n",
+	"\\",
+	"\\'; touch pwned #",
+	"${IFS}$(touch${IFS}pwned)",
+	"$((touch pwned))",
+	"%s %n %d",
+	"-n",
+	"$HOME ~ *",
+	"  two  blanks  ",
+	"é \U0001F600 \t tab",
+	"'\"'\"'; touch pwned; '\"'\"'",
+	"!touch pwned",
+	"{touch,pwned}",
+	"$'\\x27; touch pwned #'",
+}
+
+// quotedPlaces are the places of a shell text in which a value has to arrive
+// as it is; V stands for the reference.
+var quotedPlaces = map[string]string{
+	"double quotes":      `printf %s "V" > @EV@/x`,
+	"within words":       `printf %s "<V>" | sed -e '1s/^<//' -e '$s/>$//' > @EV@/x`,
+	"single quotes":      `printf %s 'V' > @EV@/x`,
+	"single in sh -c":    `sh -c 'printf %s "$1" > @EV@/x' sh 'V'`,
+	"a here-document":    "cat > @EV@/y <<EOF\nV\nEOF\nhead -c -1 @EV@/y > @EV@/x",
+	"a quoted heredoc":   "cat > @EV@/y <<'EOF'\nV\nEOF\nhead -c -1 @EV@/y > @EV@/x",
+	"a substitution":     `x=$(printf %s "V"; echo .); printf %s "${x%.}" > @EV@/x`,
+	"an assignment":      `x="V"; printf %s "$x" > @EV@/x`,
+	"a bare assignment":  `x=V; printf %s "$x" > @EV@/x`,
+	"single assignment":  `x='V'; printf %s "$x" > @EV@/x`,
+	"a default of shell": `printf %s "${NOTHING:-"V"}" > @EV@/x`,
+	"a case":             `case "V" in "V") printf %s "V" > @EV@/x;; esac`,
+	"a comment":          "# V is the value\nprintf %s \"V\" > @EV@/x",
+	"a function":         "f() { printf %s \"$1\" > @EV@/x; }\nf \"V\"",
+}
+
+// barePlaces are those in which a value is split at blanks, as a pasted word
+// would be.
+var barePlaces = map[string]string{
+	"an argument":   `set -f; printf '%s ' V > @EV@/x`,
+	"a for":         `set -f; for w in V; do printf '%s ' "$w"; done > @EV@/x`,
+	"a redirection": `true V > @EV@/x`,
+}
+
+// sources are the ways of a value into the run: the file with the hole STEP
+// for the step that uses it, and the reference.
+var sources = map[string]struct{ file, ref string }{
+	"an item": {"map:\n  input: items.json\n  agent_template:\n    - shell: STEP", "${item.v}"},
+	"a captured output": {`commands:
+  - shell: cat value
+    capture: got
+  - shell: STEP`, "${got}"},
+	"shell.output": {`commands:
+  - shell: cat value
+  - shell: STEP`, "${shell.output}"},
+	"an agent's answer": {`commands:
+  - claude: /sh cat value; echo .
+  - shell: STEP`, "${claude.output}"},
+	"a foreach":             {"commands:\n  - foreach: {input: items.json, do: [{shell: STEP}]}", "${item.v}"},
+	"an inherited variable": {"commands:\n  - shell: STEP", "${env.HOSTILE}"},
+}
+
+// try runs a shell text with a value from a source; it gives what arrived.
+func tryValue(t *testing.T, source, value, text string) string {
+	t.Helper()
+	b := newBench(t)
+	s := sources[source]
+	items, err := json.Marshal([]any{map[string]any{"v": value}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write("items.json", string(items))
+	if err := os.WriteFile(filepath.Join(b.dir, "value"), []byte(value), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.setenv("HOSTILE", value)
+	step, err := json.Marshal(b.fill(strings.ReplaceAll(text, "V", s.ref)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := b.run(strings.Replace(s.file, "STEP", string(step), 1))
+	if r.sum.Status != event.Succeeded {
+		t.Errorf("%q in %s: the run ended %s%s", value, text, r.sum.Status, r.story())
+	}
+	for _, dir := range []string{b.dir, b.ev} {
+		if _, err := os.Stat(filepath.Join(dir, "pwned")); err == nil {
+			t.Errorf("%q in %s was executed", value, text)
+		}
+	}
+	got, err := os.ReadFile(filepath.Join(b.ev, "x"))
+	if err != nil {
+		return fmt.Sprint(err)
+	}
+	return string(got)
+}
+
+// TestDataIsNeverCode brings each hostile text by each way into each place: it
+// never runs, and it arrives as it was.
+func TestDataIsNeverCode(t *testing.T) {
+	for source := range sources {
+		for place, text := range quotedPlaces {
+			t.Run(source+" in "+place, func(t *testing.T) {
+				t.Parallel()
+				for i, value := range hostile {
+					// Each value by two ways, all ways with all places over the table.
+					if (i+len(place)+len(source))%3 != 0 {
+						continue
+					}
+					want := value
+					switch source {
+					case "a captured output", "shell.output":
+						want = strings.TrimRight(value, "\n") // a step's output has no last line end
+					case "an agent's answer":
+						want = value + "."
+					}
+					if strings.HasPrefix(source, "an agent") {
+						if got := tryValue(t, source, value, text); got != want {
+							t.Errorf("%q arrived as %q", want, got)
+						}
+						continue
+					}
+					if got := tryValue(t, source, value, text); got != want {
+						t.Errorf("%q arrived as %q", want, got)
+					}
+				}
+			})
+		}
+		for place, text := range barePlaces {
+			t.Run(source+" bare in "+place, func(t *testing.T) {
+				t.Parallel()
+				for i, value := range hostile {
+					if (i+len(place))%3 != 0 {
+						continue
+					}
+					got := tryValue(t, source, value, text)
+					if source == "an agent's answer" {
+						value += "."
+					}
+					if place != "a redirection" && strings.TrimSpace(got) != strings.Join(strings.Fields(value), " ") {
+						t.Errorf("%q arrived as the words %q", value, got)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestOriginsThatAreTrusted: what the author wrote may be code.
+func TestOriginsThatAreTrusted(t *testing.T) {
+	b := newBench(t)
+	b.load.Params = map[string]string{"what": "echo c"}
+	b.opt.Args = []string{"echo d"}
+	r := b.run(`
+parameters: {optional: [{name: what, type: string}]}
+env: {WHAT: echo a}
+commands:
+  - shell: ${WHAT} >> @EV@/x; ${what} >> @EV@/x; ${ARG} >> @EV@/x
+`)
+	r.want("x", "a\nc\nd")
+}
+
+// TestRawOptsOut: |raw pastes data as it is, and says so in the file.
+func TestRawOptsOut(t *testing.T) {
+	r := newBench(t).run(`
+commands:
+  - foreach: ["echo a"]
+    do: [{shell: "${item|raw} > @EV@/x; echo ${item} > @EV@/y"}]
+`)
+	r.want("x", "a")
+	r.want("y", "echo a")
+}
+
+// TestHostileElsewhere: data in prompts, files, requests, directories and
+// messages is text, too.
+func TestHostileElsewhere(t *testing.T) {
+	for _, value := range hostile {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			items, err := json.Marshal([]string{value})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.write("items.json", string(items))
+			r := b.run(`
+commands:
+  - foreach:
+      input: items.json
+      do:
+        - claude: "/say <${item}>"
+        - write_file: {path: w.txt, content: "${item}"}
+        - shell: cat w.txt > @EV@/file; printf %s "$V" > @EV@/env; printf %s "${claude.output}" > @EV@/said
+          env: {V: "${item}"}
+`)
+			r.status(event.Succeeded)
+			for name, want := range map[string]string{"file": value, "env": value, "said": "<" + value + ">"} {
+				got, err := os.ReadFile(filepath.Join(b.ev, name))
+				if err != nil || string(got) != want {
+					t.Errorf("%s is %q (%v), want %q", name, got, err, want)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(b.dir, "pwned")); err == nil {
+				t.Errorf("%q was executed", value)
+			}
+		})
+	}
+}

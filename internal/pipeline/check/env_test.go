@@ -1,0 +1,92 @@
+package check_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/internal/pipeline/check"
+	"github.com/bide-dev/bide/internal/pipeline/module"
+	"github.com/bide-dev/bide/internal/pipeline/stdlib"
+	"github.com/bide-dev/bide/internal/pipeline/types"
+)
+
+func TestNewEnv(t *testing.T) {
+	def := func(name string, result *types.Type, params ...types.Param) module.Module {
+		return module.Bind(&module.Definition{Name: name, Result: result, Params: params}, nil)
+	}
+	_, err := check.NewEnv(
+		def("A", types.Int), def("A", types.Int), def("match", types.Int), def("B", nil), def("C", types.OpenRecordOf()),
+		def("D", types.Int, types.Param{Name: "x", Type: types.Int}, types.Param{Name: "x", Type: types.Int}),
+		def("E", types.Int, types.Param{Name: "x", Type: types.VarOf("T")}), def("F", types.Int, types.Param{Name: "x"}),
+		def("stdlib.math.add", types.Int),
+	)
+	for _, want := range []string{
+		"there are two modules named A", "match is a word of the language", "module B has no result type", "module C: the result {...} is an open record",
+		`module D: there are two parameters "x"`, `module E: the parameter "x" has the type T with a variable in it`, `module F: the parameter "x" has no type`,
+		"the module stdlib.math.add has the name of a standard function",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error lacks %q:\n%v", want, err)
+		}
+	}
+}
+
+func TestFunctionsAndSignatures(t *testing.T) {
+	var logged string
+	env, err := check.NewEnv(stdlib.Log(func(m string) { logged = m }), stdlib.Samples()[0])
+	if err != nil || logged != "" {
+		t.Fatal(err)
+	}
+	all := env.Functions()
+	for _, name := range []string{"Uppercase", "stdlib.debug.log", "stdlib.collection.map"} {
+		if !slices.Contains(all, name) {
+			t.Errorf("%s is not listed", name)
+		}
+	}
+	sig, doc, ok := env.Signature("stdlib.collection.map")
+	if !ok || sig.String() != "(items: Seq<T>, function: (T) => U) -> List<U>" || doc == "" {
+		t.Error(sig, doc, ok)
+	}
+	if _, _, ok := env.Signature("nothing"); ok {
+		t.Error("nothing has a signature")
+	}
+}
+
+// The worst case is what adding up every delay at its longest gives.
+func TestWorst(t *testing.T) {
+	strategies := []backoff.Strategy{backoff.Fixed{}, backoff.Linear{}, backoff.Exponential{}, backoff.Fibonacci{}}
+	rapid.Check(t, func(t *rapid.T) {
+		var o check.Options
+		o.Retry.Attempts = rapid.IntRange(1, 300).Draw(t, "attempts")
+		o.Retry.Timeout = time.Duration(rapid.IntRange(0, 5).Draw(t, "timeout")) * time.Second
+		b := &o.Retry.Backoff
+		b.Strategy = rapid.SampledFrom(strategies).Draw(t, "strategy")
+		b.Initial = time.Duration(rapid.IntRange(0, 3000).Draw(t, "initial")) * time.Millisecond
+		b.Max = rapid.SampledFrom([]time.Duration{0, backoff.Unlimited, time.Minute, 3 * time.Second}).Draw(t, "max")
+		b.Jitter = rapid.SampledFrom([]backoff.Jitter{backoff.None, backoff.Factor, backoff.Full, backoff.Equal, backoff.Decorrelated}).Draw(t, "jitter")
+		var sum, prev float64
+		for i := 1; i < o.Retry.Attempts; i++ {
+			_, d := b.Range(i, time.Duration(prev))
+			prev = float64(d)
+			sum += prev
+		}
+		want := time.Duration(1<<63 - 1)
+		if sum < 9e18 {
+			want = time.Duration(sum)
+		}
+		got := o.Worst()
+		if diff := got.Delays - want; diff > time.Microsecond*10 || diff < -time.Microsecond*10 {
+			if want != 1<<63-1 || got.Delays < 9e18 {
+				t.Fatalf("%v, want %v", got.Delays, want)
+			}
+		}
+		if total, known := got.Total(); known != (o.Retry.Timeout > 0) || known && total < got.Delays {
+			t.Fatal(total, known)
+		}
+	})
+}

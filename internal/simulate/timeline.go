@@ -1,0 +1,92 @@
+package simulate
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/retry"
+)
+
+// Wait is the delay after one failed attempt.
+type Wait struct {
+	// After is the number of the failed attempt, from 1.
+	After int
+	// Delay is what the machine decided.
+	Delay time.Duration
+	// Least and Greatest bound the delay, given those before it. They are
+	// equal without jitter.
+	Least, Greatest time.Duration
+	// Sum is that of the delays so far, this one included.
+	Sum time.Duration
+}
+
+// Timeline is what a retry policy does when every attempt fails.
+type Timeline struct {
+	// Attempts is how many attempts are made.
+	Attempts int
+	// Waits are the delays between them, the first of them if there are more
+	// than were asked for.
+	Waits []Wait
+	// Total is the sum of all delays; it saturates at about 292 years.
+	Total time.Duration
+	// Reason is what ends it: retry.ReasonAttempts or retry.ReasonBudget.
+	Reason retry.Reason
+}
+
+// errFailed is how every attempt of a simulation ends.
+var errFailed = errors.New("the attempt failed")
+
+// Failures gives the timeline of a policy under which every attempt fails with
+// an error that is retried and asks for no wait of its own. It keeps at most
+// keep waits (negative: all); the rest counts in Attempts and Total. It takes
+// time in proportion to the attempts.
+//
+// Matchers, breaker, quota and timeout of the policy are left out. Its Rand is
+// used up as by a real operation.
+func Failures(p retry.Policy, keep int) Timeline {
+	p.RetryOn, p.AbortOn, p.Breaker, p.Quota = nil, nil, nil, nil
+	m := retry.NewMachine(&p, time.Time{})
+	var t Timeline
+	for {
+		prev := m.State().Prev
+		d := m.Next(errFailed, time.Time{})
+		t.Attempts = m.State().Attempt
+		if d.Action != retry.Retry {
+			t.Reason, t.Total = d.Reason, m.State().Slept
+			return t
+		}
+		if keep < 0 || len(t.Waits) < keep {
+			least, greatest := p.Backoff.Range(t.Attempts, prev)
+			t.Waits = append(t.Waits, Wait{After: t.Attempts, Delay: d.Delay, Least: least, Greatest: greatest, Sum: m.State().Slept})
+		}
+	}
+}
+
+// Bounds gives the timelines in which the jitter draws the shortest and the
+// longest delay each time.
+func Bounds(p retry.Policy, keep int) (shortest, longest Timeline) {
+	p.Rand = constant(0)
+	shortest = Failures(p, keep)
+	p.Rand = constant(math.MaxUint64)
+	return shortest, Failures(p, keep)
+}
+
+// constant is a source of randomness that always gives one end of the range.
+type constant uint64
+
+func (c constant) Uint64() uint64 { return uint64(c) }
+
+var _ backoff.Rand = constant(0)
+
+// Most gives the most attempts and the longest sum of delays that a policy can
+// lead to, whatever its jitter draws. The timelines are its [Bounds].
+func Most(p retry.Policy, shortest, longest Timeline) (attempts int, waits time.Duration) {
+	attempts = max(shortest.Attempts, longest.Attempts)
+	waits = max(shortest.Total, longest.Total)
+	if longest.Reason == retry.ReasonBudget && p.Backoff.Jitter != backoff.None {
+		waits = p.Budget // other draws come nearer to it
+	}
+	return attempts, waits
+}
