@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,7 +46,7 @@ func (p *policyFlags) register(fs *pflag.FlagSet, name string) {
 	fs.StringVar(&p.increment, "increment", "", "of linear: what each delay adds (default: the initial delay)")
 	fs.Float64Var(&p.base, "base", 2, "of exponential: the factor from delay to delay, at least 1")
 	fs.StringSliceVar(&p.delays, "delays", nil, "of custom: the delays, as in 1s,3s,7s")
-	fs.StringVar(&p.jitter, "jitter", "none", "none, factor, full, equal, decorrelated")
+	fs.StringVar(&p.jitter, "jitter", "none", "none, factor (or true), full, equal, decorrelated")
 	fs.Float64Var(&p.jitterFactor, "jitter-factor", 0.3, "of jitter factor: the share of the delay, 0 to 1")
 	fs.StringVar(&p.budget, "budget", "", "bound on the sum of the delays")
 	fs.Uint64Var(&p.seed, "seed", 0, "seed of the jitter; the same seed gives the same delays")
@@ -54,7 +55,6 @@ func (p *policyFlags) register(fs *pflag.FlagSet, name string) {
 			panic(err) // the flag was added above
 		}
 	}
-	fs.Lookup("jitter").NoOptDefVal = "factor"
 }
 
 // policies reads the flags: one policy for each strategy that was named. All
@@ -85,7 +85,7 @@ func (p *policyFlags) policies() ([]named, error) {
 		pol.Rand = backoff.NewRand(p.seed)
 	}
 	var err error
-	if pol.Backoff.Jitter, err = backoff.ParseJitter(p.jitter); err != nil {
+	if pol.Backoff.Jitter, err = parseJitter(p.jitter); err != nil {
 		errs = append(errs, fmt.Errorf("--jitter: %w", err))
 	}
 	if !(p.jitterFactor >= 0 && p.jitterFactor <= 1) {
@@ -94,6 +94,7 @@ func (p *policyFlags) policies() ([]named, error) {
 	if pol.Backoff.JitterFactor = p.jitterFactor; p.jitterFactor == 0 {
 		pol.Backoff.JitterFactor = -1
 	}
+	errs = append(errs, p.unused()...)
 	var out []named
 	for _, name := range p.strategies {
 		s, serrs := p.strategy(name, read)
@@ -103,6 +104,32 @@ func (p *policyFlags) policies() ([]named, error) {
 		out = append(out, named{strings.TrimSpace(name), q})
 	}
 	return out, errors.Join(errs...)
+}
+
+// parseJitter reads a kind of jitter as workflow files spell it: a name, or
+// true for factor and false for none.
+func parseJitter(name string) (backoff.Jitter, error) {
+	switch name {
+	case "true":
+		return backoff.Factor, nil
+	case "false":
+		return backoff.None, nil
+	}
+	return backoff.ParseJitter(name)
+}
+
+// unused reports flags that no strategy or jitter of those named heeds.
+func (p *policyFlags) unused() (errs []error) {
+	for _, f := range []struct{ flag, of string }{{"increment", "linear"}, {"base", "exponential"}, {"delays", "custom"}} {
+		has := slices.ContainsFunc(p.strategies, func(s string) bool { return strings.TrimSpace(s) == f.of })
+		if p.set.Changed(f.flag) && !has {
+			errs = append(errs, fmt.Errorf("--%s is of the strategy %s; here it is %s", f.flag, f.of, strings.Join(p.strategies, ", ")))
+		}
+	}
+	if p.set.Changed("jitter-factor") && p.jitter != "factor" && p.jitter != "true" {
+		errs = append(errs, fmt.Errorf("--jitter-factor is of --jitter factor; here it is %s", p.jitter))
+	}
+	return errs
 }
 
 // named is a policy with the name of its strategy.

@@ -53,7 +53,8 @@ func Parse(text string) (time.Duration, error) {
 	case s[0] == '-':
 		return fail("a span of time cannot be negative")
 	}
-	total := new(big.Rat) // nanoseconds, exact
+	var whole int64    // the sum of the parts that are whole nanoseconds
+	var total *big.Rat // the sum of all others, exact; mostly nil
 	last := 99
 	for s != "" {
 		n := 0
@@ -83,13 +84,23 @@ func Parse(text string) (time.Duration, error) {
 			return fail("its parts must go from the larger unit to the smaller, each once")
 		}
 		last = unitOrder[unit]
+		if n, err := strconv.ParseInt(number, 10, 64); err == nil && n <= (math.MaxInt64-whole)/scale {
+			whole += n * scale
+			continue
+		}
 		part, ok := new(big.Rat).SetString(number)
 		if !ok || len(number) > 64 {
 			return fail(fmt.Sprintf("%q is not a number", number))
 		}
+		if total == nil {
+			total = new(big.Rat)
+		}
 		total.Add(total, part.Mul(part, new(big.Rat).SetInt64(scale)))
 	}
-	return rounded(total), nil
+	if total == nil {
+		return time.Duration(whole), nil
+	}
+	return rounded(total.Add(total, new(big.Rat).SetInt64(whole))), nil
 }
 
 // rounded gives whole nanoseconds, the nearest, saturating.

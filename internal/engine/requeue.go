@@ -79,9 +79,11 @@ func RetryDeadLetters(ctx context.Context, id string, opt Options, q Requeue) (_
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	sum, err := reopen(ctx, id, opt, func(j *journal.Journal, _ *journal.State, left int) error {
+	sum, err := reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) error {
+		// A retry that was killed may have requeued letters and gone no further.
+		begun := st.Status == event.CompletedWithFailures && st.Items.Counts().Pending > 0
 		list, err := q.letters(ctx, &j.Reader)
-		if errors.Is(err, ErrNoDeadLetters) && left > 0 {
+		if errors.Is(err, ErrNoDeadLetters) && (left > 0 || begun) {
 			return nil
 		}
 		if err != nil {

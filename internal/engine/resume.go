@@ -39,7 +39,7 @@ func (e *FinishedError) Error() string {
 // one.
 func Resume(ctx context.Context, id string, opt Options) (*Summary, error) {
 	return reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) error {
-		if left > 0 {
+		if left > 0 || st.Items.Counts().Pending > 0 {
 			return nil // dead letters wait to be run again
 		}
 		if st.Status == event.Succeeded || st.Status == event.CompletedWithFailures {

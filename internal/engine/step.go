@@ -134,7 +134,21 @@ func (r *run) replay(p place, s *workflow.Step, rec journal.StepRecord) (outcome
 	}
 	p.scope.Apply(normal(d.Vars))
 	r.count(rec.Status)
-	return outcome{status: rec.Status, attempts: rec.Attempts, tolerated: true}, true
+	return outcome{status: rec.Status, result: d.result(), attempts: rec.Attempts, tolerated: true}, true
+}
+
+// result is what the step's last attempt did, for those who read it after a
+// resume. Of an output that is too long for the record, last.output has all.
+func (d *recorded) result() action.Result {
+	res := action.Result{Output: d.Output, Stderr: d.Stderr, ExitCode: d.ExitCode, StdoutFile: d.File, StdoutSize: d.Size, Digest: d.Digest}
+	last, _ := d.Vars["last"].(map[string]any)
+	if whole, ok := last["output"].(string); ok && len(res.Output) > inline {
+		res.Output = whole
+	}
+	if whole, ok := last["stderr"].(string); ok && len(res.Stderr) > inline {
+		res.Stderr = whole
+	}
+	return res
 }
 
 // ended tells how a step ended.

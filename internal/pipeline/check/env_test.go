@@ -12,6 +12,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/pipeline/stdlib"
+	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/pipeline/types"
 )
 
@@ -89,4 +90,14 @@ func TestWorst(t *testing.T) {
 			t.Fatal(total, known)
 		}
 	})
+}
+
+// The checker knows every option of the syntax; one that is added there must
+// be given a meaning here.
+func TestEveryOptionIsKnown(t *testing.T) {
+	for _, name := range syntax.OptionNames() {
+		if k := syntax.OptionByName(name); k > syntax.OptPolicy {
+			t.Errorf("the option %s has no meaning", name)
+		}
+	}
 }

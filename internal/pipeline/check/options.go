@@ -80,7 +80,7 @@ func (c *checker) policy(d *syntax.PolicyDecl) {
 		c.warnf(d.Name, "redefined", "The policy %s is declared again; calls below have this one", d.Name.Name).Suggest("give one of the two another name")
 	}
 	expanded := c.expand(d.Options)
-	s := settings{c: c, o: new(Options), given: map[syntax.OptionKind]*syntax.Option{}}
+	s := settings{c: c, o: new(Options)}
 	for _, o := range d.Options {
 		s.apply(o)
 	}
@@ -93,6 +93,9 @@ func (c *checker) policy(d *syntax.PolicyDecl) {
 // expand puts the options of a named policy in the place of its name; those
 // written beside it win.
 func (c *checker) expand(options []*syntax.Option) []*syntax.Option {
+	if !slices.ContainsFunc(options, func(o *syntax.Option) bool { return o.Kind == syntax.OptPolicy }) {
+		return options
+	}
 	out := make([]*syntax.Option, 0, len(options))
 	for _, o := range options {
 		if o.Kind != syntax.OptPolicy {
@@ -134,22 +137,18 @@ func (c *checker) unknownPolicy(name *syntax.WordValue) {
 // with checks a with clause for a call that gives a result of type t.
 func (c *checker) with(w *syntax.WithClause, target *callable, t *types.Type) *Options {
 	o := new(Options)
-	s := settings{c: c, o: o, given: map[syntax.OptionKind]*syntax.Option{}}
+	s := settings{c: c, o: o}
 	o.Retry.Attempts, o.Priority, o.Backend = 1, NormalPriority, "memory"
 	expanded := c.expand(w.Options)
-	own := map[*syntax.Option]bool{}
-	for _, x := range w.Options {
-		own[x] = true
-	}
 	for _, x := range expanded {
-		if own[x] {
+		if w.Get(x.Kind) == x {
 			s.apply(x)
 		} else {
 			c.quietly(func() { s.apply(x) }) // reported at the policy
 		}
 	}
 	s.schedule()
-	s.fallback(t, w, own)
+	s.fallback(t, w)
 	s.dependencies(w)
 	s.limits(w, target)
 	o.Text = s.text(expanded)

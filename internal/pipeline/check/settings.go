@@ -17,7 +17,7 @@ import (
 type settings struct {
 	c       *checker
 	o       *Options
-	given   map[syntax.OptionKind]*syntax.Option
+	given   [syntax.OptPolicy + 1]*syntax.Option // by kind
 	backoff string
 	maximum time.Duration // 0: not given
 }
@@ -243,7 +243,7 @@ func (s *settings) schedule() {
 // fallback checks the fallback against the type of the call's result, in the
 // scope of the call, or of the file if it stands in a policy: then what is
 // wrong in it by itself was reported there.
-func (s *settings) fallback(t *types.Type, w *syntax.WithClause, own map[*syntax.Option]bool) {
+func (s *settings) fallback(t *types.Type, w *syntax.WithClause) {
 	x := s.given[syntax.OptFallback]
 	if x == nil {
 		return
@@ -251,7 +251,7 @@ func (s *settings) fallback(t *types.Type, w *syntax.WithClause, own map[*syntax
 	c := s.c
 	saved := c.local
 	defer func() { c.local = saved }()
-	if own[x] {
+	if w.Get(syntax.OptFallback) == x {
 		s.failing(x, t)
 	} else {
 		c.local = nil

@@ -15,7 +15,11 @@ import (
 // versions and signatures. Names of variables, layout and comments are not in
 // it.
 func (p *Plan) hash() string {
-	w := &content{modules: map[module.Module]int32{}}
+	nodes := 0
+	for i := range p.Funcs {
+		nodes += len(p.Funcs[i].Nodes)
+	}
+	w := &content{b: make([]byte, 0, 32*nodes+256), modules: map[module.Module]int32{}}
 	for i := range p.Inputs {
 		in := &p.Inputs[i]
 		w.text(in.Name)

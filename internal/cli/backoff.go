@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/simulate"
+	"github.com/bide-dev/bide/retry"
+	"github.com/spf13/cobra"
+)
+
+// The most attempts whose delays are listed, which is what a workflow file
+// allows, and the rows of a longer table that are left.
+const (
+	maxListed          = 1_000_000
+	headRows, tailRows = 40, 10
+)
+
+// schedule is the delays of one strategy.
+type schedule struct {
+	name     string
+	policy   retry.Policy
+	timeline simulate.Timeline
+}
+
+// delaysJSON is the machine-readable form of a schedule.
+type delaysJSON struct {
+	DelaysNS  []int64 `json:"delays_ns"`
+	TotalNS   int64   `json:"total_ns"`
+	StoppedBy string  `json:"stopped_by"`
+}
+
+func (s schedule) json() delaysJSON {
+	out := delaysJSON{DelaysNS: make([]int64, len(s.timeline.Waits)), TotalNS: s.timeline.Total.Nanoseconds(), StoppedBy: s.timeline.Reason.String()}
+	for i, w := range s.timeline.Waits {
+		out.DelaysNS[i] = w.Delay.Nanoseconds()
+	}
+	return out
+}
+
+func (a *app) backoffCmd() *cobra.Command {
+	var pf policyFlags
+	var svg string
+	cmd := &cobra.Command{
+		Use:   "backoff",
+		Short: "Show the delays of a backoff strategy as a table and a plot",
+		Long: `Shows the delays that a retry policy makes when every attempt fails, as the
+engine would make them. --attempts N is N executions, so there are N-1 delays.
+Several strategies are shown side by side.
+
+With jitter the delays are drawn, from --seed if it is given; the table and the
+plot also show between which bounds each is drawn.
+
+--json prints {"delays_ns": [...], "total_ns": N, "stopped_by": "attempts" or
+"budget"}; for several strategies an object that has one of these under the name
+of each.`,
+		Example: `  bide backoff --strategy exponential --attempts 8
+  bide backoff --strategy fixed,linear,exponential,fibonacci --attempts 10 --svg delays.svg
+  bide backoff --strategy exponential --jitter full --seed 7 --budget 1m --attempts 20 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return a.backoff(&pf, svg) },
+	}
+	pf.register(cmd.Flags(), "strategy")
+	cmd.Flags().StringVar(&svg, "svg", "", "also write the plot to this file, as SVG")
+	a.jsonFlag(cmd, "print the delays as JSON")
+	return cmd
+}
+
+func (a *app) backoff(pf *policyFlags, svg string) error {
+	list, err := schedules(pf)
+	if err != nil {
+		return usageError{err}
+	}
+	if svg != "" {
+		if err := os.WriteFile(svg, []byte(svgPlot(list)), 0o644); err != nil {
+			return fmt.Errorf("writing the plot: %w", err)
+		}
+	}
+	if a.json {
+		return a.printDelays(list)
+	}
+	p := a.palette(a.out)
+	width := columns(a.out)
+	if err := delayTable(list, p).print(a.out, width); err != nil {
+		return err
+	}
+	for _, s := range list {
+		if _, err := fmt.Fprintln(a.out, "\n"+ending(s, len(list) > 1)); err != nil {
+			return err
+		}
+	}
+	if width == 0 {
+		width = 80
+	}
+	_, err = io.WriteString(a.out, plot(list, width, p))
+	return err
+}
+
+// schedules reads the flags and works out the delays.
+func schedules(pf *policyFlags) ([]schedule, error) {
+	policies, err := pf.policies()
+	if pf.attempts > maxListed {
+		err = errors.Join(err, fmt.Errorf("--attempts is %d; it can be at most %d", pf.attempts, maxListed))
+	}
+	seen := map[string]bool{}
+	for _, n := range policies {
+		if seen[n.name] {
+			err = errors.Join(err, fmt.Errorf("--strategy names %s twice", n.name))
+		}
+		seen[n.name] = true
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []schedule
+	for _, n := range policies {
+		if pf.set.Changed("seed") { // each strategy draws the same numbers
+			n.policy.Rand = backoff.NewRand(pf.seed)
+		}
+		list = append(list, schedule{n.name, n.policy, simulate.Failures(n.policy, -1)})
+	}
+	return list, nil
+}
+
+func (a *app) printDelays(list []schedule) error {
+	if len(list) == 1 {
+		return printJSON(a.out, list[0].json())
+	}
+	all := map[string]delaysJSON{}
+	for _, s := range list {
+		all[s.name] = s.json()
+	}
+	return printJSON(a.out, all)
+}
+
+// delayTable has a row for each failed attempt: one schedule with the sums
+// and ranges, several side by side.
+func delayTable(list []schedule, p palette) *table {
+	t := &table{head: []string{"AFTER ATTEMPT"}, right: map[int]bool{0: true}}
+	rows, jitter := 0, false
+	for _, s := range list {
+		rows = max(rows, len(s.timeline.Waits))
+		jitter = jitter || s.ranged()
+	}
+	for _, s := range list {
+		head := "DELAY"
+		if len(list) > 1 {
+			head = s.name
+		}
+		t.head = append(t.head, head, "SUM")
+		if jitter {
+			t.head = append(t.head, "DRAWN FROM")
+		}
+	}
+	each := (len(t.head) - 1) / len(list)
+	for i := range t.head {
+		t.right[i] = true
+	}
+	t.flex = len(t.head) - 1
+	t.paint = func(col int, cell string) string {
+		switch {
+		case col == 0:
+			return p.dim(cell)
+		case len(list) > 1 && (col-1)%each == 0:
+			return p.sgr(seriesColor((col-1)/each), cell)
+		}
+		return cell
+	}
+	for n := range rows {
+		if rows > headRows+tailRows && n >= headRows && n < rows-tailRows {
+			if n == headRows {
+				t.add(append([]string{fmt.Sprintf("… %d more …", rows-headRows-tailRows)}, make([]string, len(t.head)-1)...)...)
+			}
+			continue
+		}
+		row := []string{strconv.Itoa(n + 1)}
+		for _, s := range list {
+			row = append(row, s.cells(n, jitter)...)
+		}
+		t.add(row...)
+	}
+	return t
+}
+
+// cells are a schedule's columns of one row.
+func (s schedule) cells(n int, jitter bool) []string {
+	out := []string{"", ""}
+	if n < len(s.timeline.Waits) {
+		w := s.timeline.Waits[n]
+		out[0], out[1] = duration.Format(brief(w.Delay)), duration.Format(brief(w.Sum))
+	}
+	if !jitter {
+		return out
+	}
+	if n < len(s.timeline.Waits) {
+		w := s.timeline.Waits[n]
+		return append(out, span(w.Least, w.Greatest))
+	}
+	return append(out, "")
+}
+
+// ranged reports whether any delay of a schedule is drawn from a range.
+func (s schedule) ranged() bool {
+	return slices.ContainsFunc(s.timeline.Waits, func(w simulate.Wait) bool { return w.Least != w.Greatest })
+}
+
+// ending says in a sentence how a schedule ends.
+func ending(s schedule, several bool) string {
+	t := s.timeline
+	text := fmt.Sprintf("%d %s, %s of waits", t.Attempts, plural(t.Attempts, "attempt"), duration.Format(brief(t.Total)))
+	if several {
+		text = s.name + ": " + text
+	}
+	if t.Reason == retry.ReasonBudget {
+		text += fmt.Sprintf("; the budget of %s ends it: the next delay would exceed it", duration.Format(s.policy.Budget))
+	}
+	return text
+}

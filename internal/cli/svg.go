@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"fmt"
+	"html"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/duration"
+)
+
+// The drawing: two panels, the delay after each attempt and when the attempts
+// are made, with a legend above them.
+const (
+	svgWidth, svgHeight   = 760, 560
+	svgLeft, svgRight     = 72, 24
+	delayTop, delayBottom = 84, 356
+	timeTop, timeBottom   = 420, 500
+)
+
+// svgStyle needs nothing from outside and follows the reader's light or dark.
+const svgStyle = `
+  svg { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; }
+  .page { fill: #ffffff; } text { fill: #1f2328; } .quiet { fill: #59636e; }
+  .grid { stroke: #d8dee4; stroke-width: 1; } .axis { stroke: #818b98; stroke-width: 1; }
+  .line { fill: none; stroke-width: 2.25; stroke-linejoin: round; } .band { opacity: 0.16; stroke: none; }
+  .c0 { stroke: #0969da; } .f0 { fill: #0969da; } .c1 { stroke: #bc4c00; } .f1 { fill: #bc4c00; }
+  .c2 { stroke: #1a7f37; } .f2 { fill: #1a7f37; } .c3 { stroke: #8250df; } .f3 { fill: #8250df; }
+  .c4 { stroke: #9a6700; } .f4 { fill: #9a6700; }
+  @media (prefers-color-scheme: dark) {
+    .page { fill: #0d1117; } text { fill: #e6edf3; } .quiet { fill: #9198a1; }
+    .grid { stroke: #2b323b; } .axis { stroke: #6e7681; } .band { opacity: 0.24; }
+    .c0 { stroke: #58a6ff; } .f0 { fill: #58a6ff; } .c1 { stroke: #f0883e; } .f1 { fill: #f0883e; }
+    .c2 { stroke: #3fb950; } .f2 { fill: #3fb950; } .c3 { stroke: #bc8cff; } .f3 { fill: #bc8cff; }
+    .c4 { stroke: #d29922; } .f4 { fill: #d29922; }
+  }
+`
+
+// drawing is an SVG in the making.
+type drawing struct {
+	strings.Builder
+	list []schedule
+}
+
+func (d *drawing) line(format string, args ...any) { fmt.Fprintf(d, format+"\n", args...) }
+
+// svgPlot draws schedules as a document of its own.
+func svgPlot(list []schedule) string {
+	d := &drawing{list: list}
+	var names []string
+	for _, s := range list {
+		names = append(names, s.name)
+	}
+	title := html.EscapeString("Delays of the backoff strategies " + strings.Join(names, ", "))
+	if len(names) == 1 {
+		title = html.EscapeString("Delays of the backoff strategy " + names[0])
+	}
+	d.line(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="t">`, svgWidth, svgHeight, svgWidth, svgHeight)
+	d.line(`<title id="t">%s</title>`, title)
+	d.line(`<style>%s</style>`, svgStyle)
+	d.line(`<rect class="page" width="%d" height="%d"/>`, svgWidth, svgHeight)
+	d.line(`<text x="%d" y="28" font-size="16" font-weight="600">%s</text>`, svgLeft, title)
+	d.legend()
+	d.delays()
+	d.times()
+	d.line(`</svg>`)
+	return d.String()
+}
+
+func (d *drawing) legend() {
+	x := svgLeft
+	for i, s := range d.list {
+		text := s.name + ", " + duration.Format(brief(s.timeline.Total)) + " in all"
+		d.line(`<circle class="f%d" cx="%d" cy="49" r="5"/><text x="%d" y="54">%s</text>`, i, x+5, x+16, html.EscapeString(text))
+		x += 36 + 7*len(text)
+		if x > svgWidth-160 && i < len(d.list)-1 {
+			return // the other names stand at their lines below
+		}
+	}
+}
+
+// delays is the panel of the delay after each failed attempt.
+func (d *drawing) delays() {
+	most, count := longest(d.list)
+	axis := ticks(most)
+	top := axis[len(axis)-1]
+	y := func(t time.Duration) float64 {
+		return delayBottom - float64(t)/float64(top)*(delayBottom-delayTop)
+	}
+	x := func(n int) float64 { // n from 0
+		return svgLeft + 14 + float64(n)/float64(max(count-1, 1))*(svgWidth-svgLeft-svgRight-28)
+	}
+	for _, t := range axis {
+		d.line(`<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text class="quiet" x="%d" y="%.1f" text-anchor="end">%s</text>`,
+			svgLeft, svgWidth-svgRight, y(t), y(t), svgLeft-8, y(t)+4, duration.Format(t))
+	}
+	d.line(`<line class="axis" x1="%d" x2="%d" y1="%d" y2="%d"/>`, svgLeft, svgWidth-svgRight, delayBottom, delayBottom)
+	for every, n := (count+19)/20, 0; n < count; n += max(every, 1) {
+		d.line(`<text class="quiet" x="%.1f" y="%d" text-anchor="middle">%d</text>`, x(n), delayBottom+18, n+1)
+	}
+	d.line(`<text class="quiet" x="%d" y="%d" text-anchor="end">delay after failed attempt n</text>`, svgWidth-svgRight, delayBottom+36)
+	for i, s := range d.list {
+		d.curve(i, s, x, y)
+	}
+}
+
+// maxMarks is how many points of a curve are drawn: more than there are pixels
+// to show them would only make the file large.
+const maxMarks = 400
+
+// curve draws the delays of one schedule: a band where the jitter draws them,
+// a line with a mark at each.
+func (d *drawing) curve(i int, s schedule, x func(int) float64, y func(time.Duration) float64) {
+	waits := s.timeline.Waits
+	every := len(waits)/maxMarks + 1
+	var band, back, path, marks []string
+	for n := 0; n < len(waits); n += every {
+		w := waits[n]
+		band = append(band, fmt.Sprintf("%.1f,%.1f", x(n), y(w.Greatest)))
+		back = append(back, fmt.Sprintf("%.1f,%.1f", x(n), y(w.Least)))
+		path = append(path, fmt.Sprintf("%.1f,%.1f", x(n), y(w.Delay)))
+		marks = append(marks, fmt.Sprintf(`<circle class="f%d" cx="%.1f" cy="%.1f" r="3.5"><title>%s: %s after attempt %d</title></circle>`,
+			i, x(n), y(w.Delay), html.EscapeString(s.name), duration.Format(brief(w.Delay)), w.After))
+	}
+	if s.ranged() {
+		for j := len(back) - 1; j >= 0; j-- {
+			band = append(band, back[j])
+		}
+		d.line(`<polygon class="band f%d" points="%s"/>`, i, strings.Join(band, " "))
+	}
+	d.line(`<polyline class="line c%d" points="%s"/>`, i, strings.Join(path, " "))
+	if every == 1 && len(waits) <= 100 {
+		d.line("%s", strings.Join(marks, "\n"))
+	}
+}
+
+// times is the panel of when the attempts are made, if each fails at once.
+func (d *drawing) times() {
+	var most time.Duration
+	for _, s := range d.list {
+		most = max(most, s.timeline.Total)
+	}
+	axis := ticks(most)
+	top := axis[len(axis)-1]
+	x := func(t time.Duration) float64 {
+		return svgLeft + float64(t)/float64(top)*(svgWidth-svgLeft-svgRight)
+	}
+	for _, t := range axis {
+		d.line(`<line class="grid" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/><text class="quiet" x="%.1f" y="%d" text-anchor="middle">%s</text>`,
+			x(t), x(t), timeTop-8, timeBottom+8, x(t), timeBottom+26, duration.Format(t))
+	}
+	d.line(`<text class="quiet" x="%d" y="%d" text-anchor="end">when the attempts are made, if each fails at once</text>`, svgWidth-svgRight, timeBottom+46)
+	for i, s := range d.list {
+		y := float64(timeTop+timeBottom) / 2
+		if len(d.list) > 1 {
+			y = timeTop + float64(i)/float64(len(d.list)-1)*(timeBottom-timeTop)
+		}
+		d.line(`<line class="c%d" x1="%d" x2="%.1f" y1="%.1f" y2="%.1f" stroke-width="1.5"/>`, i, svgLeft, x(s.timeline.Total), y, y)
+		d.line(`<circle class="f%d" cx="%d" cy="%.1f" r="4"/>`, i, svgLeft, y)
+		for n := 0; n < len(s.timeline.Waits); n += len(s.timeline.Waits)/maxMarks + 1 {
+			d.line(`<circle class="f%d" cx="%.1f" cy="%.1f" r="4"/>`, i, x(s.timeline.Waits[n].Sum), y)
+		}
+	}
+}
