@@ -106,6 +106,7 @@ type letterInfo struct {
 	Run           string          `json:"run"`
 	Item          string          `json:"item"`
 	Index         int             `json:"index"`
+	Label         string          `json:"label,omitempty"`
 	CorrelationID string          `json:"correlation_id"`
 	Data          json.RawMessage `json:"data"` // the item's
 	Time          time.Time       `json:"time"`
@@ -130,6 +131,9 @@ func letterOf(l journal.DeadLetter) (*letterInfo, error) {
 		if err := json.Unmarshal(l.Letter, &i.last); err != nil {
 			return nil, fmt.Errorf("dead letter %s: %w", visible(l.ID), err)
 		}
+	}
+	if n := len(l.History); n > 0 {
+		i.Label = l.History[n-1].Label
 	}
 	x := i.last
 	i.CorrelationID, i.Step, i.StepLabel, i.ExitCode = x.CorrelationID, x.Step, x.StepLabel, x.ExitCode
@@ -264,9 +268,9 @@ func (a *app) dlqList(ctx context.Context, run string, f *letterFlags, limit, of
 			return err
 		}
 		p := a.palette(a.out)
-		t := table{head: []string{"ITEM", "ATTEMPTS", "CLASS", "EXIT", "SINCE", "STEP", "MESSAGE"}, right: map[int]bool{1: true, 3: true}, flex: 6}
+		t := table{head: []string{"ITEM", "LABEL", "ATTEMPTS", "CLASS", "EXIT", "SINCE", "STEP", "MESSAGE"}, right: map[int]bool{2: true, 4: true}, flex: 7}
 		t.paint = func(col int, s string) string {
-			if col == 2 {
+			if col == 3 {
 				return p.sgr("31", s)
 			}
 			return s
@@ -281,7 +285,7 @@ func (a *app) dlqList(ctx context.Context, run string, f *letterFlags, limit, of
 			case a.json:
 				return out.add(i)
 			}
-			t.add(i.Item, strconv.Itoa(i.Attempts), i.Class, strconv.Itoa(i.ExitCode), i.Time.Local().Format(time.DateTime), stepName(i), oneLine(short(i)))
+			t.add(i.Item, cut(visible(i.Label), 32), strconv.Itoa(i.Attempts), i.Class, strconv.Itoa(i.ExitCode), i.Time.Local().Format(time.DateTime), stepName(i), oneLine(short(i)))
 			return nil
 		})
 		if err != nil {

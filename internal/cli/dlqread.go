@@ -226,6 +226,7 @@ func (a *app) printLetter(s *letterShown) error {
 		}
 	}
 	line("item", p.bold(visible(s.Item))+fmt.Sprintf(" (number %d of run %s)", s.Index, s.Run))
+	line("label", visible(s.Label))
 	line("correlation", s.CorrelationID)
 	line("failed", s.Time.Local().Format(time.DateTime)+fmt.Sprintf(", after %d %s", s.Attempts, plural(s.Attempts, "attempt")))
 	line("class", p.sgr("31", s.Class))
@@ -260,7 +261,7 @@ func prettyJSON(raw json.RawMessage) string {
 // print tells one entry. Attempts of steps stand further in than those of the
 // item, which repeat the last of them.
 func (f failure) print(b *strings.Builder, p palette) {
-	at := f.Time.Local().Format(time.DateTime)
+	at := f.Time.Local().Format("2006-01-02 15:04:05.000")
 	switch f.Event {
 	case event.AttemptFailed:
 		fmt.Fprintf(b, "  %s    %s, attempt %d: %s", at, f.Step, f.Attempt, f.Class)

@@ -142,4 +142,3 @@ func (a *app) noItem(ctx context.Context, r *journal.Reader, id string) error {
 	}
 	return usagef("run %s has no work item %s%s", r.Run(), visible(id), near)
 }
-

@@ -95,6 +95,7 @@ delays, mapped in parallel over work items, isolated, recorded, resumable.`,
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(a.commands()...)
+	a.complete(root)
 	noun := func(c *cobra.Command) {}
 	noun = func(c *cobra.Command) {
 		if c.Args != nil {

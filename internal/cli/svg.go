@@ -68,14 +68,14 @@ func svgPlot(list []schedule) string {
 }
 
 func (d *drawing) legend() {
-	x := svgLeft
+	x, y := svgLeft, 50
 	for i, s := range d.list {
 		text := s.name + ", " + duration.Format(brief(s.timeline.Total)) + " in all"
-		d.line(`<circle class="f%d" cx="%d" cy="49" r="5"/><text x="%d" y="54">%s</text>`, i, x+5, x+16, html.EscapeString(text))
-		x += 36 + 7*len(text)
-		if x > svgWidth-160 && i < len(d.list)-1 {
-			return // the other names stand at their lines below
+		if wide := 36 + 7*len(text); x > svgLeft && x+wide > svgWidth {
+			x, y = svgLeft, y+19
 		}
+		d.line(`<circle class="f%d" cx="%d" cy="%d" r="5"/><text x="%d" y="%d">%s</text>`, i, x+5, y-5, x+16, y, html.EscapeString(text))
+		x += 36 + 7*len(text)
 	}
 }
 

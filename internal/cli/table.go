@@ -30,13 +30,28 @@ func (t *table) add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
+// empty finds the columns that no row has anything in; they are left out.
+func (t *table) empty() []bool {
+	out := make([]bool, len(t.head))
+	for i := range out {
+		out[i] = true
+		for _, row := range t.rows {
+			out[i] = out[i] && row[i] == ""
+		}
+	}
+	return out
+}
+
 // print writes the table, no wider than width where that is not 0.
 func (t *table) print(w io.Writer, width int) error {
 	widths := make([]int, len(t.head))
+	empty := t.empty()
 	all := append([][]string{t.head}, t.rows...)
 	for _, row := range all {
 		for i, c := range row {
-			widths[i] = max(widths[i], runewidth.StringWidth(c))
+			if !empty[i] {
+				widths[i] = max(widths[i], runewidth.StringWidth(c))
+			}
 		}
 	}
 	if width > 0 {
@@ -51,6 +66,9 @@ func (t *table) print(w io.Writer, width int) error {
 	var b strings.Builder
 	for n, row := range all {
 		for i, c := range row {
+			if empty[i] {
+				continue
+			}
 			if runewidth.StringWidth(c) > widths[i] {
 				c = cut(c, widths[i])
 			}

@@ -42,20 +42,20 @@ var hostile = []string{
 // quotedPlaces are the places of a shell text in which a value has to arrive
 // as it is; § stands for the reference.
 var quotedPlaces = map[string]string{
-	"double quotes":      `printf %s "§" > @EV@/x`,
-	"within words":       `printf %s "<§>" | sed -e '1s/^<//' -e '$s/>$//' > @EV@/x`,
-	"single quotes":      `printf %s '§' > @EV@/x`,
-	"single in sh -c":    `sh -c 'printf %s "$1" > @EV@/x' sh '§'`,
-	"a here-document":    "cat > @EV@/y <<EOF\n§\nEOF\nhead -c -1 @EV@/y > @EV@/x",
-	"a quoted heredoc":   "cat > @EV@/y <<'EOF'\n§\nEOF\nhead -c -1 @EV@/y > @EV@/x",
-	"a substitution":     `x=$(printf %s "§"; echo .); printf %s "${x%.}" > @EV@/x`,
-	"an assignment":      `x="§"; printf %s "$x" > @EV@/x`,
-	"a bare assignment":  `x=§; printf %s "$x" > @EV@/x`,
-	"single assignment":  `x='§'; printf %s "$x" > @EV@/x`,
-	"a default of shell": `printf %s "${NOTHING:-"§"}" > @EV@/x`,
-	"a case":             `case "§" in "§") printf %s "§" > @EV@/x;; esac`,
-	"a comment":          "# § is the value\nprintf %s \"§\" > @EV@/x",
-	"a function":         "f() { printf %s \"$1\" > @EV@/x; }\nf \"§\"",
+	"double quotes":     `printf %s "§" > @EV@/x`,
+	"within words":      `printf %s "<§>" | sed -e '1s/^<//' -e '$s/>$//' > @EV@/x`,
+	"single quotes":     `printf %s '§' > @EV@/x`,
+	"single in sh -c":   `sh -c 'printf %s "$1" > @EV@/x' sh '§'`,
+	"a here-document":   "cat > @EV@/y <<EOF\n§\nEOF\nhead -c -1 @EV@/y > @EV@/x",
+	"a quoted heredoc":  "cat > @EV@/y <<'EOF'\n§\nEOF\nhead -c -1 @EV@/y > @EV@/x",
+	"a substitution":    `x=$(printf %s "§"; echo .); printf %s "${x%.}" > @EV@/x`,
+	"an assignment":     `x="§"; printf %s "$x" > @EV@/x`,
+	"a bare assignment": `x=§; printf %s "$x" > @EV@/x`,
+	"single assignment": `x='§'; printf %s "$x" > @EV@/x`,
+	"a default":         `printf %s "${NOTHING:-§}" > @EV@/x`,
+	"a case":            `case "§" in "§") printf %s "§" > @EV@/x;; esac`,
+	"a comment":         "# § is the value\nprintf %s \"§\" > @EV@/x",
+	"a function":        "f() { printf %s \"$1\" > @EV@/x; }\nf \"§\"",
 }
 
 // barePlaces are those in which a value is split at blanks, as a pasted word

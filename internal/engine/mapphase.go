@@ -265,13 +265,23 @@ func (x *mapRun) broadcast() {
 }
 
 func (x *mapRun) worker(ctx context.Context) {
+	// With durability strict, the end of an item is on the disk before the
+	// worker does anything else. Where the next thing is another item, its start
+	// has to be on the disk as well, and one sync is for both.
+	ended := false
 	for {
 		x.mu.Lock()
 		now := time.Now()
 		d := x.m.Next(now)
+		if ended && d.Kind != policy.Start {
+			x.mu.Unlock()
+			x.sync(ctx)
+			ended = false
+			continue
+		}
 		switch d.Kind {
 		case policy.Start:
-			x.start(ctx, d, now) // unlocks
+			ended = x.start(ctx, d, now) && x.strict // unlocks
 		case policy.Finished:
 			x.broadcast()
 			x.mu.Unlock()
@@ -279,6 +289,14 @@ func (x *mapRun) worker(ctx context.Context) {
 		default:
 			x.wait(d, now) // unlocks
 		}
+	}
+}
+
+// sync has on the disk what is recorded. A failure to write ends the run by
+// itself.
+func (x *mapRun) sync(ctx context.Context) {
+	if err := x.r.j.Sync(ctx); err != nil && x.r.stopping(ctx) == nil {
+		x.r.note("the end of an item: %v", err)
 	}
 }
 
@@ -326,18 +344,20 @@ type itemData struct {
 }
 
 // start runs an agent for the item that the machine offers. It is called with
-// the lock and gives it back.
-func (x *mapRun) start(ctx context.Context, d policy.Decision, now time.Time) {
+// the lock and gives it back. It reports whether the end of an item may be
+// recorded that is not synced yet.
+func (x *mapRun) start(ctx context.Context, d policy.Decision, now time.Time) bool {
 	change, err := x.m.Started(d.Item, now)
 	if err != nil {
 		x.mu.Unlock()
-		return // another worker took it
+		return true // another worker took it
 	}
 	x.changed(change)
 	attempt := x.before[d.Item+1] + d.Attempt
 	x.mu.Unlock()
 
 	it, err := x.feed.item(ctx, d.Item+1)
+	unread := err != nil
 	a := agentRun{item: it, attempt: attempt, start: now}
 	if err == nil {
 		x.r.emit(event.Event{Type: event.ItemStarted, Time: now, Phase: "map", Item: it.ID, Index: it.Index, Attempt: attempt})
@@ -350,7 +370,7 @@ func (x *mapRun) start(ctx context.Context, d policy.Decision, now time.Time) {
 	} else if x.r.stopping(ctx) != nil {
 		err = ErrInterrupted
 	}
-	x.done(ctx, a, d, err)
+	return x.done(ctx, a, d, err) || unread
 }
 
 // agent runs the template's steps on an item.
@@ -436,8 +456,9 @@ func (x *mapRun) collect(p place, a *agentRun) {
 	}
 }
 
-// done tells the machine how an agent ended and records what it decides.
-func (x *mapRun) done(ctx context.Context, a agentRun, d policy.Decision, err error) {
+// done tells the machine how an agent ended and records what it decides. It
+// reports whether the item has ended for good.
+func (x *mapRun) done(ctx context.Context, a agentRun, d policy.Decision, err error) bool {
 	o := policy.Outcome{OK: err == nil}
 	interrupted := err != nil && x.r.stopping(ctx) != nil && (errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, new(*BudgetError)))
 	skip := false
@@ -470,11 +491,7 @@ func (x *mapRun) done(ctx context.Context, a agentRun, d policy.Decision, err er
 	if v.Fate == policy.ItemHandled {
 		x.custom(ctx, a, v, err)
 	}
-	if x.strict && v.Fate.Final() {
-		if err := x.r.j.Sync(ctx); err != nil && x.r.stopping(ctx) == nil {
-			x.r.note("item %s: %v", a.item.ID, err)
-		}
-	}
+	return v.Fate.Final()
 }
 
 // retryAfter is how long the other side asked to be left alone.

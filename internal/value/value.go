@@ -12,6 +12,7 @@ package value
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -249,6 +250,10 @@ func Truthy(v any) bool {
 // and objects element by element.
 func Equal(a, b any) bool {
 	switch x := a.(type) {
+	case int64:
+		if y, ok := b.(int64); ok {
+			return x == y
+		}
 	case nil:
 		return b == nil
 	case []any:
@@ -306,6 +311,11 @@ func asBool(v any) (value, ok bool) {
 // by value when both sides do, strings by code point, false before true. ok is
 // false where the two have no order (arrays, objects, null, mixed kinds).
 func Compare(a, b any) (c int, ok bool) {
+	if x, is := a.(int64); is {
+		if y, is := b.(int64); is {
+			return cmp.Compare(x, y), true
+		}
+	}
 	_, as := a.(string)
 	_, bs := b.(string)
 	if !(as && bs) {

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/retry"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// complete says of all commands how the shell completes their arguments and
+// flags. It goes by the words of the usage line, so that a new command is
+// completed without a further line of code.
+func (a *app) complete(c *cobra.Command) {
+	if c.ValidArgsFunction == nil && len(c.ValidArgs) == 0 {
+		c.ValidArgsFunction = a.completer(c.Use)
+	}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		words := flagWords(f.Name)
+		if words == nil {
+			return
+		}
+		if _, taken := c.GetFlagCompletionFunc(f.Name); taken {
+			return
+		}
+		err := c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		if err != nil {
+			panic(err) // the flag is the command's own
+		}
+	})
+	for _, sub := range c.Commands() {
+		a.complete(sub)
+	}
+}
+
+// flagWords are the values that a flag of some name can have, nil where they
+// are not a fixed set.
+func flagWords(name string) []string {
+	switch name {
+	case "strategy", "backoff":
+		return strategies
+	case "jitter":
+		return []string{"none", "factor", "full", "equal", "decorrelated"}
+	case "retry-on", "abort-on":
+		return retry.MatcherNames()
+	case "color":
+		return []string{"auto", "always", "never"}
+	case "isolation":
+		return []string{"auto", "worktree", "none"}
+	case "status":
+		return runStatuses
+	}
+	return nil
+}
+
+type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+
+// completer completes what a usage line names: FILE is a workflow or pipeline,
+// RUN a recorded run, DIR a directory. Further arguments, and words it does not
+// know, are left to the shell.
+func (a *app) completer(use string) completion {
+	words := strings.Fields(use)[1:]
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		word, rest := "", false
+		switch {
+		case len(args) < len(words):
+			word = words[len(args)]
+		case len(words) > 0 && strings.Contains(words[len(words)-1], "..."):
+			word, rest = words[len(words)-1], true
+		}
+		word = strings.Trim(word, "[].")
+		switch {
+		case word == "FILE":
+			return []string{"yml", "yaml", "json", "cst"}, cobra.ShellCompDirectiveFilterFileExt
+		case word == "DIR":
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		case word == "RUN":
+			return a.completeRuns(cmd.Context(), args), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		case word == "" && !rest:
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+}
+
+// completeRuns gives the ids of the recorded runs, newest first, each with what
+// a person knows it by. Runs that are named already are left out. Without a
+// readable state directory there is nothing to complete.
+func (a *app) completeRuns(ctx context.Context, named []string) []string {
+	st, err := a.store()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for s, err := range st.Runs(ctx) {
+		if s.ID == "" || slices.Contains(named, s.ID) {
+			continue
+		}
+		i := infoOf(s, err)
+		out = append(out, cobra.CompletionWithDesc(s.ID, visible(i.title())+", "+words(i.Status)))
+		if len(out) == 200 {
+			break
+		}
+	}
+	return out
+}
+
+func (a *app) manCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "man DIR",
+		Short: "Write the manual pages",
+		Long: `Writes a manual page for bide and for each of its commands into DIR, which is made
+if it is not there. To have them found, use a directory such as
+~/.local/share/man/man1.`,
+		Example: `  bide man ~/.local/share/man/man1
+  bide man /tmp/man && man -l /tmp/man/bide-run.1`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.writeMan(cmd.Root(), args[0]) },
+	}
+	a.jsonFlag(cmd, "print the paths of the pages as a JSON array")
+	return cmd
+}
+
+func (a *app) writeMan(root *cobra.Command, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making the directory: %w", err)
+	}
+	paths := []string{}
+	for _, c := range documented(root) {
+		path := filepath.Join(dir, pageName(c)+".1")
+		if err := os.WriteFile(path, []byte(manPage(c)), 0o644); err != nil {
+			return errors.Join(fmt.Errorf("writing the manual page of %s", c.CommandPath()), err)
+		}
+		paths = append(paths, path)
+	}
+	if a.json {
+		return printJSON(a.out, paths)
+	}
+	fmt.Fprintf(a.out, "%d manual pages in %s\n", len(paths), dir)
+	return nil
+}
+
+// documented lists a command and those below it that a person may use.
+func documented(c *cobra.Command) []*cobra.Command {
+	if c.Hidden || c.Name() == "help" {
+		return nil
+	}
+	out := []*cobra.Command{c}
+	for _, sub := range c.Commands() {
+		out = append(out, documented(sub)...)
+	}
+	return out
+}
+
+func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }

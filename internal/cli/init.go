@@ -1,0 +1,72 @@
+package cli
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+)
+
+// What init writes. The files are checked and run by the tests.
+var (
+	//go:embed templates/workflow.yml
+	firstWorkflow []byte
+	//go:embed templates/mapreduce.yml
+	firstMapReduce []byte
+)
+
+func (a *app) initCmd() *cobra.Command {
+	var mapReduce bool
+	cmd := &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "Write a first workflow",
+		Long: `Writes a first workflow that runs as it is, with comments, into workflow.yml (or
+mapreduce.yml) in DIR, which is made if it is not there; without DIR, here. A
+file that is there already is left alone.`,
+		Example: `  bide init
+  bide init --mapreduce demo && bide run demo/mapreduce.yml`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) > 0 {
+				dir = args[0]
+			}
+			return a.init(dir, mapReduce)
+		},
+	}
+	cmd.Flags().BoolVar(&mapReduce, "mapreduce", false, "a workflow that maps over work items in parallel")
+	a.jsonFlag(cmd, "print what was written as a JSON object")
+	return cmd
+}
+
+func (a *app) init(dir string, mapReduce bool) (err error) {
+	name, text, kind := "workflow.yml", firstWorkflow, "workflow"
+	if mapReduce {
+		name, text, kind = "mapreduce.yml", firstMapReduce, "mapreduce"
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making the directory: %w", err)
+	}
+	path := filepath.Join(dir, name)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already, and was left alone; give another directory: bide init DIR", path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, errors.Join(err, os.Remove(path)))
+	}
+	if a.json {
+		return printJSON(a.out, map[string]string{"path": path, "kind": kind})
+	}
+	fmt.Fprintln(a.out, path)
+	fmt.Fprintf(a.err, "next: bide check %s, bide explain %s, bide run %s\n", path, path, path)
+	return nil
+}

@@ -1,0 +1,265 @@
+package engine_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// TestAgentAnswers: what an agent's stream says becomes the step's result.
+func TestAgentAnswers(t *testing.T) {
+	b := newBench(t)
+	r := b.run(`
+commands:
+  - claude: "/say two words"
+    id: a
+  - shell: echo "${claude.output}|${a.output}|${a.tokens}|${a.cost_usd}|${a.session}|${last.output}" > @EV@/x
+  - claude: /tool
+`)
+	r.status(event.Succeeded)
+	r.want("x", "two words|two words|130|0.25|session-1|two words")
+	u := r.sum.Usage
+	if u == nil || u.InputTokens != 200 || u.OutputTokens != 40 || u.CacheTokens != 20 || u.CostUSD != 0.5 || u.Calls != 2 {
+		t.Errorf("the summary's usage is %+v", u)
+	}
+	if got := r.of(event.AgentUsage); len(got) != 2 || !strings.Contains(string(got[0].Data), `"input_tokens":100`) {
+		t.Errorf("the events of usage are %+v", got)
+	}
+	var said, tools int
+	for _, e := range r.of(event.AgentMessage) {
+		if e.Message == "two words" {
+			said++
+		}
+		if strings.Contains(string(e.Data), `"tool":"Bash"`) && strings.Contains(string(e.Data), "ls") {
+			tools++
+		}
+	}
+	if said != 1 || tools != 1 {
+		t.Errorf("%d messages and %d uses of a tool were told, want one each", said, tools)
+	}
+	logs := agentLogs(t, b.home)
+	if len(logs) != 2 || !strings.Contains(logs[0]+logs[1], `"result":"two words"`) || !strings.Contains(logs[0]+logs[1], `"tool_use"`) {
+		t.Errorf("the raw streams are not kept: %q", logs)
+	}
+}
+
+// agentLogs gives the kept streams of agents.
+func agentLogs(t *testing.T, home string) []string {
+	t.Helper()
+	var list []string
+	err := filepath.WalkDir(home, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.Contains(path, "agent") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		list = append(list, string(b))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestAgentFailures(t *testing.T) {
+	for _, row := range []struct{ prompt, message string }{
+		{"/fail it cannot be done", "it cannot be done"},
+		{"/mute", "without a result"},
+		{"/crash no credentials", "no credentials"},
+	} {
+		t.Run(row.prompt, func(t *testing.T) {
+			t.Parallel()
+			r := newBench(t).run("commands:\n  - claude: " + row.prompt + "\n    retry: {attempts: 2, initial_delay: 1ms}\n")
+			r.status(event.Failed)
+			r.want("agent.log", row.prompt+"\n"+row.prompt)
+			if got := r.of(event.AttemptFailed); len(got) != 2 || got[0].Class != "agent" || !strings.Contains(got[0].Message, row.message) {
+				t.Errorf("the failed attempts are %+v", got)
+			}
+		})
+	}
+}
+
+// TestAgentIsMissing: an agent that a step needs is looked for before anything
+// starts; a file without agents needs none.
+func TestAgentIsMissing(t *testing.T) {
+	b := newBench(t)
+	if err := os.Remove(filepath.Join(filepath.Dir(b.dir), "bin", "claude")); err != nil {
+		t.Fatal(err)
+	}
+	b.opt.Environ = []string{"PATH=/usr/bin:/bin", "HOME=" + b.dir}
+	if _, err := b.try(context.Background(), "commands: [{shell: touch @EV@/x}, {claude: /say a}]"); err == nil || !strings.Contains(err.Error(), "claude") {
+		t.Errorf("the error is %v, want one that names claude", err)
+	}
+	r := b.run("commands: [{shell: echo a > @EV@/x}]")
+	r.want("x", "a")
+}
+
+// TestRateLimitPausesAll: the answer "later" of one agent holds back all, and
+// uses up no attempt.
+func TestRateLimitPausesAll(t *testing.T) {
+	b := newBench(t)
+	start := time.Now()
+	r := b.run(`
+map:
+  input: [1, 2, 3]
+  max_parallel: 3
+  agent_template:
+    - claude: /limit @EV@/limited -4
+    - shell: echo "${claude.output}" > @EV@/${item}
+on_item_failure: stop
+`)
+	r.status(event.Succeeded)
+	for _, name := range []string{"1", "2", "3"} {
+		r.want(name, "open again")
+	}
+	if got := r.of(event.RunPaused); len(got) != 1 || got[0].DelayMS <= 0 || got[0].DelayMS > 5000 {
+		t.Errorf("the pauses are %+v, want one", got)
+	}
+	if got := r.of(event.AttemptFailed); len(got) != 0 {
+		t.Errorf("a rate limit used up an attempt: %+v", got)
+	}
+	if n := strings.Count(r.file("agent.log"), "\n") + 1; n != 4 {
+		t.Errorf("the agent was started %d times, want 4", n)
+	}
+	// The limit had ended 4 s before; 5 s are added for clocks that differ.
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestRateLimitIsBounded: a pause beyond max_wait is not begun.
+func TestRateLimitIsBounded(t *testing.T) {
+	r := newBench(t).run("max_wait: 1s\ncommands:\n  - claude: /limit @EV@/limited 600\n")
+	r.status(event.Failed)
+	if got := r.of(event.AttemptFailed); len(got) != 1 || got[0].Class != "rate_limit" {
+		t.Errorf("the failed attempts are %+v", got)
+	}
+}
+
+func TestAgentPermissions(t *testing.T) {
+	const flag = "--dangerously-skip-permissions"
+	for _, row := range []struct {
+		head, step string
+		want       bool
+	}{
+		{"", "", false},
+		{"skip_permissions: true\n", "", true},
+		{"", "    skip_permissions: true\n", true},
+		{"skip_permissions: true\n", "    skip_permissions: false\n", false},
+		{"agents: {claude: {command: [claude, --print, --output-format, stream-json], output: stream-json, skip_permissions: true}}\n", "", true},
+		{"agents: {claude: {command: [claude, --print, --output-format, stream-json], output: stream-json}}\n", "", false},
+	} {
+		t.Run(row.head+row.step, func(t *testing.T) {
+			t.Parallel()
+			r := newBench(t).run(row.head + "commands:\n  - claude: /argv\n" + row.step + "  - shell: printf %s \"${claude.output}\" > @EV@/x\n")
+			r.status(event.Succeeded)
+			got := r.file("x")
+			if strings.Contains(got, flag) != row.want {
+				t.Errorf("the arguments are %s", got)
+			}
+			if row.head == "" && row.step == "" && got != `["--print","--output-format","stream-json","--verbose"]` {
+				t.Errorf("the arguments are %s", got)
+			}
+		})
+	}
+}
+
+// TestAgentSurroundings: what an agent inherits, and what not.
+func TestAgentSurroundings(t *testing.T) {
+	b := newBench(t)
+	b.setenv("CLAUDECODE", "1")
+	r := b.run(`
+env: {LEVEL: 3}
+commands:
+  - foreach: [CLAUDECODE, BIDE_AUTOMATION, PRODIGY_AUTOMATION, LEVEL, OWN]
+    do:
+      - claude: /env ${item}
+        env: {OWN: own}
+      - shell: echo "${item}=${claude.output}" >> @EV@/x
+  - claude: /stdin
+  - shell: echo ${claude.output} > @EV@/stdin
+  - claude: /argv
+    args: [--model, small]
+  - shell: printf %s "${claude.output}" > @EV@/args
+  - claude: |
+      /say one
+      and two
+  - shell: printf %s "${claude.output}" > @EV@/lines
+  - claude: --help
+  - shell: printf %s "${claude.output}" > @EV@/dash
+  - shell: case ${CLAUDECODE-unset} in unset) echo unset > @EV@/shell;; esac
+`)
+	r.status(event.Succeeded)
+	r.want("x", "CLAUDECODE=unset\nBIDE_AUTOMATION=true\nPRODIGY_AUTOMATION=true\nLEVEL=3\nOWN=own")
+	r.want("stdin", `""`)
+	r.want("args", `["--print","--output-format","stream-json","--verbose","--model","small"]`)
+	r.want("lines", "one\nand two")
+	r.want("dash", "I was asked:  --help")
+	r.want("shell", "unset")
+}
+
+// TestOtherAgents: any command line may be an agent.
+func TestOtherAgents(t *testing.T) {
+	b := newBench(t)
+	b.write("parrot", "#!/bin/sh\necho \"$MOOD: $*\"\nif [ \"$1\" = read ]; then cat; fi\nif [ \"$1\" = die ]; then echo sick >&2; exit 5; fi\n")
+	if err := os.Chmod(filepath.Join(b.dir, "parrot"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := b.run(`
+agents:
+  parrot: {command: ['@DIR@/parrot', --say, '${prompt}', --end], env: {MOOD: well}}
+  last: '@DIR@/parrot --quiet'
+  reader: {command: ['@DIR@/parrot', read], stdin: true}
+  dying: {command: ['@DIR@/parrot', die]}
+  clone: {command: [claude, '${prompt}'], output: stream-json}
+commands:
+  - parrot: hello you
+    env: {MOOD: great}
+  - shell: printf %s "${last.output}" > @EV@/parrot
+  - parrot: hello
+  - shell: printf %s "${parrot.output}${claude.output}" > @EV@/mood
+  - last: "hi $(touch pwned)"
+  - shell: printf %s "${last.output}" > @EV@/last
+  - reader: from stdin
+  - shell: printf %s "${last.output}" > @EV@/reader
+  - clone: /say cloned
+  - shell: printf %s "${last.output}" > @EV@/clone
+  - dying: swan
+`)
+	r.status(event.Failed)
+	r.want("parrot", "great: --say hello you --end")
+	r.want("last", ": --quiet hi $(touch pwned)")
+	r.want("reader", ": read\nfrom stdin")
+	r.want("clone", "cloned")
+	if !strings.Contains(r.sum.Message, "sick") {
+		t.Errorf("the message is %q, want the agent's last word", r.sum.Message)
+	}
+	if !strings.HasPrefix(r.file("mood"), "well: --say hello --end") {
+		t.Errorf("mood is %q", r.file("mood"))
+	}
+}
+
+// TestAgentBudgets: what agents cost ends the start of new work.
+func TestAgentBudgets(t *testing.T) {
+	for _, head := range []string{"max_cost: 0.5", "max_tokens: 250"} {
+		t.Run(head, func(t *testing.T) {
+			t.Parallel()
+			r := newBench(t).run(head + `
+map:
+  input: [1, 2, 3, 4, 5]
+  max_parallel: 1
+  agent_template: [{claude: /say a}]
+`)
+			r.status(event.Failed)
+			r.want("agent.log", "/say a\n/say a")
+			if r.sum.Class != "budget" || r.sum.Items.Pending != 3 {
+				t.Errorf("class %s, items %+v; want the budget and three pending", r.sum.Class, r.sum.Items)
+			}
+		})
+	}
+}

@@ -1,0 +1,173 @@
+package engine_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+const secret = "hunter2/Zw+ölf sieben"
+
+// leaks lists the files below a directory that have a secret in them, plain or
+// encoded.
+func leaks(t *testing.T, dir string) []string {
+	t.Helper()
+	forms := map[string]string{
+		"plain": secret, "base64": base64.StdEncoding.EncodeToString([]byte(secret))[:20],
+		"query": url.QueryEscape(secret), "path": url.PathEscape(secret), "half": "Zw+ölf",
+	}
+	var found []string
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		for name, f := range forms {
+			if bytes.Contains(b, []byte(f)) {
+				found = append(found, filepath.Base(path)+": "+name)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// leaky prints the secret in every way that a step can.
+const leaky = `
+secrets: {TOKEN: '${env:TOKEN_FROM_OUTSIDE}'}
+map:
+  input: [1, 2]
+  agent_template:
+    - shell: |
+        echo "plain $TOKEN"; echo "also ${TOKEN}" >&2
+        printf 'user:%s' "$TOKEN" | base64
+        printf %s "$TOKEN" | cut -c1-8 | tr -d '\n'; sleep 0.1; printf '%s\n' "$TOKEN" | cut -c9-
+        i=0; while [ $i -lt 3000 ]; do echo "$i $TOKEN"; i=$((i+1)); done
+      capture: got
+    - claude: "/say the secret is ${TOKEN}"
+    - shell: echo "error with $TOKEN" >&2; echo "${got}"; exit ${item}
+      retry: {attempts: 2, initial_delay: 1ms}
+  label: "item $TOKEN ${item}"
+reduce:
+  - shell: echo "reduced $TOKEN"; test "$TOKEN" = '` + secret + `' && echo right > @EV@/x
+  - shell: exit 1
+    name: the secret ${TOKEN}
+`
+
+// TestSecretsAreMasked: nothing that is printed, stored or sent has a secret
+// in it; the steps themselves have it.
+func TestSecretsAreMasked(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range [][]string{nil, {"--json"}} {
+		t.Run(strings.Join(mode, " "), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.write("flow.yml", leaky)
+			bide := func(args ...string) string {
+				cmd := exec.Command(self, args...)
+				cmd.Dir = b.dir
+				cmd.Env = append(b.opt.Environ, "BIDE_HOME="+b.home, "TOKEN_FROM_OUTSIDE="+secret, partVar+"=bide")
+				out, err := cmd.CombinedOutput()
+				if err != nil && cmd.ProcessState == nil {
+					t.Fatal(err)
+				}
+				return string(out)
+			}
+			out := bide(append([]string{"run", "flow.yml"}, mode...)...)
+			if err := os.WriteFile(filepath.Join(b.home, "shown"), []byte(out), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(out, "***") {
+				t.Errorf("nothing was masked in %q", out)
+			}
+			r := &ran{bench: b}
+			r.want("x", "right")
+			if got := leaks(t, b.home); len(got) > 0 {
+				t.Errorf("the secret is in %v", got)
+			}
+		})
+	}
+}
+
+// TestSecretsInEvents: events, summary and error of a run in this process.
+func TestSecretsInEvents(t *testing.T) {
+	b := newBench(t)
+	b.setenv("TOKEN_FROM_OUTSIDE", secret)
+	r := b.run(leaky)
+	r.status(event.Failed)
+	text := r.shown + r.sum.Message
+	for _, c := range r.sum.Errors {
+		text += c.Example
+	}
+	for _, e := range r.events {
+		text += e.Message + e.Label + e.Item + string(e.Data)
+	}
+	if !strings.Contains(text, "***") || strings.Contains(text, "hunter2") || strings.Contains(text, "sieben") {
+		t.Errorf("a secret is in the events")
+	}
+	if len(r.of(event.ItemDeadLettered)) != 2 {
+		t.Errorf("want two dead letters%s", r.story())
+	}
+}
+
+// TestSecretProviders reads secrets of each kind, which win over all else.
+func TestSecretProviders(t *testing.T) {
+	b := newBench(t)
+	b.setenv("FROM_ENV", "secret of env")
+	b.write("key.txt", "secret of file\n")
+	r := b.run(`
+env: {A: of env block, B: of env block}
+secrets:
+  A: {provider: env, key: FROM_ENV}
+  B: {provider: file, key: key.txt}
+  C: {provider: command, key: echo secret of command}
+  D: ${env:FROM_ENV}
+  E: FROM_ENV
+  G: abc
+commands:
+  - shell: printf '%s,' "$A" "$B" "$C" "$D" "$G" > @EV@/x; echo "$A $B $C $D"
+    env: {A: of the step}
+  - shell: printf '%s,' "${A}" "${env.B}" "${env:C}" > @EV@/y
+  - shell: echo "$E" > @EV@/e
+`)
+	r.status(event.Succeeded)
+	r.want("x", "secret of env,secret of file,secret of command,secret of env,abc,")
+	r.want("y", "secret of env,secret of file,secret of command,")
+	if strings.Contains(r.shown, "secret") {
+		t.Errorf("shown: %q", r.shown)
+	}
+	if !r.noted("shorter than 5") {
+		t.Error("nobody is told that a short secret is not masked")
+	}
+}
+
+// TestSecretProblems: a secret that is not there is an error, and all are told.
+func TestSecretProblems(t *testing.T) {
+	r := newBench(t).run(`
+secrets:
+  A: {provider: env, key: NOT_SET}
+  B: {provider: file, key: no-such-file}
+  C: {provider: command, key: exit 3}
+commands: [{shell: echo a > @EV@/x}]
+`)
+	r.status(event.Failed)
+	r.want("x", "-")
+	for _, name := range []string{"secret A", "secret B", "secret C", "NOT_SET", "no-such-file"} {
+		if !strings.Contains(r.sum.Message, name) {
+			t.Errorf("the message does not name %s: %s", name, r.sum.Message)
+		}
+	}
+}
