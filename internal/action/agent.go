@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,6 +77,9 @@ func (w *World) agent(ctx context.Context, a *workflow.Claude, c *Call) (Result,
 	return res, nil
 }
 
+// skipFlag is the claude program's word for skip_permissions.
+const skipFlag = "--dangerously-skip-permissions"
+
 // agentCommand gives the argument vector of the agent and what it reads.
 func (w *World) agentCommand(a *workflow.Claude, c *Call, prompt string) (name string, argv []string, input []byte, streams bool, err error) {
 	name = AgentName(a)
@@ -89,7 +94,7 @@ func (w *World) agentCommand(a *workflow.Claude, c *Call, prompt string) (name s
 		}
 		argv = []string{"claude", "--print", "--output-format", "stream-json", "--verbose"}
 		if skip {
-			argv = append(argv, "--dangerously-skip-permissions")
+			argv = append(argv, skipFlag)
 		}
 		argv = append(argv, a.Args...)
 		return name, append(argv, argument(prompt)), nil, true, nil
@@ -105,6 +110,9 @@ func (w *World) agentCommand(a *workflow.Claude, c *Call, prompt string) (name s
 			named = named || r.Path.String() == "prompt"
 		}
 		argv = append(argv, word)
+	}
+	if (skip || cfg.SkipPermissions && a.SkipPermissions == nil) && filepath.Base(argv[0]) == "claude" {
+		argv = slices.Insert(argv, 1, skipFlag)
 	}
 	argv = append(argv, a.Args...)
 	switch {

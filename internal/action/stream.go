@@ -3,6 +3,7 @@ package action
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -217,15 +218,17 @@ func (s *stream) failure() string {
 // words of a failed answer, optionally with the time at which the limit ends
 // ("usage limit reached|1767225600").
 func (s *stream) limit(message string) (limited bool, until time.Time) {
-	low := strings.ToLower(message)
-	for _, words := range []string{"usage limit reached", "rate limit", "rate_limit", "hit your limit", "too many requests", "429"} {
-		if strings.Contains(low, words) {
-			_, after, _ := strings.Cut(message, "|")
-			return true, epoch(json.RawMessage(strings.TrimSpace(after)))
-		}
+	if !limitWords.MatchString(message) {
+		return s.limited, s.resetsAt
 	}
-	return s.limited, s.resetsAt
+	_, after, _ := strings.Cut(message, "|")
+	if until = epoch(json.RawMessage(strings.TrimSpace(after))); until.IsZero() {
+		until = s.resetsAt
+	}
+	return true, until
 }
+
+var limitWords = regexp.MustCompile(`(?i)usage limit reached|rate[ _]limit|hit your limit|too many requests|\b429\b`)
 
 // epoch reads seconds or milliseconds since 1970, or an RFC 3339 time; the
 // zero time where it is none.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/duration"
@@ -90,15 +91,10 @@ func (a *app) backoff(pf *policyFlags, svg string) error {
 	if err := delayTable(list, p).print(a.out, width); err != nil {
 		return err
 	}
-	for _, s := range list {
-		if _, err := fmt.Fprintln(a.out, "\n"+ending(s, len(list) > 1)); err != nil {
-			return err
-		}
-	}
 	if width == 0 {
 		width = 80
 	}
-	_, err = io.WriteString(a.out, plot(list, width, p))
+	_, err = io.WriteString(a.out, endings(list)+plot(list, width, p))
 	return err
 }
 
@@ -210,15 +206,19 @@ func (s schedule) ranged() bool {
 	return slices.ContainsFunc(s.timeline.Waits, func(w simulate.Wait) bool { return w.Least != w.Greatest })
 }
 
-// ending says in a sentence how a schedule ends.
-func ending(s schedule, several bool) string {
-	t := s.timeline
-	text := fmt.Sprintf("%d %s, %s of waits", t.Attempts, plural(t.Attempts, "attempt"), duration.Format(brief(t.Total)))
-	if several {
-		text = s.name + ": " + text
+// endings says in a sentence how each schedule ends.
+func endings(list []schedule) string {
+	var b strings.Builder
+	for _, s := range list {
+		t := s.timeline
+		b.WriteByte('\n')
+		if len(list) > 1 {
+			b.WriteString(s.name + ": ")
+		}
+		fmt.Fprintf(&b, "%d %s, %s of waits", t.Attempts, plural(t.Attempts, "attempt"), duration.Format(brief(t.Total)))
+		if t.Reason == retry.ReasonBudget {
+			fmt.Fprintf(&b, "; the budget of %s ends it, which the next delay would exceed", duration.Format(s.policy.Budget))
+		}
 	}
-	if t.Reason == retry.ReasonBudget {
-		text += fmt.Sprintf("; the budget of %s ends it: the next delay would exceed it", duration.Format(s.policy.Budget))
-	}
-	return text
+	return "\n" + strings.TrimPrefix(b.String(), "\n") + "\n"
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -44,11 +45,11 @@ a dot fit only where the pattern has the dot. With - instead of a pattern, it is
 for each line of standard input.
 
 The file or line is ${item} in the text of the command. It is data: no name of a file
-can become a command. What is run is a recorded MapReduce workflow, so that "bide
+can become a command. Put it in double quotes where it may have blanks in it. What is run is a recorded MapReduce workflow, so that "bide
 resume", "bide show" and "bide dlq" work as for any other.`,
-		Example: `  bide batch 'src/**/*.png' --command 'optipng ${item}' --parallel 4
-  bide batch - --command 'curl -fsSO ${item}' --attempts 5 --backoff exponential < urls.txt
-  bide batch 'logs/*.gz' --command 'gzip -t ${item}' --timeout 30s --fail-fast`,
+		Example: `  bide batch 'src/**/*.png' --command 'optipng "${item}"' --parallel 4
+  bide batch - --command 'curl -fsSO "${item}"' --attempts 5 --backoff exponential < urls.txt
+  bide batch 'logs/*.gz' --command 'gzip -t "${item}"' --timeout 30s --fail-fast`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.batch(cmd.Context(), f, args[0]) },
 	}
@@ -95,7 +96,7 @@ func (a *app) batch(ctx context.Context, f *batchFlags, pattern string) error {
 	}
 	file, problems := workflow.Parse(filepath.Join(filepath.Dir(list), "batch.yml"), src, workflow.Options{})
 	if problems.HasErrors() || file == nil {
-		a.problems(problems, map[string][]byte{file.Path: src})
+		a.problems(problems, sources(file))
 		return errors.Join(usagef("--command or a flag of the policy cannot be used; nothing was run"), os.Remove(list))
 	}
 	if !strings.Contains(f.command, "item") {
@@ -276,8 +277,8 @@ func (f *batchFlags) matchers(texts []string) []any {
 			} else if word != "" && strings.Trim(word, "0123456789") != "" {
 				codes = false
 			}
-			if codes {
-				out = append(out, map[string]any{"exit_code": json.Number(word)})
+			if n, err := strconv.Atoi(word); codes && err == nil {
+				out = append(out, map[string]any{"exit_code": n})
 				continue
 			}
 			out = append(out, word)
@@ -288,7 +289,7 @@ func (f *batchFlags) matchers(texts []string) []any {
 
 // workflow is the text of the workflow that is run and recorded.
 func (f *batchFlags) workflow(items string, retryConfig map[string]any) ([]byte, error) {
-	step := map[string]any{"shell": f.command}
+	step := map[string]any{"name": "command", "shell": f.command}
 	if retryConfig != nil {
 		step["retry_config"] = retryConfig
 	}

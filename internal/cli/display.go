@@ -146,7 +146,7 @@ func (d *plainDisplay) line(e event.Event) string {
 		}
 	case event.StepFinished:
 		return d.stepLine(e)
-	case event.ItemFinished, event.ItemRetry:
+	case event.ItemFinished, event.ItemRetry, event.ItemRequeued:
 		return d.itemLine(e)
 	case event.BreakerChanged:
 		if e.From == e.To {
@@ -186,6 +186,10 @@ func (d *plainDisplay) itemLine(e event.Event) string {
 	p := &d.items
 	if e.Type == event.ItemRetry {
 		p.retrying++
+		return ""
+	}
+	if e.Type == event.ItemRequeued { // a dead letter is run again in this map
+		p.done, p.failed, p.shown = p.done-1, p.failed-1, min(p.shown, p.done-1)
 		return ""
 	}
 	switch e.Status {

@@ -87,6 +87,8 @@ func longest(list []schedule) (most time.Duration, count int) {
 	return most, count
 }
 
+// plotRows is the least height of a plot; it is more where the ticks of the
+// axis then fall on rows.
 const plotRows = 10
 
 // plot draws the delays as columns, one group for each failed attempt, no
@@ -100,7 +102,7 @@ func plot(list []schedule, width int, p palette) string {
 	c := newChart(list, width, most, count)
 	var b strings.Builder
 	b.WriteByte('\n')
-	for row := plotRows - 1; row >= 0; row-- {
+	for row := c.rows - 1; row >= 0; row-- {
 		b.WriteString(c.line(row, p))
 	}
 	b.WriteString(strings.Repeat(" ", c.label) + " └" + strings.Repeat("─", c.used()) + "\n")
@@ -116,6 +118,7 @@ func plot(list []schedule, width int, p palette) string {
 type chart struct {
 	list     []schedule
 	axis     []time.Duration
+	rows     int // characters of the height
 	label    int // characters of the widest label of the axis
 	bar      int // characters of a column
 	every    int // one delay of so many is shown
@@ -125,12 +128,13 @@ type chart struct {
 
 func newChart(list []schedule, width int, most time.Duration, count int) *chart {
 	c := &chart{list: list, axis: ticks(most), count: count, every: 1, labelled: map[int]string{}}
+	intervals := len(c.axis) - 1
+	each := (plotRows + intervals - 1) / intervals
+	c.rows = each * intervals
 	for i, t := range c.axis {
 		text := duration.Format(t)
 		c.label = max(c.label, utf8.RuneCountInString(text))
-		if row := int(math.Round(float64(i)/float64(len(c.axis)-1)*plotRows)) - 1; row >= 0 {
-			c.labelled[row] = text
-		}
+		c.labelled[i*each-1] = text
 	}
 	room := max(width-c.label-3, len(list)+1)
 	if groups := room / (len(list) + 1); count > groups {
@@ -172,6 +176,9 @@ func (c *chart) cell(s schedule, n, row int) string {
 	}
 	w := s.timeline.Waits[n]
 	solid, reach := c.height(w.Least)-8*row, c.height(w.Greatest)-8*row
+	if drawn := c.height(w.Delay) - 8*row; w.Least != w.Greatest && drawn > 0 && drawn <= 8 {
+		return "━"
+	}
 	switch {
 	case solid >= 8:
 		return "█"
@@ -190,7 +197,7 @@ func (c *chart) height(d time.Duration) int {
 	if d == 0 {
 		return 0
 	}
-	return max(1, int(math.Round(float64(d)/float64(c.axis[len(c.axis)-1])*plotRows*8)))
+	return max(1, int(math.Round(float64(d)/float64(c.axis[len(c.axis)-1])*float64(c.rows)*8)))
 }
 
 // key is the letter of a strategy below its columns.
@@ -235,7 +242,7 @@ func (c *chart) legend(p palette) string {
 	}
 	for _, s := range c.list {
 		if s.ranged() {
-			parts = append(parts, "█ at least", "▒ up to, by the jitter")
+			parts = append(parts, "█ at least", "▒ at most", "━ drawn")
 			break
 		}
 	}

@@ -106,14 +106,18 @@ func (r *run) sleep(ctx context.Context, d time.Duration) error {
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-	case <-r.soft.Done():
-	case <-r.halted.Done():
+	for halted := r.halted.Done(); ; halted = nil {
+		select {
+		case <-t.C:
+			return nil
+		case <-ctx.Done():
+		case <-r.soft.Done():
+		case <-halted:
+		}
+		if err := r.stopping(ctx); err != nil {
+			return err
+		}
 	}
-	return r.stopping(ctx)
 }
 
 // Usage is what the agents of a run used in all.

@@ -88,17 +88,17 @@ func (b *breaker) done(t circuit.Ticket, o circuit.Outcome) {
 	})
 }
 
-// change does something to the machine and tells a change of state, outside
-// the lock.
+// change does something to the machine and tells a change of state or of the
+// count that leads to one, outside the lock.
 func change[T any](b *breaker, f func() (T, error)) (T, error) {
 	b.mu.Lock()
-	before := b.m.Snapshot().State
+	before := b.m.Snapshot()
 	v, err := f()
 	after := b.m.Snapshot()
 	b.mu.Unlock()
-	if before != after.State {
+	if before.State != after.State || before.Failures != after.Failures || before.Successes != after.Successes {
 		b.r.emit(event.Event{Type: event.BreakerChanged, Label: b.name,
-			From: before.String(), To: after.State.String(), Data: data(after)})
+			From: before.State.String(), To: after.State.String(), Data: data(after)})
 	}
 	return v, err
 }

@@ -40,9 +40,24 @@ func (r *run) setResult(p place, s *workflow.Step, res action.Result, failed err
 	if u := res.Usage; u != nil {
 		obj["cost_usd"], obj["tokens"], obj["session"] = u.CostUSD, u.Tokens(), res.Session
 	}
+	if res.StdoutFile != "" && res.Usage == nil {
+		// What is too large for a variable of the environment is had as a file.
+		obj["output_file"] = res.StdoutFile
+		for _, name := range []string{s.Action.Kind(), "last", s.ID} {
+			if name != "" {
+				p.scope.SetFile(name+".output", name+".output_file")
+			}
+		}
+		if s.Capture.Set && s.Capture.Name != "" {
+			p.scope.SetFile(s.Capture.Name, "last.output_file")
+		}
+	}
 	p.scope.Set(s.Action.Kind(), obj)
 	if a, ok := s.Action.(*workflow.Shell); ok && a.Test {
 		p.scope.Set("test", obj)
+	}
+	if a, ok := s.Action.(*workflow.Claude); ok && a.Provider != "" {
+		p.scope.Set(a.Provider, obj)
 	}
 	p.scope.Set("last", obj)
 	if s.ID != "" {

@@ -375,6 +375,7 @@ func (x *mapRun) start(ctx context.Context, d policy.Decision, now time.Time) bo
 
 // agent runs the template's steps on an item.
 func (x *mapRun) agent(ctx context.Context, a *agentRun, d policy.Decision) error {
+	ctx = begun(ctx)
 	if x.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, x.timeout, &TimeoutError{What: "the agent of item " + a.item.ID, After: x.timeout})
@@ -441,7 +442,7 @@ func (x *mapRun) collect(p place, a *agentRun) {
 	m, _ := p.scope.Get("last").(map[string]any)
 	out, _ := m["output"].(string)
 	a.data.Output = clip(out)
-	if f, ok := m["file"].(string); ok && len(out) > inline {
+	if f, ok := m["output_file"].(string); ok && len(out) > inline {
 		a.data.File = f
 	}
 	if len(out) > inline && a.data.File == "" {

@@ -283,8 +283,8 @@ func (r *run) setMapVariables(ctx context.Context, p place) error {
 	}
 	p.scope.Set("map", m)
 	p.scope.SetTrusted("map.results_file", name)
-	p.scope.SetFile("map.results", "${map.results_file}")
-	p.scope.SetFile("map.results_json", "${map.results_file}")
+	p.scope.SetFile("map.results", "map.results_file")
+	p.scope.SetFile("map.results_json", "map.results_file")
 	p.env = append(slices.Clip(p.env), "BIDE_RESULTS_FILE="+name)
 	return nil
 }

@@ -326,10 +326,20 @@ func (r *run) stopping(ctx context.Context) error {
 	case r.soft.Err() != nil:
 		return ErrInterrupted
 	case r.halted.Err() != nil:
-		return context.Cause(r.halted)
+		err := context.Cause(r.halted)
+		if begun, _ := ctx.Value(begunKey{}).(bool); begun && errors.As(err, new(*BudgetError)) {
+			return nil
+		}
+		return err
 	}
 	return nil
 }
+
+// begunKey marks the context of work that comes to its end although a budget of
+// the run is spent: an agent that has begun.
+type begunKey struct{}
+
+func begun(ctx context.Context) context.Context { return context.WithValue(ctx, begunKey{}, true) }
 
 // whole is the run from its first event to its last.
 func (r *run) whole(ctx context.Context) *Summary {

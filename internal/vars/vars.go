@@ -69,8 +69,8 @@ func (s *Scope) SetValue(name string, v template.Value) {
 	}
 }
 
-// SetFile says that the value of a variable is also to be had as a file, under
-// the reference ref.
+// SetFile says that the value of a variable is also to be had as a file, whose
+// name is in the variable ref.
 func (s *Scope) SetFile(name, ref string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
