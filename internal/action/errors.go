@@ -143,18 +143,21 @@ func (e *InputError) Class() string {
 	return e.Class_
 }
 
-// lastLine gives the last line of a text that says something, at most 300
-// bytes of it.
+// longLine is the length in bytes from which a last line is data and no
+// message.
+const longLine = 8 << 10
+
+// lastLine gives the last line of a text that says something. It is never cut:
+// half a secret would not be found by the mask.
 func lastLine(s string) string {
 	s = strings.TrimRight(s, " \t\r\n")
 	if i := strings.LastIndexByte(s, '\n'); i >= 0 {
 		s = s[i+1:]
 	}
-	s = strings.TrimSpace(s)
-	if len(s) > 300 {
-		s = s[:297] + "..."
+	if len(s) > longLine {
+		return ""
 	}
-	return s
+	return strings.TrimSpace(s)
 }
 
 // short gives the beginning of a command's text, on one line.

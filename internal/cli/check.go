@@ -63,7 +63,7 @@ func (a *app) check(paths []string, strict bool) error {
 }
 
 func checkFile(path string, strict bool) checked {
-	f, problems := workflow.Load(path, workflow.Options{Strict: strict})
+	f, problems := workflow.Load(path, workflow.Options{Strict: strict, Unfilled: true})
 	c := checked{Path: path, Kind: workflow.Standard.String(), Problems: problems, src: sources(f)}
 	if c.Problems == nil {
 		c.Problems = diag.List{}

@@ -9,6 +9,7 @@ func (a *app) commands() []*cobra.Command {
 		a.resumeCmd(),
 		a.execCmd(),
 		a.checkCmd(),
+		a.explainCmd(),
 		a.backoffCmd(),
 		a.initCmd(),
 		a.schemaCmd(),

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -17,20 +18,29 @@ import (
 // display shows a run: as JSON lines, as plain lines, or live on a terminal.
 type display interface {
 	event.Sink
-	// say shows a line of bide's own.
+	// say tells that the run was interrupted.
 	say(line string)
-	// close shows the summary; nil where there is none.
+	// ask gives a function that puts a question as f does, in a place where it
+	// can be read; nil where f is nil.
+	ask(f func(question string) bool) func(question string) bool
+	// close shows the summary; nil where there is none. It may be called again.
 	close(*engine.Summary)
 }
 
-func (a *app) display(f *runFlags) display {
+// display chooses how a run is shown: live where standard error is a terminal
+// and nobody else reads it, as plain lines elsewhere.
+func (a *app) display(f *runFlags) (display, error) {
 	switch {
+	case f.progress == "live" && !a.canLive():
+		return nil, usagef("--progress live needs a terminal on standard error, and TERM must name its kind")
 	case a.json:
-		return &jsonDisplay{w: a.out, err: a.err}
+		return &jsonDisplay{w: a.out, err: a.err}, nil
 	case f.quiet || f.progress == "none":
-		return &plainDisplay{app: a, quiet: true, output: !f.quiet}
+		return &plainDisplay{app: a, quiet: true, output: !f.quiet}, nil
+	case f.progress == "live", f.progress != "plain" && a.canLive() && os.Getenv("CI") == "":
+		return newLive(a), nil
 	}
-	return &plainDisplay{app: a, output: true}
+	return &plainDisplay{app: a, output: true}, nil
 }
 
 // jsonDisplay writes one event per line.
@@ -61,6 +71,9 @@ func eventJSON(e event.Event) []byte {
 	if err != nil {
 		return []byte(`{"event":"note","message":"an event could not be written"}`)
 	}
+	if e.Type == event.ItemRetry || e.Type == event.ItemDeadLettered {
+		extra = without(extra, b)
+	}
 	extra = bytes.TrimSpace(extra)
 	if len(extra) < 3 || extra[0] != '{' {
 		return b
@@ -68,7 +81,26 @@ func eventJSON(e event.Event) []byte {
 	return append(append(b[:len(b)-1], ','), extra[1:]...)
 }
 
+// without leaves out of an object the members that another one has: a failed
+// attempt tells its class and message both ways.
+func without(object, other []byte) []byte {
+	var m, has map[string]json.RawMessage
+	if json.Unmarshal(object, &m) != nil || json.Unmarshal(other, &has) != nil {
+		return object
+	}
+	for name := range has {
+		delete(m, name)
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		return object
+	}
+	return b
+}
+
 func (d *jsonDisplay) say(line string) { fmt.Fprintf(d.err, "bide: %s\n", line) }
+
+func (d *jsonDisplay) ask(f func(string) bool) func(string) bool { return f }
 
 func (d *jsonDisplay) close(*engine.Summary) {}
 
@@ -80,13 +112,22 @@ type plainDisplay struct {
 	output bool // output of steps
 	mu     sync.Mutex
 	items  itemProgress
+	held   heldLine
 }
 
 // itemProgress counts items for a line of a few percent each.
 type itemProgress struct {
-	total, done, failed, retrying int
-	shown                         int
-	began, last                   time.Time
+	total, done, failed int
+	before              int // were done when this process began
+	shown               int
+	told                int // failures that had a line of their own
+	began, last         time.Time
+}
+
+// attemptFailure is the line of a failed attempt that waits for what comes of it, so
+// that both stand in one line.
+type attemptFailure struct {
+	step, line string
 }
 
 func (d *plainDisplay) say(line string) {
@@ -94,6 +135,8 @@ func (d *plainDisplay) say(line string) {
 	defer d.mu.Unlock()
 	fmt.Fprintf(d.err, "bide: %s\n", line)
 }
+
+func (d *plainDisplay) ask(f func(string) bool) func(string) bool { return f }
 
 func (d *plainDisplay) Emit(e event.Event) {
 	d.mu.Lock()
@@ -105,9 +148,85 @@ func (d *plainDisplay) Emit(e event.Event) {
 	if d.quiet {
 		return
 	}
-	if line := d.line(e); line != "" {
-		fmt.Fprintf(d.err, "bide: %s\n", line)
+	for _, line := range d.lines(e) {
+		fmt.Fprintln(d.err, d.paint(line))
 	}
+}
+
+// lines are the lines that an event is told in.
+func (d *plainDisplay) lines(e event.Event) []string {
+	var out []string
+	if held := d.held; held.line != "" && e.Index == 0 {
+		d.held = heldLine{}
+		switch {
+		case e.Step != held.step:
+			out = append(out, "bide: "+held.line)
+		case e.Type == event.RetryScheduled:
+			return []string{fmt.Sprintf("bide: %s; attempt %d follows in %s", held.line, e.Attempt+1, millis(e.DelayMS))}
+		case e.Type != event.StepFinished || e.Status != event.Failed:
+			out = append(out, "bide: "+held.line)
+		}
+	}
+	switch e.Type {
+	case event.ItemFinished, event.ItemRequeued:
+		out = append(out, d.failedItem(e)...)
+	}
+	if line := d.line(e); line != "" {
+		out = append(out, "bide: "+line)
+	}
+	return out
+}
+
+// mostFailures is how many failed items have a line of their own; the summary
+// tells of all.
+const mostFailures = 20
+
+// failedItem is the line of an item that has failed for good.
+func (d *plainDisplay) failedItem(e event.Event) []string {
+	if e.Type != event.ItemFinished || e.Status != event.Failed && e.Status != event.DeadLettered {
+		return nil
+	}
+	d.items.told++
+	switch n := d.items.told; {
+	case n == mostFailures+1:
+		return []string{"bide: further failures are only counted"}
+	case n > mostFailures:
+		return nil
+	}
+	name := e.Label
+	if name == "" {
+		name = e.Item
+	}
+	return []string{fmt.Sprintf("bide: ✗ item %s: %s", visible(oneLine(name)), reason(e.Class, e.Message))}
+}
+
+// reason is why something failed: the class, unless the message says it, and
+// the message without the place in the file and the text of the step.
+func reason(class, message string) string {
+	message = visible(oneLine(message))
+	if i := strings.LastIndex(message, "failed: "); i >= 0 && strings.Contains(message[:i], "step \"") {
+		message = message[i+len("failed: "):]
+	} else if _, after, ok := strings.Cut(message, " attempts: "); ok && strings.Contains(message, "step \"") {
+		message = after
+	}
+	switch class {
+	case "", "exit", "timeout", "signal":
+		return message
+	}
+	return fmt.Sprintf("%s (%s)", message, class)
+}
+
+// paint gives the marks at the beginning of a line their colours.
+func (d *plainDisplay) paint(line string) string {
+	if !d.colours(d.err) {
+		return line
+	}
+	for mark, code := range map[string]string{"✓": "32", "✗": "31", "-": "2"} {
+		if rest, ok := strings.CutPrefix(line, "bide: "+mark+" "); ok {
+			return "bide: \x1b[" + code + "m" + mark + "\x1b[0m " + rest
+		}
+	}
+	return line
 }
 
 func (d *plainDisplay) show(e event.Event) {
@@ -129,6 +248,7 @@ func (d *plainDisplay) line(e event.Event) string {
 	case event.RunStarted:
 		return fmt.Sprintf("run %s%s", e.Run, nameOf(e.Label))
 	case event.RunResumed:
+		d.resumed(e)
 		return fmt.Sprintf("run %s%s goes on", e.Run, nameOf(e.Label))
 	case event.PhaseStarted:
 		d.items.began = e.Time
@@ -138,15 +258,11 @@ func (d *plainDisplay) line(e event.Event) string {
 		return fmt.Sprintf("%d work items", e.Total)
 	case event.AttemptFailed:
 		if e.Index == 0 {
-			return fmt.Sprintf("%s: attempt %d failed: %s", e.Label, e.Attempt, oneLine(e.Message))
-		}
-	case event.RetryScheduled:
-		if e.Index == 0 {
-			return fmt.Sprintf("  attempt %d follows in %s", e.Attempt+1, millis(e.DelayMS))
+			d.held = heldLine{e.Step, fmt.Sprintf("%s: attempt %d failed: %s", visible(oneLine(e.Label)), e.Attempt, reason(e.Class, e.Message))}
 		}
 	case event.StepFinished:
 		return d.stepLine(e)
-	case event.ItemFinished, event.ItemRetry, event.ItemRequeued:
+	case event.ItemFinished, event.ItemRequeued:
 		return d.itemLine(e)
 	case event.BreakerChanged:
 		if e.From == e.To {
@@ -154,10 +270,10 @@ func (d *plainDisplay) line(e event.Event) string {
 		}
 		return fmt.Sprintf("circuit breaker %s: %s, was %s", e.Label, e.To, e.From)
 	case event.RunPaused, event.Note:
-		return oneLine(e.Message)
+		return visible(oneLine(e.Message))
 	case event.AgentMessage:
 		if e.Index == 0 && e.Message != "" {
-			return "  " + oneLine(e.Message)
+			return "  " + visible(oneLine(e.Message))
 		}
 	}
 	return ""
@@ -167,36 +283,42 @@ func (d *plainDisplay) stepLine(e event.Event) string {
 	if e.Index > 0 || e.Phase == "map" {
 		return ""
 	}
+	label := visible(oneLine(e.Label))
 	switch e.Status {
 	case event.Skipped:
-		return fmt.Sprintf("- %s: skipped", e.Label)
+		return fmt.Sprintf("- %s: skipped", label)
 	case event.Failed:
-		return fmt.Sprintf("✗ %s: failed after %d %s (%s)", e.Label, e.Attempts, plural(e.Attempts, "attempt"), oneLine(e.Message))
+		if e.Attempts < 2 {
+			return fmt.Sprintf("✗ %s: %s", label, reason(e.Class, e.Message))
+		}
+		return fmt.Sprintf("✗ %s: failed after %d attempts: %s", label, e.Attempts, reason(e.Class, e.Message))
 	case event.Degraded:
-		return fmt.Sprintf("✓ %s: degraded, the fallback answered (%s)", e.Label, millis(e.DurationMS))
+		return fmt.Sprintf("✓ %s: degraded, the fallback answered (%s)", label, millis(e.DurationMS))
 	}
 	if e.Attempts > 1 {
-		return fmt.Sprintf("✓ %s: %d attempts (%s)", e.Label, e.Attempts, millis(e.DurationMS))
+		return fmt.Sprintf("✓ %s: %d attempts (%s)", label, e.Attempts, millis(e.DurationMS))
 	}
-	return fmt.Sprintf("✓ %s (%s)", e.Label, millis(e.DurationMS))
+	return fmt.Sprintf("✓ %s (%s)", label, millis(e.DurationMS))
+}
+
+// resumed takes over where the items stand.
+func (d *plainDisplay) resumed(e event.Event) {
+	b := newBoard()
+	b.take(e)
+	d.items.total, d.items.done, d.items.failed, d.items.before = b.total, b.done, b.failed, b.done
 }
 
 // itemLine gives a line for every few percent of the items.
 func (d *plainDisplay) itemLine(e event.Event) string {
 	p := &d.items
-	if e.Type == event.ItemRetry {
-		p.retrying++
+	switch {
+	case e.Type == event.ItemRequeued: // a dead letter is run again in this map
+		p.done, p.failed, p.shown = max(0, p.done-1), max(0, p.failed-1), max(0, min(p.shown, p.done-1))
+		p.before = min(p.before, p.done)
 		return ""
-	}
-	if e.Type == event.ItemRequeued { // a dead letter is run again in this map
-		p.done, p.failed, p.shown = p.done-1, p.failed-1, min(p.shown, p.done-1)
+	case e.Type != event.ItemFinished || e.Status == event.Interrupted:
 		return ""
-	}
-	switch e.Status {
-	case event.Interrupted:
-		return ""
-	case event.Succeeded, event.Skipped, event.Degraded:
-	default:
+	case e.Status == event.Failed, e.Status == event.DeadLettered:
 		p.failed++
 	}
 	p.done++
@@ -205,7 +327,7 @@ func (d *plainDisplay) itemLine(e event.Event) string {
 		return ""
 	}
 	p.shown, p.last = p.done, e.Time
-	rate := float64(p.done) / max(0.001, e.Time.Sub(p.began).Seconds())
+	rate := float64(p.done-p.before) / max(0.001, e.Time.Sub(p.began).Seconds())
 	return fmt.Sprintf("%d of %d items (%d %%), %d failed, %.0f/s", p.done, p.total, 100*p.done/p.total, p.failed, rate)
 }
 
@@ -234,6 +356,10 @@ func (d *plainDisplay) close(s *engine.Summary) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if held := d.held; held.line != "" {
+		d.held = heldLine{}
+		fmt.Fprintln(d.err, "bide: "+held.line)
+	}
 	summarise(d.err, s)
 }
 
@@ -241,7 +367,7 @@ func summarise(w io.Writer, s *engine.Summary) {
 	fmt.Fprintf(w, "bide: %s in %s: %s", strings.ReplaceAll(s.Status, "_", " "), millis(s.DurationMS), counts(s))
 	fmt.Fprintln(w)
 	for _, c := range s.Errors {
-		fmt.Fprintf(w, "  %d × %s, for example item %s: %s\n", c.Count, c.Class, c.Item, oneLine(c.Example))
+		fmt.Fprintf(w, "  %d × %s, for example item %s: %s\n", c.Count, c.Class, visible(oneLine(c.Item)), reason("", c.Example))
 	}
 	if s.Usage != nil {
 		fmt.Fprintf(w, "  agents: %d calls, %d tokens in, %d out, $%.2f\n", s.Usage.Calls, s.Usage.InputTokens+s.Usage.CacheTokens, s.Usage.OutputTokens, s.Usage.CostUSD)

@@ -327,8 +327,12 @@ func (a *app) printLetters(run string, t *table, n, offset int) error {
 	if err := t.print(a.out, columns(a.out)); err != nil {
 		return err
 	}
-	if end := offset + len(t.rows); end < n {
-		fmt.Fprintf(a.err, "bide: %d to %d of %d dead letters; --offset %d shows more\n", offset+1, end, n, end)
+	if end := offset + len(t.rows); offset > 0 || end < n {
+		more := ""
+		if end < n {
+			more = fmt.Sprintf("; --offset %d shows more", end)
+		}
+		fmt.Fprintf(a.err, "bide: %d to %d of %d dead letters%s\n", offset+1, end, n, more)
 		return nil
 	}
 	fmt.Fprintf(a.err, "bide: %d dead %s in run %s; after the cause is mended: bide dlq retry %s\n", n, plural(n, "letter"), run, run)

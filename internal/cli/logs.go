@@ -71,7 +71,7 @@ func (a *app) logs(ctx context.Context, run string, f *logFlags) error {
 				return err
 			}
 		}
-		l := &logPrinter{app: a, r: r, f: f, p: a.palette(a.out), at: map[int]int{}, failed: map[stepKey]int{}, told: map[stepKey]bool{}}
+		l := &logPrinter{app: a, r: r, f: f, p: a.palette(a.out), at: map[int]int{}, failed: map[stepKey]int{}, told: map[stepKey]bool{}, spoken: map[int]bool{}}
 		for e, err := range eventsOf(ctx, r, journal.EventFilter{Types: logTypes, Item: f.item}, f.follow) {
 			if err != nil {
 				return err
@@ -100,6 +100,7 @@ type logPrinter struct {
 	at     map[int]int      // attempt at the items that run, by index
 	failed map[stepKey]int  // last failed attempt of a step that goes on
 	told   map[stepKey]bool // steps of which an agent has said something
+	spoken map[int]bool     // items that run and whose steps have told of themselves
 	last   string           // heading printed last
 	steps  []string         // paths and labels seen, some
 
@@ -117,8 +118,10 @@ func (l *logPrinter) take(e event.Event) error {
 		l.at[e.Index] = e.Attempt
 		return nil
 	case event.ItemFinished:
-		delete(l.at, e.Index)
-		return nil
+		return l.itemEnd(e)
+	}
+	if e.Index > 0 {
+		l.spoken[e.Index] = true
 	}
 	if !l.wanted(e) {
 		return nil
@@ -143,6 +146,37 @@ func (l *logPrinter) take(e event.Event) error {
 		return nil
 	}
 	return l.attempt(e, max(e.Attempts, 1), e.Status)
+}
+
+// itemEnd ends an attempt at an item. Where its steps have told nothing of
+// themselves, what it left is its output.
+func (l *logPrinter) itemEnd(e event.Event) error {
+	defer func() {
+		delete(l.at, e.Index)
+		delete(l.spoken, e.Index)
+	}()
+	if l.spoken[e.Index] || l.f.step != "" || l.f.attempt > 0 && l.f.attempt != max(e.Attempt, e.Attempts) {
+		return nil
+	}
+	var d struct {
+		Output string `json:"output"`
+		File   string `json:"output_file"`
+	}
+	if len(e.Data) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(e.Data, &d); err != nil {
+		return fmt.Errorf("event %d: %w", e.Seq, err)
+	}
+	if d.File != "" {
+		if b, err := os.ReadFile(d.File); err == nil {
+			d.Output = string(b)
+		}
+	}
+	if d.Output == "" {
+		return nil
+	}
+	return l.print(e, max(e.Attempt, e.Attempts), e.Status, "stdout", strings.NewReader(d.Output))
 }
 
 // wanted says whether an event is of a step and an attempt that are asked for.
@@ -249,8 +283,7 @@ func (l *logPrinter) print(e event.Event, number int, status, stream string, tex
 	case l.json:
 		return l.object(e, number, stream, text)
 	case l.f.raw:
-		_, err := io.Copy(l.out, text)
-		return err
+		return copyLines(l.out, text)
 	}
 	parts := []string{}
 	if e.Item != "" {
@@ -278,11 +311,17 @@ func (l *logPrinter) print(e event.Event, number int, status, stream string, tex
 		}
 		l.last = strings.Join(parts, ", ")
 	}
-	w := &lineEnd{w: l.out}
-	if _, err := io.Copy(w, text); err != nil {
+	return copyLines(l.out, text)
+}
+
+// copyLines passes a text on and ends its last line.
+func copyLines(to io.Writer, text io.Reader) error {
+	w := &lineEnd{w: to}
+	if _, err := io.Copy(w, text); err != nil || !w.open {
 		return err
 	}
-	return w.end()
+	_, err := io.WriteString(to, "\n")
+	return err
 }
 
 func (l *logPrinter) object(e event.Event, number int, stream string, text io.Reader) error {
@@ -307,7 +346,7 @@ func (l *logPrinter) object(e event.Event, number int, stream string, text io.Re
 	return err
 }
 
-// lineEnd passes a text on and ends its last line.
+// lineEnd knows whether the last line of what it passed on is open.
 type lineEnd struct {
 	w    io.Writer
 	open bool
@@ -318,12 +357,4 @@ func (l *lineEnd) Write(p []byte) (int, error) {
 		l.open = p[len(p)-1] != '\n'
 	}
 	return l.w.Write(p)
-}
-
-func (l *lineEnd) end() error {
-	if !l.open {
-		return nil
-	}
-	_, err := io.WriteString(l.w, "\n")
-	return err
 }

@@ -76,7 +76,7 @@ func (f *runFlags) showing(cmd *cobra.Command, a *app) {
 	fs := cmd.Flags()
 	fs.BoolVarP(&f.yes, "yes", "y", false, "merge the run's work at the end without asking")
 	fs.BoolVar(&f.allowFailed, "allow-failed-items", false, "exit status 0 although items have failed")
-	fs.StringVar(&f.progress, "progress", "auto", "auto, plain, none")
+	fs.StringVar(&f.progress, "progress", "auto", "auto (live on a terminal, else plain), live, plain, none")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no output of steps")
 	fs.BoolVar(&a.json, "json", false, "one event per line on standard output")
 }
@@ -142,9 +142,9 @@ func (f *runFlags) options() (engine.Options, error) {
 		errs = append(errs, fmt.Errorf("--isolation is %q; write auto, worktree or none", f.isolation))
 	}
 	switch f.progress {
-	case "auto", "plain", "none", "":
+	case "auto", "live", "plain", "none", "":
 	default:
-		errs = append(errs, fmt.Errorf("--progress is %q; write auto, plain or none", f.progress))
+		errs = append(errs, fmt.Errorf("--progress is %q; write auto, live, plain or none", f.progress))
 	}
 	if f.maxParallel < 0 || f.maxIterations < 0 {
 		errs = append(errs, errors.New("--max-parallel and --max-iterations must be at least 1"))
@@ -200,12 +200,15 @@ func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do f
 	if err != nil {
 		return err
 	}
-	show := a.display(f)
+	show, err := a.display(f)
+	if err != nil {
+		return err
+	}
 	sig := watchSignals(ctx, func(os.Signal) {
-		show.say("interrupted: running steps may end within " + "10s" + ", a second interrupt stops them at once")
+		show.say("interrupted: running steps may end within " + millis(engine.DefaultGrace.Milliseconds()) + ", a second interrupt stops them at once")
 	})
 	defer sig.stop()
-	opt.Store, opt.Soft, opt.Ask = st, sig.soft, a.ask()
+	opt.Store, opt.Soft, opt.Ask = st, sig.soft, show.ask(a.ask())
 	opt.Sinks = []event.Sink{show}
 	sum, err := do(sig.hard, opt)
 	show.close(sum)

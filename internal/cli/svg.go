@@ -26,13 +26,13 @@ const svgStyle = `
   .line { fill: none; stroke-width: 2.25; stroke-linejoin: round; } .band { opacity: 0.16; stroke: none; }
   .c0 { stroke: #0969da; } .f0 { fill: #0969da; } .c1 { stroke: #bc4c00; } .f1 { fill: #bc4c00; }
   .c2 { stroke: #1a7f37; } .f2 { fill: #1a7f37; } .c3 { stroke: #8250df; } .f3 { fill: #8250df; }
-  .c4 { stroke: #9a6700; } .f4 { fill: #9a6700; }
+  .c4 { stroke: #bf3989; } .f4 { fill: #bf3989; }
   @media (prefers-color-scheme: dark) {
     .page { fill: #0d1117; } text { fill: #e6edf3; } .quiet { fill: #9198a1; }
     .grid { stroke: #2b323b; } .axis { stroke: #6e7681; } .band { opacity: 0.24; }
     .c0 { stroke: #58a6ff; } .f0 { fill: #58a6ff; } .c1 { stroke: #f0883e; } .f1 { fill: #f0883e; }
     .c2 { stroke: #3fb950; } .f2 { fill: #3fb950; } .c3 { stroke: #bc8cff; } .f3 { fill: #bc8cff; }
-    .c4 { stroke: #d29922; } .f4 { fill: #d29922; }
+    .c4 { stroke: #f778ba; } .f4 { fill: #f778ba; }
   }
 `
 
@@ -59,7 +59,7 @@ func svgPlot(list []schedule) string {
 	d.line(`<title id="t">%s</title>`, title)
 	d.line(`<style>%s</style>`, svgStyle)
 	d.line(`<rect class="page" width="%d" height="%d"/>`, svgWidth, svgHeight)
-	d.line(`<text x="%d" y="28" font-size="16" font-weight="600">%s</text>`, svgLeft, title)
+	d.line(`<text x="%d" y="28" font-size="16" font-weight="600">Backoff delays</text>`, svgLeft)
 	d.legend()
 	d.delays()
 	d.times()

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -115,6 +116,9 @@ func (r *run) leafWithin(ctx context.Context, p place, s *workflow.Step, a workf
 	if cerr := out.close(&res); err == nil {
 		err = cerr
 	}
+	if r.mask.Active() {
+		res.Output, res.Stderr = r.mask.Seams(res.Output, leftOut), r.mask.Seams(res.Stderr, leftOut)
+	}
 	return res, err
 }
 
@@ -124,7 +128,7 @@ func (r *run) askAgent(ctx context.Context, p place, a workflow.Action, path str
 	c.OnMessage = func(m action.Message) {
 		e := event.Event{Type: event.AgentMessage, Phase: p.phase, Step: path, Item: p.item, Index: p.index, Message: m.Text}
 		if m.Tool != "" {
-			e.Data = data(map[string]any{"tool": m.Tool, "input": clip(string(m.Input))})
+			e.Data = data(map[string]any{"tool": m.Tool, "input": r.clip(string(m.Input))})
 		}
 		r.emit(e)
 	}
@@ -216,6 +220,9 @@ func (r *run) addEnv(ctx context.Context, p place, list []workflow.EnvVar) (plac
 	}
 	return p, nil
 }
+
+// leftOut is what stands where the middle of a large output was left out.
+var leftOut = regexp.MustCompile(`\n?… \d+ bytes left out …\n`)
 
 // agentEnv gives the variables that are configured for an agent.
 func (r *run) agentEnv(a workflow.Action) []workflow.EnvVar {

@@ -89,13 +89,14 @@ func (b *breaker) done(t circuit.Ticket, o circuit.Outcome) {
 }
 
 // change does something to the machine and tells a change of state or of the
-// count that leads to one, outside the lock.
+// count that leads to one. It does so under the lock, so that the last one on
+// record is the last one there was.
 func change[T any](b *breaker, f func() (T, error)) (T, error) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	before := b.m.Snapshot()
 	v, err := f()
 	after := b.m.Snapshot()
-	b.mu.Unlock()
 	if before.State != after.State || before.Failures != after.Failures || before.Successes != after.Successes {
 		b.r.emit(event.Event{Type: event.BreakerChanged, Label: b.name,
 			From: before.State.String(), To: after.State.String(), Data: data(after)})

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/action"
@@ -75,7 +74,11 @@ func (r *run) setResult(p place, s *workflow.Step, res action.Result, failed err
 
 // seconds keeps a duration to the millisecond, so that it reads well.
 func seconds(f float64) any {
-	return value.FromNumber(strconv.FormatFloat(float64(int64(f*1000))/1000, 'f', -1, 64))
+	ms := int64(f * 1000)
+	if ms%1000 == 0 {
+		return ms / 1000
+	}
+	return float64(ms) / 1000
 }
 
 // setCapture sets the variable of `capture:` with its companions.

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worktree"
 )
 
 // The crash tests run the real binary, end it by SIGKILL at some instant, go
@@ -151,8 +153,38 @@ func newTrial(t *testing.T, kind string, seed uint64) *trial {
 // process is a process of the binary under test that has not been waited for.
 type process struct {
 	*exec.Cmd
-	out bytes.Buffer
+	out printed
 	end chan error
+}
+
+// printed is what a process has printed so far.
+type printed struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (p *printed) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.b.Write(b)
+}
+
+func (p *printed) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.b.String()
+}
+
+func (p *process) text() string { return p.out.String() }
+
+// told waits until the process has printed a text.
+func (p *process) told(t *testing.T, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(p.text(), text); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%q is not printed: %s", text, p.text())
+		}
+	}
 }
 
 // start starts the test binary as a part: the real program, or one of ours.
@@ -477,17 +509,22 @@ func (x *trial) verifyGit(fail func(string, ...any)) {
 	if got := x.output("git worktree list --porcelain | grep -c ^worktree"); got != "1" {
 		fail("worktrees are left: %s", x.output("git worktree list; git branch -a"))
 	}
-	// What is left of attempts that were killed is theirs, and was told.
-	events, _ := x.recordedEvents()
-	var notes strings.Builder
-	for _, e := range events {
-		if e.Type == event.Note {
-			notes.WriteString(e.Message + "\n")
-		}
+	// What is left of attempts that were killed is theirs, and can be found.
+	repo, err := worktree.Open(x.t.Context(), x.dir)
+	if err != nil {
+		fail("%v", err)
+	}
+	known := map[string]bool{"main": true}
+	left, err := repo.List(x.t.Context(), "")
+	if err != nil {
+		fail("%v", err)
+	}
+	for _, i := range left {
+		known[i.Branch] = i.Item != "" && i.Unmerged > 0
 	}
 	for _, branch := range strings.Fields(x.output("git for-each-ref --format='%(refname:short)' refs/heads")) {
-		if branch != "main" && !strings.Contains(notes.String(), branch) {
-			fail("the branch %s is left, and nobody was told\n%s", branch, notes.String())
+		if !known[branch] {
+			fail("the branch %s is left", branch)
 		}
 	}
 	if got := x.output("git fsck --no-dangling 2>&1 | grep -v '^notice' || true"); got != "" {

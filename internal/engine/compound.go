@@ -632,7 +632,7 @@ func (r *run) sub(ctx context.Context, p place, w *workflow.SubWorkflow, args ma
 	}
 	out := map[string]any{}
 	for _, name := range w.Outputs {
-		if v, ok := q.scope.Lookup(name); ok {
+		if v, ok := find(q.scope, name); ok {
 			out[name] = v.V
 			p.scope.SetValue(name, v)
 			p.scope.SetValue(w.Name+"."+name, template.Value{V: v.V, Origin: template.Data})
@@ -710,7 +710,7 @@ func (r *run) subOne(ctx context.Context, w *workflow.SubWorkflow) error {
 	p := place{r: r, scope: r.scope, dir: r.dir, env: r.base, steps: r.state.Steps}
 	args := map[string]any{}
 	for name, from := range w.Inputs {
-		if v, ok := r.scope.Lookup(from); ok {
+		if v, ok := find(r.scope, from); ok {
 			args[name] = v.V
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -312,8 +313,8 @@ func (r *run) dynamicValue(ctx context.Context, v workflow.EnvVar, sc *vars.Scop
 
 // loadEnvFile reads NAME=value lines. A name that the file gives twice has its
 // last value; blank lines, comments, `export` and quotes are understood.
-func (r *run) loadEnvFile(f workflow.Located[*template.Text]) error {
-	path, err := f.V.Expand(r.scope)
+func (r *run) loadEnvFile(f workflow.EnvFile) error {
+	path, err := f.Path.Expand(r.scope)
 	if err != nil {
 		return err
 	}
@@ -321,6 +322,10 @@ func (r *run) loadEnvFile(f workflow.Located[*template.Text]) error {
 		path = filepath.Join(filepath.Dir(r.file.Path), path)
 	}
 	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) && !f.Required {
+		r.notes = append(r.notes, fmt.Sprintf("%s: env_files: %s is not there and is left out", f.Pos, path))
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("%s: env_files: %w", f.Pos, err)
 	}

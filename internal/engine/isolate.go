@@ -75,7 +75,7 @@ func (r *run) isolation() string {
 // commits reports whether a step has to commit.
 func commits(f *workflow.File) (found bool) {
 	workflow.Walk(f, func(s *workflow.Step) {
-		found = found || s.CommitRequired || s.AutoCommit != nil
+		found = found || s.CommitRequired || s.AutoCommit != nil || s.OnFailure != nil && s.OnFailure.CommitRequired
 		if s.Validate != nil && s.Validate.OnIncomplete != nil {
 			found = found || s.Validate.OnIncomplete.CommitRequired
 		}
@@ -248,6 +248,9 @@ func (r *run) mergeBack(ctx context.Context) error {
 		return err
 	}
 	if !ahead {
+		if r.file.Merge != nil {
+			r.note("the merge block is left out: nothing was committed")
+		}
 		return r.leaveRun(ctx)
 	}
 	if r.file.Merge != nil {
@@ -285,6 +288,26 @@ func (r *run) leaveRun(ctx context.Context) error {
 	}
 	if k.Branch != "" {
 		r.note("%s", k)
+	}
+	return r.tellLeft(ctx)
+}
+
+// tellLeft says how many branches of items hold work that is not merged: of
+// agents that failed, and of those that were killed, also where the process
+// died before it could tell of each.
+func (r *run) tellLeft(ctx context.Context) error {
+	left, err := r.repo.List(ctx, r.id)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, i := range left {
+		if i.Item != "" && i.Unmerged > 0 {
+			n++
+		}
+	}
+	if n > 0 {
+		r.note("%d branches of items hold work that is not merged: `bide worktree ls` lists them", n)
 	}
 	return nil
 }

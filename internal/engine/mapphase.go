@@ -248,11 +248,18 @@ func (x *mapRun) watch(ctx context.Context) func() {
 		}
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		x.stopped = x.r.stopping(ctx)
-		x.m.Halt(policy.StopReason("stopping"))
-		x.broadcast()
+		x.halt(ctx)
 	})
 	return func() { close(done); wg.Wait() }
+}
+
+// halt stops the start of items when the run stops. The lock is held.
+func (x *mapRun) halt(ctx context.Context) {
+	if why := x.r.stopping(ctx); why != nil && x.stopped == nil {
+		x.stopped = why
+		x.m.Halt(policy.StopReason("stopping"))
+		x.broadcast()
+	}
 }
 
 // broadcast wakes the workers that wait. The lock is held.
@@ -271,6 +278,7 @@ func (x *mapRun) worker(ctx context.Context) {
 	ended := false
 	for {
 		x.mu.Lock()
+		x.halt(ctx) // not left to watch, which may come too late for the next item
 		now := time.Now()
 		d := x.m.Next(now)
 		if ended && d.Kind != policy.Start {
@@ -441,7 +449,7 @@ func setItem(sc *vars.Scope, it journal.Item, total int) error {
 func (x *mapRun) collect(p place, a *agentRun) {
 	m, _ := p.scope.Get("last").(map[string]any)
 	out, _ := m["output"].(string)
-	a.data.Output = clip(out)
+	a.data.Output = x.r.clip(out)
 	if f, ok := m["output_file"].(string); ok && len(out) > inline {
 		a.data.File = f
 	}
@@ -624,7 +632,7 @@ func (x *mapRun) failed(e *event.Event, a agentRun, v policy.Verdict, err error)
 	l.ExitCode, _ = exitCode(err)
 	var ee *action.ExitError
 	if errors.As(err, &ee) {
-		l.Stderr, l.Stdout = tail(ee.Stderr), tail(ee.Stdout)
+		l.Stderr, l.Stdout = x.r.tail(ee.Stderr), x.r.tail(ee.Stdout)
 	}
 	e.Class, e.Message, e.ExitCode, e.Data = l.Class, l.Message, l.ExitCode, data(l)
 	return l
@@ -632,7 +640,7 @@ func (x *mapRun) failed(e *event.Event, a agentRun, v policy.Verdict, err error)
 
 func (x *mapRun) failedForGood(e event.Event, a agentRun, v policy.Verdict, err error) {
 	x.failed(&e, a, v, err)
-	x.r.classes.add(e.Class, e.Message, a.item.ID)
+	x.r.classes.add(e.Class, x.r.mask.String(e.Message), x.r.mask.String(a.item.ID))
 	e.Attempts = a.attempt
 	letterData := e.Data
 	e.Type, e.Status = event.ItemFinished, event.Failed

@@ -360,8 +360,12 @@ func (r *run) whole(ctx context.Context) *Summary {
 	if err == nil {
 		err = r.phases(ctx)
 	}
-	if err == nil && r.tree != nil {
+	switch {
+	case err != nil:
+	case r.tree != nil:
 		err = r.mergeBack(ctx)
+	case r.file.Merge != nil:
+		r.note("the merge block is left out: the run has no worktree of its own, so there is nothing to merge (isolation: %s)", r.isolation())
 	}
 	return r.finish(ctx, err)
 }
@@ -401,7 +405,7 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 	case errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled):
 		s.Status, s.Message, s.Class = event.Interrupted, "interrupted", "cancelled"
 	default:
-		s.Status, s.Message, s.Class = event.Failed, r.mask.String(err.Error()), retry.Class(err)
+		s.Status, s.Message, s.Class = event.Failed, r.clip(err.Error()), retry.Class(err)
 	}
 	r.emit(event.Event{Type: event.RunFinished, Status: s.Status, DurationMS: s.DurationMS,
 		Class: s.Class, Message: s.Message, Data: data(map[string]any{
@@ -420,6 +424,9 @@ func (r *run) emit(e event.Event) {
 		e.Label = r.mask.String(e.Label)
 		e.Item = r.mask.String(e.Item)
 		e.Data = r.mask.Bytes(e.Data)
+	}
+	if len(e.Message) > inline && e.Type != event.Output && e.Type != event.AgentMessage {
+		e.Message = clip(e.Message)
 	}
 	if len(r.sink) == 0 {
 		if e.Type != event.Output {
@@ -496,7 +503,7 @@ func (c *classes) add(class, example, item string) {
 	}
 	e := c.m[class]
 	if e == nil {
-		e = &ErrorClass{Class: class, Example: example, Item: item}
+		e = &ErrorClass{Class: class, Example: clip(example), Item: item}
 		c.m[class] = e
 	}
 	e.Count++

@@ -60,7 +60,7 @@ map:
       retry: {attempts: 2, initial_delay: 1ms}
   label: "item $TOKEN ${item}"
 reduce:
-  - shell: echo "reduced $TOKEN"; test "$TOKEN" = '` + secret + `' && echo right > @EV@/x
+  - shell: echo "reduced $TOKEN"; test "$TOKEN" = "$TOKEN_FROM_OUTSIDE" && echo right > @EV@/x
   - shell: exit 1
     name: the secret ${TOKEN}
 `

@@ -13,6 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/vars"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
 )
@@ -156,7 +157,7 @@ func (r *run) ended(p place, s *workflow.Step, path string, start time.Time, out
 	e := event.Event{Type: event.StepFinished, Phase: p.phase, Step: path, Label: label(s), Item: p.item, Index: p.index,
 		Status: out.status, Attempts: out.attempts, DurationMS: time.Since(start).Milliseconds(), ExitCode: out.result.ExitCode}
 	d := recorded{Tolerated: out.tolerated && out.status == event.Failed, ExitCode: out.result.ExitCode,
-		Output: clip(out.result.Output), Stderr: clip(out.result.Stderr), File: out.result.StdoutFile}
+		Output: r.clip(out.result.Output), Stderr: r.clip(out.result.Stderr), File: out.result.StdoutFile}
 	if out.result.StdoutFile != "" {
 		d.Size, d.Digest = out.result.StdoutSize, out.result.Digest
 	}
@@ -191,7 +192,14 @@ func (r *run) count(status string) {
 // one is a file.
 const inline = 4 << 10
 
-// clip shortens an output for a record: its head and its tail.
+// clip shortens an output for a record. Secrets are masked before that: half a
+// secret would not be found any more.
+func (r *run) clip(s string) string { return clip(r.mask.String(s)) }
+
+// tail is the end of an output, for the history of a failure, masked as in clip.
+func (r *run) tail(s string) string { return tail(r.mask.String(s)) }
+
+// clip shortens an output: its head and its tail.
 func clip(s string) string {
 	if len(s) <= inline {
 		return s
@@ -336,7 +344,7 @@ func (r *run) handle(ctx context.Context, p place, s *workflow.Step, h *workflow
 			Message: fmt.Sprintf("the on_failure handler of %q failed: %v", label(s), err)})
 	}
 	for name, from := range h.Captures {
-		if v, ok := p.scope.Lookup(from); ok {
+		if v, ok := find(p.scope, from); ok {
 			p.scope.SetValue(name, v)
 		}
 	}
@@ -360,10 +368,20 @@ func testOutput(out outcome) string {
 	return "STDOUT:\n" + out.result.Output + "\nSTDERR:\n" + out.result.Stderr
 }
 
+// find gives the value of a variable or of a part of one, such as
+// error.message.
+func find(sc *vars.Scope, name string) (template.Value, bool) {
+	t, err := template.Parse("${" + name + "}")
+	if err != nil {
+		return template.Value{}, false
+	}
+	return t.Value(sc)
+}
+
 // setError sets what handlers read of a failure.
 func setError(p place, s *workflow.Step, out outcome) {
 	p.scope.Set("error", map[string]any{
-		"message": out.err.Error(), "exit_code": int64(out.result.ExitCode), "step": label(s),
+		"message": bare(out.err).Error(), "exit_code": int64(out.result.ExitCode), "step": label(s),
 		"class": retry.Class(out.err), "attempts": int64(out.attempts), "timestamp": time.Now().UTC().Format(time.RFC3339),
 		"stderr": out.result.Stderr, "output": out.result.Output,
 	})
@@ -477,7 +495,7 @@ func (r *run) oneAttempt(ctx context.Context, p place, s *workflow.Step, path st
 	if out.err != nil && !errors.Is(out.err, ErrInterrupted) {
 		e := event.Event{Type: event.AttemptFailed, Phase: p.phase, Step: path, Label: label(s), Item: p.item, Index: p.index, Attempt: n,
 			Class: retry.Class(out.err), Message: out.err.Error(), ExitCode: out.result.ExitCode, DurationMS: time.Since(start).Milliseconds()}
-		e.Data = data(map[string]any{"stderr": tail(out.result.Stderr), "stdout": tail(out.result.Output), "at": start})
+		e.Data = data(map[string]any{"stderr": r.tail(out.result.Stderr), "stdout": r.tail(out.result.Output), "at": start})
 		r.emit(e)
 	}
 	return out

@@ -312,12 +312,16 @@ func (p *parser) parseGroup() (node, error) {
 	return n, nil
 }
 
-// parseBraces reads ${ expression }, with :-text or |default:text after it.
+// parseBraces reads ${ expression }, with modifiers as templates have them and
+// :-text or |default:text after it.
 func (p *parser) parseBraces() (node, error) {
 	open := p.pos
 	p.pos += len("${")
 	n, err := p.parseOr()
 	if err != nil {
+		return nil, err
+	}
+	if n, err = p.modifiers(n, open); err != nil {
 		return nil, err
 	}
 	if p.eat(":-") || p.eat("|default:") {
@@ -332,6 +336,38 @@ func (p *parser) parseBraces() (node, error) {
 		return nil, p.fail(open, "this ${ is not closed")
 	}
 	return n, nil
+}
+
+// modifiers reads :*.go and |glob:*.go, which choose file names, and |count.
+func (p *parser) modifiers(n node, open int) (node, error) {
+	for {
+		rest := p.src[p.pos:]
+		if rest == "" || strings.HasPrefix(rest, ":-") || strings.HasPrefix(rest, "|default:") || !strings.ContainsRune(":|", rune(rest[0])) {
+			return n, nil
+		}
+		end := strings.IndexAny(rest[1:], "|}")
+		if end < 0 {
+			return nil, p.fail(open, "this ${ is not closed")
+		}
+		text := rest[1 : 1+end]
+		name, pattern, named := strings.Cut(text, ":")
+		switch {
+		case rest[0] == '|' && (name == "count" || name == "length" || name == "len"):
+			n = test{functions["length"].fn, []node{n}, false}
+		case rest[0] == '|' && named && (name == "glob" || name == "pattern"), rest[0] == ':' && strings.ContainsAny(text, "*?["):
+			if rest[0] == ':' {
+				pattern = text
+			}
+			if _, err := Glob(pattern, ""); err != nil {
+				return nil, p.fail(p.pos, "%q is no pattern of file names", pattern)
+			}
+			n = fitting{n, pattern}
+		default:
+			return nil, &SyntaxError{Offset: p.pos, Message: fmt.Sprintf("a condition has no %q", rest[:1+end]),
+				Suggestion: "it can have :*.go and |glob:*.go for file names, |count, and a default: |default:TEXT"}
+		}
+		p.pos += 1 + end
+	}
 }
 
 // defaultValue is what the text of a default means: JSON where it is JSON,

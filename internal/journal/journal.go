@@ -43,6 +43,11 @@ type Journal struct {
 	conn   driver.Conn
 	insert *inserter
 
+	// Whoever takes a batch from the queue holds batchMu until it is committed,
+	// so that the batches are committed in their order.
+	batchMu sync.Mutex
+	spare   []event.Event // the batch before, to be filled again; guarded by batchMu and mu
+
 	mu        sync.Mutex // guards everything below
 	room      sync.Cond  // the queue has room again, or there is an error
 	queue     []event.Event
@@ -52,6 +57,7 @@ type Journal struct {
 	durable   int64 // last event that is on the disk
 	commits   int64 // transactions made
 	synced    int64 // of which so many are on the disk
+	syncing   int64 // and so many are there or on their way
 	waiters   []waiter
 	err       error
 	closing   bool
@@ -102,6 +108,7 @@ func openJournal(lock *lock, run string) (_ *Journal, err error) {
 	j.lock = lock
 	j.done.Go(j.write)
 	j.done.Go(j.syncs)
+	j.done.Go(j.urgentSyncs)
 	return j, nil
 }
 
@@ -216,12 +223,17 @@ func (j *Journal) wait(ctx context.Context, disk bool) error {
 		return nil
 	}
 	j.waiters = append(j.waiters, w)
-	if j.committed < w.seq {
+	queued := j.committed < w.seq
+	if queued && !disk {
 		nudge(j.wake)
-	} else {
+	}
+	if !queued {
 		nudge(j.urgency)
 	}
 	j.mu.Unlock()
+	if queued && disk {
+		j.commitQueue() // and that tells the syncers; a failure has ended the wait
+	}
 	select {
 	case <-w.ready:
 	case <-ctx.Done():

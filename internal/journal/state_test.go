@@ -145,7 +145,7 @@ func TestRequeueOutdatesReduce(t *testing.T) {
 	if st.Steps["setup[0]"].Status != event.Succeeded {
 		t.Error("setup is outdated")
 	}
-	if got := st.Items.At(1); got != (ItemRecord{Status: ItemPending, Attempts: 3}) {
+	if got := st.Items.At(1); got != (ItemRecord{Status: ItemPending, Attempts: 3, Before: 3}) {
 		t.Errorf("the item is %+v", got)
 	}
 	if c := st.Items.Counts(); c != (Counts{Total: 2, Pending: 2}) {
@@ -260,12 +260,12 @@ func naiveItem(events []event.Event, index int) (r ItemRecord) {
 		case e.Type == event.ItemDeadLettered:
 			r.Status, r.Attempts = ItemDeadLettered, max(r.Attempts, e.Attempts)
 		case e.Type == event.ItemRequeued:
-			r.Status, r.Recoveries = ItemPending, 0
+			r.Status, r.Recoveries, r.Before = ItemPending, 0, r.Attempts
 		case e.Type == event.ItemRemoved && r.Status == ItemDeadLettered:
 			r.Status = ItemFailed
 		}
 		if r.Status.Done() {
-			r.Recoveries = 0
+			r.Recoveries, r.Before = 0, 0
 		}
 		r.Retry = naiveRetry(events[:i+1], index, r.Status.Done())
 	}

@@ -16,24 +16,14 @@ import (
 func (j *Journal) write() {
 	rest := time.NewTimer(0)
 	defer rest.Stop()
-	var spare []event.Event // the queue before last, to be filled again
 	for {
 		select {
 		case <-j.wake:
 		case <-j.stop:
 			return
 		}
-		batch := j.take(spare)
-		if len(batch) > 0 {
-			if err := j.store(batch); err != nil {
-				j.fail(err)
-				return
-			}
-		}
-		clear(batch)
-		spare = batch[:0]
-		if cap(spare) > urgent && len(batch) < cap(spare)/8 {
-			spare = nil // after a burst its memory goes back
+		if !j.commitQueue() {
+			return
 		}
 		rest.Reset(restEvery)
 		if !j.rest(rest.C) {
@@ -42,12 +32,34 @@ func (j *Journal) write() {
 	}
 }
 
+// commitQueue commits what is queued. The writer does so, and whoever waits
+// for the disk, for whom waking the writer would only take longer. It is false
+// after a failure, which is the journal's end.
+func (j *Journal) commitQueue() bool {
+	j.batchMu.Lock()
+	defer j.batchMu.Unlock()
+	batch := j.take()
+	if len(batch) > 0 {
+		if err := j.store(batch); err != nil {
+			j.fail(err)
+			return false
+		}
+	}
+	clear(batch)
+	j.spare = batch[:0]
+	if cap(j.spare) > urgent && len(batch) < cap(j.spare)/8 {
+		j.spare = nil // after a burst its memory goes back
+	}
+	return true
+}
+
 // take takes what is queued and leaves spare as the new queue.
-func (j *Journal) take(spare []event.Event) []event.Event {
+func (j *Journal) take() []event.Event {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	batch := j.queue
-	j.queue, j.queued = spare, 0
+	j.queue, j.queued = j.spare, 0
+	j.spare = nil
 	j.room.Broadcast()
 	return batch
 }
@@ -268,6 +280,23 @@ func nonzero(n int64) driver.Value {
 	return n
 }
 
+// urgentSyncs syncs what somebody waits for. It runs beside syncs, so that who
+// comes while a sync is under way has not to wait for the end of that one and
+// of another.
+func (j *Journal) urgentSyncs() {
+	for {
+		select {
+		case <-j.urgency:
+		case <-j.stop:
+			return
+		}
+		if err := j.syncNow(); err != nil {
+			j.fail(err)
+			return
+		}
+	}
+}
+
 // syncs is the syncer: it syncs what is committed, at once where somebody
 // waits for it, else after at most syncEvery. It runs beside the writer, which
 // never waits for the disk.
@@ -295,11 +324,13 @@ func (j *Journal) syncs() {
 	}
 }
 
-// syncNow syncs what is committed at its start.
+// syncNow syncs what is committed at its start, unless that is done or under
+// way.
 func (j *Journal) syncNow() error {
 	j.mu.Lock()
 	seq, commits := j.committed, j.commits
-	clean := commits == j.synced
+	clean := commits == j.syncing
+	j.syncing = commits
 	j.mu.Unlock()
 	if clean {
 		return nil
@@ -309,7 +340,7 @@ func (j *Journal) syncNow() error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.durable, j.synced = seq, commits
+	j.durable, j.synced = max(j.durable, seq), max(j.synced, commits)
 	j.release()
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -134,6 +135,39 @@ func (m *Masker) String(s string) string {
 	}
 	b.WriteString(s[done:])
 	return b.String()
+}
+
+// Seams replaces what is left of a secret that was cut in two where the middle
+// of a text was left out and a mark put in its place.
+func (m *Masker) Seams(s string, mark *regexp.Regexp) string {
+	if !m.Active() || len(s) <= m.longest {
+		return s
+	}
+	at := mark.FindStringIndex(s)
+	if at == nil {
+		return s
+	}
+	head, tail := s[:at[0]], s[at[1]:]
+	if n := m.held(head); n > 0 {
+		head = head[:len(head)-n] + Hidden
+	}
+	if n := m.rest(tail); n > 0 {
+		tail = Hidden + tail[n:]
+	}
+	return head + s[at[0]:at[1]] + tail
+}
+
+// rest gives how many bytes at the beginning of s may be the end of a secret.
+func (m *Masker) rest(s string) int {
+	most := 0
+	for _, p := range m.patterns {
+		for n := min(len(p)-1, len(s)); n > most; n-- {
+			if strings.HasSuffix(p, s[:n]) {
+				most = n
+			}
+		}
+	}
+	return most
 }
 
 // Bytes is String for bytes. It returns b itself where there is no secret.

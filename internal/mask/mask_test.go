@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -99,4 +100,20 @@ func FuzzMask(f *testing.F) {
 			t.Errorf("%q is left in %q", secret, got)
 		}
 	})
+}
+
+func TestSeams(t *testing.T) {
+	m, _ := mask.New([]string{"hunter22"})
+	mark := regexp.MustCompile(`<cut>`)
+	for text, want := range map[string]string{
+		"before hunt<cut>":                "before ***<cut>",
+		"enough of it<cut>ter22 after":    "enough of it<cut>*** after",
+		"before hunter22 hu<cut>2 after":  "before hunter22 ***<cut>*** after",
+		"nothing is cut in this hunt":     "nothing is cut in this hunt",
+		"plain before<cut>plain after it": "plain before<cut>plain after it",
+	} {
+		if got := m.Seams(text, mark); got != want {
+			t.Errorf("Seams(%q) = %q, want %q", text, got, want)
+		}
+	}
 }

@@ -258,25 +258,32 @@ func (m *Machine) reasonToStop(f Fate) StopReason {
 	switch {
 	case f == ItemFailed:
 		return ByItemFailure
-	case f.FailedForGood() || m.counts.Finished() == MinFinishedForThreshold:
+	case f.FailedForGood():
 		return m.bound()
+	case m.counts.Finished() == MinFinishedForThreshold && m.rateExceeded():
+		return ByFailureThreshold
 	}
 	return NotStopped
 }
 
 // bound gives the bound that the failed items have reached.
 func (m *Machine) bound() StopReason {
-	failed, finished := m.counts.FailedForGood, m.counts.Finished()
+	failed := m.counts.FailedForGood
 	switch {
 	case failed == 0:
 	case m.cfg.ContinueOnFailure != nil && !*m.cfg.ContinueOnFailure:
 		return ByFirstFailure
 	case m.cfg.MaxFailures > 0 && failed >= m.cfg.MaxFailures:
 		return ByMaxFailures
-	case m.threshold != nil && finished >= MinFinishedForThreshold && m.threshold.exceededBy(failed, finished):
+	case m.rateExceeded():
 		return ByFailureThreshold
 	}
 	return NotStopped
+}
+
+func (m *Machine) rateExceeded() bool {
+	finished := m.counts.Finished()
+	return m.threshold != nil && finished >= MinFinishedForThreshold && m.threshold.exceededBy(m.counts.FailedForGood, finished)
 }
 
 // Halt stops the map for a reason of the driver's: no item starts any more,

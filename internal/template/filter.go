@@ -68,9 +68,11 @@ func (r *reference) resolve(s Scope) (res result, known bool, err error) {
 	v, known := r.head.lookup(s)
 	if !known && r.old != nil {
 		if v, known = r.old.lookup(s); known {
-			res = result{v: v.V, origin: v.Origin, raw: v.Raw}
-			if res, err = r.old.filter.fn(res, r.old.filter.arg); err != nil {
-				return res, true, r.errorf("%s", err)
+			res = result{v: v.V, origin: v.Origin, raw: v.Raw, sep: r.old.sep}
+			for _, f := range r.old.modifiers {
+				if res, err = f.fn(res, f.arg); err != nil {
+					return res, true, r.errorf("%s", err)
+				}
 			}
 			return r.finish(s, res, true)
 		}
@@ -78,7 +80,7 @@ func (r *reference) resolve(s Scope) (res result, known bool, err error) {
 	if !known && r.hasDefault() && len(r.head.path) == 1 {
 		v, known = s.Env(r.head.name)
 	}
-	return r.finish(s, result{v: v.V, origin: v.Origin, raw: v.Raw}, known)
+	return r.finish(s, result{v: v.V, origin: v.Origin, raw: v.Raw, sep: r.head.sep}, known)
 }
 
 // finish applies the filters and the default.
@@ -133,8 +135,9 @@ func orDefault(s Scope, res result, def *Text) (result, error) {
 //
 //	json                     JSON text of the value
 //	lines, newline           a list one element a line; a text as the list of its lines
-//	comma, join:SEP          a list joined with "," or SEP
-//	glob:*.rs                those elements of a list of file names that match
+//	comma, csv, join:SEP     a list joined with "," or SEP
+//	glob:*.rs, pattern:*.rs  those elements of a list of file names that match
+//	basename                 file names without their directories
 //	default:TEXT             stands in for what is missing, null or empty
 //	raw                      in a shell text, paste the value as it is: data becomes code
 //	sh                       the text quoted as one shell word, for a shell that is not ours
@@ -147,8 +150,11 @@ var filterFuncs = map[string]filterFunc{
 	"lines":    joinedBy("\n"),
 	"newline":  joinedBy("\n"),
 	"comma":    joinedBy(","),
+	"csv":      joinedBy(","),
 	"join":     func(r result, arg string) (result, error) { return r.join(unescape(unquote(arg))), nil },
 	"glob":     glob,
+	"pattern":  glob,
+	"basename": basename,
 	"default":  nil,
 	"raw":      func(r result, _ string) (result, error) { r.origin = Trusted; return r, nil },
 	"sh":       shellWord,
@@ -238,20 +244,27 @@ func glob(r result, pattern string) (result, error) {
 	var out []any
 	for _, e := range r.list() {
 		name := value.Text(e)
-		whole, err := path.Match(pattern, name)
+		ok, err := expr.Glob(pattern, name)
 		if err != nil {
 			return r, fmt.Errorf("%q is no pattern: %w", pattern, err)
 		}
-		base, err := path.Match(pattern, path.Base(name))
-		if err != nil {
-			return r, fmt.Errorf("%q is no pattern: %w", pattern, err)
-		}
-		if whole || base {
+		if ok {
 			out = append(out, e)
 		}
 	}
 	if _, isText := r.v.(string); isText && r.sep == "" {
 		r.sep = " " // as such lists of names were written
+	}
+	return r.with(out), nil
+}
+
+func basename(r result, _ string) (result, error) {
+	var out []any
+	for _, e := range r.list() {
+		out = append(out, path.Base(value.Text(e)))
+	}
+	if _, isText := r.v.(string); isText && r.sep == "" {
+		r.sep = " "
 	}
 	return r.with(out), nil
 }

@@ -3,7 +3,6 @@ package template
 import (
 	"fmt"
 	"maps"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,11 +36,12 @@ func (r *reference) hasDefault() bool {
 
 // head is what a reference looks up: the whole name, then shorter prefixes.
 type head struct {
-	name     string
-	path     expr.Path
-	env      string // NAME of env.NAME and env:NAME
-	prefixes []prefix
-	filter   *filter // for the older spelling with a modifier
+	name      string
+	path      expr.Path
+	env       string // NAME of env.NAME and env:NAME
+	prefixes  []prefix
+	sep       string   // between the elements of its list; "" for the usual
+	modifiers []filter // of the older spelling
 }
 
 type prefix struct {
@@ -49,8 +49,15 @@ type prefix struct {
 	rest expr.Path
 }
 
+// wordLists are the objects whose lists are written with blanks between, as
+// the words of a command: the git context.
+var wordLists = map[string]bool{"step": true, "workflow": true, "git": true}
+
 func newHead(name string, p expr.Path) head {
 	h := head{name: name, path: p}
+	if len(p) == 2 && wordLists[p[0].Name] {
+		h.sep = " "
+	}
 	for n := len(p) - 1; n > 0; n-- {
 		h.prefixes = append(h.prefixes, prefix{p[:n].String(), p[n:]})
 	}
@@ -293,26 +300,29 @@ func splitFilters(body string) []string {
 	return append(parts, body[start:])
 }
 
-// oldSpelling reads name:json, name:newline, name:comma and name:*.ext.
+// oldSpelling reads name:json, name:lines, name:csv and their kin, name:*.ext,
+// and several of them after each other.
 func oldSpelling(name string) *head {
-	i := strings.LastIndexByte(name, ':')
-	f := filter{name: name[i+1:]}
-	switch f.name {
-	case "json", "newline", "comma":
-	default:
-		if _, err := path.Match(f.name, ""); err != nil || !strings.ContainsAny(f.name, "*?[") {
-			return nil
-		}
-		f = filter{name: "glob", arg: f.name}
-	}
-	p, err := expr.ParsePath(name[:i])
+	parts := strings.Split(name, ":")
+	p, err := expr.ParsePath(parts[0])
 	if err != nil {
 		return nil
 	}
-	h := newHead(name[:i], p)
-	switch f.fn = filterFuncs[f.name]; f.name { // of names, which blanks part too
-	case "newline":
-		f.fn = func(r result, _ string) (result, error) { return r.join("\n"), nil }
+	h := newHead(parts[0], p)
+	for _, m := range parts[1:] {
+		f, ok := oldModifier(m)
+		if !ok {
+			return nil
+		}
+		h.modifiers = append(h.modifiers, f)
+	}
+	return &h
+}
+
+// oldModifier is one :modifier. It is about names, which blanks part too.
+func oldModifier(m string) (filter, bool) {
+	f := filter{name: m}
+	switch m {
 	case "json":
 		f.fn = func(r result, _ string) (result, error) {
 			if r.v = r.list(); r.v.([]any) == nil {
@@ -320,9 +330,17 @@ func oldSpelling(name string) *head {
 			}
 			return toJSON(r, "")
 		}
+	case "newline", "lines":
+		f.fn = func(r result, _ string) (result, error) { return r.join("\n"), nil }
+	case "comma", "csv":
+		f.fn = joinedBy(",")
+	default:
+		if _, err := expr.Glob(m, ""); err != nil || !strings.ContainsAny(m, "*?[") {
+			return f, false
+		}
+		f = filter{name: "glob", arg: m, fn: glob}
 	}
-	h.filter = &f
-	return &h
+	return f, true
 }
 
 func (r *reference) addFilter(src string, depth int) {

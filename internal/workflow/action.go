@@ -59,7 +59,14 @@ func (d *decoder) actionOf(o *object, s *Step, key string, n *node) Action {
 	case "claude", "command":
 		if t := d.text(n, key); t != nil {
 			if key == "command" {
-				t = d.parsed(n, slashed(n.text))
+				switch a := d.legacyCommand(n).(type) {
+				case nil:
+					return nil
+				case *Claude:
+					t = a.Text
+				default:
+					return a
+				}
 			}
 			return d.prompt(o, t, "")
 		}
@@ -102,6 +109,27 @@ func (d *decoder) actionOf(o *object, s *Step, key string, n *node) Action {
 		if t := d.text(n, key); t != nil {
 			return d.prompt(o, t, key)
 		}
+	}
+	return nil
+}
+
+// legacyCommand reads the text of command:, which is a prompt, or says itself
+// what it is: "claude: /review", "shell: make". Nil after an error.
+func (d *decoder) legacyCommand(n *node) Action {
+	text := n.text
+	if rest, ok := strings.CutPrefix(text, "shell:"); ok {
+		if t := d.parsed(n, strings.TrimSpace(rest)); t != nil {
+			return &Shell{Text: t}
+		}
+		return nil
+	}
+	if rest, ok := strings.CutPrefix(text, "claude:"); ok {
+		text = strings.TrimSpace(rest)
+	} else {
+		text = slashed(text)
+	}
+	if t := d.parsed(n, text); t != nil {
+		return &Claude{Text: t}
 	}
 	return nil
 }

@@ -53,22 +53,18 @@ func (d *decoder) captureOutput(o *object, n *node, c *Capture) {
 
 func (d *decoder) streams(n *node, c *Capture) {
 	n = d.resolved(n)
-	if n.scalar() {
-		switch n.text {
-		case "stdout":
-			c.Streams.Stdout, c.Streams.Stderr = true, false
-		case "stderr":
-			c.Streams.Stdout, c.Streams.Stderr = false, true
-		case "both", "combined":
-			c.Streams.Stdout, c.Streams.Stderr, c.Streams.Joined = true, true, true
-		default:
-			p := d.errorf(n, "bad-value", "capture_streams cannot be %q", short(n.text))
-			if h := diag.DidYouMean(n.text, []string{"stdout", "stderr", "both"}); h != "" {
-				p.Suggest("%s", h)
-			} else {
-				p.Suggest("write stdout, stderr, both or a map such as {stdout: true, stderr: true}")
-			}
+	switch {
+	case n.kind == listNode:
+		d.streamNames(n.items, c)
+		return
+	case n.scalar():
+		var names []*node
+		for _, word := range strings.Split(n.text, ",") {
+			one := *n
+			one.text = strings.TrimSpace(word)
+			names = append(names, &one)
 		}
+		d.streamNames(names, c)
 		return
 	}
 	o, ok := d.object(n, captureStreamsTable)
@@ -84,6 +80,38 @@ func (d *decoder) streams(n *node, c *Capture) {
 		}
 	}
 	o.close()
+}
+
+// streamNames reads the names of what is kept: one, several with commas between,
+// or a list. A single name is about the two texts; with several, what is not
+// named is not kept.
+func (d *decoder) streamNames(names []*node, c *Capture) {
+	if len(names) > 1 {
+		c.Streams = Streams{}
+	}
+	for _, n := range names {
+		switch n.text {
+		case "stdout":
+			c.Streams.Stdout, c.Streams.Stderr = true, c.Streams.Stderr && len(names) > 1
+		case "stderr":
+			c.Streams.Stdout, c.Streams.Stderr = c.Streams.Stdout && len(names) > 1, true
+		case "both", "combined":
+			c.Streams.Stdout, c.Streams.Stderr, c.Streams.Joined = true, true, true
+		case "exit_code":
+			c.Streams.ExitCode = true
+		case "success":
+			c.Streams.Success = true
+		case "duration":
+			c.Streams.Duration = true
+		default:
+			p := d.errorf(n, "bad-value", "capture_streams cannot be %q", short(n.text))
+			if h := diag.DidYouMean(n.text, []string{"stdout", "stderr", "both", "exit_code", "success", "duration"}); h != "" {
+				p.Suggest("%s", h)
+			} else {
+				p.Suggest("write stdout, stderr, both or a map such as {stdout: true, stderr: true}")
+			}
+		}
+	}
 }
 
 // outputs reads the named outputs of a step.

@@ -165,7 +165,7 @@ func (c *composer) templatePlaces(source **node) []string {
 func (c *composer) override(tree *node, p pair) *node {
 	out, ok := setPath(tree, strings.Split(p.key.text, "."), p)
 	if !ok {
-		c.d.errorf(p.key, "bad-override", "the template has nothing at %q to override", short(p.key.text)).
+		c.d.warnf(p.key, "bad-override", "the template has nothing at %q to override", short(p.key.text)).
 			Suggest("a path goes through keys and positions that are there, such as commands.0.timeout")
 		return tree
 	}

@@ -61,6 +61,10 @@ func (d *decoder) envMap(n *node, v *EnvVar) {
 		return
 	}
 	defer o.close()
+	if o.yes("secret") {
+		d.errorf(o.keyNode("secret"), "unsupported", "secret: true belongs to the env of the whole file, not to one here").
+			Suggest("write %s under secrets: at the top of the file", v.Name)
+	}
 	switch {
 	case o.has("command"):
 		v.Command = o.text("command")

@@ -36,7 +36,7 @@ var stepTable = newTable("step", "a step",
 	field{key: "capture", typ: tName, sample: "result", doc: "the variable that takes its output", was: "cmrg"},
 	field{key: "capture_output", typ: oneOf(tBool, tName), sample: "result", doc: "true, false, or the variable that takes its output", was: "mr"},
 	field{key: "capture_format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "json", doc: "how the output is read", was: "cmrg"},
-	field{key: "capture_streams", typ: oneOf(tEnum("stdout", "stderr", "both"), tRef("capture_streams")), sample: "both", doc: "which parts of the result", was: "cmrg"},
+	field{key: "capture_streams", typ: oneOf(tEnum("stdout", "stderr", "both"), tTexts, tRef("capture_streams")), sample: "both", doc: "which parts of the result", was: "cmrg"},
 	field{key: "output_file", typ: tText, sample: "out.txt", doc: "the file that takes its output", was: "mr"},
 	field{key: "outputs", typ: tMap(oneOf(tText, tRef("output"))), sample: "{report: {file_pattern: '*.md'}}", doc: "named outputs", was: "csmrg"},
 	field{key: "step_validate", typ: oneOf(tText, tTexts, tRef("step_validate")), sample: "[test -s out]", doc: "commands that check it", was: "cmr"},
@@ -57,7 +57,8 @@ var stepTable = newTable("step", "a step",
 	field{key: "options", typ: tAny, sample: "{}", doc: "", inert: inertNoted},
 	field{key: "analysis", typ: tAny, sample: "{}", doc: "", inert: "the analysis does not exist any more"},
 	field{key: "commit_validation", typ: tAny, sample: "{}", doc: "", inert: "commit_required and commit_config.message_pattern check commits"},
-	field{key: "temporary", typ: tAny, sample: "true", doc: "", inert: "files stay until a step removes them"},
+	field{key: "max_attempts", typ: tInt(1), sample: "3", doc: "short for retry: {attempts: …}", was: "*"},
+	field{key: "temporary", typ: tAny, sample: "true", doc: "", inert: "the env of a step never outlives the step"},
 )
 
 var handlerTable = newTable("on_failure", "an on_failure",
@@ -287,11 +288,17 @@ var secsTable = newTable("seconds", "a span of time",
 
 var envValueTable = newTable("env_value", "an environment variable",
 	field{key: "value", typ: tText, sample: "a", doc: "its value"},
+	field{key: "secret", typ: tBool, sample: "true", doc: "it is never shown; only in the env of the whole file"},
 	field{key: "command", typ: tText, sample: "date", doc: "its value is the command's output"},
 	field{key: "cache", typ: tBool, sample: "false", doc: "beside command: run once"},
 	field{key: "condition", typ: tExpr, sample: "'${ready}'", doc: "which of the two values"},
 	field{key: "when_true", typ: tText, sample: "a", doc: "its value where the condition holds"},
 	field{key: "when_false", typ: tText, sample: "b", doc: "its value where it does not"},
+)
+
+var envFileTable = newTable("env_file", "an entry of env_files",
+	field{key: "path", typ: tText, sample: ".env", doc: "the file"},
+	field{key: "required", typ: tBool, sample: "true", doc: "it is an error if the file is missing"},
 )
 
 var secretTable = newTable("secret", "a secret",

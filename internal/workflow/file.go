@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/template"
 )
 
 // file reads the whole tree of a file into d.file.
@@ -103,19 +102,19 @@ func (d *decoder) agentsOf(o *object) {
 
 func (d *decoder) fileEnv(o *object) {
 	f := d.file
-	if n := o.take("env"); n != nil {
-		f.Env = d.env(n)
-	}
-	for _, n := range o.strings("env_files") {
-		if t := d.text(n, "env_files"); t != nil {
-			f.EnvFiles = append(f.EnvFiles, Located[*template.Text]{V: t, Pos: n.pos})
-		}
+	o.take("env") // read last, as its values may name the profiles
+	if n := o.take("env_files"); n != nil {
+		d.envFiles(n)
 	}
 	if n := o.take("secrets"); n != nil {
-		f.Secrets = d.secrets(n)
+		f.Secrets = append(f.Secrets, d.secrets(n)...)
 	}
 	if n := o.take("profiles"); n != nil {
 		f.Profiles = d.profiles(n)
+	}
+	if n := o.peek("env"); n != nil && n.kind != nullNode {
+		own := envOfFile{d: d, profiles: f.Profiles}
+		own.read(n)
 	}
 	if n := o.peek("active_profile"); n != nil {
 		f.Profile = o.str("active_profile")
@@ -201,6 +200,9 @@ func (d *decoder) noCommands(o *object, f *File) {
 	}
 	if o.has("commands", "steps") {
 		return // it has no value, which is told already
+	}
+	if d.problems.HasErrors() && o.has("template", "extends", "imports") {
+		return // the steps are in what could not be read
 	}
 	p := d.errorf(o.n, "no-steps", "this workflow has no steps")
 	p.EndColumn = 0

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/value"
@@ -70,7 +71,7 @@ func (d *decoder) handlerMap(n *node, path string, h *Handler) *Handler {
 		}
 		return nil
 	}
-	repair := !o.has("commands", "steps") && isAgent(h.Steps[0])
+	repair := !o.has("commands", "steps") && slices.ContainsFunc(h.Steps, isAgent)
 	switch {
 	case written:
 		h.MaxAttempts = attempts
@@ -100,6 +101,9 @@ func (d *decoder) handlerSteps(o *object, path string) []*Step {
 	}
 	if !o.has(actionKeys...) && !o.has("name", "validate") && !d.hasAgentKey(o) {
 		return nil
+	}
+	if o.has("shell") && o.has("claude") {
+		return d.both(o, path)
 	}
 	if s := d.stepFrom(o, path+"[0]"); s != nil {
 		return []*Step{s}

@@ -22,6 +22,9 @@ type Options struct {
 	Profile string
 	// Strict makes errors of the warnings.
 	Strict bool
+	// Unfilled accepts that required parameters have no value yet, as when a
+	// file is checked and not run: what depends on them is not judged.
+	Unfilled bool
 	// ReadFile reads the file and those it is composed with; nil means
 	// os.ReadFile. A resumed run gives the texts that it recorded. A missing
 	// file must be an fs.ErrNotExist.
@@ -93,7 +96,7 @@ func bareError(err error) error {
 func (l *loader) root(path string, text []byte) (*File, diag.List) {
 	src := &source{path: path, text: text}
 	l.sources[filepath.Clean(path)] = src
-	f := l.load(src, given{texts: l.opt.Params, values: l.opt.ParamFile}, true)
+	f := l.load(src, given{texts: l.opt.Params, values: l.opt.ParamFile, unfilled: l.opt.Unfilled}, true)
 	if f != nil {
 		f.Others = map[string][]byte{}
 		for p, s := range l.sources {

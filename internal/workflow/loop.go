@@ -157,10 +157,9 @@ func (d *decoder) inline(o *object, path, listKey string) []*Step {
 		case key == "shell", key == "command" && o.tables[0] == validateTable:
 			s.Action = &Shell{Text: t}
 		case key == "command":
-			if t = d.parsed(n, slashed(n.text)); t == nil {
+			if s.Action = d.legacyCommand(n); s.Action == nil {
 				continue
 			}
-			s.Action = &Claude{Text: t}
 		default:
 			s.Action = &Claude{Text: t}
 		}

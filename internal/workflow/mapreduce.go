@@ -171,8 +171,8 @@ func (d *decoder) agentTime(o *object, m *Map) {
 		m.TimeoutGrace = t
 	}
 	m.TimeoutAction = c.choice(m.TimeoutAction, "timeout_action")
-	if m.TimeoutPolicy != "per_agent" && !c.has("command_timeouts") {
-		d.warnf(n, "no-effect", "timeout_policy is %s, but there are no command_timeouts", m.TimeoutPolicy).Suggest("add command_timeouts: {shell: 60}")
+	if m.TimeoutPolicy != "per_agent" && !c.has("command_timeouts") && !m.AgentTimeout.Set {
+		d.warnf(n, "no-effect", "timeout_policy is %s, but there are neither agent_timeout_secs nor command_timeouts", m.TimeoutPolicy).Suggest("add command_timeouts: {shell: 60}")
 	}
 }
 

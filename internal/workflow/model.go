@@ -50,7 +50,7 @@ type File struct {
 
 	Params    []Param
 	Env       []EnvVar
-	EnvFiles  []Located[*template.Text] // relative to the workflow file
+	EnvFiles  []EnvFile
 	Secrets   []Secret
 	Profiles  map[string][]EnvVar
 	Profile   string // `active_profile:`; --profile wins
@@ -400,6 +400,13 @@ type EnvVar struct {
 	Condition *expr.Expr
 	WhenTrue  *template.Text
 	WhenFalse *template.Text
+}
+
+// EnvFile is a file of NAME=value lines.
+type EnvFile struct {
+	Path     *template.Text // relative to the workflow file
+	Required bool           // it is an error if it is missing; others are left out then
+	Pos      diag.Pos
 }
 
 // Secret is one secret.

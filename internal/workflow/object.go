@@ -20,6 +20,7 @@ type decoder struct {
 	cut      bool // problems were left out
 
 	params              map[string]Param  // of this file, by name
+	unfilled            []string          // required parameters whose values are not to be had
 	agents              map[string]bool   // names of configured agents
 	agentTable          *table            // their names as keys of a step
 	nested              int               // > 0 inside handlers and checks
@@ -48,7 +49,7 @@ func (d *decoder) full() bool {
 
 // errorf adds an error at a node, marking the node's text.
 func (d *decoder) errorf(n *node, code, format string, args ...any) *diag.Problem {
-	if d.full() {
+	if d.full() || d.awaits(n) {
 		return new(diag.Problem)
 	}
 	return d.problems.Errorf(n.pos, code, format, args...).To(n.end)
@@ -74,6 +75,20 @@ func (d *decoder) wrong(n *node, what, want string) *diag.Problem {
 		have = fmt.Sprintf("%s %q", have, short(n.text))
 	}
 	return d.errorf(n, "wrong-type", "%s takes %s, not %s", what, want, have)
+}
+
+// awaits reports whether a text depends on a parameter whose value is not to
+// be had yet, so that nothing can be said about it.
+func (d *decoder) awaits(n *node) bool {
+	if len(d.unfilled) == 0 || n.kind != strNode {
+		return false
+	}
+	for _, m := range reference.FindAllStringSubmatch(n.text, -1) {
+		if slices.Contains(d.unfilled, m[1]+m[2]) {
+			return true
+		}
+	}
+	return false
 }
 
 func short(s string) string {

@@ -16,6 +16,7 @@ type given struct {
 	values   map[string]any    // --param-file, `with:`, `parameters:` of a caller
 	later    map[string]bool   // values that only the run will know
 	defaults map[string]any    // `defaults:` of a caller
+	unfilled bool              // see Options
 }
 
 // declared is a parameter with what is only needed to give it its value.
@@ -267,6 +268,10 @@ func (d *decoder) giveValue(p *declared, fixed map[string]any, in given) {
 	}
 	if p.hasDefault {
 		d.setValue(p, p.def, "its default")
+		return
+	}
+	if p.Required && in.unfilled {
+		d.unfilled = append(d.unfilled, p.Name)
 		return
 	}
 	if p.Required {

@@ -48,6 +48,9 @@ var (
 	tSteps      = tRef("steps")
 	tBlock      = oneOf(tSteps, tRef("block"))
 	tEnv        = tMap(oneOf(typ{"type": []string{"string", "number", "boolean", "null"}}, tRef("env_value")))
+	tFileEnv    = tMap(oneOf(typ{"type": []string{"string", "number", "boolean", "null"}}, tRef("env_value"), tSecretVar, tByProfile))
+	tSecretVar  = typ{"type": "object", "required": []string{"secret", "provider"}}
+	tByProfile  = typ{"type": "object", "required": []string{"default"}, "additionalProperties": typ{"type": []string{"string", "number", "boolean", "null"}}}
 	tRetry      = oneOf(typ{"type": "integer", "minimum": 1}, typ{"type": "boolean"}, tVar, tRef("retry"))
 	tHandler    = oneOf(typ{"type": []string{"boolean", "string"}}, tSteps, tRef("handler"))
 	tValidate   = oneOf(tText, tSteps, tRef("validate"))

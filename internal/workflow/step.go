@@ -3,6 +3,7 @@ package workflow
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -124,6 +125,13 @@ func (d *decoder) stepFrom(o *object, path string) *Step {
 	if key, n := o.first("retry", "retry_config"); n != nil {
 		spec = d.retrySpec(n, key)
 	}
+	if n := o.take("max_attempts"); n != nil {
+		if spec != nil {
+			d.warnf(o.keyNode("max_attempts"), "no-effect", "max_attempts has no effect beside retry").Suggest("write it inside retry: as attempts")
+		} else {
+			spec = &retrySpec{n: n, attempts: d.attempts(n, "max_attempts")}
+		}
+	}
 	d.hooks(o, s)
 	d.captures(o, s)
 	d.surroundings(o, s)
@@ -215,7 +223,7 @@ func (d *decoder) hooks(o *object, s *Step) {
 		}
 	}
 	if n := o.take("on_success"); n != nil {
-		s.OnSuccess = d.steps(n, s.Path+".on_success", bareShell)
+		s.OnSuccess = d.hookSteps(n, s.Path+".on_success")
 	}
 	n := o.take("on_exit_code")
 	if n == nil {
@@ -241,6 +249,44 @@ func (d *decoder) hooks(o *object, s *Step) {
 			s.OnExitCode[code] = d.steps(p.val, fmt.Sprintf("%s.on_exit_code.%d", s.Path, code), bareShell)
 		}
 	}
+}
+
+// hookSteps reads the steps of a hook. One written as a map may have both a
+// command and a prompt, which are then two steps.
+func (d *decoder) hookSteps(n *node, path string) []*Step {
+	if n.kind != mapNode || n.get("shell") == nil || n.get("claude") == nil {
+		return d.steps(n, path, bareShell)
+	}
+	o, _ := d.object(n, d.stepTables()...) // it is a map
+	defer o.close()
+	return d.both(o, path)
+}
+
+// both reads a map with shell: and claude: as two steps in the order in which
+// they are written. What stands beside them holds for either.
+func (d *decoder) both(o *object, path string) []*Step {
+	var rest []pair
+	for i, p := range o.n.pairs {
+		if !o.used[i] {
+			rest = append(rest, p)
+			o.used[i] = true
+		}
+	}
+	var list []*Step
+	for _, p := range rest {
+		other := map[string]string{"shell": "claude", "claude": "shell"}[p.key.text]
+		if other == "" {
+			continue
+		}
+		one := *o.n
+		one.pairs = slices.DeleteFunc(slices.Clone(rest), func(q pair) bool { return q.key.text == other })
+		own := &object{d: d, n: &one, tables: o.tables, what: o.what, used: make([]bool, len(one.pairs))}
+		if s := d.stepFrom(own, fmt.Sprintf("%s[%d]", path, len(list))); s != nil {
+			list = append(list, s)
+		}
+		own.close()
+	}
+	return list
 }
 
 // surroundings reads where and with what a step runs.

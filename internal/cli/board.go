@@ -1,0 +1,306 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/value"
+	"github.com/charmbracelet/x/ansi"
+)
+
+// board is what the live display shows of a run: a fold over its events, and
+// the lines that stand for it at a moment. It has no clock and writes nothing.
+type board struct {
+	phase   string
+	steps   []*task // of the workflow itself, outermost first
+	agents  map[int]*task
+	waiting map[int]struct{} // items that wait for their retry
+	total   int
+	done    int
+	failed  int
+	began   time.Time // of the map
+	base    int       // items that were finished when it began
+	recent  []mark
+	breaker map[string]string // those that are not closed: state
+	paused  time.Time         // no agent is started until then
+	cost    float64
+	ending  bool // interrupted
+}
+
+// task is a step, or an agent with the step at which it is.
+type task struct {
+	path    string
+	label   string
+	step    string
+	attempt int
+	since   time.Time
+	retry   time.Time // when the next attempt is due; zero while one runs
+}
+
+// mark is how many items were finished at a moment.
+type mark struct {
+	at   time.Time
+	done int
+}
+
+// rateOver is the time over which the rate is measured.
+const rateOver = 15 * time.Second
+
+func newBoard() *board {
+	return &board{agents: map[int]*task{}, waiting: map[int]struct{}{}, breaker: map[string]string{}}
+}
+
+// take takes an event in.
+func (b *board) take(e event.Event) {
+	switch e.Type {
+	case event.ItemsReady:
+		b.total = e.Total
+	case event.RunResumed:
+		b.resumed(e)
+	case event.PhaseStarted:
+		b.phase, b.began, b.base = e.Phase, e.Time, b.done
+		b.recent = []mark{{e.Time, b.done}}
+	case event.PhaseFinished:
+		b.phase = ""
+	case event.StepStarted, event.AttemptStarted, event.RetryScheduled, event.StepFinished:
+		b.takeStep(e)
+	case event.ItemStarted, event.ItemRetry, event.ItemFinished, event.ItemRequeued:
+		b.takeItem(e)
+	case event.BreakerChanged:
+		if e.To == "closed" {
+			delete(b.breaker, e.Label)
+		} else {
+			b.breaker[e.Label] = e.To
+		}
+	case event.RunPaused:
+		b.paused = e.Time.Add(time.Duration(e.DelayMS) * time.Millisecond)
+	case event.AgentUsage:
+		if v, err := value.Parse(e.Data); err == nil {
+			if m, ok := v.(map[string]any); ok {
+				if n, ok := value.Number(m["cost_usd"]); ok {
+					usd, _ := n.Float64()
+					b.cost += usd
+				}
+			}
+		}
+	}
+}
+
+// resumed takes over where the items stand.
+func (b *board) resumed(e event.Event) {
+	v, err := value.Parse(e.Data)
+	m, ok := v.(map[string]any)
+	if err != nil || !ok {
+		return
+	}
+	m, _ = m["items"].(map[string]any)
+	count := func(name string) int {
+		n, _ := m[name].(int64)
+		return int(n)
+	}
+	b.total, b.failed = count("total"), count("failed")
+	b.done = count("succeeded") + count("skipped") + b.failed
+}
+
+func (b *board) takeStep(e event.Event) {
+	t := b.task(e)
+	switch {
+	case e.Type == event.StepStarted && e.Index == 0:
+		b.steps = append(b.steps, &task{path: e.Step, label: visible(oneLine(e.Label)), attempt: 1, since: e.Time})
+	case t == nil:
+	case e.Type == event.StepStarted:
+		t.path, t.step, t.retry = e.Step, visible(oneLine(e.Label)), time.Time{}
+	case e.Type == event.AttemptStarted && e.Index == 0:
+		t.attempt, t.retry = e.Attempt, time.Time{}
+	case e.Type == event.AttemptStarted:
+		t.retry = time.Time{}
+	case e.Type == event.RetryScheduled:
+		t.retry = e.Time.Add(time.Duration(e.DelayMS) * time.Millisecond)
+	case e.Type == event.StepFinished && e.Index == 0:
+		b.steps = slices.DeleteFunc(b.steps, func(s *task) bool { return s == t })
+	}
+}
+
+// task is the one that an event of a step belongs to, or nil.
+func (b *board) task(e event.Event) *task {
+	if e.Index > 0 {
+		return b.agents[e.Index]
+	}
+	for _, t := range b.steps {
+		if t.path == e.Step {
+			return t
+		}
+	}
+	return nil
+}
+
+func (b *board) takeItem(e event.Event) {
+	delete(b.waiting, e.Index)
+	delete(b.agents, e.Index)
+	switch e.Type {
+	case event.ItemStarted:
+		name := e.Label
+		if name == "" {
+			name = e.Item
+		}
+		b.agents[e.Index] = &task{label: visible(oneLine(name)), attempt: e.Attempt, since: e.Time}
+	case event.ItemRetry:
+		b.waiting[e.Index] = struct{}{}
+	case event.ItemRequeued: // a dead letter is run again in this map
+		b.done, b.failed = max(0, b.done-1), max(0, b.failed-1)
+	case event.ItemFinished:
+		switch e.Status {
+		case event.Interrupted:
+			return
+		case event.Failed, event.DeadLettered:
+			b.failed++
+		}
+		b.done++
+		b.count(e.Time)
+	}
+}
+
+// count notes the progress once a second.
+func (b *board) count(at time.Time) {
+	if n := len(b.recent); n > 0 && at.Sub(b.recent[n-1].at) < time.Second {
+		return
+	}
+	b.recent = append(b.recent, mark{at, b.done})
+	for len(b.recent) > 2 && at.Sub(b.recent[1].at) > rateOver {
+		b.recent = b.recent[1:]
+	}
+}
+
+// rate is how many items a second are finished.
+func (b *board) rate(now time.Time) float64 {
+	if len(b.recent) == 0 {
+		return 0
+	}
+	from := b.recent[0]
+	return float64(b.done-from.done) / max(0.1, now.Sub(from.at).Seconds())
+}
+
+// The glyphs of what runs.
+var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+
+func spin(now time.Time) string {
+	return string(spinner[now.UnixMilli()/100%int64(len(spinner))])
+}
+
+// lines are what is shown at a moment: none wider than width columns, at most
+// height of them.
+func (b *board) lines(now time.Time, width, height int) []string {
+	var out []string
+	if b.phase == "map" && b.total > 0 {
+		out = append(out, b.summary(now, width))
+	}
+	out = append(out, tasks(now, b.steps, b.agents, height-len(out))...)
+	for i, line := range out {
+		out[i] = ansi.Truncate(line, width, "…")
+	}
+	return out[:min(len(out), max(height, 1))]
+}
+
+// summary is the line of a map.
+func (b *board) summary(now time.Time, width int) string {
+	parts := []string{fmt.Sprintf("%d/%d", b.done, b.total)}
+	add := func(ok bool, format string, args ...any) {
+		if ok {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(b.failed > 0, "%d failed", b.failed)
+	add(len(b.waiting) > 0, "%d retrying", len(b.waiting))
+	add(len(b.agents) > 0, "%d running", len(b.agents))
+	rate := b.rate(now)
+	add(rate >= 1, "%.0f/s", rate)
+	add(rate > 0 && rate < 1, "%.0f/min", 60*rate)
+	for _, name := range slices.Sorted(maps.Keys(b.breaker)) {
+		add(name == "map", "breaker %s", b.breaker[name])
+		add(name != "map", "breaker of %s %s", visible(oneLine(name)), b.breaker[name])
+	}
+	add(now.Before(b.paused), "paused for %s", whole(b.paused.Sub(now)))
+	add(b.cost > 0, "$%.2f", b.cost)
+	add(b.ending, "ending")
+	add(rate > 0 && b.done < b.total && !b.ending, "%s left", whole(time.Duration(float64(b.total-b.done)/max(rate, 1e-9)*float64(time.Second))))
+	text := strings.Join(parts, " · ")
+	room := min(30, width-ansi.StringWidth(text)-len(spin(now))-2)
+	if room < 5 {
+		return spin(now) + " " + text
+	}
+	full := room * min(b.done, b.total) / b.total
+	return spin(now) + " " + strings.Repeat("━", full) + strings.Repeat("─", room-full) + " " + text
+}
+
+// maxTasks is how many running steps or agents have a line of their own, and
+// settled how long one has to run before it gets it.
+const (
+	maxTasks = 8
+	settled  = 500 * time.Millisecond
+)
+
+// tasks are the lines of what runs, the longest-running first.
+func tasks(now time.Time, steps []*task, agents map[int]*task, room int) []string {
+	list := slices.Clone(steps)
+	indent := ""
+	if len(agents) > 0 {
+		indent = "  "
+		first := len(list)
+		for _, index := range slices.Sorted(maps.Keys(agents)) {
+			if t := agents[index]; now.Sub(t.since) >= settled {
+				list = append(list, t)
+			}
+		}
+		slices.SortStableFunc(list[first:], func(a, b *task) int { return a.since.Compare(b.since) })
+	}
+	room = min(maxTasks, room)
+	var out []string
+	for i, t := range list {
+		if len(out) == room-1 && len(list) > room {
+			out = append(out, fmt.Sprintf("%s… and %d more", indent, len(list)-i))
+			break
+		}
+		out = append(out, indent+t.line(now))
+	}
+	return out
+}
+
+func (t *task) line(now time.Time) string {
+	parts := []string{t.label}
+	if t.step != "" && t.step != t.label {
+		parts = append(parts, t.step)
+	}
+	if t.attempt > 1 {
+		parts = append(parts, fmt.Sprintf("attempt %d", t.attempt))
+	}
+	if wait := t.retry.Sub(now); wait > 0 {
+		parts = append(parts, fmt.Sprintf("next attempt in %s", whole(wait)))
+	} else {
+		parts = append(parts, whole(now.Sub(t.since)))
+	}
+	return spin(now) + " " + strings.Join(parts, " · ")
+}
+
+// whole is a span of time in whole seconds, rounded up, and with less detail
+// the longer it is.
+func whole(d time.Duration) string {
+	unit := time.Second
+	switch {
+	case d > 24*time.Hour:
+		unit = time.Hour
+	case d > time.Hour:
+		unit = time.Minute
+	}
+	if d < 0 {
+		d = 0
+	}
+	if max := 1000 * time.Hour; d > max {
+		return "more than 1000h"
+	}
+	return duration.Format((d + unit - 1).Truncate(unit))
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/bide-dev/bide/internal/simulate"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) explainCmd() *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:   "explain FILE",
+		Short: "Show what a workflow would do at most",
+		Long: `Shows the effective plan of a workflow file, every default filled in: for each
+step what it does and where, its attempts and the delays between them, how often
+it is executed at most, how long it can take, and which variables are in scope
+(those with a question mark may be missing, as what sets them may not have run).
+
+It also says what the file asks for in vain: budgets and attempts that cannot be
+reached, timeouts shorter than the waits inside them.
+
+The worst case is what the file bounds: every attempt fails and takes all of its
+timeout, every jitter draws its longest delay. Waits that a server asks for with
+Retry-After are not in it, nor is the work of bide and git. Nothing is run.`,
+		Example: `  bide explain nightly.yml
+  bide explain deploy.yml --param env=staging --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return a.explain(f, args[0]) },
+	}
+	fs := cmd.Flags()
+	fs.StringArrayVar(&f.params, "param", nil, "a parameter, NAME=VALUE")
+	fs.StringVar(&f.paramFile, "param-file", "", "parameters from a JSON or YAML file")
+	fs.StringVar(&f.profile, "profile", "", "use a profile of the file")
+	fs.BoolVar(&f.strict, "strict", false, "warnings about the file are errors")
+	a.jsonFlag(cmd, "print the plan as a JSON object")
+	return cmd
+}
+
+func (a *app) explain(f *runFlags, path string) error {
+	params, paramFile, err := f.parameters()
+	if err != nil {
+		return err
+	}
+	file, problems := workflow.Load(path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.profile, Strict: f.strict})
+	a.problems(problems, sources(file))
+	if problems.HasErrors() || file == nil {
+		n, _ := problems.Count()
+		fmt.Fprintf(a.err, "bide: %s has %d %s\n", path, n, plural(n, "error"))
+		return exitError(2)
+	}
+	plan := simulate.Explain(file)
+	if a.json {
+		return printJSON(a.out, plan)
+	}
+	w := planWriter{palette: a.palette(a.out), width: columns(a.out)}
+	w.plan(plan)
+	_, err = a.out.Write(w.Bytes())
+	return err
+}

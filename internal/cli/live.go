@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/charmbracelet/x/ansi"
+	"golang.org/x/term"
+)
+
+// liveDisplay keeps a block of lines at the bottom of a terminal: what runs,
+// how far a map is, what waits. Lines that stay are written above it.
+//
+// It only writes to standard error, never reads the terminal and changes no
+// mode of it, so that Ctrl-C, questions and the output of steps work as without
+// it. Whatever else is to be written, the output of steps on standard output
+// as well, goes through it: the block is taken away, the text written, and the
+// block drawn again.
+type liveDisplay struct {
+	plainDisplay
+	now   func() time.Time
+	size  func() (width, height int)
+	board *board
+	drawn []int // widths of the lines that stand on the terminal
+	shown string
+	off   bool // a question waits for its answer
+	part  [2]partial
+	stop  chan struct{}
+	ended chan struct{}
+	once  sync.Once
+}
+
+// partial is the beginning of a line of output whose rest has not come yet.
+// Where the stream is the terminal, it waits: the block begins at a line's
+// beginning.
+type partial struct {
+	tty  bool
+	text []byte
+}
+
+// refresh is the time between two drawings.
+const refresh = 100 * time.Millisecond
+
+// maxPartial is the length of a partial line, in bytes, that waits no longer.
+const maxPartial = 64 << 10
+
+// canLive reports whether standard error is a terminal that understands
+// cursor movements.
+func (a *app) canLive() bool {
+	t := os.Getenv("TERM")
+	return isTerminal(a.err) && t != "" && t != "dumb"
+}
+
+func newLive(a *app) *liveDisplay {
+	d := &liveDisplay{plainDisplay: plainDisplay{app: a, output: true}, now: time.Now, board: newBoard(),
+		stop: make(chan struct{}), ended: make(chan struct{})}
+	d.size = func() (int, int) {
+		if f, ok := a.err.(*os.File); ok {
+			if w, h, err := term.GetSize(int(f.Fd())); err == nil && w > 0 && h > 0 {
+				return w, h
+			}
+		}
+		return 80, 24
+	}
+	d.part[0].tty, d.part[1].tty = isTerminal(a.out), isTerminal(a.err)
+	go d.tick()
+	return d
+}
+
+// tick draws the block until the display is closed.
+func (d *liveDisplay) tick() {
+	defer close(d.ended)
+	t := time.NewTicker(refresh)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			d.mu.Lock()
+			d.draw()
+			d.mu.Unlock()
+		case <-d.stop:
+			return
+		}
+	}
+}
+
+func (d *liveDisplay) Emit(e event.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.Type == event.Output {
+		d.show(e)
+		return
+	}
+	d.board.take(e)
+	if e.Type == event.StepFinished || e.Type == event.AttemptFailed {
+		d.rest()
+	}
+	for _, line := range d.lines(e) {
+		d.above(d.err, d.paint(line)+"\n")
+	}
+}
+
+// lines is what stays of an event. The progress of a map is in the block.
+func (d *liveDisplay) lines(e event.Event) []string {
+	switch e.Type {
+	case event.ItemFinished, event.ItemRequeued:
+		return d.failedItem(e)
+	case event.ItemRetry:
+		return nil
+	}
+	return d.plainDisplay.lines(e)
+}
+
+// show writes the output of a step above the block.
+func (d *liveDisplay) show(e event.Event) {
+	if !d.output {
+		return
+	}
+	w, p := d.out, &d.part[0]
+	if e.Label == "stderr" {
+		w, p = d.err, &d.part[1]
+	}
+	if !p.tty {
+		d.plainDisplay.show(e)
+		return
+	}
+	p.text = append(p.text, e.Message...)
+	cut := strings.LastIndexByte(string(p.text), '\n') + 1
+	if cut == 0 && len(p.text) < maxPartial {
+		return
+	}
+	if cut == 0 {
+		p.text = append(p.text, '\n')
+		cut = len(p.text)
+	}
+	d.above(w, string(p.text[:cut]))
+	p.text = append(p.text[:0], p.text[cut:]...)
+}
+
+// rest writes the lines that a step left without their ends.
+func (d *liveDisplay) rest() {
+	for i, w := range []io.Writer{d.out, d.err} {
+		if p := &d.part[i]; len(p.text) > 0 {
+			d.above(w, string(p.text)+"\n")
+			p.text = p.text[:0]
+		}
+	}
+}
+
+// above writes whole lines above the block.
+func (d *liveDisplay) above(w io.Writer, text string) {
+	d.erase()
+	if _, err := io.WriteString(w, text); err != nil && w == d.out {
+		d.output = false // a closed pipe must not end the run
+	}
+}
+
+// erase takes the block away and leaves the cursor where it began. A terminal
+// that has become narrower has broken its lines.
+func (d *liveDisplay) erase() {
+	if len(d.drawn) == 0 {
+		return
+	}
+	width, _ := d.size()
+	up := -1
+	for _, w := range d.drawn {
+		up += max(1, (w+width-1)/max(width, 1))
+	}
+	text := "\r\x1b[J"
+	if up > 0 {
+		text = fmt.Sprintf("\r\x1b[%dA\x1b[J", up)
+	}
+	d.write(text)
+	d.drawn, d.shown = nil, ""
+}
+
+// draw brings the block up to date. Between two drawings of the same lines
+// nothing is written.
+func (d *liveDisplay) draw() {
+	if d.off {
+		return
+	}
+	width, height := d.size()
+	// Three columns stay free, so that the ^C that a terminal shows fits there.
+	lines := d.board.lines(d.now(), width-3, min(height-1, maxTasks+1))
+	text := strings.Join(lines, "\n")
+	if text == d.shown {
+		return
+	}
+	d.erase()
+	if len(lines) == 0 {
+		return
+	}
+	for _, l := range lines {
+		d.drawn = append(d.drawn, ansi.StringWidth(l))
+	}
+	d.shown = text
+	d.write(text)
+}
+
+func (d *liveDisplay) write(text string) {
+	if _, err := io.WriteString(d.err, text); err != nil {
+		d.off = true // the terminal is gone; the run goes on
+	}
+}
+
+func (d *liveDisplay) say(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.board.ending = true
+	d.above(d.err, d.paint("bide: "+line)+"\n")
+}
+
+// ask takes the block away for as long as a question waits.
+func (d *liveDisplay) ask(f func(string) bool) func(string) bool {
+	if f == nil {
+		return nil
+	}
+	return func(question string) bool {
+		hide := func(off bool) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.erase()
+			d.off = off
+		}
+		hide(true)
+		defer hide(false)
+		return f(question)
+	}
+}
+
+func (d *liveDisplay) close(s *engine.Summary) {
+	d.once.Do(func() {
+		close(d.stop)
+		<-d.ended
+		d.mu.Lock()
+		d.rest()
+		d.erase()
+		d.off = true
+		d.mu.Unlock()
+		d.plainDisplay.close(s)
+	})
+}

@@ -1,0 +1,300 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/simulate"
+	"github.com/mattn/go-runewidth"
+)
+
+// planWriter writes a plan for a person.
+type planWriter struct {
+	bytes.Buffer
+	palette
+	width int
+}
+
+const keyWidth = 12
+
+// field writes a key and its value, wrapped where it is longer than the
+// terminal is wide.
+func (w *planWriter) field(indent int, key, value string) {
+	if value == "" {
+		return
+	}
+	margin := strings.Repeat(" ", indent)
+	room := 0
+	if w.width > 0 {
+		room = max(w.width-indent-keyWidth, 30)
+	}
+	for i, line := range wrap(visible(value), room) {
+		if i > 0 {
+			key = ""
+		}
+		fmt.Fprintf(w, "%s%s%s\n", margin, w.dim(runewidth.FillRight(key, keyWidth)), line)
+	}
+}
+
+// wrap breaks a text between words; room 0 leaves it whole.
+func wrap(text string, room int) []string {
+	if room == 0 || runewidth.StringWidth(text) <= room {
+		return []string{text}
+	}
+	var lines []string
+	line := ""
+	for word := range strings.SplitSeq(text, " ") {
+		if line != "" && runewidth.StringWidth(line)+1+runewidth.StringWidth(word) > room {
+			lines, line = append(lines, line), word
+			continue
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
+}
+
+func (w *planWriter) plan(p *simulate.Plan) {
+	title := p.Path + ": " + p.Kind
+	if p.Name != "" {
+		title += " " + p.Name
+	}
+	fmt.Fprintln(w, w.bold(visible(title)))
+	w.field(2, "about", p.Description)
+	w.field(2, "runs", p.Where)
+	w.field(2, "durability", p.Durability)
+	if p.Iterations > 1 {
+		w.field(2, "iterations", fmt.Sprintf("up to %d, until one changes nothing", p.Iterations))
+	}
+	w.field(2, "timeout", p.Timeout.String())
+	w.field(2, "worst case", cost(p.Worst))
+	for _, ph := range p.Phases {
+		w.phase(p, ph)
+	}
+	w.findings(p)
+}
+
+func (w *planWriter) phase(p *simulate.Plan, ph *simulate.Phase) {
+	fmt.Fprintf(w, "\n%s\n", w.bold(visible(ph.Name)))
+	if ph.Name == "map" && p.Map != nil {
+		w.mapPhase(p.Map)
+	}
+	if ph.Where != p.Where {
+		w.field(2, "runs", ph.Where)
+	}
+	if ph.Timeout != (simulate.Limit{}) {
+		w.field(2, "timeout", ph.Timeout.String())
+	}
+	w.field(2, "in scope", strings.Join(ph.Variables, ", "))
+	if len(p.Phases) > 1 {
+		w.field(2, "worst case", cost(ph.Worst))
+	}
+	for i, s := range ph.Steps {
+		w.step(2, fmt.Sprint(i+1), s, ph.Variables)
+	}
+}
+
+func (w *planWriter) mapPhase(m *simulate.Map) {
+	w.field(2, "items", m.Input)
+	for _, f := range m.Select {
+		w.field(2, f.Key, f.Value)
+	}
+	w.field(2, "parallel", m.Parallel+" agents at once")
+	w.field(2, "timeout", m.AgentTimeout.String()+" ("+m.Policy+")")
+	if m.Retry == nil {
+		w.field(2, "attempts", "1 agent for each item")
+	} else {
+		w.retry(2, m.Retry, "agents for each item")
+	}
+	w.field(2, "failed item", m.OnFailure)
+	w.field(2, "stops", m.Stops)
+	if m.Breaker != nil {
+		w.field(2, "breaker", m.Breaker.String())
+	}
+	w.field(2, "an agent", cost(m.Agent))
+	w.field(2, "an item", cost(m.Item))
+	if m.OnFailure == "dead letter" {
+		w.field(2, "", "and as much again with each `bide dlq retry` of it")
+	}
+}
+
+// step writes one step and what is inside it. known are the variables that are
+// listed above it already.
+func (w *planWriter) step(indent int, number string, s *simulate.Step, known []string) {
+	fmt.Fprintf(w, "\n%s%s %s %s\n", strings.Repeat(" ", indent), number+".", w.bold(visible(s.Label)), w.dim(fmt.Sprintf("line %d", s.Line)))
+	indent += 3
+	text, more, _ := strings.Cut(strings.TrimSpace(s.Text), "\n")
+	if more != "" {
+		text += " …"
+	}
+	kind := s.Action
+	if s.Agent != "" {
+		kind = s.Agent
+	}
+	if text == kind {
+		text = strings.ReplaceAll(kind, "_", " ")
+	}
+	w.field(indent, kind, text)
+	w.field(indent, "when", s.When)
+	w.field(indent, "in", s.Dir)
+	w.field(indent, "timeout", attemptTimeout(s))
+	if s.Retry == nil {
+		w.field(indent, "attempts", "1")
+	} else {
+		w.retry(indent, s.Retry, "attempts")
+	}
+	w.field(indent, "when failed", s.Afterwards)
+	w.field(indent, "executed", executed(s))
+	w.field(indent, "worst case", cost(s.Worst))
+	w.field(indent, "sets", strings.Join(s.Sets, ", "))
+	more = strings.Join(slices.DeleteFunc(slices.Clone(s.Variables), func(v string) bool { return slices.Contains(known, v) }), ", ")
+	if more != "" {
+		w.field(indent, "in scope", "as above, and "+more)
+	}
+	for _, g := range s.Groups {
+		title := g.As
+		switch {
+		case g.Times.Open:
+			title += ", for each value"
+		case g.Times.N != 1:
+			title += fmt.Sprintf(", up to %d times", g.Times.N)
+		}
+		fmt.Fprintf(w, "%s%s\n", strings.Repeat(" ", indent), title)
+		for i, inner := range g.Steps {
+			w.step(indent+2, fmt.Sprint(i+1), inner, s.Variables)
+		}
+	}
+}
+
+func attemptTimeout(s *simulate.Step) string {
+	if s.Timeout == (simulate.Limit{}) {
+		return "none"
+	}
+	return s.Timeout.String() + " an attempt"
+}
+
+// executed says how often an action is executed, as a product.
+func executed(s *simulate.Step) string {
+	if s.Executions.Open {
+		return "up to " + product(s.Factors)
+	}
+	switch n := s.Executions.N; {
+	case len(s.Factors) == 0:
+		return "once"
+	case len(s.Factors) == 1:
+		return fmt.Sprintf("up to %d times (%s)", n, product(s.Factors))
+	default:
+		return fmt.Sprintf("up to %d times = %s", n, product(s.Factors))
+	}
+}
+
+func product(factors []simulate.Factor) string {
+	parts := make([]string, len(factors))
+	for i, f := range factors {
+		parts[i] = f.Times.String() + " " + f.Of
+	}
+	return strings.Join(parts, " × ")
+}
+
+// retry writes a policy and its delays.
+func (w *planWriter) retry(indent int, r *simulate.Retry, of string) {
+	text := fmt.Sprintf("%d %s, %s from %s, at most %s, ", r.Attempts, of, r.Backoff, duration.Format(r.Initial), duration.Format(r.Max))
+	switch r.Jitter {
+	case "none":
+		text += "no jitter"
+	case "factor":
+		text += fmt.Sprintf("jitter ±%v %%", round(100*r.JitterFactor))
+	default:
+		text += r.Jitter + " jitter"
+	}
+	w.field(indent, "attempts", text)
+	w.field(indent, "delays", delays(r))
+	if r.Budget > 0 {
+		w.field(indent, "budget", duration.Format(r.Budget)+" of delays")
+	}
+	retryOn := "every error"
+	if len(r.RetryOn) > 0 {
+		retryOn = strings.Join(r.RetryOn, ", ")
+	}
+	if len(r.AbortOn) > 0 {
+		retryOn += "; never " + strings.Join(r.AbortOn, ", ")
+	}
+	w.field(indent, "retried", retryOn+"; a server's Retry-After up to "+duration.Format(r.RetryAfterMax))
+	if r.Breaker != nil {
+		w.field(indent, "breaker", r.Breaker.String())
+	}
+	switch r.OnFailure {
+	case "fallback":
+		w.field(indent, "exhausted", "fallback: "+r.Fallback)
+	case "continue":
+		w.field(indent, "exhausted", "the next step runs")
+	}
+}
+
+// round keeps a percentage from showing the noise of floating point.
+func round(f float64) float64 { return float64(int64(f*1000+0.5)) / 1000 }
+
+const shownDelays = 12
+
+func delays(r *simulate.Retry) string {
+	if len(r.Waits) == 0 {
+		return "none"
+	}
+	var parts []string
+	for _, d := range r.Waits[:min(len(r.Waits), shownDelays)] {
+		parts = append(parts, span(d.Least, d.Greatest))
+	}
+	if r.MostAttempts-1 > shownDelays {
+		parts = append(parts, fmt.Sprintf("… (%d in all)", r.MostAttempts-1))
+	}
+	most := "in all "
+	if r.Jitter != "none" {
+		most = "in all at most "
+	}
+	return strings.Join(parts, ", ") + "; " + most + duration.Format(brief(r.MostWaits))
+}
+
+// cost says a worst case.
+func cost(c simulate.Cost) string {
+	waits := bound(c.Waits)
+	switch {
+	case c.Time.Open && c.Waits == (simulate.Bound{}):
+		return "no bound: there is a timeout, or a number of rounds, missing"
+	case c.Time.Open:
+		return "no bound: there is a timeout, or a number of rounds, missing; waits " + waits
+	case c.Time.D == 0:
+		return "at once"
+	case c.Waits.D == 0:
+		return bound(c.Time)
+	}
+	return bound(c.Time) + ", of which waits " + waits
+}
+
+func bound(b simulate.Bound) string {
+	switch {
+	case b.Open:
+		return "without a bound"
+	case b.D > 100*365*24*time.Hour:
+		return "more than a lifetime"
+	}
+	return duration.Format(brief(b.D))
+}
+
+func (w *planWriter) findings(p *simulate.Plan) {
+	if len(p.Findings) > 0 {
+		fmt.Fprintf(w, "\n%s\n", w.bold("in vain"))
+	}
+	for _, f := range p.Findings {
+		w.field(2, fmt.Sprintf("line %d", f.Line), f.Message)
+		w.field(2, "", f.Suggestion)
+	}
+	if len(p.Formerly) > 0 {
+		fmt.Fprintf(w, "\n%s\n", w.bold("works here, and was ignored by Prodigy"))
+	}
+	for _, f := range p.Formerly {
+		w.field(2, fmt.Sprintf("line %d", f.Line), f.Message)
+	}
+}

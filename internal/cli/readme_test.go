@@ -1,0 +1,83 @@
+package cli_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestReadme runs everything that the README shows. A ```yaml block that
+// begins with "# file: NAME" is a file; in a ```console block, a line that
+// begins with "$ " is a command, and what follows is what it prints. Ids and
+// spans of time are not compared.
+func TestReadme(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	ran := 0
+	for _, b := range fenced(string(text)) {
+		switch b.lang {
+		case "yaml":
+			head, _, _ := strings.Cut(b.body, "\n")
+			if name, ok := strings.CutPrefix(head, "# file: "); ok {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(b.body), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		case "console":
+			for _, c := range commands(b.body) {
+				ran++
+				got := shell(t, dir, c.command)
+				if unlike(got) != unlike(c.output) {
+					t.Errorf("$ %s\nprints\n%s\nthe README says\n%s", c.command, got, c.output)
+				}
+			}
+		}
+	}
+	if ran < 5 {
+		t.Errorf("only %d commands of the README were run", ran)
+	}
+}
+
+type block struct{ lang, body string }
+
+func fenced(text string) (out []block) {
+	for _, m := range regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
+		out = append(out, block{m[1], m[2]})
+	}
+	return out
+}
+
+type shown struct{ command, output string }
+
+func commands(body string) (out []shown) {
+	for line := range strings.Lines(body) {
+		if c, ok := strings.CutPrefix(line, "$ "); ok {
+			out = append(out, shown{command: strings.TrimSpace(c)})
+		} else if len(out) > 0 {
+			out[len(out)-1].output += line
+		}
+	}
+	return out
+}
+
+func shell(t *testing.T, dir, command string) string {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", command)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "BIDE_HOME="+filepath.Join(dir, ".bide"), "NO_COLOR=1")
+	out, err := cmd.CombinedOutput()
+	if _, exited := err.(*exec.ExitError); err != nil && !exited {
+		t.Fatalf("%s: %v", command, err)
+	}
+	return string(out)
+}
+
+var changing = regexp.MustCompile(`\b01[0-9A-HJKMNP-TV-Z]{24}\b|\b\d+(\.\d+)?(ms|s|m)\b`)
+
+func unlike(s string) string { return changing.ReplaceAllString(s, "…") }

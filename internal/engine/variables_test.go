@@ -1,0 +1,235 @@
+package engine_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// values runs a step that writes each text, after the steps of head, and
+// compares what came out.
+func (b *bench) values(head string, want map[string]string) {
+	b.t.Helper()
+	var steps strings.Builder
+	var names []string
+	for text := range want {
+		names = append(names, text)
+		b.write("ref"+string(rune('a'+len(names)-1)), "")
+		steps.WriteString("  - write_file: {path: v" + itoa(len(names)) + ", content: '" + strings.ReplaceAll(text, "'", "''") + "'}\n")
+	}
+	r := b.run(head + steps.String())
+	r.status(event.Succeeded)
+	for i, text := range names {
+		got, err := os.ReadFile(filepath.Join(b.dir, "v"+itoa(i+1)))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if string(got) != want[text] {
+			b.t.Errorf("%s is %q, want %q", text, got, want[text])
+		}
+	}
+}
+
+func itoa(n int) string { return string(rune('0'+n/10)) + string(rune('0'+n%10)) }
+
+const prepared = `
+env: {LEVEL: 3, NAME_: x}
+commands:
+  - shell: cat doc.json
+    capture: doc
+    capture_format: json
+  - shell: printf 'one\ntwo\n'; echo bad >&2; exit 3
+    id: step-1
+    continue_on_error: true
+    capture: got
+`
+
+const document = `{"n": 10, "f": 1.50, "big": 12345678901234567890, "e": 1e3, "t": true, "z": null, "s": "a b", "": 1,
+ "list": [1, "b", 2.0], "objs": [{"p": "x", "q": 1}, {"p": "y"}], "o": {"k": "v", "d": {"e": [7]}}, "a b": {"c-d": 5}, "empty": [], "files": ["a.go", "b.md", "c.go"]}`
+
+// TestValuesReadAsWritten: how each kind of value comes into a text.
+func TestValuesReadAsWritten(t *testing.T) {
+	b := newBench(t)
+	b.write("doc.json", document)
+	b.values(prepared, map[string]string{
+		"${doc.n} ${doc.f} ${doc.big} ${doc.e}": "10 1.50 12345678901234567890 1e3",
+		"${doc.t}|${doc.z}|${doc.s}":            "true||a b",
+		"${doc.list}":                           "1, b, 2.0",
+		"${doc.objs}":                           `[{"p":"x","q":1},{"p":"y"}]`,
+		"${doc.o}":                              `{"k":"v","d":{"e":[7]}}`,
+		"${doc.o.d.e[0]}":                       "7",
+		"${doc.objs[1].p}":                      "y",
+		"${doc.objs[*].p}":                      "x, y",
+		`${doc["a b"].c-d}`:                     "5",
+		"${doc.list|json}":                      `[1,"b",2.0]`,
+		"${doc.s|json}":                         `"a b"`,
+		"${doc.list|lines}":                     "1\nb\n2.0",
+		"${doc.nothing|default:none}":           "none",
+		"${doc.nothing:-none of ${doc.n}}":      "none of 10",
+		"${doc.files:*.go}":                     "a.go, c.go",
+		"${doc.files:json}":                     `["a.go","b.md","c.go"]`,
+		"${doc.empty}":                          "",
+		"${got}":                                "one\ntwo",
+		"${got.output}":                         "one\ntwo",
+		"${got.stderr} ${got.exit_code} ${got.success}":                  "bad 3 false",
+		"${step-1.output|lines} ${step-1.exit_code}":                     "one\ntwo 3",
+		"${shell.exit_code} ${last.exit_code}":                           "3 3",
+		"${LEVEL} ${env.LEVEL} ${env:LEVEL} $LEVEL":                      "3 3 3 3",
+		"${UNKNOWN} $1 ${arr[0]} ${V%.*} $(date) ${#x}":                  "${UNKNOWN} $1 ${arr[0]} ${V%.*} $(date) ${#x}",
+		"$$LEVEL $${LEVEL} \\${LEVEL}":                                   "$LEVEL ${LEVEL} ${LEVEL}",
+		"${NOT_THERE:-d} ${LEVEL:-d} ${env.NOT_THERE:-e}":                "d 3 e",
+		"${workflow.iteration} ${doc.objs[5].p:-none} ${doc.objs[-1].p}": "1 none y",
+	})
+}
+
+// TestShellTextIsLeftAlone: what is the shell's own reaches the shell.
+func TestShellTextIsLeftAlone(t *testing.T) {
+	r := newBench(t).run(`
+commands:
+  - shell: |
+      V=file.txt; set -- p q
+      echo "$1 ${2} ${V%.*} $(echo sub) ${#V} $((1+2)) ${W:-dflt} $$" | sed 's/ [0-9]*$//' > @EV@/x
+      echo 'a b c' | awk '{print $2, $NF}' >> @EV@/x
+      for i in 1 2; do echo "i=$i ${i}" >> @EV@/x; done
+      bash -c 'arr=(x y); echo "${arr[1]} ${#arr[@]} ${arr[@]:0:1}"' >> @EV@/x
+`)
+	r.status(event.Succeeded)
+	r.want("x", "p q file sub 8 3 dflt\nb c\ni=1 1\ni=2 2\ny 2 x")
+}
+
+// TestBuiltins: uuid, date:, file:, cmd:, ARG, workflow.* and paths.
+func TestBuiltins(t *testing.T) {
+	b := newBench(t)
+	b.write("note.txt", "from a file\n")
+	b.opt.Args = []string{"first"}
+	b.setenv("SEEN", "outside")
+	b.write("lib/part.txt", "part")
+	r := b.run(`
+name: builtins
+commands:
+  - shell: |
+      printf '%s\n' "${uuid}" "${uuid}" > @EV@/uuid
+      printf '%s\n' "${date:%Y-%m-%d}" "${date:2006}" > @EV@/date
+      printf '%s\n' "${file:note.txt}" "${file:lib/part.txt}" "${cmd:echo from a command}" "${env.SEEN}" "${env:SEEN}" "${ARG}" "${ARG_1}" "${INDEX} ${TOTAL}" > @EV@/x
+      printf '%s\n' "${workflow.name}" "${PROJECT_ROOT}" "${WORKTREE}" > @EV@/w
+      printf '%s\n' "${workflow.id}" "$BIDE_RUN" > @EV@/id
+`)
+	r.status(event.Succeeded)
+	ids := strings.Split(r.file("uuid"), "\n")
+	uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	if len(ids) != 2 || !uuid.MatchString(ids[0]) || !uuid.MatchString(ids[1]) {
+		t.Errorf("the ids are %q", ids)
+	}
+	if day := time.Now().Format("2006-01-02"); !strings.HasPrefix(r.file("date"), day[:4]) || !strings.Contains(r.file("date"), "\n"+day[:4]) {
+		t.Errorf("the dates are %q", r.file("date"))
+	}
+	r.want("x", "from a file\npart\nfrom a command\noutside\noutside\nfirst\nfirst\n0 1")
+	r.want("w", "builtins\n"+b.dir+"\n"+b.dir)
+	r.want("id", r.sum.Run+"\n"+r.sum.Run)
+}
+
+// TestItemVariables: what an agent reads of its item, in each form of input.
+func TestItemVariables(t *testing.T) {
+	for _, row := range []struct{ input, text, want string }{
+		{`[{"id": "i1", "n": 1.0, "deep": {"l": [1, 2]}}]`, "${item.id} ${item.n} ${item.deep.l[1]} ${item_id} ${item_index} ${item_total}", "i1 1.0 2 i1 0 1"},
+		{`[{"a": 1}]`, "${item}|${item_json}|${item|json}", `{"a":1}|{"a":1}|{"a":1}`},
+		{`["plain"]`, "${item} ${item_json}", `plain "plain"`},
+		{`[10]`, "${item}", "10"},
+		{`[[1, 2]]`, "${item} ${item[0]}", "1, 2 1"},
+	} {
+		t.Run(row.input, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.write("items.json", row.input)
+			r := b.run("map:\n  input: items.json\n  agent_template:\n    - write_file: {path: v, content: '" + row.text + "'}\n    - shell: cp v @EV@/x\n")
+			r.status(event.Succeeded)
+			r.want("x", row.want)
+		})
+	}
+	t.Run("lines", func(t *testing.T) {
+		r := newBench(t).run("map:\n  input: printf 'a b\\nc\\n'\n  agent_template:\n    - shell: echo \"${item}|${item.item}|${item_index}\" > @EV@/${item_index}\n")
+		r.status(event.Succeeded)
+		r.want("0", "a b|a b|0")
+		r.want("1", "c|c|1")
+	})
+}
+
+// TestMapVariables: what reduce reads, with aggregates over the results.
+func TestMapVariables(t *testing.T) {
+	r := newBench(t).run(`
+env: {LEVEL: 3}
+setup:
+  - shell: echo prepared
+    capture: prep
+map:
+  input: [{id: a, n: 3}, {id: b, n: 1}, {id: c, n: 0}]
+  max_parallel: 1
+  agent_template:
+    - shell: echo "got ${item.n}"; exit $((${item.n} == 0))
+reduce:
+  - shell: echo "${map.total} ${map.successful} ${map.succeeded} ${map.failed} ${map.skipped} ${map.success_rate}" > @EV@/counts
+  - shell: echo "${map.results[0].output} ${map.results[1].item_id} ${map.results[*].status} ${map.results|length}" > @EV@/results
+  - shell: cmp -s "${map.results_file}" "$BIDE_RESULTS_FILE"; grep -c item_id "${map.results_file}" > @EV@/file; printf '%s' "${map.results_json}" | cksum > @EV@/a; printf '%s' "${map.results|json}" | cksum > @EV@/b
+  - shell: echo "${LEVEL} ${prep} ${map.results[2].error|default:none} ${map.results[2].success}" > @EV@/env
+`)
+	r.status(event.CompletedWithFailures)
+	r.want("counts", "3 2 2 1 0 66.67")
+	r.want("results", "got 3 b succeeded, succeeded, dead_lettered 3")
+	r.want("file", "3")
+	if !strings.HasPrefix(r.file("env"), "3 prepared ") || !strings.HasSuffix(r.file("env"), " false") {
+		t.Errorf("env is %q", r.file("env"))
+	}
+}
+
+// TestGitContext: what a step and the workflow changed, in a real repository.
+func TestGitContext(t *testing.T) {
+	b := newBench(t)
+	b.git()
+	b.opt.Isolation = "none"
+	r := b.run(`
+commands:
+  - shell: echo new > new.go; echo more >> first.txt; git add -A; git commit -qm one; echo n > note.md; git add -A; git commit -qm two
+  - shell: |
+      echo "${step.files_added}|${step.files_modified}|${step.files_deleted}|${step.files_changed}|${step.commit_count}|${step.insertions}|${step.deletions}" > @EV@/step
+      echo "${step.files_added:*.go}|${step.files_added|json}|${step.commits|length}" > @EV@/filters
+  - shell: git rm -q new.go; git commit -qm three; echo u > untracked.txt
+  - shell: |
+      echo "${step.files_deleted}|${step.commit_count}" > @EV@/second
+      echo "${workflow.files_added}|${workflow.files_modified}|${workflow.files_deleted}|${workflow.commit_count}" > @EV@/all
+`)
+	r.status(event.Succeeded)
+	r.want("step", "new.go, note.md|first.txt||first.txt, new.go, note.md|2|3|0")
+	r.want("filters", `new.go|["new.go","note.md"]|2`)
+	r.want("second", "new.go|1")
+	if got := r.file("all"); !strings.HasPrefix(got, "note.md") || !strings.HasSuffix(got, "|3") {
+		t.Errorf("workflow.* is %q", got)
+	}
+}
+
+// TestLargeValues: a value too large for the environment is an error that says
+// where to find it, and the file is there.
+func TestLargeValues(t *testing.T) {
+	b := newBench(t)
+	r := b.run(`
+map:
+  input: [1, 2]
+  agent_template:
+    - shell: head -c 120000 /dev/zero | tr '\0' x
+reduce:
+  - shell: echo "${map.results}" > /dev/null
+    on_failure: {shell: 'echo "${error.message}" > @EV@/why'}
+  - shell: wc -c < "${map.results_file}" | tr -d ' ' > @EV@/size
+`)
+	r.status(event.Succeeded)
+	if !strings.Contains(r.file("why"), "map.results_file") {
+		t.Errorf("the error is %q, want one that names map.results_file", r.file("why"))
+	}
+	if n := r.file("size"); len(n) < 6 {
+		t.Errorf("the file has %s bytes", n)
+	}
+}

@@ -1,0 +1,305 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+
+	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// builder makes a plan of a file.
+type builder struct {
+	plan *Plan
+	// visited are the files whose steps are being planned, so that no circle of
+	// calls goes round.
+	visited []*workflow.File
+	planned int // steps so far
+}
+
+// maxSteps is how many steps are planned: workflows that call each other twice,
+// level by level, would come to any number.
+const maxSteps = 20_000
+
+// around is where a step stands.
+type around struct {
+	scope   scope
+	factors []Factor         // innermost first
+	limits  map[string]Limit // of commands, by kind
+}
+
+func (a around) inside(sc scope, f ...Factor) around {
+	a.scope = sc
+	a.factors = append(slices.Clone(f), a.factors...)
+	return a
+}
+
+// Explain gives the effective plan of a file that has no errors. It is pure:
+// nothing is read, run or looked up.
+func Explain(f *workflow.File) *Plan {
+	p := &Plan{Path: f.Path, Name: f.Name, Description: f.Description, Kind: f.Kind.String(), Isolation: f.Isolation,
+		Durability: f.Durability, Timeout: limit(f.Timeout), Iterations: max(f.MaxIterations, 1),
+		Findings: diag.List{}, Formerly: diag.List{}}
+	p.Where = where(f)
+	p.Formerly = append(p.Formerly, workflow.Formerly(f)...)
+	b := &builder{plan: p, visited: []*workflow.File{f}}
+	sc := initial(f)
+	total := b.subWorkflows(f, sc)
+	if f.Kind == workflow.MapReduce {
+		total = total.plus(b.mapReduce(f, sc))
+	} else {
+		at := around{scope: sc}
+		if p.Iterations > 1 {
+			at = at.inside(sc, Factor{count(p.Iterations), "iterations"})
+		}
+		ph := b.phase("commands", &workflow.Block{Pos: f.Pos, Steps: f.Steps}, p.Where, at)
+		total = total.plus(ph.Worst.times(count(p.Iterations)))
+	}
+	if f.Merge != nil {
+		at := around{scope: sc.child("merge.*")}
+		total = total.plus(b.phase("merge", f.Merge, "in the git worktree of the run", at).Worst)
+	}
+	p.Worst = b.within(total, p.Timeout, f.Pos, "the workflow")
+	p.Findings.Sort()
+	p.Findings = slices.CompactFunc(p.Findings, func(x, y diag.Problem) bool {
+		return x.Pos == y.Pos && x.Message == y.Message // of a workflow that is called several times
+	})
+	return p
+}
+
+func where(f *workflow.File) string {
+	const own, place = "in a git worktree of the run", "in place, in the directory it is started in"
+	switch {
+	case f.Isolation == "worktree":
+		return own
+	case f.Isolation == "none" || !workflow.NeedsIsolation(f):
+		return place
+	}
+	return own + " where the directory is a git repository, else in place"
+}
+
+func (b *builder) phase(name string, block *workflow.Block, where string, at around) *Phase {
+	ph := &Phase{Name: name, Where: where, Timeout: limit(block.Timeout), Variables: at.scope.list()}
+	b.plan.Phases = append(b.plan.Phases, ph)
+	var c Cost
+	ph.Steps, c = b.steps(block.Steps, at)
+	ph.Worst = b.within(c, ph.Timeout, block.Pos, name)
+	return ph
+}
+
+// subWorkflows plans the `workflows:` that run before the steps.
+func (b *builder) subWorkflows(f *workflow.File, sc scope) Cost {
+	var total Cost
+	for _, w := range f.Workflows {
+		if !w.Run || w.File == nil {
+			continue
+		}
+		at := around{scope: parameters(sc, w)}
+		block := &workflow.Block{Pos: w.Pos, Steps: w.File.Steps, Timeout: w.Timeout}
+		b.visited = append(b.visited, w.File)
+		total = total.plus(b.phase("workflows."+w.Name, block, b.plan.Where, at).Worst)
+		b.visited = b.visited[:len(b.visited)-1]
+		sc.set(w.Outputs...)
+		if len(w.Outputs) > 0 {
+			sc.set(w.Name + ".*")
+		}
+	}
+	return total
+}
+
+// parameters is the scope of the steps of another workflow.
+func parameters(sc scope, w *workflow.SubWorkflow) scope {
+	out := sc.child()
+	for _, p := range w.File.Params {
+		out[p.Name] = !p.HasValue && !p.Required
+	}
+	for _, a := range w.With {
+		out.set(a.Name)
+	}
+	for name := range w.Inputs {
+		out.set(name)
+	}
+	for _, v := range w.File.Env {
+		out.set(v.Name)
+	}
+	return out
+}
+
+func (b *builder) mapReduce(f *workflow.File, sc scope) Cost {
+	var total Cost
+	if f.Setup != nil {
+		total = b.phase("setup", f.Setup, b.plan.Where, around{scope: sc}).Worst
+		for _, o := range f.Setup.Outputs {
+			sc.set(o.Name)
+		}
+	}
+	if f.Map != nil {
+		total = total.plus(b.mapPhase(f, sc))
+	}
+	sc.set("map.*")
+	if f.Reduce != nil {
+		total = total.plus(b.phase("reduce", f.Reduce, b.plan.Where, around{scope: sc}).Worst)
+	}
+	return total
+}
+
+// mapPhase plans the agents of a map.
+func (b *builder) mapPhase(f *workflow.File, sc scope) Cost {
+	m, ep := f.Map, f.Policy
+	out := &Map{Input: inputText(m), Items: items(m), Parallel: number(m.Parallel), AgentTimeout: limit(m.AgentTimeout),
+		Policy: cmp.Or(m.TimeoutPolicy, "per_agent"), OnFailure: onItemFailure(ep), Stops: stops(ep), Breaker: breaker(ep.Breaker)}
+	b.plan.Map = out
+	out.Select = selection(m)
+	out.Retry = b.retryOf(ep.Retry, "the items' retry_config")
+	if out.Retry == nil && ep.OnItemFailure == "retry" {
+		pol := policy.DefaultRetry()
+		out.Retry = describe(pol)
+		shortest, longest := Bounds(pol, shownWaits)
+		out.Retry.delays(pol, shortest, longest)
+	}
+	agents := out.Retry.attempts()
+
+	at := around{scope: sc.child("item", "item.*", "item_json", "item_id", "item_index", "item_total", "attempt", "BIDE_ATTEMPT", "BIDE_ITEM"), limits: commandLimits(m)}
+	at.scope["BIDE_RECOVERED"] = true
+	if agents > 1 {
+		at = at.inside(at.scope, Factor{count(agents), "agents of an item"})
+	}
+	place := b.plan.Where
+	if f.Isolation != "none" && (f.Isolation == "worktree" || workflow.NeedsIsolation(f)) {
+		place = "each agent in a git worktree of its own, where the run has one"
+	}
+	ph := b.phase("map", &workflow.Block{Pos: m.Template.Pos, Steps: m.Template.Steps}, place, at)
+	out.Agent = ph.Worst
+	if out.Policy != "per_command" {
+		out.Agent = b.within(ph.Worst, out.AgentTimeout, m.Pos, "the agent")
+	}
+	out.Item = out.Retry.cost(out.Agent)
+	if h := f.Handlers[ep.Handler]; ep.OnItemFailure == "custom" && len(h) > 0 {
+		hat := around{scope: at.scope.child("error.*"), limits: at.limits}
+		handler := b.phase("handlers."+ep.Handler, &workflow.Block{Pos: h[0].Pos, Steps: h}, place, hat)
+		out.Item = out.Item.plus(handler.Worst)
+	}
+	return whole(out, m.Parallel)
+}
+
+// whole bounds the time of a map: at every moment all workers are busy, or
+// every item that is not finished is running or waiting; so it lasts no longer
+// than the work shared among the workers plus the longest item.
+func whole(m *Map, parallel workflow.Int) Cost {
+	if parallel.Text != nil || m.Items.Open && (m.Item.Time.Open || m.Item.Time.D > 0) {
+		return Cost{Waits: m.Item.Waits, Time: Bound{Open: true}}
+	}
+	if m.Items.N == 0 {
+		return Cost{}
+	}
+	work := m.Agent.Time.times(m.Items).times(count(m.Retry.attempts()))
+	work.D /= max(1, timeDuration(parallel.N))
+	return Cost{Waits: m.Item.Waits, Time: work.plus(m.Item.Time)}
+}
+
+func commandLimits(m *workflow.Map) map[string]Limit {
+	out := map[string]Limit{}
+	for kind, d := range m.CommandTimeouts {
+		out[kind] = limit(d)
+	}
+	if m.TimeoutPolicy == "per_command" || m.TimeoutPolicy == "hybrid" {
+		for _, kind := range []string{"shell", "claude", "http"} {
+			if (out[kind] == Limit{}) {
+				out[kind] = limit(m.AgentTimeout)
+			}
+		}
+	}
+	return out
+}
+
+func inputText(m *workflow.Map) string {
+	switch {
+	case m.Input == nil:
+		return fmt.Sprintf("a list of %d in the file", len(m.List))
+	case m.InputKind != "":
+		return m.InputKind + " " + m.Input.String()
+	}
+	return m.Input.String()
+}
+
+// items is how many items a map has at most.
+func items(m *workflow.Map) Count {
+	n := Count{Open: m.Input != nil}
+	if m.Input == nil {
+		n.N = int64(len(m.List))
+		if m.Offset.Text == nil {
+			n.N = max(0, n.N-int64(m.Offset.N))
+		}
+	}
+	if most := m.MaxItems; most.Text == nil && most.N > 0 && (n.Open || int64(most.N) < n.N) {
+		n = count(most.N)
+	}
+	return n
+}
+
+func number(n workflow.Int) string {
+	if n.Text != nil {
+		return n.Text.String()
+	}
+	return fmt.Sprint(n.N)
+}
+
+// selection lists which items are taken, in the order in which that is decided.
+func selection(m *workflow.Map) []Field {
+	var out []Field
+	add := func(key, value string) {
+		if value != "" && value != "0" {
+			out = append(out, Field{key, value})
+		}
+	}
+	add("json_path", m.JSONPath)
+	if m.Filter != nil {
+		add("filter", m.Filter.String())
+	}
+	if m.SortBy != nil {
+		add("sort_by", m.SortBy.String())
+	}
+	if m.Distinct != nil {
+		add("distinct", m.Distinct.String())
+	}
+	add("offset", number(m.Offset))
+	add("max_items", number(m.MaxItems))
+	return out
+}
+
+func onItemFailure(ep workflow.ErrorPolicy) string {
+	switch ep.OnItemFailure {
+	case "custom":
+		return "the handler " + ep.Handler
+	case "retry", "dlq":
+		return "dead letter"
+	}
+	return ep.OnItemFailure
+}
+
+// stops says what ends a map before its items are finished.
+func stops(ep workflow.ErrorPolicy) string {
+	var out []string
+	switch {
+	case ep.OnItemFailure == "stop" || !ep.ContinueOnFailure:
+		out = append(out, "when the first item has failed for good")
+	case ep.MaxFailures == 1:
+		out = append(out, "when 1 item has failed for good")
+	case ep.MaxFailures > 1:
+		out = append(out, fmt.Sprintf("when %d items have failed for good", ep.MaxFailures))
+	}
+	if ep.FailureThreshold >= 0 {
+		out = append(out, fmt.Sprintf("when more than %v of the finished items have failed for good, once %d are finished", ep.FailureThreshold, policy.MinFinishedForThreshold))
+	}
+	if len(out) == 0 {
+		return "never because of failed items"
+	}
+	return strings.Join(out, ", or ")
+}
+
+// called is what a step is called in a finding.
+func called(s *workflow.Step) string { return fmt.Sprintf("%q", s.Label()) }

@@ -1,0 +1,191 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// Plan is what a workflow file would do at most, every default filled in.
+//
+// Times are the worst case as the file bounds it: each attempt takes all of its
+// timeout, each jitter draws its longest delay, everything fails that can. The
+// work of bide itself, of git, and waits that a server asks for with
+// Retry-After do not count.
+type Plan struct {
+	Path        string   `json:"path"`
+	Name        string   `json:"name,omitempty"`
+	Description string   `json:"description,omitempty"`
+	Kind        string   `json:"kind"`
+	Isolation   string   `json:"isolation"`
+	Where       string   `json:"where"`
+	Durability  string   `json:"durability"`
+	Timeout     Limit    `json:"timeout"`
+	Iterations  int      `json:"max_iterations"`
+	Phases      []*Phase `json:"phases"`
+	Map         *Map     `json:"map,omitempty"`
+	// Worst is of the whole run.
+	Worst Cost `json:"worst_case"`
+	// Findings are what the file says in vain: budgets and attempts that
+	// cannot be reached, timeouts shorter than the waits inside them.
+	Findings diag.List `json:"findings"`
+	// Formerly are protections that work here and that the program the file
+	// was written for read without any effect.
+	Formerly diag.List `json:"formerly_ignored"`
+}
+
+// Limit is a timeout. Text is the variable that gives it, if one does; D is 0
+// where there is no timeout or it is not known.
+type Limit struct {
+	D    time.Duration `json:"ns,omitempty"`
+	Text string        `json:"variable,omitempty"`
+}
+
+// String gives the span, the variable, or "none".
+func (l Limit) String() string {
+	switch {
+	case l.Text != "":
+		return l.Text
+	case l.D == 0:
+		return "none"
+	}
+	return duration.Format(l.D)
+}
+
+func limit(d workflow.Duration) Limit {
+	if d.Text != nil {
+		return Limit{Text: d.Text.String()}
+	}
+	return Limit{D: d.D}
+}
+
+// Phase is a list of steps with what is there when it begins.
+type Phase struct {
+	Name      string   `json:"phase"`
+	Where     string   `json:"where"`
+	Timeout   Limit    `json:"timeout"`
+	Variables []string `json:"variables"`
+	Steps     []*Step  `json:"steps"`
+	Worst     Cost     `json:"worst_case"`
+}
+
+// Step is one step with everything filled in.
+type Step struct {
+	Path   string `json:"path"`
+	Line   int    `json:"line"`
+	Label  string `json:"label"`
+	ID     string `json:"id,omitempty"`
+	Action string `json:"action"`
+	Text   string `json:"text,omitempty"`
+	Agent  string `json:"agent,omitempty"`
+	When   string `json:"when,omitempty"`
+	Dir    string `json:"working_dir,omitempty"`
+	// Timeout is of one attempt, the least of all that bound it.
+	Timeout Limit  `json:"timeout"`
+	Retry   *Retry `json:"retry,omitempty"`
+	// Rounds is how often the step is begun anew after its handler; 1 without.
+	Rounds int `json:"rounds"`
+	// Afterwards says what becomes of the run when the step has failed.
+	Afterwards string `json:"when_failed"`
+	// Factors multiply to Executions: how often the action is executed at most
+	// in the whole run, or for one work item.
+	Factors    []Factor `json:"factors"`
+	Executions Count    `json:"executions"`
+	Worst      Cost     `json:"worst_case"`
+	Variables  []string `json:"variables"`
+	Sets       []string `json:"sets"`
+	Groups     []Group  `json:"groups,omitempty"`
+}
+
+// Factor is one reason why an action is executed several times.
+type Factor struct {
+	Times Count  `json:"times"`
+	Of    string `json:"of"`
+}
+
+// Group is steps inside a step.
+type Group struct {
+	As    string  `json:"as"`
+	Times Count   `json:"times"`
+	Steps []*Step `json:"steps"`
+}
+
+// Retry is a retry policy with its delays.
+type Retry struct {
+	Attempts      int           `json:"attempts"`
+	Backoff       string        `json:"backoff"`
+	Initial       time.Duration `json:"initial_delay_ns"`
+	Max           time.Duration `json:"max_delay_ns"`
+	Jitter        string        `json:"jitter"`
+	JitterFactor  float64       `json:"jitter_factor,omitempty"`
+	Budget        time.Duration `json:"retry_budget_ns,omitempty"`
+	RetryOn       []string      `json:"retry_on"`
+	AbortOn       []string      `json:"abort_on,omitempty"`
+	RetryAfterMax time.Duration `json:"retry_after_max_ns"`
+	Breaker       *Breaker      `json:"circuit_breaker,omitempty"`
+	OnFailure     string        `json:"on_failure,omitempty"`
+	Fallback      string        `json:"fallback,omitempty"`
+	// Waits are the first delays, Most how many there are at most.
+	Waits        []Delay       `json:"waits"`
+	MostAttempts int           `json:"most_attempts"`
+	MostWaits    time.Duration `json:"most_waits_ns"`
+}
+
+// Breaker is a circuit breaker, its defaults filled in.
+type Breaker struct {
+	FailureThreshold int           `json:"failure_threshold"`
+	SuccessThreshold int           `json:"success_threshold"`
+	Timeout          time.Duration `json:"timeout_ns"`
+	HalfOpenRequests int           `json:"half_open_requests"`
+}
+
+// String says it in a phrase.
+func (b Breaker) String() string {
+	return fmt.Sprintf("opens after %d failures in a row, for %s; then %d at a time, and %d successes in a row close it",
+		b.FailureThreshold, duration.Format(b.Timeout), b.HalfOpenRequests, b.SuccessThreshold)
+}
+
+func breaker(c *circuit.Config) *Breaker {
+	if c == nil {
+		return nil
+	}
+	return &Breaker{
+		FailureThreshold: cmp.Or(c.FailureThreshold, 5), SuccessThreshold: cmp.Or(c.SuccessThreshold, 3),
+		Timeout: cmp.Or(c.Timeout, 30*time.Second), HalfOpenRequests: cmp.Or(c.HalfOpenRequests, 3),
+	}
+}
+
+// Delay is the range of the delay after one failed attempt.
+type Delay struct {
+	After    int           `json:"after"`
+	Least    time.Duration `json:"least_ns"`
+	Greatest time.Duration `json:"greatest_ns"`
+}
+
+// Map is the map phase.
+type Map struct {
+	Input        string   `json:"input"`
+	Items        Count    `json:"items"`
+	Parallel     string   `json:"max_parallel"`
+	AgentTimeout Limit    `json:"agent_timeout"`
+	Policy       string   `json:"timeout_policy"`
+	OnFailure    string   `json:"on_item_failure"`
+	Retry        *Retry   `json:"retry,omitempty"`
+	Stops        string   `json:"stops"`
+	Breaker      *Breaker `json:"circuit_breaker,omitempty"`
+	Select       []Field  `json:"select,omitempty"`
+	// Agent is the worst case of one agent, Item that of one item.
+	Agent Cost `json:"agent_worst_case"`
+	Item  Cost `json:"item_worst_case"`
+}
+
+// Field is a key with its value as written.
+type Field struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}

@@ -1,0 +1,299 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+func timeDuration(n int) time.Duration { return time.Duration(n) }
+
+// steps plans steps that run one after another. What they set is added to the
+// scope.
+func (b *builder) steps(list []*workflow.Step, at around) ([]*Step, Cost) {
+	out := make([]*Step, 0, len(list))
+	var total Cost
+	for _, s := range list {
+		p := b.step(s, at)
+		out = append(out, p)
+		total = total.plus(p.Worst)
+	}
+	return out, total
+}
+
+// stepPlan is a step in the making.
+type stepPlan struct {
+	*builder
+	*Step
+	of *workflow.Step
+	at around
+	// once is what surrounds one execution of the action: the loops around the
+	// step, its rounds and its attempts.
+	once around
+}
+
+func (b *builder) step(s *workflow.Step, at around) *Step {
+	b.planned++
+	p := stepPlan{builder: b, of: s, at: at}
+	p.Step = &Step{Path: s.Path, Line: s.Pos.Line, Label: s.Label(), ID: s.ID, Action: s.Action.Kind(), Text: workflow.ActionText(s.Action),
+		Rounds: 1, Afterwards: afterwards(s), Sets: sets(s)}
+	if a, ok := s.Action.(*workflow.Claude); ok {
+		if p.Agent = a.Provider; p.Agent == "" {
+			p.Agent = "claude"
+		}
+	}
+	if s.When != nil {
+		p.When = s.When.String()
+	}
+	if s.WorkingDir != nil {
+		p.Dir = s.WorkingDir.String()
+	}
+	here := at.scope.child()
+	for _, v := range s.Env {
+		here.set(v.Name)
+	}
+	p.Variables = here.list()
+	p.Retry = b.retryOf(s.Retry, called(s))
+	p.Timeout = limit(s.Timeout)
+	if s.Retry != nil {
+		p.Timeout = least(p.Timeout, Limit{D: s.Retry.Timeout})
+	}
+	if h := s.OnFailure; h != nil && h.Rerun {
+		p.Rounds = max(1, h.MaxAttempts)
+	}
+	p.multiply()
+	p.Worst = p.cost(here)
+	at.scope.join(p.after(), s.When != nil)
+	return p.Step
+}
+
+// after are the variables that the step leaves.
+func (p *stepPlan) after() scope {
+	out := scope{}
+	out.set(p.Sets...)
+	out["step.*"] = true // in a git repository
+	return out
+}
+
+// afterwards says what a failure for good of a step means.
+func afterwards(s *workflow.Step) string {
+	h := s.OnFailure
+	switch {
+	case s.Retry != nil && s.Retry.OnFailure == "continue", s.MayFail, h != nil && h.Ignore, h != nil && h.Rerun && !h.FailWorkflow:
+		return "recorded; the next step runs"
+	case h != nil && !h.Rerun && !h.FailWorkflow && h.Strategy != "cleanup":
+		return "recovered if the handler ends well, else what is around it fails"
+	}
+	return "what is around it fails"
+}
+
+// multiply works out how often the action is executed.
+func (p *stepPlan) multiply() {
+	var own []Factor
+	if n := p.Retry.attempts(); n > 1 {
+		own = append(own, Factor{count(n), "attempts"})
+	}
+	if p.Rounds > 1 {
+		own = append(own, Factor{count(p.Rounds), "rounds with its handler"})
+	}
+	p.Factors = append(own, p.at.factors...)
+	p.Executions = Count{N: 1}
+	for _, f := range p.Factors {
+		p.Executions = p.Executions.times(f.Times)
+	}
+	if p.Factors == nil {
+		p.Factors = []Factor{}
+	}
+	p.once = p.at
+	p.once.factors = p.Factors
+}
+
+// cost is the worst case of a step, from the inside outwards: the action, its
+// check, the attempts with their waits, the fallback, the rounds with the
+// handler, and what follows a good end.
+func (p *stepPlan) cost(here scope) Cost {
+	s := p.of
+	op := p.Retry.cost(p.action(here).plus(p.check()))
+	if s.Retry != nil && s.Retry.OnFailure == "fallback" {
+		op = op.plus(p.leaf("shell", limit(s.Timeout)))
+	}
+	total := op
+	if h := s.OnFailure; h != nil && !h.Ignore && len(h.Steps) > 0 {
+		runs := 1
+		if h.Rerun {
+			runs = p.Rounds - 1
+		}
+		handler := p.within(p.group("on_failure", h.Steps, count(runs), "runs of the handler", "error.*", "test.*"), limit(h.Timeout), h.Pos, "the on_failure of "+called(s))
+		total = op.times(count(p.Rounds)).plus(handler.times(count(runs)))
+	}
+	var codes Cost
+	for _, code := range sortedCodes(s.OnExitCode) {
+		codes = larger(codes, p.group(fmt.Sprintf("on_exit_code %d", code), s.OnExitCode[code], count(1), "", "error.*"))
+	}
+	total = total.plus(codes)
+	if s.Validate != nil {
+		total = total.plus(p.validate(s.Validate, p.at))
+	}
+	if len(s.OnSuccess) > 0 {
+		total = total.plus(p.group("on_success", s.OnSuccess, count(1), ""))
+	}
+	return total
+}
+
+func sortedCodes(m map[int][]*workflow.Step) []int {
+	var out []int
+	for code := range m {
+		out = append(out, code)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// group plans steps that belong to the step and run times times for each run
+// of it. The cost is that of one time. What they set may be missing afterwards.
+func (p *stepPlan) group(as string, steps []*workflow.Step, times Count, of string, more ...string) Cost {
+	return p.groupIn(p.at, as, steps, times, of, more...)
+}
+
+func (p *stepPlan) groupIn(at around, as string, steps []*workflow.Step, times Count, of string, more ...string) Cost {
+	sc := at.scope.child(p.Sets...)
+	sc.set(more...)
+	in := at.inside(sc)
+	if of != "" && times != count(1) {
+		in = at.inside(sc, Factor{times, of})
+	}
+	list, c := p.steps(steps, in)
+	p.Groups = append(p.Groups, Group{As: as, Times: times, Steps: list})
+	p.at.scope.join(sc, true)
+	return c
+}
+
+// leaf is the cost of one attempt of a command.
+func (p *stepPlan) leaf(kind string, own Limit) Cost {
+	l := least(own, p.at.limits[kind])
+	return Cost{Time: Bound{Open: true}}.within(l.D)
+}
+
+// action is the cost of one attempt of the action.
+func (p *stepPlan) action(here scope) Cost {
+	in := p.once
+	in.scope = here
+	switch a := p.of.Action.(type) {
+	case *workflow.WriteFile, *workflow.Analyze:
+		return Cost{}
+	case *workflow.Foreach:
+		return p.capped(p.foreach(a, in))
+	case *workflow.Validate:
+		return p.capped(p.validate(a, in))
+	case *workflow.GoalSeek:
+		return p.capped(p.goalSeek(a, in))
+	case *workflow.Call:
+		return p.capped(p.call(a, in))
+	case *workflow.Pipeline:
+		return p.capped(Cost{Time: Bound{Open: true}, Waits: Bound{Open: true}})
+	}
+	p.Timeout = least(p.Timeout, p.at.limits[p.of.Action.Kind()])
+	return Cost{Time: Bound{Open: true}}.within(p.Timeout.D)
+}
+
+// capped is a cost within the timeout of an attempt.
+func (p *stepPlan) capped(c Cost) Cost {
+	return p.within(c, p.Timeout, p.of.Pos, called(p.of))
+}
+
+func (p *stepPlan) foreach(a *workflow.Foreach, in around) Cost {
+	n := Count{N: int64(len(a.List)), Open: a.Text != nil || a.Input != nil}
+	if a.MaxItems.Text == nil && a.MaxItems.N > 0 && (n.Open || int64(a.MaxItems.N) < n.N) {
+		n = count(a.MaxItems.N)
+	}
+	before := in.scope
+	in.scope = in.scope.child() // each round has variables of its own
+	one := p.loop(in, "do", a.Do, n, "values of the foreach", "item", "index", "total", "foreach.*")
+	in.scope = before
+	rounds := n
+	if par := a.Parallel; par.Text == nil && par.N > 1 && !n.Open {
+		rounds.N = (n.N + int64(par.N) - 1) / int64(par.N)
+	}
+	c := one.times(rounds)
+	if a.Text != nil && len(a.Text.Refs()) == 0 {
+		c = c.plus(p.leaf("shell", Limit{})) // the command that gives the values
+	}
+	return p.within(c, limit(a.Timeout), p.of.Pos, "the foreach "+called(p.of))
+}
+
+// loop plans steps in rounds that have variables of their own.
+func (p *stepPlan) loop(in around, as string, steps []*workflow.Step, times Count, of string, more ...string) Cost {
+	sc := in.scope.child(more...)
+	list, c := p.steps(steps, in.inside(sc, Factor{times, of}))
+	p.Groups = append(p.Groups, Group{As: as, Times: times, Steps: list})
+	return c
+}
+
+// validate is the validation, and below its threshold what completes it, each
+// time followed by another validation.
+func (p *stepPlan) validate(v *workflow.Validate, in around) Cost {
+	again := 0
+	if inc := v.OnIncomplete; inc != nil {
+		again = max(1, inc.MaxAttempts)
+	}
+	c := p.groupIn(in, "validate", v.Steps, count(again+1), "validations").times(count(again + 1))
+	if inc := v.OnIncomplete; inc != nil {
+		c = c.plus(totalWaits(inc.RetryDelay.D, again))
+		if len(inc.Steps) > 0 {
+			c = c.plus(p.groupIn(in, "on_incomplete", inc.Steps, count(again), "completions", "validation.*").times(count(again)))
+		}
+	}
+	return p.within(c, limit(v.Timeout), v.Pos, "the validation of "+called(p.of))
+}
+
+func (p *stepPlan) goalSeek(g *workflow.GoalSeek, in around) Cost {
+	n := count(max(1, g.MaxAttempts))
+	c := p.loop(in, "do", g.Do, n, "attempts at the goal", "goal.*", "validation.*")
+	c = c.plus(p.loop(in, "validate", g.Validate, n, "attempts at the goal", "goal.*", "validation.*", "last.*"))
+	return p.within(c.times(n), limit(g.Timeout), p.of.Pos, "the goal_seek "+called(p.of))
+}
+
+// call is the steps of another workflow.
+func (p *stepPlan) call(a *workflow.Call, in around) Cost {
+	t := a.Target
+	if t == nil || t.File == nil || slices.Contains(p.visited, t.File) || p.planned > maxSteps {
+		if p.planned > maxSteps {
+			p.find(p.of.Pos, "plan-cut-off", "the steps of workflow %s are left out of the plan, which has %d steps already", a.Workflow, p.planned)
+		}
+		return Cost{Time: Bound{Open: true}, Waits: Bound{Open: true}}
+	}
+	p.visited = append(p.visited, t.File)
+	defer func() { p.visited = p.visited[:len(p.visited)-1] }()
+	sc := parameters(in.scope, t)
+	for _, arg := range a.With {
+		sc.set(arg.Name)
+	}
+	list, c := p.steps(t.File.Steps, in.inside(sc))
+	p.Groups = append(p.Groups, Group{As: "workflow " + a.Workflow, Times: count(1), Steps: list})
+	return p.within(c, limit(t.Timeout), t.Pos, "workflow "+a.Workflow)
+}
+
+// check is the cost of step_validate, which follows each attempt.
+func (p *stepPlan) check() Cost {
+	c := p.of.Check
+	if c == nil {
+		return Cost{}
+	}
+	var once Cost
+	n := max(1, c.MaxAttempts)
+	in := p.once.inside(p.at.scope.child(p.Sets...))
+	if n > 1 {
+		in = p.once.inside(in.scope, Factor{count(n), "checks"})
+	}
+	var list []*Step
+	for _, cmd := range c.Commands {
+		s := p.step(cmd.Step, in)
+		list = append(list, s)
+		once = once.plus(s.Worst)
+	}
+	p.Groups = append(p.Groups, Group{As: "step_validate", Times: count(n), Steps: list})
+	total := once.times(count(n)).plus(totalWaits(c.RetryDelay.D, n-1))
+	return p.within(total, limit(c.Timeout), c.Pos, "the step_validate of "+called(p.of))
+}

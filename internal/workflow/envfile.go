@@ -1,0 +1,142 @@
+package workflow
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+)
+
+// envFiles reads the names of files, or {path, required}.
+func (d *decoder) envFiles(n *node) {
+	items := []*node{n}
+	if n.kind == listNode {
+		items = n.items
+	}
+	for _, it := range items {
+		f, path := EnvFile{Pos: it.pos}, it
+		if it.kind == mapNode {
+			o, _ := d.object(it, envFileTable) // it is a map
+			path, f.Required = o.take("path"), o.yes("required")
+			o.close()
+			if path == nil {
+				d.errorf(it, "missing-key", "an entry of env_files needs its path").Suggest("for example: env_files: [{path: .env, required: true}]")
+				continue
+			}
+		}
+		if path.kind == nullNode {
+			continue
+		}
+		if f.Path = d.text(path, "env_files"); f.Path != nil {
+			d.file.EnvFiles = append(d.file.EnvFiles, f)
+		}
+	}
+}
+
+// envOfFile reads the env block of a whole file. There a variable may also be a
+// secret, {secret: true, value: …}, or have a value for each profile,
+// {default: …, PROFILE: …}.
+type envOfFile struct {
+	d        *decoder
+	profiles map[string][]EnvVar // those of profiles:
+}
+
+func (e *envOfFile) read(n *node) {
+	if n.kind != mapNode {
+		e.d.file.Env = e.d.env(n) // which says what is wrong with it
+		return
+	}
+	plain := *n
+	plain.pairs = nil
+	for _, p := range n.pairs {
+		switch {
+		case p.val.kind == mapNode && isTrue(p.val.get("secret")):
+			e.secret(p)
+		case p.val.kind == mapNode && e.perProfile(p.val):
+			e.profiled(p, &plain)
+		default:
+			plain.pairs = append(plain.pairs, p)
+		}
+	}
+	e.d.file.Env = e.d.env(&plain)
+}
+
+func isTrue(n *node) bool {
+	return n != nil && n.kind == boolNode && strings.EqualFold(n.text, "true")
+}
+
+// secret reads a variable that is never shown.
+func (e *envOfFile) secret(p pair) {
+	d := e.d
+	if !d.goodEnvName(p.key) {
+		return
+	}
+	s := Secret{Name: p.key.text, Pos: p.key.pos}
+	switch {
+	case p.val.get("provider") != nil:
+		from := *p.val
+		from.pairs = slices.DeleteFunc(slices.Clone(from.pairs), func(q pair) bool { return q.key.text == "secret" })
+		d.secretMap(&from, &s)
+	default:
+		o, _ := d.object(p.val, envValueTable) // it is a map
+		o.skip("secret")
+		switch v := o.take("value"); {
+		case o.has("command"):
+			s.Provider, s.Key = "command", o.text("command")
+			o.skip("cache")
+		case v == nil:
+			d.errorf(p.val, "missing-key", "the secret %q has no value", s.Name).Suggest("for example: %s: {secret: true, value: '${env:%s}'}", s.Name, s.Name)
+		case v.scalar() && secretRef.MatchString(v.text):
+			d.shortSecret(v, &s)
+		default:
+			s.Provider, s.Key = "value", d.text(v, "value")
+		}
+		o.close()
+	}
+	if s.Key != nil {
+		d.file.Secrets = append(d.file.Secrets, s)
+	}
+}
+
+// perProfile reports whether a map has a value for each profile: it has a
+// default, or nothing but names of profiles.
+func (e *envOfFile) perProfile(n *node) bool {
+	if n.get("default") != nil {
+		return true
+	}
+	for _, p := range n.pairs {
+		if _, ok := e.profiles[p.key.text]; !ok {
+			return false
+		}
+	}
+	return len(n.pairs) > 0
+}
+
+// profiled puts a variable into the profiles that it names; its default stays
+// in plain. What a profile says itself under profiles: counts more.
+func (e *envOfFile) profiled(p pair, plain *node) {
+	d := e.d
+	for _, q := range p.val.pairs {
+		one := *plain
+		one.pairs = []pair{{p.key, q.val}}
+		name := q.key.text
+		if name == "default" {
+			plain.pairs = append(plain.pairs, one.pairs...)
+			continue
+		}
+		if _, known := d.file.Profiles[name]; !known && len(e.profiles) > 0 {
+			var names []string
+			for n := range e.profiles {
+				names = append(names, n)
+			}
+			slices.Sort(names)
+			if near := diag.Nearest(name, names); near != "" {
+				d.warnf(q.key, "unknown-profile", "there is no profile %q under profiles:", short(name)).Suggest("did you mean %q?", near)
+			}
+		}
+		if d.file.Profiles == nil {
+			d.file.Profiles = map[string][]EnvVar{}
+		}
+		d.file.Profiles[name] = append(d.env(&one), d.file.Profiles[name]...)
+	}
+}
