@@ -124,9 +124,9 @@ type itemProgress struct {
 	began, last         time.Time
 }
 
-// attemptFailure is the line of a failed attempt that waits for what comes of it, so
+// heldLine is the line of a failed attempt that waits for what comes of it, so
 // that both stand in one line.
-type attemptFailure struct {
+type heldLine struct {
 	step, line string
 }
 

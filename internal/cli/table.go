@@ -55,9 +55,11 @@ func (t *table) print(w io.Writer, width int) error {
 		}
 	}
 	if width > 0 {
-		total := len(gap) * (len(widths) - 1)
-		for _, n := range widths {
-			total += n
+		total := -len(gap)
+		for i, n := range widths {
+			if !empty[i] {
+				total += n + len(gap)
+			}
 		}
 		if over := total - width; over > 0 {
 			widths[t.flex] = max(8, widths[t.flex]-over)

@@ -24,7 +24,7 @@ func TestTable(t *testing.T) {
 	tab.add("日本", "", "123", "a text that is longer than the terminal\x1b[2J\n")
 	for width, want := range map[int]string{
 		0:  "A       N  TEXT\n<x>       7  short\n<日本>  123  a text that is longer than the terminal\\x1b[2J \n",
-		25: "A       N  TEXT\n<x>       7  short\n<日本>  123  a text that is …\n",
+		25: "A       N  TEXT\n<x>       7  short\n<日本>  123  a text that i…\n",
 		5:  "A       N  TEXT\n<x>       7  short\n<日本>  123  a text …\n",
 	} {
 		var b strings.Builder

@@ -214,13 +214,13 @@ func (r *run) setupEnv(ctx context.Context) error {
 		}
 	}
 	r.setBuiltins()
-	if err := r.loadSecrets(ctx); err != nil {
-		return err
-	}
 	for _, file := range f.EnvFiles {
 		if err := r.loadEnvFile(file); err != nil {
 			return err
 		}
+	}
+	if err := r.loadSecrets(ctx); err != nil { // which the files may hold
+		return err
 	}
 	if err := r.setAll(ctx, f.Env); err != nil {
 		return err
@@ -300,8 +300,20 @@ func expandEnv(t *template.Text, sc *vars.Scope) (template.Value, error) {
 	if t == nil {
 		return template.Value{V: ""}, nil
 	}
-	s, origin, err := t.ExpandOrigin(sc)
+	s, origin, err := t.ExpandOrigin(envScope{sc})
 	return template.Value{V: s, Origin: origin}, err
+}
+
+// envScope is a scope for texts that no shell will see: there ${HOME} is the
+// inherited variable, which is left to the shell elsewhere.
+type envScope struct{ *vars.Scope }
+
+// Lookup finds a variable, else one of the environment.
+func (s envScope) Lookup(name string) (template.Value, bool) {
+	if v, ok := s.Scope.Lookup(name); ok || !isEnvName(name) {
+		return v, ok
+	}
+	return s.Env(name)
 }
 
 func (r *run) dynamicValue(ctx context.Context, v workflow.EnvVar, sc *vars.Scope) (string, error) {
@@ -344,7 +356,7 @@ func (r *run) loadEnvFile(f workflow.EnvFile) error {
 			return fmt.Errorf("%s:%d: %q is no NAME=value line", path, n, line)
 		}
 		r.declared[name] = true
-		r.env.set(name, template.Value{V: unquote(strings.TrimSpace(v)), Origin: template.Trusted})
+		r.env.set(name, template.Value{V: unquote(strings.TrimSpace(v)), Origin: template.Data})
 	}
 	return sc.Err()
 }
@@ -397,7 +409,7 @@ func (r *run) loadSecrets(ctx context.Context) error {
 }
 
 func (r *run) secret(ctx context.Context, s workflow.Secret) (string, error) {
-	key, err := s.Key.Expand(r.scope)
+	key, err := s.Key.Expand(envScope{r.scope})
 	if err != nil {
 		return "", err
 	}

@@ -368,7 +368,7 @@ func (x *mapRun) start(ctx context.Context, d policy.Decision, now time.Time) bo
 	unread := err != nil
 	a := agentRun{item: it, attempt: attempt, start: now}
 	if err == nil {
-		x.r.emit(event.Event{Type: event.ItemStarted, Time: now, Phase: "map", Item: it.ID, Index: it.Index, Attempt: attempt})
+		x.r.emit(event.Event{Type: event.ItemStarted, Time: now, Phase: "map", Item: it.ID, Label: x.startLabel(it), Index: it.Index, Attempt: attempt})
 		if x.strict {
 			err = x.r.j.Sync(ctx)
 		}
@@ -585,6 +585,18 @@ func (x *mapRun) record(a agentRun, v policy.Verdict, err error) {
 	if v.Stop != "" {
 		x.r.note("the map stops: %s", stopText(v.Stop, x.r.file.Policy))
 	}
+}
+
+// startLabel is the label of an item that has no scope yet.
+func (x *mapRun) startLabel(it journal.Item) string {
+	if x.r.file.Map.Label == nil {
+		return ""
+	}
+	sc := x.p.scope.Child()
+	if setItem(sc, it, x.r.items.Total) != nil {
+		return "" // the item itself fails of it
+	}
+	return x.label(agentRun{scope: sc})
 }
 
 func (x *mapRun) label(a agentRun) string {

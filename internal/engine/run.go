@@ -345,7 +345,9 @@ func begun(ctx context.Context) context.Context { return context.WithValue(ctx, 
 func (r *run) whole(ctx context.Context) *Summary {
 	err := r.setupEnv(ctx)
 	if r.resumed {
-		r.emit(event.Event{Type: event.RunResumed, Label: r.file.Name})
+		c := r.state.Items.Counts()
+		r.emit(event.Event{Type: event.RunResumed, Label: r.file.Name, Total: c.Total, Data: data(map[string]any{
+			"items": ItemCounts{Total: c.Total, Succeeded: c.Succeeded, Failed: c.Failed, Skipped: c.Skipped, Pending: c.Pending}})})
 	} else {
 		r.emit(event.Event{Type: event.RunStarted, Label: r.file.Name, Data: data(map[string]any{
 			"path": r.file.Path, "kind": r.file.Kind.String(), "dir": r.opt.Dir, "dry_run": false})})

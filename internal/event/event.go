@@ -59,7 +59,8 @@ const (
 // Event is one thing that happened. Fields that an event of a type does not
 // carry are zero and are left out of the JSON.
 //
-//	run_started, run_resumed   Label (workflow name), Data (file, parameters, options)
+//	run_started                Label (workflow name), Data (file, parameters, options)
+//	run_resumed                Label, Total, Data (where the items stand)
 //	phase_started, …_finished  Phase, Status
 //	step_started               Step, Label
 //	attempt_started            Step, Attempt
@@ -67,7 +68,7 @@ const (
 //	retry_scheduled            Step, Attempt (the one that failed), DelayMS
 //	step_finished              Step, Label, Status, Attempts, DurationMS, Class, Message, Data (what later steps read)
 //	items_ready                Total, Data (digest of the list)
-//	item_started               Item, Index, Attempt
+//	item_started               Item, Label, Index, Attempt
 //	item_retry_scheduled       Item, Index, Attempt (the one that failed), DelayMS, Data (the failed attempt)
 //	item_finished              Item, Index, Status, Attempts, DurationMS, Class, Message, Data (its result)
 //	item_dead_lettered         Item, Index, Attempts, Class, Message, Data (the dead letter)

@@ -18,12 +18,7 @@ type builder struct {
 	// visited are the files whose steps are being planned, so that no circle of
 	// calls goes round.
 	visited []*workflow.File
-	planned int // steps so far
 }
-
-// maxSteps is how many steps are planned: workflows that call each other twice,
-// level by level, would come to any number.
-const maxSteps = 20_000
 
 // around is where a step stands.
 type around struct {

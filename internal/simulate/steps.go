@@ -35,7 +35,6 @@ type stepPlan struct {
 }
 
 func (b *builder) step(s *workflow.Step, at around) *Step {
-	b.planned++
 	p := stepPlan{builder: b, of: s, at: at}
 	p.Step = &Step{Path: s.Path, Line: s.Pos.Line, Label: s.Label(), ID: s.ID, Action: s.Action.Kind(), Text: workflow.ActionText(s.Action),
 		Rounds: 1, Afterwards: afterwards(s), Sets: sets(s)}
@@ -258,10 +257,7 @@ func (p *stepPlan) goalSeek(g *workflow.GoalSeek, in around) Cost {
 // call is the steps of another workflow.
 func (p *stepPlan) call(a *workflow.Call, in around) Cost {
 	t := a.Target
-	if t == nil || t.File == nil || slices.Contains(p.visited, t.File) || p.planned > maxSteps {
-		if p.planned > maxSteps {
-			p.find(p.of.Pos, "plan-cut-off", "the steps of workflow %s are left out of the plan, which has %d steps already", a.Workflow, p.planned)
-		}
+	if t == nil || t.File == nil || slices.Contains(p.visited, t.File) {
 		return Cost{Time: Bound{Open: true}, Waits: Bound{Open: true}}
 	}
 	p.visited = append(p.visited, t.File)
