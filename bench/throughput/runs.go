@@ -17,20 +17,20 @@ func (b *bench) floor(items int) (sample, error) {
 
 // parallel runs GNU parallel with a log of its jobs.
 func (b *bench) parallel(path string, items int) (sample, error) {
-	list, log := filepath.Join(b.dir, "list"), filepath.Join(b.dir, "joblog")
-	if err := writeLines(list, items, func(i int) string { return strconv.Itoa(i) }); err != nil {
+	input, log := filepath.Join(b.dir, "list"), filepath.Join(b.dir, "joblog")
+	if err := writeLines(input, items, func(i int) string { return strconv.Itoa(i) }); err != nil {
 		return sample{}, err
 	}
 	if err := os.RemoveAll(log); err != nil {
 		return sample{}, err
 	}
-	return measure(exec.Command(path, "--will-cite", "-j2", "--joblog", log, "-a", list, "/bin/true"), items)
+	return measure(exec.Command(path, "--will-cite", "-j2", "--joblog", log, "-a", input, "/bin/true"), items)
 }
 
 // run is `bide run` of a map over so many items. head is put before the
 // workflow.
 func (b *bench) run(items int, head string) (sample, error) {
-	path, err := b.workflow("map", items, items, head, "", "/bin/true ${item.id}")
+	path, err := b.workflow("map", list{items, 0}, head, "", "/bin/true ${item.id}")
 	if err != nil {
 		return sample{}, err
 	}
@@ -54,21 +54,28 @@ func (b *bench) command(args ...string) (*exec.Cmd, func(), error) {
 	return cmd, func() { _ = os.RemoveAll(home) }, nil // the whole of b.dir goes at the end
 }
 
-// workflow writes a map over a list of so many items, each line about width
-// bytes long, and gives its path.
-func (b *bench) workflow(name string, items, width int, head, filter, command string) (string, error) {
-	list := filepath.Join(b.dir, name+".jsonl")
-	pad := ""
-	if width > items {
-		pad = fmt.Sprintf(`,"pad":%q`, strings.Repeat("x", width-items))
+// list is a list of work items: how many, and how many bytes each line has at
+// least.
+type list struct {
+	items, width int
+}
+
+func (l list) line(i int) string {
+	text := fmt.Sprintf(`{"id":%d,"group":%d,"name":"item-%d"`, i, i%1000, i)
+	if n := l.width - len(text) - len(`,"pad":""}`) - 1; n > 0 {
+		text += fmt.Sprintf(`,"pad":%q`, strings.Repeat("x", n))
 	}
-	err := writeLines(list, items, func(i int) string {
-		return fmt.Sprintf(`{"id":%d,"group":%d,"name":"item-%d"%s}`, i, i%1000, i, pad)
-	})
-	if err != nil {
+	return text + "}"
+}
+
+// workflow writes a map over a list and gives its path. head is put before
+// it, and more among the fields of the map.
+func (b *bench) workflow(name string, l list, head, more, command string) (string, error) {
+	input := filepath.Join(b.dir, name+".jsonl")
+	if err := writeLines(input, l.items, l.line); err != nil {
 		return "", err
 	}
-	text := head + "name: " + name + "\nmode: mapreduce\nmap:\n  input: " + list + "\n  json_path: \"$\"\n" + filter +
+	text := head + "name: " + name + "\nmode: mapreduce\nmap:\n  input: " + input + "\n  json_path: \"$\"\n" + more +
 		"  max_parallel: 2\n  agent_template:\n    - shell: \"" + command + "\"\n"
 	path := filepath.Join(b.dir, name+".yml")
 	return path, os.WriteFile(path, []byte(text), 0o600)

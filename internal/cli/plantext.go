@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ type planWriter struct {
 	bytes.Buffer
 	palette
 	width int
+	per   string // what executions are counted for, where that is not the run
 }
 
 const keyWidth = 12
@@ -92,6 +94,10 @@ func (w *planWriter) phase(p *simulate.Plan, ph *simulate.Phase) {
 	if len(p.Phases) > 1 {
 		w.field(2, "worst case", cost(ph.Worst))
 	}
+	w.per = ""
+	if ph.Name == "map" {
+		w.per = ", for each item"
+	}
 	for i, s := range ph.Steps {
 		w.step(2, fmt.Sprint(i+1), s, ph.Variables)
 	}
@@ -124,20 +130,21 @@ func (w *planWriter) mapPhase(m *simulate.Map) {
 // step writes one step and what is inside it. known are the variables that are
 // listed above it already.
 func (w *planWriter) step(indent int, number string, s *simulate.Step, known []string) {
-	fmt.Fprintf(w, "\n%s%s %s %s\n", strings.Repeat(" ", indent), number+".", w.bold(visible(s.Label)), w.dim(fmt.Sprintf("line %d", s.Line)))
-	indent += 3
 	text, more, _ := strings.Cut(strings.TrimSpace(s.Text), "\n")
+	kind, title := cmp.Or(s.Agent, s.Action), s.Label
+	if strings.HasPrefix(text, strings.TrimSuffix(title, "...")) {
+		title = kind // it has no name of its own
+	}
 	if more != "" {
 		text += " …"
 	}
-	kind := s.Action
-	if s.Agent != "" {
-		kind = s.Agent
+	fmt.Fprintf(w, "\n%s%s %s %s\n", strings.Repeat(" ", indent), number+".", w.bold(visible(title)), w.dim(fmt.Sprintf("line %d", s.Line)))
+	indent += 3
+	if text != kind {
+		w.field(indent, kind, text)
+	} else if title != kind {
+		w.field(indent, "action", kind)
 	}
-	if text == kind {
-		text = strings.ReplaceAll(kind, "_", " ")
-	}
-	w.field(indent, kind, text)
 	w.field(indent, "when", s.When)
 	w.field(indent, "in", s.Dir)
 	w.field(indent, "timeout", attemptTimeout(s))
@@ -147,7 +154,7 @@ func (w *planWriter) step(indent int, number string, s *simulate.Step, known []s
 		w.retry(indent, s.Retry, "attempts")
 	}
 	w.field(indent, "when failed", s.Afterwards)
-	w.field(indent, "executed", executed(s))
+	w.field(indent, "executed", executed(s)+w.per)
 	w.field(indent, "worst case", cost(s.Worst))
 	w.field(indent, "sets", strings.Join(s.Sets, ", "))
 	more = strings.Join(slices.DeleteFunc(slices.Clone(s.Variables), func(v string) bool { return slices.Contains(known, v) }), ", ")
@@ -257,14 +264,16 @@ func delays(r *simulate.Retry) string {
 	return strings.Join(parts, ", ") + "; " + most + duration.Format(brief(r.MostWaits))
 }
 
+const noBound = "no bound, for want of a timeout or of a known number of rounds"
+
 // cost says a worst case.
 func cost(c simulate.Cost) string {
 	waits := bound(c.Waits)
 	switch {
 	case c.Time.Open && c.Waits == (simulate.Bound{}):
-		return "no bound: there is a timeout, or a number of rounds, missing"
+		return noBound
 	case c.Time.Open:
-		return "no bound: there is a timeout, or a number of rounds, missing; waits " + waits
+		return noBound + "; waits " + waits
 	case c.Time.D == 0:
 		return "at once"
 	case c.Waits.D == 0:
@@ -285,7 +294,7 @@ func bound(b simulate.Bound) string {
 
 func (w *planWriter) findings(p *simulate.Plan) {
 	if len(p.Findings) > 0 {
-		fmt.Fprintf(w, "\n%s\n", w.bold("in vain"))
+		fmt.Fprintf(w, "\n%s\n", w.bold("findings"))
 	}
 	for _, f := range p.Findings {
 		w.field(2, fmt.Sprintf("line %d", f.Line), f.Message)

@@ -39,9 +39,9 @@ func (p *policyFlags) register(fs *pflag.FlagSet, name string) {
 	p.set = fs
 	fs.IntVar(&p.attempts, "attempts", 3, "executions in all, the first included")
 	fs.StringSliceVar(&p.strategies, name, []string{"exponential"}, "backoff strategy: "+strings.Join(strategies, ", "))
-	fs.StringVar(&p.initial, "initial-delay", "1s", "delay after the first failed attempt")
+	fs.StringVar(&p.initial, "initial-delay", "1s", "delay after the first failed attempt; also --initial")
 	fs.StringVar(&p.initial, "initial", "1s", "the same as --initial-delay")
-	fs.StringVar(&p.max, "max-delay", "30s", "cap of every delay")
+	fs.StringVar(&p.max, "max-delay", "30s", "cap of every delay; also --max")
 	fs.StringVar(&p.max, "max", "30s", "the same as --max-delay")
 	fs.StringVar(&p.increment, "increment", "", "of linear: what each delay adds (default: the initial delay)")
 	fs.Float64Var(&p.base, "base", 2, "of exponential: the factor from delay to delay, at least 1")

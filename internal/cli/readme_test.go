@@ -81,3 +81,21 @@ func shell(t *testing.T, dir, command string) string {
 var changing = regexp.MustCompile(`\b01[0-9A-HJKMNP-TV-Z]{24}\b|\b\d+(\.\d+)?(ms|s|m)\b`)
 
 func unlike(s string) string { return changing.ReplaceAllString(s, "…") }
+
+// TestQuickstart runs the first thing that a newcomer runs.
+func TestQuickstart(t *testing.T) {
+	file, err := filepath.Abs("../../examples/quickstart.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := shell(t, t.TempDir(), "bide run "+file+" 2>progress; cat progress")
+	for _, want := range []string{
+		"fetched on attempt 3\n", "yesterday 42\n", "rolling back after exit status 3\n",
+		"report - fetched on attempt 3; prices - yesterday 42\n",
+		"attempt 2 follows in 200ms", "attempt 3 follows in 400ms", "degraded", "succeeded in",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the quickstart does not print %q:\n%s", want, got)
+		}
+	}
+}

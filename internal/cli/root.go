@@ -19,7 +19,6 @@ type app struct {
 	out, err io.Writer
 	color    string // auto, always, never
 	json     bool
-	status   int
 }
 
 // usageError is a wrong use of the command line: exit status 2.

@@ -27,6 +27,11 @@ func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 	i.hard, cancelHard = context.WithCancelCause(parent)
 	ch := make(chan os.Signal, 4)
 	signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// Asked for, a broken pipe is an error of the write and not the end of the
+	// process: the run goes on when nobody reads its output any more. Ignoring
+	// the signal would do the same, but children inherit that.
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -49,6 +54,7 @@ func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 	}()
 	i.stop = func() {
 		signal.Stop(ch)
+		signal.Stop(pipe)
 		close(done)
 		<-ended
 		cancelSoft(nil)

@@ -216,7 +216,7 @@ func (r *run) addEnv(ctx context.Context, p place, list []workflow.EnvVar) (plac
 			return p, fmt.Errorf("env %s: its value has a NUL byte in it", v.Name)
 		}
 		p.env = append(p.env, v.Name+"="+text)
-		p.own.vars[v.Name] = val
+		p.own.vars[v.Name] = exported(val)
 	}
 	return p, nil
 }
@@ -227,7 +227,7 @@ var leftOut = regexp.MustCompile(`\n?… \d+ bytes left out …\n`)
 // agentEnv gives the variables that are configured for an agent.
 func (r *run) agentEnv(a workflow.Action) []workflow.EnvVar {
 	if c, ok := a.(*workflow.Claude); ok {
-		if cfg := r.file.Agents[action.AgentName(c)]; cfg != nil {
+		if cfg := r.world.Agents[action.AgentName(c)]; cfg != nil {
 			return cfg.Env
 		}
 	}

@@ -421,6 +421,9 @@ func (x *trial) run() {
 		return []string{"bide", "resume", "-q"}
 	})
 	if status != 0 && status != -1 {
+		for _, l := range x.letters() {
+			x.did = append(x.did, fmt.Sprintf("item %s: %s %s", l.ID, l.Message, l.Letter))
+		}
 		x.t.Fatalf("exit status %d after the cause was mended, want 0\n%s", status, strings.Join(x.did, "\n"))
 	}
 	x.verify()
@@ -520,7 +523,7 @@ func (x *trial) verifyGit(fail func(string, ...any)) {
 		fail("%v", err)
 	}
 	for _, i := range left {
-		known[i.Branch] = i.Item != "" && i.Unmerged > 0
+		known[i.Branch] = i.Item != ""
 	}
 	for _, branch := range strings.Fields(x.output("git for-each-ref --format='%(refname:short)' refs/heads")) {
 		if !known[branch] {

@@ -611,7 +611,7 @@ func (r *run) sub(ctx context.Context, p place, w *workflow.SubWorkflow, args ma
 	if len(missing) > 0 {
 		return action.Result{}, &action.InputError{Err: fmt.Errorf("workflow %s needs the parameters %s: give them under `with:`", w.Name, strings.Join(missing, ", "))}
 	}
-	q, err := r.addEnv(ctx, q, w.File.Env)
+	q, err := r.calledEnv(ctx, q, w.File)
 	if err != nil {
 		return action.Result{}, &action.InputError{Err: err}
 	}
@@ -622,10 +622,12 @@ func (r *run) sub(ctx context.Context, p place, w *workflow.SubWorkflow, args ma
 		}
 		q.dir = dir
 	}
-	if t := r.span(w.Timeout); t > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, t, &TimeoutError{What: "workflow " + w.Name, After: t})
-		defer cancel()
+	for _, d := range []workflow.Duration{w.Timeout, w.File.Timeout} {
+		if t := r.span(d); t > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, t, &TimeoutError{What: "workflow " + w.Name, After: t})
+			defer cancel()
+		}
 	}
 	if err := r.sequence(ctx, q, w.File.Steps); err != nil {
 		return action.Result{ExitCode: 1}, err
@@ -646,6 +648,29 @@ func (r *run) sub(ctx context.Context, p place, w *workflow.SubWorkflow, args ma
 		res.Output = value.JSON(out)
 	}
 	return res, nil
+}
+
+// calledEnv is a place with the environment of a called workflow's file: its
+// env_files, its env, its profile of the name that the run uses or its own.
+func (r *run) calledEnv(ctx context.Context, p place, f *workflow.File) (place, error) {
+	for _, file := range f.EnvFiles {
+		own := &ownEnv{parent: p.own, vars: map[string]template.Value{}}
+		p.env = slices.Clip(p.env)
+		if err := r.loadEnvFile(file, f.Path, func(name string, v template.Value) {
+			if _, secret := r.env.secrets[name]; !secret {
+				own.vars[name] = v
+				p.env = append(p.env, name+"="+value.Text(v.V))
+			}
+		}); err != nil {
+			return p, err
+		}
+		p.own = own
+	}
+	profile := f.Profile
+	if _, has := f.Profiles[r.opt.Profile]; has {
+		profile = r.opt.Profile
+	}
+	return r.addEnv(ctx, p, slices.Concat(f.Env, f.Profiles[profile]))
 }
 
 // subWorkflows runs the `workflows:` of a composed file, each after those it

@@ -133,6 +133,10 @@ var cells = []cell{
 - shell: echo a >> @EV@/n; test $(wc -l < @EV@/n) -ge 3
   retry_config: {attempts: 3, initial_delay: 1ms} #F
 - shell: echo a > @EV@/y`},
+	{field: "max_attempts", want: evidence{"n": "a\na", "y": "a"}, steps: `
+- shell: echo a >> @EV@/n; test $(wc -l < @EV@/n) -ge 2
+  max_attempts: 2 #F
+- shell: echo a > @EV@/y`},
 	{field: "on_failure", want: evidence{"x": "3 oops", "y": "a"}, steps: `
 - shell: echo oops >&2; exit 3
   on_failure: {shell: 'echo "${error.exit_code} ${error.stderr}" > @EV@/x'} #F

@@ -53,7 +53,7 @@ map:
   max_parallel: 2
   agent_template:
     - shell: |
-        echo "start ${item}" >> $EV/log
+        echo "start ${item_id}" >> $EV/log
         head -c 1500 /dev/zero | tr '\0' ${item}
 reduce:
   - shell: echo "reduce-two ${map.successful}/${map.total} ${word}" >> $EV/log

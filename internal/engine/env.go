@@ -114,6 +114,17 @@ func (s *source) Env(name string) (template.Value, bool) {
 	return v, ok
 }
 
+// exported is a value of an env block as steps read it. Their shells
+// have it in the environment, where it is no code: one that would mean
+// something else when pasted is handed over as data, so that "$NAME" is the
+// same with us and with the shell.
+func exported(v template.Value) template.Value {
+	if s, ok := v.V.(string); ok && strings.ContainsAny(s, "$`\"'\\;&|<>()#!\n") {
+		v.Origin = template.Data
+	}
+	return v
+}
+
 // ownEnv is the environment of a step and of the steps around it, over that of
 // the run.
 type ownEnv struct {
@@ -215,7 +226,10 @@ func (r *run) setupEnv(ctx context.Context) error {
 	}
 	r.setBuiltins()
 	for _, file := range f.EnvFiles {
-		if err := r.loadEnvFile(file); err != nil {
+		if err := r.loadEnvFile(file, r.file.Path, func(name string, v template.Value) {
+			r.declared[name] = true
+			r.env.set(name, v)
+		}); err != nil {
 			return err
 		}
 	}
@@ -271,7 +285,7 @@ func (r *run) setAll(ctx context.Context, list []workflow.EnvVar) error {
 		if err != nil {
 			return fmt.Errorf("%s: env %s: %w", v.Pos, v.Name, err)
 		}
-		r.env.set(v.Name, val)
+		r.env.set(v.Name, exported(val))
 	}
 	return nil
 }
@@ -325,13 +339,14 @@ func (r *run) dynamicValue(ctx context.Context, v workflow.EnvVar, sc *vars.Scop
 
 // loadEnvFile reads NAME=value lines. A name that the file gives twice has its
 // last value; blank lines, comments, `export` and quotes are understood.
-func (r *run) loadEnvFile(f workflow.EnvFile) error {
+// A relative path is one beside the workflow file at base.
+func (r *run) loadEnvFile(f workflow.EnvFile, base string, set func(string, template.Value)) error {
 	path, err := f.Path.Expand(r.scope)
 	if err != nil {
 		return err
 	}
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(r.file.Path), path)
+		path = filepath.Join(filepath.Dir(base), path)
 	}
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) && !f.Required {
@@ -355,8 +370,7 @@ func (r *run) loadEnvFile(f workflow.EnvFile) error {
 		if !ok || !isEnvName(name) {
 			return fmt.Errorf("%s:%d: %q is no NAME=value line", path, n, line)
 		}
-		r.declared[name] = true
-		r.env.set(name, template.Value{V: unquote(strings.TrimSpace(v)), Origin: template.Data})
+		set(name, template.Value{V: unquote(strings.TrimSpace(v)), Origin: template.Data})
 	}
 	return sc.Err()
 }
@@ -385,7 +399,16 @@ func unquote(v string) string {
 
 func (r *run) loadSecrets(ctx context.Context) error {
 	var errs []error
-	for _, s := range r.file.Secrets {
+	// Those of called workflows as well: what is printed before the call is
+	// masked, too.
+	var list []workflow.Secret
+	for _, f := range workflow.Files(r.file) {
+		list = append(list, f.Secrets...)
+	}
+	for _, s := range list {
+		if _, known := r.env.secrets[s.Name]; known {
+			continue // the outer file's
+		}
 		v, err := r.secret(ctx, s)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: secret %s: %w", s.Pos, s.Name, err))

@@ -123,7 +123,7 @@ commands:
   - shell: echo "${OUTSIDE} $LEVEL" > @EV@/after
 `)
 	r.status(event.Succeeded)
-	r.want("foreach", "outer outer outer run and more sub")
+	r.want("foreach", "outer outer outer outer and more sub")
 	r.want("inner", "inner inner")
 	r.want("validate", "checked")
 	r.want("goal", "sought")
@@ -154,4 +154,28 @@ commands:
 	if b.output("cat a/w") != "w" || !strings.Contains(r.sum.Message, "working_dir") {
 		t.Errorf("the message is %q", r.sum.Message)
 	}
+}
+
+// TestEnvIsAsInTheShell: a variable of an env block reads in a step's text as
+// the shell itself would read it from the environment.
+func TestEnvIsAsInTheShell(t *testing.T) {
+	r := newBench(t).run(`
+env:
+  QUOTE: it's "so"
+  DOLLAR: costs $5 $(touch pwned)
+  GLOB: '*.one'
+  WORDS: -n a b
+  CMD: echo ran
+  SEMI: a; touch pwned
+commands:
+  - shell: touch x.one y.one
+  - shell: |
+      printf '%s\n' "$QUOTE" "${QUOTE}" "$DOLLAR" $GLOB "$GLOB" "${SEMI}" $SEMI > @EV@/x
+      set -- $WORDS; echo $# > @EV@/words; $CMD > @EV@/cmd; ls > @EV@/ls
+`)
+	r.status(event.Succeeded)
+	r.want("x", "it's \"so\"\nit's \"so\"\ncosts $5 $(touch pwned)\nx.one\ny.one\n*.one\na; touch pwned\na;\ntouch\npwned")
+	r.want("words", "3")
+	r.want("cmd", "ran")
+	r.want("ls", "x.one\ny.one")
 }

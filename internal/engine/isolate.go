@@ -74,7 +74,7 @@ func (r *run) isolation() string {
 
 // commits reports whether a step has to commit.
 func commits(f *workflow.File) (found bool) {
-	workflow.Walk(f, func(s *workflow.Step) {
+	workflow.WalkAll(f, func(s *workflow.Step) {
 		found = found || s.CommitRequired || s.AutoCommit != nil || s.OnFailure != nil && s.OnFailure.CommitRequired
 		if s.Validate != nil && s.Validate.OnIncomplete != nil {
 			found = found || s.Validate.OnIncomplete.CommitRequired

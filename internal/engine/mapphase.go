@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -23,7 +24,6 @@ import (
 type mapRun struct {
 	r        *run
 	p        place
-	tmpl     []*workflow.Step
 	feed     feed
 	timeout  time.Duration // of an agent
 	strict   bool
@@ -66,7 +66,7 @@ func (r *run) newMap(ctx context.Context, p place, n int) (*mapRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &mapRun{r: r, p: p, tmpl: r.file.Map.Template.Steps, m: m, wake: make(chan struct{}), parallel: cfg.MaxParallel, strict: r.file.Durability == "strict"}
+	x := &mapRun{r: r, p: p, m: m, wake: make(chan struct{}), parallel: cfg.MaxParallel, strict: r.file.Durability == "strict"}
 	x.feed.r = r
 	x.p.quiet = true
 	f := r.file.Map
@@ -330,11 +330,9 @@ type agentRun struct {
 	item    journal.Item
 	attempt int
 	start   time.Time
-	dir     string
 	tree    *worktree.Agent
 	scope   *vars.Scope
 	data    itemData
-	steps   int64
 }
 
 // itemData is what item_finished carries of an item's result.
@@ -396,17 +394,16 @@ func (x *mapRun) agent(ctx context.Context, a *agentRun, d policy.Decision) erro
 	if err := setItem(p.scope, a.item, x.r.items.Total); err != nil {
 		return err
 	}
-	p.env = append(x.p.env[:len(x.p.env):len(x.p.env)],
-		fmt.Sprintf("BIDE_ATTEMPT=%d", a.attempt), "BIDE_ITEM="+envSafe(a.item.ID))
+	p = p.with("BIDE_ATTEMPT", strconv.Itoa(a.attempt), "BIDE_ITEM", envSafe(a.item.ID))
 	if d.Recoveries > 0 {
-		p.env = append(p.env, fmt.Sprintf("BIDE_RECOVERED=%d", d.Recoveries))
+		p = p.with("BIDE_RECOVERED", strconv.Itoa(d.Recoveries))
 	}
 	p.scope.Set("attempt", int64(a.attempt))
 	leave, err := x.r.enter(ctx, &p, a)
 	if err != nil {
 		return err
 	}
-	err = x.r.sequence(ctx, p, x.tmpl)
+	err = x.r.block(ctx, p, x.r.file.Map.Template, "agent_template")
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrInterrupted) {
 		var te *TimeoutError
 		if cause := context.Cause(ctx); errors.As(cause, &te) && !errors.As(err, &te) {
@@ -636,7 +633,8 @@ func (x *mapRun) failed(e *event.Event, a agentRun, v policy.Verdict, err error)
 		err = errors.New("it failed")
 	}
 	l := letter{CorrelationID: fmt.Sprintf("%s/%d", x.r.id, a.item.Index), Attempt: a.attempt, At: a.start, DurationMS: e.DurationMS,
-		Class: retry.Class(err), Message: err.Error(), Worktree: a.data.Worktree, Branch: a.data.Branch, Log: a.data.Log, Eligible: true}
+		Class: retry.Class(err), Message: err.Error(), Worktree: a.data.Worktree, Branch: a.data.Branch, Log: a.data.Log}
+	l.Eligible = l.Class != "recovery" // an item that takes the whole run down is not run again unasked
 	var se *StepError
 	if errors.As(err, &se) {
 		l.Step, l.StepLabel = se.Step, se.Label

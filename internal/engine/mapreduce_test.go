@@ -37,7 +37,7 @@ func reply(status int, text string) (*http.Response, error) {
 // virtual answers requests, each after some time, and keeps when they came.
 type virtual struct {
 	took  time.Duration // of each answer
-	quick string        // a path that is answered at once
+	quick string        // a path that is answered after 1 s
 	// fails says whether the nth request for a path is answered with 500, at a
 	// time since the beginning. nil: none is.
 	fails func(path string, n int, at time.Duration) bool
@@ -74,7 +74,7 @@ func (v *virtual) answer(r *http.Request) (*http.Response, error) {
 	defer func() { v.mu.Lock(); v.now--; v.mu.Unlock() }()
 	took := v.took
 	if path == v.quick {
-		took = 0
+		took = time.Second
 	}
 	select {
 	case <-time.After(took):

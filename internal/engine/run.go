@@ -229,11 +229,31 @@ func fill(opt *Options) error {
 	return nil
 }
 
+// callable reports what a workflow that is run inside another one cannot have.
+func callable(f *workflow.File) (errs []error) {
+	for _, c := range workflow.Files(f)[1:] {
+		what := ""
+		switch {
+		case c.Kind == workflow.MapReduce:
+			what = "a map"
+		case c.Merge != nil:
+			what = "a merge block"
+		case len(c.Workflows) > 0:
+			what = "workflows of its own"
+		default:
+			continue
+		}
+		errs = append(errs, fmt.Errorf("%s has %s and cannot be run inside another workflow: run it by itself, or put its steps into %s", c.Path, what, f.Path))
+	}
+	return errs
+}
+
 // preflight reports, before anything starts, the agents that steps need and
 // that are not there.
 func preflight(f *workflow.File, environ []string, dir string) error {
+	agents := workflow.AllAgents(f)
 	need := map[string]string{} // program: agent
-	workflow.Walk(f, func(s *workflow.Step) {
+	workflow.WalkAll(f, func(s *workflow.Step) {
 		c, ok := s.Action.(*workflow.Claude)
 		if !ok {
 			return
@@ -242,7 +262,7 @@ func preflight(f *workflow.File, environ []string, dir string) error {
 		if name == "" {
 			name = action.DefaultAgent
 		}
-		cfg := f.Agents[name]
+		cfg := agents[name]
 		switch {
 		case cfg != nil && len(cfg.Command) > 0 && cfg.Command[0].IsLiteral():
 			need[cfg.Command[0].String()] = name
@@ -250,7 +270,7 @@ func preflight(f *workflow.File, environ []string, dir string) error {
 			need["claude"] = name
 		}
 	})
-	var errs []error
+	errs := callable(f)
 	for _, program := range slices.Sorted(maps.Keys(need)) {
 		if _, err := proc.LookPath(program, environ); err != nil {
 			errs = append(errs, fmt.Errorf("the agent %s is needed by a step, but its program %s was not found: install it, or configure another command under `agents:` in %s", need[program], program, f.Path))
@@ -270,7 +290,7 @@ func execute(ctx context.Context, opt Options, j *journal.Journal, state *journa
 	r := &run{
 		opt: opt, file: opt.File, id: j.Run(), j: j, state: state, dir: opt.Dir,
 		sink: opt.Sinks, soft: opt.Soft, started: time.Now(), resumed: state.Seq > 0,
-		world: &action.World{Proc: sup, HTTP: opt.HTTP, Agents: opt.File.Agents, SkipPermissions: opt.File.SkipPermissions},
+		world: &action.World{Proc: sup, HTTP: opt.HTTP, Agents: workflow.AllAgents(opt.File), SkipPermissions: opt.File.SkipPermissions},
 	}
 	r.halted, r.halt = context.WithCancelCause(context.Background())
 	defer r.halt(nil)
@@ -319,10 +339,10 @@ func (r *run) watch(ctx context.Context) (context.Context, func()) {
 func (r *run) stopping(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
-		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		if cause := context.Cause(ctx); errors.As(cause, new(*TimeoutError)) {
 			return cause
 		}
-		return ErrInterrupted
+		return ErrInterrupted // whatever the caller's reason is
 	case r.soft.Err() != nil:
 		return ErrInterrupted
 	case r.halted.Err() != nil:

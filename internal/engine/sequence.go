@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/vars"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -42,6 +44,18 @@ type place struct {
 func (p place) round(n int) place {
 	p.at += "@" + strconv.Itoa(n)
 	p.scope = p.scope.Child()
+	return p
+}
+
+// with is the place with more variables in its environment: names and values
+// in turn.
+func (p place) with(pairs ...string) place {
+	p.env = slices.Clip(p.env)
+	p.own = &ownEnv{parent: p.own, vars: make(map[string]template.Value, len(pairs)/2)}
+	for i := 0; i < len(pairs); i += 2 {
+		p.env = append(p.env, pairs[i]+"="+pairs[i+1])
+		p.own.vars[pairs[i]] = template.Value{V: pairs[i+1], Origin: template.Data}
+	}
 	return p
 }
 

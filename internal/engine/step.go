@@ -438,8 +438,9 @@ func (r *run) attempts(ctx context.Context, p place, s *workflow.Step, path stri
 			return out
 		case retry.Stop:
 			out.status, out.reason = event.Failed, d.Reason
-			if out.err == nil {
-				out.err = fmt.Errorf("the retries that are recorded allow no further attempt (%s)", d.Reason)
+			if rec := p.steps[path]; out.err == nil {
+				out.attempts = rec.Attempts
+				out.err = fmt.Errorf("the retries that are recorded allow no further attempt; the last error was: %w", &classError{rec.Class, errors.New(rec.Message)})
 			}
 			return out
 		}

@@ -3,7 +3,9 @@ package input
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/ohler55/ojg/jp"
@@ -41,37 +43,113 @@ func parsePath(path string) (x jp.Expr, err error) {
 	return x, nil
 }
 
+// selects reports whether a path asks for several values. What it finds is then
+// the list of items, also where that is one value, and this an array.
+func selects(x jp.Expr) bool {
+	return slices.ContainsFunc(x, func(f jp.Frag) bool {
+		switch f.(type) {
+		case jp.Wildcard, jp.Union, jp.Slice, *jp.Filter:
+			return true
+		}
+		return false
+	})
+}
+
 func evaluate(x jp.Expr, path string, v any) (found []any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("JSONPath %s: %v", path, p)
 		}
 	}()
-	if strings.Contains(path, "?") {
-		v = floats(v)
+	last := len(x) - 1
+	for last >= 0 {
+		if _, ok := x[last].(*jp.Filter); ok {
+			break
+		}
+		last--
 	}
-	return x.Get(v), nil
+	if last < 0 {
+		return x.Get(v), nil
+	}
+	// Filters compare numbers of Go's own types only. They look at a copy; what
+	// they find is taken from the original, in which numbers are as written.
+	c := copies{}
+	for _, e := range x[:last+1].Get(c.of(v)) {
+		e = c.original(e)
+		if last+1 == len(x) {
+			found = append(found, e)
+		} else {
+			found = append(found, x[last+1:].Get(e)...)
+		}
+	}
+	return found, nil
 }
 
-// floats gives a value in which a path's filters can compare all numbers.
-func floats(v any) any {
+// copies finds the original of what a filter has found in a copy: of arrays and
+// objects by their address, of numbers by their value, each one once.
+type copies map[any][]any
+
+// of gives a copy of a value, with its numbers as float64.
+func (c copies) of(v any) any {
 	switch v := v.(type) {
 	case json.Number:
-		if f, err := v.Float64(); err == nil {
-			return f
+		f, err := v.Float64()
+		if err != nil {
+			return v
 		}
+		c[f] = append(c[f], v)
+		return f
 	case []any:
+		out := make([]any, len(v))
 		for i, e := range v {
-			if c := floats(e); c != nil || e == nil {
-				v[i] = c
-			}
+			out[i] = c.of(e)
 		}
+		c.note(out, v)
+		return out
 	case map[string]any:
+		out := make(map[string]any, len(v))
 		for k, e := range v {
-			v[k] = floats(e)
+			out[k] = c.of(e)
 		}
+		c.note(out, v)
+		return out
 	}
 	return v
+}
+
+func (c copies) note(copied, v any) {
+	if p := address(copied); p != nil {
+		c[p] = []any{v}
+	}
+}
+
+func (c copies) original(e any) any {
+	key := address(e)
+	if f, ok := e.(float64); ok {
+		key = f
+	}
+	list := c[key]
+	if key == nil || len(list) == 0 {
+		return e
+	}
+	if len(list) > 1 {
+		c[key] = list[1:]
+	}
+	return list[0]
+}
+
+// address is what tells an array or object from all others; nil for other
+// values, and for an empty array, which is like any other.
+func address(v any) any {
+	switch v := v.(type) {
+	case []any:
+		if len(v) > 0 {
+			return &v[0]
+		}
+	case map[string]any:
+		return reflect.ValueOf(v).Pointer()
+	}
+	return nil
 }
 
 // streamed is a JSONPath taken apart so that a document can be read without

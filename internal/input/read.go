@@ -60,7 +60,7 @@ func kindOf(name string, f *os.File) (string, error) {
 
 // isOneValue reports whether a text is exactly one JSON value.
 func isOneValue(r io.Reader) (bool, error) {
-	d := json.NewDecoder(bufio.NewReaderSize(r, 64<<10))
+	d := json.NewDecoder(skipBOM(r))
 	depth, values := 0, 0
 	for {
 		t, err := d.Token()
@@ -134,14 +134,18 @@ func (s Spec) list(yield func(raw, error) bool) {
 
 // expand applies the path to a value that is held as a whole.
 func (s Spec) expand(v any, yield func(raw, error) bool) error {
-	found := []any{v}
+	found, one := []any{v}, true
 	if s.JSONPath != "" {
-		var err error
-		if found, err = Path(s.JSONPath, v); err != nil {
+		x, err := parsePath(s.JSONPath)
+		if err != nil {
 			return err
 		}
+		if found, err = evaluate(x, s.JSONPath, v); err != nil {
+			return err
+		}
+		one = !selects(x)
 	}
-	if len(found) == 1 {
+	if one && len(found) == 1 {
 		if list, ok := found[0].([]any); ok {
 			found = list
 		}
@@ -156,9 +160,10 @@ func (s Spec) expand(v any, yield func(raw, error) bool) error {
 
 // document reads a JSON file, without holding it where the path allows.
 func (s Spec) document(f io.Reader, yield func(raw, error) bool) error {
+	in := skipBOM(f)
 	path, ok := stream(s.JSONPath)
 	if !ok {
-		b, err := io.ReadAll(f)
+		b, err := io.ReadAll(in)
 		if err != nil {
 			return err
 		}
@@ -168,56 +173,112 @@ func (s Spec) document(f io.Reader, yield func(raw, error) bool) error {
 		}
 		return s.expand(v, yield)
 	}
-	d := json.NewDecoder(bufio.NewReaderSize(f, 256<<10))
-	d.UseNumber()
-	if err := s.walk(d, path, yield); err != nil {
-		return err
+	d := &tokens{d: json.NewDecoder(in)}
+	d.d.UseNumber()
+	err := s.walk(d, path, yield)
+	if err == nil {
+		// The rest must be valid, too: a file that was cut off is no input.
+		err = d.end()
 	}
-	// The rest must be valid, too: a file that was cut off is no input.
-	for {
-		if _, err := d.Token(); err == io.EOF {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("byte %d: %w", d.InputOffset(), err)
+	if err != nil && !errors.Is(err, errStopped) {
+		return fmt.Errorf("byte %d: %w", d.d.InputOffset(), err)
+	}
+	return err
+}
+
+// skipBOM reads past the mark with which some editors begin a file.
+func skipBOM(f io.Reader) *bufio.Reader {
+	r := bufio.NewReaderSize(f, 256<<10)
+	if b, _ := r.Peek(len(bom)); string(b) == bom {
+		_, _ = r.Discard(len(bom)) // what was peeked is there
+	}
+	return r
+}
+
+const bom = "\xef\xbb\xbf"
+
+// tokens reads a document piece by piece and knows how deep it is in it.
+type tokens struct {
+	d    *json.Decoder
+	open int // arrays and objects that have begun and not ended
+}
+
+// next is the next token; the end of the file is io.ErrUnexpectedEOF.
+func (t *tokens) next() (json.Token, error) {
+	tok, err := t.d.Token()
+	switch {
+	case err == io.EOF:
+		return nil, io.ErrUnexpectedEOF
+	case err != nil:
+		return nil, err
+	}
+	switch tok {
+	case json.Delim('['), json.Delim('{'):
+		t.open++
+	case json.Delim(']'), json.Delim('}'):
+		t.open--
+	}
+	return tok, nil
+}
+
+// decode takes a whole value.
+func (t *tokens) decode() (text json.RawMessage, err error) {
+	if err = t.d.Decode(&text); err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return text, err
+}
+
+// end reads the rest of the document, after which there is nothing.
+func (t *tokens) end() error {
+	for t.open > 0 {
+		if _, err := t.next(); err != nil {
+			return err
 		}
 	}
+	if tok, err := t.d.Token(); err == nil {
+		return fmt.Errorf("there is %v after the end of the document", tok)
+	} else if err != io.EOF {
+		return err
+	}
+	return nil
 }
 
 // walk goes to the place that a path names and gives what is there.
-func (s Spec) walk(d *json.Decoder, path streamed, yield func(raw, error) bool) error {
+func (s Spec) walk(d *tokens, path streamed, yield func(raw, error) bool) error {
 	for _, name := range path.names {
-		found, err := member(d, name)
+		found, err := d.member(name)
 		if err != nil || !found {
 			return err
 		}
 	}
-	var first json.RawMessage
-	if err := peekArray(d, &first); err != nil {
-		return fmt.Errorf("byte %d: %w", d.InputOffset(), err)
+	whole, err := d.valueOrArray()
+	if err != nil {
+		return err
 	}
-	if first != nil { // no array
-		v, err := value.Parse(first)
+	if whole != nil {
+		v, err := value.Parse(whole)
 		if err != nil {
 			return err
 		}
 		if path.expr != nil || strings.Contains(s.JSONPath, "*") {
 			return fmt.Errorf("%s: there is a %s where the path wants an array", s.JSONPath, value.Kind(v))
 		}
-		if !yield(raw{v: v, text: first}, nil) {
+		if !yield(raw{v: v, text: whole}, nil) {
 			return errStopped
 		}
 		return nil
 	}
-	for d.More() {
-		var text json.RawMessage
-		if err := d.Decode(&text); err != nil {
-			return fmt.Errorf("byte %d: %w", d.InputOffset(), err)
+	for d.d.More() {
+		text, err := d.decode()
+		if err != nil {
+			return err
 		}
 		if err := s.element(text, path, yield); err != nil {
 			return err
 		}
 	}
-	_, err := d.Token() // ]
+	_, err = d.next() // ]
 	return err
 }
 
@@ -256,55 +317,60 @@ func (s Spec) parsed(r raw, path streamed, yield func(raw, error) bool) error {
 }
 
 // member moves to the value of an object's member.
-func member(d *json.Decoder, name string) (bool, error) {
-	t, err := d.Token()
-	if err != nil {
-		return false, fmt.Errorf("byte %d: %w", d.InputOffset(), err)
+func (t *tokens) member(name string) (bool, error) {
+	tok, err := t.next()
+	if err != nil || tok != json.Delim('{') {
+		return false, err
 	}
-	if t != json.Delim('{') {
-		return false, nil
-	}
-	for d.More() {
-		key, err := d.Token()
+	for t.d.More() {
+		key, err := t.next()
 		if err != nil {
 			return false, err
 		}
 		if key == name {
 			return true, nil
 		}
-		var skip json.RawMessage
-		if err := d.Decode(&skip); err != nil {
-			return false, fmt.Errorf("byte %d: %w", d.InputOffset(), err)
+		if _, err := t.decode(); err != nil {
+			return false, err
 		}
 	}
 	return false, nil
 }
 
-// peekArray opens an array, or gives the whole value where it is none.
-func peekArray(d *json.Decoder, whole *json.RawMessage) error {
-	// The decoder has no look-ahead of values, but its buffer begins with
-	// the separator and the blanks before the next one.
-	buf := d.Buffered()
-	if b, ok := buf.(*bytes.Reader); ok {
-		for {
-			c, err := b.ReadByte()
-			if err != nil {
-				break
-			}
-			if c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == ':' || c == ',' {
-				continue
-			}
-			if c == '[' {
-				_, err := d.Token()
-				return err
-			}
-			return d.Decode(whole)
+// valueOrArray opens an array, or gives the whole of another value.
+func (t *tokens) valueOrArray() (json.RawMessage, error) {
+	tok, err := t.next()
+	if err != nil {
+		return nil, err
+	}
+	switch tok {
+	case json.Delim('['):
+		return nil, nil
+	case json.Delim('{'):
+		return t.object()
+	}
+	return json.RawMessage(value.JSON(tok)), nil
+}
+
+// object takes the rest of an object that has begun.
+func (t *tokens) object() (json.RawMessage, error) {
+	text := []byte("{")
+	for t.d.More() {
+		key, err := t.next()
+		if err != nil {
+			return nil, err
 		}
+		member, err := t.decode()
+		if err != nil {
+			return nil, err
+		}
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		text = append(append(append(text, value.JSON(key)...), ':'), member...)
 	}
-	if !d.More() {
-		return io.ErrUnexpectedEOF
-	}
-	return peekArray(d, whole)
+	_, err := t.next() // }
+	return append(text, '}'), err
 }
 
 // lines reads JSON lines, or plain lines: a line that is no JSON is a text.
@@ -316,7 +382,7 @@ func (s Spec) lines(f io.Reader, strict bool, yield func(raw, error) bool) error
 	for n := 1; sc.Scan(); n++ {
 		line := bytes.TrimSpace(sc.Bytes())
 		if n == 1 {
-			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+			line = bytes.TrimPrefix(line, []byte(bom))
 		}
 		if len(line) == 0 {
 			continue
@@ -412,6 +478,9 @@ func place(b []byte, err error) error {
 	if errors.As(err, &syntax) {
 		at := min(int(syntax.Offset), len(b))
 		return fmt.Errorf("line %d: %w", 1+bytes.Count(b[:at], []byte("\n")), err)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("line %d: %w", 1+bytes.Count(b, []byte("\n")), err)
 	}
 	return err
 }

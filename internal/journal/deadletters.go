@@ -117,25 +117,58 @@ func (r *Reader) letters(ctx context.Context, indexes []int, open map[int][]int6
 		return nil, err
 	}
 	var out []DeadLetter
+	seqs = seqs[:0]
 	for _, e := range events {
 		if !f.fits(&e) {
 			continue
 		}
-		l := DeadLetter{
+		out = append(out, DeadLetter{
 			Index: e.Index, ID: e.Item, Seq: e.Seq, Time: e.Time, Attempts: e.Attempts,
 			Class: e.Class, Message: e.Message, Letter: e.Data,
+		})
+		seqs = append(seqs, open[e.Index]...)
+	}
+	// The histories of all in one read, and so the items.
+	histories, err := r.bySeq(ctx, seqs)
+	if err != nil {
+		return nil, err
+	}
+	items, err := r.itemsAt(ctx, out)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		n := len(open[out[i].Index])
+		out[i].History, histories = histories[:n:n], histories[n:]
+		out[i].Item = items[out[i].Index]
+	}
+	return out, nil
+}
+
+// itemsAt gives the data of the items of some letters, by index. Letters come
+// in the order of the list: to read past some items costs less than to look
+// each one up.
+func (r *Reader) itemsAt(ctx context.Context, letters []DeadLetter) (map[int]json.RawMessage, error) {
+	out := make(map[int]json.RawMessage, len(letters))
+	for len(letters) > 0 {
+		first, n := letters[0].Index, 1
+		for n < len(letters) && letters[n].Index-first < 8*(n+1) {
+			n++
 		}
-		if l.History, err = r.bySeq(ctx, open[e.Index]); err != nil {
-			return nil, err
-		}
-		items, err := r.Items(ctx, e.Index, 1)
+		want := letters[:n]
+		items, err := r.Items(ctx, first, want[n-1].Index-first+1)
 		if err != nil {
 			return nil, err
 		}
-		if len(items) > 0 && items[0].Index == e.Index {
-			l.Item = items[0].Data
+		for _, it := range items {
+			for len(want) > 0 && want[0].Index < it.Index {
+				want = want[1:]
+			}
+			if len(want) > 0 && want[0].Index == it.Index {
+				out[it.Index] = it.Data
+			}
 		}
-		out = append(out, l)
+		letters = letters[n:]
 	}
 	return out, nil
 }

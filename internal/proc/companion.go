@@ -92,8 +92,8 @@ type companion struct {
 	err   error
 }
 
-// startCompanion starts the companion in the background: the first command
-// does not wait for it.
+// startCompanion starts the companion in the background, while the first command
+// is being prepared.
 func startCompanion(list *os.File) *companion {
 	c := &companion{ready: make(chan struct{})}
 	go func() {

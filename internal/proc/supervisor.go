@@ -98,8 +98,8 @@ type worker struct {
 // ReapOrphans to find, but the companion works all the same. What a former run
 // left in dir is ended first.
 //
-// The companion is started in the background. New fails if CompanionMain was
-// not called and Options.NoCompanion is not set, since the program would then
+// The companion is started in the background; the first command waits until it
+// is there. New fails if CompanionMain was not called and Options.NoCompanion is not set, since the program would then
 // run itself instead of a companion.
 func New(dir string, opts Options) (*Supervisor, error) {
 	if !opts.NoCompanion && !hooked.Load() {
@@ -189,6 +189,11 @@ func (s *Supervisor) prepare(ctx context.Context, c *Cmd) (*worker, error) {
 	hasNUL := func(text string) bool { return strings.IndexByte(text, 0) >= 0 }
 	if hasNUL(c.Path) || hasNUL(c.Dir) || slices.ContainsFunc(c.Argv, hasNUL) || slices.ContainsFunc(c.Env, hasNUL) {
 		return nil, errNUL
+	}
+	if s.companion != nil {
+		// No command runs before there is somebody to end it for us: a command
+		// may kill bide, or somebody may, in its first moment.
+		<-s.companion.ready
 	}
 	w, err := s.acquire()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
 
@@ -167,7 +168,7 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) Cost {
 	if f.Isolation != "none" && (f.Isolation == "worktree" || workflow.NeedsIsolation(f)) {
 		place = "each agent in a git worktree of its own, where the run has one"
 	}
-	ph := b.phase("map", &workflow.Block{Pos: m.Template.Pos, Steps: m.Template.Steps}, place, at)
+	ph := b.phase("map", m.Template, place, at)
 	out.Agent = ph.Worst
 	if out.Policy != "per_command" {
 		out.Agent = b.within(ph.Worst, out.AgentTimeout, m.Pos, "the agent")
@@ -181,9 +182,10 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) Cost {
 	return whole(out, m.Parallel)
 }
 
-// whole bounds the time of a map: at every moment all workers are busy, or
-// every item that is not finished is running or waiting; so it lasts no longer
-// than the work shared among the workers plus the longest item.
+// whole bounds the time of a map. At every moment before its end the item that
+// ends last is running or waiting, or else all workers are busy with others; so
+// the map lasts no longer than the work of the others shared among the workers,
+// plus that item.
 func whole(m *Map, parallel workflow.Int) Cost {
 	if parallel.Text != nil || m.Items.Open && (m.Item.Time.Open || m.Item.Time.D > 0) {
 		return Cost{Waits: m.Item.Waits, Time: Bound{Open: true}}
@@ -191,8 +193,8 @@ func whole(m *Map, parallel workflow.Int) Cost {
 	if m.Items.N == 0 {
 		return Cost{}
 	}
-	work := m.Agent.Time.times(m.Items).times(count(m.Retry.attempts()))
-	work.D /= max(1, timeDuration(parallel.N))
+	work := m.Agent.Time.times(Count{N: m.Items.N - 1, Open: m.Items.Open}).times(count(m.Retry.attempts()))
+	work.D /= max(1, time.Duration(parallel.N))
 	return Cost{Waits: m.Item.Waits, Time: work.plus(m.Item.Time)}
 }
 

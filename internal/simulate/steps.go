@@ -3,12 +3,9 @@ package simulate
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/bide-dev/bide/internal/workflow"
 )
-
-func timeDuration(n int) time.Duration { return time.Duration(n) }
 
 // steps plans steps that run one after another. What they set is added to the
 // scope.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/value"
 )
@@ -89,7 +90,7 @@ func (r *reference) finish(s Scope, res result, known bool) (result, bool, error
 		return res, false, nil
 	}
 	if r.problem != "" {
-		return res, true, &expr.SyntaxError{Message: fmt.Sprintf("%s: %s", r.src, r.problem), Suggestion: r.suggest}
+		return res, true, &expr.SyntaxError{Message: fmt.Sprintf("%s: %s", r.src, r.problem), Suggestion: nearFilter(r.unknown)}
 	}
 	var err error
 	for _, f := range r.filters {
@@ -113,6 +114,14 @@ func (r *reference) finish(s Scope, res result, known bool) (result, bool, error
 		}
 	}
 	return res, true, nil
+}
+
+// nearFilter suggests the filter that a name may be meant to be.
+func nearFilter(name string) string {
+	if name == "" {
+		return ""
+	}
+	return diag.DidYouMean(name, slices.Sorted(maps.Keys(filterFuncs)))
 }
 
 func (r *reference) errorf(format string, args ...any) error {

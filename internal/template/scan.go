@@ -2,18 +2,16 @@ package template
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
 )
 
 const (
-	maxNesting   = 32       // references inside defaults
-	maxReference = 64 << 10 // bytes of one reference
+	maxNesting   = 32      // references inside defaults
+	maxReference = 4 << 10 // bytes of one reference
 )
 
 // reference is a parsed ${…} or $NAME.
@@ -26,8 +24,8 @@ type reference struct {
 	def     *Text
 	defOff  int // of def in src
 	problem string
-	suggest string
-	raw, sh bool // has |raw, ends in |sh
+	unknown string // the filter that does not exist
+	raw, sh bool   // has |raw, ends in |sh
 }
 
 func (r *reference) hasDefault() bool {
@@ -352,7 +350,7 @@ func (r *reference) addFilter(src string, depth int) {
 	case !known:
 		if r.problem == "" {
 			r.problem = fmt.Sprintf("there is no filter %q", f.name)
-			r.suggest = diag.DidYouMean(f.name, slices.Sorted(maps.Keys(filterFuncs)))
+			r.unknown = f.name
 		}
 		return
 	case f.name == "default":

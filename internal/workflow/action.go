@@ -167,7 +167,7 @@ func (o *object) mistakenAction() (key *node, near string) {
 		names = append(names, name)
 	}
 	for _, q := range o.n.pairs {
-		if _, known := o.field(q.key.text); known {
+		if _, known := o.field(q.key.text); known || len(q.key.text) > maxKey {
 			continue
 		}
 		if near := diag.Nearest(q.key.text, names); near != "" {

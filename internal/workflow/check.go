@@ -191,7 +191,7 @@ const maxLookups = 500
 
 // nearName gives the known name that an unknown one is near to, if any.
 func (d *decoder) nearName(name string) string {
-	if len(name) < 3 { // which is near to everything
+	if len(name) < 3 || len(name) > maxKey { // which is near to everything, or nothing
 		return ""
 	}
 	near, ok := d.nearNames[name]

@@ -68,7 +68,7 @@ func ActionText(action Action) string {
 // work that should not be done in the user's own tree.
 func NeedsIsolation(f *File) bool {
 	need := f.Merge != nil
-	Walk(f, func(s *Step) {
+	WalkAll(f, func(s *Step) {
 		_, agent := s.Action.(*Claude)
 		need = need || agent || s.CommitRequired || s.AutoCommit != nil
 	})

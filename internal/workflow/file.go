@@ -206,8 +206,8 @@ func (d *decoder) noCommands(o *object, f *File) {
 	}
 	p := d.errorf(o.n, "no-steps", "this workflow has no steps")
 	p.EndColumn = 0
-	for _, q := range o.n.pairs {
-		if _, known := fileTable.field(q.key.text); known {
+	for _, q := range o.n.pairs[:min(len(o.n.pairs), maxKey)] {
+		if _, known := fileTable.field(q.key.text); known || len(q.key.text) > maxKey {
 			continue
 		}
 		if near := diag.Nearest(q.key.text, []string{"commands", "steps", "map"}); near != "" {

@@ -20,6 +20,7 @@ type decoder struct {
 	cut      bool // problems were left out
 
 	params              map[string]Param  // of this file, by name
+	paramTexts          map[string]string // see paramText
 	unfilled            []string          // required parameters whose values are not to be had
 	agents              map[string]bool   // names of configured agents
 	agentTable          *table            // their names as keys of a step
@@ -91,8 +92,11 @@ func (d *decoder) awaits(n *node) bool {
 	return false
 }
 
+// maxKey is the length of a key that may be a known one, misspelt.
+const maxKey = 100
+
 func short(s string) string {
-	s, _, _ = strings.Cut(s, "\n")
+	s, _, _ = strings.Cut(s[:min(len(s), 400)], "\n")
 	if r := []rune(s); len(r) > 40 {
 		return string(r[:40]) + "…"
 	}
@@ -255,8 +259,11 @@ func (o *object) unknown(key *node) {
 	for _, t := range o.tables {
 		names = append(names, t.keys...)
 	}
-	p := o.d.warnf(key, "unknown-key", "unknown key %q in %s; it is ignored", key.text, o.what)
-	near, elsewhere := diag.DidYouMean(key.text, names), ""
+	p := o.d.warnf(key, "unknown-key", "unknown key %q in %s; it is ignored", short(key.text), o.what)
+	near, elsewhere := "", ""
+	if len(key.text) <= maxKey {
+		near = diag.DidYouMean(key.text, names)
+	}
 	for _, t := range tables {
 		if _, ok := t.field(key.text); ok {
 			elsewhere = fmt.Sprintf("%q is a key of %s", key.text, t.what)

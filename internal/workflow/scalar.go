@@ -285,8 +285,12 @@ func (d *decoder) resolved(n *node) *node {
 		if !ok || !p.HasValue {
 			return ref
 		}
+		text := d.paramText(p)
+		if len(text) > maxTyped {
+			return ref
+		}
 		changed = true
-		return value.Text(p.Value)
+		return text
 	})
 	if !changed {
 		return n
@@ -299,6 +303,23 @@ func (d *decoder) resolved(n *node) *node {
 		out.quoted = false
 	}
 	return &out
+}
+
+// maxTyped is the length of a parameter's value that may stand in a typed place:
+// a number, a word, a duration, a path.
+const maxTyped = 4 << 10
+
+// paramText is the text of a parameter's value, which many places may ask for.
+func (d *decoder) paramText(p Param) string {
+	text, ok := d.paramTexts[p.Name]
+	if !ok {
+		if d.paramTexts == nil {
+			d.paramTexts = map[string]string{}
+		}
+		text = value.Text(p.Value)
+		d.paramTexts[p.Name] = text
+	}
+	return text
 }
 
 // deep gives the value of a node with its texts as templates.

@@ -17,11 +17,12 @@ import (
 // The bounds of a file. They are far above what people write and far below
 // what could hurt.
 const (
-	maxFileSize  = 16 << 20  // bytes
-	maxMarks     = 1_000_000 // line ends and commas
-	maxDepth     = 200       // nesting of maps and lists
-	maxNodes     = 500_000   // after aliases are followed
-	maxAliasGrow = 200_000   // nodes that aliases may add beyond those written
+	maxFileSize  = 4 << 20 // bytes
+	maxMarks     = 50_000  // line ends, commas and dollar signs: what makes values and references
+	maxDepth     = 100     // nesting of maps and lists
+	maxNodes     = 50_000  // after aliases are followed
+	maxAliasGrow = 30_000  // nodes that aliases may add beyond those written
+	maxAliasText = 4 << 20 // bytes of text that they may add
 )
 
 type kind uint8
@@ -178,8 +179,12 @@ func parseTree(src *source, l *diag.List) *node {
 			Suggest("put large data into a file of its own and name it in map.input")
 		return nil
 	}
-	if marks := bytes.Count(src.text, []byte("\n")) + bytes.Count(src.text, []byte(",")); marks > maxMarks {
-		l.Errorf(whole, "file-too-large", "the file has %d line ends and commas; a workflow file may have %d", marks, maxMarks).
+	marks := 0
+	for _, c := range []string{"\n", ",", "$"} {
+		marks += bytes.Count(src.text, []byte(c))
+	}
+	if marks > maxMarks {
+		l.Errorf(whole, "file-too-large", "the file has %d line ends, commas and dollar signs; a workflow file may have %d", marks, maxMarks).
 			Suggest("put large data into a file of its own and name it in map.input")
 		return nil
 	}
@@ -201,7 +206,7 @@ func parseTree(src *source, l *diag.List) *node {
 		l.Errorf(whole, "empty-file", "the file has no workflow in it").Suggest("write a list of steps, or a map with commands:")
 		return nil
 	}
-	b := builder{src: src, problems: l, seen: map[*yaml.Node]*node{}, open: map[*yaml.Node]bool{}, sizes: map[*node]int{}}
+	b := builder{src: src, problems: l, seen: map[*yaml.Node]*node{}, open: map[*yaml.Node]bool{}, sizes: map[*node]size{}}
 	n := b.build(root.Content[0], 0)
 	if b.failed {
 		return nil
@@ -209,15 +214,18 @@ func parseTree(src *source, l *diag.List) *node {
 	return n
 }
 
+// size is how much a part of a file is.
+type size struct{ nodes, text int }
+
 // builder turns YAML nodes into ours.
 type builder struct {
 	src      *source
 	problems *diag.List
 	seen     map[*yaml.Node]*node // what an anchor's node became
 	open     map[*yaml.Node]bool  // anchors that are being built
-	sizes    map[*node]int        // of anchored nodes, aliases followed
-	total    int                  // nodes with aliases followed
-	aliased  int                  // of these, the ones behind aliases
+	sizes    map[*node]size       // of anchored nodes, aliases followed
+	total    size                 // with aliases followed
+	aliased  size                 // of this, what is behind aliases
 	failed   bool
 }
 
@@ -241,7 +249,8 @@ func (b *builder) build(y *yaml.Node, depth int) *node {
 	if depth > maxDepth {
 		return b.fail(y, "too-deep", "maps and lists are nested more than %d deep here", maxDepth)
 	}
-	if b.total++; b.total > maxNodes {
+	b.total.text += len(y.Value)
+	if b.total.nodes++; b.total.nodes > maxNodes {
 		return b.fail(y, "file-too-large", "the file has more than %d values", maxNodes)
 	}
 	if y.Kind == yaml.AliasNode {
@@ -271,7 +280,7 @@ func (b *builder) build(y *yaml.Node, depth int) *node {
 	if y.Anchor != "" {
 		delete(b.open, y)
 		b.seen[y] = n
-		b.sizes[n] = b.total - before + 1
+		b.sizes[n] = size{b.total.nodes - before.nodes + 1, b.total.text - before.text + len(y.Value)}
 	}
 	return n
 }
@@ -287,10 +296,15 @@ func (b *builder) alias(y *yaml.Node) *node {
 	if n == nil {
 		return b.fail(y, "alias-cycle", "the alias *%s has no value yet", y.Value)
 	}
-	size := b.sizes[n]
-	b.total += size
-	if b.aliased += size; b.aliased > maxAliasGrow || b.total > maxNodes {
+	for _, sum := range []*size{&b.total, &b.aliased} {
+		sum.nodes += b.sizes[n].nodes
+		sum.text += b.sizes[n].text
+	}
+	if b.aliased.nodes > maxAliasGrow || b.total.nodes > maxNodes {
 		return b.fail(y, "alias-bomb", "aliases make the file grow beyond %d values", maxAliasGrow)
+	}
+	if b.aliased.text > maxAliasText {
+		return b.fail(y, "alias-bomb", "aliases make the file grow by more than %d bytes", maxAliasText)
 	}
 	return n
 }
@@ -339,7 +353,7 @@ func (b *builder) mapping(y *yaml.Node, n *node, depth int) {
 			if len(*b.problems) >= maxProblems {
 				continue
 			}
-			b.problems.Errorf(key.pos, "duplicate-key", "the key %q is there already, on line %d", key.text, first.pos.Line).
+			b.problems.Errorf(key.pos, "duplicate-key", "the key %q is there already, on line %d", short(key.text), first.pos.Line).
 				Suggest("keep one of lines %d and %d", first.pos.Line, key.pos.Line).To(key.end)
 			continue
 		}

@@ -25,6 +25,51 @@ func Walk(f *File, visit func(*Step)) {
 	}
 }
 
+// WalkAll is Walk, and visits the steps of the workflows that the file runs and
+// calls as well.
+func WalkAll(f *File, visit func(*Step)) {
+	for _, f := range Files(f) {
+		Walk(f, visit)
+	}
+}
+
+// Files gives a file and those of the workflows that it runs and calls, each
+// once, the file itself first.
+func Files(f *File) []*File {
+	var list []*File
+	var add func(f *File)
+	add = func(f *File) {
+		if f == nil || slices.Contains(list, f) {
+			return
+		}
+		list = append(list, f)
+		for _, w := range f.Workflows {
+			add(w.File)
+		}
+		Walk(f, func(s *Step) {
+			if c, ok := s.Action.(*Call); ok && c.Target != nil {
+				add(c.Target.File)
+			}
+		})
+	}
+	add(f)
+	return list
+}
+
+// AllAgents gives the agents that steps of a file and of those it calls may
+// ask; where two files configure the same name, the outer one counts.
+func AllAgents(f *File) map[string]*Agent {
+	all := map[string]*Agent{}
+	for _, f := range Files(f) {
+		for name, a := range f.Agents {
+			if all[name] == nil {
+				all[name] = a
+			}
+		}
+	}
+	return all
+}
+
 func (f *File) template() *Block {
 	if f.Map == nil {
 		return nil

@@ -285,7 +285,7 @@ func (m *merging) hasMarkers(ctx context.Context, commit, file string) (bool, er
 // takeBack puts the worktree to where it was before the merge.
 func (m *merging) takeBack(ctx context.Context) error {
 	return m.repo.locked(ctx, func() error {
-		if err := m.repo.dropStaleLocks(ctx, m.dir); err != nil {
+		if err := m.repo.dropStaleLocks(ctx, m.dir, m.into); err != nil {
 			return err
 		}
 		return m.repo.abortMerge(ctx, m.dir, m.before)

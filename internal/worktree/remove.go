@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // Kept is work that is not merged and so was not deleted.
@@ -153,7 +154,7 @@ func (r *Repo) retire(ctx context.Context, path, branch string, run *Run) (Kept,
 // rescue commits what is uncommitted in a worktree whose agent has ended, and
 // makes sure that a branch of ours holds the result. It gives the files.
 func (r *Repo) rescue(ctx context.Context, path, branch string) ([]string, error) {
-	if err := r.dropStaleLocks(ctx, path); err != nil {
+	if err := r.dropStaleLocks(ctx, path, branch); err != nil {
 		return nil, err
 	}
 	files, err := r.dirty(ctx, path)
@@ -177,14 +178,22 @@ func (r *Repo) rescue(ctx context.Context, path, branch string) ([]string, error
 }
 
 // dropStaleLocks deletes the lock files that a killed git left in the private
-// part of a worktree. No process of ours works there any more.
-func (r *Repo) dropStaleLocks(ctx context.Context, path string) error {
+// part of a worktree, and those of its own branch. No process of ours works
+// there any more.
+func (r *Repo) dropStaleLocks(ctx context.Context, path, branch string) error {
 	dir, err := r.line(ctx, path, "rev-parse", "--absolute-git-dir")
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"index.lock", "HEAD.lock"} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	names := []string{filepath.Join(dir, "index.lock"), filepath.Join(dir, "HEAD.lock")}
+	for _, b := range []string{branch, branch + besideSuffix} {
+		if !strings.HasPrefix(b, itemBranches) && !strings.HasPrefix(b, runBranches) {
+			continue // the user's: somebody else may be at work on it
+		}
+		names = append(names, filepath.Join(r.common, "refs", "heads", filepath.FromSlash(b)+".lock"))
+	}
+	for _, name := range names {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 			return err
 		}
 	}

@@ -199,7 +199,7 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 		return nil, err
 	}
 	return run, run.queue.ifFree(func() error {
-		if err := r.dropStaleLocks(ctx, run.Dir); err != nil {
+		if err := r.dropStaleLocks(ctx, run.Dir, run.Branch); err != nil {
 			return err
 		}
 		return run.takeBack(ctx)

@@ -482,6 +482,9 @@ func TestHalfMadeWorktrees(t *testing.T) {
 				w.t.Fatal(err)
 			}
 		},
+		"stale lock of the branch": func(w *world, run *Run, a *Agent) {
+			w.write(w.dir, ".git/refs/heads/"+a.Branch+".lock", "")
+		},
 		"stale index lock": func(w *world, run *Run, a *Agent) {
 			w.write(w.gitIn(a.Dir, "rev-parse", "--absolute-git-dir"), "index.lock", "")
 		},

@@ -15,18 +15,25 @@ import (
 //
 // Declarations take effect in source order: a name means what was last
 // declared above. Declaring a name again is allowed, with a warning.
+//
+// After 100 errors it stops, and says so; of warnings it gives 100.
 func Check(f *syntax.File, env *Env) (*Program, diag.List) {
 	c := &checker{
 		file: f, env: env,
 		vars: map[string]*Var{}, types: map[string]*types.Type{},
 		policies: map[string][]*syntax.Option{},
 		limits:   map[string]limits{},
-		imports:  imports{alias: map[string]string{}},
-		program:  &Program{File: f},
+		inputs:   map[string]int{}, named: map[string]int{},
+		imports: imports{alias: map[string]string{}},
+		program: &Program{File: f},
 	}
 	for _, d := range f.Decls {
+		if c.errors > maxProblems {
+			break
+		}
 		c.declare(d)
 	}
+	c.dropRepeated()
 	c.program.Types = c.types
 	c.problems.Sort()
 	if c.problems.HasErrors() {
@@ -47,8 +54,13 @@ type checker struct {
 	limits   map[string]limits // by module
 	program  *Program
 	problems diag.List
-	guesses  int // undefined names so far
-	quiet    int // >0: problems of what is checked were reported before
+	errors   int            // in problems
+	warnings int            // in problems
+	inputs   map[string]int // the place in program.Inputs of each
+	named    map[string]int // the place in program.Outputs of each, the last one
+	repeated bool           // an output was declared more than once
+	compared int            // names looked at for suggestions
+	quiet    int            // >0: problems of what is checked were reported before
 }
 
 // scope is one local name, and those around it.
@@ -57,20 +69,65 @@ type scope struct {
 	outer *scope
 }
 
+// maxProblems bounds the errors, and the warnings, that are reported of one
+// file: finding suggestions for hundreds of thousands would take too long.
+const maxProblems = 100
+
 func (c *checker) errorf(n syntax.Node, code, format string, args ...any) *diag.Problem {
-	if c.quiet > 0 {
+	if !c.reports(&c.errors) {
+		return new(diag.Problem)
+	}
+	if c.errors > maxProblems {
+		c.moreErrors(n)
 		return new(diag.Problem)
 	}
 	pos, end := c.file.Span(n.Extent())
 	return c.problems.Errorf(pos, code, format, args...).To(end)
 }
 
+func (c *checker) moreErrors(n syntax.Node) {
+	pos, end := c.file.Span(n.Extent())
+	c.problems.Errorf(pos, syntax.CodeLimit, "there are more errors, which are not shown").To(end).Suggest("repair the ones above")
+}
+
 func (c *checker) warnf(n syntax.Node, code, format string, args ...any) *diag.Problem {
-	if c.quiet > 0 {
+	if !c.reports(&c.warnings) {
 		return new(diag.Problem)
 	}
 	pos, end := c.file.Span(n.Extent())
+	if c.warnings > maxProblems {
+		c.problems.Warnf(pos, "more-warnings", "there are more warnings, which are not shown").To(end).Suggest("look at the ones above")
+		return new(diag.Problem)
+	}
 	return c.problems.Warnf(pos, code, format, args...).To(end)
+}
+
+// reports counts a problem and tells whether it is to be reported: problems of
+// what was reported before and those far beyond the bound are not.
+func (c *checker) reports(count *int) bool {
+	if c.quiet > 0 || *count > maxProblems {
+		return false
+	}
+	*count++
+	return true
+}
+
+// maxCompared bounds how many names are looked at to find similar ones: to
+// compare a hundred wrong names with a hundred thousand takes too long.
+const maxCompared = 200_000
+
+// affordable reports whether n more candidates for a suggestion may be looked
+// at.
+func (c *checker) affordable(n int) bool {
+	c.compared += n
+	return c.compared <= maxCompared
+}
+
+func (c *checker) didYouMean(name string, n int, candidates func() []string) string {
+	if !c.affordable(n) {
+		return ""
+	}
+	return diag.DidYouMean(name, candidates())
 }
 
 // inside checks something with a local variable in scope.
@@ -141,18 +198,30 @@ func (c *checker) resolveType(e syntax.TypeExpr) *types.Type {
 	var found diag.List
 	r := types.Resolver{File: c.file, Problems: &found,
 		Lookup:   func(name string) *types.Type { return c.types[name] },
-		Declared: func() []string { return slices.Collect(maps.Keys(c.types)) },
+		Declared: c.typeNames,
 	}
 	t := r.Resolve(e)
 	for _, p := range found {
 		if line := c.typeBelow(p.Message); line > 0 {
 			p.Suggest("it is declared below, at line %d; move that declaration up", line)
 		}
-		if c.quiet == 0 {
+		switch {
+		case !c.reports(&c.errors):
+		case c.errors > maxProblems:
+			c.moreErrors(e)
+		default:
 			c.problems = append(c.problems, p)
 		}
 	}
 	return t
+}
+
+// typeNames lists the declared types, for suggestions.
+func (c *checker) typeNames() []string {
+	if !c.affordable(len(c.types)) {
+		return nil
+	}
+	return slices.Collect(maps.Keys(c.types))
 }
 
 const undefinedType = "Undefined type: "
@@ -177,47 +246,54 @@ func (c *checker) input(d *syntax.InDecl) {
 	if !c.define(v) {
 		return
 	}
-	for i, old := range c.program.Inputs {
-		if old.Name == v.Name {
-			// One value comes in under one name: the last declaration says
-			// what it must be.
-			c.program.Inputs[i] = v
-			return
-		}
+	if i, again := c.inputs[v.Name]; again {
+		// One value comes in under one name: the last declaration says what
+		// it must be.
+		c.program.Inputs[i] = v
+		return
 	}
+	c.inputs[v.Name] = len(c.program.Inputs)
 	c.program.Inputs = append(c.program.Inputs, v)
 }
 
-// annotations checks @example against the type of the input, and the
-// arguments of @source and @sink on their own.
+// annotations checks @example against the type of the input. The arguments of
+// @source and @sink are not looked at: nothing here connects.
 func (c *checker) annotations(as []*syntax.Annotation, in *Var) {
 	for _, a := range as {
 		if a.Kind == syntax.Example && in != nil && a.Value != nil {
 			if k, ok := c.exprOf(a.Value, in.Type).(*Const); ok {
 				in.Examples = append(in.Examples, k.Value)
 			}
-			continue
 		}
-		// Arguments of connectors are not evaluated: nothing here connects.
-		c.quiet++
-		for _, f := range a.Args {
-			c.expr(f.Value, nil)
-		}
-		c.quiet--
 	}
 }
 
 func (c *checker) outputs(d *syntax.OutDecl) {
+	if d.Unnamed {
+		c.warnf(d.Value, "unnamed-output", "This output has no name; it is called %s", syntax.UnnamedOutput).Suggest("write \"out %s = …\"", syntax.UnnamedOutput)
+	}
 	for _, o := range d.Outputs {
-		for i, old := range c.program.Outputs {
-			if old.Name == o.Name.Name {
-				c.warnf(o.Name, "redefined", "The output %s is declared again; the last declaration counts", old.Name).Suggest("remove one of the two")
-				c.program.Outputs = slices.Delete(c.program.Outputs, i, i+1)
-				break
-			}
+		if _, again := c.named[o.Name.Name]; again {
+			c.warnf(o.Name, "redefined", "The output %s is declared again; the last declaration counts", o.Name.Name).Suggest("remove one of the two")
+			c.repeated = true
 		}
+		c.named[o.Name.Name] = len(c.program.Outputs)
 		c.program.Outputs = append(c.program.Outputs, Output{Name: o.Name.Name, Value: c.expr(o.Value, nil), Span: o.Name.Span})
 	}
+}
+
+// dropRepeated leaves of outputs declared more than once the last.
+func (c *checker) dropRepeated() {
+	if !c.repeated {
+		return
+	}
+	kept := c.program.Outputs[:0]
+	for i, o := range c.program.Outputs {
+		if c.named[o.Name] == i {
+			kept = append(kept, o)
+		}
+	}
+	c.program.Outputs = kept
 }
 
 func (c *checker) use(d *syntax.UseDecl) {
@@ -226,7 +302,7 @@ func (c *checker) use(d *syntax.UseDecl) {
 	if d.Alias != nil {
 		// Known even if wrong, so that its uses are not reported as well.
 		c.imports.alias[d.Alias.Name] = ns
-	} else {
+	} else if !slices.Contains(c.imports.wildcard, ns) {
 		c.imports.wildcard = append(c.imports.wildcard, ns)
 	}
 	if c.env.namespaceExists(ns) {
@@ -239,6 +315,9 @@ func (c *checker) use(d *syntax.UseDecl) {
 // undefined reports a name that stands for nothing, or for something declared
 // below.
 func (c *checker) undefined(n *syntax.Name) {
+	if c.quiet > 0 {
+		return // a suggestion that nobody sees costs as much
+	}
 	p := c.errorf(n, "E001", "Undefined variable: %s", n.Name)
 	for _, d := range c.file.Decls {
 		var name syntax.Ident
@@ -257,11 +336,5 @@ func (c *checker) undefined(n *syntax.Name) {
 		p.Suggest("%s is a function; write %s(…)", n.Name, n.Name)
 		return
 	}
-	// To compare every wrong name with every right one takes too long in a
-	// source that is wrong throughout.
-	if c.guesses++; c.guesses <= maxGuesses {
-		p.Suggestion = diag.DidYouMean(n.Name, c.names())
-	}
+	p.Suggestion = c.didYouMean(n.Name, len(c.vars), c.names)
 }
-
-const maxGuesses = 100

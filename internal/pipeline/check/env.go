@@ -172,7 +172,11 @@ func (e *Env) resolve(name string, im *imports) (*callable, *diag.Problem) {
 }
 
 func (e *Env) namespaceNames(im *imports) []string {
-	return append(slices.Collect(maps.Keys(e.namespaces)), slices.Collect(maps.Keys(im.alias))...)
+	names := slices.Collect(maps.Keys(e.namespaces))
+	if len(im.alias) < 1000 { // else it is not worth the time
+		names = append(names, slices.Collect(maps.Keys(im.alias))...)
+	}
+	return names
 }
 
 func (e *Env) resolveSimple(name string, im *imports) (*callable, *diag.Problem) {

@@ -259,7 +259,7 @@ func (c *checker) field(e *syntax.FieldExpr) Expr {
 	if ft == nil {
 		if name != "" {
 			c.errorf(e.Field, "E007", "Invalid field access: field '%s' not found. Available: %s", name, strings.Join(rec.FieldNames(), ", ")).
-				Suggestion = diag.DidYouMean(name, rec.FieldNames())
+				Suggestion = c.didYouMean(name, len(rec.Fields), rec.FieldNames)
 		}
 		return bad(e)
 	}
@@ -311,7 +311,7 @@ func (c *checker) project(e *syntax.ProjectExpr) Expr {
 		if ft == nil {
 			ok = false
 			c.errorf(id, "E006", "Invalid projection: field '%s' not found. Available: %s", id.Name, strings.Join(rec.FieldNames(), ", ")).
-				Suggestion = diag.DidYouMean(id.Name, rec.FieldNames())
+				Suggestion = c.didYouMean(id.Name, len(rec.Fields), rec.FieldNames)
 			continue
 		}
 		fields = append(fields, types.Field{Name: id.Name, Type: ft})

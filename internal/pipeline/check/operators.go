@@ -1,6 +1,7 @@
 package check
 
 import (
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pipeline/stdlib"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/pipeline/types"
@@ -27,14 +28,31 @@ func (c *checker) unary(e *syntax.UnaryExpr) Expr {
 		return operate(e, types.Boolean, stdlib.NotFunc, x)
 	}
 	x := c.expr(e.X, nil)
+	t, _ := operandTypes(x, x)
 	switch {
-	case isBad(x.Type()):
+	case isBad(t):
 		return bad(e)
-	case !x.Type().IsNumber():
-		c.errorf(e, "E014", "Arithmetic operator '-' is not supported for type %s", x.Type())
+	case !t.IsNumber():
+		c.errorf(e, "E014", "Arithmetic operator '-' is not supported for type %s", t)
 		return bad(e)
 	}
-	return operate(e, x.Type(), stdlib.NegFunc, x)
+	return operate(e, t, stdlib.NegFunc, x)
+}
+
+// operandTypes gives the types of two operands. One without values, such as an
+// element of [], may stand for any type: it is taken to be of the other's, and
+// for an Int beside another of its kind.
+func operandTypes(x, y Expr) (a, b *types.Type) {
+	a, b = x.Type(), y.Type()
+	switch {
+	case a.Kind == types.NothingKind && b.Kind == types.NothingKind:
+		return types.Int, types.Int
+	case a.Kind == types.NothingKind:
+		return b, b
+	case b.Kind == types.NothingKind:
+		return a, a
+	}
+	return a, b
 }
 
 func (c *checker) binary(e *syntax.BinaryExpr, want *types.Type) Expr {
@@ -76,7 +94,7 @@ func (c *checker) logic(e *syntax.BinaryExpr) Expr {
 }
 
 func (c *checker) equality(e *syntax.BinaryExpr, x, y Expr) Expr {
-	a, b := x.Type(), y.Type()
+	a, b := operandTypes(x, y)
 	ok := isScalar(a) && (types.Equal(a, b) || a.IsNumber() && b.IsNumber())
 	if c.env.Compat {
 		ok = types.Equal(a, b) && (a.Kind == types.IntKind || a.Kind == types.StringKind)
@@ -92,15 +110,22 @@ func isScalar(t *types.Type) bool {
 	return t.IsNumber() || t.Kind == types.StringKind || t.Kind == types.BooleanKind
 }
 
+// notComparable reports operands of different types as a mismatch, and those of
+// one type as one that the operator does not take.
 func (c *checker) notComparable(e *syntax.BinaryExpr, a, b *types.Type) {
-	p := c.errorf(e, "E013", "Operator '%s' is not supported for types %s and %s", e.Op, a, b)
+	var p *diag.Problem
+	if types.Equal(a, b) {
+		p = c.errorf(e, "E013", "Operator '%s' is not supported for types %s and %s", e.Op, a, b)
+	} else {
+		p = c.errorf(e, "E010", "Type mismatch: '%s' compares %s with %s", e.Op, a, b)
+	}
 	if a.Kind == types.OptionalKind || b.Kind == types.OptionalKind {
 		p.Suggest("say what to use if there is none: (… ?? default)")
 	}
 }
 
 func (c *checker) comparison(e *syntax.BinaryExpr, x, y Expr) Expr {
-	a, b := x.Type(), y.Type()
+	a, b := operandTypes(x, y)
 	ok := a.IsNumber() && b.IsNumber() || a.Kind == types.StringKind && b.Kind == types.StringKind
 	if c.env.Compat {
 		ok = a.Kind == types.IntKind && b.Kind == types.IntKind
@@ -114,13 +139,10 @@ func (c *checker) comparison(e *syntax.BinaryExpr, x, y Expr) Expr {
 
 // add is + : merging records, joining Strings, adding numbers.
 func (c *checker) add(e *syntax.BinaryExpr, x, y Expr) Expr {
-	a, b := x.Type(), y.Type()
+	a, b := operandTypes(x, y)
 	switch {
 	case types.Mergeable(a) && types.Mergeable(b):
 		return pure(e, types.Merge(a, b), "merge", merge, x, y)
-	case types.Mergeable(a) || types.Mergeable(b):
-		c.errorf(e, "E012", "Cannot merge types: %s + %s", a, b).Suggest("+ merges two records, two lists of records, or a record with each element of a list")
-		return bad(e)
 	case a.Kind == types.StringKind && b.Kind == types.StringKind && !c.env.Compat:
 		return operate(e, types.String, stdlib.ConcatFunc, x, y)
 	}
@@ -128,10 +150,12 @@ func (c *checker) add(e *syntax.BinaryExpr, x, y Expr) Expr {
 }
 
 func (c *checker) arithmetic(e *syntax.BinaryExpr, x, y Expr) Expr {
-	a, b := x.Type(), y.Type()
+	a, b := operandTypes(x, y)
 	if !a.IsNumber() || !b.IsNumber() {
 		p := c.errorf(e, "E014", "Arithmetic operator '%s' is not supported for types %s and %s", e.Op, a, b)
 		switch {
+		case e.Op == syntax.Add && (types.Mergeable(a) || types.Mergeable(b)):
+			p.Suggest("+ merges two records, two lists of records, or a record with each element of a list")
 		case a.Kind == types.OptionalKind || b.Kind == types.OptionalKind:
 			p.Suggest("say what to use if there is none: (… ?? default)")
 		case e.Op == syntax.Add && (a.Kind == types.StringKind || b.Kind == types.StringKind):

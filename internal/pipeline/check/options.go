@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/pipeline/types"
@@ -129,7 +128,7 @@ func (c *checker) unknownPolicy(name *syntax.WordValue) {
 			return
 		}
 	}
-	if p.Suggestion = diag.DidYouMean(name.Word, slices.Collect(maps.Keys(c.policies))); p.Suggestion == "" {
+	if p.Suggestion = c.didYouMean(name.Word, len(c.policies), func() []string { return slices.Collect(maps.Keys(c.policies)) }); p.Suggestion == "" {
 		p.Suggest("declare it above: policy %s = retry: 3, delay: 1s", name.Word)
 	}
 }

@@ -128,13 +128,15 @@ type (
 
 	// OutDecl is "out name", "out name = expr", "out r.f", "out r{a, b}"
 	// or "out {a, b: expr}". Outputs says what it declares, whatever the
-	// form; Name and Value are how it is written.
+	// form; Name and Value are how it is written. Any other "out expr" is
+	// Unnamed: its output is called "result", see [UnnamedOutput].
 	OutDecl struct {
 		Span
 		Annotations []*Annotation
 		Name        *Ident // of "out name = expr", else nil
 		Value       Expr
 		Outputs     []Output // one or more, unless there was an error
+		Unnamed     bool
 	}
 
 	// UseDecl is "use ns.name", optionally "as alias".
@@ -170,6 +172,10 @@ func (*UseDecl) declNode()    {}
 func (*AssignDecl) declNode() {}
 func (*PolicyDecl) declNode() {}
 func (*BadDecl) declNode()    {}
+
+// UnnamedOutput is the name of an output that is written without one and has
+// none to take over, as "out f(x)". A pipeline has at most one such output.
+const UnnamedOutput = "result"
 
 // Output is one named output of a pipeline. The outputs of "out r{a, b}" are
 // a = r.a and b = r.b; there r is a name or a path of fields, never a call,

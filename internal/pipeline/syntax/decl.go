@@ -23,6 +23,7 @@ func (p *parser) file() {
 			p.take()
 		}
 	}
+	p.unnamedOutputs()
 	if !complete {
 		p.errorAt(p.here(), CodeOutput, "the pipeline has no output").Suggest(`add a line such as "out result"`)
 	}

@@ -1,7 +1,9 @@
 package syntax
 
+import "github.com/bide-dev/bide/internal/diag"
+
 // outDecl reads an output: "out name", "out name = expr", "out r.f",
-// "out r{a, b}", "out {a, b: expr}".
+// "out r{a, b}", "out {a, b: expr}", and "out expr" of anything else.
 func (p *parser) outDecl(start int32, annotations []*Annotation) Decl {
 	p.take()
 	d := &OutDecl{Annotations: annotations}
@@ -21,7 +23,7 @@ func (p *parser) outDecl(start int32, annotations []*Annotation) Decl {
 		d.Value = &BadExpr{t.span()}
 	default:
 		d.Value = p.expr()
-		d.Outputs = p.outputs(d.Value)
+		d.Outputs, d.Unnamed = p.outputs(d.Value)
 	}
 	d.Span = p.from(start)
 	p.checkAnnotations(d.Annotations, "an output", Sink)
@@ -35,35 +37,66 @@ func (p *parser) keywordExpr() bool {
 	return p.kind().beginsExpr() && next.kind.beginsExpr() && !(next.newLine && p.declStart(p.i+1))
 }
 
-// outputs names the outputs of "out expr".
-func (p *parser) outputs(e Expr) []Output {
+// outputs names the outputs of "out expr", and tells whether the name had to be
+// made up.
+func (p *parser) outputs(e Expr) (list []Output, unnamed bool) {
 	switch e := Unparen(e).(type) {
 	case *Name:
-		return []Output{{Ident{e.Span, e.Name}, e}}
+		return []Output{{Ident{e.Span, e.Name}, e}}, false
 	case *FieldExpr:
-		return []Output{{e.Field, e}}
+		return []Output{{e.Field, e}}, false
 	case *ProjectExpr:
 		if !isPath(e.X) {
-			break
+			p.noOutputName(e)
+		} else {
+			for _, f := range e.Fields {
+				list = append(list, Output{f, &FieldExpr{Span: f.Span, X: e.X, Field: f}})
+			}
 		}
-		var list []Output
-		for _, f := range e.Fields {
-			list = append(list, Output{f, &FieldExpr{Span: f.Span, X: e.X, Field: f}})
-		}
-		return list
+		return list, false
 	case *RecordLit:
-		var list []Output
 		for _, f := range e.Fields {
 			list = append(list, Output{f.Name, f.Value})
 		}
-		if len(list) > 0 {
-			return list
+		if len(list) == 0 {
+			p.noOutputName(e)
 		}
+		return list, false
 	case *BadExpr:
-		return nil
+		return nil, false
 	}
-	p.errorAt(e.Extent(), CodeOutput, "this output has no name").Suggest(`write "out name = …"`)
-	return nil
+	return []Output{{Ident{e.Extent(), UnnamedOutput}, e}}, true
+}
+
+func (p *parser) noOutputName(e Expr) *diag.Problem {
+	return p.errorAt(e.Extent(), CodeOutput, "this output has no name").Suggest(`write "out name = …"`)
+}
+
+// unnamedOutputs refuses an output without a name where another has the name
+// that it would get.
+func (p *parser) unnamedOutputs() {
+	taken := 0
+	var unnamed []*OutDecl
+	for _, d := range p.f.Decls {
+		d, ok := d.(*OutDecl)
+		if !ok {
+			continue
+		}
+		if d.Unnamed {
+			unnamed = append(unnamed, d)
+			continue
+		}
+		for _, o := range d.Outputs {
+			if o.Name.Name == UnnamedOutput {
+				taken++
+			}
+		}
+	}
+	for i, d := range unnamed {
+		if i > 0 || taken > 0 {
+			p.noOutputName(d.Value)
+		}
+	}
 }
 
 // isPath reports whether an expression is a variable or a field of one.

@@ -47,11 +47,11 @@ func (b *Bindings) get(name string) (int, *Type) {
 // of them is wider than the others; of Int and Float where it is restricted,
 // Float.
 func (b *Bindings) Match(param, arg *Type) bool {
-	if !param.vars || arg.Kind == InvalidKind {
-		return Subtype(arg, param)
-	}
 	if param.Kind == VarKind {
 		return b.matchVar(param, arg)
+	}
+	if !param.vars || arg.Kind == InvalidKind {
+		return Subtype(arg, param)
 	}
 	if arg.Kind == NothingKind {
 		return true
@@ -97,7 +97,7 @@ func (b *Bindings) matchFunc(param, arg *Type) bool {
 }
 
 func (b *Bindings) matchVar(v, arg *Type) bool {
-	if len(v.Members) > 0 && arg.Kind != NothingKind && !hasMember(v, arg) {
+	if len(v.Members) > 0 && arg.Kind != NothingKind && arg.Kind != InvalidKind && !hasMember(v, arg) {
 		return false
 	}
 	i, have := b.get(v.Name)

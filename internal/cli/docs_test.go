@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func newApp() (*app, *bytes.Buffer, *bytes.Buffer) {
+	var out, errw bytes.Buffer
+	return &app{in: strings.NewReader(""), out: &out, err: &errw}, &out, &errw
+}
+
+// Every command says what it does, and shows it with an example.
+func TestEveryCommandIsDocumented(t *testing.T) {
+	a, _, _ := newApp()
+	n := 0
+	for _, c := range documented(a.root()) {
+		n++
+		if c.Short == "" || c.Long == "" || c.Example == "" {
+			t.Errorf("%s: short %q, %d bytes of long text, example %q", c.CommandPath(), c.Short, len(c.Long), c.Example)
+		}
+		if strings.HasSuffix(c.Short, ".") || len(c.Short) > 72 {
+			t.Errorf("%s: the short text is to be a phrase without a full stop: %q", c.CommandPath(), c.Short)
+		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Usage == "" {
+				t.Errorf("%s: --%s says nothing", c.CommandPath(), f.Name)
+			}
+		})
+	}
+	if n < 15 {
+		t.Errorf("only %d commands were found", n)
+	}
+}
+
+// word is a word of a command line, in quotes or not.
+var word = regexp.MustCompile(`'[^']*'|"[^"]*"|[^\s'"]+`)
+
+// examples gives the command lines of bide in an example.
+func examples(text string) [][]string {
+	var out [][]string
+	for line := range strings.Lines(text) {
+		var words []string
+		end := func() {
+			if len(words) > 1 && words[0] == "bide" {
+				out = append(out, words[1:])
+			}
+			words = nil
+		}
+		for _, w := range word.FindAllString(line, -1) {
+			switch {
+			case w == "&&" || w == "|" || w == "||" || w == ";":
+				end()
+			case w[0] == '\'' || w[0] == '"':
+				words = append(words, w[1:len(w)-1])
+			default:
+				words = append(words, w)
+			}
+			if n := len(words); n > 1 && (words[n-2] == "<" || words[n-2] == ">") {
+				words = words[:n-2]
+			}
+		}
+		end()
+	}
+	return out
+}
+
+// Every example is a command line that bide understands: the command, its flags
+// with their values, the number of its arguments.
+func TestEveryExampleIsUnderstood(t *testing.T) {
+	a, _, _ := newApp()
+	for _, c := range documented(a.root()) {
+		lines := examples(c.Example)
+		if len(lines) == 0 {
+			t.Errorf("%s: no example begins with bide: %q", c.CommandPath(), c.Example)
+		}
+		for _, line := range lines {
+			fresh, _, _ := newApp()
+			if err := understood(fresh.root(), line); err != nil {
+				t.Errorf("%s: bide %s: %v", c.CommandPath(), strings.Join(line, " "), err)
+			}
+		}
+	}
+}
+
+func understood(root *cobra.Command, line []string) error {
+	cmd, rest, err := root.Find(line)
+	if err != nil {
+		return err
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		return err
+	}
+	if !cmd.Runnable() {
+		return errors.New("the command does nothing by itself")
+	}
+	return cmd.ValidateArgs(cmd.Flags().Args())
+}
+
+func TestExamplesFindsMistakes(t *testing.T) {
+	a, _, _ := newApp()
+	for _, line := range []string{"bide run --no-such-flag f.yml", "bide backoff --attempts many", "bide nothing", "bide explain"} {
+		if err := understood(a.root(), examples(line)[0]); err == nil {
+			t.Errorf("%s is understood", line)
+		}
+	}
+}
+
+// Policies are read as the help says: a value follows --jitter.
+func TestJitterTakesAValue(t *testing.T) {
+	var pf policyFlags
+	fs := pflag.NewFlagSet("x", pflag.ContinueOnError)
+	pf.register(fs, "backoff")
+	if err := fs.Parse([]string{"--jitter", "full", "--", "make"}); err != nil || pf.jitter != "full" || !slices.Equal(fs.Args(), []string{"make"}) {
+		t.Errorf("%v: jitter %q, arguments %q", err, pf.jitter, fs.Args())
+	}
+}
+
+func TestManPages(t *testing.T) {
+	a, out, _ := newApp()
+	root := a.root()
+	dir := filepath.Join(t.TempDir(), "man1")
+	root.SetArgs([]string{"man", dir})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	var pages bytes.Buffer
+	for _, c := range documented(root) {
+		text, err := os.ReadFile(filepath.Join(dir, pageName(c)+".1"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		page := string(text)
+		for _, want := range []string{".TH ", ".SH NAME\n" + roff(pageName(c)) + ` \- `, ".SH SYNOPSIS\n", ".SH SEE ALSO\n"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: %q is not in its page", c.CommandPath(), want)
+			}
+		}
+		if got := strings.Contains(page, ".SH EXAMPLES\n"); got != (c.Example != "") {
+			t.Errorf("%s: examples in its page: %v", c.CommandPath(), got)
+		}
+		c.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
+			if got := strings.Contains(page, `\fB\-\-`+roff(f.Name)+`\fR`); got == f.Hidden {
+				t.Errorf("%s: --%s in the page: %v", c.CommandPath(), f.Name, got)
+			}
+		})
+		checkRoff(t, c.CommandPath(), page)
+		pages.WriteString(page)
+	}
+	if groff, err := exec.LookPath("groff"); err == nil { // the real formatter, where it is
+		cmd := exec.Command(groff, "-man", "-Tutf8", "-ww")
+		cmd.Stdin = &pages
+		if text, err := cmd.CombinedOutput(); err != nil || bytes.Contains(text, []byte("warning:")) || bytes.Contains(text, []byte("error:")) {
+			t.Errorf("groff: %v: %s", err, text)
+		}
+	}
+	if !strings.Contains(out.String(), "manual pages in "+dir) {
+		t.Errorf("it printed %q", out)
+	}
+}
+
+var request = regexp.MustCompile(`^\.(TH|SH|TP|PP|RS|RE|nf|fi|br|B|BR)( |$)`)
+
+// checkRoff says where a page has a request that we do not mean, or text in
+// place of one.
+func checkRoff(t *testing.T, what, page string) {
+	t.Helper()
+	for i, line := range strings.Split(page, "\n") {
+		if (strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'")) && !request.MatchString(line) {
+			t.Errorf("%s: line %d begins like a request: %q", what, i+1, line)
+		}
+	}
+}
+
+func TestRoffEscapes(t *testing.T) {
+	for text, want := range map[string]string{
+		".PP is text":   `\&.PP is text`,
+		`a\b`:           `a\eb`,
+		"--flag 'x' ~y": `\-\-flag \(aqx\(aq \(tiy`,
+		"'quoted'":      `\(aqquoted\(aq`,
+	} {
+		if got := roff(text); got != want {
+			t.Errorf("roff(%q) is %q, want %q", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,379 @@
+package cli_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// screen is a terminal of so many columns that understands what the live
+// display sends: line ends, cursor up, erase to the end, colours. Lines that
+// scroll out of sight stay in it.
+type screen struct {
+	width    int
+	lines    [][]rune
+	row, col int
+	rest     []byte
+}
+
+var csi = regexp.MustCompile(`^\x1b\[([0-9;?]*)([A-Za-z])`)
+
+func (s *screen) write(p []byte) {
+	s.rest = append(s.rest, p...)
+	for len(s.rest) > 0 {
+		if s.rest[0] == 0x1b {
+			m := csi.FindSubmatch(s.rest)
+			if m == nil {
+				return // the rest has not come yet
+			}
+			s.control(string(m[1]), m[2][0])
+			s.rest = s.rest[len(m[0]):]
+			continue
+		}
+		r, n := []rune(string(s.rest[:min(4, len(s.rest))]))[0], 1
+		if r >= 0x80 {
+			n = len(string(r))
+			if len(s.rest) < 4 && r == '\ufffd' {
+				return
+			}
+		}
+		s.rest = s.rest[n:]
+		s.put(r)
+	}
+}
+
+func (s *screen) control(arg string, f byte) {
+	switch f {
+	case 'A':
+		n := 0
+		for _, c := range arg {
+			n = 10*n + int(c-'0')
+		}
+		s.row = max(0, s.row-max(1, n))
+	case 'J':
+		if s.row < len(s.lines) {
+			s.lines = s.lines[:s.row+1]
+			s.lines[s.row] = s.lines[s.row][:min(s.col, len(s.lines[s.row]))]
+		}
+	}
+}
+
+func (s *screen) put(r rune) {
+	for len(s.lines) <= s.row {
+		s.lines = append(s.lines, nil)
+	}
+	switch r {
+	case '\r':
+		s.col = 0
+	case '\n':
+		s.row++
+	case '\a':
+	default:
+		if s.col == s.width {
+			s.row, s.col = s.row+1, 0
+			s.put(r)
+			return
+		}
+		line := s.lines[s.row]
+		for len(line) <= s.col {
+			line = append(line, ' ')
+		}
+		line[s.col] = r
+		s.lines[s.row] = line
+		s.col++
+	}
+}
+
+func (s *screen) String() string {
+	var b strings.Builder
+	for _, l := range s.lines {
+		b.WriteString(strings.TrimRight(string(l), " ") + "\n")
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// columns is the width of the terminals.
+const columns = 100
+
+// session is a bide on a terminal.
+type session struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	tty  *os.File
+	dir  string
+	mu   sync.Mutex
+	raw  bytes.Buffer
+	scr  screen
+	over chan struct{}
+}
+
+// onTerminal starts bide with its standard streams on a terminal; stdout, if
+// given, gets its standard output instead.
+func onTerminal(t *testing.T, dir string, env []string, stdout *os.File, args ...string) *session {
+	t.Helper()
+	s := &session{t: t, dir: dir, over: make(chan struct{}), scr: screen{width: columns}}
+	s.cmd = exec.Command("bide", args...)
+	s.cmd.Dir = dir
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); name != "CI" && name != "NO_COLOR" {
+			s.cmd.Env = append(s.cmd.Env, kv)
+		}
+	}
+	s.cmd.Env = append(append(s.cmd.Env, "TERM=xterm-256color", "BIDE_HOME="+filepath.Join(dir, ".bide")), env...)
+	if stdout != nil {
+		s.cmd.Stdout = stdout
+	}
+	tty, err := pty.StartWithSize(s.cmd, &pty.Winsize{Rows: 30, Cols: columns})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.tty = tty
+	go func() {
+		defer close(s.over)
+		buf := make([]byte, 32<<10)
+		for {
+			n, err := tty.Read(buf)
+			s.mu.Lock()
+			s.raw.Write(buf[:n])
+			s.scr.write(buf[:n])
+			s.mu.Unlock()
+			if err != nil {
+				return // the terminal ends with its last process
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		if s.cmd.ProcessState == nil {
+			s.cmd.Process.Kill()
+			s.cmd.Wait()
+		}
+		tty.Close()
+		<-s.over
+	})
+	return s
+}
+
+func (s *session) text() (seen, raw string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.scr.String(), s.raw.String()
+}
+
+// until waits until the screen matches.
+func (s *session) until(pattern string) string {
+	s.t.Helper()
+	re := regexp.MustCompile(pattern)
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		seen, _ := s.text()
+		if re.MatchString(seen) {
+			return seen
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s does not come; the screen is\n%s", pattern, seen)
+		}
+	}
+}
+
+// end waits for the end and gives the exit status, the screen and the bytes.
+func (s *session) end() (status int, seen, raw string) {
+	s.t.Helper()
+	var exit *exec.ExitError
+	if err := s.cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		s.t.Fatal(err)
+	}
+	<-s.over
+	seen, raw = s.text()
+	return s.cmd.ProcessState.ExitCode(), seen, raw
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const liveMap = `
+name: live
+mode: mapreduce
+map:
+  input: [{n: 0}, {n: 1}, {n: 2}, {n: 3}, {n: 4}, {n: 5}]
+  max_parallel: 2
+  label: "number ${item.n}"
+  agent_template:
+    - shell: |
+        case ${item.n} in
+        1) test -e retried || { touch retried; exit 9; };;
+        2) echo "two is bad" >&2; exit 3;;
+        5) while ! test -e go; do sleep 0.02; done;;
+        esac
+      name: count
+error_policy: {on_item_failure: retry, retry: {attempts: 2, initial_delay: 10ms, backoff: fixed}}
+`
+
+// TestLiveMap shows a map with a failure and an agent that runs on, and takes
+// the block away at the end.
+func TestLiveMap(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "live.yml", liveMap)
+	s := onTerminal(t, dir, nil, nil, "run", "live.yml")
+	seen := s.until(`(?m)^  . number 5 · count · \ds$`)
+	if !regexp.MustCompile(`(?m)^. ━+─+ 5/6 · 1 failed · 1 running · `).MatchString(seen) {
+		t.Errorf("the line of the map is not right:\n%s", seen)
+	}
+	write(t, dir, "go", "")
+	status, seen, raw := s.end()
+	if status != 3 {
+		t.Errorf("exit status %d", status)
+	}
+	if strings.ContainsAny(seen, "━─⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏") {
+		t.Errorf("the block is left on the screen:\n%s", seen)
+	}
+	for _, want := range []string{"bide: ✗ item number 2: exit status 3: two is bad\n", "5 items succeeded, 1 failed", "1 × exit, for example item 2: exit status 3: two is bad", "bide dlq retry"} {
+		if !strings.Contains(seen, want) {
+			t.Errorf("%q is missing in\n%s", want, seen)
+		}
+	}
+	if !strings.Contains(raw, "\x1b[31m✗\x1b[0m") {
+		t.Errorf("the mark of a failure has no colour")
+	}
+	if n := strings.Count(seen, "item number"); n != 1 {
+		t.Errorf("%d items have a line:\n%s", n, seen)
+	}
+}
+
+func TestLiveInterrupt(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "flow.yml", "- shell: \"touch began; while ! test -e go; do sleep 0.02; done\"\n  name: wait\n- shell: echo never\n")
+	s := onTerminal(t, dir, nil, nil, "run", "flow.yml")
+	s.until(`(?m)^. wait · \ds$`)
+	if _, err := s.tty.Write([]byte{3}); err != nil {
+		t.Fatal(err)
+	}
+	s.until(`interrupted: running steps may end`)
+	write(t, dir, "go", "")
+	status, seen, _ := s.end()
+	if status != 130 || !strings.Contains(seen, "bide resume") || strings.Contains(seen, "never") || strings.Contains(seen, "^C") {
+		t.Errorf("exit status %d, screen\n%s", status, seen)
+	}
+	if regexp.MustCompile(`(?m)^. wait`).MatchString(strings.ReplaceAll(seen, "bide: ✓ wait", "")) {
+		t.Errorf("the block is left on the screen:\n%s", seen)
+	}
+}
+
+const output = `
+- shell: "printf 'one\ntw'; sleep 0.4; echo o; printf three"
+  name: speak
+- shell: "echo four; echo oops >&2; exit 4"
+  name: fail
+  retry: {attempts: 2, initial_delay: 300ms, backoff: fixed}
+`
+
+// TestLiveOutputIsNotGarbled has steps write to the same terminal, partial
+// lines as well.
+func TestLiveOutputIsNotGarbled(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "flow.yml", output)
+	s := onTerminal(t, dir, nil, nil, "run", "flow.yml")
+	s.until(`(?m)^. fail · next attempt in \ds$`)
+	status, seen, _ := s.end()
+	seen = regexp.MustCompile(`01[0-9A-Z]{24}`).ReplaceAllString(seen, "RUN")
+	seen = regexp.MustCompile(`[0-9.]+m?s\b`).ReplaceAllString(seen, "T")
+	want := `bide: run RUN
+one
+two
+three
+bide: ✓ speak (T)
+four
+oops
+bide: fail: attempt 1 failed: exit status 4: oops; attempt 2 follows in T
+four
+oops
+bide: ✗ fail: failed after 2 attempts: exit status 4: oops
+bide: failed in T: 1 step succeeded, 1 failed
+  flow.yml:4:3: step "fail" failed after 2 attempts: exit status 4: oops
+  look further: bide show RUN; bide logs RUN
+  after the cause is mended: bide resume RUN`
+	if status != 1 || unordered(seen) != unordered(want) {
+		t.Errorf("exit status %d, screen\n%s\nwant\n%s", status, seen, want)
+	}
+}
+
+// unordered takes the order from the two streams of a step, which nothing
+// gives them.
+func unordered(s string) string { return strings.ReplaceAll(s, "oops\nfour", "four\noops") }
+
+// TestLiveLeavesStdoutAlone sends standard output to a file: it has the bytes
+// of the steps and nothing else.
+func TestLiveLeavesStdoutAlone(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "flow.yml", output)
+	f, err := os.Create(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s := onTerminal(t, dir, []string{"NO_COLOR=1"}, f, "run", "flow.yml")
+	_, seen, raw := s.end()
+	got, err := os.ReadFile(f.Name())
+	if err != nil || string(got) != "one\ntwo\nthreefour\nfour\n" {
+		t.Errorf("standard output is %q, %v", got, err)
+	}
+	if !strings.Contains(raw, "⠋") && !strings.Contains(raw, "speak ·") {
+		t.Errorf("the display was not live: %q", raw)
+	}
+	if regexp.MustCompile(`\x1b\[[0-9;]*m`).MatchString(raw) || strings.Contains(seen, "three") {
+		t.Errorf("colours, or the output of steps, on the terminal: %q", raw)
+	}
+}
+
+// TestPlainWhereLiveWouldNotDo runs on terminals that are none for it.
+func TestPlainWhereLiveWouldNotDo(t *testing.T) {
+	for name, c := range map[string]struct {
+		env  []string
+		args []string
+	}{
+		"dumb":  {[]string{"TERM=dumb"}, nil},
+		"CI":    {[]string{"CI=true"}, nil},
+		"plain": {nil, []string{"--progress", "plain"}},
+		"none":  {nil, []string{"--progress", "none"}},
+		"quiet": {nil, []string{"-q"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			write(t, dir, "flow.yml", "- shell: sleep 0.3\n  name: wait\n")
+			s := onTerminal(t, dir, c.env, nil, append([]string{"run", "flow.yml", "--color", "never"}, c.args...)...)
+			status, seen, raw := s.end()
+			if status != 0 || strings.Contains(raw, "\x1b") {
+				t.Errorf("exit status %d, %q", status, raw)
+			}
+			if told := strings.Contains(seen, "✓ wait"); told != (name != "none" && name != "quiet") {
+				t.Errorf("the screen is\n%s", seen)
+			}
+		})
+	}
+}
+
+func TestLiveNeedsATerminal(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "flow.yml", "- shell: touch ran\n")
+	cmd := exec.Command("bide", "run", "flow.yml", "--progress", "live")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "BIDE_HOME="+dir)
+	out, err := cmd.CombinedOutput()
+	if err == nil || cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "needs a terminal") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
+		t.Error("the step ran")
+	}
+}

@@ -1,0 +1,218 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// TestWorkflowStep: a step that runs another workflow, with arguments, outputs
+// and variables of its own.
+func TestWorkflowStep(t *testing.T) {
+	b := newBench(t)
+	b.write("lib/build.yml", `
+name: build
+parameters: {required: [{name: what, type: string}], optional: [{name: level, type: number, default: 2}]}
+env: {STAGE: 'of ${what}'}
+commands:
+  - shell: echo "${what} ${level} $STAGE ${outer|default:unseen}" >> @EV@/x
+    id: inner
+  - shell: "true"
+    capture: outer
+`)
+	r := b.run(`
+imports: [{path: lib/build.yml, alias: build}]
+env: {STAGE: main}
+commands:
+  - shell: echo kept
+    capture: outer
+  - workflow: build
+    with: {what: "${outer}"}
+    id: called
+  - workflow: build
+    with: {what: b, level: 7}
+  - workflow: lib/build.yml
+    with: {what: c}
+  - shell: echo "$STAGE ${outer} ${inner.output|default:none}" > @EV@/after
+`)
+	r.status(event.Succeeded)
+	r.want("x", "kept 2 of kept kept\nb 7 of b kept\nc 2 of c kept")
+	r.want("after", "main kept none")
+}
+
+// TestWorkflowStepFails: the failure of a called workflow is the step's, with
+// its retries and handlers.
+func TestWorkflowStepFails(t *testing.T) {
+	b := newBench(t)
+	b.write("sub.yml", "commands: [{shell: echo a >> @EV@/n; test $(wc -l < @EV@/n) -ge 3}]\n")
+	r := b.run(`
+imports: [{path: sub.yml, alias: sub}]
+commands:
+  - workflow: sub
+    retry: {attempts: 2, initial_delay: 1ms}
+    on_failure: {shell: echo handled > @EV@/h}
+  - workflow: sub
+  - workflow: sub
+    timeout: 1h
+`)
+	r.status(event.Succeeded)
+	r.want("n", "a\na\na\na")
+	r.want("h", "handled")
+}
+
+// TestWorkflows: the workflows that run before the steps, in the order of
+// what they depend on, with inputs and outputs.
+func TestWorkflows(t *testing.T) {
+	b := newBench(t)
+	b.write("first.yml", "commands: [{shell: 'echo first >> @EV@/order; echo 1.2', capture: version}, {shell: 'true'}]\n")
+	b.write("second.yml", "parameters: {optional: [{name: v, default: none}, {name: w, default: none}]}\ncommands: [{shell: 'echo second ${v} ${w} $(basename \"$PWD\") >> @EV@/order'}]\n")
+	b.write("bad.yml", "commands: [{shell: 'echo bad >> @EV@/order; exit 1'}]\n")
+	b.write("slow.yml", "commands: [{shell: sleep 60}]\n")
+	b.write("sub/file", "")
+	r := b.run(`
+workflows:
+  second: {source: second.yml, depends_on: [first], inputs: {v: first.version}, with: {w: text}, working_dir: sub}
+  first: {source: first.yml, outputs: [version]}
+  bad: {source: bad.yml, continue_on_error: true, depends_on: second}
+  slow: {source: slow.yml, continue_on_error: true, timeout: 200ms, depends_on: bad}
+commands:
+  - shell: echo "main ${version} ${first.version}" >> @EV@/order
+`)
+	r.status(event.Succeeded)
+	r.want("order", "first\nsecond 1.2 text sub\nbad\nmain 1.2 1.2")
+	b = newBench(t)
+	b.write("bad.yml", "commands: [{shell: exit 1}]\n")
+	r = b.run("workflows: {bad: {source: bad.yml}}\ncommands: [{shell: echo a > @EV@/x}]")
+	r.status(event.Failed)
+	r.want("x", "-")
+}
+
+// TestWorkflowsInParallel: two that wait for each other, at once.
+func TestWorkflowsInParallel(t *testing.T) {
+	b := newBench(t)
+	b.write("a.yml", "commands: [{shell: '"+wait+"touch @EV@/a; wait @EV@/b'}]\n")
+	b.write("b.yml", "commands: [{shell: '"+wait+"touch @EV@/b; wait @EV@/a'}]\n")
+	b.run("workflows:\n  a: {source: a.yml, parallel: true}\n  b: {source: b.yml, parallel: true}\ncommands: [{shell: 'true'}]\n").status(event.Succeeded)
+}
+
+// TestCalledWorkflowsCount: what a called workflow does is known before the
+// run begins: its agents and its commits.
+func TestCalledWorkflowsCount(t *testing.T) {
+	b := newBench(t)
+	b.git()
+	b.write("sub.yml", "commands: [{shell: 'pwd > @EV@/where; echo a > f; git add f; git commit -qm f', commit_required: true}]\n")
+	r := b.run("imports: [{path: sub.yml, alias: sub}]\ncommands: [{workflow: sub}]\n")
+	r.status(event.Succeeded)
+	if r.file("where") == b.dir {
+		t.Error("the called workflow's commit was made in the user's own tree")
+	}
+	b = newBench(t)
+	b.write("sub.yml", "agents: {x: {command: [no-such-agent]}}\ncommands: [{shell: touch @EV@/x}, {claude: /say a}]\n")
+	b.opt.Environ = []string{"PATH=/usr/bin:/bin", "HOME=" + b.dir}
+	if _, err := b.try(t.Context(), "workflows: {sub: {source: sub.yml}}\ncommands: [{shell: 'true'}]\n"); err == nil || !strings.Contains(err.Error(), "claude") {
+		t.Errorf("the error is %v, want one that names claude", err)
+	}
+}
+
+// TestCalledFileSettings: agents, env_files, secrets, profiles and timeout of a
+// called workflow's file work in it.
+func TestCalledFileSettings(t *testing.T) {
+	b := newBench(t)
+	b.write("sub.env", "F=file\nE=file\n")
+	b.write("sub.yml", `
+agents: {echoer: {command: [echo, said]}}
+env: {E: env, P: env}
+env_files: [sub.env]
+profiles: {ci: {P: profile}}
+secrets: {S: {provider: command, key: echo topsecret}}
+commands:
+  - echoer: you
+  - shell: echo "$E $F $P ${last.output}" > @EV@/x; echo "$S" | rev > @EV@/s; echo "${S}"
+`)
+	b.load.Profile = "ci"
+	r := b.run("profiles: {ci: {}}\nimports: [{path: sub.yml, alias: sub}]\ncommands: [{workflow: sub}, {shell: 'echo \"${F:-gone}\" > @EV@/after'}]\n")
+	r.status(event.Succeeded)
+	r.want("x", "env file profile said you")
+	r.want("s", "tercespot")
+	r.want("after", "gone")
+	if strings.Contains(r.shown, "topsecret") || !strings.Contains(r.shown, "***") {
+		t.Errorf("shown: %q", r.shown)
+	}
+	b = newBench(t)
+	b.write("slow.yml", "timeout: 200ms\ncommands: [{shell: sleep 60}]\n")
+	r = b.run("imports: [{path: slow.yml, alias: slow}]\ncommands: [{workflow: slow}]\n")
+	r.status(event.Failed)
+	if r.sum.Class != "timeout" {
+		t.Errorf("class %s: %s", r.sum.Class, r.sum.Message)
+	}
+	for _, text := range []string{
+		"map: {input: [1], agent_template: [{shell: 'true'}]}\n",
+		"commands: [{shell: 'true'}]\nmerge: [{shell: 'true'}]\n",
+	} {
+		b = newBench(t)
+		b.write("sub.yml", text)
+		if _, err := b.try(t.Context(), "workflows: {sub: {source: sub.yml}}\ncommands: [{shell: 'true'}]\n"); err == nil || !strings.Contains(err.Error(), "cannot be run inside") {
+			t.Errorf("%q: the error is %v", text, err)
+		}
+	}
+}
+
+// TestImportsAndExtends: steps taken in, and values from below.
+func TestImportsAndExtends(t *testing.T) {
+	b := newBench(t)
+	b.write("base.yml", "env: {A: base, B: base}\ncommands: [{shell: 'echo \"$A $B\" >> @EV@/x'}]\n")
+	r := b.run("extends: base.yml\nenv: {B: own}\n")
+	r.status(event.Succeeded)
+	r.want("x", "base own")
+
+	b = newBench(t)
+	b.write("more.yml", "commands: [{shell: echo imported >> @EV@/x, name: one}]\n")
+	r = b.run("imports: [more.yml]\ncommands: [{shell: echo own >> @EV@/x}]\n")
+	r.status(event.Succeeded)
+	if got := r.file("x"); !strings.Contains(got, "own") {
+		t.Errorf("x is %q", got)
+	}
+}
+
+// TestTemplate: a file with parameters, filled and changed.
+func TestTemplate(t *testing.T) {
+	b := newBench(t)
+	b.write("ci.yml", `
+parameters: {required: [{name: what, type: string}], optional: [{name: n, type: number, default: 1}]}
+commands:
+  - shell: echo "${what} ${n}" >> @EV@/x
+  - shell: echo second >> @EV@/x; exit 1
+`)
+	r := b.run(`
+template:
+  name: ci
+  source: ci.yml
+  with: {what: filled, n: 5}
+  override: {commands.1.shell: echo changed >> @EV@/x}
+`)
+	r.status(event.Succeeded)
+	r.want("x", "filled 5\nchanged")
+}
+
+// TestParameters: from --param over --param-file over defaults, typed; what is
+// no parameter is left to run time.
+func TestParameters(t *testing.T) {
+	const text = `
+parameters:
+  required: [{name: a, type: string, description: d}]
+  optional: [{name: n, type: number, default: 1.50}, {name: l, type: array, default: [x, y]}, {name: yes, type: boolean, default: false}, {name: d, type: string, default: low}]
+commands:
+  - shell: echo "${a} ${n} ${l} ${yes} ${d} ${later:-run}" > @EV@/x
+  - shell: echo on > @EV@/y
+    when: ${yes}
+`
+	b := newBench(t)
+	b.load.Params = map[string]string{"a": "given", "yes": "true"}
+	b.load.ParamFile = map[string]any{"a": "file", "d": "file"}
+	b.opt.Params, b.opt.ParamFile = b.load.Params, b.load.ParamFile
+	r := b.run(text)
+	r.status(event.Succeeded)
+	r.want("x", "given 1.50 x, y true file run")
+	r.want("y", "on")
+}

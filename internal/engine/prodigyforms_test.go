@@ -1,0 +1,126 @@
+package engine_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// The files of these tests are written as the documentation of the program
+// that the format comes from has it; each does what is said there.
+
+func TestProdigyEnvFiles(t *testing.T) {
+	b := newBench(t)
+	b.setenv("TOKEN_OUTSIDE", "outside-token-1234")
+	b.write("keys.env", "DB_PASSWORD='pass word $X 123'\n")
+	r := b.run(`
+env_files:
+  - keys.env
+  - absent.env
+  - {path: absent-too.env}
+secrets: {DB_PASSWORD: '${env:DB_PASSWORD}'}
+env:
+  TOKEN: {secret: true, value: '${TOKEN_OUTSIDE}'}
+  WHERE: '${HOME}/below'
+commands:
+  - shell: 'printf "%s|" "$DB_PASSWORD" "$TOKEN" "$WHERE" > @EV@/x; echo "$TOKEN and $DB_PASSWORD"'
+    capture: shown
+`)
+	r.status(event.Succeeded)
+	r.want("x", "pass word $X 123|outside-token-1234|"+strings.TrimSuffix(b.ev, "/ev")+"/below|")
+	if strings.Contains(r.shown, "outside-token") || strings.Contains(r.shown, "pass word") || !strings.Contains(r.shown, "*** and ***") {
+		t.Errorf("the secrets are shown: %q", r.shown)
+	}
+	b = newBench(t)
+	r = b.run("env_files: [{path: absent.env, required: true}]\ncommands: [{shell: 'true'}]")
+	r.status(event.Failed)
+	if !strings.Contains(r.sum.Message, "absent.env") {
+		t.Errorf("the message is %q", r.sum.Message)
+	}
+}
+
+func TestProdigyEnvByProfile(t *testing.T) {
+	const src = `
+env:
+  URL: {default: local, prod: far, stage: near}
+  OTHER: {default: 1, stage: 2}
+profiles: {prod: {LEVEL: quiet}, stage: {OTHER: 3}}
+commands: [{shell: 'echo "$URL $OTHER $LEVEL" > @EV@/x'}]
+`
+	for profile, want := range map[string]string{"": "local 1 ", "prod": "far 1 quiet", "stage": "near 3 "} {
+		b := newBench(t)
+		b.opt.Profile = profile
+		b.load.Profile = profile
+		r := b.run(src)
+		r.status(event.Succeeded)
+		r.want("x", strings.TrimSpace(want))
+	}
+}
+
+func TestProdigyStepForms(t *testing.T) {
+	b := newBench(t)
+	r := b.run(`
+commands:
+  - shell: 'echo x >> @EV@/tries; test $(wc -l < @EV@/tries) -ge 3'
+    max_attempts: 3
+    retry: {attempts: 3, initial_delay: 0s}
+  - shell: 'echo y >> @EV@/again; test $(wc -l < @EV@/again) -ge 2'
+    max_attempts: 2
+  - shell: 'echo out; echo err >&2; exit 3'
+    capture: seen
+    capture_streams: "stdout,stderr,exit_code"
+    continue_on_error: true
+  - shell: 'echo "${seen}|${seen.stderr}|${seen.exit_code}|${seen.success:-none}" > @EV@/seen'
+  - shell: 'true'
+    on_success:
+      shell: echo first >> @EV@/order
+      claude: /second
+  - goal_seek:
+      goal: a file
+      command: "shell: touch @EV@/made"
+      validate: "test -e @EV@/made && echo 'score: 100'"
+`)
+	r.status(event.Succeeded)
+	if n := strings.Count(r.file("tries"), "x"); n != 3 {
+		t.Errorf("the first step ran %d times", n)
+	}
+	if n := strings.Count(r.file("again"), "y"); n != 2 {
+		t.Errorf("the second step ran %d times", n)
+	}
+	r.want("seen", "out|err|3|none")
+	r.want("order", "first")
+}
+
+// TestProdigyGitLists: lists of files are words, as shell texts take them apart.
+func TestProdigyGitLists(t *testing.T) {
+	b := newBench(t)
+	b.git()
+	b.opt.Isolation = "none"
+	r := b.run(`
+commands:
+  - shell: mkdir -p src doc; touch src/a.go src/b.go doc/c.md; git add -A; git commit -qm one
+  - shell: echo "${step.files_added}" | tr ' ' '\n' | grep '\.go$' | wc -l | tr -d ' ' > @EV@/piped
+  - shell: mkdir -p src/deep; touch src/deep/d.go e.md; git add -A; git commit -qm two
+  - shell: for f in ${step.files_added}; do echo "<$f>"; done > @EV@/loop
+  - shell: mkdir -p src/deeper; touch src/deeper/f.go g.md; git add -A; git commit -qm three
+  - shell: echo "${workflow.files_added:*.md:lines}" > @EV@/lines
+    when: "${step.files_added:*.go}"
+  - shell: touch h.md; git add -A; git commit -qm four
+  - shell: touch @EV@/never
+    when: "${step.files_added:*.go}"
+  - shell: touch i.md; git add -A; git commit -qm five
+  - shell: echo "${step.files_added:csv} ${workflow.files_added|pattern:src/**/*.go|basename}" > @EV@/filtered
+    when: "${step.files_added|count} > 0"
+`)
+	r.status(event.Succeeded)
+	r.want("piped", "2")
+	r.want("loop", "<e.md>\n<src/deep/d.go>")
+	r.want("lines", "doc/c.md\ne.md\ng.md")
+	r.want("filtered", "i.md a.go b.go d.go f.go")
+	if _, err := os.Stat(filepath.Join(b.ev, "never")); err == nil {
+		t.Error("a step ran whose condition names no file")
+	}
+}

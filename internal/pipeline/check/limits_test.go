@@ -1,0 +1,96 @@
+package check_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/diag"
+)
+
+func repeat(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+// TestProblemsAreBounded gives sources that are wrong throughout. A hundred
+// errors are reported, and that there are more.
+func TestProblemsAreBounded(t *testing.T) {
+	env := newEnv(t)
+	for name, src := range map[string]string{
+		"names":      repeat(150, "v%[1]d = w%[1]d\n") + "out v0",
+		"types":      repeat(150, "in v%[1]d: W%[1]d\n") + "out v0",
+		"functions":  repeat(150, "v%[1]d = w%[1]d(1)\n") + "out v0",
+		"one record": "x = {" + repeat(150, "f%[1]d: w%[1]d, ") + "}\nout x",
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, problems := run(env, src)
+			errors, _ := problems.Count()
+			if p != nil || errors != 101 {
+				t.Fatalf("%d errors, program %v", errors, p != nil)
+			}
+			for i, problem := range problems {
+				if more := problem.Code == "E029"; more != (i == 100) {
+					t.Errorf("problem %d: %v", i, problem)
+				}
+			}
+		})
+	}
+}
+
+func TestWarningsAreBounded(t *testing.T) {
+	p, problems := run(newEnv(t), repeat(150, "x = %d\n")+"out x")
+	errors, warnings := problems.Count()
+	if p == nil || errors != 0 || warnings != 101 || problems[100].Code != "more-warnings" {
+		t.Errorf("%d errors, %d warnings, program %v, last %v", errors, warnings, p != nil, problems[len(problems)-1])
+	}
+	if n := len(p.Assigns); n != 150 {
+		t.Errorf("%d assignments", n)
+	}
+}
+
+// TestRepeatedDeclarations: of inputs and outputs declared again the last counts.
+func TestRepeatedDeclarations(t *testing.T) {
+	p, problems := run(newEnv(t), "in a: Int\nin b: Int\nin a: String\nout b\nout a\nout c = b\nout b = 1.5\nout c = 2")
+	if problems.HasErrors() {
+		t.Fatal(problems)
+	}
+	var got []string
+	for _, v := range p.Inputs {
+		got = append(got, "in "+v.Name+" "+v.Type.String())
+	}
+	for _, o := range p.Outputs {
+		got = append(got, "out "+o.Name+" "+o.Value.Type().String())
+	}
+	want := "in a String, in b Int, out a String, out b Float, out c Int"
+	if s := strings.Join(got, ", "); s != want {
+		t.Errorf("got  %s\nwant %s", s, want)
+	}
+}
+
+// TestSuggestionsStayCheap: with very many names around, errors are reported
+// without looking for similar ones.
+func TestSuggestionsStayCheap(t *testing.T) {
+	env := newEnv(t)
+	suggestions := func(names int) (n int) {
+		_, problems := run(env, repeat(names, "value%d = 1\n")+repeat(90, "u%[1]d = valu%[1]d\n")+"out u0")
+		if errors, _ := problems.Count(); errors != 90 {
+			t.Fatalf("%d errors", errors)
+		}
+		for _, p := range problems {
+			if p.Severity == diag.Error && p.Suggestion != "" {
+				n++
+			}
+		}
+		return n
+	}
+	if few := suggestions(100); few != 90 {
+		t.Errorf("%d of 90 errors have a suggestion", few)
+	}
+	if many := suggestions(50_000); many > 5 {
+		t.Errorf("%d errors have a suggestion found among 50,000 names", many)
+	}
+}
