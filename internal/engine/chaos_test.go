@@ -1,5 +1,3 @@
-//go:build linux
-
 package engine_test
 
 import (
@@ -12,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -245,14 +244,31 @@ func (p *process) crash(t *testing.T, after time.Duration) int {
 // living lists the processes that have a text in their environment.
 func living(text string) []string {
 	var out []string
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	if runtime.GOOS != "linux" {
+		table, err := exec.Command("ps", "axeww").Output()
+		if err != nil {
+			return []string{err.Error()}
+		}
+		for line := range strings.Lines(string(table)) {
+			if strings.Contains(line, text) {
+				out = append(out, line)
+			}
+		}
+		return out
+	}
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil || len(dirs) == 0 {
+		return []string{fmt.Sprintf("/proc cannot be read: %v", err)}
+	}
 	for _, d := range dirs {
 		env, err := os.ReadFile(filepath.Join(d, "environ"))
 		if err != nil || !bytes.Contains(env, []byte(text)) {
 			continue // gone, or another user's
 		}
-		cmd, _ := os.ReadFile(filepath.Join(d, "cmdline"))
-		out = append(out, filepath.Base(d)+" "+strings.ReplaceAll(string(cmd), "\x00", " "))
+		cmd, err := os.ReadFile(filepath.Join(d, "cmdline"))
+		if err == nil {
+			out = append(out, filepath.Base(d)+" "+strings.ReplaceAll(string(cmd), "\x00", " "))
+		}
 	}
 	return out
 }

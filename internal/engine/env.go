@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/vars"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -87,6 +89,8 @@ func (s *source) Value(name string) (template.Value, bool) {
 		return s.r.fileValue(arg)
 	case "cmd":
 		return s.r.commandValue(arg)
+	case "json":
+		return s.r.jsonValue(arg)
 	}
 	return template.Value{}, false
 }
@@ -188,6 +192,30 @@ func (r *run) fileValue(path string) (template.Value, bool) {
 		return template.Value{}, false
 	}
 	return template.Value{V: strings.TrimRight(string(b), "\n"), Origin: template.Data}, true
+}
+
+// jsonValue is ${json:PATH:FILE}: a value out of a JSON file.
+func (r *run) jsonValue(arg string) (template.Value, bool) {
+	path, file, ok := strings.Cut(arg, ":")
+	if !ok {
+		return template.Value{}, false
+	}
+	text, ok := r.fileValue(file)
+	if !ok {
+		return template.Value{}, false
+	}
+	doc, err := value.Parse([]byte(fmt.Sprint(text.V)))
+	if err != nil {
+		r.noteOnce("json:"+arg, fmt.Sprintf("${json:%s}: %s is no JSON: %v", arg, file, err))
+		return template.Value{}, false
+	}
+	at, err := expr.ParsePath(strings.TrimPrefix(path, "$."))
+	if err != nil {
+		r.noteOnce("json:"+arg, fmt.Sprintf("${json:%s}: %v", arg, err))
+		return template.Value{}, false
+	}
+	v, ok := expr.Walk(doc, at)
+	return template.Value{V: v, Origin: template.Data}, ok
 }
 
 // commandValue is ${cmd:TEXT}: the output of a command. The text is the
@@ -350,7 +378,12 @@ func (r *run) loadEnvFile(f workflow.EnvFile, base string, set func(string, temp
 	}
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) && !f.Required {
-		r.notes = append(r.notes, fmt.Sprintf("%s: env_files: %s is not there and is left out", f.Pos, path))
+		const left = "%s: env_files: %s is not there and is left out"
+		if base != r.file.Path {
+			r.note(left, f.Pos, path)
+			return nil
+		}
+		r.notes = append(r.notes, fmt.Sprintf(left, f.Pos, path)) // told when the run has begun
 		return nil
 	}
 	if err != nil {
@@ -444,6 +477,11 @@ func (r *run) secret(ctx context.Context, s workflow.Secret) (string, error) {
 		}
 		return fmt.Sprint(v.V), nil
 	case "file":
+		if rest, ok := strings.CutPrefix(key, "~/"); ok {
+			if home, ok := r.env.values["HOME"]; ok {
+				key = filepath.Join(fmt.Sprint(home.V), rest)
+			}
+		}
 		if !filepath.IsAbs(key) {
 			key = filepath.Join(filepath.Dir(r.file.Path), key)
 		}

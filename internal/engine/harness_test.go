@@ -108,6 +108,14 @@ func (b *bench) git() {
 	b.opt.Isolation = ""
 }
 
+// dropRepo removes what git copies from, after the tests.
+func dropRepo() error {
+	if repoDir == "" {
+		return nil
+	}
+	return os.RemoveAll(repoDir)
+}
+
 func sh(dir, text string) error {
 	cmd := exec.Command("sh", "-c", text)
 	cmd.Dir = dir

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -32,5 +33,10 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(play())
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	if err := dropRepo(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		status = max(status, 1)
+	}
+	os.Exit(status)
 }

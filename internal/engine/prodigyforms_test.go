@@ -56,7 +56,7 @@ commands: [{shell: 'echo "$URL $OTHER $LEVEL" > @EV@/x'}]
 		b.load.Profile = profile
 		r := b.run(src)
 		r.status(event.Succeeded)
-		r.want("x", strings.TrimSpace(want))
+		r.want("x", want)
 	}
 }
 
@@ -123,4 +123,22 @@ commands:
 	if _, err := os.Stat(filepath.Join(b.ev, "never")); err == nil {
 		t.Error("a step ran whose condition names no file")
 	}
+}
+
+// TestProdigyFiles: a secret below the home directory, and values out of a JSON
+// file.
+func TestProdigyFiles(t *testing.T) {
+	b := newBench(t)
+	home := filepath.Dir(b.ev)
+	if err := os.WriteFile(filepath.Join(home, "key"), []byte("key-of-1234\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.write("package.json", `{"name": "it's", "on": {"node": [18, 20]}}`)
+	r := b.run(`
+secrets: {KEY: {provider: file, key: "~/key"}}
+commands:
+  - shell: 'echo "$KEY|${json:name:package.json}|${json:on.node[1]:package.json}" > @EV@/x'
+`)
+	r.status(event.Succeeded)
+	r.want("x", "key-of-1234|it's|20")
 }

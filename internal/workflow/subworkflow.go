@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -121,7 +122,11 @@ func (c *composer) subWorkflow(key, n, with *node) *SubWorkflow {
 		}
 	}
 	path := d.resolved(source)
-	src := c.l.open(d, path, "workflow "+s.Name, c.l.near(c.dir, path.text))
+	places := c.l.near(c.dir, path.text)
+	if at := source.src; at != nil { // the file that names it, which may be an imported one
+		places = slices.Compact(append(c.l.near(filepath.Dir(at.path), path.text), places...))
+	}
+	src := c.l.open(d, path, "workflow "+s.Name, places)
 	if src == nil {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	worstMemory = 100 << 20 // bytes, of a whole process that reads one file
+	worstMemory = 100 << 20       // bytes, of a whole process that reads one file
 	worstTime   = 5 * time.Second // a small part of it on a machine that does nothing else
 )
 

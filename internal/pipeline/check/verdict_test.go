@@ -2,12 +2,13 @@ package check_test
 
 import (
 	"testing"
+
+	"github.com/bide-dev/bide/internal/diag"
 )
 
 // TestVerdicts holds the rules of constellation-engine that decide whether a
-// pipeline is accepted. A source that begins with "!" is refused by its parser,
-// with a code by its checker; where "ours" is set, it is one that we accept and
-// it refuses, and the other way round with "theirs".
+// pipeline is accepted: "ok", refused by the parser ("!"), or by the checker
+// with a code.
 func TestVerdicts(t *testing.T) {
 	compat := newEnv(t)
 	compat.Compat = true
@@ -90,7 +91,7 @@ func TestVerdicts(t *testing.T) {
 		p, problems := run(compat, c.src)
 		got := "ok"
 		for _, problem := range problems {
-			if problem.Severity == 0 && p == nil {
+			if problem.Severity == diag.Error {
 				got = problem.Code
 				break
 			}

@@ -60,6 +60,8 @@ func TestValues(t *testing.T) {
 		{name: "skip gives the zero of the declared type", src: "in a: Int\nb = Fail(a) with on_error: skip\nout b", in: `{"a":1}`, out: `{"b":0}`, calls: map[string]int{"Fail": 1}},
 		{name: "an Optional of an Optional", src: "in o: Optional<Int>\nin c: Boolean\na = (o when c) ?? 5\nout a", in: `{"o":null,"c":true}`, out: `{"a":5}`},
 		{name: "guard binds tighter than ??", src: "in n: Int\na = n when n > 1 ?? 0\nout a", in: `{"n":1}`, out: `{"a":0}`},
+		{name: "an output without a name", src: "in n: Int\nout n\nout n * 2", in: `{"n":2}`, out: `{"n":2,"result":4}`},
+		{name: "elements of the empty list", src: "none = []\na = map(none, (n) => -n * 2)\nb = any(none, (n) => n > 0 or n == \"x\")\nout {a, b}", in: `{}`, out: `{"a":[],"b":false}`},
 		{name: "overflow is an error", src: "in n: Int\na = n * n\nout a", in: `{"n":9223372036854775807}`, err: "does not fit into 64 bits"},
 		{name: "division by zero is an error", src: "in n: Int\na = 1 / n\nout a", in: `{"n":0}`, err: "Division by zero in stdlib.divide"},
 	}
