@@ -14,11 +14,13 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -54,6 +56,9 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "floor" {
 		floorMain(os.Args[2:])
 		return
+	}
+	if runtime.GOOS != "linux" {
+		fatal(errors.New("it reads /proc, and so runs on Linux only"))
 	}
 	items := flag.Int("items", 10_000, "items a run")
 	rounds := flag.Int("rounds", 5, "how often all contenders run")

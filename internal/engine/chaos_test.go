@@ -114,7 +114,7 @@ type trial struct {
 	strict    bool
 	did       []string // for messages
 	kills     int
-	killAlone func() time.Duration // from the start of a process to its kill; negative: let it end
+	killAfter func() time.Duration // of each process, from its start; negative: let it end
 }
 
 func newTrial(t *testing.T, kind string, seed uint64) *trial {
@@ -364,7 +364,7 @@ func (x *trial) phase(begin []string, again func(events []event.Event, s *journa
 		done := over(events)
 		started := time.Now()
 		p := x.start(cmd[0], cmd[1:]...)
-		status := p.crash(x.t, x.killAlone())
+		status := p.crash(x.t, x.killAfter())
 		x.did = append(x.did, fmt.Sprintf("%v: %d after %v", cmd, status, time.Since(started).Round(time.Millisecond)))
 		x.quiet()
 		after, state := x.recordedEvents()
@@ -570,7 +570,7 @@ func TestKilledAtRandomAndResumed(t *testing.T) {
 		seed = s
 	}
 	t.Logf("BIDE_CHAOS_SEED=%d", seed)
-	kills := 0
+	runs, kills := 0, 0
 	for i := range n {
 		kind := []string{"plain", "git", "strict"}[i%3]
 		t.Run(fmt.Sprintf("%s-%d", kind, i), func(t *testing.T) {
@@ -580,17 +580,17 @@ func TestKilledAtRandomAndResumed(t *testing.T) {
 			if x.git {
 				span = 2 * time.Second
 			}
-			x.killAlone = func() time.Duration {
+			x.killAfter = func() time.Duration {
 				if x.kills >= most {
 					return -1
 				}
 				return time.Duration(x.rnd.Int64N(int64(span)))
 			}
 			x.run()
-			kills += x.kills
+			runs, kills = runs+1, kills+x.kills
 		})
 	}
-	t.Logf("%d runs, %d kills", n, kills)
+	t.Logf("%d runs, %d kills", runs, kills)
 }
 
 // dieMain runs the workflow of the working directory and ends by SIGKILL at

@@ -216,10 +216,18 @@ func (r *run) rounds(ctx context.Context, p place, s *workflow.Step, path string
 	if h != nil && h.Rerun {
 		n = max(1, h.MaxAttempts)
 	}
-	var out outcome
-	total := 0
-	for round := 1; ; round++ {
-		out = r.operation(ctx, p, s, path, round)
+	done, out := r.roundsDone(p, s, path)
+	total := out.attempts
+	if done > 0 && done < n {
+		// The handler may not have come to its end; what is recorded of it is
+		// passed over.
+		if _, err := r.handle(ctx, p, s, h, out, done); err != nil && (r.interrupted(ctx, err) || h.Fatal) {
+			out.err = err
+			return out
+		}
+	}
+	for round := done + 1; round <= n || round == 1; round++ {
+		out = r.operation(ctx, p, s, path, round, done)
 		total += out.attempts
 		out.attempts = total
 		if out.err == nil || r.interrupted(ctx, out.err) || out.tolerated {
@@ -249,6 +257,28 @@ func (r *run) rounds(ctx context.Context, p place, s *workflow.Step, path string
 		out = r.followUp(ctx, p, s, out)
 	}
 	return out
+}
+
+// roundsDone is how many rounds of a step and its repair an earlier life of the
+// run has finished, and how the last of them failed.
+func (r *run) roundsDone(p place, s *workflow.Step, path string) (int, outcome) {
+	rec, ok := p.steps[path]
+	if !ok || s.OnFailure == nil || !s.OnFailure.Rerun || rec.Status != event.Running && rec.Status != event.Interrupted {
+		return 0, outcome{}
+	}
+	done := rec.Retry.Failures / perRound(s)
+	if done == 0 {
+		return 0, outcome{}
+	}
+	return done, outcome{status: event.Failed, attempts: done * perRound(s), err: &classError{rec.Class, errors.New(rec.Message)}}
+}
+
+// perRound is how many attempts a round has at most.
+func perRound(s *workflow.Step) int {
+	if s.Retry == nil {
+		return 1
+	}
+	return max(1, s.Retry.Attempts)
 }
 
 // tolerate says whether a failed step lets the next one run.
@@ -389,14 +419,14 @@ func setError(p place, s *workflow.Step, out outcome) {
 
 // operation is a step under its retry policy: the attempts, the waits between
 // them, and what the policy does when it is exhausted.
-func (r *run) operation(ctx context.Context, p place, s *workflow.Step, path string, round int) outcome {
+func (r *run) operation(ctx context.Context, p place, s *workflow.Step, path string, round, done int) outcome {
 	pol := s.Retry.Policy()
 	if q, err := r.quotas.of(s); err != nil {
 		return outcome{status: event.Failed, err: err}
 	} else if q != nil {
 		pol.Quota = q
 	}
-	m, first := r.machine(p, path, &pol, round)
+	m, first := r.machine(p, path, &pol, round == done+1, done*perRound(s))
 	if deadline, ok := ctx.Deadline(); ok {
 		m.SetDeadline(deadline)
 	}
@@ -411,14 +441,17 @@ func (r *run) operation(ctx context.Context, p place, s *workflow.Step, path str
 	return r.exhausted(ctx, p, s, path, out)
 }
 
-// machine begins the retries of a step, or goes on with those of an earlier
-// life of the run.
-func (r *run) machine(p place, path string, pol *retry.Policy, round int) (retry.Machine, retry.Decision) {
+// machine begins the retries of a step, or, in the first round of this life,
+// goes on with those of an earlier one. before attempts belong to rounds that
+// are over.
+func (r *run) machine(p place, path string, pol *retry.Policy, first bool, before int) (retry.Machine, retry.Decision) {
 	rec, ok := p.steps[path]
-	if !ok || round > 1 || rec.Status != event.Running && rec.Status != event.Interrupted || rec.Retry.Failures == 0 {
+	if !ok || !first || rec.Status != event.Running && rec.Status != event.Interrupted || rec.Retry.Failures <= before {
 		return retry.NewMachine(pol, time.Now()), retry.Decision{Action: retry.Retry}
 	}
-	return retry.ResumeMachine(pol, retryState(rec.Retry), time.Now())
+	st := retryState(rec.Retry)
+	st.Attempt -= before
+	return retry.ResumeMachine(pol, st, time.Now())
 }
 
 // retryState is what the journal knows of retries, as the machine wants it.

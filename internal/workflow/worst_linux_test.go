@@ -16,7 +16,7 @@ import (
 
 const (
 	worstMemory = 100 << 20       // bytes, of a whole process that reads one file
-	worstTime   = 5 * time.Second // a small part of it on a machine that does nothing else
+	worstTime   = 3 * time.Second // of the processors, however busy they are
 )
 
 // worst are texts that cost as much as their kind can. Each grows with n, so
@@ -90,7 +90,6 @@ func TestWorst(t *testing.T) {
 	if name, n := os.Getenv("BIDE_WORST"), 0; name != "" {
 		fmt.Sscan(os.Getenv("BIDE_WORST_N"), &n)
 		src := []byte(worst[name](n))
-		start := time.Now()
 		f, problems := workflow.Parse("flow.yml", src, workflow.Options{ReadFile: others.read, Unfilled: true})
 		workflow.Formerly(f)
 		for _, p := range problems {
@@ -98,7 +97,6 @@ func TestWorst(t *testing.T) {
 				t.Errorf("a message of %d bytes", len(p.Message))
 			}
 		}
-		fmt.Printf("took %s\n", time.Since(start))
 		return
 	}
 	if raceEnabled {
@@ -115,11 +113,11 @@ func TestWorst(t *testing.T) {
 	slices.Sort(names)
 	for _, name := range names {
 		sizes := []int{45_000} // just below the bound of what counts as marks
-		if strings.HasPrefix(name, "alias") || strings.HasPrefix(name, "unknown") || strings.HasSuffix(name, "steps") {
+		if strings.HasPrefix(name, "alias") || strings.HasPrefix(name, "unknown") || name == "syntax" || strings.HasSuffix(name, "steps") {
 			sizes = []int{12_000, 45_000} // several marks each
 		}
 		for _, n := range sizes {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*worstTime)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, self, "-test.run=^TestWorst$")
 			cmd.Env = append(os.Environ(), "BIDE_WORST="+name, fmt.Sprint("BIDE_WORST_N=", n))
@@ -129,10 +127,7 @@ func TestWorst(t *testing.T) {
 				continue
 			}
 			memory := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
-			var took time.Duration
-			if _, rest, ok := strings.Cut(string(out), "took "); ok {
-				took, _ = time.ParseDuration(strings.Fields(rest)[0])
-			}
+			took := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 			if os.Getenv("BIDE_WORST_SHOW") != "" {
 				t.Logf("%-16s %7d: %3d MB, %s", name, n, memory>>20, took)
 			}
