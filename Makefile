@@ -3,7 +3,7 @@
 # make bench  the library beside its peers, and a map beside GNU parallel
 # make chaos  the long form of the kill test
 GO ?= go
-FUZZTIME ?= 3s
+FUZZTIME ?= 2s
 
 .PHONY: all test short lint darwin examples fuzz bench bench-build bench-throughput chaos ci build
 
@@ -36,7 +36,7 @@ examples:
 fuzz:
 	@set -e; for pkg in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-	    echo "fuzz $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg; \
+	    echo "fuzz $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg; \
 	  done; done
 
 bench-build:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/cli"
+	"pgregory.net/rapid"
 )
 
 // bide runs a command line and gives what it printed and its exit status.
@@ -285,14 +286,20 @@ func TestBackoffRefuses(t *testing.T) {
 	}
 }
 
-func FuzzBackoff(f *testing.F) {
-	f.Add("exponential", "1s", "30s", "full", 5, uint64(1), 2.0)
-	f.Add("fixed,linear", "0s", "0s", "factor", 1, uint64(0), 1.0)
-	f.Fuzz(func(t *testing.T, strategy, initial, limit, jitter string, attempts int, seed uint64, base float64) {
-		out, errs, status := bide("backoff", "--strategy", strategy, "--initial", initial, "--max", limit, "--jitter", jitter,
-			"--attempts", fmt.Sprint(attempts%3000), "--seed", fmt.Sprint(seed), "--base", fmt.Sprint(base))
+func TestBackoffAnyFlags(t *testing.T) {
+	strategies := rapid.SampledFrom([]string{"exponential", "fixed", "linear", "fibonacci", "custom", "fixed,linear", "cubic", ""})
+	spans := rapid.OneOf(rapid.SampledFrom([]string{"0s", "1s", "30s", "9999999d", "1", "-1s", "1 second"}), rapid.String())
+	jitters := rapid.OneOf(rapid.SampledFrom([]string{"none", "factor", "full", "equal", "decorrelated", "true"}), rapid.String())
+	rapid.Check(t, func(t *rapid.T) {
+		args := []string{"backoff", "--strategy=" + strategies.Draw(t, "strategy"), "--initial=" + spans.Draw(t, "initial"),
+			"--max=" + spans.Draw(t, "max"), "--jitter=" + jitters.Draw(t, "jitter"),
+			"--attempts=" + fmt.Sprint(rapid.IntRange(-2, 3000).Draw(t, "attempts")), "--seed=" + fmt.Sprint(rapid.Uint64().Draw(t, "seed"))}
+		if rapid.Bool().Draw(t, "with base") {
+			args = append(args, "--base="+fmt.Sprint(rapid.Float64().Draw(t, "base")))
+		}
+		out, errs, status := bide(args...)
 		if status != 0 && status != 2 || status == 2 && errs == "" || status == 0 && out == "" {
-			t.Errorf("status %d, stdout %q, stderr %q", status, out, errs)
+			t.Fatalf("%q: status %d, stdout %q, stderr %q", args, status, out, errs)
 		}
 	})
 }

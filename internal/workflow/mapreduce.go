@@ -81,7 +81,9 @@ func (d *decoder) mapPhase(o, top *object) *Map {
 		if len(m.Template.Steps) == 0 && n.kind == listNode && len(n.items) == 0 {
 			d.errorf(n, "no-steps", "the agent_template has no steps").Suggest("for example: agent_template: [{shell: 'make ${item.name}'}]")
 		}
-	} else if !o.has("agent_template") {
+	} else if o.has("agent_template") {
+		d.errorf(o.n, "no-steps", "the agent_template is empty").Suggest("for example: agent_template: [{shell: 'make ${item.name}'}]")
+	} else {
 		d.errorf(o.n, "missing-key", "a map needs agent_template: the steps of each item").Suggest("for example: agent_template: [{shell: 'make ${item.name}'}]")
 	}
 	d.agentTime(o, m)
