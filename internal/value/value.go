@@ -275,6 +275,10 @@ func Equal(a, b any) bool {
 		if y, ok := b.(string); ok {
 			return x == y
 		}
+	case json.Number:
+		if y, ok := b.(json.Number); ok && x == y {
+			return true // also where it is too large to be compared
+		}
 	}
 	if b == nil {
 		return false

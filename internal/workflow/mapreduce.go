@@ -32,6 +32,9 @@ func (d *decoder) mapReduce(o *object) {
 			sources[2] = m
 			f.Map = d.mapPhase(m, o)
 		}
+	} else {
+		d.errorf(o.n, "missing-key", "a MapReduce workflow needs map: the items and what is done with each").
+			Suggest("for example: map: {input: items.json, agent_template: [{shell: 'make ${item.name}'}]}")
 	}
 	d.errorPolicy(policySources{d, sources})
 	for _, s := range sources[:3] {
@@ -46,7 +49,7 @@ func (d *decoder) mapReduce(o *object) {
 }
 
 func (d *decoder) mapPhase(o, top *object) *Map {
-	m := &Map{Pos: o.n.pos, Parallel: Int{N: defaultParallel}, TimeoutPolicy: "per_agent", TimeoutAction: "dlq", TimeoutGrace: Duration{D: defaultGrace, Unit: time.Second}}
+	m := &Map{Pos: o.n.pos, Parallel: Int{N: defaultParallel}, TimeoutPolicy: "per_agent", TimeoutGrace: Duration{D: defaultGrace, Unit: time.Second}}
 	if n := o.take("input"); n != nil {
 		d.input(n, m)
 	} else if !o.has("input") {

@@ -476,7 +476,9 @@ type Map struct {
 	CommandTimeouts map[string]Duration
 	TimeoutPolicy   string   // per_agent, per_command, hybrid
 	TimeoutGrace    Duration // default 30 s
-	TimeoutAction   string   // dlq, retry, skip, fail, graceful_terminate
+	// TimeoutAction is what becomes of an item whose agent took too long: dlq,
+	// retry, skip, fail, graceful_terminate; "": the same as of any that failed.
+	TimeoutAction string
 }
 
 // ErrorPolicy says what becomes of failed items.
