@@ -32,7 +32,7 @@ func (d *decoder) mapReduce(o *object) {
 			sources[2] = m
 			f.Map = d.mapPhase(m, o)
 		}
-	} else {
+	} else if o.has("map") {
 		d.errorf(o.n, "missing-key", "a MapReduce workflow needs map: the items and what is done with each").
 			Suggest("for example: map: {input: items.json, agent_template: [{shell: 'make ${item.name}'}]}")
 	}
