@@ -167,9 +167,8 @@ func (d *plainDisplay) lines(e event.Event) []string {
 			out = append(out, "bide: "+held.line)
 		}
 	}
-	switch e.Type {
-	case event.ItemFinished, event.ItemRequeued:
-		out = append(out, d.failedItem(e)...)
+	if itemError(e) {
+		return append(out, d.failedItem(e)...)
 	}
 	if line := d.line(e); line != "" {
 		out = append(out, "bide: "+line)
@@ -177,15 +176,18 @@ func (d *plainDisplay) lines(e event.Event) []string {
 	return out
 }
 
+// itemError reports whether an event tells the error of a failed item.
+func itemError(e event.Event) bool {
+	return e.Type == event.Note && e.Index > 0 && e.Class != ""
+}
+
 // mostFailures is how many failed items have a line of their own; the summary
 // tells of all.
 const mostFailures = 20
 
-// failedItem is the line of an item that has failed for good.
+// failedItem is the line of an item that has failed for good, told when
+// error_collection says so.
 func (d *plainDisplay) failedItem(e event.Event) []string {
-	if e.Type != event.ItemFinished || e.Status != event.Failed && e.Status != event.DeadLettered {
-		return nil
-	}
 	d.items.told++
 	switch n := d.items.told; {
 	case n == mostFailures+1:
@@ -197,7 +199,11 @@ func (d *plainDisplay) failedItem(e event.Event) []string {
 	if name == "" {
 		name = e.Item
 	}
-	return []string{fmt.Sprintf("bide: ✗ item %s: %s", visible(oneLine(name)), reason(e.Class, e.Message))}
+	message := e.Message
+	if _, after, ok := strings.Cut(message, " attempts: "); ok {
+		message = after // which item it was and how often it was tried
+	}
+	return []string{fmt.Sprintf("bide: ✗ item %s: %s", visible(oneLine(name)), reason(e.Class, message))}
 }
 
 // reason is why something failed: the class, unless the message says it, and

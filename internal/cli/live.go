@@ -109,9 +109,7 @@ func (d *liveDisplay) Emit(e event.Event) {
 // lines is what stays of an event. The progress of a map is in the block.
 func (d *liveDisplay) lines(e event.Event) []string {
 	switch e.Type {
-	case event.ItemFinished, event.ItemRequeued:
-		return d.failedItem(e)
-	case event.ItemRetry:
+	case event.ItemFinished, event.ItemRequeued, event.ItemRetry:
 		return nil
 	}
 	return d.plainDisplay.lines(e)

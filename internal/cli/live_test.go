@@ -217,7 +217,7 @@ map:
         5) while ! test -e go; do sleep 0.02; done;;
         esac
       name: count
-error_policy: {on_item_failure: retry, retry: {attempts: 2, initial_delay: 10ms, backoff: fixed}}
+error_policy: {on_item_failure: retry, error_collection: immediate, retry: {attempts: 2, initial_delay: 10ms, backoff: fixed}}
 `
 
 // TestLiveMap shows a map with a failure and an agent that runs on, and takes

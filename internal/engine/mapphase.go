@@ -35,7 +35,8 @@ type mapRun struct {
 	m     *policy.Machine
 	wake  chan struct{} // closed when something changed that waiting workers may want
 	sleep int           // workers that wait
-	inRow int           // agents that failed one after another, as last recorded
+	names map[int]failedName
+	inRow int // agents that failed one after another, as last recorded
 }
 
 // mapPhase runs the map over all items that are not finished.
@@ -575,10 +576,7 @@ func (x *mapRun) record(a agentRun, v policy.Verdict, err error) {
 	default:
 		x.failedForGood(e, a, v, err)
 	}
-	for _, rep := range v.Show {
-		x.r.emit(event.Event{Type: event.Note, Phase: "map", Index: rep.Item + 1, Attempt: rep.Attempt, Class: rep.Class,
-			Message: fmt.Sprintf("item %d failed after %d attempts: %s", rep.Item+1, rep.Attempt, rep.Message)})
-	}
+	x.show(v.Show)
 	if v.Stop != "" {
 		x.r.note("the map stops: %s", stopText(v.Stop, x.r.file.Policy))
 	}
@@ -594,6 +592,20 @@ func (x *mapRun) startLabel(it journal.Item) string {
 		return "" // the item itself fails of it
 	}
 	return x.label(agentRun{scope: sc})
+}
+
+// failedName is what a person knows a failed item by, until its error is shown.
+type failedName struct{ id, label string }
+
+// show tells the errors of items that failed for good, when error_collection
+// says so: each as it comes, some at a time, or none, as the summary has them.
+func (x *mapRun) show(list []policy.Report) {
+	for _, rep := range list {
+		name := x.names[rep.Item]
+		delete(x.names, rep.Item)
+		x.r.emit(event.Event{Type: event.Note, Phase: "map", Item: name.id, Label: name.label, Index: rep.Item + 1, Attempts: rep.Attempt,
+			Class: rep.Class, Message: fmt.Sprintf("item %s failed after %d attempts: %s", name.id, rep.Attempt, rep.Message)})
+	}
 }
 
 func (x *mapRun) label(a agentRun) string {
@@ -652,6 +664,12 @@ func (x *mapRun) failedForGood(e event.Event, a agentRun, v policy.Verdict, err 
 	x.failed(&e, a, v, err)
 	x.r.classes.add(e.Class, x.r.mask.String(e.Message), x.r.mask.String(a.item.ID))
 	e.Attempts = a.attempt
+	if x.names == nil {
+		x.names = map[int]failedName{}
+	}
+	if x.r.file.Policy.Collection != "aggregate" {
+		x.names[v.Item] = failedName{a.item.ID, e.Label}
+	}
 	letterData := e.Data
 	e.Type, e.Status = event.ItemFinished, event.Failed
 	switch v.Fate {
@@ -711,10 +729,7 @@ func (x *mapRun) end(ctx context.Context) error {
 		x.r.itemsFailed = d.Status == policy.CompletedWithFailures
 	}
 	sum := x.m.Summary()
-	for _, rep := range sum.Show {
-		x.r.emit(event.Event{Type: event.Note, Phase: "map", Index: rep.Item + 1, Class: rep.Class,
-			Message: fmt.Sprintf("item %d failed after %d attempts: %s", rep.Item+1, rep.Attempt, rep.Message)})
-	}
+	x.show(sum.Show)
 	if x.stopped != nil && x.r.items.Pending > 0 {
 		return x.stopped
 	}
