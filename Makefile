@@ -29,7 +29,7 @@ darwin:
 	GOOS=darwin $(GO) vet ./...
 
 examples:
-	$(GO) run ./cmd/bide check examples/*.yml
+	$(GO) run ./cmd/bide check examples/*.yml examples/*.cst
 	$(GO) run ./cmd/bide run examples/quickstart.yml
 
 # Every fuzz target of every package, FUZZTIME each.

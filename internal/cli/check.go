@@ -63,6 +63,15 @@ func (a *app) check(paths []string, strict bool) error {
 }
 
 func checkFile(path string, strict bool) checked {
+	if isPipeline(path) {
+		c, _ := checkPipeline(path, "")
+		for i := range c.Problems {
+			if strict {
+				c.Problems[i].Severity = diag.Error
+			}
+		}
+		return c
+	}
 	f, problems := workflow.Load(path, workflow.Options{Strict: strict, Unfilled: true})
 	c := checked{Path: path, Kind: workflow.Standard.String(), Problems: problems, src: sources(f)}
 	if c.Problems == nil {

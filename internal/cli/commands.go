@@ -22,5 +22,8 @@ func (a *app) commands() []*cobra.Command {
 		a.dlqCmd(),
 		a.worktreeCmd(),
 		a.cleanCmd(),
+		a.fmtCmd(),
+		a.graphCmd(),
+		a.lspCmd(),
 	}
 }

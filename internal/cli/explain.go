@@ -39,6 +39,9 @@ Retry-After are not in it, nor is the work of bide and git. Nothing is run.`,
 }
 
 func (a *app) explain(f *runFlags, path string) error {
+	if isPipeline(path) {
+		return usagef("%s: %w", path, errNoPipelines)
+	}
 	params, paramFile, err := f.parameters()
 	if err != nil {
 		return err

@@ -82,6 +82,9 @@ func (f *runFlags) showing(cmd *cobra.Command, a *app) {
 }
 
 func (a *app) run(ctx context.Context, f *runFlags, path string, args []string) error {
+	if isPipeline(path) {
+		return usagef("%s: %w", path, errNoPipelines)
+	}
 	opt, err := f.options()
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bide-dev/bide/internal/cli"
+	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/proc"
 )
 
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(play())
 	}
+	engine.LeaveOutCompanion() // of this process; what is killed are others
 	status := m.Run()
 	if err := dropRepo(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -79,17 +79,17 @@ func RetryDeadLetters(ctx context.Context, id string, opt Options, q Requeue) (_
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	sum, err := reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) error {
+	sum, err := reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) (bool, error) {
 		// A retry that was killed may have requeued letters and gone no further.
 		begun := st.Status == event.CompletedWithFailures && st.Items.Counts().Pending > 0
 		list, err := q.letters(ctx, &j.Reader)
 		if errors.Is(err, ErrNoDeadLetters) && (left > 0 || begun) {
-			return nil
+			return false, nil
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
-		return requeue(ctx, j, list)
+		return true, requeue(ctx, j, list)
 	})
 	var locked *journal.LockedError
 	if errors.As(err, &locked) {

@@ -38,21 +38,22 @@ func (e *FinishedError) Error() string {
 // opt.File is not used: the file is the recorded one, or with Force the present
 // one.
 func Resume(ctx context.Context, id string, opt Options) (*Summary, error) {
-	return reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) error {
+	return reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) (bool, error) {
 		if left > 0 || st.Items.Counts().Pending > 0 {
-			return nil // dead letters wait to be run again
+			return false, nil // dead letters wait to be run again
 		}
 		if st.Status == event.Succeeded || st.Status == event.CompletedWithFailures {
-			return &FinishedError{j.Run(), st.Status}
+			return false, &FinishedError{j.Run(), st.Status}
 		}
-		return nil
+		return false, nil
 	})
 }
 
 // reopen opens a run, lets change (which may be nil) look at it or add to it,
-// and executes it. change is told how many dead letters a request that was
+// and executes it. change reports whether it added something: the events of a
+// large run are not folded twice for nothing. change is told how many dead letters a request that was
 // left has just requeued.
-func reopen(ctx context.Context, id string, opt Options, change func(j *journal.Journal, st *journal.State, left int) error) (_ *Summary, err error) {
+func reopen(ctx context.Context, id string, opt Options, change func(j *journal.Journal, st *journal.State, left int) (added bool, err error)) (_ *Summary, err error) {
 	j, err := opt.Store.Open(id)
 	if err != nil {
 		return nil, err
@@ -72,12 +73,15 @@ func reopen(ctx context.Context, id string, opt Options, change func(j *journal.
 		return nil, err
 	}
 	if change != nil {
-		if err := change(j, st, left); err != nil {
+		added, err := change(j, st, left)
+		if err != nil {
 			return nil, err
 		}
-	}
-	if st, err = j.State(ctx); err != nil {
-		return nil, err
+		if added {
+			if st, err = j.State(ctx); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if opt, err = recordedOptions(j, opt); err != nil {
 		return nil, err

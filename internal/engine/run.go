@@ -279,10 +279,15 @@ func preflight(f *workflow.File, environ []string, dir string) error {
 	return errors.Join(errs...)
 }
 
+// noCompanion leaves out the process that ends what is left when this one is
+// killed. Tests set it where nobody is killed: to start a second process for
+// each of a thousand runs would be most of their time.
+var noCompanion bool
+
 // execute runs a workflow on an open journal, which it closes.
 func execute(ctx context.Context, opt Options, j *journal.Journal, state *journal.State) (_ *Summary, err error) {
 	defer func() { err = errors.Join(err, j.Close()) }()
-	sup, err := proc.New(j.ProcDir(), proc.Options{})
+	sup, err := proc.New(j.ProcDir(), proc.Options{NoCompanion: noCompanion})
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ type Journal struct {
 	// Whoever takes a batch from the queue holds batchMu until it is committed,
 	// so that the batches are committed in their order.
 	batchMu sync.Mutex
-	spare   []event.Event // the batch before, to be filled again; guarded by batchMu and mu
+	spare   []event.Event // the batch before, to be filled again; guarded by batchMu
 
 	mu        sync.Mutex // guards everything below
 	room      sync.Cond  // the queue has room again, or there is an error
