@@ -49,7 +49,7 @@ func (d *decoder) mapReduce(o *object) {
 }
 
 func (d *decoder) mapPhase(o, top *object) *Map {
-	m := &Map{Pos: o.n.pos, Parallel: Int{N: defaultParallel}, TimeoutPolicy: "per_agent", TimeoutGrace: Duration{D: defaultGrace, Unit: time.Second}}
+	m := &Map{Pos: o.n.pos, Parallel: Int{N: defaultParallel}, TimeoutPolicy: "per_agent", TimeoutAction: "dlq", TimeoutGrace: Duration{D: defaultGrace, Unit: time.Second}}
 	if n := o.take("input"); n != nil {
 		d.input(n, m)
 	} else if !o.has("input") {

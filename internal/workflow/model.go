@@ -476,8 +476,8 @@ type Map struct {
 	CommandTimeouts map[string]Duration
 	TimeoutPolicy   string   // per_agent, per_command, hybrid
 	TimeoutGrace    Duration // default 30 s
-	// TimeoutAction is what becomes of an item whose agent took too long: dlq,
-	// retry, skip, fail, graceful_terminate; "": the same as of any that failed.
+	// TimeoutAction is what becomes of an item whose agent took too long: dlq
+	// (the default: no further attempt), retry, skip, fail, graceful_terminate.
 	TimeoutAction string
 }
 
