@@ -119,7 +119,12 @@ func newBench(binary string) (*bench, error) {
 	}
 	if binary == "" {
 		b.bide = filepath.Join(dir, "bide")
-		build := exec.Command("go", "build", "-o", b.bide, "github.com/bide-dev/bide/cmd/bide")
+		root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/bide-dev/bide").Output()
+		if err != nil {
+			return nil, fmt.Errorf("finding the module of bide: %w", err)
+		}
+		build := exec.Command("go", "build", "-o", b.bide, "./cmd/bide")
+		build.Dir = strings.TrimSpace(string(root)) // a module of its own, with its own dependencies
 		if out, err := build.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("go build: %w\n%s", err, out)
 		}
