@@ -15,7 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 )
 
-const uri = "file:///work/flow.cst"
+const uri = "file:///pipelines/flow.cst"
 
 // reply is any message of the server.
 type reply struct {
