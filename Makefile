@@ -3,7 +3,7 @@
 # make bench  the library beside its peers, and a map beside GNU parallel
 # make chaos  the long form of the kill test
 GO ?= go
-FUZZTIME ?= 2s
+FUZZTIME ?= 1s
 
 .PHONY: all test short lint darwin examples fuzz bench bench-build bench-throughput chaos ci build
 
