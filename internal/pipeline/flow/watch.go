@@ -1,0 +1,103 @@
+package flow
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/pipeline/plan"
+	"github.com/bide-dev/bide/internal/pipeline/types"
+	"github.com/bide-dev/bide/internal/value"
+	"github.com/bide-dev/bide/retry"
+)
+
+// Watcher is told what happens to the calls of a run, and knows what happened
+// in an earlier life of it. Its methods are called from many goroutines at
+// once.
+type Watcher interface {
+	// Past gives what is known of a call from an earlier life; ok is false
+	// where nothing is.
+	Past(c *Call) (past Past, ok bool)
+	Started(c *Call)
+	// Attempt begins; waited is the time it had to wait for throttle and
+	// slots.
+	Attempt(c *Call, n int, waited time.Duration)
+	Failed(c *Call, n int, err error, began time.Time)
+	// Retry is decided after the failed attempt n.
+	Retry(c *Call, n int, delay time.Duration, err error)
+	// Finished is told of every call that Started was, except for those that
+	// were interrupted, and of the ones skipped because an input failed.
+	Finished(c *Call, e End)
+}
+
+// Call is one call in one run.
+type Call struct {
+	Path   string // unique in the run, the same in every life of it
+	Name   string // the variable that it is assigned to, or what it calls
+	Callee string
+	Pos    diag.Pos
+	Type   *types.Type
+	Args   []any // run-time values; nil for a skipped one
+
+	node *plan.Node
+	site *site
+}
+
+// Digest names what is called and with what: as long as it is the same, so is
+// the result, as far as anybody can know.
+func (c *Call) Digest() string {
+	h := sha256.New()
+	h.Write([]byte(c.site.id()))
+	for _, a := range c.Args {
+		h.Write([]byte{0})
+		h.Write([]byte(value.JSON(types.Encode(a))))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Past is what an earlier life of the run knows of a call.
+type Past struct {
+	// Done says that the call has ended well, with Value.
+	Done  bool
+	Value any
+	// State is of the retries of a call that did not come to its end.
+	State retry.State
+	Last  error // of the last failed attempt
+}
+
+// Outcome says how a call ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Succeeded Outcome = iota
+	Degraded          // its fallback or on_error gave the value
+	Failed
+	Skipped // an input failed
+)
+
+// End is the end of a call.
+type End struct {
+	Outcome  Outcome
+	Value    any   // run-time value, of the call's type; nil if it failed
+	Err      error // why it failed or is degraded
+	Attempts int
+	Cached   bool // the value is from the cache
+	Logged   bool // on_error: log wants the error shown
+	Took     time.Duration
+
+	answered bool // Value is of the call's own type, from its fallback
+}
+
+func (fr *frame) describe(s *site, args []any) *Call {
+	p := fr.x.f.plan
+	return &Call{Path: fr.pathOf(s), Name: s.node.Call.Name, Callee: s.node.Label, Pos: p.Pos(s.node), Type: s.node.Type, Args: args, node: s.node, site: s}
+}
+
+// tellSkipped tells of a call that is not made because an input failed.
+func (fr *frame) tellSkipped(i int32, err error) {
+	if s := fr.fn.sites[i]; s != nil && fr.x.opt.Watcher != nil && !interrupted(err) {
+		fr.x.opt.Watcher.Finished(fr.describe(s, nil), End{Outcome: Skipped, Err: err})
+	}
+}
