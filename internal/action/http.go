@@ -19,17 +19,37 @@ import (
 // maxBody is how much of a response body is kept where the step does not say.
 const maxBody = 1 << 20
 
-// http makes one request. An answer that was not expected is an *HTTPError
+// Request is one HTTP request with every value filled in.
+type Request struct {
+	Method, URL string
+	Headers     [][2]string
+	Body        string
+	ContentType string // "": none is sent, unless Headers has it
+	MaxBody     int    // how much of the answer is kept; 0: 1 MiB
+	// Expected says which answers are a success; nil: those of status 2xx.
+	Expected func(status int) bool
+}
+
+// http makes the request of a step.
+func (w *World) http(ctx context.Context, a *workflow.HTTP, c *Call) (Result, error) {
+	q, err := expandRequest(a, c.Scope)
+	if err != nil {
+		return Result{Start: time.Now()}, &InputError{Err: err}
+	}
+	return w.Send(ctx, q, c)
+}
+
+// Send makes one request. An answer that was not expected is an *HTTPError
 // with the server's Retry-After; a connection that failed is the error of
 // package net, which the matchers know by its structure.
-func (w *World) http(ctx context.Context, a *workflow.HTTP, c *Call) (Result, error) {
+func (w *World) Send(ctx context.Context, q *Request, c *Call) (Result, error) {
 	start := time.Now()
 	if c.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, errHTTPTimeout)
 		defer cancel()
 	}
-	req, err := newRequest(ctx, a, c.Scope)
+	req, err := newRequest(ctx, q)
 	if err != nil {
 		return Result{Start: start}, &InputError{Err: err}
 	}
@@ -41,7 +61,7 @@ func (w *World) http(ctx context.Context, a *workflow.HTTP, c *Call) (Result, er
 	if err != nil {
 		return Result{Start: start, Duration: time.Since(start), ExitCode: 1}, w.requestFailed(ctx, req, c, err)
 	}
-	res, err := readResponse(resp, a)
+	res, err := readResponse(resp, q.MaxBody)
 	res.Start, res.Duration = start, time.Since(start)
 	if err != nil {
 		return res, w.requestFailed(ctx, req, c, err)
@@ -51,7 +71,7 @@ func (w *World) http(ctx context.Context, a *workflow.HTTP, c *Call) (Result, er
 			return res, err
 		}
 	}
-	if expected(a.Expect, res.Status) {
+	if q.Expected == nil && res.Status/100 == 2 || q.Expected != nil && q.Expected(res.Status) {
 		return res, nil
 	}
 	res.ExitCode = 1
@@ -80,55 +100,65 @@ func (w *World) requestFailed(ctx context.Context, req *http.Request, c *Call, e
 	return err
 }
 
-func newRequest(ctx context.Context, a *workflow.HTTP, sc template.Scope) (*http.Request, error) {
-	url, err := a.URL.Expand(sc)
-	if err != nil {
+// expandRequest fills in the values of a step.
+func expandRequest(a *workflow.HTTP, sc template.Scope) (*Request, error) {
+	q := &Request{Method: a.Method, MaxBody: a.MaxBody}
+	if len(a.Expect) > 0 {
+		q.Expected = func(status int) bool { return expected(a.Expect, status) }
+	}
+	var err error
+	if q.URL, err = a.URL.Expand(sc); err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}
-	var body string
-	contentType := ""
 	switch {
 	case a.JSON != nil:
 		v, err := Expand(a.JSON, sc)
 		if err != nil {
 			return nil, fmt.Errorf("body: %w", err)
 		}
-		body, contentType = value.JSON(v), "application/json"
+		q.Body, q.ContentType = value.JSON(v), "application/json"
 	case a.Body != nil:
-		if body, err = a.Body.Expand(sc); err != nil {
+		if q.Body, err = a.Body.Expand(sc); err != nil {
 			return nil, fmt.Errorf("body: %w", err)
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, a.Method, url, strings.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	if req.URL.Scheme != "http" && req.URL.Scheme != "https" {
-		return nil, fmt.Errorf("url: %q does not begin with http:// or https://", url)
-	}
-	if contentType != "" {
-		req.Header.Set("Content-Type", contentType)
-	}
-	req.Header.Set("User-Agent", "bide")
 	for _, h := range a.Headers {
 		v, err := h.Value.Expand(sc)
 		if err != nil {
 			return nil, fmt.Errorf("header %s: %w", h.Name, err)
 		}
+		q.Headers = append(q.Headers, [2]string{h.Name, v})
+	}
+	return q, nil
+}
+
+func newRequest(ctx context.Context, q *Request) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, q.Method, q.URL, strings.NewReader(q.Body))
+	if err != nil {
+		return nil, err
+	}
+	if req.URL.Scheme != "http" && req.URL.Scheme != "https" {
+		return nil, fmt.Errorf("url: %q does not begin with http:// or https://", q.URL)
+	}
+	if q.ContentType != "" {
+		req.Header.Set("Content-Type", q.ContentType)
+	}
+	req.Header.Set("User-Agent", "bide")
+	for _, h := range q.Headers {
+		name, v := h[0], h[1]
 		if strings.ContainsAny(v, "\r\n\x00") {
-			return nil, fmt.Errorf("header %s: its value has a line end in it", h.Name)
+			return nil, fmt.Errorf("header %s: its value has a line end in it", name)
 		}
-		if textproto.CanonicalMIMEHeaderKey(h.Name) == "Host" {
+		if textproto.CanonicalMIMEHeaderKey(name) == "Host" {
 			req.Host = v
 		} else {
-			req.Header.Set(h.Name, v)
+			req.Header.Set(name, v)
 		}
 	}
 	return req, nil
 }
 
-func readResponse(resp *http.Response, a *workflow.HTTP) (Result, error) {
-	limit := a.MaxBody
+func readResponse(resp *http.Response, limit int) (Result, error) {
 	if limit == 0 {
 		limit = maxBody
 	}
@@ -146,9 +176,6 @@ func readResponse(resp *http.Response, a *workflow.HTTP) (Result, error) {
 }
 
 func expected(ranges []workflow.StatusRange, status int) bool {
-	if len(ranges) == 0 {
-		return status >= 200 && status <= 299
-	}
 	for _, r := range ranges {
 		if status >= r.From && status <= r.To {
 			return true

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 )
@@ -20,30 +21,32 @@ type checked struct {
 
 func (a *app) checkCmd() *cobra.Command {
 	var strict bool
+	f := &pipelineFlags{}
 	cmd := &cobra.Command{
 		Use:     "check FILE...",
 		Aliases: []string{"validate"},
-		Short:   "Report all problems of workflow files at once",
+		Short:   "Report all problems of workflow and pipeline files at once",
 		Long: `Reads files as "bide run" does, and reports every problem with its place and what
 to do about it. Nothing is run. Exit status 2 if there is an error.`,
 		Example: `  bide check nightly.yml
   bide check --strict --json workflows/*.yml`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return a.check(args, strict) },
+		RunE: func(_ *cobra.Command, args []string) error { return a.check(args, f.manifest, strict) },
 	}
+	f.addManifest(cmd.Flags())
 	cmd.Flags().BoolVar(&strict, "strict", false, "warnings are errors")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print one JSON object")
 	return cmd
 }
 
-func (a *app) check(paths []string, strict bool) error {
+func (a *app) check(paths []string, manifest string, strict bool) error {
 	out := struct {
 		Files    []checked `json:"files"`
 		Errors   int       `json:"errors"`
 		Warnings int       `json:"warnings"`
 	}{Files: []checked{}}
 	for _, path := range paths {
-		c := checkFile(path, strict)
+		c := checkFile(path, manifest, strict)
 		e, w := c.Problems.Count()
 		out.Errors, out.Warnings = out.Errors+e, out.Warnings+w
 		out.Files = append(out.Files, c)
@@ -62,9 +65,9 @@ func (a *app) check(paths []string, strict bool) error {
 	return nil
 }
 
-func checkFile(path string, strict bool) checked {
-	if isPipeline(path) {
-		c, _ := checkPipeline(path, "")
+func checkFile(path, manifest string, strict bool) checked {
+	if engine.IsPipeline(path) {
+		c := checkPipeline(path, manifest)
 		for i := range c.Problems {
 			if strict {
 				c.Problems[i].Severity = diag.Error

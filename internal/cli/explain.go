@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 
+	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
@@ -33,14 +34,19 @@ Retry-After are not in it, nor is the work of bide and git. Nothing is run.`,
 	fs.StringArrayVar(&f.params, "param", nil, "a parameter, NAME=VALUE")
 	fs.StringVar(&f.paramFile, "param-file", "", "parameters from a JSON or YAML file")
 	fs.StringVar(&f.profile, "profile", "", "use a profile of the file")
+	f.addManifest(fs)
 	fs.BoolVar(&f.strict, "strict", false, "warnings about the file are errors")
 	a.jsonFlag(cmd, "print the plan as a JSON object")
 	return cmd
 }
 
 func (a *app) explain(f *runFlags, path string) error {
-	if isPipeline(path) {
-		return usagef("%s: %w", path, errNoPipelines)
+	if engine.IsPipeline(path) {
+		p, err := a.loadPipeline(path, f.manifest, f.strict)
+		if err != nil {
+			return err
+		}
+		return a.explainPipeline(p)
 	}
 	params, paramFile, err := f.parameters()
 	if err != nil {

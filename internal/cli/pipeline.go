@@ -5,89 +5,127 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/lsp"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/graph"
-	"github.com/bide-dev/bide/internal/pipeline/module"
-	"github.com/bide-dev/bide/internal/pipeline/plan"
-	"github.com/bide-dev/bide/internal/pipeline/stdlib"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// isPipeline reports whether a file is a pipeline and not a workflow.
-func isPipeline(path string) bool { return filepath.Ext(path) == ".cst" }
-
-// manifestName is the file of modules beside a pipeline.
-const manifestName = "modules.yml"
-
-// checkPipeline parses and checks a pipeline and plans it.
-func checkPipeline(path, manifest string) (c checked, f *syntax.File) {
-	c = checked{Path: path, Kind: "pipeline", Problems: diag.List{}, src: map[string][]byte{}}
-	src, err := os.ReadFile(path)
-	if err != nil {
-		c.Problems.Errorf(diag.Pos{File: path}, "unreadable", "%v", err)
-		return c, nil
+// checkPipeline says what is wrong with a pipeline.
+func checkPipeline(path, manifest string) checked {
+	p, problems := engine.LoadPipeline(path, manifest, os.ReadFile)
+	if problems == nil {
+		problems = diag.List{}
 	}
-	c.src[path] = src
-	f, problems := syntax.Parse(path, src)
-	c.Problems = append(c.Problems, problems...)
-	env := modulesOf(&c, path, manifest)
-	if c.Problems.HasErrors() || env == nil {
-		return c, f
-	}
-	program, problems := check.Check(f, env)
-	c.Problems = append(c.Problems, problems...)
-	if program != nil && !c.Problems.HasErrors() {
-		if _, err := plan.New(program); err != nil {
-			c.Problems.Errorf(diag.Pos{File: path}, "no-plan", "%v", err)
+	return checked{Path: path, Kind: "pipeline", Problems: problems, src: p.Sources}
+}
+
+// pipelineFlags are the flags of commands that take pipelines, too.
+type pipelineFlags struct {
+	inputs    []string
+	inputFile string
+	manifest  string
+}
+
+func (f *pipelineFlags) add(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&f.inputs, "input", nil, "an input of a pipeline, NAME=VALUE: a text, or JSON where the type is not String")
+	fs.StringVar(&f.inputFile, "inputs", "", "inputs of a pipeline from a JSON or YAML file")
+	f.addManifest(fs)
+}
+
+func (f *pipelineFlags) addManifest(fs *pflag.FlagSet) {
+	fs.StringVar(&f.manifest, "modules", "", "the manifest of a pipeline's modules (default: modules.yml beside the pipeline)")
+}
+
+// given reports whether a flag is used that is for pipelines alone.
+func (f *pipelineFlags) given() bool {
+	return len(f.inputs) > 0 || f.inputFile != "" || f.manifest != ""
+}
+
+// loadPipeline reads a pipeline and shows what is wrong with it.
+func (a *app) loadPipeline(path, manifest string, strict bool) (*engine.Pipeline, error) {
+	p, problems := engine.LoadPipeline(path, manifest, os.ReadFile)
+	if strict {
+		for i := range problems {
+			problems[i].Severity = diag.Error
 		}
 	}
-	return c, f
+	a.problems(problems, p.Sources)
+	if problems.HasErrors() || p.Plan == nil {
+		n, _ := problems.Count()
+		fmt.Fprintf(a.err, "bide: %s has %d %s; nothing was run\n", path, n, plural(n, "error"))
+		return nil, exitError(2)
+	}
+	return p, nil
 }
 
-// modulesOf reads the manifest of a pipeline's modules. Without one there are
-// the standard library and the demonstration modules.
-func modulesOf(c *checked, path, manifest string) *check.Env {
-	given := manifest != ""
-	if !given {
-		manifest = filepath.Join(filepath.Dir(path), manifestName)
+// runPipeline runs a pipeline file.
+func (a *app) runPipeline(ctx context.Context, f *runFlags, path string, args []string) error {
+	if len(args) > 0 || len(f.args) > 0 || len(f.files) > 0 || len(f.params) > 0 || f.paramFile != "" || f.profile != "" || f.maxIterations > 0 {
+		return usagef("%s is a pipeline: it takes --input and --inputs, not arguments and parameters", path)
 	}
-	modules := stdlib.Samples()
-	src, err := os.ReadFile(manifest)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && !given:
-	case err != nil:
-		c.Problems.Errorf(diag.Pos{File: manifest}, "unreadable", "%v", err)
-	default:
-		c.src[manifest] = src
-		defs, problems := module.ParseManifest(manifest, src)
-		c.Problems = append(c.Problems, problems...)
-		modules = nil
-		for _, d := range defs {
-			modules = append(modules, module.Bind(d, notRun))
+	p, err := a.loadPipeline(path, f.manifest, f.strict)
+	if err != nil {
+		return err
+	}
+	opt, err := f.options()
+	if err != nil {
+		return err
+	}
+	texts, file, err := f.pipelineFlags.values()
+	if err != nil {
+		return err
+	}
+	if opt.Inputs, err = p.PipelineInputs(texts, file); err != nil {
+		return usageError{fmt.Errorf("%s: %w", path, err)}
+	}
+	if f.dryRun {
+		return a.explainPipeline(p)
+	}
+	if p.Manifest != "" {
+		if opt.Manifest, err = filepath.Abs(p.Manifest); err != nil {
+			return err
 		}
 	}
-	env, err := check.NewEnv(modules...)
-	if err != nil {
-		c.Problems.Errorf(diag.Pos{File: manifest}, "bad-module", "%v", err)
-		return nil
+	opt.Pipeline = p
+	return a.execute(ctx, f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
+		return engine.Run(ctx, o)
+	})
+}
+
+// values reads what was given for the inputs.
+func (f *pipelineFlags) values() (texts map[string]string, file map[string]any, err error) {
+	texts = map[string]string{}
+	var errs []error
+	for _, in := range f.inputs {
+		name, v, ok := strings.Cut(in, "=")
+		switch _, twice := texts[name]; {
+		case !ok || name == "":
+			errs = append(errs, fmt.Errorf("--input %s: write it as NAME=VALUE", in))
+		case twice:
+			errs = append(errs, fmt.Errorf("--input %s is given twice", name))
+		default:
+			texts[name] = v
+		}
 	}
-	return env
+	if f.inputFile != "" {
+		if file, err = readValues(f.inputFile); err != nil {
+			errs = append(errs, fmt.Errorf("--inputs: %w", err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, usageError{err}
+	}
+	return texts, file, nil
 }
-
-// notRun is the runner of modules that are only looked at.
-func notRun(context.Context, *module.Definition, []any) (any, error) {
-	return nil, errNoPipelines
-}
-
-// errNoPipelines is what running a pipeline says.
-var errNoPipelines = errors.New("this version of bide checks, formats and draws pipelines, and does not run them yet")
 
 func (a *app) fmtCmd() *cobra.Command {
 	var write, list bool
@@ -201,12 +239,12 @@ beside the file, or from --modules.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return lsp.Serve(cmd.Context(), a.in, a.out, lsp.Options{Version: version(), Check: func(f *syntax.File) diag.List {
-				c := checked{src: map[string][]byte{}}
-				if env := modulesOf(&c, f.Name, manifest); env != nil {
-					_, problems := check.Check(f, env)
-					return problems
+				env, _ := engine.PipelineModules(f.Name, manifest) // what is wrong with a manifest is no problem of this file
+				if env == nil {
+					return nil
 				}
-				return nil
+				_, problems := check.Check(f, env)
+				return problems
 			}})
 		},
 	}

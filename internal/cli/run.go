@@ -19,6 +19,7 @@ import (
 
 // runFlags are the flags of run, resume and dlq retry that say how a run goes.
 type runFlags struct {
+	pipelineFlags
 	params           []string
 	paramFile        string
 	args, files      []string
@@ -40,16 +41,18 @@ func (a *app) runCmd() *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
 		Use:   "run FILE [ARG...]",
-		Short: "Run a workflow file",
-		Long: `Runs a workflow to its end. All problems of the file are reported before anything
+		Short: "Run a workflow or pipeline file",
+		Long: `Runs a workflow (YAML) or a pipeline (.cst) to its end. All problems of the file are reported before anything
 starts. What happens is recorded: a run that was interrupted, killed or failed
 goes on with "bide resume".
 
 Output of the steps goes to standard output and standard error as it comes;
-progress goes to standard error.`,
+progress goes to standard error. The outputs of a pipeline go to standard output
+at its end, as one JSON object.`,
 		Example: `  bide run nightly.yml
   bide run review.yml --map 'src/*.go' --max-parallel 4
-  bide run deploy.yml --param env=staging --json`,
+  bide run deploy.yml --param env=staging --json
+  bide run search.cst --input query=backoff --input limit=5`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), f, args[0], args[1:]) },
 	}
@@ -59,13 +62,14 @@ progress goes to standard error.`,
 	fs.StringArrayVar(&f.args, "args", nil, "run the workflow once for each of these arguments ($ARG)")
 	fs.StringArrayVar(&f.files, "map", nil, "run the workflow once for each file that fits the pattern")
 	fs.StringVar(&f.profile, "profile", "", "use a profile of the file")
-	fs.IntVar(&f.maxParallel, "max-parallel", 0, "agents at once, instead of the file's max_parallel")
+	fs.IntVar(&f.maxParallel, "max-parallel", 0, "agents at once, instead of the file's max_parallel; attempts at once of a pipeline's calls (default 64)")
 	fs.IntVarP(&f.maxIterations, "max-iterations", "n", 0, "repeat the steps up to N times, until a round changes nothing")
-	fs.BoolVar(&f.failFast, "fail-fast", false, "with --args and --map: stop at the first that fails")
+	fs.BoolVar(&f.failFast, "fail-fast", false, "with --args, --map and pipelines: stop at the first that fails")
 	fs.BoolVar(&f.strict, "strict", false, "warnings about the file are errors")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "show what would be run, and run nothing")
 	fs.StringVar(&f.isolation, "isolation", "", "auto, worktree, none: where steps run")
 	fs.StringVarP(&f.dir, "path", "p", "", "directory to run in (default: here)")
+	f.pipelineFlags.add(fs)
 	f.showing(cmd, a)
 	return cmd
 }
@@ -82,8 +86,11 @@ func (f *runFlags) showing(cmd *cobra.Command, a *app) {
 }
 
 func (a *app) run(ctx context.Context, f *runFlags, path string, args []string) error {
-	if isPipeline(path) {
-		return usagef("%s: %w", path, errNoPipelines)
+	if engine.IsPipeline(path) {
+		return a.runPipeline(ctx, f, path, args)
+	}
+	if f.pipelineFlags.given() {
+		return usagef("--input, --inputs and --modules are for pipelines (.cst); a workflow takes --param")
 	}
 	opt, err := f.options()
 	if err != nil {
@@ -217,6 +224,11 @@ func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do f
 	show.close(sum)
 	if err != nil {
 		return a.explainError(err)
+	}
+	if sum.Pipeline && !a.json {
+		if err := printJSON(a.out, sum.Outputs); err != nil {
+			return err
+		}
 	}
 	if sum.Status == event.Interrupted {
 		return exitError(sig.status())

@@ -2,13 +2,390 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
 
+	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/pipeline/flow"
+	"github.com/bide-dev/bide/internal/pipeline/types"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/retry"
 )
 
-// pipelineStep runs a pipeline file as a step.
-func (r *run) pipelineStep(_ context.Context, _ place, _ *workflow.Pipeline, _ string) (action.Result, error) {
-	return action.Result{}, &action.InputError{Err: errors.New("pipeline steps are not supported by this version of bide")}
+// Pipelines are run by package flow; here they meet the journal, the mask, the
+// processes and the interrupts of a run. A call is a step: its path is the
+// variable that it is assigned to, and what it gave is recorded with it, so that
+// a resumed run does not make it again.
+
+// defaultPipelineParallel is how many attempts of a pipeline's calls are made at
+// once where nobody says.
+const defaultPipelineParallel = 64
+
+// flows is what the pipelines of a run have in common, made when the first of
+// them runs.
+type flows struct {
+	once   sync.Once
+	shared *flow.Shared
+	soft   context.Context
+	end    context.CancelCauseFunc
+
+	mu    sync.Mutex
+	files map[string]*Pipeline // those of steps, by path
 }
+
+// dataflow runs the run's own pipeline.
+func (r *run) dataflow(ctx context.Context) error {
+	p := place{r: r, scope: r.scope, dir: r.dir, env: r.base, steps: r.state.Steps}
+	out, err := r.flow(ctx, p, r.opt.Pipeline, r.opt.Inputs, "")
+	r.scope.Set("outputs", out)
+	return err
+}
+
+// pipelineStep runs a pipeline file as a step. Its outputs are the step's
+// output, as a JSON object.
+func (r *run) pipelineStep(ctx context.Context, p place, a *workflow.Pipeline, path string) (action.Result, error) {
+	pl, err := r.stepPipeline(p, a)
+	if err != nil {
+		return action.Result{}, &action.InputError{Err: err}
+	}
+	inputs := make(map[string]any, len(a.With))
+	for _, arg := range a.With {
+		if inputs[arg.Name], err = action.Expand(arg.Value, p.scope); err != nil {
+			return action.Result{}, &action.InputError{Err: fmt.Errorf("with %s: %w", arg.Name, err)}
+		}
+	}
+	out, err := r.flow(ctx, p, pl, inputs, path+"/")
+	res := action.Result{Output: value.JSON(out)}
+	if err != nil {
+		res.ExitCode = 1
+	}
+	return res, err
+}
+
+// stepPipeline reads the pipeline of a step, once in a run.
+func (r *run) stepPipeline(p place, a *workflow.Pipeline) (*Pipeline, error) {
+	path, err := a.File.Expand(p.scope)
+	if err != nil {
+		return nil, fmt.Errorf("pipeline: %w", err)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(p.dir, path)
+	}
+	r.flows.mu.Lock()
+	defer r.flows.mu.Unlock()
+	if pl := r.flows.files[path]; pl != nil {
+		return pl, nil
+	}
+	pl, problems := LoadPipeline(path, "", os.ReadFile)
+	if problems.HasErrors() {
+		return nil, problems.Err()
+	}
+	if r.flows.files == nil {
+		r.flows.files = map[string]*Pipeline{}
+	}
+	r.flows.files[path] = pl
+	return pl, nil
+}
+
+// flow runs a pipeline and gives its outputs as JSON values, those that could
+// not be computed left out.
+func (r *run) flow(ctx context.Context, p place, pl *Pipeline, inputs map[string]any, prefix string) (map[string]any, error) {
+	values, given, err := pl.Plan.Decode(inputs)
+	if err != nil {
+		return nil, &action.InputError{Err: fmt.Errorf("%s: %w", pl.Path, err)}
+	}
+	common := r.common()
+	f, err := flow.New(pl.Plan, common.shared)
+	if err != nil {
+		return nil, &action.InputError{Err: err}
+	}
+	h := &host{r: r, p: p, pl: pl}
+	out, err := f.Run(context.WithValue(ctx, hostKey{}, h), values, given, flow.Options{
+		Watcher: h, Soft: common.soft, FailFast: r.opt.FailFast, Prefix: prefix,
+	})
+	var stopped *flow.InterruptedError
+	if errors.As(err, &stopped) {
+		if err = r.stopping(ctx); err == nil {
+			err = ErrInterrupted
+		}
+	}
+	return flow.Encode(out), err
+}
+
+// common gives what all pipelines of the run share. Its soft context is done when
+// nothing new is to be started any more.
+func (r *run) common() *flows {
+	f := &r.flows
+	f.once.Do(func() {
+		f.soft, f.end = context.WithCancelCause(context.Background())
+		context.AfterFunc(r.soft, func() { f.end(ErrInterrupted) })
+		context.AfterFunc(r.halted, func() { f.end(context.Cause(r.halted)) })
+		parallel := r.opt.MaxParallel
+		if parallel == 0 {
+			parallel = defaultPipelineParallel
+		}
+		f.shared = flow.NewShared(flow.SharedOptions{
+			MaxParallel: parallel, CacheDir: CacheDir(filepath.Dir(filepath.Dir(r.j.Dir()))),
+			Breaker: r.recordedBreaker, BreakerChanged: r.breakerChanged,
+		})
+	})
+	return f
+}
+
+// CacheDir is where calls of pipelines keep results on disk.
+func CacheDir(home string) string { return filepath.Join(home, "cache") }
+
+func (r *run) recordedBreaker(name string) (s circuit.Snapshot, ok bool) {
+	rec, ok := r.state.Breakers[name]
+	if !ok || len(rec.Data) == 0 {
+		return s, false
+	}
+	if err := json.Unmarshal(rec.Data, &s); err != nil {
+		r.note("the recorded state of the breaker of %s is passed over: %v", name, err)
+		return s, false
+	}
+	s.Probes = nil // no one answers for them any more
+	return s, true
+}
+
+func (r *run) breakerChanged(name string, before, after circuit.Snapshot) {
+	r.emit(event.Event{Type: event.BreakerChanged, Label: name, From: before.State.String(), To: after.State.String(), Data: data(after)})
+}
+
+// host is where the calls of one pipeline run: the watcher that records them,
+// and what the modules of a manifest work with.
+type host struct {
+	r  *run
+	p  place
+	pl *Pipeline
+}
+
+type hostKey struct{}
+
+// step is the path of a call as a step.
+func (h *host) step(c *flow.Call) string { return c.Path + h.p.at }
+
+func (h *host) event(t event.Type, c *flow.Call) event.Event {
+	return event.Event{Type: t, Phase: h.p.phase, Step: h.step(c), Label: callLabel(c), Item: h.p.item, Index: h.p.index}
+}
+
+// callLabel is a call for a person: "hits = Search".
+func callLabel(c *flow.Call) string {
+	if c.Name == c.Callee {
+		return c.Callee
+	}
+	return c.Name + " = " + c.Callee
+}
+
+// callRecord is what step_finished carries of a call.
+type callRecord struct {
+	// Value is what it gave, File where that stands if it is large.
+	Value json.RawMessage `json:"value,omitempty"`
+	File  string          `json:"value_file,omitempty"`
+	// Inputs names what was called with what: a result is taken over only for
+	// the same.
+	Inputs string `json:"inputs,omitempty"`
+	Cached bool   `json:"cached,omitempty"`
+	// Masked says that a secret was taken out of the value, which is therefore
+	// of no use to a later life of the run.
+	Masked bool `json:"masked,omitempty"`
+}
+
+// Past gives what an earlier life of the run recorded of a call.
+func (h *host) Past(c *flow.Call) (past flow.Past, ok bool) {
+	rec, ok := h.p.steps[h.step(c)]
+	if !ok {
+		return past, false
+	}
+	switch rec.Status {
+	case event.Succeeded, event.Degraded:
+		v, err := h.value(c, rec)
+		if err != nil {
+			h.r.note("%s is called again: %v", callLabel(c), err)
+			return past, false
+		}
+		h.r.count(rec.Status)
+		return flow.Past{Done: true, Value: v}, true
+	case event.Running, event.Interrupted:
+		past.State = retryState(rec.Retry)
+		past.Last = &classError{rec.Class, errors.New(rec.Message)}
+		return past, past.State.Attempt > 0
+	}
+	return past, false
+}
+
+// value reads the recorded value of a call.
+func (h *host) value(c *flow.Call, rec journal.StepRecord) (any, error) {
+	var d callRecord
+	if err := json.Unmarshal(rec.Data, &d); err != nil {
+		return nil, fmt.Errorf("its record: %w", err)
+	}
+	switch {
+	case d.Masked:
+		return nil, errors.New("its result held a secret, which is not recorded")
+	case d.Inputs != c.Digest():
+		return nil, errors.New("what it calls, or its inputs, changed since it was recorded")
+	}
+	text := []byte(d.Value)
+	if d.File != "" {
+		var err error
+		if text, err = os.ReadFile(d.File); err != nil {
+			return nil, err
+		}
+	}
+	v, err := value.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("its recorded result: %w", err)
+	}
+	return types.Decode(v, c.Type)
+}
+
+// Started tells that a call begins.
+func (h *host) Started(c *flow.Call) { h.r.emit(h.event(event.StepStarted, c)) }
+
+// Attempt tells that an attempt begins, and how long it waited for its turn.
+func (h *host) Attempt(c *flow.Call, n int, waited time.Duration) {
+	e := h.event(event.AttemptStarted, c)
+	e.Attempt = n
+	if ms := waited.Milliseconds(); ms > 0 {
+		e.Data = data(map[string]any{"waited_ms": ms})
+	}
+	h.r.emit(e)
+}
+
+// Failed tells that an attempt failed.
+func (h *host) Failed(c *flow.Call, n int, err error, began time.Time) {
+	e := h.event(event.AttemptFailed, c)
+	e.Attempt, e.Class, e.Message, e.DurationMS = n, retry.Class(err), err.Error(), time.Since(began).Milliseconds()
+	e.ExitCode, _ = exitCode(err)
+	d := map[string]any{"at": began}
+	var out interface{ Output() string }
+	if errors.As(err, &out) {
+		d["stderr"] = h.r.tail(out.Output())
+	}
+	e.Data = data(d)
+	h.r.emit(e)
+}
+
+// Retry tells when the next attempt follows.
+func (h *host) Retry(c *flow.Call, n int, delay time.Duration, err error) {
+	e := h.event(event.RetryScheduled, c)
+	e.Attempt, e.DelayMS, e.Class = n, delay.Milliseconds(), retry.Class(err)
+	e.Data = data(map[string]any{"delay_ns": delay.Nanoseconds()})
+	h.r.emit(e)
+}
+
+var outcomes = map[flow.Outcome]string{
+	flow.Succeeded: event.Succeeded, flow.Degraded: event.Degraded, flow.Failed: event.Failed, flow.Skipped: event.Skipped,
+}
+
+// Finished records the end of a call and what it gave.
+func (h *host) Finished(c *flow.Call, end flow.End) {
+	e := h.event(event.StepFinished, c)
+	e.Status, e.Attempts, e.DurationMS = outcomes[end.Outcome], end.Attempts, end.Took.Milliseconds()
+	d := callRecord{Cached: end.Cached}
+	if end.Err != nil {
+		e.Class, e.Message = retry.Class(end.Err), end.Err.Error()
+	}
+	switch end.Outcome {
+	case flow.Succeeded, flow.Degraded:
+		if err := h.record(&d, c, end); err != nil {
+			h.r.note("the result of %s is not recorded, so a resumed run calls it again: %v", callLabel(c), err)
+		}
+	case flow.Skipped:
+		e.Message = "it needs the result of a call that failed: " + e.Message
+	}
+	if end.Logged {
+		h.r.note("%s failed, and the run goes on with %s: %v", callLabel(c), value.JSON(types.Encode(end.Value)), end.Err)
+	}
+	e.Data = data(d)
+	h.r.count(e.Status)
+	h.r.emit(e)
+}
+
+// largeValue is the size in bytes from which a value stands in a file of its
+// own.
+const largeValue = 64 << 10
+
+func (h *host) record(d *callRecord, c *flow.Call, end flow.End) error {
+	text := []byte(value.JSON(types.Encode(end.Value)))
+	if masked := h.r.mask.Bytes(text); string(masked) != string(text) {
+		text, d.Masked = masked, true
+	}
+	d.Inputs = c.Digest()
+	if len(text) <= largeValue {
+		d.Value = text
+		return nil
+	}
+	name := h.r.j.OutputFile(h.p.index, h.step(c), max(end.Attempts, 1), "value")
+	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	f, err := h.r.j.CreateOutput(h.p.index, h.step(c), max(end.Attempts, 1), "value")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	d.File = name
+	return nil
+}
+
+// PipelineInputs makes the inputs of a pipeline of the texts that a person gave
+// and of a file's values; the texts win.
+func (pl *Pipeline) PipelineInputs(texts map[string]string, file map[string]any) (map[string]any, error) {
+	in := maps.Clone(file)
+	if in == nil {
+		in = map[string]any{}
+	}
+	var errs []error
+	for name, text := range texts {
+		in[name] = text
+		for i := range pl.Plan.Inputs {
+			param := &pl.Plan.Inputs[i]
+			if param.Name != name {
+				continue
+			}
+			v, err := types.FromText(text, param.Type)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("input %s: %w", name, err))
+				continue
+			}
+			in[name] = types.Encode(v)
+		}
+	}
+	if len(errs) == 0 {
+		_, _, err := pl.Plan.Decode(in)
+		errs = append(errs, err)
+	}
+	return in, errors.Join(errs...)
+}
+
+// limited is a buffer that refuses more than it may hold.
+type limited struct {
+	b     []byte
+	limit int
+}
+
+func (l *limited) Write(b []byte) (int, error) {
+	if len(l.b)+len(b) > l.limit {
+		return 0, fmt.Errorf("the output is larger than %d MiB", l.limit>>20)
+	}
+	l.b = append(l.b, b...)
+	return len(b), nil
+}
+
+var _ io.Writer = (*limited)(nil)

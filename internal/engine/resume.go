@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -89,7 +90,7 @@ func reopen(ctx context.Context, id string, opt Options, change func(j *journal.
 	if err := fill(&opt); err != nil {
 		return nil, err
 	}
-	if err := preflight(opt.File, opt.Environ, opt.Dir); err != nil {
+	if err := preflight(opt); err != nil {
 		return nil, err
 	}
 	if n, err := proc.ReapOrphans(j.ProcDir()); err != nil {
@@ -118,9 +119,37 @@ func recordedOptions(j *journal.Journal, opt Options) (Options, error) {
 	}
 	opt.Yes = old.Yes || now.Yes
 	opt.AllowFailedItems = old.AllowFailedItems || now.AllowFailedItems
-	f, err := recordedFile(h, opt)
-	opt.File = f
+	var err error
+	if h.Kind == workflow.Dataflow.String() {
+		if opt.Pipeline, err = recordedPipeline(h, opt); err == nil {
+			opt.File = opt.Pipeline.asFile()
+		}
+		return opt, err
+	}
+	opt.File, err = recordedFile(h, opt)
 	return opt, err
+}
+
+// recordedPipeline is recordedFile for a pipeline and its manifest.
+func recordedPipeline(h journal.Header, opt Options) (*Pipeline, error) {
+	changed := changes(h)
+	if changed != "" && !opt.Force {
+		return nil, &ChangedError{Path: h.Path, Diff: changed}
+	}
+	read := os.ReadFile
+	if changed == "" {
+		read = func(path string) ([]byte, error) {
+			if path == h.Path {
+				return h.Source, nil
+			}
+			if b, ok := h.Others[absolute(path)]; ok {
+				return b, nil
+			}
+			return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+		}
+	}
+	p, problems := LoadPipeline(h.Path, opt.Manifest, read)
+	return p, problems.Err()
 }
 
 func recordedFile(h journal.Header, opt Options) (*workflow.File, error) {

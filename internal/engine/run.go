@@ -31,6 +31,8 @@ type Options struct {
 	Settings
 	Store *journal.Store
 	File  *workflow.File
+	// Pipeline is what is run instead of File.
+	Pipeline *Pipeline
 
 	// Sinks get every event after it is recorded, secrets masked, in order.
 	Sinks []event.Sink
@@ -63,6 +65,9 @@ type Settings struct {
 	Yes              bool              `json:"yes,omitempty"`
 	AllowFailedItems bool              `json:"allow_failed_items,omitempty"`
 	Version          string            `json:"version,omitempty"`
+	// Inputs and Manifest are those of a pipeline.
+	Inputs   map[string]any `json:"inputs,omitempty"`
+	Manifest string         `json:"manifest,omitempty"`
 }
 
 // DefaultGrace is how long running steps have after the first interrupt.
@@ -97,6 +102,7 @@ type run struct {
 	agents   gate
 	breakers breakers
 	quotas   quotas
+	flows    flows
 	usage    usage
 	notes    []string
 	once     once
@@ -130,6 +136,7 @@ type Summary struct {
 	Usage      *Usage         `json:"usage,omitempty"`
 	Notes      []string       `json:"notes,omitempty"`
 	MapReduce  bool           `json:"-"`
+	Pipeline   bool           `json:"-"`
 	Dir        string         `json:"-"` // of the run's journal
 	Err        error          `json:"-"`
 }
@@ -178,10 +185,13 @@ func (s *Summary) ExitStatus(allowFailedItems bool) int {
 // where the run could not begin or its journal could not be kept; how the
 // workflow itself ended is in the summary.
 func Run(ctx context.Context, opt Options) (*Summary, error) {
+	if opt.Pipeline != nil {
+		opt.File = opt.Pipeline.asFile()
+	}
 	if err := fill(&opt); err != nil {
 		return nil, err
 	}
-	if err := preflight(opt.File, opt.Environ, opt.Dir); err != nil {
+	if err := preflight(opt); err != nil {
 		return nil, err
 	}
 	settings, err := json.Marshal(opt.Settings)
@@ -250,15 +260,11 @@ func callable(f *workflow.File) (errs []error) {
 
 // preflight reports, before anything starts, the agents that steps need and
 // that are not there.
-func preflight(f *workflow.File, environ []string, dir string) error {
+func preflight(opt Options) error {
+	f, environ := opt.File, opt.Environ
 	agents := workflow.AllAgents(f)
 	need := map[string]string{} // program: agent
-	workflow.WalkAll(f, func(s *workflow.Step) {
-		c, ok := s.Action.(*workflow.Claude)
-		if !ok {
-			return
-		}
-		name := c.Provider
+	ask := func(name string) {
 		if name == "" {
 			name = action.DefaultAgent
 		}
@@ -269,8 +275,19 @@ func preflight(f *workflow.File, environ []string, dir string) error {
 		case cfg == nil:
 			need["claude"] = name
 		}
-	})
+	}
 	errs := callable(f)
+	workflow.WalkAll(f, func(s *workflow.Step) {
+		switch a := s.Action.(type) {
+		case *workflow.Claude:
+			ask(a.Provider)
+		case *workflow.Pipeline:
+			pl, err := literalPipeline(a, opt.Dir)
+			errs = append(errs, err)
+			pl.agents(ask)
+		}
+	})
+	opt.Pipeline.agents(ask)
 	for _, program := range slices.Sorted(maps.Keys(need)) {
 		if _, err := proc.LookPath(program, environ); err != nil {
 			errs = append(errs, fmt.Errorf("the agent %s is needed by a step, but its program %s was not found: install it, or configure another command under `agents:` in %s", need[program], program, f.Path))
@@ -407,8 +424,11 @@ func (r *run) phases(ctx context.Context) error {
 	if err := r.subWorkflows(ctx); err != nil {
 		return err
 	}
-	if r.file.Kind == workflow.MapReduce {
+	switch r.file.Kind {
+	case workflow.MapReduce:
 		return r.mapReduce(ctx)
+	case workflow.Dataflow:
+		return r.dataflow(ctx)
 	}
 	return r.standard(ctx)
 }
@@ -423,7 +443,7 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 		Errors:    r.classes.list(),
 		Usage:     r.usage.total(),
 		Notes:     r.notes,
-		MapReduce: r.file.Kind == workflow.MapReduce, Dir: r.j.Dir(), Err: err,
+		MapReduce: r.file.Kind == workflow.MapReduce, Pipeline: r.file.Kind == workflow.Dataflow, Dir: r.j.Dir(), Err: err,
 	}
 	switch {
 	case err == nil && r.itemsFailed:

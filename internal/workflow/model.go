@@ -21,11 +21,15 @@ type Kind uint8
 const (
 	Standard Kind = iota
 	MapReduce
+	Dataflow // a pipeline file, which has no steps
 )
 
 func (k Kind) String() string {
-	if k == MapReduce {
+	switch k {
+	case MapReduce:
 		return "mapreduce"
+	case Dataflow:
+		return "pipeline"
 	}
 	return "workflow"
 }

@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/pipeline/check"
+	"github.com/bide-dev/bide/internal/pipeline/plan"
+)
+
+// explainedPipeline is what explain says of a pipeline, as JSON.
+type explainedPipeline struct {
+	Path     string            `json:"path"`
+	Kind     string            `json:"kind"`
+	Hash     string            `json:"hash"`
+	Inputs   []explainedInput  `json:"inputs"`
+	Calls    []explainedCall   `json:"calls"`
+	Outputs  []explainedOutput `json:"outputs"`
+	Critical []int             `json:"critical_path"` // indices in calls
+	Worst    time.Duration     `json:"worst_case_ns"`
+	Bounded  bool              `json:"bounded"` // false: a call on the way has no timeout
+}
+
+type explainedInput struct {
+	Name     string `json:"name"`
+	Type     string `json:"type"`
+	Required bool   `json:"required"`
+}
+
+type explainedOutput struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+}
+
+type explainedCall struct {
+	Name     string          `json:"name"`
+	Module   string          `json:"module"`
+	Line     int             `json:"line"`
+	Column   int             `json:"column"`
+	Options  string          `json:"options,omitempty"`
+	Attempts int             `json:"attempts"`
+	Timeout  time.Duration   `json:"timeout_ns,omitempty"`
+	Delays   []time.Duration `json:"delays_ns,omitempty"` // at most, after each failed attempt
+	Worst    time.Duration   `json:"worst_case_ns"`
+	Bounded  bool            `json:"bounded"`
+	Element  bool            `json:"per_element,omitempty"`
+	Maybe    bool            `json:"conditional,omitempty"`
+	summary  string
+	order    []string
+}
+
+// explainPipeline shows the calls of a pipeline, what each can cost, and the
+// longest way through them.
+func (a *app) explainPipeline(p *engine.Pipeline) error {
+	x := explain(p)
+	if a.json {
+		return printJSON(a.out, x)
+	}
+	w := planWriter{palette: a.palette(a.out), width: columns(a.out)}
+	w.pipeline(x)
+	_, err := a.out.Write(w.Bytes())
+	return err
+}
+
+func explain(p *engine.Pipeline) *explainedPipeline {
+	est := p.Plan.Estimate()
+	x := &explainedPipeline{Path: p.Path, Kind: "pipeline", Hash: p.Plan.Hash, Worst: est.Total, Bounded: est.Known, Critical: est.Critical,
+		Inputs: []explainedInput{}, Outputs: []explainedOutput{}, Calls: []explainedCall{}}
+	if x.Critical == nil {
+		x.Critical = []int{}
+	}
+	for _, in := range p.Plan.Inputs {
+		x.Inputs = append(x.Inputs, explainedInput{in.Name, in.Type.String(), in.Required})
+	}
+	for _, o := range p.Plan.Outputs {
+		x.Outputs = append(x.Outputs, explainedOutput{o.Name, o.Type.String()})
+	}
+	for i := range est.Calls {
+		c := &est.Calls[i]
+		n := &p.Plan.Funcs[c.Func].Nodes[c.Node]
+		e := explainedCall{Name: c.Name, Module: c.Callee, Line: c.Pos.Line, Column: c.Pos.Column, Attempts: c.Worst.Attempts, Timeout: c.Worst.Timeout,
+			Element: c.PerElement, Maybe: c.Conditional, summary: c.String()}
+		e.Worst, e.Bounded = c.Worst.Total()
+		if !e.Bounded {
+			e.Worst = c.Worst.Delays
+		}
+		if o := n.Call.Options; o != nil {
+			e.Options, e.order = o.Text, ordered(o, n.Call.Fallback != plan.None)
+			e.Delays = delaysOf(o)
+		}
+		x.Calls = append(x.Calls, e)
+	}
+	x.sort()
+	return x
+}
+
+// sort puts the calls into the order of the source.
+func (x *explainedPipeline) sort() {
+	order := make([]int, len(x.Calls))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		a, b := &x.Calls[i], &x.Calls[j]
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	calls, at := make([]explainedCall, len(order)), make([]int, len(order))
+	for to, from := range order {
+		calls[to], at[from] = x.Calls[from], to
+	}
+	for i, c := range x.Critical {
+		x.Critical[i] = at[c]
+	}
+	x.Calls = calls
+}
+
+// mostDelays is how many delays are listed.
+const mostDelays = 12
+
+// delaysOf are the longest delays after the first failed attempts.
+func delaysOf(o *check.Options) (ds []time.Duration) {
+	var prev time.Duration
+	for i := 1; i < o.Retry.Attempts && i <= mostDelays; i++ {
+		_, prev = o.Retry.Backoff.Range(i, prev)
+		ds = append(ds, prev)
+	}
+	return ds
+}
+
+// ordered says what the options do, in the order in which they work, outside
+// in.
+func ordered(o *check.Options, fallback bool) (out []string) {
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if o.Deadline > 0 {
+		add("deadline %s", duration.Format(o.Deadline))
+	}
+	if o.Cache > 0 {
+		add("cache %s (%s)", duration.Format(o.Cache), o.Backend)
+	}
+	if o.OnError != check.Propagate {
+		add("on_error %s", o.OnError)
+	}
+	if fallback {
+		add("fallback")
+	}
+	if o.Retry.Attempts > 1 {
+		add("retry %d", o.Retry.Attempts-1)
+	}
+	if o.Retry.Budget > 0 {
+		add("budget %s", duration.Format(o.Retry.Budget))
+	}
+	if o.Throttle.Count > 0 {
+		add("throttle %s", o.Throttle)
+	}
+	if o.Limit > 0 {
+		add("concurrency %d", o.Limit)
+	}
+	if o.Breaker.Count > 0 {
+		add("breaker %s", o.Breaker)
+	}
+	if o.Retry.Timeout > 0 {
+		add("timeout %s", duration.Format(o.Retry.Timeout))
+	}
+	if o.Priority != check.NormalPriority {
+		add("priority %d", o.Priority)
+	}
+	if o.Lazy {
+		add("lazy")
+	}
+	return out
+}
+
+func (w *planWriter) pipeline(x *explainedPipeline) {
+	fmt.Fprintln(w, w.bold(visible(x.Path+": pipeline")))
+	var in, out []string
+	for _, p := range x.Inputs {
+		s := p.Name + ": " + p.Type
+		if !p.Required {
+			s += " (optional)"
+		}
+		in = append(in, s)
+	}
+	for _, o := range x.Outputs {
+		out = append(out, o.Name+": "+o.Type)
+	}
+	w.field(2, "inputs", strings.Join(in, ", "))
+	w.field(2, "outputs", strings.Join(out, ", "))
+	worst := duration.Format(x.Worst)
+	if !x.Bounded {
+		worst = "unbounded: a call without a timeout"
+		if x.Worst > 0 {
+			worst += fmt.Sprintf("; %s of delays and timeouts beside it", duration.Format(x.Worst))
+		}
+	}
+	w.field(2, "worst case", worst)
+	var way []string
+	for _, i := range x.Critical {
+		way = append(way, x.Calls[i].Name)
+	}
+	w.field(2, "longest way", strings.Join(way, " → "))
+	for _, c := range x.Calls {
+		title := fmt.Sprintf("%d:%d  %s", c.Line, c.Column, c.Module)
+		if c.Name != c.Module {
+			title = fmt.Sprintf("%d:%d  %s = %s", c.Line, c.Column, c.Name, c.Module)
+		}
+		fmt.Fprintf(w, "\n  %s\n", w.bold(visible(title)))
+		w.field(4, "made", made(c))
+		w.field(4, "order", strings.Join(c.order, " → "))
+		w.field(4, "attempts", attemptsText(c))
+		if _, text, ok := strings.Cut(c.summary, ": "); ok {
+			w.field(4, "worst case", text)
+		}
+	}
+}
+
+func made(c explainedCall) string {
+	switch {
+	case c.Element && c.Maybe:
+		return "for each element, if its value is needed"
+	case c.Element:
+		return "for each element of a list"
+	case c.Maybe:
+		return "only if its value is needed"
+	}
+	return ""
+}
+
+func attemptsText(c explainedCall) string {
+	if c.Attempts <= 1 {
+		return ""
+	}
+	var ds []string
+	for _, d := range c.Delays {
+		ds = append(ds, duration.Format(d))
+	}
+	text := fmt.Sprintf("%d, at most", c.Attempts)
+	if len(ds) > 0 && strings.Trim(strings.Join(ds, ""), "0s") != "" {
+		text += ", with delays of " + strings.Join(ds, ", ")
+		if c.Attempts-1 > len(ds) {
+			text += ", …"
+		}
+	}
+	return text
+}

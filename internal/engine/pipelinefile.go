@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/pipeline/check"
+	"github.com/bide-dev/bide/internal/pipeline/module"
+	"github.com/bide-dev/bide/internal/pipeline/plan"
+	"github.com/bide-dev/bide/internal/pipeline/stdlib"
+	"github.com/bide-dev/bide/internal/pipeline/syntax"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// Pipeline is a pipeline file that was read, checked and planned, with all that
+// it is made of.
+type Pipeline struct {
+	Path     string
+	Sources  map[string][]byte // by path: the file, the manifest, the workflows that it calls
+	File     *syntax.File
+	Manifest string // the path of the manifest; "": there is none
+	Plan     *plan.Plan
+
+	defs      []*module.Definition
+	workflows map[*module.Definition]*workflow.File
+}
+
+// ManifestName is the file of modules beside a pipeline.
+const ManifestName = "modules.yml"
+
+// IsPipeline reports whether a path is that of a pipeline and not of a
+// workflow.
+func IsPipeline(path string) bool { return filepath.Ext(path) == ".cst" }
+
+// LoadPipeline reads a pipeline and its manifest, "" for the one beside it, and
+// gives everything that is wrong with them. Plan is nil where there is an
+// error. read is os.ReadFile, or what gives recorded texts.
+func LoadPipeline(path, manifest string, read func(string) ([]byte, error)) (*Pipeline, diag.List) {
+	p := &Pipeline{Path: path, Sources: map[string][]byte{}, workflows: map[*module.Definition]*workflow.File{}}
+	var problems diag.List
+	src, err := read(path)
+	if err != nil {
+		problems.Errorf(diag.Pos{File: path}, "unreadable", "the file cannot be read: %v", bare(err))
+		return p, problems
+	}
+	p.Sources[path] = src
+	f, list := syntax.Parse(path, src)
+	p.File = f
+	problems = append(problems, list...)
+	env := p.modules(manifest, read, &problems)
+	if env == nil || problems.HasErrors() {
+		return p, problems
+	}
+	program, list := check.Check(f, env)
+	problems = append(problems, list...)
+	if program == nil || problems.HasErrors() {
+		return p, problems
+	}
+	if p.Plan, err = plan.New(program); err != nil {
+		problems.Errorf(diag.Pos{File: path}, "unsupported", "%v", err)
+	}
+	return p, problems
+}
+
+// PipelineModules reads the manifest of a pipeline: what an editor checks a file
+// with that it has open.
+func PipelineModules(path, manifest string) (*check.Env, diag.List) {
+	p := &Pipeline{Path: path, Sources: map[string][]byte{}, workflows: map[*module.Definition]*workflow.File{}}
+	var problems diag.List
+	return p.modules(manifest, os.ReadFile, &problems), problems
+}
+
+// modules gives what the pipeline can call: the standard library, and the
+// modules of its manifest or, without one, those for trying things out.
+func (p *Pipeline) modules(manifest string, read func(string) ([]byte, error), problems *diag.List) *check.Env {
+	given := manifest != ""
+	if !given {
+		manifest = filepath.Join(filepath.Dir(p.Path), ManifestName)
+	}
+	modules := stdlib.Samples()
+	src, err := read(manifest)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !given:
+	case err != nil:
+		problems.Errorf(diag.Pos{File: manifest}, "unreadable", "the manifest cannot be read: %v", err)
+		return nil
+	default:
+		p.Manifest, p.Sources[manifest] = manifest, src
+		defs, list := module.ParseManifest(manifest, src)
+		*problems = append(*problems, list...)
+		modules = nil
+		for _, d := range defs {
+			d.Dir = absolute(d.Dir)
+			modules = append(modules, module.Bind(d, runModule))
+			if d.Workflow != nil {
+				p.loadWorkflow(d, read, problems)
+			}
+		}
+		p.defs = defs
+	}
+	env, err := check.NewEnv(modules...)
+	if err != nil {
+		problems.Errorf(diag.Pos{File: manifest}, "bad-module", "%v", err)
+		return nil
+	}
+	return env
+}
+
+// loadWorkflow reads the workflow of a module.
+func (p *Pipeline) loadWorkflow(d *module.Definition, read func(string) ([]byte, error), problems *diag.List) {
+	path := d.Workflow.File
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(d.Dir, path)
+	}
+	f, list := workflow.Load(path, workflow.Options{ReadFile: read, Unfilled: true})
+	*problems = append(*problems, list...)
+	if f == nil {
+		return
+	}
+	p.workflows[d] = f
+	p.Sources[path] = f.Source
+	for other, b := range f.Others {
+		p.Sources[other] = b
+	}
+	at := d.Pos
+	refuse := func(format string, args ...any) {
+		problems.Errorf(at, "bad-module", "the workflow of module %s %s", d.Name, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case f.Kind == workflow.MapReduce:
+		refuse("has a map: it can be run only by itself")
+	case len(f.Workflows) > 0 || f.Merge != nil:
+		refuse("has workflows or a merge of its own: it can be run only by itself")
+	}
+	declared := map[string]bool{}
+	for _, prm := range f.Params {
+		declared[prm.Name] = true
+	}
+	for _, prm := range d.Params {
+		delete(declared, prm.Name)
+	}
+	for _, prm := range f.Params {
+		if declared[prm.Name] && prm.Required && !prm.HasValue {
+			refuse("needs the parameter %s, which the module does not have", prm.Name)
+		}
+	}
+}
+
+// asFile is the pipeline as a file without steps, which is how a run knows what
+// it runs.
+func (p *Pipeline) asFile() *workflow.File {
+	others := map[string][]byte{}
+	for path, src := range p.Sources {
+		if path != p.Path {
+			others[absolute(path)] = src
+		}
+	}
+	return &workflow.File{
+		Path: p.Path, Source: p.Sources[p.Path], Others: others, Kind: workflow.Dataflow,
+		Name: strings.TrimSuffix(filepath.Base(p.Path), filepath.Ext(p.Path)),
+	}
+}
+
+// agents calls ask with each agent that modules of the pipeline need, if there
+// is a pipeline.
+func (p *Pipeline) agents(ask func(name string)) {
+	if p == nil {
+		return
+	}
+	for _, d := range p.defs {
+		if d.Agent != nil {
+			ask(d.Agent.Provider)
+		}
+	}
+}
+
+// literalPipeline reads the pipeline of a step before the run, if its name is
+// known by then. A file that an earlier step will write may be missing.
+func literalPipeline(a *workflow.Pipeline, dir string) (*Pipeline, error) {
+	if !a.File.IsLiteral() {
+		return nil, nil
+	}
+	path := a.File.String()
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	p, problems := LoadPipeline(path, "", os.ReadFile)
+	return p, problems.Err()
+}
