@@ -1,4 +1,6 @@
-// Package pipeline makes Go functions callable from pipelines (.cst files):
+// Package pipeline runs pipelines (.cst files), typed dataflow programs whose
+// calls have retries, timeouts, fallbacks, caches and limits, and makes Go
+// functions callable from them:
 //
 //	type Query struct {
 //		Text  string
@@ -18,6 +20,10 @@
 // List<{id: Int, title: String}>, and like any call it may have options:
 //
 //	hits = Search(query, 10) with retry: 5, delay: 500ms, backoff: exponential
+//
+// [Compile] checks such a source, and [Pipeline.Run] takes it to its outputs in
+// this process, without a journal; `bide run` runs a file with one, and resumes
+// it.
 //
 // A function makes one attempt. It returns an error to fail it; package retry
 // says which errors are retried and how a function can mark one that must not
