@@ -124,8 +124,8 @@ func (c *checker) affordable(n int) bool {
 }
 
 func (c *checker) didYouMean(name string, n int, candidates func() []string) string {
-	if !c.affordable(n) {
-		return ""
+	if len(name) < 2 || !c.affordable(n) {
+		return "" // every other name of one letter is near
 	}
 	return diag.DidYouMean(name, candidates())
 }
@@ -331,6 +331,11 @@ func (c *checker) undefined(n *syntax.Name) {
 			p.Suggest("it is declared below, at line %d; move that declaration up", c.file.Pos(name.Start).Line)
 			return
 		}
+	}
+	switch n.Name {
+	case "None", "none", "null", "nil", "undefined", "Null":
+		p.Suggest(`there is no such value: give an Optional a default, as in "x ?? 0", or take it apart with match`)
+		return
 	}
 	if len(c.env.byName[n.Name]) > 0 {
 		p.Suggest("%s is a function; write %s(…)", n.Name, n.Name)

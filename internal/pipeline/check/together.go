@@ -15,7 +15,8 @@ import (
 func (s *settings) dependencies(w *syntax.WithClause) {
 	retries := s.o.Retry.Attempts > 1
 	useless := func(k syntax.OptionKind, without string) {
-		s.c.warnf(s.place(k, w), fmt.Sprintf("%s-without-%s", kebab(k), without), "'%s' without '%s' has no effect", k, without)
+		s.c.warnf(s.place(k, w), fmt.Sprintf("%s-without-%s", kebab(k), without), "'%s' without '%s' has no effect", k, without).
+			Suggest("add %q, or remove it", syntax.OptionExample(syntax.OptionByName(without)))
 	}
 	if s.has(syntax.OptDelay) && !retries {
 		useless(syntax.OptDelay, "retry")
@@ -40,10 +41,11 @@ func (s *settings) dependencies(w *syntax.WithClause) {
 		useless(syntax.OptBatchTimeout, "batch")
 	}
 	if n := s.o.Retry.Attempts - 1; n > 10 {
-		s.c.warnf(s.place(syntax.OptRetry, w), "high-retry-count", "High retry count (%d) - consider using a lower value with exponential backoff", n)
+		s.c.warnf(s.place(syntax.OptRetry, w), "high-retry-count", "High retry count (%d) - consider using a lower value with exponential backoff", n).
+			Suggest(`write "budget: 5min", for example, to bound the time that retries may take`)
 	}
 	if s.has(syntax.OptWindow) && s.has(syntax.OptBatch) {
-		s.c.warnf(s.place(syntax.OptBatch, w), "window-and-batch", "'window' and 'batch' are mutually exclusive; 'batch' will be ignored")
+		s.c.warnf(s.place(syntax.OptBatch, w), "window-and-batch", "'window' and 'batch' are mutually exclusive; 'batch' will be ignored").Suggest("remove one of the two")
 	}
 	s.worst(w)
 }

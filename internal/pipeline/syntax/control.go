@@ -4,8 +4,40 @@ package syntax
 func (p *parser) ifExpr() Expr {
 	start := p.take().start
 	cond := p.condition()
-	then := p.expr()
+	then := p.arm()
 	return p.elsePart(start, cond, then)
+}
+
+// arm reads a value of an if. Braces around it are an error, unless they are
+// those of a record.
+func (p *parser) arm() Expr {
+	if !p.braced() {
+		return p.expr()
+	}
+	open := p.tok()
+	if !p.bracedIf {
+		p.errorTok(CodeSyntax, "the values of an if stand without braces").Suggest(`write "if (condition) a else b"`)
+	}
+	p.bracedIf = true
+	p.take()
+	x := p.expr()
+	if !p.got(tRBrace) {
+		p.notClosed(open, tRBrace)
+	}
+	p.upTo(x)
+	return x
+}
+
+// braced reports whether "{" begins here and no record.
+func (p *parser) braced() bool {
+	if p.kind() != tLBrace || p.peek(1).kind == tRBrace {
+		return false
+	}
+	switch p.peek(2).kind {
+	case tColon, tComma, tRBrace, tAssign:
+		return !p.peek(1).kind.isWord()
+	}
+	return true
 }
 
 // condition reads the condition of an if, with the word "then" if there is
@@ -13,7 +45,7 @@ func (p *parser) ifExpr() Expr {
 func (p *parser) condition() Expr {
 	if p.kind() != tLParen || p.lambdaStart() {
 		cond := p.expr()
-		if !p.then() {
+		if !p.then() && !p.braced() {
 			p.unexpected(`"then" after the condition`).Suggest(`write "if (condition) a else b"`)
 		}
 		return cond
@@ -24,7 +56,7 @@ func (p *parser) condition() Expr {
 	}
 	// The parentheses hold only the beginning of the condition.
 	cond := p.operators(levelPipe, p.postfix(paren))
-	if !p.then() {
+	if !p.then() && !p.braced() {
 		p.unexpected(`"then" after the condition`).Suggest("put the whole condition in parentheses")
 	}
 	return cond
@@ -56,8 +88,9 @@ func (p *parser) then() bool {
 
 func (p *parser) elsePart(start int32, cond, then Expr) Expr {
 	e := &IfExpr{Cond: cond, Then: then}
+	defer func() { p.bracedIf = false }()
 	if p.got(tElse) {
-		e.Else = p.expr()
+		e.Else = p.arm()
 	} else {
 		p.unexpected(`"else"`).Suggest(`every "if" has an "else"; for an optional value write "x when condition"`)
 		e.Else = &BadExpr{p.here()}

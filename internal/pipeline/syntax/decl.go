@@ -1,6 +1,8 @@
 package syntax
 
 import (
+	"fmt"
+
 	"github.com/bide-dev/bide/internal/diag"
 )
 
@@ -25,22 +27,30 @@ func (p *parser) file() {
 	}
 	p.unnamedOutputs()
 	if !complete {
-		p.errorAt(p.here(), CodeOutput, "the pipeline has no output").Suggest(`add a line such as "out result"`)
+		p.errorAt(p.place(), CodeOutput, "the pipeline has no output").Suggest(`add a line such as "out result"`)
 	}
 }
 
 // leftover reports what stands after a declaration and is none.
 func (p *parser) leftover(d Decl) {
+	_, outputs := d.(*OutDecl)
 	if _, bad := d.(*BadDecl); !bad {
 		switch t := p.tok(); {
 		case t.kind == tFatArrow:
 			p.unexpected("a declaration or an operator").Suggest(`put the parameters of a lambda in parentheses: "(a, b) => …"`)
+		case outputs && !t.newLine && (t.kind == tComma || t.kind == tIdent):
+			p.unexpected("a declaration or an operator").Suggest(`write one "out" for each, or "out {a, b}"`)
 		case t.kind == tComma:
 			p.unexpected("a declaration or an operator").Suggest("declarations need nothing between them")
+		case t.kind == tIdent && p.peek(1).kind == tColon && OptionByName(p.text(t)) != BadOption:
+			p.unexpected("a declaration or an operator").Suggest(`separate options with ","`)
 		case t.kind == tRParen, t.kind == tRBrack, t.kind == tRBrace:
 			p.errorTok(CodeSyntax, "nothing opens this %s", quote(p.text(t))).Suggest("remove it, or add the opening bracket")
 		default:
-			p.unexpected("a declaration or an operator")
+			u := p.unexpected("a declaration or an operator")
+			if prev := &p.toks[max(p.i-1, 0)]; u.Suggestion == "" && !t.newLine && prev.kind == tIdent && t.kind.beginsExpr() {
+				u.Suggest("a call has parentheses: write %q", p.text(prev)+"(…)")
+			}
 		}
 	}
 	p.skipDecl()
@@ -87,6 +97,24 @@ func (p *parser) noDecl() Decl {
 	switch word := p.text(t); {
 	case t.kind == tIdent && next.kind == tColon:
 		return p.typedAssign()
+	case t.kind == tIdent && next.kind == tEq:
+		p.errorAt(next.span(), CodeSyntax, `"==" compares`).Suggest("write %q", word+" = …")
+		return p.assign()
+	case t.kind == tIdent && !next.newLine && foreignWords[word] != "" && next.kind != tDot && p.peek(2).kind != tAssign:
+		p.unexpected("a declaration").Suggest("%s", foreignWords[word])
+		p.skipLines()
+		return &BadDecl{p.from(start)}
+	case t.kind == tIf || t.kind == tBranch || t.kind == tMatch || t.kind == tWhen:
+		p.errorTok(CodeSyntax, "this value has no name").Suggest("write %q", "name = "+word+" …")
+		p.skipLines()
+		return &BadDecl{p.from(start)}
+	case t.kind == tIdent && next.kind == tDot && p.assignsField():
+		p.take()
+		p.take()
+		field := p.take()
+		p.errorAt(p.from(start), CodeSyntax, "a field cannot be given a value").Suggest("write %q", fmt.Sprintf("%s = %s + {%s: …}", word, word, p.text(field)))
+		p.skipLines()
+		return &BadDecl{p.from(start)}
 	case t.kind == tIdent && next.kind == tIdent && p.peek(2).kind == tAssign && isBinder(word):
 		p.errorTok(CodeSyntax, "an assignment needs no %q", word).Suggest("write %q", p.text(next)+" = …")
 		p.take()
@@ -111,6 +139,32 @@ func (p *parser) noDecl() Decl {
 	}
 	p.skipDecl()
 	return &BadDecl{p.from(start)}
+}
+
+// foreignWords are words that begin a statement in other languages, with what
+// to do here.
+var foreignWords = map[string]string{
+	"for": loopHint, "foreach": loopHint, "while": loopHint, "loop": loopHint,
+	"def": functionHint, "fun": functionHint, "func": functionHint, "fn": functionHint, "function": functionHint,
+	"try":   `write "f(x) with fallback: …"`,
+	"print": "write \"out name\"", "throw": `let a module fail; the call says what then: "with fallback: …"`, "raise": `let a module fail; the call says what then: "with fallback: …"`,
+}
+
+const (
+	loopHint     = `work on each element of a list with "map(xs, (x) => …)"`
+	functionHint = `a function is a module, declared in modules.yml; a small one stands where it is used: "map(xs, (x) => x + 1)"`
+)
+
+// assignsField reports whether "a.b =" begins at the current token.
+func (p *parser) assignsField() bool {
+	return p.peek(2).kind.isWord() && p.peek(3).kind == tAssign
+}
+
+// skipLines passes tokens up to a declaration that begins a line.
+func (p *parser) skipLines() {
+	for p.take(); p.kind() != tEOF && !p.freshLine(); {
+		p.take()
+	}
 }
 
 func isBinder(word string) bool {
@@ -202,6 +256,9 @@ func (p *parser) qname() QName {
 
 func (p *parser) inDecl(start int32, annotations []*Annotation) Decl {
 	p.take()
+	if p.kind() == tColon {
+		p.unexpected("the name of an input").Suggest(`write "in name: Type"`)
+	}
 	name, ok := p.name("the name of an input")
 	if !ok {
 		p.skipDecl()
@@ -212,7 +269,11 @@ func (p *parser) inDecl(start int32, annotations []*Annotation) Decl {
 		p.take()
 		d.Type = p.typeExpr()
 	} else {
-		p.unexpected(`":" and a type`).Suggest(`write "in %s: String", for example`, name.Name)
+		if t := p.tok(); t.kind == tIdent && !t.newLine {
+			p.unexpected(`":" and a type`).Suggest(`write "in %s: %s"`, name.Name, p.text(t))
+		} else {
+			p.unexpected(`":" and a type`).Suggest(`write "in %s: String", for example`, name.Name)
+		}
 		d.Type = &BadType{p.here()}
 		if p.kind() == tIdent && p.peek(1).kind != tAssign {
 			d.Type = p.typeExpr()

@@ -204,6 +204,10 @@ func (p *parser) primary() Expr {
 // noExpr reports that no expression begins at the current token.
 func (p *parser) noExpr() Expr {
 	t := p.tok()
+	if t.kind == tIdent && !t.newLine && p.peek(1).kind == tAssign && p.i > 0 && p.toks[p.i-1].kind == tAssign {
+		p.errorTok(CodeSyntax, "an assignment gives a value to one name").Suggest(`compare with "=="; give each name an assignment of its own`)
+		return &BadExpr{p.here()}
+	}
 	if t.kind.isReserved() && !t.newLine && !p.continues(t.kind) {
 		p.errorTok(CodeReserved, "%q is a reserved word and cannot be the name of a value", p.text(t)).
 			Suggest("reserved words may name fields only")

@@ -68,6 +68,7 @@ type parser struct {
 	lastErr   int32                    // the start of the token the last error was about
 	durations map[string]time.Duration // see known
 	gaveUp    bool                     // a limit was passed: report nothing more
+	bracedIf  bool                     // braces around a value of the if were reported
 
 	names     slab[Name]
 	calls     slab[CallExpr]
@@ -187,11 +188,24 @@ func (p *parser) errorTok(code, format string, args ...any) *diag.Problem {
 		return nowhere()
 	}
 	p.lastErr = t.start
-	return p.errorAt(t.span(), code, format, args...)
+	return p.errorAt(p.place(), code, format, args...)
+}
+
+// place is where a problem of the current token stands: at the end of the
+// source, behind the last thing in it.
+func (p *parser) place() Span {
+	if t := p.tok(); t.kind != tEOF || p.i == 0 {
+		return t.span()
+	}
+	end := p.toks[p.i-1].end
+	return Span{end, end}
 }
 
 // unexpected reports that the current token is not what is wanted there.
 func (p *parser) unexpected(wanted string) *diag.Problem {
+	if p.kind() == tQuestion {
+		return p.errorTok(CodeCharacter, `there is no operator "?"`).Suggest(`write "if (condition) a else b"`)
+	}
 	d := p.errorTok(CodeSyntax, "expected %s, found %s", wanted, p.describe(p.tok()))
 	if p.i > 0 {
 		if prev := &p.toks[p.i-1]; prev.kind == tIdent && prev.end-prev.start > 1 && p.src[prev.end-1] == '-' {

@@ -435,7 +435,7 @@ func TestUnclosedStrings(t *testing.T) {
 		{"a = \"x\nb = 3\nout a", []int{1}},
 		{"a = f(\"x)\nb = g(\"y\")\nc = 3x\nout b", []int{1, 1, 3}},
 		{"a = \"p ${x\nb = \"q\"\nout b", []int{1}},
-		{"a = \"p ${\"q\nout a", []int{1, 1}},
+		{"a = \"p ${\"q\nout a", []int{1}},
 		{"out a\nb = \"", []int{2}},
 		{"out a\nb = \"\\", []int{2}},
 	} {

@@ -77,10 +77,16 @@ func (p *parser) project(start int32, x Expr) Expr {
 		closer = tRBrace
 	}
 	e := &ProjectExpr{X: x, Braces: open.kind == tLBrace}
-	index := p.peek(1).kind == tInt
+	index, quoted := p.peek(1).kind == tInt, false
 	p.items(closer, ctxInside, "a field name", func() {
 		if index {
 			p.errorTok(CodeSyntax, "lists have no index").Suggest(`"[a, b]" takes fields; use list-first or list-last for elements`)
+			p.skipItem()
+			return
+		}
+		if t := p.tok(); t.kind == tString {
+			quoted = true
+			p.errorTok(CodeSyntax, "a field's name stands without quotes").Suggest("write %q", p.f.Text(x.Extent())+"."+p.src[t.start+1:p.stringEnd(t)])
 			p.skipItem()
 			return
 		}
@@ -92,7 +98,7 @@ func (p *parser) project(start int32, x Expr) Expr {
 	})
 	e.Span = p.from(start)
 	if len(e.Fields) == 0 {
-		if !index {
+		if !index && !quoted {
 			p.errorAt(e.Span, CodeSyntax, "a projection needs a field").Suggest(`write "[name]"`)
 		}
 		return &BadExpr{e.Span}

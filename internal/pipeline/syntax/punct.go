@@ -49,6 +49,10 @@ func (s *scanner) punct(c byte) {
 			s.skipLine()
 			return
 		}
+		if next == '*' {
+			s.blockComment()
+			return
+		}
 		one(tSlash)
 	case '-':
 		if next == '>' {
@@ -109,8 +113,14 @@ func (s *scanner) punctRare(c, next byte) {
 		s.emit(tBar, start, s.i)
 	case c == '\'' || c == '`':
 		s.quoted(c)
+	case c == ';' && len(s.open) > 0:
+		s.foreign(1, `unexpected ";"`, `write ","`)
+		s.emit(tComma, start, s.i)
 	case c == ';':
 		s.foreign(1, `unexpected ";"`, "declarations need nothing between them")
+	case c == '?':
+		s.i++
+		s.emit(tQuestion, start, s.i)
 	case c == '%':
 		s.foreign(1, `there is no operator "%"`, "call modulo(a, b)")
 		s.emit(tSlash, start, s.i)
@@ -140,6 +150,19 @@ func (s *scanner) openBracket(c byte) {
 func (s *scanner) foreign(n int, message, suggestion string) {
 	s.errorf(s.i, s.i+n, CodeCharacter, "%s", message).Suggest("%s", suggestion)
 	s.i += n
+}
+
+// blockComment reports "/* … */" and passes it.
+func (s *scanner) blockComment() {
+	start := s.i
+	n := bytes.Index(s.src[s.i:], []byte("*/"))
+	s.foreign(2, `a comment does not begin with "/*"`, `begin each of its lines with "#"`)
+	if n < 0 {
+		s.skipLine()
+		return
+	}
+	s.nl = s.nl || bytes.IndexByte(s.src[start:start+n], '\n') >= 0
+	s.i = start + n + 2
 }
 
 func (s *scanner) skipLine() {

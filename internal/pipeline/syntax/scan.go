@@ -267,7 +267,9 @@ func (s *scanner) piece(k, whole kind, start int) {
 
 // unclosed ends a string with its line.
 func (s *scanner) unclosed(quote, start int, whole kind) bool {
-	s.reportUnclosed(quote)
+	if len(s.holes) == 0 {
+		s.reportUnclosed(quote)
+	}
 	s.piece(whole, whole, start)
 	s.closeHoles()
 	return true
@@ -285,7 +287,11 @@ func (s *scanner) reportUnclosed(quote int) {
 	if n := len(s.list); n >= maxErrors || n > 0 && s.list[n-1].Code == CodeString && s.list[n-1].Pos == s.f.Pos(int32(quote)) {
 		return
 	}
-	s.errorf(quote, s.i, CodeString, "this string is not closed").Suggest(`end it with "`)
+	suggestion := `end it with "`
+	if len(s.holes) > 0 {
+		suggestion = `a "${" needs its "}", and a string its "`
+	}
+	s.errorf(quote, s.i, CodeString, "this string is not closed").Suggest("%s", suggestion)
 }
 
 // closeBracket matches the token just emitted with an open bracket of one of

@@ -14,6 +14,12 @@ func (p *parser) stringEnd(t *token) int32 {
 	return t.end
 }
 
+// closed reports whether a string has its second quote; one that has not is
+// known to be wrong.
+func (p *parser) closed(t *token) bool {
+	return t.kind != tString || t.end-t.start >= 2 && p.src[t.end-1] == '"'
+}
+
 // rawString is the text between the quotes, without looking at escapes.
 func rawString(s string) string {
 	s = s[1:]
@@ -104,7 +110,9 @@ func (p *parser) holeEnd() {
 	case tEOF, tStrMid, tStrTail:
 		return
 	}
-	p.unexpected(`"}" or an operator`)
+	if t := p.tok(); t.kind != tString && t.kind != tStrHead || p.closed(t) {
+		p.unexpected(`"}" or an operator`)
+	}
 	for {
 		switch t := p.tok(); t.kind {
 		case tEOF, tStrMid, tStrTail:

@@ -29,6 +29,7 @@ const (
 	tArrow    // ->
 	tFatArrow // =>
 	tCoalesce // ??
+	tQuestion // ?, which the language does not have
 	tEq
 	tNe
 	tLt

@@ -40,7 +40,13 @@ func (p *parser) primType() TypeExpr {
 		if p.kind() == tLt || p.kind() == tLBrack {
 			return p.genericType(name)
 		}
+		if p.kind() == tQuestion {
+			p.errorTok(CodeCharacter, `there is no type %s`, quote(name.Name+"?")).Suggest("write %q", "Optional<"+name.Name+">")
+			p.take()
+		}
 		return &NamedType{t.span(), name.Name}
+	case t.kind == tLBrack:
+		return p.bracketType(t)
 	case t.kind == tLBrace:
 		r := &RecordType{}
 		p.items(tRBrace, ctxInside, "a field", func() {
@@ -72,10 +78,37 @@ func (p *parser) typeField() (TypeField, bool) {
 	if !ok {
 		return TypeField{}, false
 	}
+	if p.kind() == tIdent && !p.tok().newLine {
+		p.unexpected(`":" and a type`).Suggest("write %q", name.Name+": "+p.text(p.tok()))
+		return TypeField{name, p.typeExpr()}, true
+	}
 	if !p.expect(tColon, `":" and a type`) {
 		return TypeField{Name: name, Type: &BadType{p.here()}}, true
 	}
 	return TypeField{name, p.typeExpr()}, true
+}
+
+// genericName reports whether a type of this name has types in brackets.
+func genericName(name string) bool {
+	switch name {
+	case "List", "Seq", "Candidates", "Optional", "Map":
+		return true
+	}
+	return false
+}
+
+// bracketType reads "[T]", which is no type, as the list that it is meant to
+// be.
+func (p *parser) bracketType(open *token) TypeExpr {
+	p.take()
+	inner := p.typeExpr()
+	if !p.got(tRBrack) {
+		p.notClosed(open, tRBrack)
+		return &BadType{p.from(open.start)}
+	}
+	s := p.from(open.start)
+	p.errorAt(s, CodeSyntax, "a list type is not written with brackets alone").Suggest("write %q", "List<"+p.f.Text(inner.Extent())+">")
+	return &BadType{s}
 }
 
 // genericType reads "<T, …>" or "[T, …]" after a name.
@@ -84,8 +117,10 @@ func (p *parser) genericType(name Ident) TypeExpr {
 	if p.kind() == tLBrack {
 		p.items(tRBrack, ctxInside, "a type", func() { g.Args = append(g.Args, p.typeExpr()) })
 		g.Span = p.from(name.Start)
-		if len(g.Args) == 0 {
+		if len(g.Args) == 0 && genericName(name.Name) {
 			p.errorAt(g.Span, CodeSyntax, "%s needs a type between the brackets", name.Name).Suggest("write %q", name.Name+"<String>")
+		} else if len(g.Args) == 0 {
+			p.errorAt(g.Span, CodeSyntax, "there is no type %s", quote(name.Name+"[]")).Suggest("write %q", "List<"+name.Name+">")
 		}
 		return g
 	}
