@@ -8,12 +8,15 @@
 //	os.Stdout.WriteString(g.SVG())      // laid out here, needs no other program
 //
 // Every call is a node, also one inside another expression or a lambda;
-// every other assignment is one node. An edge that is drawn dashed is one
+// every other assignment is one node. Functions of the standard library
+// without options are no calls: they cannot fail on the way to somewhere.
+// An edge that is drawn dashed is one
 // that is followed only if a condition, a fallback or an earlier failure
 // asks for it.
 package graph
 
 import (
+	"github.com/bide-dev/bide/internal/pipeline/stdlib"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 )
 
@@ -74,8 +77,14 @@ type builder struct {
 	f   *syntax.File
 	g   *Graph
 	env map[string]int // the node of each variable declared so far
-	// local counts the parameters and pattern fields that hide a variable.
-	local []string
+	// local are the parameters and pattern fields that hide a variable.
+	local []local
+}
+
+// local is a name bound in a lambda or a case, and where its values come from.
+type local struct {
+	name string
+	from []Edge
 }
 
 // sink is where the values of an expression go: the edges that will lead to
@@ -136,23 +145,59 @@ func (b *builder) decl(d syntax.Decl) {
 // expression is one.
 func (b *builder) assigned(name string, e syntax.Expr, span syntax.Span) int {
 	if c, ok := syntax.Unparen(e).(*syntax.CallExpr); ok {
-		return b.call(c, name, span)
+		return b.call(b.asFunction(c), name, span)
 	}
 	s := &sink{}
 	b.expr(e, s, false)
 	return b.node(Value, span, s, name, summary(b.f, e))
 }
 
+// asFunction reads x.f(y) as f(x, y) if x is a variable.
+func (b *builder) asFunction(c *syntax.CallExpr) *syntax.CallExpr {
+	if m, ok := c.AsMethod(); ok && b.known(c.Func.Parts[0].Name) {
+		return m
+	}
+	return c
+}
+
+// isLibrary reports whether a call is one of the standard library, without
+// options.
+func isLibrary(c *syntax.CallExpr) bool {
+	return c.With == nil && (stdlib.Lookup(c.Func.String()) != nil || len(c.Func.Parts) == 1 && len(stdlib.Named(c.Func.Last().Name)) > 0)
+}
+
+// arguments finds what goes into the arguments of a call. What a lambda among
+// them is given comes from the others.
+func (b *builder) arguments(c *syntax.CallExpr, s *sink, lazy bool) {
+	given := &sink{}
+	for _, a := range c.Args {
+		if _, ok := syntax.Unparen(a).(*syntax.LambdaExpr); !ok {
+			b.expr(a, given, lazy)
+		}
+	}
+	for _, e := range given.from {
+		s.add(e.From, e.Lazy)
+	}
+	for _, a := range c.Args {
+		if l, ok := syntax.Unparen(a).(*syntax.LambdaExpr); ok {
+			var bound []syntax.Ident
+			for _, p := range l.Params {
+				bound = append(bound, p.Name)
+			}
+			b.with(bound, given.from, l.Body, s, lazy)
+		}
+	}
+}
+
 // call makes a call's node after those of its arguments.
 func (b *builder) call(c *syntax.CallExpr, name string, span syntax.Span) int {
 	s := &sink{}
+	kind := Call
+	if isLibrary(c) {
+		kind = Value
+	}
 	fn := c.Func.String()
-	if m, ok := c.AsMethod(); ok && b.known(c.Func.Parts[0].Name) {
-		c, fn = m, m.Func.String()
-	}
-	for _, a := range c.Args {
-		b.expr(a, s, false)
-	}
+	b.arguments(c, s, false)
 	var lines []string
 	if name != "" {
 		lines = append(lines, name)
@@ -166,28 +211,30 @@ func (b *builder) call(c *syntax.CallExpr, name string, span syntax.Span) int {
 			}
 		}
 	}
-	return b.node(Call, span, s, lines...)
+	return b.node(kind, span, s, lines...)
 }
 
 func (b *builder) known(name string) bool {
 	_, ok := b.env[name]
-	return ok || b.isLocal(name)
+	return ok || b.bound(name) != nil
 }
 
-func (b *builder) isLocal(name string) bool {
-	for _, l := range b.local {
-		if l == name {
-			return true
+// bound is the innermost local of a name, nil if there is none.
+func (b *builder) bound(name string) *local {
+	for i := len(b.local) - 1; i >= 0; i-- {
+		if b.local[i].name == name {
+			return &b.local[i]
 		}
 	}
-	return false
+	return nil
 }
 
-// with reads an expression in which names are bound.
-func (b *builder) with(names []syntax.Ident, e syntax.Expr, s *sink, lazy bool) {
+// with reads an expression in which names are bound to values that come from
+// somewhere.
+func (b *builder) with(names []syntax.Ident, from []Edge, e syntax.Expr, s *sink, lazy bool) {
 	n := len(b.local)
 	for _, id := range names {
-		b.local = append(b.local, id.Name)
+		b.local = append(b.local, local{id.Name, from})
 	}
 	b.expr(e, s, lazy)
 	b.local = b.local[:n]
@@ -197,11 +244,19 @@ func (b *builder) with(names []syntax.Ident, e syntax.Expr, s *sink, lazy bool) 
 func (b *builder) expr(e syntax.Expr, s *sink, lazy bool) {
 	switch e := e.(type) {
 	case *syntax.Name:
-		if at, ok := b.env[e.Name]; ok && !b.isLocal(e.Name) {
+		if l := b.bound(e.Name); l != nil {
+			for _, edge := range l.from {
+				s.add(edge.From, lazy)
+			}
+		} else if at, ok := b.env[e.Name]; ok {
 			s.add(at, lazy)
 		}
 	case *syntax.CallExpr:
-		s.add(b.call(e, "", e.Span), lazy)
+		if c := b.asFunction(e); isLibrary(c) {
+			b.arguments(c, s, lazy)
+		} else {
+			s.add(b.call(c, "", e.Span), lazy)
+		}
 	case *syntax.Interpolation:
 		for _, p := range e.Parts {
 			if p.X != nil {
@@ -248,19 +303,23 @@ func (b *builder) control(e syntax.Expr, s *sink, lazy bool) {
 		}
 		b.expr(e.Otherwise, s, true)
 	case *syntax.MatchExpr:
-		b.expr(e.X, s, lazy)
+		subject := &sink{}
+		b.expr(e.X, subject, lazy)
+		for _, edge := range subject.from {
+			s.add(edge.From, edge.Lazy)
+		}
 		for _, c := range e.Cases {
 			var bound []syntax.Ident
 			if r, ok := c.Pattern.(*syntax.RecordPattern); ok {
 				bound = r.Fields
 			}
-			b.with(bound, c.Value, s, true)
+			b.with(bound, subject.from, c.Value, s, true)
 		}
 	case *syntax.LambdaExpr:
 		var bound []syntax.Ident
 		for _, p := range e.Params {
 			bound = append(bound, p.Name)
 		}
-		b.with(bound, e.Body, s, lazy)
+		b.with(bound, nil, e.Body, s, lazy)
 	}
 }

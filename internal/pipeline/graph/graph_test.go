@@ -64,9 +64,8 @@ input limit
 input premium
 call Cached() <- query
 call hits <- query <- Cached()?
-call filter() <- hits <- limit
-call Enrich()
-call best <- filter() <- Enrich()
+call Enrich() <- hits <- limit
+value best <- hits <- limit <- Enrich()
 call Summarize() <- best <- limit
 value page <- premium <- Summarize()?
 call Deep() <- page
@@ -87,10 +86,13 @@ output total <- Count()
 func TestNames(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{"in x: Int y = x y = f(y) out y", "input x\nvalue y <- x\ncall y <- y\noutput y <- y\n"},
-		{"in x: Int y = map(x, (x) => x) out y", "input x\ncall y <- x\noutput y <- y\n"},
+		{"in x: Int y = map(x, (x) => x) out y", "input x\nvalue y <- x\noutput y <- y\n"},
 		{"in x: R y = match x { {a, x} -> x, _ -> g(x) } out y", "input x\ncall g() <- x\nvalue y <- x <- g()?\noutput y <- y\n"},
-		{"in x: L y = x.a.map(f) out y", "input x\ncall y <- x\noutput y <- y\n"},
+		{"in x: L y = x.a.map(f) out y", "input x\nvalue y <- x\noutput y <- y\n"},
 		{"in x: L y = math.map(x) out y", "input x\ncall y <- x\noutput y <- y\n"},
+		{"in xs: L y = map(xs, (x) => F(x) with retry: 1) out y", "input xs\ncall F() <- xs\nvalue y <- xs <- F()\noutput y <- y\n"},
+		{"in xs: L in n: Int y = F(list-length(list-take(xs, n))) out y", "input xs\ninput n\ncall y <- xs <- n\noutput y <- y\n"},
+		{"in r: R y = match r { {a} -> F(a), _ -> 0 } out y", "input r\ncall F() <- r\nvalue y <- r <- F()?\noutput y <- y\n"},
 		{"in x: L y = x ?? f(x) out y", "input x\ncall f() <- x\nvalue y <- x <- f()?\noutput y <- y\n"},
 		{"y = unknown out y", "value y\noutput y <- y\n"},
 		{"in x: Int out r = x + x", "input x\noutput r <- x\n"},
