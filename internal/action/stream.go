@@ -3,10 +3,11 @@ package action
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bide-dev/bide/internal/pattern"
 )
 
 // Usage is what an agent used.
@@ -217,7 +218,7 @@ func (s *stream) failure() string {
 // words of a failed answer, optionally with the time at which the limit ends
 // ("usage limit reached|1767225600").
 func (s *stream) limit(message string) (limited bool, until time.Time) {
-	if !limitWords.MatchString(message) {
+	if !limitWords().MatchString(message) {
 		return s.limited, s.resetsAt
 	}
 	_, after, _ := strings.Cut(message, "|")
@@ -227,7 +228,7 @@ func (s *stream) limit(message string) (limited bool, until time.Time) {
 	return true, until
 }
 
-var limitWords = regexp.MustCompile(`(?i)usage limit reached|rate[ _]limit|hit your limit|too many requests|\b429\b`)
+var limitWords = pattern.Lazy(`(?i)usage limit reached|rate[ _]limit|hit your limit|too many requests|\b429\b`)
 
 // epoch reads seconds or milliseconds since 1970, or an RFC 3339 time; the
 // zero time where it is none.

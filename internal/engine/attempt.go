@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -117,7 +117,7 @@ func (r *run) leafWithin(ctx context.Context, p place, s *workflow.Step, a workf
 		err = cerr
 	}
 	if r.mask.Active() {
-		res.Output, res.Stderr = r.mask.Seams(res.Output, leftOut), r.mask.Seams(res.Stderr, leftOut)
+		res.Output, res.Stderr = r.mask.Seams(res.Output, leftOut()), r.mask.Seams(res.Stderr, leftOut())
 	}
 	return res, err
 }
@@ -222,7 +222,7 @@ func (r *run) addEnv(ctx context.Context, p place, list []workflow.EnvVar) (plac
 }
 
 // leftOut is what stands where the middle of a large output was left out.
-var leftOut = regexp.MustCompile(`\n?… \d+ bytes left out …\n`)
+var leftOut = pattern.Lazy(`\n?… \d+ bytes left out …\n`)
 
 // agentEnv gives the variables that are configured for an agent.
 func (r *run) agentEnv(a workflow.Action) []workflow.EnvVar {

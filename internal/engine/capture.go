@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/input"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -297,10 +297,10 @@ func setupOutput(c workflow.CaptureOutput, res action.Result) (any, error) {
 	return multiline(c.Multiline, text), nil
 }
 
-var lineEnds = regexp.MustCompile(`\r?\n`)
+var lineEnds = pattern.Lazy(`\r?\n`)
 
 func multiline(how, text string) any {
-	lines := lineEnds.Split(text, -1)
+	lines := lineEnds().Split(text, -1)
 	switch how {
 	case "join":
 		return strings.Join(lines, " ")

@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/internal/worktree"
@@ -20,15 +20,15 @@ import (
 // readsGit finds the variables of the git context in a file's text. It only
 // decides whether git is asked around each step: one time too many does no
 // harm.
-var readsGit = regexp.MustCompile(`\b(step|workflow)\.(files_|commit|insertions|deletions)|file_pattern`)
+var readsGit = pattern.Lazy(`\b(step|workflow)\.(files_|commit|insertions|deletions)|file_pattern`)
 
 // isolate opens the repository and, where the file and the options ask for it,
 // the run's own worktree.
 func (r *run) isolate(ctx context.Context) error {
 	mode := r.isolation()
-	r.git = readsGit.Match(r.file.Source)
+	r.git = readsGit().Match(r.file.Source)
 	for _, text := range r.file.Others {
-		r.git = r.git || readsGit.Match(text)
+		r.git = r.git || readsGit().Match(text)
 	}
 	own := mode == "worktree" || mode == "auto" && workflow.NeedsIsolation(r.file)
 	if !own && !r.git && !commits(r.file) && max(r.opt.MaxIterations, r.file.MaxIterations) <= 1 {

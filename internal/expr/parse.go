@@ -3,11 +3,13 @@ package expr
 import (
 	"fmt"
 	"regexp"
+
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -418,10 +420,10 @@ func constantList(elems []node) node {
 	return literal{vs}
 }
 
-var numberRE = regexp.MustCompile(`^[-+]?(\d+(\.\d+)?|\.\d+)([eE][-+]?\d+)?`)
+var numberRE = pattern.Lazy(`^[-+]?(\d+(\.\d+)?|\.\d+)([eE][-+]?\d+)?`)
 
 func (p *parser) parseNumber() (node, error) {
-	s := numberRE.FindString(p.src[p.pos:])
+	s := numberRE().FindString(p.src[p.pos:])
 	end := p.pos + len(s)
 	if s == "" || end < len(p.src) && scanName(p.src, end, true) > end {
 		return nil, p.fail(p.pos, "a value is expected here, not %s", quoteAt(p.src, p.pos))

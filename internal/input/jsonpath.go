@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/ohler55/ojg/jp"
+
+	"github.com/bide-dev/bide/internal/pattern"
 )
 
 // Path evaluates a JSONPath (RFC 9535) and gives the values that it finds.
@@ -163,8 +164,8 @@ type streamed struct {
 }
 
 var (
-	nameStep  = regexp.MustCompile(`^(?:\.([A-Za-z_][A-Za-z0-9_-]*)|\['([^'\\]*)'\]|\["([^"\\]*)"\])`)
-	everyStep = regexp.MustCompile(`^(\[\s*\*\s*\]|\.\*)`)
+	nameStep  = pattern.Lazy(`^(?:\.([A-Za-z_][A-Za-z0-9_-]*)|\['([^'\\]*)'\]|\["([^"\\]*)"\])`)
+	everyStep = pattern.Lazy(`^(\[\s*\*\s*\]|\.\*)`)
 )
 
 // stream takes a path apart; ok is false where the document has to be held.
@@ -175,14 +176,14 @@ func stream(path string) (s streamed, ok bool) {
 	}
 	rest = strings.TrimPrefix(rest, "$")
 	for {
-		m := nameStep.FindStringSubmatch(rest)
+		m := nameStep().FindStringSubmatch(rest)
 		if m == nil {
 			break
 		}
 		s.names = append(s.names, m[1]+m[2]+m[3])
 		rest = rest[len(m[0]):]
 	}
-	switch m := everyStep.FindString(rest); {
+	switch m := everyStep().FindString(rest); {
 	case rest == "":
 		return s, true
 	case m == ".*":

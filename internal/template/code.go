@@ -2,7 +2,6 @@ package template
 
 import (
 	"path"
-	"regexp"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -37,8 +36,9 @@ var (
 	// languages run code that stands in their arguments: option letters before
 	// code, or the first operand where program is set.
 	languages = []struct {
-		re      *regexp.Regexp
-		name    string
+		names   string // of its programs, with blanks between
+		version bool   // a number may follow the name, as in python3.12
+		name    string // of the language
 		code    string // option letters
 		long    string // long option
 		valued  string // options that take another word
@@ -46,18 +46,18 @@ var (
 		program bool // without such an option the first operand is code
 		stdin   bool // without a script, standard input is code
 	}{
-		{re: regexp.MustCompile(`^(python|pypy)[\d.]*$`), name: "Python", code: "c", valued: "WX", stdin: true},
-		{re: regexp.MustCompile(`^perl[\d.]*$`), name: "Perl", code: "eE", stdin: true},
-		{re: regexp.MustCompile(`^(ruby|jruby)[\d.]*$`), name: "Ruby", code: "e", valued: "I", stdin: true},
-		{re: regexp.MustCompile(`^(node|nodejs|bun|deno)$`), name: "JavaScript", code: "ep", long: "--eval --print eval", stdin: true},
-		{re: regexp.MustCompile(`^php[\d.]*$`), name: "PHP", code: "r", stdin: true},
-		{re: regexp.MustCompile(`^(lua|luajit)[\d.]*$`), name: "Lua", code: "e", stdin: true},
-		{re: regexp.MustCompile(`^Rscript$`), name: "R", code: "e", stdin: true},
-		{re: regexp.MustCompile(`^osascript$`), name: "AppleScript", code: "e", stdin: true},
-		{re: regexp.MustCompile(`^[gmn]?awk$`), name: "awk", code: "e", long: "--source", valued: "Fvf", program: true},
-		{re: regexp.MustCompile(`^g?sed$`), name: "sed", code: "e", long: "--expression", valued: "fl", program: true},
-		{re: regexp.MustCompile(`^(jq|gojq|yq)$`), name: "jq", valued: "fL", two: []string{"--arg", "--argjson", "--slurpfile", "--rawfile"}, program: true},
-		{re: regexp.MustCompile(`^g?bc$`), name: "bc", stdin: true},
+		{names: "python pypy", version: true, name: "Python", code: "c", valued: "WX", stdin: true},
+		{names: "perl", version: true, name: "Perl", code: "eE", stdin: true},
+		{names: "ruby jruby", version: true, name: "Ruby", code: "e", valued: "I", stdin: true},
+		{names: "node nodejs bun deno", name: "JavaScript", code: "ep", long: "--eval --print eval", stdin: true},
+		{names: "php", version: true, name: "PHP", code: "r", stdin: true},
+		{names: "lua luajit", version: true, name: "Lua", code: "e", stdin: true},
+		{names: "Rscript", name: "R", code: "e", stdin: true},
+		{names: "osascript", name: "AppleScript", code: "e", stdin: true},
+		{names: "awk gawk mawk nawk", name: "awk", code: "e", long: "--source", valued: "Fvf", program: true},
+		{names: "sed gsed", name: "sed", code: "e", long: "--expression", valued: "fl", program: true},
+		{names: "jq gojq yq", name: "jq", valued: "fL", two: []string{"--arg", "--argjson", "--slurpfile", "--rawfile"}, program: true},
+		{names: "bc gbc", name: "bc", stdin: true},
 	}
 )
 

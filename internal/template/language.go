@@ -7,8 +7,13 @@ import (
 )
 
 func languageOf(name string) int {
-	for i := range languages {
-		if languages[i].re.MatchString(name) {
+	bare := strings.TrimRight(name, "0123456789.")
+	for i, l := range languages {
+		what := name
+		if l.version {
+			what = bare
+		}
+		if what != "" && slices.Contains(strings.Fields(l.names), what) {
 			return i
 		}
 	}

@@ -2,11 +2,11 @@ package template
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/pattern"
 )
 
 const (
@@ -178,7 +178,7 @@ func newBare(src string) *reference {
 
 // providerRE is a name, a colon and a text: date:%Y, file:a/b.txt, and
 // V:0:3, which no scope will know.
-var providerRE = regexp.MustCompile(`^[A-Za-z_][\w.\[\]-]*:[^-]`)
+var providerRE = pattern.Lazy(`^[A-Za-z_][\w.\[\]-]*:[^-]`)
 
 // parseReference reads the ${…} that src begins with. It gives nil for what
 // cannot be a reference of ours; the shell's own forms are among these.
@@ -198,7 +198,7 @@ func parseReference(src string, depth int) (*reference, error) {
 	switch {
 	case err == nil && p[0].Name != "":
 		r.head = newHead(name, p)
-	case providerRE.MatchString(name):
+	case providerRE().MatchString(name):
 		r.head = newHead(name, nil)
 		r.old = oldSpelling(name)
 	default:

@@ -41,7 +41,7 @@ func (d *decoder) captureOutput(o *object, n *node, c *Capture) {
 			d.warnf(n, "contradiction", "capture_output: false contradicts capture: %s, which counts", c.Name).Suggest("remove one of the two")
 			c.Off = false
 		}
-	case n.kind != strNode || !identifierText.MatchString(n.text):
+	case n.kind != strNode || !identifierText().MatchString(n.text):
 		o.hint(d.wrong(n, "capture_output", "true, false or the name of a variable"), "capture_output")
 	case c.Name != "" && c.Name != n.text:
 		d.warnf(n, "contradiction", "capture_output names %q and capture names %q, which counts", n.text, c.Name).Suggest("keep one of the two")

@@ -1,14 +1,14 @@
 package workflow
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/pattern"
 )
 
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var envName = pattern.Lazy(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // env reads environment variables: scalars of any type, {command, cache} and
 // {condition, when_true, when_false}.
@@ -48,7 +48,7 @@ func (d *decoder) goodEnvName(key *node) bool {
 	case key.text == "" || strings.ContainsAny(key.text, "=\x00"):
 		d.errorf(key, "bad-name", "%q cannot be the name of an environment variable", short(key.text)).Suggest("a name has letters, digits and _")
 		return false
-	case !envName.MatchString(key.text):
+	case !envName().MatchString(key.text):
 		d.warnf(key, "bad-name", "the shell cannot read an environment variable named %q", short(key.text)).
 			Suggest("a name has letters, digits and _; ${env.%s} still reads it", short(key.text))
 	}
@@ -88,11 +88,11 @@ func (d *decoder) envMap(n *node, v *EnvVar) {
 
 var providers = []string{"env", "file", "command", "value"}
 
-var secretRef = regexp.MustCompile(`^\s*\$\{([A-Za-z_]+):([^}]+)\}\s*$`)
+var secretRef = pattern.Lazy(`^\s*\$\{([A-Za-z_]+):([^}]+)\}\s*$`)
 
 // conventionalName is what people give to an environment variable; a secret
 // that is written so means the variable, not the text.
-var conventionalName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
+var conventionalName = pattern.Lazy(`^[A-Z_][A-Z0-9_]*$`)
 
 func (d *decoder) secrets(n *node) []Secret {
 	if n.kind != mapNode {
@@ -120,14 +120,14 @@ func (d *decoder) secrets(n *node) []Secret {
 // shortSecret reads ${PROVIDER:KEY}, the name of an environment variable, or
 // the value itself.
 func (d *decoder) shortSecret(n *node, s *Secret) {
-	if m := secretRef.FindStringSubmatch(n.text); m != nil {
+	if m := secretRef().FindStringSubmatch(n.text); m != nil {
 		if d.goodProvider(n, m[1]) {
 			s.Provider, s.Key = m[1], d.parsed(n, m[2])
 		}
 		return
 	}
 	s.Provider = "value"
-	if conventionalName.MatchString(n.text) && n.kind == strNode {
+	if conventionalName().MatchString(n.text) && n.kind == strNode {
 		s.Provider = "env"
 	}
 	s.Key = d.parsed(n, n.text)

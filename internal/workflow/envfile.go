@@ -86,7 +86,7 @@ func (e *envOfFile) secret(p pair) {
 			o.skip("cache")
 		case v == nil:
 			d.errorf(p.val, "missing-key", "the secret %q has no value", s.Name).Suggest("for example: %s: {secret: true, value: '${env:%s}'}", s.Name, s.Name)
-		case v.scalar() && secretRef.MatchString(v.text):
+		case v.scalar() && secretRef().MatchString(v.text):
 			d.shortSecret(v, &s)
 		default:
 			s.Provider, s.Key = "value", d.text(v, "value")

@@ -2,11 +2,11 @@ package workflow
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/pattern"
 )
 
 // file reads the whole tree of a file into d.file.
@@ -268,7 +268,7 @@ func (d *decoder) captureOutputs(n *node, steps int) []CaptureOutput {
 	for _, p := range n.pairs {
 		d.named(p.key.text)
 		c := CaptureOutput{Name: p.key.text, Pos: p.key.pos, Source: "stdout", MaxSize: defaultCaptureSize, Multiline: "preserve"}
-		if !identifierText.MatchString(c.Name) {
+		if !identifierText().MatchString(c.Name) {
 			d.errorf(p.key, "bad-name", "%q cannot be the name of a variable", short(c.Name)).Suggest("for example: %s", nameFrom(c.Name))
 			continue
 		}
@@ -323,7 +323,7 @@ func (d *decoder) captureOutput0(n *node, c *CaptureOutput) *node {
 	return at
 }
 
-var handlerName = regexp.MustCompile(`^[\pL_][\pL\pN_ .-]*$`)
+var handlerName = pattern.Lazy(`^[\pL_][\pL\pN_ .-]*$`)
 
 // handlers reads the named handlers of items.
 func (d *decoder) handlers(n *node) map[string][]*Step {
@@ -336,7 +336,7 @@ func (d *decoder) handlers(n *node) map[string][]*Step {
 	defer func() { d.nested--; d.handlersOpen-- }()
 	out := make(map[string][]*Step, len(n.pairs))
 	for _, p := range n.pairs {
-		if !handlerName.MatchString(p.key.text) {
+		if !handlerName().MatchString(p.key.text) {
 			d.errorf(p.key, "bad-name", "%q cannot be the name of a handler", short(p.key.text)).Suggest("for example: %s", nameFrom(p.key.text))
 			continue
 		}

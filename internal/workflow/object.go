@@ -84,7 +84,7 @@ func (d *decoder) awaits(n *node) bool {
 	if len(d.unfilled) == 0 || n.kind != strNode {
 		return false
 	}
-	for _, m := range reference.FindAllStringSubmatch(n.text, -1) {
+	for _, m := range reference().FindAllStringSubmatch(n.text, -1) {
 		if slices.Contains(d.unfilled, m[1]+m[2]) {
 			return true
 		}

@@ -1,12 +1,12 @@
 package workflow
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -201,7 +201,7 @@ func (d *decoder) declaration(n *node, name string, required *bool) (declared, b
 	if required != nil {
 		p.Required = *required
 	}
-	if p.Name == "" || !identifierText.MatchString(p.Name) {
+	if p.Name == "" || !identifierText().MatchString(p.Name) {
 		d.errorf(n, "bad-name", "a parameter needs a name of letters, digits, - and _").Suggest("for example: {name: level, type: string}")
 		return p, false
 	}
@@ -352,8 +352,8 @@ func article(kind string) string {
 
 // The conditions of parameters may leave out the value they are about.
 var (
-	shortCall = regexp.MustCompile(`\b(matches|contains|starts_with|ends_with)\(\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\s*\)`)
-	shortIn   = regexp.MustCompile(`^\s*in\s*\(\s*(\[.*\])\s*\)\s*$`)
+	shortCall = pattern.Lazy(`\b(matches|contains|starts_with|ends_with)\(\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\s*\)`)
+	shortIn   = pattern.Lazy(`^\s*in\s*\(\s*(\[.*\])\s*\)\s*$`)
 )
 
 // paramCondition reads the condition that a parameter's value must fulfil.
@@ -362,8 +362,8 @@ func (d *decoder) paramCondition(n *node) *expr.Expr {
 		d.wrong(n, "validation", "a condition").Suggest("for example: validation: value >= 1")
 		return nil
 	}
-	src := shortIn.ReplaceAllString(n.text, "value in $1")
-	src = shortCall.ReplaceAllString(src, "$1(value, $2)")
+	src := shortIn().ReplaceAllString(n.text, "value in $1")
+	src = shortCall().ReplaceAllString(src, "$1(value, $2)")
 	e, err := expr.Parse(src)
 	if err != nil {
 		d.syntax(n, "bad-expression", "in validation: ", err)

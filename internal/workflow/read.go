@@ -2,12 +2,14 @@ package workflow
 
 import (
 	"regexp"
+
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/template"
 )
 
@@ -124,10 +126,10 @@ func (o *object) intVar(least int, keys ...string) Int {
 	return Int{N: i, Set: true}
 }
 
-var variable = regexp.MustCompile(`^\s*\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[^{}]+\})\s*$`)
+var variable = pattern.Lazy(`^\s*\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[^{}]+\})\s*$`)
 
 // isVariable reports whether a text is nothing but one variable.
-func isVariable(s string) bool { return variable.MatchString(s) }
+func isVariable(s string) bool { return variable().MatchString(s) }
 
 // number reads a number between two bounds; greatest 0 means none.
 func (o *object) number(least, greatest float64, keys ...string) (float64, bool) {

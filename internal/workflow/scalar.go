@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
 )
@@ -138,7 +140,7 @@ func checkJSONPath(path string) (err error) {
 func (d *decoder) integer(n *node, key string, least int) (int, *diag.Problem) {
 	if n.kind != intNode {
 		p := d.wrong(n, key, "a whole number")
-		if n.quoted && intText.MatchString(n.text) {
+		if n.quoted && intText().MatchString(n.text) {
 			p.Suggest("write %s without quotes", n.text)
 		} else if n.kind == strNode && isVariable(n.text) {
 			p.Suggest("a variable can only stand here if it is a parameter with a value: see parameters and --param")
@@ -159,7 +161,7 @@ func (d *decoder) integer(n *node, key string, least int) (int, *diag.Problem) {
 func (d *decoder) number(n *node, key string, least, greatest float64) (float64, *diag.Problem) {
 	if n.kind != intNode && n.kind != floatNode {
 		p := d.wrong(n, key, "a number")
-		if n.quoted && floatText.MatchString(n.text) {
+		if n.quoted && floatText().MatchString(n.text) {
 			p.Suggest("write %s without quotes", n.text)
 		}
 		return 0, p
@@ -233,14 +235,14 @@ func (d *decoder) badDuration(n *node, key, reason string) {
 	p.Suggest("%s, or a bare number of seconds without quotes", duration.Forms)
 }
 
-var wordyDuration = regexp.MustCompile(`(?i)^\s*(\d+(?:\.\d+)?)\s*(milliseconds?|msecs?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)\s*$`)
+var wordyDuration = pattern.Lazy(`(?i)^\s*(\d+(?:\.\d+)?)\s*(milliseconds?|msecs?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)\s*$`)
 
 // likelyDuration guesses what "2 minutes" or "500" was meant to be.
 func likelyDuration(text string) string {
 	if f, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && f >= 0 && !math.IsInf(f, 0) {
 		return strings.TrimSpace(text) + "s"
 	}
-	m := wordyDuration.FindStringSubmatch(text)
+	m := wordyDuration().FindStringSubmatch(text)
 	if m == nil {
 		return ""
 	}
@@ -270,7 +272,7 @@ func (d *decoder) secsNanos(n *node, key string) (time.Duration, bool) {
 	return duration.FromFloat(secs*1e9 + nanos), true
 }
 
-var reference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)`)
+var reference = pattern.Lazy(`\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)`)
 
 // resolved puts the values of parameters into a scalar of a typed place. In
 // texts they stay for run time.
@@ -280,7 +282,7 @@ func (d *decoder) resolved(n *node) *node {
 	}
 	whole := isVariable(n.text)
 	changed := false
-	text := reference.ReplaceAllStringFunc(n.text, func(ref string) string {
+	text := reference().ReplaceAllStringFunc(n.text, func(ref string) string {
 		p, ok := d.params[strings.Trim(ref, "${}")]
 		if !ok || !p.HasValue {
 			return ref

@@ -3,9 +3,12 @@ package workflow
 import (
 	"fmt"
 	"regexp"
+
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/bide-dev/bide/internal/pattern"
 )
 
 // bare says what a step is that is nothing but a text.
@@ -183,12 +186,12 @@ func (o *object) positiveDuration(keys ...string) Duration {
 	return v
 }
 
-var identifierText = regexp.MustCompile(`^[\pL_][\pL\pN_.-]*$`)
+var identifierText = pattern.Lazy(`^[\pL_][\pL\pN_.-]*$`)
 
 // identifier reads the name of something that variables refer to.
 func (d *decoder) identifier(o *object, key string) string {
 	id := o.str(key)
-	if id != "" && !identifierText.MatchString(id) && !intText.MatchString(id) {
+	if id != "" && !identifierText().MatchString(id) && !intText().MatchString(id) {
 		d.errorf(o.peek(key), "bad-name", "%s %q cannot be used in ${…}: a name begins with a letter and has letters, digits, - and _", key, short(id)).
 			Suggest("for example: %s: %s", key, nameFrom(id))
 		return ""
@@ -202,7 +205,7 @@ func nameFrom(s string) string {
 	if r := []rune(out); len(r) > 30 {
 		out = string(r[:30])
 	}
-	if out == "" || !identifierText.MatchString(out) {
+	if out == "" || !identifierText().MatchString(out) {
 		return "step-1"
 	}
 	return out

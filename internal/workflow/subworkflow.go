@@ -193,7 +193,7 @@ func (d *decoder) isVariable(name string) bool {
 		return true
 	}
 	head, _, dotted := strings.Cut(name, ".")
-	if dotted && identifierText.MatchString(name) && (d.names[head] || slices.Contains(builtin, head)) {
+	if dotted && identifierText().MatchString(name) && (d.names[head] || slices.Contains(builtin, head)) {
 		return true
 	}
 	return slices.ContainsFunc(d.file.Env, func(v EnvVar) bool { return v.Name == name })

@@ -3,7 +3,6 @@ package workflow
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -11,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -146,8 +146,8 @@ func numberValue(text string) any {
 // The YAML 1.2 core schema, with the leading zero of a file mode kept a text:
 // 0777 is no number that people mean.
 var (
-	intText   = regexp.MustCompile(`^(?:[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o[0-7]+)$`)
-	floatText = regexp.MustCompile(`^[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$`)
+	intText   = pattern.Lazy(`^(?:[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o[0-7]+)$`)
+	floatText = pattern.Lazy(`^[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$`)
 )
 
 // plainKind is the type of an unquoted scalar.
@@ -162,9 +162,9 @@ func plainKind(text string) kind {
 		return strNode
 	}
 	switch {
-	case intText.MatchString(text):
+	case intText().MatchString(text):
 		return intNode
-	case floatText.MatchString(text):
+	case floatText().MatchString(text):
 		return floatNode
 	}
 	return strNode

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -14,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/pattern"
 )
 
 func looksLikeJSON(text []byte) bool {
@@ -21,14 +21,14 @@ func looksLikeJSON(text []byte) bool {
 	return len(t) > 0 && (t[0] == '{' || t[0] == '[') && json.Valid(bytes.TrimPrefix(text, []byte("\ufeff")))
 }
 
-var jsonEscape = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\.`)
+var jsonEscape = pattern.Lazy(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\.`)
 
 // jsonAsYAML changes the things of valid JSON that the YAML parser refuses:
 // tabs between tokens, characters written as surrogate pairs, and slashes with
 // a backslash. A JSON string holds no raw tab, so columns stay as they are.
 func jsonAsYAML(text []byte) []byte {
 	text = bytes.ReplaceAll(text, []byte("\t"), []byte(" "))
-	return jsonEscape.ReplaceAllFunc(text, func(pair []byte) []byte {
+	return jsonEscape().ReplaceAllFunc(text, func(pair []byte) []byte {
 		var s string
 		switch {
 		case string(pair) == `\/`:
@@ -64,12 +64,12 @@ func decodeYAML(text []byte) (first, second *yaml.Node, err error) {
 	return first, second, nil
 }
 
-var yamlError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
+var yamlError = pattern.Lazy(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
 
 // syntaxProblem reports what the YAML parser says, at the line it means.
 func syntaxProblem(src *source, text []byte, err error, l *diag.List) {
 	message, line := err.Error(), 0
-	if m := yamlError.FindStringSubmatch(message); m != nil {
+	if m := yamlError().FindStringSubmatch(message); m != nil {
 		message = m[2]
 		line, _ = strconv.Atoi(m[1]) // digits by the expression; none means 0
 	}

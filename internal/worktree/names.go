@@ -4,9 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/pattern"
 )
 
 // The names that we use in a repository.
@@ -16,10 +17,10 @@ const (
 	privateRefs  = "refs/bide/" // + run / start, target, base, head
 )
 
-var runID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+var runID = pattern.Lazy(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 func checkRunID(id string) error {
-	if !runID.MatchString(id) {
+	if !runID().MatchString(id) {
 		return fmt.Errorf("run id %q: must be 1 to 64 letters, digits, '-' and '_', and begin with a letter or digit", id)
 	}
 	return nil
