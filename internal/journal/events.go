@@ -3,10 +3,10 @@ package journal
 import (
 	"context"
 	"database/sql/driver"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
@@ -22,98 +22,28 @@ type EventFilter struct {
 	Own   bool         // only those of the run itself, not of its work items
 }
 
-// columns of an event, in the order that scan reads them.
-const columns = "seq, time, type, phase, step, item, idx, attempt, attempts, status, class, delay_ms, duration_ms, rest, data"
-
-// rest is the members of an event that few events have: one column of JSON.
-type rest struct {
-	Label    string `json:"label,omitempty"`
-	Message  string `json:"message,omitempty"`
-	ExitCode int    `json:"exit_code,omitempty"`
-	Total    int    `json:"total,omitempty"`
-	From     string `json:"from,omitempty"`
-	To       string `json:"to,omitempty"`
-}
-
-func restOf(e *event.Event) (driver.Value, error) {
-	x := rest{Label: e.Label, Message: e.Message, ExitCode: e.ExitCode, Total: e.Total, From: e.From, To: e.To}
-	if x == (rest{}) {
-		return nil, nil
-	}
-	data, err := json.Marshal(x)
-	return string(data), err
-}
-
-// scan makes an event of a row of columns.
-func scan(known map[int64]string, run string, row []driver.Value) (e event.Event, err error) {
-	e = event.Event{
-		Seq: integer(row[0]), Time: instant(integer(row[1])), Run: run, Item: text(row[5]), Index: int(integer(row[6])),
-		Attempt: int(integer(row[7])), Attempts: int(integer(row[8])),
-		DelayMS: integer(row[11]), DurationMS: integer(row[12]), Data: blob(row[14]),
-	}
-	var kind string
-	for _, w := range []struct {
-		to   *string
-		from driver.Value
-	}{{&kind, row[2]}, {&e.Phase, row[3]}, {&e.Step, row[4]}, {&e.Status, row[9]}, {&e.Class, row[10]}} {
-		if *w.to, err = word(known, w.from); err != nil {
-			return e, fmt.Errorf("event %d: %w", e.Seq, err)
-		}
-	}
-	e.Type = event.Type(kind)
-	if b := blob(row[13]); b != nil {
-		var x rest
-		if err := json.Unmarshal(b, &x); err != nil {
-			return e, fmt.Errorf("event %d: %w", e.Seq, err)
-		}
-		e.Label, e.Message, e.ExitCode, e.Total, e.From, e.To = x.Label, x.Message, x.ExitCode, x.Total, x.From, x.To
-	}
-	return e, nil
-}
-
-// where turns the filter into a condition. A word may stand in a column as its
-// number or as text.
-func (f *EventFilter) where(known map[int64]string) (cond string, args []driver.Value) {
-	var b strings.Builder
-	word := func(column string, words ...string) {
-		fmt.Fprintf(&b, " AND %s IN (", column)
-		for i, w := range words {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			b.WriteString("?")
-			args = append(args, w)
-			for id, k := range known {
-				if k == w {
-					b.WriteString(", ?")
-					args = append(args, id)
-				}
-			}
-		}
-		b.WriteString(")")
+// fits says whether a record is wanted.
+func (f *EventFilter) fits(known map[int64]string, rec *record) (bool, error) {
+	if f.Own && rec.index != 0 || f.Index != 0 && rec.index != int64(f.Index) {
+		return false, nil
 	}
 	if len(f.Types) > 0 {
-		types := make([]string, len(f.Types))
-		for i, t := range f.Types {
-			types[i] = string(t)
+		kind, err := rec.kind.word(known)
+		if err != nil || !slices.Contains(f.Types, event.Type(kind)) {
+			return false, err
 		}
-		word("type", types...)
 	}
 	if f.Step != "" {
-		word("step", f.Step)
-	}
-	if f.Own {
-		b.WriteString(" AND idx IS NULL")
-	}
-	if f.Index != 0 {
-		b.WriteString(" AND idx = ?")
-		args = append(args, int64(f.Index))
+		if step, err := rec.step.word(known); err != nil || step != f.Step {
+			return false, err
+		}
 	}
 	if f.Item != "" {
-		b.WriteString(" AND item = ?")
-		args = append(args, f.Item)
+		if item, err := unquoted(rec.item); err != nil || item != f.Item {
+			return false, err
+		}
 	}
-	return b.String(), args
+	return true, nil
 }
 
 // page is how many events are read at once.
@@ -160,24 +90,77 @@ func (r *Reader) page(ctx context.Context, next int64, f EventFilter) (events []
 
 func (r *Reader) readPage(ctx context.Context, next int64, f EventFilter) (events []event.Event, to int64, err error) {
 	known := r.dictionary()
-	cond, args := f.where(known)
-	whole := cond == ""
-	to = next - 1
-	read := func(row []driver.Value) error {
-		e, err := scan(known, r.run, row)
+	err = r.records(ctx, next, noEnd, func(seq int64, rec *record) error {
+		wanted, err := f.fits(known, rec)
 		if err != nil {
-			return damaged(r.path, err.Error(), err)
+			return r.unreadable(seq, err)
 		}
-		if whole && e.Seq != to+1 {
-			return damaged(r.path, fmt.Sprintf("event %d follows %d", e.Seq, to), nil)
+		if wanted {
+			e, err := r.event(known, seq, rec)
+			if err != nil {
+				return err
+			}
+			events = append(events, e)
 		}
-		to = e.Seq
-		events = append(events, e)
+		to = seq
+		if len(events) >= page {
+			return errEnough
+		}
+		return nil
+	})
+	return events, max(to, next-1), err
+}
+
+// noEnd is the number of no event: later than all.
+const noEnd = 1<<63 - 1
+
+// errEnough ends a reading of records that has what it wants.
+var errEnough = errors.New("enough")
+
+// records gives the records of the events from number from to number to, in
+// order. rec is each's until it returns. each must not use the Reader, and ends
+// the reading without an error by errEnough.
+func (r *Reader) records(ctx context.Context, from, to int64, each func(seq int64, rec *record) error) error {
+	last := int64(0) // of the row before
+	err := r.query(ctx, func(row []driver.Value) error {
+		seq, end := integer(row[0]), integer(row[1])
+		if last != 0 && seq != last+1 {
+			return damaged(r.path, fmt.Sprintf("event %d follows %d", seq, last), nil)
+		}
+		last = end
+		err := eachRecord(text(row[2]), func(rec *record) error {
+			seq++
+			if seq-1 < from || seq-1 > to {
+				return nil
+			}
+			return each(seq-1, rec)
+		})
+		if err == nil && seq != end+1 {
+			err = errRecord
+		}
+		if errors.Is(err, errRecord) {
+			return r.unreadable(seq, err)
+		}
+		return err
+	}, `SELECT first, last, records FROM events
+		WHERE first >= coalesce((SELECT max(first) FROM events WHERE first <= ?), 0) AND first <= ? ORDER BY first`, from, to)
+	if errors.Is(err, errEnough) {
 		return nil
 	}
-	err = r.query(ctx, read, fmt.Sprintf("SELECT %s FROM events WHERE seq >= ?%s ORDER BY seq LIMIT %d", columns, cond, page),
-		append([]driver.Value{next}, args...)...)
-	return events, to, err
+	return err
+}
+
+// event is the whole event of a record.
+func (r *Reader) event(known map[int64]string, seq int64, rec *record) (event.Event, error) {
+	e, err := rec.event(known, r.run, seq)
+	if err != nil {
+		return e, r.unreadable(seq, err)
+	}
+	return e, nil
+}
+
+func (r *Reader) unreadable(seq int64, err error) error {
+	return damaged(r.path, fmt.Sprintf("event %d: %v", seq, err), err)
 }
 
 // pollEvery is how often Follow looks for news, idleEvery how often, with no
@@ -241,17 +224,18 @@ func (r *Reader) over(ctx context.Context, ask bool) (bool, error) {
 	if err := r.ready(ctx); err != nil {
 		return false, err
 	}
-	var last driver.Value
-	err := r.query(ctx, func(row []driver.Value) error {
-		last = row[0]
-		return nil
-	}, "SELECT type FROM events ORDER BY seq DESC LIMIT 1")
+	last, err := r.lastSeq(ctx)
 	if err != nil {
 		return false, err
 	}
 	// The vocabulary is in every dictionary from the start.
-	if kind, err := word(r.dictionary(), last); err == nil && event.Type(kind) == event.RunFinished {
-		return true, nil
+	ended := false
+	err = r.records(ctx, last, last, func(_ int64, rec *record) error {
+		ended = rec.kind.vocabulary() == string(event.RunFinished)
+		return nil
+	})
+	if err != nil || ended {
+		return ended, err
 	}
 	if !ask {
 		return false, nil

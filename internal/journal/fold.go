@@ -277,10 +277,7 @@ func (r *Reader) fold(ctx context.Context) (*State, error) {
 			}
 		}
 	}
-	own, err := r.ownEvents(ctx)
-	if err != nil {
-		return nil, err
-	}
+	known := r.dictionary()
 	settled := r.dead == 0
 	apply := func(e event.Event) error {
 		if !settled && e.Seq > r.dead {
@@ -292,23 +289,25 @@ func (r *Reader) fold(ctx context.Context) (*State, error) {
 		}
 		return nil
 	}
-	// The events of items are many and are not gathered: each is applied after
-	// those of the run that came before it.
-	err = r.query(ctx, func(row []driver.Value) error {
-		e := itemEvent(row)
-		for len(own) > 0 && own[0].Seq < e.Seq {
-			if err := apply(own[0]); err != nil {
-				return err
+	err = r.records(ctx, 1, noEnd, func(seq int64, rec *record) error {
+		kind := event.Type(rec.kind.vocabulary())
+		switch {
+		case kind == event.AgentUsage:
+		case rec.index == 0:
+			if kind == event.Note || kind == event.AgentMessage || kind == event.ItemsReady {
+				return nil
 			}
-			own = own[1:]
+		case isItem(kind):
+			return apply(rec.itemEvent(seq, kind))
+		default:
+			return nil
+		}
+		e, err := r.event(known, seq, rec)
+		if err != nil {
+			return err
 		}
 		return apply(e)
-	}, itemQuery)
-	for _, e := range own {
-		if err == nil {
-			err = apply(e)
-		}
-	}
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -332,37 +331,22 @@ func (r *Reader) countItems(ctx context.Context, want int) (int, error) {
 	return n, err
 }
 
-// ownEvents reads what Apply needs of events that are not of items, and the
-// usage of all agents.
-func (r *Reader) ownEvents(ctx context.Context) ([]event.Event, error) {
-	known := r.dictionary()
-	var out []event.Event
-	err := r.query(ctx, func(row []driver.Value) error {
-		e, err := scan(known, r.run, row)
-		if err != nil {
-			return damaged(r.path, err.Error(), err)
-		}
-		out = append(out, e)
-		return nil
-	}, fmt.Sprintf("SELECT %s FROM events WHERE idx IS NULL AND type NOT IN (%d, %d, %d) OR type = %d ORDER BY seq", columns,
-		number(event.Note), number(event.AgentMessage), number(event.ItemsReady), number(event.AgentUsage)))
-	return out, err
+// isItem says which words of the vocabulary are the types of what Apply takes
+// of work items.
+func isItem(kind event.Type) bool {
+	switch kind {
+	case event.ItemStarted, event.ItemRetry, event.ItemFinished, event.ItemDeadLettered, event.ItemRequeued, event.ItemRemoved:
+		return true
+	}
+	return false
 }
 
-// itemQuery selects what Apply needs of the events of items: numbers only. The
-// types are neighbours in the vocabulary. An event has attempt or attempts.
-var itemQuery = fmt.Sprintf(`SELECT seq, type, idx, coalesce(attempts, attempt), status,
-	delay_ms, CASE WHEN type = %d THEN time END
-	FROM events WHERE type BETWEEN %d AND %d AND idx IS NOT NULL ORDER BY seq`,
-	number(event.ItemRetry), number(event.ItemStarted), number(event.ItemRemoved))
-
-// itemEvent makes an event of a row of itemQuery: what of it matters to Apply.
-func itemEvent(row []driver.Value) event.Event {
-	e := event.Event{
-		Seq: integer(row[0]), Type: event.Type(vocabularyWord(row[1])), Index: int(integer(row[2])),
-		Status: vocabularyWord(row[4]), DelayMS: integer(row[5]), Time: instant(integer(row[6])),
+// itemEvent is what of an item's event matters to Apply: numbers only. An event
+// has attempt or attempts.
+func (rec *record) itemEvent(seq int64, kind event.Type) event.Event {
+	n := int(max(rec.attempt, rec.attempts))
+	return event.Event{
+		Seq: seq, Type: kind, Time: instant(rec.time), Index: int(rec.index), Attempt: n, Attempts: n,
+		Status: rec.status.vocabulary(), DelayMS: rec.delay,
 	}
-	e.Attempt = int(integer(row[3]))
-	e.Attempts = e.Attempt
-	return e
 }

@@ -171,48 +171,34 @@ func (r *Reader) fresh(ctx context.Context, read func() error) error {
 	return read()
 }
 
-// errWord is a number in a column of words that the dictionary lacks.
+// errWord is a number of a word that the dictionary lacks.
 var errWord = errors.New("it uses a word that its dictionary lacks")
 
-// word is the string that a column of words means.
-func word(known map[int64]string, v driver.Value) (string, error) {
-	switch v := v.(type) {
-	case nil:
-		return "", nil
-	case int64:
-		s, ok := known[v]
-		if !ok {
-			return "", fmt.Errorf("%w (number %d)", errWord, v)
-		}
-		return s, nil
-	}
-	return text(v), nil
-}
-
-// verify is the cheap check, made before a run goes on: the events have no
-// gap, the item list is whole, and the pages of both can be read. It looks at
-// each page, but not into each row.
+// verify is the cheap check, made before a run goes on: the rows of events have
+// no gap between them, and the item list is whole. It looks at each row of both,
+// but not into it.
 func (r *Reader) verify(ctx context.Context) (last int64, err error) {
-	var n, first int64
 	err = r.query(ctx, func(row []driver.Value) error {
-		n, first, last = integer(row[0]), integer(row[1]), integer(row[2])
+		first, end := integer(row[0]), integer(row[1])
+		if first != last+1 || end < first {
+			return damaged(r.path, fmt.Sprintf("events %d to %d follow event %d", first, end, last), nil)
+		}
+		last = end
 		return nil
-	}, `SELECT (SELECT count(*) FROM events), (SELECT coalesce(min(seq), 1) FROM events), (SELECT coalesce(max(seq), 0) FROM events)`)
+	}, "SELECT first, last FROM events ORDER BY first")
 	if err != nil {
 		return 0, err
-	}
-	if n != last || first != 1 {
-		return 0, damaged(r.path, fmt.Sprintf("%d events are there, numbered from %d to %d", n, first, last), nil)
 	}
 	want, _, loaded, err := r.ItemList(ctx)
 	if err != nil || !loaded {
 		return last, err
 	}
+	var n, highest int64
 	err = r.query(ctx, func(row []driver.Value) error {
-		n, first = integer(row[0]), integer(row[1])
+		n, highest = integer(row[0]), integer(row[1])
 		return nil
 	}, `SELECT (SELECT count(*) FROM items), (SELECT coalesce(max(idx), 0) FROM items)`)
-	if err == nil && (n != int64(want) || first != n) {
+	if err == nil && (n != int64(want) || highest != n) {
 		err = damaged(r.path, fmt.Sprintf("%d of %d items are there", n, want), nil)
 	}
 	return last, err

@@ -161,10 +161,15 @@ func (r *Reader) Last(ctx context.Context) (last int64, err error) {
 	if err := r.ready(ctx); err != nil {
 		return 0, err
 	}
+	return r.lastSeq(ctx)
+}
+
+// lastSeq is the number of the last event that is committed; 0 for none.
+func (r *Reader) lastSeq(ctx context.Context) (last int64, err error) {
 	err = r.query(ctx, func(row []driver.Value) error {
 		last = integer(row[0])
 		return nil
-	}, "SELECT coalesce(max(seq), 0) FROM events")
+	}, "SELECT last FROM events ORDER BY first DESC LIMIT 1")
 	return last, err
 }
 

@@ -2,11 +2,9 @@ package journal
 
 import (
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/bide-dev/bide/internal/event"
 )
@@ -88,31 +86,20 @@ func (r *Reader) maxIndex(ctx context.Context) (int, error) {
 	return r.countItems(ctx, n)
 }
 
-// itemEvents gives the events of items of some types, in order: number, type,
-// item, index, status and class of each. each must not use the Reader.
+// itemEvents gives the events of items of some types of the vocabulary, in
+// order: number, type, index and status of each. each must not use the Reader.
 func (r *Reader) itemEvents(ctx context.Context, types []event.Type, each func(event.Event) error) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	known := r.dictionary() // the vocabulary is in it from the start
-	f := EventFilter{Types: types}
-	cond, args := f.where(known)
-	return r.query(ctx, func(row []driver.Value) error {
-		e := event.Event{Seq: integer(row[0]), Item: text(row[2]), Index: int(integer(row[3]))}
-		kind, err := word(known, row[1])
-		if err == nil {
-			e.Status, err = word(known, row[4])
+	return r.records(ctx, 1, noEnd, func(seq int64, rec *record) error {
+		kind := event.Type(rec.kind.vocabulary())
+		if rec.index == 0 || !slices.Contains(types, kind) {
+			return nil
 		}
-		if err != nil {
-			return damaged(r.path, err.Error(), err)
-		}
-		e.Type = event.Type(kind)
-		return each(e)
-	}, "SELECT seq, type, item, idx, status FROM events WHERE TRUE"+cond+" ORDER BY seq", args...)
+		return each(event.Event{Seq: seq, Type: kind, Index: int(rec.index), Status: rec.status.vocabulary()})
+	})
 }
-
-// qualified is columns with the table's name: json_each has some of the same.
-var qualified = "events." + strings.ReplaceAll(columns, ", ", ", events.")
 
 // bySeq reads the events of these numbers, in their order.
 func (r *Reader) bySeq(ctx context.Context, seqs []int64) ([]event.Event, error) {
@@ -135,36 +122,31 @@ func (r *Reader) readSeqs(ctx context.Context, seqs []int64) ([]event.Event, err
 	}
 	out := make([]event.Event, len(seqs))
 	found := 0
-	each := func(row []driver.Value) error {
-		i, ok := place[integer(row[0])]
-		if !ok {
-			return nil
+	// To read past some rows costs less than to look each one up, and items end
+	// in about the order of the list.
+	sorted := slices.Sorted(slices.Values(seqs))
+	for len(sorted) > 0 {
+		n := 1
+		for n < len(sorted) && sorted[n]-sorted[n-1] < together {
+			n++
 		}
-		e, err := scan(known, r.run, row)
+		err := r.records(ctx, sorted[0], sorted[n-1], func(seq int64, rec *record) (err error) {
+			if i, ok := place[seq]; ok {
+				out[i], err = r.event(known, seq, rec)
+				found++
+			}
+			return err
+		})
 		if err != nil {
-			return damaged(r.path, err.Error(), err)
+			return nil, err
 		}
-		out[i] = e
-		found++
-		return nil
+		sorted = sorted[n:]
 	}
-	q, arg, err := seqQuery(seqs)
-	if err == nil {
-		err = r.query(ctx, each, q, arg...)
+	if found != len(place) {
+		return nil, damaged(r.path, "an event has gone", nil)
 	}
-	if err == nil && found != len(seqs) {
-		err = damaged(r.path, "an event has gone", nil)
-	}
-	return out, err
+	return out, nil
 }
 
-// seqQuery selects the events of these numbers. To read past some rows costs
-// less than to look each one up, and items end in about the order of the list.
-func seqQuery(seqs []int64) (query string, args []driver.Value, err error) {
-	first, last := slices.Min(seqs), slices.Max(seqs)
-	if last-first < 8*int64(len(seqs)) {
-		return "SELECT " + columns + " FROM events WHERE seq BETWEEN ? AND ?", []driver.Value{first, last}, nil
-	}
-	list, err := json.Marshal(seqs)
-	return "SELECT " + qualified + " FROM json_each(?) AS wanted CROSS JOIN events ON seq = wanted.value", []driver.Value{string(list)}, err
-}
+// together is how far apart two events are that are read in one go.
+const together = 512

@@ -18,7 +18,7 @@ import (
 
 const (
 	// schemaVersion is what this code writes; FORMAT.md tells the tables.
-	schemaVersion = 1
+	schemaVersion = 2
 	// applicationID marks the database as a journal: "bide" in ASCII.
 	applicationID = 0x62696465
 
@@ -31,24 +31,22 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE texts (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE words (id INTEGER PRIMARY KEY, word TEXT NOT NULL);
 CREATE TABLE items (idx INTEGER PRIMARY KEY, id TEXT, data BLOB NOT NULL);
-CREATE TABLE events (
-	seq INTEGER PRIMARY KEY,
-	time INTEGER NOT NULL,
-	type NOT NULL,
-	phase, step, item, idx, attempt, attempts, status, class,
-	delay_ms, duration_ms, rest, data
-);
+CREATE TABLE events (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, records TEXT NOT NULL);
 CREATE VIEW history AS
-SELECT seq,
-	strftime('%Y-%m-%dT%H:%M:%f', time / 1e9, 'unixepoch') || 'Z' AS time,
-	coalesce((SELECT word FROM words WHERE id = type), type) AS type,
-	coalesce((SELECT word FROM words WHERE id = phase), phase) AS phase,
-	coalesce((SELECT word FROM words WHERE id = step), step) AS step,
-	item, idx, attempt, attempts,
-	coalesce((SELECT word FROM words WHERE id = status), status) AS status,
-	coalesce((SELECT word FROM words WHERE id = class), class) AS class,
-	delay_ms, duration_ms, rest, CAST(data AS TEXT) AS data
-FROM events;
+SELECT first + key AS seq,
+	strftime('%Y-%m-%dT%H:%M:%f', json_extract(value, '$.t') / 1e9, 'unixepoch') || 'Z' AS time,
+	coalesce((SELECT word FROM words WHERE id = json_extract(value, '$.k')), json_extract(value, '$.k')) AS type,
+	coalesce((SELECT word FROM words WHERE id = json_extract(value, '$.p')), json_extract(value, '$.p')) AS phase,
+	coalesce((SELECT word FROM words WHERE id = json_extract(value, '$.s')), json_extract(value, '$.s')) AS step,
+	json_extract(value, '$.i') AS item, json_extract(value, '$.x') AS idx,
+	json_extract(value, '$.a') AS attempt, json_extract(value, '$.b') AS attempts,
+	coalesce((SELECT word FROM words WHERE id = json_extract(value, '$.u')), json_extract(value, '$.u')) AS status,
+	coalesce((SELECT word FROM words WHERE id = json_extract(value, '$.c')), json_extract(value, '$.c')) AS class,
+	json_extract(value, '$.w') AS delay_ms, json_extract(value, '$.y') AS duration_ms,
+	json_extract(value, '$.l') AS label, json_extract(value, '$.m') AS message, json_extract(value, '$.e') AS exit_code,
+	json_extract(value, '$.n') AS total, json_extract(value, '$.f') AS "from", json_extract(value, '$.o') AS "to",
+	json_extract(value, '$.d') AS data
+FROM events, json_each(records);
 `
 
 // mode is how a database file is opened.
@@ -175,6 +173,8 @@ func checkVersion(ctx context.Context, db *sql.DB, path string) error {
 		return &ForeignError{Path: path, Detail: "this is a database of another program, not a journal of bide; it was left as it is"}
 	case version > schemaVersion:
 		return &ForeignError{Path: path, Detail: fmt.Sprintf("the journal has version %d and this bide knows versions up to %d: use the newer bide that wrote it", version, schemaVersion)}
+	case version == 1:
+		return &ForeignError{Path: path, Detail: fmt.Sprintf("the journal has version 1, of an earlier bide, and this bide reads version %d: go on with the bide that wrote it", schemaVersion)}
 	case version < 1:
 		return damaged(path, fmt.Sprintf("version %d is none that was ever written", version), nil)
 	}

@@ -1,13 +1,8 @@
 package journal
 
-import (
-	"database/sql/driver"
-	"slices"
+import "github.com/bide-dev/bide/internal/event"
 
-	"github.com/bide-dev/bide/internal/event"
-)
-
-// vocabulary is the words that every journal of version 1 begins with; a word's
+// vocabulary is the words that every journal begins with; a word's
 // number is its place plus one. It is part of the format and stays as it is:
 // types of event that come later get their number when they are first used.
 var vocabulary = []string{
@@ -23,20 +18,20 @@ var vocabulary = []string{
 }
 
 // maxStepWords bounds the memory of the dictionary: step paths after that
-// many words stand in their rows as text.
+// many words stand in their records as text.
 const maxStepWords = 4096
 
 // words turns the few strings that stand in nearly every event into numbers,
-// for the size of the file and the speed of the fold. A column of words holds
-// a number from the table words, or text that is in no table, or NULL for "".
+// for the size of the file and the speed of the fold. A member of a record that
+// is a word holds a number from the table words, or text that is in no table.
 type words struct {
-	ids   map[string]driver.Value // boxed once
+	ids   map[string]int64
 	last  int64
 	fresh []string // not in the table yet; the last len(fresh) numbers
 }
 
 func newWords(known map[int64]string) *words {
-	w := &words{ids: make(map[string]driver.Value, len(known))}
+	w := &words{ids: make(map[string]int64, len(known))}
 	for id, word := range known {
 		w.ids[word] = id
 		w.last = max(w.last, id)
@@ -44,11 +39,11 @@ func newWords(known map[int64]string) *words {
 	return w
 }
 
-// number is the value for the column: words of the vocabulary and others that
-// a run has few of.
-func (w *words) number(s string) driver.Value {
+// number is the number of a word of the vocabulary or of another that a run
+// has few of; 0 for "".
+func (w *words) number(s string) int64 {
 	if s == "" {
-		return nil
+		return 0
 	}
 	if id, ok := w.ids[s]; ok {
 		return id
@@ -56,24 +51,14 @@ func (w *words) number(s string) driver.Value {
 	w.last++
 	w.ids[s] = w.last
 	w.fresh = append(w.fresh, s)
-	return w.ids[s]
+	return w.last
 }
 
-// step is number for step paths, of which a run may have any number.
-func (w *words) step(s string) driver.Value {
+// step is number for step paths, of which a run may have any number: 0 where
+// the path is to stand as text.
+func (w *words) step(s string) int64 {
 	if _, ok := w.ids[s]; !ok && len(w.ids) >= maxStepWords {
-		return s
+		return 0
 	}
 	return w.number(s)
-}
-
-// number is the number of a type of event that is in the vocabulary.
-func number(t event.Type) int64 { return int64(slices.Index(vocabulary, string(t)) + 1) }
-
-// vocabularyWord is the word of the vocabulary that v is the number of, or "".
-func vocabularyWord(v driver.Value) string {
-	if n := integer(v); n >= 1 && n <= int64(len(vocabulary)) {
-		return vocabulary[n-1]
-	}
-	return ""
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
@@ -164,34 +163,29 @@ func (j *Journal) transact(f func(driver.Conn) error) error {
 	return err
 }
 
-// rowsPerInsert is how many events one statement takes.
-const rowsPerInsert = 16
-
-// width is the number of columns of an event.
-var width = strings.Count(columns, ",") + 1
+// rowBytes is about how large the text of a row gets: a reader holds one row
+// at a time.
+const rowBytes = 64 << 10
 
 // inserter has the statements that write events, and their arguments, used
 // again and again.
 type inserter struct {
 	words         *words
 	begin, commit driver.Stmt
-	one, many     driver.Stmt
-	addWord       driver.Stmt
+	add, addWord  driver.Stmt
 	args          []driver.NamedValue
+	text          []byte
 }
 
 func newInserter(c driver.Conn, known map[int64]string) (*inserter, error) {
-	row := "(" + strings.TrimSuffix(strings.Repeat("?,", width), ",") + ")"
-	into := "INSERT INTO events (" + columns + ") VALUES "
-	in := &inserter{words: newWords(known), args: named(make([]driver.Value, rowsPerInsert*width)...)}
+	in := &inserter{words: newWords(known), args: named(nil, nil, nil)}
 	for _, s := range []struct {
 		stmt  *driver.Stmt
 		query string
 	}{
 		{&in.begin, "BEGIN IMMEDIATE"},
 		{&in.commit, "COMMIT"},
-		{&in.one, into + row},
-		{&in.many, into + strings.TrimSuffix(strings.Repeat(row+",", rowsPerInsert), ",")},
+		{&in.add, "INSERT INTO events VALUES (?, ?, ?)"},
 		{&in.addWord, "INSERT INTO words VALUES (?, ?)"},
 	} {
 		stmt, err := c.Prepare(s.query)
@@ -205,7 +199,7 @@ func newInserter(c driver.Conn, known map[int64]string) (*inserter, error) {
 
 func (in *inserter) close() error {
 	var errs []error
-	for _, s := range []driver.Stmt{in.begin, in.commit, in.one, in.many, in.addWord} {
+	for _, s := range []driver.Stmt{in.begin, in.commit, in.add, in.addWord} {
 		if s != nil {
 			errs = append(errs, s.Close())
 		}
@@ -218,18 +212,20 @@ func (in *inserter) run(s driver.Stmt, args ...driver.NamedValue) error {
 	return err
 }
 
-// events inserts the events of a batch. The transaction is the caller's.
+// events inserts the events of a batch: as many as fit into a row, and so on.
+// The transaction is the caller's.
 func (in *inserter) events(batch []event.Event) error {
 	for len(batch) > 0 {
-		n, stmt := 1, in.one
-		if len(batch) >= rowsPerInsert {
-			n, stmt = rowsPerInsert, in.many
-		}
-		for i := range n {
-			if err := in.row(in.args[i*width:(i+1)*width], &batch[i]); err != nil {
-				return err
+		in.text = append(in.text[:0], '[')
+		n := 0
+		for n < len(batch) && len(in.text) < rowBytes {
+			if n > 0 {
+				in.text = append(in.text, ',')
 			}
+			in.text = appendRecord(in.text, in.words, &batch[n])
+			n++
 		}
+		in.text = append(in.text, ']')
 		for i, w := range in.words.fresh {
 			id := in.words.last - int64(len(in.words.fresh)-1-i)
 			if err := in.run(in.addWord, named(id, w)...); err != nil {
@@ -237,47 +233,16 @@ func (in *inserter) events(batch []event.Event) error {
 			}
 		}
 		in.words.fresh = in.words.fresh[:0]
-		if err := in.run(stmt, in.args[:n*width]...); err != nil {
+		in.args[0].Value, in.args[1].Value, in.args[2].Value = batch[0].Seq, batch[n-1].Seq, string(in.text)
+		if err := in.run(in.add, in.args...); err != nil {
 			return err
+		}
+		if cap(in.text) > 4*rowBytes {
+			in.text = nil // one large event does not keep its memory
 		}
 		batch = batch[n:]
 	}
 	return nil
-}
-
-// row fills in the values of an event, in the order of columns.
-func (in *inserter) row(to []driver.NamedValue, e *event.Event) error {
-	others, err := restOf(e)
-	if err != nil {
-		return err
-	}
-	to[0].Value = e.Seq
-	to[1].Value = e.Time.UnixNano()
-	to[2].Value = in.words.number(string(e.Type))
-	to[3].Value = in.words.number(e.Phase)
-	to[4].Value = in.words.step(e.Step)
-	to[5].Value = optional(e.Item)
-	to[6].Value = nonzero(int64(e.Index))
-	to[7].Value = nonzero(int64(e.Attempt))
-	to[8].Value = nonzero(int64(e.Attempts))
-	to[9].Value = in.words.number(e.Status)
-	to[10].Value = in.words.number(e.Class)
-	to[11].Value = nonzero(e.DelayMS)
-	to[12].Value = nonzero(e.DurationMS)
-	to[13].Value = others
-	to[14].Value = nil
-	if len(e.Data) > 0 {
-		to[14].Value = []byte(e.Data)
-	}
-	return nil
-}
-
-// nonzero is NULL for zero.
-func nonzero(n int64) driver.Value {
-	if n == 0 {
-		return nil
-	}
-	return n
 }
 
 // urgentSyncs syncs what somebody waits for. It runs beside syncs, so that who
