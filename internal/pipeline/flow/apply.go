@@ -108,7 +108,7 @@ func (fr *frame) elements(ctx context.Context, s *site, items []any, attempt int
 		}
 		return fr.combine(n, items, a.results)
 	}
-	a.all(ctx)
+	a.all(ctx, cancel)
 	if err := a.failure(); err != nil {
 		return nil, err
 	}
@@ -125,8 +125,9 @@ type application struct {
 	errs    []error
 }
 
-// all takes the elements in order, so many at once as the window is wide.
-func (a *application) all(ctx context.Context) {
+// all takes the elements in order, so many at once as the window is wide. Where
+// the run stops at the first failure, so does it.
+func (a *application) all(ctx context.Context, stop func()) {
 	var next atomic.Int64
 	work := func() {
 		for {
@@ -136,6 +137,9 @@ func (a *application) all(ctx context.Context) {
 			}
 			if a.errs[i] = a.fr.x.stopping(ctx); a.errs[i] == nil {
 				a.element(ctx, i)
+			}
+			if a.fr.x.opt.FailFast && a.errs[i] != nil {
+				stop()
 			}
 		}
 	}
@@ -159,22 +163,28 @@ func (a *application) element(ctx context.Context, i int) {
 	a.results[i], a.errs[i] = one.need(one.fn.Result)
 }
 
-// failure is the error of the application: of one element, or of several.
+// failure is the error of the application: of one element, or of several. An
+// application that was interrupted is not over, unless its own first failure did
+// that.
 func (a *application) failure() error {
 	e := &ElementsError{Total: len(a.items)}
+	var stopped error
 	for i, err := range a.errs {
-		if err == nil {
-			continue
-		}
-		if interrupted(err) {
-			return err
-		}
-		if e.Failed++; e.Failed == 1 {
-			e.First, e.Err = i, err
+		switch {
+		case err == nil:
+		case interrupted(err):
+			stopped = err
+		default:
+			if e.Failed++; e.Failed == 1 {
+				e.First, e.Err = i, err
+			}
 		}
 	}
-	if e.Failed == 0 {
-		return nil
+	switch {
+	case stopped != nil && (e.Failed == 0 || !a.fr.x.opt.FailFast):
+		return stopped
+	case e.Failed > 0:
+		return e
 	}
-	return e
+	return nil
 }

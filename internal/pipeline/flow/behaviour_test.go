@@ -126,6 +126,38 @@ func TestFailFast(t *testing.T) {
 	})
 }
 
+// TestFailFastInside checks that a failure which has an answer stops nothing,
+// and that a failed element stops the others.
+func TestFailFastInside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad, slow := &script{name: "Bad", do: failing(always)}, &script{name: "Slow", do: taking(time.Hour)}
+		out, err := once(t, flow.Options{FailFast: true}, `
+s = Slow("s")
+a = Bad("a") with fallback: Bad("b"), on_error: skip
+m = map(["1"], (x) => Bad(x)) with fallback: ["none"]
+out s
+out a
+out m
+`, bad, slow)
+		if err != nil || fmt.Sprint(out) != "map[a: m:[none] s:s]" {
+			t.Errorf("%v %v", out, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{name: "Do", do: func(ctx context.Context, _ int, arg any) (any, error) {
+			if arg == "bad" {
+				return nil, errors.Join(errDown, pass(ctx, time.Second))
+			}
+			return arg, pass(ctx, time.Hour)
+		}}
+		_, err := once(t, flow.Options{FailFast: true}, `m = map(["1", "bad", "3"], (x) => Do(x) with retry: 1)`+"\nout m", s)
+		var e *flow.ElementsError
+		if !errors.As(err, &e) || e.First != 1 || e.Failed != 1 || time.Since(bubble) != 2*time.Second {
+			t.Errorf("%v after %v", err, time.Since(bubble))
+		}
+	})
+}
+
 // TestInterrupt checks that the end of the run is final: calls, waits and queues
 // end at once, and neither retry nor fallback nor on_error answer it.
 func TestInterrupt(t *testing.T) {

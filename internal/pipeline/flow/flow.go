@@ -33,6 +33,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/bide-dev/bide/internal/pipeline/module"
@@ -53,6 +54,7 @@ type function struct {
 	*plan.Func
 	degree []int32 // the number of inputs of each eager node
 	start  []int32 // the eager nodes without inputs
+	eager  []bool  // nodes that are needed in any case
 	slow   []bool  // nodes that may wait for something
 	sites  []*site // of calls and applications
 }
@@ -78,8 +80,9 @@ func New(p *plan.Plan, shared *Shared) (*Flow, error) {
 	for i := range p.Funcs {
 		fn := &f.funcs[i]
 		fn.Func = &p.Funcs[i]
-		fn.degree = make([]int32, len(fn.Nodes))
+		fn.degree, fn.eager = make([]int32, len(fn.Nodes)), make([]bool, len(fn.Nodes))
 		for _, n := range fn.Eager {
+			fn.eager[n] = true
 			if fn.degree[n] = int32(len(fn.Nodes[n].In)); fn.degree[n] == 0 {
 				fn.start = append(fn.start, n)
 			}
@@ -102,6 +105,9 @@ func (f *Flow) prepare(fn *function, index int, shared *Shared) error {
 			continue
 		}
 		s := &site{node: n, label: n.Call.Name, plain: n.Call.Options == nil, policy: retry.Policy{Attempts: 1}}
+		if n.Op == plan.Apply && s.label == n.Label {
+			s.label = n.Label[strings.LastIndexByte(n.Label, '.')+1:]
+		}
 		if names[s.label]++; names[s.label] > 1 {
 			s.label += "#" + strconv.Itoa(names[s.label])
 		}

@@ -99,7 +99,7 @@ func (fr *frame) complete(i int32, v any, err error, ready []int32) []int32 {
 	if fr.lazy {
 		return ready
 	}
-	if err != nil && fr.x.opt.FailFast && !errors.As(err, new(*InterruptedError)) {
+	if err != nil && fr.x.opt.FailFast && fr.outer == nil && fr.fn.eager[i] && !interrupted(err) {
 		fr.x.cancel(errFailFast)
 	}
 	for _, u := range fr.fn.Users[i] {
