@@ -1,6 +1,6 @@
 # make test   all tests, with the race detector
 # make ci     what must hold before a change lands
-# make bench  the library beside its peers, and a map beside GNU parallel
+# make bench  the library beside its peers, pipelines, and a map beside GNU parallel
 # make chaos  the long form of the kill test
 GO ?= go
 FUZZTIME ?= 1s
@@ -43,7 +43,7 @@ bench-build:
 	cd bench && $(GO) vet ./... && $(GO) test -run '^$$' ./...
 
 bench:
-	cd bench && $(GO) run . && $(GO) run ./throughput -quick
+	cd bench && $(GO) run . && $(GO) run ./pipeline && $(GO) run ./throughput -quick
 
 # A map over 10,000 short commands beside bare process starts and GNU parallel;
 # BENCHFLAGS="-long -check" also runs what takes minutes, and fails on a promise
