@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -33,9 +35,43 @@ type Pipeline struct {
 // ManifestName is the file of modules beside a pipeline.
 const ManifestName = "modules.yml"
 
-// IsPipeline reports whether a path is that of a pipeline and not of a
-// workflow.
-func IsPipeline(path string) bool { return filepath.Ext(path) == ".cst" }
+// IsPipeline reports whether a file is a pipeline and not a workflow: by its
+// name or, where that does not tell, by its first line that is no comment. A
+// file that cannot be read is none.
+func IsPipeline(path string) bool {
+	switch filepath.Ext(path) {
+	case ".cst":
+		return true
+	case ".yml", ".yaml", ".json":
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // only read
+	lines := bufio.NewScanner(io.LimitReader(f, 64<<10))
+	for lines.Scan() {
+		if line := strings.TrimSpace(lines.Text()); line != "" && line[0] != '#' {
+			return startsPipeline(line)
+		}
+	}
+	return false
+}
+
+// startsPipeline reports whether a line begins a declaration of a pipeline.
+func startsPipeline(line string) bool {
+	if line[0] == '@' {
+		return true
+	}
+	word, rest, _ := strings.Cut(line, " ")
+	switch word {
+	case "in", "out", "type", "use", "policy":
+		return strings.TrimSpace(rest) != "" && rest[0] != ':'
+	}
+	name, _, assigned := strings.Cut(line, "=")
+	return assigned && !strings.ContainsAny(strings.TrimSpace(name), ":\"'{[ ")
+}
 
 // LoadPipeline reads a pipeline and its manifest, "" for the one beside it, and
 // gives everything that is wrong with them. Plan is nil where there is an

@@ -1,0 +1,40 @@
+package engine_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/engine"
+)
+
+// A file whose name does not tell is known by its content.
+func TestIsPipeline(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string]bool{
+		"in q: String\nout q\n":             true,
+		"# about\n\n  hits=Search(\"x\")\n": true,
+		"@example(\"x\")\nin q: String\n":   true,
+		"policy p = retry: 3\n":             true,
+		"use stdlib.math\nx = 1":            true,
+		"name: x\ncommands: []\n":           false,
+		"- shell: x=1\n":                    false,
+		"mode: mapreduce\n":                 false,
+		"{\"commands\": []}":                false,
+		"in: [1]\n":                         false,
+		"":                                  false,
+		"# only a comment":                  false,
+		"env: {A: b=c}\n":                   false,
+	} {
+		path := filepath.Join(dir, "file")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := engine.IsPipeline(path); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	if !engine.IsPipeline("none.cst") || engine.IsPipeline("none.yml") || engine.IsPipeline(filepath.Join(dir, "none")) {
+		t.Error("by the name")
+	}
+}
