@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/breaker"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
@@ -17,20 +17,11 @@ import (
 // file, shared by all agents that run it.
 type breakers struct {
 	mu sync.Mutex
-	m  map[string]*breaker
-}
-
-// breaker is a circuit.Machine that tells its changes as events, so that a
-// resumed run has it as it was.
-type breaker struct {
-	name string
-	r    *run
-	mu   sync.Mutex
-	m    *circuit.Machine
+	m  map[string]*breaker.Breaker
 }
 
 // of gives the breaker of a step, or nil where its policy has none.
-func (b *breakers) of(r *run, s *workflow.Step, cfg *circuit.Config) (*breaker, error) {
+func (b *breakers) of(r *run, s *workflow.Step, cfg *circuit.Config) (*breaker.Breaker, error) {
 	if cfg == nil {
 		return nil, nil
 	}
@@ -45,63 +36,35 @@ func (b *breakers) of(r *run, s *workflow.Step, cfg *circuit.Config) (*breaker, 
 	}
 	c := *cfg
 	c.Name = label(s)
-	m, err := circuit.NewMachine(c)
+	got, err := breaker.New(name, c, r.breakerRecord())
 	if err != nil {
-		return nil, err
-	}
-	if rec, ok := r.state.Breakers[name]; ok {
-		if err := restoreBreaker(m, rec.Data); err != nil {
-			return nil, fmt.Errorf("the recorded state of the breaker of %s: %w", name, err)
-		}
+		return nil, fmt.Errorf("the breaker of %s: %w", name, err)
 	}
 	if b.m == nil {
-		b.m = map[string]*breaker{}
+		b.m = map[string]*breaker.Breaker{}
 	}
-	b.m[name] = &breaker{name: name, r: r, m: m}
-	return b.m[name], nil
+	b.m[name] = got
+	return got, nil
 }
 
-// restoreBreaker puts a machine into a recorded state. Probes that were in
-// flight when the process died have no one to answer for them any more.
-func restoreBreaker(m *circuit.Machine, raw json.RawMessage) error {
-	if len(raw) == 0 {
-		return nil
-	}
-	var s circuit.Snapshot
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return err
-	}
-	s.Probes = nil
-	return m.Restore(s)
+// breakerRecord keeps the states of breakers in the journal, so that a resumed
+// run has them as they were.
+func (r *run) breakerRecord() breaker.Record {
+	return breaker.Record{Last: r.recordedBreaker, Changed: func(name string, before, after circuit.Snapshot) {
+		r.emit(event.Event{Type: event.BreakerChanged, Label: name, From: before.State.String(), To: after.State.String(), Data: data(after)})
+	}}
 }
 
-// acquire asks for a permit; the error is a *circuit.OpenError.
-func (b *breaker) acquire() (circuit.Ticket, error) {
-	return change(b, func() (circuit.Ticket, error) { return b.m.Acquire(time.Now()) })
-}
-
-// done gives the permit back.
-func (b *breaker) done(t circuit.Ticket, o circuit.Outcome) {
-	_, _ = change(b, func() (struct{}, error) {
-		b.m.Done(t, o, time.Now())
-		return struct{}{}, nil
-	})
-}
-
-// change does something to the machine and tells a change of state or of the
-// count that leads to one. It does so under the lock, so that the last one on
-// record is the last one there was.
-func change[T any](b *breaker, f func() (T, error)) (T, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	before := b.m.Snapshot()
-	v, err := f()
-	after := b.m.Snapshot()
-	if before.State != after.State || before.Failures != after.Failures || before.Successes != after.Successes {
-		b.r.emit(event.Event{Type: event.BreakerChanged, Label: b.name,
-			From: before.State.String(), To: after.State.String(), Data: data(after)})
+func (r *run) recordedBreaker(name string) (s circuit.Snapshot, ok bool) {
+	rec, ok := r.state.Breakers[name]
+	if !ok || len(rec.Data) == 0 {
+		return s, false
 	}
-	return v, err
+	if err := json.Unmarshal(rec.Data, &s); err != nil {
+		r.note("the recorded state of the breaker of %s cannot be read, and it begins closed: %v", name, err)
+		return s, false
+	}
+	return s, true
 }
 
 // quotas are the retry budgets of targets, by name.

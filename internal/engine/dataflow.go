@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -137,7 +136,7 @@ func (r *run) common() *flows {
 		}
 		f.shared = flow.NewShared(flow.SharedOptions{
 			MaxParallel: parallel, CacheDir: CacheDir(filepath.Dir(filepath.Dir(r.j.Dir()))),
-			Breaker: r.recordedBreaker, BreakerChanged: r.breakerChanged,
+			Breakers: r.breakerRecord(),
 		})
 	})
 	return f
@@ -145,23 +144,6 @@ func (r *run) common() *flows {
 
 // CacheDir is where calls of pipelines keep results on disk.
 func CacheDir(home string) string { return filepath.Join(home, "cache") }
-
-func (r *run) recordedBreaker(name string) (s circuit.Snapshot, ok bool) {
-	rec, ok := r.state.Breakers[name]
-	if !ok || len(rec.Data) == 0 {
-		return s, false
-	}
-	if err := json.Unmarshal(rec.Data, &s); err != nil {
-		r.note("the recorded state of the breaker of %s is passed over: %v", name, err)
-		return s, false
-	}
-	s.Probes = nil // no one answers for them any more
-	return s, true
-}
-
-func (r *run) breakerChanged(name string, before, after circuit.Snapshot) {
-	r.emit(event.Event{Type: event.BreakerChanged, Label: name, From: before.State.String(), To: after.State.String(), Data: data(after)})
-}
 
 // host is where the calls of one pipeline run: the watcher that records them,
 // and what the modules of a manifest work with.

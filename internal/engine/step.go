@@ -10,6 +10,7 @@ import (
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/breaker"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/template"
@@ -462,7 +463,7 @@ func retryState(rec journal.Retry) retry.State {
 // attempts makes attempts for as long as the machine says so. first is what to
 // do before the first one: after a resume there may be a wait left, or nothing
 // to do at all.
-func (r *run) attempts(ctx context.Context, p place, s *workflow.Step, path string, m *retry.Machine, br *breaker, d retry.Decision) outcome {
+func (r *run) attempts(ctx context.Context, p place, s *workflow.Step, path string, m *retry.Machine, br *breaker.Breaker, d retry.Decision) outcome {
 	var out outcome
 	for {
 		switch d.Action {
@@ -507,11 +508,11 @@ func (r *run) stopped(out outcome, err error) outcome {
 }
 
 // oneAttempt makes one attempt and tells about it.
-func (r *run) oneAttempt(ctx context.Context, p place, s *workflow.Step, path string, n int, br *breaker, prev outcome) outcome {
+func (r *run) oneAttempt(ctx context.Context, p place, s *workflow.Step, path string, n int, br *breaker.Breaker, prev outcome) outcome {
 	var ticket circuit.Ticket
 	if br != nil {
 		var err error
-		if ticket, err = br.acquire(); err != nil {
+		if ticket, err = br.Acquire(); err != nil {
 			prev.err = err
 			return prev
 		}
@@ -524,7 +525,7 @@ func (r *run) oneAttempt(ctx context.Context, p place, s *workflow.Step, path st
 		out.err = r.stopping(ctx)
 	}
 	if br != nil {
-		br.done(ticket, outcomeOf(out.err))
+		br.Done(ticket, outcomeOf(out.err))
 	}
 	if out.err != nil && !errors.Is(out.err, ErrInterrupted) {
 		e := event.Event{Type: event.AttemptFailed, Phase: p.phase, Step: path, Label: label(s), Item: p.item, Index: p.index, Attempt: n,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/breaker"
 	"github.com/bide-dev/bide/internal/pipeline/flow"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
@@ -352,11 +353,11 @@ out d
 out e
 out f
 `)
-		f, err := flow.New(p, flow.NewShared(flow.SharedOptions{BreakerChanged: func(name string, before, after circuit.Snapshot) {
+		f, err := flow.New(p, flow.NewShared(flow.SharedOptions{Breakers: breaker.Record{Changed: func(name string, before, after circuit.Snapshot) {
 			if before.State != after.State {
 				changes = append(changes, fmt.Sprintf("%s %v %v→%v", name, time.Since(bubble), before.State, after.State))
 			}
-		}}))
+		}}}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -268,10 +268,10 @@ func (op *operation) attempt(ctx context.Context, n int) (v any, err error) {
 	}
 	var ticket circuit.Ticket
 	if s.breaker != nil {
-		if ticket, err = s.breaker.acquire(); err != nil {
+		if ticket, err = s.breaker.Acquire(); err != nil {
 			return nil, err
 		}
-		defer func() { s.breaker.done(ticket, outcomeOf(err)) }()
+		defer func() { s.breaker.Done(ticket, outcomeOf(err)) }()
 	}
 	began := time.Now()
 	if w := x.opt.Watcher; w != nil {

@@ -36,6 +36,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bide-dev/bide/internal/breaker"
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/internal/pipeline/types"
@@ -67,7 +68,7 @@ type site struct {
 	policy   retry.Policy
 	throttle *bucket
 	slots    *gate
-	breaker  *Breaker
+	breaker  *breaker.Breaker
 	cache    *cache
 	identity string // of the module, for the cache
 	all      *gate

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/breaker"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 )
@@ -22,7 +23,7 @@ type Shared struct {
 	mu       sync.Mutex
 	gates    map[string]*gate
 	buckets  map[string]*bucket
-	breakers map[string]*Breaker
+	breakers map[string]*breaker.Breaker
 	cache    *cache
 }
 
@@ -35,15 +36,13 @@ type SharedOptions struct {
 	// CacheDir is where `cache_backend: "disk"` keeps results; "": a pipeline
 	// that wants it is refused.
 	CacheDir string
-	// Breaker gives the recorded state of a breaker, if there is any, and
-	// BreakerChanged is told each change, in order.
-	Breaker        func(name string) (circuit.Snapshot, bool)
-	BreakerChanged func(name string, before, after circuit.Snapshot)
+	// Breakers is where the states of breakers are kept.
+	Breakers breaker.Record
 }
 
 // NewShared returns what the flows of a run, or of a program, share.
 func NewShared(o SharedOptions) *Shared {
-	s := &Shared{opt: o, gates: map[string]*gate{}, buckets: map[string]*bucket{}, breakers: map[string]*Breaker{}, cache: newCache(o.CacheDir)}
+	s := &Shared{opt: o, gates: map[string]*gate{}, buckets: map[string]*bucket{}, breakers: map[string]*breaker.Breaker{}, cache: newCache(o.CacheDir)}
 	if o.MaxParallel > 0 {
 		s.all = newGate(o.MaxParallel)
 	}
@@ -278,62 +277,19 @@ func (b *bucket) serve() {
 	}
 }
 
-// Breaker is the breaker of a module: a circuit.Machine that tells its
-// changes.
-type Breaker struct {
-	name    string
-	changed func(name string, before, after circuit.Snapshot)
-	mu      sync.Mutex
-	m       *circuit.Machine
-}
-
 // breakerOf gives the breaker of a module for a rate: it opens after so many
 // failures in a row, for so long, and then lets one attempt through.
-func (s *Shared) breakerOf(module string, r check.Rate) (*Breaker, error) {
+func (s *Shared) breakerOf(module string, r check.Rate) (*breaker.Breaker, error) {
 	name := module + " " + r.String()
 	if b := s.breakers[name]; b != nil {
 		return b, nil
 	}
-	m, err := circuit.NewMachine(circuit.Config{Name: module, FailureThreshold: r.Count, SuccessThreshold: 1, Timeout: r.Per, HalfOpenRequests: 1})
+	b, err := breaker.New(name, circuit.Config{Name: module, FailureThreshold: r.Count, SuccessThreshold: 1, Timeout: r.Per, HalfOpenRequests: 1}, s.opt.Breakers)
 	if err != nil {
 		return nil, err
 	}
-	if s.opt.Breaker != nil {
-		if snapshot, ok := s.opt.Breaker(name); ok {
-			if err := m.Restore(snapshot); err != nil {
-				return nil, err
-			}
-		}
-	}
-	b := &Breaker{name: name, changed: s.opt.BreakerChanged, m: m}
 	s.breakers[name] = b
 	return b, nil
-}
-
-func (b *Breaker) acquire() (t circuit.Ticket, err error) {
-	b.change(func() { t, err = b.m.Acquire(time.Now()) })
-	return t, err
-}
-
-func (b *Breaker) done(t circuit.Ticket, o circuit.Outcome) {
-	b.change(func() { b.m.Done(t, o, time.Now()) })
-}
-
-// change does something to the machine and tells what it changed, under the
-// lock, so that the last that is told is the last there was.
-func (b *Breaker) change(f func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.changed == nil {
-		f()
-		return
-	}
-	before := b.m.Snapshot()
-	f()
-	after := b.m.Snapshot()
-	if before.State != after.State || before.Failures != after.Failures || before.Successes != after.Successes {
-		b.changed(b.name, before, after)
-	}
 }
 
 // patience is a wait that ends early with the context, or with the soft one.
