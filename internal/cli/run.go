@@ -13,6 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 )
@@ -205,7 +206,9 @@ func (f *runFlags) parameters() (map[string]string, map[string]any, error) {
 }
 
 // execute runs or resumes, shows what happens, and gives the exit status.
-func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do func(context.Context, engine.Options) (*engine.Summary, error)) error {
+func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do func(context.Context, engine.Options) (*engine.Summary, error)) (err error) {
+	dismiss := proc.StartCompanion() // it starts while the journal is made
+	defer func() { err = errors.Join(err, dismiss()) }()
 	st, err := a.store()
 	if err != nil {
 		return err

@@ -12,19 +12,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-)
 
-// companionArg is the hidden argument by which this program is the companion.
-const companionArg = "__bide-companion"
+	"github.com/bide-dev/bide/internal/companion"
+	"golang.org/x/sys/unix"
+)
 
 // companionGrace is the time from SIGTERM to SIGKILL when bide was killed.
 const companionGrace = time.Second
-
-// The companion's descriptors, after the three standard ones on /dev/null.
-const (
-	companionPipe  = 3 // reads end of file when the supervisor is dead
-	companionSlots = 4
-)
 
 var hooked atomic.Bool
 
@@ -36,10 +30,11 @@ var hooked atomic.Bool
 // The companion is this program again, in a session of its own so that no key
 // of the terminal reaches it. It waits for the end of the process that started
 // it, and ends what that one left running. When all goes well it is dismissed
-// before it has done anything.
+// before it has done anything; on most systems it has then not even come to
+// main, see package companion.
 func CompanionMain() bool {
 	hooked.Store(true)
-	if len(os.Args) < 2 || os.Args[1] != companionArg {
+	if len(os.Args) < 2 || os.Args[1] != companion.Arg {
 		return false
 	}
 	if err := attend(); err != nil {
@@ -52,12 +47,11 @@ func CompanionMain() bool {
 
 func attend() error {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP)
-	pipe := os.NewFile(companionPipe, "pipe")
-	list := os.NewFile(companionSlots, slotsFile)
-	if _, err := io.Copy(io.Discard, pipe); err != nil {
-		return err
+	list, err := receive(companion.Socket)
+	if list == nil || err != nil {
+		return err // without a list, nothing had been started
 	}
-	_, err := endLeftovers(list, companionGrace, 5)
+	_, err = endLeftovers(list, companionGrace, 5)
 	return err
 }
 
@@ -84,28 +78,55 @@ func endLeftovers(list io.ReaderAt, grace time.Duration, calm int) (int, error) 
 	return n, nil
 }
 
-// companion is the supervisor's side.
-type companion struct {
-	ready chan struct{} // closed when the start has succeeded or failed
+// attendant is the supervisor's side of the companion.
+type attendant struct {
+	lists chan *os.File // one list of processes, or closed: there will be none
+	ready chan struct{} // closed when the companion has the list, or has failed
 	proc  *os.Process
-	pipe  *os.File
+	sock  int // the other end of the companion's socket, -1: none
 	err   error
 }
 
-// startCompanion starts the companion in the background, while the first command
-// is being prepared.
-func startCompanion(list *os.File) *companion {
-	c := &companion{ready: make(chan struct{})}
-	go func() {
-		defer close(c.ready)
-		if err := c.start(list); err != nil {
-			c.err = fmt.Errorf("the companion that ends commands if bide is killed could not be started: %w", err)
+// early is a companion that no supervisor has yet.
+var early atomic.Pointer[attendant]
+
+// StartCompanion starts the companion of the supervisor that New will make, in
+// the background and ahead of it: to start a process takes a moment, in which
+// other things can be done. The function that it returns ends the companion if
+// no supervisor has taken it. Where CompanionMain was not called it does
+// nothing. It must not be called again before that function was.
+func StartCompanion() (cancel func() error) {
+	if !hooked.Load() {
+		return func() error { return nil }
+	}
+	early.Store(startCompanion())
+	return func() error {
+		a := early.Swap(nil)
+		if a == nil {
+			return nil
 		}
-	}()
-	return c
+		close(a.lists)
+		return a.dismiss()
+	}
 }
 
-func (c *companion) start(list *os.File) error {
+// startCompanion starts the companion in the background.
+func startCompanion() *attendant {
+	a := &attendant{lists: make(chan *os.File, 1), ready: make(chan struct{}), sock: -1}
+	go func() {
+		defer close(a.ready)
+		err := a.start()
+		if list, ok := <-a.lists; ok && err == nil {
+			err = send(a.sock, list)
+		}
+		if err != nil {
+			a.err = fmt.Errorf("the companion that ends commands if bide is killed could not be started: %w", err)
+		}
+	}()
+	return a
+}
+
+func (a *attendant) start() error {
 	program := "/proc/self/exe" // the one that runs, also where it was replaced since
 	if runtime.GOOS != "linux" {
 		var err error
@@ -118,33 +139,33 @@ func (c *companion) start(list *os.File) error {
 		return err
 	}
 	defer null.Close()
-	r, w, err := os.Pipe()
+	ours, theirs, err := socketPair()
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	c.proc, err = os.StartProcess(program, []string{os.Args[0], companionArg}, &os.ProcAttr{
+	defer theirs.Close()
+	a.proc, err = os.StartProcess(program, []string{os.Args[0], companion.Arg}, &os.ProcAttr{
 		Dir:   "/", // so that it keeps no directory from being removed
-		Files: []*os.File{null, null, null, companionPipe: r, companionSlots: list},
+		Files: []*os.File{null, null, null, companion.Socket: theirs},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
-		return errors.Join(err, w.Close())
+		return errors.Join(err, unix.Close(ours))
 	}
-	c.pipe = w
+	a.sock = ours
 	return nil
 }
 
 // dismiss ends the companion before it sees our end.
-func (c *companion) dismiss() error {
-	<-c.ready
-	if c.err != nil {
-		return c.err
+func (a *attendant) dismiss() error {
+	<-a.ready
+	if a.proc == nil {
+		return a.err
 	}
-	err := c.proc.Kill()
+	err := a.proc.Kill()
 	if errors.Is(err, os.ErrProcessDone) {
 		err = nil
 	}
-	_, waitErr := c.proc.Wait()
-	return errors.Join(err, waitErr, c.pipe.Close())
+	_, waitErr := a.proc.Wait()
+	return errors.Join(a.err, err, waitErr, unix.Close(a.sock))
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/bide-dev/bide/internal/companion"
 )
 
 // parent starts this test binary as a bide that runs 20 trees in dir, and
@@ -50,7 +52,7 @@ func TestKill9LeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	cmd := parent(t, dir)
 	eventually(t, "the companion", func() bool {
-		for _, pid := range running(companionArg) {
+		for _, pid := range running(companion.Arg) {
 			if p, ok := lookup(pid); ok && p.ppid == cmd.Process.Pid {
 				return true
 			}

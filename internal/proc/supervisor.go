@@ -77,7 +77,7 @@ type Supervisor struct {
 	workers []*worker
 	active  sync.WaitGroup
 
-	companion *companion
+	companion *attendant
 	sweeper   sweeper
 }
 
@@ -98,9 +98,10 @@ type worker struct {
 // ReapOrphans to find, but the companion works all the same. What a former run
 // left in dir is ended first.
 //
-// The companion is started in the background; the first command waits until it
-// is there. New fails if CompanionMain was not called and Options.NoCompanion is not set, since the program would then
-// run itself instead of a companion.
+// The companion is started in the background, unless StartCompanion was called
+// before; the first command waits until it is there. New fails if CompanionMain
+// was not called and Options.NoCompanion is not set, since the program would
+// then run itself instead of a companion.
 func New(dir string, opts Options) (*Supervisor, error) {
 	if !opts.NoCompanion && !hooked.Load() {
 		return nil, errors.New("proc: call proc.CompanionMain first thing in main or TestMain, or set Options.NoCompanion")
@@ -130,7 +131,10 @@ func New(dir string, opts Options) (*Supervisor, error) {
 		return nil, errors.Join(err, s.devNull.Close())
 	}
 	if !opts.NoCompanion {
-		s.companion = startCompanion(s.slots.file)
+		if s.companion = early.Swap(nil); s.companion == nil {
+			s.companion = startCompanion()
+		}
+		s.companion.lists <- s.slots.file
 	}
 	s.sweeper.s = s
 	return s, nil

@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bide-dev/bide/internal/companion"
 )
 
 func TestHugeOutputInBoundedMemory(t *testing.T) {
@@ -287,7 +289,7 @@ func TestCompanionHoldsNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own := strings.HasPrefix(target, "anon_inode:") || strings.HasSuffix(target, slotsFile) || strings.HasPrefix(target, "pipe:") && fd == companionPipe
+		own := strings.HasPrefix(target, "anon_inode:") || strings.HasSuffix(target, slotsFile) || strings.HasPrefix(target, "socket:") && fd == companion.Socket
 		if fd <= 2 && target != os.DevNull || fd > 2 && !own && !strings.HasPrefix(target, "/sys/fs/cgroup") {
 			t.Errorf("descriptor %d is %s", fd, target)
 		}
@@ -297,6 +299,57 @@ func TestCompanionHoldsNothing(t *testing.T) {
 	}
 	if _, ok := lookup(pid); ok {
 		t.Error("the companion outlives Close")
+	}
+}
+
+// A companion that was started ahead is the next supervisor's, and is ended
+// where there is no supervisor.
+func TestCompanionAhead(t *testing.T) {
+	cancel := StartCompanion()
+	ahead := early.Load()
+	s, err := New(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.companion != ahead {
+		t.Error("the supervisor has a companion of its own")
+	}
+	if err := cancel(); err != nil {
+		t.Error(err)
+	}
+	mustRun(t, s, shell("true"))
+	if p, ok := lookup(ahead.proc.Pid); !ok || p.zombie {
+		t.Error("the supervisor's companion was ended too soon")
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+
+	cancel = StartCompanion()
+	ahead = early.Load()
+	if err := cancel(); err != nil {
+		t.Error(err)
+	}
+	if _, ok := lookup(ahead.proc.Pid); ok {
+		t.Error("the companion of no supervisor is there")
+	}
+}
+
+// The companion waits where package companion has it wait, before the rest of
+// the program is initialised.
+func TestCompanionWaitsEarly(t *testing.T) {
+	s, err := New(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-s.companion.ready
+	file := fmt.Sprintf("/proc/%d/syscall", s.companion.proc.Pid)
+	eventually(t, "the companion waits", func() bool {
+		b, err := os.ReadFile(file)
+		return err == nil && strings.HasPrefix(string(b), fmt.Sprintf("%d ", syscall.SYS_PPOLL))
+	})
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -39,3 +39,6 @@ func ReapOrphans(dir string) (n int, err error) { return 0, errUnsupported }
 
 // CompanionMain returns false.
 func CompanionMain() bool { return false }
+
+// StartCompanion does nothing.
+func StartCompanion() (cancel func() error) { return func() error { return nil } }
