@@ -49,19 +49,27 @@ func (h *Header) check() error {
 // writeNew makes an empty journal for h in the file path, which must not
 // exist, and closes it: complete, in one piece, synced.
 func (h *Header) writeNew(path string) error {
-	if err := h.write(path); err != nil {
-		return err
-	}
-	// The database is closed: a handle of our own takes no locks away.
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Chmod(0o600), syncFile(f), f.Close())
+	if _, err = f.Write(empty); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	// A handle of our own may be closed while nobody else has the database:
+	// then it takes no locks away.
+	if err := errors.Join(f.Close(), h.write(path)); err != nil {
+		return err
+	}
+	if f, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
+		return err
+	}
+	return errors.Join(syncFile(f), f.Close())
 }
 
+// write fills the header in.
 func (h *Header) write(path string) (err error) {
-	c, err := connect(path, create)
+	c, err := open(path, readWrite)
 	if err != nil {
 		return err
 	}
@@ -71,13 +79,13 @@ func (h *Header) write(path string) (err error) {
 	if err := execSQL(c, "PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY; BEGIN"); err != nil {
 		return err
 	}
-	if err := execSQL(c, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d; %s", applicationID, schemaVersion, schema)); err != nil {
-		return err
-	}
+	var meta []driver.Value
 	for key, value := range h.meta() {
-		if err := execSQL(c, "INSERT INTO meta VALUES (?, ?)", named(key, value)...); err != nil {
-			return err
-		}
+		meta = append(meta, key, value)
+	}
+	rows := strings.TrimSuffix(strings.Repeat("(?, ?),", len(meta)/2), ",")
+	if err := execSQL(c, "INSERT INTO meta VALUES "+rows, named(meta...)...); err != nil {
+		return err
 	}
 	for name, content := range h.Others {
 		if content == nil {
@@ -87,17 +95,18 @@ func (h *Header) write(path string) (err error) {
 			return err
 		}
 	}
-	words := make([]driver.Value, len(vocabulary))
-	for i, w := range vocabulary {
-		words[i] = w
+	return execSQL(c, "COMMIT; PRAGMA journal_mode = WAL")
+}
+
+// recorded is h as it is read back.
+func (h *Header) recorded() (out Header) {
+	for key, value := range h.meta() {
+		out.set(key, value)
 	}
-	if err := execSQL(c, "INSERT INTO words (word) VALUES "+strings.TrimSuffix(strings.Repeat("(?),", len(words)), ","), named(words...)...); err != nil {
-		return err
+	for name, content := range h.Others {
+		put(&out.Others, name, content)
 	}
-	if err := execSQL(c, "COMMIT"); err != nil {
-		return err
-	}
-	return execSQL(c, "PRAGMA journal_mode = WAL")
+	return out
 }
 
 func named(values ...driver.Value) []driver.NamedValue {

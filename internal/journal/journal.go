@@ -80,27 +80,34 @@ type waiter struct {
 
 // openJournal opens the journal of the run that lock is for. The lock is the
 // journal's if there is no error.
-func openJournal(lock *lock, run string) (_ *Journal, err error) {
+func openJournal(lock *lock, run string) (*Journal, error) {
 	ctx := context.Background()
 	r, err := openReader(ctx, lock.dir, run)
 	if err != nil {
 		return nil, err
 	}
+	last, err := r.verify(ctx)
+	if err != nil {
+		return nil, errors.Join(err, r.db.Close())
+	}
+	return startJournal(lock, r, last)
+}
+
+// startJournal gives the journal whose reader is r and whose last event is last. The
+// lock is the journal's if there is no error; r is closed if there is one.
+func startJournal(lock *lock, r *Reader, last int64) (_ *Journal, err error) {
 	j := &Journal{
 		sync: syncFile, failed: make(chan struct{}), stop: make(chan struct{}),
 		wake: make(chan struct{}, 1), dirty: make(chan struct{}, 1), urgency: make(chan struct{}, 1),
+		last: last, committed: last, durable: last,
 	}
-	j.Reader.run, j.Reader.dir, j.path, j.header, j.db, j.words = r.run, r.dir, r.path, r.header, r.db, r.words
+	j.Reader.run, j.Reader.dir, j.path, j.header, j.db, j.words, j.dead = r.run, r.dir, r.path, r.header, r.db, r.words, last
 	j.room.L = &j.mu
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, j.shut())
 		}
 	}()
-	if j.last, err = j.verify(ctx); err != nil {
-		return nil, err
-	}
-	j.committed, j.durable, j.dead = j.last, j.last, j.last
 	if err := j.openWriter(); err != nil {
 		return nil, err
 	}

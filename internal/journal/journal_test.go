@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -137,7 +136,10 @@ func TestEventsComeBackAsTheyWere(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want2) || got.Started.IsZero() {
 		t.Errorf("header %+v", got)
 	}
-	if _, err := os.Stat(filepath.Join(j2.Dir(), "logs")); err != nil {
+	if made := j.Header(); fmt.Sprint(made) != fmt.Sprint(got) {
+		t.Errorf("the header was %+v when it was made, and is read as %+v", made, got)
+	}
+	if _, err := os.Stat(j2.ProcDir()); err != nil {
 		t.Error(err)
 	}
 	if fi, err := os.Stat(j2.Dir()); err != nil || fi.Mode().Perm() != 0o700 {

@@ -37,15 +37,25 @@ func openReader(ctx context.Context, dir, run string) (*Reader, error) {
 	if err := checkFile(path); err != nil {
 		return nil, err
 	}
+	r, err := newReader(dir, run)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.load(ctx); err != nil {
+		return nil, errors.Join(err, r.db.Close())
+	}
+	return r, nil
+}
+
+// newReader is openReader that does not open anything before it is used.
+func newReader(dir, run string) (*Reader, error) {
+	path := filepath.Join(dir, dbName)
 	c, err := connector(path, readOnly)
 	if err != nil {
 		return nil, err
 	}
 	r := &Reader{run: run, dir: dir, path: path, db: sql.OpenDB(c)}
 	r.db.SetMaxIdleConns(2)
-	if err := r.load(ctx); err != nil {
-		return nil, errors.Join(err, r.db.Close())
-	}
 	return r, nil
 }
 

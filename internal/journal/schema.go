@@ -71,8 +71,7 @@ func connector(path string, m mode) (driver.Connector, error) {
 		q.Add("_pragma", "wal_autocheckpoint(4000)")
 		q.Add("_pragma", "checkpoint_fullfsync(1)") // has a meaning on macOS only
 	}
-	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
-	return sqlite.NewConnector(u.String())
+	return sqlite.NewConnector(address(path, q))
 }
 
 // connect opens one connection outside of a pool.
@@ -82,6 +81,21 @@ func connect(path string, m mode) (driver.Conn, error) {
 		return nil, err
 	}
 	return c.Connect(context.Background())
+}
+
+// open opens a database that is our own, with the settings that SQLite has
+// anyway.
+func open(path string, m mode) (driver.Conn, error) {
+	c, err := sqlite.NewConnector(address(path, url.Values{"mode": {string(m)}}))
+	if err != nil {
+		return nil, err
+	}
+	return c.Connect(context.Background())
+}
+
+func address(path string, q url.Values) string {
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
+	return u.String()
 }
 
 func execSQL(c driver.Conn, query string, args ...driver.NamedValue) error {

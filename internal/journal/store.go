@@ -92,8 +92,8 @@ func (s *Store) Create(h Header) (*Journal, error) {
 		h.Started = time.Now()
 	}
 	draft := filepath.Join(s.runs(), newPrefix+run)
-	for _, dir := range []string{draft, filepath.Join(draft, "logs"), filepath.Join(draft, "items"), filepath.Join(draft, "proc")} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+	for _, dir := range []string{draft, filepath.Join(draft, "proc")} { // logs and items are made when there are some
+		if err := os.Mkdir(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("cannot make the directory of a run: %w", err)
 		}
 	}
@@ -128,7 +128,12 @@ func (s *Store) create(h *Header, draft string) (_ *Journal, err error) {
 	if err := syncDir(s.runs()); err != nil {
 		return nil, err
 	}
-	return openJournal(lock, h.Run)
+	r, err := newReader(lock.dir, h.Run)
+	if err != nil {
+		return nil, err
+	}
+	r.header, r.words = h.recorded(), firstWords()
+	return startJournal(lock, r, 0)
 }
 
 // Find gives the id of a run that is meant by an id, the beginning of one that

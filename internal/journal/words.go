@@ -17,6 +17,15 @@ var vocabulary = []string{
 	"setup", "map", "reduce", "merge",
 }
 
+// firstWords is the vocabulary by number.
+func firstWords() map[int64]string {
+	known := make(map[int64]string, len(vocabulary))
+	for i, w := range vocabulary {
+		known[int64(i+1)] = w
+	}
+	return known
+}
+
 // maxStepWords bounds the memory of the dictionary: step paths after that
 // many words stand in their records as text.
 const maxStepWords = 4096
