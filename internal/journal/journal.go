@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
+	"modernc.org/sqlite"
 )
 
 const (
@@ -24,6 +25,8 @@ const (
 	restEvery = 2 * time.Millisecond
 	// urgent is the number of queued events that are committed without a rest.
 	urgent = 1024
+	// smallLog is how large a log may be that is left at the end, in bytes.
+	smallLog = 1 << 20
 	// syncEvery is the longest time that something committed is not on the
 	// disk, as far as the disk can follow.
 	syncEvery = 5 * time.Millisecond
@@ -333,7 +336,7 @@ func (j *Journal) shut() error {
 	}
 	errs = append(errs, j.db.Close())
 	if j.conn != nil {
-		errs = append(errs, j.conn.Close())
+		errs = append(errs, j.keepLog(), j.conn.Close())
 	}
 	if j.wal != nil {
 		errs = append(errs, j.wal.Close())
@@ -342,4 +345,19 @@ func (j *Journal) shut() error {
 		errs = append(errs, j.lock.release())
 	}
 	return errors.Join(errs...)
+}
+
+// keepLog has the database leave a small log where it is when it is closed. All
+// of it is in the database by then, but to remove a file gives room back to the
+// disk, which some of them take milliseconds for.
+func (j *Journal) keepLog() error {
+	if j.wal == nil {
+		return nil
+	}
+	info, err := j.wal.Stat()
+	if err != nil || info.Size() > smallLog {
+		return err
+	}
+	_, err = j.conn.(sqlite.FileControl).FileControlPersistWAL("main", 1)
+	return err
 }

@@ -83,7 +83,8 @@ type attendant struct {
 	lists chan *os.File // one list of processes, or closed: there will be none
 	ready chan struct{} // closed when the companion has the list, or has failed
 	proc  *os.Process
-	sock  int // the other end of the companion's socket, -1: none
+	sock  int    // the other end of the companion's socket, -1: none
+	count uint64 // how many processes were ever started when it was not yet
 	err   error
 }
 
@@ -144,6 +145,7 @@ func (a *attendant) start() error {
 		return err
 	}
 	defer theirs.Close()
+	a.count, _ = count()
 	a.proc, err = os.StartProcess(program, []string{os.Args[0], companion.Arg}, &os.ProcAttr{
 		Dir:   "/", // so that it keeps no directory from being removed
 		Files: []*os.File{null, null, null, companion.Socket: theirs},
@@ -156,8 +158,27 @@ func (a *attendant) start() error {
 	return nil
 }
 
+// older is an id that is lower than those of all commands, which are started
+// after the companion, or 0 where that is not certain: ids begin again after
+// the last one.
+func (a *attendant) older() int {
+	<-a.ready
+	if a.proc == nil || a.count == 0 {
+		return 0
+	}
+	started, ids := count()
+	// Half of the ids that are left: a start that fails may take one uncounted.
+	if started <= a.count || started-a.count > uint64(max(0, ids-a.proc.Pid)/2) {
+		return 0
+	}
+	return a.proc.Pid
+}
+
 // dismiss ends the companion before it sees our end.
-func (a *attendant) dismiss() error {
+func (a *attendant) dismiss() error { return errors.Join(a.kill(), a.gone()) }
+
+// kill tells the companion to end, gone waits for its end.
+func (a *attendant) kill() error {
 	<-a.ready
 	if a.proc == nil {
 		return a.err
@@ -166,6 +187,13 @@ func (a *attendant) dismiss() error {
 	if errors.Is(err, os.ErrProcessDone) {
 		err = nil
 	}
-	_, waitErr := a.proc.Wait()
-	return errors.Join(a.err, err, waitErr, unix.Close(a.sock))
+	return errors.Join(a.err, err)
+}
+
+func (a *attendant) gone() error {
+	if a.proc == nil {
+		return nil
+	}
+	_, err := a.proc.Wait()
+	return errors.Join(err, unix.Close(a.sock))
 }

@@ -149,7 +149,7 @@ func processList() string {
 // running lists the processes that live and have the text in their command
 // line or environment; each test has a directory of its own to look for.
 func running(text string) []int {
-	table, err := processes()
+	table, err := processes(0)
 	if err != nil {
 		panic(err)
 	}

@@ -318,12 +318,15 @@ func (s *Supervisor) Close() error {
 		errs = append(errs, err)
 	}
 	if s.companion != nil {
-		errs = append(errs, s.companion.dismiss())
+		errs = append(errs, s.companion.kill())
 	}
 	for _, w := range s.workers {
 		errs = append(errs, w.poller.close())
 	}
 	errs = append(errs, s.slots.remove(), s.slots.close(), s.devNull.Close())
+	if s.companion != nil {
+		errs = append(errs, s.companion.gone())
+	}
 	return errors.Join(errs...)
 }
 
@@ -331,6 +334,9 @@ func (s *Supervisor) Close() error {
 // Where the system has no table of processes, there is nothing to find.
 func (s *Supervisor) sweep(step func(uint64) bool, grace time.Duration) (int, error) {
 	q := quarry{id: s.id, step: step, since: s.born - min(s.born, 1), self: os.Getpid()}
+	if s.companion != nil {
+		q.after = s.companion.older()
+	}
 	n, err := q.hunt(grace, 1)
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = nil

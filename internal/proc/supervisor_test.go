@@ -335,6 +335,37 @@ func TestCompanionAhead(t *testing.T) {
 	}
 }
 
+// Commands have higher ids than the companion, as long as that can be told.
+func TestOlder(t *testing.T) {
+	s, err := New(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := mustRun(t, s, shell("echo $$"))
+	pid, err := strconv.Atoi(strings.TrimSpace(r.Stdout.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if older := s.companion.older(); older != 0 && (older != s.companion.proc.Pid || pid <= older) {
+		t.Errorf("command %d is not younger than %d", pid, older)
+	}
+	started, ids := count()
+	if started == 0 || ids < 300 {
+		t.Errorf("%d started, of %d", started, ids)
+	}
+	s.companion.count = started - uint64(ids) // since then the ids began again
+	if older := s.companion.older(); older != 0 {
+		t.Errorf("%d is older than all, after %d starts", older, ids)
+	}
+	s.companion.count = started + 1000 // a system that counts something else
+	if older := s.companion.older(); older != 0 {
+		t.Errorf("%d is older than all, and nothing was started", older)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // The companion waits where package companion has it wait, before the rest of
 // the program is initialised.
 func TestCompanionWaitsEarly(t *testing.T) {

@@ -25,6 +25,8 @@ type quarry struct {
 	step func(seq uint64) bool
 	// since: no process that is older belongs to it. In ticks.
 	since uint64
+	// after: no process of it has this id or a lower one. 0: not known.
+	after int
 	// groups are commands that were noted as running.
 	groups []slot
 	// self and its ancestors are left alone: who resumes a run from a terminal
@@ -104,7 +106,7 @@ func (q *quarry) marked(value string) bool {
 }
 
 func (q *quarry) look() ([]process, error) {
-	table, err := processes()
+	table, err := processes(q.after)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +190,7 @@ func inGroup(pgid int) int {
 	if syscall.Kill(-pgid, 0) == syscall.ESRCH {
 		return 0
 	}
-	table, err := processes()
+	table, err := processes(0)
 	if err != nil {
 		return 1 // the system says there is one; it does not say more
 	}

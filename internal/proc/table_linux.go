@@ -28,8 +28,37 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// processes lists the processes of the machine that this user can see.
-func processes() ([]process, error) {
+// count tells how many processes and threads were ever started, and how many
+// ids there are for them. Ids are given in order, and from the beginning again
+// after the last one. It is 0, 0 where the system does not tell.
+func count() (started uint64, ids int) {
+	var room [16 << 10]byte
+	stat, ok := readProc("/proc/stat", room[:])
+	if !ok {
+		return 0, 0
+	}
+	_, rest, ok := bytes.Cut(stat, []byte("\nprocesses "))
+	if !ok {
+		return 0, 0
+	}
+	line, _, _ := bytes.Cut(rest, []byte{'\n'})
+	started, err := strconv.ParseUint(string(line), 10, 64)
+	if err != nil {
+		return 0, 0
+	}
+	limit, ok := readProc("/proc/sys/kernel/pid_max", room[:])
+	if !ok {
+		return 0, 0
+	}
+	if ids, err = strconv.Atoi(string(bytes.TrimSpace(limit))); err != nil {
+		return 0, 0
+	}
+	return started, ids
+}
+
+// processes lists the processes of the machine that this user can see and that
+// have an id above the given one.
+func processes(above int) ([]process, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
@@ -42,7 +71,7 @@ func processes() ([]process, error) {
 	list := make([]process, 0, len(names))
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
-		if err != nil {
+		if err != nil || pid <= above {
 			continue // /proc/meminfo and the like
 		}
 		if p, ok := lookup(pid); ok {

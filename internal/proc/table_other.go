@@ -16,7 +16,10 @@ func bootID() string { return "" }
 
 // processes is not to be had here: a command's group is signalled as a whole,
 // and what left it is not found.
-func processes() ([]process, error) { return nil, errors.ErrUnsupported }
+func processes(int) ([]process, error) { return nil, errors.ErrUnsupported }
+
+// count tells nothing here.
+func count() (started uint64, ids int) { return 0, 0 }
 
 func lookup(pid int) (process, bool) { return process{}, false }
 
