@@ -183,7 +183,8 @@ func (r *run) leave(ctx context.Context, p place, a *agentRun, err error) error 
 		r.note("item %s: its commits: %v", a.item.ID, gerr)
 	}
 	res, err := r.tree.Merge(ctx, a.tree, worktree.MergeOptions{
-		Message: fmt.Sprintf("bide: item %s", a.item.ID), Resolve: r.resolver(p)})
+		Message: fmt.Sprintf("bide: item %s", a.item.ID), Resolve: r.resolver(p),
+		Before: func(commit string) error { return r.merging(ctx, a, commit) }})
 	if err != nil {
 		k, rerr := a.tree.Remove(ctx)
 		if rerr == nil {

@@ -46,7 +46,7 @@ func (r *run) mapPhase(ctx context.Context, p place) error {
 	if err != nil {
 		return err
 	}
-	if err := x.restore(); err != nil {
+	if err := x.restore(ctx); err != nil {
 		return err
 	}
 	if x.m.Counts().Finished() < n {
@@ -139,7 +139,7 @@ func (r *run) mapConfig(p place) (policy.Config, error) {
 }
 
 // restore tells the machine where each item stood.
-func (x *mapRun) restore() error {
+func (x *mapRun) restore(ctx context.Context) error {
 	st := x.r.state
 	now := time.Now()
 	if b, ok := st.Breakers[mapBreaker]; ok && len(b.Data) > 0 {
@@ -155,10 +155,20 @@ func (x *mapRun) restore() error {
 	if x.r.file.Policy.OnItemFailure == "skip" {
 		skipped = policy.ItemSkipped
 	}
+	x.r.classes.restore(st.Items.Errors())
 	for index, rec := range st.Items.All() {
 		x.before.set(index, rec.Before)
-		if rec.Status == journal.ItemPending && rec.Recoveries == 0 && rec.Retry.Failures == 0 {
+		if rec.Status == journal.ItemPending && rec.Recoveries == 0 && rec.Retry.Failures == 0 && rec.Merging == "" {
 			continue // it has not begun
+		}
+		if rec.Merging != "" {
+			took, err := x.takeOver(ctx, index, rec)
+			if err != nil {
+				return err
+			}
+			if took {
+				rec = journal.ItemRecord{Status: journal.ItemSucceeded}
+			}
 		}
 		v, err := x.m.Restore(index-1, itemState(rec, skipped), now)
 		if err != nil {

@@ -556,6 +556,18 @@ func (c *classes) add(class, example, item string) {
 	e.Count++
 }
 
+// restore counts the failures of items in earlier lives of the run.
+func (c *classes) restore(list []journal.ErrorClass) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range list {
+		if c.m == nil {
+			c.m = map[string]*ErrorClass{}
+		}
+		c.m[e.Class] = &ErrorClass{Class: e.Class, Count: e.Count, Example: e.Message, Item: e.Item}
+	}
+}
+
 // forget takes back one failure: its item is run again.
 func (c *classes) forget(class string) {
 	c.mu.Lock()

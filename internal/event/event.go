@@ -30,6 +30,7 @@ const (
 	ItemsReady       Type = "items_ready"
 	ItemStarted      Type = "item_started"
 	ItemRetry        Type = "item_retry_scheduled"
+	ItemMerging      Type = "item_merging"
 	ItemFinished     Type = "item_finished"
 	ItemDeadLettered Type = "item_dead_lettered"
 	ItemRequeued     Type = "item_requeued"
@@ -70,6 +71,7 @@ const (
 //	items_ready                Total, Data (digest of the list)
 //	item_started               Item, Label, Index, Attempt
 //	item_retry_scheduled       Item, Index, Attempt (the one that failed), DelayMS, Data (the failed attempt)
+//	item_merging               Item, Index, Attempt, Data (the commit that is about to be merged, and the result of the item if it is)
 //	item_finished              Item, Index, Status, Attempts, DurationMS, Class, Message, Data (its result)
 //	item_dead_lettered         Item, Index, Attempts, Class, Message, Data (the dead letter)
 //	item_requeued, …_removed   Item, Index: a dead letter that is run again, or was purged

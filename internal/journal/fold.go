@@ -24,7 +24,7 @@ func (s *State) Apply(e event.Event) error {
 		if e.Index == 0 {
 			s.applyStep(e)
 		}
-	case event.ItemStarted, event.ItemRetry, event.ItemFinished, event.ItemDeadLettered, event.ItemRequeued, event.ItemRemoved:
+	case event.ItemStarted, event.ItemRetry, event.ItemMerging, event.ItemFinished, event.ItemDeadLettered, event.ItemRequeued, event.ItemRemoved:
 		return s.applyItem(e)
 	case event.BreakerChanged:
 		put(&s.Breakers, e.Label, BreakerRecord{State: e.To, Since: e.Time, Data: e.Data})
@@ -149,7 +149,13 @@ func (s *State) applyItem(e event.Event) error {
 	if err := t.grow(e.Index); err != nil {
 		return fmt.Errorf("event %d: %w", e.Seq, err)
 	}
+	if x, ok := t.special[e.Index]; ok && x.merging != "" {
+		x.merging = ""
+		t.special[e.Index] = x
+	}
 	switch e.Type {
+	case event.ItemMerging:
+		t.update(e.Index, func(x *special) { x.merging = string(e.Data) })
 	case event.ItemStarted:
 		t.set(e.Index, ItemRunning)
 		t.attempt(e.Index, e.Attempt)
@@ -163,11 +169,13 @@ func (s *State) applyItem(e event.Event) error {
 	case event.ItemFinished:
 		t.set(e.Index, finished(e.Status))
 		t.attempt(e.Index, e.Attempts)
+		t.errors.ended(e)
 	case event.ItemDeadLettered:
 		t.set(e.Index, ItemDeadLettered)
 		t.attempt(e.Index, e.Attempts)
 	case event.ItemRequeued:
 		t.set(e.Index, ItemPending)
+		t.errors.forget(e.Index)
 		delete(t.special, e.Index)
 		if n := int(t.attempts[e.Index-1]); n > 0 {
 			t.update(e.Index, func(x *special) { x.before = n })
@@ -297,6 +305,7 @@ func (r *Reader) fold(ctx context.Context) (*State, error) {
 			if kind == event.Note || kind == event.AgentMessage || kind == event.ItemsReady {
 				return nil
 			}
+		case kind == event.ItemMerging, kind == event.ItemFinished && rec.class != token{}:
 		case isItem(kind):
 			return apply(rec.itemEvent(seq, kind))
 		default:
@@ -335,7 +344,7 @@ func (r *Reader) countItems(ctx context.Context, want int) (int, error) {
 // of work items.
 func isItem(kind event.Type) bool {
 	switch kind {
-	case event.ItemStarted, event.ItemRetry, event.ItemFinished, event.ItemDeadLettered, event.ItemRequeued, event.ItemRemoved:
+	case event.ItemStarted, event.ItemRetry, event.ItemMerging, event.ItemFinished, event.ItemDeadLettered, event.ItemRequeued, event.ItemRemoved:
 		return true
 	}
 	return false

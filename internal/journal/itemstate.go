@@ -11,14 +11,15 @@ import (
 // must not make us ask for all the memory there is.
 const maxUnlisted = 1 << 24
 
-// Items is where every work item is: five bytes for each, and a record for
-// those that wait for a retry or were recovered.
+// Items is where every work item is: five bytes for each, seven where some have
+// failed, and a record for those that wait for a retry or were recovered.
 type Items struct {
 	limit    int // highest index allowed
 	status   []ItemStatus
 	attempts []uint32
 	special  map[int]special
 	counts   [ItemDeadLettered + 1]int
+	errors   itemErrors
 }
 
 // special is what only few items have.
@@ -26,6 +27,7 @@ type special struct {
 	retry      Retry
 	recoveries int
 	before     int
+	merging    string
 }
 
 // Len is the number of items: of the recorded list, or without one, of those
@@ -41,6 +43,7 @@ func (t *Items) At(index int) ItemRecord {
 	s := t.special[index]
 	return ItemRecord{
 		Status: t.status[index-1], Attempts: int(t.attempts[index-1]), Retry: s.retry, Recoveries: s.recoveries, Before: s.before,
+		Merging: s.merging,
 	}
 }
 

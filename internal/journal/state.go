@@ -125,6 +125,10 @@ type ItemRecord struct {
 	// requeued last, which its attempts since then are numbered on from. It is
 	// zero for an item that is done.
 	Before int
+	// Merging is the data of the item_merging of the last attempt, if nothing
+	// came after it: the attempt's work may be merged or not. It is "" for an
+	// item that is done.
+	Merging string
 }
 
 // Counts is how many items are in each status.

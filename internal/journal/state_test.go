@@ -488,3 +488,72 @@ func lastIndex[T any](s []T, f func(T) bool) int {
 	}
 	return -1
 }
+
+// TestErrorClasses: the classes of items that failed for good and are not to be
+// run again.
+func TestErrorClasses(t *testing.T) {
+	j := newJournal(t, newStore(t))
+	end := func(index int, status, class string) event.Event {
+		id := fmt.Sprint("i", index)
+		return event.Event{Type: event.ItemFinished, Phase: "map", Index: index, Item: id, Status: status, Class: class, Attempts: 1, Message: "message of " + id}
+	}
+	for _, e := range []event.Event{
+		end(1, event.DeadLettered, "exit"),
+		{Type: event.ItemDeadLettered, Index: 1, Item: "i1", Class: "exit"},
+		end(2, event.Skipped, "timeout"),
+		end(3, event.Failed, "exit"),
+		end(4, event.Succeeded, ""),
+		end(5, event.Skipped, ""),
+		end(6, event.DeadLettered, "network"),
+		end(7, event.DeadLettered, "exit"),
+		{Type: event.ItemRequeued, Index: 1, Item: "i1"},
+		{Type: event.ItemRequeued, Index: 6, Item: "i6"},
+		{Type: event.ItemRequeued, Index: 7, Item: "i7"},
+		end(1, event.Succeeded, ""),
+		end(7, event.DeadLettered, "timeout"),
+	} {
+		if err := j.Append(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := j.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []ErrorClass{{"timeout", 2, "i2", "message of i2"}, {"exit", 1, "i1", "message of i1"}}
+	if got := s.Items.Errors(); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestMergingIsOfTheLastAttempt: what an item_merging says holds until
+// something else is known of the item.
+func TestMergingIsOfTheLastAttempt(t *testing.T) {
+	start := event.Event{Type: event.ItemStarted, Index: 1, Attempt: 1}
+	merging := event.Event{Type: event.ItemMerging, Index: 1, Attempt: 1, Data: []byte(`{"commit":"c"}`)}
+	for _, c := range []struct {
+		name string
+		next []event.Event
+		want string
+	}{
+		{"killed", nil, `{"commit":"c"}`},
+		{"failed", []event.Event{{Type: event.ItemRetry, Index: 1, Attempt: 1}}, ""},
+		{"finished", []event.Event{{Type: event.ItemFinished, Index: 1, Status: event.Succeeded}}, ""},
+		{"started again", []event.Event{{Type: event.RunResumed}, {Type: event.ItemStarted, Index: 1, Attempt: 2}}, ""},
+		{"killed again", []event.Event{{Type: event.RunResumed}, {Type: event.RunResumed}}, `{"commit":"c"}`},
+	} {
+		j := newJournal(t, newStore(t))
+		for _, e := range append([]event.Event{{Type: event.RunStarted}, start, merging}, c.next...) {
+			if err := j.Append(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := j.State(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Items.At(1).Merging; got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}

@@ -15,6 +15,7 @@ var vocabulary = []string{
 	event.Succeeded, event.Failed, event.Skipped, event.Degraded, event.Pending, event.Running, event.Interrupted,
 	event.DeadLettered, event.CompletedWithFailures,
 	"setup", "map", "reduce", "merge",
+	string(event.ItemMerging),
 }
 
 // firstWords is the vocabulary by number.

@@ -52,6 +52,10 @@ type MergeOptions struct {
 	Message string
 	// Resolve is called on a conflict; nil means that a conflict fails.
 	Resolve Resolver
+	// Before is called when there is something to merge, with the commit that is
+	// about to be merged; its error leaves the merge. nil means nobody wants to
+	// know.
+	Before func(commit string) error
 }
 
 // MergeResult is a merge that was made, or was not needed.
@@ -109,6 +113,11 @@ func (run *Run) merge(ctx context.Context, a *Agent, o MergeOptions) (res MergeR
 		return res, err
 	}
 	res.Merged = tip
+	if o.Before != nil {
+		if err := o.Before(tip); err != nil {
+			return res, err
+		}
+	}
 	if o.Message == "" {
 		o.Message = fmt.Sprintf("Merge item %s, attempt %d", oneLine(a.Item), a.Attempt)
 	}
@@ -118,6 +127,21 @@ func (run *Run) merge(ctx context.Context, a *Agent, o MergeOptions) (res MergeR
 	})
 	res.Commit, res.Resolved = m.result, m.resolved
 	return res, err
+}
+
+// Holds says whether the run's branch, or what its worktree is at, has a commit.
+// One that is not in the repository is in neither.
+func (run *Run) Holds(ctx context.Context, commit string) (bool, error) {
+	id, err := run.repo.commit(ctx, run.repo.dir, commit)
+	if err != nil || id == "" {
+		return false, err
+	}
+	tips, err := run.tips(ctx)
+	if err != nil {
+		return false, err
+	}
+	n, err := run.repo.countNew(ctx, id, tips...)
+	return n == 0, err
 }
 
 // notMerging fails if somebody else's merge is under way in a worktree.

@@ -255,6 +255,17 @@ func (run *Run) tips(ctx context.Context) ([]string, error) {
 	return append(names, head), nil
 }
 
+// Former gives the worktree that an attempt at an item had in an earlier life of
+// the run, to be removed. It may be gone already.
+func (run *Run) Former(item string, attempt int) (*Agent, error) {
+	if run.root == "" {
+		return nil, errNoWorktree
+	}
+	a := &Agent{run: run, Item: item, Attempt: attempt}
+	a.Tree = run.repo.tree(filepath.Join(run.root, "items", encode(item)), itemBranch(run.ID, item, attempt))
+	return a, nil
+}
+
 // NewAgent makes a fresh worktree for an attempt at an item, at the run's
 // snapshot, which the first call takes if [Run.Freeze] has not. The path is the
 // same for every attempt at the item; the branch is the attempt's own. A
@@ -264,15 +275,14 @@ func (run *Run) NewAgent(ctx context.Context, item string, attempt int) (*Agent,
 	if attempt < 1 {
 		return nil, fmt.Errorf("item %q: attempt %d: attempts are numbered from 1", item, attempt)
 	}
-	if run.root == "" {
-		return nil, errNoWorktree
+	a, err := run.Former(item, attempt)
+	if err != nil {
+		return nil, err
 	}
 	s, err := run.frozen(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{run: run, Item: item, Attempt: attempt}
-	a.Tree = run.repo.tree(filepath.Join(run.root, "items", encode(item)), itemBranch(run.ID, item, attempt))
 	a.Base = s.base
 	err = run.repo.locked(ctx, func() (err error) {
 		if a.Kept, err = run.repo.makeRoom(ctx, a.Dir, a.Branch, run); err != nil {

@@ -1,0 +1,133 @@
+package engine_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+const mergingFlow = `
+name: merging
+mode: mapreduce
+isolation: worktree
+map:
+  input: [{id: a}, {id: b}, {id: c}]
+  max_parallel: 1
+  agent_template:
+    - shell: |
+        echo "start ${item.id} $BIDE_ATTEMPT" >> $EV/log
+        echo ${item.id} > made-${item.id} && git add . && git commit -qm ${item.id} || true
+        echo out-${item.id}
+      commit_required: true
+reduce:
+  - shell: echo "reduce ${map.successful} ${map.results[1].output}" >> $EV/log
+`
+
+// TestKilledAroundAMerge ends a run just before the work of an item is merged,
+// and just after that, before the item's end is recorded. An item whose work is
+// merged is finished by the resume; it would have nothing left to commit.
+func TestKilledAroundAMerge(t *testing.T) {
+	for _, c := range []struct {
+		name, at, when string
+		starts         int // of item b
+	}{
+		{"before", "item_merging/b", "committed", 2},
+		{"after", "item_finished/b", "at-once", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := killedInMerge(t, c.at, c.when)
+			r := b.start("bide", "resume", "-y", "-q")
+			if status := r.wait(t); status != 0 {
+				t.Fatalf("resume: exit status %d: %s", status, r.text())
+			}
+			starts := 0
+			for _, line := range b.lines() {
+				if strings.HasPrefix(line, "start b ") {
+					starts++
+				}
+			}
+			if last := b.lines()[len(b.lines())-1]; starts != c.starts || last != "reduce 3 out-b" {
+				t.Errorf("item b was started %d times, want %d: %q", starts, c.starts, b.lines())
+			}
+			events, state := b.recordedEvents()
+			if e := ended(events, "b"); e == nil || e.Attempts != 1 || !strings.Contains(string(e.Data), "out-b") || !strings.Contains(string(e.Data), "commits") {
+				t.Errorf("%+v", e)
+			}
+			if n := state.Items.Counts().Succeeded; n != 3 {
+				t.Errorf("%d items succeeded", n)
+			}
+			for _, id := range []string{"a", "b", "c"} {
+				if got := b.output("git show main:made-" + id); got != id {
+					t.Errorf("main has %q in made-%s", got, id)
+				}
+			}
+			if got := b.output("git log --merges --format=%s main | grep -c 'item b$'"); got != "1" {
+				t.Errorf("the work of item b was merged %s times", got)
+			}
+			if got := b.output("git worktree list --porcelain | grep -c ^worktree"); got != "1" {
+				t.Errorf("worktrees are left: %s", got)
+			}
+		})
+	}
+}
+
+// killedInMerge gives a run that was killed at an event, before it recorded the
+// end of item b. The writer of the journal may be faster than the kill: then
+// another run is.
+func killedInMerge(t *testing.T, at, when string) *bench {
+	t.Helper()
+	for range 20 {
+		b := newBench(t)
+		b.git()
+		b.write("flow.yml", mergingFlow)
+		if err := sh(b.dir, "git add . && git commit -qm files"); err != nil {
+			t.Fatal(err)
+		}
+		if status := b.start("die-at", at, when).wait(t); status != -1 {
+			t.Fatalf("exit status %d", status)
+		}
+		b.quiet()
+		if events, _ := b.recordedEvents(); ended(events, "b") == nil {
+			return b
+		}
+	}
+	t.Fatal("the end of the item is always on record")
+	return nil
+}
+
+// ended gives the item_finished of an item; nil for none.
+func ended(events []event.Event, id string) *event.Event {
+	i := slices.IndexFunc(events, func(e event.Event) bool { return e.Type == event.ItemFinished && e.Item == id })
+	if i < 0 {
+		return nil
+	}
+	return &events[i]
+}
+
+// TestErrorsOfEarlierLives: the summary's error classes are those of the whole
+// run, not only of the process that ended it.
+func TestErrorsOfEarlierLives(t *testing.T) {
+	b := newBench(t)
+	b.write("flow.yml", `
+name: errors
+mode: mapreduce
+map:
+  input: [{id: a, code: 3}, {id: b, code: 4}, {id: c, code: 0}, {id: d, code: 3}]
+  max_parallel: 1
+  agent_template:
+    - shell: test -e $EV/mended || test ${item.code} = 0 || exit ${item.code}
+`)
+	if status := b.start("die-at", "item_started/d", "committed").wait(t); status != -1 {
+		t.Fatalf("exit status %d", status)
+	}
+	b.quiet()
+	r := b.resume(t.Context())
+	if len(r.sum.Errors) != 1 || r.sum.Errors[0].Class != "exit" || r.sum.Errors[0].Count != 3 || r.sum.Errors[0].Item != "a" {
+		t.Errorf("%+v", r.sum.Errors)
+	}
+	if r.sum.Items.Failed != 3 {
+		t.Errorf("%+v", r.sum.Items)
+	}
+}
