@@ -65,7 +65,7 @@ type matching struct {
 	optional bool          // or none
 	covered  []bool        // members that a case takes
 	all      bool          // a case takes everything
-	unknown  bool          // nobody knows what some case takes
+	unknown  bool          // nobody knows what some case is to take
 }
 
 func (m *matching) arms(want *types.Type) ([]Arm, bool) {
@@ -220,7 +220,10 @@ func (m *matching) left(takes []bool, t *types.Type) *types.Type {
 	return only
 }
 
+// cannotMatch reports a pattern that nothing fits. What it was meant to take is
+// not known, so whether something is left out is not asked.
 func (m *matching) cannotMatch(p syntax.Node, pattern string) {
+	m.unknown = true
 	all := make([]string, len(m.members))
 	for i, t := range m.members {
 		all[i] = t.String()

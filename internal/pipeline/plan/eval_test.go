@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"testing"
 
 	"github.com/bide-dev/bide/internal/pipeline/check"
@@ -12,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/stdlib"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/pipeline/types"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // frame is a naive evaluator of plans, one node after another, by the rules of
@@ -194,4 +197,37 @@ func environment(t testing.TB, extra ...module.Module) *check.Env {
 		t.Fatal(err)
 	}
 	return env
+}
+
+// valueCase is a source, its inputs and outputs as JSON, and the calls that
+// are made; none is checked if both lists are empty.
+type valueCase struct {
+	name, src, in, out string
+	calls              map[string]int
+	err                string
+}
+
+func (c valueCase) run(t *testing.T) {
+	var counts counting
+	p := compile(t, environment(t, counts.modules()...), c.src)
+	in, err := value.Parse([]byte(c.in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := evaluate(p, in.(map[string]any))
+	if c.err != "" {
+		if err == nil || !strings.Contains(err.Error(), c.err) {
+			t.Fatalf("error %v, want %q", err, c.err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := value.JSON(out); got != c.out {
+		t.Errorf("got  %s\nwant %s", got, c.out)
+	}
+	if len(c.calls)+len(counts.calls) > 0 && !maps.Equal(c.calls, counts.calls) {
+		t.Errorf("calls %v, want %v", counts.calls, c.calls)
+	}
 }

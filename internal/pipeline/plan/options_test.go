@@ -77,28 +77,6 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// R18: 40 doublings of a second end at the cap, not in an overflow.
-func TestR18NoOverflow(t *testing.T) {
-	o := optionsOf(t, "retry: 2000000000, delay: 300d, backoff: exponential, max_delay: 36500d, timeout: 36500d")
-	if d := o.Retry.Backoff.Base(2_000_000_000); d != 36500*24*time.Hour {
-		t.Error(d)
-	}
-	if total, known := o.Worst().Total(); !known || total != 1<<63-1 {
-		t.Errorf("the worst case is %v %v", total, known)
-	}
-}
-
-// R3: no clock ticks that nobody has set.
-func TestR3NoHiddenClocks(t *testing.T) {
-	if o := optionsOf(t, ""); o != nil {
-		t.Errorf("a call without options has %+v", o)
-	}
-	o := optionsOf(t, "retry: 1")
-	if o.Retry.Timeout != 0 || o.Deadline != 0 || o.Retry.Budget != 0 || o.Breaker.Count != 0 || o.Limit != 0 || o.Throttle.Count != 0 || o.Cache != 0 || o.Lazy || o.Priority != check.NormalPriority || o.OnError != check.Propagate {
-		t.Errorf("%+v", o)
-	}
-}
-
 func TestOptionValues(t *testing.T) {
 	o := optionsOf(t, "timeout: 30s, deadline: 2min, cache: 1h, cache_backend: \"disk\", throttle: 100/1min, concurrency: 3, priority: background, lazy, on_error: log, breaker: 5/30s, retry: 1, delay: 1ms, jitter: equal")
 	if o.Retry.Timeout != 30*time.Second || o.Deadline != 2*time.Minute || o.Cache != time.Hour || o.Backend != "disk" || o.Throttle != (check.Rate{Count: 100, Per: time.Minute}) ||
@@ -133,23 +111,5 @@ out a
 	}
 	if want := "[a6 1s 0s b8 2s 1m0s]"; fmt.Sprint(got) != want {
 		t.Errorf("%v, want %s", got, want)
-	}
-}
-
-// R36: two calls that look alike are two calls, with options of their own.
-func TestR36CallsAreNotMerged(t *testing.T) {
-	p := compile(t, environment(t), "in s: String\na = Trim(s) with retry: 1\nb = Trim(s) with retry: 2\nc = Trim(s)\nd = Trim(s)\nout a")
-	attempts := ""
-	for i := range p.Funcs[0].Nodes {
-		if n := &p.Funcs[0].Nodes[i]; n.Op == plan.Call {
-			if n.Call.Options == nil {
-				attempts += "- "
-			} else {
-				attempts += fmt.Sprint(n.Call.Options.Retry.Attempts, " ")
-			}
-		}
-	}
-	if attempts != "2 3 - - " {
-		t.Error(attempts)
 	}
 }

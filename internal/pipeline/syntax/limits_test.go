@@ -48,15 +48,11 @@ func TestHostile(t *testing.T) {
 		"lists":         "v = [" + strings.Repeat("1 ", n),
 		"many comments": strings.Repeat("# c\n", n),
 	} {
-		plain := chainSource(len(src)/80 + 100)
-		start := time.Now()
-		Parse("x.cst", plain)
-		usual := time.Since(start)
-		start = time.Now()
-		f, list := Parse("x.cst", []byte(src))
-		if d := time.Since(start); d > 100*usual {
+		usual := fastest(chainSource(len(src)/80+100), 0)
+		if d := fastest([]byte(src), 100*usual); d > 100*usual {
 			t.Errorf("%s: %v for %d bytes, where a usual source takes %v", name, d, len(src), usual)
 		}
+		f, list := Parse("x.cst", []byte(src))
 		if !list.HasErrors() {
 			t.Errorf("%s: no error", name)
 		}
@@ -65,6 +61,23 @@ func TestHostile(t *testing.T) {
 		}
 		checkSpans(t, f)
 	}
+}
+
+// fastest is the shortest of three parses, or the first within the time that is
+// good enough: a busy machine makes any one of them slow.
+func fastest(src []byte, enough time.Duration) time.Duration {
+	var best time.Duration
+	for i := range 3 {
+		start := time.Now()
+		Parse("x.cst", src)
+		if d := time.Since(start); i == 0 || d < best {
+			best = d
+		}
+		if best <= enough {
+			break
+		}
+	}
+	return best
 }
 
 func TestLimits(t *testing.T) {

@@ -305,55 +305,6 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestDefects holds a case for each known defect of the original's parser
-// (R11 to R14), and for those that go with them.
-func TestDefects(t *testing.T) {
-	t.Run("R11 words that begin with an infix keyword", func(t *testing.T) {
-		src := "use lib\nassets = a\norders = f(b)\nandy = orders\nwhenever = g(andy)\nwithin = h()\nwithout = within\nout within"
-		f, list := Parse("x.cst", []byte(src))
-		if list.HasErrors() || len(f.Decls) != 8 {
-			t.Fatalf("%d declarations, %v", len(f.Decls), list)
-		}
-	})
-	t.Run("R12 reserved parts of a dotted name are kept", func(t *testing.T) {
-		if got := shape(parseOne(t, "stdlib.in.foo(1)")); got != "(stdlib.in.foo 1)" {
-			t.Fatal(got)
-		}
-	})
-	t.Run("R13 numbers out of range are errors", func(t *testing.T) {
-		for _, src := range []string{"99999999999999999999", "f(x) with retry: 99999999999999999999", "f(x) with timeout: 99999999999999999999s",
-			"f(x) with throttle: 99999999999999999999/1s", "f(x) with priority: -99999999999999999999"} {
-			_, list := Parse("x.cst", []byte("v = "+src+"\nout v"))
-			if n, _ := list.Count(); n != 1 {
-				t.Errorf("%s: %v", src, list)
-			}
-		}
-	})
-	t.Run("R14 words of options end where names end", func(t *testing.T) {
-		f, list := Parse("x.cst", []byte("v = f(x) with backoff: fixed z = 3 out v"))
-		if list.HasErrors() || len(f.Decls) != 3 {
-			t.Fatalf("%d declarations, %v", len(f.Decls), list)
-		}
-		_, list = Parse("x.cst", []byte("v = f(x) with backoff: fixedz = 3 out v"))
-		if !list.HasErrors() {
-			t.Fatal(`"fixedz" was read as "fixed"`)
-		}
-	})
-	t.Run("the place of an error is its own, not the call's", func(t *testing.T) {
-		_, list := Parse("x.cst", []byte("v = f(a,\n  g(b, 3x))\nout v"))
-		want := diag.Pos{File: "x.cst", Line: 2, Column: 8}
-		if len(list) != 1 || list[0].Pos != want || list[0].EndColumn != 10 {
-			t.Fatalf("%+v", list)
-		}
-	})
-	t.Run("several errors a file", func(t *testing.T) {
-		_, list := Parse("x.cst", []byte("a = )\nb = f(\nc = 3x\nd = g(y) with timeout: 30\nout a"))
-		if n, _ := list.Count(); n < 4 {
-			t.Fatalf("%v", list)
-		}
-	})
-}
-
 // TestLineEndsMeanNothing parses a program on one line and spread out.
 func TestLineEndsMeanNothing(t *testing.T) {
 	one := `type T = { a: Int } use stdlib.math as m @example(3) in a: Int in b: List<T> = [] x = a policy p = retry: 3, delay: 1s y = f(x) with policy: p out y out x.a`
