@@ -238,14 +238,19 @@ beside the file, or from --modules.`,
   bide lsp --modules services/modules.yml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return lsp.Serve(cmd.Context(), a.in, a.out, lsp.Options{Version: version(), Check: func(f *syntax.File) diag.List {
+			env := func(f *syntax.File) *check.Env {
 				env, _ := engine.PipelineModules(f.Name, manifest) // what is wrong with a manifest is no problem of this file
-				if env == nil {
-					return nil
+				return env
+			}
+			o := lsp.Options{Version: version(), Check: func(f *syntax.File) diag.List {
+				if env := env(f); env != nil {
+					_, problems := check.Check(f, env)
+					return problems
 				}
-				_, problems := check.Check(f, env)
-				return problems
-			}})
+				return nil
+			}}
+			o.Hover, o.Complete = lsp.Typed(env)
+			return lsp.Serve(cmd.Context(), a.in, a.out, o)
 		},
 	}
 	cmd.Flags().StringVar(&manifest, "modules", "", "the manifest of modules")

@@ -24,9 +24,13 @@ func (d *document) parse() {
 	d.file, d.parsed = syntax.Parse(fileName(d.uri), []byte(d.text))
 }
 
-// fileName is the name of a document's file, for messages.
+// fileName is the path of a document's file, beside which its modules are
+// looked for; of one that is no file, the last part of its name.
 func fileName(uri string) string {
 	if u, err := url.Parse(uri); err == nil && u.Path != "" {
+		if u.Scheme == "file" {
+			return u.Path
+		}
 		return path.Base(u.Path)
 	}
 	return uri

@@ -148,10 +148,11 @@ func (s *server) completion(d *document, p documentParams) (any, error) {
 	if place.Kind == syntax.PlaceNone {
 		return []completionItem{}, nil
 	}
-	items := known(d.file, place)
+	var items []Item
 	if s.options.Complete != nil {
-		items = append(items, s.options.Complete(d.file, place)...)
+		items = s.options.Complete(d.file, place)
 	}
+	items = append(items, known(d.file, place)...)
 	slices.SortStableFunc(items, func(a, b Item) int { return cmp.Compare(a.Label, b.Label) })
 	items = slices.CompactFunc(items, func(a, b Item) bool { return a.Label == b.Label })
 	prefix := strings.ToLower(d.text[place.Prefix.Start:place.Prefix.End])
@@ -181,7 +182,7 @@ func known(f *syntax.File, place syntax.Place) []Item {
 		return append(keywords("if", "branch", "match", "not", "true", "false", "else", "when", "and", "or", "otherwise", "with"),
 			variables(f, place.Prefix.Start)...)
 	case syntax.PlaceType:
-		return types(f)
+		return typeItems(f)
 	case syntax.PlaceOption:
 		var items []Item
 		for _, name := range syntax.OptionNames() {
@@ -225,7 +226,7 @@ func variables(f *syntax.File, before int32) []Item {
 	return items
 }
 
-func types(f *syntax.File) []Item {
+func typeItems(f *syntax.File) []Item {
 	var items []Item
 	for _, name := range []string{"String", "Int", "Float", "Boolean", "List", "Seq", "Map", "Optional"} {
 		items = append(items, Item{Label: name, Kind: TypeItem})

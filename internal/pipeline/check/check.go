@@ -18,7 +18,30 @@ import (
 //
 // After 100 errors it stops, and says so; of warnings it gives 100.
 func Check(f *syntax.File, env *Env) (*Program, diag.List) {
-	c := &checker{
+	c := newChecker(f, env)
+	c.declarations()
+	c.dropRepeated()
+	c.program.Types = c.types
+	c.problems.Sort()
+	if c.problems.HasErrors() {
+		return nil, c.problems
+	}
+	return c.program, c.problems
+}
+
+// Variables gives the inputs and assignments of a file with their types, in
+// source order, also of one with errors: for editors. The type of what could
+// not be understood is types.Invalid.
+func Variables(f *syntax.File, env *Env) []*Var {
+	c := newChecker(f, env)
+	c.declarations()
+	all := append(slices.Clone(c.program.Inputs), c.program.Assigns...)
+	slices.SortStableFunc(all, func(a, b *Var) int { return int(a.Span.Start) - int(b.Span.Start) })
+	return all
+}
+
+func newChecker(f *syntax.File, env *Env) *checker {
+	return &checker{
 		file: f, env: env,
 		vars: map[string]*Var{}, types: map[string]*types.Type{},
 		policies: map[string][]*syntax.Option{},
@@ -27,19 +50,15 @@ func Check(f *syntax.File, env *Env) (*Program, diag.List) {
 		imports: imports{alias: map[string]string{}},
 		program: &Program{File: f},
 	}
-	for _, d := range f.Decls {
+}
+
+func (c *checker) declarations() {
+	for _, d := range c.file.Decls {
 		if c.errors > maxProblems {
 			break
 		}
 		c.declare(d)
 	}
-	c.dropRepeated()
-	c.program.Types = c.types
-	c.problems.Sort()
-	if c.problems.HasErrors() {
-		return nil, c.problems
-	}
-	return c.program, c.problems
 }
 
 // checker is the state of one Check.
@@ -298,13 +317,8 @@ func (c *checker) dropRepeated() {
 
 func (c *checker) use(d *syntax.UseDecl) {
 	ns := d.Path.String()
-	c.imports.any = true
-	if d.Alias != nil {
-		// Known even if wrong, so that its uses are not reported as well.
-		c.imports.alias[d.Alias.Name] = ns
-	} else if !slices.Contains(c.imports.wildcard, ns) {
-		c.imports.wildcard = append(c.imports.wildcard, ns)
-	}
+	// Known even if wrong, so that its uses are not reported as well.
+	c.imports.add(d)
 	if c.env.namespaceExists(ns) {
 		return
 	}

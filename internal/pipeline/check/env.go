@@ -11,6 +11,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/pipeline/stdlib"
+	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/pipeline/types"
 )
 
@@ -104,11 +105,37 @@ func (e *Env) Signature(full string) (sig types.Signature, doc string, ok bool) 
 	return c.sig, doc, true
 }
 
+// Find gives the full name of the function or module that a call of a name
+// means at an offset in a file: the `use` declarations before it count.
+func (e *Env) Find(f *syntax.File, name string, at int32) (full string, ok bool) {
+	im := imports{alias: map[string]string{}}
+	for _, d := range f.Decls {
+		if u, isUse := d.(*syntax.UseDecl); isUse && u.Start < at {
+			im.add(u)
+		}
+	}
+	c, problem := e.resolve(name, &im)
+	if problem != nil {
+		return "", false
+	}
+	return c.full, true
+}
+
 // imports are the `use` declarations so far.
 type imports struct {
 	wildcard []string
 	alias    map[string]string
 	any      bool
+}
+
+func (im *imports) add(d *syntax.UseDecl) {
+	ns := d.Path.String()
+	im.any = true
+	if d.Alias != nil {
+		im.alias[d.Alias.Name] = ns
+	} else if !slices.Contains(im.wildcard, ns) {
+		im.wildcard = append(im.wildcard, ns)
+	}
 }
 
 func (im *imports) reaches(c *callable) bool {
