@@ -89,6 +89,9 @@ func FuzzParse(f *testing.F) {
 	for _, src := range seedSources(f) {
 		f.Add([]byte(src))
 	}
+	for _, c := range errorCases(f) {
+		f.Add([]byte(c.src))
+	}
 	f.Fuzz(func(t *testing.T, src []byte) {
 		file, list := Parse("x.cst", src)
 		if file == nil {
