@@ -43,12 +43,12 @@ func Variables(f *syntax.File, env *Env) []*Var {
 func newChecker(f *syntax.File, env *Env) *checker {
 	return &checker{
 		file: f, env: env,
-		vars: map[string]*Var{}, types: map[string]*types.Type{},
+		vars: make(map[string]*Var, len(f.Decls)), types: map[string]*types.Type{},
 		policies: map[string][]*syntax.Option{},
 		limits:   map[string]limits{},
 		inputs:   map[string]int{}, named: map[string]int{},
 		imports: imports{alias: map[string]string{}},
-		program: &Program{File: f},
+		program: &Program{File: f, Assigns: make([]*Var, 0, len(f.Decls))},
 	}
 }
 

@@ -150,17 +150,15 @@ func (c *checker) with(w *syntax.WithClause, target *callable, t *types.Type) *O
 	s.fallback(t, w)
 	s.dependencies(w)
 	s.limits(w, target)
-	o.Text = s.text(expanded)
+	o.Text = s.text()
 	return o
 }
 
 // text writes the options in the order of their kinds, for the content hash.
-func (s *settings) text(options []*syntax.Option) string {
-	sorted := slices.Clone(options)
-	slices.SortStableFunc(sorted, func(a, b *syntax.Option) int { return int(a.Kind) - int(b.Kind) })
-	var b []byte
-	for _, o := range sorted {
-		if o.Kind == syntax.OptFallback || o.Kind == syntax.BadOption {
+func (s *settings) text() string {
+	b := make([]byte, 0, 96)
+	for _, o := range s.given {
+		if o == nil || o.Kind == syntax.OptFallback {
 			continue
 		}
 		b = append(append(b, o.Kind.String()...), ':')

@@ -13,6 +13,7 @@ func New(program *check.Program) (*Plan, error) {
 	}
 	b := &builder{plan: &Plan{file: program.File}, inputs: map[string]int32{}}
 	main := b.function(nil)
+	main.vars = make(map[*check.Var]variable, len(program.Inputs)+len(program.Assigns))
 	b.declare(main, program)
 	b.finish(main, b.roots(main, program))
 	b.plan.Funcs = make([]Func, len(b.funcs))

@@ -48,7 +48,7 @@ type hole struct {
 // on: the error is then where the quote is missing.
 func scan(f *File, list *diag.List) []token {
 	f.lines = lineTable(f.Src)
-	s := &scanner{f: f, src: f.Src, lineFrom: math.MaxInt, firstLong: math.MaxInt, toks: make([]token, 0, len(f.Src)/4+8)}
+	s := &scanner{f: f, src: f.Src, lineFrom: math.MaxInt, firstLong: math.MaxInt, toks: make([]token, 0, len(f.Src)/3+16)}
 	if from, ok := s.run(); !ok {
 		s.toks, s.open, s.holes, s.list, s.nl, s.i = s.toks[:0], nil, nil, nil, false, 0
 		f.Comments = nil
