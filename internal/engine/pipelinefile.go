@@ -87,12 +87,13 @@ func LoadPipeline(path, manifest string, read func(string) ([]byte, error)) (*Pi
 	p.Sources[path] = src
 	f, list := syntax.Parse(path, src)
 	p.File = f
-	problems = append(problems, list...)
 	env := p.modules(manifest, read, &problems)
 	if env == nil || problems.HasErrors() {
-		return p, problems
+		return p, append(problems, list...)
 	}
-	program, list := check.Check(f, env)
+	program, more := check.Check(f, env)
+	list = append(list, more...)
+	list.Sort()
 	problems = append(problems, list...)
 	if program == nil || problems.HasErrors() {
 		return p, problems

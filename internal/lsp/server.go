@@ -26,7 +26,8 @@ import (
 type Options struct {
 	// Version is the program's, told to the editor.
 	Version string
-	// Check gives the problems of a file that was parsed without errors.
+	// Check gives the problems of a file beyond those of the syntax; the file
+	// may have such as well.
 	Check func(*syntax.File) diag.List
 	// Hover explains what stands at an offset, in Markdown; false if it
 	// has nothing to say, and the server says what it knows.
@@ -210,8 +211,9 @@ func (s *server) changed(d *document, failure error) error {
 	s.documents[d.uri] = d
 	d.parse()
 	problems := d.parsed
-	if !problems.HasErrors() && s.options.Check != nil {
+	if s.options.Check != nil {
 		problems = append(problems[:len(problems):len(problems)], s.options.Check(d.file)...)
+		problems.Sort()
 	}
 	p := diagnosticsParams{URI: d.uri, Version: d.version, Diagnostics: []diagnostic{}}
 	for _, problem := range problems {

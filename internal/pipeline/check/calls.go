@@ -46,7 +46,7 @@ func (c *checker) unresolved(e *syntax.CallExpr, problem *diag.Problem) {
 		c.checkLoose(e.Args) // the `use` was reported
 		return
 	}
-	if e.Func.Last().Name != "" {
+	if e.Func.Last().Name != "" && !c.lostName("use") && !c.lostName("import") && !c.lostName(e.Func.Last().Name) {
 		c.errorf(e.Func, problem.Code, "%s", problem.Message).Suggestion = problem.Suggestion
 	}
 	c.checkLoose(e.Args)

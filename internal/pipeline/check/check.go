@@ -3,6 +3,8 @@ package check
 import (
 	"maps"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
@@ -11,7 +13,9 @@ import (
 
 // Check gives the meaning of a parsed pipeline and everything that is wrong
 // with it, in source order. The program is nil if one of the problems is an
-// error. Problems that the parser found are not repeated.
+// error, or the parser found one. Problems that the parser found are not repeated, nor is anything
+// reported that may be so because of them; in a file with such problems only
+// errors are looked for.
 //
 // Declarations take effect in source order: a name means what was last
 // declared above. Declaring a name again is allowed, with a warning.
@@ -23,7 +27,7 @@ func Check(f *syntax.File, env *Env) (*Program, diag.List) {
 	c.dropRepeated()
 	c.program.Types = c.types
 	c.problems.Sort()
-	if c.problems.HasErrors() {
+	if f.Faulty() || c.problems.HasErrors() {
 		return nil, c.problems
 	}
 	return c.program, c.problems
@@ -73,13 +77,14 @@ type checker struct {
 	limits   map[string]limits // by module
 	program  *Program
 	problems diag.List
-	errors   int            // in problems
-	warnings int            // in problems
-	inputs   map[string]int // the place in program.Inputs of each
-	named    map[string]int // the place in program.Outputs of each, the last one
-	repeated bool           // an output was declared more than once
-	compared int            // names looked at for suggestions
-	quiet    int            // >0: problems of what is checked were reported before
+	errors   int             // in problems
+	warnings int             // in problems
+	inputs   map[string]int  // the place in program.Inputs of each
+	named    map[string]int  // the place in program.Outputs of each, the last one
+	repeated bool            // an output was declared more than once
+	compared int             // names looked at for suggestions
+	quiet    int             // >0: problems of what is checked were reported before
+	lost     map[string]bool // words in what the parser passed over; nil: not looked at yet
 }
 
 // scope is one local name, and those around it.
@@ -93,7 +98,7 @@ type scope struct {
 const maxProblems = 100
 
 func (c *checker) errorf(n syntax.Node, code, format string, args ...any) *diag.Problem {
-	if !c.reports(&c.errors) {
+	if c.file.WrongIn(n.Extent()) || !c.reports(&c.errors) {
 		return new(diag.Problem)
 	}
 	if c.errors > maxProblems {
@@ -110,7 +115,7 @@ func (c *checker) moreErrors(n syntax.Node) {
 }
 
 func (c *checker) warnf(n syntax.Node, code, format string, args ...any) *diag.Problem {
-	if !c.reports(&c.warnings) {
+	if c.file.Faulty() || !c.reports(&c.warnings) {
 		return new(diag.Problem)
 	}
 	pos, end := c.file.Span(n.Extent())
@@ -155,6 +160,20 @@ func (c *checker) inside(v *Var, do func()) {
 	c.local = &scope{v, saved}
 	do()
 	c.local = saved
+}
+
+// lostName reports whether a name may have been declared in what the parser
+// passed over.
+func (c *checker) lostName(name string) bool {
+	if c.lost == nil {
+		c.lost = map[string]bool{}
+		for _, s := range c.file.Lost() {
+			for _, word := range strings.FieldsFunc(c.file.Text(s), func(r rune) bool { return r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+				c.lost[word] = true
+			}
+		}
+	}
+	return c.lost[name]
 }
 
 func (c *checker) lookup(name string) *Var {
@@ -225,7 +244,7 @@ func (c *checker) resolveType(e syntax.TypeExpr) *types.Type {
 			p.Suggest("it is declared below, at line %d; move that declaration up", line)
 		}
 		switch {
-		case !c.reports(&c.errors):
+		case c.file.WrongIn(e.Extent()) || c.lostName(strings.TrimPrefix(p.Message, undefinedType)) || !c.reports(&c.errors):
 		case c.errors > maxProblems:
 			c.moreErrors(e)
 		default:
@@ -329,7 +348,7 @@ func (c *checker) use(d *syntax.UseDecl) {
 // undefined reports a name that stands for nothing, or for something declared
 // below.
 func (c *checker) undefined(n *syntax.Name) {
-	if c.quiet > 0 {
+	if c.quiet > 0 || c.lostName(n.Name) {
 		return // a suggestion that nobody sees costs as much
 	}
 	p := c.errorf(n, "E001", "Undefined variable: %s", n.Name)

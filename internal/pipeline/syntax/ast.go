@@ -27,7 +27,23 @@ type File struct {
 
 	lines  []int32 // the offset of the first byte of each line
 	faulty bool    // Parse reported an error
+	wrong  []int32 // where it did, in order
+	lost   []Span  // what was passed over because of that
 }
+
+// Faulty reports whether Parse found an error.
+func (f *File) Faulty() bool { return f.faulty }
+
+// WrongIn reports whether Parse found an error in a span: what is missing or
+// strange there may be so because of it.
+func (f *File) WrongIn(s Span) bool {
+	i, _ := slices.BinarySearch(f.wrong, s.Start)
+	return i < len(f.wrong) && f.wrong[i] <= s.End
+}
+
+// Lost lists what Parse passed over because of errors: no declaration stands
+// for it.
+func (f *File) Lost() []Span { return f.lost }
 
 // Extent is the whole source.
 func (f *File) Extent() Span { return Span{0, int32(len(f.Src))} }

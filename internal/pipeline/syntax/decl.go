@@ -14,6 +14,9 @@ func (p *parser) file() {
 		p.chain, p.ctx = 0, ctxTop
 		d := p.decl()
 		p.f.Decls = append(p.f.Decls, d)
+		if bad, ok := d.(*BadDecl); ok {
+			p.f.lost = append(p.f.lost, bad.Span)
+		}
 		switch d.(type) {
 		case *OutDecl, *BadDecl:
 			complete = true
@@ -33,6 +36,9 @@ func (p *parser) file() {
 
 // leftover reports what stands after a declaration and is none.
 func (p *parser) leftover(d Decl) {
+	if !p.tok().newLine {
+		p.f.wrong = append(p.f.wrong, d.Extent().End) // it was meant to go on
+	}
 	_, outputs := d.(*OutDecl)
 	if _, bad := d.(*BadDecl); !bad {
 		switch t := p.tok(); {
@@ -162,9 +168,11 @@ func (p *parser) assignsField() bool {
 
 // skipLines passes tokens up to a declaration that begins a line.
 func (p *parser) skipLines() {
+	start := p.tok().start
 	for p.take(); p.kind() != tEOF && !p.freshLine(); {
 		p.take()
 	}
+	p.lose(start)
 }
 
 func isBinder(word string) bool {
@@ -180,6 +188,12 @@ func isBinder(word string) bool {
 func (p *parser) typedAssign() Decl {
 	name, _ := p.name("the name of a value")
 	colon := p.take()
+	if p.kind() == tAssign {
+		p.errorAt(Span{colon.start, p.tok().end}, CodeSyntax, `there is no ":="`).Suggest("write %q", name.Name+" = …")
+		p.take()
+		value := p.expr()
+		return &AssignDecl{p.from(name.Start), name, value}
+	}
 	p.typeExpr()
 	p.errorAt(p.from(colon.start), CodeSyntax, "an assignment has no type of its own").
 		Suggest(`write "%s = …"; an input is declared with "in %s: Type"`, name.Name, name.Name)

@@ -2,6 +2,7 @@ package syntax
 
 import (
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -28,6 +29,7 @@ func Parse(file string, src []byte) (*File, diag.List) {
 	p.file()
 	p.list.Sort()
 	f.faulty = p.list.HasErrors()
+	slices.Sort(f.wrong)
 	return f, p.list
 }
 
@@ -176,6 +178,7 @@ func (p *parser) errorAt(s Span, code, format string, args ...any) *diag.Problem
 		p.giveUp("there are more errors, which are not shown", "repair the ones above")
 		return nowhere()
 	}
+	p.f.wrong = append(p.f.wrong, s.Start)
 	pos, to := p.f.Span(s)
 	return p.list.Errorf(pos, code, format, args...).To(to)
 }
@@ -314,8 +317,17 @@ func (p *parser) stop() bool {
 
 // skipDecl passes tokens up to the next declaration.
 func (p *parser) skipDecl() {
+	start := p.tok().start
 	for p.kind() != tEOF && !p.declStart(p.i) && !p.freshLine() {
 		p.take()
+	}
+	p.lose(start)
+}
+
+// lose remembers that all from an offset on was passed over.
+func (p *parser) lose(start int32) {
+	if p.lastEnd > start {
+		p.f.lost = append(p.f.lost, Span{start, p.lastEnd})
 	}
 }
 

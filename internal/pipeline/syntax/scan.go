@@ -51,7 +51,7 @@ func scan(f *File, list *diag.List) []token {
 	s := &scanner{f: f, src: f.Src, lineFrom: math.MaxInt, firstLong: math.MaxInt, toks: make([]token, 0, len(f.Src)/3+16)}
 	if from, ok := s.run(); !ok {
 		s.toks, s.open, s.holes, s.list, s.nl, s.i = s.toks[:0], nil, nil, nil, false, 0
-		f.Comments = nil
+		f.Comments, f.wrong = nil, nil
 		s.lineFrom = from
 		s.run()
 	}
@@ -101,6 +101,7 @@ func (s *scanner) errorf(start, end int, code, format string, args ...any) *diag
 	if len(s.list) >= maxErrors { // each costs a look at its line
 		return nowhere()
 	}
+	s.f.wrong = append(s.f.wrong, int32(start))
 	pos, to := s.f.Span(Span{int32(start), int32(end)})
 	return s.list.Errorf(pos, code, format, args...).To(to)
 }
