@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -355,19 +354,3 @@ func (pl *Pipeline) PipelineInputs(texts map[string]string, file map[string]any)
 	}
 	return in, errors.Join(errs...)
 }
-
-// limited is a buffer that refuses more than it may hold.
-type limited struct {
-	b     []byte
-	limit int
-}
-
-func (l *limited) Write(b []byte) (int, error) {
-	if len(l.b)+len(b) > l.limit {
-		return 0, fmt.Errorf("the output is larger than %d MiB", l.limit>>20)
-	}
-	l.b = append(l.b, b...)
-	return len(b), nil
-}
-
-var _ io.Writer = (*limited)(nil)

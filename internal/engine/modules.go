@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/action"
@@ -52,7 +53,7 @@ const maxResult = 64 << 20
 // result on standard output.
 func (m *attempted) shell(ctx context.Context) (any, error) {
 	r, s := m.r, m.d.Shell
-	env, err := m.environment()
+	env, err := m.environment(ctx)
 	if err != nil {
 		return nil, retry.Permanent(&action.InputError{Err: err})
 	}
@@ -61,7 +62,9 @@ func (m *attempted) shell(ctx context.Context) (any, error) {
 		argv = []string{"sh", "-c", s.Text}
 	}
 	out := r.outputsOf(m.p, m.path, m.n, nil)
-	result := &limited{limit: maxResult}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	result := &limited{limit: maxResult, full: stop}
 	c := &action.Call{Dir: m.dir(), Env: env, Stdout: result, Stderr: out.stderr, Spill: out.spill, Log: out.log}
 	res, err := r.world.Command(ctx, c, argv, m.d.Stdin(m.args))
 	if cerr := out.close(&res); err == nil {
@@ -69,10 +72,10 @@ func (m *attempted) shell(ctx context.Context) (any, error) {
 	}
 	var exit *action.ExitError
 	switch {
+	case result.over:
+		return nil, retry.Permanent(fmt.Errorf("the output of %s is larger than %d MiB", m.d.Name, maxResult>>20))
 	case err != nil && !errors.As(err, &exit):
 		return nil, err
-	case len(result.b) == 0 && res.StdoutSize > maxResult:
-		return nil, retry.Permanent(fmt.Errorf("the output of %s is larger than %d MiB", m.d.Name, maxResult>>20))
 	}
 	switch s.Exit.Outcome(res.ExitCode) {
 	case module.Success:
@@ -83,6 +86,27 @@ func (m *attempted) shell(ctx context.Context) (any, error) {
 		err = notNil(err, res.ExitCode)
 	}
 	return nil, err
+}
+
+// limited keeps what is written to it. Of more than limit bytes nothing is kept,
+// and full is called.
+type limited struct {
+	b     []byte
+	limit int
+	full  func()
+	over  bool
+}
+
+func (l *limited) Write(b []byte) (int, error) {
+	switch {
+	case l.over:
+	case len(l.b)+len(b) > l.limit:
+		l.b, l.over = nil, true
+		l.full()
+	default:
+		l.b = append(l.b, b...)
+	}
+	return len(b), nil
 }
 
 // notNil is the failure of a command that its module calls a failure, although
@@ -113,8 +137,12 @@ const longestVariable = 100 << 10
 
 // environment is that of the run with the inputs. One that no environment can
 // hold is only on standard input, unless the command asks for it by name.
-func (m *attempted) environment() ([]string, error) {
-	env := m.p.env[:len(m.p.env):len(m.p.env)]
+func (m *attempted) environment(ctx context.Context) ([]string, error) {
+	at, err := m.r.addDynamic(ctx, m.p)
+	if err != nil {
+		return nil, err
+	}
+	env := slices.Clip(at.env)
 	for _, kv := range m.d.Env(m.args) {
 		name, v, _ := strings.Cut(kv, "=")
 		if len(v) > longestVariable || strings.ContainsRune(v, 0) {

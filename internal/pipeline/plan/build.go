@@ -79,13 +79,21 @@ func (b *builder) declare(main *function, program *check.Program) {
 		main.vars[v] = variable{value: v.Value}
 	}
 	for _, v := range program.Assigns {
-		node := main.ref(v)
-		if n := &main.out.Nodes[node]; n.Call != nil && n.Call.Name == n.Label {
-			n.Call.Name = v.Name
-		}
+		main.name(main.ref(v), v.Name)
 	}
 	for _, o := range program.Outputs {
-		b.plan.Outputs = append(b.plan.Outputs, Output{Name: o.Name, Type: o.Value.Type(), Node: main.lower(o.Value)})
+		node := main.lower(o.Value)
+		if _, known := o.Value.(*check.Ref); !known {
+			main.name(node, o.Name)
+		}
+		b.plan.Outputs = append(b.plan.Outputs, Output{Name: o.Name, Type: o.Value.Type(), Node: node})
+	}
+}
+
+// name names a call by what its value is called in the source.
+func (f *function) name(node int32, name string) {
+	if n := &f.out.Nodes[node]; n.Call != nil && n.Call.Name == n.Label {
+		n.Call.Name = name
 	}
 }
 

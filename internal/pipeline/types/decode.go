@@ -57,7 +57,11 @@ func FromText(text string, t *Type) (any, error) {
 		if t.Kind == UnionKind && hasMember(t, String) {
 			return text, nil
 		}
-		return nil, &ValueError{Type: t, Problems: []string{"it is no JSON: " + err.Error()}}
+		problem := "it is " + describe(text)
+		if t.Kind != IntKind && t.Kind != FloatKind && t.Kind != BooleanKind {
+			problem = "it is no JSON: " + err.Error()
+		}
+		return nil, &ValueError{Type: t, Problems: []string{problem}}
 	}
 	return Decode(v, t)
 }

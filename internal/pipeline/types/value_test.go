@@ -115,7 +115,10 @@ func TestFromText(t *testing.T) {
 			t.Errorf("%q as %s: %v %v", c.text, c.typ, v, err)
 		}
 	}
-	if _, err := types.FromText("abc", types.Int); err == nil || !contains(err.Error(), "it is no JSON") {
+	if _, err := types.FromText("abc", types.Int); err == nil || !contains(err.Error(), `it is the string "abc"`) {
+		t.Error(err)
+	}
+	if _, err := types.FromText("abc", types.ListOf(types.Int)); err == nil || !contains(err.Error(), "it is no JSON") {
 		t.Error(err)
 	}
 }
