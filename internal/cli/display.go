@@ -292,6 +292,9 @@ func (d *plainDisplay) stepLine(e event.Event) string {
 	label := visible(oneLine(e.Label))
 	switch e.Status {
 	case event.Skipped:
+		if e.Message != "" {
+			return fmt.Sprintf("- %s: skipped, as %s", label, visible(oneLine(e.Message)))
+		}
 		return fmt.Sprintf("- %s: skipped", label)
 	case event.Failed:
 		if e.Attempts < 2 {
@@ -299,12 +302,21 @@ func (d *plainDisplay) stepLine(e event.Event) string {
 		}
 		return fmt.Sprintf("✗ %s: failed after %d attempts: %s", label, e.Attempts, reason(e.Class, e.Message))
 	case event.Degraded:
-		return fmt.Sprintf("✓ %s: degraded, the fallback answered (%s)", label, millis(e.DurationMS))
+		return fmt.Sprintf("✓ %s: degraded, %s answered (%s)", label, answeredBy(e), millis(e.DurationMS))
 	}
 	if e.Attempts > 1 {
 		return fmt.Sprintf("✓ %s: %d attempts (%s)", label, e.Attempts, millis(e.DurationMS))
 	}
 	return fmt.Sprintf("✓ %s (%s)", label, millis(e.DurationMS))
+}
+
+// answeredBy names what gave the value of a degraded step.
+func answeredBy(e event.Event) string {
+	var d struct{ By string }
+	if json.Unmarshal(e.Data, &d) == nil && d.By == "on_error" {
+		return d.By
+	}
+	return "the fallback"
 }
 
 // resumed takes over where the items stand.
@@ -408,11 +420,15 @@ func counts(s *engine.Summary) string {
 		}
 		return strings.Join(parts, ", ")
 	}
-	add(s.Steps.Succeeded, plural(int(s.Steps.Succeeded), "step")+" succeeded")
+	word := "step"
+	if s.Pipeline {
+		word = "call"
+	}
+	add(s.Steps.Succeeded, plural(int(s.Steps.Succeeded), word)+" succeeded")
 	add(s.Steps.Failed, "failed")
 	add(s.Steps.Skipped, "skipped")
 	if len(parts) == 0 {
-		parts = append(parts, "no steps")
+		parts = append(parts, "no "+word+"s")
 	}
 	return strings.Join(parts, ", ")
 }

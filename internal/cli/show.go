@@ -351,8 +351,12 @@ func (a *app) printSteps(s *shown, p palette) error {
 	t.paint = paintStatus(p, 1)
 	for _, x := range s.StepList {
 		what := x.Label
-		if x.Status == event.Failed && x.Message != "" {
+		switch {
+		case x.Message == "":
+		case x.Status == event.Failed:
 			what += ": " + x.Message
+		case x.Status == event.Skipped:
+			what += ": skipped, as " + x.Message
 		}
 		t.add(x.Step, words(x.Status), strconv.Itoa(x.Attempts), took(x.DurationMS), oneLine(what))
 	}

@@ -158,15 +158,7 @@ type hostKey struct{}
 func (h *host) step(c *flow.Call) string { return c.Path + h.p.at }
 
 func (h *host) event(t event.Type, c *flow.Call) event.Event {
-	return event.Event{Type: t, Phase: h.p.phase, Step: h.step(c), Label: callLabel(c), Item: h.p.item, Index: h.p.index}
-}
-
-// callLabel is a call for a person: "hits = Search".
-func callLabel(c *flow.Call) string {
-	if c.Name == c.Callee {
-		return c.Callee
-	}
-	return c.Name + " = " + c.Callee
+	return event.Event{Type: t, Phase: h.p.phase, Step: h.step(c), Label: c.Label(), Item: h.p.item, Index: h.p.index}
 }
 
 // callRecord is what step_finished carries of a call.
@@ -178,6 +170,8 @@ type callRecord struct {
 	// the same.
 	Inputs string `json:"inputs,omitempty"`
 	Cached bool   `json:"cached,omitempty"`
+	// By is what gave the value of a degraded call: "fallback", or "on_error".
+	By string `json:"by,omitempty"`
 	// Masked says that a secret was taken out of the value, which is therefore
 	// of no use to a later life of the run.
 	Masked bool `json:"masked,omitempty"`
@@ -193,7 +187,7 @@ func (h *host) Past(c *flow.Call) (past flow.Past, ok bool) {
 	case event.Succeeded, event.Degraded:
 		v, err := h.value(c, rec)
 		if err != nil {
-			h.r.note("%s is called again: %v", callLabel(c), err)
+			h.r.note("%s is called again: %v", c.Label(), err)
 			return past, false
 		}
 		h.r.count(rec.Status)
@@ -277,22 +271,40 @@ func (h *host) Finished(c *flow.Call, end flow.End) {
 	e.Status, e.Attempts, e.DurationMS = outcomes[end.Outcome], end.Attempts, end.Took.Milliseconds()
 	d := callRecord{Cached: end.Cached}
 	if end.Err != nil {
-		e.Class, e.Message = retry.Class(end.Err), end.Err.Error()
+		e.Class, e.Message = retry.Class(end.Err), flow.Reason(end.Err)
+	}
+	if end.Outcome == flow.Degraded {
+		if d.By = "on_error"; end.Fallback {
+			d.By = "fallback"
+		}
 	}
 	switch end.Outcome {
 	case flow.Succeeded, flow.Degraded:
 		if err := h.record(&d, c, end); err != nil {
-			h.r.note("the result of %s is not recorded, so a resumed run calls it again: %v", callLabel(c), err)
+			h.r.note("the result of %s is not recorded, so a resumed run calls it again: %v", c.Label(), err)
 		}
 	case flow.Skipped:
-		e.Message = "it needs the result of a call that failed: " + e.Message
+		e.Message = needs(end.Err)
 	}
 	if end.Logged {
-		h.r.note("%s failed, and the run goes on with %s: %v", callLabel(c), value.JSON(types.Encode(end.Value)), end.Err)
+		h.r.note("%s failed, and the run goes on with %s: %s", c.Label(), value.JSON(types.Encode(end.Value)), flow.Reason(end.Err))
 	}
 	e.Data = data(d)
 	h.r.count(e.Status)
 	h.r.emit(e)
+}
+
+// needs says what kept a call from being made.
+func needs(err error) string {
+	var call *flow.CallError
+	var node *flow.NodeError
+	switch {
+	case errors.As(err, &call):
+		return fmt.Sprintf("it needs %s, which failed (%s)", call.Label(), call.Pos)
+	case errors.As(err, &node):
+		return fmt.Sprintf("it needs what failed at %s", node.Pos)
+	}
+	return "it needs what failed: " + err.Error()
 }
 
 // largeValue is the size in bytes from which a value stands in a file of its

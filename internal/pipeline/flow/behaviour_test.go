@@ -96,7 +96,7 @@ out m
 		if !errors.As(err, &failed) || len(failed.Failures) != 2 {
 			t.Fatalf("error %v", err)
 		}
-		for _, want := range []string{"test.cst:2:5: a = Bad: attempts used up after 2 attempts: down", "test.cst:8:5: 1 / 0: Division by zero"} {
+		for _, want := range []string{"test.cst:2:5: a = Bad: failed after 2 attempts: down", "test.cst:8:5: 1 / 0: Division by zero"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("the error lacks %q:\n%v", want, err)
 			}

@@ -81,7 +81,7 @@ func (op *operation) run() (any, error) {
 	if interrupted(end.Err) {
 		return nil, end.Err
 	}
-	if end.Outcome == Succeeded || end.Outcome == Degraded && end.answered {
+	if end.Outcome == Succeeded || end.Outcome == Degraded && end.Fallback {
 		end.Value = op.wrapped(end.Value)
 	}
 	if w != nil {
@@ -127,7 +127,7 @@ func (op *operation) answer(failure error) End {
 		v, err := fr.need(site.Fallback)
 		switch {
 		case err == nil:
-			end.Value, end.answered = v, true
+			end.Value, end.Fallback = v, true
 			return end
 		case interrupted(err):
 			end.Err = err

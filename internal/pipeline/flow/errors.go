@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -40,15 +41,45 @@ type CallError struct {
 }
 
 func (e *CallError) Error() string {
-	what := e.Callee
-	if e.Name != e.Callee {
-		what = e.Name + " = " + e.Callee
+	s := fmt.Sprintf("%s: %s: ", e.Pos, e.Label())
+	if e.Attempts > 1 {
+		s += fmt.Sprintf("failed after %d attempts: ", e.Attempts)
 	}
-	s := fmt.Sprintf("%s: %s: %v", e.Pos, what, e.Err)
-	if e.Fallback != nil {
-		s += fmt.Sprintf("; the fallback failed too: %v", e.Fallback)
+	return s + Reason(e)
+}
+
+// Label is the call for a person.
+func (e *CallError) Label() string { return label(e.Path, e.Callee) }
+
+// Reason says why a call failed, without which call it was and how often it was
+// tried: the error of the last attempt and, where there could have been another
+// one, why there was none.
+func Reason(err error) string {
+	if e, ok := err.(*CallError); ok {
+		s := Reason(e.Err)
+		if e.Fallback != nil {
+			s += fmt.Sprintf("; the fallback failed too: %v", e.Fallback)
+		}
+		return s
 	}
-	return s
+	e, ok := err.(*retry.Error)
+	if !ok {
+		return err.Error()
+	}
+	_, own := e.Last.(*DeadlineError)
+	switch {
+	case e.Last == nil:
+		return e.Error()
+	case e.Reason == retry.ReasonAttempts, own:
+		return e.Last.Error()
+	case e.Reason == retry.ReasonNotRetryable:
+		return fmt.Sprintf("not retryable: %v", e.Last)
+	case e.Reason == retry.ReasonDeadline:
+		return fmt.Sprintf("no time left for a further attempt: %v", e.Last)
+	case e.RetryAfter > 0:
+		return fmt.Sprintf("%v (it is asked to wait %s): %v", e.Reason.Err(), duration.Format(e.RetryAfter), e.Last)
+	}
+	return fmt.Sprintf("%v: %v", e.Reason.Err(), e.Last)
 }
 
 // Unwrap gives what the call failed with.
@@ -123,10 +154,13 @@ type ElementsError struct {
 }
 
 func (e *ElementsError) Error() string {
-	if e.Failed == 1 {
-		return fmt.Sprintf("element %d of %d: %v", e.First+1, e.Total, e.Err)
+	if e.Failed > 1 {
+		return fmt.Sprintf("%v (%d of %d elements failed, this is the first)", e.Err, e.Failed, e.Total)
 	}
-	return fmt.Sprintf("%d of %d elements failed, the first is element %d: %v", e.Failed, e.Total, e.First+1, e.Err)
+	if errors.As(e.Err, new(*CallError)) {
+		return e.Err.Error() // which says which element
+	}
+	return fmt.Sprintf("%v (element %d of %d)", e.Err, e.First+1, e.Total)
 }
 
 // Unwrap gives the error of the first.

@@ -3,6 +3,7 @@ package flow
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -42,6 +43,25 @@ type Call struct {
 
 	node *plan.Node
 	site *site
+}
+
+// Label is the call for a person: "hits = Search", and "pages[3] = Fetch" for
+// one that is made for an element of a list.
+func (c *Call) Label() string { return label(c.Path, c.Callee) }
+
+func label(path, callee string) string {
+	path = path[strings.LastIndexByte(path, '/')+1:] // without the step that it is in
+	element, own := "", path
+	if i := strings.LastIndex(path, "]."); i >= 0 {
+		element, own = path[:i+1], path[i+2:]
+	}
+	switch name, _, _ := strings.Cut(own, "#"); {
+	case name != callee:
+		return path + " = " + callee
+	case element != "":
+		return element + " = " + own
+	}
+	return own
 }
 
 // Digest names what is called and with what: as long as it is the same, so is
@@ -85,9 +105,8 @@ type End struct {
 	Attempts int
 	Cached   bool // the value is from the cache
 	Logged   bool // on_error: log wants the error shown
+	Fallback bool // Value is from its fallback
 	Took     time.Duration
-
-	answered bool // Value is of the call's own type, from its fallback
 }
 
 func (fr *frame) describe(s *site, args []any) *Call {
