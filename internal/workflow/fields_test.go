@@ -70,7 +70,7 @@ var besides = map[string]map[string]string{
 	"check_command": {"shell": "", "claude": "", "command": ""},
 	"step": {
 		"do": "foreach: [a]", "parallel": "foreach: [a], do: [{shell: a}]", "max_items": "foreach: [a], do: [{shell: a}]",
-		"with": "pipeline: flow.bide", "args": "claude: /a", "skip_permissions": "claude: /a",
+		"with": "pipeline: flow.cst", "args": "claude: /a", "skip_permissions": "claude: /a",
 		"skip_validation": "shell: a, step_validate: b", "validation_timeout": "shell: a, step_validate: b",
 		"ignore_validation_failure": "shell: a, step_validate: b", "commit_config": "shell: a, auto_commit: true",
 	},

@@ -1,0 +1,381 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// tries is a module that fails so many times for a key, then gives the key, and
+// leaves a line for each attempt.
+const tries = `
+- name: Tries
+  params: {key: String, failures: Int}
+  result: String
+  shell: |
+    echo "$INPUT_KEY" >> $EV/log
+    if [ $(grep -cx "$INPUT_KEY" $EV/log) -le "$INPUT_FAILURES" ]; then echo "busy: $INPUT_KEY" >&2; exit 9; fi
+    echo "did $INPUT_KEY"
+`
+
+// course is what happened to a step: types, attempts, statuses.
+func (r *ran) course(step string) string {
+	var out []string
+	for _, e := range r.events {
+		if e.Step != step {
+			continue
+		}
+		s := string(e.Type)
+		switch e.Type {
+		case event.AttemptStarted, event.AttemptFailed, event.RetryScheduled:
+			s += fmt.Sprintf(" %d", e.Attempt)
+		case event.StepFinished:
+			s += fmt.Sprintf(" %s %d", e.Status, e.Attempts)
+		}
+		out = append(out, s)
+	}
+	return strings.Join(out, ", ")
+}
+
+// times counts the lines of $EV/log that are a text.
+func (b *bench) times(text string) (n int) {
+	b.t.Helper()
+	for _, l := range b.lines() {
+		if l == text {
+			n++
+		}
+	}
+	return n
+}
+
+// TestCallsAreOnRecord: every attempt, wait, answer from the cache, fallback,
+// skip and change of a breaker, with the path of the call.
+func TestCallsAreOnRecord(t *testing.T) {
+	b := newBench(t)
+	b.modules(tries + `
+- name: Join
+  params: {a: String, b: String}
+  result: String
+  shell: echo "$INPUT_A, $INPUT_B"
+`)
+	r := b.pipeline(`
+keys = ["x", "y"]
+first = Tries("first", 2) with retry: 3, delay: 20ms, backoff: linear
+bad = Tries("bad", 99) with retry: 1
+after = Join(first, bad)
+later = Join(after, "b")
+safe = Tries("safe", 99) with retry: 1, fallback: "instead of " + error.module
+one = Join("a", "b") with cache: 1h
+two = Join(one, "b")
+again = if (two != "") Join("a", "b") with cache: 1h else ""
+each = map(keys, (k) => Tries(k, 1) with retry: 2)
+broken = map(["p", "p", "p", "p"], (k) => Tries(k, 99) with breaker: 2/1h, concurrency: 1, on_error: skip)
+out first
+out later
+out safe
+out again
+out each
+out broken
+`, nil)
+	r.status(event.Failed)
+	for step, want := range map[string]string{
+		"first":         "step_started, attempt_started 1, attempt_failed 1, retry_scheduled 1, attempt_started 2, attempt_failed 2, retry_scheduled 2, attempt_started 3, step_finished succeeded 3",
+		"bad":           "step_started, attempt_started 1, attempt_failed 1, retry_scheduled 1, attempt_started 2, attempt_failed 2, step_finished failed 2",
+		"after":         "step_finished skipped 0",
+		"later":         "step_finished skipped 0",
+		"safe":          "step_started, attempt_started 1, attempt_failed 1, retry_scheduled 1, attempt_started 2, attempt_failed 2, step_finished degraded 2",
+		"each[0].Tries": "step_started, attempt_started 1, attempt_failed 1, retry_scheduled 1, attempt_started 2, step_finished succeeded 2",
+		"each[1].Tries": "step_started, attempt_started 1, attempt_failed 1, retry_scheduled 1, attempt_started 2, step_finished succeeded 2",
+		"again":         "",
+	} {
+		if got := r.course(step); got != want {
+			t.Errorf("%s: %s, want %s", step, got, want)
+		}
+	}
+	var cached []string
+	for _, e := range r.of(event.StepFinished) {
+		if strings.Contains(string(e.Data), `"cached":true`) {
+			cached = append(cached, e.Step)
+		}
+	}
+	if len(cached) != 1 || !strings.Contains(cached[0], "Join") {
+		t.Errorf("from the cache: %q", cached)
+	}
+	if e := r.stepEvents("first", event.RetryScheduled); len(e) != 2 || e[0].DelayMS != 20 || e[1].DelayMS != 40 {
+		t.Errorf("waits: %+v", e)
+	}
+	if e := r.stepEvents("bad", event.AttemptFailed); len(e) != 2 || e[0].ExitCode != 9 || e[0].Class != "exit" || !strings.Contains(string(e[0].Data), "busy: bad") {
+		t.Errorf("failures: %+v", e)
+	}
+	if e := r.end("later"); !strings.Contains(e.Message, "bad = Tries") || !strings.Contains(e.Message, "flow.cst:4:7") || e.Class != "exit" {
+		t.Errorf("skipped: %s: %s", e.Class, e.Message)
+	}
+	if e := r.end("each[1].Tries"); e.Label != "each[1] = Tries" {
+		t.Errorf("label %q", e.Label)
+	}
+	opened := 0
+	for _, e := range r.of(event.BreakerChanged) {
+		if e.From == "closed" && e.To == "open" {
+			opened++
+		}
+	}
+	if n := strings.Count(r.file("log"), "p\n"); opened != 1 || n != 2 {
+		t.Errorf("the breaker opened %d times after %d attempts, want once after 2", opened, n)
+	}
+	if r.sum.Steps.Failed != 1 || r.sum.Steps.Skipped != 2 {
+		t.Errorf("counted: %+v", r.sum.Steps)
+	}
+	r.gave("first", "did first")
+	r.gave("safe", "instead of Tries")
+	r.gave("broken", []string{"", "", "", ""})
+	if _, ok := r.sum.Outputs["later"]; ok {
+		t.Error("an output that could not be computed is there")
+	}
+	for _, want := range []string{"flow.cst:4:7: bad = Tries: failed after 2 attempts: exit status 9: busy: bad"} {
+		if r.sum.Message != filepath.Join(b.dir, want) {
+			t.Errorf("the run says %q, want %q", r.sum.Message, want)
+		}
+	}
+}
+
+// TestFailFastOfAPipeline: the first failure ends what runs; without it, what
+// does not need the failed value comes to its end.
+func TestFailFastOfAPipeline(t *testing.T) {
+	for _, fast := range []bool{false, true} {
+		t.Run(fmt.Sprint(fast), func(t *testing.T) {
+			b := newBench(t)
+			b.opt.FailFast = fast
+			b.modules(`
+- {name: Bad, result: String, shell: "until [ -e $EV/began ]; do sleep 0.01; done; exit 1"}
+- {name: Slow, result: String, shell: "touch $EV/began; @WAIT@; echo x > $EV/end; echo slow"}
+`)
+			manifest := filepath.Join(b.dir, "modules.yml")
+			text, err := os.ReadFile(manifest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wait := "sleep 0.2"
+			if fast {
+				wait = "sleep 300"
+			}
+			b.write("modules.yml", strings.Replace(string(text), "@WAIT@", wait, 1))
+			r := b.pipeline("out a = Bad()\nout b = Slow()\n", nil)
+			r.status(event.Failed)
+			b.quiet()
+			if fast {
+				r.want("end", "-")
+				return
+			}
+			r.want("end", "x")
+			r.gave("b", "slow")
+		})
+	}
+}
+
+// TestMaxParallelOfAPipeline bounds the attempts at once, over all calls.
+func TestMaxParallelOfAPipeline(t *testing.T) {
+	b := newBench(t)
+	b.opt.MaxParallel = 3
+	b.modules(`
+- name: Count
+  params: {i: Int}
+  result: Int
+  shell: |
+    mkdir $EV/in-$INPUT_I; ls -d $EV/in-* | wc -l >> $EV/log; sleep 0.03; rmdir $EV/in-$INPUT_I; echo $INPUT_I
+`)
+	r := b.pipeline("in ns: List<Int>\nout a = map(ns, (i) => Count(i))\nout b = map(ns, (i) => Count(i + 100))\n", map[string]any{"ns": []any{1, 2, 3, 4, 5, 6}})
+	r.status(event.Succeeded)
+	most := slices.Max(strings.Fields(r.file("log")))
+	if most != "3" {
+		t.Errorf("%s at once, want 3", most)
+	}
+}
+
+// TestAPipelineStep: inputs come from `with`, outputs are read by later steps
+// as JSON.
+func TestAPipelineStep(t *testing.T) {
+	b := newBench(t)
+	b.modules(tries)
+	b.write("fetch.cst", `
+in key: String
+in n: Int = 1
+in tags: List<String> = []
+got = Tries(key, n) with retry: 3
+out got
+out count = n + 1
+out tags
+`)
+	r := b.run(`
+commands:
+  - shell: echo '$(touch pwned)'
+    capture: word
+  - pipeline: fetch.cst
+    with: {key: "${word}", n: 2, tags: [a, "b c"]}
+    id: fetch
+    capture: result
+    capture_format: json
+  - shell: printf '%s|%s|%s' "${result.got}" "${result.count}" "${result.tags[1]}" > $EV/end
+  - shell: printf '%s' '${fetch.output}' > $EV/json
+`)
+	r.status(event.Succeeded)
+	r.want("end", "did $(touch pwned)|3|b c")
+	r.want("json", `{"count":3,"got":"did $(touch pwned)","tags":["a","b c"]}`)
+	if got := r.course("commands[1]/got"); !strings.HasPrefix(got, "step_started, attempt_started 1") || !strings.HasSuffix(got, "step_finished succeeded 3") {
+		t.Errorf("the call inside the step: %s", got)
+	}
+	if got := r.course("commands[1]"); !strings.HasSuffix(got, "step_finished succeeded 1") {
+		t.Errorf("the step: %s", got)
+	}
+}
+
+// TestPipelineStepsInListsAndMaps: each round and each item has its own calls.
+func TestPipelineStepsInListsAndMaps(t *testing.T) {
+	b := newBench(t)
+	b.modules(tries)
+	b.write("fetch.cst", "in key: String\nout got = Tries(key, 1) with retry: 3\n")
+	r := b.run(`
+mode: mapreduce
+setup:
+  - foreach: [a, b, c]
+    do:
+      - pipeline: fetch.cst
+        with: {key: "f${item}"}
+      - shell: echo '${last.output}' >> $EV/each
+map:
+  input: [{id: x}, {id: y}, {id: z}]
+  max_parallel: 2
+  agent_template:
+    - pipeline: fetch.cst
+      with: {key: "m${item.id}"}
+      capture: got
+      capture_format: json
+    - shell: echo "${got.got}" > $EV/item-${item.id}
+`)
+	r.status(event.Succeeded)
+	r.want("each", "{\"got\":\"did fa\"}\n{\"got\":\"did fb\"}\n{\"got\":\"did fc\"}")
+	for _, id := range []string{"x", "y", "z"} {
+		r.want("item-"+id, "did m"+id)
+	}
+	for _, key := range []string{"fa", "fb", "fc", "mx", "my", "mz"} {
+		if n := r.times(key); n != 2 {
+			t.Errorf("%s was tried %d times, want 2", key, n)
+		}
+	}
+}
+
+// TestAPipelineStepThatFails says which call failed, where, and why; a retry of
+// the step runs the pipeline again.
+func TestAPipelineStepThatFails(t *testing.T) {
+	b := newBench(t)
+	b.modules(tries)
+	b.write("fetch.cst", "in key: String\nbefore = Tries(\"before\", 0)\nout got = Tries(key, 3) with retry: 1\nout before\n")
+	r := b.run(`
+commands:
+  - pipeline: fetch.cst
+    with: {key: one}
+    retry: {attempts: 3, initial_delay: 5ms}
+  - pipeline: fetch.cst
+    with: {key: two}
+    on_failure: {shell: "printf '%s' \"${step.error}\" > $EV/handled; printf '%s' '${last.output}' > $EV/partial"}
+`)
+	r.status(event.Failed)
+	if n := r.times("one"); n != 4 {
+		t.Errorf("the call was made %d times, want 4: two rounds of two", n)
+	}
+	if got := r.end("commands[0]"); got.Status != event.Succeeded || got.Attempts != 2 {
+		t.Errorf("the step that is retried: %+v", got)
+	}
+	for _, want := range []string{"fetch.cst:3:11: got = Tries: failed after 2 attempts", "busy: two", "flow.yml:"} {
+		if !strings.Contains(r.sum.Message, want) {
+			t.Errorf("%q is not in %q", want, r.sum.Message)
+		}
+	}
+}
+
+// TestAPipelineStepWithWrongInputs is not worth a retry.
+func TestAPipelineStepWithWrongInputs(t *testing.T) {
+	b := newBench(t)
+	b.modules(tries)
+	b.write("fetch.cst", "in key: String\nin n: Int\nout got = Tries(key, n)\n")
+	r := b.run(`
+commands:
+  - pipeline: fetch.cst
+    with: {ky: one, n: many}
+    retry: {attempts: 3, initial_delay: 5ms}
+`)
+	r.status(event.Failed)
+	for _, want := range []string{"input key is missing", "no input named ky", "key", "input n"} {
+		if !strings.Contains(r.sum.Message, want) {
+			t.Errorf("%q is not in %q", want, r.sum.Message)
+		}
+	}
+	if n := len(r.of(event.AttemptStarted)); n != 1 {
+		t.Errorf("%d attempts", n)
+	}
+	r.want("log", "-")
+}
+
+// TestWrongPipelineFilesAreReportedBeforeTheRun: with their own places.
+func TestWrongPipelineFilesAreReportedBeforeTheRun(t *testing.T) {
+	b := newBench(t)
+	b.modules(tries)
+	b.write("bad.cst", "in key: String\nout got = Trys(key, 1)\nout other = Tries(1, key)\n")
+	_, err := b.try(context.Background(), `
+commands:
+  - shell: touch $EV/began
+  - foreach: [1]
+    do:
+      - pipeline: bad.cst
+        with: {key: a}
+`)
+	text := fmt.Sprint(err)
+	for _, want := range []string{"bad.cst:2:11", "Trys", "bad.cst:3:"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in %q", want, text)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(b.ev, "began")); err == nil {
+		t.Error("the run began")
+	}
+}
+
+// TestWaitsOfAPipelineHoldNoSlot: a server that asks for a wait does not keep
+// the other calls from being made.
+func TestWaitsOfAPipelineHoldNoSlot(t *testing.T) {
+	s, url := serve(t, func(w http.ResponseWriter, q *http.Request, n int) {
+		if q.URL.Path == "/first" && n == 1 {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(503)
+			return
+		}
+		fmt.Fprint(w, "fine")
+	})
+	b := newBench(t)
+	b.url = url
+	b.opt.MaxParallel = 1
+	b.modules(`
+- {name: Get, params: {path: String}, result: String, http: "@URL@/{path}"}
+`)
+	began := time.Now()
+	r := b.pipeline(`
+out a = Get("first") with retry: 1, priority: critical
+out rest = map(["b", "c", "d"], (p) => Get(p))
+`, nil)
+	r.status(event.Succeeded)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.log) != 5 || !strings.HasPrefix(s.log[4], "GET /first") {
+		t.Errorf("requests in the order %q", s.log)
+	}
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("Retry-After was not honoured: %v", took)
+	}
+}
