@@ -46,10 +46,11 @@ func (a *app) check(paths []string, manifest string, strict bool) error {
 		Warnings int       `json:"warnings"`
 	}{Files: []checked{}}
 	for _, path := range paths {
-		c := checkFile(path, manifest, strict)
-		e, w := c.Problems.Count()
-		out.Errors, out.Warnings = out.Errors+e, out.Warnings+w
-		out.Files = append(out.Files, c)
+		for _, c := range checkFile(path, manifest, strict) {
+			e, w := c.Problems.Count()
+			out.Errors, out.Warnings = out.Errors+e, out.Warnings+w
+			out.Files = append(out.Files, c)
+		}
 	}
 	if a.json {
 		if err := printJSON(a.out, out); err != nil {
@@ -65,15 +66,13 @@ func (a *app) check(paths []string, manifest string, strict bool) error {
 	return nil
 }
 
-func checkFile(path, manifest string, strict bool) checked {
+// checkFile says what is wrong with a file, and with the pipelines that its
+// steps run, of which only those with problems are told.
+func checkFile(path, manifest string, strict bool) []checked {
 	if engine.IsPipeline(path) {
 		c := checkPipeline(path, manifest)
-		for i := range c.Problems {
-			if strict {
-				c.Problems[i].Severity = diag.Error
-			}
-		}
-		return c
+		c.judge(strict)
+		return []checked{c}
 	}
 	f, problems := workflow.Load(path, workflow.Options{Strict: strict, Unfilled: true})
 	c := checked{Path: path, Kind: workflow.Standard.String(), Problems: problems, src: sources(f)}
@@ -84,7 +83,29 @@ func checkFile(path, manifest string, strict bool) checked {
 		c.Kind = f.Kind.String()
 		c.Formerly = workflow.Formerly(f)
 	}
-	return c
+	if f == nil || problems.HasErrors() {
+		return []checked{c}
+	}
+	steps := engine.LoadStepPipelines(f, "")
+	c.Problems = append(c.Problems, steps.Problems...)
+	c.judge(strict)
+	all := []checked{c}
+	for i, pl := range steps.Loaded {
+		if len(steps.FileProblems[i]) > 0 {
+			all = append(all, checked{Path: pl.Path, Kind: "pipeline", Problems: steps.FileProblems[i], src: pl.Sources})
+			all[len(all)-1].judge(strict)
+		}
+	}
+	return all
+}
+
+// judge makes errors of warnings where they are to be.
+func (c *checked) judge(strict bool) {
+	for i := range c.Problems {
+		if strict {
+			c.Problems[i].Severity = diag.Error
+		}
+	}
 }
 
 func (a *app) printChecked(files []checked) {

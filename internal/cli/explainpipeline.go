@@ -75,7 +75,7 @@ func explain(p *engine.Pipeline) *explainedPipeline {
 		x.Critical = []int{}
 	}
 	for _, in := range p.Plan.Inputs {
-		x.Inputs = append(x.Inputs, explainedInput{in.Name, in.Type.String(), in.Required})
+		x.Inputs = append(x.Inputs, explainedInput{in.Name, in.Type.String(), !in.Optional()})
 	}
 	for _, o := range p.Plan.Outputs {
 		x.Outputs = append(x.Outputs, explainedOutput{o.Name, o.Type.String()})

@@ -112,6 +112,9 @@ func (a *app) run(ctx context.Context, f *runFlags, path string, args []string) 
 		fmt.Fprintf(a.err, "bide: %s has %d %s; nothing was run\n", path, n, plural(n, "error"))
 		return exitError(2)
 	}
+	if err := a.stepPipelines(file, f); err != nil {
+		return err
+	}
 	opt.File = file
 	if f.dryRun {
 		return a.dryRun(file)
@@ -119,6 +122,28 @@ func (a *app) run(ctx context.Context, f *runFlags, path string, args []string) 
 	return a.execute(ctx, f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
 		return engine.Run(ctx, o)
 	})
+}
+
+// stepPipelines reports what is wrong with the pipelines of a workflow's steps
+// before it runs.
+func (a *app) stepPipelines(file *workflow.File, f *runFlags) error {
+	steps := engine.LoadStepPipelines(file, f.dir)
+	n := 0
+	report := func(c checked) {
+		c.judge(f.strict)
+		a.problems(c.Problems, c.src)
+		e, _ := c.Problems.Count()
+		n += e
+	}
+	report(checked{Problems: steps.Problems, src: sources(file)})
+	for i, pl := range steps.Loaded {
+		report(checked{Problems: steps.FileProblems[i], src: pl.Sources})
+	}
+	if n == 0 {
+		return nil
+	}
+	fmt.Fprintf(a.err, "bide: %s has %d %s in the pipelines of its steps; nothing was run\n", file.Path, n, plural(n, "error"))
+	return exitError(2)
 }
 
 func sources(f *workflow.File) map[string][]byte {
@@ -244,16 +269,29 @@ func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do f
 
 // explainError gives errors of opening a run their exit status.
 func (a *app) explainError(err error) error {
-	var list diag.List
 	var changed *engine.ChangedError
 	switch {
-	case errors.As(err, &list):
-		a.problems(list, nil)
+	case errors.As(err, new(diag.List)):
+		a.refused(err)
 		return exitError(2)
 	case errors.As(err, &changed), errors.As(err, new(*journal.NotFoundError)):
 		return usageError{err}
 	}
 	return err
+}
+
+// refused shows everything that kept a run from beginning.
+func (a *app) refused(err error) {
+	switch x := err.(type) {
+	case diag.List:
+		a.problems(x, nil)
+	case interface{ Unwrap() []error }:
+		for _, e := range x.Unwrap() {
+			a.refused(e)
+		}
+	default:
+		fmt.Fprintf(a.err, "bide: %v\n", err)
+	}
 }
 
 // dryRun shows the steps that would be run.

@@ -17,7 +17,6 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/flow"
 	"github.com/bide-dev/bide/internal/pipeline/types"
 	"github.com/bide-dev/bide/internal/value"
-	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -48,52 +47,6 @@ func (r *run) dataflow(ctx context.Context) error {
 	out, err := r.flow(ctx, p, r.opt.Pipeline, r.opt.Inputs, "")
 	r.scope.Set("outputs", out)
 	return err
-}
-
-// pipelineStep runs a pipeline file as a step. Its outputs are the step's
-// output, as a JSON object.
-func (r *run) pipelineStep(ctx context.Context, p place, a *workflow.Pipeline, path string) (action.Result, error) {
-	pl, err := r.stepPipeline(p, a)
-	if err != nil {
-		return action.Result{}, &action.InputError{Err: err}
-	}
-	inputs := make(map[string]any, len(a.With))
-	for _, arg := range a.With {
-		if inputs[arg.Name], err = action.Expand(arg.Value, p.scope); err != nil {
-			return action.Result{}, &action.InputError{Err: fmt.Errorf("with %s: %w", arg.Name, err)}
-		}
-	}
-	out, err := r.flow(ctx, p, pl, inputs, path+"/")
-	res := action.Result{Output: value.JSON(out)}
-	if err != nil {
-		res.ExitCode = 1
-	}
-	return res, err
-}
-
-// stepPipeline reads the pipeline of a step, once in a run.
-func (r *run) stepPipeline(p place, a *workflow.Pipeline) (*Pipeline, error) {
-	path, err := a.File.Expand(p.scope)
-	if err != nil {
-		return nil, fmt.Errorf("pipeline: %w", err)
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(p.dir, path)
-	}
-	r.flows.mu.Lock()
-	defer r.flows.mu.Unlock()
-	if pl := r.flows.files[path]; pl != nil {
-		return pl, nil
-	}
-	pl, problems := LoadPipeline(path, "", os.ReadFile)
-	if problems.HasErrors() {
-		return nil, problems.Err()
-	}
-	if r.flows.files == nil {
-		r.flows.files = map[string]*Pipeline{}
-	}
-	r.flows.files[path] = pl
-	return pl, nil
 }
 
 // flow runs a pipeline and gives its outputs as JSON values, those that could

@@ -215,20 +215,3 @@ func (p *Pipeline) agents(ask func(name string)) {
 		}
 	}
 }
-
-// literalPipeline reads the pipeline of a step before the run, if its name is
-// known by then. A file that an earlier step will write may be missing.
-func literalPipeline(a *workflow.Pipeline, dir string) (*Pipeline, error) {
-	if !a.File.IsLiteral() {
-		return nil, nil
-	}
-	path := a.File.String()
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
-	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	p, problems := LoadPipeline(path, "", os.ReadFile)
-	return p, problems.Err()
-}

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -132,9 +134,9 @@ func recordedOptions(j *journal.Journal, opt Options) (Options, error) {
 
 // recordedPipeline is recordedFile for a pipeline and its manifest.
 func recordedPipeline(h journal.Header, opt Options) (*Pipeline, error) {
-	changed := changes(h)
+	path, changed := changedFile(h)
 	if changed != "" && !opt.Force {
-		return nil, &ChangedError{Path: h.Path, Diff: changed}
+		return nil, &ChangedError{Path: path, Diff: changed}
 	}
 	read := os.ReadFile
 	if changed == "" {
@@ -190,6 +192,20 @@ func changes(h journal.Header) string {
 		return ""
 	}
 	return lineDiff(string(h.Source), string(now))
+}
+
+// changedFile gives the first file of a pipeline that is not as it was recorded,
+// and how it differs: its manifest is as much a part of it as its own text.
+func changedFile(h journal.Header) (path, diff string) {
+	if diff = changes(h); diff != "" {
+		return h.Path, diff
+	}
+	for _, path := range slices.Sorted(maps.Keys(h.Others)) {
+		if diff = changes(journal.Header{Path: path, Source: h.Others[path]}); diff != "" {
+			return path, diff
+		}
+	}
+	return "", ""
 }
 
 // lineDiff shows what changed between two texts: the lines between their

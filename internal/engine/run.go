@@ -278,15 +278,15 @@ func preflight(opt Options) error {
 	}
 	errs := callable(f)
 	workflow.WalkAll(f, func(s *workflow.Step) {
-		switch a := s.Action.(type) {
-		case *workflow.Claude:
+		if a, ok := s.Action.(*workflow.Claude); ok {
 			ask(a.Provider)
-		case *workflow.Pipeline:
-			pl, err := literalPipeline(a, opt.Dir)
-			errs = append(errs, err)
-			pl.agents(ask)
 		}
 	})
+	inSteps := LoadStepPipelines(f, opt.Dir)
+	errs = append(errs, inSteps.Err())
+	for _, pl := range inSteps.Loaded {
+		pl.agents(ask)
+	}
 	opt.Pipeline.agents(ask)
 	for _, program := range slices.Sorted(maps.Keys(need)) {
 		if _, err := proc.LookPath(program, environ); err != nil {

@@ -15,6 +15,10 @@ type InputError struct{ Problems []string }
 
 func (e *InputError) Error() string { return strings.Join(e.Problems, "\n") }
 
+// Optional reports whether the input may be left out: it has a default, or none
+// is a value of its type.
+func (p *Param) Optional() bool { return !p.Required || p.Type.Kind == types.OptionalKind }
+
 // Decode makes the run-time values of the inputs from JSON values, in the
 // order of Inputs. given[i] is false where the default is to be used. The
 // error is an *InputError.

@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/value"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// pipelineStep runs a pipeline file as a step. Its outputs are the step's
+// output, as a JSON object.
+func (r *run) pipelineStep(ctx context.Context, p place, a *workflow.Pipeline, path string) (action.Result, error) {
+	pl, err := r.stepPipeline(p, a)
+	if err != nil {
+		return action.Result{}, &action.InputError{Err: err}
+	}
+	inputs := make(map[string]any, len(a.With))
+	for _, arg := range a.With {
+		if inputs[arg.Name], err = action.Expand(arg.Value, p.scope); err != nil {
+			return action.Result{}, &action.InputError{Err: fmt.Errorf("with %s: %w", arg.Name, err)}
+		}
+	}
+	out, err := r.flow(ctx, p, pl, inputs, path+"/")
+	res := action.Result{Output: value.JSON(out)}
+	if err != nil {
+		res.ExitCode = 1
+	}
+	return res, err
+}
+
+// stepPipeline reads the pipeline of a step, once in a run.
+func (r *run) stepPipeline(p place, a *workflow.Pipeline) (*Pipeline, error) {
+	path, err := a.File.Expand(p.scope)
+	if err != nil {
+		return nil, fmt.Errorf("pipeline: %w", err)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(p.dir, path)
+	}
+	r.flows.mu.Lock()
+	defer r.flows.mu.Unlock()
+	if pl := r.flows.files[path]; pl != nil {
+		return pl, nil
+	}
+	pl, problems := LoadPipeline(path, "", os.ReadFile)
+	if problems.HasErrors() {
+		return nil, problems.Err()
+	}
+	if r.flows.files == nil {
+		r.flows.files = map[string]*Pipeline{}
+	}
+	r.flows.files[path] = pl
+	return pl, nil
+}
+
+// StepPipelines are the pipelines of a workflow's steps that can be read before
+// it runs.
+type StepPipelines struct {
+	Loaded []*Pipeline // each file once
+	// Problems are those of the steps: what is wrong with the files themselves
+	// is in FileProblems, in the order of Loaded.
+	Problems     diag.List
+	FileProblems []diag.List
+}
+
+// LoadStepPipelines reads the pipelines that steps of a workflow name literally,
+// as a run in a directory would. A file that is not there may be written by an
+// earlier step, which is a warning.
+func LoadStepPipelines(f *workflow.File, dir string) *StepPipelines {
+	all := &StepPipelines{}
+	at := map[string]int{}
+	workflow.WalkAll(f, func(s *workflow.Step) {
+		a, ok := s.Action.(*workflow.Pipeline)
+		if !ok || !a.File.IsLiteral() {
+			return
+		}
+		path := a.File.String()
+		if s.WorkingDir != nil && !filepath.IsAbs(path) {
+			if !s.WorkingDir.IsLiteral() {
+				return
+			}
+			path = filepath.Join(s.WorkingDir.String(), path)
+		}
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		i, known := at[path]
+		if !known {
+			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+				all.Problems.Warnf(s.Pos, "no-pipeline", "the pipeline %s is not there", path).Suggest("the step fails, unless a step before it writes the file")
+				return
+			}
+			pl, problems := LoadPipeline(path, "", os.ReadFile)
+			i = len(all.Loaded)
+			at[path] = i
+			all.Loaded, all.FileProblems = append(all.Loaded, pl), append(all.FileProblems, problems)
+		}
+		all.Problems = append(all.Problems, all.Loaded[i].arguments(s, a)...)
+	})
+	return all
+}
+
+// Err is everything that keeps the workflow from being run.
+func (l *StepPipelines) Err() error {
+	errs := []error{l.Problems.Err()}
+	for _, list := range l.FileProblems {
+		errs = append(errs, list.Err())
+	}
+	return errors.Join(errs...)
+}
+
+// arguments checks the names under `with` against the inputs of the pipeline.
+func (pl *Pipeline) arguments(s *workflow.Step, a *workflow.Pipeline) (problems diag.List) {
+	if pl.Plan == nil {
+		return nil
+	}
+	var names, given []string
+	for _, arg := range a.With {
+		given = append(given, arg.Name)
+	}
+	var missing []string
+	for i := range pl.Plan.Inputs {
+		in := &pl.Plan.Inputs[i]
+		names = append(names, in.Name)
+		if !in.Optional() && !slices.Contains(given, in.Name) {
+			missing = append(missing, in.Name+": "+in.Type.String())
+		}
+	}
+	for _, arg := range a.With {
+		if slices.Contains(names, arg.Name) {
+			continue
+		}
+		p := problems.Errorf(arg.Pos, "unknown-input", "%s has no input %s", pl.Path, arg.Name)
+		if p.Suggestion = diag.DidYouMean(arg.Name, names); p.Suggestion == "" {
+			if p.Suggest("it takes no inputs"); len(names) > 0 {
+				p.Suggest("its inputs are %s", strings.Join(names, ", "))
+			}
+		}
+	}
+	if len(missing) > 0 {
+		problems.Errorf(s.Pos, "missing-input", "%s needs %s", pl.Path, strings.Join(missing, ", ")).Suggest("give it under with:")
+	}
+	return problems
+}
