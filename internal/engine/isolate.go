@@ -26,12 +26,13 @@ var readsGit = pattern.Lazy(`\b(step|workflow)\.(files_|commit|insertions|deleti
 // the run's own worktree.
 func (r *run) isolate(ctx context.Context) error {
 	mode := r.isolation()
-	r.git = readsGit().Match(r.file.Source)
+	r.git, r.tellState = readsGit().Match(r.file.Source), readsState().Match(r.file.Source)
 	for _, text := range r.file.Others {
 		r.git = r.git || readsGit().Match(text)
+		r.tellState = r.tellState || readsState().Match(text)
 	}
 	own := mode == "worktree" || mode == "auto" && workflow.NeedsIsolation(r.file)
-	if !own && !r.git && !commits(r.file) && max(r.opt.MaxIterations, r.file.MaxIterations) <= 1 {
+	if !own && !r.git && !r.tellState && !commits(r.file) && max(r.opt.MaxIterations, r.file.MaxIterations) <= 1 {
 		return nil // git is not asked where nobody wants to know
 	}
 	repo, err := worktree.Open(ctx, r.opt.Dir)

@@ -114,11 +114,12 @@ type run struct {
 	itemsFailed                          bool // some items failed for good
 	classes                              classes
 
-	repo *worktree.Repo  // nil outside git
-	tree *worktree.Run   // the run's worktree; nil without isolation
-	git  bool            // step.* and workflow.* of the git context are read somewhere
-	head *worktree.Point // where the git context of the workflow begins
-	emu  sync.Mutex      // keeps sinks in the order of the journal
+	repo      *worktree.Repo  // nil outside git
+	tree      *worktree.Run   // the run's worktree; nil without isolation
+	git       bool            // step.* and workflow.* of the git context are read somewhere
+	tellState bool            // git.* are read somewhere
+	head      *worktree.Point // where the git context of the workflow begins
+	emu       sync.Mutex      // keeps sinks in the order of the journal
 }
 
 // Summary is how a run ended: the data of run_finished.

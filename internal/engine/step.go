@@ -98,6 +98,7 @@ func (r *run) step(ctx context.Context, p place, s *workflow.Step) outcome {
 			return out
 		}
 	}
+	r.gitState(ctx, p)
 	if s.When != nil {
 		run, err := s.When.EvalBool(template.Resolver(p.view()))
 		if err != nil {

@@ -231,3 +231,42 @@ reduce:
 		t.Errorf("the file has %s bytes", n)
 	}
 }
+
+// TestGitState: git.* is the working tree as a step finds it, its when
+// included; a variable of the file that is called git stays.
+func TestGitState(t *testing.T) {
+	b := newBench(t)
+	b.git()
+	b.opt.Isolation = "none"
+	r := b.run(`
+commands:
+  - shell: |
+      echo a > staged.go; git add staged.go; echo b >> first.txt; echo c > untracked.md
+      git rev-parse HEAD > @EV@/head
+  - shell: echo "${git.staged_files}|${git.unstaged_files}|${git.untracked_files}|${git.modified_files}|${git.branch}|${git.staged_files|pattern:**/*.go|basename}" > @EV@/state
+  - shell: test "${git.commit}" = "$(cat @EV@/head)" && git add -A && git commit -qm all && git rm -q first.txt
+  - shell: echo "${git.deleted_files}|${git.changed_files|json}" > @EV@/after
+    when: "${git.unstaged_files|length} == 0"
+  - shell: echo no > @EV@/when
+    when: "${git.branch} != 'main'"
+`)
+	r.status(event.Succeeded)
+	r.want("state", "staged.go|first.txt|untracked.md|first.txt staged.go|main|staged.go")
+	r.want("after", `first.txt|["first.txt"]`)
+	if r.file("when") != "-" {
+		t.Error("the condition does not read git.branch")
+	}
+
+	b = newBench(t)
+	b.git()
+	r = b.run(`
+env: {X: "1"}
+commands:
+  - shell: echo '{"branch":"own"}'
+    capture: git
+    capture_format: json
+  - shell: echo "${git.branch}" > @EV@/own
+`)
+	r.status(event.Succeeded)
+	r.want("own", "own")
+}

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -200,8 +201,21 @@ func (d *decoder) prompt(o *object, t *template.Text, provider string) Action {
 	c := &Claude{Text: t, Provider: provider, Args: texts(o.strings("args"))}
 	if v, ok := o.flag("skip_permissions"); ok {
 		c.SkipPermissions = &v
+		if a := d.file.Agents[provider]; v && a != nil && !a.asksPermissions() {
+			d.warnf(o.keyNode("skip_permissions"), "no-effect", "skip_permissions has no effect: the agent %q is not the claude program", provider).
+				Suggest("write the option that its program has for this into its command, under agents:")
+		}
 	}
 	return c
+}
+
+// asksPermissions reports whether the agent's program knows how to skip
+// permissions: it is claude, or only the run will know what it is.
+func (a *Agent) asksPermissions() bool {
+	if len(a.Command) == 0 {
+		return true
+	}
+	return len(a.Command[0].Refs()) > 0 || filepath.Base(a.Command[0].String()) == "claude"
 }
 
 // with reads the arguments of a pipeline or workflow.

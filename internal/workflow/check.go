@@ -50,7 +50,7 @@ func (d *decoder) named(name string) {
 // builtin are the first words of variables that are always there or belong to
 // a place of their own.
 var builtin = []string{
-	"item", "item_json", "item_id", "item_index", "item_total", "map", "merge", "shell", "claude", "last", "step", "workflow",
+	"item", "item_json", "item_id", "item_index", "item_total", "map", "merge", "shell", "claude", "last", "step", "workflow", "git",
 	"validation", "test", "error", "foreach", "env", "handler", "http", "pipeline", "write_file", "goal_seek", "agent", "worker",
 	"index", "total", "uuid", "iteration",
 }
@@ -83,9 +83,36 @@ func (d *decoder) check() {
 			d.strictly(p)
 		}
 	})
+	d.skipsNothing()
 	d.knownNames()
 	for _, u := range d.uses {
 		d.checkUse(u)
+	}
+}
+
+// skipsNothing warns about a skip_permissions for agents none of which has
+// permissions that could be skipped.
+func (d *decoder) skipsNothing() {
+	if !d.file.SkipPermissions || len(d.file.Agents) == 0 {
+		return
+	}
+	agents, asks := 0, false
+	Walk(d.file, func(s *Step) {
+		c, ok := s.Action.(*Claude)
+		if !ok {
+			return
+		}
+		agents++
+		name := c.Provider
+		if name == "" {
+			name = "claude"
+		}
+		cfg := d.file.Agents[name]
+		asks = asks || cfg == nil || cfg.asksPermissions()
+	})
+	if agents > 0 && !asks {
+		d.warnf(d.skipAll, "no-effect", "skip_permissions has no effect: none of the agents here is the claude program").
+			Suggest("write the options that the programs have for this into their command, under agents:")
 	}
 }
 

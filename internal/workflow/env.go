@@ -234,7 +234,10 @@ func (d *decoder) agentMap(n *node, a *Agent) {
 	if e := o.take("env"); e != nil {
 		a.Env = d.env(e)
 	}
-	a.SkipPermissions = o.yes("skip_permissions")
+	if a.SkipPermissions = o.yes("skip_permissions"); a.SkipPermissions && !a.asksPermissions() {
+		d.warnf(o.keyNode("skip_permissions"), "no-effect", "skip_permissions has no effect: the agent %q is not the claude program", a.Name).
+			Suggest("write the option that its program has for this into command:")
+	}
 	a.Stdin = o.yes("stdin")
 }
 

@@ -316,6 +316,6 @@ var agentTable = newTable("agent", "an agent",
 	field{key: "command", typ: oneOf(tText, tTexts), sample: "[helper, '${prompt}']", doc: "its command line; the prompt is the last argument where ${prompt} is missing"},
 	field{key: "output", typ: tEnum("text", "stream-json"), sample: "stream-json", doc: "what it prints"},
 	field{key: "env", typ: tEnv, sample: "{A: b}", doc: "its environment variables"},
-	field{key: "skip_permissions", typ: tBool, sample: "true", doc: "it runs without asking for permissions"},
+	field{key: "skip_permissions", typ: tBool, sample: "true", doc: "it runs without asking for permissions; only the claude program can"},
 	field{key: "stdin", typ: tBool, sample: "true", doc: "the prompt goes to its standard input"},
 )

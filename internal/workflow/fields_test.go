@@ -121,7 +121,7 @@ var contexts = map[string]struct{ file, beside string }{
 	"env_file":        {"env_files: [{%s}]\ncommands: [{shell: x}]", "path: .env"},
 	"secret":          {"secrets: {A: {%s}}\ncommands: [{shell: x}]", ""},
 	"profile":         {"profiles: {ci: {%s}}\ncommands: [{shell: x}]", "env: {B: c}"},
-	"agent":           {"agents: {helper: {%s}}\ncommands: [{shell: x}]", "command: [a]"},
+	"agent":           {"agents: {helper: {%s}}\ncommands: [{shell: x}]", "command: [claude]"},
 	"map":             {"map: {%s}", "input: [1], agent_template: [{shell: a}]"},
 	"map_input":       {"map: {input: {%s}, agent_template: [{shell: a}]}", ""},
 	"timeout_config":  {"map: {input: [1], agent_template: [{shell: a}], timeout_config: {%s}}", "command_timeouts: {claude: 1}"},

@@ -151,6 +151,7 @@ func (d *decoder) options(o *object) {
 	f.Isolation = o.choice(f.Isolation, "isolation")
 	f.Durability = o.choice(f.Durability, "durability")
 	f.SkipPermissions = o.yes("skip_permissions")
+	d.skipAll = o.keyNode("skip_permissions")
 	f.StartDelay = o.duration("start_delay")
 	if v, ok := o.number(0, 0, "max_cost"); ok {
 		f.MaxCost = v

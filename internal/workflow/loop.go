@@ -107,7 +107,7 @@ func (d *decoder) goalSeek(n *node, path string) *GoalSeek {
 	}
 	defer o.close()
 	g := &GoalSeek{Goal: o.text("goal"), Threshold: 100, MaxAttempts: 3}
-	g.Do = d.inline(o, path+".do", "do")
+	g.Do = d.goalAttempts(o, path+".do")
 	d.nested++
 	if v := o.take("validate"); v != nil {
 		g.Validate = d.steps(v, path+".validate", bareShell)
@@ -131,6 +131,30 @@ func (d *decoder) goalSeek(n *node, path string) *GoalSeek {
 		return nil
 	}
 	return g
+}
+
+// goalAttempts reads what a goal_seek repeats. claude: and shell: beside each other
+// are two steps, in the order in which they are written.
+func (d *decoder) goalAttempts(o *object, path string) []*Step {
+	if !o.has("claude") || !o.has("shell") || o.has("command", "do") {
+		return d.inline(o, path, "do")
+	}
+	var list node
+	list.kind = listNode
+	for _, p := range o.n.pairs {
+		if p.key.text != "claude" && p.key.text != "shell" {
+			continue
+		}
+		if len(list.items) == 0 {
+			list.pos, list.src = p.key.pos, p.key.src
+		} else {
+			d.warnf(p.key, "several-actions", "this goal_seek has claude and shell; each attempt runs both, as they are written").
+				Suggest("keep one of the two, or put both into do: [ … ]")
+		}
+		list.items = append(list.items, &node{kind: mapNode, pos: p.key.pos, src: p.key.src, pairs: []pair{p}})
+	}
+	o.skip("claude", "shell")
+	return d.steps(&list, path, barePrompt)
 }
 
 // inline reads steps that stand as claude:, shell: or command: among other

@@ -32,6 +32,7 @@ type decoder struct {
 	names               map[string]bool   // of variables that something sets
 	userNames           []string          // those that are not builtin, sorted
 	nearNames           map[string]string // see nearName
+	skipAll             *node             // the file's skip_permissions
 	loops, handlersOpen int               // > 0 inside foreach, and what follows a failure
 	former              diag.List         // keys that the predecessor took without effect
 }

@@ -1,0 +1,71 @@
+package worktree
+
+import (
+	"context"
+	"slices"
+	"strings"
+)
+
+// State is what a working tree is at now, for the variables git.*. Paths are
+// relative to the top, sorted, with "/" between their parts.
+type State struct {
+	Commit    string   // full id; "" before the first commit
+	Branch    string   // short name; "" if HEAD is detached
+	Staged    []string // differ between the last commit and the index
+	Unstaged  []string // differ between the index and the working tree
+	Untracked []string // are in the working tree only, and not ignored
+	Modified  []string // have changed since the last commit and are still there, staged or not
+	Deleted   []string // were in the last commit and are gone
+}
+
+// State reads the state of the working tree of a directory.
+func (r *Repo) State(ctx context.Context, dir string) (State, error) {
+	rows, err := r.list(ctx, dir, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames")
+	if err != nil {
+		return State{}, err
+	}
+	var s State
+	for _, row := range rows {
+		s.add(row)
+	}
+	for _, list := range [][]string{s.Staged, s.Unstaged, s.Untracked, s.Modified, s.Deleted} {
+		slices.Sort(list)
+	}
+	return s, nil
+}
+
+// add takes in one entry of git status. An ordinary one is
+// "1 XY sub mH mI mW hH hI path", an unmerged one has two more fields.
+func (s *State) add(row string) {
+	kind, rest, _ := strings.Cut(row, " ")
+	switch kind {
+	case "#":
+		name, v, _ := strings.Cut(rest, " ")
+		switch {
+		case name == "branch.oid" && v != "(initial)":
+			s.Commit = v
+		case name == "branch.head" && v != "(detached)":
+			s.Branch = v
+		}
+	case "?":
+		s.Untracked = append(s.Untracked, rest)
+	case "1", "u":
+		fields := map[string]int{"1": 8, "u": 10}[kind]
+		f := strings.SplitN(rest, " ", fields)
+		if len(f) < fields || len(f[0]) != 2 {
+			return
+		}
+		path, inIndex, inTree := f[fields-1], f[0][0], f[0][1]
+		if inIndex != '.' {
+			s.Staged = append(s.Staged, path)
+		}
+		if inTree != '.' {
+			s.Unstaged = append(s.Unstaged, path)
+		}
+		if inTree == 'D' || inIndex == 'D' && inTree == '.' {
+			s.Deleted = append(s.Deleted, path)
+		} else {
+			s.Modified = append(s.Modified, path)
+		}
+	}
+}
