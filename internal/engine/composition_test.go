@@ -146,16 +146,6 @@ commands:
 	if r.sum.Class != "timeout" {
 		t.Errorf("class %s: %s", r.sum.Class, r.sum.Message)
 	}
-	for _, text := range []string{
-		"map: {input: [1], agent_template: [{shell: 'true'}]}\n",
-		"commands: [{shell: 'true'}]\nmerge: [{shell: 'true'}]\n",
-	} {
-		b = newBench(t)
-		b.write("sub.yml", text)
-		if _, err := b.try(t.Context(), "workflows: {sub: {source: sub.yml}}\ncommands: [{shell: 'true'}]\n"); err == nil || !strings.Contains(err.Error(), "cannot be run inside") {
-			t.Errorf("%q: the error is %v", text, err)
-		}
-	}
 }
 
 // TestImportsAndExtends: steps taken in, and values from below.
@@ -215,4 +205,36 @@ commands:
 	r.status(event.Succeeded)
 	r.want("x", "given 1.50 x, y true file run")
 	r.want("y", "on")
+}
+
+// TestInlineWorkflows: templates and workflows that are written in the file
+// run with the values that they are given, also after a resume, and the others
+// do not run.
+func TestInlineWorkflows(t *testing.T) {
+	b := newBench(t)
+	src := `
+templates:
+  say:
+    parameters: [who, {name: how, default: hello}]
+    steps: [{shell: 'echo "${how} ${who}" >> @EV@/x'}]
+workflows:
+  main:
+    env: {WHO: main}
+    steps:
+      - {use: say, with: {who: "a'b $(echo no)"}}
+      - shell: echo out
+        capture: got
+      - {use: say, with: {who: '${got} $WHO', how: bye}}
+      - {shell: test -e @EV@/go}
+      - {workflow: tail}
+  tail: {steps: [{use: say, with: {who: tail}}]}
+  unused: [{use: say, with: {who: nobody}}]
+`
+	r := b.run(src)
+	r.status(event.Failed)
+	r.want("x", "hello a'b $(echo no)\nbye out main")
+	b.touch("go")
+	again := b.resume(t.Context())
+	again.status(event.Succeeded)
+	again.want("x", "hello a'b $(echo no)\nbye out main\nhello tail")
 }

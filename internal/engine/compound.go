@@ -580,7 +580,7 @@ func (r *run) call(ctx context.Context, p place, a *workflow.Call, path string) 
 	}
 	args := map[string]any{}
 	for _, arg := range slices.Concat(a.Target.With, a.With) {
-		v, err := action.Expand(arg.Value, p.scope)
+		v, err := action.Expand(arg.Value, p.view())
 		if err != nil {
 			return action.Result{}, &action.InputError{Err: fmt.Errorf("with %s: %w", arg.Name, err)}
 		}

@@ -240,25 +240,6 @@ func fill(opt *Options) error {
 	return nil
 }
 
-// callable reports what a workflow that is run inside another one cannot have.
-func callable(f *workflow.File) (errs []error) {
-	for _, c := range workflow.Files(f)[1:] {
-		what := ""
-		switch {
-		case c.Kind == workflow.MapReduce:
-			what = "a map"
-		case c.Merge != nil:
-			what = "a merge block"
-		case len(c.Workflows) > 0:
-			what = "workflows of its own"
-		default:
-			continue
-		}
-		errs = append(errs, fmt.Errorf("%s has %s and cannot be run inside another workflow: run it by itself, or put its steps into %s", c.Path, what, f.Path))
-	}
-	return errs
-}
-
 // preflight reports, before anything starts, the agents that steps need and
 // that are not there.
 func preflight(opt Options) error {
@@ -277,14 +258,13 @@ func preflight(opt Options) error {
 			need["claude"] = name
 		}
 	}
-	errs := callable(f)
 	workflow.WalkAll(f, func(s *workflow.Step) {
 		if a, ok := s.Action.(*workflow.Claude); ok {
 			ask(a.Provider)
 		}
 	})
 	inSteps := LoadStepPipelines(f, opt.Dir)
-	errs = append(errs, inSteps.Err())
+	errs := []error{inSteps.Err()}
 	for _, pl := range inSteps.Loaded {
 		pl.agents(ask)
 	}

@@ -12,7 +12,7 @@ import (
 // actionKeys are the keys of which a step has exactly one. validate is one
 // only where it stands alone.
 var actionKeys = []string{
-	"shell", "claude", "command", "http", "write_file", "foreach", "goal_seek", "test", "pipeline", "workflow", "analyze", "handler",
+	"shell", "claude", "command", "http", "write_file", "foreach", "goal_seek", "test", "pipeline", "workflow", "use", "analyze", "handler",
 }
 
 // action reads what a step does into s.Action; nil after an error.
@@ -95,8 +95,8 @@ func (d *decoder) actionOf(o *object, s *Step, key string, n *node) Action {
 		if t := d.text(n, key); t != nil {
 			return &Pipeline{File: t, With: d.with(o)}
 		}
-	case "workflow":
-		if c := d.call(o, n); c != nil {
+	case "workflow", "use":
+		if c := d.call(o, n, key); c != nil {
 			return c
 		}
 	case "analyze":
@@ -239,9 +239,9 @@ func (d *decoder) args(n *node, key string) []Arg {
 	return list
 }
 
-func (d *decoder) call(o *object, n *node) *Call {
+func (d *decoder) call(o *object, n *node, key string) *Call {
 	if !n.scalar() {
-		d.wrong(n, "workflow", "the name of an imported workflow").Suggest("for example: workflow: deploy, with the import's name under imports")
+		d.wrong(n, key, "the name of an imported workflow or of a template").Suggest("for example: workflow: deploy, with the import's name under imports")
 		return nil
 	}
 	with := o.peek("with")

@@ -19,6 +19,8 @@ type composer struct {
 	with    map[string]any  // values for the parameters of templates
 	later   map[string]bool // those that only the run knows
 	imports []*imported
+	outer   *composer        // of the file in which this workflow is written; else nil
+	entries map[string]*node // its workflows: and templates:, and those of the outer
 }
 
 // imported is an import that `workflow:` steps may call.
@@ -71,6 +73,11 @@ func (c *composer) extends(n *node) *node {
 	if !n.scalar() {
 		c.d.wrong(n, "extends", "a file").Suggest("for example: extends: base.yml")
 		return nil
+	}
+	if c.outer != nil {
+		if base, known := c.outer.named(n); known {
+			return base
+		}
 	}
 	places := c.l.search(c.dir, n.text, "bases", "templates", "workflows", ".")
 	if isFileName(n.text) || strings.ContainsRune(n.text, '/') {
@@ -302,7 +309,7 @@ func (c *composer) selected(tree *node, names []*node) *node {
 }
 
 // calledNames finds what `workflow:` steps call, wherever they stand.
-func calledNames(n *node) map[string]bool {
+func calledNames(root *node) map[string]bool {
 	out := map[string]bool{}
 	seen := map[*node]bool{}
 	var look func(n *node)
@@ -315,12 +322,15 @@ func calledNames(n *node) map[string]bool {
 			look(it)
 		}
 		for _, p := range n.pairs {
-			if p.key.text == "workflow" && p.val.scalar() {
+			if slices.Contains([]string{"workflow", "use"}, p.key.text) && p.val.scalar() {
 				out[p.val.text] = true
+			}
+			if p.key.text == "extends" && p.val.scalar() && n != root {
+				out[p.val.text] = true // of a workflow that is written here
 			}
 			look(p.val)
 		}
 	}
-	look(n)
+	look(root)
 	return out
 }

@@ -88,7 +88,7 @@ func init() {
 		captureStreamsTable, outputTable, commitTable, metadataTable, retryTable, backoffTable, fallbackTable, commandTable,
 		matcherTable, breakerTable, quotaTable, secsTable, envValueTable, envFileTable, secretTable, profileTable, agentTable,
 		mapTable, inputTable, timeoutTable, errorPolicyTable, customTable, batchTable, captureOutputTable,
-		importTable, templateTable, templateSourceTable, paramTable, paramListTable, subWorkflowTable,
+		importTable, templateTable, templateSourceTable, paramTable, paramListTable, subWorkflowTable, inlineTable,
 	}
 }
 
@@ -135,11 +135,12 @@ var fileTable = newTable("workflow", "a workflow",
 	field{key: "imports", typ: tList(oneOf(tText, tRef("import"))), sample: "[{path: other.yml}]", doc: "other files whose steps are taken in or called"},
 	field{key: "extends", typ: tText, sample: "base.yml", doc: "a file whose values hold where this one has none"},
 	field{key: "template", typ: oneOf(tText, tRef("template")), sample: "{name: ci, source: ci.yml}", doc: "a file with parameters that this one fills"},
+	field{key: "templates", typ: tMap(oneOf(tSteps, tRef("inline_workflow"))), sample: "{check: {steps: [{shell: make}]}}", doc: "steps by name, with parameters, for `use:` steps", was: "*"},
 	field{key: "parameters", typ: oneOf(tRef("parameter_lists"), tMap(tAny), tList(oneOf(tText, tRef("parameter")))), sample: "{optional: [{name: level, type: string, default: low}]}", doc: "values that --param sets"},
 	field{key: "defaults", typ: tMap(tAny), sample: "{level: low}", doc: "default values of parameters"},
 	field{key: "variables", typ: tMap(tAny), sample: "{level: low}", doc: "values known in the whole file", was: "*"},
-	field{key: "workflows", typ: tMap(oneOf(tText, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", doc: "workflows that run before the steps", was: "*"},
-	field{key: "sub_workflows", typ: tMap(oneOf(tText, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", doc: "the same as workflows", was: "*"},
+	field{key: "workflows", typ: tMap(oneOf(tText, tSteps, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", doc: "workflows that run before the steps", was: "*"},
+	field{key: "sub_workflows", typ: tMap(oneOf(tText, tSteps, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", doc: "the same as workflows", was: "*"},
 	field{key: "version", typ: tAny, sample: "1", doc: "of the file's author", inert: inertNoted},
 	field{key: "author", typ: tAny, sample: "me", doc: "of the file", inert: inertNoted},
 	field{key: "tags", typ: tAny, sample: "[a]", doc: "for people", inert: inertNoted},

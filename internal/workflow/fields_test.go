@@ -74,19 +74,20 @@ var besides = map[string]map[string]string{
 		"skip_validation": "shell: a, step_validate: b", "validation_timeout": "shell: a, step_validate: b",
 		"ignore_validation_failure": "shell: a, step_validate: b", "commit_config": "shell: a, auto_commit: true",
 	},
-	"retry":          {"increment": "backoff: linear", "delays": "backoff: custom", "jitter_factor": "jitter: true"},
-	"backoff":        {"type": "", "strategy": "", "increment": "type: linear", "delays": "type: custom"},
-	"env_value":      {"cache": "command: date", "when_true": "condition: ready", "when_false": "condition: ready", "condition": "when_true: a", "secret": "value: abc"},
-	"env_file":       {"path": ""},
-	"goal_seek":      {"claude": "goal: a, validate: b", "command": "goal: a, validate: b", "do": "goal: a, validate: b", "shell": "goal: a, validate: b", "validate": "shell: a"},
-	"error_batch":    {"size": "type: batched", "type": "size: 7"},
-	"secret":         {"provider": "key: A", "key": "provider: env", "version": "provider: env, key: A"},
-	"template":       {"name": "source: ci.yml", "with": "source: ci.yml", "override": "source: ci.yml"},
-	"map_input":      {"format": "file: a"},
-	"foreach":        {"foreach": "do: [{shell: a}]", "items": "do: [{shell: a}]", "list": "do: [{shell: a}]", "input": "do: [{shell: a}]", "do": "items: [a]"},
-	"sub_workflow":   {"source": "", "path": ""},
-	"parameter":      {"name": "", "required": "name: level, default: low"},
-	"capture_output": {"command_index": "", "command": "", "pattern": "command_index: 0"},
+	"retry":           {"increment": "backoff: linear", "delays": "backoff: custom", "jitter_factor": "jitter: true"},
+	"backoff":         {"type": "", "strategy": "", "increment": "type: linear", "delays": "type: custom"},
+	"env_value":       {"cache": "command: date", "when_true": "condition: ready", "when_false": "condition: ready", "condition": "when_true: a", "secret": "value: abc"},
+	"env_file":        {"path": ""},
+	"goal_seek":       {"claude": "goal: a, validate: b", "command": "goal: a, validate: b", "do": "goal: a, validate: b", "shell": "goal: a, validate: b", "validate": "shell: a"},
+	"error_batch":     {"size": "type: batched", "type": "size: 7"},
+	"secret":          {"provider": "key: A", "key": "provider: env", "version": "provider: env, key: A"},
+	"template":        {"name": "source: ci.yml", "with": "source: ci.yml", "override": "source: ci.yml"},
+	"map_input":       {"format": "file: a"},
+	"foreach":         {"foreach": "do: [{shell: a}]", "items": "do: [{shell: a}]", "list": "do: [{shell: a}]", "input": "do: [{shell: a}]", "do": "items: [a]"},
+	"sub_workflow":    {"source": "", "path": ""},
+	"inline_workflow": {"commands": "", "steps": ""},
+	"parameter":       {"name": "", "required": "name: level, default: low"},
+	"capture_output":  {"command_index": "", "command": "", "pattern": "command_index: 0"},
 }
 
 // contexts are files with a hole (%s) for the pairs of a table's map, and the
@@ -134,6 +135,7 @@ var contexts = map[string]struct{ file, beside string }{
 	"template_source": {"template: {source: {%s}}\ncommands: [{shell: x}]", ""},
 	"parameter_lists": {"parameters: {%s}\ncommands: [{shell: x}]", ""},
 	"parameter":       {"parameters: {optional: [{%s}]}\ncommands: [{shell: x}]", "name: level"},
+	"inline_workflow": {"templates: {check: {%s}}\ncommands: [{use: check, with: {level: 1}}]", "steps: [{shell: y}]"},
 	"sub_workflow":    {"workflows:\n  first: build.yml\n  build: {%s}\ncommands: [{shell: x}]", "source: build.yml"},
 }
 
@@ -147,7 +149,7 @@ func source(f workflow.FieldInfo, place string) (with, without string) {
 	beside, special := besides[f.Object][f.Key]
 	pair := f.Key + ": " + f.Example
 	if f.Object == "step" {
-		isAction := strings.Contains(" shell claude http write_file foreach goal_seek test pipeline workflow analyze command handler validate ", " "+f.Key+" ")
+		isAction := strings.Contains(" shell claude http write_file foreach goal_seek test pipeline workflow use analyze command handler validate ", " "+f.Key+" ")
 		switch {
 		case special:
 		case isAction:
@@ -198,6 +200,9 @@ func top(f workflow.FieldInfo, src string) string {
 	if f.Key == "workflow" {
 		return "imports: [{path: other.yml}]\n" + src
 	}
+	if f.Key == "use" {
+		return "templates: {check: [{shell: y}]}\n" + src
+	}
 	return src
 }
 
@@ -247,7 +252,7 @@ func TestEveryFieldInEveryPlace(t *testing.T) {
 
 // noModel are keys that are not in the model: what they say is used while loading.
 var noModel = map[string]bool{
-	"workflow.mode": true, "step.handler": true, "step.analyze": true, "profile.description": true, "profile.env": true,
+	"workflow.mode": true, "workflow.templates": true, "step.handler": true, "step.analyze": true, "profile.description": true, "profile.env": true,
 	"template.name": true, "import.alias": true, "parameter.name": true, "parameter.validation": true, "parameter.enum": true, "parameter.required": true,
 	"parameter_lists.required": true, "step.skip_validation": false, "on_item_failure.custom": true, "step.options": true, "error_batch.type": true,
 	"sub_workflow.source": true, "sub_workflow.path": true, "import.selective": true,

@@ -46,6 +46,7 @@ func (d *decoder) decode(n *node) {
 		f.Merge = d.block(n, "merge")
 	}
 	_, f.subs = o.first("workflows", "sub_workflows")
+	f.templates = o.take("templates")
 }
 
 // kind decides the shape from the keys.

@@ -75,6 +75,7 @@ type loader struct {
 	sources  map[string]*source
 	chain    []string // files being read, to find cycles
 	loads    int
+	inside   []*node // workflows written in their callers that are being read, to find circles
 }
 
 func newLoader(opt Options) *loader {
@@ -120,7 +121,13 @@ func (l *loader) load(src *source, in given, root bool) *File {
 		return nil
 	}
 	c := composer{l: l, d: d, dir: filepath.Dir(src.path), with: map[string]any{}, later: map[string]bool{}}
-	tree = c.compose(tree)
+	c.build(c.compose(tree), in, root)
+	return d.file
+}
+
+// build makes the model of a composed tree.
+func (c *composer) build(tree *node, in given, root bool) {
+	l, d := c.l, c.d
 	in.values = overlay(c.with, in.values)
 	for name := range c.later {
 		if _, known := in.values[name]; !known && in.texts[name] == "" {
@@ -137,7 +144,6 @@ func (l *loader) load(src *source, in given, root bool) *File {
 	c.calls()
 	d.file.former = d.former
 	d.check()
-	return d.file
 }
 
 func withName(m map[string]bool, name string) map[string]bool {

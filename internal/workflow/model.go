@@ -74,8 +74,9 @@ type File struct {
 	MaxWait          Duration // longest pause for a rate limit; zero: 5 h
 	AllowFailedItems bool
 
-	subs   *node     // `workflows:`, until they are loaded
-	former diag.List // see Formerly
+	subs      *node // `workflows:`, until they are loaded
+	templates *node
+	former    diag.List // see Formerly
 }
 
 // Located is a thing with its place in the file.

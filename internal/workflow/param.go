@@ -17,6 +17,7 @@ type given struct {
 	later    map[string]bool   // values that only the run will know
 	defaults map[string]any    // `defaults:` of a caller
 	unfilled bool              // see Options
+	called   bool              // it is a workflow that another one calls
 }
 
 // declared is a parameter with what is only needed to give it its value.
@@ -272,6 +273,11 @@ func (d *decoder) giveValue(p *declared, fixed map[string]any, in given) {
 	}
 	if p.Required && in.unfilled {
 		d.unfilled = append(d.unfilled, p.Name)
+		return
+	}
+	if p.Required && in.called {
+		d.errorf(p.n, "missing-parameter", "the parameter %q has no value where this is called", p.Name).
+			Suggest("give it one under with: of the step that calls it, or a default here")
 		return
 	}
 	if p.Required {

@@ -93,6 +93,11 @@ func schema() typ {
 	}
 	defs["on_failure"] = joined(handlerTable, stepTable)
 	defs["handler"] = tRef("on_failure")
+	for _, t := range []*table{subWorkflowTable, inlineTable} { // what is written in place may have the keys of a file
+		all := joined(t, fileTable, subWorkflowTable)
+		all["additionalProperties"] = false
+		defs[t.name] = all
+	}
 	// A configured agent's name is a key of a step too.
 	defs["step"].(typ)["additionalProperties"] = tText
 	return typ{

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,30 +43,37 @@ func (d *decoder) literalArgs(n *node) (values map[string]any, later map[string]
 // calls reads the sub-workflows and finds what the `workflow:` steps call.
 func (c *composer) calls() {
 	d := c.d
-	entries := c.subWorkflows(d.file.subs)
+	c.entries = map[string]*node{}
+	if c.outer != nil {
+		maps.Copy(c.entries, c.outer.entries)
+		c.imports = append(c.imports, c.outer.imports...)
+	}
+	c.templates(d.file.templates)
+	c.subWorkflows(d.file.subs)
+	c.readTemplates(d.file.templates)
 	for _, p := range d.calls {
-		p.call.Target = c.target(p, entries)
+		p.call.Target = c.target(p)
 	}
 	d.file.Workflows = d.ordered(d.file.Workflows)
 }
 
 // subWorkflows reads the entries of workflows:. Those that a step calls run
 // then, and not by themselves.
-func (c *composer) subWorkflows(n *node) map[string]*node {
+func (c *composer) subWorkflows(n *node) {
 	if n == nil || n.kind == nullNode {
-		return nil
+		return
 	}
 	d := c.d
 	if n.kind != mapNode {
 		d.wrong(n, "workflows", "a map of names").Suggest("for example: workflows: {build: {source: build.yml}}")
-		return nil
+		return
 	}
-	called := map[string]bool{}
-	for _, p := range d.calls {
-		called[p.call.Workflow] = true
-	}
-	entries := make(map[string]*node, len(n.pairs))
+	called := c.called(n)
 	for _, p := range n.pairs {
+		if c.d.file.templates.get(p.key.text) != nil {
+			d.errorf(p.key, "duplicate-name", "%q is a template and a workflow of this file", short(p.key.text)).Suggest("give one of the two another name")
+		}
+		c.entries[p.key.text] = p.val
 		d.named(p.key.text)
 		if out := p.val.get("outputs"); out != nil {
 			for _, it := range append(out.items, out) {
@@ -73,21 +81,65 @@ func (c *composer) subWorkflows(n *node) map[string]*node {
 			}
 		}
 	}
+	main := n.get("main").inline() && !called["main"]
 	for _, p := range n.pairs {
-		entries[p.key.text] = p.val
-		s := c.subWorkflow(p.key, p.val, nil)
+		byItself := !called[p.key.text] && (!main || p.key.text == "main" || !p.val.inline())
+		s := c.subWorkflow(p.key, p.val, nil, !byItself)
 		if s == nil {
 			continue
 		}
-		s.Run = !called[s.Name]
+		s.Run = byItself
 		d.file.Workflows = append(d.file.Workflows, s)
 	}
-	return entries
+	d.neverRun(called)
+}
+
+// called are the names that steps of the file call, those of the workflows
+// written in it included.
+func (c *composer) called(workflows *node) map[string]bool {
+	called := map[string]bool{}
+	for _, p := range c.d.calls {
+		called[p.call.Workflow] = true
+	}
+	for _, list := range []*node{workflows, c.d.file.templates} {
+		if list == nil {
+			continue
+		}
+		for _, p := range list.pairs {
+			if p.val.inline() {
+				maps.Copy(called, calledNames(&node{kind: listNode, items: []*node{p.val}}))
+			}
+		}
+	}
+	return called
+}
+
+// neverRun warns about the workflows beside main that nothing calls.
+func (d *decoder) neverRun(called map[string]bool) {
+	needed := map[string]bool{}
+	for _, s := range d.file.Workflows {
+		for _, name := range s.DependsOn {
+			needed[name] = true
+		}
+	}
+	for _, s := range d.file.Workflows {
+		if s.Run || called[s.Name] || needed[s.Name] || d.full() {
+			continue
+		}
+		p := d.problems.Warnf(s.Pos, "never-run", "the workflow %q never runs: main runs by itself, the others where a step calls them", short(s.Name))
+		p.Suggest("call it with a step - workflow: %s, or remove it", short(s.Name))
+		d.strictly(p)
+	}
 }
 
 // subWorkflow reads one entry and loads its file with its values and, over
 // them, those of a call.
-func (c *composer) subWorkflow(key, n, with *node) *SubWorkflow {
+//
+// unfilled says that the values which a call gives are not known here.
+func (c *composer) subWorkflow(key, n, with *node, unfilled bool) *SubWorkflow {
+	if n.inline() {
+		return c.inlineWorkflow(key, n, with, unfilled)
+	}
 	d := c.d
 	s := &SubWorkflow{Name: key.text, Pos: key.pos}
 	source := n
@@ -95,18 +147,7 @@ func (c *composer) subWorkflow(key, n, with *node) *SubWorkflow {
 	if n.kind == mapNode {
 		o, _ := d.object(n, subWorkflowTable) // it is a map
 		_, source = o.first("source", "path")
-		if name, p := o.first("parameters", "with"); p != nil {
-			s.With = d.args(p, name)
-			values, later = d.literalArgs(p)
-		}
-		if in := o.take("inputs"); in != nil {
-			d.inputs(in, s, values, later)
-		}
-		s.Outputs = texts(o.strings("outputs"))
-		s.DependsOn = texts(o.strings("depends_on"))
-		s.Parallel, s.ContinueOnError = o.yes("parallel"), o.yes("continue_on_error")
-		s.Timeout = o.positiveDuration("timeout")
-		s.WorkingDir = o.text("working_dir")
+		d.aroundSub(o, s, values, later)
 		o.close()
 	}
 	if source == nil || !source.scalar() || source.kind == nullNode {
@@ -130,16 +171,58 @@ func (c *composer) subWorkflow(key, n, with *node) *SubWorkflow {
 	if src == nil {
 		return nil
 	}
-	s.File = c.loadSub(src, values, later)
+	s.File = c.loadSub(src, values, later, unfilled)
+	return s.runnable(d, source)
+}
+
+// runnable is s where its file can be run inside another one; else nil, with an
+// error at the node that names it.
+func (s *SubWorkflow) runnable(d *decoder, n *node) *SubWorkflow {
 	if s.File == nil {
 		return nil
 	}
-	return s
+	what := ""
+	switch {
+	case s.File.Kind == MapReduce:
+		what = "a map"
+	case s.File.Merge != nil:
+		what = "a merge block"
+	case len(s.File.Workflows) > 0:
+		what = "workflows of its own"
+	default:
+		return s
+	}
+	d.errorf(n, "unsupported", "the workflow %q has %s and cannot be run inside another workflow", short(s.Name), what).
+		Suggest("run it by itself, before or after this one, or put its steps here")
+	return nil
 }
 
-func (c *composer) loadSub(src *source, values map[string]any, later map[string]bool) *File {
-	defaults, _ := c.d.treeRoot.get("defaults").anyValue().(map[string]any)
-	return c.l.load(src, given{values: values, later: later, defaults: defaults}, false)
+// aroundSub reads how an entry is run, and the values that it gives.
+func (d *decoder) aroundSub(o *object, s *SubWorkflow, values map[string]any, later map[string]bool) {
+	if name, p := o.first("parameters", "with"); p != nil {
+		s.With = d.args(p, name)
+		v, l := d.literalArgs(p)
+		maps.Copy(values, v)
+		maps.Copy(later, l)
+	}
+	if in := o.take("inputs"); in != nil {
+		d.inputs(in, s, values, later)
+	}
+	s.Outputs = texts(o.strings("outputs"))
+	s.DependsOn = texts(o.strings("depends_on"))
+	s.Parallel, s.ContinueOnError = o.yes("parallel"), o.yes("continue_on_error")
+	s.Timeout = o.positiveDuration("timeout")
+	s.WorkingDir = o.text("working_dir")
+}
+
+func (c *composer) loadSub(src *source, values map[string]any, later map[string]bool, unfilled bool) *File {
+	return c.l.load(src, given{values: values, later: later, defaults: c.defaults(), unfilled: unfilled, called: true}, false)
+}
+
+// defaults are the file's default values of parameters.
+func (c *composer) defaults() map[string]any {
+	m, _ := c.d.treeRoot.get("defaults").anyValue().(map[string]any)
+	return m
 }
 
 // anyValue is value, nil for a node that is not there.
@@ -201,11 +284,14 @@ func (d *decoder) isVariable(name string) bool {
 
 // target finds what a `workflow:` step calls: an entry of workflows:, an
 // import, an entry of an import (ALIAS.NAME) or a file.
-func (c *composer) target(p pendingCall, entries map[string]*node) *SubWorkflow {
+func (c *composer) target(p pendingCall) *SubWorkflow {
 	d, name := c.d, p.call.Workflow
-	if e := entries[name]; e != nil {
+	if e := c.entries[name]; e != nil {
+		if !e.inline() && d.file.templates.get(name) == e {
+			return nil // told already
+		}
 		key := &node{kind: strNode, text: name, pos: p.n.pos, src: p.n.src}
-		return c.subWorkflow(key, e, p.with)
+		return c.subWorkflow(key, e, p.with, false)
 	}
 	head, rest, dotted := strings.Cut(name, ".")
 	for _, i := range c.imports {
@@ -213,13 +299,17 @@ func (c *composer) target(p pendingCall, entries map[string]*node) *SubWorkflow 
 		if !whole && !(dotted && slices.Contains(i.names, head)) {
 			continue
 		}
+		if e := c.entryOf(i, rest); !whole && e != nil {
+			return c.inlineWorkflow(&node{kind: strNode, text: name, pos: p.n.pos, src: p.n.src}, e, p.with, false)
+		}
 		values, later := d.literalArgs(p.with)
-		f := c.loadSub(i.src, values, later)
+		f := c.loadSub(i.src, values, later, false)
 		if f == nil {
 			return nil
 		}
 		if whole {
-			return &SubWorkflow{Name: name, Pos: p.n.pos, File: f}
+			s := &SubWorkflow{Name: name, Pos: p.n.pos, File: f}
+			return s.runnable(d, p.n)
 		}
 		for _, s := range f.Workflows {
 			if s.Name == rest {
@@ -233,13 +323,11 @@ func (c *composer) target(p pendingCall, entries map[string]*node) *SubWorkflow 
 			return nil
 		}
 		values, later := d.literalArgs(p.with)
-		if f := c.loadSub(src, values, later); f != nil {
-			return &SubWorkflow{Name: name, Pos: p.n.pos, File: f}
-		}
-		return nil
+		s := &SubWorkflow{Name: name, Pos: p.n.pos, File: c.loadSub(src, values, later, false)}
+		return s.runnable(d, p.n)
 	}
 	var known []string
-	for e := range entries {
+	for e := range c.entries {
 		known = append(known, e)
 	}
 	for _, i := range c.imports {
