@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,7 +49,7 @@ func (p place) round(n int) place {
 // with is the place with more variables in its environment: names and values
 // in turn.
 func (p place) with(pairs ...string) place {
-	p.env = slices.Clip(p.env)
+	p.env = append(make([]string, 0, len(p.env)+len(pairs)/2), p.env...)
 	p.own = &ownEnv{parent: p.own, vars: make(map[string]template.Value, len(pairs)/2)}
 	for i := 0; i < len(pairs); i += 2 {
 		p.env = append(p.env, pairs[i]+"="+pairs[i+1])

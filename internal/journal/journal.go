@@ -22,7 +22,7 @@ const (
 	maxQueuedBytes = 64 << 20
 	// restEvery is the shortest time from commit to commit while nobody waits:
 	// a commit costs as much as several events.
-	restEvery = 2 * time.Millisecond
+	restEvery = 4 * time.Millisecond
 	// urgent is the number of queued events that are committed without a rest.
 	urgent = 1024
 	// smallLog is how large a log may be that is left at the end, in bytes.
