@@ -187,6 +187,7 @@ func TestSyncAsksTheSystem(t *testing.T) {
 func TestSyncHonoursContext(t *testing.T) {
 	j := newJournal(t, newStore(t))
 	hold := make(chan struct{})
+	t.Cleanup(func() { close(hold) }) // also where the test fails before its end
 	j.mu.Lock()
 	j.sync = func(*os.File) error { <-hold; return nil }
 	j.mu.Unlock()
@@ -203,7 +204,6 @@ func TestSyncHonoursContext(t *testing.T) {
 	if n := count(t, j.Events(t.Context(), 1, EventFilter{})); n != 1001 {
 		t.Errorf("%d events can be read", n)
 	}
-	close(hold)
 }
 
 // TestFullDatabase has the database refuse to grow.

@@ -42,7 +42,7 @@ func TestEmpty(t *testing.T) {
 	}
 	got, want := content(t, copied), content(t, made)
 	if got != want {
-		t.Errorf("empty.db is not what the schema says; go test -run TestEmpty -update writes it anew.\nit has\n%s\nand should have\n%s", got, want)
+		t.Errorf("empty.db is not what the schema says; go test . -run TestEmpty -update writes it anew.\nit has\n%s\nand should have\n%s", got, want)
 	}
 }
 
