@@ -106,11 +106,15 @@ func (s Schedule) Validate() error {
 }
 
 // Cap returns the cap in force: Max with its special values resolved.
-func (s Schedule) Cap() time.Duration {
+func (s Schedule) Cap() time.Duration { return capOf(s.Max) }
+
+// capOf is Cap for callers that count nanoseconds: it takes no copy of a
+// schedule.
+func capOf(limit time.Duration) time.Duration {
 	switch {
-	case s.Max > 0:
-		return s.Max
-	case s.Max == 0:
+	case limit > 0:
+		return limit
+	case limit == 0:
 		return DefaultMax
 	default:
 		return 0
@@ -160,20 +164,24 @@ func (s Schedule) Delay(n int, prev time.Duration, r Rand) time.Duration {
 	// What most schedules are is answered here, without the calls that the
 	// rest takes: in half the time.
 	if s.Strategy == nil && n > 0 {
-		if s.Jitter == None {
-			return doubled(n, s.Initial, s.Cap())
-		}
 		if s.Jitter == Full && r == nil {
-			return scale(rand.Uint64(), doubled(n, s.Initial, s.Cap()))
+			return scale(rand.Uint64(), doubled(n, s.Initial, capOf(s.Max)))
+		}
+		if s.Jitter == None {
+			return doubled(n, s.Initial, capOf(s.Max))
 		}
 	}
+	return s.delay(n, prev, r)
+}
+
+func (s Schedule) delay(n int, prev time.Duration, r Rand) time.Duration {
 	least, greatest := s.Range(n, prev)
 	width := greatest - least
 	switch {
 	case width == 0:
 		return least
 	case r == nil:
-		return least + scale(rand.Uint64(), width)
+		return least + upTo(width)
 	default:
 		return least + scale(r.Uint64(), width)
 	}
@@ -199,11 +207,15 @@ func (s Schedule) DelayAtLeast(floor, limit time.Duration, n int, prev time.Dura
 	case width == 0:
 		return least
 	case r == nil:
-		return least + scale(rand.Uint64(), width)
+		return least + upTo(width)
 	default:
 		return least + scale(r.Uint64(), width)
 	}
 }
+
+// upTo gives a uniform duration in [0, width] from the generator of
+// math/rand/v2.
+func upTo(width time.Duration) time.Duration { return scale(rand.Uint64(), width) }
 
 // scale makes of a uniform 64-bit number a uniform duration in [0, width],
 // width ≥ 0: the high half of number·(width+1), which needs no division and no
