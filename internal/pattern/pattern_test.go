@@ -11,7 +11,7 @@ func TestLazyCompilesOnce(t *testing.T) {
 	if !re().MatchString("aaa") || re().MatchString("ab") {
 		t.Error("it is not the expression that was given")
 	}
-	if re() != re() {
+	if first, second := re(), re(); first != second {
 		t.Error("two calls gave two expressions")
 	}
 }
