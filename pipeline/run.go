@@ -89,11 +89,10 @@ func Compile(name string, source []byte, options ...CompileOption) (*Pipeline, e
 		return nil, fmt.Errorf("pipeline: %w", err)
 	}
 	f, problems := syntax.Parse(name, source)
-	if problems.HasErrors() {
-		return nil, sourceError(problems)
-	}
 	program, found := check.Check(f, env)
-	if problems = append(problems, found...); problems.HasErrors() {
+	problems = append(problems, found...)
+	problems.Sort()
+	if problems.HasErrors() {
 		return nil, sourceError(problems)
 	}
 	pl, err := plan.New(program)
