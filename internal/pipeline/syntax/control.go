@@ -201,6 +201,13 @@ func (p *parser) branch() Expr {
 			b.Otherwise = p.caseValue(-1)
 			return
 		}
+		if next := p.peek(1); p.isIdent(p.tok(), "otherwise-") && next.kind == tGt && next.start == p.tok().end {
+			p.hyphenArrow(p.tok())
+			p.take()
+			p.take()
+			b.Otherwise = p.expr()
+			return
+		}
 		first := p.i
 		var cond Expr
 		if p.kind() == tIdent && p.lambdaStart() {
@@ -233,14 +240,19 @@ func (p *parser) caseValue(first int) Expr {
 	if first >= 0 && !p.gaveUp {
 		for _, t := range p.toks[first:p.i] {
 			if t.kind == tIdent && p.src[t.end-1] == '-' && p.src[t.end:min(int(t.end)+1, len(p.src))] == ">" {
-				p.errorAt(Span{t.end - 1, t.end + 1}, CodeSyntax, "the hyphen belongs to the name %s here", quote(p.text(&t))).
-					Suggest(`put a blank before "->"`)
+				p.hyphenArrow(&t)
 				return &BadExpr{p.here()}
 			}
 		}
 	}
 	p.unexpected(`"->"`).Suggest(`a case is "condition -> value"`)
 	return &BadExpr{p.here()}
+}
+
+// hyphenArrow reports "name->", where the hyphen belongs to the name.
+func (p *parser) hyphenArrow(t *token) {
+	p.errorAt(Span{t.end - 1, t.end + 1}, CodeSyntax, "the hyphen belongs to the name %s here", quote(p.text(t))).
+		Suggest(`put a blank before "->"`)
 }
 
 // match reads "match x { pattern -> value, … }".
