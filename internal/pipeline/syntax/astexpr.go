@@ -176,6 +176,8 @@ type (
 		Span
 		Cases     []BranchCase
 		Otherwise Expr // nil only after an error
+
+		word int32 // where "otherwise" stands
 	}
 
 	// BranchCase is one "cond -> value".

@@ -197,7 +197,7 @@ func (p *parser) branch() Expr {
 			if p.kind() == tElse {
 				p.unexpected(`"otherwise"`).Suggest(`write "otherwise -> …"`)
 			}
-			p.take()
+			b.word = p.take().start
 			b.Otherwise = p.caseValue(-1)
 			return
 		}

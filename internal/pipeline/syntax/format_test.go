@@ -65,6 +65,7 @@ func TestFormatLayout(t *testing.T) {
 		{"out a b = c # why\n + d", "out a\nb = c # why\n  + d\n"},
 		{"out a b = f(x) with # now\nretry: 3", "out a\nb = f(x) with # now\n  retry: 3\n"},
 		{"out a b = f(x) with {retry: 3}", "out a\nb = f(x) with { retry: 3 }\n"},
+		{"out a b = branch { c -> 1, # one\n d -> 2, # two\n# rest\notherwise -> 3 }", "out a\nb = branch {\n  c -> 1, # one\n  d -> 2, # two\n  # rest\n  otherwise -> 3\n}\n"},
 		{"out a b = \"x ${ f( y ) }\"", "out a\nb = \"x ${f(y)}\"\n"},
 		{"out a b = if (c) then then - 1 else 2", "out a\nb = if (c) then then - 1 else 2\n"},
 		{"in a: (Int | String) + R | (B | C)\nout a", "in a: (Int | String) + R | (B | C)\nout a\n"},

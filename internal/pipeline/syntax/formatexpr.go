@@ -282,6 +282,7 @@ func (p *printer) branch(e *BranchExpr) {
 	p.word("branch")
 	p.block(e.End, len(e.Cases)+1, func(i int) {
 		if i == len(e.Cases) {
+			p.at(e.word)
 			p.word("otherwise")
 			p.word("->")
 			p.expr(e.Otherwise)
