@@ -10,7 +10,7 @@ import (
 )
 
 func (c *checker) call(e *syntax.CallExpr) Expr {
-	target, problem := c.env.resolve(e.Func.String(), &c.imports)
+	target, problem := c.env.resolve(e.Func.String(), &c.imports, c.suggests)
 	if problem != nil {
 		// a.f(b) may be f(a, b), if a is a variable.
 		if m, ok := e.AsMethod(); ok && c.lookup(e.Func.Parts[0].Name) != nil {
@@ -40,13 +40,21 @@ func (c *checker) call(e *syntax.CallExpr) Expr {
 	return c.makeCall(e, target, t, result, args, o)
 }
 
+// suggests reports whether names like that of a function may be looked for.
+func (c *checker) suggests() bool {
+	return c.quiet == 0 && c.errors <= maxProblems && !c.lostImport() && c.affordable(len(c.env.byFull))
+}
+
+// lostImport reports whether the parser may have passed over a `use`.
+func (c *checker) lostImport() bool { return c.lostName("use") || c.lostName("import") }
+
 // unresolved reports a call of nothing, and what is wrong in its arguments.
 func (c *checker) unresolved(e *syntax.CallExpr, problem *diag.Problem) {
 	if len(e.Func.Parts) > 1 && !c.env.namespaceExists(c.imports.alias[e.Func.Parts[0].Name]) && c.imports.alias[e.Func.Parts[0].Name] != "" {
 		c.checkLoose(e.Args) // the `use` was reported
 		return
 	}
-	if e.Func.Last().Name != "" && !c.lostName("use") && !c.lostName("import") && !c.lostName(e.Func.Last().Name) {
+	if e.Func.Last().Name != "" && !c.lostImport() && !c.lostName(e.Func.Last().Name) {
 		c.errorf(e.Func, problem.Code, "%s", problem.Message).Suggestion = problem.Suggestion
 	}
 	c.checkLoose(e.Args)

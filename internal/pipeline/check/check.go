@@ -240,11 +240,14 @@ func (c *checker) resolveType(e syntax.TypeExpr) *types.Type {
 	}
 	t := r.Resolve(e)
 	for _, p := range found {
+		if c.file.WrongIn(e.Extent()) || c.lostName(strings.TrimPrefix(p.Message, undefinedType)) {
+			continue
+		}
 		if line := c.typeBelow(p.Message); line > 0 {
 			p.Suggest("it is declared below, at line %d; move that declaration up", line)
 		}
 		switch {
-		case c.file.WrongIn(e.Extent()) || c.lostName(strings.TrimPrefix(p.Message, undefinedType)) || !c.reports(&c.errors):
+		case !c.reports(&c.errors):
 		case c.errors > maxProblems:
 			c.moreErrors(e)
 		default:

@@ -114,7 +114,7 @@ func (e *Env) Find(f *syntax.File, name string, at int32) (full string, ok bool)
 			im.add(u)
 		}
 	}
-	c, problem := e.resolve(name, &im)
+	c, problem := e.resolve(name, &im, func() bool { return false })
 	if problem != nil {
 		return "", false
 	}
@@ -169,11 +169,12 @@ func (e *Env) simple(name string, im *imports) []*callable {
 	return found
 }
 
-// resolve finds what a call calls, or says why it cannot.
-func (e *Env) resolve(name string, im *imports) (*callable, *diag.Problem) {
+// resolve finds what a call calls, or says why it cannot. suggest is asked
+// whether similar names are to be looked for.
+func (e *Env) resolve(name string, im *imports, suggest func() bool) (*callable, *diag.Problem) {
 	first, rest, dotted := strings.Cut(name, ".")
 	if !dotted {
-		return e.resolveSimple(name, im)
+		return e.resolveSimple(name, im, suggest)
 	}
 	full := name
 	if ns := im.alias[first]; ns != "" {
@@ -185,7 +186,9 @@ func (e *Env) resolve(name string, im *imports) (*callable, *diag.Problem) {
 	ns := full[:strings.LastIndexByte(full, '.')]
 	if !e.namespaces[ns] {
 		p := &diag.Problem{Code: "E004", Message: "Undefined namespace: " + ns}
-		p.Suggestion = diag.DidYouMean(ns, e.namespaceNames(im))
+		if suggest() {
+			p.Suggestion = diag.DidYouMean(ns, e.namespaceNames(im))
+		}
 		for _, w := range im.wildcard {
 			if strings.HasSuffix(w, "."+ns) {
 				p.Suggest("what %q imports is called without a prefix: %s(…)", "use "+w, rest)
@@ -194,7 +197,9 @@ func (e *Env) resolve(name string, im *imports) (*callable, *diag.Problem) {
 		return nil, p
 	}
 	p := &diag.Problem{Code: "E002", Message: "Undefined function: " + name}
-	p.Suggestion = diag.DidYouMean(full, slices.Collect(maps.Keys(e.byFull)))
+	if suggest() {
+		p.Suggestion = diag.DidYouMean(full, slices.Collect(maps.Keys(e.byFull)))
+	}
 	return nil, p
 }
 
@@ -206,7 +211,7 @@ func (e *Env) namespaceNames(im *imports) []string {
 	return names
 }
 
-func (e *Env) resolveSimple(name string, im *imports) (*callable, *diag.Problem) {
+func (e *Env) resolveSimple(name string, im *imports, suggest func() bool) (*callable, *diag.Problem) {
 	found := e.simple(name, im)
 	switch {
 	case len(found) == 1:
@@ -223,6 +228,9 @@ func (e *Env) resolveSimple(name string, im *imports) (*callable, *diag.Problem)
 	p := &diag.Problem{Code: "E002", Message: "Undefined function: " + name}
 	if elsewhere := e.byName[name]; len(elsewhere) > 0 {
 		return nil, p.Suggest("did you mean to import %s? write \"use %s\"", elsewhere[0].full, elsewhere[0].namespace)
+	}
+	if !suggest() {
+		return nil, p
 	}
 	var reachable []string
 	for n := range e.byName {

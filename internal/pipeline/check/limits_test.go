@@ -94,3 +94,17 @@ func TestSuggestionsStayCheap(t *testing.T) {
 		t.Errorf("%d errors have a suggestion found among 50,000 names", many)
 	}
 }
+
+// TestWhatAnErrorHidIsCheap: of names that one syntax error hides there may be
+// very many; none is reported, and none costs a search for similar ones.
+func TestWhatAnErrorHidIsCheap(t *testing.T) {
+	for name, src := range map[string]string{
+		"an import": "import x\n" + repeat(20_000, "v%[1]d = w%[1]d(1)\n") + "out v0",
+		"names":     "x y " + repeat(5000, "Q%d ") + "\n" + repeat(5000, "in v%[1]d: Q%[1]d\nu%[1]d = Q%[1]d\n") + "out v0",
+	} {
+		p, problems := run(newEnv(t), src)
+		if p != nil || len(problems) != 1 || problems[0].Code != "E020" || problems[0].Line != 1 {
+			t.Errorf("%s: %.500v", name, problems)
+		}
+	}
+}
