@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -119,6 +121,7 @@ type callRecord struct {
 	// Value is what it gave, File where that stands if it is large.
 	Value json.RawMessage `json:"value,omitempty"`
 	File  string          `json:"value_file,omitempty"`
+	Sum   string          `json:"value_sha256,omitempty"`
 	// Inputs names what was called with what: a result is taken over only for
 	// the same.
 	Inputs string `json:"inputs,omitempty"`
@@ -170,6 +173,9 @@ func (h *host) value(c *flow.Call, rec journal.StepRecord) (any, error) {
 		var err error
 		if text, err = os.ReadFile(d.File); err != nil {
 			return nil, err
+		}
+		if d.Sum != "" && checksum(text) != d.Sum {
+			return nil, fmt.Errorf("its result in %s is not as it was written", d.File)
 		}
 	}
 	v, err := value.Parse(text)
@@ -286,8 +292,13 @@ func (h *host) record(d *callRecord, c *flow.Call, end flow.End) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	d.File = name
+	d.File, d.Sum = name, checksum(text)
 	return nil
+}
+
+func checksum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 // PipelineInputs makes the inputs of a pipeline of the texts that a person gave
