@@ -162,7 +162,7 @@ func (d *plainDisplay) lines(e event.Event) []string {
 		case e.Step != held.step:
 			out = append(out, "bide: "+held.line)
 		case e.Type == event.RetryScheduled:
-			return []string{fmt.Sprintf("bide: %s; attempt %d follows in %s", held.line, e.Attempt+1, millis(e.DelayMS))}
+			return []string{fmt.Sprintf("bide: %s; attempt %d follows %s", held.line, e.Attempt+1, when(e.DelayMS))}
 		case e.Type != event.StepFinished || e.Status != event.Failed:
 			out = append(out, "bide: "+held.line)
 		}
@@ -266,6 +266,10 @@ func (d *plainDisplay) line(e event.Event) string {
 		if e.Index == 0 {
 			d.held = heldLine{e.Step, fmt.Sprintf("%s: attempt %d failed: %s", visible(oneLine(e.Label)), e.Attempt, reason(e.Class, e.Message))}
 		}
+	case event.RetryScheduled: // whose failure was told before something else happened
+		if e.Index == 0 && e.Phase != "map" {
+			return fmt.Sprintf("%s: attempt %d follows %s", visible(oneLine(e.Label)), e.Attempt+1, when(e.DelayMS))
+		}
 	case event.StepFinished:
 		return d.stepLine(e)
 	case event.ItemFinished, event.ItemRequeued:
@@ -358,6 +362,14 @@ func nameOf(label string) string {
 
 func millis(ms int64) string { return duration.Format(time.Duration(ms) * time.Millisecond) }
 
+// when is a wait that lies ahead.
+func when(ms int64) string {
+	if ms == 0 {
+		return "at once"
+	}
+	return "in " + millis(ms)
+}
+
 // oneLine makes a message fit a line.
 func oneLine(s string) string {
 	s = strings.TrimSpace(strings.ReplaceAll(s, "\n", " "))
@@ -403,6 +415,14 @@ func summarise(w io.Writer, s *engine.Summary) {
 	}
 }
 
+// stepWord is what the steps of a run are called.
+func stepWord(pipeline bool) string {
+	if pipeline {
+		return "call"
+	}
+	return "step"
+}
+
 func counts(s *engine.Summary) string {
 	var parts []string
 	add := func(n int64, what string) {
@@ -420,10 +440,7 @@ func counts(s *engine.Summary) string {
 		}
 		return strings.Join(parts, ", ")
 	}
-	word := "step"
-	if s.Pipeline {
-		word = "call"
-	}
+	word := stepWord(s.Pipeline)
 	add(s.Steps.Succeeded, plural(int(s.Steps.Succeeded), word)+" succeeded")
 	add(s.Steps.Failed, "failed")
 	add(s.Steps.Skipped, "skipped")

@@ -39,10 +39,11 @@ type explainedOutput struct {
 
 type explainedCall struct {
 	Name     string          `json:"name"`
+	Of       string          `json:"element_of,omitempty"` // pages[i]: it is made for each element
 	Module   string          `json:"module"`
 	Line     int             `json:"line"`
 	Column   int             `json:"column"`
-	Options  string          `json:"options,omitempty"`
+	Options  []string        `json:"options,omitempty"` // in the order in which they work, outside in
 	Attempts int             `json:"attempts"`
 	Timeout  time.Duration   `json:"timeout_ns,omitempty"`
 	Delays   []time.Duration `json:"delays_ns,omitempty"` // at most, after each failed attempt
@@ -51,7 +52,6 @@ type explainedCall struct {
 	Element  bool            `json:"per_element,omitempty"`
 	Maybe    bool            `json:"conditional,omitempty"`
 	summary  string
-	order    []string
 }
 
 // explainPipeline shows the calls of a pipeline, what each can cost, and the
@@ -84,14 +84,13 @@ func explain(p *engine.Pipeline) *explainedPipeline {
 		c := &est.Calls[i]
 		n := &p.Plan.Funcs[c.Func].Nodes[c.Node]
 		e := explainedCall{Name: c.Name, Module: c.Callee, Line: c.Pos.Line, Column: c.Pos.Column, Attempts: c.Worst.Attempts, Timeout: c.Worst.Timeout,
-			Element: c.PerElement, Maybe: c.Conditional, summary: c.String()}
+			Of: elements(p.Plan, c.Func), Element: c.PerElement, Maybe: c.Conditional, summary: c.String()}
 		e.Worst, e.Bounded = c.Worst.Total()
 		if !e.Bounded {
 			e.Worst = c.Worst.Delays
 		}
 		if o := n.Call.Options; o != nil {
-			e.Options, e.order = o.Text, ordered(o, n.Call.Fallback != plan.None)
-			e.Delays = delaysOf(o)
+			e.Options, e.Delays = ordered(o, n.Call.Fallback != plan.None), delaysOf(o)
 		}
 		x.Calls = append(x.Calls, e)
 	}
@@ -200,22 +199,54 @@ func (w *planWriter) pipeline(x *explainedPipeline) {
 	w.field(2, "worst case", worst)
 	var way []string
 	for _, i := range x.Critical {
-		way = append(way, x.Calls[i].Name)
+		way = append(way, x.Calls[i].called())
 	}
 	w.field(2, "longest way", strings.Join(way, " → "))
 	for _, c := range x.Calls {
-		title := fmt.Sprintf("%d:%d  %s", c.Line, c.Column, c.Module)
-		if c.Name != c.Module {
-			title = fmt.Sprintf("%d:%d  %s = %s", c.Line, c.Column, c.Name, c.Module)
-		}
-		fmt.Fprintf(w, "\n  %s\n", w.bold(visible(title)))
+		fmt.Fprintf(w, "\n  %s\n", w.bold(visible(fmt.Sprintf("%d:%d  %s", c.Line, c.Column, c.title()))))
 		w.field(4, "made", made(c))
-		w.field(4, "order", strings.Join(c.order, " → "))
+		w.field(4, "order", strings.Join(c.Options, " → "))
 		w.field(4, "attempts", attemptsText(c))
 		if _, text, ok := strings.Cut(c.summary, ": "); ok {
 			w.field(4, "worst case", text)
 		}
 	}
+}
+
+// called is what a call is known by in a run.
+func (c *explainedCall) called() string {
+	switch {
+	case c.Of == "":
+		return c.Name
+	case c.Name == c.Module:
+		return c.Of
+	}
+	return c.Of + "." + c.Name
+}
+
+func (c *explainedCall) title() string {
+	if name := c.called(); name != c.Module {
+		return name + " = " + c.Module
+	}
+	return c.Module
+}
+
+// elements names what a function of a plan is applied to: "pages[i]".
+func elements(p *plan.Plan, function int) string {
+	for outer := range function { // which stands before the lambdas in it
+		for i := range p.Funcs[outer].Nodes {
+			n := &p.Funcs[outer].Nodes[i]
+			if n.Op != plan.Apply || n.Call.Fn != function {
+				continue
+			}
+			name := n.Call.Name + "[i]"
+			if around := elements(p, outer); around != "" {
+				name = around + "." + name
+			}
+			return name
+		}
+	}
+	return ""
 }
 
 func made(c explainedCall) string {

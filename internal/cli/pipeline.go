@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/lsp"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/graph"
+	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -85,7 +86,7 @@ func (a *app) runPipeline(ctx context.Context, f *runFlags, path string, args []
 		return err
 	}
 	if opt.Inputs, err = p.PipelineInputs(texts, file); err != nil {
-		return usageError{fmt.Errorf("%s: %w", path, err)}
+		return usageError{wrongInputs(path, err)}
 	}
 	if f.dryRun {
 		return a.explainPipeline(p)
@@ -99,6 +100,15 @@ func (a *app) runPipeline(ctx context.Context, f *runFlags, path string, args []
 	return a.execute(ctx, f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
 		return engine.Run(ctx, o)
 	})
+}
+
+// wrongInputs puts several problems on lines of their own.
+func wrongInputs(path string, err error) error {
+	var e *plan.InputError
+	if !errors.As(err, &e) || len(e.Problems) < 2 {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return fmt.Errorf("%s cannot be run with these inputs:\n  %s", path, strings.Join(e.Problems, "\n  "))
 }
 
 // values reads what was given for the inputs.

@@ -13,6 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 )
 
@@ -75,7 +76,7 @@ func (i runInfo) work() string {
 		parts = append(parts, fmt.Sprintf("%d of %d items", i.Items.Succeeded+i.Items.Skipped, i.Items.Total))
 		failed = i.Items.Failed
 	} else if n := i.Steps.Succeeded; n > 0 {
-		parts = append(parts, fmt.Sprintf("%d %s", n, plural(n, "step")))
+		parts = append(parts, fmt.Sprintf("%d %s", n, plural(n, stepWord(i.Kind == workflow.Dataflow.String()))))
 	}
 	if failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", failed))

@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 )
 
@@ -249,7 +250,11 @@ func (a *app) printShown(s *shown) error {
 		}
 	}
 	line("run", p.bold(s.Run))
-	line("workflow", visible(s.Name))
+	kind := "workflow"
+	if s.Kind == workflow.Dataflow.String() {
+		kind = s.Kind
+	}
+	line(kind, visible(s.Name))
 	line("file", visible(s.Path))
 	line("in", visible(s.Dir))
 	line("status", p.status(words(s.Status))+s.because())
@@ -270,7 +275,7 @@ func (s *shown) because() string {
 	if s.Message == "" || s.Status == event.Interrupted {
 		return ""
 	}
-	return ": " + visible(oneLine(s.Message))
+	return ": " + visible(oneLine(strings.ReplaceAll(s.Message, "\n", "; ")))
 }
 
 func (s *shown) times() string {

@@ -290,7 +290,11 @@ func (r *run) outputsOf(p place, path string, n int, a workflow.Action) *stepOut
 		o.toFile(r, "agent", file)
 	}
 	if !p.quiet && len(r.sink) > 0 {
-		o.stdout = o.live(r, p, path, "stdout")
+		stdout := "stdout"
+		if r.file.Kind == workflow.Dataflow {
+			stdout = "stderr" // a pipeline's own output has nothing else in it
+		}
+		o.stdout = o.live(r, p, path, stdout)
 		o.stderr = o.live(r, p, path, "stderr")
 	}
 	if !r.mask.Active() {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -299,34 +298,4 @@ func (h *host) record(d *callRecord, c *flow.Call, end flow.End) error {
 func checksum(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
-}
-
-// PipelineInputs makes the inputs of a pipeline of the texts that a person gave
-// and of a file's values; the texts win.
-func (pl *Pipeline) PipelineInputs(texts map[string]string, file map[string]any) (map[string]any, error) {
-	in := maps.Clone(file)
-	if in == nil {
-		in = map[string]any{}
-	}
-	var errs []error
-	for name, text := range texts {
-		in[name] = text
-		for i := range pl.Plan.Inputs {
-			param := &pl.Plan.Inputs[i]
-			if param.Name != name {
-				continue
-			}
-			v, err := types.FromText(text, param.Type)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("input %s: %w", name, err))
-				continue
-			}
-			in[name] = types.Encode(v)
-		}
-	}
-	if len(errs) == 0 {
-		_, _, err := pl.Plan.Decode(in)
-		errs = append(errs, err)
-	}
-	return in, errors.Join(errs...)
 }

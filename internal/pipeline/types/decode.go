@@ -58,12 +58,23 @@ func FromText(text string, t *Type) (any, error) {
 			return text, nil
 		}
 		problem := "it is " + describe(text)
-		if t.Kind != IntKind && t.Kind != FloatKind && t.Kind != BooleanKind {
+		if !scalar(t) {
 			problem = "it is no JSON: " + err.Error()
 		}
 		return nil, &ValueError{Type: t, Problems: []string{problem}}
 	}
 	return Decode(v, t)
+}
+
+// scalar reports whether a type has only numbers and booleans, none included.
+func scalar(t *Type) bool {
+	switch t.Kind {
+	case IntKind, FloatKind, BooleanKind:
+		return true
+	case OptionalKind:
+		return scalar(t.Elem)
+	}
+	return false
 }
 
 type decoder struct {
