@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,7 +92,7 @@ func writeInside(dir, path string, content []byte, mode os.FileMode, makeDirs bo
 	defer func() { err = errors.Join(err, root.Close()) }()
 	if parent := filepath.Dir(path); makeDirs && parent != "." {
 		if err := root.MkdirAll(parent, 0o755); err != nil {
-			return err
+			return reason(err)
 		}
 	}
 	if mode == 0 {
@@ -101,17 +102,31 @@ func writeInside(dir, path string, content []byte, mode os.FileMode, makeDirs bo
 	f, err := root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) && !makeDirs {
-			return fmt.Errorf("%w; set create_dirs: true to make its folder", err)
+			return fmt.Errorf("%w; set create_dirs: true to make its folder", reason(err))
 		}
-		return err
+		return reason(err)
 	}
 	_, werr := f.Write(content)
-	werr = errors.Join(werr, f.Chmod(mode), f.Close())
+	werr = errors.Join(reason(werr), reason(f.Chmod(mode)), reason(f.Close()))
 	if werr == nil {
-		werr = root.Rename(tmp, path)
+		werr = reason(root.Rename(tmp, path))
 	}
 	if werr != nil {
-		return errors.Join(werr, root.Remove(tmp))
+		return errors.Join(werr, reason(root.Remove(tmp)))
 	}
 	return nil
+}
+
+// reason takes the name off an error of the file system: it would be that of
+// the temporary file, and in a part of a path a secret is not recognised.
+func reason(err error) error {
+	var pe *fs.PathError
+	var le *os.LinkError
+	switch {
+	case errors.As(err, &pe):
+		return pe.Err
+	case errors.As(err, &le):
+		return le.Err
+	}
+	return err
 }

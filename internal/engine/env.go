@@ -450,16 +450,10 @@ func (r *run) loadSecrets(ctx context.Context) error {
 		r.env.secrets[s.Name] = v
 		r.declared[s.Name] = true
 	}
-	var values []string
-	for _, v := range r.env.secrets {
-		values = append(values, v)
-	}
-	m, short := mask.New(values)
+	m, short := mask.New(r.env.secrets)
 	r.mask = m
-	for name, v := range r.env.secrets {
-		if slices.Contains(short, v) {
-			r.notes = append(r.notes, fmt.Sprintf("the value of secret %s is shorter than %d characters: it is not masked", name, mask.MinLength))
-		}
+	for _, name := range short {
+		r.notes = append(r.notes, fmt.Sprintf("the value of secret %s is shorter than %d characters: it is not masked", name, mask.MinLength))
 	}
 	return errors.Join(errs...)
 }

@@ -794,6 +794,11 @@ func (f *feed) item(ctx context.Context, index int) (journal.Item, error) {
 	if f.m == nil {
 		f.m = make(map[int]journal.Item, ahead)
 	}
+	for i := range list {
+		if err := f.r.openItem(&list[i]); err != nil {
+			return journal.Item{Index: index}, err
+		}
+	}
 	for _, it := range list[1:] {
 		f.m[it.Index] = it
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,7 +98,7 @@ func (r *run) setup(ctx context.Context, p place) error {
 		p.scope.Set(c.Name, v)
 	}
 	r.emit(event.Event{Type: event.StepFinished, Phase: p.phase, Step: path, Label: "capture_outputs",
-		Status: event.Succeeded, Attempts: 1, Data: data(recorded{Vars: set})})
+		Status: event.Succeeded, Attempts: 1, Data: r.encode(recorded{Vars: set})})
 	return nil
 }
 
@@ -109,10 +108,13 @@ func (r *run) readItems(ctx context.Context, p place) error {
 	if err != nil {
 		return err
 	}
-	if !loaded {
-		if n, err = r.loadItems(ctx, p); err != nil {
-			return err
-		}
+	if loaded {
+		err = r.readSealed()
+	} else {
+		n, err = r.loadItems(ctx, p)
+	}
+	if err != nil {
+		return err
 	}
 	r.items.Total = n
 	if n == 0 {
@@ -128,22 +130,13 @@ func (r *run) loadItems(ctx context.Context, p place) (int, error) {
 		return 0, fmt.Errorf("map.input: %w", err)
 	}
 	defer clean()
-	n, digest, err := r.j.PutItems(ctx, journalItems(spec))
-	if err != nil {
+	items, end := r.journalItems(spec)
+	n, digest, err := r.j.PutItems(ctx, items)
+	if err = errors.Join(err, end()); err != nil {
 		return 0, fmt.Errorf("map.input: %w", err)
 	}
 	r.emit(event.Event{Type: event.ItemsReady, Total: n, Data: data(map[string]any{"digest": digest})})
 	return n, nil
-}
-
-func journalItems(spec input.Spec) iter.Seq2[journal.Item, error] {
-	return func(yield func(journal.Item, error) bool) {
-		for it, err := range spec.Items() {
-			if !yield(journal.Item{ID: it.ID, Data: it.Data}, err) {
-				return
-			}
-		}
-	}
 }
 
 // inputSpec says where the items come from. The output of a command waits in a

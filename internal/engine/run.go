@@ -87,9 +87,11 @@ type run struct {
 	world *action.World
 	dir   string // where steps run
 	mask  *mask.Masker
-	env   *environment
-	base  []string // env as a list
-	scope *vars.Scope
+	// itemSecrets are the secrets that are masked in the journal's items, by index.
+	itemSecrets map[int]seals
+	env         *environment
+	base        []string // env as a list
+	scope       *vars.Scope
 	// declared are the names of env blocks, env files and secrets.
 	declared map[string]bool
 	sink     []event.Sink

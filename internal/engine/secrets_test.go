@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,6 +177,93 @@ commands: [{shell: echo a > @EV@/x}]
 	for _, name := range []string{"secret A", "secret B", "secret C", "NOT_SET", "no-such-file"} {
 		if !strings.Contains(r.sum.Message, name) {
 			t.Errorf("the message does not name %s: %s", name, r.sum.Message)
+		}
+	}
+}
+
+// TestSecretsAfterResume: variables with secrets in them, plain and encoded,
+// are what they were when the run goes on, and nothing on the disk has them.
+func TestSecretsAfterResume(t *testing.T) {
+	b := newBench(t)
+	b.setenv("TOKEN_FROM_OUTSIDE", secret)
+	r := b.run(`
+secrets: {TOKEN: '${env:TOKEN_FROM_OUTSIDE}'}
+commands:
+  - shell: printf '*** user:%s\n' "$TOKEN"
+    capture: plain
+  - shell: printf 'user:%s' "$TOKEN" | base64 -w 0
+    capture: code
+  - shell: printf '{"a/b":[1,{"k":"%s"}]}' "$TOKEN"
+    capture: doc
+    capture_format: json
+  - shell: test -e @EV@/go
+  - shell: |
+      test "${plain}" = "*** user:$TOKEN_FROM_OUTSIDE" && echo plain >> @EV@/x
+      test "$(printf %s "${code}" | base64 -d)" = "user:$TOKEN_FROM_OUTSIDE" && echo code >> @EV@/x
+      test "${doc|json}" = "$(printf '{"a/b":[1,{"k":"%s"}]}' "$TOKEN_FROM_OUTSIDE")" && echo doc >> @EV@/x
+      echo "${plain}"
+`)
+	r.status(event.Failed)
+	b.touch("go")
+	again := b.resume(t.Context())
+	again.status(event.Succeeded)
+	again.want("x", "plain\ncode\ndoc")
+	if got := leaks(t, b.home); len(got) > 0 {
+		t.Errorf("the secret is in %v", got)
+	}
+	if strings.Contains(again.shown, "hunter2") || !strings.Contains(again.shown, "*** user:***") {
+		t.Errorf("shown: %q", again.shown)
+	}
+}
+
+// TestForgottenSecret: a variable whose secret is not there any more keeps its
+// mask, and the run says so.
+func TestForgottenSecret(t *testing.T) {
+	b := newBench(t)
+	b.setenv("TOKEN_FROM_OUTSIDE", secret)
+	b.write("say.sh", `printf '%s%s' "$TOKEN" "$TOKEN"`)
+	r := b.run(`
+secrets: {TOKEN: '${env:TOKEN_FROM_OUTSIDE}'}
+commands:
+  - {shell: sh say.sh | rev | rev, capture: twice}
+  - {shell: 'test -e @EV@/go'}
+  - {shell: 'echo "${twice}" > @EV@/x'}
+`)
+	r.status(event.Failed)
+	b.touch("go")
+	b.setenv("TOKEN_FROM_OUTSIDE", "rotated since then")
+	again := b.resume(t.Context())
+	again.status(event.Succeeded)
+	again.want("x", "rotated since thenrotated since then")
+}
+
+// TestSecretsInItems: a work item with a secret in it reaches its steps as it
+// is, also after a resume, and no one else.
+func TestSecretsInItems(t *testing.T) {
+	b := newBench(t)
+	b.setenv("TOKEN_FROM_OUTSIDE", secret)
+	r := b.run(`
+secrets: {TOKEN: '${env:TOKEN_FROM_OUTSIDE}'}
+map:
+  input: printf '[{"id":"%s","key":"k"},{"id":"one","key":"%s","n":1.50},{"id":"%s","key":"l"}]' "$TOKEN" "$TOKEN" "a $TOKEN"
+  max_parallel: 1
+  agent_template:
+    - shell: test -e @EV@/go
+    - shell: test "${item.key}" = "$TOKEN_FROM_OUTSIDE" && echo "${item.n}" >> @EV@/x; echo "${item.key} ${item_id}" >&2; test "${item.key}" != l
+    - write_file: {path: 'no/${TOKEN}/x', content: a}
+      allow_failure: true
+error_policy: {on_item_failure: stop}
+`)
+	r.status(event.Failed)
+	b.touch("go")
+	again := b.resume(t.Context())
+	again.want("x", "1.50")
+	if got := leaks(t, b.home); len(got) > 0 {
+		t.Errorf("the secret is in %v", got)
+	}
+	for _, e := range slices.Concat(r.events, again.events) {
+		if text := e.Message + e.Label + e.Item + string(e.Data); strings.Contains(text, "hunter2") || strings.Contains(text, "sieben") {
+			t.Errorf("the secret is in %s: %s", e.Type, text)
 		}
 	}
 }

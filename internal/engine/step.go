@@ -79,6 +79,7 @@ func label(s *workflow.Step) string { return s.Label() }
 // recorded is what step_finished carries for a later life of the run.
 type recorded struct {
 	Vars      map[string]any `json:"vars,omitempty"`
+	Secrets   seals          `json:"secrets,omitempty"` // what is masked in Vars
 	Output    string         `json:"output,omitempty"`
 	Stderr    string         `json:"stderr,omitempty"`
 	File      string         `json:"output_file,omitempty"`
@@ -135,6 +136,7 @@ func (r *run) replay(p place, s *workflow.Step, rec journal.StepRecord) (outcome
 	if rec.Status == event.Failed && !d.Tolerated {
 		return outcome{}, false // resuming a failed run tries the step again
 	}
+	r.unseal(d.Vars, d.Secrets)
 	p.scope.Apply(normal(d.Vars))
 	r.count(rec.Status)
 	return outcome{status: rec.Status, result: d.result(), attempts: rec.Attempts, tolerated: true}, true
@@ -145,10 +147,10 @@ func (r *run) replay(p place, s *workflow.Step, rec journal.StepRecord) (outcome
 func (d *recorded) result() action.Result {
 	res := action.Result{Output: d.Output, Stderr: d.Stderr, ExitCode: d.ExitCode, StdoutFile: d.File, StdoutSize: d.Size, Digest: d.Digest}
 	last, _ := d.Vars["last"].(map[string]any)
-	if whole, ok := last["output"].(string); ok && len(res.Output) > inline {
+	if whole, ok := last["output"].(string); ok && (len(res.Output) > inline || len(d.Secrets) > 0) {
 		res.Output = whole
 	}
-	if whole, ok := last["stderr"].(string); ok && len(res.Stderr) > inline {
+	if whole, ok := last["stderr"].(string); ok && (len(res.Stderr) > inline || len(d.Secrets) > 0) {
 		res.Stderr = whole
 	}
 	return res
@@ -173,7 +175,7 @@ func (r *run) ended(p place, s *workflow.Step, path string, start time.Time, out
 			out.err = &StepError{Step: path, Label: label(s), At: s.Pos.String(), Attempts: out.attempts, Reason: out.reason, Err: out.err}
 		}
 	}
-	e.Data = data(d)
+	e.Data = r.encode(d)
 	r.count(out.status)
 	r.emit(e)
 	return out

@@ -4,14 +4,12 @@
 // A secret is found whole, line by line, and in the encodings in which it
 // commonly leaks: URL-, JSON- and base64-encoded (at any of the three
 // alignments of base64, so that "user:secret" encoded as one text is found
-// too). A [Writer] finds it also where it is split over several writes.
+// too, also where that text is wrapped into lines). A [Writer] finds it also
+// where it is split over several writes.
 package mask
 
 import (
-	"bytes"
-	"encoding/base64"
-	"encoding/json"
-	"net/url"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,89 +26,40 @@ const MinLength = 5
 // Masker replaces secrets. The zero and the nil Masker replace nothing. Build
 // it with [New]; afterwards it is safe for concurrent use.
 type Masker struct {
-	patterns []string // longest first
+	patterns []pattern // longest first
 	longest  int
 	first    [256]bool // first bytes of the patterns
+	texts    map[source]string
 }
 
-// New makes a Masker of the values of secrets. Values shorter than MinLength
-// are returned in short: they are not masked, and the caller warns about them.
-func New(values []string) (m *Masker, short []string) {
-	m = &Masker{}
+// New makes a Masker of secrets, name: value. Those whose value is shorter than
+// MinLength are not masked; their names come back sorted, for a warning.
+func New(secrets map[string]string) (m *Masker, short []string) {
+	m = &Masker{texts: map[source]string{}}
 	seen := map[string]bool{}
-	for _, v := range values {
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		v := secrets[name]
 		if len(v) < MinLength {
-			short = append(short, v)
+			short = append(short, name)
 			continue
 		}
-		for _, p := range forms(v) {
-			if len(p) >= MinLength && !seen[p] {
-				seen[p] = true
-				m.patterns = append(m.patterns, p)
+		for _, f := range forms(v) {
+			if len(f.text) < MinLength {
+				continue
+			}
+			m.texts[source{name, f.name}] = f.text
+			if !seen[f.text] {
+				seen[f.text] = true
+				m.patterns = append(m.patterns, pattern{f.text, f.wraps, source{name, f.name}})
 			}
 		}
 	}
-	slices.SortFunc(m.patterns, func(a, b string) int { return len(b) - len(a) })
+	slices.SortStableFunc(m.patterns, func(a, b pattern) int { return len(b.text) - len(a.text) })
 	for _, p := range m.patterns {
-		m.longest = max(m.longest, len(p))
-		m.first[p[0]] = true
+		m.longest = max(m.longest, len(p.text))
+		m.first[p.text[0]] = true
 	}
 	return m, short
-}
-
-// forms lists the texts as which a value may appear.
-func forms(v string) []string {
-	out := []string{v}
-	out = append(out, encodings(v)...)
-	if t := strings.TrimRight(v, "\r\n"); t != v && len(t) >= MinLength {
-		out = append(out, t)
-		out = append(out, encodings(t)...)
-	}
-	if strings.Contains(v, "\n") {
-		for line := range strings.Lines(v) {
-			line = strings.TrimSpace(line)
-			if len(line) >= MinLength {
-				out = append(out, line)
-				out = append(out, encodings(line)...)
-			}
-		}
-	}
-	return out
-}
-
-func encodings(v string) []string {
-	out := []string{url.QueryEscape(v), url.PathEscape(v)}
-	if b, err := json.Marshal(v); err == nil {
-		out = append(out, string(b[1:len(b)-1]))
-	}
-	var plain bytes.Buffer
-	enc := json.NewEncoder(&plain)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err == nil {
-		out = append(out, strings.Trim(strings.TrimSuffix(plain.String(), "\n"), `"`))
-	}
-	for _, e := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
-		out = append(out, aligned(e, v)...)
-	}
-	return out
-}
-
-// aligned gives the characters of the base64 text that depend on v alone, for
-// each of the three positions that v can have in a longer text.
-func aligned(e *base64.Encoding, v string) []string {
-	var out []string
-	for before := range 3 {
-		s := e.WithPadding(base64.NoPadding).EncodeToString([]byte(strings.Repeat("\x00", before) + v))
-		from := []int{0, 2, 3}[before] // characters that hold bits of what stands before
-		to := len(s)
-		if (before+len(v))%3 != 0 {
-			to-- // the last character also holds bits of what stands after
-		}
-		if to-from >= MinLength {
-			out = append(out, s[from:to])
-		}
-	}
-	return out
 }
 
 // Active reports whether there is anything to mask.
@@ -161,8 +110,8 @@ func (m *Masker) Seams(s string, mark *regexp.Regexp) string {
 func (m *Masker) rest(s string) int {
 	most := 0
 	for _, p := range m.patterns {
-		for n := min(len(p)-1, len(s)); n > most; n-- {
-			if strings.HasSuffix(p, s[:n]) {
+		for n := min(len(p.text)-1, len(s)); n > most; n-- {
+			if strings.HasSuffix(p.text, s[:n]) {
 				most = n
 			}
 		}
@@ -202,11 +151,11 @@ func (m *Masker) find(s string, start int) (from, to int, ok bool) {
 	return 0, 0, false
 }
 
-// at gives the length of the longest pattern that stands at s[i:].
+// at gives the length in s of the longest pattern that stands at s[i:].
 func (m *Masker) at(s string, i int) int {
 	for _, p := range m.patterns {
-		if strings.HasPrefix(s[i:], p) {
-			return len(p)
+		if n, _ := p.match(s[i:]); n > 0 {
+			return n
 		}
 	}
 	return 0
@@ -215,13 +164,13 @@ func (m *Masker) at(s string, i int) int {
 // held gives how many bytes at the end of s may be the beginning of a secret
 // whose rest has not been written yet.
 func (m *Masker) held(s string) int {
-	for i := max(0, len(s)-m.longest+1); i < len(s); i++ {
+	for i := max(0, len(s)-m.longest*maxWrap+1); i < len(s); i++ {
 		if !m.first[s[i]] {
 			continue
 		}
 		tail := s[i:]
 		for _, p := range m.patterns {
-			if len(p) > len(tail) && strings.HasPrefix(p, tail) {
+			if _, more := p.match(tail); more {
 				return len(tail)
 			}
 		}

@@ -12,11 +12,20 @@ import (
 	"pgregory.net/rapid"
 )
 
+// named gives secrets the names a, b, c, …
+func named(values ...string) map[string]string {
+	m := map[string]string{}
+	for i, v := range values {
+		m[string(rune('a'+i))] = v
+	}
+	return m
+}
+
 func TestForms(t *testing.T) {
 	const secret = "p@ss/w\"ör d+1"
-	m, short := mask.New([]string{secret, "line-one\nline-two\n}", "abc"})
-	if len(short) != 1 || short[0] != "abc" {
-		t.Errorf("short = %q, want [abc]", short)
+	m, short := mask.New(named(secret, "line-one\nline-two\n}", "abc"))
+	if len(short) != 1 || short[0] != "c" {
+		t.Errorf("short = %q, want [c]", short)
 	}
 	quoted, err := json.Marshal(secret)
 	if err != nil {
@@ -32,6 +41,8 @@ func TestForms(t *testing.T) {
 		"base64, after 1": base64.StdEncoding.EncodeToString([]byte("u" + secret)),
 		"base64, after 2": base64.StdEncoding.EncodeToString([]byte("u:" + secret + "!")),
 		"base64, after 3": base64.StdEncoding.EncodeToString([]byte("me:" + secret + "!!")),
+		"base64, wrapped": wrapped(base64.StdEncoding.EncodeToString([]byte("user:"+secret)), 7, "\n"),
+		"base64, as JSON": wrapped(base64.StdEncoding.EncodeToString([]byte(secret)), 10, `\r\n`),
 		"one line":        "x line-two y",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +73,7 @@ func TestNothingToMask(t *testing.T) {
 // the same as masking it in one piece, but for secrets that overlap.
 func TestWriterSplitAnywhere(t *testing.T) {
 	secrets := []string{"abcab", "abcabcd", "hunter22", "s3cr3t"}
-	m, _ := mask.New(secrets)
+	m, _ := mask.New(named(secrets...))
 	rapid.Check(t, func(t *rapid.T) {
 		parts := rapid.SliceOf(rapid.SampledFrom(append([]string{"a", "ab", "x", "\n", "abc", "hunter", "22", "s3", "cr3t"}, secrets...))).Draw(t, "parts")
 		text := strings.Join(parts, "")
@@ -95,7 +106,7 @@ func FuzzMask(f *testing.F) {
 		if len(secret) < mask.MinLength || strings.Contains(mask.Hidden, secret) {
 			return
 		}
-		m, _ := mask.New([]string{secret})
+		m, _ := mask.New(named(secret))
 		if got := m.String(text); strings.Contains(strings.ReplaceAll(got, mask.Hidden, "\x00"), secret) && !strings.Contains(secret, "\x00") {
 			t.Errorf("%q is left in %q", secret, got)
 		}
@@ -103,7 +114,7 @@ func FuzzMask(f *testing.F) {
 }
 
 func TestSeams(t *testing.T) {
-	m, _ := mask.New([]string{"hunter22"})
+	m, _ := mask.New(named("hunter22"))
 	mark := regexp.MustCompile(`<cut>`)
 	for text, want := range map[string]string{
 		"before hunt<cut>":                "before ***<cut>",
@@ -115,5 +126,65 @@ func TestSeams(t *testing.T) {
 		if got := m.Seams(text, mark); got != want {
 			t.Errorf("Seams(%q) = %q, want %q", text, got, want)
 		}
+	}
+}
+
+func wrapped(s string, width int, end string) string {
+	var b strings.Builder
+	for len(s) > width {
+		b.WriteString(s[:width] + end)
+		s = s[width:]
+	}
+	return b.String() + s
+}
+
+// TestWrappedBase64: the lines of a long secret, encoded as base64(1) does,
+// written byte by byte.
+func TestWrappedBase64(t *testing.T) {
+	secret := strings.Repeat("correct horse battery staple ", 6)
+	m, _ := mask.New(named(secret))
+	text := wrapped(base64.StdEncoding.EncodeToString([]byte("u:"+secret+"!")), 76, "\n")
+	var out strings.Builder
+	w := m.NewWriter(&out)
+	for _, c := range []byte("a " + text + " b") {
+		if _, err := w.Write([]byte{c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), mask.Hidden) || strings.Contains(out.String(), text[20:60]) || strings.Contains(out.String(), text[100:140]) {
+		t.Errorf("it came out as %q", out.String())
+	}
+}
+
+// TestSeal: what was masked comes back with the values of now, and nothing is
+// put where a text only looks masked.
+func TestSeal(t *testing.T) {
+	m, _ := mask.New(map[string]string{"A": "first secret", "B": "another/one"})
+	code := base64.StdEncoding.EncodeToString([]byte("me:first secret"))
+	text := "*** first secret, " + code + " another%2Fone ***"
+	masked, marks := m.Seal(text)
+	if masked != m.String(text) || strings.Contains(masked, "secret") || len(marks) != 3 {
+		t.Fatalf("sealed %q with %v", masked, marks)
+	}
+	if got, ok := m.Unseal(masked, marks); got != text || !ok {
+		t.Errorf("unsealed %q, %v", got, ok)
+	}
+	if b, err := json.Marshal(marks); err != nil || strings.Contains(string(b), "first") {
+		t.Errorf("the marks are %s, %v", b, err)
+	}
+	later, _ := mask.New(map[string]string{"A": "a new value of it", "C": "x"})
+	if got, ok := later.Unseal(masked, marks); ok || !strings.HasPrefix(got, "*** a new value of it, ") || !strings.HasSuffix(got, " *** ***") {
+		t.Errorf("with another value it is %q, %v", got, ok)
+	}
+	for _, wrong := range []string{"", "short", "***", strings.Repeat("x", 100)} {
+		if got, ok := m.Unseal(wrong, marks); ok || got != wrong {
+			t.Errorf("%q became %q", wrong, got)
+		}
+	}
+	if _, marks := m.Seal("nothing here"); marks != nil {
+		t.Errorf("marks %v of nothing", marks)
 	}
 }
