@@ -184,6 +184,7 @@ func (d *decoder) namedPrompt(o *object, n *node, s *Step) {
 	for _, a := range o.strings("args") {
 		text += " " + a.text
 	}
+	text += d.inputsOf(o, s)
 	if !o.has("args") && strings.Contains(strings.TrimSpace(n.text), " ") {
 		d.warnf(n, "name-as-prompt", "this step has no action, so its name is run as the agent prompt %q", short(text)).
 			Suggest("write claude: %s to say so, or add the action that is missing", short(text))

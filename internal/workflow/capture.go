@@ -136,7 +136,12 @@ func (d *decoder) outputs(n *node) []Output {
 		out.FilePattern = o.str("file_pattern")
 		out.JSONPath = d.jsonPath(o.take("json_path"), "json_path")
 		out.Value = o.text("value")
+		d.extracted(o.take("extract_from"), &out)
 		o.close()
+		if o.has("extract_from") {
+			list = append(list, out)
+			continue
+		}
 		if out.FilePattern == "" && out.JSONPath == "" && out.Value == nil {
 			d.errorf(p.val, "missing-key", "the output %q says nothing about where it comes from", out.Name).
 				Suggest("write one of file_pattern, json_path and value")

@@ -38,6 +38,7 @@ func (c *composer) other(src *source) *node {
 	if tree == nil {
 		return nil
 	}
+	tree = unwrapped(tree)
 	sub := composer{l: c.l, d: c.d, dir: filepath.Dir(src.path), with: c.with, later: c.later}
 	tree = sub.compose(tree)
 	c.imports = append(c.imports, sub.imports...)

@@ -88,7 +88,7 @@ func init() {
 		captureStreamsTable, outputTable, commitTable, metadataTable, retryTable, backoffTable, fallbackTable, commandTable,
 		matcherTable, breakerTable, quotaTable, secsTable, envValueTable, envFileTable, secretTable, profileTable, agentTable,
 		mapTable, inputTable, timeoutTable, errorPolicyTable, customTable, batchTable, captureOutputTable,
-		importTable, templateTable, templateSourceTable, paramTable, paramListTable, subWorkflowTable, inlineTable,
+		importTable, templateTable, templateSourceTable, paramTable, paramListTable, subWorkflowTable, inlineTable, stepInputTable,
 	}
 }
 
@@ -135,6 +135,7 @@ var fileTable = newTable("workflow", "a workflow",
 	field{key: "imports", typ: tList(oneOf(tText, tRef("import"))), sample: "[{path: other.yml}]", doc: "other files whose steps are taken in or called"},
 	field{key: "extends", typ: tText, sample: "base.yml", doc: "a file whose values hold where this one has none"},
 	field{key: "template", typ: oneOf(tText, tRef("template")), sample: "{name: ci, source: ci.yml}", doc: "a file with parameters that this one fills"},
+	field{key: "workflow", typ: oneOf(tSteps, tRef("workflow")), sample: "{commands: [{shell: make}]}", doc: "an older form: the whole workflow, one level deeper"},
 	field{key: "templates", typ: tMap(oneOf(tSteps, tRef("inline_workflow"))), sample: "{check: {steps: [{shell: make}]}}", doc: "steps by name, with parameters, for `use:` steps", was: "*"},
 	field{key: "parameters", typ: oneOf(tRef("parameter_lists"), tMap(tAny), tList(oneOf(tText, tRef("parameter")))), sample: "{optional: [{name: level, type: string, default: low}]}", doc: "values that --param sets"},
 	field{key: "defaults", typ: tMap(tAny), sample: "{level: low}", doc: "default values of parameters"},

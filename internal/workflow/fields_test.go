@@ -70,7 +70,7 @@ var besides = map[string]map[string]string{
 	"check_command": {"shell": "", "claude": "", "command": ""},
 	"step": {
 		"do": "foreach: [a]", "parallel": "foreach: [a], do: [{shell: a}]", "max_items": "foreach: [a], do: [{shell: a}]",
-		"with": "pipeline: flow.cst", "args": "claude: /a", "skip_permissions": "claude: /a",
+		"with": "pipeline: flow.cst", "args": "claude: /a", "inputs": "name: a", "skip_permissions": "claude: /a",
 		"skip_validation": "shell: a, step_validate: b", "validation_timeout": "shell: a, step_validate: b",
 		"ignore_validation_failure": "shell: a, step_validate: b", "commit_config": "shell: a, auto_commit: true",
 	},
@@ -136,6 +136,7 @@ var contexts = map[string]struct{ file, beside string }{
 	"parameter_lists": {"parameters: {%s}\ncommands: [{shell: x}]", ""},
 	"parameter":       {"parameters: {optional: [{%s}]}\ncommands: [{shell: x}]", "name: level"},
 	"inline_workflow": {"templates: {check: {%s}}\ncommands: [{use: check, with: {level: 1}}]", "steps: [{shell: y}]"},
+	"step_input":      {"commands: [{name: a, inputs: {x: {%s}}}]", "from: b"},
 	"sub_workflow":    {"workflows:\n  first: build.yml\n  build: {%s}\ncommands: [{shell: x}]", "source: build.yml"},
 }
 
@@ -219,7 +220,7 @@ func fileWith(f workflow.FieldInfo) (with, without string) {
 		return pair, base
 	case mapOnly[f.Key]:
 		base = "map: {input: [1], agent_template: [{shell: zzz}]}\n"
-	case f.Key == "commands" || f.Key == "steps":
+	case f.Key == "commands" || f.Key == "steps" || f.Key == "workflow":
 		return pair, base
 	case f.Key == "active_profile":
 		base += "profiles: {ci: {A: b}}\n"

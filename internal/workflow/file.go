@@ -28,6 +28,7 @@ func (d *decoder) decode(n *node) {
 	o, _ := d.object(n, fileTable) // it is a map
 	defer o.close()
 	o.skip("imports", "extends", "template", "parameters", "defaults", "variables") // read when composing
+	d.stillWrapped(o)
 	f.Kind = d.kind(o)
 	f.Name, f.Description = o.str("name"), o.str("description")
 	d.agentsOf(o)

@@ -120,6 +120,7 @@ func (l *loader) load(src *source, in given, root bool) *File {
 	if tree == nil {
 		return nil
 	}
+	tree = unwrapped(tree)
 	c := composer{l: l, d: d, dir: filepath.Dir(src.path), with: map[string]any{}, later: map[string]bool{}}
 	c.build(c.compose(tree), in, root)
 	return d.file

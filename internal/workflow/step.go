@@ -295,7 +295,7 @@ func (d *decoder) both(o *object, path string) []*Step {
 // surroundings reads where and with what a step runs.
 func (d *decoder) surroundings(o *object, s *Step) {
 	if n := o.take("env"); n != nil {
-		s.Env = d.env(n)
+		s.Env = append(s.Env, d.env(n)...)
 	}
 	s.WorkingDir = o.text("working_dir")
 	s.ClearEnv = o.yes("clear_env")

@@ -1,0 +1,115 @@
+package workflow
+
+import "slices"
+
+// Forms of the first versions of the format, which public files still have.
+
+// unwrapped is a file whose workflow stands one level deeper, under workflow:,
+// without that level. What stands beside it holds where the inner one has
+// nothing.
+func unwrapped(n *node) *node {
+	inner := n.get("workflow")
+	if inner == nil || inner.scalar() || n.get("commands") != nil || n.get("steps") != nil || n.get("map") != nil {
+		return n
+	}
+	out := *n
+	out.pairs = slices.DeleteFunc(slices.Clone(n.pairs), func(p pair) bool { return p.val == inner })
+	if inner.kind == listNode {
+		key := &node{kind: strNode, text: "commands", pos: inner.pos, src: inner.src}
+		out.pairs = append(out.pairs, pair{key, inner})
+		return &out
+	}
+	return mergeOver(sameSteps(&out), sameSteps(inner))
+}
+
+// stillWrapped reports a workflow: that could not be unwrapped.
+func (d *decoder) stillWrapped(o *object) {
+	n := o.take("workflow")
+	switch {
+	case n == nil:
+	case n.scalar():
+		d.wrong(n, "workflow", "a whole workflow").Suggest("write name: for its name, or a step - workflow: %s to call one", nameFrom(n.text))
+	default:
+		d.errorf(o.keyNode("workflow"), "contradiction", "the file has steps of its own beside those under workflow:").Suggest("keep one of the two")
+	}
+}
+
+// inputsOf reads the inputs of a step that is a prompt by its name: values that
+// go into its words, its environment, or behind its text. It gives what is to
+// be added to the prompt.
+func (d *decoder) inputsOf(o *object, s *Step) (more string) {
+	n := o.take("inputs")
+	if n == nil {
+		return ""
+	}
+	if n.kind != mapNode {
+		d.wrong(n, "inputs", "a map of names").Suggest("for example: inputs: {spec: {from: '${plan.spec}', pass_as: {argument: {position: 0}}}}")
+		return ""
+	}
+	words := map[int]string{}
+	var order []int
+	behind := ""
+	for _, p := range n.pairs {
+		in, ok := d.object(p.val, stepInputTable)
+		if !ok {
+			continue
+		}
+		from, as := in.take("from"), in.take("pass_as")
+		in.close()
+		if from == nil || !from.scalar() {
+			d.errorf(p.key, "missing-key", "the input %q needs from: with its value", short(p.key.text)).Suggest("for example: from: '${plan.spec}'")
+			continue
+		}
+		switch {
+		case as == nil || as.get("argument") != nil || as.text == "argument":
+			at := len(order)
+			if pos := as.get("argument").get("position"); pos != nil {
+				if i, prob := d.integer(pos, "position", 0); prob == nil {
+					at = i
+				}
+			}
+			if _, taken := words[at]; taken {
+				d.errorf(as, "contradiction", "another input of the step has position %d already", at).Suggest("give each argument a position of its own")
+				continue
+			}
+			words[at] = from.text
+			order = append(order, at)
+		case as.get("environment") != nil:
+			name := as.get("environment").get("name")
+			if name == nil {
+				name = p.key
+			}
+			if d.goodEnvName(name) {
+				s.Env = append(s.Env, EnvVar{Name: name.text, Pos: name.pos, Text: d.parsed(from, from.text)})
+			}
+		case as.get("stdin") != nil || as.text == "stdin":
+			behind += "\n" + from.text
+		default:
+			d.errorf(as, "bad-value", "an input is passed as argument, environment or stdin").Suggest("for example: pass_as: {argument: {position: 0}}")
+		}
+	}
+	slices.Sort(order)
+	for _, at := range order {
+		more += " " + words[at]
+	}
+	return more + behind
+}
+
+var stepInputTable = newTable("step_input", "an input",
+	field{key: "from", typ: tText, sample: "a", doc: "the value"},
+	field{key: "pass_as", typ: oneOf(tText, tMap(tAny)), sample: "{environment: {name: A}}", doc: "argument (with a position), environment (with a name) or stdin, which puts it behind the prompt"},
+)
+
+// extracted reads an output in the form extract_from: stdout, or
+// {git_commit: {file_pattern}}.
+func (d *decoder) extracted(n *node, out *Output) {
+	switch {
+	case n == nil:
+	case n.text == "stdout" || n.get("stdout") != nil:
+		out.Value = d.parsed(n, "${last.output}")
+	case n.get("git_commit").get("file_pattern") != nil:
+		out.FilePattern = n.get("git_commit").get("file_pattern").text
+	default:
+		d.errorf(n, "bad-value", "extract_from takes stdout or git_commit").Suggest("for example: extract_from: {git_commit: {file_pattern: '*.md'}}")
+	}
+}
