@@ -89,6 +89,11 @@ var cells = []cell{
 	{field: "args", want: evidence{"x": "fast"}, steps: `
 - name: sh
   args: [echo, fast, '>', '@EV@/x'] #F`},
+	{field: "inputs", want: evidence{"x": "I was asked: /hello the-spec"}, steps: `
+- name: hello
+  inputs: {spec: {from: the-spec, pass_as: {argument: {position: 0}}}} #F
+  capture: answer
+- shell: echo "${answer}" > @EV@/x`},
 	{field: "skip_permissions", want: evidence{"x": "true"}, steps: `
 - claude: /argv
   skip_permissions: true #F
@@ -250,6 +255,7 @@ var cells = []cell{
 // elsewhere are the fields of a step that the table leaves out, and why.
 var elsewhere = map[string]string{
 	"pipeline":    "the tests of the dataflow engine",
+	"use":         "the tests of templates: the file has to define one",
 	"handler":     "an error of the file",
 	"description": "for people; nothing reads it",
 }
