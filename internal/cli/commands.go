@@ -2,8 +2,13 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// commands lists the commands in the order of the help.
-func (a *app) commands() []*cobra.Command {
+// commands lists the commands in the order of the help. Where the first of the
+// arguments is run, as in most starts, it is that command alone: to make all of
+// them is time that a short run would feel.
+func (a *app) commands(args []string) []*cobra.Command {
+	if len(args) > 0 && args[0] == "run" {
+		return []*cobra.Command{a.runCmd()}
+	}
 	return []*cobra.Command{
 		a.runCmd(),
 		a.resumeCmd(),

@@ -34,7 +34,7 @@ func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e))
 // Main runs the command line and gives the exit status.
 func Main(args []string, in io.Reader, out, errw io.Writer) int {
 	a := &app{in: in, out: out, err: errw}
-	root := a.root()
+	root := a.root(args...)
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
@@ -68,7 +68,8 @@ func isUsage(err error) bool {
 	return errors.As(err, new(*journal.NotFoundError))
 }
 
-func (a *app) root() *cobra.Command {
+// root is the command line: all of it, or what is needed for these arguments.
+func (a *app) root(args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "bide",
 		Short: "Take flaky work to its end: retried, in parallel, recorded, resumable",
@@ -93,7 +94,7 @@ delays, mapped in parallel over work items, isolated, recorded, resumable.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(a.commands()...)
+	root.AddCommand(a.commands(args)...)
 	a.complete(root)
 	noun := func(c *cobra.Command) {}
 	noun = func(c *cobra.Command) {

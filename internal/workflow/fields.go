@@ -1,6 +1,9 @@
 package workflow
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // field is one key that the parser knows.
 type field struct {
@@ -20,21 +23,29 @@ type table struct {
 	name   string // of its definition in the schema
 	what   string // in messages: "a step"
 	fields []field
-	index  map[string]int
-	keys   []string
+	index  func() map[string]int // made when a map of this kind is met
 }
 
 func newTable(name, what string, fields ...field) *table {
-	t := &table{name: name, what: what, fields: fields, index: make(map[string]int, len(fields))}
-	for i, f := range fields {
-		t.index[f.key] = i
-		t.keys = append(t.keys, f.key)
+	return &table{name: name, what: what, fields: fields, index: sync.OnceValue(func() map[string]int {
+		index := make(map[string]int, len(fields))
+		for i, f := range fields {
+			index[f.key] = i
+		}
+		return index
+	})}
+}
+
+func (t *table) keys() []string {
+	keys := make([]string, len(t.fields))
+	for i, f := range t.fields {
+		keys[i] = f.key
 	}
-	return t
+	return keys
 }
 
 func (t *table) field(key string) (*field, bool) {
-	i, ok := t.index[key]
+	i, ok := t.index()[key]
 	if !ok {
 		return nil, false
 	}

@@ -117,7 +117,7 @@ type object struct {
 // Call close when every key was asked for.
 func (d *decoder) object(n *node, tables ...*table) (o *object, ok bool) {
 	if n.kind != mapNode {
-		d.wrong(n, tables[0].what, "a map").Suggest("its keys are %s", someKeys(tables[0].keys))
+		d.wrong(n, tables[0].what, "a map").Suggest("its keys are %s", someKeys(tables[0].keys()))
 		return nil, false
 	}
 	return &object{d: d, n: n, tables: tables, what: tables[0].what, used: make([]bool, len(n.pairs))}, true
@@ -258,7 +258,7 @@ func (o *object) whyInert(f *field) string {
 func (o *object) unknown(key *node) {
 	var names []string
 	for _, t := range o.tables {
-		names = append(names, t.keys...)
+		names = append(names, t.keys()...)
 	}
 	p := o.d.warnf(key, "unknown-key", "unknown key %q in %s; it is ignored", short(key.text), o.what)
 	near, elsewhere := "", ""
