@@ -3,24 +3,30 @@ package main
 
 import (
 	"os"
-	"runtime"
+	"time"
 
 	"github.com/bide-dev/bide/internal/cli"
 	"github.com/bide-dev/bide/internal/proc"
 )
 
-// ballast is the size of a piece of memory that is never read or written, and so
-// takes none: the heap grows by as much before the collector runs. A map over
-// many short commands leaves some kilobytes for each; without ballast, its small
-// heap would be collected every few hundred of them.
-const ballast = 8 << 20
+// ballast is a piece of memory that is never read or written, and so takes
+// none: the heap grows by as much before the collector runs. A map over many
+// short commands leaves some kilobytes for each; without ballast, its small heap
+// would be collected every few hundred of them.
+//
+// To take it on board brings about a collection, so it comes when bide has been
+// at work for a moment: a short run is over by then.
+var ballast []byte
+
+const (
+	ballastSize  = 8 << 20
+	ballastAfter = 50 * time.Millisecond
+)
 
 func main() {
 	if proc.CompanionMain() {
 		return
 	}
-	held := make([]byte, ballast)
-	status := cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	runtime.KeepAlive(held)
-	os.Exit(status)
+	time.AfterFunc(ballastAfter, func() { ballast = make([]byte, ballastSize) })
+	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
