@@ -5,7 +5,7 @@
 GO ?= go
 FUZZTIME ?= 1s
 
-.PHONY: all test short lint darwin examples fuzz bench bench-build bench-throughput chaos ci build
+.PHONY: all test short lint darwin examples fuzz bench bench-build bench-startup bench-throughput chaos ci build
 
 all: build
 
@@ -44,6 +44,10 @@ bench-build:
 
 bench:
 	cd bench && $(GO) run . && $(GO) run ./pipeline && $(GO) run ./throughput -quick
+
+# What a run of one step adds to the shortest command.
+bench-startup:
+	cd bench && $(GO) run ./startup $(BENCHFLAGS)
 
 # A map over 10,000 short commands beside bare process starts and GNU parallel;
 # BENCHFLAGS="-long -check" also runs what takes minutes, and fails on a promise

@@ -3,6 +3,7 @@ package main
 
 import (
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/bide-dev/bide/internal/cli"
@@ -16,17 +17,15 @@ import (
 //
 // To take it on board brings about a collection, so it comes when bide has been
 // at work for a moment: a short run is over by then.
-var ballast []byte
+var ballast atomic.Pointer[[8 << 20]byte]
 
-const (
-	ballastSize  = 8 << 20
-	ballastAfter = 50 * time.Millisecond
-)
+// ballastAfter is that moment.
+const ballastAfter = 50 * time.Millisecond
 
 func main() {
 	if proc.CompanionMain() {
 		return
 	}
-	time.AfterFunc(ballastAfter, func() { ballast = make([]byte, ballastSize) })
+	time.AfterFunc(ballastAfter, func() { ballast.Store(new([8 << 20]byte)) })
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
