@@ -56,6 +56,6 @@ bench-throughput:
 	cd bench && $(GO) run ./throughput $(BENCHFLAGS)
 
 chaos:
-	BIDE_CHAOS=500 $(GO) test -run 'TestChaos' -timeout 60m -v ./internal/engine
+	BIDE_CHAOS=500 $(GO) test -run 'Killed|Disk|TruncatedJournal' -timeout 60m -v ./internal/engine
 
 ci: lint darwin test examples fuzz bench-build
