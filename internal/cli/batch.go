@@ -45,8 +45,11 @@ a dot fit only where the pattern has the dot. With - instead of a pattern, it is
 for each line of standard input.
 
 The file or line is ${item} in the text of the command. It is data: no name of a file
-can become a command. Put it in double quotes where it may have blanks in it. What is run is a recorded MapReduce workflow, so that "bide
-resume", "bide show" and "bide dlq" work as for any other.`,
+can become a command. Put it in double quotes where it may have blanks in it.
+
+What is run is a recorded MapReduce workflow, so that "bide resume", "bide show" and
+"bide dlq" work as for any other. What the commands write is kept with the run and not
+mixed here: "bide logs" prints it, one command after the other.`,
 		Example: `  bide batch 'src/**/*.png' --command 'optipng "${item}"' --parallel 4
   bide batch - --command 'curl -fsSO "${item}"' --attempts 5 --backoff exponential < urls.txt
   bide batch 'logs/*.gz' --command 'gzip -t "${item}"' --timeout 30s --fail-fast`,

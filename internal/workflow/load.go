@@ -54,7 +54,8 @@ func Parse(path string, src []byte, opt Options) (*File, diag.List) {
 }
 
 // Formerly lists the keys of a file that the program it was written for read
-// without any effect, and that work here: what to expect to change. The
+// without any effect, and that work here: what to expect to change. A file with
+// keys that only bide has was not written for that program, and has none. The
 // problems are all warnings with the code "was-ignored".
 func Formerly(f *File) []diag.Problem {
 	if f == nil {
@@ -143,7 +144,9 @@ func (c *composer) build(tree *node, in given, root bool) {
 		d.knownProfile(tree, l.opt.Profile)
 	}
 	c.calls()
-	d.file.former = d.former
+	if !d.native {
+		d.file.former = d.former
+	}
 	d.check()
 }
 

@@ -419,4 +419,8 @@ func TestFormerlyListsIgnoredProtections(t *testing.T) {
 	if l := workflow.Formerly(f); len(l) != 1 || !strings.Contains(l[0].Message, "commit_required") {
 		t.Errorf("%v", l)
 	}
+	f, _ = parse(t, "isolation: none\ncommands: [{shell: a, timeout: 5}]")
+	if l := workflow.Formerly(f); len(l) != 0 {
+		t.Errorf("a file that was written for bide has %v", l)
+	}
 }

@@ -32,6 +32,7 @@ type decoder struct {
 	names               map[string]bool   // of variables that something sets
 	userNames           []string          // those that are not builtin, sorted
 	nearNames           map[string]string // see nearName
+	native              bool              // the file has keys that only bide has
 	skipAll             *node             // the file's skip_permissions
 	loops, handlersOpen int               // > 0 inside foreach, and what follows a failure
 	former              diag.List         // keys that the predecessor took without effect
@@ -181,6 +182,7 @@ func (o *object) take(key string) *node {
 	}
 	o.used[i] = true
 	p := o.n.pairs[i]
+	o.d.noteNative(o, key)
 	o.d.noteFormer(o, p.key)
 	if p.val.kind == nullNode && p.val.tag == "" {
 		o.d.warnf(p.key, "no-value", "%q has no value, so it has no effect", key).Suggest("give it one, or remove the key")
@@ -214,6 +216,16 @@ func (o *object) skip(keys ...string) {
 		if i := o.find(k); i >= 0 {
 			o.used[i] = true
 		}
+	}
+}
+
+// native are keys of a file that only bide has: one that uses them was written
+// for it.
+var native = []string{"agents", "handlers", "isolation", "durability", "start_delay", "max_cost", "max_tokens", "max_wait", "allow_failed_items", "max_recoveries"}
+
+func (d *decoder) noteNative(o *object, key string) {
+	if o.tables[0] == fileTable && slices.Contains(native, key) {
+		d.native = true
 	}
 }
 
