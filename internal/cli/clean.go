@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/pipeline/flow"
 	"github.com/bide-dev/bide/internal/worktree"
 	"github.com/spf13/cobra"
 )
@@ -30,7 +32,8 @@ func (a *app) cleanCmd() *cobra.Command {
 		Use:   "clean",
 		Short: "Remove the recorded state of finished runs",
 		Long: `Removes the state of runs that have ended: journal, logs, and worktrees whose work
-is merged. Kept are runs that go on, and unless --force says otherwise those that can
+is merged; and results of calls in pipelines that are kept on disk (cache_backend:
+"disk") and whose time is over. Kept are runs that go on, and unless --force says otherwise those that can
 be resumed and those with dead letters. A run whose work is not merged is kept, and
 its branches with it, whatever is said.`,
 		Example: `  bide clean --dry-run
@@ -101,7 +104,27 @@ func (a *app) clean(ctx context.Context, f *cleanFlags) error {
 		}
 		err = c.remove(ctx, list)
 	}
-	return errors.Join(err, a.printCleaned(list, f.dryRun))
+	cache, cerr := f.pruneCache(st)
+	return errors.Join(err, cerr, a.printCleaned(list, cache, f.dryRun))
+}
+
+// cleanedCache are the results that clean took out of the cache, or would take.
+type cleanedCache struct {
+	Results int   `json:"results"`
+	Bytes   int64 `json:"bytes"`
+}
+
+// pruneCache removes results whose time is over, unless only certain runs are
+// to be cleaned.
+func (f *cleanFlags) pruneCache(st *journal.Store) (c cleanedCache, err error) {
+	if len(f.runs) > 0 {
+		return c, nil
+	}
+	c.Results, c.Bytes, err = flow.PruneCache(engine.CacheDir(st.Dir), time.Now(), !f.dryRun)
+	if err != nil {
+		err = fmt.Errorf("the cache of pipelines: %w", err)
+	}
+	return c, err
 }
 
 func (f *cleanFlags) age() (time.Duration, error) {
@@ -244,7 +267,7 @@ func (c *cleaner) removeRun(ctx context.Context, x cleaned) error {
 	return c.st.Remove(x.Run)
 }
 
-func (a *app) printCleaned(list []cleaned, dry bool) error {
+func (a *app) printCleaned(list []cleaned, cache cleanedCache, dry bool) error {
 	var n int
 	var bytes int64
 	for _, x := range list {
@@ -257,11 +280,12 @@ func (a *app) printCleaned(list []cleaned, dry bool) error {
 			list = []cleaned{}
 		}
 		return printJSON(a.out, struct {
-			Runs    []cleaned `json:"runs"`
-			Removed int       `json:"removed"`
-			Bytes   int64     `json:"bytes"`
-			DryRun  bool      `json:"dry_run"`
-		}{list, n, bytes, dry})
+			Runs    []cleaned    `json:"runs"`
+			Removed int          `json:"removed"`
+			Bytes   int64        `json:"bytes"`
+			Cache   cleanedCache `json:"cache"`
+			DryRun  bool         `json:"dry_run"`
+		}{list, n, bytes, cache, dry})
 	}
 	t := table{head: []string{"RUN", "STATUS", "SIZE", "NAME", "WHAT"}, right: map[int]bool{2: true}, flex: 4}
 	t.paint = paintStatus(a.palette(a.out), 1)
@@ -285,6 +309,9 @@ func (a *app) printCleaned(list []cleaned, dry bool) error {
 		}
 	}
 	fmt.Fprintf(a.err, "bide: %d of %d %s %s, %s\n", n, len(list), plural(len(list), "run"), verb, size(bytes))
+	if cache.Results > 0 {
+		fmt.Fprintf(a.err, "bide: %d expired %s of the cache %s, %s\n", cache.Results, plural(cache.Results, "result"), verb, size(cache.Bytes))
+	}
 	return nil
 }
 
