@@ -20,6 +20,24 @@ func (n *node) inline() bool {
 	return n.kind == listNode || n.get("steps") != nil || n.get("commands") != nil || n.get("extends") != nil
 }
 
+// size is how many values a tree has, counted up to a little over most.
+func (n *node) size(most int) int {
+	count := 1
+	for _, it := range n.items {
+		if count > most {
+			return count
+		}
+		count += it.size(most - count)
+	}
+	for _, p := range n.pairs {
+		if count > most {
+			return count
+		}
+		count += 1 + p.val.size(most-count)
+	}
+	return count
+}
+
 // templates takes in the names of templates:.
 func (c *composer) templates(n *node) {
 	if n == nil || n.kind != mapNode {
@@ -65,6 +83,11 @@ func (c *composer) inlineWorkflow(key, n, with *node, unfilled bool) *SubWorkflo
 	}
 	if c.l.loads++; c.l.loads > maxFiles {
 		d.errorf(key, "too-many-files", "the workflow is composed of more than %d others", maxFiles).Suggest("check for templates that use each other in many places")
+		return nil
+	}
+	if c.l.written += n.size(maxNodes); c.l.written > maxNodes {
+		d.errorf(key, "too-large", "with every use of a template written out, the file has more than %d values", maxNodes).
+			Suggest("put what is used often into a file that a shell step runs")
 		return nil
 	}
 	s := &SubWorkflow{Name: key.text, Pos: key.pos}

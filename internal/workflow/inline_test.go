@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -122,6 +123,26 @@ func TestCalledWithItsParameters(t *testing.T) {
 	} {
 		if _, problems := workflow.Parse("flow.yml", []byte(src), workflow.Options{ReadFile: read}); problems.HasErrors() != wrong {
 			t.Errorf("%s\n%v", src, problems)
+		}
+	}
+}
+
+// TestManyUses: a file cannot grow without bound by using its templates.
+func TestManyUses(t *testing.T) {
+	step := "{shell: a, env: {A: b, C: d}}, "
+	big := "templates: {a: [" + strings.Repeat(step, 1000) + "]}\ncommands: [" + strings.Repeat("{use: a}, ", 200) + "]"
+	deep := "templates:\n  t0: [{shell: a}]\n"
+	for i := range 12 {
+		deep += fmt.Sprintf("  t%d: [{use: t%d}, {use: t%d}, {use: t%d}]\n", i+1, i, i, i)
+	}
+	for src, code := range map[string]string{big: "too-large", deep + "commands: [{use: t12}]": "too-many-files"} {
+		_, problems := parse(t, src)
+		found := false
+		for _, p := range problems {
+			found = found || p.Code == code
+		}
+		if !found {
+			t.Errorf("no error %s of %d problems for\n%.200s", code, len(problems), src)
 		}
 	}
 }

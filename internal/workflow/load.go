@@ -76,6 +76,7 @@ type loader struct {
 	sources  map[string]*source
 	chain    []string // files being read, to find cycles
 	loads    int
+	written  int     // values of the workflows written in their callers, at each use
 	inside   []*node // workflows written in their callers that are being read, to find circles
 }
 
