@@ -29,8 +29,11 @@ darwin:
 	GOOS=darwin $(GO) vet ./...
 
 examples:
-	$(GO) run ./cmd/bide check examples/*.yml examples/*.cst
+	$(GO) run ./cmd/bide check examples/*.yml examples/*.cst examples/flaky/*.yml examples/flaky/*.cst
 	$(GO) run ./cmd/bide run examples/quickstart.yml
+	$(GO) run ./cmd/bide run examples/search.cst --input query=backoff --input limit=5
+	$(GO) run ./cmd/bide run examples/flaky/answers.cst
+	$(GO) run ./cmd/bide run examples/flaky/pages.cst
 
 # Every fuzz target of every package, FUZZTIME each.
 fuzz:

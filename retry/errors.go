@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"context"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -139,6 +140,9 @@ type TimeoutError struct {
 
 // Error says how long the attempt was allowed to take.
 func (e *TimeoutError) Error() string {
+	if e.Err == nil || e.Err == context.DeadlineExceeded { // which says nothing more
+		return fmt.Sprintf("attempt timed out after %v", e.Limit)
+	}
 	return fmt.Sprintf("attempt timed out after %v: %v", e.Limit, e.Err)
 }
 

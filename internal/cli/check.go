@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
@@ -25,7 +27,7 @@ func (a *app) checkCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "check FILE...",
 		Aliases: []string{"validate"},
-		Short:   "Report all problems of workflow and pipeline files at once",
+		Short:   "Report all problems of workflow and pipeline files and of manifests at once",
 		Long: `Reads files as "bide run" does, and reports every problem with its place and what
 to do about it. Nothing is run. Exit status 2 if there is an error.`,
 		Example: `  bide check nightly.yml
@@ -74,6 +76,12 @@ func checkFile(path, manifest string, strict bool) []checked {
 		c.judge(strict)
 		return []checked{c}
 	}
+	if isManifest(path) {
+		_, problems := engine.PipelineModules(path, path)
+		c := checked{Path: path, Kind: "modules", Problems: append(diag.List{}, problems...)}
+		c.judge(strict)
+		return []checked{c}
+	}
 	f, problems := workflow.Load(path, workflow.Options{Strict: strict, Unfilled: true})
 	c := checked{Path: path, Kind: workflow.Standard.String(), Problems: problems, src: sources(f)}
 	if c.Problems == nil {
@@ -97,6 +105,21 @@ func checkFile(path, manifest string, strict bool) []checked {
 		}
 	}
 	return all
+}
+
+// isManifest reports whether a file is a manifest of modules: its first line that
+// is no comment begins with modules:.
+func isManifest(path string) bool {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(b)) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && line != "---" {
+			return strings.HasPrefix(line, "modules:")
+		}
+	}
+	return false
 }
 
 // judge makes errors of warnings where they are to be.

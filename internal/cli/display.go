@@ -216,7 +216,7 @@ func reason(class, message string) string {
 		message = after
 	}
 	switch class {
-	case "", "exit", "timeout", "signal":
+	case "", "error", "exit", "timeout", "signal":
 		return message
 	}
 	return fmt.Sprintf("%s (%s)", message, class)
@@ -306,21 +306,41 @@ func (d *plainDisplay) stepLine(e event.Event) string {
 		}
 		return fmt.Sprintf("✗ %s: failed after %d attempts: %s", label, e.Attempts, reason(e.Class, e.Message))
 	case event.Degraded:
-		return fmt.Sprintf("✓ %s: degraded, %s answered (%s)", label, answeredBy(e), millis(e.DurationMS))
+		why := ""
+		if e.Attempts == 0 && e.Message != "" { // which no failed attempt has told
+			why = ": " + reason("", e.Message)
+		}
+		return fmt.Sprintf("✓ %s: degraded, %s answered (%s)%s", label, answeredBy(e), millis(e.DurationMS), why)
 	}
-	if e.Attempts > 1 {
+	switch {
+	case e.Attempts > 1:
 		return fmt.Sprintf("✓ %s: %d attempts (%s)", label, e.Attempts, millis(e.DurationMS))
+	case told(e).Cached:
+		return fmt.Sprintf("✓ %s: from the cache (%s)", label, millis(e.DurationMS))
 	}
 	return fmt.Sprintf("✓ %s (%s)", label, millis(e.DurationMS))
 }
 
 // answeredBy names what gave the value of a degraded step.
 func answeredBy(e event.Event) string {
-	var d struct{ By string }
-	if json.Unmarshal(e.Data, &d) == nil && d.By == "on_error" {
-		return d.By
+	if by := told(e).By; by == "on_error" {
+		return by
 	}
 	return "the fallback"
+}
+
+// callEnd is what the end of a pipeline's call tells beside what all steps do.
+type callEnd struct {
+	By     string
+	Cached bool
+}
+
+// told reads that; it is empty for other steps.
+func told(e event.Event) (d callEnd) {
+	if json.Unmarshal(e.Data, &d) != nil {
+		return callEnd{}
+	}
+	return d
 }
 
 // resumed takes over where the items stand.
