@@ -27,8 +27,8 @@
 //     are queued. A process that is killed loses what was in its queue and
 //     nothing that was committed.
 //   - Committed: it survives the end of the process. It is on the disk at most
-//     5 ms later, as far as the disk can follow: a power cut loses no more than
-//     that.
+//     5 ms after it was appended, as far as the disk can follow: a power cut
+//     loses no more than that.
 //   - [Journal.Sync] returned: everything appended before is on the disk.
 //   - [Journal.Close] returned: the same, and the log is folded into the database.
 //

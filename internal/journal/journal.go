@@ -27,9 +27,10 @@ const (
 	urgent = 1024
 	// smallLog is how large a log may be that is left at the end, in bytes.
 	smallLog = 1 << 20
-	// syncEvery is the longest time that something committed is not on the
-	// disk, as far as the disk can follow.
-	syncEvery = 5 * time.Millisecond
+	// syncEvery is the shortest time from sync to sync while nobody waits. With
+	// restEvery it keeps what is appended from the disk for no more than 5 ms,
+	// as far as the disk can follow.
+	syncEvery = 4 * time.Millisecond
 )
 
 // Journal is a run that this process has: everything of a Reader, and events

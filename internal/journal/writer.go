@@ -263,15 +263,16 @@ func (j *Journal) urgentSyncs() {
 }
 
 // syncs is the syncer: it syncs what is committed, at once where somebody
-// waits for it, else after at most syncEvery. It runs beside the writer, which
+// waits for it, else syncEvery after the sync before. It runs beside the writer, which
 // never waits for the disk.
 func (j *Journal) syncs() {
-	due := time.NewTimer(syncEvery)
+	due := time.NewTimer(0)
 	defer due.Stop()
+	var last time.Time
 	for {
 		select {
 		case <-j.dirty:
-			due.Reset(syncEvery)
+			due.Reset(syncEvery - time.Since(last))
 			select {
 			case <-due.C:
 			case <-j.urgency:
@@ -282,6 +283,7 @@ func (j *Journal) syncs() {
 		case <-j.stop:
 			return
 		}
+		last = time.Now()
 		if err := j.syncNow(); err != nil {
 			j.fail(err)
 			return
