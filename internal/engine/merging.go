@@ -42,6 +42,9 @@ func (x *mapRun) takeOver(ctx context.Context, index int, rec journal.ItemRecord
 		return false, err
 	}
 	it, err := x.r.j.Item(ctx, index)
+	if err == nil {
+		err = x.r.openItem(&it)
+	}
 	if err != nil {
 		return false, err
 	}
