@@ -22,31 +22,9 @@ import (
 // TestValues evaluates plans and compares outputs and the calls that were
 // made. A call that is not listed must not have been made.
 func TestValues(t *testing.T) {
-	cases := []struct {
-		name, src, in, out string
-		calls              map[string]int
-		err                string
-	}{
-		{name: "R4 the same argument twice", src: "in x: Int\ny = add(x, x)\nz = y * y\nout z", in: `{"x":3}`, out: `{"z":36}`},
-		{name: "R5 only the taken arm of if", src: "in c: Boolean\nx = if (c) Double(1) else Fail(2)\nout x", in: `{"c":true}`, out: `{"x":2}`, calls: map[string]int{"Double": 1}},
-		{name: "R5 only the taken arm of branch", src: "in n: Int\nx = branch { n > 5 -> Fail(1), Even(n) -> Double(n), Bad() -> Fail(2), otherwise -> Fail(3) }\nout x",
-			in: `{"n":4}`, out: `{"x":8}`, calls: map[string]int{"Even": 1, "Double": 1}},
-		{name: "R5 the guarded side", src: "in c: Boolean\nx = Fail(1) when c\ny = x ?? Double(2)\nout y", in: `{"c":false}`, out: `{"y":4}`, calls: map[string]int{"Double": 1}},
-		{name: "R5 the needed side of ??", src: "in c: Boolean\nx = Double(1) when c\ny = x ?? Fail(2)\nout y", in: `{"c":true}`, out: `{"y":2}`, calls: map[string]int{"Double": 1}},
-		{name: "R5 and", src: "in c: Boolean\nx = c and Bad()\nout x", in: `{"c":false}`, out: `{"x":false}`, calls: map[string]int{}},
-		{name: "R5 or", src: "in c: Boolean\nx = c or Bad()\nout x", in: `{"c":true}`, out: `{"x":true}`, calls: map[string]int{}},
-		{name: "R5 fallback only after a failure", src: "in n: Int\nx = Double(n) with fallback: Fail(1)\nout x", in: `{"n":2}`, out: `{"x":4}`, calls: map[string]int{"Double": 1}},
+	for _, c := range []valueCase{
 		{name: "fallback sees the error", src: "in n: Int\nx = Fail(n) with fallback: string-length(error.message)\ny = Fail(n) with fallback: (e) => e.attempts\nout x\nout y",
 			in: `{"n":7}`, out: `{"x":4,"y":1}`, calls: map[string]int{"Fail": 2}},
-		{name: "R6 unions at run time", src: "in n: Int\na = if (n > 0) 1 else \"x\"\nb = [1, \"a\", 2.5]\nc = match a { is Int -> a + 1, is String -> 0 }\nout a\nout b\nout c",
-			in: `{"n":1}`, out: `{"a":1,"b":[1,"a",2.5],"c":2}`},
-		{name: "R7 a call in a match body", src: "in n: Int\nr = match Try(n) { {ok} -> Double(ok + n), {failure} -> Fail(0) }\nout r", in: `{"n":3}`, out: `{"r":12}`, calls: map[string]int{"Try": 1, "Double": 1}},
-		{name: "R7 the other case", src: "in n: Int\nr = match Try(n) { {ok} -> \"${ok}\", {failure} -> \"${failure} ${n}\" }\nout r", in: `{"n":-3}`, out: `{"r":"negative -3"}`, calls: map[string]int{"Try": 1}},
-		{name: "R8 is NamedType", src: "type A = {a: Int}\ntype B = {a: Int, b: Int}\nin u: A | B\nx = match u { is B -> u.b, is A -> u.a }\nout x", in: `{"u":{"a":1,"b":2}}`, out: `{"x":2}`},
-		{name: "R8 the smaller one", src: "type A = {a: Int}\ntype B = {a: Int, b: Int}\nin u: A | B\nx = match u { is B -> u.b, is A -> u.a }\nout x", in: `{"u":{"tag":"A","value":{"a":1,"b":2}}}`, out: `{"x":1}`},
-		{name: "R9 floats", src: "in f: Float\na = 1.5 + 2.0\nb = f * 2\nc = 7 / 2\nd = 7 / 2.0\ne = 1 < 1.5\nout a\nout b\nout c\nout d\nout e",
-			in: `{"f":1}`, out: `{"a":3.5,"b":2,"c":3,"d":3.5,"e":true}`},
-		{name: "R34 absent optional field and input", src: "in r: {a: Int, b: Optional<Int>}\nin o: Optional<String>\nx = r.b ?? r.a\ny = o ?? \"none\"\nout x\nout y", in: `{"r":{"a":1}}`, out: `{"x":1,"y":"none"}`},
 		{name: "records", src: "in r: {a: Int, b: String}\nx = r + {b: 2, c: r.b}\ny = x[b, c]\nz = x{a}\nout y\nout z", in: `{"r":{"a":1,"b":"t"}}`, out: `{"y":{"b":2,"c":"t"},"z":{"a":1}}`},
 		{name: "lists of records", src: "in rs: List<{a: Int}>\nx = rs + {b: 1}\ny = x.a\nz = x[b]\nw = {a: 0, c: 2} + rs\nout y\nout z\nout w",
 			in: `{"rs":[{"a":5},{"a":6}]}`, out: `{"w":[{"a":5,"c":2},{"a":6,"c":2}],"y":[5,6],"z":[{"b":1},{"b":1}]}`},
@@ -72,32 +50,82 @@ func TestValues(t *testing.T) {
 		{name: "elements of the empty list", src: "none = []\na = map(none, (n) => -n * 2)\nb = any(none, (n) => n > 0 or n == \"x\")\nout {a, b}", in: `{}`, out: `{"a":[],"b":false}`},
 		{name: "overflow is an error", src: "in n: Int\na = n * n\nout a", in: `{"n":9223372036854775807}`, err: "does not fit into 64 bits"},
 		{name: "division by zero is an error", src: "in n: Int\na = 1 / n\nout a", in: `{"n":0}`, err: "Division by zero in stdlib.divide"},
+	} {
+		t.Run(c.name, c.run)
 	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			var counts counting
-			p := compile(t, environment(t, counts.modules()...), c.src)
-			in, err := value.Parse([]byte(c.in))
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := run(t, p, in.(map[string]any))
-			if c.err != "" {
-				if err == nil || !strings.Contains(err.Error(), c.err) {
-					t.Fatalf("error %v, want %q", err, c.err)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := value.JSON(out); got != c.out {
-				t.Errorf("got  %s\nwant %s", got, c.out)
-			}
-			if len(c.calls)+len(counts.calls) > 0 && !maps.Equal(c.calls, counts.calls) {
-				t.Errorf("calls %v, want %v", counts.calls, c.calls)
-			}
-		})
+}
+
+// TestDefectsOfValues has the defects of the original that show in values; the
+// numbers are those of ../DEFECTS.md.
+func TestDefectsOfValues(t *testing.T) {
+	for _, c := range []valueCase{
+		{name: "R4 the same argument twice", src: "in x: Int\ny = add(x, x)\nz = y * y\nout z", in: `{"x":3}`, out: `{"z":36}`},
+		{name: "R5 only the taken arm of if", src: "in c: Boolean\nx = if (c) Double(1) else Fail(2)\nout x", in: `{"c":true}`, out: `{"x":2}`, calls: map[string]int{"Double": 1}},
+		{name: "R5 only the taken arm of branch", src: "in n: Int\nx = branch { n > 5 -> Fail(1), Even(n) -> Double(n), Bad() -> Fail(2), otherwise -> Fail(3) }\nout x",
+			in: `{"n":4}`, out: `{"x":8}`, calls: map[string]int{"Even": 1, "Double": 1}},
+		{name: "R5 the guarded side", src: "in c: Boolean\nx = Fail(1) when c\ny = x ?? Double(2)\nout y", in: `{"c":false}`, out: `{"y":4}`, calls: map[string]int{"Double": 1}},
+		{name: "R5 the needed side of ??", src: "in c: Boolean\nx = Double(1) when c\ny = x ?? Fail(2)\nout y", in: `{"c":true}`, out: `{"y":2}`, calls: map[string]int{"Double": 1}},
+		{name: "R5 and", src: "in c: Boolean\nx = c and Bad()\nout x", in: `{"c":false}`, out: `{"x":false}`, calls: map[string]int{}},
+		{name: "R5 or", src: "in c: Boolean\nx = c or Bad()\nout x", in: `{"c":true}`, out: `{"x":true}`, calls: map[string]int{}},
+		{name: "R5 fallback only after a failure", src: "in n: Int\nx = Double(n) with fallback: Fail(1)\nout x", in: `{"n":2}`, out: `{"x":4}`, calls: map[string]int{"Double": 1}},
+		{name: "R6 unions at run time", src: "in n: Int\na = if (n > 0) 1 else \"x\"\nb = [1, \"a\", 2.5]\nc = match a { is Int -> a + 1, is String -> 0 }\nout a\nout b\nout c",
+			in: `{"n":1}`, out: `{"a":1,"b":[1,"a",2.5],"c":2}`},
+		{name: "R7 a call in a match body", src: "in n: Int\nr = match Try(n) { {ok} -> Double(ok + n), {failure} -> Fail(0) }\nout r", in: `{"n":3}`, out: `{"r":12}`, calls: map[string]int{"Try": 1, "Double": 1}},
+		{name: "R7 the other case", src: "in n: Int\nr = match Try(n) { {ok} -> \"${ok}\", {failure} -> \"${failure} ${n}\" }\nout r", in: `{"n":-3}`, out: `{"r":"negative -3"}`, calls: map[string]int{"Try": 1}},
+		{name: "R8 is NamedType", src: "type A = {a: Int}\ntype B = {a: Int, b: Int}\nin u: A | B\nx = match u { is B -> u.b, is A -> u.a }\nout x", in: `{"u":{"a":1,"b":2}}`, out: `{"x":2}`},
+		{name: "R8 the smaller one", src: "type A = {a: Int}\ntype B = {a: Int, b: Int}\nin u: A | B\nx = match u { is B -> u.b, is A -> u.a }\nout x", in: `{"u":{"tag":"A","value":{"a":1,"b":2}}}`, out: `{"x":1}`},
+		{name: "R9 floats", src: "in f: Float\na = 1.5 + 2.0\nb = f * 2\nc = 7 / 2\nd = 7 / 2.0\ne = 1 < 1.5\nout a\nout b\nout c\nout d\nout e",
+			in: `{"f":1}`, out: `{"a":3.5,"b":2,"c":3,"d":3.5,"e":true}`},
+		{name: "R34 absent optional field and input", src: "in r: {a: Int, b: Optional<Int>}\nin o: Optional<String>\nx = r.b ?? r.a\ny = o ?? \"none\"\nout x\nout y", in: `{"r":{"a":1}}`, out: `{"x":1,"y":"none"}`},
+		{name: "R4 the same variable in many places of one call", src: "in x: Int\nin c: Boolean\na = branch { c -> x, x > 1 -> x, otherwise -> x }\nb = [x, x, x]\nc = if (c) max(x, x) else min(x, x)\nd = {p: x, q: x} + {q: x}\nout a\nout b\nout c\nout d",
+			in: `{"x":3,"c":true}`, out: `{"a":3,"b":[3,3,3],"c":3,"d":{"p":3,"q":3}}`},
+		{name: "R5 only the taken case of match", src: "in n: Int\nr = match Try(n) { {ok} -> Double(ok), {failure} -> Fail(1) }\nout r", in: `{"n":1}`, out: `{"r":2}`, calls: map[string]int{"Try": 1, "Double": 1}},
+		{name: "R5 what stands before an arm", src: "in c: Boolean\nx = if (c) 1 else Double(Double(Double(1)))\nout x", in: `{"c":true}`, out: `{"x":1}`, calls: map[string]int{}},
+		{name: "R6 a union as an argument and in a list", src: "in u: Int | String\nin l: List<Int | String>\na = match u { is Int -> u * 2, is String -> string-length(u) }\nb = map(l, (e) => match e { is Int -> \"i${e}\", is String -> \"s${e}\" })\nout a\nout b",
+			in: `{"u":"four","l":[1,"x"]}`, out: `{"a":4,"b":["i1","sx"]}`},
+		{name: "R7 arithmetic and outer variables in a match body", src: "in r: {a: Int, b: Int}\nin k: Int\nx = match r { {a, b} -> (a + k) * b - Double(k) }\nout x", in: `{"r":{"a":2,"b":5},"k":1}`, out: `{"x":13}`, calls: map[string]int{"Double": 1}},
+		{name: "R8 is, with a scalar and a record", src: "type P = {name: String}\nin u: P | Int\nx = match u { is Int -> u + 1, is P -> string-length(u.name) }\nout x", in: `{"u":{"name":"abc"}}`, out: `{"x":3}`},
+		{name: "R9 the functions of the library", src: "a = add(0.5, 1)\nb = max(1.5, 2.5)\nc = abs(negate(2.5))\nd = list-sum([0.5, 0.25])\ne = map([1.5], (x) => x / 2)\nout a\nout b\nout c\nout d\nout e",
+			in: `{}`, out: `{"a":1.5,"b":2.5,"c":2.5,"d":0.75,"e":[0.75]}`},
+		{name: "R9 division in a lambda is division", src: "in xs: List<Int>\ny = map(xs, (x) => 10 / x)\nout y", in: `{"xs":[5,0]}`, err: "Division by zero"},
+		{name: "R26 lazy is not computed unless needed", src: "in c: Boolean\na = Fail(1) with lazy\nb = if (c) a else 0\nout b", in: `{"c":false}`, out: `{"b":0}`, calls: map[string]int{}},
+		{name: "R26 lazy is computed once", src: "a = Double(1) with lazy\nb = a + a\nc = [a, b]\nout c", in: `{}`, out: `{"c":[2,4]}`, calls: map[string]int{"Double": 1}},
+		{name: "R34 absent, null and given", src: "in rs: List<{a: Optional<Int>}>\nx = map(rs, (r) => r.a ?? -1)\nout x", in: `{"rs":[{},{"a":null},{"a":4}]}`, out: `{"x":[-1,-1,4]}`},
+	} {
+		t.Run(c.name, c.run)
+	}
+}
+
+// valueCase is a source, its inputs and outputs as JSON, and the calls that
+// are made; none is checked if both lists are empty.
+type valueCase struct {
+	name, src, in, out string
+	calls              map[string]int
+	err                string
+}
+
+func (c valueCase) run(t *testing.T) {
+	var counts counting
+	p := compile(t, environment(t, counts.modules()...), c.src)
+	in, err := value.Parse([]byte(c.in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t, p, in.(map[string]any))
+	if c.err != "" {
+		if err == nil || !strings.Contains(err.Error(), c.err) {
+			t.Fatalf("error %v, want %q", err, c.err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := value.JSON(out); got != c.out {
+		t.Errorf("got  %s\nwant %s", got, c.out)
+	}
+	if len(c.calls)+len(counts.calls) > 0 && !maps.Equal(c.calls, counts.calls) {
+		t.Errorf("calls %v, want %v", counts.calls, c.calls)
 	}
 }
 

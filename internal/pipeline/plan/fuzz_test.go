@@ -9,11 +9,9 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
-	"github.com/bide-dev/bide/internal/pipeline/types"
 )
 
-// FuzzCompile feeds any text to parser, checker and planner. What compiles is
-// evaluated with zeroes as inputs: every output must be of its type.
+// FuzzCompile feeds any text to parser, checker and planner.
 func FuzzCompile(f *testing.F) {
 	files, err := filepath.Glob("../check/testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -51,34 +49,5 @@ func FuzzCompile(f *testing.F) {
 		if p.Hash == "" || p.Estimate().Total < 0 {
 			t.Error("no hash, or a negative time")
 		}
-		runZeroes(t, p)
 	})
-}
-
-func runZeroes(t *testing.T, p *plan.Plan) {
-	for i := range p.Funcs {
-		for j := range p.Funcs[i].Nodes {
-			n := &p.Funcs[i].Nodes[j]
-			// Services wait in real time; errors of modules are not ours.
-			if n.Op == plan.Call {
-				switch n.Label {
-				case "SlowQuery", "SlowApiCall", "ExpensiveCompute", "TimeoutProneService", "RateLimitedApi", "ResourceIntensiveTask", "QuickCheck", "DeepAnalysis":
-					return
-				}
-			}
-		}
-	}
-	in := map[string]any{}
-	for _, param := range p.Inputs {
-		in[param.Name] = types.Zero(param.Type)
-	}
-	out, err := evaluate(p, in)
-	if err != nil {
-		return // division by zero, a merge of lists of different length, a failing module
-	}
-	for _, o := range p.Outputs {
-		if !types.Conforms(out[o.Name], o.Type) {
-			t.Errorf("the output %s = %v is no %s", o.Name, out[o.Name], o.Type)
-		}
-	}
 }
