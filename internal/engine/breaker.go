@@ -84,3 +84,32 @@ func outcomeOf(err error) circuit.Outcome {
 	}
 	return circuit.Failure
 }
+
+// of gives the shared retry budget that a step's policy names, or nil.
+func (q *quotas) of(s *workflow.Step) (*retry.Quota, error) {
+	if s.Retry == nil || s.Retry.Quota == nil {
+		return nil, nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := s.Retry.Quota
+	if got := q.m[c.Name]; got != nil {
+		return got, nil
+	}
+	got, err := retry.NewQuota(retry.QuotaConfig{Ratio: c.Ratio, Floor: int(c.Floor)})
+	if err != nil {
+		return nil, err
+	}
+	if q.m == nil {
+		q.m = map[string]*retry.Quota{}
+	}
+	q.m[c.Name] = got
+	return got, nil
+}
+
+func breakerConfig(rt *workflow.Retry) *circuit.Config {
+	if rt == nil {
+		return nil
+	}
+	return rt.Breaker
+}

@@ -5,11 +5,13 @@
 //
 // [Run] creates a journal and a supervisor of processes and hands both to one
 // run. A standard workflow is a sequence of steps (sequence.go); each step is
-// executed by one piece of code, wherever it stands (step.go): its condition,
-// its attempts under a retry policy, its handlers, its captures. A map
+// executed by one piece of code, wherever it stands: its condition (step.go), its
+// handlers (handler.go), its attempts under a retry policy (operation.go), one of
+// them (attempt.go), its captures (capture.go). A map
 // (mapreduce.go) asks the pure machine of package policy which item comes next
-// and runs the same sequences for it. Actions that are made of steps are in
-// compound.go.
+// and runs the same sequences for it. Actions that are made of steps have a file each:
+// foreach.go, validate.go, goalseek.go, subworkflow.go. A pipeline (dataflow.go)
+// is run by package flow, with modules.go for what its calls do.
 //
 // # What is recorded
 //
