@@ -55,13 +55,14 @@ type Journal struct {
 	mu        sync.Mutex // guards everything below
 	room      sync.Cond  // the queue has room again, or there is an error
 	queue     []event.Event
-	queued    int   // bytes in the queue that belong to the events in it
-	last      int64 // number given last
-	committed int64 // last event that survives the end of this process
-	durable   int64 // last event that is on the disk
-	commits   int64 // transactions made
-	synced    int64 // of which so many are on the disk
-	syncing   int64 // and so many are there or on their way
+	queued    int       // bytes in the queue that belong to the events in it
+	last      int64     // number given last
+	committed int64     // last event that survives the end of this process
+	durable   int64     // last event that is on the disk
+	commits   int64     // transactions made
+	synced    int64     // of which so many are on the disk
+	syncing   int64     // and so many are there or on their way
+	syncAt    time.Time // when the sync of those began
 	waiters   []waiter
 	err       error
 	closing   bool

@@ -268,10 +268,12 @@ func (j *Journal) urgentSyncs() {
 func (j *Journal) syncs() {
 	due := time.NewTimer(0)
 	defer due.Stop()
-	var last time.Time
 	for {
 		select {
 		case <-j.dirty:
+			j.mu.Lock()
+			last := j.syncAt
+			j.mu.Unlock()
 			due.Reset(syncEvery - time.Since(last))
 			select {
 			case <-due.C:
@@ -283,7 +285,6 @@ func (j *Journal) syncs() {
 		case <-j.stop:
 			return
 		}
-		last = time.Now()
 		if err := j.syncNow(); err != nil {
 			j.fail(err)
 			return
@@ -297,7 +298,9 @@ func (j *Journal) syncNow() error {
 	j.mu.Lock()
 	seq, commits := j.committed, j.commits
 	clean := commits == j.syncing
-	j.syncing = commits
+	if !clean {
+		j.syncing, j.syncAt = commits, time.Now()
+	}
 	j.mu.Unlock()
 	if clean {
 		return nil
