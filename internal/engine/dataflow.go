@@ -53,6 +53,11 @@ func (r *run) dataflow(ctx context.Context) error {
 // flow runs a pipeline and gives its outputs as JSON values, those that could
 // not be computed left out.
 func (r *run) flow(ctx context.Context, p place, pl *Pipeline, inputs map[string]any, prefix string) (map[string]any, error) {
+	depth, _ := ctx.Value(depthKey{}).(int)
+	if depth++; depth > deepest {
+		return nil, &action.InputError{Err: fmt.Errorf("%s: pipelines run each other more than %d deep", pl.Path, deepest)}
+	}
+	ctx = context.WithValue(ctx, depthKey{}, depth)
 	values, given, err := pl.Plan.Decode(inputs)
 	if err != nil {
 		return nil, &action.InputError{Err: fmt.Errorf("%s: %w", pl.Path, err)}
@@ -74,6 +79,13 @@ func (r *run) flow(ctx context.Context, p place, pl *Pipeline, inputs map[string
 	}
 	return flow.Encode(out), err
 }
+
+// deepest is how many pipelines may be inside one another: a pipeline that calls
+// a workflow that runs the pipeline would have no end. The paths of steps double
+// in length with each.
+const deepest = 6
+
+type depthKey struct{}
 
 // common gives what all pipelines of the run share. Its soft context is done when
 // nothing new is to be started any more.

@@ -382,3 +382,68 @@ out rest = map(["b", "c", "d"], (p) => Get(p))
 		t.Errorf("Retry-After was not honoured: %v", took)
 	}
 }
+
+// TestTextsBecomeInputs: what a step captured is a text; where an input is a
+// number or a list, it is what the text spells.
+func TestTextsBecomeInputs(t *testing.T) {
+	b := newBench(t)
+	b.write("sum.cst", "in a: Int\nin l: List<Int>\nin s: String\nout sum = a + 1\nout l\nout s\n")
+	r := b.run(`
+commands:
+  - shell: echo 41
+    capture: n
+  - pipeline: sum.cst
+    with: {a: "${n}", l: "[1, 2]", s: "${n}"}
+  - shell: printf '%s' '${last.output}' > $EV/end
+`)
+	r.status(event.Succeeded)
+	r.want("end", `{"l":[1,2],"s":"41","sum":42}`)
+}
+
+// TestATimeoutAroundAPipelineStep ends its calls, and is a failure of the step
+// and no interrupt.
+func TestATimeoutAroundAPipelineStep(t *testing.T) {
+	b := newBench(t)
+	b.modules("- {name: Long, result: String, shell: sleep 300}\n")
+	b.write("long.cst", "out a = Long() with retry: 9, fallback: \"no\"\n")
+	r := b.run("commands:\n  - pipeline: long.cst\n    timeout: 150ms\n    retry: {attempts: 2, initial_delay: 1ms}\n")
+	r.status(event.Failed)
+	b.quiet()
+	if n := len(r.stepEvents("commands[0]", event.AttemptFailed)); n != 2 || r.sum.Class != "timeout" {
+		t.Errorf("%d attempts failed, %s: %s", n, r.sum.Class, r.sum.Message)
+	}
+}
+
+// TestPipelinesThatRunEachOther come to an end.
+func TestPipelinesThatRunEachOther(t *testing.T) {
+	b := newBench(t)
+	b.modules("- {name: Again, result: String, workflow: {file: again.yml, output: x}}\n")
+	b.write("again.yml", "commands:\n  - pipeline: flow.cst\n    capture: x\n")
+	r := b.pipeline("out a = Again()\n", nil)
+	r.status(event.Failed)
+	if !strings.Contains(r.sum.Message, "more than 6 deep") {
+		t.Errorf("it says %.500s", r.sum.Message)
+	}
+}
+
+// TestWhatIsInsideWorkflowModulesIsChecked: pipelines and agents of their steps,
+// before anything starts.
+func TestWhatIsInsideWorkflowModulesIsChecked(t *testing.T) {
+	b := newBench(t)
+	b.modules(`
+- {name: Steps, result: String, workflow: {file: steps.yml, output: x}}
+- {name: Ask, result: String, agent: {prompt: hello, provider: other}}
+- {name: First, result: String, shell: touch $EV/began}
+`)
+	b.write("steps.yml", "agents: {mine: {command: [no-such-program]}}\ncommands:\n  - pipeline: bad.cst\n  - mine: hello\n    capture: x\n")
+	b.write("bad.cst", "out a = Nothing()\n")
+	_, err := b.tryPipeline(context.Background(), "out a = First()\nout b = Steps()\n", nil)
+	for _, want := range []string{"bad.cst:1:9", "no-such-program", `asks the agent "other"`, "modules.yml:4:"} {
+		if !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(b.ev, "began")); err == nil {
+		t.Error("the run began")
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/module"
@@ -203,15 +204,31 @@ func (p *Pipeline) asFile() *workflow.File {
 	}
 }
 
-// agents calls ask with each agent that modules of the pipeline need, if there
-// is a pipeline.
-func (p *Pipeline) agents(ask func(name string)) {
-	if p == nil {
-		return
+// unknownAgents reports the modules that ask an agent that nobody has configured.
+func (p *Pipeline) unknownAgents(agents map[string]*workflow.Agent) (problems diag.List) {
+	for _, d := range p.defs {
+		if d.Agent == nil || d.Agent.Provider == "" || d.Agent.Provider == action.DefaultAgent || agents[d.Agent.Provider] != nil {
+			continue
+		}
+		problems.Errorf(d.Pos, "unknown-agent", "module %s asks the agent %q, which is not configured", d.Name, d.Agent.Provider).
+			Suggest("configure it under agents: in the workflow that runs the pipeline, or leave provider out")
 	}
+	return problems
+}
+
+// agents calls ask with each agent that modules of the pipeline, or steps of
+// the workflows that it calls, need.
+func (p *Pipeline) agents(ask func(name string)) {
 	for _, d := range p.defs {
 		if d.Agent != nil {
 			ask(d.Agent.Provider)
+		}
+		if f := p.workflows[d]; f != nil {
+			workflow.WalkAll(f, func(s *workflow.Step) {
+				if a, ok := s.Action.(*workflow.Claude); ok {
+					ask(a.Provider)
+				}
+			})
 		}
 	}
 }

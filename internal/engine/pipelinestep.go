@@ -28,6 +28,9 @@ func (r *run) pipelineStep(ctx context.Context, p place, a *workflow.Pipeline, p
 		if inputs[arg.Name], err = action.Expand(arg.Value, p.scope); err != nil {
 			return action.Result{}, &action.InputError{Err: fmt.Errorf("with %s: %w", arg.Name, err)}
 		}
+		if t := pl.typeOf(arg.Name); t != nil {
+			inputs[arg.Name] = fitted(inputs[arg.Name], t)
+		}
 	}
 	out, err := r.flow(ctx, p, pl, inputs, path+"/")
 	res := action.Result{Output: value.JSON(out)}
@@ -70,43 +73,88 @@ type StepPipelines struct {
 	// is in FileProblems, in the order of Loaded.
 	Problems     diag.List
 	FileProblems []diag.List
+
+	dir string
+	at  map[string]int // the place in Loaded, by path
 }
 
 // LoadStepPipelines reads the pipelines that steps of a workflow name literally,
-// as a run in a directory would. A file that is not there may be written by an
-// earlier step, which is a warning.
+// as a run in a directory would, and those of the workflows that they call. A
+// file that is not there may be written by an earlier step, which is a warning.
 func LoadStepPipelines(f *workflow.File, dir string) *StepPipelines {
-	all := &StepPipelines{}
-	at := map[string]int{}
+	all := &StepPipelines{dir: dir, at: map[string]int{}}
+	all.visit(f)
+	return all
+}
+
+// visit reads the pipelines of a workflow.
+func (l *StepPipelines) visit(f *workflow.File) {
 	workflow.WalkAll(f, func(s *workflow.Step) {
-		a, ok := s.Action.(*workflow.Pipeline)
-		if !ok || !a.File.IsLiteral() {
+		if a, ok := s.Action.(*workflow.Pipeline); ok && a.File.IsLiteral() {
+			l.step(s, a)
+		}
+	})
+}
+
+func (l *StepPipelines) step(s *workflow.Step, a *workflow.Pipeline) {
+	path := a.File.String()
+	if s.WorkingDir != nil && !filepath.IsAbs(path) {
+		if !s.WorkingDir.IsLiteral() {
 			return
 		}
-		path := a.File.String()
-		if s.WorkingDir != nil && !filepath.IsAbs(path) {
-			if !s.WorkingDir.IsLiteral() {
-				return
-			}
-			path = filepath.Join(s.WorkingDir.String(), path)
+		path = filepath.Join(s.WorkingDir.String(), path)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(l.dir, path)
+	}
+	i, known := l.at[path]
+	if !known {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			l.Problems.Warnf(s.Pos, "no-pipeline", "the pipeline %s is not there", path).Suggest("the step fails, unless a step before it writes the file")
+			return
 		}
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
+		pl, problems := LoadPipeline(path, "", os.ReadFile)
+		i = len(l.Loaded)
+		l.at[path] = i
+		l.Loaded, l.FileProblems = append(l.Loaded, pl), append(l.FileProblems, problems)
+		l.inside(pl)
+	}
+	l.Problems = append(l.Problems, l.Loaded[i].arguments(s, a)...)
+}
+
+// inside reads the pipelines of the workflows that a pipeline calls.
+func (l *StepPipelines) inside(pl *Pipeline) {
+	for _, d := range pl.defs {
+		if f := pl.workflows[d]; f != nil {
+			l.visit(f)
 		}
-		i, known := at[path]
-		if !known {
-			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-				all.Problems.Warnf(s.Pos, "no-pipeline", "the pipeline %s is not there", path).Suggest("the step fails, unless a step before it writes the file")
-				return
-			}
-			pl, problems := LoadPipeline(path, "", os.ReadFile)
-			i = len(all.Loaded)
-			at[path] = i
-			all.Loaded, all.FileProblems = append(all.Loaded, pl), append(all.FileProblems, problems)
-		}
-		all.Problems = append(all.Problems, all.Loaded[i].arguments(s, a)...)
-	})
+	}
+}
+
+// pipelines are all that a run can be known to have: its own, those of its steps,
+// and those of steps in workflows that they call.
+func (o *Options) pipelines() *StepPipelines {
+	all := LoadStepPipelines(o.File, o.Dir)
+	if o.Pipeline != nil {
+		all.inside(o.Pipeline)
+		all.Loaded, all.FileProblems = append(all.Loaded, o.Pipeline), append(all.FileProblems, nil)
+	}
 	return all
+}
+
+// agents are those that are configured in the workflows of a run.
+func (l *StepPipelines) agents(f *workflow.File) map[string]*workflow.Agent {
+	agents := workflow.AllAgents(f)
+	for _, pl := range l.Loaded {
+		for _, f := range pl.workflows {
+			for name, a := range workflow.AllAgents(f) {
+				if agents[name] == nil {
+					agents[name] = a
+				}
+			}
+		}
+	}
+	return agents
 }
 
 // Err is everything that keeps the workflow from being run.

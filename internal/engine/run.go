@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mask"
@@ -246,7 +247,8 @@ func fill(opt *Options) error {
 // that are not there.
 func preflight(opt Options) error {
 	f, environ := opt.File, opt.Environ
-	agents := workflow.AllAgents(f)
+	inside := opt.pipelines()
+	agents := inside.agents(f)
 	need := map[string]string{} // program: agent
 	ask := func(name string) {
 		if name == "" {
@@ -265,12 +267,13 @@ func preflight(opt Options) error {
 			ask(a.Provider)
 		}
 	})
-	inSteps := LoadStepPipelines(f, opt.Dir)
-	errs := []error{inSteps.Err()}
-	for _, pl := range inSteps.Loaded {
+	var unknown diag.List
+	for _, pl := range inside.Loaded {
+		unknown = append(unknown, pl.unknownAgents(agents)...)
 		pl.agents(ask)
 	}
-	opt.Pipeline.agents(ask)
+	unknown.Sort() // several pipelines may have one manifest
+	errs := []error{inside.Err(), unknown.Err()}
 	for _, program := range slices.Sorted(maps.Keys(need)) {
 		if _, err := proc.LookPath(program, environ); err != nil {
 			errs = append(errs, fmt.Errorf("the agent %s is needed by a step, but its program %s was not found: install it, or configure another command under `agents:` in %s", need[program], program, f.Path))
@@ -295,7 +298,7 @@ func execute(ctx context.Context, opt Options, j *journal.Journal, state *journa
 	r := &run{
 		opt: opt, file: opt.File, id: j.Run(), j: j, state: state, dir: opt.Dir,
 		sink: opt.Sinks, soft: opt.Soft, started: time.Now(), resumed: state.Seq > 0,
-		world: &action.World{Proc: sup, HTTP: opt.HTTP, Agents: workflow.AllAgents(opt.File), SkipPermissions: opt.File.SkipPermissions},
+		world: &action.World{Proc: sup, HTTP: opt.HTTP, Agents: opt.pipelines().agents(opt.File), SkipPermissions: opt.File.SkipPermissions},
 	}
 	r.halted, r.halt = context.WithCancelCause(context.Background())
 	defer r.halt(nil)
