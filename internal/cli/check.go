@@ -27,7 +27,7 @@ func (a *app) checkCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "check FILE...",
 		Aliases: []string{"validate"},
-		Short:   "Report all problems of workflow and pipeline files and of manifests at once",
+		Short:   "Report all problems of workflows, pipelines and manifests",
 		Long: `Reads files as "bide run" does, and reports every problem with its place and what
 to do about it. Nothing is run. Exit status 2 if there is an error.`,
 		Example: `  bide check nightly.yml
