@@ -114,8 +114,6 @@ func (x *execCommand) run(ctx context.Context, args []string) (err error) {
 			return fmt.Errorf("reading standard input: %w", err)
 		}
 	}
-	dismiss := proc.StartCompanion()
-	defer func() { err = errors.Join(err, dismiss()) }()
 	dir, err := os.MkdirTemp("", "bide-exec-")
 	if err != nil {
 		return err

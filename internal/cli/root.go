@@ -10,6 +10,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/proc"
 	"github.com/spf13/cobra"
 )
 
@@ -34,13 +35,22 @@ func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e))
 // Main runs the command line and gives the exit status.
 func Main(args []string, in io.Reader, out, errw io.Writer) int {
 	a := &app{in: in, out: out, err: errw}
+	if len(args) > 1 && (args[0] == "run" || args[0] == "exec") {
+		// A process takes a moment to start, in which the file can be read.
+		dismiss := proc.StartCompanion()
+		return a.exit(errors.Join(a.commandLine(args), dismiss()))
+	}
+	return a.exit(a.commandLine(args))
+}
+
+// commandLine runs the command line.
+func (a *app) commandLine(args []string) error {
 	root := a.root(args...)
 	root.SetArgs(args)
-	root.SetIn(in)
-	root.SetOut(out)
-	root.SetErr(errw)
-	err := root.ExecuteContext(context.Background())
-	return a.exit(err)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	return root.ExecuteContext(context.Background())
 }
 
 // exit prints an error and gives its exit status.

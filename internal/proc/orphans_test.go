@@ -12,15 +12,19 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/bide-dev/bide/internal/companion"
 )
 
 // parent starts this test binary as a bide that runs 20 trees in dir, and
 // returns when all of them are there.
 func parent(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command("/proc/self/exe", append([]string{dir}, args...)...)
+	return parentFrom(t, "/proc/self/exe", dir, args...)
+}
+
+// parentFrom is parent for a copy of the program.
+func parentFrom(t *testing.T, program, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(program, append([]string{dir}, args...)...)
 	cmd.Env = append(os.Environ(), partVar+"=parent")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -52,7 +56,7 @@ func TestKill9LeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	cmd := parent(t, dir)
 	eventually(t, "the companion", func() bool {
-		for _, pid := range running(companion.Arg) {
+		for _, pid := range running(companionArg) {
 			if p, ok := lookup(pid); ok && p.ppid == cmd.Process.Pid {
 				return true
 			}
@@ -68,6 +72,25 @@ func TestKill9LeavesNothing(t *testing.T) {
 	if n != 0 || err != nil {
 		t.Errorf("after the companion there were %d left, %v", n, err)
 	}
+}
+
+// The companion works although the program's file is gone, as it is after
+// "go run".
+func TestKill9OfARemovedProgram(t *testing.T) {
+	dir, program := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, self, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := parentFrom(t, program, dir)
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	kill9(t, cmd)
+	eventually(t, "all processes are gone", func() bool { return len(ofRun(t, dir)) == 0 })
 }
 
 // ofRun are the processes with the marker of the supervisor whose list is in

@@ -20,8 +20,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/bide-dev/bide/internal/companion"
 )
 
 func TestHugeOutputInBoundedMemory(t *testing.T) {
@@ -275,6 +273,10 @@ func TestCompanionHoldsNothing(t *testing.T) {
 	if f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])); f[3] != strconv.Itoa(pid) {
 		t.Errorf("session %s of process %d", f[3], pid)
 	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	inherited := inheritable(t)
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
@@ -289,7 +291,8 @@ func TestCompanionHoldsNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own := strings.HasPrefix(target, "anon_inode:") || strings.HasSuffix(target, slotsFile) || strings.HasPrefix(target, "socket:") && fd == companion.Socket
+		own := strings.HasPrefix(target, "anon_inode:") || strings.HasSuffix(target, slotsFile) || strings.HasPrefix(target, "socket:") && fd == companionSocket ||
+			strings.HasPrefix(target, "pipe:") && fd == companionLife || fd == companionProgram && target == self
 		if fd <= 2 && target != os.DevNull || fd > 2 && !own && !strings.HasPrefix(target, "/sys/fs/cgroup") {
 			t.Errorf("descriptor %d is %s", fd, target)
 		}
@@ -366,19 +369,33 @@ func TestOlder(t *testing.T) {
 	}
 }
 
-// The companion waits where package companion has it wait, before the rest of
-// the program is initialised.
-func TestCompanionWaitsEarly(t *testing.T) {
+// The companion waits as a shell, which no signal ends that is not meant for it.
+func TestCompanionIsAShell(t *testing.T) {
 	s, err := New(t.TempDir(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-s.companion.ready
-	file := fmt.Sprintf("/proc/%d/syscall", s.companion.proc.Pid)
-	eventually(t, "the companion waits", func() bool {
-		b, err := os.ReadFile(file)
-		return err == nil && strings.HasPrefix(string(b), fmt.Sprintf("%d ", syscall.SYS_PPOLL))
+	pid := s.companion.proc.Pid
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil || !strings.HasPrefix(string(line), "sh\x00") {
+		t.Errorf("the companion is %q, %v", line, err)
+	}
+	var ignored uint64
+	eventually(t, "the companion ignores signals", func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, mask, _ := strings.Cut(string(status), "SigIgn:")
+		ignored, err = strconv.ParseUint(strings.Fields(mask)[0], 16, 64)
+		return err == nil && ignored != 0
 	})
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP} {
+		if ignored&(1<<(sig-1)) == 0 {
+			t.Errorf("it does not ignore %v", sig)
+		}
+	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
