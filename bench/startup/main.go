@@ -82,7 +82,8 @@ func program(binary, dir string) (string, error) {
 		return filepath.Abs(binary)
 	}
 	binary = filepath.Join(dir, "bide")
-	cmd := exec.Command("go", "build", "-o", binary, "./cmd/bide")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", binary, "./cmd/bide")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as "make build" does
 	cmd.Dir = ".."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building bide (run this in the directory bench, or give -bide): %w\n%s", err, out)
