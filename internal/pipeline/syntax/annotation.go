@@ -103,6 +103,10 @@ func (p *parser) annotationArg(a *Annotation, n int) {
 		p.errorTok(CodeSyntax, "@example takes one value").Suggest("write one @example for each value")
 		p.skipItem()
 	case n == 0:
+		if next := p.peek(1).kind; p.kind() == tIdent && (next == tComma || next == tRParen) {
+			a.Connector = p.text(p.take())
+			return
+		}
 		if p.kind() != tString {
 			p.unexpected("the connector's name in quotes").Suggest(`write @%s("memory"), for example`, a.Name.Name)
 			a.Kind = BadAnnotation

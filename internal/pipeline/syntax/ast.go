@@ -213,8 +213,9 @@ const (
 )
 
 // Annotation is @example(expr), @source("connector", key: expr, …) or
-// @sink("connector", key: expr, …). @example and @source stand before (or at
-// the end of the line of) an input, @sink before an output.
+// @sink("connector", key: expr, …); a connector that is a name may stand
+// without quotes. @example and @source stand before (or at the end of the
+// line of) an input, @sink before an output.
 type Annotation struct {
 	Span
 	Kind      AnnotationKind

@@ -179,7 +179,8 @@ func open(e Expr) bool {
 	}
 }
 
-// branch reads "branch { cond -> x, …, otherwise -> z }".
+// branch reads "branch { cond -> x, …, otherwise -> z }". "=>" stands for
+// "->", and a line end for the comma.
 func (p *parser) branch() Expr {
 	start := p.take().start
 	b := &BranchExpr{}
@@ -187,13 +188,13 @@ func (p *parser) branch() Expr {
 		p.unexpected(`"{" after "branch"`)
 		return &BadExpr{p.from(start)}
 	}
-	p.items(tRBrace, ctxInside, "a case", func() {
+	p.cases(func() {
 		if b.Otherwise != nil {
 			p.errorTok(CodeSyntax, `nothing follows "otherwise"`).Suggest(`make "otherwise" the last case`)
 			p.skipItem()
 			return
 		}
-		if p.kind() == tOtherwise || p.kind() == tElse && p.peek(1).kind == tArrow {
+		if p.kind() == tOtherwise || p.kind() == tElse && (p.peek(1).kind == tArrow || p.peek(1).kind == tFatArrow) {
 			if p.kind() == tElse {
 				p.unexpected(`"otherwise"`).Suggest(`write "otherwise -> …"`)
 			}
@@ -211,7 +212,7 @@ func (p *parser) branch() Expr {
 		first := p.i
 		var cond Expr
 		if p.kind() == tIdent && p.lambdaStart() {
-			cond = p.operand(levelPipe) // "c => x" is a slip, not a lambda
+			cond = p.operand(levelPipe) // "c => x" is a case, not a lambda
 		} else {
 			cond = p.expr()
 		}
@@ -226,13 +227,13 @@ func (p *parser) branch() Expr {
 	return b
 }
 
-// caseValue reads "-> value". first is the index of the case's first token,
-// -1 if it is a word.
+// caseValue reads "-> value" or "=> value". first is the index of the case's
+// first token, -1 if it is a word.
 func (p *parser) caseValue(first int) Expr {
-	if p.got(tArrow) {
+	if p.got(tArrow) || p.got(tFatArrow) {
 		return p.expr()
 	}
-	if p.kind() == tFatArrow || p.kind() == tColon {
+	if p.kind() == tColon {
 		p.unexpected(`"->"`).Suggest(`write "->" between a case and its value`)
 		p.take()
 		return p.expr()
@@ -255,7 +256,8 @@ func (p *parser) hyphenArrow(t *token) {
 		Suggest(`put a blank before "->"`)
 }
 
-// match reads "match x { pattern -> value, … }".
+// match reads "match x { pattern -> value, … }", with "=>" and line ends as
+// in a branch.
 func (p *parser) match() Expr {
 	start := p.take().start
 	m := &MatchExpr{X: p.operand(levelUnary)}
@@ -263,7 +265,7 @@ func (p *parser) match() Expr {
 		p.unexpected(`"{" and the cases of the match`)
 		return &BadExpr{p.from(start)}
 	}
-	p.items(tRBrace, ctxInside, "a case", func() {
+	p.cases(func() {
 		pat := p.pattern()
 		m.Cases = append(m.Cases, MatchCase{pat, p.caseValue(-1)})
 	})
@@ -337,7 +339,7 @@ func (p *parser) noPattern() Pattern {
 	default:
 		p.unexpected("a pattern").Suggest("%s", patternForms)
 	}
-	for p.kind() != tArrow && p.kind() != tComma && p.kind() != tRBrace && !p.stop() {
+	for p.kind() != tArrow && p.kind() != tFatArrow && p.kind() != tComma && p.kind() != tRBrace && !p.stop() {
 		p.skipBracket(p.tok())
 	}
 	return &BadPattern{p.from(t.start)}

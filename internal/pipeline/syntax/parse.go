@@ -369,6 +369,18 @@ var closers = map[kind]string{tRParen: ")", tRBrack: "]", tRBrace: "}", tGt: ">"
 // current token. A comma after the last item is allowed. Inside, ctx is in
 // force. item must not pass the closing bracket.
 func (p *parser) items(closer kind, ctx context, what string, item func()) {
+	p.bracketed(closer, ctx, what, false, item)
+}
+
+// cases reads "{ case, case, … }" as items does. A line end between two
+// cases stands for the comma: whatever could join the lines to one value
+// leaves the "->" of the second case without a condition, so that a case is
+// never read as a part of the one before without an error.
+func (p *parser) cases(item func()) {
+	p.bracketed(tRBrace, ctxInside, "a case", true, item)
+}
+
+func (p *parser) bracketed(closer kind, ctx context, what string, lines bool, item func()) {
 	outer := p.ctx
 	p.ctx = ctx
 	defer func() { p.ctx = outer }()
@@ -384,6 +396,9 @@ func (p *parser) items(closer kind, ctx context, what string, item func()) {
 		case p.got(tComma), p.kind() == closer:
 		case p.stop():
 		case p.tok().newLine && p.i > before && p.lastErr != p.tok().start && p.beginsItem():
+			if lines {
+				continue
+			}
 			p.errorTok(CodeSyntax, "expected \",\" or %q after %s, found %s", closers[closer], what, p.describe(p.tok())).
 				Suggest(`add "," at the end of the line before`)
 			p.lastErr = -1

@@ -248,6 +248,12 @@ func TestExpressions(t *testing.T) {
 		{"match r.f { _ -> 1 }", "(match (. r f) WildcardPattern->1)"},
 		{"match (r.f) { _ -> 1 }", "(match <(. r f)> WildcardPattern->1)"},
 		{"match f(x) with retry: 2 { {a} -> a }", "(match (f x retry=2) RecordPattern->a)"},
+		{"branch { a => x, otherwise => y }", "(branch a->x y)"},
+		{"branch {\n a.b == 1 => x\n b -> (c) => c\n otherwise => y\n}", "(branch (== (. a b) 1)->x b->(lambda (c) c) y)"},
+		{"branch {\n a -> f(x) with retry: 2\n not b -> r{c, d}\n e == \"(\" and d -> if e then 1\n else 2\n otherwise -> 3 }",
+			"(branch a->(f x retry=2) (not b)->(project r c d) (and (== e \"(\") d)->(if e 1 2) 3)"},
+		{"match r {\n {a} -> f(a)\n {b, c} => \"v\"\n {d} -> g(d) with fallback: h\n {e} -> r\n {e}\n is Int -> 1\n _ => 2 }",
+			"(match r RecordPattern->(f a) RecordPattern->\"v\" RecordPattern->(g d fallback=h) RecordPattern->(project r e) TypePattern->1 WildcardPattern->2)"},
 	} {
 		if got := shape(parseOne(t, c.src)); got != c.want {
 			t.Errorf("%s\n got  %s\n want %s", c.src, got, c.want)
@@ -326,7 +332,7 @@ func TestLineEndsMeanNothing(t *testing.T) {
 }
 
 func TestDeclarations(t *testing.T) {
-	src := `@example("a") @source("memory", topic: "t", n: 1)
+	src := `@example("a") @source(http-sse, topic: "t", n: 1)
 in a: Int | String + R = 3
 in b: Map<String, List[Int]> @example({}) @example(2)
 @example(1)
@@ -371,7 +377,7 @@ use stdlib.in.math as m
 			got = append(got, "use "+d.Path.String()+" as "+d.Alias.Name)
 		}
 	}
-	want := []string{`in a @example"a" @sourcememory = 3`, "in b @example{} @example2", "in c @example1", "in d @example2",
+	want := []string{`in a @example"a" @sourcehttp-sse = 3`, "in b @example{} @example2", "in c @example1", "in d @example2",
 		"out @sinkmemory type=(. r type)", "out x=(. r x) y=(. r y)", "out x=x z=1", "out total=(+ a b)", "use stdlib.in.math as m"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
