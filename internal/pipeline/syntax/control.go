@@ -179,6 +179,24 @@ func open(e Expr) bool {
 	}
 }
 
+// logicCall reads "and(a, b)" and "or(a, b)" as the operators. The parentheses
+// stay, as the operators bind looser than a call.
+func (p *parser) logicCall() Expr {
+	word := p.take()
+	op, level := And, levelAnd
+	if word.kind == tOr {
+		op, level = Or, levelOr
+	}
+	var args []Expr
+	p.items(tRParen, ctxInside, "an argument", func() { args = append(args, p.expr()) })
+	span := p.from(word.start)
+	if len(args) != 2 {
+		p.errorAt(span, CodeSyntax, "%q takes two values", p.text(word)).Suggest(`write "a %s b"`, p.text(word))
+		return &BadExpr{span}
+	}
+	return &ParenExpr{span, &BinaryExpr{span, op, word.span(), group(args[0], level), group(args[1], level+1)}}
+}
+
 // branch reads "branch { cond -> x, …, otherwise -> z }". "=>" stands for
 // "->", and a line end for the comma.
 func (p *parser) branch() Expr {

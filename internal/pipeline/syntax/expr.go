@@ -197,6 +197,10 @@ func (p *parser) primary() Expr {
 		return p.branch()
 	case tMatch:
 		return p.match()
+	case tAnd, tOr:
+		if next := p.peek(1); next.kind == tLParen && next.start == t.end {
+			return p.logicCall()
+		}
 	}
 	return p.noExpr()
 }
