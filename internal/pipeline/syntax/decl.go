@@ -306,6 +306,6 @@ func (p *parser) policyDecl() Decl {
 	start := p.take().start
 	name, _ := p.name("the name of a policy")
 	p.take() // =
-	options := p.options()
+	options := p.options(nil)
 	return &PolicyDecl{p.from(start), name, options}
 }

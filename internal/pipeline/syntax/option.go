@@ -10,6 +10,14 @@ import (
 func (p *parser) withClause() *WithClause {
 	start := p.take().start
 	w := p.clauses.new(WithClause{})
+	p.withOptions(w)
+	w.Span = p.from(start)
+	return w
+}
+
+// withOptions reads what follows "with" and adds it to a clause.
+func (p *parser) withOptions(w *WithClause) {
+	start := p.lastEnd - int32(len("with"))
 	if p.kind() == tLBrace {
 		w.Braces = true
 		p.items(tRBrace, ctxWith, "an option", func() { w.Options = p.option(w.Options, true) })
@@ -17,21 +25,22 @@ func (p *parser) withClause() *WithClause {
 			p.errorAt(p.from(start), CodeOption, "this with clause has no options").Suggest(`write "with retry: 3", for example`)
 		}
 	} else {
-		w.Options = p.options()
+		w.Options = p.options(w.Options)
 	}
-	w.Span = p.from(start)
-	return w
 }
 
-// options reads "option, option, …".
+// options reads "option, option, …" and adds them to a list.
 //
 // Whom a comma belongs to depends on where the clause stands. Outside all
 // brackets it can only be followed by an option (or end the clause). Inside
 // arguments, lists and cases it is followed by one if "name:" comes next.
 // In a record, where "name:" also begins a field, only a complete and valid
 // option counts: "{a: f(x) with retry: 3, delay: 5}" has a field "delay".
-func (p *parser) options() []*Option {
-	list := p.option(make([]*Option, 0, 4), true)
+func (p *parser) options(list []*Option) []*Option {
+	if list == nil {
+		list = make([]*Option, 0, 4)
+	}
+	list = p.option(list, true)
 	for p.kind() == tComma {
 		follows, trailing := p.optionFollows()
 		if trailing {

@@ -220,8 +220,12 @@ func (p *parser) misplacedWith(e Expr) {
 	t := p.tok()
 	switch x := e.(type) {
 	case *CallExpr:
-		if x.With != nil {
-			p.errorTok(CodeOption, "this call has a with clause already").Suggest(`separate its options with ","`)
+		if x.With != nil { // "f(x) with retry: 3 with timeout: 5s" has one clause, as if there were a comma
+			p.take()
+			p.withOptions(x.With)
+			x.With.Span = p.from(x.With.Start)
+			x.Span = p.from(x.Start)
+			return
 		}
 	case *ParenExpr:
 		p.errorTok(CodeOption, "a with clause belongs to a call").Suggest("move it into the parentheses, behind the call")
