@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bide-dev/bide/internal/action"
@@ -93,6 +94,13 @@ func (r *run) leafWithin(ctx context.Context, p place, s *workflow.Step, a workf
 	if err != nil {
 		return action.Result{Start: time.Now()}, &action.InputError{Err: err}
 	}
+	vars := ""
+	if r.setsVariables(a) {
+		if vars, err = r.varFiles.next(); err != nil {
+			return action.Result{Start: time.Now()}, err
+		}
+		at.env = append(slices.Clip(at.env), "BIDE_OUTPUT="+vars, "PRODIGY_OUTPUT="+vars)
+	}
 	c.Dir, c.Env, c.Scope = at.dir, at.env, at.view()
 	out := r.outputsOf(p, path, n, a)
 	c.Stdout, c.Stderr, c.Spill, c.Log = out.stdout, out.stderr, out.spill, out.log
@@ -104,6 +112,11 @@ func (r *run) leafWithin(ctx context.Context, p place, s *workflow.Step, a workf
 	}
 	if cerr := out.close(&res); err == nil {
 		err = cerr
+	}
+	if vars != "" {
+		if verr := r.takeVariables(p, vars); err == nil {
+			err = verr
+		}
 	}
 	if r.mask.Active() {
 		res.Output, res.Stderr = r.mask.Seams(res.Output, leftOut()), r.mask.Seams(res.Stderr, leftOut())

@@ -238,3 +238,45 @@ workflows:
 	again.status(event.Succeeded)
 	again.want("x", "hello a'b $(echo no)\nbye out main\nhello tail")
 }
+
+// TestCommandSetsVariables: lines that a command appends to the file that
+// BIDE_OUTPUT (and PRODIGY_OUTPUT) names are variables of the steps after it, of
+// the workflow that called it where its outputs name them, and of no attempt
+// but their own.
+func TestCommandSetsVariables(t *testing.T) {
+	b := newBench(t)
+	b.write("build.yml", `
+commands:
+  - shell: |
+      echo artifact=out/$(echo a).tar >> $PRODIGY_OUTPUT
+      printf 'passed=true\n\nempty=\nkept=a = b\r\n' >> "$BIDE_OUTPUT"
+  - shell: echo "${artifact} ${passed} [${empty}] ${kept}" > @EV@/inside
+`)
+	r := b.run(`
+workflows: {build: {source: build.yml, outputs: [artifact]}}
+commands:
+  - shell: echo "${build.artifact} ${artifact} ${passed|default:unseen}" > @EV@/x
+  - shell: echo "tries=$(wc -l < @EV@/n 2>/dev/null || echo 0)" >> $BIDE_OUTPUT; echo >> @EV@/n; test $(wc -l < @EV@/n) -ge 3
+    retry: {attempts: 3, initial_delay: 1ms}
+  - shell: echo "${tries}" > @EV@/tries; ls "$(dirname "$BIDE_OUTPUT")" > @EV@/left
+    clear_env: true
+  - foreach: [p, q]
+    do: [{shell: 'echo "got=${item}" >> $BIDE_OUTPUT'}, {shell: 'echo "${got}" >> @EV@/each'}]
+  - claude: /sh echo said=hello >> $PRODIGY_OUTPUT
+  - shell: echo "${said}" > @EV@/said
+    when: said == 'hello'
+`)
+	r.status(event.Succeeded)
+	r.want("inside", "out/a.tar true [] a = b")
+	r.want("x", "out/a.tar out/a.tar unseen")
+	r.want("tries", "2")
+	r.want("left", "")
+	r.want("each", "p\nq")
+	r.want("said", "hello")
+
+	r = newBench(t).run("commands: [{shell: 'echo no equals >> $BIDE_OUTPUT', on_failure: {shell: 'echo \"${error.message}\" > @EV@/why'}}]")
+	r.status(event.Succeeded)
+	if why := r.file("why"); !strings.Contains(why, "no equals") || !strings.Contains(why, "NAME=value") {
+		t.Errorf("the error is %q", why)
+	}
+}

@@ -93,6 +93,7 @@ type run struct {
 	env         *environment
 	base        []string // env as a list
 	scope       *vars.Scope
+	varFiles    outputFiles
 	// declared are the names of env blocks, env files and secrets.
 	declared map[string]bool
 	sink     []event.Sink
@@ -300,6 +301,7 @@ func execute(ctx context.Context, opt Options, j *journal.Journal, state *journa
 		sink: opt.Sinks, soft: opt.Soft, started: time.Now(), resumed: state.Seq > 0,
 		world: &action.World{Proc: sup, HTTP: opt.HTTP, Agents: opt.pipelines().agents(opt.File), SkipPermissions: opt.File.SkipPermissions},
 	}
+	r.varFiles.init(j.Dir())
 	r.halted, r.halt = context.WithCancelCause(context.Background())
 	defer r.halt(nil)
 	ctx, stop := r.watch(ctx)
