@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,17 @@ const maxVar = 1 << 20
 // setResult sets the variables that a step's attempt leaves: shell.output and
 // its kin, last.*, those of its id and of its capture.
 func (r *run) setResult(p place, s *workflow.Step, res action.Result, failed error) error {
+	c := s.Capture
+	if c.Text != nil {
+		name, err := c.Text.Expand(p.scope)
+		if err == nil && name == "" {
+			err = errors.New("the name of the variable is empty")
+		}
+		if err != nil {
+			return &action.InputError{Class_: "capture", Err: fmt.Errorf("capture %s: %w", c.Text, err)}
+		}
+		c.Name = name
+	}
 	obj := map[string]any{
 		"output":    res.Output,
 		"stderr":    res.Stderr,
@@ -47,8 +59,8 @@ func (r *run) setResult(p place, s *workflow.Step, res action.Result, failed err
 				p.scope.SetFile(name+".output", name+".output_file")
 			}
 		}
-		if s.Capture.Set && s.Capture.Name != "" {
-			p.scope.SetFile(s.Capture.Name, "last.output_file")
+		if c.Set && c.Name != "" {
+			p.scope.SetFile(c.Name, "last.output_file")
 		}
 	}
 	p.scope.Set(s.Action.Kind(), obj)
@@ -62,14 +74,14 @@ func (r *run) setResult(p place, s *workflow.Step, res action.Result, failed err
 	if s.ID != "" {
 		p.scope.Set(s.ID, obj)
 	}
-	if !s.Capture.Set || s.Capture.Off {
+	if !c.Set || c.Off {
 		return nil
 	}
-	if s.Capture.Name == "" {
+	if c.Name == "" {
 		p.scope.Set("CAPTURED_OUTPUT", res.Output)
 		return nil
 	}
-	return setCapture(p, s.Capture, res, obj)
+	return setCapture(p, c, res, obj)
 }
 
 // seconds keeps a duration to the millisecond, so that it reads well.
@@ -294,7 +306,15 @@ func setupOutput(c workflow.CaptureOutput, res action.Result) (any, error) {
 	if text == "" && c.HasDef {
 		return c.Default, nil
 	}
-	return multiline(c.Multiline, text), nil
+	switch c.Format {
+	case "", "string", "text":
+		return multiline(c.Multiline, text), nil
+	}
+	v, err := formatted(c.Format, text, res.ExitCode == 0)
+	if err != nil && c.HasDef {
+		return c.Default, nil
+	}
+	return v, err
 }
 
 var lineEnds = pattern.Lazy(`\r?\n`)

@@ -86,6 +86,9 @@ var cells = []cell{
 	{field: "with", want: evidence{"x": "called with c"}, steps: `
 - workflow: callee
   with: {letter: c} #F`},
+	{field: "parameters", want: evidence{"x": "called with d"}, steps: `
+- workflow: callee
+  parameters: {letter: d} #F`},
 	{field: "args", want: evidence{"x": "fast"}, steps: `
 - name: sh
   args: [echo, fast, '>', '@EV@/x'] #F`},
@@ -209,6 +212,10 @@ var cells = []cell{
 - shell: mkdir -p sub
 - shell: basename "$PWD" > @EV@/x
   working_dir: sub #F`},
+	{field: "cwd", want: evidence{"x": "sub"}, steps: `
+- shell: mkdir -p sub
+- shell: basename "$PWD" > @EV@/x
+  cwd: sub #F`},
 	{field: "clear_env", want: evidence{"x": "none"}, steps: `
 - shell: echo ${EV:-none} > '@EV@/x'
   clear_env: true #F`},
@@ -256,6 +263,7 @@ var cells = []cell{
 var elsewhere = map[string]string{
 	"pipeline":    "the tests of the dataflow engine",
 	"use":         "the tests of templates: the file has to define one",
+	"template":    "the tests of templates: the file has to define one",
 	"handler":     "an error of the file",
 	"description": "for people; nothing reads it",
 }

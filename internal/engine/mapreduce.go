@@ -251,13 +251,15 @@ func (r *run) setMapVariables(ctx context.Context, p place) error {
 		return fmt.Errorf("map.results: %w", err)
 	}
 	c := r.items
-	rate := 0.0
+	rate, failures := 0.0, 0.0 // in percent; from 0 to 1
 	if c.Total > 0 {
 		rate = 100 * float64(c.Succeeded) / float64(c.Total)
+		failures = float64(c.Failed) / float64(c.Total)
 	}
 	m := map[string]any{
 		"successful": int64(c.Succeeded), "succeeded": int64(c.Succeeded), "failed": int64(c.Failed), "skipped": int64(c.Skipped),
-		"total": int64(c.Total), "success_rate": value.FromNumber(fmt.Sprintf("%.4g", rate)), "results_file": name,
+		"total": int64(c.Total), "success_rate": value.FromNumber(fmt.Sprintf("%.4g", rate)),
+		"failure_rate": value.FromNumber(fmt.Sprintf("%.4g", failures)), "results_file": name,
 	}
 	if size <= maxInline {
 		b, err := os.ReadFile(name)

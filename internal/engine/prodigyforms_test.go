@@ -142,3 +142,70 @@ commands:
 	r.status(event.Succeeded)
 	r.want("x", "key-of-1234|it's|20")
 }
+
+// TestOlderCaptures: a variable whose name is made by the run, one written as a
+// map, and an output of setup that is read in a format.
+func TestOlderCaptures(t *testing.T) {
+	r := newBench(t).run(`
+commands:
+  - foreach: [one, two]
+    do:
+      - {shell: 'echo of ${item}', capture_output: "found_${item}"}
+      - {shell: 'echo "${found_one|default:none}/${found_two|default:none}" >> @EV@/each'}
+  - {shell: 'echo [3, 4]', capture: {output: list, format: json}}
+  - {shell: 'echo ${list[1]} > @EV@/x'}
+`)
+	r.status(event.Succeeded)
+	r.want("each", "of one/none\nnone/of two")
+	r.want("x", "4")
+
+	r = newBench(t).run(`
+setup:
+  commands: [{shell: 'echo 7'}, {shell: 'echo "{\"a\": [5, 6]}"'}, {shell: echo none}]
+  capture_outputs:
+    n: {command_index: 0, format: number}
+    v: {command_index: 1, format: json}
+    d: {command_index: 2, format: number, default: 9}
+map: {input: [1, 2, 3, 4], agent_template: [{shell: 'test ${item} != 3'}]}
+reduce:
+  - shell: echo "${n} ${v.a[1]} ${d} ${map.failure_rate}" > @EV@/x
+`)
+	r.want("x", "7 6 9 0.25")
+}
+
+// TestSecretByValue: a secret that is given as a value, as env values may be.
+func TestSecretByValue(t *testing.T) {
+	b := newBench(t)
+	b.setenv("OUTER", "very-secret-1")
+	r := b.run("secrets: {S: {value: '${OUTER}', secret: true}}\ncommands: [{shell: 'echo \"$S\" | rev > @EV@/x; echo \"$S\"'}]\n")
+	r.status(event.Succeeded)
+	r.want("x", "1-terces-yrev")
+	if strings.Contains(r.shown, "very-secret-1") || !strings.Contains(r.shown, "***") {
+		t.Errorf("shown: %q", r.shown)
+	}
+}
+
+// TestGoalSeekCommand: command: is what is repeated, a prompt where it begins
+// with a slash.
+func TestGoalSeekCommand(t *testing.T) {
+	for _, command := range []string{"echo a >> @EV@/n", "/sh echo a >> @EV@/n"} {
+		r := newBench(t).run("commands: [{goal_seek: {goal: two, command: '" + command + "', validate: 'echo \"score: $(($(wc -l < @EV@/n) * 50))\"', max_attempts: 5}}]")
+		r.status(event.Succeeded)
+		r.want("n", "a\na")
+	}
+}
+
+// TestTemplateStep: a step that names a template of the file with template:.
+func TestTemplateStep(t *testing.T) {
+	r := newBench(t).run(`
+templates:
+  plain: [{shell: echo plain >> @EV@/x}]
+  to: {parameters: [where], commands: [{shell: 'echo to ${where} >> @EV@/x'}]}
+steps:
+  - template: plain
+  - template: to
+    with: {where: there}
+`)
+	r.status(event.Succeeded)
+	r.want("x", "plain\nto there")
+}

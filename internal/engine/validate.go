@@ -127,8 +127,15 @@ func (r *run) measure(ctx context.Context, p place, v *workflow.Validate) (score
 	if perr != nil {
 		return score{}, perr
 	}
-	if v.Schema != nil {
-		if serr := fits(v.Schema, text); serr != nil {
+	schema := v.Schema
+	if v.SchemaFile != nil {
+		var serr error
+		if schema, serr = readSchema(p, v.SchemaFile); serr != nil {
+			return score{}, serr
+		}
+	}
+	if schema != nil {
+		if serr := fits(schema, text); serr != nil {
 			return score{}, serr
 		}
 	}

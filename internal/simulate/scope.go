@@ -97,6 +97,8 @@ func sets(s *workflow.Step) []string {
 	}
 	switch c := s.Capture; {
 	case !c.Set || c.Off:
+	case c.Text != nil:
+		out = append(out, c.Text.String())
 	case c.Name == "":
 		out = append(out, "CAPTURED_OUTPUT")
 	default:

@@ -12,7 +12,7 @@ import (
 // actionKeys are the keys of which a step has exactly one. validate is one
 // only where it stands alone.
 var actionKeys = []string{
-	"shell", "claude", "command", "http", "write_file", "foreach", "goal_seek", "test", "pipeline", "workflow", "use", "analyze", "handler",
+	"shell", "claude", "command", "http", "write_file", "foreach", "goal_seek", "test", "pipeline", "workflow", "use", "template", "analyze", "handler",
 }
 
 // action reads what a step does into s.Action; nil after an error.
@@ -95,7 +95,7 @@ func (d *decoder) actionOf(o *object, s *Step, key string, n *node) Action {
 		if t := d.text(n, key); t != nil {
 			return &Pipeline{File: t, With: d.with(o)}
 		}
-	case "workflow", "use":
+	case "workflow", "use", "template":
 		if c := d.call(o, n, key); c != nil {
 			return c
 		}
@@ -221,11 +221,11 @@ func (a *Agent) asksPermissions() bool {
 
 // with reads the arguments of a pipeline or workflow.
 func (d *decoder) with(o *object) []Arg {
-	n := o.take("with")
+	key, n := o.first("with", "parameters")
 	if n == nil {
 		return nil
 	}
-	return d.args(n, "with")
+	return d.args(n, key)
 }
 
 func (d *decoder) args(n *node, key string) []Arg {
@@ -246,6 +246,9 @@ func (d *decoder) call(o *object, n *node, key string) *Call {
 		return nil
 	}
 	with := o.peek("with")
+	if with == nil {
+		with = o.peek("parameters")
+	}
 	c := &Call{Workflow: n.text, With: d.with(o)}
 	d.calls = append(d.calls, pendingCall{c, n, with})
 	return c

@@ -15,8 +15,19 @@ func defaultCapture() Capture {
 func (d *decoder) captures(o *object, s *Step) {
 	c := &s.Capture
 	*c = defaultCapture()
-	c.Name = d.identifier(o, "capture")
-	c.Set = c.Name != ""
+	switch n := o.peek("capture"); {
+	case n != nil && n.kind == mapNode:
+		o.skip("capture")
+		m, _ := d.object(n, captureTable) // it is a map
+		c.Name = d.identifier(m, "output")
+		c.Format = m.choice(c.Format, "format")
+		m.close()
+	case d.madeName(n):
+		c.Text = o.text("capture")
+	default:
+		c.Name = d.identifier(o, "capture")
+	}
+	c.Set = c.Name != "" || c.Text != nil
 	if n := o.take("capture_output"); n != nil {
 		d.captureOutput(o, n, c)
 	}
@@ -31,7 +42,21 @@ func (d *decoder) captures(o *object, s *Step) {
 	}
 }
 
+// madeName reports whether the name of a variable has variables in it that are
+// not known yet, as in found_${item}.
+func (d *decoder) madeName(n *node) bool {
+	if n == nil || n.kind != strNode {
+		return false
+	}
+	return strings.Contains(d.resolved(n).text, "${")
+}
+
 func (d *decoder) captureOutput(o *object, n *node, c *Capture) {
+	if d.madeName(n) && !c.Set {
+		c.Text = d.text(n, "capture_output")
+		c.Set = c.Text != nil
+		return
+	}
 	n = d.resolved(n)
 	switch {
 	case n.kind == boolNode:

@@ -264,15 +264,7 @@ func (d *decoder) useProblem(u use, code, message string) *diag.Problem {
 // resultSchema reads the JSON Schema of a validation's result. A schema that
 // refers to others is refused: nothing is fetched.
 func (d *decoder) resultSchema(n *node) *jsonschema.Resolved {
-	var schema jsonschema.Schema
-	err := json.Unmarshal([]byte(value.JSON(n.value())), &schema)
-	if err == nil {
-		err = knownTypes(&schema)
-	}
-	var resolved *jsonschema.Resolved
-	if err == nil {
-		resolved, err = schema.Resolve(nil)
-	}
+	resolved, err := ReadSchema([]byte(value.JSON(n.value())))
 	if err != nil {
 		msg, _, _ := strings.Cut(err.Error(), "\n")
 		d.errorf(n, "bad-schema", "expected_schema is no JSON Schema: %s", msg).
@@ -280,6 +272,19 @@ func (d *decoder) resultSchema(n *node) *jsonschema.Resolved {
 		return nil
 	}
 	return resolved
+}
+
+// ReadSchema reads a JSON Schema, in JSON. One that refers to others is an
+// error: nothing is fetched.
+func ReadSchema(text []byte) (*jsonschema.Resolved, error) {
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(text, &schema); err != nil {
+		return nil, err
+	}
+	if err := knownTypes(&schema); err != nil {
+		return nil, err
+	}
+	return schema.Resolve(nil)
 }
 
 // knownTypes finds a type that JSON does not have, which would fit nothing.

@@ -323,7 +323,7 @@ func calledNames(root *node) map[string]bool {
 			look(it)
 		}
 		for _, p := range n.pairs {
-			if slices.Contains([]string{"workflow", "use"}, p.key.text) && p.val.scalar() {
+			if slices.Contains([]string{"workflow", "use", "template"}, p.key.text) && p.val.scalar() && n != root {
 				out[p.val.text] = true
 			}
 			if p.key.text == "extends" && p.val.scalar() && n != root {

@@ -140,8 +140,20 @@ func (d *decoder) secretMap(n *node, s *Secret) {
 	}
 	o, _ := d.object(n, secretTable) // it is a map
 	defer o.close()
+	if v := o.peek("provider"); v != nil && !v.scalar() {
+		name := "of its own kind"
+		if len(v.pairs) == 1 && v.pairs[0].val.scalar() {
+			name = v.pairs[0].val.text // {custom: NAME}
+		}
+		d.goodProvider(v, name)
+		o.skip("provider", "key", "version")
+		return
+	}
 	s.Provider = o.str("provider")
 	switch {
+	case s.Provider == "" && o.has("value"):
+		s.Provider, s.Key = "value", o.text("value")
+		return
 	case s.Provider == "":
 		d.errorf(n, "missing-key", "the secret %q has no provider", s.Name).Suggest("write provider: env (or file, command) and key:")
 		o.skip("key")

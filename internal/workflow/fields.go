@@ -96,7 +96,7 @@ func init() {
 	tables = []*table{
 		fileTable, blockTable, stepTable, handlerTable, httpTable, writeFileTable, foreachTable, goalSeekTable, testTable,
 		validateTable, onIncompleteTable, stepValidateTable, checkCommandTable, criteriaTable,
-		captureStreamsTable, outputTable, commitTable, metadataTable, retryTable, backoffTable, fallbackTable, commandTable,
+		captureTable, captureStreamsTable, outputTable, commitTable, metadataTable, retryTable, backoffTable, fallbackTable, commandTable,
 		matcherTable, breakerTable, quotaTable, secsTable, envValueTable, envFileTable, secretTable, profileTable, agentTable,
 		mapTable, inputTable, timeoutTable, errorPolicyTable, customTable, batchTable, captureOutputTable,
 		importTable, templateTable, templateSourceTable, paramTable, paramListTable, subWorkflowTable, inlineTable, stepInputTable,
@@ -177,6 +177,7 @@ var captureOutputTable = newTable("capture_output", "a captured output",
 	field{key: "pattern", typ: tText, sample: "'v(.*)'", doc: "a regular expression; its first group, else the whole match"},
 	field{key: "json_path", typ: tText, sample: "$.items", doc: "a JSONPath (RFC 9535)"},
 	field{key: "max_size", typ: tInt(1), sample: "1000", doc: "in bytes, 1 MiB where missing"},
+	field{key: "format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "number", doc: "how the text is read"},
 	field{key: "default", typ: tAny, sample: "none", doc: "the value where there is none"},
 	field{key: "multiline", typ: tEnum("preserve", "join", "first_line", "last_line", "array"), sample: "join", doc: "what becomes of several lines"},
 )
@@ -279,7 +280,7 @@ var paramTable = newTable("parameter", "a parameter",
 	field{key: "description", typ: tText, sample: "how loud", doc: "for people"},
 	field{key: "default", typ: tAny, sample: "low", doc: "its value where none is given"},
 	field{key: "required", typ: tBool, sample: "false", doc: "it must have a value"},
-	field{key: "validation", typ: tText, sample: "value != 'none'", doc: "a condition on value", was: "*"},
+	field{key: "validation", typ: tText, sample: "value != 'none'", doc: "a condition on value; a text that begins with ^ is a regular expression", was: "*"},
 	field{key: "enum", typ: tList(tAny), sample: "[low, high]", doc: "the values it may have"},
 )
 

@@ -70,7 +70,7 @@ var besides = map[string]map[string]string{
 	"check_command": {"shell": "", "claude": "", "command": ""},
 	"step": {
 		"do": "foreach: [a]", "parallel": "foreach: [a], do: [{shell: a}]", "max_items": "foreach: [a], do: [{shell: a}]",
-		"with": "pipeline: flow.cst", "args": "claude: /a", "inputs": "name: a", "skip_permissions": "claude: /a",
+		"with": "pipeline: flow.cst", "parameters": "pipeline: flow.cst", "args": "claude: /a", "inputs": "name: a", "skip_permissions": "claude: /a",
 		"skip_validation": "shell: a, step_validate: b", "validation_timeout": "shell: a, step_validate: b",
 		"ignore_validation_failure": "shell: a, step_validate: b", "commit_config": "shell: a, auto_commit: true",
 	},
@@ -80,7 +80,7 @@ var besides = map[string]map[string]string{
 	"env_file":        {"path": ""},
 	"goal_seek":       {"claude": "goal: a, validate: b", "command": "goal: a, validate: b", "do": "goal: a, validate: b", "shell": "goal: a, validate: b", "validate": "shell: a"},
 	"error_batch":     {"size": "type: batched", "type": "size: 7"},
-	"secret":          {"provider": "key: A", "key": "provider: env", "version": "provider: env, key: A"},
+	"secret":          {"provider": "key: A", "key": "provider: env", "version": "provider: env, key: A", "secret": "value: a"},
 	"template":        {"name": "source: ci.yml", "with": "source: ci.yml", "override": "source: ci.yml"},
 	"map_input":       {"format": "file: a"},
 	"foreach":         {"foreach": "do: [{shell: a}]", "items": "do: [{shell: a}]", "list": "do: [{shell: a}]", "input": "do: [{shell: a}]", "do": "items: [a]"},
@@ -129,6 +129,7 @@ var contexts = map[string]struct{ file, beside string }{
 	"error_policy":    {"map: {input: [1], agent_template: [{shell: a}]}\nerror_policy: {%s}", ""},
 	"on_item_failure": {"map: {input: [1], agent_template: [{shell: a}]}\nhandlers: {tell: [{shell: a}]}\non_item_failure: {%s}", ""},
 	"error_batch":     {"map: {input: [1], agent_template: [{shell: a}]}\nerror_collection: {%s}", ""},
+	"capture":         {"commands: [{shell: a, capture: {%s}}]", "output: x"},
 	"capture_output":  {"map: {input: [1], agent_template: [{shell: a}]}\nsetup: {commands: [{shell: a}, {shell: b}], capture_outputs: {x: {%s}}}", "command_index: 0"},
 	"import":          {"imports: [{%s}]\ncommands: [{shell: x}]", "path: other.yml"},
 	"template":        {"template: {%s}\ncommands: [{shell: x}]", "source: ci.yml"},
@@ -150,7 +151,7 @@ func source(f workflow.FieldInfo, place string) (with, without string) {
 	beside, special := besides[f.Object][f.Key]
 	pair := f.Key + ": " + f.Example
 	if f.Object == "step" {
-		isAction := strings.Contains(" shell claude http write_file foreach goal_seek test pipeline workflow use analyze command handler validate ", " "+f.Key+" ")
+		isAction := strings.Contains(" shell claude http write_file foreach goal_seek test pipeline workflow use template analyze command handler validate ", " "+f.Key+" ")
 		switch {
 		case special:
 		case isAction:
@@ -201,7 +202,7 @@ func top(f workflow.FieldInfo, src string) string {
 	if f.Key == "workflow" {
 		return "imports: [{path: other.yml}]\n" + src
 	}
-	if f.Key == "use" {
+	if f.Key == "use" || f.Key == "template" {
 		return "templates: {check: [{shell: y}]}\n" + src
 	}
 	return src

@@ -270,7 +270,7 @@ func (d *decoder) captureOutputs(n *node, steps int) []CaptureOutput {
 	var list []CaptureOutput
 	for _, p := range n.pairs {
 		d.named(p.key.text)
-		c := CaptureOutput{Name: p.key.text, Pos: p.key.pos, Source: "stdout", MaxSize: defaultCaptureSize, Multiline: "preserve"}
+		c := CaptureOutput{Name: p.key.text, Pos: p.key.pos, Source: "stdout", Format: "string", MaxSize: defaultCaptureSize, Multiline: "preserve"}
 		if !identifierText().MatchString(c.Name) {
 			d.errorf(p.key, "bad-name", "%q cannot be the name of a variable", short(c.Name)).Suggest("for example: %s", nameFrom(c.Name))
 			continue
@@ -315,6 +315,7 @@ func (d *decoder) captureOutput0(n *node, c *CaptureOutput) *node {
 		c.Pattern = v
 	}
 	c.JSONPath = d.jsonPath(o.take("json_path"), "json_path")
+	c.Format = o.choice(c.Format, "format")
 	if i, ok := o.integer(1, "max_size"); ok {
 		c.MaxSize = i
 	}

@@ -159,7 +159,8 @@ func (d *decoder) goalAttempts(o *object, path string) []*Step {
 
 // inline reads steps that stand as claude:, shell: or command: among other
 // keys, or as a list under listKey. command: is a prompt, except under
-// validate, where it is a command.
+// validate, where it is a command, and under goal_seek, where it is one unless
+// it begins with a slash.
 func (d *decoder) inline(o *object, path, listKey string) []*Step {
 	var steps []*Step
 	for _, key := range []string{"shell", "claude", "command"} {
@@ -179,6 +180,8 @@ func (d *decoder) inline(o *object, path, listKey string) []*Step {
 		s := &Step{Pos: n.pos, Path: path + "[0]", Capture: defaultCapture()}
 		switch {
 		case key == "shell", key == "command" && o.tables[0] == validateTable:
+			s.Action = &Shell{Text: t}
+		case key == "command" && o.tables[0] == goalSeekTable && !isSlashCommand(n.text) && !strings.HasPrefix(n.text, "claude:") && !strings.HasPrefix(n.text, "shell:"):
 			s.Action = &Shell{Text: t}
 		case key == "command":
 			if s.Action = d.legacyCommand(n); s.Action == nil {

@@ -117,7 +117,8 @@ type CaptureOutput struct {
 	Source    string // stdout, stderr, both, combined
 	Pattern   *regexp.Regexp
 	JSONPath  string
-	MaxSize   int // bytes
+	MaxSize   int    // bytes
+	Format    string // string, text, json, lines, number, boolean
 	Default   any
 	HasDef    bool
 	Multiline string // preserve, join, first_line, last_line, array
@@ -228,6 +229,7 @@ type Validate struct {
 	ResultFile   *template.Text
 	Timeout      Duration
 	Schema       *jsonschema.Resolved // expected_schema, which the result must fit; nil: none
+	SchemaFile   *template.Text       // the file of the schema
 	OnIncomplete *OnIncomplete
 }
 
@@ -361,8 +363,9 @@ type Handler struct {
 
 // Capture says which variables a step sets from its output.
 type Capture struct {
-	Name    string // "": none beside the usual (shell.output, last.output, …)
-	Format  string // string, text, json, lines, number, boolean
+	Name    string         // "": none beside the usual (shell.output, last.output, …)
+	Text    *template.Text // the name where the run makes it; Name is "" then
+	Format  string         // string, text, json, lines, number, boolean
 	Streams Streams
 	Off     bool // capture_output: false
 	Set     bool

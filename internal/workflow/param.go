@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,6 +27,7 @@ type declared struct {
 	n          *node // for messages
 	enum       []any
 	validation *node
+	fits       *regexp.Regexp // the validation where it is a regular expression
 	condition  *expr.Expr
 	def        any
 	hasDefault bool
@@ -178,7 +180,12 @@ func (d *decoder) declaration(n *node, name string, required *bool) (declared, b
 		p.Type = d.paramType(o)
 		p.Description = o.str("description")
 		if v := o.take("validation"); v != nil {
-			p.validation, p.condition = v, d.paramCondition(v)
+			p.validation = v
+			if v.scalar() && strings.HasPrefix(v.text, "^") {
+				p.fits = d.regexp(v, "validation")
+			} else {
+				p.condition = d.paramCondition(v)
+			}
 		}
 		if e := o.take("enum"); e != nil {
 			p.enum, _ = e.value().([]any)
@@ -341,7 +348,7 @@ func (d *decoder) setValue(p *declared, v any, from string) {
 		return
 	}
 	p.Value, p.HasValue = v, true
-	if p.condition != nil {
+	if p.condition != nil || p.fits != nil {
 		d.validateParam(p, v)
 	}
 }
@@ -379,14 +386,25 @@ func (d *decoder) paramCondition(n *node) *expr.Expr {
 }
 
 func (d *decoder) validateParam(p *declared, v any) {
-	ok, err := p.condition.EvalBool(expr.ResolverFunc(func(path expr.Path) (any, bool) {
+	var ok bool
+	var err error
+	if p.fits != nil {
+		ok = p.fits.MatchString(value.Text(v))
+	} else {
+		ok, err = p.fulfils(v)
+	}
+	if err != nil || !ok {
+		d.errorf(p.n, "bad-parameter", "the parameter %q is %s, which its validation refuses: %s", p.Name, short(value.JSON(v)), short(p.validation.text)).
+			Suggest("give it a value that fits, with --param %s=VALUE", p.Name)
+	}
+}
+
+// fulfils evaluates the condition for a value.
+func (p *declared) fulfils(v any) (bool, error) {
+	return p.condition.EvalBool(expr.ResolverFunc(func(path expr.Path) (any, bool) {
 		if len(path) > 0 && (path[0].Name == "value" || path[0].Name == p.Name) {
 			return expr.Walk(v, path[1:])
 		}
 		return nil, false
 	}))
-	if err != nil || !ok {
-		d.errorf(p.n, "bad-parameter", "the parameter %q is %s, which its validation refuses: %s", p.Name, short(value.JSON(v)), short(p.validation.text)).
-			Suggest("give it a value that fits, with --param %s=VALUE", p.Name)
-	}
 }

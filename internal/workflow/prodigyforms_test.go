@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/bide-dev/bide/internal/workflow"
@@ -51,6 +52,37 @@ func TestDocumentedForms(t *testing.T) {
 		}
 		if !c.want(f) {
 			t.Errorf("%s\nis not read as it is meant", c.src)
+		}
+	}
+}
+
+// TestParameterPattern: a validation that begins with ^ is a regular expression
+// for the value.
+func TestParameterPattern(t *testing.T) {
+	const file = "parameters: {required: [{name: stage, type: string, validation: '^(dev|prod)$'}, {name: n, type: number, default: 7, validation: '^[0-9]$'}]}\ncommands: [{shell: 'echo ${stage}'}]"
+	for stage, want := range map[string]string{"dev": "", "develop": "bad-parameter"} {
+		_, problems := workflow.Parse("flow.yml", []byte(file), workflow.Options{Params: map[string]string{"stage": stage}})
+		code := ""
+		for _, p := range problems {
+			code = p.Code
+		}
+		if code != want {
+			t.Errorf("%s: %q, want %q: %v", stage, code, want, problems)
+		}
+	}
+	_, problems := workflow.Parse("flow.yml", []byte(strings.ReplaceAll(file, "^(dev", "^(dev(")), workflow.Options{Params: map[string]string{"stage": "dev"}})
+	if len(problems) != 1 || problems[0].Code != "bad-regexp" {
+		t.Errorf("%v", problems)
+	}
+}
+
+// TestForeignProvider: one error for a provider of secrets that is not here, in
+// whichever form.
+func TestForeignProvider(t *testing.T) {
+	for _, provider := range []string{"vault", "{custom: mine}", "{a: 1, b: 2}"} {
+		_, problems := parse(t, "secrets: {S: {provider: "+provider+", key: a, version: 1}}\ncommands: [{shell: a}]")
+		if len(problems) != 1 || problems[0].Code != "unknown-provider" {
+			t.Errorf("%s: %v", provider, problems)
 		}
 	}
 }

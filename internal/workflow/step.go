@@ -297,7 +297,7 @@ func (d *decoder) surroundings(o *object, s *Step) {
 	if n := o.take("env"); n != nil {
 		s.Env = append(s.Env, d.env(n)...)
 	}
-	s.WorkingDir = o.text("working_dir")
+	s.WorkingDir = o.text("working_dir", "cwd")
 	s.ClearEnv = o.yes("clear_env")
 	s.OutputFile = o.text("output_file")
 }

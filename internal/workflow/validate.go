@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -44,7 +45,7 @@ func (d *decoder) validate(n *node, path string) *Validate {
 	path += ".validate"
 	v := &Validate{Pos: n.pos, Threshold: fullScore}
 	if n.kind != mapNode {
-		v.Steps = d.steps(n, path, bareShell)
+		v.Steps = d.steps(d.resultOf(n, v), path, bareShell)
 		if len(v.Steps) == 0 {
 			return nil
 		}
@@ -58,7 +59,9 @@ func (d *decoder) validate(n *node, path string) *Validate {
 	}
 	v.ResultFile = o.text("result_file")
 	v.Timeout = o.positiveDuration("timeout")
-	if sch := o.take("expected_schema"); sch != nil {
+	if sch := o.take("expected_schema"); sch != nil && sch.kind == strNode {
+		v.SchemaFile = d.text(sch, "expected_schema")
+	} else if sch != nil {
 		v.Schema = d.resultSchema(sch)
 	}
 	if inc := o.take("on_incomplete"); inc != nil {
@@ -71,6 +74,28 @@ func (d *decoder) validate(n *node, path string) *Validate {
 		return nil
 	}
 	return v
+}
+
+// resultOf takes the result_file out of the steps of a validation that is
+// written as a list, where it stands beside the step that leaves it.
+func (d *decoder) resultOf(n *node, v *Validate) *node {
+	out := *n
+	out.items = slices.Clone(n.items)
+	for i, it := range n.items {
+		f := it.get("result_file")
+		if f == nil || !f.scalar() || f.kind == nullNode {
+			continue
+		}
+		if v.ResultFile != nil {
+			d.warnf(f, "no-effect", "the validation has a result_file already, which counts").Suggest("keep one of the two")
+		} else {
+			v.ResultFile = d.text(f, "result_file")
+		}
+		step := *it
+		step.pairs = slices.DeleteFunc(slices.Clone(it.pairs), func(p pair) bool { return p.key.text == "result_file" })
+		out.items[i] = &step
+	}
+	return &out
 }
 
 func (d *decoder) onIncomplete(n *node, path string) *OnIncomplete {
