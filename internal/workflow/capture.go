@@ -15,7 +15,7 @@ func defaultCapture() Capture {
 func (d *decoder) captures(o *object, s *Step) {
 	c := &s.Capture
 	*c = defaultCapture()
-	switch n := o.peek("capture"); {
+	switch n := o.unread("capture"); {
 	case n != nil && n.kind == mapNode:
 		o.skip("capture")
 		m, _ := d.object(n, captureTable) // it is a map

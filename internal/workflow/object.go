@@ -163,6 +163,14 @@ func (o *object) peek(key string) *node {
 	return nil
 }
 
+// unread is peek for a key that nothing has read yet.
+func (o *object) unread(key string) *node {
+	if i := o.find(key); i >= 0 && !o.used[i] {
+		return o.n.pairs[i].val
+	}
+	return nil
+}
+
 // keyNode is the node of a written key, else the map's.
 func (o *object) keyNode(key string) *node {
 	if i := o.find(key); i >= 0 {
