@@ -369,6 +369,15 @@ func TestFiltersCompareNumbers(t *testing.T) {
 	}
 }
 
+// A path into null finds nothing.
+func TestPathIntoNull(t *testing.T) {
+	for path, want := range map[string]int{"$": 1, "$.a": 0, "$[*]": 0, "$[?@.b].a": 0, "$..a": 0} {
+		if found, err := Path(path, nil); err != nil || len(found) != want {
+			t.Errorf("%s: %v, %v", path, found, err)
+		}
+	}
+}
+
 // shape makes JSON documents with members items, a and b.
 func shape(depth int) *rapid.Generator[any] {
 	leaf := rapid.SampledFrom([]any{nil, true, "", "x", "a b", json.Number("0"), json.Number("10.0"), json.Number("-3e2")})

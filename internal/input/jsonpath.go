@@ -62,6 +62,9 @@ func evaluate(x jp.Expr, path string, v any) (found []any, err error) {
 			err = fmt.Errorf("JSONPath %s: %v", path, p)
 		}
 	}()
+	if v == nil && len(x) > 1 {
+		return nil, nil // null has nothing in it, which the library's filters do not know
+	}
 	last := len(x) - 1
 	for last >= 0 {
 		if _, ok := x[last].(*jp.Filter); ok {
