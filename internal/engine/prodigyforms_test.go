@@ -209,3 +209,12 @@ steps:
 	r.status(event.Succeeded)
 	r.want("x", "plain\nto there")
 }
+
+// TestForeachCommands: the steps of a foreach under commands: or steps:.
+func TestForeachCommands(t *testing.T) {
+	for _, key := range []string{"do", "commands", "steps"} {
+		r := newBench(t).run("commands: [{foreach: {items: [a, b], " + key + ": [{shell: 'echo ${item} >> @EV@/x'}]}}]")
+		r.status(event.Succeeded)
+		r.want("x", "a\nb")
+	}
+}

@@ -37,11 +37,6 @@ func (e *IncompleteError) Class() string { return "validation" }
 // validate runs a validation and, below its threshold, what is to be done then,
 // up to max_attempts times.
 func (r *run) validate(ctx context.Context, p place, v *workflow.Validate, path string) error {
-	if t := r.span(v.Timeout); t > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, t, &TimeoutError{What: "the validation", After: t})
-		defer cancel()
-	}
 	for n := 0; ; n++ {
 		q := p
 		q.at += fmt.Sprintf("%%%d", n)
@@ -98,7 +93,17 @@ func (r *run) complete(ctx context.Context, p place, inc *workflow.OnIncomplete)
 
 // measure runs the validation's commands and reads what they found.
 func (r *run) measure(ctx context.Context, p place, v *workflow.Validate) (score, error) {
+	if t := r.span(v.Timeout); t > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, t, &TimeoutError{What: "the validation", After: t})
+		defer cancel()
+	}
 	err := r.sequence(ctx, p, v.Steps)
+	if err != nil && ctx.Err() != nil {
+		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+			return score{}, cause // a check that did not end has found nothing
+		}
+	}
 	var failed *StepError
 	if err != nil && (!errors.As(err, &failed) || r.interrupted(ctx, err)) {
 		return score{}, err

@@ -106,6 +106,20 @@ func TestValidateForms(t *testing.T) {
 	}
 }
 
+// TestValidateTimeout: the timeout is of one check, not of the repairs between
+// the checks; a check that does not end in time fails the step.
+func TestValidateTimeout(t *testing.T) {
+	r := newBench(t).run("commands: [{validate: {shell: 'test -e done', timeout: 800ms, on_incomplete: {shell: 'sleep 1; touch done'}}}, {shell: echo a > @EV@/x}]")
+	r.status(event.Succeeded)
+	r.want("x", "a")
+	r = newBench(t).run("commands: [{validate: {shell: sleep 60, timeout: 200ms, on_incomplete: {shell: echo a > @EV@/x}}}]")
+	r.status(event.Failed)
+	if r.sum.Class != "timeout" {
+		t.Errorf("class %s: %s", r.sum.Class, r.sum.Message)
+	}
+	r.want("x", "-")
+}
+
 // TestOnIncompleteMustCommit: with commit_required, a repair that commits
 // nothing fails.
 func TestOnIncompleteMustCommit(t *testing.T) {

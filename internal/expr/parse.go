@@ -280,7 +280,7 @@ func (p *parser) parseUnary() (node, error) {
 func (p *parser) parsePrimary() (node, error) {
 	p.space()
 	if p.pos >= len(p.src) {
-		return nil, p.fail(p.pos, "a value is expected here, not the end")
+		return nil, &SyntaxError{Offset: p.pos, Message: "a value is expected here, not the end", Suggestion: "write what the condition compares or joins, or remove the operator before it"}
 	}
 	rest := p.src[p.pos:]
 	switch c := rest[0]; {
@@ -476,11 +476,22 @@ func cutReference(s string) (before string, path Path, after string, found bool)
 	}
 }
 
+// noValue is the error for something in the place of a value. After an operator
+// it is most often one that another language has.
+func (p *parser) noValue(at int) error {
+	err := &SyntaxError{Offset: at, Message: "a value is expected here, not " + quoteAt(p.src, at)}
+	const marks = "=<>!&|~"
+	if at > 0 && strings.IndexByte(marks, p.src[at]) >= 0 && strings.IndexByte(marks, p.src[at-1]) >= 0 {
+		err.Suggestion = "the operators are ==, !=, <, <=, >, >=, =~, &&, || and !"
+	}
+	return err
+}
+
 func (p *parser) parseName() (node, error) {
 	start := p.pos
 	word := p.peekWord()
 	if word == "" {
-		return nil, p.fail(start, "a value is expected here, not %s", quoteAt(p.src, start))
+		return nil, p.noValue(start)
 	}
 	if _, ok := functions[strings.ToLower(word)]; ok || p.callFollows(word) {
 		after := p.pos + len(word)

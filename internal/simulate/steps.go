@@ -73,8 +73,43 @@ func (p *stepPlan) after() scope {
 	return out
 }
 
-// afterwards says what a failure for good of a step means.
+// afterwards says what a failure for good of a step means, and what becomes of
+// one that stays below the score that it has to reach.
 func afterwards(s *workflow.Step) string {
+	text := failedForGood(s)
+	if h := s.OnFailure; h != nil && h.Timeout.Set {
+		text += "; its handler has " + limit(h.Timeout).String()
+	}
+	v, isCheck := s.Action.(*workflow.Validate)
+	if !isCheck {
+		v = s.Validate
+	}
+	if v != nil {
+		text += "; " + below(v)
+	}
+	if g, ok := s.Action.(*workflow.GoalSeek); ok {
+		then := "it ends well all the same"
+		if g.FailOnIncomplete {
+			then = "it fails"
+		}
+		text += fmt.Sprintf("; below %g %% after %d attempts %s", g.Threshold, max(1, g.MaxAttempts), then)
+	}
+	return text
+}
+
+// below says what becomes of a step whose validation stays below its threshold.
+func below(v *workflow.Validate) string {
+	inc := v.OnIncomplete
+	switch {
+	case inc == nil:
+		return fmt.Sprintf("below %g %% it is noted, and the next step runs", v.Threshold)
+	case inc.FailWorkflow:
+		return fmt.Sprintf("below %g %% after %d completions it fails", v.Threshold, max(1, inc.MaxAttempts))
+	}
+	return fmt.Sprintf("below %g %% after %d completions the next step runs", v.Threshold, max(1, inc.MaxAttempts))
+}
+
+func failedForGood(s *workflow.Step) string {
 	h := s.OnFailure
 	switch {
 	case s.Retry != nil && s.Retry.OnFailure == "continue", s.MayFail, h != nil && h.Ignore, h != nil && h.Rerun && !h.FailWorkflow:
@@ -234,14 +269,15 @@ func (p *stepPlan) validate(v *workflow.Validate, in around) Cost {
 	if inc := v.OnIncomplete; inc != nil {
 		again = max(1, inc.MaxAttempts)
 	}
-	c := p.groupIn(in, "validate", v.Steps, count(again+1), "validations").times(count(again + 1))
+	c := p.groupIn(in, "validate", v.Steps, count(again+1), "validations")
+	c = p.within(c, limit(v.Timeout), v.Pos, "the validation of "+called(p.of)).times(count(again + 1))
 	if inc := v.OnIncomplete; inc != nil {
 		c = c.plus(totalWaits(inc.RetryDelay.D, again))
 		if len(inc.Steps) > 0 {
 			c = c.plus(p.groupIn(in, "on_incomplete", inc.Steps, count(again), "completions", "validation.*").times(count(again)))
 		}
 	}
-	return p.within(c, limit(v.Timeout), v.Pos, "the validation of "+called(p.of))
+	return c
 }
 
 func (p *stepPlan) goalSeek(g *workflow.GoalSeek, in around) Cost {

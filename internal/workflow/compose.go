@@ -19,6 +19,7 @@ type composer struct {
 	with    map[string]any  // values for the parameters of templates
 	later   map[string]bool // those that only the run knows
 	imports []*imported
+	taken   []string         // names of the imports whose steps were taken in
 	outer   *composer        // of the file in which this workflow is written; else nil
 	entries map[string]*node // its workflows: and templates:, and those of the outer
 }
@@ -271,6 +272,7 @@ func (c *composer) importOne(n, own *node, called map[string]bool) *node {
 	if len(selective) > 0 {
 		tree = c.selected(tree, selective)
 	}
+	c.taken = append(c.taken, names...)
 	return joinTrees(sameSteps(tree), sameSteps(own))
 }
 

@@ -227,7 +227,7 @@ func (d *decoder) agentConfigs(n *node) map[string]*Agent {
 		} else {
 			d.agentMap(p.val, a)
 		}
-		if len(a.Command) > 0 {
+		if len(a.Command) > 0 || d.problems.HasErrors() { // a step that names it is not wrong for that
 			out[a.Name] = a
 		}
 	}

@@ -83,7 +83,7 @@ var besides = map[string]map[string]string{
 	"secret":          {"provider": "key: A", "key": "provider: env", "version": "provider: env, key: A", "secret": "value: a"},
 	"template":        {"name": "source: ci.yml", "with": "source: ci.yml", "override": "source: ci.yml"},
 	"map_input":       {"format": "file: a"},
-	"foreach":         {"foreach": "do: [{shell: a}]", "items": "do: [{shell: a}]", "list": "do: [{shell: a}]", "input": "do: [{shell: a}]", "do": "items: [a]"},
+	"foreach":         {"foreach": "do: [{shell: a}]", "items": "do: [{shell: a}]", "list": "do: [{shell: a}]", "input": "do: [{shell: a}]", "do": "items: [a]", "commands": "items: [a]", "steps": "items: [a]"},
 	"sub_workflow":    {"source": "", "path": ""},
 	"inline_workflow": {"commands": "", "steps": ""},
 	"parameter":       {"name": "", "required": "name: level, default: low"},

@@ -118,7 +118,7 @@ func (c *composer) inlineWorkflow(key, n, with *node, unfilled bool) *SubWorkflo
 	}
 	c.l.inside = append(c.l.inside, n)
 	defer func() { c.l.inside = c.l.inside[:len(c.l.inside)-1] }()
-	s.File = c.inlineFile(body, given{values: values, later: later, defaults: c.defaults(), unfilled: unfilled, called: true})
+	s.File = c.inlineFile(body, given{values: values, later: later, defaults: c.defaults(), unfilled: unfilled, called: true, by: key, with: with})
 	return s.runnable(d, key)
 }
 

@@ -32,16 +32,24 @@ func (d *decoder) foreach(step *object, n *node, path string) *Foreach {
 	if key, v := o.first("parallel", "max_parallel"); v != nil {
 		f.Parallel = d.parallel(o, v, key)
 	}
-	if do := o.take("do"); do != nil {
+	inside := []string{"do"}
+	if n.kind == mapNode { // beside foreach, commands and steps are no keys
+		inside = []string{"do", "commands", "steps"}
+	}
+	if _, do := o.first(inside...); do != nil {
 		d.loops++
 		f.Do = d.steps(do, path+".do", barePrompt)
 		d.loops--
 	}
 	if len(f.Do) == 0 {
-		if !o.has("do") {
+		if !o.has(inside...) {
 			d.errorf(n, "missing-key", "a foreach needs do: with its steps").Suggest("for example: do: [{shell: 'make ${item}'}]")
-		} else if v := o.peek("do"); v.kind == nullNode || (v.kind == listNode && len(v.items) == 0) {
-			d.errorf(o.keyNode("do"), "empty-action", "the foreach has no steps").Suggest("for example: do: [{shell: 'make ${item}'}]")
+		}
+		for _, key := range inside {
+			if v := o.peek(key); v != nil && (v.kind == nullNode || v.kind == listNode && len(v.items) == 0) {
+				d.errorf(o.keyNode(key), "empty-action", "the foreach has no steps").Suggest("for example: do: [{shell: 'make ${item}'}]")
+				break
+			}
 		}
 		return nil
 	}

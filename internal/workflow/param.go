@@ -19,6 +19,8 @@ type given struct {
 	defaults map[string]any    // `defaults:` of a caller
 	unfilled bool              // see Options
 	called   bool              // it is a workflow that another one calls
+	by       *node             // what calls it: its name there; nil where that is not known
+	with     *node             // the values there
 }
 
 // declared is a parameter with what is only needed to give it its value.
@@ -102,11 +104,24 @@ func (d *decoder) undeclared(root *node, list []declared, in given) []declared {
 			continue
 		}
 		if s := diag.DidYouMean(name, declaredNames); s != "" {
-			d.warnf(root, "unknown-parameter", "the workflow has no parameter %q", name).Suggest("%s", s)
+			d.warnf(in.valueAt(name, root), "unknown-parameter", "the workflow has no parameter %q", name).Suggest("%s", s)
 		}
 		list = append(list, declared{Param: Param{Name: name, Type: "any", Pos: root.pos}, n: root})
 	}
 	return list
+}
+
+// valueAt is where a caller gives a value, else the node that is told of
+// otherwise.
+func (in given) valueAt(name string, otherwise *node) *node {
+	if in.with != nil {
+		for _, p := range in.with.pairs {
+			if p.key.text == name {
+				return p.key
+			}
+		}
+	}
+	return otherwise
 }
 
 // declarations reads both documented shapes, and a plain list.
@@ -283,7 +298,11 @@ func (d *decoder) giveValue(p *declared, fixed map[string]any, in given) {
 		return
 	}
 	if p.Required && in.called {
-		d.errorf(p.n, "missing-parameter", "the parameter %q has no value where this is called", p.Name).
+		at, what := p.n, "the parameter %q has no value where this is called"
+		if in.by != nil {
+			at, what = in.by, "the workflow called here needs a value for its parameter %q"
+		}
+		d.errorf(at, "missing-parameter", what, p.Name).
 			Suggest("give it one under with: of the step that calls it, or a default here")
 		return
 	}

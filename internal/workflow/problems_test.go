@@ -180,3 +180,38 @@ func TestStrictMakesErrors(t *testing.T) {
 		t.Errorf("strict: %d errors and %d warnings; want 2 and 0", e, w)
 	}
 }
+
+// TestWhereAndWhatToDo: mistakes whose message has to say where they are and
+// what to write in their place.
+func TestWhereAndWhatToDo(t *testing.T) {
+	for _, c := range []struct{ src, code, at, suggestion string }{
+		{"commands:\n  - shell: make\n   timeout: 5\n", "yaml-syntax", "flow.yml:3:4", "begin this line with 4 blanks"},
+		{"commands:\n  - shell: [make\n   timeout: 5\n", "yaml-syntax", "flow.yml:2:3", "brackets and quotes"},
+		{"commands:\n  - shell: \"make\n", "yaml-syntax", "flow.yml:2:3", "never closed"},
+		{"commands: [{shell: a, when: '${x} ==='}]", "bad-expression", "flow.yml:1:37", "the operators are =="},
+		{"commands: [{shell: a, when: 'x > 3 &&'}]", "bad-expression", "flow.yml:1:38", "remove the operator"},
+		{"commands: [{shell: a, when: 'x > )'}]", "bad-expression", "flow.yml:1:34", "score >= 5"},
+		{"agents: {helper: {cmd: [x]}}\ncommands: [{helper: do it}]", "missing-key", "flow.yml:1:18", "command: [helper"},
+		{"imports: [{path: other.yml, alias: deploy}]\ncommands: [{workflow: deploi}]", "unknown-workflow", "flow.yml:2:23", `did you mean "deploy"?`},
+		{"imports: [{path: ci.yml, alias: ci}]\ncommands: [{workflow: ci, with: {levle: x}}]", "unknown-parameter", "flow.yml:2:34", `did you mean "level"?`},
+		{"templates: {a: {parameters: [x], steps: [{shell: '${x}'}]}}\ncommands: [{shell: b}, {use: a}]", "missing-parameter", "flow.yml:2:30", "with: of the step"},
+		{"commands: [{foreach: {items: [a], steps: []}}]", "empty-action", "flow.yml:1:35", "do: [{shell:"},
+	} {
+		_, problems := parse(t, c.src)
+		var seen []string
+		for _, p := range problems {
+			if p.Severity == diag.Error || p.Code == c.code {
+				seen = append(seen, p.Code)
+			}
+		}
+		if len(seen) != 1 || seen[0] != c.code {
+			t.Errorf("%s\nhas %v, want %s alone:\n%v", c.src, seen, c.code, problems)
+			continue
+		}
+		for _, p := range problems {
+			if p.Code == c.code && (p.Pos.String() != c.at || !strings.Contains(p.Suggestion, c.suggestion)) {
+				t.Errorf("%s\nis told of at %s with %q", c.src, p.Pos, p.Suggestion)
+			}
+		}
+	}
+}

@@ -66,7 +66,7 @@ func (d *decoder) syntax(n *node, code, what string, err error) {
 	if se.Suggestion != "" {
 		p.Suggest("%s", se.Suggestion)
 	} else {
-		p.Suggest("check this place of the text")
+		p.Suggest("compare as in score >= 5 && status == 'open', and put quotes around words that are texts")
 	}
 }
 

@@ -171,7 +171,7 @@ func (c *composer) subWorkflow(key, n, with *node, unfilled bool) *SubWorkflow {
 	if src == nil {
 		return nil
 	}
-	s.File = c.loadSub(src, values, later, unfilled)
+	s.File = c.loadSub(src, given{values: values, later: later, unfilled: unfilled, by: key, with: with})
 	return s.runnable(d, source)
 }
 
@@ -215,8 +215,9 @@ func (d *decoder) aroundSub(o *object, s *SubWorkflow, values map[string]any, la
 	s.WorkingDir = o.text("working_dir")
 }
 
-func (c *composer) loadSub(src *source, values map[string]any, later map[string]bool, unfilled bool) *File {
-	return c.l.load(src, given{values: values, later: later, defaults: c.defaults(), unfilled: unfilled, called: true}, false)
+func (c *composer) loadSub(src *source, in given) *File {
+	in.defaults, in.called = c.defaults(), true
+	return c.l.load(src, in, false)
 }
 
 // defaults are the file's default values of parameters.
@@ -303,7 +304,7 @@ func (c *composer) target(p pendingCall) *SubWorkflow {
 			return c.inlineWorkflow(&node{kind: strNode, text: name, pos: p.n.pos, src: p.n.src}, e, p.with, false)
 		}
 		values, later := d.literalArgs(p.with)
-		f := c.loadSub(i.src, values, later, false)
+		f := c.loadSub(i.src, given{values: values, later: later, by: p.n, with: p.with})
 		if f == nil {
 			return nil
 		}
@@ -323,10 +324,10 @@ func (c *composer) target(p pendingCall) *SubWorkflow {
 			return nil
 		}
 		values, later := d.literalArgs(p.with)
-		s := &SubWorkflow{Name: name, Pos: p.n.pos, File: c.loadSub(src, values, later, false)}
+		s := &SubWorkflow{Name: name, Pos: p.n.pos, File: c.loadSub(src, given{values: values, later: later, by: p.n, with: p.with})}
 		return s.runnable(d, p.n)
 	}
-	var known []string
+	known := slices.Clone(c.taken)
 	for e := range c.entries {
 		known = append(known, e)
 	}

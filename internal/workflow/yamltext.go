@@ -85,6 +85,10 @@ func syntaxProblem(src *source, text []byte, err error, l *diag.List) {
 		p.Suggest(`put quotes around a text that has ": " in it, or use a block (key: |)`)
 	case strings.Contains(shown, "\t") || strings.Contains(message, "cannot start any token"):
 		p.Suggest("indent with spaces, not tabs, and put quotes around a text that begins with @, `, %% or &")
+	case strings.HasPrefix(message, "did not find expected") && entryIndent(src, line) > 0:
+		p.Suggest("the keys of an entry stand below each other: begin this line with %d blanks, as its first key does", entryIndent(src, line))
+	case strings.Contains(message, "unexpected end of stream"):
+		p.Suggest("a quote or bracket that opens in this line, or below it, is never closed")
 	case strings.HasPrefix(message, "did not find expected"):
 		p.Suggest("check the indentation of this line, and the brackets and quotes before it")
 	case strings.Contains(message, "unknown anchor"):
@@ -92,6 +96,24 @@ func syntaxProblem(src *source, text []byte, err error, l *diag.List) {
 	default:
 		p.Suggest("check indentation and quotes")
 	}
+}
+
+// entryIndent is where the keys of the list entry stand that begins in the line
+// before, if line is a key that stands elsewhere; else 0.
+func entryIndent(src *source, line int) int {
+	if line < 2 {
+		return 0
+	}
+	before, this := src.line(line-1), src.line(line)
+	rest := strings.TrimLeft(before, " ")
+	if !strings.HasPrefix(rest, "- ") || strings.ContainsAny(rest, "[{\"'") || !strings.Contains(this, ":") {
+		return 0
+	}
+	indent := len(before) - len(strings.TrimLeft(rest[1:], " "))
+	if indent == len(this)-len(strings.TrimLeft(this, " ")) {
+		return 0
+	}
+	return indent
 }
 
 // firstBadLine finds the line that makes the text fail in the way that the
