@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/vars"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -110,6 +113,9 @@ func (r *run) leafWithin(ctx context.Context, p place, s *workflow.Step, a workf
 	} else {
 		res, err = r.world.Run(ctx, a, c)
 	}
+	if sh, ok := a.(*workflow.Shell); ok && err != nil {
+		err = explainUnset(sh.Text, at.view(), err)
+	}
 	if cerr := out.close(&res); err == nil {
 		err = cerr
 	}
@@ -122,6 +128,25 @@ func (r *run) leafWithin(ctx context.Context, p place, s *workflow.Step, a workf
 		res.Output, res.Stderr = r.mask.Seams(res.Output, leftOut()), r.mask.Seams(res.Stderr, leftOut())
 	}
 	return res, err
+}
+
+// explainUnset adds to the failure of a command which variables of its text
+// nothing has set: the shell was given them as they are written, and can make
+// nothing of a name with a dot.
+func explainUnset(text *template.Text, scope *vars.Scope, err error) error {
+	var unset []string
+	for _, ref := range text.Refs() {
+		if ref.Default || len(ref.Path) < 2 || ref.Path[1].Name == "" || slices.Contains(unset, ref.Name) {
+			continue
+		}
+		if _, set := find(scope, ref.Name); !set {
+			unset = append(unset, ref.Name)
+		}
+	}
+	if len(unset) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; nothing has set ${%s}", err, strings.Join(unset, "}, ${"))
 }
 
 // askAgent asks an agent, again after each rate limit: an answer that says

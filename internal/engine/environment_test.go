@@ -179,3 +179,26 @@ commands:
 	r.want("cmd", "ran")
 	r.want("ls", "x.one\ny.one")
 }
+
+// TestProfileOfStep: a step's env names a profile of the file, whose variables it
+// then has; its own win over them.
+func TestProfileOfStep(t *testing.T) {
+	r := newBench(t).run(`
+env: {STAGE: test, LEVEL: none, URL: none}
+profiles:
+  test: {LEVEL: debug, URL: local}
+  live: {env: {LEVEL: error}}
+commands:
+  - shell: echo "$LEVEL $URL" >> @EV@/x
+    env: {profile: test, URL: own}
+  - shell: echo "$LEVEL $URL ${profile:-unset}" >> @EV@/x
+    env: {profile: '${STAGE}'}
+  - shell: echo "$LEVEL $URL" >> @EV@/x
+    env: {profile: live}
+  - shell: echo "$LEVEL $profile" >> @EV@/x
+    env: {profile: other}
+  - shell: echo "$LEVEL" >> @EV@/x
+`)
+	r.status(event.Succeeded)
+	r.want("x", "debug own\ndebug local unset\nerror none\nnone other\nnone")
+}

@@ -46,7 +46,30 @@ func (r *run) surroundings(ctx context.Context, p place, s *workflow.Step, more 
 	if s.ClearEnv {
 		p.env, p.own = keepBasics(p.env), &ownEnv{cleared: true}
 	}
-	return r.addEnv(ctx, p, slices.Concat(more, s.Env))
+	env, err := r.withProfile(s.Env, p)
+	if err != nil {
+		return p, err
+	}
+	return r.addEnv(ctx, p, slices.Concat(more, env))
+}
+
+// withProfile is the env of a step in which an entry `profile: NAME` stands for
+// the variables of that profile of the file; its other entries win over them.
+// Where the file has no such profile, the entry is a variable like all others.
+func (r *run) withProfile(env []workflow.EnvVar, p place) ([]workflow.EnvVar, error) {
+	i := slices.IndexFunc(env, func(v workflow.EnvVar) bool { return v.Name == "profile" && v.Text != nil })
+	if i < 0 || len(r.file.Profiles) == 0 {
+		return env, nil
+	}
+	name, err := expandEnv(env[i].Text, p.view())
+	if err != nil {
+		return nil, fmt.Errorf("env profile: %w", err)
+	}
+	vars, ok := r.file.Profiles[value.Text(name.V)]
+	if !ok {
+		return env, nil
+	}
+	return slices.Concat(vars, slices.Delete(slices.Clone(env), i, i+1)), nil
 }
 
 // addDynamic computes the variables that are computed at each use.

@@ -270,3 +270,13 @@ commands:
 	r.status(event.Succeeded)
 	r.want("own", "own")
 }
+
+// TestUnsetIsTold: the failure of a command names the variables of its text that
+// nothing has set, as the shell only says that it cannot read them.
+func TestUnsetIsTold(t *testing.T) {
+	r := newBench(t).run("map: {input: [{id: 1}], agent_template: [{shell: 'test ${item.path} ${item.id} ${item.size|default:0} ${arr[0]}', on_failure: {shell: 'echo \"${error.message}\" > @EV@/why; exit 1'}}]}")
+	why := r.file("why")
+	if !strings.Contains(why, "nothing has set ${item.path}") || strings.Contains(why, "item.id") || strings.Contains(why, "size") {
+		t.Errorf("the error is %q", why)
+	}
+}
