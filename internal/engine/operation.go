@@ -162,7 +162,7 @@ func (r *run) exhausted(ctx context.Context, p place, s *workflow.Step, path str
 		out.tolerated = true
 	case "fallback":
 		setError(p, s, out)
-		res, err := r.leaf(ctx, p, s, &workflow.Shell{Text: s.Retry.Fallback}, path+".fallback", 1)
+		res, err := r.leaf(ctx, p, s, s.Retry.FallbackAction(), path+".fallback", 1)
 		if err == nil {
 			r.setResult(p, s, res, nil)
 			return outcome{status: event.Degraded, result: res, attempts: out.attempts}

@@ -218,3 +218,16 @@ func TestForeachCommands(t *testing.T) {
 		r.want("x", "a\nb")
 	}
 }
+
+// TestFallbackPrompt: a fallback that begins with a slash is a prompt.
+func TestFallbackPrompt(t *testing.T) {
+	const text = "commands: [{shell: exit 1, retry: {attempts: 2, initial_delay: 1ms, on_failure: {fallback: {command: /sh echo asked > @EV@/x}}}}]"
+	r := newBench(t).run(text)
+	r.status(event.Succeeded)
+	r.want("x", "asked")
+	b := newBench(t)
+	b.opt.Environ = []string{"PATH=/usr/bin:/bin", "HOME=" + b.dir}
+	if _, err := b.try(t.Context(), text); err == nil || !strings.Contains(err.Error(), "claude") {
+		t.Errorf("the error is %v, want one that names claude", err)
+	}
+}

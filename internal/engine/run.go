@@ -267,6 +267,9 @@ func preflight(opt Options) error {
 		if a, ok := s.Action.(*workflow.Claude); ok {
 			ask(a.Provider)
 		}
+		if a, ok := s.Retry.FallbackAction().(*workflow.Claude); ok {
+			ask(a.Provider)
+		}
 	})
 	var unknown diag.List
 	for _, pl := range inside.Loaded {

@@ -378,3 +378,16 @@ func (d *decoder) checkRetry(s *retrySpec, r *Retry) {
 			Suggest("raise retry_budget above the first delay, or lower initial_delay")
 	}
 }
+
+// FallbackAction is what runs in the place of a step whose attempts are
+// exhausted: a prompt where the fallback begins with a slash, as in a handler,
+// else a command; nil where the policy has none, or is nil.
+func (r *Retry) FallbackAction() Action {
+	switch {
+	case r == nil || r.Fallback == nil:
+		return nil
+	case isSlashCommand(r.Fallback.String()):
+		return &Claude{Text: r.Fallback}
+	}
+	return &Shell{Text: r.Fallback}
+}
