@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,6 +59,13 @@ func (r *run) isolate(ctx context.Context) error {
 		}
 	}
 	if r.git {
+		// What there is before the first step.
+		r.scope.SetTrusted("step", gitContext(worktree.GitContext{}))
+		whole := gitContext(worktree.GitContext{})
+		if known, ok := r.scope.Get("workflow").(map[string]any); ok {
+			maps.Copy(whole, known)
+		}
+		r.scope.SetTrusted("workflow", whole)
 		return r.markHead(ctx)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -188,6 +189,14 @@ func (r *run) inputSpec(ctx context.Context, p place) (input.Spec, func(), error
 	switch {
 	case m.InputKind != "command" && serr == nil && !info.IsDir():
 		spec.File = path
+		if spec.Kind == "" && spec.JSONPath == "" && strings.HasSuffix(path, ".json") {
+			if plain, err := notJSON(path); err != nil {
+				return spec, clean, err
+			} else if plain {
+				r.note("%s is no JSON: each line of it is an item", name)
+				spec.Kind = "lines"
+			}
+		}
 		return spec, clean, nil
 	case m.InputKind != "command" && (m.InputKind != "" || looksLikeFile(name)):
 		if serr == nil {
@@ -349,4 +358,23 @@ func (r *run) resultJSON(res journal.Result) []byte {
 		}
 	}
 	return data(out)
+}
+
+// notJSON reports whether a file cannot be JSON by its first byte that is no
+// blank, as a list of paths that ls has written under a name in .json.
+func notJSON(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	head := make([]byte, 512)
+	n, err := io.ReadFull(f, head)
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return false, err
+	}
+	text := strings.TrimLeft(strings.TrimPrefix(string(head[:n]), "\ufeff"), " \t\r\n")
+	return text != "" && !strings.ContainsRune(`[{"-0123456789tfn`, rune(text[0])), nil
 }

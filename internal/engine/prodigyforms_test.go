@@ -231,3 +231,60 @@ func TestFallbackPrompt(t *testing.T) {
 		t.Errorf("the error is %v, want one that names claude", err)
 	}
 }
+
+// TestInputForms: items in a text of JSON, and lines in a file that is called
+// .json and is none.
+func TestInputForms(t *testing.T) {
+	for name, row := range map[string][2]string{
+		"a list as a text": {`'["a", "b"]'`, "a b"},
+		"lines of paths":   {"paths.json", "./a.rs src/b.rs"},
+		"a list":           {"list.json", "1 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.write("paths.json", "./a.rs\nsrc/b.rs\n")
+			b.write("list.json", "\n [1, 2]\n")
+			r := b.run("map: {input: " + row[0] + ", max_parallel: 1, agent_template: [{shell: 'printf \"%s \" \"${item}\" >> @EV@/x'}]}")
+			r.status(event.Succeeded)
+			if got := strings.TrimSpace(r.file("x")); got != row[1] {
+				t.Errorf("items are %q, want %q", got, row[1])
+			}
+		})
+	}
+	b := newBench(t)
+	b.write("broken.json", "[1, 2\n")
+	b.run("map: {input: broken.json, agent_template: [{shell: 'true'}]}").status(event.Failed)
+}
+
+// TestGitContextBeforeFirstStep: it is there, and empty.
+func TestGitContextBeforeFirstStep(t *testing.T) {
+	b := newBench(t)
+	b.git()
+	b.opt.Isolation = "none"
+	r := b.run("commands: [{shell: 'echo \"[${step.files_changed}] ${step.commit_count} ${workflow.commit_count}\" > @EV@/x'}]")
+	r.status(event.Succeeded)
+	r.want("x", "[] 0 0")
+}
+
+// TestMergedWithUncommittedItems: a run whose setup leaves the list of items
+// uncommitted, and whose agents commit, ends well when it is merged.
+func TestMergedWithUncommittedItems(t *testing.T) {
+	b := newBench(t)
+	b.git()
+	b.opt.Yes = true
+	r := b.run(`
+setup: [{shell: "echo '[1, 2]' > items.json"}]
+map:
+  input: items.json
+  agent_template:
+    - shell: echo ${item} > out-${item}.txt; git add out-${item}.txt
+    - shell: git commit -qm ${item}
+      commit_required: true
+reduce: [{shell: ls out-*.txt > @EV@/x}]
+`)
+	r.status(event.Succeeded)
+	r.want("x", "out-1.txt\nout-2.txt")
+	if got := b.output("git ls-files | sort | tr '\\n' ' '"); got != "first.txt out-1.txt out-2.txt" {
+		t.Errorf("merged: %s", got)
+	}
+}

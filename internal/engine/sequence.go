@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -112,6 +113,21 @@ func setArgument(sc *vars.Scope, arg string, isFile bool, i, total int) {
 	}
 }
 
+// setIteration counts workflow.iteration, beside the git context so far, whose
+// file names are nobody's code.
+func (r *run) setIteration(p place, i int) {
+	whole := map[string]any{"name": r.file.Name, "id": r.id}
+	if known, ok := p.scope.Get("workflow").(map[string]any); ok {
+		maps.Copy(whole, known)
+	}
+	whole["iteration"] = int64(i + 1)
+	if r.git {
+		p.scope.Set("workflow", whole)
+	} else {
+		p.scope.SetTrusted("workflow", whole)
+	}
+}
+
 // iterations runs the steps up to -n times, and stops early when a round
 // changed nothing.
 func (r *run) iterations(ctx context.Context, p place) error {
@@ -124,7 +140,7 @@ func (r *run) iterations(ctx context.Context, p place) error {
 		if i > 0 {
 			round.at += "@" + strconv.Itoa(i)
 		}
-		p.scope.SetTrusted("workflow", map[string]any{"name": r.file.Name, "id": r.id, "iteration": int64(i + 1)})
+		r.setIteration(p, i)
 		p.scope.SetTrusted("ITERATION", int64(i+1))
 		before := r.fingerprint(ctx, p.dir, n)
 		if err := r.sequence(ctx, round, r.file.Steps); err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 const defaultGrace = 30 * time.Second
@@ -104,6 +105,10 @@ func (d *decoder) input(n *node, m *Map) {
 			d.errorf(n, "bad-value", "the map's input is empty").Suggest("write a file, a command or a list: input: items.json")
 			return
 		}
+		if list, ok := inlineItems(n.text); ok {
+			m.List = list
+			return
+		}
 		m.Input = d.text(n, "input")
 		return
 	}
@@ -121,6 +126,16 @@ func (d *decoder) input(n *node, m *Map) {
 	default:
 		d.errorf(n, "missing-key", "an input written as a map has file: or command:").Suggest("for example: input: {file: items.jsonl, format: jsonl}")
 	}
+}
+
+// inlineItems reads an input that is a list in JSON, as a text.
+func inlineItems(text string) ([]any, bool) {
+	if text = strings.TrimSpace(text); !strings.HasPrefix(text, "[") || strings.Contains(text, "${") {
+		return nil, false
+	}
+	v, err := value.Parse([]byte(text))
+	list, ok := v.([]any)
+	return list, err == nil && ok
 }
 
 func (d *decoder) sortBy(n *node) *expr.Sort {

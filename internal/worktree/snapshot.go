@@ -187,7 +187,8 @@ func (run *Run) withoutSnapshot(ctx context.Context, tip string) (string, error)
 	if s == nil || s.base == s.head {
 		return tip, nil
 	}
-	out, err := run.repo.git(ctx, run.Dir, "rev-list", "--topo-order", "--reverse", tip, "^"+s.head)
+	// Not in run.Dir: the worktree may be gone already.
+	out, err := run.repo.git(ctx, run.repo.dir, "rev-list", "--topo-order", "--reverse", tip, "^"+s.head)
 	if err != nil {
 		return "", err
 	}
