@@ -171,6 +171,7 @@ func TestAgentPermissions(t *testing.T) {
 
 // TestAgentSurroundings: what an agent inherits, and what not.
 func TestAgentSurroundings(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.setenv("CLAUDECODE", "1")
 	r := b.run(`

@@ -537,6 +537,7 @@ func TestRetryOfItemsThenDeadLetter(t *testing.T) {
 
 // TestDeadLettersAfterTheCauseIsMended runs 2,000 items of which 30 % fail.
 func TestDeadLettersAfterTheCauseIsMended(t *testing.T) {
+	t.Parallel()
 	const n = 2000
 	b := newBench(t)
 	var text strings.Builder
@@ -628,6 +629,7 @@ reduce:
 // TestRateLimitPausesTheMap: an answer that says "later" holds back all agents,
 // uses up no attempt, and no item fails.
 func TestRateLimitPausesTheMap(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	began := time.Now()
 	r := b.run(`
@@ -656,6 +658,7 @@ map:
 // TestRateLimitLongerThanMaxWait stops the map; no item is to blame, and a
 // resume goes on.
 func TestRateLimitLongerThanMaxWait(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	flow := `
 mode: mapreduce
@@ -678,6 +681,7 @@ map:
 // TestCostBudget: a budget that is spent stops new items; an agent that runs
 // comes to its end.
 func TestCostBudget(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	flow := `
 mode: mapreduce

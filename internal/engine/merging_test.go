@@ -29,6 +29,7 @@ reduce:
 // and just after that, before the item's end is recorded. An item whose work is
 // merged is finished by the resume; it would have nothing left to commit.
 func TestKilledAroundAMerge(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, at, when string
 		starts         int // of item b

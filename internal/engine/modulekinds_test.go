@@ -140,6 +140,7 @@ out refused = Refused() with retry: 1, fallback: error.class
 // TestAgentModules: usage counts, rate limits pause without using up an
 // attempt, answers are parsed, inputs are no templates.
 func TestAgentModules(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.modules(`
 - {name: Say, params: {t: String}, result: String, agent: "/say {t}"}

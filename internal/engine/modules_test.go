@@ -159,6 +159,7 @@ out others = Others([1, 2], true, maybe, 1.5)
 // TestShellModulesWithLargeInputsAndOutputs: what no environment can hold comes
 // on standard input, and results are whole.
 func TestShellModulesWithLargeInputsAndOutputs(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.modules(`
 - name: Echo

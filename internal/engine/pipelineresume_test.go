@@ -47,6 +47,7 @@ const slowFlow = "a = Slowly(\"a\")\nb = Slowly(\"b\")\nc = Slowly(a)\nout a\nou
 // TestInterruptsOfPipelines: the first one lets running calls end and starts no
 // others, the second one ends them; both leave a run that goes on.
 func TestInterruptsOfPipelines(t *testing.T) {
+	t.Parallel()
 	for _, hard := range []bool{false, true} {
 		name := "soft"
 		if hard {

@@ -215,6 +215,7 @@ func (b *bench) until(line string) {
 
 // TestSecondProcessIsRefused names the process that has the run.
 func TestSecondProcessIsRefused(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("flow.yml", "commands:\n  - shell: echo begun >> $EV/log; sleep 60\n")
 	first := b.start("bide", "run", "-q", "flow.yml")
@@ -239,6 +240,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 // second stops at once; both leave a run that can be resumed, and nothing
 // running.
 func TestSignals(t *testing.T) {
+	t.Parallel()
 	const flow = `commands:
   - shell: echo begun >> $EV/log; i=0; while [ ! -e $EV/go ] && [ $i -lt 600 ]; do sleep 0.05; i=$((i+1)); done; echo ended >> $EV/log
   - shell: echo next >> $EV/log
@@ -306,6 +308,7 @@ func (b *bench) touch(name string) {
 
 // TestExitStatuses of the real binary.
 func TestExitStatuses(t *testing.T) {
+	t.Parallel()
 	const items = "mode: mapreduce\nmap:\n  input: [1, 2]\n  agent_template:\n    - shell: test ${item} = 1\n"
 	for _, c := range []struct {
 		flow string
@@ -333,6 +336,7 @@ func TestExitStatuses(t *testing.T) {
 // TestAnItemThatKillsBide becomes a dead letter at the fifth time; the others
 // finish.
 func TestAnItemThatKillsBide(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("flow.yml", `
 mode: mapreduce
