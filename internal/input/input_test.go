@@ -378,6 +378,17 @@ func TestPathIntoNull(t *testing.T) {
 	}
 }
 
+// What stands behind an empty array is found.
+func TestPathBehindAnEmptyArray(t *testing.T) {
+	doc, err := value.Parse([]byte(`{"items": [[], [{"a": 1}], null, [{"a": null}]]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := Path("$.items[*]..a", doc); err != nil || value.JSON(found) != "[1,null]" {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
 // shape makes JSON documents with members items, a and b.
 func shape(depth int) *rapid.Generator[any] {
 	leaf := rapid.SampledFrom([]any{nil, true, "", "x", "a b", json.Number("0"), json.Number("10.0"), json.Number("-3e2")})

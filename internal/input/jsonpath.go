@@ -62,9 +62,6 @@ func evaluate(x jp.Expr, path string, v any) (found []any, err error) {
 			err = fmt.Errorf("JSONPath %s: %v", path, p)
 		}
 	}()
-	if v == nil && len(x) > 1 {
-		return nil, nil // null has nothing in it, which the library's filters do not know
-	}
 	last := len(x) - 1
 	for last >= 0 {
 		if _, ok := x[last].(*jp.Filter); ok {
@@ -73,20 +70,45 @@ func evaluate(x jp.Expr, path string, v any) (found []any, err error) {
 		last--
 	}
 	if last < 0 {
-		return x.Get(v), nil
+		return get(x, v), nil
 	}
 	// Filters compare numbers of Go's own types only. They look at a copy; what
 	// they find is taken from the original, in which numbers are as written.
 	c := copies{}
-	for _, e := range x[:last+1].Get(c.of(v)) {
+	for _, e := range get(x[:last+1], c.of(v)) {
 		e = c.original(e)
 		if last+1 == len(x) {
 			found = append(found, e)
 		} else {
-			found = append(found, x[last+1:].Get(e)...)
+			found = append(found, get(x[last+1:], e)...)
 		}
 	}
 	return found, nil
+}
+
+// get evaluates a path segment by segment. In one go, the library loses what
+// stands behind an empty array, and its filters do not survive a null.
+func get(x jp.Expr, v any) []any {
+	found := []any{v}
+	for i := 0; i < len(x); i++ {
+		segment := jp.Expr{jp.Root('$'), x[i]}
+		switch x[i].(type) {
+		case jp.Root, jp.At, jp.Bracket:
+			continue
+		case jp.Descent:
+			if i++; i < len(x) {
+				segment = append(segment, x[i])
+			}
+		}
+		var next []any
+		for _, e := range found {
+			if e != nil { // null has nothing in it
+				next = append(next, segment.Get(e)...)
+			}
+		}
+		found = next
+	}
+	return found
 }
 
 // copies finds the original of what a filter has found in a copy: of arrays and
