@@ -3,7 +3,7 @@
 # make bench  the library beside its peers, pipelines, and a map beside GNU parallel
 # make chaos  the long form of the kill test
 GO ?= go
-FUZZTIME ?= 1s
+FUZZTIME ?= 300x
 
 .PHONY: all test short lint darwin examples fuzz bench bench-build bench-startup bench-throughput chaos checks ci build
 
@@ -36,7 +36,7 @@ examples:
 	$(GO) run ./cmd/bide run examples/flaky/answers.cst
 	$(GO) run ./cmd/bide run examples/flaky/pages.cst
 
-# Every fuzz target of every package, FUZZTIME each.
+# Every fuzz target of every package, FUZZTIME each: a number of runs, or a time.
 fuzz:
 	@set -e; grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9]*' --exclude-dir=bench . | sed 's/:func / /' | while read file name; do \
 	  echo "fuzz $$(dirname $$file) $$name"; \
