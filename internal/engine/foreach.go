@@ -55,6 +55,11 @@ func (f *rounds) run(ctx context.Context, parallel int) {
 	for range min(parallel, len(f.list)) {
 		workers.Go(func() {
 			for i := range next {
+				select {
+				case <-stop: // it was handed over at the moment of the failure
+					continue
+				default:
+				}
 				if f.errs[i] = f.round(ctx, i); f.errs[i] != nil && !f.a.ContinueOnError {
 					failed.Do(func() { close(stop) })
 				}
