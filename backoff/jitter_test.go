@@ -195,6 +195,11 @@ func TestDelayAtLeast(t *testing.T) {
 		{"beyond the limit", fixed(backoff.Full), limit + 1, limit + 1, limit + 1},
 		{"factor goes upwards only", fixed(backoff.Factor), 20 * time.Second, 20 * time.Second, 26 * time.Second},
 	}
+	for _, draw := range []backoff.Rand{lowest, highest} { // a limit below the floor
+		if got := fixed(backoff.Full).DelayAtLeast(5*time.Second, 2*time.Second, 1, 0, draw); got != 5*time.Second {
+			t.Errorf("the delay is %v, want the floor of 5s", got)
+		}
+	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			if got := test.s.DelayAtLeast(test.floor, limit, 1, 0, lowest); got != test.least {

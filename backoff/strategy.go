@@ -109,7 +109,7 @@ type Custom struct {
 // initial is not used.
 func (c Custom) After(n int, _, max time.Duration) time.Duration {
 	switch {
-	case n < 1:
+	case n < 1 || max < 0:
 		return 0
 	case n > len(c.Delays):
 		return max
@@ -120,7 +120,7 @@ func (c Custom) After(n int, _, max time.Duration) time.Duration {
 
 // within returns d forced into [0, max], and 0 before the first attempt.
 func within(n int, d, max time.Duration) time.Duration {
-	if n < 1 || d < 0 {
+	if n < 1 || d < 0 || max < 0 {
 		return 0
 	}
 	return min(d, max)
@@ -217,6 +217,8 @@ func (x double) round() time.Duration {
 
 func validateStrategy(s Strategy) error {
 	switch s := s.(type) {
+	case *Fixed, *Linear, *Exponential, *Fibonacci, *Custom:
+		return validatePointer(s)
 	case Exponential:
 		if s.Base != 0 && !(s.Base >= 1) || math.IsInf(s.Base, 0) {
 			return fmt.Errorf("backoff: exponential base is %v; it must be a finite number of 1.0 or more", s.Base)
@@ -231,4 +233,36 @@ func validateStrategy(s Strategy) error {
 		return errors.Join(problems...)
 	}
 	return nil
+}
+
+// validatePointer is validateStrategy for a pointer to a strategy of this
+// package.
+func validatePointer(s Strategy) error {
+	var value Strategy
+	switch s := s.(type) {
+	case *Fixed:
+		if s != nil {
+			value = *s
+		}
+	case *Linear:
+		if s != nil {
+			value = *s
+		}
+	case *Exponential:
+		if s != nil {
+			value = *s
+		}
+	case *Fibonacci:
+		if s != nil {
+			value = *s
+		}
+	case *Custom:
+		if s != nil {
+			value = *s
+		}
+	}
+	if value == nil {
+		return fmt.Errorf("backoff: the strategy is a nil %T", s)
+	}
+	return validateStrategy(value)
 }

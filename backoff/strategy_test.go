@@ -244,6 +244,9 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		{backoff.Schedule{Strategy: backoff.Exponential{Base: math.Inf(1)}}, 1},
 		{backoff.Schedule{Strategy: backoff.Exponential{Base: -2}}, 1},
 		{backoff.Schedule{Strategy: backoff.Custom{Delays: []time.Duration{1, -1, -2}}}, 2},
+		{backoff.Schedule{Strategy: &backoff.Exponential{Base: .5}}, 1},
+		{backoff.Schedule{Strategy: &backoff.Custom{Delays: []time.Duration{-1}}}, 1},
+		{backoff.Schedule{Strategy: &backoff.Linear{}}, 0},
 	}
 	for _, test := range tests {
 		got := 0
@@ -325,4 +328,32 @@ func ExampleSchedule_jitter() {
 	// true true
 	// true true
 	// true true
+}
+
+// No maximum makes a delay negative, and Validate looks through pointers.
+func TestEdgesOfStrategies(t *testing.T) {
+	for _, s := range []backoff.Strategy{backoff.Fixed{}, backoff.Linear{}, backoff.Exponential{}, backoff.Exponential{Base: 3}, backoff.Fibonacci{}, backoff.Custom{}, backoff.Custom{Delays: []time.Duration{5, -1}}} {
+		for n := range 6 {
+			if d := s.After(n, time.Second, -time.Second); d < 0 {
+				t.Errorf("%T after %d: %v", s, n, d)
+			}
+		}
+	}
+	for _, s := range []backoff.Strategy{&backoff.Exponential{Base: 0.5}, &backoff.Custom{Delays: []time.Duration{-1}}, (*backoff.Fixed)(nil)} {
+		if (backoff.Schedule{Strategy: s}).Validate() == nil {
+			t.Errorf("%#v is taken", s)
+		}
+	}
+	if err := (backoff.Schedule{Strategy: &backoff.Linear{}}).Validate(); err != nil {
+		t.Error(err)
+	}
+	for range 1000 {
+		s := backoff.Schedule{Initial: 10 * time.Second, Jitter: backoff.Factor}
+		if d := s.DelayAtLeast(5*time.Second, 2*time.Second, 1, 0, nil); d > 13*time.Second || d < 5*time.Second {
+			t.Fatalf("at least 5s of 7s to 13s is %v", d)
+		}
+		if d := (backoff.Schedule{Initial: 10 * time.Second, Jitter: backoff.Full}).DelayAtLeast(5*time.Second, 6*time.Second, 1, 0, nil); d > 6*time.Second {
+			t.Fatalf("within a limit of 6s it is %v", d)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/guard"
+	"github.com/bide-dev/bide/limit"
 )
 
 func breaker(b *testing.B) *circuit.Breaker {
@@ -122,7 +125,7 @@ func contendedGroup() group {
 // out: it reads no clock, having a goroutine asleep instead, and so cannot say
 // when to come back.
 func refusalGroup() group {
-	return group{name: "breaker, open", limit: 45, contenders: []contender{
+	return group{name: "breaker, open", limit: 35, contenders: []contender{
 		{"bide", func(b *testing.B) {
 			c := breaker(b)
 			for range circuit.DefaultFailureThreshold {
@@ -166,11 +169,25 @@ func refusalGroup() group {
 	}}
 }
 
-// stackGroup is a call that succeeds through retry and breaker together.
+// stackGroup is a call that succeeds through a retry and a breaker, and ours
+// through slots and a rate as well.
 func stackGroup() group {
 	return group{name: "retry and breaker", limit: 60, contenders: []contender{
-		{"bide Run, untimed", func(b *testing.B) {
-			p := untimed(policy())
+		{"bide guard, with slots and a rate", func(b *testing.B) {
+			g, err := guard.New(policy(), breaker(b), limit.Concurrency(8), limit.Rate(1<<30, time.Second))
+			if err != nil {
+				b.Fatal(err)
+			}
+			f, ctx := always(), context.Background()
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := guard.Get(ctx, g, f); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}},
+		{"bide Run, with a breaker", func(b *testing.B) {
+			p := policy()
 			p.Breaker = breaker(b)
 			runOurs(p, always)(b)
 		}},

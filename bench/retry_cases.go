@@ -87,15 +87,8 @@ func everyOther() retry.Func[int] {
 	return new(flaky).next
 }
 
-func untimed(p retry.Policy) retry.Policy {
-	p.Untimed = true
-	return p
-}
-
-// bare leaves out what the peers do not have: the clock readings and the guard
-// against panics.
-func bare(p retry.Policy) retry.Policy {
-	p.Untimed, p.Unguarded = true, true
+func timed(p retry.Policy) retry.Policy {
+	p.Timed = true
 	return p
 }
 
@@ -104,10 +97,9 @@ func immediate() retry.Policy { return retry.Policy{Attempts: 4} }
 // successGroup is a call that succeeds at once.
 func successGroup() group {
 	return group{name: "call that succeeds", limit: 10, contenders: []contender{
-		{"bide Run, bare", runOurs(bare(policy()), always)},
-		{"bide Run, untimed", runOurs(untimed(policy()), always)},
-		{"bide Do, untimed", doOurs(untimed(policy()), always)},
-		{"bide Run, attempts timed", runOurs(policy(), always)},
+		{"bide Run", runOurs(policy(), always)},
+		{"bide Do", doOurs(policy(), always)},
+		{"bide Run, attempts timed", runOurs(timed(policy()), always)},
 		{"failsafe-go", failsafeCase(100*time.Millisecond, 10*time.Second, always)},
 		{"cenkalti v7", cenkaltiCase(func() cenkalti.BackOff { return cenkalti.NewExponentialBackOff() }, always)},
 		{"avast v5", avastCase(100*time.Millisecond, func() func() error { return succeedBare })},
@@ -121,10 +113,9 @@ func successGroup() group {
 // failureGroup is a failed attempt, no delay, and an attempt that succeeds.
 func failureGroup() group {
 	return group{name: "one failure, no delay", limit: 40, contenders: []contender{
-		{"bide Run, bare", runOurs(bare(immediate()), everyOther)},
-		{"bide Run, untimed", runOurs(untimed(immediate()), everyOther)},
-		{"bide Do, untimed", doOurs(untimed(immediate()), everyOther)},
-		{"bide Run, attempts timed", runOurs(immediate(), everyOther)},
+		{"bide Run", runOurs(immediate(), everyOther)},
+		{"bide Do", doOurs(immediate(), everyOther)},
+		{"bide Run, attempts timed", runOurs(timed(immediate()), everyOther)},
 		{"failsafe-go", failsafeCase(0, 0, everyOther)},
 		{"cenkalti v7", cenkaltiCase(func() cenkalti.BackOff { return &cenkalti.ConstantBackOff{} }, everyOther)},
 		{"avast v5", avastCase(0, func() func() error {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Breaker is a [Machine] on the real clock that any number of goroutines may
+// Breaker is a [Machine] with a clock that any number of goroutines may
 // use. It starts no goroutine and no timer.
 //
 // A closed breaker whose last answer was a success, and an open one before its
@@ -32,9 +32,14 @@ type Breaker struct {
 	_         [cacheLine]byte
 
 	epoch   time.Time
+	clock   func() time.Time // nil: the machine's
 	name    string
 	grain   time.Duration // what RetryAfter is rounded up to
 	observe func(Change)
+	rated   bool // every answer is counted
+	timed   bool // how long calls take is measured
+	judge   func(value any, err error) bool
+	ignore  func(value any, err error) bool
 
 	mu      sync.Mutex
 	machine *Machine
@@ -66,14 +71,34 @@ func New(config Config) (*Breaker, error) {
 		return nil, err
 	}
 	b := &Breaker{
-		epoch:   time.Now(),
+		clock:   config.Now,
 		name:    config.Name,
 		grain:   min(max(machine.config.Timeout/1000, time.Microsecond), time.Millisecond),
 		observe: config.OnChange,
+		rated:   config.rated(),
+		timed:   config.SlowCall > 0,
+		judge:   config.FailureIf,
+		ignore:  config.IgnoreIf,
 		machine: machine,
 	}
+	b.epoch = b.now()
 	b.publish()
 	return b, nil
+}
+
+func (b *Breaker) now() time.Time {
+	if b.clock != nil {
+		return b.clock()
+	}
+	return time.Now()
+}
+
+// elapsed is the time since the epoch.
+func (b *Breaker) elapsed() time.Duration {
+	if b.clock != nil {
+		return b.clock().Sub(b.epoch)
+	}
+	return time.Since(b.epoch)
 }
 
 // Permit is the right to make one attempt, to be answered once with
@@ -88,16 +113,7 @@ type Permit struct {
 // Acquire asks to let an attempt through. The error is an *[OpenError]; with
 // it there is nothing to answer.
 func (b *Breaker) Acquire() (Permit, error) {
-	word := b.published.Load()
-	switch word & phaseMask {
-	case phaseClean, phaseFailing:
-		return Permit{breaker: b, ticket: Ticket{Generation: word >> 2}}, nil
-	case phaseOpen:
-		if left := time.Duration(b.openUntil.Load()) - time.Since(b.epoch); left > 0 {
-			return Permit{}, b.refuse(left)
-		}
-	}
-	ticket, err := b.acquire()
+	ticket, err := b.Admit()
 	if err != nil {
 		return Permit{}, err
 	}
@@ -107,18 +123,37 @@ func (b *Breaker) Acquire() (Permit, error) {
 // Done answers the permit; any further answer, by whomever, does nothing. It
 // is safe for concurrent use.
 func (p *Permit) Done(outcome Outcome) {
-	if p.breaker == nil || p.answered.Swap(true) {
-		return
+	if p.breaker != nil && !p.answered.Swap(true) {
+		p.breaker.Answer(p.ticket, outcome)
 	}
-	p.breaker.done(p.ticket, outcome)
 }
 
-func (b *Breaker) done(ticket Ticket, outcome Outcome) {
+// Admit is [Breaker.Acquire] for who keeps count: it gives a plain ticket, to be
+// answered with [Breaker.Answer] once and no more.
+func (b *Breaker) Admit() (Ticket, error) {
+	word := b.published.Load()
+	switch word & phaseMask {
+	case phaseClean, phaseFailing:
+		ticket := Ticket{Generation: word >> 2}
+		if b.timed {
+			ticket.began = b.elapsed()
+		}
+		return ticket, nil
+	case phaseOpen:
+		if left := time.Duration(b.openUntil.Load()) - b.elapsed(); left > 0 {
+			return Ticket{}, b.refuse(left)
+		}
+	}
+	return b.acquire()
+}
+
+// Answer answers a ticket of [Breaker.Admit]. It is safe for concurrent use.
+func (b *Breaker) Answer(ticket Ticket, outcome Outcome) {
 	word := b.published.Load()
 	switch outcome {
 	case Success:
 		b.successes.Add(1)
-		if word == ticket.Generation<<2|phaseClean {
+		if word == ticket.Generation<<2|phaseClean && !b.rated {
 			return // nothing to clear
 		}
 	case Neutral:
@@ -128,11 +163,19 @@ func (b *Breaker) done(ticket Ticket, outcome Outcome) {
 	if word>>2 != ticket.Generation {
 		return // of an earlier generation
 	}
+	b.answer(ticket, outcome)
+}
+
+func (b *Breaker) answer(ticket Ticket, outcome Outcome) {
 	b.mu.Lock()
 	defer b.tell() // unlocks
 	before := b.machine.state
-	now := time.Now()
-	b.machine.Done(ticket, outcome, now)
+	now := b.now()
+	took := time.Duration(0)
+	if b.timed {
+		took = now.Sub(b.epoch) - ticket.began
+	}
+	b.machine.DoneAfter(ticket, outcome, took, now)
 	b.changed(before, now)
 }
 
@@ -140,16 +183,65 @@ func (b *Breaker) acquire() (Ticket, error) {
 	b.mu.Lock()
 	defer b.tell() // unlocks
 	before := b.machine.state
-	now := time.Now()
+	now := b.now()
 	ticket, err := b.machine.Acquire(now)
+	if b.timed {
+		ticket.began = now.Sub(b.epoch)
+	}
 	b.changed(before, now)
 	return ticket, err
 }
 
+// Judge says what a call that returned means to the breaker: by
+// Config.IgnoreIf and Config.FailureIf, or else every error is a failure.
+func (b *Breaker) Judge(value any, err error) Outcome {
+	if b.ignore != nil && b.ignore(value, err) {
+		return Neutral
+	}
+	failure := err != nil
+	if b.judge != nil {
+		failure = b.judge(value, err)
+	}
+	if failure {
+		return Failure
+	}
+	return Success
+}
+
+// Judges reports whether there is a Config.FailureIf or Config.IgnoreIf.
+func (b *Breaker) Judges() bool { return b.judge != nil || b.ignore != nil }
+
+// Open opens the breaker by hand: for Config.Timeout, or, if hold, until
+// [Breaker.Close] is called. Calls that run change nothing any more.
+func (b *Breaker) Open(hold bool) {
+	b.byHand(func(now time.Time) { b.machine.Open(now, hold) })
+}
+
+// Close closes the breaker by hand, with nothing counted.
+func (b *Breaker) Close() { b.byHand(func(time.Time) { b.machine.Close() }) }
+
+// Restore puts the breaker into the state of a snapshot, as Machine.Restore
+// does. Permits that are out are of another life, and their answers change
+// nothing unless the snapshot knows them.
+func (b *Breaker) Restore(s Snapshot) (err error) {
+	b.byHand(func(time.Time) { err = b.machine.Restore(s) })
+	return err
+}
+
+// byHand changes the machine.
+func (b *Breaker) byHand(f func(now time.Time)) {
+	b.mu.Lock()
+	defer b.tell() // unlocks
+	before := b.machine.state
+	now := b.now()
+	f(now)
+	b.changed(before, now)
+}
+
 // Call makes an attempt through the breaker. It returns an *[OpenError]
-// without calling f, or what f returns. An error counts as a failure, except
-// that context.Canceled counts as neutral; so do a panic and runtime.Goexit,
-// which go on as if the breaker were not there.
+// without calling f, or what f returns. [Breaker.Judge] says whether that is a
+// failure, except that context.Canceled counts as neutral. A panic and
+// runtime.Goexit are failures, and go on as if the breaker were not there.
 func (b *Breaker) Call(f func() error) error {
 	permit, err := b.Acquire()
 	if err != nil {
@@ -157,13 +249,10 @@ func (b *Breaker) Call(f func() error) error {
 	}
 	defer permit.Done(Failure) // for a panic or Goexit; otherwise answered below
 	err = f()
-	switch {
-	case err == nil:
-		permit.Done(Success)
-	case errors.Is(err, context.Canceled):
+	if err != nil && errors.Is(err, context.Canceled) {
 		permit.Done(Neutral)
-	default:
-		permit.Done(Failure)
+	} else {
+		permit.Done(b.Judge(nil, err))
 	}
 	return err
 }
@@ -174,7 +263,7 @@ func (b *Breaker) Call(f func() error) error {
 func (b *Breaker) State() State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.machine.State(time.Now())
+	return b.machine.State(b.now())
 }
 
 // Name returns Config.Name.
@@ -220,6 +309,9 @@ func (b *Breaker) publish() {
 	case b.machine.state == Open:
 		phase = phaseOpen
 		b.openUntil.Store(int64(b.machine.until.Sub(b.epoch)))
+		if b.machine.held {
+			phase = phaseHalfOpen // whose refusals come from the machine
+		}
 	case b.machine.state == Closed && b.machine.failures == 0:
 		phase = phaseClean
 	case b.machine.state == Closed:

@@ -1,7 +1,7 @@
 // Package circuit is a circuit breaker: it stops calls to a target that keeps
 // failing, waits, and lets a few calls through to see whether it has recovered.
 //
-//	         failures in a row              timeout, next call
+//	     failures in a row, or a rate       timeout, next call
 //	closed ────────────────────▶ open ────────────────────▶ half-open
 //	   ▲                           ▲                          │   │
 //	   │                           └──────── a failure ───────┘   │
@@ -20,6 +20,10 @@
 //
 // or leaves all that to [Breaker.Call].
 //
+// What opens it is a number of failures in a row, or, with Config.FailureRate
+// or Config.SlowRate, the share of failed or slow calls among the last calls or
+// in the last time. [Breaker.Open] and [Breaker.Close] do it by hand.
+//
 // Three things keep a breaker honest. Each change of state begins a new
 // generation, and an answer from an earlier one changes nothing, so that slow
 // calls from before the failure neither open nor close it. The permits of the
@@ -29,13 +33,15 @@
 //
 // [Machine] holds all decisions without a clock, a lock or a goroutine; it is
 // what to use in simulated time or where state must survive a restart.
-// [Breaker] is the same Machine behind a lock, on the real clock.
+// [Breaker] is the same Machine behind a lock, on the real clock or on one that it
+// is given.
 package circuit
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -130,6 +136,9 @@ type OpenError struct {
 	// [Breaker] rounds it up, by a thousandth of Config.Timeout or a
 	// millisecond, whichever is less.
 	RetryAfter time.Duration
+	// Held is whether it was opened by hand and stays open until somebody
+	// closes it; RetryAfter is then 0.
+	Held bool
 }
 
 // Error names the breaker and says when to come back.
@@ -138,10 +147,26 @@ func (e *OpenError) Error() string {
 	if e.Name != "" {
 		name = fmt.Sprintf("circuit %q", e.Name)
 	}
-	if e.State == HalfOpen {
-		return fmt.Sprintf("%s is half-open and all its probes are running; one is free in %v at the latest", name, e.RetryAfter)
+	if e.Held {
+		return name + " is held open by hand"
 	}
-	return fmt.Sprintf("%s is open; it lets a probe through in %v", name, e.RetryAfter)
+	if e.State == HalfOpen {
+		return fmt.Sprintf("%s is half-open and all its probes are running; one is free in %v at the latest", name, readable(e.RetryAfter))
+	}
+	return fmt.Sprintf("%s is open; it lets a probe through in %v", name, readable(e.RetryAfter))
+}
+
+// readable rounds a wait up to what a person reads: whole seconds from ten
+// seconds on, whole milliseconds below. RetryAfter itself stays exact.
+func readable(d time.Duration) time.Duration {
+	unit := time.Millisecond
+	if d >= 10*time.Second {
+		unit = time.Second
+	}
+	if short := d.Truncate(unit); short < d && short <= math.MaxInt64-unit {
+		return short + unit
+	}
+	return d.Truncate(unit)
 }
 
 // Is reports whether target is [ErrOpen].
@@ -156,6 +181,42 @@ type Config struct {
 	// FailureThreshold is how many failures in a row open the breaker; 0
 	// means 5.
 	FailureThreshold int
+
+	// FailureRate opens the breaker when at least this share of the calls in
+	// the window have failed, whatever became of the last of them, more than 0
+	// and at most 1. It replaces
+	// FailureThreshold. 0 means that failures in a row are counted.
+	FailureRate float64
+
+	// SlowCall is how long a call may take before it counts as slow, and
+	// SlowRate opens the breaker when at least this share of the calls in the
+	// window were slow, failed or not. Both or none are set; in half-open a
+	// slow call is a failure.
+	SlowCall time.Duration
+	SlowRate float64
+
+	// Window is of how many of the last calls the rates are taken; 0 means 100,
+	// unless WindowTime is set.
+	Window int
+
+	// WindowTime makes the rates those of the calls of the last time, counted
+	// in tenths of it. Only one of Window and WindowTime is set.
+	WindowTime time.Duration
+
+	// MinCalls is how many calls the window must hold before a rate can open
+	// the breaker; 0 means 10, or Window if that is less.
+	MinCalls int
+
+	// FailureIf says of a call that returned whether it counts as a failure,
+	// by what it returned: otherwise it is a success. The value is nil where
+	// whoever uses the breaker has none. nil means that every error is a
+	// failure; see [Breaker.Judge].
+	FailureIf func(value any, err error) bool
+
+	// IgnoreIf says of a call that returned whether it says nothing about the
+	// target, by what it returned: it is then [Neutral], whatever FailureIf says.
+	// nil means that no call is. See [Breaker.Judge].
+	IgnoreIf func(value any, err error) bool
 
 	// SuccessThreshold is how many successes in a row close it again from
 	// half-open; 0 means 3.
@@ -174,6 +235,10 @@ type Config struct {
 	// counts while the breaker is half-open.
 	Lease time.Duration
 
+	// Now gives the time to a [Breaker], in place of time.Now; it must be safe for
+	// concurrent use. A [Machine] is told the time.
+	Now func() time.Time
+
 	// OnChange is told each change of state of a [Breaker], one at a time and
 	// in order, while no lock is held: it may call the breaker. It runs in a
 	// goroutine that uses the breaker, which waits for it. A [Machine] does
@@ -187,6 +252,8 @@ const (
 	DefaultSuccessThreshold = 3
 	DefaultTimeout          = 30 * time.Second
 	DefaultHalfOpenRequests = 3
+	DefaultWindow           = 100
+	DefaultMinCalls         = 10
 )
 
 // Validate reports every field that is out of its range, joined, or nil.
@@ -199,6 +266,8 @@ func (c Config) Validate() error {
 		{"failure threshold", c.FailureThreshold},
 		{"success threshold", c.SuccessThreshold},
 		{"half-open requests", c.HalfOpenRequests},
+		{"window", c.Window},
+		{"fewest calls", c.MinCalls},
 	} {
 		if field.value < 0 {
 			problems = append(problems, fmt.Errorf("circuit: %s is %d; it must be 1 or more, or 0 for the default", field.name, field.value))
@@ -210,8 +279,25 @@ func (c Config) Validate() error {
 	if c.Lease < 0 {
 		problems = append(problems, fmt.Errorf("circuit: lease is %v; it must be positive, or 0 for the timeout", c.Lease))
 	}
+	problem := func(bad bool, format string, args ...any) {
+		if bad {
+			problems = append(problems, fmt.Errorf("circuit: "+format, args...))
+		}
+	}
+	problem(!(c.FailureRate >= 0 && c.FailureRate <= 1), "failure rate is %v; it must be from 0.0 to 1.0", c.FailureRate)
+	problem(!(c.SlowRate >= 0 && c.SlowRate <= 1), "slow rate is %v; it must be from 0.0 to 1.0", c.SlowRate)
+	problem(c.SlowCall < 0, "a slow call is %v; it must be positive, or 0 for none", c.SlowCall)
+	problem((c.SlowCall > 0) != (c.SlowRate > 0), "a slow call is %v and the slow rate %v; set both or none", c.SlowCall, c.SlowRate)
+	problem(c.WindowTime < 0 || c.WindowTime > 0 && c.WindowTime < buckets, "window time is %v; it must be %v or more, or 0 for a window of calls", c.WindowTime, time.Duration(buckets))
+	problem(c.Window > 0 && c.WindowTime > 0, "there is a window of %d calls and one of %v; set one", c.Window, c.WindowTime)
+	problem(!c.rated() && (c.Window > 0 || c.WindowTime > 0 || c.MinCalls > 0), "there is a window but no rate; set FailureRate or SlowRate")
+	problem(c.Window > 0 && c.MinCalls > c.Window, "the fewest calls are %d, but the window holds %d", c.MinCalls, c.Window)
+	problem(c.FailureRate > 0 && c.FailureThreshold > 0, "there is a failure rate and a failure threshold; set one")
 	return errors.Join(problems...)
 }
+
+// rated reports whether rates open the breaker.
+func (c *Config) rated() bool { return c.FailureRate > 0 || c.SlowRate > 0 }
 
 // withDefaults returns c with each zero field resolved.
 func (c Config) withDefaults() Config {
@@ -229,6 +315,15 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Lease == 0 {
 		c.Lease = c.Timeout
+	}
+	if c.rated() && c.Window == 0 && c.WindowTime == 0 {
+		c.Window = DefaultWindow
+	}
+	if c.MinCalls == 0 {
+		c.MinCalls = DefaultMinCalls
+		if c.Window > 0 {
+			c.MinCalls = min(c.MinCalls, c.Window)
+		}
 	}
 	return c
 }

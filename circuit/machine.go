@@ -18,6 +18,8 @@ type Machine struct {
 	failures   int       // in a row, while closed
 	successes  int       // in a row, while half-open
 	until      time.Time // end of the open state
+	held       bool      // open until it is closed by hand
+	window     window    // of the calls while closed, with rates
 	probes     []Probe   // permits of half-open not yet answered
 	lastProbe  uint64
 }
@@ -30,6 +32,8 @@ type Ticket struct {
 	// Probe numbers the tickets of half-open, from 1; it is 0 in a ticket of
 	// the closed state.
 	Probe uint64 `json:"probe,omitempty"`
+
+	began time.Duration // since the epoch of a Breaker that measures calls
 }
 
 // Probe is a ticket of half-open that has not been answered.
@@ -51,6 +55,8 @@ type Snapshot struct {
 	Until      time.Time `json:"until,omitzero"`      // end of the open state
 	Probes     []Probe   `json:"probes,omitempty"`
 	LastProbe  uint64    `json:"last_probe,omitempty"`
+	Held       bool      `json:"held,omitempty"` // open until it is closed by hand
+	Window     *Window   `json:"window,omitempty"`
 }
 
 // maxLost bounds the memory of probes that never answered. One that is pushed
@@ -71,11 +77,17 @@ func (m *Machine) Acquire(now time.Time) (Ticket, error) {
 	if ticket, ok := m.acquire(now); ok {
 		return ticket, nil
 	}
-	return Ticket{}, &OpenError{Name: m.config.Name, State: m.state, RetryAfter: m.retryAfter(now)}
+	return Ticket{}, &OpenError{Name: m.config.Name, State: m.state, RetryAfter: m.retryAfter(now), Held: m.held}
 }
 
 func (m *Machine) acquire(now time.Time) (Ticket, bool) {
 	if m.state == Open {
+		if m.held {
+			return Ticket{}, false
+		}
+		if m.until.Sub(now) > m.config.Timeout { // the clock was set back
+			m.until = now.Add(m.config.Timeout)
+		}
 		if m.remaining(m.until, m.config.Timeout, now) > 0 {
 			return Ticket{}, false
 		}
@@ -85,6 +97,7 @@ func (m *Machine) acquire(now time.Time) (Ticket, bool) {
 	if m.state == Closed {
 		return ticket, true
 	}
+	m.reclaim(now)
 	if m.inFlight(now) >= m.config.HalfOpenRequests {
 		return Ticket{}, false
 	}
@@ -95,23 +108,37 @@ func (m *Machine) acquire(now time.Time) (Ticket, bool) {
 	return ticket, true
 }
 
-// Done answers a ticket. An answer to a ticket of an earlier generation, a
+// Done is DoneAfter for a call of which it is not known how long it took.
+func (m *Machine) Done(ticket Ticket, outcome Outcome, now time.Time) {
+	m.DoneAfter(ticket, outcome, 0, now)
+}
+
+// DoneAfter answers a ticket with the outcome of a call that took so long, which
+// only Config.SlowCall looks at. An answer to a ticket of an earlier generation, a
 // second answer to a ticket of half-open, and Neutral in the closed state
 // change nothing. The tickets of the closed state are all alike, so a second
 // answer to one of these cannot be told from another's: answer each once.
-func (m *Machine) Done(ticket Ticket, outcome Outcome, now time.Time) {
+func (m *Machine) DoneAfter(ticket Ticket, outcome Outcome, took time.Duration, now time.Time) {
 	if ticket.Generation != m.generation {
 		return
 	}
+	slow := m.config.SlowCall > 0 && took >= m.config.SlowCall
 	switch m.state {
 	case Closed:
-		m.doneClosed(outcome, now)
+		m.doneClosed(outcome, slow, now)
 	case HalfOpen:
+		if slow && outcome == Success {
+			outcome = Failure
+		}
 		m.doneHalfOpen(ticket, outcome, now)
 	}
 }
 
-func (m *Machine) doneClosed(outcome Outcome, now time.Time) {
+func (m *Machine) doneClosed(outcome Outcome, slow bool, now time.Time) {
+	if m.config.rated() {
+		m.doneRated(outcome, slow, now)
+		return
+	}
 	switch outcome {
 	case Success:
 		m.failures = 0
@@ -123,6 +150,36 @@ func (m *Machine) doneClosed(outcome Outcome, now time.Time) {
 		}
 	}
 }
+
+// doneRated counts a call into the window.
+func (m *Machine) doneRated(outcome Outcome, slow bool, now time.Time) {
+	if outcome == Neutral {
+		return
+	}
+	mark := byte(0)
+	if outcome != Success {
+		mark = callFailed
+	}
+	if slow {
+		mark |= callSlow
+	}
+	m.window.add(&m.config, mark, now)
+	if m.window.over(&m.config) {
+		m.open(now)
+	}
+}
+
+// Open opens the breaker by hand at the time now: for Config.Timeout, or, if
+// hold, until Close is called.
+func (m *Machine) Open(now time.Time, hold bool) {
+	m.open(now)
+	if hold {
+		m.held, m.until = true, time.Time{}
+	}
+}
+
+// Close closes the breaker by hand, with nothing counted.
+func (m *Machine) Close() { m.change(Closed) }
 
 func (m *Machine) doneHalfOpen(ticket Ticket, outcome Outcome, now time.Time) {
 	if !m.giveBack(ticket.Probe) {
@@ -144,13 +201,13 @@ func (m *Machine) doneHalfOpen(ticket Ticket, outcome Outcome, now time.Time) {
 // the timeout is over that is HalfOpen, though the change is made by the
 // attempt itself.
 func (m *Machine) State(now time.Time) State {
-	if m.state == Open && m.remaining(m.until, m.config.Timeout, now) <= 0 {
+	if m.state == Open && !m.held && m.remaining(m.until, m.config.Timeout, now) <= 0 {
 		return HalfOpen
 	}
 	return m.state
 }
 
-// RetryAfter returns 0 if an attempt at the time now would be let through,
+// RetryAfter changes nothing. It returns 0 if an attempt at the time now would be let through,
 // otherwise the OpenError.RetryAfter that it would get.
 func (m *Machine) RetryAfter(now time.Time) time.Duration {
 	switch m.State(now) {
@@ -166,6 +223,9 @@ func (m *Machine) RetryAfter(now time.Time) time.Duration {
 
 // retryAfter is RetryAfter for a machine that has just refused.
 func (m *Machine) retryAfter(now time.Time) time.Duration {
+	if m.held {
+		return 0
+	}
 	if m.state == Open {
 		return m.remaining(m.until, m.config.Timeout, now)
 	}
@@ -188,37 +248,56 @@ func (m *Machine) Snapshot() Snapshot {
 		Until:      m.until,
 		Probes:     append([]Probe(nil), m.probes...),
 		LastProbe:  m.lastProbe,
+		Held:       m.held,
+		Window:     m.window.snapshot(),
 	}
 }
 
 // Restore puts the machine into the state of a snapshot, or leaves it as it
-// was and returns an error if the snapshot cannot be one of a machine. The
-// tickets of the snapshot stay good; those whose holders are gone are
-// reclaimed when their leases end.
+// was and returns an error that names everything in the snapshot that no
+// machine can have. Counts that the configuration would no longer allow are
+// taken: the next call decides. The tickets of the snapshot stay good; those
+// whose holders are gone are reclaimed when their leases end.
 func (m *Machine) Restore(s Snapshot) error {
-	var problems []error
-	if s.State > HalfOpen {
-		problems = append(problems, fmt.Errorf("circuit: snapshot has the unknown state %d", s.State))
-	}
-	if s.Failures < 0 || s.Successes < 0 {
-		problems = append(problems, fmt.Errorf("circuit: snapshot has negative counts: %d failures, %d successes", s.Failures, s.Successes))
-	}
-	if len(s.Probes) > 0 && s.State != HalfOpen {
-		problems = append(problems, fmt.Errorf("circuit: snapshot in the state %v has probes", s.State))
-	}
-	for i, probe := range s.Probes {
-		if probe.ID == 0 || probe.ID > s.LastProbe || i > 0 && probe.ID <= s.Probes[i-1].ID {
-			problems = append(problems, fmt.Errorf("circuit: snapshot has a probe %d out of order (the last is %d)", probe.ID, s.LastProbe))
-		}
-	}
-	if err := errors.Join(problems...); err != nil {
+	if err := s.validate(); err != nil {
 		return err
 	}
 	m.state, m.generation = s.State, s.Generation
 	m.failures, m.successes = s.Failures, s.Successes
-	m.until, m.lastProbe = s.Until, s.LastProbe
+	m.until, m.lastProbe, m.held = s.Until, s.LastProbe, s.Held
 	m.probes = append(m.probes[:0:0], s.Probes...)
+	m.window.restore(&m.config, s.Window)
 	return nil
+}
+
+// validate reports what cannot be together in one machine.
+func (s *Snapshot) validate() error {
+	var problems []error
+	problem := func(bad bool, format string, args ...any) {
+		if bad {
+			problems = append(problems, fmt.Errorf("circuit: snapshot "+format, args...))
+		}
+	}
+	problem(s.State > HalfOpen, "has the unknown state %d", s.State)
+	problem(s.Failures < 0 || s.Successes < 0, "has negative counts: %d failures, %d successes", s.Failures, s.Successes)
+	problem(s.Failures > 0 && s.State != Closed, "in the state %v counts failures in a row", s.State)
+	problem(s.Successes > 0 && s.State != HalfOpen, "in the state %v counts successes in a row", s.State)
+	problem(!s.Until.IsZero() && s.State != Open, "in the state %v has an end of being open", s.State)
+	problem(s.State == Open && s.Until.IsZero() != s.Held, "is open with the end %v, held by hand %v", s.Until, s.Held)
+	problem(s.Held && s.State != Open, "in the state %v is held open", s.State)
+	problem(s.State != Closed && s.Generation == 0, "in the state %v has never changed", s.State)
+	problem(len(s.Probes) > 0 && s.State != HalfOpen, "in the state %v has probes", s.State)
+	problem(s.Window != nil && s.State != Closed, "in the state %v has a window of calls", s.State)
+	if s.Window != nil {
+		what := s.Window.problem()
+		problem(what != "", "has a window with %s", what)
+	}
+	for i, probe := range s.Probes {
+		problem(probe.ID == 0 || probe.ID > s.LastProbe || i > 0 && probe.ID <= s.Probes[i-1].ID,
+			"has a probe %d out of order (the last is %d)", probe.ID, s.LastProbe)
+		problem(probe.Until.IsZero(), "has a probe %d without an end of its lease", probe.ID)
+	}
+	return errors.Join(problems...)
 }
 
 func (m *Machine) open(now time.Time) {
@@ -230,24 +309,34 @@ func (m *Machine) change(to State) {
 	m.state = to
 	m.generation++
 	m.failures, m.successes = 0, 0
-	m.until = time.Time{}
+	m.until, m.held = time.Time{}, false
+	m.window.clear()
 	m.probes = m.probes[:0]
 }
 
-// inFlight counts the permits that are out, after marking those whose lease
-// has ended as lost.
+// inFlight counts the permits that are out and whose lease has not ended.
 func (m *Machine) inFlight(now time.Time) int {
 	count := 0
 	for i := range m.probes {
-		probe := &m.probes[i]
-		if !probe.Lost && m.remaining(probe.Until, m.config.Lease, now) <= 0 {
-			probe.Lost = true
-		}
-		if !probe.Lost {
+		if probe := &m.probes[i]; !probe.Lost && m.remaining(probe.Until, m.config.Lease, now) > 0 {
 			count++
 		}
 	}
 	return count
+}
+
+// reclaim marks the permits whose lease has ended as lost. A lease that ends
+// later than it can, since the clock was set back, ends after its length.
+func (m *Machine) reclaim(now time.Time) {
+	for i := range m.probes {
+		probe := &m.probes[i]
+		if probe.Until.Sub(now) > m.config.Lease {
+			probe.Until = now.Add(m.config.Lease)
+		}
+		if m.remaining(probe.Until, m.config.Lease, now) <= 0 {
+			probe.Lost = true
+		}
+	}
 }
 
 // giveBack removes a probe and reports whether it was there.
@@ -274,12 +363,8 @@ func (m *Machine) forgetOldest() {
 	}
 }
 
-// remaining returns the time from now to until. More than span cannot be left
-// of a wait of that length unless the clock was set back; then nothing is
-// left, since how long it took is not known.
+// remaining returns the time from now to until, and no more than span, which is
+// all that can be left of a wait of that length.
 func (m *Machine) remaining(until time.Time, span time.Duration, now time.Time) time.Duration {
-	if left := until.Sub(now); left <= span {
-		return left
-	}
-	return 0
+	return min(until.Sub(now), span)
 }

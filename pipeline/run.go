@@ -13,6 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/flow"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
+	"github.com/bide-dev/bide/retry"
 )
 
 // Pipeline is a source that was checked and is ready to run, any number of
@@ -295,6 +296,7 @@ type EventType string
 // The types of events.
 const (
 	CallStarted    EventType = "call_started"
+	AttemptQueued  EventType = "attempt_queued" // it waits for a slot or a token
 	AttemptStarted EventType = "attempt_started"
 	AttemptFailed  EventType = "attempt_failed"
 	RetryScheduled EventType = "retry_scheduled"
@@ -310,11 +312,16 @@ type Event struct {
 	// Attempt is the number of the attempt, from 1; in a CallFinished, how many
 	// there were.
 	Attempt int
-	// Waited is how long an attempt had to wait for throttle and slots.
+	// Waited is how long an attempt had to wait for throttle and slots; in a
+	// CallFinished, all waits, those between attempts too.
 	Waited time.Duration
-	// Delay is the wait that a RetryScheduled tells of.
+	// Delay is the wait that a RetryScheduled tells of, or an AttemptQueued if it
+	// is known.
 	Delay time.Duration
-	// Duration is that of the failed attempt, or of the whole call.
+	// Source is what an AttemptQueued waits for: rate_limit, or limit for a slot.
+	Source string
+	// Duration is that of the failed attempt, or of the whole call without the
+	// waits for its attempts.
 	Duration time.Duration
 	// Err is why the attempt, or the call, failed; in a CallFinished that is
 	// Degraded, what its fallback or on_error answered.
@@ -323,6 +330,9 @@ type Event struct {
 	// one from the cache, and Skipped a call that was not made because what it
 	// needs failed.
 	Degraded, Cached, Skipped bool
+	// CacheErr is why the value of a CallFinished could not be written to the
+	// cache on disk.
+	CacheErr error
 }
 
 // observer is a function as a watcher.
@@ -342,21 +352,29 @@ func (f observer) Attempt(c *flow.Call, n int, waited time.Duration) {
 	f(e)
 }
 
-func (f observer) Failed(c *flow.Call, n int, err error, began time.Time) {
+func (f observer) Failed(c *flow.Call, n int, err error, began, ended time.Time) {
 	e := f.event(AttemptFailed, c)
-	e.Attempt, e.Err, e.Duration = n, err, time.Since(began)
+	e.Attempt, e.Err, e.Duration = n, err, ended.Sub(began)
 	f(e)
 }
 
-func (f observer) Retry(c *flow.Call, n int, delay time.Duration, err error) {
+func (f observer) Queued(c *flow.Call, n int, what retry.Source, d time.Duration) {
+	e := f.event(AttemptQueued, c)
+	e.Attempt, e.Delay, e.Source = n, d, what.String()
+	f(e)
+}
+
+func (f observer) Retry(c *flow.Call, n int, w flow.Wait) {
 	e := f.event(RetryScheduled, c)
-	e.Attempt, e.Delay, e.Err = n, delay, err
+	e.Attempt, e.Delay, e.Err = n, w.Delay, w.Err
 	f(e)
 }
 
 func (f observer) Finished(c *flow.Call, end flow.End) {
 	e := f.event(CallFinished, c)
-	e.Attempt, e.Duration, e.Err, e.Cached = end.Attempts, end.Took, end.Err, end.Cached
+	e.Attempt, e.Duration, e.Err, e.Cached = end.Attempts, end.Took-end.Waited, end.Err, end.Cached
+	e.Waited = end.Waited
+	e.CacheErr = end.Unkept
 	e.Degraded, e.Skipped = end.Outcome == flow.Degraded, end.Outcome == flow.Skipped
 	f(e)
 }

@@ -27,10 +27,10 @@ func TestAllocations(t *testing.T) {
 		fn   retry.Func[int]
 	}{
 		{"success", retry.Policy{Backoff: doubling(time.Second)}, succeed},
-		{"success, untimed", retry.Policy{Untimed: true}, succeed},
+		{"success, timed", retry.Policy{Timed: true}, succeed},
 		{"success, with breaker, quota and observer", retry.Policy{Breaker: b, Quota: quota(t, retry.QuotaConfig{}), Observer: func(retry.Event) {}}, succeed},
 		{"one failure", retry.Policy{}, everyOther},
-		{"one failure, untimed", retry.Policy{Untimed: true}, everyOther},
+		{"one failure, timed", retry.Policy{Timed: true}, everyOther},
 		{"one failure, with breaker and quota", retry.Policy{Breaker: b, Quota: quota(t, retry.QuotaConfig{})}, everyOther},
 	}
 	for _, test := range tests {

@@ -52,11 +52,11 @@ func TestRefusalIsRetriedByNameOnly(t *testing.T) {
 			t.Fatal("no error")
 		}
 		for _, m := range []retry.Matcher{nil, retry.Network, retry.Timeout, retry.ServerError, retry.RateLimit, retry.Pattern0("."), retry.ExitCode(0)} {
-			_, err := retry.Do(t.Context(), retry.Policy{Breaker: b, RetryOn: m}, failing(0).call)
+			_, err := retry.Do(t.Context(), retry.Policy{Breaker: b, If: m}, failing(0).call)
 			ended(t, err, retry.ReasonCircuitOpen, 0)
 		}
 		s := failing(0)
-		v, err := retry.Do(t.Context(), retry.Policy{Breaker: b, RetryOn: retry.CircuitOpen}, s.call)
+		v, err := retry.Do(t.Context(), retry.Policy{Breaker: b, If: retry.CircuitOpen}, s.call)
 		if v != "done" || err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestRefusalsUseUpAttempts(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := failing(0)
-		_, err := retry.Do(t.Context(), retry.Policy{Attempts: 4, Backoff: doubling(sec), Breaker: b, RetryOn: retry.CircuitOpen}, s.call)
+		_, err := retry.Do(t.Context(), retry.Policy{Attempts: 4, Backoff: doubling(sec), Breaker: b, If: retry.CircuitOpen}, s.call)
 		e := ended(t, err, retry.ReasonAttempts, 4)
 		if len(s.starts) != 0 || e.History[0].Class != "circuit_open" || e.Slept != 7*sec {
 			t.Errorf("%d calls, %+v", len(s.starts), e)
@@ -98,7 +98,8 @@ func TestBreakerOutcomes(t *testing.T) {
 		{"success", func(context.Context) (int, error) { return 1, nil }, circuit.Closed},
 		{"failure", func(context.Context) (int, error) { return 0, errFlaky }, circuit.Open},
 		{"panic", func(context.Context) (int, error) { panic("boom") }, circuit.Open},
-		{"cancelled within", func(context.Context) (int, error) { return 0, context.Canceled }, circuit.Closed},
+		{"cancelled within", func(context.Context) (int, error) { return 0, context.Canceled }, circuit.Open},
+		{"permanent", func(context.Context) (int, error) { return 0, retry.Permanent(errFlaky) }, circuit.Closed},
 		{"cancelled from outside", func(context.Context) (int, error) { cancel(); return 0, errFlaky }, circuit.Closed},
 	}
 	for _, test := range tests {

@@ -16,7 +16,7 @@ func TestCancelledBeforeTheFirstAttempt(t *testing.T) {
 	cause := errors.New("the user went away")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	for _, p := range []retry.Policy{{}, {Untimed: true}} {
+	for _, p := range []retry.Policy{{}, {Timed: true}} {
 		s := failing(0)
 		_, err := retry.Do(ctx, p, s.call)
 		e := ended(t, err, retry.ReasonCancelled, 0)
@@ -101,13 +101,13 @@ func TestP29_P35_DeadlineIsForeseen(t *testing.T) {
 		{6 * sec, sec, 3, 3 * sec}, // 1, 3, and not 7
 	}
 	for _, test := range tests {
-		for _, untimed := range []bool{false, true} {
+		for _, timed := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), test.deadline)
 				defer cancel()
 				s := failing(9)
-				_, err := retry.Do(ctx, retry.Policy{Attempts: 9, Backoff: doubling(test.delay), Untimed: untimed}, s.call)
-				e := ended(t, err, retry.ReasonDeadline, test.attempts)
+				_, err := retry.Do(ctx, retry.Policy{Attempts: 9, Backoff: doubling(test.delay), Timed: timed}, s.call)
+				e := ended(t, err, retry.ReasonCallerDeadline, test.attempts)
 				if ctx.Err() != nil || time.Since(s.began) != test.end {
 					t.Errorf("%+v: it ended after %v", test, time.Since(s.began))
 				}
@@ -126,7 +126,7 @@ func TestDeadlineDuringTheAttempt(t *testing.T) {
 		s := failing(9)
 		s.takes = time.Minute
 		_, err := retry.Do(ctx, retry.Policy{}, s.call)
-		ended(t, err, retry.ReasonDeadline, 1)
+		ended(t, err, retry.ReasonCallerDeadline, 1)
 	})
 }
 
@@ -134,7 +134,7 @@ func TestTimeoutOfAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := failing(0)
 		s.takes = 2 * sec
-		_, err := retry.Do(t.Context(), retry.Policy{Timeout: sec, RetryOn: retry.Timeout}, s.call)
+		_, err := retry.Do(t.Context(), retry.Policy{Timeout: sec, If: retry.Timeout}, s.call)
 		e := ended(t, err, retry.ReasonAttempts, 3)
 		s.check(t, 0, sec, 2*sec)
 		var timeout *retry.TimeoutError

@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -9,34 +10,40 @@ import (
 )
 
 // Error says how an operation ended without success. [Do] returns no other
-// kind of error, except for a policy that is not valid.
+// kind of error, except for a policy or a function that is not valid.
 //
 // errors.Is and errors.As find in it the sentinel of its reason ([ErrAttempts],
-// [ErrBudget], …), [ErrExhausted] if the reason is one of those, the last
-// error, the error of every attempt in History, the refusal by a breaker, and
-// on cancellation the error and the cause of the context.
+// [ErrBudget], …), [ErrExhausted] if the reason is one of those, what ended the
+// operation (Cause), and the last error (Last). They do not find what earlier
+// attempts died of; History has that. Of the last error of an operation that
+// its caller ended they do not find reasons, context.Canceled and
+// context.DeadlineExceeded: those would tell of the attempt, not of the end.
 type Error struct {
 	Reason Reason
-	// Attempts is how many attempts were made.
+	// Attempts is how many attempts were made, in earlier lives too.
 	Attempts int
-	// Last is the error of the last attempt, or the refusal of the breaker if
-	// there was no attempt. It is nil if the operation was cancelled before
-	// the first.
+	// Last is the error of the last attempt, or the refusal of the breaker or
+	// limit if there was no attempt. It is nil if the operation was cancelled
+	// before the first.
 	Last error
 	// Cause is what ended the operation if that was not an attempt: the
-	// context's error, joined with its cause, or the refusal of the breaker.
+	// context's error, joined with its cause, or the refusal.
 	Cause error
 	// History are the failed attempts in order: the first [HistoryFirst] and
-	// the last [HistoryLast], so that it does not grow without end.
+	// the last [HistoryLast], so that it does not grow without end. Those of
+	// earlier lives are not in it.
 	History []Attempt
-	// Slept is the sum of the delays that were decided.
+	// Slept is the sum of the delays that were decided, in earlier lives too.
 	Slept time.Duration
-	// Elapsed is the time from the beginning to the end; 0 if the policy is
-	// Untimed.
+	// Elapsed is the time from the first reading of the clock to the end: from
+	// the beginning if the operation is timed, otherwise from the first failure
+	// (see Policy.Timed).
 	Elapsed time.Duration
 	// RetryAfter is the wait that the last error asked for, 0 if none,
 	// negative if it asked for no retry.
 	RetryAfter time.Duration
+	// State is what to resume from, if the operation was interrupted.
+	State State
 }
 
 // How many attempts [Error].History keeps at most.
@@ -49,11 +56,12 @@ const (
 type Attempt struct {
 	// Number counts from 1.
 	Number int
-	// Start is when it began, and Duration how long it took; both are zero if
-	// the policy is Untimed.
+	// Start is when it began, and Duration how long it took; both are zero for
+	// the first attempt of an operation that is not timed (see Policy.Timed).
 	Start    time.Time
 	Duration time.Duration
-	// Delay is the wait that was decided after it, 0 after the last.
+	// Delay is the wait that was decided after it, whether or not it came to
+	// its end; 0 if none was.
 	Delay time.Duration
 	// Class is [Class] of the error, and Message its text.
 	Class   string
@@ -62,15 +70,10 @@ type Attempt struct {
 }
 
 // Error says why the operation ended, after how many attempts, and with what
-// last error.
+// last error; of one that its caller ended also the caller's cause.
 func (e *Error) Error() string {
 	var text strings.Builder
-	switch {
-	case e.Reason.Err() != nil:
-		text.WriteString(e.Reason.Err().Error())
-	default:
-		text.WriteString(e.Reason.String())
-	}
+	text.WriteString(e.Reason.text())
 	if e.Attempts == 1 {
 		text.WriteString(" after 1 attempt")
 	} else {
@@ -79,11 +82,28 @@ func (e *Error) Error() string {
 	if e.RetryAfter > 0 {
 		fmt.Fprintf(&text, " (asked to retry after %v)", e.RetryAfter)
 	}
+	if why := e.because(); why != "" {
+		text.WriteString(": ")
+		text.WriteString(why)
+	}
 	if e.Last != nil {
 		text.WriteString(": ")
-		text.WriteString(e.Last.Error())
+		text.WriteString(message(e.Last))
 	}
 	return text.String()
+}
+
+// because is the caller's own word for why it ended the operation, if it gave
+// one.
+func (e *Error) because() string {
+	if !e.Reason.byCaller() {
+		return ""
+	}
+	joined, ok := e.Cause.(*ended)
+	if !ok {
+		return ""
+	}
+	return message(joined.cause)
 }
 
 // Is reports whether target is [ErrExhausted] and the reason is such an end.
@@ -91,22 +111,97 @@ func (e *Error) Is(target error) bool {
 	return target == ErrExhausted && e.Reason.Exhausted()
 }
 
-// Unwrap returns the reason's sentinel, the last error, the cause, and the
-// errors of the attempts in History.
+// Unwrap returns the reason's sentinel, the cause, and the last error.
 func (e *Error) Unwrap() []error {
-	all := make([]error, 0, 3+len(e.History))
-	for _, err := range []error{e.Reason.Err(), e.Last, e.Cause} {
+	all := make([]error, 0, 3)
+	for _, err := range []error{e.Reason.Err(), e.Cause} {
 		if err != nil {
 			all = append(all, err)
 		}
 	}
-	for i := range e.History {
-		if err := e.History[i].Err; err != nil {
-			all = append(all, err)
-		}
+	switch {
+	case e.Last == nil:
+	case e.Reason.byCaller():
+		all = append(all, lastError{e.Last})
+	default:
+		all = append(all, e.Last)
 	}
 	return all
 }
+
+// lastError is the last error of an operation that its caller ended. What it
+// says about the end of an attempt, or of an operation within, is not said of
+// this one.
+type lastError struct{ err error }
+
+func (e lastError) Error() string { return message(e.err) }
+
+// As finds what errors.As finds in the error.
+func (e lastError) As(target any) bool { return errors.As(e.err, target) }
+
+// Is finds what errors.Is finds in the error, except ends.
+func (e lastError) Is(target error) bool {
+	if target == ErrExhausted || target == context.Canceled || target == context.DeadlineExceeded {
+		return false
+	}
+	for _, r := range reasons {
+		if target == r.sentinel && target != ErrCircuitOpen {
+			return false
+		}
+	}
+	return errors.Is(e.err, target)
+}
+
+// ended is the end of a context with a cause of its own.
+type ended struct{ err, cause error }
+
+func (e *ended) Error() string   { return e.err.Error() + ": " + message(e.cause) }
+func (e *ended) Unwrap() []error { return []error{e.err, e.cause} }
+
+// endOf returns the error of a context that has ended, with its cause.
+func endOf(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
+		return &ended{err, cause}
+	}
+	return err
+}
+
+// message is the text of an error, and of one whose Error method panics, as
+// that of a nil pointer may, what fmt makes of it.
+func message(err error) string { return fmt.Sprint(err) }
+
+// UnmetError is the failure of an attempt that succeeded with a value which
+// Policy.Until does not accept.
+type UnmetError struct{ Value any }
+
+// Error says that the condition was not met, and by what value.
+func (e *UnmetError) Error() string { return fmt.Sprintf("the condition is not met by %v", e.Value) }
+
+// Class returns "until".
+func (e *UnmetError) Class() string { return "until" }
+
+// RetryAfter returns what the value asks for, if it is a [RetryAfterer].
+func (e *UnmetError) RetryAfter() (time.Duration, bool) {
+	if v, ok := e.Value.(RetryAfterer); ok {
+		return v.RetryAfter()
+	}
+	return 0, false
+}
+
+// GoexitError is an attempt that ended its goroutine with runtime.Goexit, as
+// the FailNow of a test does. It is told to breakers and observers as a
+// failure; nobody can keep the goroutine, and with it the operation, from
+// ending.
+type GoexitError struct {
+	// Stack is the stack of the goroutine at the call.
+	Stack []byte
+}
+
+func newGoexitError() *GoexitError { return &GoexitError{Stack: debug.Stack()} }
+
+// Error says what happened, without the stack.
+func (e *GoexitError) Error() string { return "the attempt called runtime.Goexit" }
 
 // PanicError is a panic in an attempt, which counts as its failure.
 type PanicError struct {
@@ -129,8 +224,10 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// TimeoutError is the failure of an attempt that exceeded Policy.Timeout. It is
-// also a context.DeadlineExceeded.
+// TimeoutError is the failure of an attempt that exceeded Policy.Timeout, or of
+// one that was an operation of its own and saw that it would.
+// errors.Is finds context.DeadlineExceeded in it, and what the function
+// returned.
 type TimeoutError struct {
 	// Limit is the timeout.
 	Limit time.Duration
@@ -143,8 +240,14 @@ func (e *TimeoutError) Error() string {
 	if e.Err == nil || e.Err == context.DeadlineExceeded { // which says nothing more
 		return fmt.Sprintf("attempt timed out after %v", e.Limit)
 	}
-	return fmt.Sprintf("attempt timed out after %v: %v", e.Limit, e.Err)
+	if inner, ok := e.Err.(*Error); ok && inner.Reason == ReasonCallerDeadline {
+		return fmt.Sprintf("attempt would take longer than its timeout of %v: %s", e.Limit, message(e.Err))
+	}
+	return fmt.Sprintf("attempt timed out after %v: %s", e.Limit, message(e.Err))
 }
+
+// Is reports whether target is context.DeadlineExceeded.
+func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // Unwrap returns what the function returned.
 func (e *TimeoutError) Unwrap() error { return e.Err }

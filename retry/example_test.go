@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
@@ -14,12 +15,12 @@ func ExampleDo() {
 	policy := retry.Policy{
 		Attempts: 5,
 		Backoff:  backoff.Schedule{Initial: time.Millisecond, Jitter: backoff.Full},
-		RetryOn:  retry.Any(retry.Network, retry.Timeout),
+		If:       retry.Transient,
 	}
 	calls := 0
 	greeting, err := retry.Do(context.Background(), policy, func(context.Context) (string, error) {
 		if calls++; calls < 3 {
-			return "", errors.New("connection reset by peer")
+			return "", syscall.ECONNRESET
 		}
 		return "hello", nil
 	})
@@ -29,7 +30,7 @@ func ExampleDo() {
 
 // The error says why the operation ended, and knows every attempt.
 func ExampleError() {
-	policy := retry.Policy{Attempts: 2, RetryOn: retry.ServerError}
+	policy := retry.Policy{Attempts: 2}
 	_, err := retry.Do(context.Background(), policy, func(context.Context) (int, error) {
 		return 0, errors.New("HTTP 503")
 	})

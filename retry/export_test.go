@@ -1,8 +1,8 @@
 package retry
 
-// Pattern0 is Pattern for an expression that is known to parse.
+// Pattern0 is TextPattern for an expression that is known to parse.
 func Pattern0(re string) Matcher {
-	m, err := Pattern(re)
+	m, err := TextPattern(re)
 	if err != nil {
 		panic(err)
 	}

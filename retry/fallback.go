@@ -29,7 +29,7 @@ func WithFallback[T any](ctx context.Context, v T, err error, fallback func(cont
 	if !errors.As(err, &ended) || !ended.Reason.Exhausted() || ctx.Err() != nil {
 		return v, false, err
 	}
-	result, failure := guard(ctx, func(ctx context.Context) (T, error) { return fallback(ctx, err) })
+	result, failure := call(ctx, func(ctx context.Context) (T, error) { return fallback(ctx, err) })
 	if failure != nil {
 		var zero T
 		return zero, false, errors.Join(err, failure)

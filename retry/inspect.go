@@ -2,50 +2,74 @@ package retry
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
+	"reflect"
 	"syscall"
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
 )
 
-// What an error may tell about itself. Each is looked for in the whole tree of
-// wrapped errors, the outermost first; an error implements what it knows.
+// What an error may tell about itself. An error implements what it knows; each
+// is looked for in the whole tree of wrapped errors, the outermost first.
 type (
-	exitCoder    interface{ ExitCode() int }
-	httpStatuser interface{ HTTPStatus() int }
-	retryAfterer interface {
+	// HTTPStatuser knows the status of an HTTP answer, 100 to 599: 429 is a
+	// rate limit, 500 to 599 a server error.
+	HTTPStatuser interface{ HTTPStatus() int }
+
+	// ExitCoder knows the exit status of a command, as *exec.ExitError does.
+	ExitCoder interface{ ExitCode() int }
+
+	// RetryAfterer knows how long the other side asks to wait before the next
+	// attempt, if it does; a negative duration asks for no retry.
+	RetryAfterer interface {
 		RetryAfter() (time.Duration, bool)
 	}
-	rateLimiter interface{ RateLimited() bool }
-	outputter   interface{ Output() string }
-	timeouter   interface{ Timeout() bool }
-	classer     interface{ Class() string }
+
+	// RateLimiter knows whether the other side refused since there were too
+	// many requests.
+	RateLimiter interface{ RateLimited() bool }
+
+	// Timeouter knows whether something took too long, as net.Error does.
+	Timeouter interface{ Timeout() bool }
+
+	// Outputter has what a failed command printed.
+	Outputter interface{ Output() string }
+
+	// Classer has the one word for itself that [Class] returns, "" if it does
+	// not know.
+	Classer interface{ Class() string }
 )
 
-// maxDepth ends the walk through an error that wraps itself.
-const maxDepth = 100
+// What ends the walk through an error that wraps itself, once or many times.
+const (
+	maxDepth = 100
+	maxNodes = 10_000
+)
 
 // visit calls f with err and the errors it wraps, depth first, until f returns
 // true, and reports whether it did. Of an [Error] it sees how the operation
 // ended, not the attempts before.
-func visit(err error, f func(error) bool) bool { return visitTo(maxDepth, err, f) }
+func visit(err error, f func(error) bool) bool {
+	left := maxNodes
+	return visitTo(maxDepth, &left, err, f)
+}
 
-func visitTo(depth int, err error, f func(error) bool) bool {
-	for ; err != nil && depth > 0; depth-- {
+func visitTo(depth int, left *int, err error, f func(error) bool) bool {
+	for ; err != nil && depth > 0 && *left > 0 && !isNilPointer(err); depth-- {
+		*left--
 		if f(err) {
 			return true
 		}
 		switch wrapper := err.(type) {
 		case *Error:
-			return visitTo(depth-1, wrapper.Last, f) || visitTo(depth-1, wrapper.Cause, f)
+			return visitTo(depth-1, left, wrapper.Last, f) || visitTo(depth-1, left, wrapper.Cause, f)
 		case interface{ Unwrap() error }:
 			err = wrapper.Unwrap()
 		case interface{ Unwrap() []error }:
 			for _, wrapped := range wrapper.Unwrap() {
-				if visitTo(depth-1, wrapped, f) {
+				if visitTo(depth-1, left, wrapped, f) {
 					return true
 				}
 			}
@@ -55,6 +79,13 @@ func visitTo(depth int, err error, f func(error) bool) bool {
 		}
 	}
 	return false
+}
+
+// isNilPointer reports whether an error is a nil pointer, whose methods may
+// panic: it is an error, and knows nothing.
+func isNilPointer(err error) bool {
+	v := reflect.ValueOf(err)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // traits are what [Machine.Next] needs to know of an error, found in one walk.
@@ -68,21 +99,16 @@ type trait uint8
 
 const (
 	permanent trait = 1 << iota
-	cancelled
-	refused // by a breaker
+	refused         // by a breaker
 	hinted
 )
 
 func (t traits) has(flag trait) bool { return t.flags&flag != 0 }
 
 func inspect(err error) traits {
-	switch err.(type) {
-	case interface{ Unwrap() error }, interface{ Unwrap() []error }, retryAfterer, *circuit.OpenError:
+	switch err.(type) { // most errors are one plain value
+	case interface{ Unwrap() error }, interface{ Unwrap() []error }, RetryAfterer, *circuit.OpenError:
 		return inspectAll(err)
-	}
-	// Most errors are one plain value.
-	if err == context.Canceled {
-		return traits{flags: cancelled}
 	}
 	return traits{}
 }
@@ -97,7 +123,7 @@ func inspectAll(err error) (t traits) {
 
 func (t *traits) add(err error) {
 	switch err := err.(type) {
-	case *permanentError:
+	case *permanentError, *finalError:
 		t.flags |= permanent
 	case *circuit.OpenError:
 		t.flags |= refused
@@ -108,13 +134,10 @@ func (t *traits) add(err error) {
 		if err.RetryAfter != 0 {
 			t.offer(err.RetryAfter)
 		}
-	case retryAfterer:
+	case RetryAfterer:
 		if hint, ok := err.RetryAfter(); ok {
 			t.offer(hint)
 		}
-	}
-	if err == context.Canceled {
-		t.flags |= cancelled
 	}
 }
 
@@ -131,9 +154,10 @@ func (t *traits) offer(hint time.Duration) {
 // counts:
 //
 //	what the error's own method Class() string returns, if not ""
-//	cancelled     context.Canceled
+//	timeout       a *TimeoutError: the attempt's own timeout
+//	cancelled     context.Canceled, unless a network error stands beside it
 //	circuit_open  a *circuit.OpenError
-//	panic         a *PanicError
+//	panic         a *PanicError or *GoexitError
 //	rate_limit    HTTP status 429, or a method RateLimited() that returns true
 //	server_error  an HTTP status from 500 to 599
 //	timeout       context.DeadlineExceeded, or a method Timeout() that returns true
@@ -148,7 +172,7 @@ func Class(err error) string {
 	}
 	class := ""
 	if visit(err, func(err error) bool {
-		if c, ok := err.(classer); ok {
+		if c, ok := err.(Classer); ok {
 			class = c.Class()
 		}
 		return class != ""
@@ -156,11 +180,13 @@ func Class(err error) string {
 		return class
 	}
 	switch {
-	case isCancelled(err):
+	case isOwnTimeout(err):
+		return "timeout"
+	case isCancelled(err) && !isNetwork(err):
 		return "cancelled"
 	case isRefusal(err):
 		return "circuit_open"
-	case visit(err, func(err error) bool { _, ok := err.(*PanicError); return ok }):
+	case isPanic(err):
 		return "panic"
 	case isRateLimited(err):
 		return "rate_limit"
@@ -177,8 +203,30 @@ func Class(err error) string {
 	return "error"
 }
 
+func isOwnTimeout(err error) bool {
+	return visit(err, func(err error) bool { _, ok := err.(*TimeoutError); return ok })
+}
+
+func isPanic(err error) bool {
+	return visit(err, func(err error) bool {
+		switch err.(type) {
+		case *PanicError, *GoexitError:
+			return true
+		}
+		return false
+	})
+}
+
+// isCancelled also takes an error that says so by its method Is alone, as that
+// of a dial does.
 func isCancelled(err error) bool {
-	return visit(err, func(err error) bool { return err == context.Canceled })
+	return visit(err, func(err error) bool {
+		if err == context.Canceled {
+			return true
+		}
+		e, ok := err.(interface{ Is(error) bool })
+		return ok && e.Is(context.Canceled)
+	})
 }
 
 func isRefusal(err error) bool {
@@ -187,10 +235,10 @@ func isRefusal(err error) bool {
 
 func isRateLimited(err error) bool {
 	return visit(err, func(err error) bool {
-		if e, ok := err.(rateLimiter); ok && e.RateLimited() {
+		if e, ok := err.(RateLimiter); ok && e.RateLimited() {
 			return true
 		}
-		e, ok := err.(httpStatuser)
+		e, ok := err.(HTTPStatuser)
 		return ok && e.HTTPStatus() == 429
 	})
 }
@@ -205,23 +253,28 @@ func isTimeout(err error) bool {
 		if err == context.DeadlineExceeded {
 			return true
 		}
-		e, ok := err.(timeouter)
+		e, ok := err.(Timeouter)
 		return ok && e.Timeout()
 	})
 }
 
 // isNetwork reports whether err comes from a name that does not resolve, a
-// host that is not reached, or a connection that is refused or broken.
+// host that is not reached, or a connection that is refused or broken. An error
+// of a connection that was called off is none; a cancellation beside one changes
+// nothing.
 func isNetwork(err error) bool {
-	return visit(err, func(err error) bool {
-		switch err := err.(type) {
-		case *net.OpError, *net.DNSError, *net.AddrError, net.UnknownNetworkError:
-			return true
-		case syscall.Errno:
-			return isNetworkErrno(err)
-		}
-		return err == net.ErrClosed || err == io.ErrUnexpectedEOF
-	})
+	return visit(err, func(err error) bool { return ofNetwork(err) && !isCancelled(err) })
+}
+
+// ofNetwork reports whether an error, by itself, is one of the network.
+func ofNetwork(err error) bool {
+	switch err := err.(type) {
+	case *net.OpError, *net.DNSError, *net.AddrError, net.UnknownNetworkError:
+		return true
+	case syscall.Errno:
+		return isNetworkErrno(err)
+	}
+	return err == net.ErrClosed || err == io.ErrUnexpectedEOF
 }
 
 func isNetworkErrno(errno syscall.Errno) bool {
@@ -235,7 +288,7 @@ func isNetworkErrno(errno syscall.Errno) bool {
 
 func httpStatus(err error) (status int, ok bool) {
 	visit(err, func(err error) bool {
-		if e, is := err.(httpStatuser); is {
+		if e, is := err.(HTTPStatuser); is {
 			status, ok = e.HTTPStatus(), true
 		}
 		return ok
@@ -245,7 +298,7 @@ func httpStatus(err error) (status int, ok bool) {
 
 func exitCode(err error) (code int, ok bool) {
 	visit(err, func(err error) bool {
-		if e, is := err.(exitCoder); is {
+		if e, is := err.(ExitCoder); is {
 			code, ok = e.ExitCode(), true
 		}
 		return ok
@@ -256,7 +309,7 @@ func exitCode(err error) (code int, ok bool) {
 // output returns what the failed command wrote, and "" of any other error.
 func output(err error) (text string) {
 	visit(err, func(err error) bool {
-		e, ok := err.(outputter)
+		e, ok := err.(Outputter)
 		if ok {
 			text = e.Output()
 		}
@@ -271,7 +324,8 @@ type permanentError struct{ err error }
 func (e *permanentError) Error() string { return e.err.Error() }
 func (e *permanentError) Unwrap() error { return e.err }
 
-// Permanent marks err so that it is never retried, whatever the policy. The
+// Permanent marks err so that it is never retried, whatever the policy, and as
+// no failure of the target: another attempt would be answered alike. The
 // mark is seen however deep it is wrapped, does not change the text, and
 // errors.Is and errors.As look through it. Permanent(nil) is nil.
 func Permanent(err error) error {
@@ -283,6 +337,41 @@ func Permanent(err error) error {
 
 // IsPermanent reports whether err carries the mark of [Permanent].
 func IsPermanent(err error) bool {
-	var mark *permanentError
-	return errors.As(err, &mark)
+	return visit(err, func(err error) bool { _, ok := err.(*permanentError); return ok })
+}
+
+// finalError marks an error after which no attempt follows.
+type finalError struct{ err error }
+
+func (e *finalError) Error() string { return e.err.Error() }
+func (e *finalError) Unwrap() error { return e.err }
+
+// Final marks err so that no further attempt follows, as [Permanent] does, but
+// as a failure of the target, which its breaker counts: it is for what must not
+// be done twice. Final(nil) is nil.
+func Final(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &finalError{err}
+}
+
+// askedError has a wait that another error does not know of.
+type askedError struct {
+	err   error
+	after time.Duration
+}
+
+func (e *askedError) Error() string                     { return e.err.Error() }
+func (e *askedError) Unwrap() error                     { return e.err }
+func (e *askedError) RetryAfter() (time.Duration, bool) { return e.after, true }
+
+// After has err ask for a wait of d before the next attempt, as a server does
+// with Retry-After; less than 0 asks for no retry. It does not change the text,
+// and errors.Is and errors.As look through it. After(d, nil) is nil.
+func After(d time.Duration, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &askedError{err, d}
 }

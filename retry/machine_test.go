@@ -40,22 +40,22 @@ func TestMachineDecides(t *testing.T) {
 		{"success", second, 0, nil, retry.Decision{Action: retry.Done}},
 		{"failure", second, 0, errFlaky, retry.Decision{Action: retry.Retry, Delay: sec}},
 		{"permanent", second, 0, retry.Permanent(errFlaky), retry.Decision{Action: retry.Stop, Reason: retry.ReasonNotRetryable}},
-		{"cancelled", second, 0, context.Canceled, retry.Decision{Action: retry.Stop, Reason: retry.ReasonCancelled}},
+		{"a cancellation of somebody else", second, 0, context.Canceled, retry.Decision{Action: retry.Retry, Delay: sec}},
 		{"attempt timed out", second, 0, context.DeadlineExceeded, retry.Decision{Action: retry.Retry, Delay: sec}},
 		{"refused", second, 0, &circuit.OpenError{RetryAfter: 5 * sec, State: circuit.Open}, retry.Decision{Action: retry.Stop, Reason: retry.ReasonCircuitOpen, RetryAfter: 5 * sec}},
-		{"hint raises the delay", second, 0, hint(5 * sec), retry.Decision{Action: retry.Retry, Delay: 5 * sec, RetryAfter: 5 * sec}},
+		{"hint raises the delay", second, 0, hint(5 * sec), retry.Decision{Action: retry.Retry, Delay: 5 * sec, Source: retry.SourceRetryAfter, RetryAfter: 5 * sec}},
 		{"hint below the delay", second, 0, hint(sec / 2), retry.Decision{Action: retry.Retry, Delay: sec, RetryAfter: sec / 2}},
-		{"hint beyond max_delay", second, 0, hint(4 * time.Minute), retry.Decision{Action: retry.Retry, Delay: 4 * time.Minute, RetryAfter: 4 * time.Minute}},
-		{"hint at the limit", second, 0, hint(5 * time.Minute), retry.Decision{Action: retry.Retry, Delay: 5 * time.Minute, RetryAfter: 5 * time.Minute}},
+		{"hint beyond max_delay", second, 0, hint(4 * time.Minute), retry.Decision{Action: retry.Retry, Delay: 4 * time.Minute, Source: retry.SourceRetryAfter, RetryAfter: 4 * time.Minute}},
+		{"hint at the limit", second, 0, hint(5 * time.Minute), retry.Decision{Action: retry.Retry, Delay: 5 * time.Minute, Source: retry.SourceRetryAfter, RetryAfter: 5 * time.Minute}},
 		{"hint beyond the limit", second, 0, hint(5*time.Minute + 1), retry.Decision{Action: retry.Stop, Reason: retry.ReasonRetryAfter, RetryAfter: 5*time.Minute + 1}},
 		{"limit of one's own", retry.Policy{RetryAfterMax: sec}, 0, hint(2 * sec), retry.Decision{Action: retry.Stop, Reason: retry.ReasonRetryAfter, RetryAfter: 2 * sec}},
 		{"hint not to retry", second, 0, hint(-1), retry.Decision{Action: retry.Stop, Reason: retry.ReasonRetryAfter, RetryAfter: -1}},
 		{"hint past the budget", retry.Policy{Backoff: doubling(sec), Budget: 3 * sec}, 0, hint(5 * sec), retry.Decision{Action: retry.Stop, Reason: retry.ReasonBudget, RetryAfter: 5 * sec}},
-		{"hint past the deadline", second, 5 * sec, hint(5 * sec), retry.Decision{Action: retry.Stop, Reason: retry.ReasonDeadline, RetryAfter: 5 * sec}},
+		{"hint past the deadline", second, 5 * sec, hint(5 * sec), retry.Decision{Action: retry.Stop, Reason: retry.ReasonCallerDeadline, RetryAfter: 5 * sec}},
 		{"hint on the last attempt", retry.Policy{Attempts: 1}, 0, hint(sec), retry.Decision{Action: retry.Stop, Reason: retry.ReasonAttempts, RetryAfter: sec}},
 		{"deadline now", retry.Policy{}, time.Nanosecond * 0, errFlaky, retry.Decision{Action: retry.Retry}},
 		{"deadline later", second, sec + 1, errFlaky, retry.Decision{Action: retry.Retry, Delay: sec}},
-		{"deadline met", second, sec, errFlaky, retry.Decision{Action: retry.Stop, Reason: retry.ReasonDeadline}},
+		{"deadline met", second, sec, errFlaky, retry.Decision{Action: retry.Stop, Reason: retry.ReasonCallerDeadline}},
 		{"quota empty", retry.Policy{Quota: quota}, 0, errFlaky, retry.Decision{Action: retry.Stop, Reason: retry.ReasonQuota}},
 	}
 	for _, test := range tests {
@@ -144,10 +144,7 @@ func TestMachineBoundsAndResume(t *testing.T) {
 			pause := time.Duration(rapid.Int64Range(0, int64(d.Delay)).Draw(t, "pause"))
 			var left retry.Decision
 			if resumed, left = retry.ResumeMachine(&q, s, now.Add(pause)); left.Action != retry.Retry || left.Delay != d.Delay-pause {
-				if !(left.Reason == retry.ReasonExpired && p.Budget > 0 && !now.Add(pause).Before(noon.Add(p.Budget))) {
-					t.Fatalf("resumed %v into a wait of %v: %+v", pause, d.Delay, left)
-				}
-				return
+				t.Fatalf("resumed %v into a wait of %v: %+v", pause, d.Delay, left)
 			}
 			now = now.Add(d.Delay)
 		}
@@ -155,7 +152,7 @@ func TestMachineBoundsAndResume(t *testing.T) {
 }
 
 func TestResume(t *testing.T) {
-	p := retry.Policy{Attempts: 5, Backoff: doubling(sec), Budget: 10 * sec}
+	p := retry.Policy{Attempts: 5, Backoff: doubling(sec), Budget: 10 * sec, BudgetExpires: true}
 	state := retry.State{Attempt: 2, Slept: 3 * sec, Prev: 2 * sec, FirstFailure: noon, Due: noon.Add(3 * sec)}
 	tests := []struct {
 		name  string
@@ -194,6 +191,12 @@ func TestResume(t *testing.T) {
 	if got := m.Elapsed(noon.Add(7 * sec)); got != 4*sec {
 		t.Errorf("elapsed since the resume is %v", got)
 	}
+	// Without BudgetExpires time that nobody ran does not count.
+	patient := p
+	patient.BudgetExpires = false
+	if _, d := retry.ResumeMachine(&patient, state, noon.Add(time.Hour)); d.Action != retry.Retry {
+		t.Fatalf("after an hour in which nobody ran the decision is %+v", d)
+	}
 	// The expiry is a matter of the resume alone.
 	m, _ = retry.ResumeMachine(&p, state, noon.Add(3*sec))
 	if d := m.Next(errFlaky, noon.Add(time.Hour)); d.Action != retry.Retry {
@@ -209,7 +212,7 @@ func TestStateAsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"attempt":1,"slept":1000000000,"prev":1000000000,"first_failure":"2026-01-01T12:00:00Z","due":"2026-01-01T12:00:01Z"}`
+	const want = `{"attempt":1,"slept":1000000000,"prev":1000000000,"began":"2026-01-01T12:00:00Z","first_failure":"2026-01-01T12:00:00Z","due":"2026-01-01T12:00:01Z"}`
 	if string(text) != want {
 		t.Errorf("the state is %s, want %s", text, want)
 	}
@@ -239,7 +242,7 @@ func TestDoFollowsTheMachine(t *testing.T) {
 			Attempts: rapid.IntRange(1, 10).Draw(rt, "attempts"),
 			Backoff:  backoff.Schedule{Initial: time.Duration(rapid.IntRange(0, 2).Draw(rt, "initial")) * sec, Jitter: backoff.Jitter(rapid.IntRange(0, 4).Draw(rt, "jitter"))},
 			Budget:   time.Duration(rapid.IntRange(0, 1).Draw(rt, "budget")) * 20 * sec,
-			Untimed:  rapid.Bool().Draw(rt, "untimed"),
+			Timed:    rapid.Bool().Draw(rt, "timed"),
 		}
 		outcome := func(n int) error {
 			if n > len(kinds) {

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,38 +10,53 @@ import (
 // Matcher reports whether an error is of a kind. It must be safe for
 // concurrent use.
 //
-// The matchers of this package go by structure first, by what the error says
-// through its type and methods, and then by text: the error's message, and of
-// a command the last 64 KiB of stderr and of stdout, which the error gives
-// with a method Output() string. Words are found in any case, numbers only as
-// whole numbers. An error with an HTTP status is judged by that where a status
-// decides, and not by its text. All but [CircuitOpen] take the refusal of a
-// breaker for none of their own.
+// The matchers of this package go by structure alone, by the types of errors
+// and by what they tell about themselves through the interfaces [HTTPStatuser],
+// [ExitCoder], [Timeouter], [RateLimiter] and so on; an error that knows more
+// says so by implementing them. Only [TextPattern] reads the text of errors. All
+// but [CircuitOpen] take the refusal of a breaker for none of their own.
 type Matcher func(error) bool
 
 // The matchers that have a name in retry_on and abort_on; see [MatcherByName].
 var (
-	// Network accepts dial, DNS and connection errors, and the words network,
-	// connection, refused and unreachable.
-	Network Matcher = network
+	// Network accepts dial, DNS and connection errors, except of what was
+	// cancelled.
+	Network Matcher = isNetwork
 
-	// Timeout accepts an attempt's own timeout, context.DeadlineExceeded, an
-	// error with a method Timeout() that returns true, and the words timeout
-	// and timed out.
-	Timeout Matcher = timeout
+	// Timeout accepts an attempt's own timeout, context.DeadlineExceeded, and
+	// an error with a method Timeout() that returns true.
+	Timeout Matcher = isTimeout
 
-	// ServerError accepts the HTTP status 500 to 599, the numbers 500, 502,
-	// 503 and 504, and the words server error.
-	ServerError Matcher = serverError
+	// ServerError accepts the HTTP status 500 to 599.
+	ServerError Matcher = isServerError
 
-	// RateLimit accepts the HTTP status 429, an error with a method
-	// RateLimited() that returns true, the number 429, and the words rate
-	// limit and too many requests.
-	RateLimit Matcher = rateLimit
+	// RateLimit accepts the HTTP status 429, and an error with a method
+	// RateLimited() that returns true.
+	RateLimit Matcher = isRateLimited
+
+	// Transient accepts what goes away by itself: what Network, Timeout,
+	// ServerError and RateLimit accept.
+	Transient = Any(Network, Timeout, ServerError, RateLimit)
 
 	// CircuitOpen accepts the refusal of an attempt by a breaker.
 	CircuitOpen Matcher = isRefusal
 )
+
+// Is accepts errors in which errors.Is finds one of the targets.
+func Is(targets ...error) Matcher {
+	targets = slices.Clone(targets)
+	return func(err error) bool {
+		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+	}
+}
+
+// As accepts errors in which errors.As finds one of type E.
+func As[E error]() Matcher {
+	return func(err error) bool {
+		var target E
+		return errors.As(err, &target)
+	}
+}
 
 // MatcherByName returns the matcher that is called network, timeout,
 // server_error, rate_limit or circuit_open.
@@ -65,11 +81,13 @@ func MatcherNames() []string {
 	return []string{"network", "timeout", "server_error", "rate_limit", "circuit_open"}
 }
 
-// Pattern accepts errors whose message or output, each by itself, the regular
-// expression matches somewhere. The syntax is RE2, case counts unless the
+// TextPattern accepts errors whose message or output, each by itself, the
+// regular expression matches somewhere; output is what an [Outputter] gives, of
+// which the last 64 KiB of stderr and of stdout are read. It is for commands,
+// which say in words what they know. The syntax is RE2, case counts unless the
 // expression says (?i), and matching takes time in proportion to the text. An
 // expression that does not parse is an error.
-func Pattern(re string) (Matcher, error) {
+func TextPattern(re string) (Matcher, error) {
 	expression, err := regexp.Compile(re)
 	if err != nil {
 		return nil, fmt.Errorf("retry: pattern %q: %w", re, err)
@@ -113,43 +131,6 @@ func Not(m Matcher) Matcher {
 	return func(err error) bool { return m == nil || !m(err) }
 }
 
-func network(err error) bool {
-	return isNetwork(err) || matchWords(err, "network", "connection", "refused", "unreachable")
-}
-
-func timeout(err error) bool {
-	return isTimeout(err) || matchWords(err, "timeout", "timed out")
-}
-
-func serverError(err error) bool {
-	if _, ok := httpStatus(err); ok {
-		return isServerError(err)
-	}
-	return matchNumbers(err, "500", "502", "503", "504") || matchWords(err, "server error")
-}
-
-func rateLimit(err error) bool {
-	if isRateLimited(err) {
-		return true
-	}
-	if _, ok := httpStatus(err); ok {
-		return false
-	}
-	return matchNumbers(err, "429") || matchWords(err, "rate limit", "too many requests")
-}
-
-func matchWords(err error, words ...string) bool {
-	return matchText(err, func(text string) bool {
-		return slices.ContainsFunc(words, func(word string) bool { return containsFold(text, word) })
-	})
-}
-
-func matchNumbers(err error, numbers ...string) bool {
-	return matchText(err, func(text string) bool {
-		return slices.ContainsFunc(numbers, func(number string) bool { return containsNumber(text, number) })
-	})
-}
-
 // matchText reports whether match accepts the message or the output of err.
 // nil has no text, and the text of a refusal is ours.
 func matchText(err error, match func(string) bool) bool {
@@ -162,3 +143,10 @@ func matchText(err error, match func(string) bool) bool {
 	text := output(err)
 	return text != "" && match(tail(text))
 }
+
+// maxOutput bounds the output that is searched: 64 KiB each of stderr and of
+// stdout.
+const maxOutput = 2 * 64 << 10
+
+// tail returns the last maxOutput bytes of text.
+func tail(text string) string { return text[max(0, len(text)-maxOutput):] }

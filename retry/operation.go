@@ -2,30 +2,32 @@ package retry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
 )
 
-// epoch is what times are counted from. The offset to it is cheaper to read
-// than the time, and enough for an attempt that succeeds.
-var epoch = time.Now()
-
 // operation is the effects of one operation around its [Machine]: clock,
-// timer, contexts, breaker and observer.
+// timer, contexts, breaker, admission and observers.
 type operation struct {
-	ctx     context.Context
+	Operation
 	policy  *Policy
+	caller  context.Context // the operation's own context
+	ctx     context.Context // caller, or one within that ends with the deadline of the policy
+	cancel  context.CancelFunc
 	machine Machine
-	bounded bool // there is a deadline
+	timed   bool // the clock is read around each attempt
+	past    int  // attempts of earlier lives
 
-	began   time.Duration // of the attempt, since epoch
-	permit  circuit.Permit
-	cancel  context.CancelFunc // ends the attempt's context; may be nil
-	timer   *time.Timer
-	history history
+	began    time.Time // of the attempt; zero if it is not known
+	asked    time.Time // when its admission was asked
+	permit   circuit.Permit
+	judged   circuit.Outcome    // what Judge says of the attempt
+	admitted bool               // Admission has taken something
+	expire   context.CancelFunc // ends the attempt's context; may be nil
+	timer    *time.Timer
+	history  history
 
 	last     error // of an attempt that was made
 	cause    error // what ended the operation if not an attempt
@@ -42,78 +44,140 @@ const (
 )
 
 // begin takes the operation over and reports whether it goes on.
-func (op *operation) begin(ctx context.Context, p *Policy, s *start) bool {
-	op.ctx, op.policy = ctx, p
-	var began time.Time
-	if !p.Untimed {
-		if s == nil {
-			op.began = time.Since(epoch)
-		} else {
-			op.began = s.began
-		}
-		began = epoch.Add(op.began)
+func (op *operation) begin(ctx context.Context, o *Operation, s *start) bool {
+	p := o.Policy
+	op.Operation, op.policy, op.caller, op.ctx = *o, p, ctx, ctx
+	resumed := o.State.Attempt > 0 || !o.State.Began.IsZero()
+	if op.Judge == nil && p.Breaker != nil && p.Breaker.Judges() {
+		op.Judge = p.Breaker.Judge
 	}
-	op.machine = NewMachine(p, began)
+	op.timed = p.Timed || p.Deadline > 0 || p.Observer != nil || o.Observer != nil || resumed
+	var now time.Time
+	if op.timed {
+		now = op.now()
+	}
+	if resumed {
+		op.past, op.last = o.State.Attempt, o.Last
+		op.machine, op.decision = ResumeMachine(p, o.State, now)
+	} else {
+		op.machine = NewMachine(p, now)
+	}
 	if deadline, ok := ctx.Deadline(); ok {
-		op.bounded = true
 		op.machine.SetDeadline(deadline)
 	}
+	if p.Deadline > 0 {
+		op.ctx, op.cancel = op.within(ctx, op.machine.ends().Sub(now), ErrDeadline)
+	}
 	switch {
+	case resumed:
+		return op.decision.Action == Retry && op.wait()
 	case s == nil:
 		return true
 	case s.state.Attempt == 0:
 		return op.failed(s.failure)
 	}
+	now = op.now()
 	op.history.add(Attempt{Number: 1, Err: s.failure})
 	op.last = s.failure
-	op.machine.state, op.decision = s.state, s.decision
+	op.machine.started, op.machine.state, op.decision = now, s.state, s.decision
+	op.machine.state.FirstFailure = now
 	if s.second != nil {
 		return op.failed(s.second)
 	}
-	return op.decision.Action == Retry && op.wait()
+	op.machine.state.Due = now.Add(op.decision.Delay)
+	return op.decision.Action == Retry && op.scheduled(now)
+}
+
+// end ends what drive has begun for the operation.
+func (op *operation) end() {
+	if op.cancel != nil {
+		op.cancel()
+	}
 }
 
 // number is that of the attempt which is being made.
 func (op *operation) number() int { return op.machine.state.Attempt + 1 }
 
-// now returns the time, or zero if nobody wants to know it.
-func (op *operation) now() time.Time {
-	if op.policy.Untimed && !op.bounded {
-		return time.Time{}
+// within returns a context that ends after a time of the operation's clock.
+func (op *operation) within(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	if c, ok := op.Clock.(interface {
+		WithTimeout(context.Context, time.Duration, error) (context.Context, context.CancelFunc)
+	}); ok {
+		return c.WithTimeout(ctx, d, cause)
 	}
-	return time.Now()
+	return context.WithTimeoutCause(ctx, d, cause)
 }
 
-// admitted reports whether an attempt may be made now. While a breaker refuses
-// and the policy says so, it waits and asks again.
-func (op *operation) admitted() bool {
+// errTimedOut is the cause of an attempt's context whose timeout is over.
+var errTimedOut = fmt.Errorf("attempt timed out: %w", context.DeadlineExceeded)
+
+// admit reports whether an attempt may be made now. While a breaker or a limit
+// refuses and the policy says so, it waits and asks again.
+func (op *operation) admit() bool {
 	for {
 		if op.interrupted() {
 			return false
 		}
-		if op.policy.Breaker == nil {
+		if op.timed && op.Admission != nil {
+			op.asked = op.now()
+		}
+		refusal := op.ask()
+		if refusal == nil {
 			return true
 		}
-		var refusal error
-		if op.permit, refusal = op.policy.Breaker.Acquire(); refusal == nil {
-			return true
-		}
-		if !op.refused(refusal) {
+		if op.interrupted() || !op.refused(refusal) {
 			return false
 		}
 	}
 }
 
-// refused reports whether to ask the breaker again, after having waited.
+// ask asks the breaker and the admission. With an error nothing is held.
+func (op *operation) ask() (err error) {
+	if op.policy.Breaker != nil {
+		if op.permit, err = op.policy.Breaker.Acquire(); err != nil {
+			return err
+		}
+	}
+	if op.Admission == nil {
+		return nil
+	}
+	ctx, cancel := op.soft()
+	if cancel != nil {
+		defer cancel()
+	}
+	var queued func(Source, time.Duration)
+	if op.observed() {
+		queued = teller(op.policy.Observer, op.Observer, op.Clock, op.number())
+	}
+	err = op.Admission.Admit(ctx, op.number(), queued)
+	op.admitted = err == nil
+	if err != nil && op.policy.Breaker != nil {
+		op.permit.Done(circuit.Neutral)
+	}
+	return err
+}
+
+// soft returns the context that ends waits: with Soft as well as with ctx.
+func (op *operation) soft() (context.Context, context.CancelFunc) {
+	if op.Soft == nil || op.SoftKnown {
+		return op.ctx, nil
+	}
+	soft := op.Soft
+	ctx, cancel := context.WithCancelCause(op.ctx)
+	stop := context.AfterFunc(soft, func() { cancel(context.Cause(soft)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// refused reports whether to ask again, after having waited.
 func (op *operation) refused(refusal error) bool {
 	now, number := op.now(), op.number()
 	op.tell(Event{Type: Refused, Attempt: number, Err: refusal}, now)
 	op.cause = refusal
-	op.decision = op.machine.Next(refusal, now)
-	if op.decision.Reason != ReasonCircuitOpen { // otherwise no attempt was used
-		op.history.add(Attempt{Number: number, Start: op.shown(now), Err: refusal})
+	op.decision = op.machine.Refused(refusal, now)
+	if op.machine.state.Attempt == number { // otherwise no attempt was used
+		op.history.add(Attempt{Number: number, Start: now, Err: refusal})
 	}
-	return op.decision.Action == Retry && op.wait()
+	return op.decision.Action == Retry && op.scheduled(now)
 }
 
 // open returns the context of the next attempt.
@@ -122,45 +186,68 @@ func (op *operation) open() context.Context {
 	if op.policy.NumberAttempts {
 		ctx = &numbered{ctx, op.number()}
 	}
-	if limit := op.policy.Timeout; limit > 0 && !op.endsWithin(limit) {
-		ctx, op.cancel = context.WithTimeout(ctx, limit)
+	op.began = time.Time{}
+	if op.timed || op.history.total > 0 {
+		op.began = op.now()
 	}
-	if !op.policy.Untimed && op.number() > 1 {
-		op.began = time.Since(epoch)
+	if limit := op.policy.Timeout; limit > 0 {
+		ctx, op.expire = op.within(ctx, limit, errTimedOut)
 	}
 	return ctx
 }
 
-// endsWithin reports whether the deadline comes before a timeout that begins
-// now, which is then not needed.
-func (op *operation) endsWithin(limit time.Duration) bool {
-	return op.bounded && time.Until(op.machine.deadline) <= limit
-}
-
-// close ends the context of an attempt, answers its permit, and returns its
-// error, with what only the context can tell about it.
+// close ends the context of an attempt, gives back what its admission has
+// taken, and returns its error, with what only the context can tell about it.
 func (op *operation) close(ctx context.Context, at stage, err error) error {
-	if op.cancel != nil {
-		expired := ctx.Err() == context.DeadlineExceeded && op.ctx.Err() == nil
-		op.cancel()
-		op.cancel = nil
+	if op.expire != nil {
+		expired := context.Cause(ctx) == errTimedOut || op.foreseen(ctx, err)
+		op.expire()
+		op.expire = nil
 		if err != nil && expired {
 			err = &TimeoutError{Limit: op.policy.Timeout, Err: err}
 		}
 	}
+	if op.policy.Breaker == nil && !op.admitted {
+		return err
+	}
+	outcome := op.outcome(at, err)
 	if op.policy.Breaker != nil {
-		op.permit.Done(op.outcome(at, err))
+		op.permit.Done(outcome)
+	}
+	if op.admitted {
+		op.admitted = false
+		end := End{Outcome: outcome, Err: err}
+		if !op.began.IsZero() {
+			end.Took = op.now().Sub(op.began)
+		}
+		op.Admission.Done(end)
 	}
 	return err
 }
 
-// outcome is what the attempt says about the breaker's target. One that was
-// cancelled, or never began, says nothing.
+// foreseen reports whether an attempt was an operation of its own that ended
+// since the timeout of the attempt would have come before its next one.
+func (op *operation) foreseen(ctx context.Context, err error) bool {
+	if e, ok := err.(*Error); !ok || e.Reason != ReasonCallerDeadline {
+		return false
+	}
+	own, _ := ctx.Deadline()
+	outer, bounded := op.ctx.Deadline()
+	return !own.IsZero() && (!bounded || own.Before(outer))
+}
+
+// outcome is what the attempt says about its target. One that the caller
+// cancelled, or that never began, says nothing; one that hung until a deadline
+// does.
 func (op *operation) outcome(at stage, err error) circuit.Outcome {
 	switch {
+	case at == preparing, err != nil && op.caller.Err() == context.Canceled:
+		return circuit.Neutral
+	case at == returned && op.Judge != nil:
+		return op.judged
 	case at == returned && err == nil:
 		return circuit.Success
-	case at == preparing, op.ctx.Err() != nil, err != nil && isCancelled(err):
+	case IsPermanent(err):
 		return circuit.Neutral
 	}
 	return circuit.Failure
@@ -169,52 +256,64 @@ func (op *operation) outcome(at stage, err error) circuit.Outcome {
 func (op *operation) succeeded() {
 	number := op.number()
 	op.machine.Next(nil, time.Time{})
-	if op.policy.Observer != nil {
+	if op.observed() {
 		now := op.now()
-		op.tell(Event{Type: Finished, Attempt: number, Duration: op.elapsed(now)}, now)
+		op.tell(Event{Type: Finished, Attempt: number, Duration: op.machine.Elapsed(now)}, now)
 	}
 }
 
 // failed takes the error of an attempt, and reports whether to make another,
 // after having waited.
 func (op *operation) failed(err error) bool {
+	now := op.note(err)
+	if op.ended() {
+		return false
+	}
+	op.decision = op.machine.Next(err, now)
+	return op.decision.Action == Retry && op.scheduled(now)
+}
+
+// note keeps and tells a failed attempt, and returns the time.
+func (op *operation) note(err error) time.Time {
 	now := op.now()
-	failure := Attempt{Number: op.number(), Err: err}
-	if !op.policy.Untimed {
-		failure.Duration = now.Sub(epoch) - op.began
-		failure.Start = now.Add(-failure.Duration)
+	if op.machine.started.IsZero() { // this is the first reading
+		op.machine.started = now
+	}
+	failure := Attempt{Number: op.number(), Err: err, Start: op.began}
+	if !op.began.IsZero() {
+		failure.Duration = now.Sub(op.began)
 	}
 	op.history.add(failure)
 	op.last = err
 	op.tell(Event{Type: AttemptFailed, Attempt: failure.Number, Duration: failure.Duration, Err: err}, now)
-	if op.interrupted() {
-		return false
+	return now
+}
+
+// torn is the end of an operation whose attempt ends the goroutine, or goes on
+// to panic.
+func (op *operation) torn(ctx context.Context, err error) {
+	op.note(op.close(ctx, calling, err))
+	op.decision = stop(ReasonNotRetryable)
+	op.machine.Cancel()
+	op.tellFinished(op.failureError())
+}
+
+// scheduled tells of the wait that was decided, and waits.
+func (op *operation) scheduled(now time.Time) bool {
+	op.history.newest().Delay = op.decision.Delay
+	if op.observed() {
+		op.tell(Event{
+			Type: WaitScheduled, Attempt: op.history.newest().Number, Delay: op.decision.Delay,
+			Source: op.decision.Source, RetryAfter: op.decision.RetryAfter, State: op.machine.State(),
+		}, now)
 	}
-	op.decision = op.machine.Next(err, now)
-	return op.decision.Action == Retry && op.wait()
+	return op.wait()
 }
 
 // wait waits as decided and reports whether nothing came between.
 func (op *operation) wait() bool {
-	delay := op.decision.Delay
-	op.history.newest().Delay = delay
-	if op.policy.Observer != nil {
-		op.tell(Event{
-			Type: WaitScheduled, Attempt: op.history.newest().Number,
-			Delay: delay, RetryAfter: op.decision.RetryAfter,
-		}, op.now())
-	}
-	if delay > 0 {
-		if op.timer == nil {
-			op.timer = time.NewTimer(delay)
-		} else {
-			op.timer.Reset(delay)
-		}
-		select {
-		case <-op.timer.C:
-		case <-op.ctx.Done():
-			op.timer.Stop()
-		}
+	if op.decision.Delay > 0 && !op.interrupted() {
+		op.sleep(op.decision.Delay)
 	}
 	if op.interrupted() {
 		op.machine.Cancel()
@@ -224,140 +323,146 @@ func (op *operation) wait() bool {
 	return true
 }
 
-// interrupted reports whether the context has ended, and takes that for the
-// end of the operation.
+// sleep waits for d, or until the operation is interrupted.
+func (op *operation) sleep(d time.Duration) {
+	if op.Clock != nil {
+		ctx, cancel := op.soft()
+		if cancel != nil {
+			defer cancel()
+		}
+		op.Clock.Wait(ctx, d) // how it ended, interrupted tells
+		return
+	}
+	if op.timer == nil {
+		op.timer = time.NewTimer(d)
+	} else {
+		op.timer.Reset(d)
+	}
+	var soft <-chan struct{}
+	if op.Soft != nil {
+		soft = op.Soft.Done()
+	}
+	select {
+	case <-op.timer.C:
+		return
+	case <-op.ctx.Done():
+	case <-soft:
+	}
+	op.timer.Stop()
+}
+
+// interrupted reports whether the operation is to make no further attempt,
+// whatever the policy says.
 func (op *operation) interrupted() bool {
-	err := op.ctx.Err()
-	if err == nil {
+	if op.ended() {
+		return true
+	}
+	if op.Soft != nil && op.Soft.Err() != nil {
+		op.interrupt(ReasonInterrupted, context.Cause(op.Soft))
+		return true
+	}
+	return false
+}
+
+// ended reports whether the caller's context or the deadline of the policy has
+// ended the operation.
+func (op *operation) ended() bool {
+	switch {
+	case op.ctx.Err() == nil:
 		return false
-	}
-	op.cause = err
-	if cause := context.Cause(op.ctx); cause != nil && !errors.Is(cause, err) {
-		op.cause = errors.Join(err, cause)
-	}
-	op.decision = stop(ReasonCancelled)
-	if err == context.DeadlineExceeded {
-		op.decision = stop(ReasonDeadline)
+	case op.caller.Err() == nil:
+		op.interrupt(ReasonDeadline, nil)
+	case op.caller.Err() == context.DeadlineExceeded:
+		op.interrupt(ReasonCallerDeadline, endOf(op.caller))
+	default:
+		op.interrupt(ReasonCancelled, endOf(op.caller))
 	}
 	return true
 }
 
-// failure returns the error of the operation.
+// interrupt sets the end of the operation. What the last error asked for stays
+// known.
+func (op *operation) interrupt(reason Reason, cause error) {
+	op.decision = Decision{Action: Stop, Reason: reason, RetryAfter: op.decision.RetryAfter}
+	op.cause = cause
+}
+
+// failure returns the error of the operation, and tells of it.
 func (op *operation) failure() error {
-	now := op.now()
+	e := op.failureError()
+	op.tellFinished(e)
+	return e
+}
+
+func (op *operation) failureError() *Error {
 	e := &Error{
 		Reason:     op.decision.Reason,
-		Attempts:   op.history.total,
+		Attempts:   op.past + op.history.total,
 		Last:       op.last,
 		Cause:      op.cause,
 		History:    op.history.list(),
 		Slept:      op.machine.state.Slept,
-		Elapsed:    op.elapsed(now),
 		RetryAfter: op.decision.RetryAfter,
+		State:      op.machine.State(),
 	}
-	if e.Last == nil && e.Reason != ReasonCancelled && e.Reason != ReasonDeadline {
+	if !op.machine.started.IsZero() {
+		e.Elapsed = op.machine.Elapsed(op.now())
+	}
+	if e.Last == nil && !e.Reason.byCaller() {
 		e.Last = e.Cause
 	}
-	op.tell(Event{
-		Type: Finished, Attempt: e.Attempts, Duration: e.Elapsed,
-		Reason: e.Reason, RetryAfter: e.RetryAfter, Err: e,
-	}, now)
 	return e
 }
 
+func (op *operation) observed() bool { return op.policy.Observer != nil || op.Observer != nil }
+
 func (op *operation) tellStarted() {
-	if op.policy.Observer != nil {
-		op.tell(Event{Type: AttemptStarted, Attempt: op.number()}, op.now())
+	if op.observed() {
+		e := Event{Type: AttemptStarted, Attempt: op.number()}
+		if op.Admission != nil {
+			e.Waited = op.began.Sub(op.asked)
+		}
+		op.tell(e, op.began)
+	}
+}
+
+func (op *operation) tellFinished(e *Error) {
+	if op.observed() {
+		op.tell(Event{
+			Type: Finished, Attempt: e.Attempts, Duration: e.Elapsed,
+			Reason: e.Reason, RetryAfter: e.RetryAfter, Err: e,
+		}, op.now())
 	}
 }
 
 func (op *operation) tell(e Event, now time.Time) {
-	if op.policy.Observer != nil {
-		e.Time = op.shown(now)
-		op.policy.Observer(e)
+	e.Time = now
+	tell(op.policy.Observer, op.Observer, e)
+}
+
+func tell(first, second Observer, e Event) {
+	if first != nil {
+		first(e)
+	}
+	if second != nil {
+		second(e)
 	}
 }
 
-// shown returns the time for errors and events.
-func (op *operation) shown(now time.Time) time.Time {
-	if op.policy.Untimed {
-		return time.Time{}
+// teller is what an admission calls before it waits. It keeps the operation off
+// the heap by knowing parts of it alone.
+func teller(first, second Observer, clock Clock, number int) func(Source, time.Duration) {
+	return func(source Source, d time.Duration) {
+		tell(first, second, Event{Type: Queued, Time: read(clock), Attempt: number, Source: source, Delay: d})
 	}
-	return now
 }
 
-func (op *operation) elapsed(now time.Time) time.Duration {
-	if op.policy.Untimed {
-		return 0
+func (op *operation) now() time.Time { return read(op.Clock) }
+
+// read reads a clock, nil for the machine's.
+func read(clock Clock) time.Time {
+	if clock != nil {
+		return clock.Now()
 	}
-	return op.machine.Elapsed(now)
-}
-
-// history is the failed attempts, the first and the last of them. The first
-// has its place here, so that one failure allocates nothing.
-type history struct {
-	total int
-	first Attempt
-	kept  []Attempt // once there are two
-}
-
-func (h *history) add(a Attempt) {
-	h.total++
-	switch {
-	case h.total == 1:
-		h.first = a
-		return
-	case h.total == 2:
-		h.kept = append(make([]Attempt, 0, HistoryFirst), h.first)
-	case len(h.kept) == HistoryFirst+HistoryLast:
-		copy(h.kept[HistoryFirst:], h.kept[HistoryFirst+1:])
-		h.kept[len(h.kept)-1] = a
-		return
-	}
-	h.kept = append(h.kept, a)
-}
-
-func (h *history) newest() *Attempt {
-	if h.total == 1 {
-		return &h.first
-	}
-	return &h.kept[len(h.kept)-1]
-}
-
-// list returns the attempts, with class and message filled in.
-func (h *history) list() []Attempt {
-	list := h.kept
-	if h.total == 1 {
-		list = []Attempt{h.first}
-	}
-	for i := range list {
-		list[i].Class = Class(list[i].Err)
-		list[i].Message = fmt.Sprint(list[i].Err) // survives an Error method that panics
-	}
-	return list
-}
-
-// numbered is the context of an attempt that knows its number.
-type numbered struct {
-	context.Context
-	attempt int
-}
-
-type numberedKey struct{}
-
-func (c *numbered) Value(key any) any {
-	if key == (numberedKey{}) {
-		return c
-	}
-	return c.Context.Value(key)
-}
-
-// AttemptFrom returns the number of the attempt that the context belongs to,
-// from 1, or 0 if it belongs to none of a policy with NumberAttempts. Of nested
-// operations it is the innermost.
-func AttemptFrom(ctx context.Context) int {
-	if c, ok := ctx.Value(numberedKey{}).(*numbered); ok {
-		return c.attempt
-	}
-	return 0
+	return time.Now()
 }

@@ -3,6 +3,7 @@ package retry
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
@@ -13,6 +14,10 @@ const (
 	// DefaultAttempts is the number of attempts of a [Policy] whose Attempts
 	// is 0.
 	DefaultAttempts = 3
+
+	// Unlimited as Policy.Attempts sets no bound on the number of attempts.
+	// It needs a Policy.Deadline.
+	Unlimited = -1
 
 	// DefaultRetryAfterMax is the longest hint that a [Policy] whose
 	// RetryAfterMax is 0 obeys.
@@ -26,29 +31,53 @@ const (
 // goroutines at once, provided that Rand does.
 type Policy struct {
 	// Attempts is the greatest number of executions in all, the first
-	// included: 1 means no retry, 0 means [DefaultAttempts].
+	// included: 1 means no retry, [Unlimited] any number within Deadline, and
+	// 0 means [DefaultAttempts], or the most that one of the Rules allows if
+	// that is more.
 	Attempts int
 
 	// Backoff gives the delays. A zero Backoff.Initial means that retries
 	// follow at once.
 	Backoff backoff.Schedule
 
-	// Budget bounds the sum of the delays of one operation, in which the time
-	// of the attempts does not count. A delay that would exceed it is not
-	// begun. 0 means no budget.
+	// Budget bounds the sum of the delays of one operation over all its lives,
+	// in which neither the time of the attempts counts nor that in which nobody
+	// ran it. A delay that would exceed it is not begun. 0 means no budget.
 	Budget time.Duration
+
+	// BudgetExpires makes the budget a bound on the wall clock too when an
+	// operation is resumed: it ends at once with [ReasonExpired] if its first
+	// failure is as long ago as Budget, or longer.
+	BudgetExpires bool
+
+	// Deadline bounds the whole operation on the wall clock, from the beginning
+	// of its first attempt to its end: attempts, waits, and the time between
+	// its lives. The context of an attempt ends with it, and a wait that would
+	// last until then is not begun. 0 means none.
+	Deadline time.Duration
 
 	// Timeout bounds each attempt: its context ends after so long. A function
 	// that does not heed its context is not cut short. 0 means no timeout.
 	Timeout time.Duration
 
-	// RetryOn accepts the errors that are retried; nil accepts every error,
-	// except the refusal of an open breaker.
-	RetryOn Matcher
+	// If accepts the errors that are retried; nil accepts every error, except
+	// the refusal of an open breaker or of a limit.
+	If Matcher
 
-	// AbortOn names errors that are never retried; it wins over RetryOn. nil
-	// names none.
+	// AbortOn names errors that are never retried; it wins over If and over
+	// Rules. nil names none.
 	AbortOn Matcher
+
+	// Until, if not nil, is asked about the value of each attempt that
+	// succeeded. If it says false, the attempt has failed, with an
+	// *[UnmetError] that has the value. If still says whether that is retried.
+	Until func(value any) bool
+
+	// Rules give errors of a kind a policy of their own. The first rule whose
+	// On accepts the error decides about it, in place of If and Backoff.
+	// Failed attempts of a rule are counted apart, and Attempts, Budget and
+	// Deadline bound them all together.
+	Rules []Rule
 
 	// RetryAfterMax is the longest wait that a server may ask for with
 	// Retry-After; a longer one ends the operation. 0 means
@@ -56,10 +85,12 @@ type Policy struct {
 	RetryAfterMax time.Duration
 
 	// Breaker, if not nil, is asked before each attempt and told how each
-	// ended. When it refuses, the operation ends at once, without a wait and
-	// without an attempt used, unless RetryOn accepts [CircuitOpen]: then the
-	// refusal is a failed attempt, and the wait lasts at least until the
-	// breaker lets a probe through.
+	// ended: an attempt that the caller cancelled, and an error marked with
+	// [Permanent], say nothing about its target; one that the caller's deadline
+	// ended is a failure. When it refuses, the operation ends at once, without
+	// a wait and without an attempt used, unless If or a rule accepts
+	// [CircuitOpen]: then the refusal is a failed attempt, and the wait lasts
+	// at least until the breaker lets a probe through.
 	Breaker *circuit.Breaker
 
 	// Quota, if not nil, is asked for leave before each retry. It is shared
@@ -79,24 +110,27 @@ type Policy struct {
 	// [AttemptFrom] finds it. It costs one allocation an attempt.
 	NumberAttempts bool
 
-	// Unguarded lets a panic in an attempt pass through to the caller, as it
-	// does from a plain call, where otherwise it is a failed attempt. Standing
-	// by to recover takes longer than all the rest of a call that succeeds.
-	Unguarded bool
-
-	// Untimed leaves out the readings of the clock around each attempt. The
-	// times and durations in errors and events are then zero; delays, budget,
-	// timeout and deadline are kept as ever. Reading the clock takes longer
-	// than all the rest of a call that succeeds.
-	Untimed bool
+	// Timed has the duration of each attempt measured. Without it, without an
+	// observer and without a Deadline, the clock is first read at the first
+	// failure, so that the start and duration of the first attempt are zero.
+	Timed bool
 }
 
 // Validate reports every field that is out of its range, joined into one
 // error, or nil.
 func (p *Policy) Validate() error {
 	var problems []error
-	if p.Attempts < 0 {
-		problems = append(problems, fmt.Errorf("retry: attempts is %d; it must be 1 or more, or 0 for the default of %d", p.Attempts, DefaultAttempts))
+	switch {
+	case p.Attempts < Unlimited:
+		problems = append(problems, fmt.Errorf("retry: attempts is %d; it must be 1 or more, Unlimited, or 0 for the default of %d", p.Attempts, DefaultAttempts))
+	case p.Attempts == Unlimited && p.Deadline <= 0:
+		problems = append(problems, errors.New("retry: attempts are unlimited without a deadline; set Deadline"))
+	}
+	if p.Deadline < 0 {
+		problems = append(problems, fmt.Errorf("retry: deadline is %v; it must be positive, or 0 for none", p.Deadline))
+	}
+	if p.BudgetExpires && p.Budget == 0 {
+		problems = append(problems, errors.New("retry: there is no budget that could expire; set Budget"))
 	}
 	if p.Budget < 0 {
 		problems = append(problems, fmt.Errorf("retry: budget is %v; it must be positive, or 0 for none", p.Budget))
@@ -110,12 +144,25 @@ func (p *Policy) Validate() error {
 	if err := p.Backoff.Validate(); err != nil {
 		problems = append(problems, err)
 	}
+	for i := range p.Rules {
+		if err := p.Rules[i].validate(p, i+1); err != nil {
+			problems = append(problems, err)
+		}
+	}
 	return errors.Join(problems...)
 }
 
+// attempts is how many there may be in all.
 func (p *Policy) attempts() int {
-	if p.Attempts == 0 {
-		return DefaultAttempts
+	switch p.Attempts {
+	case Unlimited:
+		return math.MaxInt
+	case 0:
+		most := DefaultAttempts
+		for i := range p.Rules {
+			most = max(most, p.Rules[i].Attempts)
+		}
+		return most
 	}
 	return p.Attempts
 }

@@ -19,14 +19,13 @@ const (
 	ReasonAttempts
 	// ReasonBudget: the next delay would have exceeded the budget.
 	ReasonBudget
-	// ReasonNotRetryable: the error was [Permanent], or RetryOn did not
-	// accept it.
+	// ReasonNotRetryable: the error was [Permanent], or If did not accept it.
 	ReasonNotRetryable
 	// ReasonAborted: AbortOn named the error.
 	ReasonAborted
 	// ReasonCircuitOpen: the circuit breaker refused the attempt.
 	ReasonCircuitOpen
-	// ReasonDeadline: the deadline was over, or the wait would have lasted
+	// ReasonDeadline: Policy.Deadline was over, or the wait would have lasted
 	// until it.
 	ReasonDeadline
 	// ReasonRetryAfter: the server asked for a longer wait than is allowed,
@@ -36,9 +35,17 @@ const (
 	ReasonQuota
 	// ReasonCancelled: it was cancelled.
 	ReasonCancelled
-	// ReasonExpired: it was interrupted, and resumed when the first failure
-	// was longer ago than the budget.
+	// ReasonExpired: it was resumed when the first failure was longer ago than
+	// the budget, and the policy has BudgetExpires.
 	ReasonExpired
+	// ReasonCallerDeadline: the deadline of the caller's context was over, or
+	// the wait would have lasted until it.
+	ReasonCallerDeadline
+	// ReasonLimit: a limit refused the attempt.
+	ReasonLimit
+	// ReasonInterrupted: Operation.Soft has ended, so that no further attempt
+	// was begun. The operation can be resumed with Error.State.
+	ReasonInterrupted
 )
 
 // What errors.Is finds in an [Error], by its reason.
@@ -53,29 +60,36 @@ var (
 	ErrAborted      = errors.New("error named by abort_on")
 	ErrCircuitOpen  = circuit.ErrOpen
 	// ErrDeadline is also a context.DeadlineExceeded.
-	ErrDeadline   = fmt.Errorf("no time left for a further attempt: %w", context.DeadlineExceeded)
-	ErrRetryAfter = errors.New("retry-after asks for a longer wait than is allowed")
-	ErrQuota      = errors.New("retry quota of the target used up")
+	ErrDeadline = fmt.Errorf("deadline of the operation: no time left for a further attempt: %w", context.DeadlineExceeded)
+	// ErrCallerDeadline is also a context.DeadlineExceeded.
+	ErrCallerDeadline = fmt.Errorf("no time left for a further attempt: %w", context.DeadlineExceeded)
+	ErrRetryAfter     = errors.New("retry-after asks for a longer wait than is allowed")
+	ErrQuota          = errors.New("retry quota of the target used up")
+	ErrLimit          = errors.New("refused by a limit")
 	// ErrCancelled is also a context.Canceled.
-	ErrCancelled = fmt.Errorf("operation cancelled: %w", context.Canceled)
-	ErrExpired   = errors.New("retry budget expired before the operation was resumed")
+	ErrCancelled   = fmt.Errorf("operation cancelled: %w", context.Canceled)
+	ErrInterrupted = errors.New("operation interrupted")
+	ErrExpired     = errors.New("retry budget expired before the operation was resumed")
 )
 
 var reasons = [...]struct {
 	name     string
 	sentinel error
 }{
-	ReasonNone:         {"none", nil},
-	ReasonAttempts:     {"attempts", ErrAttempts},
-	ReasonBudget:       {"budget", ErrBudget},
-	ReasonNotRetryable: {"not_retryable", ErrNotRetryable},
-	ReasonAborted:      {"abort_on", ErrAborted},
-	ReasonCircuitOpen:  {"circuit_open", ErrCircuitOpen},
-	ReasonDeadline:     {"deadline", ErrDeadline},
-	ReasonRetryAfter:   {"retry_after", ErrRetryAfter},
-	ReasonQuota:        {"quota", ErrQuota},
-	ReasonCancelled:    {"cancelled", ErrCancelled},
-	ReasonExpired:      {"expired", ErrExpired},
+	ReasonNone:           {"none", nil},
+	ReasonAttempts:       {"attempts", ErrAttempts},
+	ReasonBudget:         {"budget", ErrBudget},
+	ReasonNotRetryable:   {"not_retryable", ErrNotRetryable},
+	ReasonAborted:        {"abort_on", ErrAborted},
+	ReasonCircuitOpen:    {"circuit_open", ErrCircuitOpen},
+	ReasonDeadline:       {"deadline", ErrDeadline},
+	ReasonRetryAfter:     {"retry_after", ErrRetryAfter},
+	ReasonQuota:          {"quota", ErrQuota},
+	ReasonCancelled:      {"cancelled", ErrCancelled},
+	ReasonExpired:        {"expired", ErrExpired},
+	ReasonCallerDeadline: {"caller_deadline", ErrCallerDeadline},
+	ReasonLimit:          {"limit", ErrLimit},
+	ReasonInterrupted:    {"interrupted", ErrInterrupted},
 }
 
 // String returns the reason's name, in lower case with underscores.
@@ -95,12 +109,33 @@ func (r Reason) Err() error {
 }
 
 // Exhausted reports whether the operation has failed in the end, so that a
-// fallback is due. Cancellation and the deadline of the caller are no such
-// end: who called it off wants nothing more done.
+// fallback is due. Cancellation, interruption and the deadline of the caller
+// are no such end: who called it off wants nothing more done.
 func (r Reason) Exhausted() bool {
 	switch r {
-	case ReasonNone, ReasonCancelled, ReasonDeadline:
+	case ReasonNone, ReasonCancelled, ReasonCallerDeadline, ReasonInterrupted:
 		return false
 	}
 	return true
+}
+
+// byCaller reports whether the caller has ended the operation.
+func (r Reason) byCaller() bool {
+	return r == ReasonCancelled || r == ReasonCallerDeadline || r == ReasonInterrupted
+}
+
+// text is how an error begins that has the reason.
+func (r Reason) text() string {
+	switch r {
+	case ReasonCancelled:
+		return "operation cancelled"
+	case ReasonDeadline:
+		return "deadline of the operation over"
+	case ReasonCallerDeadline:
+		return "no time left for a further attempt"
+	}
+	if err := r.Err(); err != nil {
+		return err.Error()
+	}
+	return r.String()
 }

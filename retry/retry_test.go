@@ -99,11 +99,11 @@ func TestAttemptsAndDelays(t *testing.T) {
 		{"attempts before budget", retry.Policy{Attempts: 2, Backoff: doubling(sec), Budget: 7 * sec}, 9, []time.Duration{0, sec}, retry.ReasonAttempts},
 	}
 	for _, test := range tests {
-		for _, untimed := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, untimed %v", test.name, untimed), func(t *testing.T) {
+		for _, timed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, timed %v", test.name, timed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s, p := failing(test.fails), test.p
-					p.Untimed = untimed
+					p.Timed = timed
 					v, err := retry.Do(t.Context(), p, s.call)
 					s.check(t, test.starts...)
 					if test.reason == 0 {
@@ -131,7 +131,7 @@ func TestErrorCarriesEveryAttempt(t *testing.T) {
 		first := &statusError{503}
 		s := plan(first, fmt.Errorf("dial: %w", errFlaky), errFlaky)
 		s.takes = 2 * sec
-		_, err := retry.Do(t.Context(), retry.Policy{Backoff: doubling(sec)}, s.call)
+		_, err := retry.Do(t.Context(), retry.Policy{Backoff: doubling(sec), Timed: true}, s.call)
 		e := ended(t, err, retry.ReasonAttempts, 3)
 		want := []retry.Attempt{
 			{Number: 1, Start: s.began, Duration: 2 * sec, Delay: sec, Class: "server_error", Message: "status 503", Err: first},
@@ -151,8 +151,8 @@ func TestErrorCarriesEveryAttempt(t *testing.T) {
 			t.Errorf("slept %v, elapsed %v", e.Slept, e.Elapsed)
 		}
 		var status *statusError
-		if !errors.As(err, &status) || !errors.Is(err, errFlaky) || !errors.Is(err, retry.ErrExhausted) {
-			t.Error("an error of an attempt is not found")
+		if errors.As(err, &status) || !errors.Is(err, errFlaky) || !errors.Is(err, retry.ErrExhausted) {
+			t.Error("the last error is not found, or an earlier one is")
 		}
 		if got, want := err.Error(), "attempts used up after 3 attempts: flaky"; got != want {
 			t.Errorf("it says %q, want %q", got, want)
@@ -181,20 +181,20 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestUntimedReadsNoClock(t *testing.T) {
-	for _, delay := range []time.Duration{0, sec} {
+// The clock is first read at the first failure, unless the policy is Timed.
+func TestTheFirstAttemptIsTimedOnRequest(t *testing.T) {
+	for _, timed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := failing(9)
 			s.takes = sec
-			_, err := retry.Do(t.Context(), retry.Policy{Untimed: true, Backoff: doubling(delay)}, s.call)
+			_, err := retry.Do(t.Context(), retry.Policy{Timed: timed, Backoff: doubling(sec)}, s.call)
 			e := ended(t, err, retry.ReasonAttempts, 3)
-			if e.Elapsed != 0 {
-				t.Errorf("elapsed is %v", e.Elapsed)
+			first, elapsed := time.Duration(0), 5*sec
+			if timed {
+				first, elapsed = sec, 6*sec
 			}
-			for _, a := range e.History {
-				if !a.Start.IsZero() || a.Duration != 0 {
-					t.Errorf("attempt %d has the start %v and the duration %v", a.Number, a.Start, a.Duration)
-				}
+			if e.Elapsed != elapsed || e.History[0].Duration != first || e.History[0].Start.IsZero() == timed || e.History[1].Duration != sec {
+				t.Errorf("timed %v: elapsed is %v, the history %+v", timed, e.Elapsed, e.History)
 			}
 		})
 	}
@@ -242,7 +242,7 @@ func TestP20_P21_PolicyIsReusable(t *testing.T) {
 }
 
 func TestPanicIsAFailedAttempt(t *testing.T) {
-	for _, p := range []retry.Policy{{}, {Untimed: true}, {Timeout: time.Minute}} {
+	for _, p := range []retry.Policy{{}, {Timed: true}, {Timeout: time.Minute}} {
 		n := 0
 		v, err := retry.Do(t.Context(), p, func(context.Context) (int, error) {
 			if n++; n < 3 {
@@ -333,14 +333,15 @@ func TestNestedOperationsMultiply(t *testing.T) {
 	}
 }
 
-// A permanent error or a cancellation inside ends the outside too.
+// A permanent error inside ends the outside too. A cancellation does not: it is
+// not the outer operation that was cancelled.
 func TestNestedStops(t *testing.T) {
-	for _, inner := range []error{retry.Permanent(errFlaky), context.Canceled} {
+	for inner, want := range map[error]int{retry.Permanent(errFlaky): 1, context.Canceled: 9} {
 		calls := 0
 		_, err := retry.Do(t.Context(), retry.Policy{}, func(ctx context.Context) (int, error) {
 			return retry.Do(ctx, retry.Policy{}, func(context.Context) (int, error) { calls++; return 0, inner })
 		})
-		if calls != 1 || !errors.Is(err, inner) {
+		if calls != want || !errors.Is(err, inner) {
 			t.Errorf("%v: %d calls, %v", inner, calls, err)
 		}
 	}
@@ -366,7 +367,7 @@ func TestObserverSeesEverything(t *testing.T) {
 		}
 		s := failing(9)
 		s.takes = sec
-		p := retry.Policy{Attempts: 4, Backoff: doubling(sec), Breaker: b, Observer: observe, RetryOn: retry.Any(retry.CircuitOpen, retry.Pattern0("flaky"))}
+		p := retry.Policy{Attempts: 4, Backoff: doubling(sec), Breaker: b, Observer: observe, If: retry.Any(retry.CircuitOpen, retry.Pattern0("flaky"))}
 		_, err := retry.Do(t.Context(), p, s.call)
 		ended(t, err, retry.ReasonAttempts, 4)
 		want := []string{
@@ -406,32 +407,4 @@ func TestObserverPanics(t *testing.T) {
 	}()
 	_, err := retry.Do(t.Context(), retry.Policy{Breaker: b, Observer: func(retry.Event) { panic("observer") }}, failing(0).call)
 	t.Errorf("it returned %v", err)
-}
-
-// With Unguarded a panic is the caller's, also after failures and with a
-// breaker, whose permit comes back all the same.
-func TestUnguardedPanicPasses(t *testing.T) {
-	for name, p := range map[string]retry.Policy{
-		"bare": {Unguarded: true, Untimed: true}, "timed": {Unguarded: true}, "timeout": {Unguarded: true, Timeout: time.Minute},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r, err := retry.New(p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			calls := 0
-			defer func() {
-				if x := recover(); x != "boom" || calls != 2 {
-					t.Errorf("recovered %v after %d calls; want boom after 2", x, calls)
-				}
-			}()
-			_, err = retry.Run(t.Context(), r, func(context.Context) (int, error) {
-				if calls++; calls == 2 {
-					panic("boom")
-				}
-				return 0, errors.New("first")
-			})
-			t.Errorf("Run came back with %v", err)
-		})
-	}
 }

@@ -22,11 +22,13 @@ func ParseRetryAfter(header string, now time.Time) (time.Duration, bool) {
 		return parseSeconds(header)
 	}
 	date, err := http.ParseTime(header)
-	if err != nil {
-		return 0, false
+	if err != nil || date.Location() != time.UTC && !strings.HasSuffix(header, " GMT") {
+		return 0, false // a zone that HTTP does not know is not to be guessed
 	}
 	return max(date.Sub(now), 0), true
 }
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // parseSeconds reads digits, with a point and more digits if there are. It
 // takes no sign, exponent or other spelling of a number.

@@ -30,6 +30,7 @@ func TestP24_P25_ParseRetryAfter(t *testing.T) {
 		{"Fri, 31 Dec 9999 23:59:59 GMT", math.MaxInt64, true},
 		{"", 0, false}, {"-1", 0, false}, {"+1", 0, false}, {"1e3", 0, false}, {"1.", 0, false}, {".5", 0, false}, {"1.5.5", 0, false},
 		{"0x10", 0, false}, {"1 second", 0, false}, {"soon", 0, false}, {"1_000", 0, false}, {"NaN", 0, false}, {"12a", 0, false},
+		{"Sunday, 06-Nov-94 08:49:37 PST", 0, false}, {"Sun, 06 Nov 1994 08:49:37 PST", 0, false},
 	}
 	for _, test := range tests {
 		if got, ok := retry.ParseRetryAfter(test.header, now); got != test.want || ok != test.ok {
@@ -78,7 +79,7 @@ func FuzzPattern(f *testing.F) {
 		if len(re) > 200 {
 			return
 		}
-		if m, err := retry.Pattern(re); err == nil {
+		if m, err := retry.TextPattern(re); err == nil {
 			m(text(s))
 		}
 	})

@@ -137,11 +137,16 @@ func newBench(binary string) (*bench, error) {
 // all measures everything and prints a table for each part.
 func (b *bench) all(items, rounds int, long bool) ([]promise, error) {
 	fmt.Printf("%s; %d items of /bin/true, 2 at a time, %d rounds\n\n", machine(), items, rounds)
-	promises, err := b.compare(items, rounds)
-	if err != nil || !long {
-		return promises, err
+	parts := []func() ([]promise, error){
+		func() ([]promise, error) { return b.compare(items, rounds) },
+		func() ([]promise, error) { return b.compareEdges(items, rounds) },
+		func() ([]promise, error) { return b.worktrees(rounds) },
 	}
-	for _, part := range []func() ([]promise, error){b.scale, b.filter, b.resume} {
+	if long {
+		parts = append(parts, b.scale, b.filter, b.resume)
+	}
+	var promises []promise
+	for _, part := range parts {
 		more, err := part()
 		if err != nil {
 			return nil, err
@@ -190,25 +195,33 @@ func (b *bench) compare(items, rounds int) ([]promise, error) {
 		parallel = &contender{name: "GNU parallel -j2 --joblog", run: func() (sample, error) { return b.parallel(path, few) }}
 		list = append(list, parallel)
 	}
+	if err := rotate(rounds, list...); err != nil {
+		return nil, err
+	}
+	table(list, floor)
+	promises := []promise{
+		{"items/s of bide beside the floor", ratio(plain, floor), 0.95, true},
+		{"the same with durability: strict", ratio(strict, floor), 0.8, true},
+		{"own CPU of bide beyond the floor's, µs an item", added(plain, floor), 150, false},
+	}
+	if parallel != nil {
+		promises = append(promises, promise{"items/s of bide beside GNU parallel", ratio(plain, parallel), 10, true})
+	}
+	return promises, nil
+}
+
+// rotate runs contenders in turn.
+func rotate(rounds int, list ...*contender) error {
 	for range rounds {
 		for _, c := range list {
 			s, err := c.run()
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", c.name, err)
+				return fmt.Errorf("%s: %w", c.name, err)
 			}
 			c.all = append(c.all, s)
 		}
 	}
-	table(list, floor)
-	promises := []promise{
-		{"items/s of bide beside the floor", ratio(plain, floor), 0.85, true},
-		{"the same with durability: strict", ratio(strict, floor), 0.5, true},
-		{"own CPU of bide beyond the floor's, µs an item", added(plain, floor), 150, false},
-	}
-	if parallel != nil {
-		promises = append(promises, promise{"items/s of bide beside GNU parallel", ratio(plain, parallel), 8, true})
-	}
-	return promises, nil
+	return nil
 }
 
 // added is the median of what a round's own CPU has beyond that of the floor

@@ -11,8 +11,8 @@ import (
 )
 
 // floor runs this program as the floor.
-func (b *bench) floor(items int) (sample, error) {
-	return measure(exec.Command(b.self, "floor", "-items", strconv.Itoa(items)), items)
+func (b *bench) floor(items int, more ...string) (sample, error) {
+	return measure(exec.Command(b.self, append([]string{"floor", "-items", strconv.Itoa(items)}, more...)...), items)
 }
 
 // parallel runs GNU parallel with a log of its jobs.
@@ -30,7 +30,12 @@ func (b *bench) parallel(path string, items int) (sample, error) {
 // run is `bide run` of a map over so many items. head is put before the
 // workflow.
 func (b *bench) run(items int, head string) (sample, error) {
-	path, err := b.workflow("map", list{items, 0}, head, "", "/bin/true ${item.id}")
+	return b.runMap("map", items, head, "", "/bin/true ${item.id}")
+}
+
+// runMap is `bide run` of a map of so many items, with more among its fields.
+func (b *bench) runMap(name string, items int, head, more, command string) (sample, error) {
+	path, err := b.workflow(name, list{items, 0}, head, more, command)
 	if err != nil {
 		return sample{}, err
 	}
@@ -61,7 +66,7 @@ type list struct {
 }
 
 func (l list) line(i int) string {
-	text := fmt.Sprintf(`{"id":%d,"group":%d,"name":"item-%d"`, i, i%1000, i)
+	text := fmt.Sprintf(`{"id":%d,"group":%d,"tenth":%d,"name":"item-%d"`, i, i%1000, i%10, i)
 	if n := l.width - len(text) - len(`,"pad":""}`) - 1; n > 0 {
 		text += fmt.Sprintf(`,"pad":%q`, strings.Repeat("x", n))
 	}
@@ -71,12 +76,17 @@ func (l list) line(i int) string {
 // workflow writes a map over a list and gives its path. head is put before
 // it, and more among the fields of the map.
 func (b *bench) workflow(name string, l list, head, more, command string) (string, error) {
+	return b.workflowOf(name, l, 2, head, more, command)
+}
+
+// workflowOf is workflow with so many items at a time.
+func (b *bench) workflowOf(name string, l list, parallel int, head, more, command string) (string, error) {
 	input := filepath.Join(b.dir, name+".jsonl")
 	if err := writeLines(input, l.items, l.line); err != nil {
 		return "", err
 	}
 	text := head + "name: " + name + "\nmode: mapreduce\nmap:\n  input: " + input + "\n  json_path: \"$\"\n" + more +
-		"  max_parallel: 2\n  agent_template:\n    - shell: \"" + command + "\"\n"
+		"  max_parallel: " + strconv.Itoa(parallel) + "\n  agent_template:\n    - shell: \"" + command + "\"\n"
 	path := filepath.Join(b.dir, name+".yml")
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }

@@ -3,6 +3,7 @@ package main
 
 import (
 	"os"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -17,15 +18,24 @@ import (
 //
 // To take it on board brings about a collection, so it comes when bide has been
 // at work for a moment: a short run is over by then.
-var ballast atomic.Pointer[[8 << 20]byte]
+var ballast atomic.Pointer[[16 << 20]byte]
 
 // ballastAfter is that moment.
 const ballastAfter = 50 * time.Millisecond
+
+// leastProcs is the least number of goroutines that may be running. One that waits
+// for a command, or for the disk, is in a system call and counts as running
+// until the runtime's monitor takes its place away, which costs more than the
+// place does.
+const leastProcs = 4
 
 func main() {
 	if proc.CompanionMain() {
 		return
 	}
-	time.AfterFunc(ballastAfter, func() { ballast.Store(new([8 << 20]byte)) })
+	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < leastProcs {
+		runtime.GOMAXPROCS(leastProcs)
+	}
+	time.AfterFunc(ballastAfter, func() { ballast.Store(new([16 << 20]byte)) })
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

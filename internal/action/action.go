@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -30,12 +32,22 @@ type Call struct {
 	Dir     string
 	Env     []string      // the complete environment
 	Timeout time.Duration // of this attempt; 0: none
-	Input   []byte        // standard input; nil: nothing
+	// Stall ends a command or an agent that prints nothing for so long; 0: never.
+	Stall time.Duration
+	// Session is that of an agent to go on with; "": a new one.
+	Session string
+	Input   []byte // standard input; nil: nothing
+	// Stdin is the standard input of a command in place of Input, Terminal its
+	// terminal; nil: none.
+	Stdin    *os.File
+	Terminal *proc.Terminal
 
 	// Stdout and Stderr get output as it comes; nil: nowhere.
 	Stdout, Stderr io.Writer
 	// Spill opens the file for an output that is too large to keep; nil: none.
-	Spill func(stream string) (*os.File, error)
+	Spill func(stream string) (proc.File, error)
+	// Mask hides secrets in what of an output is cut; nil: there are none.
+	Mask *mask.Masker
 	// Log gets the raw stream of an agent; nil: nowhere.
 	Log io.Writer
 	// OnMessage gets what an agent says and does; nil: nobody.
@@ -51,16 +63,43 @@ type Result struct {
 	ExitCode int
 	Duration time.Duration
 	Start    time.Time
+	// Program is what a command ran, where that is not sh.
+	Program string
 	// Status and Header are an HTTP answer's.
 	Status int
 	Header map[string]string
-	// Usage is an agent's; nil for other actions.
-	Usage   *Usage
+	// Usage is that of an agent with a stream; nil for other actions.
+	Usage *Usage
+	// Tokens is what an agent with a text said at its end to have used; 0: nothing.
+	Tokens  int64
 	Session string
 	// StdoutFile and StderrFile are where large outputs are kept whole.
 	StdoutFile, StderrFile string
 	StdoutSize             int64
 	Digest                 string
+	// OutputErr says why output did not get to Stdout or Stderr, or to its file.
+	OutputErr error
+	// Open reads the output of a command as it was where StdoutFile has it
+	// masked; nil: StdoutFile has it as it was.
+	Open func() (io.ReadCloser, error)
+	// Incomplete says that a score was missed and the file lets that pass.
+	Incomplete bool
+	// Set are the variables that the command set, names and values.
+	Set [][2]string
+}
+
+// OpenOutput reads the whole output, whatever its size: of a command with its
+// last line end, of other actions with one.
+func (r *Result) OpenOutput() (io.ReadCloser, error) {
+	switch {
+	case r.Open != nil:
+		return r.Open()
+	case r.StdoutFile != "" && r.Usage == nil:
+		return os.Open(r.StdoutFile)
+	case r.Output == "":
+		return io.NopCloser(strings.NewReader("")), nil
+	}
+	return io.NopCloser(strings.NewReader(r.Output + "\n")), nil
 }
 
 // Run carries out one attempt of a leaf action. Where err is not nil, the

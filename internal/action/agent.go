@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/classify"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -55,7 +56,7 @@ func (w *World) agent(ctx context.Context, a *workflow.Claude, c *Call) (Result,
 	default:
 		p.Stdout = c.Stdout
 	}
-	r, err := w.Proc.Run(ctx, &p)
+	r, ctx, err := w.run(ctx, c, &p)
 	if err != nil {
 		return Result{Start: time.Now(), ExitCode: 126}, startFailed(name, err)
 	}
@@ -64,21 +65,26 @@ func (w *World) agent(ctx context.Context, a *workflow.Claude, c *Call) (Result,
 	if streams {
 		res.Output = st.answer()
 		res.Usage, res.Session = &st.usage, st.session
+	} else {
+		res.Tokens = classify.Tokens(r.Stderr.TailString(matched), r.Stdout.TailString(matched))
 	}
-	if err := ending(ctx, r, name, c.Timeout); err != nil {
+	if err := ending(ctx, r, name, c); err != nil {
 		if _, exited := err.(*ExitError); !exited {
 			return res, err
 		}
-		return res, agentFailure(name, st, r, streams)
+		return res, agentFailure(name, st, r, streams, c)
 	}
 	if streams && st.failure() != "" {
-		return res, agentFailure(name, st, r, streams)
+		return res, agentFailure(name, st, r, streams, c)
 	}
 	return res, nil
 }
 
 // skipFlag is the claude program's word for skip_permissions.
 const skipFlag = "--dangerously-skip-permissions"
+
+// resumeFlag is the claude program's word for the session to go on with.
+const resumeFlag = "--resume"
 
 // agentCommand gives the argument vector of the agent and what it reads.
 func (w *World) agentCommand(a *workflow.Claude, c *Call, prompt string) (name string, argv []string, input []byte, streams bool, err error) {
@@ -96,13 +102,16 @@ func (w *World) agentCommand(a *workflow.Claude, c *Call, prompt string) (name s
 		if skip {
 			argv = append(argv, skipFlag)
 		}
+		if c.Session != "" {
+			argv = append(argv, resumeFlag, c.Session)
+		}
 		argv = append(argv, a.Args...)
 		return name, append(argv, argument(prompt)), nil, true, nil
 	}
 	sc := promptScope{c.Scope, prompt}
 	named := false
 	for _, t := range cfg.Command {
-		word, err := t.Expand(sc)
+		word, err := agentWord(t, sc, slices.Contains(argv, "--"))
 		if err != nil {
 			return name, nil, nil, false, err
 		}
@@ -114,6 +123,9 @@ func (w *World) agentCommand(a *workflow.Claude, c *Call, prompt string) (name s
 	if (skip || cfg.SkipPermissions && a.SkipPermissions == nil) && filepath.Base(argv[0]) == "claude" {
 		argv = slices.Insert(argv, 1, skipFlag)
 	}
+	if c.Session != "" && filepath.Base(argv[0]) == "claude" {
+		argv = slices.Insert(argv, 1, resumeFlag, c.Session)
+	}
 	argv = append(argv, a.Args...)
 	switch {
 	case cfg.Stdin:
@@ -122,6 +134,22 @@ func (w *World) agentCommand(a *workflow.Claude, c *Call, prompt string) (name s
 		argv = append(argv, argument(prompt))
 	}
 	return name, argv, input, cfg.Output == "stream-json", nil
+}
+
+// agentWord is one word of a configured command. No word that data begins is an
+// option, unless it stands behind a --; a prompt gets a blank before it.
+func agentWord(t *template.Text, sc promptScope, dashes bool) (string, error) {
+	word, origin, err := t.ExpandOrigin(sc)
+	if err != nil || dashes || origin != template.Data || !strings.HasPrefix(word, "-") || !strings.HasPrefix(t.String(), "$") {
+		return word, err
+	}
+	if refs := t.Refs(); len(refs) > 0 && refs[0].Name == "prompt" {
+		return argument(word), nil
+	}
+	if strings.Contains(t.String(), "|option}") {
+		return word, nil
+	}
+	return "", fmt.Errorf(`the value of %s would be an option of the agent; write "--" before it, or |option if it is meant to be one`, t)
 }
 
 // argument keeps a prompt that begins with a dash from being read as an option.
@@ -145,10 +173,15 @@ func (s promptScope) Lookup(name string) (template.Value, bool) {
 	return s.Scope.Lookup(name)
 }
 
-func agentFailure(name string, st *stream, r proc.Result, streams bool) error {
-	e := &AgentError{Agent: name, Code: r.ShellStatus(), Stderr: r.Stderr.TailString(matched)}
+// clockSkew is added to the time at which a limit ends: clocks differ.
+const clockSkew = 5 * time.Second
+
+func agentFailure(name string, st *stream, r proc.Result, streams bool, c *Call) error {
+	e := &AgentError{Agent: name, Code: r.ShellStatus(), Stderr: tailOf(r.Stderr, c.Mask)}
 	if streams {
 		e.Message = st.failure()
+	} else {
+		e.Stdout = tailOf(r.Stdout, c.Mask)
 	}
 	if e.Message == "" || st.result == nil {
 		e.Message = fmt.Sprintf("exit status %d", e.Code)
@@ -156,14 +189,19 @@ func agentFailure(name string, st *stream, r proc.Result, streams bool) error {
 			e.Message = st.failure()
 		}
 	}
-	var until time.Time
-	e.Limited, until = st.limit(e.Message + "|" + lastLine(e.Stderr))
-	if st.result != nil {
-		e.Limited, until = st.limit(e.Message)
+	// The words of the answer count, and without one what the CLI printed.
+	said := e.Message
+	if st.result == nil {
+		said += "\n" + e.Stderr + "\n" + e.Stdout
 	}
-	if !until.IsZero() {
-		// A little later than the limit ends: clocks differ.
-		e.Until, e.HasTime = max(0, time.Until(until)+5*time.Second), true
+	e.Kind = classify.Text(said)
+	e.Limited = st.limited || e.Kind.RateLimited
+	switch d, told := classify.Reset(said, time.Now()); {
+	case !e.Limited:
+	case told:
+		e.Until, e.HasTime = d+clockSkew, true
+	case !st.resetsAt.IsZero():
+		e.Until, e.HasTime = max(0, time.Until(st.resetsAt))+clockSkew, true
 	}
 	return e
 }

@@ -5,18 +5,45 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/classify"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/failure"
 )
 
 // ExitError is a command that ended with a status other than 0, or by a
 // signal.
 type ExitError struct {
-	Command string // what was run, shortened for people
-	Code    int    // 128+n for signal n
-	Signal  string // "" where it ended by itself
-	Stderr  string // the last 64 KiB
-	Stdout  string // the last 64 KiB
+	Code   int    // 128+n for signal n
+	Signal string // "" where it ended by itself
+	Stderr string // the last 64 KiB
+	Stdout string // the last 64 KiB
+	// Kind is what the status and the outputs tell; see package classify.
+	Kind classify.Verdict
+	// NoRoom: the system had no room for another process or file, and the
+	// command never ran.
+	NoRoom bool
 }
+
+// Shortage reports whether the system had no room to start the command: whoever
+// gave it its work is not to blame.
+func (e *ExitError) Shortage() bool { return e.NoRoom }
+
+// Class is that of the kind of failure; "" where nothing is known.
+func (e *ExitError) Class() string { return e.Kind.Class() }
+
+// Timeout reports whether the command said that something took too long.
+func (e *ExitError) Timeout() bool { return e.Kind.Timeout }
+
+// RateLimited reports whether the command said that it met a limit.
+func (e *ExitError) RateLimited() bool { return e.Kind.RateLimited }
+
+// RetryAfter is the wait that a header line of the output asks for.
+func (e *ExitError) RetryAfter() (time.Duration, bool) {
+	return e.Kind.RetryAfter, e.Kind.RetryAfter > 0
+}
+
+// Unwrap gives what is known only of some failures.
+func (e *ExitError) Unwrap() []error { return e.Kind.Errors() }
 
 // Error does not hold the command: matchers read the text, and a command that
 // has the word timeout in it has not timed out.
@@ -37,17 +64,23 @@ func (e *ExitError) Error() string {
 func (e *ExitError) ExitCode() int { return e.Code }
 
 // Output is the text that matchers read beside the message.
-func (e *ExitError) Output() string { return e.Stderr + "\n" + e.Stdout }
+func (e *ExitError) Output() string { return failure.Output(e.Stdout, e.Stderr) }
+
+// Tails are the ends of both outputs.
+func (e *ExitError) Tails() (stdout, stderr string) { return e.Stdout, e.Stderr }
 
 // TimeoutError is an attempt that was stopped because it took too long.
 type TimeoutError struct {
-	Command string
-	After   time.Duration
-	Stderr  string
-	Stdout  string
+	After  time.Duration
+	Stderr string
+	Stdout string
+	Silent bool // it printed nothing for that long
 }
 
 func (e *TimeoutError) Error() string {
+	if e.Silent {
+		return fmt.Sprintf("printed nothing for %s and was stopped (stall_timeout)", duration.Format(e.After))
+	}
 	return fmt.Sprintf("timed out after %s and was stopped", duration.Format(e.After))
 }
 
@@ -55,7 +88,10 @@ func (e *TimeoutError) Error() string {
 func (e *TimeoutError) Timeout() bool { return true }
 
 // Output is the text that matchers read beside the message.
-func (e *TimeoutError) Output() string { return e.Stderr + "\n" + e.Stdout }
+func (e *TimeoutError) Output() string { return failure.Output(e.Stdout, e.Stderr) }
+
+// Tails are the ends of both outputs.
+func (e *TimeoutError) Tails() (stdout, stderr string) { return e.Stdout, e.Stderr }
 
 // Class is "timeout".
 func (e *TimeoutError) Class() string { return "timeout" }
@@ -92,11 +128,17 @@ type AgentError struct {
 	Until   time.Duration
 	HasTime bool
 	Stderr  string
+	Stdout  string           // of an agent that answers with a text
+	Kind    classify.Verdict // what its words tell
 }
 
 func (e *AgentError) Error() string {
 	msg := e.Agent + ": " + e.Message
-	if line := lastLine(e.Stderr); line != "" && !strings.Contains(msg, line) {
+	line := lastLine(e.Stderr)
+	if line == "" {
+		line = lastLine(e.Stdout)
+	}
+	if line != "" && !strings.Contains(msg, line) {
 		msg += ": " + line
 	}
 	return msg
@@ -112,12 +154,24 @@ func (e *AgentError) RateLimited() bool { return e.Limited }
 func (e *AgentError) RetryAfter() (time.Duration, bool) { return e.Until, e.HasTime }
 
 // Output is the text that matchers read beside the message.
-func (e *AgentError) Output() string { return e.Stderr }
+func (e *AgentError) Output() string { return failure.Output(e.Stdout, e.Stderr) }
 
-// Class is "rate_limit" or "agent".
+// Tails are the ends of both outputs.
+func (e *AgentError) Tails() (stdout, stderr string) { return e.Stdout, e.Stderr }
+
+// Timeout reports whether the agent said that something took too long.
+func (e *AgentError) Timeout() bool { return e.Kind.Timeout }
+
+// Unwrap gives what is known only of some failures.
+func (e *AgentError) Unwrap() []error { return e.Kind.Errors() }
+
+// Class is "rate_limit", that of a failed connection or server, or "agent".
 func (e *AgentError) Class() string {
-	if e.Limited {
+	switch kind := e.Kind.Class(); {
+	case e.Limited:
 		return "rate_limit"
+	case kind != "":
+		return kind
 	}
 	return "agent"
 }
@@ -158,16 +212,4 @@ func lastLine(s string) string {
 		return ""
 	}
 	return strings.TrimSpace(s)
-}
-
-// short gives the beginning of a command's text, on one line.
-func short(s string) string {
-	s = strings.TrimSpace(s)
-	if i := strings.IndexByte(s, '\n'); i >= 0 {
-		s = s[:i] + " ..."
-	}
-	if r := []rune(s); len(r) > 80 {
-		s = string(r[:77]) + "..."
-	}
-	return s
 }

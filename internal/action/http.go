@@ -75,7 +75,7 @@ func (w *World) Send(ctx context.Context, q *Request, c *Call) (Result, error) {
 		return res, nil
 	}
 	res.ExitCode = 1
-	e := &HTTPError{Method: req.Method, URL: req.URL.Redacted(), Status: res.Status, Body: res.Output}
+	e := &HTTPError{Method: req.Method, URL: req.URL.Redacted(), Status: res.Status, Body: c.Mask.String(res.Output)}
 	if len(e.Body) > 1024 {
 		e.Body = e.Body[:1024]
 	}
@@ -93,7 +93,7 @@ func (w *World) requestFailed(ctx context.Context, req *http.Request, c *Call, e
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, errHTTPTimeout):
-		return &TimeoutError{Command: req.Method + " " + req.URL.Redacted(), After: c.Timeout}
+		return &TimeoutError{After: c.Timeout}
 	case cause != nil:
 		return cause
 	}

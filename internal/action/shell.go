@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/classify"
+	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -46,16 +49,22 @@ func (w *World) command(ctx context.Context, c *Call, name string, argv, env []s
 		return Result{Start: time.Now(), ExitCode: 127}, notFound(name, err)
 	}
 	p := proc.Cmd{
-		Path: path, Argv: argv, Dir: c.Dir, Env: env, Input: input,
+		Path: path, Argv: argv, Dir: c.Dir, Env: env, Input: input, Stdin: c.Stdin, Terminal: c.Terminal,
 		Stdout: c.Stdout, Stderr: c.Stderr, Spill: c.Spill,
 		Timeout: c.Timeout, Grace: w.Grace,
 	}
-	r, err := w.Proc.Run(ctx, &p)
+	r, ctx, err := w.run(ctx, c, &p)
+	if start := new(proc.StartError); errors.As(err, &start) && start.Kind == proc.StartCancelled && ctx.Err() != nil {
+		return Result{Start: time.Now(), ExitCode: 126}, context.Cause(ctx) // that it did not begin is nobody's fault
+	}
 	if err != nil {
-		return Result{Start: time.Now(), ExitCode: 126}, startFailed(text, err)
+		return Result{Start: time.Now(), ExitCode: 126}, startFailed(c.Mask.String(text), err)
 	}
 	res := fromProc(r)
-	return res, ending(ctx, r, text, c.Timeout)
+	if name != "sh" {
+		res.Program = name
+	}
+	return res, ending(ctx, r, text, c)
 }
 
 // notFound is what a shell answers for a command that does not exist.
@@ -64,11 +73,12 @@ func notFound(name string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		code = 126
 	}
-	return &ExitError{Command: short(name), Code: code, Stderr: err.Error()}
+	return &ExitError{Code: code, Stderr: err.Error()}
 }
 
 func startFailed(text string, err error) error {
-	return &ExitError{Command: short(text), Code: 126, Stderr: err.Error()}
+	var start *proc.StartError
+	return &ExitError{Code: 126, Stderr: err.Error(), NoRoom: errors.As(err, &start) && start.Kind == proc.StartResources}
 }
 
 func fromProc(r proc.Result) Result {
@@ -82,20 +92,32 @@ func fromProc(r proc.Result) Result {
 		StderrFile: r.Stderr.File,
 		StdoutSize: r.Stdout.Size,
 		Digest:     r.Stdout.SHA256,
+		OutputErr:  errors.Join(r.Stdout.Err, r.Stderr.Err),
 	}
 }
 
+// tailOf is the end of an output, masked before it is cut.
+func tailOf(o proc.Output, m *mask.Masker) string {
+	if !m.Active() {
+		return o.TailString(matched)
+	}
+	return m.Last(o.TailString(math.MaxInt), matched, o.Truncated)
+}
+
 // ending turns the way a process ended into an error; nil for exit status 0.
-func ending(ctx context.Context, r proc.Result, text string, timeout time.Duration) error {
+func ending(ctx context.Context, r proc.Result, text string, c *Call) error {
 	if r.Success() {
 		return nil
 	}
-	stderr, stdout := r.Stderr.TailString(matched), r.Stdout.TailString(matched)
+	stderr, stdout := tailOf(r.Stderr, c.Mask), tailOf(r.Stdout, c.Mask)
 	switch {
+	case r.Cancelled && context.Cause(ctx) == error(errStalled):
+		return &TimeoutError{After: c.Stall, Stderr: stderr, Stdout: stdout, Silent: true}
 	case r.TimedOut && ctx.Err() == nil:
-		return &TimeoutError{Command: short(text), After: timeout, Stderr: stderr, Stdout: stdout}
+		return &TimeoutError{After: c.Timeout, Stderr: stderr, Stdout: stdout}
 	case r.Cancelled || ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return &ExitError{Command: short(text), Code: r.ShellStatus(), Signal: r.Signal, Stderr: stderr, Stdout: stdout}
+	return &ExitError{Code: r.ShellStatus(), Signal: r.Signal, Stderr: stderr, Stdout: stdout,
+		Kind: classify.Command(text, r.ShellStatus(), stdout, stderr)}
 }

@@ -3,11 +3,10 @@ package action
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/bide-dev/bide/internal/pattern"
+	"github.com/bide-dev/bide/internal/classify"
 )
 
 // Usage is what an agent used.
@@ -136,7 +135,7 @@ func (s *stream) line(b []byte) {
 	case "rate_limit_event":
 		if l.Limit != nil && (l.Limit.Status == "rejected" || l.Limit.Status == "blocked") {
 			s.limited = true
-			s.resetsAt = epoch(l.Limit.ResetsAt)
+			s.resetsAt = classify.Epoch(l.Limit.ResetsAt)
 		}
 	}
 }
@@ -212,36 +211,4 @@ func (s *stream) failure() string {
 		return msg
 	}
 	return ""
-}
-
-// limit recognises a rate or usage limit: by the CLI's own event, or by the
-// words of a failed answer, optionally with the time at which the limit ends
-// ("usage limit reached|1767225600").
-func (s *stream) limit(message string) (limited bool, until time.Time) {
-	if !limitWords().MatchString(message) {
-		return s.limited, s.resetsAt
-	}
-	_, after, _ := strings.Cut(message, "|")
-	if until = epoch(json.RawMessage(strings.TrimSpace(after))); until.IsZero() {
-		until = s.resetsAt
-	}
-	return true, until
-}
-
-var limitWords = pattern.Lazy(`(?i)usage limit reached|rate[ _]limit|hit your limit|too many requests|\b429\b`)
-
-// epoch reads seconds or milliseconds since 1970, or an RFC 3339 time; the
-// zero time where it is none.
-func epoch(raw json.RawMessage) time.Time {
-	text := strings.Trim(string(raw), `" `)
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 {
-		if n > 1e12 {
-			return time.UnixMilli(n)
-		}
-		return time.Unix(n, 0)
-	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t
-	}
-	return time.Time{}
 }

@@ -1,6 +1,6 @@
 // Package breaker is a circuit breaker that outlives its process: a
 // circuit.Machine behind a lock, which begins where a record says that it was
-// and tells each change to whoever keeps the record.
+// and tells each change to whoever keeps the record. It is a guard.Breaker.
 package breaker
 
 import (
@@ -10,8 +10,10 @@ import (
 	"github.com/bide-dev/bide/circuit"
 )
 
-// Record is where the states of breakers are kept. Either function may be nil.
+// Record is where the states of breakers are kept. Each function may be nil.
 type Record struct {
+	// Now is the time; nil means time.Now.
+	Now func() time.Time
 	// Last gives the recorded state of a breaker, if there is one.
 	Last func(name string) (circuit.Snapshot, bool)
 	// Changed is told each change of state and of the counts that lead to one,
@@ -22,6 +24,7 @@ type Record struct {
 // Breaker is one breaker. It is safe for concurrent use.
 type Breaker struct {
 	name    string
+	now     func() time.Time
 	changed func(name string, before, after circuit.Snapshot)
 	mu      sync.Mutex
 	m       *circuit.Machine
@@ -42,18 +45,22 @@ func New(name string, config circuit.Config, record Record) (*Breaker, error) {
 			}
 		}
 	}
-	return &Breaker{name: name, changed: record.Changed, m: m}, nil
+	now := record.Now
+	if now == nil {
+		now = time.Now
+	}
+	return &Breaker{name: name, now: now, changed: record.Changed, m: m}, nil
 }
 
-// Acquire asks for a permit; the error is a *circuit.OpenError.
-func (b *Breaker) Acquire() (t circuit.Ticket, err error) {
-	b.change(func() { t, err = b.m.Acquire(time.Now()) })
+// Admit asks to let an attempt through; the error is a *circuit.OpenError.
+func (b *Breaker) Admit() (t circuit.Ticket, err error) {
+	b.change(func() { t, err = b.m.Acquire(b.now()) })
 	return t, err
 }
 
-// Done gives the permit back with what became of the attempt.
-func (b *Breaker) Done(t circuit.Ticket, o circuit.Outcome) {
-	b.change(func() { b.m.Done(t, o, time.Now()) })
+// Answer says what became of the attempt.
+func (b *Breaker) Answer(t circuit.Ticket, o circuit.Outcome) {
+	b.change(func() { b.m.Done(t, o, b.now()) })
 }
 
 // change does something to the machine and tells what it changed, under the

@@ -34,9 +34,9 @@ func TestLives(t *testing.T) {
 			return b
 		}
 		use := func(b *breaker.Breaker, o circuit.Outcome) error {
-			ticket, err := b.Acquire()
+			ticket, err := b.Admit()
 			if err == nil {
-				b.Done(ticket, o)
+				b.Answer(ticket, o)
 			}
 			return err
 		}
@@ -57,7 +57,7 @@ func TestLives(t *testing.T) {
 			t.Errorf("the open breaker let an attempt through: %v", err)
 		}
 		time.Sleep(40 * time.Second)
-		if _, err := third.Acquire(); err != nil { // a probe whose process dies
+		if _, err := third.Admit(); err != nil { // a probe whose process dies
 			t.Fatal(err)
 		}
 		fourth := life()

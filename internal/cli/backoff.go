@@ -9,19 +9,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/retry"
 	"github.com/spf13/cobra"
 )
 
-// The most attempts whose delays are listed, which is what a workflow file
-// allows, and the rows of a longer table that are left.
-const (
-	maxListed          = 1_000_000
-	headRows, tailRows = 40, 10
-)
+// headRows and tailRows are the rows of a longer table that are left.
+const headRows, tailRows = 40, 10
 
 // schedule is the delays of one strategy.
 type schedule struct {
@@ -67,7 +63,7 @@ of each.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return a.backoff(&pf, svg) },
 	}
-	pf.register(cmd.Flags(), "strategy")
+	pf.register(cmd.Flags(), option.Backoff, "strategy")
 	cmd.Flags().StringVar(&svg, "svg", "", "also write the plot to this file, as SVG")
 	a.jsonFlag(cmd, "print the delays as JSON")
 	return cmd
@@ -87,7 +83,7 @@ func (a *app) backoff(pf *policyFlags, svg string) error {
 		return a.printDelays(list)
 	}
 	p := a.palette(a.out)
-	width := columns(a.out)
+	width := a.columns(a.out)
 	if err := delayTable(list, p).print(a.out, width); err != nil {
 		return err
 	}
@@ -101,9 +97,6 @@ func (a *app) backoff(pf *policyFlags, svg string) error {
 // schedules reads the flags and works out the delays.
 func schedules(pf *policyFlags) ([]schedule, error) {
 	policies, err := pf.policies()
-	if pf.attempts > maxListed {
-		err = errors.Join(err, fmt.Errorf("--attempts is %d; it can be at most %d", pf.attempts, maxListed))
-	}
 	seen := map[string]bool{}
 	for _, n := range policies {
 		if seen[n.name] {
@@ -116,9 +109,6 @@ func schedules(pf *policyFlags) ([]schedule, error) {
 	}
 	var list []schedule
 	for _, n := range policies {
-		if pf.set.Changed("seed") { // each strategy draws the same numbers
-			n.policy.Rand = backoff.NewRand(pf.seed)
-		}
 		list = append(list, schedule{n.name, n.policy, simulate.Failures(n.policy, -1)})
 	}
 	return list, nil

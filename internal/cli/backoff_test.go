@@ -256,9 +256,9 @@ func TestBackoffSVG(t *testing.T) {
 
 func TestBackoffRefuses(t *testing.T) {
 	for flags, want := range map[string][]string{
-		"--attempts 0":                           {"--attempts is 0; it must be at least 1"},
+		"--attempts 0":                           {"--attempts is 0; it must be 1 or more; it counts all runs"},
 		"--attempts 1000001":                     {"at most 1000000"},
-		"--strategy quadratic":                   {`"quadratic" is not known`, "fibonacci"},
+		"--strategy quadratic":                   {`there is no backoff "quadratic"`, "fibonacci"},
 		"--strategy fixed,fixed":                 {"twice"},
 		"--initial soon --max -3s --budget 0s":   {"--initial-delay", "--max-delay"},
 		"--budget 0s":                            {"--budget is 0"},
@@ -268,9 +268,10 @@ func TestBackoffRefuses(t *testing.T) {
 		"--delays 1s":                            {"--delays is of the strategy custom"},
 		"--increment 1s":                         {"--increment is of the strategy linear"},
 		"--jitter-factor 0.2 --jitter full":      {"--jitter-factor is of --jitter factor; here it is full"},
-		"--jitter factor --jitter-factor 2":      {"from 0 to 1"},
+		"--jitter factor --jitter-factor 2":      {"between 0 and 1"},
 		"--svg /nonexistent/directory/p.svg":     {"writing the plot"},
 		"extra":                                  {"extra"},
+		"--strategy=":                            {"the strategy is empty"},
 		"--strategy custom --delays 1s,nonsense": {"--delays"},
 		"--attempts 0 --jitter some --base NaN":  {"--attempts", "--jitter", "--base"},
 	} {

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,71 +11,247 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 )
 
-// batchFlags are the flags of batch.
-type batchFlags struct {
-	run              runFlags
-	pf               policyFlags
-	command          string
-	parallel         int
-	retries          int
-	retryOn, abortOn []string
-	timeout          string
-	failFast         bool
+// batchOptions are what batch was asked to do.
+type batchOptions struct {
+	run      runFlags
+	pf       policyFlags
+	command  string
+	parallel string
+	failFast bool
+	argFile  string
+	null     bool
+	order    bool
+	tag      bool
+	joblog   string
+	dryRun   bool
+
+	glob  string   // files that fit it are the items
+	agent bool     // command is a prompt
+	words []string // the command as words, in place of command
+	args  []string // what follows :::
+	given bool     // there was a :::
 }
 
+// batchNames are names of flags that people bring along from parallel and xargs.
+var batchNames = map[string]string{"jobs": "parallel", "max-procs": "parallel", "arg-file": "arg-file", "arg": "arg-file", "retries": "attempts", "halt": "fail-fast"}
+
 func (a *app) batchCmd() *cobra.Command {
-	f := &batchFlags{}
+	f := &batchOptions{}
 	cmd := &cobra.Command{
-		Use:   "batch GLOB --command TEXT",
-		Short: "Run a command for each file, or for each line of standard input",
-		Long: `Runs a shell command for each file that fits the pattern, several at once, each under
-the same retry policy. ** stands for any number of directories; names that begin with
-a dot fit only where the pattern has the dot. With - instead of a pattern, it is run
-for each line of standard input.
+		Use:   "batch [GLOB] [-- COMMAND...] [::: ARG...]",
+		Short: "Run a command for each file or line, as parallel and xargs do",
+		Long: `Runs a command for each item, several at once, each under the same retry policy. The
+items are the files that fit GLOB, what follows ":::", or the lines of -a FILE or of
+standard input (also as GLOB -). In a pattern ** stands for any number of directories;
+names that begin with a dot fit only where the pattern has the dot.
 
-The file or line is ${item} in the text of the command. It is data: no name of a file
-can become a command. Put it in double quotes where it may have blanks in it.
+The command follows "--": words as they are, or one text for a shell. In it stand
+  {}    the item             {/}   its name without directories
+  {.}   without extension    {//}  its directory
+  {#}   its number, from 1   {/.}  its name without directories and extension
+A command without any of them gets {} as its last word. --command takes a text for a
+shell too, in which the item is ${item}, or {} and its like; one that begins with
+"claude:" is a prompt for the agent CLI. An item is data: no name of a file can become
+a command or an option of one.
 
-What is run is a recorded MapReduce workflow, so that "bide resume", "bide show" and
-"bide dlq" work as for any other. What the commands write is kept with the run and not
-mixed here: "bide logs" prints it, one command after the other.`,
-		Example: `  bide batch 'src/**/*.png' --command 'optipng "${item}"' --parallel 4
-  bide batch - --command 'curl -fsSO "${item}"' --attempts 5 --backoff exponential < urls.txt
+What the commands print goes to standard output and standard error, one command after
+the other, as they end; -k gives it in the order of the items. What is run is a recorded
+MapReduce workflow, so that "bide resume", "bide show" and "bide dlq" work as for any
+other, and "bide logs" has all outputs.`,
+		Example: `  bide batch 'src/**/*.png' -- optipng {}
+  bide batch -k --attempts 5 -- curl -fsS {} ::: https://a.example https://b.example
+  find . -name '*.gz' -print0 | bide batch -0 -- gzip -t {}
+  bide batch -a urls.txt -j 4 --joblog jobs.tsv -- 'curl -fsS {} | wc -c'
+  bide batch '**/*.py' --command "claude: /add-types" --parallel 5 --retry 2
   bide batch 'logs/*.gz' --command 'gzip -t "${item}"' --timeout 30s --fail-fast`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.batch(cmd.Context(), f, args[0]) },
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.read(args, cmd.ArgsLenAtDash()); err != nil {
+				return err
+			}
+			return a.batch(cmd.Context(), f)
+		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.command, "command", "", "text for sh -c, with ${item} for the file or line")
-	fs.IntVar(&f.parallel, "parallel", 10, "commands at once")
-	f.pf.register(fs, "backoff")
-	fs.IntVar(&f.retries, "retry", 0, "retries after the first attempt: --retry 2 is --attempts 3")
-	fs.StringArrayVar(&f.retryOn, "retry-on", nil, "retry only these errors; see bide exec --help")
-	fs.StringArrayVar(&f.abortOn, "abort-on", nil, "never retry these errors; wins over --retry-on")
-	fs.StringVar(&f.timeout, "timeout", "", "of each attempt; the whole process group is ended")
-	fs.BoolVar(&f.failFast, "fail-fast", false, "stop at the first file or line that fails for good")
+	fs.StringVar(&f.command, "command", "", "text for sh -c, with ${item} or {} for the item; \"claude: PROMPT\" is for the agent CLI")
+	fs.StringVarP(&f.parallel, "parallel", "j", "100%", "commands at once: a number, a share of the processors (50%), or so many more or less (+2, -1); also --jobs")
+	fs.StringVarP(&f.argFile, "arg-file", "a", "", "the items are the lines of this file")
+	fs.BoolVarP(&f.null, "null", "0", false, "items end with NUL and not with the line")
+	fs.BoolVarP(&f.order, "keep-order", "k", false, "outputs in the order of the items")
+	fs.BoolVar(&f.tag, "tag", false, "put the item before each line of output")
+	fs.StringVar(&f.joblog, "joblog", "", "write a line for each command into this file, in parallel's form")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print the commands, and run nothing")
+	f.pf.register(fs, option.Batch, "backoff")
+	f.pf.registerRetry(fs)
+	fs.BoolVar(&f.failFast, "fail-fast", false, "stop at the first item that fails for good")
 	fs.StringVarP(&f.run.dir, "path", "p", "", "directory to run in, which the pattern starts from (default: here)")
 	f.run.showing(cmd, a)
-	if err := cmd.MarkFlagRequired("command"); err != nil {
-		panic(err) // the flag was added above
-	}
+	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(cmp.Or(batchNames[name], name))
+	})
 	return cmd
 }
 
-func (a *app) batch(ctx context.Context, f *batchFlags, pattern string) error {
+// read takes the arguments apart: GLOB, the command after the dash, the items
+// after :::.
+func (f *batchOptions) read(args []string, dash int) error {
+	before, after := args, []string(nil)
+	if dash >= 0 {
+		before, after = args[:dash], args[dash:]
+	}
+	cut := func(words []string) []string {
+		i := slices.Index(words, ":::")
+		if i < 0 {
+			return words
+		}
+		f.given, f.args = true, words[i+1:]
+		return words[:i]
+	}
+	after = cut(after)
+	if before = cut(before); dash < 0 && f.command == "" && (f.given || f.argFile != "" || f.null) {
+		before, after = nil, before // batch echo {} ::: a b
+	}
+	f.words = after
+	if len(before) > 0 {
+		f.glob = before[0]
+	}
+	f.prefixed()
+	for _, w := range slices.Concat(f.args, args) {
+		if w == "::::" || w == ":::+" || w == "::::+" || f.given && slices.Contains(f.args, ":::") {
+			return usagef("there is one list of items: a single :::, -a FILE, a pattern, or standard input")
+		}
+	}
+	sources := 0
+	for _, is := range []bool{f.glob != "", f.given, f.argFile != ""} {
+		if is {
+			sources++
+		}
+	}
+	switch {
+	case len(before) > 1:
+		return usagef("%q is a second pattern; put patterns in quotes, so that the shell does not expand them, or write: bide batch -- COMMAND ::: FILE...", before[1])
+	case sources > 1:
+		return usagef("the items come from one place: a pattern, :::, or -a FILE")
+	case f.command == "" && len(f.words) == 0:
+		return usagef("no command is given; write it after --, as in: bide batch '*.png' -- optipng {}, or as --command TEXT")
+	case f.command != "" && len(f.words) > 0:
+		return usagef("--command and a command after -- cannot be used together")
+	}
+	for _, w := range append(slices.Clone(f.words), f.command) {
+		if strings.Contains(w, "{%}") && len(f.words) > 0 {
+			return usagef("{%%}, the number of the slot, is not supported")
+		}
+	}
+	return nil
+}
+
+// prefixed takes a command that says what it is for: "shell: TEXT", or "claude:
+// PROMPT", in which the item is the last word unless it stands somewhere else.
+func (f *batchOptions) prefixed() {
+	given := &f.command
+	if len(f.words) == 1 {
+		given = &f.words[0]
+	}
+	if text, ok := strings.CutPrefix(*given, "shell:"); ok {
+		*given = strings.TrimSpace(text)
+	}
+	text, ok := strings.CutPrefix(*given, "claude:")
+	if !ok {
+		return
+	}
+	f.command, f.words, f.agent = strings.TrimSpace(text), nil, true
+	if f.command != "" && !strings.Contains(f.command, "item") && !hasPlaceholder(f.command) {
+		f.command += " {}"
+	}
+}
+
+// text is what is run for each item, with references to it in place of the
+// placeholders; parts says that items are objects with their parts.
+func (f *batchOptions) text() (text string, parts bool) {
+	switch {
+	case f.agent && !hasPlaceholder(f.command):
+		return f.command, false
+	case f.agent:
+		return placeholder().ReplaceAllStringFunc(f.command, func(p string) string { return "${item." + placeholders[p] + "}" }), true
+	case len(f.words) == 1 && strings.ContainsAny(f.words[0], " \t\n;|&<>()$`"):
+		text := f.words[0]
+		if !hasPlaceholder(text) {
+			text += " {}"
+		}
+		return shellOfText(text), true
+	case len(f.words) > 0:
+		words := f.words
+		if !hasPlaceholder(words...) {
+			words = append(slices.Clone(words), "{}")
+		}
+		return shellOfWords(words), true
+	case strings.Contains(f.command, "item") || !hasPlaceholder(f.command):
+		return f.command, false
+	}
+	return shellOfText(f.command), true
+}
+
+// shown is the command of an item, for people.
+func (f *batchOptions) shown(i batchItem) string {
+	if len(f.words) > 1 || len(f.words) == 1 && !strings.ContainsAny(f.words[0], " \t\n") {
+		words := f.words
+		if !hasPlaceholder(words...) {
+			words = append(slices.Clone(words), "{}")
+		}
+		out := make([]string, len(words))
+		for n, w := range words {
+			out[n] = shellWord(i.fill(w, func(s string) string { return s }))
+		}
+		return strings.Join(out, " ")
+	}
+	text := f.command
+	if len(f.words) == 1 {
+		if text = f.words[0]; !hasPlaceholder(text) {
+			text += " {}"
+		}
+	}
+	if strings.Contains(text, "item") {
+		return text
+	}
+	return i.fill(text, shellWord)
+}
+
+// slots reads how many commands run at once.
+func (f *batchOptions) slots() (int, error) {
+	cpus := runtime.NumCPU()
+	text := f.parallel
+	percent, isShare := strings.CutSuffix(text, "%")
+	n, err := strconv.Atoi(percent)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("--parallel is %q; write a number, a share as in 50%%, or +2 and -1 for the processors and so many", text)
+	case isShare:
+		return max(1, cpus*n/100), nil
+	case text[0] == '+' || text[0] == '-':
+		return max(1, cpus+n), nil
+	case n < 1:
+		return 0, fmt.Errorf("--parallel is %d; it must be at least 1", n)
+	}
+	return n, nil
+}
+
+func (a *app) batch(ctx context.Context, f *batchOptions) error {
 	retryConfig, err := f.retryConfig()
 	if err != nil {
 		return err
@@ -82,16 +260,27 @@ func (a *app) batch(ctx context.Context, f *batchFlags, pattern string) error {
 	if err != nil {
 		return err
 	}
+	if f.dryRun {
+		n := 0
+		return a.eachItem(f, func(arg string) error {
+			n++
+			_, err := fmt.Fprintln(a.out, visible(f.shown(newBatchItem(arg, n))))
+			return err
+		})
+	}
 	st, err := a.store()
 	if err != nil {
 		return err
 	}
-	list, n, err := a.batchItems(st, f, pattern)
+	list, n, err := a.batchItems(st, f)
 	if err != nil {
 		return err
 	}
 	if n == 0 {
-		return errors.Join(usagef("%s: no file fits; nothing was run", pattern), os.Remove(list))
+		if f.glob == "" || f.glob == "-" {
+			return errors.Join(usagef("there is no item; nothing was run"), os.Remove(list))
+		}
+		return errors.Join(usagef("%s: no file fits; nothing was run%s", f.glob, below(f.run.dir, f.glob)), os.Remove(list))
 	}
 	src, err := f.workflow(list, retryConfig)
 	if err != nil {
@@ -100,12 +289,24 @@ func (a *app) batch(ctx context.Context, f *batchFlags, pattern string) error {
 	file, problems := workflow.Parse(filepath.Join(filepath.Dir(list), "batch.yml"), src, workflow.Options{})
 	if problems.HasErrors() || file == nil {
 		a.problems(problems, sources(file))
-		return errors.Join(usagef("--command or a flag of the policy cannot be used; nothing was run"), os.Remove(list))
+		return errors.Join(usagef("the command or a flag of the policy cannot be used; nothing was run"), os.Remove(list))
 	}
-	if !strings.Contains(f.command, "item") {
+	if len(f.words) == 0 && !f.agent && !strings.Contains(f.command, "item") && !hasPlaceholder(f.command) {
 		fmt.Fprintln(a.err, "bide: the command does not use ${item}: it is the same each time")
 	}
 	opt.File = file
+	f.run.jobs = newJobs(st, f.order, f.tag)
+	if f.joblog != "" {
+		log, err := os.Create(f.joblog)
+		if err == nil {
+			_, err = io.WriteString(log, joblogHead)
+		}
+		if err != nil {
+			return errors.Join(usagef("--joblog: %w; nothing was run", err), os.Remove(list))
+		}
+		f.run.jobs.log = log
+		f.run.jobs.fill = func(arg string, index int) string { return f.shown(newBatchItem(arg, index)) }
+	}
 	recorded := false
 	err = a.execute(ctx, &f.run, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
 		sum, err := engine.Run(ctx, o)
@@ -121,9 +322,37 @@ func (a *app) batch(ctx context.Context, f *batchFlags, pattern string) error {
 	return err
 }
 
+// eachItem gives the items of a batch.
+func (a *app) eachItem(f *batchOptions, add func(string) error) error {
+	end := byte('\n')
+	if f.null {
+		end = 0
+	}
+	switch {
+	case f.given:
+		for _, arg := range f.args {
+			if err := add(arg); err != nil {
+				return err
+			}
+		}
+		return nil
+	case f.argFile != "" && f.argFile != "-":
+		in, err := os.Open(f.argFile)
+		if err != nil {
+			return usagef("-a: %w", err)
+		}
+		return errors.Join(items(in, end, add), in.Close())
+	case f.glob != "" && f.glob != "-":
+		return glob(f.run.dir, f.glob, add)
+	case f.glob == "" && f.argFile == "" && isTerminal(a.in):
+		return usagef("no items are given: a pattern, ::: ARG..., -a FILE, or lines on standard input, which is a terminal here")
+	}
+	return items(a.in, end, add)
+}
+
 // batchItems writes the items, as JSON lines, into a file beside the runs: a
 // run that is killed before it has recorded them is resumed from there.
-func (a *app) batchItems(st *journal.Store, f *batchFlags, pattern string) (name string, n int, err error) {
+func (a *app) batchItems(st *journal.Store, f *batchOptions) (name string, n int, err error) {
 	dir := filepath.Join(st.Dir, "batches")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", 0, err
@@ -136,22 +365,23 @@ func (a *app) batchItems(st *journal.Store, f *batchFlags, pattern string) (name
 		return "", 0, err
 	}
 	w := bufio.NewWriter(out)
+	_, parts := f.text()
 	add := func(item string) error {
 		if !utf8.ValidString(item) {
 			return usagef("%q is no UTF-8 text and cannot be an item; nothing was run", item)
 		}
 		n++
-		b, err := json.Marshal(item)
+		var v any = item
+		if parts {
+			v = newBatchItem(item, n)
+		}
+		b, err := json.Marshal(v)
 		if err == nil {
 			_, err = w.Write(append(b, '\n'))
 		}
 		return err
 	}
-	if pattern == "-" {
-		err = lines(a.in, add)
-	} else {
-		err = glob(f.run.dir, pattern, add)
-	}
+	err = a.eachItem(f, add)
 	if err = errors.Join(err, w.Flush(), out.Close()); err != nil {
 		return "", 0, errors.Join(err, os.Remove(out.Name()))
 	}
@@ -176,136 +406,92 @@ func sweepBatches(dir string) error {
 	return errors.Join(errs...)
 }
 
-// maxLine bounds one line of standard input.
+// maxLine bounds one item of a stream, in bytes.
 const maxLine = 16 << 20
 
-// lines gives the lines of a stream that are not empty.
-func lines(r io.Reader, add func(string) error) error {
+// items gives the items of a stream, of which each ends with end, that are not
+// empty.
+func items(r io.Reader, end byte, add func(string) error) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxLine)
-	for s.Scan() {
-		if line := strings.TrimSuffix(s.Text(), "\r"); line != "" {
-			if err := add(line); err != nil {
-				return err
+	if end == 0 {
+		s.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+			if i := bytes.IndexByte(data, 0); i >= 0 {
+				return i + 1, data[:i], nil
 			}
+			if atEOF && len(data) > 0 {
+				return len(data), data, nil
+			}
+			return 0, nil, nil
+		})
+	}
+	for s.Scan() {
+		item := s.Text()
+		if end != 0 {
+			item = strings.TrimSuffix(item, "\r")
+		}
+		if item == "" {
+			continue
+		}
+		if err := add(item); err != nil {
+			return err
 		}
 	}
 	if err := s.Err(); err != nil {
-		return fmt.Errorf("reading standard input: %w", err)
+		return fmt.Errorf("reading the items: %w", err)
 	}
 	return nil
 }
 
 // retryConfig reads the flags of the policy into the form of a workflow file;
 // nil where none is given.
-func (f *batchFlags) retryConfig() (map[string]any, error) {
-	p := &f.pf
+func (f *batchOptions) retryConfig() (map[string]any, error) {
 	var errs []error
-	if p.set.Changed("retry") {
-		switch {
-		case p.set.Changed("attempts"):
-			errs = append(errs, errors.New("--retry and --attempts cannot be used together"))
-		case f.retries < 0:
-			errs = append(errs, fmt.Errorf("--retry is %d; it must be at least 0", f.retries))
-		default:
-			p.attempts = f.retries + 1
-		}
-	}
-	list, err := p.policies()
+	n, err := f.pf.one()
 	errs = append(errs, err)
-	if len(list) > 1 {
-		errs = append(errs, errors.New("--backoff: one command has one strategy"))
+	if _, err := f.slots(); err != nil {
+		errs = append(errs, err)
 	}
-	_, err = parseMatchers("retry-on", f.retryOn)
-	errs = append(errs, err)
-	_, err = parseMatchers("abort-on", f.abortOn)
-	errs = append(errs, err)
-	if f.parallel < 1 {
-		errs = append(errs, fmt.Errorf("--parallel is %d; it must be at least 1", f.parallel))
-	}
-	if f.timeout != "" {
-		if d, err := duration.Parse(f.timeout); err != nil || d == 0 {
-			errs = append(errs, fmt.Errorf("--timeout %s: it must be more than 0; %s", f.timeout, duration.Forms))
-		}
-	}
-	if strings.TrimSpace(f.command) == "" {
+	if len(f.words) == 0 && strings.TrimSpace(f.command) == "" {
 		errs = append(errs, errors.New("--command is empty"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, usageError{err}
 	}
-	return f.policyMap(), nil
-}
-
-// policyMap is the policy as retry_config; nil where no flag of it was given.
-func (f *batchFlags) policyMap() map[string]any {
-	p := &f.pf
-	m := map[string]any{}
-	for _, x := range []struct {
-		flag, key string
-		value     any
-	}{
-		{"initial-delay", "initial_delay", p.initial}, {"initial", "initial_delay", p.initial},
-		{"max-delay", "max_delay", p.max}, {"max", "max_delay", p.max}, {"increment", "increment", p.increment},
-		{"base", "base", p.base}, {"delays", "delays", p.delays}, {"jitter", "jitter", p.jitter},
-		{"jitter-factor", "jitter_factor", p.jitterFactor}, {"budget", "retry_budget", p.budget},
-		{"retry-on", "retry_on", f.matchers(f.retryOn)}, {"abort-on", "abort_on", f.matchers(f.abortOn)},
-		{"backoff", "backoff", first(p.strategies)},
-	} {
-		if p.set.Changed(x.flag) {
-			m[x.key] = x.value
-		}
+	if len(n.config) == 0 {
+		return nil, nil
 	}
-	if len(m) == 0 && !p.set.Changed("attempts") && !p.set.Changed("retry") {
-		return nil
+	if len(n.config) == 1 && n.config["timeout"] != nil { // which asks for no retry
+		n.config["attempts"] = 1
 	}
-	m["attempts"] = p.attempts
-	return m
-}
-
-// matchers writes --retry-on as a list of a workflow file. The texts were
-// checked before.
-func (f *batchFlags) matchers(texts []string) []any {
-	var out []any
-	for _, text := range texts {
-		if re, ok := strings.CutPrefix(text, "pattern:"); ok {
-			out = append(out, map[string]any{"pattern": re})
-			continue
-		}
-		codes := false
-		for word := range strings.SplitSeq(text, ",") {
-			word = strings.TrimSpace(word)
-			if rest, ok := strings.CutPrefix(word, "exit_code:"); ok {
-				codes, word = true, rest
-			} else if word != "" && strings.Trim(word, "0123456789") != "" {
-				codes = false
-			}
-			if n, err := strconv.Atoi(word); codes && err == nil {
-				out = append(out, map[string]any{"exit_code": n})
-				continue
-			}
-			out = append(out, word)
-		}
-	}
-	return out
+	return n.config, nil
 }
 
 // workflow is the text of the workflow that is run and recorded.
-func (f *batchFlags) workflow(items string, retryConfig map[string]any) ([]byte, error) {
-	step := map[string]any{"name": "command", "shell": f.command}
+func (f *batchOptions) workflow(items string, retryConfig map[string]any) ([]byte, error) {
+	text, parts := f.text()
+	label := "${item}"
+	if parts {
+		label = "${item.arg}"
+	}
+	slots, err := f.slots()
+	if err != nil {
+		return nil, err
+	}
+	step := map[string]any{"name": "command", "shell": text}
+	if f.agent {
+		step = map[string]any{"name": "agent", "claude": text}
+	}
 	if retryConfig != nil {
 		step["retry_config"] = retryConfig
-	}
-	if f.timeout != "" {
-		step["timeout"] = f.timeout
 	}
 	doc := map[string]any{
 		"name": "batch",
 		"mode": "mapreduce",
 		"map": map[string]any{
 			"input":          map[string]any{"file": strings.ReplaceAll(items, "$", "$$"), "format": "jsonl"},
-			"label":          "${item}",
-			"max_parallel":   f.parallel,
+			"label":          label,
+			"max_parallel":   slots,
 			"agent_template": []any{step},
 		},
 		"error_policy": map[string]any{"on_item_failure": "dlq", "continue_on_failure": !f.failFast},

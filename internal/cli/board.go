@@ -41,6 +41,7 @@ type task struct {
 	tries   int // attempts of the item's step
 	since   time.Time
 	retry   time.Time // when the next attempt is due; zero while one runs
+	queued  bool      // it waits for a slot or a token
 }
 
 // delayOf is the wait that an event tells of; what a Duration cannot hold is a
@@ -74,7 +75,7 @@ func (b *board) take(e event.Event) {
 		b.recent = []mark{{e.Time, b.done}}
 	case event.PhaseFinished:
 		b.phase = ""
-	case event.StepStarted, event.AttemptStarted, event.RetryScheduled, event.StepFinished:
+	case event.StepStarted, event.AttemptQueued, event.AttemptStarted, event.RetryScheduled, event.StepFinished:
 		b.takeStep(e)
 	case event.ItemStarted, event.ItemRetry, event.ItemFinished, event.ItemRequeued:
 		b.takeItem(e)
@@ -122,10 +123,15 @@ func (b *board) takeStep(e event.Event) {
 	case t == nil:
 	case e.Type == event.StepStarted:
 		t.path, t.step, t.tries, t.retry = e.Step, visible(oneLine(e.Label)), 1, time.Time{}
+	case e.Type == event.AttemptQueued:
+		t.queued, t.retry = true, time.Time{}
 	case e.Type == event.AttemptStarted && e.Index == 0:
-		t.attempt, t.retry = e.Attempt, time.Time{}
+		if t.queued {
+			t.since = e.Time
+		}
+		t.attempt, t.retry, t.queued = e.Attempt, time.Time{}, false
 	case e.Type == event.AttemptStarted:
-		t.tries, t.retry = e.Attempt, time.Time{}
+		t.tries, t.retry, t.queued = e.Attempt, time.Time{}, false
 	case e.Type == event.RetryScheduled:
 		t.retry = e.Time.Add(delayOf(e))
 	case e.Type == event.StepFinished && e.Index == 0:
@@ -225,11 +231,10 @@ func (b *board) summary(now time.Time, width int) string {
 	add(len(b.waiting) > 0, "%d retrying", len(b.waiting))
 	add(len(b.agents) > 0, "%d running", len(b.agents))
 	rate := b.rate(now)
-	add(rate >= 1, "%.0f/s", rate)
-	add(rate > 0 && rate < 1, "%.0f/min", 60*rate)
+	add(rate > 0, "%s", rateOf(rate))
 	for _, name := range slices.Sorted(maps.Keys(b.breaker)) {
 		add(name == "map", "breaker %s", b.breaker[name])
-		add(name != "map", "breaker of %s %s", visible(oneLine(name)), b.breaker[name])
+		add(name != "map", "breaker of %s %s", breakerName(name), b.breaker[name])
 	}
 	add(now.Before(b.paused), "paused for %s", whole(b.paused.Sub(now)))
 	add(b.cost > 0, "$%.2f", b.cost)
@@ -290,6 +295,8 @@ func (t *task) line(now time.Time) string {
 	}
 	if wait := t.retry.Sub(now); wait > 0 {
 		parts = append(parts, fmt.Sprintf("next attempt in %s", whole(wait)))
+	} else if t.queued {
+		parts = append(parts, "waits for its turn")
 	} else {
 		parts = append(parts, whole(now.Sub(t.since)))
 	}

@@ -19,10 +19,12 @@ type checked struct {
 	// Formerly are protections of the file that other tools ignored.
 	Formerly diag.List `json:"formerly_ignored,omitempty"`
 	src      map[string][]byte
+	file     *workflow.File
 }
 
 func (a *app) checkCmd() *cobra.Command {
-	var strict bool
+	var strict, compat bool
+	on := ""
 	f := &pipelineFlags{}
 	cmd := &cobra.Command{
 		Use:     "check FILE...",
@@ -33,15 +35,24 @@ to do about it. Nothing is run. Exit status 2 if there is an error.`,
 		Example: `  bide check nightly.yml
   bide check --strict --json workflows/*.yml`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return a.check(args, f.manifest, strict) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			if on != "" {
+				if err := chosen("on", on, "temporal"); err != nil {
+					return usageError{err}
+				}
+			}
+			return a.check(args, f.manifest, on, strict, compat)
+		},
 	}
 	f.addManifest(cmd.Flags())
+	cmd.Flags().StringVar(&on, "on", "", "temporal: report also what many machines cannot keep to yet")
 	cmd.Flags().BoolVar(&strict, "strict", false, "warnings are errors")
+	cmd.Flags().BoolVar(&compat, "explain-compat", false, "also tell what is executed here and was ignored by Prodigy")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print one JSON object")
 	return cmd
 }
 
-func (a *app) check(paths []string, manifest string, strict bool) error {
+func (a *app) check(paths []string, manifest, on string, strict, compat bool) error {
 	out := struct {
 		Files    []checked `json:"files"`
 		Errors   int       `json:"errors"`
@@ -49,6 +60,10 @@ func (a *app) check(paths []string, manifest string, strict bool) error {
 	}{Files: []checked{}}
 	for _, path := range paths {
 		for _, c := range checkFile(path, manifest, strict) {
+			if !compat {
+				c.Formerly = nil
+			}
+			refusedOn(&c, on)
 			e, w := c.Problems.Count()
 			out.Errors, out.Warnings = out.Errors+e, out.Warnings+w
 			out.Files = append(out.Files, c)
@@ -77,7 +92,7 @@ func checkFile(path, manifest string, strict bool) []checked {
 		return []checked{c}
 	}
 	if isManifest(path) {
-		_, problems := engine.PipelineModules(path, path)
+		_, problems := engine.PipelineModules(path, path, os.ReadFile)
 		c := checked{Path: path, Kind: "modules", Problems: append(diag.List{}, problems...)}
 		c.judge(strict)
 		return []checked{c}
@@ -88,6 +103,7 @@ func checkFile(path, manifest string, strict bool) []checked {
 		c.Problems = diag.List{}
 	}
 	if f != nil {
+		c.file = f
 		c.Kind = f.Kind.String()
 		c.Formerly = workflow.Formerly(f)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/duration"
@@ -35,8 +37,11 @@ func (a *app) cleanCmd() *cobra.Command {
 is merged; and results of calls in pipelines that are kept on disk (cache_backend:
 "disk") and whose time is over. Kept are runs that go on, and unless --force says otherwise those that can
 be resumed and those with dead letters. A run whose work is not merged is kept, and
-its branches with it, whatever is said.`,
-		Example: `  bide clean --dry-run
+its branches with it, whatever is said.
+
+It needs to know which runs: --older-than an age (0s means all that have ended), or
+--run. On a terminal it asks for the age.`,
+		Example: `  bide clean --older-than 0s --dry-run
   bide clean --older-than 30d -y
   bide clean --run 01KAJ3 --force`,
 		Args: cobra.NoArgs,
@@ -65,6 +70,9 @@ type cleaned struct {
 }
 
 func (a *app) clean(ctx context.Context, f *cleanFlags) error {
+	if err := a.askAge(f); err != nil {
+		return err
+	}
 	older, err := f.age()
 	if err != nil {
 		return err
@@ -125,6 +133,22 @@ func (f *cleanFlags) pruneCache(st *journal.Store) (c cleanedCache, err error) {
 		err = fmt.Errorf("the cache of pipelines: %w", err)
 	}
 	return c, err
+}
+
+// askAge asks for the age where neither it nor a run was given.
+func (a *app) askAge(f *cleanFlags) error {
+	if f.older != "" || len(f.runs) > 0 {
+		return nil
+	}
+	if !isTerminal(a.in) || !isTerminal(a.err) {
+		return usagef("say which runs: --older-than 30d, --older-than 0s for all that have ended, or --run RUN")
+	}
+	fmt.Fprint(a.err, "Remove runs that ended how long ago, at least (as in 30d)? ")
+	line, err := bufio.NewReader(a.in).ReadString('\n')
+	if f.older = strings.TrimSpace(line); f.older == "" {
+		return errors.Join(errors.New("nothing was done"), err)
+	}
+	return nil
 }
 
 func (f *cleanFlags) age() (time.Duration, error) {
@@ -304,7 +328,7 @@ func (a *app) printCleaned(list []cleaned, cache cleanedCache, dry bool) error {
 		verb = "would be removed"
 	}
 	if len(list) > 0 {
-		if err := t.print(a.out, columns(a.out)); err != nil {
+		if err := t.print(a.out, a.columns(a.out)); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,9 @@ import (
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/mattn/go-runewidth"
 )
 
 // display shows a run: as JSON lines, as plain lines, or live on a terminal.
@@ -23,6 +26,10 @@ type display interface {
 	// ask gives a function that puts a question as f does, in a place where it
 	// can be read; nil where f is nil.
 	ask(f func(question string) bool) func(question string) bool
+	// lend makes way for a step that has the terminal, which is raw until back is
+	// called. screen says that the step's standard output comes as the terminal
+	// wants it.
+	lend(screen bool) (back func())
 	// close shows the summary; nil where there is none. It may be called again.
 	close(*engine.Summary)
 }
@@ -36,11 +43,11 @@ func (a *app) display(f *runFlags) (display, error) {
 	case a.json:
 		return &jsonDisplay{w: a.out, err: a.err}, nil
 	case f.quiet || f.progress == "none":
-		return &plainDisplay{app: a, quiet: true, output: !f.quiet}, nil
+		return &plainDisplay{app: a, jobs: f.jobs, quiet: true, output: !f.quiet}, nil
 	case f.progress == "live", f.progress != "plain" && a.canLive() && os.Getenv("CI") == "":
-		return newLive(a), nil
+		return newLive(a, f.jobs), nil
 	}
-	return &plainDisplay{app: a, output: true}, nil
+	return &plainDisplay{app: a, jobs: f.jobs, output: true}, nil
 }
 
 // jsonDisplay writes one event per line.
@@ -65,13 +72,16 @@ func (d *jsonDisplay) Emit(e event.Event) {
 // eventJSON is an event as one JSON object, with the members of its data
 // beside the other fields.
 func eventJSON(e event.Event) []byte {
-	extra := e.Data
-	e.Data = nil
+	extra, place := e.Data, e.Index
+	e.Data, e.Index = nil, 0
 	b, err := json.Marshal(e)
 	if err != nil {
 		return []byte(`{"event":"note","message":"an event could not be written"}`)
 	}
-	if e.Type == event.ItemRetry || e.Type == event.ItemDeadLettered {
+	if place > 0 { // as item_index counts
+		b = fmt.Appendf(b[:len(b)-1], `,"index":%d}`, place-1)
+	}
+	if e.Type == event.ItemRetry || e.Type == event.ItemHandlerDue || e.Type == event.ItemFinished && e.Status == event.DeadLettered {
 		extra = without(extra, b)
 	}
 	extra = bytes.TrimSpace(extra)
@@ -102,6 +112,8 @@ func (d *jsonDisplay) say(line string) { fmt.Fprintf(d.err, "bide: %s\n", line) 
 
 func (d *jsonDisplay) ask(f func(string) bool) func(string) bool { return f }
 
+func (d *jsonDisplay) lend(bool) func() { return func() {} }
+
 func (d *jsonDisplay) close(*engine.Summary) {}
 
 // plainDisplay writes lines: the output of steps as it comes, and bide's own
@@ -113,6 +125,15 @@ type plainDisplay struct {
 	mu     sync.Mutex
 	items  itemProgress
 	held   heldLine
+	lent   lending
+	jobs   *jobs             // of a batch
+	rounds map[string]string // what the steps in rounds of a foreach are for, by path
+}
+
+// lending is the state of a display while a step has the terminal.
+type lending struct {
+	on, screen bool
+	column     bool // the last that was written there is no end of a line
 }
 
 // itemProgress counts items for a line of a few percent each.
@@ -133,7 +154,7 @@ type heldLine struct {
 func (d *plainDisplay) say(line string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	fmt.Fprintf(d.err, "bide: %s\n", line)
+	fmt.Fprint(d.err, d.raw(d.err, "bide: "+line+"\n"))
 }
 
 func (d *plainDisplay) ask(f func(string) bool) func(string) bool { return f }
@@ -145,11 +166,63 @@ func (d *plainDisplay) Emit(e event.Event) {
 		d.show(e)
 		return
 	}
-	if d.quiet {
+	d.begins(e)
+	d.troubled(d.jobs.take(e, d.show))
+	if d.quiet && e.Class != event.Logged {
 		return
 	}
+	width := d.columns(d.err)
 	for _, line := range d.lines(e) {
-		fmt.Fprintln(d.err, d.paint(line))
+		fmt.Fprint(d.err, d.raw(d.err, d.paint(fitLine(line, d.labelOf(e), width))+"\n"))
+	}
+}
+
+// begins keeps what a step in a round of a foreach is for.
+func (d *plainDisplay) begins(e event.Event) {
+	if e.Type != event.StepStarted || e.Index > 0 || len(e.Data) == 0 {
+		return
+	}
+	var is struct{ For string }
+	if json.Unmarshal(e.Data, &is) == nil && is.For != "" {
+		if d.rounds == nil {
+			d.rounds = map[string]string{}
+		}
+		d.rounds[e.Step] = is.For
+	}
+}
+
+// labelOf is what a step is called, with what its round is for.
+func (d *plainDisplay) labelOf(e event.Event) string {
+	label := visible(oneLine(e.Label))
+	if is := d.rounds[e.Step]; is != "" && e.Index == 0 {
+		label += " [" + cut(visible(oneLine(is)), 30) + "]"
+	}
+	return label
+}
+
+// fitLine has a line fit a terminal: what a step is called matters least, as far as
+// it can be told by its beginning.
+func fitLine(line, label string, width int) string {
+	if width <= 0 || runewidth.StringWidth(line) <= width {
+		return line
+	}
+	if n := runewidth.StringWidth(label); n > leastLabel && !strings.HasPrefix(line, "bide: ✗ item ") {
+		line = strings.Replace(line, label, cut(label, max(leastLabel, n-(runewidth.StringWidth(line)-width))), 1)
+	}
+	next := strings.LastIndex(line, "; attempt ") // which matters more than the end of an error
+	if next < 0 {
+		next = len(line)
+	}
+	return cut(line[:next], width-runewidth.StringWidth(line[next:])) + line[next:]
+}
+
+// leastLabel is how many columns of a step's label stay.
+const leastLabel = 16
+
+// troubled tells of an output that could not be read or logged; the run goes on.
+func (d *plainDisplay) troubled(err error) {
+	if err != nil {
+		fmt.Fprintf(d.err, "bide: %v\n", err)
 	}
 }
 
@@ -168,7 +241,10 @@ func (d *plainDisplay) lines(e event.Event) []string {
 		}
 	}
 	if itemError(e) {
-		return append(out, d.failedItem(e)...)
+		return out // its end has told it
+	}
+	if itemFailed(e) {
+		out = append(out, d.failedItem(e)...)
 	}
 	if line := d.line(e); line != "" {
 		out = append(out, "bide: "+line)
@@ -178,15 +254,19 @@ func (d *plainDisplay) lines(e event.Event) []string {
 
 // itemError reports whether an event tells the error of a failed item.
 func itemError(e event.Event) bool {
-	return e.Type == event.Note && e.Index > 0 && e.Class != ""
+	return e.Type == event.Note && e.Index > 0 && e.Class != "" && e.Class != event.Logged
+}
+
+// itemFailed reports whether an event is the end of an item that failed for good.
+func itemFailed(e event.Event) bool {
+	return e.Type == event.ItemFinished && (e.Status == event.Failed || e.Status == event.DeadLettered)
 }
 
 // mostFailures is how many failed items have a line of their own; the summary
 // tells of all.
 const mostFailures = 20
 
-// failedItem is the line of an item that has failed for good, told when
-// error_collection says so.
+// failedItem is the line of an item that has failed for good.
 func (d *plainDisplay) failedItem(e event.Event) []string {
 	d.items.told++
 	switch n := d.items.told; {
@@ -209,7 +289,7 @@ func (d *plainDisplay) failedItem(e event.Event) []string {
 // reason is why something failed: the class, unless the message says it, and
 // the message without the place in the file and the text of the step.
 func reason(class, message string) string {
-	message = visible(oneLine(message))
+	message = visible(strings.ReplaceAll(oneLine(message), " failed (not_retryable): ", " failed: "))
 	if i := strings.LastIndex(message, "failed: "); i >= 0 && strings.Contains(message[:i], "step \"") {
 		message = message[i+len("failed: "):]
 	} else if _, after, ok := strings.Cut(message, " attempts: "); ok && strings.Contains(message, "step \"") {
@@ -235,6 +315,33 @@ func (d *plainDisplay) paint(line string) string {
 	return line
 }
 
+func (d *plainDisplay) lend(screen bool) (back func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lent = lending{on: true, screen: screen}
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.lent.column {
+			d.lent.column = false
+			fmt.Fprint(d.err, "\r\n")
+		}
+		d.lent.on = false
+	}
+}
+
+// raw is a text as a terminal wants it that turns no line ends into others.
+func (d *plainDisplay) raw(w io.Writer, text string) string {
+	if !d.lent.on || !isTerminal(w) || text == "" {
+		return text
+	}
+	d.lent.column = !strings.HasSuffix(text, "\n")
+	if d.lent.screen && w == d.out {
+		return text
+	}
+	return strings.ReplaceAll(text, "\n", "\r\n")
+}
+
 func (d *plainDisplay) show(e event.Event) {
 	if !d.output {
 		return
@@ -243,7 +350,7 @@ func (d *plainDisplay) show(e event.Event) {
 	if e.Label == "stderr" {
 		w = d.err
 	}
-	if _, err := io.WriteString(w, e.Message); err != nil {
+	if _, err := io.WriteString(w, d.raw(w, e.Message)); err != nil {
 		d.output = false // a closed pipe must not end the run
 	}
 }
@@ -261,14 +368,14 @@ func (d *plainDisplay) line(e event.Event) string {
 		return e.Phase
 	case event.ItemsReady:
 		d.items.total = e.Total
-		return fmt.Sprintf("%d work items", e.Total)
+		return fmt.Sprintf("%d work %s", e.Total, plural(e.Total, "item"))
 	case event.AttemptFailed:
 		if e.Index == 0 {
-			d.held = heldLine{e.Step, fmt.Sprintf("%s: attempt %d failed: %s", visible(oneLine(e.Label)), e.Attempt, reason(e.Class, e.Message))}
+			d.held = heldLine{e.Step, fmt.Sprintf("%s: attempt %d failed: %s", d.labelOf(e), e.Attempt, reason(e.Class, e.Message))}
 		}
 	case event.RetryScheduled: // whose failure was told before something else happened
 		if e.Index == 0 && e.Phase != "map" {
-			return fmt.Sprintf("%s: attempt %d follows %s", visible(oneLine(e.Label)), e.Attempt+1, when(e.DelayMS))
+			return fmt.Sprintf("%s: attempt %d follows %s", d.labelOf(e), e.Attempt+1, when(e.DelayMS))
 		}
 	case event.StepFinished:
 		return d.stepLine(e)
@@ -278,7 +385,7 @@ func (d *plainDisplay) line(e event.Event) string {
 		if e.From == e.To {
 			return "" // only its count has changed
 		}
-		return fmt.Sprintf("circuit breaker %s: %s, was %s", e.Label, e.To, e.From)
+		return fmt.Sprintf("circuit breaker %s: %s, was %s", breakerName(e.Label), e.To, e.From)
 	case event.RunPaused, event.Note:
 		return visible(oneLine(e.Message))
 	case event.AgentMessage:
@@ -289,11 +396,23 @@ func (d *plainDisplay) line(e event.Event) string {
 	return ""
 }
 
+// breakerName is a breaker for a person. Those of pipelines are recorded with
+// the file that their module stands in: two files may have a module of one name.
+func breakerName(label string) string {
+	before, rest, ok := strings.Cut(label, " (")
+	_, after, closed := strings.Cut(rest, ")")
+	if !ok || !closed {
+		return visible(oneLine(label))
+	}
+	return visible(oneLine(before + after))
+}
+
 func (d *plainDisplay) stepLine(e event.Event) string {
 	if e.Index > 0 || e.Phase == "map" {
 		return ""
 	}
-	label := visible(oneLine(e.Label))
+	label := d.labelOf(e)
+	delete(d.rounds, e.Step)
 	switch e.Status {
 	case event.Skipped:
 		if e.Message != "" {
@@ -310,15 +429,15 @@ func (d *plainDisplay) stepLine(e event.Event) string {
 		if e.Attempts == 0 && e.Message != "" { // which no failed attempt has told
 			why = ": " + reason("", e.Message)
 		}
-		return fmt.Sprintf("✓ %s: degraded, %s answered (%s)%s", label, answeredBy(e), millis(e.DurationMS), why)
+		return fmt.Sprintf("✓ %s: degraded, %s answered (%s)%s", label, answeredBy(e), spent(e), why)
 	}
 	switch {
 	case e.Attempts > 1:
-		return fmt.Sprintf("✓ %s: %d attempts (%s)", label, e.Attempts, millis(e.DurationMS))
+		return fmt.Sprintf("✓ %s: %d attempts (%s)", label, e.Attempts, spent(e))
 	case told(e).Cached:
-		return fmt.Sprintf("✓ %s: from the cache (%s)", label, millis(e.DurationMS))
+		return fmt.Sprintf("✓ %s: from the cache (%s)", label, spent(e))
 	}
-	return fmt.Sprintf("✓ %s (%s)", label, millis(e.DurationMS))
+	return fmt.Sprintf("✓ %s (%s)", label, spent(e))
 }
 
 // answeredBy names what gave the value of a degraded step.
@@ -329,16 +448,26 @@ func answeredBy(e event.Event) string {
 	return "the fallback"
 }
 
-// callEnd is what the end of a pipeline's call tells beside what all steps do.
-type callEnd struct {
+// spent is how long a step ran, and how long it waited.
+func spent(e event.Event) string {
+	if ms := told(e).WaitedMS; ms > 0 {
+		return millis(e.DurationMS) + ", waited " + millis(ms)
+	}
+	return millis(e.DurationMS)
+}
+
+// stepEnd is what the data of a step's end tells to people.
+type stepEnd struct {
+	WaitedMS int64 `json:"waited_ms"`
+	// By and Cached are of a pipeline's call.
 	By     string
 	Cached bool
 }
 
 // told reads that; it is empty for other steps.
-func told(e event.Event) (d callEnd) {
+func told(e event.Event) (d stepEnd) {
 	if json.Unmarshal(e.Data, &d) != nil {
-		return callEnd{}
+		return stepEnd{}
 	}
 	return d
 }
@@ -364,13 +493,27 @@ func (d *plainDisplay) itemLine(e event.Event) string {
 		p.failed++
 	}
 	p.done++
+	if p.last.IsZero() {
+		p.last = p.began
+	}
+	if p.done == p.total && p.shown == 0 {
+		return "" // the summary follows
+	}
 	step := max(1, p.total/20)
 	if p.total == 0 || p.done < p.total && (p.done-p.shown < step || e.Time.Sub(p.last) < time.Second) {
 		return ""
 	}
 	p.shown, p.last = p.done, e.Time
 	rate := float64(p.done-p.before) / max(0.001, e.Time.Sub(p.began).Seconds())
-	return fmt.Sprintf("%d of %d items (%d %%), %d failed, %.0f/s", p.done, p.total, 100*p.done/p.total, p.failed, rate)
+	return fmt.Sprintf("%d of %d items (%d %%), %d failed, %s", p.done, p.total, 100*p.done/p.total, p.failed, rateOf(rate))
+}
+
+// rateOf is how many items a second are finished, or a minute where they are few.
+func rateOf(rate float64) string {
+	if rate >= 1 {
+		return fmt.Sprintf("%.0f/s", rate)
+	}
+	return fmt.Sprintf("%.0f/min", 60*rate)
 }
 
 func nameOf(label string) string {
@@ -401,6 +544,9 @@ func oneLine(s string) string {
 
 // close shows the summary: what came of it, why, and what to do next.
 func (d *plainDisplay) close(s *engine.Summary) {
+	d.mu.Lock()
+	d.troubled(d.jobs.rest(d.show))
+	d.mu.Unlock()
 	if s == nil || d.quiet && s.Status == event.Succeeded {
 		return
 	}
@@ -410,28 +556,48 @@ func (d *plainDisplay) close(s *engine.Summary) {
 		d.held = heldLine{}
 		fmt.Fprintln(d.err, "bide: "+held.line)
 	}
-	summarise(d.err, s)
+	summarise(d.err, s, d.columns(d.err))
 }
 
-func summarise(w io.Writer, s *engine.Summary) {
-	fmt.Fprintf(w, "bide: %s in %s: %s", strings.ReplaceAll(s.Status, "_", " "), millis(s.DurationMS), counts(s))
-	fmt.Fprintln(w)
+// usageText tells what agents used, as far as they told it.
+func usageText(u step.Usage) string {
+	text := fmt.Sprintf("%d %s", u.Calls, plural(u.Calls, "call"))
+	in := u.InputTokens + u.CacheTokens
+	if in == 0 && u.OutputTokens == 0 && u.CostUSD == 0 {
+		if u.OtherTokens == 0 {
+			return text + ", which did not tell what they used"
+		}
+		return text + fmt.Sprintf(", %d tokens", u.OtherTokens)
+	}
+	text += fmt.Sprintf(", %d tokens in, %d out", in, u.OutputTokens)
+	if u.OtherTokens > 0 {
+		text += fmt.Sprintf(", %d more", u.OtherTokens)
+	}
+	return text + fmt.Sprintf(", $%.2f", u.CostUSD)
+}
+
+func summarise(w io.Writer, s *engine.Summary, width int) {
+	head, rest := fmt.Sprintf("bide: %s in %s:", strings.ReplaceAll(s.Status, "_", " "), millis(s.DurationMS)), counts(s)
+	if width > 0 && len(head)+1+len(rest) > width {
+		head += "\n "
+	}
+	fmt.Fprintln(w, head, rest)
 	for _, c := range s.Errors {
-		fmt.Fprintf(w, "  %d × %s, for example item %s: %s\n", c.Count, c.Class, visible(oneLine(c.Item)), reason("", c.Example))
+		fmt.Fprintln(w, fitLine(fmt.Sprintf("  %d × %s, for example item %s: %s", c.Count, c.Class, visible(oneLine(c.Item)), reason("", c.Example)), "", width))
 	}
 	if s.Usage != nil {
-		fmt.Fprintf(w, "  agents: %d calls, %d tokens in, %d out, $%.2f\n", s.Usage.Calls, s.Usage.InputTokens+s.Usage.CacheTokens, s.Usage.OutputTokens, s.Usage.CostUSD)
+		fmt.Fprintln(w, "  agents:", usageText(*s.Usage))
 	}
 	if s.Message != "" && s.Status == event.Failed {
-		fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(strings.TrimSpace(s.Message), "\n", "\n  "))
+		fmt.Fprintln(w, indent(strings.TrimSpace(s.Message), "  "))
 	}
 	switch {
 	case s.Status == event.Interrupted:
-		fmt.Fprintf(w, "  go on with: bide resume %s\n", s.Run)
+		fmt.Fprintf(w, "  go on with: bide resume %s\n", shortRun(s.Run))
 	case s.Status == event.Failed:
-		fmt.Fprintf(w, "  look further: bide show %s; bide logs %s\n  after the cause is mended: bide resume %s\n", s.Run, s.Run, s.Run)
-	case s.Items.Failed > 0:
-		fmt.Fprintf(w, "  look further: bide dlq list %s\n  after the cause is mended: bide dlq retry %s\n", s.Run, s.Run)
+		fmt.Fprintf(w, "  look further: bide show %[1]s; bide logs %[1]s\n  after the cause is mended: bide resume %[1]s\n", shortRun(s.Run))
+	case s.MapReduce && s.Items.Failed > 0:
+		fmt.Fprintf(w, "  look further: bide dlq list %[1]s\n  after the cause is mended: bide dlq retry %[1]s\n", shortRun(s.Run))
 	}
 }
 
@@ -443,29 +609,51 @@ func stepWord(pipeline bool) string {
 	return "step"
 }
 
-func counts(s *engine.Summary) string {
+// howMany is how many ended in a way.
+type howMany struct {
+	n   int64
+	way string
+}
+
+// counted lists how many of something ended how, in words; "" where nothing did.
+func counted(word string, list ...howMany) string {
 	var parts []string
-	add := func(n int64, what string) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+	for _, c := range list {
+		if c.n == 0 {
+			continue
 		}
-	}
-	if s.MapReduce {
-		add(int64(s.Items.Succeeded), "items succeeded")
-		add(int64(s.Items.Failed), "failed")
-		add(int64(s.Items.Skipped), "skipped")
-		add(int64(s.Items.Pending), "not finished")
+		if c.way == event.Tolerated {
+			c.way = "failed and tolerated"
+		}
 		if len(parts) == 0 {
-			parts = append(parts, "no items")
+			c.way = plural(int(c.n), word) + " " + c.way
 		}
-		return strings.Join(parts, ", ")
-	}
-	word := stepWord(s.Pipeline)
-	add(s.Steps.Succeeded, plural(int(s.Steps.Succeeded), word)+" succeeded")
-	add(s.Steps.Failed, "failed")
-	add(s.Steps.Skipped, "skipped")
-	if len(parts) == 0 {
-		parts = append(parts, "no "+word+"s")
+		parts = append(parts, fmt.Sprintf("%d %s", c.n, c.way))
 	}
 	return strings.Join(parts, ", ")
+}
+
+func counts(s *engine.Summary) string {
+	var text, word string
+	if s.MapReduce {
+		word = "item"
+		i := s.Items
+		text = counted(word, howMany{int64(i.Succeeded - i.Degraded - i.Recovered - i.Incomplete - i.Tolerated), event.Succeeded}, howMany{int64(i.Degraded), event.Degraded},
+			howMany{int64(i.Recovered), event.Recovered}, howMany{int64(i.Incomplete), event.Incomplete}, howMany{int64(i.Failed), event.Failed},
+			howMany{int64(i.Tolerated), event.Tolerated}, howMany{int64(i.Skipped), event.Skipped}, howMany{int64(i.Pending), "not finished"})
+	} else {
+		word = stepWord(s.Pipeline)
+		text = stepCounts(word, journal.StepCounts{Succeeded: int(s.Steps.Succeeded), Failed: int(s.Steps.Failed), Skipped: int(s.Steps.Skipped), Degraded: int(s.Steps.Degraded),
+			Recovered: int(s.Steps.Recovered), Tolerated: int(s.Steps.Tolerated), Incomplete: int(s.Steps.Incomplete)})
+	}
+	if text == "" {
+		return "no " + word + "s"
+	}
+	return text
+}
+
+// stepCounts says how many steps ended how.
+func stepCounts(word string, c journal.StepCounts) string {
+	return counted(word, howMany{int64(c.Succeeded), event.Succeeded}, howMany{int64(c.Degraded), event.Degraded}, howMany{int64(c.Recovered), event.Recovered},
+		howMany{int64(c.Incomplete), event.Incomplete}, howMany{int64(c.Failed), event.Failed}, howMany{int64(c.Tolerated), event.Tolerated}, howMany{int64(c.Skipped), event.Skipped})
 }

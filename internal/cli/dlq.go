@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strconv"
 	"time"
 
@@ -26,7 +29,8 @@ func (a *app) dlqCmd() *cobra.Command {
 whole history of its failed attempts until it is run again or purged.
 
 --filter takes an expression over: item (the item's data), id, index, class,
-message, attempts, step, step_label, exit_code, correlation_id, time, age (in
+message, group (letters of one class whose messages differ by numbers and paths
+alone), attempts, step, step_label, exit_code, correlation_id, time, age (in
 seconds), worktree, branch, eligible. Other names are fields of the item.`,
 		Example: `  bide dlq list
   bide dlq show 01KAJ3 42
@@ -101,138 +105,6 @@ func (f letterFilter) accept(l journal.DeadLetter) (bool, error) {
 	return ok, nil
 }
 
-// letterInfo is a dead letter: what list, export and show have in common.
-type letterInfo struct {
-	Run           string          `json:"run"`
-	Item          string          `json:"item"`
-	Index         int             `json:"index"`
-	Label         string          `json:"label,omitempty"`
-	CorrelationID string          `json:"correlation_id"`
-	Data          json.RawMessage `json:"data"` // the item's
-	Time          time.Time       `json:"time"`
-	Attempts      int             `json:"attempts"`
-	Class         string          `json:"class"`
-	Message       string          `json:"message"`
-	Step          string          `json:"step,omitempty"`
-	StepLabel     string          `json:"step_label,omitempty"`
-	ExitCode      int             `json:"exit_code"`
-	Worktree      string          `json:"worktree,omitempty"`
-	Branch        string          `json:"branch,omitempty"`
-	Log           string          `json:"log,omitempty"`
-	Eligible      bool            `json:"eligible"`
-
-	last  engine.Letter
-	value any // the item's data
-}
-
-func letterOf(l journal.DeadLetter) (*letterInfo, error) {
-	i := &letterInfo{Item: l.ID, Index: l.Index, Data: l.Item, Time: l.Time, Attempts: l.Attempts, Class: l.Class, Message: l.Message}
-	if len(l.Letter) > 0 {
-		if err := json.Unmarshal(l.Letter, &i.last); err != nil {
-			return nil, fmt.Errorf("dead letter %s: %w", visible(l.ID), err)
-		}
-	}
-	if n := len(l.History); n > 0 {
-		i.Label = l.History[n-1].Label
-	}
-	x := i.last
-	i.CorrelationID, i.Step, i.StepLabel, i.ExitCode = x.CorrelationID, x.Step, x.StepLabel, x.ExitCode
-	i.Worktree, i.Branch, i.Log, i.Eligible = x.Worktree, x.Branch, x.Log, x.Eligible
-	if len(l.Item) == 0 {
-		i.Data = json.RawMessage("null")
-	}
-	var err error
-	if i.value, err = value.Parse(i.Data); err != nil {
-		return nil, fmt.Errorf("dead letter %s: its data: %w", visible(l.ID), err)
-	}
-	return i, nil
-}
-
-// Lookup makes a dead letter the names of a filter.
-func (i *letterInfo) Lookup(p expr.Path) (any, bool) {
-	if v, ok := i.field(p[0].Name); ok && !p[0].IsIndex && !p[0].All {
-		return expr.Walk(v, p[1:])
-	}
-	return expr.Item(i.value).Lookup(p)
-}
-
-func (i *letterInfo) field(name string) (any, bool) {
-	switch name {
-	case "item":
-		return i.value, true
-	case "id":
-		return i.Item, true
-	case "index":
-		return int64(i.Index), true
-	case "class":
-		return i.Class, true
-	case "message":
-		return i.Message, true
-	case "attempts":
-		return int64(i.Attempts), true
-	case "step":
-		return i.Step, true
-	case "step_label":
-		return i.StepLabel, true
-	case "exit_code":
-		return int64(i.ExitCode), true
-	case "correlation_id":
-		return i.CorrelationID, true
-	case "time":
-		return i.Time.UTC().Format(time.RFC3339), true
-	case "age":
-		return value.FromNumber(strconv.FormatFloat(time.Since(i.Time).Seconds(), 'f', 3, 64)), true
-	case "worktree":
-		return i.Worktree, true
-	case "branch":
-		return i.Branch, true
-	case "eligible":
-		return i.Eligible, true
-	}
-	return nil, false
-}
-
-// letters gives the dead letters of a run that are wanted.
-func letters(ctx context.Context, r *journal.Reader, f letterFilter, each func(*letterInfo, journal.DeadLetter) error) error {
-	for l, err := range r.DeadLetters(ctx, f.journal()) {
-		if err != nil {
-			return err
-		}
-		if ok, err := f.accept(l); err != nil {
-			return err
-		} else if !ok {
-			continue
-		}
-		i, err := letterOf(l)
-		if err != nil {
-			return err
-		}
-		i.Run = r.Run()
-		if err := each(i, l); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkItems reports the ids of --item that no work item has.
-func checkItems(ctx context.Context, r *journal.Reader, ids []string) error {
-	var errs []error
-	for _, id := range ids {
-		it, near, err := findItem(ctx, r, id)
-		if err != nil {
-			return err
-		}
-		if it.Index == 0 {
-			errs = append(errs, fmt.Errorf("run %s has no work item %s%s", r.Run(), visible(id), near))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return usageError{err}
-	}
-	return nil
-}
-
 func (a *app) dlqListCmd() *cobra.Command {
 	f, limit, offset := &letterFlags{}, 0, 0
 	cmd := &cobra.Command{
@@ -264,11 +136,11 @@ func (a *app) dlqList(ctx context.Context, run string, f *letterFlags, limit, of
 		return err
 	}
 	return a.reading(run, func(r *journal.Reader) error {
-		if err := checkItems(ctx, r, filter.ids); err != nil {
+		if err := filter.check(ctx, r); err != nil {
 			return err
 		}
 		p := a.palette(a.out)
-		t := table{head: []string{"ITEM", "LABEL", "ATTEMPTS", "CLASS", "EXIT", "SINCE", "STEP", "MESSAGE"}, right: map[int]bool{2: true, 4: true}, flex: 7}
+		t := table{head: []string{"ITEM", "LABEL", "ATTEMPTS", "CLASS", "EXIT", "SINCE", "STEP", "MESSAGE"}, right: map[int]bool{2: true, 4: true}, flex: 7, also: []int{0, 6, 1}, drop: []int{1, 5, 4}}
 		t.paint = func(col int, s string) string {
 			if col == 3 {
 				return p.sgr("31", s)
@@ -285,7 +157,11 @@ func (a *app) dlqList(ctx context.Context, run string, f *letterFlags, limit, of
 			case a.json:
 				return out.add(i)
 			}
-			t.add(i.Item, cut(visible(i.Label), 32), strconv.Itoa(i.Attempts), i.Class, strconv.Itoa(i.ExitCode), i.Time.Local().Format(time.DateTime), stepName(i), oneLine(short(i)))
+			label := i.Label
+			if label == i.Item {
+				label = ""
+			}
+			t.add(i.Item, cut(visible(label), 32), strconv.Itoa(i.Attempts), i.Class, exitText(i.ExitCode), i.Time.Local().Format(time.DateTime), stepName(i), oneLine(short(i)))
 			return nil
 		})
 		if err != nil {
@@ -324,7 +200,7 @@ func (a *app) printLetters(run string, t *table, n, offset int) error {
 		fmt.Fprintf(a.err, "bide: %d dead letters, none after the first %d\n", n, offset)
 		return nil
 	}
-	if err := t.print(a.out, columns(a.out)); err != nil {
+	if err := t.print(a.out, a.columns(a.out)); err != nil {
 		return err
 	}
 	if end := offset + len(t.rows); offset > 0 || end < n {
@@ -335,12 +211,13 @@ func (a *app) printLetters(run string, t *table, n, offset int) error {
 		fmt.Fprintf(a.err, "bide: %d to %d of %d dead letters%s\n", offset+1, end, n, more)
 		return nil
 	}
-	fmt.Fprintf(a.err, "bide: %d dead %s in run %s; after the cause is mended: bide dlq retry %s\n", n, plural(n, "letter"), run, run)
+	run = shortRun(run)
+	fmt.Fprintf(a.err, "bide: %d dead %s in run %s; after the mend: bide dlq retry %s\n", n, plural(n, "letter"), run, run)
 	return nil
 }
 
 func (a *app) dlqRetryCmd() *cobra.Command {
-	f, l, recorded := &runFlags{progress: "auto"}, &letterFlags{}, false
+	f, l, recorded, edited := &runFlags{progress: "auto"}, &letterFlags{}, false, ""
 	cmd := &cobra.Command{
 		Use:   "retry RUN",
 		Short: "Run dead letters again, and then reduce",
@@ -356,17 +233,18 @@ run meanwhile is refused.`,
   bide dlq retry 01KAJ3 --item 17 --item 42`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.dlqRetry(cmd.Context(), args[0], f, l, recorded)
+			return a.dlqRetry(cmd.Context(), args[0], f, l, recorded, edited)
 		},
 	}
 	l.register(cmd.Flags())
 	cmd.Flags().IntVar(&f.maxParallel, "max-parallel", 0, "agents at once, instead of the recorded number")
 	cmd.Flags().BoolVar(&recorded, "as-recorded", false, "use the workflow file as it was when the run began")
+	cmd.Flags().StringVar(&edited, "data", "", "with one --item: a JSON file with the data that it has from now on, - for standard input; what it had is kept")
 	f.showing(cmd, a)
 	return cmd
 }
 
-func (a *app) dlqRetry(ctx context.Context, run string, f *runFlags, l *letterFlags, recorded bool) error {
+func (a *app) dlqRetry(ctx context.Context, run string, f *runFlags, l *letterFlags, recorded bool, edited string) error {
 	filter, err := l.parse()
 	if err != nil {
 		return err
@@ -375,15 +253,31 @@ func (a *app) dlqRetry(ctx context.Context, run string, f *runFlags, l *letterFl
 	if err != nil {
 		return err
 	}
+	var data map[int]json.RawMessage
 	err = a.reading(run, func(r *journal.Reader) error {
 		run = r.Run()
-		return checkItems(ctx, r, filter.ids)
+		if err := filter.check(ctx, r); err != nil || edited == "" {
+			return err
+		}
+		data, err = a.editedItem(ctx, r, l.items, edited)
+		return err
 	})
 	if err != nil {
 		return err
 	}
+	if !a.json && !f.quiet {
+		if err := a.lastErrors(ctx, run, filter); err != nil {
+			return err
+		}
+	}
+	if _, is, err := a.elsewhere(run); err != nil || is {
+		if err == nil {
+			err = a.requeueOn(ctx, f, opt, run, filter, recorded && edited == "")
+		}
+		return err
+	}
 	err = a.execute(ctx, f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
-		return engine.RetryDeadLetters(ctx, run, o, engine.Requeue{Filter: filter.journal(), Accept: filter.accept, AsRecorded: recorded})
+		return engine.RetryDeadLetters(ctx, run, o, engine.Requeue{Filter: filter.journal(), Accept: filter.accept, Edited: data, AsRecorded: recorded})
 	})
 	switch {
 	case errors.Is(err, engine.ErrNoDeadLetters):
@@ -393,6 +287,45 @@ func (a *app) dlqRetry(ctx context.Context, run string, f *runFlags, l *letterFl
 		return exitError(130)
 	}
 	return err
+}
+
+// lastErrors tells how the dead letters that are to be run again failed last.
+func (a *app) lastErrors(ctx context.Context, run string, filter letterFilter) error {
+	return a.reading(run, func(r *journal.Reader) error {
+		n := 0
+		err := letters(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
+			if n++; n <= mostFailures {
+				fmt.Fprintf(a.err, "bide: item %s failed last after %d %s: %s\n", visible(oneLine(cmp.Or(i.Label, i.Item))), i.Attempts, plural(i.Attempts, "attempt"), reason(i.Class, i.Message))
+			}
+			return nil
+		})
+		if n > mostFailures {
+			fmt.Fprintf(a.err, "bide: and %d more, see bide dlq list %s\n", n-mostFailures, shortRun(run))
+		}
+		return err
+	})
+}
+
+// editedItem reads the data that one item has from now on.
+func (a *app) editedItem(ctx context.Context, r *journal.Reader, ids []string, path string) (map[int]json.RawMessage, error) {
+	if len(ids) != 1 {
+		return nil, usagef("--data is for one item: name it with --item")
+	}
+	var b []byte
+	var err error
+	if path == "-" {
+		b, err = io.ReadAll(a.in)
+	} else {
+		b, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--data: %w", err)
+	}
+	if _, err := value.Parse(b); err != nil {
+		return nil, usagef("--data %s is not JSON: %w", path, err)
+	}
+	it, _, err := findItem(ctx, r, ids[0])
+	return map[int]json.RawMessage{it.Index: b}, err
 }
 
 func (a *app) dlqPurgeCmd() *cobra.Command {
@@ -433,7 +366,7 @@ func (a *app) dlqPurge(ctx context.Context, run string, f *letterFlags, all, yes
 		return err
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
-	if err := checkItems(ctx, &j.Reader, filter.ids); err != nil {
+	if err := filter.check(ctx, &j.Reader); err != nil {
 		return err
 	}
 	out := struct {
@@ -443,7 +376,7 @@ func (a *app) dlqPurge(ctx context.Context, run string, f *letterFlags, all, yes
 	}{Run: j.Run(), Items: []string{}}
 	var indexes []int
 	err = letters(ctx, &j.Reader, filter, func(i *letterInfo, _ journal.DeadLetter) error {
-		out.Items, indexes = append(out.Items, i.Item), append(indexes, i.Index)
+		out.Items, indexes = append(out.Items, i.Item), append(indexes, i.place)
 		return nil
 	})
 	if err != nil {
@@ -484,4 +417,12 @@ func (a *app) confirm(yes bool, question string) error {
 		return errors.New("nothing was done")
 	}
 	return nil
+}
+
+// exitText is an exit status; one that there is not, as of a timeout, is none.
+func exitText(code int) string {
+	if code == 0 {
+		return "-"
+	}
+	return strconv.Itoa(code)
 }

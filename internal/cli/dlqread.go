@@ -68,15 +68,15 @@ func lastLine(s string) string {
 // letterShown is a dead letter with all that is known of it.
 type letterShown struct {
 	*letterInfo
-	Stdout   string    `json:"stdout,omitempty"`
-	Stderr   string    `json:"stderr,omitempty"`
-	History  []failure `json:"history"`
-	Logs     []string  `json:"logs"`
-	Commands []string  `json:"commands"`
+	Stdout   string          `json:"stdout,omitempty"`
+	Stderr   string          `json:"stderr,omitempty"`
+	History  []failedAttempt `json:"history"`
+	Logs     []string        `json:"logs"`
+	Commands []string        `json:"commands"`
 }
 
-// failure is one entry of an item's history.
-type failure struct {
+// failedAttempt is one entry of an item's history.
+type failedAttempt struct {
 	Event      event.Type `json:"event"`
 	Time       time.Time  `json:"time"`
 	Attempt    int        `json:"attempt,omitempty"`
@@ -95,8 +95,8 @@ type failure struct {
 	Log        string     `json:"log,omitempty"`
 }
 
-func failureOf(e event.Event) failure {
-	f := failure{Event: e.Type, Time: e.Time, Attempt: max(e.Attempt, e.Attempts), Status: e.Status, DurationMS: e.DurationMS, DelayMS: e.DelayMS,
+func failureOf(e event.Event) failedAttempt {
+	f := failedAttempt{Event: e.Type, Time: e.Time, Attempt: max(e.Attempt, e.Attempts), Status: e.Status, DurationMS: e.DurationMS, DelayMS: e.DelayMS,
 		Step: e.Step, ExitCode: e.ExitCode, Class: e.Class, Message: e.Message}
 	var l engine.Letter
 	if len(e.Data) > 0 && json.Unmarshal(e.Data, &l) == nil {
@@ -132,7 +132,7 @@ func (a *app) dlqShow(ctx context.Context, run, id string) error {
 	return a.reading(run, func(r *journal.Reader) error {
 		var s *letterShown
 		err := letters(ctx, r, letterFilter{ids: []string{id}}, func(i *letterInfo, _ journal.DeadLetter) error {
-			s = &letterShown{letterInfo: i, Stdout: i.last.Stdout, Stderr: i.last.Stderr, History: []failure{}, Logs: []string{}}
+			s = &letterShown{letterInfo: i, Stdout: i.last.Stdout, Stderr: i.last.Stderr, History: []failedAttempt{}, Logs: []string{}}
 			return nil
 		})
 		if err != nil {
@@ -152,23 +152,20 @@ func (a *app) dlqShow(ctx context.Context, run, id string) error {
 }
 
 // historyTypes are the events that a dead letter's history is made of.
-var historyTypes = []event.Type{event.ItemStarted, event.AttemptFailed, event.RetryScheduled, event.ItemRetry, event.ItemFinished,
-	event.ItemDeadLettered, event.ItemRequeued}
+var historyTypes = []event.Type{event.ItemStarted, event.AttemptFailed, event.RetryScheduled, event.ItemRetry, event.ItemFinished, event.ItemRequeued}
 
 // fill gathers the history, the logs and the commands.
 func (s *letterShown) fill(ctx context.Context, r *journal.Reader) error {
-	for e, err := range r.Events(ctx, 1, journal.EventFilter{Index: s.Index, Types: historyTypes}) {
+	for e, err := range r.Events(ctx, 1, journal.EventFilter{Index: s.place, Types: historyTypes}) {
 		if err != nil {
 			return err
 		}
-		// An item_finished that makes a dead letter says what the next event
-		// says again.
-		if e.Type == event.ItemStarted || e.Type == event.ItemFinished && e.Status == event.DeadLettered {
+		if e.Type == event.ItemStarted {
 			continue
 		}
 		s.History = append(s.History, failureOf(e))
 	}
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(r.OutputFile(s.Index, "x", 1, "stdout")), "*"))
+	files, err := r.OutputFiles(s.place)
 	if err != nil {
 		return err
 	}
@@ -225,7 +222,7 @@ func (a *app) printLetter(s *letterShown) error {
 			fmt.Fprintf(&b, "%-11s %s\n", name, text)
 		}
 	}
-	line("item", p.bold(visible(s.Item))+fmt.Sprintf(" (number %d of run %s)", s.Index, s.Run))
+	line("item", p.bold(visible(s.Item))+fmt.Sprintf(" (index %d of run %s)", s.Index, shortRun(s.Run)))
 	line("label", visible(s.Label))
 	line("correlation", s.CorrelationID)
 	line("failed", s.Time.Local().Format(time.DateTime)+fmt.Sprintf(", after %d %s", s.Attempts, plural(s.Attempts, "attempt")))
@@ -240,7 +237,7 @@ func (a *app) printLetter(s *letterShown) error {
 	b.WriteString("\n" + p.bold("data") + "\n" + indent(prettyJSON(s.Data), "  ") + "\n")
 	b.WriteString("\n" + p.bold("history") + "\n")
 	for _, f := range s.History {
-		f.print(&b, p)
+		f.print(&b, p, a.columns(a.out))
 	}
 	if len(s.Logs) > 0 {
 		b.WriteString("\n" + p.bold("logs") + "\n" + indent(strings.Join(s.Logs, "\n"), "  ") + "\n")
@@ -260,7 +257,8 @@ func prettyJSON(raw json.RawMessage) string {
 
 // print tells one entry. Attempts of steps stand further in than those of the
 // item, which repeat the last of them.
-func (f failure) print(b *strings.Builder, p palette) {
+func (f failedAttempt) print(b *strings.Builder, p palette, width int) {
+	const by = "                           "
 	at := f.Time.Local().Format("2006-01-02 15:04:05.000")
 	switch f.Event {
 	case event.AttemptFailed:
@@ -277,18 +275,20 @@ func (f failure) print(b *strings.Builder, p palette) {
 	case event.RetryScheduled:
 		fmt.Fprintf(b, "  %s    attempt %d follows in %s\n", at, f.Attempt+1, millis(f.DelayMS))
 	case event.ItemRetry:
-		fmt.Fprintf(b, "  %s  attempt %d at the item failed: %s\n", at, f.Attempt, f.text())
+		b.WriteString(fold(fmt.Sprintf("  %s  attempt %d at the item failed: %s", at, f.Attempt, f.text()), width, by) + "\n")
 		fmt.Fprintf(b, "  %s  attempt %d follows in %s\n", at, f.Attempt+1, millis(f.DelayMS))
-	case event.ItemDeadLettered:
-		fmt.Fprintf(b, "  %s  attempt %d at the item failed for good: %s\n", at, f.Attempt, f.text())
 	case event.ItemRequeued:
 		fmt.Fprintf(b, "  %s  run again by `bide dlq retry`\n", at)
 	case event.ItemFinished:
+		if f.Status == event.DeadLettered {
+			b.WriteString(fold(fmt.Sprintf("  %s  attempt %d at the item failed for good: %s", at, f.Attempt, f.text()), width, by) + "\n")
+			return
+		}
 		fmt.Fprintf(b, "  %s  attempt %d: %s %s\n", at, f.Attempt, words(f.Status), f.text())
 	}
 }
 
-func (f failure) text() string { return visible(oneLine(f.Message)) }
+func (f failedAttempt) text() string { return visible(oneLine(f.Message)) }
 
 // exporter writes dead letters in one format.
 type exporter interface {
@@ -386,7 +386,7 @@ func (a *app) dlqExport(ctx context.Context, run string, f *letterFlags, format,
 		return err
 	}
 	return a.reading(run, func(r *journal.Reader) error {
-		if err := checkItems(ctx, r, filter.ids); err != nil {
+		if err := filter.check(ctx, r); err != nil {
 			return err
 		}
 		n := 0
@@ -491,7 +491,7 @@ func (a *app) dlqStats(ctx context.Context, run string, f *letterFlags) error {
 		return err
 	}
 	return a.reading(run, func(r *journal.Reader) error {
-		if err := checkItems(ctx, r, filter.ids); err != nil {
+		if err := filter.check(ctx, r); err != nil {
 			return err
 		}
 		s := letterStats{Run: r.Run()}
@@ -553,7 +553,7 @@ func (a *app) printStats(s *letterStats) error {
 		_, err := fmt.Fprintf(a.out, "no dead letters in run %s\n", s.Run)
 		return err
 	}
-	_, err := fmt.Fprintf(a.out, "%d dead %s in run %s, %d attempts, the oldest of %s\n", s.Total, plural(s.Total, "letter"), s.Run, s.Attempts, s.Oldest.Local().Format(time.DateTime))
+	_, err := fmt.Fprintf(a.out, "%d dead %s in run %s, %d attempts, the oldest of %s\n", s.Total, plural(s.Total, "letter"), shortRun(s.Run), s.Attempts, s.Oldest.Local().Format(time.DateTime))
 	for _, part := range []struct {
 		name string
 		list []count

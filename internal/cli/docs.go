@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/retry"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -39,16 +40,35 @@ func (a *app) complete(c *cobra.Command) {
 	}
 }
 
+// describeCompletion gives the commands that cobra makes examples as others have.
+func describeCompletion(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		c.Example = "  bide completion bash > ~/.local/share/bash-completion/completions/bide"
+		for _, shell := range c.Commands() {
+			shell.Example = "  " + shell.CommandPath()
+		}
+	}
+}
+
 // flagWords are the values that a flag of some name can have, nil where they
 // are not a fixed set.
 func flagWords(name string) []string {
+	if name == "strategy" {
+		name = "backoff"
+	}
+	for _, r := range option.For(option.Command) {
+		switch {
+		case r.FlagName() != name || r.Kind == option.Exhausted:
+		case r.Kind == option.Matchers:
+			return retry.MatcherNames()
+		case len(r.Words) > 0:
+			return r.Words
+		}
+	}
 	switch name {
-	case "strategy", "backoff":
-		return strategies
-	case "jitter":
-		return []string{"none", "factor", "full", "equal", "decorrelated"}
-	case "retry-on", "abort-on":
-		return retry.MatcherNames()
 	case "color":
 		return []string{"auto", "always", "never"}
 	case "isolation":
@@ -80,6 +100,8 @@ func (a *app) completer(use string) completion {
 			return []string{"yml", "yaml", "json", "cst"}, cobra.ShellCompDirectiveFilterFileExt
 		case word == "DIR":
 			return nil, cobra.ShellCompDirectiveFilterDirs
+		case word == "ACTION":
+			return controls, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 		case word == "RUN":
 			return a.completeRuns(cmd.Context(), args), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 		case word == "" && !rest:

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -120,9 +121,9 @@ func TestExamplesFindsMistakes(t *testing.T) {
 func TestJitterTakesAValue(t *testing.T) {
 	var pf policyFlags
 	fs := pflag.NewFlagSet("x", pflag.ContinueOnError)
-	pf.register(fs, "backoff")
-	if err := fs.Parse([]string{"--jitter", "full", "--", "make"}); err != nil || pf.jitter != "full" || !slices.Equal(fs.Args(), []string{"make"}) {
-		t.Errorf("%v: jitter %q, arguments %q", err, pf.jitter, fs.Args())
+	pf.register(fs, option.Exec, "backoff")
+	if err := fs.Parse([]string{"--jitter", "full", "--", "make"}); err != nil || !slices.Equal(pf.flag("jitter").texts, []string{"full"}) || !slices.Equal(fs.Args(), []string{"make"}) {
+		t.Errorf("%v: jitter %q, arguments %q", err, pf.flag("jitter").texts, fs.Args())
 	}
 }
 
@@ -188,6 +189,7 @@ func TestRoffEscapes(t *testing.T) {
 		".PP is text":   `\&.PP is text`,
 		`a\b`:           `a\eb`,
 		"--flag 'x' ~y": `\-\-flag \(aqx\(aq \(tiy`,
+		"OTEL_…":        `OTEL_\[u2026]`,
 		"'quoted'":      `\(aqquoted\(aq`,
 	} {
 		if got := roff(text); got != want {

@@ -15,10 +15,10 @@ import (
 // eventTypes are the types that a journal holds.
 var eventTypes = []string{
 	string(event.RunStarted), string(event.RunResumed), string(event.PhaseStarted), string(event.PhaseFinished),
-	string(event.StepStarted), string(event.AttemptStarted), string(event.AttemptFailed), string(event.RetryScheduled),
+	string(event.StepStarted), string(event.AttemptStarted), string(event.AttemptFailed), string(event.AttemptFinished), string(event.RetryScheduled),
 	string(event.StepFinished), string(event.ItemsReady), string(event.ItemStarted), string(event.ItemRetry), string(event.ItemMerging),
-	string(event.ItemFinished), string(event.ItemDeadLettered), string(event.ItemRequeued), string(event.ItemRemoved),
-	string(event.BreakerChanged), string(event.RunPaused), string(event.AgentUsage), string(event.AgentMessage),
+	string(event.StepRequeued), string(event.ItemHandlerDue), string(event.ItemFinished), string(event.ItemRequeued), string(event.ItemRemoved),
+	string(event.BreakerChanged), string(event.RunPaused), string(event.PauseEnded), string(event.AgentUsage), string(event.AgentMessage),
 	string(event.Note), string(event.RunFinished),
 }
 
@@ -37,9 +37,10 @@ func (a *app) eventsCmd() *cobra.Command {
 		Short: "List everything that happened in a run",
 		Long: `Lists the events of a run, first to last. With --json they are what "bide run
 --json" writes: one object per line. -f goes on with those that come, until the
-run ends. RUN is an id or its beginning; without it, it is the last run.`,
+run ends. RUN is an id, its beginning or end, last-1, or the
+name of a workflow; without it, it is the last run.`,
 		Example: `  bide events
-  bide events 01KAJ3 -f --type item_finished,item_dead_lettered
+  bide events 01KAJ3 -f --type item_finished,item_retry_scheduled
   bide events 01KAJ3 --item 42 --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.events(cmd.Context(), first(args), f) },

@@ -5,14 +5,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/proc"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/vars"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -23,16 +29,20 @@ import (
 // execCommand is one command under a retry policy, with nothing recorded.
 type execCommand struct {
 	*app
-	pf       policyFlags
-	retryOn  []string
-	abortOn  []string
-	timeout  string
-	fallback string
-	dir      string
-	stdin    bool
-	quiet    bool
-	input    []byte
-	world    *action.World
+	pf      policyFlags
+	policy  *workflow.Retry
+	delays  int // in the list of --delays; 0: there is none
+	dir     string
+	quiet   bool
+	skip    bool // permissions of an agent
+	stall   time.Duration
+	number  int   // of the attempt
+	last    error // of the attempt before
+	world   *action.World
+	input   *replay  // nil where the command reads our own stream
+	console *console // nil where there is no terminal
+	begun   time.Time
+	output  *outputs
 }
 
 func (a *app) execCmd() *cobra.Command {
@@ -43,76 +53,98 @@ func (a *app) execCmd() *cobra.Command {
 		Long: `Runs one command until it ends with status 0 or the retry policy is exhausted.
 Its output is passed through as it comes, and its exit status is bide's. The
 command is started directly; a single argument that begins with "shell:" is a
-text for sh -c, one that begins with "claude:" a prompt for the agent CLI.
+text for sh -c, one that begins with "claude:" a prompt for the agent CLI; behind
+such a text there may be flags too.
 
-The command reads nothing on its standard input, unless --stdin says that bide
-is to read all of its own first and give it to every attempt.
+Each attempt knows which it is, and how the one before it failed: BIDE_ATTEMPT,
+BIDE_LAST_EXIT, BIDE_LAST_ERROR.
+
+On a terminal the command has one: its colours, its questions and Ctrl-C are as
+without bide. What comes through a pipe on standard input is given to every
+attempt. A command that cannot be run (exit status 126) or is not found (127) is
+not tried again.
 
 Exit status: that of the last attempt; 124 if it timed out, 127 if the command
 was not found, 128+n if signal n ended it, 2 for a wrong use of bide.`,
 		Example: `  bide exec --attempts 5 --retry-on network,timeout -- curl -fsS https://example.org
   bide exec --backoff fibonacci --jitter full --budget 2m -- make deploy
+  bide exec "claude: /refactor main.rs" --retry 3
   bide exec --timeout 30s --fallback 'cat cached.json' "shell: fetch | jq ."`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return x.run(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			args, err := trailing(cmd, args)
+			if err != nil {
+				return err
+			}
+			return x.run(cmd.Context(), args)
+		},
 	}
 	fs := cmd.Flags()
 	fs.SetInterspersed(false)
-	x.pf.register(fs, "backoff")
-	fs.StringArrayVar(&x.retryOn, "retry-on", nil, "retry only these errors: "+strings.Join(retry.MatcherNames(), ", ")+", exit_code:N, pattern:RE (default: every error)")
-	fs.StringArrayVar(&x.abortOn, "abort-on", nil, "never retry these errors; wins over --retry-on")
-	fs.StringVar(&x.timeout, "timeout", "", "of each attempt; the whole process group is ended")
-	fs.StringVar(&x.fallback, "fallback", "", "shell text that is run once when all attempts have failed")
+	x.pf.register(fs, option.Exec, "backoff")
+	x.pf.registerRetry(fs)
+	fs.BoolVar(&x.skip, "skip-permissions", false, skipUsage)
+	fs.Var(&spanFlag{&x.stall}, "stall-timeout", "a bound on how long an attempt may print nothing; one that is silent longer is ended and has failed")
 	fs.StringVarP(&x.dir, "path", "p", "", "directory to run in")
-	fs.BoolVar(&x.stdin, "stdin", false, "give all of standard input to every attempt")
 	fs.BoolVarP(&x.quiet, "quiet", "q", false, "say nothing about failed attempts")
 	fs.BoolVar(&a.json, "json", false, "tell attempts and waits as JSON lines on standard error")
 	return cmd
 }
 
-// policy reads the flags.
-func (x *execCommand) policy() (retry.Policy, error) {
-	list, err := x.pf.policies()
-	errs := []error{err}
-	if len(list) > 1 {
-		errs = append(errs, errors.New("--backoff: one command has one strategy"))
+// skipUsage says what --skip-permissions does, where a command runs agents.
+const skipUsage = "agents run without asking for permissions; only the claude program can"
+
+// trailing reads the flags that stand behind a command that is one text, where
+// no word can be meant for the command itself.
+func trailing(cmd *cobra.Command, args []string) ([]string, error) {
+	if !strings.HasPrefix(args[0], "shell:") && !strings.HasPrefix(args[0], "claude:") || len(args) == 1 || cmd.ArgsLenAtDash() >= 0 {
+		return args, nil
 	}
-	pol := list[0].policy
-	if pol.RetryOn, err = parseMatchers("retry-on", x.retryOn); err != nil {
-		errs = append(errs, err)
+	fs := cmd.Flags()
+	fs.SetInterspersed(true)
+	if err := fs.Parse(args[1:]); err != nil {
+		return nil, wrongFlag(cmd, err)
 	}
-	if pol.AbortOn, err = parseMatchers("abort-on", x.abortOn); err != nil {
-		errs = append(errs, err)
+	if rest := fs.Args(); len(rest) > 0 {
+		return nil, usagef("%q is an argument too many: a command that begins with shell: or claude: is one text, in quotes", rest[0])
 	}
-	if x.timeout != "" {
-		d, err := duration.Parse(x.timeout)
-		if err == nil && d == 0 {
-			err = errors.New("it is 0; it must be more, or be left out")
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--timeout: %w", err))
-		}
-		pol.Timeout = d
+	return args[:1], nil
+}
+
+// spanFlag is a flag for a positive span of time.
+type spanFlag struct{ d *time.Duration }
+
+func (f *spanFlag) String() string { return "" }
+func (f *spanFlag) Type() string   { return "duration" }
+
+// Set reads a span as the files have it.
+func (f *spanFlag) Set(text string) error {
+	d, err := duration.Parse(text)
+	if err == nil && d <= 0 {
+		err = errors.New("it must be more than 0")
 	}
-	if err := errors.Join(errs...); err != nil {
-		return pol, usageError{err}
-	}
-	return pol, nil
+	*f.d = d
+	return err
 }
 
 func (x *execCommand) run(ctx context.Context, args []string) (err error) {
-	pol, err := x.policy()
+	n, err := x.pf.one()
 	if err != nil {
-		return err
+		return usageError{err}
 	}
+	pol := n.policy
+	x.policy = n.retry
 	do, err := x.action(args)
 	if err != nil {
 		return usageError{err}
 	}
-	if x.stdin {
-		if x.input, err = io.ReadAll(x.in); err != nil {
-			return fmt.Errorf("reading standard input: %w", err)
+	if c := x.policy.Breaker; c != nil {
+		if pol.Breaker, err = circuit.New(*c); err != nil {
+			return usageError{err}
 		}
+	}
+	if list, ok := pol.Backoff.Strategy.(backoff.Custom); ok {
+		x.delays = len(list.Delays)
 	}
 	dir, err := os.MkdirTemp("", "bide-exec-")
 	if err != nil {
@@ -124,27 +156,60 @@ func (x *execCommand) run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, sup.Close()) }()
-	x.world = &action.World{Proc: sup}
+	x.world = &action.World{Proc: sup, SkipPermissions: x.skip}
 
 	sig := watchSignals(ctx, func(os.Signal) {})
 	defer sig.stop()
-	timeout := pol.Timeout
-	pol.Timeout = 0 // kept by the one who ends the process
+	soft, stop := context.WithCancelCause(sig.soft)
+	defer stop(nil)
+	x.output = newOutputs(x.out, x.err, sig, stop)
+	if x.console = x.openConsole(); x.console != nil {
+		defer x.console.close()
+		x.console.press = func(n int32) { x.pressed(n, sig) }
+	}
+	if !isTerminal(x.in) {
+		x.input = newReplay(x.in, dir)
+		defer func() { err = errors.Join(err, x.input.close()) }()
+	}
+	x.begun = time.Now()
 	pol.Observer = x.observe
 	// The first signal asks the command to end; a second kills it.
-	_, err = retry.Do(sig.soft, pol, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, x.attempt(ctx, sig, do, timeout)
+	_, err = retry.Do(soft, pol, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, x.attempt(ctx, sig, do)
 	})
+	if werr := x.output.failed.Load(); werr != nil {
+		return unwritten(*werr)
+	}
+	if x.input != nil {
+		if rerr := x.input.failed(); rerr != nil {
+			return fmt.Errorf("reading standard input: %w", rerr)
+		}
+	}
 	if err == nil {
 		return nil
 	}
 	if sig.soft.Err() != nil {
 		return exitError(sig.status())
 	}
-	if x.fallback != "" {
-		return x.fallBack(sig, err)
+	if fallback := x.policy.FallbackAction(); fallback != nil && !x.interrupted() {
+		return x.fallBack(sig, fallback)
 	}
 	return exitError(statusOf(err))
+}
+
+// interrupted reports whether the key for an interrupt was pressed.
+func (x *execCommand) interrupted() bool { return x.console != nil && x.console.presses.Load() > 0 }
+
+// pressed is called for each interrupt from the keyboard, which the terminal
+// has given to the command. One that does not end of it is asked again after a
+// while, and killed when the key is pressed again.
+func (x *execCommand) pressed(n int32, sig *interrupts) {
+	if n == 1 {
+		time.AfterFunc(interruptGrace, func() { sig.raise(syscall.SIGINT) })
+		return
+	}
+	sig.raise(syscall.SIGINT)
+	sig.raise(syscall.SIGINT)
 }
 
 // action is what an attempt does.
@@ -158,7 +223,7 @@ func (x *execCommand) action(args []string) (func(context.Context, *action.Call)
 		}
 	}
 	return func(ctx context.Context, c *action.Call) (action.Result, error) {
-		return x.world.Command(ctx, c, args, x.input)
+		return x.world.Command(ctx, c, args, nil)
 	}, nil
 }
 
@@ -167,34 +232,101 @@ func (x *execCommand) leaf(text string, make func(*template.Text) workflow.Actio
 	if err != nil {
 		return nil, err
 	}
-	act := make(t)
+	return x.do(make(t)), nil
+}
+
+func (x *execCommand) do(act workflow.Action) func(context.Context, *action.Call) (action.Result, error) {
 	return func(ctx context.Context, c *action.Call) (action.Result, error) {
-		c.Input = x.input
 		return x.world.Run(ctx, act, c)
-	}, nil
+	}
 }
 
 func (x *execCommand) call(timeout time.Duration) *action.Call {
-	return &action.Call{Scope: vars.New(nil), Dir: x.dir, Env: os.Environ(), Timeout: timeout, Stdout: x.out, Stderr: x.err}
+	return &action.Call{Scope: vars.New(nil), Dir: x.dir, Env: x.environ(), Timeout: timeout, Stall: x.stall, Stdout: x.output.out, Stderr: x.output.err}
 }
 
-func (x *execCommand) attempt(ctx context.Context, sig *interrupts, do func(context.Context, *action.Call) (action.Result, error), timeout time.Duration) error {
-	stop := context.AfterFunc(sig.hard, func() { x.world.Proc.KillAll(killSignal) })
-	defer stop()
-	res, err := do(ctx, x.call(timeout))
-	if res.Usage != nil {
-		fmt.Fprintln(x.out, res.Output) // an agent's stream is not passed through, its answer is
+// environ tells an attempt which it is, and how the one before it failed.
+func (x *execCommand) environ() []string {
+	env := append(os.Environ(), "BIDE_ATTEMPT="+strconv.Itoa(x.number))
+	if x.last == nil {
+		return env
+	}
+	tried := step.TriedEnv(nil, x.number, failure.From(x.last))
+	for i := 0; i < len(tried); i += 2 {
+		env = append(env, tried[i]+"="+tried[i+1])
+	}
+	return env
+}
+
+func (x *execCommand) attempt(ctx context.Context, sig *interrupts, do func(context.Context, *action.Call) (action.Result, error)) error {
+	x.number++
+	res, err := x.once(ctx, sig, do, x.policy.Timeout) // kept by the one who ends the process
+	if err == nil {
+		err = x.policy.Unmet(template.Resolver(vars.New(nil)), res.Values())
+	}
+	x.last = err
+	var exit *action.ExitError
+	if errors.As(err, &exit) && (exit.Code == 126 || exit.Code == 127) || err != nil && x.interrupted() {
+		return retry.Permanent(err) // it is not there, or is not wanted any more
 	}
 	return err
 }
 
-func (x *execCommand) fallBack(sig *interrupts, failed error) error {
-	do, err := x.leaf(x.fallback, func(t *template.Text) workflow.Action { return &workflow.Shell{Text: t} })
+// once runs the command with our terminal, input and outputs.
+func (x *execCommand) once(ctx context.Context, sig *interrupts, do func(context.Context, *action.Call) (action.Result, error), timeout time.Duration) (action.Result, error) {
+	stop := context.AfterFunc(sig.hard, func() { x.world.Proc.KillAll(killSignal) })
+	defer stop()
+	c := x.call(timeout)
+	detach, err := x.connect(c)
 	if err != nil {
-		return usagef("--fallback: %w", err)
+		return action.Result{}, retry.Permanent(err)
 	}
+	res, err := do(ctx, c)
+	derr := detach()
+	if res.Usage != nil {
+		fmt.Fprintln(x.output.out, res.Output) // an agent's stream is not passed through, its answer is
+	}
+	if err == nil {
+		err = derr
+	}
+	return res, err
+}
+
+// connect gives a command our terminal and our standard input.
+func (x *execCommand) connect(c *action.Call) (detach func() error, err error) {
+	detach = func() error { return nil }
+	if x.input != nil {
+		if c.Stdin, detach, err = x.input.attempt(); err != nil {
+			return nil, err
+		}
+	}
+	if x.console == nil {
+		return detach, nil
+	}
+	t, release, err := x.console.attach()
+	if err != nil {
+		return nil, errors.Join(err, detach())
+	}
+	c.Terminal = t
+	feed := detach
+	return func() error { release(); return feed() }, nil
+}
+
+// unwritten is the end of a command whose output nobody took.
+func unwritten(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return exitError(128 + int(syscall.SIGPIPE))
+	}
+	return fmt.Errorf("the command's output could not be written: %w", err)
+}
+
+func (x *execCommand) fallBack(sig *interrupts, fallback workflow.Action) error {
 	x.say("all attempts have failed; the fallback runs")
-	if _, err := do(sig.soft, x.call(0)); err != nil {
+	_, err := x.once(sig.soft, sig, x.do(fallback), 0)
+	if werr := x.output.failed.Load(); werr != nil {
+		return unwritten(*werr)
+	}
+	if err != nil {
 		return exitError(statusOf(err))
 	}
 	return nil
@@ -225,19 +357,43 @@ func (x *execCommand) observe(e retry.Event) {
 	}
 	switch e.Type {
 	case retry.AttemptFailed:
-		x.say(fmt.Sprintf("attempt %d of %d failed after %s: %v", e.Attempt, x.pf.attempts, duration.Format(e.Duration.Round(time.Millisecond)), e.Err))
+		if x.output.failed.Load() != nil {
+			return // its output could not be written, which is told at the end
+		}
+		x.say(fmt.Sprintf("attempt %s failed after %s: %v", x.attemptOf(e.Attempt), duration.Format(e.Duration.Round(time.Millisecond)), e.Err))
+	case retry.Refused:
+		x.say(fmt.Sprintf("attempt %s is not made: %v", x.attemptOf(e.Attempt), e.Err))
 	case retry.WaitScheduled:
-		x.say(fmt.Sprintf("attempt %d follows in %s", e.Attempt+1, duration.Format(e.Delay.Round(time.Millisecond))))
+		x.say(fmt.Sprintf("attempt %d follows in %s", e.Attempt+1, duration.Format(e.Delay.Round(time.Millisecond))) + x.pastDelays(e.Attempt))
 	case retry.Finished:
-		if e.Reason != retry.ReasonNone && e.Reason != retry.ReasonCancelled {
-			x.say(fmt.Sprintf("gave up after %d attempts (%s)", e.Attempt, e.Reason))
+		if e.Reason == retry.ReasonNone && e.Attempt > 1 {
+			x.say(fmt.Sprintf("succeeded at attempt %s, after %s", x.attemptOf(e.Attempt), duration.Format(time.Since(x.begun).Round(time.Millisecond))))
+		}
+		if e.Reason != retry.ReasonNone && e.Reason != retry.ReasonCancelled && !x.interrupted() {
+			x.say(fmt.Sprintf("gave up after %d %s (%s)", e.Attempt, plural(e.Attempt, "attempt"), e.Reason))
 		}
 	}
 }
 
+// attemptOf is the number of an attempt, of how many where there is a bound.
+func (x *execCommand) attemptOf(n int) string {
+	if x.policy.Attempts == retry.Unlimited {
+		return strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%d of %d", n, x.policy.Attempts)
+}
+
+// pastDelays explains the first delay that is not of the list.
+func (x *execCommand) pastDelays(attempt int) string {
+	if x.delays == 0 || attempt != x.delays+1 {
+		return ""
+	}
+	return fmt.Sprintf(": the %d delays of --delays are used up, and what follows waits for --max-delay", x.delays)
+}
+
 func (x *execCommand) say(msg string) {
 	if !x.quiet && !x.json {
-		fmt.Fprintf(x.err, "bide: %s\n", msg)
+		fmt.Fprintf(x.output.err, "bide: %s\n", msg)
 	}
 }
 
@@ -248,6 +404,8 @@ func (x *execCommand) observeJSON(e retry.Event) {
 		m["event"] = "attempt_started"
 	case retry.AttemptFailed:
 		m["event"], m["class"], m["message"], m["duration_ms"] = "attempt_failed", retry.Class(e.Err), e.Err.Error(), e.Duration.Milliseconds()
+	case retry.Refused:
+		m["event"], m["class"], m["message"] = "attempt_refused", retry.Class(e.Err), e.Err.Error()
 	case retry.WaitScheduled:
 		m["event"], m["delay_ms"] = "retry_scheduled", e.Delay.Milliseconds()
 	case retry.Finished:
@@ -261,7 +419,7 @@ func (x *execCommand) observeJSON(e retry.Event) {
 	}
 	b, err := json.Marshal(m)
 	if err == nil {
-		_, err = x.err.Write(append(b, '\n'))
+		_, err = x.output.err.Write(append(b, '\n'))
 	}
 	if err != nil {
 		x.json = false

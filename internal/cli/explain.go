@@ -63,7 +63,7 @@ func (a *app) explain(f *runFlags, path string) error {
 	if a.json {
 		return printJSON(a.out, plan)
 	}
-	w := planWriter{palette: a.palette(a.out), width: columns(a.out)}
+	w := planWriter{palette: a.palette(a.out), width: a.columns(a.out)}
 	w.plan(plan)
 	_, err = a.out.Write(w.Bytes())
 	return err

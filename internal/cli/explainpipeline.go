@@ -9,8 +9,10 @@ import (
 
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
+	"github.com/bide-dev/bide/retry"
 )
 
 // explainedPipeline is what explain says of a pipeline, as JSON.
@@ -61,7 +63,7 @@ func (a *app) explainPipeline(p *engine.Pipeline) error {
 	if a.json {
 		return printJSON(a.out, x)
 	}
-	w := planWriter{palette: a.palette(a.out), width: columns(a.out)}
+	w := planWriter{palette: a.palette(a.out), width: a.columns(a.out)}
 	w.pipeline(x)
 	_, err := a.out.Write(w.Bytes())
 	return err
@@ -124,7 +126,8 @@ const mostDelays = 12
 // delaysOf are the longest delays after the first failed attempts.
 func delaysOf(o *check.Options) (ds []time.Duration) {
 	var prev time.Duration
-	for i := 1; i < o.Retry.Attempts && i <= mostDelays; i++ {
+	unlimited := o.Retry.Attempts == retry.Unlimited
+	for i := 1; (i < o.Retry.Attempts || unlimited) && i <= mostDelays; i++ {
 		_, prev = o.Retry.Backoff.Range(i, prev)
 		ds = append(ds, prev)
 	}
@@ -147,8 +150,17 @@ func ordered(o *check.Options, fallback bool) (out []string) {
 	if fallback {
 		add("fallback")
 	}
-	if o.Retry.Attempts > 1 {
+	switch {
+	case o.Retry.Attempts == retry.Unlimited:
+		add("retry unlimited")
+	case o.Retry.Attempts > 1:
 		add("retry %d", o.Retry.Attempts-1)
+	}
+	for i, r := range o.Retry.Rules {
+		add("rule %d: %s", i+1, ruleText(r))
+	}
+	if o.Until != nil {
+		add("until")
 	}
 	if o.Retry.Budget > 0 {
 		add("budget %s", duration.Format(o.Retry.Budget))
@@ -159,8 +171,8 @@ func ordered(o *check.Options, fallback bool) (out []string) {
 	if o.Limit > 0 {
 		add("concurrency %d", o.Limit)
 	}
-	if o.Breaker.Count > 0 {
-		add("breaker %s", o.Breaker)
+	if o.Breaker != nil {
+		add("breaker %s", option.BreakerText(o.Breaker))
 	}
 	if o.Retry.Timeout > 0 {
 		add("timeout %s", duration.Format(o.Retry.Timeout))
@@ -172,6 +184,16 @@ func ordered(o *check.Options, fallback bool) (out []string) {
 		add("lazy")
 	}
 	return out
+}
+
+// ruleText says how often and with what first delay a rule retries.
+func ruleText(r retry.Rule) string {
+	text := "as often as the policy"
+	if r.Attempts > 0 {
+		text = fmt.Sprintf("retry %d", r.Attempts-1)
+	}
+	_, first := r.Backoff.Range(1, 0)
+	return text + ", delay " + duration.Format(first)
 }
 
 func (w *planWriter) pipeline(x *explainedPipeline) {

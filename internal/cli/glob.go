@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,6 +26,19 @@ func glob(dir, pattern string, add func(string) error) error {
 	names := slices.DeleteFunc(strings.Split(rest, "/"), func(s string) bool { return s == "" || s == "." })
 	g := &globber{dir: dir, add: add, seen: map[string]bool{}}
 	return g.match(root, names)
+}
+
+// below says which pattern fits files in deeper directories, where one without a
+// directory fits none here; "" where there is no such file either.
+func below(dir, pattern string) string {
+	if strings.Contains(pattern, "/") {
+		return ""
+	}
+	n := 0
+	if glob(dir, "**/"+pattern, func(string) error { n++; return nil }) != nil || n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; in the directories below %d %s: write '**/%s'", n, plural(n, "file does", "files do"), pattern)
 }
 
 type globber struct {

@@ -57,8 +57,8 @@ func (a *app) canLive() bool {
 	return isTerminal(a.err) && t != "" && t != "dumb"
 }
 
-func newLive(a *app) *liveDisplay {
-	d := &liveDisplay{plainDisplay: plainDisplay{app: a, output: true}, now: time.Now, board: newBoard(),
+func newLive(a *app, j *jobs) *liveDisplay {
+	d := &liveDisplay{plainDisplay: plainDisplay{app: a, jobs: j, output: true}, now: time.Now, board: newBoard(),
 		stop: make(chan struct{}), ended: make(chan struct{})}
 	d.size = func() (int, int) {
 		if f, ok := a.err.(*os.File); ok {
@@ -97,6 +97,8 @@ func (d *liveDisplay) Emit(e event.Event) {
 		d.show(e)
 		return
 	}
+	d.begins(e)
+	d.troubled(d.jobs.take(e, d.show))
 	d.board.take(e)
 	if e.Type == event.StepFinished || e.Type == event.AttemptFailed {
 		d.rest()
@@ -110,6 +112,9 @@ func (d *liveDisplay) Emit(e event.Event) {
 func (d *liveDisplay) lines(e event.Event) []string {
 	switch e.Type {
 	case event.ItemFinished, event.ItemRequeued, event.ItemRetry:
+		if itemFailed(e) {
+			return d.failedItem(e)
+		}
 		return nil
 	}
 	return d.plainDisplay.lines(e)
@@ -124,7 +129,7 @@ func (d *liveDisplay) show(e event.Event) {
 	if e.Label == "stderr" {
 		w, p = d.err, &d.part[1]
 	}
-	if !p.tty {
+	if !p.tty || d.lent.on {
 		d.plainDisplay.show(e)
 		return
 	}
@@ -154,7 +159,7 @@ func (d *liveDisplay) rest() {
 // above writes whole lines above the block.
 func (d *liveDisplay) above(w io.Writer, text string) {
 	d.erase()
-	if _, err := io.WriteString(w, text); err != nil && w == d.out {
+	if _, err := io.WriteString(w, d.raw(w, text)); err != nil && w == d.out {
 		d.output = false // a closed pipe must not end the run
 	}
 }
@@ -181,7 +186,7 @@ func (d *liveDisplay) erase() {
 // draw brings the block up to date. Between two drawings of the same lines
 // nothing is written.
 func (d *liveDisplay) draw() {
-	if d.off {
+	if d.off || d.lent.on {
 		return
 	}
 	width, height := d.size()
@@ -213,6 +218,15 @@ func (d *liveDisplay) say(line string) {
 	defer d.mu.Unlock()
 	d.board.ending = true
 	d.above(d.err, d.paint("bide: "+line)+"\n")
+}
+
+// lend takes the block away for as long as a step has the terminal.
+func (d *liveDisplay) lend(screen bool) (back func()) {
+	d.mu.Lock()
+	d.rest()
+	d.erase()
+	d.mu.Unlock()
+	return d.plainDisplay.lend(screen)
 }
 
 // ask takes the block away for as long as a question waits.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -33,8 +34,9 @@ func (a *app) logsCmd() *cobra.Command {
 		Short: "Print what the steps of a run have written",
 		Long: `Prints the outputs of the steps of a run in the order in which their attempts ended:
 short ones as they are recorded, large ones whole, from their files. Of an agent, it
-is what it said and which tools it used. -f goes on with those that come, until
-the run ends. RUN is an id or its beginning; without it, it is the last run.
+is what it said and which tools it used. -f goes on until the run ends, with the
+lines of what runs as they come. RUN is an id, its beginning or end, last-1, or the
+name of a workflow; without it, it is the last run.
 
 --attempt counts the attempts at the work item, and of steps outside of work items
 those of the step.`,
@@ -71,14 +73,9 @@ func (a *app) logs(ctx context.Context, run string, f *logFlags) error {
 				return err
 			}
 		}
-		l := &logPrinter{app: a, r: r, f: f, p: a.palette(a.out), at: map[int]int{}, failed: map[stepKey]int{}, told: map[stepKey]bool{}, spoken: map[int]bool{}}
-		for e, err := range eventsOf(ctx, r, journal.EventFilter{Types: logTypes, Item: f.item}, f.follow) {
-			if err != nil {
-				return err
-			}
-			if err := l.take(e); err != nil {
-				return err
-			}
+		l := &logPrinter{app: a, r: r, f: f, p: a.palette(a.out), at: map[int]int{}, failed: map[stepKey]int{}, told: map[stepKey]bool{}, runs: map[stepKey]*running{}, spoken: map[int]bool{}}
+		if err := l.events(ctx, journal.EventFilter{Types: slices.Clone(logTypes), Item: f.item}); err != nil {
+			return err
 		}
 		if l.found == 0 && f.step != "" {
 			return l.noStep()
@@ -88,6 +85,21 @@ func (a *app) logs(ctx context.Context, run string, f *logFlags) error {
 		}
 		return nil
 	})
+}
+
+func (l *logPrinter) events(ctx context.Context, filter journal.EventFilter) error {
+	if l.f.follow {
+		return l.follow(ctx, filter)
+	}
+	for e, err := range l.r.Events(ctx, 1, filter) {
+		if err != nil {
+			return err
+		}
+		if err := l.take(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // logPrinter prints outputs, event by event.
@@ -100,9 +112,10 @@ type logPrinter struct {
 	at     map[int]int      // attempt at the items that run, by index
 	failed map[stepKey]int  // last failed attempt of a step that goes on
 	told   map[stepKey]bool // steps of which an agent has said something
-	spoken map[int]bool     // items that run and whose steps have told of themselves
-	last   string           // heading printed last
-	steps  []string         // paths and labels seen, some
+	runs   map[stepKey]*running
+	spoken map[int]bool // items that run and whose steps have told of themselves
+	last   string       // heading printed last
+	steps  []string     // paths and labels seen, some
 
 	found, printed int
 }
@@ -119,6 +132,11 @@ func (l *logPrinter) take(e event.Event) error {
 		return nil
 	case event.ItemFinished:
 		return l.itemEnd(e)
+	case event.StepStarted, event.AttemptStarted:
+		l.began(e)
+		return nil
+	case event.AttemptFailed, event.StepFinished:
+		defer l.ended(e)
 	}
 	if e.Index > 0 {
 		l.spoken[e.Index] = true
@@ -253,10 +271,11 @@ func (l *logPrinter) attempt(e event.Event, n int, status string) error {
 			}
 			continue
 		}
-		if s.inline == "" {
+		rest := s.inline[min(l.printedOf(e, n, s.stream), int64(len(s.inline))):]
+		if rest == "" {
 			continue
 		}
-		if err := l.print(e, number, status, s.stream, strings.NewReader(s.inline)); err != nil {
+		if err := l.print(e, number, status, s.stream, strings.NewReader(rest)); err != nil {
 			return err
 		}
 	}
@@ -273,6 +292,13 @@ func (l *logPrinter) file(e event.Event, n, number int, status, stream string) (
 		return false, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	from, err := f.Seek(l.printedOf(e, n, stream), io.SeekStart)
+	if err != nil {
+		return true, err
+	}
+	if info, err := f.Stat(); err != nil || info.Size() <= from && from > 0 {
+		return true, err // all of it was printed while it ran
+	}
 	return true, l.print(e, number, status, stream, f)
 }
 
@@ -332,13 +358,13 @@ func (l *logPrinter) object(e event.Event, number int, stream string, text io.Re
 	line, err := jsonLine(struct {
 		Run     string `json:"run"`
 		Item    string `json:"item,omitempty"`
-		Index   int    `json:"index,omitempty"`
+		Index   *int   `json:"index,omitempty"`
 		Step    string `json:"step"`
 		Label   string `json:"label,omitempty"`
 		Attempt int    `json:"attempt,omitempty"`
 		Stream  string `json:"stream"`
 		Text    string `json:"text"`
-	}{l.r.Run(), e.Item, e.Index, e.Step, e.Label, number, stream, string(b)})
+	}{l.r.Run(), e.Item, indexOf(e), e.Step, e.Label, number, stream, string(b)})
 	if err != nil {
 		return err
 	}
@@ -357,4 +383,14 @@ func (l *lineEnd) Write(p []byte) (int, error) {
 		l.open = p[len(p)-1] != '\n'
 	}
 	return l.w.Write(p)
+}
+
+// indexOf is the place of an event's item in the list, from 0; nil where it is of
+// no item.
+func indexOf(e event.Event) *int {
+	if e.Index == 0 {
+		return nil
+	}
+	index := e.Index - 1
+	return &index
 }

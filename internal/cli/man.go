@@ -3,16 +3,18 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// manPage is the manual page of a command, in the man macros of roff. It
-// carries no date, so that the same commands give the same page.
+// manPage is the manual page of a command, in the man macros of roff. Its date
+// is that of the commit, so that the same commands give the same page.
 func manPage(c *cobra.Command) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH %s 1 \"\" %s %s\n", quoted(strings.ToUpper(pageName(c))), quoted("bide "+version()), quoted("bide manual"))
+	date, _, _ := strings.Cut(builtFrom().Time, "T")
+	fmt.Fprintf(&b, ".TH %s 1 %s %s %s\n", quoted(strings.ToUpper(pageName(c))), `"`+date+`"`, quoted("bide "+version()), quoted("bide manual"))
 	section := func(name, text string) {
 		if text != "" {
 			fmt.Fprintf(&b, ".SH %s\n%s", name, text)
@@ -27,30 +29,33 @@ func manPage(c *cobra.Command) string {
 		section("COMMANDS", subcommands(c))
 	}
 	if c.Example != "" {
-		section("EXAMPLES", verbatim(outdented(c.Example)))
+		section("EXAMPLES", strings.TrimPrefix(verbatim(outdented(c.Example)), ".PP\n"))
 	}
-	section("EXIT STATUS", exitStatuses)
+	section("EXIT STATUS", exitStatusPage())
 	section("ENVIRONMENT", environmentPage)
 	section("SEE ALSO", seeAlso(c))
 	return b.String()
 }
 
-const exitStatuses = `.TP
-.B 0
-all went well
-.TP
-.B 1
-it failed, or was stopped by policy
-.TP
-.B 2
-wrong use of bide, or a file with errors
-.TP
-.B 3
-completed with failed items
-.TP
-.BR 130 ", " 143
-interrupted, terminated; the run can be resumed
-`
+// exitStatus is what a process of bide says when it ends.
+type exitStatus struct{ Status, Doc string }
+
+// exitStatuses is every exit status, for the manual pages and the reference.
+var exitStatuses = []exitStatus{
+	{"0", "all went well"},
+	{"1", "it failed, or was stopped by policy"},
+	{"2", "wrong use of bide, or a file with errors"},
+	{"3", "completed with failed items"},
+	{"130, 143", "interrupted, terminated; the run can be resumed"},
+}
+
+func exitStatusPage() string {
+	var b strings.Builder
+	for _, s := range exitStatuses {
+		fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", quoted(s.Status), roff(s.Doc))
+	}
+	return b.String()
+}
 
 const environmentPage = `.TP
 .B BIDE_HOME
@@ -181,7 +186,18 @@ var roffEscapes = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\
 
 // roff makes a text stand for itself: no character in it is a request.
 func roff(text string) string {
-	text = roffEscapes.Replace(text)
+	text = roffEscapes.Replace(strings.ReplaceAll(text, "\t", "    "))
+	if strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) {
+		var b strings.Builder
+		for _, r := range text {
+			if r > unicode.MaxASCII {
+				fmt.Fprintf(&b, `\[u%04X]`, r)
+			} else {
+				b.WriteRune(r)
+			}
+		}
+		text = b.String()
+	}
 	if strings.HasPrefix(text, ".") {
 		text = `\&` + text
 	}

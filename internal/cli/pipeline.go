@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/graph"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
+	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -168,7 +170,10 @@ func (a *app) format(paths []string, write, list bool) error {
 			status = 2
 			continue
 		}
-		out := syntax.Format(f)
+		out, err := formatted(f)
+		if err != nil {
+			return err
+		}
 		same := bytes.Equal(out, src)
 		switch {
 		case list && !same:
@@ -190,6 +195,12 @@ func (a *app) format(paths []string, write, list bool) error {
 	return nil
 }
 
+// formatted is the canonical form of a file, or the mistake of the formatter.
+func formatted(f *syntax.File) (out []byte, err error) {
+	defer syntax.Recover(&err)
+	return syntax.Format(f), nil
+}
+
 func (a *app) graphCmd() *cobra.Command {
 	var format, out string
 	cmd := &cobra.Command{
@@ -197,20 +208,32 @@ func (a *app) graphCmd() *cobra.Command {
 		Short: "Draw the dataflow of a pipeline",
 		Long: `Draws which call needs which, as DOT, Mermaid or SVG. Dashed edges are followed
 only if their value is needed.`,
-		Example: `  bide graph search.cst --format svg -o search.svg
+		Example: `  bide graph search.cst -o search.svg
   bide graph search.cst --format dot | dot -Tpng -o search.png`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.graph(args[0], format, out) },
 	}
-	cmd.Flags().StringVar(&format, "format", "mermaid", "dot, mermaid, svg")
+	cmd.Flags().StringVar(&format, "format", "", "dot, mermaid, svg (default: by the name of the file, else mermaid)")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write to a file instead of standard output")
 	return cmd
 }
 
+// graphFormats are the formats of graph by the ends of the names of files.
+var graphFormats = map[string]string{".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
+
 func (a *app) graph(path, format, out string) error {
+	if format == "" {
+		format = cmp.Or(graphFormats[strings.ToLower(filepath.Ext(out))], "mermaid")
+	}
+	if err := chosen("format", format, "dot", "mermaid", "svg"); err != nil {
+		return usageError{err}
+	}
 	src, err := os.ReadFile(path)
 	if err != nil {
 		return usageError{err}
+	}
+	if !engine.IsPipeline(path) {
+		return usagef("%s is no pipeline (.cst): a workflow has no dataflow to draw; see `bide explain %s`", path, shellWord(path))
 	}
 	f, problems := syntax.Parse(path, src)
 	if problems.HasErrors() {
@@ -226,8 +249,6 @@ func (a *app) graph(path, format, out string) error {
 		text = g.Mermaid()
 	case "svg":
 		text = g.SVG()
-	default:
-		return usagef("--format is %q; write dot, mermaid or svg", format)
 	}
 	if out != "" {
 		return os.WriteFile(out, []byte(text), 0o644)
@@ -240,27 +261,23 @@ func (a *app) lspCmd() *cobra.Command {
 	var manifest string
 	cmd := &cobra.Command{
 		Use:   "lsp",
-		Short: "Serve an editor: problems, hover, completion and formatting of pipelines",
-		Long: `A language server for pipelines on standard input and output (LSP). Problems of
-types and modules are those of "bide check"; modules are read from modules.yml
-beside the file, or from --modules.`,
+		Short: "Serve an editor: pipelines and workflow files",
+		Long: `A language server for pipelines and workflow files on standard input and output
+(LSP). Problems are those of "bide check", with quick fixes. In both it completes,
+explains, goes to definitions and lists symbols; in pipelines it also finds
+references, renames, shows signatures and types, colours and formats. Modules are
+read from modules.yml beside the pipeline, or from --modules, as the editor has them.`,
 		Example: `  bide lsp
   bide lsp --modules services/modules.yml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			env := func(f *syntax.File) *check.Env {
-				env, _ := engine.PipelineModules(f.Name, manifest) // what is wrong with a manifest is no problem of this file
-				return env
-			}
-			o := lsp.Options{Version: version(), Check: func(f *syntax.File) diag.List {
-				if env := env(f); env != nil {
-					_, problems := check.Check(f, env)
-					return problems
-				}
-				return nil
-			}}
-			o.Hover, o.Complete = lsp.Typed(env)
-			return lsp.Serve(cmd.Context(), a.in, a.out, o)
+			return lsp.Serve(cmd.Context(), a.in, a.out, lsp.Options{
+				Version: version(),
+				Modules: func(path string, read func(string) ([]byte, error)) (*check.Env, diag.List) {
+					return engine.PipelineModules(path, manifest, read)
+				},
+				Workflow: func(f *workflow.File) diag.List { return engine.LoadStepPipelines(f, "").Problems },
+			})
 		},
 	}
 	cmd.Flags().StringVar(&manifest, "modules", "", "the manifest of modules")

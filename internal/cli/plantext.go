@@ -148,6 +148,9 @@ func (w *planWriter) step(indent int, number string, s *simulate.Step, known []s
 	w.field(indent, "when", s.When)
 	w.field(indent, "in", s.Dir)
 	w.field(indent, "timeout", attemptTimeout(s))
+	if s.Stall != (simulate.Limit{}) {
+		w.field(indent, "silence", "at most "+s.Stall.String()+" without output (stall_timeout)")
+	}
 	if s.Retry == nil {
 		w.field(indent, "attempts", "1")
 	} else {
@@ -180,6 +183,13 @@ func attemptTimeout(s *simulate.Step) string {
 	if s.Timeout == (simulate.Limit{}) {
 		return "none"
 	}
+	if len(s.Timeouts) > 0 {
+		list := make([]string, len(s.Timeouts))
+		for i, t := range s.Timeouts {
+			list[i] = duration.Format(t)
+		}
+		return strings.Join(list, ", then ") + " an attempt"
+	}
 	return s.Timeout.String() + " an attempt"
 }
 
@@ -208,20 +218,22 @@ func product(factors []simulate.Factor) string {
 
 // retry writes a policy and its delays.
 func (w *planWriter) retry(indent int, r *simulate.Retry, of string) {
-	text := fmt.Sprintf("%d %s, %s from %s, at most %s, ", r.Attempts, of, r.Backoff, duration.Format(r.Initial), duration.Format(r.Max))
-	switch r.Jitter {
-	case "none":
-		text += "no jitter"
-	case "factor":
-		text += fmt.Sprintf("jitter ±%v %%", round(100*r.JitterFactor))
-	default:
-		text += r.Jitter + " jitter"
-	}
-	w.field(indent, "attempts", text)
+	w.field(indent, "attempts", policyText(r, of))
 	w.field(indent, "delays", delays(r))
-	if r.Budget > 0 {
-		w.field(indent, "budget", duration.Format(r.Budget)+" of delays")
+	for _, rule := range r.Rules {
+		w.field(indent, "of these", strings.Join(rule.On, ", ")+": "+policyText(rule.Retry, of)+"; "+delays(rule.Retry))
 	}
+	if r.Budget > 0 {
+		budget := duration.Format(r.Budget) + " of delays"
+		if r.BudgetExpires {
+			budget += ", and as long after the first failure it is over for a resumed run"
+		}
+		w.field(indent, "budget", budget)
+	}
+	if r.Deadline > 0 {
+		w.field(indent, "deadline", duration.Format(r.Deadline)+" from the first attempt to the end")
+	}
+	w.field(indent, "until", r.Until)
 	retryOn := "every error"
 	if len(r.RetryOn) > 0 {
 		retryOn = strings.Join(r.RetryOn, ", ")
@@ -239,6 +251,22 @@ func (w *planWriter) retry(indent int, r *simulate.Retry, of string) {
 	case "continue":
 		w.field(indent, "exhausted", "the next step runs")
 	}
+}
+
+// policyText says how often and with what delays.
+func policyText(r *simulate.Retry, of string) string {
+	attempts := fmt.Sprint(r.Attempts)
+	if r.Unlimited() {
+		attempts = "any number of"
+	}
+	text := fmt.Sprintf("%s %s, %s from %s, at most %s, ", attempts, of, r.Backoff, duration.Format(r.Initial), duration.Format(r.Max))
+	switch r.Jitter {
+	case "none":
+		return text + "no jitter"
+	case "factor":
+		return text + fmt.Sprintf("jitter ±%v %%", round(100*r.JitterFactor))
+	}
+	return text + r.Jitter + " jitter"
 }
 
 // round keeps a percentage from showing the noise of floating point.

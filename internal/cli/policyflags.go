@@ -3,211 +3,245 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/bide-dev/bide/backoff"
-	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/option"
+	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
 	"github.com/spf13/pflag"
 )
 
-// strategies are the names of the backoff strategies.
-var strategies = []string{"fixed", "linear", "exponential", "fibonacci", "custom"}
-
-// policyFlags are the flags of a retry policy, the same wherever one is given
-// on the command line.
+// policyFlags are the flags of a retry policy: the options that may stand on
+// the command line, each by its row.
 type policyFlags struct {
-	attempts     int
-	strategies   []string
-	initial, max string
-	increment    string
-	base         float64
-	delays       []string
-	jitter       string
-	jitterFactor float64
-	budget       string
-	seed         uint64
-	set          *pflag.FlagSet
+	flags    []*policyFlag
+	strategy string // how the flag of the strategy is called
+	seed     uint64
+	retries  int // of --retry, where the command has it
+	set      *pflag.FlagSet
 }
 
-// register adds the flags. name is that of the strategy's flag.
-func (p *policyFlags) register(fs *pflag.FlagSet, name string) {
-	p.set = fs
-	fs.IntVar(&p.attempts, "attempts", 3, "executions in all, the first included")
-	fs.StringSliceVar(&p.strategies, name, []string{"exponential"}, "backoff strategy: "+strings.Join(strategies, ", "))
-	fs.StringVar(&p.initial, "initial-delay", "1s", "delay after the first failed attempt; also --initial")
-	fs.StringVar(&p.initial, "initial", "1s", "the same as --initial-delay")
-	fs.StringVar(&p.max, "max-delay", "30s", "cap of every delay; also --max")
-	fs.StringVar(&p.max, "max", "30s", "the same as --max-delay")
-	fs.StringVar(&p.increment, "increment", "", "of linear: what each delay adds (default: the initial delay)")
-	fs.Float64Var(&p.base, "base", 2, "of exponential: the factor from delay to delay, at least 1")
-	fs.StringSliceVar(&p.delays, "delays", nil, "of custom: the delays, as in 1s,3s,7s")
-	fs.StringVar(&p.jitter, "jitter", "none", "none, factor (or true), full, equal, decorrelated")
-	fs.Float64Var(&p.jitterFactor, "jitter-factor", 0.3, "of jitter factor: the share of the delay, 0 to 1")
-	fs.StringVar(&p.budget, "budget", "", "bound on the sum of the delays")
+// policyFlag is the flag of an option. It keeps what was given as texts, which
+// are read together.
+type policyFlag struct {
+	row   *option.Row
+	name  string
+	texts []string
+}
+
+// register adds the flags that a command has. strategy is the name of the
+// strategy's flag; more than one strategy may stand behind it.
+func (p *policyFlags) register(fs *pflag.FlagSet, in option.Layer, strategy string) {
+	p.set, p.strategy = fs, strategy
+	for _, row := range option.For(in) {
+		f := &policyFlag{row: row, name: row.FlagName()}
+		if row.Kind == option.Strategy {
+			f.name = strategy
+		}
+		p.flags = append(p.flags, f)
+		fs.Var(f, f.name, f.usage())
+		if row.Kind == option.Flag {
+			fs.Lookup(f.name).NoOptDefVal = "true"
+		}
+		if row.Also != "" {
+			fs.Var(f, row.Also, "the same as --"+f.name)
+			if err := fs.MarkHidden(row.Also); err != nil {
+				panic(err) // the flag was added above
+			}
+		}
+	}
 	fs.Uint64Var(&p.seed, "seed", 0, "seed of the jitter; the same seed gives the same delays")
-	for _, alias := range []string{"initial", "max"} {
-		if err := fs.MarkHidden(alias); err != nil {
-			panic(err) // the flag was added above
-		}
-	}
 }
 
-// policies reads the flags: one policy for each strategy that was named. All
-// that is wrong is reported at once.
-func (p *policyFlags) policies() ([]named, error) {
-	var errs []error
-	read := func(flag, text string) time.Duration {
-		d, err := duration.Parse(text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
-		}
-		return d
-	}
-	if p.attempts < 1 {
-		errs = append(errs, fmt.Errorf("--attempts is %d; it must be at least 1 (1 means no retry)", p.attempts))
-	}
-	pol := retry.Policy{Attempts: p.attempts}
-	pol.Backoff.Initial = read("initial-delay", p.initial)
-	if pol.Backoff.Max = read("max-delay", p.max); pol.Backoff.Max == 0 {
-		pol.Backoff.Max = backoff.Zero
-	}
-	if p.budget != "" {
-		if pol.Budget = read("budget", p.budget); pol.Budget == 0 && len(errs) == 0 {
-			errs = append(errs, errors.New("--budget is 0; it must be more, or be left out"))
-		}
-	}
-	if p.set.Changed("seed") {
-		pol.Rand = backoff.NewRand(p.seed)
-	}
-	var err error
-	if pol.Backoff.Jitter, err = parseJitter(p.jitter); err != nil {
-		errs = append(errs, fmt.Errorf("--jitter: %w", err))
-	}
-	if !(p.jitterFactor >= 0 && p.jitterFactor <= 1) {
-		errs = append(errs, fmt.Errorf("--jitter-factor is %v; it must be from 0 to 1", p.jitterFactor))
-	}
-	if pol.Backoff.JitterFactor = p.jitterFactor; p.jitterFactor == 0 {
-		pol.Backoff.JitterFactor = -1
-	}
-	errs = append(errs, p.unused()...)
-	var out []named
-	for _, name := range p.strategies {
-		s, serrs := p.strategy(name, read)
-		errs = append(errs, serrs...)
-		q := pol
-		q.Backoff.Strategy = s
-		out = append(out, named{strings.TrimSpace(name), q})
-	}
-	return out, errors.Join(errs...)
+// registerRetry adds --retry, which counts the attempts after the first.
+func (p *policyFlags) registerRetry(fs *pflag.FlagSet) {
+	fs.IntVar(&p.retries, "retry", 0, "retries after the first attempt: --retry 2 is --attempts 3")
 }
 
-// parseJitter reads a kind of jitter as workflow files spell it: a name, or
-// true for factor and false for none.
-func parseJitter(name string) (backoff.Jitter, error) {
-	switch name {
-	case "true":
-		return backoff.Factor, nil
-	case "false":
-		return backoff.None, nil
+// retry takes --retry as a number of attempts.
+func (p *policyFlags) retry() error {
+	attempts := p.flag("attempts")
+	switch {
+	case !p.set.Changed("retry"):
+	case len(attempts.texts) > 0:
+		return errors.New("--retry and --attempts cannot be used together")
+	case p.retries < 0:
+		return fmt.Errorf("--retry is %d; it must be at least 0", p.retries)
+	default:
+		attempts.texts = []string{strconv.Itoa(p.retries + 1)}
 	}
-	return backoff.ParseJitter(name)
+	return nil
 }
 
-// unused reports flags that no strategy or jitter of those named heeds.
-func (p *policyFlags) unused() (errs []error) {
-	for _, f := range []struct{ flag, of string }{{"increment", "linear"}, {"base", "exponential"}, {"delays", "custom"}} {
-		has := slices.ContainsFunc(p.strategies, func(s string) bool { return strings.TrimSpace(s) == f.of })
-		if p.set.Changed(f.flag) && !has {
-			errs = append(errs, fmt.Errorf("--%s is of the strategy %s; here it is %s", f.flag, f.of, strings.Join(p.strategies, ", ")))
+func (f *policyFlag) usage() string {
+	text := f.row.Brief()
+	for _, row := range option.For(option.Command) {
+		if strings.Contains(row.Name, "_") {
+			text = strings.ReplaceAll(text, row.Name, "--"+row.FlagName())
 		}
 	}
-	if p.set.Changed("jitter-factor") && p.jitter != "factor" && p.jitter != "true" {
-		errs = append(errs, fmt.Errorf("--jitter-factor is of --jitter factor; here it is %s", p.jitter))
+	if f.row.Also != "" {
+		text += "; also --" + f.row.Also
 	}
-	return errs
+	if words := flagWords(f.name); len(words) > 0 {
+		text += ": " + strings.Join(words, ", ")
+	}
+	switch f.row.Kind {
+	case option.Matchers:
+		text += ", exit_code:N, pattern:RE"
+	case option.Exhausted:
+		return "shell text that is run once when all attempts have failed"
+	}
+	if def := f.row.Default; def != "" && def != "none" {
+		text += " (default: " + def + ")"
+	}
+	return text
+}
+
+// String is the default, which the help has in its text already.
+func (f *policyFlag) String() string { return "" }
+
+// Type is the word for the value in the help.
+func (f *policyFlag) Type() string {
+	switch f.row.Kind {
+	case option.Count:
+		return "int"
+	case option.Number:
+		return "float"
+	case option.Span:
+		return "duration"
+	case option.Spans:
+		return "durations"
+	case option.Flag:
+		return "bool"
+	case option.Matchers:
+		return "errors"
+	}
+	return "string"
+}
+
+// Set takes a text. That it cannot be a value at all is said at once; the rest
+// is checked with all flags together.
+func (f *policyFlag) Set(text string) error {
+	if f.row.Kind == option.Count && !slices.Contains(f.row.Words, text) {
+		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+			return errors.New("it takes a whole number")
+		}
+	}
+	f.texts = append(f.texts, text)
+	return nil
 }
 
 // named is a policy with the name of its strategy.
 type named struct {
 	name   string
+	retry  *workflow.Retry
+	config map[string]any // the policy as retry_config of a file
 	policy retry.Policy
 }
 
-func (p *policyFlags) strategy(name string, read func(flag, text string) time.Duration) (backoff.Strategy, []error) {
-	switch strings.TrimSpace(name) {
-	case "fixed":
-		return backoff.Fixed{}, nil
-	case "linear":
-		var l backoff.Linear
-		if p.increment != "" {
-			if l.Increment = read("increment", p.increment); l.Increment == 0 {
-				l.Increment = backoff.Zero
-			}
+// given are the flags that are there.
+func (p *policyFlags) given() (list []workflow.Flag) {
+	for _, f := range p.flags {
+		if len(f.texts) > 0 {
+			list = append(list, workflow.Flag{Option: f.row, Name: f.name, Texts: f.texts})
 		}
-		return l, nil
-	case "exponential":
-		if !(p.base >= 1) || math.IsInf(p.base, 0) {
-			return nil, []error{fmt.Errorf("--base is %v; it must be at least 1", p.base)}
-		}
-		return backoff.Exponential{Base: p.base}, nil
-	case "fibonacci":
-		return backoff.Fibonacci{}, nil
-	case "custom":
-		var c backoff.Custom
-		for _, d := range p.delays {
-			c.Delays = append(c.Delays, read("delays", d))
-		}
-		return c, nil
 	}
-	return nil, []error{fmt.Errorf("the strategy %q is not known; write one of %s", name, strings.Join(strategies, ", "))}
+	return list
 }
 
-// parseMatchers reads --retry-on and --abort-on: names, pattern:RE and
-// exit_code:N. Names and exit codes may stand several to a flag, with commas
-// in between; a pattern takes all of its flag.
-func parseMatchers(flag string, texts []string) (retry.Matcher, error) {
-	var ms []retry.Matcher
-	var errs []error
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("--"+flag+": "+format, args...))
+func (p *policyFlags) flag(option string) *policyFlag {
+	return p.flags[slices.IndexFunc(p.flags, func(f *policyFlag) bool { return f.row.Name == option })]
+}
+
+// strategies are the names behind the strategy's flag.
+func (p *policyFlags) strategies() (names []string) {
+	f := p.flag("backoff")
+	if len(f.texts) == 0 {
+		return []string{f.row.Default}
 	}
-	var codes []int
-	inCodes := false
-	for _, text := range texts {
-		if re, ok := strings.CutPrefix(text, "pattern:"); ok {
-			m, err := retry.Pattern(re)
-			if err != nil {
-				bad("%w", err)
-			}
-			ms = append(ms, m)
+	for _, text := range f.texts {
+		for name := range strings.SplitSeq(text, ",") {
+			names = append(names, strings.TrimSpace(name))
+		}
+	}
+	return names
+}
+
+// policies reads the flags: one policy for each strategy that was named. All
+// that is wrong is reported at once.
+func (p *policyFlags) policies() ([]named, error) {
+	errs := p.unused()
+	said := map[string]bool{}
+	var out []named
+	for _, name := range p.strategies() {
+		if name == "" {
+			errs = append(errs, fmt.Errorf("the strategy is empty; write one of %s", strings.Join(option.Strategies, ", ")))
 			continue
 		}
-		for word := range strings.SplitSeq(text, ",") {
-			word = strings.TrimSpace(word)
-			rest, isCode := strings.CutPrefix(word, "exit_code:")
-			if n, err := strconv.Atoi(rest); err == nil && (isCode || inCodes) {
-				codes, inCodes = append(codes, n), true
-				continue
+		r, config, err := workflow.FlagPolicy(p.of(name))
+		if err != nil {
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				if !said[line] {
+					said[line], errs = true, append(errs, errors.New(line))
+				}
 			}
-			inCodes = false
-			m, ok := retry.MatcherByName(word)
-			if !ok {
-				bad("%q is not known; write %s, exit_code:N or pattern:RE", word, strings.Join(retry.MatcherNames(), ", "))
-				continue
+			continue
+		}
+		n := named{name: name, retry: r, config: config, policy: r.Policy()}
+		if p.set.Changed("seed") {
+			n.policy.Rand = backoff.NewRand(p.seed)
+		}
+		out = append(out, n)
+	}
+	return out, errors.Join(errs...)
+}
+
+// one is policies where there can be one strategy.
+func (p *policyFlags) one() (named, error) {
+	wrong := p.retry()
+	list, err := p.policies()
+	err = errors.Join(wrong, err)
+	if len(p.strategies()) > 1 {
+		err = errors.Join(err, errors.New("--"+p.strategy+": one command has one strategy"))
+	}
+	if err != nil {
+		return named{}, err
+	}
+	return list[0], nil
+}
+
+// of gives the flags that a strategy heeds, with its name among them.
+func (p *policyFlags) of(strategy string) []workflow.Flag {
+	list := slices.DeleteFunc(p.given(), func(f workflow.Flag) bool {
+		return f.Option.Kind == option.Strategy || f.Option.Of != strategy && slices.Contains(option.Strategies, f.Option.Of)
+	})
+	if f := p.flag("backoff"); len(f.texts) > 0 {
+		list = append(list, workflow.Flag{Option: f.row, Name: p.strategy, Texts: []string{strategy}})
+	}
+	return list
+}
+
+// unused reports flags that no strategy or jitter of those named heeds.
+func (p *policyFlags) unused() (errs []error) {
+	jitter := "none"
+	if texts := p.flag("jitter").texts; len(texts) > 0 {
+		jitter = texts[len(texts)-1]
+	}
+	for _, f := range p.flags {
+		of := f.row.Of
+		switch {
+		case of == "" || len(f.texts) == 0:
+		case slices.Contains(option.Strategies, of):
+			if names := p.strategies(); !slices.Contains(names, of) {
+				errs = append(errs, fmt.Errorf("--%s is of the strategy %s; here it is %s", f.name, of, strings.Join(names, ", ")))
 			}
-			ms = append(ms, m)
+		case jitter != of && jitter != "true":
+			errs = append(errs, fmt.Errorf("--%s is of --jitter %s; here it is %s", f.name, of, jitter))
 		}
 	}
-	if len(codes) > 0 {
-		ms = append(ms, retry.ExitCode(codes...))
-	}
-	if len(errs) > 0 || len(ms) == 0 {
-		return nil, errors.Join(errs...)
-	}
-	return retry.Any(ms...), nil
+	return errs
 }

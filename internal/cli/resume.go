@@ -14,7 +14,8 @@ func (a *app) resumeCmd() *cobra.Command {
 		Short: "Go on with an interrupted or failed run",
 		Long: `Goes on with a run where it stopped: steps and items whose end is recorded are not
 run again, waits, budgets, thresholds and breakers go on where they were. RUN is
-an id or its beginning; without it, it is the last run.
+an id, its beginning or end, last-1, or the name of a workflow; without it, it is
+the last run that can be resumed.
 
 If the workflow file has changed since, resume refuses and shows the
 difference; --force goes on with the file as it is now.`,
@@ -22,13 +23,21 @@ difference; --force goes on with the file as it is now.`,
   bide resume 01KAJ3 --force`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id := ""
-			if len(args) > 0 {
-				id = args[0]
-			}
 			opt, err := f.options()
 			if err != nil {
 				return err
+			}
+			id := first(args)
+			if id == "" {
+				if id, err = a.lastResumable(cmd.Context()); err != nil {
+					return err
+				}
+			}
+			switch whole, is, err := a.elsewhere(id); {
+			case err != nil:
+				return a.explainError(err)
+			case is:
+				return a.resumeOn(cmd.Context(), f, opt, whole)
 			}
 			return a.execute(cmd.Context(), f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
 				return engine.Resume(ctx, id, o)
@@ -39,4 +48,21 @@ difference; --force goes on with the file as it is now.`,
 	cmd.Flags().BoolVar(&f.force, "force", false, "go on although the workflow file has changed")
 	f.showing(cmd, a)
 	return cmd
+}
+
+// lastResumable is the newest run that can be resumed; "" where there is none.
+func (a *app) lastResumable(ctx context.Context) (string, error) {
+	st, err := a.store()
+	if err != nil {
+		return "", err
+	}
+	for s, err := range st.Runs(ctx) {
+		if err != nil && s.ID == "" {
+			return "", err
+		}
+		if infoOf(s, err).Resumable {
+			return s.ID, nil
+		}
+	}
+	return "", nil
 }

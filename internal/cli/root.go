@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/bide-dev/bide/internal/cluster"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/proc"
@@ -20,6 +21,7 @@ type app struct {
 	out, err io.Writer
 	color    string // auto, always, never
 	json     bool
+	width    int // of the terminal, in place of what it says; 0: as it says
 }
 
 // usageError is a wrong use of the command line: exit status 2.
@@ -34,13 +36,14 @@ func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e))
 
 // Main runs the command line and gives the exit status.
 func Main(args []string, in io.Reader, out, errw io.Writer) int {
-	a := &app{in: in, out: out, err: errw}
+	stdout := &standardOutput{w: out}
+	a := &app{in: in, out: stdout, err: errw}
 	if len(args) > 1 && (args[0] == "run" || args[0] == "exec") {
 		// A process takes a moment to start, in which the file can be read.
 		dismiss := proc.StartCompanion()
-		return a.exit(errors.Join(a.commandLine(args), dismiss()))
+		return stdout.status(a, a.exit(errors.Join(a.commandLine(args), dismiss())))
 	}
-	return a.exit(a.commandLine(args))
+	return stdout.status(a, a.exit(a.commandLine(args)))
 }
 
 // commandLine runs the command line.
@@ -50,7 +53,11 @@ func (a *app) commandLine(args []string) error {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	return root.ExecuteContext(context.Background())
+	cmd, err := root.ExecuteContextC(context.Background())
+	if gone := new(journal.NotFoundError); errors.As(err, &gone) && hintOf(cmd, gone.Run) != "" {
+		return usagef("%w; %s", err, hintOf(cmd, gone.Run))
+	}
+	return err
 }
 
 // exit prints an error and gives its exit status.
@@ -92,38 +99,24 @@ delays, mapped in parallel over work items, isolated, recorded, resumable.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version(),
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("there is no command %q; see bide --help", args[0])
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if err := chosen("color", a.color, "auto", "always", "never"); err != nil {
+				return usageError{err}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colours: auto, always, never")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w; see %s --help", err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(a.commands(args)...)
-	a.complete(root)
-	noun := func(c *cobra.Command) {}
-	noun = func(c *cobra.Command) {
-		if c.Args != nil {
-			check := c.Args
-			c.Args = func(cmd *cobra.Command, args []string) error {
-				if err := check(cmd, args); err != nil && !errors.As(err, new(usageError)) {
-					return usagef("%w; see %s --help", err, cmd.CommandPath())
-				} else if err != nil {
-					return err
-				}
-				return nil
-			}
-		}
-		for _, sub := range c.Commands() {
-			noun(sub)
-		}
+	if len(root.Commands()) > 1 {
+		root.InitDefaultCompletionCmd(args...)
+		describeCompletion(root)
 	}
-	noun(root)
+	a.complete(root)
+	spoken(root)
+	a.wideHelp(root)
 	return root
 }
 
@@ -142,7 +135,12 @@ func (a *app) store() (*journal.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return journal.OpenStore(home)
+	st, err := journal.OpenStore(home)
+	if err != nil {
+		return nil, err
+	}
+	st.Refresh = cluster.Refresh(st)
+	return st, adopt(st)
 }
 
 // problems prints the problems of a file, with their source lines.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,6 +20,9 @@ import (
 // runFlags are the flags of run, resume and dlq retry that say how a run goes.
 type runFlags struct {
 	pipelineFlags
+	clusterFlags
+	metricsFile      string
+	traceItems       string
 	params           []string
 	paramFile        string
 	args, files      []string
@@ -30,12 +32,16 @@ type runFlags struct {
 	failFast, strict bool
 	isolation        string
 	yes              bool
+	skipPermissions  bool
+	failOn           []string
 	allowFailed      bool
 	dryRun           bool
 	dir              string
 	progress         string
 	quiet            bool
 	force            bool
+	jobs             *jobs // of a batch, whose outputs are shown
+	ui               bool
 }
 
 func (a *app) runCmd() *cobra.Command {
@@ -48,7 +54,9 @@ starts. What happens is recorded: a run that was interrupted, killed or failed
 goes on with "bide resume".
 
 Output of the steps goes to standard output and standard error as it comes;
-progress goes to standard error. The outputs of a pipeline go to standard output
+progress goes to standard error. A shell step beside which nothing else runs has
+the terminal that bide is on: what it asks, its keys, Ctrl-C, and its colours
+unless something reads its output. The outputs of a pipeline go to standard output
 at its end, as one JSON object.`,
 		Example: `  bide run nightly.yml
   bide run review.yml --map 'src/*.go' --max-parallel 4
@@ -70,6 +78,10 @@ at its end, as one JSON object.`,
 	fs.BoolVar(&f.dryRun, "dry-run", false, "show what would be run, and run nothing")
 	fs.StringVar(&f.isolation, "isolation", "", "auto, worktree, none: where steps run")
 	fs.StringVarP(&f.dir, "path", "p", "", "directory to run in (default: here)")
+	fs.BoolVar(&f.ui, "ui", false, "show the run in a browser while it goes on, as bide ui does")
+	fs.StringVar(&f.on, "on", "", "temporal: many machines go on with the run, those with bide worker")
+	fs.StringVar(&f.store, "store", "", "with --on: dir:PATH, a directory that all workers see (default $BIDE_STORE, else a directory of this machine)")
+	fs.BoolVar(&f.detach, "detach", false, "with --on: do not wait for the run's end")
 	f.pipelineFlags.add(fs)
 	f.showing(cmd, a)
 	return cmd
@@ -81,13 +93,23 @@ func (f *runFlags) showing(cmd *cobra.Command, a *app) {
 	fs := cmd.Flags()
 	fs.BoolVarP(&f.yes, "yes", "y", false, "merge the run's work at the end without asking")
 	fs.BoolVar(&f.allowFailed, "allow-failed-items", false, "exit status 0 although items have failed")
+	fs.StringSliceVar(&f.failOn, "fail-on", nil, "exit status 3 if a step or an item ended so: "+strings.Join(event.Kinds, ", "))
+	fs.BoolVar(&f.skipPermissions, "skip-permissions", false, skipUsage)
 	fs.StringVar(&f.progress, "progress", "auto", "auto (live on a terminal, else plain), live, plain, none")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no output of steps")
 	fs.BoolVar(&a.json, "json", false, "one event per line on standard output")
+	fs.StringVar(&f.metricsFile, "metrics-file", "", "write metrics to this file, in Prometheus' text format")
+	fs.StringVar(&f.traceItems, "trace-items", "failed", "which items get spans, where traces are sent: failed (or retried; 10,000 at most), all, none")
 }
 
 func (a *app) run(ctx context.Context, f *runFlags, path string, args []string) error {
+	if err := f.clusterFlags.check(); err != nil {
+		return usageError{err}
+	}
 	if engine.IsPipeline(path) {
+		if f.on != "" {
+			return usagef("%s: pipelines are not there yet on Temporal: run it on one machine", path)
+		}
 		return a.runPipeline(ctx, f, path, args)
 	}
 	if f.pipelineFlags.given() {
@@ -103,7 +125,7 @@ func (a *app) run(ctx context.Context, f *runFlags, path string, args []string) 
 		return err
 	}
 	opt.Params, opt.ParamFile = params, paramFile
-	file, problems := workflow.Load(path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.profile, Strict: f.strict})
+	file, problems := workflow.Load(path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.profile, Strict: f.strict, ToRun: true})
 	if len(problems) > 0 {
 		a.problems(problems, sources(file))
 	}
@@ -118,6 +140,9 @@ func (a *app) run(ctx context.Context, f *runFlags, path string, args []string) 
 	opt.File = file
 	if f.dryRun {
 		return a.dryRun(file)
+	}
+	if f.on != "" {
+		return a.runOn(ctx, f, opt)
 	}
 	return a.execute(ctx, f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
 		return engine.Run(ctx, o)
@@ -157,9 +182,14 @@ func sources(f *workflow.File) map[string][]byte {
 	return out
 }
 
-func plural(n int, word string) string {
-	if n == 1 {
+// plural is a word as its number wants it: with an s, or in the other form that
+// is given.
+func plural(n int, word string, many ...string) string {
+	switch {
+	case n == 1:
 		return word
+	case len(many) > 0:
+		return many[0]
 	}
 	return word + "s"
 }
@@ -170,30 +200,29 @@ func (f *runFlags) options() (engine.Options, error) {
 	o := engine.Options{Force: f.force}
 	o.Settings = engine.Settings{
 		Dir: f.dir, Args: f.args, Profile: f.profile, MaxParallel: f.maxParallel, MaxIterations: f.maxIterations,
-		FailFast: f.failFast, Isolation: f.isolation, Yes: f.yes, AllowFailedItems: f.allowFailed, Version: version(),
+		FailFast: f.failFast, Isolation: f.isolation, Yes: f.yes, AllowFailedItems: f.allowFailed, Version: version(), SkipPermissions: f.skipPermissions,
 	}
-	switch f.isolation {
-	case "", "auto", "worktree", "none":
-	default:
-		errs = append(errs, fmt.Errorf("--isolation is %q; write auto, worktree or none", f.isolation))
+	var err error
+	o.FailOn, err = oneOf("fail-on", f.failOn, event.Kinds)
+	errs = append(errs, err)
+	if f.isolation != "" {
+		errs = append(errs, chosen("isolation", f.isolation, "auto", "worktree", "none"))
 	}
-	switch f.progress {
-	case "auto", "live", "plain", "none", "":
-	default:
-		errs = append(errs, fmt.Errorf("--progress is %q; write auto, live, plain or none", f.progress))
+	if f.progress != "" {
+		errs = append(errs, chosen("progress", f.progress, "auto", "live", "plain", "none"))
 	}
 	if f.maxParallel < 0 || f.maxIterations < 0 {
 		errs = append(errs, errors.New("--max-parallel and --max-iterations must be at least 1"))
 	}
 	for _, pattern := range f.files {
-		found, err := filepath.Glob(pattern)
+		before := len(o.Files)
+		err := glob(f.dir, pattern, func(file string) error { o.Files = append(o.Files, file); return nil })
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("--map %s: %w", pattern, err))
-		case len(found) == 0:
-			errs = append(errs, fmt.Errorf("--map %s: no file fits", pattern))
+			errs = append(errs, fmt.Errorf("--map %w", err))
+		case len(o.Files) == before:
+			errs = append(errs, fmt.Errorf("--map %s: no file fits%s", pattern, below(f.dir, pattern)))
 		}
-		o.Files = append(o.Files, found...)
 	}
 	slices.Sort(o.Files)
 	o.Files = slices.Compact(o.Files)
@@ -242,14 +271,59 @@ func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do f
 	if err != nil {
 		return err
 	}
+	// Nobody who reads what is shown, however slow, holds up the run.
+	watch := event.NewQueue(show, "")
 	sig := watchSignals(ctx, func(os.Signal) {
-		show.say("interrupted: running steps may end within " + millis(engine.DefaultGrace.Milliseconds()) + ", a second interrupt stops them at once")
+		watch.Urgent(func() {
+			show.say("interrupted: running steps may end within " + millis(engine.DefaultGrace.Milliseconds()) + ", a second interrupt stops them at once")
+		})
 	})
 	defer sig.stop()
-	opt.Store, opt.Soft, opt.Ask = st, sig.soft, show.ask(a.ask())
-	opt.Sinks = []event.Sink{show}
+	opt.Store, opt.Soft = st, sig.soft
+	if ask := show.ask(a.ask()); ask != nil {
+		opt.Ask = func(question string) bool {
+			watch.Flush(sig.soft) // what was told before stands above the question
+			return sig.soft.Err() == nil && ask(question)
+		}
+	}
+	opt.Terminal = a.lender(f, sig, watch, show)
+	opt.Sinks = []event.Sink{watch}
+	if f.ui {
+		end, uerr := a.uiBeside(st)
+		if uerr != nil {
+			return uerr
+		}
+		defer func() { err = errors.Join(err, end()) }()
+	}
+	tell, err := a.telemetry(f)
+	if err != nil {
+		return err
+	}
+	if tell != nil {
+		opt.Sinks, opt.Tracing = append(opt.Sinks, tell), tell
+	}
 	sum, err := do(sig.hard, opt)
+	patience, cancel := sig.patience()
+	defer cancel()
+	if missed := watch.Close(patience); missed > 0 && patience.Err() != nil {
+		// Who was to read is stuck, and would be with what follows.
+		return exitError(sig.status())
+	} else if missed > 0 {
+		fmt.Fprintf(a.err, "bide: %d events could not be kept for whoever reads this, and are not shown: bide events has them\n", missed)
+	}
+	if over := new(engine.FinishedError); errors.As(err, &over) && sum != nil {
+		show.say(over.Error())
+		err = nil // it ends as that run ended
+	}
 	show.close(sum)
+	if sum != nil {
+		a.jobSummary(sig.hard, sum.Run)
+	}
+	if tell != nil {
+		if werr := tell.Close(sig.hard); werr != nil {
+			fmt.Fprintf(a.err, "bide: %v\n", werr)
+		}
+	}
 	if err != nil {
 		return a.explainError(err)
 	}
@@ -261,7 +335,7 @@ func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do f
 	if sum.Status == event.Interrupted {
 		return exitError(sig.status())
 	}
-	if code := sum.ExitStatus(opt.AllowFailedItems); code != 0 {
+	if code := sum.ExitStatus(); code != 0 {
 		return exitError(code)
 	}
 	return nil
@@ -274,7 +348,7 @@ func (a *app) explainError(err error) error {
 	case errors.As(err, new(diag.List)):
 		a.refused(err)
 		return exitError(2)
-	case errors.As(err, &changed), errors.As(err, new(*journal.NotFoundError)):
+	case errors.As(err, &changed), errors.As(err, new(*journal.NotFoundError)), errors.As(err, new(*engine.NoStepError)):
 		return usageError{err}
 	}
 	return err
@@ -294,11 +368,32 @@ func (a *app) refused(err error) {
 	}
 }
 
+// planned is a step that would be run.
+type planned struct {
+	Step   string `json:"step"`
+	Action string `json:"action"`
+	Label  string `json:"label"`
+}
+
 // dryRun shows the steps that would be run.
 func (a *app) dryRun(f *workflow.File) error {
-	fmt.Fprintf(a.out, "%s: %s\n", f.Path, f.Kind)
+	steps := []planned{}
 	workflow.Walk(f, func(s *workflow.Step) {
-		fmt.Fprintf(a.out, "  %-40s %-10s %s\n", s.Path, s.Action.Kind(), engine.Label(s))
+		steps = append(steps, planned{s.Path, s.Action.Kind(), engine.Label(s)})
 	})
-	return nil
+	if a.json {
+		return printJSON(a.out, struct {
+			Path  string    `json:"path"`
+			Kind  string    `json:"kind"`
+			Steps []planned `json:"steps"`
+		}{f.Path, f.Kind.String(), steps})
+	}
+	t := table{head: []string{"STEP", "ACTION", "WHAT"}, flex: 2}
+	for _, s := range steps {
+		t.add(s.Step, s.Action, oneLine(s.Label))
+	}
+	if _, err := fmt.Fprintf(a.out, "%s: %s; nothing is run\n", visible(f.Path), f.Kind); err != nil {
+		return err
+	}
+	return t.print(a.out, a.columns(a.out))
 }

@@ -60,6 +60,13 @@ func infoOf(s journal.Summary, err error) runInfo {
 	return i
 }
 
+// shortRun is a run as people name it: the end of its id, which is random. The
+// beginning is the time, and the same in all runs of a day.
+func shortRun(id string) string { return id[max(0, len(id)-6):] }
+
+// started is how the beginning of a run is written in a list.
+const started = "2006-01-02 15:04"
+
 // title is what a person knows a run's workflow by.
 func (i runInfo) title() string {
 	if i.Name == "" && i.Path != "" {
@@ -70,18 +77,14 @@ func (i runInfo) title() string {
 
 // work says how far a run got.
 func (i runInfo) work() string {
-	parts := []string{}
-	failed := i.Steps.Failed
-	if i.Items.Total > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d items", i.Items.Succeeded+i.Items.Skipped, i.Items.Total))
-		failed = i.Items.Failed
-	} else if n := i.Steps.Succeeded; n > 0 {
-		parts = append(parts, fmt.Sprintf("%d %s", n, plural(n, stepWord(i.Kind == workflow.Dataflow.String()))))
+	if i.Items.Total == 0 {
+		return strings.Replace(stepCounts(stepWord(i.Kind == workflow.Dataflow.String()), i.Steps), " "+event.Succeeded, "", 1)
 	}
-	if failed > 0 {
-		parts = append(parts, fmt.Sprintf("%d failed", failed))
+	text := fmt.Sprintf("%d of %d items", i.Items.Succeeded+i.Items.Skipped, i.Items.Total)
+	if i.Items.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", i.Items.Failed)
 	}
-	return strings.Join(parts, ", ")
+	return text
 }
 
 func (a *app) runsCmd() *cobra.Command {
@@ -91,7 +94,11 @@ func (a *app) runsCmd() *cobra.Command {
 		Use:   "runs",
 		Short: "List the runs, newest first",
 		Long: `Lists the runs that are recorded, newest first. A run whose process has died is
-interrupted: "bide resume" goes on with it, as with a failed one.`,
+interrupted: "bide resume" goes on with it, as with a failed one.
+
+Where a command takes RUN, it is the short name that this list shows, an id, the
+beginning of one, last, last-1 (the one before it), or the name of a workflow, which
+is its newest run.`,
 		Example: `  bide runs
   bide runs --status interrupted,failed
   bide runs --limit 10 --json`,
@@ -168,7 +175,7 @@ func (a *app) printRuns(list []runInfo) error {
 		return nil
 	}
 	p := a.palette(a.out)
-	t := table{head: []string{"RUN", "STATUS", "STARTED", "TOOK", "WORK", "NAME"}, right: map[int]bool{3: true}, flex: 5}
+	t := table{head: []string{"RUN", "STATUS", "STARTED", "TOOK", "WORK", "NAME"}, right: map[int]bool{3: true}, flex: 5, also: []int{4}, drop: []int{3, 2}}
 	t.paint = func(col int, s string) string {
 		if col == 1 {
 			return p.status(s)
@@ -176,30 +183,22 @@ func (a *app) printRuns(list []runInfo) error {
 		return s
 	}
 	for _, i := range list {
-		started, name := "", i.title()
+		begun, name := "", i.title()
 		if i.Started != nil {
-			started = i.Started.Local().Format(time.DateTime)
+			begun = i.Started.Local().Format(started)
 		}
 		if i.Message != "" {
 			name = i.Message
 		}
-		t.add(i.Run, words(i.Status), started, took(i.DurationMS), i.work(), name)
+		t.add(shortRun(i.Run), words(i.Status), begun, took(i.DurationMS), i.work(), name)
 	}
-	return t.print(a.out, columns(a.out))
+	return t.print(a.out, a.columns(a.out))
 }
 
 // took is a duration as a person reads it: to about three digits.
 func took(ms int64) string {
-	d := time.Duration(ms) * time.Millisecond
-	switch {
-	case d == 0:
+	if ms == 0 {
 		return ""
-	case d >= time.Hour:
-		d = d.Round(time.Minute)
-	case d >= 10*time.Second:
-		d = d.Round(time.Second)
-	case d >= time.Second:
-		d = d.Round(100 * time.Millisecond)
 	}
-	return duration.Format(d)
+	return duration.Format(duration.Round(time.Duration(ms) * time.Millisecond))
 }

@@ -1,25 +1,43 @@
 package cli
 
 import (
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 )
 
+// schemas are what there are schemas of.
+var schemas = []string{"workflow", "model"}
+
 func (a *app) schemaCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of workflow files",
-		Long: `Prints the JSON Schema (2020-12) of workflow files. Editors that know YAML then
+		Use:   "schema [workflow|model]",
+		Short: "Print the JSON Schema of workflow files, or of models",
+		Long: `Prints the JSON Schema (2020-12) of workflow files, or of the model files of
+"bide simulate". Editors that know YAML then
 complete keys and mark mistakes; for the YAML language server, put a line
 
   # yaml-language-server: $schema=PATH
 
 at the top of the workflow. The schema is made of the tables by which bide reads
 files; "bide check" knows more, such as what a variable refers to.`,
-		Example: `  bide schema > workflow.schema.json`,
-		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := a.out.Write(workflow.Schema())
+		Example: `  bide schema > workflow.schema.json
+  bide schema model > model.schema.json`,
+		Args:      cobra.MaximumNArgs(1),
+		ValidArgs: schemas,
+		RunE: func(_ *cobra.Command, args []string) error {
+			text := workflow.Schema()
+			if len(args) > 0 && args[0] != schemas[0] {
+				if args[0] != schemas[1] {
+					hint := diag.DidYouMean(args[0], schemas)
+					return usagef("there is no schema of %q; write %s%s", args[0], strings.Join(schemas, " or "), strings.TrimRight("; "+hint, "; "))
+				}
+				text = simulate.Schema
+			}
+			_, err := a.out.Write(text)
 			return err
 		},
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 )
@@ -50,6 +51,7 @@ type stepInfo struct {
 	Status     string `json:"status"`
 	Attempts   int    `json:"attempts"`
 	DurationMS int64  `json:"duration_ms"`
+	WaitedMS   int64  `json:"waited_ms"` // between attempts and for its turn; not in the duration
 	ExitCode   int    `json:"exit_code,omitempty"`
 	Class      string `json:"class,omitempty"`
 	Message    string `json:"message,omitempty"`
@@ -57,16 +59,28 @@ type stepInfo struct {
 }
 
 func (a *app) showCmd() *cobra.Command {
+	gantt := false
 	cmd := &cobra.Command{
 		Use:   "show [RUN]",
 		Short: "Tell how a run stands: phases, steps, items, errors, cost",
 		Long: `Tells how a run stands or how it ended, and which commands look further or go on.
-RUN is an id or its beginning; without it, it is the last run.`,
+RUN is an id, its beginning or end, last-1, or the
+name of a workflow; without it, it is the last run.`,
 		Example: `  bide show
+  bide show 01KAJ3 --gantt
   bide show 01KAJ3 --json`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.show(cmd.Context(), first(args)) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !gantt {
+				return a.show(cmd.Context(), first(args))
+			}
+			if a.json {
+				return usagef("--gantt and --json cannot be used together")
+			}
+			return a.reading(first(args), func(r *journal.Reader) error { return a.gantt(cmd.Context(), r) })
+		},
 	}
+	cmd.Flags().BoolVar(&gantt, "gantt", false, "draw the steps over time: attempts, waits by their source, resumes")
 	a.jsonFlag(cmd, "print one JSON object")
 	return cmd
 }
@@ -188,10 +202,10 @@ func (s *shown) steps(ctx context.Context, r *journal.Reader, st *journal.State)
 			i = &stepInfo{Step: e.Step, seq: e.Seq}
 			found[e.Step] = i
 		}
-		i.Label, i.Phase, i.Status = cmp.Or(e.Label, i.Label), rec.Phase, s.now(rec.Status)
+		i.Label, i.Phase, i.Status = cmp.Or(e.Label, i.Label), rec.Phase, s.now(rec.Kind())
 		i.Attempts, i.Class, i.Message = rec.Attempts, rec.Class, rec.Message
 		if e.Type == event.StepFinished {
-			i.DurationMS, i.ExitCode = e.DurationMS, e.ExitCode
+			i.DurationMS, i.ExitCode, i.WaitedMS = e.DurationMS, e.ExitCode, told(e).WaitedMS
 		}
 	}
 	s.StepList = []stepInfo{}
@@ -317,7 +331,8 @@ func (s *shown) usage() string {
 		return ""
 	}
 	u := s.Usage
-	return fmt.Sprintf("%.0f calls, %.0f tokens in, %.0f out, $%.2f", u["calls"], u["input_tokens"]+u["cache_tokens"], u["output_tokens"], u["cost_usd"])
+	return usageText(step.Usage{InputTokens: int64(u["input_tokens"]), OutputTokens: int64(u["output_tokens"]), CacheTokens: int64(u["cache_tokens"]),
+		OtherTokens: int64(u["other_tokens"]), CostUSD: u["cost_usd"], Calls: int(u["calls"])})
 }
 
 func (a *app) printPhases(s *shown, p palette) error {
@@ -336,7 +351,7 @@ func (a *app) section(t *table) error {
 	if _, err := fmt.Fprintln(a.out); err != nil {
 		return err
 	}
-	return t.print(a.out, columns(a.out))
+	return t.print(a.out, a.columns(a.out))
 }
 
 func paintStatus(p palette, column int) func(int, string) string {
@@ -352,18 +367,18 @@ func (a *app) printSteps(s *shown, p palette) error {
 	if len(s.StepList) == 0 {
 		return nil
 	}
-	t := table{head: []string{"STEP", "STATUS", "ATTEMPTS", "TOOK", "WHAT"}, right: map[int]bool{2: true, 3: true}, flex: 4}
+	t := table{head: []string{"STEP", "STATUS", "ATTEMPTS", "TOOK", "WAITED", "WHAT"}, right: map[int]bool{2: true, 3: true, 4: true}, flex: 5, also: []int{0}, drop: []int{4, 2}}
 	t.paint = paintStatus(p, 1)
 	for _, x := range s.StepList {
 		what := x.Label
 		switch {
 		case x.Message == "":
-		case x.Status == event.Failed:
+		case x.Status == event.Failed, x.Status == event.Tolerated:
 			what += ": " + x.Message
 		case x.Status == event.Skipped:
 			what += ": skipped, as " + x.Message
 		}
-		t.add(x.Step, words(x.Status), strconv.Itoa(x.Attempts), took(x.DurationMS), oneLine(what))
+		t.add(x.Step, words(x.Status), strconv.Itoa(x.Attempts), took(x.DurationMS), took(x.WaitedMS), oneLine(what))
 	}
 	return a.section(&t)
 }
@@ -373,7 +388,7 @@ func (a *app) printRest(s *shown, p palette) error {
 	if len(s.Errors) > 0 {
 		b.WriteString("\n" + p.bold("errors of items") + "\n")
 		for _, e := range s.Errors {
-			fmt.Fprintf(&b, "  %d × %s, for example item %s: %s\n", e.Count, e.Class, visible(e.Item), visible(oneLine(e.Example)))
+			b.WriteString(fold(fmt.Sprintf("  %d × %s, for example item %s: %s", e.Count, e.Class, visible(e.Item), visible(oneLine(e.Example))), a.columns(a.out), "      ") + "\n")
 		}
 	}
 	if len(s.Notes) > 0 {

@@ -7,17 +7,26 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // interrupts turns signals into contexts. The first ends soft: nothing new is
 // started, and what runs may end. The second ends hard: everything is stopped.
 type interrupts struct {
 	soft, hard context.Context
-	first      atomic.Int32 // the number of the first signal
+	first      atomic.Int32         // the number of the first signal
+	raise      func(syscall.Signal) // as if it had come
 	stop       func()
 }
 
 var errSignal = errors.New("interrupted")
+
+// signalError is errSignal with the signal, which a process is then ended with.
+type signalError struct{ signal syscall.Signal }
+
+func (signalError) Error() string            { return errSignal.Error() }
+func (signalError) Unwrap() error            { return errSignal }
+func (e signalError) Signal() syscall.Signal { return e.signal }
 
 // watchSignals begins to watch. tell is called at the first signal.
 func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
@@ -26,6 +35,12 @@ func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 	i.soft, cancelSoft = context.WithCancelCause(parent)
 	i.hard, cancelHard = context.WithCancelCause(parent)
 	ch := make(chan os.Signal, 4)
+	i.raise = func(s syscall.Signal) {
+		select {
+		case ch <- s:
+		default: // as with a real one, four that wait are enough
+		}
+	}
 	signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	// Asked for, a broken pipe is an error of the write and not the end of the
 	// process: the run goes on when nobody reads its output any more. Ignoring
@@ -38,15 +53,14 @@ func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 		for n := 0; ; n++ {
 			select {
 			case s := <-ch:
+				num, _ := s.(syscall.Signal)
 				if n == 0 {
-					if num, ok := s.(syscall.Signal); ok {
-						i.first.Store(int32(num))
-					}
-					cancelSoft(errSignal)
+					i.first.Store(int32(num))
+					cancelSoft(signalError{num})
 					tell(s)
 					continue
 				}
-				cancelHard(errSignal)
+				cancelHard(signalError{num})
 			case <-done:
 				return
 			}
@@ -61,6 +75,21 @@ func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 		cancelHard(nil)
 	}
 	return i
+}
+
+// stuckPatience is how long, after an interrupt, somebody who reads what is
+// shown may take for the rest of it.
+const stuckPatience = 700 * time.Millisecond
+
+// patience is for waiting for those who read what is shown: as long as it takes,
+// but not much longer once somebody has interrupted.
+func (i *interrupts) patience() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	stop := context.AfterFunc(i.soft, func() {
+		t := time.AfterFunc(stuckPatience, cancel)
+		context.AfterFunc(ctx, func() { t.Stop() })
+	})
+	return ctx, func() { stop(); cancel() }
 }
 
 // status is the exit status of a run that a signal ended.

@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"fmt"
+	"github.com/bide-dev/bide/internal/diag"
 	"io"
-	"os"
+	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/charmbracelet/x/ansi"
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 )
@@ -17,7 +17,9 @@ type table struct {
 	head  []string
 	rows  [][]string
 	right map[int]bool // columns of numbers
-	flex  int          // the column that gives way where the terminal is narrow
+	flex  int          // the column that gives way first where the terminal is narrow
+	also  []int        // and those that give way then
+	drop  []int        // and those that are left out then, one after the other
 	paint func(column int, cell string) string
 }
 
@@ -42,6 +44,39 @@ func (t *table) empty() []bool {
 	return out
 }
 
+// fit makes columns narrower until the table fits, what matters least first.
+func (t *table) fit(widths []int, empty []bool, width int) {
+	over := func() int {
+		total := -len(gap)
+		for i, n := range widths {
+			if !empty[i] {
+				total += n + len(gap)
+			}
+		}
+		return total - width
+	}
+	give := append([]int{t.flex}, t.also...)
+	natural := slices.Clone(widths)
+	narrow := func(least int) bool {
+		copy(widths, natural)
+		for _, column := range give {
+			if n := over(); n > 0 && !empty[column] {
+				widths[column] = max(min(least, widths[column]), widths[column]-n)
+			}
+		}
+		return over() <= 0
+	}
+	for _, column := range t.drop {
+		if narrow(13) {
+			return
+		}
+		empty[column] = true
+	}
+	if !narrow(13) {
+		narrow(8)
+	}
+}
+
 // print writes the table, no wider than width where that is not 0.
 func (t *table) print(w io.Writer, width int) error {
 	widths := make([]int, len(t.head))
@@ -55,15 +90,7 @@ func (t *table) print(w io.Writer, width int) error {
 		}
 	}
 	if width > 0 {
-		total := -len(gap)
-		for i, n := range widths {
-			if !empty[i] {
-				total += n + len(gap)
-			}
-		}
-		if over := total - width; over > 0 {
-			widths[t.flex] = max(8, widths[t.flex]-over)
-		}
+		t.fit(widths, empty, width)
 	}
 	var b strings.Builder
 	for n, row := range all {
@@ -102,12 +129,26 @@ func (t *table) print(w io.Writer, width int) error {
 	return err
 }
 
+// fold breaks a line that is too long for a terminal of a width, 0 for none, at
+// blanks where it can; what follows is indented.
+func fold(line string, width int, by string) string {
+	if width == 0 || runewidth.StringWidth(line) <= width {
+		return line
+	}
+	head, _, _ := strings.Cut(ansi.Wrap(line, width, ""), "\n")
+	rest := strings.TrimLeft(line[len(head):], " ")
+	return head + "\n" + by + strings.ReplaceAll(ansi.Wrap(rest, width-len(by), ""), "\n", "\n"+by)
+}
+
 // cut shortens a text to n columns.
 func cut(s string, n int) string { return runewidth.Truncate(s, n, "…") }
 
 // columns is the width of the terminal behind w; 0 where there is none.
-func columns(w io.Writer) int {
-	f, ok := w.(*os.File)
+func (a *app) columns(w io.Writer) int {
+	if a.width > 0 {
+		return a.width
+	}
+	f, ok := fileOf(w)
 	if !ok {
 		return 0
 	}
@@ -118,38 +159,12 @@ func columns(w io.Writer) int {
 	return n
 }
 
-// visible makes a text of unknown origin fit one line of a terminal: control
-// characters, which could move the cursor or colour the rest, are shown as
-// spaces or escapes.
-func visible(s string) string {
-	if !strings.ContainsFunc(s, unprintable) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			b.WriteByte(' ')
-		case unprintable(r):
-			fmt.Fprintf(&b, `\x%02x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-func unprintable(r rune) bool {
-	return unicode.IsControl(r) || r == '\u202e' || r == '\u2066' || r == '\u2067' || r == '\u2068'
-}
+// visible makes a text of unknown origin fit one line of a terminal.
+func visible(s string) string { return diag.Visible(s) }
 
 // visibleLines is visible for a text of several lines.
 func visibleLines(s string) string {
-	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
-	for i, l := range lines {
-		lines[i] = visible(l)
-	}
-	return strings.Join(lines, "\n")
+	return diag.VisibleLines(strings.TrimRight(s, "\n"))
 }
 
 // indent puts a text of several lines under a heading.
@@ -186,7 +201,7 @@ func statusCode(status string) string {
 		return "32"
 	case event.Failed, event.DeadLettered, unreadable:
 		return "31"
-	case event.Interrupted, event.CompletedWithFailures, event.Degraded:
+	case event.Interrupted, event.CompletedWithFailures, event.Degraded, event.Recovered, event.Tolerated, event.Incomplete:
 		return "33"
 	case event.Running:
 		return "36"

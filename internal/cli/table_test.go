@@ -110,7 +110,7 @@ func TestLetterNames(t *testing.T) {
 	l := journal.DeadLetter{Index: 3, ID: "c", Item: []byte(`{"class":"mine","n":7,"tags":["x"]}`), Time: time.Now().Add(-time.Hour), Attempts: 2, Class: "exit", Message: "no",
 		Letter: []byte(`{"correlation_id":"r/3","step":"map.agent_template[0]","step_label":"work","exit_code":9,"worktree":"/w","branch":"b","eligible":true}`)}
 	for _, src := range []string{
-		`id == "c"`, `index == 3`, `class == "exit"`, `item.class == "mine"`, `n == 7`, `item.n > 6 && n < 8`, `tags contains "x"`, `item.tags[0] == "x"`,
+		`id == "c"`, `index == 2`, `class == "exit"`, `item.class == "mine"`, `n == 7`, `item.n > 6 && n < 8`, `tags contains "x"`, `item.tags[0] == "x"`,
 		`message == "no"`, `attempts == 2`, `step starts_with "map."`, `step_label == work`, `exit_code == 9`, `correlation_id == "r/3"`,
 		`age > 3500 && age < 3700`, `time < "9"`, `worktree == "/w"`, `branch == "b"`, `eligible`, `!exists(nothing)`,
 	} {

@@ -3,17 +3,55 @@ package cli
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
+	"syscall"
 
 	"golang.org/x/term"
 )
 
+// standardOutput remembers that something could not be
+// written: what nobody sees has not been said, and is no success.
+type standardOutput struct {
+	w      io.Writer
+	failed atomic.Pointer[error]
+}
+
+func (c *standardOutput) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if err != nil {
+		c.failed.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// status says what could not be written, and gives the exit status then. That a
+// reader has gone is his choice, as in `bide runs | head`.
+func (c *standardOutput) status(a *app, status int) int {
+	err := c.failed.Load()
+	if err == nil || status != 0 || errors.Is(*err, syscall.EPIPE) {
+		return status
+	}
+	fmt.Fprintf(a.err, "bide: standard output could not be written: %s\n", *err)
+	return 1
+}
+
+// fileOf is the file behind a stream, if there is one.
+func fileOf(w any) (*os.File, bool) {
+	if c, ok := w.(*standardOutput); ok {
+		w = c.w
+	}
+	f, ok := w.(*os.File)
+	return f, ok
+}
+
 // isTerminal reports whether a stream is a terminal.
 func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
+	f, ok := fileOf(w)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 

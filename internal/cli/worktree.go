@@ -120,7 +120,7 @@ func (a *app) worktreeLs(ctx context.Context, dir, run string) error {
 		}
 		t.add(i.Run, words(i.Status), i.Item, strconv.Itoa(i.Unmerged), strconv.Itoa(i.Uncommitted), bytes, i.Branch, i.Path)
 	}
-	return t.print(a.out, columns(a.out))
+	return t.print(a.out, a.columns(a.out))
 }
 
 // statusOfRun is a run's status; "" where its state is gone.
@@ -310,5 +310,5 @@ func (a *app) printTrees(list []worktree.Cleaned, dry bool) error {
 		}
 		t.add(cmp.Or(c.Branch, c.Path), size(c.Bytes), what)
 	}
-	return t.print(a.out, columns(a.out))
+	return t.print(a.out, a.columns(a.out))
 }

@@ -28,9 +28,9 @@ func Print(w io.Writer, p Problem, src []byte, st Style) {
 		colour = st.Warning
 	}
 	if s := p.Pos.String(); s != "" {
-		fmt.Fprintf(w, "%s: ", st.apply(st.Place, s))
+		fmt.Fprintf(w, "%s: ", st.apply(st.Place, Visible(s)))
 	}
-	fmt.Fprintf(w, "%s: %s", st.apply(colour, p.Severity.String()), p.Message)
+	fmt.Fprintf(w, "%s: %s", st.apply(colour, p.Severity.String()), VisibleLines(p.Message))
 	if p.Code != "" {
 		fmt.Fprintf(w, " [%s]", p.Code)
 	}
@@ -39,7 +39,7 @@ func Print(w io.Writer, p Problem, src []byte, st Style) {
 		printLine(w, line, p)
 	}
 	if p.Suggestion != "" {
-		fmt.Fprintf(w, "  %s\n", st.apply(st.Hint, p.Suggestion))
+		fmt.Fprintf(w, "  %s\n", st.apply(st.Hint, VisibleLines(p.Suggestion)))
 	}
 }
 

@@ -170,6 +170,23 @@ func Format(d time.Duration) string {
 	return b.String()
 }
 
+// Round gives d to about three digits, as a person reads it: spans from an hour
+// in minutes, from ten seconds in seconds, from a second in tenths, from a
+// millisecond in milliseconds. What is shorter stays as it is.
+func Round(d time.Duration) time.Duration {
+	switch {
+	case d >= time.Hour:
+		return d.Round(time.Minute)
+	case d >= 10*time.Second:
+		return d.Round(time.Second)
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond)
+	case d >= time.Millisecond:
+		return d.Round(time.Millisecond)
+	}
+	return d
+}
+
 // decimal writes d in units of unit without trailing zeros, exactly.
 func decimal(d, unit time.Duration) string {
 	whole, rest := d/unit, d%unit

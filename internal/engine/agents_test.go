@@ -102,6 +102,7 @@ func TestAgentIsMissing(t *testing.T) {
 // TestRateLimitPausesAll: the answer "later" of one agent holds back all, and
 // uses up no attempt.
 func TestRateLimitPausesAll(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	start := time.Now()
 	r := b.run(`
@@ -134,11 +135,80 @@ on_item_failure: stop
 
 // TestRateLimitIsBounded: a pause beyond max_wait is not begun.
 func TestRateLimitIsBounded(t *testing.T) {
-	r := newBench(t).run("max_wait: 1s\ncommands:\n  - claude: /limit @EV@/limited 600\n")
-	r.status(event.Failed)
-	if got := r.of(event.AttemptFailed); len(got) != 1 || got[0].Class != "rate_limit" {
-		t.Errorf("the failed attempts are %+v", got)
+	for _, head := range []string{"max_wait: 1s\n", "max_wait: ${most}\nparameters: {optional: [{name: most, default: 1s}]}\n"} {
+		r := newBench(t).run(head + "commands:\n  - claude: /limit @EV@/limited 600\n")
+		r.status(event.Failed)
+		if got := r.of(event.AttemptFailed); len(got) != 1 || got[0].Class != "rate_limit" {
+			t.Errorf("%s: the failed attempts are %+v", head, got)
+		}
 	}
+}
+
+// TestRateLimitIsNotWaitedForLater: beyond max_wait no later agent waits either;
+// it fails at once and says why. A resume that waits says for how long.
+func TestRateLimitIsNotWaitedForLater(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := b.run("max_wait: 1s\ncommands:\n  - claude: /limit @EV@/limited 600\n    continue_on_error: true\n  - claude: /say hello\n")
+	r.status(event.Failed)
+	got := r.of(event.StepFinished)
+	if len(got) != 2 || got[1].Class != "rate_limit" || !strings.Contains(got[1].Message, "longer than max_wait (1s)") {
+		t.Errorf("the steps are %+v", got)
+	}
+	r.want("agent.log", "/limit "+b.ev+"/limited 600")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b.opt.Sinks = append(b.opt.Sinks, event.SinkFunc(func(e event.Event) {
+		if e.Type == event.Note {
+			cancel()
+		}
+	}))
+	r = b.resume(ctx)
+	r.status(event.Interrupted)
+	if notes := r.of(event.Note); len(notes) == 0 || !strings.Contains(notes[0].Message, "agents wait 10m") {
+		t.Errorf("the notes are %+v", notes)
+	}
+}
+
+// TestAgentsThatAnswerWithAText: the quota stops of other CLIs are rate limits,
+// with the time that they tell; the tokens that Codex prints count.
+func TestAgentsThatAnswerWithAText(t *testing.T) {
+	for text, seconds := range map[string]int64{
+		"You've hit your session limit · resets 4:20am (Europe/Warsaw)":                           -1,
+		"Weekly limit reached ∙ resets Oct 6 at 1pm":                                              -1,
+		`{"error":{"type":"usage_limit_reached","message":"The limit","resets_in_seconds":1000}}`: 1005,
+		"ERROR: You've hit your usage limit. Try again in 4 days 2 hours 3 minutes.":              4*86400 + 2*3600 + 185,
+		"You have exhausted your capacity on this model. Your quota will reset after 18h7m.":      18*3600 + 7*60 + 5,
+		"API Error: 429 RESOURCE_EXHAUSTED. Please retry in 100.5s":                               106,
+	} {
+		for _, stream := range []string{"1", "2"} {
+			t.Run(text+" on "+stream, func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t)
+				b.write("answer", text+"\n")
+				r := b.run("max_wait: 1ms\nagents: {other: {command: [sh, -c, 'cat answer >&" + stream + "; exit 1', '${prompt}']}}\ncommands:\n  - other: hello\n")
+				r.status(event.Failed)
+				paused := r.of(event.RunPaused)
+				if len(paused) != 1 || seconds >= 0 && (paused[0].DelayMS+999)/1000 != seconds || paused[0].DelayMS == 30_000 {
+					t.Errorf("the pauses are %+v, want one of %d s", paused, seconds)
+				}
+				if end := r.of(event.StepFinished)[0]; end.Class != "rate_limit" || !strings.Contains(end.Message, text) {
+					t.Errorf("%s: %s", end.Class, end.Message)
+				}
+			})
+		}
+	}
+	t.Run("tokens", func(t *testing.T) {
+		t.Parallel()
+		r := newBench(t).run("max_tokens: 2000\nagents: {codex: {command: [sh, -c, 'echo done; printf \"tokens used\\n1,234\\n\" >&2', '${prompt}']}}\ncommands:\n" + strings.Repeat("  - codex: hello\n", 3))
+		r.status(event.Failed)
+		if n := len(r.of(event.AgentUsage)); n != 2 {
+			t.Errorf("%d agents were asked, want 2%s", n, r.story())
+		}
+		if u := r.sum.Usage; u == nil || u.OtherTokens != 2468 {
+			t.Errorf("used: %+v", u)
+		}
+	})
 }
 
 func TestAgentPermissions(t *testing.T) {

@@ -7,9 +7,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/simulate"
+	"github.com/bide-dev/bide/internal/step"
+	ports "github.com/bide-dev/bide/internal/step/virtual"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -133,6 +137,21 @@ var cells = []cell{
 - shell: sleep 2; echo a > @EV@/x
   timeout_secs: 0.1 #F
   on_failure: {shell: echo late > @EV@/y}`},
+	{field: "timeout_by_attempt", want: evidence{"x": "-", "y": "late"}, steps: `
+- shell: sleep 2; echo a > @EV@/x
+  timeout_by_attempt: [100ms] #F
+  on_failure: {shell: echo late > @EV@/y}`},
+	{field: "stall_timeout", want: evidence{"x": "-", "y": "late"}, steps: `
+- shell: sleep 2; echo a > @EV@/x
+  stall_timeout: 100ms #F
+  on_failure: {shell: echo late > @EV@/y}`},
+	{field: "env_by_attempt", want: evidence{"x": "low"}, steps: `
+- shell: echo "$LEVEL" > @EV@/x
+  env_by_attempt: [{LEVEL: low}] #F`},
+	{field: "continue_session", want: evidence{"x": "1"}, steps: `
+- claude: '/sh tr "\\0" "\\n" < /proc/$PPID/cmdline | grep -cx -- --resume > @EV@/x; test "$BIDE_ATTEMPT" = 2'
+  retry: {attempts: 2, initial_delay: 1ms}
+  continue_session: true #F`},
 	{field: "retry", want: evidence{"n": "a\na\na", "y": "a"}, steps: `
 - shell: echo a >> @EV@/n; test $(wc -l < @EV@/n) -ge 3
   retry: {attempts: 3, initial_delay: 1ms} #F
@@ -290,6 +309,8 @@ func inPlace(place, steps string) map[string]string {
 		main = "map:\n  input: [1]\n  agent_template:\n" + at(4)
 	case "reduce":
 		main = "map: {input: [1], agent_template: [{shell: 'true'}]}\nreduce:\n" + at(2)
+	case "finally":
+		main = "commands: [{shell: 'true'}]\nfinally:\n" + at(2)
 	case "merge":
 		main = "commands:\n  - shell: echo work > work && git add work && git commit -qm work\nmerge:\n" + at(2)
 	case "on_failure":
@@ -341,7 +362,13 @@ func (c *cell) try(t *testing.T, place string, with bool) string {
 			b.opt.Isolation = "none"
 		}
 	}
+	var asked atomic.Int32
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/later" && asked.Add(1) == 1 {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
 		if _, err := w.Write([]byte("hello of " + q.Method + " " + q.URL.Path)); err != nil {
 			t.Error(err)
 		}
@@ -356,8 +383,25 @@ func (c *cell) try(t *testing.T, place string, with bool) string {
 	if c.git || place == "merge" {
 		b.output("git add . && git commit -qm files")
 	}
+	tape := &ports.Tape{}
+	var local *step.Executor
+	b.opt.WhenComposed(func(x *step.Executor) {
+		local = x
+		x.Actions = ports.Taping{Actions: x.Actions, Tape: tape}
+		if x.Git != nil {
+			x.Git.Repo = ports.TapingRepo{Repo: x.Git.Repo, Tape: tape}
+		}
+	})
 	r := b.run(files["flow.yml"])
 	var wrong []string
+	// What happens under jitter and a deadline is a matter of luck and speed.
+	chance := strings.Contains(c.steps, "jitter") || strings.Contains(c.steps, "deadline")
+	if slices.Contains(standardPlaces, place) && !chance {
+		wrong = append(wrong, r.virtually(local, tape, strings.Contains(c.steps, "parallel:"))...)
+	}
+	if !strings.Contains(c.steps, "deadline") { // which is over at another moment each time
+		wrong = append(wrong, r.replayed(simulate.Program{File: b.parse(files["flow.yml"])})...)
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.want)) {
 		if got := r.file(name); got != c.want[name] {
 			wrong = append(wrong, filepath.Base(name)+" is "+quote(got)+", want "+quote(c.want[name]))
@@ -377,8 +421,10 @@ func quote(s string) string { return `"` + strings.ReplaceAll(s, "\n", `\n`) + `
 // TestFieldInPlace runs a file for each field of a step in each place where
 // steps stand, and looks at what it left outside of the run.
 func TestFieldInPlace(t *testing.T) {
+	t.Parallel()
 	for _, c := range cells {
 		t.Run(c.field, func(t *testing.T) {
+			t.Parallel()
 			for _, place := range placesOfSteps {
 				t.Run(place, func(t *testing.T) {
 					t.Parallel()
@@ -394,6 +440,7 @@ func TestFieldInPlace(t *testing.T) {
 // TestEvidenceNeedsField shows that the evidence of each cell is evidence: a
 // program that ignores the field would not leave it.
 func TestEvidenceNeedsField(t *testing.T) {
+	t.Parallel()
 	for _, c := range cells {
 		t.Run(c.field, func(t *testing.T) {
 			t.Parallel()

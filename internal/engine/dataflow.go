@@ -12,11 +12,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/pipeline/flow"
 	"github.com/bide-dev/bide/internal/pipeline/types"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
 )
@@ -36,7 +39,6 @@ type flows struct {
 	once   sync.Once
 	shared *flow.Shared
 	soft   context.Context
-	end    context.CancelCauseFunc
 
 	mu    sync.Mutex
 	files map[string]*Pipeline // those of steps, by path
@@ -44,7 +46,7 @@ type flows struct {
 
 // dataflow runs the run's own pipeline.
 func (r *run) dataflow(ctx context.Context) error {
-	p := place{r: r, scope: r.scope, dir: r.dir, env: r.base, steps: r.state.Steps}
+	p := r.site()
 	out, err := r.flow(ctx, p, r.opt.Pipeline, r.opt.Inputs, "")
 	r.scope.Set("outputs", out)
 	return err
@@ -52,7 +54,7 @@ func (r *run) dataflow(ctx context.Context) error {
 
 // flow runs a pipeline and gives its outputs as JSON values, those that could
 // not be computed left out.
-func (r *run) flow(ctx context.Context, p place, pl *Pipeline, inputs map[string]any, prefix string) (map[string]any, error) {
+func (r *run) flow(ctx context.Context, p step.Site, pl *Pipeline, inputs map[string]any, prefix string) (map[string]any, error) {
 	depth, _ := ctx.Value(depthKey{}).(int)
 	if depth++; depth > deepest {
 		return nil, &action.InputError{Err: fmt.Errorf("%s: pipelines run each other more than %d deep", pl.Path, deepest)}
@@ -68,12 +70,17 @@ func (r *run) flow(ctx context.Context, p place, pl *Pipeline, inputs map[string
 		return nil, &action.InputError{Err: err}
 	}
 	h := &host{r: r, p: p, pl: pl}
-	out, err := f.Run(context.WithValue(ctx, hostKey{}, h), values, given, flow.Options{
-		Watcher: h, Soft: common.soft, FailFast: r.opt.FailFast, Prefix: prefix,
-	})
+	o := flow.Options{Watcher: h, Soft: common.soft, FailFast: r.opt.FailFast, Prefix: prefix}
+	if r.x.Rand != nil {
+		o.Rand = func(path string) backoff.Rand { return r.x.Rand(p.Place, path+p.Rounds) }
+	}
+	if r.ports != nil {
+		o.Foreign = foreign
+	}
+	out, err := f.Run(context.WithValue(ctx, hostKey{}, h), values, given, o)
 	var stopped *flow.InterruptedError
 	if errors.As(err, &stopped) {
-		if err = r.stopping(ctx); err == nil {
+		if err = r.x.Life.Stopping(ctx); err == nil {
 			err = ErrInterrupted
 		}
 	}
@@ -92,16 +99,18 @@ type depthKey struct{}
 func (r *run) common() *flows {
 	f := &r.flows
 	f.once.Do(func() {
-		f.soft, f.end = context.WithCancelCause(context.Background())
-		context.AfterFunc(r.soft, func() { f.end(ErrInterrupted) })
-		context.AfterFunc(r.halted, func() { f.end(context.Cause(r.halted)) })
+		f.soft = r.x.Life.Soft(context.Background())
 		parallel := r.opt.MaxParallel
 		if parallel == 0 {
 			parallel = defaultPipelineParallel
 		}
+		dir := r.tempDir()
+		if r.j != nil {
+			dir = CacheDir(filepath.Dir(filepath.Dir(r.j.Dir())))
+		}
 		f.shared = flow.NewShared(flow.SharedOptions{
-			MaxParallel: parallel, CacheDir: CacheDir(filepath.Dir(filepath.Dir(r.j.Dir()))),
-			Breakers: r.breakerRecord(),
+			MaxParallel: parallel, CacheDir: dir,
+			Breakers: r.breakerRecord(), Clock: r.x.Clock, Volatile: r.ports != nil,
 		})
 	})
 	return f
@@ -114,17 +123,17 @@ func CacheDir(home string) string { return filepath.Join(home, "cache") }
 // and what the modules of a manifest work with.
 type host struct {
 	r  *run
-	p  place
+	p  step.Site
 	pl *Pipeline
 }
 
 type hostKey struct{}
 
 // step is the path of a call as a step.
-func (h *host) step(c *flow.Call) string { return c.Path + h.p.at }
+func (h *host) step(c *flow.Call) string { return c.Path + h.p.Rounds }
 
 func (h *host) event(t event.Type, c *flow.Call) event.Event {
-	return event.Event{Type: t, Phase: h.p.phase, Step: h.step(c), Label: c.Label(), Item: h.p.item, Index: h.p.index}
+	return event.Event{Type: t, Phase: h.p.Phase, Step: h.step(c), Label: c.Label(), Item: h.p.Item, Index: h.p.Index}
 }
 
 // callRecord is what step_finished carries of a call.
@@ -137,6 +146,9 @@ type callRecord struct {
 	// the same.
 	Inputs string `json:"inputs,omitempty"`
 	Cached bool   `json:"cached,omitempty"`
+	// WaitedMS is how long it waited, for limits and between attempts, which is
+	// not in its duration.
+	WaitedMS int64 `json:"waited_ms,omitempty"`
 	// By is what gave the value of a degraded call: "fallback", or "on_error".
 	By string `json:"by,omitempty"`
 	// Masked says that a secret was taken out of the value, which is therefore
@@ -146,7 +158,7 @@ type callRecord struct {
 
 // Past gives what an earlier life of the run recorded of a call.
 func (h *host) Past(c *flow.Call) (past flow.Past, ok bool) {
-	rec, ok := h.p.steps[h.step(c)]
+	rec, ok := h.p.Past[h.step(c)]
 	if !ok {
 		return past, false
 	}
@@ -157,11 +169,16 @@ func (h *host) Past(c *flow.Call) (past flow.Past, ok bool) {
 			h.r.note("%s is called again: %v", c.Label(), err)
 			return past, false
 		}
-		h.r.count(rec.Status)
+		h.r.x.Tally.Add("", step.Outcome{Status: rec.Status})
 		return flow.Past{Done: true, Value: v}, true
 	case event.Running, event.Interrupted:
-		past.State = retryState(rec.Retry)
-		past.Last = &classError{rec.Class, errors.New(rec.Message)}
+		past.State = step.RecordedState(rec.Retry, 0)
+		var d callFailure
+		if len(rec.Failed) == 0 || json.Unmarshal(rec.Failed, &d) != nil || d.Failure == nil {
+			d.Failure = &failure.Failure{}
+		}
+		d.Failure.Class, d.Failure.Message, d.Failure.Stderr = rec.Class, rec.Message, d.Stderr
+		past.Last = d.Failure
 		return past, past.State.Attempt > 0
 	}
 	return past, false
@@ -197,37 +214,62 @@ func (h *host) value(c *flow.Call, rec journal.StepRecord) (any, error) {
 }
 
 // Started tells that a call begins.
-func (h *host) Started(c *flow.Call) { h.r.emit(h.event(event.StepStarted, c)) }
+func (h *host) Started(c *flow.Call) {
+	e := h.event(event.StepStarted, c)
+	if kind := h.pl.kind(c.Callee); kind != "" {
+		e.Data = data(map[string]any{"action": kind})
+	}
+	h.r.emit(e)
+}
 
 // Attempt tells that an attempt begins, and how long it waited for its turn.
 func (h *host) Attempt(c *flow.Call, n int, waited time.Duration) {
 	e := h.event(event.AttemptStarted, c)
 	e.Attempt = n
-	if ms := waited.Milliseconds(); ms > 0 {
+	if ms := waited.Milliseconds(); ms > 0 && !h.r.x.Bare {
 		e.Data = data(map[string]any{"waited_ms": ms})
 	}
 	h.r.emit(e)
 }
 
+// callFailure is the data of the failed attempt of a call.
+type callFailure struct {
+	At     time.Time `json:"at"`
+	Stderr string    `json:"stderr,omitempty"`
+	// Failure is without its class and message, which the event has.
+	Failure *failure.Failure `json:"failure"`
+}
+
 // Failed tells that an attempt failed.
-func (h *host) Failed(c *flow.Call, n int, err error, began time.Time) {
+func (h *host) Failed(c *flow.Call, n int, err error, began, ended time.Time) {
 	e := h.event(event.AttemptFailed, c)
-	e.Attempt, e.Class, e.Message, e.DurationMS = n, retry.Class(err), err.Error(), time.Since(began).Milliseconds()
-	e.ExitCode, _ = exitCode(err)
-	d := map[string]any{"at": began}
-	var out interface{ Output() string }
-	if errors.As(err, &out) {
-		d["stderr"] = h.r.tail(out.Output())
+	e.Attempt, e.Class, e.Message, e.DurationMS = n, retry.Class(err), err.Error(), ended.Sub(began).Milliseconds()
+	e.ExitCode, _ = failure.ExitCode(err)
+	if !h.r.x.Bare {
+		d := callFailure{At: began, Failure: failure.From(err).Beside(false)}
+		var out interface{ Output() string }
+		if errors.As(err, &out) {
+			d.Stderr = h.r.x.Tail(out.Output())
+		}
+		e.Data = data(d)
 	}
-	e.Data = data(d)
 	h.r.emit(e)
 }
 
+// Queued shows that an attempt waits for a slot or a token: it does not run yet.
+func (h *host) Queued(c *flow.Call, n int, what retry.Source, d time.Duration) {
+	e := h.event(event.AttemptQueued, c)
+	e.Attempt, e.DelayMS, e.Data = n, d.Milliseconds(), data(map[string]any{"for": what.String()})
+	h.r.x.Recorder.Show(e)
+}
+
 // Retry tells when the next attempt follows.
-func (h *host) Retry(c *flow.Call, n int, delay time.Duration, err error) {
+func (h *host) Retry(c *flow.Call, n int, w flow.Wait) {
 	e := h.event(event.RetryScheduled, c)
-	e.Attempt, e.DelayMS, e.Class = n, delay.Milliseconds(), retry.Class(err)
-	e.Data = data(map[string]any{"delay_ns": delay.Nanoseconds()})
+	e.Attempt, e.DelayMS, e.Class = n, w.Delay.Milliseconds(), retry.Class(w.Err)
+	if !h.r.x.Bare {
+		e.Retry, e.Data = &w.State, data(event.Waited(w.Policy, w.State, w.Delay, w.Before, w.Asked))
+	}
 	h.r.emit(e)
 }
 
@@ -238,8 +280,8 @@ var outcomes = map[flow.Outcome]string{
 // Finished records the end of a call and what it gave.
 func (h *host) Finished(c *flow.Call, end flow.End) {
 	e := h.event(event.StepFinished, c)
-	e.Status, e.Attempts, e.DurationMS = outcomes[end.Outcome], end.Attempts, end.Took.Milliseconds()
-	d := callRecord{Cached: end.Cached}
+	e.Status, e.Attempts, e.DurationMS = outcomes[end.Outcome], end.Attempts, (end.Took - end.Waited).Milliseconds()
+	d := callRecord{Cached: end.Cached, WaitedMS: end.Waited.Milliseconds()}
 	if end.Err != nil {
 		e.Class, e.Message = retry.Class(end.Err), flow.Reason(end.Err)
 	}
@@ -256,11 +298,17 @@ func (h *host) Finished(c *flow.Call, end flow.End) {
 	case flow.Skipped:
 		e.Message = needs(end.Err)
 	}
-	if end.Logged {
-		h.r.note("%s failed, and the run goes on with %s: %s", c.Label(), value.JSON(types.Encode(end.Value)), flow.Reason(end.Err))
+	if end.Unkept != nil {
+		h.r.note("the result of %s is not in the cache: %v", c.Label(), end.Unkept)
 	}
-	e.Data = data(d)
-	h.r.count(e.Status)
+	if end.Logged {
+		h.r.emit(event.Event{Type: event.Note, Class: event.Logged, Message: fmt.Sprintf("%s failed, and the run goes on with %s: %s",
+			c.Label(), value.JSON(types.Encode(end.Value)), flow.Reason(end.Err))})
+	}
+	if !h.r.x.Bare {
+		e.Data = data(d)
+	}
+	h.r.x.Tally.Add("", step.Outcome{Status: e.Status})
 	h.r.emit(e)
 }
 
@@ -282,20 +330,23 @@ func needs(err error) string {
 const largeValue = 64 << 10
 
 func (h *host) record(d *callRecord, c *flow.Call, end flow.End) error {
+	if h.r.x.Bare {
+		return nil
+	}
 	text := []byte(value.JSON(types.Encode(end.Value)))
-	if masked := h.r.mask.Bytes(text); string(masked) != string(text) {
+	if masked := h.r.env.Mask().Bytes(text); string(masked) != string(text) {
 		text, d.Masked = masked, true
 	}
 	d.Inputs = c.Digest()
-	if len(text) <= largeValue {
+	if len(text) <= largeValue || h.r.j == nil {
 		d.Value = text
 		return nil
 	}
-	name := h.r.j.OutputFile(h.p.index, h.step(c), max(end.Attempts, 1), "value")
+	name := h.r.j.OutputFile(h.p.Index, h.step(c), max(end.Attempts, 1), "value")
 	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	f, err := h.r.j.CreateOutput(h.p.index, h.step(c), max(end.Attempts, 1), "value")
+	f, err := h.r.j.CreateOutput(h.p.Index, h.step(c), max(end.Attempts, 1), "value")
 	if err != nil {
 		return err
 	}

@@ -61,8 +61,10 @@ reduce:
 // items with an error that says what to do; what is on record stays, and a
 // resume with room finishes the run.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, limit := range []int{60 << 10, 110 << 10, 200 << 10} {
 		t.Run(fmt.Sprint(limit>>10, "KiB"), func(t *testing.T) {
+			t.Parallel()
 			b := newBench(t)
 			b.write("flow.yml", diskFlow)
 			p := b.start("limited", strconv.Itoa(limit), "run", "-q", "flow.yml")

@@ -4,14 +4,12 @@
 // # The way through it
 //
 // [Run] creates a journal and a supervisor of processes and hands both to one
-// run. A standard workflow is a sequence of steps (sequence.go); each step is
-// executed by one piece of code, wherever it stands: its condition (step.go), its
-// handlers (handler.go), its attempts under a retry policy (operation.go), one of
-// them (attempt.go), its captures (capture.go). A map
-// (mapreduce.go) asks the pure machine of package policy which item comes next
-// and runs the same sequences for it. Actions that are made of steps have a file each:
-// foreach.go, validate.go, goalseek.go, subworkflow.go. A pipeline (dataflow.go)
-// is run by package flow, with modules.go for what its calls do.
+// run, which makes the local ports (recorder.go, actions.go) and
+// composes on them what does the work: package environ for the environment and
+// its secrets, package step for steps, wherever they stand. A standard workflow
+// is a sequence of steps (sequence.go). A map asks the pure machine of package
+// policy which item comes next and runs the same sequences for it. A pipeline
+// (dataflow.go) is run by package flow, with modules.go for what its calls do.
 //
 // # What is recorded
 //
@@ -26,5 +24,13 @@
 // path in the file and the rounds of the loops around it. A step whose end is
 // recorded is not executed again: what it set is set again. A step that was
 // in flight is executed again with the retries it had left. An item that was
-// in flight starts again from its first step.
+// in flight goes on in its worktree, and without one begins with its first step.
+//
+// # Who has what
+//
+// A run is composed of things with owners: the journal behind the recorder, the
+// executor with its lifecycle, limits, agents and counts of steps, guard (reasons
+// to stop, requests of other processes), gitWork (repository and worktrees),
+// itemSeals (what is masked in the items), flows (pipelines), tally (how items
+// have ended).
 package engine

@@ -2,16 +2,18 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"sync"
+	"syscall"
 	"time"
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
-	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/mapper"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/vars"
 	"github.com/bide-dev/bide/internal/worktree"
 	"github.com/bide-dev/bide/retry"
@@ -25,171 +27,136 @@ type agentRun struct {
 	tree    *worktree.Agent
 	scope   *vars.Scope
 	data    itemData
+	set     map[string]any // the variables that its steps set, where a handler may read them
+	past    past           // what an earlier life of the run did of it
+	anew    bool           // it is to begin again, from its first step
 }
 
 // itemData is what item_finished carries of an item's result.
-type itemData struct {
-	Output   string   `json:"output"`
-	File     string   `json:"output_file,omitempty"`
-	Size     int64    `json:"output_size,omitempty"`
-	Digest   string   `json:"output_sha256,omitempty"`
-	Commits  []string `json:"commits,omitempty"`
-	Files    []string `json:"files_modified,omitempty"`
-	Branch   string   `json:"branch,omitempty"`
-	Worktree string   `json:"worktree,omitempty"`
-	Log      string   `json:"log,omitempty"`
-	Handled  bool     `json:"handled,omitempty"`
+type itemData = mapper.Result
+
+// Run runs an agent for an item.
+func (x *mapRun) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
+	a := agentRun{item: at.Item, attempt: at.Number, start: at.Start, past: x.takePast(at.Item.Index)}
+	err := x.agent(ctx, &a, at)
+	e := mapper.Ending{Result: a.data}
+	if err == nil {
+		x.counted(a.data.Kind)
+		return e
+	}
+	e.Err, e.RetryAfter = step.Cause(err), retryAfter(err)
+	e.Failure = *failure.From(e.Err) // its step has a place of its own
+	e.Failure.Stdout, e.Failure.Stderr = x.r.x.Tail(e.Failure.Stdout), x.r.x.Tail(e.Failure.Stderr)
+	var se *step.Error
+	if errors.As(err, &se) {
+		e.Step, e.StepLabel = se.Step, se.Label
+	}
+	e.Interrupted = a.anew || x.interrupted(ctx, err)
+	e.Limited = outlasted(err)
+	if a.anew {
+		x.r.note("item %s: %v", a.item.ID, err)
+	}
+	e.Shortage = shortage(err)
+	x.timedOut(&e, err)
+	if len(a.set) > 0 {
+		e.State = func() json.RawMessage { return data(x.r.x.Seal(a.set)) }
+	}
+	return e
 }
 
-// start runs an agent for the item that the machine offers. It is called with
-// the lock and gives it back. It reports whether the end of an item may be
-// recorded that is not synced yet.
-func (x *mapRun) start(ctx context.Context, d policy.Decision, now time.Time) bool {
-	change, err := x.m.Started(d.Item, now)
-	if err != nil {
-		x.mu.Unlock()
-		return true // another worker took it
+// counted counts an item that succeeded in some way of event.Kinds; kind is "" for
+// one that did as it was meant to.
+func (x *mapRun) counted(kind string) {
+	if kind == "" {
+		return
 	}
-	x.changed(change)
-	attempt := x.before[d.Item+1] + d.Attempt
-	x.mu.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if n := x.kinds.of(kind); n != nil {
+		*n++
+	}
+}
 
-	it, err := x.feed.item(ctx, d.Item+1)
-	unread := err != nil
-	a := agentRun{item: it, attempt: attempt, start: now}
-	if err == nil {
-		x.r.emit(event.Event{Type: event.ItemStarted, Time: now, Phase: "map", Item: it.ID, Label: x.startLabel(it), Index: it.Index, Attempt: attempt})
-		if x.strict {
-			err = x.r.j.Sync(ctx)
-		}
+// interrupted reports whether an agent was ended because the run stops.
+func (x *mapRun) interrupted(ctx context.Context, err error) bool {
+	return x.r.x.Life.Stopping(ctx) != nil && (errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, new(*step.BudgetError)))
+}
+
+// outlasted reports whether a rate limit outlasts all patience.
+func outlasted(err error) bool {
+	var e *action.AgentError
+	return errors.As(err, &e) && e.Limited
+}
+
+// shortage reports whether the system had no room for a file or a process of
+// ours: no item is to blame for that.
+func shortage(err error) bool {
+	var e interface{ Shortage() bool }
+	return errors.As(err, &e) && e.Shortage() || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// Label is what the file says that a person knows an item by.
+func (x *mapRun) Label(it journal.Item) string {
+	text := x.r.file.Map.Label
+	if text == nil {
+		return ""
 	}
-	if err == nil {
-		err = x.agent(ctx, &a, d)
-	} else if x.r.stopping(ctx) != nil {
-		err = ErrInterrupted
+	sc := x.p.Scope.Child()
+	if step.SetItem(sc, x.itemOf(it)) != nil {
+		return "" // the item itself fails of it
 	}
-	return x.done(ctx, a, d, err) || unread
+	label, err := text.Expand(sc)
+	if err != nil {
+		return ""
+	}
+	return label
 }
 
 // agent runs the template's steps on an item.
-func (x *mapRun) agent(ctx context.Context, a *agentRun, d policy.Decision) error {
-	ctx = begun(ctx)
-	if x.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, x.timeout, &TimeoutError{What: "the agent of item " + a.item.ID, After: x.timeout})
-		defer cancel()
-	}
-	p := x.p
-	p.item, p.index, p.attempt, p.steps = a.item.ID, a.item.Index, a.attempt, nil
-	p.scope = x.p.scope.Child()
-	a.scope = p.scope
-	if err := setItem(p.scope, a.item, x.r.items.Total); err != nil {
-		return err
-	}
-	p = p.with("BIDE_ATTEMPT", strconv.Itoa(a.attempt), "BIDE_ITEM", envSafe(a.item.ID))
-	if d.Recoveries > 0 {
-		p = p.with("BIDE_RECOVERED", strconv.Itoa(d.Recoveries))
-	}
-	p.scope.Set("attempt", int64(a.attempt))
-	leave, err := x.r.enter(ctx, &p, a)
-	if err != nil {
-		return err
-	}
-	err = x.r.block(ctx, p, x.r.file.Map.Template, "agent_template")
-	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrInterrupted) {
-		var te *TimeoutError
-		if cause := context.Cause(ctx); errors.As(cause, &te) && !errors.As(err, &te) {
-			err = cause
+func (x *mapRun) agent(ctx context.Context, a *agentRun, at mapper.Attempt) error {
+	return x.r.x.Within(step.Finish(ctx), x.timeout, "the agent of item "+a.item.ID, func(ctx context.Context) error {
+		it := x.itemOf(a.item)
+		it.Attempt, it.Recoveries, it.Last = a.attempt, at.Recoveries, at.Last
+		p, err := x.r.x.ForItem(x.p, it)
+		if err != nil {
+			return err
 		}
-	}
-	x.collect(p, a)
-	return leave(ctx, err)
+		a.scope = p.Scope
+		if x.r.file.Policy.Handler != "" {
+			mark := p.Scope.Mark()
+			defer func() { a.set = p.Scope.Since(mark) }()
+		}
+		leave, err := x.enter(ctx, &p, a)
+		if err != nil {
+			return err
+		}
+		p.Past = a.past
+		ended := make([]step.Outcome, len(x.r.file.Map.Template.Steps))
+		err = x.r.x.Template(ctx, p, x.r.file.Map.Template, func(i int, out step.Outcome) {
+			ended[i] = out
+			if out.Status != event.Interrupted && a.tree != nil && i+1 < len(ended) {
+				x.mark(a, p.Path(x.r.file.Map.Template.Steps[i].Path))
+			}
+		})
+		x.collect(a, ended)
+		if err != nil && a.tree != nil && !x.interrupted(ctx, err) && a.past.cutShort(p, x.r.file.Map.Template.Steps, ended) {
+			a.anew = true
+			err = fmt.Errorf("the step failed in the worktree in which it was cut short, and the item begins anew: %w", err)
+		}
+		return leave(ctx, err)
+	})
 }
 
-// envSafe keeps an id from ending the environment.
-func envSafe(s string) string {
-	for i := range len(s) {
-		if s[i] == 0 {
-			return s[:i]
-		}
-	}
-	return s
-}
-
-// setItem sets the variables of a work item. A plain line is ${item} and
-// ${item.item} alike.
-func setItem(sc *vars.Scope, it journal.Item, total int) error {
-	v, err := itemValue(it.Data)
-	if err != nil {
-		return fmt.Errorf("item %s: %w", it.ID, err)
-	}
-	sc.SetValue("item", v)
-	if _, isMap := v.V.(map[string]any); !isMap {
-		sc.SetValue("item.item", v)
-	}
-	sc.Set("item_json", string(it.Data))
-	sc.Set("item_id", it.ID)
-	sc.Set("item_index", int64(it.Index-1))
-	sc.Set("item_total", int64(total))
-	return nil
-}
-
-// collect takes an item's output: that of its last step.
-func (x *mapRun) collect(p place, a *agentRun) {
-	m, _ := p.scope.Get("last").(map[string]any)
-	out, _ := m["output"].(string)
-	a.data.Output = x.r.clip(out)
-	if f, ok := m["output_file"].(string); ok && len(out) > inline {
-		a.data.File = f
-	}
-	if len(out) > inline && a.data.File == "" {
-		if name, err := x.r.saveOutput(a.item.Index, a.attempt, out); err == nil {
-			a.data.File = name
-		} else {
-			x.r.noteOnce("save", fmt.Sprintf("the output of item %s: %v", a.item.ID, err))
-		}
-	}
-	if len(out) > inline {
-		a.data.Size = int64(len(out))
+// mark notes in the agent's worktree which step of it has ended.
+func (x *mapRun) mark(a *agentRun, path string) {
+	if err := a.tree.Mark(path); err != nil {
+		x.r.x.NoteOnce("mark", fmt.Sprintf("the worktree of item %s: %v", a.item.ID, err))
 	}
 }
 
-// done tells the machine how an agent ended and records what it decides. It
-// reports whether the item has ended for good.
-func (x *mapRun) done(ctx context.Context, a agentRun, d policy.Decision, err error) bool {
-	o := policy.Outcome{OK: err == nil}
-	interrupted := err != nil && x.r.stopping(ctx) != nil && (errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, new(*BudgetError)))
-	skip := false
-	if err != nil {
-		o.Err, o.Cancelled = bare(err), interrupted
-		o.RetryAfter = retryAfter(err)
-		o, skip = x.timedOut(o, err)
-	}
-	var limited *action.AgentError
-	x.mu.Lock()
-	if errors.As(err, &limited) && limited.Limited {
-		// The limit lasts longer than max_wait: no item is to blame.
-		o.Cancelled = true
-		x.m.Halt(policy.ByRateLimit)
-	}
-	v, merr := x.m.Finished(d.Item, o, time.Now())
-	if merr == nil {
-		x.changed(v.Breaker)
-		x.counted(v)
-		x.record(a, v, err)
-		if skip && x.r.file.Map.TimeoutAction == "fail" {
-			x.m.Halt("timeout_action: fail")
-		}
-	}
-	x.broadcast()
-	x.mu.Unlock()
-	if merr != nil {
-		x.r.note("item %s: %v", a.item.ID, merr)
-	}
-	if v.Fate == policy.ItemHandled {
-		x.custom(ctx, a, v, err)
-	}
-	return v.Fate.Final()
+// itemOf is an item of the journal as steps see it.
+func (x *mapRun) itemOf(it journal.Item) step.Item {
+	return step.Item{ID: it.ID, Index: it.Index, Total: x.r.tally.items.Total, Data: it.Data}
 }
 
 // retryAfter is how long the other side asked to be left alone.
@@ -204,74 +171,18 @@ func retryAfter(err error) time.Duration {
 }
 
 // timedOut applies timeout_action to an agent that took too long.
-func (x *mapRun) timedOut(o policy.Outcome, err error) (policy.Outcome, bool) {
-	var te *TimeoutError
+func (x *mapRun) timedOut(e *mapper.Ending, err error) {
 	act := x.r.file.Map.TimeoutAction
-	if act == "" || act == "retry" || !errors.As(err, &te) {
-		return o, false
+	if act == "" || act == "retry" || !errors.As(err, new(*step.TimeoutError)) {
+		return
 	}
 	switch act {
 	case "skip":
-		o.Skipped, o.Err = true, nil
+		e.Skipped = true
 	case "dlq", "fail", "graceful_terminate":
-		o.Err = retry.Permanent(err)
+		e.Err = retry.Permanent(err)
 	}
-	return o, act == "fail"
-}
-
-// custom runs the handler of on_item_failure: {custom: NAME}.
-func (x *mapRun) custom(ctx context.Context, a agentRun, v policy.Verdict, err error) {
-	p := x.p
-	p.item, p.index, p.attempt, p.steps = a.item.ID, a.item.Index, a.attempt, nil
-	p.scope = a.scope
-	if p.scope == nil {
-		return
+	if act == "fail" {
+		e.Halt = "timeout_action: fail"
 	}
-	p.at = "#" + v.Handler
-	p.scope.Set("error", map[string]any{"message": err.Error(), "class": retry.Class(err), "attempts": int64(a.attempt)})
-	if herr := x.r.sequence(ctx, p, x.r.file.Handlers[v.Handler]); herr != nil {
-		x.r.note("the handler %s of item %s failed: %v", v.Handler, a.item.ID, herr)
-	}
-}
-
-// feed reads work items ahead, in their order.
-type feed struct {
-	r  *run
-	mu sync.Mutex
-	m  map[int]journal.Item
-}
-
-// ahead is how many items are read at once.
-const ahead = 256
-
-// item gives an item, from 1.
-func (f *feed) item(ctx context.Context, index int) (journal.Item, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if it, ok := f.m[index]; ok {
-		delete(f.m, index)
-		return it, nil
-	}
-	if len(f.m) > 4*ahead {
-		f.m = nil // what was read ahead and finished in an earlier life
-	}
-	list, err := f.r.j.Items(ctx, index, ahead)
-	if err != nil {
-		return journal.Item{Index: index}, err
-	}
-	if len(list) == 0 || list[0].Index != index {
-		return journal.Item{Index: index}, fmt.Errorf("the journal has no item %d", index)
-	}
-	if f.m == nil {
-		f.m = make(map[int]journal.Item, ahead)
-	}
-	for i := range list {
-		if err := f.r.openItem(&list[i]); err != nil {
-			return journal.Item{Index: index}, err
-		}
-	}
-	for _, it := range list[1:] {
-		f.m[it.Index] = it
-	}
-	return list[0], nil
 }

@@ -1,98 +1,139 @@
 package engine
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// mapRun drives the pure machine of a map: workers ask it what to do, run an
-// agent, and tell it how that ended.
+// mapRun is the map of a run: what package mapper runs on each item.
 type mapRun struct {
-	r        *run
-	p        place
-	feed     feed
-	timeout  time.Duration // of an agent
-	strict   bool
-	parallel int
-	stopped  error // the run's own reason to stop
-	before   earlier
+	r       *run
+	p       step.Site
+	m       *mapper.Map
+	timeout time.Duration // of an agent
 
-	mu    sync.Mutex
-	m     *policy.Machine
-	wake  chan struct{} // closed when something changed that waiting workers may want
-	sleep int           // workers that wait
-	names map[int]failedName
-	inRow int // agents that failed one after another, as last recorded
+	mu     sync.Mutex
+	edited map[int][]byte // the data of items that were edited in this life
+	past   pasts          // the steps of items that were left in flight, until they start again
+	kinds  ItemKinds
 }
 
 // mapPhase runs the map over all items that are not finished.
-func (r *run) mapPhase(ctx context.Context, p place) error {
-	n := r.items.Total
-	x, err := r.newMap(ctx, p, n)
+func (r *run) mapPhase(ctx context.Context, p step.Site) error {
+	x, err := r.newMap(ctx, p, r.tally.items.Total)
 	if err != nil {
 		return err
 	}
-	if err := x.restore(ctx); err != nil {
-		return err
-	}
-	if x.m.Counts().Finished() < n {
-		if err := r.freeze(ctx); err != nil {
+	if r.ports == nil {
+		if err := x.restore(ctx); err != nil {
 			return err
 		}
-		x.work(ctx)
 	}
-	return x.end(ctx)
+	if part := r.opt.Part; part != nil && part.Halt != "" {
+		x.m.Halt(part.Halt)
+	}
+	if x.m.Open() {
+		if err := r.git.freeze(ctx); err != nil {
+			return err
+		}
+		x.run(ctx)
+		r.git.drain(ctx)
+	}
+	return x.end()
 }
 
-func (r *run) newMap(ctx context.Context, p place, n int) (*mapRun, error) {
-	cfg, err := r.mapConfig(p)
+func (r *run) newMap(ctx context.Context, p step.Site, n int) (*mapRun, error) {
+	cfg, err := r.mapConfig(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	m, err := policy.New(cfg, n)
-	if err != nil {
+	x := &mapRun{r: r, p: p}
+	x.p.Quiet, x.p.Alone, x.p.Keep = true, false, true
+	if err := x.setTimeouts(ctx); err != nil {
 		return nil, err
 	}
-	x := &mapRun{r: r, p: p, m: m, wake: make(chan struct{}), parallel: cfg.MaxParallel, strict: r.file.Durability == "strict"}
-	x.feed.r = r
-	x.p.quiet = true
-	f := r.file.Map
-	t := r.span(f.AgentTimeout)
-	x.p.limits = map[string]time.Duration{}
-	for kind, d := range f.CommandTimeouts {
-		x.p.limits[kind] = r.span(d)
+	options := mapper.Options{
+		Policy: cfg, Total: n, Clock: r.x.Clock, Recorder: r.x.Recorder, Items: x.items, Template: x,
+		Strict: r.file.Durability == "strict", Name: r.x.Run,
+		Stopping: func() error { return r.x.Life.Stopping(ctx) },
+		Held:     func() bool { _, held := r.x.Life.Held(); return held },
+		StopText: func(s policy.StopReason) string { return stopText(s, r.file.Policy) },
+		Failed: func(class, message, item string) {
+			r.tally.classes.add(class, r.env.Mask().Text(message), r.env.Mask().String(item))
+		},
+		Requeued: r.tally.classes.forget,
+	}
+	if r.ports != nil && r.ports.ItemRand != nil {
+		options.Deciding = r.ports.deciding
+	}
+	x.m, err = mapper.New(options)
+	x.p.Pauses = x.m
+	return x, err
+}
+
+// setTimeouts takes the timeouts of agents and of their commands.
+func (x *mapRun) setTimeouts(ctx context.Context) error {
+	r, f := x.r, x.r.file.Map
+	t, err := r.x.Span(ctx, x.p, f.AgentTimeout)
+	if err != nil {
+		return fmt.Errorf("map.agent_timeout: %w", err)
+	}
+	x.p.Limits = map[string]time.Duration{}
+	for name, d := range f.CommandTimeouts {
+		if x.p.Limits[name], err = r.x.Span(ctx, x.p, d); err != nil {
+			return fmt.Errorf("timeout_config.command_timeouts.%s: %w", name, err)
+		}
 	}
 	if f.TimeoutPolicy != "per_command" {
 		x.timeout = t
 	}
 	if t > 0 && (f.TimeoutPolicy == "per_command" || f.TimeoutPolicy == "hybrid") {
 		for _, kind := range []string{"shell", "claude", "http"} {
-			if x.p.limits[kind] == 0 {
-				x.p.limits[kind] = t
+			if x.p.Limits[kind] == 0 {
+				x.p.Limits[kind] = t
 			}
 		}
 	}
-	r.world.Grace = r.span(f.TimeoutGrace)
-	return x, nil
+	grace, err := r.x.Span(ctx, x.p, f.TimeoutGrace)
+	if err != nil {
+		return fmt.Errorf("timeout_config.cleanup_grace_period_secs: %w", err)
+	}
+	if r.acts != nil {
+		r.acts.world.Grace = grace
+	}
+	return nil
 }
 
 // mapConfig turns the file's error policy into that of the machine.
-func (r *run) mapConfig(p place) (policy.Config, error) {
+func (r *run) mapConfig(ctx context.Context, p step.Site) (policy.Config, error) {
 	f, ep := r.file.Map, r.file.Policy
 	cfg := policy.Config{
 		Handler: ep.Handler, ContinueOnFailure: &ep.ContinueOnFailure, MaxFailures: ep.MaxFailures,
-		StartDelay: r.span(r.file.StartDelay), MaxRecoveries: ep.MaxRecoveries, RateLimitMaxWait: r.file.MaxWait.D,
+		MaxRecoveries: ep.MaxRecoveries, RateLimitMaxWait: r.x.Agents.MaxWait,
 	}
 	var err error
-	if cfg.MaxParallel, err = r.number(f.Parallel, p.scope); err != nil {
+	if cfg.StartDelay, err = r.x.Span(ctx, p, r.file.StartDelay); err != nil {
+		return cfg, fmt.Errorf("start_delay: %w", err)
+	}
+	if cfg.MaxParallel, err = r.x.Number(ctx, p, f.Parallel); err != nil {
 		return cfg, fmt.Errorf("map.max_parallel: %w", err)
 	}
 	if r.opt.MaxParallel > 0 {
 		cfg.MaxParallel = r.opt.MaxParallel
+	}
+	if n := r.control.parallel.Load(); n > 0 {
+		cfg.MaxParallel = int(n)
 	}
 	if cfg.MaxParallel < 1 {
 		return cfg, fmt.Errorf("map.max_parallel is %d; it must be at least 1", cfg.MaxParallel)
@@ -125,130 +166,133 @@ func (r *run) mapConfig(p place) (policy.Config, error) {
 		pol := ep.Retry.Policy()
 		cfg.Retry = &pol
 	}
+	if r.ports != nil && r.ports.ItemRand != nil {
+		if cfg.Retry == nil && cfg.OnItemFailure == policy.Retry {
+			pol := policy.DefaultRetry()
+			cfg.Retry = &pol
+		}
+		if cfg.Retry != nil {
+			cfg.Retry.Rand = r.ports
+		}
+	}
 	return cfg, nil
 }
 
-// work runs the workers until the machine says that the map is over.
-func (x *mapRun) work(ctx context.Context) {
-	stopWatch := x.watch(ctx)
-	defer stopWatch()
-	defer x.requests(ctx)()
-	var wg sync.WaitGroup
-	for range min(x.parallel, x.r.items.Total) {
-		wg.Go(func() { x.worker(ctx) })
+// run runs the map. While it goes on, it owns the rate-limit pause of the run.
+func (x *mapRun) run(ctx context.Context) {
+	if x.r.ports != nil { // where no goroutine may run beside, and nobody asks
+		x.m.Run(ctx)
+		x.r.x.Agents.SetPause(x.m.Pause())
+		return
 	}
-	wg.Wait()
+	stopWatch := x.watch(ctx)
+	stopRequests := x.requests(ctx)
+	x.r.control.begin(x.m)
+	x.m.Run(ctx)
+	x.r.control.begin(nil)
+	stopRequests()
+	stopWatch()
+	x.r.x.Agents.SetPause(x.m.Pause())
 }
 
-// watch halts the machine when the run stops.
+// watch has the map look when the run stops.
 func (x *mapRun) watch(ctx context.Context) func() {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		select {
 		case <-done:
-			return
 		case <-ctx.Done():
-		case <-x.r.soft.Done():
-		case <-x.r.halted.Done():
+			x.m.Wake()
+		case <-x.r.x.Life.Done():
+			x.m.Wake()
 		}
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		x.halt(ctx)
 	})
 	return func() { close(done); wg.Wait() }
 }
 
-// halt stops the start of items when the run stops. The lock is held.
-func (x *mapRun) halt(ctx context.Context) {
-	if why := x.r.stopping(ctx); why != nil && x.stopped == nil {
-		x.stopped = why
-		x.m.Halt(policy.StopReason("stopping"))
-		x.broadcast()
+// items reads work items with their secrets, and as they were edited.
+func (x *mapRun) items(ctx context.Context, from, limit int) ([]journal.Item, error) {
+	if x.r.ports != nil {
+		from = min(from-1, len(x.r.ports.items))
+		return x.r.ports.items[from:min(from+limit, len(x.r.ports.items))], nil
 	}
-}
-
-// broadcast wakes the workers that wait. The lock is held.
-func (x *mapRun) broadcast() {
-	if x.sleep > 0 {
-		close(x.wake)
-		x.wake = make(chan struct{})
-		x.sleep = 0
-	}
-}
-
-func (x *mapRun) worker(ctx context.Context) {
-	// With durability strict, the end of an item is on the disk before the
-	// worker does anything else. Where the next thing is another item, its start
-	// has to be on the disk as well, and one sync is for both.
-	ended := false
-	for {
-		x.mu.Lock()
-		x.halt(ctx) // not left to watch, which may come too late for the next item
-		now := time.Now()
-		d := x.m.Next(now)
-		if ended && d.Kind != policy.Start {
-			x.mu.Unlock()
-			x.sync(ctx)
-			ended = false
-			continue
+	list, err := x.r.j.Items(ctx, from, limit)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for i := range list {
+		it := &list[i]
+		if data := x.edited[it.Index]; data != nil {
+			it.Data = data
+		} else if data := x.r.state.Items.Edited(it.Index); data != nil {
+			it.Data = data
 		}
-		switch d.Kind {
-		case policy.Start:
-			ended = x.start(ctx, d, now) && x.strict // unlocks
-		case policy.Finished:
-			x.broadcast()
-			x.mu.Unlock()
-			return
-		default:
-			x.wait(d, now) // unlocks
+		if err == nil {
+			err = x.r.seals.open(it)
 		}
 	}
+	return list, err
 }
 
-// sync has on the disk what is recorded. A failure to write ends the run by
-// itself.
-func (x *mapRun) sync(ctx context.Context) {
-	if err := x.r.j.Sync(ctx); err != nil && x.r.stopping(ctx) == nil {
-		x.r.note("the end of an item: %v", err)
+// restore tells the map where each item stood.
+func (x *mapRun) restore(ctx context.Context) error {
+	st := x.r.state
+	x.r.tally.classes.restore(st.Items.Errors())
+	var err error
+	if x.past, err = x.r.j.ItemSteps(ctx, st); err != nil {
+		return err
 	}
-}
-
-// wait waits until the machine may say something else. It gives the lock back.
-func (x *mapRun) wait(d policy.Decision, now time.Time) {
-	wake := x.wake
-	x.sleep++
-	x.mu.Unlock()
-	if d.Kind == policy.Idle {
-		<-wake
-		return
+	rec := mapper.Recorded{
+		Items: st.Items.All(), Breaker: st.Breakers[mapper.Breaker].Data, Pause: x.r.x.Agents.Pause(),
+		Event: x.r.j.Event, TakeOver: x.takeOver,
+		GoOn: x.r.resumed && st.Status != "" && st.Status != event.Running,
 	}
-	t := time.NewTimer(d.Until.Sub(now))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-wake:
+	if err := x.m.Restore(ctx, rec); err != nil || st.Items.Counts().Succeeded == 0 {
+		return err
 	}
+	for res, err := range x.r.j.Results(ctx) {
+		if err != nil {
+			return err
+		}
+		var d struct{ Kind string }
+		if bytes.Contains(res.Data, []byte(`"kind":`)) && json.Unmarshal(res.Data, &d) == nil {
+			x.counted(d.Kind)
+		}
+	}
+	return nil
 }
 
 // end gives the map's result.
-func (x *mapRun) end(ctx context.Context) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	c := x.m.Counts()
-	x.r.items = ItemCounts{Total: c.Total, Succeeded: c.Succeeded, Failed: c.Failed, Skipped: c.Skipped, Pending: c.Pending + c.Running + c.Retrying}
-	if d := x.m.Next(time.Now()); d.Kind == policy.Finished {
-		x.r.itemsFailed = d.Status == policy.CompletedWithFailures
-	}
-	sum := x.m.Summary()
-	x.show(sum.Show)
-	if x.stopped != nil && x.r.items.Pending > 0 {
-		return x.stopped
-	}
-	if s := x.m.Stopped(); s != policy.NotStopped && x.stopped == nil {
-		return &PolicyError{Reason: string(s), What: stopText(s, x.r.file.Policy), Counts: x.r.items}
+func (x *mapRun) end() error {
+	o := x.m.Outcome()
+	c := o.Counts
+	x.r.tally.items = ItemCounts{Total: c.Total, Succeeded: c.Succeeded, Failed: c.Failed, Skipped: c.Skipped, Pending: c.Pending + c.Running + c.Retrying, ItemKinds: x.kinds}
+	x.r.tally.failed = o.Failed
+	switch {
+	case o.Stopped != nil:
+		return o.Stopped
+	case o.Stop != policy.NotStopped:
+		return &PolicyError{Reason: string(o.Stop), What: stopText(o.Stop, x.r.file.Policy), Counts: x.r.tally.items}
 	}
 	return nil
+}
+
+func stopText(s policy.StopReason, ep workflow.ErrorPolicy) string {
+	switch s {
+	case policy.ByMaxFailures:
+		return fmt.Sprintf("%d items have failed for good (max_failures: %d)", ep.MaxFailures, ep.MaxFailures)
+	case policy.ByFailureThreshold:
+		return fmt.Sprintf("more than %.4g of the finished items have failed (failure_threshold)", ep.FailureThreshold)
+	case policy.ByFirstFailure:
+		return "an item failed for good (continue_on_failure: false)"
+	case policy.ByItemFailure:
+		return "an item failed for good (on_item_failure: stop)"
+	case policy.ByRateLimit:
+		return "a rate limit lasts longer than max_wait"
+	case policy.ByShortage:
+		return "for a minute the system had no room for another process (ulimit -u, ulimit -n, memory): run fewer at once (max_parallel), or raise the limit"
+	}
+	return string(s)
 }
 
 // PolicyError is a map that its error policy stopped.

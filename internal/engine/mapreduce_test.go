@@ -38,6 +38,7 @@ func reply(status int, text string) (*http.Response, error) {
 type virtual struct {
 	took  time.Duration // of each answer
 	quick string        // a path that is answered after 1 s
+	slow  string        // a path that is answered after an hour
 	// fails says whether the nth request for a path is answered with 500, at a
 	// time since the beginning. nil: none is.
 	fails func(path string, n int, at time.Duration) bool
@@ -75,6 +76,9 @@ func (v *virtual) answer(r *http.Request) (*http.Response, error) {
 	took := v.took
 	if path == v.quick {
 		took = time.Second
+	}
+	if v.slow != "" && path == v.slow {
+		took = time.Hour
 	}
 	select {
 	case <-time.After(took):
@@ -260,7 +264,7 @@ func TestMapStopsWhereThePolicySays(t *testing.T) {
 				if stopped {
 					want = 1
 				}
-				if got := r.sum.ExitStatus(false); got != want {
+				if got := r.sum.ExitStatus(); got != want {
 					t.Errorf("exit status %d, want %d", got, want)
 				}
 				if !stopped {
@@ -521,6 +525,54 @@ reduce:
 	}
 }
 
+// TestInterruptedHandler: a handler that is due survives an interrupt between
+// the end of its item and its first step, and reads what it would have read.
+func TestInterruptedHandler(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	soft, stop := context.WithCancel(context.Background())
+	defer stop()
+	b.opt.Soft = soft
+	b.opt.Sinks = []event.Sink{event.SinkFunc(func(e event.Event) {
+		if e.Type == event.StepFinished && e.Item != "" && e.Status == event.Failed {
+			stop()
+		}
+	})}
+	b.setenv("BIDE_TEST_SECRET", "hunter2hunter2")
+	r := b.run(`
+mode: mapreduce
+error_policy:
+  on_item_failure: {custom: tell}
+handlers:
+  tell:
+    - shell: echo "${item} ${found} ${error.class} ${error.exit_code} ${error.attempts}" >> $EV/told
+map:
+  input: [a, b]
+  max_parallel: 1
+  agent_template:
+    - shell: echo "x y"
+      capture: found
+    - shell: test ${item} = b || exit 7
+reduce:
+  - shell: echo ${map.failed} ${map.successful} > $EV/sum
+`)
+	r.status(event.Interrupted)
+	if _, err := os.Stat(filepath.Join(b.ev, "told")); err == nil {
+		t.Fatal("the handler ran before the interrupt")
+	}
+	if n := len(r.of(event.ItemHandlerDue)); n != 1 {
+		t.Fatalf("%d handlers are due%s", n, r.story())
+	}
+	b.opt.Sinks = nil
+	r = b.resume(context.Background())
+	r.status(event.CompletedWithFailures)
+	r.want("told", "a x y exit 7 1")
+	r.want("sum", "1 1")
+	if n := r.sum.Errors; len(n) != 1 || n[0].Count != 1 {
+		t.Errorf("errors %+v", n)
+	}
+}
+
 // TestRetryOfItemsThenDeadLetter: on_item_failure: retry without retry_config
 // means the default policy and then a dead letter.
 func TestRetryOfItemsThenDeadLetter(t *testing.T) {
@@ -667,7 +719,7 @@ map:
   input: [1, 2, 3]
   max_parallel: 1
   agent_template:
-    - claude: /limit @EV@/limited 100
+    - claude: /limit @EV@/limited 3
 `
 	r := b.run(flow)
 	r.status(event.Failed)

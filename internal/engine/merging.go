@@ -21,36 +21,38 @@ type merging struct {
 
 // merging records that an agent's work is about to be merged. It is on the disk
 // before git begins.
-func (r *run) merging(ctx context.Context, a *agentRun, commit string) error {
+func (g *gitWork) merging(ctx context.Context, a *agentRun, commit string) error {
 	m := merging{Commit: commit, Result: a.data, DurationMS: time.Since(a.start).Milliseconds()}
 	m.Result.Worktree, m.Result.Branch = "", ""
-	r.emit(event.Event{Type: event.ItemMerging, Phase: "map", Item: a.item.ID, Index: a.item.Index, Attempt: a.attempt, Data: data(m)})
-	return r.j.Sync(ctx)
+	if err := g.x.Recorder.Record(event.Event{Type: event.ItemMerging, Phase: "map", Item: a.item.ID, Index: a.item.Index, Attempt: a.attempt, Data: data(m)}); err != nil {
+		return err
+	}
+	return g.x.Recorder.Sync(ctx)
 }
 
 // takeOver finishes an item whose work was merged when the process before this
 // one went down. It is false where the work is not merged: the item runs again.
 func (x *mapRun) takeOver(ctx context.Context, index int, rec journal.ItemRecord) (bool, error) {
-	if x.r.tree == nil {
+	if x.r.git.tree == nil {
 		return false, nil
 	}
 	var m merging
 	if err := json.Unmarshal([]byte(rec.Merging), &m); err != nil {
 		return false, fmt.Errorf("the recorded merge of item %d: %w", index, err)
 	}
-	if merged, err := x.r.tree.Holds(ctx, m.Commit); err != nil || !merged {
+	if merged, err := x.r.git.tree.Holds(ctx, m.Commit); err != nil || !merged {
 		return false, err
 	}
 	it, err := x.r.j.Item(ctx, index)
 	if err == nil {
-		err = x.r.openItem(&it)
+		err = x.r.seals.open(&it)
 	}
 	if err != nil {
 		return false, err
 	}
-	x.r.emit(event.Event{Type: event.ItemFinished, Phase: "map", Item: it.ID, Label: x.startLabel(it), Index: index,
+	x.r.emit(event.Event{Type: event.ItemFinished, Phase: "map", Item: it.ID, Label: x.Label(it), Index: index,
 		Status: event.Succeeded, Attempts: rec.Attempts, DurationMS: m.DurationMS, Data: data(m.Result)})
-	former, err := x.r.tree.Former(it.ID, rec.Attempts)
+	former, err := x.r.git.tree.Former(it.ID, rec.Attempts)
 	if err != nil {
 		return true, err
 	}

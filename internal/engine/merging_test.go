@@ -34,7 +34,7 @@ func TestKilledAroundAMerge(t *testing.T) {
 		name, at, when string
 		starts         int // of item b
 	}{
-		{"before", "item_merging/b", "committed", 2},
+		{"before", "item_merging/b", "committed", 1}, // its step is over
 		{"after", "item_finished/b", "at-once", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

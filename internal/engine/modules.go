@@ -5,15 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/pipeline/flow"
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/pipeline/types"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/template"
-	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
 )
@@ -25,7 +26,7 @@ func runModule(ctx context.Context, d *module.Definition, args []any) (any, erro
 	if !ok || !called {
 		return nil, fmt.Errorf("the module %s can be called only by a run of bide", d.Name)
 	}
-	m := attempted{host: h, d: d, args: args, path: h.step(at.Call), n: at.Number}
+	m := &attempted{host: h, d: d, args: args, path: h.step(at.Call), n: at.Number, timeout: at.Call.Timeout}
 	switch {
 	case d.Shell != nil:
 		return m.shell(ctx)
@@ -37,76 +38,51 @@ func runModule(ctx context.Context, d *module.Definition, args []any) (any, erro
 	return m.workflow(ctx)
 }
 
+// foreign makes one attempt of a module that is Go code on ports that are none of
+// this machine: as of a command.
+func foreign(ctx context.Context, m module.Module, args []any) (any, error) {
+	return runModule(ctx, &module.Definition{Name: m.Name(), Params: m.Params(), Result: m.Result(), Shell: anyCommand}, args)
+}
+
+// anyCommand fails where its exit status is not 0.
+var anyCommand = &module.Shell{Exit: module.StatusMap{Retryable: []module.StatusRange{{From: 1, To: 255}}}}
+
 // attempted is one attempt of a module.
 type attempted struct {
 	*host
-	d    *module.Definition
-	args []any
-	path string // of the call as a step
-	n    int    // of the attempt
+	d       *module.Definition
+	args    []any
+	path    string        // of the call as a step
+	n       int           // of the attempt
+	timeout time.Duration // of each attempt; 0: none. The context ends with it
 }
-
-// maxResult is how large the result of a module may be.
-const maxResult = 64 << 20
 
 // shell runs a command: inputs on standard input and in the environment, the
 // result on standard output.
 func (m *attempted) shell(ctx context.Context) (any, error) {
-	r, s := m.r, m.d.Shell
 	env, err := m.environment(ctx)
 	if err != nil {
 		return nil, retry.Permanent(&action.InputError{Err: err})
 	}
-	argv := s.Argv
-	if len(argv) == 0 {
-		argv = []string{"sh", "-c", s.Text}
-	}
-	out := r.outputsOf(m.p, m.path, m.n, nil)
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	result := &limited{limit: maxResult, full: stop}
-	c := &action.Call{Dir: m.dir(), Env: env, Stdout: result, Stderr: out.stderr, Spill: out.spill, Log: out.log}
-	res, err := r.world.Command(ctx, c, argv, m.d.Stdin(m.args))
-	if cerr := out.close(&res); err == nil {
-		err = cerr
-	}
-	var exit *action.ExitError
-	switch {
-	case result.over:
-		return nil, retry.Permanent(fmt.Errorf("the output of %s is larger than %d MiB", m.d.Name, maxResult>>20))
-	case err != nil && !errors.As(err, &exit):
+	c := m.call()
+	c.Dir, c.Env, c.Quiet = m.dir(), env, m.p.Quiet
+	res, err := m.r.x.Actions.Run(ctx, c)
+	code, exited := failure.ExitCode(err)
+	if err != nil && !exited {
 		return nil, err
 	}
-	switch s.Exit.Outcome(res.ExitCode) {
+	switch m.d.Shell.Exit.Outcome(code) {
 	case module.Success:
-		return m.d.Parse(s.Output, result.b)
+		return m.d.Parse(m.d.Shell.Output, []byte(res.Output))
 	case module.Fatal:
-		err = retry.Permanent(notNil(err, res.ExitCode))
-	default:
-		err = notNil(err, res.ExitCode)
+		return nil, retry.Permanent(notNil(err, code))
 	}
-	return nil, err
+	return nil, notNil(err, code)
 }
 
-// limited keeps what is written to it. Of more than limit bytes nothing is kept,
-// and full is called.
-type limited struct {
-	b     []byte
-	limit int
-	full  func()
-	over  bool
-}
-
-func (l *limited) Write(b []byte) (int, error) {
-	switch {
-	case l.over:
-	case len(l.b)+len(b) > l.limit:
-		l.b, l.over = nil, true
-		l.full()
-	default:
-		l.b = append(l.b, b...)
-	}
-	return len(b), nil
+// call is the attempt as the executor's actions take it.
+func (m *attempted) call() *step.Call {
+	return &step.Call{Place: m.p.Place, Path: m.path, Number: m.n, Module: m.d, Args: m.args, Timeout: m.timeout}
 }
 
 // notNil is the failure of a command that its module calls a failure, although
@@ -124,7 +100,7 @@ func (m *attempted) dir() string {
 	dir := m.d.Shell.Dir
 	switch {
 	case dir == "":
-		return m.p.dir
+		return m.p.Dir
 	case filepath.IsAbs(dir):
 		return dir
 	}
@@ -138,11 +114,14 @@ const longestVariable = 100 << 10
 // environment is that of the run with the inputs. One that no environment can
 // hold is only on standard input, unless the command asks for it by name.
 func (m *attempted) environment(ctx context.Context) ([]string, error) {
-	at, err := m.r.addDynamic(ctx, m.p)
+	if m.r.x.Bare { // nothing is run
+		return nil, nil
+	}
+	local, err := m.r.env.AddDynamic(ctx, m.p.Env, m.p.Scope)
 	if err != nil {
 		return nil, err
 	}
-	env := slices.Clip(at.env)
+	env := local.List()
 	for _, kv := range m.d.Env(m.args) {
 		name, v, _ := strings.Cut(kv, "=")
 		if len(v) > longestVariable || strings.ContainsRune(v, 0) {
@@ -158,22 +137,13 @@ func (m *attempted) environment(ctx context.Context) ([]string, error) {
 
 // http makes a request.
 func (m *attempted) http(ctx context.Context) (any, error) {
-	d := m.d
-	url, headers, body := d.Request(m.args)
-	q := &action.Request{Method: d.HTTP.Method, URL: url, Headers: headers, MaxBody: maxResult,
-		Expected: func(status int) bool { return d.HTTP.Status.Outcome(status) == module.Success }}
-	if body != nil {
-		q.Body, q.ContentType = value.JSON(body), "application/json"
+	res, err := m.r.x.Actions.Run(ctx, m.call())
+	if err == nil {
+		return m.d.Parse(m.d.HTTP.Output, []byte(res.Output))
 	}
-	res, err := m.r.world.Send(ctx, q, &action.Call{})
-	var answered *action.HTTPError
-	switch {
-	case err == nil:
-		return d.Parse(d.HTTP.Output, []byte(res.Output))
-	case errors.As(err, &answered) && d.HTTP.Status.Outcome(answered.Status) == module.Fatal:
-		return nil, retry.Permanent(err)
-	case errors.As(err, new(*action.InputError)):
-		return nil, retry.Permanent(err)
+	var answered interface{ HTTPStatus() int }
+	if step.IsInput(err) || errors.As(err, &answered) && m.d.HTTP.Status.Outcome(answered.HTTPStatus()) == module.Fatal {
+		err = retry.Permanent(err)
 	}
 	return nil, err
 }
@@ -190,19 +160,16 @@ var prompted = func() *template.Text {
 // agent asks an agent. All rules for the agents of a run hold: rate limits,
 // budgets, usage.
 func (m *attempted) agent(ctx context.Context) (any, error) {
-	r := m.r
 	q := m.p
-	q.scope = q.scope.Child()
-	q.scope.Set("prompt", m.d.Fill(m.d.Agent.Prompt, m.args))
+	q.Scope = q.Scope.Child()
+	q.Scope.Set("prompt", m.d.Fill(m.d.Agent.Prompt, m.args))
 	a := &workflow.Claude{Text: prompted, Provider: m.d.Agent.Provider}
-	out := r.outputsOf(q, m.path, m.n, a)
-	c := &action.Call{Dir: q.dir, Env: q.env, Scope: q.scope, Stderr: out.stderr, Spill: out.spill, Log: out.log}
-	res, err := r.askAgent(ctx, q, a, m.path, c)
-	if cerr := out.close(&res); err == nil {
-		err = cerr
-	}
+	c := m.call()
+	c.Action, c.Scope, c.Dir, c.Env, c.Quiet = a, m.r.x.View(ctx, q), q.Dir, q.Env.List(), true
+	c.Timeout = 0 // ctx ends with it
+	res, err := m.r.x.AskAgent(ctx, q, c)
 	if err != nil {
-		if isInput(err) {
+		if step.IsInput(err) {
 			err = retry.Permanent(err)
 		}
 		return nil, err
@@ -219,16 +186,19 @@ func (m *attempted) workflow(ctx context.Context) (any, error) {
 		return nil, retry.Permanent(fmt.Errorf("the workflow of %s was not read", d.Name))
 	}
 	q := m.p
-	q.scope = q.scope.Child()
+	q.Scope = q.Scope.Child()
 	if m.n > 1 {
-		q.at += fmt.Sprintf("@%d", m.n)
+		q.Rounds += fmt.Sprintf("@%d", m.n)
 	}
 	sub := &workflow.SubWorkflow{Name: d.Name, Pos: d.Pos, File: f, Outputs: m.outputs()}
-	if _, err := r.sub(ctx, q, sub, d.Inputs(m.args), m.path); err != nil {
+	if _, err := r.x.Call(ctx, q, sub, d.Inputs(m.args), m.path); err != nil {
 		return nil, err
 	}
+	if r.x.Bare { // the steps have printed nothing of which the outputs could be made
+		return types.Sample(d.Result, 1), nil
+	}
 	if name := d.Workflow.Output; name != "" {
-		v, ok := find(q.scope, name)
+		v, ok := step.Lookup(q.Scope, name)
 		if !ok {
 			return nil, retry.Permanent(fmt.Errorf("the workflow of %s did not set its output %s", d.Name, name))
 		}
@@ -236,7 +206,7 @@ func (m *attempted) workflow(ctx context.Context) (any, error) {
 	}
 	record := map[string]any{}
 	for _, f := range d.Result.Fields {
-		if v, ok := find(q.scope, f.Name); ok {
+		if v, ok := step.Lookup(q.Scope, f.Name); ok {
 			record[f.Name] = fitted(v.V, f.Type)
 		}
 	}

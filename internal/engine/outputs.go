@@ -4,21 +4,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"sync"
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/mask"
+	"github.com/bide-dev/bide/internal/proc"
+	"github.com/bide-dev/bide/internal/step"
 )
+
+// outputs opens what the attempts of a run write to.
+type outputs struct {
+	*recorder
+	pipeline bool // whose own output has nothing else in it
+}
 
 // stepOutputs is where the output of an attempt goes: to whoever watches, and
 // to files.
 type stepOutputs struct {
 	stdout, stderr io.Writer
 	log            io.Writer
-	spill          func(string) (*os.File, error)
+	spill          func(string) (proc.File, error)
+	whole          *mask.File // a large output that stands masked on the disk
 	flush          []func() error
 	logPath        string
 }
@@ -33,53 +41,45 @@ func LogName(path string, itemAttempt int) string {
 }
 
 // outputsOf opens what an attempt writes to.
-func (r *run) outputsOf(p place, path string, n int, a workflow.Action) *stepOutputs {
+func (r *outputs) of(p step.Place, path string, n int, isAgent, quiet bool) *stepOutputs {
 	o := &stepOutputs{}
 	var begun sync.Map // streams, asked for from several goroutines
 	file := func(stream string) (*os.File, error) {
-		step := LogName(path, p.attempt)
+		name := LogName(path, p.Attempt)
 		if _, again := begun.LoadOrStore(stream, true); !again {
 			// What a killed life of the run left of this attempt is not of it.
-			if err := os.Remove(r.j.OutputFile(p.index, step, n, stream)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, err
-			}
+			return r.j.NewOutput(p.Index, name, n, stream)
 		}
-		return r.j.CreateOutput(p.index, step, n, stream)
+		return r.j.CreateOutput(p.Index, name, n, stream)
 	}
-	_, isAgent := a.(*workflow.Claude)
 	if isAgent {
 		// The raw stream of an agent is always kept.
 		o.toFile(r, "agent", file)
 	}
-	if !p.quiet && len(r.sink) > 0 {
+	if !quiet && len(r.sinks) > 0 {
 		stdout := "stdout"
-		if r.file.Kind == workflow.Dataflow {
-			stdout = "stderr" // a pipeline's own output has nothing else in it
+		if r.pipeline {
+			stdout = "stderr"
 		}
 		o.stdout = o.live(r, p, path, stdout)
 		o.stderr = o.live(r, p, path, "stderr")
 	}
-	if !r.mask.Active() {
-		o.spill = file
-		return o
+	// With secrets nothing may reach the disk unmasked.
+	o.spill = func(stream string) (proc.File, error) {
+		f, err := file(stream)
+		if err != nil || !r.masks().Active() {
+			return f, err
+		}
+		masked := r.masks().NewFile(f)
+		if stream == "stdout" {
+			o.whole = masked
+		}
+		return masked, nil
 	}
-	// With secrets, nothing may reach the disk unmasked: the whole output goes
-	// through the mask into files.
-	if !isAgent {
-		o.stdout = both(o.stdout, o.masked(r, &lazyFile{open: func() (*os.File, error) { return file("stdout") }}))
-	}
-	o.stderr = both(o.stderr, o.masked(r, &lazyFile{open: func() (*os.File, error) { return file("stderr") }}))
 	return o
 }
 
-func both(a, b io.Writer) io.Writer {
-	if a == nil {
-		return b
-	}
-	return io.MultiWriter(a, b)
-}
-
-func (o *stepOutputs) toFile(r *run, stream string, open func(string) (*os.File, error)) {
+func (o *stepOutputs) toFile(r *outputs, stream string, open func(string) (*os.File, error)) {
 	l := &lazyFile{open: func() (*os.File, error) {
 		f, err := open(stream)
 		if err == nil {
@@ -91,16 +91,18 @@ func (o *stepOutputs) toFile(r *run, stream string, open func(string) (*os.File,
 }
 
 // masked puts the mask in front of a file.
-func (o *stepOutputs) masked(r *run, l *lazyFile) io.Writer {
-	w := r.mask.NewWriter(l)
+func (o *stepOutputs) masked(r *outputs, l *lazyFile) io.Writer {
+	w := r.masks().NewWriter(l)
 	o.flush = append(o.flush, w.Flush, l.Close)
 	return w
 }
 
 // live passes output on to whoever watches the run.
-func (o *stepOutputs) live(r *run, p place, path, stream string) io.Writer {
-	w := r.mask.NewWriter(writerFunc(func(b []byte) (int, error) {
-		r.emit(event.Event{Type: event.Output, Phase: p.phase, Step: path, Label: stream, Item: p.item, Index: p.index, Message: string(b)})
+func (o *stepOutputs) live(r *outputs, p step.Place, path, stream string) io.Writer {
+	w := r.masks().NewWriter(writerFunc(func(b []byte) (int, error) {
+		e := p.Event(event.Output, path)
+		e.Label, e.Message = stream, string(b)
+		r.Show(e)
 		return len(b), nil
 	}))
 	o.flush = append(o.flush, w.Flush)
@@ -111,6 +113,9 @@ func (o *stepOutputs) close(res *action.Result) error {
 	var errs []error
 	for _, f := range o.flush {
 		errs = append(errs, f())
+	}
+	if o.whole != nil && res.StdoutFile != "" {
+		res.Open = o.whole.Open
 	}
 	if o.logPath != "" && res.StdoutFile == "" {
 		res.StdoutFile = o.logPath

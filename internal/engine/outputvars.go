@@ -13,7 +13,8 @@ import (
 	"sync/atomic"
 
 	"github.com/bide-dev/bide/internal/action"
-	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/mask"
+	"github.com/bide-dev/bide/internal/step"
 )
 
 // outputFiles gives each attempt of a command a file of its own, named by
@@ -41,34 +42,22 @@ func (o *outputFiles) next() (string, error) {
 	return filepath.Join(o.path, strconv.FormatInt(o.last.Add(1), 10)), nil
 }
 
-// setsVariables says whether an action is a command that may set variables.
-func (r *run) setsVariables(a workflow.Action) bool {
-	if r.file.Kind == workflow.Dataflow {
-		return false // its outputs are declared
-	}
-	switch a.(type) {
-	case *workflow.Shell, *workflow.Claude:
-		return true
-	}
-	return false
-}
-
-// takeVariables sets the variables of the lines that a command left in its
-// file, and removes the file, which may hold secrets.
-func (r *run) takeVariables(p place, file string) error {
+// take reads the variables of the lines that a command left in its file, and
+// removes the file, which may hold secrets.
+func (o *outputFiles) take(file string, m *mask.Masker) (set [][2]string, err error) {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // as nearly always
+		return nil, nil // as nearly always
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxVar+1))
+	text, err := io.ReadAll(io.LimitReader(f, maxVars+1))
 	if err = errors.Join(err, f.Close(), os.Remove(file)); err != nil {
-		return err
+		return nil, err
 	}
-	if len(text) > maxVar {
-		return &action.InputError{Class_: "capture", Err: fmt.Errorf("BIDE_OUTPUT: more than %d bytes of variables; write them to a file of your own", maxVar)}
+	if len(text) > maxVars {
+		return nil, &action.InputError{Class_: "capture", Err: fmt.Errorf("BIDE_OUTPUT: more than %d bytes of variables; write them to a file of your own", maxVars)}
 	}
 	n := 0
 	for line := range strings.Lines(string(text)) {
@@ -79,12 +68,15 @@ func (r *run) takeVariables(p place, file string) error {
 		}
 		name, v, ok := strings.Cut(line, "=")
 		if !ok || !isVarName(name) {
-			return &action.InputError{Class_: "capture", Err: fmt.Errorf("BIDE_OUTPUT: line %d, %q, is no NAME=value line", n, clip(line))}
+			return nil, &action.InputError{Class_: "capture", Err: fmt.Errorf("BIDE_OUTPUT: line %d, %q, is no NAME=value line", n, m.Text(line).Ends(step.Brief))}
 		}
-		p.scope.Set(name, v)
+		set = append(set, [2]string{name, v})
 	}
-	return nil
+	return set, nil
 }
+
+// maxVars is how many bytes of variables a command may set.
+const maxVars = 1 << 20
 
 // isVarName says whether a command may set a variable of this name: letters,
 // digits, _ and -, as in the ids of steps.

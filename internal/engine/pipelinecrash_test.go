@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,31 +116,28 @@ func doneCalls(events []event.Event) map[string]bool {
 // pipeline gives what an undisturbed one gives; a call whose end is on record
 // is not made again; attempts are counted over all lives.
 func TestPipelinesKilledAtRandom(t *testing.T) {
+	t.Parallel()
 	n := chaosRuns(t, 4)
 	seed := rand.Uint64()
 	if s, err := strconv.ParseUint(os.Getenv("BIDE_CHAOS_SEED"), 10, 64); err == nil {
 		seed = s
 	}
 	t.Logf("BIDE_CHAOS_SEED=%d", seed)
-	want := ""
-	lives := 0
-	for i := range n + 1 {
+	want, lives := crashedPipeline(t, rand.New(rand.NewPCG(seed, 1)), 0) // the first one is left in peace
+	var all atomic.Int64
+	all.Add(int64(lives))
+	t.Cleanup(func() { t.Logf("%d runs, %d lives", n+1, all.Load()) })
+	for i := range n {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
-			rnd := rand.New(rand.NewPCG(seed+uint64(i), 1))
-			kills := 0
-			if i > 0 { // the first one is left in peace
-				kills = 2 + rnd.IntN(8)
-			}
-			got, l := crashedPipeline(t, rnd, kills)
-			lives += l
-			if i == 0 {
-				want = got
-			} else if got != want {
+			t.Parallel()
+			rnd := rand.New(rand.NewPCG(seed+uint64(i)+1, 1))
+			got, l := crashedPipeline(t, rnd, 2+rnd.IntN(8))
+			all.Add(int64(l))
+			if got != want {
 				t.Errorf("the outputs are\n%.2000s\nthose of an undisturbed run are\n%.2000s", got, want)
 			}
 		})
 	}
-	t.Logf("%d runs, %d lives", n+1, lives)
 }
 
 // crashedPipeline runs the pipeline through so many kills and gives its outputs

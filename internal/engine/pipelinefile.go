@@ -2,12 +2,15 @@ package engine
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/action"
@@ -17,6 +20,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/internal/pipeline/stdlib"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -31,6 +35,24 @@ type Pipeline struct {
 
 	defs      []*module.Definition
 	workflows map[*module.Definition]*workflow.File
+}
+
+// kind is the kind of action of a module of the manifest; "" for what is none.
+func (p *Pipeline) kind(callee string) string {
+	for _, d := range p.defs {
+		switch {
+		case d.Name != callee:
+		case d.Shell != nil:
+			return "shell"
+		case d.HTTP != nil:
+			return "http"
+		case d.Agent != nil:
+			return "claude"
+		case d.Workflow != nil:
+			return "workflow"
+		}
+	}
+	return ""
 }
 
 // ManifestName is the file of modules beside a pipeline.
@@ -82,7 +104,7 @@ func LoadPipeline(path, manifest string, read func(string) ([]byte, error)) (*Pi
 	var problems diag.List
 	src, err := read(path)
 	if err != nil {
-		problems.Errorf(diag.Pos{File: path}, "unreadable", "the file cannot be read: %v", bare(err))
+		problems.Errorf(diag.Pos{File: path}, "unreadable", "the file cannot be read: %v", step.Cause(err))
 		return p, problems
 	}
 	p.Sources[path] = src
@@ -106,11 +128,13 @@ func LoadPipeline(path, manifest string, read func(string) ([]byte, error)) (*Pi
 }
 
 // PipelineModules reads the manifest of a pipeline: what an editor checks a file
-// with that it has open.
-func PipelineModules(path, manifest string) (*check.Env, diag.List) {
+// with that it has open. read is os.ReadFile, or what gives texts as the editor
+// has them.
+func PipelineModules(path, manifest string, read func(string) ([]byte, error)) (*check.Env, diag.List) {
 	p := &Pipeline{Path: path, Sources: map[string][]byte{}, workflows: map[*module.Definition]*workflow.File{}}
 	var problems diag.List
-	return p.modules(manifest, os.ReadFile, &problems), problems
+	env := p.modules(manifest, read, &problems)
+	return env, problems
 }
 
 // modules gives what the pipeline can call: the standard library, and the
@@ -146,6 +170,9 @@ func (p *Pipeline) modules(manifest string, read func(string) ([]byte, error), p
 		problems.Errorf(diag.Pos{File: manifest}, "bad-module", "%v", err)
 		return nil
 	}
+	if p.Manifest == "" {
+		env.NoManifest = manifest
+	}
 	return env
 }
 
@@ -162,9 +189,12 @@ func (p *Pipeline) loadWorkflow(d *module.Definition, read func(string) ([]byte,
 	}
 	p.workflows[d] = f
 	p.Sources[path] = f.Source
-	for other, b := range f.Others {
-		p.Sources[other] = b
+	content := [][]byte{f.Source}
+	for _, other := range slices.Sorted(maps.Keys(f.Others)) {
+		p.Sources[other] = f.Others[other]
+		content = append(content, f.Others[other])
 	}
+	d.Sum = checksum(bytes.Join(content, []byte{0}))
 	at := d.Pos
 	refuse := func(format string, args ...any) {
 		problems.Errorf(at, "bad-module", "the workflow of module %s %s", d.Name, fmt.Sprintf(format, args...))

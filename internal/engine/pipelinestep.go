@@ -12,20 +12,22 @@ import (
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/files"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
 // pipelineStep runs a pipeline file as a step. Its outputs are the step's
 // output, as a JSON object.
-func (r *run) pipelineStep(ctx context.Context, p place, a *workflow.Pipeline, path string) (action.Result, error) {
-	pl, err := r.stepPipeline(p, a)
+func (r *run) pipelineStep(ctx context.Context, p step.Site, a *workflow.Pipeline, path string) (action.Result, error) {
+	pl, err := r.stepPipeline(ctx, p, a)
 	if err != nil {
 		return action.Result{}, &action.InputError{Err: err}
 	}
 	inputs := make(map[string]any, len(a.With))
 	for _, arg := range a.With {
-		if inputs[arg.Name], err = action.Expand(arg.Value, p.scope); err != nil {
+		if inputs[arg.Name], err = action.Expand(arg.Value, p.Scope); err != nil {
 			return action.Result{}, &action.InputError{Err: fmt.Errorf("with %s: %w", arg.Name, err)}
 		}
 		if t := pl.typeOf(arg.Name); t != nil {
@@ -41,20 +43,22 @@ func (r *run) pipelineStep(ctx context.Context, p place, a *workflow.Pipeline, p
 }
 
 // stepPipeline reads the pipeline of a step, once in a run.
-func (r *run) stepPipeline(p place, a *workflow.Pipeline) (*Pipeline, error) {
-	path, err := a.File.Expand(p.scope)
+func (r *run) stepPipeline(ctx context.Context, p step.Site, a *workflow.Pipeline) (*Pipeline, error) {
+	path, err := a.File.Expand(p.Scope)
 	if err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
 	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(p.dir, path)
+	file := p.File(a.File, path)
+	if _, err := file.Stat(); errors.As(err, new(*files.OutsideError)) {
+		return nil, &action.InputError{Err: fmt.Errorf("pipeline: %w", err)}
 	}
+	path = file.Full()
 	r.flows.mu.Lock()
 	defer r.flows.mu.Unlock()
 	if pl := r.flows.files[path]; pl != nil {
 		return pl, nil
 	}
-	pl, problems := LoadPipeline(path, "", os.ReadFile)
+	pl, problems := LoadPipeline(path, "", func(name string) ([]byte, error) { return files.At(name).Read(ctx) })
 	if problems.HasErrors() {
 		return nil, problems.Err()
 	}

@@ -14,6 +14,7 @@ const getModule = "- {name: Get, params: {path: String}, result: String, http: \
 // TestWaitsOfCallsGoOn: attempts, delays and the budget of a call are counted
 // over all lives of a run.
 func TestWaitsOfCallsGoOn(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, options string
 		interrupt     time.Duration
@@ -26,6 +27,8 @@ func TestWaitsOfCallsGoOn(t *testing.T) {
 		{"exponential", "retry: 4, delay: 2s, backoff: exponential", 3 * time.Second, 0, []float64{0, 2, 6}, ""},
 		{"attempts", "retry: 1, delay: 2s", time.Second, 0, []float64{0, 2}, "after 2 attempts"},
 		{"budget", "retry: 9, delay: 2s, budget: 3s", time.Second, 0, []float64{0, 2}, "budget"},
+		{"budget after a pause", "retry: 9, delay: 2s, budget: 5s", time.Second, time.Minute, []float64{0, 61, 63}, ""},
+		{"a budget that expires", "retry: 9, delay: 2s, budget: 5s, budget_expires: true", time.Second, time.Minute, []float64{0}, "expired"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := &virtual{fails: func(path string, n int, _ time.Duration) bool { return path == "second" && n < 3 }}
@@ -34,8 +37,8 @@ func TestWaitsOfCallsGoOn(t *testing.T) {
 				b.interrupt(c.interrupt)
 				r := b.pipeline("first = Get(\"first\")\nsecond = Get(\"second\") with "+c.options+"\nout third = Get(second)\nout first\n", nil)
 				r.status(event.Interrupted)
-				if r.sum.ExitStatus(false) != 130 {
-					t.Errorf("exit status %d, want 130", r.sum.ExitStatus(false))
+				if r.sum.ExitStatus() != 130 {
+					t.Errorf("exit status %d, want 130", r.sum.ExitStatus())
 				}
 				time.Sleep(c.pause)
 				r = b.resume(context.Background())

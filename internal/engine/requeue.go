@@ -11,18 +11,22 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
-	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/mapper"
+	"github.com/bide-dev/bide/internal/workflow"
 )
 
 // Letter is what is kept of a failed attempt at an item: the data of
-// item_retry_scheduled and item_dead_lettered.
-type Letter = letter
+// item_retry_scheduled and of the item_finished of a dead letter.
+type Letter = mapper.Letter
 
 // Requeue says which dead letters to run again.
 type Requeue struct {
 	Filter journal.DeadLetterFilter
 	// Accept, where it is not nil, has the last word on each.
 	Accept func(journal.DeadLetter) (bool, error)
+	// Edited is the data that items have from now on, as JSON, by index. What
+	// they had is kept.
+	Edited map[int]json.RawMessage
 	// AsRecorded uses the file as it was when the run began.
 	AsRecorded bool
 }
@@ -43,6 +47,11 @@ func (e *HandedOverError) Error() string {
 
 // letters gives the dead letters that are wanted.
 func (q *Requeue) letters(ctx context.Context, r *journal.Reader) ([]journal.DeadLetter, error) {
+	for index, item := range q.Edited {
+		if !json.Valid(item) {
+			return nil, fmt.Errorf("the edited data of item %d is not JSON", index)
+		}
+	}
 	var list []journal.DeadLetter
 	for l, err := range r.DeadLetters(ctx, q.Filter) {
 		if err != nil {
@@ -89,7 +98,7 @@ func RetryDeadLetters(ctx context.Context, id string, opt Options, q Requeue) (_
 		if err != nil {
 			return false, err
 		}
-		return true, requeue(ctx, j, list)
+		return true, requeue(ctx, j, list, q.Edited)
 	})
 	var locked *journal.LockedError
 	if errors.As(err, &locked) {
@@ -99,9 +108,9 @@ func RetryDeadLetters(ctx context.Context, id string, opt Options, q Requeue) (_
 }
 
 // requeue records that items are run again.
-func requeue(ctx context.Context, j *journal.Journal, list []journal.DeadLetter) error {
+func requeue(ctx context.Context, j *journal.Journal, list []journal.DeadLetter, edited map[int]json.RawMessage) error {
 	for _, l := range list {
-		if err := j.Append(event.Event{Type: event.ItemRequeued, Time: time.Now(), Phase: "map", Item: l.ID, Index: l.Index}); err != nil {
+		if err := j.Append(mapper.RequeuedFact(mapper.Again{Index: l.Index, ID: l.ID, Item: edited[l.Index]})); err != nil {
 			return err
 		}
 	}
@@ -111,15 +120,15 @@ func requeue(ctx context.Context, j *journal.Journal, list []journal.DeadLetter)
 // leftRetries carries out requests that came too late for the run's former
 // life, and says how many letters they named.
 func leftRetries(ctx context.Context, j *journal.Journal) (int, error) {
-	refs, err := j.LeftRetries()
-	if err != nil || len(refs) == 0 {
+	left, err := j.LeftRetries()
+	if err != nil || len(left.Of) == 0 {
 		return 0, err
 	}
-	list, err := stillOpen(ctx, &j.Reader, refs)
+	list, err := stillOpen(ctx, &j.Reader, left.Of)
 	if err != nil {
 		return 0, err
 	}
-	if err := requeue(ctx, j, list); err != nil {
+	if err := requeue(ctx, j, list, left.Edited); err != nil {
 		return 0, err
 	}
 	return len(list), j.EndRetries()
@@ -161,7 +170,7 @@ func handOver(ctx context.Context, id string, opt Options, q Requeue, pid int) (
 	if err != nil {
 		return nil, err
 	}
-	req := journal.RetryRequest{PID: os.Getpid(), Time: time.Now()}
+	req := journal.RetryRequest{PID: os.Getpid(), Time: time.Now(), Edited: q.Edited}
 	for _, l := range list {
 		req.Of = append(req.Of, journal.LetterRef{Index: l.Index, Seq: l.Seq})
 	}
@@ -223,11 +232,12 @@ func follow(ctx context.Context, id string, opt Options, r *journal.Reader, from
 	if end == nil {
 		return nil, fmt.Errorf("process %d, which had run %s, has gone before its end: `bide resume %s` goes on, the dead letters that were asked for included", pid, id, id)
 	}
-	return summaryOf(id, r, *end)
+	return summaryOf(opt, r, *end)
 }
 
 // summaryOf is the summary that a run_finished tells.
-func summaryOf(id string, r *journal.Reader, e event.Event) (*Summary, error) {
+func summaryOf(opt Options, r *journal.Reader, e event.Event) (*Summary, error) {
+	id := r.Run()
 	s := &Summary{}
 	if len(e.Data) > 0 {
 		if err := json.Unmarshal(e.Data, s); err != nil {
@@ -235,7 +245,15 @@ func summaryOf(id string, r *journal.Reader, e event.Event) (*Summary, error) {
 		}
 	}
 	s.Run, s.Status, s.DurationMS, s.Class, s.Message = id, e.Status, e.DurationMS, e.Class, e.Message
-	s.MapReduce, s.Dir = r.Header().Kind == "mapreduce", r.Dir()
+	var began Settings
+	if err := json.Unmarshal(r.Header().Options, &began); err != nil {
+		return nil, fmt.Errorf("the recorded options of run %s: %w", id, err)
+	}
+	s.AllowFailedItems = began.AllowFailedItems || opt.AllowFailedItems
+	if s.FailOn = began.FailOn; len(opt.FailOn) > 0 {
+		s.FailOn = opt.FailOn
+	}
+	s.MapReduce, s.Pipeline, s.Dir = r.Header().Kind == workflow.MapReduce.String(), r.Header().Kind == workflow.Dataflow.String(), r.Dir()
 	return s, nil
 }
 
@@ -256,14 +274,14 @@ func (x *mapRun) requests(ctx context.Context) (stop func()) {
 				continue
 			}
 			if err := x.requeue(ctx); err != nil {
-				x.r.noteOnce("requeue", fmt.Sprintf("a request to run dead letters again: %v", err))
+				x.r.x.NoteOnce("requeue", fmt.Sprintf("a request to run dead letters again: %v", err))
 			}
 		}
 	})
 	return func() { close(done); wg.Wait() }
 }
 
-// requeue takes a request and gives its dead letters back to the machine. One
+// requeue takes a request and gives its dead letters back to the map. One
 // that comes too late stays where it is.
 func (x *mapRun) requeue(ctx context.Context) error {
 	req, err := x.r.j.PeekRetry()
@@ -274,47 +292,19 @@ func (x *mapRun) requeue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := x.reopen(list); err != nil {
+	again, seal := x.again(list, req.Edited)
+	taken := false
+	err = x.m.Requeue(ctx, again, func() (bool, error) {
+		if taken, err = x.r.j.TakeRetry(); err != nil || !taken {
+			return false, err
+		}
+		return true, seal()
+	})
+	if err != nil || !taken {
 		return err
 	}
 	if err := x.r.j.Sync(ctx); err != nil {
 		return err
 	}
 	return x.r.j.RetryTaken()
-}
-
-func (x *mapRun) reopen(list []journal.DeadLetter) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	now := time.Now()
-	if x.m.Stopped() != policy.NotStopped || x.m.Next(now).Kind == policy.Finished {
-		return nil
-	}
-	if taken, err := x.r.j.TakeRetry(); err != nil || !taken {
-		return err
-	}
-	for _, l := range list {
-		if err := x.m.Requeue(l.Index-1, now); err != nil {
-			return err
-		}
-		x.before.set(l.Index, l.Attempts)
-		x.r.classes.forget(l.Class)
-		x.r.emit(event.Event{Type: event.ItemRequeued, Time: now, Phase: "map", Item: l.ID, Index: l.Index})
-	}
-	x.broadcast()
-	return nil
-}
-
-// earlier holds, for the items that were requeued, how many attempts were made
-// before: an attempt's number is counted on over all rounds.
-type earlier map[int]int
-
-func (r *earlier) set(index, attempts int) {
-	if attempts == 0 {
-		return
-	}
-	if *r == nil {
-		*r = earlier{}
-	}
-	(*r)[index] = attempts
 }

@@ -13,9 +13,12 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -30,7 +33,9 @@ func (e *ChangedError) Error() string {
 	return fmt.Sprintf("%s has changed since the run began:\n%s\nto go on with the file as it is now, resume with --force", e.Path, e.Diff)
 }
 
-// FinishedError says that there is nothing to go on with.
+// FinishedError says that there is nothing to go on with. The summary that comes
+// with it says how the run ended: a process that was killed just after it had
+// recorded that may have told nobody.
 type FinishedError struct{ Run, Status string }
 
 func (e *FinishedError) Error() string {
@@ -41,15 +46,40 @@ func (e *FinishedError) Error() string {
 // opt.File is not used: the file is the recorded one, or with Force the present
 // one.
 func Resume(ctx context.Context, id string, opt Options) (*Summary, error) {
-	return reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) (bool, error) {
+	var ended *Summary
+	sum, err := reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) (bool, error) {
 		if left > 0 || st.Items.Counts().Pending > 0 {
 			return false, nil // dead letters wait to be run again
 		}
-		if st.Status == event.Succeeded || st.Status == event.CompletedWithFailures {
-			return false, &FinishedError{j.Run(), st.Status}
+		if st.Status != event.Succeeded && st.Status != event.CompletedWithFailures {
+			return false, nil
 		}
-		return false, nil
+		var err error
+		if ended, err = lastSummary(ctx, opt, &j.Reader); err != nil {
+			return false, err
+		}
+		return false, &FinishedError{j.Run(), st.Status}
 	})
+	if errors.As(err, new(*FinishedError)) {
+		return ended, err
+	}
+	return sum, err
+}
+
+// lastSummary is the summary with which a run ended last; those who watch are
+// told of that end again.
+func lastSummary(ctx context.Context, opt Options, r *journal.Reader) (*Summary, error) {
+	var last event.Event
+	for e, err := range r.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.RunFinished}}) {
+		if err != nil {
+			return nil, err
+		}
+		last = e
+	}
+	for _, s := range opt.Sinks {
+		s.Emit(last)
+	}
+	return summaryOf(opt, r, last)
 }
 
 // reopen opens a run, lets change (which may be nil) look at it or add to it,
@@ -57,7 +87,11 @@ func Resume(ctx context.Context, id string, opt Options) (*Summary, error) {
 // large run are not folded twice for nothing. change is told how many dead letters a request that was
 // left has just requeued.
 func reopen(ctx context.Context, id string, opt Options, change func(j *journal.Journal, st *journal.State, left int) (added bool, err error)) (_ *Summary, err error) {
-	j, err := opt.Store.Open(id)
+	open := opt.Store.Open
+	if opt.Part != nil {
+		open = opt.Store.OpenCopy
+	}
+	j, err := open(id)
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +129,11 @@ func reopen(ctx context.Context, id string, opt Options, change func(j *journal.
 	if err := preflight(opt); err != nil {
 		return nil, err
 	}
+	if opt.Part == nil {
+		if err := dropInputs(j.Dir()); err != nil {
+			return nil, err
+		}
+	}
 	if n, err := proc.ReapOrphans(j.ProcDir()); err != nil {
 		return nil, fmt.Errorf("processes of the run's former life: %w", err)
 	} else if n > 0 {
@@ -121,6 +160,10 @@ func recordedOptions(j *journal.Journal, opt Options) (Options, error) {
 	}
 	opt.Yes = old.Yes || now.Yes
 	opt.AllowFailedItems = old.AllowFailedItems || now.AllowFailedItems
+	opt.SkipPermissions = old.SkipPermissions || now.SkipPermissions
+	if len(now.FailOn) > 0 {
+		opt.FailOn = now.FailOn
+	}
 	var err error
 	if h.Kind == workflow.Dataflow.String() {
 		if opt.Pipeline, err = recordedPipeline(h, opt); err == nil {
@@ -134,44 +177,53 @@ func recordedOptions(j *journal.Journal, opt Options) (Options, error) {
 
 // recordedPipeline is recordedFile for a pipeline and its manifest.
 func recordedPipeline(h journal.Header, opt Options) (*Pipeline, error) {
-	path, changed := changedFile(h)
-	if changed != "" && !opt.Force {
-		return nil, &ChangedError{Path: path, Diff: changed}
-	}
-	read := os.ReadFile
-	if changed == "" {
-		read = func(path string) ([]byte, error) {
-			if path == h.Path {
-				return h.Source, nil
-			}
-			if b, ok := h.Others[absolute(path)]; ok {
-				return b, nil
-			}
-			return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
-		}
+	read, err := sources(h, opt)
+	if err != nil {
+		return nil, err
 	}
 	p, problems := LoadPipeline(h.Path, opt.Manifest, read)
 	return p, problems.Err()
 }
 
+// recordedFile is the file that a run goes on with: as it was recorded or, with
+// Force, as it is now.
 func recordedFile(h journal.Header, opt Options) (*workflow.File, error) {
-	lo := workflow.Options{Params: opt.Params, ParamFile: opt.ParamFile, Profile: opt.Profile}
-	changed := changes(h)
-	if changed != "" && !opt.Force {
-		return nil, &ChangedError{Path: h.Path, Diff: changed}
+	read, err := sources(h, opt)
+	if err != nil {
+		return nil, err
 	}
-	if !opt.Force || changed == "" {
-		lo.ReadFile = func(path string) ([]byte, error) {
-			if b, ok := h.Others[path]; ok {
+	f, problems := workflow.Load(h.Path, workflow.Options{Params: opt.Params, ParamFile: opt.ParamFile, Profile: opt.Profile, ReadFile: read})
+	return f, errOf(f, problems)
+}
+
+// sources says what the file of a run and those that it is composed with are
+// read with: the recorded texts or, with Force, the present ones. Texts that
+// changed are an error without Force.
+func sources(h journal.Header, opt Options) (func(path string) ([]byte, error), error) {
+	if opt.Hidden {
+		return hiddenSources(h, opt)
+	}
+	path, changed := changedFile(h, nil)
+	if opt.Part != nil {
+		changed = ""
+	}
+	switch {
+	case changed != "" && !opt.Force:
+		return nil, &ChangedError{Path: path, Diff: changed}
+	case changed != "":
+		return os.ReadFile, nil
+	}
+	return func(path string) ([]byte, error) {
+		if path == h.Path {
+			return h.Source, nil
+		}
+		for _, name := range []string{absolute(path), path} { // older records have paths as they were written
+			if b, ok := h.Others[name]; ok {
 				return b, nil
 			}
-			return os.ReadFile(path)
 		}
-		f, problems := workflow.Parse(h.Path, h.Source, lo)
-		return f, errOf(f, problems)
-	}
-	f, problems := workflow.Load(h.Path, lo)
-	return f, errOf(f, problems)
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}, nil
 }
 
 func errOf(f *workflow.File, problems diag.List) error {
@@ -186,22 +238,23 @@ func errOf(f *workflow.File, problems diag.List) error {
 
 // changes shows how the file differs from the recorded one; "" where it does
 // not, and where it is gone: then the recorded one is used.
-func changes(h journal.Header) string {
+func changes(h journal.Header, m *mask.Masker) string {
 	now, err := os.ReadFile(h.Path)
+	now = hide(m, now)
 	if err != nil || string(now) == string(h.Source) {
 		return ""
 	}
 	return lineDiff(string(h.Source), string(now))
 }
 
-// changedFile gives the first file of a pipeline that is not as it was recorded,
-// and how it differs: its manifest is as much a part of it as its own text.
-func changedFile(h journal.Header) (path, diff string) {
-	if diff = changes(h); diff != "" {
+// changedFile gives the first file of a run that is not as it was recorded, and
+// how it differs: an import or a manifest is as much a part of it as its own text.
+func changedFile(h journal.Header, m *mask.Masker) (path, diff string) {
+	if diff = changes(h, m); diff != "" {
 		return h.Path, diff
 	}
 	for _, path := range slices.Sorted(maps.Keys(h.Others)) {
-		if diff = changes(journal.Header{Path: path, Source: h.Others[path]}); diff != "" {
+		if diff = changes(journal.Header{Path: path, Source: h.Others[path]}, m); diff != "" {
 			return path, diff
 		}
 	}
@@ -238,12 +291,13 @@ func lineDiff(a, b string) string {
 
 // restore takes over what an earlier life recorded beside steps and items.
 func (r *run) restore() {
-	if u := r.state.Usage; len(u) > 0 {
-		r.usage.u = Usage{InputTokens: int64(u["input_tokens"]), OutputTokens: int64(u["output_tokens"]),
-			CacheTokens: int64(u["cache_tokens"]), CostUSD: u["cost_usd"], Calls: int(u["calls"])}
-		r.overBudget(r.usage.u)
+	u := r.state.Usage
+	r.x.Agents.Restore(step.Usage{InputTokens: int64(u["input_tokens"]), OutputTokens: int64(u["output_tokens"]),
+		CacheTokens: int64(u["cache_tokens"]), OtherTokens: int64(u["other_tokens"]), CostUSD: u["cost_usd"], Calls: int(u["calls"])}, r.state.Pause)
+	if left := r.state.Pause.Until.Sub(r.x.Clock.Now()); left > 0 {
+		r.note("agents wait %s more for the end of the rate limit that the run has met", duration.Format(left.Round(time.Second)))
 	}
-	if until := r.state.PausedUntil; time.Until(until) > 0 {
-		r.agents.until = until
+	if spent := r.x.Agents.Spent(); spent != nil {
+		r.x.Life.Halt(spent)
 	}
 }

@@ -85,8 +85,8 @@ func TestAnInterruptedWaitGoesOn(t *testing.T) {
 				b.interrupt(time.Second)
 				r := b.run(strings.Replace(retryFlow, "@RETRY@", "attempts: 3, initial_delay: 2s, backoff: fixed", 1))
 				r.status(event.Interrupted)
-				if r.sum.ExitStatus(false) != 130 {
-					t.Errorf("exit status %d, want 130", r.sum.ExitStatus(false))
+				if r.sum.ExitStatus() != 130 {
+					t.Errorf("exit status %d, want 130", r.sum.ExitStatus())
 				}
 				time.Sleep(c.pause)
 				r = b.resume(context.Background())
@@ -105,8 +105,9 @@ func TestAnInterruptedWaitGoesOn(t *testing.T) {
 }
 
 // TestRetriesAndBudgetGoOn: attempts and the sum of waits are counted over all
-// lives of a run, and a budget expires on the wall clock.
+// lives of a run; a pause counts in a deadline, and in a budget that expires.
 func TestRetriesAndBudgetGoOn(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, retry string
 		pause       time.Duration
@@ -115,7 +116,11 @@ func TestRetriesAndBudgetGoOn(t *testing.T) {
 	}{
 		{"attempts", "attempts: 4, initial_delay: 2s, backoff: fixed", 0, 4, "after 4 attempts"},
 		{"budget", "attempts: 99, initial_delay: 2s, backoff: fixed, retry_budget: 7s", 0, 4, "budget"},
-		{"expiry", "attempts: 99, initial_delay: 2s, backoff: fixed, retry_budget: 7s", 4 * time.Second, 2, "expired"},
+		{"pause", "attempts: 99, initial_delay: 2s, backoff: fixed, retry_budget: 7s", 4 * time.Second, 4, "budget"},
+		{"a night", "attempts: 3, initial_delay: 2s, backoff: fixed, retry_budget: 7s", 9 * time.Hour, 3, "after 3 attempts"},
+		{"budget after a pause", "attempts: 99, initial_delay: 2s, backoff: fixed, retry_budget: 7s", time.Hour, 4, "budget"},
+		{"expiry", "attempts: 99, initial_delay: 2s, backoff: fixed, retry_budget: 7s, retry_budget_expires: true", 4 * time.Second, 2, "expired"},
+		{"deadline", "attempts: 99, initial_delay: 2s, backoff: fixed, deadline: 6s", 4 * time.Second, 2, "deadline"},
 		{"no expiry", "attempts: 4, initial_delay: 2s, backoff: fixed", time.Hour, 4, "after 4 attempts"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -135,6 +140,39 @@ func TestRetriesAndBudgetGoOn(t *testing.T) {
 				}
 				if v.count["third"] != 0 {
 					t.Error("the next step ran")
+				}
+			})
+		})
+	}
+}
+
+// TestDeadlineCountsFromTheFirstAttempt: a deadline is counted from the first
+// attempt, also where that was interrupted before it could fail.
+func TestDeadlineCountsFromTheFirstAttempt(t *testing.T) {
+	t.Parallel()
+	for name, flow := range map[string]string{
+		"step": strings.Replace(retryFlow, "@RETRY@", "attempts: 99, initial_delay: 2s, backoff: fixed, deadline: 30m", 1),
+		"item": `
+mode: mapreduce
+map:
+  input: [1]
+  max_parallel: 1
+  retry_config: {attempts: 99, initial_delay: 2s, backoff: fixed, deadline: 30m}
+  agent_template:
+    - http: "http://example.test/second"
+`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := &virtual{slow: "second", fails: broken("second")} // it takes an hour
+			inTime(t, v, func(b *bench) {
+				b.interrupt(3 * time.Second)
+				b.run(flow).status(event.Interrupted)
+				v.slow = ""
+				time.Sleep(29 * time.Minute)
+				start := time.Now()
+				r := b.resume(context.Background())
+				if took := time.Since(start); took > time.Minute || v.count["second"] > 40 {
+					t.Errorf("it went on for %v and %d attempts, where a minute of its deadline was left: %s", took, v.count["second"], r.sum.Message)
 				}
 			})
 		})
@@ -192,8 +230,8 @@ func TestChangedFile(t *testing.T) {
 	if got := strings.Join(b.lines(), " "); got != "one two" {
 		t.Errorf("log: %s", got)
 	}
-	p = b.start("bide", "resume", "-q")
-	if status := p.wait(t); status == 0 || !strings.Contains(p.out.String(), "nothing to resume") {
+	p = b.start("bide", "resume")
+	if status := p.wait(t); status != 0 || !strings.Contains(p.out.String(), "nothing to resume") {
 		t.Errorf("a finished run: exit status %d: %s", status, p.out.String())
 	}
 }
@@ -375,6 +413,7 @@ reduce:
 // TestStandardWorkflowKilledAtRandom: each recorded step runs once, variables
 // are restored.
 func TestStandardWorkflowKilledAtRandom(t *testing.T) {
+	t.Parallel()
 	const flow = `
 commands:
   - shell: echo s1 >> $EV/log; echo one
@@ -464,5 +503,68 @@ commands:
 	var over *engine.FinishedError
 	if !errors.As(err, &over) {
 		t.Errorf("resume of a finished run: %v", err)
+	}
+}
+
+// TestStopRequest: a file in the run's directory stops the run as an interrupt
+// does, with no signal to a pid, and is forgotten by the next process.
+func TestStopRequest(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	store, err := journal.OpenStore(b.home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	ask := func(id string) {
+		r, err := store.Read(id)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if err := errors.Join(r.RequestStop(journal.StopRequest{PID: os.Getpid(), Time: time.Now()}), r.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	b.opt.Sinks = []event.Sink{event.SinkFunc(func(e event.Event) {
+		if e.Type == event.StepFinished {
+			once.Do(func() { ask(e.Run) })
+		}
+	})}
+	r := b.run(`
+mode: mapreduce
+map:
+  input: seq 1 400
+  max_parallel: 1
+  agent_template:
+    - shell: sleep 0.01; echo ${item} >> $EV/done
+`)
+	r.status(event.Interrupted)
+	b.opt.Sinks = nil
+	r = b.resume(context.Background())
+	r.status(event.Succeeded)
+	if got := len(strings.Split(strings.TrimSpace(r.file("done")), "\n")); got != 400 {
+		t.Errorf("%d items ran", got)
+	}
+}
+
+// TestNULInAnID: an id that nothing can hold is refused before any work is done.
+func TestNULInAnID(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("items.json", `[{"id": "a"}, {"id": "b\u0000c"}]`)
+	r := b.run(`
+mode: mapreduce
+map:
+  input: items.json
+  agent_template:
+    - shell: echo ${item.id} >> $EV/done
+`)
+	r.status(event.Failed)
+	if !strings.Contains(r.sum.Message, `item 2`) || !strings.Contains(r.sum.Message, "NUL") {
+		t.Errorf("message: %s", r.sum.Message)
+	}
+	if _, err := os.Stat(filepath.Join(b.ev, "done")); err == nil {
+		t.Error("an item ran")
 	}
 }

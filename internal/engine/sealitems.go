@@ -8,45 +8,56 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"path/filepath"
+	"strings"
 
+	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/input"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/value"
 )
 
 // sealedItem says which secrets are masked in a work item. It is a line of the
 // file items-secrets.jsonl of a run.
 type sealedItem struct {
-	Index   int   `json:"index"`
-	Secrets seals `json:"secrets"`
+	Index   int           `json:"index"`
+	Secrets environ.Seals `json:"secrets"`
 }
 
-func (r *run) sealedPath() string { return filepath.Join(r.j.Dir(), "items-secrets.jsonl") }
+// itemSeals are the secrets that are masked in the journal's items, beside which
+// they are kept in a file. Without a journal they are none.
+type itemSeals struct {
+	env  *environ.Environment
+	path string
+	of   map[int]environ.Seals // by the item's index
+}
 
-// journalItems are the work items as they are stored: with their secrets
+// list gives the work items as they are stored: with their secrets
 // masked, and what was masked in a file beside the journal. An id with a secret
 // in it is masked for good: it names the item in all that is shown. end is to
 // be called after the last item.
-func (r *run) journalItems(spec input.Spec) (items iter.Seq2[journal.Item, error], end func() error) {
+func (s *itemSeals) list(spec input.Spec) (items iter.Seq2[journal.Item, error], end func() error) {
 	var file *os.File
 	index, masked := 0, map[string]bool{}
-	r.itemSecrets = map[int]seals{}
+	s.of = map[int]environ.Seals{}
 	items = func(yield func(journal.Item, error) bool) {
 		for it, err := range spec.Items() {
 			item := journal.Item{ID: it.ID, Data: it.Data}
-			if index++; err == nil && r.mask.Active() {
-				if id := r.mask.String(it.ID); id != it.ID {
+			if index++; err == nil && strings.ContainsRune(it.ID, 0) {
+				err = fmt.Errorf("item %d: its id %q has a NUL character in it, which no variable of the environment, file name or commit message can hold: change the id, or leave it out", index, it.ID)
+			}
+			if err == nil && s.env.Mask().Active() {
+				if id := s.env.Mask().String(it.ID); id != it.ID {
 					if item.ID = id; masked[id] {
 						item.ID = fmt.Sprintf("%s-%d", id, index)
 					}
 					masked[id] = true
 				}
-				var marks seals
-				if item.Data, marks, err = r.sealItem(it.Data); len(marks) > 0 && err == nil {
-					r.itemSecrets[index] = marks
+				var marks environ.Seals
+				if item.Data, marks, err = s.seal(it.Data); len(marks) > 0 && err == nil {
+					s.of[index] = marks
 					if file == nil {
-						file, err = os.OpenFile(r.sealedPath(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+						file, err = os.OpenFile(s.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 					}
 					if err == nil {
 						_, err = file.Write(append(data(sealedItem{index, marks}), '\n'))
@@ -67,23 +78,22 @@ func (r *run) journalItems(spec input.Spec) (items iter.Seq2[journal.Item, error
 	return items, end
 }
 
-// sealItem masks an item. Data without a secret comes back as it is.
-func (r *run) sealItem(item []byte) ([]byte, seals, error) {
-	if string(r.mask.Bytes(item)) == string(item) {
+// seal masks an item. Data without a secret comes back as it is.
+func (s *itemSeals) seal(item []byte) ([]byte, environ.Seals, error) {
+	if string(s.env.Mask().Bytes(item)) == string(item) {
 		return item, nil, nil
 	}
 	v, err := value.Parse(item)
 	if err != nil {
 		return nil, nil, err
 	}
-	marks := seals{}
-	sealed := r.seal(v, "", marks)
-	return r.mask.Bytes([]byte(value.JSON(sealed))), marks, nil // the keys as well
+	sealed, marks := s.env.Seal(v)
+	return s.env.Mask().Bytes([]byte(value.JSON(sealed))), marks, nil // the keys as well
 }
 
-// openItem is an item of the journal with its secrets.
-func (r *run) openItem(it *journal.Item) error {
-	marks := r.itemSecrets[it.Index]
+// open puts the secrets of an item of the journal back.
+func (s *itemSeals) open(it *journal.Item) error {
+	marks := s.of[it.Index]
 	if len(marks) == 0 {
 		return nil
 	}
@@ -91,13 +101,13 @@ func (r *run) openItem(it *journal.Item) error {
 	if err != nil {
 		return fmt.Errorf("item %s: %w", it.ID, err)
 	}
-	it.Data = []byte(value.JSON(r.unseal(v, marks)))
+	it.Data = []byte(value.JSON(s.env.Unseal(v, marks)))
 	return nil
 }
 
-// readSealed reads what an earlier life of the run has masked in its items.
-func (r *run) readSealed() error {
-	f, err := os.Open(r.sealedPath())
+// read reads what an earlier life of the run has masked in its items.
+func (s *itemSeals) read() error {
+	f, err := os.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -105,13 +115,63 @@ func (r *run) readSealed() error {
 		return err
 	}
 	defer f.Close()
-	r.itemSecrets = map[int]seals{}
+	s.of = map[int]environ.Seals{}
 	for dec := json.NewDecoder(bufio.NewReader(f)); dec.More(); {
-		var s sealedItem
-		if err := dec.Decode(&s); err != nil {
-			return fmt.Errorf("%s: %w", r.sealedPath(), err)
+		var line sealedItem
+		if err := dec.Decode(&line); err != nil {
+			return fmt.Errorf("%s: %w", s.path, err)
 		}
-		r.itemSecrets[s.Index] = s.Secrets
+		s.of[line.Index] = line.Secrets
 	}
 	return nil
+}
+
+// again are dead letters as the map takes them. Edited items are recorded with
+// their secrets masked, as the list is: seal keeps what was masked, and is called
+// before they are recorded.
+func (x *mapRun) again(list []journal.DeadLetter, edited map[int]json.RawMessage) (out []mapper.Again, seal func() error) {
+	for _, l := range list {
+		out = append(out, mapper.Again{Index: l.Index, ID: l.ID, Attempts: l.Attempts, Class: l.Class, Item: edited[l.Index]})
+	}
+	return out, func() error {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		for i := range out {
+			l := &out[i]
+			if l.Item == nil {
+				continue
+			}
+			sealed, marks, err := x.r.seals.seal(l.Item)
+			if err != nil {
+				return err
+			}
+			if err := x.r.seals.keep(l.Index, marks); err != nil {
+				return err
+			}
+			l.Item = sealed
+			if x.edited == nil {
+				x.edited = map[int][]byte{}
+			}
+			x.edited[l.Index] = sealed
+		}
+		return nil
+	}
+}
+
+// keep notes what is masked in an edited item. The last line of an item
+// counts.
+func (s *itemSeals) keep(index int, marks environ.Seals) error {
+	if len(marks) == 0 && len(s.of[index]) == 0 {
+		return nil
+	}
+	if s.of == nil {
+		s.of = map[int]environ.Seals{}
+	}
+	s.of[index] = marks
+	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(data(sealedItem{index, marks}), '\n'))
+	return errors.Join(err, f.Sync(), f.Close())
 }

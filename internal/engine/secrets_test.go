@@ -127,7 +127,13 @@ func TestSecretsInEvents(t *testing.T) {
 	if masked == 0 {
 		t.Error("nothing was masked")
 	}
-	if len(r.of(event.ItemDeadLettered)) != 2 {
+	letters := 0
+	for _, e := range r.of(event.ItemFinished) {
+		if e.Status == event.DeadLettered {
+			letters++
+		}
+	}
+	if letters != 2 {
 		t.Errorf("want two dead letters%s", r.story())
 	}
 }
@@ -265,5 +271,36 @@ error_policy: {on_item_failure: stop}
 		if text := e.Message + e.Label + e.Item + string(e.Data); strings.Contains(text, "hunter2") || strings.Contains(text, "sieben") {
 			t.Errorf("the secret is in %s: %s", e.Type, text)
 		}
+	}
+}
+
+// A file that declares a secret loses nothing of a large output, and what
+// later steps read of it is what the command wrote.
+func TestSecretsLoseNoOutput(t *testing.T) {
+	b := newBench(t)
+	b.setenv("TOKEN_FROM_OUTSIDE", secret)
+	r := b.run(`
+secrets: {TOKEN: '${env:TOKEN_FROM_OUTSIDE}'}
+commands:
+- shell: awk 'BEGIN{for(i=0;i<30000;i++) print i, ENVIRON["TOKEN"], "and fifty bytes more, so that it becomes large"}'
+  output_file: big.txt
+- shell: wc -l < big.txt > @EV@/lines; grep -c "$TOKEN and" big.txt > @EV@/whole
+- foreach: |
+    awk 'BEGIN{for(i=0;i<10;i++){for(j=0;j<22000;j++)printf "0123456789"; print " " ENVIRON["TOKEN"]}}'
+  do:
+  - shell: echo right >> @EV@/rounds
+    when: item ends_with env.TOKEN
+`)
+	r.status(event.Succeeded)
+	for name, want := range map[string]string{"lines": "30000", "whole": "30000"} {
+		if got := strings.TrimSpace(r.file(name)); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	if got := strings.Count(r.file("rounds"), "right"); got != 10 {
+		t.Errorf("%d rounds of 10 had their item whole", got)
+	}
+	if got := leaks(t, b.home); len(got) > 0 {
+		t.Errorf("the secret is in %v", got)
 	}
 }

@@ -6,71 +6,18 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/bide-dev/bide/internal/duration"
-	"github.com/bide-dev/bide/internal/journal"
-	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/vars"
-	"github.com/bide-dev/bide/internal/workflow"
 )
-
-// place is where steps run: the workflow, a phase, an item's agent, a round of
-// a foreach. A place inside another one is a changed copy of it.
-type place struct {
-	r     *run
-	scope *vars.Scope
-	dir   string
-	env   []string // complete
-	own   *ownEnv  // the part of env that is not the run's; nil for none
-	phase string
-	// at is appended to the paths of steps: the rounds of the loops around
-	// them, "@3" or "@3@0".
-	at string
-	// item and index are those of the work item, index from 1; attempt is its.
-	item    string
-	index   int
-	attempt int
-	// steps are the recorded steps of an earlier life; nil in an item.
-	steps map[string]journal.StepRecord
-	// limit bounds each command by kind (timeout_config.command_timeouts).
-	limits map[string]time.Duration
-	quiet  bool // output is not passed on live
-}
-
-// round is the place of one round of a loop, with variables of its own.
-func (p place) round(n int) place {
-	p.at += "@" + strconv.Itoa(n)
-	p.scope = p.scope.Child()
-	return p
-}
-
-// with is the place with more variables in its environment: names and values
-// in turn.
-func (p place) with(pairs ...string) place {
-	p.env = append(make([]string, 0, len(p.env)+len(pairs)/2), p.env...)
-	p.own = &ownEnv{parent: p.own, vars: make(map[string]template.Value, len(pairs)/2)}
-	for i := 0; i < len(pairs); i += 2 {
-		p.env = append(p.env, pairs[i]+"="+pairs[i+1])
-		p.own.vars[pairs[i]] = template.Value{V: pairs[i+1], Origin: template.Data}
-	}
-	return p
-}
-
-// view is the place's scope for reading, with the place's own environment.
-func (p place) view() *vars.Scope {
-	if p.own == nil {
-		return p.scope
-	}
-	return p.scope.With(&ownSource{p.r, p.own})
-}
 
 // standard runs a standard workflow: once, once per argument, or several
 // times.
 func (r *run) standard(ctx context.Context) error {
-	p := place{r: r, scope: r.scope, dir: r.dir, env: r.base, steps: r.state.Steps}
+	p := r.site()
 	args, isFile := r.opt.Args, false
 	if len(r.opt.Files) > 0 {
 		args, isFile = r.opt.Files, true
@@ -78,15 +25,23 @@ func (r *run) standard(ctx context.Context) error {
 	if len(args) == 0 {
 		return r.iterations(ctx, p)
 	}
+	numbered := isFile && !slices.ContainsFunc(args, func(file string) bool { return number(file) == "" })
+	if numbered {
+		r.note("ARG is the number that the name of each file begins with; FILE is its path")
+	}
 	var errs []error
 	for i, arg := range args {
-		round := p.round(i)
-		setArgument(round.scope, arg, isFile, i, len(args))
+		round := p.Round(i)
+		setArgument(round.Scope, arg, isFile, i, len(args))
+		if numbered {
+			round.Scope.SetTrusted("ARG", number(arg))
+			round.Scope.SetTrusted("1", number(arg))
+		}
 		err := r.iterations(ctx, round)
 		if err == nil {
 			continue
 		}
-		if stop := r.stopping(ctx); stop != nil {
+		if stop := r.x.Life.Stopping(ctx); stop != nil {
 			return stop
 		}
 		errs = append(errs, fmt.Errorf("argument %q: %w", arg, err))
@@ -95,6 +50,16 @@ func (r *run) standard(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// number is what the name of a file begins with, as in specs/042-title.md; empty
+// for most.
+func number(file string) string {
+	digits, _, ok := strings.Cut(filepath.Base(file), "-")
+	if !ok || strings.Trim(digits, "0123456789") != "" {
+		return ""
+	}
+	return digits
 }
 
 // setArgument sets the variables of one round over --args or --map.
@@ -115,22 +80,22 @@ func setArgument(sc *vars.Scope, arg string, isFile bool, i, total int) {
 
 // setIteration counts workflow.iteration, beside the git context so far, whose
 // file names are nobody's code.
-func (r *run) setIteration(p place, i int) {
-	whole := map[string]any{"name": r.file.Name, "id": r.id}
-	if known, ok := p.scope.Get("workflow").(map[string]any); ok {
+func (r *run) setIteration(p step.Site, i int) {
+	whole := map[string]any{"name": r.file.Name, "id": r.x.Run}
+	if known, ok := p.Scope.Get("workflow").(map[string]any); ok {
 		maps.Copy(whole, known)
 	}
 	whole["iteration"] = int64(i + 1)
-	if r.git {
-		p.scope.Set("workflow", whole)
+	if r.git.context {
+		p.Scope.Set("workflow", whole)
 	} else {
-		p.scope.SetTrusted("workflow", whole)
+		p.Scope.SetTrusted("workflow", whole)
 	}
 }
 
 // iterations runs the steps up to -n times, and stops early when a round
 // changed nothing.
-func (r *run) iterations(ctx context.Context, p place) error {
+func (r *run) iterations(ctx context.Context, p step.Site) error {
 	n := max(r.opt.MaxIterations, r.file.MaxIterations, 1)
 	if r.opt.MaxIterations > 0 {
 		n = r.opt.MaxIterations
@@ -138,15 +103,15 @@ func (r *run) iterations(ctx context.Context, p place) error {
 	for i := range n {
 		round := p
 		if i > 0 {
-			round.at += "@" + strconv.Itoa(i)
+			round.Rounds += "@" + strconv.Itoa(i)
 		}
 		r.setIteration(p, i)
-		p.scope.SetTrusted("ITERATION", int64(i+1))
-		before := r.fingerprint(ctx, p.dir, n)
-		if err := r.sequence(ctx, round, r.file.Steps); err != nil {
+		p.Scope.SetTrusted("ITERATION", int64(i+1))
+		before := r.fingerprint(ctx, p.Dir, n)
+		if err := r.x.Sequence(ctx, round, r.file.Steps); err != nil {
 			return err
 		}
-		if after := r.fingerprint(ctx, p.dir, n); n > 1 && before != "" && after == before {
+		if after := r.fingerprint(ctx, p.Dir, n); n > 1 && before != "" && after == before {
 			r.note("iteration %d changed nothing: the rest of %d iterations is left out", i+1, n)
 			return nil
 		}
@@ -157,93 +122,12 @@ func (r *run) iterations(ctx context.Context, p place) error {
 // fingerprint is what an iteration may change: the commit and the state of
 // the working tree. It is empty outside git and where nobody asks.
 func (r *run) fingerprint(ctx context.Context, dir string, n int) string {
-	if n <= 1 || r.repo == nil {
+	if n <= 1 || r.git.repo == nil {
 		return ""
 	}
-	at, err := r.repo.Mark(ctx, dir)
+	at, err := r.git.repo.Mark(ctx, dir)
 	if err != nil {
 		return ""
 	}
 	return at.Commit + at.Tree
-}
-
-// sequence runs steps one after another until one fails for good.
-func (r *run) sequence(ctx context.Context, p place, steps []*workflow.Step) error {
-	for _, s := range steps {
-		if err := r.stopping(ctx); err != nil {
-			return err
-		}
-		out := r.step(ctx, p, s)
-		if out.err != nil && !out.tolerated {
-			return out.err
-		}
-	}
-	return nil
-}
-
-// block runs a list of steps under its timeout.
-func (r *run) block(ctx context.Context, p place, b *workflow.Block, what string) error {
-	if t := r.span(b.Timeout); t > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, t, &TimeoutError{What: what, After: t})
-		defer cancel()
-	}
-	return r.sequence(ctx, p, b.Steps)
-}
-
-// TimeoutError is a workflow, a phase or an agent that took too long and was
-// stopped.
-type TimeoutError struct {
-	What  string
-	After time.Duration
-}
-
-func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("%s timed out after %s and was stopped", e.What, duration.Format(e.After))
-}
-
-// Timeout is true.
-func (e *TimeoutError) Timeout() bool { return true }
-
-// Class is "timeout".
-func (e *TimeoutError) Class() string { return "timeout" }
-
-// span resolves a span of time that may be a variable; 0 where there is none.
-func (r *run) span(d workflow.Duration) time.Duration {
-	if d.Text == nil {
-		return d.D
-	}
-	text, err := d.Text.Expand(r.scope)
-	if err != nil {
-		r.noteOnce("span "+d.Text.String(), fmt.Sprintf("%s: %v", d.Text, err))
-		return 0
-	}
-	unit := d.Unit
-	if unit == 0 {
-		unit = time.Second
-	}
-	if f, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && f >= 0 {
-		return duration.FromFloat(f * float64(unit))
-	}
-	got, err := duration.Parse(text)
-	if err != nil {
-		r.noteOnce("span "+d.Text.String(), fmt.Sprintf("%s: %v", d.Text, err))
-	}
-	return got
-}
-
-// whole number that may be a variable.
-func (r *run) number(n workflow.Int, sc *vars.Scope) (int, error) {
-	if n.Text == nil {
-		return n.N, nil
-	}
-	text, err := n.Text.Expand(sc)
-	if err != nil {
-		return 0, err
-	}
-	got, err := strconv.Atoi(strings.TrimSpace(text))
-	if err != nil {
-		return 0, fmt.Errorf("%s is %q, which is no whole number", n.Text, text)
-	}
-	return got, nil
 }

@@ -68,7 +68,7 @@ func TestValidateLoop(t *testing.T) {
 				if c, x := lineCount(r.file("checks")), lineCount(r.file("x")); c != row.checks || x != row.repairs {
 					t.Errorf("%d checks and %d repairs, want %d and %d", c, x, row.checks, row.repairs)
 				}
-				if first, _, _ := strings.Cut(r.file("x"), "\n"); first != "1 0 m0, k 2 high incomplete" {
+				if first, _, _ := strings.Cut(r.file("x"), "\n"); first != "1 0 m0 k 2 high incomplete" {
 					t.Errorf("the repair read %q", first)
 				}
 				if got := r.file("y") == "a"; got != (row.status == event.Succeeded) {
@@ -92,9 +92,14 @@ func TestValidateForms(t *testing.T) {
 		"a schema's file":  {"validate: {shell: 'echo \"{\\\"required\\\": [\\\"gaps\\\"]}\" > s.json; echo \"{\\\"score\\\": 100}\"', expected_schema: s.json}", event.Failed, "-"},
 		"a file it fits":   {"validate: {shell: 'echo \"{\\\"required\\\": [\\\"score\\\"]}\" > s.json; echo \"{\\\"score\\\": 100}\"', expected_schema: s.json}", event.Succeeded, "-"},
 		"no schema's file": {"validate: {shell: 'echo \"{\\\"score\\\": 100}\"', expected_schema: s.json}", event.Failed, "-"},
-		"beside a step":    {"validate: [{shell: 'echo 100'}, {shell: 'echo \"{\\\"score\\\": 10}\" > res.json; echo 100', result_file: res.json}]\n- shell: echo ${validation.score} > @EV@/x", event.Succeeded, "10"},
+		"beside a step":    {"validate: [{shell: 'echo 100'}, {shell: 'echo \"{\\\"score\\\": 100}\" > res.json; echo 10', result_file: res.json}]\n- shell: echo ${validation.score} > @EV@/x", event.Succeeded, "100"},
 		"a list after it":  {"validate: {shell: 'false', on_incomplete: [echo a >> @EV@/x, {shell: echo b >> @EV@/x}]}", event.Failed, "a\nb\na\nb"},
-		"no on_incomplete": {"validate: {shell: 'false'}", event.Succeeded, "-"},
+		"no on_incomplete": {"validate: {shell: 'false'}", event.Failed, "-"},
+		"it may be":        {"validate: {shell: 'false', on_incomplete: continue}\n- shell: echo a > @EV@/x", event.Succeeded, "a"},
+		"below":            {"validate: {shell: 'echo 40', threshold: 80}", event.Failed, "-"},
+		"a text's score":   {"validate: {claude: '/say I give it Score: 40/100', threshold: 80}", event.Failed, "-"},
+		"a good one":       {"validate: {claude: '/say I give it Score: 80/100', threshold: 80}", event.Succeeded, "-"},
+		"an agent's talk":  {"validate: {claude: /say it looks fine}", event.Failed, "-"},
 		"a score of 101":   {"validate: {shell: 'echo \"{\\\"score\\\": 101}\"'}", event.Failed, "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +180,8 @@ func TestGoalSeek(t *testing.T) {
 		output       string
 	}{
 		{"threshold: 80, max_attempts: 5", event.Succeeded, 3, "90"},
-		{"threshold: 80, max_attempts: 2", event.Succeeded, 2, "60"},
+		{"threshold: 80, max_attempts: 2, fail_on_incomplete: false", event.Succeeded, 2, "60"},
+		{"threshold: 80, max_attempts: 2", event.Failed, 2, ""},
 		{"threshold: 80, max_attempts: 2, fail_on_incomplete: true", event.Failed, 2, ""},
 		{"threshold: 80", event.Succeeded, 3, "90"},
 	} {

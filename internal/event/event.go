@@ -10,7 +10,11 @@ package event
 
 import (
 	"encoding/json"
+	"math"
+	"strings"
 	"time"
+
+	"github.com/bide-dev/bide/retry"
 )
 
 // Type names what happened.
@@ -18,30 +22,34 @@ type Type string
 
 // The types of event.
 const (
-	RunStarted       Type = "run_started"
-	RunResumed       Type = "run_resumed"
-	PhaseStarted     Type = "phase_started"
-	PhaseFinished    Type = "phase_finished"
-	StepStarted      Type = "step_started"
-	AttemptStarted   Type = "attempt_started"
-	AttemptFailed    Type = "attempt_failed"
-	RetryScheduled   Type = "retry_scheduled"
-	StepFinished     Type = "step_finished"
-	ItemsReady       Type = "items_ready"
-	ItemStarted      Type = "item_started"
-	ItemRetry        Type = "item_retry_scheduled"
-	ItemMerging      Type = "item_merging"
-	ItemFinished     Type = "item_finished"
-	ItemDeadLettered Type = "item_dead_lettered"
-	ItemRequeued     Type = "item_requeued"
-	ItemRemoved      Type = "item_removed"
-	BreakerChanged   Type = "breaker_changed"
-	RunPaused        Type = "run_paused"
-	AgentUsage       Type = "agent_usage"
-	AgentMessage     Type = "agent_message"
-	Output           Type = "output"
-	Note             Type = "note"
-	RunFinished      Type = "run_finished"
+	RunStarted      Type = "run_started"
+	RunResumed      Type = "run_resumed"
+	PhaseStarted    Type = "phase_started"
+	PhaseFinished   Type = "phase_finished"
+	StepStarted     Type = "step_started"
+	AttemptQueued   Type = "attempt_queued"
+	AttemptStarted  Type = "attempt_started"
+	AttemptFailed   Type = "attempt_failed"
+	AttemptFinished Type = "attempt_finished"
+	RetryScheduled  Type = "retry_scheduled"
+	StepFinished    Type = "step_finished"
+	StepRequeued    Type = "step_requeued"
+	ItemsReady      Type = "items_ready"
+	ItemStarted     Type = "item_started"
+	ItemRetry       Type = "item_retry_scheduled"
+	ItemMerging     Type = "item_merging"
+	ItemHandlerDue  Type = "item_handler_due"
+	ItemFinished    Type = "item_finished"
+	ItemRequeued    Type = "item_requeued"
+	ItemRemoved     Type = "item_removed"
+	BreakerChanged  Type = "breaker_changed"
+	RunPaused       Type = "run_paused"
+	PauseEnded      Type = "pause_ended"
+	AgentUsage      Type = "agent_usage"
+	AgentMessage    Type = "agent_message"
+	Output          Type = "output"
+	Note            Type = "note"
+	RunFinished     Type = "run_finished"
 )
 
 // The statuses of a run, a step or an item.
@@ -57,30 +65,62 @@ const (
 	CompletedWithFailures = "completed_with_failures"
 )
 
+// The kinds of steps and items that ended neither as they were meant to nor as
+// failures: beside [Degraded] and [Skipped], one for which a handler made up, one
+// that failed and may, and one that missed a score and may. They are counted
+// apart; the status in the events is succeeded, and failed of a tolerated step.
+const (
+	Recovered  = "recovered"
+	Tolerated  = "tolerated"
+	Incomplete = "incomplete"
+)
+
+// Kinds are all kinds that --fail-on can name, the least of a failure first.
+var Kinds = []string{Skipped, Recovered, Degraded, Incomplete, Tolerated}
+
+// Aside reports whether the step of a path is a part of another one: of its
+// handlers, its check or the repairs of that. Its end is told by that one's, and it
+// is not counted.
+func Aside(path string) bool {
+	for _, inside := range []string{".on_failure", ".on_success", ".on_exit_code", ".validate", ".on_incomplete"} {
+		if strings.Contains(path, inside) {
+			return true
+		}
+	}
+	return false
+}
+
 // Event is one thing that happened. Fields that an event of a type does not
 // carry are zero and are left out of the JSON.
 //
 //	run_started                Label (workflow name), Data (file, parameters, options)
 //	run_resumed                Label, Total, Data (where the items stand)
 //	phase_started, …_finished  Phase, Status
-//	step_started               Step, Label
+//	step_started               Step, Label, Data (the kind of action; of a request, its method; in a foreach, the value that its round is for)
+//	attempt_queued             Step, Attempt, DelayMS if it is known, Data {"for": "limit" or "rate_limit"}: it waits and does
+//	                           not run yet; shown, never journalled
 //	attempt_started            Step, Attempt
 //	attempt_failed             Step, Attempt, Class, Message, ExitCode, DurationMS
-//	retry_scheduled            Step, Attempt (the one that failed), DelayMS
+//	attempt_finished           Step, Attempt, DurationMS: it succeeded; Data (the program that ran if it is not sh, the status of an HTTP answer)
+//	retry_scheduled            Step, Attempt (the one that failed), DelayMS, Class, Retry, Data (a [Wait])
 //	step_finished              Step, Label, Status, Attempts, DurationMS, Class, Message, Data (what later steps read)
+//	step_requeued              Step: what is recorded of it is forgotten, and it runs again
 //	items_ready                Total, Data (digest of the list)
 //	item_started               Item, Label, Index, Attempt
-//	item_retry_scheduled       Item, Index, Attempt (the one that failed), DelayMS, Data (the failed attempt)
+//	item_retry_scheduled       Item, Index, Attempt (the one that failed), DelayMS, Retry, Data (the failed attempt, a [Wait])
 //	item_merging               Item, Index, Attempt, Data (the commit that is about to be merged, and the result of the item if it is)
-//	item_finished              Item, Index, Status, Attempts, DurationMS, Class, Message, Data (its result)
-//	item_dead_lettered         Item, Index, Attempts, Class, Message, Data (the dead letter)
-//	item_requeued, …_removed   Item, Index: a dead letter that is run again, or was purged
-//	breaker_changed            Label (whose breaker), From, To
-//	run_paused                 DelayMS, Message: a rate limit holds back new agents
+//	item_handler_due           Item, Index, Attempts, Label (the handler), Class, Message, Data (the failed attempt, what the handler reads):
+//	                           the item has failed for good, and is finished when its handler has run
+//	item_finished              Item, Index, Status, Attempts, DurationMS, Class, Message, Data (its result; of a dead letter, the letter)
+//	item_requeued, …_removed   Item, Index: a dead letter that is run again, or was purged; Data {"item"} is its data from now on, where
+//	                           it was edited
+//	breaker_changed            Label (whose breaker), From, To, Data (its snapshot)
+//	run_paused                 DelayMS, Message, Data (a [Pause]): a rate limit holds back new agents
+//	pause_ended                an agent got another answer: the next rate limit begins a new series of pauses
 //	agent_usage                Step, Item, Data (tokens and cost)
 //	agent_message              Step, Item, Message, Data (text, tool use)
 //	output                     Step, Item, Label ("stdout" or "stderr"), Message (the text): shown, never journalled
-//	note                       Message: a warning worth keeping
+//	note                       Message: a warning worth keeping; Class: [Logged] for one that was asked for
 //	run_finished               Status, DurationMS, Class, Message, Data (the summary)
 type Event struct {
 	// Seq is the event's place in the journal, from 1; 0 before it is recorded.
@@ -95,7 +135,9 @@ type Event struct {
 	Step  string `json:"step,omitempty"`
 	Label string `json:"label,omitempty"` // the same for a person
 	Item  string `json:"item,omitempty"`  // the item's id
-	// Index is the item's place in the list plus one, so that 0 means none.
+	// Index is the item's place in the list plus one, so that 0 means none. Where
+	// programs read it (--json, dead letters, map.results, item_index) it counts
+	// from 0.
 	Index   int `json:"index,omitempty"`
 	Attempt int `json:"attempt,omitempty"` // numbered from 1
 
@@ -110,9 +152,75 @@ type Event struct {
 	From       string `json:"from,omitempty"`
 	To         string `json:"to,omitempty"`
 
+	// Retry is what the retries of a step or an item go on with after a
+	// resume, to the nanosecond, the decision that the event tells of included.
+	Retry *retry.State `json:"retry,omitempty"`
+
 	// Data is the rest, as a JSON object. Its members stand beside the other
 	// fields in the output of `bide events --json`.
 	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// Logged is the class of a note that somebody asked for, with on_error: log; it is
+// shown also where notes are not.
+const Logged = "logged"
+
+// Kept reports whether events of a type are journalled.
+func (t Type) Kept() bool { return t != Output && t != AttemptQueued }
+
+// The sources of a wait: what its length comes from.
+const (
+	FromPolicy     = "policy"      // the delay of the retry policy
+	FromRetryAfter = "retry_after" // the other side asked for it
+	FromRateLimit  = "rate_limit"  // a token of a rate, or the pause of all agents
+	FromLimit      = "limit"       // a slot of a limit of concurrency
+	FromBudget     = "budget"      // a budget that is refilled in time
+)
+
+// Wait is why a retry waits as long as it does, and what bounds the retries: a
+// part of the data of retry_scheduled and item_retry_scheduled. What is zero
+// is not bounded or not known.
+type Wait struct {
+	Source string        `json:"source"`
+	Delay  time.Duration `json:"delay_ns"`
+	// Least and Greatest are the bounds between which jitter drew the delay.
+	Least    time.Duration `json:"least_ns,omitempty"`
+	Greatest time.Duration `json:"greatest_ns,omitempty"`
+	// Attempts bounds the attempts in all.
+	Attempts int `json:"attempts_bound,omitempty"`
+	// Budget bounds the sum of the delays; Spent of it is used, this delay included.
+	Budget time.Duration `json:"budget_ns,omitempty"`
+	Spent  time.Duration `json:"spent_ns,omitempty"`
+}
+
+// Waited gives the wait that a retry policy has decided, from the state after
+// the decision. prev is the delay before, and hint what the other side asked
+// for, zero if it did not.
+func Waited(p *retry.Policy, after retry.State, delay, prev, hint time.Duration) Wait {
+	w := Wait{Source: FromPolicy, Delay: delay, Attempts: p.Attempts, Budget: p.Budget, Spent: after.Slept}
+	switch {
+	case p.Attempts == 0:
+		w.Attempts = retry.DefaultAttempts
+	case p.Attempts >= math.MaxInt32: // attempts: unlimited
+		w.Attempts = 0
+	}
+	if after.Attempt > 0 {
+		w.Least, w.Greatest = p.Backoff.Range(after.Attempt, prev)
+	}
+	if hint > 0 && delay >= hint && hint > w.Least {
+		w.Source, w.Least = FromRetryAfter, hint
+		w.Greatest = max(w.Greatest, delay)
+	}
+	return w
+}
+
+// Pause is the state of a run's rate-limit pauses: the data of run_paused.
+type Pause struct {
+	// Until is the end of the pause, Since the first of the answers that led to it.
+	Until time.Time `json:"until,omitzero"`
+	Since time.Time `json:"since,omitzero"`
+	// Streak is the number of pauses without another answer between them.
+	Streak int `json:"streak,omitempty"`
 }
 
 // Sink takes events. Emit is called from many goroutines at once, must not

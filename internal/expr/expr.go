@@ -32,7 +32,6 @@ package expr
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -99,7 +98,14 @@ func (e *SyntaxError) Error() string {
 type Expr struct {
 	src  string
 	root node
-	refs []Path
+	refs []read
+}
+
+// read is a path that an expression reads; maybe: it has a default for where
+// nothing sets it.
+type read struct {
+	path  Path
+	maybe bool
 }
 
 // Parse reads an expression. The error is a *SyntaxError. Sources over 64 KiB
@@ -136,7 +142,22 @@ func (e *Expr) EvalBool(r Resolver) (bool, error) {
 
 // Refs lists the paths that the expression reads, in the order of the text;
 // words that may stand for themselves (see the package comment) are not listed.
-func (e *Expr) Refs() []Path { return slices.Clone(e.refs) }
+func (e *Expr) Refs() []Path {
+	list := make([]Path, len(e.refs))
+	for i, r := range e.refs {
+		list[i] = r.path
+	}
+	return list
+}
+
+// Optional reports of each path of Refs whether the expression has a default for it.
+func (e *Expr) Optional() []bool {
+	list := make([]bool, len(e.refs))
+	for i, r := range e.refs {
+		list[i] = r.maybe
+	}
+	return list
+}
 
 // String is the source.
 func (e *Expr) String() string { return e.src }

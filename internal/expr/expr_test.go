@@ -330,7 +330,7 @@ func TestComparisonsAgree(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"a == 5 && b in ['x', y]", "${a.b[0]:-d} != 'q${c}'", "matches(path, \\.rs$)", "!(a or not b) AND x.exists", `["k"][*].a =~ "^x"`, "a NULLS FIRST, b DESC", "length(a, 3) is not null", "-.5e3 <= +1"} {
+	for _, s := range []string{"$", "!$", "a == ", "a == 5 && b in ['x', y]", "${a.b[0]:-d} != 'q${c}'", "matches(path, \\.rs$)", "!(a or not b) AND x.exists", `["k"][*].a =~ "^x"`, "a NULLS FIRST, b DESC", "length(a, 3) is not null", "-.5e3 <= +1"} {
 		f.Add(s)
 	}
 	r := item(f)

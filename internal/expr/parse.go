@@ -19,7 +19,7 @@ type parser struct {
 	src   string
 	pos   int
 	depth int
-	refs  []Path
+	refs  []read
 }
 
 func (p *parser) fail(at int, format string, args ...any) error {
@@ -317,7 +317,7 @@ func (p *parser) parseGroup() (node, error) {
 // parseBraces reads ${ expression }, with modifiers as templates have them and
 // :-text or |default:text after it.
 func (p *parser) parseBraces() (node, error) {
-	open := p.pos
+	open, kept := p.pos, len(p.refs)
 	p.pos += len("${")
 	n, err := p.parseOr()
 	if err != nil {
@@ -332,6 +332,9 @@ func (p *parser) parseBraces() (node, error) {
 			return nil, p.fail(open, "this ${ is not closed")
 		}
 		n = orDefault{n, literal{defaultValue(p.src[p.pos : p.pos+end])}}
+		for i := kept; i < len(p.refs); i++ {
+			p.refs[i].maybe = true
+		}
 		p.pos += end
 	}
 	if !p.eat("}") {
@@ -450,7 +453,7 @@ func (p *parser) parseText() (node, error) {
 		if !found {
 			break
 		}
-		p.refs = append(p.refs, path)
+		p.refs = append(p.refs, read{path: path})
 		parts, s = append(parts, literal{before}, &ref{path: path}), after
 	}
 	if parts == nil {
@@ -481,7 +484,8 @@ func cutReference(s string) (before string, path Path, after string, found bool)
 func (p *parser) noValue(at int) error {
 	err := &SyntaxError{Offset: at, Message: "a value is expected here, not " + quoteAt(p.src, at)}
 	const marks = "=<>!&|~"
-	if at > 0 && strings.IndexByte(marks, p.src[at]) >= 0 && strings.IndexByte(marks, p.src[at-1]) >= 0 {
+	isMark := func(i int) bool { return i >= 0 && i < len(p.src) && strings.IndexByte(marks, p.src[i]) >= 0 }
+	if isMark(at) && isMark(at-1) {
 		err.Suggestion = "the operators are ==, !=, <, <=, >, >=, =~, &&, || and !"
 	}
 	return err
@@ -520,7 +524,7 @@ func (p *parser) parseName() (node, error) {
 			return literal{nil}, nil
 		}
 	}
-	p.refs = append(p.refs, path)
+	p.refs = append(p.refs, read{path: path})
 	r := &ref{path: path}
 	if len(path) == 1 {
 		r.word = word

@@ -3,6 +3,7 @@ package input
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 
 	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -21,8 +23,13 @@ import (
 // empty File means List.
 type Spec struct {
 	File string
-	Kind string // of the file; see Auto
-	List []any
+	// Within is the directory that data, which has named File, must not leave;
+	// "": the author has named it.
+	Within string
+	// Called is what File is called in errors; "" means its path.
+	Called string
+	Kind   string // of the file; see Auto
+	List   []any
 
 	JSONPath string
 	Filter   *expr.Expr
@@ -31,8 +38,27 @@ type Spec struct {
 	Offset   int       // items left out at the beginning
 	Max      int       // at most that many; 0: all
 
+	// Context ends what waits or takes long: opening, reading, the evaluation of
+	// a path; nil: nothing does.
+	Context context.Context
+
+	// Read is given how many items were read before anything was left out of
+	// them; nil: nobody asks.
+	Read *int
+
 	// TempDir is where a list waits while it is sorted; "" means the system's.
 	TempDir string
+}
+
+func (s Spec) name() files.Name {
+	return files.Name{Dir: s.Within, Path: s.File, ByData: s.Within != ""}
+}
+
+func (s Spec) context() context.Context {
+	if s.Context == nil {
+		return context.Background()
+	}
+	return s.Context
 }
 
 // Item is one work item.
@@ -102,12 +128,15 @@ func (r raw) json() []byte {
 
 // filtered gives the items that the filter lets through.
 func (s Spec) filtered() iter.Seq2[raw, error] {
-	if s.Filter == nil {
+	if s.Filter == nil && s.Read == nil {
 		return s.read()
 	}
 	return func(yield func(raw, error) bool) {
 		for r, err := range s.read() {
-			if err == nil {
+			if err == nil && s.Read != nil {
+				*s.Read++
+			}
+			if err == nil && s.Filter != nil {
 				var ok bool
 				ok, err = s.Filter.EvalBool(expr.Item(r.v))
 				if err == nil && !ok {

@@ -1,8 +1,10 @@
 package input
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,12 +15,14 @@ import (
 )
 
 // Path evaluates a JSONPath (RFC 9535) and gives the values that it finds.
-func Path(path string, v any) (found []any, err error) {
+// It ends with ctx.
+func Path(ctx context.Context, path string, v any) (found []any, err error) {
 	x, err := parsePath(path)
 	if err != nil {
 		return nil, err
 	}
-	return evaluate(x, path, v)
+	err = evaluate(ctx, x, path, v, func(e any) error { found = append(found, e); return nil })
+	return found, err
 }
 
 // CheckPath reports what is wrong with a JSONPath.
@@ -56,7 +60,9 @@ func selects(x jp.Expr) bool {
 	})
 }
 
-func evaluate(x jp.Expr, path string, v any) (found []any, err error) {
+// evaluate gives what a path finds, one after another, until yield fails: what
+// nobody asks for is neither looked for nor held.
+func evaluate(ctx context.Context, x jp.Expr, path string, v any, yield func(any) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("JSONPath %s: %v", path, p)
@@ -70,45 +76,90 @@ func evaluate(x jp.Expr, path string, v any) (found []any, err error) {
 		last--
 	}
 	if last < 0 {
-		return get(x, v), nil
+		return get(ctx, x, v, yield)
 	}
 	// Filters compare numbers of Go's own types only. They look at a copy; what
 	// they find is taken from the original, in which numbers are as written.
 	c := copies{}
-	for _, e := range get(x[:last+1], c.of(v)) {
+	return get(ctx, x[:last+1], c.of(v), func(e any) error {
 		e = c.original(e)
 		if last+1 == len(x) {
-			found = append(found, e)
-		} else {
-			found = append(found, get(x[last+1:], e)...)
+			return yield(e)
 		}
-	}
-	return found, nil
+		return get(ctx, x[last+1:], e, yield)
+	})
 }
 
 // get evaluates a path segment by segment. In one go, the library loses what
-// stands behind an empty array, and its filters do not survive a null.
-func get(x jp.Expr, v any) []any {
-	found := []any{v}
-	for i := 0; i < len(x); i++ {
-		segment := jp.Expr{jp.Root('$'), x[i]}
-		switch x[i].(type) {
+// stands behind an empty array, its filters do not survive a null, and the
+// order of what it finds in objects is another one each time.
+func get(ctx context.Context, x jp.Expr, v any, yield func(any) error) error {
+	for len(x) > 0 {
+		switch x[0].(type) {
 		case jp.Root, jp.At, jp.Bracket:
+			x = x[1:]
 			continue
-		case jp.Descent:
-			if i++; i < len(x) {
-				segment = append(segment, x[i])
-			}
 		}
-		var next []any
-		for _, e := range found {
-			if e != nil { // null has nothing in it
-				next = append(next, segment.Get(e)...)
-			}
-		}
-		found = next
+		break
 	}
-	return found
+	if len(x) == 0 {
+		return yield(v)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if v == nil { // null has nothing in it
+		return nil
+	}
+	rest := func(e any) error { return get(ctx, x[1:], e, yield) }
+	switch x[0].(type) {
+	case jp.Descent:
+		if len(x) == 1 {
+			return nil // not a path that the parser lets through
+		}
+		return descend(v, rest)
+	case jp.Wildcard:
+		return children(v, rest)
+	}
+	for _, e := range (jp.Expr{jp.Root('$'), x[0]}).Get(v) {
+		if err := rest(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// descend visits an array or object and all that are in it, those above first.
+func descend(v any, visit func(any) error) error {
+	switch v.(type) {
+	case []any, map[string]any:
+	default:
+		return nil
+	}
+	if err := visit(v); err != nil {
+		return err
+	}
+	return children(v, func(e any) error { return descend(e, visit) })
+}
+
+// children visits the elements of an array, or the values of an object in the
+// order of their names.
+func children(v any, visit func(any) error) error {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			if err := visit(e); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if err := visit(v[name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // copies finds the original of what a filter has found in a copy: of arrays and

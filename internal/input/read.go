@@ -3,6 +3,7 @@ package input
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -35,27 +37,17 @@ const (
 	Lines = "lines"
 )
 
-// kindOf decides what a file is.
-func kindOf(name string, f *os.File) (string, error) {
+// kindByName is what a file is by its name; Auto where that does not tell.
+func kindByName(name string) string {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".json":
-		return JSON, nil
+		return JSON
 	case ".jsonl", ".ndjson":
-		return JSONL, nil
+		return JSONL
 	case ".csv", ".tsv":
-		return CSV, nil
+		return CSV
 	}
-	one, err := isOneValue(f)
-	if err != nil {
-		return "", err
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return "", err
-	}
-	if one {
-		return JSON, nil
-	}
-	return Lines, nil
+	return Auto
 }
 
 // isOneValue reports whether a text is exactly one JSON value.
@@ -94,32 +86,73 @@ func (s Spec) read() iter.Seq2[raw, error] {
 			s.list(yield)
 			return
 		}
-		f, err := os.Open(s.File)
+		f, err := s.name().Open(s.context())
 		if err != nil {
 			yield(raw{}, err)
 			return
 		}
 		defer f.Close()
-		kind := s.Kind
-		if kind == Auto {
-			if kind, err = kindOf(s.File, f); err != nil {
-				yield(raw{}, fmt.Errorf("%s: %w", s.File, err))
-				return
-			}
-		}
-		fail := func(err error) { yield(raw{}, fmt.Errorf("%s: %w", s.File, err)) }
-		switch kind {
-		case JSON:
-			err = s.document(f, yield)
-		case CSV:
-			err = s.csv(f, yield)
-		default:
-			err = s.lines(f, kind == JSONL, yield)
-		}
-		if err != nil && !errors.Is(err, errStopped) {
-			fail(err)
+		if err := s.kind(f, yield); err != nil && !errors.Is(err, errStopped) {
+			yield(raw{}, fmt.Errorf("%s: %w", cmp.Or(s.Called, s.File), err))
 		}
 	}
+}
+
+// kind reads a file as what it is.
+func (s Spec) kind(f *files.File, yield func(raw, error) bool) error {
+	var in io.Reader = f
+	kind := kindByName(s.File)
+	if s.Kind != Auto {
+		kind = s.Kind
+	}
+	if kind == Auto {
+		again, err := s.seekable(f)
+		if err != nil {
+			return err
+		}
+		defer again.Close()
+		one, err := isOneValue(again)
+		if err == nil {
+			_, err = again.Seek(0, io.SeekStart)
+		}
+		if err != nil {
+			return err
+		}
+		if in, kind = again, Lines; one {
+			kind = JSON
+		}
+	}
+	text := &utf8Reader{r: in}
+	switch kind {
+	case JSON:
+		return s.document(text, yield)
+	case CSV:
+		return s.csv(text, yield)
+	}
+	return s.lines(text, kind == JSONL, yield)
+}
+
+// seekable is a file that can be read twice: a copy of one that cannot, such as
+// a pipe.
+func (s Spec) seekable(f *files.File) (io.ReadSeekCloser, error) {
+	if _, err := f.Seek(0, io.SeekCurrent); err == nil {
+		return f, nil
+	}
+	c, err := os.CreateTemp(s.TempDir, "items-*")
+	if err != nil {
+		return nil, err
+	}
+	err = os.Remove(c.Name())
+	if err == nil {
+		_, err = io.Copy(c, f)
+	}
+	if err == nil {
+		_, err = c.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
 }
 
 var errStopped = errors.New("the reader wants no more")
@@ -134,25 +167,52 @@ func (s Spec) list(yield func(raw, error) bool) {
 
 // expand applies the path to a value that is held as a whole.
 func (s Spec) expand(v any, yield func(raw, error) bool) error {
-	found, one := []any{v}, true
-	if s.JSONPath != "" {
-		x, err := parsePath(s.JSONPath)
-		if err != nil {
-			return err
-		}
-		if found, err = evaluate(x, s.JSONPath, v); err != nil {
-			return err
-		}
-		one = !selects(x)
-	}
-	if one && len(found) == 1 {
-		if list, ok := found[0].([]any); ok {
-			found = list
-		}
-	}
-	for _, e := range found {
+	each := func(e any) error {
 		if !yield(raw{v: e}, nil) {
 			return errStopped
+		}
+		return nil
+	}
+	if s.JSONPath == "" {
+		return elements(v, each)
+	}
+	x, err := parsePath(s.JSONPath)
+	if err != nil {
+		return err
+	}
+	if selects(x) {
+		return evaluate(s.context(), x, s.JSONPath, v, each)
+	}
+	// One array that is found is the list; of several each is an item.
+	var first any
+	n := 0
+	err = evaluate(s.context(), x, s.JSONPath, v, func(e any) error {
+		if n++; n == 1 {
+			first = e
+			return nil
+		}
+		if n == 2 {
+			if err := each(first); err != nil {
+				return err
+			}
+		}
+		return each(e)
+	})
+	if err == nil && n == 1 {
+		err = elements(first, each)
+	}
+	return err
+}
+
+// elements gives those of an array, or a value that is none.
+func elements(v any, each func(any) error) error {
+	list, ok := v.([]any)
+	if !ok {
+		return each(v)
+	}
+	for _, e := range list {
+		if err := each(e); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -304,16 +364,12 @@ func (s Spec) parsed(r raw, path streamed, yield func(raw, error) bool) error {
 	if path.each {
 		v = []any{v}
 	}
-	found, err := evaluate(path.expr, path.rest, v)
-	if err != nil {
-		return err
-	}
-	for _, e := range found {
+	return evaluate(s.context(), path.expr, path.rest, v, func(e any) error {
 		if !yield(raw{v: e}, nil) {
 			return errStopped
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // member moves to the value of an object's member.
@@ -374,11 +430,17 @@ func (t *tokens) object() (json.RawMessage, error) {
 }
 
 // lines reads JSON lines, or plain lines: a line that is no JSON is a text.
-func (s Spec) lines(f io.Reader, strict bool, yield func(raw, error) bool) error {
+func (s Spec) lines(f *utf8Reader, strict bool, yield func(raw, error) bool) error {
 	path, all := stream(s.JSONPath)
 	all = all && len(path.names) == 0 // $[*] and $[?…] are about the lines
 	sc := bufio.NewScanner(f)
 	sc.Buffer(make([]byte, 64<<10), MaxLine)
+	sc.Split(func(data []byte, end bool) (int, []byte, error) {
+		if end && f.err != io.EOF {
+			return 0, nil, f.err // and the line before it is not whole
+		}
+		return bufio.ScanLines(data, end)
+	})
 	for n := 1; sc.Scan(); n++ {
 		line := bytes.TrimSpace(sc.Bytes())
 		if n == 1 {
@@ -393,7 +455,7 @@ func (s Spec) lines(f io.Reader, strict bool, yield func(raw, error) bool) error
 			if strict {
 				return fmt.Errorf("line %d: %w", n, err)
 			}
-			v, text = strings.ToValidUTF8(string(line), "\uFFFD"), nil
+			v, text = string(line), nil
 		}
 		switch {
 		case s.JSONPath == "":

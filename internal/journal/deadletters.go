@@ -15,16 +15,17 @@ import (
 type DeadLetter struct {
 	Index    int
 	ID       string
-	Item     json.RawMessage // the item's data; nil if no list is recorded
-	Seq      int64           // of the item_dead_lettered
+	Item     json.RawMessage // the item's data, as edited last; nil if no list is recorded
+	Original json.RawMessage // its data in the list, of an item that was edited; else nil
+	Seq      int64           // of the item_finished that made it a dead letter
 	Time     time.Time
 	Attempts int
 	Class    string
 	Message  string
 	Letter   json.RawMessage // the event's data
 	// History is every event that tells of the item's failures, oldest first
-	// and over all rounds: item_retry_scheduled, item_finished with a status
-	// that is not success, and item_dead_lettered.
+	// and over all rounds: item_retry_scheduled, and item_finished with a status
+	// that is not success. The last one is the letter.
 	History []event.Event
 }
 
@@ -48,7 +49,7 @@ func (f *DeadLetterFilter) fits(e *event.Event) bool {
 // the first error.
 func (r *Reader) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
-		open, err := r.openLetters(ctx)
+		open, edits, err := r.openLetters(ctx)
 		if err != nil {
 			yield(DeadLetter{}, err)
 			return
@@ -57,7 +58,7 @@ func (r *Reader) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[
 		// filters leave few.
 		order := slices.Sorted(maps.Keys(open))
 		for batch := range slices.Chunk(order, page) {
-			letters, err := r.letters(ctx, batch, open, &f)
+			letters, err := r.letters(ctx, batch, open, edits, &f)
 			if err != nil {
 				yield(DeadLetter{}, err)
 				return
@@ -71,28 +72,30 @@ func (r *Reader) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[
 	}
 }
 
-// openLetters gives, by item, the events that its history is made of; the last
-// one is the dead letter.
-func (r *Reader) openLetters(ctx context.Context) (map[int][]int64, error) {
-	open := map[int]int64{}
-	types := []event.Type{event.ItemFinished, event.ItemDeadLettered, event.ItemRequeued, event.ItemRemoved}
-	err := r.itemEvents(ctx, types, func(e event.Event) error {
-		switch {
-		case e.Type == event.ItemDeadLettered:
+// openLetters gives, by item, the events that its history is made of, of which the
+// last one is the dead letter, and the last item_requeued that edited it.
+func (r *Reader) openLetters(ctx context.Context) (histories map[int][]int64, edits map[int]int64, err error) {
+	open, edits := map[int]int64{}, map[int]int64{}
+	types := []event.Type{event.ItemFinished, event.ItemRequeued, event.ItemRemoved}
+	err = r.itemEvents(ctx, types, func(e event.Event) error {
+		if e.Type == event.ItemFinished && finished(e.Status) == ItemDeadLettered {
 			open[e.Index] = e.Seq
-		case e.Type != event.ItemFinished || finished(e.Status) != ItemDeadLettered:
+		} else {
 			delete(open, e.Index)
+		}
+		if e.Type == event.ItemRequeued && len(e.Data) > 0 {
+			edits[e.Index] = e.Seq
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	histories := make(map[int][]int64, len(open))
+	histories = make(map[int][]int64, len(open))
 	if len(open) == 0 {
-		return histories, nil
+		return histories, edits, nil
 	}
-	types = []event.Type{event.ItemRetry, event.ItemFinished, event.ItemDeadLettered}
+	types = []event.Type{event.ItemRetry, event.ItemFinished}
 	err = r.itemEvents(ctx, types, func(e event.Event) error {
 		letter, ok := open[e.Index]
 		if !ok || e.Seq > letter {
@@ -103,11 +106,11 @@ func (r *Reader) openLetters(ctx context.Context) (map[int][]int64, error) {
 		}
 		return nil
 	})
-	return histories, err
+	return histories, edits, err
 }
 
 // letters reads the dead letters of some items that fit the filter.
-func (r *Reader) letters(ctx context.Context, indexes []int, open map[int][]int64, f *DeadLetterFilter) ([]DeadLetter, error) {
+func (r *Reader) letters(ctx context.Context, indexes []int, open map[int][]int64, edits map[int]int64, f *DeadLetterFilter) ([]DeadLetter, error) {
 	seqs := make([]int64, len(indexes))
 	for i, index := range indexes {
 		seqs[i] = open[index][len(open[index])-1]
@@ -141,8 +144,30 @@ func (r *Reader) letters(ctx context.Context, indexes []int, open map[int][]int6
 		n := len(open[out[i].Index])
 		out[i].History, histories = histories[:n:n], histories[n:]
 		out[i].Item = items[out[i].Index]
+		if err := r.edit(ctx, &out[i], edits[out[i].Index]); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
+}
+
+// edit puts the data of an item_requeued, 0 for none, in the place of the list's.
+func (r *Reader) edit(ctx context.Context, l *DeadLetter, seq int64) error {
+	if seq == 0 {
+		return nil
+	}
+	e, err := r.Event(ctx, seq)
+	if err != nil {
+		return err
+	}
+	var d struct{ Item json.RawMessage }
+	if err := json.Unmarshal(e.Data, &d); err != nil {
+		return r.unreadable(seq, err)
+	}
+	if len(d.Item) > 0 {
+		l.Original, l.Item = l.Item, d.Item
+	}
+	return nil
 }
 
 // itemsAt gives the data of the items of some letters, by index. Letters come

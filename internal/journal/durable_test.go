@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -337,5 +338,65 @@ func lastNumber(in *bufio.Reader, to chan<- int64) {
 		if n, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64); err == nil {
 			last = n
 		}
+	}
+}
+
+// TestRemovedJournal: what is written into a removed file is gone, so that a
+// journal that is removed or replaced while its run goes on is a failure.
+func TestRemovedJournal(t *testing.T) {
+	for name, harm := range map[string]func(j *Journal) error{
+		"database": func(j *Journal) error { return os.Remove(j.path) },
+		"log":      func(j *Journal) error { return os.Remove(j.walPath) },
+		"run":      func(j *Journal) error { return os.RemoveAll(j.Dir()) },
+		"replaced": func(j *Journal) error {
+			return errors.Join(os.Rename(j.path, j.path+".old"), os.WriteFile(j.path, empty, 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, err := newStore(t).Create(header())
+			if err != nil {
+				t.Fatal(err)
+			}
+			add(t, j, event.Event{Type: event.Note, Message: "before"})
+			if err := j.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := harm(j); err != nil {
+				t.Fatal(err)
+			}
+			add(t, j, event.Event{Type: event.Note, Message: "after"})
+			var disk *DiskError
+			if err := j.Sync(t.Context()); !errors.As(err, &disk) {
+				t.Errorf("Sync gives %v", err)
+			}
+			select {
+			case <-j.Failed():
+			default:
+				t.Error("the journal has not failed")
+			}
+			if err := j.Close(); !errors.As(err, &disk) {
+				t.Errorf("Close gives %v", err)
+			}
+		})
+	}
+}
+
+// TestNewHomeIsDurable: the name of every directory that the first run in a new
+// home makes is on the disk.
+func TestNewHomeIsDurable(t *testing.T) {
+	defer func(f func(string) error) { syncName = f }(syncName)
+	var synced []string
+	syncName = func(dir string) error { synced = append(synced, dir); return syncDir(dir) }
+	base := t.TempDir()
+	home := filepath.Join(base, "a", "b")
+	if _, err := OpenStore(home); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{base, filepath.Dir(home), home}; !slices.Equal(synced, want) {
+		t.Errorf("synced %v, want %v", synced, want)
+	}
+	synced = nil
+	if _, err := OpenStore(home); err != nil || len(synced) > 0 {
+		t.Errorf("a home that is there was synced again: %v, %v", synced, err)
 	}
 }

@@ -40,15 +40,18 @@ type NotFoundError struct {
 	Run       string   // as given; "" if the last run was asked for and there is none
 	Dir       string   // where it was looked for
 	Near      []string // ids that may have been meant, newest first, at most five
-	Ambiguous bool     // Near all begin with Run
+	Ambiguous bool     // Near all begin or end with Run
+	Runs      int      // how many runs there are, where Run counts back further
 }
 
 func (e *NotFoundError) Error() string {
 	switch {
-	case e.Run == "":
+	case e.Run == "", strings.EqualFold(e.Run, "last"):
 		return fmt.Sprintf("there is no run in %s yet", e.Dir)
+	case e.Runs > 0:
+		return fmt.Sprintf("there is no run %s: %s has %d of them", e.Run, e.Dir, e.Runs)
 	case e.Ambiguous:
-		return fmt.Sprintf("more than one run begins with %s: %s; give more of the id", e.Run, strings.Join(e.Near, ", "))
+		return fmt.Sprintf("more than one run begins or ends with %s: %s; give more of the id", e.Run, strings.Join(e.Near, ", "))
 	case len(e.Near) > 0:
 		return fmt.Sprintf("there is no run %s in %s; did you mean %s?", e.Run, e.Dir, strings.Join(e.Near, " or "))
 	}

@@ -20,12 +20,20 @@ type EventFilter struct {
 	Item  string       // the item's id
 	Step  string       // the step's path
 	Own   bool         // only those of the run itself, not of its work items
+	// Items are the items by index, each with the number from which on its
+	// events are wanted; nil: any.
+	Items map[int]int64
 }
 
 // fits says whether a record is wanted.
-func (f *EventFilter) fits(known map[int64]string, rec *record) (bool, error) {
+func (f *EventFilter) fits(known map[int64]string, seq int64, rec *record) (bool, error) {
 	if f.Own && rec.index != 0 || f.Index != 0 && rec.index != int64(f.Index) {
 		return false, nil
+	}
+	if f.Items != nil {
+		if from, ok := f.Items[int(rec.index)]; !ok || seq < from {
+			return false, nil
+		}
 	}
 	if len(f.Types) > 0 {
 		kind, err := rec.kind.word(known)
@@ -91,7 +99,7 @@ func (r *Reader) page(ctx context.Context, next int64, f EventFilter) (events []
 func (r *Reader) readPage(ctx context.Context, next int64, f EventFilter) (events []event.Event, to int64, err error) {
 	known := r.dictionary()
 	err = r.records(ctx, next, noEnd, func(seq int64, rec *record) error {
-		wanted, err := f.fits(known, rec)
+		wanted, err := f.fits(known, seq, rec)
 		if err != nil {
 			return r.unreadable(seq, err)
 		}

@@ -16,7 +16,7 @@ import (
 func (s *State) Apply(e event.Event) error {
 	s.Seq = max(s.Seq, e.Seq)
 	switch e.Type {
-	case event.RunStarted, event.RunResumed, event.RunPaused, event.RunFinished:
+	case event.RunStarted, event.RunResumed, event.RunPaused, event.PauseEnded, event.RunFinished:
 		s.applyRun(e)
 	case event.PhaseStarted, event.PhaseFinished:
 		s.applyPhase(e)
@@ -24,7 +24,10 @@ func (s *State) Apply(e event.Event) error {
 		if e.Index == 0 {
 			s.applyStep(e)
 		}
-	case event.ItemStarted, event.ItemRetry, event.ItemMerging, event.ItemFinished, event.ItemDeadLettered, event.ItemRequeued, event.ItemRemoved:
+	case event.StepRequeued:
+		delete(s.Steps, e.Step)
+		s.Status, s.Finished, s.Class, s.Message = event.Interrupted, time.Time{}, "", ""
+	case event.ItemStarted, event.ItemRetry, event.ItemMerging, event.ItemHandlerDue, event.ItemFinished, event.ItemRequeued, event.ItemRemoved:
 		return s.applyItem(e)
 	case event.BreakerChanged:
 		put(&s.Breakers, e.Label, BreakerRecord{State: e.To, Since: e.Time, Data: e.Data})
@@ -39,7 +42,7 @@ func (s *State) applyRun(e event.Event) {
 	case event.RunStarted:
 		s.Status = event.Running
 		if s.Started.IsZero() {
-			s.Started = e.Time
+			s.Started, s.Origin = e.Time, e.Data
 		}
 	case event.RunResumed:
 		s.settle(true)
@@ -47,7 +50,15 @@ func (s *State) applyRun(e event.Event) {
 		s.Status, s.Finished, s.Class, s.Message = event.Running, time.Time{}, "", ""
 	case event.RunPaused:
 		s.Pauses++
-		s.PausedUntil = e.Time.Add(millis(e.DelayMS))
+		s.Pause = event.Pause{Until: e.Time.Add(millis(e.DelayMS)), Since: e.Time, Streak: 1}
+		if len(e.Data) > 0 {
+			var p event.Pause
+			if err := json.Unmarshal(e.Data, &p); err == nil && !p.Until.IsZero() {
+				s.Pause = p
+			}
+		}
+	case event.PauseEnded:
+		s.Pause = event.Pause{}
 	case event.RunFinished:
 		s.settle(false)
 		s.Status, s.Finished, s.Class, s.Message = e.Status, e.Time, e.Class, e.Message
@@ -70,6 +81,12 @@ func (s *State) settle(died bool) {
 		}
 	}
 	t := &s.Items
+	for i, x := range t.special {
+		if x.since > 0 && !x.left {
+			x.left = true
+			t.special[i] = x
+		}
+	}
 	if t.counts[ItemRunning] == 0 {
 		return
 	}
@@ -113,10 +130,12 @@ func (s *State) applyStep(e event.Event) {
 			step.Phase = s.Phase
 		}
 	case event.AttemptStarted:
-		step.Attempts = max(step.Attempts, e.Attempt)
+		if e.Attempt > step.Attempts { // and not the same one again, after an interrupt
+			step.Attempts, step.Began = e.Attempt, e.Time
+		}
 	case event.AttemptFailed:
 		step.Attempts = max(step.Attempts, e.Attempt)
-		step.Class, step.Message = e.Class, e.Message
+		step.Class, step.Message, step.Failed = e.Class, e.Message, e.Data
 		step.Retry.failed(e.Time)
 	case event.RetryScheduled:
 		step.Retry.wait(e)
@@ -125,7 +144,7 @@ func (s *State) applyStep(e event.Event) {
 		step.Attempts = max(step.Attempts, e.Attempts)
 		step.Class, step.Message, step.Data, step.Finished = e.Class, e.Message, e.Data, e.Time
 		if e.Status != event.Interrupted {
-			step.Retry, step.Recoveries = Retry{}, 0
+			step.Retry, step.Recoveries, step.Failed, step.Began = Retry{}, 0, nil, time.Time{}
 		}
 	}
 	put(&s.Steps, e.Step, step)
@@ -138,7 +157,13 @@ func (r *Retry) failed(at time.Time) {
 	}
 }
 
+// wait takes a wait that was scheduled: as it is recorded, or, of an event
+// without the state, as its delay says.
 func (r *Retry) wait(e event.Event) {
+	if s := e.Retry; s != nil {
+		r.Slept, r.Prev, r.Began, r.FirstFailure, r.NotBefore, r.Rules = s.Slept, s.Prev, s.Began, s.FirstFailure, s.Due, s.Rules
+		return
+	}
 	r.Prev = millis(e.DelayMS)
 	r.Slept += r.Prev
 	r.NotBefore = e.Time.Add(r.Prev)
@@ -159,26 +184,47 @@ func (s *State) applyItem(e event.Event) error {
 	case event.ItemStarted:
 		t.set(e.Index, ItemRunning)
 		t.attempt(e.Index, e.Attempt)
+		t.update(e.Index, func(x *special) {
+			if !x.left { // a process that gave it back and starts it again begins anew
+				x.since = e.Seq
+			}
+			x.left = false
+			if x.retry.Began.IsZero() {
+				x.retry.Began = e.Time
+			}
+		})
 	case event.ItemRetry:
 		t.set(e.Index, ItemWaiting)
 		t.attempt(e.Index, e.Attempt)
 		t.update(e.Index, func(x *special) {
+			x.since, x.left = 0, false
 			x.retry.failed(e.Time)
 			x.retry.wait(e)
+			x.failed = e.Seq
+			if e.Retry != nil {
+				x.retry.Failures = e.Retry.Attempt
+			}
 		})
+	case event.ItemHandlerDue:
+		t.set(e.Index, ItemHandling)
+		t.attempt(e.Index, e.Attempts)
+		t.update(e.Index, func(x *special) { *x = special{handler: e.Seq, before: x.before} })
 	case event.ItemFinished:
 		t.set(e.Index, finished(e.Status))
 		t.attempt(e.Index, e.Attempts)
 		t.errors.ended(e)
-	case event.ItemDeadLettered:
-		t.set(e.Index, ItemDeadLettered)
-		t.attempt(e.Index, e.Attempts)
 	case event.ItemRequeued:
 		t.set(e.Index, ItemPending)
 		t.errors.forget(e.Index)
 		delete(t.special, e.Index)
 		if n := int(t.attempts[e.Index-1]); n > 0 {
 			t.update(e.Index, func(x *special) { x.before = n })
+		}
+		if len(e.Data) > 0 {
+			var d struct{ Item json.RawMessage }
+			if json.Unmarshal(e.Data, &d) == nil && len(d.Item) > 0 {
+				put(&t.edited, e.Index, d.Item)
+			}
 		}
 		s.outdate()
 	case event.ItemRemoved:
@@ -236,9 +282,9 @@ func (s *State) applyUsage(e event.Event) {
 	}
 }
 
-func put[V any](m *map[string]V, key string, v V) {
+func put[K comparable, V any](m *map[K]V, key K, v V) {
 	if *m == nil {
-		*m = map[string]V{}
+		*m = map[K]V{}
 	}
 	(*m)[key] = v
 }
@@ -305,9 +351,13 @@ func (r *Reader) fold(ctx context.Context) (*State, error) {
 			if kind == event.Note || kind == event.AgentMessage || kind == event.ItemsReady {
 				return nil
 			}
-		case kind == event.ItemMerging, kind == event.ItemFinished && rec.class != token{}:
+		case kind == event.ItemMerging, kind == event.ItemRequeued && rec.data != "", kind == event.ItemFinished && rec.class != token{}:
 		case isItem(kind):
-			return apply(rec.itemEvent(seq, kind))
+			e, err := rec.itemEvent(seq, kind)
+			if err != nil {
+				return r.unreadable(seq, err)
+			}
+			return apply(e)
 		default:
 			return nil
 		}
@@ -344,7 +394,7 @@ func (r *Reader) countItems(ctx context.Context, want int) (int, error) {
 // of work items.
 func isItem(kind event.Type) bool {
 	switch kind {
-	case event.ItemStarted, event.ItemRetry, event.ItemMerging, event.ItemFinished, event.ItemDeadLettered, event.ItemRequeued, event.ItemRemoved:
+	case event.ItemStarted, event.ItemRetry, event.ItemMerging, event.ItemHandlerDue, event.ItemFinished, event.ItemRequeued, event.ItemRemoved:
 		return true
 	}
 	return false
@@ -352,10 +402,11 @@ func isItem(kind event.Type) bool {
 
 // itemEvent is what of an item's event matters to Apply: numbers only. An event
 // has attempt or attempts.
-func (rec *record) itemEvent(seq int64, kind event.Type) event.Event {
+func (rec *record) itemEvent(seq int64, kind event.Type) (event.Event, error) {
 	n := int(max(rec.attempt, rec.attempts))
+	state, err := rec.retryState()
 	return event.Event{
 		Seq: seq, Type: kind, Time: instant(rec.time), Index: int(rec.index), Attempt: n, Attempts: n,
-		Status: rec.status.vocabulary(), DelayMS: rec.delay,
-	}
+		Status: rec.status.vocabulary(), DelayMS: rec.delay, Retry: state,
+	}, err
 }

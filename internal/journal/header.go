@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -207,4 +209,22 @@ func instant(ns int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(0, ns).UTC()
+}
+
+// ReadFile gives a text that was recorded with the run, the run's own file and
+// those that it is composed of; nothing is read from the disk. The error for
+// any other path is an fs.ErrNotExist.
+func (h *Header) ReadFile(path string) ([]byte, error) {
+	if path == h.Path {
+		return h.Source, nil
+	}
+	if b, ok := h.Others[path]; ok {
+		return b, nil
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		if b, ok := h.Others[abs]; ok {
+			return b, nil
+		}
+	}
+	return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 }

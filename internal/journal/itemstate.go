@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
@@ -18,6 +19,7 @@ type Items struct {
 	status   []ItemStatus
 	attempts []uint32
 	special  map[int]special
+	edited   map[int]json.RawMessage
 	counts   [ItemDeadLettered + 1]int
 	errors   itemErrors
 }
@@ -28,6 +30,10 @@ type special struct {
 	recoveries int
 	before     int
 	merging    string
+	handler    int64
+	since      int64 // where the steps of the item in flight begin
+	left       bool  // the process in which it was in flight has ended
+	failed     int64
 }
 
 // Len is the number of items: of the recorded list, or without one, of those
@@ -43,9 +49,13 @@ func (t *Items) At(index int) ItemRecord {
 	s := t.special[index]
 	return ItemRecord{
 		Status: t.status[index-1], Attempts: int(t.attempts[index-1]), Retry: s.retry, Recoveries: s.recoveries, Before: s.before,
-		Merging: s.merging,
+		Merging: s.merging, Handler: s.handler, Since: s.since, Failed: s.failed,
 	}
 }
+
+// Edited gives the data that an item has since it was edited, the latest; nil
+// for an item that has its data of the list.
+func (t *Items) Edited(index int) json.RawMessage { return t.edited[index] }
 
 // All gives every item in order.
 func (t *Items) All() iter.Seq2[int, ItemRecord] {
@@ -66,7 +76,7 @@ func (t *Items) Counts() Counts {
 		Succeeded:    n[ItemSucceeded],
 		Failed:       n[ItemFailed] + n[ItemDeadLettered],
 		Skipped:      n[ItemSkipped],
-		Pending:      n[ItemPending] + n[ItemWaiting] + n[ItemRunning],
+		Pending:      n[ItemPending] + n[ItemWaiting] + n[ItemRunning] + n[ItemHandling],
 		Running:      n[ItemRunning],
 		Waiting:      n[ItemWaiting],
 		DeadLettered: n[ItemDeadLettered],

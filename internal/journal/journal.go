@@ -3,9 +3,9 @@ package journal
 import (
 	"context"
 	"database/sql/driver"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -25,12 +25,19 @@ const (
 	restEvery = 4 * time.Millisecond
 	// urgent is the number of queued events that are committed without a rest.
 	urgent = 1024
+	// logAhead is how many zeros are written behind a log that has grown, once it
+	// has a size of logAhead: to sync what is written over others takes half as long
+	// as to sync a file that has become longer.
+	logAhead = 256 << 10
 	// smallLog is how large a log may be that is left at the end, in bytes.
 	smallLog = 1 << 20
 	// syncEvery is the shortest time from sync to sync while nobody waits. With
 	// restEvery it keeps what is appended from the disk for no more than 5 ms,
 	// as far as the disk can follow.
 	syncEvery = 4 * time.Millisecond
+	// maxSyncs is how many syncs may be under way at once: who comes while one is
+	// has not to wait for the end of that one and of another.
+	maxSyncs = 2
 )
 
 // Journal is a run that this process has: everything of a Reader, and events
@@ -41,11 +48,15 @@ type Journal struct {
 	lock *lock
 	wal  *os.File // our own handle on the database's log, to sync it
 	sync func(*os.File) error
+	// dbInfo and walInfo tell whether the files are still in their places.
+	dbInfo, walInfo fs.FileInfo
+	walPath         string
 
 	// conn is the only connection that writes; whoever uses it holds connMu.
 	connMu sync.Mutex
 	conn   driver.Conn
 	insert *inserter
+	ahead  int64 // how far zeros were written into the log; see writeAhead
 
 	// Whoever takes a batch from the queue holds batchMu until it is committed,
 	// so that the batches are committed in their order.
@@ -55,17 +66,20 @@ type Journal struct {
 	mu        sync.Mutex // guards everything below
 	room      sync.Cond  // the queue has room again, or there is an error
 	queue     []event.Event
-	queued    int       // bytes in the queue that belong to the events in it
-	last      int64     // number given last
-	committed int64     // last event that survives the end of this process
-	durable   int64     // last event that is on the disk
-	commits   int64     // transactions made
-	synced    int64     // of which so many are on the disk
-	syncing   int64     // and so many are there or on their way
-	syncAt    time.Time // when the sync of those began
-	waiters   []waiter
-	err       error
-	closing   bool
+	queued    int   // bytes in the queue that belong to the events in it
+	last      int64 // number given last
+	committed int64 // last event that survives the end of this process
+	durable   int64 // last event that is on the disk
+	commits   int64 // transactions made
+	synced    int64 // of which so many are on the disk
+	syncing   int64 // and so many are there or on their way,
+	// as is this event
+	syncingSeq int64
+	inFlight   int       // syncs that are under way
+	syncAt     time.Time // when the last of them began
+	waiters    []waiter
+	err        error
+	closing    bool
 
 	failed  chan struct{} // closed when err is set by a failure
 	wake    chan struct{} // to the writer: there is something to write
@@ -104,7 +118,7 @@ func startJournal(lock *lock, r *Reader, last int64) (_ *Journal, err error) {
 	j := &Journal{
 		sync: syncFile, failed: make(chan struct{}), stop: make(chan struct{}),
 		wake: make(chan struct{}, 1), dirty: make(chan struct{}, 1), urgency: make(chan struct{}, 1),
-		last: last, committed: last, durable: last,
+		last: last, committed: last, durable: last, syncingSeq: last,
 	}
 	j.Reader.run, j.Reader.dir, j.path, j.header, j.db, j.words, j.dead = r.run, r.dir, r.path, r.header, r.db, r.words, last
 	j.room.L = &j.mu
@@ -120,7 +134,6 @@ func startJournal(lock *lock, r *Reader, last int64) (_ *Journal, err error) {
 	j.lock = lock
 	j.done.Go(j.write)
 	j.done.Go(j.syncs)
-	j.done.Go(j.urgentSyncs)
 	return j, nil
 }
 
@@ -137,8 +150,15 @@ func (j *Journal) openWriter() (err error) {
 	if j.insert, err = newInserter(j.conn, j.words); err != nil {
 		return readError(j.path, err)
 	}
-	if j.wal, err = os.OpenFile(j.path+"-wal", os.O_RDWR, 0); err != nil {
+	j.walPath = j.path + "-wal"
+	if j.wal, err = os.OpenFile(j.walPath, os.O_RDWR, 0); err != nil {
 		return fmt.Errorf("cannot open the journal's log: %w", err)
+	}
+	if j.walInfo, err = j.wal.Stat(); err != nil {
+		return err
+	}
+	if j.dbInfo, err = os.Stat(j.path); err != nil {
+		return err
 	}
 	// What a process before this one committed and did not sync.
 	if err := j.sync(j.wal); err != nil {
@@ -162,36 +182,66 @@ func (j *Journal) Append(e event.Event) error {
 
 // Record is Append that gives the event as it is recorded, with its number.
 func (j *Journal) Record(e event.Event) (event.Event, error) {
-	if e.Type == event.Output {
-		return e, nil
+	one := [1]event.Event{e}
+	err := j.RecordAll(one[:])
+	return one[0], err
+}
+
+// Appended is the number of the last event that was appended.
+func (j *Journal) Appended() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.last
+}
+
+// RecordAll is Record for several events, which become one record: after a
+// crash there are all of them, or none. It fills in their numbers.
+func (j *Journal) RecordAll(events []event.Event) error {
+	size, kept := 0, 0
+	for i := range events {
+		e := &events[i]
+		if !e.Type.Kept() {
+			continue
+		}
+		if err := check(e); err != nil {
+			return err
+		}
+		e.Run = j.run
+		size += len(e.Data) + len(e.Message)
+		kept++
 	}
-	if err := check(&e); err != nil {
-		return e, err
+	if kept == 0 {
+		return nil
 	}
-	e.Run = j.run
-	size := len(e.Data) + len(e.Message)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for j.err == nil && !j.closing && (len(j.queue) >= maxQueued || j.queued > 0 && j.queued+size > maxQueuedBytes) {
 		j.room.Wait()
 	}
 	if j.err != nil {
-		return e, j.err
+		return j.err
 	}
 	if j.closing {
-		return e, ErrClosed
+		return ErrClosed
 	}
-	if e.Time.IsZero() {
-		e.Time = time.Now()
+	before := len(j.queue)
+	for i := range events {
+		e := &events[i]
+		if !e.Type.Kept() {
+			continue
+		}
+		if e.Time.IsZero() {
+			e.Time = time.Now()
+		}
+		j.last++
+		e.Seq = j.last
+		j.queue = append(j.queue, *e)
 	}
-	j.last++
-	e.Seq = j.last
-	j.queue = append(j.queue, e)
 	j.queued += size
-	if len(j.queue) == 1 || len(j.queue) == urgent {
+	if after := len(j.queue); before == 0 || before < urgent && after >= urgent {
 		nudge(j.wake)
 	}
-	return e, nil
+	return nil
 }
 
 func check(e *event.Event) error {
@@ -200,7 +250,7 @@ func check(e *event.Event) error {
 		return errors.New("journal: an event has no type")
 	case e.Index < 0:
 		return fmt.Errorf("journal: the event %s has the index %d", e.Type, e.Index)
-	case len(e.Data) > 0 && !json.Valid(e.Data):
+	case len(e.Data) > 0 && !valid(e.Data):
 		return fmt.Errorf("journal: the data of the event %s is not JSON", e.Type)
 	}
 	return nil
@@ -213,73 +263,6 @@ func nudge(c chan<- struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
-}
-
-// Sync returns when everything that was appended before is on the disk, and
-// would be there after a power cut.
-func (j *Journal) Sync(ctx context.Context) error { return j.wait(ctx, true) }
-
-// commit returns when everything that was appended before is committed, and
-// would be there after the end of this process.
-func (j *Journal) commit(ctx context.Context) error { return j.wait(ctx, false) }
-
-func (j *Journal) wait(ctx context.Context, disk bool) error {
-	j.mu.Lock()
-	if j.err != nil {
-		defer j.mu.Unlock()
-		return j.err
-	}
-	w := waiter{seq: j.last, commits: j.commits, disk: disk, ready: make(chan struct{})}
-	if j.reached(w) {
-		j.mu.Unlock()
-		return nil
-	}
-	j.waiters = append(j.waiters, w)
-	queued := j.committed < w.seq
-	if queued && !disk {
-		nudge(j.wake)
-	}
-	if !queued {
-		nudge(j.urgency)
-	}
-	j.mu.Unlock()
-	if queued && disk {
-		j.commitQueue() // and that tells the syncers; a failure has ended the wait
-	}
-	select {
-	case <-w.ready:
-	case <-ctx.Done():
-		return ctx.Err() // the entry in waiters goes with the next commit or sync
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.reached(w) {
-		return nil
-	}
-	return j.err
-}
-
-// reached says whether w has nothing to wait for. j.mu is held.
-func (j *Journal) reached(w waiter) bool {
-	if w.disk {
-		return j.durable >= w.seq && j.synced >= w.commits
-	}
-	return j.committed >= w.seq
-}
-
-// release lets those go on that have nothing more to wait for: all, after an
-// error. j.mu is held.
-func (j *Journal) release() {
-	kept := j.waiters[:0]
-	for _, w := range j.waiters {
-		if j.err != nil || j.reached(w) {
-			close(w.ready)
-		} else {
-			kept = append(kept, w)
-		}
-	}
-	clear(j.waiters[len(kept):])
-	j.waiters = kept
 }
 
 // Err is the failure after which nothing more is recorded, a *DiskError or a

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/retry"
 )
 
 // A record is an event as it stands in a row of the table events: an object of
@@ -22,7 +23,7 @@ type record struct {
 
 	kind, phase, step, status, class token
 
-	item, label, message, from, to, data string
+	item, label, message, from, to, data, retry string
 }
 
 // token is a word: its number in the dictionary, or a text.
@@ -52,10 +53,34 @@ func appendRecord(b []byte, w *words, e *event.Event) []byte {
 	b = appendNumber(b, 'n', int64(e.Total))
 	b = appendText(b, 'f', e.From)
 	b = appendText(b, 'o', e.To)
+	if e.Retry != nil {
+		b = appendRetry(appendName(b, 'r'), e.Retry)
+	}
 	if len(e.Data) > 0 {
 		b = append(appendName(b, 'd'), e.Data...)
 	}
 	return append(b, '}')
+}
+
+// appendRetry adds the state of retries, as its own JSON.
+func appendRetry(b []byte, s *retry.State) []byte {
+	text, err := json.Marshal(s)
+	if err != nil { // a time beyond the year 9999
+		text = []byte("{}")
+	}
+	return append(b, text...)
+}
+
+// retryState reads what appendRetry writes; nil for "".
+func (rec *record) retryState() (*retry.State, error) {
+	if rec.retry == "" {
+		return nil, nil
+	}
+	s := &retry.State{}
+	if err := json.Unmarshal([]byte(rec.retry), s); err != nil {
+		return nil, fmt.Errorf("%w: %w", errRetry, err)
+	}
+	return s, nil
 }
 
 func appendName(b []byte, name byte) []byte { return append(b, ',', '"', name, '"', ':') }
@@ -111,6 +136,9 @@ func appendQuoted(b []byte, s string) []byte {
 
 // errRecord says that a row is not what appendRecord writes.
 var errRecord = errors.New("a row of its events cannot be read")
+
+// errRetry says that the state of retries is not what appendRetry writes.
+var errRetry = errors.New("the state of its retries cannot be read")
 
 // errText says that a text in a record is not what appendQuoted writes.
 var errText = errors.New("a text of it cannot be read")
@@ -220,8 +248,11 @@ func (c *cursor) member(rec *record, name byte) bool {
 	if !c.skip() {
 		return false
 	}
-	if name == 'd' {
+	switch name {
+	case 'd':
 		rec.data = c.s[from:c.i]
+	case 'r':
+		rec.retry = c.s[from:c.i]
 	}
 	return true
 }
@@ -375,6 +406,9 @@ func (rec *record) event(known map[int64]string, run string, seq int64) (e event
 	}
 	if rec.data != "" {
 		e.Data = json.RawMessage(rec.data)
+	}
+	if e.Retry, err = rec.retryState(); err != nil {
+		return e, err
 	}
 	var kind string
 	for _, w := range [...]struct {

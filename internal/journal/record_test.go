@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/retry"
 )
 
 // TestRecordRoundTrip writes any events into a row and reads them back.
@@ -34,6 +35,16 @@ func TestRecordRoundTrip(t *testing.T) {
 					t.Fatal(err)
 				}
 				e.Data = b
+			}
+			if rapid.Bool().Draw(t, "retry") {
+				at := func(name string) (at time.Time) {
+					if ns := rapid.Int64Range(0, 1<<62).Draw(t, name); ns > 0 {
+						at = time.Unix(0, ns).UTC()
+					}
+					return at
+				}
+				e.Retry = &retry.State{Attempt: small.Draw(t, "failed"), Slept: time.Duration(num.Draw(t, "slept")), Prev: time.Duration(num.Draw(t, "prev")),
+					Began: at("began"), FirstFailure: at("first"), Due: at("due"), Charged: rapid.Bool().Draw(t, "charged")}
 			}
 			want = append(want, e)
 		}
@@ -103,7 +114,7 @@ func FuzzRecords(f *testing.F) {
 	w := newWords(nil)
 	row := appendRecord([]byte{'['}, w, &event.Event{Type: event.ItemFinished, Index: 3, Item: `a"b`, Status: event.Succeeded, Data: json.RawMessage(`{"output":"x"}`)})
 	row = append(appendRecord(append(row, ','), w, &event.Event{Type: event.Note, Message: "m", ExitCode: -1}), ']')
-	for _, seed := range []string{string(row), "[]", `[{"t":1}]`, `[{"t":-9223372036854775808,"d":{"a":[}]`, `[{"i":"\`, `[{"t":99999999999999999999}]`, `[{"m":"\u12"}]`} {
+	for _, seed := range []string{string(row), "[]", `[{"t":1}]`, `[{"t":-9223372036854775808,"d":{"a":[}]`, `[{"i":"\`, `[{"t":99999999999999999999}]`, `[{"m":"\u12"}]`, `[{"r":[1,2]}]`, `[{"r":{"attempt":"x"}}]`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -111,7 +122,7 @@ func FuzzRecords(f *testing.F) {
 		err := eachRecord(text, func(rec *record) error {
 			n++
 			_, err := rec.event(nil, "", 1)
-			if err != nil && !errors.Is(err, errWord) && !errors.Is(err, errText) {
+			if err != nil && !errors.Is(err, errWord) && !errors.Is(err, errText) && !errors.Is(err, errRetry) {
 				t.Errorf("%v", err)
 			}
 			return nil

@@ -21,14 +21,44 @@ type RetryRequest struct {
 	PID  int         `json:"pid"`
 	Time time.Time   `json:"time"`
 	Of   []LetterRef `json:"letters"`
+	// Edited is the data that items have from now on, by index.
+	Edited map[int]json.RawMessage `json:"edited,omitempty"`
 }
 
 // LetterRef is one dead letter: that of an item, at one time. An item that has
 // become a dead letter again meanwhile is another one.
 type LetterRef struct {
 	Index int   `json:"index"`
-	Seq   int64 `json:"seq"`
+	Seq   int64 `json:"seq"` // of the item_finished that made it
 }
+
+// StopRequest asks the process that has a run to stop it, as an interrupt from
+// the keyboard does. Unlike a request to retry it means that process alone: the
+// next one that opens the run forgets it.
+type StopRequest struct {
+	PID  int       `json:"pid"` // the process that asks
+	Time time.Time `json:"time"`
+	// Now ends what runs at once; otherwise it has its grace.
+	Now bool `json:"now,omitempty"`
+}
+
+// ControlRequest asks the process that has a run to go on in another way. Like a
+// request to stop it means that process alone.
+type ControlRequest struct {
+	PID  int       `json:"pid"` // the process that asks
+	Time time.Time `json:"time"`
+	Do   string    `json:"do"` // one of Controls
+	// Parallel is how many items run at once from now on, where Do is "parallel".
+	Parallel int `json:"parallel,omitempty"`
+}
+
+// What a ControlRequest can ask for.
+const (
+	Pause    = "pause"     // start nothing new; what runs goes on
+	Continue = "continue"  // start again
+	Parallel = "parallel"  // items at once
+	RetryNow = "retry-now" // retries that wait begin at once
+)
 
 // ErrRequested says that a request is there already which nobody took yet.
 var ErrRequested = errors.New("a retry of dead letters is asked for already and has not begun yet")
@@ -37,6 +67,8 @@ const (
 	retryLockName = "retry.lock"
 	requestName   = "retry-request.json"
 	takenName     = "retry-taken.json"
+	stopName      = "stop-request.json"
+	controlName   = "control-request.json"
 )
 
 // ClaimRetry takes the right to run the dead letters of a run again, which one
@@ -59,26 +91,106 @@ func (s *Store) ClaimRetry(run string) (id string, release func() error, err err
 
 // RequestRetry leaves a request for the process that has the run. The error is
 // ErrRequested if one is there.
-func (r *Reader) RequestRetry(q RetryRequest) (err error) {
-	b, err := json.Marshal(q)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(r.dir, requestName+".*")
-	if err != nil {
-		return fmt.Errorf("cannot leave a request in the run's directory: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
+func (r *Reader) RequestRetry(q RetryRequest) error {
 	// A link is made whole or not at all, and never over another request.
-	err = os.Link(f.Name(), filepath.Join(r.dir, requestName))
+	err := r.leave(requestName, q, os.Link)
 	if errors.Is(err, fs.ErrExist) {
 		return ErrRequested
 	}
 	return err
+}
+
+// RequestStop leaves a request for the process that has the run, in the place of
+// an earlier one. The error is ErrNotInUse if no process has it.
+func (r *Reader) RequestStop(q StopRequest) error {
+	if err := r.held(); err != nil {
+		return err
+	}
+	return r.leave(stopName, q, os.Rename)
+}
+
+// RequestControl leaves a request for the process that has the run. The error is
+// ErrRequested if one is there that it has not taken yet, and ErrNotInUse if no
+// process has the run.
+func (r *Reader) RequestControl(q ControlRequest) error {
+	if err := r.held(); err != nil {
+		return err
+	}
+	err := r.leave(controlName, q, os.Link)
+	if errors.Is(err, fs.ErrExist) {
+		return ErrRequested
+	}
+	return err
+}
+
+// ControlRequested says whether a request is there that nobody took.
+func (r *Reader) ControlRequested() bool {
+	_, err := os.Stat(filepath.Join(r.dir, controlName))
+	return err == nil
+}
+
+// held is nil where a process has the run.
+func (r *Reader) held() error {
+	if elsewhere(r.dir) {
+		return ErrElsewhere
+	}
+	held, err := r.InUse()
+	if err == nil && !held {
+		err = ErrNotInUse
+	}
+	return err
+}
+
+// ErrNotInUse says that there is no process that could carry out a request.
+var ErrNotInUse = errors.New("no process has the run: nothing goes on in it")
+
+// leave puts a request into the run's directory: whole, by way of another name.
+func (r *Reader) leave(name string, q any, put func(from, to string) error) (err error) {
+	b, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(r.dir, name+".*")
+	if err != nil {
+		return fmt.Errorf("cannot leave a request in the run's directory: %w", err)
+	}
+	defer func() {
+		if rerr := os.Remove(f.Name()); !errors.Is(rerr, fs.ErrNotExist) {
+			err = errors.Join(err, rerr)
+		}
+	}()
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return put(f.Name(), filepath.Join(r.dir, name))
+}
+
+// TakeStop takes the request to stop; nil if there is none. One that names no
+// process or cannot be read is taken as one to stop with grace: somebody
+// wanted the run to end.
+func (j *Journal) TakeStop() (*StopRequest, error) { return take[StopRequest](j.dir, stopName) }
+
+// TakeControl takes the request to go on in another way; nil if there is none.
+func (j *Journal) TakeControl() (*ControlRequest, error) {
+	return take[ControlRequest](j.dir, controlName)
+}
+
+// take takes a request out of the run's directory; nil if there is none, and an
+// empty one where it cannot be read.
+func take[Q any](dir, name string) (*Q, error) {
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	q, err := readRequest[Q](path)
+	if q == nil {
+		q = new(Q)
+	}
+	if rerr := os.Remove(path); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+		err = errors.Join(err, rerr)
+	}
+	return q, err
 }
 
 // RetryRequested says whether a request is there that nobody took.
@@ -97,7 +209,9 @@ func (r *Reader) WithdrawRetry() (bool, error) {
 }
 
 // PeekRetry reads the request without taking it; nil if there is none.
-func (j *Journal) PeekRetry() (*RetryRequest, error) { return j.readRequest(requestName) }
+func (j *Journal) PeekRetry() (*RetryRequest, error) {
+	return readRequest[RetryRequest](filepath.Join(j.dir, requestName))
+}
 
 // TakeRetry takes the request, if it was not withdrawn: it is this process's
 // to carry out. RetryTaken ends it; until then it outlives the process.
@@ -118,16 +232,19 @@ func (j *Journal) RetryTaken() error {
 	return err
 }
 
-// LeftRetries gives the letters of a request that a former life of the run took
-// and did not carry out, and of one that came too late for it. EndRetries ends
-// both.
-func (j *Journal) LeftRetries() ([]LetterRef, error) {
-	var out []LetterRef
+// LeftRetries gives what is asked for by a request that a former life of the run
+// took and did not carry out, and by one that came too late for it. EndRetries
+// ends both.
+func (j *Journal) LeftRetries() (RetryRequest, error) {
+	var out RetryRequest
 	var errs []error
 	for _, name := range []string{takenName, requestName} {
-		q, err := j.readRequest(name)
+		q, err := readRequest[RetryRequest](filepath.Join(j.dir, name))
 		if q != nil {
-			out = append(out, q.Of...)
+			out.Of = append(out.Of, q.Of...)
+			for index, item := range q.Edited {
+				put(&out.Edited, index, item)
+			}
 		}
 		errs = append(errs, err)
 	}
@@ -140,8 +257,8 @@ func (j *Journal) EndRetries() error {
 	return errors.Join(j.RetryTaken(), err)
 }
 
-func (r *Reader) readRequest(name string) (*RetryRequest, error) {
-	path := filepath.Join(r.dir, name)
+// readRequest reads a request; nil if there is none.
+func readRequest[Q any](path string) (*Q, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -149,9 +266,9 @@ func (r *Reader) readRequest(name string) (*RetryRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	var q RetryRequest
+	var q Q
 	if err := json.Unmarshal(b, &q); err != nil {
-		return nil, fmt.Errorf("%s is no request to run dead letters again: %w; remove it", path, err)
+		return nil, fmt.Errorf("%s is not the request that its name says: %w; remove it", path, err)
 	}
 	return &q, nil
 }
@@ -173,5 +290,11 @@ func (r *Reader) lastSeq(ctx context.Context) (last int64, err error) {
 	return last, err
 }
 
-// InUse says whether a process has the run at present.
-func (r *Reader) InUse() (bool, error) { return locked(r.dir) }
+// InUse says whether a process has the run at present, or other machines go on
+// with it.
+func (r *Reader) InUse() (bool, error) {
+	if elsewhere(r.dir) { // whoever has its lock keeps it up
+		return there(filepath.Join(r.dir, GoesOn)), nil
+	}
+	return locked(r.dir)
+}

@@ -63,13 +63,13 @@ func TestRetryRequests(t *testing.T) {
 	}
 	defer j.Close()
 	got, err := j.LeftRetries()
-	if want := []LetterRef{{1, 10}, {3, 12}, {5, 20}}; err != nil || !slices.Equal(got, want) {
+	if want := []LetterRef{{1, 10}, {3, 12}, {5, 20}}; err != nil || !slices.Equal(got.Of, want) {
 		t.Errorf("left are %v, %v; want %v", got, err, want)
 	}
 	if err := j.EndRetries(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := j.LeftRetries(); len(got) > 0 || err != nil {
+	if got, err := j.LeftRetries(); len(got.Of) > 0 || err != nil {
 		t.Errorf("after the end: %v, %v", got, err)
 	}
 	entries, err := filepath.Glob(filepath.Join(r.Dir(), "retry-*"))
@@ -116,5 +116,43 @@ func TestClaimRetry(t *testing.T) {
 	}
 	if _, _, err := s.ClaimRetry("none"); !errors.As(err, new(*NotFoundError)) {
 		t.Errorf("a run that is not there: %v", err)
+	}
+}
+
+// TestStopRequest: a request to stop is for the process that has the run, is
+// taken once, and the last one counts.
+func TestStopRequest(t *testing.T) {
+	s := newStore(t)
+	j, err := s.Create(header())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Read(j.Run())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if q, err := j.TakeStop(); q != nil || err != nil {
+		t.Fatalf("a request from nowhere: %+v, %v", q, err)
+	}
+	for _, now := range []bool{false, true} {
+		if err := r.RequestStop(StopRequest{PID: 7, Time: time.Now(), Now: now}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if q, err := j.TakeStop(); err != nil || q == nil || q.PID != 7 || !q.Now {
+		t.Errorf("%+v, %v", q, err)
+	}
+	if q, err := j.TakeStop(); q != nil || err != nil {
+		t.Errorf("taken twice: %+v, %v", q, err)
+	}
+	if entries, err := filepath.Glob(filepath.Join(r.Dir(), "stop-*")); err != nil || len(entries) > 0 {
+		t.Errorf("left over: %v, %v", entries, err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.RequestStop(StopRequest{}); !errors.Is(err, ErrNotInUse) {
+		t.Errorf("nobody has the run: %v", err)
 	}
 }

@@ -87,7 +87,8 @@ func (r *Reader) maxIndex(ctx context.Context) (int, error) {
 }
 
 // itemEvents gives the events of items of some types of the vocabulary, in
-// order: number, type, index and status of each. each must not use the Reader.
+// order: number, type, index and status of each, and the data of item_requeued.
+// each must not use the Reader.
 func (r *Reader) itemEvents(ctx context.Context, types []event.Type, each func(event.Event) error) error {
 	if err := r.ready(ctx); err != nil {
 		return err
@@ -97,8 +98,24 @@ func (r *Reader) itemEvents(ctx context.Context, types []event.Type, each func(e
 		if rec.index == 0 || !slices.Contains(types, kind) {
 			return nil
 		}
-		return each(event.Event{Seq: seq, Type: kind, Index: int(rec.index), Status: rec.status.vocabulary()})
+		e := event.Event{Seq: seq, Type: kind, Index: int(rec.index), Status: rec.status.vocabulary()}
+		if kind == event.ItemRequeued {
+			e.Data = json.RawMessage(rec.data)
+		}
+		return each(e)
 	})
+}
+
+// Event gives the event of a number.
+func (r *Reader) Event(ctx context.Context, seq int64) (event.Event, error) {
+	if err := r.ready(ctx); err != nil {
+		return event.Event{}, err
+	}
+	list, err := r.bySeq(ctx, []int64{seq})
+	if err != nil {
+		return event.Event{}, err
+	}
+	return list[0], nil
 }
 
 // bySeq reads the events of these numbers, in their order.

@@ -1,7 +1,9 @@
 package journal
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"time"
@@ -25,11 +27,54 @@ type Summary struct {
 	Items    Counts
 }
 
-// StepCounts is how many steps of the run itself have ended how.
+// StepCounts is how many steps of the run itself have ended how, each counted
+// once: see [StepRecord.Kind].
 type StepCounts struct {
-	Succeeded int `json:"succeeded"` // degraded ones included
-	Failed    int `json:"failed"`
-	Skipped   int `json:"skipped"`
+	Succeeded  int `json:"succeeded"`
+	Failed     int `json:"failed"`
+	Skipped    int `json:"skipped"`
+	Degraded   int `json:"degraded"`
+	Recovered  int `json:"recovered"`
+	Tolerated  int `json:"tolerated"`
+	Incomplete int `json:"incomplete"`
+}
+
+func (c *StepCounts) add(kind string) {
+	switch kind {
+	case event.Succeeded:
+		c.Succeeded++
+	case event.Failed:
+		c.Failed++
+	case event.Skipped:
+		c.Skipped++
+	case event.Degraded:
+		c.Degraded++
+	case event.Recovered:
+		c.Recovered++
+	case event.Tolerated:
+		c.Tolerated++
+	case event.Incomplete:
+		c.Incomplete++
+	}
+}
+
+// Kind is the status of the step in more detail: of one that succeeded or failed
+// also event.Recovered, event.Tolerated and event.Incomplete.
+func (s *StepRecord) Kind() string {
+	if s.Status != event.Succeeded && s.Status != event.Failed && s.Status != event.Degraded || !bytes.Contains(s.Data, []byte("ed\":true")) && !bytes.Contains(s.Data, []byte("ete\":true")) {
+		return s.Status
+	}
+	var d struct{ Tolerated, Recovered, Incomplete bool }
+	switch err := json.Unmarshal(s.Data, &d); {
+	case err != nil:
+	case d.Tolerated && s.Status == event.Failed:
+		return event.Tolerated
+	case d.Incomplete:
+		return event.Incomplete
+	case d.Recovered:
+		return event.Recovered
+	}
+	return s.Status
 }
 
 // Runs lists the runs, newest first. A run that cannot be read is given with
@@ -74,7 +119,7 @@ func (r *Reader) Summary(ctx context.Context) (Summary, error) {
 	sum := Summary{ID: r.run, Name: h.Name, Path: h.Path, Kind: h.Kind, Dir: h.Dir, Started: h.Started}
 	// The lock first: a run that ends in between is then running, not
 	// interrupted.
-	held, err := locked(r.dir)
+	held, err := r.InUse()
 	if err != nil {
 		return sum, err
 	}
@@ -92,14 +137,9 @@ func (r *Reader) Summary(ctx context.Context) (Summary, error) {
 		sum.Status = state.Status
 	}
 	sum.Items = state.Items.Counts()
-	for _, step := range state.Steps {
-		switch step.Status {
-		case event.Succeeded, event.Degraded:
-			sum.Steps.Succeeded++
-		case event.Failed:
-			sum.Steps.Failed++
-		case event.Skipped:
-			sum.Steps.Skipped++
+	for path, step := range state.Steps {
+		if !event.Aside(path) {
+			sum.Steps.add(step.Kind())
 		}
 	}
 	return sum, nil

@@ -18,7 +18,7 @@ import (
 
 const (
 	// schemaVersion is what this code writes; FORMAT.md tells the tables.
-	schemaVersion = 2
+	schemaVersion = 3
 	// applicationID marks the database as a journal: "bide" in ASCII.
 	applicationID = 0x62696465
 
@@ -45,7 +45,7 @@ SELECT first + key AS seq,
 	json_extract(value, '$.w') AS delay_ms, json_extract(value, '$.y') AS duration_ms,
 	json_extract(value, '$.l') AS label, json_extract(value, '$.m') AS message, json_extract(value, '$.e') AS exit_code,
 	json_extract(value, '$.n') AS total, json_extract(value, '$.f') AS "from", json_extract(value, '$.o') AS "to",
-	json_extract(value, '$.d') AS data
+	json_extract(value, '$.r') AS retry, json_extract(value, '$.d') AS data
 FROM events, json_each(records);
 `
 
@@ -187,8 +187,8 @@ func checkVersion(ctx context.Context, db *sql.DB, path string) error {
 		return &ForeignError{Path: path, Detail: "this is a database of another program, not a journal of bide; it was left as it is"}
 	case version > schemaVersion:
 		return &ForeignError{Path: path, Detail: fmt.Sprintf("the journal has version %d and this bide knows versions up to %d: use the newer bide that wrote it", version, schemaVersion)}
-	case version == 1:
-		return &ForeignError{Path: path, Detail: fmt.Sprintf("the journal has version 1, of an earlier bide, and this bide reads version %d: go on with the bide that wrote it", schemaVersion)}
+	case version >= 1 && version < schemaVersion:
+		return &ForeignError{Path: path, Detail: fmt.Sprintf("the journal has version %d, of an earlier bide, and this bide reads version %d: go on with the bide that wrote it", version, schemaVersion)}
 	case version < 1:
 		return damaged(path, fmt.Sprintf("version %d is none that was ever written", version), nil)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/retry"
 )
 
 // State is what a sequence of events amounts to: everything that decides how
@@ -12,6 +13,7 @@ import (
 type State struct {
 	Seq     int64     // the last event that has a part in it; 0 for none
 	Started time.Time // of the first run_started
+	Origin  []byte    // its data
 	// Status is the run's: "" before it started, event.Running until a
 	// run_finished, then that event's.
 	Status         string
@@ -24,15 +26,14 @@ type State struct {
 	Phase  string
 	Phases map[string]PhaseRecord // by name
 	// Steps holds the steps of the run by event.Step. Steps inside work items
-	// (events with an Index) are not here: an item that was in flight runs
-	// again from its first step.
+	// (events with an Index) are not here: see [ItemRecord.Since].
 	Steps map[string]StepRecord
 
 	Items    Items
 	Breakers map[string]BreakerRecord // by event.Label
 
-	Pauses      int       // how many run_paused there are
-	PausedUntil time.Time // the end of the last pause; zero for none
+	Pauses int         // how many run_paused there are
+	Pause  event.Pause // the last one, unless a pause_ended followed
 
 	// Usage sums the number members of the data of every agent_usage, by name.
 	Usage map[string]float64
@@ -48,10 +49,12 @@ type PhaseRecord struct {
 // StepRecord is what is known of a step.
 type StepRecord struct {
 	Phase          string
-	Status         string // event.Running until it finished, event.Interrupted if its process ended before
-	Attempts       int    // attempts started in this execution of the step
+	Status         string    // event.Running until it finished, event.Interrupted if its process ended before
+	Attempts       int       // attempts started in this execution of the step
+	Began          time.Time // the last of them, when it was first made
 	Class, Message string
 	Data           json.RawMessage // of step_finished: what later steps read
+	Failed         json.RawMessage // the data of the last attempt_failed, while the step is in flight
 	Finished       time.Time
 	Retry          Retry // of the attempts that have failed so far
 	Recoveries     int   // how often the step was in flight when its process died
@@ -62,8 +65,10 @@ type Retry struct {
 	Failures     int           // failed attempts on record
 	Slept        time.Duration // the sum of the delays that were scheduled
 	Prev         time.Duration // the last delay
+	Began        time.Time     // the first attempt; zero if it is not recorded
 	FirstFailure time.Time     // zero if there was none
-	NotBefore    time.Time     // when the wait that was scheduled last ends; zero for none
+	Rules        []retry.RuleState
+	NotBefore    time.Time // when the wait that was scheduled last ends; zero for none
 }
 
 // BreakerRecord is the last breaker_changed of a breaker.
@@ -81,6 +86,7 @@ const (
 	ItemPending      ItemStatus = iota // not started, or to be started again
 	ItemWaiting                        // an attempt failed; the next one starts at NotBefore
 	ItemRunning                        // in flight
+	ItemHandling                       // failed for good; its handler is due
 	ItemSucceeded                      // event.Succeeded or event.Degraded
 	ItemFailed                         // failed for good without an open dead letter
 	ItemSkipped                        // failed or left out, and skipped
@@ -90,7 +96,7 @@ const (
 // String is the status in the words of package event.
 func (s ItemStatus) String() string {
 	switch s {
-	case ItemPending, ItemWaiting:
+	case ItemPending, ItemWaiting, ItemHandling:
 		return event.Pending
 	case ItemRunning:
 		return event.Running
@@ -125,6 +131,16 @@ type ItemRecord struct {
 	// requeued last, which its attempts since then are numbered on from. It is
 	// zero for an item that is done.
 	Before int
+	// Handler is the number of the item_handler_due of an item whose handler is
+	// due; 0 for none.
+	Handler int64
+	// Since is the number of the item_started with which the steps begin that
+	// belong to an item in flight, over all lives of the run in which it was
+	// ([Reader.ItemSteps]); 0 for an item that begins anew, or is done.
+	Since int64
+	// Failed is the number of the item_retry_scheduled of the attempt that failed
+	// last, since the item began or was requeued; 0 for none.
+	Failed int64
 	// Merging is the data of the item_merging of the last attempt, if nothing
 	// came after it: the attempt's work may be merged or not. It is "" for an
 	// item that is done.

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/retry"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -35,7 +36,7 @@ func TestStateOfSteps(t *testing.T) {
 		event.Event{Type: event.AttemptStarted, Step: "commands[1]", Attempt: 2},
 		event.Event{Type: event.AttemptFailed, Step: "commands[1]", Attempt: 2, Class: "timeout", Message: "two", Time: at(20)},
 		event.Event{Type: event.RetryScheduled, Step: "commands[1]", Attempt: 2, DelayMS: 4000, Time: at(20)},
-		event.Event{Type: event.AttemptStarted, Step: "commands[1]", Attempt: 3},
+		event.Event{Type: event.AttemptStarted, Step: "commands[1]", Attempt: 3, Time: at(24)},
 		event.Event{Type: event.StepStarted, Step: "agent_template[0]", Index: 4}, // of an item: not the run's
 		event.Event{Type: event.BreakerChanged, Label: "api", From: "closed", To: "open", Data: json.RawMessage(`{"until":5}`), Time: at(21)},
 		event.Event{Type: event.RunPaused, DelayMS: 60_000, Message: "rate limit", Time: at(22)},
@@ -45,11 +46,11 @@ func TestStateOfSteps(t *testing.T) {
 	)
 	retry := Retry{Failures: 2, Slept: 6 * time.Second, Prev: 4 * time.Second, FirstFailure: at(10), NotBefore: at(24)}
 	want := &State{
-		Started: at(0), Status: event.Running, Phase: "", Pauses: 1, PausedUntil: at(82),
+		Started: at(0), Status: event.Running, Phase: "", Pauses: 1, Pause: event.Pause{Until: at(82), Since: at(22), Streak: 1},
 		Phases: map[string]PhaseRecord{"setup": {Status: event.Succeeded, Started: at(1), Finished: at(4)}},
 		Steps: map[string]StepRecord{
 			"setup[0]":    {Phase: "setup", Status: event.Succeeded, Attempts: 1, Data: json.RawMessage(`{"output":"x"}`), Finished: at(3)},
-			"commands[1]": {Status: event.Running, Attempts: 3, Class: "timeout", Message: "two", Retry: retry},
+			"commands[1]": {Status: event.Running, Attempts: 3, Began: at(24), Class: "timeout", Message: "two", Retry: retry},
 		},
 		Breakers: map[string]BreakerRecord{"api": {State: "open", Since: at(21), Data: json.RawMessage(`{"until":5}`)}},
 		Usage:    map[string]float64{"tokens": 150, "cost": 0.25},
@@ -123,7 +124,7 @@ func TestRequeueOutdatesReduce(t *testing.T) {
 		event.Event{Type: event.PhaseStarted, Phase: "map"},
 		event.Event{Type: event.ItemStarted, Index: 1, Attempt: 1},
 		event.Event{Type: event.ItemFinished, Index: 1, Status: event.Failed, Attempts: 3},
-		event.Event{Type: event.ItemDeadLettered, Index: 1, Attempts: 3},
+		event.Event{Type: event.ItemFinished, Status: event.DeadLettered, Index: 1, Attempts: 3},
 		event.Event{Type: event.PhaseFinished, Phase: "map", Status: event.CompletedWithFailures},
 		event.Event{Type: event.PhaseStarted, Phase: "reduce"},
 		event.Event{Type: event.StepStarted, Step: "reduce[0]"},
@@ -145,7 +146,7 @@ func TestRequeueOutdatesReduce(t *testing.T) {
 	if st.Steps["setup[0]"].Status != event.Succeeded {
 		t.Error("setup is outdated")
 	}
-	if got := st.Items.At(1); got != (ItemRecord{Status: ItemPending, Attempts: 3, Before: 3}) {
+	if got := st.Items.At(1); !reflect.DeepEqual(got, ItemRecord{Status: ItemPending, Attempts: 3, Before: 3}) {
 		t.Errorf("the item is %+v", got)
 	}
 	if c := st.Items.Counts(); c != (Counts{Total: 2, Pending: 2}) {
@@ -224,7 +225,17 @@ func someEvent(t *rapid.T) event.Event {
 				return item
 			},
 			func() event.Event {
-				item.Type, item.Attempts, item.Class = event.ItemDeadLettered, number, "exit"
+				item.Type, item.Status, item.Attempts, item.Class = event.ItemFinished, event.DeadLettered, number, "exit"
+				return item
+			},
+			func() event.Event {
+				item.Type, item.Attempts, item.Class = event.ItemHandlerDue, number, "exit"
+				return item
+			},
+			func() event.Event {
+				at := epoch.Add(time.Duration(delay) * time.Microsecond)
+				item.Type, item.Attempt, item.DelayMS = event.ItemRetry, number, delay
+				item.Retry = &retry.State{Attempt: number, Slept: time.Duration(delay) + 7, Prev: 3, FirstFailure: at, Due: at.Add(11)}
 				return item
 			},
 			func() event.Event { item.Type = event.ItemRequeued; return item },
@@ -250,26 +261,48 @@ func naiveItem(events []event.Event, index int) (r ItemRecord) {
 		case e.Type == event.ItemStarted:
 			r.Status, r.Attempts = ItemRunning, max(r.Attempts, e.Attempt)
 		case e.Type == event.ItemRetry:
-			r.Status, r.Attempts = ItemWaiting, max(r.Attempts, e.Attempt)
+			r.Status, r.Attempts, r.Failed = ItemWaiting, max(r.Attempts, e.Attempt), e.Seq
 		case e.Type == event.ItemFinished:
 			r.Attempts = max(r.Attempts, e.Attempts)
 			r.Status = map[string]ItemStatus{
 				event.Succeeded: ItemSucceeded, event.Degraded: ItemSucceeded, event.Failed: ItemFailed,
 				event.Skipped: ItemSkipped, event.DeadLettered: ItemDeadLettered, event.Interrupted: ItemPending,
 			}[e.Status]
-		case e.Type == event.ItemDeadLettered:
-			r.Status, r.Attempts = ItemDeadLettered, max(r.Attempts, e.Attempts)
+		case e.Type == event.ItemHandlerDue:
+			r.Status, r.Attempts, r.Recoveries, r.Handler, r.Failed = ItemHandling, max(r.Attempts, e.Attempts), 0, e.Seq, 0
 		case e.Type == event.ItemRequeued:
-			r.Status, r.Recoveries, r.Before = ItemPending, 0, r.Attempts
+			r.Status, r.Recoveries, r.Before, r.Handler, r.Failed = ItemPending, 0, r.Attempts, 0, 0
 		case e.Type == event.ItemRemoved && r.Status == ItemDeadLettered:
 			r.Status = ItemFailed
 		}
 		if r.Status.Done() {
-			r.Recoveries, r.Before = 0, 0
+			r.Recoveries, r.Before, r.Handler, r.Failed = 0, 0, 0, 0
 		}
+		r.Since = naiveSince(events[:i+1], index, r.Status.Done())
 		r.Retry = naiveRetry(events[:i+1], index, r.Status.Done())
 	}
 	return r
+}
+
+// naiveSince goes back over the starts of an item in flight: from each to the
+// one before, as long as the process ended in between.
+func naiveSince(events []event.Event, index int, done bool) (since int64) {
+	ended := true
+	for i := len(events) - 1; i >= 0 && !done; i-- {
+		switch e := events[i]; {
+		case e.Type == event.RunResumed || e.Type == event.RunFinished:
+			ended = true
+		case e.Index != index:
+		case e.Type == event.ItemRetry, e.Type == event.ItemHandlerDue, e.Type == event.ItemRequeued,
+			e.Type == event.ItemFinished && finished(e.Status).Done():
+			return since
+		case e.Type == event.ItemStarted && !ended && since > 0:
+			return since
+		case e.Type == event.ItemStarted:
+			since, ended = e.Seq, false
+		}
+	}
+	return since
 }
 
 // naiveRetry sums the retries since the item was last done or requeued.
@@ -283,11 +316,19 @@ func naiveRetry(events []event.Event, index int, done bool) (r Retry) {
 			continue
 		}
 		switch e.Type {
+		case event.ItemStarted:
+			if r.Began.IsZero() {
+				r.Began = e.Time
+			}
 		case event.ItemRetry:
 			if r.Failures == 0 {
 				r.FirstFailure = e.Time
 			}
 			r.Failures++
+			if s := e.Retry; s != nil {
+				r = Retry{Failures: s.Attempt, Slept: s.Slept, Prev: s.Prev, FirstFailure: s.FirstFailure, NotBefore: s.Due, Rules: s.Rules, Began: s.Began}
+				continue
+			}
 			r.Prev = time.Duration(e.DelayMS) * time.Millisecond
 			r.Slept += r.Prev
 			r.NotBefore = e.Time.Add(r.Prev)
@@ -295,7 +336,7 @@ func naiveRetry(events []event.Event, index int, done bool) (r Retry) {
 			if status = finished(e.Status); status.Done() {
 				r = Retry{}
 			}
-		case event.ItemDeadLettered, event.ItemRequeued:
+		case event.ItemHandlerDue, event.ItemRequeued:
 			r = Retry{}
 		}
 	}
@@ -376,8 +417,13 @@ func checkModel(t *rapid.T, j *Journal, events []event.Event) {
 		t.Fatalf("steps\ngot  %+v\nwant %+v", got.Steps, mine.Steps)
 	}
 	got.Steps, mine.Steps = nil, nil
-	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", &mine) {
-		t.Fatalf("got  %+v\nwant %+v", got, &mine)
+	if a, b := got.Items.special, mine.Items.special; !reflect.DeepEqual(a, b) && len(a)+len(b) > 0 {
+		t.Fatalf("special\ngot  %+v\nwant %+v", a, b)
+	}
+	a, b := *got, mine
+	a.Items.special, b.Items.special = nil, nil // they have pointers
+	if fmt.Sprintf("%+v", a) != fmt.Sprintf("%+v", b) {
+		t.Fatalf("got  %+v\nwant %+v", a, b)
 	}
 	var counts Counts
 	for index, r := range got.Items.All() {
@@ -385,7 +431,7 @@ func checkModel(t *rapid.T, j *Journal, events []event.Event) {
 		if j.dead > 0 {
 			r.Recoveries, want.Recoveries = 0, 0
 		}
-		if r != want {
+		if !reflect.DeepEqual(r, want) {
 			t.Fatalf("item %d\ngot  %+v\nwant %+v", index, r, want)
 		}
 		countOne(&counts, r.Status)
@@ -444,7 +490,9 @@ func checkResults(t *rapid.T, j *Journal, events []event.Event) {
 func checkLetters(t *rapid.T, j *Journal, events []event.Event) {
 	var want []string
 	for index := 1; index <= modelItems; index++ {
-		letter := lastIndex(events, func(e event.Event) bool { return e.Index == index && e.Type == event.ItemDeadLettered })
+		letter := lastIndex(events, func(e event.Event) bool {
+			return e.Index == index && e.Type == event.ItemFinished && e.Status == event.DeadLettered
+		})
 		closed := lastIndex(events, func(e event.Event) bool {
 			return e.Index == index && (e.Type == event.ItemRequeued || e.Type == event.ItemRemoved ||
 				e.Type == event.ItemFinished && e.Status != event.DeadLettered)
@@ -454,7 +502,7 @@ func checkLetters(t *rapid.T, j *Journal, events []event.Event) {
 		}
 		line := fmt.Sprint(index, ":")
 		for _, e := range events[:letter+1] {
-			if e.Index == index && (e.Type == event.ItemRetry || e.Type == event.ItemDeadLettered ||
+			if e.Index == index && (e.Type == event.ItemRetry ||
 				e.Type == event.ItemFinished && e.Status != event.Succeeded && e.Status != event.Degraded) {
 				line += fmt.Sprint(" ", e.Seq)
 			}
@@ -470,7 +518,7 @@ func checkLetters(t *rapid.T, j *Journal, events []event.Event) {
 		for _, e := range l.History {
 			line += fmt.Sprint(" ", e.Seq)
 		}
-		if string(l.Item) != fmt.Sprintf(`{"n":%d}`, l.Index) || l.Class != "exit" {
+		if string(l.Item) != fmt.Sprintf(`{"n":%d}`, l.Index) || l.Class != events[l.Seq-1].Class {
 			t.Fatalf("letter %+v", l)
 		}
 		got = append(got, line)
@@ -499,7 +547,6 @@ func TestErrorClasses(t *testing.T) {
 	}
 	for _, e := range []event.Event{
 		end(1, event.DeadLettered, "exit"),
-		{Type: event.ItemDeadLettered, Index: 1, Item: "i1", Class: "exit"},
 		end(2, event.Skipped, "timeout"),
 		end(3, event.Failed, "exit"),
 		end(4, event.Succeeded, ""),
@@ -555,5 +602,50 @@ func TestMergingIsOfTheLastAttempt(t *testing.T) {
 		if got := s.Items.At(1).Merging; got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// TestPauseEnds: a pause is as it is recorded, to the nanosecond, and over once
+// an agent got another answer.
+func TestPauseEnds(t *testing.T) {
+	j := newJournal(t, newStore(t))
+	p := event.Pause{Until: epoch.Add(time.Minute + 1), Since: epoch.Add(-3), Streak: 2}
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(t, j, event.Event{Type: event.RunPaused, DelayMS: 60_000, Data: b})
+	if st, err := j.State(t.Context()); err != nil || st.Pause != p || st.Pauses != 1 {
+		t.Errorf("%+v, %v; want %+v", st.Pause, err, p)
+	}
+	add(t, j, event.Event{Type: event.PauseEnded})
+	if st, err := j.State(t.Context()); err != nil || st.Pause != (event.Pause{}) {
+		t.Errorf("%+v, %v; want none", st.Pause, err)
+	}
+}
+
+// TestEditedItem: an item that was edited when it was requeued has that data,
+// and its original is kept.
+func TestEditedItem(t *testing.T) {
+	j := newJournal(t, newStore(t))
+	if _, _, err := j.PutItems(t.Context(), list(2)); err != nil {
+		t.Fatal(err)
+	}
+	was, err := j.Item(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := event.Event{Type: event.ItemFinished, Status: event.DeadLettered, Index: 1, Class: "exit"}
+	again := event.Event{Type: event.ItemRequeued, Index: 1}
+	edited := again
+	edited.Data = []byte(`{"item":{"n":2}}`)
+	add(t, j, dead, edited, dead, again, dead)
+	st, err := j.State(t.Context())
+	if err != nil || string(st.Items.Edited(1)) != `{"n":2}` || st.Items.Edited(2) != nil {
+		t.Errorf("edited: %s, %s, %v", st.Items.Edited(1), st.Items.Edited(2), err)
+	}
+	l := collect(t, j.DeadLetters(t.Context(), DeadLetterFilter{}))
+	if len(l) != 1 || string(l[0].Item) != `{"n":2}` || string(l[0].Original) != string(was.Data) {
+		t.Errorf("%+v", l)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -39,6 +40,9 @@ func Home() (string, error) {
 // and processes at once.
 type Store struct {
 	Dir string // the home directory, absolute
+	// Refresh, if not nil, brings the journal in dir up to what has happened since,
+	// before it is read: of runs that are kept [Elsewhere].
+	Refresh func(dir string) error
 }
 
 // OpenStore opens the store in dir and makes it, mode 0700, if there is none.
@@ -48,7 +52,7 @@ func OpenStore(dir string) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{Dir: dir}
-	if err := os.MkdirAll(s.runs(), 0o700); err != nil {
+	if err := makeDurable(s.runs()); err != nil {
 		return nil, fmt.Errorf("cannot make the directory for the state of runs: %w; BIDE_HOME names another", err)
 	}
 	return s, nil
@@ -77,15 +81,24 @@ const (
 	oldPrefix = ".old-"
 )
 
-// Create makes a run with a new id and gives its journal, locked. The run's
+// NewID gives the id of a run that is yet to be made.
+func NewID() (string, error) { return newRun() }
+
+// Create makes a run with a new id, unless the header has one, and gives its
+// journal, locked. The run's
 // directory appears complete or not at all.
 func (s *Store) Create(h Header) (*Journal, error) {
 	if err := h.check(); err != nil {
 		return nil, err
 	}
-	run, err := newRun()
-	if err != nil {
-		return nil, fmt.Errorf("cannot make a run id: %w", err)
+	run := h.Run
+	if run == "" {
+		var err error
+		if run, err = newRun(); err != nil {
+			return nil, fmt.Errorf("cannot make a run id: %w", err)
+		}
+	} else if _, err := ulid.ParseStrict(run); err != nil {
+		return nil, fmt.Errorf("the run id %q: %w", run, err)
 	}
 	h.Run = run
 	if h.Started.IsZero() {
@@ -148,11 +161,15 @@ func (s *Store) RunDir(id string) string { return s.dir(id) }
 // beginning of one that is like no other, or "" for the newest.
 //
 // Errors are a *NotFoundError, a *LockedError, a *DamagedError, a
-// *ForeignError, or of the file system; none of them leaves anything changed.
+// *ForeignError, ErrElsewhere, or of the file system; none of them leaves
+// anything changed.
 func (s *Store) Open(run string) (*Journal, error) {
 	id, err := s.resolve(run)
 	if err != nil {
 		return nil, err
+	}
+	if elsewhere(s.dir(id)) {
+		return nil, fmt.Errorf("run %s: %w", id, ErrElsewhere)
 	}
 	return s.open(id)
 }
@@ -175,6 +192,11 @@ func (s *Store) Read(run string) (*Reader, error) {
 	id, err := s.resolve(run)
 	if err != nil {
 		return nil, err
+	}
+	if s.Refresh != nil && elsewhere(s.dir(id)) {
+		if err := s.Refresh(s.dir(id)); err != nil {
+			return nil, err
+		}
 	}
 	return openReader(context.Background(), s.dir(id), id)
 }
@@ -253,24 +275,30 @@ func (s *Store) ids() ([]string, error) {
 	return out, nil
 }
 
-// resolve finds the id that run means.
+// resolve finds the id that run means: an id, its beginning or its end where no
+// other has that, "" or "last" for the newest, "last-1" for the one before it,
+// or the name of a workflow for its newest run.
 func (s *Store) resolve(run string) (string, error) {
 	ids, err := s.ids()
 	if err != nil {
 		return "", err
 	}
 	missing := &NotFoundError{Run: run, Dir: s.runs()}
-	if run == "" {
-		if len(ids) == 0 {
+	if back, ok := lastBut(run); ok {
+		if back >= len(ids) {
+			missing.Runs = len(ids)
 			return "", missing
 		}
-		return ids[0], nil
+		return ids[back], nil
 	}
-	prefix := strings.ToUpper(run)
-	var found []string
-	for _, id := range ids {
-		if strings.HasPrefix(id, prefix) {
-			found = append(found, id)
+	part := strings.ToUpper(run)
+	found := which(ids, func(id string) bool { return strings.HasPrefix(id, part) })
+	if len(found) == 0 && len(part) >= shortestEnd {
+		found = which(ids, func(id string) bool { return strings.HasSuffix(id, part) })
+	}
+	if len(found) == 0 {
+		if id := s.named(ids, run); id != "" {
+			return id, nil
 		}
 	}
 	switch {
@@ -280,9 +308,57 @@ func (s *Store) resolve(run string) (string, error) {
 		missing.Ambiguous = true
 		missing.Near = found[:min(len(found), 5)]
 	default:
-		missing.Near = near(prefix, ids)
+		missing.Near = near(part, ids)
 	}
 	return "", missing
+}
+
+// shortestEnd is how much of the end of an id has to be given, so that a short
+// name of a workflow is not taken for one.
+const shortestEnd = 4
+
+// lastBut reads "", "last" and "last-N": how many runs are newer.
+func lastBut(run string) (back int, ok bool) {
+	rest, ok := strings.CutPrefix(strings.ToLower(run), "last")
+	switch {
+	case run == "" || ok && rest == "":
+		return 0, true
+	case !ok:
+		return 0, false
+	}
+	digits, ok := strings.CutPrefix(rest, "-")
+	back, err := strconv.Atoi(digits)
+	return back, ok && err == nil && back >= 0 && digits[0] != '+'
+}
+
+func which(ids []string, ok func(string) bool) (found []string) {
+	for _, id := range ids {
+		if ok(id) {
+			found = append(found, id)
+		}
+	}
+	return found
+}
+
+// named is the newest run of the workflow with a name, or of a file with that
+// name; "" if there is none. Runs that cannot be read have no name.
+func (s *Store) named(ids []string, name string) string {
+	for _, id := range ids {
+		h, err := s.header(id)
+		if err == nil && (h.Name == name || h.Name == "" && filepath.Base(h.Path) == name) {
+			return id
+		}
+	}
+	return ""
+}
+
+// header reads the header of a run.
+func (s *Store) header(id string) (Header, error) {
+	r, err := openReader(context.Background(), s.dir(id), id)
+	if err != nil {
+		return Header{}, err
+	}
+	return r.Header(), r.Close()
 }
 
 // near gives the ids that run may have been meant to be: one that a slip of

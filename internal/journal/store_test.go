@@ -349,7 +349,7 @@ func TestDeadLetterFilter(t *testing.T) {
 		if i%10 == 0 {
 			class = "timeout"
 		}
-		add(t, j, event.Event{Type: event.ItemDeadLettered, Index: i, Item: fmt.Sprint("i", i), Class: class, Attempts: 3, Message: "m", Data: []byte(`{"eligible":true}`)})
+		add(t, j, event.Event{Type: event.ItemFinished, Status: event.DeadLettered, Index: i, Item: fmt.Sprint("i", i), Class: class, Attempts: 3, Message: "m", Data: []byte(`{"eligible":true}`)})
 	}
 	for _, c := range []struct {
 		f    DeadLetterFilter

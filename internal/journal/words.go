@@ -9,13 +9,13 @@ var vocabulary = []string{
 	string(event.RunStarted), string(event.RunResumed), string(event.PhaseStarted), string(event.PhaseFinished),
 	string(event.StepStarted), string(event.AttemptStarted), string(event.AttemptFailed), string(event.RetryScheduled),
 	string(event.StepFinished), string(event.ItemsReady), string(event.ItemStarted), string(event.ItemRetry),
-	string(event.ItemFinished), string(event.ItemDeadLettered), string(event.ItemRequeued), string(event.ItemRemoved),
+	string(event.ItemFinished), string(event.ItemHandlerDue), string(event.ItemRequeued), string(event.ItemRemoved),
 	string(event.BreakerChanged), string(event.RunPaused), string(event.AgentUsage), string(event.AgentMessage),
 	string(event.Note), string(event.RunFinished),
 	event.Succeeded, event.Failed, event.Skipped, event.Degraded, event.Pending, event.Running, event.Interrupted,
 	event.DeadLettered, event.CompletedWithFailures,
 	"setup", "map", "reduce", "merge",
-	string(event.ItemMerging),
+	string(event.ItemMerging), string(event.AttemptFinished), string(event.PauseEnded),
 }
 
 // firstWords is the vocabulary by number.

@@ -133,12 +133,7 @@ func (j *Journal) commitWith(seq int64, f func(driver.Conn) error) error {
 	j.commits++
 	j.release()
 	nudge(j.dirty)
-	for _, w := range j.waiters {
-		if w.disk && w.seq <= j.committed {
-			nudge(j.urgency)
-			break
-		}
-	}
+	j.pressSync()
 	return nil
 }
 
@@ -153,6 +148,7 @@ func (j *Journal) transact(f func(driver.Conn) error) error {
 		err = j.insert.run(j.insert.commit)
 	}
 	if err == nil {
+		j.writeAhead()
 		return nil
 	}
 	// Some errors have rolled back already; then this one says so, and the
@@ -162,6 +158,25 @@ func (j *Journal) transact(f func(driver.Conn) error) error {
 	}
 	return err
 }
+
+// writeAhead makes the log longer than it has to be. SQLite takes zeros for the
+// end of the log, as it takes what is left there from before a checkpoint. That
+// it cannot be done, on a full disk, is no failure: a commit may still fit in.
+// j.connMu is held, so that nobody writes there.
+func (j *Journal) writeAhead() {
+	if j.wal == nil {
+		return // it is being opened
+	}
+	info, err := j.wal.Stat()
+	if err != nil || info.Size() < logAhead || info.Size() <= j.ahead {
+		return
+	}
+	if n, err := j.wal.WriteAt(zeros[:], info.Size()); err == nil {
+		j.ahead = info.Size() + int64(n)
+	}
+}
+
+var zeros [logAhead]byte
 
 // rowBytes is about how large the text of a row gets: a reader holds one row
 // at a time.
@@ -185,7 +200,7 @@ func newInserter(c driver.Conn, known map[int64]string) (*inserter, error) {
 	}{
 		{&in.begin, "BEGIN IMMEDIATE"},
 		{&in.commit, "COMMIT"},
-		{&in.add, "INSERT INTO events VALUES (?, ?, ?)"},
+		{&in.add, "INSERT INTO events VALUES (?, ?, CAST(? AS TEXT))"}, // of the bytes, which need not become a string first
 		{&in.addWord, "INSERT INTO words VALUES (?, ?)"},
 	} {
 		stmt, err := c.Prepare(s.query)
@@ -233,7 +248,7 @@ func (in *inserter) events(batch []event.Event) error {
 			}
 		}
 		in.words.fresh = in.words.fresh[:0]
-		in.args[0].Value, in.args[1].Value, in.args[2].Value = batch[0].Seq, batch[n-1].Seq, string(in.text)
+		in.args[0].Value, in.args[1].Value, in.args[2].Value = batch[0].Seq, batch[n-1].Seq, in.text
 		if err := in.run(in.add, in.args...); err != nil {
 			return err
 		}
@@ -242,75 +257,5 @@ func (in *inserter) events(batch []event.Event) error {
 		}
 		batch = batch[n:]
 	}
-	return nil
-}
-
-// urgentSyncs syncs what somebody waits for. It runs beside syncs, so that who
-// comes while a sync is under way has not to wait for the end of that one and
-// of another.
-func (j *Journal) urgentSyncs() {
-	for {
-		select {
-		case <-j.urgency:
-		case <-j.stop:
-			return
-		}
-		if err := j.syncNow(); err != nil {
-			j.fail(err)
-			return
-		}
-	}
-}
-
-// syncs is the syncer: it syncs what is committed, at once where somebody
-// waits for it, else syncEvery after the sync before. It runs beside the writer, which
-// never waits for the disk.
-func (j *Journal) syncs() {
-	due := time.NewTimer(0)
-	defer due.Stop()
-	for {
-		select {
-		case <-j.dirty:
-			j.mu.Lock()
-			last := j.syncAt
-			j.mu.Unlock()
-			due.Reset(syncEvery - time.Since(last))
-			select {
-			case <-due.C:
-			case <-j.urgency:
-			case <-j.stop:
-				return
-			}
-		case <-j.urgency:
-		case <-j.stop:
-			return
-		}
-		if err := j.syncNow(); err != nil {
-			j.fail(err)
-			return
-		}
-	}
-}
-
-// syncNow syncs what is committed at its start, unless that is done or under
-// way.
-func (j *Journal) syncNow() error {
-	j.mu.Lock()
-	seq, commits := j.committed, j.commits
-	clean := commits == j.syncing
-	if !clean {
-		j.syncing, j.syncAt = commits, time.Now()
-	}
-	j.mu.Unlock()
-	if clean {
-		return nil
-	}
-	if err := j.sync(j.wal); err != nil {
-		return diskError(j.path, "sync", err)
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.durable, j.synced = max(j.durable, seq), max(j.synced, commits)
-	j.release()
 	return nil
 }

@@ -1,9 +1,9 @@
 package lsp
 
 import (
+	"errors"
 	"fmt"
-	"net/url"
-	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -13,51 +13,68 @@ import (
 
 // document is an open file.
 type document struct {
-	uri     string
-	version *int
-	text    string
-	file    *syntax.File
-	parsed  diag.List
+	uri, path, language string
+	version             *int
+	text                string
+	changes             int   // how often the text was set or changed
+	lines               []int // the offset of the first byte of each line
+
+	kind     language        // nil: a file that nothing is known of
+	problems diag.List       // of this file
+	others   map[string]bool // URIs of other files that problems were published of because of this one
+	deps     *sources        // what else was read
 }
 
-func (d *document) parse() {
-	d.file, d.parsed = syntax.Parse(fileName(d.uri), []byte(d.text))
+// language is what is known of one kind of files. Its methods are called for a
+// document that analyse was called for since it changed last.
+type language interface {
+	analyse(*server, *document) diag.List // gives every problem, of other files too
+	hover(*document, int) (text string, span syntax.Span)
+	complete(*document, int) (items []item, prefix syntax.Span)
+	definition(*document, int) []location
+	symbols(*document) []documentSymbol
+	references(d *document, at int, given bool) []syntax.Span // of the name there; also where it is given
+	renamable(d *document, at int) (syntax.Span, bool)
+	rename(d *document, at int, to string) ([]textEdit, error)
 }
 
-// fileName is the path of a document's file, beside which its modules are
-// looked for; of one that is no file, the last part of its name.
-func fileName(uri string) string {
-	if u, err := url.Parse(uri); err == nil && u.Path != "" {
-		if u.Scheme == "file" {
-			return u.Path
+// setText takes a new text over.
+func (d *document) setText(text string) {
+	d.text = strings.ToValidUTF8(text, "\ufffd")
+	d.changes++
+	d.lines = append(d.lines[:0], 0)
+	for i := range len(d.text) {
+		if d.text[i] == '\n' {
+			d.lines = append(d.lines, i+1)
 		}
-		return path.Base(u.Path)
 	}
-	return uri
+}
+
+// line gives a line without its end, and where it begins.
+func (d *document) line(n int) (text string, start int) {
+	start = d.lines[n]
+	end := len(d.text)
+	if n+1 < len(d.lines) {
+		end = d.lines[n+1] - 1
+	}
+	return strings.TrimSuffix(d.text[start:end], "\r"), start
 }
 
 // offset gives the byte that a position of the protocol means: a line, and
 // UTF-16 units in it. A position beyond the end of its line means its end.
 func (d *document) offset(p position) (int, error) {
-	rest, start := d.text, 0
-	for range p.Line {
-		n := strings.IndexByte(rest, '\n')
-		if n < 0 {
-			return 0, fmt.Errorf("the document has no line %d", p.Line)
-		}
-		rest, start = rest[n+1:], start+n+1
+	if p.Line < 0 || p.Line >= len(d.lines) {
+		return 0, fmt.Errorf("the document has no line %d", p.Line)
 	}
-	if n := strings.IndexByte(rest, '\n'); n >= 0 {
-		rest = strings.TrimSuffix(rest[:n], "\r")
-	}
+	text, start := d.line(p.Line)
 	units := 0
-	for i, r := range rest {
+	for i, r := range text {
 		if units >= p.Character {
 			return start + i, nil
 		}
 		units += utf16Units(r)
 	}
-	return start + len(rest), nil
+	return start + len(text), nil
 }
 
 func utf16Units(r rune) int {
@@ -67,61 +84,84 @@ func utf16Units(r rune) int {
 	return 1
 }
 
-// position is the inverse of offset.
-func (d *document) position(offset int) position {
-	before := d.text[:offset]
-	line := strings.Count(before, "\n")
-	units := 0
-	for _, r := range before[strings.LastIndexByte(before, '\n')+1:] {
-		units += utf16Units(r)
-	}
-	return position{line, units}
-}
-
-func (d *document) span(s syntax.Span) *textRange {
-	return &textRange{d.position(int(s.Start)), d.position(int(s.End))}
-}
-
-// problemRange gives the range of a problem, whose columns count characters.
-func (d *document) problemRange(p diag.Problem) textRange {
-	line := max(p.Line-1, 0)
-	text := d.text
-	for range line {
-		if n := strings.IndexByte(text, '\n'); n >= 0 {
-			text = text[n+1:]
-		}
-	}
-	if n := strings.IndexByte(text, '\n'); n >= 0 {
-		text = strings.TrimSuffix(text[:n], "\r")
-	}
-	start := max(p.Column, 1)
-	end := p.EndColumn
-	if end <= start {
-		end = start + 1
-	}
-	return textRange{position{line, unitsUpTo(text, start-1)}, position{line, unitsUpTo(text, end-1)}}
-}
-
-// unitsUpTo counts the UTF-16 units of the first n characters.
-func unitsUpTo(s string, n int) int {
+func unitsOf(s string) int {
 	units := 0
 	for _, r := range s {
-		if n == 0 {
-			break
-		}
 		units += utf16Units(r)
-		n--
 	}
 	return units
 }
 
+// position is the inverse of offset.
+func (d *document) position(offset int) position {
+	offset = min(max(offset, 0), len(d.text))
+	line, found := slices.BinarySearch(d.lines, offset)
+	if !found {
+		line--
+	}
+	return position{line, unitsOf(d.text[d.lines[line]:offset])}
+}
+
+func (d *document) span(s syntax.Span) textRange {
+	return textRange{d.position(int(s.Start)), d.position(int(s.End))}
+}
+
+// at gives the text of a span.
+func (d *document) at(s syntax.Span) string { return d.text[s.Start:s.End] }
+
+// problemSpan gives the place of a problem, whose columns count characters. One
+// that does not say where it ends takes the word, or the ${…}, that it begins with.
+func (d *document) problemSpan(p diag.Problem) syntax.Span {
+	line := min(max(p.Line-1, 0), len(d.lines)-1)
+	text, offset := d.line(line)
+	start := bytesUpTo(text, max(p.Column, 1)-1)
+	end := bytesUpTo(text, p.EndColumn-1)
+	if p.EndColumn <= p.Column {
+		end = start
+		for end < len(text) && isWord(text[end]) {
+			end++
+		}
+		if n := strings.IndexByte(text[start:], '}'); n >= 0 && strings.HasPrefix(text[start:], "${") {
+			end = start + n + 1
+		}
+		if _, size := utf8.DecodeRuneInString(text[start:]); end == start {
+			end += size
+		}
+	}
+	return syntax.Span{Start: int32(offset + start), End: int32(offset + end)}
+}
+
+// bytesUpTo counts the bytes of the first n characters.
+func bytesUpTo(s string, n int) int {
+	for i := range s {
+		if n <= 0 {
+			return i
+		}
+		n--
+	}
+	return len(s)
+}
+
+func isWord(c byte) bool {
+	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c >= utf8.RuneSelf
+}
+
+// wordAt is the word around an offset.
+func (d *document) wordAt(offset int) syntax.Span {
+	start, end := offset, offset
+	for start > 0 && isWord(d.text[start-1]) {
+		start--
+	}
+	for end < len(d.text) && isWord(d.text[end]) {
+		end++
+	}
+	return syntax.Span{Start: int32(start), End: int32(end)}
+}
+
 // change replaces a range, or everything.
 func (d *document) change(r *textRange, text string) error {
-	if !utf8.ValidString(text) {
-		text = strings.ToValidUTF8(text, "\ufffd")
-	}
 	if r == nil {
-		d.text = text
+		d.setText(text)
 		return nil
 	}
 	start, err := d.offset(r.Start)
@@ -133,8 +173,20 @@ func (d *document) change(r *textRange, text string) error {
 		return err
 	}
 	if end < start {
-		return fmt.Errorf("a change ends before it begins")
+		return errors.New("a change ends before it begins")
 	}
-	d.text = d.text[:start] + text + d.text[end:]
+	d.setText(d.text[:start] + text + d.text[end:])
 	return nil
+}
+
+func (d *document) diagnostic(p diag.Problem) diagnostic {
+	text := p.Message
+	if p.Suggestion != "" {
+		text += "\n" + p.Suggestion
+	}
+	severity := 1
+	if p.Severity == diag.Warning {
+		severity = 2
+	}
+	return diagnostic{Range: d.span(d.problemSpan(p)), Severity: severity, Code: p.Code, Source: "bide", Message: text}
 }

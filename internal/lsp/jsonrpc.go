@@ -20,6 +20,7 @@ const (
 	codeMethodNotFound = -32601
 	codeInvalidParams  = -32602
 	codeNotInitialized = -32002
+	codeInternal       = -32603
 )
 
 // message is a request, a notification or an answer.

@@ -1,12 +1,13 @@
-// Package lsp is a language server for pipelines: it reads requests of an
-// editor from one stream and writes answers to another, as the language
-// server protocol says (JSON-RPC 2.0 with Content-Length headers, usually
-// over standard input and output).
+// Package lsp is a language server for pipelines and workflow files: it reads
+// requests of an editor from one stream and writes answers to another, as the
+// language server protocol says (JSON-RPC 2.0 with Content-Length headers,
+// usually over standard input and output).
 //
-// It reports problems while a source is being written, completes names,
-// options and their values, explains what the pointer is on, and formats.
-// What only a parser knows it knows itself. Types, modules and their
-// functions come from the functions in [Options], which the caller plugs in.
+// What it says of a pipeline it reads from what the checker resolved
+// (check.Info); what it says of a workflow from the problems that package
+// workflow finds and from its table of keys, by way of the schema. Files that
+// an open one depends on (a manifest, imports) are read when they change, as
+// the editor has them.
 package lsp
 
 import (
@@ -16,33 +17,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/pipeline/syntax"
+	"github.com/bide-dev/bide/internal/pipeline/check"
+	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// Options says what the server knows beyond the syntax. Every field may be
+// Options says what the server knows beyond the languages. Every field may be
 // left out.
 type Options struct {
 	// Version is the program's, told to the editor.
 	Version string
-	// Check gives the problems of a file beyond those of the syntax; the file
-	// may have such as well.
-	Check func(*syntax.File) diag.List
-	// Hover explains what stands at an offset, in Markdown; false if it
-	// has nothing to say, and the server says what it knows.
-	Hover func(f *syntax.File, offset int32) (string, syntax.Span, bool)
-	// Complete gives completions for a place, beyond those of the server.
-	// Those that do not begin with what is written there are left out.
-	Complete func(f *syntax.File, place syntax.Place) []Item
-}
-
-// Item is one completion.
-type Item struct {
-	Label         string // what is inserted
-	Kind          ItemKind
-	Detail        string // a few words beside it
-	Documentation string // Markdown
+	// Modules gives what the pipeline at a path can call, nil if that cannot be
+	// found out, and what is wrong with its manifest and other files.
+	Modules func(path string, read func(string) ([]byte, error)) (*check.Env, diag.List)
+	// Workflow gives the problems of a workflow that only who runs it sees.
+	Workflow func(*workflow.File) diag.List
 }
 
 // Serve answers an editor until it asks to exit, the input ends or the
@@ -51,7 +48,7 @@ type Item struct {
 // the order they come, in the calling goroutine. An end without a
 // "shutdown" before it is an error.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
-	s := &server{conn: conn{in: bufio.NewReader(in), out: out}, options: o, documents: map[string]*document{}}
+	s := &server{conn: conn{in: bufio.NewReader(in), out: out}, options: o, documents: map[string]*document{}, published: map[string]map[string]diag.List{}}
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -77,7 +74,8 @@ var errExit = errors.New("the editor left without a shutdown")
 type server struct {
 	conn      conn
 	options   Options
-	documents map[string]*document
+	documents map[string]*document            // by URI
+	published map[string]map[string]diag.List // of files that are not open: by URI, by the open document that they matter to
 
 	initialized, shutdown bool
 }
@@ -104,8 +102,31 @@ func (s *server) handle(body []byte) error {
 	return s.conn.answer(m.ID, result, failure)
 }
 
-// request answers a request.
-func (s *server) request(m message) (any, *rpcError) {
+// answers are the requests that are about a place in a document.
+var answers = map[string]func(*server, *document, documentParams, int) (any, error){
+	"textDocument/hover":               (*server).hover,
+	"textDocument/completion":          (*server).completion,
+	"textDocument/signatureHelp":       (*server).signatureHelp,
+	"textDocument/definition":          (*server).definition,
+	"textDocument/references":          (*server).references,
+	"textDocument/prepareRename":       (*server).prepareRename,
+	"textDocument/rename":              (*server).rename,
+	"textDocument/documentSymbol":      (*server).documentSymbols,
+	"textDocument/codeAction":          (*server).codeActions,
+	"textDocument/formatting":          (*server).formatting,
+	"textDocument/inlayHint":           (*server).inlayHints,
+	"textDocument/semanticTokens/full": (*server).semanticTokens,
+}
+
+// request answers a request. A panic is a mistake of ours: the editor is told,
+// the trace goes to standard error, and the server goes on.
+func (s *server) request(m message) (result any, failure *rpcError) {
+	defer func() {
+		if r := recover(); r != nil {
+			fmt.Fprintf(os.Stderr, "bide lsp: %s: panic: %v\n%s", m.Method, r, debug.Stack())
+			result, failure = nil, &rpcError{codeInternal, fmt.Sprintf("a mistake in bide: %v", r)}
+		}
+	}()
 	switch {
 	case s.shutdown:
 		return nil, &rpcError{codeInvalidRequest, "the server was shut down"}
@@ -118,15 +139,8 @@ func (s *server) request(m message) (any, *rpcError) {
 		s.shutdown = true
 		return nil, nil
 	}
-	var answer func(*document, documentParams) (any, error)
-	switch m.Method {
-	case "textDocument/hover":
-		answer = s.hover
-	case "textDocument/completion":
-		answer = s.completion
-	case "textDocument/formatting":
-		answer = s.formatting
-	default:
+	answer := answers[m.Method]
+	if answer == nil {
 		return nil, &rpcError{codeMethodNotFound, fmt.Sprintf("there is no method %q", m.Method)}
 	}
 	var p documentParams
@@ -137,7 +151,10 @@ func (s *server) request(m message) (any, *rpcError) {
 	if d == nil {
 		return nil, &rpcError{codeInvalidParams, fmt.Sprintf("the document %q is not open", p.TextDocument.URI)}
 	}
-	result, err := answer(d, p)
+	at, err := d.offset(p.Position)
+	if err == nil && d.kind != nil {
+		result, err = answer(s, d, p, at)
+	}
 	if err != nil {
 		return nil, &rpcError{codeInvalidParams, err.Error()}
 	}
@@ -148,11 +165,15 @@ func (s *server) initialize() any {
 	var r initializeResult
 	c := &r.Capabilities
 	c.PositionEncoding = "utf-16"
-	c.TextDocumentSync.OpenClose = true
-	c.TextDocumentSync.Change = 2
-	c.HoverProvider = true
-	c.CompletionProvider.TriggerCharacters = []string{".", ":", ",", "@", " "}
-	c.DocumentFormattingProvider = true
+	c.TextDocumentSync.OpenClose, c.TextDocumentSync.Change, c.TextDocumentSync.Save = true, 2, true
+	c.CompletionProvider.TriggerCharacters = []string{".", ":", ",", "@", " ", "{"}
+	c.SignatureHelpProvider.TriggerCharacters = []string{"(", ","}
+	c.CodeActionProvider.CodeActionKinds = []string{quickFix}
+	c.RenameProvider.PrepareProvider = true
+	c.HoverProvider, c.DefinitionProvider, c.ReferencesProvider, c.DocumentSymbolProvider = true, true, true, true
+	c.DocumentFormattingProvider, c.InlayHintProvider, c.SemanticTokensProvider.Full = true, true, true
+	c.SemanticTokensProvider.Legend.TokenTypes = tokenTypes
+	c.SemanticTokensProvider.Legend.TokenModifiers = tokenModifiers
 	r.ServerInfo.Name, r.ServerInfo.Version = "bide", s.options.Version
 	return r
 }
@@ -169,8 +190,11 @@ func (s *server) notification(m message) error {
 		if json.Unmarshal(m.Params, &p) != nil {
 			return nil
 		}
-		d := &document{uri: p.TextDocument.URI, version: p.TextDocument.Version}
-		return s.changed(d, d.change(nil, p.TextDocument.Text))
+		d := &document{uri: p.TextDocument.URI, language: p.TextDocument.LanguageID, version: p.TextDocument.Version}
+		d.path = fileName(d.uri)
+		d.setText(p.TextDocument.Text)
+		delete(s.published, d.uri)
+		return s.changed(d, nil)
 	case "textDocument/didChange":
 		var p changeParams
 		if json.Unmarshal(m.Params, &p) != nil {
@@ -189,60 +213,153 @@ func (s *server) notification(m message) error {
 		return s.changed(d, nil)
 	case "textDocument/didClose":
 		var p documentParams
-		if json.Unmarshal(m.Params, &p) != nil {
+		if json.Unmarshal(m.Params, &p) != nil || s.documents[p.TextDocument.URI] == nil {
 			return nil
 		}
-		delete(s.documents, p.TextDocument.URI)
-		return s.conn.notify("textDocument/publishDiagnostics", diagnosticsParams{URI: p.TextDocument.URI, Diagnostics: []diagnostic{}})
+		return s.closed(s.documents[p.TextDocument.URI])
+	case "textDocument/didSave", "workspace/didChangeWatchedFiles":
+		return s.dependents(nil)
 	}
 	return nil
 }
 
-// changed parses a document anew and publishes its problems. failure is what
+// changed analyses a document anew and publishes its problems. failure is what
 // went wrong with the change; the document is then closed, since its text is
 // no longer known.
 func (s *server) changed(d *document, failure error) error {
 	if failure != nil {
 		delete(s.documents, d.uri)
 		return s.conn.notify("window/showMessage", map[string]any{
-			"type": 1, "message": fmt.Sprintf("bide: a change of %s makes no sense: %v; close and open it again", fileName(d.uri), failure),
+			"type": 1, "message": fmt.Sprintf("bide: a change of %s makes no sense: %v; close and open it again", d.path, failure),
 		})
 	}
 	s.documents[d.uri] = d
-	d.parse()
-	problems := d.parsed
-	if s.options.Check != nil {
-		problems = append(problems[:len(problems):len(problems)], s.options.Check(d.file)...)
-		problems.Sort()
+	if err := s.analyse(d); err != nil {
+		return err
 	}
+	return s.dependents(d)
+}
+
+// dependents analyses those open documents anew that depend on a file which has
+// changed, all but d.
+func (s *server) dependents(d *document) error {
+	for _, uri := range slices.Sorted(maps.Keys(s.documents)) {
+		if other := s.documents[uri]; other != d && other.deps != nil && !other.deps.fresh() {
+			if err := s.analyse(other); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// closed forgets a document, and publishes that it has no problems, nor have
+// the files that only it was the reason to look at.
+func (s *server) closed(d *document) error {
+	delete(s.documents, d.uri)
+	if err := s.conn.notify("textDocument/publishDiagnostics", diagnosticsParams{URI: d.uri, Diagnostics: []diagnostic{}}); err != nil {
+		return err
+	}
+	if err := s.publishOthers(d, nil); err != nil {
+		return err
+	}
+	return s.dependents(nil)
+}
+
+// analyse finds out everything about a document and publishes the problems.
+func (s *server) analyse(d *document) (err error) {
+	if kind := kindOf(d); reflect.TypeOf(kind) != reflect.TypeOf(d.kind) {
+		d.kind = kind
+	}
+	others := map[string]diag.List{}
+	d.problems = nil
+	for _, p := range s.find(d) {
+		if p.File == "" || p.File == d.path || absolute(p.File) == absolute(d.path) {
+			d.problems = append(d.problems, p)
+		} else {
+			uri := fileURI(p.File)
+			others[uri] = append(others[uri], p)
+		}
+	}
+	d.problems.Sort()
 	p := diagnosticsParams{URI: d.uri, Version: d.version, Diagnostics: []diagnostic{}}
-	for _, problem := range problems {
+	for _, problem := range d.problems {
 		p.Diagnostics = append(p.Diagnostics, d.diagnostic(problem))
 	}
-	return s.conn.notify("textDocument/publishDiagnostics", p)
+	if err := s.conn.notify("textDocument/publishDiagnostics", p); err != nil {
+		return err
+	}
+	return s.publishOthers(d, others)
 }
 
-func (d *document) diagnostic(p diag.Problem) diagnostic {
-	text := p.Message
-	if p.Suggestion != "" {
-		text += "\n" + p.Suggestion
+// find gives every problem. A panic is one, too.
+func (s *server) find(d *document) (problems diag.List) {
+	if d.kind == nil {
+		return nil
 	}
-	severity := 1
-	if p.Severity == diag.Warning {
-		severity = 2
-	}
-	return diagnostic{Range: d.problemRange(p), Severity: severity, Code: p.Code, Source: "bide", Message: text}
+	defer func() {
+		if r := recover(); r != nil {
+			fmt.Fprintf(os.Stderr, "bide lsp: %s: panic: %v\n%s", d.uri, r, debug.Stack())
+			problems = diag.List{{Code: "internal", Message: fmt.Sprintf("a mistake in bide: %v", r)}}
+			d.kind = nil
+		}
+	}()
+	return d.kind.analyse(s, d)
 }
 
-// formatting gives one edit that replaces the whole text, none if it is
-// formatted already, and nothing if it has errors.
-func (s *server) formatting(d *document, _ documentParams) (any, error) {
-	if d.parsed.HasErrors() {
-		return nil, nil
+// publishOthers publishes the problems of files that are not open but matter to
+// d, and that those which no longer have any have none.
+func (s *server) publishOthers(d *document, others map[string]diag.List) error {
+	was := d.others
+	d.others = map[string]bool{}
+	for uri, list := range others {
+		d.others[uri] = true
+		if s.published[uri] == nil {
+			s.published[uri] = map[string]diag.List{}
+		}
+		s.published[uri][d.uri] = list
 	}
-	text := string(syntax.Format(d.file))
-	if text == d.text {
-		return []textEdit{}, nil
+	for uri := range was {
+		if !d.others[uri] {
+			delete(s.published[uri], d.uri)
+		}
 	}
-	return []textEdit{{Range: textRange{End: d.position(len(d.text))}, NewText: text}}, nil
+	all := maps.Clone(was)
+	if all == nil {
+		all = map[string]bool{}
+	}
+	maps.Copy(all, d.others)
+	for _, uri := range slices.Sorted(maps.Keys(all)) {
+		if s.documents[uri] != nil {
+			continue // it has its own
+		}
+		file := &document{uri: uri, path: fileName(uri)}
+		text, _ := os.ReadFile(file.path) // without it, columns are not exact
+		file.setText(string(text))
+		var list diag.List
+		for _, from := range slices.Sorted(maps.Keys(s.published[uri])) {
+			list = append(list, s.published[uri][from]...)
+		}
+		list.Sort()
+		p := diagnosticsParams{URI: uri, Diagnostics: []diagnostic{}}
+		for _, problem := range list {
+			p.Diagnostics = append(p.Diagnostics, file.diagnostic(problem))
+		}
+		if err := s.conn.notify("textDocument/publishDiagnostics", p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kindOf tells the languages apart by name, and YAML files by what is in them:
+// of a file that is neither workflow nor manifest nothing is said.
+func kindOf(d *document) language {
+	switch ext := strings.ToLower(filepath.Ext(d.path)); {
+	case ext == ".cst" || d.language == "cst":
+		return &pipelineFile{}
+	case ext == ".yml" || ext == ".yaml" || d.language == "yaml":
+		return yamlKind(d)
+	}
+	return nil
 }

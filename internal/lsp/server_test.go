@@ -10,9 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/pipeline/syntax"
 )
 
 const uri = "file:///pipelines/flow.cst"
@@ -141,7 +138,7 @@ func TestDiagnostics(t *testing.T) {
 		got = append(got, s)
 	}
 	want := []string{
-		`1 1:31-1:33 1 E024 "the duration 30 has no unit\nwrite \"30s\", or another of the units ms, s, min, h, d"`,
+		`1 1:31-1:33 1 E024 "the duration 30 has no unit\nwrite \"30s\", or another of the units ms, s, m, h, d"`,
 		"2",
 		`3 1:4-1:5 1 E020 "expected an expression, found \")\""`,
 		"-",
@@ -151,25 +148,6 @@ func TestDiagnostics(t *testing.T) {
 	}
 	if strings.Contains(string(replies[3].Params), "null") {
 		t.Fatalf("%s", replies[3].Params)
-	}
-}
-
-func TestCheckIsPlugged(t *testing.T) {
-	o := Options{Check: func(f *syntax.File) diag.List {
-		var list diag.List
-		list.Warnf(f.Pos(0), "W1", "from the checker").To(3)
-		return list
-	}}
-	replies := session(t, o, open("out x"), frame("textDocument/didChange", 0, map[string]any{
-		"textDocument": map[string]any{"uri": uri, "version": 2}, "contentChanges": []any{map[string]any{"text": "out )"}}}))
-	first := decode[diagnosticsParams](t, replies[0].Params).Diagnostics
-	if len(first) != 1 || first[0].Code != "W1" || first[0].Severity != 2 || first[0].Range.End.Character != 2 {
-		t.Fatalf("%+v", first)
-	}
-	// What the parser found comes with it, in the order of the source.
-	second := decode[diagnosticsParams](t, replies[1].Params).Diagnostics
-	if len(second) != 2 || second[0].Code != "W1" || second[1].Code != "E020" {
-		t.Fatalf("%+v", second)
 	}
 }
 
@@ -189,27 +167,19 @@ func TestHover(t *testing.T) {
 		{2, 6, "in x: Int = 3"},
 		{2, 15, "timeout: 5s"},
 		{2, 36, "policy p = retry: 3"},
-		{3, 18, ""}, // the lambda's own x
+		{3, 18, "z = map"}, // the lambda's own x
 		{3, 22, "y = F(x)"},
-		{4, 21, ""}, // the pattern's x
+		{4, 21, "m = match y"}, // the pattern's x
 		{4, 29, "in x: Int = 3"},
 		{5, 4, "z = map"},
 		{2, 4, ""},
-		{3, 0, ""},
+		{3, 0, "z = map"},
 	} {
 		replies := session(t, Options{}, open(hoverSource), frame("textDocument/hover", 5, at(c.line, c.character)))
 		got := string(replies[1].Result)
 		if (c.want == "") != (got == "null") || !strings.Contains(got, c.want) {
 			t.Errorf("%d:%d: got %s, want %s", c.line, c.character, got, c.want)
 		}
-	}
-	o := Options{Hover: func(f *syntax.File, offset int32) (string, syntax.Span, bool) {
-		return fmt.Sprint("at ", offset), syntax.Span{Start: 0, End: 2}, true
-	}}
-	replies := session(t, o, open(hoverSource), frame("textDocument/hover", 5, at(1, 0)))
-	h := decode[hover](t, replies[1].Result)
-	if h.Contents.Value != "at 14" || h.Range.End.Character != 2 {
-		t.Fatalf("%+v", h)
 	}
 }
 
@@ -228,20 +198,14 @@ func TestCompletion(t *testing.T) {
 		{"policy flaky = retry: 1\nx = f(1) with policy: ^", []string{"flaky"}, nil},
 		{"type Row = { a: Int }\nin x: ^", []string{"Row", "String", "List"}, []string{"retry"}},
 		{"^", []string{"in", "out", "use"}, []string{"if"}},
-		{"@^", []string{"example", "source", "sink"}, nil},
-		{"x = F^", []string{"Fetch"}, []string{"Other"}},
-		{"x = \"te^", nil, []string{"Fetch", "if"}},
+		{"@^", []string{"example"}, []string{"source", "sink"}},
+		{"x = list-f^", []string{"list-first"}, []string{"list-last"}},
+		{"x = \"te^", nil, []string{"if"}},
 	} {
 		before, after, _ := strings.Cut(c.text, "^")
 		line := strings.Count(before, "\n")
 		character := len(before) - strings.LastIndexByte(before, '\n') - 1
-		o := Options{Complete: func(_ *syntax.File, p syntax.Place) []Item {
-			if p.Kind != syntax.PlaceExpr {
-				return nil
-			}
-			return []Item{{Label: "Fetch", Kind: FunctionItem, Documentation: "Gets it."}, {Label: "Other"}}
-		}}
-		replies := session(t, o, open(before+after), frame("textDocument/completion", 5, at(line, character)))
+		replies := session(t, Options{}, open(before+after), frame("textDocument/completion", 5, at(line, character)))
 		var labels []string
 		for _, item := range decode[[]completionItem](t, replies[1].Result) {
 			labels = append(labels, item.Label)
@@ -331,18 +295,17 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// FuzzServe sends whatever comes; the server must end without a panic.
-func FuzzServe(f *testing.F) {
-	f.Add("textDocument/didOpen", "in x: Int\nout x", 0, 3)
-	f.Add("textDocument/completion", "x = f(1) with ", 0, 14)
-	f.Add("textDocument/hover", "x = \"é𝄞\" y = x out y", 0, 9)
-	f.Fuzz(func(t *testing.T, method, text string, line, character int) {
-		p := at(line, character)
-		p["contentChanges"] = []any{map[string]any{"text": text, "range": map[string]any{"start": p["position"], "end": p["position"]}}}
-		messages := frame("initialize", 1, nil) + open(text) + frame(method, 2, p) + frame("textDocument/didChange", 0, p) +
-			frame("textDocument/hover", 3, p) + frame("textDocument/completion", 4, p) + frame("shutdown", 5, nil)
-		if err := Serve(context.Background(), strings.NewReader(messages), io.Discard, Options{}); err != nil && method != "exit" {
-			t.Fatal(err)
+// What is always refused is not offered.
+func TestStreamingOptionsAreNotOffered(t *testing.T) {
+	text := "x = F(1) with "
+	replies := session(t, Options{}, open(text), frame("textDocument/completion", 5, at(0, len(text))))
+	got := string(replies[1].Result)
+	if !strings.Contains(got, `"label":"retry"`) {
+		t.Fatal(got)
+	}
+	for _, name := range []string{"batch", "batch_timeout", "window", "checkpoint", "join"} {
+		if strings.Contains(got, `"label":"`+name+`"`) {
+			t.Errorf("%s is offered", name)
 		}
-	})
+	}
 }

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/stdlib"
-	"github.com/bide-dev/bide/internal/pipeline/syntax"
 )
 
 func typedOptions(t *testing.T) Options {
@@ -15,9 +15,7 @@ func typedOptions(t *testing.T) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var o Options
-	o.Hover, o.Complete = Typed(func(*syntax.File) *check.Env { return env })
-	return o
+	return Options{Modules: func(string, func(string) ([]byte, error)) (*check.Env, diag.List) { return env, nil }}
 }
 
 const typedSource = `in name: String
@@ -48,9 +46,9 @@ func TestTypedHover(t *testing.T) {
 		{4, 8, "stdlib.string.string-length(value: String) -> Int"},
 		{4, 22, "name: String"}, // the one above
 		{5, 8, "stdlib.collection.filter"},
-		{5, 26, ""}, // the lambda's own
+		{5, 26, "id: Int"}, // the lambda's own
 		{5, 32, "name: Int"},
-		{6, 1, ""}, // its type is not known
+		{6, 1, "bad = nothing"}, // its type is not known
 		{8, 9, "stdlib.math.add"},
 		{9, 5, "big: List"},
 		{7, 2, ""},
@@ -99,9 +97,7 @@ func TestTypedCompletion(t *testing.T) {
 
 // Nobody knows the modules: the server says what it knows itself.
 func TestTypedWithoutModules(t *testing.T) {
-	var o Options
-	o.Hover, o.Complete = Typed(func(*syntax.File) *check.Env { return nil })
-	replies := session(t, o, open(typedSource), frame("textDocument/hover", 5, at(2, 10)), frame("textDocument/completion", 6, at(2, 11)))
+	replies := session(t, Options{}, open(typedSource), frame("textDocument/hover", 5, at(2, 10)), frame("textDocument/completion", 6, at(2, 11)))
 	if !strings.Contains(string(replies[1].Result), "in name: String") || !strings.Contains(string(replies[2].Result), `"label":"name"`) {
 		t.Fatalf("%s\n%s", replies[1].Result, replies[2].Result)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // source says which secret a text is of, and in which form.
@@ -14,30 +16,55 @@ type source struct{ secret, form string }
 
 // pattern is a text that is masked.
 type pattern struct {
-	text  string
-	wraps bool // line ends may stand between its characters
-	from  source
+	text string
+	read reader
+	from source
 }
 
-// maxWrap is how many bytes one character of a wrapped pattern takes at most:
-// itself and an escaped CR LF behind it.
-const maxWrap = 5
+type patternKey struct {
+	text string
+	read reader
+}
+
+func (p *pattern) key() patternKey { return patternKey{p.text, p.read} }
+
+// reader says how a pattern may be written.
+type reader uint8
+
+const (
+	exactly   reader = iota
+	wrapped          // line ends may stand between its characters
+	inPercent        // any byte may stand as %XX, and a blank as +
+	inJSON           // any character may stand as \uXXXX or by its short escape
+)
+
+// maxWrap is how many bytes one byte of a pattern takes at most: as \u0041.
+const maxWrap = 6
 
 // match gives the length in s of the pattern that stands at its beginning; 0
 // for none. more reports that s ends within what may be the pattern.
 func (p *pattern) match(s string) (n int, more bool) {
-	if !p.wraps {
-		if strings.HasPrefix(s, p.text) {
-			return len(p.text), false
-		}
-		return 0, len(s) < len(p.text) && strings.HasPrefix(p.text, s)
+	switch p.read {
+	case wrapped:
+		return matchWrapped(p.text, s)
+	case inPercent:
+		return matchUnits(p.text, s, percentUnit)
+	case inJSON:
+		return matchUnits(p.text, s, jsonUnit)
 	}
+	if strings.HasPrefix(s, p.text) {
+		return len(p.text), false
+	}
+	return 0, len(s) < len(p.text) && strings.HasPrefix(p.text, s)
+}
+
+func matchWrapped(text, s string) (n int, more bool) {
 	j, ends := 0, 0
-	for k := 0; k < len(p.text); {
+	for k := 0; k < len(text); {
 		switch {
 		case j == len(s):
 			return 0, true
-		case s[j] == p.text[k]:
+		case s[j] == text[k]:
 			j, k, ends = j+1, k+1, 0
 		case k == 0 || ends == 2:
 			return 0, false
@@ -54,10 +81,86 @@ func (p *pattern) match(s string) (n int, more bool) {
 	return j, false
 }
 
+// matchUnits matches a text unit by unit. unit gives how many bytes of the text
+// and of s go together, 0 for none; more reports that s ends within a unit.
+func matchUnits(text, s string, unit func(text, s string) (taken, n int, more bool)) (n int, more bool) {
+	for text != "" {
+		if s[n:] == "" {
+			return 0, true
+		}
+		taken, length, more := unit(text, s[n:])
+		if taken == 0 {
+			return 0, more
+		}
+		text, n = text[taken:], n+length
+	}
+	return n, false
+}
+
+// percentUnit: RFC 3986 lets every byte be written %XX, in either case, and
+// forms write a blank as +.
+func percentUnit(text, s string) (taken, n int, more bool) {
+	c := text[0]
+	if s[0] == '%' {
+		hex := "%" + "0123456789ABCDEF"[c>>4:c>>4+1] + "0123456789ABCDEF"[c&15:c&15+1]
+		if len(s) >= 3 && strings.EqualFold(s[:3], hex) {
+			return 1, 3, false
+		}
+		if len(s) < 3 && strings.EqualFold(s, hex[:len(s)]) {
+			return 0, 0, true
+		}
+	}
+	if s[0] == c || c == ' ' && s[0] == '+' {
+		return 1, 1, false
+	}
+	return 0, 0, false
+}
+
+// jsonUnit: RFC 8259 lets every character be written \uXXXX, beyond the first
+// 65,536 as two of them, and some by a letter.
+func jsonUnit(text, s string) (taken, n int, more bool) {
+	r, size := utf8.DecodeRuneInString(text)
+	if s[0] == '\\' {
+		for _, escape := range jsonEscapes(r) {
+			if len(s) >= len(escape) && strings.EqualFold(s[:len(escape)], escape) {
+				return size, len(escape), false
+			}
+			if len(s) < len(escape) && strings.EqualFold(s, escape[:len(s)]) {
+				more = true
+			}
+		}
+		return 0, 0, more
+	}
+	if r == utf8.RuneError && size == 1 { // a byte that is no text stands for itself
+		if s[0] == text[0] {
+			return 1, 1, false
+		}
+		if strings.HasPrefix(s, "\uFFFD") {
+			return 1, len("\uFFFD"), false
+		}
+		return 0, 0, false
+	}
+	if strings.HasPrefix(s, text[:size]) {
+		return size, size, false
+	}
+	return 0, 0, len(s) < size && strings.HasPrefix(text[:size], s)
+}
+
+func jsonEscapes(r rune) []string {
+	list := make([]string, 0, 2)
+	if i := strings.IndexRune("\"\\/\b\f\n\r\t", r); i >= 0 && r < utf8.RuneSelf {
+		list = append(list, `\`+`"\/bfnrt`[i:i+1])
+	}
+	if hi, lo := utf16.EncodeRune(r); hi != utf8.RuneError {
+		return append(list, fmt.Sprintf(`\u%04x\u%04x`, hi, lo))
+	}
+	return append(list, fmt.Sprintf(`\u%04x`, r))
+}
+
 // form is a text as which a value may appear.
 type form struct {
 	name, text string
-	wraps      bool
+	read       reader
 }
 
 // forms lists the texts as which a value may appear. A form has the same name
@@ -79,18 +182,25 @@ func forms(v string) []form {
 	return out
 }
 
+// The forms that a text may have in many spellings, which Seal cannot name.
+const (
+	anyPercent = "percent"
+	anyJSON    = "escaped"
+)
+
 func encodings(prefix, v string) []form {
-	out := []form{{prefix + "plain", v, false}, {prefix + "query", url.QueryEscape(v), false}, {prefix + "path", url.PathEscape(v), false}}
+	out := []form{{prefix + "plain", v, exactly}, {prefix + "query", url.QueryEscape(v), exactly}, {prefix + "path", url.PathEscape(v), exactly}}
 	if b, err := json.Marshal(v); err == nil {
-		out = append(out, form{prefix + "json", string(b[1 : len(b)-1]), false})
+		out = append(out, form{prefix + "json", string(b[1 : len(b)-1]), exactly})
 	}
 	var plain bytes.Buffer
 	enc := json.NewEncoder(&plain)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err == nil {
 		text := strings.TrimSuffix(plain.String(), "\n")
-		out = append(out, form{prefix + "json without html", text[1 : len(text)-1], false})
+		out = append(out, form{prefix + "json without html", text[1 : len(text)-1], exactly})
 	}
+	out = append(out, form{prefix + anyPercent, v, inPercent}, form{prefix + anyJSON, v, inJSON})
 	out = append(out, aligned(prefix+"base64", base64.StdEncoding, v)...)
 	return append(out, aligned(prefix+"base64url", base64.URLEncoding, v)...)
 }
@@ -107,7 +217,7 @@ func aligned(name string, e *base64.Encoding, v string) []form {
 			to-- // the last character also holds bits of what stands after
 		}
 		if to-from >= MinLength {
-			out = append(out, form{fmt.Sprint(name, " ", before), s[from:to], true})
+			out = append(out, form{fmt.Sprint(name, " ", before), s[from:to], wrapped})
 		}
 	}
 	return out

@@ -2,17 +2,18 @@
 // prints, stores, sends or serves.
 //
 // A secret is found whole, line by line, and in the encodings in which it
-// commonly leaks: URL-, JSON- and base64-encoded (at any of the three
-// alignments of base64, so that "user:secret" encoded as one text is found
-// too, also where that text is wrapped into lines). A [Writer] finds it also
+// commonly leaks: percent- and JSON-encoded in every legal spelling, and
+// base64-encoded (at any of the three alignments of base64, so that
+// "user:secret" encoded as one text is found too, also where that text is
+// wrapped into lines). A [Writer] finds it also
 // where it is split over several writes.
 package mask
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Hidden stands in the place of a secret.
@@ -36,7 +37,7 @@ type Masker struct {
 // MinLength are not masked; their names come back sorted, for a warning.
 func New(secrets map[string]string) (m *Masker, short []string) {
 	m = &Masker{texts: map[source]string{}}
-	seen := map[string]bool{}
+	seen := map[patternKey]bool{}
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
 		v := secrets[name]
 		if len(v) < MinLength {
@@ -47,10 +48,12 @@ func New(secrets map[string]string) (m *Masker, short []string) {
 			if len(f.text) < MinLength {
 				continue
 			}
-			m.texts[source{name, f.name}] = f.text
-			if !seen[f.text] {
-				seen[f.text] = true
-				m.patterns = append(m.patterns, pattern{f.text, f.wraps, source{name, f.name}})
+			if f.read == exactly || f.read == wrapped {
+				m.texts[source{name, f.name}] = f.text
+			}
+			if p := (pattern{f.text, f.read, source{name, f.name}}); !seen[p.key()] {
+				seen[p.key()] = true
+				m.patterns = append(m.patterns, p)
 			}
 		}
 	}
@@ -58,6 +61,13 @@ func New(secrets map[string]string) (m *Masker, short []string) {
 	for _, p := range m.patterns {
 		m.longest = max(m.longest, len(p.text))
 		m.first[p.text[0]] = true
+		switch p.read {
+		case inPercent:
+			m.first['%'] = true
+			m.first['+'] = m.first['+'] || p.text[0] == ' '
+		case inJSON:
+			m.first['\\'] = true
+		}
 	}
 	return m, short
 }
@@ -67,32 +77,79 @@ func (m *Masker) Active() bool { return m != nil && len(m.patterns) > 0 }
 
 // String gives s with every secret replaced.
 func (m *Masker) String(s string) string {
-	if !m.Active() || s == "" {
+	if !m.Active() {
 		return s
 	}
-	from, to, ok := m.find(s, 0)
-	if !ok {
+	return m.replace(s, Hidden, nil)
+}
+
+// Replace is String with another text in the place of secrets.
+func (m *Masker) Replace(s, by string) string {
+	if !m.Active() {
 		return s
 	}
+	return m.replace(s, by, nil)
+}
+
+// replace is String; each, where it is not nil, is told of every stretch that
+// stays and of the secret behind it, "" at the end.
+func (m *Masker) replace(s, by string, each func(passed int, hidden string)) string {
 	var b strings.Builder
 	done := 0
-	for ok {
+	for from, to, ok := m.find(s, 0); ok; from, to, ok = m.find(s, done) {
 		b.WriteString(s[done:from])
-		b.WriteString(Hidden)
+		b.WriteString(by)
+		if each != nil {
+			each(from-done, s[from:to])
+		}
 		done = to
-		from, to, ok = m.find(s, done)
+	}
+	if each != nil {
+		each(len(s)-done, "")
+	}
+	if done == 0 {
+		return s
 	}
 	b.WriteString(s[done:])
 	return b.String()
 }
 
-// Seams replaces what is left of a secret that was cut in two where the middle
-// of a text was left out and a mark put in its place.
-func (m *Masker) Seams(s string, mark *regexp.Regexp) string {
-	if !m.Active() || len(s) <= m.longest {
+// Last gives the end of a text, at most n bytes of it, masked before it is
+// cut. s may be the end of a longer text itself: what may be the rest of a
+// secret at its beginning is then replaced as well.
+func (m *Masker) Last(s string, n int, cut bool) string {
+	if !m.Active() {
+		return lastRunes(s, n)
+	}
+	if cut {
+		if r := m.rest(s); r > 0 {
+			s = Hidden + s[r:]
+		}
+	}
+	return lastRunes(m.String(s), n)
+}
+
+// lastRunes is the end of s, beginning with a whole character.
+func lastRunes(s string, n int) string {
+	if n = max(n, 0); len(s) <= n {
 		return s
 	}
-	at := mark.FindStringIndex(s)
+	s = s[len(s)-n:]
+	for i := 0; i < len(s) && i < utf8.UTFMax; i++ {
+		if utf8.RuneStart(s[i]) {
+			return s[i:]
+		}
+	}
+	return s
+}
+
+// Seams replaces what is left of a secret that was cut in two where the middle
+// of a text was left out and a mark put in its place.
+func (m *Masker) Seams(s string) string {
+	if !m.Active() || len(s) <= m.longest || !strings.Contains(s, " bytes left out …") {
+		return s
+	}
+	at := leftOut().FindStringIndex(s)
 	if at == nil {
 		return s
 	}

@@ -3,10 +3,11 @@ package mask_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/bide-dev/bide/internal/mask"
 	"pgregory.net/rapid"
@@ -115,7 +116,6 @@ func FuzzMask(f *testing.F) {
 
 func TestSeams(t *testing.T) {
 	m, _ := mask.New(named("hunter22"))
-	mark := regexp.MustCompile(`<cut>`)
 	for text, want := range map[string]string{
 		"before hunt<cut>":                "before ***<cut>",
 		"enough of it<cut>ter22 after":    "enough of it<cut>*** after",
@@ -123,7 +123,9 @@ func TestSeams(t *testing.T) {
 		"nothing is cut in this hunt":     "nothing is cut in this hunt",
 		"plain before<cut>plain after it": "plain before<cut>plain after it",
 	} {
-		if got := m.Seams(text, mark); got != want {
+		mark := "\n… 12 bytes left out …\n"
+		text, want = strings.Replace(text, "<cut>", mark, 1), strings.Replace(want, "<cut>", mark, 1)
+		if got := m.Seams(text); got != want {
 			t.Errorf("Seams(%q) = %q, want %q", text, got, want)
 		}
 	}
@@ -186,5 +188,64 @@ func TestSeal(t *testing.T) {
 	}
 	if _, marks := m.Seal("nothing here"); marks != nil {
 		t.Errorf("marks %v of nothing", marks)
+	}
+}
+
+// A percent-encoding may write any byte as %XX, in either case, and JSON any
+// character as an escape.
+func TestEverySpellingOfAnEncoding(t *testing.T) {
+	const secret = "p@ss/w\"ör d+1 😀"
+	m, _ := mask.New(named(secret))
+	rapid.Check(t, func(rt *rapid.T) {
+		percent, escaped := "", ""
+		for _, c := range []byte(secret) {
+			switch rapid.IntRange(0, 2).Draw(rt, "byte") {
+			case 0:
+				percent += fmt.Sprintf("%%%02x", c)
+			case 1:
+				percent += fmt.Sprintf("%%%02X", c)
+			default:
+				percent += string([]byte{c})
+			}
+		}
+		for _, r := range secret {
+			switch {
+			case rapid.Bool().Draw(rt, "escaped") && r > 0xffff:
+				hi, lo := utf16.EncodeRune(r)
+				escaped += fmt.Sprintf(`\u%04x\u%04X`, hi, lo)
+			case r == '"' || r == '/' && rapid.Bool().Draw(rt, "slash"):
+				escaped += `\` + string(r)
+			case r < 0xffff && rapid.Bool().Draw(rt, "escaped"):
+				escaped += fmt.Sprintf(`\u%04X`, r)
+			default:
+				escaped += string(r)
+			}
+		}
+		for _, text := range []string{percent, escaped} {
+			if got := m.String("<" + text + ">"); got != "<"+mask.Hidden+">" {
+				rt.Errorf("%q gave %q", text, got)
+			}
+			var b strings.Builder
+			w := m.NewWriter(&b)
+			for rest := "<" + text + ">"; rest != ""; {
+				n := rapid.IntRange(1, len(rest)).Draw(rt, "write")
+				if _, err := w.Write([]byte(rest[:n])); err != nil {
+					rt.Fatal(err)
+				}
+				rest = rest[n:]
+			}
+			if err := w.Flush(); err != nil || b.String() != "<"+mask.Hidden+">" {
+				rt.Errorf("%q in pieces gave %q, %v", text, b.String(), err)
+			}
+		}
+	})
+	for name, text := range map[string]string{
+		"curl --data-urlencode": "p%40ss%2Fw%22%C3%B6r%20d%2B1%20%F0%9F%98%80", "Python's quote": "p%40ss/w%22%C3%B6r%20d%2B1%20%F0%9F%98%80",
+		"Python's quote_plus": "p%40ss%2Fw%22%C3%B6r+d%2B1+%F0%9F%98%80", "lower case": "p%40ss%2fw%22%c3%b6r%20d%2b1%20%f0%9f%98%80", "encodeURI": "p@ss/w%22%C3%B6r%20d+1%20%F0%9F%98%80",
+		"json.dumps": `p@ss/w\"\u00f6r d+1 \ud83d\ude00`,
+	} {
+		if got := m.String(text); got != mask.Hidden {
+			t.Errorf("%s: %q", name, got)
+		}
 	}
 }

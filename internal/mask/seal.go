@@ -27,7 +27,7 @@ func (m *Masker) Seal(s string) (string, []Mark) {
 		b.WriteString(s[done:from])
 		mark := Mark{At: b.Len()}
 		for _, p := range m.patterns {
-			if p.text == s[from:to] {
+			if (p.read == exactly || p.read == wrapped) && p.text == s[from:to] {
 				mark.Secret, mark.Form = p.from.secret, p.from.form
 				break
 			}

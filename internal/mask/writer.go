@@ -10,6 +10,7 @@ type Writer struct {
 	w    io.Writer
 	m    *Masker
 	rest string
+	each func(passed int, hidden string) // see File; may be nil
 }
 
 // NewWriter makes a Writer in front of w.
@@ -33,7 +34,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	if out == "" {
 		return len(p), nil
 	}
-	if _, err := io.WriteString(w.w, w.m.String(out)); err != nil {
+	if err := w.pass(out); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -46,6 +47,11 @@ func (w *Writer) Flush() error {
 	}
 	s := w.rest
 	w.rest = ""
-	_, err := io.WriteString(w.w, w.m.String(s))
+	return w.pass(s)
+}
+
+func (w *Writer) pass(s string) error {
+	text := w.m.replace(s, Hidden, w.each)
+	_, err := io.WriteString(w.w, text)
 	return err
 }

@@ -78,8 +78,6 @@ func (m *Machine) RestoreSnapshot(s Snapshot) error {
 		}
 		m.told = b.State
 	}
-	if s.PausedUntil != nil && s.PausedSince != nil && s.Pauses > 0 {
-		m.limit.until, m.limit.since, m.limit.streak = instantOf(*s.PausedUntil), instantOf(*s.PausedSince), s.Pauses
-	}
+	m.limit.Restore(s.Pause)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -32,12 +33,14 @@ const (
 	HoldRetry          // all items that are left wait for their next attempt
 	HoldRamp           // start_delay
 	HoldRateLimit      // a rate limit pauses all agents
+	HoldResources      // the system has no room for another process
 	HoldBreaker        // the breaker is open, or lets no further probe in
 )
 
-var holdNames = [...]string{"", "retry", "start_delay", "rate_limit", "circuit_open"}
+var holdNames = [...]string{"", "retry", "start_delay", "rate_limit", "resources", "circuit_open"}
 
-// String gives "", "retry", "start_delay", "rate_limit" or "circuit_open".
+// String gives "", "retry", "start_delay", "rate_limit", "resources" or
+// "circuit_open".
 func (h Hold) String() string {
 	if int(h) < len(holdNames) {
 		return holdNames[h]
@@ -72,6 +75,9 @@ const (
 	// ByRateLimit: a rate limit lasts longer than RateLimitMaxWait. No item has
 	// failed by it; a resume goes on with them.
 	ByRateLimit StopReason = "rate_limit"
+	// ByShortage: the system had no room to start anything for a minute. No item
+	// has failed by it; a resume goes on with them.
+	ByShortage StopReason = "resources"
 )
 
 // Decision is the answer of [Machine.Next].
@@ -101,6 +107,11 @@ type Outcome struct {
 	// Cancelled says that the agent was ended from outside before its time: the
 	// item is as it was before, uses up no attempt and can start again.
 	Cancelled bool
+	// Shortage says that the system had no room to start what the agent needed
+	// (processes, file descriptors): the item is as it was before, as if it was
+	// cancelled, and starts are held back for a moment, or the map stops where
+	// that lasts.
+	Shortage bool
 	// RateLimited says that the agent was turned away by a rate limit. All
 	// agents pause, and the item uses up no attempt.
 	RateLimited bool
@@ -110,6 +121,9 @@ type Outcome struct {
 	RetryAfter time.Duration
 	// Err is why it failed.
 	Err error
+	// Judged is what the item-level retry policy said of it where the agent ran;
+	// nil where the machine is to ask it.
+	Judged *Judged
 }
 
 // Fate is what becomes of an item after an agent ended.
@@ -178,6 +192,9 @@ type Verdict struct {
 	Recoveries int
 	// Retry is the state of the item's retries, to be recorded for a resume.
 	Retry retry.State
+	// Wait is why the item waits as long as it does; of ItemRetry after a failed
+	// attempt.
+	Wait event.Wait
 	// Handler is the handler to run; of ItemHandled.
 	Handler string
 	// Stop is set where this ended the map.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/internal/event"
 )
 
 // ramp spaces the first starts.
@@ -27,22 +28,108 @@ func (r *ramp) started(t instant) {
 	}
 }
 
-// rateLimit is the pause of all agents after a rate-limit answer.
+// RateLimit is the pure machine of the pauses of all agents after rate-limit
+// answers. A map's is inside its [Machine]; the steps of a run that are not in a
+// map have one of their own. It is not safe for use by several goroutines at
+// once.
 //
-// A round is a pause. Only an answer to an agent that started after the latest
+// A round is a pause. Only an answer to an agent that was asked after the latest
 // pause says something about whether that pause helped: the others were
 // turned away, or let through, by the limit as it was before.
-type rateLimit struct {
-	until  instant // no start before it
-	since  instant // first answer of the unbroken series; only while streak > 0
-	streak int     // pauses since an agent last got a different answer
-	round  int
+type RateLimit struct {
+	maxWait  time.Duration
+	schedule *backoff.Schedule
+	until    instant // no start before it
+	since    instant // first answer of the unbroken series; only while streak > 0
+	streak   int     // pauses since an agent last got a different answer
+	round    int
 }
 
-// answered tells that an agent of a round got an answer that is no rate limit.
-func (l *rateLimit) answered(round int) {
-	if round == l.round {
-		l.streak = 0
+// NewRateLimit gives a machine without a pause. maxWait bounds the time from a
+// rate-limit answer to the end of the pauses it causes; 0 means
+// [DefaultRateLimitMaxWait], negative that there are no pauses.
+func NewRateLimit(maxWait time.Duration) RateLimit {
+	if maxWait == 0 {
+		maxWait = DefaultRateLimitMaxWait
+	}
+	return RateLimit{maxWait: maxWait, schedule: &pauses, until: longAgo}
+}
+
+// SetMaxWait changes the bound, as NewRateLimit has it.
+func (l *RateLimit) SetMaxWait(d time.Duration) {
+	if d == 0 {
+		d = DefaultRateLimitMaxWait
+	}
+	l.maxWait = d
+}
+
+// Ask gives the present round, to be given back with the agent's answer, and
+// the end of the pause; the zero time where an agent may be asked now.
+func (l *RateLimit) Ask(now time.Time) (round int, until time.Time) {
+	if l.until > instantOf(now) {
+		return l.round, l.until.time()
+	}
+	return l.round, time.Time{}
+}
+
+// Limited tells that an agent that was asked in a round was turned away. after
+// is how long it is to wait; 0 means that it was not said. ok is false where
+// the limit outlasts maxWait: a resume keeps to its end, and has all of
+// maxWait anew after it.
+func (l *RateLimit) Limited(round int, after time.Duration, now time.Time) (ok bool) {
+	if l.maxWait < 0 {
+		return false
+	}
+	t := instantOf(now)
+	fresh := round == l.round || t >= l.until
+	streak, since := l.streak, l.since
+	if fresh {
+		streak++
+	}
+	if l.streak == 0 {
+		since = t
+	}
+	until := l.until
+	switch {
+	case after > 0:
+		until = max(until, t.add(after))
+	case fresh:
+		until = t.add(l.schedule.Delay(streak, 0, nil))
+	}
+	ok = until <= since.add(l.maxWait)
+	if !ok {
+		streak, since = 1, until
+	}
+	if fresh {
+		l.round++
+	}
+	l.streak, l.since = max(streak, 1), since
+	l.until = max(l.until, until)
+	return ok
+}
+
+// Answered tells that an agent that was asked in a round got another answer,
+// and says whether that ended a series of pauses.
+func (l *RateLimit) Answered(round int) bool {
+	if round != l.round || l.streak == 0 {
+		return false
+	}
+	l.streak = 0
+	return true
+}
+
+// Pause gives what is to be recorded: the zero Pause where no series lasts.
+func (l *RateLimit) Pause() event.Pause {
+	if l.streak == 0 {
+		return event.Pause{}
+	}
+	return event.Pause{Until: l.until.time(), Since: l.since.time(), Streak: l.streak}
+}
+
+// Restore puts the machine where a recorded pause says.
+func (l *RateLimit) Restore(p event.Pause) {
+	if p.Streak > 0 {
+		l.until, l.since, l.streak = instantOf(p.Until), instantOf(p.Since), p.Streak
 	}
 }
 
@@ -54,41 +141,59 @@ var pauses = backoff.Schedule{
 	Max:      30 * time.Minute,
 }
 
+// shortages gives the pause after the nth shortage in a row.
+var shortages = backoff.Schedule{
+	Strategy: backoff.Exponential{Base: 2},
+	Initial:  100 * time.Millisecond,
+	Max:      5 * time.Second,
+}
+
+// shortageMaxWait is how long the map waits for a shortage to end.
+const shortageMaxWait = time.Minute
+
+// newShortage gives the machine of the pauses after starts for which the system
+// had no room: they go as those after rate limits do.
+func newShortage() RateLimit {
+	return RateLimit{maxWait: shortageMaxWait, schedule: &shortages, until: longAgo}
+}
+
 // pause puts off all starts, or stops the map where the limit outlasts
 // RateLimitMaxWait.
 func (m *Machine) pause(v *Verdict, s slot, o Outcome, now time.Time) {
-	l, t := &m.limit, instantOf(now)
 	v.Fate = ItemPaused
-	fresh := s.round == l.round || t >= l.until
-	streak, since := l.streak, l.since
-	if fresh {
-		streak++
+	before, going := m.limit.until, m.stop == NotStopped
+	m.limited(s.round, o.RetryAfter, now)
+	if m.limit.until > before {
+		v.PausedUntil = m.limit.until.time()
 	}
-	if l.streak == 0 {
-		since = t
+	if going {
+		v.Stop = m.stop
 	}
-	until := l.until
-	switch {
-	case o.RetryAfter > 0:
-		until = max(until, t.add(o.RetryAfter))
-	case fresh:
-		until = t.add(pauses.Delay(streak, 0, nil))
-	}
-	if until > since.add(m.cfg.RateLimitMaxWait) {
-		if m.stop == NotStopped {
-			m.stop, v.Stop = ByRateLimit, ByRateLimit
-		}
-		// A resume keeps to the limit's end, and has max_wait anew after it.
-		streak, since = 1, until
-	}
-	if fresh {
-		l.round++
+	v.NotBefore, v.Delay = m.limit.until.time(), time.Duration(m.limit.until-instantOf(now))
+}
+
+func (m *Machine) limited(round int, after time.Duration, now time.Time) bool {
+	was := m.limit.round
+	ok := m.limit.Limited(round, after, now)
+	if m.limit.round != was {
 		m.ramp.left = m.cfg.MaxParallel
 	}
-	l.streak, l.since = max(streak, 1), since
-	if until > l.until {
-		l.until = until
-		v.PausedUntil = until.time()
+	if !ok && m.cfg.RateLimitMaxWait > 0 {
+		m.Halt(ByRateLimit)
 	}
-	v.NotBefore, v.Delay = l.until.time(), time.Duration(l.until-t)
+	return ok
 }
+
+// Ask is [RateLimit.Ask] for an agent that runs and is about to ask again.
+func (m *Machine) Ask(now time.Time) (round int, until time.Time) { return m.limit.Ask(now) }
+
+// Limited tells that an agent that runs was turned away by a rate limit, and
+// waits where it is: no agent starts before the end of the pause. ok is false
+// where it does not wait: the limit outlasts RateLimitMaxWait, and the map
+// stops, or there are no pauses.
+func (m *Machine) Limited(round int, after time.Duration, now time.Time) (ok bool) {
+	return m.limited(round, after, now)
+}
+
+// Answered is [RateLimit.Answered] for an agent that runs.
+func (m *Machine) Answered(round int) bool { return m.limit.Answered(round) }

@@ -21,16 +21,21 @@ type Machine struct {
 	next    int
 	begun   bitset
 	running map[int]slot
+	busy    int // agents and open leases
 	waiting waiting
+
+	leases    map[int]*lease
+	lastLease int
 
 	breaker *circuit.Machine // nil without one
 	told    circuit.State    // the breaker's state as last told to the driver
 
-	stop   StopReason
-	ramp   ramp
-	limit  rateLimit
-	counts Counts
-	errs   collection
+	stop     StopReason
+	ramp     ramp
+	limit    RateLimit
+	shortage RateLimit
+	counts   Counts
+	errs     collection
 
 	started      bool
 	freshFailure bool // an item failed for good while it was restored
@@ -40,7 +45,9 @@ type Machine struct {
 type slot struct {
 	record
 	ticket circuit.Ticket
-	round  int // of rateLimit, when it started
+	round  int // of limit, when it started
+	short  int // the round of shortage
+	lease  int // 0: none
 }
 
 // New gives the machine of a map over n items, all of them pending. An invalid
@@ -66,7 +73,7 @@ func New(cfg Config, n int) (*Machine, error) {
 		m.breaker = b
 	}
 	m.ramp.left = cfg.MaxParallel
-	m.limit.until = longAgo
+	m.limit, m.shortage = NewRateLimit(cfg.RateLimitMaxWait), newShortage()
 	m.counts = Counts{Total: n, Pending: n}
 	m.errs.init(cfg.ErrorCollection)
 	return m, nil
@@ -77,7 +84,7 @@ func (m *Machine) Next(now time.Time) Decision {
 	t := instantOf(now)
 	open := m.counts.Pending + m.counts.Retrying
 	switch {
-	case len(m.running) > 0 && (m.stop != NotStopped || open == 0 || len(m.running) >= m.cfg.MaxParallel):
+	case m.busy > 0 && (m.stop != NotStopped || open == 0 || m.busy >= m.cfg.MaxParallel):
 		return Decision{Kind: Idle}
 	case m.stop != NotStopped:
 		return Decision{Kind: Finished, Status: Stopped}
@@ -108,6 +115,7 @@ func (m *Machine) nextStart(t instant, now time.Time) Decision {
 	}
 	hold(HoldRamp, m.ramp.notBefore(m.cfg.StartDelay))
 	hold(HoldRateLimit, m.limit.until)
+	hold(HoldResources, m.shortage.until)
 	wait, busy := m.breakerHold(now)
 	if busy {
 		return Decision{Kind: Idle, Hold: HoldBreaker}
@@ -148,7 +156,17 @@ func (m *Machine) Started(item int, now time.Time) (*BreakerChange, error) {
 	if d.Kind != Start || d.Item != item {
 		return nil, fmt.Errorf("%w: item %d", ErrNotOffered, item)
 	}
-	s := slot{round: m.limit.round}
+	change, err := m.begin(d, now, 0)
+	if err == nil {
+		m.busy++
+	}
+	return change, err
+}
+
+// begin takes an item that is offered.
+func (m *Machine) begin(d Decision, now time.Time, lease int) (*BreakerChange, error) {
+	item := d.Item
+	s := slot{lease: lease, round: m.limit.round, short: m.shortage.round}
 	if m.breaker != nil {
 		ticket, err := m.breaker.Acquire(now)
 		if err != nil {
@@ -157,7 +175,7 @@ func (m *Machine) Started(item int, now time.Time) (*BreakerChange, error) {
 		s.ticket = ticket
 	}
 	if d.Item == m.pending() {
-		s.record = record{item: uint32(item), first: longAgo}
+		s.record = record{item: uint32(item), first: longAgo, began: instantOf(now)}
 		m.next = item + 1
 		m.counts.Pending--
 	} else {
@@ -174,17 +192,31 @@ func (m *Machine) Started(item int, now time.Time) (*BreakerChange, error) {
 // Finished tells how the agent of an item ended, and decides about the item
 // and the map. The error is [ErrNotRunning], and then nothing has changed.
 func (m *Machine) Finished(item int, o Outcome, now time.Time) (Verdict, error) {
-	s, ok := m.running[item]
-	if !ok {
+	if s, ok := m.running[item]; !ok || s.lease != 0 {
 		return Verdict{}, fmt.Errorf("%w: item %d", ErrNotRunning, item)
 	}
+	m.busy--
+	return m.finish(item, o, now), nil
+}
+
+// finish decides about an item that runs.
+func (m *Machine) finish(item int, o Outcome, now time.Time) Verdict {
+	s := m.running[item]
 	delete(m.running, item)
 	m.counts.Running--
+	if o.Shortage {
+		o.Cancelled = true
+		if !m.shortage.Limited(s.short, 0, now) {
+			m.Halt(ByShortage)
+		}
+	} else if !o.Cancelled {
+		m.shortage.Answered(s.short)
+	}
 	limited := o.RateLimited && !o.OK && !o.Skipped && !o.Cancelled && m.cfg.RateLimitMaxWait > 0
 	v := Verdict{Item: item, Attempt: int(s.failed) + 1}
 	v.Breaker = m.answerBreaker(s.ticket, o, limited, now)
 	if !limited && !o.Cancelled {
-		m.limit.answered(s.round)
+		m.limit.Answered(s.round)
 	}
 	switch {
 	case o.OK:
@@ -208,32 +240,28 @@ func (m *Machine) Finished(item int, o Outcome, now time.Time) (Verdict, error) 
 		m.stop = m.reasonToStop(v.Fate)
 		v.Stop = m.stop
 	}
-	return v, nil
+	return v
 }
 
 // failed decides about an item whose attempt failed.
 func (m *Machine) failed(v *Verdict, r *record, o Outcome, now time.Time) {
 	r.failed++
-	err := o.Err
-	if err == nil {
-		err = errNoReason
+	if o.Err == nil {
+		o.Err = errNoReason
 	}
-	class := retry.Class(err)
-	m.errs.attempt(v.Item, class, err)
-	if m.cfg.Retry != nil {
-		d, st := decideRetry(m.cfg.Retry, r.state(), withHint(err, o.RetryAfter), now)
-		r.setState(st)
-		v.Retry = st
-		if d.Action == retry.Retry {
-			v.Fate, v.Delay = ItemRetry, d.Delay
-			r.notBefore = instantOf(now).add(d.Delay)
-			v.NotBefore = now.Add(d.Delay)
-			return
-		}
-		v.Reason = d.Reason
+	j := m.judge(r.state(), o, now)
+	m.errs.attempt(v.Item, j.Class, o.Err)
+	m.apply(v, j, now)
+	if m.cfg.Retry == nil {
+		v.Retry = retry.State{}
+	} else {
+		r.setState(j.State)
 	}
-	v.Fate, v.Handler = m.fateOfFailed()
-	v.Show = m.errs.item(v, class, err.Error())
+	if v.Fate == ItemRetry {
+		r.notBefore = instantOf(now).add(j.Delay)
+		return
+	}
+	v.Show = m.errs.item(v, j.Class, o.Err.Error())
 }
 
 // errNoReason stands for the missing error of a failed agent.
@@ -303,7 +331,11 @@ func (m *Machine) Stopped() StopReason { return m.stop }
 // is for resumes, is not looked at: the machine is rebuilt as of the first
 // failure.
 func decideRetry(p *retry.Policy, st retry.State, err error, now time.Time) (retry.Decision, retry.State) {
-	rm := retry.NewMachine(p, now)
+	began := st.Began
+	if began.IsZero() {
+		began = now
+	}
+	rm := retry.NewMachine(p, began)
 	if st.Attempt > 0 {
 		rm, _ = retry.ResumeMachine(p, st, st.FirstFailure)
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -470,12 +471,12 @@ func TestSummaryCountsClasses(t *testing.T) {
 
 func TestRetryMatchersAndHints(t *testing.T) {
 	p := fixed(5, time.Second)
-	p.RetryOn = retry.Timeout
+	p.If = retry.Timeout
 	m := machine(t, Config{Retry: p}, 2)
 	if v := through(t, m, fails(errBoom), t0); v.Fate != ItemDeadLettered || v.Reason != retry.ReasonNotRetryable {
 		t.Fatalf("%+v", v)
 	}
-	v := through(t, m, Outcome{Err: errors.New("request timed out"), RetryAfter: 7 * time.Second}, t0)
+	v := through(t, m, Outcome{Err: fmt.Errorf("request: %w", context.DeadlineExceeded), RetryAfter: 7 * time.Second}, t0)
 	if v.Fate != ItemRetry || v.Delay < 7*time.Second {
 		t.Fatalf("hint not heeded: %+v", v)
 	}

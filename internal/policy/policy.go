@@ -26,7 +26,7 @@
 //
 // Items that have not started are a range of indexes and cost nothing, or one
 // bit each after a resume. Running items cost a map entry, items that wait for
-// their next attempt 48 bytes in a heap. Ended items are counted, not kept.
+// their next attempt 64 bytes in a heap. Ended items are counted, not kept.
 //
 // # Failed attempts, failed items
 //
@@ -202,7 +202,7 @@ func (c Config) Validate() error {
 		if b.Lease != 0 || b.OnChange != nil {
 			bad("circuit_breaker: a map's breaker has no lease and no listener")
 		}
-		if _, err := circuit.New(*b); err != nil {
+		if err := b.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("circuit_breaker: %w", err))
 		}
 	}
@@ -242,12 +242,12 @@ func (c Config) withDefaults() Config {
 		p := DefaultRetry()
 		c.Retry = &p
 	}
-	if c.Retry != nil && c.Retry.RetryOn == nil {
+	if c.Retry != nil && c.Retry.If == nil {
 		// Without matchers every failed agent is tried again, also one whose
 		// command was refused by that command's own breaker: to package retry
 		// such an error is a refusal of the operation itself.
 		p := *c.Retry
-		p.RetryOn = func(error) bool { return true }
+		p.If = func(error) bool { return true }
 		c.Retry = &p
 	}
 	return c

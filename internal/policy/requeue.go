@@ -23,7 +23,7 @@ func (m *Machine) Requeue(item int, now time.Time) error {
 	case m.stop != NotStopped || m.Next(now).Kind == Finished:
 		return ErrOver
 	}
-	m.waiting.push(record{item: uint32(item), first: longAgo, notBefore: longAgo})
+	m.waiting.push(record{item: uint32(item), began: instantOf(now), first: longAgo, notBefore: longAgo})
 	m.counts.DeadLettered--
 	m.counts.Failed--
 	m.counts.FailedForGood--

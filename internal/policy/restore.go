@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -145,23 +146,15 @@ func (m *Machine) Resume(goOn bool) StopReason {
 // verdicts that have Breaker or PausedUntil set loses no more than that count.
 type Snapshot struct {
 	Breaker *circuit.Snapshot `json:"breaker,omitempty"`
-	// PausedUntil is the end of the rate-limit pause, PausedSince the first of
-	// the rate-limit answers that led to it, and Pauses their number.
-	PausedUntil *time.Time `json:"paused_until,omitempty"`
-	PausedSince *time.Time `json:"paused_since,omitempty"`
-	Pauses      int        `json:"pauses,omitempty"`
+	Pause   event.Pause       `json:"pause,omitzero"` // after rate limits
 }
 
 // Snapshot gives the state of the breaker and of the rate-limit pause.
 func (m *Machine) Snapshot() Snapshot {
-	var s Snapshot
+	s := Snapshot{Pause: m.limit.Pause()}
 	if m.breaker != nil {
 		b := m.breaker.Snapshot()
 		s.Breaker = &b
-	}
-	if m.limit.streak > 0 {
-		until, since := m.limit.until.time(), m.limit.since.time()
-		s.PausedUntil, s.PausedSince, s.Pauses = &until, &since, m.limit.streak
 	}
 	return s
 }

@@ -87,6 +87,7 @@ func TestRecoveries(t *testing.T) {
 func TestRestoreExpiredBudget(t *testing.T) {
 	p := fixed(10, time.Second)
 	p.Budget = time.Minute
+	p.BudgetExpires = true
 	st := retry.State{Attempt: 1, Slept: time.Second, FirstFailure: t0}
 	for _, standing := range []Standing{WasWaiting, WasRunning} {
 		m := machine(t, Config{Retry: p, MaxFailures: 1}, 5)

@@ -52,20 +52,32 @@ type record struct {
 	tried      uint32 // retry.State.Attempt
 	slept      time.Duration
 	prev       time.Duration
+	began      instant // the first attempt
 	first      instant // first failure
 	notBefore  instant
+	rules      *[]retry.RuleState // of a policy with rules
 }
 
 func (r *record) state() retry.State {
 	if r.tried == 0 {
-		return retry.State{}
+		return retry.State{Began: r.began.time()}
 	}
-	return retry.State{Attempt: int(r.tried), Slept: r.slept, Prev: r.prev, FirstFailure: r.first.time()}
+	s := retry.State{Attempt: int(r.tried), Slept: r.slept, Prev: r.prev, Began: r.began.time(), FirstFailure: r.first.time()}
+	if r.rules != nil {
+		s.Rules = *r.rules
+	}
+	return s
 }
 
 func (r *record) setState(s retry.State) {
 	r.tried = clamp32(s.Attempt)
 	r.slept, r.prev, r.first = s.Slept, s.Prev, instantOf(s.FirstFailure)
+	if !s.Began.IsZero() {
+		r.began = instantOf(s.Began)
+	}
+	if r.rules = nil; len(s.Rules) > 0 {
+		r.rules = &s.Rules
+	}
 }
 
 func clamp32(n int) uint32 { return uint32(min(max(n, 0), math.MaxInt32)) }

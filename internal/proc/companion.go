@@ -54,17 +54,17 @@ func CompanionMain() bool {
 }
 
 func attend() error {
-	list, err := receive(companionSocket)
+	list, head, err := receive(companionSocket)
 	if list == nil || err != nil {
 		return err // without a list, nothing had been started
 	}
-	_, err = endLeftovers(list, companionGrace, 5)
+	_, err = endLeftovers(list, head, companionGrace, 5)
 	return err
 }
 
 // endLeftovers ends the processes of a supervisor that is dead.
-func endLeftovers(list io.ReaderAt, grace time.Duration, calm int) (int, error) {
-	h, groups, err := readSlots(list)
+func endLeftovers(list io.ReaderAt, head []byte, grace time.Duration, calm int) (int, error) {
+	h, groups, err := readSlots(list, head)
 	if err != nil {
 		return 0, err
 	}
@@ -87,7 +87,7 @@ func endLeftovers(list io.ReaderAt, grace time.Duration, calm int) (int, error) 
 
 // attendant is the supervisor's side of the companion.
 type attendant struct {
-	lists chan *os.File // one list of processes, or closed: there will be none
+	lists chan *slots   // one list of processes, or closed: there will be none
 	ready chan struct{} // closed when the companion has the list, or has failed
 	proc  *os.Process
 	sock  int      // the other end of the companion's socket, -1: none
@@ -121,12 +121,12 @@ func StartCompanion() (cancel func() error) {
 
 // startCompanion starts the companion in the background.
 func startCompanion() *attendant {
-	a := &attendant{lists: make(chan *os.File, 1), ready: make(chan struct{}), sock: -1}
+	a := &attendant{lists: make(chan *slots, 1), ready: make(chan struct{}), sock: -1}
 	go func() {
 		defer close(a.ready)
 		err := a.start()
 		if list, ok := <-a.lists; ok && err == nil {
-			err = send(a.sock, list)
+			err = send(a.sock, list.file, list.head)
 		}
 		if err != nil {
 			a.err = fmt.Errorf("the companion that ends commands if bide is killed could not be started: %w", err)

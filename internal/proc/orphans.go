@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,18 +29,18 @@ var ErrRunning = errors.New("the run that started the processes is still going o
 // if a process cannot be ended.
 func ReapOrphans(dir string) (n int, err error) {
 	path := filepath.Join(dir, slotsFile)
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
+	list, err := readIfThere(path)
 	if err != nil {
 		return 0, err
 	}
-	defer file.Close()
-	h, groups, err := readSlots(file)
+	again, err := readIfThere(filepath.Join(dir, headerFile))
+	if err != nil || list == nil && again == nil {
+		return 0, err
+	}
+	h, groups, err := readSlots(bytes.NewReader(list), again)
 	if errors.Is(err, errSlots) {
 		// Cut off while it was written: nothing had been started by then.
-		return 0, os.Remove(path)
+		return 0, removeSlots(dir)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", path, err)
@@ -52,7 +53,16 @@ func ReapOrphans(dir string) (n int, err error) {
 			return n, fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	return n, os.Remove(path)
+	return n, removeSlots(dir)
+}
+
+// readIfThere gives the content of a file; nil where there is none.
+func readIfThere(path string) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return b, err
 }
 
 // end ends the processes of a supervisor that died some time ago.

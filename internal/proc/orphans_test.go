@@ -132,6 +132,42 @@ func TestReapOrphansEndsAFormerRun(t *testing.T) {
 	}
 }
 
+// Who truncates or removes the list in mid-run takes nothing from those who end
+// what was left: the companion, and the next life of the run.
+func TestKill9AfterTheListWasDamaged(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"truncated": func(path string) error { return os.Truncate(path, 0) },
+		"grown":     func(path string) error { return errors.Join(os.Truncate(path, 0), os.Truncate(path, 4096)) },
+		"removed":   os.Remove,
+	} {
+		for _, args := range [][]string{nil, {"without companion"}} {
+			t.Run(strings.Join(append([]string{name}, args...), " "), func(t *testing.T) {
+				dir := t.TempDir()
+				cmd := parent(t, dir, args...)
+				list := filepath.Join(dir, slotsFile)
+				b, err := os.ReadFile(list)
+				if err != nil {
+					t.Fatal(err)
+				}
+				id := string(b[32 : 32+idLength])
+				if err := damage(list); err != nil {
+					t.Fatal(err)
+				}
+				if n, err := ReapOrphans(dir); n != 0 || !errors.Is(err, ErrRunning) {
+					t.Errorf("while it runs: %d, %v", n, err)
+				}
+				kill9(t, cmd)
+				if args != nil {
+					if n, err := ReapOrphans(dir); n < 80 || err != nil {
+						t.Errorf("ended %d, %v", n, err)
+					}
+				}
+				eventually(t, "all processes are gone", func() bool { return len(running(id)) == 0 })
+			})
+		}
+	}
+}
+
 // A process that has the number of one of the former run is a stranger if it
 // was started at another time.
 func TestReapOrphansSparesStrangers(t *testing.T) {
@@ -203,7 +239,7 @@ func FuzzReadSlots(f *testing.F) {
 	f.Add(append(h.encode(), bytes.Repeat([]byte{1}, 50)...))
 	f.Add([]byte("bideproc"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		h, list, err := readSlots(bytes.NewReader(b))
+		h, list, err := readSlots(bytes.NewReader(b), nil)
 		if err == nil && len(h.id) != idLength {
 			t.Errorf("id %q", h.id)
 		}
@@ -257,7 +293,7 @@ func TestSlotsGrow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	_, list, err := readSlots(file)
+	_, list, err := readSlots(file, nil)
 	if err != nil || len(list) != 4*slotsChunk-1 {
 		t.Fatalf("%d slots, %v", len(list), err)
 	}

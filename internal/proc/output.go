@@ -1,12 +1,16 @@
 package proc
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
+	"io/fs"
 	"os"
 	"slices"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -115,19 +119,24 @@ type capture struct {
 	name  string
 	want  int // Cmd.Limit
 	limit int // at least want and twice SpillThreshold
-	spill func(stream string) (*os.File, error)
+	spill func(stream string) (File, error)
 
-	buf  []byte
-	ring int // place in buf of the oldest byte of the ring
-	size int64
-	sum  hash.Hash
-	file *os.File
-	path string
-	err  error
+	mu      sync.Mutex // showing comes from another goroutine than writing
+	buf     []byte
+	ring    int // place in buf of the oldest byte of the ring
+	size    int64
+	sum     hash.Hash
+	shown   bool // what there is has to be in the file, however little it is
+	ended   bool
+	opened  bool // spill was called
+	file    File
+	path    string
+	fileErr error
+	err     error
 }
 
 func (c *capture) init(name string, cmd *Cmd) {
-	*c = capture{name: name, want: max(0, cmd.Limit), spill: cmd.Spill}
+	c.name, c.want, c.spill = name, max(0, cmd.Limit), cmd.Spill
 	if cmd.Limit == 0 {
 		c.want = DefaultLimit
 	}
@@ -136,16 +145,29 @@ func (c *capture) init(name string, cmd *Cmd) {
 
 // write takes the next bytes of the stream. It keeps no reference to p.
 func (c *capture) write(p []byte) {
-	before := c.size
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.size += int64(len(p))
-	if c.size > SpillThreshold {
-		if before <= SpillThreshold {
-			c.beginLarge()
-		}
+	if c.size > SpillThreshold && c.sum == nil {
+		c.sum = sha256.New()
+		c.sum.Write(c.buf) // all that came before is in it
+	}
+	if c.sum != nil {
 		c.sum.Write(p)
+	}
+	if c.sum != nil || c.shown {
 		c.toFile(p)
 	}
 	c.keep(p)
+}
+
+// show puts what there is, and all that comes, into the file.
+func (c *capture) show() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.shown = !c.ended; c.shown && c.size > 0 {
+		c.toFile(nil)
+	}
 }
 
 // keep stores p in buf.
@@ -170,29 +192,24 @@ func (c *capture) keep(p []byte) {
 	}
 }
 
-// beginLarge is called once, before the write that exceeds SpillThreshold: all
-// that came before is in buf, is hashed and goes to the file first.
-func (c *capture) beginLarge() {
-	c.sum = sha256.New()
-	c.sum.Write(c.buf)
-	if c.spill == nil {
-		return
-	}
-	f, err := c.spill(c.name)
-	if err != nil {
-		c.fail(fmt.Errorf("no file for the output on %s: %w", c.name, err))
-		return
-	}
-	c.file, c.path = f, f.Name()
-	c.toFile(c.buf)
-}
-
+// toFile writes p, before it what came before the file was there. p is not in
+// buf yet.
 func (c *capture) toFile(p []byte) {
-	if c.file == nil {
+	if !c.opened && c.spill != nil {
+		f, err := c.spill(c.name)
+		c.opened = err == nil || c.sum != nil // a file that is only shown is tried again
+		if err != nil {
+			c.fileErr = fmt.Errorf("no file for the output on %s: %w", c.name, err)
+			return
+		}
+		c.file, c.path = f, f.Name()
+		c.toFile(c.buf)
+	}
+	if c.file == nil || len(p) == 0 {
 		return
 	}
 	if _, err := c.file.Write(p); err != nil {
-		c.fail(fmt.Errorf("the output on %s is not complete in its file: %w", c.name, err))
+		c.fileErr = fmt.Errorf("the output on %s is not complete in its file: %w", c.name, err)
 		c.closeFile()
 	}
 }
@@ -201,10 +218,25 @@ func (c *capture) closeFile() {
 	if c.file == nil {
 		return
 	}
-	if err := c.file.Close(); err != nil {
-		c.fail(fmt.Errorf("the file of the output on %s: %w", c.name, err))
+	if err := c.file.Close(); err != nil && c.fileErr == nil {
+		c.fileErr = fmt.Errorf("the file of the output on %s: %w", c.name, err)
 	}
 	c.file = nil
+}
+
+// dropSmall removes the file of a stream that was short in the end: it was
+// there for those who follow, and what went wrong with it costs nobody
+// anything.
+func (c *capture) dropSmall() {
+	if c.sum != nil {
+		return
+	}
+	if c.fileErr = nil; c.path != "" {
+		if err := os.Remove(c.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			c.fileErr = fmt.Errorf("the file of the output on %s stays behind: %w", c.name, err)
+		}
+		c.path = ""
+	}
 }
 
 // fail notes the first thing that went wrong.
@@ -216,8 +248,12 @@ func (c *capture) fail(err error) {
 
 // finish closes the file and gives the stream as it was captured.
 func (c *capture) finish() Output {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
 	c.closeFile()
-	o := Output{Size: c.size, File: c.path, Err: c.err}
+	c.dropSmall()
+	o := Output{Size: c.size, File: c.path, Err: cmp.Or(c.fileErr, c.err)}
 	if c.sum != nil {
 		o.SHA256 = hex.EncodeToString(c.sum.Sum(nil))
 	}

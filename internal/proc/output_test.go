@@ -99,7 +99,7 @@ func TestTailString(t *testing.T) {
 func TestSpill(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "out")
 	calls := 0
-	cmd := &Cmd{Limit: 100, Spill: func(stream string) (*os.File, error) {
+	cmd := &Cmd{Limit: 100, Spill: func(stream string) (File, error) {
 		if calls++; stream != "stdout" {
 			t.Errorf("stream %q", stream)
 		}
@@ -122,10 +122,10 @@ func TestSpill(t *testing.T) {
 
 func TestSpillFails(t *testing.T) {
 	full := errors.New("the disk is full")
-	text := strings.Repeat("0123456789", 1000)
-	for name, spill := range map[string]func(string) (*os.File, error){
-		"no file":     func(string) (*os.File, error) { return nil, full },
-		"write fails": func(string) (*os.File, error) { return os.Open(os.DevNull) },
+	text := strings.Repeat("0123456789", SpillThreshold/5)
+	for name, spill := range map[string]func(string) (File, error){
+		"no file":     func(string) (File, error) { return nil, full },
+		"write fails": func(string) (File, error) { return os.Open(os.DevNull) },
 	} {
 		o := fill(&Cmd{Spill: spill}, text, 100)
 		if o.Err == nil || !strings.Contains(o.Err.Error(), "stdout") {
@@ -166,4 +166,47 @@ func ExampleOutput_String() {
 	// first line
 	// … 1000 bytes left out …
 	// last line
+}
+
+// A short output is in a file while its command runs, from ShowAfter on, and in
+// none when it has ended.
+func TestShortOutputIsShownWhileItRuns(t *testing.T) {
+	t.Parallel()
+	everyWay(t, func(t *testing.T, s *Supervisor) {
+		dir := t.TempDir()
+		seen := make(chan string, 1)
+		cmd := shell(`printf one; until test -s ` + dir + `/stdout; do sleep 0.02; done; printf two; until test "$(cat ` + dir + `/stdout)" = onetwo; do sleep 0.02; done; seen=$(cat ` + dir + `/stdout); printf %s "$seen"`)
+		cmd.Spill = func(stream string) (File, error) {
+			f, err := os.Create(filepath.Join(dir, stream))
+			seen <- stream
+			return f, err
+		}
+		r, err := s.Run(t.Context(), cmd)
+		if err != nil || r.Stdout.String() != "onetwoonetwo" || r.Stdout.File != "" || r.Stdout.Err != nil || r.Stdout.SHA256 != "" {
+			t.Errorf("%+v, %v", r.Stdout, err)
+		}
+		if stream := <-seen; stream != "stdout" {
+			t.Errorf("a file for %s", stream)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%v is left, %v", left, err)
+		}
+	})
+}
+
+// What goes wrong with a file that is there only to be followed is no failure;
+// the same for a large output is.
+func TestShownOutputWithoutAFile(t *testing.T) {
+	t.Parallel()
+	cmd := &Cmd{Spill: func(string) (File, error) { return nil, errors.New("the disk is full") }}
+	for size, failed := range map[int]bool{100: false, SpillThreshold + 1: true} {
+		var c capture
+		c.init("stdout", cmd)
+		c.write([]byte("x"))
+		c.show()
+		c.write([]byte(strings.Repeat("x", size-1)))
+		if o := c.finish(); (o.Err != nil) != failed || o.Size != int64(size) || o.File != "" {
+			t.Errorf("%d bytes: %+v", size, o)
+		}
+	}
 }

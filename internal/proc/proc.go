@@ -2,7 +2,7 @@
 //
 // A [Supervisor], one per run of bide, starts commands and answers for them:
 //
-//   - each command leads its own process group, reads /dev/null unless told
+//   - each command leads its own session and process group, reads /dev/null unless told
 //     otherwise, and sees exactly the environment it is given plus the marker
 //     variable [MarkerVar];
 //   - its output is captured in bounded memory, passed on live, and spilled
@@ -30,9 +30,10 @@ import (
 
 // Defaults of the fields of [Cmd], and the size from which output is spilled.
 const (
-	DefaultLimit   = 1 << 20          // Cmd.Limit, bytes a stream
-	DefaultGrace   = 10 * time.Second // Cmd.Grace
-	SpillThreshold = 4 << 10          // Cmd.Spill is called for more bytes than this
+	DefaultLimit   = 1 << 20                // Cmd.Limit, bytes a stream
+	DefaultGrace   = 10 * time.Second       // Cmd.Grace
+	SpillThreshold = 16 << 10               // Cmd.Spill is called for more bytes than this,
+	ShowAfter      = 400 * time.Millisecond // and for any that are there, or come, so long after the start
 )
 
 // MarkerVar is the environment variable that every command gets in addition to
@@ -61,6 +62,12 @@ type Cmd struct {
 	// Stdin and Input is an error.
 	Input []byte
 
+	// Terminal, if not nil, is the terminal of the command: what it opens as
+	// /dev/tty, and those of its three streams that Terminal says. Without it a
+	// command has none, so that one that wants to read a terminal is told so;
+	// it would else be stopped in silence.
+	Terminal *Terminal
+
 	// Stdout and Stderr get the output as it comes, before Run returns, from
 	// one goroutine for both, so they may be the same writer. A slow writer
 	// slows the command down; it does not hold up its timeout, and one that
@@ -71,16 +78,34 @@ type Cmd struct {
 	// and the last half. 0 means DefaultLimit; negative keeps nothing.
 	Limit int
 	// Spill, if not nil, is called with "stdout" or "stderr" when the stream
-	// exceeds SpillThreshold. The file gets the complete stream, and Run
-	// closes it.
-	Spill func(stream string) (*os.File, error)
+	// exceeds SpillThreshold, and when the command has written something and
+	// runs for longer than ShowAfter, so that it can be followed. The file gets
+	// the complete stream, and Run closes it. Run removes the file of a stream
+	// that ends within SpillThreshold.
+	Spill func(stream string) (File, error)
 
 	// Grace is the time between SIGTERM and SIGKILL when the command is ended
-	// by its timeout or its context. 0 means DefaultGrace; negative kills at
+	// by its timeout or its context. Where the cause of the context has a method
+	// Signal() syscall.Signal, that signal is sent first in place of SIGTERM. 0 means DefaultGrace; negative kills at
 	// once.
 	Grace time.Duration
 	// Timeout ends the command that long after its start. 0 or less: no limit.
 	Timeout time.Duration
+}
+
+// Terminal is a pseudo terminal. Run closes Slave; what the command writes on
+// the terminal is taken for its Stdout if Out is set, else for its Stderr if
+// Err is set, and goes to Screen if neither is.
+type Terminal struct {
+	Master, Slave *os.File
+	In, Out, Err  bool // at least one
+	Screen        io.Writer
+}
+
+// File is where a large output is kept whole, such as an *os.File.
+type File interface {
+	io.WriteCloser
+	Name() string
 }
 
 // Result says how a command ended.

@@ -62,6 +62,15 @@ func (r *run) cancelled() {
 	}
 }
 
+// stopSignal is what the group is asked to end with.
+func (r *run) stopSignal() syscall.Signal {
+	var by interface{ Signal() syscall.Signal }
+	if r.ctx.Err() != nil && errors.As(context.Cause(r.ctx), &by) && by.Signal() > 0 {
+		return by.Signal()
+	}
+	return syscall.SIGTERM
+}
+
 // take passes on output as it came.
 func (r *run) take(stream int, p []byte) {
 	c := &r.out

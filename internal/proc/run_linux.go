@@ -175,7 +175,7 @@ func (w *watch) start() (err error) {
 		n++
 	}
 	pidfd := -1
-	w.pid, err = w.run.start(files[:], &syscall.SysProcAttr{Setpgid: true, PidFD: &pidfd})
+	w.pid, err = w.run.start(files[:], &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd})
 	w.fds[pollPid].Fd = int32(pidfd)
 	return err
 }

@@ -34,7 +34,7 @@ type portableRun struct {
 }
 
 func (p *portableRun) start() (leader *os.Process, err error) {
-	var childs [3]*os.File // to be closed here once the command has them
+	var childs [4]*os.File // to be closed here once the command has them
 	defer func() {
 		all := childs[:]
 		if err != nil {
@@ -62,12 +62,76 @@ func (p *portableRun) start() (leader *os.Process, err error) {
 		}
 		files[0] = childs[2]
 	}
+	sys := &syscall.SysProcAttr{Setsid: true}
+	if t := p.cmd.Terminal; t != nil {
+		p.onTerminal(t, &files, sys)
+		childs[3] = t.Slave
+	}
 	fds := []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}
-	pid, err := p.run.start(fds, &syscall.SysProcAttr{Setpgid: true})
+	pid, err := p.run.start(fds, sys)
 	if err != nil {
 		return nil, err
 	}
 	return os.FindProcess(pid)
+}
+
+// onTerminal puts the streams of the command on its terminal.
+func (p *portableRun) onTerminal(t *Terminal, files *[3]*os.File, sys *syscall.SysProcAttr) {
+	sys.Setctty = true
+	for i, on := range [3]bool{t.In, t.Out, t.Err} {
+		if on {
+			files[i], sys.Ctty = t.Slave, i
+		}
+	}
+}
+
+// readTerminal takes what the command writes on its terminal. The system says
+// EIO when nobody has it open any more.
+func (p *portableRun) readTerminal(t *Terminal) {
+	defer p.readers.Done()
+	buf := make([]byte, bufSize)
+	var lines lineEnds
+	for {
+		n, err := t.Master.Read(buf)
+		if n > 0 {
+			switch {
+			case t.Out:
+				p.out.write(lines.unix(buf[:n]))
+				p.tee.put(stdout, buf[:n])
+			case t.Err:
+				p.err.write(lines.unix(buf[:n]))
+				p.tee.put(stderr, buf[:n])
+			case t.Screen != nil:
+				if _, err := t.Screen.Write(buf[:n]); err != nil {
+					t.Screen = nil
+				}
+			}
+			p.tee.wait()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// lineEnds takes from a text what a terminal has added to it: what is captured
+// has the line ends that the command wrote.
+type lineEnds struct {
+	cr   bool // the text so far ends with a carriage return, which waits for what follows
+	text []byte
+}
+
+func (l *lineEnds) unix(p []byte) []byte {
+	l.text = l.text[:0]
+	for _, c := range p {
+		if l.cr && c != '\n' {
+			l.text = append(l.text, '\r')
+		}
+		if l.cr = c == '\r'; !l.cr {
+			l.text = append(l.text, c)
+		}
+	}
+	return l.text
 }
 
 // serve goes on until nothing is left of the command.
@@ -76,6 +140,10 @@ func (p *portableRun) serve(leader *os.Process) {
 	for i := range p.outs {
 		p.readers.Add(1)
 		go p.read(i)
+	}
+	if t := p.cmd.Terminal; t != nil {
+		p.readers.Add(1)
+		go p.readTerminal(t)
 	}
 	fed := make(chan struct{})
 	go p.feed(fed)
@@ -102,6 +170,9 @@ func (p *portableRun) serve(leader *os.Process) {
 	if !await(outputs, pipeWait) {
 		for _, f := range p.outs {
 			p.s.note(f.SetReadDeadline(time.Now()))
+		}
+		if t := p.cmd.Terminal; t != nil {
+			p.s.note(t.Master.SetReadDeadline(time.Now()))
 		}
 		<-outputs
 	}
@@ -194,7 +265,7 @@ func (p *portableRun) watch(pgid int, ended <-chan struct{}) bool {
 	}
 	p.forced = true
 	if p.grace() > 0 {
-		p.s.note(endGroup(pgid, syscall.SIGTERM))
+		p.s.note(endGroup(pgid, p.stopSignal()))
 		if await(ended, p.grace()) {
 			return true
 		}

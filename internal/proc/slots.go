@@ -7,17 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"sync/atomic"
-	"syscall"
-	"unsafe"
 )
 
-// The slots file says which process groups a run has. It is mapped into
-// memory: noting a command there is three stores, and what is noted outlives
-// kill -9 of us, because the page belongs to the kernel. It promises nothing
-// after a power cut, and need not: then nothing runs any more.
+// The slots file says which process groups a run has. Noting a command there is
+// one write of 24 bytes, and what is noted outlives kill -9 of us, because the
+// page belongs to the kernel. (A mapping of the file would save half a
+// microsecond, and somebody who truncates the file would kill us.) It promises
+// nothing after a power cut, and need not: then nothing runs any more.
 //
 //	offset  size
 //	0       8     "bideproc"
@@ -28,14 +27,17 @@ import (
 //	64      40    boot id
 //	128     24·n  slots: process group (0: free), earliest start, latest start
 //
-// Numbers are in the byte order of the machine.
+// Numbers are in the byte order of the machine. The first 128 bytes stand in a
+// file of their own as well: who truncates the list takes the groups from it, but
+// by the supervisor's id its processes are found all the same.
 const (
 	slotsFile    = "processes"
+	headerFile   = "supervisor"
 	slotsMagic   = "bideproc"
 	slotsVersion = 1
 	slotsHeader  = 128
 	slotSize     = 24
-	slotsChunk   = 1024 // slots a mapping
+	slotsChunk   = 1024 // slots that are added at once
 	idLength     = 32
 	bootLength   = 40
 )
@@ -55,16 +57,17 @@ type slot struct {
 	from, to uint64
 }
 
-// slots is the open, mapped file.
+// slots is the open file.
 type slots struct {
-	file   *os.File
-	path   string // "": the file has no name any more
-	chunks [][]byte
+	head []byte // as it was written
+	file *os.File
+	path string // "": the file has no name any more
+	n    int    // slots in it
 }
 
 // newSlots writes the file in dir, or a nameless one for dir "".
 func newSlots(dir string, h header) (*slots, error) {
-	s := &slots{}
+	s := &slots{head: h.encode()}
 	var err error
 	if dir == "" {
 		s.file, err = os.CreateTemp("", "bide-processes-*")
@@ -74,9 +77,12 @@ func newSlots(dir string, h header) (*slots, error) {
 	} else {
 		s.path = filepath.Join(dir, slotsFile)
 		s.file, err = os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, headerFile), s.head, 0o600)
+		}
 	}
 	if err == nil {
-		_, err = s.file.WriteAt(h.encode(), 0)
+		_, err = s.file.WriteAt(s.head, 0)
 	}
 	if err == nil {
 		err = s.grow()
@@ -102,83 +108,76 @@ func (h header) encode() []byte {
 }
 
 // grow adds a chunk of free slots. The zeros are written rather than left as a
-// hole, so that a full disk is an error here and not a fault at a later store.
+// hole, so that a full disk is an error here and not at a later write.
 func (s *slots) grow() error {
-	const size = slotsChunk * slotSize
-	page := os.Getpagesize()
-	at := slotsHeader + len(s.chunks)*size
-	if _, err := s.file.WriteAt(make([]byte, size), int64(at)); err != nil {
+	if _, err := s.file.WriteAt(make([]byte, slotsChunk*slotSize), slotAt(s.n)); err != nil {
 		return err
 	}
-	begin := at / page * page // a mapping begins at a page
-	m, err := syscall.Mmap(int(s.file.Fd()), int64(begin), at-begin+size,
-		syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
-	if err != nil {
-		return err
-	}
-	s.chunks = append(s.chunks, m)
+	s.n += slotsChunk
 	return nil
 }
 
-func (s *slots) count() int { return len(s.chunks) * slotsChunk }
+func (s *slots) count() int { return s.n }
 
-// word gives the place of a number of slot i.
-func (s *slots) word(i, word int) *uint64 {
-	m := s.chunks[i/slotsChunk]
-	at := len(m) - slotsChunk*slotSize + i%slotsChunk*slotSize + 8*word
-	return (*uint64)(unsafe.Pointer(&m[at]))
+// slotAt is the offset of slot i.
+func slotAt(i int) int64 { return slotsHeader + int64(i)*slotSize }
+
+// set notes a command.
+func (s *slots) set(i int, v slot) error {
+	var b [slotSize]byte
+	binary.NativeEndian.PutUint64(b[:], uint64(v.pid))
+	binary.NativeEndian.PutUint64(b[8:], v.from)
+	binary.NativeEndian.PutUint64(b[16:], v.to)
+	_, err := s.file.WriteAt(b[:], slotAt(i))
+	return err
 }
 
-// set notes a command. The group is stored last, so that a reader never takes
-// the times of another.
-func (s *slots) set(i int, v slot) {
-	atomic.StoreUint64(s.word(i, 1), v.from)
-	atomic.StoreUint64(s.word(i, 2), v.to)
-	atomic.StoreUint64(s.word(i, 0), uint64(v.pid))
+func (s *slots) clear(i int) error {
+	_, err := s.file.WriteAt(make([]byte, 8), slotAt(i))
+	return err
 }
-
-func (s *slots) clear(i int) { atomic.StoreUint64(s.word(i, 0), 0) }
 
 // remove deletes the file: nothing of the run is left to look for.
 func (s *slots) remove() error {
 	if s.path == "" {
 		return nil
 	}
-	return os.Remove(s.path)
+	return removeSlots(filepath.Dir(s.path))
 }
 
-func (s *slots) close() error {
+// removeSlots deletes both files in dir.
+func removeSlots(dir string) error {
 	var errs []error
-	for _, m := range s.chunks {
-		errs = append(errs, syscall.Munmap(m))
+	for _, name := range []string{slotsFile, headerFile} {
+		if err := os.Remove(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
-	s.chunks = nil
-	return errors.Join(append(errs, s.file.Close())...)
+	return errors.Join(errs...)
 }
+
+func (s *slots) close() error { return s.file.Close() }
 
 // errSlots says that a file is no slots file, or cut off before its end.
 var errSlots = errors.New("it is no list of processes written by this version of bide")
 
-// readSlots reads a slots file, ours or that of a supervisor that died.
-func readSlots(r io.ReaderAt) (header, []slot, error) {
+// readSlots reads a slots file, ours or that of a supervisor that died. again is
+// its header as it was written elsewhere, for a file that was truncated; nil:
+// there is none.
+func readSlots(r io.ReaderAt, again []byte) (header, []slot, error) {
 	b, err := io.ReadAll(io.NewSectionReader(r, 0, 64<<20))
 	if err != nil {
 		return header{}, nil, err
 	}
-	if len(b) < slotsHeader || string(b[:8]) != slotsMagic || binary.NativeEndian.Uint64(b[8:]) != slotsVersion {
-		return header{}, nil, errSlots
+	h, err := decodeHeader(b)
+	if err != nil {
+		if h, err = decodeHeader(again); err != nil {
+			return h, nil, err
+		}
 	}
-	h := header{
-		pid:   int(binary.NativeEndian.Uint64(b[16:])),
-		start: binary.NativeEndian.Uint64(b[24:]),
-		id:    cstring(b[32 : 32+idLength]),
-		boot:  cstring(b[64 : 64+bootLength]),
-	}
-	if len(h.id) != idLength {
-		return header{}, nil, errSlots
-	}
+	b = b[min(slotsHeader, len(b)):]
 	var list []slot
-	for b = b[slotsHeader:]; len(b) >= slotSize; b = b[slotSize:] {
+	for ; len(b) >= slotSize; b = b[slotSize:] {
 		pid := binary.NativeEndian.Uint64(b)
 		// Ids 0 and 1 are never a command's; to signal group 1 or 0 would be
 		// to signal strangers, or ourselves.
@@ -187,6 +186,22 @@ func readSlots(r io.ReaderAt) (header, []slot, error) {
 		}
 	}
 	return h, list, nil
+}
+
+func decodeHeader(b []byte) (header, error) {
+	if len(b) < slotsHeader || string(b[:8]) != slotsMagic || binary.NativeEndian.Uint64(b[8:]) != slotsVersion {
+		return header{}, errSlots
+	}
+	h := header{
+		pid:   int(binary.NativeEndian.Uint64(b[16:])),
+		start: binary.NativeEndian.Uint64(b[24:]),
+		id:    cstring(b[32 : 32+idLength]),
+		boot:  cstring(b[64 : 64+bootLength]),
+	}
+	if len(h.id) != idLength {
+		return header{}, errSlots
+	}
+	return h, nil
 }
 
 // cstring is b up to its first zero.

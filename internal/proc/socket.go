@@ -29,29 +29,34 @@ func socketPair() (ours int, theirs *os.File, err error) {
 	return pair[0], os.NewFile(uintptr(pair[1]), "socket"), nil
 }
 
-// send passes an open file to the process at the other end of a socket.
-func send(sock int, file *os.File) error {
-	err := unix.Sendmsg(sock, []byte{0}, unix.UnixRights(int(file.Fd())), nil, 0)
+// send passes an open file, and some bytes, to the process at the other end of a
+// socket.
+func send(sock int, file *os.File, text []byte) error {
+	err := unix.Sendmsg(sock, text, unix.UnixRights(int(file.Fd())), nil, 0)
 	return os.NewSyscallError("sendmsg", err)
 }
 
-// receive takes the file that was passed through a socket and waits until the
-// other end is closed. The file is nil if none was passed.
-func receive(sock int) (file *os.File, err error) {
-	var text [1]byte
+// receive takes the file that was passed through a socket, with the bytes, and
+// waits until the other end is closed. The file is nil if none was passed.
+func receive(sock int) (file *os.File, text []byte, err error) {
+	var buf [slotsHeader]byte
 	room := make([]byte, unix.CmsgSpace(4))
 	for {
-		n, m, _, _, err := unix.Recvmsg(sock, text[:], room, 0)
+		n, m, _, _, err := unix.Recvmsg(sock, buf[:], room, 0)
 		switch {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			return file, os.NewSyscallError("recvmsg", err)
+			return file, text, os.NewSyscallError("recvmsg", err)
 		case n == 0:
-			return file, nil
+			return file, text, nil
+		}
+		text = append(text, buf[:n]...)
+		if m == 0 {
+			continue // the rest of the bytes
 		}
 		if file, err = passed(room[:m]); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 }

@@ -134,7 +134,7 @@ func New(dir string, opts Options) (*Supervisor, error) {
 		if s.companion = early.Swap(nil); s.companion == nil {
 			s.companion = startCompanion()
 		}
-		s.companion.lists <- s.slots.file
+		s.companion.lists <- s.slots
 	}
 	s.sweeper.s = s
 	return s, nil
@@ -158,7 +158,14 @@ func (s *Supervisor) Run(ctx context.Context, c *Cmd) (Result, error) {
 		r.tee = newTee(c.Stdout, c.Stderr)
 	}
 	r.res.Start = time.Now()
-	if s.portable {
+	if c.Spill != nil {
+		shown := time.AfterFunc(ShowAfter, func() {
+			r.out.show()
+			r.err.show()
+		})
+		defer shown.Stop()
+	}
+	if s.portable || c.Terminal != nil {
 		err = r.portable()
 	} else {
 		err = r.native()
@@ -258,9 +265,7 @@ func (s *Supervisor) release(w *worker) {
 
 // register notes the new process, for KillAll and for those who come after us.
 func (s *Supervisor) register(w *worker, pid int, from uint64) {
-	s.mu.Lock() // the chunks may grow
-	s.slots.set(w.slot, slot{pid, from - min(from, 1), now() + 1})
-	s.mu.Unlock()
+	s.note(s.slots.set(w.slot, slot{pid, from - min(from, 1), now() + 1}))
 	w.mu.Lock()
 	w.pgid = pid
 	w.mu.Unlock()
@@ -273,9 +278,7 @@ func (s *Supervisor) unregister(w *worker) {
 	w.mu.Lock()
 	w.pgid = 0
 	w.mu.Unlock()
-	s.mu.Lock()
-	s.slots.clear(w.slot)
-	s.mu.Unlock()
+	s.note(s.slots.clear(w.slot))
 }
 
 // KillAll sends sig to the group of every running command. After SIGKILL no

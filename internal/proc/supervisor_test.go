@@ -28,7 +28,7 @@ func TestHugeOutputInBoundedMemory(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "out")
 		c := shell(fmt.Sprintf("seq %d; echo small >&2", lines))
 		c.Limit = limit
-		c.Spill = func(stream string) (*os.File, error) { return os.Create(file + "." + stream) }
+		c.Spill = func(stream string) (File, error) { return os.Create(file + "." + stream) }
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		r := mustRun(t, s, c)
@@ -479,4 +479,24 @@ func ExampleSupervisor_Run() {
 	// Output:
 	// hello, world
 	// 3
+}
+
+// Somebody who cuts the list of processes while they run does not end bide.
+func TestTheListIsTruncatedWhileCommandsRun(t *testing.T) {
+	dir := t.TempDir()
+	s, err := New(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := os.Truncate(filepath.Join(dir, slotsFile), 0); err != nil {
+			t.Fatal(err)
+		}
+		if r := mustRun(t, s, shell("exit 3")); r.ExitCode != 3 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }

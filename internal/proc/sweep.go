@@ -170,7 +170,7 @@ func endProcess(p process, sig syscall.Signal) error {
 
 // endGroup signals a whole group; one that is stopped is woken to take it.
 func endGroup(pgid int, sig syscall.Signal) error {
-	if err := syscall.Kill(-pgid, sig); err != nil || sig != syscall.SIGTERM {
+	if err := syscall.Kill(-pgid, sig); err != nil || sig == syscall.SIGKILL {
 		return gone(err)
 	}
 	return gone(syscall.Kill(-pgid, syscall.SIGCONT))

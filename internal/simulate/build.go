@@ -60,6 +60,12 @@ func Explain(f *workflow.File) *Plan {
 		total = total.plus(b.phase("merge", f.Merge, "in the git worktree of the run", at).Worst)
 	}
 	p.Worst = b.within(total, p.Timeout, f.Pos, "the workflow")
+	for _, ph := range p.Phases {
+		inTime(ph.Steps, p.Timeout.D)
+	}
+	if f.Finally != nil { // which the timeout of the workflow does not bound
+		p.Worst = p.Worst.plus(b.phase("finally", f.Finally, "in place, in the directory it is started in", around{scope: sc}).Worst)
+	}
 	p.Findings.Sort()
 	p.Findings = slices.CompactFunc(p.Findings, func(x, y diag.Problem) bool {
 		return x.Pos == y.Pos && x.Message == y.Message // of a workflow that is called several times
@@ -84,6 +90,7 @@ func (b *builder) phase(name string, block *workflow.Block, where string, at aro
 	var c Cost
 	ph.Steps, c = b.steps(block.Steps, at)
 	ph.Worst = b.within(c, ph.Timeout, block.Pos, name)
+	inTime(ph.Steps, ph.Timeout.D)
 	return ph
 }
 
@@ -161,8 +168,8 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) Cost {
 
 	at := around{scope: sc.child("item", "item.*", "item_json", "item_id", "item_index", "item_total", "attempt", "BIDE_ATTEMPT", "BIDE_ITEM"), limits: commandLimits(m)}
 	at.scope["BIDE_RECOVERED"] = true
-	if agents > 1 {
-		at = at.inside(at.scope, Factor{count(agents), "agents of an item"})
+	if agents != count(1) {
+		at = at.inside(at.scope, Factor{agents, "agents of an item"})
 	}
 	place := b.plan.Where
 	if f.Isolation != "none" && (f.Isolation == "worktree" || workflow.NeedsIsolation(f)) {
@@ -172,6 +179,7 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) Cost {
 	out.Agent = ph.Worst
 	if out.Policy != "per_command" {
 		out.Agent = b.within(ph.Worst, out.AgentTimeout, m.Pos, "the agent")
+		inTime(ph.Steps, out.AgentTimeout.D)
 	}
 	out.Item = out.Retry.cost(out.Agent)
 	if h := f.Handlers[ep.Handler]; ep.OnItemFailure == "custom" && len(h) > 0 {
@@ -193,7 +201,7 @@ func whole(m *Map, parallel workflow.Int) Cost {
 	if m.Items.N == 0 {
 		return Cost{}
 	}
-	work := m.Agent.Time.times(Count{N: m.Items.N - 1, Open: m.Items.Open}).times(count(m.Retry.attempts()))
+	work := m.Agent.Time.times(Count{N: m.Items.N - 1, Open: m.Items.Open}).times(m.Retry.attempts())
 	work.D /= max(1, time.Duration(parallel.N))
 	return Cost{Waits: m.Item.Waits, Time: work.plus(m.Item.Time)}
 }

@@ -1,9 +1,11 @@
-// Package simulate says what a run would do at most, without running it: which
-// delays a retry policy makes when every attempt fails, and for a workflow file
-// the effective plan of each step with its attempts, waits and worst case.
+// Package simulate says what runs would do, without doing it.
 //
-// Nothing here is computed in a second way: the delays are those of a
-// retry.Machine that is driven in virtual time, so what is shown is what the
-// engine would do. The package reads no clock, starts nothing and touches no
-// file.
+// [Run] runs a workflow, a map or a pipeline on the executor itself, with a
+// virtual clock, a recorder in memory and actions that a [Model] of failures
+// makes up; [Record] reads what a run has met, [Recording.Replay] runs that again
+// under another policy, and [Recording.Tune] proposes one. [Explain] gives the
+// plan of a file with the worst case of each step.
+//
+// Not one rule is written a second time: delays, too, are those of a
+// retry.Machine in virtual time. The package reads no clock and starts nothing.
 package simulate

@@ -3,12 +3,14 @@ package simulate
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/retry"
 )
 
 // Plan is what a workflow file would do at most, every default filled in.
@@ -86,8 +88,12 @@ type Step struct {
 	When   string `json:"when,omitempty"`
 	Dir    string `json:"working_dir,omitempty"`
 	// Timeout is of one attempt, the least of all that bound it.
-	Timeout Limit  `json:"timeout"`
-	Retry   *Retry `json:"retry,omitempty"`
+	Timeout Limit `json:"timeout"`
+	// Timeouts are those of the attempts, one after the other; the last is also
+	// that of all that follow. Stall is how long an attempt may print nothing.
+	Timeouts []time.Duration `json:"timeout_by_attempt_ns,omitempty"`
+	Stall    Limit           `json:"stall_timeout"`
+	Retry    *Retry          `json:"retry,omitempty"`
 	// Rounds is how often the step is begun anew after its handler; 1 without.
 	Rounds int `json:"rounds"`
 	// Afterwards says what becomes of the run when the step has failed.
@@ -124,6 +130,10 @@ type Retry struct {
 	Jitter        string        `json:"jitter"`
 	JitterFactor  float64       `json:"jitter_factor,omitempty"`
 	Budget        time.Duration `json:"retry_budget_ns,omitempty"`
+	BudgetExpires bool          `json:"retry_budget_expires,omitempty"`
+	Deadline      time.Duration `json:"deadline_ns,omitempty"`
+	Until         string        `json:"until,omitempty"`
+	Rules         []Rule        `json:"rules,omitempty"`
 	RetryOn       []string      `json:"retry_on"`
 	AbortOn       []string      `json:"abort_on,omitempty"`
 	RetryAfterMax time.Duration `json:"retry_after_max_ns"`
@@ -136,9 +146,19 @@ type Retry struct {
 	MostWaits    time.Duration `json:"most_waits_ns"`
 }
 
+// Unlimited reports whether no number bounds the attempts.
+func (r *Retry) Unlimited() bool { return r.Attempts == retry.Unlimited }
+
+// Rule is a policy for errors of some kinds, with its delays.
+type Rule struct {
+	On []string `json:"on"`
+	*Retry
+}
+
 // Breaker is a circuit breaker, its defaults filled in.
 type Breaker struct {
 	FailureThreshold int           `json:"failure_threshold"`
+	Rate             string        `json:"rate,omitempty"` // in place of the threshold
 	SuccessThreshold int           `json:"success_threshold"`
 	Timeout          time.Duration `json:"timeout_ns"`
 	HalfOpenRequests int           `json:"half_open_requests"`
@@ -146,18 +166,42 @@ type Breaker struct {
 
 // String says it in a phrase.
 func (b Breaker) String() string {
-	return fmt.Sprintf("opens after %d failures in a row, for %s; then %d at a time, and %d successes in a row close it",
-		b.FailureThreshold, duration.Format(b.Timeout), b.HalfOpenRequests, b.SuccessThreshold)
+	opens := fmt.Sprintf("after %d failures in a row", b.FailureThreshold)
+	if b.Rate != "" {
+		opens = b.Rate
+	}
+	return fmt.Sprintf("opens %s, for %s; then %d at a time, and %d successes in a row close it",
+		opens, duration.Format(b.Timeout), b.HalfOpenRequests, b.SuccessThreshold)
 }
 
 func breaker(c *circuit.Config) *Breaker {
 	if c == nil {
 		return nil
 	}
-	return &Breaker{
+	return &Breaker{Rate: rateText(c),
 		FailureThreshold: cmp.Or(c.FailureThreshold, 5), SuccessThreshold: cmp.Or(c.SuccessThreshold, 3),
 		Timeout: cmp.Or(c.Timeout, 30*time.Second), HalfOpenRequests: cmp.Or(c.HalfOpenRequests, 3),
 	}
+}
+
+// rateText says at which rates a breaker opens; "" if it counts failures in a
+// row.
+func rateText(c *circuit.Config) string {
+	var rates []string
+	if c.FailureRate > 0 {
+		rates = append(rates, fmt.Sprintf("%g %% failures", 100*c.FailureRate))
+	}
+	if c.SlowRate > 0 {
+		rates = append(rates, fmt.Sprintf("%g %% slower than %s", 100*c.SlowRate, duration.Format(c.SlowCall)))
+	}
+	if len(rates) == 0 {
+		return ""
+	}
+	window := fmt.Sprintf("the last %d", cmp.Or(c.Window, circuit.DefaultWindow))
+	if c.WindowTime > 0 {
+		window = "those of the last " + duration.Format(c.WindowTime)
+	}
+	return fmt.Sprintf("at %s of %s, from %d on", strings.Join(rates, " or "), window, cmp.Or(c.MinCalls, circuit.DefaultMinCalls))
 }
 
 // Delay is the range of the delay after one failed attempt.

@@ -29,15 +29,42 @@ func (b *builder) retryOf(rt *workflow.Retry, what string) *Retry {
 		r.Fallback = rt.Fallback.String()
 	}
 	r.delays(pol, shortest, longest)
+	r.rules(rt)
+	if rt.Until != nil {
+		r.Until = rt.Until.String()
+	}
 	b.vain(rt, pol, shortest, r, what)
 	return r
+}
+
+// rules adds the rules. Each waits as its own policy says, and the waits of all
+// are bounded together.
+func (r *Retry) rules(rt *workflow.Retry) {
+	for _, rule := range rt.Rules {
+		pol := rule.Policy()
+		if pol.Attempts == 0 { // those of the policy bound it
+			pol.Attempts = rt.Attempts
+		}
+		pol.Deadline = rt.Deadline
+		shortest, longest := Bounds(pol, shownWaits)
+		one := describe(pol)
+		one.delays(pol, shortest, longest)
+		one.RetryOn, one.RetryAfterMax = nil, 0
+		r.Rules = append(r.Rules, Rule{matcherNames(rule.On), one})
+		r.MostWaits = addSaturated(r.MostWaits, one.MostWaits)
+	}
+	for _, bound := range []time.Duration{rt.Budget, rt.Deadline} {
+		if bound > 0 {
+			r.MostWaits = min(r.MostWaits, bound)
+		}
+	}
 }
 
 // describe fills in what a policy says, its special values resolved.
 func describe(pol retry.Policy) *Retry {
 	s := pol.Backoff
 	r := &Retry{Attempts: pol.Attempts, Backoff: strategyText(s), Initial: s.Initial, Max: s.Cap(), Jitter: s.Jitter.String(),
-		Budget: pol.Budget, RetryOn: []string{}, RetryAfterMax: pol.RetryAfterMax, Waits: []Delay{}}
+		Budget: pol.Budget, BudgetExpires: pol.BudgetExpires, Deadline: pol.Deadline, RetryOn: []string{}, RetryAfterMax: pol.RetryAfterMax, Waits: []Delay{}}
 	if r.RetryAfterMax == 0 {
 		r.RetryAfterMax = retry.DefaultRetryAfterMax
 	}
@@ -106,9 +133,10 @@ func matcherNames(list []workflow.Matcher) []string {
 func (b *builder) vain(rt *workflow.Retry, pol retry.Policy, shortest Timeline, r *Retry, what string) {
 	if pol.Budget > 0 {
 		free := pol
-		free.Budget = 0
+		free.Budget, free.BudgetExpires = 0, false
 		_, longest := Bounds(free, 0)
 		switch {
+		case len(pol.Rules) > 0 || r.Unlimited():
 		case longest.Total <= pol.Budget:
 			b.find(rt.Pos, "budget-unreachable", "%s: the retry_budget of %s is never reached: %d attempts wait at most %s in all",
 				what, duration.Format(pol.Budget), pol.Attempts, duration.Format(longest.Total)).
@@ -119,7 +147,7 @@ func (b *builder) vain(rt *workflow.Retry, pol retry.Policy, shortest Timeline, 
 				Suggest("make the budget more, the delays shorter, or attempts %d", r.MostAttempts)
 		}
 	}
-	if br := r.Breaker; br != nil && br.FailureThreshold < r.MostAttempts && !names(rt.RetryOn, "circuit_open") {
+	if br := r.Breaker; br != nil && br.Rate == "" && br.FailureThreshold < r.MostAttempts && !names(rt.RetryOn, "circuit_open") {
 		b.find(rt.Pos, "attempts-unreachable", "%s: its circuit breaker opens after %d failures in a row, so that attempt %d of %d is refused and ends the operation",
 			what, br.FailureThreshold, br.FailureThreshold+1, r.MostAttempts).
 			Suggest("make failure_threshold at least %d, or name circuit_open in retry_on to wait for the breaker", r.MostAttempts)
@@ -175,14 +203,17 @@ func (r *Retry) cost(attempt Cost) Cost {
 	if r == nil {
 		return attempt
 	}
-	return attempt.times(count(r.MostAttempts)).plus(waiting(r.MostWaits))
+	return attempt.times(r.attempts()).plus(waiting(r.MostWaits)).within(r.Deadline)
 }
 
-func (r *Retry) attempts() int {
-	if r == nil {
-		return 1
+func (r *Retry) attempts() Count {
+	switch {
+	case r == nil:
+		return count(1)
+	case r.Unlimited():
+		return Count{Open: true}
 	}
-	return r.MostAttempts
+	return count(r.MostAttempts)
 }
 
 func totalWaits(d time.Duration, times int) Cost {

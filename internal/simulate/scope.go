@@ -49,7 +49,7 @@ func (s scope) list() []string {
 // initial are the variables of a run before its first step.
 func initial(f *workflow.File) scope {
 	s := scope{}
-	s.set("workflow.*", "PROJECT_ROOT", "WORKTREE", "BIDE_RUN", "BIDE_AUTOMATION", "PRODIGY_AUTOMATION", "env.*", "uuid", "date:", "file:", "cmd:")
+	s.set("workflow.*", "PROJECT_ROOT", "WORKTREE", "BIDE_RUN", "BIDE_ATTEMPT", "BIDE_AUTOMATION", "PRODIGY_AUTOMATION", "env.*", "uuid", "date:", "file:", "cmd:")
 	for _, p := range f.Params {
 		s[p.Name] = !p.HasValue && !p.Required
 	}

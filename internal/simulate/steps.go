@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -18,6 +19,17 @@ func (b *builder) steps(list []*workflow.Step, at around) ([]*Step, Cost) {
 		total = total.plus(p.Worst)
 	}
 	return out, total
+}
+
+// inTime bounds steps by what they are inside of: none of them takes longer. 0
+// is no bound.
+func inTime(list []*Step, d time.Duration) {
+	for _, s := range list {
+		s.Worst = s.Worst.within(d)
+		for _, g := range s.Groups {
+			inTime(g.Steps, d)
+		}
+	}
 }
 
 // stepPlan is a step in the making.
@@ -53,6 +65,10 @@ func (b *builder) step(s *workflow.Step, at around) *Step {
 	p.Variables = here.list()
 	p.Retry = b.retryOf(s.Retry, called(s))
 	p.Timeout = limit(s.Timeout)
+	if p.Timeouts = s.Timeouts; len(s.Timeouts) > 0 {
+		p.Timeout = Limit{D: slices.Max(s.Timeouts)} // which bounds each of them
+	}
+	p.Stall = limit(s.Stall)
 	if s.Retry != nil {
 		p.Timeout = least(p.Timeout, Limit{D: s.Retry.Timeout})
 	}
@@ -61,6 +77,11 @@ func (b *builder) step(s *workflow.Step, at around) *Step {
 	}
 	p.multiply()
 	p.Worst = p.cost(here)
+	if !p.Worst.Time.Open {
+		for _, g := range p.Groups {
+			inTime(g.Steps, p.Worst.Time.D)
+		}
+	}
 	at.scope.join(p.after(), s.When != nil)
 	return p.Step
 }
@@ -123,8 +144,8 @@ func failedForGood(s *workflow.Step) string {
 // multiply works out how often the action is executed.
 func (p *stepPlan) multiply() {
 	var own []Factor
-	if n := p.Retry.attempts(); n > 1 {
-		own = append(own, Factor{count(n), "attempts"})
+	if n := p.Retry.attempts(); n != count(1) {
+		own = append(own, Factor{n, "attempts"})
 	}
 	if p.Rounds > 1 {
 		own = append(own, Factor{count(p.Rounds), "rounds with its handler"})
@@ -157,6 +178,7 @@ func (p *stepPlan) cost(here scope) Cost {
 			runs = p.Rounds - 1
 		}
 		handler := p.within(p.group("on_failure", h.Steps, count(runs), "runs of the handler", "error.*", "test.*"), limit(h.Timeout), h.Pos, "the on_failure of "+called(s))
+		inTime(p.Groups[len(p.Groups)-1].Steps, limit(h.Timeout).D)
 		total = op.times(count(p.Rounds)).plus(handler.times(count(runs)))
 	}
 	var codes Cost

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -31,7 +32,8 @@ type Timeline struct {
 	Waits []Wait
 	// Total is the sum of all delays; it saturates at about 292 years.
 	Total time.Duration
-	// Reason is what ends it: retry.ReasonAttempts or retry.ReasonBudget.
+	// Reason is what ends it: retry.ReasonAttempts, ReasonBudget or
+	// ReasonDeadline.
 	Reason retry.Reason
 }
 
@@ -43,15 +45,21 @@ var errFailed = errors.New("the attempt failed")
 // keep waits (negative: all); the rest counts in Attempts and Total. It takes
 // time in proportion to the attempts.
 //
-// Matchers, breaker, quota and timeout of the policy are left out. Its Rand is
-// used up as by a real operation.
+// Matchers, rules, breaker, quota and timeout of the policy are left out, and an
+// attempt takes no time. Its Rand is used up as by a real operation. Of
+// unlimited attempts those are listed that the deadline leaves room for, at most
+// a million.
 func Failures(p retry.Policy, keep int) Timeline {
-	p.RetryOn, p.AbortOn, p.Breaker, p.Quota = nil, nil, nil, nil
-	m := retry.NewMachine(&p, time.Time{})
+	p.If, p.AbortOn, p.Until, p.Rules, p.Breaker, p.Quota = nil, nil, nil, nil, nil, nil
+	if p.Attempts == retry.Unlimited {
+		p.Attempts = option.MaxAttempts
+	}
+	began := time.Unix(0, 0)
+	m := retry.NewMachine(&p, began)
 	var t Timeline
 	for {
 		prev := m.State().Prev
-		d := m.Next(errFailed, time.Time{})
+		d := m.Next(errFailed, began.Add(m.State().Slept))
 		t.Attempts = m.State().Attempt
 		if d.Action != retry.Retry {
 			t.Reason, t.Total = d.Reason, m.State().Slept

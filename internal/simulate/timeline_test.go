@@ -94,7 +94,7 @@ func TestFailuresKeepsOnlyWhatIsAskedFor(t *testing.T) {
 
 // A matcher that refuses everything must not end the simulation.
 func TestFailuresLeavesOutMatchers(t *testing.T) {
-	got := simulate.Failures(retry.Policy{Attempts: 4, RetryOn: func(error) bool { return false }, AbortOn: func(error) bool { return true }}, -1)
+	got := simulate.Failures(retry.Policy{Attempts: 4, If: func(error) bool { return false }, AbortOn: func(error) bool { return true }}, -1)
 	if got.Attempts != 4 {
 		t.Errorf("%d attempts, want 4", got.Attempts)
 	}

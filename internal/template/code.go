@@ -32,6 +32,7 @@ var (
 		"xargs": {"aEdIiLlnPs", 0}, "stdbuf": {"ioe", 0}, "setsid": {}, "ionice": {"cnp", 0}, "chroot": {"", 1}, "taskset": {"", 1},
 		"flock": {"wE", 1}, "unshare": {}, "caffeinate": {"tw", 0}, "sudo": {"ugCDhpRrTtU", 0}, "doas": {"uC", 0}, "busybox": {}, "chronic": {}, "unbuffer": {}, "parallel": {"jPNnI", 0},
 		"chrt": {"", 1}, "prlimit": {}, "strace": {"oeps", 0}, "ltrace": {"oe", 0}, "systemd-run": {"up", 0},
+		"npx": {"p", 0}, "bunx": {}, "uvx": {}, "entr": {},
 	}
 	// languages run code that stands in their arguments: option letters before
 	// code, or the first operand where program is set.
@@ -45,6 +46,7 @@ var (
 		two     []string
 		program bool // without such an option the first operand is code
 		stdin   bool // without a script, standard input is code
+		files   bool // operands are what it works on: standard input is code beside them
 	}{
 		{names: "python pypy", version: true, name: "Python", code: "c", valued: "WX", stdin: true},
 		{names: "perl", version: true, name: "Perl", code: "eE", stdin: true},
@@ -57,7 +59,15 @@ var (
 		{names: "awk gawk mawk nawk", name: "awk", code: "e", long: "--source", valued: "Fvf", program: true},
 		{names: "sed gsed", name: "sed", code: "e", long: "--expression", valued: "fl", program: true},
 		{names: "jq gojq yq", name: "jq", valued: "fL", two: []string{"--arg", "--argjson", "--slurpfile", "--rawfile"}, program: true},
-		{names: "bc gbc", name: "bc", stdin: true},
+		{names: "bc gbc dc", name: "bc", code: "e", long: "--expression", stdin: true, files: true},
+		{names: "ed red ex", name: "ed", code: "c", stdin: true, files: true},
+		{names: "vi vim nvim view", name: "vi", code: "c", long: "--cmd", stdin: true, files: true},
+		{names: "gdb lldb", name: "the debugger", code: "o", long: "-ex -iex -eval-command --eval-command --one-line", valued: "pxc", stdin: true, files: true},
+		{names: "m4 gm4", name: "m4", stdin: true, files: true},
+		{names: "sqlite3 psql mysql mariadb", name: "SQL", code: "ce", long: "--command --execute", valued: "dhpUP", stdin: true, files: true},
+		{names: "expect tclsh wish", version: true, name: "Tcl", code: "c", stdin: true},
+		{names: "gnuplot", name: "gnuplot", code: "e", stdin: true, files: true},
+		{names: "script", name: "script's shell", code: "c", long: "--command", valued: "BEIOTmo", files: true},
 	}
 )
 
@@ -163,6 +173,7 @@ func (r *rewriter) run(args []*syntax.Word, remote bool) codeReader {
 	}
 	first, ok := r.literalWord(args[0])
 	if !ok {
+		r.guard(args)
 		r.words(args, bareWords)
 		return codeReader{}
 	}
@@ -172,6 +183,9 @@ func (r *rewriter) run(args []*syntax.Word, remote bool) codeReader {
 	case shells[name]:
 		return r.runShell(name, args, remote)
 	case name == "ssh" || name == "rsh":
+		if r.commandData("ssh", args[:min(r.operand(args, sshOptions), len(args))]) {
+			return codeReader{}
+		}
 		return r.runSSH(args)
 	case name == "su":
 		return r.runShell(name, args, true)
@@ -179,6 +193,9 @@ func (r *rewriter) run(args []*syntax.Word, remote bool) codeReader {
 		r.runFind(args, remote)
 		return codeReader{}
 	case name == "eval" || name == "watch":
+		if name == "watch" {
+			r.guard(args)
+		}
 		r.word(args[0], bareWords)
 		for _, w := range args[1:] {
 			r.code(w, remote, name)
@@ -189,7 +206,7 @@ func (r *rewriter) run(args []*syntax.Word, remote bool) codeReader {
 		r.words(args[2:], bareWords)
 		return codeReader{}
 	}
-	if r.refused(name, args) {
+	if r.refused(name, args) || r.commandData(name, args) {
 		return codeReader{}
 	}
 	if w, ok := wrappers[name]; ok {
@@ -200,10 +217,12 @@ func (r *rewriter) run(args []*syntax.Word, remote bool) codeReader {
 	}
 	if !inert[name] {
 		if i := r.codeWithin(args); i > 0 {
+			r.guard(args[:i])
 			r.words(args[:i], bareWords)
 			return r.run(args[i:], remote)
 		}
 	}
+	r.guard(args)
 	r.words(args, bareWords)
 	return codeReader{}
 }
@@ -266,6 +285,9 @@ func (r *rewriter) refused(name string, args []*syntax.Word) bool {
 			r.errorAt(m, "", "%s", what)
 			return true
 		}
+		if name == "export" && r.commandVar(r.assignedName(w), w) {
+			return true
+		}
 	}
 	return false
 }
@@ -326,6 +348,11 @@ func (r *rewriter) runShell(name string, args []*syntax.Word, remote bool) codeR
 			code, script = script+next, 0
 		}
 	}
+	if code > 0 && name != "su" {
+		r.guard(args[:code]) // what follows the code is the code's
+	} else {
+		r.guard(args)
+	}
 	for i, w := range args {
 		switch i {
 		case 0:
@@ -347,10 +374,17 @@ func (r *rewriter) runShell(name string, args []*syntax.Word, remote bool) codeR
 	return codeReader{}
 }
 
+// sshOptions are the options of ssh that take a word.
+const sshOptions = "BbcDEeFIiJLlmOopQRSWw"
+
 // runSSH: what follows the host is code of the far shell, which gets it in one
 // line and without our variables.
 func (r *rewriter) runSSH(args []*syntax.Word) codeReader {
-	host := r.operand(args, "BbcDEeFIiJLlmOopQRSWw")
+	host := r.operand(args, sshOptions)
+	r.guard(args[:min(host+1, len(args))])
+	if host+1 < len(args) {
+		r.guard(args[host+1:])
+	}
 	r.words(args[:min(host+1, len(args))], bareWord)
 	if host+1 >= len(args) {
 		return codeReader{shell: "ssh", remote: true}

@@ -46,6 +46,22 @@ func (r *result) text() string {
 	return value.Text(r.v)
 }
 
+// elements are the words of a list, or the one word of an object; nil for
+// anything else.
+func (r *result) elements() []string {
+	switch v := r.v.(type) {
+	case []any:
+		words := make([]string, len(v))
+		for i, e := range v {
+			words[i] = value.Text(e)
+		}
+		return words
+	case map[string]any:
+		return []string{r.text()}
+	}
+	return nil
+}
+
 func joinText(list []any, sep string) string {
 	parts := make([]string, len(list))
 	for i, e := range list {
@@ -149,6 +165,7 @@ func orDefault(s Scope, res result, def *Text) (result, error) {
 //	basename                 file names without their directories
 //	default:TEXT             stands in for what is missing, null or empty
 //	raw                      in a shell text, paste the value as it is: data becomes code
+//	option                   in a shell text, the value may be an option of the command
 //	sh                       the text quoted as one shell word, for a shell that is not ours
 //	count, length, len       how many elements, keys or characters
 //	sum, avg, average, mean, median, min, max, stddev, variance (of the whole population)
@@ -166,6 +183,7 @@ var filterFuncs = map[string]filterFunc{
 	"basename": basename,
 	"default":  nil,
 	"raw":      func(r result, _ string) (result, error) { r.origin = Trusted; return r, nil },
+	"option":   func(r result, _ string) (result, error) { return r, nil },
 	"sh":       shellWord,
 	"count":    count,
 	"length":   count,

@@ -24,12 +24,24 @@ func languageOf(name string) int {
 // only.
 func (r *rewriter) runLanguage(index int, args []*syntax.Word) codeReader {
 	lang := &languages[index]
+	program, _ := r.literalWord(args[0])
 	foreign := func(w *syntax.Word) {
 		was := r.foreign
 		r.foreign = lang.name
 		r.word(w, bareWord)
 		r.foreign = was
 	}
+	defer func(known int) { // what follows Python's code is the code's
+		if lang.name == "Python" {
+			for i := 1; i+1 < len(args); i++ {
+				if lit, ok := r.literalWord(args[i]); ok && isCodeOption(lit, lang.code, lang.valued) && strings.HasPrefix(lit, "-") {
+					known = i + 2
+					break
+				}
+			}
+		}
+		r.guard(args[:min(known, len(args))])
+	}(len(args))
 	r.word(args[0], bareWords)
 	fromFile, hasCode, operand, dash := false, false, false, false
 	for i := 1; i < len(args); i++ {
@@ -42,6 +54,10 @@ func (r *rewriter) runLanguage(index int, args []*syntax.Word) codeReader {
 		long, _, attached := strings.Cut(p, "=")
 		switch {
 		case operand || hasCode && !lang.program && !strings.HasPrefix(p, "-"):
+			if operand && lang.name == "SQL" && program == "sqlite3" {
+				foreign(w) // behind the database stands what it shall do
+				continue
+			}
 			operand = true
 			r.word(w, bareWords)
 		case plain && slices.Contains(lang.two, lit):
@@ -76,14 +92,14 @@ func (r *rewriter) runLanguage(index int, args []*syntax.Word) codeReader {
 			foreign(w)
 		default:
 			operand, dash = true, p == "-"
-			if m, ok := r.has(w); ok && lang.stdin && !hasCode {
+			if m, ok := r.has(w); ok && lang.stdin && !lang.files && !hasCode {
 				r.errorAt(m, "", "would choose the program that %s runs", lang.name)
 				return codeReader{}
 			}
 			r.word(w, bareWords)
 		}
 	}
-	if lang.stdin && !hasCode && (!operand || dash || lang.name == "bc") {
+	if lang.stdin && !hasCode && (!operand || dash || lang.files) {
 		return codeReader{language: lang.name}
 	}
 	return codeReader{}

@@ -16,7 +16,7 @@ func (r *rewriter) word(w *syntax.Word, at place) {
 		return
 	}
 	if _, ok := r.has(w); ok && r.quotedOnly != "" && !r.checking {
-		r.farCode("x ", inWord, w) // an argument, or text that is printed
+		r.farCode(anyCommand+" ", inWord, w) // an argument, or text that is printed
 	}
 	for _, p := range w.Parts {
 		r.part(p, at)
@@ -208,6 +208,9 @@ func (r *rewriter) test(x syntax.TestExpr, at place) {
 
 func (r *rewriter) assign(a *syntax.Assign, at place) {
 	r.arith(a.Index)
+	if a.Name != nil && a.Value != nil && r.commandVar(a.Name.Value, a.Value) {
+		return
+	}
 	r.word(a.Value, at)
 	if a.Array == nil {
 		return

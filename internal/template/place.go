@@ -50,6 +50,9 @@ type rewriter struct {
 	// foreign names the language whose code all words here become.
 	foreign string
 
+	// functions are those that this source defines.
+	functions map[string]bool
+
 	err *expr.SyntaxError
 }
 
@@ -113,6 +116,7 @@ func (r *rewriter) errorAt(m mark, suggestion, format string, args ...any) {
 
 // file rewrites everything and gives the new source.
 func (r *rewriter) file(f *syntax.File) string {
+	r.functions = definedFunctions(f)
 	r.stmts(f.Stmts)
 	syntax.Walk(f, func(n syntax.Node) bool {
 		if c, ok := n.(*syntax.Comment); ok {

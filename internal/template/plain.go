@@ -168,19 +168,15 @@ func (p *plan) fields(argv []string, w plainWord, uses []use) []string {
 			word, open = word+u.word, true
 			continue
 		}
-		for text := u.text; text != ""; {
-			rest := strings.TrimLeft(text, blanks)
-			if rest != text && open {
-				argv, word, open = append(argv, word), "", false
+		words, lead, trail := u.words()
+		for i, next := range words {
+			if (i > 0 || lead) && open {
+				argv, word = append(argv, word), ""
 			}
-			if rest == "" {
-				break
-			}
-			end := strings.IndexAny(rest, blanks)
-			if end < 0 {
-				end = len(rest)
-			}
-			word, open, text = word+rest[:end], true, rest[end:]
+			word, open = word+next, true
+		}
+		if (trail || lead && len(words) == 0) && open {
+			argv, word, open = append(argv, word), "", false
 		}
 	}
 	if open {

@@ -26,6 +26,7 @@ type reference struct {
 	problem string
 	unknown string // the filter that does not exist
 	raw, sh bool   // has |raw, ends in |sh
+	option  bool   // has |option
 }
 
 func (r *reference) hasDefault() bool {
@@ -361,6 +362,9 @@ func (r *reference) addFilter(src string, depth int) {
 		f.def = def
 	case f.name == "raw":
 		r.raw = true
+	case f.name == "option":
+		r.option = true
+		return
 	}
 	r.filters = append(r.filters, f)
 	r.sh = f.name == "sh"

@@ -14,7 +14,8 @@ import (
 // How a data value reaches a place in a shell text, where Vn is its
 // environment variable BIDE_Vn:
 //
-//	echo ${x}              echo "${V1_1}" "${V1_2}" …   split at blanks as a pasted word would be; never a glob
+//	echo ${x}              echo "${V1_1}" "${V1_2}" …   split at blanks as a pasted word would be; never a glob;
+//	                                                    a list is one word an element
 //	"a ${x}"               "a ${V1}"
 //	'a ${x}'               'a '"${V1}"''
 //	<<EOF … ${x}           ${V1}
@@ -27,6 +28,7 @@ import (
 //	ssh host "… ${x} …"    code of a shell that does not see V1: only ${x|sh} may stand there, bare
 //	sh -c "$(… ${x} …)"    refused: its result becomes code, where no quoting can be right
 //	${x} …                 refused: data would choose the command
+//	ls ${x}  ls "${x}"     refused where a word of the value begins with - and is no number: see option.go
 //
 // $$ is the shell's own except before { and before a name we know; \$ stays as
 // it is. A name that the script itself assigns is the script's from there on.
@@ -91,7 +93,18 @@ type cached struct {
 type use struct {
 	how  byte // one of the use… constants
 	text string
-	word string // of |sh: the text before it was quoted
+	word string   // of |sh: the text before it was quoted
+	list []string // of a list: its elements; nil for a text
+}
+
+// words are the words of a bare value: the elements of a list, or what blanks
+// part in a text. lead and trail say that blanks stand at its ends.
+func (u *use) words() (words []string, lead, trail bool) {
+	if u.list != nil || u.text == "" {
+		return u.list, false, false
+	}
+	words = strings.FieldsFunc(u.text, func(r rune) bool { return strings.ContainsRune(blanks, r) })
+	return words, strings.IndexByte(blanks, u.text[0]) >= 0, strings.IndexByte(blanks, u.text[len(u.text)-1]) >= 0
 }
 
 const (
@@ -157,7 +170,7 @@ func (t *Text) use(seg *segment, s Scope) (use, error) {
 	if err != nil || !known {
 		return use{how: useUnknown}, err
 	}
-	u := use{how: usePaste, text: v.text(), word: v.word}
+	u := use{how: usePaste, text: v.text(), word: v.word, list: v.elements()}
 	if v.origin == Data || r.sh {
 		u.how = useData
 	}
@@ -190,6 +203,7 @@ type plan struct {
 	words  []plainWord // plain words, or nil
 	pieces []piece     // of the script
 	slots  []slot      // by number, less one
+	guards []guard     // words that may begin with data
 }
 
 // slot is one variable's worth of data. Equal references share one.
@@ -199,6 +213,7 @@ type slot struct {
 	src     string
 	name    string // "BIDE_V1="
 	sh      bool
+	option  bool   // the author lets it be an option
 	whole   bool   // the script reads the whole value
 	word    bool   // the script reads what |sh has quoted
 	integer bool   // it stands in arithmetic
@@ -223,6 +238,9 @@ func (p *plan) fill(t *Text, s Scope, uses []use) (Command, error) {
 		if err := p.slots[i].check(uses[p.slots[i].use].text, s); err != nil {
 			return Command{}, err
 		}
+	}
+	if err := p.refusal(uses); err != nil {
+		return Command{}, err
 	}
 	if p.words != nil {
 		if argv, ok := p.argv(uses); ok {
@@ -262,37 +280,32 @@ func (p *plan) fill(t *Text, s Scope, uses []use) (Command, error) {
 // bare writes the words of a bare value: blanks part them, and each is a
 // variable of its own in double quotes, so that nothing in it is a pattern.
 func (sl *slot) bare(b *strings.Builder, env []string, p piece, uses []use) ([]string, error) {
-	text := uses[sl.use].text
+	u := &uses[sl.use]
 	name := strings.TrimSuffix(sl.name, "=")
 	dollar := strings.Repeat(`\`, 1<<p.escapes-1) + "$"
-	if text != "" && !strings.ContainsAny(text, blanks) {
+	if u.list == nil && u.text != "" && !strings.ContainsAny(u.text, blanks) {
 		b.WriteString(`"` + dollar + `{` + name + `}"`)
 		if p.first && !sl.whole {
-			env = append(env, sl.name+text)
+			env = append(env, sl.name+u.text)
 		}
 		return env, nil
 	}
-	for n := 0; text != ""; {
-		word := strings.TrimLeft(text, blanks)
-		if word != text {
+	words, lead, trail := u.words()
+	if len(words) > maxFields {
+		return nil, sl.errorf("write it in quotes to hand it over as one word", "the value of %s is more than %d words", sl.src, maxFields)
+	}
+	for i, word := range words {
+		if i > 0 || lead {
 			b.WriteByte(' ')
 		}
-		if word == "" {
-			break
-		}
-		end := strings.IndexAny(word, blanks)
-		if end < 0 {
-			end = len(word)
-		}
-		if n++; n > maxFields {
-			return nil, sl.errorf("write it in quotes to hand it over as one word", "the value of %s is more than %d words", sl.src, maxFields)
-		}
-		field := name + "_" + strconv.Itoa(n)
+		field := name + "_" + strconv.Itoa(i+1)
 		b.WriteString(`"` + dollar + `{` + field + `}"`)
 		if p.first {
-			env = append(env, field+"="+word[:end])
+			env = append(env, field+"="+word)
 		}
-		text = word[end:]
+	}
+	if trail {
+		b.WriteByte(' ')
 	}
 	return env, nil
 }
@@ -439,7 +452,7 @@ func (t *Text) compile(uses []use) *plan {
 				number = len(p.slots) + 1
 				numbers[seg.text] = number
 				p.slots = append(p.slots, slot{use: n - 1, off: seg.off, src: seg.text,
-					name: varPrefix + strconv.Itoa(number) + "=", sh: seg.ref.sh})
+					name: varPrefix + strconv.Itoa(number) + "=", sh: seg.ref.sh, option: seg.ref.option})
 			}
 			text := expansion(number)
 			start := sk.out.Len()

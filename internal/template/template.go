@@ -22,7 +22,8 @@
 //
 // Text.Shell pastes Trusted values into the script, and hands Data values over
 // in environment variables; the script gets an expansion of them that is right
-// for the place. The rules stand at the head of shell.go.
+// for the place. No word of data is an option: see option.go. The rules stand
+// at the head of shell.go.
 package template
 
 import (
@@ -71,6 +72,7 @@ type Ref struct {
 	Offset  int       // of its $, in bytes
 	Default bool      // it has a default, so that it may be unknown
 	Bare    bool      // written $NAME: it may well be the shell's own
+	Raw     bool      // |raw: the author takes its value for his own word
 	Problem string    // what is wrong with its filters, if anything is
 }
 
@@ -131,7 +133,7 @@ func (t *Text) appendRefs(refs []Ref, base int) []Ref {
 		}
 		r := s.ref
 		refs = append(refs, Ref{Name: r.head.name, Path: r.head.path, Offset: base + s.off,
-			Default: r.hasDefault(), Bare: r.bare, Problem: r.problem})
+			Default: r.hasDefault(), Bare: r.bare, Raw: r.raw, Problem: r.problem})
 		if r.def != nil {
 			refs = r.def.appendRefs(refs, base+s.off+r.defOff)
 		}

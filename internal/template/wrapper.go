@@ -9,9 +9,11 @@ import (
 
 // runFind rewrites find's words, and the commands after -exec and its kin.
 func (r *rewriter) runFind(args []*syntax.Word, remote bool) {
+	own := []*syntax.Word{}
 	for i := 0; i < len(args); {
 		r.word(args[i], bareWords)
 		lit, _ := r.literalWord(args[i])
+		own = append(own, args[i])
 		i++
 		switch lit {
 		case "-exec", "-execdir", "-ok", "-okdir":
@@ -28,12 +30,14 @@ func (r *rewriter) runFind(args []*syntax.Word, remote bool) {
 		r.run(args[i:end], remote)
 		i = end
 	}
+	r.guard(own)
 }
 
 // runWrapper finds the command among the wrapper's words.
 func (r *rewriter) runWrapper(args []*syntax.Word, valued string, operands int, name string, remote bool) codeReader {
 	i := r.operand(args, valued)
 	if name == "command" && r.onlyLooks(args[1:min(i, len(args))]) {
+		r.guard(args)
 		r.words(args, bareWords)
 		return codeReader{}
 	}
@@ -42,6 +46,13 @@ func (r *rewriter) runWrapper(args []*syntax.Word, valued string, operands int, 
 			operands--
 		}
 		i++
+	}
+	if name == "env" || name == "sudo" {
+		for _, w := range args[1:min(i, len(args))] {
+			if r.commandVar(r.assignedName(w), w) {
+				return codeReader{}
+			}
+		}
 	}
 	if name == "env" {
 		for _, w := range args[1:min(i, len(args))] {
@@ -57,10 +68,12 @@ func (r *rewriter) runWrapper(args []*syntax.Word, valued string, operands int, 
 		}
 	}
 	if lit, _ := r.literalWord(args[min(i, len(args)-1)]); name == "flock" && lit == "-c" && i+1 < len(args) {
+		r.guard(args[:i+1])
 		r.words(args[:i+1], bareWords)
 		r.code(args[i+1], remote, name)
 		return codeReader{}
 	}
+	r.guard(args[:min(i, len(args))])
 	r.words(args[:min(i, len(args))], bareWord) // a second word might be the command
 	if i >= len(args) {
 		return codeReader{}
@@ -70,6 +83,7 @@ func (r *rewriter) runWrapper(args []*syntax.Word, valued string, operands int, 
 		return codeReader{shell: name, remote: true}
 	}
 	if name == "parallel" { // joins its words and gives them to a shell
+		r.guard(args[i:])
 		was := r.quotedOnly
 		r.quotedOnly = name
 		r.words(args[i:], bareWords)

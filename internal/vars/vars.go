@@ -83,6 +83,14 @@ func (s *Scope) SetFile(name, ref string) {
 // Lookup finds a variable by its whole name, from the inside outwards, and
 // then asks the source.
 func (s *Scope) Lookup(name string) (template.Value, bool) {
+	if v, ok := s.Variable(name); ok || s.source == nil {
+		return v, ok
+	}
+	return s.source.Value(name)
+}
+
+// Variable is Lookup without the source: only what was set.
+func (s *Scope) Variable(name string) (template.Value, bool) {
 	for at := s; at != nil; at = at.parent {
 		at.mu.RLock()
 		v, ok := at.vars[name]
@@ -90,9 +98,6 @@ func (s *Scope) Lookup(name string) (template.Value, bool) {
 		if ok {
 			return v, true
 		}
-	}
-	if s.source != nil {
-		return s.source.Value(name)
 	}
 	return template.Value{}, false
 }

@@ -192,6 +192,12 @@ func (d *decoder) namedPrompt(o *object, n *node, s *Step) {
 	if t := d.parsed(n, text); t != nil {
 		s.Action = &Claude{Text: t}
 	}
+	if len(o.n.pairs) == 1 {
+		d.migration.replace(o.keyNode("name"), "claude")
+		d.migration.replace(n, slashed(n.text))
+	} else {
+		d.migration.leave(n, "a prompt by its name", "claude: "+short(text))
+	}
 }
 
 // prompt reads what stands beside an agent's prompt.
@@ -207,6 +213,7 @@ func (d *decoder) prompt(o *object, t *template.Text, provider string) Action {
 				Suggest("write the option that its program has for this into its command, under agents:")
 		}
 	}
+	d.continueSession(o, c)
 	return c
 }
 
@@ -266,6 +273,7 @@ func (d *decoder) test(n *node, s *Step) *Shell {
 	if !ok {
 		return nil
 	}
+	d.migration.leave(n, "test: is a shell step with a repair loop", "shell: and on_failure: beside it")
 	defer o.close()
 	t := o.text("command", "shell")
 	if h := o.take("on_failure"); h != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -29,8 +30,11 @@ type use struct {
 
 const maxUses = 100_000
 
+// outputFile finds a text that sets variables through the file of BIDE_OUTPUT.
+var outputFile = pattern.Lazy(`(BIDE|PRODIGY)_OUTPUT`)
+
 func (d *decoder) note(u use) {
-	if len(d.uses) >= maxUses || len(u.path) == 0 {
+	if len(d.uses) >= maxUses || len(u.path) == 0 || d.judging > 0 && slices.Contains(resultNames, u.path[0].Name) {
 		return
 	}
 	u.phase, u.loop, u.handler = d.phase, d.loops > 0, d.handlersOpen > 0
@@ -51,8 +55,9 @@ func (d *decoder) named(name string) {
 // a place of their own.
 var builtin = []string{
 	"item", "item_json", "item_id", "item_index", "item_total", "map", "merge", "shell", "claude", "last", "step", "workflow", "git",
-	"validation", "test", "error", "foreach", "env", "handler", "http", "pipeline", "write_file", "goal_seek", "agent", "worker",
-	"index", "total", "uuid", "iteration",
+	"validation", "test", "error", "foreach", "env", "http", "pipeline", "write_file", "goal_seek",
+	"index", "total", "uuid", "ITERATION",
+	"TEST_ATTEMPT", "BIDE_ATTEMPT", "BIDE_LAST_EXIT", "BIDE_LAST_ERROR",
 }
 
 // placed says where a variable exists, for those that exist only in some places.
@@ -84,6 +89,13 @@ func (d *decoder) check() {
 		}
 	})
 	d.skipsNothing()
+	if w := d.file.Worktree; w != nil && (d.file.Isolation == "none" || d.file.Isolation == "auto" && !NeedsIsolation(d.file)) {
+		p := d.problems.Warnf(w.Pos, "no-effect", "worktree has no effect: this file works in place (isolation: %s)", d.file.Isolation)
+		p.Suggest("write isolation: worktree to have it work in worktrees")
+		d.strictly(p)
+	}
+	d.uncounted()
+	d.sameFiles()
 	d.knownNames()
 	for _, u := range d.uses {
 		d.checkUse(u)
@@ -114,6 +126,28 @@ func (d *decoder) skipsNothing() {
 		d.warnf(d.skipAll, "no-effect", "skip_permissions has no effect: none of the agents here is the claude program").
 			Suggest("write the options that the programs have for this into their command, under agents:")
 	}
+}
+
+// uncounted warns about a bound on what agents use where an agent that is asked
+// does not tell it.
+func (d *decoder) uncounted() {
+	if d.bounds == nil {
+		return
+	}
+	said := map[string]bool{}
+	Walk(d.file, func(s *Step) {
+		c, ok := s.Action.(*Claude)
+		if !ok {
+			return
+		}
+		cfg := d.file.Agents[c.Provider]
+		if cfg == nil || cfg.Output == "stream-json" || said[c.Provider] {
+			return
+		}
+		said[c.Provider] = true
+		d.warnf(d.bounds, "no-effect", "what the agent %s uses is not counted: its output is text, so that max_cost does not see it, and max_tokens only what it prints as \"tokens used\"", c.Provider).
+			Suggest("give it output: stream-json where it can, or bound its calls by max_items and timeouts")
+	})
 }
 
 func (d *decoder) strictly(p *diag.Problem) {
@@ -158,12 +192,29 @@ func (d *decoder) knownNames() {
 	}
 	for _, w := range f.Workflows {
 		d.named(w.Name)
+		for _, name := range w.Outputs {
+			d.named(name)
+		}
 	}
+	Walk(f, func(s *Step) {
+		for _, v := range s.Env {
+			d.named(v.Name)
+		}
+		if c, ok := s.Action.(*Call); ok && c.Target != nil {
+			for _, name := range c.Target.Outputs {
+				d.named(name)
+			}
+		}
+		d.madeNames = d.madeNames || s.Capture.Text != nil
+	})
 	for _, c := range d.calls {
 		d.named(c.call.Workflow)
 	}
 	for name := range d.agents {
 		d.named(name)
+	}
+	if len(f.Agents) > 0 {
+		d.named("prompt") // of their command lines
 	}
 	for name := range d.names {
 		if !slices.Contains(builtin, name) {
@@ -171,6 +222,13 @@ func (d *decoder) knownNames() {
 		}
 	}
 	slices.Sort(d.userNames)
+	f.names = d.userNames
+	if len(d.uses) < maxUses {
+		f.reads = map[string]bool{}
+		for _, u := range d.uses {
+			f.reads[u.path[0].Name] = true
+		}
+	}
 }
 
 func profileVars(f *File) [][]EnvVar {
@@ -192,25 +250,53 @@ func (d *decoder) checkUse(u use) {
 		}
 		return
 	}
-	if d.names[head] || strings.HasPrefix(head, "ARG") {
+	if d.names[head] || strings.HasPrefix(head, "ARG") || head == "attempt" && (u.phase == 'm' || u.handler) {
 		return
 	}
-	near := d.nearName(head)
+	if _, set := d.environ(head); set {
+		return
+	}
 	dotted := len(u.path) > 1 && u.path[1].Name != ""
+	if !dotted && (d.shellsOwn(u, head) || u.code && len(u.path) > 1) { // an array of the shell
+		return
+	}
+	known := d.userNames
+	near := d.nearName(head)
+	if near == "" && dotted {
+		near, known = diag.Nearest(head, builtin), builtin
+	}
+	p := d.useProblem(u, "unknown-variable", "nothing sets the variable "+u.path.String())
 	switch {
-	case dotted && near != "":
-		d.useProblem(u, "unknown-variable", "nothing sets the variable "+u.path.String()).Suggest("did you mean %q?", near+strings.TrimPrefix(u.path.String(), head))
+	case near != "" && slices.Contains(known, near):
+		p.Suggest("did you mean %q?", near+strings.TrimPrefix(u.path.String(), head))
 	case dotted:
-		if b := diag.Nearest(head, builtin); b != "" {
-			d.useProblem(u, "unknown-variable", "nothing sets the variable "+u.path.String()).Suggest("did you mean %q?", b+strings.TrimPrefix(u.path.String(), head))
-			return
-		}
-		d.useProblem(u, "unknown-variable", "nothing sets the variable "+u.path.String()).
-			Suggest("a step sets it with id: %s or capture: %s", nameFrom(head), nameFrom(head))
-	case near != "" && len(u.path) == 1 && !d.shellsOwn(u, head):
-		d.useProblem(u, "unknown-variable", "nothing sets the variable "+head).Suggest("did you mean %q?", near)
+		p.Suggest("a step sets it with id: %s or capture: %s", nameFrom(head), nameFrom(head))
+	default:
+		p.Suggest("set it with capture: or env:, or write ${%s:-} where it may be unset", head)
+	}
+	if d.toRun && d.certain(u, head) {
+		p.Severity = diag.Error
 	}
 }
+
+// environ asks for a variable of the environment that the run inherits.
+func (d *decoder) environ(name string) (string, bool) {
+	if d.lookupEnv == nil {
+		return "", false
+	}
+	return d.lookupEnv(name)
+}
+
+// certain reports whether nothing that the run does can set a name: neither a
+// file of variables nor a name that is made in the run, and it does not look
+// like one of the environment.
+func (d *decoder) certain(u use, name string) bool {
+	return strings.ToUpper(name) != name && !d.madeNames && len(d.file.EnvFiles) == 0 && !(u.code && setsVariables().MatchString(u.n.text))
+}
+
+// setsVariables finds a text that sets variables by names which are not to be
+// read in it.
+var setsVariables = pattern.Lazy(`(^|[\s;&|(])(\.|source|eval|read|export|declare|local)\s|BIDE_OUTPUT|PRODIGY_OUTPUT`)
 
 // maxLookups bounds how many different unknown names are compared with all
 // known ones.
@@ -239,11 +325,8 @@ func (d *decoder) anywhere(u use) bool {
 }
 
 // shellsOwn reports whether a name without dots may be a variable of the shell
-// itself: it is in capitals, or its text or another step's has the bare word.
+// itself: its text has the bare word.
 func (d *decoder) shellsOwn(u use, name string) bool {
-	if strings.ToUpper(name) == name {
-		return true
-	}
 	if !u.code {
 		return false
 	}

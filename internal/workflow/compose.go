@@ -296,7 +296,7 @@ func (c *composer) selected(tree *node, names []*node) *node {
 	for _, p := range tree.pairs {
 		v := *p.val
 		switch p.key.text {
-		case "commands", "steps", "setup", "reduce", "merge":
+		case "commands", "steps", "setup", "reduce", "merge", "finally":
 			v.items = slices.DeleteFunc(slices.Clone(v.items), func(s *node) bool { return !wanted(s.get("id")) && !wanted(s.get("name")) })
 		case "workflows", "sub_workflows":
 			v.pairs = slices.DeleteFunc(slices.Clone(v.pairs), func(q pair) bool { return !wanted(q.key) })

@@ -243,6 +243,7 @@ commands: [{shell: a}]
 // booleans stand; texts keep them for the run.
 func TestParametersInTypedPlaces(t *testing.T) {
 	fs := files{"main.yml": `parameters: {n: 3, wait: 2m, yes: true, secs: 7, kind: linear}
+env: {other: a, later: 5s}
 map:
   input: a.json
   max_parallel: ${n}

@@ -3,30 +3,8 @@ package workflow
 import (
 	"strings"
 
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/internal/mask"
 )
-
-// Policy gives the policy of package retry that a policy of a file stands for.
-// A nil Retry is one attempt. Timeout, breaker and quota are left out: they
-// belong to who makes the attempts.
-func (r *Retry) Policy() retry.Policy {
-	if r == nil {
-		return retry.Policy{Attempts: 1}
-	}
-	return retry.Policy{Attempts: r.Attempts, Backoff: r.Backoff, Budget: r.Budget, RetryAfterMax: r.RetryAfterMax,
-		RetryOn: anyOf(r.RetryOn), AbortOn: anyOf(r.AbortOn)}
-}
-
-func anyOf(list []Matcher) retry.Matcher {
-	if len(list) == 0 {
-		return nil
-	}
-	ms := make([]retry.Matcher, len(list))
-	for i, m := range list {
-		ms[i] = m.Match
-	}
-	return retry.Any(ms...)
-}
 
 // Label is what a person knows a step by: its name, its id, or the first line
 // of what it does, in at most 72 characters.
@@ -37,11 +15,32 @@ func (s *Step) Label() string {
 	case s.ID != "":
 		return s.ID
 	}
-	text, _, _ := strings.Cut(strings.TrimSpace(ActionText(s.Action)), "\n")
-	if r := []rune(text); len(r) > 72 {
-		text = string(r[:69]) + "..."
+	if s.label != "" {
+		return s.label
 	}
+	return (*mask.Masker)(nil).Text(s.firstLine()).Head(labelWidth)
+}
+
+// labelWidth is how many characters of a text are a label.
+const labelWidth = 72
+
+func (s *Step) firstLine() string {
+	text, _, _ := strings.Cut(strings.TrimSpace(ActionText(s.Action)), "\n")
 	return text
+}
+
+// Hide has the labels of all steps without secrets: they are masked before they
+// are cut. It is called before anybody else reads the file.
+func Hide(f *File, m *mask.Masker) {
+	if !m.Active() {
+		return
+	}
+	WalkAll(f, func(s *Step) {
+		text := s.firstLine()
+		if hidden := m.Text(text); hidden.String() != text {
+			s.label = hidden.Head(labelWidth)
+		}
+	})
 }
 
 // ActionText says what an action does: the text of a command or prompt, the
@@ -62,15 +61,4 @@ func ActionText(action Action) string {
 		return "pipeline " + a.File.String()
 	}
 	return action.Kind()
-}
-
-// NeedsIsolation reports whether a file has agents, commits or a merge block:
-// work that should not be done in the user's own tree.
-func NeedsIsolation(f *File) bool {
-	need := f.Merge != nil
-	WalkAll(f, func(s *Step) {
-		_, agent := s.Action.(*Claude)
-		need = need || agent || s.CommitRequired || s.AutoCommit != nil
-	})
-	return need
 }

@@ -76,7 +76,7 @@ func (d *decoder) errorPolicy(s policySources) {
 	}
 	if o := s.find("circuit_breaker"); o != nil {
 		if n := o.take("circuit_breaker"); n != nil {
-			p.Breaker = d.breaker(n)
+			p.Breaker = d.breaker(d.resolved(n))
 		}
 	}
 	if o := s.find("max_recoveries"); o != nil {
@@ -118,9 +118,7 @@ func (d *decoder) retryOnFailure(m *object, p *ErrorPolicy) {
 			prob.Suggest("write how often an item is tried again, or true")
 		}
 	case again > 0:
-		attempts := min(again, maxAttempts-1) + 1
-		spec.attempts = &attempts
-		p.Retry = d.resolve(spec)
+		p.Retry = d.resolve(spec.retries(again))
 	}
 }
 

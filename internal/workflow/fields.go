@@ -2,7 +2,10 @@ package workflow
 
 import (
 	"slices"
+	"strings"
 	"sync"
+
+	"github.com/bide-dev/bide/internal/option"
 )
 
 // field is one key that the parser knows.
@@ -11,9 +14,12 @@ type field struct {
 	typ    typ    // its form, as JSON Schema
 	sample string // a value in flow style that is accepted here
 	doc    string
+	def    string // what holds where the key is missing; "" where nothing does
 	// was says where the predecessor took the key without doing anything:
 	// letters of phases (c commands, s setup, m map, r reduce, g merge), or "*".
 	was string
+	// as is the key whose older spelling this one is: it says the same.
+	as string
 	// inert is why the key does nothing anywhere; "" for all others.
 	inert string
 }
@@ -27,6 +33,11 @@ type table struct {
 }
 
 func newTable(name, what string, fields ...field) *table {
+	for i := range fields {
+		if f := &fields[i]; f.as != "" {
+			f.doc = "the same as " + f.as
+		}
+	}
 	return &table{name: name, what: what, fields: fields, index: sync.OnceValue(func() map[string]int {
 		index := make(map[string]int, len(fields))
 		for i, f := range fields {
@@ -57,6 +68,9 @@ type FieldInfo struct {
 	Object  string   // the map it stands in: "step", "map", "retry", …
 	Key     string   //
 	Doc     string   //
+	Kind    string   // the form of its value, in words: "whole number", "list of steps"
+	Bounds  string   // of a number: "1 or more"; "" for most
+	Default string   // what holds where the key is missing; "" where nothing does
 	Example string   // a value that is accepted, in flow style
 	Places  []string // for fields of a step: where the step may stand
 	Inert   string   // why the key has no effect; "" for most
@@ -65,7 +79,7 @@ type FieldInfo struct {
 // Places are the places in which steps stand. Every field of a step works in
 // each of them.
 var Places = []string{
-	"commands", "setup", "agent_template", "reduce", "merge",
+	"commands", "setup", "agent_template", "reduce", "merge", "finally",
 	"on_failure", "on_success", "on_exit_code", "do", "validate", "on_incomplete", "handlers",
 }
 
@@ -74,7 +88,7 @@ func Fields() []FieldInfo {
 	var all []FieldInfo
 	for _, t := range tables {
 		for _, f := range t.fields {
-			info := FieldInfo{Object: t.name, Key: f.key, Doc: f.doc, Example: f.sample, Inert: f.inert}
+			info := FieldInfo{Object: t.name, Key: f.key, Kind: kindOf(f.typ), Bounds: boundsOf(f.typ), Default: f.def, Doc: f.doc, Example: f.sample, Inert: f.inert}
 			if t == stepTable {
 				info.Places = slices.Clone(Places)
 			}
@@ -83,6 +97,35 @@ func Fields() []FieldInfo {
 	}
 	return all
 }
+
+// optionFields are the keys by which a map may have some options.
+func optionFields(rows []*option.Row) []field {
+	var fs []field
+	for _, r := range rows {
+		doc := r.Doc
+		if r.Kind == option.Span {
+			doc += " " + capital(durDoc) + "."
+		}
+		if r.Default != "" {
+			doc += " Where missing: " + r.Default + "."
+		}
+		for i, key := range r.Spellings() {
+			f := field{key: key, typ: optionType(r), sample: r.Example, doc: doc, def: r.Default}
+			switch {
+			case strings.HasSuffix(key, "_ms"):
+				f.sample, f.doc = "5000", "the same as "+r.Name+", in milliseconds"
+			case strings.HasSuffix(key, "_secs"):
+				f.sample, f.doc = "5", "the same as "+r.Name+", in seconds"
+			case i > 0:
+				f.as = r.Name
+			}
+			fs = append(fs, f)
+		}
+	}
+	return fs
+}
+
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 const (
 	durDoc     = "a span of time: 500ms, 30s, 1h30m; a bare number is in seconds"
@@ -96,9 +139,9 @@ func init() {
 	tables = []*table{
 		fileTable, blockTable, stepTable, handlerTable, httpTable, writeFileTable, foreachTable, goalSeekTable, testTable,
 		validateTable, onIncompleteTable, stepValidateTable, checkCommandTable, criteriaTable,
-		captureTable, captureStreamsTable, outputTable, commitTable, metadataTable, retryTable, backoffTable, fallbackTable, commandTable,
+		captureTable, captureStreamsTable, outputTable, commitTable, metadataTable, retryTable, ruleTable, backoffTable, fallbackTable, commandTable,
 		matcherTable, breakerTable, quotaTable, secsTable, envValueTable, envFileTable, secretTable, profileTable, agentTable,
-		mapTable, inputTable, timeoutTable, errorPolicyTable, customTable, batchTable, captureOutputTable,
+		worktreeTable, mapTable, inputTable, timeoutTable, errorPolicyTable, customTable, batchTable, captureOutputTable,
 		importTable, templateTable, templateSourceTable, paramTable, paramListTable, subWorkflowTable, inlineTable, stepInputTable,
 	}
 }
@@ -108,35 +151,37 @@ var fileTable = newTable("workflow", "a workflow",
 	field{key: "description", typ: tText, sample: "what it is for", doc: "for people"},
 	field{key: "mode", typ: tEnum("standard", "sequential", "normal", "none", "mapreduce", "MapReduce"), sample: "standard", doc: "the shape; decided from the other keys where it is missing"},
 	field{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the steps of a standard workflow"},
-	field{key: "steps", typ: tSteps, sample: "[{shell: make}]", doc: "the same as commands", was: "*"},
+	field{key: "steps", typ: tSteps, sample: "[{shell: make}]", as: "commands", was: "*"},
 	field{key: "setup", typ: tBlock, sample: "[{shell: make items}]", doc: "steps before the map"},
 	field{key: "map", typ: tRef("map"), sample: "{input: items.json, agent_template: [{shell: make}]}", doc: "the map phase"},
 	field{key: "reduce", typ: tBlock, sample: "[{shell: make report}]", doc: "steps after the map"},
 	field{key: "merge", typ: tBlock, sample: "[{shell: git fetch}]", doc: "steps that merge the run's branch"},
+	field{key: "finally", typ: tBlock, sample: "[{shell: notify}]", doc: "steps that follow the end of the run, also where it failed, in the directory where it was started; ${workflow.status}, ${workflow.message}"},
+	field{key: "worktree", typ: tRef("worktree"), sample: "{copy: [.env]}", doc: "how git worktrees of the run and of its agents are prepared"},
 	field{key: "env", typ: tFileEnv, sample: "{PORT: 8080}", doc: "environment variables"},
 	field{key: "env_files", typ: oneOf(tText, tList(oneOf(tText, tRef("env_file")))), sample: "[.env]", doc: "files of NAME=value lines, relative to the workflow file; one that is missing is left out"},
-	field{key: "secrets", typ: tMap(oneOf(tText, tRef("secret"))), sample: "{TOKEN: '${env:TOKEN}'}", doc: "values that are never shown"},
+	field{key: "secrets", typ: tMap(oneOf(tText, tRef("secret"))), sample: "{TOKEN: '${env:TOKEN}'}", doc: "values that are never shown; one that stands in the file itself is not recorded with the file, so that a resume reads it there again"},
 	field{key: "profiles", typ: tMap(tMap(tAny)), sample: "{ci: {LEVEL: debug}}", doc: "sets of environment variables, chosen with --profile", was: "*"},
 	field{key: "active_profile", typ: tName, sample: "ci", doc: "the profile where --profile names none", was: "*"},
 	field{key: "agents", typ: tMap(oneOf(tRef("agent"), tTexts)), sample: "{helper: {command: [helper, '${prompt}']}}", doc: "other agent command lines"},
 	field{key: "handlers", typ: tMap(oneOf(tSteps, tRef("step"))), sample: "{tell: [{shell: notify}]}", doc: "handlers for on_item_failure: {custom: NAME}"},
 	field{key: "error_policy", typ: tRef("error_policy"), sample: "{max_failures: 5}", doc: "what becomes of failed items", was: "*"},
-	field{key: "on_item_failure", typ: tOnItem, sample: "stop", doc: "see error_policy", was: "*"},
+	field{key: "on_item_failure", typ: tOnItem, sample: "stop", doc: "see error_policy", def: "dlq", was: "*"},
 	field{key: "continue_on_failure", typ: tBool, sample: "false", doc: "see error_policy", was: "*"},
 	field{key: "max_failures", typ: tInt(0), sample: "5", doc: "see error_policy", was: "*"},
 	field{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "see error_policy", was: "*"},
 	field{key: "error_collection", typ: tCollection, sample: "immediate", doc: "see error_policy", was: "*"},
 	field{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{failure_threshold: 5}", doc: "see error_policy", was: "*"},
 	field{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy"},
-	field{key: "retry", typ: tRetry, sample: "{attempts: 5}", doc: "the same as retry_config", was: "*"},
+	field{key: "retry", typ: tRetry, sample: "{attempts: 5}", as: "retry_config", was: "*"},
 	field{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "of items in a MapReduce workflow, else the same as retry_defaults", was: "*"},
 	field{key: "retry_defaults", typ: tRetry, sample: "{attempts: 5}", doc: "the retry policy of every step, field by field", was: "*"},
 	field{key: "timeout", typ: tDur, sample: "1h", doc: "of the whole run; " + durDoc, was: "*"},
-	field{key: "timeout_secs", typ: tDur, sample: "3600", doc: "the same as timeout", was: "*"},
+	field{key: "timeout_secs", typ: tDur, sample: "3600", as: "timeout", was: "*"},
 	field{key: "max_iterations", typ: tInt(1), sample: "3", doc: "how often the steps run", was: "*"},
 	field{key: "max_parallel", typ: tInt(1), sample: "4", doc: "of the map, where map says nothing", was: "*"},
-	field{key: "isolation", typ: tEnum("auto", "worktree", "none"), sample: "none", doc: "where the run works"},
-	field{key: "durability", typ: tEnum("grouped", "strict"), sample: "strict", doc: "how soon records are on the disk"},
+	field{key: "isolation", typ: tEnum("auto", "worktree", "none"), sample: "none", doc: "where the run works", def: "auto"},
+	field{key: "durability", typ: tEnum("grouped", "strict"), sample: "strict", doc: "how soon records are on the disk", def: "grouped"},
 	field{key: "skip_permissions", typ: tBool, sample: "true", doc: "agents run without asking for permissions", was: "*"},
 	field{key: "start_delay", typ: tDur, sample: "2s", doc: "between the starts of agents; " + durDoc},
 	field{key: "max_cost", typ: tNum(0, 0), sample: "10", doc: "dollars that agents may cost before no new item starts"},
@@ -152,7 +197,7 @@ var fileTable = newTable("workflow", "a workflow",
 	field{key: "defaults", typ: tMap(tAny), sample: "{level: low}", doc: "default values of parameters"},
 	field{key: "variables", typ: tMap(tAny), sample: "{level: low}", doc: "values known in the whole file", was: "*"},
 	field{key: "workflows", typ: tMap(oneOf(tText, tSteps, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", doc: "workflows that run before the steps", was: "*"},
-	field{key: "sub_workflows", typ: tMap(oneOf(tText, tSteps, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", doc: "the same as workflows", was: "*"},
+	field{key: "sub_workflows", typ: tMap(oneOf(tText, tSteps, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", as: "workflows", was: "*"},
 	field{key: "version", typ: tAny, sample: "1", doc: "of the file's author", inert: inertNoted},
 	field{key: "author", typ: tAny, sample: "me", doc: "of the file", inert: inertNoted},
 	field{key: "tags", typ: tAny, sample: "[a]", doc: "for people", inert: inertNoted},
@@ -164,19 +209,24 @@ var fileTable = newTable("workflow", "a workflow",
 
 var blockTable = newTable("block", "a block of steps",
 	field{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the steps"},
-	field{key: "steps", typ: tSteps, sample: "[{shell: make}]", doc: "the same as commands"},
+	field{key: "steps", typ: tSteps, sample: "[{shell: make}]", as: "commands"},
 	field{key: "timeout", typ: tDur, sample: "5m", doc: "of all the steps together; " + durDoc},
-	field{key: "timeout_secs", typ: tDur, sample: "300", doc: "the same as timeout"},
+	field{key: "timeout_secs", typ: tDur, sample: "300", as: "timeout"},
 	field{key: "capture_outputs", typ: tMap(oneOf(tInt(0), tText, tRef("capture_output"))), sample: "{files: 0}", doc: "variables out of the steps' outputs; setup only"},
+)
+
+var worktreeTable = newTable("worktree", "a worktree",
+	field{key: "copy", typ: tTexts, sample: "[.env]", doc: "files and directories that git ignores, relative to where the run works; each may be a pattern, and one that is missing is told"},
+	field{key: "setup", typ: tText, sample: "npm ci", doc: "a shell text that runs in each new worktree, after the copies; it leaves only what git ignores"},
 )
 
 var captureOutputTable = newTable("capture_output", "a captured output",
 	field{key: "command_index", typ: tInt(0), sample: "1", doc: "which step, from 0"},
-	field{key: "command", typ: tInt(0), sample: "1", doc: "the same as command_index"},
+	field{key: "command", typ: tInt(0), sample: "1", as: "command_index"},
 	field{key: "source", typ: tEnum("stdout", "stderr", "both", "combined"), sample: "stderr", doc: "which output"},
 	field{key: "pattern", typ: tText, sample: "'v(.*)'", doc: "a regular expression; its first group, else the whole match"},
 	field{key: "json_path", typ: tText, sample: "$.items", doc: "a JSONPath (RFC 9535)"},
-	field{key: "max_size", typ: tInt(1), sample: "1000", doc: "in bytes, 1 MiB where missing"},
+	field{key: "max_size", typ: tInt(1), sample: "1000", doc: "in bytes, 1 MiB where missing", def: "1048576"},
 	field{key: "format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "number", doc: "how the text is read"},
 	field{key: "default", typ: tAny, sample: "none", doc: "the value where there is none"},
 	field{key: "multiline", typ: tEnum("preserve", "join", "first_line", "last_line", "array"), sample: "join", doc: "what becomes of several lines"},
@@ -191,7 +241,7 @@ var mapTable = newTable("map", "the map phase",
 	field{key: "distinct", typ: tText, sample: "item.path", doc: "one item for each value of this field", was: "*"},
 	field{key: "offset", typ: tInt(0), sample: "10", doc: "items to leave out at the start", was: "*"},
 	field{key: "max_items", typ: tInt(0), sample: "100", doc: "at most this many items"},
-	field{key: "max_parallel", typ: tInt(1), sample: "4", doc: "agents at the same time; 10 where missing"},
+	field{key: "max_parallel", typ: tInt(1), sample: "4", doc: "agents at the same time; 10 where missing", def: "10"},
 	field{key: "label", typ: tText, sample: "'${item.path}'", doc: "how an item is called in the output"},
 	field{key: "agent_template", typ: tBlock, sample: "[{shell: make}]", doc: "the steps of each item"},
 	field{key: "agent_timeout", typ: tDur, sample: "10m", doc: "of one agent; " + durDoc, was: "*"},
@@ -202,7 +252,7 @@ var mapTable = newTable("map", "the map phase",
 	field{key: "retry", typ: tRetry, sample: "{attempts: 5}", doc: "see error_policy.retry_config", was: "*"},
 	field{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "see error_policy", was: "*"},
 	field{key: "error_policy", typ: tRef("error_policy"), sample: "{max_failures: 5}", doc: "what becomes of failed items", was: "*"},
-	field{key: "on_item_failure", typ: tOnItem, sample: "stop", doc: "see error_policy", was: "*"},
+	field{key: "on_item_failure", typ: tOnItem, sample: "stop", doc: "see error_policy", def: "dlq", was: "*"},
 	field{key: "continue_on_failure", typ: tBool, sample: "false", doc: "see error_policy", was: "*"},
 	field{key: "max_failures", typ: tInt(0), sample: "5", doc: "see error_policy", was: "*"},
 	field{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "see error_policy", was: "*"},
@@ -223,18 +273,18 @@ var timeoutTable = newTable("timeout_config", "a timeout_config",
 	field{key: "agent_timeout", typ: tDur, sample: "10m", doc: "of one agent; " + durDoc},
 	field{key: "command_timeouts", typ: tMap(tDur), sample: "{shell: 60}", doc: "of a step by its action, id or name; " + durDoc},
 	field{key: "timeout_policy", typ: tEnum("per_agent", "per_command", "hybrid", "PerAgent", "PerCommand", "Hybrid"), sample: "hybrid", doc: "what the time bounds"},
-	field{key: "cleanup_grace_period_secs", typ: tDur, sample: "20", doc: "between TERM and KILL; " + durDoc},
-	field{key: "cleanup_grace_period", typ: tDur, sample: "20s", doc: "between TERM and KILL; " + durDoc},
+	field{key: "cleanup_grace_period_secs", typ: tDur, sample: "20", doc: "between TERM and KILL, 10 s by default; " + durDoc, def: "10"},
+	field{key: "cleanup_grace_period", typ: tDur, sample: "20s", doc: "between TERM and KILL, 10 s by default; " + durDoc, def: "10s"},
 	field{key: "timeout_action", typ: tEnum("dlq", "retry", "skip", "fail", "graceful_terminate", "Dlq", "Retry", "Skip", "Fail", "GracefulTerminate"), sample: "skip", doc: "what becomes of the item"},
 	field{key: "enable_monitoring", typ: tAny, sample: "true", doc: "", inert: "agents are always watched"},
 )
 
 var errorPolicyTable = newTable("error_policy", "an error_policy",
-	field{key: "on_item_failure", typ: tOnItem, sample: "skip", doc: "what becomes of an item that failed for good"},
-	field{key: "retry", typ: tRetry, sample: "{attempts: 5}", doc: "the same as retry_config"},
+	field{key: "on_item_failure", typ: tOnItem, sample: "skip", doc: "what becomes of an item that failed for good", def: "dlq"},
+	field{key: "retry", typ: tRetry, sample: "{attempts: 5}", as: "retry_config"},
 	field{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "an item is tried again with a new agent"},
-	field{key: "continue_on_failure", typ: tBool, sample: "false", doc: "false: the first item that failed for good ends the map"},
-	field{key: "max_failures", typ: tInt(0), sample: "5", doc: "the map stops when so many items failed for good; 0: no bound"},
+	field{key: "continue_on_failure", typ: tBool, sample: "false", doc: "false: the first item that failed for good ends the map", def: "true"},
+	field{key: "max_failures", typ: tInt(0), sample: "5", doc: "the map stops when so many items failed for good; 0: no bound", def: "0"},
 	field{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "the map stops at this rate of failures, once 10 items have finished"},
 	field{key: "error_collection", typ: tCollection, sample: "'batched:5'", doc: "when errors are shown"},
 	field{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{timeout: 1m}", doc: "holds back the start of items"},
@@ -286,9 +336,9 @@ var paramTable = newTable("parameter", "a parameter",
 
 var subWorkflowTable = newTable("sub_workflow", "a sub-workflow",
 	field{key: "source", typ: tText, sample: "build.yml", doc: "its file, relative to this one"},
-	field{key: "path", typ: tText, sample: "build.yml", doc: "the same as source"},
+	field{key: "path", typ: tText, sample: "build.yml", as: "source"},
 	field{key: "parameters", typ: tMap(tAny), sample: "{level: low}", doc: "values of its parameters"},
-	field{key: "with", typ: tMap(tAny), sample: "{level: low}", doc: "the same as parameters"},
+	field{key: "with", typ: tMap(tAny), sample: "{level: low}", as: "parameters"},
 	field{key: "inputs", typ: oneOf(tMap(tText), tTexts), sample: "{level: level}", doc: "parameter: variable or text of this workflow"},
 	field{key: "outputs", typ: tTexts, sample: "[version]", doc: "variables that it hands back"},
 	field{key: "depends_on", typ: oneOf(tName, tTexts), sample: "[first]", doc: "the ones to run before"},

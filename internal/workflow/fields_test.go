@@ -40,7 +40,7 @@ func inPlace(place, step string) string {
 	switch place {
 	case "commands":
 		return "commands: [" + step + "]"
-	case "setup", "reduce", "merge":
+	case "setup", "reduce", "merge", "finally":
 		return "map: {input: [1], agent_template: [" + shell + "]}\n" + place + ": [" + step + "]"
 	case "agent_template":
 		return "map: {input: [1], agent_template: [" + step + "]}"
@@ -70,13 +70,16 @@ var besides = map[string]map[string]string{
 	"check_command": {"shell": "", "claude": "", "command": ""},
 	"step": {
 		"do": "foreach: [a]", "parallel": "foreach: [a], do: [{shell: a}]", "max_items": "foreach: [a], do: [{shell: a}]",
-		"with": "pipeline: flow.cst", "parameters": "pipeline: flow.cst", "args": "claude: /a", "inputs": "name: a", "skip_permissions": "claude: /a",
+		"with": "pipeline: flow.cst", "parameters": "pipeline: flow.cst", "args": "claude: /a", "inputs": "name: a", "skip_permissions": "claude: /a", "continue_session": "claude: /a",
 		"skip_validation": "shell: a, step_validate: b", "validation_timeout": "shell: a, step_validate: b",
 		"ignore_validation_failure": "shell: a, step_validate: b", "commit_config": "shell: a, auto_commit: true",
 	},
-	"retry":           {"increment": "backoff: linear", "delays": "backoff: custom", "jitter_factor": "jitter: true"},
+	"retry": {"increment": "backoff: linear", "delays": "backoff: custom", "jitter_factor": "jitter: true", "retry_budget_expires": "retry_budget: 5m"},
+	"rule":  {"on": "", "increment": "on: network, backoff: linear", "delays": "on: network, backoff: custom", "jitter_factor": "on: network, jitter: true"},
+	"circuit_breaker": {"window": "failure_rate: 0.5", "window_time": "failure_rate: 0.5", "window_time_ms": "failure_rate: 0.5", "window_time_secs": "failure_rate: 0.5", "min_calls": "failure_rate: 0.5",
+		"slow_call": "slow_rate: 0.5", "slow_call_ms": "slow_rate: 0.5", "slow_call_secs": "slow_rate: 0.5", "slow_rate": "slow_call: 2s"},
 	"backoff":         {"type": "", "strategy": "", "increment": "type: linear", "delays": "type: custom"},
-	"env_value":       {"cache": "command: date", "when_true": "condition: ready", "when_false": "condition: ready", "condition": "when_true: a", "secret": "value: abc"},
+	"env_value":       {"cache": "command: date", "when_true": "condition: ITERATION", "when_false": "condition: ITERATION", "condition": "when_true: a", "secret": "value: abc"},
 	"env_file":        {"path": ""},
 	"goal_seek":       {"claude": "goal: a, validate: b", "command": "goal: a, validate: b", "do": "goal: a, validate: b", "shell": "goal: a, validate: b", "validate": "shell: a"},
 	"error_batch":     {"size": "type: batched", "type": "size: 7"},
@@ -111,6 +114,7 @@ var contexts = map[string]struct{ file, beside string }{
 	"commit":          {"commands: [{shell: x, auto_commit: {%s}}]", ""},
 	"metadata":        {"commands: [{shell: x, metadata: {%s}}]", ""},
 	"retry":           {"commands: [{shell: x, retry: {%s}}]", ""},
+	"rule":            {"commands: [{shell: x, retry: {rules: [{%s}]}}]", "on: network"},
 	"backoff":         {"commands: [{shell: x, retry: {backoff: {%s}}}]", "type: exponential"},
 	"retry_failure":   {"commands: [{shell: x, retry: {on_failure: {%s}}}]", ""},
 	"command":         {"commands: [{shell: x, retry: {on_failure: {fallback: {%s}}}}]", ""},
@@ -131,6 +135,7 @@ var contexts = map[string]struct{ file, beside string }{
 	"error_batch":     {"map: {input: [1], agent_template: [{shell: a}]}\nerror_collection: {%s}", ""},
 	"capture":         {"commands: [{shell: a, capture: {%s}}]", "output: x"},
 	"capture_output":  {"map: {input: [1], agent_template: [{shell: a}]}\nsetup: {commands: [{shell: a}, {shell: b}], capture_outputs: {x: {%s}}}", "command_index: 0"},
+	"worktree":        {"isolation: worktree\nworktree: {%s}\ncommands: [{shell: x}]", ""},
 	"import":          {"imports: [{%s}]\ncommands: [{shell: x}]", "path: other.yml"},
 	"template":        {"template: {%s}\ncommands: [{shell: x}]", "source: ci.yml"},
 	"template_source": {"template: {source: {%s}}\ncommands: [{shell: x}]", ""},
@@ -223,6 +228,8 @@ func fileWith(f workflow.FieldInfo) (with, without string) {
 		base = "map: {input: [1], agent_template: [{shell: zzz}]}\n"
 	case f.Key == "commands" || f.Key == "steps" || f.Key == "workflow":
 		return pair, base
+	case f.Key == "worktree":
+		base += "isolation: worktree\n"
 	case f.Key == "active_profile":
 		base += "profiles: {ci: {A: b}}\n"
 	}

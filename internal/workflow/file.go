@@ -2,6 +2,8 @@ package workflow
 
 import (
 	"fmt"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -45,6 +47,11 @@ func (d *decoder) decode(n *node) {
 	d.phase = 'g'
 	if n := o.take("merge"); n != nil {
 		f.Merge = d.block(n, "merge")
+	}
+	if d.phase = 'c'; o.has("finally") {
+		if n := o.take("finally"); n != nil {
+			f.Finally = d.block(n, "finally")
+		}
 	}
 	_, f.subs = o.first("workflows", "sub_workflows")
 	f.templates = o.take("templates")
@@ -151,6 +158,9 @@ func (d *decoder) options(o *object) {
 		f.MaxIterations = v
 	}
 	f.Isolation = o.choice(f.Isolation, "isolation")
+	if n := o.take("worktree"); n != nil {
+		f.Worktree = d.worktree(n)
+	}
 	f.Durability = o.choice(f.Durability, "durability")
 	f.SkipPermissions = o.yes("skip_permissions")
 	d.skipAll = o.keyNode("skip_permissions")
@@ -161,8 +171,31 @@ func (d *decoder) options(o *object) {
 	if v, ok := o.integer(1, "max_tokens"); ok {
 		f.MaxTokens = int64(v)
 	}
+	if f.MaxCost > 0 || f.MaxTokens > 0 {
+		if d.bounds = o.keyNode("max_cost"); f.MaxCost == 0 {
+			d.bounds = o.keyNode("max_tokens")
+		}
+	}
 	f.MaxWait = o.positiveDuration("max_wait")
 	f.AllowFailedItems = o.yes("allow_failed_items")
+}
+
+// worktree reads how worktrees are prepared.
+func (d *decoder) worktree(n *node) *Worktree {
+	o, ok := d.object(n, worktreeTable)
+	if !ok {
+		return nil
+	}
+	defer o.close()
+	w := &Worktree{Pos: n.pos, Setup: o.text("setup")}
+	for _, c := range o.strings("copy") {
+		if _, err := path.Match(c.text, ""); err != nil || !filepath.IsLocal(c.text) {
+			d.errorf(c, "bad-value", "worktree.copy: %q is no name of a file below the directory of the run", short(c.text)).Suggest("for example: copy: [.env, config/*.local]")
+			continue
+		}
+		w.Copy = append(w.Copy, c.text)
+	}
+	return w
 }
 
 // standard reads the steps of a standard workflow.

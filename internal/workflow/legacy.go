@@ -22,6 +22,14 @@ func unwrapped(n *node) *node {
 	return mergeOver(sameSteps(&out), sameSteps(inner))
 }
 
+// wrapped is the node of a workflow that stands one level deeper; nil for others.
+func (n *node) wrapped() *node {
+	if n == nil || n.scalar() {
+		return nil
+	}
+	return n
+}
+
 // stillWrapped reports a workflow: that could not be unwrapped.
 func (d *decoder) stillWrapped(o *object) {
 	n := o.take("workflow")

@@ -2,6 +2,8 @@ package workflow
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,8 +27,19 @@ type Options struct {
 	// Unfilled accepts that required parameters have no value yet, as when a
 	// file is checked and not run: what depends on them is not judged.
 	Unfilled bool
+	// ToRun says that the file is about to run: a name that nothing sets is an
+	// error then, and not only a warning.
+	ToRun bool
+	// LookupEnv tells of the environment that the run inherits; nil means
+	// os.LookupEnv.
+	LookupEnv func(name string) (value string, set bool)
+	// Migration, if not nil, takes what of the file is written in an older spelling.
+	Migration *Migration
+	// Reads, if not nil, is told of every place where a condition reads a variable,
+	// in the file and in those that it is composed with; of some more than once.
+	Reads func(Read)
 	// ReadFile reads the file and those it is composed with; nil means
-	// os.ReadFile. A resumed run gives the texts that it recorded. A missing
+	// the file system's, up to maxFile. A resumed run gives the texts that it recorded. A missing
 	// file must be an fs.ErrNotExist.
 	ReadFile func(path string) ([]byte, error)
 	// WorkDir is the directory in which names of bases and templates are
@@ -82,7 +95,10 @@ type loader struct {
 
 func newLoader(opt Options) *loader {
 	if opt.ReadFile == nil {
-		opt.ReadFile = os.ReadFile
+		opt.ReadFile = readFile
+	}
+	if opt.LookupEnv == nil {
+		opt.LookupEnv = os.LookupEnv
 	}
 	return &loader{opt: opt, sources: map[string]*source{}}
 }
@@ -115,12 +131,16 @@ func (l *loader) root(path string, text []byte) (*File, diag.List) {
 // load builds the model of one source with the values it is given.
 func (l *loader) load(src *source, in given, root bool) *File {
 	l.loads++
-	d := &decoder{file: &File{Path: src.path, Source: src.text}, problems: &l.problems, strict: l.opt.Strict}
+	d := &decoder{file: &File{Path: src.path, Source: src.text}, problems: &l.problems, strict: l.opt.Strict, toRun: l.opt.ToRun && root, lookupEnv: l.opt.LookupEnv}
 	l.chain = append(l.chain, filepath.Clean(src.path))
 	defer func() { l.chain = l.chain[:len(l.chain)-1] }()
 	tree := parseTree(src, &l.problems)
 	if tree == nil {
 		return nil
+	}
+	if m := l.opt.Migration; m != nil && root {
+		m.src, d.migration = src, m
+		m.leave(tree.get("workflow").wrapped(), "the whole workflow stands under workflow:", "its keys at the top level")
 	}
 	tree = unwrapped(tree)
 	c := composer{l: l, d: d, dir: filepath.Dir(src.path), with: map[string]any{}, later: map[string]bool{}}
@@ -149,6 +169,9 @@ func (c *composer) build(tree *node, in given, root bool) {
 		d.file.former = d.former
 	}
 	d.check()
+	if l.opt.Reads != nil {
+		d.tellReads(l.opt.Reads)
+	}
 }
 
 func withName(m map[string]bool, name string) map[string]bool {
@@ -241,4 +264,35 @@ func (l *loader) search(dir, name string, dirs ...string) []string {
 
 func isFileName(s string) bool {
 	return slices.Contains([]string{".yml", ".yaml", ".json"}, filepath.Ext(s))
+}
+
+// maxFile is the size in bytes above which a file is no workflow.
+const maxFile = 64 << 20
+
+// readFile reads a file, but no device and nothing without an end. A pipe that
+// nobody may ever write is read only where the process was given it open.
+func readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode()&os.ModeDevice != 0 {
+		return nil, fmt.Errorf("%s is a device, and no file", name)
+	}
+	given := strings.HasPrefix(name, "/dev/fd/") || strings.HasPrefix(name, "/proc/self/fd/") || name == "/dev/stdin"
+	if !info.Mode().IsRegular() && !given {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	if len(b) > maxFile {
+		return nil, fmt.Errorf("%s is larger than %d MiB", name, maxFile>>20)
+	}
+	return b, nil
 }

@@ -114,7 +114,7 @@ func (d *decoder) goalSeek(n *node, path string) *GoalSeek {
 		return nil
 	}
 	defer o.close()
-	g := &GoalSeek{Goal: o.text("goal"), Threshold: 100, MaxAttempts: 3}
+	g := &GoalSeek{Goal: o.text("goal"), Threshold: 100, MaxAttempts: 3, FailOnIncomplete: true}
 	g.Do = d.goalAttempts(o, path+".do")
 	d.nested++
 	if v := o.take("validate"); v != nil {
@@ -128,7 +128,9 @@ func (d *decoder) goalSeek(n *node, path string) *GoalSeek {
 		g.MaxAttempts = v
 	}
 	g.Timeout = o.positiveDuration("timeout", "timeout_seconds")
-	g.FailOnIncomplete = o.yes("fail_on_incomplete")
+	if v, ok := o.flag("fail_on_incomplete"); ok {
+		g.FailOnIncomplete = v
+	}
 	switch {
 	case !o.has("claude", "shell", "command", "do"):
 		d.errorf(n, "missing-key", "a goal_seek needs an attempt").Suggest("write claude: or shell: with what is to be repeated")

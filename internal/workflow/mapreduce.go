@@ -8,7 +8,8 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-const defaultGrace = 30 * time.Second
+// defaultGrace is that of every other command, proc.DefaultGrace.
+const defaultGrace = 10 * time.Second
 
 // mapReduce reads setup, map, reduce and the error policy.
 func (d *decoder) mapReduce(o *object) {

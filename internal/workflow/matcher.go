@@ -11,11 +11,7 @@ import (
 )
 
 // matchers reads one matcher or a list of them.
-func (d *decoder) matchers(o *object, key string) *[]Matcher {
-	n := o.take(key)
-	if n == nil {
-		return nil
-	}
+func (d *decoder) matchers(n *node, key string) []Matcher {
 	items := []*node{n}
 	if n.kind == listNode {
 		items = n.items
@@ -24,7 +20,7 @@ func (d *decoder) matchers(o *object, key string) *[]Matcher {
 	for _, it := range items {
 		list = append(list, d.matcher(it, key)...)
 	}
-	return &list
+	return list
 }
 
 var matcherNames = []string{"network", "timeout", "server_error", "rate_limit", "circuit_open"}
@@ -75,7 +71,7 @@ func (d *decoder) patternMatcher(n *node) []Matcher {
 		d.badRegexp(n, "pattern", err)
 		return nil
 	}
-	m, err := retry.Pattern(n.text)
+	m, err := retry.TextPattern(n.text)
 	if err != nil {
 		d.badRegexp(n, "pattern", err)
 		return nil

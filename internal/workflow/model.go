@@ -5,12 +5,10 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/template"
-	"github.com/bide-dev/bide/retry"
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
@@ -51,6 +49,8 @@ type File struct {
 	Map    *Map
 	Reduce *Block
 	Merge  *Block
+	// Finally follows the end of the run, whichever it is.
+	Finally *Block
 
 	Params    []Param
 	Env       []EnvVar
@@ -66,7 +66,8 @@ type File struct {
 	Timeout          Duration // of the whole run; zero: none
 	MaxIterations    int      // `max_iterations:`; 0 and 1: once
 	Isolation        string   // auto, worktree, none
-	Durability       string   // grouped, strict
+	Worktree         *Worktree
+	Durability       string // grouped, strict
 	SkipPermissions  bool
 	StartDelay       Duration // ramp-up between the starts of agents
 	MaxCost          float64  // dollars; 0: no bound
@@ -76,7 +77,9 @@ type File struct {
 
 	subs      *node // `workflows:`, until they are loaded
 	templates *node
-	former    diag.List // see Formerly
+	former    diag.List       // see Formerly
+	names     []string        // see Variables
+	reads     map[string]bool // the first words of the names that it reads; nil: too many to tell
 }
 
 // Located is a thing with its place in the file.
@@ -99,6 +102,13 @@ type Int struct {
 	N    int
 	Text *template.Text
 	Set  bool
+}
+
+// Worktree is how worktrees of a run and of its agents are prepared.
+type Worktree struct {
+	Pos   diag.Pos
+	Copy  []string       // patterns of files that git ignores, from the directory of the run
+	Setup *template.Text // a shell text that runs in each of them; nil for none
 }
 
 // Block is a list of steps with what stands beside it.
@@ -131,11 +141,16 @@ type Step struct {
 	// "map.agent_template[0].on_failure[0]", "commands[1].do[0]".
 	Path                  string
 	ID, Name, Description string
+	label                 string // see Hide; "" where the label has no secret
 	Action                Action
 
 	When    *expr.Expr
 	Timeout Duration // of one attempt
-	Retry   *Retry   // nil: one attempt
+	// Timeouts are those of the attempts, from the first; the last holds for
+	// all others. Stall is how long a command may print nothing; 0: any time.
+	Timeouts []time.Duration
+	Stall    Duration
+	Retry    *Retry // nil: one attempt
 
 	OnFailure  *Handler
 	OnSuccess  []*Step
@@ -147,7 +162,9 @@ type Step struct {
 	Validate   *Validate     // `validate:` beside an action
 	Check      *StepValidate // `step_validate:`
 
-	Env        []EnvVar
+	Env []EnvVar
+	// Envs are added to Env in the attempts, from the first; the last in all others.
+	Envs       [][]EnvVar
 	WorkingDir *template.Text
 	ClearEnv   bool
 
@@ -177,6 +194,8 @@ type Claude struct {
 	Provider        string
 	SkipPermissions *bool // nil: as the file says
 	Args            []string
+	// ContinueSession: an attempt goes on with the session of the one before it.
+	ContinueSession bool
 }
 
 // HTTP makes one request.
@@ -308,35 +327,6 @@ func (*GoalSeek) Kind() string  { return "goal_seek" }
 func (*Pipeline) Kind() string  { return "pipeline" }
 func (*Call) Kind() string      { return "workflow" }
 func (*Analyze) Kind() string   { return "analyze" }
-
-// Retry is a retry policy as a file gives it, every default filled in.
-type Retry struct {
-	Pos           diag.Pos
-	Attempts      int
-	Backoff       backoff.Schedule
-	Budget        time.Duration
-	RetryOn       []Matcher // empty: every error
-	AbortOn       []Matcher
-	RetryAfterMax time.Duration
-	Timeout       time.Duration   // per attempt, written inside the policy
-	Breaker       *circuit.Config // shared by all that run the same command; nil: none
-	OnFailure     string          // stop, continue, fallback
-	Fallback      *template.Text
-	Quota         *Quota
-}
-
-// Quota is a budget of retries shared by all operations on one target.
-type Quota struct {
-	Name  string
-	Ratio float64
-	Floor float64
-}
-
-// Matcher is an error matcher with its spelling.
-type Matcher struct {
-	Name  string // "network", "pattern: RE", "exit_code: [75]"
-	Match retry.Matcher
-}
 
 // Handler is `on_failure:` in any of its forms.
 type Handler struct {
@@ -483,7 +473,7 @@ type Map struct {
 	AgentTimeout    Duration
 	CommandTimeouts map[string]Duration
 	TimeoutPolicy   string   // per_agent, per_command, hybrid
-	TimeoutGrace    Duration // default 30 s
+	TimeoutGrace    Duration // default 10 s
 	// TimeoutAction is what becomes of an item whose agent took too long: dlq
 	// (the default: no further attempt), retry, skip, fail, graceful_terminate.
 	TimeoutAction string

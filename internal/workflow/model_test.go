@@ -98,7 +98,7 @@ func TestHandlerForms(t *testing.T) {
 	if sh := s.Action.(*workflow.Shell); !sh.Test || briefHandler(s.OnFailure) != "claude:/fix 3 rerun recovery" {
 		t.Errorf("test: %+v %s", sh, briefHandler(s.OnFailure))
 	}
-	s = onlyStep(t, "commands: [{shell: x, on_failure: {shell: y, capture: {why: error.message}, commit_required: true, when: 'a == 1', timeout: 3}}]")
+	s = onlyStep(t, "commands: [{shell: x, on_failure: {shell: y, capture: {why: error.message}, commit_required: true, when: 'ITERATION == 1', timeout: 3}}]")
 	if h := s.OnFailure; h.Captures["why"] != "error.message" || !h.CommitRequired || h.Steps[0].When == nil || h.Timeout.D != 3*time.Second {
 		t.Errorf("%+v", h)
 	}
@@ -180,7 +180,7 @@ func TestForeachForms(t *testing.T) {
 		"{foreach: {list: [a], do: {shell: x}, parallel: false}}":                                 "list 1, 1 at once",
 		"{foreach: {foreach: ls, do: [{shell: x}], parallel: 4, max_items: 3}}":                   "text ls, 4 at once, 3 items",
 		"{foreach: {input: a.json, json_path: '$.x', do: [{shell: x}], continue_on_error: true}}": "input a.json $.x, 1 at once, goes on",
-		"{foreach: {input: '${list}', do: [{shell: x}]}}":                                         "text ${list}, 1 at once",
+		"{foreach: {input: '${last.output}', do: [{shell: x}]}}":                                  "text ${last.output}, 1 at once",
 		"{foreach: ls, do: [{shell: x}], parallel: '$N'}":                                         "text ls, $N at once",
 		"{foreach: [a, b], do: [{shell: x}], parallel: 2, max_items: 1, continue_on_error: true}": "list 2, 2 at once, 1 items, goes on",
 	} {

@@ -17,7 +17,10 @@ type decoder struct {
 	treeRoot *node
 	problems *diag.List
 	strict   bool
-	cut      bool // problems were left out
+	toRun    bool // a name that nothing sets is an error
+
+	lookupEnv func(name string) (string, bool)
+	cut       bool // problems were left out
 
 	params              map[string]Param  // of this file, by name
 	paramTexts          map[string]string // see paramText
@@ -34,7 +37,11 @@ type decoder struct {
 	nearNames           map[string]string // see nearName
 	native              bool              // the file has keys that only bide has
 	skipAll             *node             // the file's skip_permissions
+	bounds              *node             // the key of max_cost or max_tokens; nil: neither is there
 	loops, handlersOpen int               // > 0 inside foreach, and what follows a failure
+	madeNames           bool              // a step sets variables by names that only the run knows
+	judging             int               // > 0 inside a condition on what an attempt gave
+	migration           *Migration        // nil where nobody asks for the present spelling
 	former              diag.List         // keys that the predecessor took without effect
 }
 
@@ -192,6 +199,7 @@ func (o *object) take(key string) *node {
 	p := o.n.pairs[i]
 	o.d.noteNative(o, key)
 	o.d.noteFormer(o, p.key)
+	o.d.noteOlder(o, p.key)
 	if p.val.kind == nullNode && p.val.tag == "" {
 		o.d.warnf(p.key, "no-value", "%q has no value, so it has no effect", key).Suggest("give it one, or remove the key")
 		return nil

@@ -85,6 +85,11 @@ func (w *walker) blanks() int {
 // walk steps over a part of the value and gives the place behind it.
 func (w *walker) walk(part string) diag.Pos {
 	for _, r := range part {
+		w.continued()
+		if w.escaped() { // \n too, which ends no line of the file
+			w.step(r)
+			continue
+		}
 		if r == '\n' || (r == ' ' && w.col >= len(w.text)) {
 			if !w.nextLine() {
 				break
@@ -96,7 +101,19 @@ func (w *walker) walk(part string) diag.Pos {
 		}
 		w.step(r)
 	}
+	w.continued()
 	return diag.Pos{File: w.n.pos.File, Line: w.line, Column: w.col + 1}
+}
+
+// continued steps over the end of a line that goes on in the next.
+func (w *walker) continued() {
+	for w.escaped() && w.col+1 == len(w.text) && w.nextLine() {
+	}
+}
+
+// escaped reports whether an escape of a double-quoted scalar is next.
+func (w *walker) escaped() bool {
+	return w.quote == '"' && w.col < len(w.text) && w.text[w.col] == '\\'
 }
 
 // step goes over the spelling of one character.
@@ -104,7 +121,7 @@ func (w *walker) step(r rune) {
 	switch {
 	case w.quote == '\'' && r == '\'' && w.col+1 < len(w.text) && w.text[w.col] == '\'':
 		w.col += 2
-	case w.quote == '"' && w.col+1 < len(w.text) && w.text[w.col] == '\\':
+	case w.escaped() && w.col+1 < len(w.text):
 		if n, ok := map[rune]int{'x': 4, 'u': 6, 'U': 10}[w.text[w.col+1]]; ok {
 			w.col += n
 		} else {

@@ -66,20 +66,24 @@ func (o *object) flag(keys ...string) (v, set bool) {
 	if n == nil {
 		return false, false
 	}
-	n = o.d.resolved(n)
-	if n.kind != boolNode {
-		p := o.d.wrong(n, key, "true or false")
-		switch strings.ToLower(n.text) {
-		case "yes", "on", "true", "y":
-			p.Suggest("write %s: true", key)
-		case "no", "off", "false", "n":
-			p.Suggest("write %s: false", key)
-		default:
-			o.hint(p, key)
-		}
-		return false, false
+	return o.d.flag(o, o.d.resolved(n), key)
+}
+
+// flag reads true or false, and says how the like of yes is to be written.
+func (d *decoder) flag(o *object, n *node, key string) (v, ok bool) {
+	if n.kind == boolNode {
+		return saysTrue(n), true
 	}
-	return strings.EqualFold(n.text, "true"), true
+	p := d.wrong(n, key, "true or false")
+	switch strings.ToLower(n.text) {
+	case "yes", "on", "true", "y":
+		p.Suggest("write %s: true", key)
+	case "no", "off", "false", "n":
+		p.Suggest("write %s: false", key)
+	default:
+		o.hint(p, key)
+	}
+	return false, false
 }
 
 // yes is flag where a missing key means false.
@@ -146,15 +150,6 @@ func (o *object) number(least, greatest float64, keys ...string) (float64, bool)
 	return f, true
 }
 
-// span reads a duration whose value must be known now.
-func (o *object) span(unit time.Duration, keys ...string) (time.Duration, bool) {
-	key, n := o.first(keys...)
-	if n == nil {
-		return 0, false
-	}
-	return o.d.span(n, key, unitOf(key, unit))
-}
-
 // duration reads a duration, or a variable that the engine resolves.
 func (o *object) duration(keys ...string) Duration {
 	key, n := o.first(keys...)
@@ -187,6 +182,7 @@ func (o *object) choice(def string, keys ...string) string {
 	words := choices(f)
 	word := snake(n.text)
 	if n.scalar() && slices.Contains(words, word) {
+		o.d.migration.replace(n, word)
 		return word
 	}
 	if !n.scalar() {

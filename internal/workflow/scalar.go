@@ -42,6 +42,9 @@ func (d *decoder) parsed(n *node, text string) *template.Text {
 		d.syntax(n, "bad-template", "in this text: ", err)
 		return nil
 	}
+	if outputFile().MatchString(text) {
+		d.madeNames = true
+	}
 	for _, r := range t.Refs() {
 		d.note(use{n: n, path: r.Path, offset: r.Offset, code: true, maybe: r.Default || r.Bare})
 		if r.Problem != "" && !d.full() {
@@ -82,8 +85,9 @@ func (d *decoder) expr(n *node, key string) *expr.Expr {
 		return nil
 	}
 	if key != "filter" { // whose names are fields of the item
-		for _, r := range e.Refs() {
-			d.note(use{n: n, path: r, offset: -1})
+		maybe := e.Optional()
+		for i, r := range e.Refs() {
+			d.note(use{n: n, path: r, offset: -1, maybe: maybe[i]})
 		}
 	}
 	return e

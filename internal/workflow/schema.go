@@ -3,6 +3,8 @@ package workflow
 import (
 	"encoding/json"
 	"sync"
+
+	"github.com/bide-dev/bide/internal/option"
 )
 
 // typ is the form of a value, as JSON Schema.
@@ -68,6 +70,42 @@ var (
 	)
 	tStrategy = oneOf(typ{"type": "null"}, typ{"type": []string{"number", "string"}}, tList(tDur), tRef("backoff"))
 )
+
+// optionType is the form of an option's value.
+func optionType(r *option.Row) typ {
+	switch r.Kind {
+	case option.Count:
+		if len(r.Words) > 0 {
+			return oneOf(tInt(int(r.Least)), tEnum(r.Words...))
+		}
+		return tInt(int(r.Least))
+	case option.Number:
+		return tNum(r.Least, r.Greatest)
+	case option.Span:
+		return tDur
+	case option.Spans:
+		return tList(tDur)
+	case option.Flag:
+		return tBool
+	case option.Jitter:
+		return oneOf(tBool, tEnum(r.Words...))
+	case option.Strategy:
+		return tBackoff
+	case option.Matchers:
+		return tMatchers
+	case option.Condition:
+		return tExpr
+	case option.Rules:
+		return oneOf(tRef("rule"), tList(tRef("rule")))
+	case option.Breaker:
+		return oneOf(tBool, tRef("circuit_breaker"))
+	case option.Exhausted:
+		return oneOf(tEnum(r.Words...), tRef("retry_failure"))
+	case option.Shared:
+		return tRef("quota")
+	}
+	panic("workflow: the schema has no form for the option " + r.Name)
+}
 
 // Schema gives the JSON Schema (2020-12) of workflow files, for editors. It is
 // made from the tables that the parser itself reads by.

@@ -88,6 +88,7 @@ func (d *decoder) textStep(n *node, path string, b bare) *Step {
 		}
 	} else if t := d.parsed(n, slashed(n.text)); t != nil {
 		s.Action = &Claude{Text: t}
+		d.migration.prompt(n)
 	}
 	if s.Action == nil {
 		return nil
@@ -124,6 +125,7 @@ func (d *decoder) stepFrom(o *object, path string) *Step {
 	}
 	s.When = o.condition("when", "condition", "if")
 	s.Timeout = o.positiveDuration("timeout", "timeout_secs")
+	d.byAttempt(o, s)
 	var spec *retrySpec
 	if key, n := o.first("retry", "retry_config"); n != nil {
 		spec = d.retrySpec(n, key)
@@ -132,7 +134,8 @@ func (d *decoder) stepFrom(o *object, path string) *Step {
 		if spec != nil {
 			d.warnf(o.keyNode("max_attempts"), "no-effect", "max_attempts has no effect beside retry").Suggest("write it inside retry: as attempts")
 		} else {
-			spec = &retrySpec{n: n, attempts: d.attempts(n, "max_attempts")}
+			spec = &retrySpec{n: n}
+			spec.attempts(d, n, "max_attempts")
 		}
 	}
 	d.hooks(o, s)
@@ -378,13 +381,13 @@ func (d *decoder) metadata(n *node, s *Step, spec *retrySpec) *retrySpec {
 	if !ok {
 		return spec
 	}
+	d.migration.leave(n, "metadata: has fields of the step", "retry:, timeout:, env: of the step itself")
 	defer o.close()
 	if retries, ok := o.integer(0, "retries"); ok {
 		if spec != nil {
 			d.warnf(o.keyNode("retries"), "no-effect", "metadata.retries has no effect beside retry").Suggest("remove it")
 		} else {
-			attempts := min(retries, maxAttempts-1) + 1
-			spec = &retrySpec{n: n, attempts: &attempts}
+			spec = (&retrySpec{n: n}).retries(retries)
 		}
 	}
 	if t := o.positiveDuration("timeout"); t.Set && !s.Timeout.Set {

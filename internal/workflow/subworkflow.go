@@ -187,6 +187,8 @@ func (s *SubWorkflow) runnable(d *decoder, n *node) *SubWorkflow {
 		what = "a map"
 	case s.File.Merge != nil:
 		what = "a merge block"
+	case s.File.Finally != nil:
+		what = "a finally block"
 	case len(s.File.Workflows) > 0:
 		what = "workflows of its own"
 	default:

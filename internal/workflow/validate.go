@@ -100,6 +100,10 @@ func (d *decoder) resultOf(n *node, v *Validate) *node {
 
 func (d *decoder) onIncomplete(n *node, path string) *OnIncomplete {
 	inc := &OnIncomplete{Pos: n.pos, MaxAttempts: incompleteAttempts, FailWorkflow: true}
+	if n.kind == strNode && n.text == "continue" {
+		inc.FailWorkflow = false // what was missed is told, and the run goes on
+		return inc
+	}
 	if n.kind != mapNode {
 		inc.Steps = d.steps(n, path, bareShell)
 		if len(inc.Steps) == 0 {

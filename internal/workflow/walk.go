@@ -10,7 +10,7 @@ import (
 // Steps of sub-workflows are not visited; they belong to their own File.
 func Walk(f *File, visit func(*Step)) {
 	walkSteps(f.Steps, visit)
-	for _, b := range []*Block{f.Setup, f.template(), f.Reduce, f.Merge} {
+	for _, b := range []*Block{f.Setup, f.template(), f.Reduce, f.Merge, f.Finally} {
 		if b != nil {
 			walkSteps(b.Steps, visit)
 		}
@@ -70,6 +70,38 @@ func AllAgents(f *File) map[string]*Agent {
 	return all
 }
 
+// OutputIsRead reports whether something other than a person may read what step
+// s of a file, or of one that it calls, prints: a capture, another step, a
+// condition. In doubt it does.
+func OutputIsRead(f *File, s *Step) bool {
+	if s.Capture.Set || s.Capture.Name != "" || s.Capture.Text != nil || s.OutputFile != nil || len(s.Outputs) > 0 ||
+		s.Validate != nil || s.Check != nil || s.Retry != nil && s.Retry.Until != nil {
+		return true
+	}
+	for _, f := range Files(f) {
+		if f.reads == nil {
+			return true
+		}
+		for _, w := range f.Workflows {
+			if len(w.Outputs) > 0 {
+				return true
+			}
+		}
+		for _, word := range []string{s.ID, "shell", "last", "step", "steps", "test", "foreach", "outputs", "output"} {
+			if word != "" && f.reads[word] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Variables lists the first words of the variables that a file may use, sorted:
+// those that it sets, and those that are always there or belong to a place.
+func Variables(f *File) []string {
+	return slices.Sorted(slices.Values(slices.Concat(f.names, builtin)))
+}
+
 func (f *File) template() *Block {
 	if f.Map == nil {
 		return nil
@@ -125,4 +157,18 @@ func (s *Step) children() [][]*Step {
 		}
 	}
 	return out
+}
+
+// Literals are the secrets whose values stand in the texts of a workflow and of
+// those that it calls, by name.
+func Literals(f *File) map[string]string {
+	values := map[string]string{}
+	for _, file := range Files(f) {
+		for _, s := range file.Secrets {
+			if s.Provider == "value" && s.Key != nil && s.Key.IsLiteral() {
+				values[s.Name] = s.Key.String()
+			}
+		}
+	}
+	return values
 }

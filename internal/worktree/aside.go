@@ -49,7 +49,7 @@ func (run *Run) withRoom(ctx context.Context, tip string, merge func() error) er
 	if len(aside) == 0 {
 		return merge()
 	}
-	list, err := run.asideList(ctx)
+	list, err := run.asideList()
 	if err != nil {
 		return err
 	}
@@ -72,8 +72,8 @@ func (run *Run) withRoom(ctx context.Context, tip string, merge func() error) er
 	return errors.Join(err, os.Remove(list))
 }
 
-func (run *Run) asideList(ctx context.Context) (string, error) {
-	dir, err := run.repo.line(ctx, run.Dir, "rev-parse", "--absolute-git-dir")
+func (run *Run) asideList() (string, error) {
+	dir, err := adminDir(run.Dir)
 	return filepath.Join(dir, "bide-set-aside"), err
 }
 
@@ -178,7 +178,7 @@ func (run *Run) takeBack(ctx context.Context) error {
 	if err := run.repo.abortMerge(ctx, run.Dir, head); err != nil {
 		return err
 	}
-	list, err := run.asideList(ctx)
+	list, err := run.asideList()
 	if err != nil {
 		return err
 	}

@@ -37,16 +37,12 @@ type GitContext struct {
 // what has changed since the last commit, and writes it to the repository as
 // objects that belong to nothing, which git deletes after some weeks.
 func (r *Repo) Mark(ctx context.Context, dir string) (Point, error) {
-	top, err := r.line(ctx, dir, "rev-parse", "--show-toplevel")
-	if err != nil {
-		return Point{}, err
+	s, err := r.State(ctx, dir)
+	if err != nil || len(s.dirty) == 0 && s.Commit != "" {
+		return Point{Commit: s.Commit}, err
 	}
-	var p Point
-	if p.Commit, err = r.commit(ctx, dir, "HEAD"); err != nil {
-		return p, err
-	}
-	p.Tree, err = r.writeTree(ctx, top)
-	return p, err
+	tree, err := r.writeTree(ctx, dir)
+	return Point{Commit: s.Commit, Tree: tree}, err
 }
 
 // Context gives what has changed in the working tree of a directory since a
@@ -57,17 +53,6 @@ func (r *Repo) Context(ctx context.Context, dir string, from Point) (GitContext,
 		return GitContext{}, err
 	}
 	return r.Between(ctx, from, to)
-}
-
-// Committed gives what was committed in the worktree since its base: an
-// agent's commits and files, without the run's snapshot. It can be asked for
-// until the worktree is removed.
-func (t *Tree) Committed(ctx context.Context) (GitContext, error) {
-	head, err := t.repo.commit(ctx, t.Dir, "HEAD")
-	if err != nil {
-		return GitContext{}, err
-	}
-	return t.repo.Between(ctx, Point{Commit: t.Base}, Point{Commit: head})
 }
 
 // Between gives what changed from one point to another. A zero Point is an

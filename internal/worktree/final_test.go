@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -164,14 +165,14 @@ func TestListAndClean(t *testing.T) {
 	}
 	got := map[string]Info{}
 	for _, i := range infos {
-		got[i.Branch] = i
+		got[cmp.Or(i.Branch, i.Item)] = i
 	}
 	for branch, want := range map[string]Info{
 		"bide/r1":                 {Run: "r1", Unmerged: 4, Path: run.Dir},
-		"bide-item/r1/merged/1":   {Run: "r1", Item: "merged", Path: merged.Dir},
+		"merged":                  {Run: "r1", Item: "merged", Path: merged.Dir},
 		"bide-item/r1/=41/1":      {},
-		"bide-item/r1/dirty/1":    {Run: "r1", Item: "dirty", Uncommitted: 1, Path: dirty.Dir},
-		"bide-item/r1/ahead/2":    {Run: "r1", Item: "ahead", Unmerged: 1, Path: ahead.Dir},
+		"dirty":                   {Run: "r1", Item: "dirty", Uncommitted: 1, Path: dirty.Dir},
+		"ahead":                   {Run: "r1", Item: "ahead", Unmerged: 1, Path: ahead.Dir},
 		"bide-item/r1/one/1":      {},
 		"bide-item/r1/one/1.head": {},
 	} {
@@ -179,7 +180,7 @@ func TestListAndClean(t *testing.T) {
 		if want.Run != "" && i.Bytes < 10 {
 			t.Errorf("%s: %d bytes", branch, i.Bytes)
 		}
-		i.Bytes, i.Branch, i.Commit = 0, "", ""
+		i.Bytes, i.Branch, i.Commit, i.stray = 0, "", "", false
 		equal(t, branch, i, want)
 	}
 	if none, err := w.repo.List(t.Context(), "r2"); err != nil || len(none) != 0 {
@@ -196,18 +197,18 @@ func TestListAndClean(t *testing.T) {
 			if c.Removed != (c.Why == "") {
 				t.Errorf("%+v", c)
 			}
-			why[strings.TrimPrefix(strings.TrimPrefix(c.Branch, "bide-item/r1/"), "bide/")] = c.Why
+			why[strings.TrimPrefix(strings.TrimPrefix(cmp.Or(c.Branch, c.Item), "bide-item/r1/"), "bide/")] = c.Why
 		}
 		return why
 	}
-	if why := clean(CleanOptions{Busy: func(run string) bool { return run == "r1" }, Force: true}); why["merged/1"] != "the run goes on" {
+	if why := clean(CleanOptions{Busy: func(run string) bool { return run == "r1" }, Force: true}); why["merged"] != "the run goes on" {
 		t.Errorf("%v", why)
 	}
-	if why := clean(CleanOptions{DryRun: true}); why["merged/1"] != "" || !w.exists(merged.Dir) {
+	if why := clean(CleanOptions{DryRun: true}); why["merged"] != "" || !w.exists(merged.Dir) {
 		t.Errorf("%v", why)
 	}
 	why := clean(CleanOptions{})
-	if why["merged/1"] != "" || !strings.Contains(why["dirty/1"], "1 file uncommitted") || !strings.Contains(why["ahead/2"], "1 commit not merged") || !strings.Contains(why["r1"], "not merged") {
+	if why["merged"] != "" || !strings.Contains(why["dirty"], "1 file uncommitted") || !strings.Contains(why["ahead"], "1 commit not merged") || !strings.Contains(why["r1"], "not merged") {
 		t.Errorf("%v", why)
 	}
 	if w.exists(merged.Dir) || !w.exists(dirty.Dir) || !w.exists(ahead.Dir) || !w.exists(run.Dir) {
@@ -288,7 +289,7 @@ func TestCommitted(t *testing.T) {
 	if _, err := w.repo.Between(t.Context(), Point{Commit: a.Base}, Point{}); err == nil {
 		t.Error("a zero point is accepted")
 	}
-	if got, err = w.repo.Between(t.Context(), Point{Commit: "main"}, Point{Commit: a.Branch}); err != nil || len(got.FilesAdded) != 2 {
+	if got, err = w.repo.Between(t.Context(), Point{Commit: "main"}, Point{Commit: w.gitIn(a.Dir, "rev-parse", "HEAD")}); err != nil || len(got.FilesAdded) != 2 {
 		t.Errorf("by name: %+v %v", got, err)
 	}
 }
@@ -445,4 +446,26 @@ func TestRequireCommit(t *testing.T) {
 	if made, err := w.repo.HasNewCommits(ctx, w.dir, ""); err != nil || !made {
 		t.Error(made, err)
 	}
+}
+
+// A run that was killed between the merge of an agent's work and the end of its
+// branch leaves that: the end of the run deletes it, and what was done again, and
+// keeps what is not merged.
+func TestRunRemoveDeletesMergedBranchesOfAgents(t *testing.T) {
+	w := newWorld(t)
+	run := worked(w)
+	w.git("branch", itemBranch("r1", "merged", 1), "bide/r1")
+	w.git("branch", itemBranch("r1", "empty", 1), "main")
+	// One that was killed behind its commit, and did the same in its next life.
+	w.git("branch", itemBranch("r1", "again", 1), w.git("commit-tree", "-p", "main", "-m", "the same", w.git("rev-parse", "bide/r1^{tree}")))
+	w.git("branch", itemBranch("r2", "another", 1), "main")
+	tree := w.git("rev-parse", "main^{tree}")
+	w.git("branch", itemBranch("r1", "kept", 1), w.git("commit-tree", "-p", "main", "-m", "work", tree))
+	if _, err := run.FinalMerge(t.Context(), MergeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if k, err := run.Remove(t.Context()); err != nil || k.Branch != "" {
+		t.Fatalf("%+v %v", k, err)
+	}
+	equal(t, "branches", w.git("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/"+itemBranches), itemBranch("r1", "kept", 1)+"\n"+itemBranch("r2", "another", 1))
 }

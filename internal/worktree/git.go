@@ -88,6 +88,7 @@ func (r *Repo) git(ctx context.Context, dir string, args ...string) (string, err
 }
 
 func (r *Repo) run(ctx context.Context, c call) (string, error) {
+	r.started.Add(1)
 	return run(ctx, r.env, c)
 }
 

@@ -87,8 +87,13 @@ func (r *Repo) strays(ctx context.Context, trees []entry) (all []Info, err error
 		switch {
 		case filepath.Base(e.path) == "run":
 			i.Run = filepath.Base(parent)
-		case filepath.Base(parent) == "items":
-			i.Run, i.Item = filepath.Base(filepath.Dir(parent)), filepath.Base(e.path)
+		case filepath.Base(parent) == poolDir:
+			i.Run = filepath.Base(filepath.Dir(parent))
+			if admin, err := adminDir(e.path); err == nil {
+				if o, ok := readOwner(admin); ok {
+					i.Item = encode(o.Item)
+				}
+			}
 		}
 		if checkRunID(i.Run) != nil {
 			continue

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -17,8 +19,6 @@ type Conflict struct {
 	Dir    string   // where to merge by hand
 	// Err is why the resolver did not resolve it; nil without a resolver.
 	Err error
-
-	byHand string // Branch where that is Commit, else Commit
 }
 
 func (c *Conflict) Error() string {
@@ -26,7 +26,7 @@ func (c *Conflict) Error() string {
 	if c.Err != nil {
 		s += fmt.Sprintf("; the resolver failed: %v", c.Err)
 	}
-	return s + fmt.Sprintf("; the work stays in the branch: merge it by hand with `cd %s && git merge --no-ff %s`", shellQuote(c.Dir), c.byHand)
+	return s + fmt.Sprintf("; the work stays in the branch: merge it by hand with `cd %s && git merge --no-ff %s`", shellQuote(c.Dir), c.Branch)
 }
 
 func (c *Conflict) Unwrap() error { return c.Err }
@@ -53,9 +53,9 @@ type MergeOptions struct {
 	// Resolve is called on a conflict; nil means that a conflict fails.
 	Resolve Resolver
 	// Before is called when there is something to merge, with the commit that is
-	// about to be merged; its error leaves the merge. nil means nobody wants to
-	// know.
-	Before func(commit string) error
+	// about to be merged, and the work that is in it; its error leaves the merge.
+	// nil means nobody wants to know.
+	Before func(commit string, work MergeResult) error
 }
 
 // MergeResult is a merge that was made, or was not needed.
@@ -65,6 +65,9 @@ type MergeResult struct {
 	// Merged is the tip that was merged, and Commits the number of its commits.
 	Merged  string
 	Commits int
+	// CommitIDs are the commits that the agent made, oldest first, and Files what
+	// they change in all, also where they are not merged.
+	CommitIDs, Files []string
 	// Resolved says that there was a conflict and the resolver resolved it.
 	Resolved bool
 	// Uncommitted are files that were left uncommitted in the agent's worktree
@@ -77,56 +80,72 @@ type MergeResult struct {
 // happens where the agent made no commit, or its commits are merged already.
 // An unresolved conflict is a *[Conflict].
 func (run *Run) Merge(ctx context.Context, a *Agent, o MergeOptions) (MergeResult, error) {
-	if run.queue == nil {
-		return MergeResult{}, errNoWorktree
-	}
-	var res MergeResult
-	err := run.queue.while(ctx, func() (err error) {
-		res, err = run.merge(ctx, a, o)
-		return err
-	})
-	if err != nil {
-		if conflict := (*Conflict)(nil); !errors.As(err, &conflict) {
-			err = fmt.Errorf("merge the work of item %q (it stays in branch %s): %w", a.Item, a.Branch, err)
-		}
-	}
+	res, _, err := run.mergeOne(ctx, a, o)
 	return res, err
 }
 
-func (run *Run) merge(ctx context.Context, a *Agent, o MergeOptions) (res MergeResult, err error) {
-	r := run.repo
-	if err := r.notMerging(ctx, run.Dir); err != nil {
+// mergeOne is Merge; it also gives how the agent's worktree stood.
+func (run *Run) mergeOne(ctx context.Context, a *Agent, o MergeOptions) (res MergeResult, st *State, err error) {
+	if run.queue == nil {
+		return res, &State{}, errNoWorktree
+	}
+	now, err := run.repo.State(ctx, a.Dir)
+	if err == nil {
+		res, err = run.mergeWork(ctx, a, now, o)
+	}
+	if err != nil {
+		if conflict := (*Conflict)(nil); !errors.As(err, &conflict) {
+			err = fmt.Errorf("merge the work of item %q: %w", a.Item, err)
+		}
+	}
+	return res, &now, err
+}
+
+// mergeWork merges what an agent has committed. Only the merge itself holds up
+// the other agents.
+func (run *Run) mergeWork(ctx context.Context, a *Agent, st State, o MergeOptions) (res MergeResult, err error) {
+	res.Uncommitted = st.dirty
+	if st.Commit == a.Base {
+		return res, nil
+	}
+	if res.CommitIDs, res.Files, err = run.repo.workSince(ctx, a.Base, st.Commit); err != nil {
 		return res, err
 	}
-	if res.Uncommitted, err = r.dirty(ctx, a.Dir); err != nil {
-		return res, err
-	}
-	tip, err := run.publish(ctx, a)
-	if err != nil || tip == "" {
-		return res, err
-	}
-	head, err := r.commit(ctx, run.Dir, "HEAD")
+	tip, err := run.withoutSnapshot(ctx, st.Commit)
 	if err != nil {
 		return res, err
-	}
-	if res.Commits, err = r.countNew(ctx, tip, head); err != nil || res.Commits == 0 {
-		return res, err
-	}
-	res.Merged = tip
-	if o.Before != nil {
-		if err := o.Before(tip); err != nil {
-			return res, err
-		}
 	}
 	if o.Message == "" {
 		o.Message = fmt.Sprintf("Merge item %s, attempt %d", oneLine(a.Item), a.Attempt)
 	}
-	m := merging{repo: r, dir: run.Dir, tip: tip, branch: a.Branch, into: run.Branch, MergeOptions: o}
-	err = run.unstaged(ctx, func() error {
-		return run.withRoom(ctx, tip, func() error { return m.make(ctx) })
-	})
-	res.Commit, res.Resolved = m.result, m.resolved
+	err = run.queue.while(ctx, func() error { return run.merge(ctx, a, tip, o, &res) })
 	return res, err
+}
+
+// merge merges tip into the run. Git says itself whether something is in its
+// way; only then is it looked for.
+func (run *Run) merge(ctx context.Context, a *Agent, tip string, o MergeOptions, res *MergeResult) error {
+	if err := run.notMerging(); err != nil {
+		return err
+	}
+	if o.Before != nil {
+		if err := o.Before(tip, *res); err != nil {
+			return err
+		}
+	}
+	m := merging{repo: run.repo, dir: run.Dir, tip: tip, branch: a.Branch, into: run.Branch, MergeOptions: o}
+	m.stale = run.dropStale
+	err := m.make(ctx)
+	if m.inTheWay {
+		err = run.unstaged(ctx, func() error {
+			return run.withRoom(ctx, tip, func() error { return m.make(ctx) })
+		})
+	}
+	res.Commit, res.Resolved = m.result, m.resolved
+	if m.result != "" {
+		res.Merged, res.Commits = tip, len(res.CommitIDs)
+	}
+	return err
 }
 
 // Holds says whether the run's branch, or what its worktree is at, has a commit.
@@ -144,45 +163,20 @@ func (run *Run) Holds(ctx context.Context, commit string) (bool, error) {
 	return n == 0, err
 }
 
-// notMerging fails if somebody else's merge is under way in a worktree.
-func (r *Repo) notMerging(ctx context.Context, dir string) error {
-	other, err := r.commit(ctx, dir, "MERGE_HEAD")
-	if err == nil && other != "" {
-		err = fmt.Errorf("%s is in the middle of another merge, of %s; end it with `git merge --continue` or `git merge --abort`", dir, other)
+// notMerging fails if somebody else's merge is under way in the run's worktree.
+func (run *Run) notMerging() error {
+	admin, err := adminDir(run.Dir)
+	if err != nil {
+		return err
 	}
-	return err
+	other, err := os.ReadFile(filepath.Join(admin, "MERGE_HEAD"))
+	if err != nil {
+		return nil // there is none
+	}
+	return fmt.Errorf("%s is in the middle of another merge, of %s; end it with `git merge --continue` or `git merge --abort`", run.Dir, strings.TrimSpace(string(other)))
 }
 
-// publish gives the agent's work as it is to be merged, its commits without the
-// snapshot, under a private name; "" if there is none. The agent's own branch and
-// worktree stay as they are. Written anew later, the commits are the same.
-func (run *Run) publish(ctx context.Context, a *Agent) (string, error) {
-	r := run.repo
-	h, err := r.head(ctx, a.Dir)
-	if err != nil || h.Commit == a.Base {
-		return "", err
-	}
-	clean, err := run.withoutSnapshot(ctx, h.Commit)
-	if err != nil || clean == h.Commit {
-		return clean, err
-	}
-	_, err = r.git(ctx, r.dir, "update-ref", privateRef(run.ID, publishedRef(a.Branch)), clean)
-	return clean, err
-}
-
-// publishedRef is the private name of an agent's work without the snapshot.
-func publishedRef(branch string) string {
-	_, item, _ := strings.Cut(strings.TrimPrefix(branch, itemBranches), "/")
-	return "items/" + item
-}
-
-func oneLine(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > 60 {
-		s = string(r[:60]) + "…"
-	}
-	return s
-}
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // merging is one merge in a worktree.
 type merging struct {
@@ -191,21 +185,24 @@ type merging struct {
 	dir          string
 	tip          string
 	branch, into string
-	before       string // HEAD before it
-	result       string // HEAD after it
+	stale        func() error // drops the lock files of a killed git
+	before       string       // HEAD before it
+	result       string       // HEAD after it; "" where there was nothing to merge
 	resolved     bool
+	inTheWay     bool // git refused to begin: files of the worktree are in the way
 }
 
 func (m *merging) make(ctx context.Context) (err error) {
-	if m.before, err = m.repo.commit(ctx, m.dir, "HEAD"); err != nil {
+	if m.before, err = m.repo.headID(ctx, m.dir); err != nil {
 		return err
 	}
-	mergeErr := m.repo.locked(ctx, func() error {
-		_, err := m.repo.git(ctx, m.dir, "merge", "--no-ff", "--no-edit", "--no-verify", "--no-stat", "-m", m.Message, m.tip)
-		return err
-	})
+	m.inTheWay = false
+	said, mergeErr := m.repo.git(ctx, m.dir, "merge", "--no-ff", "--no-edit", "--no-verify", "--no-stat", "-m", m.Message, m.tip)
 	if mergeErr == nil {
-		m.result, err = m.repo.commit(ctx, m.dir, "HEAD")
+		if strings.HasPrefix(said, "Already up to date") {
+			return nil
+		}
+		m.result, err = m.repo.headID(ctx, m.dir)
 		return err
 	}
 	// What is left of the merge is taken back also when ctx has ended.
@@ -213,15 +210,19 @@ func (m *merging) make(ctx context.Context) (err error) {
 	defer cancel()
 	files, err := m.repo.unmerged(clean, m.dir)
 	if err != nil || len(files) == 0 || ctx.Err() != nil {
+		m.inTheWay = err == nil && ctx.Err() == nil
 		return errors.Join(mergeErr, err, m.takeBack(clean))
 	}
-	conflict := &Conflict{Branch: m.branch, Commit: m.tip, Into: m.into, Files: files, Dir: m.dir, byHand: m.branch}
-	if tip, err := m.repo.commit(clean, m.dir, "refs/heads/"+m.branch); err != nil || tip != m.tip {
-		conflict.byHand = m.tip
+	if m.branch, err = m.repo.nameCommit(clean, m.branch, m.tip); err != nil {
+		return errors.Join(mergeErr, err, m.takeBack(clean))
 	}
+	conflict := &Conflict{Branch: m.branch, Commit: m.tip, Into: m.into, Files: files, Dir: m.dir}
 	if m.Resolve != nil {
 		conflict.Err = m.resolve(ctx, files)
 		if conflict.Err == nil {
+			if strings.HasPrefix(m.branch, itemBranches) {
+				return m.repo.deleteBranch(ctx, m.branch, m.tip)
+			}
 			return nil
 		}
 	}
@@ -235,6 +236,23 @@ func (m *merging) make(ctx context.Context) (err error) {
 
 func (r *Repo) unmerged(ctx context.Context, dir string) ([]string, error) {
 	return r.list(ctx, dir, "diff", "--name-only", "-z", "--diff-filter=U")
+}
+
+// headID gives the commit that a worktree is at: from its files, and from git
+// where they are kept in another way.
+func (r *Repo) headID(ctx context.Context, dir string) (string, error) {
+	if admin, err := adminDir(dir); err == nil {
+		head, _ := os.ReadFile(filepath.Join(admin, "HEAD"))
+		id := strings.TrimSpace(string(head))
+		if ref, ok := strings.CutPrefix(id, "ref: refs/heads/"); ok {
+			tip, _ := os.ReadFile(filepath.Join(r.common, "refs", "heads", filepath.FromSlash(ref)))
+			id = strings.TrimSpace(string(tip))
+		}
+		if isID(id) {
+			return id, nil
+		}
+	}
+	return r.commit(ctx, dir, "HEAD")
 }
 
 // resolve calls the resolver and looks whether the conflict is resolved.
@@ -255,10 +273,7 @@ func (m *merging) resolve(ctx context.Context, files []string) error {
 		return err
 	}
 	if pending != "" {
-		if err := m.repo.locked(ctx, func() error {
-			_, err := m.repo.git(ctx, m.dir, "commit", "--quiet", "--no-verify", "--no-edit")
-			return err
-		}); err != nil {
+		if _, err := m.repo.git(ctx, m.dir, "commit", "--quiet", "--no-verify", "--no-edit"); err != nil {
 			return err
 		}
 	}
@@ -308,12 +323,12 @@ func (m *merging) hasMarkers(ctx context.Context, commit, file string) (bool, er
 
 // takeBack puts the worktree to where it was before the merge.
 func (m *merging) takeBack(ctx context.Context) error {
-	return m.repo.locked(ctx, func() error {
-		if err := m.repo.dropStaleLocks(ctx, m.dir, m.into); err != nil {
+	if m.stale != nil {
+		if err := m.stale(); err != nil {
 			return err
 		}
-		return m.repo.abortMerge(ctx, m.dir, m.before)
-	})
+	}
+	return m.repo.abortMerge(ctx, m.dir, m.before)
 }
 
 // abortMerge ends a merge that is under way, and goes back to a commit.

@@ -184,7 +184,7 @@ func TestOpenRunTakesBackAHalfMerge(t *testing.T) {
 	w := newWorld(t)
 	run, b := conflicting(w)
 	w.write(run.Dir, "note.txt", "uncommitted")
-	w.leaveConflict(run.Dir, b.Branch)
+	w.leaveConflict(run.Dir, w.gitIn(b.Dir, "rev-parse", "HEAD"))
 	again, err := w.repo.OpenRun(t.Context(), RunOptions{ID: "r1", Root: w.root})
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestMergeWhileAConflictIsResolved(t *testing.T) {
 func TestMergeIntoAForeignMerge(t *testing.T) {
 	w := newWorld(t)
 	run, b := conflicting(w)
-	w.leaveConflict(run.Dir, b.Branch)
+	w.leaveConflict(run.Dir, w.gitIn(b.Dir, "rev-parse", "HEAD"))
 	before := w.gitIn(run.Dir, "status", "--porcelain")
 	if _, err := run.Merge(t.Context(), b, MergeOptions{}); err == nil || !strings.Contains(err.Error(), "in the middle of another merge") {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestOpenRunPutsBackWhatWasSetAside(t *testing.T) {
 	a := w.agent(run, "one", 1)
 	w.write(a.Dir, "items.json", "[2]\n")
 	w.commitAll(a.Dir, "work")
-	list, err := run.asideList(t.Context())
+	list, err := run.asideList()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,9 +22,12 @@ type Kept struct {
 	Commits int
 	// Rescued are the files that were uncommitted and are in the last commit.
 	Rescued []string
-	// Other is a second branch, where an agent had left its own branch for
-	// work that does not follow from it; mostly "".
+	// Other is a second branch, where an agent had gone away from some of its
+	// work by a checkout; mostly "".
 	Other string
+	// Ignored are the files and directories that git ignores and that an agent
+	// left in its worktree: they are deleted.
+	Ignored []string
 }
 
 // String says how to get at the work.
@@ -56,33 +59,78 @@ func isAre(n int) string {
 	return "are"
 }
 
-// Remove removes the agent's worktree. What is uncommitted in it is committed
-// first; the branch is deleted if all of it is merged into the run, and kept
-// otherwise, without the run's snapshot. Ignored files are deleted.
-func (a *Agent) Remove(ctx context.Context) (k Kept, err error) {
-	err = a.repo.locked(ctx, func() error {
-		k, err = a.repo.retire(ctx, a.Dir, a.Branch, a.run)
-		return err
-	})
-	return k, err
-}
-
 // Remove removes the run's worktree, and its private names in the repository.
 // What is uncommitted is committed first, and the branch is kept unless all of
-// it is merged into the branch that the run started from.
+// it is merged into the branch that the run started from. Work of agents that is
+// not merged stays in their branches.
 func (run *Run) Remove(ctx context.Context) (k Kept, err error) {
+	if _, err := run.retireAll(ctx); err != nil {
+		return k, err
+	}
 	err = run.repo.locked(ctx, func() error {
 		k, err = run.repo.retire(ctx, run.Dir, run.Branch, run)
 		if err != nil {
 			return err
 		}
 		tidy(run.root)
-		if k.Branch != "" {
-			return nil
+		if err := run.settleItems(ctx); err != nil || k.Branch != "" {
+			return err
 		}
 		return run.repo.deletePrivate(ctx, run.ID)
 	})
 	return k, err
+}
+
+// settleItems deletes the branches of agents whose work is merged, or was done
+// again and merged then. A life of the run that was killed left such.
+func (run *Run) settleItems(ctx context.Context) error {
+	out, err := run.repo.git(ctx, run.repo.dir, "for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/"+itemBranches+run.ID+"/")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, branch := range strings.Fields(out) {
+		k, err := run.repo.settle(ctx, branch, run)
+		if err == nil && k.Branch != "" {
+			err = run.settleAgain(ctx, k)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// settleAgain deletes a branch of an agent of whose commits each has the same
+// change as one that is merged: it was killed behind the commit, and what it did
+// was done again.
+func (run *Run) settleAgain(ctx context.Context, k Kept) error {
+	r := run.repo
+	into, err := run.mergedInto(ctx)
+	if err != nil {
+		return err
+	}
+	for _, upstream := range into {
+		if id, err := r.commit(ctx, r.dir, upstream); err != nil || id == "" {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		merges, err := r.line(ctx, r.dir, "rev-list", "--merges", "--max-count=1", upstream+".."+k.Commit)
+		if err != nil {
+			return err
+		}
+		if merges != "" {
+			continue // a merge has a change of its own that cannot be compared
+		}
+		lost, err := r.line(ctx, r.dir, "rev-list", "--cherry-pick", "--right-only", "--max-count=1", upstream+"..."+k.Commit)
+		if err != nil {
+			return err
+		}
+		if lost == "" {
+			return r.deleteBranch(ctx, k.Branch, k.Commit)
+		}
+	}
+	return nil
 }
 
 // tidy removes what is left of a run's directory once no worktree is in it.
@@ -92,7 +140,7 @@ func tidy(root string) {
 	if root == "" {
 		return
 	}
-	_ = os.Remove(filepath.Join(root, "items"))
+	_ = os.Remove(filepath.Join(root, poolDir))
 	if _, err := os.Lstat(filepath.Join(root, "run")); err == nil {
 		return
 	}
@@ -124,7 +172,7 @@ func (r *Repo) retire(ctx context.Context, path, branch string, run *Run) (Kept,
 	var rescued []string
 	if e != nil {
 		if _, err := os.Lstat(filepath.Join(path, ".git")); err == nil {
-			if rescued, err = r.rescue(ctx, path, branch); err != nil {
+			if rescued, err = r.rescue(ctx, run, path, branch); err != nil {
 				return Kept{}, fmt.Errorf("save what is uncommitted in %s (the worktree stays as it is): %w", path, err)
 			}
 		} else if err := r.moveAside(path); err != nil {
@@ -151,48 +199,43 @@ func (r *Repo) retire(ctx context.Context, path, branch string, run *Run) (Kept,
 	return k, err
 }
 
-// rescue commits what is uncommitted in a worktree whose agent has ended, and
-// makes sure that a branch of ours holds the result. It gives the files.
-func (r *Repo) rescue(ctx context.Context, path, branch string) ([]string, error) {
-	if err := r.dropStaleLocks(ctx, path, branch); err != nil {
+// rescue commits what is uncommitted in a run's worktree, and makes sure that a
+// branch of ours holds the result. It gives the files.
+func (r *Repo) rescue(ctx context.Context, run *Run, path, branch string) ([]string, error) {
+	if err := run.dropStale(); err != nil {
 		return nil, err
 	}
-	files, err := r.dirty(ctx, path)
+	st, err := r.State(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	if len(files) > 0 {
-		if _, err := r.git(ctx, path, "add", "-A"); err != nil {
-			return nil, err
-		}
-		_, err := r.git(ctx, path, "commit", "--quiet", "--no-verify", "--allow-empty", "-m", "bide: work that was left uncommitted")
-		if err != nil {
+	tip := st.Commit
+	if len(st.dirty) > 0 {
+		if tip, err = r.rescueIn(ctx, path); err != nil {
 			return nil, err
 		}
 	}
-	h, err := r.head(ctx, path)
-	if err != nil || h.Branch == branch {
-		return files, err
+	if st.Branch == branch {
+		return st.dirty, nil
 	}
-	return files, r.hold(ctx, branch, h.Commit)
+	return st.dirty, r.hold(ctx, branch, tip)
 }
 
-// dropStaleLocks deletes the lock files that a killed git left in the private
-// part of a worktree, and those of its own branch. No process of ours works
-// there any more.
-func (r *Repo) dropStaleLocks(ctx context.Context, path, branch string) error {
-	dir, err := r.line(ctx, path, "rev-parse", "--absolute-git-dir")
+// dropStale deletes the lock files that a killed git left for the run's
+// worktree and its branches.
+func (run *Run) dropStale() error {
+	admin, err := adminDir(run.Dir)
 	if err != nil {
 		return err
 	}
-	names := []string{filepath.Join(dir, "index.lock"), filepath.Join(dir, "HEAD.lock")}
-	for _, b := range []string{branch, branch + besideSuffix} {
-		if !strings.HasPrefix(b, itemBranches) && !strings.HasPrefix(b, runBranches) {
-			continue // the user's: somebody else may be at work on it
-		}
-		names = append(names, filepath.Join(r.common, "refs", "heads", filepath.FromSlash(b)+".lock"))
-	}
-	for _, name := range names {
+	heads := filepath.Join(run.repo.common, "refs", "heads")
+	return dropStale(admin, filepath.Join(heads, filepath.FromSlash(run.Branch)+".lock"), filepath.Join(heads, filepath.FromSlash(run.Branch+besideSuffix)+".lock"))
+}
+
+// dropStale deletes the lock files that a killed git left in the private git
+// directory of a worktree, and others. No process of ours works there any more.
+func dropStale(admin string, others ...string) error {
+	for _, name := range append(others, filepath.Join(admin, "index.lock"), filepath.Join(admin, "HEAD.lock")) {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 			return err
 		}
@@ -224,32 +267,16 @@ func (r *Repo) hold(ctx context.Context, branch, commit string) error {
 	return err
 }
 
-// settle takes the snapshot out of a branch without a worktree, and deletes
-// the branch if its work is merged already.
+// settle deletes a run's branch, without a worktree, if its work is merged
+// already.
 func (r *Repo) settle(ctx context.Context, branch string, run *Run) (Kept, error) {
 	tip, err := r.commit(ctx, r.dir, "refs/heads/"+branch)
 	if err != nil || tip == "" {
 		return Kept{}, err
 	}
-	var into []string
-	if branch == run.Branch || branch == run.Branch+besideSuffix {
-		into, err = run.mergedInto(ctx)
-	} else {
-		into, err = run.tips(ctx)
-	}
+	into, err := run.mergedInto(ctx)
 	if err != nil {
 		return Kept{}, err
-	}
-	if clean, err := run.withoutSnapshot(ctx, tip); err != nil {
-		return Kept{}, err
-	} else if clean != tip {
-		if _, err := r.git(ctx, r.dir, "update-ref", "refs/heads/"+branch, clean, tip); err != nil {
-			return Kept{}, err
-		}
-		if _, err := r.git(ctx, r.dir, "update-ref", "-d", privateRef(run.ID, publishedRef(branch))); err != nil {
-			return Kept{}, err
-		}
-		tip = clean
 	}
 	n, err := r.countNew(ctx, tip, append(into, run.Base)...)
 	if err != nil {
@@ -261,12 +288,21 @@ func (r *Repo) settle(ctx context.Context, branch string, run *Run) (Kept, error
 	return Kept{Branch: branch, Commit: tip, Commits: n}, nil
 }
 
+// isID reports whether a name is a commit's full id.
+func isID(name string) bool {
+	return (len(name) == 40 || len(name) == 64) && strings.Trim(name, "0123456789abcdef") == ""
+}
+
 // countNew counts the commits of tip that are in none of the others. Names that
 // stand for nothing are passed over.
 func (r *Repo) countNew(ctx context.Context, tip string, others ...string) (int, error) {
 	args := []string{"rev-list", "--count", tip}
 	for _, o := range others {
 		if o == "" {
+			continue
+		}
+		if len(o) == len(tip) && isID(o) {
+			args = append(args, "^"+o)
 			continue
 		}
 		id, err := r.commit(ctx, r.dir, o)

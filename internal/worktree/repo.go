@@ -3,8 +3,22 @@
 //
 //	repo ── the user's working tree: read, and written only by FinalMerge
 //	  └─ run ── branch bide/RUN, worktree ROOT/run
-//	       ├─ agent ── branch bide-item/RUN/ITEM/1, worktree ROOT/items/ITEM
-//	       └─ agent …
+//	       ├─ pool ── worktree ROOT/pool/1, detached: an agent, then the next
+//	       └─ pool ── worktree ROOT/pool/2 …
+//
+// # The pool
+//
+// There are as many worktrees for agents as agents work at the same time. When
+// one has ended, git is asked once how its worktree stands; what it committed is
+// merged into the run, what is neither merged nor worthless is kept in a branch
+// bide-item/RUN/ITEM/ATTEMPT, and the worktree is put back to the snapshot, with
+// nothing of the agent left in it, ignored files and empty directories included.
+// A branch is made only where there is work to keep. A worktree that cannot be put
+// back, as in the middle of a rebase, is removed, and a new one takes its place.
+//
+// Whose work is in a worktree stands in a file in its private git directory from
+// before the agent begins. So the next life of a run that was killed finds it,
+// goes on with it ([Run.Continue]) or keeps it.
 //
 // # What an agent starts from
 //
@@ -21,18 +35,19 @@
 //
 // # Work is never lost
 //
-// Removing a worktree first commits what is uncommitted in it (a rescue commit)
-// and then deletes its branch only if all of it has been merged; otherwise the
-// branch stays, and the answer says how to get at it. Directories that git
-// knows nothing of are moved aside, not deleted.
+// Before a worktree is put back or removed, what is uncommitted in it is committed
+// (a rescue commit), and a branch holds all that has not been merged; the answer
+// says how to get at it. Work that an agent left by a checkout of something else is
+// found in the log of HEAD. Directories that git knows nothing of are moved aside,
+// not deleted.
 //
 // # Locking
 //
-// Parallel changes of one repository's worktrees, branches and configuration
-// lose against each other on git's lock files. So all that this package
-// changes there is done under one lock per repository, of the process and
-// (by flock on a file in the common git directory) among processes. A lock
-// ends with its process.
+// Parallel changes of one repository's worktrees and configuration lose against
+// each other on git's lock files. So worktrees are added and removed, and branches
+// deleted, under one lock per repository, of the process and (by flock on a file
+// in the common git directory) among processes. Merges into one run are made one
+// after another, under a lock of the run. A lock ends with its process.
 package worktree
 
 import (
@@ -42,6 +57,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 )
 
 // Errors that tell why there is no isolation to be had.
@@ -64,6 +80,8 @@ type Repo struct {
 	common string // the common git directory
 	env    []string
 	mutex  *lock
+
+	started atomic.Int64 // git processes, for tests of what something costs
 }
 
 // Open finds the repository of a directory. The error is [ErrNotRepo],
@@ -80,29 +98,31 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	if err := r.checkVersion(ctx); err != nil {
 		return nil, err
 	}
-	out, err := r.line(ctx, dir, "rev-parse", "--is-bare-repository", "--is-inside-work-tree")
-	if err != nil {
-		if strings.Contains(err.Error(), "not a git repository") {
-			return nil, fmt.Errorf("%s: %w", dir, ErrNotRepo)
-		}
-		return nil, err
-	}
-	switch bare, inside, _ := strings.Cut(out, "\n"); {
-	case inside == "true":
-	case bare == "true":
+	out, err := r.git(ctx, dir, "rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--git-common-dir", "--show-prefix", "--show-toplevel")
+	facts := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	switch {
+	case err != nil && strings.Contains(err.Error(), "not a git repository"):
+		return nil, fmt.Errorf("%s: %w", dir, ErrNotRepo)
+	case len(facts) > 1 && facts[1] == "true":
+	case len(facts) > 1 && facts[0] == "true":
 		return nil, fmt.Errorf("%s: %w", dir, ErrBare)
-	default: // inside a .git directory
+	case len(facts) > 1: // inside a .git directory
 		return nil, fmt.Errorf("%s: inside a git directory: %w", dir, ErrNotRepo)
 	}
-	if r.dir, err = r.line(ctx, dir, "rev-parse", "--show-toplevel"); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	if r.prefix, err = r.line(ctx, dir, "rev-parse", "--show-prefix"); err != nil {
+	if len(facts) != 5 {
+		return nil, fmt.Errorf("%s: a path with a line end in it cannot be isolated; run with --isolation none", dir)
+	}
+	common := facts[2]
+	if !filepath.IsAbs(common) {
+		common = filepath.Join(dir, common)
+	}
+	if r.common, err = filepath.EvalSymlinks(common); err != nil {
 		return nil, err
 	}
-	if r.common, err = r.commonDir(ctx, dir); err != nil {
-		return nil, err
-	}
+	r.prefix, r.dir = facts[3], facts[4]
 	r.mutex = newLock(filepath.Join(r.common, "bide.lock"))
 	return r, r.fillIdentity(ctx)
 }
@@ -121,53 +141,30 @@ func (r *Repo) checkVersion(ctx context.Context) error {
 	return nil
 }
 
-func (r *Repo) commonDir(ctx context.Context, dir string) (string, error) {
-	common, err := r.line(ctx, dir, "rev-parse", "--git-common-dir")
-	if err != nil {
-		return "", err
-	}
-	if !filepath.IsAbs(common) {
-		common = filepath.Join(dir, common)
-	}
-	return filepath.EvalSymlinks(common)
-}
-
 // fillIdentity gives commits of ours an author where none is configured. What
 // is configured is left alone.
 func (r *Repo) fillIdentity(ctx context.Context) error {
-	for _, who := range []string{"AUTHOR", "COMMITTER"} {
-		for _, f := range []struct{ key, name, value string }{
-			{"user.name", "NAME", "bide"},
-			{"user.email", "EMAIL", "bide@localhost"},
-		} {
-			variable := "GIT_" + who + "_" + f.name
-			if os.Getenv(variable) != "" || f.name == "EMAIL" && os.Getenv("EMAIL") != "" {
+	out, err := r.git(ctx, r.dir, "config", "--null", "--get-regexp", `^(user|author|committer)\.(name|email)$`)
+	if err != nil && status(err) != 1 {
+		return err
+	}
+	configured := map[string]bool{}
+	for _, entry := range splitNUL(out) {
+		key, value, _ := strings.Cut(entry, "\n")
+		configured[key] = value != ""
+	}
+	for _, who := range []string{"author", "committer"} {
+		for _, f := range []struct{ key, value string }{{"name", "bide"}, {"email", "bide@localhost"}} {
+			variable := "GIT_" + strings.ToUpper(who+"_"+f.key)
+			if os.Getenv(variable) != "" || f.key == "email" && os.Getenv("EMAIL") != "" {
 				continue
 			}
-			specific := strings.ToLower(who) + "." + strings.ToLower(f.name)
-			configured, err := r.configured(ctx, f.key, specific)
-			if err != nil {
-				return err
-			}
-			if !configured {
+			if !configured["user."+f.key] && !configured[who+"."+f.key] {
 				r.env = append(r.env, variable+"="+f.value)
 			}
 		}
 	}
 	return nil
-}
-
-func (r *Repo) configured(ctx context.Context, keys ...string) (bool, error) {
-	for _, key := range keys {
-		value, err := r.line(ctx, r.dir, "config", "--get", key)
-		if err != nil && status(err) != 1 {
-			return false, err
-		}
-		if value != "" {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // Dir gives the top of the working tree.
@@ -183,18 +180,9 @@ type HeadInfo struct {
 }
 
 // HeadInfo gives where the user's working tree stands.
-func (r *Repo) HeadInfo(ctx context.Context) (HeadInfo, error) { return r.head(ctx, r.dir) }
-
-func (r *Repo) head(ctx context.Context, dir string) (h HeadInfo, err error) {
-	if h.Commit, err = r.commit(ctx, dir, "HEAD"); err != nil {
-		return h, err
-	}
-	ref, err := r.line(ctx, dir, "symbolic-ref", "--quiet", "HEAD")
-	if err != nil && status(err) != 1 {
-		return h, err
-	}
-	h.Branch = strings.TrimPrefix(ref, "refs/heads/")
-	return h, nil
+func (r *Repo) HeadInfo(ctx context.Context) (HeadInfo, error) {
+	s, err := r.State(ctx, r.dir)
+	return HeadInfo{s.Commit, s.Branch}, err
 }
 
 // Uncommitted gives the paths, relative to the top, that differ from HEAD in
@@ -208,15 +196,6 @@ func (r *Repo) IsDirty(ctx context.Context) (bool, error) {
 }
 
 func (r *Repo) dirty(ctx context.Context, dir string) ([]string, error) {
-	entries, err := r.list(ctx, dir, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
-	if err != nil {
-		return nil, err
-	}
-	var paths []string
-	for _, e := range entries {
-		if len(e) > 3 {
-			paths = append(paths, e[3:])
-		}
-	}
-	return paths, nil
+	s, err := r.State(ctx, dir)
+	return s.dirty, err
 }

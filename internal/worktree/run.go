@@ -46,18 +46,10 @@ type Run struct {
 
 	mu   sync.Mutex
 	snap *snapshot
-}
 
-// Agent is the worktree of one attempt at an item.
-type Agent struct {
-	Tree
-	Item    string
-	Attempt int
-	// Kept is the work of earlier attempts that was found in the way, and now
-	// is in branches of its own.
-	Kept []Kept
-
-	run *Run
+	pool     pool
+	prepare  func(ctx context.Context, dir string) error // a new worktree of the pool
+	prepared []string                                    // what that leaves in each, ignored by git
 }
 
 // NewRun makes the branch bide/ID and its worktree Root/run at the user's HEAD.
@@ -77,31 +69,27 @@ func (r *Repo) newRun(ctx context.Context, o RunOptions) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := r.HeadInfo(ctx)
+	now, err := r.State(ctx, r.dir)
 	if err != nil {
 		return nil, err
 	}
-	base := o.Base
-	if base == "" {
-		base = "HEAD"
+	run.Base, run.Target, run.LeftOut = now.Commit, now.Branch, now.dirty
+	if o.Base != "" {
+		if run.Base, err = r.commit(ctx, r.dir, o.Base); err != nil {
+			return nil, err
+		}
 	}
-	switch run.Base, err = r.commit(ctx, r.dir, base); {
-	case err != nil:
-		return nil, err
-	case h.Commit == "" && run.Base == "":
+	switch {
+	case now.Commit == "" && run.Base == "":
 		return nil, fmt.Errorf("%s: %w", r.dir, ErrUnborn)
 	case run.Base == "":
-		return nil, fmt.Errorf("%q is no commit of %s", base, r.dir)
-	}
-	run.Target = h.Branch
-	if run.LeftOut, err = r.Uncommitted(ctx); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%q is no commit of %s", o.Base, r.dir)
 	}
 	err = r.locked(ctx, func() error {
 		if err := r.refuseExisting(ctx, run); err != nil {
 			return err
 		}
-		if _, err := r.makeRoom(ctx, run.Dir, run.Branch, run); err != nil {
+		if err := r.makeRoom(ctx, run); err != nil {
 			return err
 		}
 		if err := r.note(ctx, run); err != nil {
@@ -199,7 +187,7 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 		return nil, err
 	}
 	return run, run.queue.ifFree(func() error {
-		if err := r.dropStaleLocks(ctx, run.Dir, run.Branch); err != nil {
+		if err := run.dropStale(); err != nil {
 			return err
 		}
 		return run.takeBack(ctx)
@@ -253,45 +241,4 @@ func (run *Run) tips(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	return append(names, head), nil
-}
-
-// Former gives the worktree that an attempt at an item had in an earlier life of
-// the run, to be removed. It may be gone already.
-func (run *Run) Former(item string, attempt int) (*Agent, error) {
-	if run.root == "" {
-		return nil, errNoWorktree
-	}
-	a := &Agent{run: run, Item: item, Attempt: attempt}
-	a.Tree = run.repo.tree(filepath.Join(run.root, "items", encode(item)), itemBranch(run.ID, item, attempt))
-	return a, nil
-}
-
-// NewAgent makes a fresh worktree for an attempt at an item, at the run's
-// snapshot, which the first call takes if [Run.Freeze] has not. The path is the
-// same for every attempt at the item; the branch is the attempt's own. A
-// worktree that an earlier attempt left there is removed as by
-// [Agent.Remove]; see Agent.Kept. The attempt is numbered from 1.
-func (run *Run) NewAgent(ctx context.Context, item string, attempt int) (*Agent, error) {
-	if attempt < 1 {
-		return nil, fmt.Errorf("item %q: attempt %d: attempts are numbered from 1", item, attempt)
-	}
-	a, err := run.Former(item, attempt)
-	if err != nil {
-		return nil, err
-	}
-	s, err := run.frozen(ctx)
-	if err != nil {
-		return nil, err
-	}
-	a.Base = s.base
-	err = run.repo.locked(ctx, func() (err error) {
-		if a.Kept, err = run.repo.makeRoom(ctx, a.Dir, a.Branch, run); err != nil {
-			return err
-		}
-		return run.repo.add(ctx, a.Dir, a.Branch, a.Base)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make a worktree for item %q, attempt %d: %w", item, attempt, err)
-	}
-	return a, nil
 }

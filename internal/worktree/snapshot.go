@@ -57,15 +57,17 @@ func (run *Run) takeSnapshot(ctx context.Context) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	headTree, err := r.line(ctx, run.Dir, "rev-parse", p.Commit+"^{tree}")
-	if err != nil {
-		return nil, err
-	}
 	base := p.Commit
-	if p.Tree != headTree {
-		base, err = r.line(ctx, run.Dir, "commit-tree", p.Tree, "-p", p.Commit, "-m", "bide: files that were uncommitted when the map started")
+	if p.Tree != "" {
+		headTree, err := r.line(ctx, run.Dir, "rev-parse", p.Commit+"^{tree}")
 		if err != nil {
 			return nil, err
+		}
+		if p.Tree != headTree {
+			base, err = r.line(ctx, run.Dir, "commit-tree", p.Tree, "-p", p.Commit, "-m", "bide: files that were uncommitted when the map started")
+			if err != nil {
+				return nil, err
+			}
 		}
 	}
 	err = r.locked(ctx, func() error {
@@ -146,7 +148,7 @@ func (r *Repo) writeTree(ctx context.Context, top string) (tree string, err erro
 // keeps the time of the original: git takes a file for unchanged by its size
 // and time only if it is older than the index.
 func (r *Repo) copyIndex(ctx context.Context, top string) (path string, drop func() error, err error) {
-	out, err := r.line(ctx, top, "rev-parse", "--absolute-git-dir")
+	out, err := r.gitDir(ctx, top)
 	if err != nil {
 		return "", nil, err
 	}
@@ -160,6 +162,15 @@ func (r *Repo) copyIndex(ctx context.Context, top string) (path string, drop fun
 		return "", nil, errors.Join(err, drop())
 	}
 	return path, drop, nil
+}
+
+// gitDir gives the private git directory of a working tree; git is asked where
+// it is no worktree of ours, or the directory is not its top.
+func (r *Repo) gitDir(ctx context.Context, dir string) (string, error) {
+	if admin, err := adminDir(dir); err == nil {
+		return admin, nil
+	}
+	return r.line(ctx, dir, "rev-parse", "--absolute-git-dir")
 }
 
 func copyFile(from, to string) error {

@@ -16,6 +16,8 @@ type State struct {
 	Untracked []string // are in the working tree only, and not ignored
 	Modified  []string // have changed since the last commit and are still there, staged or not
 	Deleted   []string // were in the last commit and are gone
+
+	dirty []string // all that differ in any way, in git's order
 }
 
 // State reads the state of the working tree of a directory.
@@ -49,6 +51,7 @@ func (s *State) add(row string) {
 		}
 	case "?":
 		s.Untracked = append(s.Untracked, rest)
+		s.dirty = append(s.dirty, rest)
 	case "1", "u":
 		fields := map[string]int{"1": 8, "u": 10}[kind]
 		f := strings.SplitN(rest, " ", fields)
@@ -56,6 +59,7 @@ func (s *State) add(row string) {
 			return
 		}
 		path, inIndex, inTree := f[fields-1], f[0][0], f[0][1]
+		s.dirty = append(s.dirty, path)
 		if inIndex != '.' {
 			s.Staged = append(s.Staged, path)
 		}

@@ -27,9 +27,9 @@ type Tree struct {
 	repo *Repo
 }
 
-// add makes a branch and a worktree at a commit, and verifies that it is
-// complete. What a failure leaves half made is taken away again. The caller
-// holds the repository's lock.
+// add makes a worktree at a commit, on a new branch or, where that is "", on
+// none, and verifies that it is complete. What a failure leaves half made is
+// taken away again. The caller holds the repository's lock.
 func (r *Repo) add(ctx context.Context, path, branch, base string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -41,7 +41,11 @@ func (r *Repo) add(ctx context.Context, path, branch, base string) (err error) {
 			err = errors.Join(err, r.discard(ctx, path, branch, base))
 		}
 	}()
-	if _, err := r.git(ctx, r.dir, "worktree", "add", "--no-track", "-b", branch, "--", path, base); err != nil {
+	on := []string{"--detach"}
+	if branch != "" {
+		on = []string{"--no-track", "-b", branch}
+	}
+	if _, err := r.git(ctx, r.dir, append(append([]string{"worktree", "add"}, on...), "--", path, base)...); err != nil {
 		return err
 	}
 	return r.verify(ctx, path, base)
@@ -82,6 +86,9 @@ func (r *Repo) discard(ctx context.Context, path, branch, base string) error {
 	}
 	if err := os.RemoveAll(path); err != nil {
 		return err
+	}
+	if branch == "" {
+		return nil
 	}
 	tip, err := r.commit(ctx, r.dir, "refs/heads/"+branch)
 	if err != nil || tip != base {
@@ -148,44 +155,33 @@ func (r *Repo) registered(ctx context.Context, path string) (*entry, error) {
 	return nil, nil
 }
 
-// makeRoom frees a path for a new worktree. What was worked on there is kept,
-// as by Remove. The caller holds the repository's lock.
-func (r *Repo) makeRoom(ctx context.Context, path, branch string, run *Run) (kept []Kept, err error) {
-	e, err := r.registered(ctx, path)
+// makeRoom frees the path and the branch of a run's worktree of which a former
+// try was not brought to its end. Work in it is kept, as by Remove. The caller
+// holds the repository's lock.
+func (r *Repo) makeRoom(ctx context.Context, run *Run) error {
+	e, err := r.registered(ctx, run.Dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	_, statErr := os.Lstat(filepath.Join(path, ".git"))
+	_, statErr := os.Lstat(filepath.Join(run.Dir, ".git"))
 	switch {
 	case e == nil || statErr != nil:
-		err = r.moveAside(path)
+		err = r.moveAside(run.Dir)
 		if err == nil && e != nil {
-			err = r.unregister(ctx, path)
+			err = r.unregister(ctx, run.Dir)
 		}
 	case e.half:
-		err = r.unregister(ctx, path)
+		err = r.unregister(ctx, run.Dir)
 	default:
-		old := e.branch
-		if !strings.HasPrefix(old, itemBranches) {
-			old = branch
-		}
-		var k Kept
-		if k, err = r.retire(ctx, path, old, run); err == nil && k.Branch != "" {
-			kept = append(kept, k)
-		}
+		_, err = r.retire(ctx, run.Dir, run.Branch, run)
+	}
+	if err == nil {
+		err = r.freeBranch(ctx, run.Branch, run)
 	}
 	if err != nil {
-		return kept, fmt.Errorf("make room for a worktree at %s: %w", path, err)
+		return fmt.Errorf("make room for a worktree at %s: %w", run.Dir, err)
 	}
-	k, err := r.freeBranch(ctx, branch, run)
-	if k.Branch == "" {
-		return kept, err
-	}
-	if n := len(kept); n > 0 && kept[n-1].Branch == branch { // the same work, under its new name
-		k.Rescued, k.Other = kept[n-1].Rescued, kept[n-1].Other
-		kept = kept[:n-1]
-	}
-	return append(kept, k), err
+	return nil
 }
 
 // moveAside gets a directory out of the way that git does not know. Nobody can
@@ -202,27 +198,15 @@ func (r *Repo) moveAside(path string) error {
 	}
 }
 
-// freeBranch makes a branch's name free: the branch is deleted if its work is
-// in the run already, and renamed otherwise.
-func (r *Repo) freeBranch(ctx context.Context, branch string, run *Run) (Kept, error) {
+// freeBranch makes the name of a run's branch free: it is deleted if its work is
+// merged already, and renamed otherwise.
+func (r *Repo) freeBranch(ctx context.Context, branch string, run *Run) error {
 	k, err := r.settle(ctx, branch, run)
 	if err != nil || k.Branch == "" {
-		return Kept{}, err
+		return err
 	}
-	for i := 1; ; i++ {
-		name := branch + "." + strconv.Itoa(i)
-		taken, err := r.commit(ctx, r.dir, "refs/heads/"+name)
-		if err != nil {
-			return Kept{}, err
-		}
-		if taken != "" {
-			continue
-		}
-		k.Branch = name
-		_, err = r.git(ctx, r.dir, "branch", "--no-track", name, k.Commit)
-		if err == nil {
-			err = r.deleteBranch(ctx, branch, k.Commit)
-		}
-		return k, err
+	if _, err = r.nameCommit(ctx, branch+".1", k.Commit); err == nil {
+		err = r.deleteBranch(ctx, branch, k.Commit)
 	}
+	return err
 }

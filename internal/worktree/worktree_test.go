@@ -172,6 +172,26 @@ func (w *world) remove(a *Agent) Kept {
 	return k
 }
 
+// relive opens the run as its next life does, after this one was killed.
+func (w *world) relive(run *Run) *Run {
+	w.t.Helper()
+	for _, s := range run.pool.held {
+		if err := s.lock.Unlock(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	for _, s := range run.pool.free {
+		if err := s.lock.Unlock(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	again, err := w.open(w.dir).OpenRun(w.t.Context(), RunOptions{ID: "r1", Root: w.root})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return again
+}
+
 func (w *world) branches() []string {
 	w.t.Helper()
 	return strings.Fields(w.git("for-each-ref", "--format=%(refname:short)", "refs/heads"))
@@ -346,7 +366,7 @@ func TestHostileItemIDs(t *testing.T) {
 	}
 	for _, id := range ids[:12] {
 		a := w.agent(run, id, 1)
-		if !strings.HasPrefix(a.Dir, filepath.Join(w.root, "items")+string(filepath.Separator)) {
+		if !strings.HasPrefix(a.Dir, filepath.Join(w.root, poolDir)+string(filepath.Separator)) {
 			t.Errorf("%q: %s", id, a.Dir)
 		}
 		w.write(a.Dir, "by-"+encode(id), "x")
@@ -431,7 +451,6 @@ func TestFreshTreeForEachAttempt(t *testing.T) {
 	w.commitAll(a.Dir, "half")
 	w.write(a.Dir, "rest.txt", "uncommitted\n")
 	b := w.agent(run, "one", 2)
-	equal(t, "path", b.Dir, a.Dir)
 	if w.exists(filepath.Join(b.Dir, "done.txt")) || w.exists(filepath.Join(b.Dir, "rest.txt")) {
 		t.Error("files of the first attempt are left")
 	}
@@ -440,21 +459,23 @@ func TestFreshTreeForEachAttempt(t *testing.T) {
 	}
 	equal(t, "kept files", w.git("diff", "--name-only", "main", a.Branch), "done.txt\nrest.txt")
 
-	// The same attempt again, after the run went down: the branch's name is
-	// taken by unmerged work.
+	// The same attempt again, after the run went down.
 	w.write(b.Dir, "second.txt", "x")
 	c := w.agent(run, "one", 2)
 	equal(t, "branch", c.Branch, b.Branch)
 	if len(c.Kept) != 1 || w.git("diff", "--name-only", "main", c.Kept[0].Branch) != "second.txt" {
 		t.Fatalf("%+v", c.Kept)
 	}
+	w.write(c.Dir, "third.txt", "x")
+	k := w.remove(c)
+	equal(t, "under another name", k.Branch, c.Branch+".1")
 	equal(t, "branches", w.branches(), []string{"bide-item/r1/one/1", "bide-item/r1/one/2", "bide-item/r1/one/2.1", "bide/r1", "main"})
-	equal(t, "kept of a clean tree", w.remove(c), Kept{})
+	equal(t, "kept of a clean tree", w.remove(w.agent(run, "one", 3)), Kept{})
 }
 
 func TestHalfMadeWorktrees(t *testing.T) {
 	for name, damage := range map[string]func(w *world, run *Run, a *Agent){
-		"only the branch": func(w *world, run *Run, a *Agent) {
+		"removed by hand": func(w *world, run *Run, a *Agent) {
 			w.git("worktree", "remove", "--force", a.Dir)
 		},
 		"killed during checkout": func(w *world, run *Run, a *Agent) {
@@ -482,8 +503,8 @@ func TestHalfMadeWorktrees(t *testing.T) {
 				w.t.Fatal(err)
 			}
 		},
-		"stale lock of the branch": func(w *world, run *Run, a *Agent) {
-			w.write(w.dir, ".git/refs/heads/"+a.Branch+".lock", "")
+		"owner unknown": func(w *world, run *Run, a *Agent) {
+			w.write(w.gitIn(a.Dir, "rev-parse", "--absolute-git-dir"), ownerFile, "{")
 		},
 		"stale index lock": func(w *world, run *Run, a *Agent) {
 			w.write(w.gitIn(a.Dir, "rev-parse", "--absolute-git-dir"), "index.lock", "")
@@ -494,23 +515,28 @@ func TestHalfMadeWorktrees(t *testing.T) {
 			run := w.run()
 			a := w.agent(run, "one", 1)
 			damage(w, run, a)
-			b := w.agent(run, "one", 1)
+			again := w.relive(run)
+			b := w.agent(again, "one", 1)
 			equal(t, "status", w.gitIn(b.Dir, "status", "--porcelain"), "")
 			equal(t, "a.txt", w.read(b.Dir, "a.txt"), "one\n")
 			equal(t, "kept", w.remove(b), Kept{})
-			equal(t, "branches", w.branches(), []string{"bide/r1", "main"})
+			if _, err := again.Remove(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "branches", w.branches(), []string{"main"})
+			equal(t, "worktrees", strings.Count(w.git("worktree", "list"), "\n"), 0)
 		})
 	}
 }
 
-func TestUnknownDirectoryIsMovedAside(t *testing.T) {
+func TestUnknownDirectoryIsLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	run := w.run()
-	dir := filepath.Join(w.root, "items", "one")
+	dir := filepath.Join(w.root, poolDir, "1")
 	w.write(dir, "precious", "p")
 	a := w.agent(run, "one", 1)
 	equal(t, "fresh", w.gitIn(a.Dir, "status", "--porcelain", "--ignored"), "")
-	equal(t, "aside", w.read(dir+".lost-1", "precious"), "p")
+	equal(t, "left alone", w.read(dir, "precious"), "p")
 }
 
 func TestCancelledWhileAdding(t *testing.T) {
@@ -556,7 +582,7 @@ func TestKilledWhileAdding(t *testing.T) {
 		t.Error("no attempt was killed")
 	}
 	equal(t, "worktrees", strings.Count(w.git("worktree", "list"), "\n"), 2)
-	equal(t, "branches", w.branches(), []string{"bide-item/r1/one/1", "bide/r1", "main"})
+	equal(t, "branches", w.branches(), []string{"bide/r1", "main"})
 }
 
 // A step of the run itself may change to a branch of its own.
@@ -580,6 +606,9 @@ func TestRunLeavesItsBranch(t *testing.T) {
 	_, err := run.FinalMerge(t.Context(), MergeOptions{})
 	var no *CannotMerge
 	if !errors.As(err, &no) {
+		t.Fatal(err)
+	}
+	if err := run.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	infos, err := w.repo.List(t.Context(), "r1")

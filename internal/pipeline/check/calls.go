@@ -19,6 +19,7 @@ func (c *checker) call(e *syntax.CallExpr) Expr {
 		c.unresolved(e, problem)
 		return bad(e)
 	}
+	c.noteCall(e, target)
 	args, bound, ok := c.arguments(e, target)
 	t := bound.Apply(target.sig.Result)
 	if target.sig.Like && len(args) > 0 && args[0].Type().Kind == types.SeqKind && t.Kind == types.ListKind {
@@ -58,6 +59,11 @@ func (c *checker) unresolved(e *syntax.CallExpr, problem *diag.Problem) {
 		c.errorf(e.Func, problem.Code, "%s", problem.Message).Suggestion = problem.Suggestion
 	}
 	c.checkLoose(e.Args)
+	if p := e.With.Get(syntax.OptPolicy); p != nil {
+		if name, ok := p.Value.(*syntax.WordValue); ok {
+			c.noteUse(name.Span, named{PolicySymbol, name.Word})
+		}
+	}
 	if f := e.With.Get(syntax.OptFallback); f != nil {
 		if v, ok := f.Value.(*syntax.ExprValue); ok {
 			c.quietly(func() { c.expr(v.X, nil) })
@@ -68,9 +74,16 @@ func (c *checker) unresolved(e *syntax.CallExpr, problem *diag.Problem) {
 // checkLoose checks arguments of which nobody knows what they should be.
 func (c *checker) checkLoose(args []syntax.Expr) {
 	for _, a := range args {
-		if _, isLambda := syntax.Unparen(a).(*syntax.LambdaExpr); !isLambda {
+		l, isLambda := syntax.Unparen(a).(*syntax.LambdaExpr)
+		if !isLambda {
 			c.expr(a, nil)
+			continue
 		}
+		ids := make([]syntax.Ident, len(l.Params))
+		for i, p := range l.Params {
+			ids[i] = p.Name
+		}
+		c.unknown(ids, ParamSymbol, l.Body, nil)
 	}
 }
 

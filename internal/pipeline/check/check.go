@@ -33,17 +33,6 @@ func Check(f *syntax.File, env *Env) (*Program, diag.List) {
 	return c.program, c.problems
 }
 
-// Variables gives the inputs and assignments of a file with their types, in
-// source order, also of one with errors: for editors. The type of what could
-// not be understood is types.Invalid.
-func Variables(f *syntax.File, env *Env) []*Var {
-	c := newChecker(f, env)
-	c.declarations()
-	all := append(slices.Clone(c.program.Inputs), c.program.Assigns...)
-	slices.SortStableFunc(all, func(a, b *Var) int { return int(a.Span.Start) - int(b.Span.Start) })
-	return all
-}
-
 func newChecker(f *syntax.File, env *Env) *checker {
 	return &checker{
 		file: f, env: env,
@@ -56,7 +45,16 @@ func newChecker(f *syntax.File, env *Env) *checker {
 	}
 }
 
+// declarations looks at every declaration. A node that it does not know is an
+// error of the file, which then cannot be run.
 func (c *checker) declarations() {
+	var err error
+	defer func() {
+		if err != nil {
+			c.problems.Errorf(diag.Pos{File: c.file.Name}, "E900", "%v", err)
+		}
+	}()
+	defer syntax.Recover(&err)
 	for _, d := range c.file.Decls {
 		if c.errors > maxProblems {
 			break
@@ -84,6 +82,9 @@ type checker struct {
 	repeated bool            // an output was declared more than once
 	compared int             // names looked at for suggestions
 	quiet    int             // >0: problems of what is checked were reported before
+	info     *Info           // nil: nobody asks for it
+	symbols  map[any]*Symbol // by what uses refer to; see noteDefinition
+	decl     syntax.Decl     // the one that is looked at
 	lost     map[string]bool // words in what the parser passed over; nil: not looked at yet
 }
 
@@ -194,17 +195,21 @@ func (c *checker) names() []string {
 }
 
 func (c *checker) declare(d syntax.Decl) {
+	c.decl = d
 	switch d := d.(type) {
 	case *syntax.TypeDecl:
 		if c.types[d.Name.Name] != nil {
 			c.warnf(d.Name, "redefined", "The type %s is declared again", d.Name.Name).Suggest("give one of the two another name")
 		}
-		c.types[d.Name.Name] = c.resolveType(d.Type).Named(d.Name.Name)
+		t := c.resolveType(d.Type).Named(d.Name.Name)
+		c.types[d.Name.Name] = t
+		c.noteDeclared(named{TypeSymbol, d.Name.Name}, TypeSymbol, d.Name, t)
 	case *syntax.InDecl:
 		c.input(d)
 	case *syntax.AssignDecl:
 		v := &Var{Name: d.Name.Name, Value: c.expr(d.Value, nil), Span: d.Name.Span}
 		v.Type, v.Lazy = v.Value.Type(), isLazy(v.Value)
+		c.noteDeclared(v, ValueSymbol, d.Name, v.Type)
 		if c.define(v) {
 			c.program.Assigns = append(c.program.Assigns, v)
 		}
@@ -215,6 +220,9 @@ func (c *checker) declare(d syntax.Decl) {
 		c.use(d)
 	case *syntax.PolicyDecl:
 		c.policy(d)
+	case *syntax.BadDecl: // reported by the parser
+	default:
+		panic(&syntax.Unhandled{Reader: "the checker", Node: d})
 	}
 }
 
@@ -237,6 +245,9 @@ func (c *checker) resolveType(e syntax.TypeExpr) *types.Type {
 	r := types.Resolver{File: c.file, Problems: &found,
 		Lookup:   func(name string) *types.Type { return c.types[name] },
 		Declared: c.typeNames,
+	}
+	if c.info != nil {
+		r.Used = func(e *syntax.NamedType) { c.noteUse(e.Span, named{TypeSymbol, e.Name}) }
 	}
 	t := r.Resolve(e)
 	for _, p := range found {
@@ -284,6 +295,7 @@ func (c *checker) input(d *syntax.InDecl) {
 	if d.Default != nil {
 		v.Value = c.exprOf(d.Default, v.Type)
 	}
+	c.noteDeclared(v, InputSymbol, d.Name, v.Type)
 	if !c.define(v) {
 		return
 	}
@@ -297,14 +309,27 @@ func (c *checker) input(d *syntax.InDecl) {
 	c.program.Inputs = append(c.program.Inputs, v)
 }
 
-// annotations checks @example against the type of the input. The arguments of
-// @source and @sink are not looked at: nothing here connects.
+// annotations checks @example against the type of the input, and refuses @source
+// and @sink: there are no connectors here.
 func (c *checker) annotations(as []*syntax.Annotation, in *Var) {
 	for _, a := range as {
-		if a.Kind == syntax.Example && in != nil && a.Value != nil {
+		switch a.Kind {
+		case syntax.Example:
+			if in == nil || a.Value == nil {
+				continue // reported by the parser
+			}
 			if k, ok := c.exprOf(a.Value, in.Type).(*Const); ok {
 				in.Examples = append(in.Examples, k.Value)
 			}
+		case syntax.Source:
+			c.unsupported(a, "unsupported-annotation", "remove it; the value comes with --input, --inputs or a module that fetches it",
+				"@source connects the input to a stream, which is not supported here")
+		case syntax.Sink:
+			c.unsupported(a, "unsupported-annotation", "remove it; to send the value somewhere, call a module with it",
+				"@sink connects the output to a stream, which is not supported here")
+		case syntax.BadAnnotation: // reported by the parser
+		default:
+			panic(&syntax.Unhandled{Reader: "the checker", Node: a.Kind})
 		}
 	}
 }
@@ -319,7 +344,11 @@ func (c *checker) outputs(d *syntax.OutDecl) {
 			c.repeated = true
 		}
 		c.named[o.Name.Name] = len(c.program.Outputs)
-		c.program.Outputs = append(c.program.Outputs, Output{Name: o.Name.Name, Value: c.expr(o.Value, nil), Span: o.Name.Span})
+		value := c.expr(o.Value, nil)
+		c.program.Outputs = append(c.program.Outputs, Output{Name: o.Name.Name, Value: value, Span: o.Name.Span})
+		if d.Name != nil {
+			c.noteDeclared(named{OutputSymbol, o.Name.Name}, OutputSymbol, o.Name, value.Type())
+		}
 	}
 }
 
@@ -341,6 +370,9 @@ func (c *checker) use(d *syntax.UseDecl) {
 	ns := d.Path.String()
 	// Known even if wrong, so that its uses are not reported as well.
 	c.imports.add(d)
+	if d.Alias != nil {
+		c.noteDeclared(named{AliasSymbol, d.Alias.Name}, AliasSymbol, *d.Alias, nil)
+	}
 	if c.env.namespaceExists(ns) {
 		return
 	}

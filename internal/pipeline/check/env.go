@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pipeline/module"
@@ -26,6 +28,9 @@ type Env struct {
 	// comparing Floats and Booleans, standard functions for more types and
 	// more of them) is an error.
 	Compat bool
+	// NoManifest is the path of the manifest that was looked for and is not
+	// there; "" if there is one. Messages about unknown functions name it.
+	NoManifest string
 
 	byName     map[string][]*callable
 	byFull     map[string]*callable
@@ -92,22 +97,17 @@ func (e *Env) add(c *callable) {
 // Functions lists the full names of everything that can be called, sorted.
 func (e *Env) Functions() []string { return slices.Sorted(maps.Keys(e.byFull)) }
 
-// Signature gives the signature of a function or module by its full name, and
-// one sentence about it, if it has one.
-func (e *Env) Signature(full string) (sig types.Signature, doc string, ok bool) {
-	c := e.byFull[full]
-	if c == nil {
-		return sig, "", false
+// Callee describes a function or module by its full name, nil if there is none.
+func (e *Env) Callee(full string) *Callee {
+	if c := e.byFull[full]; c != nil {
+		return c.callee()
 	}
-	if c.fn != nil {
-		doc = c.fn.Doc
-	}
-	return c.sig, doc, true
+	return nil
 }
 
-// Find gives the full name of the function or module that a call of a name
-// means at an offset in a file: the `use` declarations before it count.
-func (e *Env) Find(f *syntax.File, name string, at int32) (full string, ok bool) {
+// Find gives what a call of a name means at an offset in a file, nil if
+// nothing: the `use` declarations before it count.
+func (e *Env) Find(f *syntax.File, name string, at int32) *Callee {
 	im := imports{alias: map[string]string{}}
 	for _, d := range f.Decls {
 		if u, isUse := d.(*syntax.UseDecl); isUse && u.Start < at {
@@ -116,9 +116,9 @@ func (e *Env) Find(f *syntax.File, name string, at int32) (full string, ok bool)
 	}
 	c, problem := e.resolve(name, &im, func() bool { return false })
 	if problem != nil {
-		return "", false
+		return nil
 	}
-	return c.full, true
+	return c.callee()
 }
 
 // imports are the `use` declarations so far.
@@ -200,7 +200,7 @@ func (e *Env) resolve(name string, im *imports, suggest func() bool) (*callable,
 	if suggest() {
 		p.Suggestion = diag.DidYouMean(full, slices.Collect(maps.Keys(e.byFull)))
 	}
-	return nil, p
+	return nil, e.declare(name, p)
 }
 
 func (e *Env) namespaceNames(im *imports) []string {
@@ -230,7 +230,7 @@ func (e *Env) resolveSimple(name string, im *imports, suggest func() bool) (*cal
 		return nil, p.Suggest("did you mean to import %s? write \"use %s\"", elsewhere[0].full, elsewhere[0].namespace)
 	}
 	if !suggest() {
-		return nil, p
+		return nil, e.declare(name, p)
 	}
 	var reachable []string
 	for n := range e.byName {
@@ -239,7 +239,21 @@ func (e *Env) resolveSimple(name string, im *imports, suggest func() bool) (*cal
 		}
 	}
 	p.Suggestion = diag.DidYouMean(name, reachable)
-	return nil, p
+	return nil, e.declare(name, p)
+}
+
+// declare says where a function that nobody knows could be declared: also where
+// another has a similar name, if this one is written as modules are.
+func (e *Env) declare(name string, p *diag.Problem) *diag.Problem {
+	first, _ := utf8.DecodeRuneInString(name)
+	switch {
+	case e.NoManifest == "", p.Suggestion != "" && !unicode.IsUpper(first):
+	case p.Suggestion != "":
+		p.Suggestion += fmt.Sprintf(" modules are declared in %s, which is not there", e.NoManifest)
+	default:
+		p.Suggest("modules are declared in %s, which is not there; write it, or name another with --modules", e.NoManifest)
+	}
+	return p
 }
 
 // namespaceExists reports whether `use ns` can be meant.

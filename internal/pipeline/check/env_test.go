@@ -49,12 +49,12 @@ func TestFunctionsAndSignatures(t *testing.T) {
 			t.Errorf("%s is not listed", name)
 		}
 	}
-	sig, doc, ok := env.Signature("stdlib.collection.map")
-	if !ok || sig.String() != "(items: Seq<T>, function: (T) => U) -> List<U>" || doc == "" {
-		t.Error(sig, doc, ok)
+	c := env.Callee("stdlib.collection.map")
+	if c == nil || c.Sig.String() != "(items: Seq<T>, function: (T) => U) -> List<U>" || c.Doc == "" {
+		t.Errorf("%+v", c)
 	}
-	if _, _, ok := env.Signature("nothing"); ok {
-		t.Error("nothing has a signature")
+	if env.Callee("nothing") != nil {
+		t.Error("there is a function nothing")
 	}
 }
 

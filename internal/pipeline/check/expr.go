@@ -61,6 +61,14 @@ func (c *checker) sized(n syntax.Node, x Expr) Expr {
 // any; it decides what literals and lambdas are checked as, but whether the
 // result fits is for the caller to see.
 func (c *checker) expr(e syntax.Expr, want *types.Type) Expr {
+	x := c.meaning(e, want)
+	if c.info != nil {
+		c.info.Types[e] = x.Type()
+	}
+	return x
+}
+
+func (c *checker) meaning(e syntax.Expr, want *types.Type) Expr {
 	switch e := e.(type) {
 	case *syntax.ParenExpr:
 		return c.expr(e.X, want)
@@ -105,12 +113,15 @@ func (c *checker) expr(e syntax.Expr, want *types.Type) Expr {
 		return bad(e)
 	case *syntax.CallExpr:
 		return c.sized(e, c.call(e))
+	case *syntax.BadExpr:
+		return bad(e) // reported by the parser
 	}
-	return bad(e) // a BadExpr: reported by the parser
+	panic(&syntax.Unhandled{Reader: "the checker", Node: e})
 }
 
 func (c *checker) name(e *syntax.Name, want *types.Type) Expr {
 	if v := c.lookup(e.Name); v != nil {
+		c.noteUse(e.Span, v)
 		return &Ref{base{v.Type, e.Span}, v}
 	}
 	if want != nil && want.Kind == types.FuncKind && len(c.env.byName[e.Name]) > 0 {
@@ -263,6 +274,9 @@ func (c *checker) field(e *syntax.FieldExpr) Expr {
 		}
 		return bad(e)
 	}
+	if c.info != nil {
+		c.info.Fields[e.Field.Span] = ft
+	}
 	if !each {
 		return pure(e, ft, "field:"+name, getField(name), x)
 	}
@@ -331,6 +345,7 @@ func (c *checker) project(e *syntax.ProjectExpr) Expr {
 func (c *checker) lambda(e *syntax.LambdaExpr, want *types.Type) Expr {
 	if len(e.Params) != len(want.Params) {
 		c.errorf(e, "E015", "Lambda has %d parameter(s) but expected %d", len(e.Params), len(want.Params))
+		c.checkLoose([]syntax.Expr{e})
 		return bad(e)
 	}
 	saved := c.local
@@ -346,6 +361,7 @@ func (c *checker) lambda(e *syntax.LambdaExpr, want *types.Type) Expr {
 			}
 			v.Type = t
 		}
+		c.noteLocal(v, ParamSymbol, e.Body)
 		l.Params = append(l.Params, v)
 		c.local = &scope{v, c.local}
 	}

@@ -13,11 +13,9 @@ import (
 func (c *checker) match(e *syntax.MatchExpr, want *types.Type) Expr {
 	x := c.expr(e.X, nil)
 	if isBad(x.Type()) {
-		c.quietly(func() {
-			for _, k := range e.Cases {
-				c.expr(k.Value, want)
-			}
-		})
+		for _, k := range e.Cases {
+			c.unknownCase(k.Pattern, k.Value, want)
+		}
 		return bad(e)
 	}
 	m := &matching{c: c, expr: e, union: x.Type(), members: []*types.Type{x.Type()}}
@@ -46,6 +44,28 @@ func (c *checker) match(e *syntax.MatchExpr, want *types.Type) Expr {
 		return s
 	}
 	return &Let{base{s.Type(), e.Span}, v, s}
+}
+
+// unknownCase looks at a case of which nobody knows what it takes: what its
+// pattern binds is of no known type.
+func (c *checker) unknownCase(p syntax.Pattern, body syntax.Expr, want *types.Type) {
+	var ids []syntax.Ident
+	if r, ok := p.(*syntax.RecordPattern); ok {
+		ids = r.Fields
+	}
+	c.unknown(ids, BindingSymbol, body, want)
+}
+
+// unknown looks at an expression in which some names are of no known type.
+func (c *checker) unknown(ids []syntax.Ident, kind SymbolKind, body syntax.Expr, want *types.Type) {
+	saved := c.local
+	for _, id := range ids {
+		v := &Var{Name: id.Name, Kind: ParamVar, Type: types.Invalid, Span: id.Span}
+		c.noteLocal(v, kind, body)
+		c.local = &scope{v, c.local}
+	}
+	c.quietly(func() { c.expr(body, want) })
+	c.local = saved
 }
 
 // quietly checks something whose problems follow from one reported before.
@@ -92,6 +112,9 @@ func (m *matching) arm(k syntax.MatchCase, want *types.Type) (Arm, bool) {
 	case *syntax.TypePattern:
 		return m.typeArm(p, k.Value, want)
 	}
+	if _, ok := k.Pattern.(*syntax.BadPattern); !ok {
+		panic(&syntax.Unhandled{Reader: "the checker", Node: k.Pattern})
+	}
 	m.c.expr(k.Value, want)
 	m.unknown = true // reported by the parser
 	return Arm{}, false
@@ -115,7 +138,7 @@ func (m *matching) recordArm(p *syntax.RecordPattern, body syntax.Expr, want *ty
 	}
 	if !slices.Contains(takes, true) {
 		m.cannotMatch(p, "{"+strings.Join(names(p.Fields), ", ")+"}")
-		m.c.quietly(func() { m.c.expr(body, want) })
+		m.c.unknownCase(p, body, want)
 		return Arm{}, false
 	}
 	m.cover(takes)
@@ -124,6 +147,7 @@ func (m *matching) recordArm(p *syntax.RecordPattern, body syntax.Expr, want *ty
 	for i, f := range p.Fields {
 		get := pure(f, fields[i], "field:"+f.Name, getField(f.Name), m.subject)
 		lets[i] = &Var{Name: f.Name, Type: fields[i], Value: get, Span: f.Span}
+		m.c.noteLocal(lets[i], BindingSymbol, body)
 		m.c.local = &scope{lets[i], m.c.local}
 	}
 	value := m.c.expr(body, want)
@@ -197,6 +221,7 @@ func (m *matching) typeArm(p *syntax.TypePattern, body syntax.Expr, want *types.
 		return Arm{test, m.c.expr(body, want)}, true
 	}
 	narrow := &Var{Name: name.Name, Type: narrowed, Value: m.subject, Span: name.Span}
+	m.c.noteSame(narrow, m.c.lookup(name.Name))
 	var value Expr
 	m.c.inside(narrow, func() { value = m.c.expr(body, want) })
 	return Arm{test, &Let{base{value.Type(), value.Extent()}, narrow, value}}, true

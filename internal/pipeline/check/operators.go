@@ -76,7 +76,7 @@ func (c *checker) binary(e *syntax.BinaryExpr, want *types.Type) Expr {
 	case syntax.Sub, syntax.Mul, syntax.Div:
 		return c.arithmetic(e, x, y)
 	}
-	return bad(e)
+	panic(&syntax.Unhandled{Reader: "the checker", Node: e.Op})
 }
 
 func (c *checker) logic(e *syntax.BinaryExpr) Expr {

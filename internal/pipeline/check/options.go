@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/pipeline/types"
@@ -34,11 +35,12 @@ func (o OnError) String() string { return onErrorNames[o] }
 type Options struct {
 	// Retry is ready for package retry: Attempts is 1 or more.
 	Retry    retry.Policy
-	Breaker  Rate          // opens after Count failures, for Per; zero: none
-	Deadline time.Duration // for the call as a whole; 0: none
+	Breaker  *circuit.Config // shared by all calls of the module; nil: none
+	Deadline time.Duration   // for the call as a whole; 0: none
 
-	Fallback Expr // nil: none
-	Failure  *Var // what `error` means in Fallback
+	Fallback Expr    // nil: none
+	Failure  *Var    // what `error` means in Fallback
+	Until    *Lambda // says whether the value of an attempt is the end; nil: any is
 
 	OnError  OnError
 	Cache    time.Duration // how long a result is kept; 0: not
@@ -79,13 +81,14 @@ func (c *checker) policy(d *syntax.PolicyDecl) {
 		c.warnf(d.Name, "redefined", "The policy %s is declared again; calls below have this one", d.Name.Name).Suggest("give one of the two another name")
 	}
 	expanded := c.expand(d.Options)
-	s := settings{c: c, o: new(Options)}
+	s := newSettings(c, new(Options))
 	for _, o := range d.Options {
 		s.apply(o)
 	}
 	if x := s.given[syntax.OptFallback]; x != nil {
 		s.failing(x, nil)
 	}
+	c.noteDeclared(named{PolicySymbol, d.Name.Name}, PolicySymbol, d.Name, nil)
 	c.policies[d.Name.Name] = append([]*syntax.Option{}, expanded...)
 }
 
@@ -108,6 +111,7 @@ func (c *checker) expand(options []*syntax.Option) []*syntax.Option {
 		if !known {
 			c.unknownPolicy(name)
 		}
+		c.noteUse(name.Span, named{PolicySymbol, name.Word})
 		out = append(out, policy...)
 	}
 	for _, o := range options {
@@ -136,8 +140,8 @@ func (c *checker) unknownPolicy(name *syntax.WordValue) {
 // with checks a with clause for a call that gives a result of type t.
 func (c *checker) with(w *syntax.WithClause, target *callable, t *types.Type) *Options {
 	o := new(Options)
-	s := settings{c: c, o: o}
-	o.Retry.Attempts, o.Priority, o.Backend = 1, NormalPriority, "memory"
+	s := newSettings(c, o)
+	o.Priority, o.Backend = NormalPriority, "memory"
 	expanded := c.expand(w.Options)
 	for _, x := range expanded {
 		if w.Get(x.Kind) == x {
@@ -146,8 +150,9 @@ func (c *checker) with(w *syntax.WithClause, target *callable, t *types.Type) *O
 			c.quietly(func() { s.apply(x) }) // reported at the policy
 		}
 	}
-	s.schedule()
+	s.finish()
 	s.fallback(t, w)
+	s.until(t, w)
 	s.dependencies(w)
 	s.limits(w, target)
 	o.Text = s.text()
@@ -162,6 +167,9 @@ func (s *settings) text() string {
 			continue
 		}
 		b = append(append(b, o.Kind.String()...), ':')
+		if x, ok := o.Value.(*syntax.ExprValue); ok {
+			b = append(b, s.c.file.Text(x.Span)...)
+		}
 		b = append(appendValue(b, o.Value), ';')
 	}
 	return string(b)
@@ -181,6 +189,7 @@ func appendValue(b []byte, v syntax.OptionValue) []byte {
 	case *syntax.DurationValue:
 		number(int64(v.Value))
 	case *syntax.RateValue:
+		b = append(b, v.Share...)
 		number(v.Count, int64(v.Per.Value))
 	case *syntax.WordValue:
 		b = append(b, v.Word...)
@@ -193,12 +202,26 @@ func appendValue(b []byte, v syntax.OptionValue) []byte {
 			b = strconv.AppendQuote(append(b, m.Name.Name...), m.Pattern)
 			number(m.Codes...)
 		}
+	case *syntax.RulesValue:
+		for _, r := range v.Rules {
+			b = append(b, '{')
+			if r.On != nil {
+				b = appendValue(b, r.On)
+			}
+			for _, o := range r.Options {
+				b = append(appendValue(append(append(b, o.Kind.String()...), ':'), o.Value), ';')
+			}
+			b = append(b, '}')
+		}
 	case *syntax.WindowValue:
 		b = append(b, v.Shape...)
 		number(int64(v.Size.Value), int64(v.Slide.Value), v.Count)
 	case *syntax.JoinValue:
 		b = append(b, v.Shape...)
 		number(int64(v.Size.Value))
+	case *syntax.ExprValue, *syntax.BadValue:
+	default:
+		panic(&syntax.Unhandled{Reader: "the checker", Node: v})
 	}
 	return b
 }

@@ -3,11 +3,13 @@ package check
 import (
 	"math"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/pipeline/types"
 	"github.com/bide-dev/bide/retry"
@@ -15,11 +17,14 @@ import (
 
 // settings gathers the options of one call.
 type settings struct {
-	c       *checker
-	o       *Options
-	given   [syntax.OptPolicy + 1]*syntax.Option // by kind
-	backoff string
-	maximum time.Duration // 0: not given
+	c      *checker
+	o      *Options
+	given  []*syntax.Option // by kind
+	policy option.Settings
+}
+
+func newSettings(c *checker, o *Options) *settings {
+	return &settings{c: c, o: o, given: make([]*syntax.Option, len(option.Calls())+1)}
 }
 
 func (s *settings) has(k syntax.OptionKind) bool { return s.given[k] != nil }
@@ -40,28 +45,50 @@ func (s *settings) apply(x *syntax.Option) {
 	case *syntax.WordValue:
 		s.word(x, v.Word)
 	case *syntax.BoolValue:
-		s.o.Lazy = v.Value
+		if x.Kind.Row().InPolicy() {
+			s.set(x, v.Value)
+		} else {
+			s.o.Lazy = v.Value
+		}
 	case *syntax.StringValue:
 		s.backend(x, v)
 	case *syntax.MatchersValue:
-		s.matchers(x, v)
+		if all := s.matchers(x, v); all != nil {
+			s.set(x, all)
+		}
+	case *syntax.RulesValue:
+		s.rules(x, v)
+	case *syntax.ExprValue, *syntax.WindowValue, *syntax.JoinValue, *syntax.BadValue:
+	default:
+		unhandled(v)
 	}
-	switch x.Kind {
-	case syntax.OptBatch, syntax.OptBatchTimeout, syntax.OptWindow, syntax.OptCheckpoint, syntax.OptJoin:
+	if x.Kind.Streaming() {
 		s.streaming(x)
 	}
 }
+
+// unhandled reports an option, or a form of its value, that was added without
+// telling the checker.
+func unhandled(what any) { panic(&syntax.Unhandled{Reader: "the checker of options", Node: what}) }
 
 func (s *settings) invalid(x *syntax.Option, must string) {
 	s.c.errorf(x, "E016", "Invalid value for '%s': %s (%s)", x.Kind, s.c.file.Text(x.Value.Extent()), must)
 }
 
 // here reports what the original would accept but cannot be done here.
-func (s *settings) here(n syntax.Node, code, format string, args ...any) *diag.Problem {
-	if s.c.env.Compat {
-		return s.c.warnf(n, code, format, args...)
+func (c *checker) here(n syntax.Node, code, format string, args ...any) *diag.Problem {
+	if c.env.Compat {
+		return c.warnf(n, code, format, args...)
 	}
-	return s.c.errorf(n, code, format, args...)
+	return c.errorf(n, code, format, args...)
+}
+
+// unsupported is here for what keeps the program from being run as well.
+func (c *checker) unsupported(n syntax.Node, code, suggestion, format string, args ...any) {
+	p := c.here(n, code, format, args...).Suggest("%s", suggestion)
+	if c.quiet == 0 {
+		c.program.unsupported = append(c.program.unsupported, *p)
+	}
 }
 
 func (s *settings) number(x *syntax.Option, n int64) {
@@ -69,7 +96,7 @@ func (s *settings) number(x *syntax.Option, n int64) {
 	case x.Kind == syntax.OptRetry && (n < 0 || n >= math.MaxInt32):
 		s.invalid(x, "must be from 0 to 2147483646")
 	case x.Kind == syntax.OptRetry:
-		s.o.Retry.Attempts = int(n) + 1
+		s.set(x, int(n)+1)
 	case x.Kind == syntax.OptPriority:
 		s.o.Priority = int(min(max(n, 0), 100))
 		if n < 0 || n > 100 {
@@ -79,6 +106,8 @@ func (s *settings) number(x *syntax.Option, n int64) {
 		s.invalid(x, "must be > 0")
 	case x.Kind == syntax.OptConcurrency:
 		s.o.Limit = int(min(n, math.MaxInt32))
+	case x.Kind != syntax.OptBatch:
+		unhandled(x.Kind)
 	}
 }
 
@@ -87,48 +116,55 @@ func (s *settings) duration(x *syntax.Option, v *syntax.DurationValue) {
 		s.invalid(x, "must be > 0")
 		return
 	}
-	switch x.Kind {
-	case syntax.OptDelay:
-		s.o.Retry.Backoff.Initial = v.Value
-	case syntax.OptMaxDelay:
-		s.maximum = v.Value
-	case syntax.OptBudget:
-		s.o.Retry.Budget = v.Value
-	case syntax.OptTimeout:
-		s.o.Retry.Timeout = v.Value
-	case syntax.OptDeadline:
-		s.o.Deadline = v.Value
-	case syntax.OptCache:
+	switch {
+	case x.Kind.Row().InPolicy():
+		s.set(x, v.Value)
+	case x.Kind == syntax.OptCache:
 		s.o.Cache = v.Value
+	case !x.Kind.Streaming():
+		unhandled(x.Kind)
 	}
 }
+
+// set sets the field that an option of a policy has.
+func (s *settings) set(x *syntax.Option, v any) { x.Kind.Row().Set(&s.policy, v) }
 
 func (s *settings) rate(x *syntax.Option, v *syntax.RateValue) {
 	if v.Count <= 0 || v.Count > math.MaxInt32 || v.Per.Value <= 0 {
 		s.invalid(x, "number and span must be > 0")
 		return
 	}
-	r := Rate{int(v.Count), v.Per.Value}
-	if x.Kind == syntax.OptBreaker {
-		s.o.Breaker = r
-	} else {
-		s.o.Throttle = r
+	switch x.Kind {
+	case syntax.OptBreaker:
+		c := &circuit.Config{FailureThreshold: int(v.Count), SuccessThreshold: 1, Timeout: v.Per.Value, HalfOpenRequests: 1}
+		if v.Share != "" {
+			rate, err := strconv.ParseFloat(v.Share, 64)
+			if err != nil || rate <= 0 || rate > 1 {
+				s.invalid(x, "the rate must be more than 0 and at most 1.0")
+				return
+			}
+			c.FailureThreshold, c.FailureRate, c.Window = 0, rate, int(v.Count)
+		}
+		s.set(x, c)
+	case syntax.OptThrottle:
+		s.o.Throttle = Rate{int(v.Count), v.Per.Value}
+	default:
+		unhandled(x.Kind)
 	}
 }
 
 func (s *settings) word(x *syntax.Option, word string) {
 	switch x.Kind {
+	case syntax.OptRetry: // the parser lets no word but unlimited through
+		s.set(x, retry.Unlimited)
 	case syntax.OptBackoff:
-		if !slices.Contains([]string{"fixed", "linear", "exponential", "fibonacci"}, word) {
-			s.invalid(x, "must be fixed, linear, exponential or fibonacci")
-		}
-		s.backoff = word
+		s.set(x, word)
 	case syntax.OptJitter:
 		j, err := backoff.ParseJitter(word)
 		if err != nil {
 			s.invalid(x, "must be none, factor, full, equal or decorrelated")
 		}
-		s.o.Retry.Backoff.Jitter = j
+		s.set(x, j)
 	case syntax.OptOnError:
 		i := slices.Index(onErrorNames, word)
 		if i < 0 {
@@ -141,34 +177,97 @@ func (s *settings) word(x *syntax.Option, word string) {
 			s.invalid(x, "must be critical, high, normal, low, background or a number from 0 to 100")
 		}
 		s.o.Priority = p
+	case syntax.OptPolicy: // its options stand in its place, see expand
+	default:
+		unhandled(x.Kind)
 	}
 }
 
 func (s *settings) backend(x *syntax.Option, v *syntax.StringValue) {
 	if v.Value != "memory" && v.Value != "disk" {
-		s.here(x, "E016", "Invalid value for 'cache_backend': %q (must be \"memory\" or \"disk\")", v.Value).
+		s.c.here(x, "E016", "Invalid value for 'cache_backend': %q (must be \"memory\" or \"disk\")", v.Value).
 			Suggestion = diag.DidYouMean(v.Value, []string{"memory", "disk"})
 		return
 	}
 	s.o.Backend = v.Value
 }
 
-func (s *settings) matchers(x *syntax.Option, v *syntax.MatchersValue) {
+func (s *settings) matchers(x *syntax.Option, v *syntax.MatchersValue) []option.Matcher {
 	if len(v.Matchers) == 0 {
 		s.invalid(x, "must name at least one kind of error")
-		return
+		return nil
 	}
-	all := make([]retry.Matcher, 0, len(v.Matchers))
+	all := make([]option.Matcher, 0, len(v.Matchers))
 	for _, m := range v.Matchers {
 		if matcher := s.matcher(m); matcher != nil {
-			all = append(all, matcher)
+			all = append(all, option.Matcher{Name: s.c.file.Text(m.Span), Match: matcher})
 		}
 	}
-	if x.Kind == syntax.OptRetryOn {
-		s.o.Retry.RetryOn = retry.Any(all...)
-	} else {
-		s.o.Retry.AbortOn = retry.Any(all...)
+	return all
+}
+
+// rules checks policies for kinds of errors. Each has some of the options of a
+// call.
+func (s *settings) rules(x *syntax.Option, v *syntax.RulesValue) {
+	var all []option.Rule
+	for _, r := range v.Rules {
+		if r.On == nil {
+			s.c.errorf(r, "E016", "Invalid value for 'rules': a rule needs the errors that it is for").Suggest("write %q", "{on: rate_limit, retry: 20, delay: 1s}")
+			continue
+		}
+		one := newSettings(s.c, new(Options))
+		for _, o := range r.Options {
+			switch {
+			case o.Kind != syntax.BadOption && o.Kind.Row().In&option.InRule == 0:
+				s.c.errorf(o, "E016", "Invalid value for 'rules': '%s' is not of a rule", o.Kind).Suggest("write it beside rules")
+				continue
+			case o.Kind == syntax.OptRetry:
+				if _, word := o.Value.(*syntax.WordValue); word {
+					s.c.errorf(o, "E016", "Invalid value for 'retry': unlimited (a rule has a number, or none)").Suggest("leave it out: the retries of the call bound it then")
+					continue
+				}
+			}
+			one.apply(o)
+		}
+		all = append(all, option.Rule{On: s.matchers(x, r.On), Settings: one.policy})
 	}
+	s.set(x, all)
+}
+
+// until checks the condition on the value of an attempt, which it knows as
+// `result`, unless the file has a variable of that name; a condition written as
+// a function gets the value as well.
+func (s *settings) until(t *types.Type, w *syntax.WithClause) {
+	x := s.given[syntax.OptUntil]
+	if x == nil {
+		return
+	}
+	v, ok := x.Value.(*syntax.ExprValue)
+	if !ok {
+		return
+	}
+	c := s.c
+	check := func() {
+		l, isLambda := syntax.Unparen(v.X).(*syntax.LambdaExpr)
+		if !isLambda {
+			if c.lookup("result") != nil {
+				c.errorf(v, "E016", "Invalid value for 'until': the file has a variable named result").Suggest("write a function: until: (value) => …")
+				return
+			}
+			l = &syntax.LambdaExpr{Span: v.Span, Params: []syntax.Param{{Name: syntax.Ident{Span: v.Span, Name: "result"}}}, Body: v.X}
+		}
+		if l, ok := c.lambda(l, types.FuncOf([]*types.Type{t}, types.Boolean)).(*Lambda); ok {
+			s.o.Until = l
+		}
+	}
+	if w.Get(syntax.OptUntil) == x {
+		check()
+		return
+	}
+	local, info := c.local, c.info
+	c.local, c.info = nil, nil
+	check()
+	c.local, c.info = local, info
 }
 
 func (s *settings) matcher(m syntax.Matcher) retry.Matcher {
@@ -183,7 +282,7 @@ func (s *settings) matcher(m syntax.Matcher) retry.Matcher {
 		}
 		return retry.ExitCode(codes...)
 	case "pattern":
-		matcher, err := retry.Pattern(m.Pattern)
+		matcher, err := retry.TextPattern(m.Pattern)
 		if err != nil {
 			s.c.errorf(m, "E016", "Invalid pattern: %s", strings.TrimPrefix(err.Error(), "retry: ")).Suggest("write an RE2 regular expression")
 			return nil
@@ -211,33 +310,15 @@ func (s *settings) streaming(x *syntax.Option) {
 			s.invalid(x, "must be > 0")
 		}
 	}
-	p := s.here(x, "unsupported-option", "The option '%s' is for streams, which are not supported here", x.Kind)
-	p.Suggest("remove it; to work on each element of a list, write map(xs, (x) => …)")
-	if s.c.quiet == 0 {
-		s.c.program.unsupported = append(s.c.program.unsupported, *p)
-	}
+	s.c.unsupported(x, "unsupported-option", "remove it; to work on each element of a list, write map(xs, (x) => …)",
+		"The option '%s' is for streams, which are not supported here", x.Kind)
 }
 
-// schedule makes the backoff of delay, backoff and max_delay. The cap of 30 s
-// is for delays that grow; a fixed one is what the author wrote.
-func (s *settings) schedule() {
-	b := &s.o.Retry.Backoff
-	switch s.backoff {
-	case "linear":
-		b.Strategy = backoff.Linear{}
-	case "exponential":
-		b.Strategy = backoff.Exponential{}
-	case "fibonacci":
-		b.Strategy = backoff.Fibonacci{}
-	default:
-		b.Strategy = backoff.Fixed{}
-		if b.Jitter != backoff.Decorrelated { // which grows
-			b.Max = backoff.Unlimited
-		}
-	}
-	if s.maximum > 0 {
-		b.Max = s.maximum
-	}
+// finish gives what is left out its default and makes the policy.
+func (s *settings) finish() {
+	p := s.policy.Resolve(option.Call)
+	s.o.Retry = p.Policy()
+	s.o.Retry.Timeout, s.o.Deadline, s.o.Breaker = p.Timeout, p.Deadline, p.Breaker
 }
 
 // fallback checks the fallback against the type of the call's result, in the
@@ -249,12 +330,12 @@ func (s *settings) fallback(t *types.Type, w *syntax.WithClause) {
 		return
 	}
 	c := s.c
-	saved := c.local
-	defer func() { c.local = saved }()
+	saved, info := c.local, c.info
+	defer func() { c.local, c.info = saved, info }()
 	if w.Get(syntax.OptFallback) == x {
 		s.failing(x, t)
 	} else {
-		c.local = nil
+		c.local, c.info = nil, nil // noted at the policy
 		c.quietly(func() { s.failing(x, t) })
 	}
 	if f := s.o.Fallback; f != nil && !types.Subtype(f.Type(), t) {
@@ -276,11 +357,12 @@ func (s *settings) failing(x *syntax.Option, want *types.Type) {
 	s.o.Failure = &Var{Name: "error", Kind: ErrorVar, Type: types.Error, Span: x.Span}
 	body := v.X
 	if l, isLambda := syntax.Unparen(v.X).(*syntax.LambdaExpr); isLambda && len(l.Params) == 1 {
-		s.o.Failure.Name = l.Params[0].Name.Name
+		s.o.Failure.Name, s.o.Failure.Span = l.Params[0].Name.Name, l.Params[0].Name.Span
 		body = l.Body
+	}
+	if body != v.X || c.lookup("error") == nil {
 		c.local = &scope{s.o.Failure, c.local}
-	} else if c.lookup("error") == nil {
-		c.local = &scope{s.o.Failure, c.local}
+		c.noteLocal(s.o.Failure, FailureSymbol, body)
 	}
 	s.o.Fallback = c.expr(body, want)
 }

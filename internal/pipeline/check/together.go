@@ -6,6 +6,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
+	"github.com/bide-dev/bide/retry"
 )
 
 // What options mean together: those that do nothing alone, and those that
@@ -13,7 +14,7 @@ import (
 
 // dependencies warns of options that do nothing without another.
 func (s *settings) dependencies(w *syntax.WithClause) {
-	retries := s.o.Retry.Attempts > 1
+	retries := s.o.Retry.Attempts != 1
 	useless := func(k syntax.OptionKind, without string) {
 		s.c.warnf(s.place(k, w), fmt.Sprintf("%s-without-%s", kebab(k), without), "'%s' without '%s' has no effect", k, without).
 			Suggest("add %q, or remove it", syntax.OptionExample(syntax.OptionByName(without)))
@@ -47,6 +48,12 @@ func (s *settings) dependencies(w *syntax.WithClause) {
 	if s.has(syntax.OptWindow) && s.has(syntax.OptBatch) {
 		s.c.warnf(s.place(syntax.OptBatch, w), "window-and-batch", "'window' and 'batch' are mutually exclusive; 'batch' will be ignored").Suggest("remove one of the two")
 	}
+	if s.o.Retry.Attempts == retry.Unlimited && s.o.Deadline == 0 {
+		s.c.errorf(s.place(syntax.OptRetry, w), "E016", "Invalid value for 'retry': unlimited (nothing bounds the attempts)").Suggest(`add a deadline, for example "deadline: 1h"`)
+	}
+	if k := syntax.OptionByName("budget_expires"); s.has(k) && !s.has(syntax.OptBudget) {
+		useless(k, "budget")
+	}
 	s.worst(w)
 }
 
@@ -63,7 +70,7 @@ func (s *settings) place(k syntax.OptionKind, w *syntax.WithClause) syntax.Node 
 
 // worst warns of retries that the deadline will not let happen.
 func (s *settings) worst(w *syntax.WithClause) {
-	if s.o.Deadline == 0 {
+	if s.o.Deadline == 0 || s.o.Retry.Attempts == retry.Unlimited {
 		return
 	}
 	worst := s.o.Worst()
@@ -78,7 +85,7 @@ func (s *settings) worst(w *syntax.WithClause) {
 func (s *settings) limits(w *syntax.WithClause, target *callable) {
 	known := s.c.limits[target.full]
 	conflict := func(k syntax.OptionKind, first, second any) {
-		s.here(s.place(k, w), "conflicting-limits", "The module %s has the limit '%s: %v' here, but '%s: %v' above; there is one for all its calls", target.full, k, second, k, first).
+		s.c.here(s.place(k, w), "conflicting-limits", "The module %s has the limit '%s: %v' here, but '%s: %v' above; there is one for all its calls", target.full, k, second, k, first).
 			Suggest("give both calls the same limit")
 	}
 	if r := s.o.Throttle; r.Count > 0 {

@@ -73,12 +73,12 @@ func TestVerdicts(t *testing.T) {
 		// Options.
 		{"ok", "x = Trim(\"a\") with retry: 0, lazy, priority: 7, cache: 1d, cache_backend: \"far\"\nout x"},
 		{"ok", "x = Trim(\"a\") with batch: 5, batch_timeout: 1s, window: count(3), join: zip, checkpoint: 1s\nout x"},
+		{"ok", "@source(\"http\")\nin x: Int\n@sink(\"log\")\nout x"},
 		{"E016", "x = Trim(\"a\") with concurrency: 0\nout x"},
 		{"E016", "x = Trim(\"a\") with batch: 0\nout x"},
 		{"E017", "x = Trim(\"a\") with fallback: 0\nout x"},
 		{"!", "x = Trim(\"a\") with retry: -1\nout x"},
 		{"!", "x = Trim(\"a\") with on_error: fail\nout x"},
-		{"!", "x = Trim(\"a\") with timeout: 5m\nout x"},
 
 		// What is no pipeline.
 		{"!", ""}, {"!", "# nothing"}, {"!", "in x: Int"}, {"!", "in when: Int\nout when"},

@@ -5,7 +5,10 @@ import (
 	"math"
 	"time"
 
+	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/option"
+	"github.com/bide-dev/bide/retry"
 )
 
 // Worst is the longest that a call can take, waits for others (for a throttle,
@@ -26,8 +29,18 @@ func (o *Options) Worst() Worst {
 	}
 	p := &o.Retry
 	w := Worst{Attempts: max(p.Attempts, 1), Timeout: p.Timeout, Deadline: o.Deadline}
+	if p.Attempts == retry.Unlimited {
+		w.Attempts = option.MaxAttempts
+	}
 	w.Attempting = times(p.Timeout, w.Attempts)
-	w.Delays = o.delays(w.Attempts - 1)
+	w.Delays = delays(&p.Backoff, w.Attempts-1)
+	for _, r := range p.Rules { // each with delays of its own
+		n := w.Attempts
+		if r.Attempts > 0 {
+			n = min(n, r.Attempts)
+		}
+		w.Delays = plus(w.Delays, delays(r.Backoff, n-1))
+	}
 	if p.Budget > 0 {
 		w.Delays = min(w.Delays, p.Budget)
 	}
@@ -38,12 +51,12 @@ func (o *Options) Worst() Worst {
 // taken as long as the last.
 const maxSummed = 10000
 
-func (o *Options) delays(n int) time.Duration {
+func delays(s *backoff.Schedule, n int) time.Duration {
 	var total, longest time.Duration
 	for i := 1; i <= n; i++ {
-		_, d := o.Retry.Backoff.Range(i, longest)
-		if i > 1 && d == longest && (d == o.Retry.Backoff.Cap() || i > 2) || i > maxSummed {
-			_, last := o.Retry.Backoff.Range(n, max(d, longest))
+		_, d := s.Range(i, longest)
+		if i > 1 && d == longest && (d == s.Cap() || i > 2) || i > maxSummed {
+			_, last := s.Range(n, max(d, longest))
 			return plus(total, times(max(d, last), n-i+1))
 		}
 		total, longest = plus(total, d), d
@@ -68,6 +81,9 @@ func (w Worst) Total() (d time.Duration, known bool) {
 // String shows how it comes about: "4 × 5s + 7s of delays".
 func (w Worst) String() string {
 	s := fmt.Sprintf("%d × ", w.Attempts)
+	if w.Attempts == option.MaxAttempts {
+		s = "any number × "
+	}
 	if w.bounded() {
 		s += duration.Format(w.Timeout)
 	} else {

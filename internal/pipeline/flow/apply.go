@@ -3,7 +3,6 @@ package flow
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 )
@@ -18,68 +17,43 @@ func (fr *frame) apply(i int32, n *plan.Node) (any, error) {
 	items, _ := in[0].([]any)
 	s := fr.fn.sites[i]
 	inner := &fr.x.f.funcs[n.Call.Fn]
-	if s.plain {
+	act := func(ctx context.Context, attempt int) (any, error) {
 		if inner.Pure {
-			return fr.each(n, items)
-		}
-		return fr.elements(fr.ctx, s, items, 1)
-	}
-	op := operation{fr: fr, s: s, args: in}
-	op.act = func(ctx context.Context, attempt int) (any, error) {
-		if inner.Pure {
-			return fr.each(n, items)
+			return fr.each(ctx, n, items)
 		}
 		return fr.elements(ctx, s, items, attempt)
 	}
+	if s.plain {
+		return act(fr.ctx, 1)
+	}
+	op := operation{fr: fr, s: s, at: i, args: in, act: act}
 	return op.run()
 }
 
 // each applies a function that makes no calls, here and now.
-func (fr *frame) each(n *plan.Node, items []any) (any, error) {
-	inner := &fr.x.f.funcs[n.Call.Fn]
+func (fr *frame) each(ctx context.Context, n *plan.Node, items []any) (any, error) {
 	results := make([]any, 0, len(items))
 	if len(items) > 0 {
-		fr.begin(inner.Captures)
-		for _, c := range inner.Captures {
+		captures := fr.x.f.funcs[n.Call.Fn].Captures
+		fr.ahead(captures)
+		for _, c := range captures {
 			if _, err := fr.need(c); err != nil {
 				return nil, err
 			}
 		}
-		one := newFrame(fr.x, n.Call.Fn, fr, fr.ctx, "")
-		one.lazy = true
-		one.args = make([]any, 1)
-		for i, item := range items {
-			if i%1024 == 1023 && fr.ctx.Err() != nil {
-				return nil, fr.x.stopping(fr.ctx)
-			}
-			if i > 0 {
-				one.reset()
-			}
-			one.args[0] = item
-			v, err := one.need(inner.Result)
-			if err != nil {
-				return nil, &ElementsError{Total: len(items), Failed: 1, First: i, Err: err}
-			}
-			results = append(results, v)
-			if n.Call.Each.Until != nil && n.Call.Each.Until(v) {
-				break
-			}
-		}
+	}
+	var err error
+	if results, err = newSheet(fr.x, n.Call.Fn, fr).each(ctx, n, items, results); err != nil {
+		return nil, err
 	}
 	return fr.combine(n, items, results)
 }
 
-// reset makes a frame that one goroutine used as new.
-func (fr *frame) reset() {
-	for i := range fr.slots {
-		s := &fr.slots[i]
-		s.v, s.err = nil, nil
-		s.state.Store(idle)
-	}
-}
-
 func (fr *frame) combine(n *plan.Node, items, results []any) (any, error) {
 	v, err := guarded(func() (any, error) { return n.Call.Each.Combine(items, results) })
+	if err == nil {
+		err = fits(n, v)
+	}
 	if err != nil {
 		p := fr.x.f.plan
 		return nil, &NodeError{Label: n.Label, Pos: p.Pos(n), Source: p.Source(n), Err: err}
@@ -94,73 +68,160 @@ func (fr *frame) combine(n *plan.Node, items, results []any) (any, error) {
 func (fr *frame) elements(ctx context.Context, s *site, items []any, attempt int) (any, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := application{fr: fr, s: s, items: items, attempt: attempt, results: make([]any, len(items)), errs: make([]error, len(items))}
-	n := s.node
-	if n.Call.Each.Until != nil {
-		for i := range items {
-			a.element(ctx, i)
-			if a.errs[i] != nil {
-				return nil, a.failure()
-			}
-			if n.Call.Each.Until(a.results[i]) {
-				return fr.combine(n, items, a.results[:i+1])
-			}
-		}
-		return fr.combine(n, items, a.results)
-	}
-	a.all(ctx, cancel)
+	a := &application{fr: fr, s: s, ctx: ctx, stop: cancel, items: items, attempt: attempt, until: s.node.Call.Each.Until,
+		results: make([]any, len(items)), errs: make([]error, len(items)), ordered: fr.x.f.funcs[s.node.Call.Fn].ordered}
+	a.spawn(func() { a.work(nil) })
+	a.workers.wait(fr.x.f.clock)
 	if err := a.failure(); err != nil {
 		return nil, err
 	}
-	return fr.combine(n, items, a.results)
+	return fr.combine(s.node, items, a.results[:a.end()])
 }
 
 // application is one attempt to apply a function to all elements.
 type application struct {
 	fr      *frame
 	s       *site
+	ctx     context.Context
+	stop    context.CancelFunc
 	items   []any
 	attempt int
+	until   func(v any) bool // nil: all elements at once
+	ordered bool             // elements go through limits, in order
 	results []any
 	errs    []error
+	workers group
+
+	mu    sync.Mutex
+	next  int  // the first element that nobody has taken
+	held  int  // the element on its way to a limit, from 1; 0: none
+	spare bool // as in a crew
+	over  bool // the others are needless
 }
 
-// all takes the elements in order, so many at once as the window is wide. Where
-// the run stops at the first failure, so does it.
-func (a *application) all(ctx context.Context, stop func()) {
-	var next atomic.Int64
-	work := func() {
-		for {
-			i := int(next.Add(1)) - 1
-			if i >= len(a.items) {
-				return
-			}
-			if a.errs[i] = a.fr.x.stopping(ctx); a.errs[i] == nil {
-				a.element(ctx, i)
-			}
-			if a.fr.x.opt.FailFast && a.errs[i] != nil {
-				stop()
-			}
+// spawn starts one who works on elements.
+func (a *application) spawn(f func()) { a.workers.start(a.fr.x.f.clock, f) }
+
+// end is how many elements there are a result of.
+func (a *application) end() int {
+	if a.until == nil {
+		return len(a.items)
+	}
+	return a.next
+}
+
+// work takes element after element. one is the frame of an element that another
+// goroutine had to leave, or nil.
+func (a *application) work(one *frame) {
+	ended := false
+	defer func() {
+		if !ended {
+			a.spawn(func() { a.work(one) })
 		}
+	}()
+	if one != nil {
+		a.finish(one)
 	}
-	var workers sync.WaitGroup
-	for range min(a.fr.x.opt.Window, len(a.items)) - 1 {
-		workers.Go(work)
+	for {
+		i, ok := a.take()
+		if !ok {
+			break
+		}
+		if err := a.fr.x.stopping(a.ctx); err != nil {
+			a.settle(i, nil, err)
+			continue
+		}
+		one = a.frame(one, i)
+		one.work(append(make([]int32, 0, len(one.fn.start)), one.fn.start...))
+		a.finish(one)
 	}
-	work()
-	workers.Wait()
+	ended = true
 }
 
-func (a *application) element(ctx context.Context, i int) {
-	fr, x := a.fr, a.fr.x
+// frame is that of the next element of a worker, made of the one before.
+func (a *application) frame(one *frame, i int) *frame {
 	path := ""
-	if x.opt.Watcher != nil {
-		path = elementPath(fr.pathOf(a.s), a.attempt, i)
+	if a.fr.x.opt.Watcher != nil {
+		path = elementPath(a.fr.pathOf(a.s), a.attempt, i)
 	}
-	one := newFrame(x, a.s.node.Call.Fn, fr, ctx, path)
-	one.args = []any{a.items[i]}
-	one.work(append(make([]int32, 0, len(one.fn.start)), one.fn.start...))
-	a.results[i], a.errs[i] = one.need(one.fn.Result)
+	if one == nil {
+		one = newFrame(a.fr.x, a.s.node.Call.Fn, a.fr, a.ctx, path)
+		one.app, one.args = a, make([]any, 1)
+	} else {
+		one.reset()
+	}
+	one.path, one.element, one.args[0] = path, i, a.items[i]
+	return one
+}
+
+// finish waits until nobody is at work on an element.
+func (a *application) finish(one *frame) {
+	one.running.wait(a.fr.x.f.clock)
+	v, err := one.need(one.fn.Result)
+	a.settle(one.element, v, err)
+}
+
+// settle takes the result of an element. Where the run stops at the first
+// failure, so do the others.
+func (a *application) settle(i int, v any, err error) {
+	a.results[i], a.errs[i] = v, err
+	if a.fr.x.opt.FailFast && err != nil {
+		a.stop()
+	}
+	if a.until != nil && (err != nil || a.until(v)) {
+		a.mu.Lock()
+		a.over = true
+		a.mu.Unlock()
+	}
+	a.pass(i)
+}
+
+// take gives an element that nobody has taken, unless somebody else is going to.
+func (a *application) take() (i int, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.held != 0 || a.over || a.next == len(a.items) {
+		return 0, false
+	}
+	i = a.next
+	a.next++
+	if a.ordered || a.until != nil {
+		a.held = i + 1
+	} else {
+		a.relay()
+	}
+	return i, true
+}
+
+// relay starts a spare if there is an element for it and the window is wide
+// enough.
+func (a *application) relay() {
+	x := a.fr.x
+	if a.next == len(a.items) || a.spare || a.held != 0 || a.until != nil || !x.widen() {
+		return
+	}
+	a.spare = true
+	a.spawn(func() {
+		defer x.window.Add(1)
+		a.mu.Lock()
+		a.spare = false
+		a.mu.Unlock()
+		a.work(nil)
+	})
+}
+
+// pass says that an element has its place at a limit, or waits for something
+// else: the next may begin.
+func (a *application) pass(i int) {
+	if !a.ordered && a.until == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.held == i+1 {
+		a.held = 0
+		a.relay()
+	}
 }
 
 // failure is the error of the application: of one element, or of several. An
@@ -172,7 +233,7 @@ func (a *application) failure() error {
 	for i, err := range a.errs {
 		switch {
 		case err == nil:
-		case interrupted(err):
+		case a.fr.x.interrupted(err):
 			stopped = err
 		default:
 			if e.Failed++; e.Failed == 1 {

@@ -51,11 +51,14 @@ func (d *diary) Started(c *flow.Call) { d.note("%s started", c.Path) }
 func (d *diary) Attempt(c *flow.Call, n int, waited time.Duration) {
 	d.note("%s attempt %d waited %v", c.Path, n, waited)
 }
-func (d *diary) Failed(c *flow.Call, n int, err error, began time.Time) {
+func (d *diary) Failed(c *flow.Call, n int, err error, began, _ time.Time) {
 	d.note("%s failed %d: %v", c.Path, n, err)
 }
-func (d *diary) Retry(c *flow.Call, n int, delay time.Duration, err error) {
-	d.note("%s retry after %d in %v", c.Path, n, delay)
+func (d *diary) Queued(c *flow.Call, n int, what retry.Source, _ time.Duration) {
+	d.note("%s attempt %d queued for %v", c.Path, n, what)
+}
+func (d *diary) Retry(c *flow.Call, n int, w flow.Wait) {
+	d.note("%s retry after %d in %v", c.Path, n, w.Delay)
 }
 func (d *diary) Finished(c *flow.Call, e flow.End) {
 	d.note("%s ended %d %v attempts %d cached %v err %v", c.Path, e.Outcome, value.JSON(e.Value), e.Attempts, e.Cached, e.Err != nil)
@@ -518,17 +521,18 @@ out b
 	})
 }
 
-// TestLate checks that what a function gives after its time is over is not its
-// result.
+// TestLate checks that what a function gives after its time is over is its
+// result all the same, and that a failure then is one of the timeout.
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{name: "Do", do: func(_ context.Context, n int, arg any) (any, error) {
+			time.Sleep(10 * time.Second) // it does not look at its context
 			if n == 1 {
-				time.Sleep(10 * time.Second) // it does not look at its context
+				return nil, errDown
 			}
 			return fmt.Sprint(arg, n), nil
 		}}
-		out, err := once(t, flow.Options{}, "x = Do(\"q\") with timeout: 1s, retry: 1\nout x", s)
+		out, err := once(t, flow.Options{}, "x = Do(\"q\") with timeout: 1s, retry_on: [timeout], retry: 5\nout x", s)
 		if err != nil || out["x"] != "q2" {
 			t.Errorf("%v %v", out, err)
 		}

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bide-dev/bide/internal/clock"
+	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/internal/pipeline/types"
@@ -25,7 +27,8 @@ import (
 // cache keeps results of calls in memory, and on disk where a call wants it.
 // Several calls with one key at a time make the attempts once.
 type cache struct {
-	dir string // "": not on disk
+	dir   string // "": not on disk
+	clock clock.Clock
 
 	mu      sync.Mutex
 	entries map[string]*list.Element
@@ -37,21 +40,38 @@ type cache struct {
 const maxEntries = 10_000
 
 type entry struct {
-	key     string
+	key string
+	kept
+}
+
+// kept is a result with its age. Whoever wants it may want a younger one.
+type kept struct {
 	v       any
-	expires time.Time
+	made    time.Time
+	expires time.Time // after which nobody gets it
+}
+
+// fresh reports whether the result is young enough for a call that keeps its own
+// for ttl.
+func (k *kept) fresh(now time.Time, ttl time.Duration) bool {
+	return now.Before(k.expires) && now.Sub(k.made) < ttl
 }
 
 // flight is an operation whose result several calls wait for.
 type flight struct {
-	policy string // the options of the one who makes the attempts
-	done   chan struct{}
-	v      any
-	err    error
+	policy  string // the options of the one who makes the attempts
+	done    chan struct{}
+	v       any
+	err     error
+	stopped bool // its run was, so that err says nothing of the call
 }
 
-func newCache(dir string) *cache {
-	return &cache{dir: dir, entries: map[string]*list.Element{}, flights: map[string]*flight{}}
+func newCache(o SharedOptions) *cache {
+	c := &cache{dir: o.CacheDir, clock: o.Clock, entries: map[string]*list.Element{}, flights: map[string]*flight{}}
+	if o.Volatile {
+		c.dir = ""
+	}
+	return c
 }
 
 // get gives the result of a call from the cache or, if it is not there, from
@@ -62,29 +82,24 @@ func (c *cache) get(op *operation, ctx context.Context, make func() (any, error)
 	o := op.options()
 	key := op.key()
 	for {
-		if v, ok := c.load(key, o.Backend, op.s.node); ok {
+		if v, ok := c.load(key, o, op.s.node); ok {
 			return v, true, nil
 		}
-		c.mu.Lock()
-		f := c.flights[key]
-		if f == nil {
-			f = &flight{policy: o.Text, done: newSignal()}
-			c.flights[key] = f
-			c.mu.Unlock()
-			v, err := c.fly(f, key, make)
-			if err == nil {
-				err = c.store(key, o.Backend, v, o.Cache)
-			}
+		f, mine := c.join(key, o)
+		if mine {
+			v, err := c.fly(f, op, key, make)
 			return v, false, err
 		}
-		c.mu.Unlock()
-		if err := op.fr.x.patience(ctx)(f.done); err != nil {
+		if f == nil { // it came between
+			continue
+		}
+		if err := op.patience(ctx, f.done); err != nil {
 			return nil, false, err
 		}
 		switch {
 		case f.err == nil:
 			return f.v, true, nil
-		case f.policy == o.Text && !interrupted(f.err):
+		case f.policy == o.Text && !f.stopped:
 			var re *retry.Error
 			if errors.As(f.err, &re) {
 				op.made = re.Attempts
@@ -94,10 +109,26 @@ func (c *cache) get(op *operation, ctx context.Context, make func() (any, error)
 	}
 }
 
-func newSignal() chan struct{} { return make(chan struct{}) }
+// join gives the flight of a key, and whether it is the caller's to fly. There
+// is none if the result has come since the caller looked.
+func (c *cache) join(key string, o *check.Options) (f *flight, mine bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f = c.flights[key]; f != nil {
+		return f, false
+	}
+	if e := c.entries[key]; e != nil && e.Value.(*entry).fresh(c.clock.Now(), o.Cache) {
+		return nil, false
+	}
+	f = &flight{policy: o.Text, done: make(chan struct{})}
+	c.flights[key] = f
+	return f, true
+}
 
-// fly makes the attempts for all who wait.
-func (c *cache) fly(f *flight, key string, make func() (any, error)) (any, error) {
+// fly makes the attempts for all who wait. Its result is in the cache before the
+// flight is over, so that nobody finds neither.
+func (c *cache) fly(f *flight, op *operation, key string, make func() (any, error)) (any, error) {
+	f.stopped = true // unless make returns
 	defer func() {
 		c.mu.Lock()
 		delete(c.flights, key)
@@ -105,30 +136,34 @@ func (c *cache) fly(f *flight, key string, make func() (any, error)) (any, error
 		close(f.done)
 	}()
 	f.v, f.err = make()
-	return f.v, f.err
+	if f.stopped = op.fr.x.interrupted(f.err); f.err != nil {
+		return nil, f.err
+	}
+	op.unkept = c.store(key, op.options(), f.v)
+	return f.v, nil
 }
 
-func (c *cache) load(key, backend string, n *plan.Node) (any, bool) {
+func (c *cache) load(key string, o *check.Options, n *plan.Node) (any, bool) {
 	c.mu.Lock()
 	e := c.entries[key]
-	if e != nil && !time.Now().Before(e.Value.(*entry).expires) {
-		c.remove(e)
-		e = nil
-	}
-	if e != nil {
+	if e != nil && e.Value.(*entry).fresh(c.clock.Now(), o.Cache) {
 		c.recent.MoveToFront(e)
 		c.mu.Unlock()
 		return e.Value.(*entry).v, true
 	}
+	if e != nil && !c.clock.Now().Before(e.Value.(*entry).expires) {
+		c.remove(e)
+	}
 	c.mu.Unlock()
-	if backend != "disk" {
+	if o.Backend != "disk" || c.dir == "" {
 		return nil, false
 	}
-	v, expires, ok := c.read(key, n)
-	if ok {
-		c.keep(key, v, expires)
+	k, ok := c.read(key, n)
+	if !ok || !k.fresh(c.clock.Now(), o.Cache) {
+		return nil, false
 	}
-	return v, ok
+	c.keep(key, k)
+	return k.v, true
 }
 
 func (c *cache) remove(e *list.Element) {
@@ -136,52 +171,55 @@ func (c *cache) remove(e *list.Element) {
 	delete(c.entries, e.Value.(*entry).key)
 }
 
-func (c *cache) keep(key string, v any, expires time.Time) {
+func (c *cache) keep(key string, k kept) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.entries[key]; e != nil {
 		c.remove(e)
 	}
-	c.entries[key] = c.recent.PushFront(&entry{key, v, expires})
+	c.entries[key] = c.recent.PushFront(&entry{key, k})
 	if c.recent.Len() > maxEntries {
 		c.remove(c.recent.Back())
 	}
 }
 
-func (c *cache) store(key, backend string, v any, ttl time.Duration) error {
-	expires := time.Now().Add(ttl)
-	c.keep(key, v, expires)
-	if backend != "disk" {
+// store keeps a result. The error says why it is not on the disk.
+func (c *cache) store(key string, o *check.Options, v any) error {
+	now := c.clock.Now()
+	k := kept{v: v, made: now, expires: now.Add(o.Cache)}
+	c.keep(key, k)
+	if o.Backend != "disk" || c.dir == "" {
 		return nil
 	}
-	return c.write(key, v, expires)
+	return c.write(key, k)
 }
 
 // onDisk is a file of the cache.
 type onDisk struct {
+	Made    time.Time       `json:"made"`
 	Expires time.Time       `json:"expires"`
 	Value   json.RawMessage `json:"value"`
 }
 
 func (c *cache) file(key string) string { return filepath.Join(c.dir, key[:2], key+".json") }
 
-// read gives a result from the disk. What cannot be read is not there.
-func (c *cache) read(key string, n *plan.Node) (v any, expires time.Time, ok bool) {
+// read gives a result from the disk. What cannot be read is not there: the call
+// is made, and its result replaces this.
+func (c *cache) read(key string, n *plan.Node) (k kept, ok bool) {
 	b, err := os.ReadFile(c.file(key))
 	if err != nil {
-		return nil, expires, false
+		return k, false
 	}
 	var d onDisk
-	if json.Unmarshal(b, &d) != nil || !time.Now().Before(d.Expires) {
-		// Old or damaged: the call is made, and its result replaces this.
-		return nil, expires, false
+	if json.Unmarshal(b, &d) != nil {
+		return k, false
 	}
 	raw, err := value.Parse(d.Value)
 	if err != nil {
-		return nil, expires, false
+		return k, false
 	}
-	v, err = types.Decode(raw, ownType(n))
-	return v, d.Expires, err == nil
+	v, err := types.Decode(raw, ownType(n))
+	return kept{v, d.Made, d.Expires}, err == nil
 }
 
 // ownType is the type of what is called, which is that of the call unless
@@ -194,8 +232,8 @@ func ownType(n *plan.Node) *types.Type {
 }
 
 // write puts a result on the disk, whole or not at all.
-func (c *cache) write(key string, v any, expires time.Time) (err error) {
-	b, err := json.Marshal(onDisk{expires, json.RawMessage(value.JSON(types.Encode(v)))})
+func (c *cache) write(key string, k kept) (err error) {
+	b, err := json.Marshal(onDisk{k.made, k.expires, json.RawMessage(value.JSON(types.Encode(k.v)))})
 	if err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
@@ -257,7 +295,7 @@ func expired(path string, info fs.FileInfo, now time.Time) bool {
 // key names a call by what it calls, in which version, with which inputs.
 func (op *operation) key() string {
 	h := sha256.New()
-	h.Write([]byte(op.s.identity))
+	h.Write([]byte(op.s.identity()))
 	args := op.args
 	if n := op.s.node; n.Op == plan.Apply {
 		// The function of an application has values from around it.
@@ -274,17 +312,39 @@ func (op *operation) key() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// id names what a site calls: its name, its version, its result's type and,
-// for a module from a manifest, what the manifest says that it does.
-func (s *site) id() string {
+// identify names what a site calls, so that calls of one name are of one thing:
+// a module with its definition, or a function with those of all modules in it.
+func (s *site) identify(p *plan.Plan) string {
 	n := s.node
-	if n.Op == plan.Apply {
-		return n.Label + " " + fmt.Sprint(n.Call.Fn, n.Span.Start)
+	if n.Op == plan.Call {
+		return moduleIdentity(n.Call.Module)
 	}
-	m := n.Call.Module
+	id := fmt.Sprint(n.Label, " ", n.Call.Fn, " ", p.Hash)
+	seen := map[module.Module]bool{}
+	var visit func(fn int)
+	visit = func(fn int) {
+		for i := range p.Funcs[fn].Nodes {
+			c := p.Funcs[fn].Nodes[i].Call
+			switch {
+			case c == nil:
+			case c.Module == nil:
+				visit(c.Fn)
+			case !seen[c.Module]:
+				seen[c.Module] = true
+				id += "\x00" + moduleIdentity(c.Module)
+			}
+		}
+	}
+	visit(n.Call.Fn)
+	return id
+}
+
+// moduleIdentity is the name of a module, its version, its result's type and,
+// for one from a manifest, what the manifest and the files that it names say.
+func moduleIdentity(m module.Module) string {
 	id := m.Name() + "\x00" + m.Version() + "\x00" + m.Result().String()
 	if d, ok := module.Describe(m); ok {
-		if b, err := json.Marshal([]any{d.Shell, d.HTTP, d.Agent, d.Workflow, d.Dir}); err == nil {
+		if b, err := json.Marshal([]any{d.Shell, d.HTTP, d.Agent, d.Workflow, d.Dir, d.Sum}); err == nil {
 			id += "\x00" + string(b)
 		}
 	}

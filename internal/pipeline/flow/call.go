@@ -6,8 +6,9 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/pipeline/check"
+	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/internal/pipeline/types"
 	"github.com/bide-dev/bide/retry"
@@ -21,40 +22,127 @@ func (fr *frame) call(i int32, n *plan.Node) (any, error) {
 		return nil, err
 	}
 	s := fr.fn.sites[i]
-	if s.plain && s.all == nil && fr.x.opt.Watcher == nil {
-		return fr.plainly(s, args)
+	if s.direct && fr.x.opt.Watcher == nil {
+		return fr.directly(i, s, args)
 	}
-	op := operation{fr: fr, s: s, args: args}
-	op.act = func(ctx context.Context, _ int) (any, error) { return n.Call.Module.Call(ctx, args) }
+	op := newOperation(fr, s, i, args)
 	return op.run()
 }
 
-// plainly makes a call without options of which nobody is told.
-func (fr *frame) plainly(s *site, args []any) (any, error) {
+// directly makes the first attempt of a call where nothing comes before it, and
+// nothing after its success. Nobody is told of the call.
+func (fr *frame) directly(i int32, s *site, args []any) (any, error) {
 	if err := fr.x.stopping(fr.ctx); err != nil {
 		return nil, err
 	}
-	v, err := guardedCall(fr.ctx, s, args)
+	fr.yield()
+	v, err := fr.first(i, s, args)
 	if err == nil {
 		return v, nil
 	}
+	return fr.again(i, s, args, err)
+}
+
+// first makes the first attempt. If the module ends the goroutine, another one
+// goes on with the call.
+func (fr *frame) first(i int32, s *site, args []any) (v any, err error) {
+	ended := false
+	defer func() {
+		if ended {
+			return
+		}
+		if p := recover(); p != nil {
+			err = &retry.PanicError{Value: p, Stack: debug.Stack()}
+			return
+		}
+		failure := exited()
+		fr.spawn(func() {
+			v, err := fr.again(i, s, args, failure)
+			fr.work(fr.complete(i, v, err, nil))
+		})
+	}()
+	if limit := s.policy.Timeout; limit > 0 {
+		ctx := withTimeout(fr.ctx, fr.x.f.clock, limit)
+		defer ctx.cancel()
+		v, err = s.node.Call.Module.Call(ctx, args)
+		if err != nil && ctx.expired() && fr.ctx.Err() == nil {
+			err = &retry.TimeoutError{Limit: limit, Err: err}
+		}
+	} else {
+		v, err = s.node.Call.Module.Call(fr.ctx, args)
+	}
+	ended = true
+	return v, err
+}
+
+// again goes on with a call whose first attempt failed.
+func (fr *frame) again(i int32, s *site, args []any, failure error) (any, error) {
 	if fr.ctx.Err() != nil {
 		return nil, fr.x.stopping(fr.ctx)
 	}
-	op := operation{fr: fr, s: s}
-	return nil, op.failed(&retry.Error{Reason: retry.ReasonAttempts, Attempts: 1, Last: err})
+	op := newOperation(fr, s, i, args)
+	call := op.act
+	op.act = func(ctx context.Context, n int) (any, error) {
+		if n == 1 {
+			return nil, failure
+		}
+		return call(ctx, n)
+	}
+	return op.run()
 }
+
+// newOperation is the call of a module. Nobody knows what a module does that is
+// no manifest's: it may end the goroutine that it is called in, so that it gets
+// one of its own.
+func newOperation(fr *frame, s *site, i int32, args []any) *operation {
+	m := s.node.Call.Module
+	op := &operation{fr: fr, s: s, at: i, args: args}
+	op.act = func(ctx context.Context, _ int) (any, error) { return m.Call(ctx, args) }
+	_, ours := module.Describe(m)
+	switch foreign := fr.x.opt.Foreign; {
+	case !ours && foreign != nil:
+		op.act = func(ctx context.Context, _ int) (any, error) { return foreign(ctx, m, args) }
+	case !ours:
+		op.act = func(ctx context.Context, _ int) (v any, err error) {
+			done := make(chan struct{})
+			fr.x.f.clock.Go(func() {
+				defer close(done)
+				ended := false
+				defer func() {
+					if !ended {
+						err = exited()
+					}
+				}()
+				v, err = guardedCall(ctx, s, args)
+				ended = true
+			})
+			_ = fr.x.f.clock.Wait(context.Background(), -1, done) // it has no other end
+			return v, err
+		}
+	}
+	return op
+}
+
+// exited is the failure of an attempt that ended its goroutine.
+func exited() error { return &retry.PanicError{Value: errExited, Stack: debug.Stack()} }
+
+var errExited = errors.New("it ended its goroutine with runtime.Goexit")
 
 // operation is one call, with everything that its options say.
 type operation struct {
-	fr      *frame
-	s       *site
-	args    []any
-	act     func(ctx context.Context, attempt int) (any, error)
-	c       *Call // nil: nobody is told
-	began   time.Time
-	history []retry.Attempt
-	made    int // attempts
+	fr     *frame
+	s      *site
+	at     int32 // the node
+	args   []any
+	act    func(ctx context.Context, attempt int) (any, error)
+	c      *Call // nil: nobody is told
+	began  time.Time
+	made   int           // attempts
+	waited time.Duration // for limits, and between attempts
+	last   error         // of the last attempt
+	before time.Duration // the last delay
+	unkept error         // why the result is not in the cache
+	held   *held         // the slots of the attempt, for what it calls; nil: nobody asks
 }
 
 // run brings the call to its end.
@@ -63,7 +151,7 @@ func (op *operation) run() (any, error) {
 	w := fr.x.opt.Watcher
 	var past Past
 	if w != nil {
-		op.c, op.began = fr.describe(op.s, op.args), time.Now()
+		op.c, op.began = fr.describe(op.s, op.args), fr.x.f.clock.Now()
 		known := false
 		if past, known = w.Past(op.c); known && past.Done {
 			return past.Value, nil
@@ -74,18 +162,18 @@ func (op *operation) run() (any, error) {
 		w.Started(op.c)
 	}
 	v, cached, err := op.within(past)
-	end := End{Value: v, Cached: cached, Attempts: op.made, Err: err}
+	end := End{Value: v, Cached: cached, Attempts: op.made, Err: err, Unkept: op.unkept}
 	if err != nil {
 		end = op.answer(err)
 	}
-	if interrupted(end.Err) {
+	if fr.x.interrupted(end.Err) {
 		return nil, end.Err
 	}
 	if end.Outcome == Succeeded || end.Outcome == Degraded && end.Fallback {
 		end.Value = op.wrapped(end.Value)
 	}
 	if w != nil {
-		end.Took = time.Since(op.began)
+		end.Took, end.Waited = fr.x.f.clock.Now().Sub(op.began), op.waited
 		w.Finished(op.c, end)
 	}
 	if end.Outcome == Failed {
@@ -116,7 +204,7 @@ func (op *operation) options() *check.Options {
 func (op *operation) answer(failure error) End {
 	fr, site := op.fr, op.s.node.Call
 	end := End{Outcome: Degraded, Err: failure, Attempts: op.made}
-	if interrupted(failure) {
+	if fr.x.interrupted(failure) {
 		return end
 	}
 	var fallback error
@@ -129,7 +217,7 @@ func (op *operation) answer(failure error) End {
 		case err == nil:
 			end.Value, end.Fallback = v, true
 			return end
-		case interrupted(err):
+		case fr.x.interrupted(err):
 			end.Err = err
 			return end
 		}
@@ -153,10 +241,7 @@ func (op *operation) answer(failure error) End {
 
 // description is what `error` is in a fallback.
 func (op *operation) description(failure error) map[string]any {
-	last := failure
-	if re, ok := failure.(*retry.Error); ok && re.Last != nil {
-		last = re.Last
-	}
+	last := lastOf(failure)
 	return map[string]any{"message": last.Error(), "class": retry.Class(last), "module": op.s.node.Label, "attempts": int64(op.made)}
 }
 
@@ -165,182 +250,123 @@ func (op *operation) failed(err error) *CallError {
 	return &CallError{Path: fr.pathOf(op.s), Name: n.Call.Name, Callee: n.Label, Pos: fr.x.f.plan.Pos(n), Attempts: op.made, Err: err}
 }
 
-// within makes the attempts within the deadline, unless the result is in the
-// cache.
+func (op *operation) clock() clock.Clock { return op.fr.x.f.clock }
+
+// within makes the attempts, unless the result is in the cache.
 func (op *operation) within(past Past) (v any, cached bool, err error) {
+	if op.s.cache == nil {
+		v, err = op.attempts(past)
+		return v, false, err
+	}
 	ctx := op.fr.ctx
-	if d := op.options().Deadline; d > 0 {
+	if d := op.options().Deadline; d > 0 { // it also bounds the wait for a result that another call is at
+		if past.State.Began.IsZero() {
+			past.State.Began = op.clock().Now()
+		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, d, &DeadlineError{d})
+		ctx, cancel = op.clock().WithTimeout(ctx, past.State.Began.Add(d).Sub(op.clock().Now()), retry.ErrDeadline)
 		defer cancel()
 	}
-	if op.s.cache != nil {
-		v, cached, err = op.s.cache.get(op, ctx, func() (any, error) { return op.attempts(ctx, past) })
-	} else {
-		v, err = op.attempts(ctx, past)
-	}
-	if interrupted(err) && op.fr.x.stopping(op.fr.ctx) == nil {
-		// It was the call's own deadline.
-		err = op.exhausted(retry.ReasonDeadline, &DeadlineError{op.options().Deadline}, 0)
-	}
-	return v, cached, err
+	return op.s.cache.get(op, ctx, func() (any, error) { return op.attempts(past) })
 }
 
 // attempts makes attempts for as long as the policy allows. The error is a
 // *retry.Error or an *InterruptedError.
-func (op *operation) attempts(ctx context.Context, past Past) (any, error) {
-	s, x := op.s, op.fr.x
-	m, d := retry.NewMachine(&s.policy, time.Now()), retry.Decision{Action: retry.Retry}
-	if past.State.Attempt > 0 {
-		m, d = retry.ResumeMachine(&s.policy, past.State, time.Now())
-		op.made = past.State.Attempt
+func (op *operation) attempts(past Past) (any, error) {
+	x := op.fr.x
+	op.before = past.State.Prev
+	policy := &op.s.policy
+	if x.opt.Rand != nil {
+		own := *policy
+		own.Rand = x.opt.Rand(op.fr.pathOf(op.s))
+		policy = &own
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		m.SetDeadline(deadline)
+	o := retry.Operation{Policy: policy, State: past.State, Last: past.Last, Soft: x.opt.Soft}
+	if !x.f.machine {
+		o.Clock, o.SoftKnown = patient{x}, true
 	}
-	last := past.Last
-	for {
-		if d.Action == retry.Stop {
-			return nil, op.exhausted(d.Reason, last, m.State().Slept)
-		}
-		if err := x.sleep(ctx, d.Delay); err != nil {
-			m.Cancel()
-			return nil, err
-		}
-		n := m.State().Attempt + 1
-		began := time.Now()
-		v, err := op.attempt(ctx, n)
-		if err == nil {
-			m.Next(nil, time.Time{})
-			return v, nil
-		}
-		if interrupted(err) {
-			m.Cancel()
-			return nil, err
-		}
-		last = err
-		d = m.Next(err, time.Now())
-		op.remember(n, began, d, err)
-		if w := x.opt.Watcher; w != nil && d.Action == retry.Retry {
-			w.Retry(op.c, n, d.Delay, err)
-		}
+	if op.s.limited() || op.s.breaker != nil {
+		o.Admission = newAdmission(op)
 	}
-}
-
-func (op *operation) exhausted(reason retry.Reason, last error, slept time.Duration) *retry.Error {
-	e := &retry.Error{Reason: reason, Attempts: op.made, Last: last, History: op.history, Slept: slept}
-	if !op.began.IsZero() {
-		e.Elapsed = time.Since(op.began)
+	if op.c != nil {
+		o.Observer = op.observe
 	}
-	return e
-}
-
-// remember keeps the first and the last failed attempts.
-func (op *operation) remember(n int, began time.Time, d retry.Decision, err error) {
-	if len(op.history) == retry.HistoryFirst+retry.HistoryLast {
-		op.history = append(op.history[:retry.HistoryFirst], op.history[retry.HistoryFirst+1:]...)
+	v, err := retry.Drive(op.fr.ctx, &o, op.attempt)
+	if err == nil {
+		return v, nil
 	}
-	op.history = append(op.history, retry.Attempt{Number: n, Start: began, Duration: time.Since(began), Delay: d.Delay,
-		Class: retry.Class(err), Message: err.Error(), Err: err})
-}
-
-// attempt makes one attempt, when throttle, slots and breaker let it.
-func (op *operation) attempt(ctx context.Context, n int) (v any, err error) {
-	s, x := op.s, op.fr.x
-	priority, wait := op.options().Priority, x.patience(ctx)
-	asked := time.Now()
-	if s.throttle != nil {
-		if err := s.throttle.take(priority, wait); err != nil {
-			return nil, err
-		}
+	if stopped := x.stopping(op.fr.ctx); stopped != nil && interrupting(err) {
+		return nil, stopped
 	}
-	for _, g := range [...]*gate{s.slots, s.all} {
-		if g == nil {
-			continue
-		}
-		if err := g.enter(priority, wait); err != nil {
-			return nil, err
-		}
-		defer g.leave()
-	}
-	if err := x.stopping(ctx); err != nil {
+	failed, ok := err.(*retry.Error)
+	if !ok {
 		return nil, err
 	}
-	var ticket circuit.Ticket
-	if s.breaker != nil {
-		if ticket, err = s.breaker.Acquire(); err != nil {
-			return nil, err
-		}
-		defer func() { s.breaker.Done(ticket, outcomeOf(err)) }()
+	op.made = failed.Attempts
+	if failed.Reason == retry.ReasonDeadline && failed.Last == nil {
+		failed.Last = &DeadlineError{op.s.policy.Deadline}
 	}
-	began := time.Now()
-	if w := x.opt.Watcher; w != nil {
-		w.Attempt(op.c, n, began.Sub(asked))
-	}
-	op.made = n
-	v, err = op.timed(ctx, n)
-	if err != nil && !interrupted(err) {
-		if w := x.opt.Watcher; w != nil {
-			w.Failed(op.c, n, err, began)
-		}
-	}
-	return v, err
+	return nil, failed
 }
 
-// timed makes an attempt within its timeout. What comes too late is no
-// success.
-func (op *operation) timed(outer context.Context, n int) (any, error) {
-	limit := op.s.policy.Timeout
-	if limit == 0 && op.c == nil && op.s.node.Op == plan.Call {
-		return op.ended(outer, outer, 0, n)
+// interrupting reports whether an operation was ended from outside.
+func interrupting(err error) bool {
+	e, ok := err.(*retry.Error)
+	if !ok {
+		return false
 	}
-	ctx, cancel := outer, context.CancelFunc(nil)
-	if limit > 0 {
-		ctx, cancel = context.WithTimeout(outer, limit)
-	} else {
-		ctx, cancel = context.WithCancel(outer)
+	switch e.Reason {
+	case retry.ReasonCancelled, retry.ReasonCallerDeadline, retry.ReasonInterrupted:
+		return true
 	}
-	defer cancel()
+	return false
+}
+
+// attempt makes one attempt.
+func (op *operation) attempt(ctx context.Context, n int) (any, error) {
+	op.made = n
 	if op.c != nil {
 		ctx = context.WithValue(ctx, callKey{}, Attempt{op.c, n})
 	}
-	return op.ended(outer, ctx, limit, n)
-}
-
-func (op *operation) ended(outer, ctx context.Context, limit time.Duration, n int) (any, error) {
+	if op.held != nil {
+		ctx = context.WithValue(ctx, heldKey{}, op.held)
+	}
 	v, err := guarded(func() (any, error) { return op.act(ctx, n) })
-	switch {
-	case outer.Err() != nil && err != nil:
-		return nil, &InterruptedError{context.Cause(outer)}
-	case outer.Err() == nil && limit > 0 && ctx.Err() != nil:
-		if err == nil {
-			err = errLate
+	if err != nil && ctx.Err() != nil && op.fr.ctx.Err() == nil {
+		switch {
+		case errors.Is(context.Cause(ctx), retry.ErrDeadline):
+			return nil, &DeadlineError{op.s.policy.Deadline}
+		case op.fr.x.interrupted(err): // elements that the timeout ended, not the run
+			return nil, ctx.Err()
 		}
-		return nil, &retry.TimeoutError{Limit: limit, Err: err}
+	}
+	if err == nil {
+		err = op.unmet(ctx, v)
 	}
 	return v, err
 }
 
-var errLate = errors.New("its result came too late")
-
-// outcomeOf says what an attempt was to a breaker. One that was interrupted says
-// nothing about the module.
-func outcomeOf(err error) circuit.Outcome {
-	switch {
-	case err == nil:
-		return circuit.Success
-	case interrupted(err):
-		return circuit.Neutral
+// observe tells the watcher what the driver says. An attempt that the end of the
+// run cut short did not fail: a later life makes it again.
+func (op *operation) observe(e retry.Event) {
+	w := op.fr.x.opt.Watcher
+	switch e.Type {
+	case retry.Queued:
+		w.Queued(op.c, e.Attempt, e.Source, e.Delay)
+	case retry.AttemptStarted:
+		w.Attempt(op.c, e.Attempt, e.Waited)
+		op.waited += e.Waited
+	case retry.AttemptFailed:
+		if op.last = e.Err; op.fr.ctx.Err() == nil {
+			w.Failed(op.c, e.Attempt, e.Err, e.Time.Add(-e.Duration), e.Time)
+		}
+	case retry.Refused:
+		op.last = e.Err
+	case retry.WaitScheduled:
+		op.waited += e.Delay
+		w.Retry(op.c, e.Attempt, Wait{Err: op.last, Delay: e.Delay, Before: op.before, Asked: e.RetryAfter, Policy: &op.s.policy, State: e.State})
+		op.before = e.Delay
 	}
-	return circuit.Failure
-}
-
-func interrupted(err error) bool {
-	if err == nil {
-		return false
-	}
-	var e *InterruptedError
-	return errors.As(err, &e)
 }
 
 // Attempt is what an attempt of a module finds in its context with

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/retry"
@@ -67,17 +68,18 @@ func Reason(err error) string {
 		return err.Error()
 	}
 	_, own := e.Last.(*DeadlineError)
+	_, refused := e.Last.(*circuit.OpenError)
 	switch {
 	case e.Last == nil:
 		return e.Error()
-	case e.Reason == retry.ReasonAttempts, own:
+	case e.Reason == retry.ReasonAttempts, own, refused:
 		return e.Last.Error()
 	case e.Reason == retry.ReasonNotRetryable:
 		return fmt.Sprintf("not retryable: %v", e.Last)
 	case e.Reason == retry.ReasonDeadline:
 		return fmt.Sprintf("no time left for a further attempt: %v", e.Last)
 	case e.RetryAfter > 0:
-		return fmt.Sprintf("%v (it is asked to wait %s): %v", e.Reason.Err(), duration.Format(e.RetryAfter), e.Last)
+		return fmt.Sprintf("%v (it is asked to wait %s): %v", e.Reason.Err(), duration.Format(duration.Round(e.RetryAfter)), e.Last)
 	}
 	return fmt.Sprintf("%v: %v", e.Reason.Err(), e.Last)
 }
@@ -95,10 +97,22 @@ func (e *CallError) Class() string { return retry.Class(e.last()) }
 
 // last is the error of the last attempt.
 func (e *CallError) last() error {
-	if re, ok := e.Err.(*retry.Error); ok && re.Last != nil {
-		return re.Last
+	return lastOf(e.Err)
+}
+
+// lastOf is what ended a call: the error of its last attempt, or the refusal of
+// a breaker or limit to make another.
+func lastOf(err error) error {
+	e, ok := err.(*retry.Error)
+	switch {
+	case !ok:
+		return err
+	case e.Cause != nil && (e.Reason == retry.ReasonCircuitOpen || e.Reason == retry.ReasonLimit):
+		return e.Cause
+	case e.Last != nil:
+		return e.Last
 	}
-	return e.Err
+	return err
 }
 
 // NodeError is a computation that failed: a division by zero, a number that is
@@ -126,12 +140,28 @@ func (e *NodeError) Class() string { return "value" }
 
 // InterruptedError is what did not come to its end because the run was stopped.
 // The run can go on later.
-type InterruptedError struct{ Cause error }
+type InterruptedError struct {
+	Cause error
+
+	run *exec
+}
 
 func (e *InterruptedError) Error() string { return fmt.Sprintf("interrupted: %v", e.Cause) }
 
 // Unwrap gives the reason.
 func (e *InterruptedError) Unwrap() error { return e.Cause }
+
+// ofRun is the target by which the interruptions of one run are told from those
+// of the runs inside it.
+type ofRun struct{ *exec }
+
+func (ofRun) Error() string { return "interrupted" }
+
+// Is reports whether target is the run that was stopped.
+func (e *InterruptedError) Is(target error) bool {
+	run, ok := target.(ofRun)
+	return ok && run.exec == e.run
+}
 
 // DeadlineError is a call that had no more time.
 type DeadlineError struct{ Deadline time.Duration }

@@ -6,10 +6,12 @@
 // Each function of a plan that runs has a frame: a slot for each node. A node
 // of the eager ones starts when the last of its inputs has its value; nobody
 // holds anything while it waits. Who completes a node goes on with what became
-// ready: what takes no time at once, the first call itself, and each further
-// call in a goroutine of its own, so that a chain of calls is run by one
-// goroutine and a fan by many. Any other node is computed by the first who asks
-// for it; others who ask wait for that.
+// ready: what takes no time at once, calls in the order of their priorities and
+// of the source. Before a call can wait, somebody else is there for the next
+// one, so that a chain of calls is run by one goroutine and a fan by as many as
+// wait. Any other node is computed by the first who asks for it; others who ask
+// wait for that. A function without calls has a sheet in place of a frame: one
+// goroutine computes it, for one element after another.
 //
 // A node that fails completes the nodes that need it with the same error, at
 // once and without running them. So a run always ends, and the errors of the
@@ -17,8 +19,9 @@
 //
 // # How a call goes
 //
-// Outside in: deadline, cache, on_error, fallback, retry, and for each attempt
-// throttle, concurrency, breaker, timeout, call. A fallback is computed when
+// [retry.Drive] makes the attempts. Outside in: deadline, cache, on_error,
+// fallback, retry, and for each attempt breaker, throttle and concurrency as one
+// reservation, timeout, call. A fallback is computed when
 // the deadline is over too; what it calls has options of its own. The end of
 // the run's context, or of Options.Soft, is final: it is neither retried nor
 // answered by a fallback or on_error.
@@ -35,11 +38,16 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
+	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/breaker"
+	"github.com/bide-dev/bide/internal/clock"
+	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/internal/pipeline/types"
+	"github.com/bide-dev/bide/limit"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -47,17 +55,24 @@ import (
 type Flow struct {
 	plan  *plan.Plan
 	funcs []function
-	all   *gate // of all attempts; nil: no bound
+	all   *limit.Limit // of all attempts; nil: no bound
+	clock clock.Clock
+	// machine: the clock is that of this machine, for which package retry needs
+	// none.
+	machine bool
 }
 
 // function is what is worked out once of a plan.Func.
 type function struct {
 	*plan.Func
-	degree []int32 // the number of inputs of each eager node
-	start  []int32 // the eager nodes without inputs
-	eager  []bool  // nodes that are needed in any case
-	slow   []bool  // nodes that may wait for something
-	sites  []*site // of calls and applications
+	degree []int32    // the number of inputs of each eager node
+	start  []int32    // the eager nodes without inputs
+	eager  []bool     // nodes that are needed in any case
+	slow   []bool     // nodes that may wait for something
+	sites  []*site    // of calls and applications
+	line   []computed // see lineOf
+	// ordered: calls in it go through limits, those in functions inside it too.
+	ordered bool
 }
 
 // site is what is worked out once of a call in the source.
@@ -65,22 +80,25 @@ type site struct {
 	node     *plan.Node
 	label    string // unique in its function
 	plain    bool   // no options: one attempt
+	direct   bool   // nothing comes before the first attempt, or after its success
+	priority int
 	policy   retry.Policy
-	throttle *bucket
-	slots    *gate
+	limits   limit.Set // its own, and the one of all attempts
+	nests    bool      // what it calls may call modules of this run
 	breaker  *breaker.Breaker
 	cache    *cache
-	identity string // of the module, for the cache
-	all      *gate
+	identity func() string // of what is called: for the cache, and for a later life of the run
 }
 
 // New prepares a plan. What its calls share with other plans is in shared.
 func New(p *plan.Plan, shared *Shared) (*Flow, error) {
-	f := &Flow{plan: p, funcs: make([]function, len(p.Funcs)), all: shared.all}
+	f := &Flow{plan: p, funcs: make([]function, len(p.Funcs)), all: shared.all, clock: shared.opt.Clock}
+	_, f.machine = f.clock.(clock.Machine)
 	var problems []error
-	for i := range p.Funcs {
+	for i := len(p.Funcs) - 1; i >= 0; i-- { // a function stands after those around it
 		fn := &f.funcs[i]
 		fn.Func = &p.Funcs[i]
+		fn.line = lineOf(fn.Func)
 		fn.degree, fn.eager = make([]int32, len(fn.Nodes)), make([]bool, len(fn.Nodes))
 		for _, n := range fn.Eager {
 			fn.eager[n] = true
@@ -95,67 +113,77 @@ func New(p *plan.Plan, shared *Shared) (*Flow, error) {
 
 // prepare finds the sites of a function and what of it may wait.
 func (f *Flow) prepare(fn *function, index int, shared *Shared) error {
-	fn.slow = make([]bool, len(fn.Nodes))
+	f.findSlow(fn)
 	fn.sites = make([]*site, len(fn.Nodes))
 	names := map[string]int{}
 	var problems []error
 	for i := range fn.Nodes {
 		n := &fn.Nodes[i]
-		fn.slow[i] = f.waits(fn, n)
 		if n.Call == nil {
 			continue
 		}
-		s := &site{node: n, label: n.Call.Name, plain: n.Call.Options == nil, policy: retry.Policy{Attempts: 1}}
+		s := &site{node: n, label: n.Call.Name, plain: n.Call.Options == nil, policy: retry.Policy{Attempts: 1}, priority: noOptions.Priority}
 		if n.Op == plan.Apply && s.label == n.Label {
 			s.label = n.Label[strings.LastIndexByte(n.Label, '.')+1:]
 		}
 		if names[s.label]++; names[s.label] > 1 {
 			s.label += "#" + strconv.Itoa(names[s.label])
 		}
+		s.nests = n.Op == plan.Call && nests(n.Call.Module)
 		if n.Op == plan.Call && !isWorkflow(n.Call.Module) {
-			s.all = f.all
+			if f.all != nil {
+				s.limits = limit.Set{f.all}
+			}
 		}
+		s.identity = sync.OnceValue(func() string { return s.identify(f.plan) })
 		if n.Call.Options != nil {
 			problems = append(problems, s.options(f.plan, index, shared))
+			if u := n.Call.Until; u >= 0 && !f.plan.Funcs[u].Pure {
+				problems = append(problems, s.problem(f.plan, "until", errUntilCalls))
+			}
 		}
+		s.direct = s.plain && !s.limited() || !s.plain && s.first()
 		fn.sites[i] = s
+		fn.ordered = fn.ordered || s.limited() || n.Op == plan.Apply && f.funcs[n.Call.Fn].ordered
 	}
 	return errors.Join(problems...)
 }
 
-// waits reports whether computing a node may have to wait for something.
-func (f *Flow) waits(fn *function, n *plan.Node) bool {
-	switch n.Op {
-	case plan.Call, plan.Outer:
-		return true
-	case plan.Input:
-		return n.Default != plan.None
-	case plan.Apply:
-		inner := &f.plan.Funcs[n.Call.Fn]
-		return n.Call.Options != nil || !inner.Pure || len(inner.Captures) > 0 || fn.slow[n.In[0]]
-	case plan.Select:
-		for _, a := range n.Arms {
-			if a.Test != plan.None && f.unsettled(fn, a.Test) || f.unsettled(fn, a.Value) {
-				return true
-			}
-		}
-	}
-	return false
+// limited reports whether attempts of the call go through a limit.
+func (s *site) limited() bool { return len(s.limits) > 0 }
+
+// first reports whether the first attempt of a call with options is a plain
+// call.
+func (s *site) first() bool {
+	o := s.node.Call.Options
+	return !s.limited() && s.breaker == nil && s.cache == nil && o.Deadline == 0 && o.Until == nil && o.OnError != check.Wrap
 }
 
-// unsettled reports whether asking for a node may mean waiting: for itself or
-// for what it needs.
-func (f *Flow) unsettled(fn *function, i int32) bool {
-	if fn.slow[i] {
-		return true
-	}
-	for _, in := range fn.Nodes[i].In {
-		if f.unsettled(fn, in) {
-			fn.slow[i] = fn.Nodes[i].Op == plan.Select // remembered where it is asked for again and again
-			return true
+// findSlow marks the nodes that may have to wait for something. A node stands
+// after those that it refers to, so that one pass is enough.
+func (f *Flow) findSlow(fn *function) {
+	fn.slow = make([]bool, len(fn.Nodes))
+	unsettled := make([]bool, len(fn.Nodes)) // asking for it may mean waiting: for itself or for what it needs
+	for i := range fn.Nodes {
+		n := &fn.Nodes[i]
+		switch n.Op {
+		case plan.Call, plan.Outer:
+			fn.slow[i] = true
+		case plan.Input:
+			fn.slow[i] = n.Default != plan.None
+		case plan.Apply:
+			inner := &f.plan.Funcs[n.Call.Fn]
+			fn.slow[i] = n.Call.Options != nil || !inner.Pure || len(inner.Captures) > 0 || fn.slow[n.In[0]]
+		case plan.Select:
+			for _, a := range n.Arms {
+				fn.slow[i] = fn.slow[i] || a.Test != plan.None && unsettled[a.Test] || unsettled[a.Value]
+			}
+		}
+		unsettled[i] = fn.slow[i]
+		for _, in := range n.In {
+			unsettled[i] = unsettled[i] || unsettled[in]
 		}
 	}
-	return false
 }
 
 // isWorkflow reports whether a module is made of steps, which have slots of
@@ -163,6 +191,12 @@ func (f *Flow) unsettled(fn *function, i int32) bool {
 func isWorkflow(m module.Module) bool {
 	d, ok := module.Describe(m)
 	return ok && d.Workflow != nil
+}
+
+// nests reports whether a module may run a pipeline itself.
+func nests(m module.Module) bool {
+	d, ok := module.Describe(m)
+	return !ok || d.Workflow != nil
 }
 
 // Plan is what is run.
@@ -178,9 +212,14 @@ type Options struct {
 	// FailFast cancels everything at the first failure. Otherwise what does
 	// not need the failed value comes to its end.
 	FailFast bool
-	// Window is how many elements of a list are in work at once, waits
-	// included; 0 means 1024.
+	// Window is how many elements of lists are in work at once, waits included,
+	// over all lists; 0 means 1024. Of each list there is always one.
 	Window int
+	// Foreign, if not nil, makes the attempts of modules that no manifest
+	// describes, in place of their own code.
+	Foreign func(ctx context.Context, m module.Module, args []any) (any, error)
+	// Rand, if not nil, draws the jitter of the call of a path; nil: the machine.
+	Rand func(path string) backoff.Rand
 	// Prefix stands before the path of every call.
 	Prefix string
 }
@@ -198,11 +237,11 @@ func (f *Flow) Run(ctx context.Context, values []any, given []bool, opt Options)
 		opt.Window = defaultWindow
 	}
 	x := &exec{f: f, opt: opt, values: values, given: given}
+	x.window.Store(int32(opt.Window) - 1)
 	ctx, x.cancel = context.WithCancelCause(ctx)
 	defer x.cancel(nil)
 	fr := newFrame(x, 0, nil, ctx, opt.Prefix)
-	fr.work(append(make([]int32, 0, len(fr.fn.start)), fr.fn.start...))
-	x.running.Wait()
+	fr.run()
 
 	out := make(map[string]any, len(f.plan.Outputs))
 	for _, o := range f.plan.Outputs {
@@ -215,12 +254,25 @@ func (f *Flow) Run(ctx context.Context, values []any, given []bool, opt Options)
 
 // exec is one run.
 type exec struct {
-	f       *Flow
-	opt     Options
-	values  []any
-	given   []bool
-	cancel  context.CancelCauseFunc
-	running sync.WaitGroup
+	f      *Flow
+	opt    Options
+	values []any
+	given  []bool
+	cancel context.CancelCauseFunc
+	window atomic.Int32 // how many more elements may be in work
+}
+
+// widen asks for one more element to be in work.
+func (x *exec) widen() bool {
+	for {
+		n := x.window.Load()
+		if n <= 0 {
+			return false
+		}
+		if x.window.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
 }
 
 // failure gathers the errors of the run.
@@ -234,9 +286,11 @@ func (x *exec) failure(fr *frame) error {
 			continue
 		}
 		seen[err] = true
-		if !errors.As(err, &interrupted) {
-			e.Failures = append(e.Failures, err)
+		if x.interrupted(err) {
+			errors.As(err, &interrupted)
+			continue
 		}
+		e.Failures = append(e.Failures, err)
 	}
 	switch {
 	case len(e.Failures) > 0 && (interrupted == nil || errors.Is(interrupted, errFailFast)):
@@ -250,13 +304,23 @@ func (x *exec) failure(fr *frame) error {
 // stopping gives the reason for which nothing new is started, or nil.
 func (x *exec) stopping(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return &InterruptedError{context.Cause(ctx)}
+		return x.interruption(ctx)
 	}
 	if x.opt.Soft.Err() != nil {
-		return &InterruptedError{context.Cause(x.opt.Soft)}
+		return x.interruption(x.opt.Soft)
 	}
 	return nil
 }
+
+// interruption is what a context that is done does to a part of the run.
+func (x *exec) interruption(ctx context.Context) error {
+	return &InterruptedError{Cause: context.Cause(ctx), run: x}
+}
+
+// interrupted reports whether an error says that this run was stopped. A module
+// may run a pipeline of its own: the interruption of that is a failure like any
+// other.
+func (x *exec) interrupted(err error) bool { return err != nil && errors.Is(err, ofRun{x}) }
 
 // Encode makes JSON values of outputs.
 func Encode(outputs map[string]any) map[string]any {

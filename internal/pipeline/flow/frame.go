@@ -9,11 +9,13 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 )
 
-// The states of a slot.
+// The states of a slot: idle at first, then, in any order, somebody computes it
+// and somebody waits for it, and then done.
 const (
-	idle uint32 = iota
-	running
-	done
+	idle    uint32 = 0
+	claimed uint32 = 1
+	awaited uint32 = 2
+	done    uint32 = 4
 )
 
 // slot is where the value of a node comes.
@@ -25,6 +27,9 @@ type slot struct {
 	wait  chan struct{} // closed when it is done; made by the first who waits
 }
 
+// claim reports whether the node is the caller's to compute.
+func (s *slot) claim() bool { return s.state.Or(claimed)&(claimed|done) == 0 }
+
 // frame is one run of one function.
 type frame struct {
 	x     *exec
@@ -33,51 +38,90 @@ type frame struct {
 	ctx   context.Context
 	path  string // stands before the labels of its calls
 	args  []any  // of a lambda
-	lazy  bool   // nothing starts by itself: nodes are computed when asked for
 
-	slots []slot
-	mu    sync.Mutex // of the wait fields, and of state becoming done
+	app     *application // whose element this is; nil: it is no element
+	element int
+
+	slots   []slot
+	mu      sync.Mutex // of the wait fields
+	crew    crew
+	running group // the goroutines that compute its nodes
 }
 
 func newFrame(x *exec, index int, outer *frame, ctx context.Context, path string) *frame {
 	fn := &x.f.funcs[index]
 	fr := &frame{x: x, fn: fn, outer: outer, ctx: ctx, path: path, slots: make([]slot, len(fn.Nodes))}
-	for _, i := range fn.Eager {
-		fr.slots[i].left.Store(fn.degree[i])
-	}
+	fr.begin()
 	return fr
 }
 
+// begin counts what each eager node waits for.
+func (fr *frame) begin() {
+	for _, i := range fr.fn.Eager {
+		fr.slots[i].left.Store(fr.fn.degree[i])
+	}
+}
+
+// reset makes a frame as new that nobody computes in any more.
+func (fr *frame) reset() {
+	for i := range fr.slots {
+		s := &fr.slots[i]
+		s.v, s.err, s.wait = nil, nil, nil
+		s.state.Store(idle)
+	}
+	fr.begin()
+}
+
+// run computes all that a frame needs in any case, and returns when nobody is
+// at work in it any more.
+func (fr *frame) run() {
+	fr.spawn(func() { fr.work(append(make([]int32, 0, len(fr.fn.start)), fr.fn.start...)) })
+	fr.running.wait(fr.x.f.clock)
+}
+
+// spawn has something done in the frame by another goroutine.
+func (fr *frame) spawn(f func()) { fr.running.start(fr.x.f.clock, f) }
+
 // work computes nodes that are ready and everything that becomes ready by
 // that. It takes over the slice.
+//
+// A module may end its goroutine with runtime.Goexit; then another one goes on
+// with the rest.
 func (fr *frame) work(ready []int32) {
 	var slow []int32
+	at, ended := 0, false
+	defer func() {
+		if !ended {
+			rest := append(slow, ready[at:]...)
+			fr.spawn(func() { fr.work(rest) })
+		}
+	}()
 	for {
-		for len(ready) > 0 {
-			i := ready[len(ready)-1]
-			ready = ready[:len(ready)-1]
+		for at < len(ready) {
+			i := ready[at]
+			at++
 			if fr.fn.slow[i] {
 				slow = append(slow, i)
 			} else {
 				ready = fr.compute(i, ready)
 			}
 		}
-		if len(slow) == 0 {
-			return
+		i, ok := fr.take(slow)
+		if slow, ready, at = slow[:0], ready[:0], 0; !ok {
+			break
 		}
-		for _, i := range slow[1:] {
-			fr.x.running.Go(func() { fr.work(fr.compute(i, nil)) })
-		}
-		i := slow[0]
-		slow = slow[:0]
 		ready = fr.compute(i, ready)
+		if fr.ordered(i) {
+			fr.pass(i)
+		}
 	}
+	ended = true
 }
 
 // compute computes a node unless somebody else does, and adds to ready what
 // became so.
 func (fr *frame) compute(i int32, ready []int32) []int32 {
-	if !fr.slots[i].state.CompareAndSwap(idle, running) {
+	if !fr.slots[i].claim() {
 		return ready
 	}
 	v, err := fr.eval(i)
@@ -89,17 +133,12 @@ func (fr *frame) compute(i int32, ready []int32) []int32 {
 func (fr *frame) complete(i int32, v any, err error, ready []int32) []int32 {
 	s := &fr.slots[i]
 	s.v, s.err = v, err
-	fr.mu.Lock()
-	s.state.Store(done)
-	wait := s.wait
-	fr.mu.Unlock()
-	if wait != nil {
-		close(wait)
+	if s.state.Swap(done)&awaited != 0 {
+		fr.mu.Lock()
+		close(s.wait)
+		fr.mu.Unlock()
 	}
-	if fr.lazy {
-		return ready
-	}
-	if err != nil && fr.x.opt.FailFast && fr.outer == nil && fr.fn.eager[i] && !interrupted(err) {
+	if err != nil && fr.x.opt.FailFast && fr.outer == nil && fr.fn.eager[i] && !fr.x.interrupted(err) {
 		fr.x.cancel(errFailFast)
 	}
 	for _, u := range fr.fn.Users[i] {
@@ -115,20 +154,23 @@ func (fr *frame) complete(i int32, v any, err error, ready []int32) []int32 {
 
 // skip completes a node whose input failed, unless it is already.
 func (fr *frame) skip(i int32, err error, ready []int32) []int32 {
-	if !fr.slots[i].state.CompareAndSwap(idle, running) {
+	if !fr.slots[i].claim() {
 		return ready
 	}
 	fr.tellSkipped(i, err)
 	return fr.complete(i, nil, err, ready)
 }
 
-// need gives the value of a node, which is computed if it is not yet.
+// need gives the value of a node, which is computed if it is not yet. A call is
+// made by somebody else, since it may end the goroutine that it is made in.
 func (fr *frame) need(i int32) (any, error) {
 	s := &fr.slots[i]
-	if s.state.Load() != done {
-		if ready := fr.compute(i, nil); len(ready) > 0 {
+	if s.state.Load()&done == 0 {
+		if fr.fn.Nodes[i].Op == plan.Call {
+			fr.start(i)
+		} else if ready := fr.compute(i, nil); len(ready) > 0 {
 			// Not here: the one who asks is waiting.
-			fr.x.running.Go(func() { fr.work(ready) })
+			fr.spawn(func() { fr.work(ready) })
 		}
 		fr.await(context.Background(), i)
 	}
@@ -138,29 +180,27 @@ func (fr *frame) need(i int32) (any, error) {
 // await waits until a node is done, or the context is.
 func (fr *frame) await(ctx context.Context, i int32) {
 	s := &fr.slots[i]
-	if s.state.Load() == done {
+	if s.state.Load()&done != 0 {
 		return
 	}
 	fr.mu.Lock()
-	if s.state.Load() == done {
-		fr.mu.Unlock()
-		return
-	}
 	if s.wait == nil {
 		s.wait = make(chan struct{})
 	}
 	wait := s.wait
-	fr.mu.Unlock()
-	select {
-	case <-wait:
-	case <-ctx.Done():
+	if s.state.Or(awaited)&done != 0 {
+		fr.mu.Unlock()
+		return
 	}
+	fr.mu.Unlock()
+	fr.yield()
+	_ = fr.x.f.clock.Wait(ctx, -1, wait) // what ended it, the slot says
 }
 
 // inputs gives the values of a node's inputs. Where several are still to be
 // computed, that is done at once.
 func (fr *frame) inputs(n *plan.Node) ([]any, error) {
-	fr.begin(n.In)
+	fr.ahead(n.In)
 	args := make([]any, len(n.In))
 	for k, in := range n.In {
 		v, err := fr.need(in)
@@ -172,18 +212,20 @@ func (fr *frame) inputs(n *plan.Node) ([]any, error) {
 	return args, nil
 }
 
-// begin starts the computing of all nodes of a list but one, as far as it may
-// take time.
-func (fr *frame) begin(list []int32) {
-	if fr.lazy || len(list) < 2 {
+// ahead has all nodes of a list computed at once, as far as that may take time.
+func (fr *frame) ahead(list []int32) {
+	if len(list) < 2 {
 		return
 	}
-	missing := 0
 	for _, i := range list {
-		if fr.slots[i].state.Load() == idle && (fr.fn.slow[i] || fr.unready(i)) {
-			if missing++; missing > 1 {
-				fr.x.running.Go(func() { _, _ = fr.need(i) }) // who needs it gets the error
-			}
+		if fr.slots[i].state.Load()&(claimed|done) != 0 {
+			continue
+		}
+		switch {
+		case fr.fn.Nodes[i].Op == plan.Call:
+			fr.start(i)
+		case fr.fn.slow[i] || fr.unready(i):
+			fr.spawn(func() { _, _ = fr.need(i) }) // who needs it gets the error
 		}
 	}
 }
@@ -220,11 +262,17 @@ func (fr *frame) eval(i int32) (any, error) {
 var errNoFailure = errors.New("there is no failure yet")
 
 func (fr *frame) pure(n *plan.Node) (any, error) {
+	if fr.ctx.Err() != nil {
+		return nil, fr.x.interruption(fr.ctx)
+	}
 	args, err := fr.inputs(n)
 	if err != nil {
 		return nil, err
 	}
 	v, err := guarded(func() (any, error) { return n.Eval(args) })
+	if err == nil {
+		err = fits(n, v)
+	}
 	if err != nil {
 		p := fr.x.f.plan
 		return nil, &NodeError{Label: n.Label, Pos: p.Pos(n), Source: p.Source(n), Err: err}
@@ -247,8 +295,10 @@ func (fr *frame) choose(n *plan.Node) (any, error) {
 		return fr.need(a.Value)
 	}
 	p := fr.x.f.plan
-	return nil, &NodeError{Label: n.Label, Pos: p.Pos(n), Source: p.Source(n), Err: errors.New("no case fits the value")}
+	return nil, &NodeError{Label: n.Label, Pos: p.Pos(n), Source: p.Source(n), Err: errNoCase}
 }
+
+var errNoCase = errors.New("no case fits the value")
 
 // fromOuter gives the value of a node of the function around. That function may
 // live longer than this one: where it has to compute, it does so by itself, and
@@ -256,10 +306,10 @@ func (fr *frame) choose(n *plan.Node) (any, error) {
 func (fr *frame) fromOuter(i int32) (any, error) {
 	o := fr.outer
 	s := &o.slots[i]
-	if s.state.Load() != done {
+	if s.state.Load()&done == 0 {
 		if o.fn.slow[i] || o.unready(i) {
-			fr.x.running.Go(func() { _, _ = o.need(i) })
-			if o.await(fr.ctx, i); s.state.Load() != done {
+			o.spawn(func() { _, _ = o.need(i) })
+			if o.await(fr.ctx, i); s.state.Load()&done == 0 {
 				return nil, fr.x.stopping(fr.ctx)
 			}
 		}
@@ -272,7 +322,7 @@ func (fr *frame) fromOuter(i int32) (any, error) {
 // what it needs.
 func (fr *frame) unready(i int32) bool {
 	for _, in := range fr.fn.Nodes[i].In {
-		if fr.slots[in].state.Load() != done {
+		if fr.slots[in].state.Load()&done == 0 {
 			return true
 		}
 	}

@@ -1,16 +1,26 @@
 package flow
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/guard"
 	"github.com/bide-dev/bide/internal/breaker"
+	"github.com/bide-dev/bide/internal/clock"
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pipeline/check"
+	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
+	"github.com/bide-dev/bide/limit"
+	"github.com/bide-dev/bide/retry"
 )
 
 // Shared is what calls of one module have in common, in all flows that are
@@ -18,11 +28,11 @@ import (
 // concurrent use.
 type Shared struct {
 	opt SharedOptions
-	all *gate
+	all *limit.Limit // nil: no bound
 
 	mu       sync.Mutex
-	gates    map[string]*gate
-	buckets  map[string]*bucket
+	slots    map[string]bound[int]
+	rates    map[string]bound[check.Rate]
 	breakers map[string]*breaker.Breaker
 	cache    *cache
 }
@@ -36,255 +46,122 @@ type SharedOptions struct {
 	// CacheDir is where `cache_backend: "disk"` keeps results; "": a pipeline
 	// that wants it is refused.
 	CacheDir string
-	// Breakers is where the states of breakers are kept.
+	// Volatile keeps in memory what should be on disk: a simulation writes no
+	// file.
+	Volatile bool
+	// Breakers is where the states of breakers are kept, and their time.
 	Breakers breaker.Record
+	// Clock is the time of all of it; nil: the machine's.
+	Clock clock.Clock
 }
 
 // NewShared returns what the flows of a run, or of a program, share.
 func NewShared(o SharedOptions) *Shared {
-	s := &Shared{opt: o, gates: map[string]*gate{}, buckets: map[string]*bucket{}, breakers: map[string]*breaker.Breaker{}, cache: newCache(o.CacheDir)}
+	if o.Clock == nil {
+		o.Clock = clock.Machine{}
+	}
+	s := &Shared{opt: o, slots: map[string]bound[int]{}, rates: map[string]bound[check.Rate]{}, breakers: map[string]*breaker.Breaker{}, cache: newCache(o)}
 	if o.MaxParallel > 0 {
-		s.all = newGate(o.MaxParallel)
+		s.all = s.timed(limit.Concurrency(o.MaxParallel))
 	}
 	return s
+}
+
+// timed is a limit on the clock.
+func (s *Shared) timed(l *limit.Limit) *limit.Limit { return onClock(l, s.opt.Clock) }
+
+func onClock(l *limit.Limit, c clock.Clock) *limit.Limit {
+	if _, machine := c.(clock.Machine); machine {
+		return l
+	}
+	return l.On(c)
 }
 
 // options takes over what a with clause says.
 func (s *site) options(p *plan.Plan, function int, shared *Shared) error {
 	o := s.node.Call.Options
 	s.policy = o.Retry
-	s.policy.Attempts = max(s.policy.Attempts, 1)
-	name := s.node.Label
-	if s.node.Op == plan.Apply {
-		// The calls inside an application may be applications of the same
-		// function: a slot of its own for each keeps them from waiting for
-		// each other.
-		name = elementPath(name, function, int(s.node.Span.Start))
-	}
+	s.policy.Attempts = cmp.Or(s.policy.Attempts, 1)
+	s.policy.Deadline, s.priority = o.Deadline, o.Priority
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
+	key := s.target(p, function)
+	var problems []error
+	own := slices.Clone(s.limits)
 	if o.Throttle.Count > 0 {
-		s.throttle = lookup(shared.buckets, name+" "+o.Throttle.String(), func() *bucket { return newBucket(o.Throttle) })
+		l, err := bounded(shared.rates, key, o.Throttle, p, s, "throttle", func(r check.Rate) *limit.Limit { return shared.timed(limit.Rate(r.Count, r.Per)) })
+		own, problems = append(own, l), append(problems, err)
 	}
 	if o.Limit > 0 {
-		s.slots = lookup(shared.gates, name, func() *gate { return newGate(o.Limit) })
+		l, err := bounded(shared.slots, key, o.Limit, p, s, "concurrency", func(n int) *limit.Limit { return shared.timed(limit.Concurrency(n)) })
+		own, problems = append(own, l), append(problems, err)
 	}
-	if o.Breaker.Count > 0 {
-		var err error
-		if s.breaker, err = shared.breakerOf(name, o.Breaker); err != nil {
-			return err
-		}
+	if o.Breaker != nil {
+		b, err := shared.breakerOf(key, s.node.Label, o.Breaker)
+		s.breaker = b
+		problems = append(problems, err)
 	}
+	set, err := limit.Join(own...)
+	s.limits = set
+	problems = append(problems, err)
 	if o.Cache > 0 {
 		s.cache = shared.cache
-		if o.Backend == "disk" && shared.opt.CacheDir == "" {
-			return &NodeError{Label: name, Pos: p.Pos(s.node), Source: "cache_backend: \"disk\"", Err: errors.New("there is no directory for a cache on disk here; use \"memory\"")}
-		}
-		s.identity = s.id()
-		if s.node.Op == plan.Apply {
-			s.identity += " " + p.Hash
+		if o.Backend == "disk" && shared.opt.CacheDir == "" && !shared.opt.Volatile {
+			problems = append(problems, s.problem(p, `cache_backend: "disk"`, errors.New("there is no directory for a cache on disk here; use \"memory\"")))
 		}
 	}
-	return nil
+	return errors.Join(problems...)
 }
 
-func lookup[V any](m map[string]*V, key string, make func() *V) *V {
-	v := m[key]
-	if v == nil {
-		v = make()
-		m[key] = v
+func (s *site) problem(p *plan.Plan, option string, err error) error {
+	return &NodeError{Label: s.node.Label, Pos: p.Pos(s.node), Source: option, Err: err}
+}
+
+// target names what the limits and the breaker of a site protect. Two manifests
+// may have a module of one name each. The calls inside an application may be
+// applications of the same function: limits of its own for each keep them from
+// waiting for each other.
+func (s *site) target(p *plan.Plan, function int) string {
+	if s.node.Op == plan.Apply {
+		return fmt.Sprintf("%s (%s %d:%d)", s.node.Label, p.File(), function, s.node.Span.Start)
 	}
-	return v
-}
-
-// queue are those who wait for a turn. The first is the one with the highest
-// priority; waiting counts too, two points a second, so that nobody waits for
-// ever, and among equals it is the one that came first.
-type queue []*waiter
-
-type waiter struct {
-	key   float64 // smaller is sooner
-	seq   uint64
-	ready chan struct{}
-	at    int // in the queue; -1: out of it
-}
-
-var epoch = time.Now()
-
-func newWaiter(priority int, seq uint64) *waiter {
-	return &waiter{key: 2*time.Since(epoch).Seconds() - float64(priority), seq: seq, ready: make(chan struct{})}
-}
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	if q[i].key != q[j].key {
-		return q[i].key < q[j].key
+	d, ok := module.Describe(s.node.Call.Module)
+	if !ok {
+		return s.node.Label
 	}
-	return q[i].seq < q[j].seq
-}
-func (q queue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].at, q[j].at = i, j
+	return fmt.Sprintf("%s (%s)", d.Name, filepath.Join(d.Dir, filepath.Base(d.Pos.File)))
 }
 
-// Push is for package heap.
-func (q *queue) Push(x any) {
-	w := x.(*waiter)
-	w.at = len(*q)
-	*q = append(*q, w)
+// bound is a limit with what was said of it first.
+type bound[R comparable] struct {
+	rate R
+	at   diag.Pos
+	*limit.Limit
 }
 
-// Pop is for package heap.
-func (q *queue) Pop() any {
-	old := *q
-	w := old[len(old)-1]
-	w.at = -1
-	*q = old[:len(old)-1]
-	return w
-}
-
-// next takes the first out of the queue and lets it go.
-func (q *queue) next() { close(heap.Pop(q).(*waiter).ready) }
-
-// gate lets so many through at once.
-type gate struct {
-	mu      sync.Mutex
-	free    int
-	seq     uint64
-	waiting queue
-}
-
-func newGate(n int) *gate { return &gate{free: n} }
-
-// enter waits for a slot. wait is what waits: it returns an error if the wait
-// is given up.
-func (g *gate) enter(priority int, wait func(<-chan struct{}) error) error {
-	g.mu.Lock()
-	if g.free > 0 {
-		g.free--
-		g.mu.Unlock()
-		return nil
+// bounded gives the limit of a target. Of two that differ neither could be kept.
+func bounded[R comparable](m map[string]bound[R], target string, rate R, p *plan.Plan, s *site, option string, make func(R) *limit.Limit) (*limit.Limit, error) {
+	known, ok := m[target]
+	if !ok {
+		known = bound[R]{rate, p.Pos(s.node), make(rate)}
+		m[target] = known
 	}
-	g.seq++
-	w := newWaiter(priority, g.seq)
-	heap.Push(&g.waiting, w)
-	g.mu.Unlock()
-	err := wait(w.ready)
-	if err == nil {
-		return nil
+	if known.rate != rate {
+		return known.Limit, s.problem(p, fmt.Sprintf("%s: %v", option, rate),
+			fmt.Errorf("the module %s has '%s: %v' at %s, and there is one limit for all its calls; give both the same", s.node.Label, option, known.rate, known.at))
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if w.at < 0 { // a slot came at the same time
-		g.free++
-		g.pass()
-		return err
-	}
-	heap.Remove(&g.waiting, w.at)
-	return err
+	return known.Limit, nil
 }
 
-// leave gives the slot back.
-func (g *gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.free++
-	g.pass()
-}
-
-func (g *gate) pass() {
-	for g.free > 0 && len(g.waiting) > 0 {
-		g.free--
-		g.waiting.next()
-	}
-}
-
-// bucket is a token bucket: full at first, refilled evenly. What it keeps is
-// when it would be full again if no more were taken (the generic cell rate
-// algorithm, ITU-T I.371), so that there is nothing to refill.
-type bucket struct {
-	interval time.Duration // between two tokens
-	depth    time.Duration // interval × the number of tokens that it holds
-
-	mu      sync.Mutex
-	full    time.Time
-	seq     uint64
-	waiting queue
-	timer   *time.Timer // armed while somebody waits
-}
-
-func newBucket(r check.Rate) *bucket {
-	interval := (r.Per + time.Duration(r.Count) - 1) / time.Duration(r.Count)
-	return &bucket{interval: interval, depth: interval * time.Duration(r.Count)}
-}
-
-// rest is how long it takes until there is a token; 0: it is taken.
-func (b *bucket) rest(now time.Time) time.Duration {
-	full := b.full
-	if full.Before(now) {
-		full = now
-	}
-	full = full.Add(b.interval)
-	if d := full.Sub(now) - b.depth; d > 0 {
-		return d
-	}
-	b.full = full
-	return 0
-}
-
-// take waits for a token.
-func (b *bucket) take(priority int, wait func(<-chan struct{}) error) error {
-	b.mu.Lock()
-	rest := time.Duration(1)
-	if len(b.waiting) == 0 {
-		if rest = b.rest(time.Now()); rest == 0 {
-			b.mu.Unlock()
-			return nil
-		}
-	}
-	b.seq++
-	w := newWaiter(priority, b.seq)
-	heap.Push(&b.waiting, w)
-	if len(b.waiting) == 1 {
-		b.timer = time.AfterFunc(rest, b.serve)
-	}
-	b.mu.Unlock()
-	err := wait(w.ready)
-	if err == nil {
-		return nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if w.at >= 0 {
-		heap.Remove(&b.waiting, w.at)
-		if len(b.waiting) == 0 {
-			b.timer.Stop()
-		}
-	}
-	return err
-}
-
-// serve gives the tokens that are there to those who wait.
-func (b *bucket) serve() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for len(b.waiting) > 0 {
-		if rest := b.rest(time.Now()); rest > 0 {
-			b.timer.Reset(rest)
-			return
-		}
-		b.waiting.next()
-	}
-}
-
-// breakerOf gives the breaker of a module for a rate: it opens after so many
-// failures in a row, for so long, and then lets one attempt through.
-func (s *Shared) breakerOf(module string, r check.Rate) (*breaker.Breaker, error) {
-	name := module + " " + r.String()
+// breakerOf gives the breaker of a module that is configured so.
+func (s *Shared) breakerOf(target, module string, c *circuit.Config) (*breaker.Breaker, error) {
+	name := target + " " + option.BreakerText(c)
 	if b := s.breakers[name]; b != nil {
 		return b, nil
 	}
-	b, err := breaker.New(name, circuit.Config{Name: module, FailureThreshold: r.Count, SuccessThreshold: 1, Timeout: r.Per, HalfOpenRequests: 1}, s.opt.Breakers)
+	own := *c
+	own.Name = module
+	b, err := breaker.New(name, own, s.opt.Breakers)
 	if err != nil {
 		return nil, err
 	}
@@ -292,31 +169,100 @@ func (s *Shared) breakerOf(module string, r check.Rate) (*breaker.Breaker, error
 	return b, nil
 }
 
-// patience is a wait that ends early with the context, or with the soft one.
-func (x *exec) patience(ctx context.Context) func(<-chan struct{}) error {
-	return func(ready <-chan struct{}) error {
-		select {
-		case <-ready:
-			return nil
-		case <-ctx.Done():
-		case <-x.opt.Soft.Done():
-		}
-		return x.stopping(ctx)
-	}
+// admission lets the attempts of a call begin.
+type admission struct {
+	guard.Admission
+	op *operation
 }
 
-// sleep waits for a time.
-func (x *exec) sleep(ctx context.Context, d time.Duration) error {
-	if err := x.stopping(ctx); err != nil || d <= 0 {
+// newAdmission returns that of a call which has a breaker, or limits.
+func newAdmission(op *operation) *admission {
+	a := &admission{op: op, Admission: guard.Admission{Priority: op.s.priority}}
+	if op.s.breaker != nil {
+		a.Breaker = op.s.breaker
+	}
+	return a
+}
+
+// Admit asks the breaker, and takes a slot and a token together. The turn of the
+// call is over as soon as it waits.
+func (a *admission) Admit(ctx context.Context, n int, queued func(retry.Source, time.Duration)) (err error) {
+	op := a.op
+	defer op.fr.pass(op.at)
+	if !op.s.limited() {
+		return a.Admission.Admit(ctx, n, queued)
+	}
+	if a.Limits, err = op.limits(ctx); err != nil {
 		return err
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-	case <-x.opt.Soft.Done():
+	return a.Admission.Admit(op.fr.x.softly(ctx), n, func(s retry.Source, d time.Duration) {
+		if queued != nil {
+			queued(s, d)
+		}
+		op.fr.pass(op.at)
+	})
+}
+
+// held are the slots that an attempt has. What it calls may need some of them
+// too, and waits for them would have no end: it goes through the attempt's own,
+// one call at a time.
+type held struct {
+	clock clock.Clock
+	outer *held
+	slots limit.Set
+
+	mu   sync.Mutex
+	lent map[*limit.Limit]*limit.Limit
+}
+
+type heldKey struct{}
+
+// limits are those of the attempts of a call.
+func (op *operation) limits(ctx context.Context) (limit.Set, error) {
+	outer, _ := ctx.Value(heldKey{}).(*held)
+	if op.s.nests {
+		op.held = &held{clock: op.clock(), outer: outer, slots: op.s.limits}
 	}
-	return x.stopping(ctx)
+	if outer == nil {
+		return op.s.limits, nil
+	}
+	set := make([]*limit.Limit, len(op.s.limits))
+	for i, l := range op.s.limits {
+		set[i] = outer.lend(l)
+	}
+	return limit.Join(set...)
+}
+
+// lend gives a limit, or what stands for it inside an attempt that has it.
+func (h *held) lend(l *limit.Limit) *limit.Limit {
+	for ; h != nil; h = h.outer {
+		if l.IsRate() || !slices.Contains(h.slots, l) {
+			continue
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.lent == nil {
+			h.lent = map[*limit.Limit]*limit.Limit{}
+		}
+		if h.lent[l] == nil {
+			h.lent[l] = onClock(limit.Concurrency(1), h.clock)
+		}
+		return h.lent[l]
+	}
+	return l
+}
+
+// patience waits until something is closed, and ends early with the context or
+// the soft end of the run.
+func (op *operation) patience(ctx context.Context, ready <-chan struct{}) error {
+	op.fr.pass(op.at)
+	ctx, stop := op.fr.x.untilSoft(ctx)
+	defer stop()
+	if op.clock().Wait(ctx, -1, ready) == nil {
+		return nil
+	}
+	if err := op.fr.x.stopping(op.fr.ctx); err != nil {
+		return err
+	}
+	return &retry.Error{Reason: retry.ReasonDeadline, Attempts: op.made, Last: &DeadlineError{op.s.policy.Deadline}}
 }

@@ -21,15 +21,28 @@ type Watcher interface {
 	// where nothing is.
 	Past(c *Call) (past Past, ok bool)
 	Started(c *Call)
+	// Queued says that attempt n waits for throttle or slots before it begins,
+	// and for how long, 0 if nobody knows.
+	Queued(c *Call, n int, what retry.Source, d time.Duration)
 	// Attempt begins; waited is the time it had to wait for throttle and
 	// slots.
 	Attempt(c *Call, n int, waited time.Duration)
-	Failed(c *Call, n int, err error, began time.Time)
+	Failed(c *Call, n int, err error, began, ended time.Time)
 	// Retry is decided after the failed attempt n.
-	Retry(c *Call, n int, delay time.Duration, err error)
+	Retry(c *Call, n int, w Wait)
 	// Finished is told of every call that Started was, except for those that
 	// were interrupted, and of the ones skipped because an input failed.
 	Finished(c *Call, e End)
+}
+
+// Wait is the wait before another attempt.
+type Wait struct {
+	Err    error // of the failed attempt
+	Delay  time.Duration
+	Before time.Duration // the delay before this one
+	Asked  time.Duration // that the other side asked for; 0: it did not
+	Policy *retry.Policy
+	State  retry.State // what to go on from, should the run end in the wait
 }
 
 // Call is one call in one run.
@@ -40,6 +53,8 @@ type Call struct {
 	Pos    diag.Pos
 	Type   *types.Type
 	Args   []any // run-time values; nil for a skipped one
+	// Timeout is that of each attempt; 0: none.
+	Timeout time.Duration
 
 	node *plan.Node
 	site *site
@@ -68,7 +83,7 @@ func label(path, callee string) string {
 // the result, as far as anybody can know.
 func (c *Call) Digest() string {
 	h := sha256.New()
-	h.Write([]byte(c.site.id()))
+	h.Write([]byte(c.site.identity()))
 	for _, a := range c.Args {
 		h.Write([]byte{0})
 		h.Write([]byte(value.JSON(types.Encode(a))))
@@ -103,20 +118,22 @@ type End struct {
 	Value    any   // run-time value, of the call's type; nil if it failed
 	Err      error // why it failed or is degraded
 	Attempts int
-	Cached   bool // the value is from the cache
-	Logged   bool // on_error: log wants the error shown
-	Fallback bool // Value is from its fallback
-	Took     time.Duration
+	Cached   bool          // the value is from the cache
+	Logged   bool          // on_error: log wants the error shown
+	Fallback bool          // Value is from its fallback
+	Took     time.Duration // waits included
+	Waited   time.Duration // of that, for limits and between attempts
+	Unkept   error         // why the value is not in the cache on disk, although it should be
 }
 
 func (fr *frame) describe(s *site, args []any) *Call {
 	p := fr.x.f.plan
-	return &Call{Path: fr.pathOf(s), Name: s.node.Call.Name, Callee: s.node.Label, Pos: p.Pos(s.node), Type: s.node.Type, Args: args, node: s.node, site: s}
+	return &Call{Path: fr.pathOf(s), Name: s.node.Call.Name, Callee: s.node.Label, Pos: p.Pos(s.node), Type: s.node.Type, Args: args, Timeout: s.policy.Timeout, node: s.node, site: s}
 }
 
 // tellSkipped tells of a call that is not made because an input failed.
 func (fr *frame) tellSkipped(i int32, err error) {
-	if s := fr.fn.sites[i]; s != nil && fr.x.opt.Watcher != nil && !interrupted(err) {
+	if s := fr.fn.sites[i]; s != nil && fr.x.opt.Watcher != nil && !fr.x.interrupted(err) {
 		fr.x.opt.Watcher.Finished(fr.describe(s, nil), End{Outcome: Skipped, Err: err})
 	}
 }

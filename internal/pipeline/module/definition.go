@@ -23,6 +23,7 @@ type Definition struct {
 	Agent    *Agent
 	Workflow *Workflow
 	Dir      string // the folder of the manifest, for paths in it
+	Sum      string // names the content of the files that the module runs; "": it names none
 	Pos      diag.Pos
 }
 
@@ -162,6 +163,19 @@ func asText(v any) string {
 		return v
 	}
 	return value.JSON(v)
+}
+
+// Format is how the result is read from what the module gives.
+func (d *Definition) Format() Format {
+	switch {
+	case d.Shell != nil:
+		return d.Shell.Output
+	case d.HTTP != nil:
+		return d.HTTP.Output
+	case d.Agent != nil:
+		return d.Agent.Output
+	}
+	return JSON
 }
 
 // Parse makes the result of what a command, an answer or an agent gave.

@@ -119,7 +119,7 @@ func (m *manifest) pairs(n *yaml.Node, what string) (out [][2]string) {
 // status reads {success: […], retryable: […], fatal: […]}. Naming what is
 // retryable makes every other failure fatal.
 func (m *manifest) status(n *yaml.Node, what string, s *StatusMap, least, most int) {
-	f := m.fields(n, what, []string{"success", "retryable", "fatal"})
+	f := m.fields(n, what, names("status"))
 	read := func(key string, into *[]StatusRange) {
 		if e, ok := f[key]; ok {
 			*into = m.ranges(e.value, least, most)
@@ -193,7 +193,7 @@ func (m *manifest) http(n *yaml.Node, d *Definition) {
 		m.url(n, d)
 		return
 	}
-	f := m.fields(n, "http", []string{"method", "url", "headers", "body", "status", "output"})
+	f := m.fields(n, "http", names("http"))
 	h.URL = m.text(f, "url")
 	h.Output = m.output(f, d)
 	h.Method = strings.ToUpper(m.text(f, "method"))
@@ -228,7 +228,7 @@ func (m *manifest) method(n *yaml.Node, f map[string]entry, h *HTTP) {
 		h.HasBody = true
 	case "GET", "HEAD", "DELETE", "OPTIONS":
 	default:
-		m.errorf(f["method"].value, "%q is no HTTP method", h.Method).Suggestion = diag.DidYouMean(h.Method, []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+		m.errorf(f["method"].value, "%q is no HTTP method", h.Method).Suggestion = diag.DidYouMean(h.Method, methods)
 	}
 	if h.Body != nil && (h.Method == "GET" || h.Method == "HEAD") {
 		m.errorf(f["body"].key, "A %s request has no body", h.Method).Suggest("write method: POST, or put the inputs into the url")
@@ -284,7 +284,7 @@ func (m *manifest) agent(n *yaml.Node, d *Definition) {
 	if n.Kind == yaml.ScalarNode {
 		a.Prompt, a.Output = n.Value, m.output(nil, d)
 	} else {
-		f := m.fields(n, "agent", []string{"prompt", "provider", "output"})
+		f := m.fields(n, "agent", names("agent"))
 		a.Prompt, a.Provider, a.Output = m.text(f, "prompt"), m.text(f, "provider"), m.output(f, d)
 	}
 	if strings.TrimSpace(a.Prompt) == "" {
@@ -299,7 +299,7 @@ func (m *manifest) workflow(n *yaml.Node, d *Definition) {
 	if n.Kind == yaml.ScalarNode {
 		w.File = n.Value
 	} else {
-		f := m.fields(n, "workflow", []string{"file", "output"})
+		f := m.fields(n, "workflow", names("workflow"))
 		w.File, w.Output = m.text(f, "file"), m.text(f, "output")
 	}
 	if w.File == "" {

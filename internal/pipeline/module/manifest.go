@@ -120,7 +120,7 @@ func (m *manifest) fields(n *yaml.Node, what string, known []string) map[string]
 }
 
 func (m *manifest) top(n *yaml.Node) (defs []*Definition) {
-	list := m.fields(n, "the manifest", []string{"modules"})["modules"].value
+	list := m.fields(n, "the manifest", names(""))["modules"].value
 	switch {
 	case list == nil:
 		m.errorf(n, "The manifest has no modules").Suggest("write modules: with a list of modules")
@@ -139,10 +139,8 @@ func (m *manifest) top(n *yaml.Node) (defs []*Definition) {
 	return defs
 }
 
-var moduleKeys = []string{"name", "version", "description", "params", "result", "shell", "http", "agent", "workflow", "output", "exit", "env", "dir"}
-
 func (m *manifest) module(n *yaml.Node) *Definition {
-	f := m.fields(n, "a module", moduleKeys)
+	f := m.fields(n, "a module", names("module"))
 	d := &Definition{Dir: filepath.Dir(m.file), Pos: m.pos(n)}
 	d.Name = m.text(f, "name")
 	d.Version = m.text(f, "version")

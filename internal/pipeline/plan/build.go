@@ -2,12 +2,13 @@ package plan
 
 import (
 	"github.com/bide-dev/bide/internal/pipeline/check"
-	"github.com/bide-dev/bide/internal/pipeline/types"
+	"github.com/bide-dev/bide/internal/pipeline/syntax"
 )
 
 // New makes the plan of a checked pipeline. The error lists what was accepted
 // for compatibility only and cannot be run.
-func New(program *check.Program) (*Plan, error) {
+func New(program *check.Program) (_ *Plan, err error) {
+	defer syntax.Recover(&err)
 	if list := program.Unsupported(); len(list) > 0 {
 		return nil, &UnsupportedError{list}
 	}
@@ -170,8 +171,7 @@ func (f *function) lower(x check.Expr) int32 {
 		site.Each, site.Fn = x.Func.Each, f.lambda(x.Fn)
 		return f.add(Node{Op: Apply, In: in, Call: site, Type: x.Type(), Label: x.Func.Qualified(), Span: x.Extent()})
 	}
-	// A Lambda stands only in an Apply.
-	return f.add(Node{Op: Const, Type: types.Nothing, Label: "nothing", Span: x.Extent()})
+	panic(&syntax.Unhandled{Reader: "the planner", Node: x}) // a Lambda too: it stands only in an Apply
 }
 
 // choice makes the node of a Select. Its first test is needed in any case.
@@ -192,7 +192,10 @@ func (f *function) choice(x *check.Select) int32 {
 }
 
 func (f *function) site(name string, o *check.Options) *CallSite {
-	s := &CallSite{Name: name, Options: o, Fallback: None, Failure: None}
+	s := &CallSite{Name: name, Options: o, Fallback: None, Failure: None, Until: -1}
+	if o != nil && o.Until != nil {
+		s.Until = f.lambda(o.Until)
+	}
 	if o == nil || o.Fallback == nil {
 		return s
 	}

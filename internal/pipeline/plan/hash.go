@@ -108,6 +108,7 @@ func (w *content) call(n *Node) {
 	w.number(int32(c.Fn))
 	w.number(c.Fallback)
 	w.number(c.Failure)
+	w.number(int32(c.Until))
 	if c.Module != nil {
 		w.module(c.Module)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/retry"
@@ -80,7 +81,7 @@ func TestSchedules(t *testing.T) {
 func TestOptionValues(t *testing.T) {
 	o := optionsOf(t, "timeout: 30s, deadline: 2min, cache: 1h, cache_backend: \"disk\", throttle: 100/1min, concurrency: 3, priority: background, lazy, on_error: log, breaker: 5/30s, retry: 1, delay: 1ms, jitter: equal")
 	if o.Retry.Timeout != 30*time.Second || o.Deadline != 2*time.Minute || o.Cache != time.Hour || o.Backend != "disk" || o.Throttle != (check.Rate{Count: 100, Per: time.Minute}) ||
-		o.Limit != 3 || o.Priority != 0 || !o.Lazy || o.OnError != check.Log || o.Breaker != (check.Rate{Count: 5, Per: 30 * time.Second}) || o.Retry.Backoff.Jitter != backoff.Equal {
+		o.Limit != 3 || o.Priority != 0 || !o.Lazy || o.OnError != check.Log || option.BreakerText(o.Breaker) != "5/30s" || o.Retry.Backoff.Jitter != backoff.Equal {
 		t.Errorf("%+v", o)
 	}
 	for word, want := range map[string]int{"critical": 100, "high": 80, "normal": 50, "low": 20, "background": 0, "10": 10} {

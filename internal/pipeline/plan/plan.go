@@ -138,6 +138,7 @@ type CallSite struct {
 	// Failure the node that has to be given the failure before; None: there
 	// is no fallback, or it does not look at the failure.
 	Fallback, Failure int32
+	Until             int // which of Funcs says that a value is the end; -1: none
 }
 
 // Pos is where a node stands in the source.

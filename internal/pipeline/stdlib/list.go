@@ -43,7 +43,7 @@ var listFuncs = append([]*Func{
 		if len(items(a[0]))+len(items(a[1])) > maxRange {
 			return fail("list-concat", tooMany)
 		}
-		return slices.Concat(items(a[0]), items(a[1])), nil
+		return append(append([]any{}, items(a[0])...), items(a[1])...), nil
 	})),
 	inList.fn("list-contains", "whether value is one of the elements", params("list", types.SeqOf(scalar), "value", scalar), types.Boolean, func(a []any) (any, error) {
 		return slices.ContainsFunc(items(a[0]), func(e any) bool { return equal(e, a[1]) }), nil

@@ -99,7 +99,12 @@ func textSamples() []module.Module {
 		sample("WordCount", text, types.Int, func(a []any) (any, error) { return int64(len(strings.Fields(str(a[0])))), nil }),
 		sample("TextLength", text, types.Int, func(a []any) (any, error) { return utf16Len(str(a[0])), nil }),
 		sample("Contains", params("text", types.String, "substring", types.String), types.Boolean, test(strings.Contains)),
-		sample("SplitLines", text, strList, func(a []any) (any, error) { return texts(splitLines(str(a[0]))), nil }),
+		sample("SplitLines", text, strList, func(a []any) (any, error) {
+			if str(a[0]) == "" {
+				return texts([]string{""}), nil // as theirs; our own function lines gives none
+			}
+			return texts(splitLines(str(a[0]))), nil
+		}),
 		sample("Split", params("text", types.String, "delimiter", types.String), strList, func(a []any) (any, error) {
 			return texts(strings.Split(str(a[0]), str(a[1]))), nil
 		}),
@@ -111,9 +116,9 @@ func numberSamples() []module.Module {
 	numbers := params("numbers", ints)
 	return []module.Module{
 		sample("SumList", numbers, types.Int, func(a []any) (any, error) { return sum(items(a[0])) }),
-		sample("Max", numbers, types.Int, ofSome("Max", extreme(1))),
-		sample("Min", numbers, types.Int, ofSome("Min", extreme(-1))),
-		sample("Average", numbers, types.Float, ofSome("Average", average)),
+		sample("Max", numbers, types.Int, orZero(int64(0), extreme(1))),
+		sample("Min", numbers, types.Int, orZero(int64(0), extreme(-1))),
+		sample("Average", numbers, types.Float, orZero(0.0, average)),
 		sample("FilterGreaterThan", params("numbers", ints, "threshold", types.Int), ints, func(a []any) (any, error) {
 			out := []any{}
 			for _, n := range items(a[0]) {
@@ -145,11 +150,12 @@ func numberSamples() []module.Module {
 	}
 }
 
-// ofSome refuses the empty list, of which there is no such number.
-func ofSome(name string, eval func([]any) (any, error)) func([]any) (any, error) {
+// orZero gives zero for the empty list, as the original's documents say. The
+// library's list-max and its kin give none.
+func orZero(zero any, eval func([]any) (any, error)) func([]any) (any, error) {
 	return func(a []any) (any, error) {
 		if len(items(a[0])) == 0 {
-			return fail(name, "list is empty")
+			return zero, nil
 		}
 		return eval(a)
 	}

@@ -51,7 +51,7 @@ func normal(v any) any {
 
 func TestFunctions(t *testing.T) {
 	for _, c := range []struct{ name, args, want string }{
-		{"add", "[2,3]", "5"}, {"add", "[2,0.5]", "2.5"}, {"subtract", "[2,3]", "-1"}, {"multiply", "[-4,3]", "-12"},
+		{"split", `["abc",""]`, `["abc"]`}, {"split", `["",""]`, `[""]`}, {"split", `["a,,b",","]`, `["a","","b"]`}, {"list-concat", "[[],[]]", "[]"}, {"add", "[2,3]", "5"}, {"add", "[2,0.5]", "2.5"}, {"subtract", "[2,3]", "-1"}, {"multiply", "[-4,3]", "-12"},
 		{"divide", "[7,2]", "3"}, {"divide", "[-7,2]", "-3"}, {"divide", "[7,2.0]", "3.5"}, {"modulo", "[-7,3]", "-1"}, {"modulo", "[7.5,2.0]", "1.5"},
 		{"max", "[2,3]", "3"}, {"min", "[2,3]", "2"}, {"max", "[2,2.5]", "2.5"}, {"abs", "[-3]", "3"}, {"abs", "[-2.5]", "2.5"}, {"negate", "[3]", "-3"},
 		{"round", "[2.5]", "3"}, {"round", "[-2.5]", "-2"}, {"round", "[2.4]", "2"}, {"floor", "[-2.5]", "-3"}, {"ceil", "[2.1]", "3"},
@@ -182,8 +182,8 @@ func TestSamples(t *testing.T) {
 		want string
 	}{
 		{"Uppercase", []any{"a"}, `"A"`}, {"Lowercase", []any{"A"}, `"a"`}, {"Trim", []any{" a "}, `"a"`}, {"Replace", []any{"aba", "a", "c"}, `"cbc"`},
-		{"WordCount", []any{"a b  c"}, "3"}, {"TextLength", []any{"abc"}, "3"}, {"Contains", []any{"abc", "b"}, "true"}, {"SplitLines", []any{"a\nb"}, `["a","b"]`}, {"Split", []any{"a-b", "-"}, `["a","b"]`},
-		{"SumList", []any{[]any{int64(1), int64(2)}}, "3"}, {"Max", []any{[]any{int64(1), int64(2)}}, "2"}, {"Min", []any{[]any{int64(1), int64(2)}}, "1"}, {"Average", []any{[]any{int64(1), int64(2)}}, "1.5"},
+		{"WordCount", []any{"a b  c"}, "3"}, {"TextLength", []any{"abc"}, "3"}, {"Contains", []any{"abc", "b"}, "true"}, {"SplitLines", []any{"a\nb"}, `["a","b"]`}, {"SplitLines", []any{""}, `[""]`}, {"Split", []any{"a-b", "-"}, `["a","b"]`},
+		{"SumList", []any{[]any{int64(1), int64(2)}}, "3"}, {"Max", []any{[]any{}}, "0"}, {"Min", []any{[]any{}}, "0"}, {"Average", []any{[]any{}}, "0"}, {"Max", []any{[]any{int64(1), int64(2)}}, "2"}, {"Min", []any{[]any{int64(1), int64(2)}}, "1"}, {"Average", []any{[]any{int64(1), int64(2)}}, "1.5"},
 		{"FilterGreaterThan", []any{[]any{int64(1), int64(5)}, int64(2)}, "[5]"}, {"MultiplyEach", []any{[]any{int64(1), int64(5)}, int64(2)}, "[2,10]"}, {"Range", []any{int64(1), int64(3)}, "[1,2,3]"}, {"FormatNumber", []any{int64(-1234567)}, `"-1,234,567"`},
 	} {
 		m := samples()[c.name]
@@ -192,8 +192,36 @@ func TestSamples(t *testing.T) {
 			t.Errorf("%s%v = %v %v, want %s", c.name, c.args, v, err, c.want)
 		}
 	}
-	if _, err := samples()["Max"].Call(t.Context(), []any{[]any{}}); err == nil {
-		t.Error("the greatest of nothing")
+}
+
+// A List without elements is an empty one, never null: every function that gives
+// a List is tried with empty texts, lists and maps.
+func TestEmptyLists(t *testing.T) {
+	empty := map[types.Kind]any{types.StringKind: "", types.IntKind: int64(0), types.FloatKind: 0.0, types.BooleanKind: false, types.VarKind: int64(0),
+		types.ListKind: []any{}, types.SeqKind: []any{}, types.MapKind: map[string]any{}}
+	n := 0
+	for _, f := range stdlib.All() {
+		if !f.Sig.Result.IsSequence() {
+			continue
+		}
+		n++
+		var v any
+		var err error
+		if f.Each != nil {
+			v, err = f.Each.Combine([]any{}, []any{})
+		} else {
+			args := make([]any, len(f.Sig.Params))
+			for i, p := range f.Sig.Params {
+				args[i] = empty[p.Type.Kind]
+			}
+			v, err = f.Eval(args)
+		}
+		if list, ok := v.([]any); err != nil || !ok || list == nil {
+			t.Errorf("%s gives %#v, %v", f.Qualified(), v, err)
+		}
+	}
+	if n < 15 {
+		t.Errorf("only %d functions give a List", n)
 	}
 }
 

@@ -38,7 +38,10 @@ var stringFuncs = append([]*Func{
 	ConcatFunc,
 	inString.fn("string-length", "the number of UTF-16 units", value1, types.Int, func(a []any) (any, error) { return utf16Len(str(a[0])), nil }),
 	inString.fn("join", "the elements with the separator between them", params("list", types.SeqOf(types.String), "separator", types.String), types.String, joinText),
-	inString.fn("split", "the parts between the places where substring stands, empty ones too", params("value", types.String, "substring", types.String), strList, func(a []any) (any, error) {
+	inString.fn("split", "the parts between the places where substring stands, empty ones too; the whole if substring is empty", params("value", types.String, "substring", types.String), strList, func(a []any) (any, error) {
+		if str(a[1]) == "" {
+			return texts([]string{str(a[0])}), nil
+		}
 		return texts(strings.Split(str(a[0]), str(a[1]))), nil
 	}),
 	inString.fn("contains", "whether substring stands in it", params("value", types.String, "substring", types.String), types.Boolean, test(strings.Contains)),

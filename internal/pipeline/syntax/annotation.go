@@ -75,7 +75,7 @@ func (p *parser) annotation() *Annotation {
 	case "":
 	default:
 		p.errorAt(Span{start, a.Name.End}, CodeSyntax, "unknown annotation %q", "@"+a.Name.Name).Suggestion =
-			diag.DidYouMean(a.Name.Name, []string{"example", "source", "sink"})
+			diag.DidYouMean("@"+a.Name.Name, []string{"@example", "@source", "@sink"})
 	}
 	if p.kind() != tLParen {
 		p.unexpected(fmt.Sprintf(`"(" after @%s`, a.Name.Name))

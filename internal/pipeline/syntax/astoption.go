@@ -2,7 +2,10 @@ package syntax
 
 import (
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/bide-dev/bide/internal/option"
 )
 
 // WithClause is "with option, option, …". Call forms such as
@@ -27,65 +30,89 @@ func (w *WithClause) Get(k OptionKind) *Option {
 	return nil
 }
 
-// OptionKind says which option it is.
+// OptionKind says which option it is: its place among the options of pipelines
+// in the table of package option, from 1.
 type OptionKind uint8
 
-// The options. Beside each stands the type of its value.
-const (
-	BadOption       OptionKind = iota
-	OptRetry                   // IntValue, not negative
-	OptDelay                   // DurationValue
-	OptBackoff                 // WordValue: fixed, linear, exponential, fibonacci
-	OptMaxDelay                // DurationValue
-	OptJitter                  // WordValue: none, factor, full, equal, decorrelated
-	OptRetryOn                 // MatchersValue
-	OptAbortOn                 // MatchersValue
-	OptBudget                  // DurationValue
-	OptDeadline                // DurationValue
-	OptBreaker                 // RateValue: opens after Count failures, for Per
-	OptTimeout                 // DurationValue
-	OptFallback                // ExprValue
-	OptOnError                 // WordValue: propagate, skip, log, wrap
-	OptCache                   // DurationValue
-	OptCacheBackend            // StringValue
-	OptThrottle                // RateValue
-	OptConcurrency             // IntValue, not negative
-	OptPriority                // IntValue, or WordValue: critical, high, normal, low, background
-	OptLazy                    // BoolValue
-	OptBatch                   // IntValue, not negative
-	OptBatchTimeout            // DurationValue
-	OptWindow                  // WindowValue
-	OptCheckpoint              // DurationValue
-	OptJoin                    // JoinValue
-	OptPolicy                  // WordValue: the name of a policy declaration
+// BadOption is no option.
+const BadOption OptionKind = 0
+
+// The options that the code has something to say about; all are in the table.
+var (
+	OptRetry        = OptionByName("retry")
+	OptDelay        = OptionByName("delay")
+	OptBackoff      = OptionByName("backoff")
+	OptMaxDelay     = OptionByName("max_delay")
+	OptJitter       = OptionByName("jitter")
+	OptRetryOn      = OptionByName("retry_on")
+	OptAbortOn      = OptionByName("abort_on")
+	OptBudget       = OptionByName("budget")
+	OptDeadline     = OptionByName("deadline")
+	OptBreaker      = OptionByName("breaker")
+	OptUntil        = OptionByName("until")
+	OptTimeout      = OptionByName("timeout")
+	OptFallback     = OptionByName("fallback")
+	OptOnError      = OptionByName("on_error")
+	OptCache        = OptionByName("cache")
+	OptCacheBackend = OptionByName("cache_backend")
+	OptThrottle     = OptionByName("throttle")
+	OptConcurrency  = OptionByName("concurrency")
+	OptPriority     = OptionByName("priority")
+	OptLazy         = OptionByName("lazy")
+	OptBatch        = OptionByName("batch")
+	OptBatchTimeout = OptionByName("batch_timeout")
+	OptWindow       = OptionByName("window")
+	OptJoin         = OptionByName("join")
+	OptPolicy       = OptionByName("policy")
 )
 
-var optionNames = [...]string{BadOption: "?", OptRetry: "retry", OptDelay: "delay", OptBackoff: "backoff", OptMaxDelay: "max_delay", OptJitter: "jitter",
-	OptRetryOn: "retry_on", OptAbortOn: "abort_on", OptBudget: "budget", OptDeadline: "deadline", OptBreaker: "breaker",
-	OptTimeout: "timeout", OptFallback: "fallback", OptOnError: "on_error", OptCache: "cache", OptCacheBackend: "cache_backend",
-	OptThrottle: "throttle", OptConcurrency: "concurrency", OptPriority: "priority", OptLazy: "lazy", OptBatch: "batch",
-	OptBatchTimeout: "batch_timeout", OptWindow: "window", OptCheckpoint: "checkpoint", OptJoin: "join", OptPolicy: "policy"}
+var noOption option.Row
+
+// Row is what the table says about the option; an empty row for BadOption.
+func (k OptionKind) Row() *option.Row {
+	if rows := option.Calls(); k != BadOption && int(k) <= len(rows) {
+		return rows[k-1]
+	}
+	return &noOption
+}
 
 // String is the option's name as written in a source.
 func (k OptionKind) String() string {
-	if int(k) < len(optionNames) {
-		return optionNames[k]
+	if name := k.Row().CallName(); name != "" {
+		return name
 	}
-	return optionNames[BadOption]
+	return "?"
 }
 
 // OptionNames lists the names of all options, in the order of their kinds.
-func OptionNames() []string { return slices.Clone(optionNames[1:]) }
+func OptionNames() []string {
+	rows := option.Calls()
+	names := make([]string, len(rows))
+	for i, r := range rows {
+		names[i] = r.CallName()
+	}
+	return names
+}
+
+// Streaming reports whether an option is one of the original's for streams. It is
+// read, so that the checker can say that there are none here.
+func (k OptionKind) Streaming() bool { return k.Row().Stream }
+
+// UsableNames is OptionNames without those for streams: what to offer.
+func UsableNames() []string {
+	return slices.DeleteFunc(OptionNames(), func(name string) bool { return OptionByName(name).Streaming() })
+}
+
+var optionKinds = sync.OnceValue(func() map[string]OptionKind {
+	kinds := map[string]OptionKind{}
+	for i, r := range option.Calls() {
+		kinds[r.CallName()] = OptionKind(i + 1)
+	}
+	return kinds
+})
 
 // OptionByName finds an option's kind; BadOption if there is none.
-func OptionByName(name string) OptionKind {
-	for k := OptRetry; int(k) < len(optionNames); k++ {
-		if optionNames[k] == name {
-			return k
-		}
-	}
-	return BadOption
-}
+func OptionByName(name string) OptionKind { return optionKinds()[name] }
 
 // Option is one "name: value" of a with clause or policy.
 type Option struct {
@@ -96,7 +123,7 @@ type Option struct {
 }
 
 // OptionValue is *IntValue, *DurationValue, *RateValue, *WordValue,
-// *BoolValue, *StringValue, *MatchersValue, *WindowValue, *JoinValue,
+// *BoolValue, *StringValue, *MatchersValue, *RulesValue, *WindowValue, *JoinValue,
 // *ExprValue or *BadValue.
 type OptionValue interface {
 	Node
@@ -110,7 +137,7 @@ type (
 		Value int64
 	}
 
-	// DurationValue is a number with one of the units ms, s, min, h, d.
+	// DurationValue is a span of time as in the rest of bide: 30s, 5m, 1h30m.
 	// Zero is possible; the checker refuses it.
 	DurationValue struct {
 		Span
@@ -123,6 +150,7 @@ type (
 		Span
 		Count int64 // not negative
 		Per   DurationValue
+		Share string // of a breaker by rate, "0.5/20/30s": the 0.5; else ""
 	}
 
 	// WordValue is a bare word.
@@ -159,6 +187,20 @@ type (
 		Pattern string  // of pattern; not yet compiled
 	}
 
+	// RulesValue is "[{on: network, retry: 5}, …]", or one of these without
+	// brackets.
+	RulesValue struct {
+		Span
+		Rules []*Rule
+	}
+
+	// Rule is one policy of a RulesValue.
+	Rule struct {
+		Span
+		On      *MatchersValue // nil if it is missing
+		Options []*Option
+	}
+
 	// WindowValue is tumbling(size), sliding(size, slide) or count(n).
 	WindowValue struct {
 		Span
@@ -193,6 +235,7 @@ func (*WordValue) optionValue()     {}
 func (*BoolValue) optionValue()     {}
 func (*StringValue) optionValue()   {}
 func (*MatchersValue) optionValue() {}
+func (*RulesValue) optionValue()    {}
 func (*WindowValue) optionValue()   {}
 func (*JoinValue) optionValue()     {}
 func (*ExprValue) optionValue()     {}

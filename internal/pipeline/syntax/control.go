@@ -206,6 +206,7 @@ func (p *parser) branch() Expr {
 		p.unexpected(`"{" after "branch"`)
 		return &BadExpr{p.from(start)}
 	}
+	defer p.inCases(false)()
 	p.cases(func() {
 		if b.Otherwise != nil {
 			p.errorTok(CodeSyntax, `nothing follows "otherwise"`).Suggest(`make "otherwise" the last case`)
@@ -283,6 +284,7 @@ func (p *parser) match() Expr {
 		p.unexpected(`"{" and the cases of the match`)
 		return &BadExpr{p.from(start)}
 	}
+	defer p.inCases(true)()
 	p.cases(func() {
 		pat := p.pattern()
 		m.Cases = append(m.Cases, MatchCase{pat, p.caseValue(-1)})
@@ -292,6 +294,14 @@ func (p *parser) match() Expr {
 		p.errorAt(m.Span, CodeSyntax, "this match has no case").Suggest(`write "pattern -> value"`)
 	}
 	return m
+}
+
+// inCases notes that what follows are the cases of a match, or of a branch, and
+// gives what notes that they have ended.
+func (p *parser) inCases(ofMatch bool) (end func()) {
+	outer := p.matching
+	p.matching = ofMatch
+	return func() { p.matching = outer }
 }
 
 // patternForms ends messages about patterns.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/duration"
 )
 
 // TestDefects holds a case for each known defect of the original's parser; the
@@ -73,4 +74,42 @@ func TestDefects(t *testing.T) {
 			t.Fatalf("%v", list)
 		}
 	})
+}
+
+// A condition may end with a projection on a line of its own; only in a match do
+// braces there begin a case.
+func TestProjectionsInConditions(t *testing.T) {
+	for _, src := range []string{
+		"x = branch { a\n{b}\n-> 0, otherwise -> 1 } out x",
+		"x = match a { _ -> branch { a\n{b}\n-> 0, otherwise -> 1 }\n{c} -> 2 } out x",
+	} {
+		if _, list := Parse("x.cst", []byte(src)); list.HasErrors() {
+			t.Errorf("%s: %v", src, list)
+		}
+	}
+}
+
+// Durations are those of the rest of bide, whatever option they stand in.
+func TestDurationsAreThoseOfBide(t *testing.T) {
+	for _, text := range []string{"5ms", "30s", "5m", "5min", "1h", "2d", "1w", "1h30m", "1.5s", "10us", "05s"} {
+		want, err := duration.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		src := "v = f(x) with timeout: " + text + ", throttle: 3/" + text + ", window: tumbling(" + text + ")\nout v\n"
+		f, list := Parse("x.cst", []byte(src))
+		if list.HasErrors() {
+			t.Errorf("%v", list)
+			continue
+		}
+		with := f.Decls[0].(*AssignDecl).Value.(*CallExpr).With
+		for name, got := range map[string]DurationValue{"timeout": *with.Options[0].Value.(*DurationValue), "throttle": with.Options[1].Value.(*RateValue).Per, "window": with.Options[2].Value.(*WindowValue).Size} {
+			if got.Value != want || got.Text != text {
+				t.Errorf("%s: %s is %v %q", text, name, got.Value, got.Text)
+			}
+		}
+		if got := string(Format(f)); got != src {
+			t.Errorf("%q became %q", src, got)
+		}
+	}
 }

@@ -1,39 +1,25 @@
 package syntax
 
 import (
+	"cmp"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/duration"
 )
 
-// durationUnits are the units of a duration in a pipeline, from the largest.
-var durationUnits = []struct {
-	name string
-	d    time.Duration
-}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"min", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}}
-
-func durationUnit(name string) bool {
-	for _, u := range durationUnits {
-		if u.name == name {
-			return true
-		}
-	}
-	return false
-}
-
-// readDuration reads a whole number with one of the units of a pipeline.
-// The language has fewer spellings than package duration, which does the
-// reading: no fractions, no "m", no "1h30m".
+// readDuration reads a span of time as package duration does, but none that
+// is longer than 292 years.
 func readDuration(text string) (time.Duration, bool) {
-	n := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
-	if n <= 0 || !durationUnit(text[n:]) || n > 1 && text[0] == '0' {
-		return 0, false
-	}
 	d, err := duration.Parse(text)
 	return d, err == nil && d < math.MaxInt64
+}
+
+// unit reports whether a token is a unit of time.
+func (p *parser) unit(t *token) bool {
+	_, ok := readDuration("1" + p.text(t))
+	return ok
 }
 
 // known is readDuration with a memory: a source has few different durations
@@ -71,11 +57,7 @@ func (p *parser) duration(example string) (DurationValue, bool) {
 			p.errorTok(CodeDuration, "there is a blank between the number and the unit of a duration").Suggest("write %q", unit)
 			break
 		}
-		hint := text + "s"
-		if t.kind == tFloat {
-			hint = fewest(hint)
-		}
-		p.errorTok(CodeDuration, "the duration %s has no unit", text).Suggest("write %q, or another of the units ms, s, min, h, d", hint)
+		p.errorTok(CodeDuration, "the duration %s has no unit", text).Suggest("write %q, or another of the units %s", text+"s", units)
 	case tString:
 		if _, ok := readDuration(rawString(text)); ok {
 			p.errorTok(CodeDuration, "a duration stands without quotes").Suggest("write %q", rawString(text))
@@ -90,10 +72,13 @@ func (p *parser) duration(example string) (DurationValue, bool) {
 	return DurationValue{}, false
 }
 
+// units are those that messages name.
+const units = "ms, s, m, h, d"
+
 // otherUnits are spellings of units in other languages.
 var otherUnits = map[string]string{
-	"sec": "s", "secs": "s", "second": "s", "seconds": "s", "m": "min", "mins": "min", "minute": "min", "minutes": "min",
-	"hr": "h", "hrs": "h", "hour": "h", "hours": "h", "day": "d", "days": "d", "w": "w", "week": "w", "weeks": "w",
+	"sec": "s", "secs": "s", "second": "s", "seconds": "s", "mins": "m", "minute": "m", "minutes": "m",
+	"hr": "h", "hrs": "h", "hour": "h", "hours": "h", "day": "d", "days": "d", "week": "w", "weeks": "w",
 	"msec": "ms", "msecs": "ms", "millis": "ms", "millisecond": "ms", "milliseconds": "ms",
 }
 
@@ -101,27 +86,10 @@ var otherUnits = map[string]string{
 func durationHint(text, example string) string {
 	n := strings.IndexFunc(text, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
 	if n > 0 {
-		if u := otherUnits[strings.ToLower(text[n:])]; u != "" {
-			text = text[:n] + u
+		meant := text[:n] + cmp.Or(otherUnits[strings.ToLower(text[n:])], strings.ToLower(text[n:]))
+		if _, ok := readDuration(meant); ok {
+			return "write " + quote(meant)
 		}
 	}
-	if w := fewest(text); w != "" {
-		return `write "` + w + `"; a duration is a whole number with one of the units ms, s, min, h, d`
-	}
-	return `a duration is a whole number with one of the units ms, s, min, h, d, as in "` + example + `"`
-}
-
-// fewest writes a span of time in the largest unit that gives a whole
-// number; "" if there is none or the text is no span of time.
-func fewest(text string) string {
-	d, err := duration.Parse(text)
-	if err != nil || d == math.MaxInt64 {
-		return ""
-	}
-	for _, u := range durationUnits {
-		if d > 0 && d%u.d == 0 {
-			return strconv.FormatInt(int64(d/u.d), 10) + u.name
-		}
-	}
-	return ""
+	return "a duration is a number with one of the units " + units + ", as in " + quote(example)
 }

@@ -18,7 +18,8 @@ const (
 // in its plain form.
 //
 // The result parses to the same tree, and formatting it again changes
-// nothing. The source of a file that had errors is returned as it is.
+// nothing. The source of a file that had errors is returned as it is. It panics
+// with an [Unhandled] rather than leave anything out.
 func Format(f *File) []byte {
 	if f.faulty {
 		return bytes.Clone(f.Src)
@@ -304,6 +305,8 @@ func (p *printer) decl(d Decl) {
 		p.sp()
 		p.text("=")
 		p.optionList(d.Options)
+	default:
+		panic(&Unhandled{"the formatter", d})
 	}
 }
 

@@ -76,6 +76,8 @@ func (p *printer) literal(e Expr) {
 		p.list("[", "]", e.End, false, len(e.Elems), func(p *printer, i int) { p.expr(e.Elems[i]) })
 	case *RecordLit:
 		p.list("{", "}", e.End, true, len(e.Fields), func(p *printer, i int) { p.field(e.Fields[i]) })
+	default:
+		panic(&Unhandled{"the formatter", e})
 	}
 }
 
@@ -127,7 +129,11 @@ func (p *printer) broken(e Expr, line func(q *printer, sep func())) {
 // leftmost is the offset of the first token that is written of an
 // expression: that of "when c then a", which is written "a when c", is in
 // the middle of it.
-func leftmost(e Expr) int32 {
+func leftmost(e Expr) int32 { return writtenFirst(e).Extent().Start }
+
+// writtenFirst is the part of an expression that begins with the token which
+// is written first.
+func writtenFirst(e Expr) Expr {
 	for {
 		switch x := e.(type) {
 		case *FieldExpr:
@@ -140,11 +146,11 @@ func leftmost(e Expr) int32 {
 			e = x.X
 		case *CallExpr:
 			if x.Form == PlainCall {
-				return x.Start
+				return x
 			}
 			e = x.Args[0]
 		default:
-			return e.Extent().Start
+			return x
 		}
 	}
 }
@@ -233,27 +239,13 @@ func (p *printer) ifExpr(e *IfExpr) {
 // beginsThen reports whether an expression begins with a variable called
 // "then", which after a condition would be read as the word.
 func beginsThen(e Expr) bool {
-	for {
-		switch x := e.(type) {
-		case *Name:
-			return x.Name == "then"
-		case *FieldExpr:
-			e = x.X
-		case *ProjectExpr:
-			e = x.X
-		case *BinaryExpr:
-			e = x.X
-		case *WhenExpr:
-			e = x.X
-		case *CallExpr:
-			if x.Form == PlainCall {
-				return x.Func.Parts[0].Name == "then"
-			}
-			e = x.Args[0]
-		default:
-			return false
-		}
+	switch x := writtenFirst(e).(type) {
+	case *Name:
+		return x.Name == "then"
+	case *CallExpr:
+		return x.Func.Parts[0].Name == "then"
 	}
+	return false
 }
 
 // block writes "{ cases }", each case on a line of its own.
@@ -318,6 +310,8 @@ func (p *printer) pattern(pat Pattern) {
 		p.name(pat.Type)
 	case *WildcardPattern:
 		p.text("_")
+	default:
+		panic(&Unhandled{"the formatter", pat})
 	}
 }
 

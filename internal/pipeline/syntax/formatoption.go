@@ -37,7 +37,7 @@ func (p *printer) optionList(list []*Option) {
 
 func (p *printer) option(o *Option) {
 	p.at(o.Start)
-	if b, ok := o.Value.(*BoolValue); ok && b.Value {
+	if b, ok := o.Value.(*BoolValue); ok && b.Value && o.Kind == OptLazy {
 		p.text(o.Name.Name)
 		return
 	}
@@ -52,6 +52,9 @@ func (p *printer) option(o *Option) {
 		p.text(v.Text)
 	case *RateValue:
 		p.at(v.Start)
+		if v.Share != "" {
+			p.text(v.Share + "/")
+		}
 		p.text(strconv.FormatInt(v.Count, 10) + "/" + v.Per.Text)
 	case *WordValue:
 		p.at(v.Start)
@@ -63,8 +66,10 @@ func (p *printer) option(o *Option) {
 		p.at(v.Start)
 		p.text(`"` + v.Value + `"`)
 	case *MatchersValue:
+		p.matchers(v)
+	case *RulesValue:
 		p.at(v.Start)
-		p.list("[", "]", v.End, false, len(v.Matchers), func(p *printer, i int) { p.matcher(v.Matchers[i]) })
+		p.list("[", "]", v.End, false, len(v.Rules), func(p *printer, i int) { p.rule(v.Rules[i]) })
 	case *WindowValue:
 		p.at(v.Start)
 		p.text(windowText(v))
@@ -76,7 +81,34 @@ func (p *printer) option(o *Option) {
 		}
 	case *ExprValue:
 		p.expr(v.X)
+	default:
+		panic(&Unhandled{"the formatter", v})
 	}
+}
+
+// rule writes one rule: whom it is for, then its options.
+func (p *printer) rule(r *Rule) {
+	n := len(r.Options)
+	if r.On != nil {
+		n++
+	}
+	p.list("{", "}", r.End, false, n, func(p *printer, i int) {
+		if r.On != nil {
+			if i == 0 {
+				p.text("on")
+				p.word(":")
+				p.matchers(r.On)
+				return
+			}
+			i--
+		}
+		p.option(r.Options[i])
+	})
+}
+
+func (p *printer) matchers(v *MatchersValue) {
+	p.at(v.Start)
+	p.list("[", "]", v.End, false, len(v.Matchers), func(p *printer, i int) { p.matcher(v.Matchers[i]) })
 }
 
 func windowText(v *WindowValue) string {

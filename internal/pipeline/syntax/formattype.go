@@ -18,6 +18,8 @@ func (p *printer) typ(t TypeExpr) {
 		p.union(t)
 	case *MergeType:
 		p.merge(t)
+	default:
+		panic(&Unhandled{"the formatter", t})
 	}
 }
 

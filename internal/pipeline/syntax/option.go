@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/option"
 )
 
 // withClause reads "with option, …" and "with { option, … }".
@@ -92,53 +93,54 @@ func (p *parser) completeOption() bool {
 		return false
 	}
 	k := OptionByName(p.text(name))
-	switch k {
-	case BadOption, OptPolicy:
+	if k == BadOption {
 		return false
-	case OptFallback:
+	}
+	switch k.Row().Kind {
+	case option.PolicyName:
+		return false
+	case option.Expression, option.Condition:
 		return true
-	case OptLazy:
+	case option.Rules:
+		return v.kind == tLBrack && p.peek(4).kind == tLBrace
+	case option.Flag:
 		return v.kind == tTrue || v.kind == tFalse
-	case OptRetry, OptConcurrency, OptBatch:
-		return v.kind == tInt
-	case OptCacheBackend:
+	case option.Count:
+		return v.kind == tInt || p.wordOf(v, k)
+	case option.Quoted:
 		return v.kind == tString
-	case OptThrottle, OptBreaker:
+	case option.Rate, option.Breaker:
 		d := p.peek(5)
+		if v.kind == tFloat && k == OptBreaker { // rate/calls/duration
+			return p.peek(4).kind == tSlash && d.kind == tInt && p.peek(6).kind == tSlash
+		}
 		return v.kind == tInt && p.peek(4).kind == tSlash &&
-			(d.kind == tQuantity || d.kind == tIdent && durationUnit(p.text(d)))
-	case OptPriority:
+			(d.kind == tQuantity || d.kind == tIdent && p.unit(d))
+	case option.Level:
 		return v.kind == tInt || v.kind == tMinus && p.peek(4).kind == tInt || p.wordOf(v, k)
-	case OptBackoff, OptJitter, OptOnError:
-		return p.wordOf(v, k)
-	case OptRetryOn, OptAbortOn:
+	case option.Matchers:
 		if v.kind == tLBrack {
 			v = p.peek(4)
 		}
 		return v.kind == tIdent && slices.Contains(matcherNames, p.text(v))
-	case OptWindow, OptJoin:
-		return p.wordOf(v, k)
+	case option.Span:
+		return v.kind == tQuantity
 	}
-	return v.kind == tQuantity // the durations
+	return p.wordOf(v, k)
 }
 
 func (p *parser) wordOf(t *token, k OptionKind) bool {
-	return t.kind == tIdent && slices.Contains(optionWords[k], p.text(t))
-}
-
-// optionWords are the words that an option takes.
-var optionWords = map[OptionKind][]string{
-	OptBackoff:  {"fixed", "linear", "exponential", "fibonacci"},
-	OptJitter:   {"none", "factor", "full", "equal", "decorrelated"},
-	OptOnError:  {"propagate", "skip", "log", "wrap"},
-	OptPriority: {"critical", "high", "normal", "low", "background"},
-	OptWindow:   {"tumbling", "sliding", "count"},
-	OptJoin:     {"combine_latest", "zip", "buffer"},
+	return t.kind == tIdent && slices.Contains(k.Row().CallWords(), p.text(t))
 }
 
 // OptionWords returns the words that an option takes as its value, nil if it
 // takes none.
-func OptionWords(k OptionKind) []string { return slices.Clone(optionWords[k]) }
+func OptionWords(k OptionKind) []string {
+	if k.Row().Kind == option.Quoted {
+		return nil
+	}
+	return k.Row().CallWords()
+}
 
 // option reads one option and appends it. The call forms "retry(3, 1s)" and
 // "name(value)" are read only where they cannot be a call: callForm.
@@ -213,21 +215,13 @@ func (p *parser) calledOption(list []*Option, name Ident, k OptionKind) []*Optio
 	return list
 }
 
-// meantOptions maps names that other tools use to ours.
-var meantOptions = map[string]string{
-	"attempts": "retry", "max_attempts": "retry", "retries": "retry", "max_retries": "retry", "initial_delay": "delay", "wait": "delay",
-	"strategy": "backoff", "retry_budget": "budget", "circuit_breaker": "breaker", "default": "fallback", "or_else": "fallback",
-	"on_failure": "on_error", "ttl": "cache", "rate": "throttle", "rate_limit": "throttle", "parallel": "concurrency",
-	"max_parallel": "concurrency", "parallelism": "concurrency", "backend": "cache_backend", "multiplier": "backoff",
-}
-
 func (p *parser) unknownOption(list []*Option, name Ident) []*Option {
 	p.take()
 	d := p.errorAt(name.Span, CodeOption, "unknown option %q", name.Name)
-	if m := meantOptions[name.Name]; m != "" {
+	if m := option.MeantInCall(name.Name); m != "" {
 		d.Suggest("did you mean %q?", m)
 	} else {
-		d.Suggestion = diag.DidYouMean(name.Name, optionNames[1:])
+		d.Suggestion = diag.DidYouMean(name.Name, UsableNames())
 	}
 	if k := p.kind(); k != tColon && k != tAssign && k != tLParen {
 		return list
@@ -243,49 +237,7 @@ func (p *parser) unknownOption(list []*Option, name Ident) []*Option {
 	return list
 }
 
-// example shows how an option is written.
-func (k OptionKind) example() string {
-	value := "5s"
-	switch k {
-	case OptRetry:
-		value = "3"
-	case OptConcurrency:
-		value = "4"
-	case OptBatch:
-		value = "100"
-	case OptDelay:
-		value = "1s"
-	case OptCache:
-		value = "10min"
-	case OptBackoff:
-		value = "exponential"
-	case OptJitter:
-		value = "full"
-	case OptRetryOn, OptAbortOn:
-		value = "[network, timeout]"
-	case OptBreaker:
-		value = "5/30s"
-	case OptThrottle:
-		value = "100/1min"
-	case OptFallback:
-		value = `"none"`
-	case OptOnError:
-		value = "skip"
-	case OptCacheBackend:
-		value = `"memory"`
-	case OptPriority:
-		value = "high"
-	case OptLazy:
-		value = "true"
-	case OptWindow:
-		value = "tumbling(5s)"
-	case OptJoin:
-		value = "zip"
-	case OptPolicy:
-		value = "name"
-	}
-	return k.String() + ": " + value
-}
+func (k OptionKind) example() string { return k.Row().CallExample() }
 
 // OptionExample shows how an option is written: "timeout: 5s".
 func OptionExample(k OptionKind) string { return k.example() }

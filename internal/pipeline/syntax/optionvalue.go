@@ -5,35 +5,36 @@ import (
 	"strconv"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/option"
 )
 
 // optionValue reads the value of an option. On an error it passes what
 // stands in the value's place.
 func (p *parser) optionValue(k OptionKind) OptionValue {
-	switch k {
-	case OptRetry, OptConcurrency, OptBatch:
+	switch k.Row().Kind {
+	case option.Count:
 		return p.countValue(k)
-	case OptDelay, OptMaxDelay, OptBudget, OptDeadline, OptTimeout, OptCache, OptBatchTimeout, OptCheckpoint:
+	case option.Span:
 		if d, ok := p.duration(k.example()); ok {
 			return p.timeVals.new(d)
 		}
 		return p.badValue()
-	case OptThrottle, OptBreaker:
+	case option.Rate, option.Breaker:
 		return p.rateValue(k)
-	case OptFallback:
+	case option.Expression:
 		x := p.exprAt(levelCoalesce)
 		return &ExprValue{x.Extent(), x}
-	case OptCacheBackend:
+	case option.Quoted:
 		if t := p.tok(); t.kind == tString {
 			p.take()
 			return &StringValue{t.span(), rawString(p.text(t))}
 		}
-	case OptLazy:
+	case option.Flag:
 		if t := p.tok(); t.kind == tTrue || t.kind == tFalse {
 			p.take()
 			return &BoolValue{t.span(), t.kind == tTrue}
 		}
-	case OptJitter:
+	case option.Jitter:
 		switch t := p.tok(); t.kind {
 		case tTrue:
 			p.take()
@@ -43,21 +44,28 @@ func (p *parser) optionValue(k OptionKind) OptionValue {
 			return &WordValue{t.span(), "none"}
 		}
 		return p.wordValue(k)
-	case OptBackoff, OptOnError:
+	case option.Strategy, option.Word:
 		return p.wordValue(k)
-	case OptPriority:
+	case option.Level:
 		return p.priorityValue()
-	case OptRetryOn, OptAbortOn:
+	case option.Matchers:
 		return p.matchersValue(k)
-	case OptWindow:
+	case option.Rules:
+		return p.rulesValue()
+	case option.Condition:
+		x := p.exprAt(levelCoalesce)
+		return &ExprValue{x.Extent(), x}
+	case option.Grouping:
 		return p.windowValue()
-	case OptJoin:
+	case option.Joining:
 		return p.joinValue()
-	case OptPolicy:
+	case option.PolicyName:
 		if t := p.tok(); t.kind == tIdent {
 			p.take()
 			return p.wordVals.new(WordValue{t.span(), p.text(t)})
 		}
+	default:
+		panic("syntax: the option " + k.String() + " has a kind that pipelines have no value for")
 	}
 	p.errorTok(CodeOption, "%s does not take %s", k, p.describe(p.tok())).Suggest("write %q", k.example())
 	return p.badValue()
@@ -81,9 +89,14 @@ func (p *parser) badValue() OptionValue {
 	return &BadValue{p.from(start)}
 }
 
-// countValue reads an integer that is not negative.
+// countValue reads an integer that is not negative, or a word that stands for
+// one.
 func (p *parser) countValue(k OptionKind) OptionValue {
 	t := p.tok()
+	if p.wordOf(t, k) {
+		p.take()
+		return p.wordVals.new(WordValue{t.span(), p.text(t)})
+	}
 	switch t.kind {
 	case tInt:
 		p.take()
@@ -113,7 +126,7 @@ func (p *parser) wordValue(k OptionKind) OptionValue {
 
 // unknownWord reports a word that an option does not take.
 func (p *parser) unknownWord(t *token, k OptionKind) {
-	words := optionWords[k]
+	words := k.Row().CallWords()
 	word := p.text(t)
 	if t.kind == tString {
 		word = rawString(word)
@@ -170,6 +183,12 @@ func (p *parser) priorityValue() OptionValue {
 // out: "100/min".
 func (p *parser) rateValue(k OptionKind) OptionValue {
 	start := p.tok().start
+	share := ""
+	if t := p.tok(); k == OptBreaker && t.kind == tFloat && p.peek(1).kind == tSlash {
+		share = p.text(t)
+		p.take()
+		p.take()
+	}
 	t := p.tok()
 	if t.kind != tInt {
 		p.errorTok(CodeDuration, "%s takes a count per duration, not %s", k, p.describe(t)).Suggest("write %q", k.example())
@@ -185,7 +204,7 @@ func (p *parser) rateValue(k OptionKind) OptionValue {
 		p.lastErr = p.tok().start
 		return &BadValue{t.span()}
 	}
-	v := &RateValue{Count: n}
+	v := &RateValue{Count: n, Share: share}
 	if u := p.tok(); u.kind == tIdent && !p.declStart(p.i) {
 		text := "1" + p.text(u)
 		d, ok := readDuration(text)
@@ -223,6 +242,48 @@ func (p *parser) matchersValue(k OptionKind) OptionValue {
 	}
 	v.Span = p.from(start)
 	return v
+}
+
+// rulesValue reads "[{on: network, retry: 5}, …]" or one of these.
+func (p *parser) rulesValue() OptionValue {
+	v := &RulesValue{}
+	start := p.tok().start
+	one := func() {
+		if r := p.rule(); r != nil {
+			v.Rules = append(v.Rules, r)
+		}
+	}
+	if p.kind() == tLBrack {
+		p.items(tRBrack, ctxInside, "a rule", one)
+	} else {
+		one()
+	}
+	v.Span = p.from(start)
+	return v
+}
+
+// rule reads "{on: network, retry: 5}"; nil after an error.
+func (p *parser) rule() *Rule {
+	t := p.tok()
+	if t.kind != tLBrace {
+		p.errorTok(CodeOption, "a rule is written in braces, not as %s", p.describe(t)).Suggest("write %q", "rules: [{on: rate_limit, retry: 20, delay: 1s}]")
+		p.skipItem()
+		return nil
+	}
+	r := &Rule{}
+	p.items(tRBrace, ctxWith, "an option", func() {
+		if t := p.tok(); t.kind == tIdent && p.text(t) == "on" && (p.peek(1).kind == tColon || p.peek(1).kind == tAssign) {
+			p.take()
+			p.take()
+			if on, ok := p.matchersValue(OptRetryOn).(*MatchersValue); ok {
+				r.On = on
+			}
+			return
+		}
+		r.Options = p.option(r.Options, false)
+	})
+	r.Span = p.from(t.start)
+	return r
 }
 
 // matcher reads network, exit_code(75, 111) or pattern("RE").

@@ -70,6 +70,7 @@ type parser struct {
 	lastErr   int32                    // the start of the token the last error was about
 	durations map[string]time.Duration // see known
 	gaveUp    bool                     // a limit was passed: report nothing more
+	matching  bool                     // the innermost cases around are those of a match
 	bracedIf  bool                     // braces around a value of the if were reported
 
 	names     slab[Name]

@@ -64,10 +64,10 @@ func (p *parser) postfix(e Expr) Expr {
 }
 
 // projection reports whether "{" after an operand begins a projection: then
-// a field's name and "," or "}" follow. Braces on a line of their own with an
-// arrow after them are the pattern of the next case.
+// a field's name and "," or "}" follow. In a match, braces on a line of their own
+// with an arrow after them are the pattern of the next case.
 func (p *parser) projection() bool {
-	if open := p.tok(); open.newLine && open.match > 0 {
+	if open := p.tok(); p.matching && open.newLine && open.match > 0 {
 		if after := p.toks[open.match+1].kind; after == tArrow || after == tFatArrow {
 			return false
 		}

@@ -30,6 +30,15 @@ func Inspect(n Node, f func(Node) bool) {
 		Inspect(n.Value, f)
 	case *ExprValue:
 		Inspect(n.X, f)
+	case *RulesValue:
+		for _, r := range n.Rules {
+			for _, o := range r.Options {
+				Inspect(o, f)
+			}
+		}
+	case Pattern, OptionValue: // nothing is inside them
+	default:
+		panic(&Unhandled{"the walk over a tree", n})
 	}
 }
 
@@ -63,6 +72,9 @@ func inspectDecl(d Decl, f func(Node) bool) {
 		for _, o := range d.Options {
 			Inspect(o, f)
 		}
+	case *UseDecl, *BadDecl:
+	default:
+		panic(&Unhandled{"the walk over a tree", d})
 	}
 }
 
@@ -83,6 +95,9 @@ func inspectType(t TypeExpr, f func(Node) bool) {
 	case *MergeType:
 		Inspect(t.X, f)
 		Inspect(t.Y, f)
+	case *NamedType, *BadType:
+	default:
+		panic(&Unhandled{"the walk over a tree", t})
 	}
 }
 
@@ -155,5 +170,8 @@ func inspectCases(e Expr, f func(Node) bool) {
 			Inspect(c.Pattern, f)
 			Inspect(c.Value, f)
 		}
+	case *Name, *IntLit, *FloatLit, *BoolLit, *StringLit, *BadExpr:
+	default:
+		panic(&Unhandled{"the walk over a tree", e})
 	}
 }

@@ -13,7 +13,8 @@ import (
 type Resolver struct {
 	File     *syntax.File
 	Lookup   func(name string) *Type
-	Declared func() []string // their names, for suggestions; may be nil
+	Declared func() []string         // their names, for suggestions; may be nil
+	Used     func(*syntax.NamedType) // is called for each use of a declared type; may be nil
 	Problems *diag.List
 }
 
@@ -58,14 +59,19 @@ func (r *Resolver) resolve(e syntax.TypeExpr) *Type {
 		return UnionOf(members...)
 	case *syntax.MergeType:
 		return r.merge(e)
+	case *syntax.BadType:
+		return Invalid // reported by the parser
 	}
-	return Invalid // a BadType: reported by the parser
+	panic(&syntax.Unhandled{Reader: "the checker of types", Node: e})
 }
 
 func (r *Resolver) named(e *syntax.NamedType) *Type {
 	// A declared type may have the name of a built-in one.
 	if r.Lookup != nil {
 		if t := r.Lookup(e.Name); t != nil {
+			if r.Used != nil {
+				r.Used(e)
+			}
 			return t
 		}
 	}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/bide-dev/bide/internal/cluster"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+)
+
+// activities are what workers do.
+type activities struct {
+	worker *cluster.Worker
+	// heartbeat tells the server that an activity lives.
+	heartbeat func(ctx context.Context, token []byte) error
+}
+
+// beatEvery is how often that is, at the most; a provider may charge for each.
+const beatEvery = 5 * time.Second
+
+func registerMain(w worker.Registry, a *activities) {
+	w.RegisterWorkflowWithOptions(Run, workflow.RegisterOptions{Name: workflowType})
+	w.RegisterActivityWithOptions(a.adopt, activity.RegisterOptions{Name: adoptActivity})
+	w.RegisterActivityWithOptions(a.adoptHome, activity.RegisterOptions{Name: adoptHome})
+	w.RegisterActivityWithOptions(a.record, activity.RegisterOptions{Name: recordActivity})
+	w.RegisterActivityWithOptions(a.stop, activity.RegisterOptions{Name: stopActivity})
+}
+
+func registerLanes(w worker.Registry, a *activities) {
+	w.RegisterActivityWithOptions(a.lane, activity.RegisterOptions{Name: laneActivity})
+	w.RegisterActivityWithOptions(a.home, activity.RegisterOptions{Name: homeActivity})
+}
+
+func (a *activities) lane(ctx context.Context, l cluster.Lease) (cluster.Settled, error) {
+	ctx, drain, end := a.alive(ctx, l.Heartbeat)
+	defer end()
+	out, err := a.worker.Lane(ctx, l, drain)
+	return out, final(err)
+}
+
+func (a *activities) home(ctx context.Context, t cluster.HomeTask) (cluster.HomeDone, error) {
+	ctx, _, end := a.alive(ctx, homeBeat)
+	defer end()
+	out, err := a.worker.Home(ctx, t)
+	return out, final(err)
+}
+
+func (a *activities) adopt(_ context.Context, l cluster.Lease) (cluster.Settled, error) {
+	return cluster.Adopt(l)
+}
+
+func (a *activities) adoptHome(_ context.Context, t cluster.HomeTask) (cluster.Prefix, error) {
+	return cluster.AdoptHome(t)
+}
+
+func (a *activities) record(_ context.Context, run, store string, entries []cluster.Entry) error {
+	s, err := cluster.OpenStore(store)
+	if err != nil {
+		return err
+	}
+	return s.Run(run).Record(entries)
+}
+
+func (a *activities) stop(_ context.Context, run, store string, q cluster.Stop) error {
+	s, err := cluster.OpenStore(store)
+	if err != nil {
+		return err
+	}
+	return s.Run(run).PutStop(q)
+}
+
+// final is an error that the coordinator is told of at once. Its text is short: it
+// goes into the history.
+func final(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if len(text) > 1000 {
+		text = text[:1000] + "…"
+	}
+	return temporal.NewNonRetryableApplicationError(text, "bide", nil)
+}
+
+// alive tells the server that an activity lives, until end. It does so itself, by
+// the activity's token: the SDK ends an activity where it cannot reach the server for
+// a moment, and a server that starts again must not cost what runs. drain is
+// closed when the activity is to end soon: it was asked to, the worker leaves, or
+// nothing could be told for so long that the server has given it up soon. The
+// context ends when it has.
+func (a *activities) alive(ctx context.Context, timeout time.Duration) (_ context.Context, drain <-chan struct{}, end func()) {
+	token := activity.GetInfo(ctx).TaskToken
+	leave := activity.GetWorkerStopChannel(ctx)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ch, done := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	ask := func() { once.Do(func() { close(ch) }) }
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(min(beatEvery, timeout/6))
+		defer tick.Stop()
+		for heard := time.Now(); ; {
+			select {
+			case <-done:
+				return
+			case <-leave:
+				leave = nil
+				ask()
+			case <-tick.C:
+			}
+			rpc, stop := context.WithTimeout(ctx, 5*time.Second)
+			err := a.heartbeat(rpc, token)
+			stop()
+			switch {
+			case err == nil:
+				heard = time.Now()
+			case errors.As(err, new(*temporal.CanceledError)):
+				heard = time.Now()
+				ask()
+			case errors.As(err, new(*serviceerror.NotFound)):
+				cancel() // somebody else has its items now
+				return
+			case time.Since(heard) > timeout*4/5:
+				ask()
+			}
+		}
+	})
+	return ctx, ch, func() { close(done); wg.Wait(); cancel() }
+}
+
+// heartbeats are those of a client.
+func heartbeats(c client.Client) func(context.Context, []byte) error {
+	return func(ctx context.Context, token []byte) error { return c.RecordActivityHeartbeat(ctx, token) }
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	devAddress = "127.0.0.1:7233"
+	devWorkers = 2
+	// devWait is how long the server may take to start.
+	devWait = 30 * time.Second
+)
+
+// serverProgram finds the program of Temporal's development server: on PATH, or
+// where go install puts it.
+func serverProgram() (string, error) {
+	path, err := exec.LookPath("temporal")
+	if err == nil {
+		return path, nil
+	}
+	bin := os.Getenv("GOBIN")
+	if bin == "" {
+		root := os.Getenv("GOPATH")
+		if root == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return "", err
+			}
+			root = filepath.Join(home, "go")
+		}
+		bin = filepath.Join(root, "bin")
+	}
+	path = filepath.Join(bin, "temporal")
+	if _, err := os.Stat(path); err != nil {
+		return "", errors.New("the program temporal is needed, and is neither on PATH nor in " + bin + ": go install github.com/temporalio/cli/cmd/temporal@v1.5.1 builds it, and https://docs.temporal.io/cli says how else to get it")
+	}
+	return path, nil
+}
+
+// serve starts a development server and waits until it answers.
+func serve(address, database string) (*exec.Cmd, error) {
+	program, err := serverProgram()
+	if err != nil {
+		return nil, err
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, "server", "start-dev", "--headless", "--ip", host, "--port", port, "--db-filename", database, "--log-level", "error")
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the keyboard's interrupt is for this process, which ends it last
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(devWait); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if c, err := net.Dial("tcp", address); err == nil {
+			return cmd, c.Close()
+		}
+	}
+	return nil, errors.Join(fmt.Errorf("Temporal's development server does not answer on %s after %v", address, devWait), cmd.Process.Kill())
+}
+
+// dev runs a development server and workers until an interrupt.
+func dev(database, slots string) (err error) {
+	if c, err := net.Dial("tcp", devAddress); err == nil {
+		return errors.Join(fmt.Errorf("a server answers on %s already: workers for it are started with bide worker", devAddress), c.Close())
+	}
+	server, err := serve(devAddress, database)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = server.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = server.Wait()                          // how it ended, its own output tells
+	}()
+	fmt.Fprintf(os.Stderr, "Temporal's development server is on %s, its database is %s\n", devAddress, database)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	ch := make(chan os.Signal, 2)
+	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
+	var workers []*exec.Cmd
+	for range devWorkers {
+		w := exec.Command(self, "worker", slots)
+		w.Env = append(os.Environ(), "TEMPORAL_ADDRESS="+devAddress)
+		w.Stderr = os.Stderr
+		w.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := w.Start(); err != nil {
+			return err
+		}
+		workers = append(workers, w)
+	}
+	<-ch
+	for _, w := range workers {
+		_ = w.Process.Signal(syscall.SIGTERM) // it may have ended
+	}
+	done := make(chan struct{})
+	go func() {
+		for _, w := range workers {
+			_ = w.Wait() // what it had to say, it has said
+		}
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ch:
+		for _, w := range workers {
+			_ = w.Process.Kill()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+// Command bide-temporal is bide's part that speaks with Temporal: `bide run --on
+// temporal`, `bide worker` and `bide cluster` start it. It is a program of its own,
+// and a module of its own, because Temporal's SDK makes a program 20 MB larger and
+// each of its starts 10 ms slower, and a minute to compile: bide has none of it.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/bide-dev/bide/internal/cluster"
+	"github.com/bide-dev/bide/internal/proc"
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+)
+
+const usage = `bide-temporal is started by bide: bide run --on temporal, bide worker, bide cluster dev.
+  bide-temporal start STORE RUN LIFE   begins a life of a run; the order so far comes on standard input
+  bide-temporal stop RUN [now]         asks it to stop
+  bide-temporal status RUN             tells whether Temporal has it: running, closed or none
+  bide-temporal worker SLOTS           works for runs
+  bide-temporal dev DATABASE SLOTS     a development server and two workers
+`
+
+func main() {
+	if proc.CompanionMain() {
+		return
+	}
+	if err := command(os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "bide: %s\n", err)
+		os.Exit(1)
+	}
+}
+
+func command(args []string) error {
+	word := func(i int) string {
+		if i < len(args) {
+			return args[i]
+		}
+		return ""
+	}
+	switch {
+	case word(0) == "start" && len(args) == 4:
+		return start(word(1), word(2), word(3))
+	case word(0) == "stop" && len(args) >= 2:
+		return stop(word(1), word(2) == "now")
+	case word(0) == "status" && len(args) == 2:
+		return status(word(1))
+	case word(0) == "worker" && len(args) == 2:
+		return work(word(1))
+	case word(0) == "dev" && len(args) == 3:
+		return dev(word(1), word(2))
+	}
+	fmt.Fprint(os.Stderr, usage)
+	os.Exit(2)
+	return nil
+}
+
+// patience is how long a command waits for the server.
+const patience = 30 * time.Second
+
+func start(store, run, life string) error {
+	n, err := strconv.Atoi(life)
+	if err != nil {
+		return err
+	}
+	in := Input{Run: run, Store: store, Life: n}
+	if err := json.NewDecoder(bufio.NewReader(os.Stdin)).Decode(&in.Order); err != nil {
+		return fmt.Errorf("the order of run %s: %w", run, err)
+	}
+	return withClient(func(ctx context.Context, c client.Client) error {
+		_, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: WorkflowID(run), TaskQueue: mainQueue,
+			WorkflowExecutionErrorWhenAlreadyStarted: true, WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+			Memo: map[string]any{"bide.store": store}}, workflowType, in)
+		if errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
+			return fmt.Errorf("Temporal has run %s already: it goes on", run)
+		}
+		return err
+	})
+}
+
+func stop(run string, now bool) error {
+	return withClient(func(ctx context.Context, c client.Client) error {
+		err := c.SignalWorkflow(ctx, WorkflowID(run), "", stopSignal, StopRequest{Now: now})
+		if errors.As(err, new(*serviceerror.NotFound)) {
+			return fmt.Errorf("Temporal has no run %s that goes on", run)
+		}
+		return err
+	})
+}
+
+func status(run string) error {
+	return withClient(func(ctx context.Context, c client.Client) error {
+		d, err := c.DescribeWorkflowExecution(ctx, WorkflowID(run), "")
+		word := "closed"
+		switch {
+		case errors.As(err, new(*serviceerror.NotFound)):
+			word = "none"
+		case err != nil:
+			return err
+		case d.WorkflowExecutionInfo.Status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
+			word = "running"
+		}
+		_, err = fmt.Println(word)
+		return err
+	})
+}
+
+func withClient(do func(ctx context.Context, c client.Client) error) error {
+	c, err := connect(os.Stderr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return do(ctx, c)
+}
+
+// grace is how long what runs may take when a worker is asked to leave: that of its
+// steps, and a little for what is recorded.
+const grace = 15 * time.Second
+
+// work takes work until an interrupt, or a request to end: then what runs may end
+// within its grace, and another worker goes on. A second one ends it at once.
+func work(text string) error {
+	slots, err := strconv.Atoi(text)
+	if err != nil || slots < 1 {
+		return fmt.Errorf("the number of slots is %q: it must be at least 1", text)
+	}
+	c, err := connect(os.Stderr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	mine, err := cluster.NewWorker("")
+	if err != nil {
+		return err
+	}
+	a := &activities{worker: mine, heartbeat: heartbeats(c)}
+	short := worker.New(c, mainQueue, worker.Options{DisableEagerActivities: true})
+	registerMain(short, a)
+	lanes := worker.New(c, laneQueue, worker.Options{MaxConcurrentActivityExecutionSize: slots, DisableWorkflowWorker: true,
+		DisableEagerActivities: true, WorkerStopTimeout: grace})
+	registerLanes(lanes, a)
+	if err := errors.Join(short.Start(), lanes.Start()); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "worker of %d %s, ready\n", slots, map[bool]string{true: "slot", false: "slots"}[slots == 1])
+	ch := make(chan os.Signal, 2)
+	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
+	<-ch
+	fmt.Fprintln(os.Stderr, "leaving: what runs may end within 10s, a second interrupt ends it at once")
+	mine.Leave()
+	done := make(chan struct{})
+	go func() { lanes.Stop(); short.Stop(); close(done) }()
+	select {
+	case <-done:
+	case <-ch:
+	}
+	return mine.Close()
+}

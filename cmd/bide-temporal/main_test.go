@@ -1,0 +1,28 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/cli"
+	"github.com/bide-dev/bide/internal/proc"
+)
+
+func TestMain(m *testing.M) {
+	if proc.CompanionMain() {
+		return
+	}
+	switch filepath.Base(os.Args[0]) { // a test starts it under the name of a program
+	case "bide":
+		os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	case "bide-temporal":
+		if err := command(os.Args[1:]); err != nil {
+			fmt.Fprintf(os.Stderr, "bide: %s\n", err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,416 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/cluster"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+)
+
+// The tests of this file run the programs as people do, against a real server.
+
+// site is a server, workers, and a directory with a file to run.
+type site struct {
+	t                  *testing.T
+	root, dir, address string
+	env                []string
+	server             *exec.Cmd
+	home               *journal.Store
+}
+
+// newSite starts a server of the test's own. Where its program is not there, the
+// test is left out, and says so.
+func newSite(t *testing.T, text string, items int) *site {
+	t.Helper()
+	if _, err := serverProgram(); err != nil {
+		t.Skipf("LEFT OUT: %v", err)
+	}
+	root := t.TempDir()
+	s := &site{t: t, root: root, dir: filepath.Join(root, "work")}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(root, "bin")
+	for _, dir := range []string{s.dir, bin} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"bide", "bide-temporal"} {
+		if err := os.Symlink(self, filepath.Join(bin, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var list strings.Builder
+	for i := range items {
+		fmt.Fprintf(&list, "{\"id\": \"i%d\", \"n\": %d}\n", i, i)
+	}
+	for name, text := range map[string]string{"items.jsonl": list.String(), "flow.yml": text} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "BIDE_HOME="+filepath.Join(root, "home"),
+		"BIDE_STORE=dir:"+filepath.Join(root, "store"), "TEMPORAL_ADDRESS="+s.address, "HOME="+root, "TMPDIR="+root)
+	if s.home, err = journal.OpenStore(filepath.Join(root, "home")); err != nil {
+		t.Fatal(err)
+	}
+	s.home.Refresh = cluster.Refresh(s.home)
+	s.start()
+	t.Cleanup(func() { s.end(s.server) })
+	return s
+}
+
+func (s *site) start() {
+	s.t.Helper()
+	var err error
+	if s.server, err = serve(s.address, filepath.Join(s.root, "temporal.db")); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// end kills a process that the test has started.
+func (s *site) end(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill() // it may have ended
+	_ = cmd.Wait()         // how it ended is known
+}
+
+// bide is the program, with its own group of processes.
+func (s *site) bide(args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.root, "bin", "bide"), args...)
+	cmd.Dir, cmd.Env = s.dir, s.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
+// must runs the program, which has to end well, and gives what it prints.
+func (s *site) must(args ...string) string {
+	s.t.Helper()
+	out, err := s.bide(args...).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("bide %v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// worker starts a worker and waits until it is ready.
+func (s *site) worker(slots int) *exec.Cmd {
+	s.t.Helper()
+	cmd := s.bide("worker", "--slots", fmt.Sprint(slots))
+	out, in, err := os.Pipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd.Stderr = in
+	if err := errors.Join(cmd.Start(), in.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { s.end(cmd) })
+	ready := make(chan struct{})
+	go func() {
+		defer out.Close()
+		var text bytes.Buffer
+		b := make([]byte, 4096)
+		for told := false; ; {
+			n, err := out.Read(b)
+			text.Write(b[:n])
+			if !told && strings.Contains(text.String(), "ready") {
+				told = true
+				close(ready)
+			}
+			if err != nil {
+				if !told {
+					fmt.Fprintf(os.Stderr, "the worker says: %s\n", text.String())
+				}
+				return
+			}
+		}
+	}()
+	s.wait("the worker", func() bool {
+		select {
+		case <-ready:
+			return true
+		default:
+			return false
+		}
+	})
+	return cmd
+}
+
+// patienceOfTests is how long a test waits for something that has to come.
+const patienceOfTests = 4 * time.Minute
+
+func (s *site) wait(what string, there func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(patienceOfTests); !there(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("no sign of %s", what)
+		}
+	}
+}
+
+// lines counts those of a file of the directory.
+func (s *site) lines(name string) int {
+	text, err := os.ReadFile(filepath.Join(s.dir, name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.t.Fatal(err)
+	}
+	return bytes.Count(text, []byte("\n"))
+}
+
+// only is the one run that there is.
+func (s *site) only() string {
+	s.t.Helper()
+	id, err := s.home.Find("")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return id
+}
+
+func (s *site) summary() journal.Summary {
+	s.t.Helper()
+	r, err := s.home.Read(s.only())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	sum, err := r.Summary(context.Background())
+	if err = errors.Join(err, r.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	return sum
+}
+
+// TestCrashes: of two workers one is killed, and the server is killed and started
+// again, while nobody follows the run. Every item is in the results exactly once,
+// and only those that were in flight on the killed worker ran twice.
+func TestCrashes(t *testing.T) {
+	t.Parallel()
+	items := 1000
+	if os.Getenv("BIDE_CLUSTER") == "long" {
+		items = 5000
+	}
+	const slots = 2
+	s := newSite(t, `
+name: crashes
+mode: mapreduce
+map:
+  input: items.jsonl
+  max_parallel: 4
+  agent_template:
+    - shell: echo "$BIDE_ITEM" >> ran
+reduce:
+  - shell: echo "${map.successful} of ${map.total}" > result
+`, items)
+	first := s.worker(slots)
+	s.worker(slots)
+	s.must("run", "--on", "temporal", "--detach", "flow.yml")
+	begin := time.Now()
+	s.wait("the first items", func() bool { return s.lines("ran") > items/5 })
+	s.end(first)
+	s.worker(slots)
+	s.wait("half of the items", func() bool { return s.lines("ran") > items/2 })
+	s.end(s.server)
+	s.start()
+	s.wait("the result", func() bool { return s.summary().Status != event.Running })
+	took := time.Since(begin)
+	sum := s.summary()
+	if sum.Status != event.Succeeded || sum.Items.Succeeded != items {
+		t.Errorf("%+v\n%s", sum, s.must("events", s.only()))
+	}
+	if text, err := os.ReadFile(filepath.Join(s.dir, "result")); err != nil || string(text) != fmt.Sprintf("%d of %d\n", items, items) {
+		t.Errorf("%q, %v", text, err)
+	}
+	ends := map[int]int{}
+	r, err := s.home.Read(s.only())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range r.Events(context.Background(), 1, journal.EventFilter{Types: []event.Type{event.ItemFinished}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Status != event.Interrupted {
+			ends[e.Index]++
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for index, n := range ends {
+		if n != 1 {
+			t.Errorf("item %d ends %d times", index, n)
+		}
+	}
+	s.keepHistory("crashes")
+	again := s.lines("ran") - items
+	t.Logf("%d items in %.1f s, %d ran twice", items, took.Seconds(), again)
+	if len(ends) != items || again < 0 || again > slots {
+		t.Errorf("%d items have ended of %d, %d ran twice, with %d lanes killed", len(ends), items, again, slots)
+	}
+}
+
+// TestInterrupt: an interrupt of the program that follows a run stops it, as it would
+// on this machine: what runs may end, the exit status is 130, and resume goes on
+// with the rest.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, `
+name: stopped
+mode: mapreduce
+map:
+  input: items.jsonl
+  max_parallel: 2
+  agent_template:
+    - shell: echo "$BIDE_ITEM" >> ran; sleep 0.3; echo "$BIDE_ITEM" >> ended
+`, 20)
+	s.worker(2)
+	cmd := s.bide("run", "--on", "temporal", "flow.yml")
+	var out bytes.Buffer
+	cmd.Stderr = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.wait("some items", func() bool { return s.lines("ended") > 3 })
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) || ended.ExitCode() != 130 {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if sum := s.summary(); sum.Status != event.Interrupted || sum.Items.Succeeded == 20 || sum.Items.Succeeded != s.lines("ended") {
+		t.Errorf("%+v, %d have ended", sum, s.lines("ended"))
+	}
+	s.keepHistory("interrupt")
+	s.must("resume")
+	if sum := s.summary(); sum.Status != event.Succeeded || sum.Items.Succeeded != 20 || s.lines("ended") != 20 {
+		t.Errorf("%+v, %d have ended", sum, s.lines("ended"))
+	}
+}
+
+// TestLeaving: a worker that is asked to leave ends what it runs, and another one
+// goes on; dead letters are run again in a new life of the run; on a machine that
+// has only the store, the run is seen as here.
+func TestLeaving(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, `
+name: leaving
+mode: mapreduce
+setup:
+  - shell: echo "$$" > setup; sleep 2; echo done >> setup
+map:
+  input: items.jsonl
+  max_parallel: 2
+  agent_template:
+    - shell: |
+        echo "$BIDE_ITEM" >> ran
+        sleep 0.1
+        if [ "$BIDE_ITEM" = i3 ] && [ ! -e mended ]; then exit 9; fi
+reduce:
+  - shell: echo "${map.successful} of ${map.total}" > result
+`, 30)
+	first := s.worker(2)
+	s.must("run", "--on", "temporal", "--detach", "flow.yml")
+	s.wait("some items", func() bool { return s.lines("ran") > 5 })
+	s.worker(2)
+	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Wait(); err != nil {
+		t.Errorf("a worker that was asked to leave: %v", err)
+	}
+	s.wait("the end", func() bool { return s.summary().Status != event.Running })
+	if sum := s.summary(); sum.Status != event.CompletedWithFailures || sum.Items.Succeeded != 29 || sum.Items.DeadLettered != 1 || s.lines("ran") != 30 {
+		t.Errorf("%+v, %d attempts", sum, s.lines("ran"))
+	}
+	s.keepHistory("leaving")
+	if err := os.WriteFile(filepath.Join(s.dir, "mended"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.must("dlq", "retry", "last", "--as-recorded")
+	if text, err := os.ReadFile(filepath.Join(s.dir, "result")); err != nil || string(text) != "30 of 30\n" || s.lines("ran") != 31 {
+		t.Errorf("%q, %v, %d attempts", text, err, s.lines("ran"))
+	}
+	elsewhere := s.bide("runs", "--json")
+	elsewhere.Env = append(s.env, "BIDE_HOME="+filepath.Join(s.root, "another"))
+	out, err := elsewhere.Output()
+	if err != nil || !strings.Contains(string(out), `"succeeded": 30`) {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+// TestAtOnce: bide stop --now ends at once what runs, however long it would take.
+func TestAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, `
+name: long
+mode: mapreduce
+map:
+  input: items.jsonl
+  max_parallel: 2
+  agent_template:
+    - shell: echo "$BIDE_ITEM" >> ran; sleep 300
+`, 4)
+	s.worker(2)
+	s.must("run", "--on", "temporal", "--detach", "flow.yml")
+	s.wait("two items", func() bool { return s.lines("ran") == 2 })
+	begin := time.Now()
+	s.must("stop", "--now")
+	if took := time.Since(begin); took > 60*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if sum := s.summary(); sum.Status != event.Interrupted || s.lines("ran") != 2 {
+		t.Errorf("%+v", sum)
+	}
+}
+
+// TestOutage: the server is away for 30 s while an item of a minute runs: the item is
+// not ended, and its result counts. Only in the long form.
+func TestOutage(t *testing.T) {
+	if os.Getenv("BIDE_CLUSTER") != "long" {
+		t.Skip("left out of the short form: BIDE_CLUSTER=long")
+	}
+	t.Parallel()
+	s := newSite(t, `
+name: outage
+mode: mapreduce
+map:
+  input: items.jsonl
+  agent_template:
+    - shell: echo "$BIDE_ITEM" >> ran; sleep 60; echo "$BIDE_ITEM" >> ended
+`, 2)
+	s.worker(2)
+	s.must("run", "--on", "temporal", "--detach", "flow.yml")
+	s.wait("both items", func() bool { return s.lines("ran") == 2 })
+	s.end(s.server)
+	away := time.NewTimer(30 * time.Second)
+	<-away.C
+	s.start()
+	s.wait("the end", func() bool { return s.summary().Status != event.Running })
+	if sum := s.summary(); sum.Status != event.Succeeded || s.lines("ran") != 2 || s.lines("ended") != 2 {
+		t.Errorf("%+v, %d attempts", sum, s.lines("ran"))
+	}
+}

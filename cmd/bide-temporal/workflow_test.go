@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/cluster"
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/workflow"
+	"go.temporal.io/sdk/testsuite"
+	temporal "go.temporal.io/sdk/workflow"
+)
+
+// The tests of this file run the workflow in the SDK's environment, which passes
+// over waits, with the real activities on real files.
+
+// place is a run in a store.
+type place struct {
+	t     *testing.T
+	dir   string // where steps run
+	home  *journal.Store
+	store cluster.Store
+	run   string
+	env   *testsuite.TestWorkflowEnvironment
+}
+
+func newPlace(t *testing.T, text string, items int) *place {
+	t.Helper()
+	root := t.TempDir()
+	p := &place{t: t, dir: filepath.Join(root, "work"), store: cluster.Store{Dir: filepath.Join(root, "store")}}
+	var err error
+	if p.home, err = journal.OpenStore(filepath.Join(root, "home")); err != nil {
+		t.Fatal(err)
+	}
+	p.home.Refresh = cluster.Refresh(p.home)
+	if err := os.Mkdir(p.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var list strings.Builder
+	for i := range items {
+		fmt.Fprintf(&list, "{\"id\": \"i%d\", \"n\": %d}\n", i, i)
+	}
+	for name, text := range map[string]string{"items.jsonl": list.String(), "flow.yml": text} {
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, problems := workflow.Load(filepath.Join(p.dir, "flow.yml"), workflow.Options{ToRun: true})
+	if problems.HasErrors() {
+		t.Fatal(problems)
+	}
+	opt := engine.Options{File: f}
+	opt.Dir, opt.Isolation = p.dir, "none"
+	h, err := engine.Plan(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.run = h.Run
+	plan := cluster.Plan{Protocol: cluster.Protocol, Header: h}
+	if _, err := p.store.Create(plan); err != nil {
+		t.Fatal(err)
+	}
+	j, err := cluster.Make(p.home, p.store, plan)
+	if err == nil {
+		err = j.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := cluster.NewWorker(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(silent())
+	p.env = suite.NewTestWorkflowEnvironment()
+	p.env.SetTestTimeout(time.Minute)
+	p.env.SetDataConverter(payloads())
+	a := &activities{worker: w, heartbeat: func(context.Context, []byte) error { return nil }}
+	registerMain(p.env, a)
+	registerLanes(p.env, a)
+	return p
+}
+
+func (p *place) input() Input {
+	return Input{Run: p.run, Store: p.store.String(), Life: 1}
+}
+
+// result is what the workflow returned.
+func (p *place) result() string {
+	p.t.Helper()
+	if !p.env.IsWorkflowCompleted() {
+		p.t.Fatal("the workflow has not come to its end")
+	}
+	if err := p.env.GetWorkflowError(); err != nil {
+		p.t.Fatal(err)
+	}
+	var status string
+	if err := p.env.GetWorkflowResult(&status); err != nil {
+		p.t.Fatal(err)
+	}
+	return status
+}
+
+func (p *place) summary() journal.Summary {
+	p.t.Helper()
+	r, err := p.home.Read(p.run)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	sum, err := r.Summary(context.Background())
+	if err = errors.Join(err, r.Close()); err != nil {
+		p.t.Fatal(err)
+	}
+	return sum
+}
+
+const slowRetry = `
+name: waits
+mode: mapreduce
+map:
+  input: items.jsonl
+  max_parallel: 2
+  agent_template:
+    - shell: |
+        case "${item.n}-$BIDE_ATTEMPT" in 3-1) exit 7;; 5-*) exit 9;; esac
+        echo "${item.n}"
+  retry_config: {attempts: 2, backoff: fixed, initial_delay: 6h, max_delay: 6h}
+reduce:
+  - shell: echo "${map.successful} of ${map.total}" > result
+`
+
+// TestWorkflow: a map whose items wait six hours for their second attempt comes to
+// its end, and the mirror shows it as any run.
+func TestWorkflow(t *testing.T) {
+	p := newPlace(t, slowRetry, 12)
+	begin := p.env.Now()
+	p.env.ExecuteWorkflow(Run, p.input())
+	if got := p.result(); got != event.CompletedWithFailures {
+		t.Fatal(got)
+	}
+	if waited := p.env.Now().Sub(begin); waited < 6*time.Hour-time.Minute || waited > 7*time.Hour {
+		t.Errorf("it took %v", waited)
+	}
+	if text, err := os.ReadFile(filepath.Join(p.dir, "result")); err != nil || string(text) != "11 of 12\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if s := p.summary(); s.Status != event.CompletedWithFailures || s.Items.Succeeded != 11 || s.Items.DeadLettered != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestWithoutMap: a workflow without a map is run by one worker.
+func TestWithoutMap(t *testing.T) {
+	p := newPlace(t, "commands:\n  - shell: echo here > result\n", 0)
+	p.env.ExecuteWorkflow(Run, p.input())
+	if got := p.result(); got != event.Succeeded {
+		t.Fatal(got)
+	}
+	if s := p.summary(); s.Status != event.Succeeded || s.Steps.Succeeded != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestStopSignal: the signal ends the wait of a map; the run is interrupted, and its
+// next life goes on with what is left.
+func TestStopSignal(t *testing.T) {
+	p := newPlace(t, slowRetry, 12)
+	p.env.RegisterDelayedCallback(func() { p.env.SignalWorkflow(stopSignal, StopRequest{}) }, time.Hour)
+	p.env.ExecuteWorkflow(Run, p.input())
+	if got := p.result(); got != event.Interrupted {
+		t.Fatal(got)
+	}
+	if s := p.summary(); s.Status != event.Interrupted || s.Items.Succeeded != 10 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestHandOver: a run goes on as a new execution with all that the one before knew,
+// and one that the store has lost the end of too.
+func TestHandOver(t *testing.T) {
+	p := newPlace(t, slowRetry, 12)
+	p.env.SetContinueAsNewSuggested(true)
+	p.env.ExecuteWorkflow(Run, p.input())
+	var again *temporal.ContinueAsNewError
+	if err := p.env.GetWorkflowError(); !errors.As(err, &again) {
+		t.Fatal(err)
+	}
+	var in Input
+	if err := payloads().FromPayloads(again.Input, &in); err != nil {
+		t.Fatal(err)
+	}
+	if in.Coordinator == nil || in.Run != p.run || in.Homes != 1 {
+		text, err := json.Marshal(in)
+		t.Fatalf("%s %v", text, err)
+	}
+}

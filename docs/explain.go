@@ -1,0 +1,109 @@
+package docs
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Explanation is a row of a table of the reference.
+type Explanation struct {
+	Topic, Section string // where it stands
+	Head, Cells    []string
+}
+
+// Explain gives every row of the reference that is about a word.
+func Explain(word string) []Explanation {
+	return rows(func(first string) bool { return slices.Contains(names(first), strings.TrimLeft(word, "-")) })
+}
+
+// Words are all words that the reference explains.
+func Words() []string {
+	var out []string
+	for _, e := range rows(func(string) bool { return true }) {
+		out = append(out, names(e.Cells[0])...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Sections gives the sections of the guides whose heading has all these words, in
+// Markdown with where they stand, "" if there is none.
+func Sections(words string) string {
+	var b strings.Builder
+	want := strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return r == ' ' || r == '-' || r == '_' })
+	for _, p := range Pages() {
+		if p.Made || len(want) == 0 {
+			continue
+		}
+		for _, part := range strings.Split("\n"+p.Text, "\n## ")[1:] {
+			heading, _, _ := strings.Cut(part, "\n")
+			has := strings.Fields(strings.ToLower(strings.Map(letters, heading)))
+			if slices.ContainsFunc(want, func(w string) bool {
+				return !slices.ContainsFunc(has, func(h string) bool { return h == w || h == w+"s" || h+"s" == w })
+			}) {
+				continue
+			}
+			if b.Len() > 0 {
+				b.WriteByte('\n')
+			}
+			b.WriteString("## " + heading + " (" + p.Topic + ")\n\n" + strings.Trim(part[len(heading):], "\n") + "\n")
+		}
+	}
+	return b.String()
+}
+
+// letters makes a blank of what is no letter, digit or part of a name.
+func letters(r rune) rune {
+	if unicode.IsLetter(r) || unicode.IsDigit(r) || r == '.' {
+		return r
+	}
+	return ' '
+}
+
+// names are the words in the first cell of a row.
+func names(cell string) []string {
+	var out []string
+	for _, w := range strings.Split(strings.ReplaceAll(cell, "`", ""), ",") {
+		out = append(out, strings.TrimLeft(strings.TrimSpace(w), "-"))
+	}
+	return out
+}
+
+// rows gives the rows of the reference whose first cell is wanted.
+func rows(wanted func(first string) bool) []Explanation {
+	var out []Explanation
+	for _, p := range Pages() {
+		if !p.Made {
+			continue
+		}
+		section, head := p.Title, []string(nil)
+		for line := range strings.Lines(p.Text) {
+			line = strings.TrimRight(line, "\n")
+			switch cells := Cells(line); {
+			case strings.HasPrefix(line, "## "):
+				section = line[3:]
+			case cells == nil:
+				head = nil
+			case head == nil:
+				head = cells
+			case strings.Trim(cells[0], "-") != "" && wanted(cells[0]):
+				out = append(out, Explanation{p.Topic, section, head, cells})
+			}
+		}
+	}
+	return out
+}
+
+// Cells splits a row of a Markdown table, nil for another line.
+func Cells(line string) []string {
+	if !strings.HasPrefix(line, "| ") || !strings.HasSuffix(line, "|") {
+		return nil
+	}
+	const bar = "\x00"
+	cells := strings.Split(strings.ReplaceAll(line[1:len(line)-1], `\|`, bar), "|")
+	for i, c := range cells {
+		cells[i] = strings.TrimSpace(strings.ReplaceAll(c, bar, "|"))
+	}
+	return cells
+}

@@ -1,0 +1,163 @@
+// Command pictures makes the pictures of the README and of the pages from real
+// runs: `make pictures`. It is given the program bide, runs command lines in an
+// empty folder with colours on, and draws what they print as SVG.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"html"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// shots are the pictures: a name, and the command lines that one shows.
+var shots = []struct {
+	name  string
+	files map[string]string
+	lines []string
+}{
+	{"exec", nil, []string{
+		`bide exec --attempts 4 --initial-delay 100ms -- sh -c 'echo try >> tries; test $(wc -l < tries) -ge 3'`,
+	}},
+	{"map", map[string]string{"map.yml": `name: thumbnails
+map:
+  input: seq 1 20
+  max_parallel: 4
+  agent_template:
+    - shell: test ${item} -ne 13 && echo "made ${item}"
+error_policy:
+  retry_config: {max_attempts: 2, initial_delay: 50ms}
+reduce:
+  - shell: echo "${map.successful} of ${map.total}"
+`}, []string{"bide run --color always map.yml"}},
+	{"timeline", map[string]string{"nightly.yml": `name: nightly
+commands:
+  - name: fetch
+    shell: echo x >> n; test $(wc -l < n) -ge 3
+    retry: {attempts: 5, initial_delay: 200ms}
+  - name: prices
+    shell: exit 1
+    retry: {attempts: 2, initial_delay: 100ms, on_failure: {fallback: {command: echo yesterday}}}
+`}, []string{"bide run --color always --quiet nightly.yml", "bide show --gantt --color always"}},
+}
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) != 3 {
+		log.Fatal("usage: pictures BIDE OUTDIR")
+	}
+	bide, err := filepath.Abs(os.Args[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, s := range shots {
+		lines, err := take(bide, s.files, s.lines)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(os.Args[2], s.name+".svg"), []byte(draw(lines)), 0o644)
+		}
+		if err != nil {
+			log.Fatalf("%s: %v", s.name, err)
+		}
+	}
+}
+
+// take runs command lines in a folder of their own and gives what a terminal shows.
+func take(bide string, files map[string]string, lines []string) ([]string, error) {
+	dir, err := os.MkdirTemp("", "pictures")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	var out []string
+	for _, line := range lines {
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "BIDE_HOME="+filepath.Join(dir, ".bide"), "PATH="+filepath.Dir(bide)+":"+os.Getenv("PATH"))
+		printed, err := cmd.CombinedOutput()
+		if err != nil && !errors.As(err, new(*exec.ExitError)) {
+			return nil, err
+		}
+		out = append(out, "\x1b[2m$\x1b[0m \x1b[1m"+strings.ReplaceAll(line, " --color always", "")+"\x1b[0m")
+		out = append(out, strings.Split(strings.TrimRight(string(printed), "\n"), "\n")...)
+	}
+	return out, nil
+}
+
+const style = `
+  .page { fill: #ffffff; stroke: #d8dee4; } text { fill: #1f2328; font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; white-space: pre; }
+  .b { font-weight: 600; } .d { fill: #59636e; } .r { fill: #cf222e; } .g { fill: #1a7f37; } .y { fill: #9a6700; } .c { fill: #0969da; }
+  @media (prefers-color-scheme: dark) {
+    .page { fill: #0d1117; stroke: #30363d; } text { fill: #e6edf3; }
+    .d { fill: #9198a1; } .r { fill: #ff7b72; } .g { fill: #3fb950; } .y { fill: #d29922; } .c { fill: #58a6ff; }
+  }
+`
+
+const (
+	cell   = 7.85 // width of a character
+	height = 19   // of a line
+	margin = 16
+	most   = 110 // characters of a line
+)
+
+// draw sets lines with colours as an SVG.
+func draw(lines []string) string {
+	wide := 40
+	var rows []string
+	for _, l := range lines {
+		if n := utf8.RuneCountInString(colour.ReplaceAllString(l, "")); n > most {
+			l, n = clip(l), most
+		} else {
+			wide = max(wide, n)
+		}
+		rows = append(rows, l)
+	}
+	w, h := int(float64(wide)*cell)+2*margin, len(rows)*height+2*margin
+	var b strings.Builder
+	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\">\n<style>%s</style>\n", w, h, w, h, style)
+	fmt.Fprintf(&b, "<rect class=\"page\" x=\"0.5\" y=\"0.5\" width=\"%d\" height=\"%d\" rx=\"8\"/>\n", w-1, h-1)
+	for i, l := range rows {
+		fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" xml:space=\"preserve\">%s</text>\n", margin, margin+13+i*height, spans(l))
+	}
+	return b.String() + "</svg>\n"
+}
+
+var colour = regexp.MustCompile("\x1b\\[([0-9;]*)m")
+
+// clip shortens a line without its colours.
+func clip(l string) string {
+	return string([]rune(colour.ReplaceAllString(l, ""))[:most-1]) + "…"
+}
+
+var classes = map[string]string{"1": "b", "2": "d", "31": "r", "1;31": "r", "32": "g", "33": "y", "1;33": "y", "34": "c", "36": "c"}
+
+func spans(l string) string {
+	var b strings.Builder
+	class, at := "", 0
+	put := func(text string) {
+		if text == "" {
+			return
+		}
+		if class != "" {
+			fmt.Fprintf(&b, `<tspan class="%s">%s</tspan>`, class, html.EscapeString(text))
+			return
+		}
+		b.WriteString(html.EscapeString(text))
+	}
+	for _, m := range colour.FindAllStringSubmatchIndex(l, -1) {
+		put(l[at:m[0]])
+		class, at = classes[l[m[2]:m[3]]], m[1]
+	}
+	put(l[at:])
+	return b.String()
+}

@@ -1,0 +1,120 @@
+package docs
+
+import (
+	"io"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+var (
+	picture = regexp.MustCompile(`!\[([^\]]*)\]\([^)]*\) ?`)
+	link    = regexp.MustCompile(`\[([^\]]*)\]\(([^)]*)\)`)
+	markup  = strings.NewReplacer("**", "", "`", "")
+)
+
+// Plain sets a page as text for a terminal of a width: headings by the function
+// that makes a text bold, code indented, a table as one paragraph for each row.
+func Plain(w io.Writer, page string, width int, bold func(string) string) error {
+	p := &plain{width: max(width, 40), bold: bold}
+	for line := range strings.Lines(page) {
+		p.line(strings.TrimRight(line, "\n"))
+	}
+	p.flush()
+	_, err := io.WriteString(w, p.out.String())
+	return err
+}
+
+type plain struct {
+	out   strings.Builder
+	width int
+	bold  func(string) string
+	words []string // of the paragraph that is being read
+	lead  string   // before its first line
+	code  bool
+	head  []string // of the table that is being read
+}
+
+func (p *plain) line(line string) {
+	cells := Cells(line)
+	switch {
+	case strings.HasPrefix(line, "```"):
+		p.flush()
+		p.code = !p.code
+	case p.code:
+		p.out.WriteString("    " + line + "\n")
+	case strings.HasPrefix(line, "<!--"):
+	case cells != nil:
+		p.row(cells)
+	case strings.HasPrefix(line, "#"):
+		p.flush()
+		p.out.WriteString(p.bold(inline(strings.TrimLeft(line, "# "))) + "\n")
+	case strings.TrimSpace(line) == "":
+		p.flush()
+		p.head = nil
+		p.out.WriteByte('\n')
+	default:
+		if item, ok := strings.CutPrefix(line, "- "); ok {
+			p.flush()
+			p.lead, line = "- ", item
+		}
+		p.words = append(p.words, strings.Fields(inline(line))...)
+	}
+}
+
+// row sets a row of a table: its first cell, and the others behind their heads.
+func (p *plain) row(cells []string) {
+	p.flush()
+	if p.head == nil {
+		p.head = cells
+		return
+	}
+	if strings.Trim(cells[0], "-:") == "" && strings.Contains(cells[0], "-") {
+		return
+	}
+	p.out.WriteString("  " + p.bold(inline(cells[0])) + "\n")
+	for i, c := range cells[1:] {
+		if c == "" {
+			continue
+		}
+		p.lead = "      "
+		if len(cells) > 2 && i+1 < len(p.head) && p.head[i+1] != "" {
+			p.words = append(p.words, inline(p.head[i+1])+":")
+		}
+		p.words = append(p.words, strings.Fields(inline(c))...)
+		p.flush()
+	}
+}
+
+// flush ends a paragraph and wraps it.
+func (p *plain) flush() {
+	if len(p.words) == 0 {
+		return
+	}
+	indent := strings.Repeat(" ", len(p.lead))
+	line := p.lead + p.words[0]
+	for _, w := range p.words[1:] {
+		if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(w) > p.width {
+			p.out.WriteString(line + "\n")
+			line = indent + w
+			continue
+		}
+		line += " " + w
+	}
+	p.out.WriteString(line + "\n")
+	p.words, p.lead = nil, ""
+}
+
+// inline takes the marks out of a line; a link that leads elsewhere keeps its
+// address.
+func inline(s string) string {
+	s = picture.ReplaceAllString(s, "")
+	s = link.ReplaceAllStringFunc(s, func(l string) string {
+		m := link.FindStringSubmatch(l)
+		if m[1] == m[2] || !strings.Contains(m[2], "://") {
+			return m[1]
+		}
+		return m[1] + " (" + m[2] + ")"
+	})
+	return markup.Replace(s)
+}

@@ -1,0 +1,102 @@
+package guard
+
+import (
+	"context"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/limit"
+	"github.com/bide-dev/bide/retry"
+)
+
+// Breaker is what an [Admission] asks first. *circuit.Breaker is one. Each
+// ticket that Admit gives is answered once.
+type Breaker interface {
+	// Admit asks to let an attempt through; the error carries a
+	// *circuit.OpenError.
+	Admit() (circuit.Ticket, error)
+	// Answer says what became of the attempt.
+	Answer(circuit.Ticket, circuit.Outcome)
+}
+
+// Admission lets the attempts of one operation begin, for whoever drives it with
+// [retry.Drive]: the breaker first, then slots and tokens together. The zero
+// Admission lets everything through. It is for one operation at a time.
+type Admission struct {
+	Breaker  Breaker // nil: none
+	Limits   limit.Set
+	Priority int // of those who wait, the greater goes first
+
+	ticket circuit.Ticket
+}
+
+// Admit implements retry.Admission. What has to wait for its limits gives its
+// ticket back meanwhile, for one of a half-open breaker is lent for a time only,
+// and asks again before it begins.
+func (a *Admission) Admit(ctx context.Context, _ int, queued func(retry.Source, time.Duration)) error {
+	if err := a.ask(); err != nil {
+		return err
+	}
+	if a.Limits.Try() {
+		return nil
+	}
+	a.answer(circuit.Neutral)
+	r := limit.Request{Priority: a.Priority}
+	if queued != nil {
+		r.Queued = func(l *limit.Limit, d time.Duration) { queued(sourceOf(l), d) }
+	}
+	if err := a.Limits.Acquire(ctx, r); err != nil {
+		return err
+	}
+	if err := a.ask(); err != nil {
+		a.Limits.Cancel()
+		return err
+	}
+	return nil
+}
+
+func sourceOf(l *limit.Limit) retry.Source {
+	if l.IsRate() {
+		return retry.SourceRateLimit
+	}
+	return retry.SourceLimit
+}
+
+// Done implements retry.Admission. The breaker is told first, so that who gets
+// the slot next meets what this attempt has taught it.
+func (a *Admission) Done(e retry.End) {
+	a.answer(e.Outcome)
+	a.Limits.Release(limit.Result{Took: e.Took, Overloaded: overloaded(e.Err), Ignore: e.Outcome == circuit.Neutral})
+}
+
+// overloaded reports whether an error says that the target has too much to do.
+func overloaded(err error) bool {
+	return err != nil && (retry.RateLimit(err) || retry.Timeout(err))
+}
+
+func (a *Admission) ask() (err error) {
+	if a.Breaker != nil {
+		a.ticket, err = a.Breaker.Admit()
+	}
+	return err
+}
+
+func (a *Admission) answer(o circuit.Outcome) {
+	if a.Breaker != nil {
+		a.Breaker.Answer(a.ticket, o)
+	}
+}
+
+type priorityKey struct{}
+
+// WithPriority returns a context whose calls are let through by limits before
+// those of a smaller number, which is 0 for all others.
+func WithPriority(ctx context.Context, priority int) context.Context {
+	return context.WithValue(ctx, priorityKey{}, priority)
+}
+
+// PriorityFrom returns the priority of the calls of a context.
+func PriorityFrom(ctx context.Context) int {
+	p, _ := ctx.Value(priorityKey{}).(int)
+	return p
+}

@@ -1,0 +1,214 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/hedge"
+	"github.com/bide-dev/bide/limit"
+	"github.com/bide-dev/bide/retry"
+)
+
+var errNilFunc = errors.New("guard: the function is nil")
+
+// Get calls fn under the guard and returns what it came to. If a retry is among
+// the layers, the error is an *[retry.Error]; otherwise it is what fn returned,
+// the refusal of a breaker or limit, a *[retry.TimeoutError], or the end of ctx
+// as a *[retry.Error].
+func Get[T any](ctx context.Context, g *Guard, fn func(context.Context) (T, error)) (T, error) {
+	if g.hedged {
+		return hedged(ctx, g, g.stages, fn)
+	}
+	return get(ctx, g, fn)
+}
+
+// Do is [Get] for a function without a value.
+func Do(ctx context.Context, g *Guard, fn func(context.Context) error) error {
+	if fn == nil {
+		return errNilFunc
+	}
+	if g.hedged {
+		_, err := hedged(ctx, g, g.stages, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
+		return err
+	}
+	_, err := get(ctx, g, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
+	return err
+}
+
+// Or is [Get] with something to do instead: fallback is called once with the
+// error if the call failed in the end, and its value takes the call's place. If
+// it fails too, the error is both, the call's first. There is no fallback for a
+// call that its caller has ended. [FallbackIf] changes when there is one.
+func Or[T any](ctx context.Context, g *Guard, fn func(context.Context) (T, error), fallback func(context.Context, error) (T, error)) (T, error) {
+	if fallback == nil {
+		var zero T
+		return zero, errors.New("guard: the fallback is nil")
+	}
+	v, err := Get(ctx, g, fn)
+	if ctx.Err() != nil || !g.fallsBack(v, err) {
+		return v, err
+	}
+	once := retry.Policy{Attempts: 1}
+	instead, failure := retry.Drive(ctx, &retry.Operation{Policy: &once}, func(ctx context.Context, _ int) (T, error) { return fallback(ctx, err) })
+	if failure == nil {
+		return instead, nil
+	}
+	var zero T
+	return zero, errors.Join(err, bare(failure))
+}
+
+func (g *Guard) fallsBack(v any, err error) bool {
+	if g.fallbackIf != nil {
+		return g.fallbackIf(v, err)
+	}
+	if err == nil || err == errNilFunc {
+		return false
+	}
+	ended, ok := err.(*retry.Error)
+	return !ok || ended.Reason.Exhausted()
+}
+
+// get is Get without hedges: fn does not leave the goroutine, nor the stack.
+func get[T any](ctx context.Context, g *Guard, fn func(context.Context) (T, error)) (T, error) {
+	if fn == nil {
+		var zero T
+		return zero, errNilFunc
+	}
+	if !g.quick || ctx.Err() != nil {
+		return within(ctx, g, g.stages, fn)
+	}
+	s := &g.stages[0]
+	var ticket circuit.Ticket
+	if s.breaker != nil {
+		var err error
+		if ticket, err = s.breaker.Admit(); err != nil {
+			return staged(ctx, g, s, nil, fn)
+		}
+	}
+	if !s.limits.Try() {
+		s.answer(ticket, circuit.Neutral)
+		return staged(ctx, g, s, nil, fn)
+	}
+	v, err := call(ctx, s, ticket, fn)
+	if err == nil {
+		return v, nil
+	}
+	return staged(ctx, g, s, err, fn)
+}
+
+// call makes a first attempt that was let through, and gives everything back
+// however it ends.
+func call[T any](ctx context.Context, s *stage, ticket circuit.Ticket, fn func(context.Context) (T, error)) (v T, err error) {
+	outcome, returned := circuit.Failure, false
+	defer func() {
+		if !returned {
+			if value := recover(); value != nil {
+				err = &retry.PanicError{Value: value, Stack: debug.Stack()}
+			}
+		}
+		s.answer(ticket, outcome)
+		s.limits.Release(limit.Result{})
+	}()
+	v, err = fn(ctx)
+	outcome = circuit.Success
+	if s.breaker != nil && (err != nil || s.breaker.Judges()) {
+		outcome = s.judge(ctx, v, err)
+	}
+	returned = true
+	return v, err
+}
+
+func (s *stage) answer(ticket circuit.Ticket, o circuit.Outcome) {
+	if s.breaker != nil {
+		s.breaker.Answer(ticket, o)
+	}
+}
+
+// judge says of an attempt that returned what it means to the breaker.
+func (s *stage) judge(ctx context.Context, v any, err error) circuit.Outcome {
+	switch {
+	case err != nil && ctx.Err() == context.Canceled:
+		return circuit.Neutral
+	case s.breaker.Judges():
+		return s.breaker.Judge(v, err)
+	case err == nil:
+		return circuit.Success
+	case retry.IsPermanent(err):
+		return circuit.Neutral
+	}
+	return circuit.Failure
+}
+
+// within runs the outermost of some stages around the others.
+func within[T any](ctx context.Context, g *Guard, stages []stage, fn func(context.Context) (T, error)) (T, error) {
+	if len(stages) == 1 {
+		return staged(ctx, g, &stages[0], nil, fn)
+	}
+	return staged(ctx, g, &stages[0], nil, func(ctx context.Context) (T, error) { return within(ctx, g, stages[1:], fn) })
+}
+
+// hedged is within with hedges, which call fn in goroutines.
+func hedged[T any](ctx context.Context, g *Guard, stages []stage, fn func(context.Context) (T, error)) (T, error) {
+	if fn == nil {
+		var zero T
+		return zero, errNilFunc
+	}
+	s := &stages[0]
+	inner := fn
+	if len(stages) > 1 {
+		inner = func(ctx context.Context) (T, error) { return hedged(ctx, g, stages[1:], fn) }
+	}
+	if s.hedge != nil {
+		next := inner
+		inner = func(ctx context.Context) (T, error) { return hedge.Do(ctx, s.hedge, told(g.observer, next)) }
+	}
+	return staged(ctx, g, s, nil, inner)
+}
+
+// told tells an observer of each call of fn but the first.
+func told[T any](o retry.Observer, fn func(context.Context) (T, error)) func(context.Context) (T, error) {
+	if o == nil {
+		return fn
+	}
+	var calls atomic.Int64
+	return func(ctx context.Context) (T, error) {
+		if n := calls.Add(1); n > 1 {
+			o(retry.Event{Type: retry.Hedged, Time: time.Now(), Attempt: int(n)})
+		}
+		return fn(ctx)
+	}
+}
+
+// staged drives one stage. first is the error of its first attempt, if that was
+// made already.
+func staged[T any](ctx context.Context, g *Guard, s *stage, first error, fn func(context.Context) (T, error)) (T, error) {
+	op := retry.Operation{Policy: &s.policy, Observer: g.observer, Clock: g.clock, First: first}
+	if s.breaker != nil || len(s.limits) > 0 {
+		a := &Admission{Limits: s.limits, Priority: PriorityFrom(ctx)}
+		op.Admission = a
+		if s.breaker != nil {
+			a.Breaker = s.breaker
+			if s.breaker.Judges() {
+				op.Judge = s.breaker.Judge
+			}
+		}
+	}
+	v, err := retry.Drive(ctx, &op, func(ctx context.Context, _ int) (T, error) { return fn(ctx) })
+	if err != nil && !s.retries {
+		err = bare(err)
+	}
+	return v, err
+}
+
+// bare is the error of an operation of one attempt: that of the attempt, or the
+// refusal. What ended it from outside stays as it is.
+func bare(err error) error {
+	if e, ok := err.(*retry.Error); ok && e.Last != nil && e.Reason.Exhausted() {
+		return e.Last
+	}
+	return err
+}

@@ -1,0 +1,344 @@
+package guard_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/guard"
+	"github.com/bide-dev/bide/hedge"
+	"github.com/bide-dev/bide/limit"
+	"github.com/bide-dev/bide/retry"
+)
+
+const sec = time.Second
+
+var errFlaky = errors.New("flaky")
+
+func newGuard(t testing.TB, layers ...guard.Layer) *guard.Guard {
+	t.Helper()
+	g, err := guard.New(layers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func newBreaker(t testing.TB, c circuit.Config) *circuit.Breaker {
+	t.Helper()
+	b, err := circuit.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// flaky fails so often, and notes when it was called.
+type flaky struct {
+	fails int
+	calls []time.Duration
+	began time.Time
+}
+
+func failing(n int) *flaky { return &flaky{fails: n, began: time.Now()} }
+
+func (f *flaky) call(context.Context) (string, error) {
+	f.calls = append(f.calls, time.Since(f.began))
+	if len(f.calls) <= f.fails {
+		return "", errFlaky
+	}
+	return "done", nil
+}
+
+func fixed(attempts int, d time.Duration) retry.Policy {
+	return retry.Policy{Attempts: attempts, Backoff: backoff.Schedule{Initial: d, Strategy: backoff.Fixed{}}}
+}
+
+func TestLayersInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker(t, circuit.Config{FailureThreshold: 3})
+		g := newGuard(t, fixed(9, sec), b, limit.Concurrency(1), limit.RateBurst(1, 3*sec, 1), guard.Timeout(time.Minute))
+		f := failing(2)
+		v, err := guard.Get(t.Context(), g, f.call)
+		if v != "done" || err != nil || !reflect.DeepEqual(f.calls, []time.Duration{0, 3 * sec, 6 * sec}) {
+			t.Errorf("%q, %v, called at %v", v, err, f.calls)
+		}
+		f = failing(9)
+		_, err = guard.Get(t.Context(), g, f.call)
+		var e *retry.Error
+		if !errors.As(err, &e) || e.Reason != retry.ReasonCircuitOpen || e.Attempts != 3 || e.Last != errFlaky {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// A timeout outside of the retry bounds all of it, one inside each attempt.
+func TestTimeoutWhereItStands(t *testing.T) {
+	hang := func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() }
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		_, err := guard.Get(t.Context(), newGuard(t, guard.Timeout(10*sec), retry.Policy{Attempts: 9}, guard.Timeout(4*sec)), hang)
+		var timeout *retry.TimeoutError
+		if !errors.As(err, &timeout) || timeout.Limit != 10*sec || time.Since(began) != 10*sec {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		began = time.Now()
+		_, err = guard.Get(t.Context(), newGuard(t, retry.Policy{Attempts: 2}, guard.Timeout(4*sec)), hang)
+		if !errors.Is(err, retry.ErrAttempts) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 8*sec {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// Without a retry the error is the function's own.
+func TestErrorsWithoutRetry(t *testing.T) {
+	b := newBreaker(t, circuit.Config{FailureThreshold: 1})
+	g := newGuard(t, b, limit.Concurrency(1))
+	if _, err := guard.Get(t.Context(), g, failing(1).call); err != errFlaky {
+		t.Errorf("the error is %v", err)
+	}
+	_, err := guard.Get(t.Context(), g, failing(0).call)
+	var open *circuit.OpenError
+	if _, plain := err.(*circuit.OpenError); !plain || !errors.As(err, &open) {
+		t.Errorf("the error is %T %v", err, err)
+	}
+	full := newGuard(t, limit.Concurrency(1).Queue(0))
+	if _, err = guard.Get(t.Context(), full, func(ctx context.Context) (int, error) {
+		return guard.Get(ctx, full, func(context.Context) (int, error) { return 0, nil })
+	}); !errors.Is(err, limit.ErrRefused) {
+		t.Errorf("the error is %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err = guard.Get(ctx, newGuard(t), failing(0).call); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestNilAndImpossible(t *testing.T) {
+	_, err := guard.New(nil, (*circuit.Breaker)(nil), (*limit.Limit)(nil), (*hedge.Hedge)(nil), (*retry.Retrier)(nil), guard.Timeout(0), guard.Log(nil), guard.Observe(nil),
+		guard.FallbackIf(nil), retry.Policy{Attempts: -5}, limit.Concurrency(0), 7)
+	for i := range 12 {
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("layer %d:", i+1)) {
+			t.Errorf("layer %d is taken: %v", i+1, err)
+		}
+	}
+	g := newGuard(t)
+	if _, err := guard.Get[int](t.Context(), g, nil); err == nil {
+		t.Error("a nil function is called")
+	}
+	if err := guard.Do(t.Context(), g, nil); err == nil {
+		t.Error("a nil function is called")
+	}
+	if _, err := guard.Or(t.Context(), g, failing(0).call, nil); err == nil {
+		t.Error("a nil fallback is taken")
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("Must takes an error")
+		}
+	}()
+	guard.Must(guard.New(nil))
+}
+
+func TestOr(t *testing.T) {
+	instead := func(context.Context, error) (string, error) { return "instead", nil }
+	g := newGuard(t, retry.Policy{Attempts: 2})
+	for want, f := range map[string]*flaky{"done": failing(1), "instead": failing(2)} {
+		if v, err := guard.Or(t.Context(), g, f.call, instead); v != want || err != nil {
+			t.Errorf("%q, %v", v, err)
+		}
+	}
+	broken := errors.New("broken")
+	_, err := guard.Or(t.Context(), g, failing(9).call, func(context.Context, error) (string, error) { return "", broken })
+	if !errors.Is(err, broken) || !errors.Is(err, errFlaky) || !strings.HasSuffix(err.Error(), "\nbroken") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err = guard.Or(t.Context(), g, failing(9).call, func(context.Context, error) (string, error) { panic("boom") }); !errors.As(err, new(*retry.PanicError)) {
+		t.Errorf("the error is %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if v, err := guard.Or(ctx, g, failing(0).call, instead); v != "" || err == nil {
+		t.Errorf("after a cancellation: %q, %v", v, err)
+	}
+	// On values too, and not on what the caller does not call a failure.
+	empty := newGuard(t, guard.FallbackIf(func(v any, err error) bool { return v == "" && err == nil }))
+	if v, _ := guard.Or(t.Context(), empty, func(context.Context) (string, error) { return "", nil }, instead); v != "instead" {
+		t.Errorf("%q", v)
+	}
+	if _, err := guard.Or(t.Context(), empty, failing(1).call, instead); err != errFlaky {
+		t.Error(err)
+	}
+}
+
+// What the breaker takes for a failure is its own matter, on values too, and in
+// the quick path as in the driven one.
+func TestBreakersOwnFailures(t *testing.T) {
+	noRows := errors.New("no rows")
+	for _, extra := range []guard.Layer{retry.Policy{Attempts: 1}, guard.Observe(func(retry.Event) {})} {
+		b := newBreaker(t, circuit.Config{FailureThreshold: 2, FailureIf: func(v any, err error) bool { return v == 13 || err != nil && err != noRows }})
+		g := newGuard(t, extra, b)
+		for range 6 {
+			guard.Do(t.Context(), g, func(context.Context) error { return noRows })
+		}
+		if b.State() != circuit.Closed {
+			t.Error("no rows open it")
+		}
+		for range 2 {
+			guard.Get(t.Context(), g, func(context.Context) (int, error) { return 13, nil })
+		}
+		if b.State() != circuit.Open {
+			t.Error("it is not open")
+		}
+		plain := newBreaker(t, circuit.Config{FailureThreshold: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		guard.Do(t.Context(), newGuard(t, extra, plain), func(context.Context) error { return retry.Permanent(noRows) })
+		guard.Do(ctx, newGuard(t, extra, plain), func(context.Context) error { cancel(); return noRows })
+		if plain.State() != circuit.Closed {
+			t.Error("permanent or cancelled opens it")
+		}
+		guard.Do(t.Context(), newGuard(t, extra, plain), func(context.Context) error { panic("boom") })
+		if plain.State() != circuit.Open {
+			t.Error("a panic is no failure")
+		}
+	}
+}
+
+// A target that hangs until the caller's deadline opens the breaker.
+func TestAHangingTargetOpensTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker(t, circuit.Config{})
+		g := newGuard(t, retry.Policy{Attempts: 3, Backoff: backoff.Default()}, b, limit.Concurrency(2))
+		refused := 0
+		for range 50 {
+			ctx, cancel := context.WithTimeout(t.Context(), sec)
+			err := guard.Do(ctx, g, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+			cancel()
+			if errors.Is(err, circuit.ErrOpen) {
+				refused++
+			}
+		}
+		if refused != 45 {
+			t.Errorf("%d of 50 were refused", refused)
+		}
+	})
+}
+
+func TestSlotsComeBackAfterGoexit(t *testing.T) {
+	l, b := limit.Concurrency(1), newBreaker(t, circuit.Config{FailureThreshold: 1})
+	for _, extra := range []guard.Layer{l, guard.Timeout(time.Minute)} {
+		b.Close()
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			guard.Do(t.Context(), newGuard(t, b, l, extra), func(context.Context) error { runtime.Goexit(); return nil })
+		})
+		wait.Wait()
+		if l.InUse() != 0 || b.State() != circuit.Open {
+			t.Errorf("%d slots are in use, the breaker is %v", l.InUse(), b.State())
+		}
+	}
+}
+
+func TestHedgeAmongTheLayers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, err := hedge.New(hedge.Config{Delay: sec, Ratio: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := newBreaker(t, circuit.Config{})
+		g := newGuard(t, retry.Policy{Attempts: 2}, b, h, guard.Timeout(5*sec))
+		var calls atomic.Int32
+		began := time.Now()
+		v, err := guard.Get(t.Context(), g, func(ctx context.Context) (int32, error) {
+			n := calls.Add(1)
+			if n == 1 {
+				<-ctx.Done()
+				return 0, ctx.Err()
+			}
+			return n, nil
+		})
+		if v != 2 || err != nil || time.Since(began) != sec || b.Counts().Successes != 1 || b.Counts().Failures != 0 {
+			t.Errorf("%v, %v after %v, %+v", v, err, time.Since(began), b.Counts())
+		}
+		if err := guard.Do(t.Context(), g, func(context.Context) error { return nil }); err != nil {
+			t.Error(err)
+		}
+		if err := guard.Do(t.Context(), g, nil); err == nil {
+			t.Error("nil is called")
+		}
+	})
+}
+
+func TestPriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, limit.Concurrency(1))
+		release := make(chan struct{})
+		var order []int
+		var wait sync.WaitGroup
+		for i, priority := range []int{0, 0, 9} {
+			wait.Go(func() {
+				guard.Do(guard.WithPriority(t.Context(), priority), g, func(context.Context) error {
+					order = append(order, i)
+					<-release
+					return nil
+				})
+			})
+			synctest.Wait()
+		}
+		close(release)
+		wait.Wait()
+		if !reflect.DeepEqual(order, []int{0, 2, 1}) {
+			t.Errorf("let through as %v", order)
+		}
+	})
+}
+
+func TestLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+		guard.Get(t.Context(), newGuard(t, fixed(2, sec), guard.Log(logger)), failing(9).call)
+		guard.Get(t.Context(), newGuard(t, guard.Log(logger)), failing(0).call)
+		want := `level=INFO msg="attempt failed" attempt=1 took=0s class=error error=flaky
+level=DEBUG msg="next attempt scheduled" attempt=1 delay=1s source=policy
+level=INFO msg="attempt failed" attempt=2 took=0s class=error error=flaky
+level=WARN msg="call failed" attempt=2 reason=attempts took=1s error="attempts used up after 2 attempts: flaky"
+`
+		if text.String() != want {
+			t.Errorf("logged was\n%s", text.String())
+		}
+	})
+}
+
+func TestAllocatesNothing(t *testing.T) {
+	g := newGuard(t, retry.Policy{Attempts: 4, Backoff: backoff.Default()}, newBreaker(t, circuit.Config{}), limit.Concurrency(8), limit.Rate(1<<30, sec))
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(1000, func() {
+		if _, err := guard.Get(ctx, g, func(context.Context) (int, error) { return 1, nil }); err != nil {
+			t.Error(err)
+		}
+		if err := guard.Do(ctx, g, func(context.Context) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,212 @@
+package guardhttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/guard"
+	"github.com/bide-dev/bide/guard/guardhttp"
+	"github.com/bide-dev/bide/hedge"
+	"github.com/bide-dev/bide/retry"
+)
+
+// site answers with the statuses one after the other, then 200, with the number
+// of the request and its body.
+type site struct {
+	*httptest.Server
+	calls, connections atomic.Int32
+}
+
+func newSite(t *testing.T, statuses ...int) *site {
+	s := &site{}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := int(s.calls.Add(1))
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if n <= len(statuses) {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(statuses[n-1])
+		}
+		fmt.Fprintf(w, "%d %s", n, text)
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			s.connections.Add(1)
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *site) client(layers ...guard.Layer) *http.Client {
+	return &http.Client{Transport: guardhttp.Transport(s.Server.Client().Transport, guard.Must(guard.New(layers...)))}
+}
+
+func send(t *testing.T, c *http.Client, method, url, body string, header ...string) (status int, text string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range header {
+		request.Header.Set(h, "x")
+	}
+	answer, err := c.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	all, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(all)
+}
+
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		method   string
+		header   []string
+		statuses []int
+		status   int
+		text     string
+	}{
+		{"well at once", "GET", nil, nil, 200, "1 body"},
+		{"rewound body", "PUT", nil, []int{503, 500}, 200, "3 body"},
+		{"too many requests", "GET", nil, []int{429}, 200, "2 body"},
+		{"the last answer comes as it is", "GET", nil, []int{503, 502, 503, 503}, 503, "3 body"},
+		{"not found is an answer", "GET", nil, []int{404}, 404, "1 body"},
+		{"not implemented too", "GET", nil, []int{501}, 501, "1 body"},
+		{"a post is sent once", "POST", nil, []int{503}, 503, "1 body"},
+		{"unless it has a key", "POST", []string{"Idempotency-Key"}, []int{503}, 200, "2 body"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSite(t, test.statuses...)
+			status, text := send(t, s.client(retry.Policy{Attempts: 3, If: retry.Transient}), test.method, s.URL, "body", test.header...)
+			if status != test.status || text != test.text {
+				t.Errorf("%d %q", status, text)
+			}
+			if n := s.connections.Load(); n != 1 {
+				t.Errorf("%d connections: an answer was not drained", n)
+			}
+		})
+	}
+}
+
+// A body that cannot be sent again is sent once; what is not repeated counts for
+// the breaker all the same.
+func TestWhatIsSentOnce(t *testing.T) {
+	s := newSite(t, 503, 503, 503)
+	b, err := circuit.New(circuit.Config{FailureThreshold: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.client(retry.Policy{Attempts: 3}, b)
+	for range 2 {
+		request, _ := http.NewRequestWithContext(t.Context(), "PUT", s.URL, io.MultiReader(strings.NewReader("once")))
+		answer, err := c.Do(request)
+		if err != nil || answer.StatusCode != 503 {
+			t.Fatal(answer, err)
+		}
+		answer.Body.Close()
+	}
+	if _, err := c.Get(s.URL); !errors.Is(err, circuit.ErrOpen) || s.calls.Load() != 2 {
+		t.Errorf("after %d calls: %v", s.calls.Load(), err)
+	}
+}
+
+// A timeout ends a wait for the header, and not the reading of the body.
+func TestTimeoutIsOfTheHeader(t *testing.T) {
+	var calls atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if calls.Add(1) == 1 {
+			<-r.Context().Done() // it hangs
+			return
+		}
+		w.WriteHeader(200)
+		w.(http.Flusher).Flush()
+		time.Sleep(200 * time.Millisecond) // longer than the timeout
+		fmt.Fprint(w, "late")
+	}))
+	defer s.Close()
+	c := &http.Client{Transport: guardhttp.Transport(nil, guard.Must(guard.New(retry.Policy{}, guard.Timeout(100*time.Millisecond))))}
+	if status, text := send(t, c, "GET", s.URL, ""); status != 200 || text != "late" || calls.Load() != 2 {
+		t.Errorf("%d %q after %d calls", status, text, calls.Load())
+	}
+}
+
+// Of two answers one is given, and the other's connection is not lost.
+func TestHedgedRequests(t *testing.T) {
+	var calls atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n := calls.Add(1); n == 1 {
+			select {
+			case <-r.Context().Done():
+			case <-time.After(10 * time.Second):
+			}
+		}
+		fmt.Fprint(w, calls.Load())
+	}))
+	defer s.Close()
+	h, err := hedge.New(hedge.Config{Delay: 20 * time.Millisecond, Ratio: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &http.Client{Transport: guardhttp.Transport(nil, guard.Must(guard.New(retry.Policy{}, h)))}
+	if status, text := send(t, c, "GET", s.URL, ""); status != 200 || text != "2" {
+		t.Errorf("%d %q", status, text)
+	}
+}
+
+func TestCancelledRequest(t *testing.T) {
+	s := newSite(t, 503, 503, 503)
+	ctx, cancel := context.WithCancel(t.Context())
+	c := s.client(retry.Policy{Attempts: 3}, guard.Observe(func(e retry.Event) {
+		if e.Type == retry.AttemptFailed {
+			cancel()
+		}
+	}))
+	request, _ := http.NewRequestWithContext(ctx, "GET", s.URL, nil)
+	if _, err := c.Do(request); !errors.Is(err, context.Canceled) || s.calls.Load() != 1 {
+		t.Errorf("after %d calls: %v", s.calls.Load(), err)
+	}
+	if _, err := (&http.Client{Transport: guardhttp.Transport(nil, nil)}).Get(s.URL); err == nil {
+		t.Error("a nil guard is taken")
+	}
+}
+
+func TestCheck(t *testing.T) {
+	s := newSite(t, 503, 404)
+	for _, permanent := range []bool{false, true} {
+		answer, err := http.Get(s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = guardhttp.Check(answer)
+		var status *guardhttp.StatusError
+		if !errors.As(err, &status) || retry.IsPermanent(err) != permanent || !status.HasAfter || !strings.Contains(err.Error(), http.StatusText(status.Status)) {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	answer, err := http.Get(s.URL)
+	if err != nil || guardhttp.Check(answer) != nil {
+		t.Error(err)
+	}
+	answer.Body.Close()
+}

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/pattern"
+)
+
+// batchItem is an argument of a batch in the forms that a command can ask for.
+// Its members are fields of the work item.
+type batchItem struct {
+	ID     string `json:"id"`
+	Arg    string `json:"arg"`    // {}
+	NoExt  string `json:"noext"`  // {.}
+	Name   string `json:"name"`   // {/}
+	Dir    string `json:"dir"`    // {//}
+	Stem   string `json:"stem"`   // {/.}
+	Number int    `json:"number"` // {#}, from 1
+}
+
+func newBatchItem(arg string, number int) batchItem {
+	noExt := func(s string) string { return strings.TrimSuffix(s, path.Ext(strings.TrimLeft(path.Base(s), "."))) }
+	name := path.Base(arg)
+	return batchItem{ID: arg, Arg: arg, NoExt: noExt(arg), Name: name, Dir: path.Dir(arg), Stem: noExt(name), Number: number}
+}
+
+// placeholders are what a command may have of an item, by the field.
+var placeholders = map[string]string{"{}": "arg", "{.}": "noext", "{/}": "name", "{//}": "dir", "{/.}": "stem", "{#}": "number"}
+
+var placeholder = pattern.Lazy(`\{(?:\.|//?|/\.|#|%)?\}`)
+
+func (i batchItem) field(name string) string {
+	switch name {
+	case "arg":
+		return i.Arg
+	case "noext":
+		return i.NoExt
+	case "name":
+		return i.Name
+	case "dir":
+		return i.Dir
+	case "stem":
+		return i.Stem
+	}
+	return strconv.Itoa(i.Number)
+}
+
+// fill is a text with the item in its placeholders, for people to read.
+func (i batchItem) fill(text string, quote func(string) string) string {
+	return placeholder().ReplaceAllStringFunc(text, func(p string) string { return quote(i.field(placeholders[p])) })
+}
+
+// shellOfWords is the shell text of a command that was given as words. What
+// stands in them is theirs, whatever it looks like; the item's parts are data.
+func shellOfWords(words []string) string {
+	var out []string
+	for _, w := range words {
+		out = append(out, shellOfWord(w))
+	}
+	return strings.Join(out, " ")
+}
+
+func shellOfWord(word string) string {
+	if word == "" {
+		return "''"
+	}
+	var b strings.Builder
+	literal := func(s string) {
+		if s != "" {
+			// An end of the quotes after a $ keeps it from being a reference.
+			b.WriteString(strings.ReplaceAll(shellWord(s), "$", "$''"))
+		}
+	}
+	rest := word
+	for _, at := range placeholder().FindAllStringIndex(word, -1) {
+		literal(rest[:at[0]-(len(word)-len(rest))])
+		b.WriteString(`"${item.` + placeholders[word[at[0]:at[1]]] + `}"`)
+		rest = word[at[1]:]
+	}
+	literal(rest)
+	return b.String()
+}
+
+// shellOfText is a shell text whose placeholders are the item's parts, each as
+// one word or a part of one, in quotes or not.
+func shellOfText(text string) string {
+	var b strings.Builder
+	quote := byte(0) // the quotes that stand open
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if at := placeholder().FindStringIndex(text[i:]); c == '{' && at != nil && at[0] == 0 {
+			ref := "${item." + placeholders[text[i:i+at[1]]] + "}"
+			switch quote {
+			case 0:
+				ref = `"` + ref + `"`
+			case '\'':
+				ref = `'"` + ref + `"'`
+			}
+			b.WriteString(ref)
+			i += at[1] - 1
+			continue
+		}
+		switch {
+		case c == '\\' && quote != '\'' && i+1 < len(text):
+			b.WriteByte(c)
+			i++
+			c = text[i]
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		case c == quote:
+			quote = 0
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// hasPlaceholder says whether a command names the item.
+func hasPlaceholder(words ...string) bool {
+	for _, w := range words {
+		if placeholder().MatchString(w) {
+			return true
+		}
+	}
+	return false
+}

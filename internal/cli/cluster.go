@@ -1,0 +1,482 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bide-dev/bide/internal/cluster"
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/spf13/cobra"
+)
+
+// What concerns runs on many machines: `bide run --on temporal`, `bide worker`,
+// `bide cluster`. Temporal itself is spoken to by another program, bide-temporal, so
+// that this one stays small.
+
+// clusterFlags say where a run goes on.
+type clusterFlags struct {
+	on, store string
+	detach    bool
+}
+
+func (f *clusterFlags) check() error {
+	switch {
+	case f.on == "" && (f.store != "" || f.detach):
+		return usagef("--store and --detach are for runs on many machines: add --on temporal")
+	case f.on != "":
+		return chosen("on", f.on, "temporal")
+	}
+	return nil
+}
+
+// sharedStore is the store of runs on many machines: --store, else BIDE_STORE, else
+// a directory beside the runs of this machine.
+func sharedStore(home *journal.Store, flag string) (cluster.Store, error) {
+	if flag == "" {
+		flag = os.Getenv("BIDE_STORE")
+	}
+	if flag == "" {
+		flag = "dir:" + filepath.Join(home.Dir, "store")
+	}
+	s, err := cluster.OpenStore(flag)
+	if err != nil {
+		return s, usageError{err}
+	}
+	return s, nil
+}
+
+// beside finds the program bide-temporal: beside this one, or on PATH.
+func beside() (string, error) {
+	const name = "bide-temporal"
+	if self, err := os.Executable(); err == nil {
+		path := filepath.Join(filepath.Dir(self), name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("the program %s is needed for Temporal, and is neither beside bide nor on PATH: install it from bide's release, or build it with `make bide-temporal`", name)
+	}
+	return path, nil
+}
+
+// temporal runs bide-temporal to its end, and gives what it printed.
+func (a *app) temporal(ctx context.Context, in io.Reader, args ...string) (string, error) {
+	program, err := beside()
+	if err != nil {
+		return "", err
+	}
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &errs
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the keyboard's interrupt is for bide
+	if err := cmd.Run(); err != nil {
+		text := strings.TrimSpace(errs.String())
+		if text == "" {
+			text = err.Error()
+		}
+		return "", errors.New(strings.TrimPrefix(text, "bide: "))
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+// become replaces this process by bide-temporal.
+func (a *app) become(args ...string) error {
+	program, err := beside()
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(program, append([]string{program}, args...), os.Environ())
+}
+
+// runOn starts a run on Temporal, and follows it.
+func (a *app) runOn(ctx context.Context, f *runFlags, opt engine.Options) error {
+	if list := cluster.Refused(opt.File, opt.Isolation); len(list) > 0 {
+		a.problems(list, sources(opt.File))
+		fmt.Fprintf(a.err, "bide: %s cannot be run on Temporal; nothing was run\n", opt.File.Path)
+		return exitError(2)
+	}
+	if opt.MaxIterations > 1 || f.ui {
+		return usagef("--max-iterations and --ui are not there yet for a run on Temporal")
+	}
+	opt.Isolation = "none"
+	home, err := a.store()
+	if err != nil {
+		return err
+	}
+	shared, err := sharedStore(home, f.store)
+	if err != nil {
+		return err
+	}
+	if _, err := beside(); err != nil {
+		return err
+	}
+	h, err := engine.Plan(opt)
+	if err != nil {
+		return err
+	}
+	plan := cluster.Plan{Protocol: cluster.Protocol, Header: h}
+	if _, err := shared.Create(plan); err != nil {
+		return err
+	}
+	j, err := cluster.Make(home, shared, plan)
+	if err != nil {
+		return err
+	}
+	if err := j.Close(); err != nil {
+		return err
+	}
+	if err := a.begin(ctx, shared, h.Run, 1, cluster.Order{}); err != nil {
+		return errors.Join(err, home.Remove(h.Run), os.RemoveAll(shared.Run(h.Run).Dir))
+	}
+	if f.detach {
+		_, err := fmt.Fprintf(a.out, "run %s goes on on Temporal; `bide show %s` tells how it stands\n", h.Run, shortRun(h.Run))
+		return err
+	}
+	return a.follow(ctx, f, opt, h.Run)
+}
+
+// begin has Temporal begin a life of a run.
+func (a *app) begin(ctx context.Context, shared cluster.Store, run string, life int, o cluster.Order) error {
+	order, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	_, err = a.temporal(ctx, bytes.NewReader(order), "start", shared.String(), run, strconv.Itoa(life))
+	return err
+}
+
+// followEvery is how often it is looked what has happened.
+const followEvery = 200 * time.Millisecond
+
+// follow shows a run that others go on with until it has ended. An interrupt stops
+// it, a second one at once.
+func (a *app) follow(ctx context.Context, f *runFlags, opt engine.Options, run string) error {
+	return a.execute(ctx, f, opt, func(hard context.Context, o engine.Options) (*engine.Summary, error) {
+		return a.followed(hard, o, run)
+	})
+}
+
+func (a *app) followed(hard context.Context, o engine.Options, run string) (*engine.Summary, error) {
+	ctx := context.WithoutCancel(hard)
+	over := false
+	sink := event.SinkFunc(func(e event.Event) {
+		switch e.Type {
+		case event.RunFinished:
+			over = true
+		case event.RunResumed:
+			over = false
+		}
+		for _, s := range o.Sinks {
+			s.Emit(e)
+		}
+	})
+	soft, now := o.Soft.Done(), hard.Done()
+	tick, ask := time.NewTicker(followEvery), time.NewTicker(hadWait)
+	defer tick.Stop()
+	defer ask.Stop()
+	gone := 0 // how often Temporal did not have it
+	for !over {
+		select {
+		case <-tick.C:
+		case <-ask.C:
+			if word, err := a.temporal(ctx, nil, "status", run); err == nil && word != "running" {
+				gone++
+			}
+			if gone > 1 {
+				return nil, fmt.Errorf("run %s was ended by Temporal before its end: `bide resume %s` goes on with what is recorded", run, shortRun(run))
+			}
+		case <-soft:
+			soft = nil
+			if _, err := a.temporal(ctx, nil, "stop", run); err != nil {
+				return nil, err
+			}
+		case <-now:
+			now = nil
+			if _, err := a.temporal(ctx, nil, "stop", run, "now"); err != nil {
+				return nil, err
+			}
+		}
+		if err := cluster.Follow(ctx, o.Store, run, sink); err != nil {
+			return nil, err
+		}
+	}
+	r, err := o.Store.Read(run)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := engine.SummaryOf(ctx, o, r)
+	return sum, errors.Join(err, r.Close())
+}
+
+// elsewhere reports whether a run goes on, or went on, on other machines.
+func (a *app) elsewhere(run string) (id string, is bool, err error) {
+	err = a.reading(run, func(r *journal.Reader) error {
+		id, is = r.Run(), r.IsElsewhere()
+		return nil
+	})
+	return id, is, err
+}
+
+// resumeOn goes on with a run on Temporal: it follows one that goes on, and begins
+// a new life of one that does not, in which dead letters may be run again.
+func (a *app) resumeOn(ctx context.Context, f *runFlags, opt engine.Options, run string, again ...journal.DeadLetter) error {
+	if opt.Force || opt.MaxParallel > 0 {
+		return usagef("--force and --max-parallel are not there yet for a run on Temporal")
+	}
+	home, err := a.store()
+	if err != nil {
+		return err
+	}
+	place, err := cluster.Place(home.RunDir(run))
+	if err != nil {
+		return err
+	}
+	shared, err := cluster.OpenStore(place.Store)
+	if err != nil {
+		return err
+	}
+	word, err := a.had(ctx, run)
+	if err != nil {
+		return err
+	}
+	if word == "running" && len(again) > 0 {
+		return fmt.Errorf("run %s goes on: its dead letters can be run again when it has ended", run)
+	}
+	if word != "running" {
+		life, order, err := cluster.NextLife(shared, run, time.Now())
+		if err != nil {
+			return err
+		}
+		order.Requeue(again, time.Now())
+		if over, err := a.over(ctx, home, run); err != nil || over != "" && len(again) == 0 {
+			if err == nil {
+				err = &engine.FinishedError{Run: run, Status: over}
+			}
+			return err
+		}
+		if err := a.begin(ctx, shared, run, life, order); err != nil {
+			return err
+		}
+	}
+	return a.follow(ctx, f, opt, run)
+}
+
+// hadWait is how long the end of a workflow may come after that of its run.
+const hadWait = 10 * time.Second
+
+// had tells whether Temporal has a run: running, closed or none. One that has just
+// ended is given a moment.
+func (a *app) had(ctx context.Context, run string) (word string, err error) {
+	for end := time.Now().Add(hadWait); ; time.Sleep(stopWait) {
+		if word, err = a.temporal(ctx, nil, "status", run); err != nil || word != "running" {
+			return word, err
+		}
+		goesOn := false
+		err := a.reading(run, func(r *journal.Reader) (err error) {
+			goesOn, err = r.InUse()
+			return err
+		})
+		if err != nil || goesOn {
+			return word, err
+		}
+		if time.Now().After(end) {
+			return "", fmt.Errorf("run %s has ended, and Temporal still has it: try again in a moment", run)
+		}
+	}
+}
+
+// requeueOn has Temporal run dead letters again, in a new life of the run.
+func (a *app) requeueOn(ctx context.Context, f *runFlags, opt engine.Options, run string, filter letterFilter, plain bool) error {
+	if !plain || opt.MaxParallel > 0 {
+		return usagef("a run on Temporal keeps to the file and the items as they were when it began: write --as-recorded, without --data and --max-parallel")
+	}
+	var list []journal.DeadLetter
+	err := a.reading(run, func(r *journal.Reader) error {
+		return letters(ctx, r, filter, func(_ *letterInfo, l journal.DeadLetter) error {
+			list = append(list, l)
+			return nil
+		})
+	})
+	switch {
+	case err != nil:
+		return err
+	case len(list) == 0:
+		return fmt.Errorf("no dead letter in run %s fits: nothing was run; see `bide dlq list %s`", run, run)
+	}
+	return a.resumeOn(ctx, f, opt, run, list...)
+}
+
+// over is the status of a run in which nothing is left to do; "" of any other.
+func (a *app) over(ctx context.Context, home *journal.Store, run string) (string, error) {
+	r, err := home.Read(run)
+	if err != nil {
+		return "", err
+	}
+	sum, err := r.Summary(ctx)
+	if err = errors.Join(err, r.Close()); err != nil {
+		return "", err
+	}
+	if sum.Status == event.Succeeded || sum.Status == event.CompletedWithFailures {
+		return sum.Status, nil
+	}
+	return "", nil
+}
+
+// stopOn asks Temporal to stop a run, and waits until it has.
+func (a *app) stopOn(ctx context.Context, run string, now bool) error {
+	args := []string{"stop", run}
+	if now {
+		args = append(args, "now")
+	}
+	if _, err := a.temporal(ctx, nil, args...); err != nil {
+		return err
+	}
+	for goesOn := true; goesOn; {
+		err := a.reading(run, func(r *journal.Reader) (err error) {
+			goesOn, err = r.InUse()
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(stopWait):
+		}
+	}
+	_, err := fmt.Fprintf(a.out, "stopped run %s; `bide resume %s` goes on with it\n", run, run)
+	return err
+}
+
+// adopt makes copies of the runs of BIDE_STORE that this machine has not seen.
+func adopt(home *journal.Store) error {
+	text := os.Getenv("BIDE_STORE")
+	if text == "" {
+		return nil
+	}
+	shared, err := cluster.OpenStore(text)
+	if err != nil {
+		return usageError{fmt.Errorf("BIDE_STORE: %w", err)}
+	}
+	return shared.Adopt(home)
+}
+
+// keepUp brings the copies of runs that other machines go on with up to date while
+// they are watched, until end is called.
+func (a *app) keepUp(home *journal.Store) (end func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		told := ""
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+			err := errors.Join(adopt(home), cluster.RefreshAll(home))
+			if err != nil && err.Error() != told {
+				told = err.Error()
+				fmt.Fprintf(a.err, "bide: runs on other machines: %v\n", err)
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
+// refusedOn are the problems of a file for a place to run it.
+func refusedOn(c *checked, on string) {
+	if on == "" || c.Problems.HasErrors() {
+		return
+	}
+	if c.file == nil {
+		if c.Kind == "dataflow" || engine.IsPipeline(c.Path) {
+			c.Problems = append(c.Problems, diag.Problem{Pos: diag.Pos{File: c.Path}, Code: "not-on-temporal",
+				Message: "pipelines are not there yet on Temporal", Suggestion: "run it on one machine"})
+		}
+		return
+	}
+	c.Problems = append(c.Problems, cluster.Refused(c.file, "")...)
+}
+
+func (a *app) workerCmd() *cobra.Command {
+	slots := 0
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Work for runs on Temporal, on this machine",
+		Long: `Takes items of runs that were started with "bide run --on temporal", and runs them
+here, as many at once as it has slots. The server is named by TEMPORAL_ADDRESS,
+TEMPORAL_NAMESPACE and Temporal's other variables and profiles. The directory in
+which a run was started, and its store, must be there under the same path.
+
+An interrupt, or SIGTERM, has it take nothing more: what runs may end within 10 s, and
+other workers go on. A second one ends it at once.`,
+		Example: `  bide worker --slots 8
+  TEMPORAL_ADDRESS=temporal.example.org:7233 bide worker`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if slots < 1 {
+				return usagef("--slots is %d: it must be at least 1", slots)
+			}
+			return a.become("worker", strconv.Itoa(slots))
+		},
+	}
+	cmd.Flags().IntVar(&slots, "slots", 4, "items at once")
+	return cmd
+}
+
+func (a *app) clusterCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cluster",
+		Short: "Try runs on many machines, on this one",
+		Long: `Starts on this machine what runs on many machines need: Temporal's development server,
+and workers. In earnest the server is somewhere else, and "bide worker" runs on each
+machine; bide docs cluster tells how.`,
+		Example: `  bide cluster dev
+  bide run --on temporal nightly.yml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	slots := 0
+	dev := &cobra.Command{
+		Use:   "dev",
+		Short: "Start Temporal's development server and two workers",
+		Long: `Starts Temporal's development server on 127.0.0.1:7233, with its database in bide's
+directory of state, and two workers, until an interrupt. The server's program, temporal, is
+found on PATH or where "go install" puts it.`,
+		Example: `  bide cluster dev --slots 2`,
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if slots < 1 {
+				return usagef("--slots is %d: it must be at least 1", slots)
+			}
+			st, err := a.store()
+			if err != nil {
+				return err
+			}
+			return a.become("dev", filepath.Join(st.Dir, "temporal.db"), strconv.Itoa(slots))
+		},
+	}
+	dev.Flags().IntVar(&slots, "slots", 4, "items at once, of each of the two workers")
+	cmd.AddCommand(dev)
+	return cmd
+}

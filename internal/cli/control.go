@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/spf13/cobra"
+)
+
+// controls are what a run can be told while it goes on.
+var controls = []string{journal.Pause, journal.Continue, journal.Parallel, journal.RetryNow, "stop"}
+
+func (a *app) controlCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "control RUN ACTION [N]",
+		Short: "Change how a run goes on that another process has",
+		Long: `Asks the process that has a run to do something else from now on:
+
+  pause       start nothing new: no item, step or attempt; what runs goes on
+  continue    start again
+  parallel N  have so many items of the map run at once
+  retry-now   begin the retries that wait, of steps and items, at once
+  stop        stop, as "bide stop" does
+
+Times that are bounded go on while a run is paused. The calls of a pipeline can only
+be stopped.`,
+		Example: `  bide control last pause
+  bide control nightly parallel 2
+  bide control last retry-now`,
+		Args: cobra.RangeArgs(2, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q, err := controlOf(args[1:])
+			if err != nil {
+				return err
+			}
+			if q.Do == "stop" {
+				return a.stop(cmd.Context(), args[0], false)
+			}
+			return a.control(cmd.Context(), args[0], q)
+		},
+	}
+	return cmd
+}
+
+// controlOf reads what a run is told.
+func controlOf(args []string) (journal.ControlRequest, error) {
+	do, err := oneOfWords("action", args[0], controls)
+	q := journal.ControlRequest{PID: os.Getpid(), Time: time.Now(), Do: do}
+	switch {
+	case err != nil:
+		return q, err
+	case do != journal.Parallel && len(args) > 1:
+		return q, usagef("%q is an argument too many: %s takes none", args[1], do)
+	case do != journal.Parallel:
+		return q, nil
+	case len(args) == 1:
+		return q, usagef("parallel needs a number; write: bide control RUN parallel N")
+	}
+	if q.Parallel, err = strconv.Atoi(args[1]); err != nil || q.Parallel < 1 {
+		return q, usagef("parallel is %q; it must be a whole number of at least 1", args[1])
+	}
+	return q, nil
+}
+
+// oneOfWords gives a word that is among those that are known.
+func oneOfWords(what, word string, known []string) (string, error) {
+	for _, k := range known {
+		if word == k {
+			return k, nil
+		}
+	}
+	hint := diag.DidYouMean(word, known)
+	if hint == "" {
+		hint = "write one of " + strings.Join(known, ", ")
+	}
+	return "", usagef("the %s %s is not known; %s", what, word, hint)
+}
+
+func (a *app) control(ctx context.Context, run string, q journal.ControlRequest) error {
+	return a.reading(run, func(r *journal.Reader) error {
+		switch kind := r.Header().Kind; {
+		case kind == workflow.Dataflow.String():
+			return usagef("run %s is a pipeline, whose calls can only be stopped: bide stop %s", r.Run(), r.Run())
+		case q.Do == journal.Parallel && kind != workflow.MapReduce.String():
+			return usagef("run %s has no map, of whose items so many could run at once", r.Run())
+		}
+		tick := time.NewTicker(stopWait)
+		defer tick.Stop()
+		asked := false
+		for {
+			if !asked {
+				switch err := r.RequestControl(q); {
+				case errors.Is(err, journal.ErrNotInUse):
+					return usagef("run %s: %w", r.Run(), err)
+				case err == nil:
+					asked = true
+				case !errors.Is(err, journal.ErrRequested): // of somebody else, who is before us
+					return err
+				}
+			} else if !r.ControlRequested() {
+				text := q.Do
+				if q.Parallel > 0 {
+					text += " " + strconv.Itoa(q.Parallel)
+				}
+				_, err := fmt.Fprintf(a.out, "run %s: %s\n", r.Run(), text)
+				return err
+			} else if held, err := r.InUse(); err != nil || !held {
+				return errors.Join(err, usagef("run %s: %w", r.Run(), journal.ErrNotInUse))
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-tick.C:
+			}
+		}
+	})
+}

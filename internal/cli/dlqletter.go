@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/timeline"
+	"github.com/bide-dev/bide/internal/value"
+)
+
+// letterInfo is a dead letter: what list, export and show have in common.
+type letterInfo struct {
+	Run           string          `json:"run"`
+	Item          string          `json:"item"`
+	Index         int             `json:"index"` // from 0, as item_index
+	Label         string          `json:"label,omitempty"`
+	CorrelationID string          `json:"correlation_id"`
+	Data          json.RawMessage `json:"data"` // the item's
+	Time          time.Time       `json:"time"`
+	Attempts      int             `json:"attempts"`
+	Class         string          `json:"class"`
+	Message       string          `json:"message"`
+	Step          string          `json:"step,omitempty"`
+	StepLabel     string          `json:"step_label,omitempty"`
+	ExitCode      int             `json:"exit_code"`
+	Worktree      string          `json:"worktree,omitempty"`
+	Branch        string          `json:"branch,omitempty"`
+	Log           string          `json:"log,omitempty"`
+	Eligible      bool            `json:"eligible"`
+
+	place int // of the item in the list, from 1
+	last  engine.Letter
+	value any // the item's data
+}
+
+func letterOf(l journal.DeadLetter) (*letterInfo, error) {
+	i := &letterInfo{Item: l.ID, Index: l.Index - 1, place: l.Index, Data: l.Item, Time: l.Time, Attempts: l.Attempts, Class: l.Class, Message: l.Message}
+	if len(l.Letter) > 0 {
+		if err := json.Unmarshal(l.Letter, &i.last); err != nil {
+			return nil, fmt.Errorf("dead letter %s: %w", visible(l.ID), err)
+		}
+	}
+	if n := len(l.History); n > 0 {
+		i.Label = l.History[n-1].Label
+	}
+	x := i.last
+	i.CorrelationID, i.Step, i.StepLabel, i.ExitCode = x.CorrelationID, x.Step, x.StepLabel, x.ExitCode
+	i.Worktree, i.Branch, i.Log, i.Eligible = x.Worktree, x.Branch, x.Log, x.Eligible
+	if len(l.Item) == 0 {
+		i.Data = json.RawMessage("null")
+	}
+	var err error
+	if i.value, err = value.Parse(i.Data); err != nil {
+		return nil, fmt.Errorf("dead letter %s: its data: %w", visible(l.ID), err)
+	}
+	return i, nil
+}
+
+// Lookup makes a dead letter the names of a filter.
+func (i *letterInfo) Lookup(p expr.Path) (any, bool) {
+	if v, ok := i.field(p[0].Name); ok && !p[0].IsIndex && !p[0].All {
+		return expr.Walk(v, p[1:])
+	}
+	return expr.Item(i.value).Lookup(p)
+}
+
+// letterFields are the names of a filter, beside those of the item's fields.
+var letterFields = []struct {
+	name string
+	of   func(*letterInfo) any
+}{
+	{"item", func(i *letterInfo) any { return i.value }},
+	{"id", func(i *letterInfo) any { return i.Item }},
+	{"index", func(i *letterInfo) any { return int64(i.Index) }},
+	{"class", func(i *letterInfo) any { return i.Class }},
+	{"message", func(i *letterInfo) any { return i.Message }},
+	{"group", func(i *letterInfo) any { return timeline.GroupOf(i.Class, i.Message) }},
+	{"attempts", func(i *letterInfo) any { return int64(i.Attempts) }},
+	{"step", func(i *letterInfo) any { return i.Step }},
+	{"step_label", func(i *letterInfo) any { return i.StepLabel }},
+	{"exit_code", func(i *letterInfo) any { return int64(i.ExitCode) }},
+	{"correlation_id", func(i *letterInfo) any { return i.CorrelationID }},
+	{"time", func(i *letterInfo) any { return i.Time.UTC().Format(time.RFC3339) }},
+	{"age", func(i *letterInfo) any {
+		return value.FromNumber(strconv.FormatFloat(time.Since(i.Time).Seconds(), 'f', 3, 64))
+	}},
+	{"worktree", func(i *letterInfo) any { return i.Worktree }},
+	{"branch", func(i *letterInfo) any { return i.Branch }},
+	{"eligible", func(i *letterInfo) any { return i.Eligible }},
+}
+
+// letterNames are their names.
+func letterNames() (names []string) {
+	for _, f := range letterFields {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+func (i *letterInfo) field(name string) (any, bool) {
+	for _, f := range letterFields {
+		if f.name == name {
+			return f.of(i), true
+		}
+	}
+	return nil, false
+}
+
+// filterNames knows which names of a filter no dead letter has.
+type filterNames struct {
+	unseen map[string]bool
+	known  map[string]bool // the fields of the items that were looked at
+}
+
+func namesOf(e *expr.Expr) *filterNames {
+	n := &filterNames{unseen: map[string]bool{}, known: map[string]bool{}}
+	if e == nil {
+		return n
+	}
+	for _, p := range e.Refs() {
+		if name := p[0].Name; name != "" && !slices.Contains(letterNames(), name) {
+			n.unseen[name] = true
+		}
+	}
+	return n
+}
+
+// note takes the names of an item's fields.
+func (n *filterNames) note(l journal.DeadLetter) {
+	if len(n.unseen) == 0 {
+		return
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(l.Item, &fields) != nil {
+		return // no object: it has no fields
+	}
+	for name := range fields {
+		delete(n.unseen, name)
+		n.known[name] = true
+	}
+}
+
+// err says which names are nowhere.
+func (n *filterNames) err() error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(n.unseen)) {
+		hint := diag.DidYouMean(name, append(slices.Sorted(maps.Keys(n.known)), letterNames()...))
+		if hint == "" {
+			hint = "see bide dlq --help"
+		}
+		errs = append(errs, fmt.Errorf("--filter: no dead letter and no item has %s; %s", visible(name), hint))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// checkNames reports the names of a filter that no dead letter of a run has.
+func checkNames(ctx context.Context, r *journal.Reader, f letterFilter) error {
+	names, some := namesOf(f.expr), false
+	for l, err := range r.DeadLetters(ctx, journal.DeadLetterFilter{}) {
+		if len(names.unseen) == 0 {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		some = true
+		names.note(l)
+	}
+	if !some {
+		return nil // nothing can be missed
+	}
+	return names.err()
+}
+
+// letters gives the dead letters of a run that are wanted.
+func letters(ctx context.Context, r *journal.Reader, f letterFilter, each func(*letterInfo, journal.DeadLetter) error) error {
+	for l, err := range r.DeadLetters(ctx, f.journal()) {
+		if err != nil {
+			return err
+		}
+		if ok, err := f.accept(l); err != nil {
+			return err
+		} else if !ok {
+			continue
+		}
+		i, err := letterOf(l)
+		if err != nil {
+			return err
+		}
+		i.Run = r.Run()
+		if err := each(i, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check reports what the filter names and the run does not have.
+func (f letterFilter) check(ctx context.Context, r *journal.Reader) error {
+	if err := checkItems(ctx, r, f.ids); err != nil {
+		return err
+	}
+	return checkNames(ctx, r, f)
+}
+
+// checkItems reports the ids of --item that no work item has.
+func checkItems(ctx context.Context, r *journal.Reader, ids []string) error {
+	var errs []error
+	for _, id := range ids {
+		it, near, err := findItem(ctx, r, id)
+		if err != nil {
+			return err
+		}
+		if it.Index == 0 {
+			errs = append(errs, fmt.Errorf("run %s has no work item %s%s", r.Run(), visible(id), near))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return usageError{err}
+	}
+	return nil
+}

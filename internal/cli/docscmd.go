@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bide-dev/bide/docs"
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) docsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "docs [TOPIC]",
+		Short: "Read the documentation: guides and reference",
+		Long: `Prints a page of the documentation, or without a topic the list of them. A topic is
+also a word that the reference explains: a key, an option, a flag, an event, an
+environment variable, a variable of a workflow, or the code behind a message of
+"bide check"; and words of the heading of a section.
+
+On a terminal it is set as plain text, elsewhere it is the page's Markdown.`,
+		Example: `  bide docs
+  bide docs cookbook
+  bide docs retry_on
+  bide docs "dead letters"
+  bide docs no-action`,
+		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return topics(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.listDocs()
+			}
+			return a.showDocs(args[0])
+		},
+	}
+	a.jsonFlag(cmd, "print the list as a JSON array, a page as an object")
+	return cmd
+}
+
+func topics() []string {
+	var out []string
+	for _, p := range docs.Pages() {
+		out = append(out, p.Topic)
+	}
+	return out
+}
+
+// docJSON is the machine-readable form of a page.
+type docJSON struct {
+	Topic string `json:"topic"`
+	Title string `json:"title"`
+	Text  string `json:"text,omitempty"`
+}
+
+func (a *app) listDocs() error {
+	if a.json {
+		list := []docJSON{}
+		for _, p := range docs.Pages() {
+			list = append(list, docJSON{p.Topic, p.Title, ""})
+		}
+		return printJSON(a.out, list)
+	}
+	t := table{head: []string{"TOPIC", "TITLE"}, flex: 1}
+	for _, p := range docs.Pages() {
+		t.add(p.Topic, p.Title)
+	}
+	return t.print(a.out, a.columns(a.out))
+}
+
+func (a *app) showDocs(topic string) error {
+	page, ok := docs.Find(topic)
+	if !ok {
+		page = docs.Page{Topic: topic, Title: topic, Text: explained(topic)}
+	}
+	if page.Text == "" {
+		err := usagef("there is no topic %q; see bide docs", topic)
+		if near := diag.DidYouMean(topic, append(topics(), docs.Words()...)); near != "" {
+			err = usagef("there is no topic %q; %s", topic, near)
+		}
+		return err
+	}
+	switch {
+	case a.json:
+		return printJSON(a.out, docJSON{page.Topic, page.Title, page.Text})
+	case isTerminal(a.out):
+		return docs.Plain(a.out, page.Text, min(a.columns(a.out), 100), a.palette(a.out).bold)
+	}
+	_, err := fmt.Fprint(a.out, page.Text)
+	return err
+}
+
+// explained gathers what the reference says of a word.
+func explained(word string) string {
+	var b strings.Builder
+	for _, e := range docs.Explain(word) {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "## %s (%s)\n\n", e.Section, e.Topic)
+		for i, head := range e.Head[1:] {
+			if cell := e.Cells[i+1]; cell != "" {
+				fmt.Fprintf(&b, "- %s: %s\n", head, cell)
+			}
+		}
+	}
+	if b.Len() == 0 {
+		return docs.Sections(word)
+	}
+	return b.String()
+}

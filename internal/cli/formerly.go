@@ -1,0 +1,52 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+// formerly says what people write here who know the commands of Prodigy: by the
+// command line up to the word or flag that bide does not have.
+var formerly = map[string]string{
+	"bide analytics":    "a run's cost and times are in: bide show [RUN]; what to change in its retries: bide tune [RUN]",
+	"bide changelog":    "bide keeps no changelog",
+	"bide checkpoints":  "every run is recorded as it goes: bide runs, bide show [RUN], bide resume [RUN]",
+	"bide config":       "settings are flags, keys of the file, and variables of the environment: bide docs environment",
+	"bide cook":         "write: bide run FILE",
+	"bide goal-seek":    "write a step goal_seek: {goal: …, claude: …, validate: …}: bide docs keys",
+	"bide migrate-yaml": "write: bide migrate FILE",
+	"bide progress":     "write: bide show [RUN], bide events [RUN] -f, or bide ui",
+	"bide resume-job":   "write: bide resume [RUN]",
+	"bide sessions":     "a session is a run here: bide runs, bide show [RUN], bide clean",
+	"bide template":     "a template is a file, which extends: or template: names: bide docs keys",
+
+	"bide dlq analyze": "write: bide dlq stats [RUN]",
+	"bide dlq clear":   "write: bide dlq purge RUN",
+	"bide dlq inspect": "write: bide dlq show RUN --item ID",
+	"bide dlq view":    "write: bide dlq list RUN, or bide dlq show RUN --item ID",
+
+	"bide events clean":  "a run's events go with it: bide clean",
+	"bide events export": "write: bide events [RUN] --json > FILE",
+	"bide events follow": "write: bide events [RUN] -f",
+	"bide events list":   "write: bide events [RUN]",
+	"bide events ls":     "write: bide events [RUN]",
+	"bide events search": "write: bide events [RUN] | grep TEXT",
+	"bide events show":   "write: bide events [RUN]",
+	"bide events stats":  "write: bide show [RUN]",
+
+	"bide events --job-id":   "the run is an argument: bide events RUN",
+	"bide logs --latest":     "the last run is meant where none is named: bide logs",
+	"bide logs --summary":    "write: bide show [RUN]",
+	"bide logs --tail":       "write: bide logs -f",
+	"bide dlq list --job-id": "the run is an argument: bide dlq list RUN",
+
+	"bide resume --from-checkpoint": "write: bide rerun RUN --from STEP",
+	"bide run --resume":             "write: bide resume RUN",
+	"bide run --worktree":           "write: --isolation worktree",
+
+	"bide worktree cleanup":        "write: bide worktree clean",
+	"bide worktree clean-orphaned": "write: bide worktree clean",
+}
+
+// hintOf is what is written in the place of a word or a flag; "" where it means
+// nothing that is known.
+func hintOf(cmd *cobra.Command, word string) string {
+	return formerly[cmd.CommandPath()+" "+word]
+}

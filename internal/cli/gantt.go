@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/timeline"
+)
+
+// The marks of a chart: what an attempt, a wait and an idle time are drawn with.
+// Waits are told apart by their source.
+const ganttHelp = "█ attempt  ▓ failed attempt  waits: ░ retry policy  ▒ asked for by the other side  ~ rate limit  - limit  = budget  ┊ resumed  ≈ folded idle time"
+
+var waitMarks = map[string]rune{
+	event.FromPolicy: '░', event.FromRetryAfter: '▒', event.FromRateLimit: '~', event.FromLimit: '-', event.FromBudget: '=',
+}
+
+// gantt prints the timeline of a run: a row a step, times from left to right.
+func (a *app) gantt(ctx context.Context, r *journal.Reader) error {
+	line := timeline.New(r.Header())
+	held, err := r.InUse()
+	if err != nil {
+		return err
+	}
+	if _, err := r.Scan(ctx, 1, line.Take); err != nil {
+		return err
+	}
+	if !held {
+		line.Gone()
+	}
+	st, err := r.State(ctx)
+	if err != nil {
+		return err
+	}
+	items := st.Items.Counts()
+	g := &ganttChart{line: line, axis: line.Axis(time.Now(), true), now: time.Now(), items: items, p: a.palette(a.out)}
+	width := a.columns(a.out)
+	if width <= 0 {
+		width = 100
+	}
+	_, err = fmt.Fprint(a.out, g.text(width)+"\n"+line.Now(g.now, items, time.Time{})+"\n")
+	return err
+}
+
+// ganttChart draws a timeline with characters.
+type ganttChart struct {
+	line  *timeline.Timeline
+	axis  *timeline.Axis
+	now   time.Time
+	items journal.Counts
+	p     palette
+}
+
+// label is a row's name with its status, and how much of it is done.
+func (g *ganttChart) label(r *timeline.Row) string {
+	status, done := r.Told(g.items)
+	s := strings.Repeat("  ", r.Depth) + ganttSign(status) + " " + visible(oneLine(r.Label))
+	if done != "" {
+		s += ": " + done
+	}
+	return s
+}
+
+func (g *ganttChart) text(width int) string {
+	rows := g.line.Rows()
+	name := 8
+	for _, r := range rows {
+		most := width / 3
+		if _, done := r.Told(g.items); done != "" {
+			most = width / 2 // how it ended is not cut
+		}
+		name = max(name, min(len([]rune(g.label(r)))+2, most))
+	}
+	bar := max(10, width-name-18)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%*s %8s  %s\n", name+7, "ran", "waited", g.scale(bar))
+	for _, r := range rows {
+		label := cut(g.label(r), name-1)
+		ran, waited := r.Spent(g.now)
+		line := fmt.Sprintf("%s%7s %8s  %s", label+strings.Repeat(" ", max(1, name-len([]rune(label)))), took(ran.Milliseconds()), took(waited.Milliseconds()), string(g.row(r, bar)))
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	b.WriteString(g.p.dim(ganttHelp) + "\n")
+	for _, s := range timeline.Sources {
+		if w := g.line.Waited[s]; w.Count > 0 {
+			fmt.Fprintf(&b, "%d %s %s in all: %s\n", w.Count, plural(w.Count, "wait"), took3(w.Total), strings.ReplaceAll(s, "_", " "))
+		}
+	}
+	return b.String()
+}
+
+func ganttSign(status string) string {
+	if s, ok := map[string]string{event.Succeeded: "✓", event.Failed: "✗", event.Degraded: "≈", event.Running: "▶", timeline.Waiting: "◷",
+		event.Skipped: "↷", event.Interrupted: "■", event.CompletedWithFailures: "!", event.Tolerated: "!", event.Recovered: "≈", event.Incomplete: "≈"}[status]; ok {
+		return s
+	}
+	return "○"
+}
+
+// took3 is took, with zero as such.
+func took3(d time.Duration) string {
+	if s := took(d.Milliseconds()); s != "" {
+		return s
+	}
+	return "0s"
+}
+
+// scale names some times above the bars.
+func (g *ganttChart) scale(width int) string {
+	out := []rune(strings.Repeat(" ", width))
+	free := 0
+	for _, t := range g.axis.Ticks(max(2, width/14)) {
+		text := []rune("+" + took3(t.Since))
+		at := int(t.At * float64(width-1))
+		if at < free || at+len(text) > width {
+			continue
+		}
+		copy(out[at:], text)
+		free = at + len(text) + 1
+	}
+	return strings.TrimRight(string(out), " ")
+}
+
+// row draws the bars of a row: waits first, so that a short attempt is seen.
+func (g *ganttChart) row(r *timeline.Row, width int) []rune {
+	out := []rune(strings.Repeat(" ", width))
+	draw := func(from, to time.Time, mark rune) {
+		if to.IsZero() {
+			to = g.now
+		}
+		first := int(g.axis.Place(from) * float64(width))
+		last := int(math.Ceil(g.axis.Place(to)*float64(width))) - 1
+		for i := min(first, width-1); i <= max(first, last) && i < width; i++ {
+			out[i] = mark
+		}
+	}
+	for _, f := range g.axis.Folds {
+		draw(f.From, f.To, '≈')
+	}
+	for i, l := range g.line.Lives {
+		if i > 0 {
+			draw(l.From, l.From, '┊')
+		}
+	}
+	waits := r.Waits
+	if w, ok := r.Turn(g.now); ok {
+		waits = append(slices.Clone(waits), w)
+	}
+	for _, w := range waits {
+		mark := waitMarks[w.Source]
+		if mark == 0 {
+			mark = '░'
+		}
+		draw(w.From, w.To, mark)
+	}
+	for _, a := range r.Attempts {
+		mark := '█'
+		if a.Status == event.Failed || a.Status == event.Interrupted {
+			mark = '▓'
+		}
+		draw(a.From, a.To, mark)
+	}
+	if r.Kind == timeline.List && !r.Began.IsZero() {
+		draw(r.Began, r.Ended, '━')
+	}
+	return out
+}

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/spf13/cobra"
+)
+
+// The width of help, in columns: that of the terminal between these bounds, the
+// least of them where there is none.
+const (
+	leastHelp = 80
+	mostHelp  = 100
+)
+
+// helpWidth is how wide help is on our standard output.
+func (a *app) helpWidth() int { return min(max(a.columns(a.out), leastHelp), mostHelp) }
+
+// wideHelp has all help fit the terminal.
+func (a *app) wideHelp(root *cobra.Command) {
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		width := a.helpWidth()
+		flags := fmt.Sprintf("Flags.FlagUsagesWrapped %d", width)
+		root.SetUsageTemplate(strings.NewReplacer("LocalFlags.FlagUsages", "Local"+flags, "InheritedFlags.FlagUsages", "Inherited"+flags).Replace(root.UsageTemplate()))
+		text := cmd.Long
+		if text == "" {
+			text = cmd.Short
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n%s", reflow(text, width), cmd.UsageString())
+	})
+}
+
+// reflow breaks the lines of the paragraphs of a text anew. Lines that begin with
+// a blank stand as they are.
+func reflow(text string, width int) string {
+	var out []string
+	var words []string
+	end := func() {
+		line := ""
+		for _, w := range words {
+			if line != "" && runewidth.StringWidth(line)+1+runewidth.StringWidth(w) > width {
+				out, line = append(out, line), ""
+			}
+			if line != "" {
+				line += " "
+			}
+			line += w
+		}
+		if line != "" {
+			out = append(out, line)
+		}
+		words = nil
+	}
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		if line == "" || line[0] == ' ' || line[0] == '\t' || line[0] == '#' {
+			end()
+			out = append(out, line)
+			continue
+		}
+		words = append(words, strings.Fields(line)...)
+	}
+	end()
+	return strings.Join(out, "\n")
+}

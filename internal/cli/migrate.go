@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"reflect"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/simulate"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/spf13/cobra"
+)
+
+// migrated is what migrate did with a file.
+type migrated struct {
+	Path    string             `json:"path"`
+	Changed bool               `json:"changed"`
+	Done    []workflow.Rewrite `json:"done"`
+	Left    []workflow.Rewrite `json:"left"`
+	// Formerly are protections of the file that Prodigy ignored.
+	Formerly diag.List `json:"formerly_ignored"`
+
+	text []byte
+}
+
+func (a *app) migrateCmd() *cobra.Command {
+	write := false
+	cmd := &cobra.Command{
+		Use:   "migrate FILE...",
+		Short: "Write workflow files of Prodigy in the present spelling",
+		Long: `Prints workflow files as bide would have them written: keys and words by their present
+names, prompts that are nothing but a text as claude: steps, times with their units.
+Comments and layout stay. The report, on standard error, has each change, what has an
+older form and is left as it is, and what works here and was ignored by Prodigy.
+
+A file need not be migrated to run: old spellings go on to work. What is written is read
+again, and must mean the same; a file with errors is not rewritten. A file in the present
+spelling stays as it is.`,
+		Example: `  bide migrate review.yml
+  bide migrate -w workflows/*.yml`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return a.migrate(args, write) },
+	}
+	cmd.Flags().BoolVarP(&write, "write", "w", false, "write the files instead of printing them")
+	a.jsonFlag(cmd, "print the report as a JSON array, and no file")
+	return cmd
+}
+
+func (a *app) migrate(paths []string, write bool) error {
+	status, all := 0, []migrated{}
+	for _, path := range paths {
+		m, problems, err := migrateFile(path)
+		if err != nil {
+			return err
+		}
+		if problems.HasErrors() {
+			a.problems(problems, nil)
+			fmt.Fprintf(a.err, "bide: %s is not rewritten: it has errors\n", path)
+			status = 2
+			continue
+		}
+		all = append(all, *m)
+		switch {
+		case write && m.Changed:
+			if err := writeOver(path, m.text); err != nil {
+				return err
+			}
+		case !write && !a.json:
+			if _, err := a.out.Write(m.text); err != nil {
+				return err
+			}
+		}
+		if !a.json {
+			a.reportMigrated(m)
+		}
+	}
+	if a.json {
+		if err := printJSON(a.out, all); err != nil {
+			return err
+		}
+	}
+	if status != 0 {
+		return exitError(status)
+	}
+	return nil
+}
+
+// migrateFile reads a file, writes it anew, and makes sure that it means the same.
+func migrateFile(path string) (*migrated, diag.List, error) {
+	if engine.IsPipeline(path) {
+		return nil, nil, usagef("%s is a pipeline: bide fmt writes it in the canonical form", path)
+	}
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, usageError{err}
+	}
+	var m workflow.Migration
+	before, problems := workflow.Parse(path, src, workflow.Options{Unfilled: true, Migration: &m})
+	if before == nil || problems.HasErrors() {
+		return nil, problems, nil
+	}
+	out := &migrated{Path: path, Done: m.Done(), Left: m.Left(), Formerly: append(diag.List{}, workflow.Formerly(before)...), text: m.Text()}
+	if out.Changed = !bytes.Equal(out.text, src); !out.Changed {
+		return out, nil, nil
+	}
+	after, problems := workflow.Parse(path, out.text, workflow.Options{Unfilled: true})
+	if after == nil || problems.HasErrors() || !sameMeaning(before, after) {
+		return nil, problems, fmt.Errorf("%s: the present spelling would not mean the same; nothing was written. Please report this file", path)
+	}
+	return out, nil, nil
+}
+
+// sameMeaning reports whether two files would do the same, as bide explain has it.
+func sameMeaning(before, after *workflow.File) bool {
+	plan := func(f *workflow.File) (v any) {
+		b, err := json.Marshal(simulate.Explain(f))
+		if err != nil || json.Unmarshal(b, &v) != nil {
+			return err
+		}
+		return withoutKeys(v, "formerly_ignored", "findings")
+	}
+	return reflect.DeepEqual(plan(before), plan(after))
+}
+
+// withoutKeys leaves members out of a value, on the top level.
+func withoutKeys(v any, names ...string) any {
+	if m, ok := v.(map[string]any); ok {
+		for _, name := range names {
+			delete(m, name)
+		}
+	}
+	return v
+}
+
+// writeOver writes a file in the place of one, with its mode.
+func writeOver(path string, text []byte) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, info.Mode().Perm())
+}
+
+func (a *app) reportMigrated(m *migrated) {
+	if !m.Changed {
+		fmt.Fprintf(a.err, "%s: it is in the present spelling\n", m.Path)
+	}
+	list := func(head string, each []workflow.Rewrite) {
+		if len(each) > 0 {
+			fmt.Fprintf(a.err, "%s: %s\n", m.Path, head)
+		}
+		for _, r := range each {
+			fmt.Fprintf(a.err, "  line %d: %s → %s\n", r.Line, visible(oneLine(r.From)), visible(oneLine(r.To)))
+		}
+	}
+	list("rewritten", m.Done)
+	list("older forms that go on to work, and how they are written now", m.Left)
+	if len(m.Formerly) > 0 {
+		fmt.Fprintf(a.err, "%s: these are executed here, and were ignored by Prodigy\n", m.Path)
+		for _, p := range m.Formerly {
+			fmt.Fprintf(a.err, "  line %d: %s\n", p.Line, p.Message)
+		}
+	}
+}

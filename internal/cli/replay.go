@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/simulate"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/spf13/cobra"
+)
+
+// recording reads what a run has met; "last" is the last run.
+func (a *app) recording(ctx context.Context, run string) (rec *simulate.Recording, err error) {
+	if run == "last" {
+		run = ""
+	}
+	err = a.reading(run, func(r *journal.Reader) error {
+		rec, err = simulate.Record(ctx, r)
+		return err
+	})
+	return rec, err
+}
+
+// recordedProgram is the file of a recorded run with changes.
+func recordedProgram(rec *simulate.Recording, set []string) (simulate.Program, error) {
+	if rec.Header.Kind == workflow.Dataflow.String() {
+		p, err := recordedPipeline(rec, set)
+		return simulate.Program{Pipeline: p}, err
+	}
+	f, err := recordedFile(rec, set)
+	return simulate.Program{File: f}, err
+}
+
+func recordedPipeline(rec *simulate.Recording, set []string) (*engine.Pipeline, error) {
+	text, err := simulate.SetCalls(rec.Header.Source, set)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	p, problems := engine.LoadPipeline(rec.Header.Path, rec.Settings.Manifest, func(path string) ([]byte, error) {
+		if path == rec.Header.Path {
+			return text, nil
+		}
+		return rec.Header.ReadFile(path)
+	})
+	return p, problems.Err()
+}
+
+// recordedFile is the workflow of a recorded run with changes.
+func recordedFile(rec *simulate.Recording, set []string) (*workflow.File, error) {
+	text, err := simulate.Set(rec.Header.Source, set)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	s := rec.Settings
+	f, problems := workflow.Parse(rec.Header.Path, text, workflow.Options{Params: s.Params, ParamFile: s.ParamFile, Profile: s.Profile, ReadFile: rec.Header.ReadFile})
+	if problems.HasErrors() {
+		return nil, problems
+	}
+	return f, nil
+}
+
+func (a *app) replayCmd() *cobra.Command {
+	var set []string
+	cmd := &cobra.Command{
+		Use:   "replay [RUN]",
+		Short: "Run a recorded history again under another policy",
+		Long: `Takes what a recorded run has met, attempt by attempt, and runs its file again in
+virtual time, with changes: what would another policy have done that night? Each
+attempt that was recorded ends as it did; one that the record does not have is
+drawn at the rates of the others, and counted apart. Nothing is run.
+
+Without --set the same policy makes the same decisions. RUN is an id or its
+beginning; without it, it is the last run.`,
+		Example: `  bide replay
+  bide replay 01JD --set fetch.retry.attempts=8 --set fetch.retry.jitter=full`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.replay(cmd.Context(), strings.Join(args, ""), set)
+		},
+	}
+	cmd.Flags().StringArrayVar(&set, "set", nil, "change a value of the file, PATH=VALUE, such as fetch.retry.attempts=5")
+	a.jsonFlag(cmd, "print what came of it as a JSON object")
+	return cmd
+}
+
+func (a *app) replay(ctx context.Context, run string, set []string) error {
+	rec, err := a.recording(ctx, run)
+	if err != nil {
+		return err
+	}
+	program, err := recordedProgram(rec, set)
+	if err != nil {
+		return err
+	}
+	got, err := rec.Replay(ctx, program, 1)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return printJSON(a.out, map[string]any{"run": rec.Run,
+			"recorded": map[string]any{"status": rec.Status, "duration_ns": rec.Took.Nanoseconds(), "attempts": rec.Attempts()},
+			"replayed": map[string]any{"status": got.Status, "duration_ns": got.Makespan.Nanoseconds(), "attempts": got.Attempts, "beyond_record": got.Beyond,
+				"waits_ns": got.Waits.Nanoseconds(), "dead_letters": got.Letters},
+			"decisions": map[string]any{"recorded": got.Decisions, "same": got.Same, "different": append([]string{}, got.Different...)}})
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "recorded: %s in %s, %d attempts\n", rec.Status, simulate.Span(int64(rec.Took)), rec.Attempts())
+	fmt.Fprintf(&b, "replayed: %s in %s, %d attempts", got.Status, simulate.Span(int64(got.Makespan)), got.Attempts)
+	if got.Beyond > 0 {
+		fmt.Fprintf(&b, ", %d of which the record does not have: they were drawn", got.Beyond)
+	}
+	fmt.Fprintf(&b, "\n%d of %d decisions are the same\n", got.Same, got.Decisions)
+	const shown = 20
+	for _, d := range got.Different[:min(len(got.Different), shown)] {
+		fmt.Fprintf(&b, "  %s\n", d)
+	}
+	if n := len(got.Different) - shown; n > 0 {
+		fmt.Fprintf(&b, "  and %d more\n", n)
+	}
+	_, err = io.WriteString(a.out, b.String())
+	return err
+}
+
+func (a *app) tuneCmd() *cobra.Command {
+	goal, seeds := "", 0
+	cmd := &cobra.Command{
+		Use:   "tune [RUN]",
+		Short: "Propose retry policies from a recorded run, with what each gains",
+		Long: `Fits a model of failures to a recorded run, tries changes of its file under it, in
+virtual time, and shows those that gain most for what --for names: makespan (the
+median time of a run), load (the peak on the target), cost, or success. Changes
+after which fewer runs succeed are no gain. What the record cannot say is marked.
+
+RUN is an id or its beginning; without it, it is the last run.`,
+		Example: `  bide tune --for makespan
+  bide tune 01JD --for load --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.tune(cmd.Context(), strings.Join(args, ""), goal, seeds)
+		},
+	}
+	cmd.Flags().StringVar(&goal, "for", "makespan", "what is to be better: "+strings.Join(simulate.Goals, ", "))
+	cmd.Flags().IntVar(&seeds, "seeds", 100, "how many runs are simulated of each change")
+	a.jsonFlag(cmd, "print the proposals as a JSON object")
+	return cmd
+}
+
+func (a *app) tune(ctx context.Context, run, goal string, seeds int) error {
+	if !slices.Contains(simulate.Goals, goal) {
+		hint := diag.DidYouMean(goal, simulate.Goals)
+		return usagef("--for is %q; write %s%s", goal, strings.Join(simulate.Goals, ", "), strings.TrimRight("; "+hint, "; "))
+	}
+	if seeds < 1 || seeds > 1_000_000 {
+		return usagef("--seeds is %d; it must be from 1 to 1000000", seeds)
+	}
+	rec, err := a.recording(ctx, run)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	t, err := rec.Tune(ctx, goal, seeds, func(set []string) (simulate.Program, error) { return recordedProgram(rec, set) })
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return printJSON(a.out, t)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "now: %s\n", t.Now.Sentence())
+	for i, p := range t.Proposals {
+		fmt.Fprintf(&b, "\n%d. %s\n   %s %s\n", i+1, strings.Join(p.Set, "  "), gained(t, p), p.Report.Sentence())
+		if p.Unsaid != "" {
+			fmt.Fprintf(&b, "   the record cannot say all: %s\n", p.Unsaid)
+		}
+	}
+	if len(t.Proposals) == 0 {
+		fmt.Fprintf(&b, "\nof %d changes that were tried none gains anything for %s\n", t.Tried, goal)
+	}
+	b.WriteByte('\n')
+	for _, w := range t.Warnings {
+		fmt.Fprintf(&b, "%s\n", w)
+	}
+	_, err = io.WriteString(a.out, b.String())
+	return err
+}
+
+// gained says in words what a proposal gains.
+func gained(t *simulate.Tuning, p simulate.Proposal) string {
+	switch t.Goal {
+	case "success":
+		return fmt.Sprintf("%.1f in place of %.1f of 100 runs succeed:", 100*p.Report.Runs.Succeeded.P, 100*t.Now.Runs.Succeeded.P)
+	case "load":
+		return fmt.Sprintf("the peak is %.0f %% lower:", 100*p.Gain)
+	case "cost":
+		return fmt.Sprintf("the cost is %.0f %% lower:", 100*p.Gain)
+	}
+	return fmt.Sprintf("the median run is %.0f %% shorter:", 100*p.Gain)
+}

@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/spf13/cobra"
+)
+
+// reportCmds are the commands that write a run down for a CI system.
+func (a *app) reportCmds() []*cobra.Command {
+	var file string
+	report := func(use, short, long, example string, write func(context.Context, io.Writer, *journal.Reader) error) *cobra.Command {
+		cmd := &cobra.Command{
+			Use: use + " [RUN]", Short: short, Long: long, Example: example, Args: cobra.MaximumNArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.reading(first(args), func(r *journal.Reader) error {
+					if file == "" {
+						return write(cmd.Context(), a.out, r)
+					}
+					f, err := os.Create(file)
+					if err != nil {
+						return err
+					}
+					return errors.Join(write(cmd.Context(), f, r), f.Close())
+				})
+			},
+		}
+		cmd.Flags().StringVarP(&file, "output", "o", "", "write to this file, in place of standard output")
+		return cmd
+	}
+	return []*cobra.Command{
+		report("junit", "Write a run as JUnit XML, for a CI system",
+			`Writes a run in the form of JUnit: each step, and each work item, is a test case with
+its time; one that failed has its error, one that was left out is skipped, and what
+ended well in another way than it was meant to says how.`,
+			"  bide export junit -o results.xml\n  bide export junit 01KAJ3", writeJUnit),
+		report("markdown", "Write a run as Markdown, for a summary or a comment",
+			`Writes how a run ended in Markdown: its status, its steps, and the errors of its
+items. In a job of GitHub Actions every run adds it to the job's summary by itself
+($GITHUB_STEP_SUMMARY).`,
+			"  bide export markdown > comment.md", writeMarkdown),
+	}
+}
+
+// The parts of JUnit's XML.
+type (
+	junitCase struct {
+		XMLName xml.Name `xml:"testcase"`
+		Class   string   `xml:"classname,attr"`
+		Name    string   `xml:"name,attr"`
+		Time    string   `xml:"time,attr"`
+		Failure *junitFailure
+		Skipped *junitSkipped
+		Out     string `xml:"system-out,omitempty"`
+	}
+	junitFailure struct {
+		XMLName xml.Name `xml:"failure"`
+		Type    string   `xml:"type,attr"`
+		Message string   `xml:"message,attr"`
+	}
+	junitSkipped struct {
+		XMLName xml.Name `xml:"skipped"`
+		Message string   `xml:"message,attr,omitempty"`
+	}
+)
+
+// junitOf is a step or an item as a test case.
+func junitOf(class, name, kind, errClass, message string, attempts int, ms int64) junitCase {
+	c := junitCase{Class: class, Name: name, Time: seconds(ms)}
+	switch kind {
+	case event.Failed, event.DeadLettered, event.Interrupted, event.Running:
+		if message == "" {
+			message = words(kind)
+		}
+		c.Failure = &junitFailure{Type: errClass, Message: message}
+	case event.Skipped:
+		c.Skipped = &junitSkipped{Message: message}
+	case event.Succeeded:
+	default:
+		c.Out = words(kind) + "\n"
+		if message != "" {
+			c.Out = words(kind) + ": " + message + "\n"
+		}
+	}
+	if attempts > 1 {
+		c.Out += fmt.Sprintf("%d attempts\n", attempts)
+	}
+	return c
+}
+
+func seconds(ms int64) string { return fmt.Sprintf("%d.%03d", ms/1000, ms%1000) }
+
+// writeJUnit writes a suite of the steps of a run, and one of its items.
+func writeJUnit(ctx context.Context, w io.Writer, r *journal.Reader) error {
+	s, err := showOf(ctx, r)
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(w, xml.Header+"<testsuites>\n"); err != nil {
+		return err
+	}
+	e := xml.NewEncoder(w)
+	e.Indent("  ", "  ")
+	title := s.title()
+	suite := func(name string, tests, failures, skipped int, cases func() error) error {
+		start := xml.StartElement{Name: xml.Name{Local: "testsuite"}, Attr: []xml.Attr{
+			{Name: xml.Name{Local: "name"}, Value: name}, {Name: xml.Name{Local: "tests"}, Value: fmt.Sprint(tests)},
+			{Name: xml.Name{Local: "failures"}, Value: fmt.Sprint(failures)}, {Name: xml.Name{Local: "skipped"}, Value: fmt.Sprint(skipped)},
+			{Name: xml.Name{Local: "time"}, Value: seconds(s.DurationMS)}}}
+		if err := e.EncodeToken(start); err != nil {
+			return err
+		}
+		return errors.Join(cases(), e.EncodeToken(start.End()))
+	}
+	var steps []junitCase
+	failures, skipped := 0, 0
+	for _, x := range s.StepList {
+		if event.Aside(x.Step) {
+			continue
+		}
+		c := junitOf(title, x.Label+" ("+x.Step+")", x.Status, x.Class, x.Message, x.Attempts, x.DurationMS)
+		steps = append(steps, c)
+		if c.Failure != nil {
+			failures++
+		}
+		if c.Skipped != nil {
+			skipped++
+		}
+	}
+	err = suite(title, len(steps), failures, skipped, func() error { return e.Encode(steps) })
+	if n := s.Items; err == nil && n.Total > 0 {
+		err = suite(title+": items", n.Total-n.Pending, n.Failed, n.Skipped, func() error {
+			for res, err := range r.Results(ctx) {
+				if err != nil {
+					return err
+				}
+				if err := e.Encode(junitOf(title, res.ID, res.Status, res.Class, res.Message, res.Attempts, res.DurationMS)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err = errors.Join(err, e.Close()); err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, "\n</testsuites>\n")
+	return err
+}
+
+// writeMarkdown writes how a run ended, with its steps and the errors of its items.
+func writeMarkdown(ctx context.Context, w io.Writer, r *journal.Reader) error {
+	s, err := showOf(ctx, r)
+	if err != nil {
+		return err
+	}
+	cell := func(text string) string {
+		return strings.NewReplacer("|", "\\|", "<", "&lt;", "`", "'").Replace(visible(oneLine(text)))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s: %s", cell(s.title()), words(s.Status))
+	if t := took(s.DurationMS); t != "" {
+		b.WriteString(" in " + t)
+	}
+	b.WriteString("\n\n")
+	if s.Status == event.Failed {
+		fmt.Fprintf(&b, "%s\n\n", cell(s.Message))
+	}
+	if text := s.items(); text != "" {
+		fmt.Fprintf(&b, "Items: %s\n\n", text)
+	}
+	if len(s.StepList) > 0 {
+		b.WriteString("| step | status | attempts | took | waited |\n| --- | --- | ---: | ---: | ---: |\n")
+	}
+	for i, x := range s.StepList {
+		if i == mostListed {
+			fmt.Fprintf(&b, "\nand %d more steps\n", len(s.StepList)-i)
+			break
+		}
+		label := cell(x.Label)
+		if x.Message != "" && x.Status != event.Succeeded {
+			label += ": " + cell(x.Message)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %d | %s | %s |\n", label, words(x.Status), x.Attempts, took(x.DurationMS), took(x.WaitedMS))
+	}
+	if len(s.Errors) > 0 {
+		b.WriteString("\n| errors | class | for example |\n| ---: | --- | --- |\n")
+	}
+	for _, x := range s.Errors {
+		fmt.Fprintf(&b, "| %d | %s | item %s: %s |\n", x.Count, cell(x.Class), cell(x.Item), cell(x.Example))
+	}
+	fmt.Fprintf(&b, "\nRun `%s`\n", s.Run)
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+// mostListed is how many steps stand in a summary, which has a bound of its own.
+const mostListed = 200
+
+// jobSummary adds a run to the summary of the job of GitHub Actions that it is in.
+// That it could not is told, and changes nothing.
+func (a *app) jobSummary(ctx context.Context, run string) {
+	name := os.Getenv("GITHUB_STEP_SUMMARY")
+	if name == "" {
+		return
+	}
+	err := a.reading(run, func(r *journal.Reader) error {
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+		if err != nil {
+			return err
+		}
+		return errors.Join(writeMarkdown(ctx, f, r), f.Close())
+	})
+	if err != nil {
+		fmt.Fprintf(a.err, "bide: the job's summary ($GITHUB_STEP_SUMMARY): %v\n", err)
+	}
+}

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) rerunCmd() *cobra.Command {
+	f := &runFlags{}
+	var one, from string
+	cmd := &cobra.Command{
+		Use:   "rerun [RUN]",
+		Short: "Run a step of a run again, or all from one on",
+		Long: `Runs a step of a run again, although it has ended: with --step that one, with --from
+also all that came after it. Everything else is taken over as it is recorded, with
+the variables that it set; what has failed or was not come to is run as "bide resume"
+does. A step is named as "bide show" lists it: by its path or its label. Without RUN
+it is the last run.
+
+The items of a map are run again with "bide dlq retry". If the workflow file has
+changed since, --force takes it as it is now.`,
+		Example: `  bide rerun --step 'commands[2]'
+  bide rerun nightly --from publish --force`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opt, err := f.options()
+			if err != nil {
+				return err
+			}
+			if (one == "") == (from == "") {
+				return usagef("say which step is run again: --step NAME for it alone, or --from NAME for it and all that follow")
+			}
+			return a.execute(cmd.Context(), f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
+				return engine.Rerun(ctx, first(args), one+from, from != "", o)
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&one, "step", "", "run this step again")
+	fs.StringVar(&from, "from", "", "run this step and all that came after it again")
+	fs.BoolVar(&f.force, "force", false, "go on although the workflow file has changed")
+	f.showing(cmd, a)
+	return cmd
+}

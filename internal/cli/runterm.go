@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"syscall"
+
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// lender gives the steps of a run that are alone the terminal that it is on;
+// nil where there is none, or nobody is shown what they print. A step's
+// standard output is on it unless something else reads that: a command prints
+// for a person what it does not print for a program. Its standard error is not,
+// so that what failed can be told from what it printed.
+func (a *app) lender(f *runFlags, sig *interrupts, watch *event.Queue, show display) func(bool) (*engine.Lent, error) {
+	if a.json || f.quiet || f.progress == "none" {
+		return nil
+	}
+	return func(read bool) (*engine.Lent, error) {
+		if sig.soft.Err() != nil {
+			return nil, nil // nobody has it any more who could give it
+		}
+		c := a.openConsole()
+		if c == nil {
+			return nil, nil
+		}
+		if c.out = c.out && !read; !c.in && !c.out {
+			c.close()
+			return nil, nil
+		}
+		c.err = false
+		c.press = func(int32) { sig.raise(syscall.SIGINT) }
+		watch.Flush(sig.soft) // what was told before stands above
+		back := show.lend(c.out)
+		t, release, err := c.attach()
+		if err != nil {
+			back()
+			c.close()
+			return nil, err
+		}
+		return &engine.Lent{Terminal: t, Return: func() bool {
+			watch.Flush(sig.soft)
+			back()
+			release()
+			c.close()
+			pressed := c.presses.Load() > 0
+			if pressed {
+				<-sig.soft.Done()
+			}
+			return pressed
+		}}, nil
+	}
+}

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/charmbracelet/x/ansi"
+)
+
+func init() { time.Local = time.UTC }
+
+var makeScreens = flag.Bool("make-screens", false, "write the files of testdata/screens")
+
+// TestScreens keeps what people see as text: each screen at 80 and at 200 columns,
+// with and without colour. They are looked at when they change.
+func TestScreens(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("BIDE_HOME", home)
+	recordRuns(t, home)
+	show := func(args ...string) func(*app) { return func(a *app) { a.exit(a.commandLine(args)) } }
+	for name, screen := range map[string]func(*app){
+		"help": show("--help"), "run-help": show("run", "--help"), "batch-help": show("batch", "--help"), "runs": show("runs"), "status": show("status"),
+		"show-steps": show("show", "release"), "show-map": show("show", screenRuns[1]), "dlq-list": show("dlq", "list", screenRuns[1]), "dlq-show": show("dlq", "show", screenRuns[1], "src/parser/expressions.go"),
+		"dlq-stats": show("dlq", "stats", screenRuns[1]), "progress": progress, "live": live, "wrong": show("rnu"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, width := range []int{80, 200} {
+				var plain, coloured bytes.Buffer
+				screen(&app{in: strings.NewReader(""), out: &plain, err: &plain, width: width})
+				screen(&app{in: strings.NewReader(""), out: &coloured, err: &coloured, width: width, color: "always"})
+				got := strings.ReplaceAll(coloured.String(), home, "HOME")
+				text := ansi.Strip(got)
+				if name != "live" && text != strings.ReplaceAll(plain.String(), home, "HOME") {
+					t.Errorf("at %d columns colour changes the text", width)
+				}
+				for i, line := range strings.Split(text, "\n") {
+					if n := ansi.StringWidth(line); n > width && !strings.HasPrefix(line, "  bide ") && !strings.HasPrefix(line, "state ") {
+						t.Errorf("line %d is %d columns wide, of %d: %s", i+1, n, width, line)
+					}
+				}
+				file := filepath.Join("testdata", "screens", fmt.Sprintf("%s-%d.txt", name, width))
+				seen := strings.ReplaceAll(got, "\x1b", "␛")
+				if *makeScreens {
+					if err := os.WriteFile(file, []byte(seen), 0o644); err != nil {
+						t.Fatal(err)
+					}
+				} else if want, err := os.ReadFile(file); err != nil || string(want) != seen {
+					t.Errorf("%s is not what is shown (%v): look at the difference, and run the test with -make-screens\n%s", file, err, seen)
+				}
+			}
+		})
+	}
+}
+
+// The run ids of the recorded runs.
+var screenRuns = []string{"01M7ZZZZZZAAAAAAAAAARE1EA5", "01M7ZZZZZZBBBBBBBBBBREVEW1"}
+
+// recordRuns makes two runs: one of steps that ended in every way, and a map.
+func recordRuns(t *testing.T, home string) {
+	t.Helper()
+	st, err := journal.OpenStore(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := func(n int, name, kind, file string, events []event.Event, items ...string) {
+		j, err := st.Create(journal.Header{Run: screenRuns[n], Name: name, Kind: kind, Path: "/home/ada/project/" + file, Dir: "/home/ada/project", Started: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(items) > 0 {
+			_, _, err = j.PutItems(t.Context(), func(yield func(journal.Item, error) bool) {
+				for i, id := range items {
+					if !yield(journal.Item{Index: i + 1, ID: id, Data: json.RawMessage(`{"path":"` + id + `"}`)}, nil) {
+						return
+					}
+				}
+			})
+		}
+		if err == nil {
+			err = j.RecordAll(events)
+		}
+		if err = joined(err, j.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin(0, "release", "standard", "release.yml", stepEvents())
+	begin(1, "review of all packages of the project", "mapreduce", "workflows/review.yml", mapEvents(), screenItems...)
+}
+
+func joined(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+var screenItems = []string{"README.md", "src/parser/expressions.go", "src/parser/statements_of_a_file_with_a_long_name.go", "docs/日本語.md"}
+
+func stepEvents() []event.Event {
+	list := []event.Event{{Type: event.RunStarted, Label: "release", Time: at(0), Run: screenRuns[0]}}
+	step := func(n int, label string, from, to float64, end event.Event, more string) {
+		path := fmt.Sprintf("commands[%d]", n)
+		if end.Status != event.Skipped {
+			list = append(list, event.Event{Type: event.StepStarted, Step: path, Label: label, Time: at(from)}, event.Event{Type: event.AttemptStarted, Step: path, Label: label, Attempt: 1, Time: at(from)})
+		}
+		if end.Attempts > 1 {
+			list = append(list, event.Event{Type: event.AttemptFailed, Step: path, Label: label, Attempt: 1, Class: "network", Message: "curl: (6) Could not resolve host: registry.example.org", Time: at(from + 1), DurationMS: 1000},
+				event.Event{Type: event.RetryScheduled, Step: path, Label: label, Attempt: 1, DelayMS: 2000, Time: at(from + 1)},
+				event.Event{Type: event.AttemptStarted, Step: path, Label: label, Attempt: 2, Time: at(from + 3)})
+		}
+		end.Type, end.Step, end.Label, end.Time, end.DurationMS = event.StepFinished, path, label, at(to), int64((to-from)*1000)
+		if more != "" {
+			end.Data = json.RawMessage(more)
+		}
+		list = append(list, end)
+	}
+	step(0, "make test", 0, 95, event.Event{Status: event.Succeeded, Attempts: 1}, "")
+	step(1, "push the image to the registry", 95, 100, event.Event{Status: event.Succeeded, Attempts: 2}, `{"waited_ms":2000}`)
+	step(2, "curl -fsS https://mirror.example.org/releases/latest/checksums.txt -o checksums.txt && sha256sum -c checksums.txt", 100, 101, event.Event{Status: event.Degraded, Attempts: 1}, "")
+	step(3, "make docs", 101, 102, event.Event{Status: event.Succeeded, Attempts: 1}, `{"recovered":true}`)
+	step(4, "announce", 102, 103, event.Event{Status: event.Failed, Attempts: 1, Class: "exit", Message: "exit status 1: no such channel"}, `{"tolerated":true}`)
+	step(5, "publish on Sundays", 103, 103, event.Event{Status: event.Skipped}, "")
+	return append(list, event.Event{Type: event.Note, Message: "the working tree has changes that are not committed", Time: at(103)},
+		event.Event{Type: event.RunFinished, Status: event.Succeeded, DurationMS: 103000, Time: at(103), Data: json.RawMessage(`{}`)})
+}
+
+func mapEvents() []event.Event {
+	list := []event.Event{{Type: event.RunStarted, Label: "review of all packages of the project", Time: at(0), Run: screenRuns[1]},
+		{Type: event.ItemsReady, Total: len(screenItems), Time: at(0.5)}, {Type: event.PhaseStarted, Phase: "map", Time: at(1)}}
+	var ends []event.Event
+	for i, id := range screenItems {
+		begun := event.Event{Type: event.ItemStarted, Phase: "map", Item: id, Label: id, Index: i + 1, Attempt: 1, Time: at(1)}
+		end := event.Event{Type: event.ItemFinished, Phase: "map", Item: id, Label: id, Index: i + 1, Attempts: 1, Status: event.Succeeded, DurationMS: 4000, Time: at(5)}
+		if i == 1 || i == 2 {
+			l := engine.Letter{Failure: failure.Failure{Class: "timeout", Message: "timed out after 5m: claude /review " + id, Stderr: "reading 14 files\nthinking about the types of all expressions in the file, one after the other"},
+				CorrelationID: "run/" + fmt.Sprint(i+1), Attempt: 1, At: at(1), DurationMS: 4000, Step: "agent_template[0]", StepLabel: "claude /review", Eligible: true}
+			b, err := json.Marshal(l)
+			if err != nil {
+				panic(err)
+			}
+			end.Status, end.Class, end.Message, end.Data = event.DeadLettered, "timeout", l.Message, b
+		}
+		list, ends = append(list, begun), append(ends, end)
+	}
+	return append(append(list, ends...), event.Event{Type: event.PhaseFinished, Phase: "map", Status: event.Succeeded, Time: at(6), DurationMS: 5000},
+		event.Event{Type: event.RunFinished, Status: event.CompletedWithFailures, DurationMS: 6000, Time: at(6), Data: json.RawMessage(`{}`)})
+}
+
+// progress is what a run tells where there is no terminal.
+func progress(a *app) {
+	for _, events := range [][]event.Event{stepEvents(), mapEvents()} {
+		d := &plainDisplay{app: a, output: true}
+		for _, e := range events {
+			d.Emit(e)
+		}
+		s := &engine.Summary{Run: events[0].Run, Status: events[len(events)-1].Status, DurationMS: 103000}
+		s.Steps.Succeeded, s.Steps.Degraded, s.Steps.Recovered, s.Steps.Tolerated, s.Steps.Skipped = 2, 1, 1, 1, 1
+		if s.Run == screenRuns[1] {
+			s.MapReduce = true
+			s.Items = engine.ItemCounts{Total: 4, Succeeded: 2, Failed: 2}
+			s.Errors = []engine.ErrorClass{{Class: "timeout", Count: 2, Item: screenItems[1], Example: "timed out after 5m: claude /review " + screenItems[1]}}
+		}
+		d.close(s)
+	}
+}
+
+// live is the block of lines that stands at the bottom of a terminal.
+func live(a *app) {
+	b := newBoard()
+	for i, events := range [][]event.Event{stepEvents()[:7], mapEvents()[:8]} {
+		for _, e := range events {
+			b.take(e)
+		}
+		for _, line := range b.lines(at([]float64{97, 6}[i]), a.width, 10) {
+			fmt.Fprintln(a.out, line)
+		}
+		fmt.Fprintln(a.out)
+		b = newBoard()
+	}
+}

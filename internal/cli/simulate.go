@@ -1,0 +1,444 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/pipeline/plan"
+	"github.com/bide-dev/bide/internal/simulate"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/spf13/cobra"
+)
+
+// simulateFlags are the flags of simulate.
+type simulateFlags struct {
+	runFlags
+	model, from, svg string
+	set, compare     []string
+	seeds            int
+	first            uint64
+}
+
+func (a *app) simulateCmd() *cobra.Command {
+	f := &simulateFlags{}
+	cmd := &cobra.Command{
+		Use:   "simulate FILE",
+		Short: "Show how a workflow or a pipeline will behave under failures",
+		Long: `Runs a workflow, a map or a pipeline many times over in virtual time, with failures that a
+model makes up, and shows how often it succeeds, how long it takes, and what load
+its retries make. It is the same executor as that of "bide run": only the clock,
+the record and what the steps do are made up. Nothing is run and nothing written.
+
+The model is a YAML file: for each step, or module of a pipeline, classes of errors with a probability,
+latencies, outages, rate limits, cost. --from takes it from a run that has been
+recorded. Without either, of ten attempts one fails, and each takes a second.
+
+What happens to an attempt depends on the seed, the item, the step and the number
+of the attempt alone: variants that are compared meet the same luck, and the same
+--seed gives the same bytes. Inputs of a pipeline that are not given are made up.`,
+		Example: `  bide simulate nightly.yml --model model.yml
+  bide simulate nightly.yml --model model.yml --set fetch.retry.jitter=full --json
+  bide simulate report.cst --model model.yml --set hits.retry=5
+  bide simulate nightly.yml --from last --compare nightly-gentle.yml --svg load.svg`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.simulate(cmd.Context(), f, args[0]) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.model, "model", "", "a model of failures, a YAML file")
+	fs.StringVar(&f.from, "from", "", "take the model from a recorded run; \"last\" is the last one")
+	fs.StringArrayVar(&f.set, "set", nil, "change a value of the file, PATH=VALUE, such as fetch.retry.attempts=5, or hits.retry=5 of a pipeline")
+	fs.StringSliceVar(&f.compare, "compare", nil, "other files that meet the same luck")
+	fs.IntVar(&f.seeds, "seeds", 200, "how many runs are simulated")
+	fs.Uint64Var(&f.first, "seed", 1, "the seed of the first run")
+	fs.StringVar(&f.svg, "svg", "", "also write the plots to this file, as SVG")
+	fs.StringArrayVar(&f.params, "param", nil, "a parameter, NAME=VALUE")
+	fs.StringVar(&f.paramFile, "param-file", "", "parameters from a JSON or YAML file")
+	fs.StringVar(&f.profile, "profile", "", "use a profile of the file")
+	fs.IntVar(&f.maxParallel, "max-parallel", 0, "agents at once, in place of the file's max_parallel")
+	f.pipelineFlags.add(fs)
+	a.jsonFlag(cmd, "print the figures as a JSON object")
+	return cmd
+}
+
+// variant is a file that is simulated, with what came of it.
+type variant struct {
+	name   string
+	file   *workflow.File
+	pipe   *engine.Pipeline // in place of file
+	inputs map[string]any
+	report *simulate.Report
+}
+
+func (a *app) simulate(ctx context.Context, f *simulateFlags, path string) error {
+	if f.seeds < 1 || f.seeds > 10_000_000 {
+		return usagef("--seeds is %d; it must be from 1 to 10000000", f.seeds)
+	}
+	if f.model != "" && f.from != "" {
+		return usagef("--model and --from cannot be used together: both say what happens")
+	}
+	var list []*variant
+	for _, p := range append([]string{path}, f.compare...) {
+		v, err := a.simulated(&f.runFlags, p, f.set)
+		if err != nil {
+			return err
+		}
+		list = append(list, v)
+	}
+	model, items, err := a.model(ctx, f, list[0])
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	_, outage := model.End()
+	for _, v := range list {
+		progress, done := a.progress(v.name, f.seeds)
+		samples, err := simulate.Run(ctx, simulate.Options{File: v.file, Pipeline: v.pipe, Settings: engine.Settings{Dir: f.dir, Profile: f.profile, MaxParallel: f.maxParallel, Inputs: v.inputs},
+			Model: model, Seeds: f.seeds, First: f.first, Progress: progress, Items: items})
+		done()
+		if err != nil {
+			return fmt.Errorf("%s: %w", v.name, err)
+		}
+		v.report = simulate.Summarize(samples, outage)
+		if v.file != nil {
+			v.report.Name(v.file)
+		}
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintf(a.err, "bide: interrupted: these are %d of %d runs\n", list[0].report.Seeds, f.seeds)
+	}
+	if f.svg != "" {
+		if err := os.WriteFile(f.svg, []byte(simulationSVG(list)), 0o644); err != nil {
+			return fmt.Errorf("writing the plots: %w", err)
+		}
+	}
+	return a.printSimulation(list)
+}
+
+// simulated reads a file that is not run.
+func (a *app) simulated(f *runFlags, path string, set []string) (*variant, error) {
+	v := &variant{name: filepath.Base(path)}
+	change := simulate.Set
+	if engine.IsPipeline(path) {
+		change = simulate.SetCalls
+	}
+	read := os.ReadFile
+	if len(set) > 0 {
+		read = func(name string) ([]byte, error) {
+			text, err := os.ReadFile(name)
+			if err == nil && name == path {
+				text, err = change(text, set)
+			}
+			if err != nil && name == path {
+				err = usageError{err}
+			}
+			return text, err
+		}
+		if _, err := read(path); errors.As(err, new(usageError)) {
+			return nil, err
+		}
+	}
+	var err error
+	if engine.IsPipeline(path) {
+		v.pipe, v.inputs, err = a.simulatedPipeline(f, path, read)
+	} else {
+		v.file, err = a.simulatedFile(f, path, read)
+	}
+	return v, err
+}
+
+func (a *app) simulatedFile(f *runFlags, path string, read func(string) ([]byte, error)) (*workflow.File, error) {
+	if f.pipelineFlags.given() {
+		return nil, usagef("--input, --inputs and --modules are for pipelines (.cst); a workflow takes --param")
+	}
+	params, paramFile, err := f.parameters()
+	if err != nil {
+		return nil, err
+	}
+	file, problems := workflow.Load(path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.profile, ReadFile: read})
+	if problems.HasErrors() || file == nil {
+		a.problems(problems, sources(file))
+		n, _ := problems.Count()
+		fmt.Fprintf(a.err, "bide: %s has %d %s\n", path, n, plural(n, "error"))
+		return nil, exitError(2)
+	}
+	return file, nil
+}
+
+// simulatedPipeline reads a pipeline and the inputs that are given.
+func (a *app) simulatedPipeline(f *runFlags, path string, read func(string) ([]byte, error)) (*engine.Pipeline, map[string]any, error) {
+	if len(f.params) > 0 || f.paramFile != "" || f.profile != "" {
+		return nil, nil, usagef("%s is a pipeline: it takes --input and --inputs, not parameters", path)
+	}
+	p, problems := engine.LoadPipeline(path, f.manifest, read)
+	if problems.HasErrors() || p.Plan == nil {
+		a.problems(problems, p.Sources)
+		n, _ := problems.Count()
+		fmt.Fprintf(a.err, "bide: %s has %d %s\n", path, n, plural(n, "error"))
+		return nil, nil, exitError(2)
+	}
+	texts, file, err := f.pipelineFlags.values()
+	if err != nil {
+		return nil, nil, err
+	}
+	missing := simulate.MadeUp(p, mergedKeys(texts, file))
+	given, err := p.PipelineInputs(texts, file)
+	var wrong *plan.InputError
+	if errors.As(err, &wrong) && len(wrong.Problems) == len(missing) { // which are made up
+		err = nil
+	}
+	if err != nil {
+		return nil, nil, usageError{wrongInputs(path, err)}
+	}
+	if len(missing) > 0 {
+		fmt.Fprintf(a.err, "bide: made up, since not given: %s %s\n", plural(len(missing), "input"), strings.Join(missing, ", "))
+	}
+	return p, given, nil
+}
+
+// mergedKeys has the names of what is given.
+func mergedKeys(texts map[string]string, file map[string]any) map[string]any {
+	all := maps.Clone(file)
+	if all == nil {
+		all = map[string]any{}
+	}
+	for name := range texts {
+		all[name] = nil
+	}
+	return all
+}
+
+// model reads the model, or takes it from a run.
+func (a *app) model(ctx context.Context, f *simulateFlags, v *variant) (*simulate.Model, []journal.Item, error) {
+	switch {
+	case f.from != "":
+		rec, err := a.recording(ctx, f.from)
+		if err != nil {
+			return nil, nil, err
+		}
+		m := rec.Fit()
+		for _, w := range rec.Warnings() {
+			fmt.Fprintf(a.err, "bide: %s\n", w)
+		}
+		return m, rec.Items, nil
+	case f.model != "":
+		m, problems := simulate.Load(f.model, v.known())
+		a.problems(problems, nil)
+		if problems.HasErrors() {
+			n, _ := problems.Count()
+			fmt.Fprintf(a.err, "bide: %s has %d %s\n", f.model, n, plural(n, "error"))
+			return nil, nil, exitError(2)
+		}
+		return m, nil, nil
+	}
+	fmt.Fprintln(a.err, "bide: there is no --model: of ten attempts one fails, and each takes 1s")
+	return simulate.Default(), nil, nil
+}
+
+// known are the names of steps, or of calls and their modules.
+func (v *variant) known() []string {
+	if v.pipe != nil {
+		return simulate.KnownCalls(v.pipe)
+	}
+	return simulate.Known(v.file)
+}
+
+// progress shows a bar on a terminal, and nothing elsewhere.
+func (a *app) progress(name string, of int) (tell func(int), done func()) {
+	if !isTerminal(a.err) {
+		return nil, func() {}
+	}
+	var mu sync.Mutex
+	var last time.Time
+	tell = func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); now.Sub(last) > 100*time.Millisecond {
+			last = now
+			const width = 40
+			full := n * width / of
+			fmt.Fprintf(a.err, "\r%s %s%s %d of %d", name, strings.Repeat("█", full), strings.Repeat("░", width-full), n, of)
+		}
+	}
+	return tell, func() { fmt.Fprint(a.err, "\r\x1b[K") }
+}
+
+func (a *app) printSimulation(list []*variant) error {
+	if a.json {
+		if len(list) == 1 {
+			return printJSON(a.out, list[0].report)
+		}
+		all := map[string]*simulate.Report{}
+		for _, v := range list {
+			all[v.name] = v.report
+		}
+		return printJSON(a.out, map[string]any{"files": all})
+	}
+	var b strings.Builder
+	for _, v := range list {
+		if len(list) > 1 {
+			b.WriteString(v.name + ": ")
+		}
+		b.WriteString(v.report.Sentence() + "\n")
+	}
+	for _, v := range list[1:] {
+		b.WriteString(simulate.Difference(list[0].report, v.report, v.name) + "\n")
+	}
+	b.WriteByte('\n')
+	if _, err := io.WriteString(a.out, b.String()); err != nil {
+		return err
+	}
+	p, width := a.palette(a.out), a.columns(a.out)
+	if err := figures(list, p).print(a.out, width); err != nil {
+		return err
+	}
+	if width == 0 {
+		width = 80
+	}
+	_, err := io.WriteString(a.out, loadPlot(list, width, p)+tookPlot(list, width, p))
+	return err
+}
+
+// figures is the table of what came of the simulation.
+func figures(list []*variant, p palette) *table {
+	t := &table{head: []string{""}, right: map[int]bool{}}
+	for i, v := range list {
+		t.head = append(t.head, v.name)
+		t.right[i+1] = true
+	}
+	t.paint = func(col int, cell string) string {
+		if col == 0 {
+			return p.dim(cell)
+		}
+		return cell
+	}
+	row := func(name string, cell func(*simulate.Report) string) {
+		cells := []string{name}
+		for _, v := range list {
+			cells = append(cells, cell(v.report))
+		}
+		t.add(cells...)
+	}
+	row("runs", func(r *simulate.Report) string { return fmt.Sprint(r.Seeds) })
+	row("succeed", func(r *simulate.Report) string { return percent(r.Runs.Succeeded) })
+	if list[0].report.Runs.Recovered != nil {
+		row("go on after the outage", func(r *simulate.Report) string { return percent(*r.Runs.Recovered) })
+	}
+	row("makespan, median", func(r *simulate.Report) string { return simulate.Span(r.Makespan.P50) })
+	row("… of 90 in 100", func(r *simulate.Report) string {
+		return simulate.Span(r.Makespan.P5) + " – " + simulate.Span(r.Makespan.P95)
+	})
+	row("… of the worst in 100", func(r *simulate.Report) string { return simulate.Span(r.Makespan.P99) })
+	row("attempts, mean", func(r *simulate.Report) string { return number(r.Attempts.Mean) })
+	row("retries, mean", func(r *simulate.Report) string { return number(r.Retries.Mean) })
+	row("waits, mean", func(r *simulate.Report) string { return simulate.Span(int64(r.Waits.Mean)) })
+	row("dead letters, mean", func(r *simulate.Report) string { return number(r.Letters.Mean) })
+	row("peak in 100ms, median", func(r *simulate.Report) string { return fmt.Sprint(r.Load.PeakP50) })
+	row("cost, mean", func(r *simulate.Report) string { return "$" + number(r.Cost.USD.Mean) })
+	return t
+}
+
+func percent(s simulate.Share) string {
+	return fmt.Sprintf("%.1f %% (%.1f – %.1f)", 100*s.P, 100*s.Low, 100*s.High)
+}
+
+// number is a number that a person reads.
+func number(f float64) string {
+	if f == math.Trunc(f) || f >= 100 {
+		return fmt.Sprintf("%.0f", f)
+	}
+	return fmt.Sprintf("%.2f", f)
+}
+
+// loadPlot draws the mean number of attempts that begin, over time.
+func loadPlot(list []*variant, width int, p palette) string {
+	var b strings.Builder
+	most := 0.0
+	for _, v := range list {
+		most = max(most, slices.Max(append(bars(v.report, width), 0)))
+	}
+	if most == 0 {
+		return ""
+	}
+	for i, v := range list {
+		name := ""
+		if len(list) > 1 {
+			name = v.name + ": "
+		}
+		fmt.Fprintf(&b, "\n%sattempts a second, at most %s\n", name, number(most))
+		var cells strings.Builder
+		for _, f := range bars(v.report, width) {
+			n := int(math.Ceil(f / most * 8))
+			cells.WriteString(eighths[n])
+		}
+		b.WriteString(p.sgr(seriesColor(i), strings.TrimRight(cells.String(), " ")) + "\n")
+		total := time.Duration(int64(len(v.report.Load.Mean)) * v.report.Load.BucketNS)
+		end := simulate.Span(int64(total))
+		fmt.Fprintf(&b, "0%*s\n", max(min(width, len(v.report.Load.Mean))-1, len(end)), end)
+	}
+	return b.String()
+}
+
+// tookPlot draws how many runs took how long.
+func tookPlot(list []*variant, width int, p palette) string {
+	long := time.Duration(0)
+	for _, v := range list {
+		long = max(long, time.Duration(v.report.Makespan.P99))
+	}
+	if long == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for i, v := range list {
+		name := ""
+		if len(list) > 1 {
+			name = v.name + ": "
+		}
+		fmt.Fprintf(&b, "\n%sruns by how long they took\n", name)
+		counts := make([]int, width)
+		for _, t := range v.report.Makespans {
+			counts[min(int(float64(t)/float64(long)*float64(width)), width-1)]++
+		}
+		most := max(slices.Max(counts), 1)
+		var cells strings.Builder
+		for _, n := range counts {
+			cells.WriteString(eighths[(n*8+most-1)/most])
+		}
+		b.WriteString(p.sgr(seriesColor(i), strings.TrimRight(cells.String(), " ")) + "\n")
+		end := simulate.Span(int64(long))
+		fmt.Fprintf(&b, "0%*s\n", max(width-1, len(end)), end)
+	}
+	return b.String()
+}
+
+// bars are the means of a load, attempts a second, of no more than width
+// columns.
+func bars(r *simulate.Report, width int) []float64 {
+	list := r.Load.Mean
+	each := (len(list) + width - 1) / max(width, 1)
+	if each == 0 {
+		return nil
+	}
+	var out []float64
+	for part := range slices.Chunk(list, each) {
+		sum := 0.0
+		for _, f := range part {
+			sum += f
+		}
+		out = append(out, sum/float64(len(part))/time.Duration(r.Load.BucketNS).Seconds())
+	}
+	return out
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/spf13/cobra"
+)
+
+// standing is what status tells: what runs, and what waits for somebody.
+type standing struct {
+	Home        string    `json:"home"`
+	Running     []runInfo `json:"running"`
+	Resumable   []runInfo `json:"resumable"`
+	DeadLetters int       `json:"dead_letters"`
+	Letters     []string  `json:"runs_with_dead_letters"`
+}
+
+func (a *app) statusCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Tell what runs now, and what waits to be gone on with",
+		Long: `Tells which runs go on at this moment, how many can be resumed, and how many dead
+letters there are; with the command that goes on with each.`,
+		Example: `  bide status
+  bide status --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
+	}
+	a.jsonFlag(cmd, "print one JSON object")
+	return cmd
+}
+
+func (a *app) status(ctx context.Context) error {
+	st, err := a.store()
+	if err != nil {
+		return err
+	}
+	s := standing{Home: st.Dir, Running: []runInfo{}, Resumable: []runInfo{}, Letters: []string{}}
+	for sum, err := range st.Runs(ctx) {
+		if err != nil && sum.ID == "" {
+			return err
+		}
+		i := infoOf(sum, err)
+		switch {
+		case i.Status == event.Running:
+			s.Running = append(s.Running, i)
+		case i.Resumable:
+			s.Resumable = append(s.Resumable, i)
+		}
+		if n := sum.Items.DeadLettered; n > 0 {
+			s.DeadLetters, s.Letters = s.DeadLetters+n, append(s.Letters, sum.ID)
+		}
+	}
+	if a.json {
+		return printJSON(a.out, s)
+	}
+	return a.printStatus(&s)
+}
+
+func (a *app) printStatus(s *standing) error {
+	var b strings.Builder
+	if len(s.Running) == 0 {
+		b.WriteString("nothing runs\n")
+	} else {
+		fmt.Fprintf(&b, "%d %s\n", len(s.Running), plural(len(s.Running), "run goes on", "runs go on"))
+	}
+	if _, err := fmt.Fprint(a.out, b.String()); err != nil {
+		return err
+	}
+	b.Reset()
+	if len(s.Running) > 0 {
+		if err := a.printRuns(s.Running); err != nil {
+			return err
+		}
+	}
+	if n := len(s.Resumable); n > 0 {
+		last := s.Resumable[0]
+		fmt.Fprintf(&b, "%d %s be resumed; the last is %s%s: bide resume %s\n", n, plural(n, "run can", "runs can"), shortRun(last.Run), nameOf(visible(last.title())), shortRun(last.Run))
+	}
+	if s.DeadLetters > 0 {
+		fmt.Fprintf(&b, "%d dead %s in %d %s: bide dlq list %s\n", s.DeadLetters, plural(s.DeadLetters, "letter"), len(s.Letters), plural(len(s.Letters), "run"), shortRun(s.Letters[0]))
+	}
+	_, err := fmt.Fprint(a.out, b.String())
+	return err
+}

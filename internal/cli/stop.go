@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) stopCmd() *cobra.Command {
+	now := false
+	cmd := &cobra.Command{
+		Use:   "stop [RUN]",
+		Short: "Stop a run that another process has",
+		Long: `Asks the process that has a run to stop it, as an interrupt from its keyboard does:
+nothing new is started, what runs may end within 10 s, and "bide resume" goes on
+with it. --now ends at once what runs. RUN is an id, its beginning or end, last-1, or the
+name of a workflow; without it, it is the last run.
+
+It waits until the process has let go of the run.`,
+		Example: `  bide stop
+  bide stop 01KAJ3 --now`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.stop(cmd.Context(), first(args), now) },
+	}
+	cmd.Flags().BoolVar(&now, "now", false, "end at once what runs")
+	return cmd
+}
+
+// stopWait is how often it is asked whether the run was let go of.
+const stopWait = 100 * time.Millisecond
+
+func (a *app) stop(ctx context.Context, run string, now bool) error {
+	switch id, is, err := a.elsewhere(run); {
+	case err != nil:
+		return err
+	case is:
+		return a.stopOn(ctx, id, now)
+	}
+	return a.reading(run, func(r *journal.Reader) error {
+		err := r.RequestStop(journal.StopRequest{PID: os.Getpid(), Time: time.Now(), Now: now})
+		if errors.Is(err, journal.ErrNotInUse) {
+			return usagef("run %s: %w", r.Run(), err)
+		}
+		if err != nil {
+			return err
+		}
+		tick := time.NewTicker(stopWait)
+		defer tick.Stop()
+		for {
+			held, err := r.InUse()
+			if err != nil {
+				return err
+			}
+			if !held {
+				_, err := fmt.Fprintf(a.out, "stopped run %s; `bide resume %s` goes on with it\n", r.Run(), r.Run())
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-tick.C:
+			}
+		}
+	})
+}

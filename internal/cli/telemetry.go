@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"os"
+
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/telemetry"
+	"github.com/spf13/cobra"
+)
+
+// telemetry begins to send what happens in a run, as the environment and the
+// flags say; nil where nobody wants to know.
+func (a *app) telemetry(f *runFlags) (*telemetry.Sink, error) {
+	items, err := traceItems(f.traceItems)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := telemetry.FromEnv(os.Environ(), version())
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if cfg == nil && f.metricsFile == "" {
+		return nil, nil
+	}
+	s, err := telemetry.Start(cfg, telemetry.Options{Items: items, File: f.metricsFile, Out: a.err})
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return s, nil
+}
+
+func traceItems(name string) (string, error) {
+	switch name {
+	case "", "failed":
+		return telemetry.ItemsFailed, nil
+	case telemetry.ItemsAll, telemetry.ItemsNone:
+		return name, nil
+	}
+	return "", usagef("--trace-items is %q; write failed, all or none", name)
+}
+
+func (a *app) exportCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Send what is recorded of a run to somebody else",
+		Long: `Gives what is recorded of a run to a program that shows it: as OpenTelemetry's
+traces, metrics and logs, as JUnit XML, or as Markdown.`,
+		Example: `  bide export otel
+  bide export junit -o results.xml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var items, file string
+	otel := &cobra.Command{
+		Use:   "otel [RUN]",
+		Short: "Send a run's traces, metrics and logs to an OpenTelemetry collector",
+		Long: `Sends the spans, log records and metrics of a recorded run, with the ids that
+they have when they are sent while it runs. Where to is said by the OTEL_…
+variables of the environment; without any, to http://localhost:4318.`,
+		Example: `  bide export otel
+  OTEL_EXPORTER_OTLP_ENDPOINT=https://collector.example:4318 bide export otel 01KAJ3
+  OTEL_TRACES_EXPORTER=console OTEL_METRICS_EXPORTER=none OTEL_LOGS_EXPORTER=none bide export otel`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.exportOtel(cmd.Context(), first(args), items, file)
+		},
+	}
+	otel.Flags().StringVar(&items, "trace-items", "failed", "which items get spans: failed (or retried; 10,000 at most), all, none")
+	otel.Flags().StringVar(&file, "metrics-file", "", "also write the metrics to this file, in Prometheus' text format")
+	cmd.AddCommand(otel)
+	cmd.AddCommand(a.reportCmds()...)
+	return cmd
+}
+
+func (a *app) exportOtel(ctx context.Context, run, items, file string) error {
+	items, err := traceItems(items)
+	if err != nil {
+		return err
+	}
+	cfg, err := telemetry.FromEnv(os.Environ(), version())
+	if cfg == nil && err == nil {
+		cfg, err = telemetry.FromEnv(append([]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318"}, os.Environ()...), version())
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	if cfg == nil {
+		return usagef("OTEL_SDK_DISABLED or OTEL_…_EXPORTER=none leaves nothing to send")
+	}
+	return a.reading(run, func(r *journal.Reader) error {
+		return telemetry.Export(ctx, cfg, telemetry.Options{Items: items, File: file, Out: a.out}, r.Events(ctx, 1, journal.EventFilter{}))
+	})
+}

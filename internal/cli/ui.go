@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/web"
+	"github.com/spf13/cobra"
+)
+
+// uiFlags say how the dashboard is served.
+type uiFlags struct {
+	listen   string
+	readOnly bool
+	noOpen   bool
+	token    string // file of the token of those who read metrics
+}
+
+func (a *app) uiCmd() *cobra.Command {
+	f := &uiFlags{}
+	cmd := &cobra.Command{
+		Use:   "ui [RUN]",
+		Short: "Show the runs in a browser",
+		Long: `Serves the dashboard on this machine and opens it in a browser: the runs, each with
+its timeline, its outputs, its map and its dead letters, live. With RUN, an id or its
+beginning, it opens that run. It serves until it is interrupted; runs go on.
+
+The address on the first line of standard output lets one browser in, once; then a
+new one is printed. /metrics has what the runs do meanwhile, for Prometheus.`,
+		Example: `  bide ui
+  bide ui 01KAJ3 --no-open
+  bide ui --listen 127.0.0.1:8080 --read-only`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.ui(cmd.Context(), first(args), f) },
+	}
+	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:0", "address to serve on, HOST:PORT; port 0 is a free one")
+	cmd.Flags().BoolVar(&f.readOnly, "read-only", false, "leave out everything that changes a run")
+	cmd.Flags().StringVar(&f.token, "metrics-token-file", "", "file of the token with which /metrics is read (Authorization: Bearer …); made if it is not there")
+	cmd.Flags().BoolVar(&f.noOpen, "no-open", false, "print the address, and open no browser")
+	return cmd
+}
+
+func (a *app) ui(ctx context.Context, run string, f *uiFlags) error {
+	path := "/"
+	st, err := a.store()
+	if err != nil {
+		return err
+	}
+	if run != "" {
+		id, err := st.Find(run)
+		if err != nil {
+			return err
+		}
+		path = "/runs/" + id
+	}
+	token, err := metricsToken(f.token)
+	if err != nil {
+		return fmt.Errorf("--metrics-token-file: %w", err)
+	}
+	s, err := a.dashboard(web.Options{Store: st, Listen: f.listen, ReadOnly: f.readOnly, MetricsToken: token})
+	if err != nil {
+		return usageError{err}
+	}
+	if _, err := fmt.Fprintln(a.out, s.URL(path)); err != nil {
+		return err
+	}
+	if !f.noOpen {
+		if err := openBrowser(s.URL(path)); err != nil {
+			fmt.Fprintf(a.err, "bide: no browser was opened (%v); open the address yourself\n", err)
+		}
+	}
+	sig := watchSignals(ctx, func(os.Signal) {})
+	defer sig.stop()
+	defer a.keepUp(st)()
+	return s.Serve(sig.soft)
+}
+
+// metricsToken reads a token from a file, or makes one there that only its owner
+// can read.
+func metricsToken(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		token := rand.Text()
+		return token, os.WriteFile(path, []byte(token+"\n"), 0o600)
+	}
+	token := strings.TrimSpace(string(b))
+	if err == nil && len(token) < 16 {
+		err = fmt.Errorf("%s has no token of 16 characters or more", path)
+	}
+	return token, err
+}
+
+// uiBeside serves the dashboard until end is called, and opens it in a browser.
+func (a *app) uiBeside(st *journal.Store) (end func() error, err error) {
+	s, err := a.dashboard(web.Options{Store: st})
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(a.err, "bide: the dashboard is at %s until the run ends; `bide ui` shows it later\n", s.URL("/"))
+	if err := openBrowser(s.URL("/")); err != nil {
+		fmt.Fprintf(a.err, "bide: no browser was opened (%v); open the address yourself\n", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}, nil
+}
+
+// dashboard opens the port and tells each further address.
+func (a *app) dashboard(opt web.Options) (*web.Server, error) {
+	opt.Reissued = func(url string) { fmt.Fprintf(a.err, "bide: for another browser: %s\n", url) }
+	return web.New(opt)
+}
+
+// openBrowser asks the system to show an address. It does not wait for it.
+func openBrowser(url string) error {
+	command := map[string]string{"darwin": "open"}[runtime.GOOS]
+	if command == "" {
+		command = "xdg-open"
+	}
+	path, err := exec.LookPath(command)
+	if err != nil {
+		return errors.New("there is no " + command)
+	}
+	cmd := exec.Command(path, url)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return cmd.Process.Release()
+}

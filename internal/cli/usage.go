@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// spoken gives a command and those below it messages of their own for wrong
+// arguments, and for words that are no command.
+func spoken(c *cobra.Command) {
+	if check := c.Args; c.HasSubCommands() {
+		c.Args = unknownCommand
+		if c.RunE == nil {
+			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	} else if check != nil {
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil && !errors.As(err, new(usageError)) {
+				return wrongArguments(cmd, args)
+			} else if err != nil {
+				return err
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		spoken(sub)
+	}
+}
+
+// unknownCommand refuses a word that is no command.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if hint := hintOf(cmd, args[0]); hint != "" {
+		return usagef("there is no command %q; %s", strings.TrimSpace(cmd.CommandPath()+" "+args[0]), hint)
+	}
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(append(names, sub.Name()), sub.Aliases...)
+		}
+	}
+	hint := "see " + cmd.CommandPath() + " --help"
+	if near := diag.DidYouMean(args[0], names); near != "" {
+		hint = near
+	} else if len(names) < 10 {
+		hint = "write one of " + strings.Join(names, ", ")
+	}
+	return usagef("there is no command %q; %s", strings.TrimSpace(cmd.CommandPath()+" "+args[0]), hint)
+}
+
+// wrongArguments says which argument is missing, or one too many, by the words
+// of the usage line.
+func wrongArguments(cmd *cobra.Command, args []string) error {
+	words := strings.Fields(cmd.Use)[1:]
+	var needed []string
+	for _, w := range words {
+		if !strings.HasPrefix(w, "[") {
+			needed = append(needed, strings.TrimSuffix(w, "..."))
+		}
+	}
+	usage := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+	switch {
+	case len(args) < len(needed):
+		return usagef("%s is not given; write: %s", needed[len(args)], usage)
+	case len(args) > len(words):
+		return usagef("%q is an argument too many; write: %s", args[len(words)], usage)
+	}
+	return usagef("the arguments do not fit; write: %s", usage)
+}
+
+// wrongFlag says what is wrong with a flag.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+		return unknownCommand(cmd, words) // whose flag it is
+	}
+	var unknown *pflag.NotExistError
+	var bare *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	see := "; see " + cmd.CommandPath() + " --help"
+	switch {
+	case errors.As(err, &unknown) && hintOf(cmd, "--"+unknown.GetSpecifiedName()) != "":
+		return usagef("%s has no flag --%s; %s", cmd.CommandPath(), unknown.GetSpecifiedName(), hintOf(cmd, "--"+unknown.GetSpecifiedName()))
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		return usagef("%s has no flag -%s%s", cmd.CommandPath(), unknown.GetSpecifiedName(), see)
+	case errors.As(err, &unknown):
+		var names []string
+		for _, set := range []*pflag.FlagSet{cmd.Flags(), cmd.InheritedFlags()} {
+			set.VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		}
+		if near := diag.DidYouMean("--"+unknown.GetSpecifiedName(), names); near != "" {
+			see = "; " + near
+		}
+		return usagef("%s has no flag --%s%s", cmd.CommandPath(), unknown.GetSpecifiedName(), see)
+	case errors.As(err, &bare):
+		return usagef("--%s needs a value%s", bare.GetFlag().Name, see)
+	case errors.As(err, &invalid):
+		return usagef("--%s is %q; it must be %s", invalid.GetFlag().Name, invalid.GetValue(), valueOf(invalid.GetFlag()))
+	}
+	return usagef("%w%s", err, see)
+}
+
+// valueOf says which values a flag can have, by its type.
+func valueOf(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "int", "int64":
+		return "a whole number"
+	case "uint64":
+		return "a whole number that is not negative"
+	case "float64":
+		return "a number"
+	case "bool":
+		return "true or false"
+	}
+	return "a " + f.Value.Type()
+}
+
+// chosen checks that a flag has one of its words.
+func chosen(flag, got string, words ...string) error {
+	if slices.Contains(words, got) {
+		return nil
+	}
+	last := len(words) - 1
+	return fmt.Errorf("--%s is %q; write %s or %s", flag, got, strings.Join(words[:last], ", "), words[last])
+}

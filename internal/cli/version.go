@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) versionCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Say which bide this is",
+		Long:  `Prints the version, the commit it was built from where that is known, and the platform.`,
+		Example: `  bide version
+  bide version --json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := builtFrom()
+			if a.json {
+				return printJSON(a.out, v)
+			}
+			commit := ""
+			if v.Commit != "" {
+				commit = " " + v.Commit[:min(12, len(v.Commit))]
+			}
+			_, err := fmt.Fprintf(a.out, "bide %s%s (%s, %s)\n", v.Version, commit, v.Go, v.Platform)
+			return err
+		},
+	}
+	a.jsonFlag(cmd, "print one JSON object")
+	return cmd
+}
+
+// build is what a binary knows of itself.
+type build struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Time     string `json:"time,omitempty"`    // of that commit
+	Changed  bool   `json:"changed,omitempty"` // since that commit
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func builtFrom() build {
+	b := build{Version: version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				b.Commit = s.Value
+			case "vcs.time":
+				b.Time = s.Value
+			case "vcs.modified":
+				b.Changed = s.Value == "true"
+			}
+		}
+	}
+	return b
+}

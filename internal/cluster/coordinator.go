@@ -1,0 +1,230 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
+	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/step"
+)
+
+const (
+	// maxLease is how many items a lease has at most.
+	maxLease = 5000
+	// firstLease is how many it has while nobody knows how long items take.
+	firstLease = 8
+	// maxWaiting is how many items may wait for their next attempt before no new
+	// ones are begun: the coordinator has to hand its state over in one message.
+	maxWaiting = 20_000
+	// longBeat is how long nothing may be heard of a lane: longer than a server
+	// takes to start again, which would find a shorter time expired. shortBeat is
+	// for items that are short, so that a dead worker's are soon run again.
+	longBeat  = 60 * time.Second
+	shortBeat = 10 * time.Second
+	shortItem = time.Second
+)
+
+// Coordinator decides about the map of a run that lanes work off. It has no clock,
+// no goroutine and no randomness, and does nothing: it says what is to be done. It
+// is not safe for use by several goroutines at once.
+type Coordinator struct {
+	run, store string
+	life       int
+	cfg        Config
+	m          *policy.Machine
+	open       map[int]Lease
+	last       map[int]string // where an item that waits has its last failure
+	item       time.Duration  // how long an item takes; 0: not known
+	Order
+}
+
+// CoordinatorState is a coordinator as a value, to go on with elsewhere.
+type CoordinatorState struct {
+	Run     string         `json:"run"`
+	Store   string         `json:"store"`
+	Life    int            `json:"life"`
+	Config  Config         `json:"config"`
+	Machine policy.State   `json:"machine"`
+	Open    map[int]Lease  `json:"open,omitempty"`
+	Last    map[int]string `json:"last,omitempty"`
+	Item    time.Duration  `json:"item,omitempty"`
+	Order   Order          `json:"order"`
+}
+
+// NewCoordinator gives the coordinator of a state.
+func NewCoordinator(s CoordinatorState) (*Coordinator, error) {
+	m, err := policy.FromState(s.Config.policy(), s.Machine)
+	if err != nil {
+		return nil, err
+	}
+	c := &Coordinator{run: s.Run, store: s.Store, life: s.Life, cfg: s.Config, m: m, open: maps.Clone(s.Open), last: maps.Clone(s.Last),
+		item: s.Item, Order: s.Order}
+	if c.open == nil {
+		c.open = map[int]Lease{}
+	}
+	if c.last == nil {
+		c.last = map[int]string{}
+	}
+	return c, nil
+}
+
+// State gives all of the coordinator.
+func (c *Coordinator) State() CoordinatorState {
+	return CoordinatorState{Run: c.run, Store: c.store, Life: c.life, Config: c.cfg, Machine: c.m.State(), Open: maps.Clone(c.open),
+		Last: maps.Clone(c.last), Item: c.item, Order: c.Order}
+}
+
+// Lanes is how many leases may be open at once.
+func (c *Coordinator) Lanes() int { return c.cfg.MaxParallel }
+
+// Open is how many leases are open.
+func (c *Coordinator) Open() int { return len(c.open) }
+
+// Lease hands out a lease, or says why there is none: until is when to ask again,
+// the zero time when a lease has ended; over says that the map has ended.
+func (c *Coordinator) Lease(now time.Time) (l *Lease, until time.Time, over bool) {
+	if c.m.Counts().Retrying > maxWaiting && c.m.Counts().Running > 0 {
+		return nil, time.Time{}, false
+	}
+	got, change, d := c.m.Reserve(c.most(), now)
+	switch {
+	case d.Kind == policy.Finished:
+		return nil, time.Time{}, true
+	case d.Kind == policy.Wait:
+		return nil, d.Until, false
+	case len(got.Items) == 0:
+		return nil, time.Time{}, false
+	}
+	c.Tell(now, c.breaker(change, now)...)
+	lease := Lease{Run: c.run, Store: c.store, Life: c.life, ID: got.ID, Log: fmt.Sprintf("lane-%d-%d", c.life, got.ID),
+		Spans: spansOf(got.Items, c.last), Slice: c.slice(), Failures: got.Failures, Row: got.Row, Heartbeat: longBeat}
+	if c.item > 0 && c.item < shortItem {
+		lease.Heartbeat = shortBeat
+	}
+	c.open[got.ID] = lease
+	return &lease, time.Time{}, false
+}
+
+// slice is how long a lease lasts: longer, where there are many, so that the
+// coordinator has not too much to do.
+func (c *Coordinator) slice() time.Duration {
+	return min(max(time.Duration(c.Lanes())*time.Second/4, 5*time.Second), time.Minute)
+}
+
+// most is how many items a lease has: what is likely to be done within its time,
+// and never so many that the others have nothing left to do.
+func (c *Coordinator) most() int {
+	n := firstLease
+	if c.item > 0 {
+		n = int(c.slice() * 3 / 2 / c.item)
+	}
+	counts := c.m.Counts()
+	share := (counts.Pending + counts.Retrying + 2*c.Lanes() - 1) / (2 * c.Lanes())
+	return min(max(min(n, share), 1), maxLease)
+}
+
+// Settle takes how a lease ended.
+func (c *Coordinator) Settle(id int, s Settled, now time.Time) error {
+	return c.settle(id, s, now, false)
+}
+
+// Lost takes what is known of a lease whose lane is gone.
+func (c *Coordinator) Lost(id int, s Settled, now time.Time) error { return c.settle(id, s, now, true) }
+
+func (c *Coordinator) settle(id int, s Settled, now time.Time, lost bool) error {
+	l, ok := c.open[id]
+	if !ok {
+		return fmt.Errorf("%w: %d", policy.ErrNoLease, id)
+	}
+	if s.Log != l.Log {
+		return fmt.Errorf("the lease %d has the log %s, and not %s", id, l.Log, s.Log)
+	}
+	items, _ := l.items()
+	ends := s.ends(items)
+	paused := c.m.Snapshot().Pause
+	settle := c.m.Settle
+	if lost {
+		settle = c.m.Lost
+	}
+	verdicts, err := settle(id, ends, now)
+	if err != nil {
+		return err
+	}
+	delete(c.open, id)
+	c.learn(len(ends), s.Took)
+	var facts []event.Event
+	for _, v := range verdicts {
+		facts = append(facts, c.facts(v, s.Log, now)...)
+	}
+	if paused.Streak > 0 && c.m.Snapshot().Pause.Streak == 0 {
+		facts = append(facts, event.Event{Type: event.PauseEnded, Time: now})
+	}
+	c.add(Entry{Time: now, Accepted: &s.Prefix, Events: facts})
+	return nil
+}
+
+// learn keeps how long an item takes.
+func (c *Coordinator) learn(done int, took time.Duration) {
+	if done == 0 || took <= 0 {
+		return
+	}
+	each := max(took/time.Duration(done), time.Microsecond)
+	if c.item == 0 {
+		c.item = each
+		return
+	}
+	c.item = (3*c.item + each) / 4
+}
+
+// facts are what a verdict has to be told of, beside what its lane has written.
+func (c *Coordinator) facts(v policy.Verdict, log string, now time.Time) (facts []event.Event) {
+	switch { // one that is given back keeps what is known of its last attempt
+	case v.Fate == policy.ItemRetry:
+		c.last[v.Item] = log
+	case v.Fate.Final():
+		delete(c.last, v.Item)
+	}
+	facts = c.breaker(v.Breaker, now)
+	if !v.PausedUntil.IsZero() {
+		facts = append(facts, step.PausedFact(c.m.Snapshot().Pause, v.Stop != policy.ByRateLimit, fmt.Sprintf("the agent of item %d", v.Item+1), now))
+	}
+	if v.Exhausted {
+		why := fmt.Sprintf("its worker went down while it ran (%d times)", v.Recoveries)
+		e := mapper.Lost(journal.Item{Index: v.Item + 1}, fmt.Sprintf("%s/%d", c.run, v.Item+1), v.Attempt, why)
+		e.Time = now
+		facts = append(facts, e)
+	}
+	if v.Stop != policy.NotStopped {
+		facts = append(facts, event.Event{Type: event.Note, Time: now, Message: "the map stops: " + string(v.Stop)})
+	}
+	return facts
+}
+
+// breaker is the fact of a change of the map's breaker.
+func (c *Coordinator) breaker(b *policy.BreakerChange, now time.Time) []event.Event {
+	if b == nil {
+		return nil
+	}
+	return []event.Event{{Type: event.BreakerChanged, Time: now, Phase: "map", Label: mapper.Breaker, From: b.From.String(), To: b.To.String(),
+		Data: step.Data(c.m.Snapshot().Breaker)}}
+}
+
+// Paused reports whether a rate limit holds all lanes back, so that those that work
+// are to come to the end of their item.
+func (c *Coordinator) Paused(now time.Time) bool {
+	_, until := c.m.Ask(now)
+	return !until.IsZero()
+}
+
+// Stop has nothing more handed out.
+func (c *Coordinator) Stop() { c.m.Halt(Interrupted) }
+
+// Interrupted is the reason of a map that somebody stopped.
+const Interrupted policy.StopReason = "interrupted"
+
+// Stopped is why the map stops; "" where it does not.
+func (c *Coordinator) Stopped() policy.StopReason { return c.m.Stopped() }

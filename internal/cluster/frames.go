@@ -1,0 +1,248 @@
+package cluster
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// A log is frames: the length and the CRC-32C of a text, four bytes each, the
+// least significant first, and the text. Of a lane's log, a text is the JSON of the
+// events that were recorded together; of the order, that of an Entry.
+
+const (
+	frameHead = 8
+	// maxFrame bounds a frame: the largest that can be an event with its data.
+	maxFrame = 64 << 20
+	// syncEvery is how long a record may be in the memory of the machine that
+	// wrote it.
+	syncEvery = 50 * time.Millisecond
+	// flushAt is how much is gathered before it is written, where no item ends.
+	flushAt = 64 << 10
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func appendFrame(b, text []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(text, castagnoli))
+	return append(b, text...)
+}
+
+// frameOf gives the first frame of b, and what it takes; nil where b does not begin
+// with a whole one.
+func frameOf(b []byte) (text []byte, size int) {
+	if len(b) < frameHead {
+		return nil, 0
+	}
+	n := int(binary.LittleEndian.Uint32(b))
+	if n > maxFrame || n > len(b)-frameHead {
+		return nil, 0
+	}
+	text = b[frameHead : frameHead+n]
+	if crc32.Checksum(text, castagnoli) != binary.LittleEndian.Uint32(b[4:]) {
+		return nil, 0
+	}
+	return text, frameHead + n
+}
+
+// Prefix is the part of a log that counts.
+type Prefix struct {
+	Log    string `json:"log"`
+	Length int64  `json:"length"`
+	Digest string `json:"digest"` // SHA-256, in hexadecimal
+}
+
+// writer appends to a log. It is safe for concurrent use.
+type writer struct {
+	name string
+
+	mu     sync.Mutex
+	f      *os.File
+	buf    []byte
+	size   int64
+	digest hash.Hash
+	dirty  bool // written and not synced
+	err    error
+
+	stop chan struct{}
+	done chan struct{}
+}
+
+// newWriter makes a log, which must not be there.
+func newWriter(path, name string) (*writer, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{name: name, f: f, digest: sha256.New(), stop: make(chan struct{}), done: make(chan struct{})}
+	go w.syncs()
+	return w, nil
+}
+
+// record appends events as one record. It is written at the latest with the end of
+// the item that it belongs to.
+func (w *writer) record(facts []event.Event) error {
+	text, err := json.Marshal(facts)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buf = appendFrame(w.buf, text)
+	if len(w.buf) >= flushAt || ends(facts[len(facts)-1]) {
+		w.flush()
+	}
+	return w.err
+}
+
+// ends reports whether an event is the end of an attempt at an item, or of a step
+// outside of one.
+func ends(e event.Event) bool {
+	switch e.Type {
+	case event.ItemFinished, event.ItemRetry, event.ItemHandlerDue:
+		return true
+	}
+	return e.Index == 0
+}
+
+// flush writes what is gathered. The lock is held.
+func (w *writer) flush() {
+	if w.err != nil || len(w.buf) == 0 {
+		return
+	}
+	n, err := w.f.Write(w.buf)
+	w.digest.Write(w.buf[:n])
+	w.size += int64(n)
+	w.buf, w.dirty, w.err = w.buf[:0], true, err
+}
+
+// sync has everything on the disk.
+func (w *writer) sync() error {
+	w.mu.Lock()
+	w.flush()
+	dirty, err := w.dirty, w.err
+	w.dirty = false
+	w.mu.Unlock()
+	if err == nil && dirty {
+		err = w.f.Sync()
+	}
+	return err
+}
+
+func (w *writer) syncs() {
+	defer close(w.done)
+	tick := time.NewTicker(syncEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.stop:
+			return
+		case <-tick.C:
+		}
+		if err := w.sync(); err != nil {
+			w.mu.Lock()
+			w.err = errors.Join(w.err, err)
+			w.mu.Unlock()
+			return
+		}
+	}
+}
+
+// close syncs, and gives what is to be accepted.
+func (w *writer) close() (Prefix, error) {
+	close(w.stop)
+	<-w.done
+	err := errors.Join(w.sync(), w.f.Close())
+	return Prefix{w.name, w.size, hex.EncodeToString(w.digest.Sum(nil))}, err
+}
+
+// readLog reads the whole frames of a log from an offset on, at most up to length;
+// negative is as far as they go. It gives the offset behind the last. There is
+// nothing in a log that is not there.
+func readLog(path string, from, length int64, each func(text []byte, end int64) error) (end int64, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return from, nil
+	}
+	if err != nil {
+		return from, err
+	}
+	defer f.Close()
+	var r io.Reader = io.NewSectionReader(f, from, 1<<62)
+	if length >= 0 {
+		r = io.NewSectionReader(f, from, max(length-from, 0))
+	}
+	buf := make([]byte, 0, 256<<10)
+	for end = from; ; {
+		if len(buf) == cap(buf) {
+			buf = append(make([]byte, 0, 2*cap(buf)), buf...)
+		}
+		n, rerr := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		rest := buf
+		for {
+			text, size := frameOf(rest)
+			if size == 0 {
+				break
+			}
+			rest, end = rest[size:], end+int64(size)
+			if err := each(text, end); err != nil {
+				return end, err
+			}
+		}
+		buf = buf[:copy(buf[:cap(buf)], rest)]
+		if errors.Is(rerr, io.EOF) {
+			return end, nil
+		}
+		if rerr != nil {
+			return end, rerr
+		}
+		if len(rest) >= frameHead && binary.LittleEndian.Uint32(rest) > maxFrame {
+			return end, nil // no frame begins here
+		}
+	}
+}
+
+// prefixOf is the valid prefix of a log: of what a worker that is gone has left.
+func prefixOf(path, name string) (Prefix, error) {
+	end, err := readLog(path, 0, -1, func([]byte, int64) error { return nil })
+	if err != nil {
+		return Prefix{}, err
+	}
+	digest, err := digestOf(path, end)
+	return Prefix{name, end, digest}, err
+}
+
+func digestOf(path string, length int64) (string, error) {
+	h := sha256.New()
+	if length > 0 {
+		f, err := os.Open(path)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		if _, err := io.CopyN(h, f, length); err != nil {
+			return "", fmt.Errorf("%s is shorter than what was accepted of it: %w", path, err)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// eventsOf are the events of a frame of a log.
+func eventsOf(text []byte) (facts []event.Event, err error) {
+	err = json.Unmarshal(text, &facts)
+	return facts, err
+}

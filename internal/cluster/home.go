@@ -1,0 +1,221 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/policy"
+)
+
+// HomeTask is what of a run is not its map: what comes before it, or after; or all
+// of one that has none.
+type HomeTask struct {
+	Run   string `json:"run"`
+	Store string `json:"store"`
+	Life  int    `json:"life"`
+	Log   string `json:"log"`
+	// Begin: a life of the run begins, and nobody has told so yet.
+	Begin bool `json:"begin,omitempty"`
+	// After: the map is over, and this is what follows it. Halt is why it stopped.
+	After bool              `json:"after,omitempty"`
+	Halt  policy.StopReason `json:"halt,omitempty"`
+}
+
+// HomeDone is how that went.
+type HomeDone struct {
+	Prefix
+	// Status is how the run ended; running where its map is to be worked off, or
+	// where another worker is to go on, as this one leaves.
+	Status string `json:"status"`
+	Moved  bool   `json:"moved,omitempty"`
+	// Config and State are of the map; nil and zero where there is none.
+	Config *Config      `json:"config,omitempty"`
+	State  policy.State `json:"state,omitzero"`
+}
+
+// Home does what of a run is not its map. Where the run stops or the worker leaves,
+// what runs has a grace. When ctx ends, it is ended at once.
+func (w *Worker) Home(ctx context.Context, t HomeTask) (_ HomeDone, err error) {
+	store, err := OpenStore(t.Store)
+	if err != nil {
+		return HomeDone{}, err
+	}
+	home, err := w.copyOf(ctx, store, t.Run, nil)
+	if err != nil {
+		return HomeDone{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(home.Dir)) }()
+	shared := store.Run(t.Run)
+	log, err := newWriter(shared.log(t.Log), t.Log)
+	if err != nil {
+		return HomeDone{}, err
+	}
+	h := homeRun{w: w, t: t, home: home, shared: shared, log: log}
+	softly, soft := context.WithCancel(context.Background())
+	defer soft()
+	hardly, hard := context.WithCancel(ctx)
+	defer hard()
+	if t.Halt == Interrupted {
+		soft()
+	}
+	over, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		if t.Halt == Interrupted {
+			return // nothing runs that could be ended, and the end is to be recorded
+		}
+		w.watch(shared, Lease{Life: t.Life}, &session{soft: soft, hard: hard}, over)
+	}()
+	part := &engine.Part{Kept: h.kept, Sync: log.sync, Begin: t.Begin}
+	if t.After && t.Halt != Interrupted {
+		part.Halt = t.Halt
+	}
+	if !t.After {
+		part.Map = h.atMap
+	}
+	sum, err := engine.Resume(hardly, t.Run, engine.Options{Store: home, Soft: softly, Part: part})
+	close(over)
+	<-watched
+	var cerr error
+	h.out.Prefix, cerr = log.close()
+	if err = errors.Join(err, cerr); err != nil {
+		return HomeDone{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return HomeDone{}, err
+	}
+	h.out.Status = sum.Status
+	if h.out.Moved {
+		h.out.Status = event.Running
+	}
+	return h.out, nil
+}
+
+// homeRun is a home task on its way.
+type homeRun struct {
+	w      *Worker
+	t      HomeTask
+	home   *journal.Store
+	shared Shared
+	log    *writer
+	out    HomeDone
+}
+
+// kept writes what is recorded into the log. That a run is interrupted is not so
+// where only this worker leaves.
+func (h *homeRun) kept(facts []event.Event) error {
+	for _, e := range facts {
+		switch {
+		case e.Type == event.ItemsReady:
+			if err := h.items(); err != nil {
+				return fmt.Errorf("the work items: %w", err)
+			}
+		case e.Type == event.RunFinished && e.Status == event.Interrupted && h.w.leaving.Load() && h.shared.Stopped().Life != h.t.Life:
+			h.out.Moved = true
+			return nil
+		}
+	}
+	return h.log.record(facts)
+}
+
+// items hands the work items to the store.
+func (h *homeRun) items() (err error) {
+	r, err := h.home.Read(h.t.Run)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if err := copyFile(h.shared.seals(), filepath.Join(r.Dir(), "items-secrets.jsonl")); err != nil {
+		return err
+	}
+	return h.shared.putItems(itemsOf(r))
+}
+
+func itemsOf(r *journal.Reader) iter.Seq2[journal.Item, error] {
+	return func(yield func(journal.Item, error) bool) {
+		for next := 1; ; {
+			list, err := r.Items(context.Background(), next, 1000)
+			if err != nil {
+				yield(journal.Item{}, err)
+				return
+			}
+			if len(list) == 0 {
+				return
+			}
+			for _, it := range list {
+				if !yield(it, nil) {
+					return
+				}
+			}
+			next = list[len(list)-1].Index + 1
+		}
+	}
+}
+
+// atMap says what the coordinator has to know of the map.
+func (h *homeRun) atMap(_ context.Context, m *engine.PartMap) error {
+	c := configOf(m.Policy)
+	h.out.Config, h.out.State = &c, m.State
+	return nil
+}
+
+// AdoptHome is the part of a home task's log that counts, where its worker is gone.
+func AdoptHome(t HomeTask) (Prefix, error) {
+	store, err := OpenStore(t.Store)
+	if err != nil {
+		return Prefix{}, err
+	}
+	return prefixOf(store.Run(t.Run).log(t.Log), t.Log)
+}
+
+// NextLife is what a resume begins with: the number of the life, and the logs that
+// nobody has accepted, as the coordinator of the life before was lost. They count
+// from now on.
+func NextLife(store Store, run string, now time.Time) (life int, o Order, err error) {
+	shared := store.Run(run)
+	known := map[string]bool{}
+	_, err = shared.entries(0, 0, func(e Entry, _ int64) error {
+		if e.Accepted != nil {
+			known[e.Accepted.Log] = true
+		}
+		o.Seq = e.Seq
+		return nil
+	})
+	if err != nil {
+		return 0, o, err
+	}
+	logs, err := os.ReadDir(filepath.Join(shared.Dir, "lanes"))
+	if err != nil {
+		return 0, o, err
+	}
+	for _, f := range logs { // by name: those of home tasks first, lanes in no order that matters
+		name, ok := strings.CutSuffix(f.Name(), ".log")
+		if !ok {
+			continue
+		}
+		var of int
+		if _, rest, ok := strings.Cut(name, "-"); ok {
+			if _, err := fmt.Sscanf(rest, "%d-", &of); err == nil {
+				life = max(life, of)
+			}
+		}
+		if known[name] {
+			continue
+		}
+		p, err := prefixOf(shared.log(name), name)
+		if err != nil {
+			return 0, o, err
+		}
+		o.Accept(p, now)
+	}
+	return life + 1, o, nil
+}

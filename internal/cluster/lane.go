@@ -1,0 +1,251 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/retry"
+)
+
+// maxOdd bounds what a lease tells of ends that are no successes, in their number:
+// all of it is one message.
+const maxOdd = 1000
+
+// ErrBroken is a lane that could not begin, or not record: its items are as they
+// were.
+var ErrBroken = errors.New("the lane cannot work")
+
+// Lane works off a lease. When drain is closed, it ends with the item that runs;
+// where the run stops or the worker leaves, that has a grace. When ctx ends, it is
+// ended at once.
+func (w *Worker) Lane(ctx context.Context, l Lease, drain <-chan struct{}) (_ Settled, err error) {
+	store, err := OpenStore(l.Store)
+	if err != nil {
+		return Settled{}, err
+	}
+	s := w.session(l, store)
+	defer s.leave()
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		return Settled{}, ctx.Err()
+	}
+	if s.err != nil {
+		return Settled{}, errors.Join(ErrBroken, s.err)
+	}
+	shared := store.Run(l.Run)
+	log, err := newWriter(shared.log(l.Log), l.Log)
+	if err != nil {
+		return Settled{}, errors.Join(ErrBroken, err)
+	}
+	over := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		w.watch(shared, l, s, over)
+	}()
+	run := laneRun{w: w, s: s, l: l, log: log, shared: shared, drain: drain}
+	workErr := run.all(ctx)
+	close(over)
+	<-watched
+	run.out.Prefix, err = log.close()
+	return run.out, errors.Join(err, workErr)
+}
+
+// lookEvery is how often a lane looks whether the whole run stops: sooner than the
+// server would tell it.
+const lookEvery = 250 * time.Millisecond
+
+// watch ends a session's items where the run stops, with grace or without.
+func (w *Worker) watch(shared Shared, l Lease, s *session, over <-chan struct{}) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		stop := shared.Stopped()
+		if w.leaving.Load() || stop.Life == l.Life {
+			s.soft()
+		}
+		if stop.Life == l.Life && stop.Now {
+			s.hard()
+		}
+		select {
+		case <-tick.C:
+		case <-over:
+			return
+		}
+	}
+}
+
+// laneRun is one lease on its way.
+type laneRun struct {
+	w      *Worker
+	s      *session
+	l      Lease
+	log    *writer
+	shared Shared
+	drain  <-chan struct{}
+	out    Settled
+
+	failures, row int
+	told          map[string]map[int]*failure.Failure
+}
+
+func (r *laneRun) all(ctx context.Context) error {
+	start := time.Now()
+	defer func() { r.out.Took = time.Since(start) }()
+	lane := r.s.m.Lane()
+	work, cancel := context.WithCancel(r.s.ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	due := map[int]time.Time{} // when those of out.Odd that wait go on
+	items, last := r.l.items()
+	for i, it := range items {
+		if i > 0 && time.Since(start) >= r.l.Slice || r.spent() || r.ending(work) {
+			break
+		}
+		index := it.Item + 1
+		r.s.route(index, r.log)
+		end, err := lane.Work(work, it, r.before(last[i], index))
+		r.s.route(index, nil)
+		if err != nil {
+			if work.Err() != nil || r.ending(work) {
+				break
+			}
+			return errors.Join(ErrBroken, err)
+		}
+		o := end.Outcome
+		if o.Cancelled && !o.Shortage {
+			break
+		}
+		r.out.Done = i + 1
+		if odd, is := oddOf(i, o); is {
+			r.out.Odd = append(r.out.Odd, odd)
+			if o.Judged != nil && o.Judged.Again {
+				due[len(r.out.Odd)-1] = time.Now().Add(o.Judged.Delay)
+			}
+		}
+		r.count(o)
+		if o.Shortage || o.RateLimited {
+			break
+		}
+	}
+	if r.out.Done == 0 && r.s.ctx.Err() != nil && ctx.Err() == nil && r.s.softly.Err() == nil && r.s.hardly.Err() == nil {
+		return errors.Join(ErrBroken, errors.New("the run has ended on this worker, whose copy of its journal cannot be written"))
+	}
+	for n, at := range due { // clocks differ: what is left of the wait is told
+		r.out.Odd[n].Judged.Delay = max(time.Until(at), 0)
+	}
+	return nil
+}
+
+// ending reports whether no further item is to be begun.
+func (r *laneRun) ending(ctx context.Context) bool {
+	select {
+	case <-r.drain:
+		return true
+	case <-r.s.softly.Done():
+		return true
+	default:
+		return ctx.Err() != nil
+	}
+}
+
+// count counts for the credits.
+func (r *laneRun) count(o policy.Outcome) {
+	switch {
+	case o.OK:
+		r.row = 0
+	case o.Judged != nil:
+		r.row++
+		if !o.Judged.Again {
+			r.failures++
+		}
+	}
+}
+
+func (r *laneRun) spent() bool {
+	return r.l.Failures > 0 && r.failures >= r.l.Failures || r.l.Row > 0 && r.row >= r.l.Row || len(r.out.Odd) >= maxOdd
+}
+
+// before is how the attempt before this one failed, as its log tells.
+func (r *laneRun) before(log string, index int) *failure.Failure {
+	if log == "" {
+		return nil
+	}
+	if r.told == nil {
+		r.told = map[string]map[int]*failure.Failure{}
+	}
+	if r.told[log] == nil {
+		known := map[int]*failure.Failure{}
+		r.told[log] = known
+		_, err := readLog(r.shared.log(log), 0, -1, func(text []byte, _ int64) error {
+			facts, err := eventsOf(text)
+			for _, e := range facts {
+				if e.Type == event.ItemRetry {
+					known[e.Index] = &failure.Failure{Class: e.Class, Message: e.Message, Exit: e.ExitCode}
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return nil // it is told of by whoever accepted it
+		}
+	}
+	return r.told[log][index]
+}
+
+// Adopt tells how a lease ended whose lane is gone, from what it has left.
+func Adopt(l Lease) (out Settled, err error) {
+	store, err := OpenStore(l.Store)
+	if err != nil {
+		return out, err
+	}
+	path := store.Run(l.Run).log(l.Log)
+	if out.Prefix, err = prefixOf(path, l.Log); err != nil {
+		return out, err
+	}
+	ended := map[int]event.Event{}
+	_, err = readLog(path, 0, out.Length, func(text []byte, _ int64) error {
+		facts, err := eventsOf(text)
+		for _, e := range facts {
+			if e.Index > 0 && ends(e) && e.Status != event.Interrupted {
+				ended[e.Index] = e
+			}
+		}
+		return err
+	})
+	items, _ := l.items()
+	for i, it := range items {
+		e, ok := ended[it.Item+1]
+		if !ok {
+			break
+		}
+		out.Done = i + 1
+		out.Took += time.Duration(e.DurationMS) * time.Millisecond
+		if odd, is := oddOf(i, adopted(e)); is {
+			out.Odd = append(out.Odd, odd)
+		}
+	}
+	return out, err
+}
+
+// adopted is how an agent ended, from the record of it.
+func adopted(e event.Event) policy.Outcome {
+	switch {
+	case e.Type == event.ItemRetry:
+		j := &policy.Judged{Again: true, Delay: max(time.Until(e.Time)+time.Duration(e.DelayMS)*time.Millisecond, 0), Class: e.Class, Reason: retry.ReasonNone}
+		if e.Retry != nil {
+			j.State = *e.Retry
+		}
+		return policy.Outcome{Judged: j}
+	case e.Status == event.Succeeded:
+		return policy.Outcome{OK: true}
+	case e.Status == event.Skipped && e.Class == "":
+		return policy.Outcome{Skipped: true}
+	}
+	return policy.Outcome{Judged: &policy.Judged{Class: e.Class}}
+}

@@ -1,0 +1,191 @@
+package cluster
+
+import (
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/retry"
+)
+
+// Lease is work for a lane: items that it works off one after the other, until
+// they are done, its time is over, or it has spent its credits.
+type Lease struct {
+	Run   string `json:"run"`
+	Store string `json:"store"` // as OpenStore takes it
+	Life  int    `json:"life"`  // of the run, from 1
+	ID    int    `json:"id"`
+	Log   string `json:"log"`
+	Spans []Span `json:"spans"`
+	// Slice is how long it lasts; the item that runs then comes to its end.
+	Slice time.Duration `json:"slice"`
+	// Failures and Row are its credits, as in policy.Lease.
+	Failures int `json:"failures,omitempty"`
+	Row      int `json:"row,omitempty"`
+	// Heartbeat is how long nothing may be heard of it.
+	Heartbeat time.Duration `json:"heartbeat"`
+}
+
+// Span is some items of a lease, one after another in the list.
+type Span struct {
+	Item       int          `json:"item"`        // from 0
+	N          int          `json:"n,omitempty"` // how many; 0 is 1
+	Attempt    int          `json:"attempt,omitempty"`
+	Recoveries int          `json:"recoveries,omitempty"`
+	Retry      *retry.State `json:"retry,omitempty"`
+	Last       string       `json:"last,omitempty"` // the log that tells of the attempt before
+}
+
+// spansOf puts the items of a lease together.
+func spansOf(items []policy.Leased, last map[int]string) (spans []Span) {
+	for _, it := range items {
+		s := Span{Item: it.Item, N: 1, Attempt: it.Attempt, Recoveries: it.Recoveries, Retry: it.Retry, Last: last[it.Item]}
+		if n := len(spans) - 1; n >= 0 {
+			p := &spans[n]
+			if s.Retry == nil && p.Retry == nil && s.Last == "" && p.Last == "" && s.Attempt == p.Attempt && s.Recoveries == p.Recoveries && s.Item == p.Item+p.N {
+				p.N++
+				continue
+			}
+		}
+		spans = append(spans, s)
+	}
+	return spans
+}
+
+// items are those of a lease, in its order.
+func (l *Lease) items() (items []policy.Leased, last []string) {
+	for _, s := range l.Spans {
+		for i := range max(s.N, 1) {
+			items = append(items, policy.Leased{Item: s.Item + i, Attempt: max(s.Attempt, 1), Recoveries: s.Recoveries, Retry: s.Retry})
+			last = append(last, s.Last)
+		}
+	}
+	return items, last
+}
+
+// Settled is how a lease ended: the first Done of its items have, well but for
+// those that are odd.
+type Settled struct {
+	Prefix
+	Done int   `json:"done"`
+	Odd  []Odd `json:"odd,omitempty"`
+	// Took is the time that it worked.
+	Took time.Duration `json:"took,omitempty"`
+}
+
+// Odd is an end of an attempt at an item that is no success.
+type Odd struct {
+	At         int            `json:"at"` // the item's place in the lease, from 0
+	Kind       string         `json:"kind"`
+	Judged     *policy.Judged `json:"judged,omitempty"` // of one that failed
+	RetryAfter time.Duration  `json:"retry_after,omitempty"`
+}
+
+// The kinds of odd ends.
+const (
+	oddFailed   = "failed"
+	oddSkipped  = "skipped"
+	oddLimited  = "limited"  // a rate limit turned its agent away
+	oddShortage = "shortage" // the machine had no room for it
+)
+
+// oddOf is how an agent ended, where that is no success.
+func oddOf(at int, o policy.Outcome) (Odd, bool) {
+	odd := Odd{At: at, RetryAfter: o.RetryAfter}
+	switch {
+	case o.OK:
+		return odd, false
+	case o.Skipped:
+		odd.Kind = oddSkipped
+	case o.Shortage:
+		odd.Kind = oddShortage
+	case o.RateLimited:
+		odd.Kind = oddLimited
+	default:
+		odd.Kind, odd.Judged = oddFailed, o.Judged
+	}
+	return odd, true
+}
+
+func (o *Odd) outcome() policy.Outcome {
+	switch o.Kind {
+	case oddSkipped:
+		return policy.Outcome{Skipped: true}
+	case oddShortage:
+		return policy.Outcome{Cancelled: true, Shortage: true}
+	case oddLimited:
+		return policy.Outcome{RateLimited: true, RetryAfter: o.RetryAfter, Err: &failure.Failure{Class: "rate_limit", Message: "a rate limit turned its agent away"}}
+	}
+	j := o.Judged
+	if j == nil {
+		j = &policy.Judged{Class: "error"}
+	}
+	return policy.Outcome{Judged: j, RetryAfter: o.RetryAfter, Err: &failure.Failure{Class: j.Class, Message: "see the dead letters"}}
+}
+
+// ends are the ends of a lease's items, as its machine wants them.
+func (s *Settled) ends(items []policy.Leased) []policy.End {
+	n := min(max(s.Done, 0), len(items))
+	ends := make([]policy.End, n)
+	for i := range ends {
+		ends[i] = policy.End{Item: items[i].Item, Outcome: policy.Outcome{OK: true}}
+	}
+	for i := range s.Odd {
+		if o := &s.Odd[i]; o.At >= 0 && o.At < n {
+			ends[o.At].Outcome = o.outcome()
+		}
+	}
+	return ends
+}
+
+// Config is what the coordinator has to know of a map: a policy.Config as a value
+// that can be sent.
+type Config struct {
+	MaxParallel       int            `json:"max_parallel"`
+	OnItemFailure     policy.Action  `json:"on_item_failure,omitempty"`
+	Retry             bool           `json:"retry,omitempty"` // items are tried again
+	ContinueOnFailure *bool          `json:"continue_on_failure,omitempty"`
+	MaxFailures       int            `json:"max_failures,omitempty"`
+	FailureThreshold  *float64       `json:"failure_threshold,omitempty"`
+	Breaker           *BreakerConfig `json:"breaker,omitempty"`
+	StartDelay        time.Duration  `json:"start_delay,omitempty"`
+	MaxRecoveries     int            `json:"max_recoveries,omitempty"`
+	RateLimitMaxWait  time.Duration  `json:"rate_limit_max_wait,omitempty"`
+}
+
+// BreakerConfig are the numbers of a circuit.Config.
+type BreakerConfig struct {
+	FailureThreshold int           `json:"failure_threshold,omitempty"`
+	FailureRate      float64       `json:"failure_rate,omitempty"`
+	Window           int           `json:"window,omitempty"`
+	WindowTime       time.Duration `json:"window_time,omitempty"`
+	MinCalls         int           `json:"min_calls,omitempty"`
+	SuccessThreshold int           `json:"success_threshold,omitempty"`
+	Timeout          time.Duration `json:"timeout,omitempty"`
+	HalfOpenRequests int           `json:"half_open_requests,omitempty"`
+}
+
+// configOf takes what can be sent of a policy.
+func configOf(p policy.Config) Config {
+	c := Config{MaxParallel: p.MaxParallel, OnItemFailure: p.OnItemFailure, Retry: p.Retry != nil || p.OnItemFailure == policy.Retry,
+		ContinueOnFailure: p.ContinueOnFailure, MaxFailures: p.MaxFailures, FailureThreshold: p.FailureThreshold, StartDelay: p.StartDelay,
+		MaxRecoveries: p.MaxRecoveries, RateLimitMaxWait: p.RateLimitMaxWait}
+	if b := p.Breaker; b != nil {
+		c.Breaker = &BreakerConfig{b.FailureThreshold, b.FailureRate, b.Window, b.WindowTime, b.MinCalls, b.SuccessThreshold, b.Timeout, b.HalfOpenRequests}
+	}
+	return c
+}
+
+func (c *Config) policy() policy.Config {
+	p := policy.Config{MaxParallel: c.MaxParallel, OnItemFailure: c.OnItemFailure, ContinueOnFailure: c.ContinueOnFailure, MaxFailures: c.MaxFailures,
+		FailureThreshold: c.FailureThreshold, StartDelay: c.StartDelay, MaxRecoveries: c.MaxRecoveries, RateLimitMaxWait: c.RateLimitMaxWait}
+	if c.Retry {
+		p.Retry = &retry.Policy{Attempts: 1} // lanes judge; it only says that there is one
+	}
+	if b := c.Breaker; b != nil {
+		p.Breaker = &circuit.Config{FailureThreshold: b.FailureThreshold, FailureRate: b.FailureRate, Window: b.Window, WindowTime: b.WindowTime,
+			MinCalls: b.MinCalls, SuccessThreshold: b.SuccessThreshold, Timeout: b.Timeout, HalfOpenRequests: b.HalfOpenRequests}
+	}
+	return p
+}

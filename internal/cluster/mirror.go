@@ -1,0 +1,338 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+)
+
+// Elsewhere says where the truth of a mirrored run is: the file journal.Elsewhere
+// of its directory.
+type Elsewhere struct {
+	Store string `json:"store"` // as OpenStore takes it
+	On    string `json:"on"`    // temporal
+}
+
+// Place reads where the truth of the run in a directory is; fs.ErrNotExist where
+// it is nowhere else.
+func Place(dir string) (e Elsewhere, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, journal.Elsewhere))
+	if err == nil {
+		err = json.Unmarshal(text, &e)
+	}
+	return e, err
+}
+
+// position is how far a journal has taken a store over: it has the events up to Seq,
+// which are those of all entries up to Entry, and of the open log up to At.
+type position struct {
+	Seq   int64  `json:"seq"`
+	Entry int    `json:"entry"`
+	End   int64  `json:"end"` // of that entry
+	Open  string `json:"open,omitempty"`
+	At    int64  `json:"at,omitempty"`
+	Over  bool   `json:"over,omitempty"` // the run has ended
+}
+
+// positionFile is beside the journal that it is of.
+const positionFile = "mirror.json"
+
+// still reports whether nothing has come since a position was noted.
+func (r Shared) still(path string) bool {
+	var at position
+	text, err := os.ReadFile(path)
+	if err != nil || json.Unmarshal(text, &at) != nil {
+		return false
+	}
+	size := func(path string) int64 {
+		info, err := os.Stat(path)
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	return size(r.order()) == at.End && (at.Open == "" || size(r.log(at.Open)) == at.At)
+}
+
+// errAhead says that a copy has more than what was accepted: of a home activity that
+// was given up. It is made anew.
+var errAhead = errors.New("the copy of the run has what was not accepted")
+
+// Make makes the journal of a run as an empty copy.
+func Make(home *journal.Store, s Store, p Plan) (*journal.Journal, error) {
+	j, err := home.Create(p.Header)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(Elsewhere{Store: s.String(), On: "temporal"})
+	if err == nil {
+		err = os.Symlink(filepath.Join(s.Run(p.Header.Run).Dir, "logs"), filepath.Join(j.Dir(), "logs"))
+	}
+	if err == nil {
+		err = errors.Join(writeFile(filepath.Join(j.Dir(), journal.GoesOn), nil), writeFile(filepath.Join(j.Dir(), journal.Elsewhere), text))
+	}
+	if err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	return j, nil
+}
+
+// Adopt makes copies of the runs of a store that a home has not.
+func (s Store) Adopt(home *journal.Store) error {
+	runs, err := os.ReadDir(filepath.Join(s.Dir, "runs"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the runs of the store: %w", err)
+	}
+	for _, d := range runs {
+		if strings.HasPrefix(d.Name(), ".") {
+			continue
+		}
+		if _, err := os.Stat(home.RunDir(d.Name())); err == nil {
+			continue
+		}
+		p, err := s.Run(d.Name()).Plan()
+		if err != nil {
+			return err
+		}
+		j, err := Make(home, s, p)
+		if err == nil {
+			err = j.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Refresh brings the copy of a run in home up to what its store has. Where another
+// process is about it, there is nothing to do. It is journal.Store.Refresh.
+func Refresh(home *journal.Store) func(dir string) error {
+	return func(dir string) error { return Follow(context.Background(), home, filepath.Base(dir), nil) }
+}
+
+// RefreshAll brings the copies of all runs that go on up to date.
+func RefreshAll(home *journal.Store) error {
+	marks, err := filepath.Glob(filepath.Join(home.RunDir("*"), journal.GoesOn))
+	errs := []error{err}
+	for _, mark := range marks {
+		errs = append(errs, Refresh(home)(filepath.Dir(mark)))
+	}
+	return errors.Join(errs...)
+}
+
+// Follow is Refresh that hands each new event to a sink.
+func Follow(ctx context.Context, home *journal.Store, run string, sink event.Sink) error {
+	place, err := Place(home.RunDir(run))
+	if err != nil {
+		return err
+	}
+	s, err := OpenStore(place.Store)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(home.RunDir(run), positionFile)
+	if s.Run(run).still(path) {
+		return nil
+	}
+	j, err := home.OpenCopy(run)
+	if errors.As(err, new(*journal.LockedError)) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f := fold{shared: s.Run(run), j: j, sink: sink, path: path}
+	err = errors.Join(f.all(ctx), j.Close())
+	if !errors.Is(err, errAhead) {
+		return err
+	}
+	p, err := s.Run(run).Plan()
+	if err != nil {
+		return err
+	}
+	if err := home.Remove(run); err != nil {
+		return err
+	}
+	if j, err = Make(home, s, p); err != nil {
+		return err
+	}
+	f = fold{shared: s.Run(run), j: j, path: path}
+	return errors.Join(f.all(ctx), j.Close())
+}
+
+// fold takes a store over into a journal.
+type fold struct {
+	shared Shared
+	j      *journal.Journal
+	sink   event.Sink
+	path   string // of the position; "": it is not kept
+	// only, if not nil, says which events are taken over.
+	only func(e *event.Event) bool
+
+	at   position
+	skip int64 // events that the journal has behind the position
+}
+
+func (f *fold) all(ctx context.Context) error {
+	if text, err := os.ReadFile(f.path); err == nil {
+		if err := json.Unmarshal(text, &f.at); err != nil {
+			return fmt.Errorf("%s: %w", f.path, err)
+		}
+	} else if f.path != "" && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f.skip = f.j.Appended() - f.at.Seq
+	before := f.at
+	_, err := f.shared.entries(f.at.Entry, f.at.End, func(e Entry, end int64) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f.entry(ctx, e); err != nil {
+			return fmt.Errorf("entry %d of the order: %w", e.Seq, err)
+		}
+		f.at.Entry, f.at.End = e.Seq, end
+		return nil
+	})
+	if err == nil && f.at.Open != "" {
+		f.at.At, err = f.log(ctx, f.at.Open, f.at.At, -1)
+	}
+	if err != nil || f.path == "" || f.at == before {
+		return err
+	}
+	if err := f.j.Sync(ctx); err != nil {
+		return err
+	}
+	f.at.Seq = f.j.Appended() - f.skip
+	if f.at.Over != before.Over {
+		if err := f.goesOn(); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(f.at)
+	if err != nil {
+		return err
+	}
+	return writeFile(f.path, text)
+}
+
+// goesOn says beside the journal whether the run does.
+func (f *fold) goesOn() error {
+	path := filepath.Join(f.j.Dir(), journal.GoesOn)
+	if !f.at.Over {
+		return writeFile(path, nil)
+	}
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (f *fold) entry(ctx context.Context, e Entry) error {
+	if e.Open != "" {
+		f.at.Open, f.at.At = e.Open, 0
+	}
+	if p := e.Accepted; p != nil {
+		from := int64(0)
+		if p.Log == f.at.Open {
+			from = f.at.At
+			if from > p.Length {
+				return errAhead
+			}
+			f.at.Open, f.at.At = "", 0
+		}
+		digest, err := digestOf(f.shared.log(p.Log), p.Length)
+		if err == nil && digest != p.Digest {
+			err = fmt.Errorf("the log %s is not what was accepted of it", p.Log)
+		}
+		if err != nil {
+			return err
+		}
+		end, err := f.log(ctx, p.Log, from, p.Length)
+		if err == nil && end != p.Length {
+			err = fmt.Errorf("the log %s ends at %d, and %d was accepted of it", p.Log, end, p.Length)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return f.take(ctx, e.Events)
+}
+
+func (f *fold) log(ctx context.Context, name string, from, length int64) (int64, error) {
+	return readLog(f.shared.log(name), from, length, func(text []byte, _ int64) error {
+		facts, err := eventsOf(text)
+		if err != nil {
+			return fmt.Errorf("the log %s: %w", name, err)
+		}
+		return f.take(ctx, facts)
+	})
+}
+
+// take records events, but for those that are there already.
+func (f *fold) take(ctx context.Context, facts []event.Event) error {
+	kept := facts[:0:0]
+	for _, e := range facts {
+		if f.only != nil && !f.only(&e) {
+			continue
+		}
+		switch e.Type {
+		case event.RunStarted, event.RunResumed:
+			f.at.Over = false
+		case event.RunFinished:
+			f.at.Over = true
+		}
+		if f.skip > 0 {
+			f.skip--
+			continue
+		}
+		switch {
+		case e.Type == event.ItemsReady:
+			if err := f.items(ctx); err != nil {
+				return err
+			}
+		case e.Type == event.ItemFinished && e.Item == "" && e.Index > 0:
+			it, err := f.j.Item(ctx, e.Index)
+			if err != nil {
+				return err
+			}
+			e.Item = it.ID
+		}
+		kept = append(kept, e)
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	if err := f.j.RecordAll(kept); err != nil {
+		return err
+	}
+	for _, e := range kept {
+		if f.sink != nil {
+			f.sink.Emit(e)
+		}
+	}
+	return nil
+}
+
+// items takes over the work items, unless they are there.
+func (f *fold) items(ctx context.Context) error {
+	_, _, loaded, err := f.j.ItemList(ctx)
+	if err != nil || loaded {
+		return err
+	}
+	if _, _, err := f.j.PutItems(ctx, f.shared.getItems()); err != nil {
+		return err
+	}
+	return copyFile(filepath.Join(f.j.Dir(), "items-secrets.jsonl"), f.shared.seals())
+}

@@ -1,0 +1,260 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+)
+
+// Worker does work of runs on this machine. It is safe for concurrent use.
+type Worker struct {
+	scratch string
+	leaving atomic.Bool
+
+	mu       sync.Mutex
+	sessions map[string]*session
+}
+
+// NewWorker gives a worker that keeps its copies of journals in a directory of its
+// own below scratch; "" is the system's.
+func NewWorker(scratch string) (*Worker, error) {
+	dir, err := os.MkdirTemp(scratch, "bide-worker-")
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{scratch: dir, sessions: map[string]*session{}}, nil
+}
+
+// Leave has the worker begin nothing more: what runs may end within a grace, as
+// after an interrupt.
+func (w *Worker) Leave() {
+	w.leaving.Store(true)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.sessions {
+		s.soft()
+	}
+}
+
+// Close ends what is left, and removes the copies.
+func (w *Worker) Close() error {
+	w.mu.Lock()
+	var all []*session
+	for key, s := range w.sessions {
+		all = append(all, s)
+		delete(w.sessions, key)
+	}
+	w.mu.Unlock()
+	var errs []error
+	for _, s := range all {
+		s.end()
+		errs = append(errs, s.over())
+	}
+	return errors.Join(append(errs, os.RemoveAll(w.scratch))...)
+}
+
+// copyOf makes a copy of a run's journal in a home of its own, of the events that
+// only lets through; nil is all.
+func (w *Worker) copyOf(ctx context.Context, store Store, run string, only func(*event.Event) bool) (home *journal.Store, err error) {
+	plan, err := store.Run(run).Plan()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(w.scratch, "run-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
+	if home, err = journal.OpenStore(dir); err != nil {
+		return nil, err
+	}
+	j, err := Make(home, store, plan)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, j.Close()) }()
+	f := fold{shared: store.Run(run), j: j, only: only}
+	if err := f.all(ctx); err != nil {
+		return nil, err
+	}
+	return home, nil
+}
+
+// session is a run on this worker, open for the lanes that work for it.
+type session struct {
+	w      *Worker
+	key    string
+	ready  chan struct{} // closed when m is there, or err
+	done   chan struct{}
+	quit   chan struct{}
+	once   sync.Once
+	softly context.Context
+	soft   context.CancelFunc
+	hardly context.Context
+	hard   context.CancelFunc
+
+	m   *engine.PartMap
+	ctx context.Context // what items run under
+	err error
+
+	mu    sync.Mutex
+	logs  map[int]*writer // of the items that run, by index
+	users int
+	idle  *time.Timer
+}
+
+// idleSession is how long a session stays open that no lane needs.
+const idleSession = 30 * time.Second
+
+// session gives the session of a life of a run, which is made when it is first
+// needed. It is given back with leave.
+func (w *Worker) session(l Lease, store Store) *session {
+	key := filepath.Join(store.Dir, l.Run, strconv.Itoa(l.Life))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.sessions[key]
+	if s == nil {
+		s = &session{w: w, key: key, ready: make(chan struct{}), done: make(chan struct{}), quit: make(chan struct{}), logs: map[int]*writer{}}
+		s.softly, s.soft = context.WithCancel(context.Background())
+		s.hardly, s.hard = context.WithCancel(context.Background())
+		w.sessions[key] = s
+		go s.run(store, l.Run)
+		if w.leaving.Load() {
+			s.soft()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users++
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	return s
+}
+
+func (s *session) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.users == 0 {
+		s.idle = time.AfterFunc(idleSession, s.retire)
+	}
+}
+
+// retire ends a session that nobody needs, or that came to nothing.
+func (s *session) retire() {
+	s.w.mu.Lock()
+	s.mu.Lock()
+	idle := s.users == 0
+	if idle && s.w.sessions[s.key] == s {
+		delete(s.w.sessions, s.key)
+	}
+	s.mu.Unlock()
+	s.w.mu.Unlock()
+	if idle {
+		s.end()
+	}
+}
+
+func (s *session) end() { s.once.Do(func() { close(s.quit) }) }
+
+// over waits for the end of a session, and removes its copy.
+func (s *session) over() error {
+	<-s.done
+	return nil
+}
+
+// run is the run of a session: the ordinary engine, up to the map and no further.
+func (s *session) run(store Store, run string) {
+	defer close(s.done)
+	opened := false
+	part := &engine.Part{Kept: s.kept, Sync: s.sync, Map: func(ctx context.Context, m *engine.PartMap) error {
+		s.m, s.ctx, opened = m, ctx, true
+		close(s.ready)
+		select {
+		case <-s.quit:
+		case <-ctx.Done():
+		}
+		return nil
+	}}
+	home, err := s.w.copyOf(s.hardly, store, run, func(e *event.Event) bool {
+		return e.Index == 0 || e.Type == event.ItemRequeued && len(e.Data) > 0
+	})
+	var sum *engine.Summary
+	if err == nil {
+		sum, err = engine.Resume(s.hardly, run, engine.Options{Store: home, Soft: s.softly, Part: part})
+		err = errors.Join(err, os.RemoveAll(home.Dir))
+	}
+	if !opened {
+		if s.err = err; err == nil && sum != nil && sum.Err != nil {
+			s.err = sum.Err
+		}
+		if s.err == nil {
+			s.err = errors.New("the run has no map to work for")
+		}
+		close(s.ready)
+	}
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	if s.w.sessions[s.key] == s {
+		delete(s.w.sessions, s.key) // the next lease begins another one
+	}
+}
+
+// kept writes what is recorded of an item into the log of the lane that has it.
+// What belongs to no item is this worker's own.
+func (s *session) kept(facts []event.Event) error {
+	index := 0
+	for i := range facts {
+		index = max(index, facts[i].Index)
+	}
+	s.mu.Lock()
+	log := s.logs[index]
+	if log == nil && facts[0].Type == event.Note {
+		for _, any := range s.logs {
+			log = any
+			break
+		}
+	}
+	s.mu.Unlock()
+	if log == nil {
+		return nil
+	}
+	return log.record(facts)
+}
+
+// sync has the logs of all lanes on the disk.
+func (s *session) sync() error {
+	s.mu.Lock()
+	logs := slices.Collect(maps.Values(s.logs))
+	s.mu.Unlock()
+	var errs []error
+	for _, log := range logs {
+		errs = append(errs, log.sync())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *session) route(index int, to *writer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if to == nil {
+		delete(s.logs, index)
+		return
+	}
+	s.logs[index] = to
+}

@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/files"
+	"github.com/bide-dev/bide/internal/input"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/value"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// actions carries out what steps do on this machine: processes, requests,
+// files; with their output shown and kept in the run's directory.
+type actions struct {
+	world    *action.World
+	out      outputs
+	varFiles outputFiles
+	tracing  Tracing // nil: none
+	terminal func(read bool) (*Lent, error)
+}
+
+// traced adds to an environment what an attempt is told of its trace.
+func (a *actions) traced(env []string, p step.Place, path string, n int) []string {
+	if a.tracing == nil {
+		return env
+	}
+	return append(slices.Clip(env), a.tracing.Environ(p, path, n)...)
+}
+
+// Run makes one attempt of a leaf action.
+func (a *actions) Run(ctx context.Context, c *step.Call) (res action.Result, err error) {
+	if c.Action == nil {
+		return a.module(ctx, c)
+	}
+	_, isAgent := c.Action.(*workflow.Claude)
+	_, isShell := c.Action.(*workflow.Shell)
+	at := &action.Call{Scope: c.Scope, Dir: c.Dir, Env: a.traced(c.Env, c.Place, c.Path, c.Number), Timeout: c.Timeout, Stall: c.Stall, Session: c.Session, Mask: a.out.masks()}
+	vars := ""
+	if (isAgent || isShell) && !a.out.pipeline { // whose outputs are declared
+		if vars, err = a.varFiles.next(); err != nil {
+			return action.Result{}, err
+		}
+		at.Env = append(slices.Clip(at.Env), "BIDE_OUTPUT="+vars, "PRODIGY_OUTPUT="+vars)
+	}
+	if isAgent {
+		at.OnMessage = func(m action.Message) { a.message(c, m) }
+	}
+	out := a.out.of(c.Place, c.Path, c.Number, isAgent, c.Quiet)
+	at.Stdout, at.Stderr, at.Spill, at.Log = out.stdout, out.stderr, out.spill, out.log
+	back, err := a.lend(c, at)
+	if err != nil {
+		return res, errors.Join(err, out.close(&res))
+	}
+	res, err = a.world.Run(ctx, c.Action, at)
+	defer func() {
+		if back() && err != nil {
+			err = step.ErrInterrupted // it ended of the key, and a resume begins it again
+		}
+	}()
+	if cerr := out.close(&res); err == nil {
+		err = cerr
+	}
+	if vars != "" {
+		set, verr := a.varFiles.take(vars, a.out.masks())
+		if res.Set = set; err == nil {
+			err = verr
+		}
+	}
+	if m := a.out.masks(); m.Active() {
+		res.Output, res.Stderr = m.Seams(res.Output), m.Seams(res.Stderr)
+	}
+	return res, err
+}
+
+// lend gives an attempt the terminal, where it is alone on it. back takes that
+// back, and reports whether the key for an interrupt was pressed.
+func (a *actions) lend(c *step.Call, at *action.Call) (back func() bool, err error) {
+	back = func() bool { return false }
+	if _, isShell := c.Action.(*workflow.Shell); !isShell || !c.Alone || a.terminal == nil {
+		return back, nil
+	}
+	t, err := a.terminal(c.Read())
+	if err != nil || t == nil {
+		return back, err
+	}
+	at.Terminal = t.Terminal
+	return t.Return, nil
+}
+
+// message records what an agent says and does.
+func (a *actions) message(c *step.Call, m action.Message) {
+	e := c.Event(event.AgentMessage, c.Path)
+	e.Message = m.Text
+	if m.Tool != "" {
+		e.Data = step.Data(map[string]any{"tool": m.Tool, "input": a.out.masks().Text(string(m.Input)).Ends(step.Brief)})
+	}
+	_ = a.out.Record(e) // a journal that cannot be written ends the run by itself
+}
+
+// Output gives the whole output of an attempt, whatever its size.
+func (a *actions) Output(_ context.Context, res action.Result) ([]byte, error) {
+	r, err := res.OpenOutput()
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(r)
+	return b, errors.Join(err, r.Close())
+}
+
+// Read gives the content of a file.
+func (a *actions) Read(ctx context.Context, file files.Name) ([]byte, error) {
+	b, err := file.Read(ctx)
+	return b, refused(err)
+}
+
+// Find gives the files that fit a pattern.
+func (a *actions) Find(_ context.Context, pattern files.Name) ([]string, error) {
+	list, err := pattern.Find()
+	return list, refused(err)
+}
+
+// IsDir gives an error unless a path is that of a directory.
+func (a *actions) IsDir(_ context.Context, dir files.Name) error {
+	info, err := dir.Stat()
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is no directory", dir.Path)
+	}
+	return refused(err)
+}
+
+// refused makes the error of a path that leads out of its directory one that no
+// other attempt mends.
+func refused(err error) error {
+	if errors.As(err, new(*files.OutsideError)) {
+		return &action.InputError{Err: err}
+	}
+	return err
+}
+
+// Items reads the values of a foreach out of a file.
+func (a *actions) Items(ctx context.Context, file files.Name, jsonPath string) (list []any, err error) {
+	spec := input.Spec{File: file.Full(), JSONPath: jsonPath, Context: ctx}
+	if file.ByData {
+		spec.Within = file.Dir
+	}
+	for it, err := range spec.Items() {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, refused(err)
+		}
+		v, err := value.Parse(it.Data)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+// Save writes the whole output of an attempt, also where only its head and tail
+// are kept as a variable.
+func (a *actions) Save(_ context.Context, file files.Name, res action.Result) error {
+	f, err := file.Create()
+	if err != nil {
+		return refused(err)
+	}
+	return writeOutput(f, res)
+}
+
+// writeOutput writes the output of an attempt and closes the file.
+func writeOutput(f *os.File, res action.Result) error {
+	r, err := res.OpenOutput()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	_, err = io.Copy(f, r)
+	return errors.Join(err, f.Close(), r.Close())
+}

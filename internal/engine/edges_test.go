@@ -1,0 +1,264 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// TestComputedValuesEndWithRun: a command that computes a value is ended with
+// the run: one of an env block before the first step and at each use, and one
+// in a text.
+func TestComputedValuesEndWithRun(t *testing.T) {
+	for name, text := range map[string]string{
+		"in a text":     "commands: [{shell: 'echo \"${cmd:sleep 30}\"'}]",
+		"an env block":  "env: {SLOW: {command: sleep 30}}\ncommands: [{shell: 'true'}]",
+		"at each use":   "env: {SLOW: {command: 'test -e @EV@/f && sleep 30; touch @EV@/f', cache: false}}\ncommands: [{shell: 'true'}]",
+		"a step's env":  "commands: [{shell: 'true', env: {SLOW: {command: sleep 30}}}]",
+		"a deaf one":    "commands: [{shell: 'true', env: {SLOW: {command: \"trap '' TERM; sleep 30\"}}}]",
+		"a deaf step":   "commands: [{shell: \"trap '' TERM; sleep 30\"}]",
+		"deaf items":    "map: {input: [1, 2], agent_template: [{shell: \"trap '' TERM; sleep 30\"}]}",
+		"a deaf input":  "map: {input: \"trap '' TERM; sleep 30; echo 1\", agent_template: [{shell: 'true'}]}",
+		"a file's name": "commands: [{shell: 'true', output_file: '${cmd:sleep 30}'}]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+			defer cancel()
+			began := time.Now()
+			r, err := b.try(ctx, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took > 6*time.Second {
+				t.Errorf("the run ended %s after it began", took)
+			}
+			r.status(event.Interrupted)
+			r.want("x", "-")
+		})
+	}
+}
+
+// TestItemsTimeout: a timeout that an item gives, and those of timeout_config by
+// the id and the name of a step.
+func TestItemsTimeout(t *testing.T) {
+	for name, text := range map[string]string{
+		"of the item":  "map: {input: [{limit: 200ms}], agent_template: [{shell: sleep 20, timeout: '${item.limit}'}]}",
+		"by id":        "map: {input: [1], timeout_config: {timeout_policy: per_command, command_timeouts: {slow: 200ms}}, agent_template: [{shell: sleep 20, id: slow}]}",
+		"by name":      "map: {input: [1], timeout_config: {timeout_policy: per_command, command_timeouts: {Be slow: 200ms}}, agent_template: [{shell: sleep 20, name: Be slow}]}",
+		"over a kind":  "map: {input: [1], timeout_config: {timeout_policy: per_command, command_timeouts: {shell: 1h, slow: 200ms}}, agent_template: [{shell: sleep 20, id: slow}]}",
+		"of the agent": "parameters: {optional: [{name: limit, default: 200ms}]}\nmap: {input: [1], agent_timeout: '${limit}', agent_template: [{shell: sleep 20}]}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			r := newBench(t).run("mode: mapreduce\n" + text)
+			if took := time.Since(began); took > 15*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			r.status(event.CompletedWithFailures)
+			if end := r.of(event.ItemFinished); len(end) != 1 || end[0].Class != "timeout" {
+				t.Errorf("the item ended as %+v", end)
+			}
+		})
+	}
+}
+
+// TestChangedImport: a file that is imported is as much a part of a run as the
+// workflow itself, however the workflow was named.
+func TestChangedImport(t *testing.T) {
+	for _, name := range []string{"flow.yml", "@DIR@/flow.yml"} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			t.Chdir(b.dir)
+			b.write("flow.yml", "imports: [{path: sub.yml, alias: sub}]\ncommands: [{workflow: sub}]\n")
+			b.write("sub.yml", "commands: [{shell: exit 1}]\n")
+			f, problems := workflow.Load(b.fill(name), workflow.Options{})
+			if err := problems.Err(); err != nil {
+				t.Fatal(err)
+			}
+			store, err := journal.OpenStore(b.home)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opt := b.opt
+			opt.Dir, opt.Store, opt.File = b.dir, store, f
+			if sum, err := engine.Run(context.Background(), opt); err != nil || sum.Status != event.Failed {
+				t.Fatalf("the run ended %+v, %v", sum, err)
+			}
+			b.write("sub.yml", "commands: [{shell: echo mended > @EV@/x}]\n")
+			t.Chdir(filepath.Dir(b.dir)) // where a resume runs does not matter
+			opt.File = nil
+			var changed *engine.ChangedError
+			if _, err := engine.Resume(context.Background(), "", opt); !errors.As(err, &changed) || filepath.Base(changed.Path) != "sub.yml" || !strings.Contains(changed.Diff, "mended") {
+				t.Fatalf("a resume with a changed import: %v", err)
+			}
+			opt.Force = true
+			if sum, err := engine.Resume(context.Background(), "", opt); err != nil || sum.Status != event.Succeeded {
+				t.Errorf("a resume by force ended %+v, %v", sum, err)
+			}
+			if got, err := os.ReadFile(filepath.Join(b.ev, "x")); string(got) != "mended\n" {
+				t.Errorf("the import that is there now was not run: %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestResumeOfFinishedRun ends as the run ended: whoever was killed after that
+// was recorded may have told nobody.
+func TestResumeOfFinishedRun(t *testing.T) {
+	b := newBench(t)
+	r := b.run("commands: [{shell: echo a >> @EV@/x}]")
+	r.status(event.Succeeded)
+	again, err := b.tryResume(context.Background())
+	if told := again.of(event.RunFinished); len(told) != 1 || told[0].Status != event.Succeeded || told[0].Run == "" {
+		t.Errorf("those who watch are told %+v", told)
+	}
+	if !errors.As(err, new(*engine.FinishedError)) || again.sum == nil || again.sum.Status != event.Succeeded || again.sum.Steps != r.sum.Steps {
+		t.Errorf("the resume ended %+v, %v", again.sum, err)
+	}
+	r.want("x", "a")
+}
+
+// TestTextAgentsAreCounted: what an agent used that answers with a text is not
+// known; its calls are counted. (That a budget cannot hold them, package workflow says.)
+func TestTextAgentsAreCounted(t *testing.T) {
+	const text = "agents: {helper: {command: [sh, -c, 'echo an answer'], output: text}}\ncommands: [{helper: /ask}, {helper: /ask}]\n"
+	r := newBench(t).run(text + "max_cost: 1\n")
+	r.status(event.Succeeded)
+	if u := r.sum.Usage; u == nil || u.Calls != 2 {
+		t.Errorf("usage %+v, want 2 calls", u)
+	}
+}
+
+// TestGraceOfTimeout: a command that ignores SIGTERM under a timeout is ended
+// within the grace: the one that the file gives in a map, and 10 s elsewhere.
+func TestGraceOfTimeout(t *testing.T) {
+	for _, c := range []struct {
+		name, text  string
+		least, most time.Duration
+	}{
+		{"in a map", "mode: mapreduce\nmap: {input: [1], timeout_config: {cleanup_grace_period_secs: 1}, agent_template: [{shell: @SLOW@, timeout: 1s}]}", 2 * time.Second, 9 * time.Second},
+		{"outside", "commands: [{shell: @SLOW@, timeout: 1s}]", 11 * time.Second, 25 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			newBench(t).run(strings.ReplaceAll(c.text, "@SLOW@", `"trap '' TERM; while :; do sleep 0.1; done"`))
+			if took := time.Since(began); took < c.least || took > c.most {
+				t.Errorf("it took %s, want %s to %s", took, c.least, c.most)
+			}
+		})
+	}
+}
+
+// TestPipesNobodyWrites: an interrupt ends the wait for a file that is a pipe,
+// wherever a file is read.
+func TestPipesNobodyWrites(t *testing.T) {
+	for name, text := range map[string]string{
+		"env_files":        "env_files: [pipe]\ncommands: [{shell: 'true'}]",
+		"a secret":         "secrets: {X: {provider: file, key: pipe}}\ncommands: [{shell: 'true'}]",
+		"in a text":        "commands: [{shell: 'echo ${file:pipe}'}]",
+		"result_file":      "commands: [{shell: echo 1, validate: {shell: 'true', result_file: pipe}}]",
+		"expected_schema":  "commands: [{shell: echo 1, validate: {shell: 'true', expected_schema: pipe}}]",
+		"a pipeline":       "parameters: {optional: [{name: x, default: pipe}]}\ncommands: [{pipeline: '${x}'}]",
+		"input of foreach": "commands: [{foreach: {input: pipe, do: [{shell: 'true'}]}}]",
+		"input of the map": "map: {input: pipe.json, agent_template: [{shell: 'true'}]}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			for _, name := range []string{"pipe", "pipe.json"} {
+				if err := syscall.Mkfifo(filepath.Join(b.dir, name), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+			defer cancel()
+			done := make(chan *ran, 1)
+			go func() {
+				r, err := b.try(ctx, text)
+				if err != nil {
+					t.Error(err)
+				}
+				done <- r
+			}()
+			select {
+			case r := <-done:
+				r.status(event.Interrupted)
+			case <-time.After(8 * time.Second):
+				t.Fatal("it waits on")
+			}
+		})
+	}
+}
+
+// TestPathsOfData: a path that data names leads nowhere out of the working
+// directory, and that is the end of it; one that the author writes may.
+func TestPathsOfData(t *testing.T) {
+	const outside = "echo '[1]' > @EV@/out.json; echo 'in x: Int' > @EV@/out.cst; echo @EV@/out"
+	for name, step := range map[string]string{
+		"output_file":                       "{shell: echo hi, output_file: '${out}.json'}",
+		"a file of foreach":                 "{foreach: {input: '${out}.json', do: [{shell: 'true'}]}}",
+		"a file beside foreach":             "{foreach: {input: '${up}/ev/out.json', do: [{shell: 'true'}]}}",
+		"result_file":                       "{shell: echo hi, validate: {shell: 'true', result_file: '${out}.json'}}",
+		"expected_schema":                   "{shell: echo 1, validate: {shell: echo 1, expected_schema: '${out}.json'}}",
+		"a pipeline":                        "{pipeline: '${out}.cst'}",
+		"working_dir":                       "{shell: 'true', working_dir: '${up}'}",
+		"an output that a command computes": "{shell: echo hi, output_file: '${cmd:echo ../x}'}",
+		"write_file":                        "{write_file: {path: '${up}/x', content: x}}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newBench(t).run("commands:\n  - {shell: \"" + outside + "\", capture: out}\n  - {shell: echo .., capture: up}\n  - " + step + "\n")
+			r.status(event.Failed)
+			if end := r.of(event.RunFinished)[0]; !strings.Contains(end.Message, "leads out of the working directory") && !strings.Contains(end.Message, "is absolute") {
+				t.Errorf("it ended: %s", end.Message)
+			}
+		})
+	}
+	t.Run("input of a map", func(t *testing.T) {
+		t.Parallel()
+		text := "setup: [{shell: \"" + outside + "\", capture: out}]\nmap: {input: '${out}.json', agent_template: [{shell: 'true'}]}\n"
+		r := newBench(t).run(text)
+		r.status(event.Failed)
+		if end := r.of(event.RunFinished)[0]; !strings.Contains(end.Message, "leads out of the working directory") {
+			t.Errorf("it ended: %s", end.Message)
+		}
+		newBench(t).run(strings.Replace(text, "${out}", "${out|raw}", 1)).status(event.Succeeded)
+		newBench(t).run(strings.Replace(text, "${out}", "@EV@/out", 1)).status(event.Succeeded)
+	})
+	t.Run("what we made", func(t *testing.T) {
+		t.Parallel()
+		r := newBench(t).run("map: {input: [1, 2], agent_template: [{shell: 'true'}]}\nreduce: [{foreach: {input: '${map.results_file}', do: [{shell: 'true'}]}}]\n")
+		r.status(event.Succeeded)
+	})
+}
+
+// TestLeftInputsGo: the output of an input's command, which a life of the run
+// left that was killed and which may hold secrets, goes when the run is resumed.
+func TestLeftInputsGo(t *testing.T) {
+	b := newBench(t)
+	r := b.run("commands: [{shell: test -e @EV@/go}]")
+	r.status(event.Failed)
+	left := filepath.Join(r.sum.Dir, "input-4711")
+	if err := os.WriteFile(left, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.mark("go")
+	b.resume(context.Background()).status(event.Succeeded)
+	if _, err := os.Stat(left); err == nil {
+		t.Error("it is there still")
+	}
+}

@@ -1,0 +1,318 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/pattern"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worktree"
+)
+
+// gitWork is what a run has to do with git: the repository, the run's worktree,
+// and the way of the work of agents into it and of its work to the user's branch.
+type gitWork struct {
+	x       *step.Executor
+	dir     string // where the run was started
+	home    string // the run's directory; "": it has none, and makes nothing
+	mode    string // of isolation
+	rounds  int    // iterations that the options ask for
+	yes     bool   // merge without a question
+	resumed bool
+
+	repo *worktree.Repo // nil outside git, and where nobody wants to know
+	tree *worktree.Run  // the run's worktree; nil without isolation
+	made bool           // in this life of the run
+	// context says that step.* and workflow.* of the git context are read
+	// somewhere.
+	context bool
+}
+
+// readsState finds the variables git.* in a file's text: where they are not
+// read, git is not asked.
+var readsState = pattern.Lazy(`\bgit\.(branch|commit|(staged|unstaged|untracked|modified|deleted|changed)_files)\b`)
+
+// readsGit finds the variables of the git context in a file's text. It only
+// decides whether git is asked around each step: one time too many does no
+// harm.
+var readsGit = pattern.Lazy(`\b(step|workflow)\.(files_|commit|insertions|deletions)|file_pattern`)
+
+// open opens the repository and, where the file and the options ask for it, the
+// run's own worktree. asks is what steps ask of git; nil where nobody wants to
+// know.
+func (g *gitWork) open(ctx context.Context) (asks *step.Git, err error) {
+	asks = &step.Git{Context: readsGit().Match(g.x.File.Source), State: readsState().Match(g.x.File.Source)}
+	for _, text := range g.x.File.Others {
+		asks.Context = asks.Context || readsGit().Match(text)
+		asks.State = asks.State || readsState().Match(text)
+	}
+	g.context = asks.Context
+	if g.home == "" {
+		return asks, nil
+	}
+	own := g.mode == "worktree" || g.mode == "auto" && workflow.NeedsIsolation(g.x.File)
+	unsafe := g.mode == "none" && workflow.MapWritesWithGit(g.x.File) != nil
+	if !own && !unsafe && !asks.Context && !asks.State && !commits(g.x.File) && max(g.rounds, g.x.File.MaxIterations) <= 1 {
+		return nil, nil // git is not asked where nobody wants to know
+	}
+	repo, err := worktree.Open(ctx, g.dir)
+	switch {
+	case err == nil:
+		g.repo, asks.Repo = repo, repo
+	case g.mode == "worktree":
+		return nil, fmt.Errorf("isolation: worktree: %s: %w", g.dir, err)
+	case g.mode == "none", errors.Is(err, worktree.ErrNotRepo), errors.Is(err, worktree.ErrBare), errors.Is(err, worktree.ErrNoGit):
+		return nil, nil
+	default:
+		return nil, err
+	}
+	if head, err := repo.HeadInfo(ctx); err != nil || head.Commit == "" {
+		if g.mode == "worktree" {
+			return nil, fmt.Errorf("isolation: worktree: %w", worktree.ErrUnborn)
+		}
+		own = false
+	}
+	if unsafe {
+		g.x.Note("isolation: none: the items write with git (%s) in one working tree: they see each other's files, and meet on git's locks", workflow.MapWritesWithGit(g.x.File).Pos)
+	}
+	if own {
+		if err := g.ownWorktree(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if g.context {
+		asks.Head, err = g.markHead(ctx)
+	}
+	return asks, err
+}
+
+// where is where the steps of the run itself are.
+func (g *gitWork) where() string {
+	if g.tree != nil {
+		return g.tree.WorkDir
+	}
+	return g.dir
+}
+
+// commits reports whether a step has to commit.
+func commits(f *workflow.File) (found bool) {
+	workflow.WalkAll(f, func(s *workflow.Step) {
+		found = found || s.CommitRequired || s.AutoCommit != nil || s.OnFailure != nil && s.OnFailure.CommitRequired
+		if s.Validate != nil && s.Validate.OnIncomplete != nil {
+			found = found || s.Validate.OnIncomplete.CommitRequired
+		}
+		if v, ok := s.Action.(*workflow.Validate); ok && v.OnIncomplete != nil {
+			found = found || v.OnIncomplete.CommitRequired
+		}
+	})
+	return found
+}
+
+// ownWorktree makes the run's worktree, or finds that of an earlier life.
+func (g *gitWork) ownWorktree(ctx context.Context) error {
+	o := worktree.RunOptions{ID: g.x.Run, Root: filepath.Join(filepath.Dir(filepath.Dir(g.home)), "worktrees", g.x.Run)}
+	tree, err := g.repo.OpenRun(ctx, o)
+	if g.made = errors.Is(err, fs.ErrNotExist) || err != nil && !g.resumed; g.made {
+		tree, err = g.repo.NewRun(ctx, o)
+	}
+	if err != nil {
+		return fmt.Errorf("the run's worktree: %w", err)
+	}
+	g.tree = tree
+	if n := len(tree.LeftOut); n > 0 {
+		g.x.Note("%d uncommitted files of your working tree are not in the run's worktree (%s%s): commit them, or run with --isolation none",
+			n, strings.Join(tree.LeftOut[:min(3, n)], ", "), more(n-3))
+	}
+	return nil
+}
+
+func more(n int) string {
+	if n > 0 {
+		return fmt.Sprintf(" and %d more", n)
+	}
+	return ""
+}
+
+// markHead notes where the git context of the workflow begins; a resumed run
+// finds it in a file of the run.
+func (g *gitWork) markHead(ctx context.Context) (*worktree.Point, error) {
+	name := filepath.Join(g.home, "git-start.json")
+	var p worktree.Point
+	if b, err := os.ReadFile(name); err == nil && json.Unmarshal(b, &p) == nil {
+		return &p, nil
+	}
+	p, err := g.repo.Mark(ctx, g.where())
+	if err != nil {
+		return nil, err
+	}
+	return &p, os.WriteFile(name, data(p), 0o600)
+}
+
+// freeze takes the state of the run's worktree from which agents start.
+func (g *gitWork) freeze(ctx context.Context) error {
+	if g.tree == nil {
+		return nil
+	}
+	return g.tree.Freeze(ctx)
+}
+
+// drain removes the worktrees of agents that nobody needs any more.
+func (g *gitWork) drain(ctx context.Context) {
+	if g.tree == nil {
+		return
+	}
+	if err := g.tree.Drain(context.WithoutCancel(ctx)); err != nil {
+		g.x.Note("worktrees of agents are left: %v", err)
+	}
+}
+
+// leave merges an agent's commits into the run. Work that is not merged stays
+// in its branch.
+func (g *gitWork) leave(ctx context.Context, p step.Site, a *agentRun, err error) error {
+	ctx = context.WithoutCancel(ctx) // what is done is taken over, also when the run stops
+	var k worktree.Kept
+	var ended error
+	if err != nil {
+		k, ended = a.tree.Remove(ctx)
+	} else {
+		var res worktree.MergeResult
+		res, k, ended = a.tree.Finish(ctx, worktree.MergeOptions{
+			Message: "bide: item " + g.x.Values.Mask().String(a.item.ID), Resolve: g.resolver(p),
+			Before: func(commit string, work worktree.MergeResult) error {
+				a.data.Commits, a.data.Files = work.CommitIDs, work.Files
+				return g.merging(ctx, a, commit)
+			}})
+		if ended == nil && res.Commits == 0 {
+			a.data.Commits, a.data.Files = nil, nil
+		}
+	}
+	a.data.Worktree, a.data.Branch = "", k.Branch
+	if k.Branch != "" {
+		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Phase: "map", Item: a.item.ID, Index: a.item.Index, Message: k.String()})
+	}
+	if n := len(k.Ignored); n > 0 {
+		g.x.NoteOnce("ignored", fmt.Sprintf("item %s left %d files that git ignores (%s%s): such files go when the next item takes the worktree; what is to be kept is written elsewhere, or committed",
+			a.item.ID, n, strings.Join(k.Ignored[:min(3, n)], ", "), more(n-3)))
+	}
+	if ended != nil {
+		ended = fmt.Errorf("the work of item %s: %w", a.item.ID, ended)
+	}
+	return errors.Join(err, ended)
+}
+
+// resolver resolves a conflict with the merge block, or with the agent that is
+// configured under the name merge; nil where there is neither.
+func (g *gitWork) resolver(p step.Site) worktree.Resolver {
+	steps := []*workflow.Step(nil)
+	switch {
+	case g.x.File.Merge != nil:
+		steps = g.x.File.Merge.Steps
+	case g.x.File.Agents["merge"] != nil:
+		text, err := template.Parse("Resolve the merge conflict of ${merge.source_branch} into ${merge.target_branch} in the files ${merge.file_list}, then git add and commit them.")
+		if err != nil {
+			return nil
+		}
+		steps = []*workflow.Step{{Path: "merge", Name: "resolve the conflict", Action: &workflow.Claude{Text: text, Provider: "merge"}}}
+	default:
+		return nil
+	}
+	return func(ctx context.Context, c worktree.ConflictInfo) error {
+		q := p
+		q.Dir, q.Phase, q.Rounds = c.Dir, "merge", p.Rounds+"@"+p.Item
+		q.Past, q.Keep = nil, false // each conflict is one of its own
+		q.Scope = p.Scope.Child()
+		q.Scope.Set("merge", map[string]any{
+			"worktree": c.Dir, "source_branch": c.Branch, "target_branch": c.Into, "session_id": g.x.Run,
+			"commit": c.Commit, "modified_files": step.Anys(c.Files), "file_list": strings.Join(c.Files, ", "), "file_count": int64(len(c.Files)),
+			"conflicts": step.Anys(c.Files),
+		})
+		return g.x.Sequence(ctx, q, steps)
+	}
+}
+
+// mergeBack takes the run's work to the user's branch: with the merge block,
+// with -y, or after a person said yes. Otherwise it stays where it is, and the
+// message says how to get it.
+func (g *gitWork) mergeBack(ctx context.Context, block func(context.Context, map[string]any) error) error {
+	did, err := g.tree.Committed(ctx)
+	if err != nil {
+		return err
+	}
+	ahead, err := g.repo.HasNewCommits(ctx, g.tree.Dir, g.tree.Base)
+	if err != nil {
+		return err
+	}
+	if !ahead {
+		if g.x.File.Merge != nil {
+			g.x.Note("the merge block is left out: nothing was committed")
+		}
+		return g.leaveRun(ctx)
+	}
+	if g.x.File.Merge != nil {
+		if err := block(ctx, mergeVariables(g.x.Run, g.tree, did)); err != nil {
+			return fmt.Errorf("%w; the work is in branch %s: %s", err, g.tree.Branch, g.tree.MergeCommand())
+		}
+	}
+	if !g.yes && (g.x.Ask == nil || !g.x.Ask(fmt.Sprintf("Merge %s into %s?", g.tree.Branch, g.tree.Target))) {
+		g.x.Note("the work is in branch %s and is not merged yet: run again with -y, or merge it with: %s", g.tree.Branch, g.tree.MergeCommand())
+		return nil
+	}
+	res, err := g.tree.FinalMerge(ctx, worktree.MergeOptions{Message: "bide: " + g.x.File.Name})
+	if err != nil {
+		return err
+	}
+	if res.Commits > 0 {
+		g.x.Note("merged %d commits of %s into %s", res.Commits, g.tree.Branch, g.tree.Target)
+	}
+	return g.leaveRun(ctx)
+}
+
+// mergeVariables are what a merge block reads of what is to be merged.
+func mergeVariables(run string, tree *worktree.Run, did worktree.GitContext) map[string]any {
+	return map[string]any{
+		"worktree": tree.Dir, "source_branch": tree.Branch, "target_branch": tree.Target, "session_id": run,
+		"commits": step.Anys(did.Commits), "commit_ids": strings.Join(did.Commits, " "), "commit_count": int64(did.CommitCount),
+		"modified_files": step.Anys(did.FilesChanged), "file_count": int64(len(did.FilesChanged)), "file_list": strings.Join(did.FilesChanged, ", "),
+	}
+}
+
+// leaveRun removes the run's worktree when nothing is in it that is not merged.
+func (g *gitWork) leaveRun(ctx context.Context) error {
+	k, err := g.tree.Remove(ctx)
+	if err != nil {
+		return err
+	}
+	if k.Branch != "" {
+		g.x.Note("%s", k)
+	}
+	return g.tellLeft(ctx)
+}
+
+// tellLeft says how many branches of items hold work that is not merged: of
+// agents that failed, and of those that were killed, also where the process
+// died before it could tell of each.
+func (g *gitWork) tellLeft(ctx context.Context) error {
+	left, err := g.repo.List(ctx, g.x.Run)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, i := range left {
+		if i.Item != "" && i.Unmerged > 0 {
+			n++
+		}
+	}
+	if n > 0 {
+		g.x.Note("work of items is left in branches, not merged: `bide worktree ls` lists all %d", n)
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
+	"github.com/bide-dev/bide/internal/step"
+)
+
+// Handle runs the handler of an item that failed for good: on_item_failure:
+// {custom: NAME}. It reads what is recorded and nothing else, so that it makes no
+// difference whether the run was interrupted before.
+func (x *mapRun) Handle(ctx context.Context, it journal.Item, d mapper.Due) error {
+	steps, ok := x.r.file.Handlers[d.Handler]
+	if !ok {
+		return fmt.Errorf("there is no handler %s in the file any more", d.Handler)
+	}
+	p := x.p
+	p.Item, p.Index, p.Attempt, p.Past, p.Rounds = it.ID, it.Index, d.Attempt, nil, "#"+d.Handler
+	p.Keep = false
+	p.Scope = x.p.Scope.Child()
+	if err := step.SetItem(p.Scope, x.itemOf(it)); err != nil {
+		return err
+	}
+	p.Scope.Set("attempt", int64(d.Attempt))
+	var state step.Sealed
+	if len(d.State) > 0 {
+		if err := json.Unmarshal(d.State, &state); err != nil {
+			return fmt.Errorf("the recorded variables of item %s: %w", it.ID, err)
+		}
+	}
+	p.Scope.Apply(x.r.x.Open(state))
+	p.Scope.Set("error", map[string]any{"message": d.Message, "class": d.Class, "attempts": int64(d.Attempt), "exit_code": int64(d.ExitCode)})
+	return x.r.x.Sequence(ctx, p, steps)
+}

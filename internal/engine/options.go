@@ -1,0 +1,159 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mask"
+	"github.com/bide-dev/bide/internal/proc"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// Options is what a run is started with. What is recorded and used again by a
+// resume is in [Settings].
+type Options struct {
+	Settings
+	Store *journal.Store
+	File  *workflow.File
+	// Pipeline is what is run instead of File.
+	Pipeline *Pipeline
+
+	// Sinks get every event after it is recorded, secrets masked, in order.
+	Sinks []event.Sink
+	// Tracing joins the run to a trace; nil: none.
+	Tracing Tracing
+	// Soft, when it is done, stops the start of new work: what runs has Grace
+	// to end. The context given to Run ends everything at once. nil: never.
+	Soft context.Context
+	// Grace is the time that running steps have after Soft; 0 means 10 s.
+	Grace time.Duration
+	// Ask puts a yes-or-no question to a person; nil where nobody is there.
+	Ask func(question string) bool
+	// Terminal lends the terminal that the run is on to a step that is alone on
+	// it; nil: there is none. The step's output goes there too unless it is read.
+	Terminal func(read bool) (*Lent, error)
+	// Environ is the inherited environment; nil means os.Environ().
+	Environ []string
+	HTTP    *http.Client
+	// Force goes on with a run whose file has changed.
+	Force bool
+
+	// Part, if not nil, says that this process does a part of the run only.
+	Part *Part
+
+	// composed, if not nil, is shown the executor before the first step runs.
+	composed func(*step.Executor)
+}
+
+// Lent is a terminal for one attempt of a step.
+type Lent struct {
+	*proc.Terminal
+	// Return takes it back when the attempt has ended and all its output was
+	// shown, and reports whether the key for an interrupt was pressed meanwhile.
+	Return func() (interrupted bool)
+}
+
+// Tracing joins what a run does to a trace. Its methods may be called by many
+// goroutines at once.
+type Tracing interface {
+	// Begin tells which life of a run begins, from 1, and what the run_started of
+	// the first has kept; nil in the first. It gives what this one is to keep.
+	Begin(run string, life int, first []byte) map[string]any
+	// Environ is added to the environment of attempt n of a step.
+	Environ(p step.Place, path string, n int) []string
+}
+
+// Settings are the recorded part of Options.
+type Settings struct {
+	Dir              string            `json:"dir"`
+	Args             []string          `json:"args,omitempty"`
+	Files            []string          `json:"files,omitempty"`
+	Params           map[string]string `json:"params,omitempty"`
+	ParamFile        map[string]any    `json:"param_file,omitempty"`
+	Profile          string            `json:"profile,omitempty"`
+	MaxParallel      int               `json:"max_parallel,omitempty"`
+	MaxIterations    int               `json:"max_iterations,omitempty"`
+	FailFast         bool              `json:"fail_fast,omitempty"`
+	Isolation        string            `json:"isolation,omitempty"`
+	Yes              bool              `json:"yes,omitempty"`
+	AllowFailedItems bool              `json:"allow_failed_items,omitempty"`
+	FailOn           []string          `json:"fail_on,omitempty"` // of event.Kinds
+	SkipPermissions  bool              `json:"skip_permissions,omitempty"`
+	Version          string            `json:"version,omitempty"`
+	// Inputs and Manifest are those of a pipeline.
+	Inputs   map[string]any `json:"inputs,omitempty"`
+	Manifest string         `json:"manifest,omitempty"`
+	// Hidden says that secrets stand in the texts of the run, which are recorded
+	// without them: a resume reads the files.
+	Hidden bool `json:"hidden,omitempty"`
+}
+
+// DefaultGrace is how long running steps have after the first interrupt.
+const DefaultGrace = 10 * time.Second
+
+// ErrInterrupted is the cause of a run that was stopped from outside and can
+// be resumed.
+var ErrInterrupted = step.ErrInterrupted
+
+// Label is what a person knows a step by: its name, its id, or its text.
+func Label(s *workflow.Step) string { return s.Label() }
+
+// header is what is recorded of a run before its first event.
+func (opt *Options) header() (journal.Header, error) {
+	m := literals(opt.File)
+	opt.Hidden = m.Active()
+	settings, err := json.Marshal(opt.Settings)
+	return journal.Header{
+		Name: opt.File.Name, Path: absolute(opt.File.Path), Kind: opt.File.Kind.String(), Dir: opt.Dir,
+		Source: hide(m, opt.File.Source), Others: absolutes(m, opt.File.Others), Options: settings,
+		Started: time.Now(), BideVersion: opt.Version,
+	}, err
+}
+
+// absolutes are texts by the absolute paths of their files, where a resume finds
+// them whatever its directory.
+func absolutes(m *mask.Masker, texts map[string][]byte) map[string][]byte {
+	out := make(map[string][]byte, len(texts))
+	for path, text := range texts {
+		out[absolute(path)] = hide(m, text)
+	}
+	return out
+}
+
+func absolute(path string) string {
+	if a, err := filepath.Abs(path); err == nil {
+		return a
+	}
+	return path
+}
+
+func fill(opt *Options) error {
+	if opt.Environ == nil {
+		opt.Environ = os.Environ()
+	}
+	if opt.Soft == nil {
+		opt.Soft = context.Background()
+	}
+	if opt.Grace == 0 {
+		opt.Grace = DefaultGrace
+	}
+	dir, err := filepath.Abs(opt.Dir)
+	if err != nil {
+		return err
+	}
+	opt.Dir = dir
+	if info, err := os.Stat(dir); err != nil {
+		return fmt.Errorf("the working directory: %w", err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("the working directory %s is no directory", dir)
+	}
+	return nil
+}

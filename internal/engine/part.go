@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
+	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/step"
+)
+
+// Part is what one process does of a run that several share. The journal is its
+// own copy of what the others have recorded, and [Resume] goes on from there; the
+// workflow file is the recorded one, whatever stands in its place.
+type Part struct {
+	// Begin: a life of the run begins here, and is told as such.
+	Begin bool
+	// Kept is given each record, secrets masked, once the journal has it. Its
+	// error is one of the journal: nothing more is begun.
+	Kept func(facts []event.Event) error
+	// Sync has what Kept was given on the disk, where the run's durability asks
+	// for that before it goes on.
+	Sync func() error
+	// Map, if not nil, takes the place of the map: the items are worked off
+	// elsewhere, or by lanes that it makes. The run then goes no further here,
+	// and its summary has the status running.
+	Map func(ctx context.Context, m *PartMap) error
+	// Halt is why the map stops, where those who decided about it have found a
+	// reason that cannot be seen in what is recorded.
+	Halt policy.StopReason
+}
+
+// PartMap is the map of a run, for a [Part] that has it worked off.
+type PartMap struct {
+	Total  int
+	Policy policy.Config
+	State  policy.State // where each item stands
+	m      *mapper.Map
+}
+
+// Lane gives a lane for some of the items.
+func (p *PartMap) Lane() *mapper.Lane { return p.m.Lane() }
+
+// errPart ends a run where another process goes on with it.
+var errPart = errors.New("another process goes on with the run")
+
+// told is what another part of this life of the run has recorded of a phase.
+func (r *run) told(phase string) journal.PhaseRecord {
+	if r.opt.Part == nil || r.opt.Part.Begin {
+		return journal.PhaseRecord{}
+	}
+	return r.state.Phases[phase]
+}
+
+// elsewhere has the map worked off by the run's part.
+func (r *run) elsewhere(ctx context.Context, p step.Site) error {
+	x, err := r.newMap(ctx, p, r.tally.items.Total)
+	if err != nil {
+		return err
+	}
+	x.p.Pauses = noPauses{}
+	if err := x.restore(ctx); err != nil {
+		return err
+	}
+	if err := r.opt.Part.Map(ctx, &PartMap{Total: r.tally.items.Total, Policy: x.m.Policy, State: x.m.State(), m: x.m}); err != nil {
+		return err
+	}
+	return errPart
+}
+
+// noPauses has an agent that a rate limit turned away give its item back: all
+// lanes wait, which is not for one of them to decide.
+type noPauses struct{}
+
+func (noPauses) Ask(context.Context, time.Time) (round int, until time.Time) { return 0, time.Time{} }
+
+func (noPauses) Limited(context.Context, int, time.Duration, string, time.Time) bool { return false }
+
+func (noPauses) Answered(int) {}
+
+// Plan is what a run that others go through has to know before its first event.
+func Plan(opt Options) (h journal.Header, err error) {
+	if opt.Pipeline != nil {
+		opt.File = opt.Pipeline.asFile()
+	}
+	if err := fill(&opt); err != nil {
+		return h, err
+	}
+	if h, err = opt.header(); err != nil {
+		return h, err
+	}
+	h.Run, err = journal.NewID()
+	return h, err
+}
+
+// SummaryOf is how a run ended, as it is recorded; nil where it has not ended.
+func SummaryOf(ctx context.Context, opt Options, r *journal.Reader) (*Summary, error) {
+	st, err := r.State(ctx)
+	if err != nil || st.Finished.IsZero() {
+		return nil, err
+	}
+	return lastSummary(ctx, opt, r)
+}

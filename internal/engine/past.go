@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// past is what earlier lives of the run have recorded of the steps of an item
+// that they left in flight, by path. Its finished steps are not run again.
+type past map[string]journal.StepRecord
+
+// pasts are those of several items, by index.
+type pasts = map[int]map[string]journal.StepRecord
+
+// takePast gives an item's past to the first attempt of this life: any later one
+// begins anew.
+func (x *mapRun) takePast(index int) past {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.past[index]
+	delete(x.past, index)
+	return p
+}
+
+// over reports whether a step has ended.
+func over(rec journal.StepRecord) bool {
+	return rec.Status != event.Running && rec.Status != event.Interrupted
+}
+
+// finished reports whether a step has ended, and its work is in the worktree.
+func (p past) finished() bool {
+	for _, rec := range p {
+		if over(rec) {
+			return true
+		}
+	}
+	return false
+}
+
+// cutShort reports whether the step of a template that ended last had been cut
+// short before: what it left half done may be why it failed.
+func (p past) cutShort(at step.Site, steps []*workflow.Step, ended []step.Outcome) bool {
+	for i := len(ended) - 1; i >= 0; i-- {
+		if ended[i].Status != "" {
+			rec, ok := p[at.Path(steps[i].Path)]
+			return ok && !over(rec)
+		}
+	}
+	return false
+}
+
+// boundary gives the path of the step of a template after which all that was
+// begun was cut short; "" where there is none.
+func (p past) boundary(at step.Site, steps []*workflow.Step) (last string) {
+	for i, s := range steps {
+		path := at.Path(s.Path)
+		if rec, ok := p[path]; ok && over(rec) {
+			last = path
+			continue
+		}
+		for other, rec := range p {
+			if over(rec) && strings.HasPrefix(other, steps[i].Path) {
+				return "" // a part of it has ended
+			}
+		}
+		break
+	}
+	return last
+}

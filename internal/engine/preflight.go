@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/proc"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// preflight reports, before anything starts, the agents that steps need and
+// that are not there.
+func preflight(opt Options) error {
+	f, environ := opt.File, opt.Environ
+	inside := opt.pipelines()
+	agents := inside.agents(f)
+	need := map[string]string{} // program: agent
+	ask := func(name string) {
+		if name == "" {
+			name = action.DefaultAgent
+		}
+		cfg := agents[name]
+		switch {
+		case cfg != nil && len(cfg.Command) > 0 && cfg.Command[0].IsLiteral():
+			need[cfg.Command[0].String()] = name
+		case cfg == nil:
+			need["claude"] = name
+		}
+	}
+	workflow.WalkAll(f, func(s *workflow.Step) {
+		if a, ok := s.Action.(*workflow.Claude); ok {
+			ask(a.Provider)
+		}
+		if a, ok := s.Retry.FallbackAction().(*workflow.Claude); ok {
+			ask(a.Provider)
+		}
+	})
+	var unknown diag.List
+	for _, pl := range inside.Loaded {
+		unknown = append(unknown, pl.unknownAgents(agents)...)
+		pl.agents(ask)
+	}
+	unknown.Sort() // several pipelines may have one manifest
+	errs := []error{inside.Err(), unknown.Err()}
+	for _, program := range slices.Sorted(maps.Keys(need)) {
+		if _, err := proc.LookPath(program, environ); err != nil {
+			errs = append(errs, fmt.Errorf("the agent %s is needed by a step, but its program %s was not found: install it, or configure another command under `agents:` in %s", need[program], program, f.Path))
+		}
+	}
+	return errors.Join(errs...)
+}

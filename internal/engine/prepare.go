@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worktree"
+)
+
+// prepare has the worktree of the run prepared as the file says, where it is new,
+// and those of its agents when they are made.
+func (r *run) prepare(ctx context.Context, tree *worktree.Run, isNew bool) error {
+	w := r.file.Worktree
+	if w == nil {
+		return nil
+	}
+	if isNew {
+		if err := r.prepareIn(ctx, w, r.opt.Dir, tree.WorkDir); err != nil {
+			return err
+		}
+	}
+	tree.Prepare(ctx, func(ctx context.Context, dir string) error { return r.prepareIn(ctx, w, tree.WorkDir, dir) })
+	return nil
+}
+
+// prepareIn copies files out of a directory into a worktree, and runs the setup in it.
+func (r *run) prepareIn(ctx context.Context, w *workflow.Worktree, from, to string) error {
+	for _, pattern := range w.Copy {
+		paths, err := filepath.Glob(filepath.Join(from, filepath.FromSlash(pattern)))
+		if err != nil {
+			return fmt.Errorf("worktree.copy: %w", err)
+		}
+		if len(paths) == 0 {
+			r.x.NoteOnce("copy "+pattern, fmt.Sprintf("worktree.copy: there is no %s in %s", pattern, from))
+		}
+		for _, path := range paths {
+			if err := copyInto(path, from, to); err != nil {
+				return fmt.Errorf("worktree.copy: %w", err)
+			}
+		}
+	}
+	if w.Setup == nil {
+		return nil
+	}
+	if _, err := r.acts.world.Run(ctx, &workflow.Shell{Text: w.Setup}, &action.Call{Scope: r.scope, Dir: to, Env: r.env.Base().List()}); err != nil {
+		return fmt.Errorf("worktree.setup: %w", err)
+	}
+	return nil
+}
+
+// copyInto copies a file, or a directory with all that is in it, to the same place
+// in another directory. What stands there already stays: it is of the repository.
+func copyInto(path, from, to string) error {
+	return filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, rel)
+		if d.IsDir() {
+			return os.MkdirAll(target, 0o777)
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
+			return err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			to, err := os.Readlink(path)
+			if err == nil {
+				err = os.Symlink(to, target)
+			}
+			return unlessThere(err)
+		}
+		if !info.Mode().IsRegular() {
+			return nil // a socket or the like is nobody's configuration
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		f, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm())
+		if err != nil {
+			return unlessThere(err)
+		}
+		_, err = f.Write(text)
+		return errors.Join(err, f.Close())
+	})
+}
+
+func unlessThere(err error) error {
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}

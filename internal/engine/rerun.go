@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// Rerun runs a step of a run again, although it has ended, and goes on as
+// [Resume] does. name is its path or its label. Everything else is taken over as
+// it is recorded; with onward, all steps that came after it run again too. The
+// items of a map are none of its steps: they are run again as dead letters.
+func Rerun(ctx context.Context, id, name string, onward bool, opt Options) (*Summary, error) {
+	return reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, _ int) (bool, error) {
+		paths, err := requeued(ctx, j, st, name, onward)
+		if err != nil {
+			return false, err
+		}
+		var facts []event.Event
+		for _, path := range paths {
+			facts = append(facts, event.Event{Type: event.StepRequeued, Step: path})
+		}
+		if err := j.RecordAll(facts); err != nil {
+			return false, err
+		}
+		return true, j.Sync(ctx)
+	})
+}
+
+// NoStepError says that a run has no step of a name that could be run again.
+type NoStepError struct{ Run, Name, Why string }
+
+func (e *NoStepError) Error() string {
+	return fmt.Sprintf("run %s: the step %s cannot be run again: %s; `bide show %s` lists the steps", e.Run, e.Name, e.Why, e.Run)
+}
+
+// ran is a recorded step of a run.
+type ran struct {
+	path, label string
+	seq         int64 // where it began first, which is the order of the file
+}
+
+// requeued lists the steps that are to be forgotten so that one runs again: with
+// the ones that it stands in, and the ones that stand in it.
+func requeued(ctx context.Context, j *journal.Journal, st *journal.State, name string, onward bool) ([]string, error) {
+	steps, err := ranSteps(ctx, j, st)
+	if err != nil {
+		return nil, err
+	}
+	var found []ran
+	var names []string
+	for _, s := range steps {
+		names = append(names, s.path, s.label)
+		if s.path == name || s.label == name {
+			found = append(found, s)
+		}
+	}
+	no := func(format string, args ...any) error {
+		return &NoStepError{j.Run(), name, fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case len(found) == 0:
+		return nil, no("%s", cmp.Or(diag.DidYouMean(name, names), "none of its name has begun"))
+	case len(found) > 1:
+		return nil, no("%d steps have that label; name it by its path, such as %s", len(found), found[0].path)
+	}
+	it := found[0]
+	if onward && st.Steps[it.path].Phase == "setup" && j.Header().Kind == workflow.MapReduce.String() {
+		return nil, no("it stands before the map, whose items would have to run again; start a new run, or run it alone with --step")
+	}
+	again := map[string]bool{}
+	for _, s := range steps {
+		switch around := inside(it.path, s.path); {
+		case s.path == it.path, around, inside(s.path, it.path), onward && s.seq > it.seq:
+			again[s.path] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(again)), nil
+}
+
+// ranSteps gives the steps that the state knows, in the order in which they
+// began first.
+func ranSteps(ctx context.Context, j *journal.Journal, st *journal.State) ([]ran, error) {
+	known := map[string]ran{}
+	for e, err := range j.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.StepStarted, event.StepFinished}, Own: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := st.Steps[e.Step]; !ok {
+			continue
+		}
+		s := known[e.Step]
+		if s.seq == 0 {
+			s.seq = e.Seq
+		}
+		s.path, s.label = e.Step, cmp.Or(e.Label, s.label)
+		known[e.Step] = s
+	}
+	return slices.SortedFunc(maps.Values(known), func(a, b ran) int { return cmp.Compare(a.seq, b.seq) }), nil
+}
+
+// inside reports whether a step stands in another one: in a round of its loop,
+// or in its handlers.
+func inside(path, other string) bool {
+	rest, ok := strings.CutPrefix(path, other)
+	return ok && rest != "" && strings.ContainsRune(".@#", rune(rest[0]))
+}

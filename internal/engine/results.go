@@ -1,0 +1,316 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/value"
+)
+
+// This file makes what reduce reads of a map: an item's output out of those of
+// its steps, and map.* out of all items.
+
+// collect takes an item's output: those of its steps, joined by line ends. A
+// large one is kept as a file, in which the sizes of the parts find each step's.
+func (x *mapRun) collect(a *agentRun, ended []step.Outcome) {
+	var parts []string
+	var file string // of the one step that printed something
+	for i, out := range ended {
+		if out.Status == "" {
+			continue // it was never come to
+		}
+		if kind := out.Kind(); kind != event.Skipped && slices.Index(event.Kinds, kind) > slices.Index(event.Kinds, a.data.Kind) {
+			a.data.Kind = kind
+		}
+		s := x.r.file.Map.Template.Steps[i]
+		text := x.r.env.Mask().String(out.Result.Output)
+		if len(ended) > 1 {
+			a.data.Steps = append(a.data.Steps, mapper.StepOutput{Step: s.Label(), ID: s.ID, Status: out.Status, Size: int64(len(text))})
+		}
+		if text == "" {
+			continue
+		}
+		parts = append(parts, text)
+		if file = ""; out.Result.Usage == nil { // an agent's file is its raw stream
+			file = out.Result.StdoutFile
+		}
+	}
+	text := strings.Join(parts, "\n")
+	a.data.Output = x.r.x.Clip(text)
+	if len(text) <= step.Inline {
+		return
+	}
+	a.data.Size = int64(len(text))
+	if len(parts) == 1 && file != "" {
+		a.data.File = file
+		return
+	}
+	name, err := x.r.saveOutput(a.item.Index, a.attempt, text)
+	if err != nil {
+		x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s: %v", a.item.ID, err))
+		return
+	}
+	a.data.File = name
+}
+
+// saveOutput keeps a large output of an item, masked, as a file.
+func (r *run) saveOutput(index, attempt int, text string) (string, error) {
+	f, err := r.j.NewOutput(index, "item", attempt, "output")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.WriteString(text)
+	return f.Name(), errors.Join(err, f.Close())
+}
+
+// reduce runs the reduce steps with all that the map gave. The journal forgets
+// those of an earlier reduce once dead letters are run again.
+func (r *run) reduce(ctx context.Context, p step.Site) error {
+	if err := r.setMapVariables(ctx, p); err != nil {
+		return err
+	}
+	return r.x.Block(ctx, p, r.file.Reduce, "reduce", nil)
+}
+
+// maxInline is the largest map.results that is held in memory as a variable.
+const maxInline = 64 << 20
+
+// setMapVariables sets map.*: the counts, and the results of all items in
+// order, as a value and as a file.
+func (r *run) setMapVariables(ctx context.Context, p step.Site) error {
+	if r.ports != nil {
+		return r.portResults(p)
+	}
+	name := filepath.Join(r.j.Dir(), "results.json")
+	size, millis, err := r.writeResults(ctx, name)
+	if err != nil {
+		return fmt.Errorf("map.results: %w", err)
+	}
+	m := r.mapCounts(millis)
+	m["results_file"] = name
+	if size <= maxInline {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		v, err := value.Parse(b)
+		if err != nil {
+			return fmt.Errorf("map.results: %w", err)
+		}
+		m["results"], m["results_array"], m["results_json"], m["outputs"] = v, v, string(b), outputsOf(v)
+		p.Scope.SetValue("map.results", template.Value{V: v, Origin: template.Data, Raw: string(b)})
+		p.Scope.SetValue("map.results_json", template.Value{V: string(b), Origin: template.Data})
+	} else {
+		r.note("the results of the map are %d MB: ${map.results} is not there, read ${map.results_file}", size>>20)
+	}
+	p.Scope.Set("map", m)
+	p.Scope.SetTrusted("map.results_file", name)
+	p.Scope.SetFile("map.results", "map.results_file")
+	p.Scope.SetFile("map.results_json", "map.results_file")
+	p.Env = p.Env.Export("BIDE_RESULTS_FILE", name)
+	return nil
+}
+
+// mapCounts are the numbers in map.*; millis is what all items took.
+func (r *run) mapCounts(millis int64) map[string]any {
+	c := r.tally.items
+	rate, failures := 0.0, 0.0 // in percent; from 0 to 1
+	if c.Total > 0 {
+		rate = 100 * float64(c.Succeeded) / float64(c.Total)
+		failures = float64(c.Failed) / float64(c.Total)
+	}
+	total, mean := float64(millis)/1000, 0.0
+	if n := c.Succeeded + c.Failed + c.Skipped; n > 0 {
+		mean = total / float64(n)
+	}
+	return map[string]any{
+		"successful": int64(c.Succeeded), "succeeded": int64(c.Succeeded), "failed": int64(c.Failed), "skipped": int64(c.Skipped),
+		"success_count": int64(c.Succeeded), "failure_count": int64(c.Failed),
+		"total": int64(c.Total), "success_rate": value.FromNumber(fmt.Sprintf("%.4g", rate)),
+		"failure_rate":          value.FromNumber(fmt.Sprintf("%.4g", failures)),
+		"total_duration_secs":   value.FromNumber(fmt.Sprintf("%.3f", total)),
+		"average_duration_secs": value.FromNumber(fmt.Sprintf("%.3f", mean)),
+	}
+}
+
+// outputsOf gives the outputs of the items that succeeded, in their order.
+func outputsOf(results any) []any {
+	list, _ := results.([]any)
+	outputs := make([]any, 0, len(list))
+	for _, it := range list {
+		if m, ok := it.(map[string]any); ok && m["success"] == true {
+			outputs = append(outputs, m["output"])
+		}
+	}
+	return outputs
+}
+
+// writeResults streams the results of all finished items into a JSON file, and
+// adds up how many milliseconds they took.
+func (r *run) writeResults(ctx context.Context, name string) (size, millis int64, err error) {
+	f, err := os.OpenFile(name+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return 0, 0, err
+	}
+	items := itemCursor{r: r}
+	w := newCountingWriter(f)
+	sep := "["
+	for res, rerr := range r.j.Results(ctx) {
+		if err = rerr; err != nil {
+			break
+		}
+		if _, err = w.WriteString(sep); err == nil {
+			var item json.RawMessage
+			if item, err = items.data(ctx, res.Index); err == nil {
+				_, err = w.Write(r.resultJSON(res, item))
+			}
+		}
+		if err != nil {
+			break
+		}
+		millis += res.DurationMS
+		sep = ",\n"
+	}
+	if err == nil && sep == "[" {
+		_, err = w.WriteString(sep)
+	}
+	if err == nil {
+		_, err = w.WriteString("]\n")
+	}
+	if err = errors.Join(err, w.Flush(), f.Close()); err != nil {
+		return 0, 0, errors.Join(err, os.Remove(f.Name()))
+	}
+	return w.n, millis, os.Rename(f.Name(), name)
+}
+
+// itemCursor reads the data of items whose indexes grow.
+type itemCursor struct {
+	r    *run
+	list []journal.Item
+}
+
+// data is an item as it is recorded: with its secrets masked.
+func (c *itemCursor) data(ctx context.Context, index int) (json.RawMessage, error) {
+	if d := c.r.state.Items.Edited(index); d != nil {
+		return d, nil
+	}
+	for len(c.list) > 0 && c.list[0].Index < index {
+		c.list = c.list[1:]
+	}
+	if len(c.list) == 0 {
+		var err error
+		if c.list, err = c.r.j.Items(ctx, index, 256); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.list) == 0 || c.list[0].Index != index {
+		return nil, fmt.Errorf("item %d is not in the list", index)
+	}
+	return c.list[0].Data, nil
+}
+
+// itemResult is one element of map.results.
+type itemResult struct {
+	ItemID     string          `json:"item_id"`
+	Index      int             `json:"index"`
+	Item       json.RawMessage `json:"item"`
+	Status     string          `json:"status"`
+	Success    bool            `json:"success"`
+	Output     any             `json:"output"`
+	OutputFile string          `json:"output_file,omitempty"`
+	Steps      []stepResult    `json:"steps"`
+	Error      string          `json:"error,omitempty"`
+	Class      string          `json:"class,omitempty"`
+	Attempts   int             `json:"attempts"`
+	DurationMS int64           `json:"duration_ms"`
+	Commits    []string        `json:"commits,omitempty"`
+	Files      []string        `json:"files_modified,omitempty"`
+	Branch     string          `json:"branch_name,omitempty"`
+	Worktree   string          `json:"worktree_path,omitempty"`
+	Log        string          `json:"json_log_location,omitempty"`
+}
+
+// stepResult is what one step of an item gave.
+type stepResult struct {
+	Step   string `json:"step"`
+	ID     string `json:"id,omitempty"`
+	Status string `json:"status"`
+	Output string `json:"output"`
+}
+
+func (r *run) resultJSON(res journal.Result, item json.RawMessage) []byte {
+	out := itemResult{ItemID: res.ID, Index: res.Index - 1, Item: item, Status: res.Status, Success: res.Status == event.Succeeded || res.Status == event.Degraded,
+		Error: res.Message, Class: res.Class, Attempts: res.Attempts, DurationMS: res.DurationMS, Steps: []stepResult{}}
+	var d itemData
+	if len(res.Data) == 0 || json.Unmarshal(res.Data, &d) != nil {
+		return data(out)
+	}
+	text := d.Output
+	out.OutputFile, out.Commits, out.Files = d.File, d.Commits, d.Files
+	out.Branch, out.Worktree, out.Log = d.Branch, d.Worktree, d.Log
+	if d.File != "" && d.Size <= step.MaxVar {
+		if b, err := os.ReadFile(d.File); err == nil {
+			text = strings.TrimRight(string(b), "\n")
+		}
+	}
+	out.Output, out.Steps = text, r.stepResults(d, res.Status, text)
+	return data(out)
+}
+
+// stepResults takes an item's output apart again. Of a template with one step
+// that step's output is the item's.
+func (r *run) stepResults(d itemData, status, text string) []stepResult {
+	if len(d.Steps) == 0 {
+		if len(r.file.Map.Template.Steps) != 1 {
+			return []stepResult{}
+		}
+		s := r.file.Map.Template.Steps[0]
+		return []stepResult{{Step: s.Label(), ID: s.ID, Status: status, Output: text}}
+	}
+	spoke, at := 0, int64(0)
+	for _, s := range d.Steps {
+		if s.Size > 0 {
+			spoke++
+		}
+	}
+	list := make([]stepResult, len(d.Steps))
+	for i, s := range d.Steps {
+		list[i] = stepResult{Step: s.Step, ID: s.ID, Status: s.Status}
+		switch {
+		case s.Size == 0:
+		case spoke == 1:
+			list[i].Output = text
+		default:
+			list[i].Output = part(d, text, at, s.Size)
+			at += s.Size + 1 // the line end between two
+		}
+	}
+	return list
+}
+
+// part is a part of an item's output: out of its text where that is whole, else
+// out of its file, as much of it as a variable holds.
+func part(d itemData, text string, from, size int64) string {
+	if d.File == "" || d.Size <= step.MaxVar {
+		return text[min(from, int64(len(text))):min(from+size, int64(len(text)))]
+	}
+	f, err := os.Open(d.File)
+	if err != nil {
+		return text // the ends of it all, and where the rest is
+	}
+	defer func() { _ = f.Close() }()
+	b := make([]byte, size)
+	n, _ := f.ReadAt(b, from) // a file that was cut gives less
+	return string(b[:n])
+}

@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// subWorkflows runs the `workflows:` of a composed file, each after those it
+// depends on, those marked parallel at once.
+func (r *run) subWorkflows(ctx context.Context) error {
+	var todo []*workflow.SubWorkflow
+	for _, w := range r.file.Workflows {
+		if w.Run {
+			todo = append(todo, w)
+		}
+	}
+	done := map[string]bool{}
+	for len(todo) > 0 {
+		ready, rest := split(todo, done)
+		if len(ready) == 0 {
+			return fmt.Errorf("the workflows %s wait for each other", subNames(todo))
+		}
+		if err := r.subBatch(ctx, ready); err != nil {
+			return err
+		}
+		for _, w := range ready {
+			done[w.Name] = true
+		}
+		todo = rest
+	}
+	return nil
+}
+
+// split takes the next workflows to run: the first that is ready, and with it
+// every other ready one where all are marked parallel.
+func split(todo []*workflow.SubWorkflow, done map[string]bool) (ready, rest []*workflow.SubWorkflow) {
+	for _, w := range todo {
+		can := !slices.ContainsFunc(w.DependsOn, func(d string) bool { return !done[d] })
+		if can && (len(ready) == 0 || w.Parallel && ready[0].Parallel) {
+			ready = append(ready, w)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	return ready, rest
+}
+
+func subNames(list []*workflow.SubWorkflow) string {
+	var out []string
+	for _, w := range list {
+		out = append(out, w.Name)
+	}
+	return strings.Join(out, ", ")
+}
+
+func (r *run) subBatch(ctx context.Context, list []*workflow.SubWorkflow) error {
+	errs := make([]error, len(list))
+	r.x.Clock.Together(len(list), func(i int) { errs[i] = r.subOne(ctx, list[i], len(list) == 1) })
+	return errors.Join(errs...)
+}
+
+// subOne runs a workflow, alone or beside others.
+func (r *run) subOne(ctx context.Context, w *workflow.SubWorkflow, alone bool) error {
+	p := r.site()
+	p.Alone = alone
+	view := r.x.View(ctx, p)
+	args := map[string]any{}
+	for name, from := range w.Inputs {
+		if v, ok := step.Lookup(view, from); ok {
+			args[name] = v.V
+		}
+	}
+	for _, arg := range w.With {
+		v, err := action.Expand(arg.Value, view)
+		if err != nil {
+			return err
+		}
+		args[arg.Name] = v
+	}
+	_, err := r.x.Call(ctx, p, w, args, "workflows."+w.Name)
+	if err != nil && w.ContinueOnError && !r.x.Life.Interrupted(ctx, err) {
+		r.note("workflow %s failed and the run goes on (continue_on_error): %v", w.Name, err)
+		return nil
+	}
+	return err
+}

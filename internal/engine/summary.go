@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/step"
+)
+
+// Summary is how a run ended: the data of run_finished.
+type Summary struct {
+	Run        string         `json:"run"`
+	Name       string         `json:"name,omitempty"`
+	Status     string         `json:"status"`
+	DurationMS int64          `json:"duration_ms"`
+	Steps      step.Counts    `json:"steps"`
+	Items      ItemCounts     `json:"items"`
+	Outputs    map[string]any `json:"outputs"`
+	Class      string         `json:"class,omitempty"`
+	Message    string         `json:"message,omitempty"`
+	Errors     []ErrorClass   `json:"errors,omitempty"`
+	Usage      *step.Usage    `json:"usage,omitempty"`
+	Notes      []string       `json:"notes,omitempty"`
+	MapReduce  bool           `json:"-"`
+	Pipeline   bool           `json:"-"`
+	Dir        string         `json:"-"` // of the run's journal
+	Err        error          `json:"-"`
+	// AllowFailedItems and FailOn are those of the run, its file's included.
+	AllowFailedItems bool     `json:"-"`
+	FailOn           []string `json:"-"`
+}
+
+// ItemCounts counts the items of a map.
+type ItemCounts struct {
+	Total     int `json:"total"`
+	Succeeded int `json:"succeeded"`
+	Failed    int `json:"failed"`
+	Skipped   int `json:"skipped"`
+	Pending   int `json:"pending"`
+	ItemKinds
+}
+
+// ItemKinds counts those of the items that succeeded which did so in another way
+// than they were meant to: each once, by the step that is most of a failure.
+type ItemKinds struct {
+	Degraded   int `json:"degraded"`
+	Recovered  int `json:"recovered"`
+	Tolerated  int `json:"tolerated"`
+	Incomplete int `json:"incomplete"`
+}
+
+// of is the count of a kind; nil for one that is not counted here.
+func (k *ItemKinds) of(kind string) *int {
+	switch kind {
+	case event.Degraded:
+		return &k.Degraded
+	case event.Recovered:
+		return &k.Recovered
+	case event.Tolerated:
+		return &k.Tolerated
+	case event.Incomplete:
+		return &k.Incomplete
+	}
+	return nil
+}
+
+// ErrorClass is one class of errors with an example.
+type ErrorClass struct {
+	Class   string `json:"class"`
+	Count   int    `json:"count"`
+	Example string `json:"example"`
+	Item    string `json:"item,omitempty"`
+}
+
+// ExitStatus is the exit status of the process.
+func (s *Summary) ExitStatus() int {
+	switch s.Status {
+	case event.Succeeded, event.CompletedWithFailures:
+		if s.Status == event.CompletedWithFailures && !s.AllowFailedItems {
+			return 3
+		}
+		if slices.ContainsFunc(s.FailOn, s.has) {
+			return 3
+		}
+		return 0
+	case event.Interrupted:
+		return 130
+	}
+	return 1
+}
+
+// has reports whether a step or an item ended in a way of event.Kinds.
+func (s *Summary) has(kind string) bool {
+	n := s.Items.of(kind)
+	return *s.Steps.Of(kind) > 0 || n != nil && *n > 0 || kind == event.Skipped && s.Items.Skipped > 0
+}

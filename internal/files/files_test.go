@@ -1,0 +1,126 @@
+package files_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/files"
+)
+
+// place is a directory with files, a link that leads out of it, and a file
+// beside it.
+func place(t *testing.T) (dir string) {
+	t.Helper()
+	root := t.TempDir()
+	dir = filepath.Join(root, "a[b]*", "work")
+	if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"../secret": "out", "one.txt": "1", "two.txt": "2", "sub/three.txt": "3"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../secret", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// What data names stays below the directory; what the author writes does not.
+func TestConfined(t *testing.T) {
+	dir := place(t)
+	for path, inside := range map[string]bool{
+		"one.txt": true, "sub/../two.txt": true, filepath.Join(dir, "sub", "three.txt"): true,
+		"../secret": false, "sub/../../secret": false, filepath.Join(filepath.Dir(dir), "secret"): false,
+		"link": false, "/etc/passwd": false, "": false,
+	} {
+		n := files.Name{Dir: dir, Path: path, ByData: true}
+		text, err := n.Read(t.Context())
+		if inside != (err == nil) {
+			t.Errorf("%s: read %q, %v", path, text, err)
+		}
+		if path == "" {
+			continue
+		}
+		if _, err := n.Stat(); inside != (err == nil) {
+			t.Errorf("%s: stat: %v", path, err)
+		}
+		free := files.Name{Dir: dir, Path: path}
+		if _, err := free.Read(t.Context()); err != nil {
+			t.Errorf("%s of the author: %v", path, err)
+		}
+		f, err := n.Create()
+		if inside != (err == nil) {
+			t.Errorf("%s: create: %v", path, err)
+		}
+		if err == nil {
+			f.Close()
+			if err := os.WriteFile(free.Full(), []byte("again"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "..", "secret")); string(text) != "out" {
+		t.Errorf("the file beside the directory holds %q, %v", text, err)
+	}
+	var outside *files.OutsideError
+	if _, err := (files.Name{Dir: dir, Path: "../x", ByData: true}).Create(); !errors.As(err, &outside) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFind(t *testing.T) {
+	dir := place(t)
+	for _, byData := range []bool{false, true} {
+		got, err := files.Name{Dir: dir, Path: "*.txt", ByData: byData}.Find()
+		want := []string{filepath.Join(dir, "one.txt"), filepath.Join(dir, "two.txt")}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	if got, err := (files.Name{Dir: dir, Path: "../*", ByData: true}).Find(); err == nil {
+		t.Errorf("outside: %q", got)
+	}
+}
+
+func TestCreateMakesFolders(t *testing.T) {
+	dir := place(t)
+	for _, n := range []files.Name{{Dir: dir, Path: "x/y/z"}, {Dir: dir, Path: "u/v/w", ByData: true}} {
+		f, err := n.Create()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+}
+
+// A pipe that nobody writes holds nobody back, wherever it stands.
+func TestReadEndsWithContext(t *testing.T) {
+	dir := place(t)
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("interrupted")
+	for _, n := range []files.Name{files.At(pipe), {Dir: dir, Path: "pipe", ByData: true}} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
+		if _, err := n.Read(ctx); !errors.Is(err, cause) {
+			t.Errorf("%v: %v", n, err)
+		}
+	}
+}
+
+func TestReadIsBounded(t *testing.T) {
+	if _, err := files.At("/dev/zero").Read(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,186 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// Sync returns when everything that was appended before is on the disk, and
+// would be there after a power cut. It returns sooner where ctx ends; with a
+// context that cannot end it costs less.
+func (j *Journal) Sync(ctx context.Context) error { return j.wait(ctx, true) }
+
+// commit returns when everything that was appended before is committed, and
+// would be there after the end of this process.
+func (j *Journal) commit(ctx context.Context) error { return j.wait(ctx, false) }
+
+func (j *Journal) wait(ctx context.Context, disk bool) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	w := waiter{seq: j.last, commits: j.commits, disk: disk, ready: make(chan struct{})}
+	if disk {
+		j.hurry(w, ctx.Done() == nil)
+	}
+	if j.err != nil || j.reached(w) {
+		return j.err
+	}
+	j.waiters = append(j.waiters, w)
+	if disk {
+		j.pressSync()
+	} else {
+		nudge(j.wake)
+	}
+	j.mu.Unlock()
+	var err error
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+		err = ctx.Err() // the entry in waiters goes with the next commit or sync
+	}
+	j.mu.Lock()
+	if err != nil || j.reached(w) {
+		return err
+	}
+	return j.err
+}
+
+// hurry commits what w waits for in the goroutine of who waits, and syncs it there
+// where that one is patient: to wake others for it would only take longer. It
+// does not sync what is on its way to the disk, nor beside too many others. j.mu
+// is held.
+func (j *Journal) hurry(w waiter, patient bool) {
+	if j.err == nil && j.committed < w.seq {
+		j.mu.Unlock()
+		j.commitQueue()
+		j.mu.Lock()
+	}
+	if patient && j.err == nil && !j.onItsWay(w) && j.inFlight < maxSyncs {
+		j.mu.Unlock()
+		if err := j.syncNow(); err != nil {
+			j.fail(err)
+		}
+		j.mu.Lock()
+	}
+}
+
+// onItsWay says whether what w waits for is on the disk when the syncs that are
+// under way have ended. j.mu is held.
+func (j *Journal) onItsWay(w waiter) bool { return j.syncingSeq >= w.seq && j.syncing >= w.commits }
+
+// pressSync has the syncer come at once where somebody waits for what is
+// committed and not on its way. j.mu is held.
+func (j *Journal) pressSync() {
+	for _, w := range j.waiters {
+		if w.disk && w.seq <= j.committed && !j.onItsWay(w) && j.inFlight < maxSyncs {
+			nudge(j.urgency)
+			return
+		}
+	}
+}
+
+// reached says whether w has nothing to wait for. j.mu is held.
+func (j *Journal) reached(w waiter) bool {
+	if w.disk {
+		return j.durable >= w.seq && j.synced >= w.commits
+	}
+	return j.committed >= w.seq
+}
+
+// release lets those go on that have nothing more to wait for: all, after an
+// error. j.mu is held.
+func (j *Journal) release() {
+	kept := j.waiters[:0]
+	for _, w := range j.waiters {
+		if j.err != nil || j.reached(w) {
+			close(w.ready)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	clear(j.waiters[len(kept):])
+	j.waiters = kept
+}
+
+// syncs is the syncer: it syncs what is committed, at once where somebody
+// waits for it, else syncEvery after the sync before. It runs beside the writer, which
+// never waits for the disk.
+func (j *Journal) syncs() {
+	due := time.NewTimer(0)
+	defer due.Stop()
+	for {
+		select {
+		case <-j.dirty:
+			j.mu.Lock()
+			last := j.syncAt
+			j.mu.Unlock()
+			due.Reset(syncEvery - time.Since(last))
+			select {
+			case <-due.C:
+			case <-j.urgency:
+			case <-j.stop:
+				return
+			}
+		case <-j.urgency:
+		case <-j.stop:
+			return
+		}
+		if err := j.syncNow(); err != nil {
+			j.fail(err)
+			return
+		}
+	}
+}
+
+// syncNow syncs what is committed at its start, unless that is done or under
+// way.
+func (j *Journal) syncNow() error {
+	j.mu.Lock()
+	seq, commits := j.committed, j.commits
+	if commits == j.syncing {
+		j.mu.Unlock()
+		return nil
+	}
+	j.syncing, j.syncingSeq, j.syncAt = commits, seq, time.Now()
+	j.inFlight++
+	j.mu.Unlock()
+	err := j.sync(j.wal)
+	if err != nil {
+		err = diskError(j.path, "sync", err)
+	} else {
+		err = j.inPlace()
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.inFlight--
+	if err != nil {
+		return err
+	}
+	j.durable, j.synced = max(j.durable, seq), max(j.synced, commits)
+	j.release()
+	j.pressSync()
+	return nil
+}
+
+// inPlace is the error of a journal whose files are no longer where they were:
+// what is written into a removed file is synced without an error, and gone.
+func (j *Journal) inPlace() error {
+	for _, f := range [...]struct {
+		path string
+		was  fs.FileInfo
+	}{{j.path, j.dbInfo}, {j.walPath, j.walInfo}} {
+		now, err := os.Stat(f.path)
+		if err == nil && os.SameFile(f.was, now) {
+			continue
+		}
+		if err == nil {
+			err = errors.New("another file is in its place")
+		}
+		e := diskError(f.path, "keep", err)
+		e.Advice = "it was removed or replaced while the run went on, and what the run did since then is not recorded; keep the directory of runs out of the reach of clean-up jobs"
+		return e
+	}
+	return nil
+}

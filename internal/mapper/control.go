@@ -1,0 +1,45 @@
+package mapper
+
+import (
+	"context"
+	"sync"
+
+	"github.com/bide-dev/bide/internal/policy"
+)
+
+// lanes are the workers that were started while the map goes on. They belong to
+// the loop.
+type lanes struct {
+	count int
+	start func() // another worker
+	more  sync.WaitGroup
+}
+
+// SetParallel changes how many agents run at once from now on, at least 1. It
+// does nothing once the map is over.
+func (x *Map) SetParallel(n int) {
+	x.inbox.tell(func() {
+		x.machine.SetParallel(n)
+		for x.lanes.count < min(n, x.Total) {
+			x.lanes.count++
+			x.busy++ // until it says that it is free
+			x.lanes.more.Go(x.lanes.start)
+		}
+	})
+}
+
+// RetryNow ends the waits of the items that wait for their next attempt.
+func (x *Map) RetryNow() {
+	x.inbox.tell(func() { x.machine.RetryNow(x.Clock.Now()) })
+}
+
+// held says whether a start has to wait because the map is held.
+func (x *Map) held(d policy.Decision) bool {
+	return d.Kind == policy.Start && x.Held != nil && x.Held()
+}
+
+// open prepares what the loop needs to start workers later.
+func (x *Map) open(ctx context.Context, workers int) {
+	x.lanes.count = workers
+	x.lanes.start = func() { x.work(ctx) }
+}

@@ -1,0 +1,258 @@
+package mapper
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/policy"
+)
+
+const phase = "map"
+
+// Breaker is the label of the map's breaker in the record.
+const Breaker = "map"
+
+// Result is what item_finished carries of an item's result.
+type Result struct {
+	Output   string   `json:"output"`
+	File     string   `json:"output_file,omitempty"`
+	Size     int64    `json:"output_size,omitempty"`
+	Digest   string   `json:"output_sha256,omitempty"`
+	Commits  []string `json:"commits,omitempty"`
+	Files    []string `json:"files_modified,omitempty"`
+	Branch   string   `json:"branch,omitempty"`
+	Worktree string   `json:"worktree,omitempty"`
+	Log      string   `json:"log,omitempty"`
+	Handled  bool     `json:"handled,omitempty"`
+	// Kind is how an item succeeded, where that is not as it was meant to: the one
+	// of event.Kinds of its steps that is most of a failure.
+	Kind string `json:"kind,omitempty"`
+	// Steps are what the steps of the template gave, where it has several: the
+	// output is theirs, joined by line ends, without those that gave nothing.
+	Steps []StepOutput `json:"steps,omitempty"`
+}
+
+// StepOutput is one step's part of an item's output.
+type StepOutput struct {
+	Step   string `json:"step"` // its label
+	ID     string `json:"id,omitempty"`
+	Status string `json:"status"`
+	Size   int64  `json:"size"` // in bytes
+}
+
+// Letter is a failed attempt at an item: what item_retry_scheduled,
+// item_handler_due and the item_finished of a dead letter carry.
+type Letter struct {
+	Result
+	*event.Wait     // of item_retry_scheduled
+	failure.Failure // why it failed
+
+	CorrelationID string    `json:"correlation_id"`
+	Attempt       int       `json:"attempt"`
+	At            time.Time `json:"at"` // when it began
+	DurationMS    int64     `json:"duration_ms"`
+	Step          string    `json:"step,omitempty"`
+	StepLabel     string    `json:"step_label,omitempty"`
+	ExitCode      int       `json:"exit_code"`
+	Eligible      bool      `json:"eligible"` // to be run again
+}
+
+// Due is the data of item_handler_due: all that a handler reads, so that it
+// makes no difference to it whether the run was interrupted before.
+type Due struct {
+	Letter
+	Handler string          `json:"handler"`
+	Label   string          `json:"label,omitempty"` // the item's
+	State   json.RawMessage `json:"state,omitempty"` // Ending.State
+}
+
+// handling is a handler that is to run for an item.
+type handling struct {
+	index int
+	due   Due
+}
+
+// ClassRecovery is the class of an item that took the whole run down too often.
+const ClassRecovery = "recovery"
+
+// ended tells the machine how an agent ended and records what it decides.
+func (x *Map) ended(w *worker, e *ending) {
+	now := x.Clock.Now()
+	if x.Deciding != nil {
+		x.Deciding(e.a.Item.Index, e.a.Number)
+	}
+	v, err := x.machine.Finished(e.a.Item.Index-1, e.outcome(), now)
+	if err != nil {
+		panic(errProtocol("finish", err))
+	}
+	if e.Halt != "" {
+		x.machine.Halt(e.Halt)
+	}
+	h := x.recordEnd(e, v, now)
+	if v.Fate == policy.ItemRetry {
+		x.feed.keep(e.a.Item)
+	}
+	x.free(w)
+	if h != nil {
+		x.give(job{due: h}) // to w, which was freed last
+	}
+}
+
+// recordEnd records what became of an item, all in one, and gives the handler
+// that is to run.
+func (x *Map) recordEnd(e *ending, v policy.Verdict, now time.Time) *handling {
+	facts := x.breaker(v.Breaker, now)
+	if len(facts) == 0 {
+		facts = x.counted(now)
+	}
+	if !v.PausedUntil.IsZero() {
+		facts = append(facts, x.paused(v.Stop != policy.ByRateLimit, "the agent of item "+e.a.Item.ID, now))
+	}
+	fact, h := x.fact(e, &v, now)
+	switch {
+	case v.Fate == policy.ItemRetry:
+		x.last[e.a.Item.Index] = &failure.Failure{Class: e.Failure.Class, Message: e.Failure.Message, Exit: e.Failure.Exit}
+	case v.Fate.FailedForGood() && x.Policy.ErrorCollection.When != policy.Aggregate:
+		if x.names == nil {
+			x.names = map[int]name{}
+		}
+		x.names[v.Item] = name{e.a.Item.ID, x.Template.Label(e.a.Item)}
+	}
+	facts = append(facts, fact)
+	facts = append(facts, x.shown(v.Show)...)
+	if v.Stop != policy.NotStopped {
+		facts = append(facts, event.Event{Time: now, Type: event.Note, Message: "the map stops: " + x.stopText(v.Stop)})
+	}
+	x.record(facts...)
+	return h
+}
+
+// fact is what is recorded of an item whose agent ended, and the handler that is
+// to run. It may be called by many goroutines at once.
+func (x *Map) fact(e *ending, v *policy.Verdict, now time.Time) (fact event.Event, h *handling) {
+	fact = event.Event{Time: now, Phase: phase, Item: e.a.Item.ID, Label: x.Template.Label(e.a.Item), Index: e.a.Item.Index, DurationMS: e.took}
+	switch v.Fate {
+	case policy.ItemSucceeded:
+		fact.Type, fact.Status, fact.Attempts, fact.Data = event.ItemFinished, event.Succeeded, e.a.Number, e.data
+	case policy.ItemPassed:
+		fact.Type, fact.Status, fact.Attempts, fact.Data = event.ItemFinished, event.Skipped, e.a.Number, e.data
+	case policy.ItemReturned, policy.ItemPaused:
+		fact.Type, fact.Status, fact.Attempt = event.ItemFinished, event.Interrupted, e.a.Number
+	case policy.ItemRetry:
+		x.letter(&fact, e, v)
+		fact.Type, fact.Attempt, fact.DelayMS, fact.Retry = event.ItemRetry, e.a.Number, v.Delay.Milliseconds(), &v.Retry
+	default:
+		h = x.failedForGood(&fact, e, v)
+	}
+	return fact, h
+}
+
+func (x *Map) stopText(r policy.StopReason) string {
+	if x.StopText == nil {
+		return string(r)
+	}
+	return x.StopText(r)
+}
+
+// failedForGood completes the fact of an item that gets no further attempt.
+func (x *Map) failedForGood(fact *event.Event, e *ending, v *policy.Verdict) *handling {
+	l := x.letter(fact, e, v)
+	if x.Failed != nil {
+		x.Failed(l.Class, l.Message, e.a.Item.ID)
+	}
+	fact.Type, fact.Status, fact.Attempts = event.ItemFinished, event.Failed, e.a.Number
+	switch v.Fate {
+	case policy.ItemDeadLettered:
+		fact.Status = event.DeadLettered // with the letter: end and letter are one record
+	case policy.ItemSkipped:
+		fact.Status, fact.Data = event.Skipped, encode(e.Result)
+	case policy.ItemHandled:
+		h := &handling{index: fact.Index, due: Due{Letter: l, Handler: v.Handler, Label: fact.Label}}
+		if e.State != nil {
+			h.due.State = e.State()
+		}
+		fact.Type, fact.Status, fact.Label, fact.Data = event.ItemHandlerDue, "", v.Handler, encode(h.due)
+		return h
+	default:
+		fact.Data = encode(e.Result)
+	}
+	return nil
+}
+
+// letter fills a fact with what is to be known of a failed attempt.
+func (x *Map) letter(fact *event.Event, e *ending, v *policy.Verdict) Letter {
+	l := Letter{Result: e.Result, Failure: e.Failure, CorrelationID: fmt.Sprintf("%s/%d", x.Name, e.a.Item.Index),
+		Attempt: e.a.Number, At: e.a.Start, DurationMS: e.took, Step: e.Step, StepLabel: e.StepLabel, ExitCode: e.Failure.Exit}
+	if l.Message == "" {
+		l.Message = "it failed"
+	}
+	l.Eligible = l.Class != ClassRecovery // an item that takes the whole run down is not run again unasked
+	if v.Fate == policy.ItemRetry {
+		l.Wait = &v.Wait
+	}
+	fact.Class, fact.Message, fact.ExitCode, fact.Data = l.Class, l.Message, l.ExitCode, encode(l)
+	return l
+}
+
+// handled records the end of an item whose handler has run. Where the run stops
+// first, the handler stays due.
+func (x *Map) handled(id string, h *handling, err error) {
+	if err != nil && x.Stopping != nil {
+		if why := x.Stopping(); why != nil {
+			x.undone = why
+			return
+		}
+	}
+	l := &h.due.Letter
+	l.Handled = true
+	now := x.Clock.Now()
+	facts := []event.Event{{Type: event.ItemFinished, Time: now, Phase: phase, Item: id, Label: h.due.Label, Index: h.index, Status: event.Failed,
+		Attempts: l.Attempt, DurationMS: l.DurationMS, Class: l.Class, Message: l.Message, ExitCode: l.ExitCode, Data: encode(l.Result)}}
+	if err != nil {
+		facts = append(facts, event.Event{Type: event.Note, Time: now, Message: fmt.Sprintf("the handler %s of item %s failed: %v", h.due.Handler, id, err)})
+	}
+	x.record(facts...)
+}
+
+// breaker is the fact of a change of the map's breaker.
+func (x *Map) breaker(c *policy.BreakerChange, now time.Time) []event.Event {
+	if c == nil {
+		return nil
+	}
+	s := x.machine.Snapshot().Breaker
+	x.inRow = s.Failures
+	return []event.Event{{Type: event.BreakerChanged, Time: now, Phase: phase, Label: Breaker, From: c.From.String(), To: c.To.String(), Data: encode(s)}}
+}
+
+// counted is the fact of how many agents have failed in a row, so that a
+// resume's breaker opens after as many as this one would.
+func (x *Map) counted(now time.Time) []event.Event {
+	if x.Policy.Breaker == nil {
+		return nil
+	}
+	s := x.machine.Snapshot().Breaker
+	if s.Failures == x.inRow {
+		return nil
+	}
+	x.inRow = s.Failures
+	state := s.State.String()
+	return []event.Event{{Type: event.BreakerChanged, Time: now, Phase: phase, Label: Breaker, From: state, To: state, Data: encode(s)}}
+}
+
+// shown are the errors of items that failed for good, when error_collection
+// says so: each as it comes, some at a time, or none, as the summary has them.
+func (x *Map) shown(list []policy.Report) (facts []event.Event) {
+	for _, r := range list {
+		n := x.names[r.Item]
+		delete(x.names, r.Item)
+		facts = append(facts, event.Event{Type: event.Note, Phase: phase, Item: n.id, Label: n.label, Index: r.Item + 1, Attempts: r.Attempt,
+			Class: r.Class, Message: fmt.Sprintf("item %s failed after %d attempts: %s", n.id, r.Attempt, r.Message)})
+	}
+	return facts
+}
+
+// failed is an agent that could not even begin.
+func failed(err error) Ending { return Ending{Err: err, Failure: *failure.From(err)} }

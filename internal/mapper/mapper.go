@@ -1,0 +1,250 @@
+package mapper
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/step"
+)
+
+// Options are what a map is made of.
+type Options struct {
+	Policy policy.Config
+	// Total is the number of items.
+	Total    int
+	Clock    step.Clock
+	Recorder step.Recorder
+	// Items reads at most limit items from an index on, from 1, in order.
+	Items func(ctx context.Context, from, limit int) ([]journal.Item, error)
+	// Template is what runs on each item.
+	Template Template
+	// Strict: the start of an item is on the disk before its agent starts, and
+	// its end before its worker goes on.
+	Strict bool
+	// Name is the run's, in correlation ids.
+	Name string
+	// Stopping says why nothing new may start; nil where it may. It is asked
+	// before each start, and after each [Map.Wake].
+	Stopping func() error
+	// Held says whether no item may start for now; nil: it never is so. It is asked
+	// before each start, and after each [Map.Wake].
+	Held func() bool
+	// StopText puts the reason of a policy that stopped the map in words.
+	StopText func(policy.StopReason) string
+	// Deciding, if not nil, is told of whose attempt the machine decides next, so
+	// that its jitter can be the item's own.
+	Deciding func(index, attempt int)
+	// Failed and Requeued count failures by class: an item failed for good, and
+	// was given another chance.
+	Failed   func(class, message, item string)
+	Requeued func(class string)
+}
+
+// Template is what a map does with its items. It is used by many workers at
+// once.
+type Template interface {
+	// Run runs an agent to its end.
+	Run(ctx context.Context, a Attempt) Ending
+	// Handle runs the handler of an item that failed for good.
+	Handle(ctx context.Context, it journal.Item, h Due) error
+	// Label is what a person knows an item by; "" for none.
+	Label(it journal.Item) string
+}
+
+// Attempt is one attempt at one item.
+type Attempt struct {
+	Item journal.Item
+	// Number counts the attempts at the item over all lives of the run and all
+	// its rounds, from 1.
+	Number int
+	// Recoveries is how often the whole run went down while the item ran.
+	Recoveries int
+	// Last is how the attempt before this one failed: its class, message and exit
+	// status; nil: there was none.
+	Last  *failure.Failure
+	Start time.Time
+}
+
+// Ending is how an agent ended.
+type Ending struct {
+	Result Result
+	// Err is why it failed, as matchers want it; nil if it did not.
+	Err error
+	// Failure is what is kept of Err: masked, its outputs cut to their ends.
+	Failure failure.Failure
+	// Step and StepLabel are the step that failed.
+	Step, StepLabel string
+	// Skipped: there was nothing to do, or the file says that it does not matter.
+	Skipped bool
+	// Interrupted: the agent was ended because the run stops.
+	Interrupted bool
+	// Limited: a rate limit outlasts all patience.
+	Limited bool
+	// Shortage: the system had no room to start what it needed.
+	Shortage bool
+	// RetryAfter is how long the other side asked to be left alone; 0: not at all.
+	RetryAfter time.Duration
+	// Halt stops the map for a reason of the file's; "" for none.
+	Halt policy.StopReason
+	// State is what a handler reads beside the failure, as JSON. It is asked for
+	// only where there is a handler.
+	State func() json.RawMessage
+}
+
+// Map is a map. Its zero value is of no use: see [New].
+type Map struct {
+	Options
+	feed feed
+
+	// All of this belongs to the loop: before and after Run, to its caller.
+	machine *policy.Machine
+	lanes   lanes
+	idle    []*worker
+	busy    int
+	due     []*handling
+	undone  error       // why a handler is still due
+	before  map[int]int // attempts of earlier rounds, by index
+	names   map[int]name
+	last    map[int]*failure.Failure // of items that wait for their next attempt
+	inRow   int                      // agents that failed one after another, as last recorded
+	stopped error                    // the run's own reason to stop
+	broken  error                    // of the recorder
+
+	inbox inbox
+	done  chan struct{} // closed when the loop has ended
+}
+
+// name is what a person knows a failed item by, until its error is shown.
+type name struct{ id, label string }
+
+// New gives the map of a policy that is valid.
+func New(o Options) (*Map, error) {
+	m, err := policy.New(o.Policy, o.Total)
+	if err != nil {
+		return nil, err
+	}
+	x := &Map{Options: o, machine: m, before: map[int]int{}, last: map[int]*failure.Failure{}, done: make(chan struct{})}
+	x.feed = feed{read: o.Items}
+	x.inbox.wake = make(chan struct{}, 1)
+	return x, nil
+}
+
+// Run takes the map to its end. It is called once.
+func (x *Map) Run(ctx context.Context) {
+	n := min(max(x.Policy.MaxParallel, 1), x.Total)
+	if x.Policy.MaxParallel == 0 {
+		n = min(policy.DefaultMaxParallel, x.Total)
+	}
+	x.open(ctx, n)
+	defer x.lanes.more.Wait()
+	x.Clock.Together(n+1, func(i int) {
+		if i == 0 {
+			x.loop(ctx)
+		} else {
+			x.work(ctx)
+		}
+	})
+}
+
+// Open says whether there is something to do: items that are not finished, or
+// handlers that are due.
+func (x *Map) Open() bool { return x.machine.Counts().Finished() < x.Total || len(x.due) > 0 }
+
+// Outcome is how a map went.
+type Outcome struct {
+	Counts policy.Counts
+	// Failed: all items are finished, and some have failed for good.
+	Failed bool
+	// Stop is the policy's reason to stop, Stopped the run's own; at most one is
+	// set, and neither if all is finished.
+	Stop    policy.StopReason
+	Stopped error
+}
+
+// Outcome gives how the map went, and shows the errors that are left to be shown.
+func (x *Map) Outcome() Outcome {
+	o := Outcome{Counts: x.machine.Counts()}
+	d := x.machine.Next(x.Clock.Now())
+	o.Failed = d.Kind == policy.Finished && d.Status == policy.CompletedWithFailures
+	x.record(x.shown(x.machine.Summary().Show)...)
+	left := o.Counts.Finished() < o.Counts.Total || x.undone != nil
+	switch {
+	case x.broken != nil:
+		o.Stopped = x.broken
+	case x.stopped != nil && left:
+		o.Stopped = x.stopped
+	case x.undone != nil:
+		o.Stopped = x.undone
+	case x.stopped == nil:
+		o.Stop = x.machine.Stopped()
+	}
+	return o
+}
+
+// Pause gives the rate-limit pause as it is at the end of the map.
+func (x *Map) Pause() event.Pause { return x.machine.Snapshot().Pause }
+
+// record keeps facts of the loop. Where they are not kept, nothing new starts.
+func (x *Map) record(facts ...event.Event) {
+	if len(facts) == 0 {
+		return
+	}
+	if err := x.Recorder.Record(facts...); err != nil && x.broken == nil {
+		x.broken = err
+		x.machine.Halt("the record of the run")
+	}
+}
+
+// inbox is what others want the loop to do, in order.
+type inbox struct {
+	mu    sync.Mutex
+	list  []func()
+	spare []func()
+	wake  chan struct{}
+}
+
+// tell hands something to the loop, which does it soon. It waits for nothing.
+func (b *inbox) tell(f func()) {
+	b.mu.Lock()
+	b.list = append(b.list, f)
+	b.mu.Unlock()
+	b.nudge()
+}
+
+func (b *inbox) nudge() {
+	select {
+	case b.wake <- struct{}{}:
+	default: // one signal that is not taken yet is enough
+	}
+}
+
+// take gives what was told since the last take. It is the caller's until then.
+func (b *inbox) take() []func() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := b.list
+	clear(b.spare)
+	b.list, b.spare = b.spare[:0], list
+	return list
+}
+
+// ask has the loop do something and waits until it is done; false where the
+// loop has ended and nothing was done. It is not for workers under a virtual clock.
+func (x *Map) ask(ctx context.Context, f func()) error {
+	ready := make(chan struct{}, 1)
+	x.inbox.tell(func() { f(); ready <- struct{}{} })
+	return x.Clock.Wait(context.WithoutCancel(ctx), -1, ready)
+}
+
+// Wake has the loop look whether the run stops.
+func (x *Map) Wake() { x.inbox.nudge() }
+
+// errProtocol is loud: the loop and its machine disagree, which is a bug.
+func errProtocol(what string, err error) error { return fmt.Errorf("mapper: %s: %w", what, err) }

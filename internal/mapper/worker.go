@@ -1,0 +1,113 @@
+package mapper
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/policy"
+)
+
+// work is a worker's life.
+func (x *Map) work(ctx context.Context) {
+	w := &worker{ready: make(chan struct{}, 1)}
+	told := func() { x.free(w) }
+	for {
+		x.inbox.tell(told)
+		if err := x.Clock.Wait(context.WithoutCancel(ctx), -1, w.ready); err != nil {
+			panic(errProtocol("a wait that cannot be cancelled", err))
+		}
+		switch j := w.job; {
+		case j.start != nil:
+			told = x.agent(ctx, w, j.start)
+		case j.due != nil:
+			told = x.handle(ctx, w, j.due)
+		case j.sync:
+			x.sync(ctx)
+			w.unsynced = false
+			told = func() { x.free(w) }
+		case j.quit:
+			return
+		}
+	}
+}
+
+// sync has on the disk what is recorded. A failure to write ends the run by
+// itself.
+func (x *Map) sync(ctx context.Context) {
+	if err := x.Recorder.Sync(context.WithoutCancel(ctx)); err != nil && (x.Stopping == nil || x.Stopping() == nil) {
+		x.note("the end of an item: %v", err)
+	}
+}
+
+func (x *Map) note(format string, args ...any) {
+	// What cannot be recorded is met again by the next fact.
+	_ = x.Recorder.Record(event.Event{Type: event.Note, Message: fmt.Sprintf(format, args...)})
+}
+
+// agent runs an agent, and gives what the loop is to be told.
+func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
+	it, err := x.feed.item(ctx, s.index)
+	a := Attempt{Item: it, Number: s.number, Recoveries: s.recoveries, Last: s.last, Start: s.at}
+	if err == nil {
+		err = x.Recorder.Record(event.Event{Type: event.ItemStarted, Time: s.at, Phase: phase, Item: it.ID, Label: x.Template.Label(it), Index: it.Index, Attempt: a.Number})
+	}
+	if err == nil && x.Strict {
+		err = x.Recorder.Sync(context.WithoutCancel(ctx))
+	}
+	var e Ending
+	switch {
+	case err == nil:
+		e = x.Template.Run(ctx, a)
+	case x.Stopping != nil && x.Stopping() != nil:
+		e = Ending{Err: err, Interrupted: true}
+	default:
+		e = failed(err)
+	}
+	w.unsynced = x.Strict
+	took := x.Clock.Now().Sub(a.Start)
+	end := ending{Ending: e, a: a, took: took.Milliseconds()}
+	if e.Err == nil || e.Skipped {
+		end.data = encode(e.Result)
+	}
+	return func() { x.ended(w, &end) }
+}
+
+// ending is how an agent ended, with what the loop has to write down.
+type ending struct {
+	Ending
+	a    Attempt
+	took int64 // milliseconds
+	data json.RawMessage
+}
+
+func (e *ending) outcome() policy.Outcome {
+	o := policy.Outcome{OK: e.Err == nil, Err: e.Err, Skipped: e.Skipped, Cancelled: e.Interrupted || e.Limited, Shortage: e.Shortage, RetryAfter: e.RetryAfter}
+	if e.Skipped {
+		o.Err = nil
+	}
+	return o
+}
+
+// handle runs an item's handler, and gives what the loop is to be told.
+func (x *Map) handle(ctx context.Context, w *worker, h *handling) func() {
+	it, err := x.feed.item(ctx, h.index)
+	if err == nil {
+		err = x.Template.Handle(ctx, it, h.due)
+	}
+	w.unsynced = x.Strict
+	return func() {
+		x.handled(it.ID, h, err)
+		x.free(w)
+	}
+}
+
+// encode marshals the data of a fact.
+func encode(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		b, _ = json.Marshal(map[string]string{"unrepresentable": err.Error()})
+	}
+	return b
+}

@@ -1,0 +1,81 @@
+package mask
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// Text is a text whose secrets are masked. What bide shows or keeps of a text is
+// cut only as a Text: half a secret would not be found any more.
+type Text struct{ s string }
+
+// Text masks a text, to be cut.
+func (m *Masker) Text(s string) Text { return Text{m.String(s)} }
+
+// String is the whole text.
+func (t Text) String() string { return t.s }
+
+// Head is the beginning of the text, at most n characters of it with the three
+// dots that stand for the rest.
+func (t Text) Head(n int) string {
+	if len(t.s) <= n {
+		return t.s
+	}
+	if r := []rune(t.s); len(r) > n {
+		return string(r[:max(n-3, 0)]) + "..."
+	}
+	return t.s
+}
+
+// Tail is the end of the text, at most n bytes of it behind a mark.
+func (t Text) Tail(n int) string {
+	if len(t.s) <= n {
+		return t.s
+	}
+	return "… " + strings.ToValidUTF8(t.s[len(t.s)-n:], "")
+}
+
+// Ends is the beginning and the end of the text, about n bytes of them, with a
+// mark between that says how much was left out.
+func (t Text) Ends(n int) string {
+	if len(t.s) <= n {
+		return t.s
+	}
+	half := n / 2
+	return strings.ToValidUTF8(t.s[:half], "") + fmt.Sprintf("\n… %d bytes left out …\n", len(t.s)-2*half) + strings.ToValidUTF8(t.s[len(t.s)-half:], "")
+}
+
+// leftOut is what stands where the middle of a text was left out, here and in
+// the outputs of commands.
+var leftOut = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\n?… \d+ bytes left out …\n`) })
+
+// Bound is Text.Ends of a value that goes on being used: the secrets in it stay,
+// but no half of one does where it is cut.
+func (m *Masker) Bound(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return m.Seams(Text{s}.Ends(n))
+}
+
+// First is the beginning of a value that goes on being used, at most n bytes of
+// it; the part of a secret at its end is masked.
+func (m *Masker) First(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	s = strings.ToValidUTF8(s[:n], "")
+	if h := m.heldPart(s); h > 0 {
+		s = s[:len(s)-h] + Hidden
+	}
+	return s
+}
+
+func (m *Masker) heldPart(s string) int {
+	if !m.Active() {
+		return 0
+	}
+	return m.held(s)
+}

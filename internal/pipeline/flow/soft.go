@@ -1,0 +1,46 @@
+package flow
+
+import (
+	"context"
+	"time"
+
+	"github.com/bide-dev/bide/internal/clock"
+)
+
+// A run that is to start nothing new ends its waits, and lets what runs come to
+// its end. On the clock of this machine, package retry merges the two contexts,
+// with a goroutine. On another, whose time stands still while somebody computes,
+// whoever waits is told of both ends by what is here.
+
+// softly is the context of a wait: it ends with ctx and with the soft end of the
+// run.
+func (x *exec) softly(ctx context.Context) context.Context {
+	if x.f.machine { // package retry has done it
+		return ctx
+	}
+	return clock.Either{Context: ctx, Soft: x.opt.Soft}
+}
+
+// untilSoft is softly for a wait that is none of package retry's.
+func (x *exec) untilSoft(ctx context.Context) (_ context.Context, stop func()) {
+	if !x.f.machine || x.opt.Soft.Done() == nil {
+		return x.softly(ctx), func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	forget := context.AfterFunc(x.opt.Soft, func() { cancel(context.Cause(x.opt.Soft)) })
+	return ctx, func() { forget(); cancel(nil) }
+}
+
+// patient is the clock of a run for package retry: a wait ends when the run is to
+// start nothing new.
+type patient struct{ x *exec }
+
+func (p patient) Now() time.Time { return p.x.f.clock.Now() }
+
+func (p patient) Wait(ctx context.Context, d time.Duration) error {
+	return p.x.f.clock.Wait(ctx, d, p.x.opt.Soft.Done())
+}
+
+func (p patient) WithTimeout(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	return p.x.f.clock.WithTimeout(ctx, d, cause)
+}

@@ -1,0 +1,254 @@
+package policy
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/retry"
+)
+
+// State is all of a [Machine], as a value that has a JSON text: a machine made
+// of it by [FromState] decides on as the one it was taken from. It is not for
+// a journal, in which what happened stands (see [Machine.Restore]), but for
+// somebody who hands a map over in mid-work.
+type State struct {
+	Total  int      `json:"total"`
+	Next   int      `json:"next,omitempty"`
+	Begun  []uint64 `json:"begun,omitempty"`
+	Counts Counts   `json:"counts"`
+	// Waiting are the items that wait for their next attempt, 56 bytes each, and
+	// Rules the states of the rules of those that have some.
+	Waiting []byte                    `json:"waiting,omitempty"`
+	Rules   map[int][]retry.RuleState `json:"rules,omitempty"`
+	Running []RunningItem             `json:"running,omitempty"`
+	Leases  []OpenLease               `json:"leases,omitempty"`
+	Leased  int                       `json:"leased,omitempty"` // leases there were so far
+
+	Breaker  *circuit.Snapshot `json:"breaker,omitempty"`
+	Told     circuit.State     `json:"told,omitempty"`
+	Stop     StopReason        `json:"stop,omitempty"`
+	Limit    PauseState        `json:"limit,omitzero"`
+	Shortage PauseState        `json:"shortage,omitzero"`
+	Ramp     RampState         `json:"ramp,omitzero"`
+
+	Classes map[string]ClassCount `json:"classes,omitempty"`
+	Held    []Report              `json:"held,omitempty"`
+	Started bool                  `json:"started,omitempty"`
+	Fresh   bool                  `json:"fresh_failure,omitempty"`
+}
+
+// RunningItem is an item whose agent runs.
+type RunningItem struct {
+	Record []byte         `json:"record"`
+	Ticket circuit.Ticket `json:"ticket,omitzero"`
+	Round  int            `json:"round,omitempty"`
+	Short  int            `json:"short,omitempty"`
+	Lease  int            `json:"lease,omitempty"`
+}
+
+// OpenLease is a lease that has not been settled.
+type OpenLease struct {
+	ID       int   `json:"id"`
+	Items    []int `json:"items"`
+	Failures int   `json:"failures,omitempty"`
+	Row      int   `json:"row,omitempty"`
+}
+
+// PauseState is a [RateLimit], its times as nanoseconds since 1970.
+type PauseState struct {
+	Until  int64 `json:"until,omitempty"`
+	Since  int64 `json:"since,omitempty"`
+	Streak int   `json:"streak,omitempty"`
+	Round  int   `json:"round,omitempty"`
+}
+
+// RampState is how far the first starts are spaced.
+type RampState struct {
+	Left int   `json:"left,omitempty"`
+	Last int64 `json:"last,omitempty"`
+	Any  bool  `json:"any,omitempty"`
+}
+
+// State gives all of the machine. It shares nothing with it.
+func (m *Machine) State() State {
+	s := State{Total: m.n, Next: m.next, Begun: slices.Clone(m.begun), Counts: m.counts, Leased: m.lastLease, Told: m.told, Stop: m.stop,
+		Limit: m.limit.state(), Shortage: m.shortage.state(), Ramp: RampState{m.ramp.left, int64(m.ramp.last), m.ramp.any},
+		Classes: m.errs.all(), Held: slices.Clone(m.errs.held), Started: m.started, Fresh: m.freshFailure}
+	rules := func(r record) {
+		if r.rules != nil {
+			if s.Rules == nil {
+				s.Rules = map[int][]retry.RuleState{}
+			}
+			s.Rules[int(r.item)] = slices.Clone(*r.rules)
+		}
+	}
+	for _, r := range m.waiting {
+		s.Waiting = r.append(s.Waiting)
+		rules(r)
+	}
+	for _, item := range slices.Sorted(maps.Keys(m.running)) {
+		slot := m.running[item]
+		s.Running = append(s.Running, RunningItem{slot.append(nil), slot.ticket, slot.round, slot.short, slot.lease})
+		rules(slot.record)
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.leases)) {
+		l := m.leases[id]
+		s.Leases = append(s.Leases, OpenLease{id, slices.Clone(l.items), l.failures, l.row})
+	}
+	if m.breaker != nil {
+		b := m.breaker.Snapshot()
+		s.Breaker = &b
+	}
+	return s
+}
+
+// all are the classes of errors.
+func (c *collection) all() map[string]ClassCount {
+	all := make(map[string]ClassCount, len(c.classes))
+	for class, n := range c.classes {
+		all[class] = *n
+	}
+	return all
+}
+
+func (c *collection) restore(all map[string]ClassCount) {
+	for class, n := range all {
+		c.classes[class] = &n
+	}
+}
+
+// FromState gives the machine of a configuration as it was. The configuration
+// is the same one; what it cannot be is an error.
+func FromState(cfg Config, s State) (*Machine, error) {
+	m, err := New(cfg, s.Total)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	m.next, m.begun, m.counts, m.lastLease = s.Next, slices.Clone(s.Begun), s.Counts, s.Leased
+	m.told, m.stop, m.started, m.freshFailure = s.Told, s.Stop, s.Started, s.Fresh
+	m.limit.restoreState(s.Limit)
+	m.shortage.restoreState(s.Shortage)
+	m.ramp = ramp{s.Ramp.Left, instant(s.Ramp.Last), s.Ramp.Any}
+	for b := s.Waiting; len(b) > 0; b = b[recordSize:] {
+		r := recordOf(b)
+		s.rules(&r)
+		m.waiting = append(m.waiting, r) // it was a heap, and is one
+	}
+	for _, it := range s.Running {
+		r := recordOf(it.Record)
+		s.rules(&r)
+		m.running[int(r.item)] = slot{record: r, ticket: it.Ticket, round: it.Round, short: it.Short, lease: it.Lease}
+		if it.Lease == 0 {
+			m.busy++
+		}
+	}
+	for _, l := range s.Leases {
+		if m.leases == nil {
+			m.leases = map[int]*lease{}
+		}
+		m.leases[l.ID] = &lease{slices.Clone(l.Items), l.Failures, l.Row}
+		m.busy++
+	}
+	if s.Breaker != nil && m.breaker != nil {
+		if err := m.breaker.Restore(*s.Breaker); err != nil {
+			return nil, fmt.Errorf("policy: the state's breaker: %w", err)
+		}
+	}
+	m.errs.restore(s.Classes)
+	m.errs.held = slices.Clone(s.Held)
+	return m, nil
+}
+
+// check reports what cannot be a machine: a state comes from outside.
+func (s *State) check() error {
+	c := s.Counts
+	open := len(s.Waiting) / recordSize
+	switch {
+	case len(s.Waiting)%recordSize != 0, s.Next < 0, s.Next > s.Total, len(s.Begun) > (s.Total+63)/64, s.Leased < 0:
+	case c.Total != s.Total, c.Pending < 0, c.Pending+c.Running+c.Retrying+c.Finished() != s.Total:
+	case c.Retrying != open, c.Running != len(s.Running):
+	default:
+		return s.checkItems()
+	}
+	return fmt.Errorf("policy: a state that cannot be: counts %+v, %d items wait, %d run", c, open, len(s.Running))
+}
+
+func (s *State) checkItems() error {
+	seen := map[int]bool{}
+	item := func(b []byte) error {
+		i := int(binary.LittleEndian.Uint32(b))
+		if i >= s.Total || seen[i] {
+			return fmt.Errorf("policy: a state that cannot be: item %d of %d, or twice", i, s.Total)
+		}
+		seen[i] = true
+		return nil
+	}
+	for b := s.Waiting; len(b) > 0; b = b[recordSize:] {
+		if err := item(b); err != nil {
+			return err
+		}
+	}
+	leased := map[int]int{}
+	for _, r := range s.Running {
+		if len(r.Record) != recordSize {
+			return fmt.Errorf("policy: a state that cannot be: a record of %d bytes", len(r.Record))
+		}
+		if err := item(r.Record); err != nil {
+			return err
+		}
+		leased[int(binary.LittleEndian.Uint32(r.Record))] = r.Lease
+	}
+	for _, l := range s.Leases {
+		for _, i := range l.Items {
+			if of, ok := leased[i]; !ok || of != l.ID {
+				return fmt.Errorf("policy: a state that cannot be: item %d of lease %d does not run", i, l.ID)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *State) rules(r *record) {
+	if rules, ok := s.Rules[int(r.item)]; ok {
+		rules = slices.Clone(rules)
+		r.rules = &rules
+	}
+}
+
+// recordSize is the number of bytes of a record without its rules.
+const recordSize = 4*4 + 5*8
+
+func (r *record) append(b []byte) []byte {
+	for _, n := range [...]uint32{r.item, r.failed, r.recoveries, r.tried} {
+		b = binary.LittleEndian.AppendUint32(b, n)
+	}
+	for _, n := range [...]int64{int64(r.slept), int64(r.prev), int64(r.began), int64(r.first), int64(r.notBefore)} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	return b
+}
+
+func recordOf(b []byte) (r record) {
+	for i, n := range [...]*uint32{&r.item, &r.failed, &r.recoveries, &r.tried} {
+		*n = binary.LittleEndian.Uint32(b[4*i:])
+	}
+	long := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[16+8*i:])) }
+	r.slept, r.prev = time.Duration(long(0)), time.Duration(long(1))
+	r.began, r.first, r.notBefore = instant(long(2)), instant(long(3)), instant(long(4))
+	return r
+}
+
+func (l *RateLimit) state() PauseState {
+	return PauseState{int64(l.until), int64(l.since), l.streak, l.round}
+}
+
+func (l *RateLimit) restoreState(s PauseState) {
+	l.until, l.since, l.streak, l.round = instant(s.Until), instant(s.Since), s.Streak, s.Round
+}

@@ -1,0 +1,41 @@
+package simulate
+
+import (
+	"math"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/failure"
+)
+
+// TestFitCorrelation: what the attempts of items have in common is found again in
+// a recording, and nothing where there is nothing.
+func TestFitCorrelation(t *testing.T) {
+	t.Parallel()
+	for _, want := range []float64{0, 0.4, 0.7, 1} {
+		r := &Recording{attempts: map[attemptKey]*recorded{}, static: static}
+		for item := 1; item <= 4000; item++ {
+			common := luck(mix(uint64(item)))
+			of := common.unit()
+			for n := 1; n <= 3; n++ {
+				l := luck(mix(uint64(item)<<8 | uint64(n)))
+				u := l.unit()
+				if l.unit() < want {
+					u = of
+				}
+				a := &recorded{}
+				r.attempts[attemptKey{item, 1, "map.agent_template[0]", n}] = a
+				if u >= 0.3 {
+					break
+				}
+				a.failure = &failure.Failure{Class: "network"}
+			}
+		}
+		if got := r.Fit().Correlation; math.Abs(got-want) > 0.1 {
+			t.Errorf("fitted %v, and it is %v", got, want)
+		}
+	}
+	few := &Recording{attempts: map[attemptKey]*recorded{{1, 1, "x", 1}: {failure: &failure.Failure{}}, {1, 1, "x", 2}: {failure: &failure.Failure{}}, {2, 1, "x", 1}: {}}, static: static}
+	if got := few.Fit().Correlation; got != 0 {
+		t.Errorf("fitted %v to two items", got)
+	}
+}

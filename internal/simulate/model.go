@@ -1,0 +1,122 @@
+package simulate
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Model is what the world does to the attempts of a file: a model of failures,
+// in place of the programs and services themselves. It is not changed once it
+// is read, and so is safe for concurrent use.
+type Model struct {
+	// Steps are by name, id or path of a step; "*" is for all others.
+	Steps map[string]*Target
+	// Process is what starting a command costs.
+	Process time.Duration
+	// Correlation is the share of an item's luck, from 0 to 1, that all its
+	// attempts have in common.
+	Correlation float64
+	// Items is how many work items there are where only a run can say.
+	Items int
+}
+
+// Target is what one step meets. The zero Target answers at once and never
+// fails.
+type Target struct {
+	// Failures are classes of errors, each with its probability an attempt; the
+	// sum is at most 1. They are sorted by class.
+	Failures []Failure
+	Latency  Latency
+	Outages  []Outage
+	Limit    *Limited
+	// USD and Tokens are what each attempt costs.
+	USD    float64
+	Tokens int64
+	// Output is what an attempt that succeeds prints.
+	Output *string
+	value  bool // Output is the value of a call as JSON
+}
+
+// Failure is a class of errors and its probability.
+type Failure struct {
+	Class string
+	P     float64
+}
+
+// Latency is how long an attempt takes. One of its parts is set, or none: no
+// time at all.
+type Latency struct {
+	Constant  time.Duration
+	Uniform   [2]time.Duration // its bounds
+	LogNormal [2]time.Duration // its median and its 99th percentile
+	Empirical []time.Duration  // sorted
+	// Capacity is how many attempts a queue serves at once, each for a time that
+	// is exponentially distributed around Service.
+	Capacity int
+	Service  time.Duration
+}
+
+// Outage is a time in which every attempt fails.
+type Outage struct {
+	From, For time.Duration // a fixed one
+	// MeanUp and MeanDown are the exponentially distributed times between
+	// outages and of them, where there are many.
+	MeanUp, MeanDown time.Duration
+	Class            string
+}
+
+// Limited is a token bucket that answers 429 when it is empty.
+type Limited struct {
+	Count      int
+	Per        time.Duration
+	Burst      int           // 0: Count
+	RetryAfter time.Duration // 0: until there is a token
+}
+
+// Default is the model where nobody gives one: of ten attempts one fails, and
+// each takes a second.
+func Default() *Model {
+	return &Model{Steps: map[string]*Target{"*": {Failures: []Failure{{"exit", 0.1}}, Latency: Latency{Constant: time.Second}}}, Items: 100}
+}
+
+// Ideal is a model in which nothing fails and nothing takes time.
+func Ideal() *Model { return &Model{Steps: map[string]*Target{}} }
+
+// target finds what a step meets: by its path, its id, its name, or "*".
+func (m *Model) target(names ...string) (string, *Target) {
+	for _, n := range append(names, "*") {
+		if t, ok := m.Steps[n]; ok && n != "" {
+			return n, t
+		}
+	}
+	return "", &Target{}
+}
+
+// static is the path of a step in its file: without the rounds of the loops
+// around it.
+func static(path string) string {
+	if i := strings.IndexAny(path, "@#%/"); i >= 0 {
+		path = path[:i]
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(path, ".items"), ".fallback")
+}
+
+// End is when the last fixed outage of a model ends; false if there is
+// none.
+func (m *Model) End() (time.Duration, bool) {
+	var end time.Duration
+	for _, t := range m.Steps {
+		for _, o := range t.Outages {
+			if o.For > 0 {
+				end = max(end, o.From+o.For)
+			}
+		}
+	}
+	return end, end > 0
+}
+
+func sortFailures(list []Failure) []Failure {
+	slices.SortFunc(list, func(a, b Failure) int { return strings.Compare(a.Class, b.Class) })
+	return list
+}

@@ -1,0 +1,71 @@
+package simulate_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/simulate"
+)
+
+// TestModelProblems: all problems of a model are told at once, each with its
+// place and what to do.
+func TestModelProblems(t *testing.T) {
+	t.Parallel()
+	_, problems := simulate.Parse("m.yml", []byte(`steps:
+  fetsh:
+    failures: {network: 0.8, netwrok: 0.4}
+  fetch:
+    latency: {lognormal: {p50: 1s, p99: 100ms}}
+    outages: [{from: 10s, mean_up: 1h}]
+    limit: {rate: many}
+    latencey: 3
+process: fast
+correlation: {items: 2}
+`), []string{"fetch", "commands[0]"})
+	text := problems.Error()
+	for _, want := range []string{
+		`m.yml:2:3: error: the file has no step "fetsh" [unknown-step]; did you mean "fetch"?`,
+		`m.yml:3:15: error: the probabilities add up to 1.2`,
+		`m.yml:3:30: error: "netwrok" is no class of errors [unknown-class]; did you mean "network"?`,
+		`m.yml:5:`, `m.yml:6:15: error: an outage is`, `m.yml:7:19: error: the rate "many"`,
+		`m.yml:8:5: error: a step of the model has no key "latencey" [unknown-key]; did you mean "latency"?`,
+		`m.yml:9:10: error: "fast" is no span of time`, `m.yml:10:22: error: "2" is no number from 0 to 1`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is not in\n%s", want, text)
+		}
+	}
+}
+
+// FuzzModel: no text ends the reader.
+func FuzzModel(f *testing.F) {
+	f.Add([]byte(threeModel))
+	f.Add([]byte("steps: {a: {latency: {empirical: [1s]}, limit: {rate: 1/1s}}}"))
+	f.Add([]byte("steps: &a {x: *a}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, problems := simulate.Parse("m.yml", text, nil)
+		if (m == nil) != problems.HasErrors() {
+			t.Errorf("%v, %v", m, problems)
+		}
+	})
+}
+
+func TestSet(t *testing.T) {
+	t.Parallel()
+	src := "name: x\ncommands:\n  - shell: a\n    name: fetch\n    retry: 3\n  - shell: b\n    id: two\n"
+	got, err := simulate.Set([]byte(src), []string{"fetch.retry.jitter=full", "commands[1].retry.attempts=4", "timeout=10m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"attempts: 3\n", "jitter: full\n", "attempts: 4\n", "timeout: 10m\n"} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	_, err = simulate.Set([]byte(src), []string{"fetsh.retry.attempts=2", "commands[7].timeout=1s", "x"})
+	for _, want := range []string{"neither a key nor a step fetsh", "there is no [7]", "write it as PATH=VALUE"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package simulate
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// Share is a probability with its 95 % interval (Wilson's).
+type Share struct {
+	P    float64 `json:"p"`
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// Spread is percentiles, each with the bounds of its 95 % interval in Bounds.
+type Spread struct {
+	P5     int64               `json:"p5"`
+	P50    int64               `json:"p50"`
+	P90    int64               `json:"p90"`
+	P95    int64               `json:"p95"`
+	P99    int64               `json:"p99"`
+	Bounds map[string][2]int64 `json:"intervals"`
+}
+
+// Numbers are a mean and percentiles of numbers.
+type Numbers struct {
+	Mean float64 `json:"mean"`
+	P50  int64   `json:"p50"`
+	P99  int64   `json:"p99"`
+}
+
+// StepReport is one step in all runs.
+type StepReport struct {
+	// Succeeded is the share of its executions that ended well.
+	Succeeded float64 `json:"succeeded"`
+	// Attempts is the mean number of attempts in a run.
+	Attempts float64 `json:"attempts_mean"`
+}
+
+// LoadReport is how many attempts began over time.
+type LoadReport struct {
+	BucketNS int64     `json:"bucket_ns"`
+	Mean     []float64 `json:"mean"`
+	// Low and High are the bounds in which 90 of 100 runs are.
+	Low  []float64 `json:"low"`
+	High []float64 `json:"high"`
+	// Amplification is the attempts for each first attempt.
+	Amplification []float64 `json:"amplification"`
+	// Peaks are the most attempts that began within 100 ms.
+	PeakP50 int64 `json:"peak_p50"`
+	PeakP95 int64 `json:"peak_p95"`
+	PeakAt  int64 `json:"peak_at_ns"` // the median of when
+}
+
+// Spent is what attempts cost in a run.
+type Spent struct {
+	USD    Spent1 `json:"usd"`
+	Tokens Spent1 `json:"tokens"`
+}
+
+// Spent1 is one kind of cost.
+type Spent1 struct {
+	Mean float64 `json:"mean"`
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+}
+
+// Report is what many simulated runs were like. Its JSON text is the same for
+// the same seeds, on every machine.
+type Report struct {
+	Seeds int `json:"seeds"`
+	Runs  struct {
+		Succeeded Share `json:"succeeded"`
+		// Recovered: after the last outage of the model; absent without one.
+		Recovered *Share `json:"recovered,omitempty"`
+	} `json:"runs"`
+	Makespan Spread                `json:"makespan_ns"`
+	Attempts Numbers               `json:"attempts"`
+	Retries  Numbers               `json:"retries"`
+	Waits    Numbers               `json:"waits_ns"`
+	Letters  Numbers               `json:"dead_letters"`
+	Steps    map[string]StepReport `json:"steps"`
+	Load     LoadReport            `json:"load"`
+	Cost     Spent                 `json:"cost"`
+
+	// Makespans are those of the runs in the order of seeds.
+	Makespans []time.Duration `json:"-"`
+	// Busiest is the step with the most retries, Retried the share of its
+	// attempts that are retries.
+	Busiest string  `json:"-"`
+	Retried float64 `json:"-"`
+}
+
+// Name calls the busiest step by its label and not by its path.
+func (r *Report) Name(f *workflow.File) {
+	workflow.WalkAll(f, func(s *workflow.Step) {
+		if s.Path == r.Busiest {
+			r.Busiest = s.Label()
+		}
+	})
+}
+
+// Summarize makes a report of samples.
+func Summarize(list []*Sample, outage bool) *Report {
+	r := &Report{Seeds: len(list), Steps: map[string]StepReport{}}
+	if len(list) == 0 {
+		return r
+	}
+	good, recovered := 0, 0
+	of := func(f func(*Sample) int64) []int64 {
+		out := make([]int64, len(list))
+		for i, s := range list {
+			out[i] = f(s)
+		}
+		return out
+	}
+	for _, s := range list {
+		if s.Status == event.Succeeded {
+			good++
+		}
+		if s.Recovered {
+			recovered++
+		}
+		r.Makespans = append(r.Makespans, s.Makespan)
+	}
+	r.Runs.Succeeded = wilson(good, len(list))
+	if outage {
+		share := wilson(recovered, len(list))
+		r.Runs.Recovered = &share
+	}
+	r.Makespan = spread(of(func(s *Sample) int64 { return int64(s.Makespan) }))
+	r.Attempts = numbers(of(func(s *Sample) int64 { return int64(s.Attempts) }))
+	r.Retries = numbers(of(func(s *Sample) int64 { return int64(s.Retries) }))
+	r.Waits = numbers(of(func(s *Sample) int64 { return int64(s.Waits) }))
+	r.Letters = numbers(of(func(s *Sample) int64 { return int64(s.Letters) }))
+	tokens := numbers(of(func(s *Sample) int64 { return s.Tokens }))
+	usd := numbers(of(func(s *Sample) int64 { return int64(math.Round(s.USD * 1e6)) }))
+	r.Cost.Tokens = Spent1{tokens.Mean, float64(tokens.P50), float64(tokens.P99)}
+	r.Cost.USD = Spent1{round(usd.Mean / 1e6), float64(usd.P50) / 1e6, float64(usd.P99) / 1e6}
+	r.steps(list)
+	r.load(list)
+	return r
+}
+
+func (r *Report) steps(list []*Sample) {
+	total := map[string]*StepSample{}
+	for _, s := range list {
+		for path, one := range s.Steps {
+			t := total[path]
+			if t == nil {
+				t = &StepSample{}
+				total[path] = t
+			}
+			t.Ended += one.Ended
+			t.Succeeded += one.Succeeded
+			t.Attempts += one.Attempts
+			t.Retries += one.Retries
+		}
+	}
+	most := 0
+	for path, t := range total {
+		sr := StepReport{Attempts: round(float64(t.Attempts) / float64(len(list)))}
+		if t.Ended > 0 {
+			sr.Succeeded = round(float64(t.Succeeded) / float64(t.Ended))
+		}
+		r.Steps[path] = sr
+		if t.Retries > most || t.Retries == most && most > 0 && path < r.Busiest {
+			most, r.Busiest, r.Retried = t.Retries, path, float64(t.Retries)/float64(t.Attempts)
+		}
+	}
+}
+
+func (r *Report) load(list []*Sample) {
+	width := Bucket
+	for _, s := range list {
+		width = max(width, s.width)
+	}
+	longest := 0
+	for _, s := range list {
+		for s.width < width {
+			s.load, s.first, s.width = halved(s.load), halved(s.first), 2*s.width
+		}
+		longest = max(longest, len(s.load))
+	}
+	l := &r.Load
+	l.BucketNS = int64(width)
+	at := make([]float64, len(list))
+	for i := range longest {
+		sum, first := 0.0, 0.0
+		for k, s := range list {
+			at[k] = 0
+			if i < len(s.load) {
+				at[k] = s.load[i]
+				first += s.first[i]
+			}
+			sum += at[k]
+		}
+		slices.Sort(at)
+		l.Mean = append(l.Mean, round(sum/float64(len(list))))
+		l.Low, l.High = append(l.Low, at[rank(len(at), 0.05)]), append(l.High, at[rank(len(at), 0.95)])
+		amp := 0.0
+		if first > 0 {
+			amp = round(sum / first)
+		}
+		l.Amplification = append(l.Amplification, amp)
+	}
+	var peaks, when []int64
+	for _, s := range list {
+		peaks, when = append(peaks, int64(s.Peak)), append(when, int64(s.PeakAt))
+	}
+	slices.Sort(peaks)
+	slices.Sort(when)
+	l.PeakP50, l.PeakP95, l.PeakAt = peaks[rank(len(peaks), 0.5)], peaks[rank(len(peaks), 0.95)], when[rank(len(when), 0.5)]
+}
+
+// round keeps six digits behind the point: more is noise, and differs from one
+// processor to the next.
+func round(f float64) float64 { return math.Round(f*1e6) / 1e6 }
+
+// rank is the place of a percentile among n sorted values.
+func rank(n int, p float64) int { return min(max(int(math.Ceil(p*float64(n)))-1, 0), n-1) }
+
+const z95 = 1.959963984540054
+
+// wilson is a share of n with its 95 % interval.
+func wilson(k, n int) Share {
+	p, nn := float64(k)/float64(n), float64(n)
+	mid := (p + z95*z95/(2*nn)) / (1 + z95*z95/nn)
+	half := z95 / (1 + z95*z95/nn) * math.Sqrt(p*(1-p)/nn+z95*z95/(4*nn*nn))
+	return Share{round(p), round(max(mid-half, 0)), round(min(mid+half, 1))}
+}
+
+func spread(list []int64) Spread {
+	slices.Sort(list)
+	n := len(list)
+	s := Spread{Bounds: map[string][2]int64{}}
+	for _, p := range []struct {
+		name string
+		at   float64
+		to   *int64
+	}{{"p5", 0.05, &s.P5}, {"p50", 0.5, &s.P50}, {"p90", 0.9, &s.P90}, {"p95", 0.95, &s.P95}, {"p99", 0.99, &s.P99}} {
+		*p.to = list[rank(n, p.at)]
+		half := z95 * math.Sqrt(float64(n)*p.at*(1-p.at)) // of the rank, which is binomial
+		low, high := int(math.Floor(p.at*float64(n)-half))-1, int(math.Ceil(p.at*float64(n)+half))
+		s.Bounds[p.name] = [2]int64{list[min(max(low, 0), n-1)], list[min(max(high, 0), n-1)]}
+	}
+	return s
+}
+
+func numbers(list []int64) Numbers {
+	slices.Sort(list)
+	sum := 0.0
+	for _, v := range list {
+		sum += float64(v)
+	}
+	n := len(list)
+	return Numbers{round(sum / float64(n)), list[rank(n, 0.5)], list[rank(n, 0.99)]}
+}

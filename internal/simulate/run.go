@@ -1,0 +1,195 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/pipeline/module"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/step/virtual"
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// Options say what is simulated.
+type Options struct {
+	File *workflow.File
+	// Pipeline, if not nil, is what is simulated in place of File. Inputs that the
+	// settings do not have are made up.
+	Pipeline *engine.Pipeline
+	// Settings are those that a run would get: parameters, max_parallel, and so on.
+	Settings engine.Settings
+	Model    *Model
+	// Seeds is how many runs are simulated, First the seed of the first.
+	Seeds int
+	First uint64
+	// Progress, if not nil, is told how many have ended. It is called by many
+	// goroutines at once.
+	Progress func(done int)
+	// Facts, if not nil, is told each fact of each run, those of one run in order.
+	// It is called by many goroutines at once.
+	Facts func(seed int, e event.Event)
+	// Items are the work items in place of those of the file.
+	Items []journal.Item
+
+	unmerged bool                                    // there is nothing to merge
+	actions  func(*world, step.Actions) step.Actions // replaces the model's
+	rand     func(p step.Place, path string) backoff.Rand
+	itemRand func(index, attempt int) backoff.Rand
+}
+
+// began is when every simulated run begins.
+var began = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Run simulates runs of a file, as many at once as there are processors. Each
+// is the executor itself on a clock of its own. When ctx ends, it gives those
+// that have ended by then.
+func Run(ctx context.Context, o Options) ([]*Sample, error) {
+	n, err := prepare(&o)
+	if err != nil {
+		return nil, err
+	}
+	items := &itemList{model: o.Model, given: o.Items}
+	samples := make([]*Sample, o.Seeds)
+	errs := make([]error, o.Seeds)
+	var next, done atomic.Int64
+	var all sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), o.Seeds) {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= o.Seeds {
+					return
+				}
+				samples[i], errs[i] = one(ctx, &o, n, items, i)
+				if o.Progress != nil {
+					o.Progress(int(done.Add(1)))
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	ended := samples[:0]
+	for _, s := range samples {
+		if s != nil && s.Status != event.Interrupted {
+			ended = append(ended, s)
+		}
+	}
+	return ended, nil
+}
+
+// prepare makes a file one that asks nobody for anything.
+func prepare(o *Options) (*stepNames, error) {
+	if o.Pipeline == nil {
+		hideSecrets(o.File)
+		return namesOf(o.File), nil
+	}
+	o.Settings.Inputs = madeUp(o.Pipeline, o.Settings.Inputs, o.Model.Items)
+	return callsOf(o.Pipeline)
+}
+
+// one simulates one run.
+func one(ctx context.Context, o *Options, n *stepNames, items *itemList, i int) (_ *Sample, err error) {
+	clock := virtual.NewClock(began)
+	seen := newWatch()
+	seen.static = n.static
+	seen.outageEnd, _ = o.Model.End()
+	if o.Facts != nil {
+		seen.facts = func(e event.Event) { o.Facts(i, e) }
+	}
+	seed := luck(mix(o.First + uint64(i)))
+	w := &world{model: o.Model, names: n, seed: seed, began: began, clock: clock, live: map[string]*live{}, tables: map[string]*live{}, seen: seen, failures: map[string]*failure.Failure{}, results: map[*module.Definition]string{}}
+	var acts step.Actions = &virtual.Actions{Clock: clock, MakeUp: w.file, Model: func(c *step.Call) virtual.Answer {
+		res, fail, takes := w.answer(c)
+		return virtual.Answer{Result: res, Failure: fail, Takes: takes}
+	}}
+	if o.actions != nil {
+		acts = o.actions(w, acts)
+	}
+	ports := engine.Ports{
+		Clock: clock, Actions: acts, Git: history{}, Items: items.get, Merge: !o.unmerged,
+		ItemRand: func(index, attempt int) backoff.Rand {
+			l := seed.with(uint64(index)).with(^uint64(attempt))
+			return &l
+		},
+		Recorder: &virtual.Recorder{Clock: clock, Forget: true, Kept: func(e event.Event) { seen.fact(e, began) }},
+		Rand: func(p step.Place, path string) backoff.Rand {
+			l := seed.with(hash(path)).with(uint64(p.Index)<<32 | uint64(p.Attempt)).with(^uint64(0))
+			return &l
+		},
+	}
+	if o.rand != nil {
+		ports.Rand, ports.ItemRand = o.rand, o.itemRand
+	}
+	var sum *engine.Summary
+	clock.Run(func() {
+		sum = engine.RunOn(ctx, engine.Options{Settings: o.Settings, File: o.File, Pipeline: o.Pipeline, Environ: []string{}}, ports)
+	})
+	if engine.IsUnread(sum.Err) || items.err != nil {
+		return nil, fmt.Errorf("the work items: %w", sum.Err)
+	}
+	s := seen.Sample
+	s.Status, s.Makespan = sum.Status, clock.Now().Sub(began)
+	if s.Makespan < seen.outageEnd { // it has ended before
+		s.Recovered = s.Status == event.Succeeded
+	}
+	return &s, nil
+}
+
+// itemList is the work items of all runs, read once.
+type itemList struct {
+	model *Model
+	given []journal.Item
+	once  sync.Once
+	list  []journal.Item
+	err   error
+}
+
+func (l *itemList) get(read func() ([]journal.Item, error)) ([]journal.Item, error) {
+	l.once.Do(func() {
+		if l.list = l.given; l.list != nil {
+			return
+		}
+		if l.list, l.err = read(); engine.IsUnread(l.err) && l.model.Items > 0 {
+			l.list, l.err = Items(l.model.Items), nil
+		}
+	})
+	return l.list, l.err
+}
+
+// Items makes work items where nobody knows them.
+func Items(n int) []journal.Item {
+	list := make([]journal.Item, n)
+	for i := range list {
+		id := strconv.Itoa(i + 1)
+		list[i] = journal.Item{Index: i + 1, ID: id, Data: []byte(`"item ` + id + `"`)}
+	}
+	return list
+}
+
+// hideSecrets has a simulation ask nobody for a secret.
+func hideSecrets(f *workflow.File) {
+	for _, f := range workflow.Files(f) {
+		for i := range f.Secrets {
+			s := &f.Secrets[i]
+			if text, err := template.Parse("simulated secret " + s.Name); err == nil { // a name has no ${
+				s.Provider, s.Key = "value", text
+			}
+		}
+	}
+}

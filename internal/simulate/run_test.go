@@ -1,0 +1,136 @@
+package simulate_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/simulate"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+func parse(t testing.TB, text string) *workflow.File {
+	t.Helper()
+	f, problems := workflow.Parse("w.yml", []byte(text), workflow.Options{})
+	if problems.HasErrors() {
+		t.Fatal(problems)
+	}
+	return f
+}
+
+func model(t testing.TB, text string) *simulate.Model {
+	t.Helper()
+	m, problems := simulate.Parse("model.yml", []byte(text), nil)
+	if problems.HasErrors() {
+		t.Fatal(problems)
+	}
+	return m
+}
+
+func run(t testing.TB, o simulate.Options) []*simulate.Sample {
+	t.Helper()
+	list, err := simulate.Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+const threeSteps = `
+name: three
+commands:
+  - shell: fetch
+    name: fetch
+    retry: {attempts: 5, initial_delay: 1s, backoff: exponential, jitter: full}
+  - shell: build
+    name: build
+  - shell: send
+    name: send
+    retry: {attempts: 3, initial_delay: 100ms, backoff: fixed}
+    on_failure: {shell: cleanup}
+`
+
+const threeModel = `
+steps:
+  fetch: {failures: {network: 0.3}, latency: 50ms}
+  send: {failures: {timeout: 0.1, exit: 0.2}, latency: {lognormal: {p50: 100ms, p99: 1s}}, cost: {usd: 0.02, tokens: 1500}}
+  "*": {latency: 10ms}
+process: 3ms
+`
+
+// TestSameSeedSameBytes: two simulations of the same seeds give the same text,
+// other seeds another one.
+func TestSameSeedSameBytes(t *testing.T) {
+	t.Parallel()
+	text := func(first uint64) []byte {
+		list := run(t, simulate.Options{File: parse(t, threeSteps), Model: model(t, threeModel), Seeds: 200, First: first})
+		b, err := json.Marshal(simulate.Summarize(list, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	if a, b := text(1), text(1); !bytes.Equal(a, b) {
+		t.Errorf("%s\n%s", a, b)
+	}
+	if bytes.Equal(text(1), text(1000)) {
+		t.Error("another seed gives the same")
+	}
+}
+
+// TestAnalytic: with p failures an attempt and N attempts, 1-p^N of the runs
+// succeed, in (1-p^N)/(1-p) attempts.
+func TestAnalytic(t *testing.T) {
+	t.Parallel()
+	const p, n, seeds = 0.3, 5, 20_000
+	f := parse(t, fmt.Sprintf("commands: [{shell: x, retry: {attempts: %d, initial_delay: 10ms, jitter: full}}]", n))
+	r := simulate.Summarize(run(t, simulate.Options{File: f, Model: model(t, "steps: {'*': {failures: {error: 0.3}}}"), Seeds: seeds}), false)
+	q := math.Pow(p, n)
+	if got, se := r.Runs.Succeeded.P, math.Sqrt(q*(1-q)/seeds); math.Abs(got-(1-q)) > 3*se {
+		t.Errorf("%v succeed, want %v ± %v", got, 1-q, 3*se)
+	}
+	mean, square := 0.0, 0.0
+	for k := 1; k <= n; k++ {
+		pk := math.Pow(p, float64(k-1)) * (1 - p)
+		if k == n {
+			pk = math.Pow(p, n-1)
+		}
+		mean += float64(k) * pk
+		square += float64(k*k) * pk
+	}
+	if want := (1 - q) / (1 - p); math.Abs(mean-want) > 1e-9 {
+		t.Fatal(mean, want)
+	}
+	if se := math.Sqrt((square - mean*mean) / seeds); math.Abs(r.Attempts.Mean-mean) > 3*se {
+		t.Errorf("%v attempts, want %v ± %v", r.Attempts.Mean, mean, 3*se)
+	}
+}
+
+// BenchmarkAttempts is attempts through the executor.
+func BenchmarkAttempts(b *testing.B) {
+	f := parse(b, "commands: [{shell: x, retry: {attempts: 1000, initial_delay: 10ms, backoff: fixed, jitter: full}}]")
+	m := model(b, "steps: {'*': {failures: {error: 1}, latency: 5ms}}")
+	b.ReportAllocs()
+	for b.Loop() {
+		run(b, simulate.Options{File: f, Model: m, Seeds: 1})
+	}
+	b.ReportMetric(1000*float64(b.N)/b.Elapsed().Seconds(), "attempts/s")
+}
+
+// BenchmarkMap is the items of a map.
+func BenchmarkMap(b *testing.B) {
+	f := parse(b, "map: {input: [1], max_parallel: 50, agent_template: [{shell: 'x ${item}', retry: {attempts: 3, initial_delay: 10ms, jitter: full}}]}")
+	m := model(b, "steps: {'*': {failures: {error: 0.2}, latency: 5ms}}")
+	const n = 5000
+	items := simulate.Items(n)
+	b.ReportAllocs()
+	for b.Loop() {
+		if s := run(b, simulate.Options{File: f, Model: m, Seeds: 1, Items: items}); s[0].Attempts < n {
+			b.Fatal(s[0])
+		}
+	}
+	b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds(), "items/s")
+}

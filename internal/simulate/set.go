@@ -1,0 +1,161 @@
+package simulate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Set changes values in the text of a workflow file. Each change is PATH=VALUE:
+// the path as it stands in the file, such as commands[0].retry.attempts or
+// map.max_parallel, whose first part may also be the name or the id of a step;
+// the value as in YAML. What the path leads to is made where it is not there.
+// The error names every change that cannot be made.
+func Set(src []byte, changes []string) ([]byte, error) {
+	if len(changes) == 0 {
+		return src, nil
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(src, &root); err != nil {
+		return nil, err
+	}
+	if len(root.Content) != 1 {
+		return nil, errors.New("there is nothing in the file to set")
+	}
+	var errs []error
+	for _, c := range changes {
+		if err := set(root.Content[0], c); err != nil {
+			errs = append(errs, fmt.Errorf("--set %s: %w", c, err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	err := errors.Join(enc.Encode(&root), enc.Close())
+	return b.Bytes(), err
+}
+
+func set(root *yaml.Node, change string) error {
+	path, text, ok := strings.Cut(change, "=")
+	if !ok || path == "" {
+		return errors.New("write it as PATH=VALUE, such as fetch.retry.attempts=5")
+	}
+	var val yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &val); err != nil || len(val.Content) != 1 {
+		return fmt.Errorf("the value %q is no YAML", text)
+	}
+	at, rest, err := start(root, path)
+	if err != nil {
+		return err
+	}
+	for at.Kind == yaml.AliasNode {
+		at = at.Alias
+	}
+	for len(rest) > 0 {
+		next := child(at, rest[0], true)
+		if next == nil {
+			return fmt.Errorf("there is no %s in the file", rest[0])
+		}
+		at, rest = next, rest[1:]
+	}
+	*at = *val.Content[0]
+	return nil
+}
+
+// start is where a path begins: at a step of a name, or at the root.
+func start(root *yaml.Node, path string) (*yaml.Node, []string, error) {
+	parts := split(path)
+	if len(parts) > 1 && child(root, parts[0], false) == nil {
+		for i := len(parts) - 1; i > 0; i-- { // a name may have a point in it
+			found := named(root, strings.Join(parts[:i], "."))
+			if len(found) > 1 {
+				return nil, nil, fmt.Errorf("%d steps are named %s: write the path of one", len(found), parts[0])
+			}
+			if len(found) == 1 {
+				return found[0], parts[i:], nil
+			}
+		}
+		if root.Kind == yaml.MappingNode && !slices.Contains([]string{"timeout", "commands", "map", "setup", "reduce", "error_policy", "retry_defaults", "env"}, parts[0]) {
+			return nil, nil, fmt.Errorf("the file has neither a key nor a step %s", parts[0])
+		}
+	}
+	return root, parts, nil
+}
+
+// split gives the parts of a path: keys and places in lists.
+func split(path string) (parts []string) {
+	for p := range strings.SplitSeq(path, ".") {
+		key, index, has := strings.Cut(p, "[")
+		if key != "" {
+			parts = append(parts, key)
+		}
+		for has {
+			var one string
+			one, index, _ = strings.Cut(index, "]")
+			parts = append(parts, "["+one+"]")
+			index, has = strings.CutPrefix(index, "[")
+		}
+	}
+	return parts
+}
+
+// child is what a part of a path leads to. A key that is not there is made
+// where it may be.
+func child(at *yaml.Node, part string, make bool) *yaml.Node {
+	if at.Kind == yaml.AliasNode {
+		at = at.Alias
+	}
+	if place, is := strings.CutPrefix(part, "["); is {
+		i, err := strconv.Atoi(strings.TrimSuffix(place, "]"))
+		if err != nil || at.Kind != yaml.SequenceNode || i < 0 || i >= len(at.Content) {
+			return nil
+		}
+		return at.Content[i]
+	}
+	if at.Kind == yaml.MappingNode {
+		for i := 0; i < len(at.Content); i += 2 {
+			if at.Content[i].Value == part {
+				return at.Content[i+1]
+			}
+		}
+	}
+	if !make {
+		return nil
+	}
+	switch {
+	case at.Kind == yaml.MappingNode:
+	case at.Kind == yaml.ScalarNode && part == "attempts" || at.Kind == 0 || at.Tag == "!!null":
+		*at = yaml.Node{Kind: yaml.MappingNode}
+	case at.Kind == yaml.ScalarNode && at.Tag == "!!int": // `retry: 3`
+		*at = yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: "attempts"}, {Kind: yaml.ScalarNode, Tag: "!!int", Value: at.Value}}}
+	default:
+		return nil
+	}
+	val := &yaml.Node{}
+	at.Content = append(at.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: part}, val)
+	return val
+}
+
+// named are the maps below a node that have a name or an id.
+func named(n *yaml.Node, name string) (found []*yaml.Node) {
+	if n.Kind == yaml.MappingNode {
+		for i := 0; i < len(n.Content); i += 2 {
+			if k := n.Content[i].Value; (k == "name" || k == "id") && n.Content[i+1].Value == name {
+				found = append(found, n)
+				break
+			}
+		}
+	}
+	for _, c := range n.Content {
+		found = append(found, named(c, name)...)
+	}
+	return found
+}

@@ -1,0 +1,399 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/pipeline/module"
+	"github.com/bide-dev/bide/internal/pipeline/types"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/value"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worktree"
+)
+
+// world answers the attempts of one simulated run as a model says.
+type world struct {
+	model  *Model
+	names  *stepNames
+	seed   luck
+	began  time.Time
+	clock  step.Clock
+	live   map[string]*live // by the target's name in the model
+	tables map[string]*live // by the step's static path, as found before
+	seen   *watch
+
+	failures map[string]*failure.Failure // by class
+	results  map[*module.Definition]string
+}
+
+// live is a target with what has happened to it.
+type live struct {
+	*Target
+	name   string
+	hash   uint64
+	slots  []time.Duration // when each server of the queue is free
+	tokens float64
+	filled time.Duration // when tokens was counted
+	states []*twoState
+}
+
+// answer is what becomes of an attempt.
+func (w *world) answer(c *step.Call) (res action.Result, fail *failure.Failure, takes time.Duration) {
+	path := w.names.static(c.Path)
+	t := w.target(c, path)
+	now := w.clock.Now().Sub(w.began)
+	l := w.seed.with(hash(c.Path)).with(uint64(c.Index)<<32 | uint64(c.Attempt)).with(uint64(c.Number))
+	takes = t.takes(now, &l)
+	switch c.Action.(type) {
+	case *workflow.Shell, *workflow.Claude:
+		takes += w.model.Process
+	case nil:
+		if c.Module.HTTP == nil {
+			takes += w.model.Process
+		}
+	}
+	class, hint := t.fails(now, w.common(c, &l))
+	if class == "timeout" && c.Timeout > 0 {
+		takes = c.Timeout + 1
+	}
+	w.seen.attempt(path, c, now, t.USD, t.Tokens)
+	if _, agent := c.Action.(*workflow.Claude); agent && (t.USD > 0 || t.Tokens > 0) {
+		res.Usage = &action.Usage{InputTokens: t.Tokens, CostUSD: t.USD}
+	}
+	if class != "" {
+		fail = w.failure(class, hint)
+		res.ExitCode, res.Status = fail.Exit, fail.Status
+		return res, fail, takes
+	}
+	res.Output = w.output(c, path, t)
+	if _, web := c.Action.(*workflow.HTTP); web {
+		res.Status = http.StatusOK
+	}
+	return res, nil, takes
+}
+
+// common is the luck of an attempt, or the one that all attempts of its item
+// have in common.
+func (w *world) common(c *step.Call, l *luck) float64 {
+	own := l.unit()
+	element := strings.LastIndexByte(c.Path, ']')
+	if w.model.Correlation <= 0 || c.Index == 0 && (c.Module == nil || element < 0) {
+		return own
+	}
+	if l.unit() < w.model.Correlation {
+		item := w.seed.with(hash(w.names.static(c.Path))).with(uint64(c.Index)).with(0)
+		if c.Module != nil && element >= 0 { // the item is the element of a list
+			item = item.with(hash(c.Path[:element]))
+		}
+		return item.unit()
+	}
+	return own
+}
+
+// target finds what a call meets.
+func (w *world) target(c *step.Call, path string) *live {
+	if t, ok := w.tables[path]; ok {
+		return t
+	}
+	var id, name string
+	own := path
+	if s := w.names.of(c, path); c.Module != nil {
+		name, own = c.Module.Name, c.Module.Name
+	} else if s != nil {
+		id, name = s.ID, s.Label()
+	}
+	key, target := w.model.target(path, id, name)
+	if key == "*" || key == "" { // each step, and each module, has a target of its own
+		key = own
+	}
+	t := w.live[key]
+	if t == nil {
+		t = &live{Target: target, name: key, hash: hash(key)}
+		t.begin(w.seed)
+		w.live[key] = t
+	}
+	w.tables[path] = t
+	return t
+}
+
+func (t *live) begin(seed luck) {
+	t.slots = make([]time.Duration, t.Latency.Capacity)
+	if t.Limit != nil {
+		t.tokens = float64(t.Limit.burst())
+	}
+	for i, o := range t.Outages {
+		s := &twoState{Outage: o, luck: seed.with(t.hash).with(^uint64(i))}
+		if o.MeanUp > 0 {
+			s.from = s.luck.exponential(o.MeanUp)
+			s.until = s.from + s.luck.exponential(o.MeanDown)
+		} else {
+			s.from, s.until = o.From, o.From+o.For
+		}
+		t.states = append(t.states, s)
+	}
+}
+
+func (l *Limited) burst() int {
+	if l.Burst > 0 {
+		return l.Burst
+	}
+	return l.Count
+}
+
+// takes is how long an attempt that begins now takes.
+func (t *live) takes(now time.Duration, l *luck) time.Duration {
+	d := t.Latency.draw(l)
+	if len(t.slots) == 0 {
+		return d
+	}
+	first := 0
+	for i, free := range t.slots {
+		if free < t.slots[first] {
+			first = i
+		}
+	}
+	t.slots[first] = max(now, t.slots[first]) + d
+	return t.slots[first] - now
+}
+
+// fails gives the class of the error with which an attempt ends, "" if it
+// succeeds, and for how long it asks to be left alone.
+func (t *live) fails(now time.Duration, u float64) (class string, hint time.Duration) {
+	for _, s := range t.states {
+		if s.down(now) {
+			return s.Class, 0
+		}
+	}
+	if hint, ok := t.limited(now); ok {
+		return "rate_limit", hint
+	}
+	for _, f := range t.Failures {
+		if u < f.P {
+			return f.Class, 0
+		}
+		u -= f.P
+	}
+	return "", 0
+}
+
+// limited takes a token, if there is one.
+func (t *live) limited(now time.Duration) (hint time.Duration, limited bool) {
+	l := t.Limit
+	if l == nil {
+		return 0, false
+	}
+	rate := float64(l.Count) / float64(l.Per) // tokens a nanosecond
+	t.tokens = min(float64(l.burst()), t.tokens+rate*float64(now-t.filled))
+	t.filled = now
+	const most = 1 - 1e-9 // of what is lost in adding
+	if t.tokens >= most {
+		t.tokens--
+		return 0, false
+	}
+	if l.RetryAfter > 0 {
+		return l.RetryAfter, true
+	}
+	return time.Duration(math.Ceil((1 - t.tokens) / rate)), true
+}
+
+// twoState is an outage as it goes.
+type twoState struct {
+	Outage
+	luck        luck
+	from, until time.Duration
+}
+
+func (s *twoState) down(now time.Duration) bool {
+	for s.MeanUp > 0 && now >= s.until {
+		s.from = s.until + s.luck.exponential(s.MeanUp)
+		s.until = s.from + s.luck.exponential(s.MeanDown)
+	}
+	return now >= s.from && now < s.until
+}
+
+// failure gives the failure of a class, one for all that are the same.
+func (w *world) failure(class string, hint time.Duration) *failure.Failure {
+	if hint != 0 {
+		return failed(class, hint)
+	}
+	f := w.failures[class]
+	if f == nil {
+		f = failed(class, 0).Prepare()
+		w.failures[class] = f
+	}
+	return f
+}
+
+// failed is a failure of a class, as the real one would tell of itself.
+func failed(class string, hint time.Duration) *failure.Failure {
+	f := &failure.Failure{Class: class, Message: "simulated: " + class, RetryAfter: hint}
+	switch class {
+	case "rate_limit":
+		f.RateLimited, f.Status, f.Message = true, http.StatusTooManyRequests, "simulated: 429 Too Many Requests"
+	case "server_error":
+		f.Status, f.Message = http.StatusServiceUnavailable, "simulated: 503 Service Unavailable"
+	case "timeout":
+		f.Timeout, f.Message = true, "simulated: timed out"
+	case "network":
+		f.Network, f.Message = true, "simulated: connection refused"
+	case "exit":
+		f.Exit, f.Message = 1, "simulated: exit status 1"
+	}
+	return f
+}
+
+// output is what an attempt that succeeds prints: what the model says, or else
+// what the step can read.
+func (w *world) output(c *step.Call, path string, t *live) string {
+	if strings.HasSuffix(c.Path, ".items") {
+		return w.lines()
+	}
+	if t.Output != nil {
+		if t.value && c.Module != nil {
+			return printed(c.Module, *t.Output)
+		}
+		return *t.Output
+	}
+	if c.Module != nil {
+		return w.result(c.Module)
+	}
+	s := w.names.of(c, path)
+	if s == nil {
+		return ""
+	}
+	switch s.Capture.Format {
+	case "json":
+		return "{}"
+	case "number":
+		return "0"
+	case "boolean":
+		return "true"
+	}
+	if slices.ContainsFunc(s.Outputs, func(o workflow.Output) bool { return o.JSONPath != "" }) {
+		return "{}"
+	}
+	if w.names.scores[s] {
+		return `{"score": 100}`
+	}
+	return ""
+}
+
+// printed is the text of which a module makes a value that is given as JSON.
+func printed(d *module.Definition, text string) string {
+	if d.Format() == module.Text {
+		if v, err := value.Parse([]byte(text)); err == nil {
+			if plain, is := v.(string); is {
+				return plain
+			}
+		}
+	}
+	return text
+}
+
+// result is a text of which a module makes a value of its type.
+func (w *world) result(d *module.Definition) string {
+	text, ok := w.results[d]
+	if !ok {
+		text = printed(d, value.JSON(types.Encode(types.Sample(d.Result, max(w.model.Items, 0)))))
+		w.results[d] = text
+	}
+	return text
+}
+
+// file is what stands in a file that a step would have made.
+func (w *world) file(list bool) []byte {
+	if list {
+		return []byte(w.lines())
+	}
+	return []byte(`{"score": 100}`)
+}
+
+// lines are the items of a loop over what a command prints.
+func (w *world) lines() string {
+	var b strings.Builder
+	for i := range max(w.model.Items, 0) {
+		fmt.Fprintf(&b, "item %d\n", i+1)
+	}
+	return b.String()
+}
+
+// names finds the step that an action belongs to.
+type stepNames struct {
+	pipeline bool // there are no steps: the paths are those of calls
+	actions  map[workflow.Action]*workflow.Step
+	paths    map[string]*workflow.Step
+	scores   map[*workflow.Step]bool // whose output is a score
+}
+
+func namesOf(f *workflow.File) *stepNames {
+	n := &stepNames{actions: map[workflow.Action]*workflow.Step{}, paths: map[string]*workflow.Step{}, scores: map[*workflow.Step]bool{}}
+	scored := func(steps []*workflow.Step) {
+		for _, s := range steps {
+			n.scores[s] = true
+		}
+	}
+	workflow.WalkAll(f, func(s *workflow.Step) {
+		n.actions[s.Action] = s
+		if _, known := n.paths[s.Path]; !known {
+			n.paths[s.Path] = s
+		}
+		switch a := s.Action.(type) {
+		case *workflow.Validate:
+			scored(a.Steps)
+		case *workflow.GoalSeek:
+			scored(a.Validate)
+		}
+		if s.Validate != nil {
+			scored(s.Validate.Steps)
+		}
+	})
+	return n
+}
+
+func (n *stepNames) of(c *step.Call, path string) *workflow.Step {
+	if s := n.actions[c.Action]; s != nil {
+		return s
+	}
+	return n.paths[path]
+}
+
+// Known are the names under which a model may speak of the steps of a file.
+func Known(f *workflow.File) []string {
+	var list []string
+	workflow.WalkAll(f, func(s *workflow.Step) {
+		list = append(list, s.Path, s.Label())
+		if s.ID != "" {
+			list = append(list, s.ID)
+		}
+	})
+	return list
+}
+
+// history is a repository in which every step commits what it has to.
+type history struct{}
+
+func (history) Mark(context.Context, string) (worktree.Point, error) {
+	return worktree.Point{}, nil
+}
+
+func (history) Context(context.Context, string, worktree.Point) (worktree.GitContext, error) {
+	return worktree.GitContext{}, nil
+}
+
+func (history) State(context.Context, string) (worktree.State, error) {
+	return worktree.State{}, nil
+}
+
+func (history) AutoCommit(context.Context, string, worktree.CommitOptions) (string, error) {
+	return "0000000000000000000000000000000000000000", nil
+}
+
+func (history) RequireCommit(context.Context, string, string) error { return nil }

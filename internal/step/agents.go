@@ -1,0 +1,280 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/policy"
+)
+
+// Agents is what the agents of a run have in common: the pause after a rate
+// limit, what they have used, and what they may use. It is safe for concurrent
+// use. The zero Agents has no budget.
+type Agents struct {
+	// MaxWait bounds the pauses for one rate limit; 0 means 6 hours, longer than
+	// the windows in which agent providers count usage.
+	MaxWait time.Duration
+	// MaxCost in US dollars and MaxTokens bound what all agents use; 0: nothing.
+	MaxCost   float64
+	MaxTokens int64
+
+	mu     sync.Mutex
+	limit  *policy.RateLimit // made when it is first needed: MaxWait is set late
+	beyond time.Time         // the end of a limit that lasts longer than MaxWait
+	used   Usage
+}
+
+// Pauses holds back all agents of a run while a rate limit lasts. A map has its
+// own, inside its machine ([Site].Pauses); outside a map they are those of
+// [Agents]. Both decide by policy.RateLimit.
+type Pauses interface {
+	// Ask gives the round of an agent that is to be asked, to be given back with
+	// its answer, and until when it has to wait first; the zero time for not at
+	// all.
+	Ask(ctx context.Context, now time.Time) (round int, until time.Time)
+	// Limited records the pause after a rate-limit answer to an agent that was
+	// asked in a round. after is how long it is to be left alone, 0 if it did
+	// not say. ok is false where the limit lasts longer than MaxWait.
+	Limited(ctx context.Context, round int, after time.Duration, who string, now time.Time) (ok bool)
+	// Answered records the end of a series of pauses, if another answer is one.
+	Answered(round int)
+}
+
+// Usage is what agents used in all.
+type Usage struct {
+	InputTokens  int64   `json:"input_tokens"`
+	OutputTokens int64   `json:"output_tokens"`
+	CacheTokens  int64   `json:"cache_tokens,omitempty"`
+	OtherTokens  int64   `json:"other_tokens,omitempty"` // of which nobody said which they are
+	CostUSD      float64 `json:"cost_usd"`
+	Calls        int     `json:"calls"`
+}
+
+// Restore takes over what an earlier life of the run recorded.
+func (g *Agents) Restore(used Usage, p event.Pause) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.used = used
+	g.rateLimit().Restore(p)
+}
+
+// Pause is the pause that lasts, to be recorded or handed to a map.
+func (g *Agents) Pause() event.Pause {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.rateLimit().Pause()
+}
+
+// SetPause takes over the pause from a map that is over.
+func (g *Agents) SetPause(p event.Pause) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limit = nil
+	g.rateLimit().Restore(p)
+}
+
+// rateLimit is the machine of the pauses. The lock is held.
+func (g *Agents) rateLimit() *policy.RateLimit {
+	if g.limit == nil {
+		l := policy.NewRateLimit(max(g.MaxWait, 0))
+		g.limit = &l
+	}
+	g.limit.SetMaxWait(max(g.MaxWait, 0))
+	return g.limit
+}
+
+// Used gives what was used so far; nil where no agent was asked.
+func (g *Agents) Used() *Usage {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.used.Calls == 0 {
+		return nil
+	}
+	used := g.used
+	return &used
+}
+
+// Spent is a *BudgetError once a budget is spent, else nil.
+func (g *Agents) Spent() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	tokens := g.used.InputTokens + g.used.OutputTokens + g.used.CacheTokens + g.used.OtherTokens
+	switch {
+	case g.MaxCost > 0 && g.used.CostUSD >= g.MaxCost:
+		return &BudgetError{fmt.Sprintf("the agents have cost $%.2f of max_cost $%.2f", g.used.CostUSD, g.MaxCost)}
+	case g.MaxTokens > 0 && tokens >= g.MaxTokens:
+		return &BudgetError{fmt.Sprintf("the agents have used %d of max_tokens %d", tokens, g.MaxTokens)}
+	}
+	return nil
+}
+
+// runPauses is the pauses of a run outside its map.
+type runPauses struct{ x *Executor }
+
+func (r runPauses) Ask(_ context.Context, now time.Time) (round int, until time.Time) {
+	g := &r.x.Agents
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.rateLimit().Ask(now)
+}
+
+func (r runPauses) Limited(_ context.Context, round int, after time.Duration, who string, now time.Time) (ok bool) {
+	g := &r.x.Agents
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	ok = g.rateLimit().Limited(round, after, now)
+	pause := g.rateLimit().Pause()
+	if !ok {
+		g.beyond = pause.Until
+	}
+	r.x.record(PausedFact(pause, ok, who, now))
+	return ok
+}
+
+func (r runPauses) Answered(round int) {
+	g := &r.x.Agents
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.rateLimit().Answered(round) {
+		r.x.record(event.Event{Type: event.PauseEnded})
+	}
+}
+
+// tooLong is an error where now lies in a limit that lasts longer than MaxWait:
+// nobody waits for its end.
+func (g *Agents) tooLong(now time.Time) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !now.Before(g.beyond) {
+		return nil
+	}
+	wait := g.MaxWait
+	if wait == 0 {
+		wait = policy.DefaultRateLimitMaxWait
+	}
+	return &LimitError{Lasts: g.beyond.Sub(now), MaxWait: wait}
+}
+
+// LimitError is an agent that is not asked, or not again, because the provider's
+// limit lasts longer than the file allows to wait.
+type LimitError struct {
+	Lasts, MaxWait time.Duration
+	Err            error // the agent's; nil where it was not asked
+}
+
+func (e *LimitError) Error() string {
+	text := fmt.Sprintf("the rate limit lasts %s, longer than max_wait (%s)", duration.Format(e.Lasts.Round(time.Second)), duration.Format(e.MaxWait))
+	if e.Err == nil {
+		return text
+	}
+	return e.Err.Error() + "; " + text
+}
+
+// Unwrap gives what the agent said.
+func (e *LimitError) Unwrap() error { return e.Err }
+
+// Class is "rate_limit".
+func (e *LimitError) Class() string { return "rate_limit" }
+
+// RateLimited is true.
+func (e *LimitError) RateLimited() bool { return true }
+
+// RetryAfter is when the limit ends.
+func (e *LimitError) RetryAfter() (time.Duration, bool) { return e.Lasts, true }
+
+// PausedFact is the record of a pause; waited says whether somebody waits for
+// its end.
+func PausedFact(p event.Pause, waited bool, who string, now time.Time) event.Event {
+	d := max(p.Until.Sub(now), 0)
+	text := "%s met a rate limit: all agents wait %s"
+	if !waited {
+		text = "%s met a rate limit that lasts %s, longer than max_wait"
+	}
+	return event.Event{Type: event.RunPaused, Time: now, DelayMS: d.Milliseconds(), Data: Data(p),
+		Message: fmt.Sprintf(text, who, duration.Format(d.Round(time.Second)))}
+}
+
+// AskAgent asks an agent, again after each rate limit: an answer that says "later"
+// pauses all agents of the run and uses up no attempt.
+func (x *Executor) AskAgent(ctx context.Context, p Site, c *Call) (action.Result, error) {
+	pauses := p.Pauses
+	if pauses == nil {
+		pauses = runPauses{x}
+	}
+	for {
+		now := x.Clock.Now()
+		round, until := pauses.Ask(ctx, now)
+		if !until.IsZero() {
+			if err := x.Agents.tooLong(now); err != nil {
+				return action.Result{Start: now}, err
+			}
+			if err := x.Life.Sleep(ctx, until.Sub(now)); err != nil {
+				return action.Result{Start: x.Clock.Now()}, err
+			}
+			continue
+		}
+		res, err := x.Actions.Run(ctx, c)
+		if res.Usage != nil || !IsInput(err) { // it was asked
+			x.count(p, c.Path, res)
+		}
+		f := failure.From(err)
+		if f == nil || !f.RateLimited {
+			pauses.Answered(round)
+			return res, err
+		}
+		if !pauses.Limited(ctx, round, f.RetryAfter, agentName(c.Action), x.Clock.Now()) {
+			if long, ok := errors.AsType[*LimitError](x.Agents.tooLong(x.Clock.Now())); ok {
+				long.Err = err
+				return res, long
+			}
+			return res, err // longer than the file allows: it is a failure
+		}
+	}
+}
+
+// count records what an agent used, and ends the start of new work when a
+// budget of the run is spent. Of an agent that answers with a text only the call
+// is known, and how many tokens it took where its text says so.
+func (x *Executor) count(p Site, path string, res action.Result) {
+	u := res.Usage
+	if u == nil {
+		u = &action.Usage{}
+	}
+	g := &x.Agents
+	g.mu.Lock()
+	g.used.InputTokens += u.InputTokens
+	g.used.OutputTokens += u.OutputTokens
+	g.used.CacheTokens += u.CacheRead + u.CacheCreation
+	g.used.OtherTokens += res.Tokens
+	g.used.CostUSD += u.CostUSD
+	g.used.Calls++
+	g.mu.Unlock()
+	e := p.Event(event.AgentUsage, path)
+	used := map[string]any{"input_tokens": u.InputTokens, "output_tokens": u.OutputTokens,
+		"cache_tokens": u.CacheRead + u.CacheCreation, "cost_usd": u.CostUSD, "calls": 1}
+	if res.Tokens > 0 {
+		used["other_tokens"] = res.Tokens
+	}
+	e.Data = Data(used)
+	x.record(e)
+	if spent := g.Spent(); spent != nil {
+		x.Life.Halt(spent)
+	}
+}
+
+// BudgetError is a run that stopped because a budget of it is spent.
+type BudgetError struct{ What string }
+
+func (e *BudgetError) Error() string {
+	return e.What + ": nothing new is started; raise the budget in the file and resume the run with --force"
+}
+
+// Class is "budget".
+func (e *BudgetError) Class() string { return "budget" }

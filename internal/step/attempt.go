@@ -1,0 +1,237 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/files"
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/vars"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// perform makes one attempt of a step: its action, the commits that it has to
+// make, the variables that it sets.
+func (x *Executor) perform(ctx context.Context, p Site, s *workflow.Step, path string, n int) (action.Result, error) {
+	commits, err := x.beforeCommits(ctx, p, s)
+	if err != nil {
+		return action.Result{}, err
+	}
+	res, err := x.act(ctx, p, s, path, n)
+	// Before the commit, whose message may read the output.
+	if serr := x.setResult(ctx, p, s, res, err); err == nil {
+		err = serr
+	}
+	if err == nil {
+		if err = commits.after(ctx, p, s); err != nil {
+			err = errors.Join(err, x.setResult(ctx, p, s, res, err))
+		}
+	}
+	commits.variables(ctx, p)
+	if err == nil {
+		err = x.saveOutputs(ctx, p, s, res)
+	}
+	if err == nil && s.Check != nil {
+		err = x.check(ctx, p, s.Check)
+	}
+	if err == nil && s.Retry != nil && s.Retry.Until != nil { // the values are made for it
+		err = s.Retry.Unmet(template.Resolver(x.View(ctx, p)), res.Values())
+	}
+	return res, err
+}
+
+// act runs the action of a step, made of steps or not.
+func (x *Executor) act(ctx context.Context, p Site, s *workflow.Step, path string, n int) (action.Result, error) {
+	t, err := x.stepTimeout(ctx, p, s)
+	if err != nil {
+		return action.Result{Start: x.Clock.Now()}, err
+	}
+	switch s.Action.(type) {
+	case *workflow.Shell, *workflow.Claude, *workflow.HTTP, *workflow.WriteFile, *workflow.Analyze:
+		return x.leafWithin(ctx, p, s, s.Action, path, n, t)
+	}
+	var res action.Result
+	start := x.Clock.Now()
+	err = x.within(ctx, t, fmt.Sprintf("step %q", s.Label()), func(ctx context.Context) error {
+		q, err := x.inside(ctx, p, s, nil)
+		if err != nil {
+			return &action.InputError{Err: err}
+		}
+		res, err = x.compound(ctx, q, s, path)
+		if err != nil && ctx.Err() != nil {
+			if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+				err = cause
+			}
+		}
+		return err
+	})
+	res.Start, res.Duration = start, x.Clock.Now().Sub(start)
+	return res, err
+}
+
+// compound runs an action that is made of steps.
+func (x *Executor) compound(ctx context.Context, p Site, s *workflow.Step, path string) (res action.Result, err error) {
+	switch a := s.Action.(type) {
+	case *workflow.Foreach:
+		return x.foreach(ctx, p, a, path)
+	case *workflow.Validate:
+		res.Incomplete, err = x.validate(ctx, p, a)
+		return res, err
+	case *workflow.GoalSeek:
+		return x.goalSeek(ctx, p, a)
+	case *workflow.Call:
+		return x.call(ctx, p, a, path)
+	case *workflow.Pipeline:
+		if x.Pipeline != nil {
+			return x.Pipeline(ctx, p, a, path)
+		}
+	}
+	return res, fmt.Errorf("a step of kind %T cannot be run", s.Action)
+}
+
+// stepTimeout is the timeout of each attempt of a step.
+func (x *Executor) stepTimeout(ctx context.Context, p Site, s *workflow.Step) (time.Duration, error) {
+	t, err := x.Span(ctx, p, s.Timeout)
+	if err != nil {
+		return 0, inputError("timeout: %w", err)
+	}
+	if len(s.Timeouts) > 0 {
+		t = workflow.ForAttempt(s.Timeouts, p.Tried.Number)
+	}
+	if s.Retry != nil && s.Retry.Timeout > 0 && (t == 0 || s.Retry.Timeout < t) {
+		t = s.Retry.Timeout
+	}
+	return t, nil
+}
+
+// leaf runs an action that is not the step's own: a fallback, a check.
+func (x *Executor) leaf(ctx context.Context, p Site, s *workflow.Step, a workflow.Action, path string, n int) (action.Result, error) {
+	t, err := x.Span(ctx, p, s.Timeout)
+	if err != nil {
+		return action.Result{Start: x.Clock.Now()}, inputError("timeout: %w", err)
+	}
+	return x.leafWithin(ctx, p, s, a, path, n, t)
+}
+
+// leafWithin runs a leaf action with a timeout.
+func (x *Executor) leafWithin(ctx context.Context, p Site, s *workflow.Step, a workflow.Action, path string, n int, t time.Duration) (action.Result, error) {
+	t = p.bounded(s, a, t)
+	at := p
+	var err error
+	if at.Env, err = x.Values.AddDynamic(ctx, p.Env, p.Scope); err == nil {
+		at, err = x.inside(ctx, at, s, x.agentEnv(a))
+	}
+	if err != nil {
+		return action.Result{Start: x.Clock.Now()}, &action.InputError{Err: err}
+	}
+	stall, err := x.Span(ctx, p, s.Stall)
+	if err != nil {
+		return action.Result{Start: x.Clock.Now()}, inputError("stall_timeout: %w", err)
+	}
+	c := &Call{Place: p.Place, Path: path, Number: n, Action: a, Timeout: t, Dir: at.Dir, Quiet: p.Quiet, Stall: stall}
+	if !x.Bare {
+		c.Scope, c.Env = x.View(ctx, at), at.Env.List()
+	}
+	if p.Alone && !p.Quiet {
+		c.Alone, c.Read = true, func() bool { return workflow.OutputIsRead(x.File, s) }
+	}
+	var res action.Result
+	if agent, isAgent := a.(*workflow.Claude); isAgent {
+		if agent.ContinueSession {
+			c.Session = p.Tried.Session
+		}
+		res, err = x.AskAgent(ctx, p, c)
+	} else {
+		res, err = x.Actions.Run(ctx, c)
+	}
+	if sh, ok := a.(*workflow.Shell); ok && err != nil && !x.Bare {
+		err = explainUnset(sh.Text, c.Scope, err)
+	}
+	for _, v := range res.Set {
+		p.Scope.Set(v[0], v[1])
+	}
+	return res, err
+}
+
+// bounded is the timeout of a command, which timeout_config bounds by the
+// step's id or name, or by the kind of command.
+func (p Site) bounded(s *workflow.Step, a workflow.Action, t time.Duration) time.Duration {
+	limit := p.Limits[a.Kind()]
+	for _, name := range []string{s.Name, s.ID} {
+		if own, ok := p.Limits[name]; ok && name != "" {
+			limit = own
+		}
+	}
+	if limit > 0 && (t == 0 || limit < t) {
+		return limit
+	}
+	return t
+}
+
+// inside is the site that a step has with its working_dir, env and clear_env,
+// which also hold for the steps inside it. more are variables that come before
+// its own.
+func (x *Executor) inside(ctx context.Context, p Site, s *workflow.Step, more []workflow.EnvVar) (Site, error) {
+	var err error
+	if p.Dir, err = x.workingDir(ctx, p, s.WorkingDir); err != nil {
+		return p, err
+	}
+	if s.ClearEnv {
+		p.Env = p.Env.Cleared()
+	}
+	p.Env, err = x.Values.AddStep(ctx, p.Env, p.Scope, s.EnvOf(p.Tried.Number), more)
+	return p, err
+}
+
+// workingDir is where a step runs.
+func (x *Executor) workingDir(ctx context.Context, p Site, text *template.Text) (string, error) {
+	if text == nil {
+		return p.Dir, nil
+	}
+	dir, err := text.Expand(x.View(ctx, p))
+	if err == nil {
+		err = x.Actions.IsDir(ctx, p.File(text, dir))
+		dir = p.File(text, dir).Full()
+	}
+	if err != nil {
+		return "", fmt.Errorf("working_dir: %w", err)
+	}
+	return dir, nil
+}
+
+// File is a file that a text names where the steps of p run.
+func (p Site) File(text *template.Text, path string) files.Name {
+	return files.Name{Dir: p.Dir, Path: path, ByData: p.namesData(text)}
+}
+
+// agentEnv gives the variables that are configured for an agent.
+func (x *Executor) agentEnv(a workflow.Action) []workflow.EnvVar {
+	if cfg := x.AgentConfigs[agentName(a)]; cfg != nil {
+		return cfg.Env
+	}
+	return nil
+}
+
+// explainUnset adds to the failure of a command which variables of its text
+// nothing has set: the shell was given them as they are written, and can make
+// nothing of a name with a dot.
+func explainUnset(text *template.Text, scope *vars.Scope, err error) error {
+	var unset []string
+	for _, ref := range text.Refs() {
+		if ref.Default || len(ref.Path) < 2 || ref.Path[1].Name == "" || slices.Contains(unset, ref.Name) {
+			continue
+		}
+		if _, set := Lookup(scope, ref.Name); !set {
+			unset = append(unset, ref.Name)
+		}
+	}
+	if len(unset) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; nothing has set ${%s}", err, strings.Join(unset, "}, ${"))
+}

@@ -1,0 +1,225 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/environ"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mask"
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/vars"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// Executor runs the steps of one run. Its fields are set before the first step
+// runs and not changed afterwards. It is safe for concurrent use.
+type Executor struct {
+	Clock    Clock
+	Recorder Recorder
+	Actions  Actions
+	Values   Values
+
+	Run  string // its id
+	File *workflow.File
+	Life *Lifecycle
+	// Limits and Agents are what all steps of the run have in common.
+	Limits Limits
+	Agents Agents
+	Tally  Tally
+	// Git is nil where nobody wants to know of git.
+	Git *Git
+	// AgentConfigs are the agents that are configured, by name.
+	AgentConfigs map[string]*workflow.Agent
+	// Pipeline runs a pipeline file as a step; nil: there are none.
+	Pipeline func(ctx context.Context, p Site, a *workflow.Pipeline, path string) (action.Result, error)
+	// Ask puts a yes-or-no question to a person; nil where nobody is there.
+	Ask func(question string) bool
+	// Rand draws the jitter of the step of a path at a place; nil: the machine's.
+	Rand func(p Place, path string) backoff.Rand
+	// Bare leaves out of the facts what only a later life of the run reads: their
+	// data. A simulation has none.
+	Bare bool
+
+	told sync.Map // the keys of what NoteOnce told
+}
+
+// Site is where steps run: a place, and what they have around them there. A
+// site inside another one is a changed copy of it.
+type Site struct {
+	Place
+	// Scope is where steps set variables. It is read through Executor.View.
+	Scope *vars.Scope
+	Dir   string
+	Env   environ.Local
+	// Past are the steps that an earlier life of the run recorded, by path.
+	Past map[string]journal.StepRecord
+	// Limits bound each command by its kind, id or name
+	// (timeout_config.command_timeouts).
+	Limits map[string]time.Duration
+	// Tried is what the attempt at the step around knows of the ones before it.
+	Tried Tried
+	Quiet bool   // output is not passed on live
+	For   string // the value that the round of the foreach around is for, in short
+	// Alone: nothing else runs while a step does, so that it can have the terminal.
+	Alone bool
+	// Keep records the variables that steps of a work item set, so that a resume
+	// can take over the finished ones: their worktree is still there.
+	Keep bool
+	// Pauses holds back agents while a rate limit lasts; nil: those of the run.
+	Pauses Pauses
+}
+
+// Round is the site of round n of a loop, with variables of its own.
+func (p Site) Round(n int) Site {
+	p.Place = p.Place.Round(n)
+	p.Scope = p.Scope.Child()
+	return p
+}
+
+// With is the site with more variables in its environment: names and values in
+// turn.
+func (p Site) With(pairs ...string) Site {
+	p.Env = p.Env.With(pairs...)
+	return p
+}
+
+// View is the site's scope for reading, with its own environment; what is run
+// to compute a value ends with ctx.
+func (x *Executor) View(ctx context.Context, p Site) *vars.Scope {
+	return x.Values.View(ctx, p.Env, p.Scope)
+}
+
+// record keeps facts. Where they are not kept, nothing new is started: what
+// nobody would know of must not happen.
+func (x *Executor) record(facts ...event.Event) {
+	if err := x.Recorder.Record(facts...); err != nil {
+		x.Life.Halt(fmt.Errorf("the journal cannot be written: %w", err))
+	}
+}
+
+// Note tells a warning.
+func (x *Executor) Note(format string, args ...any) {
+	x.record(event.Event{Type: event.Note, Message: fmt.Sprintf(format, args...)})
+}
+
+// NoteOnce tells a warning the first time that it is called with a key.
+func (x *Executor) NoteOnce(key, text string) {
+	if _, again := x.told.LoadOrStore(key, true); !again {
+		x.Note("%s", text)
+	}
+}
+
+// Tally counts the steps of a run by how they ended. It is safe for concurrent
+// use.
+type Tally struct {
+	mu     sync.Mutex
+	counts Counts
+}
+
+// Counts are executed steps, each counted once.
+type Counts struct {
+	Succeeded int64 `json:"succeeded"` // as it was meant to
+	Failed    int64 `json:"failed"`
+	Skipped   int64 `json:"skipped"`
+	// Degraded steps ended well through a fallback, recovered ones through a
+	// handler; tolerated ones failed, and the file lets the run go on; incomplete
+	// ones missed a score, and the file lets the run go on.
+	Degraded   int64 `json:"degraded"`
+	Recovered  int64 `json:"recovered"`
+	Tolerated  int64 `json:"tolerated"`
+	Incomplete int64 `json:"incomplete"`
+}
+
+// Of is the count of a kind, as in [Outcome.Kind].
+func (c *Counts) Of(kind string) *int64 {
+	switch kind {
+	case event.Failed:
+		return &c.Failed
+	case event.Skipped:
+		return &c.Skipped
+	case event.Degraded:
+		return &c.Degraded
+	case event.Recovered:
+		return &c.Recovered
+	case event.Tolerated:
+		return &c.Tolerated
+	case event.Incomplete:
+		return &c.Incomplete
+	}
+	return &c.Succeeded
+}
+
+// Counts gives what was counted so far.
+func (t *Tally) Counts() Counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts
+}
+
+// Add counts the step of a path by its outcome, unless it is a part of another one.
+func (t *Tally) Add(path string, o Outcome) {
+	if event.Aside(path) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*t.counts.Of(o.Kind())++
+}
+
+// Inline is how many bytes of an output stand in a record; the whole of a
+// larger one is a file. To make a file costs more than to write 16 KiB.
+const Inline = 16 << 10
+
+// Brief is how many bytes of a text stand in a message, and of a large output in
+// the history of a failure.
+const Brief = 4 << 10
+
+func (x *Executor) text(s string) mask.Text { return x.Values.Mask().Text(s) }
+
+// Clip shortens an output for a record: its head and its tail stay.
+func (x *Executor) Clip(s string) string { return x.text(s).Ends(Inline) }
+
+// Tail is the end of an output, for the history of a failure.
+func (x *Executor) Tail(s string) string { return x.text(s).Tail(Brief) }
+
+// whole is an output for the record of an attempt: its end where it is so large
+// that the whole of it is a file.
+func (x *Executor) whole(s string) string {
+	if len(s) <= Inline {
+		return x.text(s).String()
+	}
+	return x.Tail(s)
+}
+
+// within runs f with a time of d, 0 for any; cause names what took too long.
+func (x *Executor) within(ctx context.Context, d time.Duration, what string, f func(context.Context) error) error {
+	if d <= 0 {
+		return f(ctx)
+	}
+	ctx, cancel := x.Clock.WithTimeout(ctx, d, &TimeoutError{What: what, After: d})
+	defer cancel()
+	return f(ctx)
+}
+
+// Lookup gives the value of a variable or of a part of one, such as
+// error.message.
+func Lookup(sc *vars.Scope, name string) (template.Value, bool) {
+	t, err := template.Parse("${" + name + "}")
+	if err != nil {
+		return template.Value{}, false
+	}
+	return t.Value(sc)
+}
+
+// IsInput reports whether a step could not begin, as it could not the next time.
+func IsInput(err error) bool {
+	_, is := errors.AsType[*action.InputError](err)
+	return is
+}

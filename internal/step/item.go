@@ -1,0 +1,88 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/value"
+	"github.com/bide-dev/bide/internal/vars"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// Item is a work item as its steps see it.
+type Item struct {
+	ID    string
+	Index int // its place in the list, from 1
+	Total int
+	// Attempt is the number of the attempt at it, from 1; Recoveries is how often
+	// it was in flight when its process died.
+	Attempt, Recoveries int
+	// Last is how the attempt before this one failed; nil: there was none.
+	Last *failure.Failure
+	Data []byte // its JSON text
+}
+
+// ForItem is the site of an attempt at a work item inside p: with the item's
+// variables, and BIDE_ITEM, BIDE_ATTEMPT and BIDE_RECOVERED in the environment.
+func (x *Executor) ForItem(p Site, it Item) (Site, error) {
+	p.Item, p.Index, p.Attempt, p.Past = it.ID, it.Index, it.Attempt, nil
+	p.Scope = p.Scope.Child()
+	if err := SetItem(p.Scope, it); err != nil {
+		return p, err
+	}
+	p.Scope.Set("attempt", int64(it.Attempt))
+	id, _, _ := strings.Cut(it.ID, "\x00") // which would end the environment
+	p.Tried = Tried{Before: max(it.Attempt-1, 0)}
+	p = p.With("BIDE_ATTEMPT", strconv.Itoa(it.Attempt), "BIDE_ITEM", id)
+	if it.Last != nil {
+		p = p.With(TriedEnv(x.Values.Mask(), it.Attempt, it.Last)...)
+	}
+	if it.Recoveries > 0 {
+		p = p.With("BIDE_RECOVERED", strconv.Itoa(it.Recoveries))
+	}
+	return p, nil
+}
+
+// SetItem sets the variables of a work item. A plain line is ${item} and
+// ${item.item} alike.
+func SetItem(sc *vars.Scope, it Item) error {
+	v, err := value.Parse(it.Data)
+	if err != nil {
+		return fmt.Errorf("item %s: %w", it.ID, err)
+	}
+	whole := template.Value{V: v, Origin: template.Data, Raw: string(it.Data)}
+	sc.SetValue("item", whole)
+	if _, isMap := v.(map[string]any); !isMap {
+		sc.SetValue("item.item", whole)
+	}
+	sc.Set("item_json", string(it.Data))
+	sc.Set("item_id", it.ID)
+	sc.Set("item_index", int64(it.Index-1))
+	sc.Set("item_total", int64(it.Total))
+	return nil
+}
+
+// Within runs f with a time of d, 0 for any; what names what takes too long.
+func (x *Executor) Within(ctx context.Context, d time.Duration, what string, f func(context.Context) error) error {
+	return x.within(ctx, d, what, f)
+}
+
+// Template runs the steps of an agent on a work item, to which p belongs. They
+// come to their end although a budget of the run is spent. The error of an agent
+// that took too long is the *TimeoutError. ended is that of [Executor.Block].
+func (x *Executor) Template(ctx context.Context, p Site, b *workflow.Block, ended func(i int, out Outcome)) error {
+	err := x.Block(Finish(ctx), p, b, "agent_template", ended)
+	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrInterrupted) {
+		var te *TimeoutError
+		if cause := context.Cause(ctx); errors.As(cause, &te) && !errors.As(err, &te) {
+			return cause
+		}
+	}
+	return err
+}

@@ -1,0 +1,210 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// ErrInterrupted is the cause of a run that was stopped from outside and can
+// be resumed.
+var ErrInterrupted = errors.New("interrupted")
+
+// Lifecycle knows whether a run may still start something new. It is safe for
+// concurrent use.
+type Lifecycle struct {
+	clock Clock
+	soft  context.Context
+
+	mu   sync.Mutex
+	why  error
+	done chan struct{} // closed when why is set
+	over chan struct{} // closed when what has begun is not to be finished either
+	stir chan struct{} // closed, and made anew, when those who sleep are to look again
+	held chan struct{} // closed when the run goes on that is held; nil: it is not held
+	now  int           // how often it was said that nothing is to be waited for any longer
+}
+
+// NewLifecycle makes the lifecycle of a run that starts nothing new once soft is
+// done. end gives up what is kept for it.
+func NewLifecycle(clock Clock, soft context.Context) (l *Lifecycle, end func()) {
+	l = &Lifecycle{clock: clock, soft: soft, done: make(chan struct{}), over: make(chan struct{}), stir: make(chan struct{})}
+	stop := context.AfterFunc(soft, func() { l.Halt(ErrInterrupted) })
+	return l, func() { stop() }
+}
+
+// Halt ends the start of new work: a full disk, a budget. The first reason
+// counts, but an interrupt wins over a budget.
+func (l *Lifecycle) Halt(why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.why != nil && !isBudget(l.why) {
+		return
+	}
+	if l.why == nil {
+		close(l.done)
+	}
+	if !isBudget(why) {
+		close(l.over)
+	}
+	if l.why == nil || !isBudget(why) {
+		l.why = why
+	}
+	l.wakeAll()
+	l.release()
+}
+
+// wakeAll has those who sleep look again. l.mu is held.
+func (l *Lifecycle) wakeAll() {
+	close(l.stir)
+	l.stir = make(chan struct{})
+}
+
+// Hold has nothing new start until Release: no step, and no attempt at one. What
+// runs goes on. A run that stops is held no longer.
+func (l *Lifecycle) Hold() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held == nil && l.why == nil {
+		l.held = make(chan struct{})
+	}
+}
+
+// Release ends Hold.
+func (l *Lifecycle) Release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.release()
+}
+
+func (l *Lifecycle) release() {
+	if l.held != nil {
+		close(l.held)
+		l.held = nil
+	}
+}
+
+// Held says whether nothing new is to start for now; the channel is closed when
+// that ends.
+func (l *Lifecycle) Held() (until <-chan struct{}, held bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held, l.held != nil
+}
+
+// Turn waits while the run is held.
+func (l *Lifecycle) Turn(ctx context.Context) error {
+	for {
+		until, held := l.Held()
+		if !held {
+			return nil
+		}
+		if err := l.clock.Wait(ctx, -1, until); err != nil {
+			return err
+		}
+	}
+}
+
+// RetryNow ends the waits of all who sleep.
+func (l *Lifecycle) RetryNow() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now++
+	l.wakeAll()
+}
+
+// sleeping gives what ends a sleep, and how often RetryNow was called.
+func (l *Lifecycle) sleeping() (stir <-chan struct{}, now int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stir, l.now
+}
+
+func isBudget(err error) bool { return errors.As(err, new(*BudgetError)) }
+
+// Done is closed when nothing new is to be started any more.
+func (l *Lifecycle) Done() <-chan struct{} { return l.done }
+
+// Stopping gives the reason for which nothing new is started, or nil.
+func (l *Lifecycle) Stopping(ctx context.Context) error {
+	if ctx.Err() != nil {
+		if cause := context.Cause(ctx); errors.As(cause, new(*TimeoutError)) {
+			return cause
+		}
+		return ErrInterrupted // whatever the caller's reason is
+	}
+	if l.soft.Err() != nil {
+		return ErrInterrupted // the goroutine that halts may come later
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if finishes(ctx) && isBudget(l.why) {
+		return nil
+	}
+	return l.why
+}
+
+func finishes(ctx context.Context) bool {
+	finish, _ := ctx.Value(finishKey{}).(bool)
+	return finish
+}
+
+// finishKey marks the context of work that comes to its end although a budget of
+// the run is spent.
+type finishKey struct{}
+
+// Finish is the context of work that, once begun, comes to its end although a
+// budget of the run is spent: the agent of a work item.
+func Finish(ctx context.Context) context.Context { return context.WithValue(ctx, finishKey{}, true) }
+
+// Sleep waits, unless the run stops, and until [Lifecycle.RetryNow].
+func (l *Lifecycle) Sleep(ctx context.Context, d time.Duration) error {
+	until := l.clock.Now().Add(d)
+	_, first := l.sleeping()
+	for {
+		stir, now := l.sleeping()
+		if err := l.Stopping(ctx); err != nil || d <= 0 || now != first {
+			return err
+		}
+		if l.clock.Wait(ctx, d, stir) != nil {
+			return l.Stopping(ctx)
+		}
+		d = until.Sub(l.clock.Now())
+	}
+}
+
+// wake is closed when work under ctx is not to go on.
+func (l *Lifecycle) wake(ctx context.Context) <-chan struct{} {
+	if finishes(ctx) {
+		return l.over
+	}
+	return l.done
+}
+
+// Interrupted reports whether a failure is the run's own end and not that of
+// what failed.
+func (l *Lifecycle) Interrupted(ctx context.Context, err error) bool {
+	return errors.Is(err, ErrInterrupted) || ctx.Err() != nil || isBudget(err)
+}
+
+// Until is ctx, ended when nothing new is to be started under it: for what waits
+// for others before the work begins.
+func (l *Lifecycle) Until(ctx context.Context) (context.Context, context.CancelFunc) {
+	until, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.Soft(ctx), func() { cancel(l.Stopping(ctx)) })
+	return until, func() { stop(); cancel(nil) }
+}
+
+// Soft is a context that ends when nothing new is to be started under ctx.
+func (l *Lifecycle) Soft(ctx context.Context) context.Context { return soft{l, ctx} }
+
+type soft struct {
+	life *Lifecycle
+	ctx  context.Context
+}
+
+func (s soft) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (s soft) Value(key any) any           { return s.ctx.Value(key) }
+func (s soft) Err() error                  { return s.life.Stopping(s.ctx) }
+func (s soft) Done() <-chan struct{}       { return s.life.wake(s.ctx) }

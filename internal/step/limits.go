@@ -1,0 +1,72 @@
+package step
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/bide-dev/bide/internal/breaker"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/retry"
+)
+
+// Limits are the circuit breakers and the retry quotas of commands: a breaker
+// for each step of the file or name, a quota for each target, shared by all
+// who run the step. It is safe for concurrent use.
+type Limits struct {
+	// Breakers keeps the states of breakers, so that a resumed run has them as
+	// they were.
+	Breakers breaker.Record
+
+	mu       sync.Mutex
+	breakers map[string]*breaker.Breaker
+	quotas   map[string]*retry.Quota
+}
+
+// breaker gives the breaker of a step, or nil where its policy has none.
+func (l *Limits) breaker(s *workflow.Step) (*breaker.Breaker, error) {
+	if s.Retry == nil || s.Retry.Breaker == nil {
+		return nil, nil
+	}
+	c := *s.Retry.Breaker
+	name := c.Name
+	if name == "" {
+		name = s.Path
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if got := l.breakers[name]; got != nil {
+		return got, nil
+	}
+	c.Name = s.Label()
+	got, err := breaker.New(name, c, l.Breakers)
+	if err != nil {
+		return nil, fmt.Errorf("the breaker of %s: %w", name, err)
+	}
+	if l.breakers == nil {
+		l.breakers = map[string]*breaker.Breaker{}
+	}
+	l.breakers[name] = got
+	return got, nil
+}
+
+// quota gives the shared retry budget that a step's policy names, or nil.
+func (l *Limits) quota(s *workflow.Step) (*retry.Quota, error) {
+	if s.Retry == nil || s.Retry.Quota == nil {
+		return nil, nil
+	}
+	c := s.Retry.Quota
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if got := l.quotas[c.Name]; got != nil {
+		return got, nil
+	}
+	got, err := retry.NewQuota(retry.QuotaConfig{Ratio: c.Ratio, Floor: int(c.Floor)})
+	if err != nil {
+		return nil, err
+	}
+	if l.quotas == nil {
+		l.quotas = map[string]*retry.Quota{}
+	}
+	l.quotas[c.Name] = got
+	return got, nil
+}

@@ -1,0 +1,296 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bide-dev/bide/guard"
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/retry"
+)
+
+// operation is a step under its retry policy, as retry.Drive runs it: one
+// attempt each time that it is asked, and what is recorded of them.
+type operation struct {
+	*Executor
+	ctx    context.Context
+	p      Site
+	s      *workflow.Step
+	path   string
+	policy retry.Policy
+	made   int // attempts in the rounds before this one
+
+	out     Outcome
+	prior   Outcome   // of the attempt before
+	start   time.Time // of the attempt
+	prev    time.Duration
+	idle    time.Time     // when the wait began that goes on; zero for none
+	waited  time.Duration // in all waits that are over
+	pending []event.Event // the failure of the attempt, until it is known what follows
+}
+
+// operation takes a step to the end of its retries, and does what the policy
+// says when it is exhausted. rounds of the step and its handler are over, and
+// made attempts were made in them and in those of this life before round; last is how the last of them ended.
+func (x *Executor) operation(ctx context.Context, p Site, s *workflow.Step, path string, round, done, made int, last Outcome) Outcome {
+	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, prior: last}
+	op := retry.Operation{Policy: &o.policy, Clock: lifeClock{x}, Soft: soft{x.Life, ctx}, SoftKnown: true, Observer: o.observe}
+	if x.Rand != nil && s.Retry != nil {
+		o.policy.Rand = x.Rand(p.Place, path)
+	}
+	var err error
+	if o.policy.Quota, err = x.Limits.quota(s); err == nil {
+		err = x.admission(s, &op)
+	}
+	if err != nil {
+		return Outcome{Status: event.Failed, Err: err}
+	}
+	if rec, ok := p.Past[path]; ok && round == done+1 && unfinished(rec) {
+		if st := RecordedState(rec.Retry, done*perRound(s)); st.Attempt > 0 {
+			o.out = lastFailure(rec)
+			o.prior = o.out
+			op.State, op.Last, o.prev = st, o.out.Err, st.Prev
+		} else if o.policy.Deadline > 0 && rec.Attempts > made {
+			op.State.Began = rec.Began // the first attempt was cut short, and counts in the deadline
+		}
+	}
+	_, err = retry.Drive(ctx, &op, o.attempt)
+	o.wake(x.Clock.Now())
+	o.end(err)
+	o.out.Waited = o.waited
+	if o.out.Err == nil || x.Life.Interrupted(ctx, o.out.Err) {
+		return o.out
+	}
+	out := x.exhausted(ctx, p, s, path, o.out)
+	out.Waited = o.waited
+	return out
+}
+
+// wake ends the wait that goes on.
+func (o *operation) wake(now time.Time) {
+	if !o.idle.IsZero() {
+		o.waited, o.idle = o.waited+now.Sub(o.idle), time.Time{}
+	}
+}
+
+// unfinished reports whether a step was in flight when its process ended.
+func unfinished(rec journal.StepRecord) bool {
+	return rec.Status == event.Running || rec.Status == event.Interrupted
+}
+
+// RecordedState is what the journal knows of retries, as the machine wants it.
+// before attempts belong to rounds that are over.
+func RecordedState(rec journal.Retry, before int) retry.State {
+	return retry.State{Attempt: rec.Failures - before, Slept: rec.Slept, Prev: rec.Prev, Began: rec.Began,
+		FirstFailure: rec.FirstFailure, Due: rec.NotBefore, Rules: rec.Rules}
+}
+
+// attempt makes one attempt.
+func (o *operation) attempt(ctx context.Context, n int) (struct{}, error) {
+	p := o.p.attempt(o.Values.Mask(), o.made+n, o.prior)
+	o.out = Outcome{Attempts: n}
+	defer func() { o.prior = o.out }()
+	res, err := o.perform(ctx, p, o.s, o.path, o.made+n)
+	if err != nil && o.ctx.Err() != nil {
+		// Whatever it died of, it did so while it was being ended.
+		if stop := o.Life.Stopping(o.ctx); stop != nil && (errors.Is(stop, ErrInterrupted) || isCancelled(o.ctx, err)) {
+			err = stop
+		}
+	} else if err != nil && ctx.Err() != nil && o.ended(err) {
+		err = context.Cause(ctx) // the deadline of the policy, which is not the run's end
+	}
+	o.out.Result, o.out.Err = res, err
+	if err == nil {
+		return struct{}{}, nil
+	}
+	err = Cause(err)
+	if o.ended(err) || IsInput(err) {
+		err = retry.Permanent(err) // another attempt would meet the same
+	}
+	return struct{}{}, err
+}
+
+// ended reports whether an attempt was cut short, and did not fail.
+func (o *operation) ended(err error) bool { return errors.Is(err, ErrInterrupted) }
+
+func isCancelled(ctx context.Context, err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))
+}
+
+// observe records what the driver tells. The failure of an attempt and the wait
+// that follows it are one record.
+func (o *operation) observe(e retry.Event) {
+	facts := o.pending
+	o.pending = nil
+	switch e.Type {
+	case retry.AttemptStarted:
+		o.start = e.Time
+		o.wake(e.Time)
+		started := o.p.Event(event.AttemptStarted, o.path)
+		started.Time, started.Attempt = e.Time, o.made+e.Attempt
+		facts = append(facts, started)
+	case retry.AttemptFailed:
+		if o.out.Err == nil {
+			o.out = Outcome{Attempts: e.Attempt, Err: e.Err} // a panic
+		}
+		if !o.ended(e.Err) {
+			o.pending = append(facts, o.failed(o.p, o.s, o.path, o.out, o.made, o.start, e.Time))
+			return
+		}
+	case retry.WaitScheduled:
+		wait := o.p.Event(event.RetryScheduled, o.path)
+		wait.Time, wait.Attempt, wait.DelayMS, wait.Class = e.Time, o.made+e.Attempt, e.Delay.Milliseconds(), retry.Class(o.out.Err)
+		if !o.Bare {
+			state := e.State // so that no other event has to be on the heap
+			wait.Retry, wait.Data = &state, Data(event.Waited(&o.policy, e.State, e.Delay, o.prev, e.RetryAfter))
+		}
+		o.prev, o.idle = e.State.Prev, e.Time
+		facts = append(facts, wait)
+	case retry.Finished:
+		if e.Reason == retry.ReasonNone {
+			done := o.p.Event(event.AttemptFinished, o.path)
+			done.Time, done.Attempt, done.DurationMS = e.Time, o.made+e.Attempt, e.Time.Sub(o.start).Milliseconds()
+			if r := ranOf(o.out.Result); !o.Bare && r != (ran{}) {
+				done.Data = Data(r)
+			}
+			facts = append(facts, done)
+		}
+	case retry.Refused:
+		if o.out.Err == nil {
+			o.out = Outcome{Attempts: o.out.Attempts, Err: e.Err}
+		} else {
+			o.out.Err = e.Err
+		}
+	}
+	if len(facts) > 0 {
+		o.record(facts...)
+	}
+	if o.Bare { // nobody keeps them
+		o.pending = facts[:0]
+	}
+}
+
+// end says how the operation ended.
+func (o *operation) end(err error) {
+	out := &o.out
+	if err == nil {
+		out.Status, out.Err = event.Succeeded, nil
+		return
+	}
+	if out.Err != nil && o.ended(out.Err) {
+		out.Status = event.Interrupted
+		return
+	}
+	var e *retry.Error
+	if !errors.As(err, &e) {
+		out.Status, out.Err = event.Failed, err
+		return
+	}
+	out.Status, out.Reason = event.Failed, e.Reason
+	if stop := o.Life.Stopping(o.ctx); stop != nil && (e.Reason == retry.ReasonCancelled || e.Reason == retry.ReasonInterrupted || o.ctx.Err() != nil) {
+		*out = stopped(*out, stop)
+		return
+	}
+	if out.Err == nil {
+		out.Err = err
+	}
+	if len(e.History) == 0 && e.Last != nil && e.Cause == nil {
+		out.Err = fmt.Errorf("the retries that are recorded allow no further attempt; the last error was: %w", e.Last)
+	}
+}
+
+// stopped is a step that did not come to its end because the run stops.
+func stopped(out Outcome, err error) Outcome {
+	out.Status = event.Interrupted
+	if out.Err != nil && !errors.Is(err, ErrInterrupted) {
+		err = errors.Join(err, out.Err)
+	}
+	out.Err = err
+	return out
+}
+
+// lastFailure is how the last attempt failed that an earlier life of the run
+// has recorded: whoever reads it sees what it would have seen then.
+func lastFailure(rec journal.StepRecord) Outcome {
+	out := Outcome{Status: event.Failed, Attempts: rec.Attempts}
+	var d attemptData
+	if len(rec.Failed) == 0 || json.Unmarshal(rec.Failed, &d) != nil || d.Failure == nil {
+		d.Failure = &failure.Failure{}
+	}
+	d.Failure.Class, d.Failure.Message = rec.Class, rec.Message
+	out.Err = d.Failure
+	out.Result = action.Result{ExitCode: d.Exit, Status: d.Failure.Status, Output: d.Stdout, Stderr: d.Stderr, Session: d.Session}
+	return out
+}
+
+// exhausted does what the retry policy says when it allows no further attempt.
+func (x *Executor) exhausted(ctx context.Context, p Site, s *workflow.Step, path string, out Outcome) Outcome {
+	out.Err = &Error{Step: path, Label: s.Label(), At: s.Pos.String(), Attempts: out.Attempts, Reason: out.Reason, Err: out.Err}
+	if s.Retry == nil {
+		return out
+	}
+	switch s.Retry.OnFailure {
+	case "continue":
+		out.Tolerated = true
+	case "fallback":
+		x.setError(p, s, out)
+		res, err := x.leaf(ctx, p.attempt(x.Values.Mask(), out.Attempts+1, out), s, s.Retry.FallbackAction(), path+".fallback", 1)
+		if err == nil {
+			err = x.setResult(ctx, p, s, res, nil)
+		}
+		if err == nil {
+			return Outcome{Status: event.Degraded, Result: res, Attempts: out.Attempts}
+		}
+		if stop := x.Life.Stopping(ctx); stop != nil && x.Life.Interrupted(ctx, err) {
+			return stopped(out, stop)
+		}
+		own := *out.Err.(*Error) // which is made above
+		own.Err = fmt.Errorf("%w; the fallback failed too: %w", own.Err, err)
+		out.Err = &own
+	}
+	return out
+}
+
+// admission has the attempts of a step wait for their turn, and ask its breaker.
+func (x *Executor) admission(s *workflow.Step, op *retry.Operation) error {
+	b, err := x.Limits.breaker(s)
+	a := &turn{life: x.Life}
+	if b != nil {
+		a.Breaker = b
+	}
+	op.Admission = a
+	return err
+}
+
+// turn lets the attempts of one operation begin: not while the run is held, and
+// not past its breaker.
+type turn struct {
+	guard.Admission
+	life *Lifecycle
+}
+
+// Admit waits, and asks the breaker.
+func (t *turn) Admit(ctx context.Context, n int, queued func(retry.Source, time.Duration)) error {
+	if err := t.life.Turn(ctx); err != nil {
+		return err
+	}
+	return t.Admission.Admit(ctx, n, queued)
+}
+
+// lifeClock is the clock of a run, whose waits end when the run stops.
+type lifeClock struct{ x *Executor }
+
+func (c lifeClock) Now() time.Time { return c.x.Clock.Now() }
+
+func (c lifeClock) Wait(ctx context.Context, d time.Duration) error { return c.x.Life.Sleep(ctx, d) }
+
+func (c lifeClock) WithTimeout(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	return c.x.Clock.WithTimeout(ctx, d, cause)
+}

@@ -1,0 +1,362 @@
+package step
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/environ"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/value"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/retry"
+)
+
+// Outcome is how a step ended.
+type Outcome struct {
+	Status   string // event.Succeeded, Degraded, Failed, Skipped or Interrupted
+	Result   action.Result
+	Attempts int
+	Reason   retry.Reason
+	Err      error // of a failed step
+	// Tolerated says that the next step runs although this one failed.
+	Tolerated bool
+	// Recovered says that a handler made up for the failure.
+	Recovered bool
+	// Incomplete says that a score was missed, and that the file lets that pass.
+	Incomplete bool
+	// Waited is how long it waited between attempts, which is not in the duration
+	// that is recorded.
+	Waited time.Duration
+}
+
+// Kind is the status in more detail: whether it ended as it was meant to, or how
+// else.
+func (o Outcome) Kind() string {
+	switch {
+	case o.Status == event.Failed && o.Tolerated:
+		return event.Tolerated
+	case o.Status == event.Skipped || o.Status == event.Failed:
+		return o.Status
+	case o.Incomplete:
+		return event.Incomplete
+	case o.Recovered:
+		return event.Recovered
+	}
+	return o.Status
+}
+
+// record is what step_finished carries for a later life of the run.
+type record struct {
+	Sealed
+	Output     string `json:"output,omitempty"`
+	Stderr     string `json:"stderr,omitempty"`
+	File       string `json:"output_file,omitempty"`
+	Size       int64  `json:"output_size,omitempty"`
+	Digest     string `json:"output_sha256,omitempty"`
+	ExitCode   int    `json:"exit,omitempty"`
+	Tolerated  bool   `json:"tolerated,omitempty"`
+	Recovered  bool   `json:"recovered,omitempty"`
+	Incomplete bool   `json:"incomplete,omitempty"`
+	WaitedMS   int64  `json:"waited_ms,omitempty"`
+}
+
+// Sealed is variables as they are recorded: with their secrets masked.
+type Sealed struct {
+	Vars    map[string]any `json:"vars,omitempty"`
+	Secrets environ.Seals  `json:"secrets,omitempty"` // what is masked in Vars
+	// Last are the names of more variables that are what the variable last is: a
+	// step's result goes by the kind of its action and by its id as well.
+	Last []string `json:"last,omitempty"`
+}
+
+// Seal masks the secrets in variables, for a record.
+func (x *Executor) Seal(set map[string]any) (s Sealed) {
+	if len(set) == 0 {
+		return s
+	}
+	if last, ok := set["last"].(map[string]any); ok {
+		set = maps.Clone(set)
+		for name, v := range set {
+			if m, ok := v.(map[string]any); ok && name != "last" && reflect.ValueOf(m).Pointer() == reflect.ValueOf(last).Pointer() {
+				s.Last = append(s.Last, name)
+				delete(set, name)
+			}
+		}
+		slices.Sort(s.Last) // the same facts have the same text
+	}
+	v, marks := x.Values.Seal(set)
+	s.Vars, s.Secrets = v.(map[string]any), marks
+	return s
+}
+
+// Open gives recorded variables with their secrets, and with the kinds of
+// numbers that they had.
+func (x *Executor) Open(s Sealed) map[string]any {
+	x.Values.Unseal(s.Vars, s.Secrets)
+	for name, v := range s.Vars {
+		s.Vars[name] = normalJSON(v)
+	}
+	for _, name := range s.Last {
+		s.Vars[name] = s.Vars["last"]
+	}
+	return s.Vars
+}
+
+// Step executes one step, or takes over what an earlier life of the run
+// recorded of it.
+func (x *Executor) Step(ctx context.Context, p Site, s *workflow.Step) Outcome {
+	path := p.Path(s.Path)
+	if rec, ok := p.Past[path]; ok {
+		if out, done := x.Replay(p, path, rec); done {
+			return out
+		}
+	}
+	x.gitState(ctx, p)
+	start := x.Clock.Now()
+	if s.When != nil {
+		run, err := s.When.EvalBool(template.Resolver(x.View(ctx, p)))
+		if err != nil {
+			return x.ended(p, s, path, start, Outcome{Status: event.Failed, Err: inputError("when: %w", err)}, nil)
+		}
+		if stop := x.Life.Stopping(ctx); stop != nil {
+			return Outcome{Status: event.Interrupted, Err: stop} // a condition that was cut short says nothing
+		}
+		if !run {
+			return x.ended(p, s, path, start, Outcome{Status: event.Skipped}, nil)
+		}
+	}
+	e := p.Event(event.StepStarted, path)
+	e.Time, e.Label = start, s.Label()
+	if !x.Bare {
+		e.Data = begun(s.Action, p.For)
+	}
+	x.record(e)
+	var set map[string]any
+	var out Outcome
+	if x.Bare { // nobody keeps what it sets
+		out = x.rounds(ctx, p, s, path)
+	} else {
+		mark := p.Scope.Mark()
+		out = x.rounds(ctx, p, s, path)
+		set = p.Scope.Since(mark)
+	}
+	if out.Err != nil && errors.Is(out.Err, ErrInterrupted) {
+		return out // not finished: a resume goes on with it
+	}
+	return x.ended(p, s, path, start, out, set)
+}
+
+// actions are the data of step_started by the kind of action.
+var actions sync.Map
+
+// begun is what step_started tells of an action, and which round it is in.
+func begun(a workflow.Action, round string) json.RawMessage {
+	h, isHTTP := a.(*workflow.HTTP)
+	if isHTTP || round != "" {
+		d := map[string]string{"action": a.Kind()}
+		if isHTTP {
+			d["method"] = cmp.Or(h.Method, "GET")
+		}
+		if round != "" {
+			d["for"] = round
+		}
+		return Data(d)
+	}
+	if d, ok := actions.Load(a.Kind()); ok {
+		return d.(json.RawMessage)
+	}
+	d := Data(map[string]string{"action": a.Kind()})
+	actions.Store(a.Kind(), d)
+	return d
+}
+
+// Replay takes over a step that has ended in an earlier life of the run. It is
+// false where the step is to be executed.
+func (x *Executor) Replay(p Site, path string, rec journal.StepRecord) (Outcome, bool) {
+	if rec.Status == event.Running || rec.Status == event.Interrupted || rec.Status == "" {
+		return Outcome{}, false
+	}
+	var d record
+	if len(rec.Data) > 0 {
+		if err := json.Unmarshal(rec.Data, &d); err != nil {
+			return Outcome{Status: event.Failed, Err: fmt.Errorf("the record of step %s: %w", path, err)}, true
+		}
+	}
+	if rec.Status == event.Failed && !d.Tolerated {
+		return Outcome{}, false // resuming a failed run tries the step again
+	}
+	d.putBack()
+	p.Scope.Apply(x.Open(d.Sealed))
+	out := Outcome{Status: rec.Status, Result: d.result(), Attempts: rec.Attempts,
+		Tolerated: d.Tolerated, Recovered: d.Recovered, Incomplete: d.Incomplete}
+	x.Tally.Add(path, out)
+	return out, true
+}
+
+// result is what the step's last attempt did, for those who read it after a
+// resume. Of an output that is too long for the record, last.output has all.
+func (d *record) result() action.Result {
+	res := action.Result{Output: d.Output, Stderr: d.Stderr, ExitCode: d.ExitCode, StdoutFile: d.File, StdoutSize: d.Size, Digest: d.Digest}
+	last, _ := d.Vars["last"].(map[string]any)
+	if whole, ok := last["output"].(string); ok && (len(res.Output) > Inline || len(d.Secrets) > 0) {
+		res.Output = whole
+	}
+	if whole, ok := last["stderr"].(string); ok && (len(res.Stderr) > Inline || len(d.Secrets) > 0) {
+		res.Stderr = whole
+	}
+	return res
+}
+
+func normalJSON(v any) any {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return v
+	}
+	got, err := value.Parse(b)
+	if err != nil {
+		return v
+	}
+	return got
+}
+
+// ended records how a step ended.
+func (x *Executor) ended(p Site, s *workflow.Step, path string, start time.Time, out Outcome, set map[string]any) Outcome {
+	e := p.Event(event.StepFinished, path)
+	e.Label, e.Status, e.Attempts, e.ExitCode = s.Label(), out.Status, out.Attempts, out.Result.ExitCode
+	e.Time = x.Clock.Now()
+	e.DurationMS = (e.Time.Sub(start) - out.Waited).Milliseconds()
+	if out.Err != nil {
+		own, is := out.Err.(*Error)
+		if is = is && own.Step == path; is {
+			own.Attempts = out.Attempts                                // those of all rounds
+			e.Class, e.Message = retry.Class(own.Err), own.Err.Error() // the rest of it is the fact's
+		} else {
+			e.Class, e.Message = retry.Class(out.Err), out.Err.Error()
+		}
+		if !errors.As(out.Err, new(*Error)) {
+			out.Err = &Error{Step: path, Label: s.Label(), At: s.Pos.String(), Attempts: out.Attempts, Reason: out.Reason, Err: out.Err}
+		}
+	}
+	if !x.Bare {
+		e.Data = x.recordOf(p, out, set)
+	}
+	x.Tally.Add(path, out)
+	x.record(e)
+	return out
+}
+
+// recordOf is what a later life of the run reads of a step that has ended.
+func (x *Executor) recordOf(p Site, out Outcome, set map[string]any) json.RawMessage {
+	d := record{WaitedMS: out.Waited.Milliseconds(), Tolerated: out.Tolerated && out.Status == event.Failed, Recovered: out.Recovered, Incomplete: out.Incomplete,
+		ExitCode: out.Result.ExitCode, Output: x.Clip(out.Result.Output), Stderr: x.Clip(out.Result.Stderr), File: out.Result.StdoutFile}
+	if out.Result.StdoutFile != "" {
+		d.Size, d.Digest = out.Result.StdoutSize, out.Result.Digest
+	}
+	if p.Index == 0 || p.Keep {
+		d.Sealed = x.Seal(set)
+		d.leaveOut(out.Result)
+	}
+	return Data(d)
+}
+
+// leaveOut takes the outputs out of the variable last where the record has them
+// already, word for word: large ones are most of what a run writes.
+func (d *record) leaveOut(res action.Result) {
+	last, ok := d.Vars["last"].(map[string]any)
+	if !ok || len(d.Secrets) > 0 {
+		return
+	}
+	last = maps.Clone(last) // it is the variable itself
+	for name, text := range map[string][2]string{"output": {d.Output, res.Output}, "stderr": {d.Stderr, res.Stderr}} {
+		if last[name] == text[0] && text[0] == text[1] {
+			delete(last, name)
+		}
+	}
+	d.Vars["last"] = last
+}
+
+// putBack is the opposite of leaveOut.
+func (d *record) putBack() {
+	last, ok := d.Vars["last"].(map[string]any)
+	if !ok {
+		return
+	}
+	for name, text := range map[string]string{"output": d.Output, "stderr": d.Stderr} {
+		if _, there := last[name]; !there {
+			last[name] = text
+		}
+	}
+}
+
+// Set records variables as the end of a step that has no action: what a setup
+// captures out of its steps.
+func (x *Executor) Set(p Site, path, label string, set map[string]any) {
+	p.Scope.Apply(set)
+	e := p.Event(event.StepFinished, path)
+	e.Label, e.Status, e.Attempts, e.Data = label, event.Succeeded, 1, Data(record{Sealed: x.Seal(set)})
+	x.record(e)
+}
+
+// Data is the data of an event.
+func Data(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		b, _ = json.Marshal(map[string]string{"unrepresentable": err.Error()})
+	}
+	return b
+}
+
+// failed is the event of a failed attempt, with all that is known of it.
+func (x *Executor) failed(p Site, s *workflow.Step, path string, out Outcome, made int, start, now time.Time) event.Event {
+	f := failure.From(out.Err)
+	e := p.Event(event.AttemptFailed, path)
+	e.Time, e.Label, e.Attempt, e.Class, e.Message, e.ExitCode = now, s.Label(), made+out.Attempts, f.Class, f.Message, out.Result.ExitCode
+	e.DurationMS = now.Sub(start).Milliseconds()
+	if x.Bare {
+		return e
+	}
+	d := attemptData{ran: ranOf(out.Result), Stdout: x.whole(out.Result.Output), Stderr: x.whole(out.Result.Stderr), At: start, Exit: out.Result.ExitCode, Session: out.Result.Session, Failure: f.Beside(handled(s))}
+	if handled(s) { // which reads the outputs, also after a resume
+		d.Stdout, d.Stderr = x.text(out.Result.Output).String(), x.text(out.Result.Stderr).String()
+	}
+	e.Data = Data(d)
+	return e
+}
+
+// attemptData is the data of attempt_failed: all that a later life of the run
+// needs to see the failure as this one does.
+type attemptData struct {
+	ran
+	Stdout  string    `json:"stdout"`
+	Stderr  string    `json:"stderr"`
+	At      time.Time `json:"at"`
+	Exit    int       `json:"exit,omitempty"`    // of the result
+	Session string    `json:"session,omitempty"` // of an agent
+	// Failure is without its class and message, which the event has.
+	Failure *failure.Failure `json:"failure"`
+}
+
+// ran is what attempt_finished and attempt_failed tell of what ran.
+type ran struct {
+	Program string `json:"program,omitempty"` // of a command, where it is not sh
+	Answer  int    `json:"http_status,omitempty"`
+}
+
+func ranOf(r action.Result) ran { return ran{r.Program, r.Status} }
+
+// handled reports whether something of the step reads how it failed.
+func handled(s *workflow.Step) bool {
+	return s.OnFailure != nil || len(s.OnExitCode) > 0 || s.Retry != nil && s.Retry.OnFailure == "fallback"
+}

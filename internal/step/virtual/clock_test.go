@@ -1,0 +1,128 @@
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/bide-dev/bide/internal/step/virtual"
+)
+
+var start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// TestWaitsEndInOrder: tasks that wait wake by time, and those of one moment in
+// the order in which they began to wait.
+func TestWaitsEndInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		delays := rapid.SliceOfN(rapid.IntRange(0, 5), 1, 20).Draw(t, "delays")
+		c := virtual.NewClock(start)
+		var ended []int
+		c.Run(func() {
+			c.Together(len(delays), func(i int) {
+				if err := c.Wait(context.Background(), time.Duration(delays[i])*time.Second, nil); err != nil {
+					t.Error(err)
+				}
+				if got := c.Now().Sub(start); got != time.Duration(delays[i])*time.Second {
+					t.Errorf("task %d goes on at %s, want %ds", i, got, delays[i])
+				}
+				ended = append(ended, i) // one task runs at a time
+			})
+		})
+		want := slices.Collect(func(yield func(int) bool) {
+			for i := range delays {
+				if !yield(i) {
+					return
+				}
+			}
+		})
+		slices.SortStableFunc(want, func(a, b int) int { return delays[a] - delays[b] })
+		if !slices.Equal(ended, want) {
+			t.Fatalf("the order is %v, want %v", ended, want)
+		}
+	})
+}
+
+func TestTimeoutEndsWait(t *testing.T) {
+	c := virtual.NewClock(start)
+	late := errors.New("late")
+	c.Run(func() {
+		ctx, cancel := c.WithTimeout(context.Background(), time.Minute, late)
+		defer cancel()
+		inner, done := c.WithTimeout(ctx, time.Hour, errors.New("later"))
+		defer done()
+		if err := c.Wait(inner, 2*time.Hour, nil); err != late {
+			t.Errorf("the wait ended with %v", err)
+		}
+		if got := c.Now().Sub(start); got != time.Minute {
+			t.Errorf("it is %s later", got)
+		}
+		done()
+		cancel()
+		if err := c.Wait(context.Background(), 2*time.Hour, nil); err != nil || c.Now().Sub(start) != 2*time.Hour+time.Minute {
+			t.Errorf("a timeout that was called off has an effect: %v, %s", err, c.Now().Sub(start))
+		}
+	})
+}
+
+// TestReadyEndsWait: a channel that another task closes or sends on.
+func TestReadyEndsWait(t *testing.T) {
+	c := virtual.NewClock(start)
+	ready, token := make(chan struct{}), make(chan struct{}, 1)
+	var said []string
+	say := func(format string, args ...any) {
+		said = append(said, c.Now().Sub(start).String()+" "+fmt.Sprintf(format, args...))
+	}
+	c.Run(func() {
+		c.Together(4, func(i int) {
+			switch i {
+			case 0:
+				say("%v", c.Wait(context.Background(), -1, ready))
+			case 1:
+				say("%v", c.Wait(context.Background(), time.Hour, token))
+			case 2:
+				say("%v", c.Wait(context.Background(), 2*time.Second, token))
+			case 3:
+				if err := c.Wait(context.Background(), time.Second, nil); err != nil {
+					t.Error(err)
+				}
+				token <- struct{}{} // for one of them
+				close(ready)
+			}
+		})
+	})
+	if got := strings.Join(said, ", "); got != "1s <nil>, 1s <nil>, 2s <nil>" {
+		t.Error(got)
+	}
+}
+
+func TestNothingIsDue(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a wait for ever ended")
+		}
+	}()
+	c := virtual.NewClock(start)
+	c.Run(func() { _ = c.Wait(context.Background(), -1, make(chan struct{})) })
+}
+
+// BenchmarkWait is a wait of one of several tasks.
+func BenchmarkWait(b *testing.B) {
+	for _, n := range []int{1, 10} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			c := virtual.NewClock(start)
+			c.Run(func() {
+				c.Together(n, func(i int) {
+					for range b.N / n {
+						_ = c.Wait(context.Background(), time.Duration(1+i)*time.Millisecond, nil)
+					}
+				})
+			})
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package template
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Script is what a shell would do with a text, as far as the text alone says it.
+type Script struct {
+	// Commands are the simple commands that it may run, each as its words. A word
+	// that is not known before the text runs is "".
+	Commands [][]string
+	// Writes are the files that it redirects output into from their beginning,
+	// by the names that stand there; those that are put together are left out.
+	Writes []string
+	// Moves says that it changes its directory.
+	Moves bool
+}
+
+// Script reads the text as a shell text. It is empty where that is none.
+func (t *Text) Script() Script {
+	var sk strings.Builder
+	for i := range t.segs {
+		sk.WriteString(blot(&t.segs[i]))
+	}
+	var s Script
+	s.read(sk.String(), 0)
+	return s
+}
+
+// deepest is how many scripts inside one another are read: sh -c 'sh -c …'.
+const deepestScript = 3
+
+func (s *Script) read(src string, depth int) {
+	file, err := parseShell(src)
+	if err != nil || depth > deepestScript {
+		return
+	}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CallExpr:
+			s.call(n, depth)
+		case *syntax.Redirect:
+			switch n.Op {
+			case syntax.RdrOut, syntax.RdrClob, syntax.RdrAll:
+				if name, ok := literal(n.Word); ok {
+					s.Writes = append(s.Writes, name)
+				}
+			}
+		}
+		return true
+	})
+}
+
+func (s *Script) call(c *syntax.CallExpr, depth int) {
+	words := make([]string, len(c.Args))
+	for i, w := range c.Args {
+		words[i], _ = literal(w)
+	}
+	if len(words) == 0 {
+		return
+	}
+	s.Commands = append(s.Commands, words)
+	switch words[0] {
+	case "cd", "pushd", "popd":
+		s.Moves = true
+	case "sh", "bash", "dash":
+		for i, w := range words[:len(words)-1] {
+			if w == "-c" || strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.HasSuffix(w, "c") {
+				s.read(words[i+1], depth+1)
+				return
+			}
+		}
+	}
+}
+
+// literal is a word whose text is known: plain or quoted, without expansions.
+func literal(w *syntax.Word) (string, bool) {
+	if w == nil {
+		return "", false
+	}
+	var b strings.Builder
+	for _, p := range w.Parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			b.WriteString(unescapeBare(p.Value))
+		case *syntax.SglQuoted:
+			if p.Dollar {
+				return "", false
+			}
+			b.WriteString(p.Value)
+		case *syntax.DblQuoted:
+			for _, q := range p.Parts {
+				lit, ok := q.(*syntax.Lit)
+				if !ok {
+					return "", false
+				}
+				b.WriteString(unescapeDouble(lit.Value))
+			}
+		default:
+			return "", false
+		}
+	}
+	return b.String(), true
+}

@@ -1,0 +1,157 @@
+package timeline
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+)
+
+var zero = time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
+
+// told folds events that happen at the given seconds.
+func told(h journal.Header, events ...event.Event) *Timeline {
+	h.Started = zero
+	t := New(h)
+	for i, e := range events {
+		e.Seq = int64(i + 1)
+		t.Apply(e)
+	}
+	return t
+}
+
+func at(s float64) time.Time { return zero.Add(time.Duration(s * float64(time.Second))) }
+
+func TestAttemptsAndWaits(t *testing.T) {
+	t.Parallel()
+	line := told(journal.Header{Name: "n", Kind: "workflow", Path: "n.yml", Source: []byte("commands:\n  - shell: \"true\"\n    name: up\n  - shell: \"true\"\n    name: later\n")},
+		event.Event{Type: event.RunStarted, Time: at(0)},
+		event.Event{Type: event.StepStarted, Step: "commands[0]", Label: "up", Time: at(0)},
+		event.Event{Type: event.AttemptStarted, Step: "commands[0]", Attempt: 1, Time: at(0), Data: []byte(`{"waited_ms":0}`)},
+		event.Event{Type: event.AttemptFailed, Step: "commands[0]", Attempt: 1, Class: "exit", Message: "no", Time: at(1)},
+		event.Event{Type: event.RetryScheduled, Step: "commands[0]", Attempt: 1, DelayMS: 4000, Time: at(1), Data: []byte(`{"source":"retry_after","delay_ns":4000000000,"least_ns":1,"greatest_ns":5}`)},
+		event.Event{Type: event.AttemptStarted, Step: "commands[0]", Attempt: 2, Time: at(5)},
+		event.Event{Type: event.StepFinished, Step: "commands[0]", Status: event.Succeeded, Attempts: 2, Time: at(7)},
+	)
+	rows := line.Rows()
+	if len(rows) != 2 || rows[0].Label != "up" || rows[1].Label != "later" || rows[1].Status != event.Pending {
+		t.Fatalf("the rows are %+v", rows)
+	}
+	up := rows[0]
+	if len(up.Attempts) != 2 || up.Attempts[0].Status != event.Failed || !up.Attempts[0].To.Equal(at(1)) || up.Attempts[1].Status != event.Succeeded || !up.Attempts[1].To.Equal(at(7)) {
+		t.Errorf("the attempts are %+v", up.Attempts)
+	}
+	if len(up.Waits) != 1 || up.Waits[0].Source != event.FromRetryAfter || !up.Waits[0].To.Equal(at(5)) || up.Waits[0].Greatest != 5 {
+		t.Errorf("the waits are %+v", up.Waits)
+	}
+	if s := line.Waited[event.FromRetryAfter]; s.Count != 1 || s.Total != 4*time.Second {
+		t.Errorf("the waits sum up to %+v", line.Waited)
+	}
+}
+
+func TestLivesAndRecoveries(t *testing.T) {
+	t.Parallel()
+	line := told(journal.Header{Name: "n", Kind: "workflow"},
+		event.Event{Type: event.RunStarted, Time: at(0)},
+		event.Event{Type: event.StepStarted, Step: "commands[0]", Label: "up", Time: at(0)},
+		event.Event{Type: event.AttemptStarted, Step: "commands[0]", Attempt: 1, Time: at(1)},
+	)
+	line.Gone()
+	if line.Status != event.Interrupted || line.Row("commands[0]").Status != event.Interrupted {
+		t.Errorf("after its process has gone, the run is %q and its step %q", line.Status, line.Row("commands[0]").Status)
+	}
+	for i, e := range []event.Event{
+		{Type: event.RunResumed, Time: at(100)},
+		{Type: event.StepStarted, Step: "commands[0]", Time: at(101)},
+		{Type: event.AttemptStarted, Step: "commands[0]", Attempt: 2, Time: at(101)},
+		{Type: event.StepFinished, Step: "commands[0]", Status: event.Succeeded, Time: at(103)},
+		{Type: event.RunFinished, Status: event.Succeeded, Time: at(103)},
+	} {
+		e.Seq = int64(4 + i)
+		line.Apply(e)
+	}
+	row := line.Row("commands[0]")
+	if len(line.Lives) != 2 || !line.Lives[0].Died || line.Lives[1].Died {
+		t.Errorf("the lives are %+v", line.Lives)
+	}
+	if len(row.Recovered) != 1 || !row.Recovered[0].Equal(at(101)) || row.Attempts[0].Status != event.Interrupted {
+		t.Errorf("the row is %+v", row)
+	}
+	axis := line.Axis(at(1000), true)
+	if len(axis.Folds) != 1 || !axis.Folds[0].From.Equal(at(1)) || !axis.Folds[0].To.Equal(at(101)) {
+		t.Fatalf("the folds are %+v", axis.Folds)
+	}
+	// One second, a fold, two seconds.
+	for when, want := range map[float64]float64{0: 0, 1: 0.975 / 3, 101: 0.975/3 + 0.025, 103: 1, 500: 1} {
+		if got := axis.Place(at(when)); got < want-1e-9 || got > want+1e-9 {
+			t.Errorf("second %g is at %g, want %g", when, got, want)
+		}
+	}
+	if unfolded := line.Axis(at(1000), false); len(unfolded.Folds) != 0 || unfolded.Place(at(51.5)) != 0.5 {
+		t.Errorf("without folds the middle is at %g", unfolded.Place(at(51.5)))
+	}
+}
+
+func TestTree(t *testing.T) {
+	t.Parallel()
+	started := func(path, phase string) event.Event {
+		return event.Event{Type: event.StepStarted, Step: path, Phase: phase, Label: path, Time: at(0)}
+	}
+	line := told(journal.Header{Kind: "workflow"},
+		started("commands[0]", ""), started("commands[0].do[0]@0", ""), started("commands[0].do[0].on_failure[0]@0#1", ""), started("commands[0].do[0]@1", ""),
+		event.Event{Type: event.PhaseStarted, Phase: "reduce", Time: at(1)}, started("reduce[0]", "reduce"),
+	)
+	var got []string
+	for _, r := range line.Rows() {
+		got = append(got, strings.Repeat(" ", r.Depth)+r.Path)
+	}
+	want := "commands[0]| commands[0].do[0]@0|  commands[0].do[0].on_failure[0]@0#1| commands[0].do[0]@1|reduce| reduce[0]"
+	if s := strings.Join(got, "|"); s != want {
+		t.Errorf("the tree is\n%s\nwant\n%s", s, want)
+	}
+	list := told(journal.Header{Kind: "pipeline"}, started("pages[0].Get", ""), started("pages[1].Get", ""),
+		event.Event{Type: event.StepFinished, Step: "pages[0].Get", Status: event.Succeeded, Time: at(1)})
+	if r := list.Row("pages"); r == nil || r.Kind != List || r.Total != 2 || r.Done != 1 || r.Status != event.Running {
+		t.Errorf("the list is %+v", r)
+	}
+}
+
+func TestPattern(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"exit status 7: bad shard 14":                      "exit status N: bad shard N",
+		"open /tmp/a/b.txt: no such file":                  "open PATH: no such file",
+		"GET https://example.org/x/1?id=2: 503 after 1.5s": "GET https:PATH?id=N: N after Ns",
+		"run 01M80ZA97AKTAW1E3N5EK2HTNJ failed":            "run ID failed",
+		"commit 3f2a9c1b44 is gone\nand more":              "commit ID is gone",
+		"a dash - and dots ...":                            "a dash - and dots ...",
+		"ÜBER 3 Äpfel":                                     "ÜBER N Äpfel",
+	} {
+		if got := Pattern(in); got != want {
+			t.Errorf("the pattern of %q is %q, want %q", in, got, want)
+		}
+	}
+	if GroupOf("exit", "shard 1") != GroupOf("exit", "shard 22") || GroupOf("exit", "shard 1") == GroupOf("timeout", "shard 1") {
+		t.Error("groups go by class and pattern")
+	}
+}
+
+func TestNow(t *testing.T) {
+	t.Parallel()
+	line := told(journal.Header{Kind: "workflow"},
+		event.Event{Type: event.RunStarted, Time: at(0)},
+		event.Event{Type: event.StepStarted, Step: "commands[0]", Label: "upload", Time: at(0)},
+		event.Event{Type: event.AttemptStarted, Step: "commands[0]", Attempt: 1, Time: at(0)},
+		event.Event{Type: event.AttemptFailed, Step: "commands[0]", Attempt: 1, Time: at(1)},
+		event.Event{Type: event.RetryScheduled, Step: "commands[0]", Attempt: 1, DelayMS: 60_000, Time: at(1)},
+	)
+	if got, want := line.Now(at(31), journal.Counts{}, time.Time{}), "upload waits: attempt 2 follows in 30s."; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	line.Apply(event.Event{Seq: 9, Type: event.RunPaused, DelayMS: 60_000, Time: at(40)})
+	if got, want := line.Now(at(50), journal.Counts{}, time.Time{}), "A rate limit holds back all agents for another 50s."; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}

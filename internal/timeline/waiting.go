@@ -1,0 +1,182 @@
+package timeline
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+)
+
+// Now says in one sentence what the run does or waits for at a time, or how it
+// ended. items are the counts of its map, and due is when the first of its
+// items that wait goes on; zero where none waits.
+func (t *Timeline) Now(now time.Time, items journal.Counts, due time.Time) string {
+	switch t.Status {
+	case "":
+		return "It has not begun."
+	case event.Running:
+	case event.Interrupted:
+		return "It was interrupted " + ago(now, t.Latest) + "; `bide resume` goes on with it."
+	case event.Succeeded:
+		s := "It succeeded after " + Short(t.Finished.Sub(t.Started))
+		return s + t.butFor() + "."
+	case event.CompletedWithFailures:
+		return fmt.Sprintf("It ended after %s; %s failed for good.", Short(t.Finished.Sub(t.Started)), count(items.Failed, "item"))
+	default:
+		if t.Message != "" {
+			return "It failed: " + t.Message
+		}
+		return "It failed after " + Short(t.Finished.Sub(t.Started)) + "."
+	}
+	if n := len(t.Pauses); n > 0 && t.Pauses[n-1].To.After(now) {
+		return "A rate limit holds back all agents for another " + Short(t.Pauses[n-1].To.Sub(now)) + "."
+	}
+	if s := t.nowSteps(now); s != "" {
+		return s
+	}
+	if items.Pending > 0 {
+		return nowItems(now, items, due)
+	}
+	return "It is between two steps."
+}
+
+func nowItems(now time.Time, items journal.Counts, due time.Time) string {
+	s := fmt.Sprintf("%s of %s done, %s running", Number(items.Total-items.Pending), count(items.Total, "item"), Number(items.Running))
+	if items.Waiting > 0 {
+		s += ", " + Number(items.Waiting) + " waiting for a retry"
+	}
+	if !due.IsZero() && items.Running == 0 {
+		s += "; the next one is due in " + Short(due.Sub(now))
+	}
+	return s + "."
+}
+
+// butFor says how many steps ended well otherwise than they were meant to;
+// "" for none.
+func (t *Timeline) butFor() string {
+	counts := map[string]int{}
+	for _, r := range t.rows {
+		if r.Kind == Step {
+			counts[r.Status]++
+		}
+	}
+	word, s := "step", ""
+	if t.lists {
+		word = "call"
+	}
+	for _, k := range []struct{ status, how string }{{event.Degraded, "by a fallback"}, {event.Recovered, "by a handler"}, {event.Incomplete, "incomplete"}, {event.Tolerated, "failed and tolerated"}} {
+		switch n := counts[k.status]; {
+		case n == 0:
+		case s == "":
+			s = "; " + count(n, word) + " " + k.how
+		default:
+			s += ", " + Number(n) + " " + k.how
+		}
+	}
+	return s
+}
+
+// Told is what a row says of itself: its status, and of a map or a list how much
+// of it is done. items are the counts of the run's map. A map of which items
+// failed for good has not succeeded, whatever its threshold lets pass.
+func (r *Row) Told(items journal.Counts) (status, done string) {
+	switch {
+	case r.Kind == List:
+		return r.Status, Done(r.Done-r.Failed, r.Total, r.Failed, 0, r.Degraded)
+	case r.Kind == Phase && r.Path == "map" && items.Total > 0:
+		if status = r.Status; status == event.Succeeded && items.Failed > 0 {
+			status = event.CompletedWithFailures
+		}
+		return status, Done(items.Succeeded, items.Total, items.Failed, items.Skipped, 0)
+	}
+	return r.Status, ""
+}
+
+// Done says how much of a map or a list is done, and how it ended.
+func Done(good, total, failed, skipped, degraded int) string {
+	s := Number(good) + " of " + Number(total)
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{failed, "failed"}, {skipped, "skipped"}, {degraded, "degraded"}} {
+		if part.n > 0 {
+			s += ", " + Number(part.n) + " " + part.what
+		}
+	}
+	return s
+}
+
+// nowSteps speaks of the step that runs, or of the one that goes on first.
+func (t *Timeline) nowSteps(now time.Time) string {
+	var runs, waits *Row
+	running := 0
+	for _, r := range t.rows {
+		if r.Kind != Step {
+			continue
+		}
+		switch {
+		case r.Status == event.Running && r.running() != nil:
+			running++
+			if runs == nil || r.Depth > runs.Depth {
+				runs = r
+			}
+		case r.Status == Waiting:
+			if waits == nil || r.last.To.Before(waits.last.To) {
+				waits = r
+			}
+		}
+	}
+	switch {
+	case runs != nil:
+		a := runs.running()
+		s := fmt.Sprintf("%s is running, attempt %d, for %s", runs.Label, a.N, Short(now.Sub(a.From)))
+		if more := running - 1 - runs.Depth; more > 0 {
+			s += fmt.Sprintf(", and %s beside it", count(more, "step"))
+		}
+		return s + "."
+	case waits != nil:
+		w := waits.last
+		if _, ok := waits.Turn(now); ok {
+			return waits.Label + " waits for its turn."
+		}
+		why := map[string]string{event.FromRetryAfter: ", as the other side asked", event.FromRateLimit: ", as of a rate limit", event.FromLimit: ", for its turn", event.FromBudget: ", until its budget allows it"}[w.Source]
+		return fmt.Sprintf("%s waits: attempt %d follows in %s%s.", waits.Label, w.Attempt+1, Short(w.To.Sub(now)), why)
+	}
+	return ""
+}
+
+// Short is a duration as a person reads it.
+func Short(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d >= time.Hour:
+		d = d.Round(time.Minute)
+	case d >= 10*time.Second:
+		d = d.Round(time.Second)
+	case d >= time.Second:
+		d = d.Round(100 * time.Millisecond)
+	default:
+		d = d.Round(time.Millisecond)
+	}
+	return duration.Format(d)
+}
+
+func ago(now, then time.Time) string { return Short(now.Sub(then)) + " ago" }
+
+func count(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return Number(n) + " " + word + "s"
+}
+
+// Number is a number with a narrow space before each three digits.
+func Number(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return s
+}

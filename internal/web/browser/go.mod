@@ -1,0 +1,13 @@
+// The dashboard in a real browser. It is a module of its own, so that nobody who
+// uses bide has what it needs.
+module github.com/bide-dev/bide/internal/web/browser
+
+go 1.26.0
+
+require (
+	github.com/andybalholm/brotli v1.2.0
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.23.0
+)
+
+require github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect

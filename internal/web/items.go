@@ -1,0 +1,381 @@
+package web
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/timeline"
+)
+
+// A cell is one work item in the grid of a map, in one byte: its status in the
+// lower three bits, whether it needed more than one attempt, and in the upper
+// four the place of its error class plus one; 15 is every class after the 14th.
+const (
+	cellStatus  = 0b0000_0111
+	cellRetried = 0b0000_1000
+	classShift  = 4
+	maxClasses  = 15
+)
+
+// maxPoints bounds the waits that are kept to be drawn.
+const maxPoints = 20_000
+
+// items is the fold over the events of a run's work items: a few bytes for
+// each item, and four for each event.
+type items struct {
+	cells []byte
+	tries []uint16 // attempts at each item, the first 65,535
+	last  []uint32 // the number of each item's last event
+	moved []uint32 // the number of the event that changed its cell last
+	// prev gives, for the number of an event, that of the event before it of
+	// the same item; 0 for none.
+	prev    []uint32
+	counts  [journal.ItemDeadLettered + 1]int
+	due     map[int]int64 // when the wait of an item ends, in ns since 1970
+	classes []classCount
+	letters map[int]letter
+	groups  map[string]*group
+	rate    []bucket
+	waits   []point
+	skipped int // waits that have no point
+	// bands are the bounds between which the policy draws the delay after the
+	// attempt of a number.
+	bands   map[uint16][2]time.Duration
+	worked  time.Duration
+	spent   time.Duration // of it, in attempts that failed
+	rescued int           // items that ended well after a failure
+	began   map[int]int64 // when the attempt at an item began, in ns
+}
+
+type classCount struct {
+	Class string
+	Count int
+}
+
+// letter is an open dead letter.
+type letter struct {
+	group    *group
+	seq      int64
+	attempts int
+}
+
+// group is the open dead letters of one class and one pattern of message.
+type group struct {
+	ID, Class, Pattern, Example string
+	Count                       int
+}
+
+// bucket is what happened to items in one second.
+type bucket struct {
+	second                int64
+	good, failed, retried uint32
+}
+
+// point is a wait that happened.
+type point struct {
+	attempt uint16
+	source  uint8 // its place in timeline.Sources
+	delay   int32 // milliseconds
+	at      int64 // ns since 1970
+}
+
+// take takes the next event of the run.
+func (t *items) take(f *journal.Fact) {
+	seq, index := f.Seq(), f.Index()
+	for int64(len(t.prev)) <= seq {
+		t.prev = append(t.prev, 0)
+	}
+	if index <= 0 {
+		t.own(f)
+		return
+	}
+	if index > maxItems {
+		return
+	}
+	t.grow(index)
+	i := index - 1
+	t.prev[seq], t.last[i] = t.last[i], uint32(seq)
+	before := t.cells[i]
+	defer func() {
+		if t.cells[i] != before {
+			t.moved[i] = uint32(seq)
+		}
+	}()
+	switch f.Type() {
+	case event.ItemStarted:
+		t.set(i, journal.ItemRunning)
+		t.attempt(i, f.Attempt())
+		put(&t.began, index, f.Nanos())
+	case event.ItemRetry:
+		t.set(i, journal.ItemWaiting)
+		put(&t.due, index, f.Nanos()+f.Delay()*1e6)
+		t.per(f).retried++
+		t.ended(index, f, false)
+		t.point(f)
+	case event.RetryScheduled:
+		t.point(f)
+	case event.ItemHandlerDue:
+		t.set(i, journal.ItemHandling)
+		t.ended(index, f, false)
+	case event.ItemFinished:
+		t.finished(i, f)
+	case event.ItemRequeued:
+		t.set(i, journal.ItemPending)
+		t.class(i, "")
+		t.forget(index)
+	case event.ItemRemoved:
+		if t.status(i) == journal.ItemDeadLettered {
+			t.set(i, journal.ItemFailed)
+		}
+		t.forget(index)
+	}
+}
+
+// maxItems is the highest index that is believed.
+const maxItems = 1 << 24
+
+// own takes an event of the run itself.
+func (t *items) own(f *journal.Fact) {
+	switch f.Type() {
+	case event.ItemsReady:
+		if n := f.Total(); n <= maxItems {
+			t.grow(n)
+		}
+	case event.RunResumed, event.RunFinished:
+		t.settle(uint32(f.Seq()))
+	}
+}
+
+// settle makes pending what was in flight.
+func (t *items) settle(seq uint32) {
+	if t.counts[journal.ItemRunning] == 0 {
+		return
+	}
+	for i := range t.cells {
+		if t.status(i) == journal.ItemRunning {
+			t.set(i, journal.ItemPending)
+			t.moved[i] = seq // no event of the item says so
+		}
+	}
+	clear(t.began)
+}
+
+func (t *items) status(i int) journal.ItemStatus { return journal.ItemStatus(t.cells[i] & cellStatus) }
+
+func (t *items) grow(n int) {
+	if more := n - len(t.cells); more > 0 {
+		t.counts[journal.ItemPending] += more
+		t.cells = slices.Grow(t.cells, more)[:n]
+		t.tries = slices.Grow(t.tries, more)[:n]
+		t.last = slices.Grow(t.last, more)[:n]
+		t.moved = slices.Grow(t.moved, more)[:n]
+	}
+}
+
+func (t *items) set(i int, s journal.ItemStatus) {
+	t.counts[t.status(i)]--
+	t.counts[s]++
+	t.cells[i] = t.cells[i]&^cellStatus | byte(s)
+	if s != journal.ItemWaiting {
+		delete(t.due, i+1)
+	}
+}
+
+func (t *items) attempt(i, n int) {
+	if n > 1 {
+		t.cells[i] |= cellRetried
+	}
+	t.tries[i] = max(t.tries[i], uint16(min(n, 1<<16-1)))
+}
+
+func (t *items) finished(i int, f *journal.Fact) {
+	t.attempt(i, f.Attempt())
+	s := journal.StatusOf(f.Status())
+	good := s == journal.ItemSucceeded
+	t.ended(i+1, f, good)
+	t.set(i, s)
+	switch {
+	case !s.Done():
+		return
+	case good:
+		t.per(f).good++
+		t.class(i, "")
+		if t.cells[i]&cellRetried != 0 {
+			t.rescued++
+		}
+	default:
+		t.per(f).failed++
+		t.class(i, f.Class())
+	}
+	if s == journal.ItemDeadLettered {
+		t.deadLetter(i, f)
+	}
+}
+
+// ended takes the end of an attempt at an item.
+func (t *items) ended(index int, f *journal.Fact, good bool) {
+	from, ok := t.began[index]
+	if !ok {
+		return
+	}
+	delete(t.began, index)
+	d := time.Duration(max(0, f.Nanos()-from))
+	t.worked += d
+	if !good {
+		t.spent += d
+	}
+}
+
+// class sets the error class of an item; "" for none.
+func (t *items) class(i int, class string) {
+	if n := t.cells[i] >> classShift; n > 0 {
+		t.classes[n-1].Count--
+		t.cells[i] &= 1<<classShift - 1
+	}
+	if class == "" {
+		return
+	}
+	n := slices.IndexFunc(t.classes, func(c classCount) bool { return c.Class == class })
+	if n < 0 {
+		if len(t.classes) == maxClasses {
+			n = maxClasses - 1
+		} else {
+			if n = len(t.classes); n == maxClasses-1 {
+				class = "other"
+			}
+			t.classes = append(t.classes, classCount{Class: class})
+		}
+	}
+	t.classes[n].Count++
+	t.cells[i] |= byte(n+1) << classShift
+}
+
+func (t *items) deadLetter(i int, f *journal.Fact) {
+	t.set(i, journal.ItemDeadLettered)
+	t.forget(i + 1)
+	class, message := f.Class(), f.Message()
+	id := timeline.GroupOf(class, message)
+	g := t.groups[id]
+	if g == nil {
+		g = &group{ID: id, Class: class, Pattern: timeline.Pattern(message), Example: clip(message, 500)}
+		put(&t.groups, id, g)
+	}
+	g.Count++
+	put(&t.letters, i+1, letter{group: g, seq: f.Seq(), attempts: f.Attempt()})
+}
+
+// forget takes an item's dead letter away.
+func (t *items) forget(index int) {
+	if l, ok := t.letters[index]; ok {
+		l.group.Count--
+		delete(t.letters, index)
+	}
+}
+
+// per is the bucket of an event's second.
+func (t *items) per(f *journal.Fact) *bucket {
+	second := f.Nanos() / 1e9
+	if n := len(t.rate); n > 0 && t.rate[n-1].second >= second {
+		return &t.rate[n-1] // clocks that go back count for the last second
+	}
+	t.rate = append(t.rate, bucket{second: second})
+	return &t.rate[len(t.rate)-1]
+}
+
+func (t *items) point(f *journal.Fact) {
+	if len(t.waits) == maxPoints {
+		t.skipped++
+		return
+	}
+	attempt := uint16(min(max(f.Attempt(), 0), 1<<16-1))
+	least, greatest := member(f.Data(), `"least_ns":`), member(f.Data(), `"greatest_ns":`)
+	if greatest > 0 {
+		band, ok := t.bands[attempt]
+		if !ok {
+			band[0] = least
+		}
+		put(&t.bands, attempt, [2]time.Duration{min(band[0], least), max(band[1], greatest)})
+	}
+	source := max(0, slices.Index(timeline.Sources, timeline.SourceOf(f.Data())))
+	t.waits = append(t.waits, point{
+		attempt: attempt, source: uint8(source), delay: int32(min(f.Delay(), 1<<31-1)), at: f.Nanos(),
+	})
+}
+
+// member is a whole number in the text of a JSON object; 0 for none.
+func member(data, name string) time.Duration {
+	i := strings.Index(data, name)
+	if i < 0 {
+		return 0
+	}
+	rest := data[i+len(name):]
+	end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(rest)
+	}
+	n, err := strconv.ParseInt(rest[:end], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(n)
+}
+
+// tally is how many items are in each status.
+func (t *items) tally() journal.Counts {
+	n := &t.counts
+	return journal.Counts{
+		Total: len(t.cells), Succeeded: n[journal.ItemSucceeded], Failed: n[journal.ItemFailed] + n[journal.ItemDeadLettered],
+		Skipped: n[journal.ItemSkipped],
+		Pending: n[journal.ItemPending] + n[journal.ItemWaiting] + n[journal.ItemRunning] + n[journal.ItemHandling],
+		Running: n[journal.ItemRunning], Waiting: n[journal.ItemWaiting], DeadLettered: n[journal.ItemDeadLettered],
+	}
+}
+
+// firstDue is when the first of the waits ends; zero for none.
+func (t *items) firstDue() time.Time {
+	first := int64(0)
+	for _, at := range t.due {
+		if first == 0 || at < first {
+			first = at
+		}
+	}
+	if first == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, first)
+}
+
+// history gives the numbers of an item's events, in order.
+func (t *items) history(index int) []int64 {
+	if index < 1 || index > len(t.last) {
+		return nil
+	}
+	var out []int64
+	for seq := t.last[index-1]; seq != 0; seq = t.prev[seq] {
+		out = append(out, int64(seq))
+	}
+	slices.Reverse(out)
+	return out
+}
+
+func put[K comparable, V any](m *map[K]V, k K, v V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[k] = v
+}
+
+// clip cuts a text that is longer than n bytes.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xc0 == 0x80 {
+		n--
+	}
+	return s[:n] + "…"
+}

@@ -1,0 +1,399 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/timeline"
+)
+
+// entry is a run in the list of runs.
+type entry struct {
+	ID, Name, Path, Kind, Status string
+	Started, Finished            time.Time
+	Items                        journal.Counts
+	Steps                        journal.StepCounts
+	Step                         string // the step that runs or has failed
+	Message                      string
+	Params                       string // as they were given, for the search
+	version                      int64  // of the list, when it changed last
+	stamp                        stamp
+}
+
+// stamp tells whether a run's journal may have changed.
+type stamp struct {
+	db, wal int64 // times of their last change, in ns
+	size    int64
+}
+
+// list knows all runs. Those that are over are read once; a run is read again
+// when its files have changed.
+type list struct {
+	st   *journal.Store
+	runs *runs
+
+	mu      sync.Mutex
+	entries map[string]*entry
+	order   []string // ids, newest first
+	version int64    // counts the changes
+	dir     time.Time
+
+	rolling int
+	err     error
+}
+
+const (
+	lookEvery = time.Second // how often the list looks for news
+	// recent is how many of the newest runs are looked at each time; of the
+	// others, as many in turn.
+	recent = 200
+)
+
+// watch keeps the list until ctx ends.
+func (l *list) watch(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		l.refresh(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// refresh looks for runs that are new, gone or changed.
+func (l *list) refresh(ctx context.Context) {
+	ids, err := l.ids()
+	l.mu.Lock()
+	l.err = err
+	if err == nil && ids != nil {
+		l.setOrder(ids)
+	}
+	look := l.due()
+	l.mu.Unlock()
+	for _, id := range look {
+		if ctx.Err() != nil {
+			return
+		}
+		l.lookAt(ctx, id)
+	}
+}
+
+// ids gives the ids of the runs, newest first; nil if there are no others than
+// before.
+func (l *list) ids() ([]string, error) {
+	dir := filepath.Join(l.st.Dir, "runs")
+	info, err := os.Stat(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return []string{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	same := info.ModTime().Equal(l.dir) && time.Since(l.dir) > 2*lookEvery
+	l.dir = info.ModTime()
+	l.mu.Unlock()
+	if same {
+		return nil, nil
+	}
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, 0, len(names))
+	for _, n := range names {
+		if !strings.HasPrefix(n.Name(), ".") {
+			out = append(out, n.Name())
+		}
+	}
+	slices.Reverse(out) // ReadDir sorts them
+	return out, nil
+}
+
+// setOrder takes the ids that there are. l.mu is held.
+func (l *list) setOrder(ids []string) {
+	if l.entries == nil {
+		l.entries = map[string]*entry{}
+	}
+	there := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		there[id] = true
+	}
+	for id := range l.entries {
+		if !there[id] {
+			delete(l.entries, id)
+			l.version++
+		}
+	}
+	l.order = ids
+}
+
+// due gives the runs to look at now: those never read, those that run, the
+// newest, and some of the others in turn. l.mu is held.
+func (l *list) due() []string {
+	var out []string
+	n := len(l.order)
+	for i, id := range l.order {
+		e := l.entries[id]
+		turn := n > 0 && (i-l.rolling%n+n)%n < recent
+		if e == nil || i < recent || turn || e.Status == event.Running {
+			out = append(out, id)
+		}
+	}
+	l.rolling += recent
+	return out
+}
+
+func (l *list) lookAt(ctx context.Context, id string) {
+	s, err := stampOf(l.st.RunDir(id))
+	if err != nil {
+		return // removed since
+	}
+	l.mu.Lock()
+	old := l.entries[id]
+	l.mu.Unlock()
+	if old != nil && old.stamp == s && old.Status != event.Running {
+		return
+	}
+	e := l.readEntry(ctx, id)
+	if ctx.Err() != nil {
+		return
+	}
+	e.stamp = s
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	same := false
+	if old != nil {
+		before := *old
+		before.stamp, e.version = s, before.version
+		same = before == e
+	}
+	if !same {
+		l.version++
+		e.version = l.version
+	}
+	put(&l.entries, id, &e)
+}
+
+func stampOf(dir string) (s stamp, err error) {
+	info, err := os.Stat(filepath.Join(dir, "journal.db"))
+	if err != nil {
+		return s, err
+	}
+	s.db, s.size = info.ModTime().UnixNano(), info.Size()
+	if wal, err := os.Stat(filepath.Join(dir, "journal.db-wal")); err == nil {
+		s.wal = wal.ModTime().UnixNano()
+		s.size += wal.Size()
+	}
+	return s, nil
+}
+
+// unreadable is the status of a run whose journal cannot be read.
+const unreadable = "unreadable"
+
+// readEntry reads what the list tells of a run: of one that is over, its header
+// and its last event.
+func (l *list) readEntry(ctx context.Context, id string) entry {
+	e := entry{ID: id}
+	r, err := l.st.Read(id)
+	if err != nil {
+		e.Status, e.Message = unreadable, err.Error()
+		return e
+	}
+	defer r.Close() // it was read only: there is nothing to lose
+	h := r.Header()
+	e.Name, e.Path, e.Kind, e.Started, e.Params = h.Name, h.Path, h.Kind, h.Started, paramsOf(h)
+	if e.Name == "" {
+		e.Name = filepath.Base(h.Path)
+	}
+	if err := l.fill(ctx, &e, r); err != nil {
+		e.Status, e.Message = unreadable, err.Error()
+	}
+	return e
+}
+
+func (l *list) fill(ctx context.Context, e *entry, r *journal.Reader) error {
+	held, err := r.InUse()
+	if err != nil {
+		return err
+	}
+	last, err := r.Last(ctx)
+	if err != nil {
+		return err
+	}
+	if !held && last > 0 {
+		events, err := r.At(ctx, []int64{last})
+		if err != nil {
+			return err
+		}
+		if end := events[0]; end.Type == event.RunFinished && e.ended(end) {
+			return nil
+		}
+	}
+	if held {
+		// Its fold goes on where it was.
+		return l.runs.with(e.ID, func(r *run) error {
+			return r.look(ctx, func() { e.tell(r.line, &r.items) })
+		})
+	}
+	line := timeline.New(r.Header())
+	var it items
+	_, err = r.Scan(ctx, 1, func(f *journal.Fact) error {
+		it.take(f)
+		return line.Take(f)
+	})
+	line.Gone()
+	e.tell(line, &it)
+	return err
+}
+
+// ended takes the event that ended the run, and says whether it tells all that
+// the list does.
+func (e *entry) ended(end event.Event) bool {
+	var d struct {
+		Items journal.Counts     `json:"items"`
+		Steps journal.StepCounts `json:"steps"`
+	}
+	if end.Status == event.Failed || json.Unmarshal(end.Data, &d) != nil {
+		return false // which step has failed is told by the steps
+	}
+	e.Status, e.Finished, e.Message, e.Items, e.Steps = end.Status, end.Time, end.Message, d.Items, d.Steps
+	return true
+}
+
+// tell takes what a fold over the run's events says.
+func (e *entry) tell(line *timeline.Timeline, it *items) {
+	e.Status, e.Finished, e.Message, e.Items = cmp.Or(line.Status, event.Running), line.Finished, line.Message, it.tally()
+	for _, row := range line.Rows() {
+		if row.Kind != timeline.Step || event.Aside(row.Path) {
+			continue
+		}
+		switch row.Status {
+		case event.Succeeded, event.Degraded:
+			e.Steps.Succeeded++
+		case event.Failed:
+			e.Steps.Failed++
+			e.Step = row.Label
+		case event.Skipped:
+			e.Steps.Skipped++
+		case event.Running, timeline.Waiting, event.Interrupted:
+			e.Step = row.Label
+		}
+	}
+}
+
+// paramsOf is what a run was started with, for the search.
+func paramsOf(h journal.Header) string {
+	var parts []string
+	if s := string(h.Params); s != "" && s != "null" && s != "{}" {
+		parts = append(parts, s)
+	}
+	var o struct {
+		Args   []string        `json:"args"`
+		Inputs json.RawMessage `json:"inputs"`
+	}
+	if json.Unmarshal(h.Options, &o) == nil {
+		parts = append(parts, o.Args...)
+		if len(o.Inputs) > 0 {
+			parts = append(parts, string(o.Inputs))
+		}
+	}
+	return clip(strings.Join(parts, " "), 2000)
+}
+
+// query says which runs are wanted.
+type query struct {
+	Text     string
+	Statuses []string
+	From     int // how many of those that fit are left out
+}
+
+func (q *query) fits(e *entry) bool {
+	if len(q.Statuses) > 0 && !slices.Contains(q.Statuses, e.Status) {
+		return false
+	}
+	for _, word := range strings.Fields(strings.ToLower(q.Text)) {
+		if !strings.Contains(strings.ToLower(e.Name), word) && !strings.Contains(strings.ToLower(e.Params), word) &&
+			!strings.Contains(strings.ToLower(e.ID), word) && !strings.Contains(strings.ToLower(e.Path), word) {
+			return false
+		}
+	}
+	return true
+}
+
+// found is a page of the list.
+type found struct {
+	Entries []entry
+	Fit     int // how many runs fit
+	All     int
+	ToRead  int // runs that were not read yet
+	Counts  map[string]int
+	Version int64
+}
+
+// find gives at most n of the runs that fit, newest first.
+func (l *list) find(q query, n int) (found, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := found{All: len(l.order), Counts: map[string]int{}, Version: l.version}
+	any := query{Text: q.Text}
+	for _, id := range l.order {
+		e := l.entries[id]
+		if e == nil {
+			out.ToRead++
+			continue
+		}
+		if any.fits(e) {
+			out.Counts[e.Status]++
+		}
+		if !q.fits(e) {
+			continue
+		}
+		if out.Fit++; out.Fit > q.From && len(out.Entries) < n {
+			out.Entries = append(out.Entries, *e)
+		}
+	}
+	return out, l.err
+}
+
+// all gives copies of all entries that were read.
+func (l *list) all() []*entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := make([]*entry, 0, len(l.entries))
+	for _, id := range l.order {
+		if e := l.entries[id]; e != nil {
+			kept := *e
+			list = append(list, &kept)
+		}
+	}
+	return list
+}
+
+// since gives the entries that changed after a version of the list.
+func (l *list) since(version int64) (changed []entry, now int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if version == l.version {
+		return nil, l.version
+	}
+	for _, id := range l.order {
+		if e := l.entries[id]; e != nil && e.version > version {
+			changed = append(changed, *e)
+		}
+	}
+	return changed, l.version
+}

@@ -1,0 +1,224 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/proc"
+)
+
+// tried is one attempt of a step, with its outputs.
+type tried struct {
+	Step, Label string
+	Index       int // of the work item; 0 for none
+	ItemTry     int // the attempt at the work item
+	N           int
+	Status      string
+	Running     bool
+	Began       time.Time
+	Took        time.Duration // zero while it runs
+	Event       event.Event   // that ended it; zero while it runs
+	Streams     []output
+}
+
+// output is what an attempt wrote to one stream.
+type output struct {
+	Name   string // stdout, stderr, agent, output, value
+	inline string
+	file   string // relative to the run's directory; "" where inline is all
+	Size   int64
+	Live   bool // it may grow
+}
+
+// streams are the names of outputs, in the order in which they are shown.
+var streams = []string{"stdout", "stderr", "agent", "output", "value"}
+
+// find fills in the outputs of an attempt. The names of files are made of what
+// the journal says of the step.
+func (t *tried) find(r *journal.Reader) error {
+	var d struct {
+		Output, Stdout, Stderr string
+		Value                  json.RawMessage
+	}
+	if len(t.Event.Data) > 0 {
+		if err := json.Unmarshal(t.Event.Data, &d); err != nil {
+			return err
+		}
+	}
+	inline := map[string]string{"stdout": d.Output, "stderr": d.Stderr, "value": string(d.Value)}
+	if inline["stdout"] == "" {
+		inline["stdout"] = d.Stdout
+	}
+	root, err := os.OpenRoot(r.Dir())
+	if err != nil {
+		return err
+	}
+	defer root.Close() // it was read only: there is nothing to lose
+	for _, name := range streams {
+		o := output{Name: name, inline: inline[name], Size: int64(len(inline[name])), Live: t.Running}
+		file, err := filepath.Rel(r.Dir(), r.OutputFile(t.Index, engine.LogName(t.Step, t.ItemTry), t.N, name))
+		if err != nil {
+			return err
+		}
+		// A short output stands in the journal; a file beside it is of a life of
+		// the run that was killed.
+		whole := !t.Running && o.inline != "" && len(o.inline) < proc.SpillThreshold
+		if info, err := root.Stat(file); err == nil && info.Mode().IsRegular() && (!whole || info.Size() > proc.SpillThreshold) {
+			o.file, o.Size = file, info.Size()
+		}
+		if o.file != "" || o.inline != "" || t.Running && (name == "stdout" || name == "stderr") {
+			t.Streams = append(t.Streams, o)
+		}
+	}
+	return nil
+}
+
+// stream gives the output of a name.
+func (t *tried) stream(name string) (output, bool) {
+	i := slices.IndexFunc(t.Streams, func(o output) bool { return o.Name == name })
+	if i < 0 {
+		return output{}, false
+	}
+	return t.Streams[i], true
+}
+
+// open opens an output for reading. A link that leads out of the run's directory
+// is not followed.
+func (o output) open(r *journal.Reader) (io.ReadSeekCloser, io.ReaderAt, int64, error) {
+	if o.file == "" {
+		b := bytes.NewReader([]byte(o.inline))
+		return closer{b}, b, b.Size(), nil
+	}
+	root, err := os.OpenRoot(r.Dir())
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	defer root.Close() // the file stays open
+	f, err := root.Open(o.file)
+	if errors.Is(err, fs.ErrNotExist) { // a small output leaves its file at its end
+		b := bytes.NewReader([]byte(o.inline))
+		return closer{b}, b, b.Size(), nil
+	}
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, 0, errors.Join(err, f.Close())
+	}
+	return f, f, info.Size(), nil
+}
+
+type closer struct{ *bytes.Reader }
+
+func (closer) Close() error { return nil }
+
+// maxHistory bounds how many events of an item are read for its page.
+const maxHistory = 20_000
+
+// attemptsOf gives the attempts of a step: of the run itself where index is 0,
+// else of a work item, of which itemTry, if it is not 0, is the attempt.
+func (run *run) attemptsOf(ctx context.Context, path string, index, itemTry int) ([]tried, error) {
+	if index > 0 {
+		_, all, err := run.itemAttempts(ctx, index)
+		if err != nil {
+			return nil, err
+		}
+		return slices.DeleteFunc(all, func(t tried) bool { return t.Step != path || itemTry > 0 && t.ItemTry != itemTry }), nil
+	}
+	var out []tried
+	var seqs []int64
+	err := run.look(ctx, func() {
+		row := run.line.Row(path)
+		if row == nil {
+			return
+		}
+		for _, a := range row.Attempts {
+			out = append(out, tried{Step: row.Path, Label: row.Label, N: a.N, Status: a.Status, Running: a.To.IsZero(), Began: a.From, Took: max(0, a.To.Sub(a.From))})
+			seqs = append(seqs, a.Seq)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	events, err := run.r.At(ctx, seqs)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		if !out[i].Running {
+			out[i].Event = events[i]
+		}
+	}
+	return out, nil
+}
+
+// itemAttempts reads the history of a work item: its own events, and the
+// attempts of its steps.
+func (run *run) itemAttempts(ctx context.Context, index int) (own []event.Event, all []tried, err error) {
+	var seqs []int64
+	if err := run.look(ctx, func() { seqs = run.items.history(index) }); err != nil {
+		return nil, nil, err
+	}
+	seqs = seqs[max(0, len(seqs)-maxHistory):]
+	events, err := run.r.At(ctx, seqs)
+	if err != nil {
+		return nil, nil, err
+	}
+	try := 0
+	open := map[string]int{} // steps that have an attempt, and its place
+	labels := map[string]string{}
+	for _, e := range events {
+		if e.Label != "" && e.Step != "" {
+			labels[e.Step] = e.Label
+		}
+		switch e.Type {
+		case event.ItemStarted:
+			try = e.Attempt
+			clear(open)
+		case event.AttemptStarted:
+			open[e.Step] = len(all)
+			all = append(all, tried{Step: e.Step, Label: labels[e.Step], Index: index, ItemTry: try, N: e.Attempt, Status: event.Running, Running: true, Began: e.Time})
+			continue
+		case event.AttemptFailed, event.AttemptFinished, event.StepFinished:
+			i, ok := open[e.Step]
+			if !ok {
+				continue
+			}
+			a := &all[i]
+			switch {
+			case e.Type == event.AttemptFailed:
+				a.Status = event.Failed
+			case e.Type == event.AttemptFinished:
+				a.Status = event.Succeeded
+			case !a.Running && a.Status == event.Failed:
+				continue // a step ends as its last attempt has, which has told so
+			case a.Running:
+				a.Status = e.Status
+			}
+			if a.Running {
+				a.Took = e.Time.Sub(a.Began)
+			}
+			a.Running, a.Event = false, e
+			if a.Label == "" {
+				a.Label = e.Label
+			}
+			continue
+		case event.StepStarted, event.AgentMessage, event.AgentUsage:
+			continue
+		}
+		own = append(own, e)
+	}
+	return own, all, nil
+}

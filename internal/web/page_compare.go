@@ -1,0 +1,289 @@
+package web
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/timeline"
+)
+
+type compareBody struct {
+	A, B     string
+	Choices  []entry
+	Runs     [2]*runHead
+	Facts    []pair
+	Params   []pair
+	Steps    []stepPair
+	Classes  []classPair
+	File     []diffLine // the lines that differ, with some around them
+	SameFile bool
+}
+
+type pair struct {
+	Name, A, B string
+	Same       bool
+}
+
+type stepPair struct {
+	Label        string
+	A, B         stepSide
+	Change       string // of the time in which it ran
+	Worse, Equal bool
+}
+
+type stepSide struct {
+	Status      string // "" where the run has no such step
+	Tries       int
+	Ran, Waited time.Duration
+}
+
+type classPair struct {
+	Class string
+	A, B  int
+}
+
+// side is what is compared of a run.
+type side struct {
+	head    *runHead
+	rows    map[string]*timeline.Row
+	order   []*timeline.Row
+	classes map[string]int
+	params  map[string]string
+	facts   map[string]string
+	source  string
+}
+
+func (p *pages) comparePage(w http.ResponseWriter, r *http.Request) {
+	p.problem(w, r, p.compare(w, r))
+}
+
+func (p *pages) compare(w http.ResponseWriter, r *http.Request) error {
+	b := compareBody{A: r.URL.Query().Get("a"), B: r.URL.Query().Get("b")}
+	f, err := p.list.find(query{}, 200)
+	if err != nil {
+		return err
+	}
+	b.Choices = f.Entries
+	title := "Compare"
+	if b.A != "" && b.B != "" {
+		var sides [2]*side
+		for i, id := range []string{b.A, b.B} {
+			if sides[i], err = p.side(r, id); err != nil {
+				return err
+			}
+			b.Runs[i] = sides[i].head
+		}
+		b.A, b.B = sides[0].head.ID, sides[1].head.ID
+		b.fill(sides[0], sides[1])
+		title = "Compare " + sides[0].head.Name + " with " + sides[1].head.Name
+	}
+	return p.show(w, "compare", frame{Title: title, Body: b})
+}
+
+func (p *pages) side(r *http.Request, id string) (*side, error) {
+	s := &side{rows: map[string]*timeline.Row{}, classes: map[string]int{}, params: map[string]string{}}
+	err := p.runs.with(id, func(run *run) error {
+		h := run.r.Header()
+		for _, raw := range [][]byte{h.Params, inputs(h.Options)} {
+			var m map[string]json.RawMessage
+			if json.Unmarshal(raw, &m) == nil {
+				for k, v := range m {
+					s.params[k] = clip(string(v), 500)
+				}
+			}
+		}
+		s.source = timeline.Secrets(timeline.File(h)).String(string(h.Source))
+		return run.look(r.Context(), func() {
+			s.head = p.head(run)
+			for _, row := range run.line.Rows() {
+				copied := *row
+				s.rows[row.Path] = &copied
+				s.order = append(s.order, &copied)
+			}
+			for _, c := range run.items.classes {
+				s.classes[c.Class] += c.Count
+			}
+			waited := time.Duration(0)
+			for _, w := range run.line.Waited {
+				waited += w.Total
+			}
+			s.facts = map[string]string{
+				"status": words(s.head.Status), "took": timeline.Short(s.head.Took), "waited for retries": timeline.Short(waited),
+				"attempts": timeline.Number(run.line.Tries + run.line.ItemTries), "items": timeline.Number(s.head.Items.Total),
+				"items that failed": timeline.Number(s.head.Items.Failed), "version": h.BideVersion,
+			}
+			for k, n := range run.line.Usage {
+				s.facts[words(k)] = fmt.Sprintf("%.6g", n)
+			}
+		})
+	})
+	return s, err
+}
+
+// inputs are the inputs of a pipeline, out of its options.
+func inputs(options []byte) []byte {
+	var o struct {
+		Inputs json.RawMessage `json:"inputs"`
+	}
+	if json.Unmarshal(options, &o) != nil {
+		return nil
+	}
+	return o.Inputs
+}
+
+func (b *compareBody) fill(x, y *side) {
+	b.Facts, b.Params = pairs(x.facts, y.facts), pairs(x.params, y.params)
+	seen := map[string]bool{}
+	for _, row := range append(slices.Clone(x.order), y.order...) {
+		if !seen[row.Path] && len(b.Steps) < 500 && row.Depth < 2 {
+			seen[row.Path] = true
+			b.Steps = append(b.Steps, compared(row.Label, x.rows[row.Path], y.rows[row.Path]))
+		}
+	}
+	all := map[string]bool{}
+	for _, m := range []map[string]int{x.classes, y.classes} {
+		for c, n := range m {
+			all[c] = all[c] || n > 0
+		}
+	}
+	for _, c := range slices.Sorted(maps.Keys(all)) {
+		if all[c] {
+			b.Classes = append(b.Classes, classPair{c, x.classes[c], y.classes[c]})
+		}
+	}
+	slices.SortStableFunc(b.Classes, func(a, c classPair) int { return cmp.Compare(c.A+c.B, a.A+a.B) })
+	if b.SameFile = x.source == y.source; !b.SameFile {
+		b.File = lineDiff(x.source, y.source)
+	}
+}
+
+// pairs puts the members of two sides beside each other; what differs first.
+func pairs(x, y map[string]string) (out []pair) {
+	names := map[string]bool{}
+	for k := range x {
+		names[k] = true
+	}
+	for k := range y {
+		names[k] = true
+	}
+	for k := range names {
+		out = append(out, pair{k, x[k], y[k], x[k] == y[k]})
+	}
+	slices.SortFunc(out, func(a, b pair) int {
+		if a.Same != b.Same {
+			if a.Same {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+	return out
+}
+
+func compared(label string, x, y *timeline.Row) stepPair {
+	out := stepPair{Label: label, A: spentOn(x), B: spentOn(y)}
+	switch a, d := out.A.Ran, out.B.Ran-out.A.Ran; {
+	case a == 0 || out.B.Ran == 0:
+	case d.Abs() < 10*time.Millisecond || float64(d.Abs()) < 0.03*float64(a):
+		out.Equal, out.Change = true, "about the same"
+	case d > 0:
+		out.Worse, out.Change = true, "+"+timeline.Short(d)
+	default:
+		out.Change = "−" + timeline.Short(-d)
+	}
+	return out
+}
+
+// spentOn is what a run spent on a step; r may be nil.
+func spentOn(r *timeline.Row) (out stepSide) {
+	if r == nil {
+		return out
+	}
+	out.Status, out.Tries = r.Status, r.Tries
+	if !r.Ended.IsZero() {
+		out.Ran, out.Waited = r.Spent(r.Ended)
+	}
+	return out
+}
+
+// maxDiffLines bounds the files whose lines are compared.
+const maxDiffLines = 3000
+
+// lineDiff gives the lines in which two texts differ, each block with up to two
+// lines around it.
+func lineDiff(x, y string) []diffLine {
+	a, b := strings.Split(x, "\n"), strings.Split(y, "\n")
+	if len(a) > maxDiffLines || len(b) > maxDiffLines {
+		return []diffLine{{"place", "the files are too long to be compared line by line"}}
+	}
+	// What both begin and end with is left out of the table.
+	head := 0
+	for head < len(a) && head < len(b) && a[head] == b[head] {
+		head++
+	}
+	tail := 0
+	for tail < len(a)-head && tail < len(b)-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+		tail++
+	}
+	ma, mb := a[head:len(a)-tail], b[head:len(b)-tail]
+	width := len(mb) + 1
+	longest := make([]uint16, (len(ma)+1)*width)
+	for i := len(ma) - 1; i >= 0; i-- {
+		for j := len(mb) - 1; j >= 0; j-- {
+			if ma[i] == mb[j] {
+				longest[i*width+j] = longest[(i+1)*width+j+1] + 1
+			} else {
+				longest[i*width+j] = max(longest[(i+1)*width+j], longest[i*width+j+1])
+			}
+		}
+	}
+	var out []diffLine
+	for _, line := range a[max(0, head-2):head] {
+		out = append(out, diffLine{"", "  " + line})
+	}
+	for i, j := 0, 0; i < len(ma) || j < len(mb); {
+		switch {
+		case i < len(ma) && j < len(mb) && ma[i] == mb[j]:
+			out = append(out, diffLine{"", "  " + ma[i]})
+			i, j = i+1, j+1
+		case j == len(mb) || i < len(ma) && longest[(i+1)*width+j] >= longest[i*width+j+1]:
+			out = append(out, diffLine{"minus", "- " + ma[i]})
+			i++
+		default:
+			out = append(out, diffLine{"plus", "+ " + mb[j]})
+			j++
+		}
+	}
+	for _, line := range a[len(a)-tail : min(len(a), len(a)-tail+2)] {
+		out = append(out, diffLine{"", "  " + line})
+	}
+	return folded(out)
+}
+
+// folded leaves out the middle of long parts that are the same.
+func folded(lines []diffLine) (out []diffLine) {
+	for i := 0; i < len(lines); {
+		end := i
+		for end < len(lines) && lines[end].Class == "" {
+			end++
+		}
+		if end-i > 7 {
+			out = append(out, lines[i:i+3]...)
+			out = append(out, diffLine{"place", fmt.Sprintf("… %d lines that are the same", end-i-6)})
+			out = append(out, lines[end-3:end]...)
+		} else {
+			out = append(out, lines[i:end]...)
+		}
+		for i = end; i < len(lines) && lines[i].Class != ""; i++ {
+			out = append(out, lines[i])
+		}
+	}
+	return out
+}

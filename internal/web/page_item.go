@@ -1,0 +1,314 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/timeline"
+)
+
+const (
+	maxShown   = 64 << 10 // of an item's data and of its result, in bytes
+	maxDiff    = 512 << 10
+	maxName    = 80 // of an item, in a list
+	gitTimeout = 5 * time.Second
+)
+
+type itemBody struct {
+	Run      string
+	Index    int
+	ID       string
+	Name     string
+	State    string
+	Attempts int
+	Data     string // as JSON, indented
+	Original string // before it was edited; "" if it was not
+	Events   []itemEvent
+	Tries    []itemTry
+	Result   string
+	Output   string
+	Letter   *itemEvent
+	Work     work
+	Previous int
+	Next     int
+	CanRetry bool
+}
+
+// itemEvent is one line of an item's history.
+type itemEvent struct {
+	event.Event
+	Text string
+}
+
+// itemTry is one attempt at an item with those of its steps.
+type itemTry struct {
+	N      int
+	Status string
+	Steps  []itemStep
+}
+
+type itemStep struct {
+	tried
+	Href string
+}
+
+// work is what an agent left in git.
+type work struct {
+	Commits          []string
+	Files            []string
+	Branch, Worktree string
+	Diff             []diffLine
+	DiffError        string
+}
+
+type diffLine struct{ Class, Text string }
+
+// itemName is what a person knows an item by: its label, its id where that is
+// more than a number, or else the beginning of its data.
+func itemName(label string, it journal.Item) string {
+	if label != "" {
+		return label
+	}
+	if strings.Trim(it.ID, "0123456789") != "" {
+		return it.ID
+	}
+	var data bytes.Buffer
+	if json.Compact(&data, it.Data) != nil {
+		return clip(string(it.Data), maxName)
+	}
+	return clip(data.String(), maxName)
+}
+
+// OwnID is the id that the list gave the item, where it gave one.
+func (b itemBody) OwnID() string {
+	if b.ID == strconv.Itoa(b.Index-1) {
+		return ""
+	}
+	return b.ID
+}
+
+// itemID is the id by which commands know an item: one that the list gave, or
+// its place in it.
+func itemID(it journal.Item, index int) string {
+	return cmp.Or(it.ID, strconv.Itoa(index-1))
+}
+
+func (p *pages) itemPage(w http.ResponseWriter, r *http.Request, run *run) error {
+	number, err := strconv.Atoi(r.PathValue("number"))
+	index := number + 1
+	var head *runHead
+	b := itemBody{Run: run.id, Index: index, CanRetry: !p.opt.ReadOnly}
+	total := 0
+	lerr := run.look(r.Context(), func() {
+		head = p.head(run)
+		if total = len(run.items.cells); err == nil && index >= 1 && index <= total {
+			b.State, b.Attempts = stateName(run.items.status(index-1)), int(run.items.tries[index-1])
+		}
+	})
+	if lerr != nil {
+		return lerr
+	}
+	if b.State == "" {
+		return &status{http.StatusNotFound, "There is no such item.", "The run has " + timeline.Number(total) + " " + plural(total, "item") + ", numbered from 0."}
+	}
+	b.Previous = index - 1
+	if index < total {
+		b.Next = index + 1
+	}
+	if err := p.fillItem(r, run, &b); err != nil {
+		return err
+	}
+	return p.show(w, "item", frame{Title: "Item " + strconv.Itoa(number) + ": " + b.Name, Run: head, Tab: "map", Live: "run:" + run.id, Body: b})
+}
+
+func (p *pages) fillItem(r *http.Request, run *run, b *itemBody) error {
+	item, err := run.r.Item(r.Context(), b.Index)
+	if err != nil && !errors.Is(err, journal.ErrNoItem) {
+		return err
+	}
+	b.ID = itemID(item, b.Index)
+	b.Data = indented(item.Data)
+	own, all, err := run.itemAttempts(r.Context(), b.Index)
+	if err != nil {
+		return err
+	}
+	b.tries(all)
+	label := ""
+	for _, e := range own {
+		if e.Type == event.ItemStarted {
+			label = e.Label
+		}
+		b.take(e)
+	}
+	b.Name = itemName(label, item)
+	if b.Work.Branch != "" || len(b.Work.Commits) > 0 {
+		b.Work.diff(r.Context(), run.r.Header().Dir)
+	}
+	return nil
+}
+
+// tries groups the attempts of steps by the attempt at the item.
+func (b *itemBody) tries(all []tried) {
+	for _, t := range all {
+		if n := len(b.Tries); n == 0 || b.Tries[n-1].N != t.ItemTry {
+			b.Tries = append(b.Tries, itemTry{N: t.ItemTry})
+		}
+		try := &b.Tries[len(b.Tries)-1]
+		s := itemStep{tried: t}
+		s.Href = "/runs/" + b.Run + "/step?" + string(stepBody{Path: t.Step, Index: b.Index, Shown: &t}.With("", ""))
+		try.Steps = append(try.Steps, s)
+		try.Status = t.State()
+	}
+	slices.Reverse(b.Tries)
+}
+
+// take takes an event of the item itself.
+func (b *itemBody) take(e event.Event) {
+	line := itemEvent{Event: e}
+	switch e.Type {
+	case event.ItemStarted:
+		line.Text = "attempt " + strconv.Itoa(e.Attempt) + " began"
+	case event.ItemRetry:
+		line.Text = "attempt " + strconv.Itoa(e.Attempt) + " failed; the next one follows in " + timeline.Short(time.Duration(e.DelayMS)*time.Millisecond)
+	case event.ItemFinished:
+		line.Text = strings.ReplaceAll(e.Status, "_", " ")
+		b.Letter = nil
+		if e.Status == event.DeadLettered {
+			line.Text = "failed for good: it is a dead letter"
+			b.Letter = &line
+		}
+		b.result(e)
+	case event.ItemRequeued:
+		line.Text = "is run again"
+		b.Letter = nil
+		var d struct {
+			Item json.RawMessage `json:"item"`
+		}
+		if len(e.Data) > 0 && json.Unmarshal(e.Data, &d) == nil && len(d.Item) > 0 {
+			line.Text = "was edited, and is run again"
+			if b.Original == "" {
+				b.Original = b.Data
+			}
+			b.Data = indented(d.Item)
+		}
+	case event.ItemRemoved:
+		line.Text = "was given up"
+		b.Letter = nil
+	case event.RetryScheduled:
+		line.Text = e.Step + ": attempt " + strconv.Itoa(e.Attempt+1) + " follows in " + timeline.Short(time.Duration(e.DelayMS)*time.Millisecond)
+	case event.ItemMerging:
+		line.Text = "its work is being merged"
+	case event.ItemHandlerDue:
+		line.Text = "has failed; its handler runs"
+	default:
+		return
+	}
+	b.Events = append(b.Events, line)
+}
+
+// result takes what an item_finished carries.
+func (b *itemBody) result(e event.Event) {
+	var d struct {
+		Output   string          `json:"output"`
+		Result   json.RawMessage `json:"result"`
+		Commits  []string        `json:"commits"`
+		Files    []string        `json:"files_modified"`
+		Branch   string          `json:"branch"`
+		Worktree string          `json:"worktree"`
+	}
+	if len(e.Data) == 0 || json.Unmarshal(e.Data, &d) != nil {
+		return
+	}
+	b.Output, b.Result = clip(d.Output, maxShown), indented(d.Result)
+	b.Work = work{Commits: d.Commits, Files: d.Files, Branch: d.Branch, Worktree: d.Worktree}
+}
+
+// indented is JSON for people.
+func indented(data []byte) string {
+	var out bytes.Buffer
+	if json.Indent(&out, data, "", "  ") != nil {
+		return clip(string(data), maxShown)
+	}
+	return clip(out.String(), maxShown)
+}
+
+// diff asks git what the commits changed. Their names come from the journal;
+// they reach git as names of commits or branches and as nothing else.
+func (k *work) diff(ctx context.Context, dir string) {
+	args := []string{"-c", "core.fsmonitor=false", "show", "--no-color", "--no-ext-diff", "--no-textconv", "--stat", "--patch"}
+	if len(k.Commits) > 0 {
+		args = append(args, "--end-of-options")
+		for _, c := range k.Commits[:min(len(k.Commits), 20)] {
+			if strings.Trim(c, "0123456789abcdef") != "" || len(c) < 7 {
+				k.DiffError = "a commit has no name that git would know"
+				return
+			}
+			args = append(args, c)
+		}
+	} else {
+		args[2] = "log"
+		args = append(args, "--max-count=20", "refs/heads/"+k.Branch, "--not", "HEAD", "--")
+	}
+	text, err := git(ctx, dir, args...)
+	if err != nil {
+		k.DiffError = err.Error()
+		return
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		class := ""
+		switch {
+		case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"), strings.HasPrefix(line, "diff "), strings.HasPrefix(line, "commit "):
+			class = "file"
+		case strings.HasPrefix(line, "@@"):
+			class = "place"
+		case strings.HasPrefix(line, "+"):
+			class = "plus"
+		case strings.HasPrefix(line, "-"):
+			class = "minus"
+		}
+		k.Diff = append(k.Diff, diffLine{class, line})
+	}
+}
+
+// git runs git in a directory and gives at most maxDiff bytes of what it says.
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = dir
+	cmd.Env = append(cmd.Environ(), "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		return "", errors.New("git cannot be started")
+	}
+	b, rerr := io.ReadAll(io.LimitReader(out, maxDiff))
+	if len(b) == maxDiff {
+		cancel() // the rest is not shown
+	}
+	err = cmd.Wait()
+	if len(b) == maxDiff {
+		return strings.ToValidUTF8(string(b), "�") + "\n… the rest is left out", nil
+	}
+	if err = errors.Join(err, rerr); err != nil {
+		return "", errors.New("git does not know it any more: " + clip(strings.TrimSpace(said.String()), 300))
+	}
+	return strings.ToValidUTF8(string(b), "�"), nil
+}

@@ -1,0 +1,127 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// perPage is how many runs, items or letters a page lists.
+const perPage = 100
+
+// statuses are the filters of the list, in order.
+var statuses = []string{event.Running, event.Failed, event.CompletedWithFailures, event.Interrupted, event.Succeeded, unreadable}
+
+type runsBody struct {
+	found
+	Query    query
+	Filters  []filter
+	Next     string // the address of the next page; "" for none
+	Previous string
+	Error    string
+}
+
+// filter is a link that turns a filter on or off.
+type filter struct {
+	Name  string
+	Count int
+	On    bool
+	Href  string
+}
+
+func (p *pages) runsPage(w http.ResponseWriter, r *http.Request) {
+	v := r.URL.Query()
+	q := query{Text: v.Get("q"), Statuses: v["status"], From: numberOf(r, "from", 0)}
+	f, err := p.list.find(q, perPage)
+	b := runsBody{found: f, Query: q}
+	if err != nil {
+		b.Error = err.Error()
+	}
+	for _, s := range statuses {
+		on := false
+		rest := url.Values{}
+		if q.Text != "" {
+			rest.Set("q", q.Text)
+		}
+		for _, have := range q.Statuses {
+			if have == s {
+				on = true
+			} else {
+				rest.Add("status", have)
+			}
+		}
+		if !on {
+			rest.Add("status", s)
+		}
+		if f.Counts[s] > 0 || on {
+			b.Filters = append(b.Filters, filter{Name: s, Count: f.Counts[s], On: on, Href: "/?" + rest.Encode()})
+		}
+	}
+	b.Next, b.Previous = turn(r, q.From, len(f.Entries), f.Fit)
+	p.problem(w, r, p.show(w, "runs", frame{Title: "Runs", Live: "runs", Body: b}))
+}
+
+// turn gives the addresses of the next and the previous page of a list.
+func turn(r *http.Request, from, shown, all int) (next, previous string) {
+	at := func(n int) string {
+		v := r.URL.Query()
+		v.Set("from", strconv.Itoa(n))
+		if n == 0 {
+			v.Del("from")
+		}
+		return r.URL.Path + "?" + v.Encode()
+	}
+	if from+shown < all {
+		next = at(from + shown)
+	}
+	if from > 0 {
+		previous = at(max(0, from-perPage))
+	}
+	return next, previous
+}
+
+// Took is how long a run took, or has taken.
+func (e entry) Took() time.Duration {
+	switch {
+	case !e.Finished.IsZero():
+		return e.Finished.Sub(e.Started)
+	case e.Status == event.Running:
+		return time.Since(e.Started)
+	}
+	return 0
+}
+
+// ended is how many steps of a run ended in a way.
+type ended struct {
+	Name, Word string
+	Count      int
+}
+
+// Done tells how the steps of a run ended, those that were meant to first.
+func (e entry) Done() (out []ended) {
+	word := "step"
+	if e.Kind == workflow.Dataflow.String() {
+		word = "call"
+	}
+	s := e.Steps
+	for _, k := range []ended{{event.Succeeded, "succeeded", s.Succeeded}, {event.Degraded, "degraded", s.Degraded}, {event.Recovered, "recovered", s.Recovered},
+		{event.Incomplete, "incomplete", s.Incomplete}, {event.Failed, "failed", s.Failed}, {event.Tolerated, "tolerated", s.Tolerated}, {event.Skipped, "skipped", s.Skipped}} {
+		if k.Count == 0 {
+			continue
+		}
+		if len(out) == 0 {
+			k.Word = plural(k.Count, word) + " " + k.Word
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
+// Share is a part of the run's items, in percent.
+func (e entry) Share(n int) string {
+	return strconv.FormatFloat(100*float64(n)/float64(max(1, e.Items.Total)), 'f', 2, 64) + "%"
+}

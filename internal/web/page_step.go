@@ -1,0 +1,357 @@
+package web
+
+import (
+	"bytes"
+	"errors"
+	"html/template"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/timeline"
+)
+
+const (
+	logChunk  = 96 << 10 // how much of an output is sent at once, in bytes
+	logTail   = 48 << 10 // how much of its end a page has
+	maxLine   = 32 << 10 // longer lines are cut into several
+	maxFinds  = 200      // matches that a search gives at once
+	findBytes = 4 << 20  // read at once by a search
+)
+
+type stepBody struct {
+	Run      string
+	Path     string
+	Label    string
+	Row      *timeline.Row // of a step of the run itself
+	Index    int
+	Item     string
+	Attempts []tried
+	Shown    *tried
+	Panes    []pane
+	Stream   string // the one that is shown alone; "" for all
+	Query    string
+}
+
+// pane is one output with its end.
+type pane struct {
+	output
+	Address template.URL // of its lines: the query of the attempt and the stream
+	Lines   lineBlock
+}
+
+// lineBlock is some lines of an output.
+type lineBlock struct {
+	Stream         string
+	From, To, Size int64
+	Lines          []logLine
+	Live           bool
+}
+
+type logLine struct {
+	At    int64 // its first byte
+	Spans []span
+}
+
+func (p *pages) stepPage(w http.ResponseWriter, r *http.Request, run *run) error {
+	b := stepBody{Run: run.id, Path: r.URL.Query().Get("path"), Index: numberOf(r, "index", 0), Stream: r.URL.Query().Get("stream"), Query: r.URL.Query().Get("q")}
+	var head *runHead
+	err := run.look(r.Context(), func() {
+		head = p.head(run)
+		if row := run.line.Row(b.Path); row != nil && b.Index == 0 {
+			copied := *row
+			b.Row, b.Label = &copied, row.Label
+		}
+	})
+	if err != nil {
+		return err
+	}
+	itemTry := numberOf(r, "try", 0)
+	b.Attempts, err = run.attemptsOf(r.Context(), b.Path, b.Index, itemTry)
+	if err != nil {
+		return err
+	}
+	if b.Row == nil && len(b.Attempts) == 0 {
+		return &status{http.StatusNotFound, "The run has no step " + clip(b.Path, 200) + ".", "The steps that it has are on its timeline."}
+	}
+	if b.Index > 0 {
+		it, err := run.r.Item(r.Context(), b.Index)
+		if err != nil && !errors.Is(err, journal.ErrNoItem) {
+			return err
+		}
+		b.Item = itemName("", it)
+		b.Label = b.Attempts[0].Label
+	}
+	if n := len(b.Attempts); n > 0 {
+		b.Shown = &b.Attempts[n-1]
+		for i := range b.Attempts {
+			if b.Attempts[i].N == numberOf(r, "attempt", 0) {
+				b.Shown = &b.Attempts[i]
+			}
+		}
+		if err := b.panes(run, int64(numberOf(r, "at", -1))); err != nil {
+			return err
+		}
+	}
+	title := b.Label
+	if title == "" {
+		title = b.Path
+	}
+	return p.show(w, "step", frame{Title: title, Run: head, Tab: "timeline", Live: "run:" + run.id, Body: b})
+}
+
+// panes reads the ends of the outputs, or from a byte on.
+func (b *stepBody) panes(run *run, at int64) error {
+	if err := b.Shown.find(run.r); err != nil {
+		return err
+	}
+	for _, o := range b.Shown.Streams {
+		if b.Stream != "" && o.Name != b.Stream {
+			continue
+		}
+		v := url.Values{"path": {b.Path}, "attempt": {strconv.Itoa(b.Shown.N)}, "stream": {o.Name}}
+		if b.Index > 0 {
+			v.Set("index", strconv.Itoa(b.Index))
+			v.Set("try", strconv.Itoa(b.Shown.ItemTry))
+		}
+		block, err := readBlock(run, o, at, -1, logTail)
+		if err != nil {
+			return err
+		}
+		b.Panes = append(b.Panes, pane{o, template.URL(v.Encode()), block})
+	}
+	return nil
+}
+
+// wanted finds the output that a request names.
+func (p *pages) wanted(r *http.Request, run *run) (output, error) {
+	q := r.URL.Query()
+	list, err := run.attemptsOf(r.Context(), q.Get("path"), numberOf(r, "index", 0), numberOf(r, "try", 0))
+	if err != nil {
+		return output{}, err
+	}
+	n := numberOf(r, "attempt", 0)
+	for i := len(list) - 1; i >= 0; i-- {
+		t := &list[i]
+		if n != 0 && t.N != n {
+			continue
+		}
+		if err := t.find(run.r); err != nil {
+			return output{}, err
+		}
+		if o, ok := t.stream(q.Get("stream")); ok {
+			return o, nil
+		}
+	}
+	return output{}, &status{http.StatusNotFound, "There is no such output.", "The step's page shows those that there are."}
+}
+
+// lines gives lines of an output: those after the byte "after", those before
+// the byte "before", or those at its end.
+func (p *pages) lines(w http.ResponseWriter, r *http.Request, run *run) error {
+	o, err := p.wanted(r, run)
+	if err != nil {
+		return err
+	}
+	block, err := readBlock(run, o, int64(numberOf(r, "after", -1)), int64(numberOf(r, "before", -1)), logChunk)
+	if err != nil {
+		return err
+	}
+	return p.write(w, http.StatusOK, "lines", "lines", block)
+}
+
+// log gives an output as it is, by ranges.
+func (p *pages) log(w http.ResponseWriter, r *http.Request, run *run) error {
+	o, err := p.wanted(r, run)
+	if err != nil {
+		return err
+	}
+	f, _, _, err := o.open(run.r)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // it was read only: there is nothing to lose
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", policy+"; sandbox")
+	http.ServeContent(w, r, "", run.line.Started, f)
+	return nil
+}
+
+// readBlock reads whole lines: at most n bytes from the byte after on, or up to
+// the byte before, or at the end of the output where both are negative.
+func readBlock(run *run, o output, after, before int64, n int64) (b lineBlock, err error) {
+	f, at, size, err := o.open(run.r)
+	if err != nil {
+		return b, err
+	}
+	defer f.Close() // it was read only: there is nothing to lose
+	from, to := min(after, size), min(after+n, size)
+	if after < 0 {
+		if to = size; before >= 0 {
+			to = min(before, size)
+		}
+		from = max(0, to-n)
+	}
+	text := make([]byte, max(0, to-from))
+	got, err := at.ReadAt(text, from)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return b, err
+	}
+	text = text[:got]
+	if after < 0 && from > 0 {
+		if i := bytes.IndexByte(text, '\n'); i >= 0 && i+1 < len(text) {
+			text, from = text[i+1:], from+int64(i)+1
+		}
+	}
+	if to = from + int64(len(text)); to < size && after >= 0 {
+		if i := bytes.LastIndexByte(text, '\n'); i >= 0 {
+			text, to = text[:i+1], from+int64(i)+1
+		}
+	}
+	b = lineBlock{Stream: o.Name, From: from, To: to, Size: size, Live: o.Live}
+	var l look
+	for len(text) > 0 {
+		end := bytes.IndexByte(text, '\n') + 1
+		if end == 0 || end > maxLine {
+			end = min(len(text), maxLine)
+		}
+		b.Lines = append(b.Lines, logLine{from, l.spans(string(text[:end]))})
+		text, from = text[end:], from+int64(end)
+	}
+	return b, nil
+}
+
+// findLines gives the lines of an output that contain a text, from a byte on.
+// A text without capitals fits them too.
+func (p *pages) findLines(w http.ResponseWriter, r *http.Request, run *run) error {
+	q := r.URL.Query().Get("q")
+	if q == "" {
+		return &status{http.StatusBadRequest, "There is nothing to look for.", "Type a text into the field."}
+	}
+	o, err := p.wanted(r, run)
+	if err != nil {
+		return err
+	}
+	f, at, size, err := o.open(run.r)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // it was read only: there is nothing to lose
+	fold := q == strings.ToLower(q)
+	var out []logLine
+	next := int64(0)
+	buf := make([]byte, findBytes)
+	for from := int64(numberOf(r, "from", 0)); from < size && len(out) < maxFinds && r.Context().Err() == nil; {
+		n, err := at.ReadAt(buf, from)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		part := buf[:n]
+		if from+int64(n) < size {
+			if i := bytes.LastIndexByte(part, '\n'); i >= 0 {
+				part = part[:i+1]
+			}
+		}
+		for _, i := range matches(part, q, fold, maxFinds-len(out)) {
+			begin := bytes.LastIndexByte(part[:i], '\n') + 1
+			end := bytes.IndexByte(part[i:], '\n')
+			if end < 0 {
+				end = len(part)
+			} else {
+				end += i
+			}
+			var l look
+			out = append(out, logLine{from + int64(begin), l.spans(string(part[begin:min(end, begin+2000)]))})
+		}
+		if from += int64(len(part)); n == 0 {
+			break
+		}
+		next = from
+	}
+	return p.write(w, http.StatusOK, "lines", "found", struct {
+		Stream string
+		Lines  []logLine
+		More   bool
+		Next   int64
+	}{o.Name, out, len(out) == maxFinds || next < size, next})
+}
+
+// matches gives the places of a text, one a line, at most n.
+func matches(text []byte, q string, fold bool, n int) (out []int) {
+	hay := text
+	if fold {
+		hay = asciiLower(text)
+	}
+	for at := 0; at < len(hay) && len(out) < n; {
+		i := bytes.Index(hay[at:], []byte(q))
+		if i < 0 {
+			break
+		}
+		out = append(out, at+i)
+		end := bytes.IndexByte(hay[at+i:], '\n')
+		if end < 0 {
+			break
+		}
+		at += i + end + 1
+	}
+	return out
+}
+
+// asciiLower keeps the length, which bytes.ToLower does not.
+func asciiLower(b []byte) []byte {
+	out := slices.Clone(b)
+	for i, c := range out {
+		if c >= 'A' && c <= 'Z' {
+			out[i] = c + 'a' - 'A'
+		}
+	}
+	return out
+}
+
+// address is one member of an address's query.
+func address(name, value string) string { return url.Values{name: {value}}.Encode() }
+
+// State is the status of an attempt in words.
+func (t *tried) State() string {
+	if t.Running {
+		return event.Running
+	}
+	return t.Status
+}
+
+// With is the query of this page with one value changed; "" takes it away.
+func (b stepBody) With(name, value string) template.URL {
+	v := url.Values{"path": {b.Path}}
+	if b.Index > 0 {
+		v.Set("index", strconv.Itoa(b.Index))
+	}
+	if b.Shown != nil {
+		v.Set("attempt", strconv.Itoa(b.Shown.N))
+		if b.Index > 0 {
+			v.Set("try", strconv.Itoa(b.Shown.ItemTry))
+		}
+	}
+	if b.Stream != "" {
+		v.Set("stream", b.Stream)
+	}
+	if v.Set(name, value); value == "" {
+		v.Del(name)
+	}
+	return template.URL(v.Encode()) // encoded: nothing of it is more than a value
+}
+
+// To is the query of the page of an attempt.
+func (b stepBody) To(t tried) template.URL {
+	b.Shown = &t
+	return b.With("", "")
+}
+
+// Is says whether an attempt is the one that is shown.
+func (b stepBody) Is(t tried) bool {
+	return b.Shown != nil && b.Shown.N == t.N && b.Shown.ItemTry == t.ItemTry && b.Shown.Event.Seq == t.Event.Seq
+}

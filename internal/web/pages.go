@@ -1,0 +1,264 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/timeline"
+)
+
+//go:embed pages/*.html
+var templates embed.FS
+
+// pages answers requests.
+type pages struct {
+	*Server
+	assets *assets
+}
+
+// page answers a request that is about a run.
+type page func(w http.ResponseWriter, r *http.Request, run *run) error
+
+// status is an error with the HTTP status that tells it.
+type status struct {
+	code       int
+	what, help string
+}
+
+func (s *status) Error() string { return s.what }
+
+// frame is what every page has.
+type frame struct {
+	Title  string
+	Run    *runHead // nil on pages that are not about one run
+	Tab    string
+	CSS    string
+	JS     string
+	Worker string
+	Live   string // the topics of the stream that change this page, by blanks
+	Body   any
+}
+
+// set is the parsed templates, one set a page, so that each has its own body.
+// They are parsed when the first is shown: other commands start without.
+var set = sync.OnceValue(func() map[string]*template.Template {
+	return parse("runs", "run", "step", "map", "item", "dlq", "graph", "retries", "file", "compare", "message", "rows", "lines", "edit")
+})
+
+func parse(names ...string) map[string]*template.Template {
+	base := template.Must(template.New("").Funcs(helpers).ParseFS(templates, "pages/base.html", "pages/parts.html"))
+	out := map[string]*template.Template{}
+	for _, n := range names {
+		out[n] = template.Must(template.Must(base.Clone()).ParseFS(templates, "pages/"+n+".html"))
+	}
+	return out
+}
+
+// show answers with a page.
+func (p *pages) show(w http.ResponseWriter, name string, f frame) error {
+	f.CSS, f.JS, f.Worker = p.assets.path("app.css"), p.assets.path("app.js"), p.assets.path("worker.js")
+	return p.write(w, http.StatusOK, name, "base", f)
+}
+
+func (p *pages) write(w http.ResponseWriter, code int, name, part string, data any) error {
+	var b bytes.Buffer
+	if err := set()[name].ExecuteTemplate(&b, part, data); err != nil {
+		return fmt.Errorf("the page %s cannot be made: %w", name, err)
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = b.WriteTo(w) // who went away needs no page
+	return nil
+}
+
+// ofRun finds the run that a request is about, and answers with what went wrong.
+func (p *pages) ofRun(f page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id, err := p.opt.Store.Find(r.PathValue("run"))
+		if err == nil && id != r.PathValue("run") && r.Method == http.MethodGet {
+			// The beginning of an id is as good as the id; the address gets whole.
+			to := url.URL{Path: strings.Replace(r.URL.Path, "/runs/"+r.PathValue("run"), "/runs/"+id, 1), RawQuery: r.URL.RawQuery}
+			http.Redirect(w, r, to.String(), http.StatusSeeOther)
+			return
+		}
+		if err == nil {
+			err = p.runs.with(id, func(run *run) error { return f(w, r, run) })
+		}
+		p.problem(w, r, err)
+	}
+}
+
+// problem answers with what went wrong, if something did.
+func (p *pages) problem(w http.ResponseWriter, r *http.Request, err error) {
+	var missing *journal.NotFoundError
+	var s *status
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
+	case errors.As(err, &s):
+		p.fail(w, r, s.code, s.what, s.help)
+	case errors.As(err, &missing):
+		p.fail(w, r, http.StatusNotFound, "There is no run "+clip(missing.Run, 100)+".", "It may have been removed by `bide clean`. All runs are in the list.")
+	default:
+		p.fail(w, r, http.StatusInternalServerError, "This page cannot be shown: "+err.Error()+".", "`bide show` in the terminal may tell more.")
+	}
+}
+
+// fail answers with a page that says what is wrong and what to do.
+func (p *pages) fail(w http.ResponseWriter, _ *http.Request, code int, what, help string) {
+	f := frame{Title: http.StatusText(code), CSS: p.assets.path("app.css"), JS: p.assets.path("app.js"), Body: struct {
+		Code       int
+		What, Help string
+	}{code, what, help}}
+	if err := p.write(w, code, "message", "base", f); err != nil {
+		http.Error(w, what, code)
+	}
+}
+
+// refused is fail for who was not let in.
+func (p *pages) refused(w http.ResponseWriter, r *http.Request, code int, what, help string) {
+	p.fail(w, r, code, what, help)
+}
+
+// runHead is what the pages of a run have at their top.
+type runHead struct {
+	ID, Name, Status, Now string
+	Path, Dir, Kind       string
+	Started, Ended        time.Time
+	Took                  time.Duration
+	Items                 journal.Counts
+	Work                  string // how much of the items is done
+	Letters               int
+	Pipeline              bool
+	Held                  bool // a process has it
+	CanResume, CanRetry   bool
+	Lives                 int
+	Notes                 []string
+	Action                string // what was asked for last, and how that went
+	ActionFailed          bool
+}
+
+// head tells it; run.mu is held.
+func (p *pages) head(run *run) *runHead {
+	h, t := run.r.Header(), run.line
+	now := time.Now()
+	items := run.items.tally()
+	out := &runHead{
+		ID: run.id, Name: t.Name, Status: t.Status, Path: h.Path, Dir: h.Dir, Kind: h.Kind, Started: t.Started, Ended: t.Finished,
+		Items: items, Letters: len(run.items.letters), Pipeline: h.Kind == "pipeline", Held: run.held, Lives: len(t.Lives), Notes: t.Notes,
+		Work: timeline.Done(items.Succeeded, items.Total, items.Failed, items.Skipped, 0),
+		Now:  t.Now(now, items, run.items.firstDue()),
+	}
+	if out.Name == "" {
+		out.Name = h.Path
+	}
+	end := t.Latest
+	if t.Status == event.Running {
+		end = now
+	}
+	out.Took = max(0, end.Sub(t.Started))
+	if !p.opt.ReadOnly {
+		out.CanResume = !run.held && (t.Status == event.Interrupted || t.Status == event.Failed)
+		out.CanRetry = out.Letters > 0
+	} else {
+		out.Held = false
+	}
+	out.Action, out.ActionFailed = p.lastAction(run)
+	return out
+}
+
+var helpers = template.FuncMap{
+	"words":   words,
+	"sign":    sign,
+	"dur":     timeline.Short,
+	"ms":      func(n int64) string { return timeline.Short(time.Duration(n) * time.Millisecond) },
+	"num":     timeline.Number,
+	"no":      func(index int) int { return index - 1 }, // of an item, from 0 as everywhere
+	"when":    func(t time.Time) string { return t.Local().Format(time.DateTime) },
+	"clock":   func(t time.Time) string { return t.Local().Format("15:04:05.000") },
+	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+	"percent": percent,
+	"plural":  plural,
+	"short":   func(id string) string { return id[max(0, len(id)-6):] },
+	"clip":    clip,
+	"add":     func(a, b int) int { return a + b },
+	"query":   func(s string) string { return url.QueryEscape(s) },
+	"list":    func(v ...any) []any { return v },
+	"source":  func(s string) string { return sourceNames[s] },
+	"sub":     func(a, b float64) float64 { return a - b },
+	"tick":    func(d time.Duration) string { return "+" + timeline.Short(d) },
+	"bytes":   bytesOf,
+	"times":   func(n int) []struct{} { return make([]struct{}, n) },
+}
+
+// words is a status as a person reads it.
+func words(status string) string { return strings.ReplaceAll(status, "_", " ") }
+
+// sourceNames are the sources of waits in the words of a legend.
+var sourceNames = map[string]string{
+	event.FromPolicy: "retry policy", event.FromRetryAfter: "asked for by the other side", event.FromRateLimit: "rate limit",
+	event.FromLimit: "limit of rate or concurrency", event.FromBudget: "budget",
+}
+
+// bytesOf is a size as a person reads it.
+func bytesOf(n int64) string {
+	switch {
+	case n < 1<<10:
+		return strconv.FormatInt(n, 10) + " B"
+	case n < 1<<20:
+		return strconv.FormatFloat(float64(n)/(1<<10), 'f', 1, 64) + " KiB"
+	case n < 1<<30:
+		return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
+	}
+	return strconv.FormatFloat(float64(n)/(1<<30), 'f', 1, 64) + " GiB"
+}
+
+// sign is a mark for a status: nobody has to tell colours apart.
+func sign(s string) string {
+	switch s {
+	case event.Succeeded:
+		return "✓"
+	case event.Degraded, event.Recovered, event.Incomplete:
+		return "≈"
+	case event.Failed, event.DeadLettered, unreadable:
+		return "✗"
+	case event.Running:
+		return "▶"
+	case timeline.Waiting:
+		return "◷"
+	case event.Skipped:
+		return "↷"
+	case event.Interrupted:
+		return "■"
+	case event.CompletedWithFailures, event.Tolerated:
+		return "!"
+	}
+	return "○"
+}
+
+func plural(n int, one string) string {
+	if n == 1 {
+		return one
+	}
+	return one + "s"
+}
+
+// numberOf is a number out of the address; def where there is none.
+func numberOf(r *http.Request, name string, def int) int {
+	n, err := strconv.Atoi(r.URL.Query().Get(name))
+	if err != nil || n < 0 {
+		return def
+	}
+	return n
+}

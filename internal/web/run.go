@@ -1,0 +1,202 @@
+package web
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/timeline"
+)
+
+// fresh is how old what is known of a run may be when it is shown, and
+// lockEvery how often it is asked whether a process has the run.
+const (
+	fresh     = 50 * time.Millisecond
+	lockEvery = 500 * time.Millisecond
+)
+
+// run is what the server knows of a run: one fold over its events, which goes
+// on where it was whenever somebody looks.
+type run struct {
+	id string
+	r  *journal.Reader
+
+	mu     sync.Mutex // guards all below; held while events are read
+	line   *timeline.Timeline
+	items  items
+	seq    int64 // the last event that was taken
+	read   time.Time
+	asked  time.Time
+	held   bool // a process has the run
+	used   time.Time
+	served int // requests that use it
+}
+
+// openRun begins to know a run.
+func openRun(st *journal.Store, id string) (*run, error) {
+	r, err := st.Read(id)
+	if err != nil {
+		return nil, err
+	}
+	return &run{id: r.Run(), r: r, line: timeline.New(r.Header())}, nil
+}
+
+// catchUp takes the events that are there by now. r.mu is held.
+func (r *run) catchUp(ctx context.Context) error {
+	now := time.Now()
+	if now.Sub(r.read) < fresh {
+		return nil
+	}
+	// Asked before reading: what a process that is gone by now has written is
+	// then all read.
+	gone := false
+	if now.Sub(r.asked) >= lockEvery || r.asked.IsZero() {
+		held, err := r.r.InUse()
+		if err != nil {
+			return err
+		}
+		r.asked, gone = now, !held
+		if held {
+			r.held = true
+		}
+	}
+	seq, err := r.r.Scan(ctx, r.seq+1, func(f *journal.Fact) error {
+		r.items.take(f)
+		return r.line.Take(f)
+	})
+	r.seq = seq
+	if err != nil {
+		return err
+	}
+	if gone {
+		r.held = false
+		if r.line.Status == event.Running {
+			r.line.Gone()
+			r.items.settle(uint32(r.seq))
+		}
+	}
+	r.read = time.Now()
+	return nil
+}
+
+// look calls f with what is known of the run by now. f must be quick: nobody
+// else looks meanwhile.
+func (r *run) look(ctx context.Context, f func()) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.catchUp(ctx); err != nil {
+		return err
+	}
+	f()
+	return nil
+}
+
+// changes gives the cells that changed after an event: for each the distance
+// from the one before as a varint, and the cell.
+func (t *items) changes(after int64) []byte {
+	var out []byte
+	at := -1
+	for i, seq := range t.moved {
+		if int64(seq) > after {
+			out = binary.AppendUvarint(out, uint64(i-at))
+			out = append(out, t.cells[i])
+			at = i
+		}
+	}
+	return out
+}
+
+// runs keeps the runs that are looked at.
+type runs struct {
+	st   *journal.Store
+	mu   sync.Mutex
+	open map[string]*run
+	done bool
+}
+
+// Runs that nobody looks at are forgotten: all but the last few at once, and
+// those after a while.
+const (
+	keptRuns = 6
+	keptFor  = 10 * time.Minute
+)
+
+// with calls f with a run, which stays open until f returns.
+func (s *runs) with(id string, f func(*run) error) error {
+	r, err := s.take(id)
+	if err != nil {
+		return err
+	}
+	defer s.give(r)
+	return f(r)
+}
+
+func (s *runs) take(id string) (*run, error) {
+	full, err := s.st.Find(id)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done {
+		return nil, errors.New("the server ends")
+	}
+	r := s.open[full]
+	if r == nil {
+		if r, err = openRun(s.st, full); err != nil {
+			return nil, err
+		}
+		put(&s.open, full, r)
+	}
+	r.served++
+	r.used = time.Now()
+	return r, nil
+}
+
+func (s *runs) give(r *run) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.served--
+	r.used = time.Now()
+	for len(s.open) > keptRuns {
+		if !s.forgetOldest(0) {
+			break
+		}
+	}
+	for s.forgetOldest(keptFor) {
+	}
+}
+
+// forgetOldest forgets the run that was looked at the longest ago, if that is
+// longer than a time.
+func (s *runs) forgetOldest(than time.Duration) bool {
+	var oldest *run
+	for _, r := range s.open {
+		if r.served == 0 && time.Since(r.used) >= than && (oldest == nil || r.used.Before(oldest.used)) {
+			oldest = r
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	delete(s.open, oldest.id)
+	_ = oldest.r.Close() // it was read only: there is nothing to lose
+	return true
+}
+
+// close forgets all runs.
+func (s *runs) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done = true
+	var errs []error
+	for id, r := range s.open {
+		errs = append(errs, r.r.Close())
+		delete(s.open, id)
+	}
+	return errors.Join(errs...)
+}

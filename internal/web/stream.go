@@ -1,0 +1,178 @@
+package web
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	beat      = 100 * time.Millisecond // changes go out at most so often
+	listBeat  = time.Second            // and those of the list of runs
+	sleepy    = 15 * time.Second       // with nothing to say, a comment keeps the line open
+	slow      = 5 * time.Second        // a reader that takes longer to take a message is dropped
+	maxTopics = 64
+)
+
+// stream sends what changes: the one stream of a browser, for all of its tabs.
+// The address says the topics:
+//
+//	runs        the list of runs
+//	run:ID      the timeline of a run: the number of its last event
+//	map:ID      the cells of a run's map that have changed, and their counts
+//
+// The id of a message is where each topic stands, so that a reader that was
+// dropped, or lost its connection, goes on where it was: by Last-Event-ID, or
+// by "at" in the address.
+func (p *pages) stream(w http.ResponseWriter, r *http.Request) {
+	topics := strings.Fields(r.URL.Query().Get("topics"))
+	if len(topics) == 0 || len(topics) > maxTopics {
+		p.fail(w, r, http.StatusBadRequest, "The stream has no topics, or too many.", "The pages ask for those that they show.")
+		return
+	}
+	at := r.Header.Get("Last-Event-ID")
+	if at == "" {
+		at = r.URL.Query().Get("at")
+	}
+	t := &teller{p: p, w: w, c: http.NewResponseController(w), at: positions(at)}
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	w.WriteHeader(http.StatusOK)
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	spoke := time.Time{}
+	listed := time.Time{}
+	for {
+		said := false
+		for _, topic := range topics {
+			if topic == "runs" && time.Since(listed) < listBeat {
+				continue
+			}
+			if topic == "runs" {
+				listed = time.Now()
+			}
+			told, err := t.tell(r, topic)
+			if err != nil {
+				return // who is gone, or too slow, comes back with Last-Event-ID
+			}
+			said = said || told
+		}
+		if !said && time.Since(spoke) > sleepy {
+			if t.send(":\n\n") != nil {
+				return
+			}
+			said = true
+		}
+		if said {
+			spoke = time.Now()
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-p.ends.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// teller tells one reader.
+type teller struct {
+	p  *pages
+	w  http.ResponseWriter
+	c  *http.ResponseController
+	at map[string]int64 // where each topic stands
+	// held remembers, by run, whether a process had it: that changes without
+	// an event.
+	held map[string]bool
+}
+
+// told is a message of a topic.
+type told struct {
+	Topic  string `json:"topic"`
+	At     int64  `json:"at"`
+	Status string `json:"status,omitempty"`
+	Counts []int  `json:"counts,omitempty"` // of a map, by status
+	Total  int    `json:"total,omitempty"`
+	Cells  string `json:"cells,omitempty"` // changes in base64, see items.changes
+}
+
+// tell sends what is new of a topic, and says whether there was something.
+func (t *teller) tell(r *http.Request, topic string) (bool, error) {
+	m := told{Topic: topic, At: t.at[topic]}
+	kind, id, _ := strings.Cut(topic, ":")
+	known := false
+	switch kind {
+	case "runs":
+		_, m.At = t.p.list.since(m.At)
+		known = m.At != t.at[topic]
+	case "run", "map":
+		err := t.p.runs.with(id, func(run *run) error {
+			return run.look(r.Context(), func() { known = t.tellRun(kind, run, &m) })
+		})
+		if err != nil && r.Context().Err() != nil {
+			return false, err
+		}
+	}
+	if !known {
+		return false, nil
+	}
+	t.at[topic] = m.At
+	data, err := json.Marshal(m)
+	if err != nil {
+		return false, err
+	}
+	return true, t.send(fmt.Sprintf("id: %s\ndata: %s\n\n", t.id(), data))
+}
+
+// tellRun fills in a message about a run; run.mu is held.
+func (t *teller) tellRun(kind string, run *run, m *told) bool {
+	after := m.At
+	m.At, m.Status = run.seq, run.line.Status
+	held, before := run.held, t.held[m.Topic]
+	put(&t.held, m.Topic, held)
+	if m.At == after && held == before {
+		return false
+	}
+	if kind == "map" {
+		m.Total, m.Counts = len(run.items.cells), run.items.counts[:]
+		m.Cells = base64.StdEncoding.EncodeToString(run.items.changes(after))
+	}
+	return true
+}
+
+// send writes a message, within the time that a reader has for it.
+func (t *teller) send(message string) error {
+	if err := t.c.SetWriteDeadline(time.Now().Add(t.p.patience)); err != nil {
+		return err
+	}
+	if _, err := t.w.Write([]byte(message)); err != nil {
+		return err
+	}
+	return t.c.Flush()
+}
+
+// id is where each topic stands, as positions reads it.
+func (t *teller) id() string {
+	var parts []string
+	for topic, at := range t.at {
+		parts = append(parts, topic+"="+strconv.FormatInt(at, 10))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, " ")
+}
+
+func positions(id string) map[string]int64 {
+	out := map[string]int64{}
+	for _, part := range strings.Fields(clip(id, 8<<10)) {
+		topic, n, _ := strings.Cut(part, "=")
+		if at, err := strconv.ParseInt(n, 10, 64); err == nil && at >= 0 && len(out) < maxTopics {
+			out[topic] = at
+		}
+	}
+	return out
+}

@@ -1,0 +1,64 @@
+package workflow
+
+import "slices"
+
+// byAttempt reads what differs from one attempt of a step to the next.
+func (d *decoder) byAttempt(o *object, s *Step) {
+	if n := o.take("timeout_by_attempt"); n != nil {
+		list, _ := d.spans(n, "timeout_by_attempt")
+		for i, t := range list {
+			if t == 0 {
+				d.errorf(n, "out-of-range", "the timeout of attempt %d is 0; it must be more than that", i+1).Suggest("for example: timeout_by_attempt: [30s, 2m]")
+				return
+			}
+		}
+		s.Timeouts = list
+	}
+	if n := o.take("env_by_attempt"); n != nil {
+		if n.kind != listNode {
+			d.wrong(n, "env_by_attempt", "a list of environments").Suggest("for example: env_by_attempt: [{LEVEL: low}, {LEVEL: high}]")
+			return
+		}
+		for _, it := range n.items {
+			s.Envs = append(s.Envs, d.env(it))
+		}
+	}
+	if s.Stall = o.positiveDuration("stall_timeout"); s.Stall.Set {
+		switch s.Action.(type) {
+		case *HTTP, *WriteFile, *Analyze:
+			d.warnf(o.keyNode("stall_timeout"), "no-effect", "stall_timeout has no effect here: only commands and agents print something while they run").Suggest("write timeout: in its place")
+		}
+	}
+}
+
+// continueSession reads whether an agent goes on with its session.
+func (d *decoder) continueSession(o *object, c *Claude) {
+	if c.ContinueSession = o.yes("continue_session"); !c.ContinueSession {
+		return
+	}
+	a := d.file.Agents[c.Provider]
+	if a == nil {
+		return
+	}
+	if !a.asksPermissions() || a.Output != "stream-json" {
+		d.errorf(o.keyNode("continue_session"), "unsupported", "continue_session: the agent %q tells no session to go on with", c.Provider).
+			Suggest("it works with the claude program and output: stream-json")
+	}
+}
+
+// ForAttempt gives the element for attempt n, from 1; the zero value where the
+// list has none.
+func ForAttempt[T any](list []T, n int) (v T) {
+	if len(list) == 0 {
+		return v
+	}
+	return list[min(max(n, 1), len(list))-1]
+}
+
+// EnvOf is a step's environment in attempt n.
+func (s *Step) EnvOf(n int) []EnvVar {
+	if len(s.Envs) == 0 {
+		return s.Env
+	}
+	return slices.Concat(s.Env, ForAttempt(s.Envs, n))
+}

@@ -1,0 +1,168 @@
+package workflow
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/option"
+)
+
+// Flag is an option that is given on a command line: the texts behind its flag,
+// each time that it was there.
+type Flag struct {
+	Option *option.Row
+	Name   string // of the flag, for messages
+	Texts  []string
+}
+
+// FlagPolicy reads a policy out of flags, by the same rows and with the same
+// bounds as out of a file. config is what a file would have as retry_config.
+// All that is wrong is in the error.
+func FlagPolicy(flags []Flag) (r *Retry, config map[string]any, err error) {
+	var problems diag.List
+	d := &decoder{file: &File{}, problems: &problems}
+	s := &retrySpec{n: &node{kind: mapNode}}
+	o, _ := d.object(s.n, retryTable) // it is a map
+	config = map[string]any{}
+	var errs []error
+	for _, f := range flags {
+		n, err := f.node()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if v, ok := d.optionValue(o, f.Option, "--"+f.Name, n); ok {
+			f.Option.Set(&s.Settings, v)
+			config[f.Option.Name] = n.value()
+		}
+		for _, p := range problems {
+			if p.Severity == diag.Error {
+				errs = append(errs, f.problem(p))
+			}
+		}
+		problems = nil
+	}
+	if r = d.resolve(s); len(errs) == 0 {
+		for _, p := range problems {
+			if p.Severity == diag.Error {
+				errs = append(errs, fmt.Errorf("%s; %s", p.Message, p.Suggestion))
+			}
+		}
+	}
+	return r, config, errors.Join(errs...)
+}
+
+// problem is a problem of a flag's value: which flag, what, and what to do.
+func (f Flag) problem(p diag.Problem) error {
+	message := p.Message
+	if !strings.HasPrefix(message, "--"+f.Name) {
+		message = "--" + f.Name + ": " + message
+	}
+	if p.Suggestion != "" {
+		message += "; " + p.Suggestion
+	}
+	return errors.New(message)
+}
+
+// node is the value of a flag as a file would have it.
+func (f Flag) node() (*node, error) {
+	last := f.Texts[len(f.Texts)-1]
+	switch f.Option.Kind {
+	case option.Condition:
+		return &node{kind: strNode, text: last}, nil
+	case option.Rules:
+		return f.list()
+	case option.Breaker:
+		return f.breaker(last)
+	case option.Span: // a bare number is none on the command line
+		return &node{kind: strNode, text: last}, nil
+	case option.Spans:
+		list := &node{kind: listNode}
+		for _, t := range f.words() {
+			list.items = append(list.items, &node{kind: strNode, text: t})
+		}
+		return list, nil
+	case option.Matchers:
+		return f.matchers(), nil
+	case option.Exhausted:
+		return &node{kind: mapNode, pairs: []pair{{&node{kind: strNode, text: "fallback"}, &node{kind: strNode, text: last}}}}, nil
+	case option.Count, option.Number, option.Jitter, option.Strategy, option.Flag:
+		last = strings.TrimSpace(last)
+		if last == "" {
+			return nil, fmt.Errorf("--%s is empty; write for example --%s %s", f.Name, f.Name, f.Option.Example)
+		}
+		return &node{kind: plainKind(last), text: last}, nil
+	}
+	panic("workflow: there is no form for the flag --" + f.Name)
+}
+
+// breaker reads 5/30s and 0.5/20/30s.
+func (f Flag) breaker(text string) (*node, error) {
+	parts := strings.Split(text, "/")
+	keys := []string{"failure_threshold", "timeout"}
+	if len(parts) == 3 {
+		keys = []string{"failure_rate", "window", "timeout"}
+	}
+	if len(parts) != len(keys) {
+		return nil, fmt.Errorf("--%s: %q is no breaker; write 5/30s for 30 s after 5 failures in a row, 0.5/20/30s for a rate", f.Name, text)
+	}
+	n := &node{kind: mapNode}
+	for i, key := range keys {
+		n.pairs = append(n.pairs, pair{&node{kind: strNode, text: key}, &node{kind: plainKind(parts[i]), text: parts[i]}})
+	}
+	return n, nil
+}
+
+// list reads values that are written as a file would have them, one behind each
+// flag.
+func (f Flag) list() (*node, error) {
+	list := &node{kind: listNode}
+	for _, text := range f.Texts {
+		var problems diag.List
+		n := parseTree(&source{text: []byte(text)}, &problems)
+		if problems.HasErrors() || n == nil {
+			return nil, fmt.Errorf("--%s: %q is not in the form of a file; write for example --%s '{on: rate_limit, attempts: 20}'", f.Name, text, f.Name)
+		}
+		list.items = append(list.items, n)
+	}
+	return list, nil
+}
+
+// words are the texts of a flag that stand one after another with commas in
+// between.
+func (f Flag) words() (out []string) {
+	for _, text := range f.Texts {
+		for word := range strings.SplitSeq(text, ",") {
+			out = append(out, strings.TrimSpace(word))
+		}
+	}
+	return out
+}
+
+// matchers reads --retry-on and --abort-on: names, exit_code:N and pattern:RE.
+// Names and exit codes may stand several to a flag, with commas in between; a
+// pattern takes all of its flag.
+func (f Flag) matchers() *node {
+	list := &node{kind: listNode}
+	matcher := func(key, text string) {
+		list.items = append(list.items, &node{kind: mapNode, pairs: []pair{{&node{kind: strNode, text: key}, &node{kind: plainKind(text), text: text}}}})
+	}
+	for _, text := range f.Texts {
+		if re, ok := strings.CutPrefix(text, "pattern:"); ok {
+			matcher("pattern", re)
+			continue
+		}
+		codes := false
+		for _, word := range (Flag{Texts: []string{text}}).words() {
+			code, named := strings.CutPrefix(word, "exit_code:")
+			if codes = named || codes && intText().MatchString(word); codes {
+				matcher("exit_code", code)
+			} else {
+				list.items = append(list.items, &node{kind: strNode, text: word})
+			}
+		}
+	}
+	return list
+}

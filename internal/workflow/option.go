@@ -1,0 +1,324 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/option"
+	"github.com/bide-dev/bide/retry"
+)
+
+// This file reads the values of the options of a policy, by the rows of
+// package option. What is written is checked against its row.
+
+// options reads those of some options that are written into to, which is a
+// *option.Settings or a *circuit.Config.
+func (o *object) options(rows []*option.Row, to any) {
+	for _, r := range rows {
+		key, n := o.first(r.Spellings()...)
+		if n == nil {
+			continue
+		}
+		if v, ok := o.d.optionValue(o, r, key, o.d.resolved(n)); ok {
+			r.Set(to, v)
+		}
+	}
+}
+
+// optionValue reads a value of the kind that the option has.
+func (d *decoder) optionValue(o *object, r *option.Row, key string, n *node) (any, bool) {
+	switch r.Kind {
+	case option.Count:
+		return d.count(n, key, r)
+	case option.Number:
+		f, p := d.number(n, key, r.Least, r.Greatest)
+		if p != nil {
+			o.hint(p, key)
+		}
+		return f, p == nil
+	case option.Span:
+		return d.optionSpan(n, key, r)
+	case option.Spans:
+		return d.spans(n, key)
+	case option.Flag:
+		return d.flag(o, n, key)
+	case option.Jitter:
+		return d.jitter(n, key)
+	case option.Strategy:
+		return d.strategy(n, key)
+	case option.Matchers:
+		return d.matchers(n, key), true
+	case option.Condition:
+		return d.until(n, key)
+	case option.Rules:
+		return d.rules(n, key)
+	case option.Breaker:
+		c := d.breaker(n)
+		return c, c != nil
+	case option.Exhausted:
+		return d.ending(n)
+	case option.Shared:
+		q := d.quota(n)
+		return q, q != nil
+	}
+	panic(fmt.Sprintf("workflow: the option %s has a kind that files have no value for", r.Name))
+}
+
+// count reads a whole number within the bounds of its row, or its word.
+func (d *decoder) count(n *node, key string, r *option.Row) (int, bool) {
+	if n.kind == strNode && !n.quoted && slices.Contains(r.Words, n.text) {
+		return retry.Unlimited, true // the one word that there is
+	}
+	i, p := d.integer(n, key, int(r.Least))
+	switch {
+	case p != nil && p.Suggestion == "" && r.Name == "attempts":
+		p.Suggest("it counts all runs: 1 means no retry, 3 means two retries")
+	case p != nil && p.Suggestion == "":
+		p.Suggest("for example: %s: %s", key, r.Example)
+	case p == nil && r.Greatest > 0 && i > int(r.Greatest):
+		d.errorf(n, "out-of-range", "%s is %d; it can be at most %d", key, i, int(r.Greatest)).Suggest("bound the time with retry_budget")
+		return 0, false
+	}
+	return i, p == nil
+}
+
+func (d *decoder) optionSpan(n *node, key string, r *option.Row) (time.Duration, bool) {
+	v, ok := d.span(n, key, option.Unit(key))
+	if ok && v == 0 && r.Positive {
+		d.errorf(n, "out-of-range", "%s is 0; it must be more than that", key).Suggest("remove the key where there is to be no bound")
+		return 0, false
+	}
+	return v, ok
+}
+
+func (d *decoder) spans(n *node, key string) ([]time.Duration, bool) {
+	if n.kind != listNode {
+		d.wrong(n, key, "a list of durations").Suggest("for example: delays: [1s, 3s, 10s]")
+		return nil, false
+	}
+	list := make([]time.Duration, 0, len(n.items))
+	for _, it := range n.items {
+		if v, ok := d.span(it, key, time.Second); ok {
+			list = append(list, v)
+		}
+	}
+	return list, true
+}
+
+func (d *decoder) jitter(n *node, key string) (backoff.Jitter, bool) {
+	if n.kind == boolNode {
+		return map[bool]backoff.Jitter{true: backoff.Factor}[saysTrue(n)], true
+	}
+	if j, err := backoff.ParseJitter(strings.ToLower(n.text)); err == nil && n.kind == strNode {
+		return j, true
+	}
+	p := d.errorf(n, "bad-value", "%s cannot be %q", key, short(n.text))
+	switch hint := diag.DidYouMean(n.text, option.Jitters); {
+	case slices.Contains([]string{"yes", "on", "no", "off"}, n.text):
+		p.Suggest("write jitter: %v", n.text == "yes" || n.text == "on")
+	case hint != "":
+		p.Suggest("%s (one of %s)", hint, strings.Join(option.Jitters, ", "))
+	default:
+		p.Suggest("write true, false or one of %s", strings.Join(option.Jitters, ", "))
+	}
+	return 0, false
+}
+
+func saysTrue(n *node) bool { return strings.EqualFold(n.text, "true") }
+
+// strategy reads the name of a strategy; its parameters stand in keys of their
+// own, whichever way they were written.
+func (d *decoder) strategy(n *node, key string) (string, bool) {
+	if n.tag != "" {
+		n = n.as(strings.TrimPrefix(n.tag, "!"))
+	}
+	name, _ := strategyParts(n)
+	switch {
+	case name != nil:
+		n = name
+	case n.kind == mapNode && len(n.pairs) > 0:
+		return d.severalStrategies(n)
+	case !n.scalar() || n.kind == nullNode:
+		d.wrong(n, key, "a strategy").Suggest("write one of %s, or {exponential: {base: 3}}", strings.Join(option.Strategies, ", "))
+		return "", false
+	}
+	return d.strategyName(n)
+}
+
+func (d *decoder) strategyName(n *node) (string, bool) {
+	name := strings.ToLower(strings.TrimSpace(n.text))
+	if slices.Contains(option.Strategies, name) {
+		return name, true
+	}
+	p := d.errorf(n, "bad-value", "there is no backoff %q", short(n.text))
+	if s := diag.DidYouMean(n.text, option.Strategies); s != "" {
+		p.Suggest("%s (one of %s)", s, strings.Join(option.Strategies, ", "))
+	} else {
+		p.Suggest("write one of %s", strings.Join(option.Strategies, ", "))
+	}
+	return "", false
+}
+
+// severalStrategies reports a map that does not name one strategy.
+func (d *decoder) severalStrategies(n *node) (string, bool) {
+	first := ""
+	for _, p := range n.pairs {
+		name, ok := d.strategyName(p.key)
+		switch {
+		case ok && first != "":
+			d.errorf(p.key, "bad-value", "a backoff has one strategy; this has %q besides %q", name, first).Suggest("keep one of the two")
+		case ok:
+			first = name
+		}
+	}
+	return "", false
+}
+
+// resultNames are what a condition on an attempt may be about beside the
+// variables of the step.
+var resultNames = []string{"result", "output", "stderr", "exit_code", "status"}
+
+// until reads a condition on what an attempt gave.
+func (d *decoder) until(n *node, key string) (option.Text, bool) {
+	if !n.scalar() {
+		d.wrong(n, key, "a condition").Suggest("for example: %s: %s", key, option.ByName("until").Example)
+		return nil, false
+	}
+	d.judging++
+	e := d.expr(n, key)
+	d.judging--
+	return e, e != nil
+}
+
+// rules reads a list of policies with the errors that each is for.
+func (d *decoder) rules(n *node, key string) ([]option.Rule, bool) {
+	items := []*node{n}
+	if n.kind == listNode {
+		items = n.items
+	}
+	rules := make([]option.Rule, 0, len(items))
+	for _, it := range items {
+		o, ok := d.object(it, ruleTable)
+		if !ok {
+			continue
+		}
+		o.n = d.presentPolicy(it)
+		o.used = make([]bool, len(o.n.pairs))
+		var r option.Rule
+		if v := o.take("on"); v != nil {
+			r.On = d.matchers(v, "on")
+		}
+		s := &retrySpec{n: it}
+		o.options(option.For(option.InRule), &s.Settings)
+		o.close()
+		d.checkParameters(o, s)
+		if r.Settings = s.Settings; len(r.On) == 0 {
+			d.errorf(it, "missing-key", "a rule needs on: with the errors that it is for").Suggest("for example: %s: %s", key, option.ByName("rules").Example)
+			continue
+		}
+		if r.Attempts == retry.Unlimited {
+			d.errorf(o.peek("attempts"), "bad-value", "a rule cannot have unlimited attempts").Suggest("leave its attempts out: those of the policy bound it then")
+			continue
+		}
+		rules = append(rules, r)
+	}
+	return rules, len(rules) > 0
+}
+
+// breaker reads a circuit breaker; true means its defaults.
+func (d *decoder) breaker(n *node) *circuit.Config {
+	c := &circuit.Config{
+		FailureThreshold: circuit.DefaultFailureThreshold, SuccessThreshold: circuit.DefaultSuccessThreshold,
+		Timeout: circuit.DefaultTimeout, HalfOpenRequests: circuit.DefaultHalfOpenRequests,
+	}
+	if n.kind == boolNode {
+		if saysTrue(n) {
+			return c
+		}
+		return nil
+	}
+	o, ok := d.object(n, breakerTable)
+	if !ok {
+		return nil
+	}
+	defer o.close()
+	c.FailureThreshold = 0
+	if o.options(option.BreakerTable(), c); c.FailureThreshold == 0 && c.FailureRate == 0 && c.SlowRate == 0 {
+		c.FailureThreshold = circuit.DefaultFailureThreshold
+	}
+	if err := c.Validate(); err != nil {
+		d.errorf(n, "contradiction", "%s", strings.ReplaceAll(err.Error(), "\n", "; ")).Suggest("for example: circuit_breaker: {failure_rate: 0.5, window: 20, timeout: 30s}")
+		return nil
+	}
+	return c
+}
+
+func (d *decoder) quota(n *node) *Quota {
+	o, ok := d.object(n, quotaTable)
+	if !ok {
+		return nil
+	}
+	defer o.close()
+	q := &Quota{Name: o.str("name"), Ratio: 0.1, Floor: 10}
+	if f, ok := o.number(0, 0, "ratio"); ok {
+		q.Ratio = f
+	}
+	if f, ok := o.number(0, 0, "floor"); ok {
+		q.Floor = f
+	}
+	return q
+}
+
+// ending reads what happens when a policy is exhausted.
+func (d *decoder) ending(n *node) (option.Ending, bool) {
+	switch {
+	case n.tag == "!fallback" || (n.kind == mapNode && n.get("fallback") == nil && (n.get("command") != nil || n.get("shell") != nil)):
+		return d.fallback(n)
+	case n.kind == mapNode:
+		o, _ := d.object(n, fallbackTable) // it is a map
+		defer o.close()
+		if v := o.take("fallback"); v != nil {
+			return d.fallback(v)
+		}
+		if !o.has("fallback") {
+			d.errorf(n, "bad-value", "a retry's on_failure written as a map is {fallback: …}").Suggest("for example: on_failure: {fallback: {command: echo none}}")
+		}
+	case n.kind == strNode && (n.text == "stop" || n.text == "continue"):
+		return option.Ending{OnFailure: n.text}, true
+	case n.kind == strNode && n.text == "fallback":
+		d.errorf(n, "bad-value", "a fallback needs its command").Suggest("write on_failure: {fallback: {command: …}}")
+	default:
+		p := d.errorf(n, "bad-value", "a retry's on_failure is stop, continue or {fallback: {command: …}}, not %s", n.kind)
+		if hint := diag.DidYouMean(n.text, []string{"stop", "continue"}); hint != "" {
+			p.Suggest("%s", hint)
+		} else {
+			p.Suggest("a handler's steps stand in the step's own on_failure, beside retry")
+		}
+	}
+	return option.Ending{}, false
+}
+
+func (d *decoder) fallback(n *node) (end option.Ending, ok bool) {
+	end.OnFailure = "fallback"
+	if n.scalar() {
+		t := d.text(n, "fallback")
+		end.Fallback = t
+		return end, t != nil
+	}
+	o, ok := d.object(n, commandTable)
+	if !ok {
+		return end, false
+	}
+	defer o.close()
+	t := o.text("command", "shell")
+	if t == nil {
+		d.errorf(n, "missing-key", "a fallback needs a command").Suggest("for example: on_failure: {fallback: {command: echo none}}")
+	}
+	end.Fallback = t
+	return end, t != nil
+}

@@ -1,0 +1,106 @@
+package workflow
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/option"
+)
+
+// This file turns old spellings into the present one, so that what reads the
+// trees knows one spelling.
+
+// as is a scalar with another text in the place of n.
+func (n *node) as(text string) *node {
+	return &node{kind: strNode, text: text, pos: n.pos, end: n.end, src: n.src}
+}
+
+// presentPolicy is a retry policy whose backoff is a name, with its parameters
+// beside it: of {backoff: {linear: {initial: 1s}}}, {backoff: {type: linear,
+// initial: 1s}} and {backoff: !linear {initial: 1s}} it makes {backoff: linear,
+// initial_delay: 1s}. What stands inside the backoff wins.
+func (d *decoder) presentPolicy(n *node) *node {
+	b := n.get("backoff")
+	if b == nil {
+		return n
+	}
+	if b = d.resolved(b); b.tag == "" && b.kind != mapNode {
+		return n
+	}
+	name, value := strategyParts(b)
+	if name == nil || !slices.Contains(option.Strategies, strings.ToLower(name.text)) {
+		return n
+	}
+	inner, ok := d.strategyParameters(name, value)
+	if !ok {
+		return n
+	}
+	d.migration.leave(n.get("backoff"), "the strategy's parameters stand inside backoff", "backoff: "+strings.ToLower(name.text)+", with the parameters beside it")
+	out := *n
+	out.pairs = inner
+	for _, p := range n.pairs {
+		switch {
+		case p.val == n.get("backoff"):
+			out.pairs = append(out.pairs, pair{p.key, name})
+		case !slices.ContainsFunc(inner, func(q pair) bool { return sameOption(p.key.text, q.key.text) }):
+			out.pairs = append(out.pairs, p)
+		}
+	}
+	return &out
+}
+
+// sameOption reports whether a key is a spelling of an option.
+func sameOption(key, name string) bool {
+	return slices.Contains(option.ByName(name).Spellings(), key)
+}
+
+// strategyParts gives the name of a strategy and what is written behind it;
+// nil where the value has no such form.
+func strategyParts(b *node) (name, value *node) {
+	switch typed := b.get("type"); {
+	case b.tag != "":
+		return b.as(strings.TrimPrefix(b.tag, "!")), b
+	case typed == nil && b.get("strategy") == nil && len(b.pairs) == 1:
+		return b.pairs[0].key, b.pairs[0].val
+	case typed != nil:
+		return typed, b
+	}
+	return b.get("strategy"), b
+}
+
+// strategyParameters gives what stands behind a strategy's name as options of a
+// policy: nothing, a map of its parameters, or its one natural parameter.
+func (d *decoder) strategyParameters(name, v *node) (out []pair, ok bool) {
+	one := func(option string) []pair { return []pair{{v.as(option), v}} }
+	strategy := strings.ToLower(name.text)
+	switch {
+	case v.kind == nullNode || v.scalar() && v.text == "":
+		return nil, true
+	case v.kind == mapNode:
+		o, _ := d.object(v, backoffTable) // it is a map
+		defer o.close()
+		o.skip("type", "strategy")
+		for _, r := range []struct {
+			option string
+			keys   []string
+		}{
+			{"initial_delay", []string{"delay", "initial", "initial_delay"}}, {"max_delay", []string{"max", "max_delay"}},
+			{"increment", []string{"increment"}}, {"base", []string{"base", "multiplier", "factor"}}, {"delays", []string{"delays"}},
+		} {
+			if key, val := o.first(r.keys...); val != nil {
+				out = append(out, pair{o.keyNode(key).as(r.option), val})
+			}
+		}
+		return out, true
+	case v.kind == listNode && strategy == "custom":
+		return one("delays"), true
+	case v.scalar() && strategy == "exponential":
+		return one("base"), true
+	case v.scalar() && strategy == "linear":
+		return one("increment"), true
+	case v.scalar() && strategy != "custom":
+		return one("initial_delay"), true
+	}
+	d.wrong(v, strategy, "a map of its parameters").Suggest("for example: %s: {initial: 1s}", strategy)
+	return nil, true
+}

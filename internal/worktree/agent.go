@@ -1,0 +1,306 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Agent is the worktree of one attempt at an item. Its HEAD is detached; Branch
+// is the name under which work is kept that is not merged.
+type Agent struct {
+	Tree
+	Item    string
+	Attempt int
+	// Kept is the work of earlier attempts that was found, and now is in
+	// branches of its own.
+	Kept []Kept
+
+	run *Run
+}
+
+// NewAgent gives an attempt at an item a worktree as the run's snapshot has it,
+// which the first call takes if [Run.Freeze] has not. Work that an earlier
+// attempt, or one of a former life of the run, has left is kept as by
+// [Agent.Remove]; see Agent.Kept. The attempt is numbered from 1.
+func (run *Run) NewAgent(ctx context.Context, item string, attempt int) (*Agent, error) {
+	if attempt < 1 {
+		return nil, fmt.Errorf("item %q: attempt %d: attempts are numbered from 1", item, attempt)
+	}
+	a, err := run.Former(item, attempt)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := run.frozen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, kept, err := run.take(ctx, owner{Item: item, Attempt: attempt, Base: snap.base})
+	if err != nil {
+		return nil, fmt.Errorf("make a worktree for item %q, attempt %d: %w", item, attempt, err)
+	}
+	return run.at(a, s, kept), nil
+}
+
+// at is an agent in its worktree.
+func (run *Run) at(a *Agent, s *slot, kept []Kept) *Agent {
+	branch := a.Branch
+	a.Tree = run.repo.tree(s.dir, branch)
+	a.Base, a.Kept = s.owner.Base, kept
+	return a
+}
+
+// Continue gives an attempt the worktree in which a former life of the run left
+// an earlier attempt at the item, as it was left; nil where there is none.
+func (run *Run) Continue(ctx context.Context, item string, attempt int) (*Agent, error) {
+	a, err := run.Former(item, attempt)
+	if err != nil {
+		return nil, err
+	}
+	run.pool.mu.Lock()
+	defer run.pool.mu.Unlock()
+	if err := run.load(ctx); err != nil {
+		return nil, err
+	}
+	s := run.pool.held[item]
+	if s == nil {
+		return nil, nil
+	}
+	moves := s.owner.Moves
+	if err := s.give(owner{Item: item, Attempt: attempt, Base: s.owner.Base}); err != nil {
+		return nil, err
+	}
+	s.owner.Moves = moves // the earlier attempt's moves are its own as well
+	return run.at(a, s, nil), nil
+}
+
+// Former stands for an attempt at an item in an earlier life of the run, for
+// what it left to be removed. That may be nothing.
+func (run *Run) Former(item string, attempt int) (*Agent, error) {
+	if run.root == "" {
+		return nil, errNoWorktree
+	}
+	a := &Agent{run: run, Item: item, Attempt: attempt}
+	a.Tree = run.repo.tree("", itemBranch(run.ID, item, attempt))
+	return a, nil
+}
+
+// Remove ends the use of the agent's worktree. What is uncommitted in it is
+// committed; work that is not merged into the run is kept in a branch, without
+// the run's snapshot. Ignored files are deleted; see Kept.Ignored. A second call
+// is no error.
+func (a *Agent) Remove(ctx context.Context) (Kept, error) { return a.remove(ctx, nil) }
+
+// Leave ends the use of the agent's worktree in this life of the run, and keeps
+// it as it is for [Run.Continue] in the next one.
+func (a *Agent) Leave() error {
+	p := &a.run.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.held[a.Item]
+	if s == nil || a.Dir != s.dir {
+		return nil
+	}
+	delete(p.held, a.Item)
+	return s.lock.Unlock()
+}
+
+func (a *Agent) remove(ctx context.Context, st *look) (Kept, error) {
+	p := &a.run.pool
+	p.mu.Lock()
+	err := a.run.load(ctx)
+	s := p.held[a.Item]
+	if s != nil && (a.Dir == "" || a.Dir == s.dir) {
+		delete(p.held, a.Item)
+	} else {
+		s = nil
+	}
+	p.mu.Unlock()
+	if err != nil || s == nil {
+		return Kept{}, err
+	}
+	return a.run.release(ctx, s, st)
+}
+
+// Finish merges the agent's commits as [Run.Merge] does, and ends the use of its
+// worktree as [Agent.Remove] does, whether they could be merged or not.
+func (a *Agent) Finish(ctx context.Context, o MergeOptions) (MergeResult, Kept, error) {
+	res, st, err := a.run.mergeOne(ctx, a, o)
+	seen := &look{State: *st, merged: res.Merged != ""}
+	if err != nil {
+		seen = nil // it was looked at too long ago, or in vain
+	}
+	k, rerr := a.remove(ctx, seen)
+	return res, k, errors.Join(err, rerr)
+}
+
+// look is how a worktree stood when it was looked at, and whether what is
+// committed in it has been merged since.
+type look struct {
+	State
+	merged bool
+}
+
+// keep makes sure that branches hold all work in a slot that is not merged into
+// the run. st is how it stands, nil where that is to be looked at.
+func (run *Run) keep(ctx context.Context, s *slot, st *look) (k Kept, err error) {
+	r := run.repo
+	if err := dropStale(s.admin); err != nil {
+		return k, err
+	}
+	if st == nil {
+		now, err := r.State(ctx, s.dir)
+		if err != nil {
+			return k, err
+		}
+		st = &look{State: now}
+	}
+	tip := st.Commit
+	if len(st.dirty) > 0 {
+		if tip, err = r.rescueIn(ctx, s.dir); err != nil {
+			return k, err
+		}
+	}
+	if tip == s.owner.Base && st.Branch == "" && len(st.dirty) == 0 {
+		s.at = s.owner.Base
+	}
+	branch := itemBranch(run.ID, s.owner.Item, s.owner.Attempt)
+	if !st.merged || tip != st.Commit {
+		if k, err = run.keepTip(ctx, branch, tip, s.owner.Base); err != nil {
+			return k, err
+		}
+	}
+	if k.Branch != "" {
+		k.Rescued = st.dirty
+	}
+	other, err := run.keepLeft(ctx, branch, s, tip)
+	if k.Branch == "" {
+		return other, err
+	}
+	k.Other = other.Branch
+	return k, err
+}
+
+// rescueIn commits what is uncommitted, and gives the commit.
+func (r *Repo) rescueIn(ctx context.Context, dir string) (string, error) {
+	if _, err := r.git(ctx, dir, "add", "-A"); err != nil {
+		return "", err
+	}
+	if _, err := r.git(ctx, dir, "commit", "--quiet", "--no-verify", "--allow-empty", "-m", "bide: work that was left uncommitted"); err != nil {
+		return "", err
+	}
+	return r.commit(ctx, dir, "HEAD")
+}
+
+// keepTip has a branch hold a commit, without the snapshot, unless all of it is
+// in the run.
+func (run *Run) keepTip(ctx context.Context, branch, tip, base string) (Kept, error) {
+	if tip == base {
+		return Kept{}, nil
+	}
+	clean, err := run.withoutSnapshot(ctx, tip)
+	if err != nil {
+		return Kept{}, err
+	}
+	into, err := run.tips(ctx)
+	if err != nil {
+		return Kept{}, err
+	}
+	n, err := run.repo.countNew(ctx, clean, append(into, run.Base)...)
+	if err != nil || n == 0 {
+		return Kept{}, err
+	}
+	name, err := run.repo.nameCommit(ctx, branch, clean)
+	return Kept{Branch: name, Commit: clean, Commits: n}, err
+}
+
+// keepLeft has a branch hold work that the agent went away from, by a checkout,
+// and that no branch holds.
+func (run *Run) keepLeft(ctx context.Context, branch string, s *slot, tip string) (Kept, error) {
+	log, err := os.ReadFile(s.headLog())
+	if err != nil || int64(len(log)) <= s.owner.Moves {
+		return Kept{}, nil // without a log nobody can know
+	}
+	for line := range strings.Lines(string(log[s.owner.Moves:])) {
+		ids, what, _ := strings.Cut(line, "\t")
+		from, _, _ := strings.Cut(ids, " ")
+		if !strings.HasPrefix(what, "checkout: moving from ") || from == s.owner.Base || from == tip || strings.Trim(from, "0") == "" {
+			continue
+		}
+		lost, err := run.repo.line(ctx, run.repo.dir, "rev-list", "--max-count=1", from, "^"+s.owner.Base, "^"+tip, "--not", "--branches")
+		if err != nil {
+			return Kept{}, err
+		}
+		if lost != "" {
+			return run.keepTip(ctx, branch+besideSuffix, from, s.owner.Base)
+		}
+	}
+	return Kept{}, nil
+}
+
+// nameCommit makes a branch at a commit, under the name or, where something else
+// has that, under the name and a number.
+func (r *Repo) nameCommit(ctx context.Context, branch, commit string) (string, error) {
+	for i := 0; ; i++ {
+		name := branch
+		if i > 0 {
+			name = fmt.Sprintf("%s.%d", branch, i)
+		}
+		_, err := r.git(ctx, r.dir, "update-ref", "refs/heads/"+name, commit, strings.Repeat("0", len(commit)))
+		if err == nil {
+			return name, nil
+		}
+		tip, cerr := r.commit(ctx, r.dir, "refs/heads/"+name)
+		switch {
+		case cerr != nil || tip == "": // it is not that the name is taken
+			return "", errors.Join(err, cerr)
+		case tip == commit:
+			return name, nil
+		}
+	}
+}
+
+// Committed gives what was committed in the worktree since its base: an
+// agent's commits and files, without the run's snapshot.
+func (t *Tree) Committed(ctx context.Context) (GitContext, error) {
+	head, err := t.repo.commit(ctx, t.Dir, "HEAD")
+	if err != nil {
+		return GitContext{}, err
+	}
+	return t.repo.Between(ctx, Point{Commit: t.Base}, Point{Commit: head})
+}
+
+// workSince gives the commits from base to tip, oldest first, and the files that
+// differ.
+func (r *Repo) workSince(ctx context.Context, base, tip string) (commits, files []string, err error) {
+	rows, err := r.list(ctx, r.dir, "log", "--reverse", "-m", "-z", "--no-renames", "--name-only", "--format=format:%x01%H", tip, "^"+base)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries := 0
+	for _, row := range rows {
+		if head, ok := strings.CutPrefix(row, "\x01"); ok && len(head) >= len(tip) {
+			id, first, _ := strings.Cut(head, "\n")
+			if entries++; !slices.Contains(commits, id) {
+				commits = append(commits, id)
+			}
+			row = first
+		}
+		if row != "" {
+			files = append(files, row)
+		}
+	}
+	if entries == 1 { // of more, what one adds another may take away
+		slices.Sort(files)
+		return commits, files, nil
+	}
+	files = nil
+	changes, err := r.diffTrees(ctx, base, tip)
+	for _, c := range changes {
+		files = append(files, c.path)
+	}
+	return commits, files, err
+}

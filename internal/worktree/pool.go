@@ -1,0 +1,423 @@
+package worktree
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/gofrs/flock"
+)
+
+// pool is the worktrees in which the agents of a run work, one after another.
+// Whoever takes one finds it as the snapshot has it. It grows with the number
+// of agents that work at the same time.
+type pool struct {
+	mu     sync.Mutex
+	loaded bool
+	free   []*slot
+	// held are the slots that have, or may have, the work of an attempt, by
+	// item: of an agent that works, and of one that a former life of the run
+	// left.
+	held map[string]*slot
+}
+
+// slot is one worktree of a pool. Who has it locked is the only one to touch
+// it; the lock ends with the process.
+type slot struct {
+	dir   string
+	admin string // its private git directory
+	at    string // the commit that it is at, clean; "": it has to be put there
+	owner owner  // while it is held
+	lock  *flock.Flock
+}
+
+// owner says whose work is in a slot. It is on record in the slot's private git
+// directory from before the agent begins until its work has been taken over.
+type owner struct {
+	Item    string `json:"item"`
+	Attempt int    `json:"attempt"`
+	Base    string `json:"base"`  // the commit that it started from
+	Moves   int64  `json:"moves"` // the size of HEAD's log at that time
+}
+
+const (
+	poolDir   = "pool"           // in the run's directory
+	ownerFile = "bide-owner"     // in a slot's private git directory
+	lockFile  = "bide-slot.lock" // beside it
+)
+
+// adminDir gives the private git directory of a worktree without asking git.
+func adminDir(dir string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(dir, ".git"))
+	if err != nil {
+		return "", err
+	}
+	path, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir: ")
+	if !ok {
+		return "", fmt.Errorf("%s is no link to a git directory", filepath.Join(dir, ".git"))
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	return path, nil
+}
+
+// openSlot locks a worktree that git knows. It is nil where another process has
+// it.
+func openSlot(dir string) (*slot, error) {
+	admin, err := adminDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &slot{dir: dir, admin: admin, lock: flock.New(filepath.Join(admin, lockFile))}
+	if ok, err := s.lock.TryLock(); err != nil || !ok {
+		return nil, err
+	}
+	return s, nil
+}
+
+// readOwner says whose work a worktree of a pool has; false where it has
+// nobody's.
+func readOwner(admin string) (owner, bool) {
+	var o owner
+	b, err := os.ReadFile(filepath.Join(admin, ownerFile))
+	if err != nil || json.Unmarshal(b, &o) != nil {
+		return owner{}, false
+	}
+	return o, true
+}
+
+func (s *slot) give(o owner) error {
+	if info, err := os.Stat(s.headLog()); err == nil {
+		o.Moves = info.Size()
+	}
+	s.owner, s.at = o, ""
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(s.admin, ownerFile)
+	if err := os.WriteFile(path+".tmp", b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}
+
+// takeBack ends what give began.
+func (s *slot) takeBack() error { return os.Remove(filepath.Join(s.admin, ownerFile)) }
+
+func (s *slot) headLog() string { return filepath.Join(s.admin, "logs", "HEAD") }
+
+// load finds the slots that a former life of the run left. The caller has p.mu.
+func (run *Run) load(ctx context.Context) error {
+	p := &run.pool
+	if p.loaded || run.root == "" {
+		return nil
+	}
+	p.held = map[string]*slot{}
+	root := filepath.Join(run.root, poolDir)
+	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
+		p.loaded = true
+		return nil
+	}
+	// Under the repository's lock nobody adds one, and so has it unlocked yet.
+	err := run.repo.locked(ctx, func() error {
+		entries, err := run.repo.worktrees(ctx)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if filepath.Dir(e.path) != root {
+				continue
+			}
+			if err := run.adopt(ctx, e); err != nil {
+				return fmt.Errorf("the worktree %s of a former life of the run: %w", e.path, err)
+			}
+		}
+		return nil
+	})
+	p.loaded = err == nil
+	return err
+}
+
+// adopt takes a worktree of a former life into the pool. The caller has the
+// repository's lock.
+func (run *Run) adopt(ctx context.Context, e entry) error {
+	if _, err := os.Lstat(filepath.Join(e.path, ".git")); e.half || err != nil {
+		if !e.half {
+			if err := run.repo.moveAside(e.path); err != nil {
+				return err
+			}
+		}
+		return run.repo.unregister(ctx, e.path)
+	}
+	s, err := openSlot(e.path)
+	if err != nil || s == nil {
+		return err
+	}
+	o, ok := readOwner(s.admin)
+	if !ok {
+		// The owner stands there before there is work. To be sure, it is looked
+		// at all the same when the run ends.
+		o = owner{Item: "\x00" + filepath.Base(e.path), Base: run.Base}
+	}
+	if other := run.pool.held[o.Item]; other != nil {
+		o.Item = "\x00" + filepath.Base(e.path) // one worktree for each item; never reached
+	}
+	s.owner = o
+	run.pool.held[o.Item] = s
+	return nil
+}
+
+// take gives an attempt a worktree at base that nobody else has. Work that is
+// left of the item is kept first.
+func (run *Run) take(ctx context.Context, o owner) (s *slot, kept []Kept, err error) {
+	p := &run.pool
+	p.mu.Lock()
+	err = run.load(ctx)
+	old := p.held[o.Item]
+	delete(p.held, o.Item)
+	p.mu.Unlock()
+	if err != nil {
+		return nil, nil, err
+	}
+	if old != nil {
+		k, err := run.release(ctx, old, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		if k.Branch != "" {
+			kept = append(kept, k)
+		}
+	}
+	p.mu.Lock()
+	if n := len(p.free); n > 0 {
+		s, p.free = p.free[n-1], p.free[:n-1]
+	}
+	p.mu.Unlock()
+	if s == nil {
+		if s, err = run.grow(ctx, o.Base); err != nil {
+			return nil, kept, err
+		}
+	}
+	if s.at != o.Base {
+		if err := run.repo.put(ctx, s.dir, o.Base); err != nil {
+			return nil, kept, errors.Join(err, run.drop(ctx, s))
+		}
+	}
+	if err := errors.Join(s.unmark(), s.give(o)); err != nil {
+		return nil, kept, errors.Join(err, run.drop(ctx, s))
+	}
+	p.mu.Lock()
+	p.held[o.Item] = s
+	p.mu.Unlock()
+	return s, kept, nil
+}
+
+// grow adds a worktree to the pool.
+func (run *Run) grow(ctx context.Context, base string) (s *slot, err error) {
+	r := run.repo
+	root := filepath.Join(run.root, poolDir)
+	err = r.locked(ctx, func() error {
+		path := ""
+		for n := 1; path == ""; n++ {
+			path = filepath.Join(root, strconv.Itoa(n))
+			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+				path = "" // somebody's, or nobody knows what
+			}
+		}
+		if err := r.add(ctx, path, "", base); err != nil {
+			return err
+		}
+		if s, err = openSlot(path); err == nil && s == nil {
+			err = fmt.Errorf("the new worktree %s is locked", path)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.at = base
+	if run.prepare == nil {
+		return s, nil
+	}
+	if err := run.prepare(ctx, r.tree(s.dir, "").WorkDir); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare the worktree %s: %w", s.dir, err), run.drop(ctx, s))
+	}
+	return s, nil
+}
+
+// put has a worktree of the pool at a commit, with nothing else in it.
+func (r *Repo) put(ctx context.Context, dir, commit string) error {
+	_, err := r.git(ctx, dir, "checkout", "--quiet", "--force", "--detach", commit, "--")
+	return err
+}
+
+// release ends the use of a slot that is held by nobody any more: work that is
+// not merged is kept in a branch, and the worktree is put back. st is how it
+// stands, nil where that is to be looked at.
+func (run *Run) release(ctx context.Context, s *slot, st *look) (k Kept, err error) {
+	if !s.whole() {
+		return run.releaseRest(ctx, s)
+	}
+	if k, err = run.keep(ctx, s, st); err != nil {
+		run.pool.mu.Lock()
+		run.pool.held[s.owner.Item] = s
+		run.pool.mu.Unlock()
+		return k, fmt.Errorf("save the work in %s (the worktree stays as it is): %w", s.dir, err)
+	}
+	if err := run.clear(ctx, s, &k); err != nil {
+		// What is worth keeping is kept: a new one takes its place.
+		return k, run.drop(ctx, s)
+	}
+	run.pool.mu.Lock()
+	run.pool.free = append(run.pool.free, s)
+	run.pool.mu.Unlock()
+	return k, nil
+}
+
+// whole reports whether the worktree and its private git directory still belong
+// together.
+func (s *slot) whole() bool {
+	admin, err := adminDir(s.dir)
+	if err != nil || admin != s.admin {
+		return false
+	}
+	_, err = os.Stat(filepath.Join(admin, "HEAD"))
+	return err == nil
+}
+
+// releaseRest is release of a worktree of which a part is gone: commits are
+// kept, and a directory that git knows nothing of is moved aside.
+func (run *Run) releaseRest(ctx context.Context, s *slot) (k Kept, err error) {
+	if head, err := os.ReadFile(filepath.Join(s.admin, "HEAD")); err == nil {
+		if id := strings.TrimSpace(string(head)); isID(id) {
+			if k, err = run.keepTip(ctx, itemBranch(run.ID, s.owner.Item, s.owner.Attempt), id, s.owner.Base); err != nil {
+				return k, err
+			}
+		}
+	}
+	err = run.repo.locked(ctx, func() error {
+		if err := run.repo.moveAside(s.dir); err != nil {
+			return err
+		}
+		e, err := run.repo.registered(ctx, s.dir)
+		if err != nil || e == nil {
+			return err
+		}
+		return run.repo.unregister(ctx, s.dir)
+	})
+	return k, errors.Join(err, s.lock.Unlock())
+}
+
+// unsettled are the traces in a private git directory of something that a plain
+// checkout does not end, or that changes how git sees the worktree.
+var unsettled = []string{
+	"MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "sequencer",
+	"config.worktree", "info/sparse-checkout", "index.lock", "HEAD.lock",
+}
+
+var errUnsettled = errors.New("something is under way in it")
+
+// clear makes a worktree as it was for the first agent in it.
+func (run *Run) clear(ctx context.Context, s *slot, k *Kept) error {
+	for _, name := range unsettled {
+		if _, err := os.Lstat(filepath.Join(s.admin, name)); err == nil {
+			return fmt.Errorf("%s: %w (%s)", s.dir, errUnsettled, name)
+		}
+	}
+	r := run.repo
+	if s.at == "" {
+		if err := r.put(ctx, s.dir, s.owner.Base); err != nil {
+			return err
+		}
+		s.at = s.owner.Base
+	}
+	args := []string{"clean", "-ffdx"}
+	for _, path := range run.prepared {
+		args = append(args, "-e", "/"+path)
+	}
+	out, err := r.git(ctx, s.dir, args...)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(out) {
+		if path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "Removing "); ok {
+			k.Ignored = append(k.Ignored, path)
+		}
+	}
+	return s.takeBack()
+}
+
+// drop takes a worktree out of the pool and away. Its work is kept already.
+func (run *Run) drop(ctx context.Context, s *slot) error {
+	ctx, cancel := cleanup(ctx)
+	defer cancel()
+	return run.repo.locked(ctx, func() error {
+		err := run.repo.unregister(ctx, s.dir)
+		if err != nil { // files that cannot be deleted: nobody is to work there any more
+			err = run.repo.moveAside(s.dir)
+		}
+		return errors.Join(err, s.lock.Unlock())
+	})
+}
+
+// Drain removes the worktrees in which nobody works and nobody's work is: at
+// the end of the map. The run goes on to have its own.
+func (run *Run) Drain(ctx context.Context) error {
+	p := &run.pool
+	p.mu.Lock()
+	free := p.free
+	p.free = nil
+	p.mu.Unlock()
+	var errs []error
+	for _, s := range free {
+		errs = append(errs, run.drop(ctx, s))
+	}
+	return errors.Join(errs...)
+}
+
+// retireAll keeps the work of all agents that former lives of the run left, and
+// removes the pool.
+func (run *Run) retireAll(ctx context.Context) (kept []Kept, err error) {
+	p := &run.pool
+	p.mu.Lock()
+	err = run.load(ctx)
+	held := p.held
+	p.held = map[string]*slot{}
+	p.mu.Unlock()
+	errs := []error{err}
+	for _, s := range held {
+		k, err := run.release(ctx, s, nil)
+		if errs = append(errs, err); k.Branch != "" {
+			kept = append(kept, k)
+		}
+	}
+	return kept, errors.Join(append(errs, run.Drain(ctx))...)
+}
+
+// Prepare has f prepare each new worktree of the pool, in the directory that is
+// given. Files that git ignores and that f leaves stay for all agents that work
+// there one after another; other files it must not leave.
+func (run *Run) Prepare(ctx context.Context, f func(ctx context.Context, dir string) error) {
+	run.prepare = func(ctx context.Context, dir string) error {
+		if err := f(ctx, dir); err != nil {
+			return err
+		}
+		rows, err := run.repo.list(ctx, dir, "ls-files", "-z", "--full-name", "--others", "--ignored", "--exclude-standard", "--directory", ":(top)")
+		if err != nil {
+			return err
+		}
+		run.mu.Lock()
+		defer run.mu.Unlock()
+		run.prepared = rows
+		return nil
+	}
+}

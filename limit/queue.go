@@ -1,0 +1,213 @@
+package limit
+
+import (
+	"container/heap"
+	"context"
+	"time"
+)
+
+// queue are those who wait at a limit, the first on top.
+type queue []*waiter
+
+// waiter is an attempt that waits. It stands in one queue at a time and takes
+// its key along to the next.
+type waiter struct {
+	key   int64         // smaller is sooner; in billionths of a point
+	seq   uint64        // first come, first served among equals
+	ready chan struct{} // gives a value when there is something to see
+	at    int           // in the queue; -1: out of it
+}
+
+// points are gained by waiting, a second.
+const points = 2
+
+func newWaiter(priority int, now int64) *waiter {
+	// Whole numbers, so that it does not depend on when the process began who of
+	// two is first.
+	const most = 1 << 30
+	key := points*now - int64(min(max(priority, -most), most))*int64(time.Second)
+	return &waiter{key: key, seq: lastWaiter.Add(1), ready: make(chan struct{}, 1)}
+}
+
+func (w *waiter) wake() {
+	select {
+	case w.ready <- struct{}{}:
+	default: // it is being woken
+	}
+}
+
+// before reports whether w is let through sooner.
+func (w *waiter) before(other *waiter) bool {
+	if w.key != other.key {
+		return w.key < other.key
+	}
+	return w.seq < other.seq
+}
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].before(q[j]) }
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].at, q[j].at = i, j
+}
+
+// Push is for package heap.
+func (q *queue) Push(x any) {
+	w := x.(*waiter)
+	w.at = len(*q)
+	*q = append(*q, w)
+}
+
+// Pop is for package heap.
+func (q *queue) Pop() any {
+	old := *q
+	w := old[len(old)-1]
+	old[len(old)-1] = nil
+	w.at = -1
+	*q = old[:len(old)-1]
+	return w
+}
+
+// next takes the first out of the queue and lets it go.
+func (q *queue) next() { heap.Pop(q).(*waiter).wake() }
+
+// take takes one of what the limit gives if there is one now and nobody waits.
+func (l *Limit) take() bool {
+	if l.kind == concurrency {
+		return l.slots.take()
+	}
+	return !l.rate.queued.Load() && l.rate.take(l.now()) == 0
+}
+
+// untake gives back what was taken for an attempt that did not begin.
+func (l *Limit) untake() {
+	if l.kind == concurrency {
+		l.release()
+		return
+	}
+	l.rate.untake()
+	if l.rate.queued.Load() {
+		l.mu.Lock()
+		l.serve()
+		l.mu.Unlock()
+	}
+}
+
+// release gives back what an attempt that ends no longer needs.
+func (l *Limit) release() {
+	if l.kind == concurrency && l.slots.free() {
+		l.mu.Lock()
+		l.dispatch()
+		l.mu.Unlock()
+	}
+}
+
+// wait waits in the queue of the limit and takes one of what it gives. With an
+// error nothing is taken.
+func (l *Limit) wait(ctx context.Context, w *waiter, r *Request) error {
+	began := int64(0)
+	if l.maxWait > 0 {
+		began = l.now()
+	}
+	if err := l.enter(ctx, w, r); err != nil {
+		return err
+	}
+	for {
+		sleep, has := l.look(w)
+		if has {
+			return nil
+		}
+		if l.maxWait > 0 {
+			left := l.maxWait - time.Duration(l.now()-began)
+			if left <= 0 {
+				l.leave(w)
+				return l.refuse(0, "it took longer than %v", l.maxWait)
+			}
+			if sleep < 0 || left < sleep {
+				sleep = left
+			}
+		}
+		if err := l.sleep(ctx, sleep, w.ready); err != nil {
+			l.leave(w)
+			return err
+		}
+	}
+}
+
+// look reports whether a waiter has what it waits for, or else how long it is
+// to sleep before it looks again, less than 0 for until it is woken.
+func (l *Limit) look(w *waiter) (time.Duration, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.kind == rated && w.at == 0 {
+		l.rate.first = w
+		l.serve()
+	}
+	switch {
+	case w.at < 0:
+		return 0, true
+	case l.kind == rated && w.at == 0:
+		return l.rate.behind(0, l.now()), false
+	}
+	return -1, false
+}
+
+// enter puts a waiter into the queue, unless that is full or its turn would
+// come too late.
+func (l *Limit) enter(ctx context.Context, w *waiter, r *Request) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.maxQueue >= 0 && len(l.waiting) >= l.maxQueue {
+		return l.refuse(l.after(w), "%d are waiting already", len(l.waiting))
+	}
+	turn := l.after(w)
+	if l.maxWait > 0 && turn > l.maxWait {
+		return l.refuse(turn, "its turn comes in %v, and nobody waits longer than %v", turn, l.maxWait)
+	}
+	if deadline, ok := ctx.Deadline(); ok && turn > 0 && int64(turn) >= int64(deadline.Sub(epoch))-l.now() {
+		return l.refuse(turn, "its turn comes in %v, after the caller's deadline", turn)
+	}
+	if r.Queued != nil {
+		r.Queued(l, turn)
+	}
+	heap.Push(&l.waiting, w)
+	if l.kind == concurrency {
+		l.markWaiting()
+		l.dispatch() // a slot may have come free before the mark was seen
+	} else {
+		l.rate.queued.Store(true)
+	}
+	return nil
+}
+
+// after is how long a waiter waits for its turn at a rate; 0 for a limit of
+// concurrency, of which nobody knows. l.mu is held.
+func (l *Limit) after(w *waiter) time.Duration {
+	if l.kind == concurrency {
+		return 0
+	}
+	ahead := 0
+	for _, other := range l.waiting {
+		if other.before(w) {
+			ahead++
+		}
+	}
+	return l.rate.behind(ahead, l.now())
+}
+
+// leave takes a waiter out of the queue, or gives back what it has just got.
+func (l *Limit) leave(w *waiter) {
+	l.mu.Lock()
+	if w.at < 0 {
+		l.mu.Unlock()
+		l.untake()
+		return
+	}
+	heap.Remove(&l.waiting, w.at)
+	if l.kind == concurrency {
+		l.markWaiting()
+	} else {
+		l.settle()
+	}
+	l.mu.Unlock()
+}

@@ -1,0 +1,87 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/retry"
+)
+
+func TestAttemptsLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		loop := func(ctx context.Context, p retry.Policy, s *script) (v string, numbers []int, err error) {
+			for a := range retry.Attempts(ctx, p) {
+				numbers = append(numbers, a.Number())
+				if err = a.Context().Err(); err == nil {
+					v, err = s.call(a.Context())
+				}
+				a.End(&err)
+			}
+			return v, numbers, err
+		}
+		p := retry.Policy{Attempts: 4, Backoff: doubling(sec), Timeout: time.Minute}
+		s := failing(2)
+		v, numbers, err := loop(t.Context(), p, s)
+		if v != "done" || err != nil || !reflect.DeepEqual(numbers, []int{1, 2, 3}) {
+			t.Errorf("%q, %v, attempts %v", v, err, numbers)
+		}
+		s.check(t, 0, sec, 3*sec)
+		_, _, err = loop(t.Context(), p, failing(9))
+		if e := ended(t, err, retry.ReasonAttempts, 4); e.Last != errFlaky {
+			t.Error(err)
+		}
+		// Nothing may be done: the error is there all the same.
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, numbers, err = loop(ctx, p, failing(0))
+		ended(t, err, retry.ReasonCancelled, 0)
+		if !reflect.DeepEqual(numbers, []int{0}) {
+			t.Errorf("attempts %v", numbers)
+		}
+		for _, bad := range []retry.Policy{{Attempts: -7}, {Until: func(any) bool { return true }}} {
+			if _, _, err = loop(t.Context(), bad, failing(0)); err == nil || errors.As(err, new(*retry.Error)) {
+				t.Errorf("the error is %v", err)
+			}
+		}
+	})
+}
+
+// Who leaves the loop has what he wanted; a panic is his own, is not retried,
+// and is a failure to the breaker.
+func TestAttemptsLeft(t *testing.T) {
+	b := breaker(t, circuit.Config{FailureThreshold: 1})
+	for range retry.Attempts(t.Context(), retry.Policy{Breaker: b}) {
+		break
+	}
+	if b.Counts().Successes != 1 {
+		t.Errorf("%+v", b.Counts())
+	}
+	for name, body := range map[string]func(){"boom": func() { panic("boom") }, "retry: the body of a loop over Attempts did not call End": func() {}} {
+		calls := 0
+		func() {
+			defer func() {
+				if got := recover(); got != name || calls != 1 {
+					t.Errorf("recovered %v after %d calls, want %s", got, calls, name)
+				}
+			}()
+			for range retry.Attempts(t.Context(), retry.Policy{}) {
+				calls++
+				body()
+			}
+		}()
+	}
+	func() {
+		defer func() { recover() }()
+		for range retry.Attempts(t.Context(), retry.Policy{Breaker: b}) {
+			panic("boom")
+		}
+	}()
+	if b.State() != circuit.Open {
+		t.Error("the panic is no failure")
+	}
+}

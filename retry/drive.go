@@ -1,0 +1,197 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+)
+
+// Operation is an operation as [Drive] takes it: a policy, and what is
+// otherwise taken from the surroundings. Only Policy must be set. An Operation
+// is for one use.
+type Operation struct {
+	// Policy is taken to be valid, and not changed.
+	Policy *Policy
+
+	// State is what to go on from: the Event.State or Error.State of an
+	// interrupted operation under the same policy. The zero State begins anew.
+	State State
+
+	// Last is the error of the last attempt before State, for the end of an
+	// operation that makes no further one; nil if it is not known.
+	Last error
+
+	// First is what the first attempt has failed with, if the caller has made
+	// that itself, as a fast path may; nil if it is still to be made. Nobody was
+	// admitted for it, and the observers are told of its failure alone.
+	First error
+
+	// Judge, if not nil, says of an attempt that returned what it means for its
+	// target, in place of End's own rules and of Policy.Breaker's.
+	Judge func(value any, err error) circuit.Outcome
+
+	// Clock is where the time comes from; nil means the machine's.
+	Clock Clock
+
+	// Soft, if not nil, interrupts the operation when it ends: a wait ends at
+	// once and no further attempt is begun, but one that runs is let to its end,
+	// and counts. The end has the reason [ReasonInterrupted] and the cause of
+	// Soft.
+	Soft context.Context
+
+	// SoftKnown says that the waits of Clock and of Admission end by themselves
+	// when Soft does. Otherwise they get a context that ends with both.
+	SoftKnown bool
+
+	// Admission, if not nil, is asked before each attempt.
+	Admission Admission
+
+	// Observer, if not nil, is told what Policy.Observer is told, after it.
+	Observer Observer
+
+	// unguarded lets a panic of the function go on as the caller's own.
+	unguarded bool
+}
+
+// Clock is the time that an operation runs in. It is asked only where the time
+// matters, and must be safe for as many goroutines as use it.
+//
+// A clock with a method WithTimeout, of the type of context.WithTimeoutCause,
+// also makes the contexts that Policy.Timeout and Policy.Deadline end; for any
+// other they end in the machine's time.
+type Clock interface {
+	// Now returns the time.
+	Now() time.Time
+	// Wait returns nil after d, which is positive, or an error as soon as ctx
+	// has ended.
+	Wait(ctx context.Context, d time.Duration) error
+}
+
+// Admission lets the attempts of one operation begin. It is asked and answered
+// by that operation alone, in turn, and so may keep what it has taken.
+type Admission interface {
+	// Admit returns nil when the attempt of that number may begin. It asks what
+	// may refuse, such as a breaker, before it waits for anything, and takes all
+	// that it takes together. If it is to wait it calls queued first, unless
+	// that is nil, with what it waits for and for how long, 0 if that is not
+	// known. Its wait ends with ctx.
+	//
+	// With an error it holds nothing. Unless ctx has ended, the error is a
+	// refusal: of a breaker if it carries a *circuit.OpenError, otherwise of a
+	// limit.
+	Admit(ctx context.Context, attempt int, queued func(Source, time.Duration)) error
+
+	// Done gives back what the last Admit has taken, once, however the attempt
+	// ended.
+	Done(End)
+}
+
+// End is how an attempt ended.
+type End struct {
+	// Outcome is what the attempt says about its target: Neutral if it was
+	// cancelled or never began, and if its error is [Permanent].
+	Outcome circuit.Outcome
+	// Err is its error, nil if it succeeded.
+	Err error
+	// Took is how long it took, 0 if the operation is not timed.
+	Took time.Duration
+}
+
+// errTorn stands for a panic that is not recovered, or the end of a goroutine.
+var errTorn = errors.New("retry: the attempt panicked, or ended its goroutine")
+
+// Drive brings an operation to its end, as [Do] does, which is Drive with a
+// policy alone. fn also gets the number of the attempt, which goes on counting
+// after a resume. The error is an *[Error].
+//
+// The order before an attempt is: the operation's own end (ctx, the deadline of
+// the policy, Soft), Policy.Breaker, Admission, AttemptStarted. The attempt's
+// timeout begins after that.
+func Drive[T any](ctx context.Context, o *Operation, fn func(ctx context.Context, attempt int) (T, error)) (T, error) {
+	if fn == nil {
+		var zero T
+		return zero, errNilFunc
+	}
+	if o.First != nil {
+		return drive(ctx, o, fn, &start{failure: o.First})
+	}
+	if o.plain() && ctx.Err() == nil && (o.Soft == nil || o.Soft.Err() == nil) {
+		v, err := callNumbered(ctx, fn)
+		if err == nil {
+			return v, nil
+		}
+		return drive(ctx, o, fn, &start{failure: err})
+	}
+	return drive(ctx, o, fn, nil)
+}
+
+// plain reports whether a first attempt that succeeds leaves nothing to do but
+// to return its value.
+func (o *Operation) plain() bool {
+	return o.Policy.simple() && !o.unguarded && o.Admission == nil && o.Observer == nil && o.State.Attempt == 0 && o.State.Began.IsZero()
+}
+
+// callNumbered is call for the function of Drive.
+func callNumbered[T any](ctx context.Context, fn func(context.Context, int) (T, error)) (v T, err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			err = recovered(recover())
+		}
+	}()
+	v, err = fn(ctx, 1)
+	returned = true
+	return v, err
+}
+
+// drive makes the attempts and the waits; s is nil if there was no attempt
+// yet.
+func drive[T any](ctx context.Context, o *Operation, fn func(context.Context, int) (T, error), s *start) (T, error) {
+	var op operation
+	defer op.end()
+	more := op.begin(ctx, o, s)
+	for more && op.admit() {
+		v, err := attempt(&op, fn)
+		if err == nil {
+			op.succeeded()
+			return v, nil
+		}
+		more = op.failed(err)
+	}
+	var zero T
+	return zero, op.failure()
+}
+
+// attempt makes one attempt. However fn ends, its context is ended and what
+// its admission has taken is given back.
+func attempt[T any](op *operation, fn func(context.Context, int) (T, error)) (v T, err error) {
+	ctx := op.open()
+	at := preparing
+	defer func() {
+		if at == calling {
+			if op.unguarded {
+				op.torn(ctx, errTorn)
+				return
+			}
+			if err = recovered(recover()); err == nil {
+				op.torn(ctx, newGoexitError())
+				return
+			}
+			at = returned
+		}
+		err = op.close(ctx, at, err)
+	}()
+	op.tellStarted()
+	at = calling
+	v, err = fn(ctx, op.number())
+	if until := op.policy.Until; err == nil && until != nil && !until(v) {
+		err = &UnmetError{Value: v}
+	}
+	at = returned
+	if op.Judge != nil {
+		op.judged = op.Judge(v, err)
+	}
+	return v, err
+}
