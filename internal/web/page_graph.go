@@ -70,7 +70,7 @@ func (p *pages) graphPage(w http.ResponseWriter, r *http.Request, run *run) erro
 	for i, line := range d.Lines {
 		b.Edges = append(b.Edges, graphEdge{line, g.Edges[i].Lazy})
 	}
-	return p.show(w, "graph", frame{Title: "Graph of " + head.Name, Run: head, Tab: "graph", Live: "run:" + run.id, Body: b})
+	return p.show(w, "graph", frame{Title: "Graph of " + head.Name, Run: head, Tab: "graph", Live: "run", Body: b})
 }
 
 // first is a graph's first n nodes with the edges between them.

@@ -130,7 +130,7 @@ func (p *pages) itemPage(w http.ResponseWriter, r *http.Request, run *run) error
 	if err := p.fillItem(r, run, &b); err != nil {
 		return err
 	}
-	return p.show(w, "item", frame{Title: "Item " + strconv.Itoa(number) + ": " + b.Name, Run: head, Tab: "map", Live: "run:" + run.id, Body: b})
+	return p.show(w, "item", frame{Title: "Item " + strconv.Itoa(number) + ": " + b.Name, Run: head, Tab: "map", Live: "run", Body: b})
 }
 
 func (p *pages) fillItem(r *http.Request, run *run, b *itemBody) error {

@@ -96,7 +96,7 @@ func (p *pages) mapPage(w http.ResponseWriter, r *http.Request, run *run) error 
 		return err
 	}
 	b.Next, b.Previous = turn(r, b.From, len(b.Items), b.Fit)
-	return p.show(w, "map", frame{Title: "Map of " + head.Name, Run: head, Tab: "map", Live: "map:" + run.id, Body: b})
+	return p.show(w, "map", frame{Title: "Map of " + head.Name, Run: head, Tab: "map", Live: "map", Body: b})
 }
 
 // fill takes what the fold says; run.mu is held.
@@ -256,7 +256,6 @@ func (p *pages) cells(w http.ResponseWriter, r *http.Request, run *run) error {
 	var b []byte
 	err := run.look(r.Context(), func() {
 		b = slices.Clone(run.items.cells)
-		w.Header().Set("X-At", strconv.FormatInt(run.seq, 10))
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -62,7 +63,7 @@ func (p *pages) runsPage(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	b.Next, b.Previous = turn(r, q.From, len(f.Entries), f.Fit)
-	p.problem(w, r, p.show(w, "runs", frame{Title: "Runs", Live: "runs", Body: b}))
+	p.problem(w, r, p.show(w, "runs", frame{Title: "Runs", Live: fmt.Sprintf("runs=%d", f.Version), Body: b}))
 }
 
 // turn gives the addresses of the next and the previous page of a list.

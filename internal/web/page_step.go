@@ -102,7 +102,7 @@ func (p *pages) stepPage(w http.ResponseWriter, r *http.Request, run *run) error
 	if title == "" {
 		title = b.Path
 	}
-	return p.show(w, "step", frame{Title: title, Run: head, Tab: "timeline", Live: "run:" + run.id, Body: b})
+	return p.show(w, "step", frame{Title: title, Run: head, Tab: "timeline", Live: "run", Body: b})
 }
 
 // panes reads the ends of the outputs, or from a byte on.

@@ -47,7 +47,10 @@ type frame struct {
 	CSS    string
 	JS     string
 	Worker string
-	Live   string // the topics of the stream that change this page, by blanks
+	// Live is the topic of the stream that changes this page, with where it
+	// stood when the page was made: what came after is told by the stream. Of a
+	// page about a run, show adds which and where.
+	Live string
 	Body   any
 }
 
@@ -68,6 +71,9 @@ func parse(names ...string) map[string]*template.Template {
 
 // show answers with a page.
 func (p *pages) show(w http.ResponseWriter, name string, f frame) error {
+	if f.Run != nil && f.Live != "" {
+		f.Live = fmt.Sprintf("%s:%s=%d", f.Live, f.Run.ID, f.Run.At)
+	}
 	f.CSS, f.JS, f.Worker = p.assets.path("app.css"), p.assets.path("app.js"), p.assets.path("worker.js")
 	return p.write(w, http.StatusOK, name, "base", f)
 }
@@ -142,6 +148,7 @@ type runHead struct {
 	Letters               int
 	Pipeline              bool
 	Held                  bool // a process has it
+	At                    int64 // see run.position
 	CanResume, CanRetry   bool
 	Lives                 int
 	Notes                 []string
@@ -156,7 +163,7 @@ func (p *pages) head(run *run) *runHead {
 	items := run.items.tally()
 	out := &runHead{
 		ID: run.id, Name: t.Name, Status: t.Status, Path: h.Path, Dir: h.Dir, Kind: h.Kind, Started: t.Started, Ended: t.Finished,
-		Items: items, Letters: len(run.items.letters), Pipeline: h.Kind == "pipeline", Held: run.held, Lives: len(t.Lives), Notes: t.Notes,
+		Items: items, Letters: len(run.items.letters), Pipeline: h.Kind == "pipeline", Held: run.held, At: run.position(), Lives: len(t.Lives), Notes: t.Notes,
 		Work: timeline.Done(items.Succeeded, items.Total, items.Failed, items.Skipped, 0),
 		Now:  t.Now(now, items, run.items.firstDue()),
 	}

@@ -83,6 +83,16 @@ func (r *run) catchUp(ctx context.Context) error {
 	return nil
 }
 
+// position is where the run stands, as far as a page can tell: its last event,
+// and whether a process has it, which changes without one. r.mu is held.
+func (r *run) position() int64 {
+	p := r.seq * 2
+	if r.held {
+		p++
+	}
+	return p
+}
+
 // look calls f with what is known of the run by now. f must be quick: nobody
 // else looks meanwhile.
 func (r *run) look(ctx context.Context, f func()) error {
@@ -95,13 +105,13 @@ func (r *run) look(ctx context.Context, f func()) error {
 	return nil
 }
 
-// changes gives the cells that changed after an event: for each the distance
+// changes gives the cells that changed after a position: for each the distance
 // from the one before as a varint, and the cell.
 func (t *items) changes(after int64) []byte {
 	var out []byte
 	at := -1
 	for i, seq := range t.moved {
-		if int64(seq) > after {
+		if int64(seq)*2 > after {
 			out = binary.AppendUvarint(out, uint64(i-at))
 			out = append(out, t.cells[i])
 			at = i

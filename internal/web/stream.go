@@ -23,7 +23,7 @@ const (
 // The address says the topics:
 //
 //	runs        the list of runs
-//	run:ID      the timeline of a run: the number of its last event
+//	run:ID      the timeline of a run: where it stands, see run.position
 //	map:ID      the cells of a run's map that have changed, and their counts
 //
 // The id of a message is where each topic stands, so that a reader that was
@@ -86,9 +86,6 @@ type teller struct {
 	w  http.ResponseWriter
 	c  *http.ResponseController
 	at map[string]int64 // where each topic stands
-	// held remembers, by run, whether a process had it: that changes without
-	// an event.
-	held map[string]bool
 }
 
 // told is a message of a topic.
@@ -132,10 +129,8 @@ func (t *teller) tell(r *http.Request, topic string) (bool, error) {
 // tellRun fills in a message about a run; run.mu is held.
 func (t *teller) tellRun(kind string, run *run, m *told) bool {
 	after := m.At
-	m.At, m.Status = run.seq, run.line.Status
-	held, before := run.held, t.held[m.Topic]
-	put(&t.held, m.Topic, held)
-	if m.At == after && held == before {
+	m.At, m.Status = run.position(), run.line.Status
+	if m.At == after {
 		return false
 	}
 	if kind == "map" {

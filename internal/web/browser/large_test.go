@@ -32,9 +32,14 @@ func (w *world) file(t *testing.T, name, text string) string {
 // watchTasks makes a tab count the tasks that take longer than 50 ms.
 func watchTasks(t *testing.T, ctx context.Context) {
 	t.Helper()
+	onEveryPage(t, ctx, `window.longTasks = []; new PerformanceObserver(l => l.getEntries().forEach(e => longTasks.push(e.duration))).observe({type: "longtask"})`)
+}
+
+// onEveryPage runs a script before those of each page that the tab goes to.
+func onEveryPage(t *testing.T, ctx context.Context, script string) {
+	t.Helper()
 	do(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
-			Source: `window.longTasks = []; new PerformanceObserver(l => l.getEntries().forEach(e => longTasks.push(e.duration))).observe({type: "longtask"})`})
+		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 		return err
 	}))
 }

@@ -129,3 +129,53 @@ func visitor(t *testing.T) func(id string) (end func()) {
 		}
 	}
 }
+
+// TestStreamComesLate: what happens between a page and its stream is on the page,
+// though nothing more is told; and a page that could not be had is asked for
+// again.
+func TestStreamComesLate(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "late.yml")
+	text := "name: late\ncommands:\n  - shell: \"until test -e " + dir + "/go; do sleep 0.02; done\"\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := shared.Command(context.Background(), "run", file, "-q")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ctx := shared.tab(t)
+	do(t, ctx, chromedp.Navigate(shared.origin+"/"))
+	until(t, ctx, `Array.from(document.querySelectorAll(".runs a")).some(a => a.textContent === "late")`)
+	onEveryPage(t, ctx, `
+		delete window.SharedWorker;
+		window.failures = 0;
+		const Source = EventSource, send = XMLHttpRequest.prototype.send;
+		window.EventSource = function (address) {
+			const later = { close() {} };
+			window.connect = () => {
+				const source = new Source(address);
+				source.onopen = e => later.onopen(e);
+				source.onmessage = e => later.onmessage(e);
+				later.close = () => source.close();
+			};
+			return later;
+		};
+		XMLHttpRequest.prototype.send = function () {
+			if (++failures > 2) send.call(this);
+			else setTimeout(() => this.onerror());
+		};`)
+	do(t, ctx, chromedp.Navigate(shared.origin+"/runs/"+shared.Last()))
+	until(t, ctx, `window.connect && document.querySelector(".head .badge.s-running")`)
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	eval[any](t, ctx, `connect(); null`)
+	until(t, ctx, `document.querySelector(".head .badge.s-succeeded")`)
+	if n := eval[int](t, ctx, `failures`); n < 3 {
+		t.Errorf("the page was asked for %d times", n)
+	}
+}

@@ -36,6 +36,7 @@ async function refresh(): Promise<void> {
   wanted = true;
   if (busy || document.hidden) return;
   busy = true;
+  let wait = pause;
   while (wanted && !document.hidden) {
     wanted = false;
     try {
@@ -45,10 +46,12 @@ async function refresh(): Promise<void> {
         if (here) morph(here, part);
       }
       await Promise.all([charted(), ...drawn.map((p) => p.load())]);
+      wait = pause;
     } catch {
-      // The stream says that the server is gone.
+      wanted = true; // what is here is old until there is an answer
+      wait = Math.min(2 * wait, 10000);
     }
-    await new Promise((r) => setTimeout(r, pause));
+    await new Promise((r) => setTimeout(r, wait));
   }
   busy = false;
 }
@@ -57,29 +60,27 @@ document.addEventListener("visibilitychange", () => {
 });
 
 let pause = 500;
-const topics = (document.body.dataset.live || "").split(" ").filter(Boolean);
+// The topic that changes this page, and where it stood when the page was made.
+const [, topic, at] = /^(.+)=(\d+)$/.exec(document.body.dataset.live || "") || [];
 const link = document.querySelector<HTMLElement>("#link")!;
 
 async function start(): Promise<void> {
   const box = document.querySelector<HTMLElement>("[data-grid]");
   let grid: Grid | null = null;
-  let at = 0;
+  let from = Number(at);
   if (box) {
     pause = 1000;
     grid = new Grid(box, location.pathname.replace(/\/map$/, ""));
     repaint.push(() => grid!.recolour());
-    await grid.load();
-    at = grid.at;
+    await grid.load().catch(() => (from = 0)); // the stream then tells of all cells
   }
-  if (!topics.length) return;
-  let first = true;
+  if (!topic) return;
   listen(
-    topics.map((t) => [t, at]),
+    [[topic, from]],
     (m: Told) => {
-      if (grid && m.topic.startsWith("map:")) grid.take(m);
-      // The first message says where things stand: where this page stands, too.
-      if (!first || m.status === "running") void refresh();
-      first = false;
+      if (m.topic !== topic) return;
+      grid?.take(m);
+      void refresh();
     },
     (up: boolean) => {
       link.textContent = up ? "● live" : "○ not connected";

@@ -49,7 +49,7 @@ export function chart(): () => Promise<void> {
       seen.unobserve(later);
       later.replaceWith(document.adoptNode(c));
     } catch {
-      // It is asked for again when it comes into view.
+      setTimeout(watch, 2000);
     } finally {
       delete later.dataset.busy;
     }

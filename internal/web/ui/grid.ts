@@ -6,7 +6,6 @@ const names = ["pending", "waiting", "running", "failed, its handler is due", "s
 const colours = ["--idle", "--c-wait", "--runbar", "--c-pause", "--goodbar", "--badbar", "--c-skip", "--c-letter"];
 
 export class Grid {
-  at = 0;
   private cells = new Uint8Array(0);
   private canvas: HTMLCanvasElement;
   private ctx: CanvasRenderingContext2D;
@@ -44,7 +43,6 @@ export class Grid {
   async load(): Promise<void> {
     const r = await fetch(this.run + "/cells");
     if (!r.ok) throw new Error("status " + r.status);
-    this.at = Number(r.headers.get("X-At"));
     this.cells = new Uint8Array(await r.arrayBuffer());
     this.box.hidden = this.cells.length === 0;
     this.paint();

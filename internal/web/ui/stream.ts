@@ -40,12 +40,13 @@ export class Stream {
 
   private reopen(): void {
     clearTimeout(this.timer);
+    // What the old one still has to say would be taken for what all have heard.
+    this.source?.close();
+    this.source = null;
     this.timer = setTimeout(() => this.open(), 20) as unknown as number;
   }
 
   private open(): void {
-    this.source?.close();
-    this.source = null;
     if (this.wanted.size === 0) return;
     const topics = Array.from(this.wanted.keys());
     const at = topics.map((t) => t + "=" + (this.at.get(t) || 0));
