@@ -9,6 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/charmbracelet/x/ansi"
 )
@@ -29,6 +30,7 @@ type board struct {
 	breaker map[string]string // those that are not closed: state
 	paused  time.Time         // no agent is started until then
 	cost    float64
+	held    bool // by bide control: nothing new starts
 	ending  bool // interrupted
 }
 
@@ -87,6 +89,8 @@ func (b *board) take(e event.Event) {
 		}
 	case event.RunPaused:
 		b.paused = e.Time.Add(delayOf(e))
+	case event.RunControlled:
+		b.held = e.Label == journal.Pause || b.held && e.Label != journal.Continue
 	case event.AgentUsage:
 		if v, err := value.Parse(e.Data); err == nil {
 			if m, ok := v.(map[string]any); ok {
@@ -106,6 +110,7 @@ func (b *board) resumed(e event.Event) {
 	if err != nil || !ok {
 		return
 	}
+	_, b.held = m["paused_since"]
 	m, _ = m["items"].(map[string]any)
 	count := func(name string) int {
 		n, _ := m[name].(int64)
@@ -211,6 +216,9 @@ func (b *board) lines(now time.Time, width, height int) []string {
 	var out []string
 	if b.phase == "map" && b.total > 0 {
 		out = append(out, b.summary(now, width))
+	}
+	if b.held {
+		out = append(out, "paused, until bide control RUN continue")
 	}
 	out = append(out, tasks(now, b.steps, b.agents, height-len(out))...)
 	for i, line := range out {

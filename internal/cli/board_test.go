@@ -71,6 +71,11 @@ func TestBoard(t *testing.T) {
 	take(event.Event{Type: event.BreakerChanged, Label: "map", From: "closed", To: "open", Time: at(15)},
 		event.Event{Type: event.RunPaused, DelayMS: 90_000, Time: at(15)},
 		event.Event{Type: event.AgentUsage, Data: []byte(`{"cost_usd":1.256}`), Time: at(15)})
+	take(event.Event{Type: event.RunControlled, Label: "pause"}, event.Event{Type: event.RunControlled, Label: "parallel", Total: 3})
+	check("held", 16, 60, 2, `
+* 11/40 · 1 failed · 1 retrying · 3 running · 2/s · breaker…
+paused, until bide control RUN continue`)
+	take(event.Event{Type: event.RunControlled, Label: "continue"})
 	b.ending = true
 	check("stopped", 16, 140, 1, "* ━━━━━━━━────────────────────── 11/40 · 1 failed · 1 retrying · 3 running · 2/s · breaker open · paused for 1m29s · $1.26 · ending")
 	take(event.Event{Type: event.BreakerChanged, Label: "map", From: "open", To: "closed", Time: at(16)}, event.Event{Type: event.PhaseFinished, Phase: "map"})

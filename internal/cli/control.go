@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
@@ -30,7 +31,9 @@ func (a *app) controlCmd() *cobra.Command {
   retry-now   begin the retries that wait, of steps and items, at once
   stop        stop, as "bide stop" does
 
-Times that are bounded go on while a run is paused. The calls of a pipeline can only
+Times that are bounded go on while a run is paused. A pause, and a number of items at
+once, hold over the end of the process, kill -9 included: a run that is resumed stays
+paused until it is told to continue, before or after. The calls of a pipeline can only
 be stopped.`,
 		Example: `  bide control last pause
   bide control nightly parallel 2
@@ -98,6 +101,8 @@ func (a *app) control(ctx context.Context, run string, q journal.ControlRequest)
 		for {
 			if !asked {
 				switch err := r.RequestControl(q); {
+				case errors.Is(err, journal.ErrNotInUse) && q.Do == journal.Continue:
+					return a.continueLater(ctx, r.Run())
 				case errors.Is(err, journal.ErrNotInUse):
 					return usagef("run %s: %w", r.Run(), err)
 				case err == nil:
@@ -122,4 +127,20 @@ func (a *app) control(ctx context.Context, run string, q journal.ControlRequest)
 			}
 		}
 	})
+}
+
+// continueLater ends the pause of a run that no process has.
+func (a *app) continueLater(ctx context.Context, run string) error {
+	st, err := a.store()
+	if err != nil {
+		return err
+	}
+	switch err := engine.Continue(ctx, st, run); {
+	case errors.Is(err, journal.ErrNotInUse):
+		return usagef("run %s: %w", run, err)
+	case err != nil:
+		return err
+	}
+	_, err = fmt.Fprintf(a.out, "run %s: continue; bide resume %s goes on with it\n", run, shortRun(run))
+	return err
 }

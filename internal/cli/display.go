@@ -386,7 +386,7 @@ func (d *plainDisplay) line(e event.Event) string {
 			return "" // only its count has changed
 		}
 		return fmt.Sprintf("circuit breaker %s: %s, was %s", breakerName(e.Label), e.To, e.From)
-	case event.RunPaused, event.Note:
+	case event.RunPaused, event.RunControlled, event.Note:
 		return visible(oneLine(e.Message))
 	case event.AgentMessage:
 		if e.Index == 0 && e.Message != "" {

@@ -24,6 +24,7 @@ type shown struct {
 	runInfo
 	ID       string              `json:"-"`
 	Resumes  int                 `json:"resumes"`
+	Paused   *time.Time          `json:"paused_since,omitempty"` // by bide control
 	Class    string              `json:"class,omitempty"`
 	Retried  int                 `json:"items_retried"` // items that needed more than one attempt
 	Letters  int                 `json:"dead_letters"`
@@ -133,6 +134,9 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 	s := &shown{runInfo: infoOf(sum, nil), Resumes: st.Resumes, Class: st.Class, Usage: st.Usage,
 		Letters: sum.Items.DeadLettered, State: r.Dir(), Version: h.BideVersion, Errors: []engine.ErrorClass{}, Notes: []string{}}
 	s.Message = st.Message
+	if !st.Held.IsZero() {
+		s.Paused = &st.Held
+	}
 	for _, it := range st.Items.All() {
 		if it.Attempts > 1 {
 			s.Retried++
@@ -184,12 +188,12 @@ func (s *shown) now(status string) string {
 // notes.
 func (s *shown) steps(ctx context.Context, r *journal.Reader, st *journal.State) error {
 	found := map[string]*stepInfo{}
-	f := journal.EventFilter{Types: []event.Type{event.StepStarted, event.StepFinished, event.Note}, Own: true}
+	f := journal.EventFilter{Types: []event.Type{event.StepStarted, event.StepFinished, event.Note, event.RunControlled}, Own: true}
 	for e, err := range r.Events(ctx, 1, f) {
 		if err != nil {
 			return err
 		}
-		if e.Type == event.Note {
+		if e.Type == event.Note || e.Type == event.RunControlled {
 			s.Notes = append(s.Notes, e.Message)
 			continue
 		}
@@ -249,6 +253,9 @@ func (s *shown) commands() []string {
 	case s.Resumable:
 		out = append(out, "bide resume "+s.Run)
 	}
+	if s.Paused != nil {
+		out = append(out, "bide control "+s.Run+" continue")
+	}
 	if s.Letters > 0 {
 		out = append(out, "bide dlq list "+s.Run, "bide dlq retry "+s.Run)
 	}
@@ -271,7 +278,7 @@ func (a *app) printShown(s *shown) error {
 	line(kind, visible(s.Name))
 	line("file", visible(s.Path))
 	line("in", visible(s.Dir))
-	line("status", p.status(words(s.Status))+s.because())
+	line("status", p.status(words(s.Status))+s.paused()+s.because())
 	line("started", s.times())
 	if s.Resumes > 0 {
 		line("resumed", strconv.Itoa(s.Resumes)+" "+plural(s.Resumes, "time"))
@@ -290,6 +297,14 @@ func (s *shown) because() string {
 		return ""
 	}
 	return ": " + visible(oneLine(strings.ReplaceAll(s.Message, "\n", "; ")))
+}
+
+// paused says since when bide control holds the run.
+func (s *shown) paused() string {
+	if s.Paused == nil {
+		return ""
+	}
+	return ", paused since " + s.Paused.Local().Format(time.DateTime)
 }
 
 func (s *shown) times() string {

@@ -1,10 +1,14 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
 )
@@ -71,5 +75,39 @@ func (g *guard) takeControl() {
 		g.x.Note("another process asked for %q, which is not known", q.Do)
 		return
 	}
-	g.tell("another process asked for it: the run " + said)
+	_ = g.x.Recorder.Record(controlled(q, "another process asked for it: the run "+said)) // as tell
+}
+
+// controlled is the event of a request that is carried out.
+func controlled(q *journal.ControlRequest, said string) event.Event {
+	return event.Event{Type: event.RunControlled, Label: q.Do, Total: q.Parallel, Message: said}
+}
+
+// keepControl goes on as the run was told before this process.
+func (r *run) keepControl() {
+	if r.state.Parallel > 0 {
+		r.control.parallel.Store(int64(r.state.Parallel))
+	}
+	if since := r.state.Held; !since.IsZero() {
+		r.x.Life.Hold()
+		r.note("the run stays paused, as it was told at %s: bide control %s continue", since.Local().Format(time.DateTime), r.x.Run)
+	}
+}
+
+// Continue ends the pause of a run that no process has: who resumes it need not
+// tell it then. The error is journal.ErrNotInUse where there is no such pause.
+func Continue(ctx context.Context, st *journal.Store, id string) (err error) {
+	j, err := st.Open(id)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, j.Close()) }()
+	s, err := j.State(ctx)
+	switch {
+	case err != nil:
+		return err
+	case s.Held.IsZero():
+		return journal.ErrNotInUse
+	}
+	return errors.Join(j.Append(controlled(&journal.ControlRequest{Do: journal.Continue}, "the run is to go on when it is resumed")), j.Sync(ctx))
 }

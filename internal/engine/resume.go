@@ -120,6 +120,9 @@ func reopen(ctx context.Context, id string, opt Options, change func(j *journal.
 			}
 		}
 	}
+	if opt.MaxParallel > 0 { // what is said now is the newer word
+		st.Parallel = 0
+	}
 	if opt, err = recordedOptions(j, opt); err != nil {
 		return nil, err
 	}
@@ -297,6 +300,7 @@ func (r *run) restore() {
 	if left := r.state.Pause.Until.Sub(r.x.Clock.Now()); left > 0 {
 		r.note("agents wait %s more for the end of the rate limit that the run has met", duration.Format(left.Round(time.Second)))
 	}
+	r.keepControl()
 	if spent := r.x.Agents.Spent(); spent != nil {
 		r.x.Life.Halt(spent)
 	}

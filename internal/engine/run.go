@@ -165,6 +165,9 @@ func (r *run) whole(ctx context.Context) *Summary {
 		c := r.state.Items.Counts()
 		begin.Type, begin.Total, life = event.RunResumed, c.Total, r.state.Resumes+2
 		facts = map[string]any{"items": ItemCounts{Total: c.Total, Succeeded: c.Succeeded, Failed: c.Failed, Skipped: c.Skipped, Pending: c.Pending}}
+		if !r.state.Held.IsZero() {
+			facts["paused_since"] = r.state.Held
+		}
 	}
 	if t := r.opt.Tracing; t != nil {
 		maps.Copy(facts, t.Begin(r.x.Run, life, r.state.Origin))

@@ -45,6 +45,7 @@ const (
 	BreakerChanged  Type = "breaker_changed"
 	RunPaused       Type = "run_paused"
 	PauseEnded      Type = "pause_ended"
+	RunControlled   Type = "run_controlled"
 	AgentUsage      Type = "agent_usage"
 	AgentMessage    Type = "agent_message"
 	Output          Type = "output"
@@ -94,7 +95,7 @@ func Aside(path string) bool {
 // carry are zero and are left out of the JSON.
 //
 //	run_started                Label (workflow name), Data (file, parameters, options)
-//	run_resumed                Label, Total, Data (where the items stand)
+//	run_resumed                Label, Total, Data (where the items stand; since when it is paused)
 //	phase_started, …_finished  Phase, Status
 //	step_started               Step, Label, Data (the kind of action; of a request, its method; in a foreach, the value that its round is for)
 //	attempt_queued             Step, Attempt, DelayMS if it is known, Data {"for": "limit" or "rate_limit"}: it waits and does
@@ -117,6 +118,8 @@ func Aside(path string) bool {
 //	breaker_changed            Label (whose breaker), From, To, Data (its snapshot)
 //	run_paused                 DelayMS, Message, Data (a [Pause]): a rate limit holds back new agents
 //	pause_ended                an agent got another answer: the next rate limit begins a new series of pauses
+//	run_controlled             Label (what another process asked for: pause, continue, parallel or retry-now), Total (of parallel, the
+//	                           items at once), Message: holds until the run ends otherwise than by an interrupt
 //	agent_usage                Step, Item, Data (tokens and cost)
 //	agent_message              Step, Item, Message, Data (text, tool use)
 //	output                     Step, Item, Label ("stdout" or "stderr"), Message (the text): shown, never journalled

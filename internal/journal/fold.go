@@ -16,7 +16,7 @@ import (
 func (s *State) Apply(e event.Event) error {
 	s.Seq = max(s.Seq, e.Seq)
 	switch e.Type {
-	case event.RunStarted, event.RunResumed, event.RunPaused, event.PauseEnded, event.RunFinished:
+	case event.RunStarted, event.RunResumed, event.RunPaused, event.PauseEnded, event.RunControlled, event.RunFinished:
 		s.applyRun(e)
 	case event.PhaseStarted, event.PhaseFinished:
 		s.applyPhase(e)
@@ -59,9 +59,27 @@ func (s *State) applyRun(e event.Event) {
 		}
 	case event.PauseEnded:
 		s.Pause = event.Pause{}
+	case event.RunControlled:
+		s.applyControl(e)
 	case event.RunFinished:
 		s.settle(false)
+		if e.Status != event.Interrupted { // the next life is another matter
+			s.Held, s.Parallel = time.Time{}, 0
+		}
 		s.Status, s.Finished, s.Class, s.Message = e.Status, e.Time, e.Class, e.Message
+	}
+}
+
+func (s *State) applyControl(e event.Event) {
+	switch e.Label {
+	case Pause:
+		if s.Held.IsZero() {
+			s.Held = e.Time
+		}
+	case Continue:
+		s.Held = time.Time{}
+	case Parallel:
+		s.Parallel = e.Total
 	}
 }
 

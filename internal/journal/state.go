@@ -35,6 +35,11 @@ type State struct {
 	Pauses int         // how many run_paused there are
 	Pause  event.Pause // the last one, unless a pause_ended followed
 
+	// Held is when the run was paused with a request that holds still; zero for
+	// none. Parallel is how many items at once were asked for last; 0 for none.
+	Held     time.Time
+	Parallel int
+
 	// Usage sums the number members of the data of every agent_usage, by name.
 	Usage map[string]float64
 }

@@ -102,7 +102,7 @@ func (f *Fold) Event(e event.Event) {
 		f.paused(e)
 	case event.AgentUsage:
 		f.usage(e)
-	case event.Note:
+	case event.Note, event.RunControlled:
 		f.log(Record{Time: e.Time, Severity: Warn, Body: e.Message}, e)
 	case event.RunFinished:
 		f.finish(e)

@@ -183,7 +183,7 @@ func (t *Timeline) Apply(e event.Event) {
 		t.phaseChanged(e)
 	case event.BreakerChanged:
 		t.Breakers = append(t.Breakers, Breaker{e.Time, e.Label, e.From, e.To})
-	case event.Note:
+	case event.Note, event.RunControlled:
 		t.Notes = append(t.Notes, e.Message)
 	default:
 		if e.Step != "" {
