@@ -51,7 +51,7 @@ type frame struct {
 	// stood when the page was made: what came after is told by the stream. Of a
 	// page about a run, show adds which and where.
 	Live string
-	Body   any
+	Body any
 }
 
 // set is the parsed templates, one set a page, so that each has its own body.
@@ -147,7 +147,7 @@ type runHead struct {
 	Work                  string // how much of the items is done
 	Letters               int
 	Pipeline              bool
-	Held                  bool // a process has it
+	Held                  bool  // a process has it
 	At                    int64 // see run.position
 	CanResume, CanRetry   bool
 	Lives                 int
