@@ -144,7 +144,7 @@ func TestManyLiveRows(t *testing.T) {
 	text := `name: live
 commands:
   - name: first
-    foreach: [` + strings.Repeat("x, ", 419) + `x]
+    foreach: [` + strings.Repeat("x, ", 1019) + `x]
     do: [{shell: "true"}]
   - name: hold
     shell: "until test -e ` + dir + `/go; do sleep 0.02; done"
@@ -169,11 +169,14 @@ commands:
 		return fmt.Sprintf(`document.querySelector('[data-key="commands[%d]"] .state')?.textContent.trim()`, step)
 	}
 	until(t, ctx, state(1)+` === "running" && `+state(2)+` === "pending"`)
+	if at := eval[int](t, ctx, `scrollY`); at < 25_000 {
+		t.Errorf("the page of 1,022 rows ends at %d pixels, before what comes later", at)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	until(t, ctx, `document.querySelector(".head .badge.s-succeeded")`)
-	until(t, ctx, state(1)+` === "succeeded" && `+state(2)+` === "succeeded"`)
+	until(t, ctx, state(1)+` === "succeeded" && `+state(2)+` === "succeeded"`) // in view still
 	eval[any](t, ctx, `scrollTo(0, 0); null`)
 	until(t, ctx, state(0)+` === "succeeded" && document.querySelectorAll(".chunk .row").length >= 300`)
 	eval[any](t, ctx, `scrollTo(0, document.body.scrollHeight); null`)

@@ -3,13 +3,10 @@
 // others leave until they come into view.
 import { fetchPage, morph } from "./morph";
 
-const rows = 100; // in a chunk
-
 // chart gives what is to be called when the page has been refreshed.
 export function chart(): () => Promise<void> {
   const gantt = document.querySelector<HTMLElement>(".gantt");
   if (!gantt || !("IntersectionObserver" in window)) return async () => {};
-  const height = (): number => gantt.querySelector<HTMLElement>(".chunk .row")?.offsetHeight || 30;
   const seen = new IntersectionObserver(
     (entries) => {
       for (const e of entries) if (e.isIntersecting) void load(e.target as HTMLElement);
@@ -29,7 +26,6 @@ export function chart(): () => Promise<void> {
   // watch waits until what is not there comes into view.
   function watch(): void {
     gantt!.querySelectorAll<HTMLElement>(".later").forEach((l) => {
-      l.style.height = rows * height() + "px";
       seen.unobserve(l); // what is in view and could not be had is asked for once more
       seen.observe(l);
     });

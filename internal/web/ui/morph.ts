@@ -17,7 +17,7 @@ function attributes(to: Element, from: Element): void {
 
 export function morph(to: Element, from: Element): void {
   if (to.isEqualNode(from) || to.hasAttribute("data-keep")) return;
-  if (to.classList.contains("chunk") && from.classList.contains("later")) return; // loaded since, see chart.ts
+  if (from.classList.contains("later")) return; // it is loaded since, or has a height, see chart.ts
   attributes(to, from);
   const old = new Map<string, Element>();
   for (const c of Array.from(to.children)) {
