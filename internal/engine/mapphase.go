@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/retry"
 )
 
 // mapRun is the map of a run: what package mapper runs on each item.
@@ -85,24 +86,15 @@ func (r *run) newMap(ctx context.Context, p step.Site, n int) (*mapRun, error) {
 // setTimeouts takes the timeouts of agents and of their commands.
 func (x *mapRun) setTimeouts(ctx context.Context) error {
 	r, f := x.r, x.r.file.Map
-	t, err := r.x.Span(ctx, x.p, f.AgentTimeout)
-	if err != nil {
+	agent, commands := f.Limits()
+	var err error
+	if x.timeout, err = r.x.Span(ctx, x.p, agent); err != nil {
 		return fmt.Errorf("map.agent_timeout: %w", err)
 	}
 	x.p.Limits = map[string]time.Duration{}
-	for name, d := range f.CommandTimeouts {
+	for name, d := range commands {
 		if x.p.Limits[name], err = r.x.Span(ctx, x.p, d); err != nil {
 			return fmt.Errorf("timeout_config.command_timeouts.%s: %w", name, err)
-		}
-	}
-	if f.TimeoutPolicy != "per_command" {
-		x.timeout = t
-	}
-	if t > 0 && (f.TimeoutPolicy == "per_command" || f.TimeoutPolicy == "hybrid") {
-		for _, kind := range []string{"shell", "claude", "http"} {
-			if x.p.Limits[kind] == 0 {
-				x.p.Limits[kind] = t
-			}
 		}
 	}
 	grace, err := r.x.Span(ctx, x.p, f.TimeoutGrace)
@@ -162,20 +154,24 @@ func (r *run) mapConfig(ctx context.Context, p step.Site) (policy.Config, error)
 		b.Lease, b.OnChange = 0, nil
 		cfg.Breaker = &b
 	}
-	if ep.Retry != nil {
-		pol := ep.Retry.Policy()
-		cfg.Retry = &pol
-	}
-	if r.ports != nil && r.ports.ItemRand != nil {
-		if cfg.Retry == nil && cfg.OnItemFailure == policy.Retry {
-			pol := policy.DefaultRetry()
-			cfg.Retry = &pol
-		}
-		if cfg.Retry != nil {
-			cfg.Retry.Rand = r.ports
-		}
+	cfg.Retry = ItemRetry(ep)
+	if r.ports != nil && r.ports.ItemRand != nil && cfg.Retry != nil {
+		cfg.Retry.Rand = r.ports
 	}
 	return cfg, nil
+}
+
+// ItemRetry is the policy under which the agents of an item are started again, nil
+// where the first is the only one.
+func ItemRetry(ep workflow.ErrorPolicy) *retry.Policy {
+	pol := policy.DefaultRetry()
+	switch {
+	case ep.Retry != nil:
+		pol = ep.Retry.Policy()
+	case ep.OnItemFailure != "retry":
+		return nil
+	}
+	return &pol
 }
 
 // run runs the map. While it goes on, it owns the rate-limit pause of the run.

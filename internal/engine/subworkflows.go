@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/action"
@@ -15,41 +14,16 @@ import (
 // subWorkflows runs the `workflows:` of a composed file, each after those it
 // depends on, those marked parallel at once.
 func (r *run) subWorkflows(ctx context.Context) error {
-	var todo []*workflow.SubWorkflow
-	for _, w := range r.file.Workflows {
-		if w.Run {
-			todo = append(todo, w)
-		}
-	}
-	done := map[string]bool{}
-	for len(todo) > 0 {
-		ready, rest := split(todo, done)
-		if len(ready) == 0 {
-			return fmt.Errorf("the workflows %s wait for each other", subNames(todo))
-		}
-		if err := r.subBatch(ctx, ready); err != nil {
+	batches, circle := workflow.Batches(r.file.Workflows)
+	for _, list := range batches {
+		if err := r.subBatch(ctx, list); err != nil {
 			return err
 		}
-		for _, w := range ready {
-			done[w.Name] = true
-		}
-		todo = rest
+	}
+	if len(circle) > 0 {
+		return fmt.Errorf("the workflows %s wait for each other", subNames(circle))
 	}
 	return nil
-}
-
-// split takes the next workflows to run: the first that is ready, and with it
-// every other ready one where all are marked parallel.
-func split(todo []*workflow.SubWorkflow, done map[string]bool) (ready, rest []*workflow.SubWorkflow) {
-	for _, w := range todo {
-		can := !slices.ContainsFunc(w.DependsOn, func(d string) bool { return !done[d] })
-		if can && (len(ready) == 0 || w.Parallel && ready[0].Parallel) {
-			ready = append(ready, w)
-		} else {
-			rest = append(rest, w)
-		}
-	}
-	return ready, rest
 }
 
 func subNames(list []*workflow.SubWorkflow) string {

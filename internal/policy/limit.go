@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
@@ -12,6 +13,16 @@ type ramp struct {
 	left int     // starts that are still spaced
 	last instant // the latest start; only meaningful once any
 	any  bool
+}
+
+// Ramp is for how long a start delay holds back starts in all at most: those that
+// follow the first one, until as many have begun as may run at once.
+func Ramp(delay time.Duration, parallel int, starts int64) time.Duration {
+	n := time.Duration(max(min(int64(parallel), starts)-1, 0))
+	if n > 0 && delay > math.MaxInt64/n {
+		return math.MaxInt64
+	}
+	return delay * n
 }
 
 func (r *ramp) notBefore(delay time.Duration) instant {

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
-
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/retry"
 )
 
 // builder makes a plan of a file.
@@ -55,15 +57,15 @@ func Explain(f *workflow.File) *Plan {
 		ph := b.phase("commands", &workflow.Block{Pos: f.Pos, Steps: f.Steps}, p.Where, at)
 		total = total.plus(ph.Worst.times(count(p.Iterations)))
 	}
-	if f.Merge != nil {
-		at := around{scope: sc.child("merge.*")}
-		total = total.plus(b.phase("merge", f.Merge, "in the git worktree of the run", at).Worst)
-	}
 	p.Worst = b.within(total, p.Timeout, f.Pos, "the workflow")
 	for _, ph := range p.Phases {
 		inTime(ph.Steps, p.Timeout.D)
 	}
-	if f.Finally != nil { // which the timeout of the workflow does not bound
+	if f.Merge != nil { // which the timeout of the workflow does not bound, nor what follows
+		at := around{scope: sc.child("merge.*")}
+		p.Worst = p.Worst.plus(b.phase("merge", f.Merge, "in the git worktree of the run", at).Worst)
+	}
+	if f.Finally != nil {
 		p.Worst = p.Worst.plus(b.phase("finally", f.Finally, "in place, in the directory it is started in", around{scope: sc}).Worst)
 	}
 	p.Findings.Sort()
@@ -85,7 +87,12 @@ func where(f *workflow.File) string {
 }
 
 func (b *builder) phase(name string, block *workflow.Block, where string, at around) *Phase {
-	ph := &Phase{Name: name, Where: where, Timeout: limit(block.Timeout), Variables: at.scope.list()}
+	return b.timed(name, block, limit(block.Timeout), where, at)
+}
+
+// timed is a phase with a timeout.
+func (b *builder) timed(name string, block *workflow.Block, timeout Limit, where string, at around) *Phase {
+	ph := &Phase{Name: name, Where: where, Timeout: timeout, Variables: at.scope.list()}
 	b.plan.Phases = append(b.plan.Phases, ph)
 	var c Cost
 	ph.Steps, c = b.steps(block.Steps, at)
@@ -97,21 +104,30 @@ func (b *builder) phase(name string, block *workflow.Block, where string, at aro
 // subWorkflows plans the `workflows:` that run before the steps.
 func (b *builder) subWorkflows(f *workflow.File, sc scope) Cost {
 	var total Cost
-	for _, w := range f.Workflows {
-		if !w.Run || w.File == nil {
-			continue
+	batches, _ := workflow.Batches(f.Workflows)
+	for _, list := range batches {
+		var longest Cost
+		for _, w := range list {
+			if w.File != nil {
+				longest = larger(longest, b.subWorkflow(w, sc))
+			}
 		}
-		at := around{scope: parameters(sc, w)}
-		block := &workflow.Block{Pos: w.Pos, Steps: w.File.Steps, Timeout: w.Timeout}
-		b.visited = append(b.visited, w.File)
-		total = total.plus(b.phase("workflows."+w.Name, block, b.plan.Where, at).Worst)
-		b.visited = b.visited[:len(b.visited)-1]
-		sc.set(w.Outputs...)
-		if len(w.Outputs) > 0 {
-			sc.set(w.Name + ".*")
+		for _, w := range list {
+			sc.set(w.Outputs...)
+			if len(w.Outputs) > 0 {
+				sc.set(w.Name + ".*")
+			}
 		}
+		total = total.plus(longest)
 	}
 	return total
+}
+
+func (b *builder) subWorkflow(w *workflow.SubWorkflow, sc scope) Cost {
+	b.visited = append(b.visited, w.File)
+	defer func() { b.visited = b.visited[:len(b.visited)-1] }()
+	block := &workflow.Block{Pos: w.Pos, Steps: w.File.Steps}
+	return b.timed("workflows."+w.Name, block, timeoutOf(w), b.plan.Where, around{scope: parameters(sc, w)}).Worst
 }
 
 // parameters is the scope of the steps of another workflow.
@@ -158,11 +174,10 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) Cost {
 	b.plan.Map = out
 	out.Select = selection(m)
 	out.Retry = b.retryOf(ep.Retry, "the items' retry_config")
-	if out.Retry == nil && ep.OnItemFailure == "retry" {
-		pol := policy.DefaultRetry()
-		out.Retry = describe(pol)
-		shortest, longest := Bounds(pol, shownWaits)
-		out.Retry.delays(pol, shortest, longest)
+	if pol := engine.ItemRetry(ep); out.Retry == nil && pol != nil {
+		out.Retry = describe(*pol)
+		shortest, longest := Bounds(*pol, shownWaits)
+		out.Retry.delays(*pol, shortest, longest)
 	}
 	agents := out.Retry.attempts()
 
@@ -176,47 +191,65 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) Cost {
 		place = "each agent in a git worktree of its own, where the run has one"
 	}
 	ph := b.phase("map", m.Template, place, at)
-	out.Agent = ph.Worst
-	if out.Policy != "per_command" {
-		out.Agent = b.within(ph.Worst, out.AgentTimeout, m.Pos, "the agent")
-		inTime(ph.Steps, out.AgentTimeout.D)
-	}
+	agent, _ := m.Limits()
+	out.Agent = b.within(ph.Worst, limit(agent), m.Pos, "the agent")
+	inTime(ph.Steps, limit(agent).D)
+	out.refusals(m.Template.Steps, engine.ItemRetry(ep))
 	out.Item = out.Retry.cost(out.Agent)
+	var handling Cost
 	if h := f.Handlers[ep.Handler]; ep.OnItemFailure == "custom" && len(h) > 0 {
 		hat := around{scope: at.scope.child("error.*"), limits: at.limits}
 		handler := b.phase("handlers."+ep.Handler, &workflow.Block{Pos: h[0].Pos, Steps: h}, place, hat)
-		out.Item = out.Item.plus(handler.Worst)
+		handling = handler.Worst
 	}
-	return whole(out, m.Parallel)
+	out.Item = out.Item.plus(handling)
+	return whole(out, m.Parallel, handling, limit(f.StartDelay))
+}
+
+// refusals lengthens the waits of items by those for breakers of their steps.
+func (m *Map) refusals(steps []*workflow.Step, pol *retry.Policy) {
+	if m.Retry == nil {
+		return
+	}
+	for _, s := range steps {
+		if s.Retry != nil && s.Retry.Breaker != nil {
+			m.Retry.MostWaits = max(m.Retry.MostWaits, option.Refused(*pol, breaker(s.Retry.Breaker).Timeout))
+		}
+	}
 }
 
 // whole bounds the time of a map. At every moment before its end the item that
-// ends last is running or waiting, or else all workers are busy with others; so
-// the map lasts no longer than the work of the others shared among the workers,
-// plus that item.
-func whole(m *Map, parallel workflow.Int) Cost {
-	if parallel.Text != nil || m.Items.Open && (m.Item.Time.Open || m.Item.Time.D > 0) {
+// ends last is running or waiting, or else all workers are busy with others, or
+// nothing may begin: so the map lasts no longer than the work of the others shared
+// among the workers, plus that item, plus the holds. handling is what the handler
+// of an item that failed takes, delay the time between the first starts.
+func whole(m *Map, parallel workflow.Int, handling Cost, delay Limit) Cost {
+	if parallel.Text != nil || delay.Text != "" || m.Items.Open && (m.Item.Time.Open || m.Item.Time.D > 0) {
 		return Cost{Waits: m.Item.Waits, Time: Bound{Open: true}}
 	}
 	if m.Items.N == 0 {
 		return Cost{}
 	}
-	work := m.Agent.Time.times(Count{N: m.Items.N - 1, Open: m.Items.Open}).times(m.Retry.attempts())
-	work.D /= max(1, time.Duration(parallel.N))
-	return Cost{Waits: m.Item.Waits, Time: work.plus(m.Item.Time)}
+	agents := m.Retry.attempts()
+	starts := Count{N: m.Items.N, Open: m.Items.Open}.times(agents)
+	workers := max(1, parallel.N)
+	held := Bound{D: policy.Ramp(delay.D, workers, starts.N)}
+	if br := m.Breaker; br != nil {
+		// It opens after an agent, and half-open it lets fewer in.
+		held = held.plus(Bound{D: br.Timeout}.times(Count{N: max(starts.N-1, 0), Open: starts.Open}))
+		workers = min(workers, br.HalfOpenRequests)
+	}
+	work := m.Agent.Time.times(agents).plus(handling.Time).times(Count{N: m.Items.N - 1, Open: m.Items.Open})
+	work.D /= time.Duration(workers)
+	return Cost{Waits: m.Item.Waits, Time: work.plus(m.Item.Time).plus(held)}
 }
 
+// commandLimits are those of the commands of agents.
 func commandLimits(m *workflow.Map) map[string]Limit {
 	out := map[string]Limit{}
-	for kind, d := range m.CommandTimeouts {
-		out[kind] = limit(d)
-	}
-	if m.TimeoutPolicy == "per_command" || m.TimeoutPolicy == "hybrid" {
-		for _, kind := range []string{"shell", "claude", "http"} {
-			if (out[kind] == Limit{}) {
-				out[kind] = limit(m.AgentTimeout)
-			}
-		}
+	_, commands := m.Limits()
+	for name, d := range commands {
+		out[name] = limit(d)
 	}
 	return out
 }

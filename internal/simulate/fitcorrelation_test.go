@@ -3,6 +3,7 @@ package simulate
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/bide-dev/bide/internal/failure"
 )
@@ -22,7 +23,7 @@ func TestFitCorrelation(t *testing.T) {
 				if l.unit() < want {
 					u = of
 				}
-				a := &recorded{}
+				a := &recorded{from: time.Duration(l.unit() * float64(time.Hour))}
 				r.attempts[attemptKey{item, 1, "map.agent_template[0]", n}] = a
 				if u >= 0.3 {
 					break

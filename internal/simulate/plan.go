@@ -179,8 +179,8 @@ func breaker(c *circuit.Config) *Breaker {
 		return nil
 	}
 	return &Breaker{Rate: rateText(c),
-		FailureThreshold: cmp.Or(c.FailureThreshold, 5), SuccessThreshold: cmp.Or(c.SuccessThreshold, 3),
-		Timeout: cmp.Or(c.Timeout, 30*time.Second), HalfOpenRequests: cmp.Or(c.HalfOpenRequests, 3),
+		FailureThreshold: cmp.Or(c.FailureThreshold, circuit.DefaultFailureThreshold), SuccessThreshold: cmp.Or(c.SuccessThreshold, circuit.DefaultSuccessThreshold),
+		Timeout: cmp.Or(c.Timeout, circuit.DefaultTimeout), HalfOpenRequests: cmp.Or(c.HalfOpenRequests, circuit.DefaultHalfOpenRequests),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
 )
@@ -32,6 +33,9 @@ func (b *builder) retryOf(rt *workflow.Retry, what string) *Retry {
 	r.rules(rt)
 	if rt.Until != nil {
 		r.Until = rt.Until.String()
+	}
+	if r.Breaker != nil {
+		r.MostWaits = max(r.MostWaits, option.Refused(pol, r.Breaker.Timeout))
 	}
 	b.vain(rt, pol, shortest, r, what)
 	return r
@@ -147,20 +151,11 @@ func (b *builder) vain(rt *workflow.Retry, pol retry.Policy, shortest Timeline, 
 				Suggest("make the budget more, the delays shorter, or attempts %d", r.MostAttempts)
 		}
 	}
-	if br := r.Breaker; br != nil && br.Rate == "" && br.FailureThreshold < r.MostAttempts && !names(rt.RetryOn, "circuit_open") {
+	if br := r.Breaker; br != nil && br.Rate == "" && br.FailureThreshold < r.MostAttempts && option.Refused(pol, 1) == 0 {
 		b.find(rt.Pos, "attempts-unreachable", "%s: its circuit breaker opens after %d failures in a row, so that attempt %d of %d is refused and ends the operation",
 			what, br.FailureThreshold, br.FailureThreshold+1, r.MostAttempts).
 			Suggest("make failure_threshold at least %d, or name circuit_open in retry_on to wait for the breaker", r.MostAttempts)
 	}
-}
-
-func names(list []workflow.Matcher, name string) bool {
-	for _, m := range list {
-		if m.Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 func (b *builder) find(pos diag.Pos, code, format string, args ...any) *diag.Problem {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -43,6 +44,11 @@ type attemptKey struct {
 	index, round int
 	path         string
 	n            int
+}
+
+// compare orders keys by place.
+func (k attemptKey) compare(o attemptKey) int {
+	return cmp.Or(strings.Compare(k.path, o.path), cmp.Compare(k.index, o.index), cmp.Compare(k.round, o.round), cmp.Compare(k.n, o.n))
 }
 
 // recorded is how an attempt went.
@@ -242,7 +248,7 @@ func (r *Recording) fitValues(m *Model) {
 	if r.Header.Kind != workflow.Dataflow.String() {
 		return
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(r.outputs), func(a, b attemptKey) int { return strings.Compare(a.path, b.path) }) {
+	for _, k := range slices.SortedFunc(maps.Keys(r.outputs), attemptKey.compare) {
 		if t := m.Steps[r.static(k.path)]; t != nil && t.Output == nil && r.outputs[k] != "" {
 			text := r.outputs[k]
 			t.Output, t.value = &text, true
@@ -252,18 +258,13 @@ func (r *Recording) fitValues(m *Model) {
 
 // byStep are the attempts of each step by their beginning.
 func (r *Recording) byStep() map[string][]*recorded {
+	keys := slices.SortedFunc(maps.Keys(r.attempts), func(a, b attemptKey) int {
+		return cmp.Or(cmp.Compare(r.attempts[a].from, r.attempts[b].from), a.compare(b))
+	})
 	steps := map[string][]*recorded{}
-	for k, a := range r.attempts {
+	for _, k := range keys {
 		p := r.static(k.path)
-		steps[p] = append(steps[p], a)
-	}
-	for _, list := range steps {
-		slices.SortFunc(list, func(a, b *recorded) int {
-			if a.from != b.from {
-				return int(min(max(a.from-b.from, -1), 1))
-			}
-			return int(min(max(a.took-b.took, -1), 1))
-		})
+		steps[p] = append(steps[p], r.attempts[k])
 	}
 	return steps
 }

@@ -42,6 +42,7 @@ type Options struct {
 	// Items are the work items in place of those of the file.
 	Items []journal.Item
 
+	data     bool                                    // attempts are given their variables
 	unmerged bool                                    // there is nothing to merge
 	actions  func(*world, step.Actions) step.Actions // replaces the model's
 	rand     func(p step.Place, path string) backoff.Rand
@@ -122,7 +123,7 @@ func one(ctx context.Context, o *Options, n *stepNames, items *itemList, i int) 
 		acts = o.actions(w, acts)
 	}
 	ports := engine.Ports{
-		Clock: clock, Actions: acts, Git: history{}, Items: items.get, Merge: !o.unmerged,
+		Clock: clock, Actions: acts, Git: history{}, Items: items.get, Merge: !o.unmerged, Data: o.data,
 		ItemRand: func(index, attempt int) backoff.Rand {
 			l := seed.with(uint64(index)).with(^uint64(attempt))
 			return &l

@@ -72,9 +72,7 @@ func (b *builder) step(s *workflow.Step, at around) *Step {
 	if s.Retry != nil {
 		p.Timeout = least(p.Timeout, Limit{D: s.Retry.Timeout})
 	}
-	if h := s.OnFailure; h != nil && h.Rerun {
-		p.Rounds = max(1, h.MaxAttempts)
-	}
+	p.Rounds = s.Rounds()
 	p.multiply()
 	p.Worst = p.cost(here)
 	if !p.Worst.Time.Open {
@@ -91,6 +89,9 @@ func (p *stepPlan) after() scope {
 	out := scope{}
 	out.set(p.Sets...)
 	out["step.*"] = true // in a git repository
+	if p.Retry != nil && p.Retry.OnFailure == "fallback" {
+		out["error.*"] = true
+	}
 	return out
 }
 
@@ -113,29 +114,29 @@ func afterwards(s *workflow.Step) string {
 		if g.FailOnIncomplete {
 			then = "it fails"
 		}
-		text += fmt.Sprintf("; below %g %% after %d attempts %s", g.Threshold, max(1, g.MaxAttempts), then)
+		text += fmt.Sprintf("; below %g %% after %d attempts %s", g.Threshold, g.Rounds(), then)
 	}
 	return text
 }
 
 // below says what becomes of a step whose validation stays below its threshold.
 func below(v *workflow.Validate) string {
-	inc := v.OnIncomplete
-	switch {
-	case inc == nil:
-		return fmt.Sprintf("below %g %% it is noted, and the next step runs", v.Threshold)
-	case inc.FailWorkflow:
-		return fmt.Sprintf("below %g %% after %d completions it fails", v.Threshold, max(1, inc.MaxAttempts))
+	after, then := "", "the next step runs"
+	if n := v.Completions(); n > 0 {
+		after = fmt.Sprintf(" after %d completions", n)
 	}
-	return fmt.Sprintf("below %g %% after %d completions the next step runs", v.Threshold, max(1, inc.MaxAttempts))
+	if v.Required() {
+		then = "it fails"
+	}
+	return fmt.Sprintf("below %g %%%s %s", v.Threshold, after, then)
 }
 
 func failedForGood(s *workflow.Step) string {
 	h := s.OnFailure
 	switch {
-	case s.Retry != nil && s.Retry.OnFailure == "continue", s.MayFail, h != nil && h.Ignore, h != nil && h.Rerun && !h.FailWorkflow:
+	case s.Retry != nil && s.Retry.OnFailure == "continue", s.Tolerated():
 		return "recorded; the next step runs"
-	case h != nil && !h.Rerun && !h.FailWorkflow && h.Strategy != "cleanup":
+	case h != nil && h.Recovers():
 		return "recovered if the handler ends well, else what is around it fails"
 	}
 	return "what is around it fails"
@@ -169,14 +170,10 @@ func (p *stepPlan) cost(here scope) Cost {
 	s := p.of
 	op := p.Retry.cost(p.action(here).plus(p.check()))
 	if s.Retry != nil && s.Retry.OnFailure == "fallback" {
-		op = op.plus(p.leaf("shell", limit(s.Timeout)))
+		op = op.plus(p.leaf(s, s.Retry.FallbackAction(), limit(s.Timeout)))
 	}
 	total := op
-	if h := s.OnFailure; h != nil && !h.Ignore && len(h.Steps) > 0 {
-		runs := 1
-		if h.Rerun {
-			runs = p.Rounds - 1
-		}
+	if h, runs := s.OnFailure, s.Handlings(); runs > 0 && len(h.Steps) > 0 {
 		handler := p.within(p.group("on_failure", h.Steps, count(runs), "runs of the handler", "error.*", "test.*"), limit(h.Timeout), h.Pos, "the on_failure of "+called(s))
 		inTime(p.Groups[len(p.Groups)-1].Steps, limit(h.Timeout).D)
 		total = op.times(count(p.Rounds)).plus(handler.times(count(runs)))
@@ -219,13 +216,14 @@ func (p *stepPlan) groupIn(at around, as string, steps []*workflow.Step, times C
 	}
 	list, c := p.steps(steps, in)
 	p.Groups = append(p.Groups, Group{As: as, Times: times, Steps: list})
+	at.scope.join(sc, true)
 	p.at.scope.join(sc, true)
 	return c
 }
 
-// leaf is the cost of one attempt of a command.
-func (p *stepPlan) leaf(kind string, own Limit) Cost {
-	l := least(own, p.at.limits[kind])
+// leaf is the cost of one attempt of an action that is no step's own.
+func (p *stepPlan) leaf(s *workflow.Step, a workflow.Action, own Limit) Cost {
+	l := least(own, workflow.CommandLimit(p.at.limits, s, a))
 	return Cost{Time: Bound{Open: true}}.within(l.D)
 }
 
@@ -247,7 +245,7 @@ func (p *stepPlan) action(here scope) Cost {
 	case *workflow.Pipeline:
 		return p.capped(Cost{Time: Bound{Open: true}, Waits: Bound{Open: true}})
 	}
-	p.Timeout = least(p.Timeout, p.at.limits[p.of.Action.Kind()])
+	p.Timeout = least(p.Timeout, workflow.CommandLimit(p.at.limits, p.of, p.of.Action))
 	return Cost{Time: Bound{Open: true}}.within(p.Timeout.D)
 }
 
@@ -269,11 +267,11 @@ func (p *stepPlan) foreach(a *workflow.Foreach, in around) Cost {
 	if par := a.Parallel; par.Text == nil && par.N > 1 && !n.Open {
 		rounds.N = (n.N + int64(par.N) - 1) / int64(par.N)
 	}
-	c := one.times(rounds)
-	if a.Text != nil && len(a.Text.Refs()) == 0 {
-		c = c.plus(p.leaf("shell", Limit{})) // the command that gives the values
+	c := p.within(one.times(rounds), limit(a.Timeout), p.of.Pos, "the foreach "+called(p.of))
+	if a.Command() { // which gives the values before their time begins
+		c = c.plus(p.leaf(&workflow.Step{}, &workflow.Shell{}, Limit{}))
 	}
-	return p.within(c, limit(a.Timeout), p.of.Pos, "the foreach "+called(p.of))
+	return c
 }
 
 // loop plans steps in rounds that have variables of their own.
@@ -281,16 +279,14 @@ func (p *stepPlan) loop(in around, as string, steps []*workflow.Step, times Coun
 	sc := in.scope.child(more...)
 	list, c := p.steps(steps, in.inside(sc, Factor{times, of}))
 	p.Groups = append(p.Groups, Group{As: as, Times: times, Steps: list})
+	in.scope.join(sc, true)
 	return c
 }
 
 // validate is the validation, and below its threshold what completes it, each
 // time followed by another validation.
 func (p *stepPlan) validate(v *workflow.Validate, in around) Cost {
-	again := 0
-	if inc := v.OnIncomplete; inc != nil {
-		again = max(1, inc.MaxAttempts)
-	}
+	again := v.Completions()
 	c := p.groupIn(in, "validate", v.Steps, count(again+1), "validations")
 	c = p.within(c, limit(v.Timeout), v.Pos, "the validation of "+called(p.of)).times(count(again + 1))
 	if inc := v.OnIncomplete; inc != nil {
@@ -303,7 +299,7 @@ func (p *stepPlan) validate(v *workflow.Validate, in around) Cost {
 }
 
 func (p *stepPlan) goalSeek(g *workflow.GoalSeek, in around) Cost {
-	n := count(max(1, g.MaxAttempts))
+	n := count(g.Rounds())
 	c := p.loop(in, "do", g.Do, n, "attempts at the goal", "goal.*", "validation.*")
 	c = c.plus(p.loop(in, "validate", g.Validate, n, "attempts at the goal", "goal.*", "validation.*", "last.*"))
 	return p.within(c.times(n), limit(g.Timeout), p.of.Pos, "the goal_seek "+called(p.of))
@@ -323,7 +319,16 @@ func (p *stepPlan) call(a *workflow.Call, in around) Cost {
 	}
 	list, c := p.steps(t.File.Steps, in.inside(sc))
 	p.Groups = append(p.Groups, Group{As: "workflow " + a.Workflow, Times: count(1), Steps: list})
-	return p.within(c, limit(t.Timeout), t.Pos, "workflow "+a.Workflow)
+	return p.within(c, timeoutOf(t), t.Pos, "workflow "+a.Workflow)
+}
+
+// timeoutOf is what bounds a call of another workflow.
+func timeoutOf(w *workflow.SubWorkflow) Limit {
+	var out Limit
+	for _, d := range w.Timeouts() {
+		out = least(out, limit(d))
+	}
+	return out
 }
 
 // check is the cost of step_validate, which follows each attempt.
@@ -333,7 +338,7 @@ func (p *stepPlan) check() Cost {
 		return Cost{}
 	}
 	var once Cost
-	n := max(1, c.MaxAttempts)
+	n := c.Rounds()
 	in := p.once.inside(p.at.scope.child(p.Sets...))
 	if n > 1 {
 		in = p.once.inside(in.scope, Factor{count(n), "checks"})

@@ -161,13 +161,7 @@ func (x *Executor) leafWithin(ctx context.Context, p Site, s *workflow.Step, a w
 // bounded is the timeout of a command, which timeout_config bounds by the
 // step's id or name, or by the kind of command.
 func (p Site) bounded(s *workflow.Step, a workflow.Action, t time.Duration) time.Duration {
-	limit := p.Limits[a.Kind()]
-	for _, name := range []string{s.Name, s.ID} {
-		if own, ok := p.Limits[name]; ok && name != "" {
-			limit = own
-		}
-	}
-	if limit > 0 && (t == 0 || limit < t) {
+	if limit := workflow.CommandLimit(p.Limits, s, a); limit > 0 && (t == 0 || limit < t) {
 		return limit
 	}
 	return t

@@ -58,7 +58,7 @@ func (x *Executor) Call(ctx context.Context, p Site, w *workflow.SubWorkflow, ar
 	if err != nil {
 		return action.Result{}, &action.InputError{Err: err}
 	}
-	t, err := x.shorter(ctx, q, w.Timeout, w.File.Timeout)
+	t, err := x.shorter(ctx, q, w.Timeouts())
 	if err != nil {
 		return action.Result{}, inputError("the timeout of workflow %s: %w", w.Name, err)
 	}
@@ -82,9 +82,9 @@ func (x *Executor) Call(ctx context.Context, p Site, w *workflow.SubWorkflow, ar
 }
 
 // shorter is the shorter of two timeouts, of which either may be none.
-func (x *Executor) shorter(ctx context.Context, p Site, a, b workflow.Duration) (time.Duration, error) {
-	t, err := x.Span(ctx, p, a)
-	other, oerr := x.Span(ctx, p, b)
+func (x *Executor) shorter(ctx context.Context, p Site, of [2]workflow.Duration) (time.Duration, error) {
+	t, err := x.Span(ctx, p, of[0])
+	other, oerr := x.Span(ctx, p, of[1])
 	if t == 0 || other > 0 && other < t {
 		t = other
 	}

@@ -32,7 +32,7 @@ func (x *Executor) goalSeek(ctx context.Context, p Site, g *workflow.GoalSeek) (
 func (x *Executor) seek(ctx context.Context, p Site, g *workflow.GoalSeek, goal string) (action.Result, error) {
 	last := score{vars: map[string]any{}}
 	n := 1
-	for ; n <= max(1, g.MaxAttempts); n++ {
+	for ; n <= g.Rounds(); n++ {
 		q := p.Round(n - 1)
 		q.Env = p.Env.Export("PRODIGY_VALIDATION", value.JSON(last.vars), "BIDE_GOAL_ATTEMPT", fmt.Sprint(n))
 		q.Scope.Set("goal", map[string]any{"text": goal, "attempt": int64(n), "score": last.percent})

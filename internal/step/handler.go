@@ -16,11 +16,7 @@ import (
 // rounds runs a step, and where its handler is a repair, the step and the
 // handler in turn.
 func (x *Executor) rounds(ctx context.Context, p Site, s *workflow.Step, path string) Outcome {
-	h := s.OnFailure
-	n := 1
-	if h != nil && h.Rerun {
-		n = max(1, h.MaxAttempts)
-	}
+	h, n := s.OnFailure, s.Rounds()
 	done, out := x.roundsDone(p, s, path)
 	total, waited := out.Attempts, time.Duration(0)
 	if done > 0 && done < n {
@@ -46,7 +42,7 @@ func (x *Executor) rounds(ctx context.Context, p Site, s *workflow.Step, path st
 		if out, did = x.onExitCode(ctx, p, s, out); did {
 			break
 		}
-		if h == nil || h.Ignore || round >= n && h.Rerun {
+		if round > s.Handlings() {
 			break
 		}
 		recovered, err := x.handle(ctx, p, s, h, out, round)
@@ -55,7 +51,7 @@ func (x *Executor) rounds(ctx context.Context, p Site, s *workflow.Step, path st
 			break
 		}
 		if !h.Rerun {
-			if recovered && !h.FailWorkflow && h.Strategy != "cleanup" {
+			if recovered && h.Recovers() {
 				out.Status, out.Err, out.Recovered = event.Succeeded, nil, true
 			}
 			break
@@ -98,8 +94,7 @@ func tolerate(s *workflow.Step, out Outcome) Outcome {
 	if out.Err == nil || errors.Is(out.Err, ErrInterrupted) {
 		return out
 	}
-	h := s.OnFailure
-	out.Tolerated = out.Tolerated || s.MayFail || h != nil && (h.Ignore || h.Rerun && !h.FailWorkflow)
+	out.Tolerated = out.Tolerated || s.Tolerated()
 	return out
 }
 

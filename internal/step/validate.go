@@ -15,10 +15,6 @@ import (
 // up to max_attempts times. A score that is missed fails, unless the file says
 // that it may be: then incomplete is true.
 func (x *Executor) validate(ctx context.Context, p Site, v *workflow.Validate) (incomplete bool, err error) {
-	inc := v.OnIncomplete
-	if inc == nil {
-		inc = &workflow.OnIncomplete{FailWorkflow: true}
-	}
 	for n := 0; ; n++ {
 		q := p
 		q.Rounds += "%" + strconv.Itoa(n)
@@ -31,15 +27,15 @@ func (x *Executor) validate(ctx context.Context, p Site, v *workflow.Validate) (
 		if got.read && got.percent >= v.Threshold {
 			return false, nil
 		}
-		if n >= max(1, inc.MaxAttempts) || len(inc.Steps) == 0 && inc.Prompt == nil {
+		if n >= v.Completions() {
 			e := &IncompleteError{Score: got.percent, Threshold: v.Threshold, Attempts: n + 1, What: "the validation is incomplete", Unread: got.unread()}
-			if inc.FailWorkflow {
+			if v.Required() {
 				return false, e
 			}
 			x.Note("%v; the workflow goes on (on_incomplete)", e)
 			return true, nil
 		}
-		if err := x.complete(ctx, q, inc); err != nil {
+		if err := x.complete(ctx, q, v.OnIncomplete); err != nil {
 			return false, err
 		}
 	}
@@ -158,7 +154,7 @@ func (x *Executor) checks(ctx context.Context, p Site, c *workflow.StepValidate)
 		if len(errs) == 0 || c.Criteria == "any" && passed > 0 || c.Criteria == "at_least" && passed >= c.AtLeast {
 			return nil
 		}
-		if n >= max(1, c.MaxAttempts) {
+		if n >= c.Rounds() {
 			break
 		}
 		if err := x.pause(ctx, p, c.RetryDelay); err != nil {

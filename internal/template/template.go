@@ -189,10 +189,13 @@ func (t *Text) ExpandOrigin(s Scope) (string, Origin, error) {
 	return b.String(), origin, nil
 }
 
+// IsReference reports whether the text is exactly one reference.
+func (t *Text) IsReference() bool { return len(t.segs) == 1 && t.segs[0].kind == segRef }
+
 // Value gives the typed value where the text is exactly one reference that s
 // knows and whose filters succeed.
 func (t *Text) Value(s Scope) (Value, bool) {
-	if len(t.segs) != 1 || t.segs[0].kind != segRef {
+	if !t.IsReference() {
 		return Value{}, false
 	}
 	v, known, err := t.segs[0].ref.resolve(s)

@@ -1,11 +1,13 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/retry"
@@ -40,6 +42,9 @@ func (o *Options) Worst() Worst {
 			n = min(n, r.Attempts)
 		}
 		w.Delays = plus(w.Delays, delays(r.Backoff, n-1))
+	}
+	if o.Breaker != nil {
+		w.Delays = max(w.Delays, option.Refused(*p, cmp.Or(o.Breaker.Timeout, circuit.DefaultTimeout)))
 	}
 	if p.Budget > 0 {
 		w.Delays = min(w.Delays, p.Budget)

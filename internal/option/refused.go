@@ -1,0 +1,28 @@
+package option
+
+import (
+	"math"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/retry"
+)
+
+// Refused is the longest that an operation waits whose attempts a breaker refuses
+// that stays open for a time; 0 where a refusal is its end.
+func Refused(p retry.Policy, open time.Duration) time.Duration {
+	p.Breaker, p.Quota, p.Rand = nil, nil, longest{}
+	if p.Attempts == retry.Unlimited {
+		p.Attempts = MaxAttempts
+	}
+	began := time.Unix(0, 0)
+	m := retry.NewMachine(&p, began)
+	for m.Next(&circuit.OpenError{State: circuit.Open, RetryAfter: open}, began.Add(m.State().Slept)).Action == retry.Retry {
+	}
+	return m.State().Slept
+}
+
+// longest draws the longest delay each time.
+type longest struct{}
+
+func (longest) Uint64() uint64 { return math.MaxUint64 }
