@@ -2,14 +2,15 @@ package docs
 
 import (
 	"io"
-	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/bide-dev/bide/internal/pattern"
 )
 
 var (
-	picture = regexp.MustCompile(`!\[([^\]]*)\]\([^)]*\) ?`)
-	link    = regexp.MustCompile(`\[([^\]]*)\]\(([^)]*)\)`)
+	picture = pattern.Lazy(`!\[([^\]]*)\]\([^)]*\) ?`)
+	link    = pattern.Lazy(`\[([^\]]*)\]\(([^)]*)\)`)
 	markup  = strings.NewReplacer("**", "", "`", "")
 )
 
@@ -108,9 +109,9 @@ func (p *plain) flush() {
 // inline takes the marks out of a line; a link that leads elsewhere keeps its
 // address.
 func inline(s string) string {
-	s = picture.ReplaceAllString(s, "")
-	s = link.ReplaceAllStringFunc(s, func(l string) string {
-		m := link.FindStringSubmatch(l)
+	s = picture().ReplaceAllString(s, "")
+	s = link().ReplaceAllStringFunc(s, func(l string) string {
+		m := link().FindStringSubmatch(l)
 		if m[1] == m[2] || !strings.Contains(m[2], "://") {
 			return m[1]
 		}

@@ -55,7 +55,7 @@ func Command(text string, exit int, stdout, stderr string) Verdict {
 	if !v.known() {
 		v = Text(stdout)
 	}
-	if !v.known() && exit > 0 && exit < 256 && statuses[exit] {
+	if !v.known() && exit > 0 && exit < 256 && statuses()[exit] {
 		v = byStatus(text, exit, stderr+"\n"+stdout)
 	}
 	v.RetryAfter = retryAfter(stderr + "\n" + stdout)

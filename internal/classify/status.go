@@ -3,6 +3,7 @@ package classify
 import (
 	"path"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -28,14 +29,14 @@ var exits = map[string]map[int]Verdict{
 }
 
 // statuses are all that stand in exits, so that most failures need no parser.
-var statuses = func() (s [256]bool) {
+var statuses = sync.OnceValue(func() (s [256]bool) {
 	for _, m := range exits {
 		for n := range m {
 			s[n] = true
 		}
 	}
 	return s
-}()
+})
 
 // refusal are the words of ssh and rsync for what another attempt would meet
 // as well.

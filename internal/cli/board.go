@@ -11,7 +11,6 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/value"
-	"github.com/charmbracelet/x/ansi"
 )
 
 // board is what the live display shows of a run: a fold over its events, and
@@ -222,7 +221,7 @@ func (b *board) lines(now time.Time, width, height int) []string {
 	}
 	out = append(out, tasks(now, b.steps, b.agents, height-len(out))...)
 	for i, line := range out {
-		out[i] = ansi.Truncate(line, width, "…")
+		out[i] = cut(line, width)
 	}
 	return out[:min(len(out), max(height, 1))]
 }
@@ -249,7 +248,7 @@ func (b *board) summary(now time.Time, width int) string {
 	add(b.ending, "ending")
 	add(rate > 0 && b.done < b.total && !b.ending, "%s left", whole(time.Duration(float64(b.total-b.done)/max(rate, 1e-9)*float64(time.Second))))
 	text := strings.Join(parts, " · ")
-	room := min(30, width-ansi.StringWidth(text)-len(spin(now))-2)
+	room := min(30, width-widthOf(text)-len(spin(now))-2)
 	if room < 5 {
 		return spin(now) + " " + text
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step"
-	"github.com/mattn/go-runewidth"
 )
 
 // display shows a run: as JSON lines, as plain lines, or live on a terminal.
@@ -203,17 +202,17 @@ func (d *plainDisplay) labelOf(e event.Event) string {
 // fitLine has a line fit a terminal: what a step is called matters least, as far as
 // it can be told by its beginning.
 func fitLine(line, label string, width int) string {
-	if width <= 0 || runewidth.StringWidth(line) <= width {
+	if width <= 0 || widthOf(line) <= width {
 		return line
 	}
-	if n := runewidth.StringWidth(label); n > leastLabel && !strings.HasPrefix(line, "bide: ✗ item ") {
-		line = strings.Replace(line, label, cut(label, max(leastLabel, n-(runewidth.StringWidth(line)-width))), 1)
+	if n := widthOf(label); n > leastLabel && !strings.HasPrefix(line, "bide: ✗ item ") {
+		line = strings.Replace(line, label, cut(label, max(leastLabel, n-(widthOf(line)-width))), 1)
 	}
 	next := strings.LastIndex(line, "; attempt ") // which matters more than the end of an error
 	if next < 0 {
 		next = len(line)
 	}
-	return cut(line[:next], width-runewidth.StringWidth(line[next:])) + line[next:]
+	return cut(line[:next], width-widthOf(line[next:])) + line[next:]
 }
 
 // leastLabel is how many columns of a step's label stay.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 )
 
@@ -40,7 +39,7 @@ func reflow(text string, width int) string {
 	end := func() {
 		line := ""
 		for _, w := range words {
-			if line != "" && runewidth.StringWidth(line)+1+runewidth.StringWidth(w) > width {
+			if line != "" && widthOf(line)+1+widthOf(w) > width {
 				out, line = append(out, line), ""
 			}
 			if line != "" {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 )
 
@@ -201,7 +200,7 @@ func (d *liveDisplay) draw() {
 		return
 	}
 	for _, l := range lines {
-		d.drawn = append(d.drawn, ansi.StringWidth(l))
+		d.drawn = append(d.drawn, widthOf(l))
 	}
 	d.shown = text
 	d.write(text)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/simulate"
-	"github.com/mattn/go-runewidth"
 )
 
 // planWriter writes a plan for a person.
@@ -38,19 +37,19 @@ func (w *planWriter) field(indent int, key, value string) {
 		if i > 0 {
 			key = ""
 		}
-		fmt.Fprintf(w, "%s%s%s\n", margin, w.dim(runewidth.FillRight(key, keyWidth)), line)
+		fmt.Fprintf(w, "%s%s%s\n", margin, w.dim(padded(key, keyWidth)), line)
 	}
 }
 
 // wrap breaks a text between words; room 0 leaves it whole.
 func wrap(text string, room int) []string {
-	if room == 0 || runewidth.StringWidth(text) <= room {
+	if room == 0 || widthOf(text) <= room {
 		return []string{text}
 	}
 	var lines []string
 	line := ""
 	for word := range strings.SplitSeq(text, " ") {
-		if line != "" && runewidth.StringWidth(line)+1+runewidth.StringWidth(word) > room {
+		if line != "" && widthOf(line)+1+widthOf(word) > room {
 			lines, line = append(lines, line), word
 			continue
 		}

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/charmbracelet/x/ansi"
-	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 )
 
@@ -85,7 +83,7 @@ func (t *table) print(w io.Writer, width int) error {
 	for _, row := range all {
 		for i, c := range row {
 			if !empty[i] {
-				widths[i] = max(widths[i], runewidth.StringWidth(c))
+				widths[i] = max(widths[i], widthOf(c))
 			}
 		}
 	}
@@ -98,10 +96,10 @@ func (t *table) print(w io.Writer, width int) error {
 			if empty[i] {
 				continue
 			}
-			if runewidth.StringWidth(c) > widths[i] {
+			if widthOf(c) > widths[i] {
 				c = cut(c, widths[i])
 			}
-			pad := strings.Repeat(" ", widths[i]-runewidth.StringWidth(c))
+			pad := strings.Repeat(" ", widths[i]-widthOf(c))
 			if n > 0 && t.paint != nil {
 				c = t.paint(i, c)
 			}
@@ -128,20 +126,6 @@ func (t *table) print(w io.Writer, width int) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
-
-// fold breaks a line that is too long for a terminal of a width, 0 for none, at
-// blanks where it can; what follows is indented.
-func fold(line string, width int, by string) string {
-	if width == 0 || runewidth.StringWidth(line) <= width {
-		return line
-	}
-	head, _, _ := strings.Cut(ansi.Wrap(line, width, ""), "\n")
-	rest := strings.TrimLeft(line[len(head):], " ")
-	return head + "\n" + by + strings.ReplaceAll(ansi.Wrap(rest, width-len(by), ""), "\n", "\n"+by)
-}
-
-// cut shortens a text to n columns.
-func cut(s string, n int) string { return runewidth.Truncate(s, n, "…") }
 
 // columns is the width of the terminal behind w; 0 where there is none.
 func (a *app) columns(w io.Writer) int {

@@ -33,11 +33,11 @@ const (
 	flushAt = 64 << 10
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 func appendFrame(b, text []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(text, castagnoli))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(text, castagnoli()))
 	return append(b, text...)
 }
 
@@ -52,7 +52,7 @@ func frameOf(b []byte) (text []byte, size int) {
 		return nil, 0
 	}
 	text = b[frameHead : frameHead+n]
-	if crc32.Checksum(text, castagnoli) != binary.LittleEndian.Uint32(b[4:]) {
+	if crc32.Checksum(text, castagnoli()) != binary.LittleEndian.Uint32(b[4:]) {
 		return nil, 0
 	}
 	return text, frameHead + n

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bide-dev/bide/internal/action"
@@ -149,13 +150,13 @@ func (m *attempted) http(ctx context.Context) (any, error) {
 }
 
 // prompted is the prompt of an agent module: a value, and so no template.
-var prompted = func() *template.Text {
+var prompted = sync.OnceValue(func() *template.Text {
 	t, err := template.Parse("${prompt}")
 	if err != nil {
 		panic(err)
 	}
 	return t
-}()
+})
 
 // agent asks an agent. All rules for the agents of a run hold: rate limits,
 // budgets, usage.
@@ -163,7 +164,7 @@ func (m *attempted) agent(ctx context.Context) (any, error) {
 	q := m.p
 	q.Scope = q.Scope.Child()
 	q.Scope.Set("prompt", m.d.Fill(m.d.Agent.Prompt, m.args))
-	a := &workflow.Claude{Text: prompted, Provider: m.d.Agent.Provider}
+	a := &workflow.Claude{Text: prompted(), Provider: m.d.Agent.Provider}
 	c := m.call()
 	c.Action, c.Scope, c.Dir, c.Env, c.Quiet = a, m.r.x.View(ctx, q), q.Dir, q.Env.List(), true
 	c.Timeout = 0 // ctx ends with it

@@ -3,7 +3,6 @@ package lsp
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -191,13 +190,13 @@ func keyItems(d *document, path, written []string, at int) []item {
 	return items
 }
 
-var unclosed = regexp.MustCompile(`\$\{([\w-]*)$`)
+var unclosed = pattern.Lazy(`\$\{([\w-]*)$`)
 
 // openReference reports whether an offset is in the first word of a "${" that is
 // not closed.
 func openReference(text string, at int) (bool, syntax.Span) {
 	start := strings.LastIndexByte(text[:at], '\n') + 1
-	m := unclosed.FindStringSubmatchIndex(text[start:at])
+	m := unclosed().FindStringSubmatchIndex(text[start:at])
 	if m == nil {
 		return false, syntax.Span{}
 	}

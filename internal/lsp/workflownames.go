@@ -3,7 +3,6 @@ package lsp
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -216,8 +215,8 @@ func (w *workflowFile) renamable(d *document, at int) (syntax.Span, bool) {
 }
 
 var (
-	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
-	thingName    = regexp.MustCompile(`^[A-Za-z0-9_][\w.-]*$`)
+	variableName = pattern.Lazy(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+	thingName    = pattern.Lazy(`^[A-Za-z0-9_][\w.-]*$`)
 )
 
 var errNotChangeable = errors.New("there is no name here that can be changed: it is not given in this file")
@@ -230,9 +229,9 @@ func (w *workflowFile) rename(d *document, at int, to string) ([]textEdit, error
 	list, _ := w.occurrences(d, at)
 	name := list[0].name
 	switch {
-	case name.section == "" && !variableName.MatchString(to):
+	case name.section == "" && !variableName().MatchString(to):
 		return nil, fmt.Errorf("%q cannot be the name of a variable: letters, digits, _ and -, no digit first", to)
-	case !thingName.MatchString(to):
+	case !thingName().MatchString(to):
 		return nil, fmt.Errorf("%q cannot be a name: letters, digits, _, . and -", to)
 	case to == name.text:
 		return []textEdit{}, nil

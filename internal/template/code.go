@@ -3,6 +3,7 @@ package template
 import (
 	"path"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -71,12 +72,17 @@ var (
 	}
 )
 
-func wordSet(s string) map[string]bool {
-	set := make(map[string]bool)
-	for _, w := range strings.Fields(s) {
-		set[w] = true
-	}
-	return set
+// wordSet says whether a word is one of those of a text. The set is made when it
+// is first asked, so that not every start of bide pays for all of them.
+func wordSet(text string) func(word string) bool {
+	set := sync.OnceValue(func() map[string]bool {
+		set := make(map[string]bool)
+		for w := range strings.FieldsSeq(text) {
+			set[w] = true
+		}
+		return set
+	})
+	return func(word string) bool { return set()[word] }
 }
 
 // codeAdvice says how data gets to code of a language.
@@ -178,9 +184,9 @@ func (r *rewriter) run(args []*syntax.Word, remote bool) codeReader {
 		return codeReader{}
 	}
 	name := path.Base(first)
-	remote = remote || remotes[name]
+	remote = remote || remotes(name)
 	switch {
-	case shells[name]:
+	case shells(name):
 		return r.runShell(name, args, remote)
 	case name == "ssh" || name == "rsh":
 		if r.commandData("ssh", args[:min(r.operand(args, sshOptions), len(args))]) {
@@ -215,7 +221,7 @@ func (r *rewriter) run(args []*syntax.Word, remote bool) codeReader {
 	if lang := languageOf(name); lang >= 0 {
 		return r.runLanguage(lang, args)
 	}
-	if !inert[name] {
+	if !inert(name) {
 		if i := r.codeWithin(args); i > 0 {
 			r.guard(args[:i])
 			r.words(args[:i], bareWords)
@@ -401,7 +407,7 @@ func (r *rewriter) runSSH(args []*syntax.Word) codeReader {
 		r.word(w, bareWords)
 		r.quotedOnly = was
 	}
-	if name, _ := r.literalWord(args[host+1]); shells[path.Base(name)] {
+	if name, _ := r.literalWord(args[host+1]); shells(path.Base(name)) {
 		if code, script := r.shellCode(args[host+1:]); code == 0 && script == 0 {
 			return codeReader{shell: "ssh", remote: true}
 		}

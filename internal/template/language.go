@@ -85,7 +85,7 @@ func (r *rewriter) runLanguage(index int, args []*syntax.Word) codeReader {
 					r.word(args[i], bareWord) // a second word might be the code
 				}
 			}
-		case plain && lang.name == "jq" && yqCommands[lit]:
+		case plain && lang.name == "jq" && yqCommands(lit):
 			r.word(w, bareWord)
 		case lang.program && !fromFile && !hasCode:
 			hasCode, operand = true, true

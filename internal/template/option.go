@@ -135,16 +135,16 @@ func (r *rewriter) guard(args []*syntax.Word) {
 	}
 	first, _ := r.literalWord(args[0])
 	name := path.Base(first)
-	if takesDashes[name] || r.functions[first] {
+	if takesDashes(name) || r.functions[first] {
 		r.guardTest(name, args)
 		return
 	}
 	short, long, two := r.valueOptions(name, args)
-	passes, noDash := passesOn[name], noDoubleDash[name]
+	passes, noDash := passesOn(name), noDoubleDash(name)
 	for i := 1; i < len(args); i++ {
 		lit, plain := r.literalWord(args[i])
 		if !plain {
-			r.guardWord(args[i], guard{command: first, noDash: noDash, plus: takesPlus[name], assigns: name == "make" || name == "gmake"})
+			r.guardWord(args[i], guard{command: first, noDash: noDash, plus: takesPlus(name), assigns: name == "make" || name == "gmake"})
 			continue
 		}
 		values := 0

@@ -46,7 +46,7 @@ func plainWords(src string, marks []mark, oneWord []int, f *syntax.File) []plain
 		return nil
 	}
 	name := words[0][0].lit
-	if name == "" || needShell[name] || strings.ContainsAny(name, "=") || (name == "true" || name == "false") && len(words) > 1 {
+	if name == "" || needShell(name) || strings.ContainsAny(name, "=") || (name == "true" || name == "false") && len(words) > 1 {
 		return nil
 	}
 	return words

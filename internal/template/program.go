@@ -150,12 +150,12 @@ func (r *rewriter) gitCommand(args []*syntax.Word, refuse func(*syntax.Word, str
 
 func isCommandKey(key string) bool {
 	key = strings.ToLower(key)
-	return strings.HasPrefix(key, "alias.") || commandKeys[key[strings.LastIndexByte(key, '.')+1:]]
+	return strings.HasPrefix(key, "alias.") || commandKeys(key[strings.LastIndexByte(key, '.')+1:])
 }
 
 // commandVar refuses data as the value of a variable that names a program.
 func (r *rewriter) commandVar(name string, value syntax.Node) bool {
-	if !commandVars[name] {
+	if !commandVars(name) {
 		return false
 	}
 	m, ok := r.has(value)

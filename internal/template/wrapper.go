@@ -115,7 +115,7 @@ func (r *rewriter) replacesInCode(args []*syntax.Word, command int) bool {
 			replace = "{}"
 		}
 	}
-	if name, _ := r.literalWord(args[command]); replace == "" || !shells[path.Base(name)] {
+	if name, _ := r.literalWord(args[command]); replace == "" || !shells(path.Base(name)) {
 		return false
 	}
 	code, _ := r.shellCode(args[command:])
@@ -135,7 +135,7 @@ func (r *rewriter) codeWithin(args []*syntax.Word) int {
 	for i := 1; i+1 < len(args); i++ {
 		lit, _ := r.literalWord(args[i])
 		name := path.Base(lit)
-		if shells[name] {
+		if shells(name) {
 			if code, _ := r.shellCode(args[i:]); code > 0 {
 				return i
 			}

@@ -24,43 +24,52 @@ type field struct {
 	inert string
 }
 
-// table is the keys of one kind of map.
+// table is the keys of one kind of map. They are made when a map of this kind
+// is met: most files have few kinds, and every start of bide would pay for all.
 type table struct {
-	name   string // of its definition in the schema
-	what   string // in messages: "a step"
-	fields []field
-	index  func() map[string]int // made when a map of this kind is met
+	name  string // of its definition in the schema
+	what  string // in messages: "a step"
+	list  func() []field
+	once  sync.Once
+	made  []field
+	index map[string]*field
 }
 
-func newTable(name, what string, fields ...field) *table {
-	for i := range fields {
-		if f := &fields[i]; f.as != "" {
+func newTable(name, what string, list func() []field) *table {
+	return &table{name: name, what: what, list: list}
+}
+
+// fields is the keys in their order.
+func (t *table) fields() []field {
+	t.once.Do(t.fill)
+	return t.made
+}
+
+func (t *table) fill() {
+	t.made = t.list()
+	t.index = make(map[string]*field, len(t.made))
+	for i := range t.made {
+		f := &t.made[i]
+		if f.as != "" {
 			f.doc = "the same as " + f.as
 		}
+		t.index[f.key] = f
 	}
-	return &table{name: name, what: what, fields: fields, index: sync.OnceValue(func() map[string]int {
-		index := make(map[string]int, len(fields))
-		for i, f := range fields {
-			index[f.key] = i
-		}
-		return index
-	})}
 }
 
 func (t *table) keys() []string {
-	keys := make([]string, len(t.fields))
-	for i, f := range t.fields {
+	list := t.fields()
+	keys := make([]string, len(list))
+	for i, f := range list {
 		keys[i] = f.key
 	}
 	return keys
 }
 
 func (t *table) field(key string) (*field, bool) {
-	i, ok := t.index()[key]
-	if !ok {
-		return nil, false
-	}
-	return &t.fields[i], true
+	t.once.Do(t.fill)
+	f, ok := t.index[key]
+	return f, ok
 }
 
 // FieldInfo is one key of the language, for reference pages and for tests.
@@ -87,7 +96,7 @@ var Places = []string{
 func Fields() []FieldInfo {
 	var all []FieldInfo
 	for _, t := range tables {
-		for _, f := range t.fields {
+		for _, f := range t.fields() {
 			info := FieldInfo{Object: t.name, Key: f.key, Kind: kindOf(f.typ), Bounds: boundsOf(f.typ), Default: f.def, Doc: f.doc, Example: f.sample, Inert: f.inert}
 			if t == stepTable {
 				info.Places = slices.Clone(Places)
@@ -146,204 +155,236 @@ func init() {
 	}
 }
 
-var fileTable = newTable("workflow", "a workflow",
-	field{key: "name", typ: tName, sample: "nightly", doc: "the workflow's name"},
-	field{key: "description", typ: tText, sample: "what it is for", doc: "for people"},
-	field{key: "mode", typ: tEnum("standard", "sequential", "normal", "none", "mapreduce", "MapReduce"), sample: "standard", doc: "the shape; decided from the other keys where it is missing"},
-	field{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the steps of a standard workflow"},
-	field{key: "steps", typ: tSteps, sample: "[{shell: make}]", as: "commands", was: "*"},
-	field{key: "setup", typ: tBlock, sample: "[{shell: make items}]", doc: "steps before the map"},
-	field{key: "map", typ: tRef("map"), sample: "{input: items.json, agent_template: [{shell: make}]}", doc: "the map phase"},
-	field{key: "reduce", typ: tBlock, sample: "[{shell: make report}]", doc: "steps after the map"},
-	field{key: "merge", typ: tBlock, sample: "[{shell: git fetch}]", doc: "steps that merge the run's branch"},
-	field{key: "finally", typ: tBlock, sample: "[{shell: notify}]", doc: "steps that follow the end of the run, also where it failed, in the directory where it was started; ${workflow.status}, ${workflow.message}"},
-	field{key: "worktree", typ: tRef("worktree"), sample: "{copy: [.env]}", doc: "how git worktrees of the run and of its agents are prepared"},
-	field{key: "env", typ: tFileEnv, sample: "{PORT: 8080}", doc: "environment variables"},
-	field{key: "env_files", typ: oneOf(tText, tList(oneOf(tText, tRef("env_file")))), sample: "[.env]", doc: "files of NAME=value lines, relative to the workflow file; one that is missing is left out"},
-	field{key: "secrets", typ: tMap(oneOf(tText, tRef("secret"))), sample: "{TOKEN: '${env:TOKEN}'}", doc: "values that are never shown; one that stands in the file itself is not recorded with the file, so that a resume reads it there again"},
-	field{key: "profiles", typ: tMap(tMap(tAny)), sample: "{ci: {LEVEL: debug}}", doc: "sets of environment variables, chosen with --profile", was: "*"},
-	field{key: "active_profile", typ: tName, sample: "ci", doc: "the profile where --profile names none", was: "*"},
-	field{key: "agents", typ: tMap(oneOf(tRef("agent"), tTexts)), sample: "{helper: {command: [helper, '${prompt}']}}", doc: "other agent command lines"},
-	field{key: "handlers", typ: tMap(oneOf(tSteps, tRef("step"))), sample: "{tell: [{shell: notify}]}", doc: "handlers for on_item_failure: {custom: NAME}"},
-	field{key: "error_policy", typ: tRef("error_policy"), sample: "{max_failures: 5}", doc: "what becomes of failed items", was: "*"},
-	field{key: "on_item_failure", typ: tOnItem, sample: "stop", doc: "see error_policy", def: "dlq", was: "*"},
-	field{key: "continue_on_failure", typ: tBool, sample: "false", doc: "see error_policy", was: "*"},
-	field{key: "max_failures", typ: tInt(0), sample: "5", doc: "see error_policy", was: "*"},
-	field{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "see error_policy", was: "*"},
-	field{key: "error_collection", typ: tCollection, sample: "immediate", doc: "see error_policy", was: "*"},
-	field{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{failure_threshold: 5}", doc: "see error_policy", was: "*"},
-	field{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy"},
-	field{key: "retry", typ: tRetry, sample: "{attempts: 5}", as: "retry_config", was: "*"},
-	field{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "of items in a MapReduce workflow, else the same as retry_defaults", was: "*"},
-	field{key: "retry_defaults", typ: tRetry, sample: "{attempts: 5}", doc: "the retry policy of every step, field by field", was: "*"},
-	field{key: "timeout", typ: tDur, sample: "1h", doc: "of the whole run; " + durDoc, was: "*"},
-	field{key: "timeout_secs", typ: tDur, sample: "3600", as: "timeout", was: "*"},
-	field{key: "max_iterations", typ: tInt(1), sample: "3", doc: "how often the steps run", was: "*"},
-	field{key: "max_parallel", typ: tInt(1), sample: "4", doc: "of the map, where map says nothing", was: "*"},
-	field{key: "isolation", typ: tEnum("auto", "worktree", "none"), sample: "none", doc: "where the run works", def: "auto"},
-	field{key: "durability", typ: tEnum("grouped", "strict"), sample: "strict", doc: "how soon records are on the disk", def: "grouped"},
-	field{key: "skip_permissions", typ: tBool, sample: "true", doc: "agents run without asking for permissions", was: "*"},
-	field{key: "start_delay", typ: tDur, sample: "2s", doc: "between the starts of agents; " + durDoc},
-	field{key: "max_cost", typ: tNum(0, 0), sample: "10", doc: "dollars that agents may cost before no new item starts"},
-	field{key: "max_tokens", typ: tInt(1), sample: "100000", doc: "tokens that agents may use before no new item starts"},
-	field{key: "max_wait", typ: tDur, sample: "1h", doc: "the longest pause for a rate limit; " + durDoc},
-	field{key: "allow_failed_items", typ: tBool, sample: "true", doc: "failed items do not change the exit status"},
-	field{key: "imports", typ: tList(oneOf(tText, tRef("import"))), sample: "[{path: other.yml}]", doc: "other files whose steps are taken in or called"},
-	field{key: "extends", typ: tText, sample: "base.yml", doc: "a file whose values hold where this one has none"},
-	field{key: "template", typ: oneOf(tText, tRef("template")), sample: "{name: ci, source: ci.yml}", doc: "a file with parameters that this one fills"},
-	field{key: "workflow", typ: oneOf(tSteps, tRef("workflow")), sample: "{commands: [{shell: make}]}", doc: "an older form: the whole workflow, one level deeper"},
-	field{key: "templates", typ: tMap(oneOf(tSteps, tRef("inline_workflow"))), sample: "{check: {steps: [{shell: make}]}}", doc: "steps by name, with parameters, for `use:` steps", was: "*"},
-	field{key: "parameters", typ: oneOf(tRef("parameter_lists"), tMap(tAny), tList(oneOf(tText, tRef("parameter")))), sample: "{optional: [{name: level, type: string, default: low}]}", doc: "values that --param sets"},
-	field{key: "defaults", typ: tMap(tAny), sample: "{level: low}", doc: "default values of parameters"},
-	field{key: "variables", typ: tMap(tAny), sample: "{level: low}", doc: "values known in the whole file", was: "*"},
-	field{key: "workflows", typ: tMap(oneOf(tText, tSteps, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", doc: "workflows that run before the steps", was: "*"},
-	field{key: "sub_workflows", typ: tMap(oneOf(tText, tSteps, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", as: "workflows", was: "*"},
-	field{key: "version", typ: tAny, sample: "1", doc: "of the file's author", inert: inertNoted},
-	field{key: "author", typ: tAny, sample: "me", doc: "of the file", inert: inertNoted},
-	field{key: "tags", typ: tAny, sample: "[a]", doc: "for people", inert: inertNoted},
-	field{key: "checkpoint", typ: tAny, sample: "true", doc: "", inert: "every run is recorded and can be resumed without it"},
-	field{key: "agent_merge", typ: tAny, sample: "auto", doc: "", inert: "agents' branches are merged one after another in any case"},
-	field{key: "iterate", typ: tAny, sample: "true", doc: "", inert: "max_iterations says how often the steps run"},
-	field{key: "parallel", typ: tAny, sample: "2", doc: "", inert: "steps run one after another; a foreach or a map runs in parallel"},
-)
+var fileTable = newTable("workflow", "a workflow", func() []field {
+	return []field{
+		{key: "name", typ: tName, sample: "nightly", doc: "the workflow's name"},
+		{key: "description", typ: tText, sample: "what it is for", doc: "for people"},
+		{key: "mode", typ: tEnum("standard", "sequential", "normal", "none", "mapreduce", "MapReduce"), sample: "standard", doc: "the shape; decided from the other keys where it is missing"},
+		{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the steps of a standard workflow"},
+		{key: "steps", typ: tSteps, sample: "[{shell: make}]", as: "commands", was: "*"},
+		{key: "setup", typ: tBlock, sample: "[{shell: make items}]", doc: "steps before the map"},
+		{key: "map", typ: tRef("map"), sample: "{input: items.json, agent_template: [{shell: make}]}", doc: "the map phase"},
+		{key: "reduce", typ: tBlock, sample: "[{shell: make report}]", doc: "steps after the map"},
+		{key: "merge", typ: tBlock, sample: "[{shell: git fetch}]", doc: "steps that merge the run's branch"},
+		{key: "finally", typ: tBlock, sample: "[{shell: notify}]", doc: "steps that follow the end of the run, also where it failed, in the directory where it was started; ${workflow.status}, ${workflow.message}"},
+		{key: "worktree", typ: tRef("worktree"), sample: "{copy: [.env]}", doc: "how git worktrees of the run and of its agents are prepared"},
+		{key: "env", typ: tFileEnv, sample: "{PORT: 8080}", doc: "environment variables"},
+		{key: "env_files", typ: oneOf(tText, tList(oneOf(tText, tRef("env_file")))), sample: "[.env]", doc: "files of NAME=value lines, relative to the workflow file; one that is missing is left out"},
+		{key: "secrets", typ: tMap(oneOf(tText, tRef("secret"))), sample: "{TOKEN: '${env:TOKEN}'}", doc: "values that are never shown; one that stands in the file itself is not recorded with the file, so that a resume reads it there again"},
+		{key: "profiles", typ: tMap(tMap(tAny)), sample: "{ci: {LEVEL: debug}}", doc: "sets of environment variables, chosen with --profile", was: "*"},
+		{key: "active_profile", typ: tName, sample: "ci", doc: "the profile where --profile names none", was: "*"},
+		{key: "agents", typ: tMap(oneOf(tRef("agent"), tTexts)), sample: "{helper: {command: [helper, '${prompt}']}}", doc: "other agent command lines"},
+		{key: "handlers", typ: tMap(oneOf(tSteps, tRef("step"))), sample: "{tell: [{shell: notify}]}", doc: "handlers for on_item_failure: {custom: NAME}"},
+		{key: "error_policy", typ: tRef("error_policy"), sample: "{max_failures: 5}", doc: "what becomes of failed items", was: "*"},
+		{key: "on_item_failure", typ: tOnItem, sample: "stop", doc: "see error_policy", def: "dlq", was: "*"},
+		{key: "continue_on_failure", typ: tBool, sample: "false", doc: "see error_policy", was: "*"},
+		{key: "max_failures", typ: tInt(0), sample: "5", doc: "see error_policy", was: "*"},
+		{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "see error_policy", was: "*"},
+		{key: "error_collection", typ: tCollection, sample: "immediate", doc: "see error_policy", was: "*"},
+		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{failure_threshold: 5}", doc: "see error_policy", was: "*"},
+		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy"},
+		{key: "retry", typ: tRetry, sample: "{attempts: 5}", as: "retry_config", was: "*"},
+		{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "of items in a MapReduce workflow, else the same as retry_defaults", was: "*"},
+		{key: "retry_defaults", typ: tRetry, sample: "{attempts: 5}", doc: "the retry policy of every step, field by field", was: "*"},
+		{key: "timeout", typ: tDur, sample: "1h", doc: "of the whole run; " + durDoc, was: "*"},
+		{key: "timeout_secs", typ: tDur, sample: "3600", as: "timeout", was: "*"},
+		{key: "max_iterations", typ: tInt(1), sample: "3", doc: "how often the steps run", was: "*"},
+		{key: "max_parallel", typ: tInt(1), sample: "4", doc: "of the map, where map says nothing", was: "*"},
+		{key: "isolation", typ: tEnum("auto", "worktree", "none"), sample: "none", doc: "where the run works", def: "auto"},
+		{key: "durability", typ: tEnum("grouped", "strict"), sample: "strict", doc: "how soon records are on the disk", def: "grouped"},
+		{key: "skip_permissions", typ: tBool, sample: "true", doc: "agents run without asking for permissions", was: "*"},
+		{key: "start_delay", typ: tDur, sample: "2s", doc: "between the starts of agents; " + durDoc},
+		{key: "max_cost", typ: tNum(0, 0), sample: "10", doc: "dollars that agents may cost before no new item starts"},
+		{key: "max_tokens", typ: tInt(1), sample: "100000", doc: "tokens that agents may use before no new item starts"},
+		{key: "max_wait", typ: tDur, sample: "1h", doc: "the longest pause for a rate limit; " + durDoc},
+		{key: "allow_failed_items", typ: tBool, sample: "true", doc: "failed items do not change the exit status"},
+		{key: "imports", typ: tList(oneOf(tText, tRef("import"))), sample: "[{path: other.yml}]", doc: "other files whose steps are taken in or called"},
+		{key: "extends", typ: tText, sample: "base.yml", doc: "a file whose values hold where this one has none"},
+		{key: "template", typ: oneOf(tText, tRef("template")), sample: "{name: ci, source: ci.yml}", doc: "a file with parameters that this one fills"},
+		{key: "workflow", typ: oneOf(tSteps, tRef("workflow")), sample: "{commands: [{shell: make}]}", doc: "an older form: the whole workflow, one level deeper"},
+		{key: "templates", typ: tMap(oneOf(tSteps, tRef("inline_workflow"))), sample: "{check: {steps: [{shell: make}]}}", doc: "steps by name, with parameters, for `use:` steps", was: "*"},
+		{key: "parameters", typ: oneOf(tRef("parameter_lists"), tMap(tAny), tList(oneOf(tText, tRef("parameter")))), sample: "{optional: [{name: level, type: string, default: low}]}", doc: "values that --param sets"},
+		{key: "defaults", typ: tMap(tAny), sample: "{level: low}", doc: "default values of parameters"},
+		{key: "variables", typ: tMap(tAny), sample: "{level: low}", doc: "values known in the whole file", was: "*"},
+		{key: "workflows", typ: tMap(oneOf(tText, tSteps, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", doc: "workflows that run before the steps", was: "*"},
+		{key: "sub_workflows", typ: tMap(oneOf(tText, tSteps, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", as: "workflows", was: "*"},
+		{key: "version", typ: tAny, sample: "1", doc: "of the file's author", inert: inertNoted},
+		{key: "author", typ: tAny, sample: "me", doc: "of the file", inert: inertNoted},
+		{key: "tags", typ: tAny, sample: "[a]", doc: "for people", inert: inertNoted},
+		{key: "checkpoint", typ: tAny, sample: "true", doc: "", inert: "every run is recorded and can be resumed without it"},
+		{key: "agent_merge", typ: tAny, sample: "auto", doc: "", inert: "agents' branches are merged one after another in any case"},
+		{key: "iterate", typ: tAny, sample: "true", doc: "", inert: "max_iterations says how often the steps run"},
+		{key: "parallel", typ: tAny, sample: "2", doc: "", inert: "steps run one after another; a foreach or a map runs in parallel"},
+	}
+})
 
-var blockTable = newTable("block", "a block of steps",
-	field{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the steps"},
-	field{key: "steps", typ: tSteps, sample: "[{shell: make}]", as: "commands"},
-	field{key: "timeout", typ: tDur, sample: "5m", doc: "of all the steps together; " + durDoc},
-	field{key: "timeout_secs", typ: tDur, sample: "300", as: "timeout"},
-	field{key: "capture_outputs", typ: tMap(oneOf(tInt(0), tText, tRef("capture_output"))), sample: "{files: 0}", doc: "variables out of the steps' outputs; setup only"},
-)
+var blockTable = newTable("block", "a block of steps", func() []field {
+	return []field{
+		{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the steps"},
+		{key: "steps", typ: tSteps, sample: "[{shell: make}]", as: "commands"},
+		{key: "timeout", typ: tDur, sample: "5m", doc: "of all the steps together; " + durDoc},
+		{key: "timeout_secs", typ: tDur, sample: "300", as: "timeout"},
+		{key: "capture_outputs", typ: tMap(oneOf(tInt(0), tText, tRef("capture_output"))), sample: "{files: 0}", doc: "variables out of the steps' outputs; setup only"},
+	}
+})
 
-var worktreeTable = newTable("worktree", "a worktree",
-	field{key: "copy", typ: tTexts, sample: "[.env]", doc: "files and directories that git ignores, relative to where the run works; each may be a pattern, and one that is missing is told"},
-	field{key: "setup", typ: tText, sample: "npm ci", doc: "a shell text that runs in each new worktree, after the copies; it leaves only what git ignores"},
-)
+var worktreeTable = newTable("worktree", "a worktree", func() []field {
+	return []field{
+		{key: "copy", typ: tTexts, sample: "[.env]", doc: "files and directories that git ignores, relative to where the run works; each may be a pattern, and one that is missing is told"},
+		{key: "setup", typ: tText, sample: "npm ci", doc: "a shell text that runs in each new worktree, after the copies; it leaves only what git ignores"},
+	}
+})
 
-var captureOutputTable = newTable("capture_output", "a captured output",
-	field{key: "command_index", typ: tInt(0), sample: "1", doc: "which step, from 0"},
-	field{key: "command", typ: tInt(0), sample: "1", as: "command_index"},
-	field{key: "source", typ: tEnum("stdout", "stderr", "both", "combined"), sample: "stderr", doc: "which output"},
-	field{key: "pattern", typ: tText, sample: "'v(.*)'", doc: "a regular expression; its first group, else the whole match"},
-	field{key: "json_path", typ: tText, sample: "$.items", doc: "a JSONPath (RFC 9535)"},
-	field{key: "max_size", typ: tInt(1), sample: "1000", doc: "in bytes, 1 MiB where missing", def: "1048576"},
-	field{key: "format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "number", doc: "how the text is read"},
-	field{key: "default", typ: tAny, sample: "none", doc: "the value where there is none"},
-	field{key: "multiline", typ: tEnum("preserve", "join", "first_line", "last_line", "array"), sample: "join", doc: "what becomes of several lines"},
-)
+var captureOutputTable = newTable("capture_output", "a captured output", func() []field {
+	return []field{
+		{key: "command_index", typ: tInt(0), sample: "1", doc: "which step, from 0"},
+		{key: "command", typ: tInt(0), sample: "1", as: "command_index"},
+		{key: "source", typ: tEnum("stdout", "stderr", "both", "combined"), sample: "stderr", doc: "which output"},
+		{key: "pattern", typ: tText, sample: "'v(.*)'", doc: "a regular expression; its first group, else the whole match"},
+		{key: "json_path", typ: tText, sample: "$.items", doc: "a JSONPath (RFC 9535)"},
+		{key: "max_size", typ: tInt(1), sample: "1000", doc: "in bytes, 1 MiB where missing", def: "1048576"},
+		{key: "format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "number", doc: "how the text is read"},
+		{key: "default", typ: tAny, sample: "none", doc: "the value where there is none"},
+		{key: "multiline", typ: tEnum("preserve", "join", "first_line", "last_line", "array"), sample: "join", doc: "what becomes of several lines"},
+	}
+})
 
-var mapTable = newTable("map", "the map phase",
-	field{key: "input", typ: tInput, sample: "items.json", doc: "a file, a command or a list of items"},
-	field{key: "input_type", typ: tEnum("file", "command", "json", "jsonl", "csv", "lines"), sample: "json", doc: "what input is, where it is to be said"},
-	field{key: "json_path", typ: tText, sample: "'$.items[*]'", doc: "a JSONPath (RFC 9535) to the items"},
-	field{key: "filter", typ: tExpr, sample: "score >= 5", doc: "which items"},
-	field{key: "sort_by", typ: tText, sample: "'score DESC, name'", doc: "their order"},
-	field{key: "distinct", typ: tText, sample: "item.path", doc: "one item for each value of this field", was: "*"},
-	field{key: "offset", typ: tInt(0), sample: "10", doc: "items to leave out at the start", was: "*"},
-	field{key: "max_items", typ: tInt(0), sample: "100", doc: "at most this many items"},
-	field{key: "max_parallel", typ: tInt(1), sample: "4", doc: "agents at the same time; 10 where missing", def: "10"},
-	field{key: "label", typ: tText, sample: "'${item.path}'", doc: "how an item is called in the output"},
-	field{key: "agent_template", typ: tBlock, sample: "[{shell: make}]", doc: "the steps of each item"},
-	field{key: "agent_timeout", typ: tDur, sample: "10m", doc: "of one agent; " + durDoc, was: "*"},
-	field{key: "agent_timeout_secs", typ: tDur, sample: "600", doc: "of one agent; " + durDoc, was: "*"},
-	field{key: "timeout_per_agent", typ: tDur, sample: "600s", doc: "of one agent; " + durDoc, was: "*"},
-	field{key: "timeout_config", typ: tRef("timeout_config"), sample: "{timeout_action: skip}", doc: "more about the time of agents", was: "*"},
-	field{key: "retry_on_failure", typ: oneOf(tBool, tInt(0)), sample: "1", doc: "how often a failed item is tried again", was: "*"},
-	field{key: "retry", typ: tRetry, sample: "{attempts: 5}", doc: "see error_policy.retry_config", was: "*"},
-	field{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "see error_policy", was: "*"},
-	field{key: "error_policy", typ: tRef("error_policy"), sample: "{max_failures: 5}", doc: "what becomes of failed items", was: "*"},
-	field{key: "on_item_failure", typ: tOnItem, sample: "stop", doc: "see error_policy", def: "dlq", was: "*"},
-	field{key: "continue_on_failure", typ: tBool, sample: "false", doc: "see error_policy", was: "*"},
-	field{key: "max_failures", typ: tInt(0), sample: "5", doc: "see error_policy", was: "*"},
-	field{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "see error_policy", was: "*"},
-	field{key: "error_collection", typ: tCollection, sample: "immediate", doc: "see error_policy", was: "*"},
-	field{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{failure_threshold: 5}", doc: "see error_policy", was: "*"},
-	field{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy"},
-	field{key: "start_delay", typ: tDur, sample: "2s", doc: "between the starts of agents; " + durDoc},
-)
+var mapTable = newTable("map", "the map phase", func() []field {
+	return []field{
+		{key: "input", typ: tInput, sample: "items.json", doc: "a file, a command or a list of items"},
+		{key: "input_type", typ: tEnum("file", "command", "json", "jsonl", "csv", "lines"), sample: "json", doc: "what input is, where it is to be said"},
+		{key: "json_path", typ: tText, sample: "'$.items[*]'", doc: "a JSONPath (RFC 9535) to the items"},
+		{key: "filter", typ: tExpr, sample: "score >= 5", doc: "which items"},
+		{key: "sort_by", typ: tText, sample: "'score DESC, name'", doc: "their order"},
+		{key: "distinct", typ: tText, sample: "item.path", doc: "one item for each value of this field", was: "*"},
+		{key: "offset", typ: tInt(0), sample: "10", doc: "items to leave out at the start", was: "*"},
+		{key: "max_items", typ: tInt(0), sample: "100", doc: "at most this many items"},
+		{key: "max_parallel", typ: tInt(1), sample: "4", doc: "agents at the same time; 10 where missing", def: "10"},
+		{key: "label", typ: tText, sample: "'${item.path}'", doc: "how an item is called in the output"},
+		{key: "agent_template", typ: tBlock, sample: "[{shell: make}]", doc: "the steps of each item"},
+		{key: "agent_timeout", typ: tDur, sample: "10m", doc: "of one agent; " + durDoc, was: "*"},
+		{key: "agent_timeout_secs", typ: tDur, sample: "600", doc: "of one agent; " + durDoc, was: "*"},
+		{key: "timeout_per_agent", typ: tDur, sample: "600s", doc: "of one agent; " + durDoc, was: "*"},
+		{key: "timeout_config", typ: tRef("timeout_config"), sample: "{timeout_action: skip}", doc: "more about the time of agents", was: "*"},
+		{key: "retry_on_failure", typ: oneOf(tBool, tInt(0)), sample: "1", doc: "how often a failed item is tried again", was: "*"},
+		{key: "retry", typ: tRetry, sample: "{attempts: 5}", doc: "see error_policy.retry_config", was: "*"},
+		{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "see error_policy", was: "*"},
+		{key: "error_policy", typ: tRef("error_policy"), sample: "{max_failures: 5}", doc: "what becomes of failed items", was: "*"},
+		{key: "on_item_failure", typ: tOnItem, sample: "stop", doc: "see error_policy", def: "dlq", was: "*"},
+		{key: "continue_on_failure", typ: tBool, sample: "false", doc: "see error_policy", was: "*"},
+		{key: "max_failures", typ: tInt(0), sample: "5", doc: "see error_policy", was: "*"},
+		{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "see error_policy", was: "*"},
+		{key: "error_collection", typ: tCollection, sample: "immediate", doc: "see error_policy", was: "*"},
+		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{failure_threshold: 5}", doc: "see error_policy", was: "*"},
+		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy"},
+		{key: "start_delay", typ: tDur, sample: "2s", doc: "between the starts of agents; " + durDoc},
+	}
+})
 
-var inputTable = newTable("map_input", "an input",
-	field{key: "file", typ: tText, sample: "items.json", doc: "a file of items"},
-	field{key: "command", typ: tText, sample: "ls", doc: "a command whose output is the items"},
-	field{key: "format", typ: tEnum("json", "jsonl", "csv", "lines"), sample: "jsonl", doc: "what the file is"},
-)
+var inputTable = newTable("map_input", "an input", func() []field {
+	return []field{
+		{key: "file", typ: tText, sample: "items.json", doc: "a file of items"},
+		{key: "command", typ: tText, sample: "ls", doc: "a command whose output is the items"},
+		{key: "format", typ: tEnum("json", "jsonl", "csv", "lines"), sample: "jsonl", doc: "what the file is"},
+	}
+})
 
-var timeoutTable = newTable("timeout_config", "a timeout_config",
-	field{key: "agent_timeout_secs", typ: tDur, sample: "600", doc: "of one agent; " + durDoc},
-	field{key: "agent_timeout", typ: tDur, sample: "10m", doc: "of one agent; " + durDoc},
-	field{key: "command_timeouts", typ: tMap(tDur), sample: "{shell: 60}", doc: "of a step by its action, id or name; " + durDoc},
-	field{key: "timeout_policy", typ: tEnum("per_agent", "per_command", "hybrid", "PerAgent", "PerCommand", "Hybrid"), sample: "hybrid", doc: "what the time bounds"},
-	field{key: "cleanup_grace_period_secs", typ: tDur, sample: "20", doc: "between TERM and KILL, 10 s by default; " + durDoc, def: "10"},
-	field{key: "cleanup_grace_period", typ: tDur, sample: "20s", doc: "between TERM and KILL, 10 s by default; " + durDoc, def: "10s"},
-	field{key: "timeout_action", typ: tEnum("dlq", "retry", "skip", "fail", "graceful_terminate", "Dlq", "Retry", "Skip", "Fail", "GracefulTerminate"), sample: "skip", doc: "what becomes of the item"},
-	field{key: "enable_monitoring", typ: tAny, sample: "true", doc: "", inert: "agents are always watched"},
-)
+var timeoutTable = newTable("timeout_config", "a timeout_config", func() []field {
+	return []field{
+		{key: "agent_timeout_secs", typ: tDur, sample: "600", doc: "of one agent; " + durDoc},
+		{key: "agent_timeout", typ: tDur, sample: "10m", doc: "of one agent; " + durDoc},
+		{key: "command_timeouts", typ: tMap(tDur), sample: "{shell: 60}", doc: "of a step by its action, id or name; " + durDoc},
+		{key: "timeout_policy", typ: tEnum("per_agent", "per_command", "hybrid", "PerAgent", "PerCommand", "Hybrid"), sample: "hybrid", doc: "what the time bounds"},
+		{key: "cleanup_grace_period_secs", typ: tDur, sample: "20", doc: "between TERM and KILL, 10 s by default; " + durDoc, def: "10"},
+		{key: "cleanup_grace_period", typ: tDur, sample: "20s", doc: "between TERM and KILL, 10 s by default; " + durDoc, def: "10s"},
+		{key: "timeout_action", typ: tEnum("dlq", "retry", "skip", "fail", "graceful_terminate", "Dlq", "Retry", "Skip", "Fail", "GracefulTerminate"), sample: "skip", doc: "what becomes of the item"},
+		{key: "enable_monitoring", typ: tAny, sample: "true", doc: "", inert: "agents are always watched"},
+	}
+})
 
-var errorPolicyTable = newTable("error_policy", "an error_policy",
-	field{key: "on_item_failure", typ: tOnItem, sample: "skip", doc: "what becomes of an item that failed for good", def: "dlq"},
-	field{key: "retry", typ: tRetry, sample: "{attempts: 5}", as: "retry_config"},
-	field{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "an item is tried again with a new agent"},
-	field{key: "continue_on_failure", typ: tBool, sample: "false", doc: "false: the first item that failed for good ends the map", def: "true"},
-	field{key: "max_failures", typ: tInt(0), sample: "5", doc: "the map stops when so many items failed for good; 0: no bound", def: "0"},
-	field{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "the map stops at this rate of failures, once 10 items have finished"},
-	field{key: "error_collection", typ: tCollection, sample: "'batched:5'", doc: "when errors are shown"},
-	field{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{timeout: 1m}", doc: "holds back the start of items"},
-	field{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "how often an item may take the whole run down"},
-)
+var errorPolicyTable = newTable("error_policy", "an error_policy", func() []field {
+	return []field{
+		{key: "on_item_failure", typ: tOnItem, sample: "skip", doc: "what becomes of an item that failed for good", def: "dlq"},
+		{key: "retry", typ: tRetry, sample: "{attempts: 5}", as: "retry_config"},
+		{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "an item is tried again with a new agent"},
+		{key: "continue_on_failure", typ: tBool, sample: "false", doc: "false: the first item that failed for good ends the map", def: "true"},
+		{key: "max_failures", typ: tInt(0), sample: "5", doc: "the map stops when so many items failed for good; 0: no bound", def: "0"},
+		{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "the map stops at this rate of failures, once 10 items have finished"},
+		{key: "error_collection", typ: tCollection, sample: "'batched:5'", doc: "when errors are shown"},
+		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{timeout: 1m}", doc: "holds back the start of items"},
+		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "how often an item may take the whole run down"},
+	}
+})
 
-var customTable = newTable("on_item_failure", "an on_item_failure",
-	field{key: "custom", typ: tName, sample: "tell", doc: "the handler's name"},
-)
+var customTable = newTable("on_item_failure", "an on_item_failure", func() []field {
+	return []field{
+		{key: "custom", typ: tName, sample: "tell", doc: "the handler's name"},
+	}
+})
 
-var batchTable = newTable("error_batch", "an error_collection",
-	field{key: "type", typ: tEnum("aggregate", "immediate", "batched"), sample: "batched", doc: "when errors are shown"},
-	field{key: "size", typ: tInt(1), sample: "5", doc: "how many at a time"},
-	field{key: "batched", typ: tAny, sample: "{size: 5}", doc: "how many at a time"},
-)
+var batchTable = newTable("error_batch", "an error_collection", func() []field {
+	return []field{
+		{key: "type", typ: tEnum("aggregate", "immediate", "batched"), sample: "batched", doc: "when errors are shown"},
+		{key: "size", typ: tInt(1), sample: "5", doc: "how many at a time"},
+		{key: "batched", typ: tAny, sample: "{size: 5}", doc: "how many at a time"},
+	}
+})
 
-var importTable = newTable("import", "an import",
-	field{key: "path", typ: tText, sample: "other.yml", doc: "the file, relative to this one"},
-	field{key: "alias", typ: tName, sample: "other", doc: "its name for `workflow:` steps"},
-	field{key: "selective", typ: tTexts, sample: "[build]", doc: "only the steps and workflows of these names"},
-)
+var importTable = newTable("import", "an import", func() []field {
+	return []field{
+		{key: "path", typ: tText, sample: "other.yml", doc: "the file, relative to this one"},
+		{key: "alias", typ: tName, sample: "other", doc: "its name for `workflow:` steps"},
+		{key: "selective", typ: tTexts, sample: "[build]", doc: "only the steps and workflows of these names"},
+	}
+})
 
-var templateTable = newTable("template", "a template",
-	field{key: "name", typ: tName, sample: "ci", doc: "its name; the source where that is missing"},
-	field{key: "source", typ: oneOf(tText, tRef("template_source")), sample: "ci.yml", doc: "a file or a name to look up"},
-	field{key: "with", typ: tMap(tAny), sample: "{level: low}", doc: "the values of its parameters"},
-	field{key: "override", typ: tMap(tAny), sample: "{timeout: 600}", doc: "values to put in the place of the template's; keys may be paths such as commands.0.timeout", was: "*"},
-)
+var templateTable = newTable("template", "a template", func() []field {
+	return []field{
+		{key: "name", typ: tName, sample: "ci", doc: "its name; the source where that is missing"},
+		{key: "source", typ: oneOf(tText, tRef("template_source")), sample: "ci.yml", doc: "a file or a name to look up"},
+		{key: "with", typ: tMap(tAny), sample: "{level: low}", doc: "the values of its parameters"},
+		{key: "override", typ: tMap(tAny), sample: "{timeout: 600}", doc: "values to put in the place of the template's; keys may be paths such as commands.0.timeout", was: "*"},
+	}
+})
 
-var templateSourceTable = newTable("template_source", "a template source",
-	field{key: "file", typ: tText, sample: "ci.yml", doc: "the file"},
-)
+var templateSourceTable = newTable("template_source", "a template source", func() []field {
+	return []field{
+		{key: "file", typ: tText, sample: "ci.yml", doc: "the file"},
+	}
+})
 
-var paramListTable = newTable("parameter_lists", "parameters",
-	field{key: "required", typ: tList(oneOf(tText, tRef("parameter"))), sample: "[level]", doc: "must have a value"},
-	field{key: "optional", typ: tList(oneOf(tText, tRef("parameter"))), sample: "[{name: level, default: low}]", doc: "may have one"},
-	field{key: "definitions", typ: tMap(tAny), sample: "{level: {type: string, default: low}}", doc: "by name"},
-)
+var paramListTable = newTable("parameter_lists", "parameters", func() []field {
+	return []field{
+		{key: "required", typ: tList(oneOf(tText, tRef("parameter"))), sample: "[level]", doc: "must have a value"},
+		{key: "optional", typ: tList(oneOf(tText, tRef("parameter"))), sample: "[{name: level, default: low}]", doc: "may have one"},
+		{key: "definitions", typ: tMap(tAny), sample: "{level: {type: string, default: low}}", doc: "by name"},
+	}
+})
 
-var paramTable = newTable("parameter", "a parameter",
-	field{key: "name", typ: tName, sample: "level", doc: "its name"},
-	field{key: "type", typ: tText, sample: "string", doc: "string, number, integer, boolean, array, object or any"},
-	field{key: "description", typ: tText, sample: "how loud", doc: "for people"},
-	field{key: "default", typ: tAny, sample: "low", doc: "its value where none is given"},
-	field{key: "required", typ: tBool, sample: "false", doc: "it must have a value"},
-	field{key: "validation", typ: tText, sample: "value != 'none'", doc: "a condition on value; a text that begins with ^ is a regular expression", was: "*"},
-	field{key: "enum", typ: tList(tAny), sample: "[low, high]", doc: "the values it may have"},
-)
+var paramTable = newTable("parameter", "a parameter", func() []field {
+	return []field{
+		{key: "name", typ: tName, sample: "level", doc: "its name"},
+		{key: "type", typ: tText, sample: "string", doc: "string, number, integer, boolean, array, object or any"},
+		{key: "description", typ: tText, sample: "how loud", doc: "for people"},
+		{key: "default", typ: tAny, sample: "low", doc: "its value where none is given"},
+		{key: "required", typ: tBool, sample: "false", doc: "it must have a value"},
+		{key: "validation", typ: tText, sample: "value != 'none'", doc: "a condition on value; a text that begins with ^ is a regular expression", was: "*"},
+		{key: "enum", typ: tList(tAny), sample: "[low, high]", doc: "the values it may have"},
+	}
+})
 
-var subWorkflowTable = newTable("sub_workflow", "a sub-workflow",
-	field{key: "source", typ: tText, sample: "build.yml", doc: "its file, relative to this one"},
-	field{key: "path", typ: tText, sample: "build.yml", as: "source"},
-	field{key: "parameters", typ: tMap(tAny), sample: "{level: low}", doc: "values of its parameters"},
-	field{key: "with", typ: tMap(tAny), sample: "{level: low}", as: "parameters"},
-	field{key: "inputs", typ: oneOf(tMap(tText), tTexts), sample: "{level: level}", doc: "parameter: variable or text of this workflow"},
-	field{key: "outputs", typ: tTexts, sample: "[version]", doc: "variables that it hands back"},
-	field{key: "depends_on", typ: oneOf(tName, tTexts), sample: "[first]", doc: "the ones to run before"},
-	field{key: "parallel", typ: tBool, sample: "true", doc: "runs beside the others"},
-	field{key: "continue_on_error", typ: tBool, sample: "true", doc: "its failure does not end the run"},
-	field{key: "timeout", typ: tDur, sample: "10m", doc: "of all of it; " + durDoc},
-	field{key: "working_dir", typ: tText, sample: "sub", doc: "where it runs"},
-)
+var subWorkflowTable = newTable("sub_workflow", "a sub-workflow", func() []field {
+	return []field{
+		{key: "source", typ: tText, sample: "build.yml", doc: "its file, relative to this one"},
+		{key: "path", typ: tText, sample: "build.yml", as: "source"},
+		{key: "parameters", typ: tMap(tAny), sample: "{level: low}", doc: "values of its parameters"},
+		{key: "with", typ: tMap(tAny), sample: "{level: low}", as: "parameters"},
+		{key: "inputs", typ: oneOf(tMap(tText), tTexts), sample: "{level: level}", doc: "parameter: variable or text of this workflow"},
+		{key: "outputs", typ: tTexts, sample: "[version]", doc: "variables that it hands back"},
+		{key: "depends_on", typ: oneOf(tName, tTexts), sample: "[first]", doc: "the ones to run before"},
+		{key: "parallel", typ: tBool, sample: "true", doc: "runs beside the others"},
+		{key: "continue_on_error", typ: tBool, sample: "true", doc: "its failure does not end the run"},
+		{key: "timeout", typ: tDur, sample: "10m", doc: "of all of it; " + durDoc},
+		{key: "working_dir", typ: tText, sample: "sub", doc: "where it runs"},
+	}
+})

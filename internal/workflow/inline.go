@@ -212,9 +212,11 @@ func (n *node) entries() []pair {
 
 // inlineTable is the keys that a workflow written in place has of its own;
 // those of a whole file may stand beside them.
-var inlineTable = newTable("inline_workflow", "a template",
-	field{key: "description", typ: tText, sample: "what it is for", doc: "for people"},
-	field{key: "parameters", typ: oneOf(tRef("parameter_lists"), tMap(tAny), tList(oneOf(tText, tRef("parameter")))), sample: "[level]", doc: "what `with:` gives values to"},
-	field{key: "steps", typ: tSteps, sample: "[{shell: make}]", doc: "its steps"},
-	field{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the same as steps"},
-)
+var inlineTable = newTable("inline_workflow", "a template", func() []field {
+	return []field{
+		{key: "description", typ: tText, sample: "what it is for", doc: "for people"},
+		{key: "parameters", typ: oneOf(tRef("parameter_lists"), tMap(tAny), tList(oneOf(tText, tRef("parameter")))), sample: "[level]", doc: "what `with:` gives values to"},
+		{key: "steps", typ: tSteps, sample: "[{shell: make}]", doc: "its steps"},
+		{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the same as steps"},
+	}
+})

@@ -103,10 +103,12 @@ func (d *decoder) inputsOf(o *object, s *Step) (more string) {
 	return more + behind
 }
 
-var stepInputTable = newTable("step_input", "an input",
-	field{key: "from", typ: tText, sample: "a", doc: "the value"},
-	field{key: "pass_as", typ: oneOf(tText, tMap(tAny)), sample: "{environment: {name: A}}", doc: "argument (with a position), environment (with a name) or stdin, which puts it behind the prompt"},
-)
+var stepInputTable = newTable("step_input", "an input", func() []field {
+	return []field{
+		{key: "from", typ: tText, sample: "a", doc: "the value"},
+		{key: "pass_as", typ: oneOf(tText, tMap(tAny)), sample: "{environment: {name: A}}", doc: "argument (with a position), environment (with a name) or stdin, which puts it behind the prompt"},
+	}
+})
 
 // extracted reads an output in the form extract_from: stdout, or
 // {git_commit: {file_pattern}}.

@@ -43,7 +43,7 @@ var files = regexp.MustCompile("(?m)^(?:-- .* --|```.*)\n")
 // policy and of a file, from the tables.
 func TestOlderSpellingsAreRewritten(t *testing.T) {
 	for _, tab := range []*table{stepTable, retryTable, fileTable} {
-		for _, f := range tab.fields {
+		for _, f := range tab.fields() {
 			if f.as == "" || f.key == "use" || f.key == "template" {
 				continue
 			}

@@ -154,8 +154,8 @@ func (t *table) schema() typ {
 }
 
 func (t *table) properties() typ {
-	props := make(typ, len(t.fields))
-	for _, f := range t.fields {
+	props := make(typ, len(t.fields()))
+	for _, f := range t.fields() {
 		p := typ{}
 		for k, v := range f.typ {
 			p[k] = v

@@ -69,7 +69,7 @@ func (d *decoder) agentKeys() *table {
 		for name := range d.agents {
 			fs = append(fs, field{key: name, typ: tText, sample: "do it", doc: "asks the agent " + name})
 		}
-		d.agentTable = newTable("agent_step", "a step", fs...)
+		d.agentTable = newTable("agent_step", "a step", func() []field { return fs })
 	}
 	return d.agentTable
 }

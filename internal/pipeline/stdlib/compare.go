@@ -24,16 +24,20 @@ var (
 	NotFunc = inBool.fn("not", "the opposite", params("value", types.Boolean), types.Boolean, func(a []any) (any, error) { return !isTrue(a[0]), nil })
 )
 
-var compareFuncs = append([]*Func{
-	LtFunc, LeFunc, GtFunc, GeFunc,
-	inCompare.fn("eq-int", "whether two Ints are equal", two(types.Int), types.Boolean, EqFunc.Eval),
-	inCompare.fn("eq-string", "whether two Strings are equal", two(types.String), types.Boolean, EqFunc.Eval),
-}, ours(EqFunc, NeFunc)...)
+func compareFuncs() []*Func {
+	return append([]*Func{
+		LtFunc, LeFunc, GtFunc, GeFunc,
+		inCompare.fn("eq-int", "whether two Ints are equal", two(types.Int), types.Boolean, EqFunc.Eval),
+		inCompare.fn("eq-string", "whether two Strings are equal", two(types.String), types.Boolean, EqFunc.Eval),
+	}, ours(EqFunc, NeFunc)...)
+}
 
-var boolFuncs = []*Func{
-	inBool.fn("and", "whether both hold", two(types.Boolean), types.Boolean, func(a []any) (any, error) { return isTrue(a[0]) && isTrue(a[1]), nil }),
-	inBool.fn("or", "whether one holds", two(types.Boolean), types.Boolean, func(a []any) (any, error) { return isTrue(a[0]) || isTrue(a[1]), nil }),
-	NotFunc,
+func boolFuncs() []*Func {
+	return []*Func{
+		inBool.fn("and", "whether both hold", two(types.Boolean), types.Boolean, func(a []any) (any, error) { return isTrue(a[0]) && isTrue(a[1]), nil }),
+		inBool.fn("or", "whether one holds", two(types.Boolean), types.Boolean, func(a []any) (any, error) { return isTrue(a[0]) || isTrue(a[1]), nil }),
+		NotFunc,
+	}
 }
 
 func isTrue(v any) bool {

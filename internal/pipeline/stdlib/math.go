@@ -20,21 +20,23 @@ var (
 	NegFunc = inMath.fn("negate", "the number with the other sign", params("value", number), number, negate)
 )
 
-var mathFuncs = append([]*Func{
-	AddFunc, SubFunc, MulFunc, DivFunc, NegFunc,
-	inMath.fn("max", "the greater of two", two(number), number, pick(func(a, b float64) bool { return a >= b }, func(a, b int64) bool { return a >= b })),
-	inMath.fn("min", "the lesser of two", two(number), number, pick(func(a, b float64) bool { return a <= b }, func(a, b int64) bool { return a <= b })),
-	inMath.fn("modulo", "the rest of the division, with the sign of a", two(number), number, modulo),
-	inMath.fn("abs", "the number without its sign", params("value", number), number, abs),
-	inMath.fn("round", "the nearest Int, of two the greater", params("value", number), types.Int, toInt("stdlib.round", func(f float64) float64 { return math.Floor(f + 0.5) })),
-}, ours(
-	inMath.fn("floor", "the greatest Int that is not above", params("value", number), types.Int, toInt("stdlib.floor", math.Floor)),
-	inMath.fn("ceil", "the least Int that is not below", params("value", number), types.Int, toInt("stdlib.ceil", math.Ceil)),
-	inMath.fn("sqrt", "the square root", params("value", number), types.Float, float1("stdlib.sqrt", math.Sqrt)),
-	inMath.fn("power", "base to the exponent", params("base", number, "exponent", number), types.Float, func(a []any) (any, error) {
-		return finite("stdlib.power", math.Pow(asFloat(a[0]), asFloat(a[1])))
-	}),
-)...)
+func mathFuncs() []*Func {
+	return append([]*Func{
+		AddFunc, SubFunc, MulFunc, DivFunc, NegFunc,
+		inMath.fn("max", "the greater of two", two(number), number, pick(func(a, b float64) bool { return a >= b }, func(a, b int64) bool { return a >= b })),
+		inMath.fn("min", "the lesser of two", two(number), number, pick(func(a, b float64) bool { return a <= b }, func(a, b int64) bool { return a <= b })),
+		inMath.fn("modulo", "the rest of the division, with the sign of a", two(number), number, modulo),
+		inMath.fn("abs", "the number without its sign", params("value", number), number, abs),
+		inMath.fn("round", "the nearest Int, of two the greater", params("value", number), types.Int, toInt("stdlib.round", func(f float64) float64 { return math.Floor(f + 0.5) })),
+	}, ours(
+		inMath.fn("floor", "the greatest Int that is not above", params("value", number), types.Int, toInt("stdlib.floor", math.Floor)),
+		inMath.fn("ceil", "the least Int that is not below", params("value", number), types.Int, toInt("stdlib.ceil", math.Ceil)),
+		inMath.fn("sqrt", "the square root", params("value", number), types.Float, float1("stdlib.sqrt", math.Sqrt)),
+		inMath.fn("power", "base to the exponent", params("base", number, "exponent", number), types.Float, func(a []any) (any, error) {
+			return finite("stdlib.power", math.Pow(asFloat(a[0]), asFloat(a[1])))
+		}),
+	)...)
+}
 
 func two(t *types.Type) []types.Param { return params("a", t, "b", t) }
 

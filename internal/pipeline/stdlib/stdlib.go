@@ -62,8 +62,8 @@ var index = sync.OnceValue(func() (x struct {
 	name map[string][]*Func
 }) {
 	x.full, x.name = map[string]*Func{}, map[string][]*Func{}
-	for _, group := range [][]*Func{mathFuncs, stringFuncs, listFuncs, boolFuncs, compareFuncs, collectionFuncs, convertFuncs, mapFuncs, otherFuncs} {
-		x.all = append(x.all, group...)
+	for _, group := range []func() []*Func{mathFuncs, stringFuncs, listFuncs, boolFuncs, compareFuncs, collectionFuncs, convertFuncs, mapFuncs, otherFuncs} {
+		x.all = append(x.all, group()...)
 	}
 	for _, f := range x.all {
 		x.full[f.Qualified()] = f

@@ -34,60 +34,64 @@ const tooLong = "The text would be longer than 256 MiB"
 
 var value1 = params("value", types.String)
 
-var stringFuncs = append([]*Func{
-	ConcatFunc,
-	inString.fn("string-length", "the number of UTF-16 units", value1, types.Int, func(a []any) (any, error) { return utf16Len(str(a[0])), nil }),
-	inString.fn("join", "the elements with the separator between them", params("list", types.SeqOf(types.String), "separator", types.String), types.String, joinText),
-	inString.fn("split", "the parts between the places where substring stands, empty ones too; the whole if substring is empty", params("value", types.String, "substring", types.String), strList, func(a []any) (any, error) {
-		if str(a[1]) == "" {
-			return texts([]string{str(a[0])}), nil
-		}
-		return texts(strings.Split(str(a[0]), str(a[1]))), nil
-	}),
-	inString.fn("contains", "whether substring stands in it", params("value", types.String, "substring", types.String), types.Boolean, test(strings.Contains)),
-	inString.fn("trim", "without blanks at both ends", value1, types.String, text1(strings.TrimSpace)),
-	inString.fn("replace", "with every target replaced", params("value", types.String, "target", types.String, "replacement", types.String), types.String, replaceText),
-}, ours(
-	inString.fn("char-count", "the number of characters", value1, types.Int, func(a []any) (any, error) { return int64(utf8.RuneCountInString(str(a[0]))), nil }),
-	inString.fn("upper", "in capital letters", value1, types.String, text1(strings.ToUpper)),
-	inString.fn("lower", "in small letters", value1, types.String, text1(strings.ToLower)),
-	inString.fn("starts-with", "whether it begins with prefix", params("value", types.String, "prefix", types.String), types.Boolean, test(strings.HasPrefix)),
-	inString.fn("ends-with", "whether it ends with suffix", params("value", types.String, "suffix", types.String), types.Boolean, test(strings.HasSuffix)),
-	inString.fn("substring", "the characters from start up to, not including, end, counted from 0; what is outside is left out", params("value", types.String, "start", types.Int, "end", types.Int), types.String, substring),
-	inString.fn("index-of", "where substring begins first, in characters from 0; none if nowhere", params("value", types.String, "substring", types.String), types.OptionalOf(types.Int), func(a []any) (any, error) {
-		i := strings.Index(str(a[0]), str(a[1]))
-		if i < 0 {
-			return nil, nil
-		}
-		return int64(utf8.RuneCountInString(str(a[0])[:i])), nil
-	}),
-	inString.fn("lines", "its lines, without line ends", value1, strList, func(a []any) (any, error) { return texts(splitLines(str(a[0]))), nil }),
-	inString.fn("words", "what stands between blanks", value1, strList, func(a []any) (any, error) { return texts(strings.Fields(str(a[0]))), nil }),
-	inString.fn("matches", "whether the RE2 regular expression matches somewhere in it", params("value", types.String, "pattern", types.String), types.Boolean, matches),
-	inString.fn("string-is-empty", "whether it has no characters", value1, types.Boolean, func(a []any) (any, error) { return str(a[0]) == "", nil }),
-)...)
+func stringFuncs() []*Func {
+	return append([]*Func{
+		ConcatFunc,
+		inString.fn("string-length", "the number of UTF-16 units", value1, types.Int, func(a []any) (any, error) { return utf16Len(str(a[0])), nil }),
+		inString.fn("join", "the elements with the separator between them", params("list", types.SeqOf(types.String), "separator", types.String), types.String, joinText),
+		inString.fn("split", "the parts between the places where substring stands, empty ones too; the whole if substring is empty", params("value", types.String, "substring", types.String), strList, func(a []any) (any, error) {
+			if str(a[1]) == "" {
+				return texts([]string{str(a[0])}), nil
+			}
+			return texts(strings.Split(str(a[0]), str(a[1]))), nil
+		}),
+		inString.fn("contains", "whether substring stands in it", params("value", types.String, "substring", types.String), types.Boolean, test(strings.Contains)),
+		inString.fn("trim", "without blanks at both ends", value1, types.String, text1(strings.TrimSpace)),
+		inString.fn("replace", "with every target replaced", params("value", types.String, "target", types.String, "replacement", types.String), types.String, replaceText),
+	}, ours(
+		inString.fn("char-count", "the number of characters", value1, types.Int, func(a []any) (any, error) { return int64(utf8.RuneCountInString(str(a[0]))), nil }),
+		inString.fn("upper", "in capital letters", value1, types.String, text1(strings.ToUpper)),
+		inString.fn("lower", "in small letters", value1, types.String, text1(strings.ToLower)),
+		inString.fn("starts-with", "whether it begins with prefix", params("value", types.String, "prefix", types.String), types.Boolean, test(strings.HasPrefix)),
+		inString.fn("ends-with", "whether it ends with suffix", params("value", types.String, "suffix", types.String), types.Boolean, test(strings.HasSuffix)),
+		inString.fn("substring", "the characters from start up to, not including, end, counted from 0; what is outside is left out", params("value", types.String, "start", types.Int, "end", types.Int), types.String, substring),
+		inString.fn("index-of", "where substring begins first, in characters from 0; none if nowhere", params("value", types.String, "substring", types.String), types.OptionalOf(types.Int), func(a []any) (any, error) {
+			i := strings.Index(str(a[0]), str(a[1]))
+			if i < 0 {
+				return nil, nil
+			}
+			return int64(utf8.RuneCountInString(str(a[0])[:i])), nil
+		}),
+		inString.fn("lines", "its lines, without line ends", value1, strList, func(a []any) (any, error) { return texts(splitLines(str(a[0]))), nil }),
+		inString.fn("words", "what stands between blanks", value1, strList, func(a []any) (any, error) { return texts(strings.Fields(str(a[0]))), nil }),
+		inString.fn("matches", "whether the RE2 regular expression matches somewhere in it", params("value", types.String, "pattern", types.String), types.Boolean, matches),
+		inString.fn("string-is-empty", "whether it has no characters", value1, types.Boolean, func(a []any) (any, error) { return str(a[0]) == "", nil }),
+	)...)
+}
 
-var convertFuncs = append([]*Func{
-	inConvert.fn("to-string", "the value as text, as in an interpolation", params("value", anyT), types.String, func(a []any) (any, error) { return Text(a[0]), nil }),
-	inConvert.fn("to-int", "the number without its fraction", params("value", number), types.Int, toInt("stdlib.to-int", math.Trunc)),
-	inConvert.fn("to-float", "the number as a Float", params("value", number), types.Float, func(a []any) (any, error) { return asFloat(a[0]), nil }),
-}, ours(
-	inConvert.fn("parse-int", "the Int that the text spells; none if it spells none", value1, types.OptionalOf(types.Int), func(a []any) (any, error) {
-		i, err := strconv.ParseInt(strings.TrimSpace(str(a[0])), 10, 64)
-		if err != nil {
-			return nil, nil // none is the answer
-		}
-		return i, nil
-	}),
-	inConvert.fn("parse-float", "the Float that the text spells; none if it spells none", value1, types.OptionalOf(types.Float), func(a []any) (any, error) {
-		f, err := strconv.ParseFloat(strings.TrimSpace(str(a[0])), 64)
-		if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
-			return nil, nil
-		}
-		return f, nil
-	}),
-	inConvert.fn("to-json", "the value as compact JSON", params("value", anyT), types.String, func(a []any) (any, error) { return value.JSON(types.Encode(a[0])), nil }),
-)...)
+func convertFuncs() []*Func {
+	return append([]*Func{
+		inConvert.fn("to-string", "the value as text, as in an interpolation", params("value", anyT), types.String, func(a []any) (any, error) { return Text(a[0]), nil }),
+		inConvert.fn("to-int", "the number without its fraction", params("value", number), types.Int, toInt("stdlib.to-int", math.Trunc)),
+		inConvert.fn("to-float", "the number as a Float", params("value", number), types.Float, func(a []any) (any, error) { return asFloat(a[0]), nil }),
+	}, ours(
+		inConvert.fn("parse-int", "the Int that the text spells; none if it spells none", value1, types.OptionalOf(types.Int), func(a []any) (any, error) {
+			i, err := strconv.ParseInt(strings.TrimSpace(str(a[0])), 10, 64)
+			if err != nil {
+				return nil, nil // none is the answer
+			}
+			return i, nil
+		}),
+		inConvert.fn("parse-float", "the Float that the text spells; none if it spells none", value1, types.OptionalOf(types.Float), func(a []any) (any, error) {
+			f, err := strconv.ParseFloat(strings.TrimSpace(str(a[0])), 64)
+			if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
+				return nil, nil
+			}
+			return f, nil
+		}),
+		inConvert.fn("to-json", "the value as compact JSON", params("value", anyT), types.String, func(a []any) (any, error) { return value.JSON(types.Encode(a[0])), nil }),
+	)...)
+}
 
 func str(v any) string {
 	s, _ := v.(string)

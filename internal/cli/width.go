@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/clipperhouse/displaywidth"
+)
+
+// asShown is how a terminal shows a text: escape sequences take no column.
+var asShown = displaywidth.Options{ControlSequences: true}
+
+// widthOf is how many columns a text takes on a terminal.
+func widthOf(s string) int { return asShown.String(s) }
+
+// cut shortens a text to n columns.
+func cut(s string, n int) string { return asShown.TruncateString(s, n, "…") }
+
+// padded is a text with blanks behind it, up to n columns.
+func padded(s string, n int) string { return s + strings.Repeat(" ", max(0, n-widthOf(s))) }
+
+// fold breaks a line that is too long for a terminal of a width, 0 for none, at
+// blanks where it can; what follows is indented.
+func fold(line string, width int, by string) string {
+	if width == 0 {
+		return line
+	}
+	var b strings.Builder
+	for room := width; ; room = width - len(by) {
+		head, rest := broken(line, room)
+		b.WriteString(head)
+		if rest == "" {
+			return b.String()
+		}
+		b.WriteString("\n" + by)
+		line = rest
+	}
+}
+
+// broken is the beginning of a line that fits into room columns, to a blank where
+// there is one, and what stands behind that. It takes one character at least.
+func broken(line string, room int) (head, rest string) {
+	used, at, blank := 0, 0, 0
+	for g := asShown.StringGraphemes(line); g.Next(); at += len(g.Value()) {
+		if used += g.Width(); used > room && at > 0 {
+			if g.Value() != " " && blank > 0 {
+				at = blank
+			}
+			return strings.TrimRight(line[:at], " "), strings.TrimLeft(line[at:], " ")
+		}
+		if g.Value() == " " && strings.TrimLeft(line[:at], " ") != "" {
+			blank = at
+		}
+	}
+	return line, ""
+}
