@@ -418,7 +418,7 @@ func (d *plainDisplay) stepLine(e event.Event) string {
 			return fmt.Sprintf("- %s: skipped, as %s", label, visible(oneLine(e.Message)))
 		}
 		return fmt.Sprintf("- %s: skipped", label)
-	case event.Failed:
+	case event.Failed, event.Interrupted:
 		if e.Attempts < 2 {
 			return fmt.Sprintf("✗ %s: %s", label, reason(e.Class, e.Message))
 		}

@@ -79,7 +79,8 @@ func (x *mapRun) counted(kind string) {
 
 // interrupted reports whether an agent was ended because the run stops.
 func (x *mapRun) interrupted(ctx context.Context, err error) bool {
-	return x.r.x.Life.Stopping(ctx) != nil && (errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, new(*step.BudgetError)))
+	why := x.r.x.Life.Stopping(ctx) // the workflow's timeout, perhaps, which is no failure of the item
+	return why != nil && (errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, new(*step.BudgetError)) || errors.Is(err, why))
 }
 
 // outlasted reports whether a rate limit outlasts all patience.

@@ -171,8 +171,7 @@ type Outcome struct {
 // Outcome gives how the map went, and shows the errors that are left to be shown.
 func (x *Map) Outcome() Outcome {
 	o := Outcome{Counts: x.machine.Counts()}
-	d := x.machine.Next(x.Clock.Now())
-	o.Failed = d.Kind == policy.Finished && d.Status == policy.CompletedWithFailures
+	o.Failed = o.Counts.Finished() == o.Counts.Total && o.Counts.FailedForGood > 0
 	x.record(x.shown(x.machine.Summary().Show)...)
 	left := o.Counts.Finished() < o.Counts.Total || x.undone != nil
 	switch {

@@ -163,9 +163,10 @@ func (t *Tally) Counts() Counts {
 	return t.counts
 }
 
-// Add counts the step of a path by its outcome, unless it is a part of another one.
+// Add counts the step of a path by its outcome, unless it is a part of another one,
+// or was cut short and has none.
 func (t *Tally) Add(path string, o Outcome) {
-	if event.Aside(path) {
+	if event.Aside(path) || o.Status == event.Interrupted {
 		return
 	}
 	t.mu.Lock()

@@ -117,8 +117,11 @@ func (o *operation) attempt(ctx context.Context, n int) (struct{}, error) {
 	return struct{}{}, err
 }
 
-// ended reports whether an attempt was cut short, and did not fail.
-func (o *operation) ended(err error) bool { return errors.Is(err, ErrInterrupted) }
+// ended reports whether an attempt was cut short, and did not fail: by the end of the
+// run, or of the time that something has of which the step is a part.
+func (o *operation) ended(err error) bool {
+	return errors.Is(err, ErrInterrupted) || o.ctx.Err() != nil && errors.Is(err, context.Cause(o.ctx))
+}
 
 func isCancelled(ctx context.Context, err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))

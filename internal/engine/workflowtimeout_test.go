@@ -1,0 +1,83 @@
+package engine_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// TestWorkflowTimeoutInMap: the workflow's timeout ends the run, and the items that it
+// cuts short have not failed: a resume goes on with them.
+func TestWorkflowTimeoutInMap(t *testing.T) {
+	inTime(t, &virtual{took: time.Minute}, func(b *bench) {
+		slow := true
+		b.opt.HTTP.Transport = answers(func(r *http.Request) (*http.Response, error) {
+			if slow && r.URL.Path != "/1" {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return reply(200, "fine")
+		})
+		r := b.run(`
+timeout: 90s
+mode: mapreduce
+map:
+  input: [1, 2, 3]
+  max_parallel: 3
+  agent_template:
+    - http: "http://example.test/${item}"
+`)
+		r.status(event.Failed)
+		if want := (engine.ItemCounts{Total: 3, Succeeded: 1, Pending: 2}); r.sum.Items != want || r.sum.Class != "timeout" {
+			t.Errorf("%+v, %s: %s%s", r.sum.Items, r.sum.Class, r.sum.Message, r.story())
+		}
+		slow = false
+		r = b.resume(context.Background())
+		r.status(event.Succeeded)
+		if want := (engine.ItemCounts{Total: 3, Succeeded: 3}); r.sum.Items != want {
+			t.Errorf("%+v%s", r.sum.Items, r.story())
+		}
+	})
+}
+
+// TestLastItemFailsWithTheBudget: a map whose budget is spent with its last item has
+// ended, and is no success where that item failed.
+func TestLastItemFailsWithTheBudget(t *testing.T) {
+	t.Parallel()
+	r := newBench(t).run(`
+max_cost: 0.25
+mode: mapreduce
+map:
+  input: [1]
+  agent_template:
+    - claude: /say a
+    - shell: exit 3
+`)
+	r.status(event.CompletedWithFailures)
+}
+
+// TestWorkflowTimeoutInStep: a step that the workflow's timeout cuts short has not used
+// an attempt, and is no success: a resume runs it again.
+func TestWorkflowTimeoutInStep(t *testing.T) {
+	inTime(t, &virtual{took: time.Minute}, func(b *bench) {
+		slow := true
+		b.opt.HTTP.Transport = answers(func(r *http.Request) (*http.Response, error) {
+			if slow {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return reply(200, "fine")
+		})
+		r := b.run("timeout: 90s\ncommands:\n  - http: http://example.test/\n")
+		r.status(event.Failed)
+		if r.sum.Class != "timeout" || r.sum.Steps.Succeeded != 0 {
+			t.Errorf("%s: %s, steps %+v%s", r.sum.Class, r.sum.Message, r.sum.Steps, r.story())
+		}
+		slow = false
+		b.resume(context.Background()).status(event.Succeeded)
+	})
+}
