@@ -9,6 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/cluster"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/policy"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
@@ -54,6 +55,8 @@ type Input struct {
 	// Coordinator is set once the map has begun.
 	Coordinator *cluster.CoordinatorState `json:"coordinator,omitempty"`
 	Homes       int                       `json:"homes,omitempty"` // home tasks so far
+	// Began is when this life of the run did; the zero time: now.
+	Began time.Time `json:"began,omitzero"`
 }
 
 // StopRequest is the signal to stop.
@@ -71,7 +74,9 @@ func Run(ctx workflow.Context, in Input) (string, error) {
 		}
 		r.c, r.order = c, &c.Order
 	}
-	r.begin = workflow.Now(ctx)
+	if r.Began.IsZero() {
+		r.Began = workflow.Now(ctx)
+	}
 	workflow.Go(ctx, r.signals)
 	status, err := r.whole(ctx)
 	if err != nil {
@@ -85,9 +90,9 @@ type run struct {
 	Input
 	c     *cluster.Coordinator
 	order *cluster.Order
-	begin time.Time
 
 	stopping, now bool
+	late          bool        // the time of the run is over, and all who work were told
 	cancels       []canceller // of lanes, and of the home task
 	ended         []laneEnd
 	flushing      bool
@@ -112,7 +117,8 @@ func (r *run) whole(ctx workflow.Context) (string, error) {
 		if err != nil || done.Config == nil {
 			return done.Status, err
 		}
-		state := cluster.CoordinatorState{Run: r.Input.Run, Store: r.Store, Life: r.Life, Config: *done.Config, Machine: done.State, Order: *r.order}
+		state := cluster.CoordinatorState{Run: r.Input.Run, Store: r.Store, Life: r.Life, Config: *done.Config, Machine: done.State,
+			Used: done.Used, Began: r.Began, Order: *r.order}
 		if r.c, err = cluster.NewCoordinator(state); err != nil {
 			return "", err
 		}
@@ -150,6 +156,7 @@ func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeD
 		t.Begin = !t.After && !begun
 		r.Homes++
 		t.Log = fmt.Sprintf("home-%d-%d", r.Life, r.Homes)
+		t.Spent = workflow.Now(ctx).Sub(r.Began)
 		r.order.Opened(t.Log, workflow.Now(ctx))
 		if err := r.flush(ctx); err != nil {
 			return done, err
@@ -213,6 +220,7 @@ func (r *run) lanes(ctx workflow.Context) error {
 		for r.c.Open() < r.c.Lanes() && !handOver {
 			l, at, over := r.c.Lease(workflow.Now(ctx))
 			if over {
+				r.c.Over(workflow.Now(ctx))
 				return r.flush(ctx)
 			}
 			if until = at; l == nil {
@@ -223,8 +231,16 @@ func (r *run) lanes(ctx workflow.Context) error {
 		if handOver && r.c.Open() == 0 {
 			return r.handOver(ctx)
 		}
+		if !r.late {
+			until = r.c.Until(until)
+		}
 		if err := r.await(ctx, until); err != nil {
 			return err
+		}
+		if !r.late && r.c.Late(workflow.Now(ctx)) {
+			r.late = true
+			r.endLanes(ctx, true)
+			r.cancelAll()
 		}
 		for len(r.ended) > 0 {
 			e := r.ended[0]
@@ -266,7 +282,7 @@ func (r *run) settle(ctx workflow.Context, e laneEnd) error {
 	r.cancels = slices.DeleteFunc(r.cancels, func(c canceller) bool { return c.lease == e.lease.ID })
 	if e.err == nil {
 		err := r.c.Settle(e.lease.ID, e.out, workflow.Now(ctx))
-		if err == nil && r.c.Paused(workflow.Now(ctx)) {
+		if err == nil && (r.c.Paused(workflow.Now(ctx)) || r.c.Stopped() != policy.NotStopped) {
 			r.cancelAll()
 		}
 		return err
@@ -311,13 +327,19 @@ func (r *run) signals(ctx workflow.Context) {
 
 func (r *run) stop(ctx workflow.Context, q StopRequest) {
 	r.now = r.now || q.Now
-	s := cluster.Stop{Life: r.Life, Now: r.now}
-	_ = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, short()), stopActivity, r.Input.Run, r.Store, s).Get(ctx, nil) // it is tried until it is done
+	r.endLanes(ctx, r.now)
 	if r.c != nil {
 		r.c.Stop()
 	}
 	r.stopping = true
 	r.cancelAll()
+}
+
+// endLanes has those who work end what they do, at once or within its grace: sooner
+// than the server would tell them.
+func (r *run) endLanes(ctx workflow.Context, now bool) {
+	s := cluster.Stop{Life: r.Life, Now: now}
+	_ = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, short()), stopActivity, r.Input.Run, r.Store, s).Get(ctx, nil) // it is tried until it is done
 }
 
 // flush has all decisions in the store.
@@ -372,6 +394,6 @@ func (r *run) handOver(ctx workflow.Context) error {
 		r.stop(ctx, q)
 	}
 	state := r.c.State()
-	in := Input{Run: r.Input.Run, Store: r.Store, Life: r.Life, Coordinator: &state, Homes: r.Homes}
+	in := Input{Run: r.Input.Run, Store: r.Store, Life: r.Life, Coordinator: &state, Homes: r.Homes, Began: r.Began}
 	return workflow.NewContinueAsNewError(ctx, workflowType, in)
 }

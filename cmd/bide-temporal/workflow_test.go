@@ -35,6 +35,12 @@ type place struct {
 
 func newPlace(t *testing.T, text string, items int) *place {
 	t.Helper()
+	return newPlaceOf(t, "flow.yml", text, items)
+}
+
+// newPlaceOf is newPlace of a file with a name, that of a pipeline perhaps.
+func newPlaceOf(t *testing.T, flow, text string, items int) *place {
+	t.Helper()
 	root := t.TempDir()
 	p := &place{t: t, dir: filepath.Join(root, "work"), store: cluster.Store{Dir: filepath.Join(root, "store")}}
 	var err error
@@ -49,18 +55,12 @@ func newPlace(t *testing.T, text string, items int) *place {
 	for i := range items {
 		fmt.Fprintf(&list, "{\"id\": \"i%d\", \"n\": %d}\n", i, i)
 	}
-	for name, text := range map[string]string{"items.jsonl": list.String(), "flow.yml": text} {
+	for name, text := range map[string]string{"items.jsonl": list.String(), flow: text} {
 		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f, problems := workflow.Load(filepath.Join(p.dir, "flow.yml"), workflow.Options{ToRun: true})
-	if problems.HasErrors() {
-		t.Fatal(problems)
-	}
-	opt := engine.Options{File: f}
-	opt.Dir, opt.Isolation = p.dir, "none"
-	h, err := engine.Plan(opt)
+	h, err := engine.Plan(p.options(flow))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,6 +94,27 @@ func newPlace(t *testing.T, text string, items int) *place {
 	registerMain(p.env, a)
 	registerLanes(p.env, a)
 	return p
+}
+
+// options are those of a run of a file of the place.
+func (p *place) options(flow string) (opt engine.Options) {
+	p.t.Helper()
+	path := filepath.Join(p.dir, flow)
+	if engine.IsPipeline(path) {
+		pl, problems := engine.LoadPipeline(path, "", os.ReadFile)
+		if problems.HasErrors() {
+			p.t.Fatal(problems)
+		}
+		opt.Pipeline = pl
+	} else {
+		f, problems := workflow.Load(path, workflow.Options{ToRun: true})
+		if problems.HasErrors() {
+			p.t.Fatal(problems)
+		}
+		opt.File = f
+	}
+	opt.Dir, opt.Isolation = p.dir, "none"
+	return opt
 }
 
 func (p *place) input() Input {

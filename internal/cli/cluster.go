@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/cluster"
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -106,10 +105,12 @@ func (a *app) become(args ...string) error {
 
 // runOn starts a run on Temporal, and follows it.
 func (a *app) runOn(ctx context.Context, f *runFlags, opt engine.Options) error {
-	if list := cluster.Refused(opt.File, opt.Isolation); len(list) > 0 {
-		a.problems(list, sources(opt.File))
-		fmt.Fprintf(a.err, "bide: %s cannot be run on Temporal; nothing was run\n", opt.File.Path)
-		return exitError(2)
+	if opt.Pipeline == nil {
+		if list := cluster.Refused(opt.File, opt.Isolation); len(list) > 0 {
+			a.problems(list, sources(opt.File))
+			fmt.Fprintf(a.err, "bide: %s cannot be run on Temporal; nothing was run\n", opt.File.Path)
+			return exitError(2)
+		}
 	}
 	if opt.MaxIterations > 1 || f.ui {
 		return usagef("--max-iterations and --ui are not there yet for a run on Temporal")
@@ -405,14 +406,7 @@ func (a *app) keepUp(home *journal.Store) (end func()) {
 
 // refusedOn are the problems of a file for a place to run it.
 func refusedOn(c *checked, on string) {
-	if on == "" || c.Problems.HasErrors() {
-		return
-	}
-	if c.file == nil {
-		if c.Kind == "dataflow" || engine.IsPipeline(c.Path) {
-			c.Problems = append(c.Problems, diag.Problem{Pos: diag.Pos{File: c.Path}, Code: "not-on-temporal",
-				Message: "pipelines are not there yet on Temporal", Suggestion: "run it on one machine"})
-		}
+	if on == "" || c.file == nil || c.Problems.HasErrors() {
 		return
 	}
 	c.Problems = append(c.Problems, cluster.Refused(c.file, "")...)

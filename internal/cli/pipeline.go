@@ -99,6 +99,9 @@ func (a *app) runPipeline(ctx context.Context, f *runFlags, path string, args []
 		}
 	}
 	opt.Pipeline = p
+	if f.on != "" {
+		return a.runOn(ctx, f, opt)
+	}
 	return a.execute(ctx, f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
 		return engine.Run(ctx, o)
 	})

@@ -107,9 +107,6 @@ func (a *app) run(ctx context.Context, f *runFlags, path string, args []string) 
 		return usageError{err}
 	}
 	if engine.IsPipeline(path) {
-		if f.on != "" {
-			return usagef("%s: pipelines are not there yet on Temporal: run it on one machine", path)
-		}
 		return a.runPipeline(ctx, f, path, args)
 	}
 	if f.pipelineFlags.given() {

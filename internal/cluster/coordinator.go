@@ -5,6 +5,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
@@ -39,6 +40,8 @@ type Coordinator struct {
 	open       map[int]Lease
 	last       map[int]string // where an item that waits has its last failure
 	item       time.Duration  // how long an item takes; 0: not known
+	began      time.Time      // the life of the run
+	used       engine.Usage
 	Order
 }
 
@@ -52,6 +55,8 @@ type CoordinatorState struct {
 	Open    map[int]Lease  `json:"open,omitempty"`
 	Last    map[int]string `json:"last,omitempty"`
 	Item    time.Duration  `json:"item,omitempty"`
+	Began   time.Time      `json:"began,omitzero"` // the life of the run
+	Used    engine.Usage   `json:"used,omitzero"`  // by its agents, in all lives
 	Order   Order          `json:"order"`
 }
 
@@ -62,7 +67,7 @@ func NewCoordinator(s CoordinatorState) (*Coordinator, error) {
 		return nil, err
 	}
 	c := &Coordinator{run: s.Run, store: s.Store, life: s.Life, cfg: s.Config, m: m, open: maps.Clone(s.Open), last: maps.Clone(s.Last),
-		item: s.Item, Order: s.Order}
+		item: s.Item, began: s.Began, used: s.Used, Order: s.Order}
 	if c.open == nil {
 		c.open = map[int]Lease{}
 	}
@@ -75,7 +80,7 @@ func NewCoordinator(s CoordinatorState) (*Coordinator, error) {
 // State gives all of the coordinator.
 func (c *Coordinator) State() CoordinatorState {
 	return CoordinatorState{Run: c.run, Store: c.store, Life: c.life, Config: c.cfg, Machine: c.m.State(), Open: maps.Clone(c.open),
-		Last: maps.Clone(c.last), Item: c.item, Order: c.Order}
+		Last: maps.Clone(c.last), Item: c.item, Began: c.began, Used: c.used, Order: c.Order}
 }
 
 // Lanes is how many leases may be open at once.
@@ -90,6 +95,16 @@ func (c *Coordinator) Lease(now time.Time) (l *Lease, until time.Time, over bool
 	if c.m.Counts().Retrying > maxWaiting && c.m.Counts().Running > 0 {
 		return nil, time.Time{}, false
 	}
+	if c.Late(now) {
+		c.m.Halt(engine.OutOfTime)
+	}
+	if reached(c.used, c.cfg.Budget) {
+		c.m.Halt(Spent)
+	}
+	share, ok := c.share()
+	if !ok && len(c.open) > 0 {
+		return nil, time.Time{}, false
+	}
 	got, change, d := c.m.Reserve(c.most(), now)
 	switch {
 	case d.Kind == policy.Finished:
@@ -101,12 +116,27 @@ func (c *Coordinator) Lease(now time.Time) (l *Lease, until time.Time, over bool
 	}
 	c.Tell(now, c.breaker(change, now)...)
 	lease := Lease{Run: c.run, Store: c.store, Life: c.life, ID: got.ID, Log: fmt.Sprintf("lane-%d-%d", c.life, got.ID),
-		Spans: spansOf(got.Items, c.last), Slice: c.slice(), Failures: got.Failures, Row: got.Row, Heartbeat: longBeat}
+		Spans: spansOf(got.Items, c.last), Slice: c.slice(), Failures: got.Failures, Row: got.Row, Budget: share, Heartbeat: longBeat}
 	if c.item > 0 && c.item < shortItem {
 		lease.Heartbeat = shortBeat
 	}
 	c.open[got.ID] = lease
 	return &lease, time.Time{}, false
+}
+
+// Late reports whether the time of the run is over: then what runs is to be ended.
+func (c *Coordinator) Late(now time.Time) bool {
+	return c.cfg.Timeout > 0 && !now.Before(c.began.Add(c.cfg.Timeout))
+}
+
+// Until is the earlier of a time, which may be the zero time for never, and of the
+// one at which the time of the run is over.
+func (c *Coordinator) Until(t time.Time) time.Time {
+	end := c.began.Add(c.cfg.Timeout)
+	if c.cfg.Timeout > 0 && (t.IsZero() || t.After(end)) {
+		return end
+	}
+	return t
 }
 
 // slice is how long a lease lasts: longer, where there are many, so that the
@@ -155,6 +185,7 @@ func (c *Coordinator) settle(id int, s Settled, now time.Time, lost bool) error 
 		return err
 	}
 	delete(c.open, id)
+	c.used = plus(c.used, s.Used)
 	c.learn(len(ends), s.Took)
 	var facts []event.Event
 	for _, v := range verdicts {
@@ -198,11 +229,24 @@ func (c *Coordinator) facts(v policy.Verdict, log string, now time.Time) (facts 
 		e.Time = now
 		facts = append(facts, e)
 	}
+	facts = append(facts, shown(v.Show, now)...)
 	if v.Stop != policy.NotStopped {
 		facts = append(facts, event.Event{Type: event.Note, Time: now, Message: "the map stops: " + string(v.Stop)})
 	}
 	return facts
 }
+
+// shown are the errors of items that are told of as error_collection says. What they
+// are stands in the logs of lanes: whoever folds them completes these facts.
+func shown(list []policy.Report, now time.Time) (facts []event.Event) {
+	for _, r := range list {
+		facts = append(facts, event.Event{Type: event.Note, Time: now, Phase: "map", Index: r.Item + 1, Attempts: r.Attempt, Class: r.Class})
+	}
+	return facts
+}
+
+// Over tells what is left to be told when the map is.
+func (c *Coordinator) Over(now time.Time) { c.Tell(now, shown(c.m.Summary().Show, now)...) }
 
 // breaker is the fact of a change of the map's breaker.
 func (c *Coordinator) breaker(b *policy.BreakerChange, now time.Time) []event.Event {

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 )
 
@@ -74,7 +75,8 @@ type writer struct {
 	buf    []byte
 	size   int64
 	digest hash.Hash
-	dirty  bool // written and not synced
+	dirty  bool         // written and not synced
+	used   engine.Usage // by the agents of what was recorded
 	err    error
 
 	stop chan struct{}
@@ -102,6 +104,7 @@ func (w *writer) record(facts []event.Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.buf = appendFrame(w.buf, text)
+	w.used = plus(w.used, usageOf(facts))
 	if len(w.buf) >= flushAt || ends(facts[len(facts)-1]) {
 		w.flush()
 	}

@@ -28,6 +28,8 @@ type HomeTask struct {
 	// After: the map is over, and this is what follows it. Halt is why it stopped.
 	After bool              `json:"after,omitempty"`
 	Halt  policy.StopReason `json:"halt,omitempty"`
+	// Spent is the time since this life of the run began.
+	Spent time.Duration `json:"spent,omitempty"`
 }
 
 // HomeDone is how that went.
@@ -37,9 +39,11 @@ type HomeDone struct {
 	// where another worker is to go on, as this one leaves.
 	Status string `json:"status"`
 	Moved  bool   `json:"moved,omitempty"`
-	// Config and State are of the map; nil and zero where there is none.
+	// Config and State are of the map, and Used what agents have used before it; nil
+	// and zero where there is none.
 	Config *Config      `json:"config,omitempty"`
 	State  policy.State `json:"state,omitzero"`
+	Used   engine.Usage `json:"used,omitzero"`
 }
 
 // Home does what of a run is not its map. Where the run stops or the worker leaves,
@@ -70,12 +74,12 @@ func (w *Worker) Home(ctx context.Context, t HomeTask) (_ HomeDone, err error) {
 	over, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)
-		if t.Halt == Interrupted {
+		if t.Halt == Interrupted || t.Halt == engine.OutOfTime {
 			return // nothing runs that could be ended, and the end is to be recorded
 		}
 		w.watch(shared, Lease{Life: t.Life}, &session{soft: soft, hard: hard}, over)
 	}()
-	part := &engine.Part{Kept: h.kept, Sync: log.sync, Begin: t.Begin}
+	part := &engine.Part{Kept: h.kept, Sync: log.sync, Begin: t.Begin, Spent: t.Spent}
 	if t.After && t.Halt != Interrupted {
 		part.Halt = t.Halt
 	}
@@ -163,8 +167,8 @@ func itemsOf(r *journal.Reader) iter.Seq2[journal.Item, error] {
 
 // atMap says what the coordinator has to know of the map.
 func (h *homeRun) atMap(_ context.Context, m *engine.PartMap) error {
-	c := configOf(m.Policy)
-	h.out.Config, h.out.State = &c, m.State
+	c := configOf(m)
+	h.out.Config, h.out.State, h.out.Used = &c, m.State, m.Used
 	return nil
 }
 

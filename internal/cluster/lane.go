@@ -53,6 +53,7 @@ func (w *Worker) Lane(ctx context.Context, l Lease, drain <-chan struct{}) (_ Se
 	close(over)
 	<-watched
 	run.out.Prefix, err = log.close()
+	run.out.Used = log.usage()
 	return run.out, errors.Join(err, workErr)
 }
 
@@ -129,7 +130,7 @@ func (r *laneRun) all(ctx context.Context) error {
 			}
 		}
 		r.count(o)
-		if o.Shortage || o.RateLimited {
+		if o.Shortage || o.RateLimited || o.Halt != policy.NotStopped {
 			break
 		}
 	}
@@ -168,7 +169,7 @@ func (r *laneRun) count(o policy.Outcome) {
 }
 
 func (r *laneRun) spent() bool {
-	return r.l.Failures > 0 && r.failures >= r.l.Failures || r.l.Row > 0 && r.row >= r.l.Row || len(r.out.Odd) >= maxOdd
+	return r.l.Failures > 0 && r.failures >= r.l.Failures || r.l.Row > 0 && r.row >= r.l.Row || len(r.out.Odd) >= maxOdd || reached(r.log.usage(), r.l.Budget)
 }
 
 // before is how the attempt before this one failed, as its log tells.
@@ -211,6 +212,7 @@ func Adopt(l Lease) (out Settled, err error) {
 	ended := map[int]event.Event{}
 	_, err = readLog(path, 0, out.Length, func(text []byte, _ int64) error {
 		facts, err := eventsOf(text)
+		out.Used = plus(out.Used, usageOf(facts))
 		for _, e := range facts {
 			if e.Index > 0 && ends(e) && e.Status != event.Interrupted {
 				ended[e.Index] = e

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/retry"
@@ -20,9 +21,11 @@ type Lease struct {
 	Spans []Span `json:"spans"`
 	// Slice is how long it lasts; the item that runs then comes to its end.
 	Slice time.Duration `json:"slice"`
-	// Failures and Row are its credits, as in policy.Lease.
-	Failures int `json:"failures,omitempty"`
-	Row      int `json:"row,omitempty"`
+	// Failures and Row are its credits, as in policy.Lease, and Budget is what its
+	// agents may use: with the item that spends one of them it ends.
+	Failures int          `json:"failures,omitempty"`
+	Row      int          `json:"row,omitempty"`
+	Budget   engine.Usage `json:"budget,omitzero"`
 	// Heartbeat is how long nothing may be heard of it.
 	Heartbeat time.Duration `json:"heartbeat"`
 }
@@ -72,6 +75,8 @@ type Settled struct {
 	Odd  []Odd `json:"odd,omitempty"`
 	// Took is the time that it worked.
 	Took time.Duration `json:"took,omitempty"`
+	// Used is what its agents have used.
+	Used engine.Usage `json:"used,omitzero"`
 }
 
 // Odd is an end of an attempt at an item that is no success.
@@ -80,6 +85,8 @@ type Odd struct {
 	Kind       string         `json:"kind"`
 	Judged     *policy.Judged `json:"judged,omitempty"` // of one that failed
 	RetryAfter time.Duration  `json:"retry_after,omitempty"`
+	// Halt is why the file has the map stop with it; "" for most.
+	Halt policy.StopReason `json:"halt,omitempty"`
 }
 
 // The kinds of odd ends.
@@ -92,7 +99,7 @@ const (
 
 // oddOf is how an agent ended, where that is no success.
 func oddOf(at int, o policy.Outcome) (Odd, bool) {
-	odd := Odd{At: at, RetryAfter: o.RetryAfter}
+	odd := Odd{At: at, RetryAfter: o.RetryAfter, Halt: o.Halt}
 	switch {
 	case o.OK:
 		return odd, false
@@ -121,7 +128,7 @@ func (o *Odd) outcome() policy.Outcome {
 	if j == nil {
 		j = &policy.Judged{Class: "error"}
 	}
-	return policy.Outcome{Judged: j, RetryAfter: o.RetryAfter, Err: &failure.Failure{Class: j.Class, Message: "see the dead letters"}}
+	return policy.Outcome{Judged: j, RetryAfter: o.RetryAfter, Halt: o.Halt, Err: &failure.Failure{Class: j.Class, Message: "see the dead letters"}}
 }
 
 // ends are the ends of a lease's items, as its machine wants them.
@@ -144,6 +151,7 @@ func (s *Settled) ends(items []policy.Leased) []policy.End {
 type Config struct {
 	MaxParallel       int            `json:"max_parallel"`
 	OnItemFailure     policy.Action  `json:"on_item_failure,omitempty"`
+	Handler           string         `json:"handler,omitempty"`
 	Retry             bool           `json:"retry,omitempty"` // items are tried again
 	ContinueOnFailure *bool          `json:"continue_on_failure,omitempty"`
 	MaxFailures       int            `json:"max_failures,omitempty"`
@@ -152,6 +160,12 @@ type Config struct {
 	StartDelay        time.Duration  `json:"start_delay,omitempty"`
 	MaxRecoveries     int            `json:"max_recoveries,omitempty"`
 	RateLimitMaxWait  time.Duration  `json:"rate_limit_max_wait,omitempty"`
+	// ErrorCollection says when the errors of items are shown.
+	ErrorCollection policy.ErrorCollection `json:"error_collection,omitzero"`
+	// Timeout is the workflow's, of one life of the run, and Budget that of its
+	// agents; 0 is none.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	Budget  engine.Usage  `json:"budget,omitzero"`
 }
 
 // BreakerConfig are the numbers of a circuit.Config.
@@ -166,9 +180,11 @@ type BreakerConfig struct {
 	HalfOpenRequests int           `json:"half_open_requests,omitempty"`
 }
 
-// configOf takes what can be sent of a policy.
-func configOf(p policy.Config) Config {
-	c := Config{MaxParallel: p.MaxParallel, OnItemFailure: p.OnItemFailure, Retry: p.Retry != nil || p.OnItemFailure == policy.Retry,
+// configOf takes what can be sent of a map.
+func configOf(m *engine.PartMap) Config {
+	p := m.Policy
+	c := Config{MaxParallel: p.MaxParallel, OnItemFailure: p.OnItemFailure, Handler: p.Handler, Timeout: m.Timeout, Budget: m.Budget,
+		ErrorCollection: p.ErrorCollection, Retry: p.Retry != nil || p.OnItemFailure == policy.Retry,
 		ContinueOnFailure: p.ContinueOnFailure, MaxFailures: p.MaxFailures, FailureThreshold: p.FailureThreshold, StartDelay: p.StartDelay,
 		MaxRecoveries: p.MaxRecoveries, RateLimitMaxWait: p.RateLimitMaxWait}
 	if b := p.Breaker; b != nil {
@@ -178,7 +194,7 @@ func configOf(p policy.Config) Config {
 }
 
 func (c *Config) policy() policy.Config {
-	p := policy.Config{MaxParallel: c.MaxParallel, OnItemFailure: c.OnItemFailure, ContinueOnFailure: c.ContinueOnFailure, MaxFailures: c.MaxFailures,
+	p := policy.Config{MaxParallel: c.MaxParallel, OnItemFailure: c.OnItemFailure, Handler: c.Handler, ErrorCollection: c.ErrorCollection, ContinueOnFailure: c.ContinueOnFailure, MaxFailures: c.MaxFailures,
 		FailureThreshold: c.FailureThreshold, StartDelay: c.StartDelay, MaxRecoveries: c.MaxRecoveries, RateLimitMaxWait: c.RateLimitMaxWait}
 	if c.Retry {
 		p.Retry = &retry.Policy{Attempts: 1} // lanes judge; it only says that there is one

@@ -181,8 +181,10 @@ type fold struct {
 	// only, if not nil, says which events are taken over.
 	only func(e *event.Event) bool
 
-	at   position
-	skip int64 // events that the journal has behind the position
+	at     position
+	skip   int64               // events that the journal has behind the position
+	failed map[int]event.Event // items failed for good, by index
+	read   bool                // failed has those of the journal, too
 }
 
 func (f *fold) all(ctx context.Context) error {
@@ -293,11 +295,16 @@ func (f *fold) take(ctx context.Context, facts []event.Event) error {
 		case event.RunFinished:
 			f.at.Over = true
 		}
+		f.fails(&e)
 		if f.skip > 0 {
 			f.skip--
 			continue
 		}
 		switch {
+		case e.Type == event.Note && e.Index > 0 && e.Message == "":
+			if err := f.complete(ctx, &e); err != nil {
+				return err
+			}
 		case e.Type == event.ItemsReady:
 			if err := f.items(ctx); err != nil {
 				return err
@@ -322,6 +329,36 @@ func (f *fold) take(ctx context.Context, facts []event.Event) error {
 			f.sink.Emit(e)
 		}
 	}
+	return nil
+}
+
+// fails keeps how an item failed for good.
+func (f *fold) fails(e *event.Event) {
+	if (e.Type == event.ItemFinished || e.Type == event.ItemHandlerDue) && e.Class != "" {
+		if f.failed == nil {
+			f.failed = map[int]event.Event{}
+		}
+		f.failed[e.Index] = event.Event{Item: e.Item, Label: e.Label, Message: e.Message}
+	}
+}
+
+// complete says in a fact of the coordinator how the item failed that it is of.
+func (f *fold) complete(ctx context.Context, e *event.Event) error {
+	if _, ok := f.failed[e.Index]; !ok && !f.read {
+		f.read = true
+		if err := f.j.Sync(ctx); err != nil {
+			return err
+		}
+		for old, err := range f.j.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.ItemFinished, event.ItemHandlerDue}}) {
+			if err != nil {
+				return err
+			}
+			f.fails(&old)
+		}
+	}
+	was := f.failed[e.Index]
+	e.Item, e.Label = was.Item, was.Label
+	e.Message = fmt.Sprintf("item %s failed after %d attempts: %s", was.Item, e.Attempts, was.Message)
 	return nil
 }
 

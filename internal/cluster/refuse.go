@@ -26,27 +26,5 @@ func Refused(f *workflow.File, isolation string) (list diag.List) {
 	if f.Merge != nil {
 		refuse(f.Merge.Pos, "merge: there is nothing to merge in a run on Temporal, where no item has a worktree yet", "leave it out")
 	}
-	if f.MaxCost > 0 || f.MaxTokens > 0 {
-		refuse(f.Pos, "max_cost and max_tokens: a budget that all workers share is not there yet for a run on Temporal", "leave it out, or run the file on one machine")
-	}
-	if f.Map != nil {
-		refuseMap(f, refuse)
-	}
 	return list
-}
-
-func refuseMap(f *workflow.File, refuse func(diag.Pos, string, string)) {
-	m, p := f.Map, f.Policy
-	if f.Timeout.Set {
-		refuse(f.Pos, "timeout of the whole workflow: a time that all workers share is not there yet for a map on Temporal", "write agent_timeout, or a timeout at the steps")
-	}
-	if m.TimeoutAction == "fail" {
-		refuse(m.Pos, "timeout_action: fail ends the map at once, which lanes cannot do yet on Temporal", "write dlq with max_failures: 1")
-	}
-	if p.OnItemFailure == "custom" {
-		refuse(p.Pos, "on_item_failure with a handler is not there yet for a run on Temporal", "write dlq, and look at the dead letters with bide dlq")
-	}
-	if p.Collection == "immediate" || p.Collection == "batched" {
-		refuse(p.Pos, "error_collection: a run on Temporal shows the errors at its end", "write aggregate")
-	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
@@ -31,14 +32,31 @@ type Part struct {
 	// Halt is why the map stops, where those who decided about it have found a
 	// reason that cannot be seen in what is recorded.
 	Halt policy.StopReason
+	// Spent is how much of the workflow's timeout has passed in this life of the
+	// run before this part of it began. Untimed: somebody else keeps it.
+	Spent   time.Duration
+	Untimed bool
 }
+
+// OutOfTime is the reason of a map that the workflow's timeout stops.
+const OutOfTime policy.StopReason = "timeout"
 
 // PartMap is the map of a run, for a [Part] that has it worked off.
 type PartMap struct {
 	Total  int
 	Policy policy.Config
 	State  policy.State // where each item stands
-	m      *mapper.Map
+	// Timeout is the workflow's, of this life of the run; 0: it has none.
+	Timeout time.Duration
+	// Budget is what all agents may use, as the file says, and Used what they have.
+	Budget, Used Usage
+	m            *mapper.Map
+}
+
+// Usage is what agents use of a budget; 0 of a budget is no bound.
+type Usage struct {
+	CostUSD float64 `json:"cost_usd,omitempty"`
+	Tokens  int64   `json:"tokens,omitempty"`
 }
 
 // Lane gives a lane for some of the items.
@@ -65,10 +83,42 @@ func (r *run) elsewhere(ctx context.Context, p step.Site) error {
 	if err := x.restore(ctx); err != nil {
 		return err
 	}
-	if err := r.opt.Part.Map(ctx, &PartMap{Total: r.tally.items.Total, Policy: x.m.Policy, State: x.m.State(), m: x.m}); err != nil {
+	timeout, err := r.x.Span(ctx, p, r.file.Timeout)
+	if err != nil {
+		return fmt.Errorf("timeout: %w", err)
+	}
+	m := &PartMap{Total: r.tally.items.Total, Policy: x.m.Policy, State: x.m.State(), Timeout: timeout,
+		Budget: Usage{r.file.MaxCost, r.file.MaxTokens}, m: x.m}
+	if u := r.x.Agents.Used(); u != nil {
+		m.Used = Usage{u.CostUSD, u.InputTokens + u.OutputTokens + u.CacheTokens + u.OtherTokens}
+	}
+	if err := r.opt.Part.Map(ctx, m); err != nil {
 		return err
 	}
 	return errPart
+}
+
+// within runs the parts of the file within the workflow's timeout. Of the time of a
+// run that several processes share, a part of it may have passed.
+func (r *run) within(ctx context.Context, t time.Duration) error {
+	const what = "the workflow"
+	part := r.opt.Part
+	switch {
+	case t <= 0 || part == nil:
+		return r.x.Within(ctx, t, what, r.parts)
+	case part.Untimed:
+		return r.parts(ctx)
+	}
+	over := &step.TimeoutError{What: what, After: t}
+	if part.Halt == OutOfTime { // what has run is told, and nothing runs
+		if err := r.parts(ctx); err != nil && !errors.As(err, new(*PolicyError)) {
+			return err
+		}
+		return over
+	}
+	ctx, cancel := r.x.Clock.WithTimeout(ctx, max(t-part.Spent, 1), over)
+	defer cancel()
+	return r.parts(ctx)
 }
 
 // noPauses has an agent that a rate limit turned away give its item back: all

@@ -217,7 +217,7 @@ func (r *run) phases(ctx context.Context) error {
 	if r.x.Agents.MaxWait, err = r.x.Span(ctx, r.site(), r.file.MaxWait); err != nil {
 		return fmt.Errorf("max_wait: %w", err)
 	}
-	return r.x.Within(ctx, t, "the workflow", r.parts)
+	return r.within(ctx, t)
 }
 
 // parts runs the parts of a file in their order.

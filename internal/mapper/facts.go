@@ -88,9 +88,6 @@ func (x *Map) ended(w *worker, e *ending) {
 	if err != nil {
 		panic(errProtocol("finish", err))
 	}
-	if e.Halt != "" {
-		x.machine.Halt(e.Halt)
-	}
 	h := x.recordEnd(e, v, now)
 	if v.Fate == policy.ItemRetry {
 		x.feed.keep(e.a.Item)
@@ -206,6 +203,11 @@ func (x *Map) handled(id string, h *handling, err error) {
 			return
 		}
 	}
+	x.record(x.handledFacts(id, h, err)...)
+}
+
+// handledFacts are the end of an item whose handler has run, and how that failed.
+func (x *Map) handledFacts(id string, h *handling, err error) []event.Event {
 	l := &h.due.Letter
 	l.Handled = true
 	now := x.Clock.Now()
@@ -214,7 +216,7 @@ func (x *Map) handled(id string, h *handling, err error) {
 	if err != nil {
 		facts = append(facts, event.Event{Type: event.Note, Time: now, Message: fmt.Sprintf("the handler %s of item %s failed: %v", h.due.Handler, id, err)})
 	}
-	x.record(facts...)
+	return facts
 }
 
 // breaker is the fact of a change of the map's breaker.

@@ -55,14 +55,28 @@ func (l *Lane) Work(ctx context.Context, it policy.Leased, last *failure.Failure
 	}
 	var v policy.Verdict
 	v, o.Judged = x.machine.Judge(it, o, now)
-	fact, _ := x.fact(&e, &v, now)
+	fact, h := x.fact(&e, &v, now)
 	if err := x.Recorder.Record(fact); err != nil {
 		return policy.End{Item: it.Item, Outcome: policy.Outcome{Cancelled: true}}, err
 	}
-	if x.Strict {
+	if h != nil {
+		err = l.handle(ctx, item, h)
+	}
+	if err == nil && x.Strict {
 		err = x.Recorder.Sync(ctx)
 	}
 	return policy.End{Item: it.Item, Outcome: o}, err
+}
+
+// handle runs the handler of an item that failed for good. Where the run stops
+// first, the handler stays due: for whoever ends the map.
+func (l *Lane) handle(ctx context.Context, item journal.Item, h *handling) error {
+	x := l.x
+	err := x.Template.Handle(ctx, item, h.due)
+	if err != nil && x.Stopping != nil && x.Stopping() != nil {
+		return nil
+	}
+	return x.Recorder.Record(x.handledFacts(item.ID, h, err)...)
 }
 
 // State is where each item stands, before the map is run.

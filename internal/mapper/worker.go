@@ -83,7 +83,7 @@ type ending struct {
 }
 
 func (e *ending) outcome() policy.Outcome {
-	o := policy.Outcome{OK: e.Err == nil, Err: e.Err, Skipped: e.Skipped, Cancelled: e.Interrupted || e.Limited, Shortage: e.Shortage, RetryAfter: e.RetryAfter}
+	o := policy.Outcome{OK: e.Err == nil, Err: e.Err, Skipped: e.Skipped, Cancelled: e.Interrupted || e.Limited, Shortage: e.Shortage, RetryAfter: e.RetryAfter, Halt: e.Halt}
 	if e.Skipped {
 		o.Err = nil
 	}

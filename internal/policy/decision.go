@@ -124,6 +124,9 @@ type Outcome struct {
 	// Judged is what the item-level retry policy said of it where the agent ran;
 	// nil where the machine is to ask it.
 	Judged *Judged
+	// Halt stops the map for a reason of the file's, as [Machine.Halt]; "" for
+	// none.
+	Halt StopReason
 }
 
 // Fate is what becomes of an item after an agent ended.

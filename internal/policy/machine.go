@@ -240,6 +240,9 @@ func (m *Machine) finish(item int, o Outcome, now time.Time) Verdict {
 		m.stop = m.reasonToStop(v.Fate)
 		v.Stop = m.stop
 	}
+	if o.Halt != NotStopped {
+		m.Halt(o.Halt)
+	}
 	return v
 }
 
