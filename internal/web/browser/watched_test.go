@@ -25,7 +25,7 @@ func TestWatchedThroughput(t *testing.T) {
 		t.Skip("a measurement: set BIDE_FIGURES=1")
 	}
 	path := filepath.Join(t.TempDir(), "map.yml")
-	text := "name: measured\nmode: mapreduce\nmap:\n  input: 'seq 1 3000'\n  max_parallel: 4\n  agent_template:\n    - shell: \"true\"\n"
+	text := "name: measured\nmode: mapreduce\nmap:\n  input: 'seq 1 6000'\n  max_parallel: 4\n  agent_template:\n    - shell: \"true\"\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

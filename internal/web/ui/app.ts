@@ -39,6 +39,7 @@ async function refresh(): Promise<void> {
   let wait = pause;
   while (wanted && !document.hidden) {
     wanted = false;
+    const began = performance.now();
     try {
       const d = await fetchPage(location.href);
       for (const part of Array.from(d.querySelectorAll("[data-part]"))) {
@@ -46,7 +47,7 @@ async function refresh(): Promise<void> {
         if (here) morph(here, part);
       }
       await Promise.all([charted(), ...drawn.map((p) => p.load())]);
-      wait = pause;
+      wait = Math.min(Math.max(pause, share * (performance.now() - began)), 3000);
     } catch {
       wanted = true; // what is here is old until there is an answer
       wait = Math.min(2 * wait, 10000);
@@ -59,6 +60,9 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden && wanted) void refresh();
 });
 
+// A page that is watched takes little from the machine that does the work: it
+// waits so many times as long as it took to bring it up to date, 3 s at most.
+const share = 20;
 let pause = 500;
 // The topic that changes this page, and where it stood when the page was made.
 const [, topic, at] = /^(.+)=(\d+)$/.exec(document.body.dataset.live || "") || [];

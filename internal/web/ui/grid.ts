@@ -2,6 +2,7 @@
 // and changed by what the stream says.
 import { Told } from "./stream";
 
+const frame = 250; // ms between two drawings of what the stream says
 const names = ["pending", "waiting", "running", "failed, its handler is due", "succeeded", "failed", "skipped", "dead lettered"];
 const colours = ["--idle", "--c-wait", "--runbar", "--c-pause", "--goodbar", "--badbar", "--c-skip", "--c-letter"];
 
@@ -19,6 +20,10 @@ export class Grid {
   private cursor = 0;
   private only: number;
   private mark = document.createElement("i"); // around the cell of the cursor
+  private image: ImageData | null = null;
+  private changed: number[] = []; // cells that the image does not have yet
+  private counts: number[] = [];
+  private timer = 0;
   private asked = 0;
   private coloured = false;
 
@@ -56,6 +61,7 @@ export class Grid {
       const grown = new Uint8Array(m.total!);
       grown.set(this.cells);
       this.cells = grown;
+      this.image = null;
       this.box.hidden = false;
     }
     const b = atob(m.cells || "");
@@ -71,16 +77,32 @@ export class Grid {
       } while (c & 128);
       at += step;
       this.cells[at] = b.charCodeAt(i++);
+      if (this.image) this.changed.push(at);
     }
-    (m.counts || []).forEach((n, s) => {
-      const el = document.querySelector(`[data-count="${s}"]`);
-      if (el) el.textContent = n.toLocaleString("fr").replace(/\s/g, "\u202f");
-    });
-    this.paint();
+    if (this.changed.length > this.cells.length) {
+      this.image = null; // nobody looks, and nothing is drawn
+      this.changed = [];
+    }
+    this.counts = m.counts || [];
+    // A page that is watched takes little from the machine that does the work.
+    this.timer ||= setTimeout(() => {
+      this.timer = 0;
+      this.counts.forEach((n, s) => {
+        const el = document.querySelector(`[data-count="${s}"]`);
+        const text = n.toLocaleString("fr").replace(/\s/g, "\u202f");
+        if (el && el.textContent !== text) el.textContent = text;
+      });
+      this.soon();
+    }, frame) as unknown as number;
   }
 
-  // paint draws at the next frame.
+  // paint draws all of it at the next frame, and soon what has changed.
   paint(): void {
+    this.image = null;
+    this.soon();
+  }
+
+  private soon(): void {
     if (this.asked) return;
     this.asked = requestAnimationFrame(() => {
       this.asked = 0;
@@ -98,6 +120,7 @@ export class Grid {
     this.cols = Math.max(1, Math.floor(width / this.size));
     const height = Math.ceil(n / this.cols) * this.size;
     if (this.canvas.width !== width || this.canvas.height !== height) {
+      this.image = null;
       this.canvas.width = width;
       this.canvas.height = height;
       this.canvas.style.width = width / scale + "px";
@@ -145,24 +168,45 @@ export class Grid {
     if (!this.cells.length) return;
     this.layout();
     this.colour();
+    if (this.image) this.drawChanged(this.image);
+    else this.ctx.putImageData((this.image = this.drawAll()), 0, 0);
+    this.changed = [];
+  }
+
+  private colourOf(cell: number): number {
+    return this.only < 0 || (cell & 7) === this.only ? this.palette[cell & 15] : this.dim[cell & 15];
+  }
+
+  private drawAll(): ImageData {
     const w = this.canvas.width;
-    const h = this.canvas.height;
-    const image = this.ctx.createImageData(w, h);
+    const image = this.ctx.createImageData(w, this.canvas.height);
     const px = new Uint32Array(image.data.buffer);
     px.fill(this.ground);
     // The first line of each row of cells is drawn, the others are copies of it.
-    const { size, cols, only, palette, dim, cells } = this;
+    const { size, cols, cells } = this;
     const fill = size - this.gap;
     for (let i = 0, line = 0; i < cells.length; line += size * w) {
       const end = Math.min(i + cols, cells.length);
-      for (let at = line; i < end; i++, at += size) {
-        const c = cells[i] & 15;
-        const colour = only < 0 || (c & 7) === only ? palette[c] : dim[c];
-        for (let dx = 0; dx < fill; dx++) px[at + dx] = colour;
-      }
+      for (let at = line; i < end; i++, at += size) px.fill(this.colourOf(cells[i]), at, at + fill);
       for (let dy = 1; dy < fill; dy++) px.copyWithin(line + dy * w, line, line + w);
     }
-    this.ctx.putImageData(image, 0, 0);
+    return image;
+  }
+
+  private drawChanged(image: ImageData): void {
+    const px = new Uint32Array(image.data.buffer);
+    const { size, cols, cells } = this;
+    const w = image.width;
+    const fill = size - this.gap;
+    let [first, last] = [Infinity, -1]; // rows of cells
+    for (const i of this.changed) {
+      const row = Math.floor(i / cols);
+      const colour = this.colourOf(cells[i]);
+      for (let dy = 0, at = row * size * w + (i % cols) * size; dy < fill; dy++, at += w) px.fill(colour, at, at + fill);
+      first = Math.min(first, row);
+      last = Math.max(last, row);
+    }
+    if (last >= 0) this.ctx.putImageData(image, 0, 0, 0, first * size, w, (last - first + 1) * size);
   }
 
   // go puts the cursor on a cell.
