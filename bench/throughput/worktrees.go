@@ -10,18 +10,20 @@ import (
 
 // plainLoop does by hand what an isolated item that commits does: add a
 // worktree, commit in it, merge it, remove it. $1 is the number of items, $2 how
-// many at a time; merges are one at a time, as they have to be.
+// many at a time. Whatever changes what the worktrees have in common is done one
+// at a time, as it has to be: git that adds a worktree while another one is made
+// or removed meets it half written, and fails.
 const plainLoop = `
 set -e
 item='set -e
-git worktree add -q -b "item-$1" "../tree-$1" HEAD
+flock .git/shared git worktree add -q -b "item-$1" "../tree-$1" HEAD
 cd "../tree-$1"
 echo "$1" >"file-$1"
 git add . && git commit -qm "item $1"
 cd "$OLDPWD"
-flock .git/merging git merge -q --no-ff -m "merge $1" "item-$1"
-git worktree remove "../tree-$1"
-git branch -qD "item-$1"'
+flock .git/shared git merge -q --no-ff -m "merge $1" "item-$1"
+flock .git/shared git worktree remove "../tree-$1"
+flock .git/shared git branch -qD "item-$1"'
 seq "$1" | xargs -P "$2" -I{} sh -c "$item" item {}
 `
 

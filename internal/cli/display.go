@@ -170,9 +170,8 @@ func (d *plainDisplay) Emit(e event.Event) {
 	if d.quiet && e.Class != event.Logged {
 		return
 	}
-	width := d.columns(d.err)
 	for _, line := range d.lines(e) {
-		fmt.Fprint(d.err, d.raw(d.err, d.paint(fitLine(line, d.labelOf(e), width))+"\n"))
+		fmt.Fprint(d.err, d.raw(d.err, d.paint(fitLine(line, d.labelOf(e), d.columns(d.err)))+"\n"))
 	}
 }
 

@@ -48,6 +48,16 @@ func TestRunGivesTheTerminal(t *testing.T) {
 	}
 }
 
+// A work item has no terminal, not even in the background of ours, where one that
+// reads it would be stopped.
+func TestItemsHaveNoTerminal(t *testing.T) {
+	t.Parallel()
+	status, got := runOnScreen(t, `{mode: mapreduce, map: {input: [1], agent_template: [{shell: "if true </dev/tty; then exit 7; fi"}]}}`).end()
+	if status != 0 {
+		t.Errorf("status %d: %q", status, got)
+	}
+}
+
 // What is read by something other than a person is printed for it.
 func TestRunPrintsForWhoReads(t *testing.T) {
 	t.Parallel()

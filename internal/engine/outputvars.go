@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/mask"
@@ -30,9 +31,18 @@ func (o *outputFiles) init(runDir string) {
 	o.path = filepath.Join(runDir, "outputs")
 	o.dir = sync.OnceValue(func() error {
 		// What a killed life of the run left is of no attempt of this one.
-		return errors.Join(os.RemoveAll(o.path), os.MkdirAll(o.path, 0o700))
+		err := errors.Join(os.RemoveAll(o.path), os.MkdirAll(o.path, 0o700))
+		if err != nil {
+			return err
+		}
+		return os.Chtimes(o.path, time.Time{}, untouched)
 	})
 }
+
+// untouched is the date of a directory in which nobody has made a file yet: the
+// first one dates it anew. To look for that is cheaper than to look for the file of
+// each attempt, of which the system keeps in mind that it is not there.
+var untouched = time.Unix(0, 0)
 
 // next is the file of one more attempt. The command makes it.
 func (o *outputFiles) next() (string, error) {
@@ -45,6 +55,9 @@ func (o *outputFiles) next() (string, error) {
 // take reads the variables of the lines that a command left in its file, and
 // removes the file, which may hold secrets.
 func (o *outputFiles) take(file string, m *mask.Masker) (set [][2]string, err error) {
+	if dir, err := os.Stat(o.path); err == nil && dir.ModTime().Equal(untouched) {
+		return nil, nil
+	}
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // as nearly always

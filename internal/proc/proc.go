@@ -2,8 +2,8 @@
 //
 // A [Supervisor], one per run of bide, starts commands and answers for them:
 //
-//   - each command leads its own session and process group, reads /dev/null unless told
-//     otherwise, and sees exactly the environment it is given plus the marker
+//   - each command leads its own process group, has no terminal and reads /dev/null
+//     unless told otherwise, and sees exactly the environment it is given plus the marker
 //     variable [MarkerVar];
 //   - its output is captured in bounded memory, passed on live, and spilled
 //     whole to a file where it is large;

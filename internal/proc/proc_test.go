@@ -133,6 +133,24 @@ func TestOwnGroupAndDescriptors(t *testing.T) {
 	})
 }
 
+// A command leads a session of its own only where it would else have our
+// terminal.
+func TestSessionOnATerminal(t *testing.T) {
+	ours, err := unix.Getsid(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, on := range []bool{false, true} {
+		everyWay(t, func(t *testing.T, s *Supervisor) {
+			s.session = on
+			f := strings.Fields(mustRun(t, s, shell("ps -o sid= -p $$; echo $$")).Stdout.String())
+			if want := map[bool]string{false: strconv.Itoa(ours), true: f[1]}[on]; f[0] != want {
+				t.Errorf("on a terminal: %v: process %s is in session %s, want %s", on, f[1], f[0], want)
+			}
+		})
+	}
+}
+
 // inheritable are our descriptors, beyond the standard ones, that a child gets.
 func inheritable(t *testing.T) map[string]bool {
 	entries, err := os.ReadDir("/proc/self/fd")

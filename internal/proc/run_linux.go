@@ -49,7 +49,8 @@ func (p *poller) ring() {
 	_, _ = unix.Write(p.bell, one[:])
 }
 
-// silence takes back earlier rings, if there are any.
+// silence takes back earlier rings, of the command before as well, if there are
+// any.
 func (p *poller) silence() {
 	var count [8]byte
 	_, _ = unix.Read(p.bell, count[:])
@@ -137,7 +138,6 @@ func (w *watch) start() (err error) {
 	if err := w.w.open(); err != nil {
 		return err
 	}
-	w.w.silence()
 	w.fds[pollBell].Fd = int32(w.w.bell)
 
 	files := [3]uintptr{w.s.devNull.Fd()}
@@ -175,7 +175,7 @@ func (w *watch) start() (err error) {
 		n++
 	}
 	pidfd := -1
-	w.pid, err = w.run.start(files[:], &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd})
+	w.pid, err = w.run.start(files[:], &syscall.SysProcAttr{Setsid: w.s.session, Setpgid: !w.s.session, PidFD: &pidfd})
 	w.fds[pollPid].Fd = int32(pidfd)
 	return err
 }

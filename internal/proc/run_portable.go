@@ -62,7 +62,7 @@ func (p *portableRun) start() (leader *os.Process, err error) {
 		}
 		files[0] = childs[2]
 	}
-	sys := &syscall.SysProcAttr{Setsid: true}
+	sys := &syscall.SysProcAttr{Setsid: p.s.session, Setpgid: !p.s.session}
 	if t := p.cmd.Terminal; t != nil {
 		p.onTerminal(t, &files, sys)
 		childs[3] = t.Slave
@@ -77,7 +77,7 @@ func (p *portableRun) start() (leader *os.Process, err error) {
 
 // onTerminal puts the streams of the command on its terminal.
 func (p *portableRun) onTerminal(t *Terminal, files *[3]*os.File, sys *syscall.SysProcAttr) {
-	sys.Setctty = true
+	sys.Setsid, sys.Setpgid, sys.Setctty = true, false, true
 	for i, on := range [3]bool{t.In, t.Out, t.Err} {
 		if on {
 			files[i], sys.Ctty = t.Slave, i

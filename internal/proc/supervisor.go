@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // How long things may take that a well-behaved command never needs.
@@ -65,6 +67,7 @@ type Supervisor struct {
 	chain    string // the links of MarkerVar before ours, with a comma
 	born     uint64 // ticks
 	portable bool
+	session  bool // a command leads a session of its own, not only a group
 	devNull  *os.File
 	seq      atomic.Uint64
 	killed   atomic.Bool
@@ -117,6 +120,7 @@ func New(dir string, opts Options) (*Supervisor, error) {
 		id:       hex.EncodeToString(random[:]),
 		born:     now(),
 		portable: opts.portable,
+		session:  onTerminal(),
 	}
 	if outer := os.Getenv(MarkerVar); outer != "" {
 		s.chain = outer + ","
@@ -177,6 +181,21 @@ func (s *Supervisor) Run(ctx context.Context, c *Cmd) (Result, error) {
 	r.closeOutputs(r.grace())
 	r.res.Duration = time.Since(r.res.Start)
 	return r.res, nil
+}
+
+// onTerminal reports whether this process has a terminal that controls it, or
+// may have one. A command of ours must not have it: as it is in the background,
+// it would be stopped where it wants to read a password, instead of being told
+// that nobody is there. To lead a session keeps it off. Where there is no
+// terminal, to lead a group is enough; it costs less, since Linux shares out the
+// processors session by session and begins anew with each.
+func onTerminal() bool {
+	fd, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err != unix.ENXIO
+	}
+	_ = unix.Close(fd) // it was only looked for
+	return true
 }
 
 func (s *Supervisor) notStarted(ctx context.Context, c *Cmd, err error) (Result, error) {
