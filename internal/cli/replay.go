@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,10 +11,8 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/simulate"
-	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 )
 
@@ -31,40 +30,11 @@ func (a *app) recording(ctx context.Context, run string) (rec *simulate.Recordin
 
 // recordedProgram is the file of a recorded run with changes.
 func recordedProgram(rec *simulate.Recording, set []string) (simulate.Program, error) {
-	if rec.Header.Kind == workflow.Dataflow.String() {
-		p, err := recordedPipeline(rec, set)
-		return simulate.Program{Pipeline: p}, err
+	p, err := rec.Program(set)
+	if errors.As(err, new(*simulate.ChangeError)) {
+		err = usageError{err}
 	}
-	f, err := recordedFile(rec, set)
-	return simulate.Program{File: f}, err
-}
-
-func recordedPipeline(rec *simulate.Recording, set []string) (*engine.Pipeline, error) {
-	text, err := simulate.SetCalls(rec.Header.Source, set)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	p, problems := engine.LoadPipeline(rec.Header.Path, rec.Settings.Manifest, func(path string) ([]byte, error) {
-		if path == rec.Header.Path {
-			return text, nil
-		}
-		return rec.Header.ReadFile(path)
-	})
-	return p, problems.Err()
-}
-
-// recordedFile is the workflow of a recorded run with changes.
-func recordedFile(rec *simulate.Recording, set []string) (*workflow.File, error) {
-	text, err := simulate.Set(rec.Header.Source, set)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	s := rec.Settings
-	f, problems := workflow.Parse(rec.Header.Path, text, workflow.Options{Params: s.Params, ParamFile: s.ParamFile, Profile: s.Profile, ReadFile: rec.Header.ReadFile})
-	if problems.HasErrors() {
-		return nil, problems
-	}
-	return f, nil
+	return p, err
 }
 
 func (a *app) replayCmd() *cobra.Command {

@@ -44,8 +44,11 @@ func (l *luck) unit() float64 { return float64(l.Uint64()>>11) / (1 << 53) }
 
 // exponential gives a time around a mean.
 func (l *luck) exponential(mean time.Duration) time.Duration {
-	return time.Duration(-math.Log(1-l.unit()) * float64(mean))
+	return span(-math.Log(1-l.unit()) * float64(mean))
 }
+
+// span is a time that was drawn, at most as long as one of a model.
+func span(f float64) time.Duration { return time.Duration(min(f, float64(mostSpan))) }
 
 // normal gives a number of the standard normal distribution.
 func (l *luck) normal() float64 {
@@ -60,7 +63,7 @@ func (t *Latency) draw(l *luck) time.Duration {
 	switch {
 	case t.LogNormal[0] > 0:
 		sigma := math.Log(float64(t.LogNormal[1])/float64(t.LogNormal[0])) / z99
-		return time.Duration(float64(t.LogNormal[0]) * math.Exp(sigma*l.normal()))
+		return span(float64(t.LogNormal[0]) * math.Exp(sigma*l.normal()))
 	case len(t.Empirical) > 0:
 		return t.Empirical[int(l.unit()*float64(len(t.Empirical)))]
 	case t.Uniform[1] > 0:

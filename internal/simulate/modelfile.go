@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -58,7 +59,7 @@ func Parse(path string, text []byte, known []string) (*Model, diag.List) {
 			"correlation": func(n *yaml.Node) {
 				r.fields(n, "correlation", map[string]func(*yaml.Node){"items": func(n *yaml.Node) { m.Correlation = r.number(n, 0, 1) }})
 			},
-			"items": func(n *yaml.Node) { m.Items = int(r.number(n, 0, 1e7)) },
+			"items": func(n *yaml.Node) { m.Items = r.whole(n, 0, 1e7) },
 		})
 	}
 	r.list.Sort()
@@ -145,7 +146,7 @@ func (r *reader) target(n *yaml.Node) *Target {
 		"cost": func(n *yaml.Node) {
 			r.fields(n, "cost", map[string]func(*yaml.Node){
 				"usd":    func(n *yaml.Node) { t.USD = r.number(n, 0, 1e9) },
-				"tokens": func(n *yaml.Node) { t.Tokens = int64(r.number(n, 0, 1e12)) },
+				"tokens": func(n *yaml.Node) { t.Tokens = int64(r.whole(n, 0, 1e12)) },
 			})
 		},
 		"output": func(n *yaml.Node) {
@@ -179,6 +180,9 @@ func (r *reader) failures(n *yaml.Node, t *Target) {
 	}
 	sum := 0.0
 	for i := 0; i < len(n.Content); i += 2 {
+		if slices.ContainsFunc(t.Failures, func(f Failure) bool { return f.Class == n.Content[i].Value }) {
+			r.bad(n.Content[i], "duplicate-key", "%q is there twice", n.Content[i].Value)
+		}
 		f := Failure{r.class(n.Content[i]), r.number(n.Content[i+1], 0, 1)}
 		t.Failures = append(t.Failures, f)
 		sum += f.P
@@ -220,7 +224,7 @@ func (r *reader) latency(n *yaml.Node, l *Latency) {
 		},
 		"queue": func(n *yaml.Node) {
 			r.fields(n, "queue", map[string]func(*yaml.Node){
-				"capacity": func(n *yaml.Node) { l.Capacity = int(r.number(n, 1, 1e5)) },
+				"capacity": func(n *yaml.Node) { l.Capacity = r.whole(n, 1, 1e5) },
 				"service":  func(n *yaml.Node) { l.Service = r.span(n) },
 			})
 			if l.Capacity < 1 || l.Service <= 0 {
@@ -250,6 +254,8 @@ func (r *reader) outages(n *yaml.Node, t *Target) {
 		fixed, random := seen["from"] || seen["for"], seen["mean_up"] || seen["mean_down"]
 		if fixed == random || fixed && o.For <= 0 || random && (o.MeanUp <= 0 || o.MeanDown <= 0) {
 			r.bad(n, "range", "an outage is {from: 10s, for: 30s}, or {mean_up: 1h, mean_down: 2m} for many")
+		} else if random && min(o.MeanUp, o.MeanDown) < leastMean {
+			r.bad(n, "range", "mean_up and mean_down are at least %s", duration.Format(leastMean))
 		}
 		t.Outages = append(t.Outages, o)
 	}
@@ -268,7 +274,7 @@ func (r *reader) limit(n *yaml.Node, t *Target) {
 			}
 			l.Count, l.Per = c, d
 		},
-		"burst":       func(n *yaml.Node) { l.Burst = int(r.number(n, 1, 1e9)) },
+		"burst":       func(n *yaml.Node) { l.Burst = r.whole(n, 1, 1e9) },
 		"retry_after": func(n *yaml.Node) { l.RetryAfter = r.span(n) },
 	})
 	if l.Count == 0 {
@@ -279,11 +285,22 @@ func (r *reader) limit(n *yaml.Node, t *Target) {
 
 func (r *reader) span(n *yaml.Node) time.Duration {
 	d, err := duration.Parse(n.Value)
-	if n.Kind != yaml.ScalarNode || err != nil || d < 0 {
+	switch {
+	case n.Kind != yaml.ScalarNode || err != nil || d < 0:
 		r.bad(n, "range", "%q is no span of time", n.Value).Suggest("write it as 250ms, 30s, 5m")
+	case d > mostSpan:
+		r.bad(n, "range", "%q is too long: a span of a model is at most %s", n.Value, duration.Format(mostSpan))
 	}
 	return d
 }
+
+// mostSpan is the longest span that a model may speak of, so that what is drawn
+// around it can still be added up; leastMean the least mean time of an outage or
+// between two.
+const (
+	mostSpan  = 3650 * 24 * time.Hour
+	leastMean = time.Millisecond
+)
 
 func (r *reader) spans(n *yaml.Node) (list []time.Duration) {
 	if n.Kind != yaml.SequenceNode {
@@ -303,4 +320,13 @@ func (r *reader) number(n *yaml.Node, least, greatest float64) float64 {
 		return least
 	}
 	return f
+}
+
+// whole is a number without a fraction.
+func (r *reader) whole(n *yaml.Node, least, greatest float64) int {
+	f := r.number(n, least, greatest)
+	if f != math.Trunc(f) {
+		r.bad(n, "range", "%q is no whole number", n.Value)
+	}
+	return int(f)
 }

@@ -37,6 +37,40 @@ correlation: {items: 2}
 	}
 }
 
+// TestHostileModels: what cannot be meant is refused, and what is drawn stays within
+// time.
+func TestHostileModels(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"steps: {a: {failures: {network: 0.2, network: 0.3}}}":         `"network" is there twice`,
+		"steps: {a: {failures: {network: .nan}}}":                      "no number from 0 to 1",
+		"steps: {a: {failures: {network: -0.1}}}":                      "no number from 0 to 1",
+		"steps: {a: {latency: 99999999999999h}}":                       "is too long",
+		"steps: {a: {outages: {mean_up: 1ns, mean_down: 1ns}}}":        "at least 1ms",
+		"steps: {a: {latency: {queue: {capacity: 2.5, service: 1s}}}}": "no whole number",
+		"steps: {a: {limit: {rate: 99999999999999999999/1s}}}":         "a limit has a rate",
+		"items: 3.7":   "no whole number",
+		"items: 1e300": "no number from 0",
+		"steps: {a: {failures: {exit: 0.6, network: 0.6}}}": "add up to 1.2",
+	} {
+		if _, problems := simulate.Parse("m.yml", []byte(text), nil); !problems.HasErrors() || !strings.Contains(problems.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, problems, want)
+		}
+	}
+	const patient = "commands: [{shell: x, retry: {attempts: 5, initial_delay: 3000d, max_delay: 3000d}}]"
+	for _, text := range []string{
+		"steps: {'*': {outages: {mean_up: 1ms, mean_down: 1ms}, latency: 3650d}}",
+		"steps: {'*': {outages: {mean_up: 3650d, mean_down: 3650d}, latency: 3650d}}",
+		"steps: {'*': {latency: {lognormal: {p50: 1ns, p99: 3650d}}, failures: {exit: 0.5}}}",
+	} {
+		for _, s := range run(t, simulate.Options{File: parse(t, patient), Model: model(t, text), Seeds: 50}) {
+			if s.Makespan < 0 || s.Attempts < 1 {
+				t.Errorf("%s: %+v", text, s)
+			}
+		}
+	}
+}
+
 // FuzzModel: no text ends the reader.
 func FuzzModel(f *testing.F) {
 	f.Add([]byte(threeModel))

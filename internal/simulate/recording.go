@@ -24,7 +24,7 @@ type Recording struct {
 	Header   journal.Header
 	Settings engine.Settings
 	Items    []journal.Item
-	Status   string
+	Status   string // event.Interrupted of a run whose end is not recorded
 	Took     time.Duration
 	Lives    int
 
@@ -112,10 +112,11 @@ func (f *folder) key(e event.Event) attemptKey {
 func (f *folder) take(e event.Event) error {
 	rec := f.rec
 	rec.decisions.take(e, f.rounds)
+	rec.Took = e.Time.Sub(f.start) // as far as is known
 	rec.merged = rec.merged || e.Phase == "merge" || strings.HasPrefix(e.Step, "merge[")
 	switch e.Type {
 	case event.RunStarted:
-		f.start = e.Time
+		f.start, rec.Took, rec.Status = e.Time, 0, event.Interrupted
 	case event.RunResumed:
 		rec.Lives++
 	case event.RunFinished:

@@ -11,7 +11,6 @@ import (
 
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/action"
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/step"
@@ -31,12 +30,6 @@ type Replayed struct {
 	// Different are the steps and items about which something else was decided,
 	// each with the first difference.
 	Different []string
-}
-
-// Program is what is run: a workflow, or a pipeline.
-type Program struct {
-	File     *workflow.File
-	Pipeline *engine.Pipeline
 }
 
 // Replay runs a recorded history again, under a file that may have another

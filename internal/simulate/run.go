@@ -60,6 +60,8 @@ func Run(ctx context.Context, o Options) ([]*Sample, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, end := timeless(ctx)
+	defer end()
 	items := &itemList{model: o.Model, given: o.Items}
 	samples := make([]*Sample, o.Seeds)
 	errs := make([]error, o.Seeds)
@@ -92,6 +94,14 @@ func Run(ctx context.Context, o Options) ([]*Sample, error) {
 		}
 	}
 	return ended, nil
+}
+
+// timeless is a context that ends with ctx and has no deadline: one of this
+// machine's time means nothing in that of a simulation.
+func timeless(ctx context.Context) (_ context.Context, end func()) {
+	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	return out, func() { stop(); cancel(nil) }
 }
 
 // prepare makes a file one that asks nobody for anything.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -133,4 +134,21 @@ func BenchmarkMap(b *testing.B) {
 		}
 	}
 	b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds(), "items/s")
+}
+
+// TestDeadlineOfTheCaller: that the caller has little time changes nothing but how
+// many runs there are.
+func TestDeadlineOfTheCaller(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	o := simulate.Options{File: parse(t, threeSteps), Model: model(t, threeModel), Seeds: 50}
+	list, err := simulate.Run(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := simulate.Summarize(list, false), simulate.Summarize(run(t, o), false)
+	if got.Attempts != want.Attempts || got.Retries.Mean == 0 {
+		t.Errorf("%+v with a deadline, %+v without", got.Attempts, want.Attempts)
+	}
 }

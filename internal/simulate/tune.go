@@ -43,16 +43,7 @@ func (r *Recording) Tune(ctx context.Context, goal string, seeds int, load func(
 		if err != nil {
 			return nil, err
 		}
-		samples, err := Run(ctx, Options{File: p.File, Pipeline: p.Pipeline, Settings: r.Settings, Model: model, Seeds: seeds, First: 1, Items: r.Items})
-		if err != nil {
-			return nil, err
-		}
-		_, outage := model.End()
-		report := Summarize(samples, outage)
-		if p.File != nil {
-			report.Name(p.File)
-		}
-		return report, nil
+		return r.Simulate(ctx, p, seeds)
 	}
 	now, err := simulate(nil)
 	if err != nil {

@@ -130,7 +130,8 @@ func (t *live) begin(seed luck) {
 		t.tokens = float64(t.Limit.burst())
 	}
 	for i, o := range t.Outages {
-		s := &twoState{Outage: o, luck: seed.with(t.hash).with(^uint64(i))}
+		l := seed.with(t.hash).with(^uint64(i))
+		s := &twoState{Outage: o, seed: l, luck: l}
 		if o.MeanUp > 0 {
 			s.from = s.luck.exponential(o.MeanUp)
 			s.until = s.from + s.luck.exponential(o.MeanDown)
@@ -207,16 +208,42 @@ func (t *live) limited(now time.Duration) (hint time.Duration, limited bool) {
 // twoState is an outage as it goes.
 type twoState struct {
 	Outage
+	seed        luck
 	luck        luck
+	era         int64 // of those that from and until are of
 	from, until time.Duration
 }
 
+// eraCycles is how many outages there are in an era on the average. Each era
+// begins anew, so that what comes after a long time is known without all that was
+// before it.
+const eraCycles = 1000
+
 func (s *twoState) down(now time.Duration) bool {
-	for s.MeanUp > 0 && now >= s.until {
-		s.from = s.until + s.luck.exponential(s.MeanUp)
-		s.until = s.from + s.luck.exponential(s.MeanDown)
+	if s.MeanUp > 0 {
+		s.reach(now)
 	}
 	return now >= s.from && now < s.until
+}
+
+// reach goes on to the outage that follows a moment, or is there.
+func (s *twoState) reach(now time.Duration) {
+	length := (s.MeanUp + s.MeanDown) * eraCycles
+	if length/eraCycles != s.MeanUp+s.MeanDown { // which is longer than all of time
+		length = math.MaxInt64
+	}
+	if era := int64(now / length); era != s.era {
+		s.era, s.luck = era, s.seed.with(uint64(era))
+		s.from = time.Duration(era) * length
+		if s.luck.unit()*float64(s.MeanUp+s.MeanDown) < float64(s.MeanUp) {
+			s.from = addSaturated(s.from, s.luck.exponential(s.MeanUp))
+		}
+		s.until = addSaturated(s.from, s.luck.exponential(s.MeanDown))
+	}
+	for now >= s.until && s.until < math.MaxInt64 {
+		s.from = addSaturated(s.until, s.luck.exponential(s.MeanUp))
+		s.until = addSaturated(s.from, s.luck.exponential(s.MeanDown))
+	}
 }
 
 // failure gives the failure of a class, one for all that are the same.

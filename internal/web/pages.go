@@ -57,7 +57,7 @@ type frame struct {
 // set is the parsed templates, one set a page, so that each has its own body.
 // They are parsed when the first is shown: other commands start without.
 var set = sync.OnceValue(func() map[string]*template.Template {
-	return parse("runs", "run", "step", "map", "item", "dlq", "graph", "retries", "file", "compare", "message", "rows", "lines", "edit")
+	return parse("runs", "run", "step", "map", "item", "dlq", "graph", "retries", "file", "compare", "message", "rows", "lines", "edit", "foresight")
 })
 
 func parse(names ...string) map[string]*template.Template {

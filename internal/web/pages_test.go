@@ -56,7 +56,7 @@ func TestHostileTextsAreText(t *testing.T) {
 	for _, path := range []string{
 		"/", "/?q=" + url.QueryEscape(nasty), "/runs/" + id, "/runs/" + id + "/rows", "/runs/" + id + "/step?" + v, "/runs/" + id + "/step?index=1&" + v,
 		"/runs/" + id + "/map", "/runs/" + id + "/map?class=" + url.QueryEscape(nasty), "/runs/" + id + "/items/0", "/runs/" + id + "/dlq", "/runs/" + id + "/graph",
-		"/runs/" + id + "/retries?of=" + url.QueryEscape(nasty), "/runs/" + id + "/file", "/compare?a=" + id + "&b=" + id,
+		"/runs/" + id + "/retries?of=" + url.QueryEscape(nasty), "/runs/" + id + "/foresight", "/runs/" + id + "/foresight?set=" + url.QueryEscape(nasty), "/runs/" + id + "/file", "/compare?a=" + id + "&b=" + id,
 		"/runs/" + id + "/lines?attempt=1&stream=stderr&" + v, "/runs/" + id + "/find?q=script&attempt=1&stream=stderr&" + v,
 		"/runs/" + id + "/items/1", "/runs/" + id + "/map?state=dead_lettered", "/runs/" + id + "/dlq?class=" + url.QueryEscape(nasty), "/compare",
 		"/runs/" + id + "/step?stream=stderr&q=" + url.QueryEscape(nasty) + "&" + v,

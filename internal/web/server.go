@@ -60,6 +60,8 @@ type Server struct {
 	// patience is how long a reader of the stream may take to take a message.
 	patience time.Duration
 	meter    *meter
+	// foreseeing is taken by who works out a page of foresight.
+	foreseeing chan struct{}
 }
 
 // New opens the port, so that the address is known, and serves nothing yet.
@@ -82,7 +84,7 @@ func New(opt Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot serve the dashboard: %w", err)
 	}
-	s := &Server{opt: opt, ln: ln, runs: &runs{st: opt.Store}, patience: slow}
+	s := &Server{opt: opt, ln: ln, runs: &runs{st: opt.Store}, patience: slow, foreseeing: make(chan struct{}, 1)}
 	s.list = &list{st: opt.Store, runs: s.runs}
 	s.guard = newGuard(host, ln.Addr().(*net.TCPAddr).Port, opt.Reissued)
 	s.guard.metrics = opt.MetricsToken
@@ -140,7 +142,7 @@ func (s *Server) handler() (http.Handler, error) {
 	for path, f := range map[string]page{
 		"": p.runPage, "/rows": p.rowsData, "/step": p.stepPage, "/lines": p.lines, "/find": p.findLines, "/log": p.log,
 		"/map": p.mapPage, "/cells": p.cells, "/series": p.series, "/items/{number}": p.itemPage, "/dlq": p.dlqPage,
-		"/graph": p.graphPage, "/retries": p.retriesPage, "/file": p.filePage,
+		"/graph": p.graphPage, "/retries": p.retriesPage, "/foresight": p.foresightPage, "/file": p.filePage,
 	} {
 		mux.HandleFunc("GET /runs/{run}"+path, p.ofRun(f))
 	}

@@ -191,8 +191,8 @@ func (w *world) pages(t *testing.T) []string {
 	hostile, quick, pipeline := "/runs/"+w.run(t, 0), "/runs/"+w.run(t, 1), "/runs/"+w.run(t, 2)
 	step := "/step?" + url.Values{"path": {"setup[0]"}}.Encode()
 	return []string{
-		"/", hostile, hostile + step, hostile + "/map", hostile + "/items/0", hostile + "/dlq", hostile + "/graph", hostile + "/retries",
-		hostile + "/file", quick, quick + "/graph", quick + "/retries", pipeline, pipeline + "/graph", "/compare",
+		"/", hostile, hostile + step, hostile + "/map", hostile + "/items/0", hostile + "/dlq", hostile + "/graph", hostile + "/retries", hostile + "/foresight",
+		hostile + "/file", quick, quick + "/graph", quick + "/retries", quick + "/foresight", pipeline, pipeline + "/foresight", pipeline + "/graph", "/compare",
 		"/compare?a=" + w.run(t, 0) + "&b=" + w.run(t, 1),
 	}
 }

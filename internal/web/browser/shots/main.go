@@ -145,6 +145,7 @@ func shots(m made) []shot {
 		{"graph", "/runs/" + m.pages + "/graph", true},
 		{"graph-steps", "/runs/" + m.release + "/graph", false},
 		{"retries", "/runs/" + m.items + "/retries", true},
+		{"foresight", "/runs/" + m.items + "/foresight", true},
 		{"file", "/runs/" + m.release + "/file", false},
 		{"compare", "/compare?a=" + m.earlier + "&b=" + m.release, true},
 		{"missing", "/runs/01NOTHING", false},

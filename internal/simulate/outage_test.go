@@ -1,0 +1,36 @@
+package simulate
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// TestOutagesDoNotDependOnWhoAsks: when a target is down is the same for all who
+// meet the same luck, however often they ask, and for as long as the means say.
+func TestOutagesDoNotDependOnWhoAsks(t *testing.T) {
+	t.Parallel()
+	of := func() *twoState {
+		x := &live{Target: &Target{Outages: []Outage{{MeanUp: 3 * time.Second, MeanDown: time.Second}}}}
+		x.begin(7)
+		return x.states[0]
+	}
+	often, down := of(), 0
+	const n = 200_000
+	for i := range n {
+		now := time.Duration(i) * 100 * time.Millisecond // some eras
+		is := often.down(now)
+		if is {
+			down++
+		}
+		if i%1000 == 0 && of().down(now) != is {
+			t.Fatalf("at %v it is down for one and up for the other", now)
+		}
+	}
+	if share := float64(down) / n; math.Abs(share-0.25) > 0.02 {
+		t.Errorf("it is down for %v of the time", share)
+	}
+	if of().down(math.MaxInt64) == of().down(0) && of().down(0) {
+		t.Error("it is down at first")
+	}
+}

@@ -1,0 +1,72 @@
+package web
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+)
+
+// flakyRun records a run whose one step failed twice, and whose policy has one
+// attempt left.
+func (s *served) flakyRun(ended bool) string {
+	src := "name: nightly\ncommands:\n  - shell: get\n    name: fetch\n    retry: {attempts: 4, initial_delay: 1s, backoff: fixed}\n"
+	at := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	events := []event.Event{{Type: event.RunStarted, Time: at}, {Type: event.StepStarted, Step: "commands[0]", Time: at}}
+	add := func(e event.Event, after time.Duration) {
+		at = at.Add(after)
+		e.Step, e.Time = "commands[0]", at
+		events = append(events, e)
+	}
+	for n := 1; n <= 2; n++ {
+		add(event.Event{Type: event.AttemptStarted, Attempt: n}, 0)
+		add(event.Event{Type: event.AttemptFailed, Attempt: n, Class: "network", Message: "refused", Data: json.RawMessage(`{"failure":{"network":true}}`)}, 2*time.Second)
+		add(event.Event{Type: event.RetryScheduled, Attempt: n, DelayMS: 1000, Class: "network"}, 0)
+		at = at.Add(time.Second)
+	}
+	add(event.Event{Type: event.AttemptStarted, Attempt: 3}, 0)
+	add(event.Event{Type: event.AttemptFinished, Attempt: 3}, 2*time.Second)
+	add(event.Event{Type: event.StepFinished, Status: event.Succeeded, Attempts: 3}, 0)
+	if ended {
+		add(event.Event{Type: event.RunFinished, Status: event.Succeeded}, 0)
+	}
+	return s.run(journal.Header{Name: "nightly", Path: "nightly.yml", Kind: "workflow", Source: []byte(src), Options: json.RawMessage(`{}`)}, events...)
+}
+
+// TestForesightPage: the page shows the replay of a run under its own policy and
+// under another one, and what runs like it would be like.
+func TestForesightPage(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	id := s.flakyRun(true)
+	body := s.page("/runs/" + id + "/foresight")
+	for _, want := range []string{"This run again", "5 of 5 decisions are the same", "Recorded", "50 simulated runs", "runs succeed", "<rect", `aria-current="page">Foresight`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("there is no %q in\n%s", want, body)
+		}
+	}
+	body = s.page("/runs/" + id + "/foresight?seeds=20&set=" + url.QueryEscape("fetch.retry.attempts=2\nfetch.retry.initial_delay=5s"))
+	for _, want := range []string{"with the changes", "<b>failed</b>", "was &#34;again after attempt 1, in 1000ms&#34;, is &#34;again after attempt 1, in 5000ms&#34;", "20 simulated runs", "fetch.retry.attempts=2\nfetch.retry.initial_delay=5s"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("there is no %q in\n%s", want, body)
+		}
+	}
+	for set, want := range map[string]string{
+		"fetsh.retry.attempts=2":      "cannot be made: --set fetsh.retry.attempts=2",
+		"fetch.retry.attempts=many":   "cannot be made",
+		strings.Repeat("a.b=1\n", 21): "a page takes 20",
+	} {
+		body := s.page("/runs/" + id + "/foresight?set=" + url.QueryEscape(set))
+		if !strings.Contains(body, want) || strings.Contains(body, "This run again") {
+			t.Errorf("%q gives\n%s", set, body)
+		}
+	}
+	body = s.page("/runs/" + s.flakyRun(false) + "/foresight")
+	if !strings.Contains(body, "<td>interrupted</td><td><b>succeeded</b></td>") || !strings.Contains(body, "5 of 5 decisions") {
+		t.Errorf("of a run that was cut short it says\n%s", body)
+	}
+}

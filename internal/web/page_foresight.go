@@ -1,0 +1,248 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/simulate"
+	"github.com/bide-dev/bide/internal/timeline"
+)
+
+// What the run would have done under another policy, and what runs that meet the
+// like of it would be like. It is worked out for each request in virtual time:
+// nothing is run, and nothing is written.
+
+type foresightBody struct {
+	Run      string
+	Set      string // the changes, one a line
+	Seeds    []choice
+	Problem  string // why there is less than was asked for
+	Replay   *replayPart
+	Forecast *forecastPart
+	Warnings []string
+}
+
+type replayPart struct {
+	Rows            []pair // as recorded, and replayed
+	Same, Decisions int
+	Different       []string
+	More            int // differences that are not shown
+}
+
+type forecastPart struct {
+	Sentence string
+	Rows     []figureLine
+	Seeds    int
+	Load     drawn
+	Took     drawn
+}
+
+// figureLine is a figure with its name.
+type figureLine struct{ Name, Value string }
+
+// drawn is a plot in a box of plotWidth by plotHeight.
+type drawn struct {
+	Band string // the points of an area; "" for none
+	Bars []plotBar
+	Most string // what the top of the box stands for
+	End  string // and its right side
+}
+
+type plotBar struct{ X, Y, Width, Height string }
+
+const (
+	plotWidth, plotHeight = 600.0, 120.0
+	plotBars              = 60
+
+	foresightTime    = 10 * time.Second // of one page
+	foresightItems   = 200_000          // work items in all simulated runs
+	foresightChanges = 20
+	shownDifferences = 20
+)
+
+func (p *pages) foresightPage(w http.ResponseWriter, r *http.Request, run *run) error {
+	var head *runHead
+	if err := run.look(r.Context(), func() { head = p.head(run) }); err != nil {
+		return err
+	}
+	b := foresightBody{Run: run.id, Set: clip(r.URL.Query().Get("set"), 4000)}
+	seeds := 0
+	for _, n := range []int{50, 200, 20} {
+		on := numberOf(r, "seeds", 50) == n
+		if on {
+			seeds = n
+		}
+		b.Seeds = append(b.Seeds, choice{Path: fmt.Sprint(n), Label: fmt.Sprint(n), On: on})
+	}
+	if seeds == 0 {
+		seeds, b.Seeds[0].On = 50, true
+	}
+	switch {
+	case head.Status == event.Running:
+		b.Problem = "The run has not ended yet. What it has met is known when it has."
+	default:
+		if err := p.foresee(r.Context(), &b, run, seeds); err != nil {
+			b.Problem = err.Error()
+		}
+	}
+	return p.show(w, "foresight", frame{Title: "Foresight for " + head.Name, Run: head, Tab: "foresight", Body: b})
+}
+
+// errLong is told where a page would take too long.
+var errLong = errors.New("To work this out takes longer than a page may. `bide replay` and `bide simulate --from` in the terminal have the time.")
+
+// foresee fills in what was asked for. One page at a time is worked out: it takes
+// all processors.
+func (p *pages) foresee(ctx context.Context, b *foresightBody, run *run, seeds int) error {
+	ctx, cancel := context.WithTimeout(ctx, foresightTime)
+	defer cancel()
+	select {
+	case p.foreseeing <- struct{}{}:
+		defer func() { <-p.foreseeing }()
+	case <-ctx.Done():
+		return errLong
+	}
+	rec, err := simulate.Record(ctx, run.r)
+	if ctx.Err() != nil {
+		return errLong
+	}
+	if err != nil {
+		return err
+	}
+	var set []string
+	for line := range strings.Lines(b.Set) {
+		if line = strings.TrimSpace(line); line != "" {
+			set = append(set, line)
+		}
+	}
+	if len(set) > foresightChanges {
+		return fmt.Errorf("There are %d changes; a page takes %d.", len(set), foresightChanges)
+	}
+	program, err := rec.Program(set)
+	if err != nil {
+		return fmt.Errorf("The changes cannot be made: %w.", err)
+	}
+	b.Warnings = rec.Warnings()
+	got, err := rec.Replay(ctx, program, 1)
+	switch {
+	case ctx.Err() != nil:
+		return errLong
+	case err != nil:
+		b.Problem = "There is no replay: " + err.Error() + "."
+	case got != nil:
+		b.Replay = replayed(rec, got)
+	}
+	seeds = max(1, min(seeds, foresightItems/max(len(rec.Items), 1)))
+	report, err := rec.Simulate(ctx, program, seeds)
+	if err != nil {
+		return err
+	}
+	if report.Seeds == 0 {
+		return errLong
+	}
+	b.Forecast = forecast(report)
+	return nil
+}
+
+// replayed puts the record beside the replay.
+func replayed(rec *simulate.Recording, got *simulate.Replayed) *replayPart {
+	x := &replayPart{Same: got.Same, Decisions: got.Decisions, Different: got.Different}
+	row := func(name, a, b string) { x.Rows = append(x.Rows, pair{name, a, b, a == b}) }
+	row("status", words(rec.Status), words(got.Status))
+	row("took", timeline.Short(rec.Took), timeline.Short(got.Makespan))
+	row("attempts", timeline.Number(rec.Attempts()), timeline.Number(got.Attempts))
+	row("attempts that the record does not have", "0", timeline.Number(got.Beyond))
+	if n := len(x.Different); n > shownDifferences {
+		x.Different, x.More = x.Different[:shownDifferences], n-shownDifferences
+	}
+	return x
+}
+
+// forecast is a report as the page shows it.
+func forecast(r *simulate.Report) *forecastPart {
+	x := &forecastPart{Sentence: r.Sentence(), Seeds: r.Seeds, Load: loadPlot(r), Took: tookPlot(r)}
+	row := func(name, format string, args ...any) {
+		x.Rows = append(x.Rows, figureLine{name, fmt.Sprintf(format, args...)})
+	}
+	share := func(s simulate.Share) string {
+		return fmt.Sprintf("%.1f %% (%.1f to %.1f)", 100*s.P, 100*s.Low, 100*s.High)
+	}
+	row("succeed", "%s", share(r.Runs.Succeeded))
+	if r.Runs.Recovered != nil {
+		row("go on after the outage", "%s", share(*r.Runs.Recovered))
+	}
+	row("time, median", "%s", simulate.Span(r.Makespan.P50))
+	row("time, of 90 in 100", "%s to %s", simulate.Span(r.Makespan.P5), simulate.Span(r.Makespan.P95))
+	row("attempts, mean", "%.4g", r.Attempts.Mean)
+	row("retries, mean", "%.4g", r.Retries.Mean)
+	row("waits, mean", "%s", simulate.Span(int64(r.Waits.Mean)))
+	row("dead letters, mean", "%.4g", r.Letters.Mean)
+	row("attempts in the busiest 100 ms, median", "%d", r.Load.PeakP50)
+	return x
+}
+
+// loadPlot is the attempts that begin over time: of 90 in 100 runs, and the mean.
+func loadPlot(r *simulate.Report) drawn {
+	l := &r.Load
+	n := len(l.Mean)
+	if n == 0 {
+		return drawn{}
+	}
+	most := max(slices.Max(l.High), slices.Max(l.Mean), 1e-9)
+	each := (n + plotBars - 1) / plotBars
+	var x drawn
+	var top, bottom []string
+	bars := (n + each - 1) / each
+	width := plotWidth / float64(bars)
+	for i := range bars {
+		of := func(list []float64) float64 {
+			part, sum := list[i*each:min((i+1)*each, n)], 0.0
+			for _, v := range part {
+				sum += v
+			}
+			return sum / float64(len(part)) / most * plotHeight
+		}
+		left := float64(i) * width
+		high, low := plotHeight-of(l.High), plotHeight-of(l.Low)
+		top = append(top, fmt.Sprintf("%.1f,%.1f %.1f,%.1f", left, high, left+width, high))
+		bottom = append(bottom, fmt.Sprintf("%.1f,%.1f %.1f,%.1f", left+width, low, left, low))
+		x.bar(left, width, of(l.Mean))
+	}
+	slices.Reverse(bottom)
+	x.Band = strings.Join(append(top, bottom...), " ")
+	x.Most = fmt.Sprintf("%.3g a second", most/time.Duration(l.BucketNS).Seconds())
+	x.End = simulate.Span(int64(n) * l.BucketNS)
+	return x
+}
+
+// tookPlot is how many runs took how long.
+func tookPlot(r *simulate.Report) drawn {
+	long := time.Duration(r.Makespan.P99)
+	if long == 0 {
+		return drawn{}
+	}
+	counts := make([]int, plotBars)
+	for _, t := range r.Makespans {
+		counts[min(int(float64(t)/float64(long)*plotBars), plotBars-1)]++
+	}
+	most := max(slices.Max(counts), 1)
+	x := drawn{Most: fmt.Sprintf("%d %s", most, plural(most, "run")), End: simulate.Span(int64(long))}
+	for i, n := range counts {
+		x.bar(float64(i)*plotWidth/plotBars, plotWidth/plotBars, float64(n)/float64(most)*plotHeight)
+	}
+	return x
+}
+
+// bar adds a bar, if it is one.
+func (x *drawn) bar(left, width, height float64) {
+	if height > 0 {
+		f := func(v float64) string { return fmt.Sprintf("%.1f", v) }
+		x.Bars = append(x.Bars, plotBar{f(left + width*0.1), f(plotHeight - height), f(width * 0.8), f(height)})
+	}
+}
