@@ -157,7 +157,7 @@ func replayed(rec *simulate.Recording, got *simulate.Replayed) *replayPart {
 	row("status", words(rec.Status), words(got.Status))
 	row("took", timeline.Short(rec.Took), timeline.Short(got.Makespan))
 	row("attempts", timeline.Number(rec.Attempts()), timeline.Number(got.Attempts))
-	row("attempts that the record does not have", "0", timeline.Number(got.Beyond))
+	row("beyond the record", "0", timeline.Number(got.Beyond))
 	if n := len(x.Different); n > shownDifferences {
 		x.Different, x.More = x.Different[:shownDifferences], n-shownDifferences
 	}
@@ -183,7 +183,7 @@ func forecast(r *simulate.Report) *forecastPart {
 	row("retries, mean", "%.4g", r.Retries.Mean)
 	row("waits, mean", "%s", simulate.Span(int64(r.Waits.Mean)))
 	row("dead letters, mean", "%.4g", r.Letters.Mean)
-	row("attempts in the busiest 100 ms, median", "%d", r.Load.PeakP50)
+	row("peak in 100 ms, median", "%d", r.Load.PeakP50)
 	return x
 }
 
