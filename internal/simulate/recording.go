@@ -304,6 +304,9 @@ func fit(list []*recorded) *Target {
 		}
 		t.Latency.Empirical = thin
 	}
+	if c, s := fitQueue(list); c > 0 {
+		t.Latency = Latency{Capacity: c, Service: s}
+	}
 	t.fitLimit(list, limited)
 	return t
 }
@@ -409,13 +412,21 @@ func (r *Recording) Warnings() []string {
 	if len(r.attempts) == 0 {
 		return []string{"the run has recorded no attempt: nothing is known of failures and latencies"}
 	}
-	list = append(list, fmt.Sprintf("latencies were recorded with at most %d attempts at once: whether more would make them longer, one run cannot say", most))
+	unknown := false
 	for path, steps := range r.byStep() {
+		if c, s := fitQueue(steps); c > 0 {
+			list = append(list, fmt.Sprintf("latencies of %s grow with the number at once, as those of a queue that serves %d of them, each in about %s", path, c, Span(int64(s))))
+		} else {
+			unknown = true
+		}
 		if len(steps) < 20 {
 			list = append(list, fmt.Sprintf("of %s there are %d attempts: its rates of failure are rough", path, len(steps)))
 		}
 	}
 	slices.Sort(list)
+	if unknown {
+		list = slices.Insert(list, 0, fmt.Sprintf("latencies were recorded with at most %d attempts at once: whether more would make them longer, one run cannot say", most))
+	}
 	if len(list) > 6 {
 		list = append(list[:5], fmt.Sprintf("and of %d more steps there are less than 20 attempts", len(list)-5))
 	}
