@@ -189,6 +189,9 @@ func (e *InputError) Error() string { return e.Err.Error() }
 // Unwrap gives the cause.
 func (e *InputError) Unwrap() error { return e.Err }
 
+// Input is true.
+func (e *InputError) Input() bool { return true }
+
 // Class is the error's class.
 func (e *InputError) Class() string {
 	if e.Class_ == "" {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/step"
@@ -385,8 +386,10 @@ func (c *cell) try(t *testing.T, place string, with bool) string {
 	}
 	tape := &ports.Tape{}
 	var local *step.Executor
+	dir := "" // where the steps are
 	b.opt.WhenComposed(func(x *step.Executor) {
 		local = x
+		dir, _ = x.Values.(*environ.Environment).Scope.Get("PROJECT_ROOT").(string)
 		x.Actions = ports.Taping{Actions: x.Actions, Tape: tape}
 		if x.Git != nil {
 			x.Git.Repo = ports.TapingRepo{Repo: x.Git.Repo, Tape: tape}
@@ -394,14 +397,8 @@ func (c *cell) try(t *testing.T, place string, with bool) string {
 	})
 	r := b.run(files["flow.yml"])
 	var wrong []string
-	// What happens under jitter and a deadline is a matter of luck and speed.
-	chance := strings.Contains(c.steps, "jitter") || strings.Contains(c.steps, "deadline")
-	if slices.Contains(standardPlaces, place) && !chance {
-		wrong = append(wrong, r.virtually(local, tape, strings.Contains(c.steps, "parallel:"))...)
-	}
-	if !strings.Contains(c.steps, "deadline") { // which is over at another moment each time
-		wrong = append(wrong, r.replayed(simulate.Program{File: b.parse(files["flow.yml"])})...)
-	}
+	wrong = append(wrong, r.virtually(local, tape, dir, strings.Contains(c.steps, "parallel:"))...)
+	wrong = append(wrong, r.replayed(simulate.Program{File: b.parse(files["flow.yml"])})...)
 	for _, name := range slices.Sorted(maps.Keys(c.want)) {
 		if got := r.file(name); got != c.want[name] {
 			wrong = append(wrong, filepath.Base(name)+" is "+quote(got)+", want "+quote(c.want[name]))

@@ -60,8 +60,7 @@ func (g *gitWork) open(ctx context.Context) (asks *step.Git, err error) {
 		return asks, nil
 	}
 	own := g.mode == "worktree" || g.mode == "auto" && workflow.NeedsIsolation(g.x.File)
-	unsafe := g.mode == "none" && workflow.MapWritesWithGit(g.x.File) != nil
-	if !own && !unsafe && !asks.Context && !asks.State && !commits(g.x.File) && max(g.rounds, g.x.File.MaxIterations) <= 1 {
+	if !own && g.unsafe() == nil && !asks.Context && !asks.State && !commits(g.x.File) && max(g.rounds, g.x.File.MaxIterations) <= 1 {
 		return nil, nil // git is not asked where nobody wants to know
 	}
 	repo, err := worktree.Open(ctx, g.dir)
@@ -81,9 +80,6 @@ func (g *gitWork) open(ctx context.Context) (asks *step.Git, err error) {
 		}
 		own = false
 	}
-	if unsafe {
-		g.x.Note("isolation: none: the items write with git (%s) in one working tree: they see each other's files, and meet on git's locks", workflow.MapWritesWithGit(g.x.File).Pos)
-	}
 	if own {
 		if err := g.ownWorktree(ctx); err != nil {
 			return nil, err
@@ -93,6 +89,15 @@ func (g *gitWork) open(ctx context.Context) (asks *step.Git, err error) {
 		asks.Head, err = g.markHead(ctx)
 	}
 	return asks, err
+}
+
+// unsafe is a step of a map that writes with git in the working tree that all its
+// items have in common; nil where there is none.
+func (g *gitWork) unsafe() *workflow.Step {
+	if g.mode != "none" {
+		return nil
+	}
+	return workflow.MapWritesWithGit(g.x.File)
 }
 
 // where is where the steps of the run itself are.

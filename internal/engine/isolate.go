@@ -18,23 +18,28 @@ func (r *run) isolate(ctx context.Context) error {
 		r.git.home = r.j.Dir()
 	}
 	asks, err := r.git.open(ctx)
-	if err != nil || asks == nil {
+	if err != nil {
 		return err
 	}
 	if r.ports != nil {
-		asks.Repo = r.ports.Git
+		asks = r.ports.asks(asks)
+		if t := r.ports.Merge; t != nil && t.WorkDir != "" {
+			r.move(t.WorkDir)
+		}
 	}
-	r.x.Git = asks
+	if r.x.Git = asks; asks == nil {
+		return nil
+	}
+	if s := r.git.unsafe(); s != nil {
+		r.note("isolation: none: the items write with git (%s) in one working tree: they see each other's files, and meet on git's locks", s.Pos)
+	}
 	if r.git.tree != nil {
-		r.dir = r.git.tree.WorkDir
-		r.env.SetDir(r.dir)
-		r.scope.SetTrusted("PROJECT_ROOT", r.dir)
-		r.scope.SetTrusted("WORKTREE", r.dir)
+		r.move(r.git.tree.WorkDir)
 		if err := r.prepare(ctx, r.git.tree, r.git.made); err != nil {
 			return err
 		}
 	}
-	if r.git.context && r.git.repo != nil {
+	if asks.Context {
 		r.scope.SetTrusted("step", step.GitContext(worktree.GitContext{}))
 		whole := step.GitContext(worktree.GitContext{})
 		if known, ok := r.scope.Get("workflow").(map[string]any); ok {
@@ -43,6 +48,14 @@ func (r *run) isolate(ctx context.Context) error {
 		r.scope.SetTrusted("workflow", whole)
 	}
 	return nil
+}
+
+// move has the steps of the run in another directory.
+func (r *run) move(dir string) {
+	r.dir = dir
+	r.env.SetDir(dir)
+	r.scope.SetTrusted("PROJECT_ROOT", dir)
+	r.scope.SetTrusted("WORKTREE", dir)
 }
 
 func (r *run) isolation() string {
@@ -87,7 +100,7 @@ func (x *mapRun) enter(ctx context.Context, p *step.Site, a *agentRun) (func(con
 	p.Dir = tree.WorkDir
 	p.Scope.SetTrusted("WORKTREE", p.Dir)
 	return func(ctx context.Context, err error) error {
-		if err != nil && !a.anew && (x.interrupted(ctx, err) || outlasted(err)) {
+		if err != nil && !a.anew && (x.interrupted(ctx, err) || errors.As(err, new(*step.OutlastedError))) {
 			return errors.Join(err, a.tree.Leave()) // the next life of the run goes on in it
 		}
 		return r.git.leave(ctx, *p, a, err)

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"syscall"
 	"time"
 
-	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
@@ -52,11 +50,11 @@ func (x *mapRun) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 		e.Step, e.StepLabel = se.Step, se.Label
 	}
 	e.Interrupted = a.anew || x.interrupted(ctx, err)
-	e.Limited = outlasted(err)
+	e.Limited = errors.As(err, new(*step.OutlastedError))
 	if a.anew {
 		x.r.note("item %s: %v", a.item.ID, err)
 	}
-	e.Shortage = shortage(err)
+	e.Shortage = failure.Shortage(err)
 	x.timedOut(&e, err)
 	if len(a.set) > 0 {
 		e.State = func() json.RawMessage { return data(x.r.x.Seal(a.set)) }
@@ -81,19 +79,6 @@ func (x *mapRun) counted(kind string) {
 func (x *mapRun) interrupted(ctx context.Context, err error) bool {
 	why := x.r.x.Life.Stopping(ctx) // the workflow's timeout, perhaps, which is no failure of the item
 	return why != nil && (errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, new(*step.BudgetError)) || errors.Is(err, why))
-}
-
-// outlasted reports whether a rate limit outlasts all patience.
-func outlasted(err error) bool {
-	var e *action.AgentError
-	return errors.As(err, &e) && e.Limited
-}
-
-// shortage reports whether the system had no room for a file or a process of
-// ours: no item is to blame for that.
-func shortage(err error) bool {
-	var e interface{ Shortage() bool }
-	return errors.As(err, &e) && e.Shortage() || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // Label is what the file says that a person knows an item by.

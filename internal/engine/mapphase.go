@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
@@ -59,6 +60,7 @@ func (r *run) newMap(ctx context.Context, p step.Site, n int) (*mapRun, error) {
 	if err != nil {
 		return nil, err
 	}
+	deciding := r.itemJitter(&cfg)
 	x := &mapRun{r: r, p: p}
 	x.p.Quiet, x.p.Alone, x.p.Keep = true, false, true
 	if err := x.setTimeouts(ctx); err != nil {
@@ -73,10 +75,7 @@ func (r *run) newMap(ctx context.Context, p step.Site, n int) (*mapRun, error) {
 		Failed: func(class, message, item string) {
 			r.tally.classes.add(class, r.env.Mask().Text(message), r.env.Mask().String(item))
 		},
-		Requeued: r.tally.classes.forget,
-	}
-	if r.ports != nil && r.ports.ItemRand != nil {
-		options.Deciding = r.ports.deciding
+		Requeued: r.tally.classes.forget, Deciding: deciding,
 	}
 	x.m, err = mapper.New(options)
 	x.p.Pauses = x.m
@@ -155,9 +154,6 @@ func (r *run) mapConfig(ctx context.Context, p step.Site) (policy.Config, error)
 		cfg.Breaker = &b
 	}
 	cfg.Retry = ItemRetry(ep)
-	if r.ports != nil && r.ports.ItemRand != nil && cfg.Retry != nil {
-		cfg.Retry.Rand = r.ports
-	}
 	return cfg, nil
 }
 
@@ -173,6 +169,22 @@ func ItemRetry(ep workflow.ErrorPolicy) *retry.Policy {
 	}
 	return &pol
 }
+
+// itemJitter has the delay before an item's next attempt drawn for the item that
+// the machine decides about, which it is told of.
+func (r *run) itemJitter(cfg *policy.Config) (deciding func(index, attempt int)) {
+	if r.x.Rand == nil || cfg.Retry == nil {
+		return nil
+	}
+	item := &drawn{}
+	cfg.Retry.Rand = item
+	return func(index, attempt int) {
+		item.Rand = r.x.Rand(step.Place{Phase: "map", Index: index, Attempt: attempt}, step.ItemJitter)
+	}
+}
+
+// drawn is a source of jitter that is another one for each item.
+type drawn struct{ backoff.Rand }
 
 // run runs the map. While it goes on, it owns the rate-limit pause of the run.
 func (x *mapRun) run(ctx context.Context) {
@@ -209,11 +221,7 @@ func (x *mapRun) watch(ctx context.Context) func() {
 
 // items reads work items with their secrets, and as they were edited.
 func (x *mapRun) items(ctx context.Context, from, limit int) ([]journal.Item, error) {
-	if x.r.ports != nil {
-		from = min(from-1, len(x.r.ports.items))
-		return x.r.ports.items[from:min(from+limit, len(x.r.ports.items))], nil
-	}
-	list, err := x.r.j.Items(ctx, from, limit)
+	list, err := x.r.storedItems(ctx, from, limit)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for i := range list {
@@ -228,6 +236,14 @@ func (x *mapRun) items(ctx context.Context, from, limit int) ([]journal.Item, er
 		}
 	}
 	return list, err
+}
+
+// storedItems reads work items as they are kept: with their secrets masked.
+func (r *run) storedItems(ctx context.Context, from, limit int) ([]journal.Item, error) {
+	if r.ports != nil {
+		return r.ports.storedItems(from, limit), nil
+	}
+	return r.j.Items(ctx, from, limit)
 }
 
 // restore tells the map where each item stood.

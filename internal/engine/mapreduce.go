@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/input"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -106,18 +108,7 @@ func (r *run) setupSteps(ctx context.Context, p step.Site) error {
 
 // readItems reads the work items into the journal, unless they are there.
 func (r *run) readItems(ctx context.Context, p step.Site) error {
-	if r.ports != nil {
-		return r.portItems(ctx, p)
-	}
-	n, _, loaded, err := r.j.ItemList(ctx)
-	if err != nil {
-		return err
-	}
-	if loaded {
-		err = r.seals.read()
-	} else {
-		n, err = r.loadItems(ctx, p)
-	}
+	n, err := r.itemCount(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -128,7 +119,31 @@ func (r *run) readItems(ctx context.Context, p step.Site) error {
 	return nil
 }
 
-func (r *run) loadItems(ctx context.Context, p step.Site) (int, error) {
+func (r *run) itemCount(ctx context.Context, p step.Site) (int, error) {
+	if r.ports != nil {
+		return r.portItems(ctx, p)
+	}
+	n, _, loaded, err := r.j.ItemList(ctx)
+	switch {
+	case err != nil:
+		return 0, err
+	case loaded:
+		return n, r.seals.read()
+	}
+	digest := ""
+	n, err = r.loadItems(ctx, p, func(items iter.Seq2[journal.Item, error]) (n int, err error) {
+		n, digest, err = r.j.PutItems(ctx, items)
+		return n, err
+	})
+	if err == nil {
+		r.emit(event.Event{Type: event.ItemsReady, Total: n, Data: data(map[string]any{"digest": digest})})
+	}
+	return n, err
+}
+
+// loadItems reads the work items of the input; put keeps them, and says how many
+// there are.
+func (r *run) loadItems(ctx context.Context, p step.Site, put func(iter.Seq2[journal.Item, error]) (int, error)) (int, error) {
 	p.Phase = "setup"
 	spec, clean, err := r.inputSpec(ctx, p)
 	if err != nil {
@@ -140,7 +155,7 @@ func (r *run) loadItems(ctx context.Context, p step.Site) (int, error) {
 	read := 0
 	spec.Read, spec.Context = &read, until
 	items, end := r.seals.list(spec)
-	n, digest, err := r.j.PutItems(ctx, items)
+	n, err := put(items)
 	if err = errors.Join(err, end()); err != nil {
 		return 0, fmt.Errorf("map.input: %w", err)
 	}
@@ -149,7 +164,6 @@ func (r *run) loadItems(ctx context.Context, p step.Site) (int, error) {
 			r.note("%s", why)
 		}
 	}
-	r.emit(event.Event{Type: event.ItemsReady, Total: n, Data: data(map[string]any{"digest": digest})})
 	return n, nil
 }
 

@@ -39,6 +39,9 @@ type virtual struct {
 	took  time.Duration // of each answer
 	quick string        // a path that is answered after 1 s
 	slow  string        // a path that is answered after an hour
+	// limited is a path that is answered with 429 the first time, to come back in
+	// 5 s.
+	limited string
 	// fails says whether the nth request for a path is answered with 500, at a
 	// time since the beginning. nil: none is.
 	fails func(path string, n int, at time.Duration) bool
@@ -84,6 +87,11 @@ func (v *virtual) answer(r *http.Request) (*http.Response, error) {
 	case <-time.After(took):
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
+	}
+	if v.limited != "" && path == v.limited && n == 1 {
+		res, err := reply(429, "too many requests")
+		res.Header.Set("Retry-After", "5")
+		return res, err
 	}
 	if v.fails != nil && v.fails(path, n, at) {
 		return reply(500, "broken "+path)

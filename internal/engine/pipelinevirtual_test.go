@@ -109,19 +109,8 @@ func (b *bench) samePipeline(src string) {
 	if left := tape.Left(); left != "" {
 		b.t.Errorf("virtually nobody asked to %s", left)
 	}
-	if sum.Status != r.sum.Status || sum.Message != r.sum.Message || fmt.Sprint(sum.Outputs) != fmt.Sprint(r.sum.Outputs) || sum.Steps != r.sum.Steps || sum.DurationMS != r.sum.DurationMS {
-		b.t.Errorf("virtually %s %q %v %+v in %dms, here %s %q %v %+v in %dms", sum.Status, sum.Message, sum.Outputs, sum.Steps, sum.DurationMS,
-			r.sum.Status, r.sum.Message, r.sum.Outputs, r.sum.Steps, r.sum.DurationMS)
-	}
-	have, want := timed(append(rec.Facts(), shown...), begin), timed(r.events, began)
-	if len(want) < 3 {
-		b.t.Fatalf("the run has said %q", want)
-	}
-	for i := range max(len(have), len(want)) {
-		if i >= len(have) || i >= len(want) || have[i] != want[i] {
-			b.t.Fatalf("from fact %d on they differ: virtually\n%s\nhere\n%s", i, strings.Join(have[min(i, len(have)):], "\n"), strings.Join(want[min(i, len(want)):], "\n"))
-		}
-	}
+	sameEnd(b.t, sum, r.sum)
+	sameTimes(b.t, timed(append(rec.Facts(), shown...), begin), timed(r.events, began))
 }
 
 // timed gives what facts say of steps and when; of the same moment in one order.

@@ -1,13 +1,21 @@
 package engine
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
 
 	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/worktree"
 )
 
 // Ports are what a run stands on that is none of this machine: a simulation, a
@@ -18,30 +26,30 @@ type Ports struct {
 	Clock    step.Clock
 	Recorder step.Recorder
 	Actions  step.Actions
-	// Git answers what steps ask of git.
-	Git step.Repository
-	// Rand draws the jitter of a step; nil: of the machine.
+	// Run is the run's id; "" is "virtual".
+	Run string
+	// Git is what steps ask of git; nil: the run is in no repository. Whether the
+	// file reads the git context or git's state is found out in the file.
+	Git *step.Git
+	// Compute runs a command of the workflow's own that computes a value: of the
+	// environment, of a secret, ${cmd:…}; nil: such a value is an error.
+	Compute func(context.Context, environ.Command) (string, error)
+	// Rand draws jitter, as step.Executor has it; nil: that of the machine.
 	Rand func(p step.Place, path string) backoff.Rand
-	// ItemRand draws the delay before an item's next attempt; nil: the machine's.
-	ItemRand func(index, attempt int) backoff.Rand
-	// Merge takes it that the run has something to merge, so that its merge block is
-	// run.
-	Merge bool
-	// Data gives the facts their data, which a later life of a run would read.
+	// Merge takes it that the run has a worktree with something to merge, so that its
+	// steps are there, and its merge block is run; nil: it has none. Nothing is
+	// merged, and the merge block knows of no commit.
+	Merge *worktree.Run
+	// Data gives the facts their data, which a later life of a run would read, and
+	// reduce what the items gave. Without it, reduce reads their ids.
 	Data bool
 	// Items gives the work items. read reads them as a run would, and fails with
 	// ErrUnread where that would need to run something.
 	Items func(read func() ([]journal.Item, error)) ([]journal.Item, error)
 
 	items []journal.Item
-	item  backoff.Rand // of the item that is decided about
+	given *givenResults
 }
-
-// Uint64 draws for the item that is decided about.
-func (p *Ports) Uint64() uint64 { return p.item.Uint64() }
-
-// deciding says whose delay is drawn next.
-func (p *Ports) deciding(index, attempt int) { p.item = p.ItemRand(index, attempt) }
 
 // ErrUnread says that the work items are not known before the run.
 var errUnread = errors.New("the work items are not known before the run")
@@ -62,9 +70,61 @@ func RunOn(ctx context.Context, opt Options, ports Ports) *Summary {
 		opt.File = opt.Pipeline.asFile()
 	}
 	r := &run{opt: opt, file: opt.File, ports: &ports, state: &journal.State{}, dir: opt.Dir, started: ports.Clock.Now()}
-	end := r.compose(&step.Executor{Clock: ports.Clock, Recorder: ports.Recorder, Actions: ports.Actions, Run: "virtual", Rand: ports.Rand, Bare: !ports.Data})
+	rec := ports.Recorder
+	if ports.Data {
+		ports.given = &givenResults{Recorder: rec, of: map[int]journal.Result{}}
+		rec = ports.given
+	}
+	end := r.compose(&step.Executor{Clock: ports.Clock, Recorder: rec, Actions: ports.Actions, Run: cmp.Or(ports.Run, "virtual"), Rand: ports.Rand, Bare: !ports.Data})
 	defer end()
 	return r.whole(ctx)
+}
+
+// givenResults notes what becomes of work items, as a journal would.
+type givenResults struct {
+	step.Recorder
+	mu sync.Mutex
+	of map[int]journal.Result // by index
+}
+
+// Record is that of the recorder.
+func (g *givenResults) Record(facts ...event.Event) error {
+	g.mu.Lock()
+	for _, e := range facts {
+		if e.Type == event.ItemFinished {
+			g.of[e.Index] = journal.ResultOf(e)
+		}
+	}
+	g.mu.Unlock()
+	return g.Recorder.Record(facts...)
+}
+
+// all gives the results in the order of the items.
+func (g *givenResults) all() iter.Seq2[journal.Result, error] {
+	return func(yield func(journal.Result, error) bool) {
+		for _, index := range slices.Sorted(maps.Keys(g.of)) {
+			if !yield(g.of[index], nil) {
+				return
+			}
+		}
+	}
+}
+
+// asks has the ports answer what the file asks of git.
+func (p *Ports) asks(file *step.Git) *step.Git {
+	if p.Git == nil || file == nil {
+		return nil
+	}
+	file.Repo, file.Head = p.Git.Repo, p.Git.Head
+	return file
+}
+
+// compute has the ports compute a value.
+func (p *Ports) compute(ctx context.Context, c environ.Command) (string, error) {
+	if p.Compute == nil {
+		return "", errors.New("no command runs here to compute a value")
+	}
+	return p.Compute(ctx, c)
 }
 
 // tempDir is where large inputs are sorted; "" is the system's.
@@ -76,39 +136,53 @@ func (r *run) tempDir() string {
 }
 
 // portItems takes the work items from the ports.
-func (r *run) portItems(ctx context.Context, p step.Site) (err error) {
+func (r *run) portItems(ctx context.Context, p step.Site) (n int, err error) {
 	r.ports.items, err = r.ports.Items(func() ([]journal.Item, error) {
-		spec, clean, err := r.inputSpec(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		defer clean()
 		var list []journal.Item
-		for it, err := range spec.Items() {
-			if err != nil {
-				return nil, err
+		_, err := r.loadItems(ctx, p, func(items iter.Seq2[journal.Item, error]) (int, error) {
+			for it, err := range items {
+				if err != nil {
+					return 0, err
+				}
+				it.Index = len(list) + 1
+				list = append(list, it)
 			}
-			list = append(list, journal.Item{Index: len(list) + 1, ID: it.ID, Data: it.Data})
-		}
-		return list, nil
+			return len(list), nil
+		})
+		return list, err
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		r.emit(event.Event{Type: event.ItemsReady, Total: len(r.ports.items)})
 	}
-	r.tally.items.Total = len(r.ports.items)
-	r.emit(event.Event{Type: event.ItemsReady, Total: r.tally.items.Total})
-	return nil
+	return len(r.ports.items), err
 }
 
-// portResults sets map.*: the counts, and of each item its id.
-func (r *run) portResults(p step.Site) error {
+// storedItems gives work items as they are kept, from an index on.
+func (p *Ports) storedItems(from, limit int) []journal.Item {
+	from = min(from-1, len(p.items))
+	return slices.Clone(p.items[from:min(from+limit, len(p.items))])
+}
+
+// portResults sets map.*: the counts, and of each item what it gave, or its id
+// where nobody keeps that.
+func (r *run) portResults(ctx context.Context, p step.Site) error {
+	if g := r.ports.given; g != nil {
+		var text bytes.Buffer
+		millis, err := r.writeResults(ctx, &text, g.all())
+		if err != nil {
+			return err
+		}
+		m := r.mapCounts(millis)
+		m["results_file"] = resultsFile
+		return setResults(p, m, text.Bytes())
+	}
 	m := r.mapCounts(0)
 	results := make([]any, min(len(r.ports.items), maxPortResults))
 	for i := range results {
 		results[i] = map[string]any{"item_id": r.ports.items[i].ID, "index": int64(i), "output": ""}
 	}
 	m["results"], m["results_array"], m["outputs"] = results, results, outputsOf(results)
-	m["results_json"], m["results_file"] = "[]", "results.json"
+	m["results_json"], m["results_file"] = "[]", resultsFile
 	p.Scope.Set("map", m)
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,6 +58,12 @@ func (x *mapRun) collect(a *agentRun, ended []step.Outcome) {
 		a.data.File = file
 		return
 	}
+	if x.r.j == nil {
+		if !x.r.x.Bare {
+			x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s is %d bytes and kept nowhere: what reads it has its ends", a.item.ID, len(text)))
+		}
+		return
+	}
 	name, err := x.r.saveOutput(a.item.Index, a.attempt, text)
 	if err != nil {
 		x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s: %v", a.item.ID, err))
@@ -90,35 +98,49 @@ const maxInline = 64 << 20
 // order, as a value and as a file.
 func (r *run) setMapVariables(ctx context.Context, p step.Site) error {
 	if r.ports != nil {
-		return r.portResults(p)
+		return r.portResults(ctx, p)
 	}
-	name := filepath.Join(r.j.Dir(), "results.json")
-	size, millis, err := r.writeResults(ctx, name)
+	name := filepath.Join(r.j.Dir(), resultsFile)
+	size, millis, err := r.saveResults(ctx, name)
 	if err != nil {
 		return fmt.Errorf("map.results: %w", err)
 	}
 	m := r.mapCounts(millis)
 	m["results_file"] = name
+	var text []byte
 	if size <= maxInline {
-		b, err := os.ReadFile(name)
-		if err != nil {
+		if text, err = os.ReadFile(name); err != nil {
 			return err
 		}
-		v, err := value.Parse(b)
-		if err != nil {
-			return fmt.Errorf("map.results: %w", err)
-		}
-		m["results"], m["results_array"], m["results_json"], m["outputs"] = v, v, string(b), outputsOf(v)
-		p.Scope.SetValue("map.results", template.Value{V: v, Origin: template.Data, Raw: string(b)})
-		p.Scope.SetValue("map.results_json", template.Value{V: string(b), Origin: template.Data})
 	} else {
 		r.note("the results of the map are %d MB: ${map.results} is not there, read ${map.results_file}", size>>20)
 	}
-	p.Scope.Set("map", m)
+	if err := setResults(p, m, text); err != nil {
+		return err
+	}
 	p.Scope.SetTrusted("map.results_file", name)
 	p.Scope.SetFile("map.results", "map.results_file")
 	p.Scope.SetFile("map.results_json", "map.results_file")
 	p.Env = p.Env.Export("BIDE_RESULTS_FILE", name)
+	return nil
+}
+
+// resultsFile is the name of the file that holds map.results.
+const resultsFile = "results.json"
+
+// setResults sets map.* with the results as a JSON text; nil: they are too many to
+// be a variable.
+func setResults(p step.Site, m map[string]any, text []byte) error {
+	if text != nil {
+		v, err := value.Parse(text)
+		if err != nil {
+			return fmt.Errorf("map.results: %w", err)
+		}
+		m["results"], m["results_array"], m["results_json"], m["outputs"] = v, v, string(text), outputsOf(v)
+		p.Scope.SetValue("map.results", template.Value{V: v, Origin: template.Data, Raw: string(text)})
+		p.Scope.SetValue("map.results_json", template.Value{V: string(text), Origin: template.Data})
+	}
+	p.Scope.Set("map", m)
 	return nil
 }
 
@@ -156,42 +178,47 @@ func outputsOf(results any) []any {
 	return outputs
 }
 
-// writeResults streams the results of all finished items into a JSON file, and
+// saveResults streams the results of all finished items into a JSON file, and
 // adds up how many milliseconds they took.
-func (r *run) writeResults(ctx context.Context, name string) (size, millis int64, err error) {
+func (r *run) saveResults(ctx context.Context, name string) (size, millis int64, err error) {
 	f, err := os.OpenFile(name+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return 0, 0, err
 	}
-	items := itemCursor{r: r}
 	w := newCountingWriter(f)
-	sep := "["
-	for res, rerr := range r.j.Results(ctx) {
-		if err = rerr; err != nil {
-			break
-		}
-		if _, err = w.WriteString(sep); err == nil {
-			var item json.RawMessage
-			if item, err = items.data(ctx, res.Index); err == nil {
-				_, err = w.Write(r.resultJSON(res, item))
-			}
-		}
-		if err != nil {
-			break
-		}
-		millis += res.DurationMS
-		sep = ",\n"
-	}
-	if err == nil && sep == "[" {
-		_, err = w.WriteString(sep)
-	}
-	if err == nil {
-		_, err = w.WriteString("]\n")
-	}
+	millis, err = r.writeResults(ctx, w, r.j.Results(ctx))
 	if err = errors.Join(err, w.Flush(), f.Close()); err != nil {
 		return 0, 0, errors.Join(err, os.Remove(f.Name()))
 	}
 	return w.n, millis, os.Rename(f.Name(), name)
+}
+
+// writeResults writes results as a JSON list.
+func (r *run) writeResults(ctx context.Context, w io.Writer, results iter.Seq2[journal.Result, error]) (millis int64, err error) {
+	items := itemCursor{r: r}
+	sep := "["
+	for res, err := range results {
+		if err != nil {
+			return 0, err
+		}
+		item, err := items.data(ctx, res.Index)
+		if err != nil {
+			return 0, err
+		}
+		if _, err = io.WriteString(w, sep); err == nil {
+			_, err = w.Write(r.resultJSON(res, item))
+		}
+		if err != nil {
+			return 0, err
+		}
+		millis += res.DurationMS
+		sep = ",\n"
+	}
+	if sep != "[" {
+		sep = ""
+	}
+	_, err = io.WriteString(w, sep+"]\n")
+	return millis, err
 }
 
 // itemCursor reads the data of items whose indexes grow.
@@ -210,7 +237,7 @@ func (c *itemCursor) data(ctx context.Context, index int) (json.RawMessage, erro
 	}
 	if len(c.list) == 0 {
 		var err error
-		if c.list, err = c.r.j.Items(ctx, index, 256); err != nil {
+		if c.list, err = c.r.storedItems(ctx, index, 256); err != nil {
 			return nil, err
 		}
 	}

@@ -194,8 +194,8 @@ func (r *run) whole(ctx context.Context) *Summary {
 	case err != nil:
 	case r.git.tree != nil:
 		err = r.git.mergeBack(ctx, r.mergeBlock)
-	case r.ports != nil && r.ports.Merge && r.file.Merge != nil:
-		err = r.mergeBlock(ctx, mergeVariables(r.x.Run, &worktree.Run{}, worktree.GitContext{}))
+	case r.ports != nil && r.ports.Merge != nil && r.file.Merge != nil:
+		err = r.mergeBlock(ctx, mergeVariables(r.x.Run, r.ports.Merge, worktree.GitContext{}))
 	case r.file.Merge != nil:
 		r.note("the merge block is left out: the run has no worktree of its own, so there is nothing to merge (isolation: %s)", r.isolation())
 	}
@@ -290,8 +290,9 @@ func (r *run) setupEnv(ctx context.Context) (err error) {
 		Now: r.x.Clock.Now, Warn: r.x.NoteOnce,
 	}, func(sc *vars.Scope) { r.scope = sc; r.setBuiltins() })
 	r.x.Values = r.env
+	r.seals = itemSeals{env: r.env}
 	if r.j != nil {
-		r.seals = itemSeals{env: r.env, path: filepath.Join(r.j.Dir(), "items-secrets.jsonl")}
+		r.seals.path = filepath.Join(r.j.Dir(), "items-secrets.jsonl")
 	}
 	workflow.Hide(r.file, r.env.Mask())
 	return err
@@ -300,7 +301,7 @@ func (r *run) setupEnv(ctx context.Context) (err error) {
 // compute runs a shell text of the workflow's own that computes a value.
 func (r *run) compute(ctx context.Context, c environ.Command) (string, error) {
 	if r.ports != nil {
-		return "", nil // nothing is run to compute a value
+		return r.ports.compute(ctx, c)
 	}
 	res, err := r.acts.world.Run(ctx, &workflow.Shell{Text: c.Text}, &action.Call{Scope: c.Scope, Dir: c.Dir, Env: c.Env, Timeout: c.Timeout})
 	return res.Output, err

@@ -56,10 +56,10 @@ func (s *itemSeals) list(spec input.Spec) (items iter.Seq2[journal.Item, error],
 				var marks environ.Seals
 				if item.Data, marks, err = s.seal(it.Data); len(marks) > 0 && err == nil {
 					s.of[index] = marks
-					if file == nil {
+					if file == nil && s.path != "" {
 						file, err = os.OpenFile(s.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 					}
-					if err == nil {
+					if err == nil && file != nil {
 						_, err = file.Write(append(data(sealedItem{index, marks}), '\n'))
 					}
 				}

@@ -122,10 +122,10 @@ func (r *run) iterations(ctx context.Context, p step.Site) error {
 // fingerprint is what an iteration may change: the commit and the state of
 // the working tree. It is empty outside git and where nobody asks.
 func (r *run) fingerprint(ctx context.Context, dir string, n int) string {
-	if n <= 1 || r.git.repo == nil {
+	if n <= 1 || r.x.Git == nil {
 		return ""
 	}
-	at, err := r.git.repo.Mark(ctx, dir)
+	at, err := r.x.Git.Repo.Mark(ctx, dir)
 	if err != nil {
 		return ""
 	}

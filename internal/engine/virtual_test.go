@@ -3,56 +3,43 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/bide-dev/bide/internal/environ"
+	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step"
 	ports "github.com/bide-dev/bide/internal/step/virtual"
-	"github.com/bide-dev/bide/internal/vars"
+	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// standardPlaces are the places of steps in a standard workflow, whose steps
-// need nothing but an executor.
-var standardPlaces = []string{"commands", "on_failure", "on_success", "on_exit_code", "do", "validate", "on_incomplete", "workflow"}
-
-// virtually executes the steps of a run again under virtual ports, with what
-// actions and git answered in that run, and gives the differences between the
-// facts of both.
-func (r *ran) virtually(local *step.Executor, tape *ports.Tape, unordered bool) (wrong []string) {
-	clock := ports.NewClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+// virtually takes a run again from its start to its end under virtual ports,
+// with what actions and git answered in that run, and gives the differences
+// between the facts of both.
+func (r *ran) virtually(local *step.Executor, tape *ports.Tape, dir string, unordered bool) (wrong []string) {
+	began := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	clock := ports.NewClock(began)
 	rec := &ports.Recorder{Clock: clock}
-	life, end := step.NewLifecycle(clock, context.Background())
-	defer end()
-	x := &step.Executor{Clock: clock, Recorder: rec, Actions: ports.Player{Clock: clock, Tape: tape}, Run: local.Run, File: local.File,
-		Life: life, AgentConfigs: local.AgentConfigs}
+	p := engine.Ports{
+		Clock: clock, Recorder: rec, Actions: ports.Player{Clock: clock, Tape: tape}, Run: r.sum.Run, Data: true,
+		Items: func(read func() ([]journal.Item, error)) ([]journal.Item, error) { return read() },
+	}
 	if g := local.Git; g != nil {
-		x.Git = &step.Git{Repo: ports.TapingRepo{Tape: tape}, Context: g.Context, State: g.State, Head: g.Head}
+		p.Git = &step.Git{Repo: ports.TapingRepo{Tape: tape}, Head: g.Head}
 	}
-	env, err := environ.Load(context.Background(), environ.Options{
-		File: local.File, Inherited: r.opt.Environ, Profile: r.load.Profile, Run: local.Run, Dir: r.dir, Now: clock.Now, Warn: x.NoteOnce,
-		Command: func(context.Context, environ.Command) (string, error) {
-			return "", errors.New("no value is computed by a command")
-		},
-	}, func(sc *vars.Scope) {
-		sc.SetTrusted("PROJECT_ROOT", r.dir)
-		sc.SetTrusted("WORKTREE", r.dir)
-		sc.SetTrusted("workflow", map[string]any{"name": local.File.Name, "id": local.Run, "iteration": int64(1)})
-		sc.SetTrusted("ITERATION", int64(1))
-	})
-	if err != nil {
-		return []string{err.Error()}
+	if dir != r.dir {
+		p.Merge = &worktree.Run{Tree: worktree.Tree{WorkDir: dir}}
 	}
-	x.Values = env
-	clock.Run(func() {
-		// How it ends, the facts say.
-		_ = x.Sequence(context.Background(), step.Site{Scope: env.Scope, Dir: r.dir, Env: env.Base()}, local.File.Steps)
-	})
+	opt := r.opt
+	opt.WhenComposed(nil)
+	opt.File, opt.Dir, opt.Profile = local.File, r.dir, r.load.Profile
+	var sum *engine.Summary
+	clock.Run(func() { sum = engine.RunOn(context.Background(), opt, p) })
 	if left := tape.Left(); left != "" {
 		wrong = append(wrong, "virtually nobody asked to "+left)
 	}
@@ -72,7 +59,7 @@ func (r *ran) virtually(local *step.Executor, tape *ports.Tape, unordered bool) 
 			return append(wrong, fmt.Sprintf("fact %d is virtually\n\t%s, and here\n\t%s", i, a, b))
 		}
 	}
-	if got, want := x.Tally.Counts(), r.sum.Steps; got != want {
+	if got, want := sum.Steps, r.sum.Steps; got != want {
 		wrong = append(wrong, fmt.Sprintf("virtually counted %+v, here %+v", got, want))
 	}
 	return wrong
@@ -82,8 +69,14 @@ func (r *ran) virtually(local *step.Executor, tape *ports.Tape, unordered bool) 
 // them.
 func steps(facts []event.Event, unordered bool) (said []string) {
 	for _, e := range facts {
-		if e.Step == "" || e.Type == event.AgentMessage || e.Type == event.Output {
+		if e.Type == event.AgentMessage || e.Type == event.Output {
 			continue
+		}
+		if e.Type == event.Note && strings.HasPrefix(e.Message, "the work is in branch ") {
+			continue // of a worktree, which a virtual run has none of
+		}
+		if e.Type == event.ItemsReady {
+			e.Data = nil // the digest of a journal's list
 		}
 		e.Seq, e.Time, e.Run, e.DurationMS = 0, time.Time{}, "", 0
 		e.Message = probe.ReplaceAllString(e.Message, "a probe through later")
@@ -119,10 +112,13 @@ func timeless(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		maps.DeleteFunc(v, func(k string, _ any) bool {
-			return slices.Contains([]string{"duration", "at", "timestamp", "waited_ms"}, k) || len(k) > 9 && k[len(k)-9:] == ".duration"
+			return slices.Contains([]string{"duration", "duration_ms", "at", "since", "until", "timestamp", "waited_ms"}, k) || len(k) > 9 && k[len(k)-9:] == ".duration"
 		})
 		for k, x := range v {
 			v[k] = timeless(x)
+		}
+		if ns, ok := v["retry_after_ns"].(float64); ok { // until a moment, as seen from another one
+			v["retry_after_ns"] = time.Duration(ns).Round(time.Minute)
 		}
 	case []any:
 		for i, x := range v {

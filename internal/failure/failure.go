@@ -16,6 +16,7 @@ package failure
 import (
 	"context"
 	"errors"
+	"syscall"
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
@@ -40,7 +41,9 @@ type Failure struct {
 	Network     bool          `json:"network,omitempty"`   // no connection, or one that broke
 	Permanent   bool          `json:"permanent,omitempty"` // another attempt would meet the same
 	Cancelled   bool          `json:"cancelled,omitempty"`
-	Refused     bool          `json:"refused,omitempty"` // a breaker let no attempt through
+	Refused     bool          `json:"refused,omitempty"`  // a breaker let no attempt through
+	Input       bool          `json:"input,omitempty"`    // it could not begin, as it could not the next time
+	Shortage    bool          `json:"shortage,omitempty"` // the system had no room to start it
 	// Stdout and Stderr are the ends of what was printed.
 	Stdout string `json:"stdout,omitempty"`
 	Stderr string `json:"stderr,omitempty"`
@@ -74,6 +77,7 @@ func From(err error) *Failure {
 		Network: retry.Network(untold{err}), Timeout: retry.Timeout(untold{err}), RateLimited: retry.RateLimit(untold{err}),
 	}
 	f.Exit, _ = ExitCode(err)
+	f.Input, f.Shortage = Input(err), Shortage(err)
 	var status interface{ HTTPStatus() int }
 	if errors.As(err, &status) {
 		f.Status = status.HTTPStatus()
@@ -121,6 +125,8 @@ func (f *Failure) Unwrap() []error {
 	add(f.Permanent, retry.Permanent(silent{}))
 	add(f.Cancelled, context.Canceled)
 	add(f.Refused, &circuit.OpenError{State: circuit.Open, RetryAfter: f.RetryAfter})
+	add(f.Input, input{})
+	add(f.Shortage, noRoom{})
 	add(f.Stdout != "" || f.Stderr != "", printed{f.Stdout, f.Stderr})
 	add(f.Stack != "", &retry.PanicError{Value: f.Message, Stack: []byte(f.Stack)})
 	return parts
@@ -144,6 +150,21 @@ func ExitCode(err error) (int, bool) {
 		return e.ExitCode(), true
 	}
 	return 0, false
+}
+
+// Input reports whether an attempt could not begin, as it could not the next
+// time: by the method Input of an error.
+func Input(err error) bool {
+	var e interface{ Input() bool }
+	return errors.As(err, &e) && e.Input()
+}
+
+// Shortage reports whether the system had no room for a file or a process of
+// ours, for which nobody's attempt is to blame: by the method Shortage of an
+// error, or because no file could be opened.
+func Shortage(err error) bool {
+	var e interface{ Shortage() bool }
+	return errors.As(err, &e) && e.Shortage() || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // Tails gives the ends of what a failed attempt printed, "" of any other

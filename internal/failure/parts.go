@@ -59,3 +59,11 @@ type untold struct{ error }
 func (untold) Error() string   { return "" }
 func (untold) Output() string  { return "" }
 func (u untold) Unwrap() error { return u.error }
+
+type input struct{ silent }
+
+func (input) Input() bool { return true }
+
+type noRoom struct{ silent }
+
+func (noRoom) Shortage() bool { return true }

@@ -38,7 +38,7 @@ func (r *Reader) Results(ctx context.Context) iter.Seq2[Result, error] {
 				return
 			}
 			for _, e := range events {
-				if !yield(resultOf(e), nil) {
+				if !yield(ResultOf(e), nil) {
 					return
 				}
 			}
@@ -46,7 +46,8 @@ func (r *Reader) Results(ctx context.Context) iter.Seq2[Result, error] {
 	}
 }
 
-func resultOf(e event.Event) Result {
+// ResultOf is the result that an item_finished tells.
+func ResultOf(e event.Event) Result {
 	return Result{
 		Index: e.Index, ID: e.Item, Status: e.Status, Attempts: e.Attempts, DurationMS: e.DurationMS,
 		Class: e.Class, Message: e.Message, Data: e.Data,

@@ -472,7 +472,7 @@ func checkResults(t *rapid.T, j *Journal, events []event.Event) {
 			return e.Index == index && (e.Type == event.ItemFinished || e.Type == event.ItemRequeued)
 		})
 		if i >= 0 && events[i].Type == event.ItemFinished && events[i].Status != event.Interrupted {
-			want = append(want, resultOf(events[i]))
+			want = append(want, ResultOf(events[i]))
 		}
 	}
 	var got []Result

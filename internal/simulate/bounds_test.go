@@ -249,7 +249,6 @@ func (a *adversary) run(p *play) time.Duration {
 	count := map[string]int{}
 	o := Options{File: a.file, Pipeline: a.pipe, Model: Ideal(), Seeds: 1, data: a.data,
 		rand:     func(step.Place, string) backoff.Rand { return fixed(p.rand) },
-		itemRand: func(int, int) backoff.Rand { return fixed(p.rand) },
 		actions: func(w *world, drawn step.Actions) step.Actions {
 			acts := drawn.(*virtual.Actions)
 			acts.Model = func(c *step.Call) virtual.Answer {

@@ -65,16 +65,16 @@ func (r *Recording) Replay(ctx context.Context, p Program, seed uint64) (*Replay
 			return acts
 		},
 		rand: func(p step.Place, path string) backoff.Rand {
+			if path == step.ItemJitter {
+				return &recordedDelays{of: func(int) (event.Wait, bool) {
+					wait, ok := r.itemWaits[[2]int{p.Index, p.Attempt}]
+					return wait, ok
+				}, rest: luck(mix(seed)).with(uint64(p.Index))}
+			}
 			return &recordedDelays{of: func(n int) (event.Wait, bool) {
 				wait, ok := r.waits[attemptKey{p.Index, p.Attempt, path, n}]
 				return wait, ok
 			}, rest: luck(mix(seed)).with(hash(path)).with(uint64(p.Index))}
-		},
-		itemRand: func(index, attempt int) backoff.Rand {
-			return &recordedDelays{of: func(int) (event.Wait, bool) {
-				wait, ok := r.itemWaits[[2]int{index, attempt}]
-				return wait, ok
-			}, rest: luck(mix(seed)).with(uint64(index))}
 		},
 	}
 	list, err := Run(ctx, o)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
@@ -19,6 +20,7 @@ import (
 	"github.com/bide-dev/bide/internal/step/virtual"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worktree"
 )
 
 // Options say what is simulated.
@@ -46,7 +48,6 @@ type Options struct {
 	unmerged bool                                    // there is nothing to merge
 	actions  func(*world, step.Actions) step.Actions // replaces the model's
 	rand     func(p step.Place, path string) backoff.Rand
-	itemRand func(index, attempt int) backoff.Rand
 }
 
 // began is when every simulated run begins.
@@ -133,19 +134,23 @@ func one(ctx context.Context, o *Options, n *stepNames, items *itemList, i int) 
 		acts = o.actions(w, acts)
 	}
 	ports := engine.Ports{
-		Clock: clock, Actions: acts, Git: history{}, Items: items.get, Merge: !o.unmerged, Data: o.data,
-		ItemRand: func(index, attempt int) backoff.Rand {
-			l := seed.with(uint64(index)).with(^uint64(attempt))
-			return &l
-		},
+		Clock: clock, Actions: acts, Git: &step.Git{Repo: history{}}, Items: items.get, Data: o.data,
+		Compute:  func(context.Context, environ.Command) (string, error) { return "", nil }, // of what it would give nothing is known
 		Recorder: &virtual.Recorder{Clock: clock, Forget: true, Kept: func(e event.Event) { seen.fact(e, began) }},
 		Rand: func(p step.Place, path string) backoff.Rand {
+			if path == step.ItemJitter {
+				l := seed.with(uint64(p.Index)).with(^uint64(p.Attempt))
+				return &l
+			}
 			l := seed.with(hash(path)).with(uint64(p.Index)<<32 | uint64(p.Attempt)).with(^uint64(0))
 			return &l
 		},
 	}
+	if !o.unmerged {
+		ports.Merge = &worktree.Run{}
+	}
 	if o.rand != nil {
-		ports.Rand, ports.ItemRand = o.rand, o.itemRand
+		ports.Rand = o.rand
 	}
 	var sum *engine.Summary
 	clock.Run(func() {

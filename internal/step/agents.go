@@ -189,6 +189,15 @@ func (e *LimitError) RateLimited() bool { return true }
 // RetryAfter is when the limit ends.
 func (e *LimitError) RetryAfter() (time.Duration, bool) { return e.Lasts, true }
 
+// OutlastedError is an agent that was turned away by a limit that lasts longer than
+// the file allows to wait.
+type OutlastedError struct{ Err error }
+
+func (e *OutlastedError) Error() string { return e.Err.Error() }
+
+// Unwrap gives what the agent said.
+func (e *OutlastedError) Unwrap() error { return e.Err }
+
 // PausedFact is the record of a pause; waited says whether somebody waits for
 // its end.
 func PausedFact(p event.Pause, waited bool, who string, now time.Time) event.Event {
@@ -231,10 +240,10 @@ func (x *Executor) AskAgent(ctx context.Context, p Site, c *Call) (action.Result
 		}
 		if !pauses.Limited(ctx, round, f.RetryAfter, agentName(c.Action), x.Clock.Now()) {
 			if long, ok := errors.AsType[*LimitError](x.Agents.tooLong(x.Clock.Now())); ok {
-				long.Err = err
+				long.Err = &OutlastedError{err}
 				return res, long
 			}
-			return res, err // longer than the file allows: it is a failure
+			return res, &OutlastedError{err}
 		}
 	}
 }

@@ -2,7 +2,6 @@ package step
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/template"
@@ -41,7 +41,8 @@ type Executor struct {
 	Pipeline func(ctx context.Context, p Site, a *workflow.Pipeline, path string) (action.Result, error)
 	// Ask puts a yes-or-no question to a person; nil where nobody is there.
 	Ask func(question string) bool
-	// Rand draws the jitter of the step of a path at a place; nil: the machine's.
+	// Rand draws the jitter of the step of a path at a place, and with the path
+	// ItemJitter that of an item's next attempt; nil: the machine's.
 	Rand func(p Place, path string) backoff.Rand
 	// Bare leaves out of the facts what only a later life of the run reads: their
 	// data. A simulation has none.
@@ -49,6 +50,10 @@ type Executor struct {
 
 	told sync.Map // the keys of what NoteOnce told
 }
+
+// ItemJitter is the path with which the jitter of an item's retry is drawn, which
+// is of no step.
+const ItemJitter = "map"
 
 // Site is where steps run: a place, and what they have around them there. A
 // site inside another one is a changed copy of it.
@@ -140,7 +145,7 @@ type Counts struct {
 // Of is the count of a kind, as in [Outcome.Kind].
 func (c *Counts) Of(kind string) *int64 {
 	switch kind {
-	case event.Failed:
+	case event.Failed, event.Interrupted: // what was cut short by a timeout around it
 		return &c.Failed
 	case event.Skipped:
 		return &c.Skipped
@@ -220,7 +225,4 @@ func Lookup(sc *vars.Scope, name string) (template.Value, bool) {
 }
 
 // IsInput reports whether a step could not begin, as it could not the next time.
-func IsInput(err error) bool {
-	_, is := errors.AsType[*action.InputError](err)
-	return is
-}
+func IsInput(err error) bool { return failure.Input(err) }

@@ -119,16 +119,49 @@ func (c *Clock) Wait(ctx context.Context, d time.Duration, ready <-chan struct{}
 
 // WithTimeout is ctx, ended after d of this clock.
 func (c *Clock) WithTimeout(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	inner, cancel := context.WithCancelCause(ctx)
+	t := &timed{Context: inner, outer: ctx, deadline: c.now.Add(d)}
 	if d <= 0 {
+		t.over = true
 		cancel(cause)
-		return ctx, func() {}
+		return t, func() {}
 	}
-	stop := c.after(d, func() { cancel(cause) })
-	return ctx, func() {
+	stop := c.after(d, func() { t.over = inner.Err() == nil; cancel(cause) })
+	return t, func() {
 		stop()
 		cancel(nil)
 	}
+}
+
+// timed is a context with a deadline of a virtual clock.
+type timed struct {
+	context.Context
+	outer    context.Context
+	deadline time.Time
+	over     bool // it ended because of the deadline
+}
+
+// Deadline is the earlier of its own and the one around.
+func (t *timed) Deadline() (time.Time, bool) {
+	if d, ok := t.outer.Deadline(); ok && d.Before(t.deadline) {
+		return d, true
+	}
+	return t.deadline, true
+}
+
+// Err is that of a context with a deadline.
+func (t *timed) Err() error {
+	err := t.Context.Err()
+	if err == nil {
+		return nil
+	}
+	if t.over {
+		return context.DeadlineExceeded
+	}
+	if outer := t.outer.Err(); outer != nil && context.Cause(t.outer) == context.Cause(t.Context) {
+		return outer
+	}
+	return err
 }
 
 // after calls f once d is over.
