@@ -48,7 +48,7 @@ type flows struct {
 func (r *run) dataflow(ctx context.Context) error {
 	p := r.site()
 	out, err := r.flow(ctx, p, r.opt.Pipeline, r.opt.Inputs, "")
-	r.scope.Set("outputs", out)
+	r.env.Scope.Set("outputs", out)
 	return err
 }
 

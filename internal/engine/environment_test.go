@@ -202,3 +202,18 @@ commands:
 	r.status(event.Succeeded)
 	r.want("x", "debug own\ndebug local unset\nerror none\nnone other\nnone")
 }
+
+// TestWarningOfAVariable: a variable of the environment that names a command which
+// fails is told of, with no secret in clear, and the run goes on.
+func TestWarningOfAVariable(t *testing.T) {
+	t.Parallel()
+	r := newBench(t).run("secrets: {S: hush-1234567}\nenv: {X: 'a${cmd:echo $S >&2; exit 3}'}\ncommands: [{shell: 'echo a > @EV@/x'}]\n")
+	r.status(event.Succeeded)
+	r.want("x", "a")
+	if !r.noted("exit status 3") {
+		t.Errorf("nothing is told of it%s", r.story())
+	}
+	if strings.Contains(r.story(), "hush") {
+		t.Errorf("the secret is told%s", r.story())
+	}
+}

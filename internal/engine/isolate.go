@@ -13,7 +13,7 @@ import (
 // isolate has the steps of the run where they are isolated, if they are to be, and
 // sets what is known of git before the first of them.
 func (r *run) isolate(ctx context.Context) error {
-	r.git = gitWork{x: r.x, dir: r.opt.Dir, mode: r.isolation(), rounds: r.opt.MaxIterations, yes: r.opt.Yes, resumed: r.resumed}
+	r.git = gitWork{x: r.x, dir: r.opt.Dir, mode: r.isolation(), rounds: r.opt.MaxIterations, yes: r.opt.Yes, resumed: r.resumed()}
 	if r.j != nil {
 		r.git.home = r.j.Dir()
 	}
@@ -24,7 +24,7 @@ func (r *run) isolate(ctx context.Context) error {
 	if r.ports != nil {
 		asks = r.ports.asks(asks)
 		if t := r.ports.Merge; t != nil && t.WorkDir != "" {
-			r.move(t.WorkDir)
+			r.env.Move(t.WorkDir)
 		}
 	}
 	if r.x.Git = asks; asks == nil {
@@ -34,28 +34,20 @@ func (r *run) isolate(ctx context.Context) error {
 		r.note("isolation: none: the items write with git (%s) in one working tree: they see each other's files, and meet on git's locks", s.Pos)
 	}
 	if r.git.tree != nil {
-		r.move(r.git.tree.WorkDir)
+		r.env.Move(r.git.tree.WorkDir)
 		if err := r.prepare(ctx, r.git.tree, r.git.made); err != nil {
 			return err
 		}
 	}
 	if asks.Context {
-		r.scope.SetTrusted("step", step.GitContext(worktree.GitContext{}))
+		r.env.Scope.SetTrusted("step", step.GitContext(worktree.GitContext{}))
 		whole := step.GitContext(worktree.GitContext{})
-		if known, ok := r.scope.Get("workflow").(map[string]any); ok {
+		if known, ok := r.env.Scope.Get("workflow").(map[string]any); ok {
 			maps.Copy(whole, known)
 		}
-		r.scope.SetTrusted("workflow", whole)
+		r.env.Scope.SetTrusted("workflow", whole)
 	}
 	return nil
-}
-
-// move has the steps of the run in another directory.
-func (r *run) move(dir string) {
-	r.dir = dir
-	r.env.SetDir(dir)
-	r.scope.SetTrusted("PROJECT_ROOT", dir)
-	r.scope.SetTrusted("WORKTREE", dir)
 }
 
 func (r *run) isolation() string {
@@ -71,7 +63,7 @@ func (r *run) isolation() string {
 // mergeBlock runs the merge block of the file, whose steps read vars.
 func (r *run) mergeBlock(ctx context.Context, vars map[string]any) error {
 	p := r.site()
-	p.Scope = r.scope.Child()
+	p.Scope = r.env.Scope.Child()
 	p.Scope.Set("merge", vars)
 	return r.phase(ctx, p, "merge", func(ctx context.Context, p step.Site) error {
 		return r.x.Block(ctx, p, r.file.Merge, "merge", nil)

@@ -257,7 +257,7 @@ func (x *mapRun) restore(ctx context.Context) error {
 	rec := mapper.Recorded{
 		Items: st.Items.All(), Breaker: st.Breakers[mapper.Breaker].Data, Pause: x.r.x.Agents.Pause(),
 		Event: x.r.j.Event, TakeOver: x.takeOver,
-		GoOn: x.r.resumed && st.Status != "" && st.Status != event.Running,
+		GoOn: x.r.resumed() && st.Status != "" && st.Status != event.Running,
 	}
 	if err := x.m.Restore(ctx, rec); err != nil || st.Items.Counts().Succeeded == 0 {
 		return err

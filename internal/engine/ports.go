@@ -69,7 +69,7 @@ func RunOn(ctx context.Context, opt Options, ports Ports) *Summary {
 	if opt.Pipeline != nil {
 		opt.File = opt.Pipeline.asFile()
 	}
-	r := &run{opt: opt, file: opt.File, ports: &ports, state: &journal.State{}, dir: opt.Dir, started: ports.Clock.Now()}
+	r := &run{opt: opt, file: opt.File, ports: &ports, state: &journal.State{}, started: ports.Clock.Now()}
 	rec := ports.Recorder
 	if ports.Data {
 		ports.given = &givenResults{Recorder: rec, of: map[int]journal.Result{}}

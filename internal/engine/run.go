@@ -20,7 +20,6 @@ import (
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/step"
-	"github.com/bide-dev/bide/internal/vars"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/internal/worktree"
 	"github.com/bide-dev/bide/retry"
@@ -33,7 +32,6 @@ type run struct {
 	file    *workflow.File
 	state   *journal.State // what was recorded before this process; never nil
 	started time.Time
-	resumed bool
 
 	ports *Ports           // nil: those of this machine
 	j     *journal.Journal // nil with ports of others
@@ -43,9 +41,6 @@ type run struct {
 	seals itemSeals
 	flows flows
 	git   gitWork
-
-	scope *vars.Scope // the outermost
-	dir   string      // where steps run
 
 	control control
 	tally   tally
@@ -88,7 +83,7 @@ func execute(ctx context.Context, opt Options, j *journal.Journal, state *journa
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, sup.Close()) }()
-	r := &run{opt: opt, file: opt.File, j: j, state: state, dir: opt.Dir, started: time.Now(), resumed: state.Seq > 0}
+	r := &run{opt: opt, file: opt.File, j: j, state: state, started: time.Now()}
 	if opt.Part != nil && !opt.Part.Begin && !state.Started.IsZero() {
 		r.started = state.Started
 	}
@@ -129,6 +124,12 @@ func (r *run) local(sup *proc.Supervisor) (end func()) {
 func (r *run) compose(x *step.Executor) (end func()) {
 	r.x = x
 	x.File, x.AgentConfigs, x.Pipeline = r.file, r.opt.pipelines().agents(r.file), r.pipelineStep
+	r.env = r.environment()
+	x.Values = r.env
+	r.seals = itemSeals{env: r.env}
+	if r.j != nil {
+		r.seals.path = filepath.Join(r.j.Dir(), "items-secrets.jsonl")
+	}
 	x.Life, end = step.NewLifecycle(x.Clock, r.opt.Soft)
 	x.Limits.Breakers = r.breakerRecord()
 	x.Agents.MaxCost, x.Agents.MaxTokens = r.file.MaxCost, r.file.MaxTokens
@@ -155,13 +156,16 @@ func (r *run) recordedBreaker(name string) (s circuit.Snapshot, ok bool) {
 	return s, true
 }
 
+// resumed reports whether the run has an earlier life.
+func (r *run) resumed() bool { return r.state.Seq > 0 }
+
 // whole is the run from its first event to its last.
 func (r *run) whole(ctx context.Context) *Summary {
-	err := r.setupEnv(ctx)
+	err := r.loadEnv(ctx)
 	begin := event.Event{Type: event.RunStarted, Label: r.file.Name}
 	facts := map[string]any{"path": r.file.Path, "kind": r.file.Kind.String(), "dir": r.opt.Dir, "dry_run": false}
 	life := 1
-	if r.resumed {
+	if r.resumed() {
 		c := r.state.Items.Counts()
 		begin.Type, begin.Total, life = event.RunResumed, c.Total, r.state.Resumes+2
 		facts = map[string]any{"items": ItemCounts{Total: c.Total, Succeeded: c.Succeeded, Failed: c.Failed, Skipped: c.Skipped, Pending: c.Pending}}
@@ -236,7 +240,7 @@ func (r *run) parts(ctx context.Context) error {
 
 // site is where the steps of the workflow itself run.
 func (r *run) site() step.Site {
-	return step.Site{Scope: r.scope, Dir: r.dir, Env: r.env.Base(), Past: r.state.Steps, Alone: true}
+	return step.Site{Scope: r.env.Scope, Dir: r.env.Dir(), Env: r.env.Base(), Past: r.state.Steps, Alone: true}
 }
 
 // finish tells the end and gives the summary.
@@ -281,19 +285,23 @@ func (r *run) note(format string, args ...any) { r.x.Note(format, args...) }
 // data is the data of an event.
 func data(v any) json.RawMessage { return step.Data(v) }
 
-// setupEnv computes the environment and the secrets, and with them the mask.
-func (r *run) setupEnv(ctx context.Context) (err error) {
+// environment makes the environment of the run, which is not computed yet.
+func (r *run) environment() *environ.Environment {
+	known := map[string]any{"workflow": map[string]any{"name": r.file.Name, "id": r.x.Run, "iteration": int64(1)}}
+	for i, a := range r.opt.Args {
+		known[fmt.Sprintf("ARG_%d", i+1)] = a
+	}
+	return environ.New(environ.Options{
+		File: r.file, Inherited: r.opt.Environ, Profile: r.opt.Profile, Run: r.x.Run, Dir: r.opt.Dir, Vars: known,
+		Command: r.compute, Now: r.x.Clock.Now, Warn: r.x.NoteOnce,
+	})
+}
+
+// loadEnv computes the environment and the secrets, and with them the mask.
+func (r *run) loadEnv(ctx context.Context) error {
 	ctx, stop := r.x.Life.Until(ctx) // no step runs yet, to which an interrupt would leave time
 	defer stop()
-	r.env, err = environ.Load(ctx, environ.Options{
-		File: r.file, Inherited: r.opt.Environ, Profile: r.opt.Profile, Run: r.x.Run, Dir: r.dir, Command: r.compute,
-		Now: r.x.Clock.Now, Warn: r.x.NoteOnce,
-	}, func(sc *vars.Scope) { r.scope = sc; r.setBuiltins() })
-	r.x.Values = r.env
-	r.seals = itemSeals{env: r.env}
-	if r.j != nil {
-		r.seals.path = filepath.Join(r.j.Dir(), "items-secrets.jsonl")
-	}
+	err := r.env.Load(ctx)
 	workflow.Hide(r.file, r.env.Mask())
 	return err
 }
@@ -307,21 +315,10 @@ func (r *run) compute(ctx context.Context, c environ.Command) (string, error) {
 	return res.Output, err
 }
 
-// setBuiltins sets the variables that every run has.
-func (r *run) setBuiltins() {
-	s := r.scope
-	s.SetTrusted("workflow", map[string]any{"name": r.file.Name, "id": r.x.Run, "iteration": int64(1)})
-	s.SetTrusted("PROJECT_ROOT", r.dir)
-	s.SetTrusted("WORKTREE", r.dir)
-	for i, a := range r.opt.Args {
-		s.SetTrusted(fmt.Sprintf("ARG_%d", i+1), a)
-	}
-}
-
 // outputs are what the run leaves for its caller.
 func (r *run) outputs() map[string]any {
 	out := map[string]any{}
-	v, ok := r.scope.Lookup("outputs")
+	v, ok := r.env.Scope.Lookup("outputs")
 	if m, is := v.V.(map[string]any); ok && is {
 		maps.Copy(out, m)
 	}

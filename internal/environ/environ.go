@@ -3,7 +3,7 @@
 // command computes; who wins over whom; and what is masked wherever it would
 // be shown or stored.
 //
-// [Load] makes the [Environment] of a run. A place inside the run has a [Local]
+// An [Environment] is that of a run. A place inside the run has a [Local]
 // one over it: the variables of a step, of a called workflow, of a work item.
 // Reading goes through [Environment.View], which carries the context, so that
 // a command that computes a value ends when its reader is stopped.
@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bide-dev/bide/internal/mask"
@@ -40,7 +41,9 @@ type Options struct {
 	Inherited []string // NAME=value
 	Profile   string   // in place of the file's own
 	Run       string   // the id of the run
-	Dir       string   // where commands run that compute values
+	Dir       string   // where steps run, and commands that compute values
+	// Vars are variables that every run has, beside those of its directory.
+	Vars map[string]any
 	// Command runs a shell text and gives its output.
 	Command func(ctx context.Context, c Command) (string, error)
 	Now     func() time.Time
@@ -48,9 +51,10 @@ type Options struct {
 	Warn func(key, text string)
 }
 
-// Environment is the variables in which the steps of a run run. Precedence,
-// low to high: inherited, env_files, env, profile, (step env,) secrets. After
-// Load only SetDir changes it, before any step runs; it is safe for concurrent use.
+// Environment is what the steps of a run run in: its variables, secrets and
+// directory. Precedence, low to high: inherited, env_files, env, profile, (step
+// env,) secrets. After Load only Move changes it, before any step runs; it is then
+// safe for concurrent use. Its Mask is so at any time.
 type Environment struct {
 	opt Options
 	// Scope is the outermost of the run. Its texts may name variables of the
@@ -67,17 +71,17 @@ type Environment struct {
 	// declared are the names of env blocks, env files and secrets.
 	declared map[string]bool
 	base     []string
-	mask     *mask.Masker
+	mask     atomic.Pointer[mask.Masker]
+	outer    *source // of Scope
 	warned   sync.Map
 }
 
-// Load computes the environment and the secrets of a run. set is called with
-// the outermost scope before anything in the file is expanded. Where the error
-// is not nil, the environment is what is known so far.
-func Load(ctx context.Context, opt Options, set func(*vars.Scope)) (*Environment, error) {
+// New makes the environment of a run. [Environment.Load] computes it.
+func New(opt Options) *Environment {
 	e := &Environment{opt: opt, values: map[string]template.Value{}, dynamic: map[string]workflow.EnvVar{},
 		secrets: map[string]string{}, declared: map[string]bool{}}
-	e.Scope = vars.New(&source{ctx, e})
+	e.outer = &source{context.Background(), e}
+	e.Scope = vars.New(e.outer)
 	for _, kv := range opt.Inherited {
 		name, v, ok := strings.Cut(kv, "=")
 		// CLAUDECODE makes an agent CLI refuse to run inside another one.
@@ -91,10 +95,20 @@ func Load(ctx context.Context, opt Options, set func(*vars.Scope)) (*Environment
 			e.Scope.SetTrusted(p.Name, p.Value)
 		}
 	}
-	set(e.Scope)
+	for name, v := range opt.Vars {
+		e.Scope.SetTrusted(name, v)
+	}
+	e.Move(opt.Dir)
+	return e
+}
+
+// Load computes the variables and reads the secrets. Where it fails, the
+// environment is what is known so far.
+func (e *Environment) Load(ctx context.Context) error {
+	e.outer.ctx = ctx
 	err := e.load(ctx)
 	e.base = e.list()
-	return e, err
+	return err
 }
 
 func (e *Environment) load(ctx context.Context) error {
@@ -141,10 +155,19 @@ func (e *Environment) load(ctx context.Context) error {
 }
 
 // Mask is what hides the secrets; nil, which hides nothing, before they are known.
-func (e *Environment) Mask() *mask.Masker { return e.mask }
+func (e *Environment) Mask() *mask.Masker {
+	return e.mask.Load()
+}
 
-// SetDir says where commands run that compute values.
-func (e *Environment) SetDir(dir string) { e.opt.Dir = dir }
+// Dir is where steps run, and commands that compute values.
+func (e *Environment) Dir() string { return e.opt.Dir }
+
+// Move has them run in another directory.
+func (e *Environment) Move(dir string) {
+	e.opt.Dir = dir
+	e.Scope.SetTrusted("PROJECT_ROOT", dir)
+	e.Scope.SetTrusted("WORKTREE", dir)
+}
 
 func (e *Environment) set(name string, v template.Value) {
 	if _, old := e.values[name]; !old {

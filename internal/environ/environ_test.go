@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/template"
-	"github.com/bide-dev/bide/internal/vars"
 	"github.com/bide-dev/bide/internal/workflow"
 	"pgregory.net/rapid"
 )
@@ -53,7 +52,7 @@ func (w *world) parse(head string) *workflow.File {
 
 func (w *world) load(head string) (*Environment, error) {
 	w.t.Helper()
-	return Load(w.t.Context(), Options{File: w.parse(head), Inherited: w.inherit, Profile: w.profile, Run: "R1", Dir: w.dir,
+	e := New(Options{File: w.parse(head), Inherited: w.inherit, Profile: w.profile, Run: "R1", Dir: w.dir,
 		Command: func(ctx context.Context, c Command) (string, error) {
 			text := c.Text.String()
 			w.ran = append(w.ran, text)
@@ -61,7 +60,8 @@ func (w *world) load(head string) (*Environment, error) {
 		},
 		Now:  func() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC) },
 		Warn: func(_, text string) { w.told = append(w.told, text) },
-	}, func(*vars.Scope) {})
+	})
+	return e, e.Load(w.t.Context())
 }
 
 func (w *world) must(head string) *Environment {

@@ -20,7 +20,7 @@ type Seals map[string][]mask.Mark
 // Seal is v with every text masked, and what was masked where; it is v itself,
 // unchanged, where no secret is in it.
 func (e *Environment) Seal(v any) (any, Seals) {
-	if !e.mask.Active() {
+	if !e.Mask().Active() {
 		return v, nil
 	}
 	marks := Seals{}
@@ -30,7 +30,7 @@ func (e *Environment) Seal(v any) (any, Seals) {
 func (e *Environment) seal(v any, path string, marks Seals) any {
 	switch v := v.(type) {
 	case string:
-		text, m := e.mask.Seal(v)
+		text, m := e.Mask().Seal(v)
 		if m != nil {
 			marks[path] = m
 		}
@@ -70,7 +70,7 @@ func (e *Environment) unseal(v any, path string, marks Seals) any {
 		if m == nil {
 			break
 		}
-		text, ok := e.mask.Unseal(v, m)
+		text, ok := e.Mask().Unseal(v, m)
 		if !ok {
 			name := strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".")
 			e.warn("sealed "+name, "the variable %s had a secret in it that cannot be put back; it has *** in its place", name)

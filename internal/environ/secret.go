@@ -32,7 +32,7 @@ func (e *Environment) loadSecrets(ctx context.Context) error {
 		}
 	}
 	m, short := mask.New(e.secrets)
-	e.mask = m
+	e.mask.Store(m)
 	for _, name := range short {
 		e.Notes = append(e.Notes, fmt.Sprintf("the value of secret %s is shorter than %d characters: it is not masked", name, mask.MinLength))
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/step/virtual"
-	"github.com/bide-dev/bide/internal/vars"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
 )
@@ -64,8 +63,8 @@ func runVirtually(t *testing.T, n int) ([]string, time.Duration) {
 		}
 		return a
 	}}}
-	env, err := environ.Load(context.Background(), environ.Options{File: f, Now: clock.Now, Warn: x.NoteOnce}, func(*vars.Scope) {})
-	if err != nil {
+	env := environ.New(environ.Options{File: f, Now: clock.Now, Warn: x.NoteOnce})
+	if err := env.Load(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	x.Values = env

@@ -16,7 +16,6 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/step/virtual"
-	"github.com/bide-dev/bide/internal/vars"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -48,10 +47,9 @@ func newWorld(t *testing.T, text string, at time.Time, model func(*step.Call) vi
 	life, end := step.NewLifecycle(w.clock, soft)
 	t.Cleanup(end)
 	w.Executor = &step.Executor{Clock: w.clock, Recorder: w.rec, Actions: w.acts, Run: "R", File: f, Life: life}
-	var err error
-	w.env, err = environ.Load(context.Background(), environ.Options{File: f, Run: "R", Dir: "/work", Now: w.clock.Now, Warn: w.NoteOnce,
-		Command: func(context.Context, environ.Command) (string, error) { return "", errors.New("no commands here") }}, func(*vars.Scope) {})
-	if err != nil {
+	w.env = environ.New(environ.Options{File: f, Run: "R", Dir: "/work", Now: w.clock.Now, Warn: w.NoteOnce,
+		Command: func(context.Context, environ.Command) (string, error) { return "", errors.New("no commands here") }})
+	if err := w.env.Load(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	w.Values = w.env
@@ -337,8 +335,8 @@ func BenchmarkStep(b *testing.B) {
 	life, end := step.NewLifecycle(clock, context.Background())
 	defer end()
 	x.Life = life
-	env, err := environ.Load(context.Background(), environ.Options{File: f, Now: clock.Now, Warn: x.NoteOnce}, func(*vars.Scope) {})
-	if err != nil {
+	env := environ.New(environ.Options{File: f, Now: clock.Now, Warn: x.NoteOnce})
+	if err := env.Load(context.Background()); err != nil {
 		b.Fatal(err)
 	}
 	x.Values = env
