@@ -19,6 +19,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/spf13/cobra"
 )
@@ -90,6 +91,7 @@ type failedAttempt struct {
 	Message    string     `json:"message,omitempty"`
 	Stdout     string     `json:"stdout,omitempty"`
 	Stderr     string     `json:"stderr,omitempty"`
+	Stack      string     `json:"stack,omitempty"` // of a panic
 	Worktree   string     `json:"worktree,omitempty"`
 	Branch     string     `json:"branch,omitempty"`
 	Log        string     `json:"log,omitempty"`
@@ -98,8 +100,12 @@ type failedAttempt struct {
 func failureOf(e event.Event) failedAttempt {
 	f := failedAttempt{Event: e.Type, Time: e.Time, Attempt: max(e.Attempt, e.Attempts), Status: e.Status, DurationMS: e.DurationMS, DelayMS: e.DelayMS,
 		Step: e.Step, ExitCode: e.ExitCode, Class: e.Class, Message: e.Message}
-	var l engine.Letter
+	var l struct {
+		engine.Letter
+		Of failure.Failure `json:"failure"` // of an attempt at a step
+	}
 	if len(e.Data) > 0 && json.Unmarshal(e.Data, &l) == nil {
+		f.Stack = cmp.Or(l.Stack, l.Of.Stack)
 		f.Stdout, f.Stderr, f.Worktree, f.Branch, f.Log = l.Stdout, l.Stderr, l.Worktree, l.Branch, l.Log
 		f.Step, f.StepLabel = cmp.Or(f.Step, l.Step), l.StepLabel
 	}
@@ -267,7 +273,7 @@ func (f failedAttempt) print(b *strings.Builder, p palette, width int) {
 			fmt.Fprintf(b, ", exit status %d", f.ExitCode)
 		}
 		fmt.Fprintf(b, " (%s)\n", cmp.Or(took(f.DurationMS), "0s"))
-		for _, text := range []string{f.Stdout, f.Stderr} {
+		for _, text := range []string{f.Stdout, f.Stderr, f.Stack} {
 			if strings.TrimSpace(text) != "" {
 				b.WriteString(p.dim(indent(text, "                         | ")) + "\n")
 			}

@@ -245,6 +245,7 @@ func (l *logPrinter) message(e event.Event) error {
 func (l *logPrinter) attempt(e event.Event, n int, status string) error {
 	var d struct {
 		Output, Stdout, Stderr string
+		Failure                struct{ Stack string } // of a panic
 	}
 	if len(e.Data) > 0 {
 		if err := json.Unmarshal(e.Data, &d); err != nil {
@@ -279,7 +280,10 @@ func (l *logPrinter) attempt(e event.Event, n int, status string) error {
 			return err
 		}
 	}
-	return nil
+	if d.Failure.Stack == "" || l.f.raw {
+		return nil
+	}
+	return l.print(e, number, status, "stack", strings.NewReader(d.Failure.Stack))
 }
 
 // file prints the file of an output, and says whether there is one.

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,9 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -261,4 +264,34 @@ func TestLeftInputsGo(t *testing.T) {
 	if _, err := os.Stat(left); err == nil {
 		t.Error("it is there still")
 	}
+}
+
+// panicking is actions that panic.
+type panicking struct{ step.Actions }
+
+func (panicking) Run(context.Context, *step.Call) (action.Result, error) { panic("boom") }
+
+// TestStackAfterResume: a failure of a panic that an earlier life of the run has
+// recorded is a dead letter with its stack.
+func TestStackAfterResume(t *testing.T) {
+	inTime(t, &virtual{}, func(b *bench) {
+		b.opt.WhenComposed(func(x *step.Executor) { x.Actions = panicking{x.Actions} })
+		b.interrupt(time.Second)
+		b.run("map:\n  input: [1]\n  agent_template: [{http: 'http://example.test/x', retry: {attempts: 3, initial_delay: 1h, retry_budget: 90m, retry_budget_expires: true}}]\n").status(event.Interrupted)
+		time.Sleep(2 * time.Hour)
+		r := b.resume(context.Background())
+		r.status(event.CompletedWithFailures)
+		if len(r.of(event.AttemptStarted)) > 0 {
+			t.Error("another attempt was made")
+		}
+		var l engine.Letter
+		for _, e := range r.of(event.ItemFinished) {
+			if err := json.Unmarshal(e.Data, &l); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !strings.Contains(l.Stack, "panicking") || !strings.Contains(l.Message, "boom") {
+			t.Errorf("the dead letter says %q with the stack %q", l.Message, l.Stack)
+		}
+	})
 }

@@ -354,3 +354,32 @@ func BenchmarkItems(b *testing.B) {
 		b.Fatalf("%+v", o)
 	}
 }
+
+// TestEarlierAgentLeavesPause: an agent of a map that was asked before another one
+// met a rate limit does not end the pause with its answer.
+func TestEarlierAgentLeavesPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{left: -1}
+		tab := &table{run: func(x *Map, a Attempt) Ending {
+			round, _ := x.Ask(t.Context(), time.Now())
+			if a.Item.Index == 2 {
+				time.Sleep(5 * time.Second)
+				x.Answered(round)
+				return Ending{}
+			}
+			time.Sleep(time.Second)
+			x.Limited(t.Context(), round, time.Minute, "claude", time.Now())
+			round, until := x.Ask(t.Context(), time.Now())
+			time.Sleep(time.Until(until))
+			x.Answered(round)
+			return Ending{}
+		}}
+		began := time.Now()
+		newTest(t, 2, policy.Config{MaxParallel: 2}, m, tab, &reads{}).Run(t.Context())
+		for _, f := range m.facts {
+			if f.Type == event.PauseEnded && f.Time.Sub(began) != 61*time.Second {
+				t.Errorf("the pause ended after %s", f.Time.Sub(began))
+			}
+		}
+	})
+}

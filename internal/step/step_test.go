@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -350,4 +351,33 @@ func BenchmarkStep(b *testing.B) {
 		}
 	})
 	b.ReportMetric(2*float64(b.N)/b.Elapsed().Seconds(), "attempts/s")
+}
+
+// TestEarlierAgentLeavesPause: an agent that was asked before another one met a
+// rate limit says nothing about it: its answer does not end the pause, of which a
+// resume would then know nothing.
+func TestEarlierAgentLeavesPause(t *testing.T) {
+	met := false
+	w := newWorld(t, "commands: [{foreach: [fast, slow], parallel: 2, do: [{claude: 'do ${item}'}]}]", start, func(c *step.Call) virtual.Answer {
+		if slow, _ := c.Scope.Get("item").(string); slow == "slow" {
+			return virtual.Answer{Takes: 5 * time.Second}
+		}
+		if met {
+			return virtual.Answer{Takes: time.Second}
+		}
+		met = true
+		return virtual.Answer{Takes: time.Second, Failure: &failure.Failure{Class: "rate_limit", RateLimited: true, RetryAfter: time.Minute, Message: "later"}}
+	})
+	if err := w.run(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, e := range w.rec.Facts() {
+		if e.Type == event.RunPaused || e.Type == event.PauseEnded {
+			said = append(said, fmt.Sprint(e.Type, " ", e.Time.Sub(start)))
+		}
+	}
+	if want := []string{"run_paused 1s", "pause_ended 1m2s"}; !slices.Equal(said, want) {
+		t.Errorf("%q, want %q", said, want)
+	}
 }
