@@ -26,7 +26,7 @@ func (r *ran) virtually(local *step.Executor, tape *ports.Tape, dir string, unor
 	clock := ports.NewClock(began)
 	rec := &ports.Recorder{Clock: clock}
 	p := engine.Ports{
-		Clock: clock, Recorder: rec, Actions: ports.Player{Clock: clock, Tape: tape}, Run: r.sum.Run, Data: true,
+		Clock: clock, Recorder: rec, Actions: ports.Player{Clock: clock, Tape: tape}, Run: r.sum.Run, Data: true, Rand: luck,
 		Items: func(read func() ([]journal.Item, error)) ([]journal.Item, error) { return read() },
 	}
 	if g := local.Git; g != nil {
