@@ -327,10 +327,4 @@ func (w *planWriter) findings(p *simulate.Plan) {
 		w.field(2, fmt.Sprintf("line %d", f.Line), f.Message)
 		w.field(2, "", f.Suggestion)
 	}
-	if len(p.Formerly) > 0 {
-		fmt.Fprintf(w, "\n%s\n", w.bold("works here, and was ignored by Prodigy"))
-	}
-	for _, f := range p.Formerly {
-		w.field(2, fmt.Sprintf("line %d", f.Line), f.Message)
-	}
 }

@@ -41,9 +41,8 @@ func (a around) inside(sc scope, f ...Factor) around {
 func Explain(f *workflow.File) *Plan {
 	p := &Plan{Path: f.Path, Name: f.Name, Description: f.Description, Kind: f.Kind.String(), Isolation: f.Isolation,
 		Durability: f.Durability, Timeout: limit(f.Timeout), Iterations: max(f.MaxIterations, 1),
-		Findings: diag.List{}, Formerly: diag.List{}}
+		Findings: diag.List{}}
 	p.Where = where(f)
-	p.Formerly = append(p.Formerly, workflow.Formerly(f)...)
 	b := &builder{plan: p, visited: []*workflow.File{f}}
 	sc := initial(f)
 	total := b.subWorkflows(f, sc)

@@ -254,13 +254,6 @@ func TestWhereStepsRun(t *testing.T) {
 	}
 }
 
-func TestFormerlyIgnored(t *testing.T) {
-	p := explain(t, "commands:\n  - shell: x\n    timeout: 5\n    retry_config: {attempts: 2}\n")
-	if len(p.Formerly) == 0 || p.Formerly[0].Code != "was-ignored" {
-		t.Errorf("formerly ignored: %v", p.Formerly)
-	}
-}
-
 func TestCallsOfAWorkflow(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

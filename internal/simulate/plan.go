@@ -36,9 +36,6 @@ type Plan struct {
 	// Findings are what the file says in vain: budgets and attempts that
 	// cannot be reached, timeouts shorter than the waits inside them.
 	Findings diag.List `json:"findings"`
-	// Formerly are protections that work here and that the program the file
-	// was written for read without any effect.
-	Formerly diag.List `json:"formerly_ignored"`
 }
 
 // Limit is a timeout. Text is the variable that gives it, if one does; D is 0
