@@ -2,9 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
+	"reflect"
+	"slices"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
@@ -31,9 +34,10 @@ func (a *app) migrateCmd() *cobra.Command {
 		Use:   "migrate FILE...",
 		Short: "Write workflow files of Prodigy in the present spelling",
 		Long: `Prints workflow files as bide would have them written: keys and words by their present
-names, prompts that are nothing but a text as claude: steps, times with their units.
-Comments and layout stay. The report, on standard error, has each change, what has an
-older form and is left as it is, and what works here and was ignored by Prodigy.
+names, prompts that are nothing but a text as claude: steps, times with their units, and
+what stands inside backoff:, test:, metadata: or workflow: beside them. Comments and layout
+stay. The report, on standard error, has each change, what has an older form and is left
+as it is, and what works here and was ignored by Prodigy.
 
 A file need not be migrated to run: old spellings go on to work. What is written is read
 again, and must mean the same; a file with errors is not rewritten. A file in the present
@@ -96,31 +100,109 @@ func migrateFile(path string) (*migrated, diag.List, error) {
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
-	var m workflow.Migration
-	before, problems := workflow.Parse(path, src, workflow.Options{Unfilled: true, Migration: &m})
-	if before == nil || problems.HasErrors() {
+	file, m, problems := parseToMigrate(path, src)
+	if file == nil || problems.HasErrors() {
 		return nil, problems, nil
 	}
-	out := &migrated{Path: path, Done: m.Done(), Left: m.Left(), Formerly: append(diag.List{}, workflow.Formerly(before)...), text: m.Text()}
-	if out.Changed = !bytes.Equal(out.text, src); !out.Changed {
-		return out, nil, nil
+	out := &migrated{Path: path, Left: m.Left(), Done: []workflow.Rewrite{}, Formerly: append(diag.List{}, workflow.Formerly(file)...), text: src}
+	for { // what moves to another place may have older spellings there
+		before := out.text
+		if err := out.respell(); err != nil {
+			return nil, nil, err
+		}
+		out.move()
+		if bytes.Equal(before, out.text) {
+			break
+		}
 	}
-	after, problems := workflow.Parse(path, out.text, workflow.Options{Unfilled: true})
-	if after == nil || problems.HasErrors() || !sameMeaning(before, after) {
-		return nil, problems, fmt.Errorf("%s: the present spelling would not mean the same; nothing was written. Please report this file", path)
-	}
+	slices.SortStableFunc(out.Done, func(a, b workflow.Rewrite) int { return cmp.Compare(a.Line, b.Line) })
+	out.Changed = !bytes.Equal(out.text, src)
 	return out, nil, nil
 }
 
-// sameMeaning reports whether two files would do the same, as bide explain has it.
-func sameMeaning(before, after *workflow.File) bool {
-	plan := func(f *workflow.File) string {
+func parseToMigrate(path string, text []byte) (*workflow.File, *workflow.Migration, diag.List) {
+	var m workflow.Migration
+	f, problems := workflow.Parse(path, text, workflow.Options{Unfilled: true, Migration: &m})
+	return f, &m, problems
+}
+
+// respell writes keys and words by their present names, where they stand.
+func (m *migrated) respell() error {
+	before, mig, _ := parseToMigrate(m.Path, m.text)
+	text := mig.Text()
+	if bytes.Equal(text, m.text) {
+		return nil
+	}
+	if !m.sameMeaning(before, text) {
+		return fmt.Errorf("%s: the present spelling would not mean the same; nothing was written. Please report this file", m.Path)
+	}
+	m.text, m.Done = text, append(m.Done, mig.Done()...)
+	return nil
+}
+
+// move writes forms of several lines in the present one. Those that would not mean
+// the same stay, and are told.
+func (m *migrated) move() {
+	before, mig, _ := parseToMigrate(m.Path, m.text)
+	for _, c := range m.moved(before, mig.Changes()) {
+		if !slices.ContainsFunc(m.Left, func(r workflow.Rewrite) bool { return r.From == c.From && r.To == c.To }) {
+			m.Left = append(m.Left, c.Rewrite)
+		}
+	}
+}
+
+// moved carries out changes, all at once or in parts, and gives those that stay.
+func (m *migrated) moved(before *workflow.File, list []workflow.Change) (stay []workflow.Change) {
+	if len(list) == 0 {
+		return nil
+	}
+	if text := workflow.WithChanges(m.text, list); m.sameMeaning(before, text) {
+		m.text = text
+		for _, c := range list {
+			m.Done = append(m.Done, c.Rewrite)
+		}
+		return nil
+	}
+	if len(list) == 1 {
+		return list
+	}
+	half := len(list) / 2
+	return append(m.moved(before, list[:half]), m.moved(before, list[half:])...)
+}
+
+// sameMeaning reports whether another text of a file would do the same, as bide
+// explain has it.
+func (m *migrated) sameMeaning(before *workflow.File, text []byte) bool {
+	after, _, problems := parseToMigrate(m.Path, text)
+	if after == nil || problems.HasErrors() {
+		return false
+	}
+	plan := func(f *workflow.File) (v any) {
 		p := simulate.Explain(f)
 		p.Findings = nil // they name lines
 		b, err := json.Marshal(p)
-		return fmt.Sprint(string(b), err)
+		if err != nil || json.Unmarshal(b, &v) != nil {
+			return err
+		}
+		dropLines(v)
+		return v
 	}
-	return plan(before) == plan(after)
+	return reflect.DeepEqual(plan(before), plan(after))
+}
+
+// dropLines forgets where in the file things stand.
+func dropLines(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "line")
+		for _, x := range v {
+			dropLines(x)
+		}
+	case []any:
+		for _, x := range v {
+			dropLines(x)
+		}
+	}
 }
 
 // writeOver writes a file in the place of one, with its mode.

@@ -88,7 +88,7 @@ func (d *decoder) actionOf(o *object, s *Step, key string, n *node) Action {
 			return g
 		}
 	case "test":
-		if t := d.test(n, s); t != nil {
+		if t := d.test(o, n, s); t != nil {
 			return t
 		}
 	case "pipeline":
@@ -196,7 +196,7 @@ func (d *decoder) namedPrompt(o *object, n *node, s *Step) {
 		d.migration.replace(o.keyNode("name"), "claude")
 		d.migration.replace(n, slashed(n.text))
 	} else {
-		d.migration.leave(n, "a prompt by its name", "claude: "+short(text))
+		d.migration.liftPrompt(o, n, text)
 	}
 }
 
@@ -262,7 +262,7 @@ func (d *decoder) call(o *object, n *node, key string) *Call {
 }
 
 // test reads the old name of a shell step with a repair loop.
-func (d *decoder) test(n *node, s *Step) *Shell {
+func (d *decoder) test(step *object, n *node, s *Step) *Shell {
 	if n.scalar() {
 		if t := d.text(n, "test"); t != nil {
 			return &Shell{Text: t, Test: true}
@@ -273,7 +273,7 @@ func (d *decoder) test(n *node, s *Step) *Shell {
 	if !ok {
 		return nil
 	}
-	d.migration.leave(n, "test: is a shell step with a repair loop", "shell: and on_failure: beside it")
+	d.liftInto(step, "test", n, map[string]string{"command": "test", "shell": "test"}, "the command and its repairs stand inside test:", "test: COMMAND, with on_failure: beside it")
 	defer o.close()
 	t := o.text("command", "shell")
 	if h := o.take("on_failure"); h != nil {

@@ -140,7 +140,7 @@ func (l *loader) load(src *source, in given, root bool) *File {
 	}
 	if m := l.opt.Migration; m != nil && root {
 		m.src, d.migration = src, m
-		m.leave(tree.get("workflow").wrapped(), "the whole workflow stands under workflow:", "its keys at the top level")
+		m.unwrap(tree)
 	}
 	tree = unwrapped(tree)
 	c := composer{l: l, d: d, dir: filepath.Dir(src.path), with: map[string]any{}, later: map[string]bool{}}

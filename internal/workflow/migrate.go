@@ -12,9 +12,10 @@ import (
 // write it in the present one, and what is left as it is, which goes on to work.
 // It is filled by [Load] and [Parse].
 type Migration struct {
-	src  *source
-	done []Rewrite
-	left []Rewrite
+	src     *source
+	done    []Rewrite
+	left    []Rewrite
+	changes []Change
 }
 
 // Rewrite is one place of a file: what stands there, and what stands or is to

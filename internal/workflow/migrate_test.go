@@ -81,6 +81,11 @@ func migrates(t *testing.T, path string, text []byte) bool {
 	if after.HasErrors() || len(after) > len(before) {
 		t.Errorf("%s has other problems when it is migrated: %v\n%s", path, after, m.Text())
 	}
+	for _, c := range m.Changes() {
+		if _, moved := Parse(path, WithChanges(text, []Change{c}), Options{Unfilled: true}); moved.HasErrors() || len(moved) > len(before) {
+			t.Errorf("%s: %s: %v", path, c.From, moved)
+		}
+	}
 	if !bytes.Equal(again.Text(), m.Text()) {
 		t.Errorf("%s is not in the present spelling when it is migrated: %v", path, again.Done())
 	}

@@ -35,7 +35,7 @@ func (d *decoder) presentPolicy(n *node) *node {
 	if !ok {
 		return n
 	}
-	d.migration.leave(n.get("backoff"), "the strategy's parameters stand inside backoff", "backoff: "+strings.ToLower(name.text)+", with the parameters beside it")
+	d.liftBackoff(n, name, value, inner)
 	out := *n
 	out.pairs = inner
 	for _, p := range n.pairs {
@@ -47,6 +47,36 @@ func (d *decoder) presentPolicy(n *node) *node {
 		}
 	}
 	return &out
+}
+
+// liftBackoff has the parameters of a strategy written beside its name.
+func (d *decoder) liftBackoff(n, name, value *node, inner []pair) {
+	if d.migration == nil {
+		return
+	}
+	l := lift{val: n.get("backoff"), head: "backoff: " + strings.ToLower(name.text), pairs: inner}
+	what, present := "the strategy's parameters stand inside backoff", l.head+", with the parameters beside it"
+	lost := 0 // keys without effect, which go on to be told
+	for _, p := range value.pairs {
+		if p.key.text != "type" && p.key.text != "strategy" {
+			lost++
+		}
+	}
+	if value.kind == mapNode {
+		lost -= len(inner)
+	}
+	for _, p := range n.pairs {
+		if p.key.text == "backoff" {
+			l.key = p.key
+		} else if slices.ContainsFunc(inner, func(q pair) bool { return sameOption(p.key.text, q.key.text) }) {
+			lost++
+		}
+	}
+	if lost > 0 {
+		d.migration.leave(l.val, what, present)
+		return
+	}
+	d.migration.lift(l, what, present)
 }
 
 // sameOption reports whether a key is a spelling of an option.
@@ -71,7 +101,7 @@ func strategyParts(b *node) (name, value *node) {
 // strategyParameters gives what stands behind a strategy's name as options of a
 // policy: nothing, a map of its parameters, or its one natural parameter.
 func (d *decoder) strategyParameters(name, v *node) (out []pair, ok bool) {
-	one := func(option string) []pair { return []pair{{v.as(option), v}} }
+	one := func(option string) []pair { return []pair{{name.as(option), v}} }
 	strategy := strings.ToLower(name.text)
 	switch {
 	case v.kind == nullNode || v.scalar() && v.text == "":

@@ -145,7 +145,7 @@ func (d *decoder) stepFrom(o *object, path string) *Step {
 	d.checks(o, s)
 	d.leniency(o, s)
 	if n := o.take("metadata"); n != nil {
-		spec = d.metadata(n, s, spec)
+		spec = d.metadata(o, n, s, spec)
 	}
 	if s.Action == nil {
 		return nil
@@ -376,12 +376,12 @@ func (d *decoder) leniency(o *object, s *Step) {
 }
 
 // metadata reads the metadata of the oldest form of steps.
-func (d *decoder) metadata(n *node, s *Step, spec *retrySpec) *retrySpec {
+func (d *decoder) metadata(step *object, n *node, s *Step, spec *retrySpec) *retrySpec {
 	o, ok := d.object(n, metadataTable)
 	if !ok {
 		return spec
 	}
-	d.migration.leave(n, "metadata: has fields of the step", "retry:, timeout:, env: of the step itself")
+	d.liftInto(step, "metadata", n, map[string]string{"retries": "retry"}, "metadata: has fields of the step", "retry:, timeout:, env: of the step itself")
 	defer o.close()
 	if retries, ok := o.integer(0, "retries"); ok {
 		if spec != nil {
