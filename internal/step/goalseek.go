@@ -40,7 +40,7 @@ func (x *Executor) seek(ctx context.Context, p Site, g *workflow.GoalSeek, goal 
 		if err := x.Sequence(ctx, q, g.Do); err != nil {
 			return action.Result{}, err
 		}
-		got, err := x.measure(ctx, q, &workflow.Validate{Steps: g.Validate})
+		got, err := x.measure(ctx, q, &workflow.Validate{Steps: g.Validate, Threshold: g.Threshold})
 		if err != nil {
 			return action.Result{}, err
 		}
@@ -52,10 +52,10 @@ func (x *Executor) seek(ctx context.Context, p Site, g *workflow.GoalSeek, goal 
 			return action.Result{Output: fmt.Sprintf("%.4g", last.percent)}, nil
 		}
 	}
-	e := &IncompleteError{Score: last.percent, Threshold: g.Threshold, Attempts: n - 1, What: "goal_seek: the goal was not reached", Unread: last.unread()}
+	e := &IncompleteError{Score: last.percent, Threshold: g.Threshold, Attempts: n - 1, What: "the goal was not reached", Unread: last.unread()}
 	if g.FailOnIncomplete {
 		return action.Result{ExitCode: 1}, e
 	}
-	x.Note("%v; the workflow goes on (fail_on_incomplete: false)", e)
+	x.Note("goal_seek: %v; the workflow goes on (fail_on_incomplete: false)", e)
 	return action.Result{Output: fmt.Sprintf("%.4g", last.percent), Incomplete: true}, nil
 }

@@ -21,7 +21,7 @@ func (s score) unread() error {
 	if s.read {
 		return nil
 	}
-	return errors.New("the result has no score: it must be a JSON object such as {\"score\": 85}, or have a line such as `score: 85`")
+	return errors.New("the result has no score: it must be a JSON object such as {\"score\": 85}, or have a line such as `score: 85`; without threshold: the exit status of a command is the result")
 }
 
 // parseScore reads a validation's result. Both documented shapes are

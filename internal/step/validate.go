@@ -101,7 +101,9 @@ func (x *Executor) measure(ctx context.Context, p Site, v *workflow.Validate) (g
 	text, must := p.lastOutput(), false
 	if n := len(v.Steps); n > 0 {
 		// The exit status of a command is a result; that of an agent says nothing.
+		// Nor does it where a part of a score is enough: it is not the whole of one.
 		_, must = v.Steps[n-1].Action.(*workflow.Claude)
+		must = must || failed == nil && 0 < v.Threshold && v.Threshold < 100
 	}
 	if v.ResultFile != nil {
 		name, err := v.ResultFile.Expand(x.View(ctx, p))
