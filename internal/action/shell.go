@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -57,6 +59,9 @@ func (w *World) command(ctx context.Context, c *Call, name string, argv, env []s
 	if start := new(proc.StartError); errors.As(err, &start) && start.Kind == proc.StartCancelled && ctx.Err() != nil {
 		return Result{Start: time.Now(), ExitCode: 126}, context.Cause(ctx) // that it did not begin is nobody's fault
 	}
+	if errors.Is(err, fs.ErrNotExist) && missing(c.Dir, path) {
+		return Result{Start: time.Now(), ExitCode: 127}, notFound(name, err)
+	}
 	if err != nil {
 		return Result{Start: time.Now(), ExitCode: 126}, startFailed(c.Mask.String(text), err)
 	}
@@ -65,6 +70,15 @@ func (w *World) command(ctx context.Context, c *Call, name string, argv, env []s
 		res.Program = name
 	}
 	return res, ending(ctx, r, text, c)
+}
+
+// missing reports whether a program is not there, as against what it needs to run.
+func missing(dir, path string) bool {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // notFound is what a shell answers for a command that does not exist.

@@ -61,7 +61,8 @@ items are the files that fit GLOB, what follows ":::", or the lines of -a FILE o
 standard input (also as GLOB -). In a pattern ** stands for any number of directories;
 names that begin with a dot fit only where the pattern has the dot.
 
-The command follows "--": words as they are, or one text for a shell. In it stand
+The command follows "--", or stands before ":::" as with parallel, where its options are
+its own: words as they are, or one text for a shell. In it stand
   {}    the item             {/}   its name without directories
   {.}   without extension    {//}  its directory
   {#}   its number, from 1   {/.}  its name without directories and extension
@@ -82,6 +83,10 @@ other, and "bide logs" has all outputs.`,
   bide batch 'logs/*.gz' --command 'gzip -t "${item}"' --timeout 30s --fail-fast`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			args, err := flagsBehind(cmd, args)
+			if err != nil {
+				return err
+			}
 			if err := f.read(args, cmd.ArgsLenAtDash()); err != nil {
 				return err
 			}
@@ -89,6 +94,7 @@ other, and "bide logs" has all outputs.`,
 		},
 	}
 	fs := cmd.Flags()
+	fs.SetInterspersed(false)
 	fs.StringVar(&f.command, "command", "", "text for sh -c, with ${item} or {} for the item; \"claude: PROMPT\" is for the agent CLI")
 	fs.StringVarP(&f.parallel, "parallel", "j", "100%", "commands at once: a number, a share of the processors (50%), or so many more or less (+2, -1); also --jobs")
 	fs.StringVarP(&f.argFile, "arg-file", "a", "", "the items are the lines of this file")
@@ -106,6 +112,24 @@ other, and "bide logs" has all outputs.`,
 		return pflag.NormalizedName(cmp.Or(batchNames[name], name))
 	})
 	return cmd
+}
+
+// flagsBehind reads the flags that stand behind the pattern. Before ":::" and
+// without a "--" they are words of the command, as with parallel.
+func flagsBehind(cmd *cobra.Command, args []string) ([]string, error) {
+	colons, dash := slices.Index(args, ":::"), slices.Index(args, "--")
+	if cmd.ArgsLenAtDash() >= 0 || colons >= 0 && (dash < 0 || dash > colons) {
+		return args, nil
+	}
+	fs := cmd.Flags()
+	fs.SetInterspersed(true)
+	if err := fs.Parse(args); err != nil {
+		return nil, wrongFlag(cmd, err)
+	}
+	if help, err := fs.GetBool("help"); help && err == nil {
+		return nil, pflag.ErrHelp
+	}
+	return fs.Args(), cmd.Root().PersistentPreRunE(cmd, args)
 }
 
 // read takes the arguments apart: GLOB, the command after the dash, the items

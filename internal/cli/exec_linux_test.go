@@ -276,6 +276,7 @@ func TestExecTells(t *testing.T) {
 		{[]string{"--attempts", "4", "--", "no-such-program"}, 127, []string{"attempt 1 of 4 failed"}, "attempt 2"},
 		{[]string{"--attempts", "4", "shell:no-such-program"}, 127, nil, "attempt 2"},
 		{[]string{"--attempts", "4", "--", "/etc/passwd"}, 126, nil, "attempt 2"},
+		{[]string{"--attempts", "4", "--", "/nonexistent/program"}, 127, nil, "attempt 2"},
 		{[]string{"--attempts", "4", "--initial-delay", "1ms", "shell:echo x >> f; test $(wc -l < f) = 3"}, 0, []string{"succeeded at attempt 3 of 4"}, ""},
 		{[]string{"--", "true"}, 0, nil, "bide"},
 		{[]string{"--attempts", "4", "--backoff", "custom", "--delays", "1ms,2ms", "--max-delay", "3ms", "--", "false"}, 1, []string{"attempt 4 follows in 3ms: the 2 delays of --delays are used up"}, ""},

@@ -237,7 +237,7 @@ func (p *policyFlags) unused() (errs []error) {
 		case of == "" || len(f.texts) == 0:
 		case slices.Contains(option.Strategies, of):
 			if names := p.strategies(); !slices.Contains(names, of) {
-				errs = append(errs, fmt.Errorf("--%s is of the strategy %s; here it is %s", f.name, of, strings.Join(names, ", ")))
+				errs = append(errs, fmt.Errorf("--%s is of the strategy %s; here it is %s: write --%s %s beside it", f.name, of, strings.Join(names, ", "), p.strategy, of))
 			}
 		case jitter != of && jitter != "true":
 			errs = append(errs, fmt.Errorf("--%s is of --jitter %s; here it is %s", f.name, of, jitter))

@@ -267,7 +267,7 @@ func (a *app) printShown(s *shown) error {
 	var b strings.Builder
 	line := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(&b, "%-9s %s\n", name, text)
+			b.WriteString(fold(fmt.Sprintf("%-9s %s", name, text), a.columns(a.out), "          ") + "\n")
 		}
 	}
 	line("run", p.bold(s.Run))
