@@ -283,12 +283,28 @@ func (o *object) whyInert(f *field) string {
 	return o.what + " with these keys does not use it"
 }
 
+// instead says what does here what other programs have these keys for.
+var instead = map[string]string{
+	"notify": tellAtTheEnd, "notification": tellAtTheEnd, "notifications": tellAtTheEnd, "on_complete": tellAtTheEnd, "on_completion": tellAtTheEnd,
+	"skip_unchanged": noSkip, "skip_if_unchanged": noSkip, "incremental": noSkip, "memoize": noSkip,
+	"schedule": "there is no schedule: cron or a timer starts bide run", "cron": "there is no schedule: cron or a timer starts bide run",
+}
+
+const (
+	tellAtTheEnd = "steps under finally: tell somebody how the run ended, by a command or http:"
+	noSkip       = "items unchanged since an earlier run are not left out: a step that tests it, with when: on those that follow, does that"
+)
+
 func (o *object) unknown(key *node) {
 	var names []string
 	for _, t := range o.tables {
 		names = append(names, t.keys()...)
 	}
 	p := o.d.warnf(key, "unknown-key", "unknown key %q in %s; it is ignored", short(key.text), o.what)
+	if text, ok := instead[key.text]; ok {
+		p.Suggest("%s", text)
+		return
+	}
 	near, elsewhere := "", ""
 	if len(key.text) <= maxKey {
 		near = diag.DidYouMean(key.text, names)
