@@ -207,11 +207,7 @@ func (s *site) summary() journal.Summary {
 // and only those that were in flight on the killed worker ran twice.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
-	items := 1000
-	if os.Getenv("BIDE_CLUSTER") == "long" {
-		items = 5000
-	}
-	const slots = 2
+	const items, slots = 5000, 2
 	s := newSite(t, `
 name: crashes
 mode: mapreduce
@@ -387,8 +383,8 @@ map:
 	}
 }
 
-// TestOutage: the server is away for 30 s while an item of a minute runs: the item is
-// not ended, and its result counts. Only in the long form.
+// TestOutage: the server is away for 30 s while an item of two minutes runs: the item
+// is not ended, and its result counts. Only in the long form.
 func TestOutage(t *testing.T) {
 	if os.Getenv("BIDE_CLUSTER") != "long" {
 		t.Skip("left out of the short form: BIDE_CLUSTER=long")
@@ -400,7 +396,7 @@ mode: mapreduce
 map:
   input: items.jsonl
   agent_template:
-    - shell: echo "$BIDE_ITEM" >> ran; sleep 60; echo "$BIDE_ITEM" >> ended
+    - shell: echo "$BIDE_ITEM" >> ran; sleep 120; echo "$BIDE_ITEM" >> ended
 `, 2)
 	s.worker(2)
 	s.must("run", "--on", "temporal", "--detach", "flow.yml")

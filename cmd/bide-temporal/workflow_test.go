@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,11 +36,12 @@ type place struct {
 
 func newPlace(t *testing.T, text string, items int) *place {
 	t.Helper()
-	return newPlaceOf(t, "flow.yml", text, items)
+	return newPlaceOf(t, "flow.yml", text, items, nil)
 }
 
-// newPlaceOf is newPlace of a file with a name, that of a pipeline perhaps.
-func newPlaceOf(t *testing.T, flow, text string, items int) *place {
+// newPlaceOf is newPlace of a file with a name, that of a pipeline perhaps, and with
+// others beside it.
+func newPlaceOf(t *testing.T, flow, text string, items int, files map[string]string) *place {
 	t.Helper()
 	root := t.TempDir()
 	p := &place{t: t, dir: filepath.Join(root, "work"), store: cluster.Store{Dir: filepath.Join(root, "store")}}
@@ -55,7 +57,9 @@ func newPlaceOf(t *testing.T, flow, text string, items int) *place {
 	for i := range items {
 		fmt.Fprintf(&list, "{\"id\": \"i%d\", \"n\": %d}\n", i, i)
 	}
-	for name, text := range map[string]string{"items.jsonl": list.String(), flow: text} {
+	all := map[string]string{"items.jsonl": list.String(), flow: text}
+	maps.Copy(all, files)
+	for name, text := range all {
 		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

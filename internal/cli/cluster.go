@@ -106,14 +106,15 @@ func (a *app) become(args ...string) error {
 // runOn starts a run on Temporal, and follows it.
 func (a *app) runOn(ctx context.Context, f *runFlags, opt engine.Options) error {
 	if opt.Pipeline == nil {
-		if list := cluster.Refused(opt.File, opt.Isolation); len(list) > 0 {
-			a.problems(list, sources(opt.File))
+		list := cluster.Refused(opt.File, opt.Isolation)
+		a.problems(list, sources(opt.File))
+		if list.HasErrors() {
 			fmt.Fprintf(a.err, "bide: %s cannot be run on Temporal; nothing was run\n", opt.File.Path)
 			return exitError(2)
 		}
 	}
-	if opt.MaxIterations > 1 || f.ui {
-		return usagef("--max-iterations and --ui are not there yet for a run on Temporal")
+	if f.ui {
+		return usagef("--ui is not there yet for a run on Temporal: start bide ui in another terminal, it shows such runs too")
 	}
 	opt.Isolation = "none"
 	home, err := a.store()

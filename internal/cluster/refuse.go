@@ -6,7 +6,8 @@ import (
 )
 
 // Refused says what of a workflow file cannot be kept to by many machines, or not
-// yet: as problems of the file. isolation is that of the command line.
+// yet, as errors of the file; and as warnings what each of them keeps to by itself.
+// isolation is that of the command line.
 func Refused(f *workflow.File, isolation string) (list diag.List) {
 	refuse := func(pos diag.Pos, message, suggestion string) {
 		if pos.File == "" {
@@ -25,6 +26,16 @@ func Refused(f *workflow.File, isolation string) (list diag.List) {
 	}
 	if f.Merge != nil {
 		refuse(f.Merge.Pos, "merge: there is nothing to merge in a run on Temporal, where no item has a worktree yet", "leave it out")
+	}
+	if f.Map != nil {
+		workflow.WalkAll(&workflow.File{Steps: f.Map.Template.Steps}, func(s *workflow.Step) {
+			if s.Retry == nil || s.Retry.Breaker == nil && s.Retry.Quota == nil {
+				return
+			}
+			list = append(list, diag.Problem{Pos: s.Pos, Severity: diag.Warning, Code: "by-worker",
+				Message:    "the circuit breaker or quota of this step is one for each worker on Temporal, and not one for the whole run",
+				Suggestion: "the map's own circuit_breaker, in error_policy, is the run's"})
+		})
 	}
 	return list
 }

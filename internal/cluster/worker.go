@@ -182,7 +182,7 @@ func (s *session) over() error {
 func (s *session) run(store Store, run string) {
 	defer close(s.done)
 	opened := false
-	part := &engine.Part{Kept: s.kept, Sync: s.sync, Untimed: true, Map: func(ctx context.Context, m *engine.PartMap) error {
+	part := &engine.Part{Kept: s.kept, Sync: s.sync, Lanes: true, Map: func(ctx context.Context, m *engine.PartMap) error {
 		s.m, s.ctx, opened = m, ctx, true
 		close(s.ready)
 		select {

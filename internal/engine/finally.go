@@ -15,7 +15,7 @@ import (
 // started, anew in each life of it, and know how it ended. The error is the run's.
 func (r *run) finally(ctx context.Context, err error) error {
 	status, message, class := r.ending(err)
-	if r.file.Finally == nil || status == event.Interrupted {
+	if r.file.Finally == nil || status == event.Interrupted || r.opt.Part != nil && r.opt.Part.Lanes {
 		return err
 	}
 	p := r.site()

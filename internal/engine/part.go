@@ -33,9 +33,11 @@ type Part struct {
 	// reason that cannot be seen in what is recorded.
 	Halt policy.StopReason
 	// Spent is how much of the workflow's timeout has passed in this life of the
-	// run before this part of it began. Untimed: somebody else keeps it.
-	Spent   time.Duration
-	Untimed bool
+	// run before this part of it began.
+	Spent time.Duration
+	// Lanes: this part works off items, and somebody else decides about the run: its
+	// timeout is kept there, and what is to follow its end is done there.
+	Lanes bool
 }
 
 // OutOfTime is the reason of a map that the workflow's timeout stops.
@@ -106,7 +108,7 @@ func (r *run) within(ctx context.Context, t time.Duration) error {
 	switch {
 	case t <= 0 || part == nil:
 		return r.x.Within(ctx, t, what, r.parts)
-	case part.Untimed:
+	case part.Lanes:
 		return r.parts(ctx)
 	}
 	over := &step.TimeoutError{What: what, After: t}
