@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
 )
 
 // connect dials the server that TEMPORAL_* and the configuration file name.
@@ -18,19 +20,29 @@ func connect(logs io.Writer) (client.Client, error) {
 		return nil, fmt.Errorf("the connection to Temporal (TEMPORAL_*): %w", err)
 	}
 	opt.Logger = log.NewStructuredLogger(slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn})))
-	opt.DataConverter = payloads()
+	c, err := newCrypt(os.Getenv(KeyFile))
+	if err != nil {
+		return nil, err
+	}
+	opt.DataConverter = payloadsWith(c)
+	if c.aead != nil {
+		opt.FailureConverter = temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: opt.DataConverter, EncodeCommonAttributes: true})
+	}
 	address := opt.HostPort
 	if address == "" {
 		address = client.DefaultHostPort
 	}
-	c, err := client.Dial(opt)
+	conn, err := client.Dial(opt)
 	if err != nil {
 		return nil, fmt.Errorf("no Temporal server at %s: %w; TEMPORAL_ADDRESS names another, and `bide cluster dev` starts one", address, err)
 	}
-	return c, nil
+	return conn, nil
 }
 
 // payloads compresses what goes through the server.
-func payloads() converter.DataConverter {
-	return converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), converter.NewZlibCodec(converter.ZlibCodecOptions{}))
+func payloads() converter.DataConverter { return payloadsWith(crypt{}) }
+
+// payloadsWith compresses it and then encrypts it, where there is a key.
+func payloadsWith(c crypt) converter.DataConverter {
+	return converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), c, converter.NewZlibCodec(converter.ZlibCodecOptions{}))
 }

@@ -188,12 +188,15 @@ func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeD
 		if lost(err) && try < homeTries && !r.stopping {
 			continue
 		}
-		status := event.Failed
-		if lost(err) || r.stopping {
-			status = event.Interrupted
+		end := event.Event{Type: event.RunFinished, Time: workflow.Now(ctx), Status: event.Failed, Class: "cluster", Message: reason(err)}
+		switch {
+		case r.stopping:
+			end.Status, end.Class, end.Message = event.Interrupted, "cancelled", "interrupted"
+		case lost(err):
+			end.Status, end.Message = event.Interrupted, fmt.Sprintf("%d workers went down while they did what is not the map's", try)
 		}
-		done = cluster.HomeDone{Status: status}
-		r.order.Tell(workflow.Now(ctx), event.Event{Type: event.RunFinished, Time: workflow.Now(ctx), Status: status, Class: "cluster", Message: reason(err)})
+		done = cluster.HomeDone{Status: end.Status}
+		r.order.Tell(workflow.Now(ctx), end)
 		return done, r.flush(ctx)
 	}
 }

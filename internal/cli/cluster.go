@@ -69,7 +69,7 @@ func beside() (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("the program %s is needed for Temporal, and is neither beside bide nor on PATH: install it from bide's release, or build it with `make bide-temporal`", name)
+		return "", fmt.Errorf("the program %s is needed for Temporal, and is neither beside bide nor on PATH: packages do not have it, `make bide-temporal` in bide's sources builds it", name)
 	}
 	return path, nil
 }
@@ -261,6 +261,11 @@ func (a *app) resumeOn(ctx context.Context, f *runFlags, opt engine.Options, run
 		return fmt.Errorf("run %s goes on: its dead letters can be run again when it has ended", run)
 	}
 	if word != "running" {
+		if len(again) == 0 {
+			if err := a.unchanged(run); err != nil {
+				return err
+			}
+		}
 		life, order, err := cluster.NextLife(shared, run, time.Now())
 		if err != nil {
 			return err
@@ -277,6 +282,16 @@ func (a *app) resumeOn(ctx context.Context, f *runFlags, opt engine.Options, run
 		}
 	}
 	return a.follow(ctx, f, opt, run)
+}
+
+// unchanged is an error where a file of the run is no longer what it was: as nobody
+// would notice that the run goes on with the old one.
+func (a *app) unchanged(run string) error {
+	err := a.reading(run, func(r *journal.Reader) error { return engine.Unchanged(r.Header()) })
+	if changed := new(engine.ChangedError); errors.As(err, &changed) {
+		return fmt.Errorf("%s has changed since the run began:\n%s\na run on Temporal goes on with its file as it was: put it back, or begin a new run", changed.Path, changed.Diff)
+	}
+	return err
 }
 
 // hadWait is how long the end of a workflow may come after that of its run.

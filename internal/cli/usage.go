@@ -129,5 +129,8 @@ func chosen(flag, got string, words ...string) error {
 		return nil
 	}
 	last := len(words) - 1
+	if last == 0 {
+		return fmt.Errorf("--%s is %q; write %s", flag, got, words[last])
+	}
 	return fmt.Errorf("--%s is %q; write %s or %s", flag, got, strings.Join(words[:last], ", "), words[last])
 }

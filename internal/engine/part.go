@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -146,6 +147,17 @@ func Plan(opt Options) (h journal.Header, err error) {
 	}
 	h.Run, err = journal.NewID()
 	return h, err
+}
+
+// Unchanged is a *ChangedError where a file of a run is no longer what it was when
+// the run began.
+func Unchanged(h journal.Header) error {
+	var opt Options
+	if err := json.Unmarshal(h.Options, &opt.Settings); err != nil {
+		return fmt.Errorf("the recorded options of run %s: %w", h.Run, err)
+	}
+	_, err := sources(h, opt)
+	return err
 }
 
 // SummaryOf is how a run ended, as it is recorded; nil where it has not ended.

@@ -7,6 +7,7 @@ import "strings"
 var Variables = []struct{ Group, Name, Doc string }{
 	{"Read by bide", "BIDE_HOME", "where the state of runs is kept, instead of `$XDG_STATE_HOME/bide` or `~/.local/state/bide`"},
 	{"Read by bide", "BIDE_STORE", "the store of runs on many machines, `dir:PATH`: what `--store` is without being written, and whose runs all commands see"},
+	{"Read by bide", "BIDE_TEMPORAL_KEY_FILE", "a file with the key by which what goes through a Temporal server is encrypted: 64 hexadecimal digits, the same on all machines"},
 	{"Read by bide", "XDG_STATE_HOME", "where `bide/` stands if `BIDE_HOME` is not set; it must be an absolute path"},
 	{"Read by bide", "NO_COLOR", "any value: no colours, unless `--color always`"},
 	{"Read by bide", "TERM", "`dumb`: no colours and no live display"},

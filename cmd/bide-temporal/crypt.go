@@ -1,0 +1,94 @@
+package main
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	common "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/proto"
+)
+
+// KeyFile names the file with the key by which what goes through the server is
+// encrypted: 64 hexadecimal digits. All workers and all who start runs have the
+// same one.
+const KeyFile = "BIDE_TEMPORAL_KEY_FILE"
+
+// sealed is the encoding of payloads that are encrypted: AES-256-GCM, the nonce
+// before the text.
+const sealed = "binary/bide-aes-256-gcm"
+
+// crypt encrypts payloads and decrypts them. Without a key, it only says of an
+// encrypted one that it is.
+type crypt struct{ aead cipher.AEAD }
+
+// newCrypt reads a key; path "" is none.
+func newCrypt(path string) (crypt, error) {
+	if path == "" {
+		return crypt{}, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return crypt{}, fmt.Errorf("%s: %w", KeyFile, err)
+	}
+	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(key) != 32 {
+		return crypt{}, fmt.Errorf("%s: %s holds no key, which is 64 hexadecimal digits: `openssl rand -hex 32` makes one", KeyFile, path)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return crypt{}, err
+	}
+	aead, err := cipher.NewGCM(block)
+	return crypt{aead}, err
+}
+
+// Encode encrypts.
+func (c crypt) Encode(list []*common.Payload) ([]*common.Payload, error) {
+	if c.aead == nil {
+		return list, nil
+	}
+	out := make([]*common.Payload, len(list))
+	for i, p := range list {
+		text, err := proto.Marshal(p)
+		if err != nil {
+			return nil, err
+		}
+		nonce := make([]byte, c.aead.NonceSize(), c.aead.NonceSize()+len(text)+c.aead.Overhead())
+		rand.Read(nonce) // it never fails
+		out[i] = &common.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(sealed)}, Data: c.aead.Seal(nonce, nonce, text, nil)}
+	}
+	return out, nil
+}
+
+var errSealed = errors.New("what came through the server is encrypted, with another key than that of " + KeyFile + " here, or there is none: all workers and all who start runs need the same")
+
+// Decode decrypts what is encrypted, and leaves alone what is not.
+func (c crypt) Decode(list []*common.Payload) ([]*common.Payload, error) {
+	out := make([]*common.Payload, len(list))
+	for i, p := range list {
+		out[i] = p
+		if string(p.GetMetadata()[converter.MetadataEncoding]) != sealed {
+			continue
+		}
+		if c.aead == nil || len(p.Data) < c.aead.NonceSize() {
+			return nil, errSealed
+		}
+		n := c.aead.NonceSize()
+		text, err := c.aead.Open(nil, p.Data[:n], p.Data[n:], nil)
+		if err != nil {
+			return nil, errSealed
+		}
+		out[i] = &common.Payload{}
+		if err := proto.Unmarshal(text, out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
