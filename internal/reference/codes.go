@@ -49,6 +49,7 @@ var Codes = [][2]string{
 	{"bad-value", "A value that the key cannot have; the message lists those that it can."},
 	{"budget-too-small", "The retry budget is shorter than the first delay, so that nothing is tried again."},
 	{"budget-unreachable", "The waits of all attempts together are less than the budget, which therefore bounds nothing."},
+	{"by-worker", "What each worker of a run on Temporal keeps to by itself, and not all together (`--on temporal`): the circuit breaker or quota of a step."},
 	{"cannot-read", "A file that is there and cannot be read."},
 	{"cap-below-delay", "`max_delay` is below `initial_delay`, so that all delays are `max_delay`."},
 	{"conflicting-limits", "Calls of one module have different limits; there is one limit for all of them."},
