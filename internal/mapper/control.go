@@ -7,8 +7,8 @@ import (
 	"github.com/bide-dev/bide/internal/policy"
 )
 
-// lanes are the workers that were started while the map goes on. They belong to
-// the loop.
+// lanes are the workers that were started while the map goes on. They belong to who
+// has the turn.
 type lanes struct {
 	count int
 	start func() // another worker
@@ -18,7 +18,7 @@ type lanes struct {
 // SetParallel changes how many agents run at once from now on, at least 1. It
 // does nothing once the map is over.
 func (x *Map) SetParallel(n int) {
-	x.inbox.tell(func() {
+	x.tell(func() {
 		x.machine.SetParallel(n)
 		for x.lanes.count < min(n, x.Total) {
 			x.lanes.count++
@@ -30,7 +30,7 @@ func (x *Map) SetParallel(n int) {
 
 // RetryNow ends the waits of the items that wait for their next attempt.
 func (x *Map) RetryNow() {
-	x.inbox.tell(func() { x.machine.RetryNow(x.Clock.Now()) })
+	x.tell(func() { x.machine.RetryNow(x.Clock.Now()) })
 }
 
 // held says whether a start has to wait because the map is held.
@@ -38,7 +38,7 @@ func (x *Map) held(d policy.Decision) bool {
 	return d.Kind == policy.Start && x.Held != nil && x.Held()
 }
 
-// open prepares what the loop needs to start workers later.
+// open prepares what a turn needs to start workers later.
 func (x *Map) open(ctx context.Context, workers int) {
 	x.lanes.count = workers
 	x.lanes.start = func() { x.work(ctx) }

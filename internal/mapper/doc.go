@@ -2,15 +2,18 @@
 //
 // What is decided (which item starts, which is tried again and when, when the
 // map stops) is the business of [policy.Machine], which is pure. This package
-// drives it. One goroutine, the loop, owns the machine and everything that
-// belongs to it. Workers run agents; they know nothing of the machine and share
-// nothing with each other. A worker tells the loop how its agent ended and that
-// it is free, in one message, and waits for its next job; the loop takes the
-// messages in their order, records what the machine decides, and gives jobs to
-// the workers that are free. So facts stand in the order of the decisions, and
-// no lock is held over anything that takes time.
+// drives it. One goroutine at a time has the machine and everything that
+// belongs to it: it is its turn. Workers run agents; they share nothing with each
+// other. A worker tells how its agent ended and that it is free, in one message,
+// and waits for its next job. A turn takes the messages in their order, records
+// what the machine decides, and gives jobs to the workers that are free. So facts
+// stand in the order of the decisions, and no lock is held over anything that takes
+// time. Who tells something takes the turn, if it is nobody's, and then finds its
+// next job there: to wake another goroutine for it, and to be woken by that one,
+// costs more than the decision. The loop takes it for what is due without a message,
+// and for what was told during a worker's turn.
 //
-//	worker ── ended, free ──▶ inbox ──▶ loop ── Finished, Next, Started ──▶ machine
+//	worker ── ended, free ──▶ inbox ──▶ turn ── Finished, Next, Started ──▶ machine
 //	   ▲                                 │
 //	   └──────────── job ────────────────┴── facts ──▶ recorder
 //

@@ -11,7 +11,7 @@ import (
 // worker runs one agent at a time.
 type worker struct {
 	ready    chan struct{} // a job is there
-	job      job           // written by the loop before ready, read by the worker after
+	job      job           // written in a turn before ready, read by the worker after
 	unsynced bool          // an end that it told of may not be on the disk yet
 }
 
@@ -30,38 +30,44 @@ type starting struct {
 	at                        time.Time
 }
 
-// loop owns the machine: it alone calls its methods.
+// loop takes a turn whenever the machine wants one without a message, or there are
+// messages that are left.
 func (x *Map) loop(ctx context.Context) {
 	defer close(x.done)
 	ctx = context.WithoutCancel(ctx) // it ends when all workers have
-	x.busy = x.workers()
 	for {
-		var until time.Time
-		for _, f := range append(x.inbox.take(), nothing) {
-			// One by one: what starts depends on the order in which agents end, not on
-			// how many messages wait by chance.
-			f()
-			x.halt()
-			var over bool
-			if until, over = x.offer(); over {
-				return
-			}
+		x.tell(nothing)
+		until, over := x.inbox.rest()
+		if over {
+			return
 		}
 		x.await(ctx, until)
 	}
 }
 
+// tell has f done, in turn with all else that is told. Whoever tells takes the
+// turn, unless somebody has it: so a worker finds its next job ready, and nobody has
+// to be woken for it.
+func (x *Map) tell(f func()) {
+	x.inbox.put(f)
+	list, ok := x.inbox.take()
+	if !ok {
+		return
+	}
+	var until time.Time
+	over := false
+	for i := 0; i < len(list) && !over; i++ {
+		// One by one: what starts depends on the order in which agents end, not on
+		// how many messages wait by chance.
+		list[i]()
+		x.halt()
+		until, over = x.offer()
+	}
+	x.inbox.leave(until, over)
+}
+
 // nothing is what the loop is told by the time that has passed.
 func nothing() {}
-
-// workers is how many there are: the loop begins before they have said so.
-func (x *Map) workers() int {
-	n := x.Policy.MaxParallel
-	if n == 0 {
-		n = policy.DefaultMaxParallel
-	}
-	return min(n, x.Total)
-}
 
 // halt stops the start of items when the run stops.
 func (x *Map) halt() {

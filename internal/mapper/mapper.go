@@ -103,7 +103,7 @@ type Map struct {
 	Options
 	feed feed
 
-	// All of this belongs to the loop: before and after Run, to its caller.
+	// All of this belongs to whoever has the turn: before and after Run, to its caller.
 	machine *policy.Machine
 	lanes   lanes
 	idle    []*worker
@@ -143,6 +143,7 @@ func (x *Map) Run(ctx context.Context) {
 		n = min(policy.DefaultMaxParallel, x.Total)
 	}
 	x.open(ctx, n)
+	x.busy = n // before they have said so
 	defer x.lanes.more.Wait()
 	x.Clock.Together(n+1, func(i int) {
 		if i == 0 {
@@ -190,7 +191,7 @@ func (x *Map) Outcome() Outcome {
 // Pause gives the rate-limit pause as it is at the end of the map.
 func (x *Map) Pause() event.Pause { return x.machine.Snapshot().Pause }
 
-// record keeps facts of the loop. Where they are not kept, nothing new starts.
+// record keeps facts of a turn. Where they are not kept, nothing new starts.
 func (x *Map) record(facts ...event.Event) {
 	if len(facts) == 0 {
 		return
@@ -201,22 +202,63 @@ func (x *Map) record(facts ...event.Event) {
 	}
 }
 
-// inbox is what others want the loop to do, in order.
+// inbox is what is to be done with the machine, in order, and who does it.
 type inbox struct {
 	mu    sync.Mutex
 	list  []func()
 	spare []func()
+	taken bool      // somebody has the turn
+	over  bool      // the map has ended
+	next  time.Time // when a turn is due without a message; zero: never
+	until time.Time // of that, what the loop waits for
 	wake  chan struct{}
 }
 
-// tell hands something to the loop, which does it soon. It waits for nothing.
-func (b *inbox) tell(f func()) {
+func (b *inbox) put(f func()) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.list = append(b.list, f)
-	b.mu.Unlock()
-	b.nudge()
 }
 
+// take takes the turn, with what was told since the last one. It is false where
+// somebody has it, or the map is over.
+func (b *inbox) take() ([]func(), bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.taken || b.over || len(b.list) == 0 {
+		return nil, false
+	}
+	b.taken = true
+	list := b.list
+	clear(b.spare)
+	b.list, b.spare = b.spare[:0], list
+	return list, true
+}
+
+// leave ends the turn. What was told in the meantime is left to the loop, so that
+// no worker is held up for long.
+func (b *inbox) leave(next time.Time, over bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taken, b.next, b.over = false, next, over
+	if over || len(b.list) > 0 || !next.IsZero() && (b.until.IsZero() || next.Before(b.until)) {
+		b.nudge()
+	}
+}
+
+// rest says until when the loop has to wait, and whether the map is over. While
+// somebody has the turn, the loop waits for the end of that.
+func (b *inbox) rest() (until time.Time, over bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.until = b.next
+	if b.taken {
+		b.until = time.Time{}
+	}
+	return b.until, b.over
+}
+
+// nudge wakes the loop.
 func (b *inbox) nudge() {
 	select {
 	case b.wake <- struct{}{}:
@@ -224,26 +266,15 @@ func (b *inbox) nudge() {
 	}
 }
 
-// take gives what was told since the last take. It is the caller's until then.
-func (b *inbox) take() []func() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	list := b.list
-	clear(b.spare)
-	b.list, b.spare = b.spare[:0], list
-	return list
-}
-
-// ask has the loop do something and waits until it is done; false where the
-// loop has ended and nothing was done. It is not for workers under a virtual clock.
+// ask is tell that waits until f is done.
 func (x *Map) ask(ctx context.Context, f func()) error {
 	ready := make(chan struct{}, 1)
-	x.inbox.tell(func() { f(); ready <- struct{}{} })
+	x.tell(func() { f(); ready <- struct{}{} })
 	return x.Clock.Wait(context.WithoutCancel(ctx), -1, ready)
 }
 
 // Wake has the loop look whether the run stops.
 func (x *Map) Wake() { x.inbox.nudge() }
 
-// errProtocol is loud: the loop and its machine disagree, which is a bug.
+// errProtocol is loud: the map and its machine disagree, which is a bug.
 func errProtocol(what string, err error) error { return fmt.Errorf("mapper: %s: %w", what, err) }

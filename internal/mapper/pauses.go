@@ -30,7 +30,7 @@ func (x *Map) Limited(ctx context.Context, round int, after time.Duration, who s
 
 // Answered tells the machine that an agent got another answer.
 func (x *Map) Answered(round int) {
-	x.inbox.tell(func() {
+	x.tell(func() {
 		if x.machine.Answered(round) {
 			x.record(event.Event{Type: event.PauseEnded, Time: x.Clock.Now()})
 		}

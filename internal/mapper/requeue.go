@@ -24,7 +24,7 @@ type Again struct {
 func (x *Map) Requeue(ctx context.Context, list []Again, take func() (bool, error)) error {
 	var err error
 	ready := make(chan struct{})
-	x.inbox.tell(func() { err = x.requeue(list, take); close(ready) })
+	x.tell(func() { err = x.requeue(list, take); close(ready) })
 	select {
 	case <-ready:
 		return err

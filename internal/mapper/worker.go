@@ -14,7 +14,7 @@ func (x *Map) work(ctx context.Context) {
 	w := &worker{ready: make(chan struct{}, 1)}
 	told := func() { x.free(w) }
 	for {
-		x.inbox.tell(told)
+		x.tell(told)
 		if err := x.Clock.Wait(context.WithoutCancel(ctx), -1, w.ready); err != nil {
 			panic(errProtocol("a wait that cannot be cancelled", err))
 		}
@@ -46,7 +46,7 @@ func (x *Map) note(format string, args ...any) {
 	_ = x.Recorder.Record(event.Event{Type: event.Note, Message: fmt.Sprintf(format, args...)})
 }
 
-// agent runs an agent, and gives what the loop is to be told.
+// agent runs an agent, and gives what is to be told.
 func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
 	it, err := x.feed.item(ctx, s.index)
 	a := Attempt{Item: it, Number: s.number, Recoveries: s.recoveries, Last: s.last, Start: s.at}
@@ -74,7 +74,7 @@ func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
 	return func() { x.ended(w, &end) }
 }
 
-// ending is how an agent ended, with what the loop has to write down.
+// ending is how an agent ended, with what is to be written down.
 type ending struct {
 	Ending
 	a    Attempt
@@ -90,7 +90,7 @@ func (e *ending) outcome() policy.Outcome {
 	return o
 }
 
-// handle runs an item's handler, and gives what the loop is to be told.
+// handle runs an item's handler, and gives what is to be told.
 func (x *Map) handle(ctx context.Context, w *worker, h *handling) func() {
 	it, err := x.feed.item(ctx, h.index)
 	if err == nil {
