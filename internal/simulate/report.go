@@ -16,21 +16,30 @@ type Share struct {
 	High float64 `json:"high"`
 }
 
-// Spread is percentiles, each with the bounds of its 95 % interval in Bounds.
-type Spread struct {
-	P5     int64               `json:"p5"`
-	P50    int64               `json:"p50"`
-	P90    int64               `json:"p90"`
-	P95    int64               `json:"p95"`
-	P99    int64               `json:"p99"`
-	Bounds map[string][2]int64 `json:"intervals"`
+// Percentiles are those of numbers, each with the bounds of its 95 % interval in
+// Bounds.
+type Percentiles[T int64 | float64] struct {
+	P5     T               `json:"p5"`
+	P50    T               `json:"p50"`
+	P90    T               `json:"p90"`
+	P95    T               `json:"p95"`
+	P99    T               `json:"p99"`
+	Bounds map[string][2]T `json:"intervals"`
 }
 
-// Numbers are a mean and percentiles of numbers.
+// Spread is percentiles of whole numbers.
+type Spread = Percentiles[int64]
+
+// Numbers are a mean and percentiles of whole numbers.
 type Numbers struct {
 	Mean float64 `json:"mean"`
-	P50  int64   `json:"p50"`
-	P99  int64   `json:"p99"`
+	Spread
+}
+
+// Money is a mean and percentiles of dollars.
+type Money struct {
+	Mean float64 `json:"mean"`
+	Percentiles[float64]
 }
 
 // StepReport is one step in all runs.
@@ -58,15 +67,8 @@ type LoadReport struct {
 
 // Spent is what attempts cost in a run.
 type Spent struct {
-	USD    Spent1 `json:"usd"`
-	Tokens Spent1 `json:"tokens"`
-}
-
-// Spent1 is one kind of cost.
-type Spent1 struct {
-	Mean float64 `json:"mean"`
-	P50  float64 `json:"p50"`
-	P99  float64 `json:"p99"`
+	USD    Money   `json:"usd"`
+	Tokens Numbers `json:"tokens"`
 }
 
 // Report is what many simulated runs were like. Its JSON text is the same for
@@ -137,10 +139,8 @@ func Summarize(list []*Sample, outage bool) *Report {
 	r.Retries = numbers(of(func(s *Sample) int64 { return int64(s.Retries) }))
 	r.Waits = numbers(of(func(s *Sample) int64 { return int64(s.Waits) }))
 	r.Letters = numbers(of(func(s *Sample) int64 { return int64(s.Letters) }))
-	tokens := numbers(of(func(s *Sample) int64 { return s.Tokens }))
-	usd := numbers(of(func(s *Sample) int64 { return int64(math.Round(s.USD * 1e6)) }))
-	r.Cost.Tokens = Spent1{tokens.Mean, float64(tokens.P50), float64(tokens.P99)}
-	r.Cost.USD = Spent1{round(usd.Mean / 1e6), float64(usd.P50) / 1e6, float64(usd.P99) / 1e6}
+	r.Cost.Tokens = numbers(of(func(s *Sample) int64 { return s.Tokens }))
+	r.Cost.USD = money(numbers(of(func(s *Sample) int64 { return int64(math.Round(s.USD * 1e6)) })))
 	r.steps(list)
 	r.load(list)
 	return r
@@ -257,6 +257,15 @@ func numbers(list []int64) Numbers {
 	for _, v := range list {
 		sum += float64(v)
 	}
-	n := len(list)
-	return Numbers{round(sum / float64(n)), list[rank(n, 0.5)], list[rank(n, 0.99)]}
+	return Numbers{round(sum / float64(len(list))), spread(list)}
+}
+
+// money is numbers of millionths of a dollar, as dollars.
+func money(n Numbers) Money {
+	f := func(v int64) float64 { return float64(v) / 1e6 }
+	m := Money{round(n.Mean / 1e6), Percentiles[float64]{f(n.P5), f(n.P50), f(n.P90), f(n.P95), f(n.P99), map[string][2]float64{}}}
+	for name, b := range n.Bounds {
+		m.Bounds[name] = [2]float64{f(b[0]), f(b[1])}
+	}
+	return m
 }
