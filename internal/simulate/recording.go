@@ -26,7 +26,6 @@ type Recording struct {
 	Items    []journal.Item
 	Status   string // event.Interrupted of a run whose end is not recorded
 	Took     time.Duration
-	Lives    int
 
 	merged    bool // the merge block was run
 	attempts  map[attemptKey]*recorded
@@ -60,7 +59,7 @@ type recorded struct {
 
 // Record reads what a run has met.
 func Record(ctx context.Context, r *journal.Reader) (*Recording, error) {
-	rec := &Recording{Run: r.Run(), Header: r.Header(), Lives: 1, attempts: map[attemptKey]*recorded{}, waits: map[attemptKey]event.Wait{},
+	rec := &Recording{Run: r.Run(), Header: r.Header(), attempts: map[attemptKey]*recorded{}, waits: map[attemptKey]event.Wait{},
 		outputs: map[attemptKey]string{}, fellBack: map[attemptKey]bool{}, itemWaits: map[[2]int]event.Wait{}, decisions: decisions{}, static: static}
 	if rec.Header.Kind == workflow.Dataflow.String() {
 		rec.static = (&stepNames{pipeline: true}).static
@@ -100,7 +99,8 @@ func allItems(ctx context.Context, r *journal.Reader) (list []journal.Item, err 
 // folder makes a recording of events.
 type folder struct {
 	rec    *Recording
-	start  time.Time
+	start  time.Time   // less the time between the lives so far
+	last   time.Time   // of the event before
 	rounds map[int]int // the present attempt at an item
 	open   map[attemptKey]time.Time
 }
@@ -111,6 +111,7 @@ func (f *folder) key(e event.Event) attemptKey {
 
 func (f *folder) take(e event.Event) error {
 	rec := f.rec
+	defer func() { f.last = e.Time }()
 	rec.decisions.take(e, f.rounds)
 	rec.Took = e.Time.Sub(f.start) // as far as is known
 	rec.merged = rec.merged || e.Phase == "merge" || strings.HasPrefix(e.Step, "merge[")
@@ -118,7 +119,8 @@ func (f *folder) take(e event.Event) error {
 	case event.RunStarted:
 		f.start, rec.Took, rec.Status = e.Time, 0, event.Interrupted
 	case event.RunResumed:
-		rec.Lives++
+		f.start = f.start.Add(e.Time.Sub(f.last)) // between its lives nothing happens
+		rec.Took = e.Time.Sub(f.start)
 	case event.RunFinished:
 		rec.Status, rec.Took = e.Status, e.Time.Sub(f.start)
 	case event.ItemStarted:
@@ -213,6 +215,9 @@ func (d decisions) take(e event.Event, rounds map[int]int) {
 	case event.RetryScheduled:
 		say("again after attempt %d, in %dms", e.Attempt, e.DelayMS)
 	case event.StepFinished:
+		if e.Status == event.Interrupted { // which a later life goes on with
+			break
+		}
 		say("%s after %d", e.Status, e.Attempts)
 	case event.ItemRetry:
 		say("the item again after attempt %d, in %dms", e.Attempt, e.DelayMS)

@@ -35,9 +35,6 @@ type Replayed struct {
 // Replay runs a recorded history again, under a file that may have another
 // policy than the recorded one: each attempt that was recorded ends as it did.
 func (r *Recording) Replay(ctx context.Context, p Program, seed uint64) (*Replayed, error) {
-	if r.Lives > 1 {
-		return nil, fmt.Errorf("run %s was interrupted and resumed %d times: replay takes runs that went through in one", r.Run, r.Lives-1)
-	}
 	out := &Replayed{}
 	made := decisions{}
 	rounds := map[int]int{}
