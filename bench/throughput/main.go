@@ -124,7 +124,8 @@ func newBench(binary string) (*bench, error) {
 			return nil, fmt.Errorf("finding the module of bide: %w", err)
 		}
 		build := exec.Command("go", "build", "-o", b.bide, "./cmd/bide")
-		build.Dir = strings.TrimSpace(string(root)) // a module of its own, with its own dependencies
+		build.Dir = strings.TrimSpace(string(root))       // a module of its own, with its own dependencies
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does
 		if out, err := build.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("go build: %w\n%s", err, out)
 		}
