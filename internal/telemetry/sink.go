@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/bide-dev/bide/internal/event"
 )
 
@@ -185,7 +183,7 @@ func (s *Sink) flush(ctx context.Context, signals ...Signal) {
 }
 
 // next takes the next batch of a signal; nil where there is nothing to send.
-func (s *Sink) next(sig Signal) proto.Message {
+func (s *Sink) next(sig Signal) message {
 	if sig == MetricsSignal {
 		return metricsRequest(s.cfg.Resource, s.metrics, time.Now())
 	}
