@@ -5,7 +5,6 @@ import (
 	"os"
 	"runtime"
 	"sync/atomic"
-	"time"
 
 	"github.com/bide-dev/bide/internal/cli"
 	"github.com/bide-dev/bide/internal/proc"
@@ -16,12 +15,9 @@ import (
 // short commands leaves some kilobytes for each; without ballast, its small heap
 // would be collected every few hundred of them.
 //
-// To take it on board brings about a collection, so it comes when bide has been
-// at work for a moment: a short run is over by then.
+// To take it on board brings about a collection, so it comes with the first one
+// that there is anyway: a short run is over before that, however slow the machine.
 var ballast atomic.Pointer[[16 << 20]byte]
-
-// ballastAfter is that moment.
-const ballastAfter = 50 * time.Millisecond
 
 // leastProcs is the least number of goroutines that may be running. One that waits
 // for a command, or for the disk, is in a system call and counts as running
@@ -36,6 +32,6 @@ func main() {
 	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < leastProcs {
 		runtime.GOMAXPROCS(leastProcs)
 	}
-	time.AfterFunc(ballastAfter, func() { ballast.Store(new([16 << 20]byte)) })
+	runtime.AddCleanup(new([64]byte), func(struct{}) { ballast.Store(new([16 << 20]byte)) }, struct{}{})
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -82,7 +82,8 @@ func execute(ctx context.Context, opt Options, j *journal.Journal, state *journa
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, sup.Close()) }()
+	synced := func() error { return nil }
+	defer func() { err = errors.Join(err, sup.Close(), synced()) }()
 	r := &run{opt: opt, file: opt.File, j: j, state: state, started: time.Now()}
 	if opt.Part != nil && !opt.Part.Begin && !state.Started.IsZero() {
 		r.started = state.Started
@@ -98,10 +99,16 @@ func execute(ctx context.Context, opt Options, j *journal.Journal, state *journa
 
 	sum := r.whole(ctx)
 	sum.Dir = j.Dir()
-	if err := j.Sync(context.WithoutCancel(ctx)); err != nil {
-		return sum, err
-	}
+	// While the disk works, what commands have left is looked for.
+	synced = begin(func() error { return j.Sync(context.WithoutCancel(ctx)) })
 	return sum, nil
+}
+
+// begin begins to do something, and gives the function that waits for its end.
+func begin(do func() error) (wait func() error) {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	return func() error { return <-done }
 }
 
 // local composes a run on the ports of this machine.

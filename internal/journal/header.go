@@ -66,8 +66,17 @@ func (h *Header) writeNew(path string) error {
 	if f, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
 		return err
 	}
-	return errors.Join(syncFile(f), f.Close())
+	_, err = f.WriteAt(walVersions, walVersionsAt)
+	return errors.Join(err, syncFile(f), f.Close())
 }
+
+// walVersions, in their place in a database file, say that it is used with a
+// log (https://sqlite.org/fileformat2.html#file_format_version_numbers). To have
+// SQLite do it, with PRAGMA journal_mode = WAL, makes the log, its index and
+// their locks, and removes them again when the database is closed.
+var walVersions = []byte{2, 2}
+
+const walVersionsAt = 18
 
 // write fills the header in.
 func (h *Header) write(path string) (err error) {
@@ -97,7 +106,7 @@ func (h *Header) write(path string) (err error) {
 			return err
 		}
 	}
-	return execSQL(c, "COMMIT; PRAGMA journal_mode = WAL")
+	return execSQL(c, "COMMIT")
 }
 
 // recorded is h as it is read back.

@@ -109,7 +109,23 @@ func openJournal(lock *lock, run string) (*Journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.db.Close())
 	}
-	return startJournal(lock, r, last)
+	j, err := startJournal(lock, r, last)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.syncFormer(); err != nil {
+		j.lock = nil // it stays the caller's
+		return nil, errors.Join(err, j.Close())
+	}
+	return j, nil
+}
+
+// syncFormer syncs what a process before this one committed and did not sync.
+func (j *Journal) syncFormer() error {
+	if err := j.sync(j.wal); err != nil {
+		return diskError(j.path, "sync", err)
+	}
+	return syncDir(filepath.Dir(j.path))
 }
 
 // startJournal gives the journal whose reader is r and whose last event is last. The
@@ -150,21 +166,15 @@ func (j *Journal) openWriter() (err error) {
 	if j.insert, err = newInserter(j.conn, j.words); err != nil {
 		return readError(j.path, err)
 	}
-	j.walPath = j.path + "-wal"
+	j.walPath = j.path + walSuffix
 	if j.wal, err = os.OpenFile(j.walPath, os.O_RDWR, 0); err != nil {
 		return fmt.Errorf("cannot open the journal's log: %w", err)
 	}
 	if j.walInfo, err = j.wal.Stat(); err != nil {
 		return err
 	}
-	if j.dbInfo, err = os.Stat(j.path); err != nil {
-		return err
-	}
-	// What a process before this one committed and did not sync.
-	if err := j.sync(j.wal); err != nil {
-		return diskError(j.path, "sync", err)
-	}
-	return syncDir(filepath.Dir(j.path))
+	j.dbInfo, err = os.Stat(j.path)
+	return err
 }
 
 // Append records an event: it gives it the next number, and the time and the

@@ -22,8 +22,9 @@ const (
 	// applicationID marks the database as a journal: "bide" in ASCII.
 	applicationID = 0x62696465
 
-	dbName   = "journal.db"
-	lockName = "lock"
+	dbName    = "journal.db"
+	walSuffix = "-wal" // of the database's log
+	lockName  = "lock"
 )
 
 const schema = `

@@ -131,6 +131,11 @@ func (s *Store) create(h *Header, draft string) (_ *Journal, err error) {
 	if err := h.writeNew(path); err != nil {
 		return nil, writeError(path, err)
 	}
+	// The log is there from the start, so that no directory has to be synced for it
+	// when the database begins to use it.
+	if err := os.WriteFile(path+walSuffix, nil, 0o600); err != nil {
+		return nil, err
+	}
 	if err := syncDir(draft); err != nil {
 		return nil, err
 	}
