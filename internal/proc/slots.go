@@ -37,7 +37,7 @@ const (
 	slotsVersion = 1
 	slotsHeader  = 128
 	slotSize     = 24
-	slotsChunk   = 1024 // slots that are added at once
+	slotsChunk   = 64 // slots that are added at once
 	idLength     = 32
 	bootLength   = 40
 )
