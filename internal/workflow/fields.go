@@ -115,9 +115,6 @@ func optionFields(rows []*option.Row) []field {
 		if r.Kind == option.Span {
 			doc += " " + capital(durDoc) + "."
 		}
-		if r.Default != "" {
-			doc += " Where missing: " + r.Default + "."
-		}
 		for i, key := range r.Spellings() {
 			f := field{key: key, typ: optionType(r), sample: r.Example, doc: doc, def: r.Default}
 			switch {
@@ -182,7 +179,7 @@ var fileTable = newTable("workflow", "a workflow", func() []field {
 		{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "see error_policy", was: "*"},
 		{key: "error_collection", typ: tCollection, sample: "immediate", doc: "see error_policy", was: "*"},
 		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{failure_threshold: 5}", doc: "see error_policy", was: "*"},
-		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy"},
+		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy", def: "5"},
 		{key: "retry", typ: tRetry, sample: "{attempts: 5}", as: "retry_config", was: "*"},
 		{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "of items in a MapReduce workflow, else the same as retry_defaults", was: "*"},
 		{key: "retry_defaults", typ: tRetry, sample: "{attempts: 5}", doc: "the retry policy of every step, field by field", was: "*"},
@@ -196,7 +193,7 @@ var fileTable = newTable("workflow", "a workflow", func() []field {
 		{key: "start_delay", typ: tDur, sample: "2s", doc: "between the starts of agents; " + durDoc},
 		{key: "max_cost", typ: tNum(0, 0), sample: "10", doc: "dollars that agents may cost before no new item starts"},
 		{key: "max_tokens", typ: tInt(1), sample: "100000", doc: "tokens that agents may use before no new item starts"},
-		{key: "max_wait", typ: tDur, sample: "1h", doc: "the longest pause for a rate limit; " + durDoc},
+		{key: "max_wait", typ: tDur, sample: "1h", doc: "the longest pause for a rate limit; " + durDoc, def: "6h"},
 		{key: "allow_failed_items", typ: tBool, sample: "true", doc: "failed items do not change the exit status"},
 		{key: "imports", typ: tList(oneOf(tText, tRef("import"))), sample: "[{path: other.yml}]", doc: "other files whose steps are taken in or called"},
 		{key: "extends", typ: tText, sample: "base.yml", doc: "a file whose values hold where this one has none"},
@@ -242,7 +239,7 @@ var captureOutputTable = newTable("capture_output", "a captured output", func() 
 		{key: "source", typ: tEnum("stdout", "stderr", "both", "combined"), sample: "stderr", doc: "which output"},
 		{key: "pattern", typ: tText, sample: "'v(.*)'", doc: "a regular expression; its first group, else the whole match"},
 		{key: "json_path", typ: tText, sample: "$.items", doc: "a JSONPath (RFC 9535)"},
-		{key: "max_size", typ: tInt(1), sample: "1000", doc: "in bytes, 1 MiB where missing", def: "1048576"},
+		{key: "max_size", typ: tInt(1), sample: "1000", doc: "in bytes", def: "1048576"},
 		{key: "format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "number", doc: "how the text is read"},
 		{key: "default", typ: tAny, sample: "none", doc: "the value where there is none"},
 		{key: "multiline", typ: tEnum("preserve", "join", "first_line", "last_line", "array"), sample: "join", doc: "what becomes of several lines"},
@@ -259,7 +256,7 @@ var mapTable = newTable("map", "the map phase", func() []field {
 		{key: "distinct", typ: tText, sample: "item.path", doc: "one item for each value of this field", was: "*"},
 		{key: "offset", typ: tInt(0), sample: "10", doc: "items to leave out at the start", was: "*"},
 		{key: "max_items", typ: tInt(0), sample: "100", doc: "at most this many items"},
-		{key: "max_parallel", typ: tInt(1), sample: "4", doc: "agents at the same time; 10 where missing", def: "10"},
+		{key: "max_parallel", typ: tInt(1), sample: "4", doc: "agents at the same time", def: "10"},
 		{key: "label", typ: tText, sample: "'${item.path}'", doc: "how an item is called in the output"},
 		{key: "agent_template", typ: tBlock, sample: "[{shell: make}]", doc: "the steps of each item"},
 		{key: "agent_timeout", typ: tDur, sample: "10m", doc: "of one agent; " + durDoc, was: "*"},
@@ -276,7 +273,7 @@ var mapTable = newTable("map", "the map phase", func() []field {
 		{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "see error_policy", was: "*"},
 		{key: "error_collection", typ: tCollection, sample: "immediate", doc: "see error_policy", was: "*"},
 		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{failure_threshold: 5}", doc: "see error_policy", was: "*"},
-		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy"},
+		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy", def: "5"},
 		{key: "start_delay", typ: tDur, sample: "2s", doc: "between the starts of agents; " + durDoc},
 	}
 })
@@ -294,10 +291,10 @@ var timeoutTable = newTable("timeout_config", "a timeout_config", func() []field
 		{key: "agent_timeout_secs", typ: tDur, sample: "600", doc: "of one agent; " + durDoc},
 		{key: "agent_timeout", typ: tDur, sample: "10m", doc: "of one agent; " + durDoc},
 		{key: "command_timeouts", typ: tMap(tDur), sample: "{shell: 60}", doc: "of a step by its action, id or name; " + durDoc},
-		{key: "timeout_policy", typ: tEnum("per_agent", "per_command", "hybrid", "PerAgent", "PerCommand", "Hybrid"), sample: "hybrid", doc: "what the time bounds"},
-		{key: "cleanup_grace_period_secs", typ: tDur, sample: "20", doc: "between TERM and KILL, 10 s by default; " + durDoc, def: "10"},
-		{key: "cleanup_grace_period", typ: tDur, sample: "20s", doc: "between TERM and KILL, 10 s by default; " + durDoc, def: "10s"},
-		{key: "timeout_action", typ: tEnum("dlq", "retry", "skip", "fail", "graceful_terminate", "Dlq", "Retry", "Skip", "Fail", "GracefulTerminate"), sample: "skip", doc: "what becomes of the item"},
+		{key: "timeout_policy", typ: tEnum("per_agent", "per_command", "hybrid", "PerAgent", "PerCommand", "Hybrid"), sample: "hybrid", doc: "what the time bounds", def: "per_agent"},
+		{key: "cleanup_grace_period_secs", typ: tDur, sample: "20", doc: "between TERM and KILL; " + durDoc, def: "10"},
+		{key: "cleanup_grace_period", typ: tDur, sample: "20s", doc: "between TERM and KILL; " + durDoc, def: "10s"},
+		{key: "timeout_action", typ: tEnum("dlq", "retry", "skip", "fail", "graceful_terminate", "Dlq", "Retry", "Skip", "Fail", "GracefulTerminate"), sample: "skip", doc: "what becomes of the item", def: "dlq"},
 		{key: "enable_monitoring", typ: tAny, sample: "true", doc: "", inert: "agents are always watched"},
 	}
 })
@@ -312,7 +309,7 @@ var errorPolicyTable = newTable("error_policy", "an error_policy", func() []fiel
 		{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "the map stops at this rate of failures, once 10 items have finished"},
 		{key: "error_collection", typ: tCollection, sample: "'batched:5'", doc: "when errors are shown"},
 		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{timeout: 1m}", doc: "holds back the start of items"},
-		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "how often an item may take the whole run down"},
+		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "how often an item may take the whole run down", def: "5"},
 	}
 })
 

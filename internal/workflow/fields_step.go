@@ -37,7 +37,7 @@ var stepTable = newTable("step", "a step", func() []field {
 		{key: "timeout", typ: tDur, sample: "30s", doc: "of one attempt; " + durDoc, was: "cmrg"},
 		{key: "timeout_secs", typ: tDur, sample: "30", as: "timeout", was: "*"},
 		{key: "timeout_by_attempt", typ: tList(tDur), sample: "[30s, 2m]", doc: "the timeout of the first attempt, of the second, and so on; the last holds for all others"},
-		{key: "stall_timeout", typ: tDur, sample: "5m", doc: "of a command or an agent: one that prints nothing for so long is ended and has failed; off where missing; " + durDoc},
+		{key: "stall_timeout", typ: tDur, sample: "5m", doc: "of a command or an agent: one that prints nothing for so long is ended and has failed; " + durDoc, def: "no bound"},
 		{key: "retry", typ: tRetry, sample: "{attempts: 5, backoff: fibonacci}", doc: "tries again", was: "cmrg"},
 		{key: "retry_config", typ: tRetry, sample: "{attempts: 5, backoff: fibonacci}", as: "retry", was: "*"},
 		{key: "on_failure", typ: tHandler, sample: "{shell: repair}", doc: "what to do when it failed"},
@@ -78,7 +78,7 @@ var handlerTable = newTable("on_failure", "an on_failure", func() []field {
 	return []field{
 		{key: "commands", typ: tSteps, sample: "[{shell: repair}]", doc: "the handler's steps"},
 		{key: "steps", typ: tSteps, sample: "[{shell: repair}]", as: "commands"},
-		{key: "strategy", typ: tEnum("recovery", "fallback", "cleanup", "custom"), sample: "cleanup", doc: "what the handler is for"},
+		{key: "strategy", typ: tEnum("recovery", "fallback", "cleanup", "custom"), sample: "cleanup", doc: "what the handler is for", def: "recovery"},
 		{key: "max_attempts", typ: tInt(1), sample: "4", doc: "how often the step runs in all"},
 		{key: "max_retries", typ: tInt(1), sample: "3", as: "max_attempts"},
 		{key: "retry_original", typ: tBool, sample: "true", doc: "the step runs again after the handler"},
@@ -97,8 +97,8 @@ var httpTable = newTable("http", "an http step", func() []field {
 		{key: "headers", typ: tMap(oneOf(tText, tTexts)), sample: "{Accept: text/plain}", doc: "request headers"},
 		{key: "body", typ: tAny, sample: "{a: 1}", doc: "a text, or a value sent as JSON"},
 		{key: "json", typ: tAny, sample: "{a: 1}", doc: "a value sent as JSON"},
-		{key: "expect", typ: tExpect, sample: "[200, 2xx, 400-404]", doc: "the statuses that are a success; 2xx where missing", def: "2xx"},
-		{key: "max_body", typ: tInt(1), sample: "1000", doc: "in bytes; 1 MiB where missing", def: "1 MiB"},
+		{key: "expect", typ: tExpect, sample: "[200, 2xx, 400-404]", doc: "the statuses that are a success", def: "2xx"},
+		{key: "max_body", typ: tInt(1), sample: "1000", doc: "in bytes", def: "1 MiB"},
 	}
 })
 
@@ -106,7 +106,7 @@ var writeFileTable = newTable("write_file", "a write_file step", func() []field 
 	return []field{
 		{key: "path", typ: tText, sample: "a.txt", doc: "inside the working directory"},
 		{key: "content", typ: tAny, sample: "hello", doc: "what is written"},
-		{key: "format", typ: tEnum("text", "json", "yaml"), sample: "json", doc: "json and yaml are checked and laid out"},
+		{key: "format", typ: tEnum("text", "json", "yaml"), sample: "json", doc: "json and yaml are checked and laid out", def: "text"},
 		{key: "mode", typ: oneOf(tText), sample: "'0600'", doc: "the file's permissions, octal"},
 		{key: "create_dirs", typ: tBool, sample: "true", doc: "missing directories are made"},
 	}
@@ -138,11 +138,11 @@ var goalSeekTable = newTable("goal_seek", "a goal_seek", func() []field {
 		{key: "command", typ: tText, sample: "make", doc: "the same as shell; the same as claude where it begins with a slash"},
 		{key: "do", typ: tSteps, sample: "[{shell: make}]", doc: "the attempt"},
 		{key: "validate", typ: oneOf(tText, tSteps, tRef("step")), sample: "{shell: score}", doc: "prints the score"},
-		{key: "threshold", typ: tNum(0, 100), sample: "90", doc: "the score to reach, in percent; 100 where missing", def: "100"},
-		{key: "max_attempts", typ: tInt(1), sample: "5", doc: "3 where missing", def: "3"},
+		{key: "threshold", typ: tNum(0, 100), sample: "90", doc: "the score to reach, in percent", def: "100"},
+		{key: "max_attempts", typ: tInt(1), sample: "5", doc: "how many rounds there are at most", def: "3"},
 		{key: "timeout", typ: tDur, sample: "10m", doc: "of all of it; " + durDoc},
 		{key: "timeout_seconds", typ: tDur, sample: "600", as: "timeout"},
-		{key: "fail_on_incomplete", typ: tBool, sample: "false", doc: "whether the step fails where the score is not reached or cannot be read; true by default", def: "true"},
+		{key: "fail_on_incomplete", typ: tBool, sample: "false", doc: "whether the step fails where the score is not reached or cannot be read", def: "true"},
 	}
 })
 
@@ -160,8 +160,8 @@ var validateTable = newTable("validate", "a validate", func() []field {
 		{key: "shell", typ: tText, sample: "check", doc: "the check"},
 		{key: "command", typ: tText, sample: "check", doc: "the same as shell"},
 		{key: "claude", typ: tText, sample: "/check", doc: "the check"},
-		{key: "threshold", typ: tNum(0, 100), sample: "90", doc: "the score to reach, in percent; 100 where missing", def: "100"},
-		{key: "result_file", typ: tText, sample: "result.json", doc: "where the check leaves its result; its output where missing", def: "its output"},
+		{key: "threshold", typ: tNum(0, 100), sample: "90", doc: "the score to reach, in percent", def: "100"},
+		{key: "result_file", typ: tText, sample: "result.json", doc: "where the check leaves its result", def: "its output"},
 		{key: "timeout", typ: tDur, sample: "60s", doc: "of one check; " + durDoc},
 		{key: "expected_schema", typ: oneOf(tText, typ{"type": "object"}, typ{"type": "boolean"}), sample: "{type: object}", doc: "a JSON Schema that the result must fit, or the file of one", was: "*"},
 		{key: "on_incomplete", typ: oneOf(tText, tSteps, tRef("on_incomplete")), sample: "{claude: /finish}", doc: "what to do below the threshold; continue: tell it and go on"},
@@ -175,8 +175,8 @@ var onIncompleteTable = newTable("on_incomplete", "an on_incomplete", func() []f
 		{key: "shell", typ: tText, sample: "finish", doc: "the step"},
 		{key: "command", typ: tText, sample: "/finish", doc: "the same as claude"},
 		{key: "prompt", typ: tText, sample: "'go on?'", doc: "a question on the terminal"},
-		{key: "max_attempts", typ: tInt(1), sample: "3", doc: "2 where missing", def: "2"},
-		{key: "fail_workflow", typ: tBool, sample: "false", doc: "true where missing", def: "true"},
+		{key: "max_attempts", typ: tInt(1), sample: "3", doc: "how often it is repaired at most", def: "2"},
+		{key: "fail_workflow", typ: tBool, sample: "false", doc: "a score that is missed to the end fails the step", def: "true"},
 		{key: "commit_required", typ: tBool, sample: "true", doc: "the steps must commit"},
 		{key: "retry_delay", typ: tDur, sample: "5s", doc: "between attempts; " + durDoc},
 	}
@@ -186,8 +186,8 @@ var stepValidateTable = newTable("step_validate", "a step_validate", func() []fi
 	return []field{
 		{key: "commands", typ: tList(oneOf(tText, tRef("check_command"))), sample: "[{command: test -s out}]", doc: "the checks"},
 		{key: "success_criteria", typ: oneOf(tEnum("all", "any"), tRef("criteria")), sample: "any", doc: "how many must end well", def: "all"},
-		{key: "max_attempts", typ: tInt(1), sample: "2", doc: "1 where missing", def: "1"},
-		{key: "retry_delay", typ: tDur, sample: "7", doc: "between attempts, 5 s where missing; " + durDoc, def: "5 s"},
+		{key: "max_attempts", typ: tInt(1), sample: "2", doc: "how often the checks are made at most", def: "1"},
+		{key: "retry_delay", typ: tDur, sample: "7", doc: "between attempts; " + durDoc, def: "5 s"},
 		{key: "timeout", typ: tDur, sample: "30s", doc: "of the checks; " + durDoc},
 		{key: "ignore_failure", typ: tBool, sample: "true", doc: "a failed check is only told"},
 	}
@@ -199,7 +199,7 @@ var checkCommandTable = newTable("check_command", "a check", func() []field {
 		{key: "shell", typ: tText, sample: "test -s out", doc: "the same as command"},
 		{key: "claude", typ: tText, sample: "/check", doc: "an agent that checks"},
 		{key: "expect_output", typ: tText, sample: "ok", doc: "a regular expression"},
-		{key: "expect_exit_code", typ: tInt(0), sample: "1", doc: "0 where missing", def: "0"},
+		{key: "expect_exit_code", typ: tInt(0), sample: "1", doc: "the exit status of a check that ended well", def: "0"},
 		{key: "command_type", typ: tEnum("shell", "claude"), sample: "claude", doc: "what command is"},
 	}
 })
@@ -219,11 +219,11 @@ var captureTable = newTable("capture", "a capture", func() []field {
 
 var captureStreamsTable = newTable("capture_streams", "capture_streams", func() []field {
 	return []field{
-		{key: "stdout", typ: tBool, sample: "false", doc: "true where missing", def: "true"},
-		{key: "stderr", typ: tBool, sample: "true", doc: "false where missing", def: "false"},
-		{key: "exit_code", typ: tBool, sample: "false", doc: "true where missing", def: "true"},
-		{key: "success", typ: tBool, sample: "false", doc: "true where missing", def: "true"},
-		{key: "duration", typ: tBool, sample: "false", doc: "true where missing", def: "true"},
+		{key: "stdout", typ: tBool, sample: "false", doc: "it is captured", def: "true"},
+		{key: "stderr", typ: tBool, sample: "true", doc: "it is captured", def: "false"},
+		{key: "exit_code", typ: tBool, sample: "false", doc: "it is captured", def: "true"},
+		{key: "success", typ: tBool, sample: "false", doc: "it is captured", def: "true"},
+		{key: "duration", typ: tBool, sample: "false", doc: "it is captured", def: "true"},
 	}
 })
 
@@ -360,7 +360,7 @@ var profileTable = newTable("profile", "a profile", func() []field {
 var agentTable = newTable("agent", "an agent", func() []field {
 	return []field{
 		{key: "command", typ: oneOf(tText, tTexts), sample: "[helper, '${prompt}']", doc: "its command line; the prompt is the last argument where ${prompt} is missing"},
-		{key: "output", typ: tEnum("text", "stream-json"), sample: "stream-json", doc: "what it prints"},
+		{key: "output", typ: tEnum("text", "stream-json"), sample: "stream-json", doc: "what it prints", def: "text"},
 		{key: "env", typ: tEnv, sample: "{A: b}", doc: "its environment variables"},
 		{key: "skip_permissions", typ: tBool, sample: "true", doc: "it runs without asking for permissions; only the claude program can"},
 		{key: "stdin", typ: tBool, sample: "true", doc: "the prompt goes to its standard input"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -394,5 +395,19 @@ func TestEveryFieldIsLookedAt(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDefaultsStandInTheirColumn: what holds where a key is missing is a part of the
+// table, from which the reference, the schema and the editor have it, and no prose.
+func TestDefaultsStandInTheirColumn(t *testing.T) {
+	prose := regexp.MustCompile(`where missing|by default|\bdefaults? to\b`)
+	for _, f := range workflow.Fields() {
+		if prose.MatchString(f.Doc) {
+			t.Errorf("%s.%s tells its default in words: %s", f.Object, f.Key, f.Doc)
+		}
+	}
+	if !strings.Contains(string(workflow.Schema()), "where missing: 10") {
+		t.Error("the schema does not tell defaults")
 	}
 }

@@ -164,6 +164,8 @@ func (t *table) properties() typ {
 		if f.inert != "" {
 			doc = "no effect: " + f.inert
 			p["deprecated"] = true
+		} else if f.def != "" {
+			doc += "; where missing: " + f.def
 		}
 		if doc != "" {
 			p["description"] = doc
