@@ -201,8 +201,8 @@ func joined(list []Proposal) (both Proposal, ok bool) {
 	return both, len(both.Set) > 1
 }
 
-// gain is how much better a goal is met. What succeeds less often is no gain
-// for any goal.
+// gain is how much better a goal is met. What succeeds less often, under the same
+// luck, is no gain for any goal.
 func gain(goal string, now, then *Report) float64 {
 	more := then.Runs.Succeeded.P - now.Runs.Succeeded.P
 	if total := now.Letters.Mean + then.Letters.Mean; total > 0 && goal == "success" {
@@ -211,7 +211,7 @@ func gain(goal string, now, then *Report) float64 {
 	if goal == "success" {
 		return more
 	}
-	if then.Runs.Succeeded.P < now.Runs.Succeeded.Low || then.Letters.Mean > now.Letters.Mean*1.02+0.01 {
+	if then.Runs.Succeeded.P < now.Runs.Succeeded.P || then.Letters.Mean > now.Letters.Mean*1.02+0.01 {
 		return -1
 	}
 	part := func(a, b float64) float64 {
