@@ -40,6 +40,7 @@ changed since, --force takes it as it is now.`,
 	fs := cmd.Flags()
 	fs.StringVar(&one, "step", "", "run this step again")
 	fs.StringVar(&from, "from", "", "run this step and all that came after it again")
+	f.withheld(cmd)
 	fs.BoolVar(&f.force, "force", false, "go on although the workflow file has changed")
 	f.showing(cmd, a)
 	return cmd

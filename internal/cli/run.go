@@ -117,12 +117,7 @@ func (a *app) run(ctx context.Context, f *runFlags, path string, args []string) 
 		return err
 	}
 	opt.Args = append(opt.Args, args...)
-	params, paramFile, err := f.parameters()
-	if err != nil {
-		return err
-	}
-	opt.Params, opt.ParamFile = params, paramFile
-	file, problems := workflow.Load(path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.profile, Strict: f.strict, ToRun: true})
+	file, problems := workflow.Load(path, workflow.Options{Params: opt.Params, ParamFile: opt.ParamFile, Profile: f.profile, Strict: f.strict, ToRun: true})
 	if len(problems) > 0 {
 		a.problems(problems, sources(file))
 	}
@@ -200,6 +195,9 @@ func (f *runFlags) options() (engine.Options, error) {
 		FailFast: f.failFast, Isolation: f.isolation, Yes: f.yes, AllowFailedItems: f.allowFailed, Version: version(), SkipPermissions: f.skipPermissions,
 	}
 	var err error
+	if o.Params, o.ParamFile, err = f.parameters(); err != nil {
+		return o, err
+	}
 	o.FailOn, err = oneOf("fail-on", f.failOn, event.Kinds)
 	errs = append(errs, err)
 	if f.isolation != "" {
@@ -230,6 +228,12 @@ func (f *runFlags) options() (engine.Options, error) {
 		return o, usageError{err}
 	}
 	return o, nil
+}
+
+// withheld are the parameters that a recorded run cannot have: those that are
+// secrets.
+func (f *runFlags) withheld(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.params, "param", nil, "a parameter that the file keeps secret, NAME=VALUE: it is not recorded")
 }
 
 func (f *runFlags) parameters() (map[string]string, map[string]any, error) {
@@ -345,7 +349,7 @@ func (a *app) explainError(err error) error {
 	case errors.As(err, new(diag.List)):
 		a.refused(err)
 		return exitError(2)
-	case errors.As(err, &changed), errors.As(err, new(*journal.NotFoundError)), errors.As(err, new(*engine.NoStepError)):
+	case errors.As(err, &changed), errors.As(err, new(*engine.WithheldError)), errors.As(err, new(*journal.NotFoundError)), errors.As(err, new(*engine.NoStepError)):
 		return usageError{err}
 	}
 	return err

@@ -51,7 +51,7 @@ func hiddenSources(h journal.Header, opt Options) (func(path string) ([]byte, er
 			return nil, err // and what changed is not shown: its secrets are not known
 		}
 		if path, changed := changedFile(h, literals(f)); changed != "" {
-			return nil, &ChangedError{Path: path, Diff: changed}
+			return nil, &ChangedError{Path: path, Diff: changed, AsRecorded: opt.AsRecorded}
 		}
 	}
 	return read, nil

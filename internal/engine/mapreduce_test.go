@@ -779,3 +779,39 @@ map:
 		t.Errorf("usage of all lives: %+v", r.sum.Usage)
 	}
 }
+
+// TestAsRecorded: dead letters run again with the file and its imports as they were,
+// although they have changed, where that is asked for.
+func TestAsRecorded(t *testing.T) {
+	t.Parallel()
+	for _, changed := range []string{"flow.yml", "sub.yml"} {
+		t.Run(changed, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.write("sub.yml", "commands: [{shell: 'echo was >> @EV@/x; test -e @EV@/go'}]\n")
+			b.write("flow.yml", "imports: [{path: sub.yml, alias: sub}]\nmap: {input: [1], agent_template: [{workflow: sub}]}\n")
+			text, err := os.ReadFile(filepath.Join(b.dir, "flow.yml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.run(string(text)).status(event.CompletedWithFailures)
+			b.write(changed, "commands: [{shell: echo is >> @EV@/x}]\n")
+			if err := os.WriteFile(filepath.Join(b.ev, "go"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			store, err := journal.OpenStore(b.home)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opt := b.opt
+			opt.Store = store
+			sum, err := engine.RetryDeadLetters(t.Context(), "", opt, engine.Requeue{AsRecorded: true})
+			if err != nil || sum.Status != event.Succeeded {
+				t.Fatalf("%+v, %v", sum, err)
+			}
+			if got := (&ran{bench: b}).file("x"); got != "was\nwas" {
+				t.Errorf("it ran %q", got)
+			}
+		})
+	}
+}

@@ -45,6 +45,8 @@ type Options struct {
 	HTTP    *http.Client
 	// Force goes on with a run whose file has changed.
 	Force bool
+	// AsRecorded goes on with the file as it was, although it has changed.
+	AsRecorded bool
 
 	// Part, if not nil, says that this process does a part of the run only.
 	Part *Part
@@ -94,6 +96,9 @@ type Settings struct {
 	// Hidden says that secrets stand in the texts of the run, which are recorded
 	// without them: a resume reads the files.
 	Hidden bool `json:"hidden,omitempty"`
+	// Withheld are the parameters that are secrets: their values are not recorded,
+	// and a resume is given them anew.
+	Withheld []string `json:"withheld,omitempty"`
 }
 
 // DefaultGrace is how long running steps have after the first interrupt.
@@ -110,7 +115,7 @@ func Label(s *workflow.Step) string { return s.Label() }
 func (opt *Options) header() (journal.Header, error) {
 	m := literals(opt.File)
 	opt.Hidden = m.Active()
-	settings, err := json.Marshal(opt.Settings)
+	settings, err := json.Marshal(opt.recorded())
 	return journal.Header{
 		Name: opt.File.Name, Path: absolute(opt.File.Path), Kind: opt.File.Kind.String(), Dir: opt.Dir,
 		Source: hide(m, opt.File.Source), Others: absolutes(m, opt.File.Others), Options: settings,

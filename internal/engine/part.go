@@ -142,6 +142,9 @@ func Plan(opt Options) (h journal.Header, err error) {
 	if err := fill(&opt); err != nil {
 		return h, err
 	}
+	if held := opt.recorded().Withheld; len(held) > 0 {
+		return h, fmt.Errorf("the parameter %s is a secret, whose value is not recorded for the machines that share the run: let the file read it out of their environment (${env:NAME})", held[0])
+	}
 	if h, err = opt.header(); err != nil {
 		return h, err
 	}

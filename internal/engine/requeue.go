@@ -82,7 +82,7 @@ func (q *Requeue) letters(ctx context.Context, r *journal.Reader) ([]journal.Dea
 // letters are run here as soon as the process gives the run back. A second
 // retry of the same run meanwhile is a *journal.LockedError.
 func RetryDeadLetters(ctx context.Context, id string, opt Options, q Requeue) (_ *Summary, err error) {
-	opt.Force = !q.AsRecorded
+	opt.Force, opt.AsRecorded = !q.AsRecorded, q.AsRecorded
 	id, release, err := opt.Store.ClaimRetry(id)
 	if err != nil {
 		return nil, err

@@ -27,9 +27,14 @@ import (
 type ChangedError struct {
 	Path string
 	Diff string
+	// AsRecorded: the file was asked for as it was, which is not on record.
+	AsRecorded bool
 }
 
 func (e *ChangedError) Error() string {
+	if e.AsRecorded {
+		return fmt.Sprintf("%s has changed since the run began:\n%s\nits secrets are not recorded, so that it cannot be used as it was: put it back, or leave out --as-recorded", e.Path, e.Diff)
+	}
 	return fmt.Sprintf("%s has changed since the run began:\n%s\nto go on with the file as it is now, resume with --force", e.Path, e.Diff)
 }
 
@@ -157,6 +162,9 @@ func recordedOptions(j *journal.Journal, opt Options) (Options, error) {
 		return opt, fmt.Errorf("the recorded options of run %s: %w", j.Run(), err)
 	}
 	now := opt.Settings
+	if err := old.withhold(j.Run(), now.Params); err != nil {
+		return opt, err
+	}
 	opt.Settings = old
 	if now.MaxParallel > 0 {
 		opt.MaxParallel = now.MaxParallel
@@ -207,7 +215,7 @@ func sources(h journal.Header, opt Options) (func(path string) ([]byte, error), 
 		return hiddenSources(h, opt)
 	}
 	path, changed := changedFile(h, nil)
-	if opt.Part != nil {
+	if opt.Part != nil || opt.AsRecorded {
 		changed = ""
 	}
 	switch {

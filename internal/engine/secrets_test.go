@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"os/exec"
@@ -302,5 +303,57 @@ commands:
 	}
 	if got := leaks(t, b.home); len(got) > 0 {
 		t.Errorf("the secret is in %v", got)
+	}
+}
+
+// TestSecretParameters: the value of a parameter that is a secret stands nowhere in
+// the home of a run; a resume has to be given it again, and goes on with it.
+func TestSecretParameters(t *testing.T) {
+	t.Parallel()
+	for name, secrets := range map[string]string{
+		"by its name":      "secrets: {token: '${env:GIVEN}'}",
+		"in another value": "secrets: {S: 'Bearer ${token}'}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.setenv("GIVEN", "sesame-12345")
+			b.load.Params = map[string]string{"token": "sesame-12345", "other": "plain-value"}
+			b.opt.Params = b.load.Params
+			text := "parameters: {required: [{name: token}], optional: [{name: other}]}\n" + secrets +
+				"\ncommands: [{shell: 'echo ${token} ${other}; test -e @EV@/go'}, {shell: 'case ${token} in sesame?12345) echo well > @EV@/x;; esac'}]\n"
+			b.run(text).status(event.Failed)
+			found := map[string]bool{}
+			err := filepath.WalkDir(b.home, func(path string, d fs.DirEntry, err error) error {
+				if err != nil || !d.Type().IsRegular() {
+					return err
+				}
+				got, err := os.ReadFile(path)
+				for _, value := range []string{"sesame-12345", "plain-value"} {
+					found[value] = found[value] || bytes.Contains(got, []byte(value))
+				}
+				return err
+			})
+			if err != nil || found["sesame-12345"] || !found["plain-value"] {
+				t.Errorf("in the home: %v (%v)", found, err)
+			}
+			if err := os.WriteFile(filepath.Join(b.ev, "go"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for given, want := range map[string]string{"": "--param token=", "other": "as it was recorded"} {
+				b.opt.Params = nil
+				if given != "" {
+					b.opt.Params = map[string]string{"token": "sesame-12345", given: "x"}
+				}
+				if _, err := b.tryResume(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("a resume with %q: %v", given, err)
+				}
+			}
+			b.opt.Params = map[string]string{"token": "sesame-12345"}
+			b.resume(t.Context()).status(event.Succeeded)
+			if got := (&ran{bench: b}).file("x"); got != "well" {
+				t.Errorf("the step after it has %q", got)
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"time"
@@ -31,12 +32,24 @@ func (e *Environment) loadSecrets(ctx context.Context) error {
 			e.declared[s.Name] = true
 		}
 	}
-	m, short := mask.New(e.secrets)
+	m, short := mask.New(e.hidden())
 	e.mask.Store(m)
 	for _, name := range short {
 		e.Notes = append(e.Notes, fmt.Sprintf("the value of secret %s is shorter than %d characters: it is not masked", name, mask.MinLength))
 	}
 	return errors.Join(errs...)
+}
+
+// hidden are the values that are masked, by their names: those of secrets, and of
+// the parameters of which secrets are made.
+func (e *Environment) hidden() map[string]string {
+	all := maps.Clone(e.secrets)
+	for _, name := range workflow.SecretParams(e.opt.File) {
+		if v, ok := e.Scope.Get(name).(string); ok && all[name] == "" {
+			all[name] = v
+		}
+	}
+	return all
 }
 
 func (e *Environment) secret(ctx context.Context, s workflow.Secret) (string, error) {

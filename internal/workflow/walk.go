@@ -3,6 +3,8 @@ package workflow
 import (
 	"slices"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/template"
 )
 
 // Walk calls visit for every step of a file, in every place: handlers, loops,
@@ -171,4 +173,20 @@ func Literals(f *File) map[string]string {
 		}
 	}
 	return values
+}
+
+// SecretParams are the parameters of a workflow that are secrets: by their own name,
+// or because a secret is written with them.
+func SecretParams(f *File) (names []string) {
+	for _, p := range f.Params {
+		if slices.ContainsFunc(f.Secrets, func(s Secret) bool { return s.Name == p.Name || s.Provider == "value" && mentions(s.Key, p.Name) }) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// mentions reports whether a text names a variable.
+func mentions(t *template.Text, name string) bool {
+	return t != nil && slices.ContainsFunc(t.Refs(), func(r template.Ref) bool { return r.Name == name })
 }
