@@ -78,7 +78,8 @@ func (a *app) printStatus(s *standing) error {
 	}
 	if n := len(s.Resumable); n > 0 {
 		last := s.Resumable[0]
-		fmt.Fprintf(&b, "%d %s be resumed; the last is %s%s: bide resume %s\n", n, plural(n, "run can", "runs can"), shortRun(last.Run), nameOf(visible(last.title())), shortRun(last.Run))
+		line := fmt.Sprintf("%d %s be resumed; the last is %s%s: bide resume %s", n, plural(n, "run can", "runs can"), shortRun(last.Run), nameOf(visible(last.title())), shortRun(last.Run))
+		b.WriteString(fold(line, a.columns(a.out), "  ") + "\n")
 	}
 	if s.DeadLetters > 0 {
 		fmt.Fprintf(&b, "%d dead %s in %d %s: bide dlq list %s\n", s.DeadLetters, plural(s.DeadLetters, "letter"), len(s.Letters), plural(len(s.Letters), "run"), shortRun(s.Letters[0]))
