@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/bide-dev/bide/internal/event"
 )
 
@@ -183,7 +185,7 @@ func (s *Sink) flush(ctx context.Context, signals ...Signal) {
 }
 
 // next takes the next batch of a signal; nil where there is nothing to send.
-func (s *Sink) next(sig Signal) message {
+func (s *Sink) next(sig Signal) proto.Message {
 	if sig == MetricsSignal {
 		return metricsRequest(s.cfg.Resource, s.metrics, time.Now())
 	}
