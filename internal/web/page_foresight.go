@@ -88,14 +88,14 @@ func (p *pages) foresightPage(w http.ResponseWriter, r *http.Request, run *run) 
 		b.Problem = "The run has not ended yet. What it has met is known when it has."
 	default:
 		if err := p.foresee(r.Context(), &b, run, seeds); err != nil {
-			b.Problem = err.Error()
+			b.Problem = "There is no foresight: " + err.Error() + "."
 		}
 	}
 	return p.show(w, "foresight", frame{Title: "Foresight for " + head.Name, Run: head, Tab: "foresight", Body: b})
 }
 
 // errLong is told where a page would take too long.
-var errLong = errors.New("To work this out takes longer than a page may. `bide replay` and `bide simulate --from` in the terminal have the time.")
+var errLong = errors.New("to work this out takes longer than a page may; `bide replay` and `bide simulate --from` in the terminal have the time")
 
 // foresee fills in what was asked for. One page at a time is worked out: it takes
 // all processors.
@@ -122,11 +122,11 @@ func (p *pages) foresee(ctx context.Context, b *foresightBody, run *run, seeds i
 		}
 	}
 	if len(set) > foresightChanges {
-		return fmt.Errorf("There are %d changes; a page takes %d.", len(set), foresightChanges)
+		return fmt.Errorf("there are %d changes, and a page takes %d", len(set), foresightChanges)
 	}
 	program, err := rec.Program(set)
 	if err != nil {
-		return fmt.Errorf("The changes cannot be made: %w.", err)
+		return fmt.Errorf("the changes cannot be made: %w", err)
 	}
 	b.Warnings = rec.Warnings()
 	got, err := rec.Replay(ctx, program, 1)
