@@ -69,12 +69,18 @@ func TestTheNextTakesTheTurnOfWhoLeaves(t *testing.T) {
 	clock := virtual.NewClock(start)
 	s := join(t, limit.RateBurst(1, 10*sec, 1).On(clock))
 	clock.Run(func() {
-		clock.Together(3, func(i int) {
+		short, leave := context.WithCancel(context.Background())
+		clock.Together(4, func(i int) {
 			ctx := context.Background()
-			if i == 1 {
-				short, cancel := clock.WithTimeout(ctx, sec, errors.New("enough"))
-				defer cancel()
+			switch i {
+			case 1:
 				ctx = short
+			case 3:
+				if err := clock.Wait(ctx, sec, nil); err != nil {
+					t.Error(err)
+				}
+				leave()
+				return
 			}
 			err := s.Acquire(ctx, limit.Request{})
 			if at := clock.Now().Sub(start); (err != nil) != (i == 1) || at != []time.Duration{0, sec, 10 * sec}[i] {

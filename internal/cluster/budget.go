@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
@@ -55,8 +57,8 @@ func (w *writer) usage() engine.Usage {
 // is left is handed out.
 func (c *Coordinator) share() (s engine.Usage, ok bool) {
 	taken := c.used
-	for _, l := range c.open {
-		taken = plus(taken, l.Budget)
+	for _, id := range slices.Sorted(maps.Keys(c.open)) { // in one order: sums of fractions depend on it
+		taken = plus(taken, c.open[id].Budget)
 	}
 	if reached(taken, c.cfg.Budget) {
 		return s, false

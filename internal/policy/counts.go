@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -72,11 +73,11 @@ type Summary struct {
 // shown. It may be called at any time, and changes nothing.
 func (m *Machine) Summary() Summary {
 	s := Summary{Counts: m.counts, Stop: m.stop, Show: slices.Clone(m.errs.held)}
-	for _, c := range m.errs.classes {
-		s.Classes = append(s.Classes, *c)
+	for _, class := range slices.Sorted(maps.Keys(m.errs.classes)) {
+		s.Classes = append(s.Classes, *m.errs.classes[class])
 	}
-	slices.SortFunc(s.Classes, func(a, b ClassCount) int {
-		return cmp.Or(cmp.Compare(b.Items, a.Items), cmp.Compare(b.Attempts, a.Attempts), cmp.Compare(a.Class, b.Class))
+	slices.SortStableFunc(s.Classes, func(a, b ClassCount) int {
+		return cmp.Or(cmp.Compare(b.Items, a.Items), cmp.Compare(b.Attempts, a.Attempts))
 	})
 	return s
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
-	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
@@ -212,7 +211,7 @@ func (m *Map) refusals(steps []*workflow.Step, pol *retry.Policy) {
 	}
 	for _, s := range steps {
 		if s.Retry != nil && s.Retry.Breaker != nil {
-			m.Retry.MostWaits = max(m.Retry.MostWaits, option.Refused(*pol, breaker(s.Retry.Breaker).Timeout))
+			m.Retry.MostWaits = max(m.Retry.MostWaits, policy.Refused(*pol, breaker(s.Retry.Breaker).Timeout))
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
-	"github.com/bide-dev/bide/internal/option"
+	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
 )
@@ -35,7 +35,7 @@ func (b *builder) retryOf(rt *workflow.Retry, what string) *Retry {
 		r.Until = rt.Until.String()
 	}
 	if r.Breaker != nil {
-		r.MostWaits = max(r.MostWaits, option.Refused(pol, r.Breaker.Timeout))
+		r.MostWaits = max(r.MostWaits, policy.Refused(pol, r.Breaker.Timeout))
 	}
 	b.vain(rt, pol, shortest, r, what)
 	return r
@@ -151,7 +151,7 @@ func (b *builder) vain(rt *workflow.Retry, pol retry.Policy, shortest Timeline, 
 				Suggest("make the budget more, the delays shorter, or attempts %d", r.MostAttempts)
 		}
 	}
-	if br := r.Breaker; br != nil && br.Rate == "" && br.FailureThreshold < r.MostAttempts && option.Refused(pol, 1) == 0 {
+	if br := r.Breaker; br != nil && br.Rate == "" && br.FailureThreshold < r.MostAttempts && policy.Refused(pol, 1) == 0 {
 		b.find(rt.Pos, "attempts-unreachable", "%s: its circuit breaker opens after %d failures in a row, so that attempt %d of %d is refused and ends the operation",
 			what, br.FailureThreshold, br.FailureThreshold+1, r.MostAttempts).
 			Suggest("make failure_threshold at least %d, or name circuit_open in retry_on to wait for the breaker", r.MostAttempts)

@@ -10,6 +10,7 @@ import (
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/option"
+	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -44,7 +45,7 @@ func (o *Options) Worst() Worst {
 		w.Delays = plus(w.Delays, delays(r.Backoff, n-1))
 	}
 	if o.Breaker != nil {
-		w.Delays = max(w.Delays, option.Refused(*p, cmp.Or(o.Breaker.Timeout, circuit.DefaultTimeout)))
+		w.Delays = max(w.Delays, policy.Refused(*p, cmp.Or(o.Breaker.Timeout, circuit.DefaultTimeout)))
 	}
 	if p.Budget > 0 {
 		w.Delays = min(w.Delays, p.Budget)

@@ -1,10 +1,11 @@
-package option
+package policy
 
 import (
 	"math"
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -13,7 +14,7 @@ import (
 func Refused(p retry.Policy, open time.Duration) time.Duration {
 	p.Breaker, p.Quota, p.Rand = nil, nil, longest{}
 	if p.Attempts == retry.Unlimited {
-		p.Attempts = MaxAttempts
+		p.Attempts = option.MaxAttempts
 	}
 	began := time.Unix(0, 0)
 	m := retry.NewMachine(&p, began)
