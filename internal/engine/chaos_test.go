@@ -567,7 +567,7 @@ func chaosRuns(t *testing.T, normal int) int {
 // repeats none whose end is recorded.
 func TestKilledAtRandomAndResumed(t *testing.T) {
 	t.Parallel()
-	n := chaosRuns(t, 9)
+	n := chaosRuns(t, 4)
 	seed := rand.Uint64()
 	if s, err := strconv.ParseUint(os.Getenv("BIDE_CHAOS_SEED"), 10, 64); err == nil {
 		seed = s
