@@ -69,6 +69,9 @@ func (run *Run) Continue(ctx context.Context, item string, attempt int) (*Agent,
 	if s == nil {
 		return nil, nil
 	}
+	if err := dropStale(s.admin); err != nil { // a killed git's: it would refuse all that comes
+		return nil, err
+	}
 	moves := s.owner.Moves
 	if err := s.give(owner{Item: item, Attempt: attempt, Base: s.owner.Base}); err != nil {
 		return nil, err

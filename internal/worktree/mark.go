@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// markFile has, in a slot's private git directory, the step that ended last and
-// the commit that the worktree was at.
+// markFile has, in a slot's private git directory, a line for each step that
+// ended: the commit that the worktree was at, and the step. The last one may be of
+// a step whose end was not recorded before a kill; then the line before it counts.
 const markFile = "bide-step"
 
 // Mark notes which step of the agent has ended, for [Agent.Rewind]. It asks no
@@ -25,7 +26,12 @@ func (a *Agent) Mark(step string) error {
 		return err
 	}
 	path := filepath.Join(admin, markFile)
-	if err := os.WriteFile(path+".tmp", []byte(strings.TrimSpace(string(head))+" "+step), 0o600); err != nil {
+	marks, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	marks = append(marks, strings.TrimSpace(string(head))+" "+step+"\n"...)
+	if err := os.WriteFile(path+".tmp", marks, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(path+".tmp", path)
@@ -33,13 +39,13 @@ func (a *Agent) Mark(step string) error {
 
 // Rewind takes back the commits that were made since a step was marked, by the
 // next one, which was cut short: what they changed stays, staged. It does nothing
-// where the mark is that of another step, and where a branch is checked out.
+// where the step has no mark, and where a branch is checked out.
 func (a *Agent) Rewind(ctx context.Context, step string) error {
 	admin, err := adminDir(a.Dir)
 	if err != nil {
 		return err
 	}
-	mark, err := os.ReadFile(filepath.Join(admin, markFile))
+	marks, err := os.ReadFile(filepath.Join(admin, markFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -49,9 +55,14 @@ func (a *Agent) Rewind(ctx context.Context, step string) error {
 	if err != nil {
 		return err
 	}
-	was, of, _ := strings.Cut(string(mark), " ")
+	var was string
+	for line := range strings.Lines(string(marks)) {
+		if id, of, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); of == step {
+			was = id
+		}
+	}
 	now := strings.TrimSpace(string(head))
-	if of != step || !isID(was) || !isID(now) || was == now {
+	if !isID(was) || !isID(now) || was == now {
 		return nil
 	}
 	_, err = a.repo.git(ctx, a.Dir, "reset", "--quiet", "--soft", was, "--")

@@ -225,7 +225,7 @@ func TestPrepare(t *testing.T) {
 }
 
 // TestLeftAgentGoesOn: what an agent left is continued by the next life. A commit
-// that it made after its last mark is taken back, and nothing of what that changed.
+// that it made after the mark of its last recorded step is taken back, and nothing of what that changed.
 func TestLeftAgentGoesOn(t *testing.T) {
 	w := newWorld(t)
 	run := w.run()
@@ -239,6 +239,10 @@ func TestLeftAgentGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	work("second")
+	if err := a.Mark("s2"); err != nil { // and its end is not recorded
+		t.Fatal(err)
+	}
+	w.write(w.gitIn(a.Dir, "rev-parse", "--absolute-git-dir"), "index.lock", "") // git was killed
 	if err := a.Leave(); err != nil {
 		t.Fatal(err)
 	}
@@ -249,10 +253,10 @@ func TestLeftAgentGoesOn(t *testing.T) {
 	if a, err = again.Continue(t.Context(), "one", 1); err != nil || a == nil {
 		t.Fatal(a, err)
 	}
-	if err := a.Rewind(t.Context(), "s2"); err != nil {
+	if err := a.Rewind(t.Context(), "s3"); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "with the mark of another step", w.gitIn(a.Dir, "status", "--porcelain"), "")
+	equal(t, "without a mark of the step", w.gitIn(a.Dir, "status", "--porcelain"), "")
 	if err := a.Rewind(t.Context(), "s1"); err != nil {
 		t.Fatal(err)
 	}
