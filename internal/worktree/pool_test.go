@@ -253,6 +253,9 @@ func TestLeftAgentGoesOn(t *testing.T) {
 	if a, err = again.Continue(t.Context(), "one", 1); err != nil || a == nil {
 		t.Fatal(a, err)
 	}
+	w.write(a.Dir, "third", "")
+	w.gitIn(a.Dir, "add", "third") // git goes on
+	w.gitIn(a.Dir, "rm", "-qf", "third")
 	if err := a.Rewind(t.Context(), "s3"); err != nil {
 		t.Fatal(err)
 	}
