@@ -9,6 +9,7 @@ import (
 // TestExamplePipelines runs the pipelines of examples: whatever goes wrong in
 // them, they come to their end, and give what they say.
 func TestExamplePipelines(t *testing.T) {
+	t.Parallel()
 	examples, err := filepath.Abs("../../examples")
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,10 @@ func TestMain(m *testing.M) {
 	if proc.CompanionMain() {
 		return
 	}
+	// A program with the race detector sleeps for a second when it ends well.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){
 		"bide": func() { os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	})
@@ -36,13 +40,14 @@ func TestMain(m *testing.M) {
 //	appears FILE [TEXT]  waits until the file is there, and has the text in it
 //	lastrun NAME [N]     sets the environment variable NAME to the id of the newest run, or the Nth newest
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("BIDE_HOME", filepath.Join(env.WorkDir, ".bide"))
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("TZ", "UTC")
-			for k, v := range map[string]string{"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org", "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org", "GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_NOSYSTEM": "1"} {
+			for k, v := range map[string]string{"GORACE": os.Getenv("GORACE"), "GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org", "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org", "GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_NOSYSTEM": "1"} {
 				env.Setenv(k, v)
 			}
 			return nil

@@ -14,12 +14,16 @@ import (
 // begins with "$ " is a command, and what follows is what it prints. Ids and
 // spans of time are not compared.
 func TestReadme(t *testing.T) {
+	t.Parallel()
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, page := range append(pages, "../../README.md") {
-		t.Run(filepath.Base(page), func(t *testing.T) { runPage(t, page) })
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel()
+			runPage(t, page)
+		})
 	}
 }
 
@@ -94,6 +98,7 @@ func unlike(s string) string { return changing.ReplaceAllString(s, "…") }
 
 // TestQuickstart runs the first thing that a newcomer runs.
 func TestQuickstart(t *testing.T) {
+	t.Parallel()
 	file, err := filepath.Abs("../../examples/quickstart.yml")
 	if err != nil {
 		t.Fatal(err)

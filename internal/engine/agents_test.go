@@ -13,6 +13,7 @@ import (
 
 // TestAgentAnswers: what an agent's stream says becomes the step's result.
 func TestAgentAnswers(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(`
 commands:
@@ -87,6 +88,7 @@ func TestAgentFailures(t *testing.T) {
 // TestAgentIsMissing: an agent that a step needs is looked for before anything
 // starts; a file without agents needs none.
 func TestAgentIsMissing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	if err := os.Remove(filepath.Join(filepath.Dir(b.dir), "bin", "claude")); err != nil {
 		t.Fatal(err)
@@ -135,6 +137,7 @@ on_item_failure: stop
 
 // TestRateLimitIsBounded: a pause beyond max_wait is not begun.
 func TestRateLimitIsBounded(t *testing.T) {
+	t.Parallel()
 	for _, head := range []string{"max_wait: 1s\n", "max_wait: ${most}\nparameters: {optional: [{name: most, default: 1s}]}\n"} {
 		r := newBench(t).run(head + "commands:\n  - claude: /limit @EV@/limited 600\n")
 		r.status(event.Failed)
@@ -276,6 +279,7 @@ commands:
 
 // TestOtherAgents: any command line may be an agent.
 func TestOtherAgents(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("parrot", "#!/bin/sh\necho \"$MOOD: $*\"\nif [ \"$1\" = read ]; then cat; fi\nif [ \"$1\" = die ]; then echo sick >&2; exit 5; fi\n")
 	if err := os.Chmod(filepath.Join(b.dir, "parrot"), 0o755); err != nil {

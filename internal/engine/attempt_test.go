@@ -110,23 +110,24 @@ func TestResumedAttemptKnowsTheLast(t *testing.T) {
 
 // TestByAttempt: what differs from one attempt to the next.
 func TestByAttempt(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	start := time.Now()
 	r := b.run(`
 commands:
-  - shell: 'echo "$LEVEL $SAME" >> @EV@/x; test "$LEVEL" = high || sleep 30'
+  - shell: 'echo "$LEVEL $SAME" >> @EV@/x; test "$LEVEL" = high || sleep 300'
     env: {SAME: s, LEVEL: none}
     env_by_attempt: [{LEVEL: low}, {LEVEL: middle}, {LEVEL: high}]
-    timeout_by_attempt: [100ms, 200ms]
+    timeout_by_attempt: [2s, 3s]
     retry: {attempts: 3, initial_delay: 1ms}
 `)
 	r.status(event.Succeeded)
 	r.want("x", "low s\nmiddle s\nhigh s")
-	if took := time.Since(start); took > 20*time.Second {
+	if took := time.Since(start); took > 100*time.Second {
 		t.Errorf("it took %s", took)
 	}
 	failed := r.of(event.AttemptFailed)
-	if len(failed) != 2 || !strings.Contains(failed[0].Message, "after 100ms") || !strings.Contains(failed[1].Message, "after 200ms") {
+	if len(failed) != 2 || !strings.Contains(failed[0].Message, "after 2s") || !strings.Contains(failed[1].Message, "after 3s") {
 		t.Errorf("the failures are %v", failed)
 	}
 }
@@ -134,15 +135,16 @@ commands:
 // TestStall: a command that prints nothing for too long is ended with all that
 // it started, and may be tried again; one that goes on printing is not.
 func TestStall(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 commands:
-  - shell: 'for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done'
-    stall_timeout: 600ms
+  - shell: 'for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.5; done'
+    stall_timeout: 3s
   - shell: 'echo begins; (sleep 30; echo late > @EV@/late) & test "$BIDE_ATTEMPT" = 2 || { echo $! > @EV@/pid; wait; }'
-    stall_timeout: 300ms
+    stall_timeout: 2s
     retry: {attempts: 2, initial_delay: 1ms, retry_on: [timeout]}
   - claude: /sh sleep 30
-    stall_timeout: 300ms
+    stall_timeout: 2s
     continue_on_error: true
   - {shell: exit 3, stall_timeout: 1m, continue_on_error: true}
 `)
@@ -152,7 +154,7 @@ commands:
 		t.Fatalf("the failures are %v", failed)
 	}
 	for _, e := range failed[:2] {
-		if e.Class != "timeout" || !strings.Contains(e.Message, "printed nothing for 300ms and was stopped") {
+		if e.Class != "timeout" || !strings.Contains(e.Message, "printed nothing for 2s and was stopped") {
 			t.Errorf("the failure is %s: %s", e.Class, e.Message)
 		}
 	}
@@ -164,6 +166,7 @@ commands:
 // TestContinueSession: another attempt of an agent goes on with the session of
 // the one before it, if the step says so.
 func TestContinueSession(t *testing.T) {
+	t.Parallel()
 	for _, yes := range []bool{true, false} {
 		b := newBench(t)
 		more := ""

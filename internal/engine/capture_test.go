@@ -74,6 +74,7 @@ func TestCaptureStreams(t *testing.T) {
 
 // TestCaptureOff and the variables that are set without a capture.
 func TestCaptureUsual(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 commands:
   - shell: echo a
@@ -92,6 +93,7 @@ commands:
 
 // TestOutputFile: the whole output, also where it is too large for a variable.
 func TestOutputFile(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(`
 commands:
@@ -118,6 +120,7 @@ commands:
 
 // TestOutputs: files by pattern, values by path and texts.
 func TestOutputs(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 commands:
   - shell: echo > report.md; echo > b.txt; echo '{"v":[1,2],"n":{"m":"x"}}'
@@ -140,6 +143,7 @@ commands:
 
 // TestCaptureOutputsOfSetup: variables out of the outputs of setup's steps.
 func TestCaptureOutputsOfSetup(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 setup:
   commands:

@@ -10,6 +10,7 @@ import (
 // TestWorkflowStep: a step that runs another workflow, with arguments, outputs
 // and variables of its own.
 func TestWorkflowStep(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("lib/build.yml", `
 name: build
@@ -44,6 +45,7 @@ commands:
 // TestWorkflowStepFails: the failure of a called workflow is the step's, with
 // its retries and handlers.
 func TestWorkflowStepFails(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("sub.yml", "commands: [{shell: echo a >> @EV@/n; test $(wc -l < @EV@/n) -ge 3}]\n")
 	r := b.run(`
@@ -64,6 +66,7 @@ commands:
 // TestWorkflows: the workflows that run before the steps, in the order of
 // what they depend on, with inputs and outputs.
 func TestWorkflows(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("first.yml", "commands: [{shell: 'echo first >> @EV@/order; echo 1.2', capture: version}, {shell: 'true'}]\n")
 	b.write("second.yml", "parameters: {optional: [{name: v, default: none}, {name: w, default: none}]}\ncommands: [{shell: 'echo second ${v} ${w} $(basename \"$PWD\") >> @EV@/order'}]\n")
@@ -90,7 +93,9 @@ commands:
 
 // TestWorkflowsInParallel: two that wait for each other, at once.
 func TestWorkflowsInParallel(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
+	wait := strings.Replace(wait, "seq 200", "seq 1200", 1)
 	b.write("a.yml", "commands: [{shell: '"+wait+"touch @EV@/a; wait @EV@/b'}]\n")
 	b.write("b.yml", "commands: [{shell: '"+wait+"touch @EV@/b; wait @EV@/a'}]\n")
 	b.run("workflows:\n  a: {source: a.yml, parallel: true}\n  b: {source: b.yml, parallel: true}\ncommands: [{shell: 'true'}]\n").status(event.Succeeded)
@@ -99,6 +104,7 @@ func TestWorkflowsInParallel(t *testing.T) {
 // TestCalledWorkflowsCount: what a called workflow does is known before the
 // run begins: its agents and its commits.
 func TestCalledWorkflowsCount(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.git()
 	b.write("sub.yml", "commands: [{shell: 'pwd > @EV@/where; echo a > f; git add f; git commit -qm f', commit_required: true}]\n")
@@ -118,6 +124,7 @@ func TestCalledWorkflowsCount(t *testing.T) {
 // TestCalledFileSettings: agents, env_files, secrets, profiles and timeout of a
 // called workflow's file work in it.
 func TestCalledFileSettings(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("sub.env", "F=file\nE=file\n")
 	b.write("sub.yml", `
@@ -150,6 +157,7 @@ commands:
 
 // TestImportsAndExtends: steps taken in, and values from below.
 func TestImportsAndExtends(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("base.yml", "env: {A: base, B: base}\ncommands: [{shell: 'echo \"$A $B\" >> @EV@/x'}]\n")
 	r := b.run("extends: base.yml\nenv: {B: own}\n")
@@ -167,6 +175,7 @@ func TestImportsAndExtends(t *testing.T) {
 
 // TestTemplate: a file with parameters, filled and changed.
 func TestTemplate(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("ci.yml", `
 parameters: {required: [{name: what, type: string}], optional: [{name: n, type: number, default: 1}]}
@@ -188,6 +197,7 @@ template:
 // TestParameters: from --param over --param-file over defaults, typed; what is
 // no parameter is left to run time.
 func TestParameters(t *testing.T) {
+	t.Parallel()
 	const text = `
 parameters:
   required: [{name: a, type: string, description: d}]
@@ -211,6 +221,7 @@ commands:
 // run with the values that they are given, also after a resume, and the others
 // do not run.
 func TestInlineWorkflows(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	src := `
 templates:
@@ -244,6 +255,7 @@ workflows:
 // the workflow that called it where its outputs name them, and of no attempt
 // but their own.
 func TestCommandSetsVariables(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("build.yml", `
 commands:

@@ -34,7 +34,7 @@ type cell struct {
 type evidence = map[string]string
 
 // wait waits for a file, for at most 3 s.
-const wait = `wait() { for i in $(seq 60); do [ -e "$1" ] && return 0; sleep 0.05; done; return 1; }; `
+const wait = `wait() { for i in $(seq 200); do [ -e "$1" ] && return 0; sleep 0.05; done; return 1; }; `
 
 var cells = []cell{
 	{field: "shell", want: evidence{"x": "a"}, steps: `
@@ -454,6 +454,7 @@ func TestEvidenceNeedsField(t *testing.T) {
 
 // TestTableIsWhole fails when a field of a step has no row in the table.
 func TestTableIsWhole(t *testing.T) {
+	t.Parallel()
 	rows := map[string]bool{}
 	for _, c := range cells {
 		rows[c.field] = true

@@ -130,6 +130,7 @@ func (b *bench) runDir() string {
 
 // TestNoDiskAtAll: a disk that is full from the beginning starts nothing.
 func TestNoDiskAtAll(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("flow.yml", "commands:\n  - shell: echo ran >> $EV/log\n")
 	p := b.start("limited", "4096", "run", "-q", "flow.yml")
@@ -175,6 +176,7 @@ func cutRun(t *testing.T, at int) (*bench, string, map[string][]byte) {
 // resumes: what the cut left is gone on with, or there is an error that says
 // what to do and nothing is overwritten. The normal run takes one cut of eight.
 func TestTruncatedJournal(t *testing.T) {
+	t.Parallel()
 	step := 512 * 8
 	if chaosRuns(t, 0) > 0 {
 		step = 512

@@ -48,6 +48,7 @@ commands:
 
 // TestEnvFiles: quotes, escapes, and what is no NAME=value line.
 func TestEnvFiles(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("sub/.env", "A='single $B \\n'\nB=\"double \\\"q\\\" \\n\\$x\"\n  C = blanks  \nEMPTY=\nA_URL=http://h/?a=b#c\n")
 	r := b.run("env_files: [sub/.env]\ncommands: [{shell: 'printf \"%s|\" \"$A\" \"$B\" \"$C\" \"$EMPTY\" \"$A_URL\" > @EV@/x'}]")
@@ -66,6 +67,7 @@ func TestEnvFiles(t *testing.T) {
 
 // TestDynamicEnv: values of commands, once or at each use, and conditional ones.
 func TestDynamicEnv(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 parameters: {optional: [{name: stage, type: string, default: prod}]}
 env:
@@ -100,6 +102,7 @@ commands:
 // TestStepEnvHoldsInside: env, working_dir and clear_env of a step that has
 // steps hold for these, in the shell and in texts.
 func TestStepEnvHoldsInside(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("sub/file", "")
 	b.setenv("OUTSIDE", "seen")
@@ -136,6 +139,7 @@ commands:
 // TestWorkingDir: relative to the place, absolute, a variable, and one that is
 // not there.
 func TestWorkingDir(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("a/b/file", "")
 	r := b.run(`
@@ -159,6 +163,7 @@ commands:
 // TestEnvIsAsInTheShell: a variable of an env block reads in a step's text as
 // the shell itself would read it from the environment.
 func TestEnvIsAsInTheShell(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 env:
   QUOTE: it's "so"
@@ -183,6 +188,7 @@ commands:
 // TestProfileOfStep: a step's env names a profile of the file, whose variables it
 // then has; its own win over them.
 func TestProfileOfStep(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 env: {STAGE: test, LEVEL: none, URL: none}
 profiles:

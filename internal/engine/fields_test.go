@@ -45,7 +45,7 @@ func TestOnFailureForms(t *testing.T) {
 		{"commands, fallback", fails, "{commands: [{shell: echo a >> @EV@/h}], strategy: fallback}", event.Succeeded, 1, 1, true},
 		{"commands, cleanup", fails, "{commands: [{shell: echo a >> @EV@/h}], strategy: cleanup}", event.Failed, 1, 1, false},
 		{"commands, continue_on_error", fails, "{commands: [{shell: exit 1, continue_on_error: true}, {shell: echo b >> @EV@/h}]}", event.Succeeded, 1, 1, true},
-		{"commands with a timeout", fails, "{commands: [{shell: echo a >> @EV@/h; sleep 60}], timeout: 200ms}", event.Failed, 1, 1, false},
+		{"commands with a timeout", fails, "{commands: [{shell: echo a >> @EV@/h; sleep 60}], timeout: 3s}", event.Failed, 1, 1, false},
 		{"fail_workflow: false alone", fails, "{fail_workflow: false}", event.Succeeded, 1, 0, true},
 		{"fail_workflow: true alone", fails, "{fail_workflow: true}", event.Failed, 1, 0, false},
 	} {
@@ -75,6 +75,7 @@ func lineCount(s string) int {
 
 // TestHandlerVariables: what a handler reads of the failure.
 func TestHandlerVariables(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 commands:
   - shell: echo out; echo err >&2; exit 4
@@ -96,6 +97,7 @@ commands:
 // TestHandlerMustCommit: a handler with commit_required that commits nothing
 // has failed.
 func TestHandlerMustCommit(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct{ handler, status string }{
 		{"echo a > f", event.Failed},
 		{"echo a > f && git add f && git commit -qm f", event.Succeeded},
@@ -111,6 +113,7 @@ func TestHandlerMustCommit(t *testing.T) {
 // TestRetriesAndRepairsMultiply: each run of a step in the loop of its handler
 // has the step's own attempts.
 func TestRetriesAndRepairsMultiply(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 commands:
   - shell: echo a >> @EV@/n; exit 1
@@ -130,10 +133,10 @@ func TestTimeoutKillsTheGroup(t *testing.T) {
 			t.Parallel()
 			r := newBench(t).run(`
 commands:
-  - shell: (sleep 2; echo a > @EV@/late) & sleep 60
+  - shell: (sleep 4; echo a > @EV@/late) & sleep 60
     ` + key + `
     continue_on_error: true
-  - shell: sleep 2.2; echo a > @EV@/y
+  - shell: sleep 4.2; echo a > @EV@/y
 `)
 			r.status(event.Succeeded)
 			r.want("late", "-")
@@ -174,6 +177,7 @@ func TestTimeoutsAround(t *testing.T) {
 
 // TestInertFieldsAreTold: what does nothing is a warning of the file.
 func TestInertFieldsAreTold(t *testing.T) {
+	t.Parallel()
 	for _, f := range workflow.Fields() {
 		if f.Object != "step" || f.Inert == "" {
 			continue
@@ -233,6 +237,7 @@ commands:
 
 // TestCommitOptions: what auto_commit takes and how.
 func TestCommitOptions(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.git()
 	b.opt.Isolation = "none"
@@ -262,6 +267,7 @@ commands:
 // TestCommitOutsideGit: what cannot be is an error, and the switch of the
 // predecessor works.
 func TestCommitOutsideGit(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run("commands: [{shell: 'true', commit_required: true}]")
 	r.status(event.Failed)
 	if !strings.Contains(r.sum.Message, "git") {
@@ -276,6 +282,7 @@ func TestCommitOutsideGit(t *testing.T) {
 // TestWorktree: agents' and commits' work is done in a worktree of its own and
 // merged at the end.
 func TestWorktree(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.git()
 	b.opt.Yes = true
@@ -301,6 +308,7 @@ merge:
 
 // TestRunOptions: --args, --map, -n and --fail-fast.
 func TestRunOptions(t *testing.T) {
+	t.Parallel()
 	const each = "commands: [{shell: 'echo ${ARG} ${INDEX} ${TOTAL} >> @EV@/x; test ${ARG} != b'}]"
 	t.Run("args", func(t *testing.T) {
 		b := newBench(t)

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -45,6 +46,7 @@ func TestForeachForms(t *testing.T) {
 
 // TestForeachVariables: in the rounds and after them.
 func TestForeachVariables(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 commands:
   - foreach: [{n: a}, {n: b}]
@@ -94,13 +96,13 @@ func TestForeachParallel(t *testing.T) {
 	}{{"false", 1}, {"1", 1}, {"2", 2}, {"true", 6}, {"$N", 3}} {
 		t.Run(row.parallel, func(t *testing.T) {
 			t.Parallel()
-			r := newBench(t).run("env: {N: 3}\ncommands:\n- foreach: {items: [1, 2, 3, 4, 5, 6], parallel: " + row.parallel + `, do: [{shell: 'touch @EV@/on-${item}; ls @EV@ | grep -c on- >> @EV@/n; sleep 0.5; rm @EV@/on-${item}'}]}` + "\n")
+			r := newBench(t).run("env: {N: 3}\ncommands:\n- foreach: {items: [1, 2, 3, 4, 5, 6], parallel: " + row.parallel + `, do: [{shell: 'touch @EV@/on-${item} @EV@/seen-${item}; ls @EV@ | grep -c on- >> @EV@/n; for i in $(seq 600); do [ $(ls @EV@ | grep -c seen-) -lt ` + fmt.Sprint(row.most) + ` ] || break; sleep 0.05; done; ls @EV@ | grep -c on- >> @EV@/n; sleep 0.1; rm @EV@/on-${item}; [ $i -lt 600 ]'}]}` + "\n")
 			r.status(event.Succeeded)
 			most := 0
 			for _, line := range strings.Fields(r.file("n")) {
 				most = max(most, int(line[0]-'0'))
 			}
-			if most != row.most && !(row.parallel == "true" && most >= 3 && most <= 6) {
+			if most > row.most { // that so many do, each of the first has waited for
 				t.Errorf("%d rounds ran at once, want %d", most, row.most)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/bide-dev/bide/internal/engine"
@@ -56,7 +57,8 @@ func newBench(t *testing.T) *bench {
 	if err := os.Symlink(self, filepath.Join(bin, "claude")); err != nil {
 		t.Fatal(err)
 	}
-	b.opt.Environ = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + root, "EV=" + b.ev, "LANG=C.UTF-8"}
+	// A program with the race detector sleeps for a second when it ends well, if it is not told otherwise.
+	b.opt.Environ = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + root, "EV=" + b.ev, "LANG=C.UTF-8", "GORACE=atexit_sleep_ms=0"}
 	b.opt.Isolation = "none"
 	return b
 }
@@ -77,6 +79,9 @@ func (b *bench) write(name, text string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		b.t.Fatal(err)
 	}
+	// What is run must not be open for writing in a child that another test forks.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(b.fill(text)), 0o644); err != nil {
 		b.t.Fatal(err)
 	}

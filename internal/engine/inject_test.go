@@ -165,6 +165,7 @@ func TestDataIsNeverCode(t *testing.T) {
 
 // TestOriginsThatAreTrusted: what the author wrote may be code.
 func TestOriginsThatAreTrusted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.load.Params = map[string]string{"what": "echo c"}
 	b.opt.Args = []string{"echo d"}
@@ -179,6 +180,7 @@ commands:
 
 // TestRawOptsOut: |raw pastes data as it is, and says so in the file.
 func TestRawOptsOut(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 commands:
   - foreach: ["echo a"]

@@ -149,6 +149,7 @@ func wantTimes(t *testing.T, what string, got, want []float64) {
 // TestBreakerHoldsTheMap: five failures in a row open the breaker for 30 s;
 // then so many agents probe as are allowed, and no more.
 func TestBreakerHoldsTheMap(t *testing.T) {
+	t.Parallel()
 	policy := "error_policy:\n  circuit_breaker: {failure_threshold: 5, timeout: 30s, success_threshold: 3, half_open_requests: 2}"
 	down := func(_ string, _ int, at time.Duration) bool { return at < 40*time.Second }
 	t.Run("one agent", func(t *testing.T) {
@@ -207,6 +208,7 @@ func TestBreakerHoldsTheMap(t *testing.T) {
 // TestMapStopsWhereThePolicySays counts the starts of agents, one after
 // another, until a bound stops the map.
 func TestMapStopsWhereThePolicySays(t *testing.T) {
+	t.Parallel()
 	failing := func(list ...int) func(string, int, time.Duration) bool {
 		return func(path string, _ int, _ time.Duration) bool {
 			for _, i := range list {
@@ -293,6 +295,7 @@ func TestMapStopsWhereThePolicySays(t *testing.T) {
 // TestRunningAgentsEndWhenTheMapStops: no new item starts, those that run come
 // to their end.
 func TestRunningAgentsEndWhenTheMapStops(t *testing.T) {
+	t.Parallel()
 	v := &virtual{took: time.Minute, fails: broken("1")}
 	inTime(t, v, func(b *bench) {
 		v.quick = "1"
@@ -307,6 +310,7 @@ func TestRunningAgentsEndWhenTheMapStops(t *testing.T) {
 // TestItemRetriesHoldNoWorker: while item 1 waits 10 s, the only worker takes
 // the others.
 func TestItemRetriesHoldNoWorker(t *testing.T) {
+	t.Parallel()
 	v := &virtual{took: time.Second, fails: func(path string, n int, _ time.Duration) bool { return path == "1" && n < 3 }}
 	inTime(t, v, func(b *bench) {
 		r := b.run(list(4, "error_policy:\n  retry_config: {max_attempts: 3, initial_delay: 10s, backoff: exponential}", "  max_parallel: 1"))
@@ -318,6 +322,7 @@ func TestItemRetriesHoldNoWorker(t *testing.T) {
 
 // TestCommandAndItemRetriesMultiply counts the attempts from outside.
 func TestCommandAndItemRetriesMultiply(t *testing.T) {
+	t.Parallel()
 	v := &virtual{fails: broken("1")}
 	inTime(t, v, func(b *bench) {
 		r := b.run(`
@@ -378,6 +383,7 @@ func (b *bench) letters() (out []journal.DeadLetter) {
 
 // TestStartDelayIsARamp: the first agents start one after another.
 func TestStartDelayIsARamp(t *testing.T) {
+	t.Parallel()
 	v := &virtual{took: time.Minute}
 	inTime(t, v, func(b *bench) {
 		r := b.run(list(8, "start_delay: 5s", "  max_parallel: 4"))
@@ -392,6 +398,7 @@ func TestStartDelayIsARamp(t *testing.T) {
 // TestErrorsAreShownWhenThePolicySays looks at the notes between the ends of
 // items.
 func TestErrorsAreShownWhenThePolicySays(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ policy, want string }{
 		{"error_collection: immediate", "fnfnfnfnfn"},
 		{"error_collection: batched:2", "ffnnffnnfn"},
@@ -425,6 +432,7 @@ func TestErrorsAreShownWhenThePolicySays(t *testing.T) {
 
 // TestAgentTimeouts: what becomes of an item whose agent takes too long.
 func TestAgentTimeouts(t *testing.T) {
+	t.Parallel()
 	slow := func(config string) string {
 		return `
 mode: mapreduce
@@ -479,12 +487,13 @@ map:
 // TestTimeoutStopsTheProcessTree: nothing of an agent that took too long is
 // left running, also what ignores SIGTERM or has left its group.
 func TestTimeoutStopsTheProcessTree(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(`
 mode: mapreduce
 map:
   input: [1, 2]
-  agent_timeout: 300ms
+  agent_timeout: 3s
   timeout_config: {cleanup_grace_period_secs: 1}
   agent_template:
     - shell: |
@@ -510,6 +519,7 @@ map:
 
 // TestCustomHandler: it gets the item and its error, and the item is handled.
 func TestCustomHandler(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(`
 mode: mapreduce
@@ -584,6 +594,7 @@ reduce:
 // TestRetryOfItemsThenDeadLetter: on_item_failure: retry without retry_config
 // means the default policy and then a dead letter.
 func TestRetryOfItemsThenDeadLetter(t *testing.T) {
+	t.Parallel()
 	v := &virtual{fails: broken("2")}
 	inTime(t, v, func(b *bench) {
 		r := b.run(list(3, "on_item_failure: retry", "  max_parallel: 3"))

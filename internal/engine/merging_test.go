@@ -110,6 +110,7 @@ func ended(events []event.Event, id string) *event.Event {
 // TestErrorsOfEarlierLives: the summary's error classes are those of the whole
 // run, not only of the process that ended it.
 func TestErrorsOfEarlierLives(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("flow.yml", `
 name: errors

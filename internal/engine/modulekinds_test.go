@@ -52,6 +52,7 @@ func serve(t *testing.T, answer func(w http.ResponseWriter, q *http.Request, n i
 
 // TestHTTPModules: what is asked, and what the answers mean.
 func TestHTTPModules(t *testing.T) {
+	t.Parallel()
 	s, url := serve(t, func(w http.ResponseWriter, q *http.Request, n int) {
 		var code int
 		switch _, err := fmt.Sscanf(q.URL.Path, "/status/%d", &code); {
@@ -194,6 +195,7 @@ commands:
 // TestWorkflowModules: a workflow is called with its parameters, with its own
 // retries, its steps on record, and its variables as the result.
 func TestWorkflowModules(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("rows.yml", rowsFlow)
 	b.write("broken.yml", `
@@ -245,6 +247,7 @@ out unset = Unset("a") with retry: 3, on_error: wrap
 
 // TestAWorkflowThatCannotBeAModule is refused before anything starts.
 func TestAWorkflowThatCannotBeAModule(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("map.yml", "mode: mapreduce\nmap: {input: [1], agent_template: [{shell: echo}]}\n")
 	b.write("needs.yml", "parameters: {other: {type: string, required: true}}\ncommands: [{shell: echo}]\n")

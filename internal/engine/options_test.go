@@ -27,9 +27,11 @@ const noted = `
 var optionCells = []cell{
 	{field: "attempts", want: evidence{"n": "a\na"}, steps: noted + `
     attempts: 2 #F`},
-	{field: "attempts", event: func(r *ran) bool { return len(r.delays()) > 2 }, steps: noted + `
-    backoff: fixed
-    deadline: 1s
+	{field: "attempts", want: evidence{"n": "a\na\na\na\na"}, steps: `
+- shell: echo a >> @EV@/n; test $(wc -l < @EV@/n) -ge 5
+  retry_config:
+    initial_delay: 1ms
+    deadline: 1m
     attempts: unlimited #F`},
 	{field: "backoff", event: waited(10, 10), steps: noted + `
     backoff: fixed #F`},
@@ -93,10 +95,10 @@ var optionCells = []cell{
     backoff: fixed
     circuit_breaker: {failure_rate: 0.5, window: 10, min_calls: 3} #F`},
 	{field: "timeout", want: evidence{"n": "a\na\na", "x": "-"}, steps: `
-- shell: echo a >> @EV@/n; sleep 1; echo late > @EV@/x
+- shell: echo a >> @EV@/n; sleep 4; echo late > @EV@/x
   retry_config:
     initial_delay: 1ms
-    timeout: 50ms #F`},
+    timeout: 2s #F`},
 	{field: "on_failure", want: evidence{"y": "a"}, steps: noted + `
     on_failure: continue #F
 - shell: echo a > @EV@/y`},
@@ -145,7 +147,7 @@ const failingModules = `
 - name: Sleeps
   params: {code: Int}
   result: String
-  shell: echo a >> $EV/n; sleep 1; echo slept
+  shell: echo a >> $EV/n; sleep 4; echo slept
 `
 
 // callCells are the evidence that an option of a call takes effect: how often
@@ -155,7 +157,7 @@ var callCells = []struct {
 	waits                 []float64
 }{
 	{"retry", "Fails(7) with delay: 1ms", "retry: 1", "a\na", []float64{1}},
-	{"retry", "Counts(0) with delay: 1ms, deadline: 5s, until: result == 4", "retry: unlimited", "a\na\na\na", []float64{1, 1, 1}},
+	{"retry", "Counts(0) with delay: 1ms, deadline: 1m, until: result == 4", "retry: unlimited", "a\na\na\na", []float64{1, 1, 1}},
 	{"delay", "Fails(7) with retry: 1", "delay: 2ms", "a\na", []float64{2}},
 	{"backoff", "Fails(7) with retry: 2, delay: 1ms", "backoff: exponential", "a\na\na", []float64{1, 2}},
 	{"max_delay", "Fails(7) with retry: 2, delay: 2ms, backoff: linear", "max_delay: 3ms", "a\na\na", []float64{2, 3}},
@@ -164,7 +166,7 @@ var callCells = []struct {
 	{"abort_on", "Fails(7) with retry: 1, delay: 1ms", "abort_on: exit_code(7)", "a", []float64{}},
 	{"budget", "Fails(7) with retry: 5, delay: 2ms", "budget: 5ms", "a\na\na", []float64{2, 2}},
 	{"deadline", "Fails(7) with retry: 10, delay: 20ms", "deadline: 60ms", "", nil},
-	{"timeout", "Sleeps(0) with retry: 1, delay: 1ms", "timeout: 50ms", "a\na", []float64{1}},
+	{"timeout", "Sleeps(0) with retry: 1, delay: 1ms", "timeout: 2s", "a\na", []float64{1}},
 	{"until", "Counts(1) with retry: 5, delay: 1ms", "until: result > 3", "a\na\na", []float64{1, 1}},
 	{"until", "Counts(1) with retry: 5, delay: 1ms", "until: (n) => n >= 3", "a\na", []float64{1}},
 	{"rules", "Fails(7) with retry: 5, delay: 80ms", "rules: [{on: network, retry: 9}, {on: exit_code(7), retry: 2, delay: 1ms, backoff: linear}]", "a\na\na", []float64{1, 2}},

@@ -10,6 +10,7 @@ import (
 
 // A file whose name does not tell is known by its content.
 func TestIsPipeline(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for text, want := range map[string]bool{
 		"in q: String\nout q\n":             true,

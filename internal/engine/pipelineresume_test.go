@@ -121,6 +121,7 @@ const fixable = `
 // TestAFailedPipelineGoesOn: what has ended well is not done again, what failed
 // is, with all its attempts.
 func TestAFailedPipelineGoesOn(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.modules(fixable)
 	r := b.pipeline(`
@@ -153,6 +154,7 @@ out each
 // TestAChangedPipelineIsRefused: the file and its manifest; with --force the
 // calls that are the same as before are not made again.
 func TestAChangedPipelineIsRefused(t *testing.T) {
+	t.Parallel()
 	const flow = "a = Note(\"a\")\nb = Note(\"b\")\nc = Fragile(a)\nout a\nout b\nout c\n"
 	for _, c := range []struct {
 		name, file, from, to string
@@ -206,6 +208,7 @@ func TestAChangedPipelineIsRefused(t *testing.T) {
 // TestADamagedValueIsMadeAgain: a large result stands in a file, which may be
 // damaged or gone.
 func TestADamagedValueIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]func(path string) error{
 		"gone": os.Remove,
 		"cut":  func(path string) error { return os.Truncate(path, 1000) },
@@ -258,6 +261,7 @@ func TestADamagedValueIsMadeAgain(t *testing.T) {
 // TestRecordedInputsOfARun: a resumed run has the inputs that it was started
 // with.
 func TestRecordedInputsOfARun(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.modules(fixable)
 	b.write("flow.cst", "in q: String\nin n: List<{a: Int}>\nout c = Fragile(q)\nout n\n")
@@ -275,6 +279,7 @@ func TestRecordedInputsOfARun(t *testing.T) {
 // TestSecretsInPipelineSteps: an output that holds a secret is nowhere on disk,
 // steps that follow have it, and a resumed run makes the call again.
 func TestSecretsInPipelineSteps(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.setenv("TOKEN_FROM_OUTSIDE", secret)
 	b.modules(`
@@ -315,6 +320,7 @@ commands:
 // TestACallWithASecretIsMadeAgain when a run is resumed in the midst of its
 // pipeline: its result is not on record.
 func TestACallWithASecretIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.setenv("TOKEN_FROM_OUTSIDE", secret)
 	b.modules(`

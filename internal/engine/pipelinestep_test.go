@@ -14,6 +14,7 @@ import (
 // TestAPipelineStep: inputs come from `with`, outputs are read by later steps
 // as JSON.
 func TestAPipelineStep(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.modules(tries)
 	b.write("fetch.cst", `
@@ -50,6 +51,7 @@ commands:
 
 // TestPipelineStepsInListsAndMaps: each round and each item has its own calls.
 func TestPipelineStepsInListsAndMaps(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.modules(tries)
 	b.write("fetch.cst", "in key: String\nout got = Tries(key, 1) with retry: 3\n")
@@ -86,6 +88,7 @@ map:
 // TestAPipelineStepThatFails says which call failed, where, and why; a retry of
 // the step runs the pipeline again.
 func TestAPipelineStepThatFails(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.modules(tries)
 	b.write("fetch.cst", "in key: String\nbefore = Tries(\"before\", 0)\nout got = Tries(key, 3) with retry: 1\nout before\n")
@@ -115,6 +118,7 @@ commands:
 // TestAPipelineStepWithWrongInputs, whose file is known only when it runs, is not
 // worth a retry.
 func TestAPipelineStepWithWrongInputs(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.modules(tries)
 	b.write("fetch.cst", "in key: String\nin n: Int\nout got = Tries(key, n)\n")
@@ -140,6 +144,7 @@ commands:
 
 // TestWrongPipelineFilesAreReportedBeforeTheRun: with their own places.
 func TestWrongPipelineFilesAreReportedBeforeTheRun(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.modules(tries)
 	b.write("bad.cst", "in key: String\nout got = Trys(key, 1)\nout other = Tries(1, key)\n")
@@ -165,6 +170,7 @@ commands:
 // TestTextsBecomeInputs: what a step captured is a text; where an input is a
 // number or a list, it is what the text spells.
 func TestTextsBecomeInputs(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("sum.cst", "in a: Int\nin l: List<Int>\nin s: String\nout sum = a + 1\nout l\nout s\n")
 	r := b.run(`
@@ -182,6 +188,7 @@ commands:
 // TestATimeoutAroundAPipelineStep ends its calls, and is a failure of the step
 // and no interrupt.
 func TestATimeoutAroundAPipelineStep(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.modules("- {name: Long, result: String, shell: sleep 300}\n")
 	b.write("long.cst", "out a = Long() with retry: 9, fallback: \"no\"\n")
@@ -195,6 +202,7 @@ func TestATimeoutAroundAPipelineStep(t *testing.T) {
 
 // TestPipelinesThatRunEachOther come to an end.
 func TestPipelinesThatRunEachOther(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.modules("- {name: Again, result: String, workflow: {file: again.yml, output: x}}\n")
 	b.write("again.yml", "commands:\n  - pipeline: flow.cst\n    capture: x\n")
@@ -208,6 +216,7 @@ func TestPipelinesThatRunEachOther(t *testing.T) {
 // TestWhatIsInsideWorkflowModulesIsChecked: pipelines and agents of their steps,
 // before anything starts.
 func TestWhatIsInsideWorkflowModulesIsChecked(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.modules(`
 - {name: Steps, result: String, workflow: {file: steps.yml, output: x}}

@@ -62,6 +62,7 @@ func TestWaitsOfCallsGoOn(t *testing.T) {
 // TestBreakersOfCallsGoOn: failures of an earlier life count, and an open
 // breaker stays open for as long as it was to be.
 func TestBreakersOfCallsGoOn(t *testing.T) {
+	t.Parallel()
 	const flow = `
 a = Get("x") with breaker: 3/30s, fallback: "-"
 b = Get(if (a == "-") "x" else "?") with breaker: 3/30s, fallback: "-"
@@ -93,6 +94,7 @@ out e
 // TestAStepPipelineGoesOn: an interrupted pipeline of a step goes on inside its
 // attempt.
 func TestAStepPipelineGoesOn(t *testing.T) {
+	t.Parallel()
 	v := &virtual{fails: func(path string, n int, _ time.Duration) bool { return path == "second" && n < 3 }}
 	inTime(t, v, func(b *bench) {
 		b.modules(getModule)

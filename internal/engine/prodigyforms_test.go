@@ -13,6 +13,7 @@ import (
 // that the format comes from has it; each does what is said there.
 
 func TestProdigyEnvFiles(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.setenv("TOKEN_OUTSIDE", "outside-token-1234")
 	b.write("keys.env", "DB_PASSWORD='pass word $X 123'\n")
@@ -43,6 +44,7 @@ commands:
 }
 
 func TestProdigyEnvByProfile(t *testing.T) {
+	t.Parallel()
 	const src = `
 env:
   URL: {default: local, prod: far, stage: near}
@@ -61,6 +63,7 @@ commands: [{shell: 'echo "$URL $OTHER $LEVEL" > @EV@/x'}]
 }
 
 func TestProdigyStepForms(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(`
 commands:
@@ -96,6 +99,7 @@ commands:
 
 // TestProdigyGitLists: lists of files are words, as shell texts take them apart.
 func TestProdigyGitLists(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.git()
 	b.opt.Isolation = "none"
@@ -128,6 +132,7 @@ commands:
 // TestProdigyFiles: a secret below the home directory, and values out of a JSON
 // file.
 func TestProdigyFiles(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	home := filepath.Dir(b.ev)
 	if err := os.WriteFile(filepath.Join(home, "key"), []byte("key-of-1234\n"), 0o600); err != nil {
@@ -146,6 +151,7 @@ commands:
 // TestOlderCaptures: a variable whose name is made by the run, one written as a
 // map, and an output of setup that is read in a format.
 func TestOlderCaptures(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 commands:
   - foreach: [one, two]
@@ -175,6 +181,7 @@ reduce:
 
 // TestSecretByValue: a secret that is given as a value, as env values may be.
 func TestSecretByValue(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.setenv("OUTER", "very-secret-1")
 	r := b.run("secrets: {S: {value: '${OUTER}', secret: true}}\ncommands: [{shell: 'echo \"$S\" | rev > @EV@/x; echo \"$S\"'}]\n")
@@ -188,6 +195,7 @@ func TestSecretByValue(t *testing.T) {
 // TestGoalSeekCommand: command: is what is repeated, a prompt where it begins
 // with a slash.
 func TestGoalSeekCommand(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"echo a >> @EV@/n", "/sh echo a >> @EV@/n"} {
 		r := newBench(t).run("commands: [{goal_seek: {goal: two, command: '" + command + "', validate: 'echo \"score: $(($(wc -l < @EV@/n) * 50))\"', max_attempts: 5}}]")
 		r.status(event.Succeeded)
@@ -197,6 +205,7 @@ func TestGoalSeekCommand(t *testing.T) {
 
 // TestTemplateStep: a step that names a template of the file with template:.
 func TestTemplateStep(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 templates:
   plain: [{shell: echo plain >> @EV@/x}]
@@ -212,6 +221,7 @@ steps:
 
 // TestForeachCommands: the steps of a foreach under commands: or steps:.
 func TestForeachCommands(t *testing.T) {
+	t.Parallel()
 	for _, key := range []string{"do", "commands", "steps"} {
 		r := newBench(t).run("commands: [{foreach: {items: [a, b], " + key + ": [{shell: 'echo ${item} >> @EV@/x'}]}}]")
 		r.status(event.Succeeded)
@@ -221,6 +231,7 @@ func TestForeachCommands(t *testing.T) {
 
 // TestFallbackPrompt: a fallback that begins with a slash is a prompt.
 func TestFallbackPrompt(t *testing.T) {
+	t.Parallel()
 	const text = "commands: [{shell: exit 1, retry: {attempts: 2, initial_delay: 1ms, on_failure: {fallback: {command: /sh echo asked > @EV@/x}}}}]"
 	r := newBench(t).run(text)
 	r.status(event.Succeeded)
@@ -235,6 +246,7 @@ func TestFallbackPrompt(t *testing.T) {
 // TestInputForms: items in a text of JSON, and lines in a file that is called
 // .json and is none.
 func TestInputForms(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string][2]string{
 		"a list as a text": {`'["a", "b"]'`, "a b"},
 		"lines of paths":   {"paths.json", "./a.rs src/b.rs"},
@@ -258,6 +270,7 @@ func TestInputForms(t *testing.T) {
 
 // TestGitContextBeforeFirstStep: it is there, and empty.
 func TestGitContextBeforeFirstStep(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.git()
 	b.opt.Isolation = "none"
@@ -269,6 +282,7 @@ func TestGitContextBeforeFirstStep(t *testing.T) {
 // TestMergedWithUncommittedItems: a run whose setup leaves the list of items
 // uncommitted, and whose agents commit, ends well when it is merged.
 func TestMergedWithUncommittedItems(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.git()
 	b.opt.Yes = true

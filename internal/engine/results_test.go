@@ -82,6 +82,7 @@ func fileOf(result map[string]any) string {
 // TestResultsOfOneStep: a template of one step has its output twice, as the
 // item's and as the step's.
 func TestResultsOfOneStep(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run("map:\n  input: [1]\n  agent_template: [{shell: echo hi}]\nreduce: [{shell: 'cp ${map.results_file} @EV@/results'}]")
 	got := r.mapResults("results")[0]
 	if s := got["steps"].([]any); got["output"] != "hi" || len(s) != 1 || s[0].(map[string]any)["output"] != "hi" {
@@ -91,6 +92,7 @@ func TestResultsOfOneStep(t *testing.T) {
 
 // TestMapTotals: what the reduce of a map reads of all its items.
 func TestMapTotals(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 map:
   input: [{n: 1}, {n: 2}, {n: 3}]
@@ -113,6 +115,7 @@ reduce:
 // TestWhyNoItems: a list that comes out empty of an input with something in it
 // is explained; one of an empty input is not. Reduce runs either way.
 func TestWhyNoItems(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ input, more, note string }{
 		{`{"items": [1, 2], "total": 2}`, "json_path: '$.itmes[*]'", `did you mean "items"?`},
 		{`{"items": [1, 2], "total": 2}`, "json_path: '$.things[*].x'", "its top level has items, total"},

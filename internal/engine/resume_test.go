@@ -71,6 +71,7 @@ commands:
 // TestAnInterruptedWaitGoesOn: of a wait of 2 s that was interrupted after 1 s
 // only the rest is waited, also where the resume comes when it is over.
 func TestAnInterruptedWaitGoesOn(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		pause time.Duration // between the end of the run and its resume
 		want  []float64     // the attempts of the second step
@@ -182,6 +183,7 @@ map:
 // TestCommandBreakerGoesOn: an open breaker is open after a resume, and so is
 // what it has counted while it was closed.
 func TestCommandBreakerGoesOn(t *testing.T) {
+	t.Parallel()
 	flow := `
 commands:
   - foreach: [1, 2, 3, 4, 5, 6]
@@ -206,6 +208,7 @@ commands:
 // TestChangedFile: a resume refuses a file that has changed, shows what, and
 // goes on with it when it is forced to.
 func TestChangedFile(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	flow := "commands:\n  - shell: echo one >> $EV/log\n  - shell: exit 1\n"
 	b.write("flow.yml", flow)
@@ -486,6 +489,7 @@ commands:
 
 // TestResumeOfAFailedStepTriesItAgain, with what came before it restored.
 func TestResumeOfAFailedStepTriesItAgain(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(`
 commands:

@@ -193,10 +193,11 @@ func TestRetryMatchers(t *testing.T) {
 
 // TestRetryTimeout bounds each attempt from inside the policy.
 func TestRetryTimeout(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 commands:
   - shell: echo a >> @EV@/n; test $(wc -l < @EV@/n) -gt 1 || sleep 60
-    retry: {attempts: 2, initial_delay: 1ms, timeout: 200ms, retry_on: [timeout]}
+    retry: {attempts: 2, initial_delay: 1ms, timeout: 3s, retry_on: [timeout]}
 `)
 	r.status(event.Succeeded)
 	r.want("n", "a\na")
@@ -311,6 +312,7 @@ func TestRetryAfter(t *testing.T) {
 // TestRetryBreaker: an open breaker refuses an attempt at once, and the steps
 // that share it with it.
 func TestRetryBreaker(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 commands:
   - foreach: [1, 2, 3, 4]
@@ -333,6 +335,7 @@ commands:
 
 // TestRetryQuota: a shared budget of retries ends them.
 func TestRetryQuota(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 commands:
   - shell: echo a >> @EV@/a; exit 1

@@ -107,6 +107,7 @@ func TestSecretsAreMasked(t *testing.T) {
 
 // TestSecretsInEvents: events, summary and error of a run in this process.
 func TestSecretsInEvents(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.setenv("TOKEN_FROM_OUTSIDE", secret)
 	r := b.run(leaky)
@@ -141,6 +142,7 @@ func TestSecretsInEvents(t *testing.T) {
 
 // TestSecretProviders reads secrets of each kind, which win over all else.
 func TestSecretProviders(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.setenv("FROM_ENV", "secret of env")
 	b.write("key.txt", "secret of file\n")
@@ -172,6 +174,7 @@ commands:
 
 // TestSecretProblems: a secret that is not there is an error, and all are told.
 func TestSecretProblems(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 secrets:
   A: {provider: env, key: NOT_SET}
@@ -191,6 +194,7 @@ commands: [{shell: echo a > @EV@/x}]
 // TestSecretsAfterResume: variables with secrets in them, plain and encoded,
 // are what they were when the run goes on, and nothing on the disk has them.
 func TestSecretsAfterResume(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.setenv("TOKEN_FROM_OUTSIDE", secret)
 	r := b.run(`
@@ -226,6 +230,7 @@ commands:
 // TestForgottenSecret: a variable whose secret is not there any more keeps its
 // mask, and the run says so.
 func TestForgottenSecret(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.setenv("TOKEN_FROM_OUTSIDE", secret)
 	b.write("say.sh", `printf '%s%s' "$TOKEN" "$TOKEN"`)
@@ -247,6 +252,7 @@ commands:
 // TestSecretsInItems: a work item with a secret in it reaches its steps as it
 // is, also after a resume, and no one else.
 func TestSecretsInItems(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.setenv("TOKEN_FROM_OUTSIDE", secret)
 	r := b.run(`
@@ -278,6 +284,7 @@ error_policy: {on_item_failure: stop}
 // A file that declares a secret loses nothing of a large output, and what
 // later steps read of it is what the command wrote.
 func TestSecretsLoseNoOutput(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.setenv("TOKEN_FROM_OUTSIDE", secret)
 	r := b.run(`

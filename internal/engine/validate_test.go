@@ -118,7 +118,8 @@ func TestValidateForms(t *testing.T) {
 // TestValidateTimeout: the timeout is of one check, not of the repairs between
 // the checks; a check that does not end in time fails the step.
 func TestValidateTimeout(t *testing.T) {
-	r := newBench(t).run("commands: [{validate: {shell: 'test -e done', timeout: 800ms, on_incomplete: {shell: 'sleep 1; touch done'}}}, {shell: echo a > @EV@/x}]")
+	t.Parallel()
+	r := newBench(t).run("commands: [{validate: {shell: 'test -e done', timeout: 3s, on_incomplete: {shell: 'sleep 3.5; touch done'}}}, {shell: echo a > @EV@/x}]")
 	r.status(event.Succeeded)
 	r.want("x", "a")
 	r = newBench(t).run("commands: [{validate: {shell: sleep 60, timeout: 200ms, on_incomplete: {shell: echo a > @EV@/x}}}]")
@@ -132,6 +133,7 @@ func TestValidateTimeout(t *testing.T) {
 // TestOnIncompleteMustCommit: with commit_required, a repair that commits
 // nothing fails.
 func TestOnIncompleteMustCommit(t *testing.T) {
+	t.Parallel()
 	for repair, status := range map[string]string{"echo a": event.Failed, "echo a > f; git add f; git commit -qm f": event.Succeeded} {
 		b := newBench(t)
 		b.git()
@@ -157,7 +159,7 @@ func TestStepValidate(t *testing.T) {
 		{"{commands: [echo c >> @EV@/c, exit 1], success_criteria: {at_least: 2}}", false, 1},
 		{"{commands: [echo c >> @EV@/c; exit 1], max_attempts: 3, retry_delay: 10ms}", false, 3},
 		{"{commands: ['echo c >> @EV@/c; test $(wc -l < @EV@/c) -ge 2'], max_attempts: 3, retry_delay: 10ms}", true, 2},
-		{"{commands: [echo c >> @EV@/c; sleep 60], timeout: 200ms}", false, 1},
+		{"{commands: [echo c >> @EV@/c; sleep 60], timeout: 3s}", false, 1},
 		{"{commands: [echo c >> @EV@/c; exit 1], ignore_failure: true}", true, 1},
 		{"{commands: [{claude: /sh echo c >> @EV@/c}]}", true, 1},
 		{"{commands: [{command: /sh echo c >> @EV@/c; false, command_type: claude}]}", false, 1},

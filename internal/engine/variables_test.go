@@ -52,6 +52,7 @@ const document = `{"n": 10, "f": 1.50, "big": 12345678901234567890, "e": 1e3, "t
 
 // TestValuesReadAsWritten: how each kind of value comes into a text.
 func TestValuesReadAsWritten(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("doc.json", document)
 	b.values(prepared, map[string]string{
@@ -87,6 +88,7 @@ func TestValuesReadAsWritten(t *testing.T) {
 
 // TestShellTextIsLeftAlone: what is the shell's own reaches the shell.
 func TestShellTextIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 commands:
   - shell: |
@@ -102,6 +104,7 @@ commands:
 
 // TestBuiltins: uuid, date:, file:, cmd:, ARG, workflow.* and paths.
 func TestBuiltins(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.write("note.txt", "from a file\n")
 	b.opt.Args = []string{"first"}
@@ -159,6 +162,7 @@ func TestItemVariables(t *testing.T) {
 
 // TestMapVariables: what reduce reads, with aggregates over the results.
 func TestMapVariables(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run(`
 env: {LEVEL: 3}
 setup:
@@ -186,6 +190,7 @@ reduce:
 
 // TestGitContext: what a step and the workflow changed, in a real repository.
 func TestGitContext(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.git()
 	b.opt.Isolation = "none"
@@ -212,6 +217,7 @@ commands:
 // TestLargeValues: a value too large for the environment is an error that says
 // where to find it, and the file is there.
 func TestLargeValues(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(`
 map:
@@ -235,6 +241,7 @@ reduce:
 // TestGitState: git.* is the working tree as a step finds it, its when
 // included; a variable of the file that is called git stays.
 func TestGitState(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.git()
 	b.opt.Isolation = "none"
@@ -274,6 +281,7 @@ commands:
 // TestUnsetIsTold: the failure of a command names the variables of its text that
 // nothing has set, as the shell only says that it cannot read them.
 func TestUnsetIsTold(t *testing.T) {
+	t.Parallel()
 	r := newBench(t).run("map: {input: [{id: 1}], agent_template: [{shell: 'test ${item.path} ${item.id} ${item.size|default:0} ${arr[0]}', on_failure: {shell: 'echo \"${error.message}\" > @EV@/why; exit 1'}}]}")
 	why := r.file("why")
 	if !strings.Contains(why, "nothing has set ${item.path}") || strings.Contains(why, "item.id") || strings.Contains(why, "size") {

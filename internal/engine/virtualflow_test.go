@@ -274,6 +274,7 @@ func TestPartsUnderVirtualPorts(t *testing.T) {
 // TestCutShortByTimeout: a step that the timeout around it ended is not counted, and
 // its message says so once.
 func TestCutShortByTimeout(t *testing.T) {
+	t.Parallel()
 	inTime(t, &virtual{took: time.Second, slow: "slow"}, func(b *bench) {
 		r := b.run("timeout: 5s\ncommands: [{http: 'http://example.test/fine'}, {http: 'http://example.test/slow'}]\n")
 		r.status(event.Failed)

@@ -13,6 +13,7 @@ import (
 // TestWorkflowTimeoutInMap: the workflow's timeout ends the run, and the items that it
 // cuts short have not failed: a resume goes on with them.
 func TestWorkflowTimeoutInMap(t *testing.T) {
+	t.Parallel()
 	inTime(t, &virtual{took: time.Minute}, func(b *bench) {
 		slow := true
 		b.opt.HTTP.Transport = answers(func(r *http.Request) (*http.Response, error) {
@@ -63,6 +64,7 @@ map:
 // TestWorkflowTimeoutInStep: a step that the workflow's timeout cuts short has not used
 // an attempt, and is no success: a resume runs it again.
 func TestWorkflowTimeoutInStep(t *testing.T) {
+	t.Parallel()
 	inTime(t, &virtual{took: time.Minute}, func(b *bench) {
 		slow := true
 		b.opt.HTTP.Transport = answers(func(r *http.Request) (*http.Response, error) {
