@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -79,11 +80,55 @@ const (
 // Kinds are all kinds that --fail-on can name, the least of a failure first.
 var Kinds = []string{Skipped, Recovered, Degraded, Incomplete, Tolerated}
 
+// Counts are steps or items that have ended, by how they have, each counted once.
+type Counts struct {
+	Succeeded int `json:"succeeded"` // as it was meant to
+	Failed    int `json:"failed"`
+	Skipped   int `json:"skipped"`
+	KindCounts
+}
+
+// KindCounts counts those that ended neither as they were meant to nor as failures.
+type KindCounts struct {
+	Degraded   int `json:"degraded"`
+	Recovered  int `json:"recovered"`
+	Tolerated  int `json:"tolerated"`
+	Incomplete int `json:"incomplete"`
+}
+
+// Of is the count of a status or a kind; nil for one that is not counted.
+func (c *Counts) Of(kind string) *int {
+	switch kind {
+	case Succeeded:
+		return &c.Succeeded
+	case Failed:
+		return &c.Failed
+	case Skipped:
+		return &c.Skipped
+	}
+	return c.KindCounts.Of(kind)
+}
+
+// Of is the count of a kind; nil for one that is not counted here.
+func (c *KindCounts) Of(kind string) *int {
+	switch kind {
+	case Degraded:
+		return &c.Degraded
+	case Recovered:
+		return &c.Recovered
+	case Tolerated:
+		return &c.Tolerated
+	case Incomplete:
+		return &c.Incomplete
+	}
+	return nil
+}
+
 // Aside reports whether the step of a path is a part of another one: of its
-// handlers, its check or the repairs of that. Its end is told by that one's, and it
+// handlers, its check or the repairs of that, the rounds of its goal_seek. Its end is told by that one's, and it
 // is not counted.
 func Aside(path string) bool {
-	for _, inside := range []string{".on_failure", ".on_success", ".on_exit_code", ".validate", ".on_incomplete"} {
+	for _, inside := range []string{".on_failure", ".on_success", ".on_exit_code", ".validate", ".on_incomplete", ".goal_seek"} {
 		if strings.Contains(path, inside) {
 			return true
 		}
@@ -194,6 +239,17 @@ type Wait struct {
 	// Budget bounds the sum of the delays; Spent of it is used, this delay included.
 	Budget time.Duration `json:"budget_ns,omitempty"`
 	Spent  time.Duration `json:"spent_ns,omitempty"`
+}
+
+// AppendTo writes the members of the wait as json.Marshal does.
+func (w *Wait) AppendTo(o *value.Object) {
+	o.Text("source", w.Source)
+	o.Int("delay_ns", int64(w.Delay))
+	o.SomeInt("least_ns", int64(w.Least))
+	o.SomeInt("greatest_ns", int64(w.Greatest))
+	o.SomeInt("attempts_bound", int64(w.Attempts))
+	o.SomeInt("budget_ns", int64(w.Budget))
+	o.SomeInt("spent_ns", int64(w.Spent))
 }
 
 // Waited gives the wait that a retry policy has decided, from the state after

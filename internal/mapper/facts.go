@@ -8,6 +8,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 const phase = "map"
@@ -43,6 +45,27 @@ type StepOutput struct {
 	Size   int64  `json:"size"` // in bytes
 }
 
+func (r *Result) appendTo(o *value.Object) {
+	o.Text("output", r.Output)
+	o.SomeText("output_file", r.File)
+	o.SomeInt("output_size", r.Size)
+	o.SomeText("output_sha256", r.Digest)
+	if len(r.Commits) > 0 {
+		o.Any("commits", r.Commits)
+	}
+	if len(r.Files) > 0 {
+		o.Any("files_modified", r.Files)
+	}
+	o.SomeText("branch", r.Branch)
+	o.SomeText("worktree", r.Worktree)
+	o.SomeText("log", r.Log)
+	o.SomeBool("handled", r.Handled)
+	o.SomeText("kind", r.Kind)
+	if len(r.Steps) > 0 {
+		o.Any("steps", r.Steps)
+	}
+}
+
 // Letter is a failed attempt at an item: what item_retry_scheduled,
 // item_handler_due and the item_finished of a dead letter carry.
 type Letter struct {
@@ -58,6 +81,22 @@ type Letter struct {
 	StepLabel     string    `json:"step_label,omitempty"`
 	ExitCode      int       `json:"exit_code"`
 	Eligible      bool      `json:"eligible"` // to be run again
+}
+
+func (l *Letter) appendTo(o *value.Object) {
+	l.Result.appendTo(o)
+	if l.Wait != nil {
+		l.Wait.AppendTo(o)
+	}
+	l.Failure.AppendTo(o)
+	o.Text("correlation_id", l.CorrelationID)
+	o.Int("attempt", int64(l.Attempt))
+	o.Time("at", l.At)
+	o.Int("duration_ms", l.DurationMS)
+	o.SomeText("step", l.Step)
+	o.SomeText("step_label", l.StepLabel)
+	o.Int("exit_code", int64(l.ExitCode))
+	o.Bool("eligible", l.Eligible)
 }
 
 // Due is the data of item_handler_due: all that a handler reads, so that it
@@ -165,16 +204,16 @@ func (x *Map) failedForGood(fact *event.Event, e *ending, v *policy.Verdict) *ha
 	case policy.ItemDeadLettered:
 		fact.Status = event.DeadLettered // with the letter: end and letter are one record
 	case policy.ItemSkipped:
-		fact.Status, fact.Data = event.Skipped, encode(e.Result)
+		fact.Status, fact.Data = event.Skipped, step.Object(e.Result.appendTo)
 	case policy.ItemHandled:
 		h := &handling{index: fact.Index, due: Due{Letter: l, Handler: v.Handler, Label: fact.Label}}
 		if e.State != nil {
 			h.due.State = e.State()
 		}
-		fact.Type, fact.Status, fact.Label, fact.Data = event.ItemHandlerDue, "", v.Handler, encode(h.due)
+		fact.Type, fact.Status, fact.Label, fact.Data = event.ItemHandlerDue, "", v.Handler, step.Data(h.due)
 		return h
 	default:
-		fact.Data = encode(e.Result)
+		fact.Data = step.Object(e.Result.appendTo)
 	}
 	return nil
 }
@@ -190,7 +229,7 @@ func (x *Map) letter(fact *event.Event, e *ending, v *policy.Verdict) Letter {
 	if v.Fate == policy.ItemRetry {
 		l.Wait = &v.Wait
 	}
-	fact.Class, fact.Message, fact.ExitCode, fact.Data = l.Class, l.Message, l.ExitCode, encode(l)
+	fact.Class, fact.Message, fact.ExitCode, fact.Data = l.Class, l.Message, l.ExitCode, step.Object(l.appendTo)
 	return l
 }
 
@@ -212,7 +251,7 @@ func (x *Map) handledFacts(id string, h *handling, err error) []event.Event {
 	l.Handled = true
 	now := x.Clock.Now()
 	facts := []event.Event{{Type: event.ItemFinished, Time: now, Phase: phase, Item: id, Label: h.due.Label, Index: h.index, Status: event.Failed,
-		Attempts: l.Attempt, DurationMS: l.DurationMS, Class: l.Class, Message: l.Message, ExitCode: l.ExitCode, Data: encode(l.Result)}}
+		Attempts: l.Attempt, DurationMS: l.DurationMS, Class: l.Class, Message: l.Message, ExitCode: l.ExitCode, Data: step.Object(l.Result.appendTo)}}
 	if err != nil {
 		facts = append(facts, event.Event{Type: event.Note, Time: now, Message: fmt.Sprintf("the handler %s of item %s failed: %v", h.due.Handler, id, err)})
 	}
@@ -226,7 +265,7 @@ func (x *Map) breaker(c *policy.BreakerChange, now time.Time) []event.Event {
 	}
 	s := x.machine.Snapshot().Breaker
 	x.inRow = s.Failures
-	return []event.Event{{Type: event.BreakerChanged, Time: now, Phase: phase, Label: Breaker, From: c.From.String(), To: c.To.String(), Data: encode(s)}}
+	return []event.Event{{Type: event.BreakerChanged, Time: now, Phase: phase, Label: Breaker, From: c.From.String(), To: c.To.String(), Data: step.Data(s)}}
 }
 
 // counted is the fact of how many agents have failed in a row, so that a
@@ -241,7 +280,7 @@ func (x *Map) counted(now time.Time) []event.Event {
 	}
 	x.inRow = s.Failures
 	state := s.State.String()
-	return []event.Event{{Type: event.BreakerChanged, Time: now, Phase: phase, Label: Breaker, From: state, To: state, Data: encode(s)}}
+	return []event.Event{{Type: event.BreakerChanged, Time: now, Phase: phase, Label: Breaker, From: state, To: state, Data: step.Data(s)}}
 }
 
 // shown are the errors of items that failed for good, when error_collection

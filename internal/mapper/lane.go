@@ -7,6 +7,7 @@ import (
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -44,7 +45,7 @@ func (l *Lane) Work(ctx context.Context, it policy.Leased, last *failure.Failure
 	now := x.Clock.Now()
 	e.took = now.Sub(start).Milliseconds()
 	if e.Err == nil || e.Skipped {
-		e.data = encode(e.Result)
+		e.data = step.Object(e.Result.appendTo)
 	}
 	o := e.outcome()
 	if e.Limited { // all lanes are to wait, not this one alone
@@ -91,5 +92,5 @@ func (x *Map) Halt(why policy.StopReason) { x.machine.Halt(why) }
 func Lost(it journal.Item, name string, attempt int, why string) event.Event {
 	l := Letter{Failure: failure.Failure{Class: ClassRecovery, Message: why}, CorrelationID: name, Attempt: attempt}
 	return event.Event{Type: event.ItemFinished, Phase: phase, Item: it.ID, Index: it.Index, Status: event.DeadLettered, Attempts: attempt,
-		Class: l.Class, Message: l.Message, Data: encode(l)}
+		Class: l.Class, Message: l.Message, Data: step.Object(l.appendTo)}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/step"
 )
 
 // Again is a dead letter that is to be run again.
@@ -63,7 +64,7 @@ func (x *Map) requeue(list []Again, take func() (bool, error)) error {
 func RequeuedFact(l Again) event.Event {
 	e := event.Event{Type: event.ItemRequeued, Phase: phase, Item: l.ID, Index: l.Index}
 	if l.Item != nil {
-		e.Data = encode(map[string]json.RawMessage{"item": l.Item})
+		e.Data = step.Data(map[string]json.RawMessage{"item": l.Item})
 	}
 	return e
 }

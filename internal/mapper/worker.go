@@ -7,6 +7,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/step"
 )
 
 // work is a worker's life.
@@ -69,7 +70,7 @@ func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
 	took := x.Clock.Now().Sub(a.Start)
 	end := ending{Ending: e, a: a, took: took.Milliseconds()}
 	if e.Err == nil || e.Skipped {
-		end.data = encode(e.Result)
+		end.data = step.Object(e.Result.appendTo)
 	}
 	return func() { x.ended(w, &end) }
 }
@@ -101,13 +102,4 @@ func (x *Map) handle(ctx context.Context, w *worker, h *handling) func() {
 		x.handled(it.ID, h, err)
 		x.free(w)
 	}
-}
-
-// encode marshals the data of a fact.
-func encode(v any) json.RawMessage {
-	b, err := json.Marshal(v)
-	if err != nil {
-		b, _ = json.Marshal(map[string]string{"unrepresentable": err.Error()})
-	}
-	return b
 }

@@ -152,7 +152,8 @@ func (o *operation) observe(e retry.Event) {
 		wait.Time, wait.Attempt, wait.DelayMS, wait.Class = e.Time, o.made+e.Attempt, e.Delay.Milliseconds(), retry.Class(o.out.Err)
 		if !o.Bare {
 			state := e.State // so that no other event has to be on the heap
-			wait.Retry, wait.Data = &state, Data(event.Waited(&o.policy, e.State, e.Delay, o.prev, e.RetryAfter))
+			why := event.Waited(&o.policy, e.State, e.Delay, o.prev, e.RetryAfter)
+			wait.Retry, wait.Data = &state, Object(why.AppendTo)
 		}
 		o.prev, o.idle = e.State.Prev, e.Time
 		facts = append(facts, wait)
@@ -161,7 +162,7 @@ func (o *operation) observe(e retry.Event) {
 			done := o.p.Event(event.AttemptFinished, o.path)
 			done.Time, done.Attempt, done.DurationMS = e.Time, o.made+e.Attempt, e.Time.Sub(o.start).Milliseconds()
 			if r := ranOf(o.out.Result); !o.Bare && r != (ran{}) {
-				done.Data = Data(r)
+				done.Data = Object(r.appendTo)
 			}
 			facts = append(facts, done)
 		}
