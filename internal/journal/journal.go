@@ -80,6 +80,8 @@ type Journal struct {
 	waiters    []waiter
 	err        error
 	closing    bool
+	idle       bool // the writer waits to be woken, as there is nothing to write
+	clean      bool // and the syncer, as there is nothing to sync
 
 	failed  chan struct{} // closed when err is set by a failure
 	wake    chan struct{} // to the writer: there is something to write
@@ -248,7 +250,8 @@ func (j *Journal) RecordAll(events []event.Event) error {
 		j.queue = append(j.queue, *e)
 	}
 	j.queued += size
-	if after := len(j.queue); before == 0 || before < urgent && after >= urgent {
+	call(&j.idle, j.wake)
+	if before < urgent && len(j.queue) >= urgent {
 		nudge(j.wake)
 	}
 	return nil

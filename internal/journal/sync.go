@@ -54,7 +54,7 @@ func (j *Journal) wait(ctx context.Context, disk bool) error {
 func (j *Journal) hurry(w waiter, patient bool) {
 	if j.err == nil && j.committed < w.seq {
 		j.mu.Unlock()
-		j.commitQueue()
+		j.commitQueue(patient)
 		j.mu.Lock()
 	}
 	if patient && j.err == nil && !j.onItsWay(w) && j.inFlight < maxSyncs {
@@ -111,8 +111,17 @@ func (j *Journal) syncs() {
 	due := time.NewTimer(0)
 	defer due.Stop()
 	for {
-		select {
-		case <-j.dirty:
+		asked := false
+		if j.nothing(&j.clean, func() bool { return j.commits == j.syncing }) {
+			select {
+			case <-j.dirty:
+			case <-j.urgency:
+				asked = true
+			case <-j.stop:
+				return
+			}
+		}
+		if !asked {
 			j.mu.Lock()
 			last := j.syncAt
 			j.mu.Unlock()
@@ -123,9 +132,6 @@ func (j *Journal) syncs() {
 			case <-j.stop:
 				return
 			}
-		case <-j.urgency:
-		case <-j.stop:
-			return
 		}
 		if err := j.syncNow(); err != nil {
 			j.fail(err)

@@ -11,35 +11,58 @@ import (
 
 // write is the writer: it commits whatever is queued, all in one transaction,
 // and rests a moment before the next commit unless somebody waits or much is
-// queued.
+// queued. Nobody wakes it from its rest for an event: it looks by itself.
 func (j *Journal) write() {
 	rest := time.NewTimer(0)
 	defer rest.Stop()
 	for {
-		select {
-		case <-j.wake:
-		case <-j.stop:
-			return
+		if j.nothing(&j.idle, func() bool { return len(j.queue) == 0 }) {
+			select {
+			case <-j.wake:
+			case <-j.stop:
+				return
+			}
 		}
-		if !j.commitQueue() {
+		if !j.commitQueue(false) {
 			return
 		}
 		rest.Reset(restEvery)
-		if !j.rest(rest.C) {
+		select {
+		case <-rest.C:
+		case <-j.wake:
+		case <-j.stop:
 			return
 		}
 	}
 }
 
+// nothing says whether there is nothing to do, and notes it for whoever will have
+// something.
+func (j *Journal) nothing(noted *bool, is func() bool) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	*noted = is()
+	return *noted
+}
+
+// call wakes whoever has noted that there is nothing to do. j.mu is held.
+func call(noted *bool, wake chan<- struct{}) {
+	if *noted {
+		*noted = false
+		nudge(wake)
+	}
+}
+
 // commitQueue commits what is queued. The writer does so, and whoever waits
-// for the disk, for whom waking the writer would only take longer. It is false
-// after a failure, which is the journal's end.
-func (j *Journal) commitQueue() bool {
+// for the disk, for whom waking the writer would only take longer; synced says that
+// the caller sees to the sync as well. It is false after a failure, which is the
+// journal's end.
+func (j *Journal) commitQueue(synced bool) bool {
 	j.batchMu.Lock()
 	defer j.batchMu.Unlock()
 	batch := j.take()
 	if len(batch) > 0 {
-		if err := j.store(batch); err != nil {
+		if err := j.store(batch, synced); err != nil {
 			j.fail(err)
 			return false
 		}
@@ -63,45 +86,9 @@ func (j *Journal) take() []event.Event {
 	return batch
 }
 
-// rest waits for the timer, or until there is a reason not to. It is false at
-// the end of the journal.
-func (j *Journal) rest(timer <-chan time.Time) bool {
-	pending := false
-	for !j.pressed() {
-		select {
-		case <-timer:
-			if pending {
-				nudge(j.wake)
-			}
-			return true
-		case <-j.stop:
-			return false
-		case <-j.wake:
-			pending = true
-		}
-	}
-	nudge(j.wake)
-	return true
-}
-
-// pressed says whether somebody waits for a commit, or much is queued.
-func (j *Journal) pressed() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if len(j.queue) >= urgent {
-		return true
-	}
-	for _, w := range j.waiters {
-		if w.seq > j.committed {
-			return true
-		}
-	}
-	return false
-}
-
 // store commits a batch.
-func (j *Journal) store(batch []event.Event) error {
-	return j.commitWith(batch[len(batch)-1].Seq, func(driver.Conn) error { return j.insert.events(batch) })
+func (j *Journal) store(batch []event.Event, synced bool) error {
+	return j.commitWith(batch[len(batch)-1].Seq, synced, func(driver.Conn) error { return j.insert.events(batch) })
 }
 
 // transaction runs f in a transaction of its own. An error of the database
@@ -110,7 +97,7 @@ func (j *Journal) transaction(f func(driver.Conn) error) error {
 	if err := j.Err(); err != nil {
 		return err
 	}
-	err := j.commitWith(0, f)
+	err := j.commitWith(0, false, f)
 	if err != nil {
 		j.fail(err)
 	}
@@ -122,8 +109,8 @@ func (j *Journal) execute(query string) error {
 }
 
 // commitWith runs f in a transaction and tells who waits. seq is the last
-// event that is in it, 0 for none.
-func (j *Journal) commitWith(seq int64, f func(driver.Conn) error) error {
+// event that is in it, 0 for none; synced is that of commitQueue.
+func (j *Journal) commitWith(seq int64, synced bool, f func(driver.Conn) error) error {
 	if err := j.transact(f); err != nil {
 		return writeError(j.path, err)
 	}
@@ -132,7 +119,9 @@ func (j *Journal) commitWith(seq int64, f func(driver.Conn) error) error {
 	j.committed = max(j.committed, seq)
 	j.commits++
 	j.release()
-	nudge(j.dirty)
+	if !synced {
+		call(&j.clean, j.dirty)
+	}
 	j.pressSync()
 	return nil
 }
