@@ -13,7 +13,6 @@ import (
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step"
 )
 
@@ -609,7 +608,7 @@ func stepWord(pipeline bool) string {
 
 // howMany is how many ended in a way.
 type howMany struct {
-	n   int64
+	n   int
 	way string
 }
 
@@ -624,7 +623,7 @@ func counted(word string, list ...howMany) string {
 			c.way = "failed and tolerated"
 		}
 		if len(parts) == 0 {
-			c.way = plural(int(c.n), word) + " " + c.way
+			c.way = plural(c.n, word) + " " + c.way
 		}
 		parts = append(parts, fmt.Sprintf("%d %s", c.n, c.way))
 	}
@@ -636,22 +635,24 @@ func counts(s *engine.Summary) string {
 	if s.MapReduce {
 		word = "item"
 		i := s.Items
-		text = counted(word, howMany{int64(i.Succeeded - i.Degraded - i.Recovered - i.Incomplete - i.Tolerated), event.Succeeded}, howMany{int64(i.Degraded), event.Degraded},
-			howMany{int64(i.Recovered), event.Recovered}, howMany{int64(i.Incomplete), event.Incomplete}, howMany{int64(i.Failed), event.Failed},
-			howMany{int64(i.Tolerated), event.Tolerated}, howMany{int64(i.Skipped), event.Skipped}, howMany{int64(i.Pending), "not finished"})
+		text = counted(word, howMany{i.Succeeded - i.Degraded - i.Recovered - i.Incomplete - i.Tolerated, event.Succeeded}, howMany{i.Degraded, event.Degraded},
+			howMany{i.Recovered, event.Recovered}, howMany{i.Incomplete, event.Incomplete}, howMany{i.Failed, event.Failed},
+			howMany{i.Tolerated, event.Tolerated}, howMany{i.Skipped, event.Skipped}, howMany{i.Pending, "not finished"})
 	} else {
 		word = stepWord(s.Pipeline)
-		text = stepCounts(word, journal.StepCounts{Succeeded: int(s.Steps.Succeeded), Failed: int(s.Steps.Failed), Skipped: int(s.Steps.Skipped), Degraded: int(s.Steps.Degraded),
-			Recovered: int(s.Steps.Recovered), Tolerated: int(s.Steps.Tolerated), Incomplete: int(s.Steps.Incomplete)})
+		text = stepCounts(word, s.Steps)
 	}
-	if text == "" {
-		return "no " + word + "s"
+	if text != "" {
+		return text
 	}
-	return text
+	if steps := stepCounts("step", s.Steps); s.MapReduce && steps != "" {
+		return "no items, " + steps // of setup and reduce
+	}
+	return "no " + word + "s"
 }
 
 // stepCounts says how many steps ended how.
-func stepCounts(word string, c journal.StepCounts) string {
-	return counted(word, howMany{int64(c.Succeeded), event.Succeeded}, howMany{int64(c.Degraded), event.Degraded}, howMany{int64(c.Recovered), event.Recovered},
-		howMany{int64(c.Incomplete), event.Incomplete}, howMany{int64(c.Failed), event.Failed}, howMany{int64(c.Tolerated), event.Tolerated}, howMany{int64(c.Skipped), event.Skipped})
+func stepCounts(word string, c event.Counts) string {
+	return counted(word, howMany{c.Succeeded, event.Succeeded}, howMany{c.Degraded, event.Degraded}, howMany{c.Recovered, event.Recovered},
+		howMany{c.Incomplete, event.Incomplete}, howMany{c.Failed, event.Failed}, howMany{c.Tolerated, event.Tolerated}, howMany{c.Skipped, event.Skipped})
 }

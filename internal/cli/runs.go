@@ -25,19 +25,19 @@ var runStatuses = []string{event.Running, event.Interrupted, event.Succeeded, ev
 
 // runInfo is a run in the list of runs.
 type runInfo struct {
-	Run        string             `json:"run"`
-	Name       string             `json:"name,omitempty"`
-	Kind       string             `json:"kind,omitempty"`
-	Path       string             `json:"path,omitempty"`
-	Dir        string             `json:"dir,omitempty"`
-	Status     string             `json:"status"`
-	Resumable  bool               `json:"resumable"`
-	Started    *time.Time         `json:"started,omitempty"`
-	Finished   *time.Time         `json:"finished,omitempty"`
-	DurationMS int64              `json:"duration_ms"`
-	Steps      journal.StepCounts `json:"steps"`
-	Items      journal.Counts     `json:"items"`
-	Message    string             `json:"message,omitempty"`
+	Run        string         `json:"run"`
+	Name       string         `json:"name,omitempty"`
+	Kind       string         `json:"kind,omitempty"`
+	Path       string         `json:"path,omitempty"`
+	Dir        string         `json:"dir,omitempty"`
+	Status     string         `json:"status"`
+	Resumable  bool           `json:"resumable"`
+	Started    *time.Time     `json:"started,omitempty"`
+	Finished   *time.Time     `json:"finished,omitempty"`
+	DurationMS int64          `json:"duration_ms"`
+	Steps      event.Counts   `json:"steps"`
+	Items      journal.Counts `json:"items"`
+	Message    string         `json:"message,omitempty"`
 }
 
 func infoOf(s journal.Summary, err error) runInfo {

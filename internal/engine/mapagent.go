@@ -70,7 +70,7 @@ func (x *mapRun) counted(kind string) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if n := x.kinds.of(kind); n != nil {
+	if n := x.kinds.Of(kind); n != nil {
 		*n++
 	}
 }

@@ -28,7 +28,7 @@ type mapRun struct {
 	mu     sync.Mutex
 	edited map[int][]byte // the data of items that were edited in this life
 	past   pasts          // the steps of items that were left in flight, until they start again
-	kinds  ItemKinds
+	kinds  event.KindCounts
 }
 
 // mapPhase runs the map over all items that are not finished.
@@ -278,7 +278,7 @@ func (x *mapRun) restore(ctx context.Context) error {
 func (x *mapRun) end() error {
 	o := x.m.Outcome()
 	c := o.Counts
-	x.r.tally.items = ItemCounts{Total: c.Total, Succeeded: c.Succeeded, Failed: c.Failed, Skipped: c.Skipped, Pending: c.Pending + c.Running + c.Retrying, ItemKinds: x.kinds}
+	x.r.tally.items = ItemCounts{Total: c.Total, Succeeded: c.Succeeded, Failed: c.Failed, Skipped: c.Skipped, Pending: c.Pending + c.Running + c.Retrying, KindCounts: x.kinds}
 	x.r.tally.failed = o.Failed
 	switch {
 	case o.Stopped != nil:

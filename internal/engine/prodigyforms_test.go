@@ -179,6 +179,20 @@ reduce:
 	r.want("x", "7 6 9 0.25")
 }
 
+// TestMadeNamesAreNames: data makes no variable of a name that no file could give.
+func TestMadeNamesAreNames(t *testing.T) {
+	for name, ok := range map[string]bool{"one": true, "a.b-c": true, "a/b": false, "a b": false, "x}${y": false, "a\nb": false} {
+		for _, key := range []string{"capture", "capture_output"} {
+			r := newBench(t).run("commands:\n- foreach: [\"" + name + "\"]\n  do: [{shell: 'echo 1', " + key + ": \"found_${item}\"}]\n")
+			if ok {
+				r.status(event.Succeeded)
+			} else if r.status(event.Failed); !strings.Contains(r.sum.Message, "cannot be the name of a variable") {
+				t.Errorf("%s: the message is %q", name, r.sum.Message)
+			}
+		}
+	}
+}
+
 // TestSecretByValue: a secret that is given as a value, as env values may be.
 func TestSecretByValue(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ type Summary struct {
 	Name       string         `json:"name,omitempty"`
 	Status     string         `json:"status"`
 	DurationMS int64          `json:"duration_ms"`
-	Steps      step.Counts    `json:"steps"`
+	Steps      event.Counts   `json:"steps"`
 	Items      ItemCounts     `json:"items"`
 	Outputs    map[string]any `json:"outputs"`
 	Class      string         `json:"class,omitempty"`
@@ -37,31 +37,9 @@ type ItemCounts struct {
 	Failed    int `json:"failed"`
 	Skipped   int `json:"skipped"`
 	Pending   int `json:"pending"`
-	ItemKinds
-}
-
-// ItemKinds counts those of the items that succeeded which did so in another way
-// than they were meant to: each once, by the step that is most of a failure.
-type ItemKinds struct {
-	Degraded   int `json:"degraded"`
-	Recovered  int `json:"recovered"`
-	Tolerated  int `json:"tolerated"`
-	Incomplete int `json:"incomplete"`
-}
-
-// of is the count of a kind; nil for one that is not counted here.
-func (k *ItemKinds) of(kind string) *int {
-	switch kind {
-	case event.Degraded:
-		return &k.Degraded
-	case event.Recovered:
-		return &k.Recovered
-	case event.Tolerated:
-		return &k.Tolerated
-	case event.Incomplete:
-		return &k.Incomplete
-	}
-	return nil
+	// Of those that succeeded, so many did in another way than they were meant to:
+	// each counted once, by the step that is most of a failure.
+	event.KindCounts
 }
 
 // ErrorClass is one class of errors with an example.
@@ -91,6 +69,6 @@ func (s *Summary) ExitStatus() int {
 
 // has reports whether a step or an item ended in a way of event.Kinds.
 func (s *Summary) has(kind string) bool {
-	n := s.Items.of(kind)
-	return *s.Steps.Of(kind) > 0 || n != nil && *n > 0 || kind == event.Skipped && s.Items.Skipped > 0
+	steps, n := s.Steps.Of(kind), s.Items.Of(kind)
+	return steps != nil && *steps > 0 || n != nil && *n > 0 || kind == event.Skipped && s.Items.Skipped > 0
 }

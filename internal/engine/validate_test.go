@@ -201,6 +201,13 @@ func TestGoalSeek(t *testing.T) {
 			if row.output != "" {
 				r.want("out", row.output)
 			}
+			s, steps := r.sum.Steps, 2 // the rounds are not steps of the workflow
+			if row.status == event.Failed {
+				steps = 1
+			}
+			if n := s.Succeeded + s.Failed + s.Incomplete; n != steps {
+				t.Errorf("%d steps are counted, want %d: %+v", n, steps, s)
+			}
 			if first, _, _ := strings.Cut(r.file("x"), "\n"); first != "1 all done" {
 				t.Errorf("the attempt read %q", first)
 			}

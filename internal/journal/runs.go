@@ -22,40 +22,9 @@ type Summary struct {
 	Status   string
 	Dir      string // the working directory
 	Started  time.Time
-	Finished time.Time // zero if it is not finished
-	Steps    StepCounts
+	Finished time.Time    // zero if it is not finished
+	Steps    event.Counts // of the run itself, by [StepRecord.Kind]
 	Items    Counts
-}
-
-// StepCounts is how many steps of the run itself have ended how, each counted
-// once: see [StepRecord.Kind].
-type StepCounts struct {
-	Succeeded  int `json:"succeeded"`
-	Failed     int `json:"failed"`
-	Skipped    int `json:"skipped"`
-	Degraded   int `json:"degraded"`
-	Recovered  int `json:"recovered"`
-	Tolerated  int `json:"tolerated"`
-	Incomplete int `json:"incomplete"`
-}
-
-func (c *StepCounts) add(kind string) {
-	switch kind {
-	case event.Succeeded:
-		c.Succeeded++
-	case event.Failed:
-		c.Failed++
-	case event.Skipped:
-		c.Skipped++
-	case event.Degraded:
-		c.Degraded++
-	case event.Recovered:
-		c.Recovered++
-	case event.Tolerated:
-		c.Tolerated++
-	case event.Incomplete:
-		c.Incomplete++
-	}
 }
 
 // Kind is the status of the step in more detail: of one that succeeded or failed
@@ -138,8 +107,8 @@ func (r *Reader) Summary(ctx context.Context) (Summary, error) {
 	}
 	sum.Items = state.Items.Counts()
 	for path, step := range state.Steps {
-		if !event.Aside(path) {
-			sum.Steps.add(step.Kind())
+		if n := sum.Steps.Of(step.Kind()); n != nil && !event.Aside(path) {
+			*n++
 		}
 	}
 	return sum, nil

@@ -163,7 +163,7 @@ func TestRunsAndRemove(t *testing.T) {
 		} else if sum.Name != "nightly" || sum.Kind != "mapreduce" || sum.Dir != "/w" || sum.Started.IsZero() {
 			t.Errorf("%+v", sum)
 		}
-		if sum.ID == finished.Run() && (sum.Steps != StepCounts{Failed: 1, Skipped: 1} || sum.Finished.IsZero()) {
+		if sum.ID == finished.Run() && (sum.Steps != event.Counts{Failed: 1, Skipped: 1} || sum.Finished.IsZero()) {
 			t.Errorf("%+v", sum)
 		}
 		got = append(got, line)

@@ -27,8 +27,12 @@ func (x *Executor) setResult(ctx context.Context, p Site, s *workflow.Step, res 
 	c := s.Capture
 	if c.Text != nil {
 		name, err := c.Text.Expand(x.View(ctx, p))
-		if err == nil && name == "" {
+		switch {
+		case err != nil:
+		case name == "":
 			err = errors.New("the name of the variable is empty")
+		case !workflow.IsVariable(name): // it may be made of data
+			err = fmt.Errorf("%q cannot be the name of a variable: that begins with a letter or _ and has letters, digits, _, - and .", x.text(name).Head(100))
 		}
 		if err != nil {
 			return &action.InputError{Class_: "capture", Err: fmt.Errorf("capture %s: %w", c.Text, err)}

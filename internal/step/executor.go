@@ -125,44 +125,11 @@ func (x *Executor) NoteOnce(key, text string) {
 // use.
 type Tally struct {
 	mu     sync.Mutex
-	counts Counts
-}
-
-// Counts are executed steps, each counted once.
-type Counts struct {
-	Succeeded int64 `json:"succeeded"` // as it was meant to
-	Failed    int64 `json:"failed"`
-	Skipped   int64 `json:"skipped"`
-	// Degraded steps ended well through a fallback, recovered ones through a
-	// handler; tolerated ones failed, and the file lets the run go on; incomplete
-	// ones missed a score, and the file lets the run go on.
-	Degraded   int64 `json:"degraded"`
-	Recovered  int64 `json:"recovered"`
-	Tolerated  int64 `json:"tolerated"`
-	Incomplete int64 `json:"incomplete"`
-}
-
-// Of is the count of a kind, as in [Outcome.Kind].
-func (c *Counts) Of(kind string) *int64 {
-	switch kind {
-	case event.Failed:
-		return &c.Failed
-	case event.Skipped:
-		return &c.Skipped
-	case event.Degraded:
-		return &c.Degraded
-	case event.Recovered:
-		return &c.Recovered
-	case event.Tolerated:
-		return &c.Tolerated
-	case event.Incomplete:
-		return &c.Incomplete
-	}
-	return &c.Succeeded
+	counts event.Counts
 }
 
 // Counts gives what was counted so far.
-func (t *Tally) Counts() Counts {
+func (t *Tally) Counts() event.Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.counts
@@ -176,7 +143,9 @@ func (t *Tally) Add(path string, o Outcome) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	*t.counts.Of(o.Kind())++
+	if n := t.counts.Of(o.Kind()); n != nil {
+		*n++
+	}
 }
 
 // Inline is how many bytes of an output stand in a record; the whole of a

@@ -292,7 +292,7 @@ commands:
 		t.Error(err)
 	}
 	// The handler's step, the repair's step and the checks are parts of the six.
-	want := step.Counts{Succeeded: 1, Skipped: 1, Degraded: 1, Recovered: 1, Tolerated: 1, Incomplete: 1}
+	want := event.Counts{Succeeded: 1, Skipped: 1, KindCounts: event.KindCounts{Degraded: 1, Recovered: 1, Tolerated: 1, Incomplete: 1}}
 	if got := w.Tally.Counts(); got != want {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}

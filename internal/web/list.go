@@ -22,7 +22,7 @@ type entry struct {
 	ID, Name, Path, Kind, Status string
 	Started, Finished            time.Time
 	Items                        journal.Counts
-	Steps                        journal.StepCounts
+	Steps                        event.Counts
 	Step                         string // the step that runs or has failed
 	Message                      string
 	Params                       string // as they were given, for the search
@@ -264,8 +264,8 @@ func (l *list) fill(ctx context.Context, e *entry, r *journal.Reader) error {
 // the list does.
 func (e *entry) ended(end event.Event) bool {
 	var d struct {
-		Items journal.Counts     `json:"items"`
-		Steps journal.StepCounts `json:"steps"`
+		Items journal.Counts `json:"items"`
+		Steps event.Counts   `json:"steps"`
 	}
 	if end.Status == event.Failed || json.Unmarshal(end.Data, &d) != nil {
 		return false // which step has failed is told by the steps

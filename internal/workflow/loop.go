@@ -115,7 +115,7 @@ func (d *decoder) goalSeek(n *node, path string) *GoalSeek {
 	}
 	defer o.close()
 	g := &GoalSeek{Goal: o.text("goal"), Threshold: 100, MaxAttempts: 3, FailOnIncomplete: true}
-	g.Do = d.goalAttempts(o, path+".do")
+	g.Do = d.goalAttempts(o, path+".goal_seek")
 	d.nested++
 	if v := o.take("validate"); v != nil {
 		g.Validate = d.steps(v, path+".validate", bareShell)

@@ -191,10 +191,15 @@ func (o *object) positiveDuration(keys ...string) Duration {
 
 var identifierText = pattern.Lazy(`^[\pL_][\pL\pN_.-]*$`)
 
+// IsVariable says whether a variable can have a name.
+func IsVariable(name string) bool {
+	return identifierText().MatchString(name) || intText().MatchString(name)
+}
+
 // identifier reads the name of something that variables refer to.
 func (d *decoder) identifier(o *object, key string) string {
 	id := o.str(key)
-	if id != "" && !identifierText().MatchString(id) && !intText().MatchString(id) {
+	if id != "" && !IsVariable(id) {
 		d.errorf(o.peek(key), "bad-name", "%s %q cannot be used in ${…}: a name begins with a letter and has letters, digits, - and _", key, short(id)).
 			Suggest("for example: %s: %s", key, nameFrom(id))
 		return ""
