@@ -20,6 +20,8 @@ type activities struct {
 	worker *cluster.Worker
 	// heartbeat tells the server that an activity lives.
 	heartbeat func(ctx context.Context, token []byte) error
+	// wish asks the coordinator of a run whether it stops.
+	wish func(ctx context.Context, run string) (cluster.Stop, error)
 }
 
 // beatEvery is how often that is, at the most; a provider may charge for each.
@@ -39,14 +41,14 @@ func registerLanes(w worker.Registry, a *activities) {
 }
 
 func (a *activities) lane(ctx context.Context, l cluster.Lease) (cluster.Settled, error) {
-	ctx, drain, end := a.alive(ctx, l.Heartbeat)
+	ctx, drain, end := a.alive(ctx, l.Run, l.Heartbeat)
 	defer end()
 	out, err := a.worker.Lane(ctx, l, drain)
 	return out, final(err)
 }
 
 func (a *activities) home(ctx context.Context, t cluster.HomeTask) (cluster.HomeDone, error) {
-	ctx, _, end := a.alive(ctx, homeBeat)
+	ctx, _, end := a.alive(ctx, t.Run, homeBeat)
 	defer end()
 	out, err := a.worker.Home(ctx, t)
 	return out, final(err)
@@ -76,17 +78,27 @@ func (a *activities) stop(_ context.Context, run, store string, q cluster.Stop) 
 	return s.Run(run).PutStop(q)
 }
 
+// The types of errors of activities.
+const (
+	plainError = "bide"
+	storeFails = "store" // the store cannot be written
+)
+
 // final is an error that the coordinator is told of at once. Its text is short: it
 // goes into the history.
 func final(err error) error {
 	if err == nil {
 		return nil
 	}
+	kind := plainError
+	if cluster.StoreFails(err) {
+		kind = storeFails
+	}
 	text := err.Error()
 	if len(text) > 1000 {
 		text = text[:1000] + "…"
 	}
-	return temporal.NewNonRetryableApplicationError(text, "bide", nil)
+	return temporal.NewNonRetryableApplicationError(text, kind, nil)
 }
 
 // alive tells the server that an activity lives, until end. It does so itself, by
@@ -94,8 +106,9 @@ func final(err error) error {
 // a moment, and a server that starts again must not cost what runs. drain is
 // closed when the activity is to end soon: it was asked to, the worker leaves, or
 // nothing could be told for so long that the server has given it up soon. The
-// context ends when it has.
-func (a *activities) alive(ctx context.Context, timeout time.Duration) (_ context.Context, drain <-chan struct{}, end func()) {
+// context ends when it has. Where it was asked to end, the run may stop: the store
+// tells that sooner, but not where it is full.
+func (a *activities) alive(ctx context.Context, run string, timeout time.Duration) (_ context.Context, drain <-chan struct{}, end func()) {
 	token := activity.GetInfo(ctx).TaskToken
 	leave := activity.GetWorkerStopChannel(ctx)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -117,11 +130,17 @@ func (a *activities) alive(ctx context.Context, timeout time.Duration) (_ contex
 			}
 			rpc, stop := context.WithTimeout(ctx, 5*time.Second)
 			err := a.heartbeat(rpc, token)
+			asked := errors.As(err, new(*temporal.CanceledError))
+			if asked {
+				if s, err := a.wish(rpc, run); err == nil && s.Life > 0 {
+					a.worker.Tell(run, s)
+				}
+			}
 			stop()
 			switch {
 			case err == nil:
 				heard = time.Now()
-			case errors.As(err, new(*temporal.CanceledError)):
+			case asked:
 				heard = time.Now()
 				ask()
 			case errors.As(err, new(*serviceerror.NotFound)):
@@ -133,6 +152,17 @@ func (a *activities) alive(ctx context.Context, timeout time.Duration) (_ contex
 		}
 	})
 	return ctx, ch, func() { close(done); wg.Wait(); cancel() }
+}
+
+// wishes asks by a client.
+func wishes(c client.Client) func(context.Context, string) (cluster.Stop, error) {
+	return func(ctx context.Context, run string) (s cluster.Stop, err error) {
+		v, err := c.QueryWorkflow(ctx, WorkflowID(run), "", stopQuery)
+		if err == nil {
+			err = v.Get(&s)
+		}
+		return s, err
+	}
 }
 
 // heartbeats are those of a client.

@@ -24,10 +24,7 @@ func connect(logs io.Writer) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	opt.DataConverter = payloadsWith(c)
-	if c.aead != nil {
-		opt.FailureConverter = temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: opt.DataConverter, EncodeCommonAttributes: true})
-	}
+	opt.DataConverter, opt.FailureConverter = payloadsWith(c), failures(c)
 	address := opt.HostPort
 	if address == "" {
 		address = client.DefaultHostPort
@@ -37,6 +34,12 @@ func connect(logs io.Writer) (client.Client, error) {
 		return nil, fmt.Errorf("no Temporal server at %s: %w; TEMPORAL_ADDRESS names another, and `bide cluster dev` starts one", address, err)
 	}
 	return conn, nil
+}
+
+// failures are errors as they go through the server: what they say is encrypted
+// where there is a key.
+func failures(c crypt) converter.FailureConverter {
+	return temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: payloadsWith(c), EncodeCommonAttributes: c.aead != nil})
 }
 
 // payloads compresses what goes through the server.

@@ -27,7 +27,8 @@ import (
 const usage = `bide-temporal is started by bide: bide run --on temporal, bide worker, bide cluster dev.
   bide-temporal start STORE RUN LIFE   begins a life of a run; the order so far comes on standard input
   bide-temporal stop RUN [now]         asks it to stop
-  bide-temporal status RUN             tells whether Temporal has it: running, closed or none
+  bide-temporal status RUN...          tells of each whether Temporal has it, and what holds it up, as JSON
+  bide-temporal control RUN            has its map do what comes as JSON on standard input
   bide-temporal worker SLOTS           works for runs
   bide-temporal dev DATABASE SLOTS     a development server and two workers
 `
@@ -54,8 +55,10 @@ func command(args []string) error {
 		return start(word(1), word(2), word(3))
 	case word(0) == "stop" && len(args) >= 2:
 		return stop(word(1), word(2) == "now")
-	case word(0) == "status" && len(args) == 2:
-		return status(word(1))
+	case word(0) == "status" && len(args) >= 2:
+		return status(args[1:])
+	case word(0) == "control" && len(args) == 2:
+		return control(word(1))
 	case word(0) == "worker" && len(args) == 2:
 		return work(word(1))
 	case word(0) == "dev" && len(args) == 3:
@@ -99,23 +102,6 @@ func stop(run string, now bool) error {
 	})
 }
 
-func status(run string) error {
-	return withClient(func(ctx context.Context, c client.Client) error {
-		d, err := c.DescribeWorkflowExecution(ctx, WorkflowID(run), "")
-		word := "closed"
-		switch {
-		case errors.As(err, new(*serviceerror.NotFound)):
-			word = "none"
-		case err != nil:
-			return err
-		case d.WorkflowExecutionInfo.Status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
-			word = "running"
-		}
-		_, err = fmt.Println(word)
-		return err
-	})
-}
-
 func withClient(do func(ctx context.Context, c client.Client) error) error {
 	c, err := connect(os.Stderr)
 	if err != nil {
@@ -147,7 +133,7 @@ func work(text string) error {
 	if err != nil {
 		return err
 	}
-	a := &activities{worker: mine, heartbeat: heartbeats(c)}
+	a := &activities{worker: mine, heartbeat: heartbeats(c), wish: wishes(c)}
 	short := worker.New(c, mainQueue, worker.Options{DisableEagerActivities: true})
 	registerMain(short, a)
 	lanes := worker.New(c, laneQueue, worker.Options{MaxConcurrentActivityExecutionSize: slots, DisableWorkflowWorker: true,

@@ -18,6 +18,9 @@ func TestMain(m *testing.M) {
 	case "bide":
 		os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	case "bide-temporal":
+		if n := os.Getenv("BIDE_TEST_PROTOCOL"); n != "" { // as one of another version
+			workflowType, mainQueue, laneQueue = "bide.run.v"+n, "bide.p"+n, "bide.p"+n+".lanes"
+		}
 		if err := command(os.Args[1:]); err != nil {
 			fmt.Fprintf(os.Stderr, "bide: %s\n", err)
 			os.Exit(1)

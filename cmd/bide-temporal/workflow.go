@@ -9,6 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/cluster"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/policy"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -16,12 +17,14 @@ import (
 
 // The names under which Temporal knows the parts. They have the protocol's number:
 // a worker of another protocol does not take their work.
-const (
-	workflowType = "bide.run.v1"
+var (
+	workflowType = fmt.Sprintf("bide.run.v%d", cluster.Protocol)
 	// mainQueue has workflows and what is soon done, laneQueue what runs steps.
-	mainQueue = "bide.p1"
-	laneQueue = "bide.p1.lanes"
+	mainQueue = fmt.Sprintf("bide.p%d", cluster.Protocol)
+	laneQueue = mainQueue + ".lanes"
+)
 
+const (
 	laneActivity   = "bide.lane"
 	homeActivity   = "bide.home"
 	adoptActivity  = "bide.adopt"
@@ -29,11 +32,17 @@ const (
 	recordActivity = "bide.record"
 	stopActivity   = "bide.stop"
 
-	stopSignal = "stop"
+	stopSignal    = "stop"
+	stopQuery     = "stop"    // whether it stops: a cluster.Stop
+	controlUpdate = "control" // a cluster.Control
 
 	// recordEvery is how often decisions go to the store.
 	recordEvery = time.Second
-	// homeTries is how many workers may go down under what is not the map.
+	// stopTries is how long the store is tried for the wish to stop: those who work
+	// hear of it from the server as well.
+	stopTries = 5 * time.Second
+	// homeTries is how many workers may go down under what is not the map, or be
+	// unable to do it.
 	homeTries = 5
 	// homeBeat is how long nothing may be heard of them.
 	homeBeat = time.Minute
@@ -77,6 +86,13 @@ func Run(ctx workflow.Context, in Input) (string, error) {
 	if r.Began.IsZero() {
 		r.Began = workflow.Now(ctx)
 	}
+	err := workflow.SetQueryHandler(ctx, stopQuery, func() (cluster.Stop, error) { return r.wish, nil })
+	if err == nil {
+		err = workflow.SetUpdateHandler(ctx, controlUpdate, r.control)
+	}
+	if err != nil {
+		return "", err
+	}
 	workflow.Go(ctx, r.signals)
 	status, err := r.whole(ctx)
 	if err != nil {
@@ -92,8 +108,10 @@ type run struct {
 	order *cluster.Order
 
 	stopping, now bool
-	late          bool        // the time of the run is over, and all who work were told
-	cancels       []canceller // of lanes, and of the home task
+	wish          cluster.Stop // the zero Stop: nobody wants it to stop
+	inMap, told   bool         // lanes are handed out; somebody told the map to do something
+	late          bool         // the time of the run is over, and all who work were told
+	cancels       []canceller  // of lanes, and of the home task
 	ended         []laneEnd
 	flushing      bool
 	flushed       time.Time
@@ -118,7 +136,7 @@ func (r *run) whole(ctx workflow.Context) (string, error) {
 			return done.Status, err
 		}
 		state := cluster.CoordinatorState{Run: r.Input.Run, Store: r.Store, Life: r.Life, Config: *done.Config, Machine: done.State,
-			Used: done.Used, Began: r.Began, Order: *r.order}
+			Used: done.Used, Began: r.Began, Paused: done.Config.Paused, Order: *r.order}
 		if r.c, err = cluster.NewCoordinator(state); err != nil {
 			return "", err
 		}
@@ -127,7 +145,10 @@ func (r *run) whole(ctx workflow.Context) (string, error) {
 	if r.stopping {
 		r.c.Stop()
 	}
-	if err := r.lanes(ctx); err != nil {
+	r.inMap = true
+	err := r.lanes(ctx)
+	r.inMap = false
+	if err != nil {
 		return "", err
 	}
 	done, err := r.home(ctx, cluster.HomeTask{After: true, Halt: r.c.Stopped()})
@@ -152,7 +173,9 @@ func short() workflow.ActivityOptions {
 func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeDone, err error) {
 	t.Run, t.Store, t.Life = r.Input.Run, r.Store, r.Life
 	begun := false // that is told already
+	broken, why := 0, ""
 	for try := 1; ; try++ {
+		t.Stop = r.stopping
 		t.Begin = !t.After && !begun
 		r.Homes++
 		t.Log = fmt.Sprintf("home-%d-%d", r.Life, r.Homes)
@@ -188,6 +211,21 @@ func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeD
 		if lost(err) && try < homeTries && !r.stopping {
 			continue
 		}
+		if full := storeFailed(err); !lost(err) && (full || try < homeTries && !r.stopping) {
+			if full {
+				try--
+			}
+			broken++
+			if why != reason(err) {
+				why = reason(err)
+				r.order.Tell(workflow.Now(ctx), event.Event{Type: event.Note, Time: workflow.Now(ctx), Message: "a worker could not work: " + why})
+			}
+			was := r.stopping
+			if _, err := workflow.AwaitWithTimeout(ctx, cluster.HoldOf(broken), func() bool { return r.stopping != was }); err != nil {
+				return done, err
+			}
+			continue
+		}
 		end := event.Event{Type: event.RunFinished, Time: workflow.Now(ctx), Status: event.Failed, Class: "cluster", Message: reason(err)}
 		switch {
 		case r.stopping:
@@ -204,6 +242,12 @@ func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeD
 // lost reports whether an activity ended because its worker is gone.
 func lost(err error) bool {
 	return errors.As(err, new(*temporal.TimeoutError)) || errors.As(err, new(*temporal.CanceledError))
+}
+
+// storeFailed reports whether an activity could not write to the store.
+func storeFailed(err error) bool {
+	var app *temporal.ApplicationError
+	return errors.As(err, &app) && app.Type() == storeFails
 }
 
 // reason is what an activity says of its failure, without what Temporal puts around it.
@@ -272,7 +316,8 @@ func (r *run) lane(ctx workflow.Context, l cluster.Lease) {
 // await waits until a lease has ended, or for a time.
 func (r *run) await(ctx workflow.Context, until time.Time) error {
 	was := r.stopping
-	happened := func() bool { return len(r.ended) > 0 || r.stopping != was }
+	r.told = false
+	happened := func() bool { return len(r.ended) > 0 || r.stopping != was || r.told }
 	if until.IsZero() {
 		return workflow.Await(ctx, happened)
 	}
@@ -301,12 +346,22 @@ func (r *run) settle(ctx workflow.Context, e laneEnd) error {
 		return r.c.Lost(e.lease.ID, out, workflow.Now(ctx))
 	}
 	// A lane that could not work has run nothing that its log does not tell of.
-	now := workflow.Now(ctx)
-	r.c.Tell(now, event.Event{Type: event.Note, Time: now, Message: "a worker could not work: " + reason(e.err)})
-	if err := r.c.Settle(e.lease.ID, out, now); err != nil {
-		return err
+	return r.c.Broken(e.lease.ID, out, reason(e.err), workflow.Now(ctx))
+}
+
+// control does what somebody asks for while the map goes on.
+func (r *run) control(ctx workflow.Context, q cluster.Control) error {
+	if !r.inMap || r.stopping {
+		return temporal.NewApplicationError(cluster.ErrNoMap.Error(), plainError)
 	}
-	return workflow.Sleep(ctx, time.Second) // it may be so for each lease
+	if err := r.c.Control(q, workflow.Now(ctx)); err != nil {
+		return temporal.NewApplicationError(err.Error(), plainError)
+	}
+	r.told = true
+	if q.Do == journal.Pause {
+		r.cancelAll()
+	}
+	return nil
 }
 
 // cancelAll asks all who work to end soon.
@@ -330,6 +385,7 @@ func (r *run) signals(ctx workflow.Context) {
 
 func (r *run) stop(ctx workflow.Context, q StopRequest) {
 	r.now = r.now || q.Now
+	r.wish = cluster.Stop{Life: r.Life, Now: r.now}
 	r.endLanes(ctx, r.now)
 	if r.c != nil {
 		r.c.Stop()
@@ -342,7 +398,9 @@ func (r *run) stop(ctx workflow.Context, q StopRequest) {
 // than the server would tell them.
 func (r *run) endLanes(ctx workflow.Context, now bool) {
 	s := cluster.Stop{Life: r.Life, Now: now}
-	_ = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, short()), stopActivity, r.Input.Run, r.Store, s).Get(ctx, nil) // it is tried until it is done
+	opt := short()
+	opt.ScheduleToCloseTimeout = stopTries
+	_ = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, opt), stopActivity, r.Input.Run, r.Store, s).Get(ctx, nil) // whom it does not reach, the server tells
 }
 
 // flush has all decisions in the store.

@@ -17,6 +17,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/workflow"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 	temporal "go.temporal.io/sdk/workflow"
 )
@@ -94,7 +96,8 @@ func newPlaceOf(t *testing.T, flow, text string, items int, files map[string]str
 	p.env = suite.NewTestWorkflowEnvironment()
 	p.env.SetTestTimeout(time.Minute)
 	p.env.SetDataConverter(payloads())
-	a := &activities{worker: w, heartbeat: func(context.Context, []byte) error { return nil }}
+	a := &activities{worker: w, heartbeat: func(context.Context, []byte) error { return nil },
+		wish: func(context.Context, string) (cluster.Stop, error) { return cluster.Stop{}, nil }}
 	registerMain(p.env, a)
 	registerLanes(p.env, a)
 	return p
@@ -232,5 +235,121 @@ func TestHandOver(t *testing.T) {
 	if in.Coordinator == nil || in.Run != p.run || in.Homes != 1 {
 		text, err := json.Marshal(in)
 		t.Fatalf("%s %v", text, err)
+	}
+}
+
+// says counts the notes of the run with a text.
+func (p *place) says(text string) (n int) {
+	p.t.Helper()
+	r, err := p.home.Read(p.run)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer r.Close()
+	for e, err := range r.Events(context.Background(), 1, journal.EventFilter{Types: []event.Type{event.Note, event.RunControlled}}) {
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if strings.Contains(e.Message, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// brokenFlow takes from its workers, before the map, what each of them needs for it.
+const brokenFlow = `
+name: broken
+mode: mapreduce
+secrets: {TOKEN: '${file:token}'}
+setup:
+  - shell: mv token away
+map:
+  input: items.jsonl
+  max_parallel: 2
+  agent_template:
+    - shell: echo "$TOKEN" | wc -c
+reduce:
+  - shell: echo "${map.successful} of ${map.total}" > result
+`
+
+func newBroken(t *testing.T) (p *place, lanes *int) {
+	t.Helper()
+	p = newPlaceOf(t, "flow.yml", brokenFlow, 4, map[string]string{"token": "a-long-token"})
+	lanes = new(int)
+	p.env.SetOnActivityStartedListener(func(i *activity.Info, _ context.Context, _ converter.EncodedValues) {
+		if i.ActivityType.Name == laneActivity {
+			*lanes++
+		}
+	})
+	return p, lanes
+}
+
+// TestNoWorkerCan: a run that no worker can work for says so, tries less and less
+// often, and goes on by itself when one can.
+func TestNoWorkerCan(t *testing.T) {
+	p, lanes := newBroken(t)
+	p.env.RegisterDelayedCallback(func() {
+		if err := os.Rename(filepath.Join(p.dir, "away"), filepath.Join(p.dir, "token")); err != nil {
+			t.Error(err)
+		}
+	}, 10*time.Minute)
+	p.env.ExecuteWorkflow(Run, p.input())
+	if got := p.result(); got != event.Failed && got != event.Succeeded {
+		t.Fatal(got)
+	}
+	if s := p.summary(); s.Items.Succeeded != 4 {
+		t.Errorf("%+v", s)
+	}
+	if *lanes > 60 {
+		t.Errorf("%d lanes in ten minutes", *lanes)
+	}
+	for _, text := range []string{"a worker could not work: ", "no worker can work for this run: ", "workers can work for this run again"} {
+		if n := p.says(text); n != 1 {
+			t.Errorf("%q is told %d times", text, n)
+		}
+	}
+}
+
+// TestNoWorkerCanStop: such a run is stopped at once.
+func TestNoWorkerCanStop(t *testing.T) {
+	p, _ := newBroken(t)
+	p.env.RegisterDelayedCallback(func() { p.env.SignalWorkflow(stopSignal, StopRequest{}) }, 5*time.Minute)
+	begin := p.env.Now()
+	p.env.ExecuteWorkflow(Run, p.input())
+	if got := p.result(); got != event.Failed { // for want of the secret, as on one machine
+		t.Fatal(got)
+	}
+	if took := p.env.Now().Sub(begin); took > 6*time.Minute {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// asks has the workflow do something after a time.
+func (p *place) asks(after time.Duration, q cluster.Control) {
+	p.env.RegisterDelayedCallback(func() { p.env.UpdateWorkflowNoRejection(controlUpdate, q.Do, p.t, q) }, after)
+}
+
+// TestControlUpdate: while a map goes on, waits are ended, dead letters run again, and
+// nothing begins while it is paused.
+func TestControlUpdate(t *testing.T) {
+	p := newPlace(t, slowRetry, 12)
+	begin := p.env.Now()
+	p.asks(time.Hour, cluster.Control{Do: cluster.Requeue, Again: []cluster.Letter{{Index: 6, ID: "i5"}}})
+	p.asks(2*time.Hour, cluster.Control{Do: journal.Pause})
+	p.asks(3*time.Hour, cluster.Control{Do: journal.RetryNow})
+	p.asks(4*time.Hour, cluster.Control{Do: journal.Continue})
+	p.env.ExecuteWorkflow(Run, p.input())
+	if got := p.result(); got != event.CompletedWithFailures {
+		t.Fatal(got)
+	}
+	if took := p.env.Now().Sub(begin); took < 4*time.Hour || took > 4*time.Hour+30*time.Minute {
+		t.Errorf("it took %v", took)
+	}
+	if s := p.summary(); s.Items.Succeeded != 11 || s.Items.DeadLettered != 1 {
+		t.Errorf("%+v", s)
+	}
+	if n := p.says("somebody asked for it: the run "); n != 3 {
+		t.Errorf("%d requests are told", n)
 	}
 }

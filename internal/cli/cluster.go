@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -150,7 +151,7 @@ func (a *app) runOn(ctx context.Context, f *runFlags, opt engine.Options) error 
 		_, err := fmt.Fprintf(a.out, "run %s goes on on Temporal; `bide show %s` tells how it stands\n", h.Run, shortRun(h.Run))
 		return err
 	}
-	return a.follow(ctx, f, opt, h.Run)
+	return a.follow(ctx, f, opt, h.Run, 0)
 }
 
 // begin has Temporal begin a life of a run.
@@ -166,18 +167,23 @@ func (a *app) begin(ctx context.Context, shared cluster.Store, run string, life 
 // followEvery is how often it is looked what has happened.
 const followEvery = 200 * time.Millisecond
 
-// follow shows a run that others go on with until it has ended. An interrupt stops
+// follow shows a run that others go on with, behind an event, until it has ended. An interrupt stops
 // it, a second one at once.
-func (a *app) follow(ctx context.Context, f *runFlags, opt engine.Options, run string) error {
+func (a *app) follow(ctx context.Context, f *runFlags, opt engine.Options, run string, from int64) error {
 	return a.execute(ctx, f, opt, func(hard context.Context, o engine.Options) (*engine.Summary, error) {
-		return a.followed(hard, o, run)
+		return a.followed(hard, o, run, from)
 	})
 }
 
-func (a *app) followed(hard context.Context, o engine.Options, run string) (*engine.Summary, error) {
-	ctx := context.WithoutCancel(hard)
+// followed shows a run until its end is recorded. It leaves one that was asked to stop
+// earlier where its end cannot be recorded, and at a second interrupt in any case.
+//
+// What it shows is read from the copy of the run, which whoever looks at it keeps up.
+func (a *app) followed(hard context.Context, o engine.Options, run string, from int64) (*engine.Summary, error) {
+	ctx, end := context.WithCancel(context.WithoutCancel(hard))
+	defer end() // with what is still asked
 	over := false
-	sink := event.SinkFunc(func(e event.Event) {
+	show := func(e event.Event) {
 		switch e.Type {
 		case event.RunFinished:
 			over = true
@@ -187,35 +193,51 @@ func (a *app) followed(hard context.Context, o engine.Options, run string) (*eng
 		for _, s := range o.Sinks {
 			s.Emit(e)
 		}
-	})
-	soft, now := o.Soft.Done(), hard.Done()
-	tick, ask := time.NewTicker(followEvery), time.NewTicker(hadWait)
+	}
+	tick, ask := time.NewTicker(followEvery), time.NewTicker(askEvery)
 	defer tick.Stop()
 	defer ask.Stop()
-	gone := 0 // how often Temporal did not have it
-	for !over {
+	f := follower{soft: o.Soft.Done(), now: hard.Done(), stopped: make(chan error, 2), asked: make(chan onServer, 1), say: func(text string) {
+		show(event.Event{Type: event.Note, Time: time.Now(), Run: run, Message: text})
+	}}
+	for told := ""; !over; {
+		var wrong error
 		select {
 		case <-tick.C:
 		case <-ask.C:
-			if word, err := a.temporal(ctx, nil, "status", run); err == nil && word != "running" {
-				gone++
+			if !f.asking {
+				f.asking = true
+				go func() { f.asked <- a.stands(ctx, run, askWait)[run] }()
 			}
-			if gone > 1 {
-				return nil, fmt.Errorf("run %s was ended by Temporal before its end: `bide resume %s` goes on with what is recorded", run, shortRun(run))
-			}
-		case <-soft:
-			soft = nil
-			if _, err := a.temporal(ctx, nil, "stop", run); err != nil {
-				return nil, err
-			}
-		case <-now:
-			now = nil
-			if _, err := a.temporal(ctx, nil, "stop", run, "now"); err != nil {
-				return nil, err
-			}
+		case s := <-f.asked:
+			wrong = f.takes(s, run)
+		case <-f.soft:
+			f.soft, f.since = nil, time.Now()
+			go func() { f.stopped <- a.askStop(ctx, run, false) }()
+		case <-f.now:
+			f.now, f.leave = nil, time.After(leaveWait)
+			go func() { f.stopped <- a.askStop(ctx, run, true) }()
+		case wrong = <-f.stopped:
+		case <-f.leave:
+			f.left = true
 		}
-		if err := cluster.Follow(ctx, o.Store, run, sink); err != nil {
+		// What has happened meanwhile comes first.
+		switch err := newEvents(ctx, o.Store, run, &from, show); {
+		case err == nil:
+			told = ""
+		case !errors.As(err, new(*fs.PathError)) && !errors.As(err, new(*journal.DiskError)):
 			return nil, err
+		case err.Error() != told:
+			told = err.Error()
+			f.say("it cannot be seen now how the run stands: " + told)
+		}
+		switch {
+		case over:
+		case wrong != nil:
+			return nil, wrong
+		case f.left:
+			f.say(fmt.Sprintf("run %s was asked to stop, and its end is not recorded yet%s; bide show %s tells how it stands, bide resume %[3]s goes on with it", run, f.because(), shortRun(run)))
+			return nil, exitError(signalStatus(o.Soft))
 		}
 	}
 	r, err := o.Store.Read(run)
@@ -224,6 +246,139 @@ func (a *app) followed(hard context.Context, o engine.Options, run string) (*eng
 	}
 	sum, err := engine.SummaryOf(ctx, o, r)
 	return sum, errors.Join(err, r.Close())
+}
+
+// newEvents shows what has come to a run behind an event.
+func newEvents(ctx context.Context, st *journal.Store, run string, from *int64, show func(event.Event)) (err error) {
+	r, err := st.Read(run)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	last, err := r.Last(ctx)
+	if err != nil {
+		return err
+	}
+	*from = min(*from, last) // of a copy that was made anew
+	for e, err := range r.Events(ctx, *from+1, journal.EventFilter{}) {
+		if err != nil {
+			return err
+		}
+		*from = e.Seq
+		show(e)
+	}
+	return nil
+}
+
+const (
+	// askEvery is how often it is asked whether something holds a run up that its
+	// record does not tell, and askWait how long an answer may take.
+	askEvery = 3 * time.Second
+	askWait  = 10 * time.Second
+	// drainWait is how long a run may take to end that was asked to stop, and whose
+	// end cannot be recorded: what runs has its grace. leaveWait is the same of one
+	// that was asked to stop at once, whatever holds it up.
+	drainWait = engine.DefaultGrace + 5*time.Second
+	leaveWait = 10 * time.Second
+)
+
+// follower is who follows a run, beside what is recorded of it.
+type follower struct {
+	say       func(string)
+	soft, now <-chan struct{}
+	leave     <-chan time.Time
+	left      bool
+	since     time.Time // of the first interrupt
+	stopped   chan error
+	asked     chan onServer
+	asking    bool
+	trouble   string
+	gone      int // how often Temporal did not have it
+}
+
+// takes takes how the run stands.
+func (f *follower) takes(s onServer, run string) error {
+	f.asking = false
+	switch s.Word {
+	case "": // nobody knows
+		return nil
+	case "running":
+		f.gone = 0
+	default:
+		f.gone++
+	}
+	if f.gone > 3 {
+		return fmt.Errorf("run %s was ended by Temporal before its end: `bide resume %s` goes on with what is recorded", run, shortRun(run))
+	}
+	if s.Trouble != f.trouble {
+		if s.Trouble == "" {
+			f.say("the run goes on again")
+		} else {
+			f.say("the run is held up: " + s.Trouble)
+		}
+		f.trouble = s.Trouble
+	}
+	f.left = f.left || f.trouble != "" && !f.since.IsZero() && time.Since(f.since) > drainWait
+	return nil
+}
+
+func (f *follower) because() string {
+	if f.trouble == "" {
+		return ""
+	}
+	return ": " + f.trouble
+}
+
+// askStop has Temporal stop a run.
+func (a *app) askStop(ctx context.Context, run string, now bool) error {
+	args := []string{"stop", run}
+	if now {
+		args = append(args, "now")
+	}
+	_, err := a.temporal(ctx, nil, args...)
+	if err != nil {
+		err = fmt.Errorf("run %s could not be stopped, and goes on: %w", run, err)
+	}
+	return err
+}
+
+// onServer is how a run stands at Temporal, as bide-temporal tells it.
+type onServer struct {
+	Run, Word, Trouble string
+}
+
+// stands asks how runs stand at Temporal; what cannot be told within a time is left
+// out.
+func (a *app) stands(ctx context.Context, run string, wait time.Duration, more ...string) map[string]onServer {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	text, err := a.temporal(ctx, nil, append([]string{"status", run}, more...)...)
+	var list []onServer
+	if err != nil || json.Unmarshal([]byte(text), &list) != nil {
+		return nil
+	}
+	by := map[string]onServer{}
+	for _, s := range list {
+		by[s.Run] = s
+	}
+	return by
+}
+
+// showWait is how long a command that shows runs waits for what Temporal knows.
+const showWait = 3 * time.Second
+
+// troubles tells what holds up those of some runs that other machines go on with.
+func (a *app) troubles(ctx context.Context, st *journal.Store, list []runInfo) map[string]onServer {
+	var runs []string
+	for _, i := range list {
+		if _, err := cluster.Place(st.RunDir(i.Run)); err == nil && i.Status == event.Running {
+			runs = append(runs, i.Run)
+		}
+	}
+	if len(runs) == 0 {
+		return nil
+	}
+	return a.stands(ctx, runs[0], showWait, runs[1:]...)
 }
 
 // elsewhere reports whether a run goes on, or went on, on other machines.
@@ -257,8 +412,28 @@ func (a *app) resumeOn(ctx context.Context, f *runFlags, opt engine.Options, run
 	if err != nil {
 		return err
 	}
+	from := int64(0) // what was before is not shown
+	err = a.reading(run, func(r *journal.Reader) (err error) {
+		from, err = r.Last(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	if word == "running" && len(again) > 0 {
-		return fmt.Errorf("run %s goes on: its dead letters can be run again when it has ended", run)
+		if len(again) > cluster.MaxLetters {
+			return fmt.Errorf("run %s goes on, and %d dead letters are more than it is told at once: choose at most %d with --filter or --item, or wait for its end", run, len(again), cluster.MaxLetters)
+		}
+		q := cluster.Control{Do: cluster.Requeue}
+		for _, l := range again {
+			q.Again = append(q.Again, cluster.Letter{Index: l.Index, ID: l.ID})
+		}
+		if err := a.tellOn(ctx, run, q); err != nil {
+			return err
+		}
+	}
+	if word == "running" && !f.quiet {
+		fmt.Fprintf(a.err, "bide: run %s goes on; what happens from now on is shown\n", shortRun(run))
 	}
 	if word != "running" {
 		if len(again) == 0 {
@@ -281,7 +456,7 @@ func (a *app) resumeOn(ctx context.Context, f *runFlags, opt engine.Options, run
 			return err
 		}
 	}
-	return a.follow(ctx, f, opt, run)
+	return a.follow(ctx, f, opt, run, from)
 }
 
 // unchanged is an error where a file of the run is no longer what it was: as nobody
@@ -301,7 +476,7 @@ const hadWait = 10 * time.Second
 // ended is given a moment.
 func (a *app) had(ctx context.Context, run string) (word string, err error) {
 	for end := time.Now().Add(hadWait); ; time.Sleep(stopWait) {
-		if word, err = a.temporal(ctx, nil, "status", run); err != nil || word != "running" {
+		if word, err = a.word(ctx, run); err != nil || word != "running" {
 			return word, err
 		}
 		goesOn := false
@@ -318,7 +493,39 @@ func (a *app) had(ctx context.Context, run string) (word string, err error) {
 	}
 }
 
-// requeueOn has Temporal run dead letters again, in a new life of the run.
+// word asks Temporal whether it has a run.
+func (a *app) word(ctx context.Context, run string) (string, error) {
+	text, err := a.temporal(ctx, nil, "status", run)
+	if err != nil {
+		return "", err
+	}
+	var list []onServer
+	if err := json.Unmarshal([]byte(text), &list); err != nil || len(list) != 1 {
+		return "", errors.Join(fmt.Errorf("bide-temporal says %q: is it of the same version as bide?", text), err)
+	}
+	return list[0].Word, nil
+}
+
+// tellOn has the map of a run that goes on do something.
+func (a *app) tellOn(ctx context.Context, run string, q cluster.Control) error {
+	text, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	_, err = a.temporal(ctx, bytes.NewReader(text), "control", run)
+	return err
+}
+
+// controlOn is bide control of a run on Temporal.
+func (a *app) controlOn(ctx context.Context, run string, q journal.ControlRequest) error {
+	if err := a.tellOn(ctx, run, cluster.Control{Do: q.Do, Parallel: q.Parallel}); err != nil {
+		return err
+	}
+	return a.controlled(run, q)
+}
+
+// requeueOn has Temporal run dead letters again: in the map that goes on, or in a new
+// life of the run.
 func (a *app) requeueOn(ctx context.Context, f *runFlags, opt engine.Options, run string, filter letterFilter, plain bool) error {
 	if !plain || opt.MaxParallel > 0 {
 		return usagef("a run on Temporal keeps to the file and the items as they were when it began: write --as-recorded, without --data and --max-parallel")
@@ -355,15 +562,12 @@ func (a *app) over(ctx context.Context, home *journal.Store, run string) (string
 	return "", nil
 }
 
-// stopOn asks Temporal to stop a run, and waits until it has.
+// stopOn asks Temporal to stop a run, and waits until it has; an interrupt ends the wait.
 func (a *app) stopOn(ctx context.Context, run string, now bool) error {
-	args := []string{"stop", run}
-	if now {
-		args = append(args, "now")
-	}
-	if _, err := a.temporal(ctx, nil, args...); err != nil {
+	if err := a.askStop(ctx, run, now); err != nil {
 		return err
 	}
+	begin, asked := time.Now(), time.Now()
 	for goesOn := true; goesOn; {
 		err := a.reading(run, func(r *journal.Reader) (err error) {
 			goesOn, err = r.InUse()
@@ -371,6 +575,12 @@ func (a *app) stopOn(ctx context.Context, run string, now bool) error {
 		})
 		if err != nil {
 			return err
+		}
+		if goesOn && time.Since(asked) > askEvery && time.Since(begin) > drainWait {
+			asked = time.Now()
+			if why := a.stands(ctx, run, askWait)[run].Trouble; why != "" {
+				return fmt.Errorf("run %s was asked to stop, and its end is not recorded yet: %s", run, why)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -393,6 +603,23 @@ func adopt(home *journal.Store) error {
 		return usageError{fmt.Errorf("BIDE_STORE: %w", err)}
 	}
 	return shared.Adopt(home)
+}
+
+// adopted is adopt for one command: a run of the store that cannot be taken over keeps
+// nobody from another.
+func (a *app) adopted(home *journal.Store) error {
+	if a.toldStore {
+		return nil
+	}
+	a.toldStore = true
+	err := adopt(home)
+	if errors.As(err, new(usageError)) {
+		return err
+	}
+	if err != nil {
+		fmt.Fprintf(a.err, "bide: runs of the store: %v\n", err)
+	}
+	return nil
 }
 
 // keepUp brings the copies of runs that other machines go on with up to date while

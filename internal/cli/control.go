@@ -47,6 +47,12 @@ be stopped.`,
 			if q.Do == "stop" {
 				return a.stop(cmd.Context(), args[0], false)
 			}
+			switch id, is, err := a.elsewhere(args[0]); {
+			case err != nil:
+				return err
+			case is:
+				return a.controlOn(cmd.Context(), id, q)
+			}
 			return a.control(cmd.Context(), args[0], q)
 		},
 	}
@@ -111,12 +117,7 @@ func (a *app) control(ctx context.Context, run string, q journal.ControlRequest)
 					return err
 				}
 			} else if !r.ControlRequested() {
-				text := q.Do
-				if q.Parallel > 0 {
-					text += " " + strconv.Itoa(q.Parallel)
-				}
-				_, err := fmt.Fprintf(a.out, "run %s: %s\n", r.Run(), text)
-				return err
+				return a.controlled(r.Run(), q)
 			} else if held, err := r.InUse(); err != nil || !held {
 				return errors.Join(err, usagef("run %s: %w", r.Run(), journal.ErrNotInUse))
 			}
@@ -127,6 +128,16 @@ func (a *app) control(ctx context.Context, run string, q journal.ControlRequest)
 			}
 		}
 	})
+}
+
+// controlled tells that a run does what it was told.
+func (a *app) controlled(run string, q journal.ControlRequest) error {
+	text := q.Do
+	if q.Parallel > 0 {
+		text += " " + strconv.Itoa(q.Parallel)
+	}
+	_, err := fmt.Fprintf(a.out, "run %s: %s\n", run, text)
+	return err
 }
 
 // continueLater ends the pause of a run that no process has.

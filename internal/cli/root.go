@@ -22,6 +22,8 @@ type app struct {
 	color    string // auto, always, never
 	json     bool
 	width    int // of the terminal, in place of what it says; 0: as it says
+	// toldStore: the runs of BIDE_STORE were looked at.
+	toldStore bool
 }
 
 // usageError is a wrong use of the command line: exit status 2.
@@ -140,7 +142,7 @@ func (a *app) store() (*journal.Store, error) {
 		return nil, err
 	}
 	st.Refresh = cluster.Refresh(st)
-	return st, adopt(st)
+	return st, a.adopted(st)
 }
 
 // problems prints the problems of a file, with their source lines.

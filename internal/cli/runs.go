@@ -163,6 +163,11 @@ func (a *app) runs(ctx context.Context, status []string, limit int) error {
 			break
 		}
 	}
+	for run, s := range a.troubles(ctx, st, list) {
+		if i := slices.IndexFunc(list, func(i runInfo) bool { return i.Run == run }); i >= 0 && s.Trouble != "" {
+			list[i].Message = "held up: " + s.Trouble
+		}
+	}
 	if a.json {
 		return printJSON(a.out, list)
 	}

@@ -33,6 +33,7 @@ type shown struct {
 	Errors   []engine.ErrorClass `json:"errors"`
 	Usage    map[string]float64  `json:"usage,omitempty"`
 	Notes    []string            `json:"notes"`
+	Trouble  string              `json:"trouble,omitempty"` // what holds up a run on other machines
 	Commands []string            `json:"commands"`
 	State    string              `json:"state"` // the run's own directory
 	Version  string              `json:"bide_version,omitempty"`
@@ -113,6 +114,9 @@ func (a *app) show(ctx context.Context, run string) error {
 		s, err := showOf(ctx, r)
 		if err != nil {
 			return err
+		}
+		if r.IsElsewhere() && s.Status == event.Running {
+			s.Trouble = a.stands(ctx, r.Run(), showWait)[r.Run()].Trouble
 		}
 		if a.json {
 			return printJSON(a.out, s)
@@ -279,6 +283,7 @@ func (a *app) printShown(s *shown) error {
 	line("file", visible(s.Path))
 	line("in", visible(s.Dir))
 	line("status", p.status(words(s.Status))+s.paused()+s.because())
+	line("held up", visible(s.Trouble))
 	line("started", s.times())
 	if s.Resumes > 0 {
 		line("resumed", strconv.Itoa(s.Resumes)+" "+plural(s.Resumes, "time"))

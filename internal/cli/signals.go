@@ -99,3 +99,12 @@ func (i *interrupts) status() int {
 	}
 	return 130
 }
+
+// signalStatus is the exit status of a run that the signal ended of which a context
+// knows.
+func signalStatus(soft context.Context) int {
+	if s := (signalError{}); errors.As(context.Cause(soft), &s) {
+		return 128 + int(s.signal)
+	}
+	return 130
+}

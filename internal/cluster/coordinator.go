@@ -42,6 +42,9 @@ type Coordinator struct {
 	item       time.Duration  // how long an item takes; 0: not known
 	began      time.Time      // the life of the run
 	used       engine.Usage
+	broken     Broken
+	paused     bool         // somebody asked for it
+	again      map[int]bool // dead letters that were run again, by index, and are none now
 	Order
 }
 
@@ -57,6 +60,9 @@ type CoordinatorState struct {
 	Item    time.Duration  `json:"item,omitempty"`
 	Began   time.Time      `json:"began,omitzero"` // the life of the run
 	Used    engine.Usage   `json:"used,omitzero"`  // by its agents, in all lives
+	Broken  Broken         `json:"broken,omitzero"`
+	Paused  bool           `json:"paused,omitempty"` // somebody asked for it
+	Again   map[int]bool   `json:"again,omitempty"`  // dead letters that were run again, by index, and are none now
 	Order   Order          `json:"order"`
 }
 
@@ -67,12 +73,15 @@ func NewCoordinator(s CoordinatorState) (*Coordinator, error) {
 		return nil, err
 	}
 	c := &Coordinator{run: s.Run, store: s.Store, life: s.Life, cfg: s.Config, m: m, open: maps.Clone(s.Open), last: maps.Clone(s.Last),
-		item: s.Item, began: s.Began, used: s.Used, Order: s.Order}
+		item: s.Item, began: s.Began, used: s.Used, broken: s.Broken, paused: s.Paused, again: maps.Clone(s.Again), Order: s.Order}
 	if c.open == nil {
 		c.open = map[int]Lease{}
 	}
 	if c.last == nil {
 		c.last = map[int]string{}
+	}
+	if c.again == nil {
+		c.again = map[int]bool{}
 	}
 	return c, nil
 }
@@ -80,7 +89,7 @@ func NewCoordinator(s CoordinatorState) (*Coordinator, error) {
 // State gives all of the coordinator.
 func (c *Coordinator) State() CoordinatorState {
 	return CoordinatorState{Run: c.run, Store: c.store, Life: c.life, Config: c.cfg, Machine: c.m.State(), Open: maps.Clone(c.open),
-		Last: maps.Clone(c.last), Item: c.item, Began: c.began, Used: c.used, Order: c.Order}
+		Last: maps.Clone(c.last), Item: c.item, Began: c.began, Used: c.used, Broken: c.broken, Paused: c.paused, Again: maps.Clone(c.again), Order: c.Order}
 }
 
 // Lanes is how many leases may be open at once.
@@ -103,6 +112,12 @@ func (c *Coordinator) Lease(now time.Time) (l *Lease, until time.Time, over bool
 	}
 	share, ok := c.share()
 	if !ok && len(c.open) > 0 {
+		return nil, time.Time{}, false
+	}
+	if until := c.held(now); !until.IsZero() {
+		return nil, until, false
+	}
+	if c.paused && c.m.Next(now).Kind != policy.Finished {
 		return nil, time.Time{}, false
 	}
 	got, change, d := c.m.Reserve(c.most(), now)
@@ -185,6 +200,9 @@ func (c *Coordinator) settle(id int, s Settled, now time.Time, lost bool) error 
 		return err
 	}
 	delete(c.open, id)
+	if len(ends) > 0 {
+		c.mended(now)
+	}
 	c.used = plus(c.used, s.Used)
 	c.learn(len(ends), s.Took)
 	var facts []event.Event
@@ -218,6 +236,9 @@ func (c *Coordinator) facts(v policy.Verdict, log string, now time.Time) (facts 
 		c.last[v.Item] = log
 	case v.Fate.Final():
 		delete(c.last, v.Item)
+	}
+	if v.Fate == policy.ItemDeadLettered {
+		delete(c.again, v.Item+1)
 	}
 	facts = c.breaker(v.Breaker, now)
 	if !v.PausedUntil.IsZero() {

@@ -83,16 +83,29 @@ type writer struct {
 	done chan struct{}
 }
 
-// newWriter makes a log, which must not be there.
+// newWriter makes a log, which must not be there. It begins with a record of nothing,
+// which is on the disk: on one that is full, nothing is begun.
 func newWriter(path, name string) (*writer, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, storeError{err}
 	}
-	w := &writer{name: name, f: f, digest: sha256.New(), stop: make(chan struct{}), done: make(chan struct{})}
+	w := &writer{name: name, f: f, digest: sha256.New(), stop: make(chan struct{}), done: make(chan struct{}), buf: appendFrame(nil, []byte("[]"))}
+	if err := w.sync(); err != nil {
+		return nil, errors.Join(storeError{err}, f.Close())
+	}
 	go w.syncs()
 	return w, nil
 }
+
+// storeError is an error of writing to the store.
+type storeError struct{ error }
+
+func (e storeError) Error() string { return "the store cannot be written: " + e.error.Error() }
+func (e storeError) Unwrap() error { return e.error }
+
+// StoreFails reports whether an error is that the store cannot be written.
+func StoreFails(err error) bool { return errors.As(err, new(storeError)) }
 
 // record appends events as one record. It is written at the latest with the end of
 // the item that it belongs to.
@@ -129,7 +142,10 @@ func (w *writer) flush() {
 	n, err := w.f.Write(w.buf)
 	w.digest.Write(w.buf[:n])
 	w.size += int64(n)
-	w.buf, w.dirty, w.err = w.buf[:0], true, err
+	w.buf, w.dirty = w.buf[:0], true
+	if err != nil {
+		w.err = storeError{err}
+	}
 }
 
 // sync has everything on the disk.
@@ -140,7 +156,9 @@ func (w *writer) sync() error {
 	w.dirty = false
 	w.mu.Unlock()
 	if err == nil && dirty {
-		err = w.f.Sync()
+		if err = w.f.Sync(); err != nil {
+			err = storeError{err}
+		}
 	}
 	return err
 }

@@ -28,6 +28,8 @@ type HomeTask struct {
 	// After: the map is over, and this is what follows it. Halt is why it stopped.
 	After bool              `json:"after,omitempty"`
 	Halt  policy.StopReason `json:"halt,omitempty"`
+	// Stop: the run is to stop, which nothing else may tell where the store is full.
+	Stop bool `json:"stop,omitempty"`
 	// Spent is the time since this life of the run began.
 	Spent time.Duration `json:"spent,omitempty"`
 }
@@ -68,7 +70,7 @@ func (w *Worker) Home(ctx context.Context, t HomeTask) (_ HomeDone, err error) {
 	defer soft()
 	hardly, hard := context.WithCancel(ctx)
 	defer hard()
-	if t.Halt == Interrupted {
+	if t.Halt == Interrupted || t.Stop {
 		soft()
 	}
 	over, watched := make(chan struct{}), make(chan struct{})
@@ -123,7 +125,7 @@ func (h *homeRun) kept(facts []event.Event) error {
 			if err := h.items(); err != nil {
 				return fmt.Errorf("the work items: %w", err)
 			}
-		case e.Type == event.RunFinished && e.Status == event.Interrupted && h.w.leaving.Load() && h.shared.Stopped().Life != h.t.Life:
+		case e.Type == event.RunFinished && e.Status == event.Interrupted && h.w.leaving.Load() && h.w.stopped(h.shared).Life != h.t.Life:
 			h.out.Moved = true
 			return nil
 		}

@@ -35,12 +35,12 @@ func (w *Worker) Lane(ctx context.Context, l Lease, drain <-chan struct{}) (_ Se
 		return Settled{}, ctx.Err()
 	}
 	if s.err != nil {
-		return Settled{}, errors.Join(ErrBroken, s.err)
+		return Settled{}, broken(s.err)
 	}
 	shared := store.Run(l.Run)
 	log, err := newWriter(shared.log(l.Log), l.Log)
 	if err != nil {
-		return Settled{}, errors.Join(ErrBroken, err)
+		return Settled{}, broken(err)
 	}
 	over := make(chan struct{})
 	watched := make(chan struct{})
@@ -54,8 +54,21 @@ func (w *Worker) Lane(ctx context.Context, l Lease, drain <-chan struct{}) (_ Se
 	<-watched
 	run.out.Prefix, err = log.close()
 	run.out.Used = log.usage()
-	return run.out, errors.Join(err, workErr)
+	if StoreFails(err) {
+		err = broken(err)
+	}
+	if err = errors.Join(workErr, err); errors.Is(err, ErrBroken) {
+		s.spoil()
+	}
+	return run.out, err
 }
+
+// broken is an error as ErrBroken, whose own text says nothing beside that of the error.
+func broken(err error) error { return brokenError{err} }
+
+type brokenError struct{ error }
+
+func (e brokenError) Unwrap() []error { return []error{ErrBroken, e.error} }
 
 // lookEvery is how often a lane looks whether the whole run stops: sooner than the
 // server would tell it.
@@ -66,7 +79,7 @@ func (w *Worker) watch(shared Shared, l Lease, s *session, over <-chan struct{})
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		stop := shared.Stopped()
+		stop := w.stopped(shared)
 		if w.leaving.Load() || stop.Life == l.Life {
 			s.soft()
 		}
@@ -116,7 +129,7 @@ func (r *laneRun) all(ctx context.Context) error {
 			if work.Err() != nil || r.ending(work) {
 				break
 			}
-			return errors.Join(ErrBroken, err)
+			return broken(err)
 		}
 		o := end.Outcome
 		if o.Cancelled && !o.Shortage {
@@ -135,7 +148,7 @@ func (r *laneRun) all(ctx context.Context) error {
 		}
 	}
 	if r.out.Done == 0 && r.s.ctx.Err() != nil && ctx.Err() == nil && r.s.softly.Err() == nil && r.s.hardly.Err() == nil {
-		return errors.Join(ErrBroken, errors.New("the run has ended on this worker, whose copy of its journal cannot be written"))
+		return broken(errors.New("the run has ended on this worker, whose copy of its journal cannot be written"))
 	}
 	for n, at := range due { // clocks differ: what is left of the wait is told
 		r.out.Odd[n].Judged.Delay = max(time.Until(at), 0)

@@ -166,6 +166,8 @@ type Config struct {
 	// agents; 0 is none.
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Budget  engine.Usage  `json:"budget,omitzero"`
+	// Paused: somebody had the run paused in a life before this one.
+	Paused bool `json:"paused,omitempty"`
 }
 
 // BreakerConfig are the numbers of a circuit.Config.
@@ -183,7 +185,7 @@ type BreakerConfig struct {
 // configOf takes what can be sent of a map.
 func configOf(m *engine.PartMap) Config {
 	p := m.Policy
-	c := Config{MaxParallel: p.MaxParallel, OnItemFailure: p.OnItemFailure, Handler: p.Handler, Timeout: m.Timeout, Budget: m.Budget,
+	c := Config{MaxParallel: p.MaxParallel, OnItemFailure: p.OnItemFailure, Handler: p.Handler, Timeout: m.Timeout, Budget: m.Budget, Paused: m.Paused,
 		ErrorCollection: p.ErrorCollection, Retry: p.Retry != nil || p.OnItemFailure == policy.Retry,
 		ContinueOnFailure: p.ContinueOnFailure, MaxFailures: p.MaxFailures, FailureThreshold: p.FailureThreshold, StartDelay: p.StartDelay,
 		MaxRecoveries: p.MaxRecoveries, RateLimitMaxWait: p.RateLimitMaxWait}

@@ -85,15 +85,17 @@ func Make(home *journal.Store, s Store, p Plan) (*journal.Journal, error) {
 	return j, nil
 }
 
-// Adopt makes copies of the runs of a store that a home has not.
+// Adopt makes copies of the runs of a store that a home has not. Those that cannot be
+// read are passed over; the error tells of them.
 func (s Store) Adopt(home *journal.Store) error {
 	runs, err := os.ReadDir(filepath.Join(s.Dir, "runs"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("the runs of the store: %w", err)
+		return err
 	}
+	var errs []error
 	for _, d := range runs {
 		if strings.HasPrefix(d.Name(), ".") {
 			continue
@@ -102,24 +104,21 @@ func (s Store) Adopt(home *journal.Store) error {
 			continue
 		}
 		p, err := s.Run(d.Name()).Plan()
-		if err != nil {
-			return err
-		}
-		j, err := Make(home, s, p)
 		if err == nil {
-			err = j.Close()
+			var j *journal.Journal
+			if j, err = Make(home, s, p); err == nil {
+				err = j.Close()
+			}
 		}
-		if err != nil {
-			return err
-		}
+		errs = append(errs, err)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Refresh brings the copy of a run in home up to what its store has. Where another
 // process is about it, there is nothing to do. It is journal.Store.Refresh.
 func Refresh(home *journal.Store) func(dir string) error {
-	return func(dir string) error { return Follow(context.Background(), home, filepath.Base(dir), nil) }
+	return func(dir string) error { return refresh(context.Background(), home, filepath.Base(dir)) }
 }
 
 // RefreshAll brings the copies of all runs that go on up to date.
@@ -132,8 +131,7 @@ func RefreshAll(home *journal.Store) error {
 	return errors.Join(errs...)
 }
 
-// Follow is Refresh that hands each new event to a sink.
-func Follow(ctx context.Context, home *journal.Store, run string, sink event.Sink) error {
+func refresh(ctx context.Context, home *journal.Store, run string) error {
 	place, err := Place(home.RunDir(run))
 	if err != nil {
 		return err
@@ -153,7 +151,7 @@ func Follow(ctx context.Context, home *journal.Store, run string, sink event.Sin
 	if err != nil {
 		return err
 	}
-	f := fold{shared: s.Run(run), j: j, sink: sink, path: path}
+	f := fold{shared: s.Run(run), j: j, path: path}
 	err = errors.Join(f.all(ctx), j.Close())
 	if !errors.Is(err, errAhead) {
 		return err
@@ -176,7 +174,6 @@ func Follow(ctx context.Context, home *journal.Store, run string, sink event.Sin
 type fold struct {
 	shared Shared
 	j      *journal.Journal
-	sink   event.Sink
 	path   string // of the position; "": it is not kept
 	// only, if not nil, says which events are taken over.
 	only func(e *event.Event) bool
@@ -321,15 +318,7 @@ func (f *fold) take(ctx context.Context, facts []event.Event) error {
 	if len(kept) == 0 {
 		return nil
 	}
-	if err := f.j.RecordAll(kept); err != nil {
-		return err
-	}
-	for _, e := range kept {
-		if f.sink != nil {
-			f.sink.Emit(e)
-		}
-	}
-	return nil
+	return f.j.RecordAll(kept)
 }
 
 // fails keeps how an item failed for good.

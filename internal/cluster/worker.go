@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,6 +25,30 @@ type Worker struct {
 
 	mu       sync.Mutex
 	sessions map[string]*session
+	spoilt   int             // sessions so far
+	told     map[string]Stop // by run: what was heard of its stop otherwise than by the store
+}
+
+// Tell tells that a run is to stop, where that is known otherwise than by the store,
+// which may be full.
+func (w *Worker) Tell(run string, s Stop) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.told == nil {
+		w.told = map[string]Stop{}
+	}
+	w.told[run] = s
+}
+
+// stopped is the wish that a run stops.
+func (w *Worker) stopped(shared Shared) Stop {
+	s := shared.Stopped()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t := w.told[filepath.Base(shared.Dir)]; t.Life > s.Life || t.Life == s.Life && t.Now {
+		return t
+	}
+	return s
 }
 
 // NewWorker gives a worker that keeps its copies of journals in a directory of its
@@ -116,6 +141,8 @@ type session struct {
 	logs  map[int]*writer // of the items that run, by index
 	users int
 	idle  *time.Timer
+	// spoilt: no further lane comes, and it ends when those that it has are done.
+	spoilt bool
 }
 
 // idleSession is how long a session stays open that no lane needs.
@@ -151,8 +178,29 @@ func (s *session) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.users--; s.users == 0 {
-		s.idle = time.AfterFunc(idleSession, s.retire)
+		wait := idleSession
+		if s.spoilt {
+			wait = 0
+		}
+		s.idle = time.AfterFunc(wait, s.retire)
 	}
+}
+
+// spoil has the next lease begin another session: this one could not record something,
+// and begins nothing more.
+func (s *session) spoil() {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.spoilt || s.w.sessions[s.key] != s {
+		return
+	}
+	s.spoilt = true
+	delete(s.w.sessions, s.key)
+	s.w.spoilt++
+	s.key = fmt.Sprintf("%s spoilt %d", s.key, s.w.spoilt)
+	s.w.sessions[s.key] = s
 }
 
 // retire ends a session that nobody needs, or that came to nothing.

@@ -83,12 +83,13 @@ func controlled(q *journal.ControlRequest, said string) event.Event {
 	return event.Event{Type: event.RunControlled, Label: q.Do, Total: q.Parallel, Message: said}
 }
 
-// keepControl goes on as the run was told before this process.
+// keepControl goes on as the run was told before this process. What a run that
+// several share waits for, those decide who share it.
 func (r *run) keepControl() {
 	if r.state.Parallel > 0 {
 		r.control.parallel.Store(int64(r.state.Parallel))
 	}
-	if since := r.state.Held; !since.IsZero() {
+	if since := r.state.Held; !since.IsZero() && r.opt.Part == nil {
 		r.x.Life.Hold()
 		r.note("the run stays paused, as it was told at %s: bide control %s continue", since.Local().Format(time.DateTime), r.x.Run)
 	}

@@ -53,7 +53,9 @@ type PartMap struct {
 	Timeout time.Duration
 	// Budget is what all agents may use, as the file says, and Used what they have.
 	Budget, Used Usage
-	m            *mapper.Map
+	// Paused: the run was paused, and nobody has told it to continue.
+	Paused bool
+	m      *mapper.Map
 }
 
 // Usage is what agents use of a budget; 0 of a budget is no bound.
@@ -91,7 +93,7 @@ func (r *run) elsewhere(ctx context.Context, p step.Site) error {
 		return fmt.Errorf("timeout: %w", err)
 	}
 	m := &PartMap{Total: r.tally.items.Total, Policy: x.m.Policy, State: x.m.State(), Timeout: timeout,
-		Budget: Usage{r.file.MaxCost, r.file.MaxTokens}, m: x.m}
+		Budget: Usage{r.file.MaxCost, r.file.MaxTokens}, Paused: !r.state.Held.IsZero(), m: x.m}
 	if u := r.x.Agents.Used(); u != nil {
 		m.Used = Usage{u.CostUSD, u.InputTokens + u.OutputTokens + u.CacheTokens + u.OtherTokens}
 	}

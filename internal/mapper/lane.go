@@ -26,9 +26,15 @@ func (x *Map) Lane() *Lane { return &Lane{x: x, feed: feed{read: x.Items}} }
 
 // Work runs the agent of an item to its end and records what becomes of it, as a
 // worker of the map does. last is how the attempt before this one failed. The
-// error says that it could not be recorded: then nothing more is to be begun.
+// error says that it could not be recorded, or that the run stops: then nothing more is
+// to be begun.
 func (l *Lane) Work(ctx context.Context, it policy.Leased, last *failure.Failure) (policy.End, error) {
 	x := l.x
+	if x.Stopping != nil {
+		if err := x.Stopping(); err != nil {
+			return policy.End{Item: it.Item, Outcome: policy.Outcome{Cancelled: true}}, err
+		}
+	}
 	start := x.Clock.Now()
 	item, err := l.feed.item(ctx, it.Item+1)
 	a := Attempt{Item: item, Number: x.before[item.Index] + it.Attempt, Recoveries: it.Recoveries, Last: last, Start: start}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
 )
 
@@ -92,6 +93,9 @@ func (p *pages) arguments(r *http.Request, id string) (args []string, input []by
 		return []string{"stop", id, "--now"}, nil, nil
 	case "retry":
 		args = []string{"dlq", "retry", id, "--progress", "none"}
+		if _, err := os.Stat(filepath.Join(p.opt.Store.RunDir(id), journal.Elsewhere)); err == nil {
+			args = append(args, "--as-recorded") // other machines go on with their copy of the file
+		}
 		if item := form.Get("item"); item != "" {
 			args = append(args, "--item="+item)
 			if data := form.Get("data"); data != "" {

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/cluster"
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+)
+
+// standing is what Temporal knows of a run.
+type standing struct {
+	Run  string `json:"run"`
+	Word string `json:"word"` // running, closed or none
+	// Trouble is what holds it up that the store does not tell, as it cannot be
+	// written or as there is nobody who would; "" is nothing.
+	Trouble string `json:"trouble,omitempty"`
+}
+
+func status(runs []string) error {
+	key, err := newCrypt(os.Getenv(KeyFile))
+	if err != nil {
+		return err
+	}
+	return withClient(func(ctx context.Context, c client.Client) error {
+		list := make([]standing, len(runs))
+		alone, asked := "", false // what they all have in common
+		for i, run := range runs {
+			s := &list[i]
+			s.Run = run
+			d, err := c.DescribeWorkflowExecution(ctx, WorkflowID(run), "")
+			switch {
+			case errors.As(err, new(*serviceerror.NotFound)):
+				s.Word = "none"
+				continue
+			case err != nil:
+				return err
+			case d.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
+				s.Word = "closed"
+				continue
+			}
+			s.Word = "running"
+			if !asked {
+				asked = true
+				if alone, err = nobody(ctx, c); err != nil {
+					return err
+				}
+			}
+			if s.Trouble = alone; s.Trouble == "" {
+				s.Trouble = failing(d, failures(key))
+			}
+		}
+		return json.NewEncoder(os.Stdout).Encode(list)
+	})
+}
+
+// seen is how long ago a worker that is there asked for work at the most: it asks for
+// a minute, and then again.
+const seen = 75 * time.Second
+
+// nobody says that no worker is there; "" where one is.
+func nobody(ctx context.Context, c client.Client) (string, error) {
+	q, err := c.DescribeTaskQueue(ctx, mainQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range q.Pollers {
+		if time.Since(p.LastAccessTime.AsTime()) < seen {
+			return "", nil
+		}
+	}
+	return fmt.Sprintf("no worker takes work of protocol %d (the queue %s): start bide worker there, or one of this version", cluster.Protocol, mainQueue), nil
+}
+
+// failing says which short activity is tried again and again.
+func failing(d *workflowservice.DescribeWorkflowExecutionResponse, fc converter.FailureConverter) string {
+	for _, p := range d.PendingActivities {
+		if p.LastFailure == nil || p.Attempt < 2 {
+			continue
+		}
+		why := strings.TrimSpace(reason(fc.FailureToError(p.LastFailure)))
+		switch p.ActivityType.GetName() {
+		case recordActivity, stopActivity:
+			return "the store cannot be written: " + why
+		case adoptActivity, adoptHome:
+			return "the store cannot be read: " + why
+		}
+	}
+	return ""
+}
+
+// control has the map of a run do something, and tells what it said.
+func control(run string) error {
+	var q cluster.Control
+	if err := json.NewDecoder(bufio.NewReader(os.Stdin)).Decode(&q); err != nil {
+		return fmt.Errorf("what run %s is to do: %w", run, err)
+	}
+	return withClient(func(ctx context.Context, c client.Client) error {
+		h, err := c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: WorkflowID(run), UpdateName: controlUpdate, Args: []any{q},
+			WaitForStage: client.WorkflowUpdateStageCompleted})
+		if err == nil {
+			err = h.Get(ctx, nil)
+		}
+		switch {
+		case errors.As(err, new(*serviceerror.NotFound)):
+			return fmt.Errorf("Temporal has no run %s that goes on", run)
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return fmt.Errorf("no worker took what run %s is to do within %v; `bide show` tells what holds it up", run, patience)
+		case err != nil:
+			return fmt.Errorf("run %s: %s", run, reason(err))
+		}
+		return nil
+	})
+}
