@@ -54,15 +54,21 @@ func (a *activities) home(ctx context.Context, t cluster.HomeTask) (cluster.Home
 	return out, final(err)
 }
 
-func (a *activities) adopt(_ context.Context, l cluster.Lease) (cluster.Settled, error) {
+func (a *activities) adopt(ctx context.Context, l cluster.Lease) (cluster.Settled, error) {
+	_, _, end := a.alive(ctx, shortBeat)
+	defer end()
 	return cluster.Adopt(l)
 }
 
-func (a *activities) adoptHome(_ context.Context, t cluster.HomeTask) (cluster.Prefix, error) {
+func (a *activities) adoptHome(ctx context.Context, t cluster.HomeTask) (cluster.Prefix, error) {
+	_, _, end := a.alive(ctx, shortBeat)
+	defer end()
 	return cluster.AdoptHome(t)
 }
 
-func (a *activities) record(_ context.Context, run, store string, entries []cluster.Entry) error {
+func (a *activities) record(ctx context.Context, run, store string, entries []cluster.Entry) error {
+	_, _, end := a.alive(ctx, shortBeat)
+	defer end()
 	s, err := cluster.OpenStore(store)
 	if err != nil {
 		return err
@@ -70,7 +76,9 @@ func (a *activities) record(_ context.Context, run, store string, entries []clus
 	return s.Run(run).Record(entries)
 }
 
-func (a *activities) stop(_ context.Context, run, store string, q cluster.Stop) error {
+func (a *activities) stop(ctx context.Context, run, store string, q cluster.Stop) error {
+	_, _, end := a.alive(ctx, shortBeat)
+	defer end()
 	s, err := cluster.OpenStore(store)
 	if err != nil {
 		return err

@@ -44,8 +44,10 @@ const (
 	// homeTries is how many workers may go down under what is not the map, or be
 	// unable to do it.
 	homeTries = 5
-	// homeBeat is how long nothing may be heard of them.
-	homeBeat = time.Minute
+	// homeBeat is how long nothing may be heard of them, shortBeat of what is soon
+	// done: of a worker that went down with it nothing else tells.
+	homeBeat  = time.Minute
+	shortBeat = 15 * time.Second
 	// manyEvents is when an execution hands over to the next, whatever the server
 	// suggests: half of what a history may have before it is slow.
 	manyEvents = 8000
@@ -164,7 +166,7 @@ func once(queue string, heartbeat time.Duration) workflow.ActivityOptions {
 
 // short are the options of what may be done again as often as it takes.
 func short() workflow.ActivityOptions {
-	return workflow.ActivityOptions{TaskQueue: mainQueue, StartToCloseTimeout: 5 * time.Minute,
+	return workflow.ActivityOptions{TaskQueue: mainQueue, StartToCloseTimeout: 5 * time.Minute, HeartbeatTimeout: shortBeat,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second}}
 }
 
