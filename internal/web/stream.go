@@ -13,6 +13,7 @@ import (
 
 const (
 	beat      = 100 * time.Millisecond // changes go out at most so often
+	busyBeat  = 500 * time.Millisecond // those of a topic that changes all the time
 	listBeat  = time.Second            // and those of the list of runs
 	sleepy    = 15 * time.Second       // with nothing to say, a comment keeps the line open
 	slow      = 5 * time.Second        // a reader that takes longer to take a message is dropped
@@ -40,25 +41,26 @@ func (p *pages) stream(w http.ResponseWriter, r *http.Request) {
 		at = r.URL.Query().Get("at")
 	}
 	t := &teller{p: p, w: w, c: http.NewResponseController(w), at: positions(at)}
+	paces := map[string]*pace{}
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.WriteHeader(http.StatusOK)
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	spoke := time.Time{}
-	listed := time.Time{}
 	for {
 		said := false
 		for _, topic := range topics {
-			if topic == "runs" && time.Since(listed) < listBeat {
-				continue
+			if paces[topic] == nil {
+				paces[topic] = &pace{}
 			}
-			if topic == "runs" {
-				listed = time.Now()
+			if time.Now().Before(paces[topic].next) {
+				continue
 			}
 			told, err := t.tell(r, topic)
 			if err != nil {
 				return // who is gone, or too slow, comes back with Last-Event-ID
 			}
+			paces[topic].told(topic, told, time.Now())
 			said = said || told
 		}
 		if !said && time.Since(spoke) > sleepy {
@@ -78,6 +80,27 @@ func (p *pages) stream(w http.ResponseWriter, r *http.Request) {
 		case <-tick.C:
 		}
 	}
+}
+
+// pace is how soon a topic has its turn again: what changes after a while is told
+// at once, and what changes all the time more seldom, since each message costs the
+// browser more than us, perhaps on the machine that does the work.
+type pace struct {
+	wait time.Duration // since it was told last
+	next time.Time
+}
+
+// told takes note of a turn.
+func (p *pace) told(topic string, something bool, now time.Time) {
+	switch {
+	case topic == "runs":
+		p.wait = listBeat
+	case something:
+		p.wait = min(max(2*p.wait, beat), busyBeat)
+	default:
+		p.wait = 0
+	}
+	p.next = now.Add(p.wait)
 }
 
 // teller tells one reader.

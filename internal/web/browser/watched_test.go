@@ -25,7 +25,7 @@ func TestWatchedThroughput(t *testing.T) {
 		t.Skip("a measurement: set BIDE_FIGURES=1")
 	}
 	path := filepath.Join(t.TempDir(), "map.yml")
-	text := "name: measured\nmode: mapreduce\nmap:\n  input: 'seq 1 6000'\n  max_parallel: 4\n  agent_template:\n    - shell: \"true\"\n"
+	text := "name: measured\nmode: mapreduce\nmap:\n  input: 'seq 1 30000'\n  max_parallel: 4\n  agent_template:\n    - shell: \"true\"\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestWatchedThroughput(t *testing.T) {
 		return func() { do(t, ctx, chromedp.Navigate("about:blank")) }
 	}}, {"what a page asks for, the browser elsewhere", func() func() { return visit(shared.Last()) }}} {
 		var walls, cpus []float64
-		for n := range 9 {
+		for n := range 6 {
 			w0, c0 := run(func() func() { return func() {} })
 			w1, c1 := run(who.watch)
 			if n > 0 { // the first pair warms up

@@ -27,7 +27,8 @@ const charted = chart();
 const drawn = plots();
 repaint.push(() => drawn.forEach((p) => p.draw()));
 
-// The page is asked for again when something changed, at most twice a second,
+// The page is asked for again when something changed, at most twice a second (that
+// of a map, whose grid and counts the stream tells, every two seconds),
 // and never while it is hidden.
 let wanted = false;
 let busy = false;
@@ -73,7 +74,7 @@ async function start(): Promise<void> {
   let grid: Grid | null = null;
   let from = Number(at);
   if (box) {
-    pause = 1000;
+    pause = 2000; // what counts is told by the stream
     grid = new Grid(box, location.pathname.replace(/\/map$/, ""));
     repaint.push(() => grid!.recolour());
     await grid.load().catch(() => (from = 0)); // the stream then tells of all cells
