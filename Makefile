@@ -112,10 +112,12 @@ ci:
 checks:
 	$(MAKE) -j1 lint darwin examples bench-build contrib cluster-short fuzz web-check browser
 
-# The pages of docs/reference, from the tables of the program; a test compares them.
+# The pages of docs/reference, from the tables of the program, and the pictures that
+# pages make; tests compare them.
 docs:
 	$(GO) test -vet=off ./internal/cli -run '^TestEveryReferencePageIsMade$$' -args -make-docs
 	$(GO) test -vet=off ./internal/cli -run '^TestScreens$$' -args -make-screens
+	$(GO) test -vet=off ./internal/cli -run '^TestReadme$$/^choosing' -args -make-docs
 
 # The packages of a release in release/dist, and what docs/releasing.md says is
 # checked of them; nfpm is built first, which takes a minute or two.

@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"bytes"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +57,30 @@ func runPage(t *testing.T, page string) {
 	}
 	if ran < 2 {
 		t.Errorf("only %d commands of the page were run", ran)
+	}
+	pictures(t, string(text), dir)
+}
+
+// pictures holds those that a page makes and shows to what its commands have made,
+// or writes them.
+func pictures(t *testing.T, text, dir string) {
+	for _, m := range regexp.MustCompile(`--svg (\S+\.svg)`).FindAllStringSubmatch(text, -1) {
+		kept := "../../docs/pictures/" + m[1]
+		if !strings.Contains(text, "](pictures/"+m[1]+")") {
+			continue
+		}
+		made, err := os.ReadFile(filepath.Join(dir, m[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if flag.Lookup("make-docs").Value.String() == "true" {
+			if err := os.WriteFile(kept, made, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if have, err := os.ReadFile(kept); err != nil || !bytes.Equal(have, made) {
+			t.Errorf("docs/pictures/%s is not what the page's command makes (%v): run make docs", m[1], err)
+		}
 	}
 }
 

@@ -106,16 +106,24 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags, path string) error
 	_, outage := model.End()
 	for _, v := range list {
 		progress, done := a.progress(v.name, f.seeds)
-		samples, err := simulate.Run(ctx, simulate.Options{File: v.file, Pipeline: v.pipe, Settings: engine.Settings{Dir: f.dir, Profile: f.profile, MaxParallel: f.maxParallel, Inputs: v.inputs},
-			Model: model, Seeds: f.seeds, First: f.first, Progress: progress, Items: items})
+		options := simulate.Options{File: v.file, Pipeline: v.pipe, Settings: engine.Settings{Dir: f.dir, Profile: f.profile, MaxParallel: f.maxParallel, Inputs: v.inputs},
+			Model: model, Seeds: f.seeds, First: f.first, Progress: progress, Items: items}
+		samples, err := simulate.Run(ctx, options)
 		done()
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name, err)
 		}
 		v.report = simulate.Summarize(samples, outage)
-		if v.file != nil {
-			v.report.Name(v.file)
+		if v.file == nil {
+			continue
 		}
+		if options.Progress = nil; len(list) == 1 {
+			err := v.report.Advise(ctx, options, samples, func(set string) (*workflow.File, error) { return changed(&f.runFlags, v.file, set) })
+			if err != nil {
+				return fmt.Errorf("%s: %w", v.name, err)
+			}
+		}
+		v.report.Name(v.file)
 	}
 	if ctx.Err() != nil {
 		fmt.Fprintf(a.err, "bide: interrupted: these are %d of %d runs\n", list[0].report.Seeds, f.seeds)
@@ -174,6 +182,29 @@ func (a *app) simulatedFile(f *runFlags, path string, read func(string) ([]byte,
 		n, _ := problems.Count()
 		fmt.Fprintf(a.err, "bide: %s has %d %s\n", path, n, plural(n, "error"))
 		return nil, exitError(2)
+	}
+	return file, nil
+}
+
+// changed is a file that was read, with a change made to it.
+func changed(f *runFlags, file *workflow.File, set string) (*workflow.File, error) {
+	text, err := simulate.Set(file.Source, []string{set})
+	if err != nil {
+		return nil, err
+	}
+	params, paramFile, err := f.parameters()
+	if err != nil {
+		return nil, err
+	}
+	read := func(name string) ([]byte, error) {
+		if name == file.Path {
+			return text, nil
+		}
+		return os.ReadFile(name)
+	}
+	file, problems := workflow.Load(file.Path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.profile, ReadFile: read})
+	if problems.HasErrors() {
+		return nil, problems
 	}
 	return file, nil
 }

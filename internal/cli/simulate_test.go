@@ -27,7 +27,7 @@ func TestSimulatePipelines(t *testing.T) {
 	svg := filepath.Join(dir, "x.svg")
 
 	out, errs, status := bide("simulate", a, "--model", m, "--seeds", "50", "--compare", b, "--svg", svg)
-	if status != 0 || !strings.Contains(out, "b.cst: with these failures 100 of 100 runs succeed") || !strings.Contains(errs, "made up, since not given: input urls") {
+	if status != 0 || !strings.Contains(out, "b.cst: with these failures 50 of 50 runs succeed") || !strings.Contains(errs, "made up, since not given: input urls") {
 		t.Errorf("status %d:\n%s%s", status, out, errs)
 	}
 	text, err := os.ReadFile(svg)

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"time"
@@ -58,11 +59,36 @@ type LoadReport struct {
 	Low  []float64 `json:"low"`
 	High []float64 `json:"high"`
 	// Amplification is the attempts for each first attempt.
-	Amplification []float64 `json:"amplification"`
+	Amplification []Ratio `json:"amplification"`
 	// Peaks are the most attempts that began within 100 ms.
 	PeakP50 int64 `json:"peak_p50"`
 	PeakP95 int64 `json:"peak_p95"`
 	PeakAt  int64 `json:"peak_at_ns"` // the median of when
+}
+
+// Ratio is a ratio that may be infinite, which is null in JSON: retries, and no
+// first attempt beside them.
+type Ratio float64
+
+// MarshalJSON makes null of an infinite factor.
+func (f Ratio) MarshalJSON() ([]byte, error) {
+	if math.IsInf(float64(f), 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(f))
+}
+
+// Advice is a change that makes the load gentler, tried under the same luck.
+type Advice struct {
+	// Set is the change, as --set takes it.
+	Set string `json:"set"`
+	// Cut is the part of the peak of retries, in the mean of all runs, that it takes
+	// away, 0 to 1.
+	Cut float64 `json:"peak_cut"`
+	// Seeds is how many runs it was tried on, and Fewer how many of them succeed no
+	// more.
+	Seeds int `json:"seeds"`
+	Fewer int `json:"fewer"`
 }
 
 // Spent is what attempts cost in a run.
@@ -88,6 +114,8 @@ type Report struct {
 	Steps    map[string]StepReport `json:"steps"`
 	Load     LoadReport            `json:"load"`
 	Cost     Spent                 `json:"cost"`
+	// Advice, where retries drive the load up and another jitter would not.
+	Advice *Advice `json:"advice,omitempty"`
 
 	// Makespans are those of the runs in the order of seeds.
 	Makespans []time.Duration `json:"-"`
@@ -202,9 +230,9 @@ func (r *Report) load(list []*Sample) {
 		slices.Sort(at)
 		l.Mean = append(l.Mean, round(sum/float64(len(list))))
 		l.Low, l.High = append(l.Low, at[rank(len(at), 0.05)]), append(l.High, at[rank(len(at), 0.95)])
-		amp := 0.0
-		if first > 0 {
-			amp = round(sum / first)
+		amp := Ratio(0) // nothing began
+		if sum > 0 {
+			amp = Ratio(round(sum / first))
 		}
 		l.Amplification = append(l.Amplification, amp)
 	}

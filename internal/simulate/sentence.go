@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,33 +17,78 @@ func (r *Report) Sentence() string {
 	}
 	var b strings.Builder
 	low, high := Span(r.Makespan.P5), Span(r.Makespan.P95)
-	fmt.Fprintf(&b, "with these failures %.0f of 100 runs succeed, within ", 100*r.Runs.Succeeded.P)
+	fmt.Fprintf(&b, "with these failures %s succeed, within ", r.of(r.Runs.Succeeded)+" runs")
 	if low == high {
 		b.WriteString(low)
 	} else {
 		fmt.Fprintf(&b, "%s to %s", low, high)
 	}
-	if amp, at := r.amplified(); amp >= 1.5 && r.Busiest != "" {
+	if amp, at := r.amplified(); math.IsInf(amp, 1) {
+		fmt.Fprintf(&b, "; at %s the load is retries of %s alone", Span(int64(at)), r.Busiest)
+	} else if amp >= storm {
 		fmt.Fprintf(&b, "; the retries of %s make the load %.2g times as high at %s", r.Busiest, amp, Span(int64(at)))
 	} else if r.Busiest != "" {
 		fmt.Fprintf(&b, "; %.0f %% of the attempts of %s are retries", 100*r.Retried, r.Busiest)
 	}
+	if a := r.Advice; a != nil {
+		fmt.Fprintf(&b, "; %s would cut the peak of retries by %.0f %%", a.Set, 100*a.Cut)
+		if a.Fewer > 0 {
+			fmt.Fprintf(&b, ", and cost %d of %d runs their success", a.Fewer, a.Seeds)
+		}
+	}
 	if s := r.Runs.Recovered; s != nil {
-		fmt.Fprintf(&b, "; %.0f of 100 go on after the outage", 100*s.P)
+		fmt.Fprintf(&b, "; %s go on after the outage", r.of(*s))
 	}
 	return b.String()
 }
 
-// amplified is the greatest amplification where there is a load worth speaking
-// of, and when.
-func (r *Report) amplified() (amp float64, at time.Duration) {
-	most := 0.0
-	for _, v := range r.Load.Mean {
-		most = max(most, v)
+// of says a share as a person does: of 100, or of as many runs as there were. What
+// is not all and not none is never rounded to it.
+func (r *Report) of(s Share) string {
+	if r.Seeds < 100 {
+		return fmt.Sprintf("%.0f of %d", s.P*float64(r.Seeds), r.Seeds)
 	}
-	for i, v := range r.Load.Mean {
-		if v >= most/4 && r.Load.Amplification[i] > amp {
-			amp, at = r.Load.Amplification[i], time.Duration(int64(i)*r.Load.BucketNS)
+	for digits := 0; ; digits++ {
+		text := strconv.FormatFloat(100*s.P, 'f', digits, 64)
+		if v, _ := strconv.ParseFloat(text, 64); (v == 0) == (s.P == 0) && (v == 100) == (s.P == 1) {
+			return text + " of 100"
+		}
+	}
+}
+
+// storm is how many times as high retries make a load that is spoken of.
+const storm = 1.5
+
+// Stormy says whether the retries of one step drive the load up.
+func (r *Report) Stormy() bool {
+	amp, _ := r.amplified()
+	return amp >= storm
+}
+
+// amplified is the greatest amplification, over five buckets at a time, where there
+// is a load worth speaking of, and when; infinite where that load is retries alone.
+func (r *Report) amplified() (amp float64, at time.Duration) {
+	if r.Busiest == "" {
+		return 0, 0
+	}
+	around := func(i int) (load, first float64) {
+		for k := max(i-2, 0); k < min(i+3, len(r.Load.Mean)); k++ {
+			load += r.Load.Mean[k]
+			if a := float64(r.Load.Amplification[k]); a > 0 {
+				first += r.Load.Mean[k] / a
+			}
+		}
+		return load, first
+	}
+	most := 0.0
+	for i := range r.Load.Mean {
+		load, _ := around(i)
+		most = max(most, load)
+	}
+	for i := range r.Load.Mean {
+		load, first := around(i)
+		if a := load / first; load > most/4 && a > amp {
+			amp, at = a, time.Duration(int64(i)*r.Load.BucketNS)
 		}
 	}
 	return amp, at

@@ -92,10 +92,7 @@ func (r *Recording) changes(p Program, m *Model) (list []Proposal) {
 		}
 	})
 	for _, s := range steps {
-		at := s.Path
-		if !strings.Contains(string(f.Source), "commands:") {
-			at = strings.TrimPrefix(at, "commands")
-		}
+		at := settable(f, s)
 		now := 1
 		if s.Retry != nil {
 			now = s.Retry.Attempts
@@ -109,7 +106,7 @@ func (r *Recording) changes(p Program, m *Model) (list []Proposal) {
 		if s.Retry == nil {
 			continue
 		}
-		for _, j := range []string{"none", "full", "equal", "decorrelated"} {
+		for _, j := range jitters {
 			list = append(list, Proposal{Set: []string{at + ".retry.jitter=" + j}})
 		}
 		for _, b := range []string{"fixed", "exponential", "fibonacci"} {
@@ -133,6 +130,17 @@ func (r *Recording) changes(p Program, m *Model) (list []Proposal) {
 		}
 	}
 	return list
+}
+
+// jitters are those that are tried.
+var jitters = []string{"none", "full", "equal", "decorrelated"}
+
+// settable is how a change names a step.
+func settable(f *workflow.File, s *workflow.Step) string {
+	if !strings.Contains(string(f.Source), "commands:") {
+		return strings.TrimPrefix(s.Path, "commands")
+	}
+	return s.Path
 }
 
 // attempts is a change of how often something is tried.
@@ -169,7 +177,7 @@ func (r *Recording) callChanges(p Program, m *Model) (list []Proposal) {
 		if c.Attempts < 2 {
 			continue
 		}
-		for _, j := range []string{"none", "full", "equal", "decorrelated"} {
+		for _, j := range jitters {
 			list = append(list, Proposal{Set: []string{c.Callee + ".jitter=" + j}})
 		}
 		for _, b := range []string{"fixed", "exponential", "fibonacci"} {
