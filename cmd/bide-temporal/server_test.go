@@ -337,7 +337,8 @@ map:
 
 // TestLeaving: a worker that is asked to leave ends what it runs, and another one
 // goes on; dead letters are run again in a new life of the run; on a machine that
-// has only the store, the run is seen as here.
+// has only the store, the run is seen as here. clean removes it from the store where that
+// is asked for.
 func TestLeaving(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, `
@@ -384,6 +385,19 @@ reduce:
 	if err != nil || !strings.Contains(string(out), `"succeeded": 30`) {
 		t.Errorf("%s, %v", out, err)
 	}
+	if out := s.must("clean", "--older-than", "0s", "-y"); !strings.Contains(out, "--store removes it there") {
+		t.Errorf("clean: %s", out)
+	}
+	if out := s.must("clean", "--older-than", "30d", "--store", "-y"); !strings.Contains(out, "not old enough") {
+		t.Errorf("clean: %s", out)
+	}
+	s.only()
+	s.must("clean", "--older-than", "0s", "--store", "-y")
+	for _, dir := range []string{"home", "store"} {
+		if left, err := filepath.Glob(filepath.Join(s.root, dir, "runs", "*")); err != nil || len(left) > 0 {
+			t.Errorf("left: %v, %v", left, err)
+		}
+	}
 }
 
 // TestAtOnce: bide stop --now ends at once what runs, however long it would take.
@@ -401,6 +415,9 @@ map:
 	s.worker(2)
 	s.must("run", "--on", "temporal", "--detach", "flow.yml")
 	s.wait("two items", func() bool { return s.lines("ran") == 2 })
+	if out := s.must("clean", "--older-than", "0s", "--store", "--force", "-y"); !strings.Contains(out, "it goes on") {
+		t.Errorf("clean: %s", out)
+	}
 	begin := time.Now()
 	s.must("stop", "--now")
 	if took := time.Since(begin); took > 60*time.Second {

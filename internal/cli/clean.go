@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/cluster"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
@@ -26,6 +27,7 @@ type cleanFlags struct {
 	older               string
 	runs                []string
 	dryRun, yes, forced bool
+	store               bool
 }
 
 func (a *app) cleanCmd() *cobra.Command {
@@ -38,6 +40,9 @@ is merged; and results of calls in pipelines that are kept on disk (cache_backen
 "disk") and whose time is over. Kept are runs that go on, and unless --force says otherwise those that can
 be resumed and those with dead letters. A run whose work is not merged is kept, and
 its branches with it, whatever is said.
+
+Of a run that many machines share, this machine's copy is removed, and with --store
+what the store has of it, for all machines.
 
 It needs to know which runs: --older-than an age (0s means all that have ended), or
 --run. On a terminal it asks for the age.`,
@@ -53,6 +58,7 @@ It needs to know which runs: --older-than an age (0s means all that have ended),
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show what would be removed, and remove nothing")
 	fl.BoolVarP(&f.yes, "yes", "y", false, "do it without asking")
 	fl.BoolVar(&f.forced, "force", false, "also runs that could be resumed, and those with dead letters")
+	fl.BoolVar(&f.store, "store", false, "of runs on Temporal, also what their store has of them, for all machines")
 	a.jsonFlag(cmd, "print one JSON object")
 	return cmd
 }
@@ -67,6 +73,7 @@ type cleaned struct {
 	Removed bool       `json:"removed"`
 	Why     string     `json:"why,omitempty"` // it is kept
 	dir     string     // where it ran
+	shared  string     // its directory in the store that is removed, too; "": none
 }
 
 func (a *app) clean(ctx context.Context, f *cleanFlags) error {
@@ -193,6 +200,23 @@ func (c *cleaner) judge(ctx context.Context, s journal.Summary, bad error) (clea
 	if x.Bytes, err = sizeOf(c.st.RunDir(s.ID)); err != nil {
 		return x, err
 	}
+	back := false // it would come back, out of the store
+	if place, perr := cluster.Place(c.st.RunDir(s.ID)); perr == nil {
+		store, err := cluster.OpenStore(place.Store)
+		if err != nil {
+			return x, err
+		}
+		if c.f.store {
+			x.shared = store.Run(s.ID).Dir
+			n, err := sizeOf(x.shared)
+			if err != nil {
+				return x, err
+			}
+			x.Bytes += n
+		} else if seen, err := cluster.OpenStore(os.Getenv("BIDE_STORE")); err == nil && seen == store {
+			back = store.Has(s.ID)
+		}
+	}
 	switch {
 	case i.Status == event.Running:
 		x.Why = "it goes on"
@@ -204,6 +228,8 @@ func (c *cleaner) judge(ctx context.Context, s journal.Summary, bad error) (clea
 		x.Why = fmt.Sprintf("it has %d dead %s; --force removes it", s.Items.DeadLettered, plural(s.Items.DeadLettered, "letter"))
 	case c.older > 0 && time.Since(ended(s)) < c.older:
 		x.Why = "it is not old enough"
+	case back:
+		x.Why = "the store that BIDE_STORE names would give it back; --store removes it there, for all machines"
 	default:
 		x.Why, err = c.unmerged(ctx, s)
 	}
@@ -285,6 +311,11 @@ func (c *cleaner) removeRun(ctx context.Context, x cleaned) error {
 		return err
 	} else if repo != nil {
 		if _, err := repo.Clean(ctx, worktree.CleanOptions{Run: x.Run}); err != nil {
+			return err
+		}
+	}
+	if x.shared != "" { // first: what is here only is found again
+		if err := (cluster.Shared{Dir: x.shared}).Remove(); err != nil {
 			return err
 		}
 	}

@@ -73,6 +73,21 @@ func (s Store) Create(p Plan) (Shared, error) {
 	return r, nil
 }
 
+// Has reports whether a run is in the store.
+func (s Store) Has(run string) bool {
+	_, err := os.Stat(s.Run(run).Dir)
+	return err == nil
+}
+
+// Remove removes what the store has of a run. Nobody sees a part of it meanwhile.
+func (r Shared) Remove() error {
+	gone := filepath.Join(filepath.Dir(r.Dir), ".gone-"+filepath.Base(r.Dir))
+	if err := os.Rename(r.Dir, gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot remove the run from the store: %w", err)
+	}
+	return os.RemoveAll(gone)
+}
+
 // Plan reads the run's plan.
 func (r Shared) Plan() (Plan, error) {
 	var p Plan
