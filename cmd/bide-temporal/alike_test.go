@@ -274,7 +274,8 @@ func TestAlike(t *testing.T) {
 
 // refused are keys that are refused, with a file that has them.
 var refused = map[string]string{
-	"merge": "mode: mapreduce\nisolation: none\nmap: {input: [1], agent_template: [{shell: a}]}\nmerge: [{shell: a}]\n",
+	"merge":          "mode: mapreduce\nisolation: none\nmap: {input: [1], agent_template: [{shell: a}]}\nmerge: [{shell: a}]\n",
+	"skip_unchanged": "mode: mapreduce\nmap: {input: [1], skip_unchanged: true, agent_template: [{shell: a}]}\n",
 }
 
 // keysOf are the keys of a YAML text, wherever they stand.

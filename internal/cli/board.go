@@ -69,6 +69,9 @@ func (b *board) take(e event.Event) {
 	switch e.Type {
 	case event.ItemsReady:
 		b.total = e.Total
+	case event.ItemsCompared: // before the first of them starts
+		b.base = b.done
+		b.recent = []mark{{e.Time, b.done}}
 	case event.RunResumed:
 		b.resumed(e)
 	case event.PhaseStarted:
@@ -116,7 +119,7 @@ func (b *board) resumed(e event.Event) {
 		return int(n)
 	}
 	b.total, b.failed = count("total"), count("failed")
-	b.done = count("succeeded") + count("skipped") + b.failed
+	b.done = count("succeeded") + count("unchanged") + count("skipped") + b.failed
 }
 
 func (b *board) takeStep(e event.Event) {
@@ -178,6 +181,9 @@ func (b *board) takeItem(e event.Event) {
 			b.failed++
 		}
 		b.done++
+		if e.Status == event.Unchanged {
+			return // nothing was done for it
+		}
 		b.count(e.Time)
 	}
 }

@@ -374,6 +374,9 @@ func (d *plainDisplay) line(e event.Event) string {
 		if e.Index == 0 && e.Phase != "map" {
 			return fmt.Sprintf("%s: attempt %d follows %s", d.labelOf(e), e.Attempt+1, when(e.DelayMS))
 		}
+	case event.ItemsCompared:
+		d.items.done, d.items.before = e.Total, e.Total
+		return visible(oneLine(e.Message))
 	case event.StepFinished:
 		return d.stepLine(e)
 	case event.ItemFinished, event.ItemRequeued:
@@ -484,7 +487,7 @@ func (d *plainDisplay) itemLine(e event.Event) string {
 		p.done, p.failed, p.shown = max(0, p.done-1), max(0, p.failed-1), max(0, min(p.shown, p.done-1))
 		p.before = min(p.before, p.done)
 		return ""
-	case e.Type != event.ItemFinished || e.Status == event.Interrupted:
+	case e.Type != event.ItemFinished || e.Status == event.Interrupted || e.Status == event.Unchanged: // which are told together
 		return ""
 	case e.Status == event.Failed, e.Status == event.DeadLettered:
 		p.failed++
@@ -637,7 +640,7 @@ func counts(s *engine.Summary) string {
 		i := s.Items
 		text = counted(word, howMany{i.Succeeded - i.Degraded - i.Recovered - i.Incomplete - i.Tolerated, event.Succeeded}, howMany{i.Degraded, event.Degraded},
 			howMany{i.Recovered, event.Recovered}, howMany{i.Incomplete, event.Incomplete}, howMany{i.Failed, event.Failed},
-			howMany{i.Tolerated, event.Tolerated}, howMany{i.Skipped, event.Skipped}, howMany{i.Pending, "not finished"})
+			howMany{i.Tolerated, event.Tolerated}, howMany{i.Unchanged, event.Unchanged}, howMany{i.Skipped, event.Skipped}, howMany{i.Pending, "not finished"})
 	} else {
 		word = stepWord(s.Pipeline)
 		text = stepCounts(word, s.Steps)

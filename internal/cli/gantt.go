@@ -97,7 +97,7 @@ func (g *ganttChart) text(width int) string {
 
 func ganttSign(status string) string {
 	if s, ok := map[string]string{event.Succeeded: "✓", event.Failed: "✗", event.Degraded: "≈", event.Running: "▶", timeline.Waiting: "◷",
-		event.Skipped: "↷", event.Interrupted: "■", event.CompletedWithFailures: "!", event.Tolerated: "!", event.Recovered: "≈", event.Incomplete: "≈"}[status]; ok {
+		event.Skipped: "↷", event.Unchanged: "=", event.Interrupted: "■", event.CompletedWithFailures: "!", event.Tolerated: "!", event.Recovered: "≈", event.Incomplete: "≈"}[status]; ok {
 		return s
 	}
 	return "○"

@@ -81,7 +81,7 @@ func junitOf(class, name, kind, errClass, message string, attempts int, ms int64
 			message = words(kind)
 		}
 		c.Failure = &junitFailure{Type: errClass, Message: message}
-	case event.Skipped:
+	case event.Skipped, event.Unchanged:
 		c.Skipped = &junitSkipped{Message: message}
 	case event.Succeeded:
 	default:
@@ -137,7 +137,7 @@ func writeJUnit(ctx context.Context, w io.Writer, r *journal.Reader) error {
 	}
 	err = suite(title, len(steps), failures, skipped, func() error { return e.Encode(steps) })
 	if n := s.Items; err == nil && n.Total > 0 {
-		err = suite(title+": items", n.Total-n.Pending, n.Failed, n.Skipped, func() error {
+		err = suite(title+": items", n.Total-n.Pending, n.Failed, n.Skipped+n.Unchanged, func() error {
 			for res, err := range r.Results(ctx) {
 				if err != nil {
 					return err

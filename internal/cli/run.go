@@ -21,27 +21,27 @@ import (
 type runFlags struct {
 	pipelineFlags
 	clusterFlags
-	metricsFile      string
-	traceItems       string
-	params           []string
-	paramFile        string
-	args, files      []string
-	profile          string
-	maxParallel      int
-	maxIterations    int
-	failFast, strict bool
-	isolation        string
-	yes              bool
-	skipPermissions  bool
-	failOn           []string
-	allowFailed      bool
-	dryRun           bool
-	dir              string
-	progress         string
-	quiet            bool
-	force            bool
-	jobs             *jobs // of a batch, whose outputs are shown
-	ui               bool
+	metricsFile           string
+	traceItems            string
+	params                []string
+	paramFile             string
+	args, files           []string
+	profile               string
+	maxParallel           int
+	maxIterations         int
+	failFast, strict, all bool
+	isolation             string
+	yes                   bool
+	skipPermissions       bool
+	failOn                []string
+	allowFailed           bool
+	dryRun                bool
+	dir                   string
+	progress              string
+	quiet                 bool
+	force                 bool
+	jobs                  *jobs // of a batch, whose outputs are shown
+	ui                    bool
 }
 
 func (a *app) runCmd() *cobra.Command {
@@ -74,6 +74,7 @@ at its end, as one JSON object.`,
 	fs.IntVar(&f.maxParallel, "max-parallel", 0, "agents at once, instead of the file's max_parallel; attempts at once of a pipeline's calls (default 64)")
 	fs.IntVarP(&f.maxIterations, "max-iterations", "n", 0, "repeat the steps up to N times, until a round changes nothing")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "with --args, --map and pipelines: stop at the first that fails")
+	fs.BoolVar(&f.all, "all", false, "run all items of a map, also those that its skip_unchanged would leave out")
 	fs.BoolVar(&f.strict, "strict", false, "warnings about the file are errors")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "show what would be run, and run nothing")
 	fs.StringVar(&f.isolation, "isolation", "", "auto, worktree, none: where steps run")
@@ -192,7 +193,7 @@ func (f *runFlags) options() (engine.Options, error) {
 	o := engine.Options{Force: f.force}
 	o.Settings = engine.Settings{
 		Dir: f.dir, Args: f.args, Profile: f.profile, MaxParallel: f.maxParallel, MaxIterations: f.maxIterations,
-		FailFast: f.failFast, Isolation: f.isolation, Yes: f.yes, AllowFailedItems: f.allowFailed, Version: version(), SkipPermissions: f.skipPermissions,
+		FailFast: f.failFast, All: f.all, Isolation: f.isolation, Yes: f.yes, AllowFailedItems: f.allowFailed, Version: version(), SkipPermissions: f.skipPermissions,
 	}
 	var err error
 	if o.Params, o.ParamFile, err = f.parameters(); err != nil {
@@ -378,6 +379,7 @@ type planned struct {
 
 // dryRun shows the steps that would be run.
 func (a *app) dryRun(f *workflow.File) error {
+	compares := f.Map != nil && f.Map.Unchanged != nil
 	steps := []planned{}
 	workflow.Walk(f, func(s *workflow.Step) {
 		steps = append(steps, planned{s.Path, s.Action.Kind(), engine.Label(s)})
@@ -387,7 +389,8 @@ func (a *app) dryRun(f *workflow.File) error {
 			Path  string    `json:"path"`
 			Kind  string    `json:"kind"`
 			Steps []planned `json:"steps"`
-		}{f.Path, f.Kind.String(), steps})
+			Skip  bool      `json:"skip_unchanged,omitempty"`
+		}{f.Path, f.Kind.String(), steps, compares})
 	}
 	t := table{head: []string{"STEP", "ACTION", "WHAT"}, flex: 2}
 	for _, s := range steps {
@@ -395,6 +398,11 @@ func (a *app) dryRun(f *workflow.File) error {
 	}
 	if _, err := fmt.Fprintf(a.out, "%s: %s; nothing is run\n", visible(f.Path), f.Kind); err != nil {
 		return err
+	}
+	if compares {
+		if _, err := fmt.Fprintln(a.out, "items that are unchanged since an earlier run are left out (skip_unchanged); --all runs them"); err != nil {
+			return err
+		}
 	}
 	return t.print(a.out, a.columns(a.out))
 }

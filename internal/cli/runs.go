@@ -80,7 +80,10 @@ func (i runInfo) work() string {
 	if i.Items.Total == 0 {
 		return strings.Replace(stepCounts(stepWord(i.Kind == workflow.Dataflow.String()), i.Steps), " "+event.Succeeded, "", 1)
 	}
-	text := fmt.Sprintf("%d of %d items", i.Items.Succeeded+i.Items.Skipped, i.Items.Total)
+	text := fmt.Sprintf("%d of %d items", i.Items.Succeeded+i.Items.Skipped+i.Items.Unchanged, i.Items.Total)
+	if i.Items.Unchanged > 0 {
+		text += fmt.Sprintf(", %d unchanged", i.Items.Unchanged)
+	}
 	if i.Items.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", i.Items.Failed)
 	}

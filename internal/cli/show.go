@@ -332,7 +332,7 @@ func (s *shown) items() string {
 	for _, x := range []struct {
 		n    int
 		what string
-	}{{c.Failed, "failed"}, {c.Skipped, "skipped"}, {c.Pending, "not finished"}} {
+	}{{c.Unchanged, "unchanged"}, {c.Failed, "failed"}, {c.Skipped, "skipped"}, {c.Pending, "not finished"}} {
 		if x.n > 0 {
 			t += fmt.Sprintf(", %d %s", x.n, x.what)
 		}

@@ -189,7 +189,7 @@ func statusCode(status string) string {
 		return "33"
 	case event.Running:
 		return "36"
-	case event.Skipped, event.Pending:
+	case event.Skipped, event.Unchanged, event.Pending:
 		return "2"
 	}
 	return ""

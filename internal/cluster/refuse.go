@@ -27,6 +27,9 @@ func Refused(f *workflow.File, isolation string) (list diag.List) {
 	if f.Merge != nil {
 		refuse(f.Merge.Pos, "merge: there is nothing to merge in a run on Temporal, where no item has a worktree yet", "leave it out")
 	}
+	if f.Map != nil && f.Map.Unchanged != nil {
+		refuse(f.Map.Unchanged.Pos, "map.skip_unchanged: a run on Temporal does not know what earlier runs have ended", "leave it out: every item runs")
+	}
 	if f.Map != nil {
 		workflow.WalkAll(&workflow.File{Steps: f.Map.Template.Steps}, func(s *workflow.Step) {
 			if s.Retry == nil || s.Retry.Breaker == nil && s.Retry.Quota == nil {

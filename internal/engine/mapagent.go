@@ -117,6 +117,9 @@ func (x *mapRun) agent(ctx context.Context, a *agentRun, at mapper.Attempt) erro
 			return err
 		}
 		p.Past = a.past
+		if err := x.printed(ctx, p, a); err != nil {
+			return leave(ctx, err)
+		}
 		ended := make([]step.Outcome, len(x.r.file.Map.Template.Steps))
 		err = x.r.x.Template(ctx, p, x.r.file.Map.Template, func(i int, out step.Outcome) {
 			ended[i] = out

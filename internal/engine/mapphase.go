@@ -29,6 +29,8 @@ type mapRun struct {
 	edited map[int][]byte // the data of items that were edited in this life
 	past   pasts          // the steps of items that were left in flight, until they start again
 	kinds  event.KindCounts
+	prints *prints // nil: nobody wants to know what is unchanged
+	why    reasons // why items run
 }
 
 // mapPhase runs the map over all items that are not finished.
@@ -37,7 +39,13 @@ func (r *run) mapPhase(ctx context.Context, p step.Site) error {
 	if err != nil {
 		return err
 	}
+	if r.ports != nil && r.file.Map.Unchanged != nil {
+		r.note("skip_unchanged: nothing is known here of earlier runs, so every item runs")
+	}
 	if r.ports == nil {
+		if err := x.compare(ctx); err != nil {
+			return err
+		}
 		if err := x.restore(ctx); err != nil {
 			return err
 		}
@@ -267,7 +275,7 @@ func (x *mapRun) restore(ctx context.Context) error {
 			return err
 		}
 		var d struct{ Kind string }
-		if bytes.Contains(res.Data, []byte(`"kind":`)) && json.Unmarshal(res.Data, &d) == nil {
+		if res.Status != event.Unchanged && bytes.Contains(res.Data, []byte(`"kind":`)) && json.Unmarshal(res.Data, &d) == nil {
 			x.counted(d.Kind)
 		}
 	}
@@ -278,7 +286,7 @@ func (x *mapRun) restore(ctx context.Context) error {
 func (x *mapRun) end() error {
 	o := x.m.Outcome()
 	c := o.Counts
-	x.r.tally.items = ItemCounts{Total: c.Total, Succeeded: c.Succeeded, Failed: c.Failed, Skipped: c.Skipped, Pending: c.Pending + c.Running + c.Retrying, KindCounts: x.kinds}
+	x.r.tally.items = ItemCounts{Total: c.Total, Succeeded: c.Succeeded, Failed: c.Failed, Skipped: c.Skipped, Unchanged: c.Unchanged, Pending: c.Pending + c.Running + c.Retrying, KindCounts: x.kinds}
 	x.r.tally.failed = o.Failed
 	switch {
 	case o.Stopped != nil:

@@ -83,6 +83,7 @@ type Settings struct {
 	Profile          string            `json:"profile,omitempty"`
 	MaxParallel      int               `json:"max_parallel,omitempty"`
 	MaxIterations    int               `json:"max_iterations,omitempty"`
+	All              bool              `json:"all,omitempty"` // items run whatever is unchanged
 	FailFast         bool              `json:"fail_fast,omitempty"`
 	Isolation        string            `json:"isolation,omitempty"`
 	Yes              bool              `json:"yes,omitempty"`

@@ -148,8 +148,9 @@ func setResults(p step.Site, m map[string]any, text []byte) error {
 func (r *run) mapCounts(millis int64) map[string]any {
 	c := r.tally.items
 	rate, failures := 0.0, 0.0 // in percent; from 0 to 1
+	well := c.Succeeded + c.Unchanged
 	if c.Total > 0 {
-		rate = 100 * float64(c.Succeeded) / float64(c.Total)
+		rate = 100 * float64(well) / float64(c.Total)
 		failures = float64(c.Failed) / float64(c.Total)
 	}
 	total, mean := float64(millis)/1000, 0.0
@@ -157,8 +158,8 @@ func (r *run) mapCounts(millis int64) map[string]any {
 		mean = total / float64(n)
 	}
 	return map[string]any{
-		"successful": int64(c.Succeeded), "succeeded": int64(c.Succeeded), "failed": int64(c.Failed), "skipped": int64(c.Skipped),
-		"success_count": int64(c.Succeeded), "failure_count": int64(c.Failed),
+		"successful": int64(well), "succeeded": int64(well), "unchanged": int64(c.Unchanged), "failed": int64(c.Failed), "skipped": int64(c.Skipped),
+		"success_count": int64(well), "failure_count": int64(c.Failed),
 		"total": int64(c.Total), "success_rate": value.FromNumber(fmt.Sprintf("%.4g", rate)),
 		"failure_rate":          value.FromNumber(fmt.Sprintf("%.4g", failures)),
 		"total_duration_secs":   value.FromNumber(fmt.Sprintf("%.3f", total)),
@@ -277,7 +278,7 @@ type stepResult struct {
 }
 
 func (r *run) resultJSON(res journal.Result, item json.RawMessage) []byte {
-	out := itemResult{ItemID: res.ID, Index: res.Index - 1, Item: item, Status: res.Status, Success: res.Status == event.Succeeded || res.Status == event.Degraded,
+	out := itemResult{ItemID: res.ID, Index: res.Index - 1, Item: item, Status: res.Status, Success: res.Status == event.Succeeded || res.Status == event.Degraded || res.Status == event.Unchanged,
 		Error: res.Message, Class: res.Class, Attempts: res.Attempts, DurationMS: res.DurationMS, Steps: []stepResult{}}
 	var d itemData
 	if len(res.Data) == 0 || json.Unmarshal(res.Data, &d) != nil {

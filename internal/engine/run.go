@@ -175,7 +175,7 @@ func (r *run) whole(ctx context.Context) *Summary {
 	if r.resumed() {
 		c := r.state.Items.Counts()
 		begin.Type, begin.Total, life = event.RunResumed, c.Total, r.state.Resumes+2
-		facts = map[string]any{"items": ItemCounts{Total: c.Total, Succeeded: c.Succeeded, Failed: c.Failed, Skipped: c.Skipped, Pending: c.Pending}}
+		facts = map[string]any{"items": ItemCounts{Total: c.Total, Succeeded: c.Succeeded, Failed: c.Failed, Skipped: c.Skipped, Unchanged: c.Unchanged, Pending: c.Pending}}
 		if !r.state.Held.IsZero() {
 			facts["paused_since"] = r.state.Held
 		}

@@ -36,6 +36,7 @@ type ItemCounts struct {
 	Succeeded int `json:"succeeded"`
 	Failed    int `json:"failed"`
 	Skipped   int `json:"skipped"`
+	Unchanged int `json:"unchanged"` // since an earlier run
 	Pending   int `json:"pending"`
 	// Of those that succeeded, so many did in another way than they were meant to:
 	// each counted once, by the step that is most of a failure.

@@ -110,7 +110,7 @@ var virtualParts = map[string][]string{
 	"error_policy":   {"max_recoveries", "retry"}, // of crashes; another spelling
 	"timeout_config": {"agent_timeout", "agent_timeout_secs", "cleanup_grace_period", "cleanup_grace_period_secs"},
 	"map": {"input", "agent_template", "agent_timeout_secs", "timeout_per_agent", "timeout_config", "retry", "retry_config", "error_policy", "on_item_failure",
-		"continue_on_failure", "max_failures", "failure_threshold", "error_collection", "circuit_breaker", "max_recoveries"},
+		"continue_on_failure", "max_failures", "failure_threshold", "error_collection", "circuit_breaker", "max_recoveries", "skip_unchanged"}, // the last is of earlier runs
 	"block": {"commands", "steps", "timeout_secs"},
 }
 

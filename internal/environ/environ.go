@@ -274,3 +274,18 @@ func (e *Environment) warn(key, format string, args ...any) {
 		e.opt.Warn(key, fmt.Sprintf(format, args...))
 	}
 }
+
+// Own gives the variables that the workflow gives its steps: those of its env
+// blocks, env files and profile, and its secrets. One that is computed at each use
+// has the text of its command in place of its value.
+func (e *Environment) Own() map[string]string {
+	own := make(map[string]string, len(e.declared))
+	for name := range e.declared {
+		if v, ok := e.dynamic[name]; ok {
+			own[name] = "$(" + v.Command.String() + ")"
+			continue
+		}
+		own[name], _ = e.Get(name)
+	}
+	return own
+}

@@ -36,6 +36,7 @@ const (
 	StepFinished    Type = "step_finished"
 	StepRequeued    Type = "step_requeued"
 	ItemsReady      Type = "items_ready"
+	ItemsCompared   Type = "items_compared"
 	ItemStarted     Type = "item_started"
 	ItemRetry       Type = "item_retry_scheduled"
 	ItemMerging     Type = "item_merging"
@@ -59,7 +60,8 @@ const (
 	Succeeded             = "succeeded"
 	Failed                = "failed"
 	Skipped               = "skipped"
-	Degraded              = "degraded" // ended well through a fallback
+	Unchanged             = "unchanged" // of an item: an earlier run has ended it well, and nothing has changed since
+	Degraded              = "degraded"  // ended well through a fallback
 	Pending               = "pending"
 	Running               = "running"
 	Interrupted           = "interrupted"
@@ -152,12 +154,15 @@ func Aside(path string) bool {
 //	step_finished              Step, Label, Status, Attempts, DurationMS, Class, Message, Data (what later steps read)
 //	step_requeued              Step: what is recorded of it is forgotten, and it runs again
 //	items_ready                Total, Data (digest of the list)
-//	item_started               Item, Label, Index, Attempt
+//	items_compared             Total (the items that are unchanged since an earlier run), Message, Data (the runs that were looked at, and
+//	                           how many items run for which reason): with map.skip_unchanged, before the first item starts
+//	item_started               Item, Label, Index, Attempt, Message (with map.skip_unchanged, why the item runs)
 //	item_retry_scheduled       Item, Index, Attempt (the one that failed), DelayMS, Retry, Data (the failed attempt, a [Wait])
 //	item_merging               Item, Index, Attempt, Data (the commit that is about to be merged, and the result of the item if it is)
 //	item_handler_due           Item, Index, Attempts, Label (the handler), Class, Message, Data (the failed attempt, what the handler reads):
 //	                           the item has failed for good, and is finished when its handler has run
-//	item_finished              Item, Index, Status, Attempts, DurationMS, Class, Message, Data (its result; of a dead letter, the letter)
+//	item_finished              Item, Index, Status, Attempts, DurationMS, Class, Message (of an unchanged item, since which run), Data (its
+//	                           result; of a dead letter, the letter; of an unchanged item, what it gave in that run)
 //	item_requeued, …_removed   Item, Index: a dead letter that is run again, or was purged; Data {"item"} is its data from now on, where
 //	                           it was edited
 //	breaker_changed            Label (whose breaker), From, To, Data (its snapshot)

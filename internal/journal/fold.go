@@ -29,6 +29,8 @@ func (s *State) Apply(e event.Event) error {
 		s.Status, s.Finished, s.Class, s.Message = event.Interrupted, time.Time{}, "", ""
 	case event.ItemStarted, event.ItemRetry, event.ItemMerging, event.ItemHandlerDue, event.ItemFinished, event.ItemRequeued, event.ItemRemoved:
 		return s.applyItem(e)
+	case event.ItemsCompared:
+		s.Compared = true
 	case event.BreakerChanged:
 		put(&s.Breakers, e.Label, BreakerRecord{State: e.To, Since: e.Time, Data: e.Data})
 	case event.AgentUsage:
@@ -260,6 +262,8 @@ func finished(status string) ItemStatus {
 		return ItemSucceeded
 	case event.Skipped:
 		return ItemSkipped
+	case event.Unchanged:
+		return ItemUnchanged
 	case event.DeadLettered:
 		return ItemDeadLettered
 	case event.Interrupted, event.Pending, event.Running:
@@ -371,7 +375,7 @@ func (r *Reader) fold(ctx context.Context) (*State, error) {
 			}
 		case kind == event.ItemMerging, kind == event.ItemRequeued && rec.data != "", kind == event.ItemFinished && rec.class != token{}:
 		case isItem(kind):
-			e, err := rec.itemEvent(seq, kind)
+			e, err := rec.itemEvent(known, seq, kind)
 			if err != nil {
 				return r.unreadable(seq, err)
 			}
@@ -420,11 +424,14 @@ func isItem(kind event.Type) bool {
 
 // itemEvent is what of an item's event matters to Apply: numbers only. An event
 // has attempt or attempts.
-func (rec *record) itemEvent(seq int64, kind event.Type) (event.Event, error) {
+func (rec *record) itemEvent(known map[int64]string, seq int64, kind event.Type) (event.Event, error) {
 	n := int(max(rec.attempt, rec.attempts))
 	state, err := rec.retryState()
+	if rec.status.stranger(known) {
+		err = errWord
+	}
 	return event.Event{
 		Seq: seq, Type: kind, Time: instant(rec.time), Index: int(rec.index), Attempt: n, Attempts: n,
-		Status: rec.status.vocabulary(), DelayMS: rec.delay, Retry: state,
+		Status: rec.status.meaning(known), DelayMS: rec.delay, Retry: state,
 	}, err
 }

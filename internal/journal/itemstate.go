@@ -20,7 +20,7 @@ type Items struct {
 	attempts []uint32
 	special  map[int]special
 	edited   map[int]json.RawMessage
-	counts   [ItemDeadLettered + 1]int
+	counts   [ItemUnchanged + 1]int
 	errors   itemErrors
 }
 
@@ -76,6 +76,7 @@ func (t *Items) Counts() Counts {
 		Succeeded:    n[ItemSucceeded],
 		Failed:       n[ItemFailed] + n[ItemDeadLettered],
 		Skipped:      n[ItemSkipped],
+		Unchanged:    n[ItemUnchanged],
 		Pending:      n[ItemPending] + n[ItemWaiting] + n[ItemRunning] + n[ItemHandling],
 		Running:      n[ItemRunning],
 		Waiting:      n[ItemWaiting],

@@ -416,6 +416,21 @@ func (t token) vocabulary() string {
 	return ""
 }
 
+// meaning is the word of a token out of the vocabulary, or out of the dictionary
+// for the few that came later; "" for any other.
+func (t token) meaning(known map[int64]string) string {
+	if w := t.vocabulary(); w != "" || t.number == 0 {
+		return w
+	}
+	return known[t.number]
+}
+
+// stranger reports whether a token is a number that the dictionary does not know
+// yet: it is to be read again.
+func (t token) stranger(known map[int64]string) bool {
+	return t.number > int64(len(vocabulary)) && known[t.number] == ""
+}
+
 // event is the event with all that belongs to it. Nothing of it keeps the row.
 func (rec *record) event(known map[int64]string, run string, seq int64) (e event.Event, err error) {
 	e = event.Event{

@@ -91,20 +91,18 @@ func (r *Reader) maxIndex(ctx context.Context) (int, error) {
 // order: number, type, index and status of each, and the data of item_requeued.
 // each must not use the Reader.
 func (r *Reader) itemEvents(ctx context.Context, types []event.Type, each func(event.Event) error) error {
-	if err := r.ready(ctx); err != nil {
-		return err
-	}
-	return r.records(ctx, 1, noEnd, func(seq int64, rec *record) error {
-		kind := event.Type(rec.kind.vocabulary())
-		if rec.index == 0 || !slices.Contains(types, kind) {
+	_, err := r.Scan(ctx, 1, func(f *Fact) error {
+		kind := event.Type(f.rec.kind.vocabulary())
+		if f.rec.index == 0 || !slices.Contains(types, kind) {
 			return nil
 		}
-		e := event.Event{Seq: seq, Type: kind, Index: int(rec.index), Status: rec.status.vocabulary()}
+		e := event.Event{Seq: f.seq, Type: kind, Index: f.Index(), Status: f.Status()}
 		if kind == event.ItemRequeued {
-			e.Data = json.RawMessage(rec.data)
+			e.Data = json.RawMessage(f.rec.data)
 		}
 		return each(e)
 	})
+	return err
 }
 
 // Event gives the event of a number.

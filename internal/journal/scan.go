@@ -35,8 +35,8 @@ func (f *Fact) Type() event.Type {
 	return event.Type(w)
 }
 
-// Status is the event's status, as far as it is a word of the vocabulary.
-func (f *Fact) Status() string { return f.rec.status.vocabulary() }
+// Status is the event's status, as far as it is a known word.
+func (f *Fact) Status() string { return f.rec.status.meaning(f.known) }
 
 // Time is when it happened.
 func (f *Fact) Time() time.Time { return instant(f.rec.time) }
@@ -74,6 +74,9 @@ func (r *Reader) Scan(ctx context.Context, from int64, each func(*Fact) error) (
 		f := Fact{r: r, known: r.dictionary()}
 		return r.records(ctx, last+1, noEnd, func(seq int64, rec *record) error {
 			f.seq, f.rec = seq, rec
+			if rec.status.stranger(f.known) {
+				return r.unreadable(seq, errWord)
+			}
 			if err := each(&f); err != nil {
 				return err
 			}

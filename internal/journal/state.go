@@ -29,7 +29,9 @@ type State struct {
 	// (events with an Index) are not here: see [ItemRecord.Since].
 	Steps map[string]StepRecord
 
-	Items    Items
+	Items Items
+	// Compared: which items are unchanged since an earlier run is decided.
+	Compared bool
 	Breakers map[string]BreakerRecord // by event.Label
 
 	Pauses int         // how many run_paused there are
@@ -96,6 +98,7 @@ const (
 	ItemFailed                         // failed for good without an open dead letter
 	ItemSkipped                        // failed or left out, and skipped
 	ItemDeadLettered                   // failed for good with an open dead letter
+	ItemUnchanged                      // an earlier run has ended it well, and nothing has changed since
 )
 
 // String is the status in the words of package event.
@@ -113,6 +116,8 @@ func (s ItemStatus) String() string {
 		return event.Skipped
 	case ItemDeadLettered:
 		return event.DeadLettered
+	case ItemUnchanged:
+		return event.Unchanged
 	}
 	return "unknown"
 }
@@ -158,6 +163,7 @@ type Counts struct {
 	Succeeded    int `json:"succeeded"`
 	Failed       int `json:"failed"` // for good, dead letters included
 	Skipped      int `json:"skipped"`
+	Unchanged    int `json:"unchanged"`
 	Pending      int `json:"pending"` // everything else, in flight included
 	Running      int `json:"-"`       // in flight; part of Pending
 	Waiting      int `json:"-"`       // for a retry; part of Pending

@@ -19,6 +19,13 @@ const Breaker = "map"
 
 // Result is what item_finished carries of an item's result.
 type Result struct {
+	// Print is the item's fingerprint, first so that a reader finds it without
+	// reading all, and Inputs the files in it, by name, with a digest of each. Since
+	// is the run that has ended an item that is unchanged.
+	Print  string            `json:"print,omitempty"`
+	Inputs map[string]string `json:"inputs,omitempty"`
+	Since  string            `json:"since,omitempty"`
+
 	Output   string   `json:"output"`
 	File     string   `json:"output_file,omitempty"`
 	Size     int64    `json:"output_size,omitempty"`
@@ -46,6 +53,11 @@ type StepOutput struct {
 }
 
 func (r *Result) appendTo(o *value.Object) {
+	o.SomeText("print", r.Print)
+	if len(r.Inputs) > 0 {
+		o.Any("inputs", r.Inputs)
+	}
+	o.SomeText("since", r.Since)
 	o.Text("output", r.Output)
 	o.SomeText("output_file", r.File)
 	o.SomeInt("output_size", r.Size)

@@ -56,6 +56,9 @@ type Template interface {
 	Handle(ctx context.Context, it journal.Item, h Due) error
 	// Label is what a person knows an item by; "" for none.
 	Label(it journal.Item) string
+	// Why is why an item runs although an earlier run may have ended it; "" where
+	// nobody asks.
+	Why(index int) string
 }
 
 // Attempt is one attempt at one item.

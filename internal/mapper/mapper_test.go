@@ -69,6 +69,7 @@ func (t *table) Handle(_ context.Context, it journal.Item, d Due) error {
 	return t.handle(it, d)
 }
 func (t *table) Label(journal.Item) string { return "" }
+func (t *table) Why(int) string            { return "" }
 
 func broken(text string) Ending {
 	f := failure.Failure{Class: "exit", Message: text, Exit: 7}

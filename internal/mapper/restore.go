@@ -141,6 +141,8 @@ func (x *Map) itemState(rec journal.ItemRecord) policy.ItemState {
 		if x.Policy.OnItemFailure == policy.Skip {
 			s.Fate = policy.ItemSkipped
 		}
+	case journal.ItemUnchanged:
+		s.Standing, s.Fate = policy.WasFinished, policy.ItemUnchanged
 	case journal.ItemDeadLettered:
 		s.Standing, s.Fate = policy.WasFinished, policy.ItemDeadLettered
 	case journal.ItemFailed:

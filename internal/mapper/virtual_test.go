@@ -42,6 +42,7 @@ func (v *virtualMap) Run(ctx context.Context, a mapper.Attempt) mapper.Ending {
 
 func (v *virtualMap) Handle(context.Context, journal.Item, mapper.Due) error { return nil }
 func (v *virtualMap) Label(journal.Item) string                              { return "" }
+func (v *virtualMap) Why(int) string                                         { return "" }
 
 // runVirtually runs a map of n items that takes 2 s an item, where every third
 // item fails at its first attempt, and gives its facts and how long it took.

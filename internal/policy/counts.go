@@ -7,8 +7,8 @@ import (
 )
 
 // Counts are the numbers of items by where they stand. Every item is in
-// exactly one of Pending, Running, Retrying, Succeeded, Failed and Skipped;
-// their sum is Total.
+// exactly one of Pending, Running, Retrying, Succeeded, Failed, Skipped and
+// Unchanged; their sum is Total.
 type Counts struct {
 	Total     int `json:"total"`
 	Pending   int `json:"pending"`  // not started yet
@@ -17,13 +17,19 @@ type Counts struct {
 	Succeeded int `json:"succeeded"`
 	Failed    int `json:"failed"`  // failed for good, and not skipped by the policy
 	Skipped   int `json:"skipped"` // nothing to do, or failed for good and skipped by the policy
+	// Unchanged are those that an earlier run has ended well; they are no part of
+	// the rate of failures.
+	Unchanged int `json:"unchanged,omitempty"`
 
 	DeadLettered  int `json:"dead_lettered"`   // those of Failed that are dead letters
 	FailedForGood int `json:"failed_for_good"` // those of Failed and Skipped that count for the bounds
 }
 
 // Finished is how many items have come to their end.
-func (c Counts) Finished() int { return c.Succeeded + c.Failed + c.Skipped }
+func (c Counts) Finished() int { return c.ran() + c.Unchanged }
+
+// ran is how many items have come to their end in this run.
+func (c Counts) ran() int { return c.Succeeded + c.Failed + c.Skipped }
 
 func (c *Counts) add(f Fate) {
 	switch f {
@@ -31,6 +37,8 @@ func (c *Counts) add(f Fate) {
 		c.Succeeded++
 	case ItemPassed, ItemSkipped:
 		c.Skipped++
+	case ItemUnchanged:
+		c.Unchanged++
 	case ItemDeadLettered:
 		c.DeadLettered++
 		c.Failed++

@@ -152,9 +152,11 @@ const (
 	ItemHandled
 	// ItemFailed: failed for good, and ended the map (on_item_failure: stop).
 	ItemFailed
+	// ItemUnchanged: finished, by an earlier run; only of Restore.
+	ItemUnchanged
 )
 
-var fateNames = [...]string{"succeeded", "passed", "retry", "paused", "returned", "dead_lettered", "skipped", "handled", "failed"}
+var fateNames = [...]string{"succeeded", "passed", "retry", "paused", "returned", "dead_lettered", "skipped", "handled", "failed", "unchanged"}
 
 // String gives the fate as one word.
 func (f Fate) String() string {
@@ -168,7 +170,7 @@ func (f Fate) String() string {
 func (f Fate) FailedForGood() bool { return f >= ItemDeadLettered && f <= ItemFailed }
 
 // Final reports whether the item is finished, well or not.
-func (f Fate) Final() bool { return f <= ItemPassed || f.FailedForGood() }
+func (f Fate) Final() bool { return f <= ItemPassed || f.FailedForGood() || f == ItemUnchanged }
 
 // BreakerChange is a change of state of the map's breaker.
 type BreakerChange struct {

@@ -291,7 +291,7 @@ func (m *Machine) reasonToStop(f Fate) StopReason {
 		return ByItemFailure
 	case f.FailedForGood():
 		return m.bound()
-	case m.counts.Finished() == MinFinishedForThreshold && m.rateExceeded():
+	case m.counts.ran() == MinFinishedForThreshold && m.rateExceeded():
 		return ByFailureThreshold
 	}
 	return NotStopped
@@ -313,7 +313,7 @@ func (m *Machine) bound() StopReason {
 }
 
 func (m *Machine) rateExceeded() bool {
-	finished := m.counts.Finished()
+	finished := m.counts.ran()
 	return m.threshold != nil && finished >= MinFinishedForThreshold && m.threshold.exceededBy(m.counts.FailedForGood, finished)
 }
 

@@ -13,12 +13,16 @@ import (
 
 // A cell is one work item in the grid of a map, in one byte: its status in the
 // lower three bits, whether it needed more than one attempt, and in the upper
-// four the place of its error class plus one; 15 is every class after the 14th.
+// four the place of its error class plus one; 14 is every class after the 13th. An
+// item that is unchanged since an earlier run has a cell of its own, which those
+// leave free.
 const (
 	cellStatus  = 0b0000_0111
 	cellRetried = 0b0000_1000
 	classShift  = 4
-	maxClasses  = 15
+	maxClasses  = 14
+
+	cellUnchanged = 0b1111_0100
 )
 
 // maxPoints bounds the waits that are kept to be drawn.
@@ -34,7 +38,7 @@ type items struct {
 	// prev gives, for the number of an event, that of the event before it of
 	// the same item; 0 for none.
 	prev    []uint32
-	counts  [journal.ItemDeadLettered + 1]int
+	counts  [journal.ItemUnchanged + 1]int
 	due     map[int]int64 // when the wait of an item ends, in ns since 1970
 	classes []classCount
 	letters map[int]letter
@@ -164,7 +168,15 @@ func (t *items) settle(seq uint32) {
 	clear(t.began)
 }
 
-func (t *items) status(i int) journal.ItemStatus { return journal.ItemStatus(t.cells[i] & cellStatus) }
+func (t *items) status(i int) journal.ItemStatus { return statusOf(t.cells[i]) }
+
+// statusOf is the status that a cell tells.
+func statusOf(cell byte) journal.ItemStatus {
+	if cell == cellUnchanged {
+		return journal.ItemUnchanged
+	}
+	return journal.ItemStatus(cell & cellStatus)
+}
 
 func (t *items) grow(n int) {
 	if more := n - len(t.cells); more > 0 {
@@ -179,7 +191,14 @@ func (t *items) grow(n int) {
 func (t *items) set(i int, s journal.ItemStatus) {
 	t.counts[t.status(i)]--
 	t.counts[s]++
-	t.cells[i] = t.cells[i]&^cellStatus | byte(s)
+	switch {
+	case s == journal.ItemUnchanged:
+		t.cells[i] = cellUnchanged
+	case t.cells[i] == cellUnchanged:
+		t.cells[i] = byte(s)
+	default:
+		t.cells[i] = t.cells[i]&^cellStatus | byte(s)
+	}
 	if s != journal.ItemWaiting {
 		delete(t.due, i+1)
 	}
@@ -199,7 +218,7 @@ func (t *items) finished(i int, f *journal.Fact) {
 	t.ended(i+1, f, good)
 	t.set(i, s)
 	switch {
-	case !s.Done():
+	case !s.Done(), s == journal.ItemUnchanged: // nothing was done for it
 		return
 	case good:
 		t.per(f).good++
@@ -329,7 +348,7 @@ func (t *items) tally() journal.Counts {
 	n := &t.counts
 	return journal.Counts{
 		Total: len(t.cells), Succeeded: n[journal.ItemSucceeded], Failed: n[journal.ItemFailed] + n[journal.ItemDeadLettered],
-		Skipped: n[journal.ItemSkipped],
+		Skipped: n[journal.ItemSkipped], Unchanged: n[journal.ItemUnchanged],
 		Pending: n[journal.ItemPending] + n[journal.ItemWaiting] + n[journal.ItemRunning] + n[journal.ItemHandling],
 		Running: n[journal.ItemRunning], Waiting: n[journal.ItemWaiting], DeadLettered: n[journal.ItemDeadLettered],
 	}

@@ -180,10 +180,16 @@ func (b *itemBody) take(e event.Event) {
 	switch e.Type {
 	case event.ItemStarted:
 		line.Text = "attempt " + strconv.Itoa(e.Attempt) + " began"
+		if e.Message != "" {
+			line.Text += ": " + e.Message
+		}
 	case event.ItemRetry:
 		line.Text = "attempt " + strconv.Itoa(e.Attempt) + " failed; the next one follows in " + timeline.Short(time.Duration(e.DelayMS)*time.Millisecond)
 	case event.ItemFinished:
 		line.Text = strings.ReplaceAll(e.Status, "_", " ")
+		if e.Status == event.Unchanged {
+			line.Text = e.Message
+		}
 		b.Letter = nil
 		if e.Status == event.DeadLettered {
 			line.Text = "failed for good: it is a dead letter"

@@ -25,7 +25,7 @@ var states = []struct {
 }{
 	{journal.ItemSucceeded, event.Succeeded}, {journal.ItemRunning, event.Running}, {journal.ItemWaiting, timeline.Waiting},
 	{journal.ItemHandling, "handling"}, {journal.ItemPending, event.Pending}, {journal.ItemFailed, event.Failed}, {journal.ItemDeadLettered, event.DeadLettered},
-	{journal.ItemSkipped, event.Skipped},
+	{journal.ItemSkipped, event.Skipped}, {journal.ItemUnchanged, event.Unchanged},
 }
 
 type mapBody struct {
@@ -178,7 +178,7 @@ func (b *mapBody) choose(t *items) []int {
 	}
 	var out []int
 	for i, c := range t.cells {
-		if state >= 0 && int(c&cellStatus) != state || class > 0 && c>>classShift != class {
+		if state >= 0 && int(statusOf(c)) != state || class > 0 && c>>classShift != class {
 			continue
 		}
 		if b.Fit++; b.Fit > b.From && len(out) < perPage {

@@ -246,6 +246,8 @@ func sign(s string) string {
 		return "◷"
 	case event.Skipped:
 		return "↷"
+	case event.Unchanged:
+		return "="
 	case event.Interrupted:
 		return "■"
 	case event.CompletedWithFailures, event.Tolerated:

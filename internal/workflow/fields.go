@@ -147,7 +147,7 @@ func init() {
 		validateTable, onIncompleteTable, stepValidateTable, checkCommandTable, criteriaTable,
 		captureTable, captureStreamsTable, outputTable, commitTable, metadataTable, retryTable, ruleTable, backoffTable, fallbackTable, commandTable,
 		matcherTable, breakerTable, quotaTable, secsTable, envValueTable, envFileTable, secretTable, profileTable, agentTable,
-		worktreeTable, mapTable, inputTable, timeoutTable, errorPolicyTable, customTable, batchTable, captureOutputTable,
+		worktreeTable, mapTable, inputTable, unchangedTable, timeoutTable, errorPolicyTable, customTable, batchTable, captureOutputTable,
 		importTable, templateTable, templateSourceTable, paramTable, paramListTable, subWorkflowTable, inlineTable, stepInputTable,
 	}
 }
@@ -258,6 +258,7 @@ var mapTable = newTable("map", "the map phase", func() []field {
 		{key: "max_items", typ: tInt(0), sample: "100", doc: "at most this many items"},
 		{key: "max_parallel", typ: tInt(1), sample: "4", doc: "agents at the same time", def: "10"},
 		{key: "label", typ: tText, sample: "'${item.path}'", doc: "how an item is called in the output"},
+		{key: "skip_unchanged", typ: oneOf(tBool, tRef("skip_unchanged")), sample: "true", doc: "items that an earlier run has ended well, and that are unchanged since, are not run: neither their data, nor the files that it names, nor the steps and the values that these name have changed", def: "false"},
 		{key: "agent_template", typ: tBlock, sample: "[{shell: make}]", doc: "the steps of each item"},
 		{key: "agent_timeout", typ: tDur, sample: "10m", doc: "of one agent; " + durDoc, was: "*"},
 		{key: "agent_timeout_secs", typ: tDur, sample: "600", doc: "of one agent; " + durDoc, was: "*"},
@@ -283,6 +284,12 @@ var inputTable = newTable("map_input", "an input", func() []field {
 		{key: "file", typ: tText, sample: "items.json", doc: "a file of items"},
 		{key: "command", typ: tText, sample: "ls", doc: "a command whose output is the items"},
 		{key: "format", typ: tEnum("json", "jsonl", "csv", "lines"), sample: "jsonl", doc: "what the file is"},
+	}
+})
+
+var unchangedTable = newTable("skip_unchanged", "a skip_unchanged", func() []field {
+	return []field{
+		{key: "files", typ: tTexts, sample: "['src/${item.name}/*.go', build.sh]", doc: "files that count as well, with what is in them; relative to where the steps run, and each may be a pattern"},
 	}
 })
 

@@ -78,6 +78,9 @@ func (d *decoder) mapPhase(o, top *object) *Map {
 		m.Parallel = v
 	}
 	m.Label = o.text("label")
+	if n := o.take("skip_unchanged"); n != nil {
+		m.Unchanged = d.unchanged(n)
+	}
 	if v := o.duration("start_delay"); v.Set {
 		d.file.StartDelay = v
 	}
@@ -163,6 +166,33 @@ func (d *decoder) distinct(n *node, m *Map) {
 		return
 	}
 	m.Distinct = d.text(n, "distinct")
+}
+
+// unchanged reads when an item is left out because nothing has changed: true, or
+// the files that count as well.
+func (d *decoder) unchanged(n *node) *Unchanged {
+	n = d.resolved(n)
+	u := &Unchanged{Pos: n.pos}
+	if n.kind != mapNode {
+		switch {
+		case n.kind != boolNode:
+			d.wrong(n, "skip_unchanged", "true, false or a map").Suggest("for example: skip_unchanged: {files: ['src/${item.name}.c']}")
+		case saysTrue(n):
+			return u
+		}
+		return nil
+	}
+	o, _ := d.object(n, unchangedTable) // it is a map
+	defer o.close()
+	for _, f := range o.strings("files") {
+		if t := d.parsed(f, f.text); t != nil {
+			u.Files = append(u.Files, t)
+		}
+	}
+	if len(u.Files) == 0 {
+		d.errorf(n, "missing-key", "a skip_unchanged written as a map needs files").Suggest("for example: skip_unchanged: {files: ['src/${item.name}.c']}, or skip_unchanged: true")
+	}
+	return u
 }
 
 // agentTime reads the bounds of an agent's time.

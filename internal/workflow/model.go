@@ -469,6 +469,7 @@ type Map struct {
 	Parallel  Int // default 10
 	Label     *template.Text
 	Template  *Block
+	Unchanged *Unchanged // nil: every item runs
 
 	AgentTimeout    Duration
 	CommandTimeouts map[string]Duration
@@ -477,6 +478,14 @@ type Map struct {
 	// TimeoutAction is what becomes of an item whose agent took too long: dlq
 	// (the default: no further attempt), retry, skip, fail, graceful_terminate.
 	TimeoutAction string
+}
+
+// Unchanged is what counts for an item to be left out because an earlier run has
+// ended it well and nothing has changed since, beside its data, the files that
+// this names, and the steps.
+type Unchanged struct {
+	Pos   diag.Pos
+	Files []*template.Text // patterns of files
 }
 
 // ErrorPolicy says what becomes of failed items.

@@ -286,13 +286,13 @@ func (o *object) whyInert(f *field) string {
 // instead says what does here what other programs have these keys for.
 var instead = map[string]string{
 	"notify": tellAtTheEnd, "notification": tellAtTheEnd, "notifications": tellAtTheEnd, "on_complete": tellAtTheEnd, "on_completion": tellAtTheEnd,
-	"skip_unchanged": noSkip, "skip_if_unchanged": noSkip, "incremental": noSkip, "memoize": noSkip,
+	"skip_unchanged": skipItems, "skip_if_unchanged": skipItems, "incremental": skipItems, "memoize": skipItems,
 	"schedule": "there is no schedule: cron or a timer starts bide run", "cron": "there is no schedule: cron or a timer starts bide run",
 }
 
 const (
 	tellAtTheEnd = "steps under finally: tell somebody how the run ended, by a command or http:"
-	noSkip       = "items unchanged since an earlier run are not left out: a step that tests it, with when: on those that follow, does that"
+	skipItems    = "map.skip_unchanged leaves out the items of a map that are unchanged since an earlier run"
 )
 
 func (o *object) unknown(key *node) {

@@ -161,6 +161,11 @@ func (r *Repo) isAncestor(ctx context.Context, a, b string) (bool, error) {
 	return r.yes(ctx, r.dir, "merge-base", "--is-ancestor", a, b)
 }
 
+// Contains reports whether everything in a commit is in another one.
+func (r *Repo) Contains(ctx context.Context, in, commit string) (bool, error) {
+	return r.isAncestor(ctx, commit, in)
+}
+
 // cleanup gives a context for putting things in order after ctx has ended.
 func cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)

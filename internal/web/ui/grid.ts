@@ -3,8 +3,10 @@
 import { Told } from "./stream";
 
 const frame = 250; // ms between two drawings of what the stream says
-const names = ["pending", "waiting", "running", "failed, its handler is due", "succeeded", "failed", "skipped", "dead lettered"];
-const colours = ["--idle", "--c-wait", "--runbar", "--c-pause", "--goodbar", "--badbar", "--c-skip", "--c-letter"];
+const names = ["pending", "waiting", "running", "failed, its handler is due", "succeeded", "failed", "skipped", "dead lettered", "unchanged since an earlier run"];
+const colours = ["--idle", "--c-wait", "--runbar", "--c-pause", "--goodbar", "--badbar", "--c-skip", "--c-letter", "--good-same"];
+const same = 0xf4; // the cell of an unchanged item
+const status = (c: number): number => (c === same ? 8 : c & 7);
 
 export class Grid {
   private cells = new Uint8Array(0);
@@ -14,8 +16,8 @@ export class Grid {
   private cols = 1;
   private size = 4; // of a cell, in pixels of the screen
   private gap = 0;
-  private palette = new Uint32Array(16);
-  private dim = new Uint32Array(16);
+  private palette = new Uint32Array(17);
+  private dim = new Uint32Array(17);
   private ground = 0;
   private cursor = 0;
   private only: number;
@@ -161,6 +163,8 @@ export class Grid {
         this.dim[s | retried] = read(name, 0.16) >>> 0;
       }
     }
+    this.palette[16] = read(colours[8], 1) >>> 0;
+    this.dim[16] = read(colours[8], 0.16) >>> 0;
     this.tip.style.color = "";
   }
 
@@ -174,7 +178,8 @@ export class Grid {
   }
 
   private colourOf(cell: number): number {
-    return this.only < 0 || (cell & 7) === this.only ? this.palette[cell & 15] : this.dim[cell & 15];
+    const colour = cell === same ? 16 : cell & 15;
+    return this.only < 0 || status(cell) === this.only ? this.palette[colour] : this.dim[colour];
   }
 
   private drawAll(): ImageData {
@@ -235,7 +240,7 @@ export class Grid {
     this.tip.hidden = i < 0;
     if (i < 0) return;
     const c = this.cells[i];
-    this.tip.textContent = "item " + i + ": " + names[c & 7] + (c & 8 ? ", retried" : "");
+    this.tip.textContent = "item " + i + ": " + names[status(c)] + (c & 8 && c !== same ? ", retried" : "");
     const scale = this.canvas.width / this.canvas.getBoundingClientRect().width;
     const x = ((i % this.cols) * this.size) / scale;
     const y = (Math.floor(i / this.cols) * this.size) / scale;

@@ -1,0 +1,566 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+)
+
+// earlierRuns is how many earlier runs are looked at for what they know of items.
+const earlierRuns = 16
+
+// known is what is known of an item of this run, 56 bytes.
+type known struct {
+	id, whole            sum
+	seq                  int64
+	index                uint32
+	steps, values, files tag
+	run                  uint8 // its place in comparison.runs, from 1; 0: nothing is known
+	state                journal.ItemStatus
+}
+
+// comparison finds out which items of a map are unchanged since an earlier run. It
+// needs 56 bytes for each item, and 8 for each of a run that is looked at.
+type comparison struct {
+	x     *mapRun
+	s     *prints
+	items []known
+	left  int // of which nothing is known yet
+	runs  []*journal.Reader
+	tags  map[*journal.Reader]*compared // what the runs have recorded of their values
+
+	unchanged int
+	since     string         // the youngest run that an unchanged item is of
+	counts    map[string]int // items that run, by kind of reason
+}
+
+// compared is the data of items_compared.
+type compared struct {
+	Runs   []string          `json:"runs,omitempty"`
+	Why    map[string]int    `json:"why,omitempty"`    // items that run, by reason
+	Steps  string            `json:"steps,omitempty"`  // the tag of the steps
+	Values map[string]string `json:"values,omitempty"` // tags of the values that the steps name, and of the environment
+}
+
+// The kinds of reasons for which an item runs.
+const (
+	whyNew     = "new"
+	whyFailed  = "failed"
+	whySteps   = "steps"
+	whyValues  = "values"
+	whyFiles   = "files"
+	whyUnknown = "unknown"
+)
+
+// compare decides which items are unchanged since an earlier run, once in all
+// lives of the run, and records their ends.
+func (x *mapRun) compare(ctx context.Context) (err error) {
+	r := x.r
+	if r.file.Map.Unchanged == nil {
+		return nil
+	}
+	if x.prints, err = x.newPrints(ctx); err != nil || r.state.Compared {
+		return err
+	}
+	c := comparison{x: x, s: x.prints, counts: map[string]int{}, tags: map[*journal.Reader]*compared{}}
+	defer func() {
+		for _, old := range c.runs {
+			err = errors.Join(err, old.Close())
+		}
+	}()
+	if !r.opt.All {
+		if err := c.all(ctx); err != nil {
+			return fmt.Errorf("map.skip_unchanged: %w", err)
+		}
+	}
+	return c.record()
+}
+
+// all decides about all items.
+func (c *comparison) all(ctx context.Context) error {
+	if err := c.list(ctx); err != nil {
+		return err
+	}
+	if err := c.ask(ctx); err != nil {
+		return err
+	}
+	slices.SortFunc(c.items, func(a, b known) int { return cmp.Compare(a.index, b.index) })
+	c.s.compared = map[string]sum{}
+	defer func() { c.s.compared = nil }()
+	const chunk = 256
+	for list := range slices.Chunk(c.items, chunk) {
+		if err := c.x.r.x.Life.Stopping(ctx); err != nil {
+			return err
+		}
+		if err := c.decide(ctx, list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list takes the items of this run, by which they are.
+func (c *comparison) list(ctx context.Context) error {
+	r := c.x.r
+	c.items = make([]known, 0, r.tally.items.Total)
+	for from := 1; ; {
+		page, err := r.storedItems(ctx, from, 1024)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, it := range page {
+			if d := r.state.Items.Edited(it.Index); d != nil {
+				it.Data = d
+			}
+			if !r.state.Items.At(it.Index).Status.Done() {
+				c.items = append(c.items, known{id: c.s.id(it.Data), index: uint32(it.Index)})
+			}
+			from = it.Index + 1
+		}
+	}
+	c.left = len(c.items)
+	slices.SortFunc(c.items, func(a, b known) int {
+		return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.index, b.index))
+	})
+	return nil
+}
+
+// ask looks what earlier runs know, the last one first, until all is known.
+func (c *comparison) ask(ctx context.Context) error {
+	r := c.x.r
+	h := r.j.Header()
+	ids, err := r.opt.Store.Earlier(r.j.Run(), earlierRuns, func(o journal.Header) bool {
+		return o.Name == h.Name && o.Path == h.Path && o.Dir == h.Dir && o.Kind == h.Kind
+	}, c.lost)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if c.left == 0 {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		old, err := r.opt.Store.Read(id)
+		if err == nil {
+			c.runs = append(c.runs, old)
+			err = c.read(ctx, old)
+		}
+		if err != nil && ctx.Err() == nil {
+			c.lost(id, err)
+		}
+	}
+	return nil
+}
+
+// lost tells of a run whose journal cannot be read: what it alone knew runs again.
+func (c *comparison) lost(run string, err error) {
+	c.x.r.note("skip_unchanged: run %s cannot be read, and what only it has ended runs again: %v", run, err)
+}
+
+// read takes what a run knows of the items of this one.
+func (c *comparison) read(ctx context.Context, old *journal.Reader) error {
+	run := uint8(len(c.runs))
+	// Those that were cut short, or whose run kept no fingerprints: they may have
+	// undone what an older run knows. It is their data that says which they were.
+	type bareItem struct {
+		index int
+		state journal.ItemStatus
+	}
+	var bare []bareItem
+	err := old.Lasts(ctx, func(index int, seq int64, state journal.ItemStatus, data string) error {
+		p, ok := printOf(data)
+		if !ok {
+			if state.Done() {
+				state = journal.ItemPending
+			} else {
+				state = journal.ItemRunning
+			}
+			bare = append(bare, bareItem{index, state})
+			return nil
+		}
+		c.found(known{id: p.id, whole: p.whole, seq: seq, steps: p.steps, values: p.values, files: p.files, run: run, state: state})
+		return nil
+	})
+	if err != nil || len(bare) == 0 {
+		return err
+	}
+	slices.SortFunc(bare, func(a, b bareItem) int { return cmp.Compare(a.index, b.index) })
+	for len(bare) > 0 && c.left > 0 {
+		page, err := old.Items(ctx, bare[0].index, 1024)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, it := range page {
+			if len(bare) > 0 && bare[0].index == it.Index {
+				c.found(known{id: c.s.id(it.Data), run: run, state: bare[0].state})
+				bare = bare[1:]
+			}
+		}
+	}
+	return nil
+}
+
+// found notes what a run knows of an item, where no younger one knows it. Of items
+// that are alike, each is known once.
+func (c *comparison) found(k known) {
+	i, ok := slices.BinarySearchFunc(c.items, k.id, func(e known, id sum) int { return bytes.Compare(e.id[:], id[:]) })
+	if !ok {
+		return
+	}
+	for ; i < len(c.items) && c.items[i].id == k.id; i++ {
+		if c.items[i].run == 0 {
+			k.index = c.items[i].index
+			c.items[i] = k
+			c.left--
+			return
+		}
+	}
+}
+
+// decide decides about some items, in their order.
+func (c *comparison) decide(ctx context.Context, list []known) error {
+	ends, err := c.ends(ctx, list)
+	if err != nil {
+		return err
+	}
+	var facts []event.Event
+	for i := 0; i < len(list); {
+		page, err := c.x.items(ctx, int(list[i].index), 256)
+		if err != nil {
+			return err
+		}
+		for _, it := range page {
+			if i == len(list) {
+				break
+			}
+			if it.Index != int(list[i].index) {
+				continue
+			}
+			fact, err := c.one(ctx, &list[i], it, ends[i])
+			if err != nil {
+				return err
+			}
+			if fact != nil {
+				facts = append(facts, *fact)
+			}
+			i++
+		}
+	}
+	if len(facts) == 0 {
+		return nil
+	}
+	if err := c.x.r.x.Recorder.Record(facts...); err != nil {
+		return err
+	}
+	for _, f := range facts {
+		if err := c.x.r.state.Apply(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ends reads how the items ended in earlier runs; the zero event where it is not
+// known.
+func (c *comparison) ends(ctx context.Context, list []known) ([]event.Event, error) {
+	out := make([]event.Event, len(list))
+	for n, old := range c.runs {
+		var at []int
+		var seqs []int64
+		for i, k := range list {
+			if int(k.run) == n+1 && k.seq > 0 {
+				at, seqs = append(at, i), append(seqs, k.seq)
+			}
+		}
+		if len(seqs) == 0 {
+			continue
+		}
+		events, err := old.At(ctx, seqs)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, err
+			}
+			c.lost(old.Run(), err)
+			continue // they run
+		}
+		for i, e := range events {
+			out[at[i]] = e
+		}
+	}
+	return out, nil
+}
+
+// one decides about an item: it gives the end of one that is unchanged, or notes
+// why it runs.
+func (c *comparison) one(ctx context.Context, k *known, it journal.Item, end event.Event) (*event.Event, error) {
+	kind, why := c.older(k, end)
+	if kind == whyNew { // nothing to compare it with
+		c.because(it.Index, kind, why)
+		return nil, nil
+	}
+	stored, err := c.x.stored(ctx, it)
+	if err != nil {
+		return nil, err
+	}
+	var d itemData
+	if kind == "" {
+		now := c.s.item(ctx, c.x.p, stored, c.x.itemOf(it))
+		if kind, why = c.differ(k, &now, end); kind == "" {
+			kind, why = c.usable(ctx, it, end, &d)
+		}
+	}
+	if kind != "" {
+		c.because(it.Index, kind, why)
+		return nil, nil
+	}
+	c.unchanged++
+	c.since = max(c.since, d.Since)
+	return &event.Event{Type: event.ItemFinished, Time: c.x.r.x.Clock.Now(), Phase: "map", Item: it.ID, Label: c.x.Label(it), Index: it.Index,
+		Status: event.Unchanged, Message: "unchanged since run " + d.Since, Data: data(d)}, nil
+}
+
+// because notes why an item runs.
+func (c *comparison) because(index int, kind, why string) {
+	c.counts[kind]++
+	c.x.why.set(index, why)
+}
+
+// older looks at how an item ended; kind is "" where it ended well.
+func (c *comparison) older(k *known, end event.Event) (kind, why string) {
+	if k.run == 0 {
+		return whyNew, "new"
+	}
+	run := c.runs[k.run-1].Run()
+	switch {
+	case k.state == journal.ItemFailed, k.state == journal.ItemDeadLettered:
+		return whyFailed, "failed in run " + run
+	case k.state == journal.ItemSkipped:
+		return whyFailed, "skipped in run " + run
+	case k.state == journal.ItemRunning:
+		return whyFailed, "cut short in run " + run
+	case k.state == journal.ItemPending || end.Seq == 0:
+		return whyUnknown, noPrint(run)
+	}
+	return "", ""
+}
+
+func noPrint(run string) string { return "run " + run + " does not say on what it has worked" }
+
+// differ says what has changed since an item ended well; kind is "" for nothing.
+func (c *comparison) differ(k *known, now *imprint, end event.Event) (kind, why string) {
+	switch {
+	case now.unsure != "":
+		return whyUnknown, now.unsure
+	case k.whole == (sum{}):
+		return whyUnknown, noPrint(c.runs[k.run-1].Run())
+	case now.whole == k.whole:
+		return "", ""
+	case now.steps != k.steps:
+		return whySteps, "its steps have changed"
+	case now.values != k.values:
+		return whyValues, c.value(c.runs[k.run-1]) + " has changed"
+	case now.files != k.files:
+		return whyFiles, c.file(now, end) + " has changed"
+	}
+	return whyUnknown, "its place in the list has changed, which its steps read"
+}
+
+// value names a value that has changed since a run.
+func (c *comparison) value(old *journal.Reader) string {
+	then := c.tags[old]
+	if then == nil {
+		then = &compared{}
+		for e, err := range old.Events(context.Background(), 1, journal.EventFilter{Types: []event.Type{event.ItemsCompared}}) {
+			if err != nil || json.Unmarshal(e.Data, then) != nil {
+				then = &compared{}
+				break
+			}
+		}
+		c.tags[old] = then
+	}
+	return changedName(then.Values, c.s.named, "a value that its steps name")
+}
+
+// file names a file that has changed since an item ended.
+func (c *comparison) file(now *imprint, end event.Event) string {
+	var d itemData
+	if json.Unmarshal(end.Data, &d) != nil {
+		return "a file"
+	}
+	return changedName(d.Inputs, now.inputs, "a file")
+}
+
+// changedName is the first name whose tags differ.
+func changedName(then, now map[string]string, other string) string {
+	first := ""
+	for _, m := range []map[string]string{then, now} {
+		for name := range m {
+			if then[name] != now[name] && (first == "" || name < first) {
+				first = name
+			}
+		}
+	}
+	if len(then) == 0 || first == "" {
+		return other
+	}
+	return strings.TrimPrefix(first, "env.")
+}
+
+// usable takes what an item gave in an earlier run, where all of it is there.
+func (c *comparison) usable(ctx context.Context, it journal.Item, end event.Event, d *itemData) (kind, why string) {
+	if err := json.Unmarshal(end.Data, d); err != nil {
+		return whyUnknown, "run " + end.Run + " does not say what it gave"
+	}
+	d.Since = cmp.Or(d.Since, end.Run)
+	if d.Kind != "" && d.Kind != event.Recovered {
+		return whyFailed, d.Kind + " in run " + d.Since
+	}
+	if n := len(d.Commits); n > 0 && !c.merged(ctx, d.Commits[n-1]) {
+		return whyUnknown, "its commits of run " + d.Since + " are not in the branch"
+	}
+	if d.File != "" {
+		name, err := c.x.takeOutput(it.Index, d.File)
+		if err != nil {
+			return whyUnknown, "its output of run " + d.Since + " is gone"
+		}
+		d.File = name
+	}
+	if _, err := os.Stat(d.Log); err != nil {
+		d.Log = ""
+	}
+	d.Worktree = ""
+	return "", ""
+}
+
+// merged reports whether a commit is in what the run works on.
+func (c *comparison) merged(ctx context.Context, commit string) bool {
+	if c.x.r.git.repo == nil {
+		return false
+	}
+	ok, err := c.x.r.git.repo.Contains(ctx, "HEAD", commit)
+	return err == nil && ok
+}
+
+// takeOutput takes over the file of an item's output from another run, which may
+// be removed before this one is.
+func (x *mapRun) takeOutput(index int, from string) (string, error) {
+	to := x.r.j.OutputFile(index, "item", 1, "output")
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return "", err
+	}
+	err := os.Link(from, to)
+	if err == nil || errors.Is(err, fs.ErrExist) { // by a life that was cut short
+		return to, nil
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return "", err
+	}
+	out, err := x.r.j.NewOutput(index, "item", 1, "output")
+	if err != nil {
+		return "", errors.Join(err, in.Close())
+	}
+	_, err = io.Copy(out, in)
+	return to, errors.Join(err, out.Close(), in.Close())
+}
+
+// record tells what was decided.
+func (c *comparison) record() error {
+	r := c.x.r
+	d := compared{Why: c.counts, Steps: c.s.steps.tag().String(), Values: c.s.named}
+	for _, old := range c.runs {
+		d.Runs = append(d.Runs, old.Run())
+	}
+	total := r.tally.items.Total
+	e := event.Event{Type: event.ItemsCompared, Phase: "map", Total: c.unchanged, Message: c.text(total), Data: data(d)}
+	if err := r.x.Recorder.Record(e); err != nil {
+		return err
+	}
+	return r.state.Apply(e)
+}
+
+// text is what was decided, for a person.
+func (c *comparison) text(total int) string {
+	switch {
+	case c.x.r.opt.All:
+		return fmt.Sprintf("all %d items run, whatever is unchanged since an earlier run (--all)", total)
+	case c.unchanged == 0 && c.counts[whyNew] == len(c.items):
+		return fmt.Sprintf("no earlier run has ended any of the %d items: all run", total)
+	}
+	var text string
+	if c.unchanged > 0 {
+		text = fmt.Sprintf("%d of %d items %s unchanged since run %s", c.unchanged, total, are(c.unchanged), c.since)
+	} else {
+		text = fmt.Sprintf("none of %d items is unchanged", total)
+	}
+	var parts []string
+	for _, k := range [...]struct{ kind, text string }{
+		{whyNew, "new"}, {whyFailed, "that did not end well the last time"}, {whySteps, "whose steps changed"},
+		{whyValues, "whose parameters or environment changed"}, {whyFiles, "whose files changed"}, {whyUnknown, "of which not all is known"},
+	} {
+		if n := c.counts[k.kind]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, k.text))
+		}
+	}
+	if n := total - c.unchanged; n > 0 {
+		text += fmt.Sprintf("; %d run: %s", n, strings.Join(parts, ", "))
+	}
+	return text
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// reasons are why items run: one byte for each item, and each reason once.
+type reasons struct {
+	of   []uint8
+	text []string
+}
+
+// mostReasons bounds the reasons that differ. Those beyond it are one.
+const mostReasons = 254
+
+func (w *reasons) set(index int, why string) {
+	if more := index - len(w.of); more > 0 {
+		w.of = slices.Grow(w.of, more)[:index]
+	}
+	i := slices.Index(w.text, why)
+	if i < 0 && len(w.text) >= mostReasons {
+		why = "it has changed"
+		i = slices.Index(w.text, why)
+	}
+	if i < 0 {
+		w.text = append(w.text, why)
+		i = len(w.text) - 1
+	}
+	w.of[index-1] = uint8(i + 1)
+}
+
+// Why is why an item runs; "" where nobody has asked.
+func (x *mapRun) Why(index int) string {
+	if index > len(x.why.of) || x.why.of[index-1] == 0 {
+		return ""
+	}
+	return x.why.text[x.why.of[index-1]-1]
+}
