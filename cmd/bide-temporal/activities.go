@@ -55,19 +55,19 @@ func (a *activities) home(ctx context.Context, t cluster.HomeTask) (cluster.Home
 }
 
 func (a *activities) adopt(ctx context.Context, l cluster.Lease) (cluster.Settled, error) {
-	_, _, end := a.alive(ctx, shortBeat)
+	_, _, end := a.alive(ctx, "", shortBeat)
 	defer end()
 	return cluster.Adopt(l)
 }
 
 func (a *activities) adoptHome(ctx context.Context, t cluster.HomeTask) (cluster.Prefix, error) {
-	_, _, end := a.alive(ctx, shortBeat)
+	_, _, end := a.alive(ctx, "", shortBeat)
 	defer end()
 	return cluster.AdoptHome(t)
 }
 
 func (a *activities) record(ctx context.Context, run, store string, entries []cluster.Entry) error {
-	_, _, end := a.alive(ctx, shortBeat)
+	_, _, end := a.alive(ctx, "", shortBeat)
 	defer end()
 	s, err := cluster.OpenStore(store)
 	if err != nil {
@@ -77,7 +77,7 @@ func (a *activities) record(ctx context.Context, run, store string, entries []cl
 }
 
 func (a *activities) stop(ctx context.Context, run, store string, q cluster.Stop) error {
-	_, _, end := a.alive(ctx, shortBeat)
+	_, _, end := a.alive(ctx, "", shortBeat)
 	defer end()
 	s, err := cluster.OpenStore(store)
 	if err != nil {
@@ -115,7 +115,7 @@ func final(err error) error {
 // closed when the activity is to end soon: it was asked to, the worker leaves, or
 // nothing could be told for so long that the server has given it up soon. The
 // context ends when it has. Where it was asked to end, the run may stop: the store
-// tells that sooner, but not where it is full.
+// tells that sooner, but not where it is full; run is "" for what does not stop.
 func (a *activities) alive(ctx context.Context, run string, timeout time.Duration) (_ context.Context, drain <-chan struct{}, end func()) {
 	token := activity.GetInfo(ctx).TaskToken
 	leave := activity.GetWorkerStopChannel(ctx)
@@ -139,7 +139,7 @@ func (a *activities) alive(ctx context.Context, run string, timeout time.Duratio
 			rpc, stop := context.WithTimeout(ctx, 5*time.Second)
 			err := a.heartbeat(rpc, token)
 			asked := errors.As(err, new(*temporal.CanceledError))
-			if asked {
+			if asked && run != "" {
 				if s, err := a.wish(rpc, run); err == nil && s.Life > 0 {
 					a.worker.Tell(run, s)
 				}
