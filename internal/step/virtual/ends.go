@@ -8,8 +8,9 @@ import (
 // ends are the ends of contexts for which tasks wait. Many tasks wait under one
 // context, which is looked at once for all of them.
 type ends struct {
-	list []*end
-	by   map[<-chan struct{}]*end
+	list  []*end
+	by    map[<-chan struct{}]*end
+	spare *end // one that is no longer in use
 }
 
 // end is that of one context, or of several that end together.
@@ -35,7 +36,11 @@ func (s *ends) add(done <-chan struct{}, t *task) *end {
 	}
 	e := s.by[done]
 	if e == nil {
-		e = &end{done: done, place: len(s.list)}
+		if e = s.spare; e == nil {
+			e = &end{}
+		}
+		s.spare = nil
+		e.done, e.place = done, len(s.list)
 		if s.by == nil {
 			s.by = map[<-chan struct{}]*end{}
 		}
@@ -60,6 +65,8 @@ func (s *ends) remove(e *end) {
 	s.list[len(s.list)-1] = nil
 	s.list = s.list[:len(s.list)-1]
 	delete(s.by, e.done)
+	clear(e.tasks)
+	e.done, e.tasks, s.spare = nil, e.tasks[:0], e
 }
 
 // poll wakes the tasks whose context has ended, in the order of their waits.
