@@ -69,6 +69,8 @@ func (a *app) ui(ctx context.Context, run string, f *uiFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
+	sig := watchSignals(ctx, func(os.Signal) {}) // who reads the address may end it at once
+	defer sig.stop()
 	if _, err := fmt.Fprintln(a.out, s.URL(path)); err != nil {
 		return err
 	}
@@ -77,8 +79,6 @@ func (a *app) ui(ctx context.Context, run string, f *uiFlags) error {
 			fmt.Fprintf(a.err, "bide: no browser was opened (%v); open the address yourself\n", err)
 		}
 	}
-	sig := watchSignals(ctx, func(os.Signal) {})
-	defer sig.stop()
 	defer a.keepUp(st)()
 	return s.Serve(sig.soft)
 }

@@ -89,11 +89,15 @@ func TestPipelineSameSeedSameBytes(t *testing.T) {
 // 1-p^N succeed, of a list of k all do in (1-p^N)^k of the runs.
 func TestPipelineAnalytic(t *testing.T) {
 	t.Parallel()
-	const p, n, k, seeds = 0.4, 3, 4, 4000
+	const p, n, k = 0.4, 3, 4
+	seeds := 1000
+	if long {
+		seeds = 40_000
+	}
 	pipe := planned(t, t.TempDir(), remoteModules, "xs = map([1, 2, 3, 4], (i) => Fetch(\"u\") with retry: 2)\nout xs\n")
 	list := samples(t, Options{Pipeline: pipe, Model: modelOf(t, "steps: {Fetch: {failures: {error: 0.4}}}"), Seeds: seeds})
 	want := math.Pow(1-math.Pow(p, n), k)
-	se := math.Sqrt(want * (1 - want) / seeds)
+	se := math.Sqrt(want * (1 - want) / float64(seeds))
 	figure(t, "a list of 4 calls, p = 0.4, N = 3: runs that succeed", Summarize(list, false).Runs.Succeeded.P, want-3*se, want+3*se)
 }
 

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"math"
 	"testing"
 	"time"
 
@@ -79,34 +77,6 @@ func TestSameSeedSameBytes(t *testing.T) {
 	}
 	if bytes.Equal(text(1), text(1000)) {
 		t.Error("another seed gives the same")
-	}
-}
-
-// TestAnalytic: with p failures an attempt and N attempts, 1-p^N of the runs
-// succeed, in (1-p^N)/(1-p) attempts.
-func TestAnalytic(t *testing.T) {
-	t.Parallel()
-	const p, n, seeds = 0.3, 5, 20_000
-	f := parse(t, fmt.Sprintf("commands: [{shell: x, retry: {attempts: %d, initial_delay: 10ms, jitter: full}}]", n))
-	r := simulate.Summarize(run(t, simulate.Options{File: f, Model: model(t, "steps: {'*': {failures: {error: 0.3}}}"), Seeds: seeds}), false)
-	q := math.Pow(p, n)
-	if got, se := r.Runs.Succeeded.P, math.Sqrt(q*(1-q)/seeds); math.Abs(got-(1-q)) > 3*se {
-		t.Errorf("%v succeed, want %v ± %v", got, 1-q, 3*se)
-	}
-	mean, square := 0.0, 0.0
-	for k := 1; k <= n; k++ {
-		pk := math.Pow(p, float64(k-1)) * (1 - p)
-		if k == n {
-			pk = math.Pow(p, n-1)
-		}
-		mean += float64(k) * pk
-		square += float64(k*k) * pk
-	}
-	if want := (1 - q) / (1 - p); math.Abs(mean-want) > 1e-9 {
-		t.Fatal(mean, want)
-	}
-	if se := math.Sqrt((square - mean*mean) / seeds); math.Abs(r.Attempts.Mean-mean) > 3*se {
-		t.Errorf("%v attempts, want %v ± %v", r.Attempts.Mean, mean, 3*se)
 	}
 }
 
