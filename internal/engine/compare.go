@@ -133,6 +133,7 @@ func (c *comparison) list(ctx context.Context) error {
 			from = it.Index + 1
 		}
 	}
+	c.unchanged = r.state.Items.Counts().Unchanged // of a life that was cut short
 	c.left = len(c.items)
 	slices.SortFunc(c.items, func(a, b known) int {
 		return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.index, b.index))
@@ -331,7 +332,7 @@ func (c *comparison) one(ctx context.Context, k *known, it journal.Item, end eve
 		return nil, nil
 	}
 	c.unchanged++
-	c.since = max(c.since, d.Since)
+	c.since = max(c.since, "run "+d.Since)
 	return &event.Event{Type: event.ItemFinished, Time: c.x.r.x.Clock.Now(), Phase: "map", Item: it.ID, Label: c.x.Label(it), Index: it.Index,
 		Status: event.Unchanged, Message: "unchanged since run " + d.Since, Data: data(d)}, nil
 }
@@ -506,7 +507,7 @@ func (c *comparison) text(total int) string {
 	}
 	var text string
 	if c.unchanged > 0 {
-		text = fmt.Sprintf("%d of %d items %s unchanged since run %s", c.unchanged, total, are(c.unchanged), c.since)
+		text = fmt.Sprintf("%d of %d items %s unchanged since %s", c.unchanged, total, are(c.unchanged), cmp.Or(c.since, "an earlier run"))
 	} else {
 		text = fmt.Sprintf("none of %d items is unchanged", total)
 	}

@@ -200,7 +200,7 @@ var ofItem = []string{"item_id", "item_index", "item_total"}
 // passing are variables that belong to one attempt, one round or one run: what is
 // made anew each time says nothing of a change.
 var passing = []string{"item", "item_json", "attempt", "error", "foreach", "index", "total", "step", "git", "map", "merge", "uuid", "ITERATION", "workflow",
-	"PROJECT_ROOT", "WORKTREE"}
+	"PROJECT_ROOT", "WORKTREE", "prompt"}
 
 // ofSteps are the outputs of the step before, which count where the first step
 // reads them.
@@ -222,8 +222,8 @@ func (s *prints) readValues(ctx context.Context) {
 	view := s.r.x.View(ctx, s.p)
 	find := template.Resolver(view)
 	steps := s.r.file.Map.Template.Steps
-	first := workflow.Reads(steps[:min(1, len(steps))])
-	for _, n := range workflow.Reads(steps) {
+	first := workflow.Reads(s.r.file, steps[:min(1, len(steps))])
+	for _, n := range workflow.Reads(s.r.file, steps) {
 		if n.Path == nil {
 			if name, ok := strings.CutPrefix(n.Name, "env:"); ok {
 				s.inherited(name, own, note)

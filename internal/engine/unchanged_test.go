@@ -572,3 +572,45 @@ map:
 	b.run(text).status(event.Succeeded)
 	b.ranItems("")
 }
+
+// TestUnchangedDecidedTwice: a run that is cut short while it decides goes on with
+// that, and what was decided is not decided again.
+func TestUnchangedDecidedTwice(t *testing.T) {
+	const n = 600 // several chunks
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprint(i))
+	}
+	text := "name: many\nmode: mapreduce\nmap:\n  input: [" + strings.Join(list, ", ") + "]\n  skip_unchanged: true\n  agent_template:\n    - {shell: 'false', when: 'false'}\n"
+	b := newBench(t)
+	b.run(text).status(event.Succeeded)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	before := b.opt.Sinks
+	b.opt.Sinks = append(slices.Clone(before), event.SinkFunc(func(e event.Event) {
+		if e.Status == event.Unchanged {
+			cancel()
+		}
+	}))
+	r, err := b.try(ctx, text)
+	b.opt.Sinks = before
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.status(event.Interrupted)
+	opt := b.opt
+	opt.Store = b.store()
+	var said string
+	opt.Sinks = []event.Sink{event.SinkFunc(func(e event.Event) {
+		if e.Type == event.ItemsCompared {
+			said = e.Message
+		}
+	})}
+	sum, err := engine.Resume(context.Background(), r.sum.Run, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (engine.ItemCounts{Total: n, Unchanged: n}); sum.Items != want || !strings.HasPrefix(said, "600 of 600 items are unchanged since ") {
+		t.Errorf("the counts are %+v, want %+v; it says %q", sum.Items, want, said)
+	}
+}

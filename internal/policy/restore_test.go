@@ -19,6 +19,30 @@ func restore(t *testing.T, m *Machine, item int, s ItemState, now time.Time) Ver
 	return v
 }
 
+// TestUnchangedIsNoPartOfTheRate: items that an earlier run has ended well count as
+// finished, and neither make the rate of failures count nor lower it.
+func TestUnchangedIsNoPartOfTheRate(t *testing.T) {
+	half := 0.5
+	m := machine(t, Config{MaxParallel: 1, FailureThreshold: &half}, 130)
+	for i := range 100 {
+		if v := restore(t, m, i, ItemState{Standing: WasFinished, Fate: ItemUnchanged}, t0); !v.Fate.Final() || v.Fate.FailedForGood() {
+			t.Fatalf("%+v", v)
+		}
+	}
+	m.Resume(false)
+	for i := range 10 {
+		if v := through(t, m, fails(errBoom), t0); (v.Stop == ByFailureThreshold) != (i == 9) {
+			t.Fatalf("failure %d: %+v", i+1, v)
+		}
+	}
+	if c := m.Counts(); c.Unchanged != 100 || c.Failed != 10 || c.Finished() != 110 || c.Pending != 20 {
+		t.Errorf("%+v", c)
+	}
+	if b, err := FromState(Config{MaxParallel: 1, FailureThreshold: &half}, m.State()); err != nil || b.Counts() != m.Counts() {
+		t.Errorf("from its state: %v", err)
+	}
+}
+
 func TestRestoreGoesOnWhereItWas(t *testing.T) {
 	cfg := Config{MaxParallel: 2, Retry: fixed(3, 20*time.Second)}
 	a := machine(t, cfg, 200)

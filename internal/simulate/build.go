@@ -304,6 +304,9 @@ func selection(m *workflow.Map) []Field {
 	}
 	add("offset", number(m.Offset))
 	add("max_items", number(m.MaxItems))
+	if m.Unchanged != nil {
+		add("left out", "what is unchanged since an earlier run (skip_unchanged), of which nothing is known here")
+	}
 	return out
 }
 

@@ -85,23 +85,23 @@ func (t *Timeline) butFor() string {
 func (r *Row) Told(items journal.Counts) (status, done string) {
 	switch {
 	case r.Kind == List:
-		return r.Status, Done(r.Done-r.Failed, r.Total, r.Failed, 0, r.Degraded)
+		return r.Status, Done(r.Done-r.Failed, r.Total, r.Failed, 0, r.Degraded, 0)
 	case r.Kind == Phase && r.Path == "map" && items.Total > 0:
 		if status = r.Status; status == event.Succeeded && items.Failed > 0 {
 			status = event.CompletedWithFailures
 		}
-		return status, Done(items.Succeeded, items.Total, items.Failed, items.Skipped, 0)
+		return status, Done(items.Succeeded+items.Unchanged, items.Total, items.Failed, items.Skipped, 0, items.Unchanged)
 	}
 	return r.Status, ""
 }
 
 // Done says how much of a map or a list is done, and how it ended.
-func Done(good, total, failed, skipped, degraded int) string {
+func Done(good, total, failed, skipped, degraded, unchanged int) string {
 	s := Number(good) + " of " + Number(total)
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{failed, "failed"}, {skipped, "skipped"}, {degraded, "degraded"}} {
+	}{{failed, "failed"}, {skipped, "skipped"}, {degraded, "degraded"}, {unchanged, event.Unchanged}} {
 		if part.n > 0 {
 			s += ", " + Number(part.n) + " " + part.what
 		}

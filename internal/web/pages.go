@@ -164,7 +164,7 @@ func (p *pages) head(run *run) *runHead {
 	out := &runHead{
 		ID: run.id, Name: t.Name, Status: t.Status, Path: h.Path, Dir: h.Dir, Kind: h.Kind, Started: t.Started, Ended: t.Finished,
 		Items: items, Letters: len(run.items.letters), Pipeline: h.Kind == "pipeline", Held: run.held, At: run.position(), Lives: len(t.Lives), Notes: t.Notes,
-		Work: timeline.Done(items.Succeeded, items.Total, items.Failed, items.Skipped, 0),
+		Work: timeline.Done(items.Succeeded+items.Unchanged, items.Total, items.Failed, items.Skipped, 0, items.Unchanged),
 		Now:  t.Now(now, items, run.items.firstDue()),
 	}
 	if out.Name == "" {

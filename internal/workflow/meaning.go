@@ -22,6 +22,10 @@ import (
 // version of the model says the same of the files of today.
 func WriteMeaning(w io.Writer, f *File, steps []*Step) {
 	m := meaning{w: w, seen: map[uintptr]bool{}}
+	m.all(f, steps)
+}
+
+func (m *meaning) all(f *File, steps []*Step) {
 	m.value(reflect.ValueOf(steps))
 	asked := map[string]bool{}
 	eachStep(steps, func(s *Step) {
@@ -37,11 +41,11 @@ func WriteMeaning(w io.Writer, f *File, steps []*Step) {
 	}
 }
 
-// Reads lists the variables that steps name, and those of the workflows that they
-// call, each once: in texts, and in conditions.
-func Reads(steps []*Step) []Named {
+// Reads lists the variables that steps of a file name, and those of the workflows
+// and agents that they call, each once: in texts, and in conditions.
+func Reads(f *File, steps []*Step) []Named {
 	m := meaning{w: io.Discard, seen: map[uintptr]bool{}, named: map[string]Named{}}
-	m.value(reflect.ValueOf(steps))
+	m.all(f, steps)
 	var list []Named
 	for _, name := range sortedKeys(m.named) {
 		list = append(list, m.named[name])
@@ -182,6 +186,8 @@ func (m *meaning) known(v any) bool {
 				m.named[p.String()] = Named{p.String(), p}
 			}
 		}
+	case *expr.Sort:
+		m.put(v.String())
 	case *regexp.Regexp:
 		m.put(v.String())
 	case option.Matcher:
