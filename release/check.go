@@ -40,13 +40,15 @@ func checked(r release) error {
 		return fmt.Errorf("two makings differ:\n%s\n%s", sums[0], sums[1])
 	}
 	fmt.Printf("made in two clones, the same to the byte:\n%s", sums[0])
-	base := filepath.Join(r.out, r.base(r.only[0]))
+	base := filepath.Join(r.out, r.base(products[0].name, r.only[0]))
 	unpack := [][]string{{"tar", "-xzf", base + ".tar.gz"}}
 	programs := []string{"bide"}
 	if runtime.GOOS == "linux" {
 		unpack, programs = append(unpack, []string{"dpkg-deb", "-x", base + ".deb", "."}), append(programs, "usr/bin/bide")
-		if err := listed(base); err != nil {
-			return err
+		for _, x := range products {
+			if err := listed(filepath.Join(r.out, r.base(x.name, r.only[0])), &x); err != nil {
+				return err
+			}
 		}
 	}
 	for i, command := range unpack {
@@ -54,11 +56,29 @@ func checked(r release) error {
 			return err
 		}
 	}
+	if err := beside(filepath.Join(dir, "unpacked0"), filepath.Join(r.out, r.base("bide-temporal", r.only[0]))+".tar.gz"); err != nil {
+		return err
+	}
 	return linted(tree, filepath.Join(dir, "unpacked0"))
 }
 
+// beside unpacks bide-temporal beside bide, which has to find it there: it then fails for
+// want of a server.
+func beside(dir, archive string) error {
+	if err := run(dir, nil, "tar", "-xzf", archive); err != nil {
+		return err
+	}
+	cmd := exec.Command(filepath.Join(dir, "bide"), "worker")
+	cmd.Env = append(os.Environ(), "TEMPORAL_ADDRESS=127.0.0.1:1")
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "no Temporal server at 127.0.0.1:1") {
+		return fmt.Errorf("bide worker with %s: %v\n%s", filepath.Base(archive), err, out)
+	}
+	fmt.Printf("bide finds the program of %s\n", filepath.Base(archive))
+	return nil
+}
+
 // listed looks what the packages of linux say they hold.
-func listed(base string) error {
+func listed(base string, x *product) error {
 	for _, command := range [][]string{{"dpkg-deb", "-c", base + ".deb"}, {"rpm", "-qlp", base + ".rpm"}} {
 		out, err := output(command[0], command[1:]...)
 		if errors.Is(err, exec.ErrNotFound) {
@@ -68,13 +88,19 @@ func listed(base string) error {
 		if err != nil {
 			return err
 		}
-		for _, want := range []string{"/usr/bin/bide", "/usr/share/man/man1/bide-run.1", "/usr/share/bash-completion/completions/bide",
-			"/usr/share/zsh/vendor-completions/_bide", "/usr/share/fish/vendor_completions.d/bide.fish", "/usr/share/bide/workflow.schema.json"} {
+		wanted := []string{"/usr/bin/" + x.name}
+		for _, at := range x.places {
+			wanted = append(wanted, at[1])
+		}
+		if x.commands {
+			wanted = append(wanted, "/usr/share/man/man1/bide-run.1")
+		}
+		for _, want := range wanted {
 			if !strings.Contains(out, want) {
 				return fmt.Errorf("%s has no %s", command[0], want)
 			}
 		}
-		fmt.Printf("%s: %d files\n", command[0], strings.Count(out, "\n")+1)
+		fmt.Printf("%s of %s: %d files\n", command[0], x.name, strings.Count(out, "\n")+1)
 	}
 	return nil
 }

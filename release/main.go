@@ -1,6 +1,7 @@
 // Command release makes the packages of bide from this tree, and checks them:
 //
-//	go run . -out DIR      archives, deb and rpm for linux, archives for darwin
+//	go run . -out DIR      archives, deb and rpm for linux, archives for darwin: of bide, and
+//	                       of bide-temporal, which is a package of its own
 //	go run . -check        made in two clones, the same to the byte; listed; what they hold
 //	                       runs the quick start; manual pages, completions and what
 //	                       editors and services read pass their linters
@@ -98,16 +99,29 @@ func (r release) make() error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	stage := filepath.Join(work, "files")
-	if err := os.Mkdir(stage, 0o755); err != nil {
-		return err
-	}
-	if err := r.extras(stage); err != nil {
-		return err
-	}
-	for _, p := range r.only {
-		if err := r.packages(stage, p); err != nil {
-			return fmt.Errorf("%s/%s: %w", p.os, p.arch, err)
+	for i := range products {
+		x, stage := &products[i], filepath.Join(work, products[i].name)
+		if err := os.Mkdir(stage, 0o755); err != nil {
+			return err
+		}
+		if x.commands {
+			if err := r.extras(stage, x); err != nil {
+				return err
+			}
+		}
+		for from, to := range x.files {
+			text, err := os.ReadFile(filepath.Join(r.root, from))
+			if err != nil {
+				return err
+			}
+			if err := write(filepath.Join(stage, to), text); err != nil {
+				return err
+			}
+		}
+		for _, p := range r.only {
+			if err := r.packages(stage, x, p); err != nil {
+				return fmt.Errorf("%s %s/%s: %w", x.name, p.os, p.arch, err)
+			}
 		}
 	}
 	sums, err := sumsOf(r.out)
@@ -117,11 +131,34 @@ func (r release) make() error {
 	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(sums), 0o644)
 }
 
-// extras makes what every package has beside the program: manual pages,
-// completions, the schema, and the pages for people.
-func (r release) extras(stage string) error {
+// product is a program that has packages of its own.
+type product struct {
+	name, about string
+	module      string            // its folder in the repository
+	source      string            // of the program, in its module
+	files       map[string]string // of the repository, and where they are in an archive
+	commands    bool              // it has manual pages, completions and a schema
+	places      [][2]string       // of files of an archive in a system
+	needs       []string
+}
+
+var products = []product{
+	{name: "bide", about: "take flaky work to its end: retried, in parallel, recorded, resumable", source: "./cmd/bide", commands: true,
+		files: map[string]string{"README.md": "README.md", "LICENSE": "LICENSE", "examples/quickstart.yml": "examples/quickstart.yml", "release/" + dockerfile: dockerfile},
+		places: [][2]string{{"LICENSE", "/usr/share/doc/bide/copyright"}, {"README.md", "/usr/share/doc/bide/README.md"},
+			{"examples/quickstart.yml", "/usr/share/doc/bide/examples/quickstart.yml"}, {"workflow.schema.json", "/usr/share/bide/workflow.schema.json"},
+			{"completions/bide.bash", "/usr/share/bash-completion/completions/bide"}, {"completions/_bide", "/usr/share/zsh/vendor-completions/_bide"},
+			{"completions/bide.fish", "/usr/share/fish/vendor_completions.d/bide.fish"}}},
+	{name: "bide-temporal", about: "bide's part that speaks with Temporal: one file on many machines", module: "cmd/bide-temporal", source: ".", needs: []string{"bide"},
+		files:  map[string]string{"docs/cluster.md": "cluster.md", "LICENSE": "LICENSE"},
+		places: [][2]string{{"LICENSE", "/usr/share/doc/bide-temporal/copyright"}, {"cluster.md", "/usr/share/doc/bide-temporal/cluster.md"}}},
+}
+
+// extras makes what a program with commands has beside it: manual pages,
+// completions and the schema.
+func (r release) extras(stage string, x *product) error {
 	host := filepath.Join(filepath.Dir(stage), "host")
-	if err := r.build(host, platform{}); err != nil {
+	if err := r.build(host, x, platform{}); err != nil {
 		return err
 	}
 	home := "BIDE_HOME=" + filepath.Join(filepath.Dir(stage), "home")
@@ -140,51 +177,42 @@ func (r release) extras(stage string) error {
 			return err
 		}
 	}
-	for _, name := range []string{"README.md", "LICENSE", "examples/quickstart.yml", "release/" + dockerfile} {
-		text, err := os.ReadFile(filepath.Join(r.root, name))
-		if err != nil {
-			return err
-		}
-		if err := write(filepath.Join(stage, strings.TrimPrefix(name, "release/")), text); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
 // build makes the program, for a platform or for this machine.
-func (r release) build(to string, p platform) error {
+func (r release) build(to string, x *product, p platform) error {
 	env := []string{"CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off"}
 	if p.os != "" {
 		env = append(env, "GOOS="+p.os, "GOARCH="+p.arch)
 	}
-	return run(r.root, env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", to, "./cmd/bide")
+	return run(filepath.Join(r.root, x.module), env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", to, x.source)
 }
 
-func (r release) packages(stage string, p platform) error {
-	program := filepath.Join(stage, "bide")
-	if err := r.build(program, p); err != nil {
+func (r release) packages(stage string, x *product, p platform) error {
+	program := filepath.Join(stage, x.name)
+	if err := r.build(program, x, p); err != nil {
 		return err
 	}
-	if err := r.archive(stage, p); err != nil {
+	if err := r.archive(stage, x, p); err != nil {
 		return err
 	}
 	sbom, err := bom(program)
 	if err != nil {
 		return err
 	}
-	if err := write(filepath.Join(r.out, r.base(p)+".cdx.json"), sbom); err != nil {
+	if err := write(filepath.Join(r.out, r.base(x.name, p)+".cdx.json"), sbom); err != nil {
 		return err
 	}
 	if p.os != "linux" {
 		return nil
 	}
-	config, err := r.nfpm(stage, p)
+	config, err := r.nfpm(stage, x, p)
 	if err != nil {
 		return err
 	}
 	for _, kind := range []string{"deb", "rpm"} {
-		target := filepath.Join(r.out, r.base(p)+"."+kind)
+		target := filepath.Join(r.out, r.base(x.name, p)+"."+kind)
 		env := []string{"SOURCE_DATE_EPOCH=" + strconv.FormatInt(r.time.Unix(), 10)}
 		if err := run(filepath.Join(r.root, "release"), env, "go", "tool", "nfpm", "package", "--config", config, "--packager", kind, "--target", target); err != nil {
 			return err
@@ -193,8 +221,8 @@ func (r release) packages(stage string, p platform) error {
 	return nil
 }
 
-func (r release) base(p platform) string {
-	return "bide_" + strings.ReplaceAll(r.version, "~", "-") + "_" + p.os + "_" + p.arch
+func (r release) base(name string, p platform) string {
+	return name + "_" + strings.ReplaceAll(r.version, "~", "-") + "_" + p.os + "_" + p.arch
 }
 
 // sumsOf is the SHA-256 of every file of a folder, as sha256sum writes them.

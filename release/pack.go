@@ -14,8 +14,8 @@ import (
 const dockerfile = "Dockerfile"
 
 // archive writes a tar.gz of what is staged: the same files give the same bytes.
-func (r release) archive(stage string, p platform) error {
-	f, err := os.Create(filepath.Join(r.out, r.base(p)+".tar.gz"))
+func (r release) archive(stage string, x *product, p platform) error {
+	f, err := os.Create(filepath.Join(r.out, r.base(x.name, p)+".tar.gz"))
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (r release) archive(stage string, p platform) error {
 			return err
 		}
 		mode := int64(0o644)
-		if short == "bide" {
+		if short == x.name {
 			mode = 0o755
 		}
 		head := &tar.Header{Name: short, Mode: mode, Size: int64(len(text)), ModTime: r.time, Format: tar.FormatPAX}
@@ -70,34 +70,32 @@ type content struct {
 }
 
 // nfpm writes the description of a package and gives its file. JSON is YAML.
-func (r release) nfpm(stage string, p platform) (string, error) {
+func (r release) nfpm(stage string, x *product, p platform) (string, error) {
 	var contents []content
 	put := func(src, dst string, mode int) {
 		c := content{Src: filepath.Join(stage, src), Dst: dst}
 		c.Info.Mode, c.Info.MTime = mode, r.time.Format("2006-01-02T15:04:05Z")
 		contents = append(contents, c)
 	}
-	put("bide", "/usr/bin/bide", 0o755)
-	put("LICENSE", "/usr/share/doc/bide/copyright", 0o644)
-	put("README.md", "/usr/share/doc/bide/README.md", 0o644)
-	put("examples/quickstart.yml", "/usr/share/doc/bide/examples/quickstart.yml", 0o644)
-	put("workflow.schema.json", "/usr/share/bide/workflow.schema.json", 0o644)
-	put("completions/bide.bash", "/usr/share/bash-completion/completions/bide", 0o644)
-	put("completions/_bide", "/usr/share/zsh/vendor-completions/_bide", 0o644)
-	put("completions/bide.fish", "/usr/share/fish/vendor_completions.d/bide.fish", 0o644)
-	pages, err := filesOf(filepath.Join(stage, "man"))
-	if err != nil {
-		return "", err
+	put(x.name, "/usr/bin/"+x.name, 0o755)
+	for _, at := range x.places {
+		put(at[0], at[1], 0o644)
 	}
-	for _, page := range pages {
-		put(filepath.Join("man", filepath.Base(page)), "/usr/share/man/man1/"+filepath.Base(page), 0o644)
+	if x.commands {
+		pages, err := filesOf(filepath.Join(stage, "man"))
+		if err != nil {
+			return "", err
+		}
+		for _, page := range pages {
+			put(filepath.Join("man", filepath.Base(page)), "/usr/share/man/man1/"+filepath.Base(page), 0o644)
+		}
 	}
 	text, err := json.MarshalIndent(map[string]any{
-		"name": "bide", "arch": p.arch, "platform": "linux", "version": r.version, "version_schema": "none",
+		"name": x.name, "arch": p.arch, "platform": "linux", "version": r.version, "version_schema": "none",
 		"section": "utils", "priority": "optional", "license": "MIT", "homepage": "https://github.com/bide-dev/bide",
 		"maintainer": "bide <bide@users.noreply.github.com>", "mtime": r.time.Format("2006-01-02T15:04:05Z"),
-		"description": "take flaky work to its end: retried, in parallel, recorded, resumable",
-		"contents":    contents, "rpm": map[string]any{"buildhost": "localhost"},
+		"description": x.about, "depends": x.needs,
+		"contents": contents, "rpm": map[string]any{"buildhost": "localhost"},
 	}, "", "  ")
 	if err != nil {
 		return "", err
@@ -124,10 +122,13 @@ func bom(program string) ([]byte, error) {
 	}
 	parts := []component{of("library", "stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, d := range info.Deps {
-		if d.Replace != nil {
-			d = d.Replace
+		version := d.Version
+		if d.Replace != nil && d.Replace.Version != "" {
+			d, version = d.Replace, d.Replace.Version
+		} else if d.Replace != nil { // by a folder: of the same commit
+			version = info.Main.Version
 		}
-		parts = append(parts, of("library", d.Path, d.Version))
+		parts = append(parts, of("library", d.Path, version))
 	}
 	text, err := json.MarshalIndent(map[string]any{
 		"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,

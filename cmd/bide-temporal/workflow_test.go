@@ -41,10 +41,19 @@ func newPlace(t *testing.T, text string, items int) *place {
 	return newPlaceOf(t, "flow.yml", text, items, nil)
 }
 
+// withoutServer leaves a test out where only those against a server are to run.
+func withoutServer(t *testing.T) {
+	t.Helper()
+	if os.Getenv("BIDE_CLUSTER") != "" {
+		t.Skip("left out with BIDE_CLUSTER: it needs no server")
+	}
+}
+
 // newPlaceOf is newPlace of a file with a name, that of a pipeline perhaps, and with
 // others beside it.
 func newPlaceOf(t *testing.T, flow, text string, items int, files map[string]string) *place {
 	t.Helper()
+	withoutServer(t)
 	root := t.TempDir()
 	p := &place{t: t, dir: filepath.Join(root, "work"), store: cluster.Store{Dir: filepath.Join(root, "store")}}
 	var err error

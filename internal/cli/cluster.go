@@ -70,7 +70,7 @@ func beside() (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("the program %s is needed for Temporal, and is neither beside bide nor on PATH: packages do not have it, `make bide-temporal` in bide's sources builds it", name)
+		return "", fmt.Errorf("the program %s is needed for Temporal, and is neither beside bide nor on PATH: the package bide-temporal of the release has it, and `make bide-temporal` in bide's sources builds it", name)
 	}
 	return path, nil
 }
