@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/cluster"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -24,7 +25,7 @@ type checked struct {
 
 func (a *app) checkCmd() *cobra.Command {
 	var strict, compat bool
-	on := ""
+	on, store := "", ""
 	f := &pipelineFlags{}
 	cmd := &cobra.Command{
 		Use:     "check FILE...",
@@ -41,15 +42,40 @@ to do about it. Nothing is run. Exit status 2 if there is an error.`,
 					return usageError{err}
 				}
 			}
+			if err := checkStore(on, store); err != nil {
+				return err
+			}
 			return a.check(args, f.manifest, on, strict, compat)
 		},
 	}
 	f.addManifest(cmd.Flags())
 	cmd.Flags().StringVar(&on, "on", "", "temporal: report also what many machines cannot keep to yet")
+	cmd.Flags().StringVar(&store, "store", "", "with --on temporal: where all machines find the run, as for bide run; BIDE_STORE")
 	cmd.Flags().BoolVar(&strict, "strict", false, "warnings are errors")
 	cmd.Flags().BoolVar(&compat, "explain-compat", false, "also tell what is executed here and was ignored by Prodigy")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print one JSON object")
 	return cmd
+}
+
+// checkStore refuses a store that a run on many machines could not have.
+func checkStore(on, store string) error {
+	if on == "" && store != "" {
+		return usagef("--store is for runs on many machines: add --on temporal")
+	}
+	if on == "" {
+		return nil
+	}
+	what := "--store"
+	if store == "" {
+		what, store = "BIDE_STORE", os.Getenv("BIDE_STORE")
+	}
+	if store == "" {
+		return nil
+	}
+	if _, err := cluster.OpenStore(store); err != nil {
+		return usagef("%s: %w", what, err)
+	}
+	return nil
 }
 
 func (a *app) check(paths []string, manifest, on string, strict, compat bool) error {

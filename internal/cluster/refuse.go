@@ -30,6 +30,16 @@ func Refused(f *workflow.File, isolation string) (list diag.List) {
 	if f.Map != nil && f.Map.Unchanged != nil {
 		refuse(f.Map.Unchanged.Pos, "map.skip_unchanged: a run on Temporal does not know what earlier runs have ended", "leave it out: every item runs")
 	}
+	workflow.WalkAll(f, func(s *workflow.Step) {
+		v := s.Validate
+		if a, is := s.Action.(*workflow.Validate); is {
+			v = a
+		}
+		if v != nil && v.OnIncomplete != nil && v.OnIncomplete.Prompt != nil {
+			list = append(list, diag.Problem{Pos: s.Pos, Severity: diag.Warning, Code: "nobody-asked",
+				Message: "prompt: nobody is asked in a run on Temporal, which goes on as where there is no terminal", Suggestion: "leave it out"})
+		}
+	})
 	if f.Map != nil {
 		workflow.WalkAll(&workflow.File{Steps: f.Map.Template.Steps}, func(s *workflow.Step) {
 			if s.Retry == nil || s.Retry.Breaker == nil && s.Retry.Quota == nil {

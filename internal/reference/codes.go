@@ -80,6 +80,7 @@ var Codes = [][2]string{
 	{"never-run", "A workflow of the file that nothing calls."},
 	{"no-action", "A step that does nothing. Give it `shell`, `claude`, `http` or another action."},
 	{"no-effect", "A key that does nothing where it stands."},
+	{"nobody-asked", "A question for a person, whom a run on Temporal does not ask (`--on temporal`)."},
 	{"not-on-temporal", "What runs on many machines cannot keep to yet (`--on temporal`)."},
 	{"no-pipeline", "The pipeline that a step runs is not there."},
 	{"no-steps", "A workflow, phase or loop without steps."},
