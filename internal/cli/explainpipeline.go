@@ -219,6 +219,9 @@ func (w *planWriter) pipeline(x *explainedPipeline) {
 		}
 	}
 	w.field(2, "worst case", worst)
+	if slices.ContainsFunc(x.Calls, func(c explainedCall) bool { return c.Attempts > 1 }) {
+		w.field(2, "", "longer "+askedFor)
+	}
 	var way []string
 	for _, i := range x.Critical {
 		way = append(way, x.Calls[i].called())

@@ -72,6 +72,13 @@ func (w *planWriter) plan(p *simulate.Plan) {
 	}
 	w.field(2, "timeout", p.Timeout.String())
 	w.field(2, "worst case", cost(p.Worst))
+	if p.Asked != nil {
+		longest := "waits " + bound(p.Asked.Waits)
+		if !p.Asked.Time.Open {
+			longest = bound(p.Asked.Time)
+		}
+		w.field(2, "", longest+" "+askedFor)
+	}
 	for _, ph := range p.Phases {
 		w.phase(p, ph)
 	}
@@ -292,6 +299,8 @@ func delays(r *simulate.Retry) string {
 }
 
 const noBound = "no bound, for want of a timeout or of a known number of rounds"
+
+const askedFor = "where servers ask for longer waits (Retry-After)"
 
 // cost says a worst case.
 func cost(c simulate.Cost) string {

@@ -127,6 +127,30 @@ func TestExplainBounds(t *testing.T) {
 	}
 }
 
+// TestExplainBoundsAsked: no run takes longer than explain tells where servers ask
+// for waits, and one comes up to it.
+func TestExplainBoundsAsked(t *testing.T) {
+	t.Parallel()
+	for _, tc := range bounded {
+		f := parsed(t, "w.yml", tc.text)
+		plan := Explain(f)
+		bound, least := plan.Worst.Time, 0.0
+		if plan.Asked != nil {
+			bound = plan.Asked.Time
+		}
+		if tc.name == "attempts" || tc.name == "foreach" {
+			least = 1
+		}
+		tries := 60
+		if long {
+			tries = 1000
+		}
+		a := &adversary{t: t, file: f, luck: luck(mix(hash(tc.name))), most: map[string]int{}, asks: true}
+		worst := a.search(tries)
+		figure(t, fmt.Sprintf("%s, asked, the worst run of %s, s", tc.name, bound.D), worst.Seconds(), least*bound.D.Seconds(), bound.D.Seconds()+1e-6)
+	}
+}
+
 // TestExplainBoundsEveryKind: each kind of action and each key of a step that has
 // steps or a time stands in a file whose bound is checked.
 func TestExplainBoundsEveryKind(t *testing.T) {
@@ -161,6 +185,7 @@ type adversary struct {
 	most map[string]int // executions in a run or for an item, by path
 	data bool           // steps are given their variables
 	vars map[string]map[string]bool
+	asks bool // servers ask for waits
 }
 
 // rounds are those of the loops around a step, in its path.
@@ -181,6 +206,7 @@ type end struct {
 	takes         time.Duration // where nothing bounds the attempt
 	early         bool          // it does not take all of its time
 	period        int           // after so many all begins anew; 0: never
+	hint          time.Duration // the wait that a failure asks for
 }
 
 func (a *adversary) pick(list ...int) int { return list[int(a.luck.unit()*float64(len(list)))] }
@@ -191,6 +217,9 @@ func (a *adversary) end() end {
 	e := end{takes: time.Duration(tenths) * 99 * time.Millisecond, fails: a.pick(0, 0, 1, 2, 3, 4, 5, 8, all, all), misses: a.pick(0, 1, 2, 3, all), how: "exit", exit: a.pick(1, 2, 3), then: a.pick(1, 2, 3), early: a.pick(0, 0, 0, 1) == 1, period: a.pick(0, 0, 2, 3, 4)}
 	if a.pick(0, 1) == 0 {
 		e.how, e.exit = "timeout", 0
+	}
+	if a.asks {
+		e.hint = time.Duration(a.pick(0, 1, 59, 299, 300, 300, 300, 301)) * time.Second
 	}
 	return e
 }
@@ -315,6 +344,9 @@ func (e end) answer(n int, c *step.Call) virtual.Answer {
 		}
 		got.Failure = &failure.Failure{Class: "exit", Exit: e.exit, Message: "failed"}
 		got.Result.ExitCode = e.exit
+	}
+	if got.Failure != nil {
+		got.Failure.RetryAfter = e.hint
 	}
 	return got
 }

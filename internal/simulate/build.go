@@ -20,6 +20,7 @@ type builder struct {
 	// visited are the files whose steps are being planned, so that no circle of
 	// calls goes round.
 	visited []*workflow.File
+	asked   bool // servers ask for waits as long as they may
 }
 
 // around is where a step stands.
@@ -38,11 +39,19 @@ func (a around) inside(sc scope, f ...Factor) around {
 // Explain gives the effective plan of a file that has no errors. It is pure:
 // nothing is read, run or looked up.
 func Explain(f *workflow.File) *Plan {
+	p := explain(f, false)
+	if asked := explain(f, true).Worst; asked != p.Worst {
+		p.Asked = &asked
+	}
+	return p
+}
+
+func explain(f *workflow.File, asked bool) *Plan {
 	p := &Plan{Path: f.Path, Name: f.Name, Description: f.Description, Kind: f.Kind.String(), Isolation: f.Isolation,
 		Durability: f.Durability, Timeout: limit(f.Timeout), Iterations: max(f.MaxIterations, 1),
 		Findings: diag.List{}}
 	p.Where = where(f)
-	b := &builder{plan: p, visited: []*workflow.File{f}}
+	b := &builder{plan: p, visited: []*workflow.File{f}, asked: asked}
 	sc := initial(f)
 	total := b.subWorkflows(f, sc)
 	if f.Kind == workflow.MapReduce {
@@ -175,7 +184,7 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) Cost {
 	if pol := engine.ItemRetry(ep); out.Retry == nil && pol != nil {
 		out.Retry = describe(*pol)
 		shortest, longest := Bounds(*pol, shownWaits)
-		out.Retry.delays(*pol, shortest, longest)
+		out.Retry.delays(*pol, shortest, longest, b.asked)
 	}
 	agents := out.Retry.attempts()
 

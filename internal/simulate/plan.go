@@ -17,8 +17,8 @@ import (
 //
 // Times are the worst case as the file bounds it: each attempt takes all of its
 // timeout, each jitter draws its longest delay, everything fails that can. The
-// work of bide itself, of git, and waits that a server asks for with
-// Retry-After do not count.
+// work of bide itself and of git does not count, nor, but in Asked, do waits that
+// a server asks for with Retry-After.
 type Plan struct {
 	Path        string   `json:"path"`
 	Name        string   `json:"name,omitempty"`
@@ -31,8 +31,11 @@ type Plan struct {
 	Iterations  int      `json:"max_iterations"`
 	Phases      []*Phase `json:"phases"`
 	Map         *Map     `json:"map,omitempty"`
-	// Worst is of the whole run.
-	Worst Cost `json:"worst_case"`
+	// Worst is of the whole run, and Asked the same where each retry is asked by a
+	// server (Retry-After) to wait for as long as its policy obeys; nil where that
+	// changes nothing.
+	Worst Cost  `json:"worst_case"`
+	Asked *Cost `json:"worst_case_asked,omitempty"`
 	// Findings are what the file says in vain: budgets and attempts that
 	// cannot be reached, timeouts shorter than the waits inside them.
 	Findings diag.List `json:"findings"`

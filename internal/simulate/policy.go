@@ -29,8 +29,8 @@ func (b *builder) retryOf(rt *workflow.Retry, what string) *Retry {
 	if rt.Fallback != nil {
 		r.Fallback = rt.Fallback.String()
 	}
-	r.delays(pol, shortest, longest)
-	r.rules(rt)
+	r.delays(pol, shortest, longest, b.asked)
+	r.rules(rt, b.asked)
 	if rt.Until != nil {
 		r.Until = rt.Until.String()
 	}
@@ -43,7 +43,7 @@ func (b *builder) retryOf(rt *workflow.Retry, what string) *Retry {
 
 // rules adds the rules. Each waits as its own policy says, and the waits of all
 // are bounded together.
-func (r *Retry) rules(rt *workflow.Retry) {
+func (r *Retry) rules(rt *workflow.Retry, asked bool) {
 	for _, rule := range rt.Rules {
 		pol := rule.Policy()
 		if pol.Attempts == 0 { // those of the policy bound it
@@ -52,7 +52,7 @@ func (r *Retry) rules(rt *workflow.Retry) {
 		pol.Deadline = rt.Deadline
 		shortest, longest := Bounds(pol, shownWaits)
 		one := describe(pol)
-		one.delays(pol, shortest, longest)
+		one.delays(pol, shortest, longest, asked)
 		one.RetryOn, one.RetryAfterMax = nil, 0
 		r.Rules = append(r.Rules, Rule{matcherNames(rule.On), one})
 		r.MostWaits = addSaturated(r.MostWaits, one.MostWaits)
@@ -81,7 +81,8 @@ func describe(pol retry.Policy) *Retry {
 	return r
 }
 
-func (r *Retry) delays(pol retry.Policy, shortest, longest Timeline) {
+// delays are those of a policy; asked says that each is as long as a server may ask for.
+func (r *Retry) delays(pol retry.Policy, shortest, longest Timeline, asked bool) {
 	for i, w := range shortest.Waits {
 		d := Delay{After: w.After, Least: w.Delay, Greatest: w.Delay}
 		if i < len(longest.Waits) {
@@ -92,6 +93,19 @@ func (r *Retry) delays(pol retry.Policy, shortest, longest Timeline) {
 		r.Waits = append(r.Waits, d)
 	}
 	r.MostAttempts, r.MostWaits = Most(pol, shortest, longest)
+	if !asked {
+		return
+	}
+	r.MostWaits = 0
+	known := max(min(len(r.Waits), r.MostAttempts-1), 0)
+	for _, w := range r.Waits[:known] {
+		r.MostWaits = addSaturated(r.MostWaits, max(w.Greatest, r.RetryAfterMax))
+	}
+	more := max(int64(r.MostAttempts-1-known), 0)
+	r.MostWaits = addSaturated(r.MostWaits, time.Duration(mulSaturated(int64(max(r.Max, r.RetryAfterMax)), more)))
+	if r.Unlimited() {
+		r.MostWaits = pol.Deadline
+	}
 }
 
 // strategyText says a strategy with its parameters.
