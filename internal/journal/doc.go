@@ -23,7 +23,7 @@
 //
 //   - [Journal.Append] returned: the event is in the queue of this process. The
 //     writer commits the whole queue as soon as it is free, which it is again
-//     4 ms after its last commit, or at once when somebody waits or 1,024 events
+//     4 ms after the last commit, or at once when somebody waits or 1,024 events
 //     are queued. A process that is killed loses what was in its queue and
 //     nothing that was committed.
 //   - Committed: it survives the end of the process. It is on the disk at most

@@ -13,7 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
@@ -399,4 +401,44 @@ func TestNewHomeIsDurable(t *testing.T) {
 	if _, err := OpenStore(home); err != nil || len(synced) > 0 {
 		t.Errorf("a home that is there was synced again: %v, %v", synced, err)
 	}
+}
+
+// TestOneCommitIsForAll: where somebody syncs again and again, what was appended in
+// between goes with that, and the writer and the syncer do nothing beside it.
+func TestOneCommitIsForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, err := newStore(t).Create(header())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var syncs atomic.Int64
+		j.mu.Lock()
+		j.sync = func(*os.File) error { syncs.Add(1); return nil }
+		j.mu.Unlock()
+		const n = 100
+		for range n {
+			add(t, j, event.Event{Type: event.Note})
+			time.Sleep(time.Millisecond)
+			add(t, j, event.Event{Type: event.Note})
+			if err := j.Sync(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		j.mu.Lock()
+		if j.commits > n+1 || syncs.Load() > n+1 { // the first event of all is committed at once
+			t.Errorf("%d commits and %d syncs for %d", j.commits, syncs.Load(), n)
+		}
+		j.mu.Unlock()
+		// Nobody asks for this one.
+		add(t, j, event.Event{Type: event.Note})
+		time.Sleep(5 * time.Millisecond)
+		synctest.Wait()
+		if j.mu.Lock(); j.durable != j.last {
+			t.Errorf("%d of %d events are on the disk after 5 ms", j.durable, j.last)
+		}
+		j.mu.Unlock()
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

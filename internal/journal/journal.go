@@ -20,8 +20,8 @@ const (
 	// committed; a faster caller waits.
 	maxQueued      = 16 << 10
 	maxQueuedBytes = 64 << 20
-	// restEvery is the shortest time from commit to commit while nobody waits:
-	// a commit costs as much as several events.
+	// restEvery is the shortest time from a commit to one of the writer while nobody
+	// waits: a commit costs as much as several events.
 	restEvery = 4 * time.Millisecond
 	// urgent is the number of queued events that are committed without a rest.
 	urgent = 1024
@@ -31,9 +31,8 @@ const (
 	logAhead = 256 << 10
 	// smallLog is how large a log may be that is left at the end, in bytes.
 	smallLog = 1 << 20
-	// syncEvery is the shortest time from sync to sync while nobody waits. With
-	// restEvery it keeps what is appended from the disk for no more than 5 ms,
-	// as far as the disk can follow.
+	// syncEvery is how old an event gets before it is synced while nobody waits: so
+	// it is on the disk within 5 ms, as far as the disk can follow.
 	syncEvery = 4 * time.Millisecond
 	// maxSyncs is how many syncs may be under way at once: who comes while one is
 	// has not to wait for the end of that one and of another.
@@ -76,7 +75,9 @@ type Journal struct {
 	// as is this event
 	syncingSeq int64
 	inFlight   int       // syncs that are under way
-	syncAt     time.Time // when the last of them began
+	commitAt   time.Time // when the last transaction ended
+	queuedAt   time.Time // when the first event of the queue was appended
+	dirtyAt    time.Time // and the first one that is committed and not on its way to the disk; zero: there is none
 	waiters    []waiter
 	err        error
 	closing    bool
@@ -237,6 +238,9 @@ func (j *Journal) RecordAll(events []event.Event) error {
 		return ErrClosed
 	}
 	before := len(j.queue)
+	if before == 0 {
+		j.queuedAt = time.Now()
+	}
 	for i := range events {
 		e := &events[i]
 		if !e.Type.Kept() {

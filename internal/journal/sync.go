@@ -104,8 +104,8 @@ func (j *Journal) release() {
 	j.waiters = kept
 }
 
-// syncs is the syncer: it syncs what is committed, at once where somebody
-// waits for it, else syncEvery after the sync before. It runs beside the writer, which
+// syncs is the syncer: it syncs what is committed, at once where somebody waits for it,
+// else when the first event of it is syncEvery old. It runs beside the writer, which
 // never waits for the disk.
 func (j *Journal) syncs() {
 	due := time.NewTimer(0)
@@ -121,13 +121,11 @@ func (j *Journal) syncs() {
 				return
 			}
 		}
-		if !asked {
-			j.mu.Lock()
-			last := j.syncAt
-			j.mu.Unlock()
-			due.Reset(syncEvery - time.Since(last))
+		if left := j.syncDue(); !asked && left > 0 {
+			due.Reset(left)
 			select {
 			case <-due.C:
+				continue // somebody else may have synced in the meantime
 			case <-j.urgency:
 			case <-j.stop:
 				return
@@ -140,6 +138,13 @@ func (j *Journal) syncs() {
 	}
 }
 
+// syncDue is when the first event has to be synced that is committed and not on its way.
+func (j *Journal) syncDue() time.Duration {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return syncEvery - time.Since(j.dirtyAt)
+}
+
 // syncNow syncs what is committed at its start, unless that is done or under
 // way.
 func (j *Journal) syncNow() error {
@@ -149,7 +154,7 @@ func (j *Journal) syncNow() error {
 		j.mu.Unlock()
 		return nil
 	}
-	j.syncing, j.syncingSeq, j.syncAt = commits, seq, time.Now()
+	j.syncing, j.syncingSeq, j.dirtyAt = commits, seq, time.Time{}
 	j.inFlight++
 	j.mu.Unlock()
 	err := j.sync(j.wal)

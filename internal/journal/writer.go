@@ -9,9 +9,9 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// write is the writer: it commits whatever is queued, all in one transaction,
-// and rests a moment before the next commit unless somebody waits or much is
-// queued. Nobody wakes it from its rest for an event: it looks by itself.
+// write is the writer: it commits whatever is queued, all in one transaction, and
+// not before a moment has passed since the last commit, whoever made it, unless somebody
+// waits or much is queued.
 func (j *Journal) write() {
 	rest := time.NewTimer(0)
 	defer rest.Stop()
@@ -23,17 +23,30 @@ func (j *Journal) write() {
 				return
 			}
 		}
+		if left := j.restLeft(); left > 0 {
+			rest.Reset(left)
+			select {
+			case <-rest.C:
+				continue // somebody else may have committed in the meantime
+			case <-j.wake:
+			case <-j.stop:
+				return
+			}
+		}
 		if !j.commitQueue(false) {
 			return
 		}
-		rest.Reset(restEvery)
-		select {
-		case <-rest.C:
-		case <-j.wake:
-		case <-j.stop:
-			return
-		}
 	}
+}
+
+// restLeft is for how long the writer has to rest.
+func (j *Journal) restLeft() time.Duration {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.queue) >= urgent {
+		return 0
+	}
+	return restEvery - time.Since(j.commitAt)
 }
 
 // nothing says whether there is nothing to do, and notes it for whoever will have
@@ -60,9 +73,9 @@ func call(noted *bool, wake chan<- struct{}) {
 func (j *Journal) commitQueue(synced bool) bool {
 	j.batchMu.Lock()
 	defer j.batchMu.Unlock()
-	batch := j.take()
+	batch, since := j.take()
 	if len(batch) > 0 {
-		if err := j.store(batch, synced); err != nil {
+		if err := j.store(batch, since, synced); err != nil {
 			j.fail(err)
 			return false
 		}
@@ -75,20 +88,21 @@ func (j *Journal) commitQueue(synced bool) bool {
 	return true
 }
 
-// take takes what is queued and leaves spare as the new queue.
-func (j *Journal) take() []event.Event {
+// take takes what is queued, since when the first of it is, and leaves spare as the new
+// queue.
+func (j *Journal) take() ([]event.Event, time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	batch := j.queue
 	j.queue, j.queued = j.spare, 0
 	j.spare = nil
 	j.room.Broadcast()
-	return batch
+	return batch, j.queuedAt
 }
 
-// store commits a batch.
-func (j *Journal) store(batch []event.Event, synced bool) error {
-	return j.commitWith(batch[len(batch)-1].Seq, synced, func(driver.Conn) error { return j.insert.events(batch) })
+// store commits a batch of events, the first of which was appended at since.
+func (j *Journal) store(batch []event.Event, since time.Time, synced bool) error {
+	return j.commitWith(batch[len(batch)-1].Seq, since, synced, func(driver.Conn) error { return j.insert.events(batch) })
 }
 
 // transaction runs f in a transaction of its own. An error of the database
@@ -97,7 +111,7 @@ func (j *Journal) transaction(f func(driver.Conn) error) error {
 	if err := j.Err(); err != nil {
 		return err
 	}
-	err := j.commitWith(0, false, f)
+	err := j.commitWith(0, time.Now(), false, f)
 	if err != nil {
 		j.fail(err)
 	}
@@ -109,8 +123,9 @@ func (j *Journal) execute(query string) error {
 }
 
 // commitWith runs f in a transaction and tells who waits. seq is the last
-// event that is in it, 0 for none; synced is that of commitQueue.
-func (j *Journal) commitWith(seq int64, synced bool, f func(driver.Conn) error) error {
+// event that is in it, 0 for none, since is when the first one was appended, and synced
+// that of commitQueue.
+func (j *Journal) commitWith(seq int64, since time.Time, synced bool, f func(driver.Conn) error) error {
 	if err := j.transact(f); err != nil {
 		return writeError(j.path, err)
 	}
@@ -118,6 +133,10 @@ func (j *Journal) commitWith(seq int64, synced bool, f func(driver.Conn) error) 
 	defer j.mu.Unlock()
 	j.committed = max(j.committed, seq)
 	j.commits++
+	j.commitAt = time.Now()
+	if j.dirtyAt.IsZero() {
+		j.dirtyAt = since
+	}
 	j.release()
 	if !synced {
 		call(&j.clean, j.dirty)
