@@ -50,6 +50,49 @@ finally:
 	}
 }
 
+// TestNoRoom: where a lane's log cannot be made, nothing of its lease is run, whichever
+// lease it is the reason is told in the same words, and the worker can work again when
+// there is room.
+func TestNoRoom(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	run := s.submit(s.options("mode: mapreduce\nmap:\n  input: [1, 2]\n  max_parallel: 2\n  agent_template:\n    - shell: echo over >> over\n"))
+	var o Order
+	begun := s.homeTask(&o, HomeTask{Run: run, Store: s.store.String(), Life: 1, Log: "home-1-1", Begin: true})
+	c, err := NewCoordinator(CoordinatorState{Run: run, Store: s.store.String(), Life: 1, Config: *begun.Config, Machine: begun.State, Order: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lanes := filepath.Join(s.store.Run(run).Dir, "lanes")
+	w, told := s.workers[0], map[string]bool{}
+	for range 2 {
+		l, _, _ := c.Lease(time.Now())
+		log := s.store.Run(run).log(l.Log)
+		if err := os.WriteFile(log, nil, 0o600); err != nil { // in its place
+			t.Fatal(err)
+		}
+		out, err := w.Lane(context.Background(), *l, nil)
+		if !errors.Is(err, ErrBroken) || !StoreFails(err) || out.Done != 0 {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		told[err.Error()] = true
+		defer func() {
+			if err := os.Remove(log); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := w.Lane(context.Background(), *l, nil); err != nil || out.Done != 1 {
+				t.Errorf("with room: %+v, %v", out, err)
+			}
+		}()
+	}
+	if len(told) != 1 || !told["the store cannot be written: "+lanes+": file exists"] {
+		t.Errorf("told: %v", told)
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "over")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something has run: %v", err)
+	}
+}
+
 // TestBudgetOfLanes: however many lanes there are, their agents use no more than the
 // budget and what the items in flight take, and all that is left is handed out.
 func TestBudgetOfLanes(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -92,7 +93,7 @@ func newWriter(path, name string) (*writer, error) {
 	}
 	w := &writer{name: name, f: f, digest: sha256.New(), stop: make(chan struct{}), done: make(chan struct{}), buf: appendFrame(nil, []byte("[]"))}
 	if err := w.sync(); err != nil {
-		return nil, errors.Join(storeError{err}, f.Close())
+		return nil, errors.Join(err, f.Close())
 	}
 	go w.syncs()
 	return w, nil
@@ -101,7 +102,15 @@ func newWriter(path, name string) (*writer, error) {
 // storeError is an error of writing to the store.
 type storeError struct{ error }
 
-func (e storeError) Error() string { return "the store cannot be written: " + e.error.Error() }
+// Error names the directory, and not the file, whose name is another each time.
+func (e storeError) Error() string {
+	text := e.error.Error()
+	if p := (*fs.PathError)(nil); errors.As(e.error, &p) {
+		text = filepath.Dir(p.Path) + ": " + p.Err.Error()
+	}
+	return "the store cannot be written: " + text
+}
+
 func (e storeError) Unwrap() error { return e.error }
 
 // StoreFails reports whether an error is that the store cannot be written.
