@@ -7,7 +7,7 @@
 GO ?= go
 FUZZTIME ?= 300x
 
-.PHONY: bide-temporal cluster cluster-million cluster-short cluster-check foresight docs pictures contrib all test short lint darwin examples fuzz bench bench-build bench-startup bench-throughput chaos checks ci build release release-check
+.PHONY: bide-temporal cluster cluster-million cluster-short cluster-check fuzz-short foresight docs pictures contrib all test short lint darwin examples fuzz bench bench-build bench-startup bench-throughput chaos checks ci build release release-check
 
 all: build
 
@@ -39,7 +39,7 @@ cluster-million:
 # The tests without a server run with the race detector.
 cluster-check:
 	cd cmd/bide-temporal && $(GO) vet ./... && GOOS=darwin $(GO) vet ./... && $(GO) tool workflowcheck -config workflowcheck.yml .
-	cd cmd/bide-temporal && $(GO) test -race -gcflags='$(UNWATCHED)' -short -vet=off -timeout 20m ./...
+	cd cmd/bide-temporal && CGO_ENABLED=1 GOFLAGS= $(GO) test -race -gcflags='$(UNWATCHED)' -short -vet=off -timeout 20m ./...
 
 # Needs Go and git, nothing else; modules are fetched by go itself. The database
 # is C that was translated: to watch every word of memory that it touches takes a
@@ -74,6 +74,17 @@ fuzz:
 	  echo "fuzz $$(dirname $$file) $$name"; \
 	  $(GO) test -vet=off -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$(dirname $$file); \
 	done
+
+# Its short form, one of the checks: without the coverage of all that is compiled for
+# it, which takes longer than the runs, and with twice as many of them instead.
+fuzz-short:
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	$(GO) test -vet=off -c -o "$$dir/" $$(grep -rl --include='*_test.go' --exclude-dir=bench '^func Fuzz' . | xargs -n1 dirname | sort -u); \
+	grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9]*' --exclude-dir=bench . | sed 's/:func / /' > "$$dir/targets"; \
+	while read file name; do \
+	  package=$$(dirname $$file); echo "fuzz $$package $$name"; \
+	  (cd $$package && "$$dir/$$(basename $$package).test" -test.run '^$$' -test.fuzz "^$$name\$$" -test.fuzztime 600x -test.fuzzminimizetime 10x -test.fuzzcachedir "$$dir/$$name") || exit 1; \
+	done < "$$dir/targets"
 
 # The modules of their own below contrib/ against real servers on the loopback, and
 # telemetry against the receiver of the OpenTelemetry collector and Prometheus'
@@ -110,8 +121,12 @@ foresight:
 ci:
 	$(MAKE) -j2 test checks
 
+# All checks build as a release does, so that everything is compiled once for all of
+# them; go compiles again what differs in these two.
+checks: export CGO_ENABLED = 0
+checks: export GOFLAGS = -trimpath
 checks:
-	$(MAKE) -j1 lint darwin examples bench-build contrib cluster-short fuzz web-check browser
+	$(MAKE) -j1 lint darwin examples bench-build contrib cluster-short fuzz-short web-check browser release-check
 
 # The pages of docs/reference, from the tables of the program, and the pictures that
 # pages make; tests compare them.
