@@ -192,12 +192,12 @@ func (s *shown) now(status string) string {
 // notes.
 func (s *shown) steps(ctx context.Context, r *journal.Reader, st *journal.State) error {
 	found := map[string]*stepInfo{}
-	f := journal.EventFilter{Types: []event.Type{event.StepStarted, event.StepFinished, event.Note, event.RunControlled}, Own: true}
+	f := journal.EventFilter{Types: []event.Type{event.StepStarted, event.StepFinished, event.Note, event.RunControlled, event.ItemsCompared}, Own: true}
 	for e, err := range r.Events(ctx, 1, f) {
 		if err != nil {
 			return err
 		}
-		if e.Type == event.Note || e.Type == event.RunControlled {
+		if e.Type != event.StepStarted && e.Type != event.StepFinished {
 			s.Notes = append(s.Notes, e.Message)
 			continue
 		}

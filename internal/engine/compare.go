@@ -81,7 +81,9 @@ func (x *mapRun) compare(ctx context.Context) (err error) {
 		}
 	}()
 	if !r.opt.All {
-		if err := c.all(ctx); err != nil {
+		until, stop := r.x.Life.Until(ctx) // no step runs yet, to which an interrupt would leave time
+		defer stop()
+		if err := c.all(until); err != nil {
 			return fmt.Errorf("map.skip_unchanged: %w", err)
 		}
 	}
@@ -101,9 +103,6 @@ func (c *comparison) all(ctx context.Context) error {
 	defer func() { c.s.compared = nil }()
 	const chunk = 256
 	for list := range slices.Chunk(c.items, chunk) {
-		if err := c.x.r.x.Life.Stopping(ctx); err != nil {
-			return err
-		}
 		if err := c.decide(ctx, list); err != nil {
 			return err
 		}
@@ -243,6 +242,9 @@ func (c *comparison) decide(ctx context.Context, list []known) error {
 	}
 	var facts []event.Event
 	for i := 0; i < len(list); {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
 		page, err := c.x.items(ctx, int(list[i].index), 256)
 		if err != nil {
 			return err
@@ -295,8 +297,8 @@ func (c *comparison) ends(ctx context.Context, list []known) ([]event.Event, err
 		}
 		events, err := old.At(ctx, seqs)
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil, err
+			if cause := context.Cause(ctx); cause != nil {
+				return nil, cause
 			}
 			c.lost(old.Run(), err)
 			continue // they run
@@ -323,6 +325,9 @@ func (c *comparison) one(ctx context.Context, k *known, it journal.Item, end eve
 	var d itemData
 	if kind == "" {
 		now := c.s.item(ctx, c.x.p, stored, c.x.itemOf(it))
+		if err := context.Cause(ctx); err != nil {
+			return nil, err // it is not for want of anything that it could not be read
+		}
 		if kind, why = c.differ(k, &now, end); kind == "" {
 			kind, why = c.usable(ctx, it, end, &d)
 		}
@@ -462,19 +467,22 @@ func (c *comparison) merged(ctx context.Context, commit string) bool {
 // takeOutput takes over the file of an item's output from another run, which may
 // be removed before this one is.
 func (x *mapRun) takeOutput(index int, from string) (string, error) {
-	to := x.r.j.OutputFile(index, "item", 1, "output")
+	const name = "unchanged" // which no step writes to: it may be the other run's file by another name
+	to := x.r.j.OutputFile(index, name, 1, "output")
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return "", err
 	}
-	err := os.Link(from, to)
-	if err == nil || errors.Is(err, fs.ErrExist) { // by a life that was cut short
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a life that was cut short
+		return "", err
+	}
+	if os.Link(from, to) == nil {
 		return to, nil
 	}
 	in, err := os.Open(from)
 	if err != nil {
 		return "", err
 	}
-	out, err := x.r.j.NewOutput(index, "item", 1, "output")
+	out, err := x.r.j.NewOutput(index, name, 1, "output")
 	if err != nil {
 		return "", errors.Join(err, in.Close())
 	}

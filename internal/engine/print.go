@@ -96,6 +96,7 @@ type prints struct {
 	p        step.Site
 	key      []byte
 	extra    []*template.Text // files:
+	workDirs []*template.Text // of steps
 	steps    sum
 	values   sum
 	named    map[string]string // tags of the values that the steps name, by name
@@ -174,6 +175,7 @@ func (s *prints) readSteps(ctx context.Context) {
 	h := s.hash()
 	steps := s.r.file.Map.Template.Steps
 	workflow.WriteMeaning(h, s.r.file, steps)
+	s.workDirs = workflow.WorkingDirs(steps)
 	put(h, fmt.Sprint(s.r.acts.world.SkipPermissions))
 	for _, t := range workflow.PipelineFiles(steps) {
 		if !t.IsLiteral() {
@@ -310,6 +312,10 @@ type contents struct {
 // all digests the files that an item names and those of files:.
 func (c *contents) all(ctx context.Context, p step.Site, item any) error {
 	c.seen = map[string]bool{}
+	dirs, err := c.dirs(p)
+	if err != nil {
+		return err
+	}
 	texts := 0
 	if err := eachText(item, func(name string) error {
 		if texts++; texts > maxPrintTexts {
@@ -318,7 +324,12 @@ func (c *contents) all(ctx context.Context, p step.Site, item any) error {
 		if name == "" || len(name) > maxPrintName || strings.ContainsAny(name, "\x00\n") {
 			return nil
 		}
-		return c.file(ctx, files.Name{Dir: p.Dir, Path: name, ByData: true}, false)
+		for _, dir := range dirs {
+			if err := c.file(ctx, files.Name{Dir: dir, Path: name, ByData: true}, false); err != nil {
+				return err
+			}
+		}
+		return nil
 	}); err != nil {
 		return err
 	}
@@ -328,6 +339,31 @@ func (c *contents) all(ctx context.Context, p step.Site, item any) error {
 		}
 	}
 	return nil
+}
+
+// dirs are the directories in which the steps of an item work: what it names may be
+// in any of them.
+func (c *contents) dirs(p step.Site) ([]string, error) {
+	dirs := []string{p.Dir}
+	for _, t := range c.s.workDirs {
+		for _, r := range t.Refs() {
+			_, ok := p.Scope.Lookup(r.Name)
+			if !ok && r.Path != nil {
+				_, ok = template.Resolver(p.Scope).Lookup(r.Path)
+			}
+			if !ok {
+				return nil, fmt.Errorf("the directory %s of a step is known only while it runs", t)
+			}
+		}
+		name, err := t.Expand(p.Scope)
+		if err != nil {
+			return nil, err
+		}
+		if dir := (files.Name{Dir: p.Dir, Path: name}).Full(); !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs, nil
 }
 
 // pattern digests the files that an entry of files: stands for.

@@ -614,3 +614,47 @@ func TestUnchangedDecidedTwice(t *testing.T) {
 		t.Errorf("the counts are %+v, want %+v; it says %q", sum.Items, want, said)
 	}
 }
+
+// TestUnchangedJustWell: an item that ended well by a fallback has a better end before
+// it; one that was repaired has not.
+func TestUnchangedJustWell(t *testing.T) {
+	b := newBench(t)
+	text := `
+name: kinds
+mode: mapreduce
+map:
+  input: [degraded, recovered, tolerated]
+  skip_unchanged: true
+  max_parallel: 1
+  agent_template:
+    - shell: "echo ${item} >> $EV/ran; test ${item} != degraded"
+      retry: {attempts: 1, on_failure: {fallback: {command: "true"}}}
+    - shell: "test ${item} != recovered"
+      on_failure: {shell: "true"}
+    - shell: "test ${item} != tolerated"
+      continue_on_error: true
+`
+	b.run(text).status(event.Succeeded)
+	b.ranItems("degraded recovered tolerated")
+	r := b.run(text)
+	b.ranItems("degraded tolerated")
+	for i, kind := range []string{"degraded", "tolerated"} {
+		if got := r.of(event.ItemStarted)[i].Message; !strings.HasPrefix(got, kind+" in run ") {
+			t.Errorf("it runs as %q", got)
+		}
+	}
+}
+
+// TestUnchangedWorkingDir: an item's file may lie where a step works.
+func TestUnchangedWorkingDir(t *testing.T) {
+	b := newBench(t)
+	b.write("sub/a.txt", "a")
+	b.write("sub/b.txt", "b")
+	text := strings.Replace(unchangedFlow, "[a.txt, b.txt, c.txt]", "[a.txt, b.txt]", 1)
+	text = strings.Replace(text, "cat ${item}\"", "cat ${item}\"\n      working_dir: sub", 1)
+	b.run(text).status(event.Succeeded)
+	b.ranItems("a.txt b.txt")
+	b.write("sub/b.txt", "other")
+	b.run(text).status(event.Succeeded)
+	b.ranItems("b.txt")
+}

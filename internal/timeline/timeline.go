@@ -183,7 +183,7 @@ func (t *Timeline) Apply(e event.Event) {
 		t.phaseChanged(e)
 	case event.BreakerChanged:
 		t.Breakers = append(t.Breakers, Breaker{e.Time, e.Label, e.From, e.To})
-	case event.Note, event.RunControlled:
+	case event.Note, event.RunControlled, event.ItemsCompared:
 		t.Notes = append(t.Notes, e.Message)
 	default:
 		if e.Step != "" {

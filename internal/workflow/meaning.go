@@ -87,6 +87,16 @@ func PipelineFiles(steps []*Step) (list []*template.Text) {
 	return list
 }
 
+// WorkingDirs are the directories that steps name to work in.
+func WorkingDirs(steps []*Step) (list []*template.Text) {
+	eachStep(steps, func(s *Step) {
+		if s.WorkingDir != nil {
+			list = append(list, s.WorkingDir)
+		}
+	})
+	return list
+}
+
 // meaning writes values of the model.
 type meaning struct {
 	w     io.Writer
