@@ -21,7 +21,7 @@ import (
 )
 
 // keep has the tests against a real server keep the histories that they make, as
-// those that TestGolden replays: go test -run 'Crashes|Interrupt|Leaving' -args -keep-histories.
+// those that TestGolden replays: go test -run 'Crashes|Interrupt|Leaving|StoreAwayStop|ControlOfARun' -args -keep-histories.
 // Where TestGolden fails otherwise, runs that go on would not: the number of the
 // protocol has to change with the workflow.
 var keep = flag.Bool("keep-histories", false, "keep the histories of the tests against a real server")
@@ -75,7 +75,7 @@ func silent() log.Logger {
 func TestGolden(t *testing.T) {
 	withoutServer(t)
 	names, err := filepath.Glob(filepath.Join(goldens, "*.pb.gz"))
-	if err != nil || len(names) < 3 {
+	if err != nil || len(names) < 5 {
 		t.Fatalf("%d histories, %v", len(names), err)
 	}
 	for _, name := range names {

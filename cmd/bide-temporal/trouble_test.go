@@ -160,6 +160,7 @@ map:
 	}
 	s.lend(true)
 	s.wait("the end", func() bool { return s.summary().Status == event.Interrupted })
+	s.keepHistory("stuck")
 	if s.lines("ran") != 2 {
 		t.Errorf("%d attempts", s.lines("ran"))
 	}
@@ -261,5 +262,6 @@ reduce:
 	if sum := s.summary(); sum.Status != event.Succeeded || sum.Items.Succeeded != 60 || s.lines("ran") != 62 {
 		t.Errorf("%+v, %d attempts", sum, s.lines("ran"))
 	}
+	s.keepHistory("told")
 	refused("Temporal has no run", "control", "last", "pause")
 }
