@@ -2,6 +2,9 @@ package engine_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -503,7 +506,8 @@ func TestUnchangedOutput(t *testing.T) {
 func TestUnchangedSecret(t *testing.T) {
 	b := newBench(t)
 	b.setenv("TOKEN", "very-secret")
-	text := "secrets: {TOKEN: '${env:TOKEN}'}\n" + strings.Replace(strings.Replace(unchangedFlow, "a.txt", "very-secret", 1), "cat ${item}", "true", 1)
+	text := "secrets: {TOKEN: '${env:TOKEN}'}\n" + strings.Replace(strings.Replace(unchangedFlow, "[a.txt, b.txt, c.txt]", "list.json", 1), "cat ${item}", "true", 1)
+	b.write("list.json", `["very-secret", "b.txt", "c.txt"]`)
 	b.run(text).status(event.Succeeded)
 	info, err := os.Stat(filepath.Join(b.home, "fingerprints.key"))
 	if err != nil || info.Mode().Perm() != 0o600 || info.Size() != 32 {
@@ -514,6 +518,23 @@ func TestUnchangedSecret(t *testing.T) {
 	}
 	b.run(text)
 	b.ranItems("")
+	plain := sha256.Sum256([]byte("very-secret"))
+	err = filepath.WalkDir(filepath.Join(b.home, "runs"), func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, s := range []string{"very-secret", string(plain[:8]), hex.EncodeToString(plain[:8]), base64.RawStdEncoding.EncodeToString(plain[:6])} {
+			if strings.Contains(string(text), s) {
+				at := strings.Index(string(text), s)
+				t.Errorf("%q stands in %s: %q", s, path, text[max(0, at-100):at])
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	// With another key nothing is known.
 	if err := os.Remove(filepath.Join(b.home, "fingerprints.key")); err != nil {
 		t.Fatal(err)
