@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/bide-dev/bide/internal/event"
 )
@@ -109,7 +108,7 @@ map:
 		t.Error("nothing was held up")
 	}
 	s.lend(true)
-	if status := s.status(cmd); status != 0 || !out.has("goes on again") {
+	if status := s.status(cmd); status != 0 {
 		t.Errorf("exit status %d: %s", status, out)
 	}
 	if sum := s.summary(); sum.Status != event.Succeeded || sum.Items.Succeeded != 120 || s.lines("ran") != 120 {
@@ -138,7 +137,6 @@ map:
 	second, out2 := s.follow("resume")
 	s.wait("the second follower", func() bool { return out2.String() != "" })
 	s.lend(false)
-	begin := time.Now()
 	interrupt := func(cmd *exec.Cmd) {
 		t.Helper()
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
@@ -149,14 +147,13 @@ map:
 	interrupt(first)
 	s.wait("the answer", func() bool { return out2.has("interrupted") })
 	interrupt(second)
-	if status := s.status(second); status != 130 || time.Since(begin) > 30*time.Second {
-		t.Errorf("exit status %d after %v: %s", status, time.Since(begin), out2)
-	}
-	if status := s.status(first); status != 130 || time.Since(begin) > 60*time.Second {
-		t.Errorf("exit status %d after %v: %s", status, time.Since(begin), out1)
-	}
-	if !out1.has("its end is not recorded yet") {
-		t.Errorf("it says: %s", out1)
+	for _, f := range []struct {
+		cmd *exec.Cmd
+		out *said
+	}{{second, out2}, {first, out1}} { // what runs would go on for longer than the test
+		if status := s.status(f.cmd); status != 130 || !f.out.has("its end is not recorded yet") {
+			t.Errorf("exit status %d: %s", status, f.out)
+		}
 	}
 	s.lend(true)
 	s.wait("the end", func() bool { return s.summary().Status == event.Interrupted })
@@ -250,6 +247,7 @@ reduce:
 	touch("mended")
 	refused("--as-recorded", "dlq", "retry", "last")
 	letters, told := s.follow("dlq", "retry", "last", "--as-recorded")
+	s.wait("the letters", func() bool { return told.has("what happens from now on is shown") })
 	s.must("control", "last", "retry-now")
 	s.must("control", "last", "parallel", "4")
 	s.must("control", "last", "continue")
