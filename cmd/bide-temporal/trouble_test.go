@@ -212,7 +212,7 @@ func TestControlOfARun(t *testing.T) {
 name: told
 mode: mapreduce
 setup:
-  - shell: while [ ! -e go ]; do sleep 0.1; done
+  - shell: echo here >> here; while [ ! -e go ]; do sleep 0.1; done
 map:
   input: items.jsonl
   max_parallel: 1
@@ -237,7 +237,7 @@ reduce:
 			t.Fatal(err)
 		}
 	}
-	s.wait("the run", func() bool { return strings.Contains(s.must("runs"), "told") })
+	s.wait("the setup", func() bool { return s.lines("here") > 0 })
 	refused("its map does not go on now", "control", "last", "pause")
 	touch("go")
 	s.wait("dead letters", func() bool { return s.summary().Items.DeadLettered == 2 })
