@@ -150,3 +150,34 @@ func TestControl(t *testing.T) {
 		t.Error("no items at once")
 	}
 }
+
+// TestPausedOverLives: the next life of a run that was paused is paused, with as many
+// items at once as it was told, and its setup is not held.
+func TestPausedOverLives(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	run := s.submit(s.options("mode: mapreduce\nsetup:\n  - shell: echo one\nmap:\n  input: [1, 2]\n  max_parallel: 2\n  agent_template:\n    - shell: echo ${item}\n"))
+	task := HomeTask{Run: run, Store: s.store.String(), Life: 1, Log: "home-1-1", Begin: true}
+	var o Order
+	begun := s.homeTask(&o, task)
+	if begun.Config == nil || begun.Config.Paused {
+		t.Fatalf("%+v", begun)
+	}
+	c, err := NewCoordinator(CoordinatorState{Run: run, Store: s.store.String(), Life: 1, Config: *begun.Config, Machine: begun.State, Order: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []Control{{Do: journal.Pause}, {Do: journal.Parallel, Parallel: 7}} {
+		if err := c.Control(q, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Stop()
+	s.record(run, &c.Order)
+	after := HomeTask{Run: run, Store: s.store.String(), Life: 1, Log: "home-1-2", After: true, Halt: Interrupted}
+	s.homeTask(&c.Order, after)
+	task.Life, task.Log = 2, "home-2-1"
+	if begun = s.homeTask(&c.Order, task); begun.Config == nil || !begun.Config.Paused || begun.Config.MaxParallel != 7 {
+		t.Errorf("%+v", begun.Config)
+	}
+}
