@@ -84,8 +84,8 @@ func TestRunPrintsForWhoReads(t *testing.T) {
 func TestRunCtrlC(t *testing.T) {
 	t.Parallel()
 	for name, command := range map[string]string{
-		"shell":  `trap 'sleep 0.3; echo cleaned; exit 7' INT; echo ready; while :; do sleep 0.05; done`,
-		"python": "exec python3 -uc '\nimport time\ntry:\n print(\"ready\"); time.sleep(60)\nfinally:\n time.sleep(0.3); print(\"cleaned\")'",
+		"shell":  `trap 'sleep 0.3; echo cleaned; exit 7' INT; echo rea""dy; while :; do sleep 0.05; done`,
+		"python": "exec python3 -uc '\nimport time\ntry:\n print(\"rea\" \"dy\"); time.sleep(60)\nfinally:\n time.sleep(0.3); print(\"cleaned\")'",
 	} {
 		text := "- shell: |\n    " + strings.ReplaceAll(command, "\n", "\n    ") + "\n  retry: {attempts: 5, initial_delay: 1ms}\n- shell: echo never\n"
 		s := runOnScreen(t, text)
@@ -101,7 +101,7 @@ func TestRunCtrlC(t *testing.T) {
 // A second Ctrl-C ends what does not heed the first.
 func TestRunCtrlCTwice(t *testing.T) {
 	t.Parallel()
-	s := runOnScreen(t, "- shell: \"trap '' INT; echo ready; while :; do sleep 0.05; done\"\n")
+	s := runOnScreen(t, "- shell: \"trap '' INT; echo rea''dy; while :; do sleep 0.05; done\"\n")
 	s.until("ready")
 	s.typed("\x03")
 	s.until("a second interrupt")

@@ -57,8 +57,7 @@ func (a *app) stop(ctx context.Context, run string, now bool) error {
 				return err
 			}
 			if !held {
-				_, err := fmt.Fprintf(a.out, "stopped run %s; `bide resume %s` goes on with it\n", r.Run(), r.Run())
-				return err
+				return a.printStopped(ctx, r)
 			}
 			select {
 			case <-ctx.Done():
@@ -67,4 +66,19 @@ func (a *app) stop(ctx context.Context, run string, now bool) error {
 			}
 		}
 	})
+}
+
+// printStopped says how a run ended that no process has any more: it may have come to
+// its end before it heard of the request.
+func (a *app) printStopped(ctx context.Context, r *journal.Reader) error {
+	sum, err := r.Summary(ctx)
+	if err != nil {
+		return err
+	}
+	if infoOf(sum, nil).Resumable {
+		_, err = fmt.Fprintf(a.out, "stopped run %s; `bide resume %s` goes on with it\n", r.Run(), r.Run())
+	} else {
+		_, err = fmt.Fprintf(a.out, "run %s has ended by itself: %s\n", r.Run(), words(sum.Status))
+	}
+	return err
 }
