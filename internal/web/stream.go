@@ -13,7 +13,7 @@ import (
 
 const (
 	beat      = 100 * time.Millisecond // changes go out at most so often
-	busyBeat  = 500 * time.Millisecond // those of a topic that changes all the time
+	busyBeat  = time.Second            // those of a topic that changes all the time
 	listBeat  = time.Second            // and those of the list of runs
 	sleepy    = 15 * time.Second       // with nothing to say, a comment keeps the line open
 	slow      = 5 * time.Second        // a reader that takes longer to take a message is dropped
