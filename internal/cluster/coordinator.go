@@ -19,7 +19,9 @@ const (
 	// firstLease is how many it has while nobody knows how long items take.
 	firstLease = 8
 	// maxWaiting is how many items may wait for their next attempt before no new
-	// ones are begun: the coordinator has to hand its state over in one message.
+	// ones are begun: the coordinator has to hand its state over in one message,
+	// which a server takes up to 2 MB, compressed. Those of open leases may come on
+	// top, about as many.
 	maxWaiting = 20_000
 	// longBeat is how long nothing may be heard of a lane: longer than a server
 	// takes to start again, which would find a shorter time expired. shortBeat is
@@ -101,9 +103,6 @@ func (c *Coordinator) Open() int { return len(c.open) }
 // Lease hands out a lease, or says why there is none: until is when to ask again,
 // the zero time when a lease has ended; over says that the map has ended.
 func (c *Coordinator) Lease(now time.Time) (l *Lease, until time.Time, over bool) {
-	if c.m.Counts().Retrying > maxWaiting && c.m.Counts().Running > 0 {
-		return nil, time.Time{}, false
-	}
 	if c.Late(now) {
 		c.m.Halt(engine.OutOfTime)
 	}
@@ -132,6 +131,9 @@ func (c *Coordinator) Lease(now time.Time) (l *Lease, until time.Time, over bool
 	c.Tell(now, c.breaker(change, now)...)
 	lease := Lease{Run: c.run, Store: c.store, Life: c.life, ID: got.ID, Log: fmt.Sprintf("lane-%d-%d", c.life, got.ID),
 		Spans: spansOf(got.Items, c.last), Slice: c.slice(), Failures: got.Failures, Row: got.Row, Budget: share, Heartbeat: longBeat}
+	if n := maxWaiting / c.Lanes(); n < maxOdd {
+		lease.Odd = max(n, 10)
+	}
 	if c.item > 0 && c.item < shortItem {
 		lease.Heartbeat = shortBeat
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -182,7 +183,7 @@ func (r *laneRun) count(o policy.Outcome) {
 }
 
 func (r *laneRun) spent() bool {
-	return r.l.Failures > 0 && r.failures >= r.l.Failures || r.l.Row > 0 && r.row >= r.l.Row || len(r.out.Odd) >= maxOdd || reached(r.log.usage(), r.l.Budget)
+	return r.l.Failures > 0 && r.failures >= r.l.Failures || r.l.Row > 0 && r.row >= r.l.Row || len(r.out.Odd) >= cmp.Or(r.l.Odd, maxOdd) || reached(r.log.usage(), r.l.Budget)
 }
 
 // before is how the attempt before this one failed, as its log tells.

@@ -26,6 +26,8 @@ type Lease struct {
 	Failures int          `json:"failures,omitempty"`
 	Row      int          `json:"row,omitempty"`
 	Budget   engine.Usage `json:"budget,omitzero"`
+	// Odd is with how many ends that are no successes it ends; 0 is maxOdd.
+	Odd int `json:"odd,omitempty"`
 	// Heartbeat is how long nothing may be heard of it.
 	Heartbeat time.Duration `json:"heartbeat"`
 }
@@ -197,7 +199,7 @@ func configOf(m *engine.PartMap) Config {
 
 func (c *Config) policy() policy.Config {
 	p := policy.Config{MaxParallel: c.MaxParallel, OnItemFailure: c.OnItemFailure, Handler: c.Handler, ErrorCollection: c.ErrorCollection, ContinueOnFailure: c.ContinueOnFailure, MaxFailures: c.MaxFailures,
-		FailureThreshold: c.FailureThreshold, StartDelay: c.StartDelay, MaxRecoveries: c.MaxRecoveries, RateLimitMaxWait: c.RateLimitMaxWait}
+		FailureThreshold: c.FailureThreshold, StartDelay: c.StartDelay, MaxRecoveries: c.MaxRecoveries, RateLimitMaxWait: c.RateLimitMaxWait, MaxWaiting: maxWaiting}
 	if c.Retry {
 		p.Retry = &retry.Policy{Attempts: 1} // lanes judge; it only says that there is one
 	}

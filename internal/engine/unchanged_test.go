@@ -74,15 +74,6 @@ func (r *ran) compared() string {
 	return list[0].Message
 }
 
-// whys are why items ran, by id.
-func (r *ran) whys() map[string]string {
-	out := map[string]string{}
-	for _, e := range r.of(event.ItemStarted) {
-		out[e.Item] = e.Message
-	}
-	return out
-}
-
 func TestUnchanged(t *testing.T) {
 	b := again(t)
 	first := b.ranRun(t)

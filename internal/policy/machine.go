@@ -106,7 +106,7 @@ func (m *Machine) nextStart(t instant, now time.Time) Decision {
 		}
 	}
 	switch {
-	case m.due(t) || m.pending() == m.n:
+	case m.due(t) || m.pending() == m.n || m.cfg.MaxWaiting > 0 && len(m.waiting) >= m.cfg.MaxWaiting:
 		top := m.waiting[0]
 		d.Item, d.Attempt, d.Recoveries = int(top.item), int(top.failed)+1, int(top.recoveries)
 		hold(HoldRetry, top.notBefore)

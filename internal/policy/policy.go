@@ -162,6 +162,9 @@ type Config struct {
 	// goes on: no item fails because a quota is used up. 0 means 6 h; negative
 	// means no pauses: a rate-limit answer is a failed attempt like any other.
 	RateLimitMaxWait time.Duration
+	// MaxWaiting is how many items may wait for their next attempt before no more
+	// are begun for the first time; 0 means no bound.
+	MaxWaiting int
 }
 
 // Validate reports all that is wrong with the configuration, joined.
@@ -191,6 +194,9 @@ func (c Config) Validate() error {
 		bad("error_collection: unknown way %d", ec.When)
 	case ec.When == Batched && ec.Size < 1:
 		bad("error_collection: batch size %d: must be at least 1", ec.Size)
+	}
+	if c.MaxWaiting < 0 {
+		bad("max_waiting: %d: must not be negative", c.MaxWaiting)
 	}
 	if c.StartDelay < 0 {
 		bad("start_delay: %v: must not be negative", c.StartDelay)

@@ -32,7 +32,7 @@ func (x *Executor) setResult(ctx context.Context, p Site, s *workflow.Step, res 
 		case name == "":
 			err = errors.New("the name of the variable is empty")
 		case !workflow.IsVariable(name): // it may be made of data
-			err = fmt.Errorf("%q cannot be the name of a variable: that begins with a letter or _ and has letters, digits, _, - and .", x.text(name).Head(100))
+			err = fmt.Errorf("%q cannot be the name of a variable: that begins with a letter or _, and has letters, digits and any of _-. after it", x.text(name).Head(100))
 		}
 		if err != nil {
 			return &action.InputError{Class_: "capture", Err: fmt.Errorf("capture %s: %w", c.Text, err)}

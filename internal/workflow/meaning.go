@@ -62,19 +62,15 @@ type Named struct {
 // eachStep visits steps, and those of the workflows that they call.
 func eachStep(steps []*Step, visit func(*Step)) {
 	var called []*File
-	var all func(steps []*Step)
-	all = func(steps []*Step) {
-		walkSteps(steps, func(s *Step) {
-			visit(s)
-			if c, ok := s.Action.(*Call); ok && c.Target != nil && !slices.Contains(called, c.Target.File) {
-				called = append(called, c.Target.File)
-				for _, f := range Files(c.Target.File) {
-					Walk(f, visit)
-				}
+	walkSteps(steps, func(s *Step) {
+		visit(s)
+		if c, ok := s.Action.(*Call); ok && c.Target != nil && !slices.Contains(called, c.Target.File) {
+			called = append(called, c.Target.File)
+			for _, f := range Files(c.Target.File) {
+				Walk(f, visit)
 			}
-		})
-	}
-	all(steps)
+		}
+	})
 }
 
 // PipelineFiles are the files of the pipelines that steps run, in their order.

@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"bytes"
+	"cmp"
+	"compress/zlib"
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/retry"
+)
+
+// TestManyWait: where all items fail and wait for long, no more are begun than the
+// coordinator can hand over in one message of the server, 2 MB; and once they are
+// due, the map goes on to its end.
+func TestManyWait(t *testing.T) {
+	t.Parallel()
+	for _, lanes := range []int{1, 8, 200} {
+		const items, message = 60_000, 2 << 20
+		random := rand.New(rand.NewPCG(1, 2))
+		m, err := policy.New(policy.Config{MaxParallel: lanes, Retry: &retry.Policy{Attempts: 2}}, items)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := NewCoordinator(CoordinatorState{Config: Config{MaxParallel: lanes, Retry: true}, Machine: m.State()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, most, waiting, ended := time.Unix(1_700_000_000, 123_456_789), 0, 0, 0
+		for rounds := 0; ; rounds++ {
+			var open []*Lease
+			l, until, over := c.Lease(now)
+			for ; l != nil; l, until, over = c.Lease(now) {
+				open = append(open, l)
+			}
+			if over {
+				break
+			}
+			if len(open) == 0 && until.IsZero() || rounds > 10_000 {
+				t.Fatalf("%d lanes: nothing is handed out, and nothing is due; %d items have ended", lanes, ended)
+			}
+			if len(open) == 0 {
+				now = until.Add(10 * time.Minute)
+				continue
+			}
+			for _, l := range open {
+				s := Settled{Prefix: Prefix{Log: l.Log, Length: 1 << 20, Digest: strings.Repeat("0", 64)}, Took: time.Second}
+				leased, _ := l.items()
+				for i, it := range leased {
+					if len(s.Odd) == cmp.Or(l.Odd, maxOdd) {
+						break
+					}
+					if s.Done++; it.Attempt > 1 {
+						ended++
+						continue
+					}
+					delay := time.Hour + time.Duration(random.Int64N(int64(time.Hour)))
+					now = now.Add(time.Duration(random.Int64N(int64(time.Millisecond))))
+					s.Odd = append(s.Odd, Odd{At: i, Kind: oddFailed, Judged: &policy.Judged{Again: true, Delay: delay, Class: "network",
+						State: retry.State{Attempt: 1, Slept: delay, Prev: delay, Began: now, FirstFailure: now, Due: now.Add(delay)}}})
+				}
+				if err := c.Settle(l.ID, s, now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.Recorded(c.Entries()[len(c.Entries())-1].Seq)
+			if n := c.m.Counts().Retrying; n <= waiting {
+				continue
+			} else {
+				waiting = n
+			}
+			text, err := json.Marshal(c.State())
+			if err != nil {
+				t.Fatal(err)
+			}
+			most = max(most, compressed(t, text))
+		}
+		t.Logf("%d lanes: a state of at most %d bytes, compressed, with %d that wait", lanes, most, waiting)
+		if ended != items || most > message {
+			t.Errorf("%d lanes: %d of %d items ended; the state had %d bytes", lanes, ended, items, most)
+		}
+	}
+}
+
+// compressed is the length of a text as it is sent.
+func compressed(t *testing.T, text []byte) int {
+	t.Helper()
+	var b bytes.Buffer
+	z, err := zlib.NewWriterLevel(&b, zlib.BestSpeed)
+	if err == nil {
+		_, err = z.Write(text)
+	}
+	if err == nil {
+		err = z.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Len()
+}
