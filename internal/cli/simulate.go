@@ -104,7 +104,7 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags, path string) error
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
-	debug.SetGCPercent(400) // made-up runs leave much behind and keep little: a tenth of the time
+	debug.SetGCPercent(simulate.GCPercent)
 	_, outage := model.End()
 	for _, v := range list {
 		progress, done := a.progress(v.name, f.seeds)
