@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+)
+
+// followEvery is how often it is looked what has happened.
+const followEvery = 200 * time.Millisecond
+
+// follow shows a run that others go on with, behind an event, until it has ended. An interrupt stops
+// it, a second one at once.
+func (a *app) follow(ctx context.Context, f *runFlags, opt engine.Options, run string, from int64) error {
+	return a.execute(ctx, f, opt, func(hard context.Context, o engine.Options) (*engine.Summary, error) {
+		return a.followed(hard, o, run, from)
+	})
+}
+
+// followed shows a run until its end is recorded. It leaves one that was asked to stop
+// earlier where its end cannot be recorded, and at a second interrupt in any case.
+//
+// What it shows is read from the copy of the run, which whoever looks at it keeps up.
+func (a *app) followed(hard context.Context, o engine.Options, run string, from int64) (*engine.Summary, error) {
+	ctx, end := context.WithCancel(context.WithoutCancel(hard))
+	defer end() // with what is still asked
+	over := false
+	show := func(e event.Event) {
+		switch e.Type {
+		case event.RunFinished:
+			over = true
+		case event.RunResumed:
+			over = false
+		}
+		for _, s := range o.Sinks {
+			s.Emit(e)
+		}
+	}
+	tick, ask := time.NewTicker(followEvery), time.NewTicker(askEvery)
+	defer tick.Stop()
+	defer ask.Stop()
+	f := follower{soft: o.Soft.Done(), now: hard.Done(), stopped: make(chan error, 2), asked: make(chan onServer, 1), say: func(text string) {
+		show(event.Event{Type: event.Note, Time: time.Now(), Run: run, Message: text})
+	}}
+	for told := ""; !over; {
+		var wrong error
+		select {
+		case <-tick.C:
+		case <-ask.C:
+			if !f.asking {
+				f.asking = true
+				go func() { f.asked <- a.stands(ctx, run, askWait)[run] }()
+			}
+		case s := <-f.asked:
+			wrong = f.takes(s, run)
+		case <-f.soft:
+			f.soft, f.since = nil, time.Now()
+			go func() { f.stopped <- a.askStop(ctx, run, false) }()
+		case <-f.now:
+			f.now, f.leave = nil, time.After(leaveWait)
+			go func() { f.stopped <- a.askStop(ctx, run, true) }()
+		case wrong = <-f.stopped:
+		case <-f.leave:
+			f.left = true
+		}
+		// What has happened meanwhile comes first.
+		switch err := newEvents(ctx, o.Store, run, &from, show); {
+		case err == nil:
+			told = ""
+		case !errors.As(err, new(*fs.PathError)) && !errors.As(err, new(*journal.DiskError)):
+			return nil, err
+		case err.Error() != told:
+			told = err.Error()
+			f.say("it cannot be seen now how the run stands: " + told)
+		}
+		switch {
+		case over:
+		case wrong != nil:
+			return nil, wrong
+		case f.left:
+			f.say(fmt.Sprintf("run %s was asked to stop, and its end is not recorded yet%s; bide show %s tells how it stands, bide resume %[3]s goes on with it", run, f.because(), shortRun(run)))
+			return nil, exitError(signalStatus(o.Soft))
+		}
+	}
+	r, err := o.Store.Read(run)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := engine.SummaryOf(ctx, o, r)
+	return sum, errors.Join(err, r.Close())
+}
+
+// newEvents shows what has come to a run behind an event.
+func newEvents(ctx context.Context, st *journal.Store, run string, from *int64, show func(event.Event)) (err error) {
+	r, err := st.Read(run)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	last, err := r.Last(ctx)
+	if err != nil {
+		return err
+	}
+	*from = min(*from, last) // of a copy that was made anew
+	for e, err := range r.Events(ctx, *from+1, journal.EventFilter{}) {
+		if err != nil {
+			return err
+		}
+		*from = e.Seq
+		show(e)
+	}
+	return nil
+}
+
+const (
+	// askEvery is how often it is asked whether something holds a run up that its
+	// record does not tell, and askWait how long an answer may take.
+	askEvery = 3 * time.Second
+	askWait  = 10 * time.Second
+	// drainWait is how long a run may take to end that was asked to stop, and whose
+	// end cannot be recorded: what runs has its grace. leaveWait is the same of one
+	// that was asked to stop at once, whatever holds it up.
+	drainWait = engine.DefaultGrace + 5*time.Second
+	leaveWait = 10 * time.Second
+)
+
+// follower is who follows a run, beside what is recorded of it.
+type follower struct {
+	say       func(string)
+	soft, now <-chan struct{}
+	leave     <-chan time.Time
+	left      bool
+	since     time.Time // of the first interrupt
+	stopped   chan error
+	asked     chan onServer
+	asking    bool
+	trouble   string
+	gone      int // how often Temporal did not have it
+}
+
+// takes takes how the run stands.
+func (f *follower) takes(s onServer, run string) error {
+	f.asking = false
+	switch s.Word {
+	case "": // nobody knows
+		return nil
+	case "running":
+		f.gone = 0
+	default:
+		f.gone++
+	}
+	if f.gone > 3 {
+		return fmt.Errorf("run %s was ended by Temporal before its end: `bide resume %s` goes on with what is recorded", run, shortRun(run))
+	}
+	if s.Trouble != f.trouble {
+		if s.Trouble == "" {
+			f.say("the run goes on again")
+		} else {
+			f.say("the run is held up: " + s.Trouble)
+		}
+		f.trouble = s.Trouble
+	}
+	f.left = f.left || f.trouble != "" && !f.since.IsZero() && time.Since(f.since) > drainWait
+	return nil
+}
+
+func (f *follower) because() string {
+	if f.trouble == "" {
+		return ""
+	}
+	return ": " + f.trouble
+}
