@@ -38,6 +38,7 @@
 package circuit
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -301,21 +302,11 @@ func (c *Config) rated() bool { return c.FailureRate > 0 || c.SlowRate > 0 }
 
 // withDefaults returns c with each zero field resolved.
 func (c Config) withDefaults() Config {
-	if c.FailureThreshold == 0 {
-		c.FailureThreshold = DefaultFailureThreshold
-	}
-	if c.SuccessThreshold == 0 {
-		c.SuccessThreshold = DefaultSuccessThreshold
-	}
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
-	}
-	if c.HalfOpenRequests == 0 {
-		c.HalfOpenRequests = DefaultHalfOpenRequests
-	}
-	if c.Lease == 0 {
-		c.Lease = c.Timeout
-	}
+	c.FailureThreshold = cmp.Or(c.FailureThreshold, DefaultFailureThreshold)
+	c.SuccessThreshold = cmp.Or(c.SuccessThreshold, DefaultSuccessThreshold)
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.HalfOpenRequests = cmp.Or(c.HalfOpenRequests, DefaultHalfOpenRequests)
+	c.Lease = cmp.Or(c.Lease, c.Timeout)
 	if c.rated() && c.Window == 0 && c.WindowTime == 0 {
 		c.Window = DefaultWindow
 	}

@@ -15,6 +15,7 @@
 package hedge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,15 +89,9 @@ func New(c Config) (*Hedge, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	if c.Quantile == 0 {
-		c.Quantile = 0.95
-	}
-	if c.Max == 0 {
-		c.Max = 1
-	}
-	if c.Ratio == 0 {
-		c.Ratio = 0.05
-	}
+	c.Quantile = cmp.Or(c.Quantile, 0.95)
+	c.Max = cmp.Or(c.Max, 1)
+	c.Ratio = cmp.Or(c.Ratio, 0.05)
 	return &Hedge{config: c, delay: c.Delay, balance: 1}, nil
 }
 

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -35,9 +36,7 @@ func Adaptive(c AdaptiveConfig) *Limit {
 	l := newLimit(concurrency)
 	c.Min, c.Max = orDefault(c.Min, 1), orDefault(c.Max, 1000)
 	c.Tolerance, c.Backoff = orDefault(c.Tolerance, 1.3), orDefault(c.Backoff, 0.9)
-	if c.Initial == 0 {
-		c.Initial = min(max(10, c.Min), c.Max)
-	}
+	c.Initial = cmp.Or(c.Initial, min(max(10, c.Min), c.Max))
 	l.problem = c.validate()
 	l.slots.most.Store(int64(c.Initial))
 	l.adapt = &adaptive{c: c, limit: float64(c.Initial)}

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/bide-dev/bide/internal/pipeline/types"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // codec turns the run-time values of one type into values of a Go type and
@@ -297,10 +299,7 @@ func structure(t reflect.Type, inside []reflect.Type) (*codec, error) {
 	if err != nil {
 		return nil, err
 	}
-	record := make([]types.Field, len(fields))
-	for i, f := range fields {
-		record[i] = types.Field{Name: f.name, Type: f.codec.typ}
-	}
+	record := value.Map(fields, func(f field) types.Field { return types.Field{Name: f.name, Type: f.codec.typ} })
 	typ := types.RecordOf(record...)
 	return &codec{typ: typ,
 		decode: func(v any, into reflect.Value) error {
@@ -342,9 +341,7 @@ func structFields(t reflect.Type, inside []reflect.Type) (fields []field, err er
 		if name == "-" || !sf.IsExported() {
 			continue
 		}
-		if name == "" {
-			name = lowerFirst(sf.Name)
-		}
+		name = cmp.Or(name, lowerFirst(sf.Name))
 		if seen[name] {
 			problems = append(problems, fmt.Errorf("%s has two fields named %s", t, name))
 		}

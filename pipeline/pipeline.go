@@ -57,6 +57,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/pipeline/types"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Registry is a set of modules made of Go functions. Its zero value is empty
@@ -114,10 +115,7 @@ func (r *Registry) add(m *goModule) error {
 	if r.names[m.name] {
 		return fmt.Errorf("pipeline: there is already a module %q", m.name)
 	}
-	if r.names == nil {
-		r.names = map[string]bool{}
-	}
-	r.names[m.name] = true
+	value.Put(&r.names, m.name, true)
 	r.modules = append(r.modules, m)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/flow"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -48,11 +50,7 @@ type SourceError struct{ Problems []Problem }
 
 // Error has a line for each problem.
 func (e *SourceError) Error() string {
-	lines := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		lines[i] = p.String()
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(value.Map(e.Problems, Problem.String), "\n")
 }
 
 // CompileOption changes what [Compile] makes.
@@ -192,9 +190,7 @@ func plainInputs(inputs map[string]any) (map[string]any, error) {
 		}
 		if !copied {
 			clone := make(map[string]any, len(inputs))
-			for k, v := range inputs {
-				clone[k] = v
-			}
+			maps.Copy(clone, inputs)
 			inputs, copied = clone, true
 		}
 		inputs[name] = encoded

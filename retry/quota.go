@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -44,17 +45,8 @@ const tokenUnits = 1000
 // NewQuota returns a quota with Floor tokens, or an error that names every
 // setting out of its range.
 func NewQuota(config QuotaConfig) (*Quota, error) {
-	ratio, floor, capacity := config.Ratio, config.Floor, config.Capacity
-	if ratio == 0 {
-		ratio = 0.1
-	}
-	if floor == 0 {
-		floor = 10
-	}
-	ratio, floor = max(ratio, 0), max(floor, 0)
-	if capacity == 0 {
-		capacity = max(100, floor)
-	}
+	ratio, floor := max(cmp.Or(config.Ratio, 0.1), 0), max(cmp.Or(config.Floor, 10), 0)
+	capacity := cmp.Or(config.Capacity, max(100, floor))
 	var problems []error
 	if math.IsNaN(ratio) || ratio > 1000 {
 		problems = append(problems, fmt.Errorf("retry: quota ratio is %v; it must be from 0 to 1000", ratio))

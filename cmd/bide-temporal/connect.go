@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,10 +26,7 @@ func connect(logs io.Writer) (client.Client, error) {
 		return nil, err
 	}
 	opt.DataConverter, opt.FailureConverter = payloadsWith(c), failures(c)
-	address := opt.HostPort
-	if address == "" {
-		address = client.DefaultHostPort
-	}
+	address := cmp.Or(opt.HostPort, client.DefaultHostPort)
 	conn, err := client.Dial(opt)
 	if err != nil {
 		return nil, fmt.Errorf("no Temporal server at %s: %w; TEMPORAL_ADDRESS names another, and `bide cluster dev` starts one", address, err)

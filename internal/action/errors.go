@@ -1,6 +1,7 @@
 package action
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -134,10 +135,7 @@ type AgentError struct {
 
 func (e *AgentError) Error() string {
 	msg := e.Agent + ": " + e.Message
-	line := lastLine(e.Stderr)
-	if line == "" {
-		line = lastLine(e.Stdout)
-	}
+	line := cmp.Or(lastLine(e.Stderr), lastLine(e.Stdout))
 	if line != "" && !strings.Contains(msg, line) {
 		msg += ": " + line
 	}

@@ -1,12 +1,14 @@
 package action
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,9 +161,7 @@ func newRequest(ctx context.Context, q *Request) (*http.Request, error) {
 }
 
 func readResponse(resp *http.Response, limit int) (Result, error) {
-	if limit == 0 {
-		limit = maxBody
-	}
+	limit = cmp.Or(limit, maxBody)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
 	err = errors.Join(err, resp.Body.Close())
 	res := Result{Status: resp.StatusCode, Header: map[string]string{}}
@@ -176,12 +176,7 @@ func readResponse(resp *http.Response, limit int) (Result, error) {
 }
 
 func expected(ranges []workflow.StatusRange, status int) bool {
-	for _, r := range ranges {
-		if status >= r.From && status <= r.To {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ranges, func(r workflow.StatusRange) bool { return status >= r.From && status <= r.To })
 }
 
 // Expand gives a value of a file with its templates expanded: a text that is

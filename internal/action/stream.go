@@ -2,6 +2,7 @@ package action
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -201,14 +202,7 @@ func (s *stream) failure() string {
 	case s.result == nil:
 		return "it ended without a result"
 	case s.result.IsError || strings.HasPrefix(s.result.Subtype, "error"):
-		msg := s.result.Result
-		if msg == "" {
-			msg = strings.Join(s.result.Errors, "; ")
-		}
-		if msg == "" {
-			msg = strings.ReplaceAll(s.result.Subtype, "_", " ")
-		}
-		return msg
+		return cmp.Or(s.result.Result, strings.Join(s.result.Errors, "; "), strings.ReplaceAll(s.result.Subtype, "_", " "))
 	}
 	return ""
 }

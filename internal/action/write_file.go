@@ -2,6 +2,7 @@ package action
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -82,9 +83,7 @@ func format(kind, text string) ([]byte, error) {
 }
 
 func writeInside(dir, path string, content []byte, mode os.FileMode, makeDirs bool) (err error) {
-	if dir == "" {
-		dir = "."
-	}
+	dir = cmp.Or(dir, ".")
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -95,9 +94,7 @@ func writeInside(dir, path string, content []byte, mode os.FileMode, makeDirs bo
 			return reason(err)
 		}
 	}
-	if mode == 0 {
-		mode = 0o644
-	}
+	mode = cmp.Or(mode, 0o644)
 	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text()[:8]+".tmp")
 	f, err := root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {

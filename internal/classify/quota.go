@@ -10,10 +10,6 @@ import (
 	"github.com/bide-dev/bide/retry"
 )
 
-// Limited reports whether a text tells of a rate limit or of a used-up quota,
-// as the APIs and agents that are known say it.
-func Limited(text string) bool { return Text(text).RateLimited }
-
 var (
 	epochReset  = pattern.Lazy(`limit reached\|(\d{9,14})|"resets?_?at": ?"?(\d{9,14})|"resetsat": ?"?(\d{9,14})`)
 	resetIn     = pattern.Lazy(`(?:reset|resets|again|retry|wait)(?: after| in|ing in)? (?:about |~)?((?:\d+ ?(?:days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)\b[ ,]*(?:and )?)+)|(?:reset|again|wait|after|in) ((?:\d+[dhms])+)|(?:retry|again) in (\d+\.\d+ ?s)\b`)

@@ -32,7 +32,7 @@ func TestQuotaStops(t *testing.T) {
 		"ERROR: exceeded your current quota, rate limit reached. Please try again in 20s":    20 * time.Second,
 		"API Error: Rate limit reached":                                                      -1,
 	} {
-		if !classify.Limited(text) {
+		if !classify.Text(text).RateLimited {
 			t.Errorf("%q is taken for no limit", text)
 		}
 		d, ok := classify.Reset(text, now)
@@ -42,7 +42,7 @@ func TestQuotaStops(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"I wrote the rate limiter", "the limit is 5", "the session has ended", "done: reset after 5m is handled"} {
-		if classify.Limited(text) {
+		if classify.Text(text).RateLimited {
 			t.Errorf("%q is taken for a limit", text)
 		}
 	}

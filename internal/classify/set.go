@@ -3,6 +3,7 @@ package classify
 import (
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"sync"
 
@@ -31,12 +32,7 @@ func all(list []string) func() phraseSet {
 
 // MatchString reports whether a line in lower case holds one of the phrases.
 func (s phraseSet) MatchString(line string) bool {
-	for i := range s {
-		if strings.Contains(line, s[i].literal) && s[i].re().MatchString(line) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s, func(p phrase) bool { return strings.Contains(line, p.literal) && p.re().MatchString(line) })
 }
 
 // literalOf is the longest text that every match of an expression holds.

@@ -66,11 +66,20 @@ func byStatus(text string, exit int, printed string) Verdict {
 
 // deciders are the programs whose exit status may be that of the whole text.
 func deciders(text string) []string {
-	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
-	if err != nil || len(f.Stmts) == 0 {
-		return nil
-	}
 	d := &decided{seen: map[string]bool{}}
+	d.script(text)
+	return d.names
+}
+
+// maxDepth bounds how deep scripts in arguments of shells are looked into.
+const maxDepth = 4
+
+// script adds those of a text; what is no shell text adds nothing.
+func (d *decided) script(text string) {
+	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		return
+	}
 	for i, s := range f.Stmts {
 		if i == len(f.Stmts)-1 || d.errexit {
 			d.stmt(s)
@@ -78,13 +87,13 @@ func deciders(text string) []string {
 			d.errexit = true
 		}
 	}
-	return d.names
 }
 
 type decided struct {
 	names   []string
 	seen    map[string]bool
 	errexit bool // set -e: any statement may have been the last
+	depth   int  // of scripts that are arguments of shells
 }
 
 func (d *decided) stmt(s *syntax.Stmt) {
@@ -93,6 +102,9 @@ func (d *decided) stmt(s *syntax.Stmt) {
 	}
 	switch c := s.Cmd.(type) {
 	case *syntax.CallExpr:
+		if len(c.Args) == 0 {
+			d.assigned(c.Assigns)
+		}
 		d.call(c.Args)
 	case *syntax.BinaryCmd:
 		if c.Op == syntax.AndStmt {
@@ -109,6 +121,26 @@ func (d *decided) stmt(s *syntax.Stmt) {
 	case *syntax.TestClause:
 	default:
 		d.add("?") // loops and conditions: not looked into
+	}
+}
+
+// assigned adds the programs of x=$(…): its status is that of the last of them.
+func (d *decided) assigned(list []*syntax.Assign) {
+	var last *syntax.CmdSubst
+	for _, a := range list {
+		if a.Value == nil {
+			continue
+		}
+		syntax.Walk(a.Value, func(n syntax.Node) bool {
+			c, ok := n.(*syntax.CmdSubst)
+			if ok {
+				last = c
+			}
+			return !ok
+		})
+	}
+	if last != nil {
+		d.last(last.Stmts)
 	}
 }
 
@@ -145,6 +177,13 @@ func (d *decided) call(args []*syntax.Word) {
 			}
 			i++ // the duration
 			continue
+		case "sh", "bash", "dash", "ash", "zsh", "ksh":
+			if script, errexit, ok := scriptOf(args[i+1:]); ok && d.depth < maxDepth {
+				inner := &decided{names: d.names, seen: d.seen, errexit: errexit, depth: d.depth + 1}
+				inner.script(script)
+				d.names = inner.names
+				return
+			}
 		case ".": // of a word that is no literal
 			name = "?"
 		}
@@ -153,6 +192,44 @@ func (d *decided) call(args []*syntax.Word) {
 		}
 		return
 	}
+}
+
+// scriptOf is the text of -c among the arguments of a shell, where it is written
+// out, and whether the shell is to end with the first command that fails.
+func scriptOf(args []*syntax.Word) (text string, errexit, ok bool) {
+	for i, w := range args {
+		option := w.Lit()
+		if !strings.HasPrefix(option, "-") || strings.HasPrefix(option, "--") || i+1 == len(args) {
+			break
+		}
+		errexit = errexit || strings.Contains(option, "e")
+		if strings.HasSuffix(option, "c") {
+			text, ok = written(args[i+1].Parts)
+			break
+		}
+	}
+	return text, errexit, ok
+}
+
+// written is a word without its quotes; ok is false where something is expanded in it.
+func written(parts []syntax.WordPart) (text string, ok bool) {
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			text += p.Value
+		case *syntax.SglQuoted:
+			text += p.Value
+		case *syntax.DblQuoted:
+			in, ok := written(p.Parts)
+			if !ok {
+				return "", false
+			}
+			text += in
+		default:
+			return "", false
+		}
+	}
+	return text, true
 }
 
 func isAssignment(w *syntax.Word) bool {

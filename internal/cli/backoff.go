@@ -1,17 +1,19 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/simulate"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
 	"github.com/spf13/cobra"
 )
@@ -65,8 +67,7 @@ of each.`,
 	}
 	pf.register(cmd.Flags(), option.Backoff, "strategy")
 	cmd.Flags().StringVar(&svg, "svg", "", "also write the plot to this file, as SVG")
-	a.jsonFlag(cmd, "print the delays as JSON")
-	return cmd
+	return a.withJSON(cmd, "print the delays as JSON")
 }
 
 func (a *app) backoff(pf *policyFlags, svg string) error {
@@ -87,11 +88,8 @@ func (a *app) backoff(pf *policyFlags, svg string) error {
 	if err := delayTable(list, p).print(a.out, width); err != nil {
 		return err
 	}
-	if width == 0 {
-		width = 80
-	}
-	_, err = io.WriteString(a.out, endings(list)+plot(list, width, p))
-	return err
+	width = cmp.Or(width, 80)
+	return a.print(endings(list) + plot(list, width, p))
 }
 
 // schedules reads the flags and works out the delays.
@@ -107,11 +105,7 @@ func schedules(pf *policyFlags) ([]schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []schedule
-	for _, n := range policies {
-		list = append(list, schedule{n.name, n.policy, simulate.Failures(n.policy, -1)})
-	}
-	return list, nil
+	return value.Map(policies, func(n named) schedule { return schedule{n.name, n.policy, simulate.Failures(n.policy, -1)} }), nil
 }
 
 func (a *app) printDelays(list []schedule) error {
@@ -176,19 +170,15 @@ func delayTable(list []schedule, p palette) *table {
 
 // cells are a schedule's columns of one row.
 func (s schedule) cells(n int, jitter bool) []string {
-	out := []string{"", ""}
+	out := []string{"", "", ""}
 	if n < len(s.timeline.Waits) {
 		w := s.timeline.Waits[n]
-		out[0], out[1] = duration.Format(brief(w.Delay)), duration.Format(brief(w.Sum))
+		out = []string{duration.Format(brief(w.Delay)), duration.Format(brief(w.Sum)), span(w.Least, w.Greatest)}
 	}
 	if !jitter {
-		return out
+		return out[:2]
 	}
-	if n < len(s.timeline.Waits) {
-		w := s.timeline.Waits[n]
-		return append(out, span(w.Least, w.Greatest))
-	}
-	return append(out, "")
+	return out
 }
 
 // ranged reports whether any delay of a schedule is drawn from a range.
@@ -205,7 +195,7 @@ func endings(list []schedule) string {
 		if len(list) > 1 {
 			b.WriteString(s.name + ": ")
 		}
-		fmt.Fprintf(&b, "%d %s, %s of waits", t.Attempts, plural(t.Attempts, "attempt"), duration.Format(brief(t.Total)))
+		fmt.Fprintf(&b, "%s, %s of waits", diag.Count(t.Attempts, "attempt"), duration.Format(brief(t.Total)))
 		if t.Reason == retry.ReasonBudget {
 			fmt.Fprintf(&b, "; the budget of %s ends it, which the next delay would exceed", duration.Format(s.policy.Budget))
 		}

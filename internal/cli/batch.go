@@ -49,7 +49,7 @@ type batchOptions struct {
 }
 
 // batchNames are names of flags that people bring along from parallel and xargs.
-var batchNames = map[string]string{"jobs": "parallel", "max-procs": "parallel", "arg-file": "arg-file", "arg": "arg-file", "retries": "attempts", "halt": "fail-fast"}
+var batchNames = map[string]string{"jobs": "parallel", "max-procs": "parallel", "arg-file": "arg-file", "arg": "arg-file", "retries": "attempts"}
 
 func (a *app) batchCmd() *cobra.Command {
 	f := &batchOptions{}
@@ -106,7 +106,7 @@ other, and "bide logs" has all outputs.`,
 	f.pf.register(fs, option.Batch, "backoff")
 	f.pf.registerRetry(fs)
 	fs.BoolVar(&f.failFast, "fail-fast", false, "stop at the first item that fails for good")
-	fs.StringVarP(&f.run.dir, "path", "p", "", "directory to run in, which the pattern starts from (default: here)")
+	fs.StringVarP(&f.run.Dir, "path", "p", "", "directory to run in, which the pattern starts from (default: here)")
 	f.run.showing(cmd, a)
 	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(cmp.Or(batchNames[name], name))
@@ -214,30 +214,35 @@ func (f *batchOptions) text() (text string, parts bool) {
 	case f.agent:
 		return placeholder().ReplaceAllStringFunc(f.command, func(p string) string { return "${item." + placeholders[p] + "}" }), true
 	case len(f.words) == 1 && strings.ContainsAny(f.words[0], " \t\n;|&<>()$`"):
-		text := f.words[0]
-		if !hasPlaceholder(text) {
-			text += " {}"
-		}
-		return shellOfText(text), true
+		return shellOfText(withItem(f.words[0])), true
 	case len(f.words) > 0:
-		words := f.words
-		if !hasPlaceholder(words...) {
-			words = append(slices.Clone(words), "{}")
-		}
-		return shellOfWords(words), true
+		return shellOfWords(f.wordsWithItem()), true
 	case strings.Contains(f.command, "item") || !hasPlaceholder(f.command):
 		return f.command, false
 	}
 	return shellOfText(f.command), true
 }
 
+// wordsWithItem are the words of the command; the item is the last of them unless
+// it stands somewhere else.
+func (f *batchOptions) wordsWithItem() []string {
+	if hasPlaceholder(f.words...) {
+		return f.words
+	}
+	return append(slices.Clone(f.words), "{}")
+}
+
+func withItem(text string) string {
+	if hasPlaceholder(text) {
+		return text
+	}
+	return text + " {}"
+}
+
 // shown is the command of an item, for people.
 func (f *batchOptions) shown(i batchItem) string {
 	if len(f.words) > 1 || len(f.words) == 1 && !strings.ContainsAny(f.words[0], " \t\n") {
-		words := f.words
-		if !hasPlaceholder(words...) {
-			words = append(slices.Clone(words), "{}")
-		}
+		words := f.wordsWithItem()
 		out := make([]string, len(words))
 		for n, w := range words {
 			out[n] = shellWord(i.fill(w, func(s string) string { return s }))
@@ -246,9 +251,7 @@ func (f *batchOptions) shown(i batchItem) string {
 	}
 	text := f.command
 	if len(f.words) == 1 {
-		if text = f.words[0]; !hasPlaceholder(text) {
-			text += " {}"
-		}
+		text = withItem(f.words[0])
 	}
 	if strings.Contains(text, "item") {
 		return text
@@ -304,7 +307,7 @@ func (a *app) batch(ctx context.Context, f *batchOptions) error {
 		if f.glob == "" || f.glob == "-" {
 			return errors.Join(usagef("there is no item; nothing was run"), os.Remove(list))
 		}
-		return errors.Join(usagef("%s: no file fits; nothing was run%s", f.glob, below(f.run.dir, f.glob)), os.Remove(list))
+		return errors.Join(usagef("%s: no file fits; nothing was run%s", f.glob, below(f.run.Dir, f.glob)), os.Remove(list))
 	}
 	src, err := f.workflow(list, retryConfig)
 	if err != nil {
@@ -367,7 +370,7 @@ func (a *app) eachItem(f *batchOptions, add func(string) error) error {
 		}
 		return errors.Join(items(in, end, add), in.Close())
 	case f.glob != "" && f.glob != "-":
-		return glob(f.run.dir, f.glob, add)
+		return glob(f.run.Dir, f.glob, add)
 	case f.glob == "" && f.argFile == "" && isTerminal(a.in):
 		return usagef("no items are given: a pattern, ::: ARG..., -a FILE, or lines on standard input, which is a terminal here")
 	}

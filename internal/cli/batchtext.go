@@ -2,10 +2,12 @@ package cli
 
 import (
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/pattern"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // batchItem is an argument of a batch in the forms that a command can ask for.
@@ -55,11 +57,7 @@ func (i batchItem) fill(text string, quote func(string) string) string {
 // shellOfWords is the shell text of a command that was given as words. What
 // stands in them is theirs, whatever it looks like; the item's parts are data.
 func shellOfWords(words []string) string {
-	var out []string
-	for _, w := range words {
-		out = append(out, shellOfWord(w))
-	}
-	return strings.Join(out, " ")
+	return strings.Join(value.Map(words, shellOfWord), " ")
 }
 
 func shellOfWord(word string) string {
@@ -119,10 +117,5 @@ func shellOfText(text string) string {
 
 // hasPlaceholder says whether a command names the item.
 func hasPlaceholder(words ...string) bool {
-	for _, w := range words {
-		if placeholder().MatchString(w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, placeholder().MatchString)
 }

@@ -164,11 +164,7 @@ func (b *board) takeItem(e event.Event) {
 	delete(b.agents, e.Index)
 	switch e.Type {
 	case event.ItemStarted:
-		name := e.Label
-		if name == "" {
-			name = e.Item
-		}
-		b.agents[e.Index] = &task{label: visible(oneLine(name)), attempt: e.Attempt, since: e.Time}
+		b.agents[e.Index] = &task{label: called(e), attempt: e.Attempt, since: e.Time}
 	case event.ItemRetry:
 		b.waiting[e.Index] = struct{}{}
 	case event.ItemRequeued: // a dead letter is run again in this map

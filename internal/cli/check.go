@@ -53,8 +53,7 @@ to do about it. Nothing is run. Exit status 2 if there is an error.`,
 	cmd.Flags().StringVar(&store, "store", "", "with --on temporal: where all machines find the run, as for bide run; BIDE_STORE")
 	cmd.Flags().BoolVar(&strict, "strict", false, "warnings are errors")
 	cmd.Flags().BoolVar(&compat, "explain-compat", false, "also tell what is executed here and was ignored by Prodigy")
-	cmd.Flags().BoolVar(&a.json, "json", false, "print one JSON object")
-	return cmd
+	return a.withJSON(cmd, "print one JSON object")
 }
 
 // checkStore refuses a store that a run on many machines could not have.
@@ -101,7 +100,7 @@ func (a *app) check(paths []string, manifest, on string, strict, compat bool) er
 		}
 	} else {
 		a.printChecked(out.Files)
-		fmt.Fprintf(a.err, "%d %s: %d %s, %d %s\n", len(paths), plural(len(paths), "file"), out.Errors, plural(out.Errors, "error"), out.Warnings, plural(out.Warnings, "warning"))
+		fmt.Fprintf(a.err, "%s: %s, %s\n", diag.Count(len(paths), "file"), diag.Count(out.Errors, "error"), diag.Count(out.Warnings, "warning"))
 	}
 	if out.Errors > 0 {
 		return exitError(2)

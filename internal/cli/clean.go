@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/cluster"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
@@ -59,8 +59,7 @@ It needs to know which runs: --older-than an age (0s means all that have ended),
 	fl.BoolVarP(&f.yes, "yes", "y", false, "do it without asking")
 	fl.BoolVar(&f.forced, "force", false, "also runs that could be resumed, and those with dead letters")
 	fl.BoolVar(&f.store, "store", false, "of runs on Temporal, also what their store has of them, for all machines")
-	a.jsonFlag(cmd, "print one JSON object")
-	return cmd
+	return a.withJSON(cmd, "print one JSON object")
 }
 
 // cleaned is a run that clean looked at.
@@ -114,7 +113,7 @@ func (a *app) clean(ctx context.Context, f *cleanFlags) error {
 		}
 	}
 	if n > 0 && !f.dryRun {
-		if err := a.confirm(f.yes, fmt.Sprintf("Remove the state of %d %s (%s)?", n, plural(n, "run"), size(bytes))); err != nil {
+		if err := a.confirm(f.yes, fmt.Sprintf("Remove the state of %s (%s)?", diag.Count(n, "run"), size(bytes))); err != nil {
 			return err
 		}
 		err = c.remove(ctx, list)
@@ -175,6 +174,9 @@ func resolveRuns(st *journal.Store, runs []string) ([]string, error) {
 	var out []string
 	var errs []error
 	for _, run := range runs {
+		if run == "" { // which would be the last one
+			return nil, usagef("--run is empty: name a run")
+		}
 		id, err := st.Find(run)
 		if err != nil {
 			errs = append(errs, err)
@@ -197,7 +199,7 @@ func (c *cleaner) judge(ctx context.Context, s journal.Summary, bad error) (clea
 	i := infoOf(s, bad)
 	x := cleaned{Run: s.ID, Name: i.title(), Status: i.Status, Ended: i.Finished, dir: s.Dir}
 	var err error
-	if x.Bytes, err = sizeOf(c.st.RunDir(s.ID)); err != nil {
+	if x.Bytes, err = worktree.SizeOf(c.st.RunDir(s.ID)); err != nil {
 		return x, err
 	}
 	back := false // it would come back, out of the store
@@ -208,7 +210,7 @@ func (c *cleaner) judge(ctx context.Context, s journal.Summary, bad error) (clea
 		}
 		if c.f.store {
 			x.shared = store.Run(s.ID).Dir
-			n, err := sizeOf(x.shared)
+			n, err := worktree.SizeOf(x.shared)
 			if err != nil {
 				return x, err
 			}
@@ -225,7 +227,7 @@ func (c *cleaner) judge(ctx context.Context, s journal.Summary, bad error) (clea
 	case i.Resumable && !c.f.forced:
 		x.Why = "it can be resumed; --force removes it"
 	case s.Items.DeadLettered > 0 && !c.f.forced:
-		x.Why = fmt.Sprintf("it has %d dead %s; --force removes it", s.Items.DeadLettered, plural(s.Items.DeadLettered, "letter"))
+		x.Why = fmt.Sprintf("it has %d dead %s; --force removes it", s.Items.DeadLettered, diag.Plural(s.Items.DeadLettered, "letter"))
 	case c.older > 0 && time.Since(ended(s)) < c.older:
 		x.Why = "it is not old enough"
 	case back:
@@ -363,28 +365,11 @@ func (a *app) printCleaned(list []cleaned, cache cleanedCache, dry bool) error {
 			return err
 		}
 	}
-	fmt.Fprintf(a.err, "bide: %d of %d %s %s, %s\n", n, len(list), plural(len(list), "run"), verb, size(bytes))
+	fmt.Fprintf(a.err, "bide: %d of %s %s, %s\n", n, diag.Count(len(list), "run"), verb, size(bytes))
 	if cache.Results > 0 {
-		fmt.Fprintf(a.err, "bide: %d expired %s of the cache %s, %s\n", cache.Results, plural(cache.Results, "result"), verb, size(cache.Bytes))
+		fmt.Fprintf(a.err, "bide: %d expired %s of the cache %s, %s\n", cache.Results, diag.Plural(cache.Results, "result"), verb, size(cache.Bytes))
 	}
 	return nil
-}
-
-// sizeOf adds up the files below a directory.
-func sizeOf(dir string) (total int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			var info fs.FileInfo
-			if info, err = d.Info(); err == nil {
-				total += info.Size()
-			}
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // gone meanwhile
-		}
-		return err
-	})
-	return total, err
 }
 
 // size is a number of bytes for a person.

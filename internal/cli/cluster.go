@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,12 +46,7 @@ func (f *clusterFlags) check() error {
 // sharedStore is the store of runs on many machines: --store, else BIDE_STORE, else
 // a directory beside the runs of this machine.
 func sharedStore(home *journal.Store, flag string) (cluster.Store, error) {
-	if flag == "" {
-		flag = os.Getenv("BIDE_STORE")
-	}
-	if flag == "" {
-		flag = "dir:" + filepath.Join(home.Dir, "store")
-	}
+	flag = cmp.Or(flag, os.Getenv("BIDE_STORE"), "dir:"+filepath.Join(home.Dir, "store"))
 	s, err := cluster.OpenStore(flag)
 	if err != nil {
 		return s, usageError{err}
@@ -85,10 +81,7 @@ func (a *app) temporal(ctx context.Context, in io.Reader, args ...string) (strin
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &errs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the keyboard's interrupt is for bide
 	if err := cmd.Run(); err != nil {
-		text := strings.TrimSpace(errs.String())
-		if text == "" {
-			text = err.Error()
-		}
+		text := cmp.Or(strings.TrimSpace(errs.String()), err.Error())
 		return "", errors.New(strings.TrimPrefix(text, "bide: "))
 	}
 	return strings.TrimSpace(out.String()), nil
@@ -147,8 +140,7 @@ func (a *app) runOn(ctx context.Context, f *runFlags, opt engine.Options) error 
 		return errors.Join(err, home.Remove(h.Run), os.RemoveAll(shared.Run(h.Run).Dir))
 	}
 	if f.detach {
-		_, err := fmt.Fprintf(a.out, "run %s goes on on Temporal; `bide show %s` tells how it stands\n", h.Run, shortRun(h.Run))
-		return err
+		return a.printf("run %s goes on on Temporal; `bide show %s` tells how it stands\n", h.Run, shortRun(h.Run))
 	}
 	return a.follow(ctx, f, opt, h.Run, 0)
 }
@@ -425,8 +417,6 @@ and workers. In earnest the server is somewhere else, and "bide worker" runs on 
 machine; bide docs cluster tells how.`,
 		Example: `  bide cluster dev
   bide run --on temporal nightly.yml`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	slots := 0
 	dev := &cobra.Command{

@@ -109,6 +109,5 @@ func (a *app) stopOn(ctx context.Context, run string, now bool) error {
 		case <-time.After(stopWait):
 		}
 	}
-	_, err := fmt.Fprintf(a.out, "stopped run %s; `bide resume %s` goes on with it\n", run, run)
-	return err
+	return a.printf("stopped run %s; `bide resume %s` goes on with it\n", run, run)
 }

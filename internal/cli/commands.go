@@ -2,47 +2,63 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// commands lists the commands in the order of the help. Where the first of the
-// arguments is run, as in most starts, it is that command alone: to make all of
-// them is time that a short run would feel.
-func (a *app) commands(args []string) []*cobra.Command {
-	if len(args) > 0 && args[0] == "run" {
-		return []*cobra.Command{a.runCmd()}
+// command is a command by its name, which is made when it is asked for.
+type command struct {
+	name string
+	make func() *cobra.Command
+}
+
+// commandTable has the commands in the order of the help.
+func (a *app) commandTable() []command {
+	return []command{
+		{"run", a.runCmd},
+		{"resume", a.resumeCmd},
+		{"rerun", a.rerunCmd},
+		{"exec", a.execCmd},
+		{"check", a.checkCmd},
+		{"explain", a.explainCmd},
+		{"simulate", a.simulateCmd},
+		{"replay", a.replayCmd},
+		{"tune", a.tuneCmd},
+		{"backoff", a.backoffCmd},
+		{"docs", a.docsCmd},
+		{"init", a.initCmd},
+		{"schema", a.schemaCmd},
+		{"man", a.manCmd},
+		{"batch", a.batchCmd},
+		{"runs", a.runsCmd},
+		{"show", a.showCmd},
+		{"status", a.statusCmd},
+		{"stop", a.stopCmd},
+		{"control", a.controlCmd},
+		{"ui", a.uiCmd},
+		{"worker", a.workerCmd},
+		{"cluster", a.clusterCmd},
+		{"logs", a.logsCmd},
+		{"events", a.eventsCmd},
+		{"export", a.exportCmd},
+		{"dlq", a.dlqCmd},
+		{"worktree", a.worktreeCmd},
+		{"clean", a.cleanCmd},
+		{"migrate", a.migrateCmd},
+		{"fmt", a.fmtCmd},
+		{"graph", a.graphCmd},
+		{"lsp", a.lspCmd},
+		{"version", a.versionCmd},
 	}
-	return []*cobra.Command{
-		a.runCmd(),
-		a.resumeCmd(),
-		a.rerunCmd(),
-		a.execCmd(),
-		a.checkCmd(),
-		a.explainCmd(),
-		a.simulateCmd(),
-		a.replayCmd(),
-		a.tuneCmd(),
-		a.backoffCmd(),
-		a.docsCmd(),
-		a.initCmd(),
-		a.schemaCmd(),
-		a.manCmd(),
-		a.batchCmd(),
-		a.runsCmd(),
-		a.showCmd(),
-		a.statusCmd(),
-		a.stopCmd(),
-		a.controlCmd(),
-		a.uiCmd(),
-		a.workerCmd(),
-		a.clusterCmd(),
-		a.logsCmd(),
-		a.eventsCmd(),
-		a.exportCmd(),
-		a.dlqCmd(),
-		a.worktreeCmd(),
-		a.cleanCmd(),
-		a.migrateCmd(),
-		a.fmtCmd(),
-		a.graphCmd(),
-		a.lspCmd(),
-		a.versionCmd(),
+}
+
+// commands makes the command that the first of the arguments names, and all of them
+// where it names none: to make all is time that a short command would feel.
+func (a *app) commands(args []string) (list []*cobra.Command) {
+	table := a.commandTable()
+	for _, c := range table {
+		if len(args) > 0 && args[0] == c.name {
+			return []*cobra.Command{c.make()}
+		}
 	}
+	for _, c := range table {
+		list = append(list, c.make())
+	}
+	return list
 }

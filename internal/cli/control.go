@@ -1,10 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ import (
 var controls = []string{journal.Pause, journal.Continue, journal.Parallel, journal.RetryNow, "stop"}
 
 func (a *app) controlCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "control RUN ACTION [N]",
 		Short: "Change how a run goes on that another process has",
 		Long: `Asks the process that has a run to do something else from now on:
@@ -56,7 +57,6 @@ be stopped.`,
 			return a.control(cmd.Context(), args[0], q)
 		},
 	}
-	return cmd
 }
 
 // controlOf reads what a run is told.
@@ -81,15 +81,10 @@ func controlOf(args []string) (journal.ControlRequest, error) {
 
 // oneOfWords gives a word that is among those that are known.
 func oneOfWords(what, word string, known []string) (string, error) {
-	for _, k := range known {
-		if word == k {
-			return k, nil
-		}
+	if slices.Contains(known, word) {
+		return word, nil
 	}
-	hint := diag.DidYouMean(word, known)
-	if hint == "" {
-		hint = "write one of " + strings.Join(known, ", ")
-	}
+	hint := cmp.Or(diag.DidYouMean(word, known), "write one of "+strings.Join(known, ", "))
 	return "", usagef("the %s %s is not known; %s", what, word, hint)
 }
 
@@ -136,8 +131,7 @@ func (a *app) controlled(run string, q journal.ControlRequest) error {
 	if q.Parallel > 0 {
 		text += " " + strconv.Itoa(q.Parallel)
 	}
-	_, err := fmt.Fprintf(a.out, "run %s: %s\n", run, text)
-	return err
+	return a.printf("run %s: %s\n", run, text)
 }
 
 // continueLater ends the pause of a run that no process has.
@@ -152,6 +146,5 @@ func (a *app) continueLater(ctx context.Context, run string) error {
 	case err != nil:
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "run %s: continue; bide resume %s goes on with it\n", run, shortRun(run))
-	return err
+	return a.printf("run %s: continue; bide resume %s goes on with it\n", run, shortRun(run))
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
@@ -35,8 +36,6 @@ seconds), worktree, branch, eligible. Other names are fields of the item.`,
 		Example: `  bide dlq list
   bide dlq show 01KAJ3 42
   bide dlq retry 01KAJ3 --filter 'class == "timeout" && item.priority > 3'`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.dlqListCmd(), a.dlqShowCmd(), a.dlqRetryCmd(), a.dlqExportCmd(), a.dlqPurgeCmd(), a.dlqStatsCmd())
 	return cmd
@@ -51,7 +50,7 @@ type letterFlags struct {
 
 func (f *letterFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.filter, "filter", "", "only those that this expression holds of; see bide dlq --help")
-	fs.StringArrayVar(&f.items, "item", nil, "only the item with this id; may be given several times")
+	fs.StringArrayVar(&f.items, "item", nil, "only this item, by its id or what it is called in lists; may be given several times")
 	fs.StringVar(&f.older, "older-than", "", "only those that are at least so old, as in 2d")
 }
 
@@ -76,10 +75,7 @@ func (f *letterFlags) parse() (letterFilter, error) {
 			errs = append(errs, fmt.Errorf("--older-than: %w", err))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return out, usageError{err}
-	}
-	return out, nil
+	return out, misused(errs...)
 }
 
 func (f letterFilter) journal() journal.DeadLetterFilter {
@@ -123,8 +119,7 @@ again and not purged. Without RUN, it is the last run.`,
 	f.register(cmd.Flags())
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 means all")
 	cmd.Flags().IntVar(&offset, "offset", 0, "leave out so many at the beginning")
-	a.jsonFlag(cmd, "print a JSON array")
-	return cmd
+	return a.withJSON(cmd, "print a JSON array")
 }
 
 func (a *app) dlqList(ctx context.Context, run string, f *letterFlags, limit, offset int) error {
@@ -141,12 +136,7 @@ func (a *app) dlqList(ctx context.Context, run string, f *letterFlags, limit, of
 		}
 		p := a.palette(a.out)
 		t := table{head: []string{"ITEM", "LABEL", "ATTEMPTS", "CLASS", "EXIT", "SINCE", "STEP", "MESSAGE"}, right: map[int]bool{2: true, 4: true}, flex: 7, also: []int{0, 6, 1}, drop: []int{1, 5, 4}}
-		t.paint = func(col int, s string) string {
-			if col == 3 {
-				return p.sgr("31", s)
-			}
-			return s
-		}
+		t.paint = painted(3, func(s string) string { return p.sgr("31", s) })
 		out := jsonArray{w: a.out}
 		n := 0
 		err := letters(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
@@ -157,11 +147,8 @@ func (a *app) dlqList(ctx context.Context, run string, f *letterFlags, limit, of
 			case a.json:
 				return out.add(i)
 			}
-			label := i.Label
-			if label == i.Item {
-				label = ""
-			}
-			t.add(i.Item, cut(visible(label), 32), strconv.Itoa(i.Attempts), i.Class, exitText(i.ExitCode), i.Time.Local().Format(time.DateTime), stepName(i), oneLine(short(i)))
+			name, label := i.names()
+			t.add(name, cut(label, 32), strconv.Itoa(i.Attempts), i.Class, exitText(i.ExitCode), i.Time.Local().Format(time.DateTime), stepName(i), oneLine(short(i)))
 			return nil
 		})
 		if err != nil {
@@ -169,6 +156,9 @@ func (a *app) dlqList(ctx context.Context, run string, f *letterFlags, limit, of
 		}
 		if a.json {
 			return out.close()
+		}
+		if n == 0 {
+			return a.noLetters(ctx, r)
 		}
 		return a.printLetters(r.Run(), &t, n, offset)
 	})
@@ -191,12 +181,21 @@ func short(i *letterInfo) string {
 	return i.Message
 }
 
-func (a *app) printLetters(run string, t *table, n, offset int) error {
-	switch {
-	case n == 0:
-		fmt.Fprintf(a.err, "bide: no dead letter in run %s fits\n", run)
+// noLetters says that a run has no dead letter, or none that fits.
+func (a *app) noLetters(ctx context.Context, r *journal.Reader) error {
+	for _, err := range r.DeadLetters(ctx, journal.DeadLetterFilter{}) {
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.err, "bide: no dead letter in run %s fits\n", shortRun(r.Run()))
 		return nil
-	case len(t.rows) == 0:
+	}
+	fmt.Fprintf(a.err, "bide: run %s has no dead letters\n", shortRun(r.Run()))
+	return nil
+}
+
+func (a *app) printLetters(run string, t *table, n, offset int) error {
+	if len(t.rows) == 0 {
 		fmt.Fprintf(a.err, "bide: %d dead letters, none after the first %d\n", n, offset)
 		return nil
 	}
@@ -212,7 +211,7 @@ func (a *app) printLetters(run string, t *table, n, offset int) error {
 		return nil
 	}
 	run = shortRun(run)
-	fmt.Fprintf(a.err, "bide: %d dead %s in run %s; after the mend: bide dlq retry %s\n", n, plural(n, "letter"), run, run)
+	fmt.Fprintf(a.err, "bide: %d dead %s in run %s; after the mend: bide dlq retry %s\n", n, diag.Plural(n, "letter"), run, run)
 	return nil
 }
 
@@ -237,7 +236,7 @@ run meanwhile is refused.`,
 		},
 	}
 	l.register(cmd.Flags())
-	cmd.Flags().IntVar(&f.maxParallel, "max-parallel", 0, "agents at once, instead of the recorded number")
+	cmd.Flags().IntVar(&f.MaxParallel, "max-parallel", 0, "agents at once, instead of the recorded number")
 	f.withheld(cmd)
 	cmd.Flags().BoolVar(&recorded, "as-recorded", false, "use the workflow file as it was when the run began")
 	cmd.Flags().StringVar(&edited, "data", "", "with one --item: a JSON file with the data that it has from now on, - for standard input; what it had is kept")
@@ -296,7 +295,8 @@ func (a *app) lastErrors(ctx context.Context, run string, filter letterFilter) e
 		n := 0
 		err := letters(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
 			if n++; n <= mostFailures {
-				fmt.Fprintf(a.err, "bide: item %s failed last after %d %s: %s\n", visible(oneLine(cmp.Or(i.Label, i.Item))), i.Attempts, plural(i.Attempts, "attempt"), reason(i.Class, i.Message))
+				name, label := i.names()
+				fmt.Fprintf(a.err, "bide: item %s failed last after %s: %s\n", cmp.Or(label, name), diag.Count(i.Attempts, "attempt"), reason(i.Class, i.Message))
 			}
 			return nil
 		})
@@ -345,8 +345,7 @@ again. What happened stays in the events of the run.`,
 	f.register(cmd.Flags())
 	cmd.Flags().BoolVar(&all, "all", false, "all of them")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do it without asking")
-	a.jsonFlag(cmd, "print one JSON object")
-	return cmd
+	return a.withJSON(cmd, "print one JSON object")
 }
 
 func (a *app) dlqPurge(ctx context.Context, run string, f *letterFlags, all, yes bool) (err error) {
@@ -384,7 +383,7 @@ func (a *app) dlqPurge(ctx context.Context, run string, f *letterFlags, all, yes
 		return err
 	}
 	if len(indexes) > 0 {
-		if err := a.confirm(yes, fmt.Sprintf("Give up %d dead %s of run %s?", len(indexes), plural(len(indexes), "letter"), j.Run())); err != nil {
+		if err := a.confirm(yes, fmt.Sprintf("Give up %d dead %s of run %s?", len(indexes), diag.Plural(len(indexes), "letter"), j.Run())); err != nil {
 			return err
 		}
 	}
@@ -400,8 +399,7 @@ func (a *app) dlqPurge(ctx context.Context, run string, f *letterFlags, all, yes
 	if a.json {
 		return printJSON(a.out, out)
 	}
-	_, err = fmt.Fprintf(a.out, "gave up %d dead %s of run %s\n", out.Removed, plural(out.Removed, "letter"), out.Run)
-	return err
+	return a.printf("gave up %d dead %s of run %s\n", out.Removed, diag.Plural(out.Removed, "letter"), out.Run)
 }
 
 // confirm asks before something is lost. Where nobody can be asked, -y is

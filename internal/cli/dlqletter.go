@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -64,6 +64,16 @@ func letterOf(l journal.DeadLetter) (*letterInfo, error) {
 		return nil, fmt.Errorf("dead letter %s: its data: %w", visible(l.ID), err)
 	}
 	return i, nil
+}
+
+// names are what a person knows the item by: its name, or its id and the label that
+// the file gives it.
+func (i *letterInfo) names() (name, label string) {
+	name, label = visible(oneLine(journal.Item{Index: i.place, ID: i.Item, Data: i.Data}.Name())), visible(oneLine(i.Label))
+	if label == "" || label == name || label == visible(i.Item) {
+		return name, ""
+	}
+	return visible(i.Item), label
 }
 
 // Lookup makes a dead letter the names of a filter.
@@ -128,7 +138,11 @@ func namesOf(e *expr.Expr) *filterNames {
 		return n
 	}
 	for _, p := range e.Refs() {
-		if name := p[0].Name; name != "" && !slices.Contains(letterNames(), name) {
+		name, own := p[0].Name, true
+		if name == "item" && len(p) > 1 && p[1].Name != "" {
+			name, own = p[1].Name, false
+		}
+		if name != "" && !(own && slices.Contains(letterNames(), name)) {
 			n.unseen[name] = true
 		}
 	}
@@ -154,16 +168,10 @@ func (n *filterNames) note(l journal.DeadLetter) {
 func (n *filterNames) err() error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(n.unseen)) {
-		hint := diag.DidYouMean(name, append(slices.Sorted(maps.Keys(n.known)), letterNames()...))
-		if hint == "" {
-			hint = "see bide dlq --help"
-		}
+		hint := cmp.Or(diag.DidYouMean(name, append(slices.Sorted(maps.Keys(n.known)), letterNames()...)), "see bide dlq --help")
 		errs = append(errs, fmt.Errorf("--filter: no dead letter and no item has %s; %s", visible(name), hint))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return usageError{err}
-	}
-	return nil
+	return misused(errs...)
 }
 
 // checkNames reports the names of a filter that no dead letter of a run has.
@@ -210,26 +218,8 @@ func letters(ctx context.Context, r *journal.Reader, f letterFilter, each func(*
 
 // check reports what the filter names and the run does not have.
 func (f letterFilter) check(ctx context.Context, r *journal.Reader) error {
-	if err := checkItems(ctx, r, f.ids); err != nil {
+	if err := resolveItems(ctx, r, f.ids); err != nil {
 		return err
 	}
 	return checkNames(ctx, r, f)
-}
-
-// checkItems reports the ids of --item that no work item has.
-func checkItems(ctx context.Context, r *journal.Reader, ids []string) error {
-	var errs []error
-	for _, id := range ids {
-		it, near, err := findItem(ctx, r, id)
-		if err != nil {
-			return err
-		}
-		if it.Index == 0 {
-			errs = append(errs, fmt.Errorf("run %s has no work item %s%s", r.Run(), visible(id), near))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return usageError{err}
-	}
-	return nil
 }

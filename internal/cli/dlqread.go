@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
@@ -113,12 +114,12 @@ func failureOf(e event.Event) failedAttempt {
 }
 
 func (a *app) dlqShowCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "show [RUN] ITEM",
 		Short: "Show a dead letter with its whole history",
 		Long: `Shows a dead letter: the item's data, every failed attempt from the first to the
 last with its output, where its work and its logs are, and commands to look further.
-ITEM is the item's id; without RUN, it is the last run.`,
+ITEM is the item's id, or what it is called in lists; without RUN, it is the last run.`,
 		Example: `  bide dlq show 42
   bide dlq show 01KAJ3 42 --json`,
 		Args: cobra.RangeArgs(1, 2),
@@ -129,13 +130,16 @@ ITEM is the item's id; without RUN, it is the last run.`,
 			}
 			return a.dlqShow(cmd.Context(), run, args[len(args)-1])
 		},
-	}
-	a.jsonFlag(cmd, "print one JSON object")
-	return cmd
+	}, "print one JSON object")
 }
 
 func (a *app) dlqShow(ctx context.Context, run, id string) error {
 	return a.reading(run, func(r *journal.Reader) error {
+		names := []string{id}
+		if err := resolveItems(ctx, r, names); err != nil {
+			return err
+		}
+		id = names[0]
 		var s *letterShown
 		err := letters(ctx, r, letterFilter{ids: []string{id}}, func(i *letterInfo, _ journal.DeadLetter) error {
 			s = &letterShown{letterInfo: i, Stdout: i.last.Stdout, Stderr: i.last.Stderr, History: []failedAttempt{}, Logs: []string{}}
@@ -150,10 +154,7 @@ func (a *app) dlqShow(ctx context.Context, run, id string) error {
 		if err := s.fill(ctx, r); err != nil {
 			return err
 		}
-		if a.json {
-			return printJSON(a.out, s)
-		}
-		return a.printLetter(s)
+		return answer(a, s, a.printLetter)
 	})
 }
 
@@ -204,20 +205,17 @@ func shellWord(s string) string {
 
 // noLetter says why an item is no dead letter.
 func (a *app) noLetter(ctx context.Context, r *journal.Reader, id string) error {
-	it, near, err := findItem(ctx, r, id)
+	it, _, err := findItem(ctx, r, id)
 	if err != nil {
 		return err
-	}
-	if it.Index == 0 {
-		return usagef("run %s has no work item %s%s", r.Run(), visible(id), near)
 	}
 	st, err := r.State(ctx)
 	if err != nil {
 		return err
 	}
 	rec := st.Items.At(it.Index)
-	return usagef("item %s of run %s is no dead letter: it is %s after %d %s; see `bide events %s --item %s`", visible(id), r.Run(),
-		rec.Status, rec.Attempts, plural(rec.Attempts, "attempt"), r.Run(), shellWord(id))
+	return usagef("item %s of run %s is no dead letter: it is %s after %d %s; see `bide events %s --item %s`", visible(it.Name()), shortRun(r.Run()),
+		rec.Status, rec.Attempts, diag.Plural(rec.Attempts, "attempt"), shortRun(r.Run()), shellWord(id))
 }
 
 func (a *app) printLetter(s *letterShown) error {
@@ -228,10 +226,11 @@ func (a *app) printLetter(s *letterShown) error {
 			fmt.Fprintf(&b, "%-11s %s\n", name, text)
 		}
 	}
-	line("item", p.bold(visible(s.Item))+fmt.Sprintf(" (index %d of run %s)", s.Index, shortRun(s.Run)))
-	line("label", visible(s.Label))
+	name, label := s.names()
+	line("item", p.bold(name)+fmt.Sprintf(" (index %d of run %s)", s.Index, shortRun(s.Run)))
+	line("label", label)
 	line("correlation", s.CorrelationID)
-	line("failed", s.Time.Local().Format(time.DateTime)+fmt.Sprintf(", after %d %s", s.Attempts, plural(s.Attempts, "attempt")))
+	line("failed", s.Time.Local().Format(time.DateTime)+", after "+diag.Count(s.Attempts, "attempt"))
 	line("class", p.sgr("31", s.Class))
 	line("branch", s.Branch)
 	line("worktree", s.Worktree)
@@ -249,8 +248,7 @@ func (a *app) printLetter(s *letterShown) error {
 		b.WriteString("\n" + p.bold("logs") + "\n" + indent(strings.Join(s.Logs, "\n"), "  ") + "\n")
 	}
 	b.WriteString("\n" + p.bold("next") + "\n" + indent(strings.Join(s.Commands, "\n"), "  ") + "\n")
-	_, err := io.WriteString(a.out, b.String())
-	return err
+	return a.print(b.String())
 }
 
 func prettyJSON(raw json.RawMessage) string {
@@ -296,68 +294,36 @@ func (f failedAttempt) print(b *strings.Builder, p palette, width int) {
 
 func (f failedAttempt) text() string { return visible(oneLine(f.Message)) }
 
-// exporter writes dead letters in one format.
-type exporter interface {
-	add(*letterInfo) error
-	close() error
-}
-
-type jsonExporter struct{ jsonArray }
-
-func (j *jsonExporter) add(i *letterInfo) error { return j.jsonArray.add(i) }
-
-type lineExporter struct{ w io.Writer }
-
-func (l lineExporter) add(i *letterInfo) error {
-	b, err := jsonLine(i)
-	if err != nil {
-		return err
-	}
-	_, err = l.w.Write(append(b, '\n'))
-	return err
-}
-
-func (l lineExporter) close() error { return nil }
-
-type csvExporter struct {
-	w     *csv.Writer
-	begun bool
-}
-
 var csvHead = []string{"run", "item", "index", "correlation_id", "time", "attempts", "class", "exit_code", "step", "step_label", "message", "worktree", "branch", "log", "eligible", "data"}
 
-func (c *csvExporter) head() error {
-	if c.begun {
-		return nil
-	}
-	c.begun = true
-	return c.w.Write(csvHead)
-}
-
-func (c *csvExporter) add(i *letterInfo) error {
-	if err := c.head(); err != nil {
-		return err
-	}
-	return c.w.Write([]string{i.Run, i.Item, strconv.Itoa(i.Index), i.CorrelationID, i.Time.Format(time.RFC3339Nano), strconv.Itoa(i.Attempts), i.Class,
-		strconv.Itoa(i.ExitCode), i.Step, i.StepLabel, i.Message, i.Worktree, i.Branch, i.Log, strconv.FormatBool(i.Eligible), string(i.Data)})
-}
-
-func (c *csvExporter) close() error {
-	err := c.head()
-	c.w.Flush()
-	return errors.Join(err, c.w.Error())
+func csvRow(i *letterInfo) []string {
+	return []string{i.Run, i.Item, strconv.Itoa(i.Index), i.CorrelationID, i.Time.Format(time.RFC3339Nano), strconv.Itoa(i.Attempts), i.Class,
+		strconv.Itoa(i.ExitCode), i.Step, i.StepLabel, i.Message, i.Worktree, i.Branch, i.Log, strconv.FormatBool(i.Eligible), string(i.Data)}
 }
 
 var exportFormats = []string{"json", "jsonl", "csv"}
 
-func newExporter(format string, w io.Writer) exporter {
+// exporter gives what writes dead letters in a format, one after the other, and the
+// end of them.
+func exporter(format string, w io.Writer) (add func(*letterInfo) error, end func() error) {
 	switch format {
 	case "jsonl":
-		return lineExporter{w}
+		add = func(i *letterInfo) error {
+			b, err := jsonLine(i)
+			if err == nil {
+				_, err = w.Write(append(b, '\n'))
+			}
+			return err
+		}
+		return add, func() error { return nil }
 	case "csv":
-		return &csvExporter{w: csv.NewWriter(w)}
+		c := csv.NewWriter(w)
+		err := c.Write(csvHead)
+		add = func(i *letterInfo) error { return errors.Join(err, c.Write(csvRow(i))) }
+		return add, func() error { c.Flush(); return errors.Join(err, c.Error()) }
 	}
-	return &jsonExporter{jsonArray{w: w}}
+	list := &jsonArray{w: w}
+	return func(i *letterInfo) error { return list.add(i) }, list.close
 }
 
 func (a *app) dlqExportCmd() *cobra.Command {
@@ -379,8 +345,7 @@ file is replaced only when all is written.`,
 	f.register(cmd.Flags())
 	cmd.Flags().StringVar(&format, "format", "", "json, jsonl, csv")
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this file")
-	a.jsonFlag(cmd, "the same as --format json")
-	return cmd
+	return a.withJSON(cmd, "the same as --format json")
 }
 
 func (a *app) dlqExport(ctx context.Context, run string, f *letterFlags, format, file string) error {
@@ -398,12 +363,12 @@ func (a *app) dlqExport(ctx context.Context, run string, f *letterFlags, format,
 		n := 0
 		write := func(w io.Writer) error {
 			b := bufio.NewWriter(w)
-			x := newExporter(format, b)
+			add, end := exporter(format, b)
 			err := letters(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
 				n++
-				return x.add(i)
+				return add(i)
 			})
-			return errors.Join(err, x.close(), b.Flush())
+			return errors.Join(err, end(), b.Flush())
 		}
 		if file == "" || file == "-" {
 			return write(a.out)
@@ -411,7 +376,7 @@ func (a *app) dlqExport(ctx context.Context, run string, f *letterFlags, format,
 		if err := replaceFile(file, write); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.err, "bide: %d dead %s written to %s\n", n, plural(n, "letter"), file)
+		fmt.Fprintf(a.err, "bide: %d dead %s written to %s\n", n, diag.Plural(n, "letter"), file)
 		return nil
 	})
 }
@@ -435,8 +400,16 @@ func (a *app) exportFormat(format, file string) (string, error) {
 	return format, nil
 }
 
-// replaceFile writes a file, which appears whole or not at all.
+// replaceFile writes a file, which appears whole or not at all. What is no file,
+// such as a pipe or a terminal, is written to and stays.
 func replaceFile(name string, write func(io.Writer) error) error {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return err
@@ -470,10 +443,12 @@ type count struct {
 }
 
 // ages are the spans by which letters are counted.
-var ages = []struct {
+type ageSpan struct {
 	name string
 	upTo time.Duration
-}{{"under 1h", time.Hour}, {"1h to 1d", 24 * time.Hour}, {"1d to 7d", 7 * 24 * time.Hour}, {"over 7d", 1<<63 - 1}}
+}
+
+var ages = []ageSpan{{"under 1h", time.Hour}, {"1h to 1d", 24 * time.Hour}, {"1d to 7d", 7 * 24 * time.Hour}, {"over 7d", 1<<63 - 1}}
 
 func (a *app) dlqStatsCmd() *cobra.Command {
 	f := &letterFlags{}
@@ -487,8 +462,7 @@ func (a *app) dlqStatsCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return a.dlqStats(cmd.Context(), first(args), f) },
 	}
 	f.register(cmd.Flags())
-	a.jsonFlag(cmd, "print one JSON object")
-	return cmd
+	return a.withJSON(cmd, "print one JSON object")
 }
 
 func (a *app) dlqStats(ctx context.Context, run string, f *letterFlags) error {
@@ -506,12 +480,7 @@ func (a *app) dlqStats(ctx context.Context, run string, f *letterFlags) error {
 			s.note(i)
 			class[i.Class]++
 			step[cmp.Or(i.StepLabel, i.Step, "(no step)")]++
-			age[slices.IndexFunc(ages, func(x struct {
-				name string
-				upTo time.Duration
-			}) bool {
-				return time.Since(i.Time) < x.upTo
-			})]++
+			age[slices.IndexFunc(ages, func(x ageSpan) bool { return time.Since(i.Time) < x.upTo })]++
 			return nil
 		})
 		if err != nil {
@@ -523,10 +492,7 @@ func (a *app) dlqStats(ctx context.Context, run string, f *letterFlags) error {
 				s.ByAge = append(s.ByAge, count{x.name, age[n]})
 			}
 		}
-		if a.json {
-			return printJSON(a.out, s)
-		}
-		return a.printStats(&s)
+		return answer(a, &s, a.printStats)
 	})
 }
 
@@ -556,10 +522,9 @@ func sorted(m map[string]int) []count {
 
 func (a *app) printStats(s *letterStats) error {
 	if s.Total == 0 {
-		_, err := fmt.Fprintf(a.out, "no dead letters in run %s\n", s.Run)
-		return err
+		return a.printf("no dead letters in run %s\n", s.Run)
 	}
-	_, err := fmt.Fprintf(a.out, "%d dead %s in run %s, %d attempts, the oldest of %s\n", s.Total, plural(s.Total, "letter"), shortRun(s.Run), s.Attempts, s.Oldest.Local().Format(time.DateTime))
+	_, err := fmt.Fprintf(a.out, "%d dead %s in run %s, %d %s, the oldest of %s\n", s.Total, diag.Plural(s.Total, "letter"), shortRun(s.Run), s.Attempts, diag.Plural(s.Attempts, "attempt"), s.Oldest.Local().Format(time.DateTime))
 	for _, part := range []struct {
 		name string
 		list []count

@@ -134,7 +134,7 @@ func (a *app) completeRuns(ctx context.Context, named []string) []string {
 }
 
 func (a *app) manCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages",
 		Long: `Writes a manual page for bide and for each of its commands into DIR, which is made
@@ -143,10 +143,11 @@ if it is not there. To have them found, use a directory such as
 		Example: `  bide man ~/.local/share/man/man1
   bide man /tmp/man && man -l /tmp/man/bide-run.1`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.writeMan(cmd.Root(), args[0]) },
-	}
-	a.jsonFlag(cmd, "print the paths of the pages as a JSON array")
-	return cmd
+		RunE: func(_ *cobra.Command, args []string) error {
+			all := app{in: a.in, out: a.out, err: a.err} // of its own: the flags of all commands set what they belong to
+			return a.writeMan(all.root(), args[0])
+		},
+	}, "print the paths of the pages as a JSON array")
 }
 
 func (a *app) writeMan(root *cobra.Command, dir string) error {

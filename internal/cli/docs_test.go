@@ -136,7 +136,7 @@ func TestManPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	var pages bytes.Buffer
-	for _, c := range documented(root) {
+	for _, c := range documented(a.root()) {
 		text, err := os.ReadFile(filepath.Join(dir, pageName(c)+".1"))
 		if err != nil {
 			t.Error(err)
@@ -195,5 +195,19 @@ func TestRoffEscapes(t *testing.T) {
 		if got := roff(text); got != want {
 			t.Errorf("roff(%q) is %q, want %q", text, got, want)
 		}
+	}
+}
+
+// TestCommandAlone: the command that a line names is the only one that is made
+// for it, and goes by that name.
+func TestCommandAlone(t *testing.T) {
+	a := &app{}
+	for _, c := range a.commandTable() {
+		if made := a.commands([]string{c.name}); len(made) != 1 || made[0].Name() != c.name {
+			t.Errorf("%s makes %d commands, the first is %s", c.name, len(made), made[0].Name())
+		}
+	}
+	if all := a.commands([]string{"no-such"}); len(all) != len(a.commandTable()) {
+		t.Errorf("a word that is no command makes %d of %d commands", len(all), len(a.commandTable()))
 	}
 }

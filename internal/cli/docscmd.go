@@ -6,11 +6,12 @@ import (
 
 	"github.com/bide-dev/bide/docs"
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) docsCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "docs [TOPIC]",
 		Short: "Read the documentation: guides and reference",
 		Long: `Prints a page of the documentation, or without a topic the list of them. A topic is
@@ -34,17 +35,11 @@ On a terminal it is set as plain text, elsewhere it is the page's Markdown.`,
 			}
 			return a.showDocs(args[0])
 		},
-	}
-	a.jsonFlag(cmd, "print the list as a JSON array, a page as an object")
-	return cmd
+	}, "print the list as a JSON array, a page as an object")
 }
 
 func topics() []string {
-	var out []string
-	for _, p := range docs.Pages() {
-		out = append(out, p.Topic)
-	}
-	return out
+	return value.Map(docs.Pages(), func(p docs.Page) string { return p.Topic })
 }
 
 // docJSON is the machine-readable form of a page.
@@ -87,8 +82,7 @@ func (a *app) showDocs(topic string) error {
 	case isTerminal(a.out):
 		return docs.Plain(a.out, page.Text, min(a.columns(a.out), 100), a.palette(a.out).bold)
 	}
-	_, err := fmt.Fprint(a.out, page.Text)
-	return err
+	return a.print(page.Text)
 }
 
 // explained gathers what the reference says of a word.

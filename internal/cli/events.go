@@ -47,11 +47,10 @@ name of a workflow; without it, it is the last run.`,
 	}
 	fs := cmd.Flags()
 	fs.StringSliceVar(&f.types, "type", nil, "only these types, as in step_finished")
-	fs.StringVar(&f.item, "item", "", "only those of the work item with this id")
+	fs.StringVar(&f.item, "item", "", "only those of this work item, by its id or what it is called")
 	fs.StringVar(&f.step, "step", "", "only those of the step with this path, as in commands[2]")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "wait for more until the run ends")
-	a.jsonFlag(cmd, "one JSON object per line")
-	return cmd
+	return a.withJSON(cmd, "one JSON object per line")
 }
 
 func (a *app) events(ctx context.Context, run string, f *eventFlags) error {
@@ -59,12 +58,19 @@ func (a *app) events(ctx context.Context, run string, f *eventFlags) error {
 	if err != nil {
 		return err
 	}
-	filter := journal.EventFilter{Item: f.item, Step: f.step}
+	filter := journal.EventFilter{Step: f.step}
 	for _, t := range types {
 		filter.Types = append(filter.Types, event.Type(t))
 	}
 	return a.reading(run, func(r *journal.Reader) error {
-		p := a.palette(a.out)
+		if f.item != "" {
+			names := []string{f.item}
+			if err := resolveItems(ctx, r, names); err != nil {
+				return err
+			}
+			filter.Item = names[0]
+		}
+		p, names := a.palette(a.out), namesIn(ctx, r)
 		n := 0
 		for e, err := range eventsOf(ctx, r, filter, f.follow) {
 			if err != nil {
@@ -74,14 +80,17 @@ func (a *app) events(ctx context.Context, run string, f *eventFlags) error {
 			if a.json {
 				_, err = a.out.Write(append(eventJSON(e), '\n'))
 			} else {
-				_, err = io.WriteString(a.out, eventLine(e, p)+"\n")
+				_, err = io.WriteString(a.out, eventLine(e, names.of(e), p)+"\n")
 			}
 			if err != nil {
 				return err
 			}
 		}
 		if n == 0 && f.item != "" {
-			return a.noItem(ctx, r, f.item)
+			fmt.Fprintf(a.err, "bide: item %s of run %s has not begun\n", visible(f.item), shortRun(r.Run()))
+		}
+		if f.follow {
+			return a.brokenOff(ctx, r)
 		}
 		return nil
 	})
@@ -95,14 +104,14 @@ func eventsOf(ctx context.Context, r *journal.Reader, f journal.EventFilter, fol
 }
 
 // eventLine is an event for a person: when, what, of which, how.
-func eventLine(e event.Event, p palette) string {
+func eventLine(e event.Event, item string, p palette) string {
 	what := fmt.Sprintf("%-20s", e.Type)
 	if statusCode(e.Status) != "" {
 		what = p.sgr(statusCode(e.Status), what)
 	}
 	parts := []string{e.Time.Local().Format("15:04:05.000"), what}
-	if e.Item != "" {
-		parts = append(parts, "item "+visible(e.Item))
+	if item != "" {
+		parts = append(parts, "item "+item)
 	}
 	switch {
 	case e.Step != "":
@@ -110,7 +119,7 @@ func eventLine(e event.Event, p palette) string {
 	case e.Phase != "" && e.Item == "":
 		parts = append(parts, e.Phase)
 	}
-	if e.Label != "" {
+	if e.Label != "" && visible(oneLine(e.Label)) != item {
 		parts = append(parts, fmt.Sprintf("%q", visible(e.Label)))
 	}
 	add := func(ok bool, format string, args ...any) {
@@ -128,18 +137,4 @@ func eventLine(e event.Event, p palette) string {
 	add(e.Class != "", "%s", e.Class)
 	add(e.Message != "", "%s", visible(oneLine(e.Message)))
 	return strings.Join(parts, "  ")
-}
-
-// noItem says that a run has no work item of an id, or that nothing is
-// recorded of it.
-func (a *app) noItem(ctx context.Context, r *journal.Reader, id string) error {
-	found, near, err := findItem(ctx, r, id)
-	if err != nil {
-		return err
-	}
-	if found.Index > 0 {
-		fmt.Fprintf(a.err, "bide: item %s of run %s has not begun\n", visible(id), r.Run())
-		return nil
-	}
-	return usagef("run %s has no work item %s%s", r.Run(), visible(id), near)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/option"
@@ -212,14 +213,19 @@ func (x *execCommand) pressed(n int32, sig *interrupts) {
 	sig.raise(syscall.SIGINT)
 }
 
+// attempt does what is tried once.
+type attempt = func(context.Context, *action.Call) (action.Result, error)
+
 // action is what an attempt does.
-func (x *execCommand) action(args []string) (func(context.Context, *action.Call) (action.Result, error), error) {
+func (x *execCommand) action(args []string) (attempt, error) {
 	if len(args) == 1 {
 		if text, ok := strings.CutPrefix(args[0], "shell:"); ok {
-			return x.leaf(strings.TrimSpace(text), func(t *template.Text) workflow.Action { return &workflow.Shell{Text: t} })
+			t, err := template.Parse(strings.TrimSpace(text))
+			return x.do(&workflow.Shell{Text: t}), err
 		}
 		if text, ok := strings.CutPrefix(args[0], "claude:"); ok {
-			return x.leaf(strings.TrimSpace(text), func(t *template.Text) workflow.Action { return &workflow.Claude{Text: t} })
+			t, err := template.Parse(strings.TrimSpace(text))
+			return x.do(&workflow.Claude{Text: t}), err
 		}
 	}
 	return func(ctx context.Context, c *action.Call) (action.Result, error) {
@@ -227,15 +233,7 @@ func (x *execCommand) action(args []string) (func(context.Context, *action.Call)
 	}, nil
 }
 
-func (x *execCommand) leaf(text string, make func(*template.Text) workflow.Action) (func(context.Context, *action.Call) (action.Result, error), error) {
-	t, err := template.Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	return x.do(make(t)), nil
-}
-
-func (x *execCommand) do(act workflow.Action) func(context.Context, *action.Call) (action.Result, error) {
+func (x *execCommand) do(act workflow.Action) attempt {
 	return func(ctx context.Context, c *action.Call) (action.Result, error) {
 		return x.world.Run(ctx, act, c)
 	}
@@ -258,22 +256,21 @@ func (x *execCommand) environ() []string {
 	return env
 }
 
-func (x *execCommand) attempt(ctx context.Context, sig *interrupts, do func(context.Context, *action.Call) (action.Result, error)) error {
+func (x *execCommand) attempt(ctx context.Context, sig *interrupts, do attempt) error {
 	x.number++
 	res, err := x.once(ctx, sig, do, x.policy.Timeout) // kept by the one who ends the process
 	if err == nil {
 		err = x.policy.Unmet(template.Resolver(vars.New(nil)), res.Values())
 	}
 	x.last = err
-	var exit *action.ExitError
-	if errors.As(err, &exit) && (exit.Code == 126 || exit.Code == 127) || err != nil && x.interrupted() {
+	if exit, ok := errors.AsType[*action.ExitError](err); ok && (exit.Code == 126 || exit.Code == 127) || err != nil && x.interrupted() {
 		return retry.Permanent(err) // it is not there, or is not wanted any more
 	}
 	return err
 }
 
 // once runs the command with our terminal, input and outputs.
-func (x *execCommand) once(ctx context.Context, sig *interrupts, do func(context.Context, *action.Call) (action.Result, error), timeout time.Duration) (action.Result, error) {
+func (x *execCommand) once(ctx context.Context, sig *interrupts, do attempt, timeout time.Duration) (action.Result, error) {
 	stop := context.AfterFunc(sig.hard, func() { x.world.Proc.KillAll(killSignal) })
 	defer stop()
 	c := x.call(timeout)
@@ -336,8 +333,7 @@ func (x *execCommand) fallBack(sig *interrupts, fallback workflow.Action) error 
 func statusOf(err error) int {
 	var code interface{ ExitCode() int }
 	var timeout interface{ Timeout() bool }
-	var e *retry.Error
-	if errors.As(err, &e) && e.Last != nil {
+	if e, ok := errors.AsType[*retry.Error](err); ok && e.Last != nil {
 		err = e.Last
 	}
 	switch {
@@ -370,7 +366,7 @@ func (x *execCommand) observe(e retry.Event) {
 			x.say(fmt.Sprintf("succeeded at attempt %s, after %s", x.attemptOf(e.Attempt), duration.Format(time.Since(x.begun).Round(time.Millisecond))))
 		}
 		if e.Reason != retry.ReasonNone && e.Reason != retry.ReasonCancelled && !x.interrupted() {
-			x.say(fmt.Sprintf("gave up after %d %s (%s)", e.Attempt, plural(e.Attempt, "attempt"), e.Reason))
+			x.say(fmt.Sprintf("gave up after %s (%s)", diag.Count(e.Attempt, "attempt"), e.Reason) + inWords[e.Reason])
 		}
 	}
 }
@@ -424,4 +420,10 @@ func (x *execCommand) observeJSON(e retry.Event) {
 	if err != nil {
 		x.json = false
 	}
+}
+
+// inWords are reasons to give up that their names do not tell.
+var inWords = map[retry.Reason]string{
+	retry.ReasonNotRetryable: ": such a failure is not retried",
+	retry.ReasonRetryAfter:   ": it was asked to wait for longer than is allowed",
 }

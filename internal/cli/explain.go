@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -33,11 +31,10 @@ Retry-After are not in it, nor is the work of bide and git. Nothing is run.`,
 	fs := cmd.Flags()
 	fs.StringArrayVar(&f.params, "param", nil, "a parameter, NAME=VALUE")
 	fs.StringVar(&f.paramFile, "param-file", "", "parameters from a JSON or YAML file")
-	fs.StringVar(&f.profile, "profile", "", "use a profile of the file")
+	fs.StringVar(&f.Profile, "profile", "", "use a profile of the file")
 	f.addManifest(fs)
 	fs.BoolVar(&f.strict, "strict", false, "warnings about the file are errors")
-	a.jsonFlag(cmd, "print the plan as a JSON object")
-	return cmd
+	return a.withJSON(cmd, "print the plan as a JSON object")
 }
 
 func (a *app) explain(f *runFlags, path string) error {
@@ -52,12 +49,10 @@ func (a *app) explain(f *runFlags, path string) error {
 	if err != nil {
 		return err
 	}
-	file, problems := workflow.Load(path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.profile, Strict: f.strict})
+	file, problems := workflow.Load(path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.Profile, Strict: f.strict})
 	a.problems(problems, sources(file))
 	if problems.HasErrors() || file == nil {
-		n, _ := problems.Count()
-		fmt.Fprintf(a.err, "bide: %s has %d %s\n", path, n, plural(n, "error"))
-		return exitError(2)
+		return a.faulty(path, problems, "")
 	}
 	plan := simulate.Explain(file)
 	if a.json {
@@ -65,6 +60,5 @@ func (a *app) explain(f *runFlags, path string) error {
 	}
 	w := planWriter{palette: a.palette(a.out), width: a.columns(a.out)}
 	w.plan(plan)
-	_, err = a.out.Write(w.Bytes())
-	return err
+	return a.print(w.String())
 }

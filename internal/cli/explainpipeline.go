@@ -12,6 +12,7 @@ import (
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -65,8 +66,7 @@ func (a *app) explainPipeline(p *engine.Pipeline) error {
 	}
 	w := planWriter{palette: a.palette(a.out), width: a.columns(a.out)}
 	w.pipeline(x)
-	_, err := a.out.Write(w.Bytes())
-	return err
+	return a.print(w.String())
 }
 
 func explain(p *engine.Pipeline) *explainedPipeline {
@@ -222,10 +222,7 @@ func (w *planWriter) pipeline(x *explainedPipeline) {
 	if slices.ContainsFunc(x.Calls, func(c explainedCall) bool { return c.Attempts > 1 }) {
 		w.field(2, "", "longer "+askedFor)
 	}
-	var way []string
-	for _, i := range x.Critical {
-		way = append(way, x.Calls[i].called())
-	}
+	way := value.Map(x.Critical, func(i int) string { return x.Calls[i].called() })
 	w.field(2, "longest way", strings.Join(way, " → "))
 	for _, c := range x.Calls {
 		fmt.Fprintf(w, "\n  %s\n", w.bold(visible(fmt.Sprintf("%d:%d  %s", c.Line, c.Column, c.title()))))
@@ -290,10 +287,7 @@ func attemptsText(c explainedCall) string {
 	if c.Attempts <= 1 {
 		return ""
 	}
-	var ds []string
-	for _, d := range c.Delays {
-		ds = append(ds, duration.Format(d))
-	}
+	ds := value.Map(c.Delays, duration.Format)
 	text := fmt.Sprintf("%d, at most", c.Attempts)
 	if len(ds) > 0 && strings.Trim(strings.Join(ds, ""), "0s") != "" {
 		text += ", with delays of " + strings.Join(ds, ", ")

@@ -19,8 +19,8 @@ var formerly = map[string]string{
 
 	"bide dlq analyze": "write: bide dlq stats [RUN]",
 	"bide dlq clear":   "write: bide dlq purge RUN",
-	"bide dlq inspect": "write: bide dlq show RUN --item ID",
-	"bide dlq view":    "write: bide dlq list RUN, or bide dlq show RUN --item ID",
+	"bide dlq inspect": "write: bide dlq show [RUN] ITEM",
+	"bide dlq view":    "write: bide dlq list RUN, or bide dlq show [RUN] ITEM",
 
 	"bide events clean":  "a run's events go with it: bide clean",
 	"bide events export": "write: bide events [RUN] --json > FILE",
@@ -36,6 +36,18 @@ var formerly = map[string]string{
 	"bide logs --summary":    "write: bide show [RUN]",
 	"bide logs --tail":       "write: bide logs -f",
 	"bide dlq list --job-id": "the run is an argument: bide dlq list RUN",
+
+	// Of parallel and xargs.
+	"bide batch --bar":           "how far it is stands on the terminal by itself; --progress plain or none changes that",
+	"bide batch --eta":           "how long it takes stands on the terminal by itself; --progress plain or none changes that",
+	"bide batch --colsep":        "an item is one word here; a workflow has items that are objects: bide docs coming-from-parallel",
+	"bide batch --halt":          "write: --fail-fast (running commands may end)",
+	"bide batch --link":          "there is one list of items: bide docs coming-from-parallel",
+	"bide batch --pipe":          "commands read nothing here: bide docs coming-from-parallel",
+	"bide batch --results":       "every output is kept: bide logs [RUN] --item ITEM",
+	"bide batch --resume":        "write: bide resume [RUN]",
+	"bide batch --resume-failed": "write: bide dlq retry RUN",
+	"bide batch --sshlogin":      "many machines are another matter: bide docs cluster",
 
 	"bide resume --from-checkpoint": "write: bide rerun RUN --from STEP",
 	"bide run --resume":             "write: bide resume RUN",

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
@@ -40,12 +42,7 @@ func (a *app) gantt(ctx context.Context, r *journal.Reader) error {
 	}
 	items := st.Items.Counts()
 	g := &ganttChart{line: line, axis: line.Axis(time.Now(), true), now: time.Now(), items: items, p: a.palette(a.out)}
-	width := a.columns(a.out)
-	if width <= 0 {
-		width = 100
-	}
-	_, err = fmt.Fprint(a.out, g.text(width)+"\n"+line.Now(g.now, items, time.Time{})+"\n")
-	return err
+	return a.print(g.text(cmp.Or(a.columns(a.out), 100)) + "\n" + line.Now(g.now, items, time.Time{}) + "\n")
 }
 
 // ganttChart draws a timeline with characters.
@@ -60,7 +57,7 @@ type ganttChart struct {
 // label is a row's name with its status, and how much of it is done.
 func (g *ganttChart) label(r *timeline.Row) string {
 	status, done := r.Told(g.items)
-	s := strings.Repeat("  ", r.Depth) + ganttSign(status) + " " + visible(oneLine(r.Label))
+	s := strings.Repeat("  ", r.Depth) + timeline.Sign(status) + " " + visible(oneLine(r.Label))
 	if done != "" {
 		s += ": " + done
 	}
@@ -89,27 +86,14 @@ func (g *ganttChart) text(width int) string {
 	b.WriteString(g.p.dim(ganttHelp) + "\n")
 	for _, s := range timeline.Sources {
 		if w := g.line.Waited[s]; w.Count > 0 {
-			fmt.Fprintf(&b, "%d %s %s in all: %s\n", w.Count, plural(w.Count, "wait"), took3(w.Total), strings.ReplaceAll(s, "_", " "))
+			fmt.Fprintf(&b, "%s %s in all: %s\n", diag.Count(w.Count, "wait"), took3(w.Total), strings.ReplaceAll(s, "_", " "))
 		}
 	}
 	return b.String()
 }
 
-func ganttSign(status string) string {
-	if s, ok := map[string]string{event.Succeeded: "✓", event.Failed: "✗", event.Degraded: "≈", event.Running: "▶", timeline.Waiting: "◷",
-		event.Skipped: "↷", event.Unchanged: "=", event.Interrupted: "■", event.CompletedWithFailures: "!", event.Tolerated: "!", event.Recovered: "≈", event.Incomplete: "≈"}[status]; ok {
-		return s
-	}
-	return "○"
-}
-
 // took3 is took, with zero as such.
-func took3(d time.Duration) string {
-	if s := took(d.Milliseconds()); s != "" {
-		return s
-	}
-	return "0s"
-}
+func took3(d time.Duration) string { return cmp.Or(took(d.Milliseconds()), "0s") }
 
 // scale names some times above the bars.
 func (g *ganttChart) scale(width int) string {
@@ -153,11 +137,7 @@ func (g *ganttChart) row(r *timeline.Row, width int) []rune {
 		waits = append(slices.Clone(waits), w)
 	}
 	for _, w := range waits {
-		mark := waitMarks[w.Source]
-		if mark == 0 {
-			mark = '░'
-		}
-		draw(w.From, w.To, mark)
+		draw(w.From, w.To, cmp.Or(waitMarks[w.Source], '░'))
 	}
 	for _, a := range r.Attempts {
 		mark := '█'

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
 )
 
 // glob gives the files below dir that fit a pattern, in the order of their
@@ -38,7 +40,7 @@ func below(dir, pattern string) string {
 	if glob(dir, "**/"+pattern, func(string) error { n++; return nil }) != nil || n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; in the directories below %d %s: write '**/%s'", n, plural(n, "file does", "files do"), pattern)
+	return fmt.Sprintf("; in the directories below %s: write '**/%s'", diag.Count(n, "file does", "files do"), pattern)
 }
 
 type globber struct {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -23,10 +24,7 @@ func (a *app) wideHelp(root *cobra.Command) {
 		width := a.helpWidth()
 		flags := fmt.Sprintf("Flags.FlagUsagesWrapped %d", width)
 		root.SetUsageTemplate(strings.NewReplacer("LocalFlags.FlagUsages", "Local"+flags, "InheritedFlags.FlagUsages", "Inherited"+flags).Replace(root.UsageTemplate()))
-		text := cmd.Long
-		if text == "" {
-			text = cmd.Short
-		}
+		text := cmp.Or(cmd.Long, cmd.Short)
 		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n%s", reflow(text, width), cmd.UsageString())
 	})
 }
@@ -37,18 +35,8 @@ func reflow(text string, width int) string {
 	var out []string
 	var words []string
 	end := func() {
-		line := ""
-		for _, w := range words {
-			if line != "" && widthOf(line)+1+widthOf(w) > width {
-				out, line = append(out, line), ""
-			}
-			if line != "" {
-				line += " "
-			}
-			line += w
-		}
-		if line != "" {
-			out = append(out, line)
+		if len(words) > 0 {
+			out = append(out, wrap(strings.Join(words, " "), width)...)
 		}
 		words = nil
 	}

@@ -39,8 +39,7 @@ file that is there already is left alone.`,
 		},
 	}
 	cmd.Flags().BoolVar(&mapReduce, "mapreduce", false, "a workflow that maps over work items in parallel")
-	a.jsonFlag(cmd, "print what was written as a JSON object")
-	return cmd
+	return a.withJSON(cmd, "print what was written as a JSON object")
 }
 
 func (a *app) init(dir string, mapReduce bool) (err error) {

@@ -1,33 +1,90 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // itemPage is how many work items are read at once.
 const itemPage = 1000
 
-// nearAmong bounds the ids that are compared with one that was misspelt.
+// nearAmong bounds the names that are compared with one that was misspelt.
 const nearAmong = 10_000
 
-// findItem finds the work item with an id. Where there is none, its Index is 0
-// and near is a hint to be put behind a message.
-func findItem(ctx context.Context, r *journal.Reader, id string) (it journal.Item, near string, err error) {
-	var ids []string
+// called is what a person knows the item of an event by; "" for one of no item.
+func called(e event.Event) string {
+	if e.Type != event.ItemStarted && e.Type != event.ItemFinished && e.Type != event.ItemRetry {
+		return visible(oneLine(e.Item)) // whose label is that of a step
+	}
+	return visible(oneLine(cmp.Or(e.Label, e.Item)))
+}
+
+// itemNames are what the items of a run are called, as events tell of them.
+type itemNames struct {
+	ctx  context.Context
+	r    *journal.Reader
+	told map[int]string // by Index
+}
+
+func namesIn(ctx context.Context, r *journal.Reader) *itemNames {
+	return &itemNames{ctx, r, map[int]string{}}
+}
+
+// of is what the item of an event is called; "" for one of no item.
+func (n *itemNames) of(e event.Event) string {
+	if e.Index == 0 {
+		return ""
+	}
+	name := called(e)
+	if e.Label == "" || name == visible(oneLine(e.Item)) {
+		if name = n.told[e.Index]; name == "" {
+			it, err := n.r.Item(n.ctx, e.Index)
+			if err != nil {
+				return visible(oneLine(e.Item))
+			}
+			name = visible(oneLine(it.Name()))
+		}
+	}
+	if len(n.told) < nearAmong {
+		n.told[e.Index] = name
+	}
+	return name
+}
+
+// findItem finds the work item that a person calls so: by its id, or else by the
+// name or the label that is shown of it. Where there is none, its Index is 0 and
+// near is a hint to be put behind a message.
+func findItem(ctx context.Context, r *journal.Reader, name string) (it journal.Item, near string, err error) {
+	index, err := r.IndexOf(ctx, name)
+	if err != nil {
+		return journal.Item{}, "", err
+	}
+	if index > 0 {
+		it, err = r.Item(ctx, index)
+		return it, "", err
+	}
+	var names []string
+	var found []journal.Item
 	for from := 1; ; {
 		list, err := r.Items(ctx, from, itemPage)
 		if err != nil {
 			return journal.Item{}, "", err
 		}
 		for _, it := range list {
-			if it.ID == id {
-				return it, "", nil
+			is := it.Name()
+			if visible(oneLine(is)) == name || is == name {
+				found = append(found, it)
 			}
-			if len(ids) < nearAmong {
-				ids = append(ids, it.ID)
+			if len(names) < nearAmong {
+				names = append(names, is)
 			}
 		}
 		if len(list) == 0 {
@@ -35,11 +92,69 @@ func findItem(ctx context.Context, r *journal.Reader, id string) (it journal.Ite
 		}
 		from = list[len(list)-1].Index + 1
 	}
-	if len(ids) == 0 {
+	if len(names) == 0 {
 		return journal.Item{}, "; it has no work items", nil
 	}
-	if hint := diag.DidYouMean(id, ids); hint != "" {
-		near = "; " + hint
+	if len(found) == 0 {
+		if found, err = labelled(ctx, r, name); err != nil {
+			return journal.Item{}, "", err
+		}
 	}
-	return journal.Item{}, near, nil
+	switch {
+	case len(found) == 1:
+		return found[0], "", nil
+	case len(found) > 1:
+		return journal.Item{}, "", usagef("%d items of run %s are called %s: name one by its id, %s, …", len(found), shortRun(r.Run()), visible(name),
+			strings.Join([]string{visible(found[0].ID), visible(found[1].ID)}, ", "))
+	}
+	if hint := diag.DidYouMean(name, names); hint != "" && len(name) > 2 {
+		return journal.Item{}, "; " + hint, nil
+	}
+	return journal.Item{}, fmt.Sprintf("; it has %s", someOf(names)), nil
+}
+
+// someOf are the first of many names.
+func someOf(names []string) string {
+	const most = 3
+	some := value.Map(names[:min(most, len(names))], func(n string) string { return visible(oneLine(n)) })
+	if len(names) > most {
+		some = append(some, "…")
+	}
+	return strings.Join(some, ", ")
+}
+
+// labelled gives the items with a label.
+func labelled(ctx context.Context, r *journal.Reader, label string) (found []journal.Item, err error) {
+	seen := map[int]bool{}
+	for e, err := range r.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.ItemStarted, event.ItemFinished}}) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Label == "" || seen[e.Index] || e.Label != label && called(e) != label {
+			continue
+		}
+		seen[e.Index] = true
+		found = append(found, journal.Item{Index: e.Index, ID: e.Item})
+	}
+	return found, nil
+}
+
+// resolveItems puts the ids of the items in the place of what people call them, and
+// reports those that no work item is called.
+func resolveItems(ctx context.Context, r *journal.Reader, names []string) error {
+	var errs []error
+	for i, name := range names {
+		it, near, err := findItem(ctx, r, name)
+		switch {
+		case errors.As(err, new(usageError)):
+			errs = append(errs, err)
+		case err != nil:
+			return err
+		case it.Index == 0:
+			errs = append(errs, fmt.Errorf("run %s has no work item %s%s", shortRun(r.Run()), visible(name), near))
+		default:
+			names[i] = it.ID
+		}
+	}
+	return misused(errs...)
 }

@@ -238,7 +238,7 @@ func TestLiveMap(t *testing.T) {
 	if strings.ContainsAny(seen, "━─⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏") {
 		t.Errorf("the block is left on the screen:\n%s", seen)
 	}
-	for _, want := range []string{"bide: ✗ item number 2: exit status 3: two is bad\n", "5 items succeeded, 1 failed", "1 × exit, for example item 2: exit status 3: two is bad", "bide dlq retry"} {
+	for _, want := range []string{"bide: ✗ item number 2: exit status 3: two is bad\n", "5 items succeeded, 1 failed", "1 × exit, for example item number 2: exit status 3: two is bad", "bide dlq retry"} {
 		if !strings.Contains(seen, want) {
 			t.Errorf("%q is missing in\n%s", want, seen)
 		}
@@ -246,7 +246,7 @@ func TestLiveMap(t *testing.T) {
 	if !strings.Contains(raw, "\x1b[31m✗\x1b[0m") {
 		t.Errorf("the mark of a failure has no colour")
 	}
-	if n := strings.Count(seen, "item number"); n != 1 {
+	if n := strings.Count(seen, "item number"); n != 2 { // its end, and the summary
 		t.Errorf("%d items have a line:\n%s", n, seen)
 	}
 }

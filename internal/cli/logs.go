@@ -48,13 +48,12 @@ those of the step.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.logs(cmd.Context(), first(args), f) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.item, "item", "", "only of the work item with this id")
+	fs.StringVar(&f.item, "item", "", "only of this work item, by its id or what it is called")
 	fs.StringVar(&f.step, "step", "", "only of this step: its path, as in commands[2], its name or its id")
 	fs.IntVar(&f.attempt, "attempt", 0, "only of the attempt of this number, from 1")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "wait for more until the run ends")
 	fs.BoolVar(&f.raw, "raw", false, "only standard output, without headings; of an agent, its raw stream")
-	a.jsonFlag(cmd, "one JSON object per line: run, item, step, attempt, stream, text")
-	return cmd
+	return a.withJSON(cmd, "one JSON object per line: run, item, step, attempt, stream, text")
 }
 
 // logTypes are the events that tell of outputs, or of which attempt they are.
@@ -69,11 +68,13 @@ func (a *app) logs(ctx context.Context, run string, f *logFlags) error {
 	}
 	return a.reading(run, func(r *journal.Reader) error {
 		if f.item != "" {
-			if err := checkItems(ctx, r, []string{f.item}); err != nil {
+			names := []string{f.item}
+			if err := resolveItems(ctx, r, names); err != nil {
 				return err
 			}
+			f.item = names[0]
 		}
-		l := &logPrinter{app: a, r: r, f: f, p: a.palette(a.out), at: map[int]int{}, failed: map[stepKey]int{}, told: map[stepKey]bool{}, runs: map[stepKey]*running{}, spoken: map[int]bool{}}
+		l := &logPrinter{app: a, r: r, names: namesIn(ctx, r), f: f, p: a.palette(a.out), at: map[int]int{}, failed: map[stepKey]int{}, told: map[stepKey]bool{}, runs: map[stepKey]*running{}, spoken: map[int]bool{}}
 		if err := l.events(ctx, journal.EventFilter{Types: slices.Clone(logTypes), Item: f.item}); err != nil {
 			return err
 		}
@@ -82,6 +83,9 @@ func (a *app) logs(ctx context.Context, run string, f *logFlags) error {
 		}
 		if l.printed == 0 {
 			fmt.Fprintf(a.err, "bide: no output is recorded in run %s that fits\n", r.Run())
+		}
+		if f.follow {
+			return a.brokenOff(ctx, r)
 		}
 		return nil
 	})
@@ -105,9 +109,10 @@ func (l *logPrinter) events(ctx context.Context, filter journal.EventFilter) err
 // logPrinter prints outputs, event by event.
 type logPrinter struct {
 	*app
-	r *journal.Reader
-	f *logFlags
-	p palette
+	r     *journal.Reader
+	f     *logFlags
+	names *itemNames
+	p     palette
 
 	at     map[int]int      // attempt at the items that run, by index
 	failed map[stepKey]int  // last failed attempt of a step that goes on
@@ -129,6 +134,7 @@ func (l *logPrinter) take(e event.Event) error {
 	switch e.Type {
 	case event.ItemStarted:
 		l.at[e.Index] = e.Attempt
+		l.names.of(e)
 		return nil
 	case event.ItemFinished:
 		return l.itemEnd(e)
@@ -317,7 +323,7 @@ func (l *logPrinter) print(e event.Event, number int, status, stream string, tex
 	}
 	parts := []string{}
 	if e.Item != "" {
-		parts = append(parts, "item "+visible(e.Item))
+		parts = append(parts, "item "+l.names.of(e))
 	}
 	parts = append(parts, visible(cmp.Or(e.Label, e.Step)))
 	if number > 0 {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode"
@@ -66,10 +67,7 @@ no colours
 `
 
 func description(c *cobra.Command) string {
-	text := c.Long
-	if text == "" {
-		text = c.Short + "."
-	}
+	text := cmp.Or(c.Long, c.Short+".")
 	if len(c.Aliases) > 0 {
 		text += "\n\nIt can also be called " + strings.Join(c.Aliases, ", ") + "."
 	}

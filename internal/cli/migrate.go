@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -48,14 +49,18 @@ spelling stays as it is.`,
 		RunE: func(_ *cobra.Command, args []string) error { return a.migrate(args, write) },
 	}
 	cmd.Flags().BoolVarP(&write, "write", "w", false, "write the files instead of printing them")
-	a.jsonFlag(cmd, "print the report as a JSON array, and no file")
-	return cmd
+	return a.withJSON(cmd, "print the report as a JSON array, and no file")
 }
 
 func (a *app) migrate(paths []string, write bool) error {
 	status, all := 0, []migrated{}
 	for _, path := range paths {
 		m, problems, err := migrateFile(path)
+		if errors.As(err, new(usageError)) {
+			fmt.Fprintf(a.err, "bide: %v\n", err)
+			status = 2
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -63,16 +63,14 @@ func (a *app) loadPipeline(path, manifest string, strict bool) (*engine.Pipeline
 	}
 	a.problems(problems, p.Sources)
 	if problems.HasErrors() || p.Plan == nil {
-		n, _ := problems.Count()
-		fmt.Fprintf(a.err, "bide: %s has %d %s; nothing was run\n", path, n, plural(n, "error"))
-		return nil, exitError(2)
+		return nil, a.faulty(path, problems, "; nothing was run")
 	}
 	return p, nil
 }
 
 // runPipeline runs a pipeline file.
 func (a *app) runPipeline(ctx context.Context, f *runFlags, path string, args []string) error {
-	if len(args) > 0 || len(f.args) > 0 || len(f.files) > 0 || len(f.params) > 0 || f.paramFile != "" || f.profile != "" || f.maxIterations > 0 {
+	if len(args) > 0 || len(f.Args) > 0 || len(f.files) > 0 || len(f.params) > 0 || f.paramFile != "" || f.Profile != "" || f.MaxIterations > 0 {
 		return usagef("%s is a pipeline: it takes --input and --inputs, not arguments and parameters", path)
 	}
 	p, err := a.loadPipeline(path, f.manifest, f.strict)
@@ -118,28 +116,7 @@ func wrongInputs(path string, err error) error {
 
 // values reads what was given for the inputs.
 func (f *pipelineFlags) values() (texts map[string]string, file map[string]any, err error) {
-	texts = map[string]string{}
-	var errs []error
-	for _, in := range f.inputs {
-		name, v, ok := strings.Cut(in, "=")
-		switch _, twice := texts[name]; {
-		case !ok || name == "":
-			errs = append(errs, fmt.Errorf("--input %s: write it as NAME=VALUE", in))
-		case twice:
-			errs = append(errs, fmt.Errorf("--input %s is given twice", name))
-		default:
-			texts[name] = v
-		}
-	}
-	if f.inputFile != "" {
-		if file, err = readValues(f.inputFile); err != nil {
-			errs = append(errs, fmt.Errorf("--inputs: %w", err))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, nil, usageError{err}
-	}
-	return texts, file, nil
+	return givenValues("input", f.inputs, "inputs", f.inputFile, true)
 }
 
 func (a *app) fmtCmd() *cobra.Command {
@@ -225,8 +202,10 @@ only if their value is needed.`,
 var graphFormats = map[string]string{".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
 
 func (a *app) graph(path, format, out string) error {
-	if format == "" {
-		format = cmp.Or(graphFormats[strings.ToLower(filepath.Ext(out))], "mermaid")
+	if end := strings.ToLower(filepath.Ext(out)); format == "" && end != "" && graphFormats[end] == "" {
+		return usagef("-o %s: there is no format %s; name the file .svg, .dot or .mmd, or write --format beside it", out, end)
+	} else if format == "" {
+		format = cmp.Or(graphFormats[end], "mermaid")
 	}
 	if err := chosen("format", format, "dot", "mermaid", "svg"); err != nil {
 		return usageError{err}
@@ -256,8 +235,7 @@ func (a *app) graph(path, format, out string) error {
 	if out != "" {
 		return os.WriteFile(out, []byte(text), 0o644)
 	}
-	_, err = fmt.Fprint(a.out, text)
-	return err
+	return a.print(text)
 }
 
 func (a *app) lspCmd() *cobra.Command {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/simulate"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // planWriter writes a plan for a person.
@@ -190,11 +191,7 @@ func attemptTimeout(s *simulate.Step) string {
 		return "none"
 	}
 	if len(s.Timeouts) > 0 {
-		list := make([]string, len(s.Timeouts))
-		for i, t := range s.Timeouts {
-			list[i] = duration.Format(t)
-		}
-		return strings.Join(list, ", then ") + " an attempt"
+		return strings.Join(value.Map(s.Timeouts, duration.Format), ", then ") + " an attempt"
 	}
 	return s.Timeout.String() + " an attempt"
 }
@@ -215,11 +212,7 @@ func executed(s *simulate.Step) string {
 }
 
 func product(factors []simulate.Factor) string {
-	parts := make([]string, len(factors))
-	for i, f := range factors {
-		parts[i] = f.Times.String() + " " + f.Of
-	}
-	return strings.Join(parts, " × ")
+	return strings.Join(value.Map(factors, func(f simulate.Factor) string { return f.Times.String() + " " + f.Of }), " × ")
 }
 
 // retry writes a policy and its delays.
@@ -284,10 +277,7 @@ func delays(r *simulate.Retry) string {
 	if len(r.Waits) == 0 {
 		return "none"
 	}
-	var parts []string
-	for _, d := range r.Waits[:min(len(r.Waits), shownDelays)] {
-		parts = append(parts, span(d.Least, d.Greatest))
-	}
+	parts := value.Map(r.Waits[:min(len(r.Waits), shownDelays)], func(d simulate.Delay) string { return span(d.Least, d.Greatest) })
 	if r.MostAttempts-1 > shownDelays {
 		parts = append(parts, fmt.Sprintf("… (%d in all)", r.MostAttempts-1))
 	}

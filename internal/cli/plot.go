@@ -32,13 +32,12 @@ func span(least, greatest time.Duration) string {
 	return duration.Format(brief(least)) + " – " + duration.Format(brief(greatest))
 }
 
-// steps are the distances between the ticks of an axis of time that read well.
+// steps are the distances between the ticks of an axis of time that read well; below
+// a second they are in nanoseconds.
 var steps = []time.Duration{
-	1, 2, 5, 10, 20, 50, 100, 200, 500,
-	time.Microsecond, 2 * time.Microsecond, 5 * time.Microsecond, 10 * time.Microsecond, 20 * time.Microsecond, 50 * time.Microsecond,
-	100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
-	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
-	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
+	1, 2, 5, 1e1, 2e1, 5e1, 1e2, 2e2, 5e2,
+	1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5,
+	1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8,
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -57,8 +56,7 @@ beginning; without it, it is the last run.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&set, "set", nil, "change a value of the file, PATH=VALUE, such as fetch.retry.attempts=5")
-	a.jsonFlag(cmd, "print what came of it as a JSON object")
-	return cmd
+	return a.withJSON(cmd, "print what came of it as a JSON object")
 }
 
 func (a *app) replay(ctx context.Context, run string, set []string) error {
@@ -95,8 +93,7 @@ func (a *app) replay(ctx context.Context, run string, set []string) error {
 	if n := len(got.Different) - shown; n > 0 {
 		fmt.Fprintf(&b, "  and %d more\n", n)
 	}
-	_, err = io.WriteString(a.out, b.String())
-	return err
+	return a.print(b.String())
 }
 
 func (a *app) tuneCmd() *cobra.Command {
@@ -119,8 +116,7 @@ RUN is an id or its beginning; without it, it is the last run.`,
 	}
 	cmd.Flags().StringVar(&goal, "for", "makespan", "what is to be better: "+strings.Join(simulate.Goals, ", "))
 	cmd.Flags().IntVar(&seeds, "seeds", 100, "how many runs are simulated of each change")
-	a.jsonFlag(cmd, "print the proposals as a JSON object")
-	return cmd
+	return a.withJSON(cmd, "print the proposals as a JSON object")
 }
 
 func (a *app) tune(ctx context.Context, run, goal string, seeds int) error {
@@ -159,8 +155,7 @@ func (a *app) tune(ctx context.Context, run, goal string, seeds int) error {
 	for _, w := range t.Warnings {
 		fmt.Fprintf(&b, "%s\n", w)
 	}
-	_, err = io.WriteString(a.out, b.String())
-	return err
+	return a.print(b.String())
 }
 
 // gained says in words what a proposal gains.

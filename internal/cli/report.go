@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -77,9 +78,7 @@ func junitOf(class, name, kind, errClass, message string, attempts int, ms int64
 	c := junitCase{Class: class, Name: name, Time: seconds(ms)}
 	switch kind {
 	case event.Failed, event.DeadLettered, event.Interrupted, event.Running:
-		if message == "" {
-			message = words(kind)
-		}
+		message = cmp.Or(message, words(kind))
 		c.Failure = &junitFailure{Type: errClass, Message: message}
 	case event.Skipped, event.Unchanged:
 		c.Skipped = &junitSkipped{Message: message}
@@ -142,7 +141,7 @@ func writeJUnit(ctx context.Context, w io.Writer, r *journal.Reader) error {
 				if err != nil {
 					return err
 				}
-				if err := e.Encode(junitOf(title, res.ID, res.Status, res.Class, res.Message, res.Attempts, res.DurationMS)); err != nil {
+				if err := e.Encode(junitOf(title, cmp.Or(res.Label, res.ID), res.Status, res.Class, res.Message, res.Attempts, res.DurationMS)); err != nil {
 					return err
 				}
 			}
@@ -195,7 +194,7 @@ func writeMarkdown(ctx context.Context, w io.Writer, r *journal.Reader) error {
 		b.WriteString("\n| errors | class | for example |\n| ---: | --- | --- |\n")
 	}
 	for _, x := range s.Errors {
-		fmt.Fprintf(&b, "| %d | %s | item %s: %s |\n", x.Count, cell(x.Class), cell(x.Item), cell(x.Example))
+		fmt.Fprintf(&b, "| %d | %s | item %s: %s |\n", x.Count, cell(x.Class), cell(cmp.Or(x.Label, x.Item)), cell(x.Example))
 	}
 	fmt.Fprintf(&b, "\nRun `%s`\n", s.Run)
 	_, err = io.WriteString(w, b.String())

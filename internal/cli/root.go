@@ -31,6 +31,15 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
+// misused is all that is wrong with the use of a command line, as one error; nil
+// where nothing is.
+func misused(errs ...error) error {
+	if err := errors.Join(errs...); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
 // exitError ends with a status of its own, without a message.
 type exitError int
 
@@ -76,15 +85,10 @@ func (a *app) exit(err error) int {
 		return 2
 	}
 	fmt.Fprintf(a.err, "bide: %s\n", err)
-	if errors.As(err, new(usageError)) || isUsage(err) {
+	if errors.As(err, new(usageError)) || errors.As(err, new(*journal.NotFoundError)) { // what was named is not there
 		return 2
 	}
 	return 1
-}
-
-// isUsage reports errors of the kind "what was named is not there".
-func isUsage(err error) bool {
-	return errors.As(err, new(*journal.NotFoundError))
 }
 
 // root is the command line: all of it, or what is needed for these arguments.
@@ -107,7 +111,6 @@ delays, mapped in parallel over work items, isolated, recorded, resumable.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colours: auto, always, never")
 	root.SetFlagErrorFunc(wrongFlag)

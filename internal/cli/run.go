@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
@@ -21,27 +23,15 @@ import (
 type runFlags struct {
 	pipelineFlags
 	clusterFlags
+	engine.Settings       // those that are flags as they are
 	metricsFile           string
 	traceItems            string
-	params                []string
+	params, files, failOn []string
 	paramFile             string
-	args, files           []string
-	profile               string
-	maxParallel           int
-	maxIterations         int
-	failFast, strict, all bool
-	isolation             string
-	yes                   bool
-	skipPermissions       bool
-	failOn                []string
-	allowFailed           bool
-	dryRun                bool
-	dir                   string
 	progress              string
-	quiet                 bool
-	force                 bool
+	strict, dryRun, quiet bool
+	force, ui             bool
 	jobs                  *jobs // of a batch, whose outputs are shown
-	ui                    bool
 }
 
 func (a *app) runCmd() *cobra.Command {
@@ -68,17 +58,17 @@ at its end, as one JSON object.`,
 	fs := cmd.Flags()
 	fs.StringArrayVar(&f.params, "param", nil, "a parameter, NAME=VALUE")
 	fs.StringVar(&f.paramFile, "param-file", "", "parameters from a JSON or YAML file")
-	fs.StringArrayVar(&f.args, "args", nil, "run the workflow once for each of these arguments ($ARG)")
+	fs.StringArrayVar(&f.Args, "args", nil, "run the workflow once for each of these arguments ($ARG)")
 	fs.StringArrayVar(&f.files, "map", nil, "run the workflow once for each file that fits the pattern")
-	fs.StringVar(&f.profile, "profile", "", "use a profile of the file")
-	fs.IntVar(&f.maxParallel, "max-parallel", 0, "agents at once, instead of the file's max_parallel; attempts at once of a pipeline's calls (default 64)")
-	fs.IntVarP(&f.maxIterations, "max-iterations", "n", 0, "repeat the steps up to N times, until a round changes nothing")
-	fs.BoolVar(&f.failFast, "fail-fast", false, "with --args, --map and pipelines: stop at the first that fails")
-	fs.BoolVar(&f.all, "all", false, "run all items of a map, also those that its skip_unchanged would leave out")
+	fs.StringVar(&f.Profile, "profile", "", "use a profile of the file")
+	fs.IntVar(&f.MaxParallel, "max-parallel", 0, "agents at once, instead of the file's max_parallel; attempts at once of a pipeline's calls (default 64)")
+	fs.IntVarP(&f.MaxIterations, "max-iterations", "n", 0, "repeat the steps up to N times, until a round changes nothing")
+	fs.BoolVar(&f.FailFast, "fail-fast", false, "with --args, --map and pipelines: stop at the first that fails")
+	fs.BoolVar(&f.All, "all", false, "run all items of a map, also those that its skip_unchanged would leave out")
 	fs.BoolVar(&f.strict, "strict", false, "warnings about the file are errors")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "show what would be run, and run nothing")
-	fs.StringVar(&f.isolation, "isolation", "", "auto, worktree, none: where steps run")
-	fs.StringVarP(&f.dir, "path", "p", "", "directory to run in (default: here)")
+	fs.StringVar(&f.Isolation, "isolation", "", "auto, worktree, none: where steps run")
+	fs.StringVarP(&f.Dir, "path", "p", "", "directory to run in (default: here)")
 	fs.BoolVar(&f.ui, "ui", false, "show the run in a browser while it goes on, as bide ui does")
 	fs.StringVar(&f.on, "on", "", "temporal: many machines go on with the run, those with bide worker")
 	fs.StringVar(&f.store, "store", "", "with --on: dir:PATH, a directory that all workers see (default $BIDE_STORE, else a directory of this machine)")
@@ -92,10 +82,10 @@ at its end, as one JSON object.`,
 // is shown, and what becomes of it.
 func (f *runFlags) showing(cmd *cobra.Command, a *app) {
 	fs := cmd.Flags()
-	fs.BoolVarP(&f.yes, "yes", "y", false, "merge the run's work at the end without asking")
-	fs.BoolVar(&f.allowFailed, "allow-failed-items", false, "exit status 0 although items have failed")
+	fs.BoolVarP(&f.Yes, "yes", "y", false, "merge the run's work at the end without asking")
+	fs.BoolVar(&f.AllowFailedItems, "allow-failed-items", false, "exit status 0 although items have failed")
 	fs.StringSliceVar(&f.failOn, "fail-on", nil, "exit status 3 if a step or an item ended so: "+strings.Join(event.Kinds, ", "))
-	fs.BoolVar(&f.skipPermissions, "skip-permissions", false, skipUsage)
+	fs.BoolVar(&f.SkipPermissions, "skip-permissions", false, skipUsage)
 	fs.StringVar(&f.progress, "progress", "auto", "auto (live on a terminal, else plain), live, plain, none")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no output of steps")
 	fs.BoolVar(&a.json, "json", false, "one event per line on standard output")
@@ -118,14 +108,12 @@ func (a *app) run(ctx context.Context, f *runFlags, path string, args []string) 
 		return err
 	}
 	opt.Args = append(opt.Args, args...)
-	file, problems := workflow.Load(path, workflow.Options{Params: opt.Params, ParamFile: opt.ParamFile, Profile: f.profile, Strict: f.strict, ToRun: true})
+	file, problems := workflow.Load(path, workflow.Options{Params: opt.Params, ParamFile: opt.ParamFile, Profile: f.Profile, Strict: f.strict, ToRun: true})
 	if len(problems) > 0 {
 		a.problems(problems, sources(file))
 	}
 	if problems.HasErrors() || file == nil {
-		n, _ := problems.Count()
-		fmt.Fprintf(a.err, "bide: %s has %d %s; nothing was run\n", path, n, plural(n, "error"))
-		return exitError(2)
+		return a.faulty(path, problems, "; nothing was run")
 	}
 	if err := a.stepPipelines(file, f); err != nil {
 		return err
@@ -145,7 +133,7 @@ func (a *app) run(ctx context.Context, f *runFlags, path string, args []string) 
 // stepPipelines reports what is wrong with the pipelines of a workflow's steps
 // before it runs.
 func (a *app) stepPipelines(file *workflow.File, f *runFlags) error {
-	steps := engine.LoadStepPipelines(file, f.dir)
+	steps := engine.LoadStepPipelines(file, f.Dir)
 	n := 0
 	report := func(c checked) {
 		c.judge(f.strict)
@@ -160,64 +148,67 @@ func (a *app) stepPipelines(file *workflow.File, f *runFlags) error {
 	if n == 0 {
 		return nil
 	}
-	fmt.Fprintf(a.err, "bide: %s has %d %s in the pipelines of its steps; nothing was run\n", file.Path, n, plural(n, "error"))
+	fmt.Fprintf(a.err, "bide: %s has %s in the pipelines of its steps; nothing was run\n", file.Path, diag.Count(n, "error"))
 	return exitError(2)
 }
 
+// faulty tells how many errors a file has, and ends with the status of that.
+func (a *app) faulty(path string, problems diag.List, end string) error {
+	n, _ := problems.Count()
+	fmt.Fprintf(a.err, "bide: %s has %s%s\n", path, diag.Count(n, "error"), end)
+	return exitError(2)
+}
+
+// sources are the texts of a workflow, to be shown with its problems: the secrets that
+// stand in them are masked, line by line, so that each stays in its place.
 func sources(f *workflow.File) map[string][]byte {
 	if f == nil {
 		return nil
 	}
 	out := map[string][]byte{f.Path: f.Source}
-	for p, b := range f.Others {
-		out[p] = b
+	maps.Copy(out, f.Others)
+	m, _ := mask.New(workflow.Literals(f)) // those that are too short a run tells of
+	if !m.Active() {
+		return out
+	}
+	for path, text := range out {
+		var shown strings.Builder
+		for line := range strings.Lines(string(text)) {
+			shown.WriteString(m.String(line))
+		}
+		out[path] = []byte(shown.String())
 	}
 	return out
-}
-
-// plural is a word as its number wants it: with an s, or in the other form that
-// is given.
-func plural(n int, word string, many ...string) string {
-	switch {
-	case n == 1:
-		return word
-	case len(many) > 0:
-		return many[0]
-	}
-	return word + "s"
 }
 
 // options reads the flags that are settings of the run.
 func (f *runFlags) options() (engine.Options, error) {
 	var errs []error
-	o := engine.Options{Force: f.force}
-	o.Settings = engine.Settings{
-		Dir: f.dir, Args: f.args, Profile: f.profile, MaxParallel: f.maxParallel, MaxIterations: f.maxIterations,
-		FailFast: f.failFast, All: f.all, Isolation: f.isolation, Yes: f.yes, AllowFailedItems: f.allowFailed, Version: version(), SkipPermissions: f.skipPermissions,
-	}
+	o := engine.Options{Force: f.force, Settings: f.Settings}
+	o.Version = version()
 	var err error
 	if o.Params, o.ParamFile, err = f.parameters(); err != nil {
 		return o, err
 	}
 	o.FailOn, err = oneOf("fail-on", f.failOn, event.Kinds)
 	errs = append(errs, err)
-	if f.isolation != "" {
-		errs = append(errs, chosen("isolation", f.isolation, "auto", "worktree", "none"))
+	if f.Isolation != "" {
+		errs = append(errs, chosen("isolation", f.Isolation, "auto", "worktree", "none"))
 	}
 	if f.progress != "" {
 		errs = append(errs, chosen("progress", f.progress, "auto", "live", "plain", "none"))
 	}
-	if f.maxParallel < 0 || f.maxIterations < 0 {
+	if f.MaxParallel < 0 || f.MaxIterations < 0 {
 		errs = append(errs, errors.New("--max-parallel and --max-iterations must be at least 1"))
 	}
 	for _, pattern := range f.files {
 		before := len(o.Files)
-		err := glob(f.dir, pattern, func(file string) error { o.Files = append(o.Files, file); return nil })
+		err := glob(f.Dir, pattern, func(file string) error { o.Files = append(o.Files, file); return nil })
 		switch {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("--map %w", err))
 		case len(o.Files) == before:
-			errs = append(errs, fmt.Errorf("--map %s: no file fits%s", pattern, below(f.dir, pattern)))
+			errs = append(errs, fmt.Errorf("--map %s: no file fits%s", pattern, below(f.Dir, pattern)))
 		}
 	}
 	slices.Sort(o.Files)
@@ -225,10 +216,7 @@ func (f *runFlags) options() (engine.Options, error) {
 	if len(o.Files) > 0 && len(o.Args) > 0 {
 		errs = append(errs, errors.New("--args and --map cannot be used together"))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return o, usageError{err}
-	}
-	return o, nil
+	return o, misused(errs...)
 }
 
 // withheld are the parameters that a recorded run cannot have: those that are
@@ -238,27 +226,7 @@ func (f *runFlags) withheld(cmd *cobra.Command) {
 }
 
 func (f *runFlags) parameters() (map[string]string, map[string]any, error) {
-	params := map[string]string{}
-	var errs []error
-	for _, p := range f.params {
-		name, v, ok := strings.Cut(p, "=")
-		if !ok || name == "" {
-			errs = append(errs, fmt.Errorf("--param %s: write it as NAME=VALUE", p))
-			continue
-		}
-		params[name] = v
-	}
-	var file map[string]any
-	if f.paramFile != "" {
-		var err error
-		if file, err = readValues(f.paramFile); err != nil {
-			errs = append(errs, fmt.Errorf("--param-file: %w", err))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, nil, usageError{err}
-	}
-	return params, file, nil
+	return givenValues("param", f.params, "param-file", f.paramFile, false)
 }
 
 // execute runs or resumes, shows what happens, and gives the exit status.

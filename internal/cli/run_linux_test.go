@@ -3,6 +3,7 @@ package cli_test
 import (
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -84,9 +85,15 @@ func TestRunPrintsForWhoReads(t *testing.T) {
 func TestRunCtrlC(t *testing.T) {
 	t.Parallel()
 	for name, command := range map[string]string{
-		"shell":  `trap 'sleep 0.3; echo cleaned; exit 7' INT; echo rea""dy; while :; do sleep 0.05; done`,
-		"python": "exec python3 -uc '\nimport time\ntry:\n print(\"rea\" \"dy\"); time.sleep(60)\nfinally:\n time.sleep(0.3); print(\"cleaned\")'",
+		"shell": `trap 'sleep 0.3; echo cleaned; exit 7' INT; echo rea""dy; while :; do sleep 0.05; done`,
+		// It sleeps in short turns: a signal that comes right before python begins to sleep
+		// is heeded only after that.
+		"python": "exec python3 -uc '\nimport time\ntry:\n print(\"rea\" \"dy\")\n while True: time.sleep(0.05)\nfinally:\n time.sleep(0.3); print(\"cleaned\")'",
 	} {
+		if _, err := exec.LookPath("python3"); err != nil && name == "python" {
+			t.Logf("LEFT OUT: %v", err)
+			continue
+		}
 		text := "- shell: |\n    " + strings.ReplaceAll(command, "\n", "\n    ") + "\n  retry: {attempts: 5, initial_delay: 1ms}\n- shell: echo never\n"
 		s := runOnScreen(t, text)
 		s.until("ready")

@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,12 +13,13 @@ import (
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 )
 
 // unreadable is the status of a run whose journal cannot be read.
-const unreadable = "unreadable"
+const unreadable = timeline.Unreadable
 
 // runStatuses are the statuses that a run in the list can have.
 var runStatuses = []string{event.Running, event.Interrupted, event.Succeeded, event.Failed, event.CompletedWithFailures, unreadable}
@@ -81,11 +82,23 @@ func (i runInfo) work() string {
 		return strings.Replace(stepCounts(stepWord(i.Kind == workflow.Dataflow.String()), i.Steps), " "+event.Succeeded, "", 1)
 	}
 	text := fmt.Sprintf("%d of %d items", i.Items.Succeeded+i.Items.Skipped+i.Items.Unchanged, i.Items.Total)
+	text += kindsText(i.Items.KindCounts)
 	if i.Items.Unchanged > 0 {
 		text += fmt.Sprintf(", %d unchanged", i.Items.Unchanged)
 	}
 	if i.Items.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", i.Items.Failed)
+	}
+	return text
+}
+
+// kindsText says how many of those that succeeded did so otherwise than they were
+// meant to; "" for none.
+func kindsText(k event.KindCounts) (text string) {
+	for _, kind := range event.Kinds {
+		if n := k.Of(kind); n != nil && *n > 0 {
+			text += fmt.Sprintf(", %d %s", *n, kind)
+		}
 	}
 	return text
 }
@@ -110,12 +123,13 @@ is its newest run.`,
 	}
 	cmd.Flags().StringSliceVar(&status, "status", nil, "only these: "+strings.Join(runStatuses, ", "))
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 means all")
-	a.jsonFlag(cmd, "print a JSON array")
-	return cmd
+	return a.withJSON(cmd, "print a JSON array")
 }
 
-func (a *app) jsonFlag(cmd *cobra.Command, usage string) {
+// withJSON gives a command the flag --json.
+func (a *app) withJSON(cmd *cobra.Command, usage string) *cobra.Command {
 	cmd.Flags().BoolVar(&a.json, "json", false, usage)
+	return cmd
 }
 
 // oneOf checks that each of some words is among those that are known. Blanks
@@ -128,16 +142,10 @@ func oneOf(flag string, got []string, known []string) ([]string, error) {
 		if slices.Contains(known, out[i]) {
 			continue
 		}
-		hint := diag.DidYouMean(g, known)
-		if hint == "" {
-			hint = "write one of " + strings.Join(known, ", ")
-		}
+		hint := cmp.Or(diag.DidYouMean(g, known), "write one of "+strings.Join(known, ", "))
 		errs = append(errs, fmt.Errorf("--%s %s is not known; %s", flag, g, hint))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, usageError{err}
-	}
-	return out, nil
+	return out, misused(errs...)
 }
 
 func (a *app) runs(ctx context.Context, status []string, limit int) error {
@@ -171,10 +179,7 @@ func (a *app) runs(ctx context.Context, status []string, limit int) error {
 			list[i].Message = "held up: " + s.Trouble
 		}
 	}
-	if a.json {
-		return printJSON(a.out, list)
-	}
-	return a.printRuns(list)
+	return answer(a, list, a.printRuns)
 }
 
 func (a *app) printRuns(list []runInfo) error {
@@ -182,14 +187,8 @@ func (a *app) printRuns(list []runInfo) error {
 		fmt.Fprintln(a.err, "bide: there is no such run; `bide run FILE` makes one")
 		return nil
 	}
-	p := a.palette(a.out)
 	t := table{head: []string{"RUN", "STATUS", "STARTED", "TOOK", "WORK", "NAME"}, right: map[int]bool{3: true}, flex: 5, also: []int{4}, drop: []int{3, 2}}
-	t.paint = func(col int, s string) string {
-		if col == 1 {
-			return p.status(s)
-		}
-		return s
-	}
+	t.paint = paintStatus(a.palette(a.out), 1)
 	for _, i := range list {
 		begun, name := "", i.title()
 		if i.Started != nil {

@@ -13,7 +13,7 @@ import (
 var schemas = []string{"workflow", "model"}
 
 func (a *app) schemaCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "schema [workflow|model]",
 		Short: "Print the JSON Schema of workflow files, or of models",
 		Long: `Prints the JSON Schema (2020-12) of workflow files, or of the model files of
@@ -40,7 +40,5 @@ files; "bide check" knows more, such as what a variable refers to.`,
 			_, err := a.out.Write(text)
 			return err
 		},
-	}
-	a.jsonFlag(cmd, "the same: the schema is JSON")
-	return cmd
+	}, "the same: the schema is JSON")
 }

@@ -11,10 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 )
@@ -22,21 +23,21 @@ import (
 // shown is what show tells of a run.
 type shown struct {
 	runInfo
-	ID       string              `json:"-"`
-	Resumes  int                 `json:"resumes"`
-	Paused   *time.Time          `json:"paused_since,omitempty"` // by bide control
-	Class    string              `json:"class,omitempty"`
-	Retried  int                 `json:"items_retried"` // items that needed more than one attempt
-	Letters  int                 `json:"dead_letters"`
-	Phases   []phaseInfo         `json:"phases"`
-	StepList []stepInfo          `json:"step_list"`
-	Errors   []engine.ErrorClass `json:"errors"`
-	Usage    map[string]float64  `json:"usage,omitempty"`
-	Notes    []string            `json:"notes"`
-	Trouble  string              `json:"trouble,omitempty"` // what holds up a run on other machines
-	Commands []string            `json:"commands"`
-	State    string              `json:"state"` // the run's own directory
-	Version  string              `json:"bide_version,omitempty"`
+	ID       string               `json:"-"`
+	Resumes  int                  `json:"resumes"`
+	Paused   *time.Time           `json:"paused_since,omitempty"` // by bide control
+	Class    string               `json:"class,omitempty"`
+	Retried  int                  `json:"items_retried"` // items that needed more than one attempt
+	Letters  int                  `json:"dead_letters"`
+	Phases   []phaseInfo          `json:"phases"`
+	StepList []stepInfo           `json:"step_list"`
+	Errors   []journal.ErrorClass `json:"errors"`
+	Usage    map[string]float64   `json:"usage,omitempty"`
+	Notes    []string             `json:"notes"`
+	Trouble  string               `json:"trouble,omitempty"` // what holds up a run on other machines
+	Commands []string             `json:"commands"`
+	State    string               `json:"state"` // the run's own directory
+	Version  string               `json:"bide_version,omitempty"`
 }
 
 type phaseInfo struct {
@@ -83,8 +84,7 @@ name of a workflow; without it, it is the last run.`,
 		},
 	}
 	cmd.Flags().BoolVar(&gantt, "gantt", false, "draw the steps over time: attempts, waits by their source, resumes")
-	a.jsonFlag(cmd, "print one JSON object")
-	return cmd
+	return a.withJSON(cmd, "print one JSON object")
 }
 
 // first is the first argument, or "".
@@ -118,10 +118,7 @@ func (a *app) show(ctx context.Context, run string) error {
 		if r.IsElsewhere() && s.Status == event.Running {
 			s.Trouble = a.stands(ctx, r.Run(), showWait)[r.Run()].Trouble
 		}
-		if a.json {
-			return printJSON(a.out, s)
-		}
-		return a.printShown(s)
+		return answer(a, s, a.printShown)
 	})
 }
 
@@ -136,7 +133,7 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 	}
 	h := r.Header()
 	s := &shown{runInfo: infoOf(sum, nil), Resumes: st.Resumes, Class: st.Class, Usage: st.Usage,
-		Letters: sum.Items.DeadLettered, State: r.Dir(), Version: h.BideVersion, Errors: []engine.ErrorClass{}, Notes: []string{}}
+		Letters: sum.Items.DeadLettered, State: r.Dir(), Version: h.BideVersion, Errors: append([]journal.ErrorClass{}, st.Items.Errors()...), Notes: []string{}}
 	s.Message = st.Message
 	if !st.Held.IsZero() {
 		s.Paused = &st.Held
@@ -148,9 +145,6 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 	}
 	s.phases(st)
 	if err := s.steps(ctx, r, st); err != nil {
-		return nil, err
-	}
-	if err := s.errors(ctx, r); err != nil {
 		return nil, err
 	}
 	s.Commands = s.commands()
@@ -216,6 +210,7 @@ func (s *shown) steps(ctx context.Context, r *journal.Reader, st *journal.State)
 			i.DurationMS, i.ExitCode, i.WaitedMS = e.DurationMS, e.ExitCode, told(e).WaitedMS
 		}
 	}
+	s.conditions(r.Header(), found)
 	s.StepList = []stepInfo{}
 	for _, i := range slices.SortedFunc(maps.Values(found), func(x, y *stepInfo) int { return cmp.Compare(x.seq, y.seq) }) {
 		s.StepList = append(s.StepList, *i)
@@ -223,29 +218,35 @@ func (s *shown) steps(ctx context.Context, r *journal.Reader, st *journal.State)
 	return nil
 }
 
-// errors counts the classes of the items that have failed for good.
-func (s *shown) errors(ctx context.Context, r *journal.Reader) error {
-	if s.Items.Failed+s.Items.Skipped == 0 {
-		return nil
-	}
-	at := map[string]int{}
-	for res, err := range r.Results(ctx) {
-		if err != nil {
-			return err
-		}
-		if res.Class == "" {
+// conditions gives each step that was skipped its condition for a message.
+func (s *shown) conditions(h journal.Header, steps map[string]*stepInfo) {
+	var when map[string]string // by the path in the file
+	for path, i := range steps {
+		if i.Status != event.Skipped || i.Message != "" || s.Kind == workflow.Dataflow.String() {
 			continue
 		}
-		n, ok := at[res.Class]
-		if !ok {
-			n = len(s.Errors)
-			at[res.Class] = n
-			s.Errors = append(s.Errors, engine.ErrorClass{Class: res.Class, Example: res.Message, Item: res.ID})
+		if when == nil {
+			when = conditionsOf(h)
 		}
-		s.Errors[n].Count++
+		if at := strings.IndexAny(path, "@#"); at >= 0 { // the rounds of loops
+			path = path[:at]
+		}
+		i.Message = when[path]
 	}
-	slices.SortStableFunc(s.Errors, func(x, y engine.ErrorClass) int { return cmp.Compare(y.Count, x.Count) })
-	return nil
+}
+
+func conditionsOf(h journal.Header) map[string]string {
+	when := map[string]string{}
+	f := timeline.File(h)
+	hidden := timeline.Secrets(f)
+	if f != nil {
+		workflow.Walk(f, func(step *workflow.Step) {
+			if step.When != nil {
+				when[step.Path] = "when: " + hidden.String(step.When.String())
+			}
+		})
+	}
+	return when
 }
 
 // commands says what may be done next.
@@ -286,7 +287,7 @@ func (a *app) printShown(s *shown) error {
 	line("held up", visible(s.Trouble))
 	line("started", s.times())
 	if s.Resumes > 0 {
-		line("resumed", strconv.Itoa(s.Resumes)+" "+plural(s.Resumes, "time"))
+		line("resumed", strconv.Itoa(s.Resumes)+" "+diag.Plural(s.Resumes, "time"))
 	}
 	line("items", s.items())
 	line("agents", s.usage())
@@ -328,7 +329,7 @@ func (s *shown) items() string {
 	if c.Total == 0 {
 		return ""
 	}
-	t := fmt.Sprintf("%d: %d succeeded", c.Total, c.Succeeded)
+	t := fmt.Sprintf("%d: %d succeeded", c.Total, c.Succeeded-c.Degraded-c.Recovered-c.Tolerated-c.Incomplete) + kindsText(c.KindCounts)
 	for _, x := range []struct {
 		n    int
 		what string
@@ -338,7 +339,7 @@ func (s *shown) items() string {
 		}
 	}
 	if s.Letters > 0 {
-		t += fmt.Sprintf("; %d dead %s", s.Letters, plural(s.Letters, "letter"))
+		t += fmt.Sprintf("; %d dead %s", s.Letters, diag.Plural(s.Letters, "letter"))
 	}
 	if s.Retried > 0 {
 		t += fmt.Sprintf("; %d needed more than one attempt", s.Retried)
@@ -374,10 +375,13 @@ func (a *app) section(t *table) error {
 	return t.print(a.out, a.columns(a.out))
 }
 
-func paintStatus(p palette, column int) func(int, string) string {
+func paintStatus(p palette, column int) func(int, string) string { return painted(column, p.status) }
+
+// painted has one column of a table painted.
+func painted(column int, paint func(string) string) func(int, string) string {
 	return func(col int, s string) string {
 		if col == column {
-			return p.status(s)
+			return paint(s)
 		}
 		return s
 	}
@@ -408,7 +412,7 @@ func (a *app) printRest(s *shown, p palette) error {
 	if len(s.Errors) > 0 {
 		b.WriteString("\n" + p.bold("errors of items") + "\n")
 		for _, e := range s.Errors {
-			b.WriteString(fold(fmt.Sprintf("  %d × %s, for example item %s: %s", e.Count, e.Class, visible(e.Item), visible(oneLine(e.Example))), a.columns(a.out), "      ") + "\n")
+			b.WriteString(fold(fmt.Sprintf("  %d × %s, for example item %s: %s", e.Count, e.Class, visible(oneLine(cmp.Or(e.Label, e.Item))), visible(oneLine(e.Example))), a.columns(a.out), "      ") + "\n")
 		}
 	}
 	if len(s.Notes) > 0 {
@@ -421,6 +425,5 @@ func (a *app) printRest(s *shown, p palette) error {
 	for _, c := range s.Commands {
 		b.WriteString("  " + c + "\n")
 	}
-	_, err := fmt.Fprint(a.out, b.String())
-	return err
+	return a.print(b.String())
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
@@ -67,11 +69,10 @@ of the attempt alone: variants that are compared meet the same luck, and the sam
 	fs.StringVar(&f.svg, "svg", "", "also write the plots to this file, as SVG")
 	fs.StringArrayVar(&f.params, "param", nil, "a parameter, NAME=VALUE")
 	fs.StringVar(&f.paramFile, "param-file", "", "parameters from a JSON or YAML file")
-	fs.StringVar(&f.profile, "profile", "", "use a profile of the file")
-	fs.IntVar(&f.maxParallel, "max-parallel", 0, "agents at once, in place of the file's max_parallel")
+	fs.StringVar(&f.Profile, "profile", "", "use a profile of the file")
+	fs.IntVar(&f.MaxParallel, "max-parallel", 0, "agents at once, in place of the file's max_parallel")
 	f.pipelineFlags.add(fs)
-	a.jsonFlag(cmd, "print the figures as a JSON object")
-	return cmd
+	return a.withJSON(cmd, "print the figures as a JSON object")
 }
 
 // variant is a file that is simulated, with what came of it.
@@ -108,7 +109,7 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags, path string) error
 	_, outage := model.End()
 	for _, v := range list {
 		progress, done := a.progress(v.name, f.seeds)
-		options := simulate.Options{File: v.file, Pipeline: v.pipe, Settings: engine.Settings{Dir: f.dir, Profile: f.profile, MaxParallel: f.maxParallel, Inputs: v.inputs},
+		options := simulate.Options{File: v.file, Pipeline: v.pipe, Settings: engine.Settings{Dir: f.Dir, Profile: f.Profile, MaxParallel: f.MaxParallel, Inputs: v.inputs},
 			Model: model, Seeds: f.seeds, First: f.first, Progress: progress, Items: items}
 		samples, err := simulate.Run(ctx, options)
 		done()
@@ -178,12 +179,10 @@ func (a *app) simulatedFile(f *runFlags, path string, read func(string) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	file, problems := workflow.Load(path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.profile, ReadFile: read})
+	file, problems := workflow.Load(path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.Profile, ReadFile: read})
 	if problems.HasErrors() || file == nil {
 		a.problems(problems, sources(file))
-		n, _ := problems.Count()
-		fmt.Fprintf(a.err, "bide: %s has %d %s\n", path, n, plural(n, "error"))
-		return nil, exitError(2)
+		return nil, a.faulty(path, problems, "")
 	}
 	return file, nil
 }
@@ -204,7 +203,7 @@ func changed(f *runFlags, file *workflow.File, set string) (*workflow.File, erro
 		}
 		return os.ReadFile(name)
 	}
-	file, problems := workflow.Load(file.Path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.profile, ReadFile: read})
+	file, problems := workflow.Load(file.Path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.Profile, ReadFile: read})
 	if problems.HasErrors() {
 		return nil, problems
 	}
@@ -213,15 +212,13 @@ func changed(f *runFlags, file *workflow.File, set string) (*workflow.File, erro
 
 // simulatedPipeline reads a pipeline and the inputs that are given.
 func (a *app) simulatedPipeline(f *runFlags, path string, read func(string) ([]byte, error)) (*engine.Pipeline, map[string]any, error) {
-	if len(f.params) > 0 || f.paramFile != "" || f.profile != "" {
+	if len(f.params) > 0 || f.paramFile != "" || f.Profile != "" {
 		return nil, nil, usagef("%s is a pipeline: it takes --input and --inputs, not parameters", path)
 	}
 	p, problems := engine.LoadPipeline(path, f.manifest, read)
 	if problems.HasErrors() || p.Plan == nil {
 		a.problems(problems, p.Sources)
-		n, _ := problems.Count()
-		fmt.Fprintf(a.err, "bide: %s has %d %s\n", path, n, plural(n, "error"))
-		return nil, nil, exitError(2)
+		return nil, nil, a.faulty(path, problems, "")
 	}
 	texts, file, err := f.pipelineFlags.values()
 	if err != nil {
@@ -229,15 +226,14 @@ func (a *app) simulatedPipeline(f *runFlags, path string, read func(string) ([]b
 	}
 	missing := simulate.MadeUp(p, mergedKeys(texts, file))
 	given, err := p.PipelineInputs(texts, file)
-	var wrong *plan.InputError
-	if errors.As(err, &wrong) && len(wrong.Problems) == len(missing) { // which are made up
+	if wrong, ok := errors.AsType[*plan.InputError](err); ok && len(wrong.Problems) == len(missing) { // which are made up
 		err = nil
 	}
 	if err != nil {
 		return nil, nil, usageError{wrongInputs(path, err)}
 	}
 	if len(missing) > 0 {
-		fmt.Fprintf(a.err, "bide: made up, since not given: %s %s\n", plural(len(missing), "input"), strings.Join(missing, ", "))
+		fmt.Fprintf(a.err, "bide: made up, since not given: %s %s\n", diag.Plural(len(missing), "input"), strings.Join(missing, ", "))
 	}
 	return p, given, nil
 }
@@ -271,9 +267,7 @@ func (a *app) model(ctx context.Context, f *simulateFlags, v *variant) (*simulat
 		m, problems := simulate.Load(f.model, v.known())
 		a.problems(problems, nil)
 		if problems.HasErrors() {
-			n, _ := problems.Count()
-			fmt.Fprintf(a.err, "bide: %s has %d %s\n", f.model, n, plural(n, "error"))
-			return nil, nil, exitError(2)
+			return nil, nil, a.faulty(f.model, problems, "")
 		}
 		return m, nil, nil
 	}
@@ -338,11 +332,8 @@ func (a *app) printSimulation(list []*variant) error {
 	if err := figures(list, p).print(a.out, width); err != nil {
 		return err
 	}
-	if width == 0 {
-		width = 80
-	}
-	_, err := io.WriteString(a.out, loadPlot(list, width, p)+tookPlot(list, width, p))
-	return err
+	width = cmp.Or(width, 80)
+	return a.print(loadPlot(list, width, p) + tookPlot(list, width, p))
 }
 
 // figures is the table of what came of the simulation.
@@ -352,12 +343,7 @@ func figures(list []*variant, p palette) *table {
 		t.head = append(t.head, v.name)
 		t.right[i+1] = true
 	}
-	t.paint = func(col int, cell string) string {
-		if col == 0 {
-			return p.dim(cell)
-		}
-		return cell
-	}
+	t.paint = painted(0, p.dim)
 	row := func(name string, cell func(*simulate.Report) string) {
 		cells := []string{name}
 		for _, v := range list {
@@ -407,54 +393,44 @@ func loadPlot(list []*variant, width int, p palette) string {
 		return ""
 	}
 	for i, v := range list {
-		name := ""
-		if len(list) > 1 {
-			name = v.name + ": "
-		}
-		fmt.Fprintf(&b, "\n%sattempts a second, at most %s\n", name, number(most))
-		var cells strings.Builder
-		for _, f := range bars(v.report, width) {
-			n := int(math.Ceil(f / most * 8))
-			cells.WriteString(eighths[n])
-		}
-		b.WriteString(p.sgr(seriesColor(i), strings.TrimRight(cells.String(), " ")) + "\n")
-		total := time.Duration(int64(len(v.report.Load.Mean)) * v.report.Load.BucketNS)
-		end := simulate.Span(int64(total))
-		fmt.Fprintf(&b, "0%*s\n", max(min(width, len(v.report.Load.Mean))-1, len(end)), end)
+		load := v.report.Load
+		end := simulate.Span(int64(len(load.Mean)) * load.BucketNS)
+		sparkline(&b, list, i, p, "attempts a second, at most "+number(most), bars(v.report, width), most, end, min(width, len(load.Mean)))
 	}
 	return b.String()
 }
 
 // tookPlot draws how many runs took how long.
 func tookPlot(list []*variant, width int, p palette) string {
-	long := time.Duration(0)
-	for _, v := range list {
-		long = max(long, time.Duration(v.report.Makespan.P99))
-	}
+	long := slowest(list)
 	if long == 0 {
 		return ""
 	}
 	var b strings.Builder
 	for i, v := range list {
-		name := ""
-		if len(list) > 1 {
-			name = v.name + ": "
-		}
-		fmt.Fprintf(&b, "\n%sruns by how long they took\n", name)
-		counts := make([]int, width)
+		counts := make([]float64, width)
 		for _, t := range v.report.Makespans {
 			counts[min(int(float64(t)/float64(long)*float64(width)), width-1)]++
 		}
-		most := max(slices.Max(counts), 1)
-		var cells strings.Builder
-		for _, n := range counts {
-			cells.WriteString(eighths[(n*8+most-1)/most])
-		}
-		b.WriteString(p.sgr(seriesColor(i), strings.TrimRight(cells.String(), " ")) + "\n")
-		end := simulate.Span(int64(long))
-		fmt.Fprintf(&b, "0%*s\n", max(width-1, len(end)), end)
+		sparkline(&b, list, i, p, "runs by how long they took", counts, max(slices.Max(counts), 1), simulate.Span(int64(long)), width)
 	}
 	return b.String()
+}
+
+// sparkline draws numbers of one of several variants, up to most, as a line of bars
+// over an axis from 0 to end.
+func sparkline(b *strings.Builder, list []*variant, i int, p palette, what string, bars []float64, most float64, end string, width int) {
+	name := ""
+	if len(list) > 1 {
+		name = list[i].name + ": "
+	}
+	fmt.Fprintf(b, "\n%s%s\n", name, what)
+	var cells strings.Builder
+	for _, f := range bars {
+		cells.WriteString(eighths[int(math.Ceil(f/most*8))])
+	}
+	b.WriteString(p.sgr(seriesColor(i), strings.TrimRight(cells.String(), " ")) + "\n")
+	fmt.Fprintf(b, "0%*s\n", max(width-1, len(end)), end)
 }
 
 // bars are the means of a load, attempts a second, of no more than width

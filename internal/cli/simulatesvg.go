@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"html"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/simulate"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // The panels of the drawing: the load over time with the band in which 90 of
@@ -16,7 +15,6 @@ import (
 // long and, where two files are compared, by how much a run of the one is longer
 // than the run of the other that met the same luck.
 const (
-	simWidth              = 760
 	simHeight, pairHeight = 700, 880
 	loadTop, loadBottom   = 84, 260
 	endTop, endBottom     = 330, 450
@@ -31,11 +29,7 @@ func simulationSVG(list []*variant) string {
 	if len(list) > 1 {
 		height = pairHeight
 	}
-	d.line(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="t">`, simWidth, height, simWidth, height)
-	d.line(`<title id="t">%s</title>`, html.EscapeString("Simulation: "+list[0].report.Sentence()))
-	d.line(`<style>%s</style>`, svgStyle)
-	d.line(`<rect class="page" width="%d" height="%d"/>`, simWidth, height)
-	d.line(`<text x="%d" y="28" font-size="16" font-weight="600">Load on the target, and when runs end</text>`, svgLeft)
+	d.begin(height, "Simulation: "+list[0].report.Sentence(), "Load on the target, and when runs end")
 	x := svgLeft
 	for i, v := range list {
 		text := fmt.Sprintf("%s: %.1f %% succeed", v.name, 100*v.report.Runs.Succeeded.P)
@@ -52,19 +46,10 @@ func simulationSVG(list []*variant) string {
 	return d.String()
 }
 
-// times draws an axis of time, and gives its scale.
-func (d *drawing) axis(most time.Duration, top, bottom int, what string) func(time.Duration) float64 {
-	axis := ticks(most)
-	end := axis[len(axis)-1]
-	x := func(t time.Duration) float64 {
-		return svgLeft + float64(min(t, end))/float64(end)*(simWidth-svgLeft-svgRight)
-	}
-	for _, t := range axis {
-		d.line(`<line class="grid" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/><text class="quiet" x="%.1f" y="%d" text-anchor="middle">%s</text>`,
-			x(t), x(t), top, bottom, x(t), bottom+18, duration.Format(t))
-	}
-	d.line(`<line class="axis" x1="%d" x2="%d" y1="%d" y2="%d"/>`, svgLeft, simWidth-svgRight, bottom, bottom)
-	d.line(`<text class="quiet" x="%d" y="%d" text-anchor="end">%s</text>`, simWidth-svgRight, bottom+36, what)
+// timeAxis draws an axis of time, and gives its scale.
+func (d *drawing) timeAxis(most time.Duration, top, bottom int, what string) func(time.Duration) float64 {
+	x := d.ruled(most, top, bottom)
+	d.axis(bottom, what)
 	return x
 }
 
@@ -78,10 +63,10 @@ func (d *drawing) loads(list []*variant) {
 		}
 		long = max(long, time.Duration(int64(len(l.Mean))*l.BucketNS))
 	}
-	x := d.axis(long, loadTop, loadBottom, "attempts a second, mean and 90 of 100 runs")
+	x := d.timeAxis(long, loadTop, loadBottom, "attempts a second, mean and 90 of 100 runs")
 	y := func(f float64) float64 { return loadBottom - f/most*(loadBottom-loadTop) }
 	for _, part := range []float64{0, 0.5, 1} {
-		d.line(`<text class="quiet" x="%d" y="%.1f" text-anchor="end">%s</text>`, svgLeft-8, y(part*most)+4, number(part*most))
+		d.side(y(part*most), number(part*most))
 	}
 	for i, v := range list {
 		l := &v.report.Load
@@ -94,20 +79,24 @@ func (d *drawing) loads(list []*variant) {
 			path = append(path, fmt.Sprintf("%.1f,%.1f", at, y(l.Mean[k]/per)))
 		}
 		slices.Reverse(back)
-		d.line(`<polygon class="band f%d" points="%s"/>`, i%5, strings.Join(append(band, back...), " "))
-		d.line(`<polyline class="line c%d" points="%s"/>`, i%5, strings.Join(path, " "))
+		d.area(i, append(band, back...))
+		d.polyline(i, path)
 	}
 }
 
-func (d *drawing) ends(list []*variant) {
-	long := time.Duration(1)
+// slowest is the greatest time in which 99 of 100 runs of a variant have ended.
+func slowest(list []*variant) (most time.Duration) {
 	for _, v := range list {
-		long = max(long, time.Duration(v.report.Makespan.P99))
+		most = max(most, time.Duration(v.report.Makespan.P99))
 	}
-	x := d.axis(long, endTop, endBottom, "share of the runs that have ended")
+	return most
+}
+
+func (d *drawing) ends(list []*variant) {
+	x := d.timeAxis(max(slowest(list), 1), endTop, endBottom, "share of the runs that have ended")
 	y := func(f float64) float64 { return endBottom - f*(endBottom-endTop) }
 	for _, part := range []float64{0, 0.5, 1} {
-		d.line(`<text class="quiet" x="%d" y="%.1f" text-anchor="end">%.0f %%</text>`, svgLeft-8, y(part)+4, 100*part)
+		d.side(y(part), fmt.Sprintf("%.0f %%", 100*part))
 	}
 	for i, v := range list {
 		all := slices.Sorted(slices.Values(v.report.Makespans))
@@ -116,7 +105,7 @@ func (d *drawing) ends(list []*variant) {
 		for k := 0; k < len(all); k += every {
 			path = append(path, fmt.Sprintf("%.1f,%.1f", x(all[k]), y(float64(k+1)/float64(len(all)))))
 		}
-		d.line(`<polyline class="line c%d" points="%s"/>`, i%5, strings.Join(path, " "))
+		d.polyline(i, path)
 	}
 }
 
@@ -125,23 +114,28 @@ const bins = 40
 
 // took draws how many runs took how long.
 func (d *drawing) took(list []*variant) {
-	long := time.Duration(1)
-	for _, v := range list {
-		long = max(long, time.Duration(v.report.Makespan.P99))
-	}
-	x := d.axis(long, tookTop, tookBottom, "runs by how long they took")
+	long := max(slowest(list), 1)
+	x := d.timeAxis(long, tookTop, tookBottom, "runs by how long they took")
+	values := value.Map(list, func(v *variant) []time.Duration { return v.report.Makespans })
+	d.histograms(values, 0, tookTop, tookBottom, func(t time.Duration) int { return int(t * bins / (long + 1)) },
+		func(edge int) float64 { return x(long * time.Duration(edge) / bins) })
+}
+
+// histograms draws how many values of each series, from one on, fall into each of the
+// bins, whose edges are at places of the panel.
+func (d *drawing) histograms(values [][]time.Duration, from, top, bottom int, bin func(time.Duration) int, edge func(int) float64) {
 	most := 1
-	counts := make([][bins]int, len(list))
-	for i, v := range list {
-		for _, t := range v.report.Makespans {
-			counts[i][min(int(t*bins/(long+1)), bins-1)]++
+	counts := make([][bins]int, len(values))
+	for i, list := range values {
+		for _, t := range list {
+			counts[i][min(bin(t), bins-1)]++
 		}
 		most = max(most, slices.Max(counts[i][:]))
 	}
-	for i := range list {
-		d.histogram(counts[i][:], i, tookTop, tookBottom, most, func(edge int) float64 { return x(long * time.Duration(edge) / bins) })
+	for i := from; i < len(values); i++ {
+		d.histogram(counts[i][:], i, top, bottom, most, edge)
 	}
-	d.line(`<text class="quiet" x="%d" y="%d" text-anchor="end">%d</text>`, svgLeft-8, tookTop+4, most)
+	d.line(`<text class="quiet" x="%d" y="%d" text-anchor="end">%d</text>`, svgLeft-8, top+4, most)
 }
 
 // histogram draws a filled stair.
@@ -152,8 +146,8 @@ func (d *drawing) histogram(counts []int, series, top, bottom, most int, edge fu
 		points = append(points, fmt.Sprintf("%.1f,%.1f", edge(k), y), fmt.Sprintf("%.1f,%.1f", edge(k+1), y))
 	}
 	points = append(points, fmt.Sprintf("%.1f,%d", edge(len(counts)), bottom))
-	d.line(`<polygon class="band f%d" points="%s"/>`, series%5, strings.Join(points, " "))
-	d.line(`<polyline class="line c%d" points="%s"/>`, series%5, strings.Join(points, " "))
+	d.area(series, points)
+	d.polyline(series, points)
 }
 
 // paired draws, for each file but the first, by how much its runs are longer than
@@ -168,7 +162,7 @@ func (d *drawing) paired(list []*variant) {
 		}
 	}
 	x := func(t time.Duration) float64 {
-		return svgLeft + (float64(t)/float64(widest)+1)/2*(simWidth-svgLeft-svgRight)
+		return svgLeft + (float64(t)/float64(widest)+1)/2*(svgWidth-svgLeft-svgRight)
 	}
 	for _, t := range []time.Duration{-widest, -widest / 2, 0, widest / 2, widest} {
 		sign := ""
@@ -177,24 +171,9 @@ func (d *drawing) paired(list []*variant) {
 		} else if t < 0 {
 			sign = "−"
 		}
-		d.line(`<line class="grid" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/><text class="quiet" x="%.1f" y="%d" text-anchor="middle">%s%s</text>`,
-			x(t), x(t), pairTop, pairBottom, x(t), pairBottom+18, sign, simulate.Span(int64(t.Abs())))
+		d.upright(x(t), pairTop, pairBottom, sign+simulate.Span(int64(t.Abs())))
 	}
-	d.line(`<line class="axis" x1="%d" x2="%d" y1="%d" y2="%d"/>`, svgLeft, simWidth-svgRight, pairBottom, pairBottom)
-	d.line(`<text class="quiet" x="%d" y="%d" text-anchor="end">by how much a run is longer than with %s, under the same luck</text>`,
-		simWidth-svgRight, pairBottom+36, html.EscapeString(list[0].name))
-	most := 1
-	counts := make([][bins]int, len(list))
-	for i := range list[1:] {
-		for _, t := range diffs[i+1] {
-			counts[i+1][min(int((float64(t)/float64(widest)+1)/2*bins), bins-1)]++
-		}
-		most = max(most, slices.Max(counts[i+1][:]))
-	}
-	for i := range list[1:] {
-		d.histogram(counts[i+1][:], i+1, pairTop, pairBottom, most, func(edge int) float64 {
-			return x(2*widest*time.Duration(edge)/bins - widest)
-		})
-	}
-	d.line(`<text class="quiet" x="%d" y="%d" text-anchor="end">%d</text>`, svgLeft-8, pairTop+4, most)
+	d.axis(pairBottom, "by how much a run is longer than with "+html.EscapeString(list[0].name)+", under the same luck")
+	d.histograms(diffs, 1, pairTop, pairBottom, func(t time.Duration) int { return int((float64(t)/float64(widest) + 1) / 2 * bins) },
+		func(edge int) float64 { return x(2*widest*time.Duration(edge)/bins - widest) })
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/spf13/cobra"
 )
@@ -19,7 +20,7 @@ type standing struct {
 }
 
 func (a *app) statusCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "status",
 		Short: "Tell what runs now, and what waits to be gone on with",
 		Long: `Tells which runs go on at this moment, how many can be resumed, and how many dead
@@ -28,9 +29,7 @@ letters there are; with the command that goes on with each.`,
   bide status --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
-	}
-	a.jsonFlag(cmd, "print one JSON object")
-	return cmd
+	}, "print one JSON object")
 }
 
 func (a *app) status(ctx context.Context) error {
@@ -54,10 +53,7 @@ func (a *app) status(ctx context.Context) error {
 			s.DeadLetters, s.Letters = s.DeadLetters+n, append(s.Letters, sum.ID)
 		}
 	}
-	if a.json {
-		return printJSON(a.out, s)
-	}
-	return a.printStatus(&s)
+	return answer(a, &s, a.printStatus)
 }
 
 func (a *app) printStatus(s *standing) error {
@@ -65,7 +61,7 @@ func (a *app) printStatus(s *standing) error {
 	if len(s.Running) == 0 {
 		b.WriteString("nothing runs\n")
 	} else {
-		fmt.Fprintf(&b, "%d %s\n", len(s.Running), plural(len(s.Running), "run goes on", "runs go on"))
+		fmt.Fprintf(&b, "%s\n", diag.Count(len(s.Running), "run goes on", "runs go on"))
 	}
 	if _, err := fmt.Fprint(a.out, b.String()); err != nil {
 		return err
@@ -78,12 +74,11 @@ func (a *app) printStatus(s *standing) error {
 	}
 	if n := len(s.Resumable); n > 0 {
 		last := s.Resumable[0]
-		line := fmt.Sprintf("%d %s be resumed; the last is %s%s: bide resume %s", n, plural(n, "run can", "runs can"), shortRun(last.Run), nameOf(visible(last.title())), shortRun(last.Run))
+		line := fmt.Sprintf("%s be resumed; the last is %s%s: bide resume %s", diag.Count(n, "run can", "runs can"), shortRun(last.Run), nameOf(visible(last.title())), shortRun(last.Run))
 		b.WriteString(fold(line, a.columns(a.out), "  ") + "\n")
 	}
 	if s.DeadLetters > 0 {
-		fmt.Fprintf(&b, "%d dead %s in %d %s: bide dlq list %s\n", s.DeadLetters, plural(s.DeadLetters, "letter"), len(s.Letters), plural(len(s.Letters), "run"), shortRun(s.Letters[0]))
+		fmt.Fprintf(&b, "%d dead %s in %s: bide dlq list %s\n", s.DeadLetters, diag.Plural(s.DeadLetters, "letter"), diag.Count(len(s.Letters), "run"), shortRun(s.Letters[0]))
 	}
-	_, err := fmt.Fprint(a.out, b.String())
-	return err
+	return a.print(b.String())
 }

@@ -3,10 +3,13 @@ package cli
 import (
 	"fmt"
 	"html"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // The drawing: two panels, the delay after each attempt and when the attempts
@@ -44,22 +47,55 @@ type drawing struct {
 
 func (d *drawing) line(format string, args ...any) { fmt.Fprintf(d, format+"\n", args...) }
 
+// begin writes the head of a document: what it is called, and what stands above it.
+func (d *drawing) begin(height int, title, headline string) {
+	d.line(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]d %[2]d" width="%[1]d" height="%[2]d" role="img" aria-labelledby="t">`, svgWidth, height)
+	d.line(`<title id="t">%s</title>`, html.EscapeString(title))
+	d.line(`<style>%s</style>`, svgStyle)
+	d.line(`<rect class="page" width="%d" height="%d"/>`, svgWidth, height)
+	d.line(`<text x="%d" y="28" font-size="16" font-weight="600">%s</text>`, svgLeft, headline)
+}
+
+// axis is the line below a panel, and below it what the panel shows.
+func (d *drawing) axis(bottom int, what string) {
+	d.line(`<line class="axis" x1="%d" x2="%d" y1="%d" y2="%d"/>`, svgLeft, svgWidth-svgRight, bottom, bottom)
+	d.shows(bottom+36, what)
+}
+
+func (d *drawing) shows(y int, what string) {
+	d.line(`<text class="quiet" x="%d" y="%d" text-anchor="end">%s</text>`, svgWidth-svgRight, y, what)
+}
+
+// upright is a line through a panel at a place of its axis, which is named below it.
+func (d *drawing) upright(x float64, top, bottom int, name string) {
+	d.line(`<line class="grid" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/><text class="quiet" x="%.1f" y="%d" text-anchor="middle">%s</text>`,
+		x, x, top, bottom, x, bottom+18, name)
+}
+
+// ruled draws lines through a panel at times from 0 on, and gives their scale.
+func (d *drawing) ruled(most time.Duration, top, bottom int) func(time.Duration) float64 {
+	axis := ticks(most)
+	end := axis[len(axis)-1]
+	x := func(t time.Duration) float64 {
+		return svgLeft + float64(min(t, end))/float64(end)*(svgWidth-svgLeft-svgRight)
+	}
+	for _, t := range axis {
+		d.upright(x(t), top, bottom, duration.Format(t))
+	}
+	return x
+}
+
+// side is a number beside a panel.
+func (d *drawing) side(y float64, text string) {
+	d.line(`<text class="quiet" x="%d" y="%.1f" text-anchor="end">%s</text>`, svgLeft-8, y+4, text)
+}
+
 // svgPlot draws schedules as a document of its own.
 func svgPlot(list []schedule) string {
 	d := &drawing{list: list}
-	var names []string
-	for _, s := range list {
-		names = append(names, s.name)
-	}
-	title := html.EscapeString("Delays of the backoff strategies " + strings.Join(names, ", "))
-	if len(names) == 1 {
-		title = html.EscapeString("Delays of the backoff strategy " + names[0])
-	}
-	d.line(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="t">`, svgWidth, svgHeight, svgWidth, svgHeight)
-	d.line(`<title id="t">%s</title>`, title)
-	d.line(`<style>%s</style>`, svgStyle)
-	d.line(`<rect class="page" width="%d" height="%d"/>`, svgWidth, svgHeight)
-	d.line(`<text x="%d" y="28" font-size="16" font-weight="600">Backoff delays</text>`, svgLeft)
+	names := value.Map(list, func(s schedule) string { return s.name })
+	title := fmt.Sprintf("Delays of the backoff %s %s", diag.Plural(len(names), "strategy", "strategies"), strings.Join(names, ", "))
+	d.begin(svgHeight, title, "Backoff delays")
 	d.legend()
 	d.delays()
 	d.times()
@@ -94,11 +130,10 @@ func (d *drawing) delays() {
 		d.line(`<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text class="quiet" x="%d" y="%.1f" text-anchor="end">%s</text>`,
 			svgLeft, svgWidth-svgRight, y(t), y(t), svgLeft-8, y(t)+4, duration.Format(t))
 	}
-	d.line(`<line class="axis" x1="%d" x2="%d" y1="%d" y2="%d"/>`, svgLeft, svgWidth-svgRight, delayBottom, delayBottom)
+	d.axis(delayBottom, "delay after failed attempt n")
 	for every, n := (count+19)/20, 0; n < count; n += max(every, 1) {
 		d.line(`<text class="quiet" x="%.1f" y="%d" text-anchor="middle">%d</text>`, x(n), delayBottom+18, n+1)
 	}
-	d.line(`<text class="quiet" x="%d" y="%d" text-anchor="end">delay after failed attempt n</text>`, svgWidth-svgRight, delayBottom+36)
 	for i, s := range d.list {
 		d.curve(i, s, x, y)
 	}
@@ -123,15 +158,21 @@ func (d *drawing) curve(i int, s schedule, x func(int) float64, y func(time.Dura
 			i, x(n), y(w.Delay), html.EscapeString(s.name), duration.Format(brief(w.Delay)), w.After))
 	}
 	if s.ranged() {
-		for j := len(back) - 1; j >= 0; j-- {
-			band = append(band, back[j])
-		}
-		d.line(`<polygon class="band f%d" points="%s"/>`, i, strings.Join(band, " "))
+		slices.Reverse(back)
+		d.area(i, append(band, back...))
 	}
-	d.line(`<polyline class="line c%d" points="%s"/>`, i, strings.Join(path, " "))
+	d.polyline(i, path)
 	if every == 1 && len(waits) <= 100 {
 		d.line("%s", strings.Join(marks, "\n"))
 	}
+}
+
+func (d *drawing) area(series int, points []string) {
+	d.line(`<polygon class="band f%d" points="%s"/>`, series%5, strings.Join(points, " "))
+}
+
+func (d *drawing) polyline(series int, points []string) {
+	d.line(`<polyline class="line c%d" points="%s"/>`, series%5, strings.Join(points, " "))
 }
 
 // times is the panel of when the attempts are made, if each fails at once.
@@ -140,16 +181,8 @@ func (d *drawing) times() {
 	for _, s := range d.list {
 		most = max(most, s.timeline.Total)
 	}
-	axis := ticks(most)
-	top := axis[len(axis)-1]
-	x := func(t time.Duration) float64 {
-		return svgLeft + float64(t)/float64(top)*(svgWidth-svgLeft-svgRight)
-	}
-	for _, t := range axis {
-		d.line(`<line class="grid" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/><text class="quiet" x="%.1f" y="%d" text-anchor="middle">%s</text>`,
-			x(t), x(t), timeTop-8, timeBottom+8, x(t), timeBottom+26, duration.Format(t))
-	}
-	d.line(`<text class="quiet" x="%d" y="%d" text-anchor="end">when the attempts are made, if each fails at once</text>`, svgWidth-svgRight, timeBottom+46)
+	x := d.ruled(most, timeTop-8, timeBottom+8)
+	d.shows(timeBottom+46, "when the attempts are made, if each fails at once")
 	for i, s := range d.list {
 		y := float64(timeTop+timeBottom) / 2
 		if len(d.list) > 1 {

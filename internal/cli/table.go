@@ -1,10 +1,11 @@
 package cli
 
 import (
-	"github.com/bide-dev/bide/internal/diag"
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
 
 	"github.com/bide-dev/bide/internal/event"
 	"golang.org/x/term"

@@ -48,8 +48,6 @@ func (a *app) exportCmd() *cobra.Command {
 traces, metrics and logs, as JUnit XML, or as Markdown.`,
 		Example: `  bide export otel
   bide export junit -o results.xml`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var items, file string
 	otel := &cobra.Command{

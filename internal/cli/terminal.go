@@ -76,6 +76,26 @@ func (a *app) ask() func(string) bool {
 	}
 }
 
+// print and printf write to standard output.
+func (a *app) print(text string) error {
+	_, err := io.WriteString(a.out, text)
+	return err
+}
+
+func (a *app) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(a.out, format, args...)
+	return err
+}
+
+// answer gives what a command has found: as JSON where that is asked for, else as
+// text has it.
+func answer[T any](a *app, found T, text func(T) error) error {
+	if a.json {
+		return printJSON(a.out, found)
+	}
+	return text(found)
+}
+
 // printJSON writes one JSON value and a line end.
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)

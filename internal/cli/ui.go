@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -75,9 +76,7 @@ func (a *app) ui(ctx context.Context, run string, f *uiFlags) error {
 		return err
 	}
 	if !f.noOpen {
-		if err := openBrowser(s.URL(path)); err != nil {
-			fmt.Fprintf(a.err, "bide: no browser was opened (%v); open the address yourself\n", err)
-		}
+		a.browse(s.URL(path))
 	}
 	defer a.keepUp(st)()
 	return s.Serve(sig.soft)
@@ -108,9 +107,7 @@ func (a *app) uiBeside(st *journal.Store) (end func() error, err error) {
 		return nil, err
 	}
 	fmt.Fprintf(a.err, "bide: the dashboard is at %s until the run ends; `bide ui` shows it later\n", s.URL("/"))
-	if err := openBrowser(s.URL("/")); err != nil {
-		fmt.Fprintf(a.err, "bide: no browser was opened (%v); open the address yourself\n", err)
-	}
+	a.browse(s.URL("/"))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
@@ -126,12 +123,16 @@ func (a *app) dashboard(opt web.Options) (*web.Server, error) {
 	return web.New(opt)
 }
 
+// browse opens an address in a browser, and tells where it could not.
+func (a *app) browse(url string) {
+	if err := openBrowser(url); err != nil {
+		fmt.Fprintf(a.err, "bide: no browser was opened (%v); open the address yourself\n", err)
+	}
+}
+
 // openBrowser asks the system to show an address. It does not wait for it.
 func openBrowser(url string) error {
-	command := map[string]string{"darwin": "open"}[runtime.GOOS]
-	if command == "" {
-		command = "xdg-open"
-	}
+	command := cmp.Or(map[string]string{"darwin": "open"}[runtime.GOOS], "xdg-open")
 	path, err := exec.LookPath(command)
 	if err != nil {
 		return errors.New("there is no " + command)

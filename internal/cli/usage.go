@@ -16,17 +16,17 @@ import (
 func spoken(c *cobra.Command) {
 	if check := c.Args; c.HasSubCommands() {
 		c.Args = unknownCommand
-		if c.RunE == nil {
-			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-		}
+		c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	} else if check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil && !errors.As(err, new(usageError)) {
+			err := check(cmd, args)
+			if err != nil && !errors.As(err, new(usageError)) {
 				return wrongArguments(cmd, args)
-			} else if err != nil {
-				return err
 			}
-			return nil
+			if err == nil {
+				err = emptyArgument(cmd, args)
+			}
+			return err
 		}
 	}
 	for _, sub := range c.Commands() {
@@ -77,6 +77,23 @@ func wrongArguments(cmd *cobra.Command, args []string) error {
 	return usagef("the arguments do not fit; write: %s", usage)
 }
 
+// emptyArgument refuses a run or a file without a name, as a variable of a script
+// gives it that nothing sets: it is not the last run that is meant.
+func emptyArgument(cmd *cobra.Command, args []string) error {
+	words := strings.Fields(cmd.Use)[1:]
+	for i, arg := range args {
+		word := strings.Trim(words[min(i, len(words)-1)], "[].")
+		switch {
+		case arg != "" || !slices.Contains([]string{"RUN", "FILE", "ITEM"}, word):
+		case strings.HasPrefix(words[min(i, len(words)-1)], "[RUN"):
+			return usagef("RUN is empty: name a run, or leave it out for the last one")
+		default:
+			return usagef("%s is empty; write: %s", word, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+		}
+	}
+	return nil
+}
+
 // wrongFlag says what is wrong with a flag.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
@@ -86,6 +103,9 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	var bare *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
 	see := "; see " + cmd.CommandPath() + " --help"
+	if cmd.Name() == "batch" {
+		see += ", and bide docs coming-from-parallel for what parallel and xargs call it"
+	}
 	switch {
 	case errors.As(err, &unknown) && hintOf(cmd, "--"+unknown.GetSpecifiedName()) != "":
 		return usagef("%s has no flag --%s; %s", cmd.CommandPath(), unknown.GetSpecifiedName(), hintOf(cmd, "--"+unknown.GetSpecifiedName()))

@@ -3,10 +3,35 @@ package cli
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/bide-dev/bide/internal/value"
 	"go.yaml.in/yaml/v3"
 )
+
+// givenValues reads NAME=VALUE behind one flag, of which each name may be bound to
+// stand once, and the file that another one names.
+func givenValues(flag string, list []string, fileFlag, path string, once bool) (texts map[string]string, file map[string]any, err error) {
+	texts = map[string]string{}
+	var errs []error
+	for _, text := range list {
+		name, v, ok := strings.Cut(text, "=")
+		switch _, twice := texts[name]; {
+		case !ok || name == "":
+			errs = append(errs, fmt.Errorf("--%s %s: write it as NAME=VALUE", flag, text))
+		case twice && once:
+			errs = append(errs, fmt.Errorf("--%s %s is given twice", flag, name))
+		default:
+			texts[name] = v
+		}
+	}
+	if path != "" {
+		if file, err = readValues(path); err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", fileFlag, err))
+		}
+	}
+	return texts, file, misused(errs...)
+}
 
 // readValues reads a JSON or YAML file that holds one object.
 func readValues(path string) (map[string]any, error) {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -9,7 +8,7 @@ import (
 )
 
 func (a *app) versionCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "version",
 		Short: "Say which bide this is",
 		Long:  `Prints the version, the commit it was built from where that is known, and the platform.`,
@@ -25,12 +24,9 @@ func (a *app) versionCmd() *cobra.Command {
 			if v.Commit != "" {
 				commit = " " + v.Commit[:min(12, len(v.Commit))]
 			}
-			_, err := fmt.Fprintf(a.out, "bide %s%s (%s, %s)\n", v.Version, commit, v.Go, v.Platform)
-			return err
+			return a.printf("bide %s%s (%s, %s)\n", v.Version, commit, v.Go, v.Platform)
 		},
-	}
-	a.jsonFlag(cmd, "print one JSON object")
-	return cmd
+	}, "print one JSON object")
 }
 
 // build is what a binary knows of itself.

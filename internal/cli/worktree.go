@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/worktree"
@@ -22,8 +23,6 @@ each agent of a map. Work is never removed before it is merged.`,
 		Example: `  bide worktree ls
   bide worktree merge 01KAJ3
   bide worktree clean --dry-run`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.worktreeLsCmd(), a.worktreeMergeCmd(), a.worktreeCleanCmd())
 	return cmd
@@ -36,8 +35,7 @@ func runID(st *journal.Store, name string) (string, error) {
 		return "", nil
 	}
 	id, err := st.Find(name)
-	var missing *journal.NotFoundError
-	if errors.As(err, &missing) && !missing.Ambiguous && len(missing.Near) == 0 {
+	if missing, ok := errors.AsType[*journal.NotFoundError](err); ok && !missing.Ambiguous && len(missing.Near) == 0 {
 		return name, nil
 	}
 	return id, err
@@ -68,8 +66,7 @@ func (a *app) worktreeLsCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return a.worktreeLs(cmd.Context(), dir, first(args)) },
 	}
 	cmd.Flags().StringVarP(&dir, "path", "p", "", "a directory in the repository (default: here)")
-	a.jsonFlag(cmd, "print a JSON array")
-	return cmd
+	return a.withJSON(cmd, "print a JSON array")
 }
 
 // treeInfo is a branch or a worktree in the list.
@@ -152,8 +149,7 @@ branch. A run that goes on is refused. On a conflict nothing is changed.`,
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.worktreeMerge(cmd.Context(), dir, args[0]) },
 	}
 	cmd.Flags().StringVarP(&dir, "path", "p", "", "a directory in the repository (default: that of the run)")
-	a.jsonFlag(cmd, "print one JSON object")
-	return cmd
+	return a.withJSON(cmd, "print one JSON object")
 }
 
 // merged is what merge did.
@@ -198,7 +194,7 @@ func (a *app) worktreeMerge(ctx context.Context, dir, name string) error {
 	case 0:
 		fmt.Fprintf(a.out, "everything of run %s is merged already\n", id)
 	default:
-		fmt.Fprintf(a.out, "merged %d %s of run %s into %s\n", out.Commits, plural(out.Commits, "commit"), id, out.Into)
+		fmt.Fprintf(a.out, "merged %s of run %s into %s\n", diag.Count(out.Commits, "commit"), id, out.Into)
 	}
 	if out.Kept != "" {
 		fmt.Fprintf(a.err, "bide: branch %s is left, it has work that is not merged\n", out.Kept)
@@ -243,8 +239,7 @@ also removes what is not merged: that work is lost.`,
 	fs.BoolVar(&o.DryRun, "dry-run", false, "show what would be removed, and remove nothing")
 	fs.BoolVar(&o.Force, "force", false, "also what is not merged or not committed, and of runs that could be resumed")
 	fs.BoolVarP(&yes, "yes", "y", false, "do it without asking")
-	a.jsonFlag(cmd, "print a JSON array")
-	return cmd
+	return a.withJSON(cmd, "print a JSON array")
 }
 
 func (a *app) worktreeClean(ctx context.Context, dir, run string, o worktree.CleanOptions, yes bool) error {
@@ -276,11 +271,7 @@ func (a *app) worktreeClean(ctx context.Context, dir, run string, o worktree.Cle
 		}
 	}
 	if n > 0 && !o.DryRun {
-		question := fmt.Sprintf("Remove %d %s?", n, plural(n, "branch and its worktree"))
-		if n > 1 {
-			question = fmt.Sprintf("Remove %d branches and their worktrees?", n)
-		}
-		if err := a.confirm(yes, question); err != nil {
+		if err := a.confirm(yes, "Remove "+diag.Count(n, "branch and its worktree", "branches and their worktrees")+"?"); err != nil {
 			return err
 		}
 		list, err = repo.Clean(ctx, o)

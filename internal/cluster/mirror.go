@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Elsewhere says where the truth of a mirrored run is: the file journal.Elsewhere
@@ -324,10 +326,7 @@ func (f *fold) take(ctx context.Context, facts []event.Event) error {
 // fails keeps how an item failed for good.
 func (f *fold) fails(e *event.Event) {
 	if (e.Type == event.ItemFinished || e.Type == event.ItemHandlerDue) && e.Class != "" {
-		if f.failed == nil {
-			f.failed = map[int]event.Event{}
-		}
-		f.failed[e.Index] = event.Event{Item: e.Item, Label: e.Label, Message: e.Message}
+		value.Put(&f.failed, e.Index, event.Event{Item: e.Item, Label: e.Label, Message: e.Message})
 	}
 }
 
@@ -347,7 +346,7 @@ func (f *fold) complete(ctx context.Context, e *event.Event) error {
 	}
 	was := f.failed[e.Index]
 	e.Item, e.Label = was.Item, was.Label
-	e.Message = fmt.Sprintf("item %s failed after %d attempts: %s", was.Item, e.Attempts, was.Message)
+	e.Message = fmt.Sprintf("item %s failed after %d attempts: %s", cmp.Or(was.Label, was.Item), e.Attempts, was.Message)
 	return nil
 }
 

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"cmp"
+
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -10,14 +12,10 @@ import (
 // isolation is that of the command line.
 func Refused(f *workflow.File, isolation string) (list diag.List) {
 	refuse := func(pos diag.Pos, message, suggestion string) {
-		if pos.File == "" {
-			pos.File = f.Path
-		}
+		pos.File = cmp.Or(pos.File, f.Path)
 		list = append(list, diag.Problem{Pos: pos, Code: "not-on-temporal", Message: message, Suggestion: suggestion})
 	}
-	if isolation == "" {
-		isolation = f.Isolation
-	}
+	isolation = cmp.Or(isolation, f.Isolation)
 	switch {
 	case isolation == "worktree":
 		refuse(f.Pos, "worktrees of agents are not there yet for a run on Temporal", "write isolation: none, or --isolation none: all workers then work in the one directory that they share")

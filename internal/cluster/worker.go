@@ -16,6 +16,7 @@ import (
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Worker does work of runs on this machine. It is safe for concurrent use.
@@ -34,10 +35,7 @@ type Worker struct {
 func (w *Worker) Tell(run string, s Stop) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.told == nil {
-		w.told = map[string]Stop{}
-	}
-	w.told[run] = s
+	value.Put(&w.told, run, s)
 }
 
 // stopped is the wish that a run stops.

@@ -17,6 +17,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Severity says whether a problem forbids running.
@@ -131,6 +133,21 @@ func (p *Problem) Suggest(format string, args ...any) *Problem {
 	return p
 }
 
+// Near suggests the one of some names that a word was probably meant to be, and
+// nothing where none is near.
+func (p *Problem) Near(word string, names []string) *Problem {
+	p.Suggestion = DidYouMean(word, names)
+	return p
+}
+
+// Or is Suggest for a problem that has no suggestion yet.
+func (p *Problem) Or(format string, args ...any) *Problem {
+	if p.Suggestion != "" {
+		return p
+	}
+	return p.Suggest(format, args...)
+}
+
 // To sets the column after the last character concerned.
 func (p *Problem) To(endColumn int) *Problem {
 	p.EndColumn = endColumn
@@ -171,9 +188,5 @@ func (l *List) Sort() {
 
 // Error lists the problems, one a line.
 func (l List) Error() string {
-	lines := make([]string, len(l))
-	for i, p := range l {
-		lines[i] = p.Error()
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(value.Map(l, Problem.Error), "\n")
 }

@@ -42,3 +42,14 @@ func VisibleLines(s string) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// Clip cuts a text that has more than n characters after these.
+func Clip(s string, n int) string {
+	at := 0
+	for i := range s {
+		if at++; at > n {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}

@@ -113,15 +113,6 @@ func rounded(r *big.Rat) time.Duration {
 	return time.Duration(n.Int64())
 }
 
-// FromSeconds converts a number of seconds, as a file's bare numbers are.
-// NaN and negative numbers are errors; a span beyond 292 years saturates.
-func FromSeconds(s float64) (time.Duration, error) {
-	if math.IsNaN(s) || s < 0 {
-		return 0, &Error{strconv.FormatFloat(s, 'g', -1, 64), "a span of time cannot be negative"}
-	}
-	return FromFloat(s * 1e9), nil
-}
-
 // FromFloat converts nanoseconds to a Duration, rounding to the nearest and
 // saturating at both ends. NaN gives the largest Duration.
 func FromFloat(ns float64) time.Duration {

@@ -38,20 +38,6 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-func TestFromSeconds(t *testing.T) {
-	if d, err := duration.FromSeconds(1.5); err != nil || d != 1500*time.Millisecond {
-		t.Errorf("FromSeconds(1.5) = %v, %v", d, err)
-	}
-	if d, err := duration.FromSeconds(math.Inf(1)); err != nil || d != math.MaxInt64 {
-		t.Errorf("FromSeconds(+Inf) = %v, %v; want the largest", d, err)
-	}
-	for _, s := range []float64{-1, math.NaN()} {
-		if _, err := duration.FromSeconds(s); err == nil {
-			t.Errorf("FromSeconds(%v) is no error", s)
-		}
-	}
-}
-
 func TestFormat(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 90 * time.Minute: "1h30m", 1500 * time.Millisecond: "1.5s", 48 * time.Hour: "2d", 61 * time.Second: "1m1s",

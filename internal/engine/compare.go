@@ -44,6 +44,7 @@ type comparison struct {
 	unchanged int
 	since     string         // the youngest run that an unchanged item is of
 	counts    map[string]int // items that run, by kind of reason
+	unsure    map[string]int // those of kind whyUnknown, by reason
 }
 
 // compared is the data of items_compared.
@@ -52,6 +53,10 @@ type compared struct {
 	Why    map[string]int    `json:"why,omitempty"`    // items that run, by reason
 	Steps  string            `json:"steps,omitempty"`  // the tag of the steps
 	Values map[string]string `json:"values,omitempty"` // tags of the values that the steps name, and of the environment
+	// Reasons are why items run, in words, and Of says in an octet for each item which
+	// of them holds, from 1; 0 for none. It is deflated.
+	Reasons []string `json:"reasons,omitempty"`
+	Of      []byte   `json:"reason_of,omitempty"`
 }
 
 // The kinds of reasons for which an item runs.
@@ -71,10 +76,13 @@ func (x *mapRun) compare(ctx context.Context) (err error) {
 	if r.file.Map.Unchanged == nil {
 		return nil
 	}
-	if x.prints, err = x.newPrints(ctx); err != nil || r.state.Compared {
+	if x.prints, err = x.newPrints(ctx); err != nil {
 		return err
 	}
-	c := comparison{x: x, s: x.prints, counts: map[string]int{}, tags: map[*journal.Reader]*compared{}}
+	if r.state.Compared {
+		return x.restoreWhy(ctx)
+	}
+	c := comparison{x: x, s: x.prints, counts: map[string]int{}, unsure: map[string]int{}, tags: map[*journal.Reader]*compared{}}
 	defer func() {
 		for _, old := range c.runs {
 			err = errors.Join(err, old.Close())
@@ -342,12 +350,6 @@ func (c *comparison) one(ctx context.Context, k *known, it journal.Item, end eve
 		Status: event.Unchanged, Message: "unchanged since run " + d.Since, Data: data(d)}, nil
 }
 
-// because notes why an item runs.
-func (c *comparison) because(index int, kind, why string) {
-	c.counts[kind]++
-	c.x.why.set(index, why)
-}
-
 // older looks at how an item ended; kind is "" where it ended well.
 func (c *comparison) older(k *known, end event.Event) (kind, why string) {
 	if k.run == 0 {
@@ -366,8 +368,6 @@ func (c *comparison) older(k *known, end event.Event) (kind, why string) {
 	}
 	return "", ""
 }
-
-func noPrint(run string) string { return "run " + run + " does not say on what it has worked" }
 
 // differ says what has changed since an item ended well; kind is "" for nothing.
 func (c *comparison) differ(k *known, now *imprint, end event.Event) (kind, why string) {
@@ -439,7 +439,7 @@ func (c *comparison) usable(ctx context.Context, it journal.Item, end event.Even
 		return whyFailed, d.Kind + " in run " + d.Since
 	}
 	if n := len(d.Commits); n > 0 && !c.merged(ctx, d.Commits[n-1]) {
-		return whyUnknown, "its commits of run " + d.Since + " are not in the branch"
+		return whyUnknown, "its commits of run " + d.Since + " are not in the branch (not merged, or squashed or rebased)"
 	}
 	if d.File != "" {
 		name, err := c.x.takeOutput(it.Index, d.File)
@@ -493,7 +493,7 @@ func (x *mapRun) takeOutput(index int, from string) (string, error) {
 // record tells what was decided.
 func (c *comparison) record() error {
 	r := c.x.r
-	d := compared{Why: c.counts, Steps: c.s.steps.tag().String(), Values: c.s.named}
+	d := compared{Why: c.counts, Steps: c.s.steps.tag().String(), Values: c.s.named, Reasons: c.x.why.text, Of: deflated(c.x.why.of)}
 	for _, old := range c.runs {
 		d.Runs = append(d.Runs, old.Run())
 	}
@@ -503,73 +503,4 @@ func (c *comparison) record() error {
 		return err
 	}
 	return r.state.Apply(e)
-}
-
-// text is what was decided, for a person.
-func (c *comparison) text(total int) string {
-	switch {
-	case c.x.r.opt.All:
-		return fmt.Sprintf("all %d items run, whatever is unchanged since an earlier run (--all)", total)
-	case c.unchanged == 0 && c.counts[whyNew] == len(c.items):
-		return fmt.Sprintf("no earlier run has ended any of the %d items: all run", total)
-	}
-	var text string
-	if c.unchanged > 0 {
-		text = fmt.Sprintf("%d of %d items %s unchanged since %s", c.unchanged, total, are(c.unchanged), cmp.Or(c.since, "an earlier run"))
-	} else {
-		text = fmt.Sprintf("none of %d items is unchanged", total)
-	}
-	var parts []string
-	for _, k := range [...]struct{ kind, text string }{
-		{whyNew, "new"}, {whyFailed, "that did not end well the last time"}, {whySteps, "whose steps changed"},
-		{whyValues, "whose parameters or environment changed"}, {whyFiles, "whose files changed"}, {whyUnknown, "of which not all is known"},
-	} {
-		if n := c.counts[k.kind]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, k.text))
-		}
-	}
-	if n := total - c.unchanged; n > 0 {
-		text += fmt.Sprintf("; %d run: %s", n, strings.Join(parts, ", "))
-	}
-	return text
-}
-
-func are(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
-}
-
-// reasons are why items run: one byte for each item, and each reason once.
-type reasons struct {
-	of   []uint8
-	text []string
-}
-
-// mostReasons bounds the reasons that differ. Those beyond it are one.
-const mostReasons = 254
-
-func (w *reasons) set(index int, why string) {
-	if more := index - len(w.of); more > 0 {
-		w.of = slices.Grow(w.of, more)[:index]
-	}
-	i := slices.Index(w.text, why)
-	if i < 0 && len(w.text) >= mostReasons {
-		why = "it has changed"
-		i = slices.Index(w.text, why)
-	}
-	if i < 0 {
-		w.text = append(w.text, why)
-		i = len(w.text) - 1
-	}
-	w.of[index-1] = uint8(i + 1)
-}
-
-// Why is why an item runs; "" where nobody has asked.
-func (x *mapRun) Why(index int) string {
-	if index > len(x.why.of) || x.why.of[index-1] == 0 {
-		return ""
-	}
-	return x.why.text[x.why.of[index-1]-1]
 }

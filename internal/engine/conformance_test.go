@@ -14,7 +14,6 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/step"
-	ports "github.com/bide-dev/bide/internal/step/virtual"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -216,8 +215,8 @@ var cells = []cell{
 - shell: echo a > @EV@/y`},
 	{field: "validation_timeout", want: evidence{"x": "bad"}, steps: `
 - shell: "true"
-  step_validate: sleep 1
-  validation_timeout: 50ms #F
+  step_validate: sleep 6
+  validation_timeout: 3s #F
   on_failure: {shell: echo bad > @EV@/x}`},
 	{field: "ignore_validation_failure", want: evidence{"x": "-", "y": "a"}, steps: `
 - shell: "true"
@@ -384,15 +383,15 @@ func (c *cell) try(t *testing.T, place string, with bool) string {
 	if c.git || place == "merge" {
 		b.output("git add . && git commit -qm files")
 	}
-	tape := &ports.Tape{}
+	tape := &Tape{}
 	var local *step.Executor
 	dir := "" // where the steps are
 	b.opt.WhenComposed(func(x *step.Executor) {
 		local = x
 		dir, _ = x.Values.(*environ.Environment).Scope.Get("PROJECT_ROOT").(string)
-		x.Actions, x.Rand = ports.Taping{Actions: x.Actions, Tape: tape}, luck
+		x.Actions, x.Rand = Taping{Actions: x.Actions, Tape: tape}, luck
 		if x.Git != nil {
-			x.Git.Repo = ports.TapingRepo{Repo: x.Git.Repo, Tape: tape}
+			x.Git.Repo = TapingRepo{Repo: x.Git.Repo, Tape: tape}
 		}
 	})
 	r := b.run(files["flow.yml"])

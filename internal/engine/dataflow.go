@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -78,8 +79,7 @@ func (r *run) flow(ctx context.Context, p step.Site, pl *Pipeline, inputs map[st
 		o.Foreign = foreign
 	}
 	out, err := f.Run(context.WithValue(ctx, hostKey{}, h), values, given, o)
-	var stopped *flow.InterruptedError
-	if errors.As(err, &stopped) {
+	if _, ok := errors.AsType[*flow.InterruptedError](err); ok {
 		if err = r.x.Life.Stopping(ctx); err == nil {
 			err = ErrInterrupted
 		}
@@ -100,10 +100,7 @@ func (r *run) common() *flows {
 	f := &r.flows
 	f.once.Do(func() {
 		f.soft = r.x.Life.Soft(context.Background())
-		parallel := r.opt.MaxParallel
-		if parallel == 0 {
-			parallel = defaultPipelineParallel
-		}
+		parallel := cmp.Or(r.opt.MaxParallel, defaultPipelineParallel)
 		dir := r.tempDir()
 		if r.j != nil {
 			dir = CacheDir(filepath.Dir(filepath.Dir(r.j.Dir())))

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/step"
@@ -134,8 +135,8 @@ func (g *gitWork) ownWorktree(ctx context.Context) error {
 	}
 	g.tree = tree
 	if n := len(tree.LeftOut); n > 0 {
-		g.x.Note("%d uncommitted files of your working tree are not in the run's worktree (%s%s): commit them, or run with --isolation none",
-			n, strings.Join(tree.LeftOut[:min(3, n)], ", "), more(n-3))
+		g.x.Note("%s of your working tree %s not in the run's worktree (%s%s): commit what is to be there, or run with --isolation none",
+			diag.Count(n, "uncommitted file"), are(n), strings.Join(tree.LeftOut[:min(3, n)], ", "), more(n-3))
 	}
 	return nil
 }
@@ -205,11 +206,11 @@ func (g *gitWork) leave(ctx context.Context, p step.Site, a *agentRun, err error
 		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Phase: "map", Item: a.item.ID, Index: a.item.Index, Message: k.String()})
 	}
 	if n := len(k.Ignored); n > 0 {
-		g.x.NoteOnce("ignored", fmt.Sprintf("item %s left %d files that git ignores (%s%s): such files go when the next item takes the worktree; what is to be kept is written elsewhere, or committed",
-			a.item.ID, n, strings.Join(k.Ignored[:min(3, n)], ", "), more(n-3)))
+		g.x.NoteOnce("ignored", fmt.Sprintf("item %s left %s that git ignores (%s%s): such files go when the next item takes the worktree; what is to be kept is written elsewhere, or committed",
+			nameOf(g.x.Values.Mask(), a.item), diag.Count(n, "path"), strings.Join(k.Ignored[:min(3, n)], ", "), more(n-3)))
 	}
 	if ended != nil {
-		ended = fmt.Errorf("the work of item %s: %w", a.item.ID, ended)
+		ended = fmt.Errorf("the work of item %s: %w", nameOf(g.x.Values.Mask(), a.item), ended)
 	}
 	return errors.Join(err, ended)
 }
@@ -276,7 +277,7 @@ func (g *gitWork) mergeBack(ctx context.Context, block func(context.Context, map
 		return err
 	}
 	if res.Commits > 0 {
-		g.x.Note("merged %d commits of %s into %s", res.Commits, g.tree.Branch, g.tree.Target)
+		g.x.Note("merged %s of %s into %s", diag.Count(res.Commits, "commit"), g.tree.Branch, g.tree.Target)
 	}
 	return g.leaveRun(ctx)
 }

@@ -82,10 +82,10 @@ func (x *mapRun) enter(ctx context.Context, p *step.Site, a *agentRun) (func(con
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the worktree of item %s: %w", a.item.ID, err)
+		return nil, fmt.Errorf("the worktree of item %s: %w", nameOf(r.env.Mask(), a.item), err)
 	}
 	for _, k := range tree.Kept {
-		r.note("item %s: %s", a.item.ID, k)
+		r.note("item %s: %s", nameOf(r.env.Mask(), a.item), k)
 	}
 	a.tree = tree
 	a.data.Worktree, a.data.Branch = tree.Dir, tree.Branch

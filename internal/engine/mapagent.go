@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
+	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/vars"
 	"github.com/bide-dev/bide/internal/worktree"
@@ -45,17 +47,19 @@ func (x *mapRun) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 	e.Err, e.RetryAfter = step.Cause(err), retryAfter(err)
 	e.Failure = *failure.From(e.Err) // its step has a place of its own
 	e.Failure.Stdout, e.Failure.Stderr = x.r.x.Tail(e.Failure.Stdout), x.r.x.Tail(e.Failure.Stderr)
-	var se *step.Error
-	if errors.As(err, &se) {
+	if se, ok := errors.AsType[*step.Error](err); ok {
 		e.Step, e.StepLabel = se.Step, se.Label
 	}
 	e.Interrupted = a.anew || x.interrupted(ctx, err)
 	e.Limited = errors.As(err, new(*step.OutlastedError))
 	if a.anew {
-		x.r.note("item %s: %v", a.item.ID, err)
+		x.r.note("item %s: %v", nameOf(x.r.env.Mask(), a.item), err)
 	}
 	e.Shortage = failure.Shortage(err)
 	x.timedOut(&e, err)
+	if unset, ok := errors.AsType[*step.UnsetError](err); ok && unset.OfItem {
+		e.Err = retry.Permanent(e.Err) // no other agent finds more in the item
+	}
 	if len(a.set) > 0 {
 		e.State = func() json.RawMessage { return data(x.r.x.Seal(a.set)) }
 	}
@@ -81,10 +85,14 @@ func (x *mapRun) interrupted(ctx context.Context, err error) bool {
 	return why != nil && (errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, new(*step.BudgetError)) || errors.Is(err, why))
 }
 
-// Label is what the file says that a person knows an item by.
+// Label is what a person knows an item by: what the file says, or else its name,
+// where that is not its id.
 func (x *mapRun) Label(it journal.Item) string {
 	text := x.r.file.Map.Label
 	if text == nil {
+		if name := nameOf(x.r.env.Mask(), it); name != it.ID {
+			return name
+		}
 		return ""
 	}
 	sc := x.p.Scope.Child()
@@ -98,9 +106,17 @@ func (x *mapRun) Label(it journal.Item) string {
 	return label
 }
 
+// nameOf is the name of an item; a secret in it is masked before the name is cut.
+func nameOf(m *mask.Masker, it journal.Item) string {
+	if m.Active() {
+		it.Data = []byte(m.String(string(it.Data)))
+	}
+	return it.Name()
+}
+
 // agent runs the template's steps on an item.
 func (x *mapRun) agent(ctx context.Context, a *agentRun, at mapper.Attempt) error {
-	return x.r.x.Within(step.Finish(ctx), x.timeout, "the agent of item "+a.item.ID, func(ctx context.Context) error {
+	return x.r.x.Within(step.Finish(ctx), x.timeout, "the agent of item "+cmp.Or(at.Label, a.item.ID), func(ctx context.Context) error {
 		it := x.itemOf(a.item)
 		it.Attempt, it.Recoveries, it.Last = a.attempt, at.Recoveries, at.Last
 		p, err := x.r.x.ForItem(x.p, it)
@@ -139,7 +155,7 @@ func (x *mapRun) agent(ctx context.Context, a *agentRun, at mapper.Attempt) erro
 // mark notes in the agent's worktree which step of it has ended.
 func (x *mapRun) mark(a *agentRun, path string) {
 	if err := a.tree.Mark(path); err != nil {
-		x.r.x.NoteOnce("mark", fmt.Sprintf("the worktree of item %s: %v", a.item.ID, err))
+		x.r.x.NoteOnce("mark", fmt.Sprintf("the worktree of item %s: %v", nameOf(x.r.env.Mask(), a.item), err))
 	}
 }
 

@@ -29,7 +29,7 @@ func (x *mapRun) Handle(ctx context.Context, it journal.Item, d mapper.Due) erro
 	var state step.Sealed
 	if len(d.State) > 0 {
 		if err := json.Unmarshal(d.State, &state); err != nil {
-			return fmt.Errorf("the recorded variables of item %s: %w", it.ID, err)
+			return fmt.Errorf("the recorded variables of item %s: %w", nameOf(x.r.env.Mask(), it), err)
 		}
 	}
 	p.Scope.Apply(x.r.x.Open(state))

@@ -80,8 +80,9 @@ func (r *run) newMap(ctx context.Context, p step.Site, n int) (*mapRun, error) {
 		Stopping: func() error { return r.x.Life.Stopping(ctx) },
 		Held:     func() bool { _, held := r.x.Life.Held(); return held },
 		StopText: func(s policy.StopReason) string { return stopText(s, r.file.Policy) },
-		Failed: func(class, message, item string) {
-			r.tally.classes.add(class, r.env.Mask().Text(message), r.env.Mask().String(item))
+		Failed: func(class, message, item, label string) {
+			m := r.env.Mask()
+			r.tally.classes.add(class, m.Text(message), m.String(item), m.String(label))
 		},
 		Requeued: r.tally.classes.forget, Deciding: deciding,
 	}

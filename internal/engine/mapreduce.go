@@ -152,15 +152,14 @@ func (r *run) loadItems(ctx context.Context, p step.Site, put func(iter.Seq2[jou
 	defer clean()
 	until, stop := r.x.Life.Until(ctx)
 	defer stop()
-	read := 0
-	spec.Read, spec.Context = &read, until
+	spec.Seen, spec.Context = &input.Seen{Lacking: namedIn(r.file.Map, spec)}, until
 	items, end := r.seals.list(spec)
-	n, err := put(items)
+	n, err := put(r.judged(items, spec))
 	if err = errors.Join(err, end()); err != nil {
 		return 0, fmt.Errorf("map.input: %w", err)
 	}
 	if n == 0 {
-		if why := whyEmpty(spec, read); why != "" {
+		if why := whyEmpty(spec, spec.Seen.Items); why != "" {
 			r.note("%s", why)
 		}
 	}

@@ -57,7 +57,7 @@ func (x *mapRun) takeOver(ctx context.Context, index int, rec journal.ItemRecord
 		return true, err
 	}
 	if k, err := former.Remove(ctx); err != nil {
-		x.r.note("item %s is merged, but its worktree is left: %v", it.ID, err)
+		x.r.note("item %s is merged, but its worktree is left: %v", nameOf(x.r.env.Mask(), it), err)
 	} else if k.Branch != "" {
 		x.r.emit(event.Event{Type: event.Note, Phase: "map", Item: it.ID, Index: index, Message: k.String()})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/types"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
 )
@@ -218,11 +219,7 @@ func (m *attempted) outputs() []string {
 	if name := m.d.Workflow.Output; name != "" {
 		return []string{name}
 	}
-	var names []string
-	for _, f := range m.d.Result.Fields {
-		names = append(names, f.Name)
-	}
-	return names
+	return value.Map(m.d.Result.Fields, func(f types.Field) string { return f.Name })
 }
 
 func (m *attempted) result(v any) (any, error) {

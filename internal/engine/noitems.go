@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -43,11 +44,7 @@ func whyEmpty(spec input.Spec, read int) string {
 		}
 		return why + ": it is a " + value.Kind(v)
 	}
-	var names []string
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(m))
 	if first := firstName().FindStringSubmatch(spec.JSONPath); first != nil {
 		if hint := diag.DidYouMean(first[1], names); hint != "" {
 			return why + ": " + hint

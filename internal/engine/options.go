@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -148,9 +149,7 @@ func fill(opt *Options) error {
 	if opt.Soft == nil {
 		opt.Soft = context.Background()
 	}
-	if opt.Grace == 0 {
-		opt.Grace = DefaultGrace
-	}
+	opt.Grace = cmp.Or(opt.Grace, DefaultGrace)
 	dir, err := filepath.Abs(opt.Dir)
 	if err != nil {
 		return err

@@ -62,10 +62,7 @@ func (r *run) stepPipeline(ctx context.Context, p step.Site, a *workflow.Pipelin
 	if problems.HasErrors() {
 		return nil, problems.Err()
 	}
-	if r.flows.files == nil {
-		r.flows.files = map[string]*Pipeline{}
-	}
-	r.flows.files[path] = pl
+	value.Put(&r.flows.files, path, pl)
 	return pl, nil
 }
 
@@ -192,11 +189,10 @@ func (pl *Pipeline) arguments(s *workflow.Step, a *workflow.Pipeline) (problems 
 			continue
 		}
 		p := problems.Errorf(arg.Pos, "unknown-input", "%s has no input %s", pl.Path, arg.Name)
-		if p.Suggestion = diag.DidYouMean(arg.Name, names); p.Suggestion == "" {
-			if p.Suggest("it takes no inputs"); len(names) > 0 {
-				p.Suggest("its inputs are %s", strings.Join(names, ", "))
-			}
+		if p.Near(arg.Name, names); len(names) > 0 {
+			p.Or("its inputs are %s", strings.Join(names, ", "))
 		}
+		p.Or("it takes no inputs")
 	}
 	if len(missing) > 0 {
 		problems.Errorf(s.Pos, "missing-input", "%s needs %s", pl.Path, strings.Join(missing, ", ")).Suggest("give it under with:")

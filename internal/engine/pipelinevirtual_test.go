@@ -83,8 +83,8 @@ func TestCallsUnderVirtualPorts(t *testing.T) {
 func (b *bench) samePipeline(src string) {
 	b.t.Helper()
 	b.modules(getModule)
-	tape := &ports.Tape{}
-	b.opt.WhenComposed(func(x *step.Executor) { x.Actions = ports.Taping{Actions: x.Actions, Tape: tape} })
+	tape := &Tape{}
+	b.opt.WhenComposed(func(x *step.Executor) { x.Actions = Taping{Actions: x.Actions, Tape: tape} })
 	began := time.Now()
 	r := b.pipeline(src, nil)
 
@@ -104,7 +104,7 @@ func (b *bench) samePipeline(src string) {
 	opt.Pipeline, opt.Dir, opt.Inputs = p, b.dir, nil
 	var sum *engine.Summary
 	clock.Run(func() {
-		sum = engine.RunOn(context.Background(), opt, engine.Ports{Clock: clock, Recorder: rec, Actions: ports.Player{Clock: clock, Tape: tape}, Data: true})
+		sum = engine.RunOn(context.Background(), opt, engine.Ports{Clock: clock, Recorder: rec, Actions: Player{Clock: clock, Tape: tape}, Data: true})
 	})
 	if left := tape.Left(); left != "" {
 		b.t.Errorf("virtually nobody asked to %s", left)

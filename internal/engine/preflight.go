@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,9 +21,7 @@ func preflight(opt Options) error {
 	agents := inside.agents(f)
 	need := map[string]string{} // program: agent
 	ask := func(name string) {
-		if name == "" {
-			name = action.DefaultAgent
-		}
+		name = cmp.Or(name, action.DefaultAgent)
 		cfg := agents[name]
 		switch {
 		case cfg != nil && len(cfg.Command) > 0 && cfg.Command[0].IsLiteral():

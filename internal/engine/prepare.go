@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -17,6 +18,9 @@ import (
 // and those of its agents when they are made.
 func (r *run) prepare(ctx context.Context, tree *worktree.Run, isNew bool) error {
 	w := r.file.Worktree
+	if isNew {
+		r.tellSubmodules(w, tree.Dir)
+	}
 	if w == nil {
 		return nil
 	}
@@ -27,6 +31,17 @@ func (r *run) prepare(ctx context.Context, tree *worktree.Run, isNew bool) error
 	}
 	tree.Prepare(ctx, func(ctx context.Context, dir string) error { return r.prepareIn(ctx, w, tree.WorkDir, dir) })
 	return nil
+}
+
+// tellSubmodules says that git leaves the directories of submodules empty in a
+// worktree, unless its setup sees to them.
+func (r *run) tellSubmodules(w *workflow.Worktree, dir string) {
+	if w != nil && w.Setup != nil && strings.Contains(w.Setup.String(), "submodule") {
+		return
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".gitmodules")); err == nil {
+		r.note("the repository has submodules, which are empty in a worktree; to have them: worktree: {setup: git submodule update --init}")
+	}
 }
 
 // prepareIn copies files out of a directory into a worktree, and runs the setup in it.

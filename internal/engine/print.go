@@ -250,6 +250,15 @@ func (s *prints) readValues(ctx context.Context) {
 			s.inherited(head, own, note)
 		}
 	}
+	for _, f := range workflow.Called(steps) {
+		values, err := s.r.env.FileValues(ctx, f)
+		if err != nil {
+			s.unsure = fmt.Sprintf("the env_files of the workflow %s cannot be read", filepath.Base(f.Path))
+		}
+		for name, v := range values {
+			note("env."+name+" of "+filepath.Base(f.Path), v)
+		}
+	}
 	h := s.hash()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		put(h, name)
@@ -447,8 +456,7 @@ func notThere(err error) bool {
 
 // bare is an error without the path that a sentence has named already.
 func bare(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
@@ -88,20 +89,16 @@ func RetryDeadLetters(ctx context.Context, id string, opt Options, q Requeue) (_
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	sum, err := reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) (bool, error) {
+	sum, err := reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) (func() error, error) {
 		// A retry that was killed may have requeued letters and gone no further.
 		begun := st.Status == event.CompletedWithFailures && st.Items.Counts().Pending > 0
 		list, err := q.letters(ctx, &j.Reader)
 		if errors.Is(err, ErrNoDeadLetters) && (left > 0 || begun) {
-			return false, nil
+			return nil, nil
 		}
-		if err != nil {
-			return false, err
-		}
-		return true, requeue(ctx, j, list, q.Edited)
+		return func() error { return requeue(ctx, j, list, q.Edited) }, err
 	})
-	var locked *journal.LockedError
-	if errors.As(err, &locked) {
+	if locked, ok := errors.AsType[*journal.LockedError](err); ok {
 		return handOver(ctx, id, opt, q, locked.PID)
 	}
 	return sum, err
@@ -177,7 +174,7 @@ func handOver(ctx context.Context, id string, opt Options, q Requeue, pid int) (
 	if err := r.RequestRetry(req); err != nil {
 		return nil, err
 	}
-	tell(opt, id, fmt.Sprintf("process %d has the run: it was asked to run %d dead letters again", pid, len(list)))
+	tell(opt, id, fmt.Sprintf("process %d has the run: it was asked to run %s again", pid, diag.Count(len(list), "dead letter")))
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {

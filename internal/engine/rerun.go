@@ -11,6 +11,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -19,19 +20,10 @@ import (
 // it is recorded; with onward, all steps that came after it run again too. The
 // items of a map are none of its steps: they are run again as dead letters.
 func Rerun(ctx context.Context, id, name string, onward bool, opt Options) (*Summary, error) {
-	return reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, _ int) (bool, error) {
+	return reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, _ int) (func() error, error) {
 		paths, err := requeued(ctx, j, st, name, onward)
-		if err != nil {
-			return false, err
-		}
-		var facts []event.Event
-		for _, path := range paths {
-			facts = append(facts, event.Event{Type: event.StepRequeued, Step: path})
-		}
-		if err := j.RecordAll(facts); err != nil {
-			return false, err
-		}
-		return true, j.Sync(ctx)
+		facts := value.Map(paths, func(path string) event.Event { return event.Event{Type: event.StepRequeued, Step: path} })
+		return func() error { return j.RecordAll(facts) }, err
 	})
 }
 
@@ -98,9 +90,7 @@ func ranSteps(ctx context.Context, j *journal.Journal, st *journal.State) ([]ran
 			continue
 		}
 		s := known[e.Step]
-		if s.seq == 0 {
-			s.seq = e.Seq
-		}
+		s.seq = cmp.Or(s.seq, e.Seq)
 		s.path, s.label = e.Step, cmp.Or(e.Label, s.label)
 		known[e.Step] = s
 	}

@@ -60,13 +60,13 @@ func (x *mapRun) collect(a *agentRun, ended []step.Outcome) {
 	}
 	if x.r.j == nil {
 		if !x.r.x.Bare {
-			x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s is %d bytes and kept nowhere: what reads it has its ends", a.item.ID, len(text)))
+			x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s is %d bytes and kept nowhere: what reads it has its ends", nameOf(x.r.env.Mask(), a.item), len(text)))
 		}
 		return
 	}
 	name, err := x.r.saveOutput(a.item.Index, a.attempt, text)
 	if err != nil {
-		x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s: %v", a.item.ID, err))
+		x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s: %v", nameOf(x.r.env.Mask(), a.item), err))
 		return
 	}
 	a.data.File = name

@@ -52,18 +52,18 @@ func (e *FinishedError) Error() string {
 // one.
 func Resume(ctx context.Context, id string, opt Options) (*Summary, error) {
 	var ended *Summary
-	sum, err := reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) (bool, error) {
+	sum, err := reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, left int) (func() error, error) {
 		if left > 0 || st.Items.Counts().Pending > 0 {
-			return false, nil // dead letters wait to be run again
+			return nil, nil // dead letters wait to be run again
 		}
 		if st.Status != event.Succeeded && st.Status != event.CompletedWithFailures {
-			return false, nil
+			return nil, nil
 		}
 		var err error
 		if ended, err = lastSummary(ctx, opt, &j.Reader); err != nil {
-			return false, err
+			return nil, err
 		}
-		return false, &FinishedError{j.Run(), st.Status}
+		return nil, &FinishedError{j.Run(), st.Status}
 	})
 	if errors.As(err, new(*FinishedError)) {
 		return ended, err
@@ -87,11 +87,11 @@ func lastSummary(ctx context.Context, opt Options, r *journal.Reader) (*Summary,
 	return summaryOf(opt, r, last)
 }
 
-// reopen opens a run, lets change (which may be nil) look at it or add to it,
-// and executes it. change reports whether it added something: the events of a
-// large run are not folded twice for nothing. change is told how many dead letters a request that was
-// left has just requeued.
-func reopen(ctx context.Context, id string, opt Options, change func(j *journal.Journal, st *journal.State, left int) (added bool, err error)) (_ *Summary, err error) {
+// reopen opens a run, lets change (which may be nil) look at it, and executes it.
+// change gives what adds to the journal, nil for nothing: it is called when nothing
+// is left that could refuse the run, as one that does not go on stays as it is.
+// change is told how many dead letters a request that was left has just requeued.
+func reopen(ctx context.Context, id string, opt Options, change func(j *journal.Journal, st *journal.State, left int) (add func() error, err error)) (_ *Summary, err error) {
 	open := opt.Store.Open
 	if opt.Part != nil {
 		open = opt.Store.OpenCopy
@@ -114,20 +114,13 @@ func reopen(ctx context.Context, id string, opt Options, change func(j *journal.
 	if err != nil {
 		return nil, err
 	}
+	var add func() error
 	if change != nil {
-		added, err := change(j, st, left)
-		if err != nil {
+		if add, err = change(j, st, left); err != nil {
 			return nil, err
 		}
-		if added {
-			if st, err = j.State(ctx); err != nil {
-				return nil, err
-			}
-		}
 	}
-	if opt.MaxParallel > 0 { // what is said now is the newer word
-		st.Parallel = 0
-	}
+	parallel := opt.MaxParallel
 	if opt, err = recordedOptions(j, opt); err != nil {
 		return nil, err
 	}
@@ -136,6 +129,17 @@ func reopen(ctx context.Context, id string, opt Options, change func(j *journal.
 	}
 	if err := preflight(opt); err != nil {
 		return nil, err
+	}
+	if add != nil { // the events of a large run are not folded twice for nothing
+		if err := errors.Join(add(), j.Sync(ctx)); err != nil {
+			return nil, err
+		}
+		if st, err = j.State(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if parallel > 0 { // what is said now is the newer word
+		st.Parallel = 0
 	}
 	if opt.Part == nil {
 		if err := dropInputs(j.Dir()); err != nil {

@@ -82,8 +82,10 @@ func execute(ctx context.Context, opt Options, j *journal.Journal, state *journa
 	if err != nil {
 		return nil, err
 	}
-	synced := func() error { return nil }
-	defer func() { err = errors.Join(err, sup.Close(), synced()) }()
+	defer func() { // while the disk works, what commands have left is looked for
+		settled := begin(j.Settle)
+		err = errors.Join(err, sup.Close(), settled())
+	}()
 	r := &run{opt: opt, file: opt.File, j: j, state: state, started: time.Now()}
 	if opt.Part != nil && !opt.Part.Begin && !state.Started.IsZero() {
 		r.started = state.Started
@@ -99,8 +101,6 @@ func execute(ctx context.Context, opt Options, j *journal.Journal, state *journa
 
 	sum := r.whole(ctx)
 	sum.Dir = j.Dir()
-	// While the disk works, what commands have left is looked for.
-	synced = begin(func() error { return j.Sync(context.WithoutCancel(ctx)) })
 	return sum, nil
 }
 

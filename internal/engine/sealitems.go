@@ -149,10 +149,7 @@ func (x *mapRun) again(list []journal.DeadLetter, edited map[int]json.RawMessage
 				return err
 			}
 			l.Item = sealed
-			if x.edited == nil {
-				x.edited = map[int][]byte{}
-			}
-			x.edited[l.Index] = sealed
+			value.Put(&x.edited, l.Index, sealed)
 		}
 		return nil
 	}
@@ -164,10 +161,7 @@ func (s *itemSeals) keep(index int, marks environ.Seals) error {
 	if len(marks) == 0 && len(s.of[index]) == 0 {
 		return nil
 	}
-	if s.of == nil {
-		s.of = map[int]environ.Seals{}
-	}
-	s.of[index] = marks
+	value.Put(&s.of, index, marks)
 	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err

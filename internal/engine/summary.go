@@ -4,27 +4,28 @@ import (
 	"slices"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step"
 )
 
 // Summary is how a run ended: the data of run_finished.
 type Summary struct {
-	Run        string         `json:"run"`
-	Name       string         `json:"name,omitempty"`
-	Status     string         `json:"status"`
-	DurationMS int64          `json:"duration_ms"`
-	Steps      event.Counts   `json:"steps"`
-	Items      ItemCounts     `json:"items"`
-	Outputs    map[string]any `json:"outputs"`
-	Class      string         `json:"class,omitempty"`
-	Message    string         `json:"message,omitempty"`
-	Errors     []ErrorClass   `json:"errors,omitempty"`
-	Usage      *step.Usage    `json:"usage,omitempty"`
-	Notes      []string       `json:"notes,omitempty"`
-	MapReduce  bool           `json:"-"`
-	Pipeline   bool           `json:"-"`
-	Dir        string         `json:"-"` // of the run's journal
-	Err        error          `json:"-"`
+	Run        string               `json:"run"`
+	Name       string               `json:"name,omitempty"`
+	Status     string               `json:"status"`
+	DurationMS int64                `json:"duration_ms"`
+	Steps      event.Counts         `json:"steps"`
+	Items      ItemCounts           `json:"items"`
+	Outputs    map[string]any       `json:"outputs"`
+	Class      string               `json:"class,omitempty"`
+	Message    string               `json:"message,omitempty"`
+	Errors     []journal.ErrorClass `json:"errors,omitempty"`
+	Usage      *step.Usage          `json:"usage,omitempty"`
+	Notes      []string             `json:"notes,omitempty"`
+	MapReduce  bool                 `json:"-"`
+	Pipeline   bool                 `json:"-"`
+	Dir        string               `json:"-"` // of the run's journal
+	Err        error                `json:"-"`
 	// AllowFailedItems and FailOn are those of the run, its file's included.
 	AllowFailedItems bool     `json:"-"`
 	FailOn           []string `json:"-"`
@@ -41,14 +42,6 @@ type ItemCounts struct {
 	// Of those that succeeded, so many did in another way than they were meant to:
 	// each counted once, by the step that is most of a failure.
 	event.KindCounts
-}
-
-// ErrorClass is one class of errors with an example.
-type ErrorClass struct {
-	Class   string `json:"class"`
-	Count   int    `json:"count"`
-	Example string `json:"example"`
-	Item    string `json:"item,omitempty"`
 }
 
 // ExitStatus is the exit status of the process.

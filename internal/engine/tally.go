@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // tally is how the items of a run have ended.
@@ -19,18 +21,18 @@ type tally struct {
 // classes gathers failures by class, with an example of each.
 type classes struct {
 	mu sync.Mutex
-	m  map[string]*ErrorClass
+	m  map[string]*journal.ErrorClass
 }
 
-func (c *classes) add(class string, example mask.Text, item string) {
+func (c *classes) add(class string, example mask.Text, item, label string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.m == nil {
-		c.m = map[string]*ErrorClass{}
+		c.m = map[string]*journal.ErrorClass{}
 	}
 	e := c.m[class]
 	if e == nil {
-		e = &ErrorClass{Class: class, Example: example.Ends(step.Brief), Item: item}
+		e = &journal.ErrorClass{Class: class, Example: example.Ends(step.Brief), Item: item, Label: label}
 		c.m[class] = e
 	}
 	e.Count++
@@ -41,10 +43,7 @@ func (c *classes) restore(list []journal.ErrorClass) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range list {
-		if c.m == nil {
-			c.m = map[string]*ErrorClass{}
-		}
-		c.m[e.Class] = &ErrorClass{Class: e.Class, Count: e.Count, Example: e.Message, Item: e.Item}
+		value.Put(&c.m, e.Class, &e)
 	}
 }
 
@@ -59,21 +58,15 @@ func (c *classes) forget(class string) {
 	}
 }
 
-func (c *classes) list() []ErrorClass {
+func (c *classes) list() []journal.ErrorClass {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var out []ErrorClass
+	var out []journal.ErrorClass
 	for _, e := range c.m {
 		out = append(out, *e)
 	}
-	slices.SortFunc(out, func(a, b ErrorClass) int {
-		if a.Count != b.Count {
-			return b.Count - a.Count
-		}
-		if a.Class < b.Class {
-			return -1
-		}
-		return 1
+	slices.SortFunc(out, func(a, b journal.ErrorClass) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Class, b.Class))
 	})
 	return out
 }

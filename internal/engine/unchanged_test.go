@@ -670,3 +670,66 @@ func TestUnchangedWorkingDir(t *testing.T) {
 	b.run(text).status(event.Succeeded)
 	b.ranItems("b.txt")
 }
+
+// TestUnchangedCalled: what an env file or a secret of a called workflow gives counts.
+func TestUnchangedCalled(t *testing.T) {
+	b := newBench(t)
+	b.setenv("TOKEN", "very-secret")
+	b.write("sub.env", "LEVEL=1\n")
+	b.write("sub.yml", "env_files: [sub.env]\nsecrets: {S: '${env:TOKEN}'}\nparameters: {required: [{name: n}]}\ncommands: [{shell: 'echo ${n} $LEVEL >> @EV@/ran; : $S'}]\n")
+	text := "imports: [{path: sub.yml, alias: sub}]\nmode: mapreduce\nmap: {input: [a, b], skip_unchanged: true, max_parallel: 1, agent_template: [{workflow: sub, with: {n: '${item}'}}]}\n"
+	b.run(text).status(event.Succeeded)
+	b.ranItems("1 1 a b")
+	b.run(text)
+	b.ranItems("")
+	b.write("sub.env", "LEVEL=2\n")
+	r := b.run(text)
+	b.ranItems("2 2 a b")
+	if got := r.of(event.ItemStarted)[0].Message; got != "LEVEL of sub.yml has changed" {
+		t.Errorf("the reason is %q", got)
+	}
+	b.setenv("TOKEN", "other-secret")
+	b.run(text)
+	b.ranItems("2 2 a b")
+}
+
+// TestUnchangedReasons: what is not known of items is said, each kind of it counted,
+// and an item that begins after a resume says why it runs.
+func TestUnchangedReasons(t *testing.T) {
+	b := newBench(t)
+	for _, name := range []string{"a.txt", "b.txt", "c.txt"} {
+		b.write(name, "text of "+name)
+	}
+	plain := strings.Replace(unchangedFlow, "skip_unchanged: true", "skip_unchanged: false", 1)
+	first := b.run(plain)
+	b.ranItems("a.txt b.txt c.txt")
+	text := strings.Replace(unchangedFlow, "cat ${item}", "test ! -e $EV/slow-${item} || sleep 100", 1)
+	b.output("touch " + b.ev + "/slow-a.txt")
+	r := b.cut(text, "a.txt")
+	why := "run " + first.sum.Run + " does not say on what it has worked"
+	if got, want := r.compared(), "none of 3 items is unchanged; 3 run: 3 as "+why; got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	b.output("rm -f " + b.ev + "/slow-a.txt " + b.ev + "/ran")
+	opt := b.opt
+	opt.Store = b.store()
+	if _, err := engine.Resume(context.Background(), r.sum.Run, opt); err != nil {
+		t.Fatal(err)
+	}
+	b.ranItems("a.txt b.txt c.txt")
+	old, err := b.store().Read(r.sum.Run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	last := map[string]string{}
+	for e, err := range old.Events(t.Context(), 1, journal.EventFilter{Types: []event.Type{event.ItemStarted}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last[e.Item] = e.Message
+	}
+	if last["1"] != why || last["2"] != why {
+		t.Errorf("the reasons after the resume are %q", last)
+	}
+}

@@ -214,3 +214,20 @@ func TestGoalSeek(t *testing.T) {
 		})
 	}
 }
+
+// TestACheckThatWasCutShort: what a check printed before it was killed, or before a
+// command that is not there, is no score; its plain exit status does not matter.
+func TestACheckThatWasCutShort(t *testing.T) {
+	t.Parallel()
+	for check, want := range map[string]string{
+		"echo score: 95; exit 1":          event.Succeeded,
+		"echo score: 95; kill -9 $$":      event.Failed,
+		"echo score: 95; no-such-program": event.Failed,
+	} {
+		r := newBench(t).run("commands: [{goal_seek: {goal: g, shell: 'true', validate: '" + check + "', threshold: 90, max_attempts: 1}}]\n")
+		r.status(want)
+		if want == event.Failed && !strings.Contains(r.sum.Message, "the check did not run to its end") {
+			t.Errorf("%s: %s", check, r.sum.Message)
+		}
+	}
+}

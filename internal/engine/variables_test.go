@@ -284,7 +284,47 @@ func TestUnsetIsTold(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run("map: {input: [{id: 1}], agent_template: [{shell: 'test ${item.path} ${item.id} ${item.size|default:0} ${arr[0]}', on_failure: {shell: 'echo \"${error.message}\" > @EV@/why; exit 1'}}]}")
 	why := r.file("why")
-	if !strings.Contains(why, "nothing has set ${item.path}") || strings.Contains(why, "item.id") || strings.Contains(why, "size") {
+	if !strings.Contains(why, "nothing has set ${item.path}: the item has id; write ${item.path:-} where it may be missing") || strings.Contains(why, "item.id") || strings.Contains(why, "size") {
 		t.Errorf("the error is %q", why)
+	}
+	r = newBench(t).run(`commands: [{shell: 'echo ${env:BIDE_TEST_NOT_SET}'}]`)
+	if why := r.story(); !strings.Contains(why, "nothing has set ${env:BIDE_TEST_NOT_SET}; write ${env:BIDE_TEST_NOT_SET:-} where it may be missing") {
+		t.Errorf("the error of a variable of the environment is not told:%s", why)
+	}
+}
+
+// TestAFieldThatAnItemLacks: it is told as such, with what the item has, before a
+// process starts, and not tried again; a condition that reads one of a similar name says so once.
+func TestAFieldThatAnItemLacks(t *testing.T) {
+	t.Parallel()
+	r := newBench(t).run(`map:
+  input: [{id: 1, attempts: 2}, {id: 2, attempts: 3}]
+  max_parallel: 1
+  agent_template:
+    - {shell: "echo a >> @EV@/when", when: "item.attempt == 2"}
+    - {shell: "echo a >> @EV@/n; echo ${item.attempt}", retry: {attempts: 3, initial_delay: 1ms}}
+    - shell: "true"
+error_policy: {retry_config: {max_attempts: 3, initial_delay: 1ms}}
+`)
+	if got := strings.Count(r.file("n"), "a"); got != 0 {
+		t.Errorf("%d processes were started%s", got, r.story())
+	}
+	if got := len(r.of(event.AttemptFailed)); got != 2 {
+		t.Errorf("%d attempts failed, want one for each item%s", got, r.story())
+	}
+	want := "nothing has set ${item.attempt}: the item has attempts, id; did you mean ${item.attempts}? (or write ${item.attempt:-} where it may be missing)"
+	for _, e := range r.of(event.ItemFinished) {
+		if e.Class != "input" || !strings.Contains(e.Message, want) || strings.Contains(e.Message, "ubstitution") {
+			t.Errorf("%s: %s", e.Class, e.Message)
+		}
+	}
+	n := 0
+	for _, e := range r.of(event.Note) {
+		if strings.Contains(e.Message, "its when reads item.attempt, which is not there; did you mean item.attempts?") {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d notes of the condition, want 1%s", n, r.story())
 	}
 }

@@ -21,16 +21,16 @@ import (
 // virtually takes a run again from its start to its end under virtual ports,
 // with what actions and git answered in that run, and gives the differences
 // between the facts of both.
-func (r *ran) virtually(local *step.Executor, tape *ports.Tape, dir string, unordered bool) (wrong []string) {
+func (r *ran) virtually(local *step.Executor, tape *Tape, dir string, unordered bool) (wrong []string) {
 	began := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := ports.NewClock(began)
 	rec := &ports.Recorder{Clock: clock}
 	p := engine.Ports{
-		Clock: clock, Recorder: rec, Actions: ports.Player{Clock: clock, Tape: tape}, Run: r.sum.Run, Data: true, Rand: luck,
+		Clock: clock, Recorder: rec, Actions: Player{Clock: clock, Tape: tape}, Run: r.sum.Run, Data: true, Rand: luck,
 		Items: func(read func() ([]journal.Item, error)) ([]journal.Item, error) { return read() },
 	}
 	if g := local.Git; g != nil {
-		p.Git = &step.Git{Repo: ports.TapingRepo{Tape: tape}, Head: g.Head}
+		p.Git = &step.Git{Repo: TapingRepo{Tape: tape}, Head: g.Head}
 	}
 	if dir != r.dir {
 		p.Merge = &worktree.Run{Tree: worktree.Tree{WorkDir: dir}}

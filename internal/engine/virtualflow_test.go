@@ -161,8 +161,8 @@ func (b *bench) sameFlow(text string) {
 	b.t.Helper()
 	b.write("items.json", `{"list": ["a", "b"]}`)
 	b.write("sub.yml", "parameters: {optional: [{name: n, default: n}]}\ncommands: [{http: 'http://example.test/${n}', capture: got, retry: {attempts: 3, jitter: full}}]\n")
-	tape := &ports.Tape{}
-	b.opt.WhenComposed(func(x *step.Executor) { x.Actions, x.Rand = ports.Taping{Actions: x.Actions, Tape: tape}, luck })
+	tape := &Tape{}
+	b.opt.WhenComposed(func(x *step.Executor) { x.Actions, x.Rand = Taping{Actions: x.Actions, Tape: tape}, luck })
 	began := time.Now()
 	r := b.run(text)
 	b.opt.WhenComposed(nil)
@@ -174,7 +174,7 @@ func (b *bench) sameFlow(text string) {
 	opt.File, opt.Dir = b.parse(text), b.dir
 	var sum *engine.Summary
 	clock.Run(func() {
-		sum = engine.RunOn(context.Background(), opt, engine.Ports{Clock: clock, Recorder: rec, Actions: ports.Player{Clock: clock, Tape: tape}, Rand: luck, Data: true, Run: r.sum.Run,
+		sum = engine.RunOn(context.Background(), opt, engine.Ports{Clock: clock, Recorder: rec, Actions: Player{Clock: clock, Tape: tape}, Rand: luck, Data: true, Run: r.sum.Run,
 			Items: func(read func() ([]journal.Item, error)) ([]journal.Item, error) { return read() }})
 	})
 	if left := tape.Left(); left != "" {
@@ -228,7 +228,7 @@ func TestVirtualPortsRefuse(t *testing.T) {
 			opt.File, opt.Dir = b.parse(row.text), b.dir
 			var told strings.Builder
 			rec := &ports.Recorder{Clock: clock, Kept: func(e event.Event) { told.WriteString(e.Message + "\n") }}
-			var acts step.Actions = ports.Player{Clock: clock, Tape: &ports.Tape{}}
+			var acts step.Actions = Player{Clock: clock, Tape: &Tape{}}
 			if strings.HasPrefix(name, "an output") {
 				acts = &ports.Actions{Clock: clock, Model: func(*step.Call) ports.Answer {
 					return ports.Answer{Result: action.Result{Output: strings.Repeat("x", step.Inline)}}
@@ -260,9 +260,9 @@ func TestPartsUnderVirtualPorts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			tape := &ports.Tape{}
+			tape := &Tape{}
 			var local *step.Executor
-			b.opt.WhenComposed(func(x *step.Executor) { local, x.Actions = x, ports.Taping{Actions: x.Actions, Tape: tape} })
+			b.opt.WhenComposed(func(x *step.Executor) { local, x.Actions = x, Taping{Actions: x.Actions, Tape: tape} })
 			r := b.run(text)
 			for _, w := range r.virtually(local, tape, b.dir, false) {
 				t.Error(w)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -41,10 +42,7 @@ func (s *Settings) withhold(run string, given map[string]string) error {
 			missing = append(missing, name)
 			continue
 		}
-		if s.Params == nil {
-			s.Params = map[string]string{}
-		}
-		s.Params[name] = v
+		value.Put(&s.Params, name, v)
 	}
 	if len(missing) > 0 {
 		return &WithheldError{run, missing}

@@ -10,6 +10,7 @@
 package environ
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,10 +132,7 @@ func (e *Environment) load(ctx context.Context) error {
 	if err := e.setAll(ctx, f.Env); err != nil {
 		return err
 	}
-	profile := e.opt.Profile
-	if profile == "" {
-		profile = f.Profile
-	}
+	profile := cmp.Or(e.opt.Profile, f.Profile)
 	if profile != "" {
 		vars, ok := f.Profiles[profile]
 		if !ok {

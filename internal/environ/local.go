@@ -160,6 +160,17 @@ func (e *Environment) AddDynamic(ctx context.Context, l Local, sc *vars.Scope) (
 	return l, nil
 }
 
+// FileValues are the values that the env files of a called workflow give, by name.
+func (e *Environment) FileValues(ctx context.Context, f *workflow.File) (map[string]string, error) {
+	values := map[string]string{}
+	for _, file := range f.EnvFiles {
+		if _, err := readFile(ctx, file, f.Path, e.Scope, func(name string, v template.Value) { values[name] = value.Text(v.V) }); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
 // AddCalled adds the environment of a called workflow's file: its env_files,
 // its env, its profile of the name that the run uses or its own.
 func (e *Environment) AddCalled(ctx context.Context, l Local, sc *vars.Scope, f *workflow.File) (Local, error) {

@@ -11,6 +11,7 @@ package event
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,12 +131,8 @@ func (c *KindCounts) Of(kind string) *int {
 // handlers, its check or the repairs of that, the rounds of its goal_seek. Its end is told by that one's, and it
 // is not counted.
 func Aside(path string) bool {
-	for _, inside := range []string{".on_failure", ".on_success", ".on_exit_code", ".validate", ".on_incomplete", ".goal_seek"} {
-		if strings.Contains(path, inside) {
-			return true
-		}
-	}
-	return false
+	parts := []string{".on_failure", ".on_success", ".on_exit_code", ".validate", ".on_incomplete", ".goal_seek"}
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(path, part) })
 }
 
 // Event is one thing that happened. Fields that an event of a type does not
@@ -154,8 +151,8 @@ func Aside(path string) bool {
 //	step_finished              Step, Label, Status, Attempts, DurationMS, Class, Message, Data (what later steps read)
 //	step_requeued              Step: what is recorded of it is forgotten, and it runs again
 //	items_ready                Total, Data (digest of the list)
-//	items_compared             Total (the items that are unchanged since an earlier run), Message, Data (the runs that were looked at, and
-//	                           how many items run for which reason): with map.skip_unchanged, before the first item starts
+//	items_compared             Total (the items that are unchanged since an earlier run), Message, Data (the runs that were looked at,
+//	                           how many items run for which reason, and which): with map.skip_unchanged, before the first item starts
 //	item_started               Item, Label, Index, Attempt, Message (with map.skip_unchanged, why the item runs)
 //	item_retry_scheduled       Item, Index, Attempt (the one that failed), DelayMS, Retry, Data (the failed attempt, a [Wait])
 //	item_merging               Item, Index, Attempt, Data (the commit that is about to be merged, and the result of the item if it is)

@@ -41,6 +41,7 @@ func (p *parser) parseCall(start int, name string) (node, error) {
 			Suggestion: diag.DidYouMean(name, slices.Sorted(maps.Keys(functions)))}
 	}
 	var args []node
+	kept := len(p.refs)
 	for !p.eat(")") {
 		if len(args) > 0 && !p.eat(",") {
 			return nil, p.fail(p.pos, "a comma or ) is expected in the arguments of %s, not %s", name, quoteAt(p.src, p.pos))
@@ -55,6 +56,9 @@ func (p *parser) parseCall(start int, name string) (node, error) {
 	}
 	if len(args) < f.min || len(args) > f.max {
 		return nil, p.fail(start, "%s takes %s", name, arity(f))
+	}
+	if name == "exists" || name == "default" || strings.HasPrefix(name, "is_") {
+		p.asks(args[0], kept)
 	}
 	return p.makeCall(start, name, f, args)
 }

@@ -102,10 +102,10 @@ type Expr struct {
 }
 
 // read is a path that an expression reads; maybe: it has a default for where
-// nothing sets it.
+// nothing sets it; asked: whether it is there is what the expression asks.
 type read struct {
-	path  Path
-	maybe bool
+	path         Path
+	maybe, asked bool
 }
 
 // Parse reads an expression. The error is a *SyntaxError. Sources over 64 KiB
@@ -143,20 +143,30 @@ func (e *Expr) EvalBool(r Resolver) (bool, error) {
 // Refs lists the paths that the expression reads, in the order of the text;
 // words that may stand for themselves (see the package comment) are not listed.
 func (e *Expr) Refs() []Path {
-	list := make([]Path, len(e.refs))
-	for i, r := range e.refs {
-		list[i] = r.path
-	}
-	return list
+	return value.Map(e.refs, func(r read) Path { return r.path })
 }
 
 // Optional reports of each path of Refs whether the expression has a default for it.
 func (e *Expr) Optional() []bool {
-	list := make([]bool, len(e.refs))
-	for i, r := range e.refs {
-		list[i] = r.maybe
+	return value.Map(e.refs, func(r read) bool { return r.maybe })
+}
+
+// Needs lists those paths of Refs that the expression takes to be there: they
+// have no default, and are neither negated nor compared with null.
+func (e *Expr) Needs() (list []Path) {
+	for _, r := range e.refs {
+		if !r.maybe && !r.asked && r.path[len(r.path)-1].Name != "exists" {
+			list = append(list, r.path)
+		}
 	}
 	return list
+}
+
+// Has reports whether a path leads somewhere, as an expression reads it: a
+// .length of what is there does.
+func Has(r Resolver, p Path) bool {
+	_, ok := (&ref{path: p}).lookup(r)
+	return ok
 }
 
 // String is the source.

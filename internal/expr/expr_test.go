@@ -384,3 +384,26 @@ func ExampleParse() {
 	// true <nil>
 	// at byte 10: an operator or the end is expected here, not "adn true"; did you mean "and"?
 }
+
+func TestNeeds(t *testing.T) {
+	for src, want := range map[string]string{
+		"item.a > 3 && b == 'x'":                                      "item.a b",
+		"!a || not b || c == null || d is not null":                   "",
+		"exists(a) && is_number(b) && default(c, 1) == 1 && d.exists": "",
+		"${a:-1} == 1 && a.length > 2":                                "a.length",
+		"!(a > 1)":                                                    "a",
+		"b != null":                                                   "",
+	} {
+		e, err := expr.Parse(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range e.Needs() {
+			got = append(got, p.String())
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s needs %v, want %s", src, got, want)
+		}
+	}
+}

@@ -128,7 +128,9 @@ func (p *parser) parseNot() (node, error) {
 	start := p.pos
 	if p.eatWord("not") {
 		if !p.endsOperand() {
+			kept := len(p.refs)
 			x, err := p.nest(p.parseNot)
+			p.asks(x, kept)
 			return not{x}, err
 		}
 		p.pos = start // a field of that name
@@ -145,6 +147,7 @@ func (p *parser) endsOperand() bool {
 }
 
 func (p *parser) parseComparison() (node, error) {
+	kept := len(p.refs)
 	a, err := p.parseUnary()
 	if err != nil {
 		return nil, err
@@ -156,11 +159,15 @@ func (p *parser) parseComparison() (node, error) {
 	case "":
 		return a, nil
 	case "is null", "is not null":
+		p.asks(a, kept)
 		return test{functions[strings.ReplaceAll(op, " ", "_")].fn, []node{a}, false}, nil
 	}
 	b, err := p.rightSide(op)
 	if err != nil {
 		return nil, err
+	}
+	if b == (literal{nil}) {
+		p.asks(a, kept)
 	}
 	n, err := p.compare(op, a, b, at)
 	if err != nil {
@@ -267,11 +274,21 @@ func (p *parser) match(x, pattern node, at int) (node, error) {
 	return m, nil
 }
 
+// asks notes that whether a path is there is what is asked of it, where n is but
+// one; kept is how many were read before.
+func (p *parser) asks(n node, kept int) {
+	if _, ok := n.(*ref); ok && kept < len(p.refs) {
+		p.refs[kept].asked = true
+	}
+}
+
 func (p *parser) parseUnary() (node, error) {
 	p.space()
 	if strings.HasPrefix(p.src[p.pos:], "!") && !strings.HasPrefix(p.src[p.pos:], "!=") {
 		p.pos++
+		kept := len(p.refs)
 		x, err := p.nest(p.parseUnary)
+		p.asks(x, kept)
 		return not{x}, err
 	}
 	return p.parsePrimary()

@@ -117,11 +117,7 @@ func (k sortKey) compare(a, b any) int {
 
 // Refs lists the paths that are sorted by.
 func (s *Sort) Refs() []Path {
-	refs := make([]Path, len(s.keys))
-	for i, k := range s.keys {
-		refs[i] = k.path
-	}
-	return refs
+	return value.Map(s.keys, func(k sortKey) Path { return k.path })
 }
 
 // String is the source.

@@ -109,13 +109,11 @@ func From(err error) *Failure {
 			f.RetryAfter = d
 		}
 	}
-	var open *circuit.OpenError
-	if errors.As(err, &open) {
+	if open, ok := errors.AsType[*circuit.OpenError](err); ok {
 		f.Refused, f.RetryAfter = true, open.RetryAfter
 	}
 	f.Stdout, f.Stderr = Tails(err)
-	var panicked *retry.PanicError
-	if errors.As(err, &panicked) {
+	if panicked, ok := errors.AsType[*retry.PanicError](err); ok {
 		f.Stack = string(panicked.Stack)
 	}
 	return f

@@ -10,6 +10,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,10 +66,7 @@ func within[T any](n Name, f func(root *os.Root, path string) (T, error)) (v T, 
 	if err != nil {
 		return v, err
 	}
-	dir := n.Dir
-	if dir == "" {
-		dir = "."
-	}
+	dir := cmp.Or(n.Dir, ".")
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return v, err

@@ -42,9 +42,9 @@ type Spec struct {
 	// a path; nil: nothing does.
 	Context context.Context
 
-	// Read is given how many items were read before anything was left out of
-	// them; nil: nobody asks.
-	Read *int
+	// Seen is told of every item before anything is left out of them; nil: nobody
+	// asks.
+	Seen *Seen
 
 	// TempDir is where a list waits while it is sorted; "" means the system's.
 	TempDir string
@@ -128,13 +128,13 @@ func (r raw) json() []byte {
 
 // filtered gives the items that the filter lets through.
 func (s Spec) filtered() iter.Seq2[raw, error] {
-	if s.Filter == nil && s.Read == nil {
+	if s.Filter == nil && s.Seen == nil {
 		return s.read()
 	}
 	return func(yield func(raw, error) bool) {
 		for r, err := range s.read() {
-			if err == nil && s.Read != nil {
-				*s.Read++
+			if err == nil && s.Seen != nil {
+				s.Seen.item(r.v)
 			}
 			if err == nil && s.Filter != nil {
 				var ok bool

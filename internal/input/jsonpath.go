@@ -1,6 +1,7 @@
 package input
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,13 +26,14 @@ func Path(ctx context.Context, path string, v any) (found []any, err error) {
 	return found, err
 }
 
-// CheckPath reports what is wrong with a JSONPath.
+// CheckPath tells what is wrong with a JSONPath; nil: it is one.
 func CheckPath(path string) error {
 	_, err := parsePath(path)
 	return err
 }
 
 func parsePath(path string) (x jp.Expr, err error) {
+	// As the text comes from outside, a panic of the parser is an error.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%q is no JSONPath: %v", path, p)
@@ -246,10 +248,7 @@ var (
 
 // stream takes a path apart; ok is false where the document has to be held.
 func stream(path string) (s streamed, ok bool) {
-	rest := strings.TrimSpace(path)
-	if rest == "" {
-		rest = "$"
-	}
+	rest := cmp.Or(strings.TrimSpace(path), "$")
 	rest = strings.TrimPrefix(rest, "$")
 	for {
 		m := nameStep().FindStringSubmatch(rest)

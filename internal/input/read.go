@@ -28,6 +28,9 @@ type raw struct {
 	text []byte
 }
 
+// give takes an item; its error ends the reading.
+type give func(raw) error
+
 // Kinds of input. Auto decides by the name of the file, else by its content.
 const (
 	Auto  = ""
@@ -82,24 +85,35 @@ func isOneValue(r io.Reader) (bool, error) {
 // read gives the items of a file before the filter.
 func (s Spec) read() iter.Seq2[raw, error] {
 	return func(yield func(raw, error) bool) {
-		if s.File == "" {
-			s.list(yield)
-			return
-		}
-		f, err := s.name().Open(s.context())
-		if err != nil {
+		err := s.all(func(r raw) error {
+			if !yield(r, nil) {
+				return errStopped
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStopped) {
 			yield(raw{}, err)
-			return
-		}
-		defer f.Close()
-		if err := s.kind(f, yield); err != nil && !errors.Is(err, errStopped) {
-			yield(raw{}, fmt.Errorf("%s: %w", cmp.Or(s.Called, s.File), err))
 		}
 	}
 }
 
+func (s Spec) all(give give) error {
+	if s.File == "" {
+		return s.expand(s.List, give)
+	}
+	f, err := s.name().Open(s.context())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := s.kind(f, give); err != nil {
+		return fmt.Errorf("%s: %w", cmp.Or(s.Called, s.File), err)
+	}
+	return nil
+}
+
 // kind reads a file as what it is.
-func (s Spec) kind(f *files.File, yield func(raw, error) bool) error {
+func (s Spec) kind(f *files.File, give give) error {
 	var in io.Reader = f
 	kind := kindByName(s.File)
 	if s.Kind != Auto {
@@ -125,11 +139,11 @@ func (s Spec) kind(f *files.File, yield func(raw, error) bool) error {
 	text := &utf8Reader{r: in}
 	switch kind {
 	case JSON:
-		return s.document(text, yield)
+		return s.document(text, give)
 	case CSV:
-		return s.csv(text, yield)
+		return s.csv(text, give)
 	}
-	return s.lines(text, kind == JSONL, yield)
+	return s.lines(text, kind == JSONL, give)
 }
 
 // seekable is a file that can be read twice: a copy of one that cannot, such as
@@ -157,22 +171,9 @@ func (s Spec) seekable(f *files.File) (io.ReadSeekCloser, error) {
 
 var errStopped = errors.New("the reader wants no more")
 
-// list gives the items of a list in the workflow.
-func (s Spec) list(yield func(raw, error) bool) {
-	var v any = s.List
-	if err := s.expand(v, func(r raw, err error) bool { return yield(r, err) }); err != nil && !errors.Is(err, errStopped) {
-		yield(raw{}, err)
-	}
-}
-
 // expand applies the path to a value that is held as a whole.
-func (s Spec) expand(v any, yield func(raw, error) bool) error {
-	each := func(e any) error {
-		if !yield(raw{v: e}, nil) {
-			return errStopped
-		}
-		return nil
-	}
+func (s Spec) expand(v any, give give) error {
+	each := func(e any) error { return give(raw{v: e}) }
 	if s.JSONPath == "" {
 		return elements(v, each)
 	}
@@ -219,7 +220,7 @@ func elements(v any, each func(any) error) error {
 }
 
 // document reads a JSON file, without holding it where the path allows.
-func (s Spec) document(f io.Reader, yield func(raw, error) bool) error {
+func (s Spec) document(f io.Reader, give give) error {
 	in := skipBOM(f)
 	path, ok := stream(s.JSONPath)
 	if !ok {
@@ -231,11 +232,11 @@ func (s Spec) document(f io.Reader, yield func(raw, error) bool) error {
 		if err != nil {
 			return place(b, err)
 		}
-		return s.expand(v, yield)
+		return s.expand(v, give)
 	}
 	d := &tokens{d: json.NewDecoder(in)}
 	d.d.UseNumber()
-	err := s.walk(d, path, yield)
+	err := s.walk(d, path, give)
 	if err == nil {
 		// The rest must be valid, too: a file that was cut off is no input.
 		err = d.end()
@@ -305,7 +306,7 @@ func (t *tokens) end() error {
 }
 
 // walk goes to the place that a path names and gives what is there.
-func (s Spec) walk(d *tokens, path streamed, yield func(raw, error) bool) error {
+func (s Spec) walk(d *tokens, path streamed, give give) error {
 	for _, name := range path.names {
 		found, err := d.member(name)
 		if err != nil || !found {
@@ -324,17 +325,18 @@ func (s Spec) walk(d *tokens, path streamed, yield func(raw, error) bool) error 
 		if path.expr != nil || strings.Contains(s.JSONPath, "*") {
 			return fmt.Errorf("%s: there is a %s where the path wants an array", s.JSONPath, value.Kind(v))
 		}
-		if !yield(raw{v: v, text: whole}, nil) {
-			return errStopped
-		}
-		return nil
+		return give(raw{v: v, text: whole})
 	}
 	for d.d.More() {
 		text, err := d.decode()
 		if err != nil {
 			return err
 		}
-		if err := s.element(text, path, yield); err != nil {
+		v, err := value.Parse(text)
+		if err != nil {
+			return err
+		}
+		if err := s.element(raw{v: v, text: text}, path, give); err != nil {
 			return err
 		}
 	}
@@ -344,32 +346,28 @@ func (s Spec) walk(d *tokens, path streamed, yield func(raw, error) bool) error 
 
 // element gives one element of an array, or what the rest of the path finds in
 // it.
-func (s Spec) element(text json.RawMessage, path streamed, yield func(raw, error) bool) error {
-	v, err := value.Parse(text)
-	if err != nil {
-		return err
-	}
-	return s.parsed(raw{v: v, text: text}, path, yield)
-}
-
-// parsed is element for what is parsed already.
-func (s Spec) parsed(r raw, path streamed, yield func(raw, error) bool) error {
+func (s Spec) element(r raw, path streamed, give give) error {
 	if path.expr == nil {
-		if !yield(r, nil) {
-			return errStopped
-		}
-		return nil
+		return give(r)
 	}
 	v := r.v
 	if path.each {
 		v = []any{v}
 	}
-	return evaluate(s.context(), path.expr, path.rest, v, func(e any) error {
-		if !yield(raw{v: e}, nil) {
-			return errStopped
-		}
-		return nil
-	})
+	return evaluate(s.context(), path.expr, path.rest, v, func(e any) error { return give(raw{v: e}) })
+}
+
+// byLine takes the lines of a file, or its rows: $[*] and $[?…] are about those,
+// any other path about what is in each.
+func (s Spec) byLine(one give) give {
+	path, all := stream(s.JSONPath)
+	switch {
+	case s.JSONPath == "":
+		return one
+	case all && len(path.names) == 0:
+		return func(r raw) error { return s.element(r, path, one) }
+	}
+	return func(r raw) error { return s.expand(r.v, one) }
 }
 
 // member moves to the value of an object's member.
@@ -430,9 +428,8 @@ func (t *tokens) object() (json.RawMessage, error) {
 }
 
 // lines reads JSON lines, or plain lines: a line that is no JSON is a text.
-func (s Spec) lines(f *utf8Reader, strict bool, yield func(raw, error) bool) error {
-	path, all := stream(s.JSONPath)
-	all = all && len(path.names) == 0 // $[*] and $[?…] are about the lines
+func (s Spec) lines(f *utf8Reader, strict bool, give give) error {
+	give = s.byLine(give)
 	sc := bufio.NewScanner(f)
 	sc.Buffer(make([]byte, 64<<10), MaxLine)
 	sc.Split(func(data []byte, end bool) (int, []byte, error) {
@@ -457,18 +454,7 @@ func (s Spec) lines(f *utf8Reader, strict bool, yield func(raw, error) bool) err
 			}
 			v, text = string(line), nil
 		}
-		switch {
-		case s.JSONPath == "":
-			err = nil
-			if !yield(raw{v: v, text: text}, nil) {
-				err = errStopped
-			}
-		case all:
-			err = s.parsed(raw{v: v, text: text}, path, yield)
-		default:
-			err = s.expand(v, yield)
-		}
-		if err != nil {
+		if err := give(raw{v: v, text: text}); err != nil {
 			return err
 		}
 	}
@@ -479,7 +465,8 @@ func (s Spec) lines(f *utf8Reader, strict bool, yield func(raw, error) bool) err
 }
 
 // csv reads rows as objects; the first row names their members.
-func (s Spec) csv(f io.Reader, yield func(raw, error) bool) error {
+func (s Spec) csv(f io.Reader, give give) error {
+	give = s.byLine(give)
 	r := csv.NewReader(bufio.NewReaderSize(f, 256<<10))
 	if strings.EqualFold(filepath.Ext(s.File), ".tsv") {
 		r.Comma = '\t'
@@ -496,9 +483,7 @@ func (s Spec) csv(f io.Reader, yield func(raw, error) bool) error {
 	seen := map[string]bool{}
 	for i, h := range header {
 		h = strings.TrimSpace(strings.TrimPrefix(h, "\uFEFF"))
-		if h == "" {
-			h = fmt.Sprintf("column_%d", i+1)
-		}
+		h = cmp.Or(h, fmt.Sprintf("column_%d", i+1))
 		if seen[h] {
 			return fmt.Errorf("line 1: the column %q stands there twice", h)
 		}
@@ -516,28 +501,15 @@ func (s Spec) csv(f io.Reader, yield func(raw, error) bool) error {
 		for i, n := range names {
 			m[n] = row[i]
 		}
-		if s.JSONPath != "" {
-			if path, ok := stream(s.JSONPath); ok && len(path.names) == 0 {
-				if err := s.element(json.RawMessage(value.JSON(m)), path, yield); err != nil {
-					return err
-				}
-				continue
-			}
-			if err := s.expand(m, yield); err != nil {
-				return err
-			}
-			continue
-		}
-		if !yield(raw{v: m}, nil) {
-			return errStopped
+		if err := give(raw{v: m}); err != nil {
+			return err
 		}
 	}
 }
 
 // place names the line of a syntax error.
 func place(b []byte, err error) error {
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		at := min(int(syntax.Offset), len(b))
 		return fmt.Errorf("line %d: %w", 1+bytes.Count(b[:at], []byte("\n")), err)
 	}

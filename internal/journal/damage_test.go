@@ -269,7 +269,7 @@ func TestForeign(t *testing.T) {
 		{"none", nil, false, "not there"},
 		{"other program", change("PRAGMA application_id = 77"), true, "another program"},
 		{"newer", change(fmt.Sprint("PRAGMA user_version = ", schemaVersion+1)), true, "newer bide"},
-		{"older", change(fmt.Sprint("PRAGMA user_version = ", schemaVersion-1)), true, "earlier bide"},
+		{"older", change(fmt.Sprint("PRAGMA user_version = ", oldVersion-1)), true, "earlier bide"},
 		{"no version", change("PRAGMA user_version = 0"), false, "version 0"},
 		{"no header", change("DELETE FROM meta WHERE key = 'source'"), false, "lacks"},
 		{"no table", change("DROP TABLE events"), false, "no such table"},

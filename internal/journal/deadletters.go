@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // DeadLetter is an item that failed for good and waits for somebody to decide.
@@ -111,10 +112,7 @@ func (r *Reader) openLetters(ctx context.Context) (histories map[int][]int64, ed
 
 // letters reads the dead letters of some items that fit the filter.
 func (r *Reader) letters(ctx context.Context, indexes []int, open map[int][]int64, edits map[int]int64, f *DeadLetterFilter) ([]DeadLetter, error) {
-	seqs := make([]int64, len(indexes))
-	for i, index := range indexes {
-		seqs[i] = open[index][len(open[index])-1]
-	}
+	seqs := value.Map(indexes, func(index int) int64 { return open[index][len(open[index])-1] })
 	events, err := r.bySeq(ctx, seqs)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -400,6 +401,117 @@ func TestNewHomeIsDurable(t *testing.T) {
 	synced = nil
 	if _, err := OpenStore(home); err != nil || len(synced) > 0 {
 		t.Errorf("a home that is there was synced again: %v, %v", synced, err)
+	}
+}
+
+// TestNewRunIsDurable: nothing of a new run is taken for being on the disk before the name
+// of its directory is, which is synced while the run begins.
+func TestNewRunIsDurable(t *testing.T) {
+	defer func(f func(string) error) { syncName = f }(syncName)
+	s := newStore(t)
+	broken := errors.New("the disk is gone")
+	syncName = func(dir string) error {
+		if dir != s.runs() {
+			t.Errorf("%s is synced", dir)
+		}
+		return broken
+	}
+	for _, end := range []func(*Journal) error{
+		func(j *Journal) error { return j.Sync(context.Background()) },
+		func(j *Journal) error { return j.Close() },
+	} {
+		j, err := s.Create(header())
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(t, j, event.Event{Type: event.Note})
+		if err := end(j); !errors.Is(err, broken) {
+			t.Errorf("a run whose name is not on the disk ends with %v", err)
+		}
+		if err := j.Close(); err != nil && !errors.Is(err, broken) {
+			t.Error(err)
+		}
+	}
+}
+
+// TestPowerCutAfterTheEnd: the log of a run that ended is enough, should nothing that was
+// copied from it into the database be on the disk; and who goes on with the run has the
+// database synced first.
+func TestPowerCutAfterTheEnd(t *testing.T) {
+	s := newStore(t)
+	j := newJournal(t, s)
+	run := j.Run()
+	first, err := os.ReadFile(j.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		add(t, j, event.Event{Type: event.Note, Message: strings.Repeat("m", 5000)})
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	last, err := os.ReadFile(j.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(first, last) {
+		t.Error("the log was not folded into the database")
+	}
+	if err := os.WriteFile(j.path, first, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n := intact(t, s.dir(run), run); n != 3 {
+		t.Errorf("%d events of 3 are there", n)
+	}
+
+	broken := errors.New("the disk is gone")
+	defer func(f func(*os.File) error) { syncDatabase = f }(syncDatabase)
+	syncDatabase = func(f *os.File) error {
+		if f.Name() != j.path {
+			t.Errorf("%s is synced", f.Name())
+		}
+		return broken
+	}
+	if _, err := s.Open(run); !errors.Is(err, broken) {
+		t.Errorf("a run goes on whose database is not on the disk: %v", err)
+	}
+	syncDatabase = syncFile
+	again, err := s.Open(run) // the lock was given back
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSettle: a journal that is settled is closed but for its lock.
+func TestSettle(t *testing.T) {
+	s := newStore(t)
+	j := newJournal(t, s)
+	add(t, j, event.Event{Type: event.Note})
+	if err := j.Settle(); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Append(event.Event{Type: event.Note}); !errors.Is(err, ErrClosed) {
+		t.Errorf("Append: %v", err)
+	}
+	var held *LockedError
+	if _, err := s.Open(j.Run()); !errors.As(err, &held) {
+		t.Errorf("the run of a journal that is settled is opened: %v", err)
+	}
+	for range 2 {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	again, err := s.Open(j.Run())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

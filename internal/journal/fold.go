@@ -49,7 +49,7 @@ func (s *State) applyRun(e event.Event) {
 	case event.RunResumed:
 		s.settle(true)
 		s.Resumes++
-		s.Status, s.Finished, s.Class, s.Message = event.Running, time.Time{}, "", ""
+		s.Status, s.Finished, s.Class, s.Message, s.kinds = event.Running, time.Time{}, "", "", event.KindCounts{}
 	case event.RunPaused:
 		s.Pauses++
 		s.Pause = event.Pause{Until: e.Time.Add(millis(e.DelayMS)), Since: e.Time, Streak: 1}
@@ -69,6 +69,9 @@ func (s *State) applyRun(e event.Event) {
 			s.Held, s.Parallel = time.Time{}, 0
 		}
 		s.Status, s.Finished, s.Class, s.Message = e.Status, e.Time, e.Class, e.Message
+		var told struct{ Items event.KindCounts }
+		_ = json.Unmarshal(e.Data, &told) // what it does not tell is not known
+		s.kinds = told.Items
 	}
 }
 

@@ -49,7 +49,7 @@ func (h *Header) check() error {
 }
 
 // writeNew makes an empty journal for h in the file path, which must not
-// exist, and closes it: complete, in one piece, synced.
+// exist, and closes it: complete, in one piece, on the disk with its name.
 func (h *Header) writeNew(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -58,12 +58,22 @@ func (h *Header) writeNew(path string) error {
 	if _, err = f.Write(empty); err != nil {
 		return errors.Join(err, f.Close())
 	}
-	// A handle of our own may be closed while nobody else has the database:
-	// then it takes no locks away.
-	if err := errors.Join(f.Close(), h.write(path)); err != nil {
+	if err := f.Close(); err != nil {
 		return err
 	}
-	if f, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
+	named := begin(func() error { return syncDir(filepath.Dir(path)) })
+	return errors.Join(h.complete(path), named())
+}
+
+// complete fills the header in and syncs it.
+func (h *Header) complete(path string) error {
+	if err := h.write(path); err != nil {
+		return err
+	}
+	// A handle of our own may be closed while nobody else has the database:
+	// then it takes no locks away.
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
 		return err
 	}
 	_, err = f.WriteAt(walVersions, walVersionsAt)
@@ -180,10 +190,7 @@ func (h *Header) set(key string, value driver.Value) {
 // anything anywhere. These take what fits and give zero for the rest.
 
 func integer(v driver.Value) int64 {
-	n, ok := v.(int64)
-	if !ok {
-		return 0
-	}
+	n, _ := v.(int64)
 	return n
 }
 

@@ -10,10 +10,11 @@ import (
 // ErrorClass is how many items failed for good by errors of a class, and are
 // not to be run again.
 type ErrorClass struct {
-	Class string
-	Count int
-	// Item and Message are of one of them.
-	Item, Message string
+	Class   string `json:"class"`
+	Count   int    `json:"count"`
+	Example string `json:"example"`         // the message of one of them
+	Item    string `json:"item,omitempty"`  // its id
+	Label   string `json:"label,omitempty"` // what a person knows it by; "" for its id
 }
 
 // itemErrors counts the classes of the errors of items: two bytes for each
@@ -46,7 +47,7 @@ func (x *itemErrors) ended(e event.Event) {
 	}
 	c := &x.classes[place]
 	if c.Count == 0 {
-		c.Item, c.Message = e.Item, e.Message
+		c.Item, c.Label, c.Example = e.Item, e.Label, e.Message
 	}
 	c.Count++
 	if more := e.Index - len(x.of); more > 0 {

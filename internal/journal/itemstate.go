@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -86,10 +87,7 @@ func (t *Items) Counts() Counts {
 
 // grow makes room for the items up to index.
 func (t *Items) grow(index int) error {
-	limit := t.limit
-	if limit == 0 {
-		limit = maxUnlisted
-	}
+	limit := cmp.Or(t.limit, maxUnlisted)
 	if index < 1 || index > limit {
 		return fmt.Errorf("there is no item %d: the list has %d", index, limit)
 	}

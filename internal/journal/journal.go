@@ -46,7 +46,11 @@ type Journal struct {
 
 	lock *lock
 	wal  *os.File // our own handle on the database's log, to sync it
-	sync func(*os.File) error
+	// former is one on the database, of a run that a process before this one had.
+	former *os.File
+	sync   func(*os.File) error
+	// placed waits until the names of the run's directory and of its log are on the disk.
+	placed func() error
 	// dbInfo and walInfo tell whether the files are still in their places.
 	dbInfo, walInfo fs.FileInfo
 	walPath         string
@@ -56,6 +60,8 @@ type Journal struct {
 	conn   driver.Conn
 	insert *inserter
 	ahead  int64 // how far zeros were written into the log; see writeAhead
+	// headless says that the log is empty still.
+	headless bool
 
 	// Whoever takes a batch from the queue holds batchMu until it is committed,
 	// so that the batches are committed in their order.
@@ -112,30 +118,43 @@ func openJournal(lock *lock, run string) (*Journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.db.Close())
 	}
-	j, err := startJournal(lock, r, last)
+	j, err := startJournal(lock, r, last, func() error { return nil })
 	if err != nil {
 		return nil, err
 	}
-	if err := j.syncFormer(); err != nil {
-		j.lock = nil // it stays the caller's
-		return nil, errors.Join(err, j.Close())
+	err = j.syncFormer()
+	if err == nil && r.version < schemaVersion {
+		// What is added is of this version: an earlier bide is not to read it.
+		err = j.execute(fmt.Sprintf("PRAGMA user_version = %d", schemaVersion))
+	}
+	if err != nil {
+		return nil, errors.Join(err, j.Settle()) // the lock stays the caller's
 	}
 	return j, nil
 }
 
-// syncFormer syncs what a process before this one committed and did not sync.
-func (j *Journal) syncFormer() error {
-	if err := j.sync(j.wal); err != nil {
+// syncFormer syncs what a process before this one wrote and did not sync. The handle on
+// the database stays open as long as the journal: to close it would take SQLite's locks away.
+func (j *Journal) syncFormer() (err error) {
+	if j.former, err = os.Open(j.path); err != nil {
+		return err
+	}
+	if err := errors.Join(j.sync(j.wal), syncDatabase(j.former)); err != nil {
 		return diskError(j.path, "sync", err)
 	}
 	return syncDir(filepath.Dir(j.path))
 }
 
+// syncDatabase is syncFile, which tests watch.
+var syncDatabase = syncFile
+
 // startJournal gives the journal whose reader is r and whose last event is last. The
-// lock is the journal's if there is no error; r is closed if there is one.
-func startJournal(lock *lock, r *Reader, last int64) (_ *Journal, err error) {
+// lock is the journal's if there is no error; r is closed if there is one. place, which
+// is done beside what comes next, has the names of new files on the disk.
+func startJournal(lock *lock, r *Reader, last int64, place func() error) (_ *Journal, err error) {
 	j := &Journal{
-		sync: syncFile, failed: make(chan struct{}), stop: make(chan struct{}),
+		placed: func() error { return nil },
+		sync:   syncFile, failed: make(chan struct{}), stop: make(chan struct{}),
 		wake: make(chan struct{}, 1), dirty: make(chan struct{}, 1), urgency: make(chan struct{}, 1),
 		last: last, committed: last, durable: last, syncingSeq: last,
 	}
@@ -149,6 +168,8 @@ func startJournal(lock *lock, r *Reader, last int64) (_ *Journal, err error) {
 	if err := j.openWriter(); err != nil {
 		return nil, err
 	}
+	j.placed = begin(place)
+	j.sync = func(wal *os.File) error { return errors.Join(j.placed(), syncFile(wal)) }
 	j.flush = j.commit
 	j.lock = lock
 	j.done.Go(j.write)
@@ -166,9 +187,6 @@ func (j *Journal) openWriter() (err error) {
 	if err := execSQL(j.conn, "BEGIN IMMEDIATE; COMMIT"); err != nil {
 		return readError(j.path, err)
 	}
-	if j.insert, err = newInserter(j.conn, j.words); err != nil {
-		return readError(j.path, err)
-	}
 	j.walPath = j.path + walSuffix
 	if j.wal, err = os.OpenFile(j.walPath, os.O_RDWR, 0); err != nil {
 		return fmt.Errorf("cannot open the journal's log: %w", err)
@@ -178,6 +196,37 @@ func (j *Journal) openWriter() (err error) {
 	}
 	j.dbInfo, err = os.Stat(j.path)
 	return err
+}
+
+// prepare has the writer's statements ready, for which SQLite reads the schema: so this is
+// not done while the run waits for its journal. Whoever calls it holds connMu.
+func (j *Journal) prepare() (err error) {
+	if j.insert != nil {
+		return nil
+	}
+	if j.headless = j.walInfo.Size() == 0; j.headless {
+		err = execSQL(j.conn, "PRAGMA synchronous = OFF")
+	} else {
+		err = execSQL(j.conn, normal)
+	}
+	if err == nil {
+		j.insert, err = newInserter(j.conn, j.dictionary())
+	}
+	return err
+}
+
+// normal is how durable a commit is to SQLite: it does not wait for the disk, a checkpoint
+// does, and who writes a new header into the log. In a log that is empty there is nothing
+// that the header has to be kept apart from.
+const normal = "PRAGMA synchronous = NORMAL"
+
+// begun is called after a commit, by who holds connMu.
+func (j *Journal) begun() error {
+	if !j.headless {
+		return nil
+	}
+	j.headless = false
+	return execSQL(j.conn, normal)
 }
 
 // Append records an event: it gives it the next number, and the time and the
@@ -309,7 +358,11 @@ func (j *Journal) fail(err error) {
 // Close writes and syncs what was appended, folds the database's log into the
 // database, and gives the run's lock back. It returns the journal's failure if
 // it had one. Further calls do nothing.
-func (j *Journal) Close() error {
+func (j *Journal) Close() error { return errors.Join(j.Settle(), j.unlock()) }
+
+// Settle is Close but for the lock: nobody else has the run before Close, and nothing can
+// be read or appended any more. Further calls do nothing.
+func (j *Journal) Settle() error {
 	j.mu.Lock()
 	if j.closing {
 		j.mu.Unlock()
@@ -330,9 +383,18 @@ func (j *Journal) Close() error {
 	return errors.Join(err, j.shut())
 }
 
+// unlock gives the run's lock back, once.
+func (j *Journal) unlock() error {
+	lock := j.lock
+	if j.lock = nil; lock == nil {
+		return nil
+	}
+	return lock.release()
+}
+
 // shut closes whatever is open.
 func (j *Journal) shut() error {
-	var errs []error
+	errs := []error{j.placed()}
 	if j.insert != nil {
 		errs = append(errs, j.insert.close())
 	}
@@ -340,18 +402,19 @@ func (j *Journal) shut() error {
 	if j.conn != nil {
 		errs = append(errs, j.keepLog(), j.conn.Close())
 	}
-	if j.wal != nil {
-		errs = append(errs, j.wal.Close())
-	}
-	if j.lock != nil {
-		errs = append(errs, j.lock.release())
+	for _, f := range []*os.File{j.wal, j.former} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
 	}
 	return errors.Join(errs...)
 }
 
 // keepLog has the database leave a small log where it is when it is closed. All
 // of it is in the database by then, but to remove a file gives room back to the
-// disk, which some of them take milliseconds for.
+// disk, which some of them take milliseconds for. As the log is on the disk, nothing waits
+// for the database to be: that is for who goes on with the run, before he writes into
+// the log, see syncFormer.
 func (j *Journal) keepLog() error {
 	if j.wal == nil {
 		return nil
@@ -360,6 +423,8 @@ func (j *Journal) keepLog() error {
 	if err != nil || info.Size() > smallLog {
 		return err
 	}
-	_, err = j.conn.(sqlite.FileControl).FileControlPersistWAL("main", 1)
-	return err
+	if _, err = j.conn.(sqlite.FileControl).FileControlPersistWAL("main", 1); err != nil || !errors.Is(j.Err(), ErrClosed) {
+		return err
+	}
+	return execSQL(j.conn, "PRAGMA synchronous = OFF")
 }

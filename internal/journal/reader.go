@@ -20,6 +20,8 @@ type Reader struct {
 	path   string // of the database
 	header Header
 	db     *sql.DB
+	// version is the format's, as load has met it.
+	version int64
 
 	// flush, in a Journal, commits what was appended, so that a read sees it.
 	flush func(context.Context) error
@@ -60,7 +62,7 @@ func newReader(dir, run string) (*Reader, error) {
 }
 
 func (r *Reader) load(ctx context.Context) (err error) {
-	if err := checkVersion(ctx, r.db, r.path); err != nil {
+	if r.version, err = checkVersion(ctx, r.db, r.path); err != nil {
 		return err
 	}
 	if r.header, err = r.readHeader(ctx); err != nil {

@@ -26,6 +26,10 @@ type record struct {
 	kind, phase, step, status, class token
 
 	item, label, message, from, to, data, retry string
+
+	// borrowed is a part of the row that belongs into data, at this place of it.
+	borrowed string
+	at       int
 }
 
 // token is a word: its number in the dictionary, or a text.
@@ -34,8 +38,12 @@ type token struct {
 	text   string // as it is written; "" for none
 }
 
-// appendRecord adds an event to the text of a row.
-func appendRecord(b []byte, w *words, e *event.Event) []byte {
+// loan is a text that data has in common with an earlier record of its row: where
+// it begins in the row's text, how long it is, and where it begins in the data.
+type loan struct{ from, size, at int }
+
+// appendRecord adds an event to the text of a row, without what its data borrows.
+func appendRecord(b []byte, w *words, e *event.Event, l loan) []byte {
 	b = append(b, `{"t":`...)
 	b = strconv.AppendInt(b, e.Time.UnixNano(), 10)
 	b = appendToken(b, 'k', w.number(string(e.Type)), string(e.Type))
@@ -58,8 +66,15 @@ func appendRecord(b []byte, w *words, e *event.Event) []byte {
 	if e.Retry != nil {
 		b = appendRetry(appendName(b, 'r'), e.Retry)
 	}
+	if l.size > 0 {
+		b = append(appendName(b, 'g'), '[')
+		b = append(strconv.AppendInt(b, int64(l.from), 10), ',')
+		b = append(strconv.AppendInt(b, int64(l.size), 10), ',')
+		b = append(strconv.AppendInt(b, int64(l.at), 10), ']')
+	}
 	if len(e.Data) > 0 {
-		b = append(appendName(b, 'd'), e.Data...)
+		b = append(appendName(b, 'd'), e.Data[:l.at]...)
+		b = append(b, e.Data[l.at+l.size:]...)
 	}
 	return append(b, '}')
 }
@@ -171,7 +186,7 @@ func eachRecord(text string, each func(rec *record) error) error {
 	var rec record
 	for {
 		rec = record{}
-		if !c.record(&rec) {
+		if !c.record(&rec) || rec.at > len(rec.data) {
 			return errRecord
 		}
 		if err := each(&rec); err != nil {
@@ -261,6 +276,8 @@ func (c *cursor) member(rec *record, name byte) bool {
 		return c.text(&rec.from)
 	case 'o':
 		return c.text(&rec.to)
+	case 'g':
+		return c.loan(rec)
 	}
 	from := c.i
 	if !c.skip() {
@@ -299,6 +316,18 @@ func (c *cursor) token(to *token) bool {
 		return c.text(&to.text)
 	}
 	return c.number(&to.number)
+}
+
+// loan reads what the record's data borrows of the text before it.
+func (c *cursor) loan(rec *record) bool {
+	before := int64(c.i)
+	var from, size, at int64
+	if !c.take('[') || !c.number(&from) || !c.take(',') || !c.number(&size) || !c.take(',') || !c.number(&at) || !c.take(']') ||
+		from < 0 || size < 0 || at < 0 || from > before || size > before-from || at > int64(len(c.s)) {
+		return false
+	}
+	rec.borrowed, rec.at = c.s[from:from+size], int(at)
+	return true
 }
 
 // text takes a string as it is written.
@@ -431,14 +460,22 @@ func (t token) stranger(known map[int64]string) bool {
 	return t.number > int64(len(vocabulary)) && known[t.number] == ""
 }
 
+// whole is the record's data with what it borrows.
+func (rec *record) whole() string {
+	if rec.borrowed == "" {
+		return rec.data
+	}
+	return rec.data[:rec.at] + rec.borrowed + rec.data[rec.at:]
+}
+
 // event is the event with all that belongs to it. Nothing of it keeps the row.
 func (rec *record) event(known map[int64]string, run string, seq int64) (e event.Event, err error) {
 	e = event.Event{
 		Seq: seq, Time: instant(rec.time), Run: run, Index: int(rec.index), Attempt: int(rec.attempt), Attempts: int(rec.attempts),
 		DelayMS: rec.delay, DurationMS: rec.duration, ExitCode: int(rec.exit), Total: int(rec.total),
 	}
-	if rec.data != "" {
-		e.Data = json.RawMessage(rec.data)
+	if data := rec.whole(); data != "" {
+		e.Data = json.RawMessage(data)
 	}
 	if e.Retry, err = rec.retryState(); err != nil {
 		return e, err

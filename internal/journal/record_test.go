@@ -55,7 +55,7 @@ func TestRecordRoundTrip(t *testing.T) {
 			if i > 0 {
 				row = append(row, ',')
 			}
-			row = appendRecord(row, w, &want[i])
+			row = appendRecord(row, w, &want[i], loan{})
 		}
 		row = append(row, ']')
 		known := map[int64]string{}
@@ -99,7 +99,7 @@ func marshal(t *rapid.T, e event.Event) string {
 // TestRecordsAreJSON has a row read by a program that knows nothing of us.
 func TestRecordsAreJSON(t *testing.T) {
 	row := appendRecord([]byte{'['}, newWords(nil), &event.Event{
-		Type: event.Note, Time: time.Unix(1, 2), Item: "a\"b\\c\n\x00\x1f\t", Message: "ü→", Data: json.RawMessage(`{"x": [1, "]"]}`)})
+		Type: event.Note, Time: time.Unix(1, 2), Item: "a\"b\\c\n\x00\x1f\t", Message: "ü→", Data: json.RawMessage(`{"x": [1, "]"]}`)}, loan{})
 	var got []map[string]any
 	if err := json.Unmarshal(append(row, ']'), &got); err != nil {
 		t.Fatalf("%s: %v", row, err)
@@ -113,9 +113,10 @@ func TestRecordsAreJSON(t *testing.T) {
 // can be had, and never a panic.
 func FuzzRecords(f *testing.F) {
 	w := newWords(nil)
-	row := appendRecord([]byte{'['}, w, &event.Event{Type: event.ItemFinished, Index: 3, Item: `a"b`, Status: event.Succeeded, Data: json.RawMessage(`{"output":"x"}`)})
-	row = append(appendRecord(append(row, ','), w, &event.Event{Type: event.Note, Message: "m", ExitCode: -1}), ']')
-	for _, seed := range []string{string(row), "[]", `[{"t":1}]`, `[{"t":-9223372036854775808,"d":{"a":[}]`, `[{"i":"\`, `[{"t":99999999999999999999}]`, `[{"m":"\u12"}]`, `[{"r":[1,2]}]`, `[{"r":{"attempt":"x"}}]`} {
+	row := appendRecord([]byte{'['}, w, &event.Event{Type: event.ItemFinished, Index: 3, Item: `a"b`, Status: event.Succeeded, Data: json.RawMessage(`{"output":"x"}`)}, loan{})
+	row = append(appendRecord(append(row, ','), w, &event.Event{Type: event.Note, Message: "m", ExitCode: -1}, loan{}), ']')
+	for _, seed := range []string{string(row), "[]", `[{"t":1}]`, `[{"t":-9223372036854775808,"d":{"a":[}]`, `[{"i":"\`, `[{"t":99999999999999999999}]`, `[{"m":"\u12"}]`, `[{"r":[1,2]}]`, `[{"r":{"attempt":"x"}}]`,
+		`[{"g":[2,1,6],"d":{"a":""}}]`, `[{"g":[0,99,0],"d":{}}]`, `[{"g":[-1,1,0],"d":{}}]`, `[{"g":[0,1,3],"d":{}}]`, `[{"g":[0,1,0]}]`, `[{"g":[9223372036854775807,1,0]}]`, `[{"g":[0,9223372036854775807,0],"d":{}}]`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

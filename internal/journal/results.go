@@ -13,6 +13,7 @@ import (
 type Result struct {
 	Index      int
 	ID         string
+	Label      string // what a person knows the item by; "" for its id
 	Status     string // as in the event
 	Attempts   int
 	DurationMS int64
@@ -49,7 +50,7 @@ func (r *Reader) Results(ctx context.Context) iter.Seq2[Result, error] {
 // ResultOf is the result that an item_finished tells.
 func ResultOf(e event.Event) Result {
 	return Result{
-		Index: e.Index, ID: e.Item, Status: e.Status, Attempts: e.Attempts, DurationMS: e.DurationMS,
+		Index: e.Index, ID: e.Item, Label: e.Label, Status: e.Status, Attempts: e.Attempts, DurationMS: e.DurationMS,
 		Class: e.Class, Message: e.Message, Data: e.Data,
 	}
 }
@@ -98,7 +99,7 @@ func (r *Reader) itemEvents(ctx context.Context, types []event.Type, each func(e
 		}
 		e := event.Event{Seq: f.seq, Type: kind, Index: f.Index(), Status: f.Status()}
 		if kind == event.ItemRequeued {
-			e.Data = json.RawMessage(f.rec.data)
+			e.Data = json.RawMessage(f.Data())
 		}
 		return each(e)
 	})

@@ -106,6 +106,7 @@ func (r *Reader) Summary(ctx context.Context) (Summary, error) {
 		sum.Status = state.Status
 	}
 	sum.Items = state.Items.Counts()
+	sum.Items.KindCounts = state.kinds
 	for path, step := range state.Steps {
 		if n := sum.Steps.Of(step.Kind()); n != nil && !event.Aside(path) {
 			*n++

@@ -92,9 +92,9 @@ func (r *Reader) At(ctx context.Context, seqs []int64) ([]event.Event, error) {
 	return r.bySeq(ctx, seqs)
 }
 
-// Data is the event's data as it is written; "" for none. It is part of the
+// Data is the event's data as it is written; "" for none. It may be part of the
 // row: who keeps it clones it.
-func (f *Fact) Data() string { return f.rec.data }
+func (f *Fact) Data() string { return f.rec.whole() }
 
 // Class is the event's error class; "" for none.
 func (f *Fact) Class() string {

@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	// schemaVersion is what this code writes; FORMAT.md tells the tables.
-	schemaVersion = 3
+	// schemaVersion is what this code writes, oldVersion the oldest that it reads;
+	// FORMAT.md tells the tables.
+	schemaVersion = 4
+	oldVersion    = 3
 	// applicationID marks the database as a journal: "bide" in ASCII.
 	applicationID = 0x62696465
 
@@ -68,7 +70,6 @@ func connector(path string, m mode) (driver.Connector, error) {
 	q.Add("_pragma", "cell_size_check(1)")
 	q.Add("_pragma", "temp_store(2)")
 	if m != readOnly {
-		q.Add("_pragma", "synchronous(1)") // NORMAL: a commit does not wait for the disk, a checkpoint does
 		q.Add("_pragma", "wal_autocheckpoint(4000)")
 		q.Add("_pragma", "checkpoint_fullfsync(1)") // has a meaning on macOS only
 	}
@@ -174,24 +175,25 @@ func checkFile(path string) error {
 	return nil
 }
 
-// checkVersion refuses what is not a journal, or is one of another version.
-func checkVersion(ctx context.Context, db *sql.DB, path string) error {
-	var app, version int64
+// checkVersion refuses what is not a journal, or is one of a version that is not
+// known, and gives the version.
+func checkVersion(ctx context.Context, db *sql.DB, path string) (version int64, err error) {
+	var app int64
 	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&app); err != nil {
-		return readError(path, err)
+		return 0, readError(path, err)
 	}
 	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return readError(path, err)
+		return 0, readError(path, err)
 	}
 	switch {
 	case app != applicationID:
-		return &ForeignError{Path: path, Detail: "this is a database of another program, not a journal of bide; it was left as it is"}
+		return 0, &ForeignError{Path: path, Detail: "this is a database of another program, not a journal of bide; it was left as it is"}
 	case version > schemaVersion:
-		return &ForeignError{Path: path, Detail: fmt.Sprintf("the journal has version %d and this bide knows versions up to %d: use the newer bide that wrote it", version, schemaVersion)}
-	case version >= 1 && version < schemaVersion:
-		return &ForeignError{Path: path, Detail: fmt.Sprintf("the journal has version %d, of an earlier bide, and this bide reads version %d: go on with the bide that wrote it", version, schemaVersion)}
+		return 0, &ForeignError{Path: path, Detail: fmt.Sprintf("the journal has version %d and this bide knows versions up to %d: use the newer bide that wrote it", version, schemaVersion)}
+	case version >= 1 && version < oldVersion:
+		return 0, &ForeignError{Path: path, Detail: fmt.Sprintf("the journal has version %d, of an earlier bide, and this bide reads versions from %d on: go on with the bide that wrote it", version, oldVersion)}
 	case version < 1:
-		return damaged(path, fmt.Sprintf("version %d is none that was ever written", version), nil)
+		return 0, damaged(path, fmt.Sprintf("version %d is none that was ever written", version), nil)
 	}
-	return nil
+	return version, nil
 }

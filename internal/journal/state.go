@@ -19,7 +19,8 @@ type State struct {
 	Status         string
 	Finished       time.Time // of the last run_finished; zero while Status is running
 	Class, Message string    // of the last run_finished
-	Resumes        int       // how many run_resumed there are
+	kinds          event.KindCounts
+	Resumes        int // how many run_resumed there are
 
 	// Phase is the phase that was started last and is not finished; "" for
 	// none.
@@ -168,4 +169,7 @@ type Counts struct {
 	Running      int `json:"-"`       // in flight; part of Pending
 	Waiting      int `json:"-"`       // for a retry; part of Pending
 	DeadLettered int `json:"-"`       // open dead letters; part of Failed
+	// Of those that succeeded, so many did in another way than they were meant to, as
+	// the end of the run tells.
+	event.KindCounts
 }

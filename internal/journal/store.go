@@ -17,6 +17,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Home is the directory of all state: $BIDE_HOME, else $XDG_STATE_HOME/bide,
@@ -131,27 +132,27 @@ func (s *Store) create(h *Header, draft string) (_ *Journal, err error) {
 	if err := h.writeNew(path); err != nil {
 		return nil, writeError(path, err)
 	}
-	// The log is there from the start, so that no directory has to be synced for it
-	// when the database begins to use it.
-	if err := os.WriteFile(path+walSuffix, nil, 0o600); err != nil {
-		return nil, err
-	}
-	if err := syncDir(draft); err != nil {
-		return nil, err
-	}
 	if err := os.Rename(draft, s.dir(h.Run)); err != nil {
 		return nil, err
 	}
 	lock.dir = s.dir(h.Run)
-	if err := syncDir(s.runs()); err != nil {
-		return nil, err
-	}
 	r, err := newReader(lock.dir, h.Run)
 	if err != nil {
 		return nil, err
 	}
 	r.header, r.words = h.recorded(), firstWords()
-	return startJournal(lock, r, 0)
+	return startJournal(lock, r, 0, func() error {
+		log := begin(func() error { return syncDir(lock.dir) })
+		return errors.Join(syncName(s.runs()), log())
+	})
+}
+
+// begin begins to do something, and gives the function that waits for its end.
+func begin(do func() error) (wait func() error) {
+	done := make(chan struct{})
+	var err error
+	go func() { err = do(); close(done) }()
+	return func() error { <-done; return err }
 }
 
 // Find gives the id of a run that is meant by an id, the beginning of one that
@@ -297,9 +298,9 @@ func (s *Store) resolve(run string) (string, error) {
 		return ids[back], nil
 	}
 	part := strings.ToUpper(run)
-	found := which(ids, func(id string) bool { return strings.HasPrefix(id, part) })
+	found := value.Filter(ids, func(id string) bool { return strings.HasPrefix(id, part) })
 	if len(found) == 0 && len(part) >= shortestEnd {
-		found = which(ids, func(id string) bool { return strings.HasSuffix(id, part) })
+		found = value.Filter(ids, func(id string) bool { return strings.HasSuffix(id, part) })
 	}
 	if len(found) == 0 {
 		if id := s.named(ids, run); id != "" {
@@ -334,15 +335,6 @@ func lastBut(run string) (back int, ok bool) {
 	digits, ok := strings.CutPrefix(rest, "-")
 	back, err := strconv.Atoi(digits)
 	return back, ok && err == nil && back >= 0 && digits[0] != '+'
-}
-
-func which(ids []string, ok func(string) bool) (found []string) {
-	for _, id := range ids {
-		if ok(id) {
-			found = append(found, id)
-		}
-	}
-	return found
 }
 
 // named is the newest run of the workflow with a name, or of a file with that

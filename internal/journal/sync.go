@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"time"
 )
 
@@ -182,8 +181,8 @@ func (j *Journal) inPlace() error {
 		path string
 		was  fs.FileInfo
 	}{{j.path, j.dbInfo}, {j.walPath, j.walInfo}} {
-		now, err := os.Stat(f.path)
-		if err == nil && os.SameFile(f.was, now) {
+		there, err := stillThere(f.path, f.was)
+		if there {
 			continue
 		}
 		if err == nil {

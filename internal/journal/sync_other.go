@@ -2,8 +2,17 @@
 
 package journal
 
-import "os"
+import (
+	"io/fs"
+	"os"
+)
 
 // syncFile has the file's content on the disk when it returns; on macOS it
 // asks the drive to empty its cache, which a plain fsync there does not.
 func syncFile(f *os.File) error { return f.Sync() }
+
+// stillThere says whether the file at a path is the one that was there.
+func stillThere(path string, was fs.FileInfo) (bool, error) {
+	now, err := os.Stat(path)
+	return err == nil && os.SameFile(was, now), err
+}

@@ -1,9 +1,11 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"database/sql/driver"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
@@ -13,6 +15,13 @@ import (
 // not before a moment has passed since the last commit, whoever made it, unless somebody
 // waits or much is queued.
 func (j *Journal) write() {
+	j.connMu.Lock()
+	err := j.prepare()
+	j.connMu.Unlock()
+	if err != nil {
+		j.fail(readError(j.path, err))
+		return
+	}
 	rest := time.NewTimer(0)
 	defer rest.Stop()
 	for {
@@ -148,6 +157,9 @@ func (j *Journal) commitWith(seq int64, since time.Time, synced bool, f func(dri
 func (j *Journal) transact(f func(driver.Conn) error) error {
 	j.connMu.Lock()
 	defer j.connMu.Unlock()
+	if err := j.prepare(); err != nil {
+		return err
+	}
 	if err := j.insert.run(j.insert.begin); err != nil {
 		return err
 	}
@@ -157,7 +169,7 @@ func (j *Journal) transact(f func(driver.Conn) error) error {
 	}
 	if err == nil {
 		j.writeAhead()
-		return nil
+		return j.begun()
 	}
 	// Some errors have rolled back already; then this one says so, and the
 	// first one is what matters.
@@ -175,12 +187,12 @@ func (j *Journal) writeAhead() {
 	if j.wal == nil {
 		return // it is being opened
 	}
-	info, err := j.wal.Stat()
-	if err != nil || info.Size() < logAhead || info.Size() <= j.ahead {
+	size, err := j.wal.Seek(0, io.SeekEnd) // and no Stat: see stillThere
+	if err != nil || size < logAhead || size <= j.ahead {
 		return
 	}
-	if n, err := j.wal.WriteAt(zeros[:], info.Size()); err == nil {
-		j.ahead = info.Size() + int64(n)
+	if n, err := j.wal.WriteAt(zeros[:], size); err == nil {
+		j.ahead = size + int64(n)
 	}
 }
 
@@ -198,6 +210,7 @@ type inserter struct {
 	add, addWord  driver.Stmt
 	args          []driver.NamedValue
 	text          []byte
+	lenders       []lender // of the row
 }
 
 func newInserter(c driver.Conn, known map[int64]string) (*inserter, error) {
@@ -240,12 +253,18 @@ func (in *inserter) run(s driver.Stmt, args ...driver.NamedValue) error {
 func (in *inserter) events(batch []event.Event) error {
 	for len(batch) > 0 {
 		in.text = append(in.text[:0], '[')
+		in.lenders = in.lenders[:0]
 		n := 0
 		for n < len(batch) && len(in.text) < rowBytes {
 			if n > 0 {
 				in.text = append(in.text, ',')
 			}
-			in.text = appendRecord(in.text, in.words, &batch[n])
+			e := &batch[n]
+			l := in.borrow(e)
+			in.text = appendRecord(in.text, in.words, e, l)
+			if l.size == 0 && len(e.Data) >= worthIt && e.Index > 0 {
+				in.lenders = append(in.lenders, lender{e, len(in.text) - 1 - len(e.Data)})
+			}
 			n++
 		}
 		in.text = append(in.text, ']')
@@ -266,4 +285,65 @@ func (in *inserter) events(batch []event.Event) error {
 		batch = batch[n:]
 	}
 	return nil
+}
+
+// worthIt is from how many bytes on a text is borrowed, and lookBack how many records
+// that have one are looked through for it.
+const (
+	worthIt  = 1 << 10
+	lookBack = 16
+)
+
+// lender is an event whose data stands whole in the row, from there on.
+type lender struct {
+	e    *event.Event
+	from int
+}
+
+// borrow finds the output in an event's data in an earlier record of the row that is
+// about the same work item: an item's end has the output that the end of its step
+// has, and comes right after it. Outputs are most of what a run writes.
+func (in *inserter) borrow(e *event.Event) loan {
+	if len(in.lenders) == 0 || e.Index == 0 || len(e.Data) < worthIt {
+		return loan{}
+	}
+	key := []byte(`"output":`)
+	at := bytes.Index(e.Data, key) + len(key)
+	if at < len(key) || at == len(e.Data) || e.Data[at] != '"' {
+		return loan{}
+	}
+	at++
+	size := endOfText(e.Data[at:])
+	if size < worthIt {
+		return loan{}
+	}
+	text := e.Data[at-1 : at+size+1] // with its quotes
+	for i := len(in.lenders) - 1; i >= max(0, len(in.lenders)-lookBack); i-- {
+		l := in.lenders[i]
+		if l.e.Index != e.Index {
+			continue
+		}
+		if from := bytes.Index(l.e.Data, text[:64]); from >= 0 && bytes.HasPrefix(l.e.Data[from:], text) {
+			return loan{from: l.from + from + 1, size: size, at: at}
+		}
+	}
+	return loan{}
+}
+
+// endOfText is where the quote is that ends a text of JSON; -1 if there is none.
+func endOfText(b []byte) int {
+	for at := 0; ; at++ {
+		n := bytes.IndexByte(b[at:], '"')
+		if n < 0 {
+			return -1
+		}
+		at += n
+		slashes := 0
+		for slashes < at && b[at-1-slashes] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return at
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -58,10 +59,7 @@ func (d *document) fix(p diag.Problem, span syntax.Span) (title string, edit tex
 		return "", textEdit{}, false
 	}
 	text := d.at(span)
-	wrong := m[2]
-	if wrong == "" {
-		wrong = wrongWord(p.Message, text)
-	}
+	wrong := cmp.Or(m[2], wrongWord(p.Message, text))
 	i := wordIndex(text, wrong)
 	if wrong == "" || i < 0 {
 		return "", textEdit{}, false

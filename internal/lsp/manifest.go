@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -81,11 +82,7 @@ var openBrace = pattern.Lazy(`(?:^|[^{$])\{([\w-]*)$`)
 func (m *manifestFile) complete(d *document, at int) ([]item, syntax.Span) {
 	line := strings.LastIndexByte(d.text[:at], '\n') + 1
 	if open := openBrace().FindStringSubmatchIndex(d.text[line:at]); open != nil && inText(d.text[line:line+open[2]]) {
-		var names []string
-		for name := range m.params(d.position(at).Line + 1) {
-			names = append(names, name)
-		}
-		slices.Sort(names)
+		names := slices.Sorted(maps.Keys(m.params(d.position(at).Line + 1)))
 		return words(variableItem, names...), syntax.Span{Start: int32(line + open[2]), End: int32(at)}
 	}
 	p, span, ok := d.yamlAt(at)

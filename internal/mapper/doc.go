@@ -27,4 +27,9 @@
 // dead letter, a retry with the state of the retries, a handler that is due with
 // all that the handler reads. [Map.Restore] reads them; nothing of them is
 // computed again.
+//
+// In a strict map an item's start is on the disk before its agent starts, and its
+// end before its worker goes on. A worker that has ended an item is given its next
+// one first, so that one sync is for both; it makes one for the end alone where it
+// has nothing to do, or leaves.
 package mapper

@@ -1,6 +1,7 @@
 package mapper
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -157,7 +158,7 @@ func (x *Map) recordEnd(e *ending, v policy.Verdict, now time.Time) *handling {
 		facts = x.counted(now)
 	}
 	if !v.PausedUntil.IsZero() {
-		facts = append(facts, x.paused(v.Stop != policy.ByRateLimit, "the agent of item "+e.a.Item.ID, now))
+		facts = append(facts, x.paused(v.Stop != policy.ByRateLimit, "the agent of item "+cmp.Or(e.a.Label, e.a.Item.ID), now))
 	}
 	fact, h := x.fact(e, &v, now)
 	switch {
@@ -167,7 +168,7 @@ func (x *Map) recordEnd(e *ending, v policy.Verdict, now time.Time) *handling {
 		if x.names == nil {
 			x.names = map[int]name{}
 		}
-		x.names[v.Item] = name{e.a.Item.ID, x.Template.Label(e.a.Item)}
+		x.names[v.Item] = name{e.a.Item.ID, e.a.Label}
 	}
 	facts = append(facts, fact)
 	facts = append(facts, x.shown(v.Show)...)
@@ -178,10 +179,16 @@ func (x *Map) recordEnd(e *ending, v policy.Verdict, now time.Time) *handling {
 	return h
 }
 
+// started is the fact that an attempt begins, which gets its label.
+func (x *Map) started(a *Attempt) event.Event {
+	a.Label = x.Template.Label(a.Item)
+	return event.Event{Type: event.ItemStarted, Time: a.Start, Phase: phase, Item: a.Item.ID, Label: a.Label, Index: a.Item.Index, Attempt: a.Number, Message: x.Template.Why(a.Item.Index)}
+}
+
 // fact is what is recorded of an item whose agent ended, and the handler that is
 // to run. It may be called by many goroutines at once.
 func (x *Map) fact(e *ending, v *policy.Verdict, now time.Time) (fact event.Event, h *handling) {
-	fact = event.Event{Time: now, Phase: phase, Item: e.a.Item.ID, Label: x.Template.Label(e.a.Item), Index: e.a.Item.Index, DurationMS: e.took}
+	fact = event.Event{Time: now, Phase: phase, Item: e.a.Item.ID, Label: e.a.Label, Index: e.a.Item.Index, DurationMS: e.took}
 	switch v.Fate {
 	case policy.ItemSucceeded:
 		fact.Type, fact.Status, fact.Attempts, fact.Data = event.ItemFinished, event.Succeeded, e.a.Number, e.data
@@ -209,7 +216,7 @@ func (x *Map) stopText(r policy.StopReason) string {
 func (x *Map) failedForGood(fact *event.Event, e *ending, v *policy.Verdict) *handling {
 	l := x.letter(fact, e, v)
 	if x.Failed != nil {
-		x.Failed(l.Class, l.Message, e.a.Item.ID)
+		x.Failed(l.Class, l.Message, e.a.Item.ID, fact.Label)
 	}
 	fact.Type, fact.Status, fact.Attempts = event.ItemFinished, event.Failed, e.a.Number
 	switch v.Fate {
@@ -265,7 +272,7 @@ func (x *Map) handledFacts(id string, h *handling, err error) []event.Event {
 	facts := []event.Event{{Type: event.ItemFinished, Time: now, Phase: phase, Item: id, Label: h.due.Label, Index: h.index, Status: event.Failed,
 		Attempts: l.Attempt, DurationMS: l.DurationMS, Class: l.Class, Message: l.Message, ExitCode: l.ExitCode, Data: step.Object(l.Result.appendTo)}}
 	if err != nil {
-		facts = append(facts, event.Event{Type: event.Note, Time: now, Message: fmt.Sprintf("the handler %s of item %s failed: %v", h.due.Handler, id, err)})
+		facts = append(facts, event.Event{Type: event.Note, Time: now, Message: fmt.Sprintf("the handler %s of item %s failed: %v", h.due.Handler, cmp.Or(h.due.Label, id), err)})
 	}
 	return facts
 }
@@ -302,7 +309,7 @@ func (x *Map) shown(list []policy.Report) (facts []event.Event) {
 		n := x.names[r.Item]
 		delete(x.names, r.Item)
 		facts = append(facts, event.Event{Type: event.Note, Phase: phase, Item: n.id, Label: n.label, Index: r.Item + 1, Attempts: r.Attempt,
-			Class: r.Class, Message: fmt.Sprintf("item %s failed after %d attempts: %s", n.id, r.Attempt, r.Message)})
+			Class: r.Class, Message: fmt.Sprintf("item %s failed after %d attempts: %s", cmp.Or(n.label, n.id), r.Attempt, r.Message)})
 	}
 	return facts
 }

@@ -39,7 +39,7 @@ func (l *Lane) Work(ctx context.Context, it policy.Leased, last *failure.Failure
 	item, err := l.feed.item(ctx, it.Item+1)
 	a := Attempt{Item: item, Number: x.before[item.Index] + it.Attempt, Recoveries: it.Recoveries, Last: last, Start: start}
 	if err == nil {
-		err = x.Recorder.Record(event.Event{Type: event.ItemStarted, Time: start, Phase: phase, Item: item.ID, Label: x.Template.Label(item), Index: item.Index, Attempt: a.Number, Message: x.Template.Why(item.Index)})
+		err = x.Recorder.Record(x.started(&a))
 	}
 	if err == nil && x.Strict {
 		err = x.Recorder.Sync(ctx)

@@ -43,7 +43,7 @@ type Options struct {
 	Deciding func(index, attempt int)
 	// Failed and Requeued count failures by class: an item failed for good, and
 	// was given another chance.
-	Failed   func(class, message, item string)
+	Failed   func(class, message, item, label string)
 	Requeued func(class string)
 }
 
@@ -64,6 +64,8 @@ type Template interface {
 // Attempt is one attempt at one item.
 type Attempt struct {
 	Item journal.Item
+	// Label is what a person knows the item by, where that is not its id.
+	Label string
 	// Number counts the attempts at the item over all lives of the run and all
 	// its rounds, from 1.
 	Number int

@@ -29,6 +29,9 @@ func (x *Map) work(ctx context.Context) {
 			w.unsynced = false
 			told = func() { x.free(w) }
 		case j.quit:
+			if w.unsynced {
+				x.sync(ctx)
+			}
 			return
 		}
 	}
@@ -52,7 +55,7 @@ func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
 	it, err := x.feed.item(ctx, s.index)
 	a := Attempt{Item: it, Number: s.number, Recoveries: s.recoveries, Last: s.last, Start: s.at}
 	if err == nil {
-		err = x.Recorder.Record(event.Event{Type: event.ItemStarted, Time: s.at, Phase: phase, Item: it.ID, Label: x.Template.Label(it), Index: it.Index, Attempt: a.Number, Message: x.Template.Why(it.Index)})
+		err = x.Recorder.Record(x.started(&a))
 	}
 	if err == nil && x.Strict {
 		err = x.Recorder.Sync(context.WithoutCancel(ctx))

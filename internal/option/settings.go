@@ -9,6 +9,7 @@ import (
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -189,9 +190,5 @@ func anyOf(list []Matcher) retry.Matcher {
 	if len(list) == 0 {
 		return nil
 	}
-	ms := make([]retry.Matcher, len(list))
-	for i, m := range list {
-		ms[i] = m.Match
-	}
-	return retry.Any(ms...)
+	return retry.Any(value.Map(list, func(m Matcher) retry.Matcher { return m.Match })...)
 }

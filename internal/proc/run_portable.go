@@ -215,13 +215,38 @@ func (p *portableRun) read(i int) {
 			p.take(i, buf[:n])
 			p.tee.wait()
 		}
+		if errors.Is(err, os.ErrDeadlineExceeded) { // perhaps before this goroutine had its turn
+			for left := 1 << 20; left > 0; left -= n { // more than a pipe holds
+				if n = atHand(p.outs[i], buf[:]); n <= 0 {
+					return
+				}
+				p.take(i, buf[:n])
+			}
+			return
+		}
 		if err != nil {
-			if err != io.EOF && !errors.Is(err, os.ErrDeadlineExceeded) {
+			if err != io.EOF {
 				p.s.note(err)
 			}
 			return
 		}
 	}
+}
+
+// atHand reads what is in a pipe already, also where its deadline is over; it gives
+// 0 where there is nothing.
+func atHand(f *os.File, buf []byte) (n int) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	for again := true; again; {
+		if c.Control(func(fd uintptr) { n, err = syscall.Read(int(fd), buf) }) != nil {
+			return 0
+		}
+		again = err == syscall.EINTR
+	}
+	return max(n, 0)
 }
 
 // feed writes the command's input. That a command does not read it all is no

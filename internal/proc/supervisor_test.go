@@ -182,6 +182,31 @@ func TestNothingLeaks(t *testing.T) {
 	})
 }
 
+// TestReadWhatIsAtHand: a reader that had no turn until its time was over takes what a command
+// has left in the pipe.
+func TestReadWhatIsAtHand(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if _, err := w.WriteString("late"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.SetReadDeadline(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	p := portableRun{run: &run{}, outs: [2]*os.File{r}}
+	p.out.init("stdout", &Cmd{})
+	p.readers.Add(1)
+	p.read(0)
+	if got := p.out.finish(); got.String() != "late" {
+		t.Errorf("%q was read", got)
+	}
+}
+
 func TestManyAtOnce(t *testing.T) {
 	everyWay(t, func(t *testing.T, s *Supervisor) {
 		var group sync.WaitGroup

@@ -42,7 +42,7 @@ const crowd = `
 name: crowd
 map:
   input: items.json
-  max_parallel: 200
+  max_parallel: 80
   agent_template:
     - http: "https://api.example.org/${item}"
       name: fetch
@@ -52,7 +52,7 @@ map:
 const crowdModel = `
 steps:
   fetch: {latency: 100ms, outages: [{from: 0s, for: 3s, class: network}]}
-items: 200
+items: 80
 `
 
 // TestAdvice: the jitter that takes most of a peak away is advised, with what it
@@ -89,7 +89,7 @@ func TestAdvice(t *testing.T) {
 	if then := advise(kind, crowdModel); peak(then)/peak(r) > 1-r.Advice.Cut+1e-6 {
 		t.Errorf("a cut of %v: peaks of %v and %v", r.Advice.Cut, peak(r), peak(then))
 	}
-	if r := advise("none", "steps: {fetch: {latency: 100ms}}\nitems: 200\n"); r.Advice != nil {
+	if r := advise("none", "steps: {fetch: {latency: 100ms}}\nitems: 80\n"); r.Advice != nil {
 		t.Errorf("%+v: %s", r.Advice, r.Sentence())
 	}
 }

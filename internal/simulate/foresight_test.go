@@ -243,7 +243,7 @@ map:
 	count := map[int]int{}
 	made := decisions{}
 	rounds := map[int]int{}
-	got := samples(t, Options{File: f, Model: Ideal(), Seeds: 1, Facts: func(_ int, e event.Event) { made.take(e, rounds) },
+	got := samples(t, Options{File: f, Model: &Model{Steps: map[string]*Target{}}, Seeds: 1, Facts: func(_ int, e event.Event) { made.take(e, rounds) },
 		actions: func(w *world, drawn step.Actions) step.Actions {
 			acts := drawn.(*virtual.Actions)
 			acts.Model = func(c *step.Call) (a virtual.Answer) {

@@ -80,9 +80,6 @@ func Default() *Model {
 	return &Model{Steps: map[string]*Target{"*": {Failures: []Failure{{"exit", 0.1}}, Latency: Latency{Constant: time.Second}}}, Items: 100}
 }
 
-// Ideal is a model in which nothing fails and nothing takes time.
-func Ideal() *Model { return &Model{Steps: map[string]*Target{}} }
-
 // target finds what a step meets: by its path, its id, its name, or "*".
 func (m *Model) target(names ...string) (string, *Target) {
 	for _, n := range append(names, "*") {

@@ -97,9 +97,7 @@ func (r *reader) fields(n *yaml.Node, what string, read map[string]func(*yaml.No
 		switch {
 		case f == nil:
 			p := r.bad(k, "unknown-key", "%s has no key %q", what, k.Value)
-			if p.Suggestion = diag.DidYouMean(k.Value, names); p.Suggestion == "" {
-				p.Suggest("its keys are %s", strings.Join(names, ", "))
-			}
+			p.Near(k.Value, names).Or("its keys are %s", strings.Join(names, ", "))
 		case seen[k.Value]:
 			r.bad(k, "duplicate-key", "%q is there twice", k.Value)
 		default:
@@ -125,9 +123,7 @@ func (r *reader) steps(n *yaml.Node, m *Model) {
 		}
 		if r.known != nil && k.Value != "*" && !slices.Contains(r.known, k.Value) {
 			p := r.bad(k, "unknown-step", "the file has no step %q", k.Value)
-			if p.Suggestion = diag.DidYouMean(k.Value, r.known); p.Suggestion == "" {
-				p.Suggest("name a step by its name, its id or its path, or use \"*\" for all")
-			}
+			p.Near(k.Value, r.known).Or("name a step by its name, its id or its path, or use \"*\" for all")
 		}
 		if m.Steps[k.Value] != nil {
 			r.bad(k, "duplicate-key", "%q is there twice", k.Value)
@@ -166,9 +162,7 @@ var Classes = []string{"auth", "error", "exit", "network", "rate_limit", "server
 func (r *reader) class(n *yaml.Node) string {
 	if !slices.Contains(Classes, n.Value) {
 		p := r.bad(n, "unknown-class", "%q is no class of errors", n.Value)
-		if p.Suggestion = diag.DidYouMean(n.Value, Classes); p.Suggestion == "" {
-			p.Suggest("the classes are %s", strings.Join(Classes, ", "))
-		}
+		p.Near(n.Value, Classes).Or("the classes are %s", strings.Join(Classes, ", "))
 	}
 	return n.Value
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
 )
@@ -69,9 +71,7 @@ func describe(pol retry.Policy) *Retry {
 	s := pol.Backoff
 	r := &Retry{Attempts: pol.Attempts, Backoff: strategyText(s), Initial: s.Initial, Max: s.Cap(), Jitter: s.Jitter.String(),
 		Budget: pol.Budget, BudgetExpires: pol.BudgetExpires, Deadline: pol.Deadline, RetryOn: []string{}, RetryAfterMax: pol.RetryAfterMax, Waits: []Delay{}}
-	if r.RetryAfterMax == 0 {
-		r.RetryAfterMax = retry.DefaultRetryAfterMax
-	}
+	r.RetryAfterMax = cmp.Or(r.RetryAfterMax, retry.DefaultRetryAfterMax)
 	if s.Jitter == backoff.Factor {
 		if r.JitterFactor = s.JitterFactor; r.JitterFactor == 0 {
 			r.JitterFactor = backoff.DefaultJitterFactor
@@ -114,23 +114,13 @@ func strategyText(s backoff.Schedule) string {
 	case nil:
 		return "exponential ×2"
 	case backoff.Exponential:
-		base := st.Base
-		if base == 0 {
-			base = backoff.DefaultBase
-		}
+		base := cmp.Or(st.Base, backoff.DefaultBase)
 		return fmt.Sprintf("exponential ×%v", base)
 	case backoff.Linear:
-		increment := st.Increment
-		if increment == 0 {
-			increment = s.Initial
-		}
+		increment := cmp.Or(st.Increment, s.Initial)
 		return "linear +" + duration.Format(max(increment, 0))
 	case backoff.Custom:
-		texts := make([]string, len(st.Delays))
-		for i, d := range st.Delays {
-			texts[i] = duration.Format(d)
-		}
-		return "custom [" + strings.Join(texts, " ") + "]"
+		return "custom [" + strings.Join(value.Map(st.Delays, duration.Format), " ") + "]"
 	case backoff.Fibonacci:
 		return "fibonacci"
 	case backoff.Fixed:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -141,13 +142,7 @@ func Summarize(list []*Sample, outage bool) *Report {
 		return r
 	}
 	good, recovered := 0, 0
-	of := func(f func(*Sample) int64) []int64 {
-		out := make([]int64, len(list))
-		for i, s := range list {
-			out[i] = f(s)
-		}
-		return out
-	}
+	of := func(f func(*Sample) int64) []int64 { return value.Map(list, f) }
 	for _, s := range list {
 		if s.Status == event.Succeeded {
 			good++

@@ -1,9 +1,11 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -88,18 +90,11 @@ func Run(ctx context.Context, o Options) ([]*Sample, error) {
 		})
 	}
 	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
+	if err := cmp.Or(errs...); err != nil {
+		return nil, err
 	}
-	ended := samples[:0]
-	for _, s := range samples {
-		if s != nil && s.Status != event.Interrupted {
-			ended = append(ended, s)
-		}
-	}
-	return ended, nil
+	cut := func(s *Sample) bool { return s == nil || s.Status == event.Interrupted }
+	return slices.DeleteFunc(samples, cut), nil
 }
 
 // timeless is a context that ends with ctx and has no deadline: one of this

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -179,7 +180,7 @@ func (p *stepPlan) cost(here scope) Cost {
 		total = op.times(count(p.Rounds)).plus(handler.times(count(runs)))
 	}
 	var codes Cost
-	for _, code := range sortedCodes(s.OnExitCode) {
+	for _, code := range slices.Sorted(maps.Keys(s.OnExitCode)) {
 		codes = larger(codes, p.group(fmt.Sprintf("on_exit_code %d", code), s.OnExitCode[code], count(1), "", "error.*"))
 	}
 	total = total.plus(codes)
@@ -190,15 +191,6 @@ func (p *stepPlan) cost(here scope) Cost {
 		total = total.plus(p.group("on_success", s.OnSuccess, count(1), ""))
 	}
 	return total
-}
-
-func sortedCodes(m map[int][]*workflow.Step) []int {
-	var out []int
-	for code := range m {
-		out = append(out, code)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // group plans steps that belong to the step and run times times for each run

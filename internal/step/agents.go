@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,10 +156,7 @@ func (g *Agents) tooLong(now time.Time) error {
 	if !now.Before(g.beyond) {
 		return nil
 	}
-	wait := g.MaxWait
-	if wait == 0 {
-		wait = policy.DefaultRateLimitMaxWait
-	}
+	wait := cmp.Or(g.MaxWait, policy.DefaultRateLimitMaxWait)
 	return &LimitError{Lasts: g.beyond.Sub(now), MaxWait: wait}
 }
 

@@ -330,11 +330,7 @@ func multiline(how, text string) any {
 	case "last_line":
 		return lines[len(lines)-1]
 	case "array":
-		out := make([]any, len(lines))
-		for i, l := range lines {
-			out[i] = l
-		}
-		return out
+		return Anys(lines)
 	}
 	return text
 }

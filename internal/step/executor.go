@@ -114,6 +114,16 @@ func (x *Executor) Note(format string, args ...any) {
 	x.record(event.Event{Type: event.Note, Message: fmt.Sprintf(format, args...)})
 }
 
+// noteAt is Note of what happened at a place.
+func (x *Executor) noteAt(p Site, format string, args ...any) {
+	e := p.Event(event.Note, "")
+	e.Message = fmt.Sprintf(format, args...)
+	if p.For != "" {
+		e.Message = "[" + p.For + "] " + e.Message
+	}
+	x.record(e)
+}
+
 // NoteOnce tells a warning the first time that it is called with a key.
 func (x *Executor) NoteOnce(key, text string) {
 	if _, again := x.told.LoadOrStore(key, true); !again {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/internal/worktree"
 )
@@ -122,11 +123,7 @@ func GitContext(g worktree.GitContext) map[string]any {
 
 // Anys is a list of texts as a value of a variable.
 func Anys(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
+	return value.Map(list, func(s string) any { return s })
 }
 
 // gitState sets git.*, the state of the working tree in which a step begins.

@@ -93,7 +93,8 @@ func (l *Lifecycle) Held() (until <-chan struct{}, held bool) {
 	return l.held, l.held != nil
 }
 
-// Turn waits while the run is held.
+// Turn waits while the run is held. The error is the reason for which what has
+// waited is not to begin.
 func (l *Lifecycle) Turn(ctx context.Context) error {
 	for {
 		until, held := l.Held()
@@ -101,6 +102,9 @@ func (l *Lifecycle) Turn(ctx context.Context) error {
 			return nil
 		}
 		if err := l.clock.Wait(ctx, -1, until); err != nil {
+			return err
+		}
+		if err := l.Stopping(ctx); err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,12 @@
 package step
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 
 	"github.com/bide-dev/bide/internal/breaker"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
 )
@@ -28,10 +30,7 @@ func (l *Limits) breaker(s *workflow.Step) (*breaker.Breaker, error) {
 		return nil, nil
 	}
 	c := *s.Retry.Breaker
-	name := c.Name
-	if name == "" {
-		name = s.Path
-	}
+	name := cmp.Or(c.Name, s.Path)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if got := l.breakers[name]; got != nil {
@@ -42,10 +41,7 @@ func (l *Limits) breaker(s *workflow.Step) (*breaker.Breaker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the breaker of %s: %w", name, err)
 	}
-	if l.breakers == nil {
-		l.breakers = map[string]*breaker.Breaker{}
-	}
-	l.breakers[name] = got
+	value.Put(&l.breakers, name, got)
 	return got, nil
 }
 
@@ -64,9 +60,6 @@ func (l *Limits) quota(s *workflow.Step) (*retry.Quota, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.quotas == nil {
-		l.quotas = map[string]*retry.Quota{}
-	}
-	l.quotas[c.Name] = got
+	value.Put(&l.quotas, c.Name, got)
 	return got, nil
 }

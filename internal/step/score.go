@@ -14,12 +14,16 @@ type score struct {
 	percent float64
 	read    bool // there is one
 	vars    map[string]any
+	cut     error // what ended the check, which has found nothing then
 }
 
 // unread is why there is no score.
 func (s score) unread() error {
 	if s.read {
 		return nil
+	}
+	if s.cut != nil {
+		return fmt.Errorf("the check did not run to its end: %w", s.cut)
 	}
 	return errors.New("the result has no score: it must be a JSON object such as {\"score\": 85}, or have a line such as `score: 85`; without threshold: the exit status of a command is the result")
 }

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -55,10 +56,7 @@ func (x *Executor) Span(ctx context.Context, p Site, d workflow.Duration) (time.
 	if err != nil {
 		return 0, err
 	}
-	unit := d.Unit
-	if unit == 0 {
-		unit = time.Second
-	}
+	unit := cmp.Or(d.Unit, time.Second)
 	got := time.Duration(0)
 	if f, ferr := strconv.ParseFloat(strings.TrimSpace(text), 64); ferr == nil && f >= 0 {
 		got = duration.FromFloat(f * float64(unit))

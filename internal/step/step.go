@@ -157,6 +157,7 @@ func (x *Executor) Step(ctx context.Context, p Site, s *workflow.Step) Outcome {
 			return Outcome{Status: event.Interrupted, Err: stop} // a condition that was cut short says nothing
 		}
 		if !run {
+			x.warnMisspelt(p, s)
 			return x.ended(p, s, path, start, Outcome{Status: event.Skipped}, nil)
 		}
 	}

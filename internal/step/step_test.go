@@ -108,6 +108,26 @@ func TestInterruptWhileStarting(t *testing.T) {
 	}
 }
 
+// TestStopOfAHeldRun: a run that is stopped while it is held begins nothing of
+// what waited for its turn.
+func TestStopOfAHeldRun(t *testing.T) {
+	var w *world
+	w = newWorld(t, "commands: [{shell: one}, {shell: two, on_failure: {shell: repair}}]", start, func(*step.Call) virtual.Answer {
+		w.Life.Hold()
+		w.clock.Go(func() {
+			_ = w.clock.Wait(context.Background(), time.Second, nil)
+			w.Life.Halt(step.ErrInterrupted)
+		})
+		return virtual.Answer{}
+	})
+	if err := w.run(context.Background(), nil); !errors.Is(err, step.ErrInterrupted) {
+		t.Errorf("it ended with %v", err)
+	}
+	if n := len(w.of(event.AttemptStarted)); n != 1 {
+		t.Errorf("%d attempts were begun; want only the first", n)
+	}
+}
+
 // TestPanicKeepsStack: a panic in an action fails its attempt, and the record
 // has the stack.
 func TestPanicKeepsStack(t *testing.T) {

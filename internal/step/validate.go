@@ -32,7 +32,7 @@ func (x *Executor) validate(ctx context.Context, p Site, v *workflow.Validate) (
 			if v.Required() {
 				return false, e
 			}
-			x.Note("%v; the workflow goes on (on_incomplete)", e)
+			x.noteAt(p, "%v; the workflow goes on (on_incomplete)", e)
 			return true, nil
 		}
 		if err := x.complete(ctx, q, v.OnIncomplete); err != nil {
@@ -119,6 +119,13 @@ func (x *Executor) measure(ctx context.Context, p Site, v *workflow.Validate) (g
 	if got, err = parseScore(text, failed == nil, must); err != nil {
 		return got, err
 	}
+	if why := cutShort(failed); why != nil && got.percent > 0 {
+		if got, err = parseScore("", false, true); err != nil {
+			return got, err
+		}
+		got.read, got.cut = false, why
+		return got, nil
+	}
 	schema := v.Schema
 	if v.SchemaFile != nil {
 		if schema, err = x.readSchema(ctx, p, v.SchemaFile); err != nil {
@@ -129,6 +136,16 @@ func (x *Executor) measure(ctx context.Context, p Site, v *workflow.Validate) (g
 		return got, fits(schema, text)
 	}
 	return got, nil
+}
+
+// cutShort is why a check that failed did not run to its end: it was killed, took too
+// long, or has a command that is not there. What it printed before is no result.
+func cutShort(failed error) error {
+	exit, ok := errors.AsType[*action.ExitError](failed)
+	if ok && (exit.Signal != "" || exit.Code == 126 || exit.Code == 127) || errors.As(failed, new(*TimeoutError)) {
+		return Cause(failed)
+	}
+	return nil
 }
 
 // check runs the commands of step_validate.
@@ -165,7 +182,7 @@ func (x *Executor) checks(ctx context.Context, p Site, c *workflow.StepValidate)
 	}
 	err := fmt.Errorf("step_validate: %w", errors.Join(errs...))
 	if c.IgnoreFailure {
-		x.Note("%v; it is ignored (ignore_validation_failure)", err)
+		x.noteAt(p, "%v; it is ignored (ignore_validation_failure)", err)
 		return nil
 	}
 	return err

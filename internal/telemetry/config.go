@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -149,9 +150,7 @@ func (r *reader) endpoint(s Signal) Endpoint {
 		r.bad(exporter, "write otlp, console or none")
 		return e
 	}
-	if address == "" {
-		address = "http://localhost:4318"
-	}
+	address = cmp.Or(address, "http://localhost:4318")
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		r.bad(name, "it must be an address such as http://localhost:4318")
@@ -272,10 +271,7 @@ func (r *reader) sampler(c *Config) {
 }
 
 func (r *reader) propagators(c *Config) {
-	list := r.env["OTEL_PROPAGATORS"]
-	if list == "" {
-		list = "tracecontext,baggage"
-	}
+	list := cmp.Or(r.env["OTEL_PROPAGATORS"], "tracecontext,baggage")
 	for name := range strings.SplitSeq(list, ",") {
 		switch strings.TrimSpace(name) {
 		case "tracecontext":

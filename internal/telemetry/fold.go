@@ -333,12 +333,8 @@ func (f *Fold) retry(e event.Event) {
 func wait(e event.Event) (source string, delay time.Duration) {
 	var w event.Wait
 	_ = json.Unmarshal(e.Data, &w)
-	if w.Delay == 0 {
-		w.Delay = time.Duration(e.DelayMS) * time.Millisecond
-	}
-	if w.Source == "" {
-		w.Source = event.FromPolicy
-	}
+	w.Delay = cmp.Or(w.Delay, time.Duration(e.DelayMS)*time.Millisecond)
+	w.Source = cmp.Or(w.Source, event.FromPolicy)
 	return w.Source, w.Delay
 }
 

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -123,10 +124,7 @@ func (m *Metrics) find(name string, attrs []Attr) *series {
 func (m *Metrics) snapshot() []series {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	keys := make([]string, 0, len(m.series))
-	for k := range m.series {
-		keys = append(keys, k)
-	}
+	keys := slices.Collect(maps.Keys(m.series))
 	place := func(key string) int {
 		name, _, _ := strings.Cut(key, "\x00")
 		return slices.IndexFunc(instruments, func(i instrument) bool { return i.name == name })

@@ -78,8 +78,7 @@ func (e *statusError) RetryAfter() (time.Duration, bool) { return e.after, e.aft
 
 // The answers after which the protocol wants another attempt.
 func again(err error) bool {
-	var e *statusError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*statusError](err); ok {
 		return e.status == 429 || e.status == 502 || e.status == 503 || e.status == 504
 	}
 	return true

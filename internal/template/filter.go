@@ -325,11 +325,7 @@ func sum(r result, _ string) (result, error) {
 }
 
 func notANumber(e any) error {
-	s := value.Text(e)
-	if len(s) > 40 {
-		s = s[:40] + "…"
-	}
-	return fmt.Errorf("%q is no number", s)
+	return fmt.Errorf("%q is no number", diag.Clip(value.Text(e), 40))
 }
 
 func numeric(f func([]float64) float64) filterFunc {

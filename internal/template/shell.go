@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
 )
 
@@ -82,6 +83,9 @@ type shellCache struct {
 	own   ownNames
 	segs  []segment
 	once  sync.Once
+
+	certainOnce sync.Once
+	certain     []int // offsets of what MustExpand is true of
 }
 
 type cached struct {
@@ -340,12 +344,7 @@ func (sl *slot) tooLarge(size int, s Scope) error {
 	return sl.errorf(advice, "the value of %s is %d KiB, too large for an environment variable or argument (128 KiB)", sl.src, size>>10)
 }
 
-func shown(text string) string {
-	if len(text) > 40 {
-		text = text[:40] + "…"
-	}
-	return strconv.Quote(text)
-}
+func shown(text string) string { return strconv.Quote(diag.Clip(text, 40)) }
 
 // isInteger is true of what every shell's arithmetic takes as one number.
 func isInteger(s string) bool {

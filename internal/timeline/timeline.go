@@ -13,6 +13,7 @@ package timeline
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -278,10 +279,7 @@ func (t *Timeline) phaseChanged(e event.Event) {
 
 // step takes an event of a step of the run itself.
 func (t *Timeline) step(e event.Event) {
-	phase := e.Phase
-	if phase == "" {
-		phase = t.phase
-	}
+	phase := cmp.Or(e.Phase, t.phase)
 	r := t.row(e.Step, e.Label, phase)
 	r.Seq = e.Seq
 	switch e.Type {
@@ -493,12 +491,8 @@ func waitOf(e event.Event) Wait {
 	if len(e.Data) > 0 {
 		_ = json.Unmarshal(e.Data, &d) // what is of another shape tells nothing
 	}
-	if d.Delay == 0 {
-		d.Delay = millis(e.DelayMS)
-	}
-	if d.Source == "" {
-		d.Source = event.FromPolicy
-	}
+	d.Delay = cmp.Or(d.Delay, millis(e.DelayMS))
+	d.Source = cmp.Or(d.Source, event.FromPolicy)
 	return Wait{From: e.Time, To: e.Time.Add(d.Delay), Source: d.Source, Attempt: e.Attempt, Least: d.Least, Greatest: d.Greatest, Class: e.Class}
 }
 
@@ -538,4 +532,32 @@ func number(data json.RawMessage, name string) int64 {
 // millis is a number of milliseconds, bounded so that times stay times.
 func millis(n int64) time.Duration {
 	return time.Duration(min(max(n, 0), 1<<42)) * time.Millisecond
+}
+
+// Unreadable is the status of a run whose journal cannot be read.
+const Unreadable = "unreadable"
+
+// Sign is a mark for a status: nobody has to tell colours apart.
+func Sign(s string) string {
+	switch s {
+	case event.Succeeded:
+		return "✓"
+	case event.Degraded, event.Recovered, event.Incomplete:
+		return "≈"
+	case event.Failed, event.DeadLettered, Unreadable:
+		return "✗"
+	case event.Running:
+		return "▶"
+	case Waiting:
+		return "◷"
+	case event.Skipped:
+		return "↷"
+	case event.Unchanged:
+		return "="
+	case event.Interrupted:
+		return "■"
+	case event.CompletedWithFailures, event.Tolerated:
+		return "!"
+	}
+	return "○"
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -165,12 +166,7 @@ func Short(d time.Duration) string {
 
 func ago(now, then time.Time) string { return Short(now.Sub(then)) + " ago" }
 
-func count(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return Number(n) + " " + word + "s"
-}
+func count(n int, word string) string { return Number(n) + " " + diag.Plural(n, word) }
 
 // Number is a number with a narrow space before each three digits.
 func Number(n int) string {

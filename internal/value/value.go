@@ -120,11 +120,7 @@ func Text(v any) string {
 		return string(v)
 	case []any:
 		if !slices.ContainsFunc(v, func(e any) bool { return !IsScalar(e) }) {
-			parts := make([]string, len(v))
-			for i, e := range v {
-				parts[i] = Text(e)
-			}
-			return strings.Join(parts, ", ")
+			return strings.Join(Map(v, Text), ", ")
 		}
 	}
 	return JSON(v)
@@ -345,4 +341,32 @@ func Compare(a, b any) (c int, ok bool) {
 		return 1, true
 	}
 	return 0, false
+}
+
+// Map gives what f makes of each element of a list.
+func Map[T, U any](list []T, f func(T) U) []U {
+	out := make([]U, len(list))
+	for i, v := range list {
+		out[i] = f(v)
+	}
+	return out
+}
+
+// Filter gives the elements of a list that are to be kept.
+func Filter[T any](list []T, keep func(T) bool) []T {
+	var out []T
+	for _, v := range list {
+		if keep(v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Put puts a value under a key of a map, which is made where it is nil.
+func Put[K comparable, V any](m *map[K]V, key K, v V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[key] = v
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Source gives values that are made when they are asked for: date:, uuid,
@@ -74,10 +75,7 @@ func (s *Scope) SetValue(name string, v template.Value) {
 func (s *Scope) SetFile(name, ref string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.files == nil {
-		s.files = map[string]string{}
-	}
-	s.files[name] = ref
+	value.Put(&s.files, name, ref)
 }
 
 // Lookup finds a variable by its whole name, from the inside outwards, and

@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // actionLog is the file in a run's directory that takes what the last action's
@@ -142,7 +143,7 @@ func (p *pages) start(id, what string, args []string, input []byte) error {
 	}
 	a := &asked{what: what, at: time.Now()}
 	p.actions.mu.Lock()
-	put(&p.actions.last, id, a)
+	value.Put(&p.actions.last, id, a)
 	p.actions.mu.Unlock()
 	done := make(chan struct{})
 	go func() { // ends with the process, or with this program

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -150,10 +151,5 @@ func (g *guard) letIn(w http.ResponseWriter, r *http.Request, token string) {
 func (g *guard) known(r *http.Request) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, c := range r.CookiesNamed(g.cookie) {
-		if g.sessions[sha256.Sum256([]byte(c.Value))] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.CookiesNamed(g.cookie), func(c *http.Cookie) bool { return g.sessions[sha256.Sum256([]byte(c.Value))] })
 }

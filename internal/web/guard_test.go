@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 
@@ -96,7 +97,13 @@ func (s *served) do(c *http.Client, r *http.Request) (int, http.Header, string) 
 // run records a run of these events, and gives its id.
 func (s *served) run(h journal.Header, events ...event.Event) string {
 	s.t.Helper()
-	j, err := s.store.Create(h)
+	// Elsewhere, and moved when it is whole: a server that saw it while it was written may
+	// take half a second to notice that nobody has it any more.
+	elsewhere, err := journal.OpenStore(s.t.TempDir())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	j, err := elsewhere.Create(h)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -106,6 +113,9 @@ func (s *served) run(h journal.Header, events ...event.Event) string {
 		}
 	}
 	if err := j.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(elsewhere.RunDir(j.Run()), s.store.RunDir(j.Run())); err != nil {
 		s.t.Fatal(err)
 	}
 	return j.Run()

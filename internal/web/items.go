@@ -9,6 +9,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // A cell is one work item in the grid of a map, in one byte: its status in the
@@ -113,10 +114,10 @@ func (t *items) take(f *journal.Fact) {
 	case event.ItemStarted:
 		t.set(i, journal.ItemRunning)
 		t.attempt(i, f.Attempt())
-		put(&t.began, index, f.Nanos())
+		value.Put(&t.began, index, f.Nanos())
 	case event.ItemRetry:
 		t.set(i, journal.ItemWaiting)
-		put(&t.due, index, f.Nanos()+f.Delay()*1e6)
+		value.Put(&t.due, index, f.Nanos()+f.Delay()*1e6)
 		t.per(f).retried++
 		t.ended(index, f, false)
 		t.point(f)
@@ -281,10 +282,10 @@ func (t *items) deadLetter(i int, f *journal.Fact) {
 	g := t.groups[id]
 	if g == nil {
 		g = &group{ID: id, Class: class, Pattern: timeline.Pattern(message), Example: clip(message, 500)}
-		put(&t.groups, id, g)
+		value.Put(&t.groups, id, g)
 	}
 	g.Count++
-	put(&t.letters, i+1, letter{group: g, seq: f.Seq(), attempts: f.Attempt()})
+	value.Put(&t.letters, i+1, letter{group: g, seq: f.Seq(), attempts: f.Attempt()})
 }
 
 // forget takes an item's dead letter away.
@@ -317,7 +318,7 @@ func (t *items) point(f *journal.Fact) {
 		if !ok {
 			band[0] = least
 		}
-		put(&t.bands, attempt, [2]time.Duration{min(band[0], least), max(band[1], greatest)})
+		value.Put(&t.bands, attempt, [2]time.Duration{min(band[0], least), max(band[1], greatest)})
 	}
 	source := max(0, slices.Index(timeline.Sources, timeline.SourceOf(f.Data())))
 	t.waits = append(t.waits, point{
@@ -379,13 +380,6 @@ func (t *items) history(index int) []int64 {
 	}
 	slices.Reverse(out)
 	return out
-}
-
-func put[K comparable, V any](m *map[K]V, k K, v V) {
-	if *m == nil {
-		*m = map[K]V{}
-	}
-	(*m)[k] = v
 }
 
 // clip cuts a text that is longer than n bytes.

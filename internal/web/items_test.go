@@ -5,6 +5,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/timeline"
 )
 
 // TestCells: a cell tells every status, and that of an unchanged item is none that
@@ -35,7 +36,7 @@ func TestCells(t *testing.T) {
 	if n := len(x.classes); n != maxClasses || x.tally().Failed != 1 {
 		t.Errorf("%d classes, %+v", n, x.tally())
 	}
-	if sign(event.Unchanged) == sign(event.Skipped) || sign(event.Unchanged) == sign(event.Succeeded) {
+	if timeline.Sign(event.Unchanged) == timeline.Sign(event.Skipped) || timeline.Sign(event.Unchanged) == timeline.Sign(event.Succeeded) {
 		t.Error("the sign of an unchanged item is that of another status")
 	}
 }

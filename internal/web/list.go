@@ -15,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // entry is a run in the list of runs.
@@ -185,7 +186,7 @@ func (l *list) lookAt(ctx context.Context, id string) {
 		l.version++
 		e.version = l.version
 	}
-	put(&l.entries, id, &e)
+	value.Put(&l.entries, id, &e)
 }
 
 func stampOf(dir string) (s stamp, err error) {
@@ -202,7 +203,7 @@ func stampOf(dir string) (s stamp, err error) {
 }
 
 // unreadable is the status of a run whose journal cannot be read.
-const unreadable = "unreadable"
+const unreadable = timeline.Unreadable
 
 // readEntry reads what the list tells of a run: of one that is over, its header
 // and its last event.
@@ -216,9 +217,7 @@ func (l *list) readEntry(ctx context.Context, id string) entry {
 	defer r.Close() // it was read only: there is nothing to lose
 	h := r.Header()
 	e.Name, e.Path, e.Kind, e.Started, e.Params = h.Name, h.Path, h.Kind, h.Started, paramsOf(h)
-	if e.Name == "" {
-		e.Name = filepath.Base(h.Path)
-	}
+	e.Name = cmp.Or(e.Name, filepath.Base(h.Path))
 	if err := l.fill(ctx, &e, r); err != nil {
 		e.Status, e.Message = unreadable, err.Error()
 	}

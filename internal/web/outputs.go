@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -211,9 +212,7 @@ func (run *run) itemAttempts(ctx context.Context, index int) (own []event.Event,
 				a.Took = e.Time.Sub(a.Began)
 			}
 			a.Running, a.Event = false, e
-			if a.Label == "" {
-				a.Label = e.Label
-			}
+			a.Label = cmp.Or(a.Label, e.Label)
 			continue
 		case event.StepStarted, event.AgentMessage, event.AgentUsage:
 			continue

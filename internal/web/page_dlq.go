@@ -47,10 +47,8 @@ type editing struct {
 func (p *pages) dlqPage(w http.ResponseWriter, r *http.Request, run *run) error {
 	q := r.URL.Query()
 	b := dlqBody{Run: run.id, Class: q.Get("class"), Group: q.Get("group"), From: numberOf(r, "from", 0), CanRetry: !p.opt.ReadOnly}
-	var head *runHead
 	var indexes []int
-	err := run.look(r.Context(), func() {
-		head = p.head(run)
+	head, err := p.headOf(r, run, func() {
 		indexes = b.fill(&run.items)
 	})
 	if err != nil {

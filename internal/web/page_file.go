@@ -35,8 +35,8 @@ const maxLines = 20_000
 
 // filePage shows the source as it ran.
 func (p *pages) filePage(w http.ResponseWriter, r *http.Request, run *run) error {
-	var head *runHead
-	if err := run.look(r.Context(), func() { head = p.head(run) }); err != nil {
+	head, err := p.headOf(r, run, nil)
+	if err != nil {
 		return err
 	}
 	h := run.r.Header()

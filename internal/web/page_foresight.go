@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/timeline"
@@ -67,8 +68,8 @@ const (
 )
 
 func (p *pages) foresightPage(w http.ResponseWriter, r *http.Request, run *run) error {
-	var head *runHead
-	if err := run.look(r.Context(), func() { head = p.head(run) }); err != nil {
+	head, err := p.headOf(r, run, nil)
+	if err != nil {
 		return err
 	}
 	b := foresightBody{Run: run.id, Set: clip(r.URL.Query().Get("set"), 4000)}
@@ -232,7 +233,7 @@ func tookPlot(r *simulate.Report) drawn {
 		counts[min(int(float64(t)/float64(long)*plotBars), plotBars-1)]++
 	}
 	most := max(slices.Max(counts), 1)
-	x := drawn{Most: fmt.Sprintf("%d %s", most, plural(most, "run")), End: simulate.Span(int64(long))}
+	x := drawn{Most: diag.Count(most, "run"), End: simulate.Span(int64(long))}
 	for i, n := range counts {
 		x.bar(float64(i)*plotWidth/plotBars, plotWidth/plotBars, float64(n)/float64(most)*plotHeight)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/graph"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/timeline"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // maxNodes bounds what is drawn; a list of calls, a loop and a map are one node
@@ -40,15 +41,13 @@ type graphEdge struct {
 
 func (p *pages) graphPage(w http.ResponseWriter, r *http.Request, run *run) error {
 	b := graphBody{Run: run.id}
-	var head *runHead
 	h := run.r.Header()
 	var g *graph.Graph
 	if h.Kind == "pipeline" {
 		f, _ := syntax.Parse(h.Path, h.Source) // what cannot be read has no node
 		g = graph.Build(f)
 	}
-	err := run.look(r.Context(), func() {
-		head = p.head(run)
+	head, err := p.headOf(r, run, func() {
 		if g == nil {
 			g = b.steps(run)
 		} else {
@@ -75,13 +74,8 @@ func (p *pages) graphPage(w http.ResponseWriter, r *http.Request, run *run) erro
 
 // first is a graph's first n nodes with the edges between them.
 func first(g *graph.Graph, n int) *graph.Graph {
-	out := &graph.Graph{Nodes: g.Nodes[:n]}
-	for _, e := range g.Edges {
-		if e.From < n && e.To < n {
-			out.Edges = append(out.Edges, e)
-		}
-	}
-	return out
+	inside := func(e graph.Edge) bool { return e.From < n && e.To < n }
+	return &graph.Graph{Nodes: g.Nodes[:n], Edges: value.Filter(g.Edges, inside)}
 }
 
 // steps makes the graph of a workflow: its steps one after the other, the map
@@ -117,7 +111,7 @@ func (b *graphBody) steps(run *run) *graph.Graph {
 		if i := len(g.Nodes); i > 0 {
 			g.Edges = append(g.Edges, graph.Edge{From: i - 1, To: i})
 		}
-		g.Nodes = append(g.Nodes, graph.Node{Kind: graph.Call, Lines: []string{n.Lines[0], sign(n.Status) + " " + n.Detail}})
+		g.Nodes = append(g.Nodes, graph.Node{Kind: graph.Call, Lines: []string{n.Lines[0], timeline.Sign(n.Status) + " " + n.Detail}})
 		b.Nodes = append(b.Nodes, n)
 	}
 	return g
@@ -125,10 +119,7 @@ func (b *graphBody) steps(run *run) *graph.Graph {
 
 // calls gives the nodes of a pipeline their states. run.mu is held.
 func (b *graphBody) calls(run *run, g *graph.Graph) {
-	rows := make([]*timeline.Row, len(g.Nodes))
-	for i, n := range g.Nodes {
-		rows[i] = run.line.Row(n.Lines[0])
-	}
+	rows := value.Map(g.Nodes, func(n graph.Node) *timeline.Row { return run.line.Row(n.Lines[0]) })
 	// The call in "pages = map(list, (x) => Get(x))" has no name of its own: it
 	// is in the state of the list that it is called for.
 	for _, e := range g.Edges {
@@ -146,7 +137,7 @@ func (b *graphBody) calls(run *run, g *graph.Graph) {
 		}
 		if out.Detail != "" {
 			// Room for the state, which is one line more.
-			g.Nodes[i].Lines = append(append([]string{}, n.Lines...), sign(out.Status)+" "+out.Detail)
+			g.Nodes[i].Lines = append(append([]string{}, n.Lines...), timeline.Sign(out.Status)+" "+out.Detail)
 		}
 		b.Nodes = append(b.Nodes, out)
 	}

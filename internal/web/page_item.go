@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
@@ -78,7 +79,7 @@ type diffLine struct{ Class, Text string }
 // itemName is what a person knows an item by: its label, its id where that is
 // more than a number, or else the beginning of its data.
 func itemName(label string, it journal.Item) string {
-	if label != "" {
+	if label != "" && label != it.Name() {
 		return label
 	}
 	if strings.Trim(it.ID, "0123456789") != "" {
@@ -108,11 +109,9 @@ func itemID(it journal.Item, index int) string {
 func (p *pages) itemPage(w http.ResponseWriter, r *http.Request, run *run) error {
 	number, err := strconv.Atoi(r.PathValue("number"))
 	index := number + 1
-	var head *runHead
 	b := itemBody{Run: run.id, Index: index, CanRetry: !p.opt.ReadOnly}
 	total := 0
-	lerr := run.look(r.Context(), func() {
-		head = p.head(run)
+	head, lerr := p.headOf(r, run, func() {
 		if total = len(run.items.cells); err == nil && index >= 1 && index <= total {
 			b.State, b.Attempts = stateName(run.items.status(index-1)), int(run.items.tries[index-1])
 		}
@@ -121,7 +120,7 @@ func (p *pages) itemPage(w http.ResponseWriter, r *http.Request, run *run) error
 		return lerr
 	}
 	if b.State == "" {
-		return &status{http.StatusNotFound, "There is no such item.", "The run has " + timeline.Number(total) + " " + plural(total, "item") + ", numbered from 0."}
+		return &status{http.StatusNotFound, "There is no such item.", "The run has " + timeline.Number(total) + " " + diag.Plural(total, "item") + ", numbered from 0."}
 	}
 	b.Previous = index - 1
 	if index < total {
@@ -204,9 +203,7 @@ func (b *itemBody) take(e event.Event) {
 		}
 		if len(e.Data) > 0 && json.Unmarshal(e.Data, &d) == nil && len(d.Item) > 0 {
 			line.Text = "was edited, and is run again"
-			if b.Original == "" {
-				b.Original = b.Data
-			}
+			b.Original = cmp.Or(b.Original, b.Data)
 			b.Data = indented(d.Item)
 		}
 	case event.ItemRemoved:

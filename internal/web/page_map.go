@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // states are the states of an item in the order of a legend, with the names
@@ -82,10 +83,8 @@ func (p *pages) mapPage(w http.ResponseWriter, r *http.Request, run *run) error 
 	if b.Find != "" {
 		return p.findItem(w, r, run, b.Find)
 	}
-	var head *runHead
 	var indexes []int
-	err := run.look(r.Context(), func() {
-		head = p.head(run)
+	head, err := p.headOf(r, run, func() {
 		b.fill(run)
 		indexes = b.choose(&run.items)
 	})
@@ -119,11 +118,7 @@ func (b *mapBody) fill(run *run) {
 		c.Href = "?" + v.Encode()
 		b.States = append(b.States, c)
 	}
-	for _, c := range t.classes {
-		if c.Count > 0 {
-			b.Classes = append(b.Classes, c)
-		}
-	}
+	b.Classes = value.Filter(t.classes, func(c classCount) bool { return c.Count > 0 })
 	slices.SortStableFunc(b.Classes, func(x, y classCount) int { return cmp.Compare(y.Count, x.Count) })
 	b.Breakers = run.line.Breakers[max(0, len(run.line.Breakers)-8):]
 	b.due(t)
@@ -218,9 +213,7 @@ func (p *pages) itemLines(r *http.Request, run *run, indexes []int) ([]itemLine,
 		if err != nil && !errors.Is(err, journal.ErrNoItem) {
 			return nil, err
 		}
-		if out[i].ID == "" {
-			out[i].ID = itemID(it, out[i].Index)
-		}
+		out[i].ID = cmp.Or(out[i].ID, itemID(it, out[i].Index))
 		out[i].Name = itemName(labels[i], journal.Item{ID: out[i].ID, Data: it.Data})
 	}
 	return out, nil

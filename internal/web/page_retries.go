@@ -66,10 +66,8 @@ const maxTries = 10
 
 func (p *pages) retriesPage(w http.ResponseWriter, r *http.Request, run *run) error {
 	b := retriesBody{Run: run.id, Of: r.URL.Query().Get("of")}
-	var head *runHead
 	var d dots
-	err := run.look(r.Context(), func() {
-		head = p.head(run)
+	head, err := p.headOf(r, run, func() {
 		b.fill(run)
 		d = b.delays(run)
 	})

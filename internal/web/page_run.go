@@ -9,6 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/timeline"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // chunk is how many rows of the tree are sent at once; firstRows is how many a
@@ -66,10 +67,8 @@ type bar struct {
 }
 
 func (p *pages) runPage(w http.ResponseWriter, r *http.Request, run *run) error {
-	var head *runHead
 	var c *chart
-	err := run.look(r.Context(), func() {
-		head = p.head(run)
+	head, err := p.headOf(r, run, func() {
 		c = p.chart(run, numberOf(r, "from", 0), firstRows, r.URL.Query().Get("idle") == "all")
 	})
 	if err != nil {
@@ -115,11 +114,7 @@ func (p *pages) chart(run *run, from, n int, unfolded bool) *chart {
 	if t.Status == event.Running {
 		c.Now = axis.Place(now)
 	}
-	for _, s := range timeline.Sources {
-		if t.Waited[s].Count > 0 {
-			c.Sources = append(c.Sources, s)
-		}
-	}
+	c.Sources = value.Filter(timeline.Sources, func(s string) bool { return t.Waited[s].Count > 0 })
 	end := min(c.From+n, len(rows))
 	for _, row := range rows[c.From:end] {
 		g := p.ganttRow(run, row, axis, now)

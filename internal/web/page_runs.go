@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -115,7 +116,7 @@ func (e entry) Done() (out []ended) {
 			continue
 		}
 		if len(out) == 0 {
-			k.Word = plural(k.Count, word) + " " + k.Word
+			k.Word = diag.Plural(k.Count, word) + " " + k.Word
 		}
 		out = append(out, k)
 	}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"html/template"
 	"io"
@@ -60,9 +61,7 @@ type logLine struct {
 
 func (p *pages) stepPage(w http.ResponseWriter, r *http.Request, run *run) error {
 	b := stepBody{Run: run.id, Path: r.URL.Query().Get("path"), Index: numberOf(r, "index", 0), Stream: r.URL.Query().Get("stream"), Query: r.URL.Query().Get("q")}
-	var head *runHead
-	err := run.look(r.Context(), func() {
-		head = p.head(run)
+	head, err := p.headOf(r, run, func() {
 		if row := run.line.Row(b.Path); row != nil && b.Index == 0 {
 			copied := *row
 			b.Row, b.Label = &copied, row.Label
@@ -98,10 +97,7 @@ func (p *pages) stepPage(w http.ResponseWriter, r *http.Request, run *run) error
 			return err
 		}
 	}
-	title := b.Label
-	if title == "" {
-		title = b.Path
-	}
+	title := cmp.Or(b.Label, b.Path)
 	return p.show(w, "step", frame{Title: title, Run: head, Tab: "timeline", Live: "run", Body: b})
 }
 

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
@@ -132,11 +134,6 @@ func (p *pages) fail(w http.ResponseWriter, _ *http.Request, code int, what, hel
 	}
 }
 
-// refused is fail for who was not let in.
-func (p *pages) refused(w http.ResponseWriter, r *http.Request, code int, what, help string) {
-	p.fail(w, r, code, what, help)
-}
-
 // runHead is what the pages of a run have at their top.
 type runHead struct {
 	ID, Name, Status, Now string
@@ -156,6 +153,17 @@ type runHead struct {
 	ActionFailed          bool
 }
 
+// headOf tells it, and calls f, if it is not nil, with the run as it was then.
+func (p *pages) headOf(r *http.Request, run *run, f func()) (head *runHead, err error) {
+	err = run.look(r.Context(), func() {
+		head = p.head(run)
+		if f != nil {
+			f()
+		}
+	})
+	return head, err
+}
+
 // head tells it; run.mu is held.
 func (p *pages) head(run *run) *runHead {
 	h, t := run.r.Header(), run.line
@@ -167,9 +175,7 @@ func (p *pages) head(run *run) *runHead {
 		Work: timeline.Done(items.Succeeded+items.Unchanged, items.Total, items.Failed, items.Skipped, 0, items.Unchanged),
 		Now:  t.Now(now, items, run.items.firstDue()),
 	}
-	if out.Name == "" {
-		out.Name = h.Path
-	}
+	out.Name = cmp.Or(out.Name, h.Path)
 	end := t.Latest
 	if t.Status == event.Running {
 		end = now
@@ -187,7 +193,7 @@ func (p *pages) head(run *run) *runHead {
 
 var helpers = template.FuncMap{
 	"words":   words,
-	"sign":    sign,
+	"sign":    timeline.Sign,
 	"dur":     timeline.Short,
 	"ms":      func(n int64) string { return timeline.Short(time.Duration(n) * time.Millisecond) },
 	"num":     timeline.Number,
@@ -196,7 +202,7 @@ var helpers = template.FuncMap{
 	"clock":   func(t time.Time) string { return t.Local().Format("15:04:05.000") },
 	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"percent": percent,
-	"plural":  plural,
+	"plural":  diag.Plural,
 	"short":   func(id string) string { return id[max(0, len(id)-6):] },
 	"clip":    clip,
 	"add":     func(a, b int) int { return a + b },
@@ -229,38 +235,6 @@ func bytesOf(n int64) string {
 		return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
 	}
 	return strconv.FormatFloat(float64(n)/(1<<30), 'f', 1, 64) + " GiB"
-}
-
-// sign is a mark for a status: nobody has to tell colours apart.
-func sign(s string) string {
-	switch s {
-	case event.Succeeded:
-		return "✓"
-	case event.Degraded, event.Recovered, event.Incomplete:
-		return "≈"
-	case event.Failed, event.DeadLettered, unreadable:
-		return "✗"
-	case event.Running:
-		return "▶"
-	case timeline.Waiting:
-		return "◷"
-	case event.Skipped:
-		return "↷"
-	case event.Unchanged:
-		return "="
-	case event.Interrupted:
-		return "■"
-	case event.CompletedWithFailures, event.Tolerated:
-		return "!"
-	}
-	return "○"
-}
-
-func plural(n int, one string) string {
-	if n == 1 {
-		return one
-	}
-	return one + "s"
 }
 
 // numberOf is a number out of the address; def where there is none.

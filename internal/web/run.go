@@ -10,6 +10,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // fresh is how old what is known of a run may be when it is shown, and
@@ -160,7 +161,7 @@ func (s *runs) take(id string) (*run, error) {
 		if r, err = openRun(s.st, full); err != nil {
 			return nil, err
 		}
-		put(&s.open, full, r)
+		value.Put(&s.open, full, r)
 	}
 	r.served++
 	r.used = time.Now()

@@ -17,6 +17,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,9 +67,7 @@ type Server struct {
 
 // New opens the port, so that the address is known, and serves nothing yet.
 func New(opt Options) (*Server, error) {
-	if opt.Listen == "" {
-		opt.Listen = "127.0.0.1:0"
-	}
+	opt.Listen = cmp.Or(opt.Listen, "127.0.0.1:0")
 	if len(opt.Program) == 0 {
 		self, err := os.Executable()
 		if err != nil {
@@ -154,5 +153,5 @@ func (s *Server) handler() (http.Handler, error) {
 		p.fail(w, r, http.StatusNotFound, "There is no such page.", "The address may be mistyped. All runs are in the list.")
 	})
 	static.register(mux)
-	return s.guard.wrap(mux, p.refused), nil
+	return s.guard.wrap(mux, p.fail), nil
 }

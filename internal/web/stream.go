@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -36,10 +37,7 @@ func (p *pages) stream(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, http.StatusBadRequest, "The stream has no topics, or too many.", "The pages ask for those that they show.")
 		return
 	}
-	at := r.Header.Get("Last-Event-ID")
-	if at == "" {
-		at = r.URL.Query().Get("at")
-	}
+	at := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("at"))
 	t := &teller{p: p, w: w, c: http.NewResponseController(w), at: positions(at)}
 	paces := map[string]*pace{}
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")

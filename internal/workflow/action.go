@@ -1,6 +1,9 @@
 package workflow
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,11 +18,14 @@ var actionKeys = []string{
 	"shell", "claude", "command", "http", "write_file", "foreach", "goal_seek", "test", "pipeline", "workflow", "use", "template", "analyze", "handler",
 }
 
+// isAction reports whether a key says what a step does.
+func (d *decoder) isAction(key string) bool { return slices.Contains(actionKeys, key) || d.agents[key] }
+
 // action reads what a step does into s.Action; nil after an error.
 func (d *decoder) action(o *object, s *Step) {
 	var written []string
 	for _, p := range o.n.pairs {
-		if slices.Contains(actionKeys, p.key.text) || d.agents[p.key.text] {
+		if d.isAction(p.key.text) {
 			written = append(written, p.key.text)
 		}
 	}
@@ -72,33 +78,21 @@ func (d *decoder) actionOf(o *object, s *Step, key string, n *node) Action {
 			return d.prompt(o, t, "")
 		}
 	case "http":
-		if h := d.http(n); h != nil {
-			return h
-		}
+		return actionOrNil(d.http(n))
 	case "write_file":
-		if w := d.writeFile(n); w != nil {
-			return w
-		}
+		return actionOrNil(d.writeFile(n))
 	case "foreach":
-		if f := d.foreach(o, n, s.Path); f != nil {
-			return f
-		}
+		return actionOrNil(d.foreach(o, n, s.Path))
 	case "goal_seek":
-		if g := d.goalSeek(n, s.Path); g != nil {
-			return g
-		}
+		return actionOrNil(d.goalSeek(n, s.Path))
 	case "test":
-		if t := d.test(o, n, s); t != nil {
-			return t
-		}
+		return actionOrNil(d.test(o, n, s))
 	case "pipeline":
 		if t := d.text(n, key); t != nil {
 			return &Pipeline{File: t, With: d.with(o)}
 		}
 	case "workflow", "use", "template":
-		if c := d.call(o, n, key); c != nil {
-			return c
-		}
+		return actionOrNil(d.call(o, n, key))
 	case "analyze":
 		f, _ := stepTable.field("analyze")
 		d.warnf(o.keyNode(key), "no-effect", "analyze has no effect: %s", f.inert).Suggest("remove the step")
@@ -112,6 +106,17 @@ func (d *decoder) actionOf(o *object, s *Step, key string, n *node) Action {
 		}
 	}
 	return nil
+}
+
+// actionOrNil is an action, or an Action that is nil where there is none.
+func actionOrNil[T any, P interface {
+	*T
+	Action
+}](a P) Action {
+	if a == nil {
+		return nil
+	}
+	return a
 }
 
 // legacyCommand reads the text of command:, which is a prompt, or says itself
@@ -139,21 +144,17 @@ func (d *decoder) legacyCommand(n *node) Action {
 // prompt in the legacy form, or a mistake.
 func (d *decoder) actionless(o *object, s *Step) {
 	if n := o.take("validate"); n != nil {
-		if v := d.validate(n, s.Path); v != nil {
-			s.Action = v
-		}
+		s.Action = actionOrNil(d.validate(n, s.Path))
 		return
 	}
-	mistaken, near := o.mistakenAction()
-	if mistaken == nil {
-		if n := o.take("name"); n != nil && n.scalar() {
-			d.namedPrompt(o, n, s)
-			return
-		}
-	}
-	if mistaken != nil {
-		d.errorf(mistaken, "no-action", "this step does nothing: it has no action, and %q is no key of a step", mistaken.text).Suggest("did you mean %q?", near)
+	if mistaken, near := o.mistakenAction(); mistaken != nil {
+		d.errorf(mistaken, "no-action", "this step does nothing: it has no action, and %q is no key of a step", mistaken.text).
+			Suggest("%s", cmp.Or(instead[mistaken.text], fmt.Sprintf("did you mean %q?", near)))
 		o.skip(mistaken.text)
+		return
+	}
+	if n := o.take("name"); n != nil && n.scalar() {
+		d.namedPrompt(o, n, s)
 		return
 	}
 	p := d.errorf(o.n, "no-action", "this step does nothing: it has no action")
@@ -161,17 +162,17 @@ func (d *decoder) actionless(o *object, s *Step) {
 	p.Suggest("write one of shell, claude, http, write_file, foreach, validate, goal_seek, test, pipeline or workflow")
 }
 
+// foreignActions are the keys that others have for an action of ours.
+var foreignActions = map[string]string{"run": "shell", "script": "shell", "cmd": "shell", "bash": "shell", "sh": "shell"}
+
 // mistakenAction finds an unknown key that is probably an action's.
 func (o *object) mistakenAction() (key *node, near string) {
-	names := append(slices.Clone(actionKeys), "validate")
-	for name := range o.d.agents {
-		names = append(names, name)
-	}
+	names := slices.AppendSeq(append(slices.Clone(actionKeys), "validate"), maps.Keys(o.d.agents))
 	for _, q := range o.n.pairs {
 		if _, known := o.field(q.key.text); known || len(q.key.text) > maxKey {
 			continue
 		}
-		if near := diag.Nearest(q.key.text, names); near != "" {
+		if near := cmp.Or(foreignActions[q.key.text], diag.Nearest(q.key.text, names)); near != "" {
 			return q.key, near
 		}
 	}
@@ -202,9 +203,6 @@ func (d *decoder) namedPrompt(o *object, n *node, s *Step) {
 
 // prompt reads what stands beside an agent's prompt.
 func (d *decoder) prompt(o *object, t *template.Text, provider string) Action {
-	if t == nil {
-		return nil
-	}
 	c := &Claude{Text: t, Provider: provider, Args: texts(o.strings("args"))}
 	if v, ok := o.flag("skip_permissions"); ok {
 		c.SkipPermissions = &v
@@ -236,12 +234,8 @@ func (d *decoder) with(o *object) []Arg {
 }
 
 func (d *decoder) args(n *node, key string) []Arg {
-	if n.kind != mapNode {
-		d.wrong(n, key, "a map of values").Suggest("for example: %s: {level: high}", key)
-		return nil
-	}
 	list := make([]Arg, 0, len(n.pairs))
-	for _, p := range n.pairs {
+	for _, p := range d.pairs(n, key, "a map of values", key+": {level: high}") {
 		list = append(list, Arg{Name: p.key.text, Pos: p.key.pos, Value: d.deep(p.val)})
 	}
 	return list
@@ -252,10 +246,7 @@ func (d *decoder) call(o *object, n *node, key string) *Call {
 		d.wrong(n, key, "the name of an imported workflow or of a template").Suggest("for example: workflow: deploy, with the import's name under imports")
 		return nil
 	}
-	with := o.peek("with")
-	if with == nil {
-		with = o.peek("parameters")
-	}
+	with := cmp.Or(o.peek("with"), o.peek("parameters"))
 	c := &Call{Workflow: n.text, With: d.with(o)}
 	d.calls = append(d.calls, pendingCall{c, n, with})
 	return c
@@ -276,13 +267,9 @@ func (d *decoder) test(step *object, n *node, s *Step) *Shell {
 	d.liftInto(step, "test", n, map[string]string{"command": "test", "shell": "test"}, "the command and its repairs stand inside test:", "test: COMMAND, with on_failure: beside it")
 	defer o.close()
 	t := o.text("command", "shell")
-	if h := o.take("on_failure"); h != nil {
-		d.nested++
-		d.handlersOpen++
-		s.OnFailure = d.handler(h, s.Path+".on_failure")
-		d.handlersOpen--
-		d.nested--
-	}
+	d.nested++
+	read(o, "on_failure", &s.OnFailure, func(n *node) *Handler { return d.onFailure(n, s) })
+	d.nested--
 	if t == nil {
 		d.errorf(n, "missing-key", "a test needs a command").Suggest("for example: test: {command: make test}")
 		return nil

@@ -24,7 +24,7 @@ func TestSkippedPermissions(t *testing.T) {
 		{"the file, with a claude step beside", other + "skip_permissions: true\ncommands: [{helper: hi}, {claude: /x}]", 0},
 		{"another program as claude", "agents: {claude: {command: [helper, '${prompt}']}}\nskip_permissions: true\ncommands: [{claude: /x}]", 1},
 		{"claude by its path", claude + "skip_permissions: true\ncommands: [{helper: hi, skip_permissions: true}]", 0},
-		{"a program that only the run knows", "agents: {helper: {command: ['${env.AGENT}', '${prompt}'], skip_permissions: true}}\ncommands: [{helper: hi}]", 0},
+		{"a program that only the run knows", "agents: {helper: {command: ['${env.PATH}', '${prompt}'], skip_permissions: true}}\ncommands: [{helper: hi}]", 0},
 	} {
 		_, problems := parse(t, c.src)
 		if len(problems) != c.warns {

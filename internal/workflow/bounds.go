@@ -1,5 +1,12 @@
 package workflow
 
+import (
+	"maps"
+	"slices"
+
+	"github.com/bide-dev/bide/internal/value"
+)
+
 // How often the parts of a step run at most, and what bounds them: the executor
 // goes by these rules, and `bide explain` counts by them.
 
@@ -65,12 +72,7 @@ func (w *SubWorkflow) Timeouts() [2]Duration { return [2]Duration{w.Timeout, w.F
 // the one before it: those of one batch run at once, where all of them are marked
 // parallel, else it is one workflow. circle are those that wait for each other.
 func Batches(list []*SubWorkflow) (batches [][]*SubWorkflow, circle []*SubWorkflow) {
-	var todo []*SubWorkflow
-	for _, w := range list {
-		if w.Run {
-			todo = append(todo, w)
-		}
-	}
+	todo := value.Filter(list, func(w *SubWorkflow) bool { return w.Run })
 	done := map[string]bool{}
 	for len(todo) > 0 {
 		var ready, rest []*SubWorkflow
@@ -93,12 +95,7 @@ func Batches(list []*SubWorkflow) (batches [][]*SubWorkflow, circle []*SubWorkfl
 }
 
 func (w *SubWorkflow) ready(done map[string]bool) bool {
-	for _, d := range w.DependsOn {
-		if !done[d] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(w.DependsOn, func(name string) bool { return !done[name] })
 }
 
 // Limits are the timeout of an agent, and those of its commands by their kind,
@@ -110,9 +107,7 @@ func (m *Map) Limits() (agent Duration, commands map[string]Duration) {
 			commands[kind] = m.AgentTimeout
 		}
 	}
-	for name, d := range m.CommandTimeouts {
-		commands[name] = d
-	}
+	maps.Copy(commands, m.CommandTimeouts)
 	if m.TimeoutPolicy != "per_command" {
 		agent = m.AgentTimeout
 	}

@@ -2,8 +2,6 @@ package workflow
 
 import (
 	"strings"
-
-	"github.com/bide-dev/bide/internal/diag"
 )
 
 // defaultCapture is what a step keeps of its result where nothing is said.
@@ -37,9 +35,7 @@ func (d *decoder) captures(o *object, s *Step) {
 	if n := o.take("capture_streams"); n != nil {
 		d.streams(n, c)
 	}
-	if n := o.take("outputs"); n != nil {
-		s.Outputs = d.outputs(n)
-	}
+	read(o, "outputs", &s.Outputs, d.outputs)
 }
 
 // madeName reports whether the name of a variable has variables in it that are
@@ -61,7 +57,10 @@ func (d *decoder) captureOutput(o *object, n *node, c *Capture) {
 	switch {
 	case n.kind == boolNode:
 		c.Set = true
-		c.Off = !strings.EqualFold(n.text, "true")
+		c.Off = !isTrue(n)
+		if !c.Off {
+			d.named("CAPTURED_OUTPUT")
+		}
 		if c.Off && c.Name != "" {
 			d.warnf(n, "contradiction", "capture_output: false contradicts capture: %s, which counts", c.Name).Suggest("remove one of the two")
 			c.Off = false
@@ -96,15 +95,15 @@ func (d *decoder) streams(n *node, c *Capture) {
 	if !ok {
 		return
 	}
-	for key, to := range map[string]*bool{
-		"stdout": &c.Streams.Stdout, "stderr": &c.Streams.Stderr, "exit_code": &c.Streams.ExitCode,
-		"success": &c.Streams.Success, "duration": &c.Streams.Duration,
-	} {
-		if v, ok := o.flag(key); ok {
-			*to = v
-		}
+	for _, key := range captureStreamsTable.keys() {
+		o.setFlag(c.Streams.part(key), key)
 	}
 	o.close()
+}
+
+// part is the part of a result that has a name; nil for none.
+func (s *Streams) part(name string) *bool {
+	return map[string]*bool{"stdout": &s.Stdout, "stderr": &s.Stderr, "exit_code": &s.ExitCode, "success": &s.Success, "duration": &s.Duration}[name]
 }
 
 // streamNames reads the names of what is kept: one, several with commas between,
@@ -115,38 +114,26 @@ func (d *decoder) streamNames(names []*node, c *Capture) {
 		c.Streams = Streams{}
 	}
 	for _, n := range names {
-		switch n.text {
-		case "stdout":
-			c.Streams.Stdout, c.Streams.Stderr = true, c.Streams.Stderr && len(names) > 1
-		case "stderr":
-			c.Streams.Stdout, c.Streams.Stderr = c.Streams.Stdout && len(names) > 1, true
-		case "both", "combined":
+		part := c.Streams.part(n.text)
+		switch {
+		case n.text == "both", n.text == "combined":
 			c.Streams.Stdout, c.Streams.Stderr, c.Streams.Joined = true, true, true
-		case "exit_code":
-			c.Streams.ExitCode = true
-		case "success":
-			c.Streams.Success = true
-		case "duration":
-			c.Streams.Duration = true
+		case part != nil:
+			if len(names) == 1 && (n.text == "stdout" || n.text == "stderr") {
+				c.Streams.Stdout, c.Streams.Stderr = false, false
+			}
+			*part = true
 		default:
 			p := d.errorf(n, "bad-value", "capture_streams cannot be %q", short(n.text))
-			if h := diag.DidYouMean(n.text, []string{"stdout", "stderr", "both", "exit_code", "success", "duration"}); h != "" {
-				p.Suggest("%s", h)
-			} else {
-				p.Suggest("write stdout, stderr, both or a map such as {stdout: true, stderr: true}")
-			}
+			p.Near(n.text, []string{"stdout", "stderr", "both", "exit_code", "success", "duration"}).Or("write stdout, stderr, both or a map such as {stdout: true, stderr: true}")
 		}
 	}
 }
 
 // outputs reads the named outputs of a step.
 func (d *decoder) outputs(n *node) []Output {
-	if n.kind != mapNode {
-		d.wrong(n, "outputs", "a map of names").Suggest("for example: outputs: {report: {file_pattern: '*.md'}}")
-		return nil
-	}
 	var list []Output
-	for _, p := range n.pairs {
+	for _, p := range d.pairs(n, "outputs", "a map of names", "outputs: {report: {file_pattern: '*.md'}}") {
 		out := Output{Name: p.key.text, Pos: p.key.pos}
 		d.named(out.Name)
 		if p.val.scalar() {

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -45,9 +46,9 @@ func (d *decoder) note(u use) {
 func (d *decoder) named(name string) {
 	if name != "" {
 		if d.names == nil {
-			d.names = map[string]bool{}
+			d.names = map[string]int{}
 		}
-		d.names[name] = true
+		d.names[name]++
 	}
 }
 
@@ -58,6 +59,30 @@ var builtin = []string{
 	"validation", "test", "error", "foreach", "env", "http", "pipeline", "write_file", "goal_seek",
 	"index", "total", "uuid", "ITERATION",
 	"TEST_ATTEMPT", "BIDE_ATTEMPT", "BIDE_LAST_EXIT", "BIDE_LAST_ERROR",
+}
+
+// lone are those of them that have no members.
+var lone = []string{"item", "item_json", "item_id", "item_index", "item_total", "index", "total", "uuid"}
+
+// resultMembers are those of a variable that has the result of a step.
+var resultMembers = []string{"output", "stderr", "exit_code", "success", "duration", "output_file", "status", "body", "headers", "cost_usd", "tokens", "session"}
+
+// gitMembers are those of a variable that has what changed in the repository.
+var gitMembers = []string{"files_added", "files_modified", "files_deleted", "files_changed", "commits", "commit_count", "insertions", "deletions"}
+
+// members are the members of the variables that have no others.
+var members = map[string][]string{
+	"last": resultMembers, "shell": resultMembers, "claude": resultMembers, "http": resultMembers, "write_file": resultMembers,
+	"test":     slices.Concat(resultMembers, []string{"attempt"}),
+	"error":    {"message", "class", "exit_code", "step", "attempts", "output", "stderr", "timestamp"},
+	"step":     gitMembers,
+	"workflow": slices.Concat([]string{"name", "id", "iteration", "status", "message", "class"}, gitMembers),
+	"git":      {"branch", "commit", "staged_files", "unstaged_files", "untracked_files", "modified_files", "deleted_files", "changed_files"},
+	"foreach":  {"item", "index", "total", "results", "succeeded", "failed", "skipped"},
+	"map": {"results", "results_array", "results_json", "results_file", "outputs", "total", "successful", "succeeded", "success_count", "failed",
+		"failure_count", "unchanged", "skipped", "success_rate", "failure_rate", "total_duration_secs", "average_duration_secs"},
+	"merge": {"worktree", "source_branch", "target_branch", "session_id", "commits", "commit_ids", "commit_count", "modified_files", "file_list",
+		"file_count", "commit", "conflicts"},
 }
 
 // placed says where a variable exists, for those that exist only in some places.
@@ -82,23 +107,32 @@ func (d *decoder) check() {
 	d.duplicateIDs()
 	Walk(d.file, func(s *Step) {
 		if s.Retry != nil && s.OnFailure != nil && s.Retry.OnFailure != "stop" && !d.full() {
-			p := d.problems.Warnf(s.OnFailure.Pos, "handler-unreachable",
-				"this on_failure never runs: the retry policy's on_failure is %s, which comes first", s.Retry.OnFailure)
-			p.Suggest("remove the one or the other")
-			d.strictly(p)
+			d.warnAt(s.OnFailure.Pos, "handler-unreachable", "this on_failure never runs: the retry policy's on_failure is %s, which comes first", s.Retry.OnFailure).
+				Suggest("remove the one or the other")
 		}
 	})
 	d.skipsNothing()
+	d.openSecrets()
 	if w := d.file.Worktree; w != nil && (d.file.Isolation == "none" || d.file.Isolation == "auto" && !NeedsIsolation(d.file)) {
-		p := d.problems.Warnf(w.Pos, "no-effect", "worktree has no effect: this file works in place (isolation: %s)", d.file.Isolation)
-		p.Suggest("write isolation: worktree to have it work in worktrees")
-		d.strictly(p)
+		d.warnAt(w.Pos, "no-effect", "worktree has no effect: this file works in place (isolation: %s)", d.file.Isolation).
+			Suggest("write isolation: worktree to have it work in worktrees")
 	}
 	d.uncounted()
 	d.sameFiles()
+	d.checkForeign()
 	d.knownNames()
 	for _, u := range d.uses {
 		d.checkUse(u)
+	}
+}
+
+// openSecrets warns about secrets whose values stand in the file.
+func (d *decoder) openSecrets() {
+	for _, s := range d.file.Secrets {
+		if s.inFile() && len(s.Key.Foreign()) == 0 && !d.full() {
+			d.warnAt(s.Pos, "secret-in-file", "the value of the secret %s stands in the file, where whoever has the file can read it", s.Name).
+				Suggest("write %s: ${env:%[1]s} under secrets:, or {provider: file, key: PATH}, {provider: command, key: COMMAND}", s.Name)
+		}
 	}
 }
 
@@ -109,17 +143,9 @@ func (d *decoder) skipsNothing() {
 		return
 	}
 	agents, asks := 0, false
-	Walk(d.file, func(s *Step) {
-		c, ok := s.Action.(*Claude)
-		if !ok {
-			return
-		}
+	d.eachAgent(func(c *Claude) {
 		agents++
-		name := c.Provider
-		if name == "" {
-			name = "claude"
-		}
-		cfg := d.file.Agents[name]
+		cfg := d.file.Agents[cmp.Or(c.Provider, "claude")]
 		asks = asks || cfg == nil || cfg.asksPermissions()
 	})
 	if agents > 0 && !asks {
@@ -135,11 +161,7 @@ func (d *decoder) uncounted() {
 		return
 	}
 	said := map[string]bool{}
-	Walk(d.file, func(s *Step) {
-		c, ok := s.Action.(*Claude)
-		if !ok {
-			return
-		}
+	d.eachAgent(func(c *Claude) {
 		cfg := d.file.Agents[c.Provider]
 		if cfg == nil || cfg.Output == "stream-json" || said[c.Provider] {
 			return
@@ -150,10 +172,13 @@ func (d *decoder) uncounted() {
 	})
 }
 
-func (d *decoder) strictly(p *diag.Problem) {
-	if d.strict {
-		p.Severity = diag.Error
-	}
+// eachAgent visits the steps of the file that ask an agent.
+func (d *decoder) eachAgent(visit func(*Claude)) {
+	Walk(d.file, func(s *Step) {
+		if c, ok := s.Action.(*Claude); ok {
+			visit(c)
+		}
+	})
 }
 
 // duplicateIDs warns about two steps of one id: the later one's variables hide
@@ -165,9 +190,8 @@ func (d *decoder) duplicateIDs() {
 			return
 		}
 		if f, ok := first[s.ID]; ok && f.Pos != s.Pos {
-			p := d.problems.Warnf(s.Pos, "duplicate-id", "the id %q is there already, on line %d; ${%s.output} is then the later step's", s.ID, f.Pos.Line, s.ID)
-			p.Suggest("give one of the two steps another id")
-			d.strictly(p)
+			d.warnAt(s.Pos, "duplicate-id", "the id %q is there already, on line %d; ${%s.output} is then the later step's", s.ID, f.Pos.Line, s.ID).
+				Suggest("give one of the two steps another id")
 			return
 		}
 		first[s.ID] = s
@@ -182,11 +206,10 @@ func (d *decoder) knownNames() {
 	for _, p := range f.Params {
 		d.named(p.Name)
 	}
-	for _, vars := range append(profileVars(f), f.Env) {
-		for _, v := range vars {
-			d.named(v.Name)
-		}
+	for _, vars := range f.Profiles {
+		d.namedBy(vars)
 	}
+	d.namedBy(f.Env)
 	for _, s := range f.Secrets {
 		d.named(s.Name)
 	}
@@ -197,9 +220,7 @@ func (d *decoder) knownNames() {
 		}
 	}
 	Walk(f, func(s *Step) {
-		for _, v := range s.Env {
-			d.named(v.Name)
-		}
+		d.namedBy(s.Env)
 		if c, ok := s.Action.(*Call); ok && c.Target != nil {
 			for _, name := range c.Target.Outputs {
 				d.named(name)
@@ -216,6 +237,13 @@ func (d *decoder) knownNames() {
 	if len(f.Agents) > 0 {
 		d.named("prompt") // of their command lines
 	}
+	d.plainIDs = map[string]bool{}
+	Walk(f, func(s *Step) {
+		switch s.Action.(type) {
+		case *Shell, *Claude, *HTTP, *WriteFile:
+			d.plainIDs[s.ID] = d.names[s.ID] == 1 && len(s.Outputs) == 0
+		}
+	})
 	for name := range d.names {
 		if !slices.Contains(builtin, name) {
 			d.userNames = append(d.userNames, name)
@@ -231,12 +259,10 @@ func (d *decoder) knownNames() {
 	}
 }
 
-func profileVars(f *File) [][]EnvVar {
-	var out [][]EnvVar
-	for _, vars := range f.Profiles {
-		out = append(out, vars)
+func (d *decoder) namedBy(vars []EnvVar) {
+	for _, v := range vars {
+		d.named(v.Name)
 	}
-	return out
 }
 
 func (d *decoder) checkUse(u use) {
@@ -245,12 +271,23 @@ func (d *decoder) checkUse(u use) {
 		return
 	}
 	if pl, ok := placed[head]; ok && !slices.Contains(d.userNames, head) {
-		if !pl.ok(u) && !d.anywhere(u) {
-			d.useProblem(u, "misplaced-variable", "the variable "+u.path.String()+" exists only "+pl.where).Suggest("%s", pl.hint)
+		anywhere := d.file.Kind == MapReduce && u.phase == 'c' // what such a file has at the top level, and handlers
+		if !pl.ok(u) && !anywhere {
+			p := d.useProblem(u, "misplaced-variable", "the variable "+u.path.String()+" exists only "+pl.where)
+			p.Suggest("%s", pl.hint)
+			if d.toRun && !d.madeNames {
+				p.Severity = diag.Error
+			}
+			return
 		}
+	}
+	if d.noMember(u) || d.noEnviron(u) {
 		return
 	}
-	if d.names[head] || strings.HasPrefix(head, "ARG") || head == "attempt" && (u.phase == 'm' || u.handler) {
+	if _, ok := placed[head]; ok {
+		return
+	}
+	if d.names[head] > 0 || strings.HasPrefix(head, "ARG") || head == "attempt" && (u.phase == 'm' || u.handler) {
 		return
 	}
 	if _, set := d.environ(head); set {
@@ -262,21 +299,71 @@ func (d *decoder) checkUse(u use) {
 	}
 	known := d.userNames
 	near := d.nearName(head)
-	if near == "" && dotted {
-		near, known = diag.Nearest(head, builtin), builtin
+	if near == "" {
+		known = lone
+		if dotted {
+			known = builtin
+		}
+		near = diag.Nearest(head, known)
 	}
+	shell, standIn, ofShell := strings.Cut(head, "-")
 	p := d.useProblem(u, "unknown-variable", "nothing sets the variable "+u.path.String())
 	switch {
+	case u.path[0].Name == "steps" && dotted && d.names[u.path[1].Name] > 0:
+		p.Suggest("did you mean %q? the variable of a step is called as its id", u.path[1].Name+".output")
 	case near != "" && slices.Contains(known, near):
 		p.Suggest("did you mean %q?", near+strings.TrimPrefix(u.path.String(), head))
 	case dotted:
 		p.Suggest("a step sets it with id: %s or capture: %s", nameFrom(head), nameFrom(head))
+	case ofShell && u.code && !strings.Contains(standIn, "-"):
+		p.Suggest("did you mean ${%s:-%s}? a name may have a - in it, so that what stands in for a variable follows :-", shell, standIn)
 	default:
 		p.Suggest("set it with capture: or env:, or write ${%s:-} where it may be unset", head)
 	}
 	if d.toRun && d.certain(u, head) {
 		p.Severity = diag.Error
 	}
+}
+
+// noMember reports a member that a variable of a known form does not have.
+func (d *decoder) noMember(u use) bool {
+	head := u.path[0].Name
+	if len(u.path) < 2 || u.path[1].Name == "" {
+		return false
+	}
+	known, ok := members[head]
+	if slices.Contains(d.userNames, head) {
+		known, ok = resultMembers, d.plainIDs[head]
+	}
+	name := u.path[1].Name
+	if !ok || slices.Contains(known, name) {
+		return false
+	}
+	p := d.useProblem(u, "unknown-variable", fmt.Sprintf("nothing sets the variable %s: %s has no %s", u.path, head, name))
+	if near := diag.Nearest(name, known); near != "" {
+		p.Suggest("did you mean %q?", head+"."+near)
+	} else {
+		p.Suggest("it has %s", strings.Join(known, ", "))
+	}
+	if d.toRun && !d.madeNames {
+		p.Severity = diag.Error
+	}
+	return true
+}
+
+// noEnviron reports env.NAME where neither the environment nor the file has the
+// name.
+func (d *decoder) noEnviron(u use) bool {
+	if u.path[0].Name != "env" || len(u.path) != 2 || len(d.file.EnvFiles) > 0 {
+		return false
+	}
+	name := u.path[1].Name
+	if _, set := d.environ(name); name == "" || set || d.names[name] > 0 {
+		return false
+	}
+	d.useProblem(u, "unknown-variable", "the environment has no variable "+name).
+		Suggest("write ${env:%s:-} where it may be unset", name)
+	return true
 }
 
 // environ asks for a variable of the environment that the run inherits.
@@ -310,18 +397,9 @@ func (d *decoder) nearName(name string) string {
 	near, ok := d.nearNames[name]
 	if !ok && len(d.nearNames) < maxLookups {
 		near = diag.Nearest(name, d.userNames)
-		if d.nearNames == nil {
-			d.nearNames = map[string]string{}
-		}
-		d.nearNames[name] = near
+		value.Put(&d.nearNames, name, near)
 	}
 	return near
-}
-
-// anywhere reports whether a use stands where it cannot be said in which place
-// it is evaluated: what a MapReduce file has at the top level, and handlers.
-func (d *decoder) anywhere(u use) bool {
-	return d.file.Kind == MapReduce && u.phase == 'c'
 }
 
 // shellsOwn reports whether a name without dots may be a variable of the shell
@@ -339,9 +417,7 @@ func (d *decoder) useProblem(u use, code, message string) *diag.Problem {
 	if u.offset >= 0 {
 		pos = u.n.at(u.offset)
 	}
-	p := d.problems.Warnf(pos, code, "%s", message)
-	d.strictly(p)
-	return p
+	return d.warnAt(pos, code, "%s", message)
 }
 
 // resultSchema reads the JSON Schema of a validation's result. A schema that

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -107,9 +108,7 @@ func (c *composer) template(n *node) *node {
 		}
 		if w := o.take("with"); w != nil {
 			values, later := c.d.literalArgs(w)
-			for k, v := range values {
-				c.with[k] = v
-			}
+			maps.Copy(c.with, values)
 			for k := range later {
 				c.later[k] = true
 			}
@@ -219,14 +218,10 @@ func setPath(n *node, path []string, p pair) (*node, bool) {
 
 // importAll takes in the imports of a file.
 func (c *composer) importAll(list, own *node) *node {
-	items := []*node{list}
-	if list.kind == listNode {
-		items = list.items
-	}
 	called := calledNames(own)
 	n := own
-	for i := len(items) - 1; i >= 0; i-- { // the first import's steps come first
-		n = c.importOne(items[i], n, called)
+	for _, it := range slices.Backward(list.each()) { // the first import's steps come first
+		n = c.importOne(it, n, called)
 	}
 	return n
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pattern"
 )
 
@@ -13,12 +12,8 @@ var envName = pattern.Lazy(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // env reads environment variables: scalars of any type, {command, cache} and
 // {condition, when_true, when_false}.
 func (d *decoder) env(n *node) []EnvVar {
-	if n.kind != mapNode {
-		d.wrong(n, "env", "a map of names and values").Suggest("for example: env: {PORT: 8080}")
-		return nil
-	}
 	list := make([]EnvVar, 0, len(n.pairs))
-	for _, p := range n.pairs {
+	for _, p := range d.pairs(n, "env", "a map of names and values", "env: {PORT: 8080}") {
 		v := EnvVar{Name: p.key.text, Pos: p.key.pos}
 		if !d.goodEnvName(p.key) {
 			continue
@@ -69,9 +64,7 @@ func (d *decoder) envMap(n *node, v *EnvVar) {
 	case o.has("command"):
 		v.Command = o.text("command")
 		v.Cache = true
-		if c, set := o.flag("cache"); set {
-			v.Cache = c
-		}
+		o.setFlag(&v.Cache, "cache")
 	case o.has("condition"):
 		v.Condition = o.condition("condition")
 		v.WhenTrue = o.text("when_true")
@@ -95,12 +88,8 @@ var secretRef = pattern.Lazy(`^\s*\$\{([A-Za-z_]+):([^}]+)\}\s*$`)
 var conventionalName = pattern.Lazy(`^[A-Z_][A-Z0-9_]*$`)
 
 func (d *decoder) secrets(n *node) []Secret {
-	if n.kind != mapNode {
-		d.wrong(n, "secrets", "a map of names").Suggest("for example: secrets: {TOKEN: '${env:TOKEN}'}")
-		return nil
-	}
 	var list []Secret
-	for _, p := range n.pairs {
+	for _, p := range d.pairs(n, "secrets", "a map of names", "secrets: {TOKEN: '${env:TOKEN}'}") {
 		if !d.goodEnvName(p.key) {
 			continue
 		}
@@ -173,22 +162,14 @@ func (d *decoder) goodProvider(n *node, name string) bool {
 		return true
 	}
 	p := d.errorf(n, "unknown-provider", "there is no provider of secrets %q here", short(name))
-	if s := diag.DidYouMean(name, providers); s != "" {
-		p.Suggest("%s", s)
-	} else {
-		p.Suggest("use env, file or command: {provider: command, key: '%s read …'} runs the store's own command", short(name))
-	}
+	p.Near(name, providers).Or("use env, file or command: {provider: command, key: '%s read …'} runs the store's own command", short(name))
 	return false
 }
 
 // profiles reads sets of variables: a map of them, or {env: {…}, description}.
 func (d *decoder) profiles(n *node) map[string][]EnvVar {
-	if n.kind != mapNode {
-		d.wrong(n, "profiles", "a map of profiles").Suggest("for example: profiles: {ci: {LEVEL: debug}}")
-		return nil
-	}
 	out := make(map[string][]EnvVar, len(n.pairs))
-	for _, p := range n.pairs {
+	for _, p := range d.pairs(n, "profiles", "a map of profiles", "profiles: {ci: {LEVEL: debug}}") {
 		name := p.key.text
 		out[name] = nil // a profile may be empty
 		switch e := p.val.get("env"); {
@@ -199,9 +180,8 @@ func (d *decoder) profiles(n *node) map[string][]EnvVar {
 			o.str("description")
 			o.close()
 		case p.val.kind == mapNode:
-			vars := *p.val
-			vars.pairs = slices.DeleteFunc(slices.Clone(vars.pairs), func(q pair) bool { return q.key.text == "description" })
-			out[name] = d.env(&vars)
+			vars := p.val.without("description")
+			out[name] = d.env(vars)
 		default:
 			d.wrong(p.val, "the profile "+name, "a map of variables").Suggest("for example: %s: {LEVEL: debug}", name)
 		}
@@ -211,12 +191,8 @@ func (d *decoder) profiles(n *node) map[string][]EnvVar {
 
 // agentConfigs reads the configured agents.
 func (d *decoder) agentConfigs(n *node) map[string]*Agent {
-	if n.kind != mapNode {
-		d.wrong(n, "agents", "a map of names").Suggest("for example: agents: {helper: {command: [helper, '${prompt}']}}")
-		return nil
-	}
 	out := make(map[string]*Agent, len(n.pairs))
-	for _, p := range n.pairs {
+	for _, p := range d.pairs(n, "agents", "a map of names", "agents: {helper: {command: [helper, '${prompt}']}}") {
 		if _, taken := stepTable.field(p.key.text); taken && p.key.text != "claude" {
 			d.errorf(p.key, "bad-name", "an agent cannot be called %q, which is a key of steps", p.key.text).Suggest("choose another name")
 			continue
@@ -243,9 +219,7 @@ func (d *decoder) agentMap(n *node, a *Agent) {
 		d.errorf(n, "missing-key", "the agent %q has no command", a.Name).Suggest("for example: command: [%s, '${prompt}']", a.Name)
 	}
 	a.Output = strings.ReplaceAll(o.choice("text", "output"), "_", "-")
-	if e := o.take("env"); e != nil {
-		a.Env = d.env(e)
-	}
+	read(o, "env", &a.Env, d.env)
 	if a.SkipPermissions = o.yes("skip_permissions"); a.SkipPermissions && !a.asksPermissions() {
 		d.warnf(o.keyNode("skip_permissions"), "no-effect", "skip_permissions has no effect: the agent %q is not the claude program", a.Name).
 			Suggest("write the option that its program has for this into command:")

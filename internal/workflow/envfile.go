@@ -1,19 +1,16 @@
 package workflow
 
 import (
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // envFiles reads the names of files, or {path, required}.
 func (d *decoder) envFiles(n *node) {
-	items := []*node{n}
-	if n.kind == listNode {
-		items = n.items
-	}
-	for _, it := range items {
+	for _, it := range n.each() {
 		f, path := EnvFile{Pos: it.pos}, it
 		if it.kind == mapNode {
 			o, _ := d.object(it, envFileTable) // it is a map
@@ -61,10 +58,6 @@ func (e *envOfFile) read(n *node) {
 	e.d.file.Env = e.d.env(&plain)
 }
 
-func isTrue(n *node) bool {
-	return n != nil && n.kind == boolNode && strings.EqualFold(n.text, "true")
-}
-
 // secret reads a variable that is never shown.
 func (e *envOfFile) secret(p pair) {
 	d := e.d
@@ -74,9 +67,8 @@ func (e *envOfFile) secret(p pair) {
 	s := Secret{Name: p.key.text, Pos: p.key.pos}
 	switch {
 	case p.val.get("provider") != nil:
-		from := *p.val
-		from.pairs = slices.DeleteFunc(slices.Clone(from.pairs), func(q pair) bool { return q.key.text == "secret" })
-		d.secretMap(&from, &s)
+		from := p.val.without("secret")
+		d.secretMap(from, &s)
 	default:
 		o, _ := d.object(p.val, envValueTable) // it is a map
 		o.skip("secret")
@@ -125,18 +117,10 @@ func (e *envOfFile) profiled(p pair, plain *node) {
 			continue
 		}
 		if _, known := d.file.Profiles[name]; !known && len(e.profiles) > 0 {
-			var names []string
-			for n := range e.profiles {
-				names = append(names, n)
-			}
-			slices.Sort(names)
-			if near := diag.Nearest(name, names); near != "" {
+			if near := diag.Nearest(name, slices.Collect(maps.Keys(e.profiles))); near != "" {
 				d.warnf(q.key, "unknown-profile", "there is no profile %q under profiles:", short(name)).Suggest("did you mean %q?", near)
 			}
 		}
-		if d.file.Profiles == nil {
-			d.file.Profiles = map[string][]EnvVar{}
-		}
-		d.file.Profiles[name] = append(d.env(&one), d.file.Profiles[name]...)
+		value.Put(&d.file.Profiles, name, append(d.env(&one), d.file.Profiles[name]...))
 	}
 }

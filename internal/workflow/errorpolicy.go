@@ -1,11 +1,10 @@
 package workflow
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/bide-dev/bide/internal/diag"
 )
 
 // policySources are the maps in which the keys of the error policy may stand,
@@ -15,7 +14,7 @@ type policySources struct {
 	maps []*object
 }
 
-// find gives the map that has a key; others that have it too are warned about.
+// find gives the map that has a key, nil where none has; others that have it too are warned about.
 func (s policySources) find(keys ...string) *object {
 	var found *object
 	for _, o := range s.maps {
@@ -43,47 +42,23 @@ func (d *decoder) errorPolicy(s policySources) {
 	if s.maps[0] != nil {
 		p.Pos = s.maps[0].n.pos
 	}
-	if o := s.find("retry_config", "retry"); o != nil {
-		if key, n := o.first("retry_config", "retry"); n != nil {
-			p.Retry = d.resolve(d.retrySpec(n, key))
-		}
+	if key, n := s.find("retry_config", "retry").first("retry_config", "retry"); n != nil {
+		p.Retry = d.resolve(d.retrySpec(n, key))
 	}
 	d.retryOnFailure(s.maps[2], p)
-	if o := s.find("on_item_failure"); o != nil {
-		if n := o.take("on_item_failure"); n != nil {
-			d.onItemFailure(n, p)
-		}
+	if n := s.find("on_item_failure").take("on_item_failure"); n != nil {
+		d.onItemFailure(n, p)
 	}
-	if o := s.find("continue_on_failure"); o != nil {
-		if v, ok := o.flag("continue_on_failure"); ok {
-			p.ContinueOnFailure = v
-		}
+	s.find("continue_on_failure").setFlag(&p.ContinueOnFailure, "continue_on_failure")
+	s.find("max_failures").setInt(&p.MaxFailures, 0, "max_failures")
+	s.find("failure_threshold").setNumber(&p.FailureThreshold, 0, 1, "failure_threshold")
+	if n := s.find("error_collection").take("error_collection"); n != nil {
+		d.collection(n, p)
 	}
-	if o := s.find("max_failures"); o != nil {
-		if v, ok := o.integer(0, "max_failures"); ok {
-			p.MaxFailures = v
-		}
+	if n := s.find("circuit_breaker").take("circuit_breaker"); n != nil {
+		p.Breaker = d.breaker(d.resolved(n))
 	}
-	if o := s.find("failure_threshold"); o != nil {
-		if v, ok := o.number(0, 1, "failure_threshold"); ok {
-			p.FailureThreshold = v
-		}
-	}
-	if o := s.find("error_collection"); o != nil {
-		if n := o.take("error_collection"); n != nil {
-			d.collection(n, p)
-		}
-	}
-	if o := s.find("circuit_breaker"); o != nil {
-		if n := o.take("circuit_breaker"); n != nil {
-			p.Breaker = d.breaker(d.resolved(n))
-		}
-	}
-	if o := s.find("max_recoveries"); o != nil {
-		if v, ok := o.integer(1, "max_recoveries"); ok {
-			p.MaxRecoveries = v
-		}
-	}
+	s.find("max_recoveries").setInt(&p.MaxRecoveries, 1, "max_recoveries")
 	if p.OnItemFailure == "retry" && p.Retry == nil {
 		p.Retry = d.resolve(&retrySpec{n: d.treeRoot})
 	}
@@ -92,9 +67,6 @@ func (d *decoder) errorPolicy(s policySources) {
 // retryOnFailure reads map.retry_on_failure: how often an item is tried again,
 // or true for the default policy.
 func (d *decoder) retryOnFailure(m *object, p *ErrorPolicy) {
-	if m == nil {
-		return
-	}
 	n := m.take("retry_on_failure")
 	if n == nil {
 		return
@@ -106,7 +78,7 @@ func (d *decoder) retryOnFailure(m *object, p *ErrorPolicy) {
 	spec := &retrySpec{n: n}
 	n = d.resolved(n)
 	if n.kind == boolNode {
-		if strings.EqualFold(n.text, "true") {
+		if isTrue(n) {
 			p.Retry = d.resolve(spec)
 		}
 		return
@@ -114,9 +86,7 @@ func (d *decoder) retryOnFailure(m *object, p *ErrorPolicy) {
 	again, prob := d.integer(n, "retry_on_failure", 0)
 	switch {
 	case prob != nil:
-		if prob.Suggestion == "" {
-			prob.Suggest("write how often an item is tried again, or true")
-		}
+		prob.Or("write how often an item is tried again, or true")
 	case again > 0:
 		p.Retry = d.resolve(spec.retries(again))
 	}
@@ -159,26 +129,14 @@ func (d *decoder) onItemFailure(n *node, p *ErrorPolicy) {
 		p.OnItemFailure, p.Handler = "custom", n.text
 	default:
 		prob := d.errorf(n, "bad-value", "on_item_failure cannot be %q", short(n.text))
-		if s := diag.DidYouMean(word, itemActions); s != "" {
-			prob.Suggest("%s", s)
-		} else {
-			prob.Suggest("write one of dlq, retry, skip, stop or {custom: NAME} with NAME under handlers")
-		}
+		prob.Near(word, itemActions).Or("write one of dlq, retry, skip, stop or {custom: NAME} with NAME under handlers")
 	}
 }
 
 func (d *decoder) custom(n *node, p *ErrorPolicy) {
 	if d.file.Handlers[n.text] == nil {
-		var names []string
-		for name := range d.file.Handlers {
-			names = append(names, name)
-		}
 		prob := d.errorf(n, "unknown-handler", "there is no handler %q under handlers", short(n.text))
-		if s := diag.DidYouMean(n.text, names); s != "" {
-			prob.Suggest("%s", s)
-		} else {
-			prob.Suggest("add handlers: {%s: [steps]} at the top level", nameFrom(n.text))
-		}
+		prob.Near(n.text, slices.Collect(maps.Keys(d.file.Handlers))).Or("add handlers: {%s: [steps]} at the top level", nameFrom(n.text))
 		return
 	}
 	p.OnItemFailure, p.Handler = "custom", n.text
@@ -212,11 +170,7 @@ func (d *decoder) collection(n *node, p *ErrorPolicy) {
 			d.batchedText(n, size, p)
 		default:
 			prob := d.errorf(n, "bad-value", "error_collection cannot be %q", short(n.text))
-			if s := diag.DidYouMean(word, []string{"aggregate", "immediate", "batched"}); s != "" {
-				prob.Suggest("%s", s)
-			} else {
-				prob.Suggest("write aggregate, immediate or batched:N")
-			}
+			prob.Near(word, []string{"aggregate", "immediate", "batched"}).Or("write aggregate, immediate or batched:N")
 		}
 	default:
 		d.wrong(n, "error_collection", "a word").Suggest("write aggregate, immediate or batched:N")
@@ -241,11 +195,11 @@ func (d *decoder) batch(n *node, p *ErrorPolicy) {
 		return
 	}
 	i, prob := d.integer(d.resolved(n), "batched", 1)
-	if prob == nil {
-		p.BatchSize = i
-	} else if prob.Suggestion == "" {
-		prob.Suggest("for example: error_collection: {batched: {size: 5}}")
+	if prob != nil {
+		prob.Or("for example: error_collection: {batched: {size: 5}}")
+		return
 	}
+	p.BatchSize = i
 }
 
 func (d *decoder) batchSize(o *object, p *ErrorPolicy) {

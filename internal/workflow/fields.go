@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/bide-dev/bide/internal/option"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // field is one key that the parser knows.
@@ -59,11 +60,7 @@ func (t *table) fill() {
 
 func (t *table) keys() []string {
 	list := t.fields()
-	keys := make([]string, len(list))
-	for i, f := range list {
-		keys[i] = f.key
-	}
-	return keys
+	return value.Map(list, func(f field) string { return f.key })
 }
 
 func (t *table) field(key string) (*field, bool) {

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -44,15 +45,9 @@ func (d *decoder) decode(n *node) {
 	} else {
 		d.standard(o)
 	}
-	d.phase = 'g'
-	if n := o.take("merge"); n != nil {
-		f.Merge = d.block(n, "merge")
-	}
-	if d.phase = 'c'; o.has("finally") {
-		if n := o.take("finally"); n != nil {
-			f.Finally = d.block(n, "finally")
-		}
-	}
+	f.Merge = d.blockOf(o, "merge", 'g')
+	f.Finally = d.blockOf(o, "finally", 'c')
+	d.phase = 'c'
 	_, f.subs = o.first("workflows", "sub_workflows")
 	f.templates = o.take("templates")
 }
@@ -60,9 +55,7 @@ func (d *decoder) decode(n *node) {
 // kind decides the shape from the keys.
 func (d *decoder) kind(o *object) Kind {
 	mode := ""
-	if n := o.take("mode"); n != nil {
-		mode = d.mode0(n)
-	}
+	read(o, "mode", &mode, d.mode0)
 	hasMap := o.has("map")
 	switch {
 	case mode == "mapreduce" && !hasMap:
@@ -86,11 +79,7 @@ func (d *decoder) mode0(n *node) string {
 		return word
 	}
 	p := d.errorf(n, "bad-value", "mode cannot be %q", short(n.text))
-	if s := diag.DidYouMean(word, words); s != "" {
-		p.Suggest("%s", s)
-	} else {
-		p.Suggest("write standard or mapreduce")
-	}
+	p.Near(word, words).Or("write standard or mapreduce")
 	return ""
 }
 
@@ -118,9 +107,7 @@ func (d *decoder) fileEnv(o *object) {
 	if n := o.take("secrets"); n != nil {
 		f.Secrets = append(f.Secrets, d.secrets(n)...)
 	}
-	if n := o.take("profiles"); n != nil {
-		f.Profiles = d.profiles(n)
-	}
+	read(o, "profiles", &f.Profiles, d.profiles)
 	if n := o.peek("env"); n != nil && n.kind != nullNode {
 		own := envOfFile{d: d, profiles: f.Profiles}
 		own.read(n)
@@ -135,42 +122,27 @@ func (d *decoder) knownProfile(n *node, name string) {
 	if _, ok := d.file.Profiles[name]; ok || name == "" {
 		return
 	}
-	var names []string
-	for p := range d.file.Profiles {
-		names = append(names, p)
+	names := slices.Sorted(maps.Keys(d.file.Profiles))
+	p := d.errorf(n, "unknown-profile", "there is no profile %q", name).Near(name, names)
+	if len(names) > 0 {
+		p.Or("the profiles are %s", strings.Join(names, ", "))
 	}
-	slices.Sort(names)
-	p := d.errorf(n, "unknown-profile", "there is no profile %q", name)
-	switch s := diag.DidYouMean(name, names); {
-	case s != "":
-		p.Suggest("%s", s)
-	case len(names) > 0:
-		p.Suggest("the profiles are %s", strings.Join(names, ", "))
-	default:
-		p.Suggest("add it under profiles:")
-	}
+	p.Or("add it under profiles:")
 }
 
 func (d *decoder) options(o *object) {
 	f := d.file
 	f.Timeout = o.positiveDuration("timeout", "timeout_secs")
-	if v, ok := o.integer(1, "max_iterations"); ok {
-		f.MaxIterations = v
-	}
+	o.setInt(&f.MaxIterations, 1, "max_iterations")
 	f.Isolation = o.choice(f.Isolation, "isolation")
-	if n := o.take("worktree"); n != nil {
-		f.Worktree = d.worktree(n)
-	}
+	read(o, "worktree", &f.Worktree, d.worktree)
 	f.Durability = o.choice(f.Durability, "durability")
 	f.SkipPermissions = o.yes("skip_permissions")
 	d.skipAll = o.keyNode("skip_permissions")
 	f.StartDelay = o.duration("start_delay")
-	if v, ok := o.number(0, 0, "max_cost"); ok {
-		f.MaxCost = v
-	}
-	if v, ok := o.integer(1, "max_tokens"); ok {
-		f.MaxTokens = int64(v)
-	}
+	o.setNumber(&f.MaxCost, 0, 0, "max_cost")
+	tokens, _ := o.integer(1, "max_tokens")
+	f.MaxTokens = int64(tokens)
 	if f.MaxCost > 0 || f.MaxTokens > 0 {
 		if d.bounds = o.keyNode("max_cost"); f.MaxCost == 0 {
 			d.bounds = o.keyNode("max_tokens")
@@ -207,12 +179,10 @@ func (d *decoder) standard(o *object) {
 			d.top = d.top.over(spec)
 		}
 	}
-	if n := o.take("setup"); n != nil {
-		d.phase = 's'
-		b := d.block(n, "setup")
+	if b := d.blockOf(o, "setup", 's'); b != nil {
 		f.Steps = b.Steps
 		if b.Timeout.Set || len(b.Outputs) > 0 {
-			d.errorf(n, "unsupported", "timeout and capture_outputs of setup belong to a MapReduce workflow; this has no map:").
+			d.errorf(o.peek("setup"), "unsupported", "timeout and capture_outputs of setup belong to a MapReduce workflow; this has no map:").
 				Suggest("put timeout: and capture: on the steps themselves")
 		}
 		d.phase = 'c'
@@ -260,6 +230,17 @@ func (d *decoder) someSteps(n *node, what string, steps []*Step) {
 	}
 }
 
+// blockOf reads the block under a key, whose steps are of a phase; nil where there
+// is none.
+func (d *decoder) blockOf(o *object, key string, phase byte) *Block {
+	n := o.take(key)
+	if n == nil {
+		return nil
+	}
+	d.phase = phase
+	return d.block(n, key)
+}
+
 // block reads a list of steps, or {commands: [...]} with what stands beside.
 func (d *decoder) block(n *node, path string) *Block {
 	b := &Block{Pos: n.pos}
@@ -284,24 +265,15 @@ func (d *decoder) block(n *node, path string) *Block {
 }
 
 func (d *decoder) looksLikeStep(n *node) bool {
-	for _, p := range n.pairs {
-		if slices.Contains(actionKeys, p.key.text) || d.agents[p.key.text] || p.key.text == "validate" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.pairs, func(p pair) bool { return d.isAction(p.key.text) || p.key.text == "validate" })
 }
 
 const defaultCaptureSize = 1 << 20
 
 // captureOutputs reads {name: index} and {name: {command_index, …}}.
 func (d *decoder) captureOutputs(n *node, steps int) []CaptureOutput {
-	if n.kind != mapNode {
-		d.wrong(n, "capture_outputs", "a map of names").Suggest("for example: capture_outputs: {files: 0}")
-		return nil
-	}
 	var list []CaptureOutput
-	for _, p := range n.pairs {
+	for _, p := range d.pairs(n, "capture_outputs", "a map of names", "capture_outputs: {files: 0}") {
 		d.named(p.key.text)
 		c := CaptureOutput{Name: p.key.text, Pos: p.key.pos, Source: "stdout", Format: "string", MaxSize: defaultCaptureSize, Multiline: "preserve"}
 		if !identifierText().MatchString(c.Name) {
@@ -314,9 +286,7 @@ func (d *decoder) captureOutputs(n *node, steps int) []CaptureOutput {
 		} else {
 			i, prob := d.integer(d.resolved(p.val), p.key.text, 0)
 			if prob != nil {
-				if prob.Suggestion == "" {
-					prob.Suggest("write the number of the step, from 0, or a map: %s: {command_index: 0}", c.Name)
-				}
+				prob.Or("write the number of the step, from 0, or a map: %s: {command_index: 0}", c.Name)
 				continue
 			}
 			c.Command = i
@@ -340,18 +310,12 @@ func (d *decoder) captureOutput0(n *node, c *CaptureOutput) *node {
 			at = v
 		}
 	}
-	if i, ok := o.integer(0, "command_index", "command"); ok {
-		c.Command = i
-	}
+	o.setInt(&c.Command, 0, "command_index", "command")
 	c.Source = o.choice(c.Source, "source")
-	if v := o.pattern("pattern"); v != nil {
-		c.Pattern = v
-	}
+	c.Pattern = o.pattern("pattern")
 	c.JSONPath = d.jsonPath(o.take("json_path"), "json_path")
 	c.Format = o.choice(c.Format, "format")
-	if i, ok := o.integer(1, "max_size"); ok {
-		c.MaxSize = i
-	}
+	o.setInt(&c.MaxSize, 1, "max_size")
 	if i := o.find("default"); i >= 0 {
 		o.used[i] = true
 		c.Default, c.HasDef = o.n.pairs[i].val.value(), true
@@ -364,15 +328,11 @@ var handlerName = pattern.Lazy(`^[\pL_][\pL\pN_ .-]*$`)
 
 // handlers reads the named handlers of items.
 func (d *decoder) handlers(n *node) map[string][]*Step {
-	if n.kind != mapNode {
-		d.wrong(n, "handlers", "a map of names").Suggest("for example: handlers: {tell: [{shell: notify}]}")
-		return nil
-	}
 	d.nested++
 	d.handlersOpen++
 	defer func() { d.nested--; d.handlersOpen-- }()
 	out := make(map[string][]*Step, len(n.pairs))
-	for _, p := range n.pairs {
+	for _, p := range d.pairs(n, "handlers", "a map of names", "handlers: {tell: [{shell: notify}]}") {
 		if !handlerName().MatchString(p.key.text) {
 			d.errorf(p.key, "bad-name", "%q cannot be the name of a handler", short(p.key.text)).Suggest("for example: %s", nameFrom(p.key.text))
 			continue

@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/bide-dev/bide/internal/value"
 )
@@ -22,7 +21,7 @@ func (d *decoder) handler(n *node, path string) *Handler {
 	r := d.resolved(n)
 	switch {
 	case r.kind == boolNode:
-		if !strings.EqualFold(r.text, "true") {
+		if !isTrue(r) {
 			return nil // on_failure: false is the same as none
 		}
 		h.Ignore = true
@@ -40,6 +39,13 @@ func (d *decoder) handler(n *node, path string) *Handler {
 		return nil
 	}
 	return h
+}
+
+// onFailure reads the handler of a step.
+func (d *decoder) onFailure(n *node, s *Step) *Handler {
+	d.handlersOpen++
+	defer func() { d.handlersOpen-- }()
+	return d.handler(n, s.Path+".on_failure")
 }
 
 func (d *decoder) handlerMap(n *node, path string, h *Handler) *Handler {
@@ -99,7 +105,7 @@ func (d *decoder) handlerSteps(o *object, path string) []*Step {
 		}
 		return d.steps(n, path, bareShell)
 	}
-	if !o.has(actionKeys...) && !o.has("name", "validate") && !d.hasAgentKey(o) {
+	if !o.has(actionKeys...) && !o.has("name", "validate") && !slices.ContainsFunc(o.n.pairs, func(p pair) bool { return d.agents[p.key.text] }) {
 		return nil
 	}
 	if o.has("shell") && o.has("claude") {
@@ -109,15 +115,6 @@ func (d *decoder) handlerSteps(o *object, path string) []*Step {
 		return []*Step{s}
 	}
 	return nil
-}
-
-func (d *decoder) hasAgentKey(o *object) bool {
-	for _, p := range o.n.pairs {
-		if d.agents[p.key.text] {
-			return true
-		}
-	}
-	return false
 }
 
 // stepless is an on_failure map without steps: {fail_workflow: …} alone says

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/bide-dev/bide/internal/diag"
 )
 
 func (d *decoder) http(n *node) *HTTP {
@@ -24,9 +22,7 @@ func (d *decoder) http(n *node) *HTTP {
 	if h.URL == nil && !o.has("url") {
 		d.errorf(n, "missing-key", "an http step needs a url").Suggest("for example: url: https://example.org/status")
 	}
-	if v := o.take("headers"); v != nil {
-		h.Headers = d.headers(v)
-	}
+	read(o, "headers", &h.Headers, d.headers)
 	if key, v := o.first("body", "json"); v != nil {
 		if key == "body" && v.scalar() {
 			h.Body = d.text(v, key)
@@ -34,12 +30,8 @@ func (d *decoder) http(n *node) *HTTP {
 			h.JSON = d.deep(v)
 		}
 	}
-	if v := o.take("expect"); v != nil {
-		h.Expect = d.expect(v)
-	}
-	if v, ok := o.integer(1, "max_body"); ok {
-		h.MaxBody = v
-	}
+	read(o, "expect", &h.Expect, d.expect)
+	o.setInt(&h.MaxBody, 1, "max_body")
 	d.method(o, h)
 	if h.URL == nil {
 		return nil
@@ -56,30 +48,18 @@ func (d *decoder) method(o *object, h *HTTP) {
 		h.Method = "GET"
 	case !slices.Contains(methods, h.Method):
 		p := d.errorf(o.peek("method"), "bad-value", "there is no HTTP method %q", short(h.Method))
-		if s := diag.DidYouMean(h.Method, methods); s != "" {
-			p.Suggest("%s", s)
-		} else {
-			p.Suggest("write one of %s", strings.Join(methods, ", "))
-		}
+		p.Near(h.Method, methods).Or("write one of %s", strings.Join(methods, ", "))
 	}
 }
 
 func (d *decoder) headers(n *node) []Header {
-	if n.kind != mapNode {
-		d.wrong(n, "headers", "a map").Suggest("for example: headers: {Accept: application/json}")
-		return nil
-	}
 	var list []Header
-	for _, p := range n.pairs {
+	for _, p := range d.pairs(n, "headers", "a map", "headers: {Accept: application/json}") {
 		if !headerName(p.key.text) {
 			d.errorf(p.key, "bad-name", "%q is no header name", short(p.key.text)).Suggest("a header name has letters, digits and hyphens")
 			continue
 		}
-		values := []*node{p.val}
-		if p.val.kind == listNode {
-			values = p.val.items
-		}
-		for _, v := range values {
+		for _, v := range p.val.each() {
 			if t := d.text(v, p.key.text); t != nil {
 				list = append(list, Header{Name: p.key.text, Value: t})
 			}
@@ -100,12 +80,8 @@ func headerName(s string) bool {
 
 // expect reads statuses: 200, "2xx", "400-404", or a list of these.
 func (d *decoder) expect(n *node) []StatusRange {
-	items := []*node{n}
-	if n.kind == listNode {
-		items = n.items
-	}
 	var list []StatusRange
-	for _, it := range items {
+	for _, it := range n.each() {
 		it = d.resolved(it)
 		if r, ok := statusRange(it); ok {
 			list = append(list, r)

@@ -4,8 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/bide-dev/bide/internal/diag"
 )
 
 // Workflows that are written in the file which runs them: the entries of
@@ -55,11 +53,7 @@ func (c *composer) readTemplates(n *node) {
 	if n == nil || n.kind == nullNode {
 		return
 	}
-	if n.kind != mapNode {
-		c.d.wrong(n, "templates", "a map of names").Suggest("for example: templates: {check: {parameters: [level], steps: [{shell: 'make ${level}'}]}}")
-		return
-	}
-	for _, p := range n.pairs {
+	for _, p := range c.d.pairs(n, "templates", "a map of names", "templates: {check: {parameters: [level], steps: [{shell: 'make ${level}'}]}}") {
 		if !p.val.inline() {
 			c.d.errorf(p.key, "missing-key", "the template %q has no steps", short(p.key.text)).
 				Suggest("for example: %s: {steps: [{shell: make}]}; a template in a file of its own is template: {source: FILE}", nameFrom(p.key.text))
@@ -91,7 +85,7 @@ func (c *composer) inlineWorkflow(key, n, with *node, unfilled bool) *SubWorkflo
 		return nil
 	}
 	s := &SubWorkflow{Name: key.text, Pos: key.pos}
-	values, later := map[string]any{}, map[string]bool{}
+	in := given{defaults: c.defaults(), unfilled: unfilled, called: true, by: key, with: with}
 	body := n
 	if n.kind == mapNode {
 		how := &node{kind: mapNode, pos: n.pos, end: n.end, src: n.src}
@@ -105,20 +99,13 @@ func (c *composer) inlineWorkflow(key, n, with *node, unfilled bool) *SubWorkflo
 		}
 		body = what
 		o, _ := d.object(how, subWorkflowTable) // it is a map
-		d.aroundSub(o, s, values, later)
+		d.aroundSub(o, s, &in)
 		o.close()
 	}
-	if with != nil {
-		v, l := d.literalArgs(with)
-		maps.Copy(values, v)
-		for name := range l {
-			later[name] = true
-			delete(values, name)
-		}
-	}
+	in.give(d, with)
 	c.l.inside = append(c.l.inside, n)
 	defer func() { c.l.inside = c.l.inside[:len(c.l.inside)-1] }()
-	s.File = c.inlineFile(body, given{values: values, later: later, defaults: c.defaults(), unfilled: unfilled, called: true, by: key, with: with})
+	s.File = c.inlineFile(body, in)
 	return s.runnable(d, key)
 }
 
@@ -177,11 +164,7 @@ func (c *composer) named(n *node) (tree *node, known bool) {
 			}
 		}
 		p := c.d.errorf(n, "unknown-workflow", "%s has no workflow %q", i.src.path, short(rest))
-		if hint := diag.DidYouMean(rest, names); hint != "" {
-			p.Suggest("%s", hint)
-		} else {
-			p.Suggest("what is named here stands under workflows: or templates: of that file, with its steps")
-		}
+		p.Near(rest, names).Or("what is named here stands under workflows: or templates: of that file, with its steps")
 		return nil, true
 	}
 	return nil, false

@@ -9,14 +9,11 @@ import (
 // kindOf says the form of a value in words, for reference pages.
 func kindOf(t typ) string {
 	if ref, ok := t["$ref"].(string); ok {
-		switch name := strings.TrimPrefix(ref, "#/$defs/"); name {
-		case "duration":
-			return name
-		case "steps":
+		name := strings.TrimPrefix(ref, "#/$defs/")
+		if name == "steps" {
 			return "list of steps"
-		default:
-			return name
 		}
+		return name
 	}
 	if all, ok := t["anyOf"].([]typ); ok {
 		var kinds []string

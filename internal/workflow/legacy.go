@@ -22,14 +22,6 @@ func unwrapped(n *node) *node {
 	return mergeOver(sameSteps(&out), sameSteps(inner))
 }
 
-// wrapped is the node of a workflow that stands one level deeper; nil for others.
-func (n *node) wrapped() *node {
-	if n == nil || n.scalar() {
-		return nil
-	}
-	return n
-}
-
 // stillWrapped reports a workflow: that could not be unwrapped.
 func (d *decoder) stillWrapped(o *object) {
 	n := o.take("workflow")
@@ -50,14 +42,10 @@ func (d *decoder) inputsOf(o *object, s *Step) (more string) {
 	if n == nil {
 		return ""
 	}
-	if n.kind != mapNode {
-		d.wrong(n, "inputs", "a map of names").Suggest("for example: inputs: {spec: {from: '${plan.spec}', pass_as: {argument: {position: 0}}}}")
-		return ""
-	}
 	words := map[int]string{}
 	var order []int
 	behind := ""
-	for _, p := range n.pairs {
+	for _, p := range d.pairs(n, "inputs", "a map of names", "inputs: {spec: {from: '${plan.spec}', pass_as: {argument: {position: 0}}}}") {
 		in, ok := d.object(p.val, stepInputTable)
 		if !ok {
 			continue

@@ -121,12 +121,9 @@ func (l lift) lines(src *source) (last int, out []string, ok bool) {
 
 // moves reports whether everything that moves is written in this file, once.
 func (l lift) moves() bool {
-	for _, p := range l.pairs {
-		if p.key.src != l.key.src || p.val.src != l.key.src || p.key.pos.Line < l.key.pos.Line || p.key.end == 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(l.pairs, func(p pair) bool {
+		return p.key.src != l.key.src || p.val.src != l.key.src || p.key.pos.Line < l.key.pos.Line || p.key.end == 0
+	})
 }
 
 // below reports whether the value begins below its key, although it may have a tag
@@ -223,9 +220,8 @@ func (l lift) block(src *source, lead, value string) (out []string, last int, ok
 	}
 	starts, gone := l.keys()
 	shift := 0
-	for _, p := range l.pairs {
-		shift = p.key.pos.Column - l.key.pos.Column
-		break
+	if len(l.pairs) > 0 {
+		shift = l.pairs[0].key.pos.Column - l.key.pos.Column
 	}
 	for n := l.key.pos.Line + 1; n <= last; n++ {
 		line := src.runes(n)
@@ -371,8 +367,8 @@ func (d *decoder) liftInto(step *object, key string, n *node, names map[string]s
 
 // unwrap has a workflow that stands one level deeper written at the top level.
 func (m *Migration) unwrap(tree *node) {
-	inner := tree.get("workflow").wrapped()
-	if inner == nil || unwrapped(tree) == tree {
+	inner := tree.get("workflow")
+	if unwrapped(tree) == tree {
 		return
 	}
 	l := lift{val: inner, pairs: inner.pairs}

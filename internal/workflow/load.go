@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Options is what a file is read with.
@@ -105,8 +107,7 @@ func newLoader(opt Options) *loader {
 
 // bareError leaves out the path that a message has already.
 func bareError(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
 	}
 	return err
@@ -175,22 +176,15 @@ func (c *composer) build(tree *node, in given, root bool) {
 }
 
 func withName(m map[string]bool, name string) map[string]bool {
-	if m == nil {
-		m = map[string]bool{}
-	}
-	m[name] = true
+	value.Put(&m, name, true)
 	return m
 }
 
 // overlay is low with the values of high over it.
 func overlay(low, high map[string]any) map[string]any {
 	out := make(map[string]any, len(low)+len(high))
-	for k, v := range low {
-		out[k] = v
-	}
-	for k, v := range high {
-		out[k] = v
-	}
+	maps.Copy(out, low)
+	maps.Copy(out, high)
 	return out
 }
 
@@ -248,7 +242,7 @@ func (l *loader) near(dir, path string) []string {
 // with the endings of workflow files.
 func (l *loader) search(dir, name string, dirs ...string) []string {
 	names := []string{name}
-	if !slices.Contains([]string{".yml", ".yaml", ".json"}, filepath.Ext(name)) {
+	if !isFileName(name) {
 		names = []string{name + ".yml", name + ".yaml", name}
 	}
 	var out []string

@@ -1,15 +1,9 @@
 package workflow
 
-import (
-	"strings"
-
-	"github.com/bide-dev/bide/internal/value"
-)
+import "strings"
 
 // defaultParallel is what `parallel: true` and a map without max_parallel mean.
 const defaultParallel = 10
-
-func valueJSON(n *node) string { return value.JSON(n.value()) }
 
 // foreach reads both documented forms: everything inside the key, or the
 // values inside and the rest beside it.
@@ -26,11 +20,9 @@ func (d *decoder) foreach(step *object, n *node, path string) *Foreach {
 		d.foreachValues(n, "foreach", f)
 	}
 	f.ContinueOnError = o.yes("continue_on_error")
-	if v := o.intVar(0, "max_items"); v.Set {
-		f.MaxItems = v
-	}
+	f.MaxItems = o.intVar(0, "max_items")
 	if key, v := o.first("parallel", "max_parallel"); v != nil {
-		f.Parallel = d.parallel(o, v, key)
+		f.Parallel = d.parallel(v, key)
 	}
 	inside := []string{"do"}
 	if n.kind == mapNode { // beside foreach, commands and steps are no keys
@@ -75,20 +67,17 @@ func (d *decoder) foreachSource(o *object, f *Foreach) {
 
 func (d *decoder) foreachValues(n *node, key string, f *Foreach) {
 	if n.kind == listNode {
-		f.List, _ = d.deep(n).([]any) // a list stays one
-		if f.List == nil {
-			f.List = []any{}
-		}
+		f.List = d.deep(n).([]any) // a list stays one
 		return
 	}
 	f.Text = d.text(n, key)
 }
 
 // parallel reads how many run at once: true, false, a number or a variable.
-func (d *decoder) parallel(o *object, n *node, key string) Int {
+func (d *decoder) parallel(n *node, key string) Int {
 	n = d.resolved(n)
 	switch {
-	case n.kind == boolNode && strings.EqualFold(n.text, "true"):
+	case isTrue(n):
 		return Int{N: defaultParallel, Set: true}
 	case n.kind == boolNode:
 		return Int{N: 1, Set: true}
@@ -100,9 +89,7 @@ func (d *decoder) parallel(o *object, n *node, key string) Int {
 	}
 	i, p := d.integer(n, key, 1)
 	if p != nil {
-		if p.Suggestion == "" {
-			p.Suggest("write true (%d at once), false, or a number of 1 or more", defaultParallel)
-		}
+		p.Or("write true (%d at once), false, or a number of 1 or more", defaultParallel)
 		return Int{N: 1}
 	}
 	return Int{N: i, Set: true}
@@ -121,16 +108,10 @@ func (d *decoder) goalSeek(n *node, path string) *GoalSeek {
 		g.Validate = d.steps(v, path+".validate", bareShell)
 	}
 	d.nested--
-	if v, ok := o.number(0, 100, "threshold"); ok {
-		g.Threshold = v
-	}
-	if v, ok := o.integer(1, "max_attempts"); ok {
-		g.MaxAttempts = v
-	}
+	o.setNumber(&g.Threshold, 0, 100, "threshold")
+	o.setInt(&g.MaxAttempts, 1, "max_attempts")
 	g.Timeout = o.positiveDuration("timeout", "timeout_seconds")
-	if v, ok := o.flag("fail_on_incomplete"); ok {
-		g.FailOnIncomplete = v
-	}
+	o.setFlag(&g.FailOnIncomplete, "fail_on_incomplete")
 	switch {
 	case !o.has("claude", "shell", "command", "do"):
 		d.errorf(n, "missing-key", "a goal_seek needs an attempt").Suggest("write claude: or shell: with what is to be repeated")

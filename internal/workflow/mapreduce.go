@@ -14,13 +14,8 @@ const defaultGrace = 10 * time.Second
 // mapReduce reads setup, map, reduce and the error policy.
 func (d *decoder) mapReduce(o *object) {
 	f := d.file
-	if n := o.take("handlers"); n != nil {
-		f.Handlers = d.handlers(n)
-	}
-	if n := o.take("setup"); n != nil {
-		d.phase = 's'
-		f.Setup = d.block(n, "setup")
-	}
+	read(o, "handlers", &f.Handlers, d.handlers)
+	f.Setup = d.blockOf(o, "setup", 's')
 	sources := []*object{nil, nil, nil, o} // error_policy, map.error_policy, map, the top level
 	if n := o.take("error_policy"); n != nil {
 		sources[0], _ = d.object(n, errorPolicyTable)
@@ -44,10 +39,7 @@ func (d *decoder) mapReduce(o *object) {
 			s.close()
 		}
 	}
-	if n := o.take("reduce"); n != nil {
-		d.phase = 'r'
-		f.Reduce = d.block(n, "reduce")
-	}
+	f.Reduce = d.blockOf(o, "reduce", 'r')
 }
 
 func (d *decoder) mapPhase(o, top *object) *Map {
@@ -61,10 +53,9 @@ func (d *decoder) mapPhase(o, top *object) *Map {
 		m.InputKind = o.choice(m.InputKind, "input_type")
 	}
 	m.JSONPath = d.jsonPath(o.take("json_path"), "json_path")
+	m.FilterPos, m.SortPos, m.DistinctPos = o.keyNode("filter").pos, o.keyNode("sort_by").pos, o.keyNode("distinct").pos
 	m.Filter = o.condition("filter")
-	if n := o.take("sort_by"); n != nil {
-		m.SortBy = d.sortBy(n)
-	}
+	read(o, "sort_by", &m.SortBy, d.sortBy)
 	if n := o.take("distinct"); n != nil {
 		d.distinct(n, m)
 	}
@@ -78,21 +69,21 @@ func (d *decoder) mapPhase(o, top *object) *Map {
 		m.Parallel = v
 	}
 	m.Label = o.text("label")
-	if n := o.take("skip_unchanged"); n != nil {
-		m.Unchanged = d.unchanged(n)
-	}
+	read(o, "skip_unchanged", &m.Unchanged, d.unchanged)
 	if v := o.duration("start_delay"); v.Set {
 		d.file.StartDelay = v
 	}
-	if n := o.take("agent_template"); n != nil {
+	const example = "for example: agent_template: [{shell: 'make ${item.name}'}]"
+	switch n := o.take("agent_template"); {
+	case n != nil:
 		m.Template = d.block(n, "map.agent_template")
 		if len(m.Template.Steps) == 0 && n.kind == listNode && len(n.items) == 0 {
-			d.errorf(n, "no-steps", "the agent_template has no steps").Suggest("for example: agent_template: [{shell: 'make ${item.name}'}]")
+			d.errorf(n, "no-steps", "the agent_template has no steps").Suggest(example)
 		}
-	} else if o.has("agent_template") {
-		d.errorf(o.n, "no-steps", "the agent_template is empty").Suggest("for example: agent_template: [{shell: 'make ${item.name}'}]")
-	} else {
-		d.errorf(o.n, "missing-key", "a map needs agent_template: the steps of each item").Suggest("for example: agent_template: [{shell: 'make ${item.name}'}]")
+	case o.has("agent_template"):
+		d.errorf(o.n, "no-steps", "the agent_template is empty").Suggest(example)
+	default:
+		d.errorf(o.n, "missing-key", "a map needs agent_template: the steps of each item").Suggest(example)
 	}
 	d.agentTime(o, m)
 	return m
@@ -177,7 +168,7 @@ func (d *decoder) unchanged(n *node) *Unchanged {
 		switch {
 		case n.kind != boolNode:
 			d.wrong(n, "skip_unchanged", "true, false or a map").Suggest("for example: skip_unchanged: {files: ['src/${item.name}.c']}")
-		case saysTrue(n):
+		case isTrue(n):
 			return u
 		}
 		return nil
@@ -228,12 +219,8 @@ func (d *decoder) agentTime(o *object, m *Map) {
 }
 
 func (d *decoder) commandTimeouts(n *node, m *Map) {
-	if n.kind != mapNode {
-		d.wrong(n, "command_timeouts", "a map").Suggest("for example: command_timeouts: {shell: 60, claude: 10m}")
-		return
-	}
 	m.CommandTimeouts = make(map[string]Duration, len(n.pairs))
-	for _, p := range n.pairs {
+	for _, p := range d.pairs(n, "command_timeouts", "a map", "command_timeouts: {shell: 60, claude: 10m}") {
 		if t := d.duration(p.val, "command_timeouts."+p.key.text, time.Second); t.Set {
 			m.CommandTimeouts[p.key.text] = t
 		}

@@ -6,18 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/retry"
 )
 
 // matchers reads one matcher or a list of them.
 func (d *decoder) matchers(n *node, key string) []Matcher {
-	items := []*node{n}
-	if n.kind == listNode {
-		items = n.items
-	}
-	list := make([]Matcher, 0, len(items))
-	for _, it := range items {
+	list := []Matcher{}
+	for _, it := range n.each() {
 		list = append(list, d.matcher(it, key)...)
 	}
 	return list
@@ -36,11 +31,7 @@ func (d *decoder) matcher(n *node, key string) []Matcher {
 			return []Matcher{{Name: name, Match: m}}
 		}
 		p := d.errorf(n, "unknown-matcher", "%s has no matcher %q", key, short(n.text))
-		if s := diag.DidYouMean(name, matcherNames); s != "" {
-			p.Suggest("%s", s)
-		} else {
-			p.Suggest("write one of %s, {pattern: '…'} or {exit_code: [1]}", strings.Join(matcherNames, ", "))
-		}
+		p.Near(name, matcherNames).Or("write one of %s, {pattern: '…'} or {exit_code: [1]}", strings.Join(matcherNames, ", "))
 		return nil
 	}
 	o, ok := d.object(n, matcherTable)
@@ -80,19 +71,13 @@ func (d *decoder) patternMatcher(n *node) []Matcher {
 }
 
 func (d *decoder) exitMatcher(n *node) []Matcher {
-	items := []*node{n}
-	if n.kind == listNode {
-		items = n.items
-	}
 	var codes []int
 	var words []string
-	for _, it := range items {
+	for _, it := range n.each() {
 		c, p := d.integer(d.resolved(it), "exit_code", 0)
 		switch {
 		case p != nil:
-			if p.Suggestion == "" {
-				p.Suggest("for example: {exit_code: [75, 111]}")
-			}
+			p.Or("for example: {exit_code: [75, 111]}")
 		case c > 255:
 			d.errorf(it, "out-of-range", "exit_code is %d; exit statuses go from 0 to 255", c).Suggest("for example: {exit_code: [75, 111]}")
 		default:

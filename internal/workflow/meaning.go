@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -34,7 +35,7 @@ func (m *meaning) all(f *File, steps []*Step) {
 		}
 	})
 	agents := AllAgents(f)
-	for _, name := range sortedKeys(asked) {
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		if a := agents[name]; a != nil {
 			m.value(reflect.ValueOf(a))
 		}
@@ -47,7 +48,7 @@ func Reads(f *File, steps []*Step) []Named {
 	m := meaning{w: io.Discard, seen: map[uintptr]bool{}, named: map[string]Named{}}
 	m.all(f, steps)
 	var list []Named
-	for _, name := range sortedKeys(m.named) {
+	for _, name := range slices.Sorted(maps.Keys(m.named)) {
 		list = append(list, m.named[name])
 	}
 	return list
@@ -71,6 +72,21 @@ func eachStep(steps []*Step, visit func(*Step)) {
 			}
 		}
 	})
+}
+
+// Called are the files of the workflows that steps call, and of those that these
+// call.
+func Called(steps []*Step) (list []*File) {
+	walkSteps(steps, func(s *Step) {
+		if c, ok := s.Action.(*Call); ok && c.Target != nil {
+			for _, f := range Files(c.Target.File) {
+				if !slices.Contains(list, f) {
+					list = append(list, f)
+				}
+			}
+		}
+	})
+	return list
 }
 
 // PipelineFiles are the files of the pipelines that steps run, in their order.
@@ -212,12 +228,3 @@ func (m *meaning) known(v any) bool {
 
 // put writes a text with its length, so that two texts are none that is both.
 func (m *meaning) put(s string) { fmt.Fprintf(m.w, "%d:%s", len(s), s) } // a hash fails never
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}

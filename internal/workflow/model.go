@@ -82,12 +82,6 @@ type File struct {
 	reads     map[string]bool // the first words of the names that it reads; nil: too many to tell
 }
 
-// Located is a thing with its place in the file.
-type Located[T any] struct {
-	V   T
-	Pos diag.Pos
-}
-
 // Duration is a span of time in a file. Where the file has a variable in its
 // place, Text is that text and D is zero until the engine resolves it.
 type Duration struct {
@@ -464,6 +458,9 @@ type Map struct {
 	Filter    *expr.Expr
 	SortBy    *expr.Sort
 	Distinct  *template.Text // a field path, as written
+
+	FilterPos, SortPos, DistinctPos diag.Pos
+
 	Offset    Int
 	MaxItems  Int
 	Parallel  Int // default 10

@@ -362,7 +362,7 @@ handlers: {tell: [{shell: notify}]}
 func TestEnvironmentForms(t *testing.T) {
 	f := clean(t, `env: {A: 08, B: 1e3, C: {command: date, cache: false}, D: {condition: "A == '08'", when_true: x}}
 env_files: [.env, "${A}.env"]
-secrets: {S: "${env:TOKEN}", T: TOKEN, U: a literal value, V: {provider: command, key: "pass ${A}"}, W: "${file:/run/w}"}
+secrets: {S: "${env:TOKEN}", T: TOKEN, U: "a value of ${uuid}", V: {provider: command, key: "pass ${A}"}, W: "${file:/run/w}"}
 profiles: {dev: {A: 1, description: d}, prod: {env: {A: 2}, description: p}, none: {}}
 active_profile: prod
 commands: [{shell: a}]
@@ -374,7 +374,7 @@ commands: [{shell: a}]
 	for _, s := range f.Secrets {
 		secrets = append(secrets, s.Name+"="+s.Provider+":"+s.Key.String())
 	}
-	if got := strings.Join(secrets, ", "); got != "S=env:TOKEN, T=env:TOKEN, U=value:a literal value, V=command:pass ${A}, W=file:/run/w" {
+	if got := strings.Join(secrets, ", "); got != "S=env:TOKEN, T=env:TOKEN, U=value:a value of ${uuid}, V=command:pass ${A}, W=file:/run/w" {
 		t.Errorf("secrets %s", got)
 	}
 	if len(f.Profiles) != 3 || len(f.Profiles["dev"]) != 1 || f.Profiles["prod"][0].Text.String() != "2" || f.Profile != "prod" || len(f.EnvFiles) != 2 {

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,7 +33,8 @@ type decoder struct {
 	top                 *retrySpec        // retry_defaults
 	calls               []pendingCall     // to be resolved when all is read
 	uses                []use             // variables that are read
-	names               map[string]bool   // of variables that something sets
+	names               map[string]int    // of variables that something sets: how many do
+	plainIDs            map[string]bool   // ids of steps whose variable has the result of a command, and nothing else
 	userNames           []string          // those that are not builtin, sorted
 	nearNames           map[string]string // see nearName
 	native              bool              // the file has keys that only bide has
@@ -41,6 +43,7 @@ type decoder struct {
 	loops, handlersOpen int               // > 0 inside foreach, and what follows a failure
 	madeNames           bool              // a step sets variables by names that only the run knows
 	judging             int               // > 0 inside a condition on what an attempt gave
+	foreign             []foreign         // texts with expressions of GitHub Actions
 	migration           *Migration        // nil where nobody asks for the present spelling
 	former              diag.List         // keys that the predecessor took without effect
 }
@@ -71,7 +74,12 @@ func (d *decoder) warnf(n *node, code, format string, args ...any) *diag.Problem
 	if d.full() {
 		return new(diag.Problem)
 	}
-	p := d.problems.Warnf(n.pos, code, format, args...).To(n.end)
+	return d.warnAt(n.pos, code, format, args...).To(n.end)
+}
+
+// warnAt is warnf for a place that is no node's.
+func (d *decoder) warnAt(pos diag.Pos, code, format string, args ...any) *diag.Problem {
+	p := d.problems.Warnf(pos, code, format, args...)
 	if d.strict {
 		p.Severity = diag.Error
 	}
@@ -80,11 +88,22 @@ func (d *decoder) warnf(n *node, code, format string, args ...any) *diag.Problem
 
 // wrong reports a value of a form that its key does not take.
 func (d *decoder) wrong(n *node, what, want string) *diag.Problem {
+	if n.kind == strNode && d.foreignIn(n) {
+		return new(diag.Problem)
+	}
 	have := n.kind.String()
 	if n.scalar() && n.kind != nullNode {
 		have = fmt.Sprintf("%s %q", have, short(n.text))
 	}
 	return d.errorf(n, "wrong-type", "%s takes %s, not %s", what, want, have)
+}
+
+// pairs are those of a map; where the node is none, that is told with an example.
+func (d *decoder) pairs(n *node, what, want, example string) []pair {
+	if n.kind != mapNode {
+		d.wrong(n, what, want).Suggest("for example: %s", example)
+	}
+	return n.pairs
 }
 
 // awaits reports whether a text depends on a parameter whose value is not to
@@ -93,12 +112,7 @@ func (d *decoder) awaits(n *node) bool {
 	if len(d.unfilled) == 0 || n.kind != strNode {
 		return false
 	}
-	for _, m := range reference().FindAllStringSubmatch(n.text, -1) {
-		if slices.Contains(d.unfilled, m[1]+m[2]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(reference().FindAllStringSubmatch(n.text, -1), func(m []string) bool { return slices.Contains(d.unfilled, m[1]+m[2]) })
 }
 
 // maxKey is the length of a key that may be a known one, misspelt.
@@ -106,10 +120,7 @@ const maxKey = 100
 
 func short(s string) string {
 	s, _, _ = strings.Cut(s[:min(len(s), 400)], "\n")
-	if r := []rune(s); len(r) > 40 {
-		return string(r[:40]) + "…"
-	}
-	return s
+	return diag.Clip(s, 40)
 }
 
 // object reads a map by the tables of its keys.
@@ -186,8 +197,12 @@ func (o *object) keyNode(key string) *node {
 	return o.n
 }
 
-// take reads a key: its value, or nil where it is missing or has none.
+// take reads a key: its value, or nil where it is missing or has none. A nil
+// object has no keys.
 func (o *object) take(key string) *node {
+	if o == nil {
+		return nil
+	}
 	i := o.find(key)
 	if i < 0 || o.used[i] {
 		return nil
@@ -287,6 +302,10 @@ func (o *object) whyInert(f *field) string {
 var instead = map[string]string{
 	"notify": tellAtTheEnd, "notification": tellAtTheEnd, "notifications": tellAtTheEnd, "on_complete": tellAtTheEnd, "on_completion": tellAtTheEnd,
 	"skip_unchanged": skipItems, "skip_if_unchanged": skipItems, "incremental": skipItems, "memoize": skipItems,
+	"jobs":  "there is one job: write its steps under commands:, each with shell: in the place of run:",
+	"needs": "steps run in their order, each when the one before it has succeeded", "depends": "steps run in their order, each when the one before it has succeeded",
+	"uses": "actions of GitHub do not run here: write what it does as shell:", "runs-on": "steps run on this machine",
+	"timeout-minutes": "write timeout: 5m", "strategy": "write a map over the values, with ${item} in its steps",
 	"schedule": "there is no schedule: cron or a timer starts bide run", "cron": "there is no schedule: cron or a timer starts bide run",
 }
 
@@ -315,20 +334,15 @@ func (o *object) unknown(key *node) {
 			break
 		}
 	}
-	switch {
-	case near != "" && elsewhere != "":
-		p.Suggest("%s (%s)", near, elsewhere)
-		return
-	case near+elsewhere != "":
-		p.Suggest("%s", near+elsewhere)
-		return
+	if near != "" && elsewhere != "" {
+		elsewhere = " (" + elsewhere + ")"
 	}
-	p.Suggest("the keys of %s are %s", o.what, someKeys(names))
+	p.Suggest("%s", cmp.Or(near+elsewhere, fmt.Sprintf("the keys of %s are %s", o.what, someKeys(names))))
 }
 
-// hint suggests the example that the table has for a key.
+// hint suggests the example that the table has for a key, where there is a problem.
 func (o *object) hint(p *diag.Problem, key string) {
-	if f, ok := o.field(key); ok && p.Suggestion == "" {
-		p.Suggest("for example: %s: %s", key, f.sample)
+	if f, ok := o.field(key); ok && p != nil {
+		p.Or("for example: %s: %s", key, f.sample)
 	}
 }

@@ -76,11 +76,11 @@ func (d *decoder) count(n *node, key string, r *option.Row) (int, bool) {
 	}
 	i, p := d.integer(n, key, int(r.Least))
 	switch {
-	case p != nil && p.Suggestion == "" && r.Name == "attempts":
-		p.Suggest("it counts all runs: 1 means no retry, 3 means two retries")
-	case p != nil && p.Suggestion == "":
-		p.Suggest("for example: %s: %s", key, r.Example)
-	case p == nil && r.Greatest > 0 && i > int(r.Greatest):
+	case p != nil && r.Name == "attempts":
+		p.Or("it counts all runs: 1 means no retry, 3 means two retries")
+	case p != nil:
+		p.Or("for example: %s: %s", key, r.Example)
+	case r.Greatest > 0 && i > int(r.Greatest):
 		d.errorf(n, "out-of-range", "%s is %d; it can be at most %d", key, i, int(r.Greatest)).Suggest("bound the time with retry_budget")
 		return 0, false
 	}
@@ -112,7 +112,7 @@ func (d *decoder) spans(n *node, key string) ([]time.Duration, bool) {
 
 func (d *decoder) jitter(n *node, key string) (backoff.Jitter, bool) {
 	if n.kind == boolNode {
-		return map[bool]backoff.Jitter{true: backoff.Factor}[saysTrue(n)], true
+		return map[bool]backoff.Jitter{true: backoff.Factor}[isTrue(n)], true
 	}
 	if j, err := backoff.ParseJitter(strings.ToLower(n.text)); err == nil && n.kind == strNode {
 		return j, true
@@ -128,8 +128,6 @@ func (d *decoder) jitter(n *node, key string) (backoff.Jitter, bool) {
 	}
 	return 0, false
 }
-
-func saysTrue(n *node) bool { return strings.EqualFold(n.text, "true") }
 
 // strategy reads the name of a strategy; its parameters stand in keys of their
 // own, whichever way they were written.
@@ -156,11 +154,7 @@ func (d *decoder) strategyName(n *node) (string, bool) {
 		return name, true
 	}
 	p := d.errorf(n, "bad-value", "there is no backoff %q", short(n.text))
-	if s := diag.DidYouMean(n.text, option.Strategies); s != "" {
-		p.Suggest("%s (one of %s)", s, strings.Join(option.Strategies, ", "))
-	} else {
-		p.Suggest("write one of %s", strings.Join(option.Strategies, ", "))
-	}
+	suggestOneOf(p, n.text, option.Strategies)
 	return "", false
 }
 
@@ -197,12 +191,8 @@ func (d *decoder) until(n *node, key string) (option.Text, bool) {
 
 // rules reads a list of policies with the errors that each is for.
 func (d *decoder) rules(n *node, key string) ([]option.Rule, bool) {
-	items := []*node{n}
-	if n.kind == listNode {
-		items = n.items
-	}
-	rules := make([]option.Rule, 0, len(items))
-	for _, it := range items {
+	rules := []option.Rule{}
+	for _, it := range n.each() {
 		o, ok := d.object(it, ruleTable)
 		if !ok {
 			continue
@@ -237,7 +227,7 @@ func (d *decoder) breaker(n *node) *circuit.Config {
 		Timeout: circuit.DefaultTimeout, HalfOpenRequests: circuit.DefaultHalfOpenRequests,
 	}
 	if n.kind == boolNode {
-		if saysTrue(n) {
+		if isTrue(n) {
 			return c
 		}
 		return nil
@@ -265,12 +255,8 @@ func (d *decoder) quota(n *node) *Quota {
 	}
 	defer o.close()
 	q := &Quota{Name: o.str("name"), Ratio: 0.1, Floor: 10}
-	if f, ok := o.number(0, 0, "ratio"); ok {
-		q.Ratio = f
-	}
-	if f, ok := o.number(0, 0, "floor"); ok {
-		q.Floor = f
-	}
+	o.setNumber(&q.Ratio, 0, 0, "ratio")
+	o.setNumber(&q.Floor, 0, 0, "floor")
 	return q
 }
 
@@ -294,11 +280,7 @@ func (d *decoder) ending(n *node) (option.Ending, bool) {
 		d.errorf(n, "bad-value", "a fallback needs its command").Suggest("write on_failure: {fallback: {command: …}}")
 	default:
 		p := d.errorf(n, "bad-value", "a retry's on_failure is stop, continue or {fallback: {command: …}}, not %s", n.kind)
-		if hint := diag.DidYouMean(n.text, []string{"stop", "continue"}); hint != "" {
-			p.Suggest("%s", hint)
-		} else {
-			p.Suggest("a handler's steps stand in the step's own on_failure, beside retry")
-		}
+		p.Near(n.text, []string{"stop", "continue"}).Or("a handler's steps stand in the step's own on_failure, beside retry")
 	}
 	return option.Ending{}, false
 }

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,6 +24,16 @@ type given struct {
 	with     *node             // the values there
 }
 
+// give adds the values of a call, over those that are there.
+func (in *given) give(d *decoder, with *node) {
+	values, later := d.literalArgs(with)
+	in.values = overlay(in.values, values)
+	for name := range later {
+		in.later = withName(in.later, name)
+		delete(in.values, name)
+	}
+}
+
 // declared is a parameter with what is only needed to give it its value.
 type declared struct {
 	Param
@@ -36,6 +47,11 @@ type declared struct {
 }
 
 var paramTypes = []string{"string", "number", "integer", "boolean", "array", "object", "any"}
+
+// otherTypes are the names that people have for them from elsewhere.
+var otherTypes = map[string]string{
+	"int": "integer", "bool": "boolean", "float": "number", "list": "array", "map": "object", "str": "string", "text": "string",
+}
 
 // parameters reads the declared parameters of a file and gives them their
 // values, lowest first: the parameter's default, the caller's defaults, the
@@ -59,7 +75,7 @@ func (d *decoder) parameters(root *node, in given) {
 			}
 		}
 	}
-	list = d.undeclared(root, list, in)
+	list = d.undeclared(root, list, has, in)
 	d.params = make(map[string]Param, len(list))
 	for i := range list {
 		d.giveValue(&list[i], fixed, in)
@@ -70,34 +86,19 @@ func (d *decoder) parameters(root *node, in given) {
 }
 
 func (d *decoder) valuePairs(n *node, key string) []pair {
-	switch {
-	case n == nil || n.kind == nullNode:
-		return nil
-	case n.kind != mapNode:
-		d.wrong(n, key, "a map of names and values").Suggest("for example: %s: {level: low}", key)
+	if n == nil || n.kind == nullNode {
 		return nil
 	}
-	return n.pairs
+	return d.pairs(n, key, "a map of names and values", key+": {level: low}")
 }
 
 // undeclared takes in values for names that no parameter has.
-func (d *decoder) undeclared(root *node, list []declared, in given) []declared {
-	has := make(map[string]bool, len(list))
+func (d *decoder) undeclared(root *node, list []declared, has map[string]bool, in given) []declared {
 	var declaredNames []string
 	for _, p := range list {
-		has[p.Name] = true
 		declaredNames = append(declaredNames, p.Name)
 	}
-	var names []string
-	for n := range in.texts {
-		names = append(names, n)
-	}
-	for n := range in.values {
-		names = append(names, n)
-	}
-	for n := range in.later {
-		names = append(names, n)
-	}
+	names := slices.Concat(slices.Collect(maps.Keys(in.texts)), slices.Collect(maps.Keys(in.values)), slices.Collect(maps.Keys(in.later)))
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		if has[name] {
@@ -114,11 +115,9 @@ func (d *decoder) undeclared(root *node, list []declared, in given) []declared {
 // valueAt is where a caller gives a value, else the node that is told of
 // otherwise.
 func (in given) valueAt(name string, otherwise *node) *node {
-	if in.with != nil {
-		for _, p := range in.with.pairs {
-			if p.key.text == name {
-				return p.key
-			}
+	for _, p := range in.with.entries() {
+		if p.key.text == name {
+			return p.key
 		}
 	}
 	return otherwise
@@ -210,9 +209,7 @@ func (d *decoder) declaration(n *node, name string, required *bool) (declared, b
 			p.def, p.hasDefault = o.n.pairs[i].val.value(), true
 		}
 		p.Required = !p.hasDefault && name != ""
-		if v, ok := o.flag("required"); ok {
-			p.Required = v
-		}
+		o.setFlag(&p.Required, "required")
 	case name == "" && n.scalar() && n.kind != nullNode:
 		p.Name = n.text
 		p.Required = true
@@ -237,29 +234,14 @@ func (d *decoder) paramType(o *object) string {
 		return "any"
 	}
 	t := strings.ToLower(n.text)
-	switch t {
-	case "int":
-		return "integer"
-	case "bool":
-		return "boolean"
-	case "float":
-		return "number"
-	case "list":
-		return "array"
-	case "map":
-		return "object"
-	case "str", "text":
-		return "string"
+	if name, other := otherTypes[t]; other {
+		return name
 	}
 	if slices.Contains(paramTypes, t) {
 		return t
 	}
 	p := d.errorf(n, "bad-value", "a parameter's type cannot be %q", short(n.text))
-	if s := diag.DidYouMean(t, paramTypes); s != "" {
-		p.Suggest("%s", s)
-	} else {
-		p.Suggest("write one of %s", strings.Join(paramTypes, ", "))
-	}
+	p.Near(t, paramTypes).Or("write one of %s", strings.Join(paramTypes, ", "))
 	return "any"
 }
 
@@ -274,43 +256,33 @@ func (d *decoder) giveValue(p *declared, fixed map[string]any, in given) {
 		d.setValue(p, v, "--param")
 		return
 	}
-	if v, ok := in.values[p.Name]; ok {
-		d.setValue(p, v, "the value given")
-		return
-	}
-	if in.later[p.Name] {
-		return // the run gives it
-	}
-	if v, ok := fixed[p.Name]; ok {
-		d.setValue(p, v, "defaults")
-		return
-	}
-	if v, ok := in.defaults[p.Name]; ok {
-		d.setValue(p, v, "the caller's defaults")
-		return
-	}
-	if p.hasDefault {
+	given, isGiven := in.values[p.Name]
+	own, isFixed := fixed[p.Name]
+	callers, isCallers := in.defaults[p.Name]
+	switch {
+	case isGiven:
+		d.setValue(p, given, "the value given")
+	case in.later[p.Name]: // the run gives it
+	case isFixed:
+		d.setValue(p, own, "defaults")
+	case isCallers:
+		d.setValue(p, callers, "the caller's defaults")
+	case p.hasDefault:
 		d.setValue(p, p.def, "its default")
-		return
-	}
-	if p.Required && in.unfilled {
+	case !p.Required:
+	case in.unfilled:
 		d.unfilled = append(d.unfilled, p.Name)
-		return
-	}
-	if p.Required && in.called {
-		at, what := p.n, "the parameter %q has no value where this is called"
-		if in.by != nil {
-			at, what = in.by, "the workflow called here needs a value for its parameter %q"
-		}
-		d.errorf(at, "missing-parameter", what, p.Name).
-			Suggest("give it one under with: of the step that calls it, or a default here")
-		return
-	}
-	if p.Required {
+	case in.called && in.by != nil:
+		d.errorf(in.by, "missing-parameter", "the workflow called here needs a value for its parameter %q", p.Name).Suggest(giveWithCall)
+	case in.called:
+		d.errorf(p.n, "missing-parameter", "the parameter %q has no value where this is called", p.Name).Suggest(giveWithCall)
+	default:
 		d.errorf(p.n, "missing-parameter", "the parameter %q has no value", p.Name).
 			Suggest("give it one with --param %s=VALUE, or a default", p.Name)
 	}
 }
+
+const giveWithCall = "give it one under with: of the step that calls it, or a default here"
 
 func exampleOf(typ, name string) string {
 	example := map[string]string{

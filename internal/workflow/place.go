@@ -35,7 +35,7 @@ func (w *walker) startBlock() {
 	for range 10000 {
 		w.line++
 		w.text = w.n.src.runes(w.line)
-		w.col = w.blanks()
+		w.col = indentOf(w.text)
 		w.indent = w.col
 		if w.col < len(w.text) || w.line >= len(w.n.src.lines) {
 			return
@@ -66,20 +66,11 @@ func (w *walker) nextLine() bool {
 	}
 	w.line++
 	w.text = w.n.src.runes(w.line)
-	w.col = w.blanks()
+	w.col = indentOf(w.text)
 	if w.n.block {
 		w.col = min(w.col, w.indent) // what is indented further belongs to the text
 	}
 	return true
-}
-
-// blanks is how many the line begins with.
-func (w *walker) blanks() int {
-	n := 0
-	for n < len(w.text) && w.text[n] == ' ' {
-		n++
-	}
-	return n
 }
 
 // walk steps over a part of the value and gives the place behind it.

@@ -23,7 +23,7 @@ func TestDocumentedForms(t *testing.T) {
 		{"env_files: [a.env, {path: b.env, required: true}]\ncommands: [{shell: a}]", func(f *workflow.File) bool {
 			return len(f.EnvFiles) == 2 && !f.EnvFiles[0].Required && f.EnvFiles[1].Required && f.EnvFiles[1].Path.String() == "b.env"
 		}},
-		{"env: {A: {secret: true, value: x}, B: {secret: true, value: '${env:C}'}, D: {secret: true, provider: file, key: k}}\ncommands: [{shell: a}]", func(f *workflow.File) bool {
+		{"env: {A: {secret: true, value: 'x${uuid}'}, B: {secret: true, value: '${env:C}'}, D: {secret: true, provider: file, key: k}}\ncommands: [{shell: a}]", func(f *workflow.File) bool {
 			return len(f.Env) == 0 && len(f.Secrets) == 3 && f.Secrets[0].Provider == "value" && f.Secrets[1].Provider == "env" && f.Secrets[2].Provider == "file"
 		}},
 		{"env: {A: {default: x, prod: y}}\ncommands: [{shell: a}]", func(f *workflow.File) bool {

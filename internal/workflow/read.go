@@ -2,38 +2,40 @@ package workflow
 
 import (
 	"regexp"
-
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/template"
 )
 
-// text reads a template.
-func (o *object) text(keys ...string) *template.Text {
-	key, n := o.first(keys...)
-	if n == nil {
-		return nil
+// firstOf reads the value of the first written one of several spellings of a key;
+// it is the zero T where there is none.
+func firstOf[T any](o *object, keys []string, value func(n *node, key string) T) (v T) {
+	if key, n := o.first(keys...); n != nil {
+		v = value(n, key)
 	}
-	return o.d.text(n, key)
+	return v
 }
+
+// text reads a template.
+func (o *object) text(keys ...string) *template.Text { return firstOf(o, keys, o.d.text) }
+
+// condition reads an expression.
+func (o *object) condition(keys ...string) *expr.Expr { return firstOf(o, keys, o.d.expr) }
 
 // str reads a text that is not a template: a name, a word.
 func (o *object) str(keys ...string) string {
-	key, n := o.first(keys...)
-	if n == nil {
-		return ""
-	}
-	n = o.d.resolved(n)
-	if !n.scalar() {
+	return firstOf(o, keys, func(n *node, key string) string {
+		if n = o.d.resolved(n); n.scalar() {
+			return n.text
+		}
 		o.hint(o.d.wrong(n, key, "a text"), key)
 		return ""
-	}
-	return n.text
+	})
 }
 
 // strings reads one text or a list of texts, with their nodes.
@@ -72,7 +74,7 @@ func (o *object) flag(keys ...string) (v, set bool) {
 // flag reads true or false, and says how the like of yes is to be written.
 func (d *decoder) flag(o *object, n *node, key string) (v, ok bool) {
 	if n.kind == boolNode {
-		return saysTrue(n), true
+		return isTrue(n), true
 	}
 	p := d.wrong(n, key, "true or false")
 	switch strings.ToLower(n.text) {
@@ -84,6 +86,33 @@ func (d *decoder) flag(o *object, n *node, key string) (v, ok bool) {
 		o.hint(p, key)
 	}
 	return false, false
+}
+
+// setFlag, setInt and setNumber read a key into to, which stays what it is where
+// the key is missing or wrong.
+func (o *object) setFlag(to *bool, keys ...string) {
+	if v, ok := o.flag(keys...); ok {
+		*to = v
+	}
+}
+
+func (o *object) setInt(to *int, least int, keys ...string) {
+	if v, ok := o.integer(least, keys...); ok {
+		*to = v
+	}
+}
+
+func (o *object) setNumber(to *float64, least, greatest float64, keys ...string) {
+	if v, ok := o.number(least, greatest, keys...); ok {
+		*to = v
+	}
+}
+
+// read is the same for a key whose value has a reader of its own.
+func read[T any](o *object, key string, to *T, value func(*node) T) {
+	if n := o.take(key); n != nil {
+		*to = value(n)
+	}
 }
 
 // yes is flag where a missing key means false.
@@ -98,36 +127,23 @@ func (o *object) integer(least int, keys ...string) (int, bool) {
 	if n == nil {
 		return 0, false
 	}
-	n = o.d.resolved(n)
-	i, p := o.d.integer(n, key, least)
-	if p != nil {
-		o.hint(p, key)
-		return 0, false
-	}
-	return i, true
+	i, p := o.d.integer(o.d.resolved(n), key, least)
+	o.hint(p, key)
+	return i, p == nil
 }
 
 // intVar reads a whole number, or a variable that the engine resolves.
 func (o *object) intVar(least int, keys ...string) Int {
-	key, n := o.first(keys...)
-	if n == nil {
-		return Int{}
-	}
-	n = o.d.resolved(n)
-	if n.kind == strNode && isVariable(n.text) {
-		if t := o.d.text(n, key); t != nil {
-			return Int{Text: t, Set: true}
+	return firstOf(o, keys, func(n *node, key string) Int {
+		n = o.d.resolved(n)
+		if n.kind == strNode && isVariable(n.text) {
+			t := o.d.text(n, key)
+			return Int{Text: t, Set: t != nil}
 		}
-		return Int{}
-	}
-	i, p := o.d.integer(n, key, least)
-	if p != nil {
-		if p.Suggestion == "" {
-			o.hint(p, key)
-		}
-		return Int{}
-	}
-	return Int{N: i, Set: true}
+		i, p := o.d.integer(n, key, least)
+		o.hint(p, key)
+		return Int{N: i, Set: p == nil}
+	})
 }
 
 var variable = pattern.Lazy(`^\s*\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[^{}]+\})\s*$`)
@@ -141,33 +157,26 @@ func (o *object) number(least, greatest float64, keys ...string) (float64, bool)
 	if n == nil {
 		return 0, false
 	}
-	n = o.d.resolved(n)
-	f, p := o.d.number(n, key, least, greatest)
-	if p != nil {
-		o.hint(p, key)
-		return 0, false
-	}
-	return f, true
+	f, p := o.d.number(o.d.resolved(n), key, least, greatest)
+	o.hint(p, key)
+	return f, p == nil
 }
 
 // duration reads a duration, or a variable that the engine resolves.
 func (o *object) duration(keys ...string) Duration {
-	key, n := o.first(keys...)
-	if n == nil {
-		return Duration{}
-	}
-	return o.d.duration(n, key, unitOf(key, time.Second))
+	return firstOf(o, keys, func(n *node, key string) Duration { return o.d.duration(n, key, option.Unit(key)) })
 }
 
-// unitOf is the unit of bare numbers under a key.
-func unitOf(key string, unit time.Duration) time.Duration {
-	switch {
-	case strings.HasSuffix(key, "_ms"):
-		return time.Millisecond
-	case strings.HasSuffix(key, "_secs"), strings.HasSuffix(key, "_seconds"):
-		return time.Second
-	}
-	return unit
+// positiveDuration reads a duration or a variable; zero is an error.
+func (o *object) positiveDuration(keys ...string) Duration {
+	return firstOf(o, keys, func(n *node, key string) Duration {
+		v := o.d.duration(n, key, option.Unit(key))
+		if v.Set && v.Text == nil && v.D == 0 {
+			o.d.errorf(n, "out-of-range", "%s is 0; it must be more than that", key).Suggest("remove the key where there is to be no bound")
+			return Duration{}
+		}
+		return v
+	})
 }
 
 // choice reads one of several words; CamelCase and hyphens are taken as
@@ -190,12 +199,17 @@ func (o *object) choice(def string, keys ...string) string {
 		return def
 	}
 	p := o.d.errorf(n, "bad-value", "%s cannot be %q", key, short(n.text))
-	if s := diag.DidYouMean(word, words); s != "" {
-		p.Suggest("%s (one of %s)", s, strings.Join(words, ", "))
-	} else {
-		p.Suggest("write one of %s", strings.Join(words, ", "))
-	}
+	suggestOneOf(p, word, words)
 	return def
+}
+
+// suggestOneOf names the words that are known, and the one that is near first.
+func suggestOneOf(p *diag.Problem, word string, words []string) {
+	all := strings.Join(words, ", ")
+	if p.Near(word, words); p.Suggestion != "" {
+		p.Suggestion += " (one of " + all + ")"
+	}
+	p.Or("write one of %s", all)
 }
 
 // choices are the snake_case words that a field's form lists.
@@ -239,24 +253,13 @@ func snake(s string) string {
 	return b.String()
 }
 
-// condition reads an expression.
-func (o *object) condition(keys ...string) *expr.Expr {
-	key, n := o.first(keys...)
-	if n == nil {
-		return nil
-	}
-	return o.d.expr(n, key)
-}
-
 // pattern reads a regular expression.
 func (o *object) pattern(keys ...string) *regexp.Regexp {
-	key, n := o.first(keys...)
-	if n == nil {
-		return nil
-	}
-	if n = o.d.resolved(n); !n.scalar() {
+	return firstOf(o, keys, func(n *node, key string) *regexp.Regexp {
+		if n = o.d.resolved(n); n.scalar() {
+			return o.d.regexp(n, key)
+		}
 		o.hint(o.d.wrong(n, key, "a regular expression"), key)
 		return nil
-	}
-	return o.d.regexp(n, key)
+	})
 }

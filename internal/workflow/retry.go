@@ -77,7 +77,7 @@ func (d *decoder) retrySpec(n *node, key string) *retrySpec {
 	s := &retrySpec{n: n}
 	switch n.kind {
 	case boolNode:
-		s.off = !saysTrue(n)
+		s.off = !isTrue(n)
 	case intNode:
 		s.attempts(d, n, key)
 	case mapNode:
@@ -186,13 +186,25 @@ func (r *Retry) Unmet(scope expr.Resolver, result map[string]any) error {
 	return nil
 }
 
+// checkCap warns about delays that are written and never waited for in full.
+func (d *decoder) checkCap(s *retrySpec, r *Retry) {
+	limit := duration.Format(r.Max)
+	if !s.Has("max_delay") {
+		limit += " (the default)"
+	}
+	switch {
+	case r.Strategy == "custom" && len(r.Delays) > 0 && slices.Max(r.Delays) > r.Max:
+		d.warnf(s.n, "cap-below-delay", "max_delay %s is less than %s of delays, which is cut to it",
+			limit, duration.Format(slices.Max(r.Delays))).Suggest("raise max_delay")
+	case r.Strategy != "custom" && s.Has("initial_delay") && r.Initial > r.Max:
+		d.warnf(s.n, "cap-below-delay", "max_delay %s is less than initial_delay %s, so every delay is %s",
+			limit, duration.Format(r.Initial), duration.Format(r.Max)).Suggest("raise max_delay or lower initial_delay")
+	}
+}
+
 // checkRetry warns about policies that do not do what they seem to.
 func (d *decoder) checkRetry(s *retrySpec, r *Retry) {
-	if s.Has("initial_delay") && s.Has("max_delay") && s.Max < s.Initial {
-		d.warnf(s.n, "cap-below-delay", "max_delay %s is less than initial_delay %s, so every delay is %s",
-			duration.Format(s.Max), duration.Format(s.Initial), duration.Format(s.Max)).
-			Suggest("raise max_delay or lower initial_delay")
-	}
+	d.checkCap(s, r)
 	if r.Attempts == 1 {
 		return
 	}

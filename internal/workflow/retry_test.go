@@ -60,7 +60,7 @@ func TestBackoffSpellings(t *testing.T) {
 		{"{backoff: {type: linear, increment: 2s}}", "1s 3s 5s"},
 		{"{backoff: {type: custom, delays: ['1s', '3s', '7s']}}", "1s 3s 7s 30s"},
 		{"{backoff: {type: Fibonacci}}", "1s 1s 2s"},
-		{"{backoff: {custom: {delays: [{secs: 1, nanos: 0}, {secs: 0, nanos: 500000000}, 2, 2.5, 1m30s]}}, max_delay: 60s}", "1s 500ms 2s 2.5s 1m"},
+		{"{backoff: {custom: {delays: [{secs: 1, nanos: 0}, {secs: 0, nanos: 500000000}, 2, 2.5, 1m30s]}}, max_delay: 2m}", "1s 500ms 2s 2.5s 1m30s 2m"},
 		{"{backoff: {custom: [500ms, 1s]}}", "500ms 1s 30s"},
 		{"{backoff: {custom: {delays: []}}}", "30s 30s 30s"},
 		{"{backoff: custom, delays: [1s, 3s]}", "1s 3s 30s"},
@@ -75,7 +75,7 @@ func TestBackoffSpellings(t *testing.T) {
 		{"{initial_delay: 1s, max_delay_ms: 1500}", "1s 1.5s 1.5s"},
 		{"{initial_delay: 1h30m, max_delay: 1d}", "1h30m 3h 6h 12h 1d"},
 		{"{initial_delay: 0}", "0s 0s 0s"},
-		{"{backoff: {custom: [1s]}, max_delay: 0}", "0s 0s"},
+		{"{backoff: {custom: [0s]}, max_delay: 0}", "0s 0s"},
 		{"3", "1s 2s 4s"},
 		{"true", "1s 2s 4s"},
 	} {

@@ -1,20 +1,18 @@
 package workflow
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"regexp"
-
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/ohler55/ojg/jp"
-
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/input"
 	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
@@ -24,12 +22,10 @@ import (
 func (d *decoder) text(n *node, key string) *template.Text {
 	if !n.scalar() {
 		p := d.wrong(n, key, "a text")
-		switch {
-		case n.kind == listNode:
+		if n.kind == listNode {
 			p.Suggest("write one text; several lines go into a block (%s: |)", key)
-		default:
-			p.Suggest(`put quotes around a text that begins with "{" or has ": " in it`)
 		}
+		p.Or(`put quotes around a text that begins with "{" or has ": " in it`)
 		return nil
 	}
 	return d.parsed(n, n.text)
@@ -42,17 +38,26 @@ func (d *decoder) parsed(n *node, text string) *template.Text {
 		d.syntax(n, "bad-template", "in this text: ", err)
 		return nil
 	}
+	d.noteForeign(n, t)
 	if outputFile().MatchString(text) {
 		d.madeNames = true
 	}
 	for _, r := range t.Refs() {
-		d.note(use{n: n, path: r.Path, offset: r.Offset, code: true, maybe: r.Default || r.Bare})
+		d.note(use{n: n, path: readPath(r), offset: r.Offset, code: true, maybe: r.Default || r.Bare})
 		if r.Problem != "" && !d.full() {
 			d.problems.Errorf(n.at(r.Offset), "bad-filter", "in ${%s}: %s", r.Name, r.Problem).
 				Suggest(`see "bide explain" for the filters`)
 		}
 	}
 	return t
+}
+
+// readPath is what a reference reads; env:NAME is the same as env.NAME.
+func readPath(r template.Ref) expr.Path {
+	if name, ok := strings.CutPrefix(r.Name, "env:"); ok && r.Path == nil {
+		return expr.Path{{Name: "env"}, {Name: name}}
+	}
+	return r.Path
 }
 
 // syntax reports an error of an expression or a template where it is.
@@ -65,12 +70,8 @@ func (d *decoder) syntax(n *node, code, what string, err error) {
 		d.errorf(n, code, "%s%v", what, err).Suggest("mend the text, or put quotes around it")
 		return
 	}
-	p := d.problems.Errorf(n.at(se.Offset), code, "%s%s", what, se.Message)
-	if se.Suggestion != "" {
-		p.Suggest("%s", se.Suggestion)
-	} else {
-		p.Suggest("compare as in score >= 5 && status == 'open', and put quotes around words that are texts")
-	}
+	d.problems.Errorf(n.at(se.Offset), code, "%s%s", what, se.Message).
+		Suggest("%s", cmp.Or(se.Suggestion, "compare as in score >= 5 && status == 'open', and put quotes around words that are texts"))
 }
 
 // expr reads a condition.
@@ -81,7 +82,9 @@ func (d *decoder) expr(n *node, key string) *expr.Expr {
 	}
 	e, err := expr.Parse(n.text)
 	if err != nil {
-		d.syntax(n, "bad-expression", "in this condition: ", err)
+		if !d.foreignIn(n) {
+			d.syntax(n, "bad-expression", "in this condition: ", err)
+		}
 		return nil
 	}
 	if key != "filter" { // whose names are fields of the item
@@ -120,24 +123,12 @@ func (d *decoder) jsonPath(n *node, key string) string {
 	if strings.TrimSpace(n.text) == "" {
 		return ""
 	}
-	if err := checkJSONPath(n.text); err != nil {
-		d.errorf(n, "bad-json-path", "%s is not a JSONPath: %v", key, err).
+	if err := input.CheckPath(n.text); err != nil {
+		d.errorf(n, "bad-json-path", "%s: %v", key, err).
 			Suggest("JSONPath is RFC 9535: $.items[*], $[0:3], $.items[?(@.score > 5)]")
 		return ""
 	}
 	return n.text
-}
-
-// checkJSONPath turns a panic of the parser into an error, as the text comes
-// from outside.
-func checkJSONPath(path string) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%v", r)
-		}
-	}()
-	_, err = jp.ParseString(path)
-	return err
 }
 
 // integer reads a whole number of at least least; the problem is nil if it is one.
@@ -187,7 +178,10 @@ func (d *decoder) duration(n *node, key string, unit time.Duration) Duration {
 	n = d.resolved(n)
 	if n.kind == strNode && strings.Contains(n.text, "$") {
 		t := d.text(n, key)
-		if t == nil || len(t.Refs()) == 0 {
+		if t == nil || len(t.Foreign()) > 0 {
+			return Duration{}
+		}
+		if len(t.Refs()) == 0 {
 			d.badDuration(n, key, "it has no variable in it")
 			return Duration{}
 		}
@@ -214,8 +208,7 @@ func (d *decoder) span(n *node, key string, unit time.Duration) (time.Duration, 
 			return span, true
 		}
 		reason := err.Error()
-		var de *duration.Error
-		if errors.As(err, &de) {
+		if de, ok := errors.AsType[*duration.Error](err); ok {
 			reason = de.Reason
 		}
 		if isVariable(n.text) {
@@ -231,12 +224,14 @@ func (d *decoder) span(n *node, key string, unit time.Duration) (time.Duration, 
 }
 
 func (d *decoder) badDuration(n *node, key, reason string) {
+	if n.kind == strNode && d.foreignIn(n) {
+		return
+	}
 	p := d.errorf(n, "bad-duration", "%s: %q is not a duration: %s", key, short(n.text), reason)
 	if s := likelyDuration(n.text); s != "" {
 		p.Suggest("did you mean %q? (%s; a bare number is in seconds)", s, duration.Forms)
-		return
 	}
-	p.Suggest("%s, or a bare number of seconds without quotes", duration.Forms)
+	p.Or("%s, or a bare number of seconds without quotes", duration.Forms)
 }
 
 var wordyDuration = pattern.Lazy(`(?i)^\s*(\d+(?:\.\d+)?)\s*(milliseconds?|msecs?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)\s*$`)
@@ -251,13 +246,10 @@ func likelyDuration(text string) string {
 		return ""
 	}
 	unit := strings.ToLower(m[2])
-	switch {
-	case strings.HasPrefix(unit, "mil"), strings.HasPrefix(unit, "ms"):
-		unit = "ms"
-	default:
-		unit = unit[:1]
+	if strings.HasPrefix(unit, "mil") || strings.HasPrefix(unit, "ms") {
+		return m[1] + "ms"
 	}
-	return m[1] + unit
+	return m[1] + unit[:1]
 }
 
 // secsNanos reads {secs: 1, nanos: 0}.
@@ -337,11 +329,7 @@ func (d *decoder) deep(n *node) any {
 		}
 		return n.text
 	case listNode:
-		list := make([]any, len(n.items))
-		for i, it := range n.items {
-			list[i] = d.deep(it)
-		}
-		return list
+		return value.Map(n.items, d.deep)
 	case mapNode:
 		m := make(map[string]any, len(n.pairs))
 		for _, p := range n.pairs {

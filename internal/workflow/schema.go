@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"encoding/json"
+	"maps"
 	"sync"
 
 	"github.com/bide-dev/bide/internal/option"
@@ -157,9 +158,7 @@ func (t *table) properties() typ {
 	props := make(typ, len(t.fields()))
 	for _, f := range t.fields() {
 		p := typ{}
-		for k, v := range f.typ {
-			p[k] = v
-		}
+		maps.Copy(p, f.typ)
 		doc := f.doc
 		if f.inert != "" {
 			doc = "no effect: " + f.inert

@@ -3,10 +3,8 @@ package workflow
 import (
 	"fmt"
 	"regexp"
-
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bide-dev/bide/internal/pattern"
 )
@@ -21,12 +19,8 @@ const (
 
 // steps reads a list of steps, one step, or a text.
 func (d *decoder) steps(n *node, path string, b bare) []*Step {
-	items := []*node{n}
-	if n.kind == listNode {
-		items = n.items
-	}
 	var list []*Step
-	for i, it := range items {
+	for i, it := range n.each() {
 		if s := d.step(it, fmt.Sprintf("%s[%d]", path, i), b); s != nil {
 			list = append(list, s)
 		}
@@ -175,20 +169,6 @@ func (d *decoder) stepRetry(spec *retrySpec) *Retry {
 	return d.resolve(spec.over(d.top))
 }
 
-// positiveDuration reads a duration or a variable; zero is an error.
-func (o *object) positiveDuration(keys ...string) Duration {
-	key, n := o.first(keys...)
-	if n == nil {
-		return Duration{}
-	}
-	v := o.d.duration(n, key, unitOf(key, time.Second))
-	if v.Set && v.Text == nil && v.D == 0 {
-		o.d.errorf(n, "out-of-range", "%s is 0; it must be more than that", key).Suggest("remove the key where there is to be no bound")
-		return Duration{}
-	}
-	return v
-}
-
 var identifierText = pattern.Lazy(`^[\pL_][\pL\pN_.-]*$`)
 
 // IsVariable says whether a variable can have a name.
@@ -224,9 +204,7 @@ func (d *decoder) hooks(o *object, s *Step) {
 	d.nested++
 	defer func() { d.nested-- }()
 	if n := o.take("on_failure"); n != nil {
-		d.handlersOpen++
-		h := d.handler(n, s.Path+".on_failure")
-		d.handlersOpen--
+		h := d.onFailure(n, s)
 		if s.OnFailure == nil {
 			s.OnFailure = h
 		} else {
@@ -251,9 +229,7 @@ func (d *decoder) hooks(o *object, s *Step) {
 		code, prob := d.integer(p.key, "on_exit_code", 0)
 		switch {
 		case prob != nil:
-			if prob.Suggestion == "" {
-				prob.Suggest("its keys are exit statuses, for example: on_exit_code: {2: {shell: …}}")
-			}
+			prob.Or("its keys are exit statuses, for example: on_exit_code: {2: {shell: …}}")
 		case code > 255:
 			d.errorf(p.key, "out-of-range", "there is no exit status %d; they go from 0 to 255", code).Suggest("write a status from 0 to 255")
 		default:
@@ -314,24 +290,17 @@ func (d *decoder) surroundings(o *object, s *Step) {
 func (d *decoder) commits(o *object, s *Step) {
 	s.CommitRequired = o.yes("commit_required")
 	n := o.take("auto_commit")
-	switch {
-	case n == nil:
+	if n == nil {
 		return // commit_config without it is reported as having no effect
+	}
+	switch n = d.resolved(n); {
 	case n.kind == mapNode:
 		s.AutoCommit = d.commit(n)
-		return
-	}
-	n = d.resolved(n)
-	if n.kind != boolNode {
+	case n.kind != boolNode:
 		o.hint(d.wrong(n, "auto_commit", "true, false or a map"), "auto_commit")
-		return
-	}
-	if !strings.EqualFold(n.text, "true") {
-		return
-	}
-	s.AutoCommit = &Commit{}
-	if c := o.take("commit_config"); c != nil {
-		s.AutoCommit = d.commit(c)
+	case isTrue(n):
+		s.AutoCommit = &Commit{}
+		read(o, "commit_config", &s.AutoCommit, d.commit)
 	}
 }
 

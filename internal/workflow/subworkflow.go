@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/template"
 )
 
@@ -17,17 +16,21 @@ type pendingCall struct {
 	with *node // nil without arguments
 }
 
+// givenBy are the values that a call gives.
+func (d *decoder) givenBy(p pendingCall) given {
+	in := given{by: p.n, with: p.with}
+	in.give(d, p.with)
+	return in
+}
+
 // literalArgs gives the arguments whose values are known now, and the names of
 // those that only the run will know.
 func (d *decoder) literalArgs(n *node) (values map[string]any, later map[string]bool) {
 	values, later = map[string]any{}, map[string]bool{}
-	if n == nil || n.kind != mapNode {
-		if n != nil && n.kind != nullNode {
-			d.wrong(n, "with", "a map of values").Suggest("for example: with: {level: high}")
-		}
+	if n == nil || n.kind == nullNode {
 		return values, later
 	}
-	for _, p := range n.pairs {
+	for _, p := range d.pairs(n, "with", "a map of values", "with: {level: high}") {
 		v := d.resolved(p.val)
 		if v.kind == strNode {
 			if t, err := template.Parse(v.text); err != nil || len(t.Refs()) > 0 {
@@ -64,12 +67,8 @@ func (c *composer) subWorkflows(n *node) {
 		return
 	}
 	d := c.d
-	if n.kind != mapNode {
-		d.wrong(n, "workflows", "a map of names").Suggest("for example: workflows: {build: {source: build.yml}}")
-		return
-	}
 	called := c.called(n)
-	for _, p := range n.pairs {
+	for _, p := range d.pairs(n, "workflows", "a map of names", "workflows: {build: {source: build.yml}}") {
 		if c.d.file.templates.get(p.key.text) != nil {
 			d.errorf(p.key, "duplicate-name", "%q is a template and a workflow of this file", short(p.key.text)).Suggest("give one of the two another name")
 		}
@@ -126,9 +125,8 @@ func (d *decoder) neverRun(called map[string]bool) {
 		if s.Run || called[s.Name] || needed[s.Name] || d.full() {
 			continue
 		}
-		p := d.problems.Warnf(s.Pos, "never-run", "the workflow %q never runs: main runs by itself, the others where a step calls them", short(s.Name))
-		p.Suggest("call it with a step - workflow: %s, or remove it", short(s.Name))
-		d.strictly(p)
+		d.warnAt(s.Pos, "never-run", "the workflow %q never runs: main runs by itself, the others where a step calls them", short(s.Name)).
+			Suggest("call it with a step - workflow: %s, or remove it", short(s.Name))
 	}
 }
 
@@ -143,25 +141,18 @@ func (c *composer) subWorkflow(key, n, with *node, unfilled bool) *SubWorkflow {
 	d := c.d
 	s := &SubWorkflow{Name: key.text, Pos: key.pos}
 	source := n
-	values, later := map[string]any{}, map[string]bool{}
+	in := given{unfilled: unfilled, by: key, with: with}
 	if n.kind == mapNode {
 		o, _ := d.object(n, subWorkflowTable) // it is a map
 		_, source = o.first("source", "path")
-		d.aroundSub(o, s, values, later)
+		d.aroundSub(o, s, &in)
 		o.close()
 	}
 	if source == nil || !source.scalar() || source.kind == nullNode {
 		d.errorf(key, "missing-key", "the workflow %q needs its source", s.Name).Suggest("for example: %s: {source: %s.yml}", s.Name, nameFrom(s.Name))
 		return nil
 	}
-	if with != nil {
-		v, l := d.literalArgs(with)
-		values = overlay(values, v)
-		for name := range l {
-			later[name] = true
-			delete(values, name)
-		}
-	}
+	in.give(d, with)
 	path := d.resolved(source)
 	places := c.l.near(c.dir, path.text)
 	if at := source.src; at != nil { // the file that names it, which may be an imported one
@@ -171,7 +162,7 @@ func (c *composer) subWorkflow(key, n, with *node, unfilled bool) *SubWorkflow {
 	if src == nil {
 		return nil
 	}
-	s.File = c.loadSub(src, given{values: values, later: later, unfilled: unfilled, by: key, with: with})
+	s.File = c.loadSub(src, in)
 	return s.runnable(d, source)
 }
 
@@ -200,15 +191,13 @@ func (s *SubWorkflow) runnable(d *decoder, n *node) *SubWorkflow {
 }
 
 // aroundSub reads how an entry is run, and the values that it gives.
-func (d *decoder) aroundSub(o *object, s *SubWorkflow, values map[string]any, later map[string]bool) {
+func (d *decoder) aroundSub(o *object, s *SubWorkflow, in *given) {
 	if name, p := o.first("parameters", "with"); p != nil {
 		s.With = d.args(p, name)
-		v, l := d.literalArgs(p)
-		maps.Copy(values, v)
-		maps.Copy(later, l)
+		in.give(d, p)
 	}
-	if in := o.take("inputs"); in != nil {
-		d.inputs(in, s, values, later)
+	if n := o.take("inputs"); n != nil {
+		d.inputs(n, s, in)
 	}
 	s.Outputs = texts(o.strings("outputs"))
 	s.DependsOn = texts(o.strings("depends_on"))
@@ -224,62 +213,50 @@ func (c *composer) loadSub(src *source, in given) *File {
 
 // defaults are the file's default values of parameters.
 func (c *composer) defaults() map[string]any {
-	m, _ := c.d.treeRoot.get("defaults").anyValue().(map[string]any)
-	return m
-}
-
-// anyValue is value, nil for a node that is not there.
-func (n *node) anyValue() any {
-	if n == nil {
-		return nil
+	if n := c.d.treeRoot.get("defaults"); n != nil && n.kind == mapNode {
+		return n.value().(map[string]any)
 	}
-	return n.value()
+	return nil
 }
 
 // inputs reads the values that a sub-workflow takes from the run: names of
 // variables, or values. A bare word is a variable where there is one of that
 // name, else itself.
-func (d *decoder) inputs(n *node, s *SubWorkflow, values map[string]any, later map[string]bool) {
+func (d *decoder) inputs(n *node, s *SubWorkflow, in *given) {
 	s.Inputs = map[string]string{}
 	if n.kind != mapNode {
-		items := []*node{n}
-		if n.kind == listNode {
-			items = n.items
-		}
-		for _, it := range items {
+		for _, it := range n.each() {
 			if !it.scalar() {
 				d.wrong(it, "inputs", "the name of a variable").Suggest("for example: inputs: {level: level}")
 				continue
 			}
 			s.Inputs[it.text] = it.text
-			later[it.text] = true
+			in.later = withName(in.later, it.text)
 		}
 		return
 	}
 	for _, p := range n.pairs {
 		if p.val.kind == strNode && d.isVariable(p.val.text) {
 			s.Inputs[p.key.text] = p.val.text
-			later[p.key.text] = true
+			in.later = withName(in.later, p.key.text)
 			continue
 		}
 		s.With = append(s.With, Arg{Name: p.key.text, Pos: p.key.pos, Value: d.deep(p.val)})
 		known, unknown := d.literalArgs(&node{kind: mapNode, pos: n.pos, src: n.src, pairs: []pair{p}})
-		for k, v := range known {
-			values[k] = v
-		}
+		in.values = overlay(in.values, known)
 		for k := range unknown {
-			later[k] = true
+			in.later = withName(in.later, k)
 		}
 	}
 }
 
 // isVariable reports whether something in the file sets a variable of a name.
 func (d *decoder) isVariable(name string) bool {
-	if _, ok := d.params[name]; ok || d.names[name] {
+	if _, ok := d.params[name]; ok || d.names[name] > 0 {
 		return true
 	}
 	head, _, dotted := strings.Cut(name, ".")
-	if dotted && identifierText().MatchString(name) && (d.names[head] || slices.Contains(builtin, head)) {
+	if dotted && identifierText().MatchString(name) && (d.names[head] > 0 || slices.Contains(builtin, head)) {
 		return true
 	}
 	return slices.ContainsFunc(d.file.Env, func(v EnvVar) bool { return v.Name == name })
@@ -293,8 +270,7 @@ func (c *composer) target(p pendingCall) *SubWorkflow {
 		if !e.inline() && d.file.templates.get(name) == e {
 			return nil // told already
 		}
-		key := &node{kind: strNode, text: name, pos: p.n.pos, src: p.n.src}
-		return c.subWorkflow(key, e, p.with, false)
+		return c.subWorkflow(p.n.as(name), e, p.with, false)
 	}
 	head, rest, dotted := strings.Cut(name, ".")
 	for _, i := range c.imports {
@@ -303,10 +279,9 @@ func (c *composer) target(p pendingCall) *SubWorkflow {
 			continue
 		}
 		if e := c.entryOf(i, rest); !whole && e != nil {
-			return c.inlineWorkflow(&node{kind: strNode, text: name, pos: p.n.pos, src: p.n.src}, e, p.with, false)
+			return c.inlineWorkflow(p.n.as(name), e, p.with, false)
 		}
-		values, later := d.literalArgs(p.with)
-		f := c.loadSub(i.src, given{values: values, later: later, by: p.n, with: p.with})
+		f := c.loadSub(i.src, d.givenBy(p))
 		if f == nil {
 			return nil
 		}
@@ -325,23 +300,15 @@ func (c *composer) target(p pendingCall) *SubWorkflow {
 		if src == nil {
 			return nil
 		}
-		values, later := d.literalArgs(p.with)
-		s := &SubWorkflow{Name: name, Pos: p.n.pos, File: c.loadSub(src, given{values: values, later: later, by: p.n, with: p.with})}
+		s := &SubWorkflow{Name: name, Pos: p.n.pos, File: c.loadSub(src, d.givenBy(p))}
 		return s.runnable(d, p.n)
 	}
-	known := slices.Clone(c.taken)
-	for e := range c.entries {
-		known = append(known, e)
-	}
+	known := slices.AppendSeq(slices.Clone(c.taken), maps.Keys(c.entries))
 	for _, i := range c.imports {
 		known = append(known, i.names...)
 	}
 	prob := d.errorf(p.n, "unknown-workflow", "there is no imported workflow %q", short(name))
-	if s := diag.DidYouMean(name, known); s != "" {
-		prob.Suggest("%s", s)
-	} else {
-		prob.Suggest("import it (imports: [{path: FILE, alias: %s}]), or write its file", nameFrom(name))
-	}
+	prob.Near(name, known).Or("import it (imports: [{path: FILE, alias: %s}]), or write its file", nameFrom(name))
 	return nil
 }
 
@@ -408,11 +375,7 @@ func (d *decoder) dependencies(s *SubWorkflow, byName map[string]*SubWorkflow, n
 			return false
 		}
 		p := d.problems.Errorf(s.Pos, "unknown-workflow", "%q depends on %q, which is not there", s.Name, short(name))
-		if hint := diag.DidYouMean(name, names); hint != "" {
-			p.Suggest("%s", hint)
-		} else {
-			p.Suggest("the workflows are %s", strings.Join(names, ", "))
-		}
+		p.Near(name, names).Or("the workflows are %s", strings.Join(names, ", "))
 		return true
 	})
 	for _, a := range s.With {

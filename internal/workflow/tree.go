@@ -3,6 +3,7 @@ package workflow
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -88,6 +89,25 @@ func (s *source) line(n int) string {
 
 func (n *node) scalar() bool { return n.kind < listNode }
 
+// each is the nodes of a list, else the node itself: where one value may stand for
+// a list of one.
+func (n *node) each() []*node {
+	if n.kind == listNode {
+		return n.items
+	}
+	return []*node{n}
+}
+
+// isTrue reports whether a node is there and is true.
+func isTrue(n *node) bool { return n != nil && n.kind == boolNode && strings.EqualFold(n.text, "true") }
+
+// without is a map without one of its keys.
+func (n *node) without(key string) *node {
+	out := *n
+	out.pairs = slices.DeleteFunc(slices.Clone(n.pairs), func(p pair) bool { return p.key.text == key })
+	return &out
+}
+
 // get gives the value of a key of a map, nil where there is none.
 func (n *node) get(key string) *node {
 	if n == nil || n.kind != mapNode {
@@ -107,15 +127,11 @@ func (n *node) value() any {
 	case nullNode:
 		return nil
 	case boolNode:
-		return strings.EqualFold(n.text, "true")
+		return isTrue(n)
 	case intNode, floatNode:
 		return numberValue(n.text)
 	case listNode:
-		list := make([]any, len(n.items))
-		for i, it := range n.items {
-			list[i] = it.value()
-		}
-		return list
+		return value.Map(n.items, (*node).value)
 	case mapNode:
 		m := make(map[string]any, len(n.pairs))
 		for _, p := range n.pairs {

@@ -54,9 +54,7 @@ func (d *decoder) validate(n *node, path string) *Validate {
 	o, _ := d.object(n, validateTable) // it is a map
 	defer o.close()
 	v.Steps = d.inline(o, path, "commands")
-	if t, ok := o.number(0, 100, "threshold"); ok {
-		v.Threshold = t
-	}
+	o.setNumber(&v.Threshold, 0, 100, "threshold")
 	v.ResultFile = o.text("result_file")
 	v.Timeout = o.positiveDuration("timeout")
 	if sch := o.take("expected_schema"); sch != nil && sch.kind == strNode {
@@ -91,9 +89,7 @@ func (d *decoder) resultOf(n *node, v *Validate) *node {
 		} else {
 			v.ResultFile = d.text(f, "result_file")
 		}
-		step := *it
-		step.pairs = slices.DeleteFunc(slices.Clone(it.pairs), func(p pair) bool { return p.key.text == "result_file" })
-		out.items[i] = &step
+		out.items[i] = it.without("result_file")
 	}
 	return &out
 }
@@ -115,12 +111,8 @@ func (d *decoder) onIncomplete(n *node, path string) *OnIncomplete {
 	defer o.close()
 	inc.Steps = d.inline(o, path, "commands")
 	inc.Prompt = o.text("prompt")
-	if v, ok := o.integer(1, "max_attempts"); ok {
-		inc.MaxAttempts = v
-	}
-	if v, ok := o.flag("fail_workflow"); ok {
-		inc.FailWorkflow = v
-	}
+	o.setInt(&inc.MaxAttempts, 1, "max_attempts")
+	o.setFlag(&inc.FailWorkflow, "fail_workflow")
 	inc.CommitRequired = o.yes("commit_required")
 	inc.RetryDelay = o.duration("retry_delay")
 	if len(inc.Steps) == 0 && inc.Prompt == nil && !o.has("shell", "claude", "command", "commands", "prompt", "fail_workflow") {
@@ -151,9 +143,7 @@ func (d *decoder) stepValidate(n *node, path string) *StepValidate {
 		d.errorf(n, "missing-key", "a step_validate needs commands").Suggest("for example: step_validate: {commands: [{command: test -s out.txt}]}")
 	}
 	d.criteria(o, c)
-	if v, ok := o.integer(1, "max_attempts"); ok {
-		c.MaxAttempts = v
-	}
+	o.setInt(&c.MaxAttempts, 1, "max_attempts")
 	if v := o.duration("retry_delay"); v.Set {
 		c.RetryDelay = v
 	}
@@ -184,9 +174,7 @@ func (d *decoder) criteria(o *object, c *StepValidate) {
 	i, p := d.integer(d.resolved(at), "at_least", 1)
 	switch {
 	case p != nil:
-		if p.Suggestion == "" {
-			p.Suggest("for example: success_criteria: {at_least: 2}")
-		}
+		p.Or("for example: success_criteria: {at_least: 2}")
 	case i > len(c.Commands) && len(c.Commands) > 0:
 		d.errorf(at, "out-of-range", "at_least is %d, but there are only %d checks", i, len(c.Commands)).Suggest("write at most %d", len(c.Commands))
 	default:
@@ -195,12 +183,8 @@ func (d *decoder) criteria(o *object, c *StepValidate) {
 }
 
 func (d *decoder) checkCommands(n *node, path string) []CheckCommand {
-	items := []*node{n}
-	if n.kind == listNode {
-		items = n.items
-	}
 	var list []CheckCommand
-	for i, it := range items {
+	for i, it := range n.each() {
 		step := &Step{Pos: it.pos, Path: fmt.Sprintf("%s[%d]", path, i), Capture: defaultCapture()}
 		c := CheckCommand{Step: step}
 		if it.kind == mapNode {
@@ -234,9 +218,7 @@ func (d *decoder) checkMap(n *node, c *CheckCommand) {
 		}
 	}
 	c.ExpectOutput = o.pattern("expect_output")
-	if code, ok := o.integer(0, "expect_exit_code"); ok {
-		c.ExpectExitCode = code
-	}
+	o.setInt(&c.ExpectExitCode, 0, "expect_exit_code")
 }
 
 func checkAction(text string, shell *Shell, agent *Claude) Action {

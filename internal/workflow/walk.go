@@ -1,8 +1,8 @@
 package workflow
 
 import (
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/bide-dev/bide/internal/template"
 )
@@ -17,12 +17,7 @@ func Walk(f *File, visit func(*Step)) {
 			walkSteps(b.Steps, visit)
 		}
 	}
-	var names []string
-	for name := range f.Handlers {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, strings.Compare)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(f.Handlers)) {
 		walkSteps(f.Handlers[name], visit)
 	}
 }
@@ -144,12 +139,7 @@ func (s *Step) children() [][]*Step {
 		out = append(out, s.OnFailure.Steps)
 	}
 	out = append(out, s.OnSuccess)
-	var codes []int
-	for c := range s.OnExitCode {
-		codes = append(codes, c)
-	}
-	slices.Sort(codes)
-	for _, c := range codes {
+	for _, c := range slices.Sorted(maps.Keys(s.OnExitCode)) {
 		out = append(out, s.OnExitCode[c])
 	}
 	validate(s.Validate)
@@ -167,12 +157,17 @@ func Literals(f *File) map[string]string {
 	values := map[string]string{}
 	for _, file := range Files(f) {
 		for _, s := range file.Secrets {
-			if s.Provider == "value" && s.Key != nil && s.Key.IsLiteral() {
+			if s.inFile() {
 				values[s.Name] = s.Key.String()
 			}
 		}
 	}
 	return values
+}
+
+// inFile reports whether the value of a secret is written in the file.
+func (s Secret) inFile() bool {
+	return s.Provider == "value" && s.Key != nil && s.Key.IsLiteral() && s.Key.String() != ""
 }
 
 // SecretParams are the parameters of a workflow that are secrets: by their own name,

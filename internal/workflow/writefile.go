@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/value"
 )
 
 func (d *decoder) writeFile(n *node) *WriteFile {
@@ -52,7 +54,7 @@ func (d *decoder) content(o *object, w *WriteFile) {
 	case w.Format == "text":
 		d.wrong(n, "content", "a text").Suggest("write format: json to have a map or a list written as JSON")
 	default:
-		w.Content = d.parsed(n, valueJSON(n))
+		w.Content = d.parsed(n, value.JSON(n.value()))
 	}
 }
 

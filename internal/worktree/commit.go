@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
 )
 
 // NoCommitError says that a step that must commit has not.
@@ -20,7 +22,7 @@ type NoCommitError struct {
 func (e *NoCommitError) Error() string {
 	s := "the step must make a commit (commit_required), and made none in " + e.Dir
 	if n := len(e.Uncommitted); n > 0 {
-		s += fmt.Sprintf("; %s uncommitted (%s): commit them in the step, or set auto_commit", plural(n, "file")+" "+isAre(n), sample(e.Uncommitted))
+		s += fmt.Sprintf("; %s uncommitted (%s): commit them in the step, or set auto_commit", diag.Count(n, "file")+" "+diag.Plural(n, "is", "are"), sample(e.Uncommitted))
 	}
 	return s
 }

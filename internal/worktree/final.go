@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,9 +58,7 @@ func (run *Run) FinalMerge(ctx context.Context, o MergeOptions) (res MergeResult
 	if err := run.mayMerge(ctx, tip); err != nil {
 		return res, err
 	}
-	if o.Message == "" {
-		o.Message = "Merge bide run " + run.ID
-	}
+	o.Message = cmp.Or(o.Message, "Merge bide run "+run.ID)
 	m := merging{repo: r, dir: r.dir, tip: tip, branch: run.Branch, into: run.Target, MergeOptions: o}
 	err = m.make(ctx)
 	res.Commit, res.Resolved = m.result, m.resolved

@@ -66,8 +66,7 @@ func (e *GitError) Unwrap() error { return e.Err }
 
 // status is the exit status of git in an error of call, or -1.
 func status(err error) int {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode()
 	}
 	return -1

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
 )
 
 // Info is a branch of ours, with its worktree if it has one.
@@ -115,9 +117,7 @@ func (r *Repo) measure(ctx context.Context, i *Info) (err error) {
 	if err != nil && status(err) != 1 {
 		return err
 	}
-	if into == "" {
-		into = "HEAD"
-	}
+	into = cmp.Or(into, "HEAD")
 	also := []string{into, privateRef(i.Run, "start"), privateRef(i.Run, "base")}
 	if i.Branch != runBranch(i.Run) {
 		also = append(also, "refs/heads/"+runBranch(i.Run))
@@ -133,13 +133,13 @@ func (r *Repo) measure(ctx context.Context, i *Info) (err error) {
 		return err
 	}
 	i.Uncommitted = len(files)
-	i.Bytes, err = size(i.Path)
+	i.Bytes, err = SizeOf(i.Path)
 	return err
 }
 
-// size adds up the files under a directory. Those that vanish meanwhile are
+// SizeOf adds up the files under a directory. Those that vanish meanwhile are
 // passed over.
-func size(dir string) (total int64, err error) {
+func SizeOf(dir string) (total int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			var info fs.FileInfo
@@ -210,9 +210,9 @@ func whyLeft(i Info, o CleanOptions) string {
 	case o.Force:
 		return ""
 	case i.Unmerged > 0:
-		return plural(i.Unmerged, "commit") + " not merged; merge with `git merge --no-ff " + cmp.Or(i.Branch, i.Commit) + "`, or remove with --force"
+		return diag.Count(i.Unmerged, "commit") + " not merged; merge with `git merge --no-ff " + cmp.Or(i.Branch, i.Commit) + "`, or remove with --force"
 	case i.Uncommitted > 0:
-		return plural(i.Uncommitted, "file") + " uncommitted in " + i.Path + "; commit them, or remove with --force"
+		return diag.Count(i.Uncommitted, "file") + " uncommitted in " + i.Path + "; commit them, or remove with --force"
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ type Conflict struct {
 	Commit string   // its commit to merge: of an agent's, without the run's snapshot
 	Into   string   // the branch, or commit, that it was to be merged into
 	Files  []string // in conflict, relative to the top
-	Dir    string   // where to merge by hand
+	Dir    string   // where to merge by hand: the repository, as the worktree of a run ends with it
 	// Err is why the resolver did not resolve it; nil without a resolver.
 	Err error
 }
@@ -115,9 +116,7 @@ func (run *Run) mergeWork(ctx context.Context, a *Agent, st State, o MergeOption
 	if err != nil {
 		return res, err
 	}
-	if o.Message == "" {
-		o.Message = fmt.Sprintf("Merge item %s, attempt %d", oneLine(a.Item), a.Attempt)
-	}
+	o.Message = cmp.Or(o.Message, fmt.Sprintf("Merge item %s, attempt %d", oneLine(a.Item), a.Attempt))
 	err = run.queue.while(ctx, func() error { return run.merge(ctx, a, tip, o, &res) })
 	return res, err
 }
@@ -216,7 +215,7 @@ func (m *merging) make(ctx context.Context) (err error) {
 	if m.branch, err = m.repo.nameCommit(clean, m.branch, m.tip); err != nil {
 		return errors.Join(mergeErr, err, m.takeBack(clean))
 	}
-	conflict := &Conflict{Branch: m.branch, Commit: m.tip, Into: m.into, Files: files, Dir: m.dir}
+	conflict := &Conflict{Branch: m.branch, Commit: m.tip, Into: m.into, Files: files, Dir: m.repo.dir}
 	if m.Resolve != nil {
 		conflict.Err = m.resolve(ctx, files)
 		if conflict.Err == nil {

@@ -80,6 +80,7 @@ func TestConflict(t *testing.T) {
 	if !strings.HasSuffix(err.Error(), "git merge --no-ff "+b.Branch+"`") {
 		t.Errorf("no way out: %v", err)
 	}
+	equal(t, "where to merge, which outlives the run", conflict.Dir, w.dir)
 	equal(t, "HEAD", w.gitIn(run.Dir, "rev-parse", "HEAD"), head)
 	equal(t, "status", w.gitIn(run.Dir, "status", "--porcelain"), "")
 	k := w.remove(b)

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/bide-dev/bide/internal/diag"
 )
 
 // Kept is work that is not merged and so was not deleted.
@@ -35,28 +37,14 @@ func (k Kept) String() string {
 	if k.Branch == "" {
 		return "nothing is left to keep"
 	}
-	s := fmt.Sprintf("branch %s holds %s that %s not merged", k.Branch, plural(k.Commits, "commit"), isAre(k.Commits))
+	s := fmt.Sprintf("branch %s holds %s that %s not merged", k.Branch, diag.Count(k.Commits, "commit"), diag.Plural(k.Commits, "is", "are"))
 	if n := len(k.Rescued); n > 0 {
-		s += fmt.Sprintf(", the last of them with %s that were left uncommitted", plural(n, "file"))
+		s += fmt.Sprintf(", the last of them with %s that %s left uncommitted", diag.Count(n, "file"), diag.Plural(n, "was", "were"))
 	}
 	if k.Other != "" {
 		s += "; more is in branch " + k.Other
 	}
 	return s + "; see it with `git log -p HEAD.." + k.Branch + "`, take it with `git merge --no-ff " + k.Branch + "`"
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
-}
-
-func isAre(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
 }
 
 // Remove removes the run's worktree, and its private names in the repository.

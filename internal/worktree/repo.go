@@ -189,12 +189,6 @@ func (r *Repo) HeadInfo(ctx context.Context) (HeadInfo, error) {
 // the user's working tree, untracked files included.
 func (r *Repo) Uncommitted(ctx context.Context) ([]string, error) { return r.dirty(ctx, r.dir) }
 
-// IsDirty reports whether anything is uncommitted in the user's working tree.
-func (r *Repo) IsDirty(ctx context.Context) (bool, error) {
-	files, err := r.Uncommitted(ctx)
-	return len(files) > 0, err
-}
-
 func (r *Repo) dirty(ctx context.Context, dir string) ([]string, error) {
 	s, err := r.State(ctx, dir)
 	return s.dirty, err

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/bide-dev/bide/internal/diag"
 )
 
 // ErrRunExists is the error of NewRun for a run that has a worktree with work
@@ -111,7 +113,7 @@ func (r *Repo) refuseExisting(ctx context.Context, run *Run) error {
 	}
 	n, err := r.countNew(ctx, tip, run.Base)
 	if err == nil && n > 0 {
-		err = fmt.Errorf("%w: branch %s has %s", ErrRunExists, run.Branch, plural(n, "commit"))
+		err = fmt.Errorf("%w: branch %s has %s", ErrRunExists, run.Branch, diag.Count(n, "commit"))
 	}
 	return err
 }

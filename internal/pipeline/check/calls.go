@@ -1,12 +1,11 @@
 package check
 
 import (
-	"strconv"
-
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pipeline/stdlib"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/pipeline/types"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 func (c *checker) call(e *syntax.CallExpr) Expr {
@@ -79,10 +78,7 @@ func (c *checker) checkLoose(args []syntax.Expr) {
 			c.expr(a, nil)
 			continue
 		}
-		ids := make([]syntax.Ident, len(l.Params))
-		for i, p := range l.Params {
-			ids[i] = p.Name
-		}
+		ids := value.Map(l.Params, func(p syntax.Param) syntax.Ident { return p.Name })
 		c.unknown(ids, ParamSymbol, l.Body, nil)
 	}
 }
@@ -93,7 +89,7 @@ func (c *checker) arguments(e *syntax.CallExpr, target *callable) ([]Expr, *type
 	bound := &types.Bindings{}
 	params := target.sig.Params
 	if len(e.Args) != len(params) {
-		c.errorf(e, "E015", "Function %s expects %s, got %d", e.Func, countOf(len(params), "argument"), len(e.Args)).
+		c.errorf(e, "E015", "Function %s expects %s, got %d", e.Func, diag.Count(len(params), "argument"), len(e.Args)).
 			Suggest("it is declared as %s%s", target.name, target.sig)
 		c.checkLoose(e.Args)
 		return nil, bound, false
@@ -120,13 +116,6 @@ func (c *checker) arguments(e *syntax.CallExpr, target *callable) ([]Expr, *type
 	return args, bound, ok
 }
 
-func countOf(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
-}
-
 func (c *checker) argument(e syntax.Expr, param *types.Type, bound *types.Bindings) Expr {
 	var want *types.Type
 	if !param.Generic() {
@@ -149,10 +138,7 @@ func (c *checker) argument(e syntax.Expr, param *types.Type, bound *types.Bindin
 
 // function checks an argument that is to be a function.
 func (c *checker) function(e syntax.Expr, param *types.Type, bound *types.Bindings) Expr {
-	takes := make([]*types.Type, len(param.Params))
-	for i, p := range param.Params {
-		takes[i] = bound.Apply(p)
-	}
+	takes := value.Map(param.Params, bound.Apply)
 	x := c.expr(e, types.FuncOf(takes, param.Elem))
 	l, ok := x.(*Lambda)
 	switch {

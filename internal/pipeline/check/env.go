@@ -15,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/stdlib"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/pipeline/types"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Env is what pipelines can call: the standard library and the modules given.
@@ -217,10 +218,7 @@ func (e *Env) resolveSimple(name string, im *imports, suggest func() bool) (*cal
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		names := make([]string, len(found))
-		for i, c := range found {
-			names[i] = c.full
-		}
+		names := value.Map(found, func(c *callable) string { return c.full })
 		slices.Sort(names)
 		p := &diag.Problem{Code: "E005", Message: fmt.Sprintf("Ambiguous function '%s'. Candidates: %s", name, strings.Join(names, ", "))}
 		return nil, p.Suggest("write the full name of the one that is meant")

@@ -6,6 +6,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/pipeline/types"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // bad stands for an expression whose problem has been reported.
@@ -184,11 +185,7 @@ func (c *checker) list(e *syntax.ListLit, want *types.Type) Expr {
 		return bad(e)
 	}
 	if constants {
-		values := make([]any, len(args))
-		for i, a := range args {
-			values[i] = a.(*Const).Value
-		}
-		return constant(e, types.ListOf(elem), values)
+		return constant(e, types.ListOf(elem), value.Map(args, func(a Expr) any { return a.(*Const).Value }))
 	}
 	return pure(e, types.ListOf(elem), "list", makeList, args...)
 }
@@ -253,24 +250,15 @@ func (c *checker) completeRecord(e *syntax.RecordLit, want *types.Type, seen map
 }
 
 func (c *checker) field(e *syntax.FieldExpr) Expr {
-	x := c.expr(e.X, nil)
+	x, rec, each := c.recordIn(e, e.X, "Field access")
+	if rec == nil {
+		return bad(e)
+	}
 	t, name := x.Type(), e.Field.Name
-	rec, each := t, false
-	if t.IsSequence() {
-		rec, each = t.Elem, true
-	}
-	switch {
-	case isBad(t) || isBad(rec):
-		return bad(e)
-	case rec.Kind != types.RecordKind:
-		c.notRecord(e, "Field access", t)
-		return bad(e)
-	}
 	ft := rec.Field(name)
 	if ft == nil {
 		if name != "" {
-			c.errorf(e.Field, "E007", "Invalid field access: field '%s' not found. Available: %s", name, strings.Join(rec.FieldNames(), ", ")).
-				Suggestion = c.didYouMean(name, len(rec.Fields), rec.FieldNames)
+			c.noField(e.Field, "E007", "field access", rec)
 		}
 		return bad(e)
 	}
@@ -281,6 +269,29 @@ func (c *checker) field(e *syntax.FieldExpr) Expr {
 		return pure(e, ft, "field:"+name, getField(name), x)
 	}
 	return pure(e, sequenceLike(t, ft), "fields:"+name, eachItem(getField(name)), x)
+}
+
+// recordIn checks an expression that has to be a record, or a sequence of them, of
+// which each is meant; the record is nil where it is neither.
+func (c *checker) recordIn(e syntax.Node, of syntax.Expr, what string) (x Expr, rec *types.Type, each bool) {
+	x = c.expr(of, nil)
+	t := x.Type()
+	if rec = t; t.IsSequence() {
+		rec, each = t.Elem, true
+	}
+	switch {
+	case isBad(t) || isBad(rec):
+		return x, nil, each
+	case rec.Kind != types.RecordKind:
+		c.notRecord(e, what, t)
+		return x, nil, each
+	}
+	return x, rec, each
+}
+
+func (c *checker) noField(name syntax.Ident, code, what string, rec *types.Type) {
+	c.errorf(name, code, "Invalid %s: field '%s' not found. Available: %s", what, name.Name, strings.Join(rec.FieldNames(), ", ")).
+		Suggestion = c.didYouMean(name.Name, len(rec.Fields), rec.FieldNames)
 }
 
 // sequenceLike is a List or Seq, as t is, of elem.
@@ -304,17 +315,8 @@ func (c *checker) notRecord(e syntax.Node, what string, t *types.Type) {
 }
 
 func (c *checker) project(e *syntax.ProjectExpr) Expr {
-	x := c.expr(e.X, nil)
-	t := x.Type()
-	rec, each := t, false
-	if t.IsSequence() {
-		rec, each = t.Elem, true
-	}
-	switch {
-	case isBad(t) || isBad(rec):
-		return bad(e)
-	case rec.Kind != types.RecordKind:
-		c.notRecord(e, "Projection", t)
+	x, rec, each := c.recordIn(e, e.X, "Projection")
+	if rec == nil {
 		return bad(e)
 	}
 	fields := make([]types.Field, 0, len(e.Fields))
@@ -324,8 +326,7 @@ func (c *checker) project(e *syntax.ProjectExpr) Expr {
 		ft := rec.Field(id.Name)
 		if ft == nil {
 			ok = false
-			c.errorf(id, "E006", "Invalid projection: field '%s' not found. Available: %s", id.Name, strings.Join(rec.FieldNames(), ", ")).
-				Suggestion = c.didYouMean(id.Name, len(rec.Fields), rec.FieldNames)
+			c.noField(id, "E006", "projection", rec)
 			continue
 		}
 		fields = append(fields, types.Field{Name: id.Name, Type: ft})
@@ -338,7 +339,7 @@ func (c *checker) project(e *syntax.ProjectExpr) Expr {
 	if !each {
 		return pure(e, out, "project:"+quoteAll(names), projectRecord(names), x)
 	}
-	return pure(e, sequenceLike(t, out), "projects:"+quoteAll(names), eachItem(projectRecord(names)), x)
+	return pure(e, sequenceLike(x.Type(), out), "projects:"+quoteAll(names), eachItem(projectRecord(names)), x)
 }
 
 // lambda checks a function against the type that its place wants.
@@ -370,10 +371,7 @@ func (c *checker) lambda(e *syntax.LambdaExpr, want *types.Type) Expr {
 		wantBody = want.Elem
 	}
 	l.Body = c.expr(e.Body, wantBody)
-	params := make([]*types.Type, len(l.Params))
-	for i, v := range l.Params {
-		params[i] = v.Type
-	}
+	params := value.Map(l.Params, func(v *Var) *types.Type { return v.Type })
 	l.base = base{types.FuncOf(params, l.Body.Type()), e.Span}
 	return l
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/pipeline/types"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // match checks `match x { pattern -> value, … }`. The scrutinee is computed
@@ -159,11 +160,7 @@ func (m *matching) recordArm(p *syntax.RecordPattern, body syntax.Expr, want *ty
 }
 
 func names(ids []syntax.Ident) []string {
-	out := make([]string, len(ids))
-	for i, id := range ids {
-		out[i] = id.Name
-	}
-	return out
+	return value.Map(ids, func(id syntax.Ident) string { return id.Name })
 }
 
 func (m *matching) cover(takes []bool) {
@@ -249,10 +246,7 @@ func (m *matching) left(takes []bool, t *types.Type) *types.Type {
 // not known, so whether something is left out is not asked.
 func (m *matching) cannotMatch(p syntax.Node, pattern string) {
 	m.unknown = true
-	all := make([]string, len(m.members))
-	for i, t := range m.members {
-		all[i] = t.String()
-	}
+	all := value.Map(m.members, (*types.Type).String)
 	m.c.errorf(p, "E010", "Pattern %s cannot match type %s", pattern, m.union).Suggest("it can be: %s", strings.Join(all, "; "))
 }
 

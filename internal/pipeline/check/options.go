@@ -132,9 +132,8 @@ func (c *checker) unknownPolicy(name *syntax.WordValue) {
 			return
 		}
 	}
-	if p.Suggestion = c.didYouMean(name.Word, len(c.policies), func() []string { return slices.Collect(maps.Keys(c.policies)) }); p.Suggestion == "" {
-		p.Suggest("declare it above: policy %s = retry: 3, delay: 1s", name.Word)
-	}
+	p.Suggestion = c.didYouMean(name.Word, len(c.policies), func() []string { return slices.Collect(maps.Keys(c.policies)) })
+	p.Or("declare it above: policy %s = retry: 3, delay: 1s", name.Word)
 }
 
 // with checks a with clause for a call that gives a result of type t.

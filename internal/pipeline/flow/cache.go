@@ -100,8 +100,7 @@ func (c *cache) get(op *operation, ctx context.Context, make func() (any, error)
 		case f.err == nil:
 			return f.v, true, nil
 		case f.policy == o.Text && !f.stopped:
-			var re *retry.Error
-			if errors.As(f.err, &re) {
+			if re, ok := errors.AsType[*retry.Error](f.err); ok {
 				op.made = re.Attempts
 			}
 			return nil, false, f.err

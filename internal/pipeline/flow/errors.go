@@ -9,6 +9,7 @@ import (
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -19,11 +20,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	texts := make([]string, len(e.Failures))
-	for i, f := range e.Failures {
-		texts[i] = f.Error()
-	}
-	return strings.Join(texts, "\n")
+	return strings.Join(value.Map(e.Failures, error.Error), "\n")
 }
 
 // Unwrap gives the failures.

@@ -18,6 +18,7 @@ package graph
 import (
 	"github.com/bide-dev/bide/internal/pipeline/stdlib"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Kind says what a node stands for.
@@ -180,10 +181,7 @@ func (b *builder) arguments(c *syntax.CallExpr, s *sink, lazy bool) {
 	}
 	for _, a := range c.Args {
 		if l, ok := syntax.Unparen(a).(*syntax.LambdaExpr); ok {
-			var bound []syntax.Ident
-			for _, p := range l.Params {
-				bound = append(bound, p.Name)
-			}
+			bound := value.Map(l.Params, func(p syntax.Param) syntax.Ident { return p.Name })
 			b.with(bound, given.from, l.Body, s, lazy)
 		}
 	}
@@ -316,10 +314,7 @@ func (b *builder) control(e syntax.Expr, s *sink, lazy bool) {
 			b.with(bound, subject.from, c.Value, s, true)
 		}
 	case *syntax.LambdaExpr:
-		var bound []syntax.Ident
-		for _, p := range e.Params {
-			bound = append(bound, p.Name)
-		}
+		bound := value.Map(e.Params, func(p syntax.Param) syntax.Ident { return p.Name })
 		b.with(bound, nil, e.Body, s, lazy)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // The layout is the layered one of Sugiyama, Tagawa and Toda (1981): nodes
@@ -131,11 +133,7 @@ func (l *layout) order() {
 }
 
 func (l *layout) snapshot() [][]int {
-	layers := make([][]int, len(l.layers))
-	for i, layer := range l.layers {
-		layers[i] = slices.Clone(layer)
-	}
-	return layers
+	return value.Map(l.layers, slices.Clone)
 }
 
 // places gives each box's index in its layer.

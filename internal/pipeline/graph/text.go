@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // maxLine is the number of characters that a line in a node may have.
@@ -49,10 +50,7 @@ func (g *Graph) DOT() string {
 	b.WriteString("digraph pipeline {\n  node [fontname=\"sans-serif\"];\n")
 	shapes := map[Kind]string{Input: "shape=ellipse", Call: "shape=box, style=rounded", Value: "shape=box", Output: "shape=ellipse, peripheries=2"}
 	for i, n := range g.Nodes {
-		lines := make([]string, len(n.Lines))
-		for j, l := range n.Lines {
-			lines[j] = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(l)
-		}
+		lines := value.Map(n.Lines, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace)
 		fmt.Fprintf(&b, "  n%d [label=\"%s\", %s];\n", i, strings.Join(lines, `\n`), shapes[n.Kind])
 	}
 	for _, e := range g.Edges {
@@ -73,10 +71,7 @@ func (g *Graph) Mermaid() string {
 	open := map[Kind]string{Input: "([", Call: "(", Value: "[", Output: "[["}
 	closer := map[Kind]string{Input: "])", Call: ")", Value: "]", Output: "]]"}
 	for i, n := range g.Nodes {
-		lines := make([]string, len(n.Lines))
-		for j, l := range n.Lines {
-			lines[j] = mermaidText(l)
-		}
+		lines := value.Map(n.Lines, mermaidText)
 		fmt.Fprintf(&b, "  n%d%s\"%s\"%s\n", i, open[n.Kind], strings.Join(lines, "<br/>"), closer[n.Kind])
 	}
 	for _, e := range g.Edges {

@@ -252,9 +252,7 @@ func (m *manifest) url(n *yaml.Node, d *Definition) {
 func (m *manifest) placeholders(n *yaml.Node, text string, d *Definition) {
 	for _, name := range suspects(text, d.paramNames()) {
 		p := m.errorf(n, "{%s} is no parameter of %s", name, d.Name)
-		if p.Suggestion = diag.DidYouMean(name, d.paramNames()); p.Suggestion == "" {
-			p.Suggest("write {{%s}} if the braces are meant", name)
-		}
+		p.Near(name, d.paramNames()).Or("write {{%s}} if the braces are meant", name)
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/pipeline/types"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // piece is a part of a text with placeholders: literal text, or the name of
@@ -65,11 +68,7 @@ func suspects(text string, params []string) (names []string) {
 }
 
 func (d *Definition) paramNames() []string {
-	names := make([]string, len(d.Params))
-	for i, p := range d.Params {
-		names[i] = p.Name
-	}
-	return names
+	return value.Map(d.Params, func(p types.Param) string { return p.Name })
 }
 
 // Fill puts inputs in the place of the placeholders of a text.
@@ -127,11 +126,7 @@ func (d *Definition) fillValue(v any, args []any) any {
 		}
 		return d.Fill(v, args)
 	case []any:
-		out := make([]any, len(v))
-		for i, e := range v {
-			out[i] = d.fillValue(e, args)
-		}
-		return out
+		return value.Map(v, func(e any) any { return d.fillValue(e, args) })
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, e := range v {

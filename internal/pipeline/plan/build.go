@@ -3,6 +3,7 @@ package plan
 import (
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // New makes the plan of a checked pipeline. The error lists what was accepted
@@ -138,11 +139,7 @@ func (f *function) input(v *check.Var) int32 {
 }
 
 func (f *function) lowerAll(xs []check.Expr) []int32 {
-	in := make([]int32, len(xs))
-	for i, x := range xs {
-		in[i] = f.lower(x)
-	}
-	return in
+	return value.Map(xs, f.lower)
 }
 
 // lower adds the nodes of an expression and gives the one of its value.

@@ -262,11 +262,7 @@ func sortByKeys(in, keys []any) (any, error) {
 		at[i] = i
 	}
 	slices.SortStableFunc(at, func(i, j int) int { return order(keys[i], keys[j]) })
-	out := make([]any, len(at))
-	for i, j := range at {
-		out[i] = in[j]
-	}
-	return out, nil
+	return value.Map(at, func(j int) any { return in[j] }), nil
 }
 
 func groupItems(in, keys []any) (any, error) {

@@ -10,8 +10,6 @@ package stdlib
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 
@@ -80,15 +78,6 @@ func Lookup(qualified string) *Func { return index().full[qualified] }
 
 // Named lists the functions with a simple name. The result must not be changed.
 func Named(name string) []*Func { return index().name[name] }
-
-// Namespaces lists the namespaces, sorted.
-func Namespaces() []string {
-	set := map[string]bool{}
-	for _, f := range All() {
-		set[f.Namespace] = true
-	}
-	return slices.Sorted(maps.Keys(set))
-}
 
 // Log is stdlib.debug.log: it hands its message to write and gives it back.
 func Log(write func(message string)) module.Module {

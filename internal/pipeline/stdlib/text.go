@@ -99,11 +99,7 @@ func str(v any) string {
 }
 
 func texts(ss []string) []any {
-	out := make([]any, len(ss))
-	for i, s := range ss {
-		out[i] = s
-	}
-	return out
+	return value.Map(ss, func(s string) any { return s })
 }
 
 func splitLines(s string) []string {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/option"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // WithClause is "with option, option, …". Call forms such as
@@ -87,11 +88,7 @@ func (k OptionKind) String() string {
 // OptionNames lists the names of all options, in the order of their kinds.
 func OptionNames() []string {
 	rows := option.Calls()
-	names := make([]string, len(rows))
-	for i, r := range rows {
-		names[i] = r.CallName()
-	}
-	return names
+	return value.Map(rows, (*option.Row).CallName)
 }
 
 // Streaming reports whether an option is one of the original's for streams. It is

@@ -135,20 +135,7 @@ func bindsAt(e Expr) int {
 	case *WhenExpr:
 		return levelWhen
 	case *BinaryExpr:
-		switch e.Op {
-		case Coalesce:
-			return levelCoalesce
-		case Or:
-			return levelOr
-		case And:
-			return levelAnd
-		case Add, Sub:
-			return levelAdd
-		case Mul, Div:
-			return levelMul
-		default:
-			return levelCompare
-		}
+		return e.Op.level()
 	case *UnaryExpr:
 		if e.Op == Not {
 			return levelNot

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // readDuration reads a span of time as package duration does, but none that
@@ -30,10 +31,7 @@ func (p *parser) known(text string) (time.Duration, bool) {
 	}
 	d, ok := readDuration(text)
 	if ok {
-		if p.durations == nil {
-			p.durations = map[string]time.Duration{}
-		}
-		p.durations[text] = d
+		value.Put(&p.durations, text, d)
 	}
 	return d, ok
 }

@@ -30,43 +30,47 @@ func (p *parser) exprAt(level int) Expr {
 	return p.operators(level, nil)
 }
 
+// infixes are the operators between two operands that are one token each.
+var infixes = [tIs + 1]Op{
+	tCoalesce: Coalesce, tOr: Or, tAnd: And,
+	tEq: Eq, tNe: Ne, tLt: Lt, tLe: Le, tGt: Gt,
+	tPlus: Add, tMinus: Sub, tStar: Mul, tSlash: Div,
+}
+
 // infix gives the operator at the current token, its level, and how many
 // tokens it has; 0 if there is none.
 func (p *parser) infix() (op Op, level, tokens int) {
 	switch p.kind() {
 	case tBar:
 		return BadOp, levelPipe, 1
-	case tCoalesce:
-		return Coalesce, levelCoalesce, 1
 	case tWhen:
 		return BadOp, levelWhen, 1
-	case tOr:
-		return Or, levelOr, 1
-	case tAnd:
-		return And, levelAnd, 1
-	case tEq:
-		return Eq, levelCompare, 1
-	case tNe:
-		return Ne, levelCompare, 1
-	case tLt:
-		return Lt, levelCompare, 1
-	case tLe:
-		return Le, levelCompare, 1
 	case tGt:
 		if next := p.peek(1); next.kind == tAssign && next.start == p.tok().end {
 			return Ge, levelCompare, 2
 		}
-		return Gt, levelCompare, 1
-	case tPlus:
-		return Add, levelAdd, 1
-	case tMinus:
-		return Sub, levelAdd, 1
-	case tStar:
-		return Mul, levelMul, 1
-	case tSlash:
-		return Div, levelMul, 1
 	}
-	return BadOp, 0, 0
+	if op = infixes[p.kind()]; op == BadOp {
+		return BadOp, 0, 0
+	}
+	return op, op.level(), 1
+}
+
+// level is that of an operator between two operands.
+func (o Op) level() int {
+	switch o {
+	case Coalesce:
+		return levelCoalesce
+	case Or:
+		return levelOr
+	case And:
+		return levelAnd
+	case Add, Sub:
+		return levelAdd
+	case Mul, Div:
+		return levelMul
+	}
+	return levelCompare
 }
 
 // operators reads operands joined by operators of at least a level. left is

@@ -11,6 +11,8 @@ import (
 // quadratic time.
 func TestHostile(t *testing.T) {
 	const n = 50_000
+	usually := chainSource(2000)
+	took := fastest(usually, 0)
 	for name, src := range map[string]string{
 		"parentheses":   "v = " + strings.Repeat("(", n),
 		"closed":        "v = " + strings.Repeat("(", n) + "x" + strings.Repeat(")", n),
@@ -48,7 +50,7 @@ func TestHostile(t *testing.T) {
 		"lists":         "v = [" + strings.Repeat("1 ", n),
 		"many comments": strings.Repeat("# c\n", n),
 	} {
-		usual := fastest(chainSource(len(src)/80+100), 0)
+		usual := took * time.Duration(max(len(src), 8000)) / time.Duration(len(usually))
 		if d := fastest([]byte(src), 100*usual); d > 100*usual {
 			t.Errorf("%s: %v for %d bytes, where a usual source takes %v", name, d, len(src), usual)
 		}

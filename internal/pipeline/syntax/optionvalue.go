@@ -21,7 +21,7 @@ func (p *parser) optionValue(k OptionKind) OptionValue {
 		return p.badValue()
 	case option.Rate, option.Breaker:
 		return p.rateValue(k)
-	case option.Expression:
+	case option.Expression, option.Condition:
 		x := p.exprAt(levelCoalesce)
 		return &ExprValue{x.Extent(), x}
 	case option.Quoted:
@@ -52,9 +52,6 @@ func (p *parser) optionValue(k OptionKind) OptionValue {
 		return p.matchersValue(k)
 	case option.Rules:
 		return p.rulesValue()
-	case option.Condition:
-		x := p.exprAt(levelCoalesce)
-		return &ExprValue{x.Extent(), x}
 	case option.Grouping:
 		return p.windowValue()
 	case option.Joining:
@@ -229,36 +226,33 @@ func MatcherNames() []string { return append([]string(nil), matcherNames...) }
 
 func (p *parser) matchersValue(k OptionKind) OptionValue {
 	v := &MatchersValue{}
-	start := p.tok().start
-	one := func() {
+	v.Span = p.oneOrMore("a matcher", func() {
 		if m, ok := p.matcher(k); ok {
 			v.Matchers = append(v.Matchers, m)
 		}
-	}
+	})
+	return v
+}
+
+// oneOrMore reads a value, or several in brackets, and gives where they stand.
+func (p *parser) oneOrMore(what string, one func()) Span {
+	start := p.tok().start
 	if p.kind() == tLBrack {
-		p.items(tRBrack, ctxInside, "a matcher", one)
+		p.items(tRBrack, ctxInside, what, one)
 	} else {
 		one()
 	}
-	v.Span = p.from(start)
-	return v
+	return p.from(start)
 }
 
 // rulesValue reads "[{on: network, retry: 5}, …]" or one of these.
 func (p *parser) rulesValue() OptionValue {
 	v := &RulesValue{}
-	start := p.tok().start
-	one := func() {
+	v.Span = p.oneOrMore("a rule", func() {
 		if r := p.rule(); r != nil {
 			v.Rules = append(v.Rules, r)
 		}
-	}
-	if p.kind() == tLBrack {
-		p.items(tRBrack, ctxInside, "a rule", one)
-	} else {
-		one()
-	}
-	v.Span = p.from(start)
+	})
 	return v
 }
 

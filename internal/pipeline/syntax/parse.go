@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/diag"
 )
@@ -243,13 +242,7 @@ func (p *parser) describe(t *token) string {
 }
 
 // quote puts a piece of the source between quotes, shortened if it is long.
-func quote(s string) string {
-	const limit = 40
-	if utf8.RuneCountInString(s) > limit {
-		s = string([]rune(s)[:limit]) + "…"
-	}
-	return `"` + s + `"`
-}
+func quote(s string) string { return `"` + diag.Clip(s, 40) + `"` }
 
 // name reads a name that the author gives; what says of what, for messages.
 // A reserved word is reported and taken as the name.

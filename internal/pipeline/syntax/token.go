@@ -1,5 +1,7 @@
 package syntax
 
+import "slices"
+
 // kind is the kind of a token.
 type kind uint8
 
@@ -40,7 +42,7 @@ const (
 	tStar
 	tSlash
 
-	// The reserved words.
+	// The reserved words, in the order of the list below.
 	tType
 	tIn
 	tOut
@@ -70,49 +72,13 @@ var reserved = [...]string{"type", "in", "out", "if", "else", "true", "false", "
 
 // ReservedWords returns the words that cannot be names, in the order of the
 // grammar.
-func ReservedWords() []string { return append([]string(nil), reserved[:]...) }
+func ReservedWords() []string { return slices.Clone(reserved[:]) }
 
-// wordKind gives the kind of a word.
+// wordKind gives the kind of a word: those of the reserved words stand in their
+// order.
 func wordKind(w string) kind {
-	switch w {
-	case "type":
-		return tType
-	case "in":
-		return tIn
-	case "out":
-		return tOut
-	case "if":
-		return tIf
-	case "else":
-		return tElse
-	case "true":
-		return tTrue
-	case "false":
-		return tFalse
-	case "use":
-		return tUse
-	case "as":
-		return tAs
-	case "and":
-		return tAnd
-	case "or":
-		return tOr
-	case "not":
-		return tNot
-	case "when":
-		return tWhen
-	case "branch":
-		return tBranch
-	case "otherwise":
-		return tOtherwise
-	case "with":
-		return tWith
-	case "lazy":
-		return tLazy
-	case "match":
-		return tMatch
-	case "is":
-		return tIs
+	if i := slices.Index(reserved[:], w); i >= 0 {
+		return tType + kind(i)
 	}
 	return tIdent
 }

@@ -16,25 +16,19 @@ func Inspect(n Node, f func(Node) bool) {
 	case Expr:
 		inspectExpr(n, f)
 	case *Annotation:
-		if n.Value != nil {
-			Inspect(n.Value, f)
-		}
+		inspectAny(f, n.Value)
 		for _, a := range n.Args {
 			Inspect(a.Value, f)
 		}
 	case *WithClause:
-		for _, o := range n.Options {
-			Inspect(o, f)
-		}
+		inspectAll(n.Options, f)
 	case *Option:
 		Inspect(n.Value, f)
 	case *ExprValue:
 		Inspect(n.X, f)
 	case *RulesValue:
 		for _, r := range n.Rules {
-			for _, o := range r.Options {
-				Inspect(o, f)
-			}
+			inspectAll(r.Options, f)
 		}
 	case Pattern, OptionValue: // nothing is inside them
 	default:
@@ -42,11 +36,24 @@ func Inspect(n Node, f func(Node) bool) {
 	}
 }
 
+// inspectAny is Inspect for those of some nodes that are there.
+func inspectAny(f func(Node) bool, nodes ...Node) {
+	for _, n := range nodes {
+		if n != nil {
+			Inspect(n, f)
+		}
+	}
+}
+
+func inspectAll[N Node](nodes []N, f func(Node) bool) {
+	for _, n := range nodes {
+		Inspect(n, f)
+	}
+}
+
 // InspectFile calls Inspect for every declaration.
 func InspectFile(file *File, f func(Node) bool) {
-	for _, d := range file.Decls {
-		Inspect(d, f)
-	}
+	inspectAll(file.Decls, f)
 }
 
 func inspectDecl(d Decl, f func(Node) bool) {
@@ -54,24 +61,15 @@ func inspectDecl(d Decl, f func(Node) bool) {
 	case *TypeDecl:
 		Inspect(d.Type, f)
 	case *InDecl:
-		for _, a := range d.Annotations {
-			Inspect(a, f)
-		}
-		Inspect(d.Type, f)
-		if d.Default != nil {
-			Inspect(d.Default, f)
-		}
+		inspectAll(d.Annotations, f)
+		inspectAny(f, d.Type, d.Default)
 	case *OutDecl:
-		for _, a := range d.Annotations {
-			Inspect(a, f)
-		}
+		inspectAll(d.Annotations, f)
 		Inspect(d.Value, f)
 	case *AssignDecl:
 		Inspect(d.Value, f)
 	case *PolicyDecl:
-		for _, o := range d.Options {
-			Inspect(o, f)
-		}
+		inspectAll(d.Options, f)
 	case *UseDecl, *BadDecl:
 	default:
 		panic(&Unhandled{"the walk over a tree", d})
@@ -81,20 +79,15 @@ func inspectDecl(d Decl, f func(Node) bool) {
 func inspectType(t TypeExpr, f func(Node) bool) {
 	switch t := t.(type) {
 	case *GenericType:
-		for _, a := range t.Args {
-			Inspect(a, f)
-		}
+		inspectAll(t.Args, f)
 	case *RecordType:
 		for _, field := range t.Fields {
 			Inspect(field.Type, f)
 		}
 	case *UnionType:
-		for _, m := range t.Members {
-			Inspect(m, f)
-		}
+		inspectAll(t.Members, f)
 	case *MergeType:
-		Inspect(t.X, f)
-		Inspect(t.Y, f)
+		inspectAny(f, t.X, t.Y)
 	case *NamedType, *BadType:
 	default:
 		panic(&Unhandled{"the walk over a tree", t})
@@ -105,14 +98,10 @@ func inspectExpr(e Expr, f func(Node) bool) {
 	switch e := e.(type) {
 	case *Interpolation:
 		for _, part := range e.Parts {
-			if part.X != nil {
-				Inspect(part.X, f)
-			}
+			inspectAny(f, part.X)
 		}
 	case *ListLit:
-		for _, x := range e.Elems {
-			Inspect(x, f)
-		}
+		inspectAll(e.Elems, f)
 	case *RecordLit:
 		for _, field := range e.Fields {
 			Inspect(field.Value, f)
@@ -126,26 +115,18 @@ func inspectExpr(e Expr, f func(Node) bool) {
 	case *UnaryExpr:
 		Inspect(e.X, f)
 	case *BinaryExpr:
-		Inspect(e.X, f)
-		Inspect(e.Y, f)
+		inspectAny(f, e.X, e.Y)
 	case *WhenExpr:
-		Inspect(e.X, f)
-		Inspect(e.Cond, f)
+		inspectAny(f, e.X, e.Cond)
 	case *IfExpr:
-		Inspect(e.Cond, f)
-		Inspect(e.Then, f)
-		Inspect(e.Else, f)
+		inspectAny(f, e.Cond, e.Then, e.Else)
 	case *LambdaExpr:
 		for _, p := range e.Params {
-			if p.Type != nil {
-				Inspect(p.Type, f)
-			}
+			inspectAny(f, p.Type)
 		}
 		Inspect(e.Body, f)
 	case *CallExpr:
-		for _, a := range e.Args {
-			Inspect(a, f)
-		}
+		inspectAll(e.Args, f)
 		if e.With != nil {
 			Inspect(e.With, f)
 		}
@@ -158,17 +139,13 @@ func inspectCases(e Expr, f func(Node) bool) {
 	switch e := e.(type) {
 	case *BranchExpr:
 		for _, c := range e.Cases {
-			Inspect(c.Cond, f)
-			Inspect(c.Value, f)
+			inspectAny(f, c.Cond, c.Value)
 		}
-		if e.Otherwise != nil {
-			Inspect(e.Otherwise, f)
-		}
+		inspectAny(f, e.Otherwise)
 	case *MatchExpr:
 		Inspect(e.X, f)
 		for _, c := range e.Cases {
-			Inspect(c.Pattern, f)
-			Inspect(c.Value, f)
+			inspectAny(f, c.Pattern, c.Value)
 		}
 	case *Name, *IntLit, *FloatLit, *BoolLit, *StringLit, *BadExpr:
 	default:

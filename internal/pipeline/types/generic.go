@@ -1,5 +1,11 @@
 package types
 
+import (
+	"slices"
+
+	"github.com/bide-dev/bide/internal/value"
+)
+
 // Param is one parameter of a function or module.
 type Param struct {
 	Name string
@@ -71,29 +77,17 @@ func (b *Bindings) Match(param, arg *Type) bool {
 	case FuncKind:
 		return arg.Kind == FuncKind && b.matchFunc(param, arg)
 	case RecordKind:
-		if arg.Kind != RecordKind {
-			return false
-		}
-		for _, f := range param.Fields {
-			if have := arg.Field(f.Name); have == nil || !b.Match(f.Type, have) {
-				return false
-			}
-		}
-		return true
+		return arg.Kind == RecordKind && !slices.ContainsFunc(param.Fields, func(f Field) bool {
+			have := arg.Field(f.Name)
+			return have == nil || !b.Match(f.Type, have)
+		})
 	}
 	return Subtype(arg, b.Apply(param))
 }
 
 func (b *Bindings) matchFunc(param, arg *Type) bool {
-	if len(param.Params) != len(arg.Params) {
-		return false
-	}
-	for i := range param.Params {
-		if !Subtype(b.Apply(param.Params[i]), arg.Params[i]) {
-			return false
-		}
-	}
-	return b.Match(param.Elem, arg.Elem)
+	takes := func(want, have *Type) bool { return Subtype(b.Apply(want), have) }
+	return slices.EqualFunc(param.Params, arg.Params, takes) && b.Match(param.Elem, arg.Elem)
 }
 
 func (b *Bindings) matchVar(v, arg *Type) bool {
@@ -145,25 +139,14 @@ func (b *Bindings) apply(t *Type, keep bool) *Type {
 	case MapKind:
 		return MapOf(b.apply(t.Key, keep), b.apply(t.Elem, keep))
 	case FuncKind:
-		params := make([]*Type, len(t.Params))
-		for i, p := range t.Params {
-			params[i] = b.apply(p, keep)
-		}
-		return FuncOf(params, b.apply(t.Elem, keep))
+		return FuncOf(value.Map(t.Params, func(p *Type) *Type { return b.apply(p, keep) }), b.apply(t.Elem, keep))
 	case RecordKind:
-		fields := make([]Field, len(t.Fields))
-		for i, f := range t.Fields {
-			fields[i] = Field{f.Name, b.apply(f.Type, keep)}
-		}
+		fields := value.Map(t.Fields, func(f Field) Field { return Field{f.Name, b.apply(f.Type, keep)} })
 		r := RecordOf(fields...)
 		r.Open = t.Open
 		return r
 	case UnionKind:
-		members := make([]*Type, len(t.Members))
-		for i, m := range t.Members {
-			members[i] = b.apply(m, keep)
-		}
-		return UnionOf(members...)
+		return UnionOf(value.Map(t.Members, func(m *Type) *Type { return b.apply(m, keep) })...)
 	}
 	return t
 }

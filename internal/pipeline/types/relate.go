@@ -1,5 +1,7 @@
 package types
 
+import "slices"
+
 // Equal reports whether two types are the same, names of declarations and the
 // order of fields and members aside.
 func Equal(a, b *Type) bool {
@@ -19,15 +21,7 @@ func Equal(a, b *Type) bool {
 	case UnionKind:
 		return len(a.Members) == len(b.Members) && everyMember(a, func(m *Type) bool { return hasMember(b, m) })
 	case FuncKind:
-		if len(a.Params) != len(b.Params) {
-			return false
-		}
-		for i := range a.Params {
-			if !Equal(a.Params[i], b.Params[i]) {
-				return false
-			}
-		}
-		return Equal(a.Elem, b.Elem)
+		return slices.EqualFunc(a.Params, b.Params, Equal) && Equal(a.Elem, b.Elem)
 	case VarKind:
 		return a.Name == b.Name
 	}
@@ -52,21 +46,11 @@ func equalRecords(a, b *Type) bool {
 }
 
 func everyMember(union *Type, ok func(*Type) bool) bool {
-	for _, m := range union.Members {
-		if !ok(m) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(union.Members, func(m *Type) bool { return !ok(m) })
 }
 
 func hasMember(union, t *Type) bool {
-	for _, m := range union.Members {
-		if Equal(m, t) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(union.Members, func(m *Type) bool { return Equal(m, t) })
 }
 
 // Subtype reports whether a value of type s may stand where a t is wanted.
@@ -91,12 +75,7 @@ func Subtype(s, t *Type) bool {
 	}
 	switch t.Kind {
 	case UnionKind:
-		for _, m := range t.Members {
-			if Subtype(s, m) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(t.Members, func(m *Type) bool { return Subtype(s, m) })
 	case OptionalKind:
 		if s.Kind == OptionalKind {
 			return Subtype(s.Elem, t.Elem)
@@ -143,15 +122,7 @@ func subRecord(s, t *Type) bool {
 }
 
 func subFunc(s, t *Type) bool {
-	if len(s.Params) != len(t.Params) {
-		return false
-	}
-	for i := range s.Params {
-		if !Subtype(t.Params[i], s.Params[i]) {
-			return false
-		}
-	}
-	return Subtype(s.Elem, t.Elem)
+	return slices.EqualFunc(t.Params, s.Params, Subtype) && Subtype(s.Elem, t.Elem)
 }
 
 // LUB is the least type that both are subtypes of: the wider one where they
@@ -170,17 +141,6 @@ func LUB(a, b *Type) *Type {
 		return a
 	}
 	return UnionOf(a, b)
-}
-
-// GLB is the narrower of two types where they compare, else Nothing.
-func GLB(a, b *Type) *Type {
-	switch {
-	case Subtype(a, b):
-		return a
-	case Subtype(b, a):
-		return b
-	}
-	return Nothing
 }
 
 // Mergeable reports whether t may stand beside + as a record: a record or a

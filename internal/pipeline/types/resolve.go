@@ -6,6 +6,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Resolver turns types as written into types. Lookup finds the types that
@@ -46,17 +47,9 @@ func (r *Resolver) resolve(e syntax.TypeExpr) *Type {
 	case *syntax.GenericType:
 		return r.generic(e)
 	case *syntax.RecordType:
-		fields := make([]Field, len(e.Fields))
-		for i, f := range e.Fields {
-			fields[i] = Field{f.Name.Name, r.Resolve(f.Type)}
-		}
-		return RecordOf(fields...)
+		return RecordOf(value.Map(e.Fields, func(f syntax.TypeField) Field { return Field{f.Name.Name, r.Resolve(f.Type)} })...)
 	case *syntax.UnionType:
-		members := make([]*Type, len(e.Members))
-		for i, m := range e.Members {
-			members[i] = r.Resolve(m)
-		}
-		return UnionOf(members...)
+		return UnionOf(value.Map(e.Members, r.Resolve)...)
 	case *syntax.MergeType:
 		return r.merge(e)
 	case *syntax.BadType:
@@ -80,7 +73,7 @@ func (r *Resolver) named(e *syntax.NamedType) *Type {
 	}
 	p := r.errorf(e, "E003", "Undefined type: %s", e.Name)
 	if n, ok := generics[e.Name]; ok {
-		p.Suggest("it takes %s, as in %s", count(n, "argument"), generic(e.Name, n))
+		p.Suggest("it takes %s, as in %s", diag.Count(n, "argument"), generic(e.Name, n))
 		return Invalid
 	}
 	names := []string{"String", "Int", "Float", "Boolean", "List", "Seq", "Map", "Optional"}
@@ -109,24 +102,14 @@ func generic(name string, n int) string {
 	return name + "<String>"
 }
 
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 func (r *Resolver) generic(e *syntax.GenericType) *Type {
-	args := make([]*Type, len(e.Args))
-	for i, a := range e.Args {
-		args[i] = r.Resolve(a)
-	}
+	args := value.Map(e.Args, r.Resolve)
 	n, known := generics[e.Name.Name]
 	if !known || n != len(args) {
 		p := r.errorf(e, "E003", "Undefined type: %s<...>", e.Name.Name)
 		switch {
 		case known:
-			p.Suggest("%s takes %s, as in %s", e.Name.Name, count(n, "argument"), generic(e.Name.Name, n))
+			p.Suggest("%s takes %s, as in %s", e.Name.Name, diag.Count(n, "argument"), generic(e.Name.Name, n))
 		case commonTypes[strings.ToLower(e.Name.Name)] != "":
 			p.Suggest("did you mean %q?", commonTypes[strings.ToLower(e.Name.Name)])
 		default:

@@ -21,6 +21,8 @@ package types
 import (
 	"slices"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Kind tells the types apart.
@@ -245,11 +247,7 @@ func (t *Type) index(name string) int {
 
 // FieldNames lists a record's fields in declared order.
 func (t *Type) FieldNames() []string {
-	names := make([]string, len(t.Fields))
-	for i, f := range t.Fields {
-		names[i] = f.Name
-	}
-	return names
+	return value.Map(t.Fields, func(f Field) string { return f.Name })
 }
 
 // IsNumber reports whether t is Int or Float.

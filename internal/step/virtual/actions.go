@@ -73,10 +73,7 @@ func (a *Actions) Output(_ context.Context, res action.Result) ([]byte, error) {
 func (a *Actions) Put(path string, text []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.files == nil {
-		a.files = map[string][]byte{}
-	}
-	a.files[path] = text
+	value.Put(&a.files, path, text)
 }
 
 // Read gives the content of a file.

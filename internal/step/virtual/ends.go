@@ -3,6 +3,8 @@ package virtual
 import (
 	"cmp"
 	"slices"
+
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // ends are the ends of contexts for which tasks wait. Many tasks wait under one
@@ -41,10 +43,7 @@ func (s *ends) add(done <-chan struct{}, t *task) *end {
 		}
 		s.spare = nil
 		e.done, e.place = done, len(s.list)
-		if s.by == nil {
-			s.by = map[<-chan struct{}]*end{}
-		}
-		s.by[done] = e
+		value.Put(&s.by, done, e)
 		s.list = append(s.list, e)
 	}
 	e.tasks = append(e.tasks, waiter{t, t.turn})

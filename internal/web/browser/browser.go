@@ -122,8 +122,7 @@ func (b *Bide) Command(ctx context.Context, args ...string) *exec.Cmd {
 // no error.
 func (b *Bide) Run(ctx context.Context, args ...string) (string, error) {
 	out, err := b.Command(ctx, args...).CombinedOutput()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() <= 3 {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() <= 3 {
 		err = nil
 	}
 	if err != nil {

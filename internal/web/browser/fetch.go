@@ -2,6 +2,7 @@ package browser
 
 import (
 	"archive/tar"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha512"
@@ -80,10 +81,7 @@ func Fetch(ctx context.Context) (path string, err error) {
 
 // download gets the package and refuses one that is not as it is known.
 func download(ctx context.Context, file string) (err error) {
-	from := strings.TrimSuffix(os.Getenv("npm_config_registry"), "/")
-	if from == "" {
-		from = registry
-	}
+	from := cmp.Or(strings.TrimSuffix(os.Getenv("npm_config_registry"), "/"), registry)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, from+chromiumPackage, nil)

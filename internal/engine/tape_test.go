@@ -1,4 +1,4 @@
-package virtual
+package engine_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/action"
-	"github.com/bide-dev/bide/internal/failure"
+	failures "github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/worktree"
@@ -24,7 +24,7 @@ type Tape struct {
 
 type taped struct {
 	value   any
-	failure []byte // the JSON text of a *failure.Failure; nil: it succeeded
+	failure []byte // the JSON text of a *failures.Failure; nil: it succeeded
 	took    time.Duration
 }
 
@@ -32,7 +32,7 @@ type taped struct {
 func (t *Tape) put(key string, v any, err error, took time.Duration) {
 	x := taped{value: v, took: took}
 	if err != nil {
-		text, jerr := json.Marshal(failure.From(err))
+		text, jerr := json.Marshal(failures.From(err))
 		if jerr != nil {
 			panic(jerr) // a failure is a value that can be written down
 		}
@@ -47,7 +47,7 @@ func (t *Tape) put(key string, v any, err error, took time.Duration) {
 }
 
 // get takes the next answer to a question.
-func get[T any](t *Tape, key string) (v T, took time.Duration, err error) {
+func nextAnswer[T any](t *Tape, key string) (v T, took time.Duration, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list := t.answers[key]
@@ -62,7 +62,7 @@ func get[T any](t *Tape, key string) (v T, took time.Duration, err error) {
 	if x.failure == nil {
 		return v, x.took, nil
 	}
-	f := &failure.Failure{}
+	f := &failures.Failure{}
 	if err := json.Unmarshal(x.failure, f); err != nil {
 		return v, 0, err
 	}
@@ -155,7 +155,7 @@ type Player struct {
 // Run plays an attempt. Where it is cut short, it says so.
 func (a Player) Run(ctx context.Context, c *step.Call) (action.Result, error) {
 	start := a.Clock.Now()
-	res, took, err := get[action.Result](a.Tape, callKey(c))
+	res, took, err := nextAnswer[action.Result](a.Tape, callKey(c))
 	res.Start = start
 	if werr := a.Clock.Wait(ctx, took, nil); werr != nil {
 		return res, werr
@@ -165,37 +165,37 @@ func (a Player) Run(ctx context.Context, c *step.Call) (action.Result, error) {
 
 // Output plays an output.
 func (a Player) Output(_ context.Context, res action.Result) ([]byte, error) {
-	b, _, err := get[[]byte](a.Tape, "output "+res.Output)
+	b, _, err := nextAnswer[[]byte](a.Tape, "output "+res.Output)
 	return b, err
 }
 
 // Read plays the content of a file.
 func (a Player) Read(_ context.Context, file files.Name) ([]byte, error) {
-	b, _, err := get[[]byte](a.Tape, "read "+file.Full())
+	b, _, err := nextAnswer[[]byte](a.Tape, "read "+file.Full())
 	return b, err
 }
 
 // Items plays the values of a file.
 func (a Player) Items(_ context.Context, file files.Name, _ string) ([]any, error) {
-	list, _, err := get[[]any](a.Tape, "items "+file.Full())
+	list, _, err := nextAnswer[[]any](a.Tape, "items "+file.Full())
 	return list, err
 }
 
 // Save plays the writing of a file.
 func (a Player) Save(_ context.Context, file files.Name, _ action.Result) error {
-	_, _, err := get[any](a.Tape, "save "+file.Full())
+	_, _, err := nextAnswer[any](a.Tape, "save "+file.Full())
 	return err
 }
 
 // Find plays the names of files.
 func (a Player) Find(_ context.Context, pattern files.Name) ([]string, error) {
-	list, _, err := get[[]string](a.Tape, "find "+pattern.Full())
+	list, _, err := nextAnswer[[]string](a.Tape, "find "+pattern.Full())
 	return list, err
 }
 
 // IsDir plays whether a path is that of a directory.
 func (a Player) IsDir(_ context.Context, dir files.Name) error {
-	_, _, err := get[any](a.Tape, "dir "+dir.Full())
+	_, _, err := nextAnswer[any](a.Tape, "dir "+dir.Full())
 	return err
 }
 
@@ -208,7 +208,7 @@ type TapingRepo struct {
 
 func repo[T any](r TapingRepo, key string, ask func() (T, error)) (T, error) {
 	if r.Repo == nil {
-		v, _, err := get[T](r.Tape, "git "+key)
+		v, _, err := nextAnswer[T](r.Tape, "git "+key)
 		return v, err
 	}
 	v, err := ask()

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// jsonDisplay writes one event per line.
+type jsonDisplay struct {
+	mu  sync.Mutex
+	w   io.Writer
+	err io.Writer
+}
+
+func (d *jsonDisplay) Emit(e event.Event) {
+	if e.Type == event.Output {
+		return
+	}
+	b := eventJSON(e)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.w.Write(append(b, '\n')); err != nil {
+		d.w = io.Discard // nobody reads any more; the run goes on
+	}
+}
+
+// eventJSON is an event as one JSON object, with the members of its data
+// beside the other fields.
+func eventJSON(e event.Event) []byte {
+	extra, place := e.Data, e.Index
+	e.Data, e.Index = nil, 0
+	b, err := json.Marshal(e)
+	if err != nil {
+		return []byte(`{"event":"note","message":"an event could not be written"}`)
+	}
+	if place > 0 { // as item_index counts
+		b = fmt.Appendf(b[:len(b)-1], `,"index":%d}`, place-1)
+	}
+	if e.Type == event.ItemRetry || e.Type == event.ItemHandlerDue || e.Type == event.ItemFinished && e.Status == event.DeadLettered {
+		extra = without(extra, b)
+	}
+	extra = bytes.TrimSpace(extra)
+	if len(extra) < 3 || extra[0] != '{' {
+		return b
+	}
+	return append(append(b[:len(b)-1], ','), extra[1:]...)
+}
+
+// without leaves out of an object the members that another one has: a failed
+// attempt tells its class and message both ways.
+func without(object, other []byte) []byte {
+	var m, has map[string]json.RawMessage
+	if json.Unmarshal(object, &m) != nil || json.Unmarshal(other, &has) != nil {
+		return object
+	}
+	for name := range has {
+		delete(m, name)
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		return object
+	}
+	return b
+}
+
+func (d *jsonDisplay) say(line string) { fmt.Fprintf(d.err, "bide: %s\n", line) }
+
+func (d *jsonDisplay) ask(f func(string) bool) func(string) bool { return f }
+
+func (d *jsonDisplay) lend(bool) func() { return func() {} }
+
+func (d *jsonDisplay) close(*engine.Summary) {}

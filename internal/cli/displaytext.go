@@ -1,0 +1,317 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// fitLine has a line fit a terminal: what a step is called matters least, as far as
+// it can be told by its beginning.
+func fitLine(line, label string, width int) string {
+	if width <= 0 || widthOf(line) <= width {
+		return line
+	}
+	if n := widthOf(label); n > leastLabel && !strings.HasPrefix(line, "bide: ✗ item ") {
+		line = strings.Replace(line, label, cut(label, max(leastLabel, n-(widthOf(line)-width))), 1)
+	}
+	next := max(strings.LastIndex(line, "; attempt "), strings.LastIndex(line, "; tolerated,")) // which matter more than the end of an error
+	if next < 0 {
+		next = len(line)
+	}
+	return cut(line[:next], width-widthOf(line[next:])) + line[next:]
+}
+
+// leastLabel is how many columns of a step's label stay.
+const leastLabel = 16
+
+// lines are the lines that an event is told in.
+func (d *plainDisplay) lines(e event.Event) []string {
+	var out []string
+	if held := d.held; held.line != "" && e.Index == 0 {
+		d.held = heldLine{}
+		switch {
+		case e.Step != held.step:
+			out = append(out, "bide: "+held.line)
+		case e.Type == event.RetryScheduled:
+			return []string{fmt.Sprintf("bide: %s; attempt %d follows %s", held.line, e.Attempt+1, when(e.DelayMS))}
+		case e.Type != event.StepFinished || e.Status != event.Failed:
+			out = append(out, "bide: "+held.line)
+		}
+	}
+	if itemError(e) {
+		return out // its end has told it
+	}
+	if itemFailed(e) {
+		out = append(out, d.failedItem(e)...)
+	}
+	if line := d.line(e); line != "" {
+		out = append(out, "bide: "+line)
+	}
+	return out
+}
+
+// itemError reports whether an event tells the error of a failed item.
+func itemError(e event.Event) bool {
+	return e.Type == event.Note && e.Index > 0 && e.Class != "" && e.Class != event.Logged
+}
+
+// itemFailed reports whether an event is the end of an item that failed for good.
+func itemFailed(e event.Event) bool {
+	return e.Type == event.ItemFinished && (e.Status == event.Failed || e.Status == event.DeadLettered)
+}
+
+// mostFailures is how many failed items have a line of their own; the summary
+// tells of all.
+const mostFailures = 20
+
+// failedItem is the line of an item that has failed for good.
+func (d *plainDisplay) failedItem(e event.Event) []string {
+	d.items.told++
+	switch n := d.items.told; {
+	case n == mostFailures+1:
+		return []string{"bide: further failures are only counted"}
+	case n > mostFailures:
+		return nil
+	}
+	message := e.Message
+	if _, after, ok := strings.Cut(message, " attempts: "); ok {
+		message = after // which item it was and how often it was tried
+	}
+	return []string{fmt.Sprintf("bide: ✗ item %s: %s", called(e), reason(e.Class, message))}
+}
+
+// itemNote is a note of a work item: of many, only the first are told.
+func (d *plainDisplay) itemNote(e event.Event) string {
+	d.items.notes++
+	switch n := d.items.notes; {
+	case n == mostFailures+1:
+		return "further notes of items are only recorded: bide events --type note"
+	case n > mostFailures:
+		return ""
+	}
+	name := cmp.Or(d.items.names[e.Index], visible(e.Item))
+	return fmt.Sprintf("item %s: %s", name, visible(oneLine(e.Message)))
+}
+
+// reason is why something failed: the class, unless the message says it, and
+// the message without the place in the file and the text of the step.
+func reason(class, message string) string {
+	message = visible(strings.ReplaceAll(oneLine(message), " failed (not_retryable): ", " failed: "))
+	if i := strings.LastIndex(message, "failed: "); i >= 0 && strings.Contains(message[:i], "step \"") {
+		message = message[i+len("failed: "):]
+	} else if _, after, ok := strings.Cut(message, " attempts: "); ok && strings.Contains(message, "step \"") {
+		message = after
+	}
+	switch class {
+	case "", "error", "exit", "timeout", "signal":
+		return message
+	}
+	return fmt.Sprintf("%s (%s)", message, class)
+}
+
+// line is what a person is told about an event.
+func (d *plainDisplay) line(e event.Event) string {
+	switch e.Type {
+	case event.RunStarted:
+		return fmt.Sprintf("run %s%s", e.Run, nameOf(e.Label))
+	case event.RunResumed:
+		d.resumed(e)
+		return fmt.Sprintf("run %s%s goes on", e.Run, nameOf(e.Label))
+	case event.PhaseStarted:
+		d.items.began = e.Time
+		return e.Phase
+	case event.ItemsReady:
+		d.items.total = e.Total
+		return fmt.Sprintf("%d work %s", e.Total, diag.Plural(e.Total, "item"))
+	case event.AttemptFailed:
+		if e.Index == 0 {
+			d.held = heldLine{e.Step, fmt.Sprintf("%s: attempt %d failed: %s", d.labelOf(e), e.Attempt, reason(e.Class, e.Message))}
+		}
+	case event.RetryScheduled: // whose failure was told before something else happened
+		if e.Index == 0 && e.Phase != "map" {
+			return fmt.Sprintf("%s: attempt %d follows %s", d.labelOf(e), e.Attempt+1, when(e.DelayMS))
+		}
+	case event.ItemsCompared:
+		d.items.done, d.items.before = e.Total, e.Total
+		return visible(oneLine(e.Message))
+	case event.StepFinished:
+		return d.stepLine(e)
+	case event.ItemFinished, event.ItemRequeued:
+		return d.itemLine(e)
+	case event.BreakerChanged:
+		if e.From == e.To {
+			return "" // only its count has changed
+		}
+		return fmt.Sprintf("circuit breaker %s: %s, was %s", breakerName(e.Label), e.To, e.From)
+	case event.Note:
+		if e.Index > 0 {
+			return d.itemNote(e)
+		}
+		return visible(oneLine(e.Message))
+	case event.RunPaused, event.RunControlled:
+		return visible(oneLine(e.Message))
+	case event.AgentMessage:
+		if e.Index == 0 && e.Message != "" {
+			return "  " + visible(oneLine(e.Message))
+		}
+	}
+	return ""
+}
+
+// breakerName is a breaker for a person. Those of pipelines are recorded with
+// the file that their module stands in: two files may have a module of one name.
+func breakerName(label string) string {
+	before, rest, ok := strings.Cut(label, " (")
+	_, after, closed := strings.Cut(rest, ")")
+	if !ok || !closed {
+		return visible(oneLine(label))
+	}
+	return visible(oneLine(before + after))
+}
+
+func (d *plainDisplay) stepLine(e event.Event) string {
+	if e.Index > 0 || e.Phase == "map" {
+		return ""
+	}
+	label := d.labelOf(e)
+	delete(d.rounds, e.Step)
+	switch e.Status {
+	case event.Skipped:
+		if e.Message != "" {
+			return fmt.Sprintf("- %s: skipped, as %s", label, visible(oneLine(e.Message)))
+		}
+		return fmt.Sprintf("- %s: skipped", label)
+	case event.Failed, event.Interrupted:
+		then := ""
+		if told(e).Tolerated {
+			then = "; tolerated, what follows runs"
+		}
+		if e.Attempts < 2 {
+			return fmt.Sprintf("✗ %s: %s%s", label, reason(e.Class, e.Message), then)
+		}
+		return fmt.Sprintf("✗ %s: failed after %d attempts: %s%s", label, e.Attempts, reason(e.Class, e.Message), then)
+	case event.Degraded:
+		why := ""
+		if e.Attempts == 0 && e.Message != "" { // which no failed attempt has told
+			why = ": " + reason("", e.Message)
+		}
+		return fmt.Sprintf("! %s: degraded, %s answered (%s)%s", label, answeredBy(e), spent(e), why)
+	}
+	switch end := told(e); {
+	case end.Incomplete:
+		return fmt.Sprintf("! %s: incomplete (%s)", label, spent(e))
+	case end.Recovered && e.Attempts > 1:
+		return fmt.Sprintf("✓ %s: recovered by its handler, %d attempts (%s)", label, e.Attempts, spent(e))
+	case end.Recovered:
+		return fmt.Sprintf("✓ %s: recovered by its handler (%s)", label, spent(e))
+	case e.Attempts > 1:
+		return fmt.Sprintf("✓ %s: %d attempts (%s)", label, e.Attempts, spent(e))
+	case end.Cached:
+		return fmt.Sprintf("✓ %s: from the cache (%s)", label, spent(e))
+	}
+	return fmt.Sprintf("✓ %s (%s)", label, spent(e))
+}
+
+// answeredBy names what gave the value of a degraded step.
+func answeredBy(e event.Event) string {
+	if by := told(e).By; by == "on_error" {
+		return by
+	}
+	return "the fallback"
+}
+
+// spent is how long a step ran, and how long it waited.
+func spent(e event.Event) string {
+	if ms := told(e).WaitedMS; ms > 0 {
+		return millis(e.DurationMS) + ", waited " + millis(ms)
+	}
+	return millis(e.DurationMS)
+}
+
+// stepEnd is what the data of a step's end tells to people.
+type stepEnd struct {
+	WaitedMS int64 `json:"waited_ms"`
+	// By and Cached are of a pipeline's call.
+	By     string
+	Cached bool
+
+	Tolerated, Recovered, Incomplete bool
+}
+
+// told reads that; it is empty for other steps.
+func told(e event.Event) (d stepEnd) {
+	if json.Unmarshal(e.Data, &d) != nil {
+		return stepEnd{}
+	}
+	return d
+}
+
+// itemLine gives a line for every few percent of the items.
+func (d *plainDisplay) itemLine(e event.Event) string {
+	p := &d.items
+	switch {
+	case e.Type == event.ItemRequeued: // a dead letter is run again in this map
+		p.done, p.failed, p.shown = max(0, p.done-1), max(0, p.failed-1), max(0, min(p.shown, p.done-1))
+		p.before = min(p.before, p.done)
+		return ""
+	case e.Type != event.ItemFinished || e.Status == event.Interrupted || e.Status == event.Unchanged: // which are told together
+		return ""
+	case e.Status == event.Failed, e.Status == event.DeadLettered:
+		p.failed++
+	}
+	p.done++
+	if p.last.IsZero() {
+		p.last = p.began
+	}
+	if p.done == p.total && p.shown == 0 {
+		return "" // the summary follows
+	}
+	step := max(1, p.total/20)
+	if p.total == 0 || p.done < p.total && (p.done-p.shown < step || e.Time.Sub(p.last) < time.Second) {
+		return ""
+	}
+	p.shown, p.last = p.done, e.Time
+	rate := float64(p.done-p.before) / max(0.001, e.Time.Sub(p.began).Seconds())
+	return fmt.Sprintf("%d of %d items (%d %%), %d failed, %s", p.done, p.total, 100*p.done/p.total, p.failed, rateOf(rate))
+}
+
+// rateOf is how many items a second are finished, or a minute where they are few.
+func rateOf(rate float64) string {
+	if rate >= 1 {
+		return fmt.Sprintf("%.0f/s", rate)
+	}
+	return fmt.Sprintf("%.0f/min", 60*rate)
+}
+
+func nameOf(label string) string {
+	if label == "" {
+		return ""
+	}
+	return " (" + label + ")"
+}
+
+func millis(ms int64) string { return duration.Format(time.Duration(ms) * time.Millisecond) }
+
+// when is a wait that lies ahead.
+func when(ms int64) string {
+	if ms == 0 {
+		return "at once"
+	}
+	return "in " + millis(ms)
+}
+
+// oneLine makes a message fit a line.
+func oneLine(s string) string {
+	s = strings.TrimSpace(strings.ReplaceAll(s, "\n", " "))
+	if r := []rune(s); len(r) > 400 {
+		s = string(r[:397]) + "..."
+	}
+	return s
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/step"
+)
+
+// usageText tells what agents used, as far as they told it.
+func usageText(u step.Usage) string {
+	text := diag.Count(u.Calls, "call")
+	in := u.InputTokens + u.CacheTokens
+	if in == 0 && u.OutputTokens == 0 && u.CostUSD == 0 {
+		if u.OtherTokens == 0 {
+			return text + ", which did not tell what they used"
+		}
+		return text + fmt.Sprintf(", %d tokens", u.OtherTokens)
+	}
+	text += fmt.Sprintf(", %d tokens in, %d out", in, u.OutputTokens)
+	if u.OtherTokens > 0 {
+		text += fmt.Sprintf(", %d more", u.OtherTokens)
+	}
+	return text + fmt.Sprintf(", $%.2f", u.CostUSD)
+}
+
+func summarise(w io.Writer, s *engine.Summary, width int) {
+	head, rest := fmt.Sprintf("bide: %s in %s:", strings.ReplaceAll(s.Status, "_", " "), millis(s.DurationMS)), counts(s)
+	if width > 0 && len(head)+1+len(rest) > width {
+		head += "\n "
+	}
+	fmt.Fprintln(w, head, rest)
+	for _, c := range s.Errors {
+		fmt.Fprintln(w, fitLine(fmt.Sprintf("  %d × %s, for example item %s: %s", c.Count, c.Class, visible(oneLine(cmp.Or(c.Label, c.Item))), reason("", c.Example)), "", width))
+	}
+	if s.Usage != nil {
+		fmt.Fprintln(w, "  agents:", usageText(*s.Usage))
+	}
+	if s.Message != "" && s.Status == event.Failed {
+		fmt.Fprintln(w, indent(strings.TrimSpace(s.Message), "  "))
+	}
+	switch {
+	case s.Status == event.Interrupted:
+		fmt.Fprintf(w, "  go on with: bide resume %s\n", shortRun(s.Run))
+	case s.Status == event.Failed:
+		fmt.Fprintf(w, "  look further: bide show %[1]s; bide logs %[1]s\n  after the cause is mended: bide resume %[1]s\n", shortRun(s.Run))
+	case s.MapReduce && s.Items.Failed > 0:
+		fmt.Fprintf(w, "  look further: bide dlq list %[1]s\n  after the cause is mended: bide dlq retry %[1]s\n", shortRun(s.Run))
+	}
+}
+
+// stepWord is what the steps of a run are called.
+func stepWord(pipeline bool) string {
+	if pipeline {
+		return "call"
+	}
+	return "step"
+}
+
+// howMany is how many ended in a way.
+type howMany struct {
+	n   int
+	way string
+}
+
+// counted lists how many of something ended how, in words; "" where nothing did.
+func counted(word string, list ...howMany) string {
+	var parts []string
+	for _, c := range list {
+		if c.n == 0 {
+			continue
+		}
+		if c.way == event.Tolerated {
+			c.way = "failed and tolerated"
+		}
+		if len(parts) == 0 {
+			c.way = diag.Plural(c.n, word) + " " + c.way
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", c.n, c.way))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func counts(s *engine.Summary) string {
+	var text, word string
+	if s.MapReduce {
+		word = "item"
+		i := s.Items
+		text = counted(word, howMany{i.Succeeded - i.Degraded - i.Recovered - i.Incomplete - i.Tolerated, event.Succeeded}, howMany{i.Degraded, event.Degraded},
+			howMany{i.Recovered, event.Recovered}, howMany{i.Incomplete, event.Incomplete}, howMany{i.Failed, event.Failed},
+			howMany{i.Tolerated, event.Tolerated}, howMany{i.Unchanged, event.Unchanged}, howMany{i.Skipped, event.Skipped}, howMany{i.Pending, "not finished"})
+	} else {
+		word = stepWord(s.Pipeline)
+		text = stepCounts(word, s.Steps)
+	}
+	if text != "" {
+		return text
+	}
+	if steps := stepCounts("step", s.Steps); s.MapReduce && steps != "" {
+		return "no items, " + steps // of setup and reduce
+	}
+	return "no " + word + "s"
+}
+
+// stepCounts says how many steps ended how.
+func stepCounts(word string, c event.Counts) string {
+	return counted(word, howMany{c.Succeeded, event.Succeeded}, howMany{c.Degraded, event.Degraded}, howMany{c.Recovered, event.Recovered},
+		howMany{c.Incomplete, event.Incomplete}, howMany{c.Failed, event.Failed}, howMany{c.Tolerated, event.Tolerated}, howMany{c.Skipped, event.Skipped})
+}

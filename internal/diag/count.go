@@ -1,0 +1,20 @@
+package diag
+
+import "strconv"
+
+// Plural is a word as a number of things wants it: with an s, or in the other form
+// that is given.
+func Plural(n int, word string, many ...string) string {
+	switch {
+	case n == 1:
+		return word
+	case len(many) > 0:
+		return many[0]
+	}
+	return word + "s"
+}
+
+// Count is a number of things: "1 item", "3 items".
+func Count(n int, word string, many ...string) string {
+	return strconv.Itoa(n) + " " + Plural(n, word, many...)
+}

@@ -1,0 +1,75 @@
+package template
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Foreign is an expression of GitHub Actions in a text, ${{ … }}: no shell and
+// no reference of ours is written so.
+type Foreign struct {
+	Text   string // with its braces
+	Offset int
+	// Certain says, of those that ForeignInShell gives, that the text is valid
+	// shell but for them.
+	Certain bool
+}
+
+const foreignOpen, foreignClose = "${{", "}}"
+
+// Foreign lists the expressions of GitHub Actions in the text, in order. One
+// whose $ is escaped stands for itself, and is none.
+func (t *Text) Foreign() (list []Foreign) {
+	for at := 0; ; {
+		i := strings.Index(t.src[at:], foreignOpen)
+		if i < 0 {
+			return list
+		}
+		at += i
+		end := strings.Index(t.src[at:], foreignClose)
+		if end < 0 {
+			return list
+		}
+		end += at + len(foreignClose)
+		if !escaped(t.src, 0, at) && !strings.HasSuffix(t.src[:at], "$") {
+			list = append(list, Foreign{Text: t.src[at:end], Offset: at})
+		}
+		at = end
+	}
+}
+
+// ForeignInShell is Foreign without those that a shell leaves alone: in single
+// quotes, in a here-document whose delimiter is quoted, in a comment.
+func (t *Text) ForeignInShell() []Foreign {
+	list := t.Foreign()
+	if len(list) == 0 {
+		return nil
+	}
+	var sk strings.Builder
+	for i := range t.segs {
+		sk.WriteString(blot(&t.segs[i]))
+	}
+	readable := []byte(sk.String())
+	for _, f := range list {
+		for i := f.Offset + len(foreignOpen) - 1; i < f.Offset+len(f.Text)-1; i++ {
+			readable[i] = '_'
+		}
+	}
+	file, err := parseShell(string(readable))
+	if err != nil {
+		return list
+	}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if p, ok := n.(*syntax.ParamExp); ok {
+			start, end := span(p)
+			i, _ := slices.BinarySearchFunc(list, start, func(f Foreign, at int) int { return f.Offset - at })
+			for ; i < len(list) && list[i].Offset < end; i++ {
+				list[i].Certain = true
+			}
+		}
+		return true
+	})
+	return slices.DeleteFunc(list, func(f Foreign) bool { return !f.Certain })
+}

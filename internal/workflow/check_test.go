@@ -1,0 +1,60 @@
+package workflow_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a variable of a known form does not have is an unknown name, in conditions as
+// well, and stops a run.
+func TestMembersThatNothingSets(t *testing.T) {
+	const file = `mode: mapreduce
+setup:
+  - {id: one, shell: echo}
+  - {id: two, shell: echo, capture: two}
+  - {id: three, shell: echo, capture_format: json, capture: three}
+map:
+  input: [{a: 1}]
+  agent_template:
+    - {shell: "echo ${item.a}", on_failure: {shell: "echo USE"}}
+reduce:
+  - {shell: "true", when: "WHEN"}
+`
+	for _, c := range []struct{ use, when, want string }{
+		{"${error.mesage}", "true", `did you mean "error.message"?`},
+		{"${error.message} ${two.anything} ${three.x} ${item.b}", "true", ""},
+		{"${one.outpt}", "true", `did you mean "one.output"?`},
+		{"${shell.exitcode}", "true", `did you mean "shell.exit_code"?`},
+		{"${last.foo}", "true", "it has output, stderr"},
+		{"${steps.one.output}", "true", `did you mean "one.output"?`},
+		{"${item_idx}", "true", `did you mean "item_id"?`},
+		{"${version-1}", "true", "did you mean ${version:-1}?"},
+		{"${one.outpt:-x}", "true", ""},
+		{"x", "${map.sucessful} == 2", `did you mean "map.successful"?`},
+		{"x", "map.sucessful == 2", `did you mean "map.successful"?`},
+		{"x", "map.results[0].item.anything == 2", ""},
+		{"x", "${item.a} == 2", "map.results"}, // there is no item
+	} {
+		text := strings.NewReplacer("USE", c.use, "WHEN", c.when).Replace(file)
+		f, problems := parse(t, text)
+		if c.want == "" {
+			if f == nil || len(problems) > 0 {
+				t.Errorf("%s, %s: %v", c.use, c.when, problems)
+			}
+			continue
+		}
+		if len(problems) != 1 || !strings.Contains(problems[0].Suggestion, c.want) {
+			t.Errorf("%s, %s: %v, want %s", c.use, c.when, problems, c.want)
+		}
+	}
+}
+
+// capture_output: true sets a variable of its own.
+func TestCapturedOutputIsKnown(t *testing.T) {
+	if _, problems := parse(t, "- {shell: a, capture_output: true}\n- {shell: 'echo ${CAPTURED_OUTPUT}'}\n"); len(problems) > 0 {
+		t.Errorf("%v", problems)
+	}
+	if _, problems := parse(t, "- {shell: a, capture_output: false}\n- {shell: 'echo ${CAPTURED_OUTPUT}'}\n"); len(problems) != 1 {
+		t.Errorf("%v", problems)
+	}
+}

@@ -1,0 +1,218 @@
+package workflow
+
+import (
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/template"
+)
+
+// This file finds expressions of GitHub Actions, ${{ … }}. In a shell they are a
+// bad substitution, and everywhere else they would stand as they are.
+
+// foreign is a text with such expressions, and where it stands.
+type foreign struct {
+	n *node
+	t *template.Text
+}
+
+// noteForeign remembers a text with expressions of GitHub Actions; what they
+// come to depends on what the text is for.
+func (d *decoder) noteForeign(n *node, t *template.Text) {
+	if len(d.foreign) < maxProblems && len(t.Foreign()) > 0 {
+		d.foreign = append(d.foreign, foreign{n, t})
+	}
+}
+
+// checkForeign reports those that were noted: in a shell where it would expand
+// them, in prompts and contents as what may be meant, everywhere else as errors.
+func (d *decoder) checkForeign() {
+	if len(d.foreign) == 0 {
+		return
+	}
+	roles := d.textRoles()
+	read := map[*node]textRole{} // a text that is read twice is the model's once
+	for _, f := range d.foreign {
+		read[f.n] = max(read[f.n], roles[f.t])
+	}
+	for _, f := range d.foreign {
+		role := read[f.n]
+		list := f.t.Foreign()
+		if role == roleShell {
+			if roles[f.t] != roleShell {
+				continue
+			}
+			list = f.t.ForeignInShell()
+		}
+		told := map[string]bool{}
+		for _, e := range list {
+			if d.full() || told[e.Text] {
+				continue
+			}
+			told[e.Text] = true
+			start := f.n.at(max(0, strings.Index(f.n.text, f.t.String())) + e.Offset)
+			d.tellForeign(start, role, e)
+		}
+	}
+}
+
+func (d *decoder) tellForeign(at diag.Pos, role textRole, e template.Foreign) {
+	what := short(e.Text) + " is an expression of GitHub Actions, "
+	switch {
+	case role == roleProse:
+		d.warnAt(at, "foreign-expression", "%sand stands here as it is", what).
+			Suggest("%s; or $%s where the text itself is meant", writtenHere(e.Text), short(e.Text))
+	case role == roleShell && !e.Certain:
+		d.warnAt(at, "foreign-expression", "%swhich a shell cannot read", what).Suggest("%s", writtenHere(e.Text))
+	case role == roleShell:
+		d.problems.Errorf(at, "foreign-expression", "%swhich a shell cannot read", what).
+			Suggest("%s; or put it in single quotes where the text itself is meant", writtenHere(e.Text))
+	default:
+		d.problems.Errorf(at, "foreign-expression", "%swhich there are none of here", what).Suggest("%s", writtenHere(e.Text))
+	}
+}
+
+// foreignIn reports an expression of GitHub Actions in a place that takes no
+// text, and whether there is one.
+func (d *decoder) foreignIn(n *node) bool {
+	t, err := template.Parse(n.text)
+	if err != nil {
+		return false
+	}
+	list := t.Foreign()
+	if len(list) > 0 && !d.full() {
+		d.tellForeign(n.at(list[0].Offset), roleOther, list[0])
+	}
+	return len(list) > 0
+}
+
+// textRole is what a text is for.
+type textRole uint8
+
+const (
+	roleOther textRole = iota
+	roleProse          // for an agent, a person, a file, a server: it may speak of anything
+	roleShell
+)
+
+// textRoles are the roles of the model's texts.
+func (d *decoder) textRoles() map[*template.Text]textRole {
+	roles := map[*template.Text]textRole{}
+	env := func(vars []EnvVar) {
+		for _, v := range vars {
+			roles[v.Command] = roleShell
+		}
+	}
+	f := d.file
+	env(f.Env)
+	for _, vars := range f.Profiles {
+		env(vars)
+	}
+	for _, s := range f.Secrets {
+		if s.Provider == "command" {
+			roles[s.Key] = roleShell
+		}
+	}
+	if f.Worktree != nil {
+		roles[f.Worktree.Setup] = roleShell
+	}
+	if f.Map != nil {
+		roles[f.Map.Input] = roleShell // or a file, whose name has no quotes
+	}
+	Walk(f, func(s *Step) {
+		env(s.Env)
+		for _, vars := range s.Envs {
+			env(vars)
+		}
+		if s.AutoCommit != nil {
+			roles[s.AutoCommit.Message] = roleProse
+		}
+		if a, ok := s.Retry.FallbackAction().(*Shell); ok {
+			roles[a.Text] = roleShell
+		}
+		switch a := s.Action.(type) {
+		case *Shell:
+			roles[a.Text] = roleShell
+		case *Foreach:
+			roles[a.Text] = roleShell
+		case *Claude:
+			roles[a.Text] = roleProse
+		case *GoalSeek:
+			roles[a.Goal] = roleProse
+		case *WriteFile:
+			roles[a.Content] = roleProse
+		case *HTTP:
+			roles[a.Body] = roleProse
+			eachText(a.JSON, func(t *template.Text) { roles[t] = roleProse })
+		}
+		if v := s.Validate; v != nil && v.OnIncomplete != nil {
+			roles[v.OnIncomplete.Prompt] = roleProse
+		}
+	})
+	return roles
+}
+
+// eachText visits the texts of a value that deep has read.
+func eachText(v any, visit func(*template.Text)) {
+	switch v := v.(type) {
+	case *template.Text:
+		visit(v)
+	case []any:
+		for _, e := range v {
+			eachText(e, visit)
+		}
+	case map[string]any:
+		for _, e := range v {
+			eachText(e, visit)
+		}
+	}
+}
+
+// writtenHere says what is written here for an expression of GitHub Actions.
+func writtenHere(text string) string {
+	inner := strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(text, "${{"), "}}"))
+	path := strings.Split(inner, ".")
+	name := path[len(path)-1]
+	if strings.Trim(inner, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "" || len(path) < 2 {
+		switch strings.TrimSpace(strings.Split(inner, "(")[0]) {
+		case "failure", "!success":
+			return "write what follows a failure into on_failure:"
+		case "always", "!cancelled":
+			return "write what follows any end into finally:"
+		case "success":
+			return "leave it out: a step runs where those before it have succeeded"
+		}
+		return "write ${name} for a variable, ${env:NAME} for one of the environment, and conditions as in when: ${name} == 'x'"
+	}
+	switch path[0] {
+	case "secrets":
+		return "write ${" + name + "}, and secrets: {" + name + ": '${env:" + name + "}'} at the top of the file, which takes it from the environment and masks it"
+	case "env":
+		return "write ${" + name + "}"
+	case "vars":
+		return "write ${env:" + name + "} for a variable of the environment, or set it in env:"
+	case "matrix":
+		return "write ${item." + name + "} in a map over the values, or ${item} in a foreach"
+	case "inputs":
+		return "write ${" + name + "}, and declare it under parameters:"
+	case "steps", "needs", "jobs":
+		return stepOutput(path)
+	case "github", "runner":
+		if len(path) == 2 && name != "token" && name != "event" {
+			return "write ${env:" + strings.ToUpper(path[0]+"_"+name) + "}, which Actions sets in a job of its own"
+		}
+	}
+	return "write ${name} for a variable, or ${env:NAME} for one of the environment"
+}
+
+// stepOutput is what stands here for steps.ID.outputs.NAME and its kin.
+func stepOutput(path []string) string {
+	name := path[len(path)-1]
+	switch {
+	case len(path) > 3 && path[2] == "outputs":
+		return "write ${" + name + "}, which a step sets with a line " + name + "=… in the file $BIDE_OUTPUT or with capture: " + name
+	case name == "outcome" || name == "conclusion" || name == "result":
+		return "write ${" + path[1] + ".success}, of the step with that id"
+	}
+	return "write ${" + path[1] + ".output}, of the step with that id"
+}
