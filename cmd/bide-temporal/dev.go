@@ -45,8 +45,14 @@ func serverProgram() (string, error) {
 	return path, nil
 }
 
+// devServer is a development server that was started.
+type devServer struct {
+	*os.Process
+	ended <-chan struct{} // closed once it has ended
+}
+
 // serve starts a development server and waits until it answers.
-func serve(address, database string) (*exec.Cmd, error) {
+func serve(address, database string) (*devServer, error) {
 	program, err := serverProgram()
 	if err != nil {
 		return nil, err
@@ -61,9 +67,19 @@ func serve(address, database string) (*exec.Cmd, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	for end := time.Now().Add(devWait); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // how it ended, its own output tells
+		close(ended)
+	}()
+	for end := time.Now().Add(devWait); time.Now().Before(end); {
+		select {
+		case <-ended:
+			return nil, fmt.Errorf("Temporal's development server ended before it answered on %s: %v", address, cmd.ProcessState)
+		case <-time.After(50 * time.Millisecond):
+		}
 		if c, err := net.Dial("tcp", address); err == nil {
-			return cmd, c.Close()
+			return &devServer{Process: cmd.Process, ended: ended}, c.Close()
 		}
 	}
 	return nil, errors.Join(fmt.Errorf("Temporal's development server does not answer on %s after %v", address, devWait), cmd.Process.Kill())
@@ -79,8 +95,8 @@ func dev(database, slots string) (err error) {
 		return err
 	}
 	defer func() {
-		_ = server.Process.Signal(syscall.SIGTERM) // it may have ended
-		_ = server.Wait()                          // how it ended, its own output tells
+		_ = server.Signal(syscall.SIGTERM) // it may have ended
+		<-server.ended
 	}()
 	fmt.Fprintf(os.Stderr, "Temporal's development server is on %s, its database is %s\n", devAddress, database)
 	self, err := os.Executable()
@@ -100,7 +116,11 @@ func dev(database, slots string) (err error) {
 		}
 		workers = append(workers, w)
 	}
-	<-ch
+	select {
+	case <-ch:
+	case <-server.ended:
+		err = fmt.Errorf("Temporal's development server on %s has ended", devAddress)
+	}
 	for _, w := range workers {
 		_ = w.Process.Signal(syscall.SIGTERM) // it may have ended
 	}
@@ -118,5 +138,5 @@ func dev(database, slots string) (err error) {
 			_ = w.Process.Kill()
 		}
 	}
-	return nil
+	return err
 }

@@ -55,10 +55,10 @@ map:
 		}
 		sum := s.summary()
 		done := sum.Items.Succeeded
-		t.Logf("%6.0f s: %d items, %.0f/s, %d workers killed, server %s", time.Since(began).Seconds(), done, float64(done)/time.Since(began).Seconds(), killed, memory(s.server.Process.Pid))
+		t.Logf("%6.0f s: %d items, %.0f/s, %d workers killed, server %s", time.Since(began).Seconds(), done, float64(done)/time.Since(began).Seconds(), killed, memory(s.server.Pid))
 		if !restarted && done > items/2 {
 			restarted = true
-			s.end(s.server)
+			s.endServer()
 			s.start()
 			t.Logf("the server was killed, and started again")
 		}
@@ -76,7 +76,7 @@ map:
 		t.Fatal(err)
 	}
 	t.Logf("%d items in %.1f s: %.0f/s; %d workers killed, server restarted: %v, %d items begun twice; server %s, its database %d MB", items, took.Seconds(),
-		float64(items)/took.Seconds(), killed, restarted, again, memory(s.server.Process.Pid), info.Size()>>20)
+		float64(items)/took.Seconds(), killed, restarted, again, memory(s.server.Pid), info.Size()>>20)
 	if again > killed*slots {
 		t.Errorf("%d items were begun twice, with %d lanes killed", again, killed*slots)
 	}

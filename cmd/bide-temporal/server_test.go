@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -26,7 +28,7 @@ type site struct {
 	t                  *testing.T
 	root, dir, address string
 	env                []string
-	server             *exec.Cmd
+	server             *devServer
 	home               *journal.Store
 }
 
@@ -66,14 +68,7 @@ func newSite(t *testing.T, text string, items int) *site {
 			t.Fatal(err)
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.address = l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	s.address = lasting(t)
 	s.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "BIDE_HOME="+filepath.Join(root, "home"),
 		"BIDE_STORE=dir:"+filepath.Join(root, "store"), "TEMPORAL_ADDRESS="+s.address, "HOME="+root, "TMPDIR="+root)
 	if s.home, err = journal.OpenStore(filepath.Join(root, "home")); err != nil {
@@ -81,8 +76,32 @@ func newSite(t *testing.T, text string, items int) *site {
 	}
 	s.home.Refresh = cluster.Refresh(s.home)
 	s.start()
-	t.Cleanup(func() { s.end(s.server) })
+	t.Cleanup(s.endServer)
 	return s
+}
+
+// ports is the last port that a test got.
+var ports atomic.Int32
+
+// lasting is an address for a server that may be started twice: no other
+// program is given its port in between, because it lies below those that a system
+// hands out by itself.
+func lasting(t *testing.T) string {
+	t.Helper()
+	const first, last = 15000, 31000
+	ports.CompareAndSwap(0, first+rand.Int32N((last-first)/2))
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ports.Add(7)))
+		if err != nil {
+			continue // it is taken
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return l.Addr().String()
+	}
+	t.Fatal("no free port")
+	return ""
 }
 
 func (s *site) start() {
@@ -91,6 +110,12 @@ func (s *site) start() {
 	if s.server, err = serve(s.address, filepath.Join(s.root, "temporal.db")); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// endServer kills the server.
+func (s *site) endServer() {
+	_ = s.server.Kill() // it may have ended
+	<-s.server.ended
 }
 
 // end kills a process that the test has started.
@@ -130,7 +155,7 @@ func (s *site) worker(slots int) *exec.Cmd {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { s.end(cmd) })
-	ready := make(chan struct{})
+	said := make(chan string, 1) // up to its first word that it is ready, or to its end
 	go func() {
 		defer out.Close()
 		var text bytes.Buffer
@@ -138,26 +163,23 @@ func (s *site) worker(slots int) *exec.Cmd {
 		for told := false; ; {
 			n, err := out.Read(b)
 			text.Write(b[:n])
-			if !told && strings.Contains(text.String(), "ready") {
+			if !told && (err != nil || bytes.Contains(text.Bytes(), []byte(", ready\n"))) {
 				told = true
-				close(ready)
+				said <- text.String()
 			}
 			if err != nil {
-				if !told {
-					fmt.Fprintf(os.Stderr, "the worker says: %s\n", text.String())
-				}
 				return
 			}
 		}
 	}()
-	s.wait("the worker", func() bool {
-		select {
-		case <-ready:
-			return true
-		default:
-			return false
+	select {
+	case text := <-said:
+		if !strings.Contains(text, ", ready\n") {
+			s.t.Fatalf("the worker has ended: %s", text)
 		}
-	})
+	case <-time.After(patienceOfTests):
+		s.t.Fatal("no sign of the worker")
+	}
 	return cmd
 }
 
@@ -230,7 +252,7 @@ reduce:
 	s.end(first)
 	s.worker(slots)
 	s.wait("half of the items", func() bool { return s.lines("ran") > items/2 })
-	s.end(s.server)
+	s.endServer()
 	s.start()
 	s.wait("the result", func() bool { return s.summary().Status != event.Running })
 	took := time.Since(begin)
@@ -446,7 +468,7 @@ map:
 	s.worker(2)
 	s.must("run", "--on", "temporal", "--detach", "flow.yml")
 	s.wait("both items", func() bool { return s.lines("ran") == 2 })
-	s.end(s.server)
+	s.endServer()
 	away := time.NewTimer(30 * time.Second)
 	<-away.C
 	s.start()

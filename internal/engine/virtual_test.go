@@ -79,7 +79,7 @@ func steps(facts []event.Event, unordered bool) (said []string) {
 			e.Data = nil // the digest of a journal's list
 		}
 		e.Seq, e.Time, e.Run, e.DurationMS = 0, time.Time{}, "", 0
-		e.Message = probe.ReplaceAllString(e.Message, "a probe through later")
+		e.Message = left.ReplaceAllString(e.Message, "$1 a while")
 		if e.Retry != nil {
 			st := *e.Retry
 			st.Began, st.FirstFailure, st.Due = time.Time{}, time.Time{}, time.Time{}
@@ -104,8 +104,9 @@ func steps(facts []event.Event, unordered bool) (said []string) {
 	return said
 }
 
-// probe is what is left of the time of an open breaker.
-var probe = regexp.MustCompile(`a probe through in \S+`)
+// left is what is left of the time of an open breaker or of a rate limit: a time
+// until a moment, as seen from another one.
+var left = regexp.MustCompile(`(a probe through in|the rate limit lasts) [0-9a-zµ.]+`)
 
 // timeless takes times out of a value.
 func timeless(v any) any {
@@ -117,15 +118,15 @@ func timeless(v any) any {
 		for k, x := range v {
 			v[k] = timeless(x)
 		}
-		if ns, ok := v["retry_after_ns"].(float64); ok { // until a moment, as seen from another one
-			v["retry_after_ns"] = time.Duration(ns).Round(time.Minute)
+		if ns, ok := v["retry_after_ns"].(float64); ok && time.Duration(ns) > time.Hour { // until a moment, too
+			v["retry_after_ns"] = time.Duration(ns).Round(time.Hour)
 		}
 	case []any:
 		for i, x := range v {
 			v[i] = timeless(x)
 		}
 	case string:
-		return probe.ReplaceAllString(v, "a probe through later")
+		return left.ReplaceAllString(v, "$1 a while")
 	}
 	return v
 }
