@@ -151,6 +151,10 @@ func newTrial(t *testing.T, kind string, seed uint64) *trial {
 	return x
 }
 
+// patience bounds the waits of tests for what a process does: it says that something
+// never comes, and not how fast it is.
+const patience = 2 * time.Minute
+
 // process is a process of the binary under test that has not been waited for.
 type process struct {
 	*exec.Cmd
@@ -181,7 +185,7 @@ func (p *process) text() string { return p.out.String() }
 // told waits until the process has printed a text.
 func (p *process) told(t *testing.T, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(p.text(), text); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !strings.Contains(p.text(), text); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%q is not printed: %s", text, p.text())
 		}
@@ -220,7 +224,7 @@ func (p *process) wait(t *testing.T) int {
 			t.Fatal(err)
 		}
 		return p.ProcessState.ExitCode()
-	case <-time.After(60 * time.Second):
+	case <-time.After(patience):
 		t.Fatalf("the process did not end:\n%s", p.out.String())
 		return 0
 	}
@@ -278,7 +282,7 @@ func living(text string) []string {
 // quiet waits until no process of the bench is left.
 func (b *bench) quiet() {
 	b.t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		left := living("EV=" + b.ev)
 		if len(left) == 0 {
 			return

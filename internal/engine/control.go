@@ -41,19 +41,31 @@ func forgetRequests(j *journal.Journal) error {
 	if _, err := j.TakeStop(); err != nil {
 		return err
 	}
-	_, err := j.TakeControl()
-	return err
+	return j.ControlTaken()
 }
 
-// takeControl does what another process asks for, if it does.
+// takeControl does what another process asks for, if it does. Who asks is answered
+// when that is on the disk: it holds over the end of this process.
 func (g *guard) takeControl() {
-	q, err := g.j.TakeControl()
-	if err != nil {
+	q, err := g.j.PeekControl()
+	switch {
+	case err != nil:
+		g.x.NoteOnce("control", fmt.Sprintf("a request of another process: %v", err))
+	case q == nil:
+		return
+	default:
+		g.carryOut(q)
+	}
+	if g.j.Sync(context.Background()) != nil {
+		return // the journal cannot be written: the run ends by that
+	}
+	if err := g.j.ControlTaken(); err != nil {
 		g.x.NoteOnce("control", fmt.Sprintf("a request of another process: %v", err))
 	}
-	if q == nil || err != nil {
-		return
-	}
+}
+
+// carryOut does what another process asks for, and records it.
+func (g *guard) carryOut(q *journal.ControlRequest) {
 	said := ""
 	switch q.Do {
 	case journal.Pause:

@@ -335,7 +335,7 @@ func TestACallWithASecretIsMadeAgain(t *testing.T) {
 	soft, stop := context.WithCancel(context.Background())
 	b.opt.Soft, b.opt.Grace = soft, 10*time.Millisecond
 	go func() {
-		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 			if _, err := os.Stat(filepath.Join(b.ev, "used")); err == nil {
 				break
 			}

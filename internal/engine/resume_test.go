@@ -242,7 +242,7 @@ func TestChangedFile(t *testing.T) {
 // until waits for a line in $EV/log.
 func (b *bench) until(line string) {
 	b.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		for _, l := range b.lines() {
 			if l == line {
 				return

@@ -171,9 +171,23 @@ func (r *Reader) leave(name string, q any, put func(from, to string) error) (err
 // wanted the run to end.
 func (j *Journal) TakeStop() (*StopRequest, error) { return take[StopRequest](j.dir, stopName) }
 
-// TakeControl takes the request to go on in another way; nil if there is none.
-func (j *Journal) TakeControl() (*ControlRequest, error) {
-	return take[ControlRequest](j.dir, controlName)
+// PeekControl reads the request to go on in another way without taking it; nil if
+// there is none. ControlTaken ends it.
+func (j *Journal) PeekControl() (*ControlRequest, error) {
+	return readRequest[ControlRequest](filepath.Join(j.dir, controlName))
+}
+
+// ControlTaken ends the request to go on in another way, which is the answer to who
+// asked: it is carried out, and recorded.
+func (j *Journal) ControlTaken() error { return remove(j.dir, controlName) }
+
+// remove removes a file of the run's directory that may not be there.
+func remove(dir, name string) error {
+	err := os.Remove(filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // take takes a request out of the run's directory; nil if there is none, and an
@@ -187,10 +201,7 @@ func take[Q any](dir, name string) (*Q, error) {
 	if q == nil {
 		q = new(Q)
 	}
-	if rerr := os.Remove(path); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
-		err = errors.Join(err, rerr)
-	}
-	return q, err
+	return q, errors.Join(err, remove(dir, name))
 }
 
 // RetryRequested says whether a request is there that nobody took.
@@ -224,13 +235,7 @@ func (j *Journal) TakeRetry() (bool, error) {
 }
 
 // RetryTaken ends the request that was taken: what it asks for is recorded.
-func (j *Journal) RetryTaken() error {
-	err := os.Remove(filepath.Join(j.dir, takenName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
+func (j *Journal) RetryTaken() error { return remove(j.dir, takenName) }
 
 // LeftRetries gives what is asked for by a request that a former life of the run
 // took and did not carry out, and by one that came too late for it. EndRetries
