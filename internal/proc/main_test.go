@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // playDaemon writes its process id to the file in its first argument, ignores
-// all that can be ignored, and stays for five minutes. It is what a detached,
+// all that can be ignored, and stays for ten minutes. It is what a detached,
 // stubborn server is.
 func playDaemon() {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
@@ -44,7 +44,7 @@ func playDaemon() {
 	if err := os.Rename(name+".new", name); err != nil {
 		os.Exit(1)
 	}
-	<-time.After(5 * time.Minute)
+	<-time.After(10 * time.Minute)
 }
 
 // playParent is a bide that runs 20 trees of processes until it is killed.
@@ -111,23 +111,45 @@ func everyWay(t *testing.T, f func(t *testing.T, s *Supervisor)) {
 	}
 }
 
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// whenReady is a context that is cancelled when a command has printed something: what
+// it does before that, it has done.
+func whenReady(t *testing.T, c *Cmd) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	c.Stdout = writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
+	return ctx
+}
+
 func mustRun(t *testing.T, s *Supervisor, c *Cmd) Result {
 	t.Helper()
-	r, err := s.Run(context.Background(), c)
+	return mustRunUnder(context.Background(), t, s, c)
+}
+
+func mustRunUnder(ctx context.Context, t *testing.T, s *Supervisor, c *Cmd) Result {
+	t.Helper()
+	r, err := s.Run(ctx, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// eventually waits until the condition holds, 10 s at most.
+// patience bounds the waits of tests: it says that something never comes, and not how
+// fast it is.
+const patience = 2 * time.Minute
+
+// eventually waits until the condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); !holds(); <-tick.C {
+	for deadline := time.Now().Add(patience); !holds(); <-tick.C {
 		if time.Now().After(deadline) {
-			t.Fatalf("after 10 s still not: %s\n%s", what, processList())
+			t.Fatalf("after %s still not: %s\n%s", patience, what, processList())
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -176,23 +175,20 @@ func TestTimeoutAndCancel(t *testing.T) {
 		c := shell("sleep 300; echo no")
 		c.Timeout = 50 * time.Millisecond
 		r := mustRun(t, s, c)
-		if !r.TimedOut || r.Cancelled || r.Signal != "SIGTERM" || r.Duration > 5*time.Second || r.Success() {
+		if !r.TimedOut || r.Cancelled || r.Signal != "SIGTERM" || r.Success() {
 			t.Errorf("timeout: %+v", r)
 		}
 
-		ctx, cancel := context.WithCancel(t.Context())
 		c = shell("echo ready; sleep 300")
-		c.Stdout = writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
-		r, err := s.Run(ctx, c)
-		if err != nil || !r.Cancelled || r.TimedOut || r.Signal != "SIGTERM" {
-			t.Errorf("cancel: %+v, %v", r, err)
+		r = mustRunUnder(whenReady(t, c), t, s, c)
+		if !r.Cancelled || r.TimedOut || r.Signal != "SIGTERM" {
+			t.Errorf("cancel: %+v", r)
 		}
 
-		ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		r, err = s.Run(ctx, shell("sleep 300"))
-		if err != nil || r.Cancelled || !r.TimedOut {
-			t.Errorf("deadline: %+v, %v", r, err)
+		c = shell("echo ready; sleep 300")
+		r = mustRunUnder(late{whenReady(t, c)}, t, s, c)
+		if r.Cancelled || !r.TimedOut {
+			t.Errorf("deadline: %+v", r)
 		}
 
 		// A later command is not disturbed by the bell of an earlier one.
@@ -202,25 +198,32 @@ func TestTimeoutAndCancel(t *testing.T) {
 	})
 }
 
-type writerFunc func(p []byte) (int, error)
+// late is a context that ends by its deadline, whenever that is.
+type late struct{ context.Context }
 
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+func (c late) Err() error {
+	if c.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
 
 func TestGrace(t *testing.T) {
 	everyWay(t, func(t *testing.T, s *Supervisor) {
 		// The shell is gone with SIGTERM; its child has the whole grace.
-		c := shell("sh -c 'trap \"echo cleaned; exit 0\" TERM; echo ready; sleep 0.3 & wait; wait; exit 1' & wait")
-		c.Timeout, c.Grace = 200*time.Millisecond, 5*time.Second
-		r := mustRun(t, s, c)
+		c := shell("sh -c 'trap \"echo cleaned; exit 0\" TERM; echo ready; sleep 300 & wait; wait; exit 1' & wait")
+		c.Grace = patience
+		r := mustRunUnder(whenReady(t, c), t, s, c)
 		if got := r.Stdout.String(); got != "ready\ncleaned\n" {
 			t.Errorf("with grace: %q, %+v", got, r)
 		}
 
 		c = shell("trap '' TERM; echo ready; while :; do sleep 0.05; done")
-		c.Timeout, c.Grace = 100*time.Millisecond, 150*time.Millisecond
-		r = mustRun(t, s, c)
-		if r.Signal != "SIGKILL" || !r.TimedOut || r.Duration < 250*time.Millisecond || r.Duration > 5*time.Second {
-			t.Errorf("a command that ignores SIGTERM: %+v", r)
+		c.Grace = 150 * time.Millisecond
+		began := time.Now()
+		r = mustRunUnder(whenReady(t, c), t, s, c)
+		if took := time.Since(began); r.Signal != "SIGKILL" || !r.Cancelled || took < c.Grace {
+			t.Errorf("a command that ignores SIGTERM, after %s: %+v", took, r)
 		}
 
 		c = shell("trap 'echo no' TERM; while :; do sleep 0.05; done")
@@ -240,27 +243,31 @@ func TestGrace(t *testing.T) {
 
 func TestNothingIsLeft(t *testing.T) {
 	for _, c := range []struct {
-		name, script string // %s: a directory of this test's own
-		timeout      time.Duration
-		least        int // leftovers
+		name, script string // $D: a directory of this test's own
+		cut          bool   // it is cancelled when it has printed a line
+		least        int    // leftovers
 	}{
-		{"background child", "sleep 300 %s 2>/dev/null || sleep 300 & exit 0", 0, 1},
-		{"child without our outputs", "D=%s sleep 300 >/dev/null 2>&1 & exit 0", 0, 1},
-		{"child that ignores SIGTERM", "D=%s sh -c 'trap \"\" TERM; echo; sleep 300; sleep 300' & read x </dev/zero & sleep 0.1; exit 0", 0, 1},
-		{"group of its own", "set -m; D=%s sleep 300 & exit 0", 0, 1},
-		{"timeout with grandchildren", "D=%s sh -c 'sleep 300 & sleep 300 & wait' & wait", 100 * time.Millisecond, 0},
-		{"timeout with a stubborn grandchild", "D=%s sh -c 'trap \"\" TERM; sleep 300; sleep 300' & wait", 100 * time.Millisecond, 0},
-		{"setsid with our outputs", "D=%s setsid sleep 300 & exit 0", 0, 1},
-		{"double fork", "(D=%s setsid sh -c 'sleep 300 & sleep 300 & exit 0' &) ; exit 0", 0, 1},
-		{"timeout with setsid", "D=%s setsid sleep 300 >/dev/null 2>&1 & sleep 300", 100 * time.Millisecond, 1},
+		{"background child", "sleep 300 $D 2>/dev/null || sleep 300 & exit 0", false, 1},
+		{"child without our outputs", "sleep 300 >/dev/null 2>&1 & exit 0", false, 1},
+		{"child that ignores SIGTERM", "sh -c 'trap \"\" TERM; touch $D/deaf; sleep 300; sleep 300' & until [ -e $D/deaf ]; do sleep 0.01; done; exit 0", false, 1},
+		{"group of its own", "set -m; sleep 300 & exit 0", false, 1},
+		{"cancel with grandchildren", "sh -c 'sleep 300 & sleep 300 & echo; wait' & wait", true, 0},
+		{"cancel with a stubborn grandchild", "sh -c 'trap \"\" TERM; echo; sleep 300; sleep 300' & wait", true, 0},
+		{"setsid with our outputs", "setsid sleep 300 & exit 0", false, 1},
+		{"double fork", "(setsid sh -c 'sleep 300 & sleep 300 & exit 0' &) ; exit 0", false, 1},
+		{"cancel with setsid", "setsid sh -c 'touch $D/away; exec sleep 300' >/dev/null 2>&1 & until [ -e $D/away ]; do sleep 0.01; done; echo; sleep 300", true, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			everyWay(t, func(t *testing.T, s *Supervisor) {
 				dir := t.TempDir()
-				cmd := shell("cd /; D=" + dir + "; export D; " + fmt.Sprintf(c.script, dir))
-				cmd.Timeout, cmd.Grace = c.timeout, 200*time.Millisecond
-				r := mustRun(t, s, cmd)
-				if r.Duration > 3*time.Second {
+				cmd := shell("cd /; D=" + dir + "; export D; " + c.script)
+				cmd.Grace = 200 * time.Millisecond
+				ctx := t.Context()
+				if c.cut {
+					ctx = whenReady(t, cmd)
+				}
+				r := mustRunUnder(ctx, t, s, cmd)
+				if r.Duration > patience {
 					t.Errorf("held for %v", r.Duration)
 				}
 				if r.Leftovers < c.least {
@@ -351,6 +358,7 @@ func TestCloseEndsQuietDaemonsAndCommands(t *testing.T) {
 // for a moment.
 func TestLateOutputIsTaken(t *testing.T) {
 	everyWay(t, func(t *testing.T, s *Supervisor) {
+		s.linger = patience
 		r := mustRun(t, s, shell("(sleep 0.01; echo late) & exit 0"))
 		if got := r.Stdout.String(); got != "late\n" {
 			t.Errorf("%q, %+v", got, r)

@@ -159,7 +159,7 @@ func (p *portableRun) serve(leader *os.Process) {
 	}
 	p.tee.lift()
 	if !p.forced {
-		await(outputs, linger)
+		await(outputs, p.s.linger)
 	}
 	p.endRest(leader.Pid)
 	if !await(outputs, 0) || p.forced || p.res.Leftovers > 0 {

@@ -67,7 +67,8 @@ type Supervisor struct {
 	chain    string // the links of MarkerVar before ours, with a comma
 	born     uint64 // ticks
 	portable bool
-	session  bool // a command leads a session of its own, not only a group
+	session  bool          // a command leads a session of its own, not only a group
+	linger   time.Duration // what the constant says, or longer in tests
 	devNull  *os.File
 	seq      atomic.Uint64
 	killed   atomic.Bool
@@ -121,6 +122,7 @@ func New(dir string, opts Options) (*Supervisor, error) {
 		born:     now(),
 		portable: opts.portable,
 		session:  onTerminal(),
+		linger:   linger,
 	}
 	if outer := os.Getenv(MarkerVar); outer != "" {
 		s.chain = outer + ","

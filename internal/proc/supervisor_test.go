@@ -77,7 +77,7 @@ func TestLiveOutput(t *testing.T) {
 		})
 		c := shell("echo first; read x <" + gate + "; echo second >&2")
 		c.Stdout, c.Stderr = both, both
-		c.Timeout = 10 * time.Second
+		c.Timeout = patience
 		r := mustRun(t, s, c)
 		if live.String() != "first\nsecond\n" || r.Stdout.String() != "first\n" || r.Stderr.String() != "second\n" || r.TimedOut {
 			t.Errorf("live %q, %+v", live.String(), r)
@@ -108,7 +108,7 @@ func TestBlockedWriterHoldsNothing(t *testing.T) {
 		c := shell("yes")
 		c.Stdout, c.Timeout, c.Grace = w, 100*time.Millisecond, 100*time.Millisecond
 		got := mustRun(t, s, c)
-		if !got.TimedOut || got.Duration > 3*time.Second || !errors.Is(got.Stdout.Err, errStalled) {
+		if !got.TimedOut || !errors.Is(got.Stdout.Err, errStalled) {
 			t.Errorf("%+v", got)
 		}
 		if got.Stdout.Size > 2<<20 {

@@ -69,7 +69,7 @@ func (w *watch) act(t time.Time) (next time.Time, err error) {
 	case !w.reaped:
 		if !w.silent() && !w.forced {
 			if w.linger.IsZero() {
-				w.linger = t.Add(linger)
+				w.linger = t.Add(w.s.linger)
 			}
 			if t.Before(w.linger) {
 				return w.linger, nil
