@@ -3,6 +3,7 @@ package action
 import (
 	"context"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/bide-dev/bide/internal/proc"
@@ -20,11 +21,24 @@ func (w *World) run(ctx context.Context, c *Call, p *proc.Cmd) (proc.Result, con
 	}
 	watched, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	t := time.AfterFunc(c.Stall, func() { cancel(errStalled) })
-	defer t.Stop()
+	start := time.Now()
+	// running is the time since start, without that for which the command was stopped.
+	running := func() time.Duration { return time.Since(start) - w.Proc.Suspended() }
+	var heard atomic.Int64 // when it printed last
+	heard.Store(int64(running()))
+	go func() {
+		for left := c.Stall; left > 0; left = c.Stall - (running() - time.Duration(heard.Load())) {
+			select {
+			case <-time.After(left):
+			case <-watched.Done():
+				return
+			}
+		}
+		cancel(errStalled)
+	}()
 	beat := func(to io.Writer) io.Writer {
 		return pulse(func(b []byte) (int, error) {
-			t.Reset(c.Stall)
+			heard.Store(int64(running()))
 			if to == nil {
 				return len(b), nil
 			}

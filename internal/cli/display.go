@@ -158,6 +158,9 @@ func (d *plainDisplay) paint(line string) string {
 func (d *plainDisplay) lend(screen bool) (back func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.lent.on {
+		return func() {} // whoever has it gives it back
+	}
 	d.lent = lending{on: true, screen: screen}
 	return func() {
 		d.mu.Lock()

@@ -60,8 +60,8 @@ such a text there may be flags too.
 Each attempt knows which it is, and how the one before it failed: BIDE_ATTEMPT,
 BIDE_LAST_EXIT, BIDE_LAST_ERROR.
 
-On a terminal the command has one: its colours, its questions and Ctrl-C are as
-without bide. What comes through a pipe on standard input is given to every
+On a terminal the command has one: its colours, its questions, Ctrl-C and Ctrl-Z
+are as without bide. What comes through a pipe on standard input is given to every
 attempt. A command that cannot be run (exit status 126) or is not found (127) is
 not tried again.
 
@@ -161,12 +161,13 @@ func (x *execCommand) run(ctx context.Context, args []string) (err error) {
 
 	sig := watchSignals(ctx, func(os.Signal) {})
 	defer sig.stop()
+	sig.stops.begin(sup.Suspend, nil)
 	soft, stop := context.WithCancelCause(sig.soft)
 	defer stop(nil)
 	x.output = newOutputs(x.out, x.err, sig, stop)
 	if x.console = x.openConsole(); x.console != nil {
 		defer x.console.close()
-		x.console.press = func(n int32) { x.pressed(n, sig) }
+		x.console.press, x.console.stops = func(n int32) { x.pressed(n, sig) }, &sig.stops
 	}
 	if !isTerminal(x.in) {
 		x.input = newReplay(x.in, dir)

@@ -45,7 +45,12 @@ type execScreen struct {
 
 func onScreen(t *testing.T, args ...string) *execScreen {
 	t.Helper()
-	s := &execScreen{t: t, cmd: bideCmd(t, args...), text: make(chan byte, 1<<20)}
+	return startOnScreen(t, bideCmd(t, args...))
+}
+
+func startOnScreen(t *testing.T, cmd *exec.Cmd) *execScreen {
+	t.Helper()
+	s := &execScreen{t: t, cmd: cmd, text: make(chan byte, 1<<20)}
 	f, err := pty.StartWithSize(s.cmd, &pty.Winsize{Rows: 33, Cols: 77})
 	if err != nil {
 		t.Fatal(err)
@@ -127,6 +132,21 @@ func TestExecGivesTheTerminal(t *testing.T) {
 		}
 	}
 	if status != 0 {
+		t.Errorf("status %d: %q", status, text)
+	}
+}
+
+// Who reads the output of a command that has the terminal's keys may write on the
+// terminal as well.
+func TestExecPiped(t *testing.T) {
+	t.Parallel()
+	bide := bideCmd(t)
+	cmd := exec.Command("sh", "-c", bide.Path+` exec -- sh -c 'echo one; read a; echo two' | cat`)
+	cmd.Env, cmd.Dir = bide.Env, bide.Dir
+	s := startOnScreen(t, cmd)
+	s.until("one")
+	s.typed("x\n")
+	if status, text := s.end(); status != 0 || !strings.Contains(text, "one\r\n") || !strings.Contains(text, "two\r\n") {
 		t.Errorf("status %d: %q", status, text)
 	}
 }

@@ -19,17 +19,21 @@ import (
 // find everything as if it had been started without bide: a terminal of its
 // own stands between, so that its output can be watched and copied.
 type console struct {
-	tty          *os.File // ours
-	in, out, err bool     // which of our streams are on it
-	opened       bool     // tty is ours to close
+	tty          *os.File    // ours
+	in, out, err bool        // which of our streams are on it
+	opened       bool        // tty is ours to close
+	piped        bool        // our standard output is read by another
+	found        *term.State // the mode of tty as it was found, while it is raw
 	presses      atomic.Int32
 	press        func(n int32) // called when the key for an interrupt was pressed
+	stops        *stops        // what the stop key does
 }
 
 // openConsole gives the terminal; nil where none of the streams is one, or
 // where bide runs in the background and must not touch it.
 func (a *app) openConsole() *console {
 	c := &console{in: isTerminal(a.in), out: isTerminal(a.out), err: isTerminal(a.err)}
+	c.piped = !c.out
 	switch {
 	case c.in:
 		c.tty, _ = a.in.(*os.File)
@@ -42,18 +46,54 @@ func (a *app) openConsole() *console {
 	default:
 		return nil
 	}
-	foreground, err := unix.IoctlGetInt(int(c.tty.Fd()), unix.TIOCGPGRP)
-	if err != nil || foreground != unix.Getpgrp() {
+	if !c.foreground() {
 		c.close()
 		return nil
 	}
 	return c
 }
 
+// foreground reports whether what is typed on the terminal is for bide.
+func (c *console) foreground() bool {
+	group, err := unix.IoctlGetInt(int(c.tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
 func (c *console) close() {
 	if c.opened {
 		_ = c.tty.Close() // it was only read
 	}
+}
+
+// raw hands the keys of our terminal to the command, as they are typed; cooked
+// takes that back. Only who is in the foreground may change the terminal's mode,
+// and who is not would be stopped.
+func (c *console) raw() (err error) {
+	if c.found == nil && c.foreground() {
+		c.found, err = term.MakeRaw(int(c.tty.Fd()))
+		if err == nil && c.piped {
+			err = c.keepLines()
+		}
+	}
+	return err
+}
+
+// keepLines leaves the ends of lines to our terminal. On it may be who reads the
+// command's output, which does not come through the command's terminal.
+func (c *console) keepLines() error {
+	mode, err := unix.IoctlGetTermios(int(c.tty.Fd()), ioctlGetTermios)
+	if err != nil {
+		return err
+	}
+	mode.Oflag |= unix.OPOST
+	return unix.IoctlSetTermios(int(c.tty.Fd()), ioctlSetTermios, mode)
+}
+
+func (c *console) cooked() {
+	if c.found != nil && c.foreground() {
+		_ = term.Restore(int(c.tty.Fd()), c.found)
+	}
+	c.found = nil
 }
 
 // attach makes the terminal of one attempt. What is typed goes to it until
@@ -71,15 +111,15 @@ func (c *console) attach() (t *proc.Terminal, detach func(), err error) {
 	resize()
 	sizes := make(chan os.Signal, 1)
 	signal.Notify(sizes, syscall.SIGWINCH)
-	state, err := term.MakeRaw(int(c.tty.Fd()))
-	if err != nil {
+	if err := c.raw(); err != nil {
 		signal.Stop(sizes)
 		return nil, nil, errors.Join(err, master.Close(), slave.Close())
 	}
 	wakeRead, wake, err := os.Pipe()
 	if err != nil {
 		signal.Stop(sizes)
-		return nil, nil, errors.Join(err, term.Restore(int(c.tty.Fd()), state), master.Close(), slave.Close())
+		c.cooked()
+		return nil, nil, errors.Join(err, master.Close(), slave.Close())
 	}
 	ended := make(chan struct{}, 2)
 	go func() {
@@ -90,7 +130,7 @@ func (c *console) attach() (t *proc.Terminal, detach func(), err error) {
 	}()
 	go func() {
 		defer func() { ended <- struct{}{} }()
-		c.forward(master, wakeRead)
+		c.forward(t, wakeRead)
 	}()
 	return t, func() {
 		signal.Stop(sizes)
@@ -99,60 +139,121 @@ func (c *console) attach() (t *proc.Terminal, detach func(), err error) {
 		<-ended
 		<-ended
 		_ = wakeRead.Close()
-		_ = term.Restore(int(c.tty.Fd()), state)
+		c.cooked()
 		_ = master.Close()
 		_ = slave.Close() // closed already, where the command was started
 	}, nil
 }
 
 // forward passes on what is typed, until wake is closed at its other end.
-func (c *console) forward(master, wake *os.File) {
+func (c *console) forward(t *proc.Terminal, wake *os.File) {
 	buf := make([]byte, 4096)
-	for readable(c.tty, wake) {
+	for {
+		if !c.foreground() { // we were stopped, and go on without the terminal
+			c.found = nil // whoever has it has set it anew
+			if !readable(nil, wake, foregroundEvery) {
+				return
+			}
+			continue
+		}
+		if c.raw() != nil || !readable(c.tty, wake, -1) {
+			return
+		}
+		if !c.foreground() {
+			continue // what is typed is another's
+		}
 		n, err := unix.Read(int(c.tty.Fd()), buf)
 		if err != nil && err != unix.EINTR || n == 0 {
 			return
 		}
 		typed := buf[:max(n, 0)]
-		for range c.interrupts(master, typed) {
+		mode := modeOf(t.Master)
+		for range pressed(mode, typed, unix.VINTR) + pressed(mode, typed, unix.VQUIT) {
 			c.press(c.presses.Add(1))
 		}
-		if _, err := master.Write(typed); err != nil {
+		if _, err := t.Master.Write(typed); err != nil {
 			return
+		}
+		if pressed(mode, typed, unix.VSUSP) > 0 {
+			c.suspend(t)
 		}
 	}
 }
 
-// interrupts counts the keys that the terminal turns into an interrupt. A
-// program such as an editor may have taken them from it.
-func (c *console) interrupts(master *os.File, typed []byte) int {
+// modeOf is the mode of a command's terminal, nil where there is none any more.
+func modeOf(master *os.File) (t *unix.Termios) {
 	raw, err := master.SyscallConn()
 	if err != nil {
-		return 0
+		return nil
 	}
-	var t *unix.Termios
-	if cerr := raw.Control(func(fd uintptr) { t, err = unix.IoctlGetTermios(int(fd), ioctlGetTermios) }); cerr != nil || err != nil || t.Lflag&unix.ISIG == 0 {
-		return 0
+	if cerr := raw.Control(func(fd uintptr) { t, err = unix.IoctlGetTermios(int(fd), ioctlGetTermios) }); cerr != nil || err != nil {
+		return nil
 	}
-	return bytes.Count(typed, t.Cc[unix.VINTR:unix.VINTR+1]) + bytes.Count(typed, t.Cc[unix.VQUIT:unix.VQUIT+1])
+	return t
 }
 
-// readable waits until there is something to read, and reports false when the
-// other end of wake is closed before.
-func readable(f, wake *os.File) bool {
-	fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}, {Fd: int32(wake.Fd()), Events: unix.POLLIN}}
+// pressed counts a key that the terminal turns into a signal. A program such as an
+// editor may have taken it from it.
+func pressed(mode *unix.Termios, typed []byte, key int) int {
+	if mode == nil || mode.Lflag&unix.ISIG == 0 {
+		return 0
+	}
+	return bytes.Count(typed, mode.Cc[key:key+1])
+}
+
+// readable waits until there is something to read of f, which may be nil, or for
+// some milliseconds unless they are negative, and reports false when the other end
+// of wake is closed before, or f.
+func readable(f, wake *os.File, ms int) bool {
+	fds := []unix.PollFd{{Fd: int32(wake.Fd()), Events: unix.POLLIN}}
+	if f != nil {
+		fds = append(fds, unix.PollFd{Fd: int32(f.Fd()), Events: unix.POLLIN})
+	}
 	for {
-		_, err := unix.Poll(fds, -1)
+		n, err := unix.Poll(fds, ms)
 		switch {
 		case err == unix.EINTR:
 			continue
-		case err != nil || fds[1].Revents != 0:
+		case err != nil || fds[0].Revents != 0:
 			return false
 		}
-		return fds[0].Revents != 0
+		return n > 0 || ms >= 0
 	}
 }
+
+// foregroundEvery is how often, in milliseconds, is looked for the terminal while
+// it is another's.
+const foregroundEvery = 100
 
 // interruptGrace is how long a command has after an interrupt from the
 // keyboard before it is asked to end again, by its group.
 const interruptGrace = 10 * time.Second
+
+// suspend does what the stop key asks for. The command leads a session of its own,
+// where the system lets no key stop a process: nobody there could go on with it. One
+// that has jobs of its own does with the key what it wants, and so does one that
+// ignores it.
+func (c *console) suspend(t *proc.Terminal) {
+	group := foregroundOf(t.Master)
+	if leader, err := unix.Getsid(group); group <= 1 || err != nil || leader != group || ignoresStop(group) {
+		return
+	}
+	c.stops.suspend(func() {
+		c.cooked()
+		stopSelf(0)
+		_ = c.raw() // tried again before the next key
+	})
+	_ = syscall.Kill(-group, syscall.SIGWINCH) // what it drew may be gone; it may be gone itself
+}
+
+// foregroundOf is the group that reads a terminal, or 0.
+func foregroundOf(master *os.File) (group int) {
+	raw, err := master.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	if cerr := raw.Control(func(fd uintptr) { group, err = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) }); cerr != nil || err != nil {
+		return 0
+	}
+	return group
+}

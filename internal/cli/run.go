@@ -256,6 +256,9 @@ func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do f
 			return sig.soft.Err() == nil && ask(question)
 		}
 	}
+	opt.Commands = func(suspend func(stop func())) {
+		sig.stops.begin(suspend, func() func() { return show.lend(true) })
+	}
 	opt.Terminal = a.lender(f, sig, watch, show)
 	opt.Sinks = []event.Sink{watch}
 	if f.ui {

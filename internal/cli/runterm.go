@@ -29,7 +29,7 @@ func (a *app) lender(f *runFlags, sig *interrupts, watch *event.Queue, show disp
 			return nil, nil
 		}
 		c.err = false
-		c.press = func(int32) { sig.raise(syscall.SIGINT) }
+		c.press, c.stops = func(int32) { sig.raise(syscall.SIGINT) }, &sig.stops
 		watch.Flush(sig.soft) // what was told before stands above
 		back := show.lend(c.out)
 		t, release, err := c.attach()

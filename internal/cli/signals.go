@@ -17,6 +17,7 @@ type interrupts struct {
 	first      atomic.Int32         // the number of the first signal
 	raise      func(syscall.Signal) // as if it had come
 	stop       func()
+	stops      stops
 }
 
 var errSignal = errors.New("interrupted")
@@ -48,6 +49,7 @@ func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	done, ended := make(chan struct{}), make(chan struct{})
+	i.stops.watch(done)
 	go func() {
 		defer close(ended)
 		for n := 0; ; n++ {

@@ -41,6 +41,9 @@ type Options struct {
 	// Terminal lends the terminal that the run is on to a step that is alone on
 	// it; nil: there is none. The step's output goes there too unless it is read.
 	Terminal func(read bool) (*Lent, error)
+	// Commands is told how the run's commands are stopped while a function runs;
+	// the time counts for no timeout of theirs. nil: nobody stops them.
+	Commands func(suspend func(stop func()))
 	// Environ is the inherited environment; nil means os.Environ().
 	Environ []string
 	HTTP    *http.Client

@@ -95,6 +95,9 @@ func execute(ctx context.Context, opt Options, j *journal.Journal, state *journa
 	}
 	end := r.local(sup)
 	defer end()
+	if opt.Commands != nil {
+		opt.Commands(sup.Suspend)
+	}
 	g := guard{soft: opt.Soft, grace: opt.Grace, j: j, x: r.x, control: &r.control, kill: func() { sup.KillAll(syscall.SIGKILL) }}
 	ctx, stop := g.watch(ctx)
 	defer stop()

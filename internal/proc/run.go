@@ -20,6 +20,7 @@ type run struct {
 	out, err capture
 	tee      *tee
 	res      Result
+	paused   time.Duration // for how long commands had been stopped when it was started
 
 	// forced: we have told the command to end.
 	forced bool

@@ -274,19 +274,24 @@ func (p *portableRun) wait(leader *os.Process, ended chan<- struct{}) {
 // watch ends the command when its time has come, and reports whether it has
 // ended: one of another user, or stuck in the kernel, cannot be.
 func (p *portableRun) watch(pgid int, ended <-chan struct{}) bool {
-	var timeout <-chan time.Time
-	if p.cmd.Timeout > 0 {
-		t := time.NewTimer(p.cmd.Timeout)
-		defer t.Stop()
-		timeout = t.C
-	}
-	select {
-	case <-ended:
-		return true
-	case <-timeout:
-		p.res.TimedOut = true
-	case <-p.ctx.Done():
-		p.cancelled()
+	for left := p.cmd.Timeout; ; {
+		var timeout <-chan time.Time
+		if left > 0 {
+			timeout = time.After(left)
+		}
+		select {
+		case <-ended:
+			return true
+		case <-timeout:
+			left = p.cmd.Timeout + p.s.Suspended() - p.paused - time.Since(p.res.Start)
+			if left > 0 {
+				continue // it was stopped meanwhile
+			}
+			p.res.TimedOut = true
+		case <-p.ctx.Done():
+			p.cancelled()
+		}
+		break
 	}
 	p.forced = true
 	if p.grace() > 0 {

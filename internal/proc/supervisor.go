@@ -72,6 +72,7 @@ type Supervisor struct {
 	devNull  *os.File
 	seq      atomic.Uint64
 	killed   atomic.Bool
+	pause    pause
 
 	mu      sync.Mutex
 	closed  bool
@@ -163,7 +164,7 @@ func (s *Supervisor) Run(ctx context.Context, c *Cmd) (Result, error) {
 	if c.Stdout != nil || c.Stderr != nil {
 		r.tee = newTee(c.Stdout, c.Stderr)
 	}
-	r.res.Start = time.Now()
+	r.res.Start, r.paused = time.Now(), s.Suspended()
 	if c.Spill != nil {
 		shown := time.AfterFunc(ShowAfter, func() {
 			r.out.show()

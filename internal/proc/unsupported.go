@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // Options of [New].
@@ -30,6 +31,12 @@ func (s *Supervisor) Run(ctx context.Context, c *Cmd) (Result, error) {
 
 // KillAll has nothing to kill.
 func (s *Supervisor) KillAll(sig syscall.Signal) {}
+
+// Suspend calls stop.
+func (s *Supervisor) Suspend(stop func()) { stop() }
+
+// Suspended is 0.
+func (s *Supervisor) Suspended() time.Duration { return 0 }
 
 // Close has nothing to end.
 func (s *Supervisor) Close() error { return nil }

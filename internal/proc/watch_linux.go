@@ -93,7 +93,7 @@ func (w *watch) actRunning(t time.Time) (time.Time, error) {
 		if w.ctx.Err() != nil {
 			w.cancelled()
 			w.force(t)
-		} else if !w.timeout.IsZero() && !t.Before(w.timeout) {
+		} else if !w.timeout.IsZero() && !t.Before(w.timeout) && !w.later(t) {
 			w.res.TimedOut = true
 			w.force(t)
 		}
@@ -114,6 +114,13 @@ func (w *watch) actRunning(t time.Time) (time.Time, error) {
 		return w.kill, nil
 	}
 	return w.timeout, nil
+}
+
+// later puts the timeout off by the time for which the command has been stopped,
+// and reports whether that is later than t.
+func (w *watch) later(t time.Time) bool {
+	w.timeout = w.res.Start.Add(w.cmd.Timeout + w.s.Suspended() - w.paused)
+	return t.Before(w.timeout)
 }
 
 // force begins to end the command.
