@@ -163,11 +163,17 @@ type finishKey struct{}
 func Finish(ctx context.Context) context.Context { return context.WithValue(ctx, finishKey{}, true) }
 
 // Sleep waits, unless the run stops, and until [Lifecycle.RetryNow].
-func (l *Lifecycle) Sleep(ctx context.Context, d time.Duration) error {
+func (l *Lifecycle) Sleep(ctx context.Context, d time.Duration) error { return l.sleep(ctx, d, -1) }
+
+// sleep is Sleep where RetryNow had been called so often when the wait began; -1: it
+// begins now.
+func (l *Lifecycle) sleep(ctx context.Context, d time.Duration, first int) error {
 	until := l.clock.Now().Add(d)
-	_, first := l.sleeping()
 	for {
 		stir, now := l.sleeping()
+		if first < 0 {
+			first = now
+		}
 		if err := l.Stopping(ctx); err != nil || d <= 0 || now != first {
 			return err
 		}

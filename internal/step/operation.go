@@ -33,6 +33,7 @@ type operation struct {
 	prev    time.Duration
 	idle    time.Time     // when the wait began that goes on; zero for none
 	waited  time.Duration // in all waits that are over
+	asked   int           // how often all waits were ended before the one that is next was told of; -1: none is
 	pending []event.Event // the failure of the attempt, until it is known what follows
 }
 
@@ -40,8 +41,8 @@ type operation struct {
 // says when it is exhausted. rounds of the step and its handler are over, and
 // made attempts were made in them and in those of this life before round; last is how the last of them ended.
 func (x *Executor) operation(ctx context.Context, p Site, s *workflow.Step, path string, round, done, made int, last Outcome) Outcome {
-	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, prior: last}
-	op := retry.Operation{Policy: &o.policy, Clock: lifeClock{x}, Soft: soft{x.Life, ctx}, SoftKnown: true, Observer: o.observe}
+	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, prior: last, asked: -1}
+	op := retry.Operation{Policy: &o.policy, Clock: lifeClock{o}, Soft: soft{x.Life, ctx}, SoftKnown: true, Observer: o.observe}
 	if x.Rand != nil && s.Retry != nil {
 		o.policy.Rand = x.Rand(p.Place, path)
 	}
@@ -148,6 +149,7 @@ func (o *operation) observe(e retry.Event) {
 			return
 		}
 	case retry.WaitScheduled:
+		_, o.asked = o.Life.sleeping() // who hears of the wait may end it at once
 		wait := o.p.Event(event.RetryScheduled, o.path)
 		wait.Time, wait.Attempt, wait.DelayMS, wait.Class = e.Time, o.made+e.Attempt, e.Delay.Milliseconds(), retry.Class(o.out.Err)
 		if !o.Bare {
@@ -289,12 +291,16 @@ func (t *turn) Admit(ctx context.Context, n int, queued func(retry.Source, time.
 }
 
 // lifeClock is the clock of a run, whose waits end when the run stops.
-type lifeClock struct{ x *Executor }
+type lifeClock struct{ o *operation }
 
-func (c lifeClock) Now() time.Time { return c.x.Clock.Now() }
+func (c lifeClock) Now() time.Time { return c.o.Clock.Now() }
 
-func (c lifeClock) Wait(ctx context.Context, d time.Duration) error { return c.x.Life.Sleep(ctx, d) }
+func (c lifeClock) Wait(ctx context.Context, d time.Duration) error {
+	asked := c.o.asked
+	c.o.asked = -1
+	return c.o.Life.sleep(ctx, d, asked)
+}
 
 func (c lifeClock) WithTimeout(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
-	return c.x.Clock.WithTimeout(ctx, d, cause)
+	return c.o.Clock.WithTimeout(ctx, d, cause)
 }

@@ -401,3 +401,32 @@ func TestEarlierAgentLeavesPause(t *testing.T) {
 		t.Errorf("%q, want %q", said, want)
 	}
 }
+
+// eager ends all waits as soon as it hears of one.
+type eager struct {
+	step.Recorder
+	life *step.Lifecycle
+}
+
+func (r eager) Record(facts ...event.Event) error {
+	err := r.Recorder.Record(facts...)
+	for _, e := range facts {
+		if e.Type == event.RetryScheduled {
+			r.life.RetryNow()
+		}
+	}
+	return err
+}
+
+// TestRetryNowAtOnce: who hears of a wait ends it, also before it has begun.
+func TestRetryNowAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "- shell: exit 1\n  retry: {attempts: 3, initial_delay: 1h, max_delay: 1h, backoff: fixed}\n", start, nil)
+	w.Recorder = eager{w.rec, w.Life}
+	if err := w.run(t.Context(), nil); err == nil {
+		t.Error("the step did not fail")
+	}
+	if n, took := len(w.of(event.RetryScheduled)), w.clock.Now().Sub(start); n != 2 || took >= time.Hour {
+		t.Errorf("%d waits, and %s", n, took)
+	}
+}
