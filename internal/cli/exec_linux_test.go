@@ -79,7 +79,7 @@ func startOnScreen(t *testing.T, cmd *exec.Cmd) *execScreen {
 // until waits for a text on the screen.
 func (s *execScreen) until(text string) {
 	s.t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(patience)
 	for !strings.Contains(s.seen.String(), text) {
 		select {
 		case b, ok := <-s.text:
@@ -103,7 +103,7 @@ func (s *execScreen) typed(text string) {
 // end waits for the end, and gives the exit status and all that was shown.
 func (s *execScreen) end() (int, string) {
 	s.t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(patience)
 	for {
 		select {
 		case b, ok := <-s.text:

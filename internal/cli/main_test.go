@@ -213,8 +213,9 @@ func kindOf(v any) string {
 	return "null"
 }
 
-// patience bounds the waits for other processes.
-const patience = 30 * time.Second
+// patience bounds the waits for other processes: it says that something never comes,
+// and not how fast it is.
+const patience = 2 * time.Minute
 
 func appears(ts *testscript.TestScript, neg bool, args []string) {
 	tick := time.NewTicker(10 * time.Millisecond)
