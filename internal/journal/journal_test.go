@@ -364,7 +364,7 @@ func TestQueueIsBounded(t *testing.T) {
 			defer j.mu.Unlock()
 			return len(j.queue), len(j.queue) >= maxQueued || j.queued+len(data) > maxQueuedBytes
 		}
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 			n, full := queued()
 			if n > c.want {
 				t.Fatalf("%d events are queued", n)
