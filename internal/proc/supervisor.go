@@ -61,7 +61,7 @@ type Options struct {
 }
 
 // Supervisor starts the commands of one run of bide and answers for them. It
-// is safe for use by many goroutines; each Run in progress takes a thread.
+// is safe for use by many goroutines. On Linux a Run in progress takes no thread.
 type Supervisor struct {
 	id       string
 	chain    string // the links of MarkerVar before ours, with a comma
