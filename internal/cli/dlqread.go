@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -373,7 +372,7 @@ func (a *app) dlqExport(ctx context.Context, run string, f *letterFlags, format,
 		if file == "" || file == "-" {
 			return write(a.out)
 		}
-		if err := replaceFile(file, write); err != nil {
+		if err := replaceFile(file, 0o600, write); err != nil {
 			return err
 		}
 		fmt.Fprintf(a.err, "bide: %d dead %s written to %s\n", n, diag.Plural(n, "letter"), file)
@@ -398,30 +397,6 @@ func (a *app) exportFormat(format, file string) (string, error) {
 		return "", usagef("--json and --format %s cannot be used together", format)
 	}
 	return format, nil
-}
-
-// replaceFile writes a file, which appears whole or not at all. What is no file,
-// such as a pipe or a terminal, is written to and stays.
-func replaceFile(name string, write func(io.Writer) error) error {
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		f, err := os.OpenFile(name, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(write(f), f.Close())
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if err = errors.Join(err, f.Chmod(0o600), f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
 }
 
 // letterStats counts dead letters.

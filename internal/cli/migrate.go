@@ -210,15 +210,6 @@ func dropLines(v any) {
 	}
 }
 
-// writeOver writes a file in the place of one, with its mode.
-func writeOver(path string, text []byte) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, text, info.Mode().Perm())
-}
-
 func (a *app) reportMigrated(m *migrated) {
 	if !m.Changed {
 		fmt.Fprintf(a.err, "%s: it is in the present spelling\n", m.Path)

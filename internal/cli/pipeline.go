@@ -161,7 +161,7 @@ func (a *app) format(paths []string, write, list bool) error {
 			status = max(status, 1)
 		case list, write && same:
 		case write:
-			err = os.WriteFile(path, out, 0o644)
+			err = writeOver(path, out)
 		default:
 			_, err = a.out.Write(out)
 		}
