@@ -383,7 +383,7 @@ func refusedOn(c *checked, on string) {
 }
 
 func (a *app) workerCmd() *cobra.Command {
-	slots := 0
+	slots := 4
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Work for runs on Temporal, on this machine",
@@ -398,13 +398,10 @@ other workers go on. A second one ends it at once.`,
   TEMPORAL_ADDRESS=temporal.example.org:7233 bide worker`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if slots < 1 {
-				return usagef("--slots is %d: it must be at least 1", slots)
-			}
 			return a.become("worker", strconv.Itoa(slots))
 		},
 	}
-	cmd.Flags().IntVar(&slots, "slots", 4, "items at once")
+	cmd.Flags().Var(&countFlag{&slots}, "slots", "items at once")
 	return cmd
 }
 
@@ -418,7 +415,7 @@ machine; bide docs cluster tells how.`,
 		Example: `  bide cluster dev
   bide run --on temporal nightly.yml`,
 	}
-	slots := 0
+	slots := 4
 	dev := &cobra.Command{
 		Use:   "dev",
 		Short: "Start Temporal's development server and two workers",
@@ -428,9 +425,6 @@ found on PATH or where "go install" puts it.`,
 		Example: `  bide cluster dev --slots 2`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if slots < 1 {
-				return usagef("--slots is %d: it must be at least 1", slots)
-			}
 			st, err := a.store()
 			if err != nil {
 				return err
@@ -438,7 +432,7 @@ found on PATH or where "go install" puts it.`,
 			return a.become("dev", filepath.Join(st.Dir, "temporal.db"), strconv.Itoa(slots))
 		},
 	}
-	dev.Flags().IntVar(&slots, "slots", 4, "items at once, of each of the two workers")
+	dev.Flags().Var(&countFlag{&slots}, "slots", "items at once, of each of the two workers")
 	cmd.AddCommand(dev)
 	return cmd
 }

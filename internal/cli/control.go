@@ -15,13 +15,14 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // controls are what a run can be told while it goes on.
 var controls = []string{journal.Pause, journal.Continue, journal.Parallel, journal.RetryNow, "stop"}
 
 func (a *app) controlCmd() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "control RUN ACTION [N]",
 		Short: "Change how a run goes on that another process has",
 		Long: `Asks the process that has a run to do something else from now on:
@@ -57,6 +58,15 @@ be stopped.`,
 			return a.control(cmd.Context(), args[0], q)
 		},
 	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if flag := new(pflag.NotExistError); errors.As(err, &flag) {
+			if _, aerr := strconv.Atoi(flag.GetSpecifiedShortnames()); aerr == nil {
+				return usagef("parallel is %q; it must be %s", "-"+flag.GetSpecifiedShortnames(), someCount)
+			}
+		}
+		return wrongFlag(cmd, err)
+	})
+	return cmd
 }
 
 // controlOf reads what a run is told.
@@ -74,7 +84,7 @@ func controlOf(args []string) (journal.ControlRequest, error) {
 		return q, usagef("parallel needs a number; write: bide control RUN parallel N")
 	}
 	if q.Parallel, err = strconv.Atoi(args[1]); err != nil || q.Parallel < 1 {
-		return q, usagef("parallel is %q; it must be a whole number of at least 1", args[1])
+		return q, usagef("parallel is %q; it must be %s", args[1], someCount)
 	}
 	return q, nil
 }

@@ -236,7 +236,7 @@ run meanwhile is refused.`,
 		},
 	}
 	l.register(cmd.Flags())
-	cmd.Flags().IntVar(&f.MaxParallel, "max-parallel", 0, "agents at once, instead of the recorded number")
+	cmd.Flags().Var(&countFlag{&f.MaxParallel}, "max-parallel", "agents at once, instead of the recorded number")
 	f.withheld(cmd)
 	cmd.Flags().BoolVar(&recorded, "as-recorded", false, "use the workflow file as it was when the run began")
 	cmd.Flags().StringVar(&edited, "data", "", "with one --item: a JSON file with the data that it has from now on, - for standard input; what it had is kept")

@@ -50,7 +50,7 @@ those of the step.`,
 	fs := cmd.Flags()
 	fs.StringVar(&f.item, "item", "", "only of this work item, by its id or what it is called")
 	fs.StringVar(&f.step, "step", "", "only of this step: its path, as in commands[2], its name or its id")
-	fs.IntVar(&f.attempt, "attempt", 0, "only of the attempt of this number, from 1")
+	fs.Var(&countFlag{&f.attempt}, "attempt", "only of the attempt of this number, from 1")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "wait for more until the run ends")
 	fs.BoolVar(&f.raw, "raw", false, "only standard output, without headings; of an agent, its raw stream")
 	return a.withJSON(cmd, "one JSON object per line: run, item, step, attempt, stream, text")
@@ -60,9 +60,6 @@ those of the step.`,
 var logTypes = []event.Type{event.ItemStarted, event.AttemptFailed, event.StepFinished, event.AgentMessage, event.ItemFinished}
 
 func (a *app) logs(ctx context.Context, run string, f *logFlags) error {
-	if f.attempt < 0 {
-		return usagef("--attempt is %d; attempts are numbered from 1", f.attempt)
-	}
 	if f.raw && a.json {
 		return usagef("--raw and --json cannot be used together")
 	}
@@ -224,11 +221,11 @@ func (l *logPrinter) wanted(e event.Event) bool {
 }
 
 func (l *logPrinter) noStep() error {
-	near := ""
+	end := ";"
 	if hint := diag.DidYouMean(l.f.step, l.steps); hint != "" {
-		near = "; " + hint
+		end = "; " + hint
 	}
-	return usagef("run %s has no output of a step %s%s; see `bide show %s`", l.r.Run(), visible(l.f.step), near, l.r.Run())
+	return usagef("run %s has no output of a step %s%s see `bide show %s`", l.r.Run(), visible(l.f.step), end, l.r.Run())
 }
 
 // message prints what an agent said or did.

@@ -44,7 +44,7 @@ difference; --force goes on with the file as it is now.`,
 			})
 		},
 	}
-	cmd.Flags().IntVar(&f.MaxParallel, "max-parallel", 0, "agents at once, instead of the recorded number")
+	cmd.Flags().Var(&countFlag{&f.MaxParallel}, "max-parallel", "agents at once, instead of the recorded number")
 	f.withheld(cmd)
 	cmd.Flags().BoolVar(&f.force, "force", false, "go on although the workflow file has changed")
 	f.showing(cmd, a)

@@ -61,8 +61,8 @@ at its end, as one JSON object.`,
 	fs.StringArrayVar(&f.Args, "args", nil, "run the workflow once for each of these arguments ($ARG)")
 	fs.StringArrayVar(&f.files, "map", nil, "run the workflow once for each file that fits the pattern")
 	fs.StringVar(&f.Profile, "profile", "", "use a profile of the file")
-	fs.IntVar(&f.MaxParallel, "max-parallel", 0, "agents at once, instead of the file's max_parallel; attempts at once of a pipeline's calls (default 64)")
-	fs.IntVarP(&f.MaxIterations, "max-iterations", "n", 0, "repeat the steps up to N times, until a round changes nothing")
+	fs.Var(&countFlag{&f.MaxParallel}, "max-parallel", "agents at once, instead of the file's max_parallel; attempts at once of a pipeline's calls (default 64)")
+	fs.VarP(&countFlag{&f.MaxIterations}, "max-iterations", "n", "repeat the steps up to N times, until a round changes nothing")
 	fs.BoolVar(&f.FailFast, "fail-fast", false, "with --args, --map and pipelines: stop at the first that fails")
 	fs.BoolVar(&f.All, "all", false, "run all items of a map, also those that its skip_unchanged would leave out")
 	fs.BoolVar(&f.strict, "strict", false, "warnings about the file are errors")
@@ -197,9 +197,6 @@ func (f *runFlags) options() (engine.Options, error) {
 	}
 	if f.progress != "" {
 		errs = append(errs, chosen("progress", f.progress, "auto", "live", "plain", "none"))
-	}
-	if f.MaxParallel < 0 || f.MaxIterations < 0 {
-		errs = append(errs, errors.New("--max-parallel and --max-iterations must be at least 1"))
 	}
 	for _, pattern := range f.files {
 		before := len(o.Files)

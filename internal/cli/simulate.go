@@ -70,7 +70,7 @@ of the attempt alone: variants that are compared meet the same luck, and the sam
 	fs.StringArrayVar(&f.params, "param", nil, "a parameter, NAME=VALUE")
 	fs.StringVar(&f.paramFile, "param-file", "", "parameters from a JSON or YAML file")
 	fs.StringVar(&f.Profile, "profile", "", "use a profile of the file")
-	fs.IntVar(&f.MaxParallel, "max-parallel", 0, "agents at once, in place of the file's max_parallel")
+	fs.Var(&countFlag{&f.MaxParallel}, "max-parallel", "agents at once, in place of the file's max_parallel")
 	f.pipelineFlags.add(fs)
 	return a.withJSON(cmd, "print the figures as a JSON object")
 }

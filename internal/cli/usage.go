@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -130,6 +131,9 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 
 // valueOf says which values a flag can have, by its type.
 func valueOf(f *pflag.Flag) string {
+	if _, ok := f.Value.(*countFlag); ok {
+		return someCount
+	}
 	switch f.Value.Type() {
 	case "int", "int64":
 		return "a whole number"
@@ -141,6 +145,35 @@ func valueOf(f *pflag.Flag) string {
 		return "true or false"
 	}
 	return "a " + f.Value.Type()
+}
+
+// someCount is what a number of things that are there can be.
+const someCount = "a whole number of at least 1"
+
+// countFlag is a flag for a whole number of at least 1; where it is not given, n
+// stays as it is.
+type countFlag struct{ n *int }
+
+func (f *countFlag) String() string {
+	if f.n == nil {
+		return "0"
+	}
+	return strconv.Itoa(*f.n)
+}
+
+func (f *countFlag) Type() string { return "int" }
+
+// Set reads a number.
+func (f *countFlag) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err == nil && n < 1 {
+		err = errors.New("it must be at least 1")
+	}
+	if err != nil {
+		return err
+	}
+	*f.n = n
+	return nil
 }
 
 // chosen checks that a flag has one of its words.

@@ -31,7 +31,11 @@ func Rerun(ctx context.Context, id, name string, onward bool, opt Options) (*Sum
 type NoStepError struct{ Run, Name, Why string }
 
 func (e *NoStepError) Error() string {
-	return fmt.Sprintf("run %s: the step %s cannot be run again: %s; `bide show %s` lists the steps", e.Run, e.Name, e.Why, e.Run)
+	end := ";"
+	if strings.HasSuffix(e.Why, "?") {
+		end = ""
+	}
+	return fmt.Sprintf("run %s: the step %s cannot be run again: %s%s `bide show %s` lists the steps", e.Run, e.Name, e.Why, end, e.Run)
 }
 
 // ran is a recorded step of a run.
@@ -60,7 +64,7 @@ func requeued(ctx context.Context, j *journal.Journal, st *journal.State, name s
 	}
 	switch {
 	case len(found) == 0:
-		return nil, no("%s", cmp.Or(diag.DidYouMean(name, names), "none of its name has begun"))
+		return nil, no("%s", strings.TrimSuffix("none of its name has begun; "+diag.DidYouMean(name, names), "; "))
 	case len(found) > 1:
 		return nil, no("%d steps have that label; name it by its path, such as %s", len(found), found[0].path)
 	}
