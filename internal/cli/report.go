@@ -77,7 +77,12 @@ type (
 func junitOf(class, name, kind, errClass, message string, attempts int, ms int64) junitCase {
 	c := junitCase{Class: class, Name: name, Time: seconds(ms)}
 	switch kind {
-	case event.Failed, event.DeadLettered, event.Interrupted, event.Running:
+	case event.Interrupted, event.Running:
+		if message != "" {
+			message = ", after: " + message // of an attempt before
+		}
+		c.Failure = &junitFailure{Type: kind, Message: words(kind) + message}
+	case event.Failed, event.DeadLettered:
 		message = cmp.Or(message, words(kind))
 		c.Failure = &junitFailure{Type: errClass, Message: message}
 	case event.Skipped, event.Unchanged:

@@ -210,10 +210,41 @@ func (s *shown) steps(ctx context.Context, r *journal.Reader, st *journal.State)
 			i.DurationMS, i.ExitCode, i.WaitedMS = e.DurationMS, e.ExitCode, told(e).WaitedMS
 		}
 	}
+	if err := s.unended(ctx, r, found); err != nil {
+		return err
+	}
 	s.conditions(r.Header(), found)
 	s.StepList = []stepInfo{}
 	for _, i := range slices.SortedFunc(maps.Values(found), func(x, y *stepInfo) int { return cmp.Compare(x.seq, y.seq) }) {
 		s.StepList = append(s.StepList, *i)
+	}
+	return nil
+}
+
+// unended gives the steps that have not come to an end the times until now, or until
+// the end of the process that had the run.
+func (s *shown) unended(ctx context.Context, r *journal.Reader, steps map[string]*stepInfo) error {
+	open := slices.DeleteFunc(slices.Collect(maps.Values(steps)), func(i *stepInfo) bool {
+		return i.Status != event.Running && i.Status != event.Interrupted || i.DurationMS > 0
+	})
+	if len(open) == 0 {
+		return nil
+	}
+	line := timeline.New(r.Header())
+	for e, err := range r.Events(ctx, 1, journal.EventFilter{Own: true}) {
+		if err != nil {
+			return err
+		}
+		line.Apply(e)
+	}
+	if s.Status != event.Running {
+		line.Gone()
+	}
+	for _, i := range open {
+		if row := line.Row(i.Step); row != nil {
+			ran, waited := row.Spent(time.Now())
+			i.Attempts, i.DurationMS, i.WaitedMS = max(i.Attempts, row.Tries), ran.Milliseconds(), waited.Milliseconds()
+		}
 	}
 	return nil
 }
