@@ -251,33 +251,57 @@ func (s *shown) unended(ctx context.Context, r *journal.Reader, steps map[string
 
 // conditions gives each step that was skipped its condition for a message.
 func (s *shown) conditions(h journal.Header, steps map[string]*stepInfo) {
-	var when map[string]string // by the path in the file
+	var file *workflow.File
+	known := fileSteps{}
 	for path, i := range steps {
 		if i.Status != event.Skipped || i.Message != "" || s.Kind == workflow.Dataflow.String() {
 			continue
 		}
-		if when == nil {
-			when = conditionsOf(h)
+		if file == nil {
+			if file = timeline.File(h); file == nil {
+				return
+			}
 		}
-		if at := strings.IndexAny(path, "@#"); at >= 0 { // the rounds of loops
-			path = path[:at]
+		if step := known.at(file, path); step != nil && step.When != nil {
+			i.Message = "when: " + timeline.Secrets(file).String(step.When.String())
 		}
-		i.Message = when[path]
 	}
 }
 
-func conditionsOf(h journal.Header) map[string]string {
-	when := map[string]string{}
-	f := timeline.File(h)
-	hidden := timeline.Secrets(f)
-	if f != nil {
-		workflow.Walk(f, func(step *workflow.Step) {
-			if step.When != nil {
-				when[step.Path] = "when: " + hidden.String(step.When.String())
-			}
-		})
+// fileSteps are the steps of files by their paths there.
+type fileSteps map[*workflow.File]map[string]*workflow.Step
+
+// at is the step of a recorded path, which is its path in its own file, and behind it
+// those of the steps that have called its workflow, from the inside out; nil where
+// there is none.
+func (k fileSteps) at(f *workflow.File, path string) *workflow.Step {
+	if k[f] == nil {
+		k[f] = map[string]*workflow.Step{}
+		workflow.Walk(f, func(s *workflow.Step) { k[f][s.Path] = s })
 	}
-	return when
+	inside, own := "", path
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		inside, own = path[:i], path[i+1:]
+	}
+	if i := strings.IndexAny(own, "@#"); i >= 0 { // the rounds of loops
+		own = own[:i]
+	}
+	step := k[f][own]
+	if inside == "" {
+		return step
+	}
+	for _, w := range f.Workflows {
+		if own == "workflows."+w.Name && w.File != nil {
+			return k.at(w.File, inside)
+		}
+	}
+	if step == nil {
+		return nil
+	}
+	if c, ok := step.Action.(*workflow.Call); ok && c.Target != nil && c.Target.File != nil {
+		return k.at(c.Target.File, inside)
+	}
+	return nil
 }
 
 // commands says what may be done next.
