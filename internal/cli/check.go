@@ -19,7 +19,7 @@ type checked struct {
 	Problems diag.List `json:"problems"`
 	// Formerly are protections of the file that other tools ignored.
 	Formerly diag.List `json:"formerly_ignored,omitempty"`
-	src      map[string][]byte
+	src      sourceTexts
 	file     *workflow.File
 }
 
@@ -141,7 +141,7 @@ func checkFile(path, manifest string, strict bool) []checked {
 	all := []checked{c}
 	for i, pl := range steps.Loaded {
 		if len(steps.FileProblems[i]) > 0 {
-			all = append(all, checked{Path: pl.Path, Kind: "pipeline", Problems: steps.FileProblems[i], src: pl.Sources})
+			all = append(all, checked{Path: pl.Path, Kind: "pipeline", Problems: steps.FileProblems[i], src: sourceTexts{of: pl.Sources}})
 			all[len(all)-1].judge(strict)
 		}
 	}

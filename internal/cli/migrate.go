@@ -65,7 +65,7 @@ func (a *app) migrate(paths []string, write bool) error {
 			return err
 		}
 		if problems.HasErrors() {
-			a.problems(problems, nil)
+			a.problems(problems, sourceTexts{})
 			fmt.Fprintf(a.err, "bide: %s is not rewritten: it has errors\n", path)
 			status = 2
 			continue

@@ -28,7 +28,7 @@ func checkPipeline(path, manifest string) checked {
 	if problems == nil {
 		problems = diag.List{}
 	}
-	return checked{Path: path, Kind: "pipeline", Problems: problems, src: p.Sources}
+	return checked{Path: path, Kind: "pipeline", Problems: problems, src: sourceTexts{of: p.Sources}}
 }
 
 // pipelineFlags are the flags of commands that take pipelines, too.
@@ -61,7 +61,7 @@ func (a *app) loadPipeline(path, manifest string, strict bool) (*engine.Pipeline
 			problems[i].Severity = diag.Error
 		}
 	}
-	a.problems(problems, p.Sources)
+	a.problems(problems, sourceTexts{of: p.Sources})
 	if problems.HasErrors() || p.Plan == nil {
 		return nil, a.faulty(path, problems, "; nothing was run")
 	}
@@ -146,7 +146,7 @@ func (a *app) format(paths []string, write, list bool) error {
 		}
 		f, problems := syntax.Parse(path, src)
 		if problems.HasErrors() {
-			a.problems(problems, map[string][]byte{path: src})
+			a.problems(problems, sourceTexts{of: map[string][]byte{path: src}})
 			status = 2
 			continue
 		}
@@ -219,7 +219,7 @@ func (a *app) graph(path, format, out string) error {
 	}
 	f, problems := syntax.Parse(path, src)
 	if problems.HasErrors() {
-		a.problems(problems, map[string][]byte{path: src})
+		a.problems(problems, sourceTexts{of: map[string][]byte{path: src}})
 		return exitError(2)
 	}
 	g := graph.Build(f)

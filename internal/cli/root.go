@@ -81,7 +81,7 @@ func (a *app) exit(err error) int {
 	case errors.As(err, &code):
 		return int(code)
 	case errors.As(err, &list):
-		a.problems(list, nil)
+		a.problems(list, sourceTexts{})
 		return 2
 	}
 	fmt.Fprintf(a.err, "bide: %s\n", err)
@@ -146,20 +146,6 @@ func (a *app) store() (*journal.Store, error) {
 	}
 	st.Refresh = cluster.Refresh(st)
 	return st, a.adopted(st)
-}
-
-// problems prints the problems of a file, with their source lines.
-func (a *app) problems(list diag.List, src map[string][]byte) {
-	st := a.style(a.err)
-	for _, p := range list {
-		text := src[p.File]
-		if text == nil && p.File != "" {
-			if b, err := os.ReadFile(p.File); err == nil {
-				text = b
-			}
-		}
-		diag.Print(a.err, p, text, st)
-	}
 }
 
 // colours reports whether w gets colours.

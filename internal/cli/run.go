@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
-	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
@@ -143,7 +141,7 @@ func (a *app) stepPipelines(file *workflow.File, f *runFlags) error {
 	}
 	report(checked{Problems: steps.Problems, src: sources(file)})
 	for i, pl := range steps.Loaded {
-		report(checked{Problems: steps.FileProblems[i], src: pl.Sources})
+		report(checked{Problems: steps.FileProblems[i], src: sourceTexts{of: pl.Sources}})
 	}
 	if n == 0 {
 		return nil
@@ -157,28 +155,6 @@ func (a *app) faulty(path string, problems diag.List, end string) error {
 	n, _ := problems.Count()
 	fmt.Fprintf(a.err, "bide: %s has %s%s\n", path, diag.Count(n, "error"), end)
 	return exitError(2)
-}
-
-// sources are the texts of a workflow, to be shown with its problems: the secrets that
-// stand in them are masked, line by line, so that each stays in its place.
-func sources(f *workflow.File) map[string][]byte {
-	if f == nil {
-		return nil
-	}
-	out := map[string][]byte{f.Path: f.Source}
-	maps.Copy(out, f.Others)
-	m, _ := mask.New(workflow.Literals(f)) // those that are too short a run tells of
-	if !m.Active() {
-		return out
-	}
-	for path, text := range out {
-		var shown strings.Builder
-		for line := range strings.Lines(string(text)) {
-			shown.WriteString(m.String(line))
-		}
-		out[path] = []byte(shown.String())
-	}
-	return out
 }
 
 // options reads the flags that are settings of the run.
@@ -328,7 +304,7 @@ func (a *app) explainError(err error) error {
 func (a *app) refused(err error) {
 	switch x := err.(type) {
 	case diag.List:
-		a.problems(x, nil)
+		a.problems(x, sourceTexts{})
 	case interface{ Unwrap() []error }:
 		for _, e := range x.Unwrap() {
 			a.refused(e)

@@ -217,7 +217,7 @@ func (a *app) simulatedPipeline(f *runFlags, path string, read func(string) ([]b
 	}
 	p, problems := engine.LoadPipeline(path, f.manifest, read)
 	if problems.HasErrors() || p.Plan == nil {
-		a.problems(problems, p.Sources)
+		a.problems(problems, sourceTexts{of: p.Sources})
 		return nil, nil, a.faulty(path, problems, "")
 	}
 	texts, file, err := f.pipelineFlags.values()
@@ -265,7 +265,7 @@ func (a *app) model(ctx context.Context, f *simulateFlags, v *variant) (*simulat
 		return m, rec.Items, nil
 	case f.model != "":
 		m, problems := simulate.Load(f.model, v.known())
-		a.problems(problems, nil)
+		a.problems(problems, sourceTexts{})
 		if problems.HasErrors() {
 			return nil, nil, a.faulty(f.model, problems, "")
 		}

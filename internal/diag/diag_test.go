@@ -83,3 +83,22 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+type starred struct{}
+
+func (starred) String(line string) string { return strings.ReplaceAll(line, "secret", "*") }
+
+func (s starred) Place(line string, at int) int { return len(s.String(line[:at])) }
+
+// The caret stands under its place where something before it is hidden.
+func TestHiddenLine(t *testing.T) {
+	var b strings.Builder
+	p := diag.Problem{Pos: diag.Pos{Line: 1, Column: 13}, EndColumn: 16, Message: "m"}
+	diag.Print(&b, p, []byte("ä: secret, x: abc"), diag.Style{Hide: starred{}})
+	p.Column, p.EndColumn = 99, 0
+	diag.Print(&b, p, []byte("secret"), diag.Style{Hide: starred{}})
+	const want = "1:13: error: m\n    ä: *, x: abc\n           ^^^\n1:99: error: m\n    *\n     ^\n"
+	if b.String() != want {
+		t.Errorf("%s\nwant\n%s", b.String(), want)
+	}
+}

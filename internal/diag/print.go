@@ -11,6 +11,13 @@ import (
 // text.
 type Style struct {
 	Error, Warning, Place, Hint func(string) string
+	Hide                        Hider // nil: the source line is printed as it is
+}
+
+// Hider replaces what is not to be seen in a line.
+type Hider interface {
+	String(line string) string
+	Place(line string, at int) int // where in String(line) the byte at of line stands
 }
 
 func (s Style) apply(f func(string) string, text string) string {
@@ -36,11 +43,30 @@ func Print(w io.Writer, p Problem, src []byte, st Style) {
 	}
 	fmt.Fprintln(w)
 	if line, ok := sourceLine(src, p.Line); ok {
+		if st.Hide != nil {
+			p.Column, p.EndColumn = hidden(line, p.Column, st.Hide), hidden(line, p.EndColumn, st.Hide)
+			line = st.Hide.String(line)
+		}
 		printLine(w, line, p)
 	}
 	if p.Suggestion != "" {
 		fmt.Fprintf(w, "  %s\n", st.apply(st.Hint, VisibleLines(p.Suggestion)))
 	}
+}
+
+// hidden is where a column of a line stands when what is to be hidden is.
+func hidden(line string, column int, h Hider) int {
+	at, chars := len(line), 0
+	for i := range line {
+		if chars++; chars == column {
+			at = i
+			break
+		}
+	}
+	if column < 1 || at == len(line) && column > chars+1 {
+		return column
+	}
+	return utf8.RuneCountInString(h.String(line)[:h.Place(line, at)]) + 1
 }
 
 // maxShown is how many characters of a source line are shown around a place.

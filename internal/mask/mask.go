@@ -91,6 +91,25 @@ func (m *Masker) Replace(s, by string) string {
 	return m.replace(s, by, nil)
 }
 
+// Place is where in String(s) the byte at of s stands; of a secret, its beginning.
+func (m *Masker) Place(s string, at int) int {
+	if !m.Active() {
+		return at
+	}
+	from, to, place := 0, 0, -1
+	m.replace(s, Hidden, func(passed int, hidden string) {
+		switch {
+		case place >= 0:
+		case at <= from+passed:
+			place = to + at - from
+		case at < from+passed+len(hidden):
+			place = to + passed
+		}
+		from, to = from+passed+len(hidden), to+passed+len(Hidden)
+	})
+	return place
+}
+
 // replace is String; each, where it is not nil, is told of every stretch that
 // stays and of the secret behind it, "" at the end.
 func (m *Masker) replace(s, by string, each func(passed int, hidden string)) string {

@@ -249,3 +249,19 @@ func TestEverySpellingOfAnEncoding(t *testing.T) {
 		}
 	}
 }
+
+func TestPlace(t *testing.T) {
+	m, _ := mask.New(map[string]string{"S": "sesame-street", "T": "thousand"})
+	const s = "ä sesame-street, thousandthousand."
+	if got := m.String(s); got != "ä ***, ******." {
+		t.Fatal(got)
+	}
+	for at, want := range map[int]int{0: 0, 3: 3, 4: 3, 15: 3, 16: 6, 18: 8, 20: 8, 26: 11, 34: 14, 35: 15} {
+		if got := m.Place(s, at); got != want {
+			t.Errorf("byte %d: %d, want %d", at, got, want)
+		}
+	}
+	if got := (*mask.Masker)(nil).Place(s, 7); got != 7 {
+		t.Error(got)
+	}
+}

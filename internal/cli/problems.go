@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"maps"
+	"os"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/mask"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// sourceTexts are texts of files, to be shown with their problems.
+type sourceTexts struct {
+	of   map[string][]byte // by path
+	hide *mask.Masker      // of secrets that stand in them
+}
+
+// sources are the texts of a workflow, nil where there is none.
+func sources(f *workflow.File) (s sourceTexts) {
+	if f == nil {
+		return s
+	}
+	s.of = map[string][]byte{f.Path: f.Source}
+	maps.Copy(s.of, f.Others)
+	s.hide, _ = mask.New(workflow.Literals(f)) // those that are too short a run tells of
+	return s
+}
+
+// sourceOf is the text of a file that nobody has read yet.
+func sourceOf(path string) sourceTexts {
+	text, err := os.ReadFile(path)
+	if err != nil || engine.IsPipeline(path) {
+		return sourceTexts{of: map[string][]byte{path: text}}
+	}
+	f, _ := workflow.Load(path, workflow.Options{Unfilled: true}) // for its secrets
+	s := sources(f)
+	s.of = map[string][]byte{path: text}
+	return s
+}
+
+// problems prints the problems of a file, with their source lines.
+func (a *app) problems(list diag.List, src sourceTexts) {
+	st := a.style(a.err)
+	read := map[string]sourceTexts{}
+	for _, p := range list {
+		from := src
+		if from.of[p.File] == nil && p.File != "" {
+			if _, ok := read[p.File]; !ok {
+				read[p.File] = sourceOf(p.File)
+			}
+			from = read[p.File]
+		}
+		st.Hide = from.hide
+		diag.Print(a.err, p, from.of[p.File], st)
+	}
+}
