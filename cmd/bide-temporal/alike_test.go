@@ -61,19 +61,19 @@ mode: mapreduce
 map:
   input: items.jsonl
   max_parallel: 1
-  agent_timeout: 2s
+  agent_timeout: 4s
   timeout_config: {timeout_action: fail}
   agent_template:
     - shell: test "${item.n}" -ne 1 || sleep 60
 `, items: 4, loose: true},
 	"timeout of the workflow": {text: `
-timeout: 3s
+timeout: 6s
 mode: mapreduce
 map:
   input: items.jsonl
   max_parallel: 2
   agent_template:
-    - shell: test "${item.n}" -lt 2 || sleep 60
+    - shell: test "${item.n}" -lt 2 || sleep 60 # two items have so long to end
 finally:
   - shell: echo "$BIDE_STATUS" > result
 `, items: 4},
@@ -185,7 +185,7 @@ map:
   max_parallel: 1
   label: 'no ${item.n}'
   agent_timeout: 10m
-  timeout_config: {command_timeouts: {shell: 1}, timeout_policy: hybrid, cleanup_grace_period: 1s, timeout_action: skip}
+  timeout_config: {command_timeouts: {shell: 4}, timeout_policy: hybrid, cleanup_grace_period: 1s, timeout_action: skip}
   retry_on_failure: 1
   start_delay: 10ms
   agent_template:
@@ -198,7 +198,7 @@ map:
   max_parallel: 1
   timeout_per_agent: 60s
   retry: {attempts: 2, initial_delay: 10ms}
-  timeout_config: {agent_timeout_secs: 1, cleanup_grace_period_secs: 1, timeout_action: dlq}
+  timeout_config: {agent_timeout_secs: 4, cleanup_grace_period_secs: 1, timeout_action: dlq}
   agent_template:
     - shell: echo "${item}" >> handled; test "${item}" = a || sleep 30
 `},

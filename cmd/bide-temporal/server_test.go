@@ -308,6 +308,7 @@ func (s *site) once(items int) (again int) {
 // with the rest.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
+	const items = 300 // they last for most of a minute
 	s := newSite(t, `
 name: stopped
 mode: mapreduce
@@ -315,8 +316,8 @@ map:
   input: items.jsonl
   max_parallel: 2
   agent_template:
-    - shell: echo "$BIDE_ITEM" >> ran; sleep 0.3; echo "$BIDE_ITEM" >> ended
-`, 20)
+    - shell: echo "$BIDE_ITEM" >> ran; test -e quick || sleep 0.3; echo "$BIDE_ITEM" >> ended
+`, items)
 	s.worker(2)
 	cmd := s.bide("run", "--on", "temporal", "flow.yml")
 	var out bytes.Buffer
@@ -333,7 +334,7 @@ map:
 	if !errors.As(err, &ended) || ended.ExitCode() != 130 {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	if sum := s.summary(); sum.Status != event.Interrupted || sum.Items.Succeeded == 20 || sum.Items.Succeeded != s.lines("ended") {
+	if sum := s.summary(); sum.Status != event.Interrupted || sum.Items.Succeeded == items || sum.Items.Succeeded != s.lines("ended") {
 		t.Errorf("%+v, %d have ended", sum, s.lines("ended"))
 	}
 	s.keepHistory("interrupt")
@@ -351,8 +352,11 @@ map:
 	if err := os.WriteFile(path, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(s.dir, "quick"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	s.must("resume")
-	if sum := s.summary(); sum.Status != event.Succeeded || sum.Items.Succeeded != 20 || s.lines("ended") != 20 {
+	if sum := s.summary(); sum.Status != event.Succeeded || sum.Items.Succeeded != items || s.lines("ended") != items {
 		t.Errorf("%+v, %d have ended", sum, s.lines("ended"))
 	}
 }
@@ -442,8 +446,8 @@ map:
 	}
 	begin := time.Now()
 	s.must("stop", "--now")
-	if took := time.Since(begin); took > 60*time.Second {
-		t.Errorf("it took %v", took)
+	if took := time.Since(begin); took > 4*time.Minute {
+		t.Errorf("it took %v, as long as what runs", took)
 	}
 	if sum := s.summary(); sum.Status != event.Interrupted || s.lines("ran") != 2 {
 		t.Errorf("%+v", sum)

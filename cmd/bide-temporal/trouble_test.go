@@ -217,7 +217,7 @@ map:
   input: items.jsonl
   max_parallel: 1
   agent_template:
-    - shell: echo "$BIDE_ITEM" >> ran; case ${item.n} in 0) test -e mended;; 1) test -e mended;; *) sleep 0.1;; esac
+    - shell: echo "$BIDE_ITEM" >> ran; case ${item.n} in 0) test -e mended;; 1) test -e mended;; *) test -e free || sleep 0.5;; esac
   retry_config: {attempts: 1}
 reduce:
   - shell: echo "${map.successful} of ${map.total}" > result
@@ -241,7 +241,8 @@ reduce:
 	refused("its map does not go on now", "control", "last", "pause")
 	touch("go")
 	s.wait("dead letters", func() bool { return s.summary().Items.DeadLettered == 2 })
-	s.must("control", "last", "pause")
+	s.must("control", "last", "pause") // the others last for half a minute
+	touch("free")
 	s.wait("the word of show", func() bool { return strings.Contains(s.must("show"), "paused since") })
 	refused("other machines go on with it", "dlq", "purge", "last", "--all", "-y")
 	touch("mended")
