@@ -32,7 +32,7 @@ type cell struct {
 
 type evidence = map[string]string
 
-// wait waits for a file, for at most 3 s.
+// wait waits for a file, for some 10 s.
 const wait = `wait() { for i in $(seq 200); do [ -e "$1" ] && return 0; sleep 0.05; done; return 1; }; `
 
 var cells = []cell{
@@ -130,19 +130,23 @@ var cells = []cell{
   if: false #F
 - shell: echo a > @EV@/y`},
 	{field: "timeout", want: evidence{"x": "-", "y": "late"}, steps: `
-- shell: sleep 2; echo a > @EV@/x
+- shell: echo a > @EV@/x #B
+- shell: sleep 300; echo a > @EV@/x #F
   timeout: 100ms #F
   on_failure: {shell: echo late > @EV@/y}`},
 	{field: "timeout_secs", want: evidence{"x": "-", "y": "late"}, steps: `
-- shell: sleep 2; echo a > @EV@/x
+- shell: echo a > @EV@/x #B
+- shell: sleep 300; echo a > @EV@/x #F
   timeout_secs: 0.1 #F
   on_failure: {shell: echo late > @EV@/y}`},
 	{field: "timeout_by_attempt", want: evidence{"x": "-", "y": "late"}, steps: `
-- shell: sleep 2; echo a > @EV@/x
+- shell: echo a > @EV@/x #B
+- shell: sleep 300; echo a > @EV@/x #F
   timeout_by_attempt: [100ms] #F
   on_failure: {shell: echo late > @EV@/y}`},
 	{field: "stall_timeout", want: evidence{"x": "-", "y": "late"}, steps: `
-- shell: sleep 2; echo a > @EV@/x
+- shell: echo a > @EV@/x #B
+- shell: sleep 300; echo a > @EV@/x #F
   stall_timeout: 100ms #F
   on_failure: {shell: echo late > @EV@/y}`},
 	{field: "env_by_attempt", want: evidence{"x": "low"}, steps: `
@@ -215,8 +219,8 @@ var cells = []cell{
 - shell: echo a > @EV@/y`},
 	{field: "validation_timeout", want: evidence{"x": "bad"}, steps: `
 - shell: "true"
-  step_validate: sleep 6
-  validation_timeout: 3s #F
+  step_validate: sleep 300 #F
+  validation_timeout: 100ms #F
   on_failure: {shell: echo bad > @EV@/x}`},
 	{field: "ignore_validation_failure", want: evidence{"x": "-", "y": "a"}, steps: `
 - shell: "true"

@@ -206,32 +206,24 @@ func TestMaxParallelOfAPipeline(t *testing.T) {
 // the other calls from being made.
 func TestWaitsOfAPipelineHoldNoSlot(t *testing.T) {
 	t.Parallel()
-	s, url := serve(t, func(w http.ResponseWriter, q *http.Request, n int) {
-		if q.URL.Path == "/first" && n == 1 {
-			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(503)
-			return
-		}
-		fmt.Fprint(w, "fine")
-	})
-	b := newBench(t)
-	b.url = url
-	b.opt.MaxParallel = 1
-	b.modules(`
-- {name: Get, params: {path: String}, result: String, http: "@URL@/{path}"}
-`)
-	began := time.Now()
-	r := b.pipeline(`
+	v := &virtual{took: time.Second}
+	inTime(t, v, func(b *bench) {
+		b.opt.HTTP.Transport = answers(func(q *http.Request) (*http.Response, error) {
+			res, err := v.answer(q)
+			if q.URL.Path == "/first" && v.count["first"] == 1 {
+				res.StatusCode = http.StatusServiceUnavailable
+				res.Header.Set("Retry-After", "60")
+			}
+			return res, err
+		})
+		b.opt.MaxParallel = 1
+		b.modules(getModule)
+		r := b.pipeline(`
 out a = Get("first") with retry: 1, priority: critical
 out rest = map(["b", "c", "d"], (p) => Get(p))
 `, nil)
-	r.status(event.Succeeded)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.log) != 5 || !strings.HasPrefix(s.log[4], "GET /first") {
-		t.Errorf("requests in the order %q", s.log)
-	}
-	if took := time.Since(began); took < time.Second {
-		t.Errorf("Retry-After was not honoured: %v", took)
-	}
+		r.status(event.Succeeded)
+		wantTimes(t, "all", v.times(""), []float64{0, 1, 2, 3, 61})
+		wantTimes(t, "first", v.times("first"), []float64{0, 61})
+	})
 }

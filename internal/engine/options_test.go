@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/option"
 )
 
@@ -94,11 +95,12 @@ var optionCells = []cell{
     attempts: 5
     backoff: fixed
     circuit_breaker: {failure_rate: 0.5, window: 10, min_calls: 3} #F`},
-	{field: "timeout", want: evidence{"n": "a\na\na", "x": "-"}, steps: `
-- shell: echo a >> @EV@/n; sleep 4; echo late > @EV@/x
+	{field: "timeout", want: evidence{"x": "-"}, event: func(r *ran) bool { return len(r.of(event.AttemptFailed)) == 3 }, steps: `
+- shell: echo late > @EV@/x #B
+- shell: sleep 300; echo late > @EV@/x #F
   retry_config:
     initial_delay: 1ms
-    timeout: 2s #F`},
+    timeout: 100ms #F`},
 	{field: "on_failure", want: evidence{"y": "a"}, steps: noted + `
     on_failure: continue #F
 - shell: echo a > @EV@/y`},
@@ -147,7 +149,7 @@ const failingModules = `
 - name: Sleeps
   params: {code: Int}
   result: String
-  shell: echo a >> $EV/n; sleep 4; echo slept
+  shell: echo a >> $EV/n; sleep 15; echo slept
 `
 
 // callCells are the evidence that an option of a call takes effect: how often
@@ -166,7 +168,7 @@ var callCells = []struct {
 	{"abort_on", "Fails(7) with retry: 1, delay: 1ms", "abort_on: exit_code(7)", "a", []float64{}},
 	{"budget", "Fails(7) with retry: 5, delay: 2ms", "budget: 5ms", "a\na\na", []float64{2, 2}},
 	{"deadline", "Fails(7) with retry: 10, delay: 20ms", "deadline: 60ms", "", nil},
-	{"timeout", "Sleeps(0) with retry: 1, delay: 1ms", "timeout: 2s", "a\na", []float64{1}},
+	{"timeout", "Sleeps(0) with retry: 1, delay: 1ms", "timeout: 300ms", "", []float64{1}},
 	{"until", "Counts(1) with retry: 5, delay: 1ms", "until: result > 3", "a\na\na", []float64{1, 1}},
 	{"until", "Counts(1) with retry: 5, delay: 1ms", "until: (n) => n >= 3", "a\na", []float64{1}},
 	{"rules", "Fails(7) with retry: 5, delay: 80ms", "rules: [{on: network, retry: 9}, {on: exit_code(7), retry: 2, delay: 1ms, backoff: linear}]", "a\na\na", []float64{1, 2}},
