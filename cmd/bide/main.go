@@ -19,10 +19,10 @@ import (
 // that there is anyway: a short run is over before that, however slow the machine.
 var ballast atomic.Pointer[[16 << 20]byte]
 
-// leastProcs is the least number of goroutines that may be running. One that waits
-// for a command, or for the disk, is in a system call and counts as running
-// until the runtime's monitor takes its place away, which costs more than the
-// place does.
+// leastProcs is the least number of goroutines that may be running. One that starts a
+// process is held up until the process has begun, and one that waits for the disk
+// is in a system call and counts as running until the runtime's monitor takes its
+// place away, which costs more than the place does.
 const leastProcs = 4
 
 func main() {
