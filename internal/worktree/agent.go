@@ -132,11 +132,10 @@ func (a *Agent) remove(ctx context.Context, st *look) (Kept, error) {
 // worktree as [Agent.Remove] does, whether they could be merged or not.
 func (a *Agent) Finish(ctx context.Context, o MergeOptions) (MergeResult, Kept, error) {
 	res, st, err := a.run.mergeOne(ctx, a, o)
-	seen := &look{State: *st, merged: res.Merged != ""}
-	if err != nil {
-		seen = nil // it was looked at too long ago, or in vain
+	if st.merged = res.Merged != ""; err != nil {
+		st = nil // it was looked at too long ago, or in vain
 	}
-	k, rerr := a.remove(ctx, seen)
+	k, rerr := a.remove(ctx, st)
 	return res, k, errors.Join(err, rerr)
 }
 
@@ -144,7 +143,17 @@ func (a *Agent) Finish(ctx context.Context, o MergeOptions) (MergeResult, Kept, 
 // committed in it has been merged since.
 type look struct {
 	State
-	merged bool
+	merged    bool
+	untouched bool // nothing in it has changed since it was put back
+}
+
+// look looks at a slot.
+func (run *Run) look(ctx context.Context, s *slot) (*look, error) {
+	if s.clean != nil && slices.Equal(s.clean, run.imprint(s)) && s.settled() == nil {
+		return &look{State: State{Commit: s.owner.Base}, untouched: true}, nil
+	}
+	st, err := run.repo.State(ctx, s.dir)
+	return &look{State: st}, err
 }
 
 // keep makes sure that branches hold all work in a slot that is not merged into
@@ -153,13 +162,6 @@ func (run *Run) keep(ctx context.Context, s *slot, st *look) (k Kept, err error)
 	r := run.repo
 	if err := dropStale(s.admin); err != nil {
 		return k, err
-	}
-	if st == nil {
-		now, err := r.State(ctx, s.dir)
-		if err != nil {
-			return k, err
-		}
-		st = &look{State: now}
 	}
 	tip := st.Commit
 	if len(st.dirty) > 0 {

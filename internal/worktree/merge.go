@@ -86,20 +86,20 @@ func (run *Run) Merge(ctx context.Context, a *Agent, o MergeOptions) (MergeResul
 }
 
 // mergeOne is Merge; it also gives how the agent's worktree stood.
-func (run *Run) mergeOne(ctx context.Context, a *Agent, o MergeOptions) (res MergeResult, st *State, err error) {
+func (run *Run) mergeOne(ctx context.Context, a *Agent, o MergeOptions) (res MergeResult, st *look, err error) {
 	if run.queue == nil {
-		return res, &State{}, errNoWorktree
+		return res, &look{}, errNoWorktree
 	}
-	now, err := run.repo.State(ctx, a.Dir)
+	st, err = run.look(ctx, run.pool.of(a))
 	if err == nil {
-		res, err = run.mergeWork(ctx, a, now, o)
+		res, err = run.mergeWork(ctx, a, st.State, o)
 	}
 	if err != nil {
 		if conflict := (*Conflict)(nil); !errors.As(err, &conflict) {
 			err = fmt.Errorf("merge the work of item %q: %w", a.Item, err)
 		}
 	}
-	return res, &now, err
+	return res, st, err
 }
 
 // mergeWork merges what an agent has committed. Only the merge itself holds up

@@ -36,6 +36,7 @@ type slot struct {
 	at    string // the commit that it is at, clean; "": it has to be put there
 	owner owner  // while it is held
 	lock  *flock.Flock
+	clean imprint // of the worktree as it was put back last; nil: there is none
 }
 
 // owner says whose work is in a slot. It is on record in the slot's private git
@@ -176,6 +177,17 @@ func (run *Run) adopt(ctx context.Context, e entry) error {
 	return nil
 }
 
+// of is the slot in which an agent works; where that is none of the pool's, one that
+// has its directory alone.
+func (p *pool) of(a *Agent) *slot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.held[a.Item]; s != nil && s.dir == a.Dir {
+		return s
+	}
+	return &slot{dir: a.Dir}
+}
+
 // take gives an attempt a worktree at base that nobody else has. Work that is
 // left of the item is kept first.
 func (run *Run) take(ctx context.Context, o owner) (s *slot, kept []Kept, err error) {
@@ -267,13 +279,19 @@ func (run *Run) release(ctx context.Context, s *slot, st *look) (k Kept, err err
 	if !s.whole() {
 		return run.releaseRest(ctx, s)
 	}
-	if k, err = run.keep(ctx, s, st); err != nil {
+	if st == nil {
+		st, err = run.look(ctx, s)
+	}
+	if err == nil {
+		k, err = run.keep(ctx, s, st)
+	}
+	if err != nil {
 		run.pool.mu.Lock()
 		run.pool.held[s.owner.Item] = s
 		run.pool.mu.Unlock()
 		return k, fmt.Errorf("save the work in %s (the worktree stays as it is): %w", s.dir, err)
 	}
-	if err := run.clear(ctx, s, &k); err != nil {
+	if err := run.clear(ctx, s, st, &k); err != nil {
 		// What is worth keeping is kept: a new one takes its place.
 		return k, run.drop(ctx, s)
 	}
@@ -326,8 +344,23 @@ var unsettled = []string{
 
 var errUnsettled = errors.New("something is under way in it")
 
+// settled is an error where something is under way in a worktree.
+func (s *slot) settled() error {
+	for _, name := range unsettled {
+		if _, err := os.Lstat(filepath.Join(s.admin, name)); err == nil {
+			return fmt.Errorf("%s: %w (%s)", s.dir, errUnsettled, name)
+		}
+	}
+	return nil
+}
+
 // clear makes a worktree as it was for the first agent in it.
-func (run *Run) clear(ctx context.Context, s *slot, k *Kept) error {
+func (run *Run) clear(ctx context.Context, s *slot, st *look, k *Kept) error {
+	if st.untouched {
+		return s.takeBack()
+	}
+	unchanged := s.at != ""
+
 	for _, name := range unsettled {
 		if _, err := os.Lstat(filepath.Join(s.admin, name)); err == nil {
 			return fmt.Errorf("%s: %w (%s)", s.dir, errUnsettled, name)
@@ -352,6 +385,12 @@ func (run *Run) clear(ctx context.Context, s *slot, k *Kept) error {
 		if path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "Removing "); ok {
 			k.Ignored = append(k.Ignored, path)
 		}
+	}
+	// Where agents change something, to look whether the next one did would be in
+	// vain.
+	s.clean = nil
+	if unchanged && len(k.Ignored) == 0 {
+		s.clean = run.imprint(s)
 	}
 	return s.takeBack()
 }

@@ -32,8 +32,26 @@ func TestNextAgentFindsTheBase(t *testing.T) {
 			w.write(a.Dir, "a.txt", "one\n")
 		}, branch: true},
 		"deleted file": {do: func(w *world, a *Agent) { w.gitIn(a.Dir, "rm", "-q", "a.txt") }, branch: true},
-		"mode":         {do: func(w *world, a *Agent) { w.chmod(a.Dir, "a.txt", 0o755) }, branch: true},
-		"commit":       {do: func(w *world, a *Agent) { w.write(a.Dir, "c", "c"); w.commitAll(a.Dir, "c") }, branch: true},
+		"as many bytes, dated as before": {do: func(w *world, a *Agent) {
+			path := filepath.Join(a.Dir, "a.txt")
+			info, err := os.Stat(path)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			w.write(a.Dir, "a.txt", "two\n")
+			if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+				w.t.Fatal(err)
+			}
+		}, branch: true},
+		"a file for a directory": {do: func(w *world, a *Agent) {
+			w.gitIn(a.Dir, "rm", "-rq", "sub")
+			w.write(a.Dir, "sub", "a file")
+		}, branch: true},
+		"detached elsewhere": {do: func(w *world, a *Agent) {
+			w.gitIn(a.Dir, "commit", "-q", "--allow-empty", "-m", "empty")
+		}, branch: true},
+		"mode":   {do: func(w *world, a *Agent) { w.chmod(a.Dir, "a.txt", 0o755) }, branch: true},
+		"commit": {do: func(w *world, a *Agent) { w.write(a.Dir, "c", "c"); w.commitAll(a.Dir, "c") }, branch: true},
 		"another branch": {do: func(w *world, a *Agent) {
 			w.gitIn(a.Dir, "checkout", "-q", "-b", "mine")
 		}},
@@ -56,11 +74,18 @@ func TestNextAgentFindsTheBase(t *testing.T) {
 			w.t.Cleanup(func() { _ = os.Chmod(filepath.Join(a.Dir, "ro"), 0o755) }) // gone, as a rule
 		}, ignored: []string{"ro/"}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		test := func(t *testing.T, known bool) {
 			w := newWorld(t)
 			run := w.run()
+			if known {
+				w.becomeKnown(run)
+			}
 			a := w.agent(run, "one", 1)
 			c.do(w, a)
+			if known { // as after an agent that took its time
+				for run.imprint(run.pool.of(a)) == nil && t.Context().Err() == nil {
+				}
+			}
 			k := w.remove(a)
 			if (k.Branch != "") != c.branch {
 				t.Errorf("kept: %+v", k)
@@ -73,8 +98,23 @@ func TestNextAgentFindsTheBase(t *testing.T) {
 			equal(t, "head", w.gitIn(b.Dir, "rev-parse", "HEAD", "--abbrev-ref", "HEAD"), b.Base+"\nHEAD")
 			equal(t, "files", w.files(b.Dir), []string{".gitignore", "a.txt", "sub", "sub/b.txt"})
 			equal(t, "a.txt", w.read(b.Dir, "a.txt"), "one\n")
-		})
+		}
+		t.Run(name, func(t *testing.T) { test(t, false) })
+		t.Run(name+", after nothing was changed", func(t *testing.T) { test(t, true) })
 	}
+}
+
+// becomeKnown has agents change nothing until it is known without git that they did
+// not.
+func (w *world) becomeKnown(run *Run) {
+	w.t.Helper()
+	for i := range 10_000 {
+		w.remove(w.agent(run, fmt.Sprint("before ", i), 1))
+		if run.pool.free[0].clean != nil {
+			return
+		}
+	}
+	w.t.Fatal("no imprint is ever taken")
 }
 
 func (w *world) mkdir(dir, name string) {
@@ -106,8 +146,8 @@ func (w *world) files(dir string) (names []string) {
 	return names
 }
 
-// Agents one after another share a worktree, and an item without commits costs
-// two git processes.
+// Agents one after another share a worktree. An item that changes nothing costs two
+// git processes at first and then none, one that commits five.
 func TestPoolIsReused(t *testing.T) {
 	w := newWorld(t)
 	run := w.run()
@@ -123,6 +163,14 @@ func TestPoolIsReused(t *testing.T) {
 	if n := count(); n > 10 {
 		t.Errorf("%d git processes for 5 items", n)
 	}
+	w.becomeKnown(run)
+	count = w.countGit()
+	for i := range 5 {
+		if _, k, err := w.agent(run, fmt.Sprint("known ", i), 1).Finish(t.Context(), MergeOptions{}); err != nil || k.Branch != "" {
+			t.Fatal(k, err)
+		}
+	}
+	equal(t, "git processes for 5 items that change nothing", count(), 0)
 	count = w.countGit()
 	a := w.agent(run, "commits", 1)
 	w.write(a.Dir, "c.txt", "c")

@@ -1,0 +1,84 @@
+//go:build unix
+
+package worktree
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// imprint is what the file system says of all that is in a worktree while it is as
+// the snapshot has it. An agent after which it says the same has changed nothing
+// there: git need not be asked, which takes two processes.
+type imprint []stamp
+
+// stamp is what changes with a file or a directory. Nobody can set the time of the
+// last change.
+type stamp struct {
+	path         string
+	inode, size  uint64
+	mode         uint64
+	wrote, moved unix.Timespec // the last change of the content, and of anything
+}
+
+const (
+	// mostStamps is how large a worktree may be; about there git is as fast.
+	mostStamps = 4000
+	// ticks is how long ago the last change has to be: another one would be told
+	// apart from it, whatever the tick of the system's clock.
+	ticks = 50 * time.Millisecond
+	// seconds is the same where the file system counts in seconds.
+	seconds = 2 * time.Second
+)
+
+// imprint is that of a slot; nil where there is none to go by.
+func (run *Run) imprint(s *slot) imprint {
+	now := time.Now()
+	var out imprint
+	settled := true
+	note := func(path string) {
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) != nil {
+			settled = false
+			return
+		}
+		wait := ticks
+		if st.Ctim.Nsec == 0 {
+			wait = seconds
+		}
+		settled = settled && now.Sub(time.Unix(st.Ctim.Unix())) > wait
+		out = append(out, stamp{path, uint64(st.Ino), uint64(st.Size), uint64(st.Mode), st.Mtim, st.Ctim})
+	}
+	run.mu.Lock()
+	prepared := run.prepared
+	run.mu.Unlock()
+	var in func(dir, rel string)
+	in = func(dir, rel string) {
+		entries, err := os.ReadDir(dir)
+		settled = settled && err == nil
+		for _, e := range entries {
+			path, rel := filepath.Join(dir, e.Name()), rel+e.Name()
+			if e.IsDir() {
+				rel += "/"
+			}
+			if !settled || len(out) > mostStamps || slices.Contains(prepared, rel) {
+				continue
+			}
+			if note(path); e.IsDir() {
+				in(path, rel)
+			}
+		}
+	}
+	for _, path := range []string{s.dir, filepath.Join(s.admin, "HEAD"), filepath.Join(s.admin, "index"), s.headLog()} {
+		note(path)
+	}
+	in(s.dir, "")
+	if !settled || len(out) > mostStamps {
+		return nil
+	}
+	return out
+}
