@@ -52,6 +52,7 @@ var Codes = [][2]string{
 	{"by-worker", "What each worker of a run on Temporal keeps to by itself, and not all together (`--on temporal`): the circuit breaker or quota of a step."},
 	{"cannot-read", "A file that is there and cannot be read."},
 	{"cap-below-delay", "`max_delay`, written or by default, is below `initial_delay` or one of the `delays`, which are cut to it."},
+	{"command-as-prompt", "A command for a shell where a prompt of the agent stands."},
 	{"conflicting-limits", "Calls of one module have different limits; there is one limit for all of them."},
 	{"conflict", "A model of failures gives a latency of two kinds."},
 	{"contradiction", "Two keys that say opposite things."},

@@ -15,6 +15,9 @@ type Foreign struct {
 	// Certain says, of those that ForeignInShell gives, that the text is valid
 	// shell but for them.
 	Certain bool
+	// Dollars says, of those that ForeignInShell gives, that $$ stands there, of
+	// which a shell is given one.
+	Dollars bool
 }
 
 const foreignOpen, foreignClose = "${{", "}}"
@@ -22,6 +25,13 @@ const foreignOpen, foreignClose = "${{", "}}"
 // Foreign lists the expressions of GitHub Actions in the text, in order. One
 // whose $ is escaped stands for itself, and is none.
 func (t *Text) Foreign() (list []Foreign) {
+	return slices.DeleteFunc(t.allForeign(), func(f Foreign) bool { return f.Dollars })
+}
+
+// HasForeign reports whether there are any, in a shell or elsewhere.
+func (t *Text) HasForeign() bool { return len(t.allForeign()) > 0 }
+
+func (t *Text) allForeign() (list []Foreign) {
 	for at := 0; ; {
 		i := strings.Index(t.src[at:], foreignOpen)
 		if i < 0 {
@@ -33,8 +43,9 @@ func (t *Text) Foreign() (list []Foreign) {
 			return list
 		}
 		end += at + len(foreignClose)
-		if !escaped(t.src, 0, at) && !strings.HasSuffix(t.src[:at], "$") {
-			list = append(list, Foreign{Text: t.src[at:end], Offset: at})
+		dollars := strings.HasSuffix(t.src[:at], "$")
+		if !escaped(t.src, 0, len(strings.TrimSuffix(t.src[:at], "$"))) {
+			list = append(list, Foreign{Text: t.src[at:end], Offset: at, Dollars: dollars})
 		}
 		at = end
 	}
@@ -43,7 +54,7 @@ func (t *Text) Foreign() (list []Foreign) {
 // ForeignInShell is Foreign without those that a shell leaves alone: in single
 // quotes, in a here-document whose delimiter is quoted, in a comment.
 func (t *Text) ForeignInShell() []Foreign {
-	list := t.Foreign()
+	list := t.allForeign()
 	if len(list) == 0 {
 		return nil
 	}
@@ -53,13 +64,16 @@ func (t *Text) ForeignInShell() []Foreign {
 	}
 	readable := []byte(sk.String())
 	for _, f := range list {
+		if f.Dollars {
+			readable[f.Offset-1] = '_'
+		}
 		for i := f.Offset + len(foreignOpen) - 1; i < f.Offset+len(f.Text)-1; i++ {
 			readable[i] = '_'
 		}
 	}
 	file, err := parseShell(string(readable))
 	if err != nil {
-		return list
+		return t.Foreign()
 	}
 	syntax.Walk(file, func(n syntax.Node) bool {
 		if p, ok := n.(*syntax.ParamExp); ok {

@@ -63,19 +63,17 @@ func (d *decoder) actionOf(o *object, s *Step, key string, n *node) Action {
 		if t := d.text(n, key); t != nil {
 			return &Shell{Text: t}
 		}
-	case "claude", "command":
+	case "claude":
 		if t := d.text(n, key); t != nil {
-			if key == "command" {
-				switch a := d.legacyCommand(n).(type) {
-				case nil:
-					return nil
-				case *Claude:
-					t = a.Text
-				default:
-					return a
-				}
-			}
 			return d.prompt(o, t, "")
+		}
+	case "command":
+		switch a := d.legacyCommand(n).(type) {
+		case *Claude:
+			d.tellCommand(n, "command:", o)
+			return d.prompt(o, a.Text, "")
+		default:
+			return a
 		}
 	case "http":
 		return actionOrNil(d.http(n))
@@ -122,6 +120,9 @@ func actionOrNil[T any, P interface {
 // legacyCommand reads the text of command:, which is a prompt, or says itself
 // what it is: "claude: /review", "shell: make". Nil after an error.
 func (d *decoder) legacyCommand(n *node) Action {
+	if !d.isText(n, "command") {
+		return nil
+	}
 	text := n.text
 	if rest, ok := strings.CutPrefix(text, "shell:"); ok {
 		if t := d.parsed(n, strings.TrimSpace(rest)); t != nil {

@@ -19,7 +19,7 @@ type foreign struct {
 // noteForeign remembers a text with expressions of GitHub Actions; what they
 // come to depends on what the text is for.
 func (d *decoder) noteForeign(n *node, t *template.Text) {
-	if len(d.foreign) < maxProblems && len(t.Foreign()) > 0 {
+	if len(d.foreign) < maxProblems && t.HasForeign() {
 		d.foreign = append(d.foreign, foreign{n, t})
 	}
 }
@@ -62,6 +62,9 @@ func (d *decoder) tellForeign(at diag.Pos, role textRole, e template.Foreign) {
 	case role == roleProse:
 		d.warnAt(at, "foreign-expression", "%sand stands here as it is", what).
 			Suggest("%s; or $%s where the text itself is meant", writtenHere(e.Text), short(e.Text))
+	case role == roleShell && e.Dollars && e.Certain:
+		d.problems.Errorf(at, "foreign-expression", "%swhich a shell cannot read", what).
+			Suggest("put it in single quotes, or write \\%s, where the text itself is meant", short(e.Text))
 	case role == roleShell && !e.Certain:
 		d.warnAt(at, "foreign-expression", "%swhich a shell cannot read", what).Suggest("%s", writtenHere(e.Text))
 	case role == roleShell:
@@ -166,6 +169,56 @@ func eachText(v any, visit func(*template.Text)) {
 			eachText(e, visit)
 		}
 	}
+}
+
+// tellCommand warns of a command for a shell in a place where a prompt stands: under
+// command:, which is one for a shell in Dagu and others, or alone in a list. o is the
+// step, nil where that is a text.
+func (d *decoder) tellCommand(n *node, what string, o *object) {
+	text := strings.TrimSpace(n.text)
+	if strings.HasPrefix(text, "claude:") || isSlashCommand(text) || !commandLike(text) && !o.ofDagu() {
+		return
+	}
+	d.warnf(n, "command-as-prompt", "%s is a prompt here: it asks an agent %q", what, short(slashed(text))).
+		Suggest("write shell: %s to run it in a shell, or claude: %s where the prompt is meant", short(text), short(slashed(text)))
+}
+
+// commandLike reports whether a text begins with a program that people run by its
+// name, with a path, or with a variable that is set.
+func commandLike(text string) bool {
+	word, _, _ := strings.Cut(text, " ")
+	if programs[word] || strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") || strings.HasPrefix(word, "~/") {
+		return true
+	}
+	name, _, set := strings.Cut(word, "=")
+	return set && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == "" ||
+		strings.HasSuffix(word, ".sh") || strings.HasSuffix(word, ".py") || strings.HasPrefix(word, "/") && strings.Contains(word[1:], "/")
+}
+
+// programs are what a command for a shell often begins with.
+var programs = func() map[string]bool {
+	set := map[string]bool{}
+	for _, name := range strings.Fields(`echo printf cat ls cp mv rm mkdir cd pwd touch sleep true false exit export source bash sh zsh env sudo
+		python python3 pip pip3 uv poetry pytest node npm npx yarn pnpm deno bun go cargo rustc make cmake mvn gradle java ruby perl php R Rscript
+		git gh curl wget docker docker-compose podman kubectl helm terraform ansible-playbook aws gcloud az ssh scp rsync tar gzip unzip
+		sed awk grep find sort xargs jq dbt psql mysql sqlite3 spark-submit`) {
+		set[name] = true
+	}
+	return set
+}()
+
+// ofDagu reports whether a step has keys that Dagu has and nobody else.
+func (o *object) ofDagu() bool {
+	if o == nil {
+		return false
+	}
+	for _, p := range o.n.pairs {
+		switch p.key.text {
+		case "depends", "executor", "retryPolicy", "retry_policy", "continueOn", "continue_on", "precondition", "preconditions":
+			return true
+		}
+	}
+	return false
 }
 
 // writtenHere says what is written here for an expression of GitHub Actions.

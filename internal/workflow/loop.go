@@ -164,22 +164,18 @@ func (d *decoder) inline(o *object, path, listKey string) []*Step {
 				Suggest("put several steps into %s: [ … ]", listKey)
 			continue
 		}
-		t := d.text(n, key)
-		if t == nil {
-			continue
-		}
 		s := &Step{Pos: n.pos, Path: path + "[0]", Capture: defaultCapture()}
-		switch {
-		case key == "shell", key == "command" && o.tables[0] == validateTable:
+		shell := key == "shell" || key == "command" && (o.tables[0] == validateTable ||
+			o.tables[0] == goalSeekTable && !isSlashCommand(n.text) && !strings.HasPrefix(n.text, "claude:") && !strings.HasPrefix(n.text, "shell:"))
+		if key == "command" && !shell {
+			s.Action = d.legacyCommand(n)
+		} else if t := d.text(n, key); t != nil && shell {
 			s.Action = &Shell{Text: t}
-		case key == "command" && o.tables[0] == goalSeekTable && !isSlashCommand(n.text) && !strings.HasPrefix(n.text, "claude:") && !strings.HasPrefix(n.text, "shell:"):
-			s.Action = &Shell{Text: t}
-		case key == "command":
-			if s.Action = d.legacyCommand(n); s.Action == nil {
-				continue
-			}
-		default:
+		} else if t != nil {
 			s.Action = &Claude{Text: t}
+		}
+		if s.Action == nil {
+			continue
 		}
 		steps = append(steps, s)
 	}

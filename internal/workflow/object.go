@@ -306,6 +306,14 @@ var instead = map[string]string{
 	"needs": "steps run in their order, each when the one before it has succeeded", "depends": "steps run in their order, each when the one before it has succeeded",
 	"uses": "actions of GitHub do not run here: write what it does as shell:", "runs-on": "steps run on this machine",
 	"timeout-minutes": "write timeout: 5m", "strategy": "write a map over the values, with ${item} in its steps",
+	"retryPolicy": "write retry: {attempts: 4, initial_delay: 5s}, whose attempts count all runs", "retry_policy": "write retry: {attempts: 4, initial_delay: 5s}, whose attempts count all runs",
+	"continueOn": "write continue_on_error: true", "continue_on": "write continue_on_error: true",
+	"precondition": "write when: with a condition", "preconditions": "write when: with a condition",
+	"params":    "declare them under parameters:; --param NAME=VALUE gives them",
+	"handlerOn": "what follows any end stands under finally:", "handler_on": "what follows any end stands under finally:",
+	"repeatPolicy": "bide exec --until repeats a command, goal_seek a step until its score is reached", "repeat_policy": "bide exec --until repeats a command, goal_seek a step until its score is reached",
+	"timeoutSec": "write timeout: 30s", "timeout_sec": "write timeout: 30s",
+	"executor": "steps run on this machine",
 	"schedule": "there is no schedule: cron or a timer starts bide run", "cron": "there is no schedule: cron or a timer starts bide run",
 }
 
@@ -325,7 +333,9 @@ func (o *object) unknown(key *node) {
 		return
 	}
 	near, elsewhere := "", ""
-	if len(key.text) <= maxKey {
+	if ours := foreignActions[key.text]; ours != "" && slices.Contains(names, ours) {
+		near = fmt.Sprintf("did you mean %q?", ours)
+	} else if len(key.text) <= maxKey {
 		near = diag.DidYouMean(key.text, names)
 	}
 	for _, t := range tables {

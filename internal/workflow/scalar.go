@@ -20,18 +20,27 @@ import (
 
 // text reads a node as a template.
 func (d *decoder) text(n *node, key string) *template.Text {
-	if !n.scalar() {
-		p := d.wrong(n, key, "a text")
-		if n.kind == listNode {
-			p.Suggest("write one text; several lines go into a block (%s: |)", key)
-		}
-		p.Or(`put quotes around a text that begins with "{" or has ": " in it`)
+	if !d.isText(n, key) {
 		return nil
 	}
 	return d.parsed(n, n.text)
 }
 
-// parsed parses a text that stands at n.
+// isText reports whether a value is a text, and what is wrong where it is not.
+func (d *decoder) isText(n *node, key string) bool {
+	if n.scalar() {
+		return true
+	}
+	p := d.wrong(n, key, "a text")
+	if n.kind == listNode {
+		p.Suggest("write one text; several lines go into a block (%s: |)", key)
+	}
+	p.Or(`put quotes around a text that begins with "{" or has ": " in it`)
+	return false
+}
+
+// parsed parses a text that stands at n, or is made of what does: a part of it, or
+// it behind a slash.
 func (d *decoder) parsed(n *node, text string) *template.Text {
 	t, err := template.Parse(text)
 	if err != nil {
@@ -42,10 +51,12 @@ func (d *decoder) parsed(n *node, text string) *template.Text {
 	if outputFile().MatchString(text) {
 		d.madeNames = true
 	}
+	rest := strings.TrimPrefix(text, "/")
+	shift := max(0, strings.Index(n.text, rest)) - (len(text) - len(rest))
 	for _, r := range t.Refs() {
-		d.note(use{n: n, path: readPath(r), offset: r.Offset, code: true, maybe: r.Default || r.Bare})
+		d.note(use{n: n, path: readPath(r), offset: shift + r.Offset, code: true, maybe: r.Default || r.Bare})
 		if r.Problem != "" && !d.full() {
-			d.problems.Errorf(n.at(r.Offset), "bad-filter", "in ${%s}: %s", r.Name, r.Problem).
+			d.problems.Errorf(n.at(shift+r.Offset), "bad-filter", "in ${%s}: %s", r.Name, r.Problem).
 				Suggest(`see "bide explain" for the filters`)
 		}
 	}

@@ -81,6 +81,7 @@ func (d *decoder) textStep(n *node, path string, b bare) *Step {
 			s.Action = &Shell{Text: t}
 		}
 	} else if t := d.parsed(n, slashed(n.text)); t != nil {
+		d.tellCommand(n, "a text alone", nil)
 		s.Action = &Claude{Text: t}
 		d.migration.prompt(n)
 	}
