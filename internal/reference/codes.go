@@ -71,6 +71,7 @@ var Codes = [][2]string{
 	{"high-retry-count", "A call with very many retries; a lower number with an exponential backoff asks less of the other side."},
 	{"import-cycle", "Files that import each other."},
 	{"internal", "A mistake in bide itself, told by the language server; please report it with the file."},
+	{"literal-placeholder", "A placeholder of parallel or xargs, such as `{}`, in a step for items that nothing names. Write `${item}`."},
 	{"manifest", "The manifest of modules has errors; until they are mended types and calls are not checked."},
 	{"misplaced-variable", "A variable that has no value in this place, such as `${item}` outside of a map."},
 	{"missing-file", "A file that is named is not there."},

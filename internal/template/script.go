@@ -1,8 +1,10 @@
 package template
 
 import (
+	"path"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/pattern"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -28,6 +30,54 @@ func (t *Text) Script() Script {
 	s.read(sk.String(), 0)
 	return s
 }
+
+// Placeholders lists the words of a shell text that look as if parallel, xargs -I or
+// bide batch were to put an argument there, {} {.} {/} {//} {/.} {#}, by their
+// placeholders. Words of programs that have them for something else are left out.
+func (t *Text) Placeholders() (list []string) {
+	if !strings.Contains(t.src, "{") || !placeholder().MatchString(t.src) {
+		return nil
+	}
+	var sk strings.Builder
+	for i := range t.segs {
+		sk.WriteString(blot(&t.segs[i]))
+	}
+	file, err := parseShell(sk.String())
+	if err != nil {
+		return nil
+	}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		c, ok := n.(*syntax.CallExpr)
+		if !ok {
+			return true
+		}
+		var found []string
+		for _, w := range c.Args {
+			word, known := literal(w)
+			switch {
+			case bracing(path.Base(word)):
+				return true
+			case word == "{}" && w.Lit() == "", !known: // in quotes it may be JSON
+			case wholePlaceholder().MatchString(word):
+				found = append(found, placeholder().FindString(word))
+			}
+		}
+		if first := c.Args; len(first) > 0 && strings.ContainsAny(t.src, ">|") && (first[0].Lit() == "echo" || first[0].Lit() == "printf") {
+			return true // an empty object is written
+		}
+		list = append(list, found...)
+		return true
+	})
+	return list
+}
+
+// bracing are programs whose arguments have braces of their own.
+var bracing = wordSet("find fd fdfind xargs parallel rush fzf sed grep egrep rg awk gawk mawk perl tr jq yq git curl http wget kubectl gh aws")
+
+var (
+	placeholder      = pattern.Lazy(`\{(|\.|/|//|/\.|#)\}`)
+	wholePlaceholder = pattern.Lazy(`^[\w./-]*\{(|\.|/|//|/\.|#)\}[\w./-]*$`)
+)
 
 // deepest is how many scripts inside one another are read: sh -c 'sh -c …'.
 const deepestScript = 3

@@ -120,6 +120,7 @@ func (d *decoder) check() {
 	d.uncounted()
 	d.sameFiles()
 	d.checkForeign()
+	d.placeholders()
 	d.knownNames()
 	for _, u := range d.uses {
 		d.checkUse(u)

@@ -1,9 +1,12 @@
 package workflow
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/template"
 )
 
@@ -220,6 +223,39 @@ func (o *object) ofDagu() bool {
 	}
 	return false
 }
+
+// placeholders warns of {} in shell texts for items that nothing names: parallel,
+// xargs -I and bide batch would put the item there.
+func (d *decoder) placeholders() {
+	f := d.file
+	for _, text := range append(slices.Collect(maps.Values(f.Others)), f.Source) {
+		if itemNamed().Match(text) {
+			return
+		}
+	}
+	told := map[*Step]bool{}
+	look := func(s *Step) {
+		a, ok := s.Action.(*Shell)
+		if !ok || told[s] || d.full() {
+			return
+		}
+		told[s] = true
+		for _, p := range a.Text.Placeholders() {
+			d.problems.Warnf(s.Pos, "literal-placeholder", "%s stands here as it is: a step of a workflow is given no argument in its place", p).
+				Suggest("write ${item} for the item")
+			return
+		}
+	}
+	walkTemplate(f, look)
+	Walk(f, func(s *Step) {
+		if each, ok := s.Action.(*Foreach); ok {
+			WalkAll(&File{Steps: each.Do}, look)
+		}
+	})
+}
+
+// itemNamed is what a text has in it that names an item, or what it is given of one.
+var itemNamed = pattern.Lazy(`\$\{?(item|ARG|foreach|index|map\.|BIDE_|PRODIGY_)`)
 
 // writtenHere says what is written here for an expression of GitHub Actions.
 func writtenHere(text string) string {
