@@ -16,8 +16,9 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// cutSecret has no two pieces that are alike, so that any of them is known.
-const cutSecret = "qwertyuiop0123456789asdfghjk"
+// cutSecret has no two pieces that are alike, so that any of them is known, and no
+// digits, of which a time may have the same.
+const cutSecret = "qwertyuiopZXCVBNMLKJasdfghjk"
 
 // pieces are the places below a directory where a part of the secret stands
 // that is as long as a secret at least.
