@@ -157,18 +157,28 @@ func TestBreaker(t *testing.T) {
 
 // The caller's own deadline and cancellation have their codes.
 func TestCallersEnd(t *testing.T) {
-	h := &health{answer: func(ctx context.Context, _ int32) error { <-ctx.Done(); return nil }}
+	ctx, cancel := context.WithCancel(t.Context())
+	h := &health{answer: func(ctx context.Context, _ int32) error { cancel(); <-ctx.Done(); return nil }}
 	c := serve(t, h, guard.Must(guard.New(retry.Policy{})))
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := check(ctx, c); status.Code(err) != codes.DeadlineExceeded || h.calls.Load() != 1 {
+	if err := check(late{ctx}, c); status.Code(err) != codes.DeadlineExceeded || h.calls.Load() != 1 {
 		t.Errorf("%v after %d calls", err, h.calls.Load())
 	}
 }
 
-// The guard's timeout is of the opening; the stream goes on.
+// late is a context that ends by its deadline, whenever that is.
+type late struct{ context.Context }
+
+func (c late) Err() error {
+	if c.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// The guard's timeout is of the opening; the stream goes on. A machine that is slow
+// opens it at a later attempt.
 func TestStreams(t *testing.T) {
-	c := serve(t, &health{}, guard.Must(guard.New(retry.Policy{}, guard.Timeout(100*time.Millisecond))))
+	c := serve(t, &health{}, guard.Must(guard.New(retry.Policy{Attempts: 100}, guard.Timeout(100*time.Millisecond))))
 	stream, err := c.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 	if err != nil {
 		t.Fatal(err)

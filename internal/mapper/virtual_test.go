@@ -116,7 +116,7 @@ func TestMapOnVirtualPorts(t *testing.T) {
 	if least, most := 35*time.Second, 38*time.Second; took < least || took > most {
 		t.Errorf("it took %s, want %s to %s", took, least, most)
 	}
-	if real := time.Since(began); real > 20*time.Second {
+	if real := time.Since(began); real > time.Minute {
 		t.Errorf("it took %s of our time", real)
 	}
 	ended := 0

@@ -59,6 +59,20 @@ type received struct {
 // address.
 func listen(t *testing.T) (*received, string) {
 	t.Helper()
+	for range 100 {
+		r, address, err := listenSomewhere(t)
+		if err == nil {
+			return r, address
+		}
+		t.Log(err) // another program was given the port
+	}
+	t.Fatal("no free port")
+	return nil, ""
+}
+
+// listenSomewhere is listen on a port that was free a moment ago.
+func listenSomewhere(t *testing.T) (*received, string, error) {
+	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -87,14 +101,14 @@ func listen(t *testing.T) (*received, string) {
 	}
 	// The three are one server.
 	if err := t1.Start(ctx, componenttest.NewNopHost()); err != nil {
-		t.Fatal(err)
+		return nil, "", err
 	}
 	t.Cleanup(func() {
 		if err := t1.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	return r, "http://" + address
+	return r, "http://" + address, nil
 }
 
 const file = `
