@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/pattern"
+	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -82,37 +83,33 @@ func shellOfWord(word string) string {
 }
 
 // shellOfText is a shell text whose placeholders are the item's parts, each as
-// one word or a part of one, in quotes or not.
+// one word or a part of one, in quotes or not. A text that is no shell text gets
+// them too; who runs it says what is wrong with it.
 func shellOfText(text string) string {
-	var b strings.Builder
-	quote := byte(0) // the quotes that stand open
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		if at := placeholder().FindStringIndex(text[i:]); c == '{' && at != nil && at[0] == 0 {
-			ref := "${item." + placeholders[text[i:i+at[1]]] + "}"
-			switch quote {
-			case 0:
-				ref = `"` + ref + `"`
-			case '\'':
-				ref = `'"` + ref + `"'`
-			}
-			b.WriteString(ref)
-			i += at[1] - 1
-			continue
+	places := placeholder().FindAllStringIndex(text, -1)
+	offsets := make([]int, len(places))
+	readable := []byte(text) // a name where a placeholder stands, which may be anywhere
+	for i, at := range places {
+		offsets[i] = at[0]
+		for k := at[0]; k < at[1]; k++ {
+			readable[k] = 'x'
 		}
-		switch {
-		case c == '\\' && quote != '\'' && i+1 < len(text):
-			b.WriteByte(c)
-			i++
-			c = text[i]
-		case quote == 0 && (c == '\'' || c == '"'):
-			quote = c
-		case c == quote:
-			quote = 0
-		}
-		b.WriteByte(c)
 	}
-	return b.String()
+	quotings, ok := template.Quotings(string(readable), offsets)
+	var b strings.Builder
+	end := 0
+	for i, at := range places {
+		ref := "${item." + placeholders[text[at[0]:at[1]]] + "}"
+		switch {
+		case ok && quotings[i] == template.Bare:
+			ref = `"` + ref + `"`
+		case ok && quotings[i] == template.Single:
+			ref = `'"` + ref + `"'`
+		}
+		b.WriteString(text[end:at[0]] + ref)
+		end = at[1]
+	}
+	return b.String() + text[end:]
 }
 
 // hasPlaceholder says whether a command names the item.

@@ -46,6 +46,29 @@ func TestPlaceholdersInQuotes(t *testing.T) {
 	}
 }
 
+// TestPlaceholdersInsideOfOthers: so it is in a command inside of quotes, in a
+// here-document and where a number is reckoned with.
+func TestPlaceholdersInsideOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	for _, item := range hostile {
+		i := newBatchItem(item, 3)
+		for text, want := range map[string]string{
+			`printf '<%s>' "a$(printf '[%s]' {} 'x{}' "y{}")b"`:                      "<a[" + item + "][x" + item + "][y" + item + "]b>",
+			`printf '<%s>' "$(printf '[%s]' "$(printf %s {})")"`:                     "<[" + item + "]>",
+			"cat <<EOF\n({})\nEOF":                                                   "(" + item + ")\n",
+			"cat <<'EOF'\n({} '{}')\nEOF":                                            "(" + item + " '" + item + "')\n",
+			"cat <<EOF\n$(printf '[%s]' {})\nEOF":                                    "[" + item + "]\n",
+			`printf '<%s>' $(({#} * 2)) "$(( {#}+1 ))"`:                              "<6><4>",
+			`v=; printf '<%s>' "${v:-{}}" {}; case {} in x) ;; esac`:                 "<" + item + "><" + item + ">",
+			`if [ {} = x ]; then :; fi; for v in {} {}; do printf '<%s>' "$v"; done`: "<" + item + "><" + item + ">",
+		} {
+			if got := shellRuns(t, dir, shellOfText(text), i); got != want {
+				t.Errorf("%s with %q: %q, want %q", text, item, got, want)
+			}
+		}
+	}
+}
+
 // itemScope has an item for a text of a step.
 type itemScope batchItem
 

@@ -98,7 +98,7 @@ const skipUsage = "agents run without asking for permissions; only the claude pr
 // trailing reads the flags that stand behind a command that is one text, where
 // no word can be meant for the command itself.
 func trailing(cmd *cobra.Command, args []string) ([]string, error) {
-	if !strings.HasPrefix(args[0], "shell:") && !strings.HasPrefix(args[0], "claude:") || len(args) == 1 || cmd.ArgsLenAtDash() >= 0 {
+	if !isText(args[0]) || len(args) == 1 || cmd.ArgsLenAtDash() >= 0 {
 		return args, nil
 	}
 	fs := cmd.Flags()
@@ -196,7 +196,16 @@ func (x *execCommand) run(ctx context.Context, args []string) (err error) {
 	if fallback := x.policy.FallbackAction(); fallback != nil && !x.interrupted() {
 		return x.fallBack(sig, fallback)
 	}
-	return exitError(statusOf(err))
+	status := statusOf(err)
+	if status == 127 && len(args) == 1 && strings.ContainsAny(args[0], " \t\n") && !isText(args[0]) {
+		x.say("that was looked for as one program's name; for a text that a shell reads write " + strconv.Quote("shell: "+args[0]))
+	}
+	return exitError(status)
+}
+
+// isText reports whether a command is a text for a shell or an agent.
+func isText(arg string) bool {
+	return strings.HasPrefix(arg, "shell:") || strings.HasPrefix(arg, "claude:")
 }
 
 // interrupted reports whether the key for an interrupt was pressed.

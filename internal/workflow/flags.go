@@ -61,7 +61,8 @@ func (f Flag) problem(p diag.Problem) error {
 		message = "--" + f.Name + ": " + message
 	}
 	if p.Suggestion != "" {
-		message += "; " + p.Suggestion
+		// a bare number is none on the command line
+		message += "; " + strings.NewReplacer("; a bare number is in seconds", "", ", or a bare number of seconds without quotes", "").Replace(p.Suggestion)
 	}
 	return errors.New(message)
 }

@@ -304,6 +304,7 @@ var instead = map[string]string{
 	"skip_unchanged": skipItems, "skip_if_unchanged": skipItems, "incremental": skipItems, "memoize": skipItems,
 	"jobs":  "there is one job: write its steps under commands:, each with shell: in the place of run:",
 	"needs": "steps run in their order, each when the one before it has succeeded", "depends": "steps run in their order, each when the one before it has succeeded",
+	"on":   "there are no triggers: cron, a hook or a CI system starts bide run",
 	"uses": "actions of GitHub do not run here: write what it does as shell:", "runs-on": "steps run on this machine",
 	"timeout-minutes": "write timeout: 5m", "strategy": "write a map over the values, with ${item} in its steps",
 	"retryPolicy": "write retry: {attempts: 4, initial_delay: 5s}, whose attempts count all runs", "retry_policy": "write retry: {attempts: 4, initial_delay: 5s}, whose attempts count all runs",
