@@ -276,7 +276,7 @@ var mapTable = newTable("map", "the map phase", func() []field {
 	}
 })
 
-var inputTable = newTable("map_input", "an input", func() []field {
+var inputTable = newTable("map_input", "the input of a map", func() []field {
 	return []field{
 		{key: "file", typ: tText, sample: "items.json", doc: "a file of items"},
 		{key: "command", typ: tText, sample: "ls", doc: "a command whose output is the items"},

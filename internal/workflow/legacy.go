@@ -91,7 +91,7 @@ func (d *decoder) inputsOf(o *object, s *Step) (more string) {
 	return more + behind
 }
 
-var stepInputTable = newTable("step_input", "an input", func() []field {
+var stepInputTable = newTable("step_input", "an input of a step", func() []field {
 	return []field{
 		{key: "from", typ: tText, sample: "a", doc: "the value"},
 		{key: "pass_as", typ: oneOf(tText, tMap(tAny)), sample: "{environment: {name: A}}", doc: "argument (with a position), environment (with a name) or stdin, which puts it behind the prompt"},
