@@ -23,6 +23,7 @@ import (
 
 func init() {
 	parts["limited"] = limitedMain
+	parts["few"] = fewMain
 }
 
 // limitedMain is the real program on a disk that is full after so many bytes
@@ -38,6 +39,40 @@ func limitedMain() int {
 		return complain(err)
 	}
 	return cli.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr)
+}
+
+// fewMain runs bide with so many descriptors at most.
+func fewMain() int {
+	n, err := strconv.ParseUint(os.Args[1], 10, 64)
+	if err != nil {
+		return complain(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
+		return complain(err)
+	}
+	return cli.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr)
+}
+
+// TestFewDescriptors: where there are fewer descriptors than the items that may run at
+// once need, as many run as they suffice for, and no item is blamed or runs twice.
+func TestFewDescriptors(t *testing.T) {
+	t.Parallel()
+	for _, descriptors := range []int{40, 64, 100} {
+		t.Run(strconv.Itoa(descriptors), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.write("flow.yml", "mode: mapreduce\nmap:\n  input: seq 1 120\n  max_parallel: 60\n  agent_template: [{shell: 'echo ${item} >> $EV/log; sleep 0.02'}]\n")
+			p := b.start("few", strconv.Itoa(descriptors), "run", "-q", "flow.yml")
+			if status := p.wait(t); status != 0 {
+				t.Fatalf("exit status %d: %s", status, p.text())
+			}
+			lines := b.lines()
+			slices.Sort(lines)
+			if n := len(slices.Compact(slices.Clone(lines))); n != 120 || len(lines) != 120 {
+				t.Errorf("%d of 120 items ran, in %d attempts", n, len(lines))
+			}
+		})
+	}
 }
 
 const diskFlow = `

@@ -165,6 +165,78 @@ func TestShortageBlamesNoItem(t *testing.T) {
 	}
 }
 
+// TestShortageFitsWhatThereIs: where the system has room for some of the items that
+// may run at once, they run on, as many as fit, and none of them is given up.
+func TestShortageFitsWhatThereIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const items, fit = 400, 4
+		m, began := &memory{left: -1}, time.Now()
+		var mu sync.Mutex
+		tries, running := 0, 0
+		tab := &table{run: func(_ *Map, a Attempt) Ending {
+			mu.Lock()
+			tries++
+			full := running == fit
+			if !full {
+				running++
+			}
+			mu.Unlock()
+			if full {
+				e := broken("fork: too many open files")
+				e.Shortage = true
+				return e
+			}
+			time.Sleep(time.Second)
+			mu.Lock()
+			running--
+			mu.Unlock()
+			return Ending{}
+		}}
+		x := newTest(t, items, policy.Config{MaxParallel: 100}, m, tab, &reads{})
+		x.Run(t.Context())
+		if o := x.Outcome(); o.Counts.Succeeded != items || o.Counts.Failed > 0 {
+			t.Errorf("%+v", o)
+		}
+		if took := time.Since(began); took > 2*items/fit*time.Second || tries > 2*items {
+			t.Errorf("%d items, %d at a time, took %v and %d tries", items, fit, took, tries)
+		}
+	})
+}
+
+// TestShortagePasses: once there is room again, as many items run at once as may.
+func TestShortagePasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const items, most = 2000, 50
+		m, began := &memory{left: -1}, time.Now()
+		var mu sync.Mutex
+		running, peak := 0, 0
+		tab := &table{run: func(_ *Map, a Attempt) Ending {
+			mu.Lock()
+			defer mu.Unlock()
+			if running == 1 && time.Since(began) < 10*time.Second {
+				e := broken("fork: too many open files")
+				e.Shortage = true
+				return e
+			}
+			running++
+			peak = max(peak, running)
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			running--
+			return Ending{}
+		}}
+		x := newTest(t, items, policy.Config{MaxParallel: most}, m, tab, &reads{})
+		x.Run(t.Context())
+		if o := x.Outcome(); o.Counts.Succeeded != items {
+			t.Errorf("%+v", o)
+		}
+		if took := time.Since(began); peak != most || took > 100*time.Second {
+			t.Errorf("at most %d ran at once, all in %v", peak, took)
+		}
+	})
+}
+
 // TestPauseHoldsAll: an agent that meets a rate limit waits where it is, nobody
 // starts meanwhile, no attempt is used up, and the answer after it is told.
 func TestPauseHoldsAll(t *testing.T) {

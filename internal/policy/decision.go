@@ -91,7 +91,7 @@ type Decision struct {
 	// Until is when to ask again; only of Wait.
 	Until time.Time
 	// Hold is what holds back the next start; of Wait, and of Idle where it
-	// is the breaker and not the number of workers.
+	// is the breaker, or a lack of room in the system, and not the number of workers.
 	Hold Hold
 	// Status is how the map ended; only of Finished.
 	Status Status
@@ -109,8 +109,9 @@ type Outcome struct {
 	Cancelled bool
 	// Shortage says that the system had no room to start what the agent needed
 	// (processes, file descriptors): the item is as it was before, as if it was
-	// cancelled, and starts are held back for a moment, or the map stops where
-	// that lasts.
+	// cancelled. No more agents run at once than there was room for, until that
+	// proves to be more; where there is room for none, starts are held back for a
+	// moment, or the map stops where that lasts.
 	Shortage bool
 	// RateLimited says that the agent was turned away by a rate limit. All
 	// agents pause, and the item uses up no attempt.

@@ -168,6 +168,31 @@ func newShortage() RateLimit {
 	return RateLimit{maxWait: shortageMaxWait, schedule: &shortages, until: longAgo}
 }
 
+// room is how many agents the system has room for, found out by trying: no more than
+// ran when it had none for another, and one more, or an eighth, whenever as many
+// have ended. The zero room is one without a bound.
+type room struct {
+	most int // 0: no bound
+	fit  int // that have ended since most last changed
+}
+
+func (r *room) full(busy int) bool { return r.most > 0 && busy >= r.most }
+
+// ended tells how an agent ended, how many run on, and how many may.
+func (r *room) ended(o Outcome, busy, parallel int) {
+	switch {
+	case o.Shortage:
+		*r = room{most: max(busy, 1)}
+	case r.most > 0 && !o.Cancelled:
+		if r.fit++; r.fit >= r.most {
+			*r = room{most: r.most + 1 + r.most/8}
+		}
+		if r.most >= parallel {
+			*r = room{}
+		}
+	}
+}
+
 // pause puts off all starts, or stops the map where the limit outlasts
 // RateLimitMaxWait.
 func (m *Machine) pause(v *Verdict, s slot, o Outcome, now time.Time) {

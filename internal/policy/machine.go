@@ -34,6 +34,7 @@ type Machine struct {
 	ramp     ramp
 	limit    RateLimit
 	shortage RateLimit
+	room     room
 	counts   Counts
 	errs     collection
 
@@ -86,6 +87,8 @@ func (m *Machine) Next(now time.Time) Decision {
 	switch {
 	case m.busy > 0 && (m.stop != NotStopped || open == 0 || m.busy >= m.cfg.MaxParallel):
 		return Decision{Kind: Idle}
+	case m.busy > 0 && m.room.full(m.busy):
+		return Decision{Kind: Idle, Hold: HoldResources}
 	case m.stop != NotStopped:
 		return Decision{Kind: Finished, Status: Stopped}
 	case open == 0 && m.counts.FailedForGood > 0:
@@ -196,6 +199,10 @@ func (m *Machine) Finished(item int, o Outcome, now time.Time) (Verdict, error) 
 		return Verdict{}, fmt.Errorf("%w: item %d", ErrNotRunning, item)
 	}
 	m.busy--
+	m.room.ended(o, m.busy, m.cfg.MaxParallel)
+	if o.Shortage && m.busy > 0 { // what runs will make room
+		o.Shortage, o.Cancelled = false, true
+	}
 	return m.finish(item, o, now), nil
 }
 

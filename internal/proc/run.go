@@ -127,6 +127,9 @@ func (r *run) start(files []uintptr, sys *syscall.SysProcAttr) (pid int, err err
 			r.s.register(r.w, pid, from)
 			return pid, nil
 		}
+		if err == syscall.EBADF { // dup2(2) of the child, where the next descriptor is beyond the limit
+			err = syscall.EMFILE
+		}
 		if err != syscall.ETXTBSY || wait > 64*time.Millisecond {
 			return 0, &os.PathError{Op: "exec", Path: r.cmd.Path, Err: err}
 		}

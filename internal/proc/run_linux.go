@@ -116,7 +116,9 @@ func (p *poller) close() error {
 	if p.epoll == nil {
 		return nil
 	}
-	return errors.Join(p.epoll.Close(), os.NewSyscallError("close", unix.Close(p.bell)))
+	err := errors.Join(p.epoll.Close(), os.NewSyscallError("close", unix.Close(p.bell)))
+	*p = poller{}
+	return err
 }
 
 // The places of a command's descriptors in the epoll.

@@ -179,6 +179,9 @@ func (s *Supervisor) Run(ctx context.Context, c *Cmd) (Result, error) {
 	}
 	if err != nil {
 		r.closeOutputs(0)
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			s.spare(w)
+		}
 		return s.notStarted(ctx, c, err)
 	}
 	r.closeOutputs(r.grace())
@@ -274,6 +277,18 @@ func (s *Supervisor) acquire() (*worker, error) {
 func (s *Supervisor) begin(w *worker) {
 	w.seq.Store(s.seq.Add(1))
 	s.active.Add(1)
+}
+
+// spare closes the descriptors that workers keep from command to command, of one and
+// of all that have nothing to do: there are too few for those that have.
+func (s *Supervisor) spare(w *worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range append(slices.Clip(s.free), w) {
+		if err := w.poller.close(); err != nil && s.fault == nil {
+			s.fault = err
+		}
+	}
 }
 
 func (s *Supervisor) release(w *worker) {

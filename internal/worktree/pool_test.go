@@ -321,3 +321,21 @@ func TestLeftAgentGoesOn(t *testing.T) {
 	equal(t, "a mark is of one attempt", w.gitIn(next.Dir, "status", "--porcelain"), "")
 	w.remove(next)
 }
+
+// A place that git has on record, from an add that could not be taken back, and where
+// nothing is, serves for the next worktree.
+func TestPoolGrowsWhereNothingIs(t *testing.T) {
+	w := newWorld(t)
+	run := w.run()
+	first := w.agent(run, "one", 1)
+	place := filepath.Join(filepath.Dir(first.Dir), "2")
+	w.git("worktree", "add", "-q", "--detach", place)
+	if err := os.RemoveAll(place); err != nil {
+		t.Fatal(err)
+	}
+	second := w.agent(run, "two", 1)
+	equal(t, "place", second.Dir, place)
+	equal(t, "files", w.files(place), []string{".gitignore", "a.txt", "sub", "sub/b.txt"})
+	w.remove(first)
+	w.remove(second)
+}

@@ -45,7 +45,9 @@ func (r *Repo) add(ctx context.Context, path, branch, base string) (err error) {
 	if branch != "" {
 		on = []string{"--no-track", "-b", branch}
 	}
-	if _, err := r.git(ctx, r.dir, append(append([]string{"worktree", "add"}, on...), "--", path, base)...); err != nil {
+	// By force: git may have the place on record from an add that could not be taken
+	// back; where something is, it refuses all the same.
+	if _, err := r.git(ctx, r.dir, append(append([]string{"worktree", "add", "--force"}, on...), "--", path, base)...); err != nil {
 		return err
 	}
 	return r.verify(ctx, path, base)
