@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -113,7 +114,7 @@ func TestAction(t *testing.T) {
 	script(t, filepath.Join(dir, "bin", "bide"), "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 3\n")
 	cmd := exec.Command("bash", "-e", "-c", run)
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "BIDE_ARGS=exec --attempts 3 -- sh -c 'echo \"a  b\"'")
-	out, err := cmd.CombinedOutput()
+	out, err := cmd.Output() // bash may warn of the locale
 	if want := `<exec><--attempts><3><--><sh><-c><echo "a  b">`; string(out) != want || cmd.ProcessState.ExitCode() != 3 {
 		t.Errorf("%s (%v), want %s and exit status 3", out, err, want)
 	}
@@ -121,6 +122,9 @@ func TestAction(t *testing.T) {
 
 func script(t *testing.T, file, text string) {
 	t.Helper()
+	// What is run must not be open for writing in a child that another test forks.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
