@@ -171,11 +171,15 @@ func (c *console) forward(t *proc.Terminal, wake *os.File) {
 		for range pressed(mode, typed, unix.VINTR) + pressed(mode, typed, unix.VQUIT) {
 			c.press(c.presses.Add(1))
 		}
+		group := 0
+		if pressed(mode, typed, unix.VSUSP) > 0 {
+			group = stoppable(t) // before it gets the keys, after which it may have ended
+		}
 		if _, err := t.Master.Write(typed); err != nil {
 			return
 		}
-		if pressed(mode, typed, unix.VSUSP) > 0 {
-			c.suspend(t)
+		if group > 0 {
+			c.suspend(group)
 		}
 	}
 }
@@ -229,15 +233,20 @@ const foregroundEvery = 100
 // keyboard before it is asked to end again, by its group.
 const interruptGrace = 10 * time.Second
 
-// suspend does what the stop key asks for. The command leads a session of its own,
-// where the system lets no key stop a process: nobody there could go on with it. One
-// that has jobs of its own does with the key what it wants, and so does one that
+// stoppable is the group that the stop key is to stop, or 0. The command leads a session
+// of its own, where the system lets no key stop a process: nobody there could go on with
+// it. One that has jobs of its own does with the key what it wants, and so does one that
 // ignores it.
-func (c *console) suspend(t *proc.Terminal) {
-	group := foregroundOf(t.Master)
+func stoppable(t *proc.Terminal) (group int) {
+	group = foregroundOf(t.Master)
 	if leader, err := unix.Getsid(group); group <= 1 || err != nil || leader != group || ignoresStop(group) {
-		return
+		return 0
 	}
+	return group
+}
+
+// suspend does what the stop key asks for.
+func (c *console) suspend(group int) {
 	c.stops.suspend(func() {
 		c.cooked()
 		stopSelf(0)
