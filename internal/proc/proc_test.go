@@ -211,7 +211,7 @@ func (c late) Err() error {
 func TestGrace(t *testing.T) {
 	everyWay(t, func(t *testing.T, s *Supervisor) {
 		// The shell is gone with SIGTERM; its child has the whole grace.
-		c := shell("sh -c 'trap \"echo cleaned; exit 0\" TERM; echo ready; sleep 300 & wait; wait; exit 1' & wait")
+		c := shell("sh -c 'trap \"echo cleaned; exit 0\" TERM; echo ready; while :; do sleep 0.05; done' & wait")
 		c.Grace = patience
 		r := mustRunUnder(whenReady(t, c), t, s, c)
 		if got := r.Stdout.String(); got != "ready\ncleaned\n" {
