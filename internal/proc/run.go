@@ -121,10 +121,14 @@ func (r *run) closeOutputs(patience time.Duration) {
 func (r *run) start(files []uintptr, sys *syscall.SysProcAttr) (pid int, err error) {
 	attr := syscall.ProcAttr{Dir: r.cmd.Dir, Env: r.w.env, Files: files, Sys: sys}
 	for wait := time.Millisecond; ; wait *= 2 {
+		r.s.pause.starts.RLock()
 		from := now()
 		pid, err = syscall.ForkExec(r.cmd.Path, r.argv(), &attr)
 		if err == nil {
 			r.s.register(r.w, pid, from)
+		}
+		r.s.pause.starts.RUnlock()
+		if err == nil {
 			return pid, nil
 		}
 		if err == syscall.EBADF { // dup2(2) of the child, where the next descriptor is beyond the limit

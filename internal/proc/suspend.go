@@ -10,21 +10,24 @@ import (
 
 // pause is the time for which the commands were stopped.
 type pause struct {
-	one   sync.Mutex // held by who stops them
-	mu    sync.Mutex
-	total time.Duration
-	since time.Time // zero: they run
+	one    sync.Mutex   // held by who stops them
+	starts sync.RWMutex // held for reading while a command is started, and by who stops them
+	mu     sync.Mutex
+	total  time.Duration
+	since  time.Time // zero: they run
 }
 
 // Suspend stops all commands that run, calls stop, and has them go on when it
-// returns. The time between does not count for Cmd.Timeout. While they are stopped
-// it does nothing.
+// returns. The time between does not count for Cmd.Timeout. A command that is to start
+// meanwhile waits. While they are stopped it does nothing.
 func (s *Supervisor) Suspend(stop func()) {
 	p := &s.pause
 	if !p.one.TryLock() {
 		return
 	}
 	defer p.one.Unlock()
+	p.starts.Lock()
+	defer p.starts.Unlock()
 	p.mu.Lock()
 	p.since = time.Now()
 	p.mu.Unlock()

@@ -125,6 +125,10 @@ func (q *quarry) hunt(grace time.Duration, calm int) (n int, err error) {
 		if err != nil {
 			return n, fmt.Errorf("the table of processes: %w", err)
 		}
+		if len(found) == 0 && ending(seen) && time.Since(begin) <= grace+killWait {
+			time.Sleep(time.Millisecond)
+			continue
+		}
 		if len(found) == 0 {
 			if empty++; empty >= calm {
 				return n, nil
@@ -156,6 +160,17 @@ func (q *quarry) hunt(grace time.Duration, calm int) (n int, err error) {
 		time.Sleep(wait)
 		wait = min(2*wait, 20*time.Millisecond)
 	}
+}
+
+// ending reports whether one of the processes is about to be gone: it has no
+// environment any more by which it would be found, and holds what it had open.
+func ending(seen map[process]syscall.Signal) bool {
+	for key := range seen {
+		if p, ok := lookup(key.pid); ok && !p.zombie && p.start == key.start {
+			return true
+		}
+	}
+	return false
 }
 
 var errStuck = errors.New("still there after SIGKILL")
