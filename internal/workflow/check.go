@@ -121,6 +121,7 @@ func (d *decoder) check() {
 	d.sameFiles()
 	d.checkForeign()
 	d.placeholders()
+	d.bashisms()
 	d.knownNames()
 	for _, u := range d.uses {
 		d.checkUse(u)

@@ -3,6 +3,8 @@ package workflow_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/bide-dev/bide/internal/workflow"
 )
 
 // What a variable of a known form does not have is an unknown name, in conditions as
@@ -56,5 +58,22 @@ func TestCapturedOutputIsKnown(t *testing.T) {
 	}
 	if _, problems := parse(t, "- {shell: a, capture_output: false}\n- {shell: 'echo ${CAPTURED_OUTPUT}'}\n"); len(problems) != 1 {
 		t.Errorf("%v", problems)
+	}
+}
+
+// What bash alone has is warned of where steps run with dash, and nowhere else.
+func TestBashInSh(t *testing.T) {
+	const file = "commands:\n  - shell: echo ok\n  - foreach: {input: [a], do: [{shell: 'if [[ ${item} == a ]]; then echo yes; fi'}]}\n"
+	for sh, want := range map[string]string{"dash": "3:32: warning: [[ … ]] is bash's", "bash": "", "busybox": ""} {
+		_, problems := workflow.Parse("w.yml", []byte(file), workflow.Options{Sh: sh})
+		var told []string
+		for _, p := range problems {
+			if p.Code == "bash-in-sh" {
+				told = append(told, p.Error())
+			}
+		}
+		if (want == "") != (len(told) == 0) || len(told) > 1 || want != "" && !strings.Contains(told[0], want) {
+			t.Errorf("%s: %q", sh, told)
+		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // load composes main.yml out of some files.
 func load(fs files, opt workflow.Options) (*workflow.File, diag.List) {
-	opt.ReadFile = fs.read
+	opt.ReadFile, opt.Sh = fs.read, "bash"
 	return workflow.Load("main.yml", opt)
 }
 

@@ -32,7 +32,7 @@ var others = files{
 
 func parse(t testing.TB, src string) (*workflow.File, diag.List) {
 	t.Helper()
-	return workflow.Parse("flow.yml", []byte(src), workflow.Options{ReadFile: others.read})
+	return workflow.Parse("flow.yml", []byte(src), workflow.Options{ReadFile: others.read, Sh: "bash"})
 }
 
 // inPlace puts a step, in flow style, into a place of a file.

@@ -2,6 +2,8 @@ package workflow
 
 import (
 	"maps"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -252,6 +254,47 @@ func (d *decoder) placeholders() {
 			WalkAll(&File{Steps: each.Do}, look)
 		}
 	})
+}
+
+// bashisms warns of what bash has in shell texts, where sh is dash, as it is on Debian
+// and Ubuntu: much of it is no error there, but does something else.
+func (d *decoder) bashisms() {
+	sh := d.sh
+	Walk(d.file, func(s *Step) {
+		a, ok := s.Action.(*Shell)
+		if !ok || d.full() {
+			return
+		}
+		b, ok := a.Text.Bashism()
+		if !ok {
+			return
+		}
+		if sh == "" {
+			sh = systemSh()
+		}
+		if sh != "dash" {
+			return
+		}
+		p := d.problems.Warnf(s.Pos, "bash-in-sh", "%s is bash's; steps run with sh, which is dash on this machine and %s", b.What, b.Dash)
+		if b.Instead == "" {
+			p.Suggest("write bash -c '…' around it")
+		} else {
+			p.Suggest("write %s, or bash -c '…' around it", b.Instead)
+		}
+	})
+}
+
+// systemSh is the name of the program that sh is: dash, bash, busybox, …; "sh" where that
+// does not tell.
+func systemSh() string {
+	path, err := exec.LookPath("sh")
+	if err != nil {
+		return "sh"
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return "sh"
+	}
+	return filepath.Base(path)
 }
 
 // itemNamed is what a text has in it that names an item, or what it is given of one.

@@ -35,6 +35,9 @@ type Options struct {
 	// LookupEnv tells of the environment that the run inherits; nil means
 	// os.LookupEnv.
 	LookupEnv func(name string) (value string, set bool)
+	// Sh is the program that sh is, by its own name, such as dash; "" means the one
+	// that PATH leads to.
+	Sh string
 	// Migration, if not nil, takes what of the file is written in an older spelling.
 	Migration *Migration
 	// Reads, if not nil, is told of every place where a condition reads a variable,
@@ -132,7 +135,7 @@ func (l *loader) root(path string, text []byte) (*File, diag.List) {
 // load builds the model of one source with the values it is given.
 func (l *loader) load(src *source, in given, root bool) *File {
 	l.loads++
-	d := &decoder{file: &File{Path: src.path, Source: src.text}, problems: &l.problems, strict: l.opt.Strict, toRun: l.opt.ToRun && root, lookupEnv: l.opt.LookupEnv}
+	d := &decoder{file: &File{Path: src.path, Source: src.text}, problems: &l.problems, strict: l.opt.Strict, toRun: l.opt.ToRun && root, lookupEnv: l.opt.LookupEnv, sh: l.opt.Sh}
 	l.chain = append(l.chain, filepath.Clean(src.path))
 	defer func() { l.chain = l.chain[:len(l.chain)-1] }()
 	tree := parseTree(src, &l.problems)

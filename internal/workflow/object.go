@@ -21,7 +21,8 @@ type decoder struct {
 	toRun    bool // a name that nothing sets is an error
 
 	lookupEnv func(name string) (string, bool)
-	cut       bool // problems were left out
+	sh        string // [Options.Sh]
+	cut       bool   // problems were left out
 
 	params              map[string]Param  // of this file, by name
 	paramTexts          map[string]string // see paramText
