@@ -22,28 +22,73 @@ func signalName(sig syscall.Signal) string {
 	return fmt.Sprintf("SIG%d", int(sig)) // a real-time signal
 }
 
-// poller is what a worker keeps from command to command: an epoll, which the
-// runtime's own poller watches, so that a command that is waited for holds no
-// thread, and an eventfd in it by which other goroutines end a wait.
+// brief is how long a command is waited for by a thread of its own. That is the
+// quickest way, and what is waited for longer need not be quick: then no thread is
+// held.
+const brief = 20 * time.Millisecond
+
+// poller is what a worker keeps from command to command: an eventfd by which
+// other goroutines end a wait, and for long commands an epoll that the runtime's
+// own poller watches.
 type poller struct {
+	bell int           // 0: none yet
+	rung chan struct{} // has an element when the context of a command has rung
+
 	epoll *os.File // nil: none yet
 	fd    int      // its descriptor, which File.Fd would make a blocking one
 	conn  syscall.RawConn
-	look  func(fd uintptr) bool // takes what has happened, and says whether anything has
-	until time.Time             // when a wait ends at the latest; zero: never
-	bell  int
-	rung  chan struct{} // has an element when the context of a command has rung
-
-	// What the last look took.
-	events [pollBell + 1]unix.EpollEvent
-	n      int
-	err    error
+	until time.Time // when a long wait ends at the latest; zero: never
 }
 
 func (p *poller) open() error {
-	if p.epoll != nil {
+	if p.bell != 0 {
 		return nil
 	}
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return os.NewSyscallError("eventfd", err)
+	}
+	p.bell, p.rung = fd, make(chan struct{}, 1)
+	return nil
+}
+
+// await returns once something has happened to one of the descriptors, or next has
+// come (zero: never). It holds no thread.
+func (p *poller) await(fds []unix.PollFd, next time.Time) (err error) {
+	if p.epoll == nil {
+		if err := p.openEpoll(); err != nil {
+			return err
+		}
+	}
+	if next != p.until {
+		if err := p.epoll.SetReadDeadline(next); err != nil {
+			return err
+		}
+		p.until = next
+	}
+	for _, d := range fds {
+		if d.Fd < 0 {
+			continue
+		}
+		if err := unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, int(d.Fd), &unix.EpollEvent{Events: unix.EPOLLIN, Fd: d.Fd}); err != nil {
+			return os.NewSyscallError("epoll_ctl", err)
+		}
+		defer func() {
+			err = errors.Join(err, os.NewSyscallError("epoll_ctl", unix.EpollCtl(p.fd, unix.EPOLL_CTL_DEL, int(d.Fd), nil)))
+		}()
+	}
+	err = p.conn.Read(func(fd uintptr) bool {
+		var events [1]unix.EpollEvent
+		n, err := unix.EpollWait(int(fd), events[:], 0)
+		return n > 0 || err != nil && err != unix.EINTR
+	})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil
+	}
+	return err
+}
+
+func (p *poller) openEpoll() error {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return os.NewSyscallError("epoll_create1", err)
@@ -56,49 +101,12 @@ func (p *poller) open() error {
 	if err != nil {
 		return errors.Join(err, epoll.Close())
 	}
-	bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		return errors.Join(os.NewSyscallError("eventfd", err), epoll.Close())
-	}
-	if err := add(fd, bell, pollBell); err != nil {
-		return errors.Join(err, epoll.Close(), unix.Close(bell))
-	}
-	p.epoll, p.fd, p.conn, p.bell, p.rung = epoll, fd, conn, bell, make(chan struct{}, 1)
-	p.look = func(fd uintptr) bool {
-		for {
-			p.n, p.err = unix.EpollWait(int(fd), p.events[:], 0)
-			if p.err != unix.EINTR {
-				return p.n != 0
-			}
-		}
-	}
+	p.epoll, p.fd, p.conn, p.until = epoll, fd, conn, time.Time{}
 	return nil
 }
 
-// add has an epoll tell of a descriptor, by its place.
-func add(epoll, fd, place int) error {
-	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(place)}))
-}
-
-// wait gives what has happened, once something has, and nothing when next has come
-// (zero: never).
-func (p *poller) wait(next time.Time) ([]unix.EpollEvent, error) {
-	if next != p.until {
-		if err := p.epoll.SetReadDeadline(next); err != nil {
-			return nil, err
-		}
-		p.until = next
-	}
-	err := p.conn.Read(p.look)
-	if errors.Is(err, os.ErrDeadlineExceeded) { // which it is from then on
-		p.look(uintptr(p.fd))
-		err = nil
-	}
-	return p.events[:max(p.n, 0)], errors.Join(os.NewSyscallError("epoll_wait", p.err), err)
-}
-
-// ring ends the wait. It cannot fail: the descriptor is ours and open, and a
-// counter that is full has ended the wait already.
+// ring ends the poll. It cannot fail: the descriptor is ours and open, and a
+// counter that is full has ended the poll already.
 func (p *poller) ring() {
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
@@ -113,15 +121,18 @@ func (p *poller) silence() {
 }
 
 func (p *poller) close() error {
-	if p.epoll == nil {
-		return nil
+	var err error
+	if p.bell != 0 {
+		err = os.NewSyscallError("close", unix.Close(p.bell))
 	}
-	err := errors.Join(p.epoll.Close(), os.NewSyscallError("close", unix.Close(p.bell)))
+	if p.epoll != nil {
+		err = errors.Join(err, p.epoll.Close())
+	}
 	*p = poller{}
 	return err
 }
 
-// The places of a command's descriptors in the epoll.
+// The places of a run's descriptors in its poll.
 const (
 	pollOut  = stdout
 	pollErr  = stderr
@@ -131,12 +142,12 @@ const (
 
 // watch is the state of the one loop that serves a command: its two outputs,
 // its end, its timeout and its cancellation, all in the caller's goroutine. A
-// goroutine for each output, and a thread that waits for the end, cost more:
-// compare BenchmarkRunTrue with BenchmarkOSExec.
+// goroutine for each output, woken through the runtime's own poller, costs more
+// for a short command: compare BenchmarkRunTrue with BenchmarkOSExec.
 type watch struct {
 	*run
 	pid int
-	fds [3]watched
+	fds [4]unix.PollFd // a negative descriptor is left out
 	buf *[bufSize]byte // nil until there is output
 
 	timeout time.Time     // when the command has had its time; zero: never
@@ -150,12 +161,6 @@ type watch struct {
 	swept   bool          // what left the group has been looked for
 	giveUp  time.Time     // how long we wait for the outputs after that
 	gaveUp  bool
-}
-
-// watched is a descriptor that a command's loop has open.
-type watched struct {
-	fd int  // negative: it is closed
-	in bool // the epoll tells of it
 }
 
 // havePidfd: Linux 5.3 and later, unless a sandbox forbids it.
@@ -197,11 +202,12 @@ func (r *run) native() error {
 // start opens the descriptors and starts the command.
 func (w *watch) start() (err error) {
 	for i := range w.fds {
-		w.fds[i].fd = -1
+		w.fds[i] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
 	}
 	if err := w.w.open(); err != nil {
 		return err
 	}
+	w.fds[pollBell].Fd = int32(w.w.bell)
 
 	files := [3]uintptr{w.s.devNull.Fd()}
 	var childs [3]int // descriptors to close here once the command has them
@@ -220,7 +226,7 @@ func (w *watch) start() (err error) {
 		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 			return os.NewSyscallError("pipe2", err)
 		}
-		w.fds[i].fd = p[0]
+		w.fds[i].Fd = int32(p[0])
 		files[1+i] = uintptr(p[1])
 		childs[n] = p[1]
 		n++
@@ -239,7 +245,7 @@ func (w *watch) start() (err error) {
 	}
 	pidfd := -1
 	w.pid, err = w.run.start(files[:], &syscall.SysProcAttr{Setsid: w.s.session, Setpgid: !w.s.session, PidFD: &pidfd})
-	w.fds[pollPid].fd = pidfd
+	w.fds[pollPid].Fd = int32(pidfd)
 	return err
 }
 
@@ -260,29 +266,12 @@ func memory(text []byte) (int, error) {
 	return fd, nil
 }
 
-// shut closes a descriptor. The epoll forgets it first: a process that is being
-// forked may hold it open until its own exec.
+// shut closes a descriptor of the poll.
 func (w *watch) shut(i int) {
-	d := &w.fds[i]
-	if d.fd < 0 {
-		return
+	if fd := w.fds[i].Fd; fd >= 0 {
+		if err := unix.Close(int(fd)); err != nil {
+			w.s.note(os.NewSyscallError("close", err))
+		}
+		w.fds[i].Fd = -1
 	}
-	w.s.note(w.tell(i, false))
-	if err := unix.Close(d.fd); err != nil {
-		w.s.note(os.NewSyscallError("close", err))
-	}
-	d.fd = -1
-}
-
-// tell has the epoll tell of an open descriptor from now on, or no more.
-func (w *watch) tell(i int, in bool) error {
-	d := &w.fds[i]
-	if d.fd < 0 || d.in == in {
-		return nil
-	}
-	d.in = in
-	if in {
-		return add(w.w.fd, d.fd, i)
-	}
-	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(w.w.fd, unix.EPOLL_CTL_DEL, d.fd, nil))
 }

@@ -61,7 +61,8 @@ type Options struct {
 }
 
 // Supervisor starts the commands of one run of bide and answers for them. It
-// is safe for use by many goroutines. On Linux a Run in progress takes no thread.
+// is safe for use by many goroutines. On Linux a Run takes a thread for
+// its first moment only.
 type Supervisor struct {
 	id       string
 	chain    string // the links of MarkerVar before ours, with a comma

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -41,7 +42,7 @@ func (w *watch) serve() error {
 
 // end gives back what the loop used.
 func (w *watch) end() {
-	for i := range w.fds {
+	for i := range pollBell {
 		w.shut(i)
 	}
 	w.s.unregister(w.w)
@@ -57,7 +58,7 @@ func (w *watch) over() bool {
 }
 
 // silent: both outputs have ended.
-func (w *watch) silent() bool { return w.fds[pollOut].fd < 0 && w.fds[pollErr].fd < 0 }
+func (w *watch) silent() bool { return w.fds[pollOut].Fd < 0 && w.fds[pollErr].Fd < 0 }
 
 // act does what is due, and says when something will be due next (zero:
 // nothing will, without an event).
@@ -203,41 +204,70 @@ func (w *watch) actHeld(t time.Time) (time.Time, error) {
 
 // poll waits until something happens or next comes, and takes note of it.
 func (w *watch) poll(next time.Time) error {
-	// While its live writer has no room the command waits for it; its end and its
-	// timeout do not.
-	full := w.tee.full()
-	if err := errors.Join(w.tell(pollOut, !full), w.tell(pollErr, !full), w.tell(pollPid, true)); err != nil {
-		return err
+	if w.tee.full() {
+		// The command waits for its live writer, its end and its timeout do not.
+		saved := [2]int32{w.fds[pollOut].Fd, w.fds[pollErr].Fd}
+		w.fds[pollOut].Fd, w.fds[pollErr].Fd = -1, -1
+		defer func() { w.fds[pollOut].Fd, w.fds[pollErr].Fd = saved[0], saved[1] }()
 	}
-	events, err := w.w.wait(next)
-	if err != nil {
-		return err
-	}
-	for _, e := range events {
-		switch i := int(e.Fd); i {
-		case pollBell:
-			w.w.silence()
-		case pollPid:
-			w.exited = true
-			w.tee.lift()
-			w.shut(pollPid)
-		default:
-			w.read(i, e.Events)
+	until := next
+	if brief := w.res.Start.Add(brief); time.Now().Before(brief) {
+		if until.IsZero() || brief.Before(until) {
+			until = brief
 		}
+	} else if w.w.await(w.fds[:], next) == nil { // else it is waited for as a brief one
+		until = time.Now()
+	}
+	// What this goroutine has made ready runs before the thread blocks. Else the
+	// runtime's monitor has to take its place from it, and then looks every 20 µs
+	// for a millisecond whether there is more to take.
+	runtime.Gosched()
+	_, err := unix.Poll(w.fds[:], millis(until))
+	if err == unix.EINTR {
+		return nil
+	}
+	if err != nil {
+		return os.NewSyscallError("poll", err)
+	}
+	for i := range 2 {
+		if w.fds[i].Fd >= 0 && w.fds[i].Revents != 0 {
+			w.read(i)
+		}
+	}
+	if w.fds[pollPid].Fd >= 0 && w.fds[pollPid].Revents != 0 {
+		w.exited = true
+		w.tee.lift()
+		w.shut(pollPid)
+	}
+	if w.fds[pollBell].Revents != 0 {
+		w.w.silence()
 	}
 	return nil
 }
 
+// millis is the time until t as poll takes it, rounded up; -1 for the zero
+// time.
+func millis(t time.Time) int {
+	if t.IsZero() {
+		return -1
+	}
+	d := time.Until(t)
+	if d <= 0 {
+		return 0
+	}
+	return int(min((d+time.Millisecond-1)/time.Millisecond, 1<<30))
+}
+
 // read takes what there is of an output.
-func (w *watch) read(i int, happened uint32) {
-	if happened&unix.EPOLLIN == 0 {
+func (w *watch) read(i int) {
+	if w.fds[i].Revents&unix.POLLIN == 0 {
 		w.shut(i) // nobody holds the other end, and nothing is left in it
 		return
 	}
 	if w.buf == nil {
 		w.buf = bufs.Get().(*[bufSize]byte)
 	}
-	n, err := unix.Read(w.fds[i].fd, w.buf[:])
+	n, err := unix.Read(int(w.fds[i].Fd), w.buf[:])
 	switch {
 	case err == unix.EINTR || err == unix.EAGAIN:
 	case err != nil:
