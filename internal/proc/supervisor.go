@@ -180,7 +180,7 @@ func (s *Supervisor) Run(ctx context.Context, c *Cmd) (Result, error) {
 	}
 	if err != nil {
 		r.closeOutputs(0)
-		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		if short(err) {
 			s.spare(w)
 		}
 		return s.notStarted(ctx, c, err)

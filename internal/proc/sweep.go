@@ -122,6 +122,11 @@ func (q *quarry) hunt(grace time.Duration, calm int) (n int, err error) {
 	begin := time.Now()
 	for wait, empty := time.Millisecond, 0; ; {
 		found, err := q.look()
+		if short(err) && time.Since(begin) <= grace+killWait { // what runs will end
+			time.Sleep(wait)
+			wait = min(2*wait, 20*time.Millisecond)
+			continue
+		}
 		if err != nil {
 			return n, fmt.Errorf("the table of processes: %w", err)
 		}
@@ -161,6 +166,9 @@ func (q *quarry) hunt(grace time.Duration, calm int) (n int, err error) {
 		wait = min(2*wait, 20*time.Millisecond)
 	}
 }
+
+// short reports whether there were too few descriptors.
+func short(err error) bool { return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) }
 
 // ending reports whether one of the processes is about to be gone: it has no
 // environment any more by which it would be found, and holds what it had open.
