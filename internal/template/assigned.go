@@ -2,7 +2,6 @@ package template
 
 import (
 	"slices"
-	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -53,12 +52,8 @@ func (t *Text) findOwn() ownNames {
 	if t.refs == 0 {
 		return nil
 	}
-	var sk strings.Builder
-	for i := range t.segs {
-		sk.WriteString(blot(&t.segs[i]))
-	}
-	file, err := parseShell(sk.String())
-	if err != nil {
+	file := t.shellFile()
+	if file == nil {
 		return nil
 	}
 	names := ownNames{}

@@ -17,19 +17,14 @@ type Bashism struct {
 	Instead string
 }
 
-// Bashism gives the first one of a shell text. There may be none, and none is found
-// in a text that is no shell, and in one that has a function or a variable of the
-// name.
+// Bashism gives the first one of a shell text. None is found in a text that is no
+// shell, and a function of the text's own is none.
 func (t *Text) Bashism() (Bashism, bool) {
 	if !mayBeBash(t.src) {
 		return Bashism{}, false
 	}
-	var sk strings.Builder
-	for i := range t.segs {
-		sk.WriteString(blot(&t.segs[i]))
-	}
-	file, err := parseShell(sk.String())
-	if err != nil {
+	file := t.shellFile()
+	if file == nil {
 		return Bashism{}, false
 	}
 	b := bashisms{functions: definedFunctions(file), alone: isOneCommand(file)}
@@ -137,12 +132,7 @@ func (b *bashisms) call(c *syntax.CallExpr) {
 		return
 	}
 	has := func(lit string) bool {
-		for _, w := range c.Args[1:] {
-			if w.Lit() == lit {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(c.Args[1:], func(w *syntax.Word) bool { return w.Lit() == lit })
 	}
 	switch name := c.Args[0].Lit(); {
 	case name == "source":

@@ -2,7 +2,6 @@ package template
 
 import (
 	"slices"
-	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -16,12 +15,8 @@ func (t *Text) MustExpand(offset int) bool {
 }
 
 func (t *Text) findCertain() []int {
-	var sk strings.Builder
-	for i := range t.segs {
-		sk.WriteString(blot(&t.segs[i]))
-	}
-	file, err := parseShell(sk.String())
-	if err != nil {
+	file := t.shellFile()
+	if file == nil {
 		return nil
 	}
 	var c certain

@@ -58,11 +58,7 @@ func (t *Text) ForeignInShell() []Foreign {
 	if len(list) == 0 {
 		return nil
 	}
-	var sk strings.Builder
-	for i := range t.segs {
-		sk.WriteString(blot(&t.segs[i]))
-	}
-	readable := []byte(sk.String())
+	readable := []byte(t.readable())
 	for _, f := range list {
 		if f.Dollars {
 			readable[f.Offset-1] = '_'

@@ -22,12 +22,8 @@ type Script struct {
 
 // Script reads the text as a shell text. It is empty where that is none.
 func (t *Text) Script() Script {
-	var sk strings.Builder
-	for i := range t.segs {
-		sk.WriteString(blot(&t.segs[i]))
-	}
 	var s Script
-	s.read(sk.String(), 0)
+	s.read(t.readable(), 0)
 	return s
 }
 
@@ -38,12 +34,8 @@ func (t *Text) Placeholders() (list []string) {
 	if !strings.Contains(t.src, "{") || !placeholder().MatchString(t.src) {
 		return nil
 	}
-	var sk strings.Builder
-	for i := range t.segs {
-		sk.WriteString(blot(&t.segs[i]))
-	}
-	file, err := parseShell(sk.String())
-	if err != nil {
+	file := t.shellFile()
+	if file == nil {
 		return nil
 	}
 	syntax.Walk(file, func(n syntax.Node) bool {

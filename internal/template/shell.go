@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"mvdan.cc/sh/v3/syntax"
+
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
 )
@@ -482,6 +484,24 @@ func blot(seg *segment) string {
 		}
 	}
 	return string(b)
+}
+
+// readable is the text as the parser can read it, byte for byte.
+func (t *Text) readable() string {
+	var b strings.Builder
+	for i := range t.segs {
+		b.WriteString(blot(&t.segs[i]))
+	}
+	return b.String()
+}
+
+// shellFile is the text as a shell would read it; nil where it is none.
+func (t *Text) shellFile() *syntax.File {
+	file, err := parseShell(t.readable())
+	if err != nil {
+		return nil
+	}
+	return file
 }
 
 // shellsOwn is true of ${NAME:=text}, ${NAME:?text} and ${NAME:+text}.
