@@ -5,6 +5,7 @@ package proc
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -130,10 +131,7 @@ func (q *quarry) hunt(grace time.Duration, calm int) (n int, err error) {
 		if err != nil {
 			return n, fmt.Errorf("the table of processes: %w", err)
 		}
-		if len(found) == 0 && ending(seen) && time.Since(begin) <= grace+killWait {
-			time.Sleep(time.Millisecond)
-			continue
-		}
+		found = append(found, stillThere(found, seen)...)
 		if len(found) == 0 {
 			if empty++; empty >= calm {
 				return n, nil
@@ -170,15 +168,18 @@ func (q *quarry) hunt(grace time.Duration, calm int) (n int, err error) {
 // short reports whether there were too few descriptors.
 func short(err error) bool { return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) }
 
-// ending reports whether one of the processes is about to be gone: it has no
-// environment any more by which it would be found, and holds what it had open.
-func ending(seen map[process]syscall.Signal) bool {
+// stillThere is what was seen and is not found any more, and is not gone: who is about
+// to be has no environment left by which to be found, and holds what it had open; and
+// a process may have given itself another environment.
+func stillThere(found []process, seen map[process]syscall.Signal) (list []process) {
 	for key := range seen {
-		if p, ok := lookup(key.pid); ok && !p.zombie && p.start == key.start {
-			return true
+		p, ok := lookup(key.pid)
+		if !ok || p.zombie || p.start != key.start || slices.ContainsFunc(found, func(f process) bool { return f.pid == p.pid }) {
+			continue
 		}
+		list = append(list, p)
 	}
-	return false
+	return list
 }
 
 var errStuck = errors.New("still there after SIGKILL")
