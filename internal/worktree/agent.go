@@ -149,7 +149,7 @@ type look struct {
 
 // look looks at a slot.
 func (run *Run) look(ctx context.Context, s *slot) (*look, error) {
-	if s.clean != nil && slices.Equal(s.clean, run.imprint(s)) && s.settled() == nil {
+	if s.clean != nil && slices.Equal(s.clean, run.stamps(s)) && s.settled() == nil {
 		return &look{State: State{Commit: s.owner.Base}, untouched: true}, nil
 	}
 	st, err := run.repo.State(ctx, s.dir)

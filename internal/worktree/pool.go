@@ -36,7 +36,7 @@ type slot struct {
 	at    string // the commit that it is at, clean; "": it has to be put there
 	owner owner  // while it is held
 	lock  *flock.Flock
-	clean imprint // of the worktree as it was put back last; nil: there is none
+	clean stamps // of the worktree as it was put back last; nil: there is none
 }
 
 // owner says whose work is in a slot. It is on record in the slot's private git
@@ -359,15 +359,12 @@ func (run *Run) clear(ctx context.Context, s *slot, st *look, k *Kept) error {
 	if st.untouched {
 		return s.takeBack()
 	}
-	unchanged := s.at != ""
-
-	for _, name := range unsettled {
-		if _, err := os.Lstat(filepath.Join(s.admin, name)); err == nil {
-			return fmt.Errorf("%s: %w (%s)", s.dir, errUnsettled, name)
-		}
+	if err := s.settled(); err != nil {
+		return err
 	}
 	r := run.repo
-	if s.at == "" {
+	unchanged := s.at != ""
+	if !unchanged {
 		if err := r.put(ctx, s.dir, s.owner.Base); err != nil {
 			return err
 		}
@@ -390,7 +387,7 @@ func (run *Run) clear(ctx context.Context, s *slot, st *look, k *Kept) error {
 	// vain.
 	s.clean = nil
 	if unchanged && len(k.Ignored) == 0 {
-		s.clean = run.imprint(s)
+		s.clean = run.stamps(s)
 	}
 	return s.takeBack()
 }

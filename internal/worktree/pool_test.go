@@ -83,7 +83,7 @@ func TestNextAgentFindsTheBase(t *testing.T) {
 			a := w.agent(run, "one", 1)
 			c.do(w, a)
 			if known { // as after an agent that took its time
-				for run.imprint(run.pool.of(a)) == nil && t.Context().Err() == nil {
+				for run.stamps(run.pool.of(a)) == nil && t.Context().Err() == nil {
 				}
 			}
 			k := w.remove(a)
@@ -114,7 +114,7 @@ func (w *world) becomeKnown(run *Run) {
 			return
 		}
 	}
-	w.t.Fatal("no imprint is ever taken")
+	w.t.Fatal("no stamps are ever taken")
 }
 
 func (w *world) mkdir(dir, name string) {

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// imprint is what the file system says of all that is in a worktree while it is as
+// stamps are what the file system says of all that is in a worktree while it is as
 // the snapshot has it. An agent after which it says the same has changed nothing
 // there: git need not be asked, which takes two processes.
-type imprint []stamp
+type stamps []stamp
 
 // stamp is what changes with a file or a directory. Nobody can set the time of the
 // last change.
@@ -35,10 +35,10 @@ const (
 	seconds = 2 * time.Second
 )
 
-// imprint is that of a slot; nil where there is none to go by.
-func (run *Run) imprint(s *slot) imprint {
+// stamps are those of a slot; nil where there is none to go by.
+func (run *Run) stamps(s *slot) stamps {
 	now := time.Now()
-	var out imprint
+	var out stamps
 	settled := true
 	note := func(path string) {
 		var st unix.Stat_t

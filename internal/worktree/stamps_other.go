@@ -1,0 +1,8 @@
+//go:build !unix
+
+package worktree
+
+// stamps are not taken here: git is asked.
+type stamps []struct{}
+
+func (run *Run) stamps(*slot) stamps { return nil }
