@@ -19,19 +19,31 @@ import (
 // that there is anyway: a short run is over before that, however slow the machine.
 var ballast atomic.Pointer[[16 << 20]byte]
 
-// leastProcs is the least number of goroutines that may be running. One that starts a
-// process is held up until the process has begun, and one that waits for the disk
-// is in a system call and counts as running until the runtime's monitor takes its
-// place away, which costs more than the place does.
-const leastProcs = 4
+// depth is how much of a stack the first of the goroutines needs for what it calls:
+// commands, the file's decoder, the database.
+const depth = 60 << 10
 
 func main() {
 	if proc.CompanionMain() {
 		return
 	}
-	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < leastProcs {
-		runtime.GOMAXPROCS(leastProcs)
-	}
+	deepen(len(os.Args) == 0)
 	runtime.AddCleanup(new([64]byte), func(struct{}) { ballast.Store(new([16 << 20]byte)) }, struct{}{})
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// deepen makes the goroutine's stack as large as depth while there is hardly anything
+// on it. It would grow step by step otherwise, and all of it be moved with each: a
+// sixth of a millisecond. The array is never made, so no memory is used before it is needed.
+//
+//go:noinline
+func deepen(use bool) byte {
+	if !use {
+		return 0
+	}
+	var room [depth]byte
+	for i := range room {
+		room[i] = byte(i)
+	}
+	return room[len(os.Args)]
 }

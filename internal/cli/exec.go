@@ -160,6 +160,7 @@ func (x *execCommand) run(ctx context.Context, args []string) (err error) {
 	x.world = &action.World{Proc: sup, SkipPermissions: x.skip}
 
 	sig := watchSignals(ctx, func(os.Signal) {})
+	sig.ready()
 	defer sig.stop()
 	sig.stops.begin(sup.Suspend, nil)
 	soft, stop := context.WithCancelCause(sig.soft)

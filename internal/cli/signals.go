@@ -16,6 +16,7 @@ type interrupts struct {
 	soft, hard context.Context
 	first      atomic.Int32         // the number of the first signal
 	raise      func(syscall.Signal) // as if it had come
+	ready      func()               // returns when signals are heeded
 	stop       func()
 	stops      stops
 }
@@ -29,7 +30,9 @@ func (signalError) Error() string            { return errSignal.Error() }
 func (signalError) Unwrap() error            { return errSignal }
 func (e signalError) Signal() syscall.Signal { return e.signal }
 
-// watchSignals begins to watch. tell is called at the first signal.
+// watchSignals begins to watch, in the background: the runtime changes the mask of a
+// thread for each signal, and a run has other things to do in its first moment. tell is
+// called at the first signal.
 func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 	i := &interrupts{}
 	var cancelSoft, cancelHard context.CancelCauseFunc
@@ -42,14 +45,18 @@ func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 		default: // as with a real one, four that wait are enough
 		}
 	}
-	signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	// Asked for, a broken pipe is an error of the write and not the end of the
-	// process: the run goes on when nobody reads its output any more. Ignoring
-	// the signal would do the same, but children inherit that.
 	pipe := make(chan os.Signal, 1)
-	signal.Notify(pipe, syscall.SIGPIPE)
-	done, ended := make(chan struct{}), make(chan struct{})
-	i.stops.watch(done)
+	done, ready, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	i.ready = func() { <-ready }
+	go func() {
+		signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		// Asked for, a broken pipe is an error of the write and not the end of the
+		// process: the run goes on when nobody reads its output any more. Ignoring
+		// the signal would do the same, but children inherit that.
+		signal.Notify(pipe, syscall.SIGPIPE)
+		i.stops.watch(done)
+		close(ready)
+	}()
 	go func() {
 		defer close(ended)
 		for n := 0; ; n++ {
@@ -69,6 +76,7 @@ func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 		}
 	}()
 	i.stop = func() {
+		i.ready()
 		signal.Stop(ch)
 		signal.Stop(pipe)
 		close(done)

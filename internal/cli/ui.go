@@ -70,7 +70,8 @@ func (a *app) ui(ctx context.Context, run string, f *uiFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	sig := watchSignals(ctx, func(os.Signal) {}) // who reads the address may end it at once
+	sig := watchSignals(ctx, func(os.Signal) {})
+	sig.ready() // who reads the address may end it at once
 	defer sig.stop()
 	if _, err := fmt.Fprintln(a.out, s.URL(path)); err != nil {
 		return err
