@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -270,7 +271,9 @@ func (s *Supervisor) acquire() (*worker, error) {
 		}
 	}
 	w := &worker{slot: len(s.workers)}
-	s.workers = append(s.workers, w)
+	if s.workers = append(s.workers, w); len(s.workers) == 2 {
+		widen()
+	}
 	s.begin(w)
 	return w, nil
 }
@@ -279,6 +282,20 @@ func (s *Supervisor) begin(w *worker) {
 	w.seq.Store(s.seq.Add(1))
 	s.active.Add(1)
 }
+
+// leastProcs is the least number of goroutines that may be running where commands run
+// beside each other. One that starts a process is held up until the process has begun,
+// and one that waits for the disk is in a system call and counts as running until the
+// runtime's monitor takes its place away, which costs more than the place does.
+const leastProcs = 4
+
+// widen is for the first time that a second command begins beside another: it stops
+// the world for a moment, which a run of one command after the other need not pay.
+var widen = sync.OnceFunc(func() {
+	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < leastProcs {
+		runtime.GOMAXPROCS(leastProcs)
+	}
+})
 
 // spare closes the descriptors that workers keep from command to command, of one and
 // of all that have nothing to do: there are too few for those that have.
