@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pattern"
@@ -230,11 +231,10 @@ func (o *object) ofDagu() bool {
 // xargs -I and bide batch would put the item there.
 func (d *decoder) placeholders() {
 	f := d.file
-	for _, text := range append(slices.Collect(maps.Values(f.Others)), f.Source) {
-		if itemNamed().Match(text) {
-			return
-		}
-	}
+	named := sync.OnceValue(func() bool {
+		texts := append(slices.Collect(maps.Values(f.Others)), f.Source)
+		return slices.ContainsFunc(texts, itemNamed().Match)
+	})
 	told := map[*Step]bool{}
 	look := func(s *Step) {
 		a, ok := s.Action.(*Shell)
@@ -242,10 +242,9 @@ func (d *decoder) placeholders() {
 			return
 		}
 		told[s] = true
-		for _, p := range a.Text.Placeholders() {
-			d.problems.Warnf(s.Pos, "literal-placeholder", "%s stands here as it is: a step of a workflow is given no argument in its place", p).
+		if found := a.Text.Placeholders(); len(found) > 0 && !named() {
+			d.problems.Warnf(s.Pos, "literal-placeholder", "%s stands here as it is: a step of a workflow is given no argument in its place", found[0]).
 				Suggest("write ${item} for the item")
-			return
 		}
 	}
 	walkTemplate(f, look)
