@@ -270,7 +270,7 @@ commands:
   - shell: echo "${build.artifact} ${artifact} ${passed|default:unseen}" > @EV@/x
   - shell: echo "tries=$(wc -l < @EV@/n 2>/dev/null || echo 0)" >> $BIDE_OUTPUT; echo >> @EV@/n; test $(wc -l < @EV@/n) -ge 3
     retry: {attempts: 3, initial_delay: 1ms}
-  - shell: echo "${tries}" > @EV@/tries; ls "$(dirname "$BIDE_OUTPUT")" > @EV@/left
+  - shell: echo "${tries}" > @EV@/tries; ls "$(dirname "$BIDE_OUTPUT")" | grep -v "[a-z]" > @EV@/left; true
     clear_env: true
   - foreach: [p, q]
     do: [{shell: 'echo "got=${item}" >> $BIDE_OUTPUT'}, {shell: 'echo "${got}" >> @EV@/each'}]

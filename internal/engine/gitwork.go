@@ -1,13 +1,16 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -47,14 +50,20 @@ var readsState = pattern.Lazy(`\bgit\.(branch|commit|(staged|unstaged|untracked|
 // harm.
 var readsGit = pattern.Lazy(`\b(step|workflow)\.(files_|commit|insertions|deletions)|file_pattern`)
 
+// mentions says whether a text has one of the words: most files have none, and then no
+// expression has to be compiled.
+func mentions(text []byte, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(text, []byte(w)) })
+}
+
 // open opens the repository and, where the file and the options ask for it, the
 // run's own worktree. asks is what steps ask of git; nil where nobody wants to
 // know.
 func (g *gitWork) open(ctx context.Context) (asks *step.Git, err error) {
-	asks = &step.Git{Context: readsGit().Match(g.x.File.Source), State: readsState().Match(g.x.File.Source)}
-	for _, text := range g.x.File.Others {
-		asks.Context = asks.Context || readsGit().Match(text)
-		asks.State = asks.State || readsState().Match(text)
+	asks = &step.Git{}
+	for _, text := range append(slices.Collect(maps.Values(g.x.File.Others)), g.x.File.Source) {
+		asks.Context = asks.Context || mentions(text, "step.", "workflow.", "file_pattern") && readsGit().Match(text)
+		asks.State = asks.State || mentions(text, "git.") && readsState().Match(text)
 	}
 	g.context = asks.Context
 	if g.home == "" {

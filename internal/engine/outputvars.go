@@ -22,21 +22,35 @@ import (
 // BIDE_OUTPUT and PRODIGY_OUTPUT, to which the command may append NAME=value
 // lines: the variables that it sets for the steps after it.
 type outputFiles struct {
-	dir  func() error // makes the directory, once in a life of the run
+	dir  func() error // has the directory empty of them, once in a life of the run
 	path string
 	last atomic.Int64
 }
 
-func (o *outputFiles) init(runDir string) {
-	o.path = filepath.Join(runDir, "outputs")
+// init has the files made in dir, where nobody else makes any after it was asked for
+// the first one. Their names are numbers.
+func (o *outputFiles) init(dir string) {
+	o.path = dir
 	o.dir = sync.OnceValue(func() error {
-		// What a killed life of the run left is of no attempt of this one.
-		err := errors.Join(os.RemoveAll(o.path), os.MkdirAll(o.path, 0o700))
-		if err != nil {
+		if err := o.clear(); err != nil {
 			return err
 		}
 		return os.Chtimes(o.path, time.Time{}, untouched)
 	})
+}
+
+// clear removes what a killed life of the run left, which is of no attempt of this one.
+func (o *outputFiles) clear() error {
+	names, err := os.ReadDir(o.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.MkdirAll(o.path, 0o700)
+	}
+	for _, e := range names {
+		if _, numErr := strconv.Atoi(e.Name()); numErr == nil {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(o.path, e.Name())))
+		}
+	}
+	return err
 }
 
 // untouched is the date of a directory in which nobody has made a file yet: the

@@ -126,7 +126,7 @@ func (r *run) local(sup *proc.Supervisor) (end func()) {
 		terminal: r.opt.Terminal,
 		out:      outputs{recorder: rec, pipeline: f.Kind == workflow.Dataflow},
 	}
-	r.acts.varFiles.init(r.j.Dir())
+	r.acts.varFiles.init(r.j.ProcDir())
 	return r.compose(&step.Executor{Clock: clock.Machine{}, Recorder: rec, Actions: r.acts, Run: r.j.Run(), Ask: r.opt.Ask})
 }
 

@@ -58,7 +58,7 @@ func (r *Reader) LogDir() string {
 	return dir
 }
 
-// ProcDir is the directory where running processes are noted.
+// ProcDir is the directory where running processes are noted, and leave their variables.
 func (r *Reader) ProcDir() string { return filepath.Join(r.dir, "proc") }
 
 // ItemDir is a work item's own directory, which no other run or item uses. It
