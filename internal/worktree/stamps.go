@@ -26,7 +26,8 @@ type stamp struct {
 }
 
 const (
-	// mostStamps is how large a worktree may be; about there git is as fast.
+	// mostStamps is how large a worktree may be: about there, to look at each file takes
+	// three quarters of the time that git's two processes take.
 	mostStamps = 4000
 	// ticks is how long ago the last change has to be: another one would be told
 	// apart from it, whatever the tick of the system's clock.
