@@ -76,9 +76,11 @@ func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 		}
 	}()
 	i.stop = func() {
-		i.ready()
-		signal.Stop(ch)
-		signal.Stop(pipe)
+		go func() { // nearly always the process ends sooner
+			i.ready()
+			signal.Stop(ch)
+			signal.Stop(pipe)
+		}()
 		close(done)
 		<-ended
 		cancelSoft(nil)
