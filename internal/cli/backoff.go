@@ -62,7 +62,6 @@ of each.`,
 		Example: `  bide backoff --strategy exponential --attempts 8
   bide backoff --strategy fixed,linear,exponential,fibonacci --attempts 10 --svg delays.svg
   bide backoff --strategy exponential --jitter full --seed 7 --budget 1m --attempts 20 --json`,
-		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return a.backoff(&pf, svg) },
 	}
 	pf.register(cmd.Flags(), option.Backoff, "strategy")

@@ -35,7 +35,6 @@ func (a *app) checkCmd() *cobra.Command {
 to do about it. Nothing is run. Exit status 2 if there is an error.`,
 		Example: `  bide check nightly.yml
   bide check --strict --json workflows/*.yml`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if on != "" {
 				if err := chosen("on", on, "temporal"); err != nil {

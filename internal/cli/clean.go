@@ -49,7 +49,6 @@ It needs to know which runs: --older-than an age (0s means all that have ended),
 		Example: `  bide clean --older-than 0s --dry-run
   bide clean --older-than 30d -y
   bide clean --run 01KAJ3 --force`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.clean(cmd.Context(), f) },
 	}
 	fl := cmd.Flags()

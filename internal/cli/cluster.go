@@ -396,7 +396,6 @@ An interrupt, or SIGTERM, has it take nothing more: what runs may end within 10 
 other workers go on. A second one ends it at once.`,
 		Example: `  bide worker --slots 8
   TEMPORAL_ADDRESS=temporal.example.org:7233 bide worker`,
-		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return a.become("worker", strconv.Itoa(slots))
 		},
@@ -423,7 +422,6 @@ machine; bide docs cluster tells how.`,
 directory of state, and two workers, until an interrupt. The server's program, temporal, is
 found on PATH or where "go install" puts it.`,
 		Example: `  bide cluster dev --slots 2`,
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			st, err := a.store()
 			if err != nil {

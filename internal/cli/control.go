@@ -40,7 +40,6 @@ be stopped.`,
 		Example: `  bide control last pause
   bide control nightly parallel 2
   bide control last retry-now`,
-		Args: cobra.RangeArgs(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := controlOf(args[1:])
 			if err != nil {

@@ -111,7 +111,6 @@ again and not purged. Without RUN, it is the last run.`,
 		Example: `  bide dlq list
   bide dlq list 01KAJ3 --filter 'exit_code == 7' --limit 20 --offset 40
   bide dlq list --json`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.dlqList(cmd.Context(), first(args), f, limit, offset)
 		},
@@ -230,7 +229,6 @@ run meanwhile is refused.`,
 		Example: `  bide dlq retry 01KAJ3
   bide dlq retry 01KAJ3 --filter 'class == "network"' --max-parallel 2
   bide dlq retry 01KAJ3 --item 17 --item 42`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.dlqRetry(cmd.Context(), args[0], f, l, recorded, edited)
 		},
@@ -339,7 +337,6 @@ again. What happened stays in the events of the run.`,
 		Example: `  bide dlq purge 01KAJ3 --item 17 -y
   bide dlq purge 01KAJ3 --older-than 30d
   bide dlq purge 01KAJ3 --all -y --json`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.dlqPurge(cmd.Context(), args[0], f, all, yes) },
 	}
 	f.register(cmd.Flags())

@@ -121,7 +121,6 @@ last with its output, where its work and its logs are, and commands to look furt
 ITEM is the item's id, or what it is called in lists; without RUN, it is the last run.`,
 		Example: `  bide dlq show 42
   bide dlq show 01KAJ3 42 --json`,
-		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			run := ""
 			if len(args) == 2 {
@@ -336,7 +335,6 @@ file is replaced only when all is written.`,
 		Example: `  bide dlq export > letters.json
   bide dlq export 01KAJ3 --format csv -o letters.csv
   bide dlq export 01KAJ3 --format jsonl --filter 'class == "timeout"'`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.dlqExport(cmd.Context(), first(args), f, format, file)
 		},
@@ -433,7 +431,6 @@ func (a *app) dlqStatsCmd() *cobra.Command {
 		Long:  `Counts the dead letters of a run. Without RUN, it is the last run.`,
 		Example: `  bide dlq stats
   bide dlq stats 01KAJ3 --filter 'attempts > 3' --json`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.dlqStats(cmd.Context(), first(args), f) },
 	}
 	f.register(cmd.Flags())

@@ -142,7 +142,6 @@ if it is not there. To have them found, use a directory such as
 ~/.local/share/man/man1.`,
 		Example: `  bide man ~/.local/share/man/man1
   bide man /tmp/man && man -l /tmp/man/bide-run.1`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			all := app{in: a.in, out: a.out, err: a.err} // of its own: the flags of all commands set what they belong to
 			return a.writeMan(all.root(), args[0])

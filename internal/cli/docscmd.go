@@ -25,7 +25,6 @@ On a terminal it is set as plain text, elsewhere it is the page's Markdown.`,
   bide docs retry_on
   bide docs "dead letters"
   bide docs no-action`,
-		Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return topics(), cobra.ShellCompDirectiveNoFileComp
 		},

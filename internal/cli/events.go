@@ -42,7 +42,6 @@ name of a workflow; without it, it is the last run.`,
 		Example: `  bide events
   bide events 01KAJ3 -f --type item_finished,item_retry_scheduled
   bide events 01KAJ3 --item 42 --json`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.events(cmd.Context(), first(args), f) },
 	}
 	fs := cmd.Flags()

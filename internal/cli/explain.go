@@ -25,7 +25,6 @@ timeout, every jitter draws its longest delay. Waits that a server asks for with
 Retry-After are not in it, nor is the work of bide and git. Nothing is run.`,
 		Example: `  bide explain nightly.yml
   bide explain deploy.yml --param env=staging --json`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.explain(f, args[0]) },
 	}
 	fs := cmd.Flags()

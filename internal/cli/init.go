@@ -29,7 +29,6 @@ mapreduce.yml) in DIR, which is made if it is not there; without DIR, here. A
 file that is there already is left alone.`,
 		Example: `  bide init
   bide init --mapreduce demo && bide run demo/mapreduce.yml`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) > 0 {

@@ -44,7 +44,6 @@ those of the step.`,
   bide logs 01KAJ3 --item 42 --attempt 2
   bide logs 01KAJ3 --step 'commands[1]' --raw > output.txt
   bide logs -f`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.logs(cmd.Context(), first(args), f) },
 	}
 	fs := cmd.Flags()

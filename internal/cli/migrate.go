@@ -45,7 +45,6 @@ again, and must mean the same; a file with errors is not rewritten. A file in th
 spelling stays as it is.`,
 		Example: `  bide migrate review.yml
   bide migrate -w workflows/*.yml`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.migrate(args, write) },
 	}
 	cmd.Flags().BoolVarP(&write, "write", "w", false, "write the files instead of printing them")

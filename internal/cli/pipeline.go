@@ -129,7 +129,6 @@ same, and what is canonical already is not changed. Exit status 2 if a file has
 a syntax error, 1 if --check finds a file that is not canonical.`,
 		Example: `  bide fmt -w search.cst
   bide fmt --check *.cst`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.format(args, write, list) },
 	}
 	cmd.Flags().BoolVarP(&write, "write", "w", false, "write the files instead of printing")
@@ -190,7 +189,6 @@ func (a *app) graphCmd() *cobra.Command {
 only if their value is needed.`,
 		Example: `  bide graph search.cst -o search.svg
   bide graph search.cst --format dot | dot -Tpng -o search.png`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.graph(args[0], format, out) },
 	}
 	cmd.Flags().StringVar(&format, "format", "", "dot, mermaid, svg (default: by the name of the file, else mermaid)")
@@ -250,7 +248,6 @@ references, renames, shows signatures and types, colours and formats. Modules ar
 read from modules.yml beside the pipeline, or from --modules, as the editor has them.`,
 		Example: `  bide lsp
   bide lsp --modules services/modules.yml`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return lsp.Serve(cmd.Context(), a.in, a.out, lsp.Options{
 				Version: version(),

@@ -50,7 +50,6 @@ Without --set the same policy makes the same decisions. RUN is an id or its
 beginning; without it, it is the last run.`,
 		Example: `  bide replay
   bide replay 01JD --set fetch.retry.attempts=8 --set fetch.retry.jitter=full`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.replay(cmd.Context(), strings.Join(args, ""), set)
 		},
@@ -109,7 +108,6 @@ after which fewer runs succeed are no gain. What the record cannot say is marked
 RUN is an id or its beginning; without it, it is the last run.`,
 		Example: `  bide tune --for makespan
   bide tune 01JD --for load --json`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.tune(cmd.Context(), strings.Join(args, ""), goal, seeds)
 		},

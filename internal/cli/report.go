@@ -20,7 +20,7 @@ func (a *app) reportCmds() []*cobra.Command {
 	var file string
 	report := func(use, short, long, example string, write func(context.Context, io.Writer, *journal.Reader) error) *cobra.Command {
 		cmd := &cobra.Command{
-			Use: use + " [RUN]", Short: short, Long: long, Example: example, Args: cobra.MaximumNArgs(1),
+			Use: use + " [RUN]", Short: short, Long: long, Example: example,
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return a.reading(first(args), func(r *journal.Reader) error {
 					if file == "" {

@@ -23,7 +23,6 @@ The items of a map are run again with "bide dlq retry". If the workflow file has
 changed since, --force takes it as it is now.`,
 		Example: `  bide rerun --step 'commands[2]'
   bide rerun nightly --from publish --force`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opt, err := f.options()
 			if err != nil {

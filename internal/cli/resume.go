@@ -21,7 +21,6 @@ If the workflow file has changed since, resume refuses and shows the
 difference; --force goes on with the file as it is now.`,
 		Example: `  bide resume
   bide resume 01KAJ3 --force`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opt, err := f.options()
 			if err != nil {

@@ -118,7 +118,6 @@ is its newest run.`,
 		Example: `  bide runs
   bide runs --status interrupted,failed
   bide runs --limit 10 --json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runs(cmd.Context(), status, limit) },
 	}
 	cmd.Flags().StringSliceVar(&status, "status", nil, "only these: "+strings.Join(runStatuses, ", "))

@@ -26,7 +26,6 @@ at the top of the workflow. The schema is made of the tables by which bide reads
 files; "bide check" knows more, such as what a variable refers to.`,
 		Example: `  bide schema > workflow.schema.json
   bide schema model > model.schema.json`,
-		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: schemas,
 		RunE: func(_ *cobra.Command, args []string) error {
 			text := workflow.Schema()

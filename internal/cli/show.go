@@ -72,7 +72,6 @@ name of a workflow; without it, it is the last run.`,
 		Example: `  bide show
   bide show 01KAJ3 --gantt
   bide show 01KAJ3 --json`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !gantt {
 				return a.show(cmd.Context(), first(args))

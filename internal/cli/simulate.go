@@ -56,7 +56,6 @@ of the attempt alone: variants that are compared meet the same luck, and the sam
   bide simulate nightly.yml --model model.yml --set fetch.retry.jitter=full --json
   bide simulate report.cst --model model.yml --set hits.retry=5
   bide simulate nightly.yml --from last --compare nightly-gentle.yml --svg load.svg`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.simulate(cmd.Context(), f, args[0]) },
 	}
 	fs := cmd.Flags()

@@ -27,7 +27,6 @@ func (a *app) statusCmd() *cobra.Command {
 letters there are; with the command that goes on with each.`,
 		Example: `  bide status
   bide status --json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
 	}, "print one JSON object")
 }

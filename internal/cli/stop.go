@@ -24,7 +24,6 @@ name of a workflow; without it, it is the last run.
 It waits until the process has let go of the run.`,
 		Example: `  bide stop
   bide stop 01KAJ3 --now`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.stop(cmd.Context(), first(args), now) },
 	}
 	cmd.Flags().BoolVar(&now, "now", false, "end at once what runs")

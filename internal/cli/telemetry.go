@@ -59,7 +59,6 @@ variables of the environment; without any, to http://localhost:4318.`,
 		Example: `  bide export otel
   OTEL_EXPORTER_OTLP_ENDPOINT=https://collector.example:4318 bide export otel 01KAJ3
   OTEL_TRACES_EXPORTER=console OTEL_METRICS_EXPORTER=none OTEL_LOGS_EXPORTER=none bide export otel`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.exportOtel(cmd.Context(), first(args), items, file)
 		},

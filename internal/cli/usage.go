@@ -13,21 +13,20 @@ import (
 )
 
 // spoken gives a command and those below it messages of their own for wrong
-// arguments, and for words that are no command.
+// arguments, and for words that are no command. How many arguments a command
+// takes is what its usage line says, unless it has a check of its own.
 func spoken(c *cobra.Command) {
 	if check := c.Args; c.HasSubCommands() {
 		c.Args = unknownCommand
 		c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	} else if check != nil {
+	} else {
 		c.Args = func(cmd *cobra.Command, args []string) error {
-			err := check(cmd, args)
-			if err != nil && !errors.As(err, new(usageError)) {
-				return wrongArguments(cmd, args)
+			if check == nil || check(cmd, args) != nil {
+				if err := wrongArguments(cmd, args); err != nil {
+					return err
+				}
 			}
-			if err == nil {
-				err = emptyArgument(cmd, args)
-			}
-			return err
+			return emptyArgument(cmd, args)
 		}
 	}
 	for _, sub := range c.Commands() {
@@ -59,7 +58,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 }
 
 // wrongArguments says which argument is missing, or one too many, by the words
-// of the usage line.
+// of the usage line; nil where they fit.
 func wrongArguments(cmd *cobra.Command, args []string) error {
 	words := strings.Fields(cmd.Use)[1:]
 	var needed []string
@@ -72,10 +71,10 @@ func wrongArguments(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) < len(needed):
 		return usagef("%s is not given; write: %s", needed[len(args)], usage)
-	case len(args) > len(words):
+	case len(args) > len(words) && !strings.Contains(strings.Join(words, " "), "..."):
 		return usagef("%q is an argument too many; write: %s", args[len(words)], usage)
 	}
-	return usagef("the arguments do not fit; write: %s", usage)
+	return nil
 }
 
 // emptyArgument refuses a run or a file without a name, as a variable of a script

@@ -14,7 +14,6 @@ func (a *app) versionCmd() *cobra.Command {
 		Long:  `Prints the version, the commit it was built from where that is known, and the platform.`,
 		Example: `  bide version
   bide version --json`,
-		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := builtFrom()
 			if a.json {

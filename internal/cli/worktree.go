@@ -62,7 +62,6 @@ func (a *app) worktreeLsCmd() *cobra.Command {
 		Long:    `Lists the branches of runs in the repository of the directory, and the worktrees that they have.`,
 		Example: `  bide worktree ls
   bide worktree ls 01KAJ3 --json`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.worktreeLs(cmd.Context(), dir, first(args)) },
 	}
 	cmd.Flags().StringVarP(&dir, "path", "p", "", "a directory in the repository (default: here)")
@@ -145,7 +144,6 @@ func (a *app) worktreeMergeCmd() *cobra.Command {
 --no-ff", in the repository's own working tree, and then removes the worktree and the
 branch. A run that goes on is refused. On a conflict nothing is changed.`,
 		Example: `  bide worktree merge 01KAJ3`,
-		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.worktreeMerge(cmd.Context(), dir, args[0]) },
 	}
 	cmd.Flags().StringVarP(&dir, "path", "p", "", "a directory in the repository (default: that of the run)")
@@ -229,7 +227,6 @@ uncommitted. Those of runs that go on, or could be resumed, are left alone. --fo
 also removes what is not merged: that work is lost.`,
 		Example: `  bide worktree clean --dry-run
   bide worktree clean 01KAJ3 -y`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.worktreeClean(cmd.Context(), dir, first(args), o, yes)
 		},
