@@ -84,6 +84,8 @@ func (a *app) check(paths []string, manifest, on string, strict, compat bool) er
 	}{Files: []checked{}}
 	for _, path := range paths {
 		for _, c := range checkFile(path, manifest, strict) {
+			c.Problems = append(diag.List{}, c.Problems...)
+			c.judge(strict)
 			if !compat {
 				c.Formerly = nil
 			}
@@ -111,21 +113,15 @@ func (a *app) check(paths []string, manifest, on string, strict, compat bool) er
 // steps run, of which only those with problems are told.
 func checkFile(path, manifest string, strict bool) []checked {
 	if engine.IsPipeline(path) {
-		c := checkPipeline(path, manifest)
-		c.judge(strict)
-		return []checked{c}
+		p, problems := engine.LoadPipeline(path, manifest, os.ReadFile)
+		return []checked{{Path: path, Kind: "pipeline", Problems: problems, src: sourceTexts{of: p.Sources}}}
 	}
 	if isManifest(path) {
 		_, problems := engine.PipelineModules(path, path, os.ReadFile)
-		c := checked{Path: path, Kind: "modules", Problems: append(diag.List{}, problems...)}
-		c.judge(strict)
-		return []checked{c}
+		return []checked{{Path: path, Kind: "modules", Problems: problems}}
 	}
 	f, problems := workflow.Load(path, workflow.Options{Strict: strict, Unfilled: true})
 	c := checked{Path: path, Kind: workflow.Standard.String(), Problems: problems, src: sources(f)}
-	if c.Problems == nil {
-		c.Problems = diag.List{}
-	}
 	if f != nil {
 		c.file = f
 		c.Kind = f.Kind.String()
@@ -136,12 +132,10 @@ func checkFile(path, manifest string, strict bool) []checked {
 	}
 	steps := engine.LoadStepPipelines(f, "")
 	c.Problems = append(c.Problems, steps.Problems...)
-	c.judge(strict)
 	all := []checked{c}
 	for i, pl := range steps.Loaded {
 		if len(steps.FileProblems[i]) > 0 {
 			all = append(all, checked{Path: pl.Path, Kind: "pipeline", Problems: steps.FileProblems[i], src: sourceTexts{of: pl.Sources}})
-			all[len(all)-1].judge(strict)
 		}
 	}
 	return all

@@ -327,7 +327,7 @@ func (a *app) printCleaned(list []cleaned, cache cleanedCache, dry bool) error {
 	var n int
 	var bytes int64
 	for _, x := range list {
-		if x.Removed || dry && x.Why == "" {
+		if x.goes(dry) {
 			n, bytes = n+1, bytes+x.Bytes
 		}
 	}
@@ -346,19 +346,9 @@ func (a *app) printCleaned(list []cleaned, cache cleanedCache, dry bool) error {
 	t := table{head: []string{"RUN", "STATUS", "SIZE", "NAME", "WHAT"}, right: map[int]bool{2: true}, flex: 4}
 	t.paint = paintStatus(a.palette(a.out), 1)
 	for _, x := range list {
-		what := "kept: " + x.Why
-		switch {
-		case x.Removed:
-			what = "removed"
-		case x.Why == "" && dry:
-			what = "would be removed"
-		}
-		t.add(x.Run, words(x.Status), size(x.Bytes), cut(x.Name, 24), what)
+		t.add(x.Run, words(x.Status), size(x.Bytes), cut(x.Name, 24), fate(x.goes(dry), dry, x.Why))
 	}
-	verb := "removed"
-	if dry {
-		verb = "would be removed"
-	}
+	verb := fate(true, dry, "")
 	if len(list) > 0 {
 		if err := t.print(a.out, a.columns(a.out)); err != nil {
 			return err
@@ -369,6 +359,20 @@ func (a *app) printCleaned(list []cleaned, cache cleanedCache, dry bool) error {
 		fmt.Fprintf(a.err, "bide: %d expired %s of the cache %s, %s\n", cache.Results, diag.Plural(cache.Results, "result"), verb, size(cache.Bytes))
 	}
 	return nil
+}
+
+// goes reports whether a run was removed, or would be.
+func (x cleaned) goes(dry bool) bool { return x.Removed || dry && x.Why == "" }
+
+// fate says what became of something that was to be cleaned, or would become of it.
+func fate(goes, dry bool, why string) string {
+	switch {
+	case !goes:
+		return "kept: " + why
+	case dry:
+		return "would be removed"
+	}
+	return "removed"
 }
 
 // size is a number of bytes for a person.

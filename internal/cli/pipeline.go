@@ -22,15 +22,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// checkPipeline says what is wrong with a pipeline.
-func checkPipeline(path, manifest string) checked {
-	p, problems := engine.LoadPipeline(path, manifest, os.ReadFile)
-	if problems == nil {
-		problems = diag.List{}
-	}
-	return checked{Path: path, Kind: "pipeline", Problems: problems, src: sourceTexts{of: p.Sources}}
-}
-
 // pipelineFlags are the flags of commands that take pipelines, too.
 type pipelineFlags struct {
 	inputs    []string
@@ -56,12 +47,9 @@ func (f *pipelineFlags) given() bool {
 // loadPipeline reads a pipeline and shows what is wrong with it.
 func (a *app) loadPipeline(path, manifest string, strict bool) (*engine.Pipeline, error) {
 	p, problems := engine.LoadPipeline(path, manifest, os.ReadFile)
-	if strict {
-		for i := range problems {
-			problems[i].Severity = diag.Error
-		}
-	}
-	a.problems(problems, sourceTexts{of: p.Sources})
+	c := checked{Problems: problems, src: sourceTexts{of: p.Sources}}
+	c.judge(strict)
+	a.problems(c.Problems, c.src)
 	if problems.HasErrors() || p.Plan == nil {
 		return nil, a.faulty(path, problems, "; nothing was run")
 	}

@@ -289,14 +289,7 @@ func (a *app) printTrees(list []worktree.Cleaned, dry bool) error {
 	}
 	t := table{head: []string{"BRANCH", "SIZE", "WHAT"}, right: map[int]bool{1: true}, flex: 2}
 	for _, c := range list {
-		what := "kept: " + c.Why
-		switch {
-		case c.Removed && dry:
-			what = "would be removed"
-		case c.Removed:
-			what = "removed"
-		}
-		t.add(cmp.Or(c.Branch, c.Path), size(c.Bytes), what)
+		t.add(cmp.Or(c.Branch, c.Path), size(c.Bytes), fate(c.Removed, dry, c.Why))
 	}
 	return t.print(a.out, a.columns(a.out))
 }
