@@ -230,26 +230,21 @@ func (b *board) lines(now time.Time, width, height int) []string {
 
 // summary is the line of a map.
 func (b *board) summary(now time.Time, width int) string {
-	parts := []string{fmt.Sprintf("%d/%d", b.done, b.total)}
-	add := func(ok bool, format string, args ...any) {
-		if ok {
-			parts = append(parts, fmt.Sprintf(format, args...))
-		}
-	}
-	add(b.failed > 0, "%d failed", b.failed)
-	add(len(b.waiting) > 0, "%d retrying", len(b.waiting))
-	add(len(b.agents) > 0, "%d running", len(b.agents))
+	line := parts{fmt.Sprintf("%d/%d", b.done, b.total)}
+	line.add(b.failed > 0, "%d failed", b.failed)
+	line.add(len(b.waiting) > 0, "%d retrying", len(b.waiting))
+	line.add(len(b.agents) > 0, "%d running", len(b.agents))
 	rate := b.rate(now)
-	add(rate > 0, "%s", rateOf(rate))
+	line.add(rate > 0, "%s", rateOf(rate))
 	for _, name := range slices.Sorted(maps.Keys(b.breaker)) {
-		add(name == "map", "breaker %s", b.breaker[name])
-		add(name != "map", "breaker of %s %s", breakerName(name), b.breaker[name])
+		line.add(name == "map", "breaker %s", b.breaker[name])
+		line.add(name != "map", "breaker of %s %s", breakerName(name), b.breaker[name])
 	}
-	add(now.Before(b.paused), "paused for %s", whole(b.paused.Sub(now)))
-	add(b.cost > 0, "$%.2f", b.cost)
-	add(b.ending, "ending")
-	add(rate > 0 && b.done < b.total && !b.ending, "%s left", whole(time.Duration(float64(b.total-b.done)/max(rate, 1e-9)*float64(time.Second))))
-	text := strings.Join(parts, " · ")
+	line.add(now.Before(b.paused), "paused for %s", whole(b.paused.Sub(now)))
+	line.add(b.cost > 0, "$%.2f", b.cost)
+	line.add(b.ending, "ending")
+	line.add(rate > 0 && b.done < b.total && !b.ending, "%s left", whole(time.Duration(float64(b.total-b.done)/max(rate, 1e-9)*float64(time.Second))))
+	text := strings.Join(line, " · ")
 	room := min(30, width-widthOf(text)-len(spin(now))-2)
 	if room < 5 {
 		return spin(now) + " " + text
@@ -292,24 +287,14 @@ func tasks(now time.Time, steps []*task, agents map[int]*task, room int) []strin
 }
 
 func (t *task) line(now time.Time) string {
-	parts := []string{t.label}
-	if t.step != "" && t.step != t.label {
-		parts = append(parts, t.step)
-	}
-	if t.tries > 1 {
-		parts = append(parts, fmt.Sprintf("attempt %d of the step", t.tries))
-	}
-	if t.attempt > 1 {
-		parts = append(parts, fmt.Sprintf("attempt %d", t.attempt))
-	}
-	if wait := t.retry.Sub(now); wait > 0 {
-		parts = append(parts, fmt.Sprintf("next attempt in %s", whole(wait)))
-	} else if t.queued {
-		parts = append(parts, "waits for its turn")
-	} else {
-		parts = append(parts, whole(now.Sub(t.since)))
-	}
-	return spin(now) + " " + strings.Join(parts, " · ")
+	line, wait := parts{t.label}, t.retry.Sub(now)
+	line.add(t.step != "" && t.step != t.label, "%s", t.step)
+	line.add(t.tries > 1, "attempt %d of the step", t.tries)
+	line.add(t.attempt > 1, "attempt %d", t.attempt)
+	line.add(wait > 0, "next attempt in %s", whole(wait))
+	line.add(wait <= 0 && t.queued, "waits for its turn")
+	line.add(wait <= 0 && !t.queued, "%s", whole(now.Sub(t.since)))
+	return spin(now) + " " + strings.Join(line, " · ")
 }
 
 // whole is a span of time in whole seconds, rounded up, and with less detail

@@ -108,32 +108,19 @@ func eventLine(e event.Event, item string, p palette) string {
 	if statusCode(e.Status) != "" {
 		what = p.sgr(statusCode(e.Status), what)
 	}
-	parts := []string{e.Time.Local().Format("15:04:05.000"), what}
-	if item != "" {
-		parts = append(parts, "item "+item)
-	}
-	switch {
-	case e.Step != "":
-		parts = append(parts, visible(e.Step))
-	case e.Phase != "" && e.Item == "":
-		parts = append(parts, e.Phase)
-	}
-	if e.Label != "" && visible(oneLine(e.Label)) != item {
-		parts = append(parts, fmt.Sprintf("%q", visible(e.Label)))
-	}
-	add := func(ok bool, format string, args ...any) {
-		if ok {
-			parts = append(parts, fmt.Sprintf(format, args...))
-		}
-	}
-	add(e.Attempt > 0, "attempt %d", e.Attempt)
-	add(e.Status != "", "%s", words(e.Status))
-	add(e.Attempts > 1, "%d attempts", e.Attempts)
-	add(e.Total > 0, "%d items", e.Total)
-	add(e.To != "", "%s, was %s", e.To, e.From)
-	add(e.DelayMS > 0, "in %s", millis(e.DelayMS))
-	add(e.DurationMS > 0, "(%s)", took(e.DurationMS))
-	add(e.Class != "", "%s", e.Class)
-	add(e.Message != "", "%s", visible(oneLine(e.Message)))
-	return strings.Join(parts, "  ")
+	line := parts{e.Time.Local().Format("15:04:05.000"), what}
+	line.add(item != "", "item %s", item)
+	line.add(e.Step != "", "%s", visible(e.Step))
+	line.add(e.Step == "" && e.Phase != "" && e.Item == "", "%s", e.Phase)
+	line.add(e.Label != "" && visible(oneLine(e.Label)) != item, "%q", visible(e.Label))
+	line.add(e.Attempt > 0, "attempt %d", e.Attempt)
+	line.add(e.Status != "", "%s", words(e.Status))
+	line.add(e.Attempts > 1, "%d attempts", e.Attempts)
+	line.add(e.Total > 0, "%d items", e.Total)
+	line.add(e.To != "", "%s, was %s", e.To, e.From)
+	line.add(e.DelayMS > 0, "in %s", millis(e.DelayMS))
+	line.add(e.DurationMS > 0, "(%s)", took(e.DurationMS))
+	line.add(e.Class != "", "%s", e.Class)
+	line.add(e.Message != "", "%s", visible(oneLine(e.Message)))
+	return strings.Join(line, "  ")
 }

@@ -71,18 +71,23 @@ func (a *app) explainPipeline(p *engine.Pipeline) error {
 
 func explain(p *engine.Pipeline) *explainedPipeline {
 	est := p.Plan.Estimate()
-	x := &explainedPipeline{Path: p.Path, Kind: "pipeline", Hash: p.Plan.Hash, Worst: est.Total, Bounded: est.Known, Critical: est.Critical,
-		Inputs: []explainedInput{}, Outputs: []explainedOutput{}, Calls: []explainedCall{}}
-	if x.Critical == nil {
-		x.Critical = []int{}
-	}
+	x := &explainedPipeline{Path: p.Path, Kind: "pipeline", Hash: p.Plan.Hash, Worst: est.Total, Bounded: est.Known,
+		Inputs: []explainedInput{}, Outputs: []explainedOutput{}, Calls: []explainedCall{}, Critical: []int{}}
 	for _, in := range p.Plan.Inputs {
 		x.Inputs = append(x.Inputs, explainedInput{in.Name, in.Type.String(), !in.Optional()})
 	}
 	for _, o := range p.Plan.Outputs {
 		x.Outputs = append(x.Outputs, explainedOutput{o.Name, o.Type.String()})
 	}
-	for i := range est.Calls {
+	order := make([]int, len(est.Calls)) // of the source
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		a, b := est.Calls[i].Pos, est.Calls[j].Pos
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	for _, i := range order {
 		c := &est.Calls[i]
 		n := &p.Plan.Funcs[c.Func].Nodes[c.Node]
 		e := explainedCall{Name: c.Name, Module: c.Callee, Line: c.Pos.Line, Column: c.Pos.Column, Attempts: c.Worst.Attempts, Timeout: c.Worst.Timeout,
@@ -96,28 +101,10 @@ func explain(p *engine.Pipeline) *explainedPipeline {
 		}
 		x.Calls = append(x.Calls, e)
 	}
-	x.sort()
+	for _, i := range est.Critical {
+		x.Critical = append(x.Critical, slices.Index(order, i))
+	}
 	return x
-}
-
-// sort puts the calls into the order of the source.
-func (x *explainedPipeline) sort() {
-	order := make([]int, len(x.Calls))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		a, b := &x.Calls[i], &x.Calls[j]
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	calls, at := make([]explainedCall, len(order)), make([]int, len(order))
-	for to, from := range order {
-		calls[to], at[from] = x.Calls[from], to
-	}
-	for i, c := range x.Critical {
-		x.Critical[i] = at[c]
-	}
-	x.Calls = calls
 }
 
 // mostDelays is how many delays are listed.
@@ -136,53 +123,27 @@ func delaysOf(o *check.Options) (ds []time.Duration) {
 
 // ordered says what the options do, in the order in which they work, outside
 // in.
-func ordered(o *check.Options, fallback bool) (out []string) {
-	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	if o.Deadline > 0 {
-		add("deadline %s", duration.Format(o.Deadline))
-	}
-	if o.Cache > 0 {
-		add("cache %s (%s)", duration.Format(o.Cache), o.Backend)
-	}
-	if o.OnError != check.Propagate {
-		add("on_error %s", o.OnError)
-	}
-	if fallback {
-		add("fallback")
-	}
-	switch {
-	case o.Retry.Attempts == retry.Unlimited:
-		add("retry unlimited")
-	case o.Retry.Attempts > 1:
-		add("retry %d", o.Retry.Attempts-1)
-	}
+func ordered(o *check.Options, fallback bool) []string {
+	var out parts
+	out.add(o.Deadline > 0, "deadline %s", duration.Format(o.Deadline))
+	out.add(o.Cache > 0, "cache %s (%s)", duration.Format(o.Cache), o.Backend)
+	out.add(o.OnError != check.Propagate, "on_error %s", o.OnError)
+	out.add(fallback, "fallback")
+	out.add(o.Retry.Attempts == retry.Unlimited, "retry unlimited")
+	out.add(o.Retry.Attempts > 1, "retry %d", o.Retry.Attempts-1)
 	for i, r := range o.Retry.Rules {
-		add("rule %d: %s", i+1, ruleText(r))
+		out.add(true, "rule %d: %s", i+1, ruleText(r))
 	}
-	if o.Until != nil {
-		add("until")
-	}
-	if o.Retry.Budget > 0 {
-		add("budget %s", duration.Format(o.Retry.Budget))
-	}
-	if o.Throttle.Count > 0 {
-		add("throttle %s", o.Throttle)
-	}
-	if o.Limit > 0 {
-		add("concurrency %d", o.Limit)
-	}
+	out.add(o.Until != nil, "until")
+	out.add(o.Retry.Budget > 0, "budget %s", duration.Format(o.Retry.Budget))
+	out.add(o.Throttle.Count > 0, "throttle %s", o.Throttle)
+	out.add(o.Limit > 0, "concurrency %d", o.Limit)
 	if o.Breaker != nil {
-		add("breaker %s", option.BreakerText(o.Breaker))
+		out.add(true, "breaker %s", option.BreakerText(o.Breaker))
 	}
-	if o.Retry.Timeout > 0 {
-		add("timeout %s", duration.Format(o.Retry.Timeout))
-	}
-	if o.Priority != check.NormalPriority {
-		add("priority %d", o.Priority)
-	}
-	if o.Lazy {
-		add("lazy")
-	}
+	out.add(o.Retry.Timeout > 0, "timeout %s", duration.Format(o.Retry.Timeout))
+	out.add(o.Priority != check.NormalPriority, "priority %d", o.Priority)
+	out.add(o.Lazy, "lazy")
 	return out
 }
 

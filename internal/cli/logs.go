@@ -317,31 +317,20 @@ func (l *logPrinter) print(e event.Event, number int, status, stream string, tex
 	case l.f.raw:
 		return copyLines(l.out, text)
 	}
-	parts := []string{}
-	if e.Item != "" {
-		parts = append(parts, "item "+l.names.of(e))
-	}
-	parts = append(parts, visible(cmp.Or(e.Label, e.Step)))
-	if number > 0 {
-		parts = append(parts, fmt.Sprintf("attempt %d", number))
-	}
-	if stream != "stdout" {
-		parts = append(parts, stream)
-	}
-	if status == event.Failed {
-		parts = append(parts, l.p.status(status))
-	}
-	head := strings.Join(parts, ", ")
-	if head != l.last {
+	var of parts
+	of.add(e.Item != "", "item %s", l.names.of(e))
+	of.add(true, "%s", visible(cmp.Or(e.Label, e.Step)))
+	of.add(number > 0, "attempt %d", number)
+	of.add(stream != "stdout", "%s", stream)
+	of.add(status == event.Failed, "%s", l.p.status(status))
+	if head := strings.Join(of, ", "); head != l.last {
 		if l.last != "" {
-			head = "\n" + l.p.bold("==> "+head)
-		} else {
-			head = l.p.bold("==> " + head)
+			fmt.Fprintln(l.out)
 		}
-		if _, err := fmt.Fprintln(l.out, head); err != nil {
+		if _, err := fmt.Fprintln(l.out, l.p.bold("==> "+head)); err != nil {
 			return err
 		}
-		l.last = strings.Join(parts, ", ")
+		l.last = head
 	}
 	return copyLines(l.out, text)
 }

@@ -1,12 +1,12 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
-
 	"github.com/bide-dev/bide/internal/event"
 	"golang.org/x/term"
 )
@@ -155,6 +155,16 @@ func visibleLines(s string) string {
 // indent puts a text of several lines under a heading.
 func indent(s, by string) string {
 	return by + strings.ReplaceAll(visibleLines(s), "\n", "\n"+by)
+}
+
+// parts are what a line is put together of.
+type parts []string
+
+// add adds a part where there is something to say.
+func (p *parts) add(say bool, format string, args ...any) {
+	if say {
+		*p = append(*p, fmt.Sprintf(format, args...))
+	}
 }
 
 // palette colours words where w gets colours.
