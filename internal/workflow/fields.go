@@ -12,7 +12,7 @@ import (
 // field is one key that the parser knows.
 type field struct {
 	key    string
-	typ    typ    // its form, as JSON Schema
+	typ    *form  // what its value may be
 	sample string // a value in flow style that is accepted here
 	doc    string
 	def    string // what holds where the key is missing; "" where nothing does
@@ -59,8 +59,7 @@ func (t *table) fill() {
 }
 
 func (t *table) keys() []string {
-	list := t.fields()
-	return value.Map(list, func(f field) string { return f.key })
+	return value.Map(t.fields(), func(f field) string { return f.key })
 }
 
 func (t *table) field(key string) (*field, bool) {
@@ -94,7 +93,7 @@ func Fields() []FieldInfo {
 	var all []FieldInfo
 	for _, t := range tables {
 		for _, f := range t.fields() {
-			info := FieldInfo{Object: t.name, Key: f.key, Kind: kindOf(f.typ), Bounds: boundsOf(f.typ), Default: f.def, Doc: f.doc, Example: f.sample, Inert: f.inert}
+			info := FieldInfo{Object: t.name, Key: f.key, Kind: f.typ.kind(), Bounds: f.typ.bounds(), Default: f.def, Doc: f.doc, Example: f.sample, Inert: f.inert}
 			if t == stepTable {
 				info.Places = slices.Clone(Places)
 			}

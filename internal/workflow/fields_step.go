@@ -163,7 +163,7 @@ var validateTable = newTable("validate", "a validate", func() []field {
 		{key: "threshold", typ: tNum(0, 100), sample: "90", doc: "the score to reach, in percent", def: "100"},
 		{key: "result_file", typ: tText, sample: "result.json", doc: "where the check leaves its result", def: "its output"},
 		{key: "timeout", typ: tDur, sample: "60s", doc: "of one check; " + durDoc},
-		{key: "expected_schema", typ: oneOf(tText, typ{"type": "object"}, typ{"type": "boolean"}), sample: "{type: object}", doc: "a JSON Schema that the result must fit, or the file of one", was: "*"},
+		{key: "expected_schema", typ: oneOf(tText, &form{Type: "object"}, &form{Type: "boolean"}), sample: "{type: object}", doc: "a JSON Schema that the result must fit, or the file of one", was: "*"},
 		{key: "on_incomplete", typ: oneOf(tText, tSteps, tRef("on_incomplete")), sample: "{claude: /finish}", doc: "what to do below the threshold; continue: tell it and go on"},
 	}
 })

@@ -6,55 +6,46 @@ import (
 	"strings"
 )
 
-// kindOf says the form of a value in words, for reference pages.
-func kindOf(t typ) string {
-	if ref, ok := t["$ref"].(string); ok {
-		name := strings.TrimPrefix(ref, "#/$defs/")
-		if name == "steps" {
-			return "list of steps"
-		}
-		return name
-	}
-	if all, ok := t["anyOf"].([]typ); ok {
+// kind says in words what a value is, for reference pages.
+func (f *form) kind() string {
+	switch {
+	case f.Ref == "#/$defs/steps":
+		return "list of steps"
+	case f.Ref != "":
+		return strings.TrimPrefix(f.Ref, "#/$defs/")
+	case f.AnyOf != nil:
 		var kinds []string
-		for _, one := range all {
-			if kind := kindOf(one); !isVar(one) && !slices.Contains(kinds, kind) {
+		for _, one := range f.AnyOf {
+			if kind := one.kind(); one != tVar && !slices.Contains(kinds, kind) {
 				kinds = append(kinds, kind)
 			}
 		}
 		return strings.Join(kinds, " or ")
+	case f.Enum != nil:
+		return strings.Join(f.Enum, ", ")
 	}
-	if words, ok := t["enum"].([]string); ok {
-		return strings.Join(words, ", ")
-	}
-	switch name := t["type"].(type) {
+	switch t := f.Type.(type) {
 	case []string:
-		return scalarKind(name)
+		if slices.Contains(t, "string") {
+			return "text"
+		}
+		return strings.Join(t, " or ")
 	case string:
-		return kindNamed(t, name)
+		return f.kindNamed(t)
 	}
 	return "any value"
 }
 
-func isVar(t typ) bool { return t["pattern"] == tVar["pattern"] && t["type"] == "string" }
-
-func scalarKind(types []string) string {
-	if slices.Contains(types, "string") {
-		return "text"
-	}
-	return strings.Join(types, " or ")
-}
-
-func kindNamed(t typ, name string) string {
+func (f *form) kindNamed(name string) string {
 	switch name {
 	case "array":
-		if of, ok := t["items"].(typ); ok && len(of) > 0 {
-			return "list of " + kindOf(of)
+		if f.Items != tAny {
+			return "list of " + f.Items.kind()
 		}
 		return "list"
 	case "object":
-		if of, ok := t["additionalProperties"].(typ); ok && len(of) > 0 {
-			return "map of " + kindOf(of)
+		if of, ok := f.Others.(*form); ok && of != tAny {
+			return "map of " + of.kind()
 		}
 		return "map"
 	case "integer":
@@ -67,21 +58,31 @@ func kindNamed(t typ, name string) string {
 	return name
 }
 
-// boundsOf says between which values a number is to be, "" for what is none.
-func boundsOf(t typ) string {
-	if all, ok := t["anyOf"].([]typ); ok {
-		for _, one := range all {
-			if b := boundsOf(one); b != "" {
-				return b
-			}
+// bounds says between which values a number is to be, "" for what is none.
+func (f *form) bounds() string {
+	for _, one := range f.AnyOf {
+		if b := one.bounds(); b != "" {
+			return b
 		}
 	}
-	least, greatest := t["minimum"], t["maximum"]
 	switch {
-	case least != nil && greatest != nil:
-		return fmt.Sprintf("%v to %v", least, greatest)
-	case least != nil:
-		return fmt.Sprintf("%v or more", least)
+	case f.Minimum != nil && f.Maximum != nil:
+		return fmt.Sprintf("%v to %v", f.Minimum, f.Maximum)
+	case f.Minimum != nil:
+		return fmt.Sprintf("%v or more", f.Minimum)
 	}
 	return ""
+}
+
+// words are those that the form lists, in snake_case, each once.
+func (f *form) words() (words []string) {
+	for _, one := range f.AnyOf {
+		words = append(words, one.words()...)
+	}
+	for _, w := range f.Enum {
+		if w = snake(w); !slices.Contains(words, w) {
+			words = append(words, w)
+		}
+	}
+	return words
 }

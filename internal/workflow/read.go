@@ -188,7 +188,7 @@ func (o *object) choice(def string, keys ...string) string {
 	}
 	n = o.d.resolved(n)
 	f, _ := o.field(key)
-	words := choices(f)
+	words := f.typ.words()
 	word := snake(n.text)
 	if n.scalar() && slices.Contains(words, word) {
 		o.d.migration.replace(n, word)
@@ -210,28 +210,6 @@ func suggestOneOf(p *diag.Problem, word string, words []string) {
 		p.Suggestion += " (one of " + all + ")"
 	}
 	p.Or("write one of %s", all)
-}
-
-// choices are the snake_case words that a field's form lists.
-func choices(f *field) []string {
-	var words []string
-	var look func(t typ)
-	look = func(t typ) {
-		if list, ok := t["enum"].([]string); ok {
-			for _, w := range list {
-				if !slices.Contains(words, snake(w)) {
-					words = append(words, snake(w))
-				}
-			}
-		}
-		if alts, ok := t["anyOf"].([]typ); ok {
-			for _, a := range alts {
-				look(a)
-			}
-		}
-	}
-	look(f.typ)
-	return words
 }
 
 // snake gives "per_agent" for "PerAgent", "per-agent" and "per agent".

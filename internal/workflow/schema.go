@@ -2,78 +2,92 @@ package workflow
 
 import (
 	"encoding/json"
-	"maps"
 	"sync"
 
 	"github.com/bide-dev/bide/internal/option"
 )
 
-// typ is the form of a value, as JSON Schema.
-type typ = map[string]any
-
-func tRef(name string) typ { return typ{"$ref": "#/$defs/" + name} }
-
-func oneOf(ts ...typ) typ { return typ{"anyOf": ts} }
-
-func tList(of typ) typ { return typ{"type": "array", "items": of} }
-
-func tMap(of typ) typ { return typ{"type": "object", "additionalProperties": of} }
-
-func tEnum(words ...string) typ {
-	return oneOf(typ{"type": "string", "enum": words}, tVar)
+// form is what a value may be, as JSON Schema. Its fields are in the order of their
+// names there.
+type form struct {
+	Ref           string           `json:"$ref,omitempty"`
+	Others        any              `json:"additionalProperties,omitempty"` // the *form of values under other keys, or false
+	AnyOf         []*form          `json:"anyOf,omitempty"`
+	Deprecated    bool             `json:"deprecated,omitempty"`
+	Description   string           `json:"description,omitempty"`
+	Enum          []string         `json:"enum,omitempty"`
+	Items         *form            `json:"items,omitempty"`
+	MaxProperties int              `json:"maxProperties,omitempty"`
+	Maximum       any              `json:"maximum,omitempty"` // a number, as Minimum
+	MinProperties int              `json:"minProperties,omitempty"`
+	Minimum       any              `json:"minimum,omitempty"`
+	Pattern       string           `json:"pattern,omitempty"`
+	Properties    map[string]*form `json:"properties,omitempty"`
+	Required      []string         `json:"required,omitempty"`
+	Type          any              `json:"type,omitempty"` // a name, or a list of names
 }
+
+func tRef(name string) *form { return &form{Ref: "#/$defs/" + name} }
+
+func oneOf(fs ...*form) *form { return &form{AnyOf: fs} }
+
+func tList(of *form) *form { return &form{Type: "array", Items: of} }
+
+func tMap(of *form) *form { return &form{Type: "object", Others: of} }
+
+func tEnum(words ...string) *form { return oneOf(&form{Type: "string", Enum: words}, tVar) }
 
 // tInt is a whole number from least on, or a variable.
-func tInt(least int) typ {
-	return oneOf(typ{"type": "integer", "minimum": least}, tVar)
-}
+func tInt(least int) *form { return oneOf(&form{Type: "integer", Minimum: least}, tVar) }
 
 // tNum is a number from least to greatest (0: no upper bound), or a variable.
-func tNum(least, greatest float64) typ {
-	n := typ{"type": "number", "minimum": least}
+func tNum(least, greatest float64) *form {
+	n := &form{Type: "number", Minimum: least}
 	if greatest > 0 {
-		n["maximum"] = greatest
+		n.Maximum = greatest
 	}
 	return oneOf(n, tVar)
 }
 
 var (
-	tAny  = typ{}
-	tVar  = typ{"type": "string", "pattern": `\$`}
-	tBool = oneOf(typ{"type": "boolean"}, tVar)
-	tText = typ{"type": []string{"string", "number", "boolean"}}
-	tName = typ{"type": []string{"string", "number"}}
+	tAny    = &form{}
+	tVar    = &form{Type: "string", Pattern: `\$`}
+	tBool   = oneOf(&form{Type: "boolean"}, tVar)
+	tText   = &form{Type: []string{"string", "number", "boolean"}}
+	tName   = &form{Type: []string{"string", "number"}}
+	tScalar = &form{Type: []string{"string", "number", "boolean", "null"}}
 	// A duration's exact form is the parser's business; the schema knows its shape.
 	tDur = tRef("duration")
 
 	tTexts      = oneOf(tText, tList(tText))
-	tExpr       = typ{"type": []string{"string", "number", "boolean"}}
+	tExpr       = tText
 	tSteps      = tRef("steps")
 	tBlock      = oneOf(tSteps, tRef("block"))
-	tEnv        = tMap(oneOf(typ{"type": []string{"string", "number", "boolean", "null"}}, tRef("env_value")))
-	tFileEnv    = tMap(oneOf(typ{"type": []string{"string", "number", "boolean", "null"}}, tRef("env_value"), tSecretVar, tByProfile))
-	tSecretVar  = typ{"type": "object", "required": []string{"secret", "provider"}}
-	tByProfile  = typ{"type": "object", "required": []string{"default"}, "additionalProperties": typ{"type": []string{"string", "number", "boolean", "null"}}}
-	tRetry      = oneOf(typ{"type": "integer", "minimum": 1}, typ{"type": "boolean"}, tVar, tRef("retry"))
-	tHandler    = oneOf(typ{"type": []string{"boolean", "string"}}, tSteps, tRef("handler"))
+	tEnv        = tMap(oneOf(tScalar, tRef("env_value")))
+	tFileEnv    = tMap(oneOf(tScalar, tRef("env_value"), tSecretVar, tByProfile))
+	tSecretVar  = &form{Type: "object", Required: []string{"secret", "provider"}}
+	tByProfile  = &form{Type: "object", Required: []string{"default"}, Others: tScalar}
+	tRetry      = oneOf(&form{Type: "integer", Minimum: 1}, &form{Type: "boolean"}, tVar, tRef("retry"))
+	tHandler    = oneOf(&form{Type: []string{"boolean", "string"}}, tSteps, tRef("handler"))
 	tValidate   = oneOf(tText, tSteps, tRef("validate"))
 	tOnItem     = oneOf(tText, tRef("on_item_failure"))
 	tCollection = oneOf(tText, tRef("error_batch"))
 	tInput      = oneOf(tText, tList(tAny), tRef("map_input"))
-	tExpect     = oneOf(typ{"type": []string{"integer", "string"}}, tList(typ{"type": []string{"integer", "string"}}))
+	tStatus     = &form{Type: []string{"integer", "string"}}
+	tExpect     = oneOf(tStatus, tList(tStatus))
 	tMatchers   = oneOf(tText, tList(oneOf(tText, tRef("matcher"))), tRef("matcher"))
 	tBackoff    = oneOf(
 		tEnum("fixed", "linear", "exponential", "fibonacci", "custom"),
 		tRef("backoff"),
-		typ{"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": false, "properties": typ{
+		&form{Type: "object", MinProperties: 1, MaxProperties: 1, Others: false, Properties: map[string]*form{
 			"fixed": tStrategy, "linear": tStrategy, "exponential": tStrategy, "fibonacci": tStrategy, "custom": tStrategy,
 		}},
 	)
-	tStrategy = oneOf(typ{"type": "null"}, typ{"type": []string{"number", "string"}}, tList(tDur), tRef("backoff"))
+	tStrategy = oneOf(&form{Type: "null"}, &form{Type: []string{"number", "string"}}, tList(tDur), tRef("backoff"))
 )
 
 // optionType is the form of an option's value.
-func optionType(r *option.Row) typ {
+func optionType(r *option.Row) *form {
 	switch r.Kind {
 	case option.Count:
 		if len(r.Words) > 0 {
@@ -118,72 +132,57 @@ var Schema = sync.OnceValue(func() []byte {
 	return append(b, '\n')
 })
 
-func schema() typ {
-	defs := typ{
+func schema() any {
+	defs := map[string]*form{
 		"duration": oneOf(
-			typ{"type": "number", "minimum": 0},
-			typ{"type": "string", "pattern": `\$|^\s*([0-9.]+(ns|us|µs|μs|ms|s|m|min|h|d|w))+\s*$|^\s*0\s*$`},
+			&form{Type: "number", Minimum: 0},
+			&form{Type: "string", Pattern: `\$|^\s*([0-9.]+(ns|us|µs|μs|ms|s|m|min|h|d|w))+\s*$|^\s*0\s*$`},
 			tRef("seconds"),
 		),
-		"steps": tList(oneOf(typ{"type": "string"}, tRef("step"))),
+		"steps": tList(oneOf(&form{Type: "string"}, tRef("step"))),
 	}
 	for _, t := range tables {
-		defs[t.name] = t.schema()
+		defs[t.name] = joined(false, t) // unknown keys are refused, as a strict check does
 	}
-	defs["on_failure"] = joined(handlerTable, stepTable)
+	defs["step"].Others = tText // the name of a configured agent is a key of a step too
+	defs["on_failure"] = joined(tText, handlerTable, stepTable)
 	defs["handler"] = tRef("on_failure")
 	for _, t := range []*table{subWorkflowTable, inlineTable} { // what is written in place may have the keys of a file
-		all := joined(t, fileTable, subWorkflowTable)
-		all["additionalProperties"] = false
-		defs[t.name] = all
+		defs[t.name] = joined(false, t, fileTable, subWorkflowTable)
 	}
-	// A configured agent's name is a key of a step too.
-	defs["step"].(typ)["additionalProperties"] = tText
-	return typ{
+	return map[string]any{
 		"$schema":     "https://json-schema.org/draft/2020-12/schema",
 		"title":       "bide workflow",
 		"description": "A workflow file: a list of steps, a standard workflow (commands) or a MapReduce workflow (map).",
-		"anyOf":       []typ{tSteps, tRef("workflow")},
+		"anyOf":       []*form{tSteps, tRef("workflow")},
 		"$defs":       defs,
 	}
 }
 
-// schema is the table as a JSON Schema object. Unknown keys are refused, as a
-// strict check does.
-func (t *table) schema() typ {
-	return typ{"type": "object", "properties": t.properties(), "additionalProperties": false}
-}
-
-func (t *table) properties() typ {
-	props := make(typ, len(t.fields()))
-	for _, f := range t.fields() {
-		p := typ{}
-		maps.Copy(p, f.typ)
-		doc := f.doc
-		if f.inert != "" {
-			doc = "no effect: " + f.inert
-			p["deprecated"] = true
-		} else if f.def != "" {
-			doc += "; where missing: " + f.def
-		}
-		if doc != "" {
-			p["description"] = doc
-		}
-		props[f.key] = p
-	}
-	return props
-}
-
-// joined is a map that may have the keys of several tables.
-func joined(ts ...*table) typ {
-	props := typ{}
+// joined is a map that may have the keys of several tables, and others of a form;
+// false is none.
+func joined(others any, ts ...*table) *form {
+	all := &form{Type: "object", Others: others, Properties: map[string]*form{}}
 	for _, t := range ts {
-		for k, v := range t.properties() {
-			if first, ok := props[k]; ok {
-				v = oneOf(first.(typ), v.(typ))
+		for _, f := range t.fields() {
+			v := f.described()
+			if first, ok := all.Properties[f.key]; ok {
+				v = oneOf(first, v)
 			}
-			props[k] = v
+			all.Properties[f.key] = v
 		}
 	}
-	return typ{"type": "object", "properties": props, "additionalProperties": tText}
+	return all
+}
+
+// described is the form of a field with what the table says of it.
+func (f field) described() *form {
+	p := *f.typ
+	p.Description = f.doc
+	if f.inert != "" {
+		p.Description, p.Deprecated = "no effect: "+f.inert, true
+	} else if f.def != "" {
+		p.Description += "; where missing: " + f.def
+	}
+	return &p
 }
