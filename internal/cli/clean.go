@@ -226,7 +226,7 @@ func (c *cleaner) judge(ctx context.Context, s journal.Summary, bad error) (clea
 	case i.Resumable && !c.f.forced:
 		x.Why = "it can be resumed; --force removes it"
 	case s.Items.DeadLettered > 0 && !c.f.forced:
-		x.Why = fmt.Sprintf("it has %d dead %s; --force removes it", s.Items.DeadLettered, diag.Plural(s.Items.DeadLettered, "letter"))
+		x.Why = fmt.Sprintf("it has %s; --force removes it", diag.Count(s.Items.DeadLettered, "dead letter"))
 	case c.older > 0 && time.Since(ended(s)) < c.older:
 		x.Why = "it is not old enough"
 	case back:
@@ -356,7 +356,7 @@ func (a *app) printCleaned(list []cleaned, cache cleanedCache, dry bool) error {
 	}
 	fmt.Fprintf(a.err, "bide: %d of %s %s, %s\n", n, diag.Count(len(list), "run"), verb, size(bytes))
 	if cache.Results > 0 {
-		fmt.Fprintf(a.err, "bide: %d expired %s of the cache %s, %s\n", cache.Results, diag.Plural(cache.Results, "result"), verb, size(cache.Bytes))
+		fmt.Fprintf(a.err, "bide: %s of the cache %s, %s\n", diag.Count(cache.Results, "expired result"), verb, size(cache.Bytes))
 	}
 	return nil
 }

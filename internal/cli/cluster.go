@@ -292,12 +292,7 @@ func (a *app) had(ctx context.Context, run string) (word string, err error) {
 		if word, err = a.word(ctx, run); err != nil || word != "running" {
 			return word, err
 		}
-		goesOn := false
-		err := a.reading(run, func(r *journal.Reader) (err error) {
-			goesOn, err = r.InUse()
-			return err
-		})
-		if err != nil || goesOn {
+		if goesOn, err := a.goesOn(run); err != nil || goesOn {
 			return word, err
 		}
 		if time.Now().After(end) {

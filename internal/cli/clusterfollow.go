@@ -88,34 +88,31 @@ func (a *app) followed(hard context.Context, o engine.Options, run string, from 
 			return nil, exitError(signalStatus(o.Soft))
 		}
 	}
-	r, err := o.Store.Read(run)
-	if err != nil {
-		return nil, err
-	}
-	sum, err := engine.SummaryOf(ctx, o, r)
-	return sum, errors.Join(err, r.Close())
+	var sum *engine.Summary
+	err := readRun(o.Store, run, func(r *journal.Reader) (err error) {
+		sum, err = engine.SummaryOf(ctx, o, r)
+		return err
+	})
+	return sum, err
 }
 
 // newEvents shows what has come to a run behind an event.
-func newEvents(ctx context.Context, st *journal.Store, run string, from *int64, show func(event.Event)) (err error) {
-	r, err := st.Read(run)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	last, err := r.Last(ctx)
-	if err != nil {
-		return err
-	}
-	*from = min(*from, last) // of a copy that was made anew
-	for e, err := range r.Events(ctx, *from+1, journal.EventFilter{}) {
+func newEvents(ctx context.Context, st *journal.Store, run string, from *int64, show func(event.Event)) error {
+	return readRun(st, run, func(r *journal.Reader) error {
+		last, err := r.Last(ctx)
 		if err != nil {
 			return err
 		}
-		*from = e.Seq
-		show(e)
-	}
-	return nil
+		*from = min(*from, last) // of a copy that was made anew
+		for e, err := range r.Events(ctx, *from+1, journal.EventFilter{}) {
+			if err != nil {
+				return err
+			}
+			*from = e.Seq
+			show(e)
+		}
+		return nil
+	})
 }
 
 const (

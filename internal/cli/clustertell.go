@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
+	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/cluster"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
@@ -68,19 +68,15 @@ func (a *app) requeueOn(ctx context.Context, f *runFlags, opt engine.Options, ru
 }
 
 // over is the status of a run in which nothing is left to do; "" of any other.
-func (a *app) over(ctx context.Context, home *journal.Store, run string) (string, error) {
-	r, err := home.Read(run)
-	if err != nil {
-		return "", err
-	}
-	sum, err := r.Summary(ctx)
-	if err = errors.Join(err, r.Close()); err != nil {
-		return "", err
-	}
-	if sum.Status == event.Succeeded || sum.Status == event.CompletedWithFailures {
-		return sum.Status, nil
-	}
-	return "", nil
+func (a *app) over(ctx context.Context, home *journal.Store, run string) (status string, err error) {
+	err = readRun(home, run, func(r *journal.Reader) error {
+		sum, err := r.Summary(ctx)
+		if sum.Status == event.Succeeded || sum.Status == event.CompletedWithFailures {
+			status = sum.Status
+		}
+		return err
+	})
+	return status, err
 }
 
 // stopOn asks Temporal to stop a run, and waits until it has; an interrupt ends the wait.
@@ -90,11 +86,8 @@ func (a *app) stopOn(ctx context.Context, run string, now bool) error {
 	}
 	begin, asked := time.Now(), time.Now()
 	for goesOn := true; goesOn; {
-		err := a.reading(run, func(r *journal.Reader) (err error) {
-			goesOn, err = r.InUse()
-			return err
-		})
-		if err != nil {
+		var err error
+		if goesOn, err = a.goesOn(run); err != nil {
 			return err
 		}
 		if goesOn && time.Since(asked) > askEvery && time.Since(begin) > drainWait {
@@ -103,10 +96,8 @@ func (a *app) stopOn(ctx context.Context, run string, now bool) error {
 				return fmt.Errorf("run %s was asked to stop, and its end is not recorded yet: %s", run, why)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(stopWait):
+		if err := (clock.Machine{}).Wait(ctx, stopWait, nil); err != nil {
+			return err
 		}
 	}
 	return a.printf("stopped run %s; `bide resume %s` goes on with it\n", run, run)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/journal"
@@ -105,8 +106,6 @@ func (a *app) control(ctx context.Context, run string, q journal.ControlRequest)
 		case q.Do == journal.Parallel && kind != workflow.MapReduce.String():
 			return usagef("run %s has no map, of whose items so many could run at once", r.Run())
 		}
-		tick := time.NewTicker(stopWait)
-		defer tick.Stop()
 		asked := false
 		for {
 			if !asked {
@@ -125,10 +124,8 @@ func (a *app) control(ctx context.Context, run string, q journal.ControlRequest)
 			} else if held, err := r.InUse(); err != nil || !held {
 				return errors.Join(err, usagef("run %s: %w", r.Run(), journal.ErrNotInUse))
 			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-tick.C:
+			if err := (clock.Machine{}).Wait(ctx, stopWait, nil); err != nil {
+				return err
 			}
 		}
 	})

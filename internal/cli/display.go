@@ -144,12 +144,10 @@ func (d *plainDisplay) troubled(err error) {
 
 // paint gives the marks at the beginning of a line their colours.
 func (d *plainDisplay) paint(line string) string {
-	if !d.colours(d.err) {
-		return line
-	}
+	p := d.palette(d.err)
 	for mark, code := range map[string]string{"✓": "32", "!": "33", "✗": "31", "-": "2"} {
 		if rest, ok := strings.CutPrefix(line, "bide: "+mark+" "); ok {
-			return "bide: \x1b[" + code + "m" + mark + "\x1b[0m " + rest
+			return "bide: " + p.sgr(code, mark) + " " + rest
 		}
 	}
 	return line

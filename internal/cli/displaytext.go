@@ -129,7 +129,7 @@ func (d *plainDisplay) line(e event.Event) string {
 		return e.Phase
 	case event.ItemsReady:
 		d.items.total = e.Total
-		return fmt.Sprintf("%d work %s", e.Total, diag.Plural(e.Total, "item"))
+		return diag.Count(e.Total, "work item")
 	case event.AttemptFailed:
 		if e.Index == 0 {
 			d.held = heldLine{e.Step, fmt.Sprintf("%s: attempt %d failed: %s", d.labelOf(e), e.Attempt, reason(e.Class, e.Message))}

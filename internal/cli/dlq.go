@@ -210,7 +210,7 @@ func (a *app) printLetters(run string, t *table, n, offset int) error {
 		return nil
 	}
 	run = shortRun(run)
-	fmt.Fprintf(a.err, "bide: %d dead %s in run %s; after the mend: bide dlq retry %s\n", n, diag.Plural(n, "letter"), run, run)
+	fmt.Fprintf(a.err, "bide: %s in run %s; after the mend: bide dlq retry %s\n", diag.Count(n, "dead letter"), run, run)
 	return nil
 }
 
@@ -380,7 +380,7 @@ func (a *app) dlqPurge(ctx context.Context, run string, f *letterFlags, all, yes
 		return err
 	}
 	if len(indexes) > 0 {
-		if err := a.confirm(yes, fmt.Sprintf("Give up %d dead %s of run %s?", len(indexes), diag.Plural(len(indexes), "letter"), j.Run())); err != nil {
+		if err := a.confirm(yes, fmt.Sprintf("Give up %s of run %s?", diag.Count(len(indexes), "dead letter"), j.Run())); err != nil {
 			return err
 		}
 	}
@@ -396,7 +396,7 @@ func (a *app) dlqPurge(ctx context.Context, run string, f *letterFlags, all, yes
 	if a.json {
 		return printJSON(a.out, out)
 	}
-	return a.printf("gave up %d dead %s of run %s\n", out.Removed, diag.Plural(out.Removed, "letter"), out.Run)
+	return a.printf("gave up %s of run %s\n", diag.Count(out.Removed, "dead letter"), out.Run)
 }
 
 // confirm asks before something is lost. Where nobody can be asked, -y is

@@ -212,8 +212,8 @@ func (a *app) noLetter(ctx context.Context, r *journal.Reader, id string) error 
 		return err
 	}
 	rec := st.Items.At(it.Index)
-	return usagef("item %s of run %s is no dead letter: it is %s after %d %s; see `bide events %s --item %s`", visible(it.Name()), shortRun(r.Run()),
-		rec.Status, rec.Attempts, diag.Plural(rec.Attempts, "attempt"), shortRun(r.Run()), shellWord(id))
+	return usagef("item %s of run %s is no dead letter: it is %s after %s; see `bide events %s --item %s`", visible(it.Name()), shortRun(r.Run()),
+		rec.Status, diag.Count(rec.Attempts, "attempt"), shortRun(r.Run()), shellWord(id))
 }
 
 func (a *app) printLetter(s *letterShown) error {
@@ -373,7 +373,7 @@ func (a *app) dlqExport(ctx context.Context, run string, f *letterFlags, format,
 		if err := replaceFile(file, 0o600, write); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.err, "bide: %d dead %s written to %s\n", n, diag.Plural(n, "letter"), file)
+		fmt.Fprintf(a.err, "bide: %s written to %s\n", diag.Count(n, "dead letter"), file)
 		return nil
 	})
 }
@@ -496,7 +496,7 @@ func (a *app) printStats(s *letterStats) error {
 	if s.Total == 0 {
 		return a.printf("no dead letters in run %s\n", s.Run)
 	}
-	_, err := fmt.Fprintf(a.out, "%d dead %s in run %s, %d %s, the oldest of %s\n", s.Total, diag.Plural(s.Total, "letter"), shortRun(s.Run), s.Attempts, diag.Plural(s.Attempts, "attempt"), s.Oldest.Local().Format(time.DateTime))
+	_, err := fmt.Fprintf(a.out, "%s in run %s, %s, the oldest of %s\n", diag.Count(s.Total, "dead letter"), shortRun(s.Run), diag.Count(s.Attempts, "attempt"), s.Oldest.Local().Format(time.DateTime))
 	for _, part := range []struct {
 		name string
 		list []count

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
-	"golang.org/x/term"
 )
 
 // liveDisplay keeps a block of lines at the bottom of a terminal: what runs,
@@ -60,10 +59,8 @@ func newLive(a *app, j *jobs) *liveDisplay {
 	d := &liveDisplay{plainDisplay: plainDisplay{app: a, jobs: j, output: true}, now: time.Now, board: newBoard(),
 		stop: make(chan struct{}), ended: make(chan struct{})}
 	d.size = func() (int, int) {
-		if f, ok := a.err.(*os.File); ok {
-			if w, h, err := term.GetSize(int(f.Fd())); err == nil && w > 0 && h > 0 {
-				return w, h
-			}
+		if w, h := terminalSize(a.err); w > 0 && h > 0 {
+			return w, h
 		}
 		return 80, 24
 	}

@@ -50,9 +50,7 @@ Without --set the same policy makes the same decisions. RUN is an id or its
 beginning; without it, it is the last run.`,
 		Example: `  bide replay
   bide replay 01JD --set fetch.retry.attempts=8 --set fetch.retry.jitter=full`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.replay(cmd.Context(), strings.Join(args, ""), set)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.replay(cmd.Context(), first(args), set) },
 	}
 	cmd.Flags().StringArrayVar(&set, "set", nil, "change a value of the file, PATH=VALUE, such as fetch.retry.attempts=5")
 	return a.withJSON(cmd, "print what came of it as a JSON object")
@@ -109,7 +107,7 @@ RUN is an id or its beginning; without it, it is the last run.`,
 		Example: `  bide tune --for makespan
   bide tune 01JD --for load --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.tune(cmd.Context(), strings.Join(args, ""), goal, seeds)
+			return a.tune(cmd.Context(), first(args), goal, seeds)
 		},
 	}
 	cmd.Flags().StringVar(&goal, "for", "makespan", "what is to be better: "+strings.Join(simulate.Goals, ", "))

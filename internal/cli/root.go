@@ -160,11 +160,12 @@ func (a *app) colours(w io.Writer) bool {
 }
 
 func (a *app) style(w io.Writer) diag.Style {
-	if !a.colours(w) {
+	p := a.palette(w)
+	if !p {
 		return diag.Style{}
 	}
 	sgr := func(code string) func(string) string {
-		return func(s string) string { return "\x1b[" + code + "m" + s + "\x1b[0m" }
+		return func(s string) string { return p.sgr(code, s) }
 	}
 	return diag.Style{Error: sgr("1;31"), Warning: sgr("1;33"), Place: sgr("1"), Hint: sgr("36")}
 }

@@ -81,26 +81,21 @@ func (i runInfo) work() string {
 	if i.Items.Total == 0 {
 		return strings.Replace(stepCounts(stepWord(i.Kind == workflow.Dataflow.String()), i.Steps), " "+event.Succeeded, "", 1)
 	}
-	text := fmt.Sprintf("%d of %d items", i.Items.Succeeded+i.Items.Skipped+i.Items.Unchanged, i.Items.Total)
-	text += kindsText(i.Items.KindCounts)
-	if i.Items.Unchanged > 0 {
-		text += fmt.Sprintf(", %d unchanged", i.Items.Unchanged)
-	}
-	if i.Items.Failed > 0 {
-		text += fmt.Sprintf(", %d failed", i.Items.Failed)
-	}
-	return text
+	var text parts
+	text.add(true, "%d of %d items", i.Items.Succeeded+i.Items.Skipped+i.Items.Unchanged, i.Items.Total)
+	text.kinds(i.Items.KindCounts)
+	text.add(i.Items.Unchanged > 0, "%d unchanged", i.Items.Unchanged)
+	text.add(i.Items.Failed > 0, "%d failed", i.Items.Failed)
+	return strings.Join(text, ", ")
 }
 
-// kindsText says how many of those that succeeded did so otherwise than they were
-// meant to; "" for none.
-func kindsText(k event.KindCounts) (text string) {
+// kinds says how many of those that succeeded did so otherwise than they were meant to.
+func (p *parts) kinds(k event.KindCounts) {
 	for _, kind := range event.Kinds {
-		if n := k.Of(kind); n != nil && *n > 0 {
-			text += fmt.Sprintf(", %d %s", *n, kind)
+		if n := k.Of(kind); n != nil {
+			p.add(*n > 0, "%d %s", *n, kind)
 		}
 	}
-	return text
 }
 
 func (a *app) runsCmd() *cobra.Command {

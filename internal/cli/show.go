@@ -95,17 +95,31 @@ func first(args []string) string {
 }
 
 // reading opens a run for reading and closes it after f.
-func (a *app) reading(run string, f func(*journal.Reader) error) (err error) {
+func (a *app) reading(run string, f func(*journal.Reader) error) error {
 	st, err := a.store()
 	if err != nil {
 		return err
 	}
+	return readRun(st, run, f)
+}
+
+// readRun opens a run of a state directory for reading and closes it after f.
+func readRun(st *journal.Store, run string, f func(*journal.Reader) error) (err error) {
 	r, err := st.Read(run)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	return f(r)
+}
+
+// goesOn reports whether a process has a run.
+func (a *app) goesOn(run string) (held bool, err error) {
+	err = a.reading(run, func(r *journal.Reader) (err error) {
+		held, err = r.InUse()
+		return err
+	})
+	return held, err
 }
 
 func (a *app) show(ctx context.Context, run string) error {
@@ -341,7 +355,7 @@ func (a *app) printShown(s *shown) error {
 	line("held up", visible(s.Trouble))
 	line("started", s.times())
 	if s.Resumes > 0 {
-		line("resumed", strconv.Itoa(s.Resumes)+" "+diag.Plural(s.Resumes, "time"))
+		line("resumed", diag.Count(s.Resumes, "time"))
 	}
 	line("items", s.items())
 	line("agents", s.usage())
@@ -383,22 +397,17 @@ func (s *shown) items() string {
 	if c.Total == 0 {
 		return ""
 	}
-	t := fmt.Sprintf("%d: %d succeeded", c.Total, c.Succeeded-c.Degraded-c.Recovered-c.Tolerated-c.Incomplete) + kindsText(c.KindCounts)
-	for _, x := range []struct {
-		n    int
-		what string
-	}{{c.Unchanged, "unchanged"}, {c.Failed, "failed"}, {c.Skipped, "skipped"}, {c.Pending, "not finished"}} {
-		if x.n > 0 {
-			t += fmt.Sprintf(", %d %s", x.n, x.what)
-		}
-	}
-	if s.Letters > 0 {
-		t += fmt.Sprintf("; %d dead %s", s.Letters, diag.Plural(s.Letters, "letter"))
-	}
-	if s.Retried > 0 {
-		t += fmt.Sprintf("; %d needed more than one attempt", s.Retried)
-	}
-	return t
+	var ended parts
+	ended.add(true, "%d: %d succeeded", c.Total, c.Succeeded-c.Degraded-c.Recovered-c.Tolerated-c.Incomplete)
+	ended.kinds(c.KindCounts)
+	ended.add(c.Unchanged > 0, "%d unchanged", c.Unchanged)
+	ended.add(c.Failed > 0, "%d failed", c.Failed)
+	ended.add(c.Skipped > 0, "%d skipped", c.Skipped)
+	ended.add(c.Pending > 0, "%d not finished", c.Pending)
+	all := parts{strings.Join(ended, ", ")}
+	all.add(s.Letters > 0, "%s", diag.Count(s.Letters, "dead letter"))
+	all.add(s.Retried > 0, "%d needed more than one attempt", s.Retried)
+	return strings.Join(all, "; ")
 }
 
 func (s *shown) usage() string {

@@ -223,7 +223,12 @@ func (a *app) simulatedPipeline(f *runFlags, path string, read func(string) ([]b
 	if err != nil {
 		return nil, nil, err
 	}
-	missing := simulate.MadeUp(p, mergedKeys(texts, file))
+	named := map[string]any{}
+	maps.Copy(named, file)
+	for name := range texts {
+		named[name] = nil
+	}
+	missing := simulate.MadeUp(p, named)
 	given, err := p.PipelineInputs(texts, file)
 	if wrong, ok := errors.AsType[*plan.InputError](err); ok && len(wrong.Problems) == len(missing) { // which are made up
 		err = nil
@@ -235,18 +240,6 @@ func (a *app) simulatedPipeline(f *runFlags, path string, read func(string) ([]b
 		fmt.Fprintf(a.err, "bide: made up, since not given: %s %s\n", diag.Plural(len(missing), "input"), strings.Join(missing, ", "))
 	}
 	return p, given, nil
-}
-
-// mergedKeys has the names of what is given.
-func mergedKeys(texts map[string]string, file map[string]any) map[string]any {
-	all := maps.Clone(file)
-	if all == nil {
-		all = map[string]any{}
-	}
-	for name := range texts {
-		all[name] = nil
-	}
-	return all
 }
 
 // model reads the model, or takes it from a run.

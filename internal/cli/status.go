@@ -77,7 +77,7 @@ func (a *app) printStatus(s *standing) error {
 		b.WriteString(fold(line, a.columns(a.out), "  ") + "\n")
 	}
 	if s.DeadLetters > 0 {
-		fmt.Fprintf(&b, "%d dead %s in %s: bide dlq list %s\n", s.DeadLetters, diag.Plural(s.DeadLetters, "letter"), diag.Count(len(s.Letters), "run"), shortRun(s.Letters[0]))
+		fmt.Fprintf(&b, "%s in %s: bide dlq list %s\n", diag.Count(s.DeadLetters, "dead letter"), diag.Count(len(s.Letters), "run"), shortRun(s.Letters[0]))
 	}
 	return a.print(b.String())
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/spf13/cobra"
 )
@@ -48,8 +49,6 @@ func (a *app) stop(ctx context.Context, run string, now bool) error {
 		if err != nil {
 			return err
 		}
-		tick := time.NewTicker(stopWait)
-		defer tick.Stop()
 		for {
 			held, err := r.InUse()
 			if err != nil {
@@ -58,10 +57,8 @@ func (a *app) stop(ctx context.Context, run string, now bool) error {
 			if !held {
 				return a.printStopped(ctx, r)
 			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-tick.C:
+			if err := (clock.Machine{}).Wait(ctx, stopWait, nil); err != nil {
+				return err
 			}
 		}
 	})

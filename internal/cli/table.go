@@ -8,7 +8,6 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
-	"golang.org/x/term"
 )
 
 // table is rows of aligned columns under a heading.
@@ -133,15 +132,8 @@ func (a *app) columns(w io.Writer) int {
 	if a.width > 0 {
 		return a.width
 	}
-	f, ok := fileOf(w)
-	if !ok {
-		return 0
-	}
-	n, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return n
+	width, _ := terminalSize(w)
+	return width
 }
 
 // visible makes a text of unknown origin fit one line of a terminal.

@@ -55,6 +55,16 @@ func isTerminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// terminalSize is how many columns and rows a terminal has; 0 where a stream is none.
+func terminalSize(w any) (width, height int) {
+	if f, ok := fileOf(w); ok {
+		if width, height, err := term.GetSize(int(f.Fd())); err == nil {
+			return width, height
+		}
+	}
+	return 0, 0
+}
+
 // ask puts a yes-or-no question, where a person is there to answer. No answer
 // is no.
 func (a *app) ask() func(string) bool {

@@ -41,18 +41,6 @@ func runID(st *journal.Store, name string) (string, error) {
 	return id, err
 }
 
-// busy says whether a process has a run at present.
-func busy(st *journal.Store) func(string) bool {
-	return func(run string) bool {
-		r, err := st.Read(run)
-		if err != nil {
-			return false // its state is gone
-		}
-		held, err := r.InUse()
-		return errors.Join(err, r.Close()) == nil && held
-	}
-}
-
 func (a *app) worktreeLsCmd() *cobra.Command {
 	dir := ""
 	cmd := &cobra.Command{
@@ -251,9 +239,9 @@ func (a *app) worktreeClean(ctx context.Context, dir, run string, o worktree.Cle
 	if err != nil {
 		return usageError{err}
 	}
-	inUse := busy(st)
 	o.Busy = func(run string) bool {
-		return inUse(run) || !o.Force && statusOfRun(ctx, st, run) == event.Interrupted
+		goesOn, err := a.goesOn(run) // an error where its state is gone
+		return err == nil && goesOn || !o.Force && statusOfRun(ctx, st, run) == event.Interrupted
 	}
 	dry := o
 	dry.DryRun = true
