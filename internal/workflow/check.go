@@ -274,7 +274,7 @@ func (d *decoder) checkUse(u use) {
 	}
 	if pl, ok := placed[head]; ok && !slices.Contains(d.userNames, head) {
 		anywhere := d.file.Kind == MapReduce && u.phase == 'c' // what such a file has at the top level, and handlers
-		if !pl.ok(u) && !anywhere {
+		if !pl.ok(u) && !anywhere && !d.countedBefore(u) {
 			p := d.useProblem(u, "misplaced-variable", "the variable "+u.path.String()+" exists only "+pl.where)
 			p.Suggest("%s", pl.hint)
 			if d.toRun && !d.madeNames {
@@ -325,6 +325,11 @@ func (d *decoder) checkUse(u use) {
 	if d.toRun && d.certain(u, head) {
 		p.Severity = diag.Error
 	}
+}
+
+// countedBefore says whether u is what a foreach of the file leaves behind.
+func (d *decoder) countedBefore(u use) bool {
+	return d.looped && u.path[0].Name == "foreach" && len(u.path) > 1 && u.path[1].Name != "item" && u.path[1].Name != "index"
 }
 
 // noMember reports a member that a variable of a known form does not have.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -58,6 +59,29 @@ func TestCapturedOutputIsKnown(t *testing.T) {
 	}
 	if _, problems := parse(t, "- {shell: a, capture_output: false}\n- {shell: 'echo ${CAPTURED_OUTPUT}'}\n"); len(problems) != 1 {
 		t.Errorf("%v", problems)
+	}
+}
+
+// What a foreach counts is there after it, and what belongs to a round is not.
+func TestForeachIsCounted(t *testing.T) {
+	const loop = "commands:\n  - foreach: {items: [a], do: [{shell: 'echo ${item}'}]}\n"
+	for _, c := range []struct {
+		text string
+		told int
+	}{
+		{loop + "  - shell: echo ${foreach.succeeded} ${foreach.failed} ${foreach.skipped} ${foreach.total} ${foreach.results[0].output}\n", 0},
+		{loop + "  - shell: echo ${foreach.item} ${foreach.index}\n", 2},
+		{"- shell: echo ${foreach.succeeded}\n", 1},
+	} {
+		_, problems := workflow.Parse("w.yml", []byte(c.text), workflow.Options{ToRun: true})
+		if len(problems) != c.told {
+			t.Errorf("%s: %v, want %d", c.text, problems, c.told)
+		}
+		for _, p := range problems {
+			if p.Code != "misplaced-variable" || p.Severity != diag.Error {
+				t.Errorf("%s: %v", c.text, p)
+			}
+		}
 	}
 }
 

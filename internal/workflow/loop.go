@@ -30,6 +30,7 @@ func (d *decoder) foreach(step *object, n *node, path string) *Foreach {
 	}
 	if _, do := o.first(inside...); do != nil {
 		d.loops++
+		d.looped = true
 		f.Do = d.steps(do, path+".do", barePrompt)
 		d.loops--
 	}

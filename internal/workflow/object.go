@@ -42,6 +42,7 @@ type decoder struct {
 	skipAll             *node             // the file's skip_permissions
 	bounds              *node             // the key of max_cost or max_tokens; nil: neither is there
 	loops, handlersOpen int               // > 0 inside foreach, and what follows a failure
+	looped              bool              // there is a foreach
 	madeNames           bool              // a step sets variables by names that only the run knows
 	judging             int               // > 0 inside a condition on what an attempt gave
 	foreign             []foreign         // texts with expressions of GitHub Actions
