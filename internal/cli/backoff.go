@@ -122,11 +122,8 @@ func (a *app) printDelays(list []schedule) error {
 // and ranges, several side by side.
 func delayTable(list []schedule, p palette) *table {
 	t := &table{head: []string{"AFTER ATTEMPT"}, right: map[int]bool{0: true}}
-	rows, jitter := 0, false
-	for _, s := range list {
-		rows = max(rows, len(s.timeline.Waits))
-		jitter = jitter || s.ranged()
-	}
+	_, rows := longest(list)
+	jitter := slices.ContainsFunc(list, schedule.ranged)
 	for _, s := range list {
 		head := "DELAY"
 		if len(list) > 1 {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
-	"github.com/bide-dev/bide/internal/value"
 )
 
 // board is what the live display shows of a run: a fold over its events, and
@@ -94,42 +94,36 @@ func (b *board) take(e event.Event) {
 	case event.RunControlled:
 		b.held = e.Label == journal.Pause || b.held && e.Label != journal.Continue
 	case event.AgentUsage:
-		if v, err := value.Parse(e.Data); err == nil {
-			if m, ok := v.(map[string]any); ok {
-				if n, ok := value.Number(m["cost_usd"]); ok {
-					usd, _ := n.Float64()
-					b.cost += usd
-				}
-			}
+		var used struct {
+			USD float64 `json:"cost_usd"`
+		}
+		if json.Unmarshal(e.Data, &used) == nil {
+			b.cost += used.USD
 		}
 	}
 }
 
 // resumed takes over where the items stand.
 func (b *board) resumed(e event.Event) {
-	v, err := value.Parse(e.Data)
-	m, ok := v.(map[string]any)
-	if err != nil || !ok {
+	var at struct {
+		Held  *time.Time `json:"paused_since"`
+		Items journal.Counts
+	}
+	if json.Unmarshal(e.Data, &at) != nil {
 		return
 	}
-	_, b.held = m["paused_since"]
-	m, _ = m["items"].(map[string]any)
-	count := func(name string) int {
-		n, _ := m[name].(int64)
-		return int(n)
-	}
-	b.total, b.failed = count("total"), count("failed")
-	b.done = count("succeeded") + count("unchanged") + count("skipped") + b.failed
+	b.held, b.total, b.failed = at.Held != nil, at.Items.Total, at.Items.Failed
+	b.done = at.Items.Succeeded + at.Items.Unchanged + at.Items.Skipped + b.failed
 }
 
 func (b *board) takeStep(e event.Event) {
 	t := b.task(e)
 	switch {
 	case e.Type == event.StepStarted && e.Index == 0:
-		b.steps = append(b.steps, &task{path: e.Step, label: visible(oneLine(e.Label)), attempt: 1, since: e.Time})
+		b.steps = append(b.steps, &task{path: e.Step, label: oneLine(e.Label), attempt: 1, since: e.Time})
 	case t == nil:
 	case e.Type == event.StepStarted:
-		t.path, t.step, t.tries, t.retry = e.Step, visible(oneLine(e.Label)), 1, time.Time{}
+		t.path, t.step, t.tries, t.retry = e.Step, oneLine(e.Label), 1, time.Time{}
 	case e.Type == event.AttemptQueued:
 		t.queued, t.retry = true, time.Time{}
 	case e.Type == event.AttemptStarted && e.Index == 0:

@@ -1,17 +1,14 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/clock"
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -71,11 +68,11 @@ be stopped.`,
 
 // controlOf reads what a run is told.
 func controlOf(args []string) (journal.ControlRequest, error) {
-	do, err := oneOfWords("action", args[0], controls)
+	do := args[0]
 	q := journal.ControlRequest{PID: os.Getpid(), Time: time.Now(), Do: do}
 	switch {
-	case err != nil:
-		return q, err
+	case !slices.Contains(controls, do):
+		return q, usageError{unknownWord("the action", do, controls)}
 	case do != journal.Parallel && len(args) > 1:
 		return q, usagef("%q is an argument too many: %s takes none", args[1], do)
 	case do != journal.Parallel:
@@ -83,19 +80,11 @@ func controlOf(args []string) (journal.ControlRequest, error) {
 	case len(args) == 1:
 		return q, usagef("parallel needs a number; write: bide control RUN parallel N")
 	}
+	var err error
 	if q.Parallel, err = strconv.Atoi(args[1]); err != nil || q.Parallel < 1 {
 		return q, usagef("parallel is %q; it must be %s", args[1], someCount)
 	}
 	return q, nil
-}
-
-// oneOfWords gives a word that is among those that are known.
-func oneOfWords(what, word string, known []string) (string, error) {
-	if slices.Contains(known, word) {
-		return word, nil
-	}
-	hint := cmp.Or(diag.DidYouMean(word, known), "write one of "+strings.Join(known, ", "))
-	return "", usagef("the %s %s is not known; %s", what, word, hint)
 }
 
 func (a *app) control(ctx context.Context, run string, q journal.ControlRequest) error {

@@ -128,9 +128,9 @@ func (d *plainDisplay) begins(e event.Event) {
 
 // labelOf is what a step is called, with what its round is for.
 func (d *plainDisplay) labelOf(e event.Event) string {
-	label := visible(oneLine(e.Label))
+	label := oneLine(e.Label)
 	if is := d.rounds[e.Step]; is != "" && e.Index == 0 {
-		label += " [" + cut(visible(oneLine(is)), 30) + "]"
+		label += " [" + cut(oneLine(is), 30) + "]"
 	}
 	return label
 }

@@ -97,13 +97,13 @@ func (d *plainDisplay) itemNote(e event.Event) string {
 		return ""
 	}
 	name := cmp.Or(d.items.names[e.Index], visible(e.Item))
-	return fmt.Sprintf("item %s: %s", name, visible(oneLine(e.Message)))
+	return fmt.Sprintf("item %s: %s", name, oneLine(e.Message))
 }
 
 // reason is why something failed: the class, unless the message says it, and
 // the message without the place in the file and the text of the step.
 func reason(class, message string) string {
-	message = visible(strings.ReplaceAll(oneLine(message), " failed (not_retryable): ", " failed: "))
+	message = strings.ReplaceAll(oneLine(message), " failed (not_retryable): ", " failed: ")
 	if i := strings.LastIndex(message, "failed: "); i >= 0 && strings.Contains(message[:i], "step \"") {
 		message = message[i+len("failed: "):]
 	} else if _, after, ok := strings.Cut(message, " attempts: "); ok && strings.Contains(message, "step \"") {
@@ -140,7 +140,7 @@ func (d *plainDisplay) line(e event.Event) string {
 		}
 	case event.ItemsCompared:
 		d.items.done, d.items.before = e.Total, e.Total
-		return visible(oneLine(e.Message))
+		return oneLine(e.Message)
 	case event.StepFinished:
 		return d.stepLine(e)
 	case event.ItemFinished, event.ItemRequeued:
@@ -154,12 +154,12 @@ func (d *plainDisplay) line(e event.Event) string {
 		if e.Index > 0 {
 			return d.itemNote(e)
 		}
-		return visible(oneLine(e.Message))
+		return oneLine(e.Message)
 	case event.RunPaused, event.RunControlled:
-		return visible(oneLine(e.Message))
+		return oneLine(e.Message)
 	case event.AgentMessage:
 		if e.Index == 0 && e.Message != "" {
-			return "  " + visible(oneLine(e.Message))
+			return "  " + oneLine(e.Message)
 		}
 	}
 	return ""
@@ -171,9 +171,9 @@ func breakerName(label string) string {
 	before, rest, ok := strings.Cut(label, " (")
 	_, after, closed := strings.Cut(rest, ")")
 	if !ok || !closed {
-		return visible(oneLine(label))
+		return oneLine(label)
 	}
-	return visible(oneLine(before + after))
+	return oneLine(before + after)
 }
 
 func (d *plainDisplay) stepLine(e event.Event) string {
@@ -185,7 +185,7 @@ func (d *plainDisplay) stepLine(e event.Event) string {
 	switch e.Status {
 	case event.Skipped:
 		if e.Message != "" {
-			return fmt.Sprintf("- %s: skipped, as %s", label, visible(oneLine(e.Message)))
+			return fmt.Sprintf("- %s: skipped, as %s", label, oneLine(e.Message))
 		}
 		return fmt.Sprintf("- %s: skipped", label)
 	case event.Failed, event.Interrupted:
@@ -307,8 +307,11 @@ func when(ms int64) string {
 	return "in " + millis(ms)
 }
 
-// oneLine makes a message fit a line.
-func oneLine(s string) string {
+// oneLine makes a message of unknown origin fit a line of a terminal.
+func oneLine(s string) string { return visible(clipped(s)) }
+
+// clipped is a text on one line, of 400 characters at most.
+func clipped(s string) string {
 	s = strings.TrimSpace(strings.ReplaceAll(s, "\n", " "))
 	if r := []rune(s); len(r) > 400 {
 		s = string(r[:397]) + "..."

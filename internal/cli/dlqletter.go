@@ -69,7 +69,7 @@ func letterOf(l journal.DeadLetter) (*letterInfo, error) {
 // names are what a person knows the item by: its name, or its id and the label that
 // the file gives it.
 func (i *letterInfo) names() (name, label string) {
-	name, label = visible(oneLine(journal.Item{Index: i.place, ID: i.Item, Data: i.Data}.Name())), visible(oneLine(i.Label))
+	name, label = oneLine(journal.Item{Index: i.place, ID: i.Item, Data: i.Data}.Name()), oneLine(i.Label)
 	if label == "" || label == name || label == visible(i.Item) {
 		return name, ""
 	}

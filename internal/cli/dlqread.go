@@ -31,15 +31,15 @@ type jsonArray struct {
 }
 
 func (j *jsonArray) add(v any) error {
-	b, err := jsonLine(v)
-	if err != nil {
+	var b strings.Builder
+	if err := printJSONLine(&b, v); err != nil {
 		return err
 	}
 	sep := ",\n  "
 	if !j.begun {
 		sep, j.begun = "[\n  ", true
 	}
-	_, err = fmt.Fprintf(j.w, "%s%s", sep, b)
+	_, err := io.WriteString(j.w, sep+strings.TrimSuffix(b.String(), "\n"))
 	return err
 }
 
@@ -50,15 +50,6 @@ func (j *jsonArray) close() error {
 	}
 	_, err := io.WriteString(j.w, end)
 	return err
-}
-
-// jsonLine is a value as JSON on one line, with < and > as they are.
-func jsonLine(v any) ([]byte, error) {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return []byte(strings.TrimSuffix(b.String(), "\n")), err
 }
 
 func lastLine(s string) string {
@@ -290,7 +281,7 @@ func (f failedAttempt) print(b *strings.Builder, p palette, width int) {
 	}
 }
 
-func (f failedAttempt) text() string { return visible(oneLine(f.Message)) }
+func (f failedAttempt) text() string { return oneLine(f.Message) }
 
 var csvHead = []string{"run", "item", "index", "correlation_id", "time", "attempts", "class", "exit_code", "step", "step_label", "message", "worktree", "branch", "log", "eligible", "data"}
 
@@ -306,14 +297,7 @@ var exportFormats = []string{"json", "jsonl", "csv"}
 func exporter(format string, w io.Writer) (add func(*letterInfo) error, end func() error) {
 	switch format {
 	case "jsonl":
-		add = func(i *letterInfo) error {
-			b, err := jsonLine(i)
-			if err == nil {
-				_, err = w.Write(append(b, '\n'))
-			}
-			return err
-		}
-		return add, func() error { return nil }
+		return func(i *letterInfo) error { return printJSONLine(w, i) }, func() error { return nil }
 	case "csv":
 		c := csv.NewWriter(w)
 		err := c.Write(csvHead)

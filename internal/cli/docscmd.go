@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -50,11 +51,7 @@ type docJSON struct {
 
 func (a *app) listDocs() error {
 	if a.json {
-		list := []docJSON{}
-		for _, p := range docs.Pages() {
-			list = append(list, docJSON{p.Topic, p.Title, ""})
-		}
-		return printJSON(a.out, list)
+		return printJSON(a.out, value.Map(docs.Pages(), func(p docs.Page) docJSON { return docJSON{p.Topic, p.Title, ""} }))
 	}
 	t := table{head: []string{"TOPIC", "TITLE"}, flex: 1}
 	for _, p := range docs.Pages() {
@@ -69,11 +66,8 @@ func (a *app) showDocs(topic string) error {
 		page = docs.Page{Topic: topic, Title: topic, Text: explained(topic)}
 	}
 	if page.Text == "" {
-		err := usagef("there is no topic %q; see bide docs", topic)
-		if near := diag.DidYouMean(topic, append(topics(), docs.Words()...)); near != "" {
-			err = usagef("there is no topic %q; %s", topic, near)
-		}
-		return err
+		hint := cmp.Or(diag.DidYouMean(topic, append(topics(), docs.Words()...)), "see bide docs")
+		return usagef("there is no topic %q; %s", topic, hint)
 	}
 	switch {
 	case a.json:

@@ -112,7 +112,7 @@ func eventLine(e event.Event, item string, p palette) string {
 	line.add(item != "", "item %s", item)
 	line.add(e.Step != "", "%s", visible(e.Step))
 	line.add(e.Step == "" && e.Phase != "" && e.Item == "", "%s", e.Phase)
-	line.add(e.Label != "" && visible(oneLine(e.Label)) != item, "%q", visible(e.Label))
+	line.add(e.Label != "" && oneLine(e.Label) != item, "%q", visible(e.Label))
 	line.add(e.Attempt > 0, "attempt %d", e.Attempt)
 	line.add(e.Status != "", "%s", words(e.Status))
 	line.add(e.Attempts > 1, "%d attempts", e.Attempts)
@@ -121,6 +121,6 @@ func eventLine(e event.Event, item string, p palette) string {
 	line.add(e.DelayMS > 0, "in %s", millis(e.DelayMS))
 	line.add(e.DurationMS > 0, "(%s)", took(e.DurationMS))
 	line.add(e.Class != "", "%s", e.Class)
-	line.add(e.Message != "", "%s", visible(oneLine(e.Message)))
+	line.add(e.Message != "", "%s", oneLine(e.Message))
 	return strings.Join(line, "  ")
 }

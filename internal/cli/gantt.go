@@ -57,7 +57,7 @@ type ganttChart struct {
 // label is a row's name with its status, and how much of it is done.
 func (g *ganttChart) label(r *timeline.Row) string {
 	status, done := r.Told(g.items)
-	s := strings.Repeat("  ", r.Depth) + timeline.Sign(status) + " " + visible(oneLine(r.Label))
+	s := strings.Repeat("  ", r.Depth) + timeline.Sign(status) + " " + oneLine(r.Label)
 	if done != "" {
 		s += ": " + done
 	}

@@ -22,9 +22,9 @@ const nearAmong = 10_000
 // called is what a person knows the item of an event by; "" for one of no item.
 func called(e event.Event) string {
 	if e.Type != event.ItemStarted && e.Type != event.ItemFinished && e.Type != event.ItemRetry {
-		return visible(oneLine(e.Item)) // whose label is that of a step
+		return oneLine(e.Item) // whose label is that of a step
 	}
-	return visible(oneLine(cmp.Or(e.Label, e.Item)))
+	return oneLine(cmp.Or(e.Label, e.Item))
 }
 
 // itemNames are what the items of a run are called, as events tell of them.
@@ -44,13 +44,13 @@ func (n *itemNames) of(e event.Event) string {
 		return ""
 	}
 	name := called(e)
-	if e.Label == "" || name == visible(oneLine(e.Item)) {
+	if e.Label == "" || name == oneLine(e.Item) {
 		if name = n.told[e.Index]; name == "" {
 			it, err := n.r.Item(n.ctx, e.Index)
 			if err != nil {
-				return visible(oneLine(e.Item))
+				return oneLine(e.Item)
 			}
-			name = visible(oneLine(it.Name()))
+			name = oneLine(it.Name())
 		}
 	}
 	if len(n.told) < nearAmong {
@@ -80,7 +80,7 @@ func findItem(ctx context.Context, r *journal.Reader, name string) (it journal.I
 		}
 		for _, it := range list {
 			is := it.Name()
-			if visible(oneLine(is)) == name || is == name {
+			if oneLine(is) == name || is == name {
 				found = append(found, it)
 			}
 			if len(names) < nearAmong {
@@ -116,7 +116,7 @@ func findItem(ctx context.Context, r *journal.Reader, name string) (it journal.I
 // someOf are the first of many names.
 func someOf(names []string) string {
 	const most = 3
-	some := value.Map(names[:min(most, len(names))], func(n string) string { return visible(oneLine(n)) })
+	some := value.Map(names[:min(most, len(names))], func(n string) string { return oneLine(n) })
 	if len(names) > most {
 		some = append(some, "…")
 	}

@@ -238,7 +238,7 @@ func (l *logPrinter) message(e event.Event) error {
 		Input string `json:"input"`
 	}
 	if len(e.Data) > 0 && json.Unmarshal(e.Data, &d) == nil && d.Tool != "" {
-		text = "[" + d.Tool + "] " + oneLine(d.Input)
+		text = "[" + d.Tool + "] " + clipped(d.Input)
 	}
 	return l.print(e, l.at[e.Index], "", "agent", strings.NewReader(text))
 }
@@ -350,7 +350,7 @@ func (l *logPrinter) object(e event.Event, number int, stream string, text io.Re
 	if err != nil {
 		return err
 	}
-	line, err := jsonLine(struct {
+	return printJSONLine(l.out, struct {
 		Run     string `json:"run"`
 		Item    string `json:"item,omitempty"`
 		Index   *int   `json:"index,omitempty"`
@@ -360,11 +360,6 @@ func (l *logPrinter) object(e event.Event, number int, stream string, text io.Re
 		Stream  string `json:"stream"`
 		Text    string `json:"text"`
 	}{l.r.Run(), e.Item, indexOf(e), e.Step, e.Label, number, stream, string(b)})
-	if err != nil {
-		return err
-	}
-	_, err = l.out.Write(append(line, '\n'))
-	return err
 }
 
 // lineEnd knows whether the last line of what it passed on is open.

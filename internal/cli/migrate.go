@@ -218,7 +218,7 @@ func (a *app) reportMigrated(m *migrated) {
 			fmt.Fprintf(a.err, "%s: %s\n", m.Path, head)
 		}
 		for _, r := range each {
-			fmt.Fprintf(a.err, "  line %d: %s → %s\n", r.Line, visible(oneLine(r.From)), visible(oneLine(r.To)))
+			fmt.Fprintf(a.err, "  line %d: %s → %s\n", r.Line, oneLine(r.From), oneLine(r.To))
 		}
 	}
 	list("rewritten", m.Done)

@@ -88,9 +88,7 @@ func (a *app) runPipeline(ctx context.Context, f *runFlags, path string, args []
 	if f.on != "" {
 		return a.runOn(ctx, f, opt)
 	}
-	return a.execute(ctx, f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
-		return engine.Run(ctx, o)
-	})
+	return a.execute(ctx, f, opt, engine.Run)
 }
 
 // wrongInputs puts several problems on lines of their own.
@@ -209,15 +207,7 @@ func (a *app) graph(path, format, out string) error {
 		return exitError(2)
 	}
 	g := graph.Build(f)
-	var text string
-	switch format {
-	case "dot":
-		text = g.DOT()
-	case "mermaid":
-		text = g.Mermaid()
-	case "svg":
-		text = g.SVG()
-	}
+	text := map[string]func() string{"dot": g.DOT, "mermaid": g.Mermaid, "svg": g.SVG}[format]()
 	if out != "" {
 		return os.WriteFile(out, []byte(text), 0o644)
 	}

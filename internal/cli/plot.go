@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -239,11 +240,8 @@ func (c *chart) legend(p palette) string {
 			parts = append(parts, p.sgr(seriesColor(i), key(i)+" "+s.name))
 		}
 	}
-	for _, s := range c.list {
-		if s.ranged() {
-			parts = append(parts, "█ at least", "▒ at most", "━ drawn")
-			break
-		}
+	if slices.ContainsFunc(c.list, schedule.ranged) {
+		parts = append(parts, "█ at least", "▒ at most", "━ drawn")
 	}
 	text := "delay after failed attempt n"
 	if c.every > 1 {

@@ -167,7 +167,7 @@ func writeMarkdown(ctx context.Context, w io.Writer, r *journal.Reader) error {
 		return err
 	}
 	cell := func(text string) string {
-		return strings.NewReplacer("|", "\\|", "<", "&lt;", "`", "'").Replace(visible(oneLine(text)))
+		return strings.NewReplacer("|", "\\|", "<", "&lt;", "`", "'").Replace(oneLine(text))
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s: %s", cell(s.title()), words(s.Status))

@@ -136,10 +136,15 @@ func oneOf(flag string, got []string, known []string) ([]string, error) {
 		if slices.Contains(known, out[i]) {
 			continue
 		}
-		hint := cmp.Or(diag.DidYouMean(g, known), "write one of "+strings.Join(known, ", "))
-		errs = append(errs, fmt.Errorf("--%s %s is not known; %s", flag, g, hint))
+		errs = append(errs, unknownWord("--"+flag, g, known))
 	}
 	return out, misused(errs...)
+}
+
+// unknownWord is the error of a word that is not among those that are known.
+func unknownWord(what, word string, known []string) error {
+	hint := cmp.Or(diag.DidYouMean(word, known), "write one of "+strings.Join(known, ", "))
+	return fmt.Errorf("%s %s is not known; %s", what, word, hint)
 }
 
 func (a *app) runs(ctx context.Context, status []string, limit int) error {

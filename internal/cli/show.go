@@ -370,7 +370,7 @@ func (s *shown) because() string {
 	if s.Message == "" || s.Status == event.Interrupted {
 		return ""
 	}
-	return ": " + visible(oneLine(strings.ReplaceAll(s.Message, "\n", "; ")))
+	return ": " + oneLine(strings.ReplaceAll(s.Message, "\n", "; "))
 }
 
 // paused says since when bide control holds the run.
@@ -475,13 +475,13 @@ func (a *app) printRest(s *shown, p palette) error {
 	if len(s.Errors) > 0 {
 		b.WriteString("\n" + p.bold("errors of items") + "\n")
 		for _, e := range s.Errors {
-			b.WriteString(fold(fmt.Sprintf("  %d × %s, for example item %s: %s", e.Count, e.Class, visible(oneLine(cmp.Or(e.Label, e.Item))), visible(oneLine(e.Example))), a.columns(a.out), "      ") + "\n")
+			b.WriteString(fold(fmt.Sprintf("  %d × %s, for example item %s: %s", e.Count, e.Class, oneLine(cmp.Or(e.Label, e.Item)), oneLine(e.Example)), a.columns(a.out), "      ") + "\n")
 		}
 	}
 	if len(s.Notes) > 0 {
 		b.WriteString("\n" + p.bold("notes") + "\n")
 		for _, n := range s.Notes {
-			b.WriteString("  " + visible(oneLine(n)) + "\n")
+			b.WriteString("  " + oneLine(n) + "\n")
 		}
 	}
 	b.WriteString("\n" + p.bold("next") + "\n")

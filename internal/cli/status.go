@@ -56,21 +56,15 @@ func (a *app) status(ctx context.Context) error {
 }
 
 func (a *app) printStatus(s *standing) error {
-	var b strings.Builder
-	if len(s.Running) == 0 {
-		b.WriteString("nothing runs\n")
+	if n := len(s.Running); n == 0 {
+		fmt.Fprintln(a.out, "nothing runs")
 	} else {
-		fmt.Fprintf(&b, "%s\n", diag.Count(len(s.Running), "run goes on", "runs go on"))
-	}
-	if _, err := fmt.Fprint(a.out, b.String()); err != nil {
-		return err
-	}
-	b.Reset()
-	if len(s.Running) > 0 {
+		fmt.Fprintln(a.out, diag.Count(n, "run goes on", "runs go on"))
 		if err := a.printRuns(s.Running); err != nil {
 			return err
 		}
 	}
+	var b strings.Builder
 	if n := len(s.Resumable); n > 0 {
 		last := s.Resumable[0]
 		line := fmt.Sprintf("%s be resumed; the last is %s%s: bide resume %s", diag.Count(n, "run can", "runs can"), shortRun(last.Run), nameOf(visible(last.title())), shortRun(last.Run))

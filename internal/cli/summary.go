@@ -36,7 +36,7 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 	}
 	fmt.Fprintln(w, head, rest)
 	for _, c := range s.Errors {
-		fmt.Fprintln(w, fitLine(fmt.Sprintf("  %d × %s, for example item %s: %s", c.Count, c.Class, visible(oneLine(cmp.Or(c.Label, c.Item))), reason("", c.Example)), "", width))
+		fmt.Fprintln(w, fitLine(fmt.Sprintf("  %d × %s, for example item %s: %s", c.Count, c.Class, oneLine(cmp.Or(c.Label, c.Item)), reason("", c.Example)), "", width))
 	}
 	if s.Usage != nil {
 		fmt.Fprintln(w, "  agents:", usageText(*s.Usage))

@@ -106,10 +106,17 @@ func answer[T any](a *app, found T, text func(T) error) error {
 	return text(found)
 }
 
-// printJSON writes one JSON value and a line end.
+// printJSON writes one JSON value and a line end, with < and > as they are.
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// printJSONLine is printJSON on one line.
+func printJSONLine(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -39,21 +40,17 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if hint := hintOf(cmd, args[0]); hint != "" {
-		return usagef("there is no command %q; %s", strings.TrimSpace(cmd.CommandPath()+" "+args[0]), hint)
-	}
 	var names []string
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {
 			names = append(append(names, sub.Name()), sub.Aliases...)
 		}
 	}
-	hint := "see " + cmd.CommandPath() + " --help"
-	if near := diag.DidYouMean(args[0], names); near != "" {
-		hint = near
-	} else if len(names) < 10 {
-		hint = "write one of " + strings.Join(names, ", ")
+	choice := "see " + cmd.CommandPath() + " --help"
+	if len(names) < 10 {
+		choice = "write one of " + strings.Join(names, ", ")
 	}
+	hint := cmp.Or(hintOf(cmd, args[0]), diag.DidYouMean(args[0], names), choice)
 	return usagef("there is no command %q; %s", strings.TrimSpace(cmd.CommandPath()+" "+args[0]), hint)
 }
 
