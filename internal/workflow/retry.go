@@ -38,17 +38,12 @@ func (r *Retry) Policy() retry.Policy {
 }
 
 // FallbackAction is what runs in the place of a step whose attempts are
-// exhausted: a prompt where the fallback begins with a slash, as in a handler,
-// else a command; nil where the policy has none, or is nil.
+// exhausted; nil where the policy has no fallback, or is nil.
 func (r *Retry) FallbackAction() Action {
 	if r == nil || r.Fallback == nil {
 		return nil
 	}
-	text := r.Fallback.(*template.Text)
-	if isSlashCommand(text.String()) {
-		return &Claude{Text: text}
-	}
-	return &Shell{Text: text}
+	return commandOrPrompt(r.Fallback.(*template.Text))
 }
 
 // retrySpec is a retry policy as it is written. Several are laid over each

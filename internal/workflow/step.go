@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/pattern"
+	"github.com/bide-dev/bide/internal/template"
 )
 
 // bare says what a step is that is nothing but a text.
@@ -98,6 +99,15 @@ func (d *decoder) textStep(n *node, path string, b bare) *Step {
 func isSlashCommand(text string) bool {
 	word, _, _ := strings.Cut(strings.TrimSpace(text), " ")
 	return strings.HasPrefix(word, "/") && !strings.Contains(word[1:], "/")
+}
+
+// commandOrPrompt is what a text does that may be either: a prompt where it begins
+// with a slash, else a command.
+func commandOrPrompt(t *template.Text) Action {
+	if isSlashCommand(t.String()) {
+		return &Claude{Text: t}
+	}
+	return &Shell{Text: t}
 }
 
 // slashed puts a slash before a prompt that has none, as in the legacy forms

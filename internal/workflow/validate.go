@@ -190,7 +190,7 @@ func (d *decoder) checkCommands(n *node, path string) []CheckCommand {
 		if it.kind == mapNode {
 			d.checkMap(it, &c)
 		} else if t := d.text(it, "a check"); t != nil {
-			step.Action = checkAction(t.String(), &Shell{Text: t}, &Claude{Text: t})
+			step.Action = commandOrPrompt(t)
 		}
 		if step.Action != nil {
 			list = append(list, c)
@@ -207,23 +207,15 @@ func (d *decoder) checkMap(n *node, c *CheckCommand) {
 	if v == nil {
 		d.errorf(n, "missing-key", "a check needs a command").Suggest("for example: {command: test -s out.txt}")
 	} else if t := d.text(v, key); t != nil {
-		shell, agent := &Shell{Text: t}, &Claude{Text: t}
 		switch {
 		case kind == "claude", key == "claude":
-			c.Step.Action = agent
+			c.Step.Action = &Claude{Text: t}
 		case kind == "shell", key == "shell":
-			c.Step.Action = shell
+			c.Step.Action = &Shell{Text: t}
 		default:
-			c.Step.Action = checkAction(t.String(), shell, agent)
+			c.Step.Action = commandOrPrompt(t)
 		}
 	}
 	c.ExpectOutput = o.pattern("expect_output")
 	o.setInt(&c.ExpectExitCode, 0, "expect_exit_code")
-}
-
-func checkAction(text string, shell *Shell, agent *Claude) Action {
-	if isSlashCommand(text) {
-		return agent
-	}
-	return shell
 }
