@@ -82,18 +82,15 @@ func (d *decoder) parallel(n *node, key string) Int {
 		return Int{N: defaultParallel, Set: true}
 	case n.kind == boolNode:
 		return Int{N: 1, Set: true}
-	case n.kind == strNode && isVariable(n.text):
-		if t := d.text(n, key); t != nil {
-			return Int{Text: t, Set: true}
-		}
-		return Int{N: 1}
 	}
-	i, p := d.integer(n, key, 1)
+	v, p := d.intVar(n, key, 1)
 	if p != nil {
 		p.Or("write true (%d at once), false, or a number of 1 or more", defaultParallel)
-		return Int{N: 1}
 	}
-	return Int{N: i, Set: true}
+	if !v.Set {
+		v.N = 1
+	}
+	return v
 }
 
 func (d *decoder) goalSeek(n *node, path string) *GoalSeek {

@@ -135,15 +135,19 @@ func (o *object) integer(least int, keys ...string) (int, bool) {
 // intVar reads a whole number, or a variable that the engine resolves.
 func (o *object) intVar(least int, keys ...string) Int {
 	return firstOf(o, keys, func(n *node, key string) Int {
-		n = o.d.resolved(n)
-		if n.kind == strNode && isVariable(n.text) {
-			t := o.d.text(n, key)
-			return Int{Text: t, Set: t != nil}
-		}
-		i, p := o.d.integer(n, key, least)
+		v, p := o.d.intVar(o.d.resolved(n), key, least)
 		o.hint(p, key)
-		return Int{N: i, Set: p == nil}
+		return v
 	})
+}
+
+func (d *decoder) intVar(n *node, key string, least int) (Int, *diag.Problem) {
+	if n.kind == strNode && isVariable(n.text) {
+		t := d.text(n, key)
+		return Int{Text: t, Set: t != nil}, nil
+	}
+	i, p := d.integer(n, key, least)
+	return Int{N: i, Set: p == nil}, p
 }
 
 var variable = pattern.Lazy(`^\s*\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[^{}]+\})\s*$`)
