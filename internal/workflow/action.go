@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/template"
 )
 
@@ -148,7 +147,8 @@ func (d *decoder) actionless(o *object, s *Step) {
 		s.Action = actionOrNil(d.validate(n, s.Path))
 		return
 	}
-	if mistaken, near := o.mistakenAction(); mistaken != nil {
+	names := slices.AppendSeq(append(slices.Clone(actionKeys), "validate"), maps.Keys(d.agents))
+	if mistaken, near := o.mistaken(names, foreignActions); mistaken != nil {
 		d.errorf(mistaken, "no-action", "this step does nothing: it has no action, and %q is no key of a step", mistaken.text).
 			Suggest("%s", cmp.Or(instead[mistaken.text], fmt.Sprintf("did you mean %q?", near)))
 		o.skip(mistaken.text)
@@ -165,20 +165,6 @@ func (d *decoder) actionless(o *object, s *Step) {
 
 // foreignActions are the keys that others have for an action of ours.
 var foreignActions = map[string]string{"run": "shell", "script": "shell", "cmd": "shell", "bash": "shell", "sh": "shell"}
-
-// mistakenAction finds an unknown key that is probably an action's.
-func (o *object) mistakenAction() (key *node, near string) {
-	names := slices.AppendSeq(append(slices.Clone(actionKeys), "validate"), maps.Keys(o.d.agents))
-	for _, q := range o.n.pairs {
-		if _, known := o.field(q.key.text); known || len(q.key.text) > maxKey {
-			continue
-		}
-		if near := cmp.Or(foreignActions[q.key.text], diag.Nearest(q.key.text, names)); near != "" {
-			return q.key, near
-		}
-	}
-	return nil, ""
-}
 
 // namedPrompt reads {name: x, args: […]}: the agent's command /x.
 func (d *decoder) namedPrompt(o *object, n *node, s *Step) {

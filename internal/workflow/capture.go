@@ -91,10 +91,7 @@ func (d *decoder) streams(n *node, c *Capture) {
 		d.streamNames(names, c)
 		return
 	}
-	o, ok := d.object(n, captureStreamsTable)
-	if !ok {
-		return
-	}
+	o, _ := d.object(n, captureStreamsTable) // it is a map
 	for _, key := range captureStreamsTable.keys() {
 		o.setFlag(c.Streams.part(key), key)
 	}

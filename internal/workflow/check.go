@@ -42,13 +42,12 @@ func (d *decoder) note(u use) {
 	d.uses = append(d.uses, u)
 }
 
-// named records a name that a step defines.
-func (d *decoder) named(name string) {
-	if name != "" {
-		if d.names == nil {
-			d.names = map[string]int{}
+// named records names that steps define.
+func (d *decoder) named(names ...string) {
+	for _, name := range names {
+		if name != "" {
+			value.Put(&d.names, name, d.names[name]+1)
 		}
-		d.names[name]++
 	}
 }
 
@@ -202,31 +201,19 @@ func (d *decoder) duplicateIDs() {
 
 func (d *decoder) knownNames() {
 	f := d.file
-	for _, n := range builtin {
-		d.named(n)
-	}
-	for _, p := range f.Params {
-		d.named(p.Name)
-	}
+	d.named(builtin...)
+	d.namesOf(f)
 	for _, vars := range f.Profiles {
 		d.namedBy(vars)
 	}
-	d.namedBy(f.Env)
-	for _, s := range f.Secrets {
-		d.named(s.Name)
-	}
 	for _, w := range f.Workflows {
 		d.named(w.Name)
-		for _, name := range w.Outputs {
-			d.named(name)
-		}
+		d.named(w.Outputs...)
 	}
 	Walk(f, func(s *Step) {
 		d.namedBy(s.Env)
 		if c, ok := s.Action.(*Call); ok && c.Target != nil {
-			for _, name := range c.Target.Outputs {
-				d.named(name)
-			}
+			d.named(c.Target.Outputs...)
 		}
 		d.madeNames = d.madeNames || s.Capture.Text != nil
 	})
@@ -258,6 +245,17 @@ func (d *decoder) knownNames() {
 		for _, u := range d.uses {
 			f.reads[u.path[0].Name] = true
 		}
+	}
+}
+
+// namesOf are the names that a file has for all of its steps.
+func (d *decoder) namesOf(f *File) {
+	for _, p := range f.Params {
+		d.named(p.Name)
+	}
+	d.namedBy(f.Env)
+	for _, s := range f.Secrets {
+		d.named(s.Name)
 	}
 }
 

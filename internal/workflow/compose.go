@@ -45,8 +45,7 @@ func (c *composer) other(src *source) *node {
 	tree = sub.compose(tree)
 	c.imports = append(c.imports, sub.imports...)
 	if tree.kind == listNode { // a bare list of steps
-		key := &node{kind: strNode, text: "commands", pos: tree.pos, src: tree.src}
-		tree = &node{kind: mapNode, pos: tree.pos, src: tree.src, pairs: []pair{{key, tree}}}
+		tree = &node{kind: mapNode, pos: tree.pos, src: tree.src, pairs: []pair{{tree.as("commands"), tree}}}
 	}
 	return tree
 }
@@ -104,14 +103,12 @@ func (c *composer) template(n *node) *node {
 		name = o.str("name")
 		source = o.take("source")
 		if source == nil {
-			source = &node{kind: strNode, text: name, pos: n.pos, src: n.src}
+			source = n.as(name)
 		}
 		if w := o.take("with"); w != nil {
 			values, later := c.d.literalArgs(w)
 			maps.Copy(c.with, values)
-			for k := range later {
-				c.later[k] = true
-			}
+			maps.Copy(c.later, later)
 		}
 		defer o.skip("override")
 	}

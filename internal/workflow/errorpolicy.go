@@ -147,11 +147,10 @@ func (d *decoder) custom(n *node, p *ErrorPolicy) {
 func (d *decoder) collection(n *node, p *ErrorPolicy) {
 	n = d.resolved(n)
 	switch {
-	case n.tag == "!batched" || n.tag == "!aggregate" || n.tag == "!immediate":
+	case n.tag == "!batched":
+		d.batch(n, p)
+	case n.tag == "!aggregate" || n.tag == "!immediate":
 		p.Collection = n.tag[1:]
-		if n.tag == "!batched" {
-			d.batch(n, p)
-		}
 	case n.kind == mapNode:
 		o, _ := d.object(n, batchTable) // it is a map
 		defer o.close()

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pattern"
 )
 
@@ -201,27 +200,18 @@ func (d *decoder) standard(o *object) {
 
 // noCommands is a file without steps: fine where it only calls others.
 func (d *decoder) noCommands(o *object, f *File) {
-	if len(f.Steps) > 0 || o.has("workflows", "sub_workflows", "mode", "commands", "steps") && o.has("workflows", "sub_workflows") {
+	if len(f.Steps) > 0 || o.has("workflows", "sub_workflows", "commands", "steps") { // where these have no value, that is told already
 		return
-	}
-	if o.has("commands", "steps") {
-		return // it has no value, which is told already
 	}
 	if d.problems.HasErrors() && o.has("template", "extends", "imports") {
 		return // the steps are in what could not be read
 	}
 	p := d.errorf(o.n, "no-steps", "this workflow has no steps")
 	p.EndColumn = 0
-	for _, q := range o.n.pairs[:min(len(o.n.pairs), maxKey)] {
-		if _, known := fileTable.field(q.key.text); known || len(q.key.text) > maxKey {
-			continue
-		}
-		if near := diag.Nearest(q.key.text, []string{"commands", "steps", "map"}); near != "" {
-			p.Suggest("did you mean %q where it says %q?", near, q.key.text)
-			return
-		}
+	if key, near := o.mistaken([]string{"commands", "steps", "map"}, nil); key != nil {
+		p.Suggest("did you mean %q where it says %q?", near, key.text)
 	}
-	p.Suggest("add commands: with a list of steps, or map: for a MapReduce workflow")
+	p.Or("add commands: with a list of steps, or map: for a MapReduce workflow")
 }
 
 func (d *decoder) someSteps(n *node, what string, steps []*Step) {
@@ -316,9 +306,9 @@ func (d *decoder) captureOutput0(n *node, c *CaptureOutput) *node {
 	c.JSONPath = d.jsonPath(o.take("json_path"), "json_path")
 	c.Format = o.choice(c.Format, "format")
 	o.setInt(&c.MaxSize, 1, "max_size")
-	if i := o.find("default"); i >= 0 {
-		o.used[i] = true
-		c.Default, c.HasDef = o.n.pairs[i].val.value(), true
+	if v := o.peek("default"); v != nil { // which may be null
+		o.skip("default")
+		c.Default, c.HasDef = v.value(), true
 	}
 	c.Multiline = o.choice(c.Multiline, "multiline")
 	return at

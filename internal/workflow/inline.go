@@ -38,10 +38,7 @@ func (n *node) size(most int) int {
 
 // templates takes in the names of templates:.
 func (c *composer) templates(n *node) {
-	if n == nil || n.kind != mapNode {
-		return
-	}
-	for _, p := range n.pairs {
+	for _, p := range n.entries() {
 		c.entries[p.key.text] = p.val
 		c.d.named(p.key.text)
 	}
@@ -120,15 +117,7 @@ func (c *composer) inlineFile(body *node, in given) *File {
 	d := &decoder{file: &File{Path: src.path, Source: src.text}, problems: c.d.problems, strict: c.d.strict}
 	d.agents, d.top, d.file.Agents = c.d.agents, c.d.top, c.d.file.Agents
 	d.names = maps.Clone(c.d.names)
-	for name := range c.d.params {
-		d.named(name)
-	}
-	for _, v := range c.d.file.Env {
-		d.named(v.Name)
-	}
-	for _, v := range c.d.file.Secrets {
-		d.named(v.Name)
-	}
+	d.namesOf(c.d.file)
 	sub := &composer{l: c.l, d: d, dir: c.dir, with: map[string]any{}, later: map[string]bool{}, outer: c}
 	sub.build(sub.compose(body), in, false)
 	return d.file
@@ -183,14 +172,6 @@ func (c *composer) entryOf(i *imported, name string) *node {
 		}
 	}
 	return nil
-}
-
-// entries are the pairs of a map; none for what is no map.
-func (n *node) entries() []pair {
-	if n == nil {
-		return nil
-	}
-	return n.pairs
 }
 
 // inlineTable is the keys that a workflow written in place has of its own;

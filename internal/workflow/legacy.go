@@ -1,6 +1,9 @@
 package workflow
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Forms of the first versions of the format, which public files still have.
 
@@ -15,8 +18,7 @@ func unwrapped(n *node) *node {
 	out := *n
 	out.pairs = slices.DeleteFunc(slices.Clone(n.pairs), func(p pair) bool { return p.val == inner })
 	if inner.kind == listNode {
-		key := &node{kind: strNode, text: "commands", pos: inner.pos, src: inner.src}
-		out.pairs = append(out.pairs, pair{key, inner})
+		out.pairs = append(out.pairs, pair{inner.as("commands"), inner})
 		return &out
 	}
 	return mergeOver(sameSteps(&out), sameSteps(inner))
@@ -43,7 +45,6 @@ func (d *decoder) inputsOf(o *object, s *Step) (more string) {
 		return ""
 	}
 	words := map[int]string{}
-	var order []int
 	behind := ""
 	for _, p := range d.pairs(n, "inputs", "a map of names", "inputs: {spec: {from: '${plan.spec}', pass_as: {argument: {position: 0}}}}") {
 		in, ok := d.object(p.val, stepInputTable)
@@ -58,7 +59,7 @@ func (d *decoder) inputsOf(o *object, s *Step) (more string) {
 		}
 		switch {
 		case as == nil || as.get("argument") != nil || as.text == "argument":
-			at := len(order)
+			at := len(words)
 			if pos := as.get("argument").get("position"); pos != nil {
 				if i, prob := d.integer(pos, "position", 0); prob == nil {
 					at = i
@@ -69,7 +70,6 @@ func (d *decoder) inputsOf(o *object, s *Step) (more string) {
 				continue
 			}
 			words[at] = from.text
-			order = append(order, at)
 		case as.get("environment") != nil:
 			name := as.get("environment").get("name")
 			if name == nil {
@@ -84,8 +84,7 @@ func (d *decoder) inputsOf(o *object, s *Step) (more string) {
 			d.errorf(as, "bad-value", "an input is passed as argument, environment or stdin").Suggest("for example: pass_as: {argument: {position: 0}}")
 		}
 	}
-	slices.Sort(order)
-	for _, at := range order {
+	for _, at := range slices.Sorted(maps.Keys(words)) {
 		more += " " + words[at]
 	}
 	return more + behind

@@ -158,7 +158,7 @@ func (c *composer) build(tree *node, in given, root bool) {
 	in.values = overlay(c.with, in.values)
 	for name := range c.later {
 		if _, known := in.values[name]; !known && in.texts[name] == "" {
-			in.later = withName(in.later, name)
+			value.Put(&in.later, name, true)
 		}
 	}
 	d.parameters(tree, in)
@@ -176,11 +176,6 @@ func (c *composer) build(tree *node, in given, root bool) {
 	if l.opt.Reads != nil {
 		d.tellReads(l.opt.Reads)
 	}
-}
-
-func withName(m map[string]bool, name string) map[string]bool {
-	value.Put(&m, name, true)
-	return m
 }
 
 // overlay is low with the values of high over it.

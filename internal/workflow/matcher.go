@@ -1,8 +1,8 @@
 package workflow
 
 import (
+	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -58,13 +58,9 @@ func (d *decoder) patternMatcher(n *node) []Matcher {
 		d.wrong(n, "pattern", "a regular expression").Suggest("for example: {pattern: 'try again (later|soon)'}")
 		return nil
 	}
-	if _, err := regexp.Compile(n.text); err != nil {
-		d.badRegexp(n, "pattern", err)
-		return nil
-	}
 	m, err := retry.TextPattern(n.text)
 	if err != nil {
-		d.badRegexp(n, "pattern", err)
+		d.badRegexp(n, "pattern", errors.Unwrap(err))
 		return nil
 	}
 	return []Matcher{{Name: "pattern: " + n.text, Match: m}}

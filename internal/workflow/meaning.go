@@ -76,18 +76,7 @@ func eachStep(steps []*Step, visit func(*Step)) {
 
 // Called are the files of the workflows that steps call, and of those that these
 // call.
-func Called(steps []*Step) (list []*File) {
-	walkSteps(steps, func(s *Step) {
-		if c, ok := s.Action.(*Call); ok && c.Target != nil {
-			for _, f := range Files(c.Target.File) {
-				if !slices.Contains(list, f) {
-					list = append(list, f)
-				}
-			}
-		}
-	})
-	return list
-}
+func Called(steps []*Step) []*File { return Files(&File{Steps: steps})[1:] }
 
 // PipelineFiles are the files of the pipelines that steps run, in their order.
 func PipelineFiles(steps []*Step) (list []*template.Text) {

@@ -353,6 +353,20 @@ func (o *object) unknown(key *node) {
 	p.Suggest("%s", cmp.Or(near+elsewhere, fmt.Sprintf("the keys of %s are %s", o.what, someKeys(names))))
 }
 
+// mistaken finds an unknown key that is probably meant to be one of some names, which
+// others have other words for.
+func (o *object) mistaken(names []string, others map[string]string) (key *node, near string) {
+	for _, q := range o.n.pairs {
+		if _, known := o.field(q.key.text); known || len(q.key.text) > maxKey {
+			continue
+		}
+		if near := cmp.Or(others[q.key.text], diag.Nearest(q.key.text, names)); near != "" {
+			return q.key, near
+		}
+	}
+	return nil, ""
+}
+
 // hint suggests the example that the table has for a key, where there is a problem.
 func (o *object) hint(p *diag.Problem, key string) {
 	if f, ok := o.field(key); ok && p != nil {

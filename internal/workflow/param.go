@@ -29,7 +29,7 @@ func (in *given) give(d *decoder, with *node) {
 	values, later := d.literalArgs(with)
 	in.values = overlay(in.values, values)
 	for name := range later {
-		in.later = withName(in.later, name)
+		value.Put(&in.later, name, true)
 		delete(in.values, name)
 	}
 }
@@ -94,10 +94,7 @@ func (d *decoder) valuePairs(n *node, key string) []pair {
 
 // undeclared takes in values for names that no parameter has.
 func (d *decoder) undeclared(root *node, list []declared, has map[string]bool, in given) []declared {
-	var declaredNames []string
-	for _, p := range list {
-		declaredNames = append(declaredNames, p.Name)
-	}
+	declaredNames := value.Map(list, func(p declared) string { return p.Name })
 	names := slices.Concat(slices.Collect(maps.Keys(in.texts)), slices.Collect(maps.Keys(in.values)), slices.Collect(maps.Keys(in.later)))
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
@@ -204,9 +201,9 @@ func (d *decoder) declaration(n *node, name string, required *bool) (declared, b
 		if e := o.take("enum"); e != nil {
 			p.enum, _ = e.value().([]any)
 		}
-		if i := o.find("default"); i >= 0 {
-			o.used[i] = true
-			p.def, p.hasDefault = o.n.pairs[i].val.value(), true
+		if v := o.peek("default"); v != nil { // which may be null
+			o.skip("default")
+			p.def, p.hasDefault = v.value(), true
 		}
 		p.Required = !p.hasDefault && name != ""
 		o.setFlag(&p.Required, "required")

@@ -322,11 +322,8 @@ const maxTyped = 4 << 10
 func (d *decoder) paramText(p Param) string {
 	text, ok := d.paramTexts[p.Name]
 	if !ok {
-		if d.paramTexts == nil {
-			d.paramTexts = map[string]string{}
-		}
 		text = value.Text(p.Value)
-		d.paramTexts[p.Name] = text
+		value.Put(&d.paramTexts, p.Name, text)
 	}
 	return text
 }

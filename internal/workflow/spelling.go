@@ -31,10 +31,7 @@ func (d *decoder) presentPolicy(n *node) *node {
 	if name == nil || !slices.Contains(option.Strategies, strings.ToLower(name.text)) {
 		return n
 	}
-	inner, ok := d.strategyParameters(name, value)
-	if !ok {
-		return n
-	}
+	inner := d.strategyParameters(name, value)
 	d.liftBackoff(n, name, value, inner)
 	out := *n
 	out.pairs = inner
@@ -100,12 +97,12 @@ func strategyParts(b *node) (name, value *node) {
 
 // strategyParameters gives what stands behind a strategy's name as options of a
 // policy: nothing, a map of its parameters, or its one natural parameter.
-func (d *decoder) strategyParameters(name, v *node) (out []pair, ok bool) {
+func (d *decoder) strategyParameters(name, v *node) (out []pair) {
 	one := func(option string) []pair { return []pair{{name.as(option), v}} }
 	strategy := strings.ToLower(name.text)
 	switch {
 	case v.kind == nullNode || v.scalar() && v.text == "":
-		return nil, true
+		return nil
 	case v.kind == mapNode:
 		o, _ := d.object(v, backoffTable) // it is a map
 		defer o.close()
@@ -121,16 +118,16 @@ func (d *decoder) strategyParameters(name, v *node) (out []pair, ok bool) {
 				out = append(out, pair{o.keyNode(key).as(r.option), val})
 			}
 		}
-		return out, true
+		return out
 	case v.kind == listNode && strategy == "custom":
-		return one("delays"), true
+		return one("delays")
 	case v.scalar() && strategy == "exponential":
-		return one("base"), true
+		return one("base")
 	case v.scalar() && strategy == "linear":
-		return one("increment"), true
+		return one("increment")
 	case v.scalar() && strategy != "custom":
-		return one("initial_delay"), true
+		return one("initial_delay")
 	}
 	d.wrong(v, strategy, "a map of its parameters").Suggest("for example: %s: {initial: 1s}", strategy)
-	return nil, true
+	return nil
 }

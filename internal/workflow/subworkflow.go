@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // pendingCall is a `workflow:` step whose target is found when all is read.
@@ -101,10 +102,7 @@ func (c *composer) called(workflows *node) map[string]bool {
 		called[p.call.Workflow] = true
 	}
 	for _, list := range []*node{workflows, c.d.file.templates} {
-		if list == nil {
-			continue
-		}
-		for _, p := range list.pairs {
+		for _, p := range list.entries() {
 			if p.val.inline() {
 				maps.Copy(called, calledNames(&node{kind: listNode, items: []*node{p.val}}))
 			}
@@ -231,21 +229,21 @@ func (d *decoder) inputs(n *node, s *SubWorkflow, in *given) {
 				continue
 			}
 			s.Inputs[it.text] = it.text
-			in.later = withName(in.later, it.text)
+			value.Put(&in.later, it.text, true)
 		}
 		return
 	}
 	for _, p := range n.pairs {
 		if p.val.kind == strNode && d.isVariable(p.val.text) {
 			s.Inputs[p.key.text] = p.val.text
-			in.later = withName(in.later, p.key.text)
+			value.Put(&in.later, p.key.text, true)
 			continue
 		}
 		s.With = append(s.With, Arg{Name: p.key.text, Pos: p.key.pos, Value: d.deep(p.val)})
 		known, unknown := d.literalArgs(&node{kind: mapNode, pos: n.pos, src: n.src, pairs: []pair{p}})
 		in.values = overlay(in.values, known)
 		for k := range unknown {
-			in.later = withName(in.later, k)
+			value.Put(&in.later, k, true)
 		}
 	}
 }

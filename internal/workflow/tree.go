@@ -108,12 +108,17 @@ func (n *node) without(key string) *node {
 	return &out
 }
 
-// get gives the value of a key of a map, nil where there is none.
-func (n *node) get(key string) *node {
-	if n == nil || n.kind != mapNode {
+// entries are the pairs of a map; none for what is no map.
+func (n *node) entries() []pair {
+	if n == nil {
 		return nil
 	}
-	for _, p := range n.pairs {
+	return n.pairs
+}
+
+// get gives the value of a key of a map, nil where there is none.
+func (n *node) get(key string) *node {
+	for _, p := range n.entries() {
 		if p.key.text == key {
 			return p.val
 		}

@@ -41,13 +41,12 @@ func (d *decoder) insidePath(n *node, path string) {
 }
 
 func (d *decoder) content(o *object, w *WriteFile) {
-	i := o.find("content")
-	if i < 0 {
+	n := o.peek("content") // which may be null
+	if n == nil {
 		d.errorf(o.n, "missing-key", "a write_file step needs content").Suggest("for example: content: hello")
 		return
 	}
-	n := o.n.pairs[i].val
-	o.used[i] = true
+	o.skip("content")
 	switch {
 	case n.scalar():
 		w.Content = d.parsed(n, n.text)
