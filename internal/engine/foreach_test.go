@@ -64,6 +64,29 @@ commands:
 	r.want("item", "${item}")
 }
 
+// TestForeachOverACutValue: a value whose middle was left out is no list of values.
+func TestForeachOverACutValue(t *testing.T) {
+	for _, row := range []struct{ capture, items string }{
+		{"capture: big", "${big|lines}"},
+		{"capture: big, capture_format: lines", "${big}"},
+		{"id: big", "${big.output}"},
+	} {
+		t.Run(row.capture, func(t *testing.T) {
+			t.Parallel()
+			r := newBench(t).run(`
+commands:
+  - {shell: 'head -c 1500000 /dev/zero | tr "\\0" x | fold -w 100000', ` + row.capture + `}
+  - foreach: {items: '` + row.items + `', do: [{shell: 'echo x >> @EV@/x'}]}
+`)
+			r.status(event.Failed)
+			r.want("x", "-")
+			if !strings.Contains(r.sum.Message, "451438 bytes left out") {
+				t.Errorf("%q does not say how much was left out", r.sum.Message)
+			}
+		})
+	}
+}
+
 // TestForeachErrors: the first failure ends it, or none does.
 func TestForeachErrors(t *testing.T) {
 	for _, row := range []struct{ more, status, x string }{

@@ -51,10 +51,19 @@ func (t Text) Ends(n int) string {
 // the outputs of commands.
 var leftOut = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\n?… \d+ bytes left out …\n`) })
 
+// maxMark is more than the length of such a mark, in bytes.
+const maxMark = 64
+
+// IsLeftOut says whether line is the mark that stands for what was left out.
+func IsLeftOut(line string) bool {
+	return strings.Contains(line, " bytes left out …") && leftOut().MatchString(strings.TrimSpace(line)+"\n")
+}
+
 // Bound is Text.Ends of a value that goes on being used: the secrets in it stay,
-// but no half of one does where it is cut.
+// but no half of one does where it is cut. One that was cut so before, and has n
+// bytes and the mark, is not cut again: that would take the mark away.
 func (m *Masker) Bound(s string, n int) string {
-	if len(s) <= n {
+	if len(s) <= n+maxMark {
 		return s
 	}
 	return m.Seams(Text{s}.Ends(n))

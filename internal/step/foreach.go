@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -178,16 +179,22 @@ func (x *Executor) foreachFile(ctx context.Context, p Site, a *workflow.Foreach)
 // the lines of the command that it is.
 func (x *Executor) foreachText(ctx context.Context, p Site, a *workflow.Foreach, path string) ([]any, error) {
 	if v, ok := a.Text.Value(x.View(ctx, p)); ok {
+		var list []any
 		switch v := v.V.(type) {
 		case []any:
-			return v, nil
+			list = v
 		case string:
-			return lines(v), nil
+			list = lines(v)
 		case nil:
-			return nil, nil
 		default:
-			return []any{v}, nil
+			list = []any{v}
 		}
+		for _, e := range list {
+			if s, ok := e.(string); ok && mask.IsLeftOut(s) {
+				return nil, inputError("foreach: values are missing in %s, where it says %q: a variable keeps the two ends of a large output; have the foreach run the command itself, or read a file with input:", a.Text, s)
+			}
+		}
+		return list, nil
 	}
 	step := &workflow.Step{Path: path + ".items", Action: &workflow.Shell{Text: a.Text}}
 	q := p
