@@ -63,15 +63,15 @@ It needs to know which runs: --older-than an age (0s means all that have ended),
 
 // cleaned is a run that clean looked at.
 type cleaned struct {
-	Run     string     `json:"run"`
-	Name    string     `json:"name,omitempty"`
-	Status  string     `json:"status"`
-	Ended   *time.Time `json:"finished,omitempty"`
-	Bytes   int64      `json:"bytes"`
-	Removed bool       `json:"removed"`
-	Why     string     `json:"why,omitempty"` // it is kept
-	dir     string     // where it ran
-	shared  string     // its directory in the store that is removed, too; "": none
+	Run     string    `json:"run"`
+	Name    string    `json:"name,omitempty"`
+	Status  string    `json:"status"`
+	Ended   time.Time `json:"finished,omitzero"`
+	Bytes   int64     `json:"bytes"`
+	Removed bool      `json:"removed"`
+	Why     string    `json:"why,omitempty"` // it is kept
+	dir     string    // where it ran
+	shared  string    // its directory in the store that is removed, too; "": none
 }
 
 func (a *app) clean(ctx context.Context, f *cleanFlags) error {

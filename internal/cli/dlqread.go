@@ -124,13 +124,12 @@ ITEM is the item's id, or what it is called in lists; without RUN, it is the las
 
 func (a *app) dlqShow(ctx context.Context, run, id string) error {
 	return a.reading(run, func(r *journal.Reader) error {
-		names := []string{id}
-		if err := resolveItems(ctx, r, names); err != nil {
+		id, err := resolveItem(ctx, r, id)
+		if err != nil {
 			return err
 		}
-		id = names[0]
 		var s *letterShown
-		err := letters(ctx, r, letterFilter{ids: []string{id}}, func(i *letterInfo, _ journal.DeadLetter) error {
+		err = letters(ctx, r, letterFilter{ids: []string{id}}, func(i *letterInfo, _ journal.DeadLetter) error {
 			s = &letterShown{letterInfo: i, Stdout: i.last.Stdout, Stderr: i.last.Stderr, History: []failedAttempt{}, Logs: []string{}}
 			return nil
 		})
@@ -383,15 +382,15 @@ func (a *app) exportFormat(format, file string) (string, error) {
 
 // letterStats counts dead letters.
 type letterStats struct {
-	Run      string     `json:"run"`
-	Total    int        `json:"total"`
-	Eligible int        `json:"eligible"`
-	Attempts int        `json:"attempts"` // made in all
-	Oldest   *time.Time `json:"oldest,omitempty"`
-	Newest   *time.Time `json:"newest,omitempty"`
-	ByClass  []count    `json:"by_class"`
-	ByStep   []count    `json:"by_step"`
-	ByAge    []count    `json:"by_age"`
+	Run      string    `json:"run"`
+	Total    int       `json:"total"`
+	Eligible int       `json:"eligible"`
+	Attempts int       `json:"attempts"` // made in all
+	Oldest   time.Time `json:"oldest,omitzero"`
+	Newest   time.Time `json:"newest,omitzero"`
+	ByClass  []count   `json:"by_class"`
+	ByStep   []count   `json:"by_step"`
+	ByAge    []count   `json:"by_age"`
 }
 
 type count struct {
@@ -458,11 +457,11 @@ func (s *letterStats) note(i *letterInfo) {
 	if i.Eligible {
 		s.Eligible++
 	}
-	if s.Oldest == nil || i.Time.Before(*s.Oldest) {
-		s.Oldest = &i.Time
+	if s.Oldest.IsZero() || i.Time.Before(s.Oldest) {
+		s.Oldest = i.Time
 	}
-	if s.Newest == nil || i.Time.After(*s.Newest) {
-		s.Newest = &i.Time
+	if i.Time.After(s.Newest) {
+		s.Newest = i.Time
 	}
 }
 

@@ -62,12 +62,8 @@ func (a *app) events(ctx context.Context, run string, f *eventFlags) error {
 		filter.Types = append(filter.Types, event.Type(t))
 	}
 	return a.reading(run, func(r *journal.Reader) error {
-		if f.item != "" {
-			names := []string{f.item}
-			if err := resolveItems(ctx, r, names); err != nil {
-				return err
-			}
-			filter.Item = names[0]
+		if filter.Item, err = resolveItem(ctx, r, f.item); err != nil {
+			return err
 		}
 		p, names := a.palette(a.out), namesIn(ctx, r)
 		n := 0

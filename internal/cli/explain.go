@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -36,6 +37,17 @@ Retry-After are not in it, nor is the work of bide and git. Nothing is run.`,
 	return a.withJSON(cmd, "print the plan as a JSON object")
 }
 
+// load reads a workflow file with the parameters and the profile of the flags, by
+// read where that is not nil.
+func (f *runFlags) load(path string, read func(string) ([]byte, error)) (*workflow.File, diag.List, error) {
+	params, paramFile, err := f.parameters()
+	if err != nil {
+		return nil, nil, err
+	}
+	file, problems := workflow.Load(path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.Profile, Strict: f.strict, ReadFile: read})
+	return file, problems, nil
+}
+
 func (a *app) explain(f *runFlags, path string) error {
 	if engine.IsPipeline(path) {
 		p, err := a.loadPipeline(path, f.manifest, f.strict)
@@ -44,11 +56,10 @@ func (a *app) explain(f *runFlags, path string) error {
 		}
 		return a.explainPipeline(p)
 	}
-	params, paramFile, err := f.parameters()
+	file, problems, err := f.load(path, nil)
 	if err != nil {
 		return err
 	}
-	file, problems := workflow.Load(path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.Profile, Strict: f.strict})
 	a.problems(problems, sources(file))
 	if problems.HasErrors() || file == nil {
 		return a.faulty(path, problems, "")

@@ -139,6 +139,16 @@ func labelled(ctx context.Context, r *journal.Reader, label string) (found []jou
 	return found, nil
 }
 
+// resolveItem is the id of the item that a person calls so; "" of none.
+func resolveItem(ctx context.Context, r *journal.Reader, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	names := []string{name}
+	err := resolveItems(ctx, r, names)
+	return names[0], err
+}
+
 // resolveItems puts the ids of the items in the place of what people call them, and
 // reports those that no work item is called.
 func resolveItems(ctx context.Context, r *journal.Reader, names []string) error {

@@ -62,13 +62,9 @@ func (a *app) logs(ctx context.Context, run string, f *logFlags) error {
 	if f.raw && a.json {
 		return usagef("--raw and --json cannot be used together")
 	}
-	return a.reading(run, func(r *journal.Reader) error {
-		if f.item != "" {
-			names := []string{f.item}
-			if err := resolveItems(ctx, r, names); err != nil {
-				return err
-			}
-			f.item = names[0]
+	return a.reading(run, func(r *journal.Reader) (err error) {
+		if f.item, err = resolveItem(ctx, r, f.item); err != nil {
+			return err
 		}
 		l := &logPrinter{app: a, r: r, names: namesIn(ctx, r), f: f, p: a.palette(a.out), at: map[int]int{}, failed: map[stepKey]int{}, told: map[stepKey]bool{}, runs: map[stepKey]*running{}, spoken: map[int]bool{}}
 		if err := l.events(ctx, journal.EventFilter{Types: slices.Clone(logTypes), Item: f.item}); err != nil {

@@ -33,8 +33,8 @@ type runInfo struct {
 	Dir        string         `json:"dir,omitempty"`
 	Status     string         `json:"status"`
 	Resumable  bool           `json:"resumable"`
-	Started    *time.Time     `json:"started,omitempty"`
-	Finished   *time.Time     `json:"finished,omitempty"`
+	Started    time.Time      `json:"started,omitzero"`
+	Finished   time.Time      `json:"finished,omitzero"`
 	DurationMS int64          `json:"duration_ms"`
 	Steps      event.Counts   `json:"steps"`
 	Items      journal.Counts `json:"items"`
@@ -48,15 +48,12 @@ func infoOf(s journal.Summary, err error) runInfo {
 		return i
 	}
 	i.Resumable = s.Status == event.Interrupted || s.Status == event.Failed
-	if !s.Started.IsZero() {
-		i.Started = &s.Started
-	}
-	end := time.Now()
-	if !s.Finished.IsZero() {
-		i.Finished, end = &s.Finished, s.Finished
-	}
-	if i.Finished != nil || s.Status == event.Running {
-		i.DurationMS = max(0, end.Sub(s.Started).Milliseconds())
+	i.Started, i.Finished = s.Started, s.Finished
+	switch {
+	case !s.Finished.IsZero():
+		i.DurationMS = max(0, s.Finished.Sub(s.Started).Milliseconds())
+	case s.Status == event.Running:
+		i.DurationMS = max(0, time.Since(s.Started).Milliseconds())
 	}
 	return i
 }
@@ -190,7 +187,7 @@ func (a *app) printRuns(list []runInfo) error {
 	t.paint = paintStatus(a.palette(a.out), 1)
 	for _, i := range list {
 		begun, name := "", i.title()
-		if i.Started != nil {
+		if !i.Started.IsZero() {
 			begun = i.Started.Local().Format(started)
 		}
 		if i.Message != "" {

@@ -25,7 +25,7 @@ type shown struct {
 	runInfo
 	ID       string               `json:"-"`
 	Resumes  int                  `json:"resumes"`
-	Paused   *time.Time           `json:"paused_since,omitempty"` // by bide control
+	Paused   time.Time            `json:"paused_since,omitzero"` // by bide control
 	Class    string               `json:"class,omitempty"`
 	Retried  int                  `json:"items_retried"` // items that needed more than one attempt
 	Letters  int                  `json:"dead_letters"`
@@ -41,10 +41,10 @@ type shown struct {
 }
 
 type phaseInfo struct {
-	Phase      string     `json:"phase"`
-	Status     string     `json:"status"`
-	Started    *time.Time `json:"started,omitempty"`
-	DurationMS int64      `json:"duration_ms"`
+	Phase      string    `json:"phase"`
+	Status     string    `json:"status"`
+	Started    time.Time `json:"started,omitzero"`
+	DurationMS int64     `json:"duration_ms"`
 }
 
 type stepInfo struct {
@@ -147,10 +147,7 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 	h := r.Header()
 	s := &shown{runInfo: infoOf(sum, nil), Resumes: st.Resumes, Class: st.Class, Usage: st.Usage,
 		Letters: sum.Items.DeadLettered, State: r.Dir(), Version: h.BideVersion, Errors: append([]journal.ErrorClass{}, st.Items.Errors()...), Notes: []string{}}
-	s.Message = st.Message
-	if !st.Held.IsZero() {
-		s.Paused = &st.Held
-	}
+	s.Message, s.Paused = st.Message, st.Held
 	for _, it := range st.Items.All() {
 		if it.Attempts > 1 {
 			s.Retried++
@@ -167,23 +164,13 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 func (s *shown) phases(st *journal.State) {
 	s.Phases = []phaseInfo{}
 	for name, p := range st.Phases {
-		i := phaseInfo{Phase: name, Status: s.now(p.Status)}
-		if !p.Started.IsZero() {
-			i.Started = &p.Started
-			if !p.Finished.IsZero() {
-				i.DurationMS = max(0, p.Finished.Sub(p.Started).Milliseconds())
-			}
+		i := phaseInfo{Phase: name, Status: s.now(p.Status), Started: p.Started}
+		if !p.Started.IsZero() && !p.Finished.IsZero() {
+			i.DurationMS = max(0, p.Finished.Sub(p.Started).Milliseconds())
 		}
 		s.Phases = append(s.Phases, i)
 	}
-	slices.SortFunc(s.Phases, func(x, y phaseInfo) int { return x.begin().Compare(y.begin()) })
-}
-
-func (p phaseInfo) begin() time.Time {
-	if p.Started == nil {
-		return time.Time{}
-	}
-	return *p.Started
+	slices.SortFunc(s.Phases, func(x, y phaseInfo) int { return x.Started.Compare(y.Started) })
 }
 
 // now is the status of a part of a run: nothing runs in a run that no process
@@ -326,7 +313,7 @@ func (s *shown) commands() []string {
 	case s.Resumable:
 		out = append(out, "bide resume "+s.Run)
 	}
-	if s.Paused != nil {
+	if !s.Paused.IsZero() {
 		out = append(out, "bide control "+s.Run+" continue")
 	}
 	if s.Letters > 0 {
@@ -375,14 +362,14 @@ func (s *shown) because() string {
 
 // paused says since when bide control holds the run.
 func (s *shown) paused() string {
-	if s.Paused == nil {
+	if s.Paused.IsZero() {
 		return ""
 	}
 	return ", paused since " + s.Paused.Local().Format(time.DateTime)
 }
 
 func (s *shown) times() string {
-	if s.Started == nil {
+	if s.Started.IsZero() {
 		return ""
 	}
 	t := s.Started.Local().Format(time.DateTime)

@@ -174,11 +174,10 @@ func (a *app) simulatedFile(f *runFlags, path string, read func(string) ([]byte,
 	if f.pipelineFlags.given() {
 		return nil, usagef("--input, --inputs and --modules are for pipelines (.cst); a workflow takes --param")
 	}
-	params, paramFile, err := f.parameters()
+	file, problems, err := f.load(path, read)
 	if err != nil {
 		return nil, err
 	}
-	file, problems := workflow.Load(path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.Profile, ReadFile: read})
 	if problems.HasErrors() || file == nil {
 		a.problems(problems, sources(file))
 		return nil, a.faulty(path, problems, "")
@@ -192,21 +191,17 @@ func changed(f *runFlags, file *workflow.File, set string) (*workflow.File, erro
 	if err != nil {
 		return nil, err
 	}
-	params, paramFile, err := f.parameters()
-	if err != nil {
-		return nil, err
-	}
 	read := func(name string) ([]byte, error) {
 		if name == file.Path {
 			return text, nil
 		}
 		return os.ReadFile(name)
 	}
-	file, problems := workflow.Load(file.Path, workflow.Options{Params: params, ParamFile: paramFile, Profile: f.Profile, ReadFile: read})
-	if problems.HasErrors() {
-		return nil, problems
+	file, problems, err := f.load(file.Path, read)
+	if err == nil && problems.HasErrors() {
+		err = problems
 	}
-	return file, nil
+	return file, err
 }
 
 // simulatedPipeline reads a pipeline and the inputs that are given.
