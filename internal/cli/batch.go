@@ -176,11 +176,8 @@ func (f *batchOptions) read(args []string, dash int) error {
 		return usagef("no command is given; write it after --, as in: bide batch '*.png' -- optipng {}, or as --command TEXT")
 	case f.command != "" && len(f.words) > 0:
 		return usagef("--command and a command after -- cannot be used together")
-	}
-	for _, w := range append(slices.Clone(f.words), f.command) {
-		if strings.Contains(w, "{%}") && len(f.words) > 0 {
-			return usagef("{%%}, the number of the slot, is not supported")
-		}
+	case slices.ContainsFunc(f.words, func(w string) bool { return strings.Contains(w, "{%}") }):
+		return usagef("{%%}, the number of the slot, is not supported")
 	}
 	return nil
 }

@@ -72,13 +72,13 @@ func shellOfWord(word string) string {
 			b.WriteString(strings.ReplaceAll(shellWord(s), "$", "$''"))
 		}
 	}
-	rest := word
+	end := 0
 	for _, at := range placeholder().FindAllStringIndex(word, -1) {
-		literal(rest[:at[0]-(len(word)-len(rest))])
+		literal(word[end:at[0]])
 		b.WriteString(`"${item.` + placeholders[word[at[0]:at[1]]] + `}"`)
-		rest = word[at[1]:]
+		end = at[1]
 	}
-	literal(rest)
+	literal(word[end:])
 	return b.String()
 }
 

@@ -36,12 +36,10 @@ func (d *plainDisplay) lines(e event.Event) []string {
 	var out []string
 	if held := d.held; held.line != "" && e.Index == 0 {
 		d.held = heldLine{}
-		switch {
-		case e.Step != held.step:
-			out = append(out, "bide: "+held.line)
-		case e.Type == event.RetryScheduled:
+		switch same := e.Step == held.step; {
+		case same && e.Type == event.RetryScheduled:
 			return []string{fmt.Sprintf("bide: %s; attempt %d follows %s", held.line, e.Attempt+1, when(e.DelayMS))}
-		case e.Type != event.StepFinished || e.Status != event.Failed:
+		case !same || e.Type != event.StepFinished || e.Status != event.Failed:
 			out = append(out, "bide: "+held.line)
 		}
 	}

@@ -23,7 +23,6 @@ import (
 // shown is what show tells of a run.
 type shown struct {
 	runInfo
-	ID       string               `json:"-"`
 	Resumes  int                  `json:"resumes"`
 	Paused   time.Time            `json:"paused_since,omitzero"` // by bide control
 	Class    string               `json:"class,omitempty"`
@@ -252,7 +251,6 @@ func (s *shown) unended(ctx context.Context, r *journal.Reader, steps map[string
 // conditions gives each step that was skipped its condition for a message.
 func (s *shown) conditions(h journal.Header, steps map[string]*stepInfo) {
 	var file *workflow.File
-	known := fileSteps{}
 	for path, i := range steps {
 		if i.Status != event.Skipped || i.Message != "" || s.Kind == workflow.Dataflow.String() {
 			continue
@@ -262,23 +260,16 @@ func (s *shown) conditions(h journal.Header, steps map[string]*stepInfo) {
 				return
 			}
 		}
-		if step := known.at(file, path); step != nil && step.When != nil {
+		if step := stepAt(file, path); step != nil && step.When != nil {
 			i.Message = "when: " + timeline.Secrets(file).String(step.When.String())
 		}
 	}
 }
 
-// fileSteps are the steps of files by their paths there.
-type fileSteps map[*workflow.File]map[string]*workflow.Step
-
-// at is the step of a recorded path, which is its path in its own file, and behind it
-// those of the steps that have called its workflow, from the inside out; nil where
+// stepAt is the step of a recorded path, which is its path in its own file, and behind
+// it those of the steps that have called its workflow, from the inside out; nil where
 // there is none.
-func (k fileSteps) at(f *workflow.File, path string) *workflow.Step {
-	if k[f] == nil {
-		k[f] = map[string]*workflow.Step{}
-		workflow.Walk(f, func(s *workflow.Step) { k[f][s.Path] = s })
-	}
+func stepAt(f *workflow.File, path string) (step *workflow.Step) {
 	inside, own := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		inside, own = path[:i], path[i+1:]
@@ -286,20 +277,24 @@ func (k fileSteps) at(f *workflow.File, path string) *workflow.Step {
 	if i := strings.IndexAny(own, "@#"); i >= 0 { // the rounds of loops
 		own = own[:i]
 	}
-	step := k[f][own]
+	workflow.Walk(f, func(s *workflow.Step) {
+		if s.Path == own {
+			step = s
+		}
+	})
 	if inside == "" {
 		return step
 	}
 	for _, w := range f.Workflows {
 		if own == "workflows."+w.Name && w.File != nil {
-			return k.at(w.File, inside)
+			return stepAt(w.File, inside)
 		}
 	}
 	if step == nil {
 		return nil
 	}
 	if c, ok := step.Action.(*workflow.Call); ok && c.Target != nil && c.Target.File != nil {
-		return k.at(c.Target.File, inside)
+		return stepAt(c.Target.File, inside)
 	}
 	return nil
 }

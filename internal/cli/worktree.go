@@ -176,10 +176,9 @@ func (a *app) worktreeMerge(ctx context.Context, dir, name string) error {
 	if a.json {
 		return printJSON(a.out, out)
 	}
-	switch out.Commits {
-	case 0:
+	if out.Commits == 0 {
 		fmt.Fprintf(a.out, "everything of run %s is merged already\n", id)
-	default:
+	} else {
 		fmt.Fprintf(a.out, "merged %s of run %s into %s\n", diag.Count(out.Commits, "commit"), id, out.Into)
 	}
 	if out.Kept != "" {
