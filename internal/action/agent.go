@@ -180,6 +180,9 @@ func agentFailure(name string, st *stream, r proc.Result, streams bool, c *Call)
 	e := &AgentError{Agent: name, Code: r.ShellStatus(), Stderr: tailOf(r.Stderr, c.Mask)}
 	if streams {
 		e.Message = st.failure()
+		if st.result == nil {
+			e.Stdout = c.Mask.Last(string(st.own), matched, len(st.own) >= maxOwn)
+		}
 	} else {
 		e.Stdout = tailOf(r.Stdout, c.Mask)
 	}

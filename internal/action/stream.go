@@ -35,8 +35,8 @@ type Message struct {
 // stream reads the JSON lines of an agent CLI (`--output-format stream-json`):
 // a system line that names the session, assistant and user lines with the
 // conversation, rate_limit_event lines, and one result line at the end. Lines
-// of other types and lines that are no JSON are passed over: the CLI may print
-// warnings among them.
+// of other types are passed over. Lines that are no JSON or have no type are the
+// CLI's own words: warnings, and why it ended where there is no result.
 type stream struct {
 	on func(Message) // called for each message; may be nil
 
@@ -44,6 +44,7 @@ type stream struct {
 	skipping bool // inside a line longer than maxLine
 	session  string
 	text     string // of the last assistant message
+	own      []byte // the CLI's own words, the last of them
 	result   *resultLine
 	usage    Usage
 	limited  bool
@@ -52,6 +53,9 @@ type stream struct {
 
 // maxLine bounds one line of the stream in memory.
 const maxLine = 16 << 20
+
+// maxOwn bounds the CLI's own words in memory.
+const maxOwn = 1 << 20
 
 type resultLine struct {
 	Subtype string   `json:"subtype"`
@@ -118,11 +122,14 @@ func (s *stream) Close() {
 
 func (s *stream) line(b []byte) {
 	b = bytes.TrimSpace(b)
-	if len(b) == 0 || b[0] != '{' {
+	if len(b) == 0 {
 		return
 	}
 	var l streamLine
-	if json.Unmarshal(b, &l) != nil {
+	if b[0] != '{' || json.Unmarshal(b, &l) != nil || l.Type == "" {
+		if s.own = append(append(s.own, b...), '\n'); len(s.own) > 2*maxOwn {
+			s.own = append(s.own[:0], s.own[len(s.own)-maxOwn:]...)
+		}
 		return
 	}
 	if l.Session != "" {

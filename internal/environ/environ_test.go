@@ -233,6 +233,9 @@ func TestEnvFile(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
+	if _, err := w.load("env_files: [/dev/zero]"); err == nil || !strings.Contains(err.Error(), "/dev/zero") {
+		t.Errorf("a file without lines: %v", err)
+	}
 	if e := w.must("env_files: [{path: none.env, required: false}]"); len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "none.env is not there") {
 		t.Errorf("notes: %q", e.Notes)
 	}

@@ -50,7 +50,10 @@ func readFile(ctx context.Context, f workflow.EnvFile, base string, sc *vars.Sco
 		}
 		set(name, template.Value{V: unquote(strings.TrimSpace(v)), Origin: template.Data})
 	}
-	return "", lines.Err()
+	if err := lines.Err(); err != nil {
+		return "", fmt.Errorf("%s: env_files: %s: %w", f.Pos, path, err)
+	}
+	return "", nil
 }
 
 func isName(s string) bool {
