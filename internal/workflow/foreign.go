@@ -193,7 +193,7 @@ func (d *decoder) tellCommand(n *node, what string, o *object) {
 // name, with a path, or with a variable that is set.
 func commandLike(text string) bool {
 	word, _, _ := strings.Cut(text, " ")
-	if slices.Contains(strings.Fields(programs), word) || strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") || strings.HasPrefix(word, "~/") {
+	if slices.Contains(programs(), word) || strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") || strings.HasPrefix(word, "~/") {
 		return true
 	}
 	name, _, set := strings.Cut(word, "=")
@@ -202,10 +202,12 @@ func commandLike(text string) bool {
 }
 
 // programs are what a command for a shell often begins with.
-const programs = `echo printf cat ls cp mv rm mkdir cd pwd touch sleep true false exit export source bash sh zsh env sudo
-	python python3 pip pip3 uv poetry pytest node npm npx yarn pnpm deno bun go cargo rustc make cmake mvn gradle java ruby perl php R Rscript
-	git gh curl wget docker docker-compose podman kubectl helm terraform ansible-playbook aws gcloud az ssh scp rsync tar gzip unzip
-	sed awk grep find sort xargs jq dbt psql mysql sqlite3 spark-submit`
+var programs = sync.OnceValue(func() []string {
+	return strings.Fields(`echo printf cat ls cp mv rm mkdir cd pwd touch sleep true false exit export source bash sh zsh env sudo
+		python python3 pip pip3 uv poetry pytest node npm npx yarn pnpm deno bun go cargo rustc make cmake mvn gradle java ruby perl php R Rscript
+		git gh curl wget docker docker-compose podman kubectl helm terraform ansible-playbook aws gcloud az ssh scp rsync tar gzip unzip
+		sed awk grep find sort xargs jq dbt psql mysql sqlite3 spark-submit`)
+})
 
 // ofDagu reports whether a step has keys that Dagu has and nobody else.
 func (o *object) ofDagu() bool {

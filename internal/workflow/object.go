@@ -353,10 +353,10 @@ func (o *object) unknown(key *node) {
 	p.Suggest("%s", cmp.Or(near+elsewhere, fmt.Sprintf("the keys of %s are %s", o.what, someKeys(names))))
 }
 
-// mistaken finds an unknown key that is probably meant to be one of some names, which
-// others have other words for.
+// mistaken finds an unknown key, of the first hundred, that is probably meant to be
+// one of some names, which others have other words for.
 func (o *object) mistaken(names []string, others map[string]string) (key *node, near string) {
-	for _, q := range o.n.pairs {
+	for _, q := range o.n.pairs[:min(len(o.n.pairs), 100)] {
 		if _, known := o.field(q.key.text); known || len(q.key.text) > maxKey {
 			continue
 		}
