@@ -265,10 +265,7 @@ func likelyDuration(text string) string {
 
 // secsNanos reads {secs: 1, nanos: 0}.
 func (d *decoder) secsNanos(n *node, key string) (time.Duration, bool) {
-	o, ok := d.object(n, secsTable)
-	if !ok {
-		return 0, false
-	}
+	o, _ := d.object(n, secsTable) // it is a map
 	secs, hasSecs := o.number(0, 0, "secs")
 	nanos, hasNanos := o.number(0, 0, "nanos")
 	o.close()
@@ -330,20 +327,10 @@ func (d *decoder) paramText(p Param) string {
 
 // deep gives the value of a node with its texts as templates.
 func (d *decoder) deep(n *node) any {
-	switch n.kind {
-	case strNode:
+	return n.valueWith(func(n *node) any {
 		if t := d.parsed(n, n.text); t != nil {
 			return t
 		}
 		return n.text
-	case listNode:
-		return value.Map(n.items, d.deep)
-	case mapNode:
-		m := make(map[string]any, len(n.pairs))
-		for _, p := range n.pairs {
-			m[p.key.text] = d.deep(p.val)
-		}
-		return m
-	}
-	return n.value()
+	})
 }

@@ -128,6 +128,11 @@ func (n *node) get(key string) *node {
 
 // value gives the JSON-shaped value of a node.
 func (n *node) value() any {
+	return n.valueWith(func(n *node) any { return n.text })
+}
+
+// valueWith is value, with what text makes of the texts in it.
+func (n *node) valueWith(text func(*node) any) any {
 	switch n.kind {
 	case nullNode:
 		return nil
@@ -136,15 +141,15 @@ func (n *node) value() any {
 	case intNode, floatNode:
 		return numberValue(n.text)
 	case listNode:
-		return value.Map(n.items, (*node).value)
+		return value.Map(n.items, func(n *node) any { return n.valueWith(text) })
 	case mapNode:
 		m := make(map[string]any, len(n.pairs))
 		for _, p := range n.pairs {
-			m[p.key.text] = p.val.value()
+			m[p.key.text] = p.val.valueWith(text)
 		}
 		return m
 	}
-	return n.text
+	return text(n)
 }
 
 func numberValue(text string) any {
@@ -227,7 +232,7 @@ func parseTree(src *source, l *diag.List) *node {
 		l.Errorf(whole, "empty-file", "the file has no workflow in it").Suggest("write a list of steps, or a map with commands:")
 		return nil
 	}
-	b := builder{src: src, problems: l, seen: map[*yaml.Node]*node{}, open: map[*yaml.Node]bool{}, sizes: map[*node]size{}}
+	b := builder{src: src, problems: l, seen: map[*yaml.Node]*node{}, sizes: map[*node]size{}}
 	n := b.build(root.Content[0], 0)
 	if b.failed {
 		return nil
@@ -243,7 +248,6 @@ type builder struct {
 	src      *source
 	problems *diag.List
 	seen     map[*yaml.Node]*node // what an anchor's node became
-	open     map[*yaml.Node]bool  // anchors that are being built
 	sizes    map[*node]size       // of anchored nodes, aliases followed
 	total    size                 // with aliases followed
 	aliased  size                 // of this, what is behind aliases
@@ -282,9 +286,6 @@ func (b *builder) build(y *yaml.Node, depth int) *node {
 		n.tag = y.Tag
 	}
 	before := b.total
-	if y.Anchor != "" {
-		b.open[y] = true
-	}
 	switch y.Kind {
 	case yaml.ScalarNode:
 		b.scalar(y, n)
@@ -299,7 +300,6 @@ func (b *builder) build(y *yaml.Node, depth int) *node {
 		b.mapping(y, n, depth)
 	}
 	if y.Anchor != "" {
-		delete(b.open, y)
 		b.seen[y] = n
 		b.sizes[n] = size{b.total.nodes - before.nodes + 1, b.total.text - before.text + len(y.Value)}
 	}
@@ -309,13 +309,9 @@ func (b *builder) build(y *yaml.Node, depth int) *node {
 // alias gives the anchor's node itself, and counts what it would be if written
 // out: a few lines of aliases to aliases can stand for billions of values.
 func (b *builder) alias(y *yaml.Node) *node {
-	target := y.Alias
-	if target == nil || b.open[target] {
-		return b.fail(y, "alias-cycle", "the alias *%s stands inside what it stands for", y.Value)
-	}
-	n := b.seen[target]
+	n := b.seen[y.Alias]
 	if n == nil {
-		return b.fail(y, "alias-cycle", "the alias *%s has no value yet", y.Value)
+		return b.fail(y, "alias-cycle", "the alias *%s stands inside what it stands for", y.Value)
 	}
 	for _, sum := range []*size{&b.total, &b.aliased} {
 		sum.nodes += b.sizes[n].nodes
