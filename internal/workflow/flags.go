@@ -7,6 +7,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/option"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Flag is an option that is given on a command line: the texts behind its flag,
@@ -71,33 +72,31 @@ func (f Flag) problem(p diag.Problem) error {
 func (f Flag) node() (*node, error) {
 	last := f.Texts[len(f.Texts)-1]
 	switch f.Option.Kind {
-	case option.Condition:
-		return &node{kind: strNode, text: last}, nil
+	case option.Condition, option.Span: // a bare number is no span of time on the command line
+		return wordNode(last), nil
 	case option.Rules:
 		return f.list()
 	case option.Breaker:
 		return f.breaker(last)
-	case option.Span: // a bare number is none on the command line
-		return &node{kind: strNode, text: last}, nil
 	case option.Spans:
-		list := &node{kind: listNode}
-		for _, t := range f.words() {
-			list.items = append(list.items, &node{kind: strNode, text: t})
-		}
-		return list, nil
+		return &node{kind: listNode, items: value.Map(f.words(), wordNode)}, nil
 	case option.Matchers:
 		return f.matchers(), nil
 	case option.Exhausted:
-		return &node{kind: mapNode, pairs: []pair{{&node{kind: strNode, text: "fallback"}, &node{kind: strNode, text: last}}}}, nil
+		return &node{kind: mapNode, pairs: []pair{{wordNode("fallback"), wordNode(last)}}}, nil
 	case option.Count, option.Number, option.Jitter, option.Strategy, option.Flag:
 		last = strings.TrimSpace(last)
 		if last == "" {
 			return nil, fmt.Errorf("--%s is empty; write for example --%s %s", f.Name, f.Name, f.Option.Example)
 		}
-		return &node{kind: plainKind(last), text: last}, nil
+		return plainNode(last), nil
 	}
 	panic("workflow: there is no form for the flag --" + f.Name)
 }
+
+// wordNode is a text, plainNode what a file has where the text stands without quotes.
+func wordNode(text string) *node  { return &node{kind: strNode, text: text} }
+func plainNode(text string) *node { return &node{kind: plainKind(text), text: text} }
 
 // breaker reads 5/30s and 0.5/20/30s.
 func (f Flag) breaker(text string) (*node, error) {
@@ -111,7 +110,7 @@ func (f Flag) breaker(text string) (*node, error) {
 	}
 	n := &node{kind: mapNode}
 	for i, key := range keys {
-		n.pairs = append(n.pairs, pair{&node{kind: strNode, text: key}, &node{kind: plainKind(parts[i]), text: parts[i]}})
+		n.pairs = append(n.pairs, pair{wordNode(key), plainNode(parts[i])})
 	}
 	return n, nil
 }
@@ -148,7 +147,7 @@ func (f Flag) words() (out []string) {
 func (f Flag) matchers() *node {
 	list := &node{kind: listNode}
 	matcher := func(key, text string) {
-		list.items = append(list.items, &node{kind: mapNode, pairs: []pair{{&node{kind: strNode, text: key}, &node{kind: plainKind(text), text: text}}}})
+		list.items = append(list.items, &node{kind: mapNode, pairs: []pair{{wordNode(key), plainNode(text)}}})
 	}
 	for _, text := range f.Texts {
 		if re, ok := strings.CutPrefix(text, "pattern:"); ok {
@@ -161,7 +160,7 @@ func (f Flag) matchers() *node {
 			if codes = named || codes && intText().MatchString(word); codes {
 				matcher("exit_code", code)
 			} else {
-				list.items = append(list.items, &node{kind: strNode, text: word})
+				list.items = append(list.items, wordNode(word))
 			}
 		}
 	}

@@ -82,7 +82,7 @@ func (c *composer) inlineWorkflow(key, n, with *node, unfilled bool) *SubWorkflo
 		return nil
 	}
 	s := &SubWorkflow{Name: key.text, Pos: key.pos}
-	in := given{defaults: c.defaults(), unfilled: unfilled, called: true, by: key, with: with}
+	in := given{defaults: c.defaults(), unfilled: unfilled, by: key, with: with}
 	body := n
 	if n.kind == mapNode {
 		how := &node{kind: mapNode, pos: n.pos, end: n.end, src: n.src}
@@ -110,11 +110,7 @@ func (c *composer) inlineWorkflow(key, n, with *node, unfilled bool) *SubWorkflo
 // own, in which the agents, the retry defaults and the names of the outer file
 // are known.
 func (c *composer) inlineFile(body *node, in given) *File {
-	src := body.src
-	if src == nil {
-		src = &source{path: c.d.file.Path, text: c.d.file.Source}
-	}
-	d := &decoder{file: &File{Path: src.path, Source: src.text}, problems: c.d.problems, strict: c.d.strict}
+	d := &decoder{file: &File{Path: body.src.path, Source: body.src.text}, problems: c.d.problems, strict: c.d.strict}
 	d.agents, d.top, d.file.Agents = c.d.agents, c.d.top, c.d.file.Agents
 	d.names = maps.Clone(c.d.names)
 	d.namesOf(c.d.file)

@@ -19,8 +19,7 @@ type given struct {
 	later    map[string]bool   // values that only the run will know
 	defaults map[string]any    // `defaults:` of a caller
 	unfilled bool              // see Options
-	called   bool              // it is a workflow that another one calls
-	by       *node             // what calls it: its name there; nil where that is not known
+	by       *node             // what calls it: its name there; nil where no other file does
 	with     *node             // the values there
 }
 
@@ -269,17 +268,14 @@ func (d *decoder) giveValue(p *declared, fixed map[string]any, in given) {
 	case !p.Required:
 	case in.unfilled:
 		d.unfilled = append(d.unfilled, p.Name)
-	case in.called && in.by != nil:
-		d.errorf(in.by, "missing-parameter", "the workflow called here needs a value for its parameter %q", p.Name).Suggest(giveWithCall)
-	case in.called:
-		d.errorf(p.n, "missing-parameter", "the parameter %q has no value where this is called", p.Name).Suggest(giveWithCall)
+	case in.by != nil:
+		d.errorf(in.by, "missing-parameter", "the workflow called here needs a value for its parameter %q", p.Name).
+			Suggest("give it one under with: of the step that calls it, or a default here")
 	default:
 		d.errorf(p.n, "missing-parameter", "the parameter %q has no value", p.Name).
 			Suggest("give it one with --param %s=VALUE, or a default", p.Name)
 	}
 }
-
-const giveWithCall = "give it one under with: of the step that calls it, or a default here"
 
 func exampleOf(typ, name string) string {
 	example := map[string]string{
@@ -305,7 +301,7 @@ func fromText(text, typ string) (any, bool) {
 		}
 		return text, true
 	case "number", "integer", "boolean":
-		v := (&node{kind: plainKind(strings.TrimSpace(text)), text: strings.TrimSpace(text)}).value()
+		v := plainNode(strings.TrimSpace(text)).value()
 		return v, hasType(v, typ)
 	}
 	v, err := value.Parse([]byte(text))

@@ -205,7 +205,7 @@ func (d *decoder) aroundSub(o *object, s *SubWorkflow, in *given) {
 }
 
 func (c *composer) loadSub(src *source, in given) *File {
-	in.defaults, in.called = c.defaults(), true
+	in.defaults = c.defaults()
 	return c.l.load(src, in, false)
 }
 
