@@ -147,11 +147,7 @@ func (d *decoder) outputs(n *node) []Output {
 		out.Value = o.text("value")
 		d.extracted(o.take("extract_from"), &out)
 		o.close()
-		if o.has("extract_from") {
-			list = append(list, out)
-			continue
-		}
-		if out.FilePattern == "" && out.JSONPath == "" && out.Value == nil {
+		if out.FilePattern == "" && out.JSONPath == "" && out.Value == nil && !o.has("extract_from") {
 			d.errorf(p.val, "missing-key", "the output %q says nothing about where it comes from", out.Name).
 				Suggest("write one of file_pattern, json_path and value")
 			continue

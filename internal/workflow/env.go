@@ -51,10 +51,7 @@ func (d *decoder) goodEnvName(key *node) bool {
 }
 
 func (d *decoder) envMap(n *node, v *EnvVar) {
-	o, ok := d.object(n, envValueTable)
-	if !ok {
-		return
-	}
+	o, _ := d.object(n, envValueTable) // it is a map
 	defer o.close()
 	if o.yes("secret") {
 		d.errorf(o.keyNode("secret"), "unsupported", "secret: true belongs to the env of the whole file, not to one here").

@@ -81,15 +81,12 @@ func (d *decoder) handlerMap(n *node, path string, h *Handler) *Handler {
 	switch {
 	case written:
 		h.MaxAttempts = attempts
-		h.Rerun = attempts > 1 || again || repair
 	case repair:
-		h.MaxAttempts, h.Rerun = repairAttempts, true
+		h.MaxAttempts = repairAttempts
 	case again:
-		h.MaxAttempts, h.Rerun = 2, true
+		h.MaxAttempts = 2
 	}
-	if h.Rerun && h.MaxAttempts == 1 {
-		h.Rerun = false // one run in all: nothing is run again
-	}
+	h.Rerun = h.MaxAttempts > 1
 	return h
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -56,9 +57,7 @@ func (d *decoder) mapPhase(o, top *object) *Map {
 	m.FilterPos, m.SortPos, m.DistinctPos = o.keyNode("filter").pos, o.keyNode("sort_by").pos, o.keyNode("distinct").pos
 	m.Filter = o.condition("filter")
 	read(o, "sort_by", &m.SortBy, d.sortBy)
-	if n := o.take("distinct"); n != nil {
-		d.distinct(n, m)
-	}
+	read(o, "distinct", &m.Distinct, d.distinct)
 	m.Offset = o.intVar(0, "offset")
 	m.MaxItems = o.intVar(0, "max_items")
 	parallel := o
@@ -146,17 +145,17 @@ func (d *decoder) sortBy(n *node) *expr.Sort {
 	return s
 }
 
-func (d *decoder) distinct(n *node, m *Map) {
+func (d *decoder) distinct(n *node) *template.Text {
 	if !n.scalar() {
 		d.wrong(n, "distinct", "the path of a field").Suggest("for example: distinct: item.path")
-		return
+		return nil
 	}
 	path := strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(n.text), "${"), "}"))
 	if _, err := expr.ParsePath(strings.TrimPrefix(path, "$.")); err != nil {
 		d.syntax(n, "bad-expression", "distinct is no path: ", err)
-		return
+		return nil
 	}
-	m.Distinct = d.text(n, "distinct")
+	return d.text(n, "distinct")
 }
 
 // unchanged reads when an item is left out because nothing has changed: true, or
@@ -205,9 +204,7 @@ func (d *decoder) agentTime(o *object, m *Map) {
 			m.AgentTimeout = t
 		}
 	}
-	if v := c.take("command_timeouts"); v != nil {
-		d.commandTimeouts(v, m)
-	}
+	read(c, "command_timeouts", &m.CommandTimeouts, d.commandTimeouts)
 	m.TimeoutPolicy = c.choice(m.TimeoutPolicy, "timeout_policy")
 	if t := c.duration("cleanup_grace_period", "cleanup_grace_period_secs"); t.Set {
 		m.TimeoutGrace = t
@@ -218,11 +215,12 @@ func (d *decoder) agentTime(o *object, m *Map) {
 	}
 }
 
-func (d *decoder) commandTimeouts(n *node, m *Map) {
-	m.CommandTimeouts = make(map[string]Duration, len(n.pairs))
+func (d *decoder) commandTimeouts(n *node) map[string]Duration {
+	all := make(map[string]Duration, len(n.pairs))
 	for _, p := range d.pairs(n, "command_timeouts", "a map", "command_timeouts: {shell: 60, claude: 10m}") {
 		if t := d.duration(p.val, "command_timeouts."+p.key.text, time.Second); t.Set {
-			m.CommandTimeouts[p.key.text] = t
+			all[p.key.text] = t
 		}
 	}
+	return all
 }

@@ -98,12 +98,12 @@ func (m *Migration) prompt(n *node) {
 		return
 	}
 	written := string(line[n.pos.Column-1 : n.end-1])
-	quote := written[:len(written)-len(strings.TrimLeft(written, `"'`))]
-	to := "claude: " + quote + strings.TrimPrefix(written, quote)
-	if strings.TrimSpace(n.text) != "" && !strings.HasPrefix(strings.TrimSpace(n.text), "/") {
-		to = "claude: " + quote + "/" + strings.TrimLeft(strings.TrimPrefix(written, quote), " ")
+	text := strings.TrimLeft(written, `"'`)
+	quote := strings.TrimSuffix(written, text)
+	if !strings.HasPrefix(strings.TrimSpace(n.text), "/") {
+		text = "/" + strings.TrimLeft(text, " ")
 	}
-	m.done = append(m.done, Rewrite{Line: n.pos.Line, From: written, To: to, column: n.pos.Column, end: n.end})
+	m.done = append(m.done, Rewrite{Line: n.pos.Line, From: written, To: "claude: " + quote + text, column: n.pos.Column, end: n.end})
 }
 
 // leave tells of an older form that stays, and how it would be written.

@@ -65,10 +65,12 @@ func (d *decoder) validate(n *node, path string) *Validate {
 	if inc := o.take("on_incomplete"); inc != nil {
 		v.OnIncomplete = d.onIncomplete(inc, path+".on_incomplete")
 	}
-	if len(v.Steps) == 0 && !(v.ResultFile != nil && !o.has("shell", "claude", "command", "commands")) {
-		if !o.has("shell", "claude", "command", "commands") {
-			d.errorf(n, "no-action", "this validate checks nothing").Suggest("write shell:, claude: or commands: with the check, or result_file: with its result")
-		}
+	switch {
+	case len(v.Steps) > 0:
+	case o.has("shell", "claude", "command", "commands"):
+		return nil // it is told what is wrong with them
+	case v.ResultFile == nil:
+		d.errorf(n, "no-action", "this validate checks nothing").Suggest("write shell:, claude: or commands: with the check, or result_file: with its result")
 		return nil
 	}
 	return v
