@@ -36,11 +36,8 @@ type delaysJSON struct {
 }
 
 func (s schedule) json() delaysJSON {
-	out := delaysJSON{DelaysNS: make([]int64, len(s.timeline.Waits)), TotalNS: s.timeline.Total.Nanoseconds(), StoppedBy: s.timeline.Reason.String()}
-	for i, w := range s.timeline.Waits {
-		out.DelaysNS[i] = w.Delay.Nanoseconds()
-	}
-	return out
+	delays := value.Map(s.timeline.Waits, func(w simulate.Wait) int64 { return w.Delay.Nanoseconds() })
+	return delaysJSON{DelaysNS: delays, TotalNS: s.timeline.Total.Nanoseconds(), StoppedBy: s.timeline.Reason.String()}
 }
 
 func (a *app) backoffCmd() *cobra.Command {

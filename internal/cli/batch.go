@@ -21,6 +21,7 @@ import (
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/option"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -239,12 +240,8 @@ func withItem(text string) string {
 // shown is the command of an item, for people.
 func (f *batchOptions) shown(i batchItem) string {
 	if len(f.words) > 1 || len(f.words) == 1 && !strings.ContainsAny(f.words[0], " \t\n") {
-		words := f.wordsWithItem()
-		out := make([]string, len(words))
-		for n, w := range words {
-			out[n] = shellWord(i.fill(w, func(s string) string { return s }))
-		}
-		return strings.Join(out, " ")
+		fill := func(w string) string { return shellWord(i.fill(w, func(s string) string { return s })) }
+		return strings.Join(value.Map(f.wordsWithItem(), fill), " ")
 	}
 	text := f.command
 	if len(f.words) == 1 {

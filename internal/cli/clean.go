@@ -91,7 +91,7 @@ func (a *app) clean(ctx context.Context, f *cleanFlags) error {
 		return err
 	}
 	c := &cleaner{st: st, f: f, older: older, repos: map[string]map[string]string{}}
-	var list []cleaned
+	list := []cleaned{}
 	for s, err := range st.Runs(ctx) {
 		if err != nil && s.ID == "" {
 			return err
@@ -105,13 +105,7 @@ func (a *app) clean(ctx context.Context, f *cleanFlags) error {
 		}
 		list = append(list, x)
 	}
-	n, bytes := 0, int64(0)
-	for _, x := range list {
-		if x.Why == "" {
-			n, bytes = n+1, bytes+x.Bytes
-		}
-	}
-	if n > 0 && !f.dryRun {
+	if n, bytes := going(list, true); n > 0 && !f.dryRun {
 		if err := a.confirm(f.yes, fmt.Sprintf("Remove the state of %s (%s)?", diag.Count(n, "run"), size(bytes))); err != nil {
 			return err
 		}
@@ -324,17 +318,8 @@ func (c *cleaner) removeRun(ctx context.Context, x cleaned) error {
 }
 
 func (a *app) printCleaned(list []cleaned, cache cleanedCache, dry bool) error {
-	var n int
-	var bytes int64
-	for _, x := range list {
-		if x.goes(dry) {
-			n, bytes = n+1, bytes+x.Bytes
-		}
-	}
+	n, bytes := going(list, dry)
 	if a.json {
-		if list == nil {
-			list = []cleaned{}
-		}
 		return printJSON(a.out, struct {
 			Runs    []cleaned    `json:"runs"`
 			Removed int          `json:"removed"`
@@ -363,6 +348,16 @@ func (a *app) printCleaned(list []cleaned, cache cleanedCache, dry bool) error {
 
 // goes reports whether a run was removed, or would be.
 func (x cleaned) goes(dry bool) bool { return x.Removed || dry && x.Why == "" }
+
+// going counts the runs that were removed, or would be, with their bytes.
+func going(list []cleaned, dry bool) (n int, bytes int64) {
+	for _, x := range list {
+		if x.goes(dry) {
+			n, bytes = n+1, bytes+x.Bytes
+		}
+	}
+	return n, bytes
+}
 
 // fate says what became of something that was to be cleaned, or would become of it.
 func fate(goes, dry bool, why string) string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/spf13/cobra"
 )
 
@@ -57,10 +58,7 @@ func (a *app) events(ctx context.Context, run string, f *eventFlags) error {
 	if err != nil {
 		return err
 	}
-	filter := journal.EventFilter{Step: f.step}
-	for _, t := range types {
-		filter.Types = append(filter.Types, event.Type(t))
-	}
+	filter := journal.EventFilter{Step: f.step, Types: value.Map(types, func(t string) event.Type { return event.Type(t) })}
 	return a.reading(run, func(r *journal.Reader) error {
 		if filter.Item, err = resolveItem(ctx, r, f.item); err != nil {
 			return err

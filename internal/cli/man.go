@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -134,13 +135,10 @@ func seeAlso(c *cobra.Command) string {
 			names = append(names, pageName(sub))
 		}
 	}
-	for i, n := range names {
-		names[i] = `\fB` + roff(n) + `\fR(1)`
-	}
 	if len(names) == 0 {
 		return ""
 	}
-	return strings.Join(names, ", ") + "\n"
+	return strings.Join(value.Map(names, func(n string) string { return `\fB` + roff(n) + `\fR(1)` }), ", ") + "\n"
 }
 
 // paragraphs sets a text in paragraphs; indented lines stay as they are.
@@ -173,11 +171,7 @@ func verbatim(text string) string {
 
 // outdented takes away the two blanks that examples are indented by.
 func outdented(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, l := range lines {
-		lines[i] = strings.TrimPrefix(l, "  ")
-	}
-	return strings.Join(lines, "\n")
+	return strings.ReplaceAll(strings.TrimPrefix(text, "  "), "\n  ", "\n")
 }
 
 var roffEscapes = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`)

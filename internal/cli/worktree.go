@@ -10,6 +10,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/worktree"
 	"github.com/spf13/cobra"
 )
@@ -248,12 +249,7 @@ func (a *app) worktreeClean(ctx context.Context, dir, run string, o worktree.Cle
 	if err != nil {
 		return err
 	}
-	n := 0
-	for _, c := range list {
-		if c.Removed {
-			n++
-		}
-	}
+	n := len(value.Filter(list, func(c worktree.Cleaned) bool { return c.Removed }))
 	if n > 0 && !o.DryRun {
 		if err := a.confirm(yes, "Remove "+diag.Count(n, "branch and its worktree", "branches and their worktrees")+"?"); err != nil {
 			return err
