@@ -149,7 +149,7 @@ func init() {
 }
 
 var fileTable = newTable("workflow", "a workflow", func() []field {
-	return []field{
+	return slices.Concat([]field{
 		{key: "name", typ: tName, sample: "nightly", doc: "the workflow's name"},
 		{key: "description", typ: tText, sample: "what it is for", doc: "for people"},
 		{key: "mode", typ: tEnum("standard", "sequential", "normal", "none", "mapreduce", "MapReduce"), sample: "standard", doc: "the shape; decided from the other keys where it is missing"},
@@ -168,14 +168,7 @@ var fileTable = newTable("workflow", "a workflow", func() []field {
 		{key: "active_profile", typ: tName, sample: "ci", doc: "the profile where --profile names none", was: "*"},
 		{key: "agents", typ: tMap(oneOf(tRef("agent"), tTexts)), sample: "{helper: {command: [helper, '${prompt}']}}", doc: "other agent command lines"},
 		{key: "handlers", typ: tMap(oneOf(tSteps, tRef("step"))), sample: "{tell: [{shell: notify}]}", doc: "handlers for on_item_failure: {custom: NAME}"},
-		{key: "error_policy", typ: tRef("error_policy"), sample: "{max_failures: 5}", doc: "what becomes of failed items", was: "*"},
-		{key: "on_item_failure", typ: tOnItem, sample: "stop", doc: "see error_policy", def: "dlq", was: "*"},
-		{key: "continue_on_failure", typ: tBool, sample: "false", doc: "see error_policy", was: "*"},
-		{key: "max_failures", typ: tInt(0), sample: "5", doc: "see error_policy", was: "*"},
-		{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "see error_policy", was: "*"},
-		{key: "error_collection", typ: tCollection, sample: "immediate", doc: "see error_policy", was: "*"},
-		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{failure_threshold: 5}", doc: "see error_policy", was: "*"},
-		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy", def: "5"},
+	}, policyFields(), []field{
 		{key: "retry", typ: tRetry, sample: "{attempts: 5}", as: "retry_config", was: "*"},
 		{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "of items in a MapReduce workflow, else the same as retry_defaults", was: "*"},
 		{key: "retry_defaults", typ: tRetry, sample: "{attempts: 5}", doc: "the retry policy of every step, field by field", was: "*"},
@@ -208,8 +201,22 @@ var fileTable = newTable("workflow", "a workflow", func() []field {
 		{key: "agent_merge", typ: tAny, sample: "auto", doc: "", inert: "agents' branches are merged one after another in any case"},
 		{key: "iterate", typ: tAny, sample: "true", doc: "", inert: "max_iterations says how often the steps run"},
 		{key: "parallel", typ: tAny, sample: "2", doc: "", inert: "steps run one after another; a foreach or a map runs in parallel"},
-	}
+	})
 })
+
+// policyFields are error_policy and its keys, which may also stand beside it.
+func policyFields() []field {
+	return []field{
+		{key: "error_policy", typ: tRef("error_policy"), sample: "{max_failures: 5}", doc: "what becomes of failed items", was: "*"},
+		{key: "on_item_failure", typ: tOnItem, sample: "stop", doc: "see error_policy", def: "dlq", was: "*"},
+		{key: "continue_on_failure", typ: tBool, sample: "false", doc: "see error_policy", was: "*"},
+		{key: "max_failures", typ: tInt(0), sample: "5", doc: "see error_policy", was: "*"},
+		{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "see error_policy", was: "*"},
+		{key: "error_collection", typ: tCollection, sample: "immediate", doc: "see error_policy", was: "*"},
+		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{failure_threshold: 5}", doc: "see error_policy", was: "*"},
+		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy", def: "5"},
+	}
+}
 
 var blockTable = newTable("block", "a block of steps", func() []field {
 	return []field{
@@ -243,7 +250,7 @@ var captureOutputTable = newTable("capture_output", "a captured output", func() 
 })
 
 var mapTable = newTable("map", "the map phase", func() []field {
-	return []field{
+	return slices.Concat([]field{
 		{key: "input", typ: tInput, sample: "items.json", doc: "a file, a command or a list of items"},
 		{key: "input_type", typ: tEnum("file", "command", "json", "jsonl", "csv", "lines"), sample: "json", doc: "what input is, where it is to be said"},
 		{key: "json_path", typ: tText, sample: "'$.items[*]'", doc: "a JSONPath (RFC 9535) to the items"},
@@ -263,16 +270,9 @@ var mapTable = newTable("map", "the map phase", func() []field {
 		{key: "retry_on_failure", typ: oneOf(tBool, tInt(0)), sample: "1", doc: "how often a failed item is tried again", was: "*"},
 		{key: "retry", typ: tRetry, sample: "{attempts: 5}", doc: "see error_policy.retry_config", was: "*"},
 		{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "see error_policy", was: "*"},
-		{key: "error_policy", typ: tRef("error_policy"), sample: "{max_failures: 5}", doc: "what becomes of failed items", was: "*"},
-		{key: "on_item_failure", typ: tOnItem, sample: "stop", doc: "see error_policy", def: "dlq", was: "*"},
-		{key: "continue_on_failure", typ: tBool, sample: "false", doc: "see error_policy", was: "*"},
-		{key: "max_failures", typ: tInt(0), sample: "5", doc: "see error_policy", was: "*"},
-		{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "see error_policy", was: "*"},
-		{key: "error_collection", typ: tCollection, sample: "immediate", doc: "see error_policy", was: "*"},
-		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{failure_threshold: 5}", doc: "see error_policy", was: "*"},
-		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy", def: "5"},
+	}, policyFields(), []field{
 		{key: "start_delay", typ: tDur, sample: "2s", doc: "between the starts of agents; " + durDoc},
-	}
+	})
 })
 
 var inputTable = newTable("map_input", "the input of a map", func() []field {
