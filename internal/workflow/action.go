@@ -18,7 +18,9 @@ var actionKeys = []string{
 }
 
 // isAction reports whether a key says what a step does.
-func (d *decoder) isAction(key string) bool { return slices.Contains(actionKeys, key) || d.agents[key] }
+func (d *decoder) isAction(key string) bool {
+	return slices.Contains(actionKeys, key) || d.file.Agents[key] != nil
+}
 
 // action reads what a step does into s.Action; nil after an error.
 func (d *decoder) action(o *object, s *Step) {
@@ -147,7 +149,7 @@ func (d *decoder) actionless(o *object, s *Step) {
 		s.Action = actionOrNil(d.validate(n, s.Path))
 		return
 	}
-	names := slices.AppendSeq(append(slices.Clone(actionKeys), "validate"), maps.Keys(d.agents))
+	names := slices.AppendSeq(append(slices.Clone(actionKeys), "validate"), maps.Keys(d.file.Agents))
 	if mistaken, near := o.mistaken(names, foreignActions); mistaken != nil {
 		d.errorf(mistaken, "no-action", "this step does nothing: it has no action, and %q is no key of a step", mistaken.text).
 			Suggest("%s", cmp.Or(instead[mistaken.text], fmt.Sprintf("did you mean %q?", near)))

@@ -220,7 +220,7 @@ func (d *decoder) knownNames() {
 	for _, c := range d.calls {
 		d.named(c.call.Workflow)
 	}
-	for name := range d.agents {
+	for name := range f.Agents {
 		d.named(name)
 	}
 	if len(f.Agents) > 0 {

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -33,7 +34,7 @@ func (d *decoder) decode(n *node) {
 	d.stillWrapped(o)
 	f.Kind = d.kind(o)
 	f.Name, f.Description = o.str("name"), o.str("description")
-	d.agentsOf(o)
+	read(o, "agents", &f.Agents, d.agentConfigs) // first, as their names are keys of steps
 	if n := o.take("retry_defaults"); n != nil {
 		d.top = d.retrySpec(n, "retry_defaults")
 	}
@@ -80,21 +81,6 @@ func (d *decoder) mode0(n *node) string {
 	p := d.errorf(n, "bad-value", "mode cannot be %q", short(n.text))
 	p.Near(word, words).Or("write standard or mapreduce")
 	return ""
-}
-
-// agentsOf reads the configured agents first, as their names are keys of steps.
-func (d *decoder) agentsOf(o *object) {
-	n := o.take("agents")
-	if n == nil {
-		return
-	}
-	d.file.Agents = d.agentConfigs(n)
-	d.agents = make(map[string]bool, len(d.file.Agents))
-	for name := range d.file.Agents {
-		if name != "claude" { // the key is there already; its command is this one then
-			d.agents[name] = true
-		}
-	}
 }
 
 func (d *decoder) fileEnv(o *object) {
@@ -294,12 +280,7 @@ func (d *decoder) captureOutputs(n *node, steps int) []CaptureOutput {
 func (d *decoder) captureOutput0(n *node, c *CaptureOutput) *node {
 	o, _ := d.object(n, captureOutputTable) // it is a map
 	defer o.close()
-	at := n
-	for _, key := range []string{"command_index", "command"} {
-		if v := o.peek(key); v != nil {
-			at = v
-		}
-	}
+	at := cmp.Or(o.peek("command"), o.peek("command_index"), n)
 	o.setInt(&c.Command, 0, "command_index", "command")
 	c.Source = o.choice(c.Source, "source")
 	c.Pattern = o.pattern("pattern")

@@ -102,7 +102,7 @@ func (d *decoder) handlerSteps(o *object, path string) []*Step {
 		}
 		return d.steps(n, path, bareShell)
 	}
-	if !o.has(actionKeys...) && !o.has("name", "validate") && !slices.ContainsFunc(o.n.pairs, func(p pair) bool { return d.agents[p.key.text] }) {
+	if !o.has("name", "validate") && !slices.ContainsFunc(o.n.pairs, func(p pair) bool { return d.isAction(p.key.text) }) {
 		return nil
 	}
 	if o.has("shell") && o.has("claude") {

@@ -111,7 +111,7 @@ func (c *composer) inlineWorkflow(key, n, with *node, unfilled bool) *SubWorkflo
 // are known.
 func (c *composer) inlineFile(body *node, in given) *File {
 	d := &decoder{file: &File{Path: body.src.path, Source: body.src.text}, problems: c.d.problems, strict: c.d.strict}
-	d.agents, d.top, d.file.Agents = c.d.agents, c.d.top, c.d.file.Agents
+	d.top, d.file.Agents = c.d.top, c.d.file.Agents
 	d.names = maps.Clone(c.d.names)
 	d.namesOf(c.d.file)
 	sub := &composer{l: c.l, d: d, dir: c.dir, with: map[string]any{}, later: map[string]bool{}, outer: c}

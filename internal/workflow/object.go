@@ -27,7 +27,6 @@ type decoder struct {
 	params              map[string]Param  // of this file, by name
 	paramTexts          map[string]string // see paramText
 	unfilled            []string          // required parameters whose values are not to be had
-	agents              map[string]bool   // names of configured agents
 	agentTable          *table            // their names as keys of a step
 	nested              int               // > 0 inside handlers and checks
 	phase               byte              // where we are: c, s, m, r, g as in field.was

@@ -52,7 +52,7 @@ func (d *decoder) step(n *node, path string, b bare) *Step {
 
 // stepTables are the keys of a step: the language's and the agents' names.
 func (d *decoder) stepTables() []*table {
-	if len(d.agents) == 0 {
+	if len(d.file.Agents) == 0 {
 		return []*table{stepTable}
 	}
 	return []*table{stepTable, d.agentKeys()}
@@ -61,7 +61,7 @@ func (d *decoder) stepTables() []*table {
 func (d *decoder) agentKeys() *table {
 	if d.agentTable == nil {
 		var fs []field
-		for name := range d.agents {
+		for name := range d.file.Agents {
 			fs = append(fs, field{key: name, typ: tText, sample: "do it", doc: "asks the agent " + name})
 		}
 		d.agentTable = newTable("agent_step", "a step", func() []field { return fs })
