@@ -317,11 +317,9 @@ func calledNames(root *node) map[string]bool {
 			look(it)
 		}
 		for _, p := range n.pairs {
-			if slices.Contains([]string{"workflow", "use", "template"}, p.key.text) && p.val.scalar() && n != root {
+			// extends is of a workflow that is written here
+			if slices.Contains([]string{"workflow", "use", "template", "extends"}, p.key.text) && p.val.scalar() && n != root {
 				out[p.val.text] = true
-			}
-			if p.key.text == "extends" && p.val.scalar() && n != root {
-				out[p.val.text] = true // of a workflow that is written here
 			}
 			look(p.val)
 		}

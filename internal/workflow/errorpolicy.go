@@ -202,11 +202,8 @@ func (d *decoder) batch(n *node, p *ErrorPolicy) {
 }
 
 func (d *decoder) batchSize(o *object, p *ErrorPolicy) {
-	i, ok := o.integer(1, "size")
-	switch {
-	case ok:
-		p.BatchSize = i
-	case !o.has("size"):
+	o.setInt(&p.BatchSize, 1, "size")
+	if !o.has("size") {
 		d.errorf(o.n, "missing-key", "batched needs its size").Suggest("for example: error_collection: batched:5")
 	}
 }

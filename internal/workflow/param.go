@@ -332,8 +332,9 @@ func (d *decoder) setValue(p *declared, v any, from string) {
 		return
 	}
 	p.Value, p.HasValue = v, true
-	if p.condition != nil || p.fits != nil {
-		d.validateParam(p, v)
+	if !p.fulfils(v) {
+		d.errorf(p.n, "bad-parameter", "the parameter %q is %s, which its validation refuses: %s", p.Name, short(value.JSON(v)), short(p.validation.text)).
+			Suggest("give it a value that fits, with --param %s=VALUE", p.Name)
 	}
 }
 
@@ -369,26 +370,19 @@ func (d *decoder) paramCondition(n *node) *expr.Expr {
 	return e
 }
 
-func (d *decoder) validateParam(p *declared, v any) {
-	var ok bool
-	var err error
-	if p.fits != nil {
-		ok = p.fits.MatchString(value.Text(v))
-	} else {
-		ok, err = p.fulfils(v)
+// fulfils reports whether a value is as the validation of the parameter wants it.
+func (p *declared) fulfils(v any) bool {
+	switch {
+	case p.fits != nil:
+		return p.fits.MatchString(value.Text(v))
+	case p.condition == nil:
+		return true
 	}
-	if err != nil || !ok {
-		d.errorf(p.n, "bad-parameter", "the parameter %q is %s, which its validation refuses: %s", p.Name, short(value.JSON(v)), short(p.validation.text)).
-			Suggest("give it a value that fits, with --param %s=VALUE", p.Name)
-	}
-}
-
-// fulfils evaluates the condition for a value.
-func (p *declared) fulfils(v any) (bool, error) {
-	return p.condition.EvalBool(expr.ResolverFunc(func(path expr.Path) (any, bool) {
+	ok, err := p.condition.EvalBool(expr.ResolverFunc(func(path expr.Path) (any, bool) {
 		if len(path) > 0 && (path[0].Name == "value" || path[0].Name == p.Name) {
 			return expr.Walk(v, path[1:])
 		}
 		return nil, false
 	}))
+	return ok && err == nil
 }

@@ -66,13 +66,9 @@ func (d *decoder) mode(n *node, w *WriteFile) {
 		return
 	}
 	w.Mode = os.FileMode(m & 0o777)
-	if m&0o4000 != 0 {
-		w.Mode |= os.ModeSetuid
-	}
-	if m&0o2000 != 0 {
-		w.Mode |= os.ModeSetgid
-	}
-	if m&0o1000 != 0 {
-		w.Mode |= os.ModeSticky
+	for bit, mode := range map[uint64]os.FileMode{0o4000: os.ModeSetuid, 0o2000: os.ModeSetgid, 0o1000: os.ModeSticky} {
+		if m&bit != 0 {
+			w.Mode |= mode
+		}
 	}
 }
