@@ -222,7 +222,6 @@ func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do f
 		})
 	})
 	defer sig.stop()
-	watch.Urgent(sig.ready) // before anything is shown
 	opt.Store, opt.Soft = st, sig.soft
 	if ask := show.ask(a.ask()); ask != nil {
 		opt.Ask = func(question string) bool {
@@ -231,7 +230,6 @@ func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do f
 		}
 	}
 	opt.Commands = func(suspend func(stop func())) {
-		sig.ready() // before anything runs
 		sig.stops.begin(suspend, func() func() { return show.lend(true) })
 	}
 	opt.Terminal = a.lender(f, sig, watch, show)
@@ -250,6 +248,7 @@ func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do f
 	if tell != nil {
 		opt.Sinks, opt.Tracing = append(opt.Sinks, tell), tell
 	}
+	sig.ready() // a process that is ended while it makes a run leaves half of it behind
 	sum, err := do(sig.hard, opt)
 	patience, cancel := sig.patience()
 	defer cancel()

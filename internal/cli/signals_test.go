@@ -1,0 +1,52 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A signal that comes while the journal of a run is made interrupts the run: one
+// that ended the process would leave half a directory behind.
+func TestSignalsAreHeededBeforeARunIsMade(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "one.yml"), []byte("commands: [{shell: 'true'}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	drafts := func() []string {
+		paths, err := filepath.Glob(filepath.Join(dir, ".bide", "runs", ".new-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return paths
+	}
+	for range 30 {
+		cmd := program(t, dir, "run", "one.yml")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		end := make(chan struct{})
+		go func() {
+			defer close(end)
+			_ = cmd.Wait()
+		}()
+		for ended := false; !ended && len(drafts()) == 0; {
+			select {
+			case <-end: // it was made between two looks
+				ended = true
+			default:
+			}
+		}
+		_ = cmd.Process.Signal(syscall.SIGHUP) // it may have ended
+		<-end
+		if code := cmd.ProcessState.ExitCode(); code != 0 && code != 129 {
+			t.Errorf("it ended with %v", cmd.ProcessState)
+		}
+		if left := drafts(); len(left) > 0 {
+			t.Fatalf("left behind: %s", strings.Join(left, ", "))
+		}
+	}
+}
