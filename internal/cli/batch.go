@@ -177,7 +177,7 @@ func (f *batchOptions) read(args []string, dash int) error {
 		return usagef("no command is given; write it after --, as in: bide batch '*.png' -- optipng {}, or as --command TEXT")
 	case f.command != "" && len(f.words) > 0:
 		return usagef("--command and a command after -- cannot be used together")
-	case slices.ContainsFunc(f.words, func(w string) bool { return strings.Contains(w, "{%}") }):
+	case slices.ContainsFunc(append(f.words, f.command), func(w string) bool { return strings.Contains(w, "{%}") && !namesItem(w) }):
 		return usagef("{%%}, the number of the slot, is not supported")
 	}
 	return nil
@@ -198,7 +198,7 @@ func (f *batchOptions) prefixed() {
 		return
 	}
 	f.command, f.words, f.agent = strings.TrimSpace(text), nil, true
-	if f.command != "" && !strings.Contains(f.command, "item") && !hasPlaceholder(f.command) {
+	if f.command != "" && !namesItem(f.command) && !hasPlaceholder(f.command) {
 		f.command += " {}"
 	}
 }
@@ -215,10 +215,15 @@ func (f *batchOptions) text() (text string, parts bool) {
 		return shellOfText(withItem(f.words[0])), true
 	case len(f.words) > 0:
 		return shellOfWords(f.wordsWithItem()), true
-	case strings.Contains(f.command, "item") || !hasPlaceholder(f.command):
+	case namesItem(f.command) || !hasPlaceholder(f.command):
 		return f.command, false
 	}
 	return shellOfText(f.command), true
+}
+
+// namesItem says whether a text has the variable of a workflow, and so braces of its own.
+func namesItem(text string) bool {
+	return strings.Contains(text, "${item") || strings.Contains(text, "$item")
 }
 
 // wordsWithItem are the words of the command; the item is the last of them unless

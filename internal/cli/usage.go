@@ -60,7 +60,7 @@ func wrongArguments(cmd *cobra.Command, args []string) error {
 	words := strings.Fields(cmd.Use)[1:]
 	var needed []string
 	for _, w := range words {
-		if !strings.HasPrefix(w, "[") {
+		if !strings.HasPrefix(w, "[") && w != "--" {
 			needed = append(needed, strings.TrimSuffix(w, "..."))
 		}
 	}

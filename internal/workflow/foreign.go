@@ -239,7 +239,7 @@ func (d *decoder) placeholders() {
 		}
 		told[s] = true
 		if found := a.Text.Placeholders(); len(found) > 0 && !named() {
-			d.problems.Warnf(s.Pos, "literal-placeholder", "%s stands here as it is: a step of a workflow is given no argument in its place", found[0]).
+			d.warnAt(s.Pos, "literal-placeholder", "%s stands here as it is: a step of a workflow is given no argument in its place", found[0]).
 				Suggest("write ${item} for the item")
 		}
 	}
@@ -270,7 +270,7 @@ func (d *decoder) bashisms() {
 		if sh != "dash" {
 			return
 		}
-		p := d.problems.Warnf(s.Pos, "bash-in-sh", "%s is bash's; steps run with sh, which is dash on this machine and %s", b.What, b.Dash)
+		p := d.warnAt(s.Pos, "bash-in-sh", "%s is bash's; steps run with sh, which is dash on this machine and %s", b.What, b.Dash)
 		if b.Instead == "" {
 			p.Suggest("write bash -c '…' around it")
 		} else {

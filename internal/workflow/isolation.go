@@ -126,7 +126,7 @@ func (d *decoder) sameFiles() {
 			if name == "" || strings.HasPrefix(name, "/dev/") || d.full() {
 				continue
 			}
-			d.problems.Warnf(s.Pos, "same-file", "every item writes the same file %s, so that only what the last of them wrote is left", name).
+			d.warnAt(s.Pos, "same-file", "every item writes the same file %s, so that only what the last of them wrote is left", name).
 				Suggest("put something of the item into its name, as in %s, or use >> to append", suggestName(name))
 		}
 	})

@@ -170,14 +170,18 @@ func mistakeAt(line string) int {
 }
 
 func TestStrictMakesErrors(t *testing.T) {
-	src := "commands: [{shell: a, timeuot: 3}]\nversion: 2\n"
-	_, lax := parse(t, src)
-	if e, w := lax.Count(); e != 0 || w != 2 {
-		t.Errorf("%d errors and %d warnings; want 0 and 2", e, w)
-	}
-	_, strict := workflow.Parse("f.yml", []byte(src), workflow.Options{Strict: true})
-	if e, w := strict.Count(); e != 2 || w != 0 {
-		t.Errorf("strict: %d errors and %d warnings; want 2 and 0", e, w)
+	for src, n := range map[string]int{
+		"commands: [{shell: a, timeuot: 3}]\nversion: 2\n":                                                      2,
+		"{mode: mapreduce, map: {input: [1], agent_template: [{shell: 'echo > out.txt'}, {shell: 'echo {}'}]}}": 2,
+	} {
+		_, lax := parse(t, src)
+		if e, w := lax.Count(); e != 0 || w != n {
+			t.Errorf("%s: %d errors and %d warnings; want 0 and %d", src, e, w, n)
+		}
+		_, strict := workflow.Parse("f.yml", []byte(src), workflow.Options{Strict: true})
+		if e, w := strict.Count(); e != n || w != 0 {
+			t.Errorf("%s, strict: %d errors and %d warnings; want %d and 0", src, e, w, n)
+		}
 	}
 }
 
