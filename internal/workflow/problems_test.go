@@ -171,8 +171,8 @@ func mistakeAt(line string) int {
 
 func TestStrictMakesErrors(t *testing.T) {
 	for src, n := range map[string]int{
-		"commands: [{shell: a, timeuot: 3}]\nversion: 2\n":                                                      2,
-		"{mode: mapreduce, map: {input: [1], agent_template: [{shell: 'echo > out.txt'}, {shell: 'echo {}'}]}}": 2,
+		"commands: [{shell: a, timeuot: 3}]\nversion: 2\n":                                                            2,
+		"{mode: mapreduce, map: {input: [1, 2], agent_template: [{shell: 'echo hi > out.txt'}, {shell: 'echo {}'}]}}": 2,
 	} {
 		_, lax := parse(t, src)
 		if e, w := lax.Count(); e != 0 || w != n {
