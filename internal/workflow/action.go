@@ -215,11 +215,7 @@ func (a *Agent) asksPermissions() bool {
 
 // with reads the arguments of a pipeline or workflow.
 func (d *decoder) with(o *object) []Arg {
-	key, n := o.first("with", "parameters")
-	if n == nil {
-		return nil
-	}
-	return d.args(n, key)
+	return firstOf(o, []string{"with", "parameters"}, d.args)
 }
 
 func (d *decoder) args(n *node, key string) []Arg {

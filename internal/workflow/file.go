@@ -35,9 +35,7 @@ func (d *decoder) decode(n *node) {
 	f.Kind = d.kind(o)
 	f.Name, f.Description = o.str("name"), o.str("description")
 	read(o, "agents", &f.Agents, d.agentConfigs) // first, as their names are keys of steps
-	if n := o.take("retry_defaults"); n != nil {
-		d.top = d.retrySpec(n, "retry_defaults")
-	}
+	read(o, "retry_defaults", &d.top, func(n *node) *retrySpec { return d.retrySpec(n, "retry_defaults") })
 	d.fileEnv(o)
 	d.options(o)
 	if f.Kind == MapReduce {
@@ -159,10 +157,7 @@ func (d *decoder) worktree(n *node) *Worktree {
 func (d *decoder) standard(o *object) {
 	f := d.file
 	for _, key := range []string{"retry", "retry_config"} {
-		if n := o.take(key); n != nil {
-			spec := d.retrySpec(n, key)
-			d.top = d.top.over(spec)
-		}
+		d.top = d.top.over(firstOf(o, []string{key}, d.retrySpec))
 	}
 	if b := d.blockOf(o, "setup", 's'); b != nil {
 		f.Steps = b.Steps

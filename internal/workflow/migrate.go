@@ -50,9 +50,6 @@ func (m *Migration) Text() []byte {
 	}
 	lines := strings.Split(string(m.src.text), "\n")
 	done := m.Done()
-	if len(done) == 0 {
-		return m.src.text
-	}
 	for i := len(done) - 1; i >= 0; i-- { // from the end: the columns before stay
 		r := done[i]
 		line := []rune(lines[r.Line-1])

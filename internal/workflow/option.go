@@ -37,9 +37,7 @@ func (d *decoder) optionValue(o *object, r *option.Row, key string, n *node) (an
 		return d.count(n, key, r)
 	case option.Number:
 		f, p := d.number(n, key, r.Least, r.Greatest)
-		if p != nil {
-			o.hint(p, key)
-		}
+		o.hint(p, key)
 		return f, p == nil
 	case option.Span:
 		return d.optionSpan(n, key, r)
@@ -132,9 +130,6 @@ func (d *decoder) jitter(n *node, key string) (backoff.Jitter, bool) {
 // strategy reads the name of a strategy; its parameters stand in keys of their
 // own, whichever way they were written.
 func (d *decoder) strategy(n *node, key string) (string, bool) {
-	if n.tag != "" {
-		n = n.as(strings.TrimPrefix(n.tag, "!"))
-	}
 	name, _ := strategyParts(n)
 	switch {
 	case name != nil:

@@ -131,10 +131,7 @@ func (d *decoder) stepFrom(o *object, path string) *Step {
 	s.When = o.condition("when", "condition", "if")
 	s.Timeout = o.positiveDuration("timeout", "timeout_secs")
 	d.byAttempt(o, s)
-	var spec *retrySpec
-	if key, n := o.first("retry", "retry_config"); n != nil {
-		spec = d.retrySpec(n, key)
-	}
+	spec := firstOf(o, []string{"retry", "retry_config"}, d.retrySpec)
 	if n := o.take("max_attempts"); n != nil {
 		if spec != nil {
 			d.warnf(o.keyNode("max_attempts"), "no-effect", "max_attempts has no effect beside retry").Suggest("write it inside retry: as attempts")

@@ -17,10 +17,7 @@ func (d *decoder) checks(o *object, s *Step) {
 	if n := o.take("validate"); n != nil {
 		s.Validate = d.validate(n, s.Path)
 	}
-	skip := false
-	if o.has("step_validate") {
-		skip = o.yes("skip_validation")
-	}
+	skip := o.has("step_validate") && o.yes("skip_validation")
 	n := o.take("step_validate")
 	if n == nil {
 		return // the keys beside it are reported as having no effect
