@@ -384,23 +384,16 @@ func (b *builder) mapping(y *yaml.Node, n *node, depth int) {
 
 // merge adds the pairs of a `<<` value that the map does not have itself.
 func (b *builder) merge(n, from *node, at map[string]*node) {
-	switch from.kind {
-	case mapNode:
-		for _, p := range from.pairs {
+	for _, m := range from.each() {
+		if m.kind != mapNode {
+			b.problems.Errorf(m.pos, "bad-merge-key", "the merge key << takes a map or a list of maps; this is %s", m.kind)
+			continue
+		}
+		for _, p := range m.pairs {
 			if at[p.key.text] == nil {
 				at[p.key.text] = p.key
 				n.pairs = append(n.pairs, p)
 			}
 		}
-	case listNode:
-		for _, it := range from.items {
-			if it.kind == mapNode {
-				b.merge(n, it, at)
-			} else {
-				b.problems.Errorf(it.pos, "bad-merge-key", "the merge key << takes a map or a list of maps; this is %s", it.kind)
-			}
-		}
-	default:
-		b.problems.Errorf(from.pos, "bad-merge-key", "the merge key << takes a map or a list of maps; this is %s", from.kind)
 	}
 }

@@ -47,18 +47,18 @@ func jsonAsYAML(text []byte) []byte {
 // decodeYAML gives the first document and, where there is one, the second.
 func decodeYAML(text []byte) (first, second *yaml.Node, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
-	first = new(yaml.Node)
-	if err := dec.Decode(first); err != nil {
+	next := func() (*yaml.Node, error) {
+		n := new(yaml.Node)
+		err := dec.Decode(n)
 		if errors.Is(err, io.EOF) {
-			return nil, nil, nil
+			return nil, nil
 		}
+		return n, err
+	}
+	if first, err = next(); first == nil || err != nil {
 		return nil, nil, err
 	}
-	second = new(yaml.Node)
-	switch err := dec.Decode(second); {
-	case errors.Is(err, io.EOF):
-		return first, nil, nil
-	case err != nil:
+	if second, err = next(); err != nil {
 		return nil, nil, err
 	}
 	return first, second, nil
