@@ -2,6 +2,7 @@ package template
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/pattern"
@@ -83,6 +84,12 @@ func (s *Script) read(src string, depth int) {
 		switch n := n.(type) {
 		case *syntax.CallExpr:
 			s.call(n, depth)
+		case *syntax.Stmt:
+			if c, ok := n.Cmd.(*syntax.CallExpr); ok && len(c.Args) == 1 && shells(path.Base(c.Args[0].Lit())) {
+				for _, r := range n.Redirs {
+					s.read(known(r.Hdoc), depth+1)
+				}
+			}
 		case *syntax.Redirect:
 			switch n.Op {
 			case syntax.RdrOut, syntax.RdrClob, syntax.RdrAll:
@@ -107,14 +114,58 @@ func (s *Script) call(c *syntax.CallExpr, depth int) {
 	switch words[0] {
 	case "cd", "pushd", "popd":
 		s.Moves = true
-	case "sh", "bash", "dash":
-		for i, w := range words[:len(words)-1] {
-			if w == "-c" || strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.HasSuffix(w, "c") {
-				s.read(words[i+1], depth+1)
-				return
+	case "eval":
+		var text []string
+		for _, w := range c.Args[1:] {
+			text = append(text, known(w))
+		}
+		s.read(strings.Join(text, " "), depth+1)
+	}
+	i := slices.IndexFunc(words, func(w string) bool { return shells(path.Base(w)) })
+	if i < 0 || i > 0 && !Runs(words[0]) {
+		return
+	}
+	for i++; i < len(words)-1; i++ {
+		if w := words[i]; strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.HasSuffix(w, "c") {
+			s.read(known(c.Args[i+1]), depth+1)
+			return
+		}
+	}
+}
+
+// Runs says whether a program runs a command that stands among its arguments.
+func Runs(program string) bool {
+	program = path.Base(program)
+	_, wraps := wrappers[program]
+	return wraps || program == "find"
+}
+
+// known is a word as literal gives it, with an expansion in the place of each part
+// that is not known.
+func known(w *syntax.Word) string {
+	if w == nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, p := range w.Parts {
+		if text, ok := literal(&syntax.Word{Parts: []syntax.WordPart{p}}); ok {
+			b.WriteString(text)
+			continue
+		}
+		quoted, ok := p.(*syntax.DblQuoted)
+		if !ok {
+			b.WriteString("${x}")
+			continue
+		}
+		for _, q := range quoted.Parts {
+			if lit, ok := q.(*syntax.Lit); ok {
+				b.WriteString(unescapeDouble(lit.Value))
+			} else {
+				b.WriteString("${x}")
 			}
 		}
 	}
+	return b.String()
 }
 
 // literal is a word whose text is known: plain or quoted, without expansions.

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/template"
 )
 
 // NeedsIsolation reports whether a file has work that should not be done in the
@@ -57,7 +59,10 @@ var gitWrites = []string{
 // behind a command that runs another, as in `env A=b git commit`.
 func writesWithGit(words []string) bool {
 	i := slices.IndexFunc(words, func(w string) bool { return path.Base(w) == "git" })
-	if i < 0 || i > 0 && !slices.Contains([]string{"command", "env", "exec", "nice", "nohup", "sudo", "time", "timeout", "xargs"}, path.Base(words[0])) {
+	if i < 0 || i > 0 && !template.Runs(words[0]) {
+		return false
+	}
+	if path.Base(words[0]) == "find" && !slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir"}, words[i-1]) {
 		return false
 	}
 	words = words[i+1:]

@@ -30,6 +30,18 @@ func TestMapsThatWriteWithGitAreIsolated(t *testing.T) {
 		"env A=b git reset --hard":                                   true,
 		"sh -c 'git tag v1'":                                         true,
 		"for f in *; do git rm $f; done":                             true,
+		"sh -c \"git tag v${item}\"":                                 true,
+		"/bin/bash -ec \"cd $DIR && git commit -m x\"":               true,
+		"timeout 5 sh -c 'git commit -m x'":                          true,
+		"ls | xargs -n1 sh -c 'git add \"$1\"' _":                    true,
+		"find . -name '*.go' -exec git add {} +":                     true,
+		"find . -exec sh -c 'git add \"$1\"' _ {} \\;":               true,
+		"eval \"git commit -m $X\"":                                  true,
+		"sh <<EOF\ngit commit -m ${item}\nEOF":                       true,
+		"sh -c \"git log $X\"; eval \"git show $X\"":                 false,
+		"find . -name git -o -name add":                              false,
+		"find git add commit":                                        false,
+		"echo sh -c 'git commit'":                                    false,
 		"echo $(git merge x)":                                        true,
 		"'git' \"commit\" -m x":                                      true,
 		"git stash":                                                  true,
@@ -72,6 +84,8 @@ func quoted(text string) string {
 
 func TestItemsThatWriteTheSameFile(t *testing.T) {
 	for step, want := range map[string]bool{
+		"shell: sh -c \"echo a > out${item}.txt\"":            false,
+		"shell: sh -c \"echo ${item} > out.txt\"":             true,
 		"shell: echo ${item} > out.txt":                       true,
 		"shell: 'echo ${item} &> \"all.log\"'":                true,
 		"shell: echo ${item} >> out.txt":                      false,
