@@ -181,19 +181,21 @@ func TestGraceOfTimeout(t *testing.T) {
 }
 
 // TestPipesNobodyWrites: an interrupt ends the wait for a file that is a pipe,
-// wherever a file is read.
+// wherever a file is read, and a long look into one; nothing has failed then.
 func TestPipesNobodyWrites(t *testing.T) {
 	for name, text := range map[string]string{
-		"env_files":        "env_files: [pipe]\ncommands: [{shell: 'true'}]",
-		"a secret":         "secrets: {X: {provider: file, key: pipe}}\ncommands: [{shell: 'true'}]",
-		"in a text":        "commands: [{shell: 'echo ${file:pipe}'}]",
-		"result_file":      "commands: [{shell: echo 1, validate: {shell: 'true', result_file: pipe}}]",
-		"expected_schema":  "commands: [{shell: echo 1, validate: {shell: 'true', expected_schema: pipe}}]",
-		"a pipeline":       "parameters: {optional: [{name: x, default: pipe}]}\ncommands: [{pipeline: '${x}'}]",
-		"input of foreach": "commands: [{foreach: {input: pipe, do: [{shell: 'true'}]}}]",
-		"input of the map": "map: {input: pipe.json, agent_template: [{shell: 'true'}]}",
+		"env_files":               "env_files: [pipe]\ncommands: [{shell: 'true'}]",
+		"a secret":                "secrets: {X: {provider: file, key: pipe}}\ncommands: [{shell: 'true'}]",
+		"in a text":               "commands: [{shell: 'echo ${file:pipe}'}]",
+		"result_file":             "commands: [{shell: echo 1, validate: {shell: 'true', result_file: pipe}}]",
+		"expected_schema":         "commands: [{shell: echo 1, validate: {shell: 'true', expected_schema: pipe}}]",
+		"a pipeline":              "parameters: {optional: [{name: x, default: pipe}]}\ncommands: [{pipeline: '${x}'}]",
+		"input of foreach":        "commands: [{foreach: {input: pipe, do: [{shell: 'true'}]}}]",
+		"a long query of foreach": "commands: [{foreach: {input: big.json, json_path: '$..[*]..[*]..[*]', do: [{shell: 'true'}]}}]",
+		"foreach of an item":      "isolation: none\nmap: {input: [{a: 1}], agent_template: [{foreach: {input: pipe, do: [{shell: 'true'}]}}]}",
+		"input of the map":        "map: {input: pipe.json, agent_template: [{shell: 'true'}]}",
 	} {
-		t.Run(name, func(t *testing.T) {
+		both := func(t *testing.T, soft bool) {
 			t.Parallel()
 			b := newBench(t)
 			for _, name := range []string{"pipe", "pipe.json"} {
@@ -203,6 +205,12 @@ func TestPipesNobodyWrites(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 			defer cancel()
+			if strings.Contains(text, "big.json") {
+				b.write("big.json", "["+strings.Repeat("["+strings.Repeat("[1,[1,1]],", 300)+"1],", 600)+"1]")
+			}
+			if soft {
+				b.opt.Soft, b.opt.Grace, ctx = ctx, time.Millisecond, context.Background()
+			}
 			done := make(chan *ran, 1)
 			go func() {
 				r, err := b.try(ctx, text)
@@ -214,10 +222,20 @@ func TestPipesNobodyWrites(t *testing.T) {
 			select {
 			case r := <-done:
 				r.status(event.Interrupted)
+				if failed := r.of(event.AttemptFailed); len(failed) > 0 {
+					t.Errorf("an attempt has failed: %s", failed[0].Message)
+				}
+				for _, e := range append(r.of(event.StepFinished), r.of(event.ItemFinished)...) {
+					if e.Status == event.Failed || e.Status == event.DeadLettered {
+						t.Errorf("%s %s has failed: %s", e.Step, e.Item, e.Message)
+					}
+				}
 			case <-time.After(patience):
 				t.Fatal("it waits on")
 			}
-		})
+		}
+		t.Run(name, func(t *testing.T) { both(t, false) })
+		t.Run(name+", softly", func(t *testing.T) { both(t, true) })
 	}
 }
 

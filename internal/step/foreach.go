@@ -169,6 +169,9 @@ func (x *Executor) foreachFile(ctx context.Context, p Site, a *workflow.Foreach)
 	until, stop := x.Life.Until(ctx)
 	defer stop()
 	list, err := x.Actions.Items(until, p.File(a.Input, name), a.JSONPath)
+	if halt := x.Life.Stopping(ctx); err != nil && halt != nil {
+		return nil, halt
+	}
 	if err != nil {
 		return nil, inputError("foreach: %w", err)
 	}

@@ -176,6 +176,11 @@ func (x *Executor) Step(ctx context.Context, p Site, s *workflow.Step) Outcome {
 		out = x.rounds(ctx, p, s, path)
 		set = p.Scope.Since(mark)
 	}
+	if out.Err != nil && ctx.Err() != nil && isCancelled(ctx, out.Err) {
+		if stop := x.Life.Stopping(ctx); errors.Is(stop, ErrInterrupted) {
+			out = stopped(out, stop) // what it read for the step was cut short
+		}
+	}
 	if out.Err != nil && errors.Is(out.Err, ErrInterrupted) {
 		return out // not finished: a resume goes on with it
 	}
