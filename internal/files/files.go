@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Name is a path as a workflow names it.
@@ -91,21 +92,25 @@ func (n Name) openFile(flag int) (*os.File, error) {
 	return within(n, func(root *os.Root, path string) (*os.File, error) { return root.OpenFile(path, flag, 0) })
 }
 
-// Create makes the file, empty, and the folders on the way to it.
-func (n Name) Create() (*os.File, error) {
-	if !n.ByData {
-		path := n.Full()
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return nil, err
-		}
-		return os.Create(path)
+// Create makes the file, empty, for writing, and the folders on the way to it. A pipe
+// with a name is an error where nobody reads from it: what is written there would be
+// gone with the end of the writing.
+func (n Name) Create() (f *os.File, err error) {
+	const flag = os.O_WRONLY | os.O_CREATE | os.O_TRUNC | syscall.O_NONBLOCK
+	if n.ByData {
+		f, err = within(n, func(root *os.Root, path string) (*os.File, error) {
+			if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				return nil, err
+			}
+			return root.OpenFile(path, flag, 0o666)
+		})
+	} else if err = os.MkdirAll(filepath.Dir(n.Full()), 0o755); err == nil {
+		f, err = os.OpenFile(n.Full(), flag, 0o666)
 	}
-	return within(n, func(root *os.Root, path string) (*os.File, error) {
-		if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return nil, err
-		}
-		return root.Create(path)
-	})
+	if errors.Is(err, syscall.ENXIO) {
+		err = fmt.Errorf("%w: nobody reads from this pipe", err)
+	}
+	return f, err
 }
 
 // Find gives the files that fit the path as a pattern of filepath.Match, by

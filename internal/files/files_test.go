@@ -102,6 +102,42 @@ func TestCreateMakesFolders(t *testing.T) {
 	}
 }
 
+// What is written into a pipe that nobody reads is gone when it is closed.
+func TestCreateWantsAReader(t *testing.T) {
+	dir := place(t)
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []files.Name{files.At(pipe), {Dir: dir, Path: "pipe", ByData: true}} {
+		if f, err := n.Create(); err == nil {
+			f.Close()
+			t.Errorf("%v was opened without a reader", n)
+		} else if !strings.Contains(err.Error(), "nobody reads") {
+			t.Error(err)
+		}
+	}
+	reader, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for _, n := range []files.Name{files.At(pipe), {Dir: dir, Path: "pipe", ByData: true}} {
+		f, err := n.Create()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString("ok"); err != nil {
+			t.Error(err)
+		}
+		f.Close()
+		b := make([]byte, 8)
+		if n, err := reader.Read(b); err != nil || string(b[:n]) != "ok" {
+			t.Errorf("%q, %v", b[:n], err)
+		}
+	}
+}
+
 // A pipe that nobody writes holds nobody back, wherever it stands.
 func TestReadEndsWithContext(t *testing.T) {
 	dir := place(t)
