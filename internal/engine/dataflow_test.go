@@ -126,7 +126,7 @@ out broken
 			opened++
 		}
 	}
-	if n := strings.Count(r.file("log"), "p\n"); opened != 1 || n != 2 {
+	if n := b.times("p"); opened != 1 || n != 2 {
 		t.Errorf("the breaker opened %d times after %d attempts, want once after 2", opened, n)
 	}
 	if r.sum.Steps.Failed != 1 || r.sum.Steps.Skipped != 2 {
