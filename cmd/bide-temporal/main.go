@@ -134,7 +134,8 @@ func work(text string) error {
 		return err
 	}
 	a := &activities{worker: mine, heartbeat: heartbeats(c), wish: wishes(c)}
-	short := worker.New(c, mainQueue, worker.Options{DisableEagerActivities: true})
+	// The commands of lanes may keep a workflow from a processor for more than the usual second.
+	short := worker.New(c, mainQueue, worker.Options{DisableEagerActivities: true, DeadlockDetectionTimeout: 5 * time.Second})
 	registerMain(short, a)
 	lanes := worker.New(c, laneQueue, worker.Options{MaxConcurrentActivityExecutionSize: slots, DisableWorkflowWorker: true,
 		DisableEagerActivities: true, WorkerStopTimeout: grace})

@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	temporal "go.temporal.io/sdk/workflow"
 )
 
@@ -104,6 +105,8 @@ func newPlaceOf(t *testing.T, flow, text string, items int, files map[string]str
 	suite.SetLogger(silent())
 	p.env = suite.NewTestWorkflowEnvironment()
 	p.env.SetTestTimeout(time.Minute)
+	// On a busy machine a workflow may have to wait for a processor for a second.
+	p.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
 	p.env.SetDataConverter(payloads())
 	a := &activities{worker: w, heartbeat: func(context.Context, []byte) error { return nil },
 		wish: func(context.Context, string) (cluster.Stop, error) { return cluster.Stop{}, nil }}
