@@ -75,7 +75,7 @@ func TestExecOptionsTakeEffect(t *testing.T) {
 		{"until", quick, "--until 'result.n == 2'", `echo "{\"n\":" $(wc -l < $N) "}"`, "2 [4] 0"},
 		{"rules", quick, "--rule '{on: {exit_code: 3}, attempts: 5}' --rule '{on: {exit_code: 7}, attempts: 4, backoff: fixed, initial_delay: 2ms}'", "exit 7", "4 [2 2 2] 7"},
 		{"circuit_breaker", quick, "--breaker 2/1h", "exit 7", "2 [4 8] 7"},
-		{"timeout", "--attempts 1", "--timeout 50ms", "sleep 1; exit 7", "1 [] 124"},
+		{"timeout", "--attempts 1", "--timeout 2s", "sleep 4; exit 7", "1 [] 124"},
 		{"on_failure", quick, "--fallback 'exit 0'", "exit 7", "3 [4 8] 0"},
 	} {
 		rows[c.option] = true
