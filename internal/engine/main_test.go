@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bide-dev/bide/internal/cli"
+	"github.com/bide-dev/bide/internal/crashtest"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/proc"
 )
@@ -22,6 +23,7 @@ var parts = map[string]func() int{
 }
 
 func TestMain(m *testing.M) {
+	crashtest.Launch()
 	if proc.CompanionMain() {
 		return
 	}

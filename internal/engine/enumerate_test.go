@@ -1,0 +1,411 @@
+package engine_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/crashtest"
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// Enumeration: a run is made in which the n-th effect of bide, of git or of a command on a
+// file fails, or in which processes end there, for each n; it is resumed without trouble,
+// and the content of the branch, of the checkout and of the results is compared with what
+// the workflow's text says. BIDE_ENUMERATE=1 takes every n (make enumerate); without it,
+// some n are drawn, and their seed is printed where one fails. BIDE_ENUMERATE_AT=n takes
+// one.
+
+// scene is a workflow with what it must come to.
+type scene struct {
+	flow string
+	repo bool
+	want map[string]string // content of files on the branch main, and in the checkout
+	left map[string]string // content of files in $EV
+	once []string          // subjects of commits that the branch has once
+}
+
+var scenes = map[string]scene{
+	"plain": {
+		flow: `
+name: enumerate
+mode: mapreduce
+isolation: none
+map:
+  input: printf 'a\nb\nc\n'
+  max_parallel: 1
+  agent_template:
+    - shell: head -c 20000 /dev/zero | tr '\0' ${item}; echo
+reduce:
+  - shell: cp "${map.results_file}" results.json; grep -oE 'a{900}|b{900}|c{900}' results.json | cut -c1 | tr -d '\n' | tr -s abc > $EV/results
+`,
+		left: map[string]string{"results": "abc"},
+	},
+	"worktrees": {
+		repo: true,
+		flow: `
+name: enumerate
+mode: mapreduce
+isolation: worktree
+error_policy:
+  retry_config: {max_attempts: 9, initial_delay: 1ms, backoff: fixed}
+map:
+  input: printf 'a\nb\nc\n'
+  max_parallel: 1
+  agent_template:
+    - shell: mkdir -p d-${item}; for i in 1 2 3; do echo "${item} $i" > d-${item}/$i; done
+    - shell: if [ ${item} = b ] && [ ! -e $EV/tried ]; then touch $EV/tried; exit 1; fi
+    - shell: set -e; cat d-${item}/* > sum-${item}; git add -A; git commit -qm "made ${item}"
+reduce:
+  - shell: set -e; cat sum-a sum-b sum-c > total; git add total; git diff --cached --quiet || git commit -qm total
+`,
+		want: map[string]string{
+			"first.txt": "first\n",
+			"d-a/1":     "a 1\n", "d-a/2": "a 2\n", "d-a/3": "a 3\n",
+			"d-b/1": "b 1\n", "d-b/2": "b 2\n", "d-b/3": "b 3\n",
+			"d-c/1": "c 1\n", "d-c/2": "c 2\n", "d-c/3": "c 3\n",
+			"sum-a": "a 1\na 2\na 3\n", "sum-b": "b 1\nb 2\nb 3\n", "sum-c": "c 1\nc 2\nc 3\n",
+			"total": "a 1\na 2\na 3\nb 1\nb 2\nb 3\nc 1\nc 2\nc 3\n",
+		},
+		once: []string{"made a", "made b", "made c", "total"},
+	},
+	"conflict": {
+		repo: true,
+		flow: `
+name: enumerate
+mode: mapreduce
+isolation: worktree
+map:
+  input: printf 'a\nb\n'
+  max_parallel: 2
+  agent_template:
+    - shell: set -e; echo "${item}" > own-${item}; echo "${item}" > both; git add -A; git commit -qm "made ${item}"
+merge:
+  - shell: |
+      set -e
+      if [ -e "$(git rev-parse --git-path MERGE_HEAD)" ]; then printf 'a\nb\n' > both; git add both; git commit -qm resolved; fi
+`,
+		want: map[string]string{"first.txt": "first\n", "own-a": "a\n", "own-b": "b\n"},
+		once: []string{"made a", "made b"},
+	},
+}
+
+// trouble is what happens at the n-th effect.
+type trouble struct {
+	name string
+	at   func(e crashtest.Effect, n, at int) crashtest.Verdict
+}
+
+func once(v crashtest.Verdict) func(crashtest.Effect, int, int) crashtest.Verdict {
+	return func(_ crashtest.Effect, n, at int) crashtest.Verdict {
+		if n == at {
+			return v
+		}
+		return crashtest.Verdict{}
+	}
+}
+
+// refusal is the error that a full disk, or a broken one, gives for an effect.
+func refusal(e crashtest.Effect) crashtest.Verdict {
+	switch e.Kind {
+	case crashtest.Sync, crashtest.SyncAll:
+		return crashtest.Verdict{Errno: int(syscall.EIO)}
+	case crashtest.Exec:
+		return crashtest.Verdict{Errno: int(syscall.EAGAIN)}
+	case crashtest.Remove, crashtest.Rmdir, crashtest.Chmod:
+		return crashtest.Verdict{Errno: int(syscall.EIO)}
+	}
+	return crashtest.Verdict{Errno: int(syscall.ENOSPC)}
+}
+
+var troubles = []trouble{
+	{"all killed", once(crashtest.Verdict{End: crashtest.Everyone})},
+	{"bide killed", once(crashtest.Verdict{End: crashtest.Main})},
+	{"git killed", func(e crashtest.Effect, n, at int) crashtest.Verdict {
+		if n == at && strings.HasPrefix(e.Program, "git") {
+			return crashtest.Verdict{End: crashtest.This}
+		}
+		return crashtest.Verdict{}
+	}},
+	{"fails once", func(e crashtest.Effect, n, at int) crashtest.Verdict {
+		if n == at {
+			return refusal(e)
+		}
+		return crashtest.Verdict{}
+	}},
+	{"disk full", func(e crashtest.Effect, n, at int) crashtest.Verdict {
+		if v := refusal(e); n >= at && v.Errno == int(syscall.ENOSPC) {
+			return v
+		}
+		return crashtest.Verdict{}
+	}},
+}
+
+// stage is a scene on its own directory, which can be put back to its beginning.
+type stage struct {
+	*bench
+	scene
+	root  string
+	began *crashtest.Disk
+}
+
+func newStage(t *testing.T, s scene) *stage {
+	t.Helper()
+	if err := crashtest.Supported(); err != nil {
+		t.Skip(err)
+	}
+	b := newBench(t)
+	if s.repo {
+		b.git()
+	}
+	b.write("flow.yml", s.flow)
+	if s.repo {
+		if err := sh(b.dir, "git add . && git commit -qm files && rm -rf .git/hooks/*"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.write("mine.txt", "mine\n") // the user's, and not committed
+	root := filepath.Dir(b.dir)
+	b.setenv("TMPDIR", filepath.Join(root, "tmp"))
+	if err := os.Mkdir(filepath.Join(root, "tmp"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	x := &stage{bench: b, scene: s, root: root}
+	var err error
+	if x.began, err = crashtest.NewDisk(root); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// again puts the directory back to its beginning.
+func (x *stage) again() {
+	x.t.Helper()
+	for _, dir := range []string{x.home, x.dir, x.ev} {
+		if err := os.RemoveAll(dir); err != nil {
+			x.t.Fatal(err)
+		}
+	}
+	if err := x.began.Restore(); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// counts says whether an effect is one that a scene is enumerated over: of programs
+// started, and of files that are not the test's own.
+func (x *stage) counts(e crashtest.Effect) bool {
+	return (e.Below(x.root) || e.Kind == crashtest.Exec) && !e.Below(x.ev)
+}
+
+// play is playAll for the effects that count.
+func (x *stage) play(decide func(crashtest.Effect) crashtest.Verdict, args ...string) (status int, said string) {
+	x.t.Helper()
+	return x.playAll(func(e crashtest.Effect) crashtest.Verdict {
+		if !x.counts(e) {
+			return crashtest.Verdict{}
+		}
+		return decide(e)
+	}, args...)
+}
+
+// playAll runs bide with its effects watched; it gives the exit status, -1 where a
+// signal ended it, and what it printed.
+func (x *stage) playAll(decide func(crashtest.Effect) crashtest.Verdict, args ...string) (status int, said string) {
+	x.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd := &exec.Cmd{Path: self, Args: append([]string{"bide"}, args...), Dir: x.dir, Stdout: &out, Stderr: &out, WaitDelay: patience}
+	cmd.Env = append(slices.Clone(x.opt.Environ), "BIDE_HOME="+x.home, partVar+"=bide")
+	w, err := crashtest.Start(cmd, decide)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	stuck := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer stuck.Stop()
+	_ = w.Wait()
+	return cmd.ProcessState.ExitCode(), out.String()
+}
+
+// plainly runs bide with nothing in its way.
+func (x *stage) plainly(args ...string) (status int, said string) {
+	x.t.Helper()
+	p := x.start("bide", args...)
+	status = p.wait(x.t)
+	x.quiet()
+	return status, p.text()
+}
+
+// finish resumes until the run has succeeded, as a user would; story is what was said.
+func (x *stage) finish(status int, story string) (string, bool) {
+	for range 5 {
+		if status == 0 {
+			return story, true
+		}
+		args := []string{"resume", "-y"}
+		if x.runDir() == "" {
+			args = []string{"run", "-y", "flow.yml"}
+		} else if _, state := x.recordedEvents(); state.Status == event.Succeeded {
+			return story + "\nthe record says that it succeeded", true
+		} else if state.Items.Counts().DeadLettered > 0 {
+			args = []string{"dlq", "retry", "last", "-y"}
+		}
+		var said string
+		status, said = x.plainly(args...)
+		story += fmt.Sprintf("\n$ bide %s: %d\n%s", strings.Join(args, " "), status, said)
+	}
+	return story, status == 0
+}
+
+// wrong compares all that is left with what the scene must come to.
+func (x *stage) wrong() (out []string) {
+	for name, want := range x.left {
+		text, err := os.ReadFile(filepath.Join(x.ev, name))
+		if err != nil || strings.TrimSpace(string(text)) != want {
+			out = append(out, fmt.Sprintf("$EV/%s is %q (%v), want %q", name, text, err, want))
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(x.dir, "mine.txt")); err != nil || string(text) != "mine\n" {
+		out = append(out, fmt.Sprintf("the user's own file is %q (%v)", text, err))
+	}
+	if !x.repo {
+		return out
+	}
+	git := func(args ...string) string {
+		cmd := exec.Command("git", args...)
+		cmd.Dir, cmd.Env = x.dir, x.opt.Environ
+		said, err := cmd.CombinedOutput()
+		if err != nil {
+			out = append(out, fmt.Sprintf("git %s: %v: %s", strings.Join(args, " "), err, said))
+		}
+		return string(said)
+	}
+	for name, want := range x.want {
+		text, err := os.ReadFile(filepath.Join(x.dir, filepath.FromSlash(name)))
+		if err != nil || string(text) != want {
+			out = append(out, fmt.Sprintf("%s in the checkout is %q (%v), want %q", name, text, err, want))
+		}
+		if got := git("show", "main:"+name); got != want {
+			out = append(out, fmt.Sprintf("%s on main is %q, want %q", name, got, want))
+		}
+	}
+	subjects := strings.Split(git("log", "--no-merges", "--format=%s", "main"), "\n")
+	for _, subject := range x.once {
+		if n := len(slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return s != subject })); n != 1 {
+			out = append(out, fmt.Sprintf("main has the commit %q %d times", subject, n))
+		}
+	}
+	if said := git("status", "--porcelain"); said != "?? mine.txt\n" {
+		out = append(out, fmt.Sprintf("git status of the checkout: %q", said))
+	}
+	if said := git("fsck", "--no-dangling", "--connectivity-only"); strings.Contains(said, "missing") || strings.Contains(said, "broken") {
+		out = append(out, "git fsck: "+said)
+	}
+	if said := git("worktree", "list"); strings.Count(said, "\n") != 1 {
+		out = append(out, "worktrees are left: "+said)
+	}
+	locks, _ := exec.Command("find", filepath.Join(x.dir, ".git"), "-name", "*.lock", "!", "-name", "bide.lock").CombinedOutput()
+	if len(locks) > 0 {
+		out = append(out, fmt.Sprintf("locks are left: %s", locks))
+	}
+	return out
+}
+
+// effects counts those of a run without trouble, which must come to what the scene says.
+func (x *stage) effects() int {
+	x.t.Helper()
+	x.again()
+	n := 0
+	status, said := x.play(func(crashtest.Effect) crashtest.Verdict { n++; return crashtest.Verdict{} }, "run", "-y", "flow.yml")
+	if wrong := x.wrong(); status != 0 || len(wrong) > 0 {
+		x.t.Fatalf("without trouble: exit status %d: %s\n%s", status, shorten(said), strings.Join(wrong, "\n"))
+	}
+	return n
+}
+
+// enumerated gives which of n places to try: all, one, or some.
+func enumerated(t *testing.T, n, some int) []int {
+	t.Helper()
+	if at, err := strconv.Atoi(os.Getenv("BIDE_ENUMERATE_AT")); err == nil {
+		return []int{at}
+	}
+	if os.Getenv("BIDE_ENUMERATE") != "" {
+		out := make([]int, n)
+		for i := range out {
+			out[i] = i + 1
+		}
+		return out
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0)).Perm(n)[:min(n, some)]
+}
+
+var onlyTrouble = os.Getenv("BIDE_ENUMERATE_TROUBLE")
+
+// TestEveryEffect has each effect of a run fail, or be the last one of its processes.
+func TestEveryEffect(t *testing.T) {
+	t.Parallel()
+	for name, s := range scenes {
+		for _, trouble := range troubles {
+			if trouble.name == "git killed" && !s.repo || onlyTrouble != "" && onlyTrouble != trouble.name {
+				continue
+			}
+			t.Run(name+"/"+trouble.name, func(t *testing.T) {
+				t.Parallel()
+				x := newStage(t, s)
+				some := 2
+				failed := 0
+				for _, at := range enumerated(t, x.effects(), some) {
+					if !x.at(trouble, at) {
+						if failed++; failed >= 20 {
+							t.Fatal("and so on")
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// at is one run with trouble at one effect.
+func (x *stage) at(trouble trouble, at int) bool {
+	x.t.Helper()
+	x.again()
+	n := 0
+	var where crashtest.Effect
+	status, said := x.play(func(e crashtest.Effect) crashtest.Verdict {
+		if n++; n == at {
+			where = e
+		}
+		return trouble.at(e, n, at)
+	}, "run", "-y", "flow.yml")
+	x.quiet()
+	story := fmt.Sprintf("$ bide run: %d\n%s", status, said)
+	story, ended := x.finish(status, story)
+	wrong := x.wrong()
+	if ended && len(wrong) == 0 {
+		return true
+	}
+	if !ended {
+		wrong = append(wrong, "it does not come to its end")
+	}
+	x.t.Errorf("%s at effect %d (%v):\n%s\n%s", trouble.name, at, where, strings.Join(wrong, "\n"), shorten(story))
+	return false
+}
+
+var longLine = regexp.MustCompile(`(?m)^(.{300}).*$`)
+
+func shorten(text string) string { return longLine.ReplaceAllString(text, "$1…") }
