@@ -273,8 +273,9 @@ func (r *run) commandInput(ctx context.Context, p step.Site, text *template.Text
 		return "", func() {}, err
 	}
 	clean := func() { _ = os.Remove(f.Name()) } // a leftover goes when the run is resumed, or with its directory
-	_, err = r.acts.world.Run(ctx, &workflow.Shell{Text: text}, &action.Call{Scope: p.Scope, Dir: p.Dir, Env: p.Env.List(), Stdout: f})
-	if err = errors.Join(err, f.Close()); err != nil {
+	res, err := r.acts.world.Run(ctx, &workflow.Shell{Text: text}, &action.Call{Scope: p.Scope, Dir: p.Dir, Env: p.Env.List(), Stdout: f})
+	// A list that is not all there must not pass for a shorter one.
+	if err = errors.Join(err, res.OutputErr, f.Close()); err != nil {
 		clean()
 		return "", func() {}, err
 	}
