@@ -5,10 +5,11 @@
 # make cluster  runs on Temporal against a real server
 # make chaos  the long form of the kill test
 # make enumerate  every effect of a run fails, and the power is cut at each
+# make powercuts  the power is cut on a real file system
 GO ?= go
 FUZZTIME ?= 300x
 
-.PHONY: enumerate bounds bide-temporal cluster cluster-million cluster-short cluster-check fuzz-short foresight docs pictures contrib all test short lint darwin examples fuzz bench bench-build bench-startup bench-throughput chaos checks ci build release release-check
+.PHONY: enumerate powercuts bounds bide-temporal cluster cluster-million cluster-short cluster-check fuzz-short foresight docs pictures contrib all test short lint darwin examples fuzz bench bench-build bench-startup bench-throughput chaos checks ci build release release-check
 
 all: build
 
@@ -130,6 +131,12 @@ chaos:
 # have a short form of it.
 enumerate:
 	BIDE_ENUMERATE=1 $(GO) test -vet=off -count=1 -timeout 4h -run 'TestEveryEffect|TestEveryPowerCut' ./internal/engine
+
+# Power cuts at random moments on a real file system, so many for each scene: as root,
+# on Linux, with mkfs.ext4 and loop devices.
+POWER_CUTS = 350
+powercuts:
+	BIDE_POWER_CUTS=$(POWER_CUTS) $(GO) test -vet=off -count=1 -timeout 2h -v -run '^TestPowerCutsOnDisk$$' ./internal/engine
 
 # What the simulator says beside theory and beside real runs: each figure with its
 # bound. Its short form is one of the tests.
