@@ -76,17 +76,8 @@ func (h *Header) complete(path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(walVersions, walVersionsAt)
-	return errors.Join(err, syncFile(f), f.Close())
+	return errors.Join(syncFile(f), f.Close())
 }
-
-// walVersions, in their place in a database file, say that it is used with a
-// log (https://sqlite.org/fileformat2.html#file_format_version_numbers). To have
-// SQLite do it, with PRAGMA journal_mode = WAL, makes the log, its index and
-// their locks, and removes them again when the database is closed.
-var walVersions = []byte{2, 2}
-
-const walVersionsAt = 18
 
 // write fills the header in.
 func (h *Header) write(path string) (err error) {
@@ -116,7 +107,7 @@ func (h *Header) write(path string) (err error) {
 			return err
 		}
 	}
-	return execSQL(c, "COMMIT")
+	return execSQL(c, "COMMIT; PRAGMA journal_mode = WAL")
 }
 
 // recorded is h as it is read back.

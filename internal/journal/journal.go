@@ -25,10 +25,6 @@ const (
 	restEvery = 4 * time.Millisecond
 	// urgent is the number of queued events that are committed without a rest.
 	urgent = 1024
-	// logAhead is how many zeros are written behind a log that has grown, once it
-	// has a size of logAhead: to sync what is written over others takes half as long
-	// as to sync a file that has become longer.
-	logAhead = 256 << 10
 	// smallLog is how large a log may be that is left at the end, in bytes.
 	smallLog = 1 << 20
 	// syncEvery is how old an event gets before it is synced while nobody waits: so
@@ -59,7 +55,6 @@ type Journal struct {
 	connMu sync.Mutex
 	conn   driver.Conn
 	insert *inserter
-	ahead  int64 // how far zeros were written into the log; see writeAhead
 	// headless says that the log is empty still.
 	headless bool
 

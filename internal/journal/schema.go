@@ -70,7 +70,10 @@ func connector(path string, m mode) (driver.Connector, error) {
 	q.Add("_pragma", "cell_size_check(1)")
 	q.Add("_pragma", "temp_store(2)")
 	if m != readOnly {
-		q.Add("_pragma", "wal_autocheckpoint(4000)")
+		// Pages. A log of 1 MiB is begun anew soon, and to sync what is written over others
+		// takes half as long as to sync a file that has become longer: strict maps take 1.2
+		// times as long with a log that only grows.
+		q.Add("_pragma", "wal_autocheckpoint(256)")
 		q.Add("_pragma", "checkpoint_fullfsync(1)") // has a meaning on macOS only
 	}
 	return sqlite.NewConnector(address(path, q))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"io"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
@@ -168,7 +167,6 @@ func (j *Journal) transact(f func(driver.Conn) error) error {
 		err = j.insert.run(j.insert.commit)
 	}
 	if err == nil {
-		j.writeAhead()
 		return j.begun()
 	}
 	// Some errors have rolled back already; then this one says so, and the
@@ -178,25 +176,6 @@ func (j *Journal) transact(f func(driver.Conn) error) error {
 	}
 	return err
 }
-
-// writeAhead makes the log longer than it has to be. SQLite takes zeros for the
-// end of the log, as it takes what is left there from before a checkpoint. That
-// it cannot be done, on a full disk, is no failure: a commit may still fit in.
-// j.connMu is held, so that nobody writes there.
-func (j *Journal) writeAhead() {
-	if j.wal == nil {
-		return // it is being opened
-	}
-	size, err := j.wal.Seek(0, io.SeekEnd) // and no Stat: see stillThere
-	if err != nil || size < logAhead || size <= j.ahead {
-		return
-	}
-	if n, err := j.wal.WriteAt(zeros[:], size); err == nil {
-		j.ahead = size + int64(n)
-	}
-}
-
-var zeros [logAhead]byte
 
 // rowBytes is about how large the text of a row gets: a reader holds one row
 // at a time.
