@@ -8,9 +8,9 @@ import (
 )
 
 // empty is a journal without a header: the database that writeEmpty makes. A
-// new journal begins as a copy of it, which takes a tenth of the time that it
-// takes SQLite to read the schema. A test compares the two, and makes the file
-// anew when it is run with -update.
+// new journal begins as a copy of it: where SQLite makes the tables each time, a run of
+// one step takes 0.4 to 0.9 ms longer (180 pairs, medians 1.03 and 1.07). A test compares
+// the two, and makes the file anew when it is run with -update.
 //
 //go:embed empty.db
 var empty []byte
