@@ -15,6 +15,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/template"
@@ -143,9 +144,38 @@ func (g *gitWork) ownWorktree(ctx context.Context) error {
 		return fmt.Errorf("the run's worktree: %w", err)
 	}
 	g.tree = tree
+	if tree.Remade {
+		g.x.Note("the run's worktree was gone and is made anew from branch %s; what was uncommitted in it is lost", tree.Branch)
+	}
+	for _, name := range tree.Locks {
+		g.x.Note("a git that was killed left %s, which is removed", name)
+	}
+	g.tellLost()
 	if n := len(tree.LeftOut); n > 0 {
 		g.x.Note("%s of your working tree %s not in the run's worktree (%s%s): commit what is to be there, or run with --isolation none",
 			diag.Count(n, "uncommitted file"), are(n), strings.Join(tree.LeftOut[:min(3, n)], ", "), more(n-3))
+	}
+	return nil
+}
+
+// safe has on the disk what a step did in a worktree of the run, and marks in the run's
+// own where it stood then.
+func (g *gitWork) safe(ctx context.Context, p step.Site, path string) error {
+	if p.Index == 0 {
+		if err := g.tree.Mark(ctx, path); err != nil {
+			return err
+		}
+	}
+	return g.repo.Sync(ctx)
+}
+
+// rewind takes back what a step of the run itself committed that was cut short: it runs
+// again, and shall find what it changed as if it had not committed.
+func (g *gitWork) rewind(ctx context.Context, steps map[string]journal.StepRecord) error {
+	for _, rec := range steps {
+		if !over(rec) {
+			return g.tree.Rewind(ctx, func(path string) bool { rec, ok := steps[path]; return ok && over(rec) })
+		}
 	}
 	return nil
 }
@@ -180,14 +210,26 @@ func (g *gitWork) freeze(ctx context.Context) error {
 	return g.tree.Freeze(ctx)
 }
 
-// drain removes the worktrees of agents that nobody needs any more.
-func (g *gitWork) drain(ctx context.Context) {
+// drain removes the worktrees of agents that nobody needs any more, and brings the
+// run's own to what they were merged into.
+func (g *gitWork) drain(ctx context.Context) error {
 	if g.tree == nil {
-		return
+		return nil
 	}
 	if err := g.tree.Drain(context.WithoutCancel(ctx)); err != nil {
 		g.x.Note("worktrees of agents are left: %v", err)
 	}
+	err := g.tree.Follow(context.WithoutCancel(ctx))
+	g.tellLost()
+	return err
+}
+
+// tellLost tells of files of the run's worktree that were moved aside.
+func (g *gitWork) tellLost() {
+	for _, name := range g.tree.Lost {
+		g.x.Note("a file of the run's worktree that is of no commit that is known was in the way of merged work, and is kept as %s", name)
+	}
+	g.tree.Lost = nil
 }
 
 // leave merges an agent's commits into the run. Work that is not merged stays
@@ -196,8 +238,9 @@ func (g *gitWork) leave(ctx context.Context, p step.Site, a *agentRun, err error
 	ctx = context.WithoutCancel(ctx) // what is done is taken over, also when the run stops
 	var k worktree.Kept
 	var ended error
+	a.recorded = func(ctx context.Context) { g.release(ctx, a) }
 	if err != nil {
-		k, ended = a.tree.Remove(ctx)
+		k, ended = a.tree.Keep(ctx)
 	} else {
 		var res worktree.MergeResult
 		res, k, ended = a.tree.Finish(ctx, worktree.MergeOptions{
@@ -214,14 +257,24 @@ func (g *gitWork) leave(ctx context.Context, p step.Site, a *agentRun, err error
 	if k.Branch != "" {
 		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Phase: "map", Item: a.item.ID, Index: a.item.Index, Message: k.String()})
 	}
-	if n := len(k.Ignored); n > 0 {
-		g.x.NoteOnce("ignored", fmt.Sprintf("item %s left %s that git ignores (%s%s): such files go when the next item takes the worktree; what is to be kept is written elsewhere, or committed",
-			nameOf(g.x.Values.Mask(), a.item), diag.Count(n, "path"), strings.Join(k.Ignored[:min(3, n)], ", "), more(n-3)))
-	}
 	if ended != nil {
 		ended = fmt.Errorf("the work of item %s: %w", nameOf(g.x.Values.Mask(), a.item), ended)
 	}
 	return errors.Join(err, ended)
+}
+
+// release puts an agent's worktree back, once it is on the disk how the agent ended.
+// Before, a next life of the run that does not know of the end would take the steps on
+// record for done, in a worktree without what they did.
+func (g *gitWork) release(ctx context.Context, a *agentRun) {
+	k, err := a.tree.Release(context.WithoutCancel(ctx))
+	if err != nil {
+		g.x.Note("the worktree of item %s is left: %v", nameOf(g.x.Values.Mask(), a.item), err)
+	}
+	if n := len(k.Ignored); n > 0 {
+		g.x.NoteOnce("ignored", fmt.Sprintf("item %s left %s that git ignores (%s%s): such files go when the next item takes the worktree; what is to be kept is written elsewhere, or committed",
+			nameOf(g.x.Values.Mask(), a.item), diag.Count(n, "path"), strings.Join(k.Ignored[:min(3, n)], ", "), more(n-3)))
+	}
 }
 
 // resolver resolves a conflict with the merge block, or with the agent that is

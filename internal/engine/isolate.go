@@ -34,6 +34,10 @@ func (r *run) isolate(ctx context.Context) error {
 		r.note("isolation: none: the items write with git (%s) in one working tree: they see each other's files, and meet on git's locks", s.Pos)
 	}
 	if r.git.tree != nil {
+		r.x.Safe = r.git.safe
+		if err := r.git.rewind(ctx, r.state.Steps); err != nil {
+			return err
+		}
 		r.env.Move(r.git.tree.WorkDir)
 		if err := r.prepare(ctx, r.git.tree, r.git.made); err != nil {
 			return err
@@ -102,6 +106,11 @@ func (x *mapRun) enter(ctx context.Context, p *step.Site, a *agentRun) (func(con
 // worktree gives an agent the worktree in which a former life of the run has
 // finished steps of it, else one of its own.
 func (x *mapRun) worktree(ctx context.Context, a *agentRun) (*worktree.Agent, error) {
+	if a.attempt > 1 { // what is left of the attempt before goes, and is on record as failed
+		if err := x.r.x.Recorder.Sync(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if !a.past.finished() {
 		return x.r.git.tree.NewAgent(ctx, a.item.ID, a.attempt)
 	}
@@ -115,7 +124,7 @@ func (x *mapRun) worktree(ctx context.Context, a *agentRun) (*worktree.Agent, er
 	}
 	if last := a.past.boundary(x.p, x.r.file.Map.Template.Steps); last != "" {
 		// What the next step has committed it shall find as if it had not.
-		err = tree.Rewind(ctx, last)
+		err = tree.Rewind(ctx, func(path string) bool { return path == last })
 	}
 	return tree, err
 }

@@ -30,6 +30,8 @@ type agentRun struct {
 	set     map[string]any // the variables that its steps set, where a handler may read them
 	past    past           // what an earlier life of the run did of it
 	anew    bool           // it is to begin again, from its first step
+	// recorded is called once it is on the disk how the attempt ended.
+	recorded func(context.Context)
 }
 
 // itemData is what item_finished carries of an item's result.
@@ -39,7 +41,7 @@ type itemData = mapper.Result
 func (x *mapRun) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 	a := agentRun{item: at.Item, attempt: at.Number, start: at.Start, past: x.takePast(at.Item.Index)}
 	err := x.agent(ctx, &a, at)
-	e := mapper.Ending{Result: a.data}
+	e := mapper.Ending{Result: a.data, Recorded: a.recorded}
 	if err == nil {
 		x.counted(a.data.Kind)
 		return e
@@ -154,7 +156,7 @@ func (x *mapRun) agent(ctx context.Context, a *agentRun, at mapper.Attempt) erro
 
 // mark notes in the agent's worktree which step of it has ended.
 func (x *mapRun) mark(a *agentRun, path string) {
-	if err := a.tree.Mark(path); err != nil {
+	if err := a.tree.Mark(context.Background(), path); err != nil {
 		x.r.x.NoteOnce("mark", fmt.Sprintf("the worktree of item %s: %v", nameOf(x.r.env.Mask(), a.item), err))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -58,7 +59,9 @@ func (r *run) mapPhase(ctx context.Context, p step.Site) error {
 			return err
 		}
 		x.run(ctx)
-		r.git.drain(ctx)
+		if err := r.git.drain(ctx); err != nil {
+			return errors.Join(x.end(), err)
+		}
 	}
 	return x.end()
 }

@@ -69,8 +69,11 @@ func (l *Lane) Work(ctx context.Context, it policy.Leased, last *failure.Failure
 	if h != nil {
 		err = l.handle(ctx, item, h)
 	}
-	if err == nil && x.Strict {
+	if err == nil && (x.Strict || e.Recorded != nil) {
 		err = x.Recorder.Sync(ctx)
+	}
+	if err == nil && e.Recorded != nil {
+		e.Recorded(ctx)
 	}
 	return policy.End{Item: it.Item, Outcome: o}, err
 }

@@ -13,6 +13,8 @@ type worker struct {
 	ready    chan struct{} // a job is there
 	job      job           // written in a turn before ready, read by the worker after
 	unsynced bool          // an end that it told of may not be on the disk yet
+	// recorded is the Ending.Recorded of the agent that it ran last, until it is called.
+	recorded func(context.Context)
 }
 
 // job is what a worker does next. Exactly one of its parts is set.

@@ -101,6 +101,10 @@ type Ending struct {
 	// State is what a handler reads beside the failure, as JSON. It is asked for
 	// only where there is a handler.
 	State func() json.RawMessage
+	// Recorded, if not nil, is called once what became of the agent is on the disk: it
+	// undoes what a resume would need until then. It is not called where that could not
+	// be recorded.
+	Recorded func(ctx context.Context)
 }
 
 // Map is a map. Its zero value is of no use: see [New].

@@ -19,6 +19,7 @@ func (x *Map) work(ctx context.Context) {
 		if err := x.Clock.Wait(context.WithoutCancel(ctx), -1, w.ready); err != nil {
 			panic(errProtocol("a wait that cannot be cancelled", err))
 		}
+		x.recorded(ctx, w)
 		switch j := w.job; {
 		case j.start != nil:
 			told = x.agent(ctx, w, j.start)
@@ -37,12 +38,27 @@ func (x *Map) work(ctx context.Context) {
 	}
 }
 
+// recorded tells the agent that w has run that its end is on the disk.
+func (x *Map) recorded(ctx context.Context, w *worker) {
+	f := w.recorded
+	if f == nil {
+		return
+	}
+	w.recorded = nil
+	if x.sync(ctx) {
+		w.unsynced = false
+		f(ctx)
+	}
+}
+
 // sync has on the disk what is recorded. A failure to write ends the run by
 // itself.
-func (x *Map) sync(ctx context.Context) {
-	if err := x.Recorder.Sync(context.WithoutCancel(ctx)); err != nil && (x.Stopping == nil || x.Stopping() == nil) {
+func (x *Map) sync(ctx context.Context) bool {
+	err := x.Recorder.Sync(context.WithoutCancel(ctx))
+	if err != nil && (x.Stopping == nil || x.Stopping() == nil) {
 		x.note("the end of an item: %v", err)
 	}
+	return err == nil
 }
 
 func (x *Map) note(format string, args ...any) {
@@ -69,7 +85,7 @@ func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
 	default:
 		e = failed(err)
 	}
-	w.unsynced = x.Strict
+	w.unsynced, w.recorded = x.Strict, e.Recorded
 	took := x.Clock.Now().Sub(a.Start)
 	end := ending{Ending: e, a: a, took: took.Milliseconds()}
 	if e.Err == nil || e.Skipped {

@@ -44,6 +44,11 @@ type Executor struct {
 	// Rand draws the jitter of the step of a path at a place, and with the path
 	// ItemJitter that of an item's next attempt; nil: the machine's.
 	Rand func(p Place, path string) backoff.Rand
+	// Safe has on the disk what a step did beside the record, before its end is
+	// recorded: a record of what a power cut takes away would have a resume leave the
+	// step out. path is the step's address. nil: there is nothing of which the record
+	// would have to be sure.
+	Safe func(ctx context.Context, p Site, path string) error
 	// Bare leaves out of the facts what only a later life of the run reads: their
 	// data. A simulation has none.
 	Bare bool

@@ -151,14 +151,14 @@ func (x *Executor) Step(ctx context.Context, p Site, s *workflow.Step) Outcome {
 	if s.When != nil {
 		run, err := s.When.EvalBool(template.Resolver(x.View(ctx, p)))
 		if err != nil {
-			return x.ended(p, s, path, start, Outcome{Status: event.Failed, Err: inputError("when: %w", err)}, nil)
+			return x.ended(ctx, p, s, path, start, Outcome{Status: event.Failed, Err: inputError("when: %w", err)}, nil)
 		}
 		if stop := x.Life.Stopping(ctx); stop != nil {
 			return Outcome{Status: event.Interrupted, Err: stop} // a condition that was cut short says nothing
 		}
 		if !run {
 			x.warnMisspelt(p, s)
-			return x.ended(p, s, path, start, Outcome{Status: event.Skipped}, nil)
+			return x.ended(ctx, p, s, path, start, Outcome{Status: event.Skipped}, nil)
 		}
 	}
 	e := p.Event(event.StepStarted, path)
@@ -184,7 +184,7 @@ func (x *Executor) Step(ctx context.Context, p Site, s *workflow.Step) Outcome {
 	if out.Err != nil && errors.Is(out.Err, ErrInterrupted) {
 		return out // not finished: a resume goes on with it
 	}
-	return x.ended(p, s, path, start, out, set)
+	return x.ended(ctx, p, s, path, start, out, set)
 }
 
 // actions are the data of step_started by the kind of action.
@@ -261,7 +261,7 @@ func normalJSON(v any) any {
 }
 
 // ended records how a step ended.
-func (x *Executor) ended(p Site, s *workflow.Step, path string, start time.Time, out Outcome, set map[string]any) Outcome {
+func (x *Executor) ended(ctx context.Context, p Site, s *workflow.Step, path string, start time.Time, out Outcome, set map[string]any) Outcome {
 	e := p.Event(event.StepFinished, path)
 	e.Label, e.Status, e.Attempts, e.ExitCode = s.Label(), out.Status, out.Attempts, out.Result.ExitCode
 	e.Time = x.Clock.Now()
@@ -282,6 +282,12 @@ func (x *Executor) ended(p Site, s *workflow.Step, path string, start time.Time,
 		e.Data = x.recordOf(p, out, set)
 	}
 	x.Tally.Add(path, out)
+	if x.Safe != nil && out.Status != event.Skipped {
+		if err := x.Safe(context.WithoutCancel(ctx), p, path); err != nil {
+			x.Life.Halt(fmt.Errorf("what step %s did cannot be made durable: %w", path, err))
+			return out // its end is not recorded, and a resume runs it again
+		}
+	}
 	x.record(e)
 	return out
 }

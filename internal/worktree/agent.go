@@ -91,11 +91,55 @@ func (run *Run) Former(item string, attempt int) (*Agent, error) {
 	return a, nil
 }
 
+// Keep makes sure that a branch holds the agent's work that is not merged into the
+// run, without the run's snapshot; what is uncommitted is committed first. The
+// worktree stays as it is until [Agent.Release], so that a next life of the run that
+// does not know of the end finds the work there.
+func (a *Agent) Keep(ctx context.Context) (Kept, error) { return a.keep(ctx, nil) }
+
+func (a *Agent) keep(ctx context.Context, st *look) (k Kept, err error) {
+	s := a.held()
+	if s == nil || !s.whole() {
+		return k, nil
+	}
+	if st == nil {
+		if st, err = a.run.look(ctx, s); err != nil {
+			return k, err
+		}
+	}
+	if k, err = a.run.keep(ctx, s, st); err != nil {
+		return k, fmt.Errorf("save the work in %s (the worktree stays as it is): %w", s.dir, err)
+	}
+	s.kept = st
+	return k, nil
+}
+
+// held is the slot in which the agent works; nil where it has none.
+func (a *Agent) held() *slot {
+	p := &a.run.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.held[a.Item]; s != nil && a.has(s) {
+		return s
+	}
+	return nil
+}
+
+// has says whether a slot is the agent's: another attempt may have it by now.
+func (a *Agent) has(s *slot) bool {
+	return a.Dir == "" || a.Dir == s.dir && a.Attempt == s.owner.Attempt
+}
+
+// Release puts the agent's worktree back for the next agent, once it is on record
+// how this one ended. It gives what [Agent.Remove] gives; what is kept already is
+// not in it.
+func (a *Agent) Release(ctx context.Context) (Kept, error) { return a.remove(ctx) }
+
 // Remove ends the use of the agent's worktree. What is uncommitted in it is
 // committed; work that is not merged into the run is kept in a branch, without
 // the run's snapshot. Ignored files are deleted; see Kept.Ignored. A second call
 // is no error.
-func (a *Agent) Remove(ctx context.Context) (Kept, error) { return a.remove(ctx, nil) }
+func (a *Agent) Remove(ctx context.Context) (Kept, error) { return a.remove(ctx) }
 
 // Leave ends the use of the agent's worktree in this life of the run, and keeps
 // it as it is for [Run.Continue] in the next one.
@@ -104,19 +148,19 @@ func (a *Agent) Leave() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.held[a.Item]
-	if s == nil || a.Dir != s.dir {
+	if s == nil || !a.has(s) {
 		return nil
 	}
 	delete(p.held, a.Item)
 	return s.lock.Unlock()
 }
 
-func (a *Agent) remove(ctx context.Context, st *look) (Kept, error) {
+func (a *Agent) remove(ctx context.Context) (Kept, error) {
 	p := &a.run.pool
 	p.mu.Lock()
 	err := a.run.load(ctx)
 	s := p.held[a.Item]
-	if s != nil && (a.Dir == "" || a.Dir == s.dir) {
+	if s != nil && a.has(s) {
 		delete(p.held, a.Item)
 	} else {
 		s = nil
@@ -125,18 +169,18 @@ func (a *Agent) remove(ctx context.Context, st *look) (Kept, error) {
 	if err != nil || s == nil {
 		return Kept{}, err
 	}
-	return a.run.release(ctx, s, st)
+	return a.run.release(ctx, s)
 }
 
-// Finish merges the agent's commits as [Run.Merge] does, and ends the use of its
-// worktree as [Agent.Remove] does, whether they could be merged or not.
+// Finish merges the agent's commits as [Run.Merge] does, and keeps what is not
+// merged as [Agent.Keep] does. The worktree is put back by [Agent.Release].
 func (a *Agent) Finish(ctx context.Context, o MergeOptions) (MergeResult, Kept, error) {
 	res, st, err := a.run.mergeOne(ctx, a, o)
 	if st.merged = res.Merged != ""; err != nil {
 		st = nil // it was looked at too long ago, or in vain
 	}
-	k, rerr := a.remove(ctx, st)
-	return res, k, errors.Join(err, rerr)
+	k, kerr := a.keep(ctx, st)
+	return res, k, errors.Join(err, kerr)
 }
 
 // look is how a worktree stood when it was looked at, and whether what is

@@ -89,7 +89,7 @@ func (r *Repo) AutoCommit(ctx context.Context, dir string, o CommitOptions) (str
 	if name, mail, ok := strings.Cut(strings.TrimSuffix(o.Author, ">"), " <"); o.Author != "" && (!ok || name == "" || mail == "" || !strings.HasSuffix(o.Author, ">")) {
 		return "", fmt.Errorf("commit: author %q: must be of the form Name <mail>", o.Author)
 	}
-	files, err := r.choose(ctx, dir, o)
+	unstaged, files, err := r.choose(ctx, dir, o)
 	if err != nil {
 		return "", err
 	}
@@ -101,13 +101,13 @@ func (r *Repo) AutoCommit(ctx context.Context, dir string, o CommitOptions) (str
 	if len(files) == 0 && !squash {
 		return "", nil
 	}
-	if err := r.autoCommit(ctx, dir, o, files, squash); err != nil {
+	if err := r.autoCommit(ctx, dir, o, unstaged, files, squash); err != nil {
 		return "", fmt.Errorf("commit in %s: %w", dir, err)
 	}
 	return r.commit(ctx, dir, "HEAD")
 }
 
-func (r *Repo) autoCommit(ctx context.Context, dir string, o CommitOptions, files []string, squash bool) error {
+func (r *Repo) autoCommit(ctx context.Context, dir string, o CommitOptions, unstaged, files []string, squash bool) error {
 	top, err := r.line(ctx, dir, "rev-parse", "--show-toplevel")
 	if err != nil {
 		return err
@@ -120,8 +120,10 @@ func (r *Repo) autoCommit(ctx context.Context, dir string, o CommitOptions, file
 		args = append(args, "--gpg-sign")
 	}
 	if len(files) > 0 {
-		if _, err := r.pathspec(ctx, top, files, "add", "-A"); err != nil {
-			return err
+		if len(unstaged) > 0 {
+			if _, err := r.pathspec(ctx, top, unstaged, "add", "-A"); err != nil {
+				return err
+			}
 		}
 		if len(o.Include)+len(o.Exclude) == 0 {
 			_, err = r.git(ctx, top, args...)
@@ -174,8 +176,9 @@ func (r *Repo) squash(ctx context.Context, top, since string, commitArgs []strin
 }
 
 // choose gives the uncommitted paths, relative to the top, that are to be
-// committed.
-func (r *Repo) choose(ctx context.Context, dir string, o CommitOptions) ([]string, error) {
+// committed, and those of them that are to be staged: git finds a file that is staged
+// as deleted nowhere any more.
+func (r *Repo) choose(ctx context.Context, dir string, o CommitOptions) (unstaged, all []string, err error) {
 	var patterns []string
 	for _, p := range o.Include {
 		patterns = append(patterns, ":()"+p)
@@ -186,17 +189,17 @@ func (r *Repo) choose(ctx context.Context, dir string, o CommitOptions) ([]strin
 	for _, p := range o.Exclude {
 		patterns = append(patterns, ":(exclude)"+p)
 	}
-	var files []string
-	for _, args := range [][]string{
-		{"ls-files", "--full-name", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--"},
-		{"diff", "--cached", "--name-only", "-z", "--no-renames", "--"},
-	} {
-		some, err := r.list(ctx, dir, append(args, patterns...)...)
-		if err != nil {
-			return nil, fmt.Errorf("choose what to commit: %w", err)
-		}
-		files = append(files, some...)
+	unstaged, err = r.list(ctx, dir, append([]string{"ls-files", "--full-name", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--"}, patterns...)...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("choose what to commit: %w", err)
 	}
-	slices.Sort(files)
-	return slices.Compact(files), nil
+	staged, err := r.list(ctx, dir, append([]string{"diff", "--cached", "--name-only", "-z", "--no-renames", "--"}, patterns...)...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("choose what to commit: %w", err)
+	}
+	slices.Sort(unstaged)
+	unstaged = slices.Compact(unstaged)
+	all = slices.Concat(unstaged, staged)
+	slices.Sort(all)
+	return unstaged, slices.Compact(all), nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -39,17 +40,27 @@ func shellQuote(s string) string {
 }
 
 // FinalMerge merges the run's commits into the user's branch, in the user's
-// working tree, with `git merge --no-ff`. It gives a *[CannotMerge], having
+// working tree, as `git merge --no-ff` does. It gives a *[CannotMerge], having
 // changed nothing, if the user's HEAD is not on the branch that the run started
 // from, or uncommitted files are in the way; and a *[Conflict] as Merge does.
+//
+// The merge is computed first. That it is about to come into the working tree is noted
+// under the private name "final"; then the files that differ are written, and then HEAD
+// moves. A FinalMerge after one that was cut short finds the note and goes on.
 func (run *Run) FinalMerge(ctx context.Context, o MergeOptions) (res MergeResult, err error) {
 	r := run.repo
+	if err := run.Follow(ctx); err != nil {
+		return res, err
+	}
 	tip, err := run.gather(ctx)
 	if err != nil {
 		return res, err
 	}
 	if tip == "" {
 		return res, fmt.Errorf("merge run %s: there is no branch %s", run.ID, run.Branch)
+	}
+	if err := run.endFinal(ctx); err != nil {
+		return res, err
 	}
 	if res.Commits, err = r.countNew(ctx, tip, "HEAD"); err != nil || res.Commits == 0 {
 		return res, err
@@ -58,14 +69,74 @@ func (run *Run) FinalMerge(ctx context.Context, o MergeOptions) (res MergeResult
 	if err := run.mayMerge(ctx, tip); err != nil {
 		return res, err
 	}
+	old, err := r.commit(ctx, r.dir, "HEAD")
+	if err != nil {
+		return res, err
+	}
 	o.Message = cmp.Or(o.Message, "Merge bide run "+run.ID)
-	m := merging{repo: r, dir: r.dir, tip: tip, branch: run.Branch, into: run.Target, MergeOptions: o}
-	err = m.make(ctx)
-	res.Commit, res.Resolved = m.result, m.resolved
-	if conflict := (*Conflict)(nil); err != nil && !errors.As(err, &conflict) {
+	m := merging{repo: r, tip: tip, branch: run.Branch, into: run.Target, before: old, scratch: filepath.Join(run.root, scratchDir), MergeOptions: o}
+	if err = m.compute(ctx); err == nil && m.result != "" {
+		if err = r.move(ctx, privateRef(run.ID, "final"), m.result, strings.Repeat("0", len(old))); err == nil {
+			err = run.endFinal(ctx)
+		}
+	}
+	if err == nil {
+		res.Commit, res.Resolved = m.result, m.resolved
+	}
+	if conflict := (*Conflict)(nil); err != nil && !errors.As(err, &conflict) && !errors.As(err, new(*CannotMerge)) {
 		err = fmt.Errorf("merge run %s (merge it by hand with `%s`): %w", run.ID, run.MergeCommand(), err)
 	}
 	return res, err
+}
+
+// endFinal brings the merge that is noted into the user's working tree; nothing where
+// none is. Where that cannot be done, the files are put back as they were.
+func (run *Run) endFinal(ctx context.Context) error {
+	r := run.repo
+	to, err := r.commit(ctx, r.dir, privateRef(run.ID, "final"))
+	if err != nil || to == "" {
+		return err
+	}
+	old, err := r.commit(ctx, r.dir, to+"^1")
+	if err != nil {
+		return err
+	}
+	head, err := r.commit(ctx, r.dir, "HEAD")
+	if err != nil {
+		return err
+	}
+	switch in, err := r.isAncestor(ctx, to, "HEAD"); {
+	case err != nil:
+		return err
+	case in:
+		return run.forgetFinal(ctx)
+	}
+	refused := error(nil)
+	if head == old {
+		refused = r.carry(ctx, r.dir, old, to, "", func(path string) error {
+			return &CannotMerge{Why: fmt.Sprintf("uncommitted in %s, and changed by the run: %s; commit or stash first", r.dir, path), Command: run.MergeCommand()}
+		})
+		if refused == nil {
+			if err := r.move(ctx, "HEAD", to, old); err != nil {
+				return err
+			}
+			return run.forgetFinal(ctx)
+		}
+	} else {
+		refused = &CannotMerge{Why: fmt.Sprintf("%s has moved to %s while the merge was under way", r.dir, head), Command: run.MergeCommand()}
+	}
+	ctx, cancel := cleanup(ctx)
+	defer cancel()
+	back := r.carry(ctx, r.dir, to, old, "", func(string) error { return nil }) // what is the user's stays
+	if back != nil {
+		return errors.Join(refused, fmt.Errorf("put the files back: %w", back))
+	}
+	return errors.Join(refused, run.forgetFinal(ctx))
+}
+
+func (run *Run) forgetFinal(ctx context.Context) error {
+	_, err := run.repo.git(ctx, run.repo.dir, "update-ref", "-d", privateRef(run.ID, "final"))
+	return err
 }
 
 // gather brings the run's branch to the HEAD of the run's worktree, where a

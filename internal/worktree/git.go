@@ -133,6 +133,12 @@ func splitNUL(s string) []string {
 	return strings.Split(s, "\x00")
 }
 
+// pathspec runs a git command on exactly these paths.
+func (r *Repo) pathspec(ctx context.Context, dir string, paths []string, args ...string) (string, error) {
+	args = append(append([]string{"--literal-pathspecs"}, args...), "--pathspec-from-file=-", "--pathspec-file-nul")
+	return r.run(ctx, call{dir: dir, args: args, stdin: strings.Join(paths, "\x00")})
+}
+
 // yes runs a git command that answers by its exit status 0 or 1.
 func (r *Repo) yes(ctx context.Context, dir string, args ...string) (bool, error) {
 	_, err := r.git(ctx, dir, args...)

@@ -9,39 +9,36 @@ import (
 	"strings"
 )
 
-// markFile has, in a slot's private git directory, a line for each step that
-// ended: the commit that the worktree was at, and the step. The last one may be of
-// a step whose end was not recorded before a kill; then the line before it counts.
+// markFile has, in the private git directory of a worktree, a line for each step that
+// ended in it: the commit that the worktree was at, and the step. The last ones may be
+// of steps whose end was not recorded before a kill; then the line before them counts.
+// A line without a step counts always.
 const markFile = "bide-step"
 
-// Mark notes which step of the agent has ended, for [Agent.Rewind]. It asks no
-// git and syncs nothing.
-func (a *Agent) Mark(step string) error {
-	admin, err := adminDir(a.Dir)
+// Mark notes which step has ended, for [Tree.Rewind]. It syncs nothing.
+func (t *Tree) Mark(ctx context.Context, step string) error {
+	admin, err := adminDir(t.Dir)
 	if err != nil {
 		return err
 	}
-	head, err := os.ReadFile(filepath.Join(admin, "HEAD"))
+	head, err := t.repo.headID(ctx, t.Dir)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(admin, markFile)
-	marks, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	f, err := os.OpenFile(filepath.Join(admin, markFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
 		return err
 	}
-	marks = append(marks, strings.TrimSpace(string(head))+" "+step+"\n"...)
-	if err := os.WriteFile(path+".tmp", marks, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".tmp", path)
+	_, err = f.WriteString(head + " " + step + "\n")
+	return errors.Join(err, f.Close())
 }
 
-// Rewind takes back the commits that were made since a step was marked, by the
-// next one, which was cut short: what they changed stays, staged. It does nothing
-// where the step has no mark, and where a branch is checked out.
-func (a *Agent) Rewind(ctx context.Context, step string) error {
-	admin, err := adminDir(a.Dir)
+// Rewind takes back the commits that were made since the last step that was marked and
+// is on record: by the next one, which was cut short. What they changed stays, staged.
+// It does nothing where there is no mark, and where a step left the worktree's branch
+// for another.
+func (t *Tree) Rewind(ctx context.Context, recorded func(step string) bool) error {
+	admin, err := adminDir(t.Dir)
 	if err != nil {
 		return err
 	}
@@ -51,25 +48,30 @@ func (a *Agent) Rewind(ctx context.Context, step string) error {
 	} else if err != nil {
 		return err
 	}
+	was := ""
+	for line := range strings.Lines(string(marks)) {
+		text, whole := strings.CutSuffix(line, "\n")
+		id, step, ok := strings.Cut(text, " ")
+		if whole && ok && isID(id) && (step == "" || recorded(step)) {
+			was = id
+		}
+	}
 	head, err := os.ReadFile(filepath.Join(admin, "HEAD"))
 	if err != nil {
 		return err
 	}
-	var was string
-	for line := range strings.Lines(string(marks)) {
-		if id, of, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); of == step {
-			was = id
-		}
-	}
-	now := strings.TrimSpace(string(head))
-	if !isID(was) || !isID(now) || was == now {
+	if at := strings.TrimSpace(string(head)); !isID(at) && at != "ref: refs/heads/"+t.Branch {
 		return nil
 	}
-	_, err = a.repo.git(ctx, a.Dir, "reset", "--quiet", "--soft", was, "--")
+	now, err := t.repo.headID(ctx, t.Dir)
+	if err != nil || was == "" || was == now {
+		return err
+	}
+	_, err = t.repo.git(ctx, t.Dir, "reset", "--quiet", "--soft", was, "--")
 	return err
 }
 
-// unmark forgets the step of an attempt that is over.
+// unmark forgets the steps of an attempt that is over.
 func (s *slot) unmark() error {
 	if err := os.Remove(filepath.Join(s.admin, markFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err

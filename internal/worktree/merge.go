@@ -76,16 +76,16 @@ type MergeResult struct {
 	Uncommitted []string
 }
 
-// Merge merges the agent's commits into the run's worktree with `git merge
-// --no-ff`; merges into one run are made one after the other. Nothing
-// happens where the agent made no commit, or its commits are merged already.
-// An unresolved conflict is a *[Conflict].
+// Merge merges the agent's commits into the run's branch, as `git merge --no-ff`
+// does, and brings the run's worktree there; merges into one run are made one after
+// the other. Nothing happens where the agent made no commit, or its commits are
+// merged already. An unresolved conflict is a *[Conflict].
 func (run *Run) Merge(ctx context.Context, a *Agent, o MergeOptions) (MergeResult, error) {
 	res, _, err := run.mergeOne(ctx, a, o)
-	return res, err
+	return res, errors.Join(err, run.Follow(ctx))
 }
 
-// mergeOne is Merge; it also gives how the agent's worktree stood.
+// mergeOne is Merge without the worktree; it also gives how the agent's stood.
 func (run *Run) mergeOne(ctx context.Context, a *Agent, o MergeOptions) (res MergeResult, st *look, err error) {
 	if run.queue == nil {
 		return res, &look{}, errNoWorktree
@@ -121,30 +121,49 @@ func (run *Run) mergeWork(ctx context.Context, a *Agent, st State, o MergeOption
 	return res, err
 }
 
-// merge merges tip into the run. Git says itself whether something is in its
-// way; only then is it looked for.
+// merge merges tip into the run's branch. The run's worktree is not touched: it
+// follows later. See follow.go.
 func (run *Run) merge(ctx context.Context, a *Agent, tip string, o MergeOptions, res *MergeResult) error {
-	if err := run.notMerging(); err != nil {
-		return err
-	}
 	if o.Before != nil {
 		if err := o.Before(tip, *res); err != nil {
 			return err
 		}
 	}
-	m := merging{repo: run.repo, dir: run.Dir, tip: tip, branch: a.Branch, into: run.Branch, MergeOptions: o}
-	m.stale = run.dropStale
-	err := m.make(ctx)
-	if m.inTheWay {
-		err = run.unstaged(ctx, func() error {
-			return run.withRoom(ctx, tip, func() error { return m.make(ctx) })
-		})
+	if err := run.detach(ctx); err != nil {
+		return err
+	}
+	ref := "refs/heads/" + run.Branch
+	old, err := run.repo.refID(ctx, ref)
+	if err != nil {
+		return err
+	}
+	m := merging{repo: run.repo, tip: tip, last: run.last, branch: a.Branch, into: run.Branch, before: old, scratch: filepath.Join(run.root, scratchDir), MergeOptions: o}
+	err = m.compute(ctx)
+	if err == nil && m.result != "" {
+		err = run.repo.move(ctx, ref, m.result, old)
+	}
+	if err != nil {
+		return err
 	}
 	res.Commit, res.Resolved = m.result, m.resolved
 	if m.result != "" {
 		res.Merged, res.Commits = tip, len(res.CommitIDs)
+		run.last = m.last
 	}
-	return err
+	return m.dropBranch(ctx)
+}
+
+// merged is a merge commit and its tree.
+type merged struct{ commit, tree string }
+
+// refID gives the commit of a branch: from its file, and from git where it is kept in
+// another way.
+func (r *Repo) refID(ctx context.Context, ref string) (string, error) {
+	text, _ := os.ReadFile(filepath.Join(r.common, filepath.FromSlash(ref)))
+	if id := strings.TrimSpace(string(text)); isID(id) {
+		return id, nil
+	}
+	return r.commit(ctx, r.dir, ref)
 }
 
 // Holds says whether the run's branch, or what its worktree is at, has a commit.
@@ -162,75 +181,148 @@ func (run *Run) Holds(ctx context.Context, commit string) (bool, error) {
 	return n == 0, err
 }
 
-// notMerging fails if somebody else's merge is under way in the run's worktree.
-func (run *Run) notMerging() error {
-	admin, err := adminDir(run.Dir)
-	if err != nil {
-		return err
-	}
-	other, err := os.ReadFile(filepath.Join(admin, "MERGE_HEAD"))
-	if err != nil {
-		return nil // there is none
-	}
-	return fmt.Errorf("%s is in the middle of another merge, of %s; end it with `git merge --continue` or `git merge --abort`", run.Dir, strings.TrimSpace(string(other)))
-}
-
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// merging is one merge in a worktree.
+// merging is one merge, computed by git without a worktree. Only where that meets a
+// conflict, or git is too old to compute it, it is performed: in a scratch worktree
+// that is nobody's, so that one that is cut short leaves nothing behind that could be
+// taken for work.
 type merging struct {
 	MergeOptions
 	repo         *Repo
-	dir          string
 	tip          string
 	branch, into string
-	stale        func() error // drops the lock files of a killed git
-	before       string       // HEAD before it
-	result       string       // HEAD after it; "" where there was nothing to merge
+	before       string // the commit that it is merged into
+	scratch      string // where the scratch worktree is made
+	dir          string // of it
+	kept         string // the branch that was made for the tip while a conflict was resolved
+	result       string // the merge commit, in no branch yet; "" where there was nothing to merge
 	resolved     bool
-	inTheWay     bool // git refused to begin: files of the worktree are in the way
+	last         merged // the merge before this one, if it is known, and then this one
 }
 
-func (m *merging) make(ctx context.Context) (err error) {
-	if m.before, err = m.repo.headID(ctx, m.dir); err != nil {
+// compute makes the merge commit.
+func (m *merging) compute(ctx context.Context) error {
+	tree, err := m.repo.mergeTree(ctx, m.before, m.tip)
+	if err != nil && !errors.Is(err, errNotClean) {
 		return err
 	}
-	m.inTheWay = false
-	said, mergeErr := m.repo.git(ctx, m.dir, "merge", "--no-ff", "--no-edit", "--no-verify", "--no-stat", "-m", m.Message, m.tip)
-	if mergeErr == nil {
-		if strings.HasPrefix(said, "Already up to date") {
-			return nil
+	if err != nil || m.last.commit != m.before || m.last.tree == tree { // else it changes something
+		if done, err := m.repo.isAncestor(ctx, m.tip, m.before); err != nil || done {
+			return err
 		}
+	}
+	if err != nil {
+		return m.perform(ctx)
+	}
+	m.result, err = m.repo.line(ctx, m.repo.dir, "commit-tree", tree, "-p", m.before, "-p", m.tip, "-m", m.Message)
+	m.last = merged{m.result, tree}
+	return err
+}
+
+// errNotClean says that a merge cannot be computed.
+var errNotClean = errors.New("the merge has conflicts")
+
+// mergeTree gives the tree of a merge; errNotClean where it has conflicts, or git has
+// no merge-tree --write-tree (before 2.38).
+func (r *Repo) mergeTree(ctx context.Context, into, tip string) (string, error) {
+	out, err := r.git(ctx, r.dir, "merge-tree", "--write-tree", "--no-messages", into, tip)
+	if code := status(err); code == 1 || code == 129 {
+		return "", errNotClean
+	}
+	tree := strings.TrimSpace(out)
+	if err == nil && !isID(tree) {
+		return "", errNotClean
+	}
+	return tree, err
+}
+
+// perform makes the merge in a scratch worktree, and has a conflict resolved there.
+func (m *merging) perform(ctx context.Context) (err error) {
+	drop, err := m.makeScratch(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, drop()) }()
+	_, mergeErr := m.repo.git(ctx, m.dir, "merge", "--no-ff", "--no-edit", "--no-verify", "--no-stat", "-m", m.Message, m.tip)
+	if mergeErr == nil {
 		m.result, err = m.repo.headID(ctx, m.dir)
 		return err
 	}
-	// What is left of the merge is taken back also when ctx has ended.
 	clean, cancel := cleanup(ctx)
 	defer cancel()
 	files, err := m.repo.unmerged(clean, m.dir)
 	if err != nil || len(files) == 0 || ctx.Err() != nil {
-		m.inTheWay = err == nil && ctx.Err() == nil
-		return errors.Join(mergeErr, err, m.takeBack(clean))
+		return errors.Join(mergeErr, err)
 	}
-	if m.branch, err = m.repo.nameCommit(clean, m.branch, m.tip); err != nil {
-		return errors.Join(mergeErr, err, m.takeBack(clean))
+	// The tip gets a name before anybody works on it.
+	if m.kept, err = m.repo.nameCommit(clean, m.branch, m.tip); err != nil {
+		return errors.Join(mergeErr, err)
 	}
-	conflict := &Conflict{Branch: m.branch, Commit: m.tip, Into: m.into, Files: files, Dir: m.repo.dir}
-	if m.Resolve != nil {
-		conflict.Err = m.resolve(ctx, files)
-		if conflict.Err == nil {
-			if strings.HasPrefix(m.branch, itemBranches) {
-				return m.repo.deleteBranch(ctx, m.branch, m.tip)
-			}
-			return nil
+	conflict := &Conflict{Branch: m.kept, Commit: m.tip, Into: m.into, Files: files, Dir: m.repo.dir}
+	if m.Resolve == nil {
+		return conflict
+	}
+	if conflict.Err = m.resolve(ctx, files); conflict.Err != nil {
+		return conflict
+	}
+	return nil
+}
+
+// makeScratch makes the scratch worktree at the commit that is merged into. What a
+// merge that was cut short left there goes first.
+func (m *merging) makeScratch(ctx context.Context) (drop func() error, err error) {
+	r := m.repo
+	err = r.locked(ctx, func() error {
+		if err := r.dropScratch(ctx, m.scratch); err != nil {
+			return err
+		}
+		return r.add(ctx, m.scratch, "", m.before)
+	})
+	m.dir = m.scratch
+	return func() error {
+		ctx, cancel := cleanup(ctx)
+		defer cancel()
+		return r.locked(ctx, func() error { return r.dropScratch(ctx, m.scratch) })
+	}, err
+}
+
+// scratchDir is the name of the scratch worktree in a run's directory.
+const scratchDir = "merging"
+
+// dropScratch removes a scratch worktree, whatever is in it. The caller holds the
+// repository's lock.
+func (r *Repo) dropScratch(ctx context.Context, path string) error {
+	e, err := r.registered(ctx, path)
+	if err != nil {
+		return err
+	}
+	if e != nil {
+		if err := r.unregister(ctx, path); err != nil {
+			return err
 		}
 	}
-	clean, cancel = cleanup(ctx)
-	defer cancel()
-	if err := m.takeBack(clean); err != nil {
-		return errors.Join(conflict, fmt.Errorf("take the merge back: %w", err))
+	return os.RemoveAll(path)
+}
+
+// dropBranch deletes the branch that held the tip while its conflict was resolved.
+func (m *merging) dropBranch(ctx context.Context) error {
+	if m.kept == "" || !strings.HasPrefix(m.kept, itemBranches) {
+		return nil
 	}
-	return conflict
+	return m.repo.deleteBranch(ctx, m.kept, m.tip)
+}
+
+// move publishes a commit by a ref that is at old, once the commit is on the disk.
+// When it returns, so is the ref.
+func (r *Repo) move(ctx context.Context, ref, to, old string) error {
+	if err := r.Sync(ctx); err != nil {
+		return err
+	}
+	if _, err := r.git(ctx, r.dir, "update-ref", "-m", "bide: merge", ref, to, old); err != nil {
+		return err
+	}
+	return r.Sync(ctx)
 }
 
 func (r *Repo) unmerged(ctx context.Context, dir string) ([]string, error) {
@@ -243,9 +335,8 @@ func (r *Repo) headID(ctx context.Context, dir string) (string, error) {
 	if admin, err := adminDir(dir); err == nil {
 		head, _ := os.ReadFile(filepath.Join(admin, "HEAD"))
 		id := strings.TrimSpace(string(head))
-		if ref, ok := strings.CutPrefix(id, "ref: refs/heads/"); ok {
-			tip, _ := os.ReadFile(filepath.Join(r.common, "refs", "heads", filepath.FromSlash(ref)))
-			id = strings.TrimSpace(string(tip))
+		if ref, ok := strings.CutPrefix(id, "ref: "); ok {
+			return r.refID(ctx, ref)
 		}
 		if isID(id) {
 			return id, nil
@@ -318,33 +409,4 @@ func (m *merging) hasMarkers(ctx context.Context, commit, file string) (bool, er
 	}
 	text = "\n" + text
 	return strings.Contains(text, "\n<<<<<<< ") && strings.Contains(text, "\n>>>>>>> "), nil
-}
-
-// takeBack puts the worktree to where it was before the merge.
-func (m *merging) takeBack(ctx context.Context) error {
-	if m.stale != nil {
-		if err := m.stale(); err != nil {
-			return err
-		}
-	}
-	return m.repo.abortMerge(ctx, m.dir, m.before)
-}
-
-// abortMerge ends a merge that is under way, and goes back to a commit.
-func (r *Repo) abortMerge(ctx context.Context, dir, to string) error {
-	pending, err := r.commit(ctx, dir, "MERGE_HEAD")
-	if err != nil {
-		return err
-	}
-	if pending != "" {
-		if _, err := r.git(ctx, dir, "merge", "--abort"); err != nil {
-			return err
-		}
-	}
-	head, err := r.commit(ctx, dir, "HEAD")
-	if err != nil || head == to {
-		return err
-	}
-	_, err = r.git(ctx, dir, "reset", "--quiet", "--merge", to)
-	return err
 }

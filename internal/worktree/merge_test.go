@@ -132,7 +132,7 @@ func TestResolver(t *testing.T) {
 				info = i
 				return c.resolve(w, i)
 			}})
-			equal(t, "info", []any{info.Dir, info.Branch, info.Into, info.Files}, []any{run.Dir, b.Branch, run.Branch, []string{"a.txt"}})
+			equal(t, "info", []any{info.Dir, info.Branch, info.Into, info.Files}, []any{filepath.Join(filepath.Dir(run.Dir), "merging"), b.Branch, run.Branch, []string{"a.txt"}})
 			equal(t, "status", w.gitIn(run.Dir, "status", "--porcelain"), "")
 			if c.want == "" {
 				if err != nil || !res.Resolved || res.Commit == "" {
@@ -226,41 +226,53 @@ func TestMergeWhileAConflictIsResolved(t *testing.T) {
 	equal(t, "files", w.read(run.Dir, "a.txt")+w.read(run.Dir, "c.txt"), "both\nc")
 }
 
-func TestMergeIntoAForeignMerge(t *testing.T) {
+// The worktree does not follow over a merge of somebody else; the work is merged all
+// the same.
+func TestFollowOverAForeignMerge(t *testing.T) {
 	w := newWorld(t)
 	run, b := conflicting(w)
+	c := w.agent(run, "three", 1)
+	w.write(c.Dir, "c.txt", "c")
+	w.commitAll(c.Dir, "c")
 	w.leaveConflict(run.Dir, w.gitIn(b.Dir, "rev-parse", "HEAD"))
 	before := w.gitIn(run.Dir, "status", "--porcelain")
-	if _, err := run.Merge(t.Context(), b, MergeOptions{}); err == nil || !strings.Contains(err.Error(), "in the middle of another merge") {
+	if _, err := run.Merge(t.Context(), c, MergeOptions{}); err == nil || !strings.Contains(err.Error(), "in the middle of another merge") {
 		t.Fatal(err)
 	}
 	equal(t, "left as it was", w.gitIn(run.Dir, "status", "--porcelain"), before)
+	equal(t, "on the branch", w.git("show", "bide/r1:c.txt"), "c")
 }
 
-func TestOpenRunPutsBackWhatWasSetAside(t *testing.T) {
+// A process that goes down while the worktree follows the branch leaves files of the
+// old commit, of the snapshot, of the new one, half written ones and none: the next one
+// brings all of them to the branch. What is of no commit is kept beside.
+func TestOpenRunFollows(t *testing.T) {
 	w := newWorld(t)
 	run := w.run()
 	w.write(run.Dir, "items.json", "[1]\n")
+	w.write(run.Dir, "left.txt", "uncommitted\n")
 	a := w.agent(run, "one", 1)
-	w.write(a.Dir, "items.json", "[2]\n")
+	for name, text := range map[string]string{"items.json": "[2]\n", "new.txt": "new\n", "half.txt": "half written\n", "a.txt": "changed\n", "strange.txt": "merged\n"} {
+		w.write(a.Dir, name, text)
+	}
 	w.commitAll(a.Dir, "work")
-	list, err := run.asideList()
+	if _, _, err := a.Finish(t.Context(), MergeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "before it follows", w.read(run.Dir, "items.json"), "[1]\n")
+	w.write(run.Dir, "new.txt", "new\n")
+	w.write(run.Dir, "half.txt", "half wr")
+	w.write(run.Dir, "strange.txt", "whose?\n")
+	again, err := w.open(w.dir).OpenRun(t.Context(), RunOptions{ID: "r1", Root: w.root})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As if the run had gone down between setting aside and merging.
-	w.write(filepath.Dir(list), filepath.Base(list), w.gitIn(run.Dir, "rev-parse", "HEAD")+"\x00items.json")
-	if err := run.setAside(t.Context(), []string{"items.json"}); err != nil {
-		t.Fatal(err)
+	for name, want := range map[string]string{"items.json": "[2]\n", "new.txt": "new\n", "half.txt": "half written\n", "a.txt": "changed\n", "strange.txt": "merged\n", "left.txt": "uncommitted\n"} {
+		equal(t, name, w.read(again.Dir, name), want)
 	}
-	if w.exists(filepath.Join(run.Dir, "items.json")) {
-		t.Fatal("not set aside")
+	equal(t, "status", w.gitIn(again.Dir, "status", "--porcelain"), "?? left.txt")
+	equal(t, "branch", w.gitIn(again.Dir, "branch", "--show-current"), "bide/r1")
+	if len(again.Lost) != 1 || w.read(filepath.Dir(again.Lost[0]), filepath.Base(again.Lost[0])) != "whose?\n" {
+		t.Errorf("lost: %q", again.Lost)
 	}
-	again, err := w.repo.OpenRun(t.Context(), RunOptions{ID: "r1", Root: w.root})
-	if err != nil {
-		t.Fatal(err)
-	}
-	equal(t, "items.json", w.read(again.Dir, "items.json"), "[1]\n")
-	w.merge(again, a, MergeOptions{})
-	equal(t, "items.json", w.read(again.Dir, "items.json"), "[2]\n")
 }

@@ -37,6 +37,7 @@ type slot struct {
 	owner owner  // while it is held
 	lock  *flock.Flock
 	clean stamps // of the worktree as it was put back last; nil: there is none
+	kept  *look  // how it stood when all that is worth it was kept; nil: that is to be done
 }
 
 // owner says whose work is in a slot. It is on record in the slot's private git
@@ -99,7 +100,7 @@ func (s *slot) give(o owner) error {
 	if info, err := os.Stat(s.headLog()); err == nil {
 		o.Moves = info.Size()
 	}
-	s.owner, s.at = o, ""
+	s.owner, s.at, s.kept = o, "", nil
 	b, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -201,7 +202,7 @@ func (run *Run) take(ctx context.Context, o owner) (s *slot, kept []Kept, err er
 		return nil, nil, err
 	}
 	if old != nil {
-		k, err := run.release(ctx, old, nil)
+		k, err := run.release(ctx, old)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -273,17 +274,17 @@ func (r *Repo) put(ctx context.Context, dir, commit string) error {
 }
 
 // release ends the use of a slot that is held by nobody any more: work that is
-// not merged is kept in a branch, and the worktree is put back. st is how it
-// stands, nil where that is to be looked at.
-func (run *Run) release(ctx context.Context, s *slot, st *look) (k Kept, err error) {
+// not merged is kept in a branch, unless [Agent.Keep] has done so, and the worktree is
+// put back.
+func (run *Run) release(ctx context.Context, s *slot) (k Kept, err error) {
 	if !s.whole() {
 		return run.releaseRest(ctx, s)
 	}
+	st := s.kept
 	if st == nil {
-		st, err = run.look(ctx, s)
-	}
-	if err == nil {
-		k, err = run.keep(ctx, s, st)
+		if st, err = run.look(ctx, s); err == nil {
+			k, err = run.keep(ctx, s, st)
+		}
 	}
 	if err != nil {
 		run.pool.mu.Lock()
@@ -431,7 +432,7 @@ func (run *Run) retireAll(ctx context.Context) (kept []Kept, err error) {
 	p.mu.Unlock()
 	errs := []error{err}
 	for _, s := range held {
-		k, err := run.release(ctx, s, nil)
+		k, err := run.release(ctx, s)
 		if errs = append(errs, err); k.Branch != "" {
 			kept = append(kept, k)
 		}

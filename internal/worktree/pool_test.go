@@ -2,6 +2,7 @@ package worktree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -156,7 +157,7 @@ func TestPoolIsReused(t *testing.T) {
 	for i := range 5 {
 		a := w.agent(run, fmt.Sprint("item ", i), 1)
 		equal(t, "place", filepath.Base(a.Dir), "1")
-		if _, k, err := a.Finish(t.Context(), MergeOptions{}); err != nil || k.Branch != "" {
+		if _, k, err := finish(t, a); err != nil || k.Branch != "" {
 			t.Fatal(k, err)
 		}
 	}
@@ -166,21 +167,27 @@ func TestPoolIsReused(t *testing.T) {
 	w.becomeKnown(run)
 	count = w.countGit()
 	for i := range 5 {
-		if _, k, err := w.agent(run, fmt.Sprint("known ", i), 1).Finish(t.Context(), MergeOptions{}); err != nil || k.Branch != "" {
+		if _, k, err := finish(t, w.agent(run, fmt.Sprint("known ", i), 1)); err != nil || k.Branch != "" {
 			t.Fatal(k, err)
 		}
 	}
 	equal(t, "git processes for 5 items that change nothing", count(), 0)
+	first := w.agent(run, "commits first", 1)
+	w.write(first.Dir, "first.txt", "c")
+	w.commitAll(first.Dir, "first")
+	if _, _, err := finish(t, first); err != nil {
+		t.Fatal(err)
+	}
 	count = w.countGit()
 	a := w.agent(run, "commits", 1)
 	w.write(a.Dir, "c.txt", "c")
 	w.commitAll(a.Dir, "c")
-	res, k, err := a.Finish(t.Context(), MergeOptions{})
+	res, k, err := finish(t, a)
 	if err != nil || res.Commits != 1 || k.Branch != "" {
 		t.Fatalf("%+v %+v %v", res, k, err)
 	}
 	equal(t, "work", []any{len(res.CommitIDs), res.Files}, []any{1, []string{"c.txt"}})
-	if n := count(); n > 5 { // status, log, merge, checkout, clean
+	if n := count(); n > 7 { // status, log, merge-tree, commit-tree, update-ref, checkout, clean
 		t.Errorf("%d git processes for an item that commits", n)
 	}
 	if err := run.Drain(t.Context()); err != nil {
@@ -188,6 +195,14 @@ func TestPoolIsReused(t *testing.T) {
 	}
 	equal(t, "worktrees", strings.Count(w.git("worktree", "list"), "\n"), 1)
 	equal(t, "branches", w.branches(), []string{"bide/r1", "main"})
+}
+
+// finish ends an agent's attempt as the engine does.
+func finish(t *testing.T, a *Agent) (MergeResult, Kept, error) {
+	t.Helper()
+	res, k, err := a.Finish(t.Context(), MergeOptions{})
+	_, released := a.Release(t.Context())
+	return res, k, errors.Join(err, released)
 }
 
 // countGit counts the git processes that are started from now on.
@@ -215,7 +230,7 @@ func TestKilledRun(t *testing.T) {
 	}
 	equal(t, "as it was left", w.gitIn(a.Dir, "status", "--porcelain"), "?? rest.txt")
 	w.commitAll(a.Dir, "rest")
-	res, k, err := a.Finish(t.Context(), MergeOptions{})
+	res, k, err := finish(t, a)
 	if err != nil || res.Commits != 2 || k.Branch != "" {
 		t.Fatalf("%+v %+v %v", res, k, err)
 	}
@@ -283,11 +298,11 @@ func TestLeftAgentGoesOn(t *testing.T) {
 		w.commitAll(a.Dir, name)
 	}
 	work("first")
-	if err := a.Mark("s1"); err != nil {
+	if err := a.Mark(t.Context(), "s1"); err != nil {
 		t.Fatal(err)
 	}
 	work("second")
-	if err := a.Mark("s2"); err != nil { // and its end is not recorded
+	if err := a.Mark(t.Context(), "s2"); err != nil { // and its end is not recorded
 		t.Fatal(err)
 	}
 	w.write(w.gitIn(a.Dir, "rev-parse", "--absolute-git-dir"), "index.lock", "") // git was killed
@@ -304,18 +319,18 @@ func TestLeftAgentGoesOn(t *testing.T) {
 	w.write(a.Dir, "third", "")
 	w.gitIn(a.Dir, "add", "third") // git goes on
 	w.gitIn(a.Dir, "rm", "-qf", "third")
-	if err := a.Rewind(t.Context(), "s3"); err != nil {
+	if err := a.Rewind(t.Context(), func(s string) bool { return s == "s3" }); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "without a mark of the step", w.gitIn(a.Dir, "status", "--porcelain"), "")
-	if err := a.Rewind(t.Context(), "s1"); err != nil {
+	if err := a.Rewind(t.Context(), func(s string) bool { return s == "s1" }); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "without the commit", w.gitIn(a.Dir, "log", "-1", "--format=%s"), "first")
 	equal(t, "with its work", w.gitIn(a.Dir, "status", "--porcelain"), "A  second")
 	w.remove(a)
 	next := w.agent(again, "one", 2)
-	if err := next.Rewind(t.Context(), "s1"); err != nil {
+	if err := next.Rewind(t.Context(), func(s string) bool { return s == "s1" }); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "a mark is of one attempt", w.gitIn(next.Dir, "status", "--porcelain"), "")

@@ -1,15 +1,21 @@
 package worktree
 
 import (
+	"compress/zlib"
 	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
 )
@@ -52,6 +58,9 @@ func (k Kept) String() string {
 // it is merged into the branch that the run started from. Work of agents that is
 // not merged stays in their branches.
 func (run *Run) Remove(ctx context.Context) (k Kept, err error) {
+	if err := run.Follow(ctx); err != nil {
+		return k, err
+	}
 	if _, err := run.retireAll(ctx); err != nil {
 		return k, err
 	}
@@ -223,13 +232,156 @@ func (run *Run) dropStale() error {
 // dropStale deletes the lock files that a killed git left in the private git
 // directory of a worktree, and others. No process of ours works there any more.
 func dropStale(admin string, others ...string) error {
-	for _, name := range append(others, filepath.Join(admin, "index.lock"), filepath.Join(admin, "HEAD.lock")) {
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+	return dropLocks(append(others, filepath.Join(admin, "index.lock"), filepath.Join(admin, "HEAD.lock"))...)
+}
+
+func dropLocks(names ...string) error {
+	for _, name := range names {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) && !notDir(err) {
 			return err
 		}
 	}
 	return nil
 }
+
+// unlock removes the lock files that a git of an earlier life of the run left when it
+// was killed: those of the run, and those that all share (of packed refs, of the user's
+// checkout and its branch), if they are younger than the run, and no process has them
+// open. It gives those of the second kind.
+func (r *Repo) unlock(ctx context.Context, run *Run) (removed []string, err error) {
+	own := []string{filepath.Join(r.common, filepath.FromSlash(privateRefs+run.ID)), filepath.Join(r.common, "refs", "heads", filepath.FromSlash(itemBranches+run.ID))}
+	var locks []string
+	for _, dir := range own {
+		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err == nil && !e.IsDir() && strings.HasSuffix(path, ".lock") {
+				locks = append(locks, path)
+			}
+			return nil
+		})
+	}
+	if err := dropLocks(append(locks, filepath.Join(r.common, "refs", "heads", filepath.FromSlash(run.Branch)+".lock"))...); err != nil {
+		return nil, err
+	}
+	if admin, err := adminDir(run.Dir); err == nil {
+		if err := dropStale(admin); err != nil {
+			return nil, err
+		}
+	}
+	began := run.began()
+	if began.IsZero() {
+		return nil, nil
+	}
+	shared := []string{filepath.Join(r.common, "packed-refs.lock"), filepath.Join(r.common, "config.lock")}
+	if admin, err := r.gitDir(ctx, r.dir); err == nil {
+		shared = append(shared, filepath.Join(admin, "index.lock"), filepath.Join(admin, "HEAD.lock"), filepath.Join(admin, "ORIG_HEAD.lock"))
+	}
+	if target, err := r.line(ctx, r.dir, "symbolic-ref", "--quiet", privateRef(run.ID, "target")); err == nil {
+		shared = append(shared, filepath.Join(r.common, filepath.FromSlash(target)+".lock"))
+	}
+	for _, name := range shared {
+		dead, err := deadLock(ctx, name, began)
+		if err != nil {
+			return removed, err
+		}
+		if !dead {
+			continue
+		}
+		if err := dropLocks(name); err != nil {
+			return removed, err
+		}
+		removed = append(removed, name)
+	}
+	return removed, nil
+}
+
+// deadLock says whether a lock file was made since a time by a process that has ended.
+// A git that lives has it open until just before it is renamed; a young one is given a
+// second.
+func deadLock(ctx context.Context, name string, since time.Time) (bool, error) {
+	for {
+		info, err := os.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		if err != nil || info.ModTime().Before(since) {
+			return false, err
+		}
+		held, known := openElsewhere(name)
+		least := time.Second
+		if !known {
+			least = time.Minute
+		}
+		age := time.Since(info.ModTime())
+		if held {
+			return false, nil
+		}
+		if age >= least {
+			return true, nil
+		}
+		if !known {
+			return false, nil
+		}
+		select {
+		case <-time.After(least - age):
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+// dropTorn removes loose objects that are not what their names say, as a power cut
+// leaves them: git takes a file with the name for the object, and would never write it
+// again. Only those are read that were written since a time.
+func (r *Repo) dropTorn(since time.Time) error {
+	dirs, err := filepath.Glob(filepath.Join(r.common, "objects", "[0-9a-f][0-9a-f]"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			id := filepath.Base(dir) + e.Name()
+			info, err := e.Info()
+			if err != nil || !isID(id) || info.ModTime().Before(since) {
+				continue
+			}
+			path := filepath.Join(dir, e.Name())
+			if whole, err := isObject(path, id); err != nil || whole {
+				continue
+			}
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isObject says whether a file is the loose object with an id.
+func isObject(path, id string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	z, err := zlib.NewReader(f)
+	if err != nil {
+		return false, nil
+	}
+	h := sha1.New()
+	if len(id) == 64 {
+		h = sha256.New()
+	}
+	if _, err := io.Copy(h, z); err != nil {
+		return false, nil
+	}
+	return hex.EncodeToString(h.Sum(nil)) == id, nil
+}
+
+func notDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
 
 // besideSuffix names the branch beside an agent's own.
 const besideSuffix = ".head"

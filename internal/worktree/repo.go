@@ -80,6 +80,7 @@ type Repo struct {
 	common string // the common git directory
 	env    []string
 	mutex  *lock
+	disks  *syncer
 
 	started atomic.Int64 // git processes, for tests of what something costs
 }
@@ -124,6 +125,8 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	}
 	r.prefix, r.dir = facts[3], facts[4]
 	r.mutex = newLock(filepath.Join(r.common, "bide.lock"))
+	r.disks = &syncer{sync: syncFileSystem}
+	r.disks.add(r.common)
 	return r, r.fillIdentity(ctx)
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
 )
@@ -42,9 +43,22 @@ type Run struct {
 	// LeftOut are the files that were uncommitted in the user's working tree:
 	// the run does not see them, and a caller says so. Only set by NewRun.
 	LeftOut []string
+	// Remade: the worktree was gone and is made anew from the branch; what was
+	// uncommitted in it is gone as well. Only set by OpenRun.
+	Remade bool
+	// Lost are files of the worktree that were moved aside, since nobody knows whose
+	// they are.
+	Lost []string
+	// Locks are the lock files of a killed git that were removed. Only set by OpenRun.
+	Locks []string
 
 	root  string
 	queue *lock // merges into the run, one at a time
+
+	// detached: the worktree is off the branch while agents are merged. last is the merge
+	// that was made last, and its tree. Both belong to who has the queue.
+	detached bool
+	last     merged
 
 	mu   sync.Mutex
 	snap *snapshot
@@ -97,12 +111,15 @@ func (r *Repo) newRun(ctx context.Context, o RunOptions) (*Run, error) {
 		if err := r.note(ctx, run); err != nil {
 			return err
 		}
-		return r.add(ctx, run.Dir, run.Branch, run.Base)
+		if err := r.add(ctx, run.Dir, run.Branch, run.Base); err != nil {
+			return err
+		}
+		return run.Mark(ctx, "")
 	})
 	if err != nil {
 		return nil, err
 	}
-	return run, nil
+	return run, r.Sync(ctx)
 }
 
 // refuseExisting fails if the run's branch has work in it.
@@ -148,6 +165,8 @@ func (r *Repo) blankRun(o RunOptions) (*Run, error) {
 	if root, err = filepath.EvalSymlinks(root); err != nil {
 		return nil, err
 	}
+	r.disks.add(root)
+	r.disks.add(r.dir)
 	run := &Run{ID: o.ID, root: root, queue: newLock(filepath.Join(root, "merge.lock"))}
 	run.Tree = r.tree(filepath.Join(root, "run"), runBranch(o.ID))
 	return run, nil
@@ -157,11 +176,11 @@ func (r *Repo) tree(dir, branch string) Tree {
 	return Tree{repo: r, Dir: dir, WorkDir: filepath.Join(dir, filepath.FromSlash(r.prefix)), Branch: branch}
 }
 
-// OpenRun finds the worktree of a run that was made before, for a resume. A
-// merge that was under way when the run went down is taken back; its item was
-// not recorded as finished. One that another process is making at present is
-// left alone. The error satisfies errors.Is(err, fs.ErrNotExist)
-// if there is no such worktree.
+// OpenRun finds the worktree of a run that was made before, for a resume. What a
+// process that was killed, or a power cut, left half done is put in order: locks of
+// its git, objects and an index that did not get to the disk, a worktree that is gone,
+// files that are not yet at the run's branch. The error satisfies
+// errors.Is(err, fs.ErrNotExist) if there is no branch of the run.
 func (r *Repo) OpenRun(ctx context.Context, o RunOptions) (*Run, error) {
 	run, err := r.openRun(ctx, o)
 	if err != nil {
@@ -175,25 +194,87 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := r.registered(ctx, run.Dir)
+	if run.Locks, err = r.unlock(ctx, run); err != nil {
+		return nil, err
+	}
+	if err := r.dropTorn(run.began()); err != nil {
+		return nil, err
+	}
+	tip, err := r.commit(ctx, r.dir, "refs/heads/"+run.Branch)
 	if err != nil {
 		return nil, err
 	}
-	if e == nil || e.half {
+	if tip == "" {
 		return nil, &os.PathError{Op: "open", Path: run.Dir, Err: os.ErrNotExist}
-	}
-	if _, err := os.Stat(run.Dir); err != nil {
-		return nil, err
 	}
 	if err := r.recall(ctx, run); err != nil {
 		return nil, err
 	}
 	return run, run.queue.ifFree(func() error {
-		if err := run.dropStale(); err != nil {
+		if err := r.remake(ctx, run); err != nil {
 			return err
 		}
-		return run.takeBack(ctx)
+		if err := run.endMerge(ctx); err != nil {
+			return err
+		}
+		return run.follow(ctx)
 	})
+}
+
+// began is when the run was, or may have been, the first to write into the repository.
+func (run *Run) began() time.Time {
+	info, err := os.Stat(filepath.Join(run.repo.common, filepath.FromSlash(privateRef(run.ID, "start"))))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime().Add(-time.Minute)
+}
+
+// remake makes the run's worktree anew from its branch where it is gone, or was never
+// complete.
+func (r *Repo) remake(ctx context.Context, run *Run) error {
+	return r.locked(ctx, func() error {
+		e, err := r.registered(ctx, run.Dir)
+		if err != nil {
+			return err
+		}
+		if e != nil && !e.half && r.intact(ctx, run.Dir) {
+			return r.mendIndex(ctx, run.Dir)
+		}
+		if _, err := os.Lstat(run.Dir); err == nil && (e == nil || !e.half) {
+			if err := r.moveAside(run.Dir); err != nil {
+				return err
+			}
+		}
+		if e != nil {
+			if err := r.unregister(ctx, run.Dir); err != nil {
+				return err
+			}
+		}
+		if _, err := r.git(ctx, r.dir, "worktree", "add", "--force", "--", run.Dir, run.Branch); err != nil {
+			return err
+		}
+		run.Remade = true
+		if err := run.Mark(ctx, ""); err != nil {
+			return err
+		}
+		_, err = r.git(ctx, r.dir, "update-ref", "-d", privateRef(run.ID, "tree"))
+		return err
+	})
+}
+
+// intact says whether a worktree and its private git directory belong together, and
+// its HEAD is a commit.
+func (r *Repo) intact(ctx context.Context, dir string) bool {
+	admin, err := adminDir(dir)
+	if err != nil {
+		return false
+	}
+	if back, err := os.ReadFile(filepath.Join(admin, "gitdir")); err != nil || strings.TrimSpace(string(back)) != filepath.Join(dir, ".git") {
+		return false
+	}
+	head, err := r.commit(ctx, dir, "HEAD")
+	return err == nil && head != ""
 }
 
 // recall reads the private names of a run.

@@ -26,6 +26,9 @@ type blob struct{ mode, id string }
 // uncommitted in its worktree now. A later call takes a new one, for the agents
 // that come after it.
 func (run *Run) Freeze(ctx context.Context) error {
+	if err := run.Follow(ctx); err != nil {
+		return err
+	}
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	return run.freeze(ctx)

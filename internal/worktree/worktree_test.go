@@ -649,3 +649,19 @@ func TestAgentThatLeavesItsBranch(t *testing.T) {
 	equal(t, "f.txt", w.read(run.Dir, "f.txt"), "f")
 	equal(t, "kept", w.remove(branch), Kept{})
 }
+
+// A file that is staged as deleted is committed as deleted, alone and beside others.
+func TestAutoCommitOfAStagedDeletion(t *testing.T) {
+	for _, o := range []CommitOptions{{}, {Include: []string{"*.txt"}}} {
+		w := newWorld(t)
+		w.write(w.dir, "gone.txt", "gone")
+		w.commitAll(w.dir, "gone")
+		w.git("rm", "-q", "gone.txt")
+		o.Message = "deleted"
+		if _, err := w.repo.AutoCommit(t.Context(), w.dir, o); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "status", w.git("status", "--porcelain"), "")
+		equal(t, "change", w.git("show", "--format=", "--name-status", "HEAD"), "D\tgone.txt")
+	}
+}
