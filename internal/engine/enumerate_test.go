@@ -22,9 +22,8 @@ import (
 // Enumeration: a run is made in which the n-th effect of bide, of git or of a command on a
 // file fails, or in which processes end there, for each n; it is resumed without trouble,
 // and the content of the branch, of the checkout and of the results is compared with what
-// the workflow's text says. BIDE_ENUMERATE=1 takes every n (make enumerate); without it,
-// some n are drawn, and their seed is printed where one fails. BIDE_ENUMERATE_AT=n takes
-// one.
+// the workflow's text says. BIDE_ENUMERATE=1 takes every n (make enumerate), 10 every
+// tenth; without it, some n are drawn. BIDE_ENUMERATE_AT=n takes one.
 
 // scene is a workflow with what it must come to.
 type scene struct {
@@ -341,16 +340,17 @@ func enumerated(t *testing.T, n, some int) []int {
 	if at, err := strconv.Atoi(os.Getenv("BIDE_ENUMERATE_AT")); err == nil {
 		return []int{at}
 	}
-	if os.Getenv("BIDE_ENUMERATE") != "" {
-		out := make([]int, n)
-		for i := range out {
-			out[i] = i + 1
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	if every, err := strconv.Atoi(os.Getenv("BIDE_ENUMERATE")); err == nil && every > 0 {
+		var out []int
+		for at := 1 + rnd.IntN(every); at <= n; at += every {
+			out = append(out, at)
 		}
 		return out
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0)).Perm(n)[:min(n, some)]
+	return rnd.Perm(n)[:min(n, some)]
 }
 
 var onlyTrouble = os.Getenv("BIDE_ENUMERATE_TROUBLE")

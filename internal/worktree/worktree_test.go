@@ -652,9 +652,9 @@ func TestAgentThatLeavesItsBranch(t *testing.T) {
 
 // A file that is staged as deleted is committed as deleted, alone and beside others.
 func TestAutoCommitOfAStagedDeletion(t *testing.T) {
-	for _, o := range []CommitOptions{{}, {Include: []string{"*.txt"}}} {
-		w := newWorld(t)
-		w.write(w.dir, "gone.txt", "gone")
+	w := newWorld(t)
+	for i, o := range []CommitOptions{{}, {Include: []string{"*.txt"}}} {
+		w.write(w.dir, "gone.txt", fmt.Sprint("gone", i))
 		w.commitAll(w.dir, "gone")
 		w.git("rm", "-q", "gone.txt")
 		o.Message = "deleted"
