@@ -271,7 +271,7 @@ func (r *Repo) unlock(ctx context.Context, run *Run) (removed []string, err erro
 	if began.IsZero() {
 		return nil, nil
 	}
-	shared := []string{filepath.Join(r.common, "packed-refs.lock"), filepath.Join(r.common, "config.lock")}
+	shared := []string{filepath.Join(r.common, "packed-refs.lock"), filepath.Join(r.common, "config.lock"), filepath.Join(r.common, "objects", "maintenance.lock")}
 	if admin, err := r.gitDir(ctx, r.dir); err == nil {
 		shared = append(shared, filepath.Join(admin, "index.lock"), filepath.Join(admin, "HEAD.lock"), filepath.Join(admin, "ORIG_HEAD.lock"))
 	}
@@ -292,6 +292,35 @@ func (r *Repo) unlock(ctx context.Context, run *Run) (removed []string, err erro
 		removed = append(removed, name)
 	}
 	return removed, nil
+}
+
+// dropHalf removes the private git directories of worktrees that a git was killed while
+// it made, in which something is missing without which git lists no worktree at all.
+// They are of a run beside this one, or do not say of which. The caller holds the
+// repository's lock.
+func (r *Repo) dropHalf(run *Run) error {
+	dirs, err := filepath.Glob(filepath.Join(r.common, "worktrees", "*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		whole := true
+		for _, name := range []string{"commondir", "HEAD", "gitdir"} {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			whole = whole && err == nil && len(strings.TrimSpace(string(text))) > 0
+		}
+		if whole {
+			continue
+		}
+		to, _ := os.ReadFile(filepath.Join(dir, "gitdir"))
+		if of := strings.TrimSpace(string(to)); of != "" && !strings.HasPrefix(of, filepath.Dir(run.root)+string(filepath.Separator)) {
+			continue
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // deadLock says whether a lock file was made since a time by a process that has ended.

@@ -102,6 +102,9 @@ func (r *Repo) newRun(ctx context.Context, o RunOptions) (*Run, error) {
 		return nil, fmt.Errorf("%q is no commit of %s", o.Base, r.dir)
 	}
 	err = r.locked(ctx, func() error {
+		if err := r.dropHalf(run); err != nil {
+			return err
+		}
 		if err := r.refuseExisting(ctx, run); err != nil {
 			return err
 		}
@@ -197,7 +200,7 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 	if run.Locks, err = r.unlock(ctx, run); err != nil {
 		return nil, err
 	}
-	if err := r.dropTorn(run.began()); err != nil {
+	if err := r.locked(ctx, func() error { return errors.Join(r.dropHalf(run), r.dropTorn(run.began())) }); err != nil {
 		return nil, err
 	}
 	tip, err := r.commit(ctx, r.dir, "refs/heads/"+run.Branch)
