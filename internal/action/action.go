@@ -77,6 +77,12 @@ type Result struct {
 	StdoutFile, StderrFile string
 	StdoutSize             int64
 	Digest                 string
+	// StoredSize and StoredDigest are those of StdoutFile where that has not the
+	// StdoutSize bytes of Digest: a masked output, the stream of an agent.
+	StoredSize   int64
+	StoredDigest string
+	// FileErr says why StdoutFile or StderrFile has not all of an output.
+	FileErr error
 	// OutputErr says why output did not get to Stdout or Stderr, or to its file.
 	OutputErr error
 	// Open reads the output of a command as it was where StdoutFile has it

@@ -107,6 +107,7 @@ func fromProc(r proc.Result) Result {
 		StdoutSize: r.Stdout.Size,
 		Digest:     r.Stdout.SHA256,
 		OutputErr:  errors.Join(r.Stdout.Err, r.Stderr.Err),
+		FileErr:    errors.Join(r.Stdout.FileErr, r.Stderr.FileErr),
 	}
 }
 

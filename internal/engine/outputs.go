@@ -9,6 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/step"
@@ -29,6 +30,9 @@ type stepOutputs struct {
 	whole          *mask.File // a large output that stands masked on the disk
 	flush          []func() error
 	logPath        string
+	keep           func(paths ...string) // what is opened has to outlive a power cut
+	mu             sync.Mutex
+	opened         []string
 }
 
 // LogName is the name under which the outputs of a step are kept: its path, and
@@ -42,15 +46,21 @@ func LogName(path string, itemAttempt int) string {
 
 // outputsOf opens what an attempt writes to.
 func (r *outputs) of(p step.Place, path string, n int, isAgent, quiet bool) *stepOutputs {
-	o := &stepOutputs{}
+	o := &stepOutputs{keep: r.j.KeepOutputs}
 	var begun sync.Map // streams, asked for from several goroutines
 	file := func(stream string) (*os.File, error) {
 		name := LogName(path, p.Attempt)
-		if _, again := begun.LoadOrStore(stream, true); !again {
-			// What a killed life of the run left of this attempt is not of it.
-			return r.j.NewOutput(p.Index, name, n, stream)
+		if _, again := begun.LoadOrStore(stream, true); again {
+			return r.j.CreateOutput(p.Index, name, n, stream)
 		}
-		return r.j.CreateOutput(p.Index, name, n, stream)
+		// What a killed life of the run left of this attempt is not of it.
+		f, err := r.j.NewOutput(p.Index, name, n, stream)
+		if err == nil {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.opened = append(o.opened, f.Name())
+		}
+		return f, err
 	}
 	if isAgent {
 		// The raw stream of an agent is always kept.
@@ -120,7 +130,17 @@ func (o *stepOutputs) close(res *action.Result) error {
 	if o.logPath != "" && res.StdoutFile == "" {
 		res.StdoutFile = o.logPath
 	}
-	return errors.Join(errs...)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.opened) > 0 && o.keep != nil {
+		o.keep(o.opened...)
+	}
+	if res.StdoutFile != "" && (o.whole != nil || res.StdoutFile == o.logPath) {
+		var err error
+		res.StoredSize, res.StoredDigest, err = journal.FileDigest(res.StdoutFile)
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, res.FileErr)...)
 }
 
 type writerFunc func([]byte) (int, error)

@@ -138,6 +138,20 @@ func reopen(ctx context.Context, id string, opt Options, change func(j *journal.
 			return nil, err
 		}
 	}
+	if opt.Part == nil {
+		again, err := unsound(ctx, j, st)
+		if err != nil {
+			return nil, err
+		}
+		if len(again) > 0 {
+			if err := errors.Join(j.RecordAll(again), j.Sync(ctx)); err != nil {
+				return nil, err
+			}
+			if st, err = j.State(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
 	if parallel > 0 { // what is said now is the newer word
 		st.Parallel = 0
 	}

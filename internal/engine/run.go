@@ -266,6 +266,10 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 		MapReduce: r.file.Kind == workflow.MapReduce, Pipeline: r.file.Kind == workflow.Dataflow, Err: err,
 		AllowFailedItems: r.opt.AllowFailedItems || r.file.AllowFailedItems, FailOn: r.opt.FailOn,
 	}
+	if err == nil && r.j != nil { // else a power cut could leave the end alone, and no resume
+		err = r.j.SettleOutputs(context.WithoutCancel(ctx))
+		s.Err = err
+	}
 	s.Status, s.Message, s.Class = r.ending(err)
 	r.emit(event.Event{Type: event.RunFinished, Status: s.Status, DurationMS: s.DurationMS,
 		Class: s.Class, Message: s.Message, Data: data(map[string]any{

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -111,6 +112,17 @@ func openOutput(path string, flag int) (*os.File, error) {
 		return nil, fmt.Errorf("cannot make the file for an output: %w", err)
 	}
 	return f, nil
+}
+
+// FileDigest gives the size of a file in bytes and its SHA-256 in hexadecimal.
+func FileDigest(path string) (size int64, digest string, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, "", err
+	}
+	h := sha256.New()
+	size, err = io.Copy(h, f)
+	return size, hex.EncodeToString(h.Sum(nil)), errors.Join(err, f.Close())
 }
 
 // fileName makes a step's path usable as part of a file name. Different paths

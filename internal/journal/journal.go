@@ -45,6 +45,9 @@ type Journal struct {
 	// former is one on the database, of a run that a process before this one had.
 	former *os.File
 	sync   func(*os.File) error
+	// outputs are files that have to be on the disk before what is committed is; guarded
+	// by mu.
+	outputs []string
 	// placed waits until the names of the run's directory and of its log are on the disk.
 	placed func() error
 	// dbInfo and walInfo tell whether the files are still in their places.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -155,8 +157,13 @@ func (j *Journal) syncNow() error {
 	}
 	j.syncing, j.syncingSeq, j.dirtyAt = commits, seq, time.Time{}
 	j.inFlight++
+	outputs := j.outputs
+	j.outputs = nil
 	j.mu.Unlock()
-	err := j.sync(j.wal)
+	err := syncOutputs(outputs)
+	if err == nil {
+		err = j.sync(j.wal)
+	}
 	if err != nil {
 		err = diskError(j.path, "sync", err)
 	} else {
@@ -171,6 +178,65 @@ func (j *Journal) syncNow() error {
 	j.durable, j.synced = max(j.durable, seq), max(j.synced, commits)
 	j.release()
 	j.pressSync()
+	return nil
+}
+
+// KeepOutputs has files on the disk, with their names, before what is recorded from now
+// on is: the outputs that a fact tells of. They are complete and closed.
+func (j *Journal) KeepOutputs(paths ...string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.outputs = append(j.outputs, paths...)
+}
+
+// SettleOutputs returns when the files of [Journal.KeepOutputs] are on the disk, with all
+// that was appended before. Where there are none it returns at once.
+func (j *Journal) SettleOutputs(ctx context.Context) error {
+	j.mu.Lock()
+	n := len(j.outputs)
+	j.mu.Unlock()
+	if n == 0 {
+		return nil
+	}
+	return j.Sync(ctx)
+}
+
+// manyOutputs are so many that one sync of their file system takes less time than one
+// of each.
+const manyOutputs = 8
+
+// syncOutputs has files on the disk, with their names. A file that is gone was replaced
+// by that of a later attempt, which is not in the list yet, or will be.
+func syncOutputs(paths []string) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	if len(paths) > manyOutputs {
+		if done, err := syncFileSystem(filepath.Dir(paths[0])); done {
+			return err
+		}
+	}
+	dirs := map[string]bool{}
+	for _, path := range paths {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = errors.Join(syncFile(f), f.Close())
+		}
+		if err != nil {
+			return diskError(path, "sync", err)
+		}
+		// The directory, and the one above it, which may be as new.
+		dirs[filepath.Dir(path)], dirs[filepath.Dir(filepath.Dir(path))] = true, true
+		dirs[filepath.Dir(filepath.Dir(filepath.Dir(path)))] = true
+	}
+	for dir := range dirs {
+		if err := syncDir(dir); err != nil {
+			return diskError(dir, "sync", err)
+		}
+	}
 	return nil
 }
 

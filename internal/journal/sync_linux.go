@@ -19,6 +19,16 @@ func syncFile(f *os.File) error {
 	}
 }
 
+// syncFileSystem has all of a directory's file system on the disk.
+func syncFileSystem(dir string) (done bool, err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return false, nil
+	}
+	defer f.Close()
+	return true, os.NewSyscallError("syncfs", unix.Syncfs(int(f.Fd())))
+}
+
 // stillThere says whether the file at a path is the one that was there. It does not
 // ask for the file's times, as os.Stat does: the kernel gives a file whose times
 // somebody knows new ones at the next write, so that there would be an inode to write

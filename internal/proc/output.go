@@ -33,6 +33,8 @@ type Output struct {
 	// Err is what went wrong with the file or the live writer. The captured
 	// output is right all the same.
 	Err error
+	// FileErr is what went wrong with the file: it has not all of the stream.
+	FileErr error
 }
 
 // Omitted is the number of bytes of the stream that are in neither Head nor
@@ -253,7 +255,7 @@ func (c *capture) finish() Output {
 	c.ended = true
 	c.closeFile()
 	c.dropSmall()
-	o := Output{Size: c.size, File: c.path, Err: cmp.Or(c.fileErr, c.err)}
+	o := Output{Size: c.size, File: c.path, Err: cmp.Or(c.fileErr, c.err), FileErr: c.fileErr}
 	if c.sum != nil {
 		o.SHA256 = hex.EncodeToString(c.sum.Sum(nil))
 	}

@@ -66,6 +66,8 @@ type record struct {
 	File       string `json:"output_file,omitempty"`
 	Size       int64  `json:"output_size,omitempty"`
 	Digest     string `json:"output_sha256,omitempty"`
+	Stored     int64  `json:"stored_size,omitempty"` // of File, where it is masked or an agent's stream
+	StoredSHA  string `json:"stored_sha256,omitempty"`
 	ExitCode   int    `json:"exit,omitempty"`
 	Tolerated  bool   `json:"tolerated,omitempty"`
 	Recovered  bool   `json:"recovered,omitempty"`
@@ -88,6 +90,8 @@ func (d *record) appendTo(o *value.Object) {
 	o.SomeText("output_file", d.File)
 	o.SomeInt("output_size", d.Size)
 	o.SomeText("output_sha256", d.Digest)
+	o.SomeInt("stored_size", d.Stored)
+	o.SomeText("stored_sha256", d.StoredSHA)
 	o.SomeInt("exit", int64(d.ExitCode))
 	o.SomeBool("tolerated", d.Tolerated)
 	o.SomeBool("recovered", d.Recovered)
@@ -298,6 +302,7 @@ func (x *Executor) recordOf(p Site, out Outcome, set map[string]any) json.RawMes
 		ExitCode: out.Result.ExitCode, Output: x.Clip(out.Result.Output), Stderr: x.Clip(out.Result.Stderr), File: out.Result.StdoutFile}
 	if out.Result.StdoutFile != "" {
 		d.Size, d.Digest = out.Result.StdoutSize, out.Result.Digest
+		d.Stored, d.StoredSHA = out.Result.StoredSize, out.Result.StoredDigest
 	}
 	if p.Index == 0 || p.Keep {
 		d.Sealed = x.Seal(set)
