@@ -249,6 +249,9 @@ func (g *gitWork) leave(ctx context.Context, p step.Site, a *agentRun, err error
 				a.data.Commits, a.data.Files = work.CommitIDs, work.Files
 				return g.merging(ctx, a, commit)
 			}})
+		if res.Left != nil {
+			g.x.Note("the work of item %s is merged, but not all is cleared away: %v", nameOf(g.x.Values.Mask(), a.item), res.Left)
+		}
 		if ended == nil && res.Commits == 0 {
 			a.data.Commits, a.data.Files = nil, nil
 		}
@@ -362,7 +365,7 @@ func (g *gitWork) leaveRun(ctx context.Context) error {
 	if k.Branch != "" {
 		g.x.Note("%s", k)
 	}
-	return g.tellLeft(ctx)
+	return errors.Join(g.tellLeft(ctx), g.repo.Sync(ctx))
 }
 
 // tellLeft says how many branches of items hold work that is not merged: of

@@ -250,7 +250,12 @@ func (r *run) parts(ctx context.Context) error {
 
 // site is where the steps of the workflow itself run.
 func (r *run) site() step.Site {
-	return step.Site{Scope: r.env.Scope, Dir: r.env.Dir(), Env: r.env.Base(), Past: r.state.Steps, Alone: true}
+	p := step.Site{Scope: r.env.Scope, Dir: r.env.Dir(), Env: r.env.Base(), Past: r.state.Steps, Alone: true}
+	if r.git.tree != nil {
+		count, _ := r.env.Get("GIT_CONFIG_COUNT")
+		p.Env = p.Env.Export(worktree.StepEnv(count)...)
+	}
+	return p
 }
 
 // finish tells the end and gives the summary.

@@ -180,6 +180,10 @@ func (a *Agent) Finish(ctx context.Context, o MergeOptions) (MergeResult, Kept, 
 		st = nil // it was looked at too long ago, or in vain
 	}
 	k, kerr := a.keep(ctx, st)
+	if err == nil && res.Merged != "" { // done is done
+		res.Left = errors.Join(res.Left, kerr)
+		return res, k, nil
+	}
 	return res, k, errors.Join(err, kerr)
 }
 

@@ -8,3 +8,6 @@ import "os/exec"
 // killed, and a lock file that it leaves is deleted when its worktree is used
 // again.
 func detach(*exec.Cmd) {}
+
+// alive says that there is a process with a number, which nobody knows here.
+func alive(int) bool { return true }

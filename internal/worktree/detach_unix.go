@@ -14,3 +14,6 @@ func detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 }
+
+// alive says whether there is a process with a number.
+func alive(pid int) bool { return syscall.Kill(pid, 0) != syscall.ESRCH }

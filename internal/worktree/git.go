@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -25,6 +26,22 @@ var ourConfig = []string{
 	"-c", "rerere.enabled=false",
 	"-c", "diff.relative=false",
 	"-c", "merge.verifySignatures=false",
+	"-c", durableRefs,
+}
+
+// durableRefs has git sync a ref before it takes the place of the old one, which it
+// leaves to the system by default: a power cut would leave the name with zeros.
+const durableRefs = "core.fsync=reference"
+
+// StepEnv are the variables, names and values in turn, by which the git of a step in a
+// worktree of ours does the same. count is the value that GIT_CONFIG_COUNT has there.
+func StepEnv(count string) []string {
+	n, err := strconv.Atoi(count)
+	if err != nil || n < 0 {
+		n = 0
+	}
+	key, value, _ := strings.Cut(durableRefs, "=")
+	return []string{"GIT_CONFIG_COUNT", strconv.Itoa(n + 1), fmt.Sprintf("GIT_CONFIG_KEY_%d", n), key, fmt.Sprintf("GIT_CONFIG_VALUE_%d", n), value}
 }
 
 // dropped are the variables that would make git work on another repository

@@ -69,6 +69,9 @@ type MergeResult struct {
 	// CommitIDs are the commits that the agent made, oldest first, and Files what
 	// they change in all, also where they are not merged.
 	CommitIDs, Files []string
+	// Left is why something could not be cleared away after the merge was made, which
+	// holds all the same.
+	Left error
 	// Resolved says that there was a conflict and the resolver resolved it.
 	Resolved bool
 	// Uncommitted are files that were left uncommitted in the agent's worktree
@@ -150,7 +153,8 @@ func (run *Run) merge(ctx context.Context, a *Agent, tip string, o MergeOptions,
 		res.Merged, res.Commits = tip, len(res.CommitIDs)
 		run.last = m.last
 	}
-	return m.dropBranch(ctx)
+	res.Left = errors.Join(res.Left, m.left, m.dropBranch(ctx))
+	return nil
 }
 
 // merged is a merge commit and its tree.
@@ -198,6 +202,7 @@ type merging struct {
 	kept         string // the branch that was made for the tip while a conflict was resolved
 	result       string // the merge commit, in no branch yet; "" where there was nothing to merge
 	resolved     bool
+	left         error  // why the scratch worktree could not be removed
 	last         merged // the merge before this one, if it is known, and then this one
 }
 
@@ -243,7 +248,7 @@ func (m *merging) perform(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, drop()) }()
+	defer func() { m.left = drop() }()
 	_, mergeErr := m.repo.git(ctx, m.dir, "merge", "--no-ff", "--no-edit", "--no-verify", "--no-stat", "-m", m.Message, m.tip)
 	if mergeErr == nil {
 		m.result, err = m.repo.headID(ctx, m.dir)

@@ -69,6 +69,9 @@ func (run *Run) Remove(ctx context.Context) (k Kept, err error) {
 		if err != nil {
 			return err
 		}
+		if err := run.sweep(ctx); err != nil {
+			return err
+		}
 		tidy(run.root)
 		if err := run.settleItems(ctx); err != nil || k.Branch != "" {
 			return err
@@ -76,6 +79,36 @@ func (run *Run) Remove(ctx context.Context) (k Kept, err error) {
 		return run.repo.deletePrivate(ctx, run.ID)
 	})
 	return k, err
+}
+
+// sweep removes what a git that was killed left of worktrees of agents and of merges:
+// their work is kept, or was never begun.
+func (run *Run) sweep(ctx context.Context) error {
+	r := run.repo
+	if run.root == "" {
+		return nil
+	}
+	if err := r.dropHalf(run); err != nil {
+		return err
+	}
+	entries, err := r.worktrees(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if filepath.Dir(e.path) != filepath.Join(run.root, poolDir) && e.path != filepath.Join(run.root, scratchDir) {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(e.path, ".git")); err != nil {
+			if err := r.moveAside(e.path); err != nil {
+				return err
+			}
+		}
+		if err := r.unregister(ctx, e.path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settleItems deletes the branches of agents whose work is merged, or was done

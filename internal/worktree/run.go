@@ -204,6 +204,9 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 		return nil, err
 	}
 	tip, err := r.commit(ctx, r.dir, "refs/heads/"+run.Branch)
+	if err == nil && tip == "" {
+		tip, err = r.recover(ctx, run)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -212,6 +215,11 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 	}
 	if err := r.recall(ctx, run); err != nil {
 		return nil, err
+	}
+	for _, dir := range []string{r.dir, run.Dir} {
+		if admin, err := r.gitDir(ctx, dir); err == nil {
+			dropIndexes(admin)
+		}
 	}
 	return run, run.queue.ifFree(func() error {
 		if err := r.remake(ctx, run); err != nil {
@@ -222,6 +230,43 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 		}
 		return run.follow(ctx)
 	})
+}
+
+// recover makes the run's branch anew where a step's own git wrote it last and a power
+// cut left nothing of it: at the commit that was marked last. "" where there is none.
+func (r *Repo) recover(ctx context.Context, run *Run) (string, error) {
+	if start, err := r.commit(ctx, r.dir, privateRef(run.ID, "start")); err != nil || start == "" {
+		return "", err // the run never began, or was removed
+	}
+	admin, err := adminDir(run.Dir)
+	if err != nil {
+		return "", nil
+	}
+	marks, err := os.ReadFile(filepath.Join(admin, markFile))
+	if err != nil {
+		return "", nil
+	}
+	tip := ""
+	for line := range strings.Lines(string(marks)) {
+		id, _, _ := strings.Cut(line, " ")
+		if !isID(id) {
+			continue
+		}
+		if known, err := r.commit(ctx, r.dir, id); err != nil {
+			return "", err
+		} else if known != "" {
+			tip = known
+		}
+	}
+	if tip == "" {
+		return "", nil
+	}
+	ref := "refs/heads/" + run.Branch
+	if err := os.Remove(filepath.Join(r.common, filepath.FromSlash(ref))); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err // what is no ref cannot be updated
+	}
+	_, err = r.git(ctx, r.dir, "update-ref", ref, tip)
+	return tip, err
 }
 
 // began is when the run was, or may have been, the first to write into the repository.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -155,7 +156,8 @@ func (r *Repo) copyIndex(ctx context.Context, top string) (path string, drop fun
 	if err != nil {
 		return "", nil, err
 	}
-	dir, err := os.MkdirTemp(out, "bide-index-")
+	dropIndexes(out)
+	dir, err := os.MkdirTemp(out, fmt.Sprintf("%s%d-", indexDirs, os.Getpid()))
 	if err != nil {
 		return "", nil, err
 	}
@@ -165,6 +167,22 @@ func (r *Repo) copyIndex(ctx context.Context, top string) (path string, drop fun
 		return "", nil, errors.Join(err, drop())
 	}
 	return path, drop, nil
+}
+
+// indexDirs begins the names of the directories of copied indexes; the number of their
+// process follows.
+const indexDirs = "bide-index-"
+
+// dropIndexes removes those of processes that have ended.
+func dropIndexes(admin string) {
+	dirs, _ := filepath.Glob(filepath.Join(admin, indexDirs+"*"))
+	for _, dir := range dirs {
+		of, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), indexDirs), "-")
+		pid, err := strconv.Atoi(of)
+		if err == nil && pid != os.Getpid() && !alive(pid) {
+			_ = os.RemoveAll(dir) // it is looked for again
+		}
+	}
 }
 
 // gitDir gives the private git directory of a working tree; git is asked where
