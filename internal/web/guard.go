@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
+	"html"
 	"net"
 	"net/http"
 	"net/url"
@@ -26,7 +27,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 // alone, a port of this machine by all of its users, and through a browser by
 // every page that it shows.
 type guard struct {
-	port    int
+	host    string          // with its port: that of the address that is printed
+	proxies []string        // names under which a proxy in front is reached
 	hosts   map[string]bool // what Host may be
 	cookie  string
 	metrics string // the token of those who read /metrics; "": nobody without a cookie
@@ -38,20 +40,43 @@ type guard struct {
 	sessions map[[32]byte]bool // digests of the cookies that were given
 }
 
-func newGuard(host string, port int, told func(string)) *guard {
-	g := &guard{port: port, hosts: map[string]bool{}, cookie: "bide_" + strconv.Itoa(port), origin: http.NewCrossOriginProtection(), told: told,
-		token: rand.Text(), sessions: map[[32]byte]bool{}}
-	names := []string{host, "127.0.0.1", "localhost", "::1"}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		names = append(names[1:], ownNames()...)
+// newGuard lets in under the names of the address that is listened on, as it was
+// written and as it was opened, and under those of the proxies in front.
+func newGuard(listen string, at *net.TCPAddr, proxies []string, told func(string)) (*guard, error) {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return nil, err
 	}
+	g := &guard{hosts: map[string]bool{}, cookie: "bide_" + strconv.Itoa(at.Port), origin: http.NewCrossOriginProtection(), told: told,
+		token: rand.Text(), sessions: map[[32]byte]bool{}}
+	names := []string{host, at.IP.String(), "127.0.0.1", "localhost", "::1"}
+	if host == "" || at.IP.IsUnspecified() {
+		names = append(names[2:], ownNames()...)
+	}
+	g.host = net.JoinHostPort(names[0], strconv.Itoa(at.Port))
 	for _, n := range names {
-		g.hosts[strings.ToLower(net.JoinHostPort(n, strconv.Itoa(port)))] = true
-		if port == 80 {
-			g.hosts[strings.ToLower(n)] = true
+		g.hosts[strings.ToLower(net.JoinHostPort(n, strconv.Itoa(at.Port)))] = true
+		if at.Port == 80 {
+			g.hosts[strings.ToLower(bracketed(n))] = true
 		}
 	}
-	return g
+	for _, p := range proxies {
+		name := strings.ToLower(bracketed(p))
+		if u, err := url.Parse("//" + name); err != nil || u.Host != name || name == "" || strings.ContainsAny(name, "/?#@ ") {
+			return nil, fmt.Errorf("%q is no name of a host; write NAME or NAME:PORT, as browsers send it", p)
+		}
+		g.hosts[name] = true
+		g.proxies = append(g.proxies, name)
+	}
+	return g, nil
+}
+
+// bracketed is a host as it stands in an address without a port.
+func bracketed(host string) string {
+	if ip := net.ParseIP(host); ip != nil && ip.To4() == nil {
+		return "[" + host + "]"
+	}
+	return host
 }
 
 // ownNames are the names under which other machines know this one.
@@ -73,25 +98,24 @@ func ownNames() []string {
 }
 
 // entrance is the address of a page that lets one browser in.
-func (g *guard) entrance(path string) string {
+func (g *guard) entrance(path string) string { return g.entranceAt("http://"+g.host, path) }
+
+// entranceAt is that address where browsers know this server as base.
+func (g *guard) entranceAt(base, path string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	host := "127.0.0.1"
-	if !g.hosts[net.JoinHostPort(host, strconv.Itoa(g.port))] {
-		host = "localhost"
-	}
 	sep := "?"
 	if strings.Contains(path, "?") {
 		sep = "&"
 	}
-	return "http://" + net.JoinHostPort(host, strconv.Itoa(g.port)) + path + sep + "token=" + g.token
+	return base + path + sep + "token=" + g.token
 }
 
 // wrap serves what h serves to who was let in. refused shows why others are
 // not.
 func (g *guard) wrap(h http.Handler, refused func(w http.ResponseWriter, r *http.Request, status int, what, help string)) http.Handler {
 	g.origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		refused(w, r, http.StatusForbidden, "This change was asked for by another page.", "Go back to the dashboard and ask for it there.")
+		refused(w, r, http.StatusForbidden, "Blocked: the request came from another site.", "Open the dashboard and press the button there.")
 	}))
 	inside := g.origin.Handler(h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -105,7 +129,7 @@ func (g *guard) wrap(h http.Handler, refused func(w http.ResponseWriter, r *http
 		header.Set("Cache-Control", "no-store")
 		if !g.hosts[strings.ToLower(r.Host)] {
 			// A name of somebody else that leads here: no page of ours.
-			http.Error(w, fmt.Sprintf("421: nothing is served here under the name %q", clip(r.Host, 100)), http.StatusMisdirectedRequest)
+			http.Error(w, fmt.Sprintf("421: the dashboard is not served under the name %q; `bide ui --host NAME` admits the name of a proxy in front", clip(r.Host, 100)), http.StatusMisdirectedRequest)
 			return
 		}
 		if token := r.URL.Query().Get("token"); token != "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
@@ -113,8 +137,8 @@ func (g *guard) wrap(h http.Handler, refused func(w http.ResponseWriter, r *http
 			return
 		}
 		if !g.known(r) && !g.bearer(r) && !strings.HasPrefix(r.URL.Path, "/assets/") {
-			refused(w, r, http.StatusUnauthorized, "This browser was not let in.",
-				"Open the address that `bide ui` printed in the terminal. It works once; after that the terminal shows a new one.")
+			refused(w, r, http.StatusUnauthorized, "This browser is not signed in.",
+				"Open the address that `bide ui` printed in the terminal. It works once; then the terminal shows a new one.")
 			return
 		}
 		inside.ServeHTTP(w, r)
@@ -144,7 +168,11 @@ func (g *guard) letIn(w http.ResponseWriter, r *http.Request, token string) {
 	q := r.URL.Query()
 	q.Del("token")
 	to.RawQuery = q.Encode()
-	http.Redirect(w, r, to.String(), http.StatusSeeOther)
+	// A redirect would be part of what led here, perhaps the page of another site or
+	// a file: browsers send no strict cookie then. What our own page leads to is ours.
+	w.Header().Set("Refresh", "0; url="+to.String())
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	fmt.Fprintf(w, "<!doctype html><html lang=\"en\"><title>bide</title><p><a href=\"%s\">Open the dashboard</a></p></html>\n", html.EscapeString(to.String()))
 }
 
 // known says whether a request is of a browser that was let in.

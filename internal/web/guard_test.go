@@ -3,10 +3,12 @@ package web
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -46,10 +48,20 @@ func serve(t testing.TB, opt Options) *served {
 	})
 	out := &served{Server: s, t: t, store: st, in: browser(t), out: browser(t)}
 	out.out.Jar = nil
-	if code, _, _ := out.get(out.in, s.URL("/")); code != http.StatusSeeOther {
-		t.Fatalf("the token gave status %d, want 303", code)
-	}
+	out.letIn(s.URL("/"))
 	return out
+}
+
+// letIn opens an address that lets the browser in, and gives the address that it
+// leads to.
+func (s *served) letIn(address string) string {
+	s.t.Helper()
+	code, header, body := s.get(s.in, address)
+	_, to, ok := strings.Cut(header.Get("Refresh"), "0; url=")
+	if code != http.StatusOK || !ok {
+		s.t.Fatalf("the token gave status %d, refresh %q:\n%s", code, header.Get("Refresh"), body)
+	}
+	return to
 }
 
 // browser keeps cookies and follows no redirect.
@@ -149,8 +161,8 @@ func TestTokenBecomesACookieOnce(t *testing.T) {
 	}
 	code, header, _ = s.get(s.out, s.at("/compare?a=1&token="+u.Query().Get("token")))
 	cookie := header.Get("Set-Cookie")
-	if code != http.StatusSeeOther || header.Get("Location") != "/compare?a=1" {
-		t.Errorf("the token gives status %d to %q, want 303 to the address without it", code, header.Get("Location"))
+	if code != http.StatusOK || header.Get("Refresh") != "0; url=/compare?a=1" {
+		t.Errorf("the token gives status %d to %q, want 200 and the address without it", code, header.Get("Refresh"))
 	}
 	for _, want := range []string{"HttpOnly", "SameSite=Strict", "Path=/"} {
 		if !strings.Contains(cookie, want) {
@@ -160,8 +172,72 @@ func TestTokenBecomesACookieOnce(t *testing.T) {
 	if code, header, _ = s.get(s.out, next); header.Get("Set-Cookie") != "" {
 		t.Errorf("the token let a second browser in (status %d)", code)
 	}
-	if code, header, _ = s.get(s.out, s.at("//evil.example/?token=x")); strings.HasPrefix(header.Get("Location"), "//") {
-		t.Errorf("a token leads to %q (status %d)", header.Get("Location"), code)
+	for _, evil := range []string{"//evil.example/?token=x", "/%5Cevil.example/?token=x", "/%0a//evil.example/?token=x"} {
+		code, header, _ = s.get(s.out, s.at(evil))
+		if to, ok := strings.CutPrefix(header.Get("Refresh"), "0; url=/"); ok && strings.HasPrefix(to, "/") || strings.Contains(header.Get("Refresh"), "\\") {
+			t.Errorf("a token leads to %q (status %d)", header.Get("Refresh"), code)
+		}
+	}
+}
+
+// TestAddressIsServed: the address that is printed opens the dashboard, whatever it
+// listens on.
+func TestAddressIsServed(t *testing.T) {
+	t.Parallel()
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listen := []string{"", "127.0.0.1:0", "localhost:0", ":0", "0.0.0.0:0"}
+	if runtime.GOOS == "linux" {
+		listen = append(listen, "127.0.0.2:0") // all of 127/8 is there
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLinkLocalUnicast() {
+			listen = append(listen, net.JoinHostPort(n.IP.String(), "0"))
+		}
+	}
+	if name, err := os.Hostname(); err == nil {
+		if _, err := net.LookupHost(name); err == nil {
+			listen = append(listen, net.JoinHostPort(name, "0"))
+		}
+	}
+	for _, l := range listen {
+		t.Run(l, func(t *testing.T) {
+			s := serve(t, Options{Listen: l}) // it opens the address
+			if code, _, body := s.get(s.in, s.at("/")); code != http.StatusOK {
+				t.Errorf("%s then gives status %d:\n%s", s.at("/"), code, body)
+			}
+		})
+	}
+}
+
+// TestNamesOfAProxy: a name that was admitted is served with any port that it was
+// admitted with, and no other.
+func TestNamesOfAProxy(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Hosts: []string{"Bide.Example.org", "other.example:8443", "2001:db8::7"}})
+	for host, want := range map[string]int{
+		"bide.example.org": 200, "BIDE.example.org": 200, "bide.example.org:443": 421, "other.example:8443": 200, "other.example": 421, "[2001:db8::7]": 200,
+		"evil.example": 421, "bide.example.org.evil.example": 421,
+	} {
+		r, err := http.NewRequest(http.MethodGet, s.at("/"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range s.in.Jar.Cookies(r.URL) { // a client keeps its cookies by name
+			r.AddCookie(c)
+		}
+		r.Host = host
+		if code, _, _ := s.do(s.out, r); code != want {
+			t.Errorf("Host %q gives status %d, want %d", host, code, want)
+		}
+	}
+	if _, err := New(Options{Store: s.store, Hosts: []string{"https://bide.example.org"}}); err == nil || !strings.Contains(err.Error(), "bide.example.org") {
+		t.Errorf("an address instead of a name gives %v", err)
+	}
+	if got := s.Outside("/runs/1"); len(got) != 3 || !strings.HasPrefix(got[0], "https://bide.example.org/runs/1?token=") {
+		t.Errorf("the addresses of the proxy are %q", got)
 	}
 }
 

@@ -35,6 +35,9 @@ type Options struct {
 	// Listen is the address to listen on, HOST:PORT; "" means a free port of
 	// 127.0.0.1.
 	Listen string
+	// Hosts are further names, each with the port that browsers send or without
+	// one, under which a proxy in front of the server is reached.
+	Hosts []string
 	// ReadOnly leaves out everything that changes a run.
 	ReadOnly bool
 	// MetricsToken lets in who reads /metrics with it in an Authorization header;
@@ -75,8 +78,7 @@ func New(opt Options) (*Server, error) {
 		}
 		opt.Program = []string{self}
 	}
-	host, _, err := net.SplitHostPort(opt.Listen)
-	if err != nil {
+	if _, _, err := net.SplitHostPort(opt.Listen); err != nil {
 		return nil, fmt.Errorf("cannot listen on %q: %w; write HOST:PORT", opt.Listen, err)
 	}
 	ln, err := net.Listen("tcp", opt.Listen)
@@ -85,7 +87,9 @@ func New(opt Options) (*Server, error) {
 	}
 	s := &Server{opt: opt, ln: ln, runs: &runs{st: opt.Store}, patience: slow, foreseeing: make(chan struct{}, 1)}
 	s.list = &list{st: opt.Store, runs: s.runs}
-	s.guard = newGuard(host, ln.Addr().(*net.TCPAddr).Port, opt.Reissued)
+	if s.guard, err = newGuard(opt.Listen, ln.Addr().(*net.TCPAddr), opt.Hosts, opt.Reissued); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
 	s.guard.metrics = opt.MetricsToken
 	s.meter = newMeter(opt.Store, time.Now())
 	s.ends, s.end = context.WithCancel(context.Background())
@@ -95,6 +99,15 @@ func New(opt Options) (*Server, error) {
 // URL is an address that lets one browser in, once, and opens a page, as in
 // "/runs/01KAJ3".
 func (s *Server) URL(path string) string { return s.guard.entrance(path) }
+
+// Outside gives the same address under each name of a proxy, which is taken to
+// speak TLS.
+func (s *Server) Outside(path string) (urls []string) {
+	for _, name := range s.guard.proxies {
+		urls = append(urls, s.guard.entranceAt("https://"+name, path))
+	}
+	return urls
+}
 
 // Serve serves until ctx ends, which is no error.
 func (s *Server) Serve(ctx context.Context) error {
