@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Which items get spans.
@@ -41,7 +42,9 @@ type Fold struct {
 	items    map[int]*openItem
 	tasks    map[string]bool
 	traced   int // items that got spans
-	running  int // items
+	live     bool           // the run has begun and not ended
+	running  int            // items
+	stands   map[int]string // where items stand that may go on: retrying, dead_lettered
 	pause    time.Time
 	breakers map[string]breakerState
 }
@@ -96,6 +99,8 @@ func (f *Fold) Event(e event.Event) {
 		f.itemStarted(e)
 	case event.ItemRetry, event.ItemFinished:
 		f.itemEnded(e)
+	case event.ItemRequeued, event.ItemRemoved:
+		f.moves(e.Index, "")
 	case event.BreakerChanged:
 		f.breaker(e)
 	case event.RunPaused:
@@ -117,6 +122,7 @@ type origin struct {
 }
 
 func (f *Fold) begin(e event.Event) {
+	f.Gone()
 	f.Lives++
 	f.steps, f.items, f.breakers = map[stepKey]*openStep{}, map[int]*openItem{}, map[string]breakerState{}
 	if f.tasks == nil {
@@ -132,8 +138,43 @@ func (f *Fold) begin(e event.Event) {
 	if f.Lives == 1 {
 		f.First = SpanLink{f.trace.ID, f.trace.Root()}
 	}
-	f.pipeline, f.started, f.running = e.Label, e.Time, 0
+	f.pipeline, f.started, f.live = e.Label, e.Time, true
 	f.count("cicd.pipeline.run.active", 1, f.run("cicd.pipeline.run.state", "executing")...)
+}
+
+// Gone says that no process has the run any more: what is in flight counts no
+// more. It is told by hand of one that was killed; a run_finished tells it too.
+func (f *Fold) Gone() {
+	if !f.live {
+		return
+	}
+	f.live = false
+	f.count("cicd.pipeline.run.active", -1, f.run("cicd.pipeline.run.state", "executing")...)
+	if f.running > 0 {
+		f.count("bide.items", -float64(f.running), Attr{"bide.item.state", event.Running})
+		f.count("cicd.worker.count", -float64(f.running), Attr{"cicd.worker.state", "busy"})
+		f.running = 0
+	}
+	for index, state := range f.stands {
+		if state == retrying {
+			f.moves(index, "")
+		}
+	}
+}
+
+// retrying is where an item stands whose next attempt has not begun.
+const retrying = "retrying"
+
+// moves notes where an item stands that may go on; "" for one that does.
+func (f *Fold) moves(index int, state string) {
+	if old := f.stands[index]; old != "" {
+		f.count("bide.items", -1, Attr{"bide.item.state", old})
+		delete(f.stands, index)
+	}
+	if state != "" {
+		f.count("bide.items", 1, Attr{"bide.item.state", state})
+		value.Put(&f.stands, index, state)
+	}
 }
 
 // run gives the attributes of a metric of the whole run.
@@ -375,6 +416,7 @@ func result(status string) string {
 }
 
 func (f *Fold) itemStarted(e event.Event) {
+	f.moves(e.Index, "")
 	f.items[e.Index] = &openItem{attempt: e.Attempt, start: e.Time}
 	f.running++
 	f.count("bide.items", 1, Attr{"bide.item.state", event.Running})
@@ -391,10 +433,16 @@ func (f *Fold) itemEnded(e event.Event) {
 	}
 	status := e.Status
 	if e.Type == event.ItemRetry {
-		status = "retrying"
+		status = retrying
 		source, delay := wait(e)
 		f.observe("bide.retry.delay", delay.Seconds(), Attr{"bide.retry.source", source})
-	} else if status != event.Interrupted {
+	}
+	switch status {
+	case event.Interrupted:
+	case retrying, event.DeadLettered:
+		f.moves(e.Index, status)
+	default:
+		f.moves(e.Index, "")
 		f.count("bide.items", 1, Attr{"bide.item.state", status})
 	}
 	if status == event.DeadLettered {
@@ -489,7 +537,7 @@ func (f *Fold) finish(e event.Event) {
 		return
 	}
 	took := e.Time.Sub(f.started).Seconds()
-	f.count("cicd.pipeline.run.active", -1, f.run("cicd.pipeline.run.state", "executing")...)
+	f.Gone()
 	f.observe("cicd.pipeline.run.duration", took, f.run("cicd.pipeline.run.state", "executing", "cicd.pipeline.result", result(e.Status), "error.type", e.Class)...)
 	if e.Class != "" {
 		f.count("cicd.pipeline.run.errors", 1, f.run("error.type", e.Class)...)

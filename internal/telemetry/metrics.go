@@ -46,6 +46,7 @@ var instruments = []instrument{
 	{"bide.breaker.state", "{state}", "The state of a breaker: 0 closed, 1 half-open, 2 open.", gauge, nil},
 	{"bide.breaker.transitions", "{transition}", "Changes of state of a breaker.", counter, nil},
 	{"bide.pause.duration", "s", "How long a breaker or a rate limit held back new work.", histogram, seconds},
+	{"bide.runs.unreadable", "{run}", "Runs whose journal cannot be read: nothing here counts them.", gauge, nil},
 	{"gen_ai.client.token.usage", "{token}", "Tokens that agents used.", histogram, tokens},
 	{"bide.agent.cost", "USD", "What agents cost.", counter, nil},
 }
@@ -73,6 +74,9 @@ type series struct {
 	count      uint64
 	buckets    []uint64 // one more than bounds
 }
+
+// Unreadable says how many runs are missing, as their journals cannot be read.
+func (m *Metrics) Unreadable(n int) { m.set("bide.runs.unreadable", float64(n), nil) }
 
 func (m *Metrics) add(name string, v float64, attrs []Attr) {
 	m.mu.Lock()

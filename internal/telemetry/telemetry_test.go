@@ -561,3 +561,69 @@ func TestAttributesOfActions(t *testing.T) {
 		t.Errorf("the attributes are\n%q\nwant\n%q", got, want)
 	}
 }
+
+// standing is what the metrics say of what goes on now: runs, items by state,
+// workers.
+func standing(t *testing.T, m *Metrics) map[string]float64 {
+	t.Helper()
+	out := map[string]float64{}
+	for _, s := range m.snapshot() {
+		if s.instrument.kind == upDown {
+			name := s.instrument.name
+			for _, a := range s.attrs {
+				if a.Key == "bide.item.state" {
+					name += " " + fmt.Sprint(a.Value)
+				}
+			}
+			out[name] += s.value
+		}
+	}
+	return out
+}
+
+// TestKilledRunsAreNotActive: what a process left in flight when it was killed
+// counts no more, neither before the run is resumed nor after.
+func TestKilledRunsAreNotActive(t *testing.T) {
+	f := &Fold{Metrics: NewMetrics(t0)}
+	for e := range script(
+		event.Event{Type: event.RunStarted, Label: "nightly"},
+		event.Event{Type: event.ItemStarted, Index: 1, Attempt: 1},
+		event.Event{Type: event.ItemStarted, Index: 2, Attempt: 1},
+		event.Event{Type: event.ItemRetry, Index: 2, Attempt: 1, DelayMS: 60_000},
+		event.Event{Type: event.ItemStarted, Index: 3, Attempt: 1},
+		event.Event{Type: event.ItemFinished, Index: 3, Status: event.DeadLettered, Class: "exit"},
+	) {
+		f.Event(e)
+	}
+	want := func(what string, want map[string]float64) {
+		t.Helper()
+		if got := standing(t, f.Metrics); !maps.Equal(got, want) {
+			t.Errorf("%s it says %v, want %v", what, got, want)
+		}
+	}
+	const active, workers, items = "cicd.pipeline.run.active", "cicd.worker.count", "bide.items "
+	want("while it goes on", map[string]float64{active: 1, workers: 1, items + "running": 1, items + "retrying": 1, items + "dead_lettered": 1})
+	f.Gone()
+	over := map[string]float64{active: 0, workers: 0, items + "running": 0, items + "retrying": 0, items + "dead_lettered": 1}
+	want("after its process has gone", over)
+	f.Gone()
+	want("when that is told again", over)
+	for e := range script(
+		event.Event{Type: event.RunResumed, Label: "nightly"},
+		event.Event{Type: event.ItemStarted, Index: 2, Attempt: 2},
+		event.Event{Type: event.ItemRetry, Index: 2, Attempt: 2, DelayMS: 60_000},
+		event.Event{Type: event.RunResumed, Label: "nightly"}, // killed, and nobody looked meanwhile
+		event.Event{Type: event.ItemStarted, Index: 2, Attempt: 3},
+		event.Event{Type: event.ItemRetry, Index: 2, Attempt: 3, DelayMS: 60_000},
+		event.Event{Type: event.ItemStarted, Index: 2, Attempt: 4},
+		event.Event{Type: event.ItemRequeued, Index: 3},
+		event.Event{Type: event.ItemStarted, Index: 3, Attempt: 1},
+	) {
+		f.Event(e)
+	}
+	want("after two resumes", map[string]float64{active: 1, workers: 2, items + "running": 2, items + "retrying": 0, items + "dead_lettered": 0})
+	for e := range script(event.Event{Type: event.ItemFinished, Index: 2, Status: event.Succeeded}, event.Event{Type: event.RunFinished, Status: event.Interrupted}) {
+		f.Event(e)
+	}
+	want("at its end", map[string]float64{active: 0, workers: 0, items + "running": 0, items + "retrying": 0, items + "dead_lettered": 0, items + "succeeded": 1})
+}

@@ -22,6 +22,7 @@ import (
 type entry struct {
 	ID, Name, Path, Kind, Status string
 	Started, Finished            time.Time
+	Latest                       time.Time // of its last event; zero while it is not known
 	Items                        journal.Counts
 	Steps                        event.Counts
 	Step                         string // the step that runs or has failed
@@ -269,13 +270,13 @@ func (e *entry) ended(end event.Event) bool {
 	if end.Status == event.Failed || json.Unmarshal(end.Data, &d) != nil {
 		return false // which step has failed is told by the steps
 	}
-	e.Status, e.Finished, e.Message, e.Items, e.Steps = end.Status, end.Time, end.Message, d.Items, d.Steps
+	e.Status, e.Finished, e.Latest, e.Message, e.Items, e.Steps = end.Status, end.Time, end.Time, end.Message, d.Items, d.Steps
 	return true
 }
 
 // tell takes what a fold over the run's events says.
 func (e *entry) tell(line *timeline.Timeline, it *items) {
-	e.Status, e.Finished, e.Message, e.Items = cmp.Or(line.Status, event.Running), line.Finished, line.Message, it.tally()
+	e.Status, e.Finished, e.Latest, e.Message, e.Items = cmp.Or(line.Status, event.Running), line.Finished, line.Latest, line.Message, it.tally()
 	for _, row := range line.Rows() {
 		if row.Kind != timeline.Step || event.Aside(row.Path) {
 			continue

@@ -26,34 +26,50 @@ type meter struct {
 
 // metered is one run.
 type metered struct {
-	fold telemetry.Fold
-	next int64 // the event to read next
-	over bool
+	fold  telemetry.Fold
+	next  int64 // the event to read next
+	stamp stamp // of the files when they were read last
+	bad   bool  // they could not be read
 }
 
 func newMeter(st *journal.Store, now time.Time) *meter {
 	return &meter{st: st, since: now, metrics: telemetry.NewMetrics(now), runs: map[string]*metered{}}
 }
 
-// refresh reads what is new in runs that were not over when the server began.
+// refresh reads what is new in runs that were not over when the server began. A
+// run that cannot be read is counted as that.
 func (m *meter) refresh(ctx context.Context, entries []*entry) error {
+	unreadables := 0
 	for _, e := range entries {
-		if !e.Finished.IsZero() && e.Finished.Before(m.since) && m.runs[e.ID] == nil {
+		if e.Status == unreadable {
+			unreadables++
 			continue
 		}
-		r := m.runs[e.ID]
-		if r == nil {
-			r = &metered{next: 1}
+		if m.runs[e.ID] == nil {
+			if e.Status != event.Running && e.Latest.Before(m.since) {
+				continue
+			}
+			r := &metered{next: 1}
 			r.fold.Metrics = m.metrics
 			m.runs[e.ID] = r
 		}
-		if r.over && !e.Finished.IsZero() {
-			continue
+		r := m.runs[e.ID]
+		if e.Status == event.Running || r.stamp != e.stamp {
+			r.stamp = e.stamp
+			err := m.read(ctx, e.ID, r)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			r.bad = err != nil
 		}
-		if err := m.read(ctx, e.ID, r); err != nil {
-			return err
+		if e.Status == event.Interrupted {
+			r.fold.Gone()
+		}
+		if r.bad {
+			unreadables++
 		}
 	}
+	m.metrics.Unreadable(unreadables)
 	return nil
 }
 
@@ -68,7 +84,7 @@ func (m *meter) read(ctx context.Context, id string, r *metered) error {
 			return err
 		}
 		r.fold.Event(e)
-		r.next, r.over = e.Seq+1, e.Type == event.RunFinished
+		r.next = e.Seq + 1
 	}
 	return nil
 }

@@ -1,8 +1,10 @@
 package web
 
 import (
-	"io"
+	"bytes"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,27 +13,66 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 )
 
+// scrape reads the metrics of all runs that there are by now.
+func (s *served) scrape() string {
+	s.t.Helper()
+	r, err := http.NewRequest(http.MethodGet, s.at("/metrics"), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer a-token-of-some-length")
+	s.list.refresh(s.t.Context())
+	code, _, text := s.do(s.out, r)
+	if code != http.StatusOK {
+		s.t.Fatal(code, text)
+	}
+	return text
+}
+
+// TestMetricsOfRunsThatCannotBeRead: a journal that cannot be read hides no other
+// run, and is counted; and one that nobody writes is not opened again.
+func TestMetricsOfRunsThatCannotBeRead(t *testing.T) {
+	s := serve(t, Options{MetricsToken: "a-token-of-some-length"})
+	has := func(lines ...string) {
+		t.Helper()
+		text := s.scrape()
+		for _, line := range lines {
+			if !strings.Contains(text, line+"\n") {
+				t.Errorf("no line %s in\n%s", line, text)
+			}
+		}
+	}
+	at := time.Now().Add(time.Minute) // after the server began
+	s.run(journal.Header{Name: "well", Kind: "standard", Started: at}, event.Event{Type: event.RunStarted, Label: "well", Time: at}, event.Event{Type: event.RunFinished, Status: event.Succeeded, Time: at})
+	killed := s.run(journal.Header{Name: "killed", Kind: "standard", Started: at}, event.Event{Type: event.RunStarted, Label: "killed", Time: at}, event.Event{Type: event.ItemStarted, Index: 1, Time: at})
+	bad := s.run(journal.Header{Name: "bad", Kind: "standard", Started: at}, event.Event{Type: event.RunStarted, Label: "bad", Time: at})
+	spoil(t, s.store.RunDir(bad))
+	well := `cicd_pipeline_run_duration_seconds_count{cicd_pipeline_name="well",cicd_pipeline_run_state="executing",cicd_pipeline_result="success"} 1`
+	gone := `cicd_pipeline_run_active{cicd_pipeline_name="killed",cicd_pipeline_run_state="executing"} 0`
+	has(well, gone, "bide_runs_unreadable 1")
+	spoil(t, s.store.RunDir(killed)) // who opened it now would see that
+	has(well, gone, `bide_items{bide_item_state="running"} 0`, "bide_runs_unreadable 1")
+}
+
+// spoil makes a journal unreadable so that its size and its time stay.
+func spoil(t *testing.T, dir string) {
+	t.Helper()
+	path := filepath.Join(dir, "journal.db")
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, bytes.Repeat([]byte("no journal "), int(info.Size()))[:info.Size()], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	s := serve(t, Options{MetricsToken: "a-token-of-some-length"})
-	scrape := func() string {
-		t.Helper()
-		r, err := http.NewRequest(http.MethodGet, s.at("/metrics"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Authorization", "Bearer a-token-of-some-length")
-		s.list.refresh(t.Context())
-		resp, err := s.out.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		var b strings.Builder
-		if _, err := io.Copy(&b, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
-			t.Fatal(resp.Status, err, b.String())
-		}
-		return b.String()
-	}
+	scrape := s.scrape
 	j, err := s.store.Create(journal.Header{Name: "nightly", Path: "nightly.yml", Kind: "standard", Started: time.Now()})
 	if err != nil {
 		t.Fatal(err)
