@@ -41,7 +41,7 @@ type Fold struct {
 	steps    map[stepKey]*openStep
 	items    map[int]*openItem
 	tasks    map[string]bool
-	traced   int // items that got spans
+	traced   int            // items that got spans
 	live     bool           // the run has begun and not ended
 	running  int            // items
 	stands   map[int]string // where items stand that may go on: retrying, dead_lettered

@@ -174,7 +174,7 @@ func (p *pages) log(w http.ResponseWriter, r *http.Request, run *run) error {
 	defer f.Close() // it was read only: there is nothing to lose
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", policy+"; sandbox")
-	http.ServeContent(w, r, "", run.line.Started, f)
+	http.ServeContent(w, r, "", run.r.Header().Started, f)
 	return nil
 }
 

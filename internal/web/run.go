@@ -129,11 +129,13 @@ type runs struct {
 	done bool
 }
 
-// Runs that nobody looks at are forgotten: all but the last few at once, and
-// those after a while.
+// Runs that nobody looks at are forgotten: all but the last few soon, and those
+// after a while. To open a run again is to read all of its events: one that is
+// watched, or that goes on, is looked at every second, however many there are.
 const (
-	keptRuns = 6
-	keptFor  = 10 * time.Minute
+	keptRuns  = 6
+	keptFor   = 10 * time.Minute
+	keptAfter = 5 * lookEvery
 )
 
 // with calls f with a run, which stays open until f returns.
@@ -174,7 +176,7 @@ func (s *runs) give(r *run) {
 	r.served--
 	r.used = time.Now()
 	for len(s.open) > keptRuns {
-		if !s.forgetOldest(0) {
+		if !s.forgetOldest(keptAfter) {
 			break
 		}
 	}

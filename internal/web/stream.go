@@ -147,7 +147,8 @@ func (t *teller) tell(r *http.Request, topic string) (bool, error) {
 	return true, t.send(fmt.Sprintf("id: %s\ndata: %s\n\n", t.id(), data))
 }
 
-// tellRun fills in a message about a run; run.mu is held.
+// tellRun fills in a message about a run with copies of what the run says; run.mu
+// is held, and the message is written without it.
 func (t *teller) tellRun(kind string, run *run, m *told) bool {
 	after := m.At
 	m.At, m.Status = run.position(), run.line.Status
@@ -155,7 +156,7 @@ func (t *teller) tellRun(kind string, run *run, m *told) bool {
 		return false
 	}
 	if kind == "map" {
-		m.Total, m.Counts = len(run.items.cells), run.items.counts[:]
+		m.Total, m.Counts = len(run.items.cells), slices.Clone(run.items.counts[:])
 		m.Cells = base64.StdEncoding.EncodeToString(run.items.changes(after))
 	}
 	return true

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -179,4 +180,67 @@ func message(t *testing.T, res *http.Response) (id string, items []int) {
 	}
 	t.Fatalf("the stream ended: %v", lines.Err())
 	return "", nil
+}
+
+// TestAMapIsToldWhileItGoesOn: what is sent of a run is of one moment, while its
+// events come in and others look. The race detector watches.
+func TestAMapIsToldWhileItGoesOn(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	j, err := s.store.Create(journal.Header{Name: "m", Kind: "mapreduce"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	put := func(list ...event.Event) {
+		for _, e := range list {
+			if err := j.Append(e); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := j.Sync(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	const items = 300
+	put(event.Event{Type: event.RunStarted}, event.Event{Type: event.ItemsReady, Total: items},
+		event.Event{Type: event.StepStarted, Step: "commands[0]"}, event.Event{Type: event.AttemptStarted, Step: "commands[0]", Attempt: 1},
+		event.Event{Type: event.AttemptFailed, Step: "commands[0]", Attempt: 1, Data: json.RawMessage(`{"stderr":"no"}`)})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer cancel()
+		for i := 1; i <= items; i++ {
+			put(event.Event{Type: event.ItemStarted, Index: i, Attempt: 1}, event.Event{Type: event.ItemFinished, Index: i, Status: event.Succeeded, Attempts: 1})
+		}
+	})
+	wg.Go(func() { // as another reader's page does
+		for ctx.Err() == nil {
+			_ = s.runs.with(j.Run(), func(r *run) error {
+				r.mu.Lock()
+				r.read = time.Time{} // nothing is fresh
+				r.mu.Unlock()
+				return r.look(t.Context(), func() {})
+			})
+		}
+	})
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			s.page("/runs/" + j.Run() + "/log?path=commands%5B0%5D&attempt=1&stream=stderr")
+		}
+	})
+	tell := &teller{p: &pages{Server: s.Server}, at: map[string]int64{}}
+	for ctx.Err() == nil {
+		m := told{}
+		_ = s.runs.with(j.Run(), func(r *run) error { return r.look(t.Context(), func() { tell.tellRun("map", r, &m) }) })
+		sum := 0
+		for _, n := range m.Counts {
+			sum += n
+		}
+		if sum != m.Total {
+			t.Errorf("the counts %v are not of %d items", m.Counts, m.Total)
+		}
+	}
+	wg.Wait()
 }
