@@ -59,7 +59,7 @@ func (p *pages) tryAct(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxEdit+64<<10)
+	r.Body = http.MaxBytesReader(w, r.Body, 3*(maxEdit+maxEdit/8)) // each byte may be three in a form
 	if err := r.ParseForm(); err != nil {
 		return &status{http.StatusBadRequest, "The form cannot be read.", "It may be too large."}
 	}
@@ -100,6 +100,9 @@ func (p *pages) arguments(r *http.Request, id string) (args []string, input []by
 		if item := form.Get("item"); item != "" {
 			args = append(args, "--item="+item)
 			if data := form.Get("data"); data != "" {
+				if len(data) > maxEdit {
+					return nil, nil, tooLarge(id, item)
+				}
 				if wrong := validJSON(data); wrong != "" {
 					return nil, nil, &status{http.StatusBadRequest, wrong, "Go back and mend it; nothing was changed."}
 				}

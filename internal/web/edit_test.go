@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"html"
 	"net/http"
 	"net/url"
 	"os"
@@ -75,5 +76,80 @@ func TestEdit(t *testing.T) {
 	b, err = os.ReadFile(said)
 	if want := "dlq retry " + j.Run() + " --progress none --as-recorded --item=one\n"; err != nil || string(b) != want {
 		t.Errorf("the program was given %q (%v), want %q", b, err, want)
+	}
+}
+
+// TestEditOfLargeItems: an item that is larger than what its page shows is edited
+// whole, and one that is too large for the page says so and how else to do it.
+func TestEditOfLargeItems(t *testing.T) {
+	t.Parallel()
+	said := filepath.Join(t.TempDir(), "said")
+	s := serve(t, Options{Program: []string{"/bin/sh", "-c", `cat > "$0"`, said}})
+	j, err := s.store.Create(journal.Header{Name: "m", Kind: "mapreduce"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Repeat("<a & \u00e9>", 3*maxShown/10) // what a form makes much longer
+	large, err := json.Marshal(map[string]any{"lines": make([]int, 2*maxDiffLines), "text": text, "when": "the end"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	huge := []byte(`"` + strings.Repeat("x", maxEdit) + `"`)
+	items := func(yield func(journal.Item, error) bool) {
+		_ = yield(journal.Item{ID: "large", Data: large}, nil) && yield(journal.Item{ID: "huge", Data: huge}, nil)
+	}
+	if _, _, err := j.PutItems(t.Context(), items); err != nil {
+		t.Fatal(err)
+	}
+	events := []event.Event{{Type: event.RunStarted}, {Type: event.ItemsReady, Total: 2}}
+	for i, id := range []string{"large", "huge"} {
+		events = append(events, event.Event{Type: event.ItemStarted, Item: id, Index: i + 1, Attempt: 1},
+			event.Event{Type: event.ItemFinished, Item: id, Index: i + 1, Status: event.DeadLettered, Attempts: 1, Class: "exit", Message: "no", Data: json.RawMessage(`{}`)})
+	}
+	for _, e := range events {
+		if err := j.Append(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	page := s.page("/runs/" + j.Run() + "/items/0")
+	if strings.Contains(page, "the end") || !strings.Contains(page, "64.0 KiB of ") {
+		t.Error("the page shows all of a large item, or does not say that it shows a part")
+	}
+	post := func(action string, form url.Values) (int, string) {
+		r, err := http.NewRequest(http.MethodPost, s.at("/runs/"+j.Run()+"/"+action), strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		code, _, body := s.do(s.in, r)
+		return code, body
+	}
+	code, body := post("edit", url.Values{"index": {"1"}})
+	_, rest, _ := strings.Cut(body, `spellcheck="false">`)
+	data, _, _ := strings.Cut(rest, "</textarea>")
+	data = html.UnescapeString(data)
+	var got map[string]any
+	if err := json.Unmarshal([]byte(data), &got); code != http.StatusOK || err != nil || got["text"] != text || got["when"] != "the end" {
+		t.Fatalf("the form has %d bytes (status %d, %v)", len(data), code, err)
+	}
+	data = strings.Replace(data, "the end", "the new end", 1)
+	if code, body = post("edit", url.Values{"index": {"1"}, "data": {data}}); code != http.StatusOK || strings.Count(body, "d-plus") != 1 || !strings.Contains(body, "the new end") {
+		t.Errorf("the difference is not one line (status %d):\n%.3000s", code, body)
+	}
+	if code, body = post("retry", url.Values{"item": {"large"}, "data": {data}}); code != http.StatusSeeOther {
+		t.Fatalf("it is not run again (status %d): %.500s", code, body)
+	}
+	if b, err := os.ReadFile(said); err != nil || string(b) != data {
+		t.Errorf("the program reads %d bytes, want %d (%v)", len(b), len(data), err)
+	}
+	if page = s.page("/runs/" + j.Run() + "/items/1"); !strings.Contains(page, "bide dlq retry "+j.Run()+" --item huge --data FILE") {
+		t.Error("an item that is too large for the page does not say how to edit it")
+	}
+	if code, body = post("retry", url.Values{"item": {"huge"}, "data": {string(huge)}}); code != http.StatusRequestEntityTooLarge || !strings.Contains(body, "--data FILE") {
+		t.Errorf("data that is too large gives status %d: %.300s", code, body)
 	}
 }

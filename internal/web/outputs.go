@@ -85,13 +85,13 @@ func (t *tried) find(r *journal.Reader) error {
 	return nil
 }
 
-// stream gives the output of a name.
+// stream gives the output of a name: an empty one of an attempt that has ended and
+// wrote nothing to it, so that a page which followed it learns that it is over.
 func (t *tried) stream(name string) (output, bool) {
-	i := slices.IndexFunc(t.Streams, func(o output) bool { return o.Name == name })
-	if i < 0 {
-		return output{}, false
+	if i := slices.IndexFunc(t.Streams, func(o output) bool { return o.Name == name }); i >= 0 {
+		return t.Streams[i], true
 	}
-	return t.Streams[i], true
+	return output{Name: name}, slices.Contains(streams, name)
 }
 
 // open opens an output for reading. A link that leads out of the run's directory

@@ -213,16 +213,14 @@ func spentOn(r *timeline.Row) (out stepSide) {
 	return out
 }
 
-// maxDiffLines bounds the files whose lines are compared.
+// maxDiffLines bounds the lines that differ: beyond as many on both sides, they are
+// not compared.
 const maxDiffLines = 3000
 
 // lineDiff gives the lines in which two texts differ, each block with up to two
 // lines around it.
 func lineDiff(x, y string) []diffLine {
 	a, b := strings.Split(x, "\n"), strings.Split(y, "\n")
-	if len(a) > maxDiffLines || len(b) > maxDiffLines {
-		return []diffLine{{"place", "the files are too long to be compared line by line"}}
-	}
 	// What both begin and end with is left out of the table.
 	head := 0
 	for head < len(a) && head < len(b) && a[head] == b[head] {
@@ -233,6 +231,9 @@ func lineDiff(x, y string) []diffLine {
 		tail++
 	}
 	ma, mb := a[head:len(a)-tail], b[head:len(b)-tail]
+	if len(ma)*len(mb) > maxDiffLines*maxDiffLines {
+		return []diffLine{{"place", fmt.Sprintf("%d lines became %d others: too many to compare one by one", len(ma), len(mb))}}
+	}
 	width := len(mb) + 1
 	longest := make([]uint16, (len(ma)+1)*width)
 	for i := len(ma) - 1; i >= 0; i-- {

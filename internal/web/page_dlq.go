@@ -113,6 +113,11 @@ func validJSON(text string) string {
 	return ""
 }
 
+// tooLarge says how an item is edited that a browser would not send.
+func tooLarge(run, id string) error {
+	return &status{http.StatusRequestEntityTooLarge, "The item is larger than " + bytesOf(maxEdit) + ".", "Edit it in a file: bide dlq retry " + run + " --item " + id + " --data FILE"}
+}
+
 // review shows what an edit of an item changes, before it is run again with it.
 func (p *pages) review(w http.ResponseWriter, r *http.Request, run *run) error {
 	index, err := strconv.Atoi(r.PostForm.Get("index"))
@@ -126,9 +131,15 @@ func (p *pages) review(w http.ResponseWriter, r *http.Request, run *run) error {
 	if item.Letter == nil {
 		return &status{http.StatusConflict, "Item " + strconv.Itoa(index-1) + " is no dead letter any more.", "Its page says what became of it."}
 	}
-	e := editing{Run: run.id, Index: index, ID: item.ID, Name: item.Name, Data: strings.ReplaceAll(r.PostForm.Get("data"), "\r\n", "\n")}
-	if e.Problem = validJSON(e.Data); e.Problem == "" {
-		e.Diff = lineDiff(item.Data, indented([]byte(e.Data)))
+	e := editing{Run: run.id, Index: index, ID: item.ID, Name: item.Name, Data: string(item.Data)}
+	if _, edited := r.PostForm["data"]; edited {
+		e.Data = strings.ReplaceAll(r.PostForm.Get("data"), "\r\n", "\n")
+		if e.Problem = validJSON(e.Data); e.Problem == "" {
+			e.Diff = lineDiff(string(item.Data), string(indented([]byte(e.Data))))
+		}
+	}
+	if len(e.Data) > maxEdit {
+		return tooLarge(run.id, item.ID)
 	}
 	return p.show(w, "edit", frame{Title: "Edit item " + strconv.Itoa(index-1), Body: e})
 }

@@ -1,8 +1,10 @@
 package web
 
 import (
+	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -22,6 +24,8 @@ type fileBody struct {
 	Errors   int
 	Warnings int
 	Else     []diag.Problem // of other files, or of no place
+	Left     int            // lines that are not shown
+	Raw      string         // the address of the whole file
 }
 
 type fileLine struct {
@@ -63,10 +67,16 @@ func (p *pages) filePage(w http.ResponseWriter, r *http.Request, run *run) error
 			b.Else = append(b.Else, x)
 		}
 	}
-	for i, line := range strings.Split(strings.TrimSuffix(strings.ToValidUTF8(string(text), "�"), "\n"), "\n") {
-		if i == maxLines {
-			break
+	lines := strings.Split(strings.TrimSuffix(strings.ToValidUTF8(string(text), "�"), "\n"), "\n")
+	if r.URL.Query().Get("raw") != "" {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		for _, line := range lines {
+			_, _ = io.WriteString(w, hidden.String(line)+"\n") // who went away needs no file
 		}
+		return nil
+	}
+	b.Left, b.Raw = max(0, len(lines)-maxLines), "?"+url.Values{"name": {b.Path}, "raw": {"1"}}.Encode()
+	for i, line := range lines[:len(lines)-b.Left] {
 		b.Lines = append(b.Lines, fileLine{i + 1, hidden.String(line), at[i+1]})
 	}
 	return p.show(w, "file", frame{Title: "File of " + head.Name, Run: head, Tab: "file", Body: b})

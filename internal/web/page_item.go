@@ -34,12 +34,12 @@ type itemBody struct {
 	Name     string
 	State    string
 	Attempts int
-	Data     string // as JSON, indented
-	Original string // before it was edited; "" if it was not
+	Data     text // as JSON, indented
+	Original text // before it was edited; empty if it was not
 	Events   []itemEvent
 	Tries    []itemTry
-	Result   string
-	Output   string
+	Result   text
+	Output   text
 	Letter   *itemEvent
 	Work     work
 	Previous int
@@ -73,6 +73,27 @@ type work struct {
 	Diff             []diffLine
 	DiffError        string
 }
+
+// text is a text of which a page shows at most maxShown bytes.
+type text string
+
+// Shown is what a page shows of it.
+func (t text) Shown() string { return clip(string(t), maxShown) }
+
+// Left says that more is there, if so.
+func (t text) Left() string {
+	if len(t) <= maxShown {
+		return ""
+	}
+	return "The first " + bytesOf(maxShown) + " of " + bytesOf(int64(len(t)))
+}
+
+// Large says that an item is not edited in its page, but in one of its own; TooLarge,
+// that it cannot be edited in a browser.
+func (b itemBody) Large() bool { return len(b.Data) > maxShown }
+
+// TooLarge is documented at Large.
+func (b itemBody) TooLarge() bool { return len(b.Data) > maxEdit }
 
 type diffLine struct{ Class, Text string }
 
@@ -234,17 +255,17 @@ func (b *itemBody) result(e event.Event) {
 	if len(e.Data) == 0 || json.Unmarshal(e.Data, &d) != nil {
 		return
 	}
-	b.Output, b.Result = clip(d.Output, maxShown), indented(d.Result)
+	b.Output, b.Result = text(d.Output), indented(d.Result)
 	b.Work = work{Commits: d.Commits, Files: d.Files, Branch: d.Branch, Worktree: d.Worktree}
 }
 
 // indented is JSON for people.
-func indented(data []byte) string {
+func indented(data []byte) text {
 	var out bytes.Buffer
 	if json.Indent(&out, data, "", "  ") != nil {
-		return clip(string(data), maxShown)
+		return text(data)
 	}
-	return clip(out.String(), maxShown)
+	return text(out.String())
 }
 
 // diff asks git what the commits changed. Their names come from the journal;

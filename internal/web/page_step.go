@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -18,11 +19,13 @@ import (
 )
 
 const (
-	logChunk  = 96 << 10 // how much of an output is sent at once, in bytes
-	logTail   = 48 << 10 // how much of its end a page has
-	maxLine   = 32 << 10 // longer lines are cut into several
-	maxFinds  = 200      // matches that a search gives at once
-	findBytes = 4 << 20  // read at once by a search
+	logChunk   = 96 << 10              // how much of an output is sent at once, in bytes
+	logTail    = 48 << 10              // how much of its end a page has
+	maxLine    = 32 << 10              // longer lines are cut into several
+	maxFinds   = 200                   // matches that a search gives at once
+	findBytes  = 4 << 20               // read at once by a search
+	findFor    = 50 * time.Millisecond // how long a search looks before it answers
+	foundBytes = 2000                  // shown of a line that was found
 )
 
 type stepBody struct {
@@ -222,8 +225,18 @@ func readBlock(run *run, o output, after, before int64, n int64) (b lineBlock, e
 	return b, nil
 }
 
-// findLines gives the lines of an output that contain a text, from a byte on.
-// A text without capitals fits them too.
+// foundLines is an answer to a search: lines, and where the search goes on.
+type foundLines struct {
+	Stream string
+	Lines  []logLine
+	More   bool
+	Next   int64 // the byte from which on nothing was looked at
+	Size   int64
+}
+
+// findLines gives the lines of an output that contain a text, from a byte on: as
+// many as are found in a moment, maxFinds at most. A text without capitals matches
+// them too.
 func (p *pages) findLines(w http.ResponseWriter, r *http.Request, run *run) error {
 	q := r.URL.Query().Get("q")
 	if q == "" {
@@ -238,43 +251,55 @@ func (p *pages) findLines(w http.ResponseWriter, r *http.Request, run *run) erro
 		return err
 	}
 	defer f.Close() // it was read only: there is nothing to lose
-	fold := q == strings.ToLower(q)
-	var out []logLine
-	next := int64(0)
+	out := foundLines{Stream: o.Name, Next: int64(numberOf(r, "from", 0)), Size: size}
 	buf := make([]byte, findBytes)
-	for from := int64(numberOf(r, "from", 0)); from < size && len(out) < maxFinds && r.Context().Err() == nil; {
-		n, err := at.ReadAt(buf, from)
+	for began := time.Now(); out.Next < size && len(out.Lines) < maxFinds && time.Since(began) < findFor; {
+		n, err := at.ReadAt(buf, out.Next)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		part := buf[:n]
-		if from+int64(n) < size {
-			if i := bytes.LastIndexByte(part, '\n'); i >= 0 {
-				part = part[:i+1]
-			}
+		if n == 0 {
+			break // it is shorter by now
 		}
-		for _, i := range matches(part, q, fold, maxFinds-len(out)) {
-			begin := bytes.LastIndexByte(part[:i], '\n') + 1
-			end := bytes.IndexByte(part[i:], '\n')
-			if end < 0 {
-				end = len(part)
-			} else {
-				end += i
-			}
-			var l look
-			out = append(out, logLine{from + int64(begin), l.spans(string(part[begin:min(end, begin+2000)]))})
+		out.look(buf[:n], q)
+	}
+	out.More = out.Next < size
+	return p.write(w, http.StatusOK, "lines", "found", out)
+}
+
+// look takes the matches of a part of the output that begins at Next, and moves
+// Next behind what was looked at: whole lines, but for one that is longer than the
+// part, of which what may be the beginning of a match is read again.
+func (f *foundLines) look(part []byte, q string) {
+	seen := len(part)
+	if f.Next+int64(seen) < f.Size {
+		if i := bytes.LastIndexByte(part, '\n'); i >= 0 {
+			seen = i + 1
+		} else {
+			seen -= min(seen, len(q)) - 1
 		}
-		if from += int64(len(part)); n == 0 {
+	}
+	list := matches(part, q, q == strings.ToLower(q), maxFinds-len(f.Lines)+1)
+	for _, i := range list {
+		if i >= seen {
 			break
 		}
-		next = from
+		begin := bytes.LastIndexByte(part[:i], '\n') + 1
+		if len(f.Lines) == maxFinds {
+			f.Next += int64(begin)
+			return
+		}
+		end := len(part)
+		if n := bytes.IndexByte(part[i:], '\n'); n >= 0 {
+			end = i + n
+		}
+		if i-begin > foundBytes/2 {
+			begin = i - foundBytes/8 // of a long line, where it matches
+		}
+		var l look
+		f.Lines = append(f.Lines, logLine{f.Next + int64(begin), l.spans(string(part[begin:min(end, begin+foundBytes)]))})
 	}
-	return p.write(w, http.StatusOK, "lines", "found", struct {
-		Stream string
-		Lines  []logLine
-		More   bool
-		Next   int64
-	}{o.Name, out, len(out) == maxFinds || next < size, next})
+	f.Next += int64(seen)
 }
 
 // matches gives the places of a text, one a line, at most n.

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/proc"
 )
 
 // nasty is markup, where a name, an item or a message may be.
@@ -304,5 +307,89 @@ func TestMapWithFailuresIsNoSuccess(t *testing.T) {
 	}
 	if code, h, _ := s.get(s.in, s.at("/runs/"+id+"/map?item=%231")); code != http.StatusSeeOther || !strings.HasSuffix(h.Get("Location"), "/items/1") {
 		t.Errorf("the item of a number gives status %d to %s", code, h.Get("Location"))
+	}
+}
+
+// findAll follows a search to its end, and gives the places of all lines that it
+// found.
+func (s *served) findAll(address string) (places []string, requests int) {
+	s.t.Helper()
+	for from := "0"; ; requests++ {
+		if requests > 1000 {
+			s.t.Fatal("the search does not end")
+		}
+		body := s.page(address + "&from=" + from)
+		for _, m := range regexp.MustCompile(`data-at="(\d+)"`).FindAllStringSubmatch(body, -1) {
+			places = append(places, m[1])
+		}
+		m := regexp.MustCompile(`data-more="(\w+)" data-next="(\d+)"`).FindStringSubmatch(body)
+		if m == nil {
+			s.t.Fatalf("the answer does not say where it goes on: %.300s", body)
+		}
+		if m[1] == "false" {
+			return places, requests + 1
+		}
+		from = m[2]
+	}
+}
+
+// TestSearchFindsAll: a search that is followed to its end gives each matching line
+// once, however many there are, wherever the parts end that are read at once.
+func TestSearchFindsAll(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	id, r := s.stepRun()
+	file := r.OutputFile(0, "commands[0]", 1, "stdout")
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	find := "/runs/" + id + "/find?attempt=1&path=commands%5B0%5D&stream=stdout&q=needle"
+	long := strings.Repeat("x", findBytes) // of one line
+	for name, text := range map[string]string{
+		"many lines":              strings.Repeat("hay\na needle here\n", 1000),
+		"all lines, no end":       strings.Repeat("needle\n", 2*maxFinds) + "needle",
+		"as many as at once":      strings.Repeat("needle\n", maxFinds),
+		"beyond what is read":     strings.Repeat("hay in a long line of it\n", findBytes/20) + "needle\n",
+		"twice in a line":         "needle and needle\nNEEDLE\n",
+		"across parts of a line":  long[3:] + "needle" + long[100:] + "needle\nneedle\n",
+		"more than one long line": long + "\n" + long + "needle\n" + long,
+	} {
+		if err := os.WriteFile(file, []byte(text+strings.Repeat("\n", proc.SpillThreshold)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		at := 0
+		for line := range strings.Lines(text) {
+			if strings.Contains(strings.ToLower(line), "needle") {
+				want = append(want, strconv.Itoa(at))
+			}
+			at += len(line)
+		}
+		got, _ := s.findAll(find)
+		if parts := map[string]int{"across parts of a line": 2, "more than one long line": 1}[name]; parts > 0 {
+			if len(got) != parts { // of a long line each part that is read
+				t.Errorf("%s: it finds %d places, want %d", name, len(got), parts)
+			}
+		} else if !slices.Equal(got, want) {
+			t.Errorf("%s: it finds %d lines, want %d", name, len(got), len(want))
+		}
+	}
+}
+
+// TestLongFiles: a file of more lines than are shown says how many are left out.
+func TestLongFiles(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	source := "commands:\n  - shell: \"true\"\n" + strings.Repeat("# a line\n", maxLines)
+	id := s.run(journal.Header{Name: "n", Path: "n.yml", Kind: "workflow", Source: []byte(source)}, event.Event{Type: event.RunStarted})
+	body := s.page("/runs/" + id + "/file")
+	if got := strings.Count(body, `class="ln"`); got != maxLines {
+		t.Errorf("it shows %d lines, want %d", got, maxLines)
+	}
+	if !strings.Contains(body, "2 more lines are not shown") {
+		t.Error("it does not say that two lines are left out")
+	}
+	if whole := s.page("/runs/" + id + "/file?raw=1"); whole != source {
+		t.Errorf("the whole file has %d bytes, want %d", len(whole), len(source))
 	}
 }

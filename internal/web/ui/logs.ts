@@ -12,6 +12,7 @@ class Pane {
   private size: number;
   private live: boolean;
   private busy = false;
+  private search = 0; // how many have begun
   readonly name: string; // of the stream
 
   constructor(private el: HTMLElement) {
@@ -24,7 +25,16 @@ class Pane {
     this.live = el.dataset.liveLog === "true";
     if (!location.hash && !new URLSearchParams(location.search).has("at")) this.bottom();
     this.box.addEventListener("scroll", () => this.scrolled(), { passive: true });
-    if (this.live) setInterval(() => following() && void this.more(), 250);
+    if (this.live) this.follow();
+  }
+
+  // follow asks for what is new until the attempt is over and all of it is here;
+  // a page that nobody sees does not ask.
+  private follow(): void {
+    const timer = setInterval(() => {
+      if (!this.live && this.to >= this.size) clearInterval(timer);
+      else if (!document.hidden && following()) void this.more();
+    }, 250);
   }
 
   private bottom(): void {
@@ -91,12 +101,38 @@ class Pane {
     l?.scrollIntoView({ block: "center" });
   }
 
+  // find shows the lines that contain a text, some at first, the others when they are
+  // asked for.
   async find(q: string): Promise<void> {
     const results = this.el.querySelector<HTMLElement>(".results")!;
+    const mine = ++this.search;
     results.hidden = q === "";
-    if (q === "") return;
-    const d = await fetchPage(run() + "/find?" + this.el.dataset.log + "&" + new URLSearchParams({ q }));
-    results.replaceChildren(...Array.from(d.body.children).map((n) => document.adoptNode(n)));
+    const list = document.createElement("ol");
+    const state = document.createElement("p");
+    state.className = "none";
+    state.setAttribute("role", "status");
+    const more = document.createElement("button");
+    more.textContent = "Search on";
+    results.replaceChildren(list, state);
+    let next = 0;
+    const on = async (): Promise<void> => {
+      const want = list.childElementCount + 200;
+      for (more.remove(); ; ) {
+        const d = await fetchPage(run() + "/find?" + this.el.dataset.log + "&" + new URLSearchParams({ q, from: String(next) }));
+        if (mine !== this.search) return; // another one has begun
+        const found = d.querySelector<HTMLElement>(".found")!;
+        list.append(...Array.from(found.children).map((n) => document.adoptNode(n)));
+        next = Number(found.dataset.next);
+        const n = list.childElementCount;
+        const over = found.dataset.more !== "true";
+        const share = Math.floor((100 * next) / Math.max(1, Number(found.dataset.size)));
+        state.textContent = `${n.toLocaleString()} ${n === 1 ? "line" : "lines"} found` + (over ? "" : ` in the first ${share} %`);
+        if (over) return;
+        if (n >= want) break;
+      }
+      state.append(" ", more);
+    };
+    more.onclick = () => void on().then(() => more.isConnected && more.focus());
     results.onclick = (e) => {
       const a = (e.target as Element).closest<HTMLElement>("[data-at]");
       if (!a) return;
@@ -104,6 +140,7 @@ class Pane {
       history.replaceState(null, "", a.getAttribute("href"));
       void this.show(Number(a.dataset.at));
     };
+    if (q !== "") await on();
   }
 }
 
