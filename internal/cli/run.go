@@ -256,7 +256,7 @@ func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do f
 		// Who was to read is stuck, and would be with what follows.
 		return exitError(sig.status())
 	} else if missed > 0 {
-		fmt.Fprintf(a.err, "bide: %d events could not be kept for whoever reads this, and are not shown: bide events has them\n", missed)
+		fmt.Fprintf(a.err, "bide: %s dropped: this reader was too slow; bide events has them\n", diag.Count(missed, "event"))
 	}
 	if over := new(engine.FinishedError); errors.As(err, &over) && sum != nil {
 		show.say(over.Error())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -11,8 +12,11 @@ import (
 )
 
 // QueueSize is how much a Queue holds in memory, in bytes; what is more waits in
-// a file.
-const QueueSize = 4 << 20
+// a file, which has SpillSize bytes at most.
+const (
+	QueueSize = 4 << 20
+	SpillSize = 256 << 20
+)
 
 // restEvery is the shortest time between two looks at a queue to which nobody is
 // in haste: to wake its goroutine for every event of a map over short commands
@@ -22,8 +26,8 @@ const restEvery = 10 * time.Millisecond
 // Queue stands between a run and somebody who watches it. Emit never waits for
 // the watcher: what a slow one has not taken yet waits in memory, and beyond
 // QueueSize in a file, in its order. So a stuck terminal or pipe stops nothing
-// but itself. Only where that file cannot be written are events lost, and
-// counted.
+// but itself. Where that file is full or cannot be written, events are dropped,
+// and counted; the journal has them.
 //
 // A Queue is safe for concurrent use. It must be closed.
 type Queue struct {
@@ -43,7 +47,8 @@ type Queue struct {
 	size   int // of events
 	limit  int // of size
 	file   *os.File
-	end    int64 // of what is written to file
+	room   int64 // in file, which is written round and round
+	end    int64 // of all that was written to file
 	from   int64 // what has been read of it
 	lost   int
 	closed bool
@@ -53,7 +58,7 @@ type Queue struct {
 // NewQueue begins to hand events to a sink, one at a time. dir is where the file
 // for a slow watcher is made, "" for the system's directory of temporary files.
 func NewQueue(to Sink, dir string) *Queue {
-	q := &Queue{to: to, dir: dir, limit: QueueSize, wake: make(chan struct{}, 1), haste: make(chan struct{}, 1), done: make(chan struct{})}
+	q := &Queue{to: to, dir: dir, limit: QueueSize, room: SpillSize, wake: make(chan struct{}, 1), haste: make(chan struct{}, 1), done: make(chan struct{})}
 	go q.run()
 	return q
 }
@@ -222,21 +227,38 @@ func (q *Queue) spill(e Event) error {
 			return err
 		}
 	}
-	record := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(b)), uint32(len(b)))
-	if _, err := q.file.WriteAt(append(record, b...), q.end); err != nil {
+	record := append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(b)), uint32(len(b))), b...)
+	if q.end+int64(len(record)) > q.from+q.room {
+		return errFull
+	}
+	if err := q.around(q.file.WriteAt, record, q.end); err != nil {
 		return err
 	}
-	q.end += int64(4 + len(b))
+	q.end += int64(len(record))
 	return nil
+}
+
+var errFull = errors.New("the file is full")
+
+// around reads or writes b at a place of all that is ever written: at the end of the
+// file it goes on at its beginning. The caller has the lock.
+func (q *Queue) around(do func(b []byte, at int64) (int, error), b []byte, at int64) error {
+	at %= q.room
+	n := min(int64(len(b)), q.room-at)
+	if _, err := do(b[:n], at); err != nil || n == int64(len(b)) {
+		return err
+	}
+	_, err := do(b[n:], 0)
+	return err
 }
 
 // unspill reads the next event of the file. The caller has the lock.
 func (q *Queue) unspill() (e Event, ok bool) {
 	var size [4]byte
-	_, err := q.file.ReadAt(size[:], q.from)
+	err := q.around(q.file.ReadAt, size[:], q.from)
 	b := make([]byte, binary.BigEndian.Uint32(size[:]))
 	if err == nil {
-		_, err = q.file.ReadAt(b, q.from+4)
+		err = q.around(q.file.ReadAt, b, q.from+4)
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &e)
@@ -257,7 +279,7 @@ func (q *Queue) unspill() (e Event, ok bool) {
 func (q *Queue) waiting() (n int) {
 	var size [4]byte
 	for at := q.from; at < q.end; n++ {
-		if _, err := q.file.ReadAt(size[:], at); err != nil {
+		if err := q.around(q.file.ReadAt, size[:], at); err != nil {
 			return n + 1
 		}
 		at += 4 + int64(binary.BigEndian.Uint32(size[:]))

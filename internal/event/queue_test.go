@@ -71,6 +71,56 @@ func TestFileIsUsedAgain(t *testing.T) {
 	}
 }
 
+// TestTheFileHasABound: it holds no more than its room, whether the watcher is stuck
+// or only slow; what has no room is counted, and what is handed over is in order.
+func TestTheFileHasABound(t *testing.T) {
+	s := &slow{may: make(chan struct{})}
+	q := NewQueue(s, t.TempDir())
+	q.limit, q.room = 16<<10, 100_001 // no multiple of a record
+	sent := 0
+	largest := int64(0)
+	emit := func() {
+		q.Emit(Event{Seq: int64(sent), Message: strings.Repeat("x", 1000+sent%700)})
+		sent++
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.file == nil {
+			return
+		}
+		info, err := q.file.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		largest = max(largest, info.Size())
+	}
+	for range 60 {
+		emit()
+	}
+	for range 1000 { // it takes as fast as more comes, and never has all
+		emit()
+		s.may <- struct{}{}
+	}
+	for range 500 { // stuck
+		emit()
+	}
+	if largest > q.room || largest < q.room/2 {
+		t.Errorf("the file had %d bytes, its room is %d", largest, q.room)
+	}
+	close(s.may)
+	missed := q.Close(t.Context())
+	if missed < 300 || missed > 500 || missed+len(s.got) != sent {
+		t.Errorf("%d missed and %d taken of %d", missed, len(s.got), sent)
+	}
+	last := -1
+	for _, got := range s.got {
+		var seq, length int
+		if _, err := fmt.Sscan(got, &seq, &length); err != nil || seq <= last || length != 1000+seq%700 {
+			t.Fatalf("after %d comes %q (%v)", last, got, err)
+		}
+		last = seq
+	}
+}
+
 func TestCloseGivesUpAStuckWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{may: make(chan struct{})}
