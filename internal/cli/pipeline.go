@@ -207,6 +207,12 @@ func (a *app) graph(path, format, out string) error {
 		return exitError(2)
 	}
 	g := graph.Build(f)
+	if format == "svg" {
+		left := 0
+		if g, left = g.First(graph.MaxDrawn); left > 0 {
+			fmt.Fprintf(a.err, "bide: the picture has the first %d nodes and leaves %d out; --format dot has all of them\n", graph.MaxDrawn, left)
+		}
+	}
 	text := map[string]func() string{"dot": g.DOT, "mermaid": g.Mermaid, "svg": g.SVG}[format]()
 	if out != "" {
 		return os.WriteFile(out, []byte(text), 0o644)

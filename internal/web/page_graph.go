@@ -12,10 +12,6 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// maxNodes bounds what is drawn; a list of calls, a loop and a map are one node
-// each.
-const maxNodes = 2000
-
 type graphBody struct {
 	Run           string
 	Width, Height float64
@@ -57,10 +53,9 @@ func (p *pages) graphPage(w http.ResponseWriter, r *http.Request, run *run) erro
 	if err != nil {
 		return err
 	}
-	if len(g.Nodes) > maxNodes {
-		b.Left = len(g.Nodes) - maxNodes
-		g, b.Nodes = first(g, maxNodes), b.Nodes[:maxNodes]
-	}
+	// A list of calls, a loop and a map are one node each.
+	g, b.Left = g.First(graph.MaxDrawn)
+	b.Nodes = b.Nodes[:len(g.Nodes)]
 	d := g.Draw()
 	b.Width, b.Height = d.Width, d.Height
 	for i := range b.Nodes {
@@ -70,12 +65,6 @@ func (p *pages) graphPage(w http.ResponseWriter, r *http.Request, run *run) erro
 		b.Edges = append(b.Edges, graphEdge{line, g.Edges[i].Lazy})
 	}
 	return p.show(w, "graph", frame{Title: "Graph of " + head.Name, Run: head, Tab: "graph", Live: "run", Body: b})
-}
-
-// first is a graph's first n nodes with the edges between them.
-func first(g *graph.Graph, n int) *graph.Graph {
-	inside := func(e graph.Edge) bool { return e.From < n && e.To < n }
-	return &graph.Graph{Nodes: g.Nodes[:n], Edges: value.Filter(g.Edges, inside)}
 }
 
 // steps makes the graph of a workflow: its steps one after the other, the map

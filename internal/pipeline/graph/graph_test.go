@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -210,15 +211,79 @@ func TestLayoutProperty(t *testing.T) {
 				}
 			}
 		}
-		for _, path := range l.paths {
-			for i := 1; i < len(path); i++ {
-				a, b := l.boxes[path[i-1]], l.boxes[path[i]]
-				if b.layer != a.layer+1 || a.y+a.h/2 >= b.y-b.h/2 {
-					rt.Fatalf("an edge goes from %+v to %+v", a, b)
-				}
+		checkPaths(rt, g, l)
+	})
+}
+
+// checkPaths follows each edge: it goes downwards from layer to layer and ends where
+// it leads to, and begins where it comes from or where another edge of the same
+// source passes.
+func checkPaths(t rapid.TB, g *Graph, l *layout) {
+	passes := map[int]Edge{} // the edge that came to a box first
+	for n, path := range l.paths {
+		e := g.Edges[n]
+		for i := 1; i < len(path); i++ {
+			a, b := l.boxes[path[i-1]], l.boxes[path[i]]
+			if b.layer != a.layer+1 || a.y+a.h/2 >= b.y-b.h/2 {
+				t.Fatalf("an edge goes from %+v to %+v", a, b)
+			}
+			if b.node < 0 {
+				passes[path[i]] = e
 			}
 		}
-	})
+		if l.boxes[path[len(path)-1]].node != e.To {
+			t.Fatalf("the edge %+v ends at %+v", e, l.boxes[path[len(path)-1]])
+		}
+		if first := l.boxes[path[0]]; first.node != e.From && (first.node >= 0 || passes[path[0]].From != e.From || passes[path[0]].Lazy != e.Lazy) {
+			t.Fatalf("the edge %+v begins at %+v, where %+v passes", e, first, passes[path[0]])
+		}
+	}
+}
+
+// TestSharedInput: what goes into every call of a long chain is drawn beside the
+// chain once, so that the picture grows with the file and not with its square.
+func TestSharedInput(t *testing.T) {
+	for name, inputs := range map[string]int{"one input": 1, "as many inputs as calls": 2000} {
+		g := &Graph{}
+		for range inputs {
+			g.Nodes = append(g.Nodes, Node{Lines: []string{"in"}})
+		}
+		const calls = 2000
+		for i := range calls {
+			at := len(g.Nodes)
+			g.Nodes = append(g.Nodes, Node{Lines: []string{"x", "F()"}})
+			if i > 0 {
+				g.Edges = append(g.Edges, Edge{From: at - 1, To: at})
+			}
+			g.Edges = append(g.Edges, Edge{From: 0, To: at})
+			if inputs > 1 && i > calls/2 { // spans that are all long
+				g.Edges = append(g.Edges, Edge{From: at - calls/2, To: at}, Edge{From: i, To: at})
+			}
+		}
+		began := time.Now()
+		l := arrange(g)
+		size := 0
+		for _, line := range g.Draw().Lines {
+			size += len(line)
+		}
+		// It took 7.7 s and 4.5 GB where edges were drawn one by one.
+		t.Logf("%s: %d boxes, %d bytes of lines, %s", name, len(l.boxes), size, time.Since(began))
+		if len(l.boxes) > len(g.Nodes)+maxPassing || size > 8<<20 {
+			t.Errorf("%s: %d nodes and %d edges have %d boxes and %d bytes of lines", name, len(g.Nodes), len(g.Edges), len(l.boxes), size)
+		}
+	}
+}
+
+// TestFirst: a graph is cut before a node, with the edges between those that stay.
+func TestFirst(t *testing.T) {
+	g := &Graph{Nodes: make([]Node, 4), Edges: []Edge{{From: 0, To: 1}, {From: 1, To: 3}, {From: 0, To: 2}}}
+	got, left := g.First(3)
+	if left != 1 || len(got.Nodes) != 3 || !slices.Equal(got.Edges, []Edge{{From: 0, To: 1}, {From: 0, To: 2}}) {
+		t.Errorf("%d are left out of %+v", left, got)
+	}
+	if got, left = g.First(4); left != 0 || len(got.Nodes) != 4 || len(got.Edges) != 3 {
+		t.Errorf("%d are left out of %+v", left, got)
+	}
 }
 
 func abs(x float64) float64 { return max(x, -x) }

@@ -12,7 +12,8 @@ import (
 // get layers along the longest path, edges over several layers get a place
 // on each, the order within a layer follows the middle of the neighbours,
 // and then everything moves towards its neighbours as far as the others
-// leave room.
+// leave room. The edges of one source share their places, so that a value that
+// goes into every call is one line beside them.
 
 // Sizes in pixels.
 const (
@@ -23,6 +24,9 @@ const (
 	gapY       = 46.0
 	margin     = 20.0
 	sweeps     = 12
+	// maxPassing bounds the places where edges pass. What has none goes straight to
+	// where it leads, across what is between.
+	maxPassing = 8000
 )
 
 // box is a node's place, or the place where a long edge passes a layer.
@@ -37,7 +41,7 @@ type box struct {
 type layout struct {
 	boxes         []box
 	layers        [][]int // boxes from left to right
-	paths         [][]int // of each edge, the boxes that it joins
+	paths         [][]int // of each edge, the boxes that it joins; see route
 	width, height float64
 }
 
@@ -72,35 +76,47 @@ func (l *layout) place(g *Graph) {
 		l.boxes[e.To].layer = max(l.boxes[e.To].layer, l.boxes[e.From].layer+1)
 	}
 	// What nothing goes into stands just above the first that needs it.
-	for i := range g.Nodes {
-		nearest := -1
-		for _, e := range edges {
-			if sources[i] && e.From == i && (nearest < 0 || l.boxes[e.To].layer < nearest) {
-				nearest = l.boxes[e.To].layer
-			}
+	nearest := map[int]int{}
+	for _, e := range edges {
+		if at, ok := nearest[e.From]; sources[e.From] && (!ok || l.boxes[e.To].layer < at) {
+			nearest[e.From] = l.boxes[e.To].layer
 		}
-		if nearest > 0 {
-			l.boxes[i].layer = nearest - 1
-		}
+	}
+	for i, layer := range nearest {
+		l.boxes[i].layer = max(0, layer-1)
 	}
 }
 
 // route gives every edge a box on each layer that it passes, and fills the
-// layers.
+// layers. Edges of one source share these boxes: the path of an edge begins where
+// those before it have not been.
 func (l *layout) route(g *Graph) {
+	type trunk struct {
+		from int
+		lazy bool
+	}
+	trunks := map[trunk][]int{} // the boxes below a source, from layer to layer
+	passing := 0
 	for _, e := range g.Edges {
-		path := []int{e.From}
-		for layer := l.boxes[e.From].layer + 1; layer < l.boxes[e.To].layer; layer++ {
-			path = append(path, len(l.boxes))
-			l.boxes = append(l.boxes, box{node: -1, layer: layer, w: 6})
+		key := trunk{e.From, e.Lazy}
+		boxes := trunks[key]
+		if boxes == nil {
+			boxes = []int{e.From}
 		}
-		path = append(path, e.To)
-		for i := 1; i < len(path); i++ {
-			a, b := path[i-1], path[i]
-			l.boxes[a].down = append(l.boxes[a].down, b)
-			l.boxes[b].up = append(l.boxes[b].up, a)
+		long := l.boxes[e.To].layer - l.boxes[e.From].layer // boxes above the end
+		path := []int{boxes[min(long, len(boxes))-1]}
+		if more := long - len(boxes); more > 0 && passing+more <= maxPassing {
+			passing += more
+			for range more {
+				at := len(l.boxes)
+				l.boxes = append(l.boxes, box{node: -1, layer: l.boxes[e.From].layer + len(boxes), w: 6})
+				l.join(boxes[len(boxes)-1], at)
+				boxes, path = append(boxes, at), append(path, at)
+			}
 		}
-		l.paths = append(l.paths, path)
+		trunks[key] = boxes
+		l.join(path[len(path)-1], e.To)
+		l.paths = append(l.paths, append(path, e.To))
 	}
 	for i, b := range l.boxes {
 		for len(l.layers) <= b.layer {
@@ -130,6 +146,15 @@ func (l *layout) order() {
 		}
 	}
 	l.layers = best
+}
+
+// join says that a line goes from a box down to another. What leads over several
+// layers has no part in the order.
+func (l *layout) join(a, b int) {
+	if l.boxes[b].layer == l.boxes[a].layer+1 {
+		l.boxes[a].down = append(l.boxes[a].down, b)
+		l.boxes[b].up = append(l.boxes[b].up, a)
+	}
 }
 
 func (l *layout) snapshot() [][]int {
