@@ -44,7 +44,7 @@ type letterInfo struct {
 }
 
 func letterOf(l journal.DeadLetter) (*letterInfo, error) {
-	i := &letterInfo{Item: l.ID, Index: l.Index - 1, place: l.Index, Data: l.Item, Time: l.Time, Attempts: l.Attempts, Class: l.Class, Message: l.Message}
+	i := &letterInfo{Item: l.ID, Index: l.Index - 1, place: l.Index, Data: l.Item, Time: l.Time, Attempts: l.Tries, Class: l.Class, Message: l.Message}
 	if len(l.Letter) > 0 {
 		if err := json.Unmarshal(l.Letter, &i.last); err != nil {
 			return nil, fmt.Errorf("dead letter %s: %w", visible(l.ID), err)

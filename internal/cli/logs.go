@@ -39,7 +39,7 @@ lines of what runs as they come. RUN is an id, its beginning or end, last-1, or 
 name of a workflow; without it, it is the last run.
 
 --attempt counts the attempts at the work item, and of steps outside of work items
-those of the step.`,
+those of the step. An item's step that is tried again within one attempt has tries.`,
 		Example: `  bide logs
   bide logs 01KAJ3 --item 42 --attempt 2
   bide logs 01KAJ3 --step 'commands[1]' --raw > output.txt
@@ -52,7 +52,7 @@ those of the step.`,
 	fs.Var(&countFlag{&f.attempt}, "attempt", "only of the attempt of this number, from 1")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "wait for more until the run ends")
 	fs.BoolVar(&f.raw, "raw", false, "only standard output, without headings; of an agent, its raw stream")
-	return a.withJSON(cmd, "one JSON object per line: run, item, step, attempt, stream, text")
+	return a.withJSON(cmd, "one JSON object per line: run, item, step, attempt, try, stream, text")
 }
 
 // logTypes are the events that tell of outputs, or of which attempt they are.
@@ -107,6 +107,7 @@ type logPrinter struct {
 	p     palette
 
 	at     map[int]int      // attempt at the items that run, by index
+	try    int              // the attempt of an item's step that is printed, within that
 	failed map[stepKey]int  // last failed attempt of a step that goes on
 	told   map[stepKey]bool // steps of which an agent has said something
 	runs   map[stepKey]*running
@@ -192,6 +193,7 @@ func (l *logPrinter) itemEnd(e event.Event) error {
 	if d.Output == "" {
 		return nil
 	}
+	l.try = 0
 	return l.print(e, max(e.Attempt, e.Attempts), e.Status, "stdout", strings.NewReader(d.Output))
 }
 
@@ -236,7 +238,19 @@ func (l *logPrinter) message(e event.Event) error {
 	if len(e.Data) > 0 && json.Unmarshal(e.Data, &d) == nil && d.Tool != "" {
 		text = "[" + d.Tool + "] " + clipped(d.Input)
 	}
+	l.try = 0
 	return l.print(e, l.at[e.Index], "", "agent", strings.NewReader(text))
+}
+
+// number is that of an attempt at a work item, for what the nth attempt of one of its
+// steps writes, or that of the attempt of a step of the run's own.
+func (l *logPrinter) number(index, n int) int {
+	l.try = 0
+	if index > 0 && l.at[index] > 0 {
+		l.try = n
+		return l.at[index]
+	}
+	return n
 }
 
 // attempt prints the outputs of an attempt that has ended.
@@ -251,10 +265,7 @@ func (l *logPrinter) attempt(e event.Event, n int, status string) error {
 		}
 	}
 	// The number of a step's own attempt is in the names of its files.
-	number := n
-	if e.Index > 0 && l.at[e.Index] > 0 {
-		number = l.at[e.Index]
-	}
+	number := l.number(e.Index, n)
 	if l.f.raw {
 		if done, err := l.file(e, n, number, status, "agent"); done || err != nil {
 			return err
@@ -317,6 +328,7 @@ func (l *logPrinter) print(e event.Event, number int, status, stream string, tex
 	of.add(e.Item != "", "item %s", l.names.of(e))
 	of.add(true, "%s", visible(cmp.Or(e.Label, e.Step)))
 	of.add(number > 0, "attempt %d", number)
+	of.add(l.try > 1, "try %d", l.try)
 	of.add(stream != "stdout", "%s", stream)
 	of.add(status == event.Failed, "%s", l.p.status(status))
 	if head := strings.Join(of, ", "); head != l.last {
@@ -353,9 +365,10 @@ func (l *logPrinter) object(e event.Event, number int, stream string, text io.Re
 		Step    string `json:"step"`
 		Label   string `json:"label,omitempty"`
 		Attempt int    `json:"attempt,omitempty"`
+		Try     int    `json:"try,omitempty"` // of an item's step, within the attempt at the item
 		Stream  string `json:"stream"`
 		Text    string `json:"text"`
-	}{l.r.Run(), e.Item, indexOf(e), e.Step, e.Label, number, stream, string(b)})
+	}{l.r.Run(), e.Item, indexOf(e), e.Step, e.Label, number, l.try, stream, string(b)})
 }
 
 // lineEnd knows whether the last line of what it passed on is open.

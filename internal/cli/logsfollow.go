@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,10 +107,7 @@ func (l *logPrinter) grown() error {
 		if r.Attempt == 0 || !l.wanted(r.Event) {
 			continue
 		}
-		number := r.Attempt
-		if r.Index > 0 {
-			number = cmp.Or(l.at[r.Index], number)
-		}
+		number := l.number(r.Index, r.Attempt)
 		for _, stream := range []string{"stdout", "stderr"} {
 			if stream == "stderr" && l.f.raw {
 				continue

@@ -147,8 +147,12 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 	s := &shown{runInfo: infoOf(sum, nil), Resumes: st.Resumes, Class: st.Class, Usage: st.Usage,
 		Letters: sum.Items.DeadLettered, State: r.Dir(), Version: h.BideVersion, Errors: append([]journal.ErrorClass{}, st.Items.Errors()...), Notes: []string{}}
 	s.Message, s.Paused = st.Message, st.Held
-	for _, it := range st.Items.All() {
-		if it.Attempts > 1 {
+	again, err := r.Again(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for index, it := range st.Items.All() {
+		if it.Attempts+again[index] > 1 {
 			s.Retried++
 		}
 	}

@@ -20,7 +20,8 @@ type DeadLetter struct {
 	Original json.RawMessage // its data in the list, of an item that was edited; else nil
 	Seq      int64           // of the item_finished that made it a dead letter
 	Time     time.Time
-	Attempts int
+	Attempts int // at the item
+	Tries    int // attempts at the item, and those that its steps made after their first
 	Class    string
 	Message  string
 	Letter   json.RawMessage // the event's data
@@ -51,6 +52,10 @@ func (f *DeadLetterFilter) fits(e *event.Event) bool {
 func (r *Reader) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
 		open, edits, err := r.openLetters(ctx)
+		var again map[int]int
+		if err == nil && len(open) > 0 {
+			again, err = r.Again(ctx)
+		}
 		if err != nil {
 			yield(DeadLetter{}, err)
 			return
@@ -65,6 +70,7 @@ func (r *Reader) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[
 				return
 			}
 			for _, l := range letters {
+				l.Tries = l.Attempts + again[l.Index]
 				if !yield(l, nil) {
 					return
 				}

@@ -50,6 +50,13 @@ func (f *Fact) Index() int { return int(f.rec.index) }
 // Attempt is the number of the attempt, from 1; 0 for none.
 func (f *Fact) Attempt() int { return int(max(f.rec.attempt, f.rec.attempts)) }
 
+// Again says that an attempt begins that a step of a work item makes after its first:
+// one that the attempts at the item do not count. Whoever says how often something
+// was tried for an item adds them.
+func (f *Fact) Again() bool {
+	return f.rec.index > 0 && f.rec.attempt > 1 && event.Type(f.rec.kind.vocabulary()) == event.AttemptStarted
+}
+
 // Delay is the event's delay in milliseconds.
 func (f *Fact) Delay() int64 { return f.rec.delay }
 

@@ -45,8 +45,8 @@ type Timeline struct {
 	Notes           []string
 	// Waited sums the waits by their source, those of work items included.
 	Waited map[string]Sum
-	// Tries counts the attempts of steps outside of work items, and the
-	// attempts at work items.
+	// Tries counts the attempts of steps outside of work items; ItemTries, the
+	// attempts at work items and those that their steps made after the first.
 	Tries, ItemTries int
 	// Usage sums the numbers that agents report, by name, as in cost_usd.
 	Usage    map[string]float64
@@ -435,6 +435,10 @@ func (t *Timeline) item(f *journal.Fact) {
 			t.open = at
 		}
 		t.Inflight++
+	case event.AttemptStarted:
+		if f.Again() {
+			t.ItemTries++
+		}
 	case event.RetryScheduled:
 		t.sum(Wait{From: at, To: at.Add(millis(f.Delay())), Source: SourceOf(f.Data())})
 	case event.ItemRetry, event.ItemFinished:

@@ -34,6 +34,7 @@ const maxPoints = 20_000
 type items struct {
 	cells []byte
 	tries []uint16 // attempts at each item, the first 65,535
+	again []uint16 // those that its steps made after the first; nil while there are none
 	last  []uint32 // the number of each item's last event
 	moved []uint32 // the number of the event that changed its cell last
 	// prev gives, for the number of an event, that of the event before it of
@@ -54,6 +55,9 @@ type items struct {
 	spent   time.Duration // of it, in attempts that failed
 	rescued int           // items that ended well after a failure
 	began   map[int]int64 // when the attempt at an item began, in ns
+	// lost is the time in attempts of its steps that failed in the attempt at an item
+	// that goes on.
+	lost map[int]time.Duration
 }
 
 type classCount struct {
@@ -62,11 +66,7 @@ type classCount struct {
 }
 
 // letter is an open dead letter.
-type letter struct {
-	group    *group
-	seq      int64
-	attempts int
-}
+type letter struct{ group *group }
 
 // group is the open dead letters of one class and one pattern of message.
 type group struct {
@@ -121,7 +121,16 @@ func (t *items) take(f *journal.Fact) {
 		t.per(f).retried++
 		t.ended(index, f, false)
 		t.point(f)
+	case event.AttemptStarted:
+		if f.Again() {
+			t.tryAgain(i)
+		}
+	case event.AttemptFailed:
+		if t.began[index] != 0 {
+			value.Put(&t.lost, index, t.lost[index]+time.Duration(f.Duration())*time.Millisecond)
+		}
 	case event.RetryScheduled:
+		t.per(f).retried++
 		t.point(f)
 	case event.ItemHandlerDue:
 		t.set(i, journal.ItemHandling)
@@ -167,6 +176,7 @@ func (t *items) settle(seq uint32) {
 		}
 	}
 	clear(t.began)
+	clear(t.lost)
 }
 
 func (t *items) status(i int) journal.ItemStatus { return statusOf(t.cells[i]) }
@@ -212,6 +222,24 @@ func (t *items) attempt(i, n int) {
 	t.tries[i] = max(t.tries[i], uint16(min(n, 1<<16-1)))
 }
 
+// tryAgain takes an attempt that a step of an item makes after its first.
+func (t *items) tryAgain(i int) {
+	t.cells[i] |= cellRetried
+	if more := len(t.cells) - len(t.again); more > 0 {
+		t.again = slices.Grow(t.again, more)[:len(t.cells)]
+	}
+	t.again[i] = min(t.again[i], 1<<16-2) + 1
+}
+
+// triesOf is how often something was tried for an item.
+func (t *items) triesOf(i int) int {
+	n := int(t.tries[i])
+	if i < len(t.again) {
+		n += int(t.again[i])
+	}
+	return n
+}
+
 func (t *items) finished(i int, f *journal.Fact) {
 	t.attempt(i, f.Attempt())
 	s := journal.StatusOf(f.Status())
@@ -242,12 +270,15 @@ func (t *items) ended(index int, f *journal.Fact, good bool) {
 	if !ok {
 		return
 	}
+	lost := t.lost[index]
 	delete(t.began, index)
+	delete(t.lost, index)
 	d := time.Duration(max(0, f.Nanos()-from))
 	t.worked += d
 	if !good {
-		t.spent += d
+		lost = d
 	}
+	t.spent += lost
 }
 
 // class sets the error class of an item; "" for none.
@@ -285,7 +316,7 @@ func (t *items) deadLetter(i int, f *journal.Fact) {
 		value.Put(&t.groups, id, g)
 	}
 	g.Count++
-	value.Put(&t.letters, i+1, letter{group: g, seq: f.Seq(), attempts: f.Attempt()})
+	value.Put(&t.letters, i+1, letter{group: g})
 }
 
 // forget takes an item's dead letter away.

@@ -1,7 +1,10 @@
 package web
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -38,5 +41,69 @@ func TestCells(t *testing.T) {
 	}
 	if timeline.Sign(event.Unchanged) == timeline.Sign(event.Skipped) || timeline.Sign(event.Unchanged) == timeline.Sign(event.Succeeded) {
 		t.Error("the sign of an unchanged item is that of another status")
+	}
+}
+
+// TestAttemptsInsideItems: what a step of an item tries again within one attempt at
+// the item is counted on every page that counts attempts.
+func TestAttemptsInsideItems(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	events := []event.Event{{Type: event.RunStarted}, {Type: event.ItemsReady, Total: 3}}
+	tried := func(index, tries int, good bool) {
+		events = append(events, event.Event{Type: event.ItemStarted, Index: index, Attempt: 1}, event.Event{Type: event.StepStarted, Index: index, Step: "a[0]"})
+		for n := 1; n <= tries; n++ {
+			events = append(events, event.Event{Type: event.AttemptStarted, Index: index, Step: "a[0]", Attempt: n})
+			if n < tries || !good {
+				events = append(events, event.Event{Type: event.AttemptFailed, Index: index, Step: "a[0]", Attempt: n, Class: "exit", DurationMS: 100})
+			}
+			if n < tries {
+				events = append(events, event.Event{Type: event.RetryScheduled, Index: index, Step: "a[0]", Attempt: n, DelayMS: 10})
+			}
+		}
+		status := event.Succeeded
+		if !good {
+			status = event.DeadLettered
+		}
+		events = append(events, event.Event{Type: event.StepFinished, Index: index, Step: "a[0]", Status: status, Attempts: tries},
+			event.Event{Type: event.ItemFinished, Index: index, Status: status, Attempts: 1, Class: "exit", Data: json.RawMessage(`{}`)})
+	}
+	tried(1, 1, true)
+	tried(2, 4, true)
+	tried(3, 3, false)
+	id := s.run(journal.Header{Name: "m", Kind: "mapreduce"}, append(events, event.Event{Type: event.RunFinished, Status: event.CompletedWithFailures})...)
+	retries := s.page("/runs/" + id + "/retries")
+	for _, want := range []string{
+		"<dt>extra attempts</dt><dd>5</dd>", `<dd class="t-succeeded">1</dd>`, `<dd class="t-failed">1</dd>`,
+		`<th scope="row" class="r">1</th><td class="r">1</td>`, `<th scope="row" class="r">3</th><td class="r">1</td>`, `<th scope="row" class="r">4</th><td class="r">1</td>`,
+	} {
+		if !strings.Contains(retries, want) {
+			t.Errorf("the page of retries has no %s", want)
+		}
+	}
+	if body := s.page("/runs/" + id + "/dlq"); !strings.Contains(body, `data-of="attempts">3</td>`) {
+		t.Error("the dead letter has not three attempts")
+	}
+	if body := s.page("/runs/" + id + "/items/1"); !strings.Contains(body, "4 attempts") {
+		t.Error("the item has not four attempts")
+	}
+	_, _, cells := s.get(s.in, s.at("/runs/"+id+"/cells"))
+	for i, again := range []bool{false, true, true} {
+		if cells[i]&cellRetried != 0 != again {
+			t.Errorf("the cell of item %d is %08b", i, cells[i])
+		}
+	}
+	err := s.runs.with(id, func(r *run) error {
+		return r.look(t.Context(), func() {
+			if r.line.ItemTries != 8 || r.items.rescued != 1 {
+				t.Errorf("it counts %d attempts at items and %d that were saved, want 8 and 1", r.line.ItemTries, r.items.rescued)
+			}
+			if r.items.spent < 300*time.Millisecond { // of the second item; the third has taken no time
+				t.Errorf("%s were spent in attempts that failed", r.items.spent)
+			}
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -134,7 +134,7 @@ func (p *pages) itemPage(w http.ResponseWriter, r *http.Request, run *run) error
 	total := 0
 	head, lerr := p.headOf(r, run, func() {
 		if total = len(run.items.cells); err == nil && index >= 1 && index <= total {
-			b.State, b.Attempts = stateName(run.items.status(index-1)), int(run.items.tries[index-1])
+			b.State, b.Attempts = stateName(run.items.status(index-1)), run.items.triesOf(index-1)
 		}
 	})
 	if lerr != nil {

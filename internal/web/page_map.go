@@ -190,7 +190,7 @@ func (p *pages) itemLines(r *http.Request, run *run, indexes []int) ([]itemLine,
 	var at []int // which line a number is of
 	run.mu.Lock()
 	for i, index := range indexes {
-		out[i] = itemLine{Index: index, State: stateName(run.items.status(index - 1)), Attempts: int(run.items.tries[index-1])}
+		out[i] = itemLine{Index: index, State: stateName(run.items.status(index - 1)), Attempts: run.items.triesOf(index - 1)}
 		if seq := run.items.last[index-1]; seq > 0 {
 			seqs, at = append(seqs, int64(seq)), append(at, i)
 		}

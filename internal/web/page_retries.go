@@ -109,10 +109,10 @@ func (b *retriesBody) fill(run *run) {
 		}
 	}
 	t := &run.items
-	for _, n := range t.tries {
-		if n > 0 {
-			tries[min(int(n), maxTries)]++
-			b.Extra += int(n) - 1
+	for i := range t.tries {
+		if n := t.triesOf(i); n > 0 {
+			tries[min(n, maxTries)]++
+			b.Extra += n - 1
 		}
 	}
 	b.Spent += t.spent
