@@ -1,9 +1,11 @@
 package diag
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Visible makes a text of unknown origin fit one line of a terminal: control
@@ -19,7 +21,7 @@ func Visible(s string) string {
 		case r == '\n' || r == '\t' || r == '\r':
 			b.WriteByte(' ')
 		case unprintable(r):
-			fmt.Fprintf(&b, `\x%02x`, r)
+			b.WriteString(escaped(r))
 		default:
 			b.WriteRune(r)
 		}
@@ -27,8 +29,36 @@ func Visible(s string) string {
 	return b.String()
 }
 
-func unprintable(r rune) bool {
-	return unicode.IsControl(r) || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
+func unprintable(r rune) bool { return unicode.IsControl(r) || turns(r) }
+
+// turns says whether a character turns the direction of writing, so that a text reads
+// otherwise than it is.
+func turns(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }
+
+func escaped(r rune) string {
+	if r > 0xff {
+		return fmt.Sprintf(`\u%04x`, r)
+	}
+	return fmt.Sprintf(`\x%02x`, r)
+}
+
+// Untwisted is a text in which what turns the direction of writing is shown as an
+// escape, as in Visible; nothing else changes. In JSON it has the same meaning.
+func Untwisted(text []byte) []byte {
+	if !bytes.ContainsFunc(text, turns) {
+		return text
+	}
+	out := make([]byte, 0, len(text)+64)
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		if turns(r) {
+			out = append(out, escaped(r)...)
+		} else {
+			out = append(out, text[:n]...)
+		}
+		text = text[n:]
+	}
+	return out
 }
 
 // VisibleLines is Visible for a text of several lines.

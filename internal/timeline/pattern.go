@@ -31,7 +31,7 @@ func Pattern(message string) string {
 		i = end
 	}
 	// Where in the file the step stands is the same for all, and no cause.
-	return strings.TrimPrefix(strings.ToValidUTF8(b.String(), "?"), "PATH:N:N: ")
+	return strings.TrimPrefix(strings.ToValidUTF8(b.String()[:min(b.Len(), maxPattern)], "?"), "PATH:N:N: ")
 }
 
 // wordByte says whether a byte may be part of a number, a name or a path.

@@ -126,6 +126,7 @@ func TestPattern(t *testing.T) {
 		"GET https://example.org/x/1?id=2: 503 after 1.5s": "GET https:PATH?id=N: N after Ns",
 		"run 01M80ZA97AKTAW1E3N5EK2HTNJ failed":            "run ID failed",
 		"commit 3f2a9c1b44 is gone\nand more":              "commit ID is gone",
+		strings.Repeat("y", 500):                           strings.Repeat("y", maxPattern),
 		"a dash - and dots ...":                            "a dash - and dots ...",
 		"ÜBER 3 Äpfel":                                     "ÜBER N Äpfel",
 	} {

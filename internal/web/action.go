@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -66,7 +67,12 @@ func (p *pages) tryAct(w http.ResponseWriter, r *http.Request) error {
 	if r.PathValue("action") == "edit" {
 		return p.runs.with(id, func(run *run) error { return p.review(w, r, run) })
 	}
-	args, input, err := p.arguments(r, id)
+	var args []string
+	var input []byte
+	err = p.runs.with(id, func(run *run) error {
+		args, input, err = p.arguments(r, run)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -83,8 +89,8 @@ func (p *pages) tryAct(w http.ResponseWriter, r *http.Request) error {
 
 // arguments are those of the process that carries an action out, and what it
 // reads.
-func (p *pages) arguments(r *http.Request, id string) (args []string, input []byte, err error) {
-	form := r.PostForm
+func (p *pages) arguments(r *http.Request, run *run) (args []string, input []byte, err error) {
+	form, id := r.PostForm, run.id
 	switch r.PathValue("action") {
 	case "resume":
 		return []string{"resume", id, "--progress", "none"}, nil, nil
@@ -97,7 +103,11 @@ func (p *pages) arguments(r *http.Request, id string) (args []string, input []by
 		if _, err := os.Stat(filepath.Join(p.opt.Store.RunDir(id), journal.Elsewhere)); err == nil {
 			args = append(args, "--as-recorded") // other machines go on with their copy of the file
 		}
-		if item := form.Get("item"); item != "" {
+		if form.Has("index") {
+			item, err := named(r, run)
+			if err != nil {
+				return nil, nil, err
+			}
 			args = append(args, "--item="+item)
 			if data := form.Get("data"); data != "" {
 				if len(data) > maxEdit {
@@ -125,6 +135,19 @@ func (p *pages) arguments(r *http.Request, id string) (args []string, input []by
 		return args, input, nil
 	}
 	return nil, nil, &status{http.StatusNotFound, "There is no such action.", "The buttons of the pages show those that there are."}
+}
+
+// named is the id of the item that a form is about.
+func named(r *http.Request, run *run) (string, error) {
+	index, err := strconv.Atoi(r.PostForm.Get("index"))
+	if err != nil {
+		return "", &status{http.StatusBadRequest, "The form names no item.", "Press the button on the item's own page."}
+	}
+	it, err := run.r.Item(r.Context(), index)
+	if err != nil && !errors.Is(err, journal.ErrNoItem) {
+		return "", err
+	}
+	return itemID(it, index), nil
 }
 
 // start starts the process of an action, and waits a moment for its end: most

@@ -56,10 +56,10 @@ func TestEdit(t *testing.T) {
 	if _, body := post("edit", url.Values{"index": {"1"}, "data": {`{"shard": `}}); !strings.Contains(body, "This is no JSON") || strings.Contains(body, "Run it again") {
 		t.Errorf("what is no JSON is taken:\n%s", body)
 	}
-	if code, _ := post("retry", url.Values{"item": {"one"}, "data": {`{"shard": `}}); code != http.StatusBadRequest {
+	if code, _ := post("retry", url.Values{"index": {"1"}, "data": {`{"shard": `}}); code != http.StatusBadRequest {
 		t.Errorf("a retry with what is no JSON gives status %d", code)
 	}
-	if code, body := post("retry", url.Values{"item": {"one"}, "data": {`{"shard": 8}`}}); code != http.StatusSeeOther {
+	if code, body := post("retry", url.Values{"index": {"1"}, "data": {`{"shard": 8}`}}); code != http.StatusSeeOther {
 		t.Errorf("the retry gives status %d:\n%s", code, body)
 	}
 	b, err := os.ReadFile(said)
@@ -70,7 +70,7 @@ func TestEdit(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.store.RunDir(j.Run()), journal.Elsewhere), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, body := post("retry", url.Values{"item": {"one"}}); code != http.StatusSeeOther {
+	if code, body := post("retry", url.Values{"index": {"1"}}); code != http.StatusSeeOther {
 		t.Errorf("the retry gives status %d:\n%s", code, body)
 	}
 	b, err = os.ReadFile(said)
@@ -140,7 +140,7 @@ func TestEditOfLargeItems(t *testing.T) {
 	if code, body = post("edit", url.Values{"index": {"1"}, "data": {data}}); code != http.StatusOK || strings.Count(body, "d-plus") != 1 || !strings.Contains(body, "the new end") {
 		t.Errorf("the difference is not one line (status %d):\n%.3000s", code, body)
 	}
-	if code, body = post("retry", url.Values{"item": {"large"}, "data": {data}}); code != http.StatusSeeOther {
+	if code, body = post("retry", url.Values{"index": {"1"}, "data": {data}}); code != http.StatusSeeOther {
 		t.Fatalf("it is not run again (status %d): %.500s", code, body)
 	}
 	if b, err := os.ReadFile(said); err != nil || string(b) != data {
@@ -149,7 +149,7 @@ func TestEditOfLargeItems(t *testing.T) {
 	if page = s.page("/runs/" + j.Run() + "/items/1"); !strings.Contains(page, "bide dlq retry "+j.Run()+" --item huge --data FILE") {
 		t.Error("an item that is too large for the page does not say how to edit it")
 	}
-	if code, body = post("retry", url.Values{"item": {"huge"}, "data": {string(huge)}}); code != http.StatusRequestEntityTooLarge || !strings.Contains(body, "--data FILE") {
+	if code, body = post("retry", url.Values{"index": {"2"}, "data": {string(huge)}}); code != http.StatusRequestEntityTooLarge || !strings.Contains(body, "--data FILE") {
 		t.Errorf("data that is too large gives status %d: %.300s", code, body)
 	}
 }

@@ -101,10 +101,10 @@ type diffLine struct{ Class, Text string }
 // more than a number, or else the beginning of its data.
 func itemName(label string, it journal.Item) string {
 	if label != "" && label != it.Name() {
-		return label
+		return clip(label, maxName)
 	}
 	if strings.Trim(it.ID, "0123456789") != "" {
-		return it.ID
+		return clip(it.ID, maxName)
 	}
 	var data bytes.Buffer
 	if json.Compact(&data, it.Data) != nil {

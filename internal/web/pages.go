@@ -87,7 +87,7 @@ func (p *pages) write(w http.ResponseWriter, code int, name, part string, data a
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = b.WriteTo(w) // who went away needs no page
+	_, _ = w.Write(diag.Untwisted(b.Bytes())) // who went away needs no page
 	return nil
 }
 

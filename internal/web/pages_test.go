@@ -393,3 +393,74 @@ func TestLongFiles(t *testing.T) {
 		t.Errorf("the whole file has %d bytes, want %d", len(whole), len(source))
 	}
 }
+
+// TestNamesOfAnyShape: a name is shown as it is, however long it is and whatever
+// turns the direction of writing in it; what is pressed is about the right item.
+func TestNamesOfAnyShape(t *testing.T) {
+	t.Parallel()
+	said := filepath.Join(t.TempDir(), "said")
+	s := serve(t, Options{Program: []string{"/bin/sh", "-c", `printf '%s\n' "$@" > "$0"`, said}})
+	j, err := s.store.Create(journal.Header{Name: "n\u202eame", Kind: "mapreduce"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{strings.Repeat("x", 10<<10), "\u202etxt.live\u2069"}
+	items := func(yield func(journal.Item, error) bool) {
+		for _, id := range ids {
+			if !yield(journal.Item{ID: id, Data: []byte(`{"id":` + strconv.Quote(id) + `}`)}, nil) {
+				return
+			}
+		}
+	}
+	if _, _, err := j.PutItems(t.Context(), items); err != nil {
+		t.Fatal(err)
+	}
+	events := []event.Event{{Type: event.RunStarted}, {Type: event.ItemsReady, Total: 2}}
+	for i, id := range ids {
+		for _, e := range []event.Event{{Type: event.ItemStarted, Attempt: 1, Label: "label " + id}, {Type: event.ItemFinished, Status: event.DeadLettered, Attempts: 1, Class: "exit", Message: "no \u202e" + id, Data: json.RawMessage(`{}`)}} {
+			e.Item, e.Index = id, i+1
+			events = append(events, e)
+		}
+	}
+	for _, e := range events {
+		if err := j.Append(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.list.refresh(t.Context())
+	for _, path := range []string{"/", "", "/map", "/dlq", "/items/0", "/items/1", "/graph"} {
+		if path != "/" {
+			path = "/runs/" + j.Run() + path
+		}
+		body := s.page(path)
+		if strings.ContainsFunc(body, func(r rune) bool { return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 }) {
+			t.Errorf("%s turns the direction of writing", path)
+		}
+		if !strings.Contains(body, `n\u202eame`) {
+			t.Errorf("%s does not show what is in the name", path)
+		}
+		if strings.Contains(path, "items") {
+			continue // shows all of it, wrapped
+		}
+		for _, word := range strings.FieldsFunc(body, func(r rune) bool { return strings.ContainsRune(" <>\"\n", r) }) {
+			if len(word) > 400 {
+				t.Errorf("%s has a word of %d bytes: %.60s", path, len(word), word)
+			}
+		}
+	}
+	r, err := http.NewRequest(http.MethodPost, s.at("/runs/"+j.Run()+"/retry"), strings.NewReader("index=2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	if code, _, body := s.do(s.in, r); code != http.StatusSeeOther {
+		t.Fatalf("status %d: %.300s", code, body)
+	}
+	if b, err := os.ReadFile(said); err != nil || !slices.Contains(strings.Split(string(b), "\n"), "--item="+ids[1]) {
+		t.Errorf("the program is called with %q (%v)", b, err)
+	}
+}
