@@ -43,6 +43,8 @@ type Timeline struct {
 	Pauses          []Wait // a rate limit held back every agent
 	Breakers        []Breaker
 	Notes           []string
+	Changes         []string  // what was asked of it while it went on, and what its items were compared with
+	Held            time.Time // since when it is paused by bide control; zero if it is not
 	// Waited sums the waits by their source, those of work items included.
 	Waited map[string]Sum
 	// Tries counts the attempts of steps outside of work items; ItemTries, the
@@ -175,6 +177,9 @@ func (t *Timeline) Apply(e event.Event) {
 		t.begin(e)
 	case event.RunFinished:
 		t.Status, t.Class, t.Message, t.Finished = e.Status, e.Class, e.Message, e.Time
+		if e.Status != event.Interrupted { // the next life is another matter
+			t.Held = time.Time{}
+		}
 		t.settle(e.Time, false)
 	case event.RunPaused:
 		w := Wait{From: e.Time, To: e.Time.Add(millis(e.DelayMS)), Source: event.FromRateLimit}
@@ -184,14 +189,41 @@ func (t *Timeline) Apply(e event.Event) {
 		t.phaseChanged(e)
 	case event.BreakerChanged:
 		t.Breakers = append(t.Breakers, Breaker{e.Time, e.Label, e.From, e.To})
-	case event.Note, event.RunControlled, event.ItemsCompared:
+	case event.PauseEnded:
+		t.pauseEnded(e.Time)
+	case event.Note:
 		t.Notes = append(t.Notes, e.Message)
+	case event.RunControlled, event.ItemsCompared:
+		t.Changes = append(t.Changes, e.Message)
+		t.controlled(e)
 	default:
 		if e.Step != "" {
 			t.step(e)
 		}
 	}
 	t.latest(e.Time)
+}
+
+// controlled takes what the run was told by bide control.
+func (t *Timeline) controlled(e event.Event) {
+	switch {
+	case e.Type == event.RunControlled && e.Label == journal.Pause && t.Held.IsZero():
+		t.Held = e.Time
+	case e.Type == event.RunControlled && e.Label == journal.Continue:
+		t.Held = time.Time{}
+	}
+}
+
+// pauseEnded ends the pause of a rate limit before its time.
+func (t *Timeline) pauseEnded(at time.Time) {
+	n := len(t.Pauses)
+	if n == 0 || !t.Pauses[n-1].To.After(at) {
+		return
+	}
+	w := &t.Pauses[n-1]
+	s := t.Waited[w.Source]
+	s.Total -= w.To.Sub(at)
+	w.To, t.Waited[w.Source] = at, s
 }
 
 // latest notes the time of an event: the last sign of life of a process.

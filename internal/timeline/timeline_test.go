@@ -151,8 +151,20 @@ func TestNow(t *testing.T) {
 	if got, want := line.Now(at(31), journal.Counts{}, time.Time{}), "upload waits: attempt 2 follows in 30s."; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
+	line.Apply(event.Event{Seq: 8, Type: event.RunControlled, Label: "pause", Time: at(35)})
+	if got, want := line.Now(at(36), journal.Counts{}, time.Time{}), "It is paused since "+at(35).Local().Format("15:04")+": it starts nothing new until it is told to continue."; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	line.Apply(event.Event{Seq: 8, Type: event.RunControlled, Label: "continue", Time: at(37)})
 	line.Apply(event.Event{Seq: 9, Type: event.RunPaused, DelayMS: 60_000, Time: at(40)})
 	if got, want := line.Now(at(50), journal.Counts{}, time.Time{}), "A rate limit holds back all agents for another 50s."; got != want {
 		t.Errorf("it says %q, want %q", got, want)
+	}
+	line.Apply(event.Event{Seq: 10, Type: event.PauseEnded, Time: at(60)})
+	if got, want := line.Now(at(60), journal.Counts{}, time.Time{}), "upload waits: attempt 2 follows in 1s."; got != want {
+		t.Errorf("after the pause it says %q, want %q", got, want)
+	}
+	if w := line.Waited[event.FromRateLimit]; w.Total != 20*time.Second {
+		t.Errorf("the rate limit held it back for %s, want 20s", w.Total)
 	}
 }

@@ -32,6 +32,9 @@ func (t *Timeline) Now(now time.Time, items journal.Counts, due time.Time) strin
 		}
 		return "It failed after " + Short(t.Finished.Sub(t.Started)) + "."
 	}
+	if !t.Held.IsZero() {
+		return "It is paused since " + t.Held.Local().Format("15:04") + ": it starts nothing new until it is told to continue."
+	}
 	if n := len(t.Pauses); n > 0 && t.Pauses[n-1].To.After(now) {
 		return "A rate limit holds back all agents for another " + Short(t.Pauses[n-1].To.Sub(now)) + "."
 	}
