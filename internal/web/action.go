@@ -98,6 +98,14 @@ func (p *pages) arguments(r *http.Request, run *run) (args []string, input []byt
 		return []string{"stop", id}, nil, nil
 	case "kill":
 		return []string{"stop", id, "--now"}, nil, nil
+	case journal.Pause, journal.Continue, journal.RetryNow:
+		return []string{"control", id, r.PathValue("action")}, nil, nil
+	case journal.Parallel:
+		n, err := strconv.Atoi(form.Get("parallel"))
+		if err != nil || n < 1 || n > 1_000_000 {
+			return nil, nil, &status{http.StatusBadRequest, "Parallel is a whole number from 1 to 1 000 000.", "It is how many items run at once."}
+		}
+		return []string{"control", id, "parallel", strconv.Itoa(n)}, nil, nil
 	case "retry":
 		args = []string{"dlq", "retry", id, "--progress", "none"}
 		if _, err := os.Stat(filepath.Join(p.opt.Store.RunDir(id), journal.Elsewhere)); err == nil {

@@ -45,6 +45,7 @@ type items struct {
 	classes []classCount
 	letters map[int]letter
 	groups  map[string]*group
+	left    map[int]bool // items whose work was left in a branch
 	rate    []bucket
 	waits   []point
 	skipped int // waits that have no point
@@ -243,6 +244,11 @@ func (t *items) triesOf(i int) int {
 func (t *items) finished(i int, f *journal.Fact) {
 	t.attempt(i, f.Attempt())
 	s := journal.StatusOf(f.Status())
+	if strings.Contains(f.Data(), `"branch":"`) {
+		value.Put(&t.left, i+1, true)
+	} else {
+		delete(t.left, i+1)
+	}
 	good := s == journal.ItemSucceeded
 	t.ended(i+1, f, good)
 	t.set(i, s)

@@ -17,7 +17,8 @@ type graphBody struct {
 	Width, Height float64
 	Nodes         []graphNode
 	Edges         []graphEdge
-	Left          int // nodes that are left out
+	Left          int  // nodes that are left out
+	Full          bool // it is as large as it is; else it fits its frame
 }
 
 type graphNode struct {
@@ -36,7 +37,7 @@ type graphEdge struct {
 }
 
 func (p *pages) graphPage(w http.ResponseWriter, r *http.Request, run *run) error {
-	b := graphBody{Run: run.id}
+	b := graphBody{Run: run.id, Full: r.URL.Query().Get("size") == "full"}
 	h := run.r.Header()
 	var g *graph.Graph
 	if h.Kind == "pipeline" {

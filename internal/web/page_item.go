@@ -38,6 +38,7 @@ type itemBody struct {
 	Original text // before it was edited; empty if it was not
 	Events   []itemEvent
 	Tries    []itemTry
+	Does     []itemDoes
 	Result   text
 	Output   text
 	Letter   *itemEvent
@@ -64,6 +65,15 @@ type itemStep struct {
 	tried
 	Href string
 }
+
+// itemDoes is what a step does.
+type itemDoes struct {
+	Label string
+	command
+}
+
+// maxDoes bounds the steps of an item of which that is shown.
+const maxDoes = 20
 
 // work is what an agent left in git.
 type work struct {
@@ -173,6 +183,8 @@ func (p *pages) fillItem(r *http.Request, run *run, b *itemBody) error {
 		b.take(e)
 	}
 	b.Name = itemName(label, item)
+	b.once()
+	b.commands(run.r.Header())
 	if b.Work.Branch != "" || len(b.Work.Commits) > 0 {
 		b.Work.diff(r.Context(), run.r.Header().Dir)
 	}
@@ -192,6 +204,43 @@ func (b *itemBody) tries(all []tried) {
 		try.Status = t.State()
 	}
 	slices.Reverse(b.Tries)
+}
+
+// once leaves out of the history what the attempts say, and of the last attempt what
+// the dead letter does.
+func (b *itemBody) once() {
+	said := map[string]bool{}
+	for i := range b.Tries {
+		for j := range b.Tries[i].Steps {
+			e := &b.Tries[i].Steps[j].Event
+			if said[e.Message] = true; b.Letter != nil && i == 0 && e.Message == b.Letter.Message {
+				e.Message = ""
+			}
+		}
+	}
+	if b.Letter != nil {
+		said[b.Letter.Message] = true
+	}
+	for i := range b.Events {
+		if said[b.Events[i].Message] {
+			b.Events[i].Message = ""
+		}
+	}
+}
+
+// commands says what the steps do, each once.
+func (b *itemBody) commands(h journal.Header) {
+	does, seen := commandsOf(h), map[string]bool{}
+	for i := len(b.Tries) - 1; i >= 0; i-- {
+		for _, s := range b.Tries[i].Steps {
+			if path, _, _ := strings.Cut(s.Step, "@"); !seen[path] && len(b.Does) < maxDoes {
+				seen[path] = true
+				if c := does(path); c.Text != "" {
+					b.Does = append(b.Does, itemDoes{cmp.Or(s.Label, path), c})
+				}
+			}
+		}
+	}
 }
 
 // take takes an event of the item itself.

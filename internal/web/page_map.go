@@ -45,7 +45,8 @@ type mapBody struct {
 	Due      []dueLine
 	Breakers []timeline.Breaker
 	Rate     string // what was done in the last minute
-	Rescued  int    // items that ended well after a retry
+	ETA      string
+	Rescued  int // items that ended well after a retry
 	At       int64
 }
 
@@ -129,6 +130,7 @@ func (b *mapBody) fill(run *run) {
 			failed += int(t.rate[i].failed)
 		}
 		span := max(1, min(60, t.rate[n-1].second-t.rate[0].second+1))
+		b.ETA = t.eta(time.Now())
 		b.Rate = strconv.FormatFloat(float64(good+failed)/float64(span), 'f', 1, 64)
 	}
 }
@@ -172,14 +174,21 @@ func (b *mapBody) choose(t *items) []int {
 		}
 	}
 	var out []int
-	for i, c := range t.cells {
-		if state >= 0 && int(statusOf(c)) != state || class > 0 && c>>classShift != class {
-			continue
-		}
-		if b.Fit++; b.Fit > b.From && len(out) < perPage {
-			out = append(out, i+1)
+	take := func(wanted func(journal.ItemStatus) bool) {
+		for i, c := range t.cells {
+			s := statusOf(c)
+			if !wanted(s) || state >= 0 && int(s) != state || class > 0 && c>>classShift != class {
+				continue
+			}
+			if b.Fit++; b.Fit > b.From && len(out) < perPage {
+				out = append(out, i+1)
+			}
 		}
 	}
+	// Those that failed come first.
+	failed := func(s journal.ItemStatus) bool { return s == journal.ItemFailed || s == journal.ItemDeadLettered }
+	take(failed)
+	take(func(s journal.ItemStatus) bool { return !failed(s) })
 	return out
 }
 

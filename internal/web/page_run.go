@@ -68,11 +68,17 @@ type bar struct {
 
 func (p *pages) runPage(w http.ResponseWriter, r *http.Request, run *run) error {
 	var c *chart
+	var a *answer
 	head, err := p.headOf(r, run, func() {
 		c = p.chart(run, numberOf(r, "from", 0), firstRows, r.URL.Query().Get("idle") == "all")
+		a = run.answer(time.Now())
 	})
 	if err != nil {
 		return err
+	}
+	a.Bars = p.list.strip(run.id, head.Path, head.Name)
+	if head.Answer = a; head.Status == event.Failed && len(a.Causes) > 0 {
+		head.Now = "It failed after " + timeline.Short(head.Took) + "." // the causes say why
 	}
 	for i := c.From + len(c.Rows); i < c.All; i += chunk {
 		c.Rest = append(c.Rest, i)

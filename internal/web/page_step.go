@@ -33,6 +33,7 @@ type stepBody struct {
 	Path     string
 	Label    string
 	Row      *timeline.Row // of a step of the run itself
+	Command  command
 	Index    int
 	Item     string
 	Attempts []tried
@@ -100,6 +101,7 @@ func (p *pages) stepPage(w http.ResponseWriter, r *http.Request, run *run) error
 			return err
 		}
 	}
+	b.Command = commandsOf(run.r.Header())(b.Path)
 	title := cmp.Or(b.Label, b.Path)
 	return p.show(w, "step", frame{Title: title, Run: head, Tab: "timeline", Live: "run", Body: b})
 }

@@ -10,6 +10,8 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +21,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
+	"github.com/bide-dev/bide/internal/workflow"
 )
 
 //go:embed pages/*.html
@@ -148,7 +151,14 @@ type runHead struct {
 	At                    int64 // see run.position
 	CanResume, CanRetry   bool
 	Lives                 int
-	Notes                 []string
+	Params                []param
+	Cost                  string // of agents
+	ETA                   string // of the map
+	Changes               []string
+	Answer                *answer // on the page that a run opens on
+	CanControl, IsMap     bool
+	Paused                bool
+	Retries               int    // that wait
 	Action                string // what was asked for last, and how that went
 	ActionFailed          bool
 }
@@ -171,11 +181,18 @@ func (p *pages) head(run *run) *runHead {
 	items := run.items.tally()
 	out := &runHead{
 		ID: run.id, Name: t.Name, Status: t.Status, Path: h.Path, Dir: h.Dir, Kind: h.Kind, Started: t.Started, Ended: t.Finished,
-		Items: items, Letters: len(run.items.letters), Pipeline: h.Kind == "pipeline", Held: run.held, At: run.position(), Lives: len(t.Lives), Notes: t.Notes,
+		Items: items, Letters: len(run.items.letters), Pipeline: h.Kind == "pipeline", Held: run.held, At: run.position(), Lives: len(t.Lives), Changes: slices.Clone(t.Changes), Params: given(h),
+		IsMap: h.Kind == workflow.MapReduce.String(), Paused: !t.Held.IsZero(), Retries: len(run.items.due),
 		Work: timeline.Done(items.Succeeded+items.Unchanged, items.Total, items.Failed, items.Skipped, 0, items.Unchanged),
 		Now:  t.Now(now, items, run.items.firstDue()),
 	}
-	out.Name = cmp.Or(out.Name, h.Path)
+	out.Name = cmp.Or(nameOf(h), h.Path)
+	if usd := t.Usage["cost_usd"]; usd > 0 {
+		out.Cost = fmt.Sprintf("$%.2f", usd)
+	}
+	if t.Status == event.Running && run.held {
+		out.ETA = run.items.eta(now)
+	}
 	end := t.Latest
 	if t.Status == event.Running {
 		end = now
@@ -184,6 +201,7 @@ func (p *pages) head(run *run) *runHead {
 	if !p.opt.ReadOnly {
 		out.CanResume = !run.held && (t.Status == event.Interrupted || t.Status == event.Failed)
 		out.CanRetry = out.Letters > 0
+		out.CanControl = !out.Pipeline && (run.held || out.Paused && out.CanResume)
 	} else {
 		out.Held = false
 	}
@@ -191,28 +209,40 @@ func (p *pages) head(run *run) *runHead {
 	return out
 }
 
+// nameOf is what a run is called: a batch, by its command.
+func nameOf(h journal.Header) string {
+	if h.Name != "batch" || filepath.Base(h.Path) != "batch.yml" {
+		return h.Name
+	}
+	if f := timeline.File(h); f != nil && f.Map != nil && f.Map.Template != nil && len(f.Map.Template.Steps) > 0 {
+		return "batch: " + timeline.Secrets(f).String(f.Map.Template.Steps[0].Label())
+	}
+	return h.Name
+}
+
 var helpers = template.FuncMap{
-	"words":   words,
-	"sign":    timeline.Sign,
-	"dur":     timeline.Short,
-	"ms":      func(n int64) string { return timeline.Short(time.Duration(n) * time.Millisecond) },
-	"num":     timeline.Number,
-	"no":      func(index int) int { return index - 1 }, // of an item, from 0 as everywhere
-	"when":    func(t time.Time) string { return t.Local().Format(time.DateTime) },
-	"clock":   func(t time.Time) string { return t.Local().Format("15:04:05.000") },
-	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
-	"percent": percent,
-	"plural":  diag.Plural,
-	"short":   func(id string) string { return id[max(0, len(id)-6):] },
-	"clip":    clip,
-	"add":     func(a, b int) int { return a + b },
-	"query":   func(s string) string { return url.QueryEscape(s) },
-	"list":    func(v ...any) []any { return v },
-	"source":  func(s string) string { return sourceNames[s] },
-	"sub":     func(a, b float64) float64 { return a - b },
-	"tick":    func(d time.Duration) string { return "+" + timeline.Short(d) },
-	"bytes":   bytesOf,
-	"times":   func(n int) []struct{} { return make([]struct{}, n) },
+	"words":      words,
+	"sign":       timeline.Sign,
+	"dur":        timeline.Short,
+	"ms":         func(n int64) string { return timeline.Short(time.Duration(n) * time.Millisecond) },
+	"num":        timeline.Number,
+	"no":         func(index int) int { return index - 1 }, // of an item, from 0 as everywhere
+	"when":       func(t time.Time) string { return t.Local().Format(time.DateTime) },
+	"clock":      func(t time.Time) string { return t.Local().Format("15:04:05.000") },
+	"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+	"percent":    percent,
+	"plural":     diag.Plural,
+	"short":      func(id string) string { return id[max(0, len(id)-6):] },
+	"clip":       clip,
+	"add":        func(a, b int) int { return a + b },
+	"query":      func(s string) string { return url.QueryEscape(s) },
+	"list":       func(v ...any) []any { return v },
+	"source":     func(s string) string { return sourceNames[s] },
+	"sub":        func(a, b float64) float64 { return a - b },
+	"tick":       func(d time.Duration) string { return "+" + timeline.Short(d) },
+	"bytes":      bytesOf,
+	"stripWidth": func(n int) float64 { return float64(n) * barWidth },
+	"times":      func(n int) []struct{} { return make([]struct{}, n) },
 }
 
 // words is a status as a person reads it.

@@ -1,0 +1,245 @@
+package web
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/timeline"
+)
+
+// maxCauses is how many causes a run's page lists, maxNotes how many of its notes,
+// and maxBars how many runs of the same workflow.
+const (
+	maxCauses = 6
+	maxNotes  = 6
+	maxBars   = 24
+)
+
+// answer is what somebody wants to know first who comes back to a run: what
+// failed and why, what was not merged, what it waits for.
+type answer struct {
+	Run      string
+	Causes   []cause
+	More     int // causes that are not listed
+	Unmerged int // items whose work was left in branches
+	Waits    []string
+	Notes    []string // the last ones
+	Earlier  []string // those before
+	Bars     []runBar
+}
+
+// cause is one reason for which something failed.
+type cause struct {
+	Count       int
+	What        string // step, item
+	Class, Text string
+	Href        string
+	Group       string // of dead letters, which a button runs again
+}
+
+// answer tells it; run.mu is held.
+func (run *run) answer(now time.Time) *answer {
+	a := &answer{Run: run.id, Causes: run.causes(), Unmerged: len(run.items.left), Waits: run.waits(now)}
+	if n := len(a.Causes) - maxCauses; n > 0 {
+		a.Causes, a.More = a.Causes[:maxCauses], n
+	}
+	notes := run.line.Notes
+	at := max(0, len(notes)-maxNotes)
+	a.Notes, a.Earlier = slices.Clone(notes[at:]), slices.Clone(notes[:at])
+	return a
+}
+
+// causes are those of steps of the run's own that failed, of dead letters, and of
+// other items that failed, the most frequent of each first. run.mu is held.
+func (run *run) causes() []cause {
+	var out []cause
+	add := func(list []cause) {
+		slices.SortFunc(list, func(x, y cause) int { return cmp.Or(cmp.Compare(y.Count, x.Count), cmp.Compare(x.Text, y.Text)) })
+		out = append(out, list...)
+	}
+	add(run.stepCauses())
+	t := &run.items
+	var letters []cause
+	for _, g := range t.groups {
+		if g.Count > 0 {
+			letters = append(letters, cause{Count: g.Count, What: "item", Class: g.Class, Text: g.Example, Href: "/runs/" + run.id + "/dlq?" + address("group", g.ID), Group: g.ID})
+		}
+	}
+	add(letters)
+	if n := t.counts[journal.ItemFailed]; n > 0 {
+		add([]cause{{Count: n, What: "item", Text: "failed, and is no dead letter", Href: "/runs/" + run.id + "/map?" + address("state", event.Failed)}})
+	}
+	return out
+}
+
+// stepCauses are those of the steps that failed, without the steps around them,
+// which failed of the same.
+func (run *run) stepCauses() []cause {
+	var list []cause
+	around := map[*timeline.Row]bool{}
+	rows := run.line.Rows()
+	for _, r := range rows {
+		if r.Status == event.Failed && r.Kind == timeline.Step {
+			for up := r.Parent; up != nil; up = up.Parent {
+				around[up] = true
+			}
+		}
+	}
+	for _, r := range rows {
+		if r.Status != event.Failed || r.Kind != timeline.Step || around[r] {
+			continue
+		}
+		text := r.Label
+		if r.Message != "" {
+			text += ": " + clip(r.Message, 500)
+		}
+		same := func(c cause) bool {
+			return c.Class == r.Class && timeline.Pattern(c.Text) == timeline.Pattern(text)
+		}
+		if i := slices.IndexFunc(list, same); i >= 0 {
+			list[i].Count++
+			continue
+		}
+		list = append(list, cause{Count: 1, What: "step", Class: r.Class, Text: text, Href: "/runs/" + run.id + "/step?" + address("path", r.Path)})
+	}
+	return list
+}
+
+// waits says what the run waits for and what holds it, beside what it does.
+func (run *run) waits(now time.Time) (out []string) {
+	if !run.held {
+		return nil
+	}
+	if n := len(run.items.due); n > 0 {
+		s := timeline.Number(n) + " items wait for a retry"
+		if n == 1 {
+			s = "1 item waits for a retry"
+		}
+		if first := run.items.firstDue(); first.After(now) {
+			s += ", the first in " + timeline.Short(first.Sub(now))
+		}
+		out = append(out, s)
+	}
+	if n := run.items.counts[journal.ItemHandling]; n > 0 {
+		out = append(out, timeline.Number(n)+" wait for their handler")
+	}
+	last := map[string]timeline.Breaker{}
+	var names []string
+	for _, b := range run.line.Breakers {
+		if _, ok := last[b.Name]; !ok {
+			names = append(names, b.Name)
+		}
+		last[b.Name] = b
+	}
+	for _, name := range names {
+		if b := last[name]; b.To == "open" {
+			out = append(out, "the breaker "+cmp.Or(name, "of the map")+" is open, since "+b.At.Local().Format("15:04:05"))
+		}
+	}
+	return out
+}
+
+// etaOver is the time over which the pace of a map is measured, and etaLeast how
+// many items must have ended in it.
+const (
+	etaOver  = 10 * time.Minute
+	etaLeast = 5
+)
+
+// eta says how long a map that runs takes still: at the pace of the last minutes, and
+// between which bounds that pace may lie by chance. "" where too little is known.
+func (t *items) eta(now time.Time) string {
+	left := t.tally().Pending
+	if left == 0 || len(t.rate) == 0 {
+		return ""
+	}
+	n, first := 0.0, now.Unix()
+	for i := len(t.rate) - 1; i >= 0 && t.rate[i].second > now.Add(-etaOver).Unix(); i-- {
+		first = t.rate[i].second
+		n += float64(t.rate[i].good + t.rate[i].failed)
+	}
+	over := time.Duration(max(1, now.Unix()-first+1)) * time.Second
+	if n < etaLeast {
+		return ""
+	}
+	// So many items ended by chance in that time: n give or take twice its root.
+	at := func(n float64) time.Duration {
+		return time.Duration(min(float64(left)/n*float64(over), math.MaxInt64/2))
+	}
+	spread := 2 * math.Sqrt(n)
+	return fmt.Sprintf("about %s left (%s to %s)", timeline.Short(at(n)), timeline.Short(at(n+spread)), timeline.Short(at(max(n-spread, n/8))))
+}
+
+// param is a value that a run was started with.
+type param struct{ Name, Value string }
+
+// given are the values that a run was started with, by name.
+func given(h journal.Header) (out []param) {
+	for _, raw := range [][]byte{h.Params, inputs(h.Options)} {
+		var m map[string]json.RawMessage
+		if json.Unmarshal(raw, &m) != nil {
+			continue
+		}
+		for k, v := range m {
+			value := string(v)
+			var text string
+			if json.Unmarshal(v, &text) == nil {
+				value = text
+			}
+			out = append(out, param{k, clip(value, 500)})
+		}
+	}
+	slices.SortFunc(out, func(x, y param) int { return strings.Compare(x.Name, y.Name) })
+	return out
+}
+
+// runBar is a run in the strip of the last runs of a workflow.
+type runBar struct {
+	ID, Status string
+	X, Y, H    float64
+	Title      string
+	This       bool
+}
+
+// barHeight and barWidth are the sizes of the strip, in pixels.
+const (
+	barHeight = 34.0
+	barWidth  = 12.0
+)
+
+// strip gives the last runs of the same workflow, the oldest first, with bars as high
+// as the runs are long; nothing where there is but one.
+func (l *list) strip(id, path, name string) (out []runBar) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var same []*entry
+	for _, other := range l.order {
+		e := l.entries[other]
+		if e != nil && (e.Path == path && e.Name == name || e.ID == id) {
+			if same = append(same, e); len(same) == maxBars {
+				break
+			}
+		}
+	}
+	if len(same) < 2 {
+		return nil
+	}
+	longest := time.Second
+	for _, e := range same {
+		longest = max(longest, e.Took())
+	}
+	slices.Reverse(same)
+	for i, e := range same {
+		h := max(3, barHeight*float64(e.Took())/float64(longest))
+		out = append(out, runBar{ID: e.ID, Status: e.Status, X: float64(i) * barWidth, Y: barHeight - h, H: h, This: e.ID == id,
+			Title: fmt.Sprintf("%s, %s, %s", e.Started.Local().Format(time.DateTime), words(e.Status), timeline.Short(e.Took()))})
+	}
+	return out
+}

@@ -1,0 +1,269 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+)
+
+// letters are the events of items that became dead letters, from an index on.
+func letters(from, n int, class, message, data string) (list []event.Event) {
+	for i := from; i < from+n; i++ {
+		list = append(list, event.Event{Type: event.ItemStarted, Index: i, Attempt: 1},
+			event.Event{Type: event.ItemFinished, Index: i, Status: event.DeadLettered, Attempts: 1, Class: class, Message: message, Data: json.RawMessage(data)})
+	}
+	return list
+}
+
+// head is what stands above the tabs of a page.
+func head(t *testing.T, body string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(body, `data-part="head"`)
+	out, _, ok2 := strings.Cut(rest, `class="tabs"`)
+	if !ok || !ok2 {
+		t.Fatalf("the page has no head:\n%.2000s", body)
+	}
+	return out
+}
+
+// TestARunOpensOnItsAnswer: above the tabs stand the causes with their counts and a
+// button each, what was not merged, notes, parameters, directory and cost; and the
+// error of the run once.
+func TestARunOpensOnItsAnswer(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	events := []event.Event{{Type: event.RunStarted, Label: "nightly"}, {Type: event.Note, Message: "the work of item 7 is kept"},
+		{Type: event.StepStarted, Step: "commands[0]", Label: "outer"}, {Type: event.AttemptStarted, Step: "commands[0]", Attempt: 1},
+		{Type: event.StepStarted, Step: "commands[0].do[0]@0", Label: "inner"}, {Type: event.AttemptStarted, Step: "commands[0].do[0]@0", Attempt: 1},
+		{Type: event.StepFinished, Step: "commands[0].do[0]@0", Status: event.Failed, Attempts: 1, Class: "exit", Message: "disk full"},
+		{Type: event.StepFinished, Step: "commands[0]", Status: event.Failed, Attempts: 1, Class: "exit", Message: "inner: disk full"},
+		{Type: event.AgentUsage, Data: json.RawMessage(`{"cost_usd": 1.5}`)}, {Type: event.AgentUsage, Data: json.RawMessage(`{"cost_usd": 0.75}`)},
+		{Type: event.ItemsReady, Total: 9}}
+	events = append(events, letters(1, 5, "timeout", "no answer after 3s", `{}`)...)
+	events = append(events, letters(6, 2, "exit", "exit status 1", `{"branch":"bide/x/7"}`)...)
+	events = append(events, event.Event{Type: event.ItemStarted, Index: 8}, event.Event{Type: event.ItemFinished, Index: 8, Status: event.Failed, Class: "exit", Message: "not kept", Data: json.RawMessage(`{}`)},
+		event.Event{Type: event.ItemFinished, Index: 6, Status: event.DeadLettered, Attempts: 2, Class: "exit", Message: "exit status 1", Data: json.RawMessage(`{"output":"\"branch\":\"no\""}`)}, // again, without a branch
+		event.Event{Type: event.RunFinished, Status: event.Failed, Message: "the message of the run"})
+	id := s.run(journal.Header{Name: "nightly", Path: "/w/nightly.yml", Dir: "/w/here", Kind: "mapreduce", Params: json.RawMessage(`{"who":"you","n":3}`)}, events...)
+	body := head(t, s.page("/runs/"+id))
+	text := strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(body, " ")), " ")
+	at := 0
+	for _, want := range []string{"It failed after", "1 step exit inner: disk full Retry", "5 items timeout no answer after 3s Retry", "2 items exit exit status 1 Retry", "1 item failed, and is no dead letter",
+		"The work of 1 item was left in branches, not merged.", "bide worktree merge " + id, "the work of item 7 is kept", "agents' cost $2.25", "n 3", "who you", "directory /w/here"} {
+		want := strings.ReplaceAll(want, "'", "'")
+		i := strings.Index(text[at:], want)
+		if i < 0 {
+			t.Errorf("after %q it does not say %q:\n%s", text[max(0, at-40):at], want, text)
+			continue
+		}
+		at += i + len(want)
+	}
+	if strings.Contains(text, "outer") || strings.Contains(text, "the message of the run") {
+		t.Errorf("it says what the causes say:\n%s", text)
+	}
+	if n := strings.Count(body, `name="group" value="`); n != 2 {
+		t.Errorf("%d groups have a button, want 2", n)
+	}
+	if !strings.Contains(body, `action="/runs/`+id+`/resume"`) {
+		t.Error("the step that failed has no button")
+	}
+	if other := head(t, s.page("/runs/"+id+"/map")); strings.Contains(other, "class=\"answer\"") || !strings.Contains(other, "the message of the run") {
+		t.Error("another page of the run has the answer, or lacks the run's error")
+	}
+}
+
+// TestStripOfRuns: the last runs of a workflow stand beside each other, the oldest
+// first, as high as they took long.
+func TestStripOfRuns(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	began := time.Now().Add(-time.Hour)
+	var ids []string
+	for i, took := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute} {
+		at := began.Add(time.Duration(i) * 10 * time.Minute)
+		ids = append(ids, s.run(journal.Header{Name: "nightly", Path: "/w/nightly.yml", Kind: "workflow", Started: at}, event.Event{Type: event.RunStarted, Time: at},
+			event.Event{Type: event.RunFinished, Status: event.Succeeded, Time: at.Add(took)}))
+	}
+	alone := s.run(journal.Header{Name: "nightly", Path: "/w/other.yml", Kind: "workflow"}, event.Event{Type: event.RunStarted}, event.Event{Type: event.RunFinished, Status: event.Succeeded})
+	s.list.refresh(t.Context())
+	body := s.page("/runs/" + ids[1])
+	var got []string
+	for _, m := range regexp.MustCompile(`<a href="/runs/(\w+)" aria-label="[^"]*"( aria-current="page")?>.*?height="([0-9.]+)" rx`).FindAllStringSubmatch(body, -1) {
+		got = append(got, fmt.Sprintf("%d %v %s", slices.Index(ids, m[1]), m[2] != "", m[3]))
+	}
+	if want := []string{"0 false 8.5", "1 true 17", "2 false 34"}; !slices.Equal(got, want) {
+		t.Errorf("the strip is %q, want %q", got, want)
+	}
+	if strings.Contains(s.page("/runs/"+alone), `class="strip"`) {
+		t.Error("a run that is alone has a strip")
+	}
+}
+
+// TestBatchesAreNamedByTheirCommand: in the list and on their pages.
+func TestBatchesAreNamedByTheirCommand(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	source := "name: batch\nmode: mapreduce\nmap:\n  input: list\n  agent_template:\n    - shell: gzip -9 ${item}\n"
+	id := s.run(journal.Header{Name: "batch", Path: "/h/batches/batch.yml", Kind: "mapreduce", Source: []byte(source)}, event.Event{Type: event.RunStarted, Label: "batch"}, event.Event{Type: event.RunFinished, Status: event.Succeeded})
+	s.list.refresh(t.Context())
+	for _, path := range []string{"/", "/?q=gzip", "/runs/" + id} {
+		if !strings.Contains(s.page(path), "batch: gzip -9 ${item}") {
+			t.Errorf("%s does not name the command", path)
+		}
+	}
+}
+
+// TestETA: what is left at the pace of the last minutes, and bounds that hold the
+// truth nearly always.
+func TestETA(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	var x items
+	x.grow(300)
+	for i := range 100 { // one a second
+		x.set(i, journal.ItemSucceeded)
+		x.rate = append(x.rate, bucket{second: now.Unix() - 99 + int64(i), good: 1})
+	}
+	if got, want := x.eta(now), "about 3m20s left (2m47s to 4m10s)"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	x.rate = x.rate[:etaLeast-1]
+	if got := x.eta(now); got != "" {
+		t.Errorf("after %d items it says %q", etaLeast-1, got)
+	}
+}
+
+// TestFailedItemsFirst: on all pages of the list, each item once.
+func TestFailedItemsFirst(t *testing.T) {
+	t.Parallel()
+	var x items
+	x.grow(3 * perPage)
+	for i, s := range map[int]journal.ItemStatus{7: journal.ItemFailed, 250: journal.ItemDeadLettered, 251: journal.ItemSucceeded} {
+		x.set(i, s)
+	}
+	var got []int
+	for from := 0; from < 3*perPage; from += perPage {
+		b := mapBody{From: from}
+		got = append(got, b.choose(&x)...)
+		if b.Fit != 3*perPage {
+			t.Errorf("%d items fit", b.Fit)
+		}
+	}
+	if !slices.Equal(got[:4], []int{8, 251, 1, 2}) {
+		t.Errorf("it begins with %v", got[:4])
+	}
+	if slices.Sort(got); len(slices.Compact(got)) != 3*perPage {
+		t.Errorf("%d different items are listed", len(slices.Compact(got)))
+	}
+}
+
+// TestControls: each button calls the program with its arguments, and only what has a
+// use is there.
+func TestControls(t *testing.T) {
+	t.Parallel()
+	said := filepath.Join(t.TempDir(), "said")
+	s := serve(t, Options{Program: []string{"/bin/sh", "-c", `printf '%s ' "$@" > "$0"`, said}})
+	j, err := s.store.Create(journal.Header{Name: "m", Kind: "mapreduce"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	put := func(list ...event.Event) {
+		t.Helper()
+		for _, e := range list {
+			if err := j.Append(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := j.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := j.Run()
+	buttons := func() (list []string) {
+		t.Helper()
+		_ = s.runs.with(id, func(r *run) error { // nothing is fresh
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.read = time.Time{}
+			return nil
+		})
+		for _, m := range regexp.MustCompile(`action="/runs/\w+/([a-z-]+)"`).FindAllStringSubmatch(head(t, s.page("/runs/"+id)), -1) {
+			list = append(list, m[1])
+		}
+		return list
+	}
+	put(event.Event{Type: event.RunStarted}, event.Event{Type: event.ItemsReady, Total: 2}, event.Event{Type: event.ItemStarted, Index: 1, Attempt: 1})
+	if got, want := buttons(), []string{"pause", "parallel", "stop", "kill"}; !slices.Equal(got, want) {
+		t.Errorf("the buttons are %q, want %q", got, want)
+	}
+	put(event.Event{Type: event.ItemRetry, Index: 1, Attempt: 1, DelayMS: 3_600_000, Time: time.Now()}, event.Event{Type: event.RunControlled, Label: journal.Pause, Time: time.Now()})
+	if got, want := buttons(), []string{"continue", "retry-now", "parallel", "stop", "kill"}; !slices.Equal(got, want) {
+		t.Errorf("of a paused run they are %q, want %q", got, want)
+	}
+	if body := head(t, s.page("/runs/"+id)); !strings.Contains(body, "1 item waits for a retry") || !strings.Contains(body, "It is paused since") {
+		t.Errorf("it does not say what it waits for:\n%s", body)
+	}
+	post := func(action string, form url.Values) int {
+		r, err := http.NewRequest(http.MethodPost, s.at("/runs/"+id+"/"+action), strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		code, _, _ := s.do(s.in, r)
+		return code
+	}
+	for action, want := range map[string]string{"pause": "pause", "continue": "continue", "retry-now": "retry-now", "parallel": "parallel 3"} {
+		if code := post(action, url.Values{"parallel": {"3"}}); code != http.StatusSeeOther {
+			t.Errorf("%s gives status %d", action, code)
+		}
+		if b, err := os.ReadFile(said); err != nil || string(b) != "control "+id+" "+want+" " {
+			t.Errorf("%s calls the program with %q (%v)", action, b, err)
+		}
+	}
+	for _, bad := range []string{"", "0", "-1", "3; rm", "1e9"} {
+		if code := post("parallel", url.Values{"parallel": {bad}}); code != http.StatusBadRequest {
+			t.Errorf("parallel %q gives status %d", bad, code)
+		}
+	}
+}
+
+// TestCommandAndErrorOnce: a step's page has its command and the error of the attempt
+// once, an item's those of its steps.
+func TestCommandAndErrorOnce(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	source := "name: m\nmode: mapreduce\nsetup:\n  - shell: prepare --all\nmap:\n  input: list\n  agent_template:\n    - claude: Mend ${item.file}\n"
+	started := func(index int, step string) []event.Event {
+		return []event.Event{{Type: event.StepStarted, Index: index, Step: step, Label: "label"}, {Type: event.AttemptStarted, Index: index, Step: step, Attempt: 1},
+			{Type: event.AttemptFailed, Index: index, Step: step, Attempt: 1, Class: "exit", Message: "the only error"},
+			{Type: event.StepFinished, Index: index, Step: step, Status: event.Failed, Attempts: 1, Class: "exit", Message: "the only error"}}
+	}
+	events := append([]event.Event{{Type: event.RunStarted}}, started(0, "setup[0]")...)
+	events = append(events, event.Event{Type: event.ItemsReady, Total: 1}, event.Event{Type: event.ItemStarted, Index: 1, Attempt: 1})
+	events = append(append(events, started(1, "map.agent_template[0]")...), event.Event{Type: event.ItemFinished, Index: 1, Status: event.DeadLettered, Attempts: 1, Class: "exit", Message: "the only error", Data: json.RawMessage(`{}`)})
+	id := s.run(journal.Header{Name: "m", Path: "m.yml", Kind: "mapreduce", Source: []byte(source)}, append(events, event.Event{Type: event.RunFinished, Status: event.Failed})...)
+	for path, want := range map[string]string{
+		"/step?path=setup%5B0%5D": "prepare --all", "/step?index=1&path=map.agent_template%5B0%5D": "Mend ${item.file}", "/items/0": "Mend ${item.file}",
+	} {
+		_, body, _ := strings.Cut(s.page("/runs/"+id+path), `class="tabs"`)
+		if n := strings.Count(body, want); n != 1 {
+			t.Errorf("%s has the command %d times", path, n)
+		}
+		if n := strings.Count(body, "the only error"); n != 1 {
+			t.Errorf("%s has the error %d times", path, n)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package web
+
+import (
+	"strings"
+
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/timeline"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// command is what a step does, as the run's file says it: values in ${…} were put in
+// when it ran.
+type command struct {
+	Kind string // the action's key: shell, claude, http, …
+	Text text   // without secrets; "" where the file does not say
+}
+
+// commandsOf gives what finds, by its path, what a step does. The path of
+// "commands[1].do[0]" in round "@3" is "commands[1].do[0]@3".
+func commandsOf(h journal.Header) func(path string) command {
+	if h.Kind == workflow.Dataflow.String() || len(h.Source) > maxEdit {
+		return func(string) command { return command{} }
+	}
+	known := map[string]command{}
+	if f := timeline.File(h); f != nil {
+		hidden := timeline.Secrets(f)
+		workflow.WalkAll(f, func(s *workflow.Step) {
+			if _, ok := known[s.Path]; !ok && s.Action != nil {
+				known[s.Path] = command{s.Action.Kind(), text(hidden.String(workflow.ActionText(s.Action)))}
+			}
+		})
+	}
+	return func(path string) command {
+		if i := strings.IndexAny(path, "@#"); i >= 0 {
+			path = path[:i]
+		}
+		return known[path]
+	}
+}
