@@ -91,7 +91,12 @@ func (b *board) take(e event.Event) {
 		}
 	case event.RunPaused:
 		b.paused = e.Time.Add(delayOf(e))
+	case event.PauseEnded:
+		b.paused = time.Time{}
 	case event.RunControlled:
+		if e.Label == journal.RetryNow {
+			b.paused = time.Time{}
+		}
 		b.held = e.Label == journal.Pause || b.held && e.Label != journal.Continue
 	case event.AgentUsage:
 		var used struct {

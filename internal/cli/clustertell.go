@@ -39,10 +39,16 @@ func (a *app) tellOn(ctx context.Context, run string, q cluster.Control) error {
 
 // controlOn is bide control of a run on Temporal.
 func (a *app) controlOn(ctx context.Context, run string, q journal.ControlRequest) error {
-	if err := a.tellOn(ctx, run, cluster.Control{Do: q.Do, Parallel: q.Parallel}); err != nil {
-		return err
-	}
-	return a.controlled(run, q)
+	return a.reading(run, func(r *journal.Reader) error {
+		before, err := r.State(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.tellOn(ctx, run, cluster.Control{Do: q.Do, Parallel: q.Parallel}); err != nil {
+			return err
+		}
+		return a.controlled(run, q, before)
+	})
 }
 
 // requeueOn has Temporal run dead letters again: in the map that goes on, or in a new

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -28,7 +29,8 @@ func (a *app) controlCmd() *cobra.Command {
   pause       start nothing new: no item, step or attempt; what runs goes on
   continue    start again
   parallel N  have so many items of the map run at once
-  retry-now   begin the retries that wait, of steps and items, at once
+  retry-now   begin the retries that wait, of steps and items, at once, and lift a
+              rate limit: agents are asked again
   stop        stop, as "bide stop" does
 
 Times that are bounded go on while a run is paused. A pause, and a number of items at
@@ -95,12 +97,16 @@ func (a *app) control(ctx context.Context, run string, q journal.ControlRequest)
 		case q.Do == journal.Parallel && kind != workflow.MapReduce.String():
 			return usagef("run %s has no map, of whose items so many could run at once", r.Run())
 		}
+		before, err := r.State(ctx)
+		if err != nil {
+			return err
+		}
 		asked := false
 		for {
 			if !asked {
 				switch err := r.RequestControl(q); {
-				case errors.Is(err, journal.ErrNotInUse) && q.Do == journal.Continue:
-					return a.continueLater(ctx, r.Run())
+				case errors.Is(err, journal.ErrNotInUse) && (q.Do == journal.Continue || q.Do == journal.RetryNow):
+					return a.controlLater(ctx, r.Run(), q.Do)
 				case errors.Is(err, journal.ErrNotInUse):
 					return usagef("run %s: %w", r.Run(), err)
 				case err == nil:
@@ -109,7 +115,7 @@ func (a *app) control(ctx context.Context, run string, q journal.ControlRequest)
 					return err
 				}
 			} else if !r.ControlRequested() {
-				return a.controlled(r.Run(), q)
+				return a.controlled(r.Run(), q, before)
 			} else if held, err := r.InUse(); err != nil || !held {
 				return errors.Join(err, usagef("run %s: %w", r.Run(), journal.ErrNotInUse))
 			}
@@ -120,26 +126,45 @@ func (a *app) control(ctx context.Context, run string, q journal.ControlRequest)
 	})
 }
 
-// controlled tells that a run does what it was told.
-func (a *app) controlled(run string, q journal.ControlRequest) error {
+// controlled tells that a run does what it was told. before is how it stood then.
+func (a *app) controlled(run string, q journal.ControlRequest, before *journal.State) error {
 	text := q.Do
 	if q.Parallel > 0 {
 		text += " " + strconv.Itoa(q.Parallel)
 	}
-	return a.printf("run %s: %s\n", run, text)
+	text = fmt.Sprintf("run %s: %s", run, text)
+	limit := before.Pause.Until
+	limited := limit.After(time.Now())
+	switch {
+	case q.Do == journal.RetryNow && limited:
+		text += "; the rate limit is lifted, and agents are asked again"
+	case q.Do != journal.Continue:
+	case before.Held.IsZero() && limited:
+		text = fmt.Sprintf("run %s is not paused; %s", run, limitHolds(run, limit))
+	case before.Held.IsZero():
+		text = fmt.Sprintf("run %s is not paused", run)
+	case limited:
+		text += "; " + limitHolds(run, limit)
+	}
+	return a.printf("%s\n", text)
 }
 
-// continueLater ends the pause of a run that no process has.
-func (a *app) continueLater(ctx context.Context, run string) error {
+// limitHolds says that a rate limit holds back the agents of a run, and what lifts it.
+func limitHolds(run string, until time.Time) string {
+	return fmt.Sprintf("a rate limit holds back its agents until %s: to ask them now: bide control %s retry-now", until.Local().Format(time.DateTime), run)
+}
+
+// controlLater has the next process of a run, which none has now, go on in another way.
+func (a *app) controlLater(ctx context.Context, run, do string) error {
 	st, err := a.store()
 	if err != nil {
 		return err
 	}
-	switch err := engine.Continue(ctx, st, run); {
+	switch err := engine.ControlLater(ctx, st, run, do); {
 	case errors.Is(err, journal.ErrNotInUse):
 		return usagef("run %s: %w", run, err)
 	case err != nil:
 		return err
 	}
-	return a.printf("run %s: continue; bide resume %s goes on with it\n", run, shortRun(run))
+	return a.printf("run %s: %s; bide resume %s goes on with it\n", run, do, shortRun(run))
 }

@@ -24,7 +24,8 @@ import (
 type shown struct {
 	runInfo
 	Resumes  int                  `json:"resumes"`
-	Paused   time.Time            `json:"paused_since,omitzero"` // by bide control
+	Paused   time.Time            `json:"paused_since,omitzero"`     // by bide control
+	Limited  time.Time            `json:"rate_limit_until,omitzero"` // agents are not asked before
 	Class    string               `json:"class,omitempty"`
 	Retried  int                  `json:"items_retried"` // items that needed more than one attempt
 	Letters  int                  `json:"dead_letters"`
@@ -147,6 +148,9 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 	s := &shown{runInfo: infoOf(sum, nil), Resumes: st.Resumes, Class: st.Class, Usage: st.Usage,
 		Letters: sum.Items.DeadLettered, State: r.Dir(), Version: h.BideVersion, Errors: append([]journal.ErrorClass{}, st.Items.Errors()...), Notes: []string{}}
 	s.Message, s.Paused = st.Message, st.Held
+	if st.Pause.Until.After(time.Now()) && (s.Status == event.Running || s.Resumable) {
+		s.Limited = st.Pause.Until
+	}
 	again, err := r.Again(ctx)
 	if err != nil {
 		return nil, err
@@ -315,6 +319,9 @@ func (s *shown) commands() []string {
 	if !s.Paused.IsZero() {
 		out = append(out, "bide control "+s.Run+" continue")
 	}
+	if !s.Limited.IsZero() {
+		out = append(out, "bide control "+s.Run+" retry-now")
+	}
 	if s.Letters > 0 {
 		out = append(out, "bide dlq list "+s.Run, "bide dlq retry "+s.Run)
 	}
@@ -359,12 +366,16 @@ func (s *shown) because() string {
 	return ": " + oneLine(strings.ReplaceAll(s.Message, "\n", "; "))
 }
 
-// paused says since when bide control holds the run.
-func (s *shown) paused() string {
-	if s.Paused.IsZero() {
-		return ""
+// paused says since when bide control holds the run, and until when a rate limit
+// holds back its agents.
+func (s *shown) paused() (text string) {
+	if !s.Paused.IsZero() {
+		text = ", paused since " + s.Paused.Local().Format(time.DateTime)
 	}
-	return ", paused since " + s.Paused.Local().Format(time.DateTime)
+	if !s.Limited.IsZero() {
+		text += ", agents held back by a rate limit until " + s.Limited.Local().Format(time.DateTime)
+	}
+	return text
 }
 
 func (s *shown) times() string {

@@ -27,13 +27,14 @@ func (c *control) begin(m *mapper.Map) {
 	c.m = m
 }
 
-// tell has the map that goes on do something.
-func (c *control) tell(do func(*mapper.Map)) {
+// tell has the map that goes on do something, and says whether there is one.
+func (c *control) tell(do func(*mapper.Map)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.m != nil {
 		do(c.m)
 	}
+	return c.m != nil
 }
 
 // forgetRequests forgets what was asked of the process before this one.
@@ -76,9 +77,13 @@ func (g *guard) carryOut(q *journal.ControlRequest) {
 		g.control.tell((*mapper.Map).Wake)
 		said = "goes on"
 	case journal.RetryNow:
-		g.x.Life.RetryNow()
-		g.control.tell((*mapper.Map).RetryNow)
-		said = "tries again at once what waits for its next attempt"
+		// Recorded before it is done: what waits after it is to be found waiting.
+		g.recordControl(q, "tries again at once what waits for its next attempt or for the end of a rate limit")
+		g.x.Agents.Lift(g.x.Clock.Now())
+		if !g.control.tell(func(m *mapper.Map) { m.RetryNow(g.x.Life.RetryNow) }) {
+			g.x.Life.RetryNow()
+		}
+		return
 	case journal.Parallel:
 		g.control.parallel.Store(int64(q.Parallel))
 		g.control.tell(func(m *mapper.Map) { m.SetParallel(q.Parallel) })
@@ -87,6 +92,10 @@ func (g *guard) carryOut(q *journal.ControlRequest) {
 		g.x.Note("another process asked for %q, which is not known", q.Do)
 		return
 	}
+	g.recordControl(q, said)
+}
+
+func (g *guard) recordControl(q *journal.ControlRequest, said string) {
 	_ = g.x.Recorder.Record(controlled(q, "another process asked for it: the run "+said)) // as tell
 }
 
@@ -107,20 +116,27 @@ func (r *run) keepControl() {
 	}
 }
 
-// Continue ends the pause of a run that no process has: who resumes it need not
-// tell it then. The error is journal.ErrNotInUse where there is no such pause.
-func Continue(ctx context.Context, st *journal.Store, id string) (err error) {
+// ControlLater has the next process of a run, which none has now, go on in another
+// way: with journal.Continue it is not paused, with journal.RetryNow nothing waits for
+// its next attempt or the end of a rate limit. The error is journal.ErrNotInUse where
+// there is nothing to change.
+func ControlLater(ctx context.Context, st *journal.Store, id, do string) (err error) {
 	j, err := st.Open(id)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
 	s, err := j.State(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case s.Held.IsZero():
+	}
+	said := "the run is to go on when it is resumed"
+	switch {
+	case do == journal.Continue && !s.Held.IsZero():
+	case do == journal.RetryNow && s.Waits(time.Now()):
+		said = "nothing waits when the run is resumed"
+	default:
 		return journal.ErrNotInUse
 	}
-	return errors.Join(j.Append(controlled(&journal.ControlRequest{Do: journal.Continue}, "the run is to go on when it is resumed")), j.Sync(ctx))
+	return errors.Join(j.Append(controlled(&journal.ControlRequest{Do: do}, said)), j.Sync(ctx))
 }

@@ -85,7 +85,42 @@ func (s *State) applyControl(e event.Event) {
 		s.Held = time.Time{}
 	case Parallel:
 		s.Parallel = e.Total
+	case RetryNow:
+		s.retryNow(e.Time)
 	}
+}
+
+// retryNow ends at a time the pause for a rate limit, and all waits for a next attempt.
+func (s *State) retryNow(at time.Time) {
+	s.Pause = event.Pause{}
+	for path, step := range s.Steps {
+		if step.Retry.NotBefore.After(at) {
+			step.Retry.NotBefore = at
+			s.Steps[path] = step
+		}
+	}
+	for i, x := range s.Items.special {
+		if x.retry.NotBefore.After(at) {
+			x.retry.NotBefore = at
+			s.Items.special[i] = x
+		}
+	}
+}
+
+// Waits says whether at a time a step or an item waits for its next attempt, or a rate
+// limit pauses the agents.
+func (s *State) Waits(now time.Time) bool {
+	for _, step := range s.Steps {
+		if step.Retry.NotBefore.After(now) {
+			return true
+		}
+	}
+	for i, x := range s.Items.special {
+		if s.Items.status[i-1] == ItemWaiting && x.retry.NotBefore.After(now) {
+			return true
+		}
+	}
+	return s.Pause.Until.After(now)
 }
 
 // settle ends what is in flight: its process is no more. died says that the

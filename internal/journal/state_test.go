@@ -624,6 +624,36 @@ func TestPauseEnds(t *testing.T) {
 	}
 }
 
+// TestRetryNowEndsWaits: what was to be tried at once does not wait again, whoever
+// resumes the run.
+func TestRetryNowEndsWaits(t *testing.T) {
+	at := func(sec int) time.Time { return epoch.Add(time.Duration(sec) * time.Second) }
+	s := &State{}
+	for i, e := range []event.Event{
+		{Type: event.RunStarted, Time: at(0)},
+		{Type: event.StepStarted, Step: "commands[0]", Time: at(0)},
+		{Type: event.AttemptFailed, Step: "commands[0]", Attempt: 1, Class: "exit", Time: at(1)},
+		{Type: event.RetryScheduled, Step: "commands[0]", Attempt: 1, DelayMS: 3_600_000, Time: at(1)},
+		{Type: event.ItemStarted, Index: 1, Attempt: 1, Time: at(1)},
+		{Type: event.ItemRetry, Index: 1, Attempt: 1, DelayMS: 3_600_000, Time: at(2)},
+		{Type: event.RunPaused, DelayMS: 7_200_000, Time: at(3)},
+	} {
+		e.Seq = int64(i + 1)
+		if err := s.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !s.Waits(at(10)) {
+		t.Error("nothing waits before")
+	}
+	if err := s.Apply(event.Event{Seq: 9, Type: event.RunControlled, Label: RetryNow, Time: at(10)}); err != nil {
+		t.Fatal(err)
+	}
+	if step, item := s.Steps["commands[0]"].Retry.NotBefore, s.Items.At(1).Retry.NotBefore; !step.Equal(at(10)) || !item.Equal(at(10)) || s.Pause != (event.Pause{}) || s.Waits(at(10)) {
+		t.Errorf("the step waits until %v, the item until %v, the agents until %v", step, item, s.Pause.Until)
+	}
+}
+
 // TestEditedItem: an item that was edited when it was requeued has that data,
 // and its original is kept.
 func TestEditedItem(t *testing.T) {

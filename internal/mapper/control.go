@@ -28,9 +28,13 @@ func (x *Map) SetParallel(n int) {
 	})
 }
 
-// RetryNow ends the waits of the items that wait for their next attempt.
-func (x *Map) RetryNow() {
-	x.tell(func() { x.machine.RetryNow(x.Clock.Now()) })
+// RetryNow ends the waits of the items that wait for their next attempt, and the
+// pause for a rate limit. Then it wakes the agents that wait for the end of that pause.
+func (x *Map) RetryNow(wake func()) {
+	x.tell(func() {
+		x.machine.RetryNow(x.Clock.Now())
+		wake()
+	})
 }
 
 // held says whether a start has to wait because the map is held.

@@ -6,14 +6,14 @@ import "time"
 // run beyond it run to their end.
 func (m *Machine) SetParallel(n int) { m.cfg.MaxParallel = max(1, n) }
 
-// RetryNow ends the waits of all items that wait for their next attempt, and says
-// how many there are. Pauses for a rate limit and open breakers stay.
-func (m *Machine) RetryNow(now time.Time) int {
+// RetryNow ends the waits of all items that wait for their next attempt, and the
+// pause for a rate limit. Open breakers stay.
+func (m *Machine) RetryNow(now time.Time) {
+	m.limit.Lift(now)
 	old := m.waiting
 	m.waiting = make(waiting, 0, len(old))
 	for _, r := range old {
 		r.notBefore = min(r.notBefore, instantOf(now))
 		m.waiting.push(r)
 	}
-	return len(old)
 }

@@ -129,6 +129,15 @@ func (l *RateLimit) Answered(round int) bool {
 	return true
 }
 
+// Lift ends the pause that lasts: somebody says that the limit is over, and an agent
+// that is turned away after it begins a new series of pauses.
+func (l *RateLimit) Lift(now time.Time) {
+	if t := instantOf(now); l.until > t {
+		l.until, l.since, l.streak = t, 0, 0
+		l.round++
+	}
+}
+
 // Pause gives what is to be recorded: the zero Pause where no series lasts.
 func (l *RateLimit) Pause() event.Pause {
 	if l.streak == 0 {

@@ -574,3 +574,30 @@ func TestExtremeTimes(t *testing.T) {
 		}
 	}
 }
+
+// TestLiftedRateLimit: a pause that is lifted is over for all; who is turned away after
+// that begins a new series, with all of max_wait.
+func TestLiftedRateLimit(t *testing.T) {
+	t.Parallel()
+	l := NewRateLimit(5 * time.Hour)
+	old, _ := l.Ask(at(0))
+	if !l.Limited(old, 4*time.Hour, at(0)) {
+		t.Fatal("a limit within max_wait is not waited for")
+	}
+	l.Lift(at(time.Minute))
+	round, until := l.Ask(at(time.Minute))
+	if !until.IsZero() || l.Pause().Streak != 0 {
+		t.Fatalf("after the lift agents wait until %v, and %+v is recorded", until, l.Pause())
+	}
+	if !l.Limited(round, 4*time.Hour, at(2*time.Hour)) {
+		t.Error("the time before the lift counts in max_wait")
+	}
+	if _, until := l.Ask(at(2 * time.Hour)); !until.Equal(at(6 * time.Hour)) {
+		t.Errorf("the new pause ends at %v", until)
+	}
+	before := l.Pause()
+	l.Lift(at(7 * time.Hour))
+	if l.Pause() != before {
+		t.Errorf("a lift after the end of a pause changes %+v to %+v", before, l.Pause())
+	}
+}

@@ -81,6 +81,15 @@ func (g *Agents) SetPause(p event.Pause) {
 	g.rateLimit().Restore(p)
 }
 
+// Lift ends the pause that lasts, and lets agents be asked again that a limit beyond
+// MaxWait kept from it.
+func (g *Agents) Lift(now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.rateLimit().Lift(now)
+	g.beyond = time.Time{}
+}
+
 // rateLimit is the machine of the pauses. The lock is held.
 func (g *Agents) rateLimit() *policy.RateLimit {
 	if g.limit == nil {

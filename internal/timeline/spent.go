@@ -96,6 +96,54 @@ func (t *Timeline) stopWaiting(r *Row, at time.Time) bool {
 	return true
 }
 
+// paused adds a pause for a rate limit; one that begins before the last has ended
+// prolongs it.
+func (t *Timeline) paused(from, to time.Time) {
+	t.limit = to
+	n := len(t.Pauses)
+	if n == 0 || t.Pauses[n-1].To.Before(from) {
+		t.Pauses = append(t.Pauses, Wait{From: from, To: to, Source: event.FromRateLimit})
+		t.sum(t.Pauses[n])
+		return
+	}
+	last := &t.Pauses[n-1]
+	s := t.Waited[last.Source]
+	s.Total += max(0, to.Sub(last.To))
+	t.Waited[last.Source] = s
+	if to.After(last.To) {
+		last.To = to
+	}
+}
+
+// stopPause ends at a time the pause that lasts, if one does.
+func (t *Timeline) stopPause(at time.Time) {
+	n := len(t.Pauses)
+	if n == 0 || !t.Pauses[n-1].To.After(at) || at.Before(t.Pauses[n-1].From) {
+		return
+	}
+	last := &t.Pauses[n-1]
+	s := t.Waited[last.Source]
+	s.Total -= last.To.Sub(at)
+	t.Waited[last.Source] = s
+	last.To = at
+}
+
+// goOn ends the pause for good: a resume does not go on with it.
+func (t *Timeline) goOn(at time.Time) {
+	t.stopPause(at)
+	t.limit = time.Time{}
+}
+
+// retryNow ends all that waits for a time: somebody asked for it.
+func (t *Timeline) retryNow(at time.Time) {
+	t.goOn(at)
+	for _, r := range t.rows {
+		if r.Status == Waiting {
+			t.stopWaiting(r, at)
+		}
+	}
+}
+
 // sum adds a wait to those of its source.
 func (t *Timeline) sum(w Wait) {
 	s := t.Waited[w.Source]

@@ -60,6 +60,7 @@ type Timeline struct {
 	lists  bool      // paths may be of calls for the elements of lists
 	busy   spans     // when something worked
 	open   time.Time // since when work items are in flight; zero for none are
+	limit  time.Time // the end of the last pause for a rate limit, over the ends of processes; zero for none
 }
 
 // Life is one process that had the run.
@@ -182,15 +183,13 @@ func (t *Timeline) Apply(e event.Event) {
 		}
 		t.settle(e.Time, false)
 	case event.RunPaused:
-		w := Wait{From: e.Time, To: e.Time.Add(millis(e.DelayMS)), Source: event.FromRateLimit}
-		t.Pauses = append(t.Pauses, w)
-		t.sum(w)
+		t.paused(e.Time, e.Time.Add(millis(e.DelayMS)))
+	case event.PauseEnded:
+		t.goOn(e.Time)
 	case event.PhaseStarted, event.PhaseFinished:
 		t.phaseChanged(e)
 	case event.BreakerChanged:
 		t.Breakers = append(t.Breakers, Breaker{e.Time, e.Label, e.From, e.To})
-	case event.PauseEnded:
-		t.pauseEnded(e.Time)
 	case event.Note:
 		t.Notes = append(t.Notes, e.Message)
 	case event.RunControlled, event.ItemsCompared:
@@ -211,19 +210,9 @@ func (t *Timeline) controlled(e event.Event) {
 		t.Held = e.Time
 	case e.Type == event.RunControlled && e.Label == journal.Continue:
 		t.Held = time.Time{}
+	case e.Type == event.RunControlled && e.Label == journal.RetryNow:
+		t.retryNow(e.Time)
 	}
-}
-
-// pauseEnded ends the pause of a rate limit before its time.
-func (t *Timeline) pauseEnded(at time.Time) {
-	n := len(t.Pauses)
-	if n == 0 || !t.Pauses[n-1].To.After(at) {
-		return
-	}
-	w := &t.Pauses[n-1]
-	s := t.Waited[w.Source]
-	s.Total -= w.To.Sub(at)
-	w.To, t.Waited[w.Source] = at, s
 }
 
 // latest notes the time of an event: the last sign of life of a process.
@@ -246,6 +235,9 @@ func (t *Timeline) begin(e event.Event) {
 	}
 	t.Status, t.Class, t.Message, t.Finished = event.Running, "", "", time.Time{}
 	t.Lives = append(t.Lives, Life{From: e.Time, To: e.Time})
+	if t.limit.After(e.Time) {
+		t.paused(e.Time, t.limit)
+	}
 	if e.Label != "" {
 		t.Name = e.Label
 	}
@@ -255,6 +247,7 @@ func (t *Timeline) begin(e event.Event) {
 func (t *Timeline) settle(at time.Time, died bool) {
 	t.Inflight = 0
 	t.idle(at)
+	t.stopPause(at)
 	for _, r := range t.rows {
 		if r.Status != event.Running && r.Status != Waiting {
 			continue

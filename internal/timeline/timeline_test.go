@@ -168,3 +168,43 @@ func TestNow(t *testing.T) {
 		t.Errorf("the rate limit held it back for %s, want 20s", w.Total)
 	}
 }
+
+// TestPausesForRateLimits: two answers make one pause; it ends with its process, goes
+// on with the next, and ends for good when it is lifted, as the waits of steps do.
+func TestPausesForRateLimits(t *testing.T) {
+	t.Parallel()
+	line := told(journal.Header{Name: "n", Kind: "workflow"},
+		event.Event{Type: event.RunStarted, Time: at(0)},
+		event.Event{Type: event.StepStarted, Step: "commands[0]", Label: "up", Time: at(0)},
+		event.Event{Type: event.AttemptStarted, Step: "commands[0]", Attempt: 1, Time: at(0)},
+		event.Event{Type: event.AttemptFailed, Step: "commands[0]", Attempt: 1, Class: "exit", Message: "no", Time: at(1)},
+		event.Event{Type: event.RetryScheduled, Step: "commands[0]", Attempt: 1, DelayMS: 3_600_000, Time: at(1)},
+		event.Event{Type: event.RunPaused, DelayMS: 7_200_000, Time: at(2)},
+		event.Event{Type: event.RunPaused, DelayMS: 7_200_000, Time: at(4)},
+		event.Event{Type: event.RunFinished, Status: event.Interrupted, Time: at(10)},
+		event.Event{Type: event.RunResumed, Time: at(20)},
+		event.Event{Type: event.StepStarted, Step: "commands[0]", Label: "up", Time: at(20)},
+		event.Event{Type: event.RetryScheduled, Step: "commands[0]", Attempt: 1, DelayMS: 3_600_000, Time: at(20)},
+	)
+	if got, want := line.Now(at(30), journal.Counts{}, time.Time{}), "A rate limit holds back all agents for another 2h."; got != want {
+		t.Errorf("before it is lifted: %q, want %q", got, want)
+	}
+	line.Apply(event.Event{Seq: 12, Type: event.RunControlled, Label: journal.RetryNow, Time: at(40)})
+	if n := len(line.Pauses); n != 2 || !line.Pauses[0].To.Equal(at(10)) || !line.Pauses[1].From.Equal(at(20)) || !line.Pauses[1].To.Equal(at(40)) {
+		t.Errorf("the pauses are %+v", line.Pauses)
+	}
+	if s := line.Waited[event.FromRateLimit]; s.Count != 2 || s.Total != 28*time.Second {
+		t.Errorf("the pauses sum up to %+v", s)
+	}
+	if got, want := line.Now(at(45), journal.Counts{}, time.Time{}), "up waits for its turn."; got != want {
+		t.Errorf("after it is lifted: %q, want %q", got, want)
+	}
+	if w, ok := line.Row("commands[0]").Turn(at(45)); !ok || !w.From.Equal(at(40)) {
+		t.Errorf("it waits for its turn since %v (%v), want since it was to be tried at once", w.From, ok)
+	}
+	line.Apply(event.Event{Seq: 13, Type: event.RunFinished, Status: event.Interrupted, Time: at(50)})
+	line.Apply(event.Event{Seq: 14, Type: event.RunResumed, Time: at(60)})
+	if n := len(line.Pauses); n != 2 {
+		t.Errorf("a pause that was lifted is back: %+v", line.Pauses)
+	}
+}

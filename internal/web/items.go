@@ -162,6 +162,12 @@ func (t *items) own(f *journal.Fact) {
 		}
 	case event.RunResumed, event.RunFinished:
 		t.settle(uint32(f.Seq()))
+	case event.RunControlled:
+		if e, err := f.Event(); err == nil && e.Label == journal.RetryNow {
+			for index, at := range t.due {
+				t.due[index] = min(at, f.Nanos())
+			}
+		}
 	}
 }
 
