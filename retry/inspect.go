@@ -161,7 +161,8 @@ func (t *traits) offer(hint time.Duration) {
 //	rate_limit    HTTP status 429, or a method RateLimited() that returns true
 //	server_error  an HTTP status from 500 to 599
 //	timeout       context.DeadlineExceeded, or a method Timeout() that returns true
-//	network       a dial, DNS or connection error
+//	network       a dial, DNS or connection error, and what net/http and HTTP/2
+//	              say of an answer that did not come, or broke off
 //	exit          a method ExitCode() int: a command that ended with a status
 //	error         anything else
 //
@@ -274,7 +275,7 @@ func ofNetwork(err error) bool {
 	case syscall.Errno:
 		return isNetworkErrno(err)
 	}
-	return err == net.ErrClosed || err == io.ErrUnexpectedEOF
+	return err == net.ErrClosed || err == io.ErrUnexpectedEOF || ofHTTP(err)
 }
 
 func isNetworkErrno(errno syscall.Errno) bool {

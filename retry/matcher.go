@@ -19,8 +19,8 @@ type Matcher func(error) bool
 
 // The matchers that have a name in retry_on and abort_on; see [MatcherByName].
 var (
-	// Network accepts dial, DNS and connection errors, except of what was
-	// cancelled.
+	// Network accepts dial, DNS and connection errors, and those of net/http whose
+	// connection ended before the answer was whole, except of what was cancelled.
 	Network Matcher = isNetwork
 
 	// Timeout accepts an attempt's own timeout, context.DeadlineExceeded, and

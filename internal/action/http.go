@@ -8,8 +8,10 @@ import (
 	"io"
 	"net/http"
 	"net/textproto"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bide-dev/bide/internal/template"
@@ -57,7 +59,7 @@ func (w *World) Send(ctx context.Context, q *Request, c *Call) (Result, error) {
 	}
 	client := w.HTTP
 	if client == nil {
-		client = http.DefaultClient
+		client = standard()
 	}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -77,15 +79,39 @@ func (w *World) Send(ctx context.Context, q *Request, c *Call) (Result, error) {
 		return res, nil
 	}
 	res.ExitCode = 1
-	e := &HTTPError{Method: req.Method, URL: req.URL.Redacted(), Status: res.Status, Body: c.Mask.String(res.Output)}
-	if len(e.Body) > 1024 {
+	e := unexpected(req.Method, req.URL, resp)
+	if e.Body = c.Mask.String(res.Output); len(e.Body) > 1024 {
 		e.Body = e.Body[:1024]
-	}
-	if h := resp.Header.Get("Retry-After"); h != "" {
-		e.After, e.HasAfter = retry.ParseRetryAfter(h, time.Now())
 	}
 	return res, e
 }
+
+// unexpected is the error of an answer, but for its body.
+func unexpected(method string, target *url.URL, resp *http.Response) *HTTPError {
+	e := &HTTPError{Method: method, URL: target.Redacted(), Status: resp.StatusCode}
+	if h := resp.Header.Get("Retry-After"); h != "" {
+		e.After, e.HasAfter = retry.ParseRetryAfter(h, time.Now())
+	}
+	return e
+}
+
+// standard is the client of requests where there is no other. What a proxy answers
+// instead of making a tunnel is an *HTTPError: net/http would give its reason alone, in
+// words.
+var standard = sync.OnceValue(func() *http.Client {
+	t, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultClient // of a program that has put another in its place
+	}
+	t = t.Clone()
+	t.OnProxyConnectResponse = func(_ context.Context, proxy *url.URL, req *http.Request, resp *http.Response) error {
+		if resp.StatusCode == http.StatusOK {
+			return nil
+		}
+		return unexpected(req.Method, proxy, resp)
+	}
+	return &http.Client{Transport: t}
+})
 
 var errHTTPTimeout = errors.New("the request timed out")
 
