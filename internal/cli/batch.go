@@ -21,7 +21,6 @@ import (
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/option"
-	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -30,21 +29,17 @@ import (
 
 // batchOptions are what batch was asked to do.
 type batchOptions struct {
-	run      runFlags
-	pf       policyFlags
-	command  string
+	run runFlags
+	pf  policyFlags
+	jobsShown
 	parallel string
 	failFast bool
 	argFile  string
 	null     bool
-	order    bool
-	tag      bool
-	joblog   string
 	dryRun   bool
 
 	glob  string   // files that fit it are the items
 	agent bool     // command is a prompt
-	words []string // the command as words, in place of command
 	args  []string // what follows :::
 	given bool     // there was a :::
 }
@@ -75,7 +70,8 @@ a command or an option of one.
 What the commands print goes to standard output and standard error, one command after
 the other, as they end; -k gives it in the order of the items. What is run is a recorded
 MapReduce workflow, so that "bide resume", "bide show" and "bide dlq" work as for any
-other, and "bide logs" has all outputs.`,
+other, and "bide logs" has all outputs. A resume shows its outputs as the batch does,
+and goes on with its log of jobs.`,
 		Example: `  bide batch 'src/**/*.png' -- optipng {}
   bide batch -k --attempts 5 -- curl -fsS {} ::: https://a.example https://b.example
   find . -name '*.gz' -print0 | bide batch -0 -- gzip -t {}
@@ -96,13 +92,13 @@ other, and "bide logs" has all outputs.`,
 	}
 	fs := cmd.Flags()
 	fs.SetInterspersed(false)
-	fs.StringVar(&f.command, "command", "", "text for sh -c, with ${item} or {} for the item; \"claude: PROMPT\" is for the agent CLI")
+	fs.StringVar(&f.Command, "command", "", "text for sh -c, with ${item} or {} for the item; \"claude: PROMPT\" is for the agent CLI")
 	fs.StringVarP(&f.parallel, "parallel", "j", "100%", "commands at once: a number, a share of the processors (50%), or so many more or less (+2, -1); also --jobs")
 	fs.StringVarP(&f.argFile, "arg-file", "a", "", "the items are the lines of this file")
 	fs.BoolVarP(&f.null, "null", "0", false, "items end with NUL and not with the line")
-	fs.BoolVarP(&f.order, "keep-order", "k", false, "outputs in the order of the items")
-	fs.BoolVar(&f.tag, "tag", false, "put the item before each line of output")
-	fs.StringVar(&f.joblog, "joblog", "", "write a line for each command into this file, in parallel's form")
+	fs.BoolVarP(&f.Order, "keep-order", "k", false, "outputs in the order of the items")
+	fs.BoolVar(&f.Tag, "tag", false, "put the item before each line of output")
+	fs.StringVar(&f.Log, "joblog", "", "write a line for each command into this file, in parallel's form")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print the commands, and run nothing")
 	f.pf.register(fs, option.Batch, "backoff")
 	f.pf.registerRetry(fs)
@@ -149,10 +145,10 @@ func (f *batchOptions) read(args []string, dash int) error {
 		return words[:i]
 	}
 	after = cut(after)
-	if before = cut(before); dash < 0 && f.command == "" && (f.given || f.argFile != "" || f.null) {
+	if before = cut(before); dash < 0 && f.Command == "" && (f.given || f.argFile != "" || f.null) {
 		before, after = nil, before // batch echo {} ::: a b
 	}
-	f.words = after
+	f.Words = after
 	if len(before) > 0 {
 		f.glob = before[0]
 	}
@@ -173,11 +169,11 @@ func (f *batchOptions) read(args []string, dash int) error {
 		return usagef("%q is a second pattern; put patterns in quotes, so that the shell does not expand them, or write: bide batch -- COMMAND ::: FILE...", before[1])
 	case sources > 1:
 		return usagef("the items come from one place: a pattern, :::, or -a FILE")
-	case f.command == "" && len(f.words) == 0:
+	case f.Command == "" && len(f.Words) == 0:
 		return usagef("no command is given; write it after --, as in: bide batch '*.png' -- optipng {}, or as --command TEXT")
-	case f.command != "" && len(f.words) > 0:
+	case f.Command != "" && len(f.Words) > 0:
 		return usagef("--command and a command after -- cannot be used together")
-	case slices.ContainsFunc(append(f.words, f.command), func(w string) bool { return strings.Contains(w, "{%}") && !namesItem(w) }):
+	case slices.ContainsFunc(append(f.Words, f.Command), func(w string) bool { return strings.Contains(w, "{%}") && !namesItem(w) }):
 		return usagef("{%%}, the number of the slot, is not supported")
 	}
 	return nil
@@ -186,9 +182,9 @@ func (f *batchOptions) read(args []string, dash int) error {
 // prefixed takes a command that says what it is for: "shell: TEXT", or "claude:
 // PROMPT", in which the item is the last word unless it stands somewhere else.
 func (f *batchOptions) prefixed() {
-	given := &f.command
-	if len(f.words) == 1 {
-		given = &f.words[0]
+	given := &f.Command
+	if len(f.Words) == 1 {
+		given = &f.Words[0]
 	}
 	if text, ok := strings.CutPrefix(*given, "shell:"); ok {
 		*given = strings.TrimSpace(text)
@@ -197,9 +193,9 @@ func (f *batchOptions) prefixed() {
 	if !ok {
 		return
 	}
-	f.command, f.words, f.agent = strings.TrimSpace(text), nil, true
-	if f.command != "" && !namesItem(f.command) && !hasPlaceholder(f.command) {
-		f.command += " {}"
+	f.Command, f.Words, f.agent = strings.TrimSpace(text), nil, true
+	if f.Command != "" && !namesItem(f.Command) && !hasPlaceholder(f.Command) {
+		f.Command += " {}"
 	}
 }
 
@@ -207,55 +203,23 @@ func (f *batchOptions) prefixed() {
 // placeholders; parts says that items are objects with their parts.
 func (f *batchOptions) text() (text string, parts bool) {
 	switch {
-	case f.agent && !hasPlaceholder(f.command):
-		return f.command, false
+	case f.agent && !hasPlaceholder(f.Command):
+		return f.Command, false
 	case f.agent:
-		return placeholder().ReplaceAllStringFunc(f.command, func(p string) string { return "${item." + placeholders[p] + "}" }), true
-	case len(f.words) == 1 && strings.ContainsAny(f.words[0], " \t\n;|&<>()$`"):
-		return shellOfText(withItem(f.words[0])), true
-	case len(f.words) > 0:
+		return placeholder().ReplaceAllStringFunc(f.Command, func(p string) string { return "${item." + placeholders[p] + "}" }), true
+	case len(f.Words) == 1 && strings.ContainsAny(f.Words[0], " \t\n;|&<>()$`"):
+		return shellOfText(withItem(f.Words[0])), true
+	case len(f.Words) > 0:
 		return shellOfWords(f.wordsWithItem()), true
-	case namesItem(f.command) || !hasPlaceholder(f.command):
-		return f.command, false
+	case namesItem(f.Command) || !hasPlaceholder(f.Command):
+		return f.Command, false
 	}
-	return shellOfText(f.command), true
+	return shellOfText(f.Command), true
 }
 
 // namesItem says whether a text has the variable of a workflow, and so braces of its own.
 func namesItem(text string) bool {
 	return strings.Contains(text, "${item") || strings.Contains(text, "$item")
-}
-
-// wordsWithItem are the words of the command; the item is the last of them unless
-// it stands somewhere else.
-func (f *batchOptions) wordsWithItem() []string {
-	if hasPlaceholder(f.words...) {
-		return f.words
-	}
-	return append(slices.Clone(f.words), "{}")
-}
-
-func withItem(text string) string {
-	if hasPlaceholder(text) {
-		return text
-	}
-	return text + " {}"
-}
-
-// shown is the command of an item, for people.
-func (f *batchOptions) shown(i batchItem) string {
-	if len(f.words) > 1 || len(f.words) == 1 && !strings.ContainsAny(f.words[0], " \t\n") {
-		fill := func(w string) string { return shellWord(i.fill(w, func(s string) string { return s })) }
-		return strings.Join(value.Map(f.wordsWithItem(), fill), " ")
-	}
-	text := f.command
-	if len(f.words) == 1 {
-		text = withItem(f.words[0])
-	}
-	if strings.Contains(text, "item") {
-		return text
-	}
-	return i.fill(text, shellWord)
 }
 
 // slots reads how many commands run at once.
@@ -317,21 +281,12 @@ func (a *app) batch(ctx context.Context, f *batchOptions) error {
 		a.problems(problems, sources(file))
 		return errors.Join(usagef("the command or a flag of the policy cannot be used; nothing was run"), os.Remove(list))
 	}
-	if len(f.words) == 0 && !f.agent && !strings.Contains(f.command, "item") && !hasPlaceholder(f.command) {
+	if len(f.Words) == 0 && !f.agent && !strings.Contains(f.Command, "item") && !hasPlaceholder(f.Command) {
 		fmt.Fprintln(a.err, "bide: the command does not use ${item}: it is the same each time")
 	}
 	opt.File = file
-	f.run.jobs = newJobs(st, f.order, f.tag)
-	if f.joblog != "" {
-		log, err := os.Create(f.joblog)
-		if err == nil {
-			_, err = io.WriteString(log, joblogHead)
-		}
-		if err != nil {
-			return errors.Join(usagef("--joblog: %w; nothing was run", err), os.Remove(list))
-		}
-		f.run.jobs.log = log
-		f.run.jobs.fill = func(arg string, index int) string { return f.shown(newBatchItem(arg, index)) }
+	if f.run.jobs, opt.Batch, err = f.beginJobs(st); err != nil {
+		return errors.Join(usagef("--joblog: %w; nothing was run", err), os.Remove(list))
 	}
 	recorded := false
 	err = a.execute(ctx, &f.run, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
@@ -478,7 +433,7 @@ func (f *batchOptions) retryConfig() (map[string]any, error) {
 	if _, err := f.slots(); err != nil {
 		errs = append(errs, err)
 	}
-	if len(f.words) == 0 && strings.TrimSpace(f.command) == "" {
+	if len(f.Words) == 0 && strings.TrimSpace(f.Command) == "" {
 		errs = append(errs, errors.New("--command is empty"))
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,47 +20,55 @@ import (
 // and writes the log of jobs. Its methods are called by one display, one at a
 // time; a nil one gives nothing.
 type jobs struct {
+	jobsShown
 	st     *journal.Store
-	order  bool // in the order of the items
-	tag    bool // each line begins with the item
+	own    bool // this process has the run: it writes the log
 	log    *os.File
-	fill   func(label string, index int) string // the command of an item
 	files  *journal.Reader
-	waits  map[int][]event.Event // outputs of items that have not ended, or that others come before
-	ended  map[int]event.Event   // in order: the ends of items that have not been shown
+	waits  *shelf              // outputs of items that have not ended, or that others come before
+	ended  map[int]event.Event // in order: the ends of items that have not been shown
+	past   map[int]bool        // items that ended in an earlier life of the run: nobody waits for them
 	next   int
 	length map[int]int64 // bytes that an item has printed
 }
 
-func newJobs(st *journal.Store, order, tag bool) *jobs {
-	return &jobs{st: st, order: order, tag: tag, waits: map[int][]event.Event{}, ended: map[int]event.Event{}, next: 1, length: map[int]int64{}}
+func newJobs(st *journal.Store, shown jobsShown) *jobs {
+	return &jobs{jobsShown: shown, st: st, waits: newShelf(), ended: map[int]event.Event{}, next: 1, length: map[int]int64{}}
 }
 
 // take takes an event in; show is called with each piece of output that is due.
 func (j *jobs) take(e event.Event, show func(event.Event)) error {
-	if j == nil || e.Index == 0 {
+	if j == nil {
 		return nil
 	}
 	switch e.Type {
-	case event.StepFinished:
-		j.waits[e.Index] = append(j.waits[e.Index], e)
+	case event.RunStarted, event.RunResumed:
+		j.own = true
 		return nil
+	case event.StepFinished:
+		if e.Index == 0 {
+			return nil
+		}
+		return j.waits.put(e)
 	case event.ItemFinished:
+		e.Data, e.Message = nil, ""
 	default:
 		return nil
 	}
-	if !j.order {
+	if !j.Order || e.Index < j.next {
 		return errors.Join(j.show(e.Index, show), j.note(e))
 	}
 	j.ended[e.Index] = e
 	var errs []error
 	for {
 		due, ok := j.ended[j.next]
-		if !ok {
+		if !ok && !j.past[j.next] {
 			return errors.Join(errs...)
 		}
-		delete(j.ended, j.next)
-		errs = append(errs, j.show(j.next, show), j.note(due))
+		if ok {
+			delete(j.ended, j.next)
+			errs = append(errs, j.show(j.next, show), j.note(due))
+		}
 		j.next++
 	}
 }
@@ -73,12 +79,13 @@ func (j *jobs) rest(show func(event.Event)) error {
 		return nil
 	}
 	var errs []error
-	for _, index := range slices.Sorted(maps.Keys(j.waits)) {
+	for _, index := range j.waits.items() {
 		errs = append(errs, j.show(index, show))
 		if e, ok := j.ended[index]; ok {
 			errs = append(errs, j.note(e))
 		}
 	}
+	errs = append(errs, j.waits.close())
 	if j.log != nil {
 		errs = append(errs, j.log.Close())
 		j.log = nil
@@ -92,8 +99,10 @@ func (j *jobs) rest(show func(event.Event)) error {
 
 // show shows what an item has printed.
 func (j *jobs) show(index int, show func(event.Event)) error {
-	steps := j.waits[index]
-	delete(j.waits, index)
+	steps, err := j.waits.take(index)
+	if err != nil {
+		return err
+	}
 	for _, e := range steps {
 		var d struct{ Output, Stderr string }
 		if len(e.Data) > 0 {
@@ -141,7 +150,7 @@ func (j *jobs) pass(e event.Event, stream string, from io.ReadCloser, show func(
 	defer func() { err = errors.Join(err, from.Close()) }()
 	r := bufio.NewReaderSize(from, jobPiece)
 	tag := ""
-	if j.tag {
+	if j.Tag {
 		tag = visible(e.Item) + "\t"
 	}
 	open := false
@@ -177,7 +186,7 @@ const joblogHead = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSi
 func (j *jobs) note(e event.Event) error {
 	n := j.length[e.Index]
 	delete(j.length, e.Index)
-	if j.log == nil || e.Status == event.Interrupted {
+	if j.log == nil || !j.own || e.Status == event.Interrupted {
 		return nil
 	}
 	exit, signal := e.ExitCode, 0
@@ -188,6 +197,6 @@ func (j *jobs) note(e event.Event) error {
 	}
 	took := time.Duration(e.DurationMS) * time.Millisecond
 	began := float64(e.Time.Add(-took).UnixMilli()) / 1000
-	_, err := fmt.Fprintf(j.log, "%d\t:\t%.3f\t%10.3f\t0\t%d\t%d\t%d\t%s\n", e.Index, began, took.Seconds(), n, exit, signal, visible(j.fill(e.Label, e.Index)))
+	_, err := fmt.Fprintf(j.log, "%d\t:\t%.3f\t%10.3f\t0\t%d\t%d\t%d\t%s\n", e.Index, began, took.Seconds(), n, exit, signal, visible(j.shown(newBatchItem(e.Label, e.Index))))
 	return err
 }

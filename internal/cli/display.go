@@ -37,7 +37,7 @@ func (a *app) display(f *runFlags) (display, error) {
 	case f.progress == "live" && !a.canLive():
 		return nil, usagef("--progress live needs a terminal on standard error, and TERM must name its kind")
 	case a.json:
-		return &jsonDisplay{w: a.out, err: a.err}, nil
+		return &jsonDisplay{w: a.out, err: a.err, jobs: f.jobs}, nil
 	case f.quiet || f.progress == "none":
 		return &plainDisplay{app: a, jobs: f.jobs, quiet: true, output: !f.quiet}, nil
 	case f.progress == "live", f.progress != "plain" && a.canLive() && os.Getenv("CI") == "":

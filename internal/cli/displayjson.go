@@ -13,9 +13,10 @@ import (
 
 // jsonDisplay writes one event per line.
 type jsonDisplay struct {
-	mu  sync.Mutex
-	w   io.Writer
-	err io.Writer
+	mu   sync.Mutex
+	w    io.Writer
+	err  io.Writer
+	jobs *jobs // of a batch, whose log is written; its outputs stand in the events
 }
 
 func (d *jsonDisplay) Emit(e event.Event) {
@@ -25,6 +26,7 @@ func (d *jsonDisplay) Emit(e event.Event) {
 	b := eventJSON(e)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.troubled(d.jobs.take(e, unseen))
 	if _, err := d.w.Write(append(b, '\n')); err != nil {
 		d.w = io.Discard // nobody reads any more; the run goes on
 	}
@@ -75,4 +77,17 @@ func (d *jsonDisplay) ask(f func(string) bool) func(string) bool { return f }
 
 func (d *jsonDisplay) lend(bool) func() { return func() {} }
 
-func (d *jsonDisplay) close(*engine.Summary) {}
+func (d *jsonDisplay) close(*engine.Summary) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.troubled(d.jobs.rest(unseen))
+}
+
+func (d *jsonDisplay) troubled(err error) {
+	if err != nil {
+		fmt.Fprintf(d.err, "bide: %v\n", err)
+	}
+}
+
+// unseen shows nothing of an output.
+func unseen(event.Event) {}

@@ -274,6 +274,18 @@ func (a *app) dlqRetry(ctx context.Context, run string, f *runFlags, l *letterFl
 		}
 		return err
 	}
+	wanted := map[int]bool{}
+	if err := a.reading(run, func(r *journal.Reader) error {
+		return letters(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
+			wanted[i.place] = true
+			return nil
+		})
+	}); err != nil {
+		return err
+	}
+	if f.jobs, err = a.continueJobs(ctx, run, func(index int) bool { return wanted[index] }); err != nil {
+		return err
+	}
 	err = a.execute(ctx, f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
 		return engine.RetryDeadLetters(ctx, run, o, engine.Requeue{Filter: filter.journal(), Accept: filter.accept, Edited: data, AsRecorded: recorded})
 	})

@@ -38,6 +38,9 @@ difference; --force goes on with the file as it is now.`,
 			case is:
 				return a.resumeOn(cmd.Context(), f, opt, whole)
 			}
+			if f.jobs, err = a.continueJobs(cmd.Context(), id, nil); err != nil {
+				return a.explainError(err)
+			}
 			return a.execute(cmd.Context(), f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
 				return engine.Resume(ctx, id, o)
 			})

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/value"
+)
+
+// jobsShown is how a batch shows what it runs. It is recorded with the run, so that
+// whoever goes on with it shows it alike.
+type jobsShown struct {
+	Order   bool     `json:"keep_order,omitempty"` // outputs in the order of the items
+	Tag     bool     `json:"tag,omitempty"`        // each line begins with the item
+	Log     string   `json:"joblog,omitempty"`     // the file of the log of jobs; "" for none
+	Command string   `json:"command,omitempty"`    // the command as a text
+	Words   []string `json:"words,omitempty"`      // the command as words, in place of Command
+}
+
+// wordsWithItem are the words of the command; the item is the last of them unless
+// it stands somewhere else.
+func (f *jobsShown) wordsWithItem() []string {
+	if hasPlaceholder(f.Words...) {
+		return f.Words
+	}
+	return append(slices.Clone(f.Words), "{}")
+}
+
+func withItem(text string) string {
+	if hasPlaceholder(text) {
+		return text
+	}
+	return text + " {}"
+}
+
+// shown is the command of an item, for people.
+func (f *jobsShown) shown(i batchItem) string {
+	if len(f.Words) > 1 || len(f.Words) == 1 && !strings.ContainsAny(f.Words[0], " \t\n") {
+		fill := func(w string) string { return shellWord(i.fill(w, func(s string) string { return s })) }
+		return strings.Join(value.Map(f.wordsWithItem(), fill), " ")
+	}
+	text := f.Command
+	if len(f.Words) == 1 {
+		text = withItem(f.Words[0])
+	}
+	if strings.Contains(text, "item") {
+		return text
+	}
+	return i.fill(text, shellWord)
+}
+
+// beginJobs makes the log of jobs anew, and gives what is to be recorded.
+func (f *batchOptions) beginJobs(st *journal.Store) (*jobs, json.RawMessage, error) {
+	shown := f.jobsShown
+	var log *os.File
+	if shown.Log != "" {
+		var err error
+		if shown.Log, err = filepath.Abs(shown.Log); err != nil {
+			return nil, nil, err
+		}
+		if log, err = os.Create(shown.Log); err != nil {
+			return nil, nil, err
+		}
+		if _, err = io.WriteString(log, joblogHead); err != nil {
+			return nil, nil, errors.Join(err, log.Close())
+		}
+	}
+	j := newJobs(st, shown)
+	j.log = log
+	record, err := json.Marshal(shown)
+	return j, record, err
+}
+
+// continueJobs shows what a recorded run does as the batch that began it would have
+// shown it; nil of any other run. again says which of the items that have ended are run
+// again; nil: none.
+func (a *app) continueJobs(ctx context.Context, run string, again func(index int) bool) (j *jobs, err error) {
+	st, err := a.store()
+	if err != nil {
+		return nil, err
+	}
+	err = readRun(st, run, func(r *journal.Reader) error {
+		var recorded struct{ Batch *jobsShown }
+		if o := r.Header().Options; len(o) > 0 {
+			if err := json.Unmarshal(o, &recorded); err != nil {
+				return err
+			}
+		}
+		if recorded.Batch == nil {
+			return nil
+		}
+		j = newJobs(st, *recorded.Batch)
+		state, err := r.State(ctx)
+		if err != nil {
+			return err
+		}
+		j.past = map[int]bool{}
+		for index, it := range state.Items.All() {
+			if it.Status.Done() && (again == nil || !again(index)) {
+				j.past[index] = true
+			}
+		}
+		if j.Log == "" {
+			return nil
+		}
+		if err := j.reopen(ctx, r, state); err != nil {
+			fmt.Fprintf(a.err, "bide: the log of jobs does not go on: %v\n", err)
+		}
+		return nil
+	})
+	return j, err
+}
+
+// reopen opens the log of jobs to go on with it. What an earlier process did not come to
+// write into it is written now: it may have been killed.
+func (j *jobs) reopen(ctx context.Context, r *journal.Reader, state *journal.State) (err error) {
+	log, err := os.OpenFile(j.Log, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, log.Close())
+		}
+	}()
+	has, whole, err := readLog(log)
+	if err != nil {
+		return err
+	}
+	if err := log.Truncate(whole); err != nil {
+		return err
+	}
+	if _, err := log.Seek(whole, io.SeekStart); err != nil {
+		return err
+	}
+	if whole == 0 {
+		if _, err := io.WriteString(log, joblogHead); err != nil {
+			return err
+		}
+	}
+	late := newJobs(j.st, jobsShown{Command: j.Command, Words: j.Words})
+	late.own, late.log = true, log
+	missing := func(index int) bool { return index > 0 && !has[index] && state.Items.At(index).Status.Done() }
+	for e, err := range r.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.StepFinished, event.ItemFinished}}) {
+		if err != nil {
+			return err
+		}
+		if !missing(e.Index) {
+			continue
+		}
+		if err := late.take(e, unseen); err != nil {
+			return err
+		}
+	}
+	late.log = nil
+	j.log = log
+	return late.rest(unseen)
+}
+
+// readLog gives the items of which a log of jobs has a line, and the length of its
+// whole lines.
+func readLog(log io.Reader) (has map[int]bool, whole int64, err error) {
+	has = map[int]bool{}
+	in := bufio.NewReader(log)
+	for {
+		line, err := in.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return has, whole, nil
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		whole += int64(len(line))
+		seq, _, _ := strings.Cut(line, "\t")
+		if n, err := strconv.Atoi(seq); err == nil {
+			has[n] = true
+		}
+	}
+}
