@@ -217,20 +217,28 @@ func (a *app) printLetters(run string, t *table, n, offset int) error {
 func (a *app) dlqRetryCmd() *cobra.Command {
 	f, l, recorded, edited := &runFlags{progress: "auto"}, &letterFlags{}, false, ""
 	cmd := &cobra.Command{
-		Use:   "retry RUN",
+		Use:   "retry [RUN]",
 		Short: "Run dead letters again, and then reduce",
 		Long: `Runs dead letters again in the same run: with new attempts, under their correlation
 ids, and with what they report added to their histories. Then reduce runs again with
-all results. The workflow file is used as it is now, unless --as-recorded.
+all results. The workflow file is used as it is now, unless --as-recorded. Without RUN,
+it is the last run of this directory that has dead letters.
 
 While the run goes on in another process, that process is asked to run them in the
 map that goes on, and this one shows what happens there. A second retry of the same
 run meanwhile is refused.`,
-		Example: `  bide dlq retry 01KAJ3
+		Example: `  bide dlq retry
   bide dlq retry 01KAJ3 --filter 'class == "network"' --max-parallel 2
   bide dlq retry 01KAJ3 --item 17 --item 42`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.dlqRetry(cmd.Context(), args[0], f, l, recorded, edited)
+			id := first(args)
+			if id == "" {
+				var err error
+				if id, err = a.lastHere(cmd, " with dead letters", func(i runInfo) bool { return i.Items.DeadLettered > 0 }); err != nil {
+					return err
+				}
+			}
+			return a.dlqRetry(cmd.Context(), id, f, l, recorded, edited)
 		},
 	}
 	l.register(cmd.Flags())

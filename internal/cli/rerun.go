@@ -17,7 +17,7 @@ func (a *app) rerunCmd() *cobra.Command {
 also all that came after it. Everything else is taken over as it is recorded, with
 the variables that it set; what has failed or was not come to is run as "bide resume"
 does. A step is named as "bide show" lists it: by its path or its label. Without RUN
-it is the last run.
+it is the last run of this directory.
 
 The items of a map are run again with "bide dlq retry". If the workflow file has
 changed since, --force takes it as it is now.`,
@@ -31,8 +31,14 @@ changed since, --force takes it as it is now.`,
 			if (one == "") == (from == "") {
 				return usagef("say which step is run again: --step NAME for it alone, or --from NAME for it and all that follow")
 			}
+			id := first(args)
+			if id == "" {
+				if id, err = a.lastHere(cmd, "", func(runInfo) bool { return true }); err != nil {
+					return err
+				}
+			}
 			return a.execute(cmd.Context(), f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
-				return engine.Rerun(ctx, first(args), one+from, from != "", o)
+				return engine.Rerun(ctx, id, one+from, from != "", o)
 			})
 		},
 	}

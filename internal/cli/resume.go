@@ -14,8 +14,8 @@ func (a *app) resumeCmd() *cobra.Command {
 		Short: "Go on with an interrupted or failed run",
 		Long: `Goes on with a run where it stopped: steps and items whose end is recorded are not
 run again, waits, budgets, thresholds and breakers go on where they were. RUN is
-an id, its beginning or end, last-1, or the name of a workflow; without it, it is
-the last run that can be resumed.
+an id, its beginning or end, last, last-1, or the name of a workflow; without it, it
+is the last run of this directory that can be resumed.
 
 If the workflow file has changed since, resume refuses and shows the
 difference; --force goes on with the file as it is now.`,
@@ -28,7 +28,7 @@ difference; --force goes on with the file as it is now.`,
 			}
 			id := first(args)
 			if id == "" {
-				if id, err = a.lastResumable(cmd.Context()); err != nil {
+				if id, err = a.lastHere(cmd, " to go on with", func(i runInfo) bool { return i.Resumable }); err != nil {
 					return err
 				}
 			}
@@ -53,19 +53,3 @@ difference; --force goes on with the file as it is now.`,
 	return cmd
 }
 
-// lastResumable is the newest run that can be resumed; "" where there is none.
-func (a *app) lastResumable(ctx context.Context) (string, error) {
-	st, err := a.store()
-	if err != nil {
-		return "", err
-	}
-	for s, err := range st.Runs(ctx) {
-		if err != nil && s.ID == "" {
-			return "", err
-		}
-		if infoOf(s, err).Resumable {
-			return s.ID, nil
-		}
-	}
-	return "", nil
-}

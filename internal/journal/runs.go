@@ -49,6 +49,12 @@ func (s *StepRecord) Kind() string {
 // Runs lists the runs, newest first. A run that cannot be read is given with
 // its ID alone and the error; the list goes on.
 func (s *Store) Runs(ctx context.Context) iter.Seq2[Summary, error] {
+	return s.RunsWhere(ctx, nil)
+}
+
+// RunsWhere is Runs for the runs whose header is wanted; it does not read the events of
+// others. nil: all are.
+func (s *Store) RunsWhere(ctx context.Context, want func(Header) bool) iter.Seq2[Summary, error] {
 	return func(yield func(Summary, error) bool) {
 		ids, err := s.ids()
 		if err != nil {
@@ -56,7 +62,7 @@ func (s *Store) Runs(ctx context.Context) iter.Seq2[Summary, error] {
 			return
 		}
 		for _, id := range ids {
-			sum, err := s.summary(ctx, id)
+			sum, wanted, err := s.summary(ctx, id, want)
 			if ctx.Err() != nil {
 				yield(Summary{}, ctx.Err())
 				return
@@ -65,21 +71,25 @@ func (s *Store) Runs(ctx context.Context) iter.Seq2[Summary, error] {
 			if errors.As(err, &gone) {
 				continue // removed since
 			}
-			if !yield(sum, err) {
+			if wanted && !yield(sum, err) {
 				return
 			}
 		}
 	}
 }
 
-func (s *Store) summary(ctx context.Context, id string) (sum Summary, err error) {
+func (s *Store) summary(ctx context.Context, id string, want func(Header) bool) (sum Summary, wanted bool, err error) {
 	sum.ID = id
 	r, err := s.Read(id)
 	if err != nil {
-		return sum, err
+		return sum, true, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	return r.Summary(ctx)
+	if want != nil && !want(r.Header()) {
+		return sum, false, nil
+	}
+	sum, err = r.Summary(ctx)
+	return sum, true, err
 }
 
 // Summary is the run as in a list of runs. It folds the events.

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/spf13/cobra"
+)
+
+// lastHere is the newest run of this directory that fits: of a command that does
+// something, and was given no run. what says in words which runs fit. Where there is
+// none, the error names the newest of another directory.
+func (a *app) lastHere(cmd *cobra.Command, what string, fits func(runInfo) bool) (string, error) {
+	st, err := a.store()
+	if err != nil {
+		return "", err
+	}
+	ctx := cmd.Context()
+	here, err := os.Stat(".")
+	if err != nil {
+		return "", err
+	}
+	for s, err := range st.RunsWhere(ctx, func(h journal.Header) bool { return isOf(h, here) }) {
+		if err != nil && s.ID == "" {
+			return "", err
+		}
+		if err == nil && fits(infoOf(s, err)) {
+			return s.ID, nil
+		}
+	}
+	for s, err := range st.Runs(ctx) {
+		if err != nil && s.ID == "" {
+			return "", err
+		}
+		if i := infoOf(s, err); err == nil && fits(i) {
+			run := shortRun(s.ID)
+			return "", usagef("there is no run of this directory%s; the newest of another one is %s (%s, in %s): %s %s", what, run, visible(i.title()), visible(i.Dir), cmd.CommandPath(), run)
+		}
+	}
+	return "", usagef("there is no run%s; see bide runs", what)
+}
+
+// isOf says whether a run is of a directory: it works there, or its file stands there.
+func isOf(h journal.Header, dir os.FileInfo) bool {
+	for _, of := range []string{h.Dir, filepath.Dir(h.Path)} {
+		if info, err := os.Stat(of); of != "" && err == nil && os.SameFile(info, dir) {
+			return true
+		}
+	}
+	return false
+}
