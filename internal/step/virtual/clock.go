@@ -188,7 +188,8 @@ func (c *Clock) Together(n int, f func(i int)) {
 		return
 	}
 	parent, left := c.run, n
-	parent.over = false
+	c.count++
+	parent.turn, parent.over = c.count, false // it waits for nothing that it waited for before
 	for i := range n {
 		c.start(func() {
 			f(i)

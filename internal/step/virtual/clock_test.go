@@ -126,3 +126,32 @@ func BenchmarkWait(b *testing.B) {
 		})
 	}
 }
+
+// TestTogetherEndsWithAll: the end of a context under which somebody has waited before
+// does not end the wait for those who run together.
+func TestTogetherEndsWithAll(t *testing.T) {
+	c := virtual.NewClock(start)
+	c.Run(func() {
+		ctx, cancel := c.WithTimeout(context.Background(), 2*time.Second, errors.New("late"))
+		defer cancel()
+		other := 0
+		c.Together(2, func(i int) {
+			if i == 1 { // keeps the end of the context from being forgotten
+				_ = c.Wait(ctx, time.Hour, nil)
+				return
+			}
+			if err := c.Wait(ctx, time.Second, nil); err != nil {
+				t.Error(err)
+			}
+			c.Together(2, func(int) {
+				if err := c.Wait(context.Background(), time.Minute, nil); err != nil {
+					t.Error(err)
+				}
+				other++
+			})
+			if other != 2 {
+				t.Errorf("%d of 2 had ended", other)
+			}
+		})
+	})
+}
