@@ -44,7 +44,8 @@ type Call struct {
 
 	// Stdout and Stderr get output as it comes; nil: nowhere.
 	Stdout, Stderr io.Writer
-	// Spill opens the file for an output that is too large to keep; nil: none.
+	// Spill opens the file for an output that is too large to keep, and for the
+	// prompt of an agent; nil: none.
 	Spill func(stream string) (proc.File, error)
 	// Mask hides secrets in what of an output is cut; nil: there are none.
 	Mask *mask.Masker

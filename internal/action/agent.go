@@ -2,6 +2,7 @@ package action
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -41,6 +42,9 @@ func (w *World) agent(ctx context.Context, a *workflow.Claude, c *Call) (Result,
 	if err != nil {
 		return Result{Start: time.Now(), ExitCode: 127}, &InputError{Class_: "not_found",
 			Err: fmt.Errorf("the agent %s: %w; install it, or configure another under `agents:`", name, err)}
+	}
+	if err := keepPrompt(c, prompt); err != nil {
+		return Result{Start: time.Now()}, fmt.Errorf("the prompt cannot be kept: %w", err)
 	}
 	st := &stream{on: c.OnMessage}
 	p := proc.Cmd{
@@ -150,6 +154,19 @@ func agentWord(t *template.Text, sc promptScope, dashes bool) (string, error) {
 		return word, nil
 	}
 	return "", fmt.Errorf(`the value of %s would be an option of the agent; write "--" before it, or |option if it is meant to be one`, t)
+}
+
+// keepPrompt keeps what an agent is asked, as it is sent, beside its outputs.
+func keepPrompt(c *Call, prompt string) error {
+	if c.Spill == nil {
+		return nil
+	}
+	f, err := c.Spill("prompt")
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, prompt)
+	return errors.Join(err, f.Close())
 }
 
 // argument keeps a prompt that begins with a dash from being read as an option.

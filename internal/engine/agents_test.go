@@ -332,3 +332,34 @@ map:
 		})
 	}
 }
+
+// What an agent is asked is kept as it is sent, with all values in it and without
+// secrets, for each attempt.
+func TestPromptsAreKept(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := b.run(`
+env:
+  TOKEN: {secret: true, value: "hush-hush-hush"}
+commands:
+  - shell: echo two words
+    id: a
+  - claude: "/say ${a.output} and ${TOKEN}"
+`)
+	r.status(event.Succeeded)
+	var kept []string
+	err := filepath.WalkDir(b.home, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.Contains(filepath.Base(path), "prompt") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		kept = append(kept, string(text))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(kept) != 1 || kept[0] != "/say two words and ***" {
+		t.Errorf("the prompts that are kept are %q", kept)
+	}
+}

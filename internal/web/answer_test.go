@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -255,15 +256,32 @@ func TestCommandAndErrorOnce(t *testing.T) {
 	events = append(events, event.Event{Type: event.ItemsReady, Total: 1}, event.Event{Type: event.ItemStarted, Index: 1, Attempt: 1})
 	events = append(append(events, started(1, "map.agent_template[0]")...), event.Event{Type: event.ItemFinished, Index: 1, Status: event.DeadLettered, Attempts: 1, Class: "exit", Message: "the only error", Data: json.RawMessage(`{}`)})
 	id := s.run(journal.Header{Name: "m", Path: "m.yml", Kind: "mapreduce", Source: []byte(source)}, append(events, event.Event{Type: event.RunFinished, Status: event.Failed})...)
-	for path, want := range map[string]string{
-		"/step?path=setup%5B0%5D": "prepare --all", "/step?index=1&path=map.agent_template%5B0%5D": "Mend ${item.file}", "/items/0": "Mend ${item.file}",
-	} {
-		_, body, _ := strings.Cut(s.page("/runs/"+id+path), `class="tabs"`)
-		if n := strings.Count(body, want); n != 1 {
-			t.Errorf("%s has the command %d times", path, n)
+	look := func(prompt string) {
+		t.Helper()
+		for path, want := range map[string]string{
+			"/step?path=setup%5B0%5D": "prepare --all", "/step?index=1&path=map.agent_template%5B0%5D": prompt, "/items/0": prompt,
+		} {
+			_, body, _ := strings.Cut(s.page("/runs/"+id+path), `class="tabs"`)
+			if n := strings.Count(body, want); n != 1 {
+				t.Errorf("%s has %q %d times", path, want, n)
+			}
+			if n := strings.Count(body, "the only error"); n != 1 {
+				t.Errorf("%s has the error %d times", path, n)
+			}
 		}
-		if n := strings.Count(body, "the only error"); n != 1 {
-			t.Errorf("%s has the error %d times", path, n)
-		}
+	}
+	look("Mend ${item.file}")
+	r, err := s.store.Read(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	file := r.OutputFile(1, "map.agent_template[0]", 1, "prompt")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("Mend a.go and b.go"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	look("Mend a.go and b.go")
+	if body := s.page("/runs/" + id + "/step?index=1&path=map.agent_template%5B0%5D"); !strings.Contains(body, "the prompt as it was sent") || strings.Contains(body, "${item.file}") || strings.Contains(body, ">prompt</a>") {
+		t.Error("the page has what the file says, or the prompt as an output")
 	}
 }

@@ -13,6 +13,27 @@ import (
 type command struct {
 	Kind string // the action's key: shell, claude, http, …
 	Text text   // without secrets; "" where the file does not say
+	Sent bool   // it is the prompt that an agent was sent, with all values in it
+}
+
+// sent puts the prompt that an attempt sent in the place of what the file says.
+func (c *command) sent(r *journal.Reader, t *tried) error {
+	if err := t.find(r); err != nil {
+		return err
+	}
+	prompt, err := t.prompt(r)
+	if prompt != "" {
+		c.Text, c.Sent = prompt, true
+	}
+	return err
+}
+
+// Title is what stands above it.
+func (c command) Title() string {
+	if c.Sent {
+		return c.Kind + ", the prompt as it was sent"
+	}
+	return c.Kind
 }
 
 // commandsOf gives what finds, by its path, what a step does. The path of
@@ -26,7 +47,7 @@ func commandsOf(h journal.Header) func(path string) command {
 		hidden := timeline.Secrets(f)
 		workflow.WalkAll(f, func(s *workflow.Step) {
 			if _, ok := known[s.Path]; !ok && s.Action != nil {
-				known[s.Path] = command{s.Action.Kind(), text(hidden.String(workflow.ActionText(s.Action)))}
+				known[s.Path] = command{Kind: s.Action.Kind(), Text: text(hidden.String(workflow.ActionText(s.Action)))}
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/engine"
@@ -31,6 +32,7 @@ type tried struct {
 	Took        time.Duration // zero while it runs
 	Event       event.Event   // that ended it; zero while it runs
 	Streams     []output
+	Prompt      output // what an agent was sent; without a name where that was not kept
 }
 
 // output is what an attempt wrote to one stream.
@@ -45,6 +47,26 @@ type output struct {
 // streams are the names of outputs, in the order in which they are shown.
 var streams = []string{"stdout", "stderr", "agent", "output", "value"}
 
+// promptStream is the name under which the prompt of an agent is kept.
+const promptStream = "prompt"
+
+// prompt reads what an agent was sent; "" where that was not kept.
+func (t *tried) prompt(r *journal.Reader) (text, error) {
+	if t.Prompt.file == "" {
+		return "", nil
+	}
+	f, _, size, err := t.Prompt.open(r)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() // it was read only: there is nothing to lose
+	b, err := io.ReadAll(io.LimitReader(f, maxEdit))
+	if int64(len(b)) < size {
+		b = append(b, "…"...)
+	}
+	return text(strings.ToValidUTF8(string(b), "�")), err
+}
+
 // find fills in the outputs of an attempt. The names of files are made of what
 // the journal says of the step.
 func (t *tried) find(r *journal.Reader) error {
@@ -57,6 +79,7 @@ func (t *tried) find(r *journal.Reader) error {
 			return err
 		}
 	}
+	t.Streams = nil
 	inline := map[string]string{"stdout": d.Output, "stderr": d.Stderr, "value": string(d.Value)}
 	if inline["stdout"] == "" {
 		inline["stdout"] = d.Stdout
@@ -66,7 +89,7 @@ func (t *tried) find(r *journal.Reader) error {
 		return err
 	}
 	defer root.Close() // it was read only: there is nothing to lose
-	for _, name := range streams {
+	for _, name := range append(streams[:len(streams):len(streams)], promptStream) {
 		o := output{Name: name, inline: inline[name], Size: int64(len(inline[name])), Live: t.Running}
 		file, err := filepath.Rel(r.Dir(), r.OutputFile(t.Index, engine.LogName(t.Step, t.ItemTry), t.N, name))
 		if err != nil {
@@ -77,6 +100,12 @@ func (t *tried) find(r *journal.Reader) error {
 		whole := !t.Running && o.inline != "" && len(o.inline) < proc.SpillThreshold
 		if info, err := root.Stat(file); err == nil && info.Mode().IsRegular() && (!whole || info.Size() > proc.SpillThreshold) {
 			o.file, o.Size = file, info.Size()
+		}
+		if name == promptStream {
+			if o.file != "" {
+				t.Prompt = o
+			}
+			continue
 		}
 		if o.file != "" || o.inline != "" || t.Running && (name == "stdout" || name == "stderr") {
 			t.Streams = append(t.Streams, o)

@@ -18,6 +18,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
+	"github.com/bide-dev/bide/internal/workflow"
 )
 
 const (
@@ -184,7 +185,9 @@ func (p *pages) fillItem(r *http.Request, run *run, b *itemBody) error {
 	}
 	b.Name = itemName(label, item)
 	b.once()
-	b.commands(run.r.Header())
+	if err := b.commands(run.r); err != nil {
+		return err
+	}
 	if b.Work.Branch != "" || len(b.Work.Commits) > 0 {
 		b.Work.diff(r.Context(), run.r.Header().Dir)
 	}
@@ -228,19 +231,32 @@ func (b *itemBody) once() {
 	}
 }
 
-// commands says what the steps do, each once.
-func (b *itemBody) commands(h journal.Header) {
-	does, seen := commandsOf(h), map[string]bool{}
-	for i := len(b.Tries) - 1; i >= 0; i-- {
-		for _, s := range b.Tries[i].Steps {
-			if path, _, _ := strings.Cut(s.Step, "@"); !seen[path] && len(b.Does) < maxDoes {
-				seen[path] = true
-				if c := does(path); c.Text != "" {
-					b.Does = append(b.Does, itemDoes{cmp.Or(s.Label, path), c})
-				}
+// commands says what the steps do, each once, and agents' prompts as they were sent
+// last.
+func (b *itemBody) commands(r *journal.Reader) error {
+	does, last := commandsOf(r.Header()), map[string]*tried{}
+	var order []string
+	for _, try := range slices.Backward(b.Tries) {
+		for i := range try.Steps {
+			path, _, _ := strings.Cut(try.Steps[i].Step, "@")
+			if last[path] == nil {
+				order = append(order, path)
 			}
+			last[path] = &try.Steps[i].tried
 		}
 	}
+	for _, path := range order[:min(len(order), maxDoes)] {
+		t, c := last[path], does(path)
+		if c.Kind == (*workflow.Claude)(nil).Kind() {
+			if err := c.sent(r, t); err != nil {
+				return err
+			}
+		}
+		if c.Text != "" {
+			b.Does = append(b.Does, itemDoes{cmp.Or(t.Label, path), c})
+		}
+	}
+	return nil
 }
 
 // take takes an event of the item itself.

@@ -102,6 +102,11 @@ func (p *pages) stepPage(w http.ResponseWriter, r *http.Request, run *run) error
 		}
 	}
 	b.Command = commandsOf(run.r.Header())(b.Path)
+	if b.Shown != nil {
+		if err := b.Command.sent(run.r, b.Shown); err != nil {
+			return err
+		}
+	}
 	title := cmp.Or(b.Label, b.Path)
 	return p.show(w, "step", frame{Title: title, Run: head, Tab: "timeline", Live: "run", Body: b})
 }
