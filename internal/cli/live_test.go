@@ -319,7 +319,7 @@ bide: ✓ speak (T)
 four
 oops
 bide: fail: attempt 1 failed: exit status 4: oops; attempt 2 follows in 1h
-bide: another process asked for it: the run tries again at once what waits for its next attempt
+bide: another process asked for it: the run tries again now whatever waits for a time
 four
 oops
 bide: ✗ fail: failed after 2 attempts: exit status 4: oops

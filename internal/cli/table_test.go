@@ -107,7 +107,7 @@ func TestGlob(t *testing.T) {
 // TestLetterNames: every name that the help promises is there in a filter, and
 // names of the item where they are not taken.
 func TestLetterNames(t *testing.T) {
-	l := journal.DeadLetter{Index: 3, ID: "c", Item: []byte(`{"class":"mine","n":7,"tags":["x"]}`), Time: time.Now().Add(-time.Hour), Attempts: 2, Class: "exit", Message: "no",
+	l := journal.DeadLetter{Index: 3, ID: "c", Item: []byte(`{"class":"mine","n":7,"tags":["x"]}`), Time: time.Now().Add(-time.Hour), Attempts: 2, Tries: 2, Class: "exit", Message: "no",
 		Letter: []byte(`{"correlation_id":"r/3","step":"map.agent_template[0]","step_label":"work","exit_code":9,"worktree":"/w","branch":"b","eligible":true}`)}
 	for _, src := range []string{
 		`id == "c"`, `index == 2`, `class == "exit"`, `item.class == "mine"`, `n == 7`, `item.n > 6 && n < 8`, `tags contains "x"`, `item.tags[0] == "x"`,

@@ -48,7 +48,7 @@ func (c *Coordinator) Control(q Control, now time.Time) error {
 		c.paused, said = false, "goes on"
 	case journal.RetryNow:
 		c.m.RetryNow(now)
-		said = "tries again at once what waits for its next attempt or for the end of a rate limit"
+		said = "tries again now whatever waits for a time"
 	case journal.Parallel:
 		if q.Parallel < 1 {
 			return fmt.Errorf("%d items at once: must be at least 1", q.Parallel)

@@ -58,7 +58,7 @@ func program() []unix.SockFilter {
 
 // socketVar names the program that [Launch] becomes; the socket for the listener is
 // descriptor 3.
-const socketVar = "BIDE_CRASHTEST_PROGRAM"
+const socketVar = "CRASHTEST_PROGRAM"
 
 // Launch is the first thing that the main function of a test binary calls whose tests
 // call [Start]: in a process that Start has made it installs the filter, becomes the

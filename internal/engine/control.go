@@ -78,7 +78,7 @@ func (g *guard) carryOut(q *journal.ControlRequest) {
 		said = "goes on"
 	case journal.RetryNow:
 		// Recorded before it is done: what waits after it is to be found waiting.
-		g.recordControl(q, "tries again at once what waits for its next attempt or for the end of a rate limit")
+		g.recordControl(q, "tries again now whatever waits for a time")
 		g.x.Agents.Lift(g.x.Clock.Now())
 		if !g.control.tell(func(m *mapper.Map) { m.RetryNow(g.x.Life.RetryNow) }) {
 			g.x.Life.RetryNow()

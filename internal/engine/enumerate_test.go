@@ -315,7 +315,8 @@ func (x *stage) wrong() (out []string) {
 	if said := git("worktree", "list"); strings.Count(said, "\n") != 1 {
 		out = append(out, "worktrees are left: "+said)
 	}
-	locks, _ := exec.Command("find", filepath.Join(x.dir, ".git"), "-name", "*.lock", "!", "-name", "bide.lock").CombinedOutput()
+	// The lock of maintenance is of the commands' own git, which begins it in the background.
+	locks, _ := exec.Command("find", filepath.Join(x.dir, ".git"), "-name", "*.lock", "!", "-name", "bide.lock", "!", "-name", "maintenance.lock").CombinedOutput()
 	if len(locks) > 0 {
 		out = append(out, fmt.Sprintf("locks are left: %s", locks))
 	}

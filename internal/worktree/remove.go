@@ -190,7 +190,7 @@ func (r *Repo) deletePrivate(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	return nil
+	return os.RemoveAll(filepath.Join(r.common, filepath.FromSlash(privateRefs+id))) // locks that git could not take away
 }
 
 // retire removes a worktree and settles its branch. A second call is no error.
