@@ -71,6 +71,7 @@ func Start(ctx context.Context) (context.Context, context.CancelFunc, error) {
 // Bide is the program, built, with a home of its own.
 type Bide struct {
 	Program, Home string
+	Dir           string // in which it runs; "" for the current one
 }
 
 // Build builds the program that this module stands in.
@@ -114,7 +115,7 @@ func Examples() string { return filepath.Join(source(), "..", "..", "..", "examp
 // Command is the program with arguments.
 func (b *Bide) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, b.Program, args...)
-	cmd.Env = append(os.Environ(), "BIDE_HOME="+b.Home)
+	cmd.Env, cmd.Dir = append(os.Environ(), "BIDE_HOME="+b.Home), b.Dir
 	return cmd
 }
 

@@ -91,6 +91,8 @@ func runs(ctx context.Context, b *browser.Bide, items int) (m made, err error) {
 		}
 	}
 	defer os.RemoveAll(dir)
+	b.Dir = dir
+	defer func() { b.Dir = "" }()
 	release := filepath.Join(dir, "release.yml")
 	if _, err := b.Run(ctx, "run", release, "-q"); err != nil {
 		return m, err
