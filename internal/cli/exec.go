@@ -178,7 +178,7 @@ func (x *execCommand) run(ctx context.Context, args []string) (err error) {
 	pol.Observer = x.observe
 	// The first signal asks the command to end; a second kills it.
 	_, err = retry.Do(soft, pol, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, x.attempt(ctx, sig, do)
+		return struct{}{}, failure.Under(&pol, x.attempt(ctx, sig, do))
 	})
 	if werr := x.output.failed.Load(); werr != nil {
 		return unwritten(*werr)
@@ -274,8 +274,8 @@ func (x *execCommand) attempt(ctx context.Context, sig *interrupts, do attempt) 
 		err = x.policy.Unmet(template.Resolver(vars.New(nil)), res.Values())
 	}
 	x.last = err
-	if exit, ok := errors.AsType[*action.ExitError](err); ok && (exit.Code == 126 || exit.Code == 127) || err != nil && x.interrupted() {
-		return retry.Permanent(err) // it is not there, or is not wanted any more
+	if err != nil && x.interrupted() {
+		return retry.Permanent(err) // it is not wanted any more
 	}
 	return err
 }

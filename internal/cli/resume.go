@@ -52,4 +52,3 @@ difference; --force goes on with the file as it is now.`,
 	f.showing(cmd, a)
 	return cmd
 }
-

@@ -332,7 +332,7 @@ func TestBounds(t *testing.T) {
 		says   string
 	}{
 		"max_failures":      {"max_failures: 5", 5 + lanes - 1, event.Failed, "max_failures: 5"},
-		"failure_threshold": {"failure_threshold: 0.4", 4 + lanes + 1, event.Failed, "failure_threshold"},
+		"failure_threshold": {"failure_threshold: 0.4", 4 + lanes, event.Failed, "failure_threshold"},
 		"first failure":     {"continue_on_failure: false", lanes, event.Failed, "continue_on_failure"},
 		"stop":              {"on_item_failure: stop", lanes, event.Failed, "on_item_failure: stop"},
 		"skip":              {"on_item_failure: skip", 60, event.CompletedWithFailures, ""},

@@ -306,7 +306,7 @@ func stopText(s policy.StopReason, ep workflow.ErrorPolicy) string {
 	case policy.ByMaxFailures:
 		return fmt.Sprintf("%d items have failed for good (max_failures: %d)", ep.MaxFailures, ep.MaxFailures)
 	case policy.ByFailureThreshold:
-		return fmt.Sprintf("more than %.4g of the finished items have failed (failure_threshold)", ep.FailureThreshold)
+		return fmt.Sprintf("the rate of failed items has reached %.4g (failure_threshold)", ep.FailureThreshold)
 	case policy.ByFirstFailure:
 		return "an item failed for good (continue_on_failure: false)"
 	case policy.ByItemFailure:

@@ -47,7 +47,7 @@ func foreign(ctx context.Context, m module.Module, args []any) (any, error) {
 }
 
 // anyCommand fails where its exit status is not 0.
-var anyCommand = &module.Shell{Exit: module.StatusMap{Retryable: []module.StatusRange{{From: 1, To: 255}}}}
+var anyCommand = &module.Shell{Exit: module.StatusMap{Retryable: []module.StatusRange{{From: 1, To: 125}, {From: 128, To: 255}}, Fatal: []module.StatusRange{{From: 126, To: 127}}}}
 
 // attempted is one attempt of a module.
 type attempted struct {

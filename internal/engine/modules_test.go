@@ -229,7 +229,7 @@ func TestExitStatusesOfModules(t *testing.T) {
 		ok     bool
 		made   int
 	}{
-		{"Bare", 0, true, 1}, {"Bare", 1, false, 3}, {"Bare", 127, false, 3},
+		{"Bare", 0, true, 1}, {"Bare", 1, false, 3}, {"Bare", 126, false, 1}, {"Bare", 127, false, 1}, {"Named", 127, false, 1},
 		{"Named", 0, true, 1}, {"Named", 3, true, 1}, {"Named", 75, false, 3}, {"Named", 81, false, 3}, {"Named", 64, false, 1}, {"Named", 1, false, 1},
 		{"Fatal", 2, false, 1}, {"Fatal", 1, false, 3}, {"Fatal", 0, false, 1},
 	} {

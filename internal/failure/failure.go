@@ -171,6 +171,27 @@ func ExitCode(err error) (int, bool) {
 	return 0, false
 }
 
+// Unrunnable reports whether a command is not there or cannot be run, as a shell says
+// with the exit statuses 127 and 126, and that is not for want of room.
+func Unrunnable(err error) bool {
+	code, ok := ExitCode(err)
+	return ok && (code == 126 || code == 127) && !Shortage(err)
+}
+
+// Under marks an error so that a policy does not retry it, where it is [Unrunnable] and
+// the policy does not say itself which errors are retried: that gets better by no wait.
+func Under(p *retry.Policy, err error) error {
+	if p.If != nil || !Unrunnable(err) {
+		return err
+	}
+	for _, r := range p.Rules {
+		if r.On(err) {
+			return err
+		}
+	}
+	return retry.Permanent(err)
+}
+
 // Input reports whether an attempt could not begin, as it could not the next
 // time: by the method Input of an error.
 func Input(err error) bool {

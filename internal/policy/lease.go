@@ -224,13 +224,13 @@ func (m *Machine) failuresToStop() (least int) {
 	return least
 }
 
-// left gives the number of further failures with which the rate may be exceeded:
+// left gives the number of further failures with which the rate may be reached:
 // others may succeed until MinFinishedForThreshold items have finished.
 func (r rate) left(failed, finished int) int {
 	least, most := 1, MaxItems
 	for least < most {
 		k := (least + most) / 2
-		if r.exceededBy(failed+k, max(finished+k, MinFinishedForThreshold)) {
+		if r.reachedBy(failed+k, max(finished+k, MinFinishedForThreshold)) {
 			most = k
 		} else {
 			least = k + 1

@@ -298,7 +298,7 @@ func (m *Machine) reasonToStop(f Fate) StopReason {
 		return ByItemFailure
 	case f.FailedForGood():
 		return m.bound()
-	case m.counts.ran() == MinFinishedForThreshold && m.rateExceeded():
+	case m.counts.ran() == MinFinishedForThreshold && m.rateReached():
 		return ByFailureThreshold
 	}
 	return NotStopped
@@ -313,15 +313,15 @@ func (m *Machine) bound() StopReason {
 		return ByFirstFailure
 	case m.cfg.MaxFailures > 0 && failed >= m.cfg.MaxFailures:
 		return ByMaxFailures
-	case m.rateExceeded():
+	case m.rateReached():
 		return ByFailureThreshold
 	}
 	return NotStopped
 }
 
-func (m *Machine) rateExceeded() bool {
+func (m *Machine) rateReached() bool {
 	finished := m.counts.ran()
-	return m.threshold != nil && finished >= MinFinishedForThreshold && m.threshold.exceededBy(m.counts.FailedForGood, finished)
+	return m.threshold != nil && finished >= MinFinishedForThreshold && m.threshold.reachedBy(m.counts.FailedForGood, finished)
 }
 
 // Halt stops the map for a reason of the driver's: no item starts any more,

@@ -196,12 +196,15 @@ func TestStops(t *testing.T) {
 		{"stop", Config{OnItemFailure: Stop}, "oxo", 2, ByItemFailure},
 		{"threshold not before ten", Config{FailureThreshold: rate(0.1)}, "xxxxxxxxx", 0, ""},
 		{"threshold at the tenth, a success", Config{FailureThreshold: rate(0.1)}, "xxxxxxxxxo", 10, ByFailureThreshold},
-		{"threshold exactly reached", Config{FailureThreshold: rate(0.3)}, "xxxooooooo", 0, ""},
-		{"threshold passed by one", Config{FailureThreshold: rate(0.3)}, "xxxoooooooox", 12, ByFailureThreshold},
-		{"threshold half", Config{FailureThreshold: rate(0.5)}, "xoxoxoxoxo", 0, ""},
-		{"threshold .495", Config{FailureThreshold: rate(0.495)}, "xoxoxoxoxo", 10, ByFailureThreshold},
+		{"threshold exactly reached", Config{FailureThreshold: rate(0.3)}, "xxxooooooo", 10, ByFailureThreshold},
+		{"threshold just missed", Config{FailureThreshold: rate(0.301)}, "xxxooooooo", 0, ""},
+		{"threshold reached later", Config{FailureThreshold: rate(0.25)}, "xxooooooooox", 12, ByFailureThreshold},
+		{"threshold half", Config{FailureThreshold: rate(0.5)}, "xoxoxoxoxo", 10, ByFailureThreshold},
+		{"threshold .505", Config{FailureThreshold: rate(0.505)}, "xoxoxoxoxo", 0, ""},
 		{"threshold zero", Config{FailureThreshold: rate(0)}, "oooooooooox", 11, ByFailureThreshold},
-		{"threshold one", Config{FailureThreshold: rate(1)}, "xxxxxxxxxxxx", 0, ""},
+		{"threshold zero without a failure", Config{FailureThreshold: rate(0)}, "ooooooooooo", 0, ""},
+		{"threshold one", Config{FailureThreshold: rate(1)}, "xxxxxxxxxxxx", 10, ByFailureThreshold},
+		{"threshold one and a success", Config{FailureThreshold: rate(1)}, "oxxxxxxxxxxx", 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := machine(t, c.cfg, len(c.outcomes)+5)
@@ -555,11 +558,12 @@ func TestRateIsExact(t *testing.T) {
 		failed, finished int
 		want             bool
 	}{
-		{0.3, 3, 10, false}, {0.3, 300_000_000, 1_000_000_000, false}, {0.3, 300_000_001, 1_000_000_000, true},
-		{0.1, 1, 10, false}, {0.7, 7, 10, false}, {0.495, 99, 200, false}, {0.495, 100, 200, true},
-		{1e-300, 1, MaxItems, true}, {1e-300, 0, 10, false}, {0.9999999999999999, MaxItems, MaxItems, true}, {1, 10, 10, false}, {0, 1, MaxItems, true},
+		{0.3, 3, 10, true}, {0.3, 300_000_000, 1_000_000_000, true}, {0.3, 299_999_999, 1_000_000_000, false},
+		{0.1, 1, 10, true}, {0.7, 7, 10, true}, {0.7, 6, 10, false}, {0.495, 99, 200, true}, {0.495, 98, 200, false},
+		{1e-300, 1, MaxItems, true}, {1e-300, 0, 10, false}, {0.9999999999999999, MaxItems, MaxItems, true}, {0.9999999999999999, MaxItems - 1, MaxItems, false},
+		{1, 10, 10, true}, {1, 9, 10, false}, {0, 1, MaxItems, true}, {0, 0, MaxItems, false},
 	} {
-		if got := newRate(c.t).exceededBy(c.failed, c.finished); got != c.want {
+		if got := newRate(c.t).reachedBy(c.failed, c.finished); got != c.want {
 			t.Errorf("%d of %d over %v: %v", c.failed, c.finished, c.t, got)
 		}
 	}

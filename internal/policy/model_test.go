@@ -179,7 +179,7 @@ func (m *model) ended(item int, o Outcome, now time.Time) {
 	case failedNow && m.cfg.MaxFailures > 0 && m.forGood == m.cfg.MaxFailures:
 		m.stop = ByMaxFailures
 	case m.cfg.FailureThreshold != nil && m.finished() >= 10 && (failedNow || m.finished() == 10) &&
-		m.forGood*1000 > int(*m.cfg.FailureThreshold*1000+0.5)*m.finished():
+		m.forGood > 0 && m.forGood*1000 >= int(*m.cfg.FailureThreshold*1000+0.5)*m.finished():
 		m.stop = ByFailureThreshold
 	}
 }

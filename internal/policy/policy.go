@@ -44,6 +44,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -136,7 +137,7 @@ type Config struct {
 	// MaxFailures stops the map when that many items have failed for good; 0
 	// means no bound.
 	MaxFailures int
-	// FailureThreshold, from 0 to 1, stops the map when more than that part of
+	// FailureThreshold, from 0 to 1, stops the map when that part of
 	// the finished items has failed for good, once 10 items have finished; nil
 	// means no bound. It is compared exactly, as the decimal number that
 	// was written.
@@ -251,9 +252,10 @@ func (c Config) withDefaults() Config {
 	if c.Retry != nil && c.Retry.If == nil {
 		// Without matchers every failed agent is tried again, also one whose
 		// command was refused by that command's own breaker: to package retry
-		// such an error is a refusal of the operation itself.
+		// such an error is a refusal of the operation itself. One whose command is
+		// not there is not: no agent finds it.
 		p := *c.Retry
-		p.If = func(error) bool { return true }
+		p.If = func(err error) bool { return !failure.Unrunnable(err) }
 		c.Retry = &p
 	}
 	return c

@@ -9,8 +9,7 @@ import (
 
 // rate is a failure threshold as an exact fraction. The written decimal is
 // meant, not the binary number nearest to it: with a threshold of 0.3, three
-// failures of ten are not more than the threshold, although the float64 is
-// less than 3/10.
+// failures of ten reach it, whatever the float64 next to 3/10 is.
 type rate struct {
 	num, den uint64
 }
@@ -30,9 +29,13 @@ func newRate(t float64) rate {
 	return rate{r.Num().Uint64(), r.Denom().Uint64()}
 }
 
-// exceededBy reports whether failed of finished is strictly more than the rate.
-func (r rate) exceededBy(failed, finished int) bool {
+// reachedBy reports whether failed of finished is the rate or more; without a failure
+// no rate is reached.
+func (r rate) reachedBy(failed, finished int) bool {
+	if failed == 0 {
+		return false
+	}
 	ah, al := bits.Mul64(uint64(failed), r.den)
 	bh, bl := bits.Mul64(uint64(finished), r.num)
-	return ah > bh || ah == bh && al > bl
+	return ah > bh || ah == bh && al >= bl
 }

@@ -341,7 +341,7 @@ func stops(ep workflow.ErrorPolicy) string {
 		out = append(out, fmt.Sprintf("when %d items have failed for good", ep.MaxFailures))
 	}
 	if ep.FailureThreshold >= 0 {
-		out = append(out, fmt.Sprintf("when more than %v of the finished items have failed for good, once %d are finished", ep.FailureThreshold, policy.MinFinishedForThreshold))
+		out = append(out, fmt.Sprintf("when %v of the finished items or more have failed for good, once %d are finished", ep.FailureThreshold, policy.MinFinishedForThreshold))
 	}
 	if len(out) == 0 {
 		return "never because of failed items"

@@ -115,7 +115,7 @@ func (o *operation) attempt(ctx context.Context, n int) (struct{}, error) {
 	if o.ended(err) || IsInput(err) {
 		err = retry.Permanent(err) // another attempt would meet the same
 	}
-	return struct{}{}, err
+	return struct{}{}, failure.Under(&o.policy, err)
 }
 
 // ended reports whether an attempt was cut short, and did not fail: by the end of the

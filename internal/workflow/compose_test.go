@@ -252,7 +252,7 @@ map:
     - shell: echo ${n} ${other}
       timeout: ${wait}
       commit_required: ${yes}
-      retry: {attempts: "${n}", backoff: "${kind}", initial_delay: $secs}
+      retry: {attempts: "${n}", backoff: "${kind}", initial_delay_secs: $secs}
     - shell: b
       timeout: ${later}
 `}

@@ -117,7 +117,7 @@ var foreachTable = newTable("foreach", "a foreach", func() []field {
 		{key: "foreach", typ: oneOf(tText, tList(tAny)), sample: "[a]", doc: "a list, or a command whose lines are the values"},
 		{key: "items", typ: oneOf(tText, tList(tAny)), sample: "[a]", as: "foreach"},
 		{key: "list", typ: oneOf(tText, tList(tAny)), sample: "[a]", as: "foreach"},
-		{key: "input", typ: oneOf(tText, tList(tAny)), sample: "items.json", doc: "a file of values"},
+		{key: "input", typ: oneOf(tText, tList(tAny), tRef("map_input")), sample: "items.json", doc: "a file of values; or {file: FILE} or {command: COMMAND}, as a map's"},
 		{key: "json_path", typ: tText, sample: "'$.items[*]'", doc: "a JSONPath (RFC 9535) to the values"},
 		{key: "do", typ: oneOf(tSteps, tRef("step")), sample: "[{shell: make}]", doc: "the steps"},
 		{key: "commands", typ: tSteps, sample: "[{shell: make}]", as: "do"},

@@ -59,11 +59,30 @@ func (d *decoder) foreachSource(o *object, f *Foreach) {
 		d.errorf(o.n, "missing-key", "a foreach needs its values").Suggest("write one of items: [a, b], foreach: COMMAND or input: FILE")
 		return
 	}
+	if n = d.resolved(n); key == "input" && n.kind == mapNode {
+		d.foreachInput(n, f)
+		return
+	}
 	if key == "input" && n.scalar() && !isVariable(n.text) {
 		f.Input = d.text(n, key)
 		return
 	}
 	d.foreachValues(n, key, f)
+}
+
+// foreachInput reads an input that is written as a map's.
+func (d *decoder) foreachInput(n *node, f *Foreach) {
+	o, _ := d.object(n, inputTable) // it is a map
+	defer o.close()
+	m := d.inputOf(o)
+	if m.InputKind == "command" {
+		f.Text = m.Input
+		return
+	}
+	f.Input = m.Input
+	if o.has("format") && m.InputKind != "" && m.InputKind != "file" {
+		d.warnf(o.keyNode("format"), "no-effect", "format has no effect in a foreach: the name of the file says what it is").Suggest("name the file with .json, .jsonl or .csv at its end")
+	}
 }
 
 func (d *decoder) foreachValues(n *node, key string, f *Foreach) {

@@ -108,6 +108,13 @@ func (d *decoder) input(n *node, m *Map) {
 	}
 	o, _ := d.object(n, inputTable) // it is a map
 	defer o.close()
+	in := d.inputOf(o)
+	m.Input, m.InputKind = in.Input, in.InputKind
+}
+
+// inputOf reads the input of a map that is written as one: a file or a command.
+func (d *decoder) inputOf(o *object) (m Map) {
+	n := o.n
 	switch {
 	case o.has("file") && o.has("command"):
 		d.errorf(n, "contradiction", "an input is a file or a command; this is both").Suggest("keep one of the two")
@@ -120,6 +127,7 @@ func (d *decoder) input(n *node, m *Map) {
 	default:
 		d.errorf(n, "missing-key", "an input written as a map has file: or command:").Suggest("for example: input: {file: items.jsonl, format: jsonl}")
 	}
+	return m
 }
 
 // inlineItems reads an input that is a list in JSON, as a text.

@@ -9,6 +9,7 @@ import (
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/retry"
 )
@@ -87,11 +88,24 @@ func (d *decoder) count(n *node, key string, r *option.Row) (int, bool) {
 
 func (d *decoder) optionSpan(n *node, key string, r *option.Row) (time.Duration, bool) {
 	v, ok := d.span(n, key, option.Unit(key))
+	if ok && slices.Contains([]string{"initial_delay", "max_delay", "increment"}, r.Name) {
+		d.bareDelay(n, key, v)
+	}
 	if ok && v == 0 && r.Positive {
 		d.errorf(n, "out-of-range", "%s is 0; it must be more than that", key).Suggest("remove the key where there is to be no bound")
 		return 0, false
 	}
 	return v, ok
+}
+
+// bareDelay warns of a delay that is a number alone: it is in seconds here, and in
+// milliseconds in many programs.
+func (d *decoder) bareDelay(n *node, key string, v time.Duration) {
+	n = d.resolved(n)
+	if n.kind != intNode && n.kind != floatNode || v == 0 || strings.HasSuffix(key, "_ms") || strings.HasSuffix(key, "_secs") {
+		return
+	}
+	d.warnf(n, "bare-delay", "%s: %s is read as %s", key, n.text, duration.Format(v)).Suggest("write %sms or %ss, whichever is meant", n.text, n.text)
 }
 
 func (d *decoder) spans(n *node, key string) ([]time.Duration, bool) {
@@ -102,6 +116,7 @@ func (d *decoder) spans(n *node, key string) ([]time.Duration, bool) {
 	list := make([]time.Duration, 0, len(n.items))
 	for _, it := range n.items {
 		if v, ok := d.span(it, key, time.Second); ok {
+			d.bareDelay(it, key, v)
 			list = append(list, v)
 		}
 	}

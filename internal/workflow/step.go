@@ -127,6 +127,8 @@ func (d *decoder) stepFrom(o *object, path string) *Step {
 	d.action(o, s)
 	if o.has("name") && s.Name == "" {
 		s.Name = o.str("name")
+	} else if id := o.peek("id"); id != nil && s.ID == "" && s.Name == "" && id.scalar() {
+		s.Name = id.text
 	}
 	s.When = o.condition("when", "condition", "if")
 	s.Timeout = o.positiveDuration("timeout", "timeout_secs")
@@ -187,6 +189,11 @@ func IsVariable(name string) bool {
 // identifier reads the name of something that variables refer to.
 func (d *decoder) identifier(o *object, key string) string {
 	id := o.str(key)
+	if key == "id" && strings.Contains(id, "${") { // another one each time
+		d.warnf(o.peek(key), "bad-name", "%s %q is a name for people here: no ${…} can refer to what has a variable in its name", key, short(id)).
+			Suggest("write a name without a variable where a later step needs its output")
+		return ""
+	}
 	if id != "" && !IsVariable(id) {
 		d.errorf(o.peek(key), "bad-name", "%s %q cannot be used in ${…}: a name begins with a letter and has letters, digits, - and _", key, short(id)).
 			Suggest("for example: %s: %s", key, nameFrom(id))

@@ -113,6 +113,8 @@ func (m StatusMap) Outcome(status int) Outcome {
 		return Retryable
 	case in(m.Success):
 		return Success
+	case m.other == Retryable && (status == 126 || status == 127):
+		return Fatal // the command is not there or cannot be run
 	}
 	return m.other
 }

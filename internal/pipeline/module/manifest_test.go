@@ -91,7 +91,7 @@ func TestShell(t *testing.T) {
 	if got := strings.Join(d.Env(args), "|"); got != `MODE=fast|INPUT_QUERY=a $(touch x)`+"\n"+`'|INPUT_LIMIT=3|INPUT_OPTIONS={"deep":true,"tags":["<"]}` {
 		t.Error(got)
 	}
-	for status, want := range map[int]module.Outcome{0: module.Success, 1: module.Success, 2: module.Fatal, 3: module.Retryable, 127: module.Retryable} {
+	for status, want := range map[int]module.Outcome{0: module.Success, 1: module.Success, 2: module.Fatal, 3: module.Retryable, 127: module.Fatal, 126: module.Fatal, 128: module.Retryable} {
 		if got := d.Shell.Exit.Outcome(status); got != want {
 			t.Errorf("exit %d is %v", status, got)
 		}
