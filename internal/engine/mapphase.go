@@ -47,6 +47,8 @@ func (r *run) mapPhase(ctx context.Context, p step.Site) error {
 		if err := x.compare(ctx); err != nil {
 			return err
 		}
+	}
+	if r.earlier() != nil {
 		if err := x.restore(ctx); err != nil {
 			return err
 		}
@@ -200,35 +202,30 @@ type drawn struct{ backoff.Rand }
 
 // run runs the map. While it goes on, it owns the rate-limit pause of the run.
 func (x *mapRun) run(ctx context.Context) {
-	if x.r.ports != nil { // where no goroutine may run beside, and nobody asks
-		x.m.Run(ctx)
-		x.r.x.Agents.SetPause(x.m.Pause())
+	defer func() { x.r.x.Agents.SetPause(x.m.Pause()) }()
+	if x.r.ports != nil { // nobody asks
+		x.watched(ctx)
 		return
 	}
-	stopWatch := x.watch(ctx)
 	stopRequests := x.requests(ctx)
 	x.r.control.begin(x.m)
-	x.m.Run(ctx)
+	x.watched(ctx)
 	x.r.control.begin(nil)
 	stopRequests()
-	stopWatch()
-	x.r.x.Agents.SetPause(x.m.Pause())
 }
 
-// watch has the map look when the run stops.
-func (x *mapRun) watch(ctx context.Context) func() {
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		select {
-		case <-done:
-		case <-ctx.Done():
-			x.m.Wake()
-		case <-x.r.x.Life.Done():
-			x.m.Wake()
+// watched runs the map, and has it look when the run stops.
+func (x *mapRun) watched(ctx context.Context) {
+	until, over := context.WithCancel(ctx)
+	x.r.x.Clock.Together(2, func(i int) {
+		if i == 0 {
+			defer over()
+			x.m.Run(ctx)
+			return
 		}
+		_ = x.r.x.Clock.Wait(until, -1, x.r.x.Life.Done()) // either is a reason to look
+		x.m.Wake()
 	})
-	return func() { close(done); wg.Wait() }
 }
 
 // items reads work items with their secrets, and as they were edited.
@@ -263,18 +260,19 @@ func (x *mapRun) restore(ctx context.Context) error {
 	st := x.r.state
 	x.r.tally.classes.restore(st.Items.Errors())
 	var err error
-	if x.past, err = x.r.j.ItemSteps(ctx, st); err != nil {
+	earlier := x.r.earlier()
+	if x.past, err = earlier.ItemSteps(ctx, st); err != nil {
 		return err
 	}
 	rec := mapper.Recorded{
 		Items: st.Items.All(), Breaker: st.Breakers[mapper.Breaker].Data, Pause: x.r.x.Agents.Pause(),
-		Event: x.r.j.Event, TakeOver: x.takeOver,
+		Event: earlier.Event, TakeOver: x.takeOver,
 		GoOn: x.r.resumed() && st.Status != "" && st.Status != event.Running,
 	}
 	if err := x.m.Restore(ctx, rec); err != nil || st.Items.Counts().Succeeded == 0 {
 		return err
 	}
-	for res, err := range x.r.j.Results(ctx) {
+	for res, err := range earlier.Results(ctx) {
 		if err != nil {
 			return err
 		}

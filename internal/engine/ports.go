@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/worktree"
 )
@@ -43,12 +44,33 @@ type Ports struct {
 	// Data gives the facts their data, which a later life of a run would read, and
 	// reduce what the items gave. Without it, reduce reads their ids.
 	Data bool
+	// Earlier is what earlier lives of the run have recorded; nil: it begins. It
+	// wants Data.
+	Earlier Earlier
 	// Items gives the work items. read reads them as a run would, and fails with
 	// ErrUnread where that would need to run something.
 	Items func(read func() ([]journal.Item, error)) ([]journal.Item, error)
 
 	items []journal.Item
 	given *givenResults
+}
+
+// Earlier is what is on record of a run: a journal that a process before this one
+// has left, or journal.Facts.
+type Earlier interface {
+	// State is the fold over it. What was in flight is settled.
+	State(ctx context.Context) (*journal.State, error)
+	ItemSteps(ctx context.Context, st *journal.State) (map[int]map[string]journal.StepRecord, error)
+	Event(ctx context.Context, seq int64) (event.Event, error)
+	Results(ctx context.Context) iter.Seq2[journal.Result, error]
+}
+
+// earlier is what is on record of the run; nil where it begins on ports.
+func (r *run) earlier() Earlier {
+	if r.ports != nil {
+		return r.ports.Earlier
+	}
+	return r.j
 }
 
 // ErrUnread says that the work items are not known before the run.
@@ -61,7 +83,8 @@ func IsUnread(err error) bool { return errors.Is(err, errUnread) }
 // RunOn takes a workflow or a pipeline from its start to its end on ports. It
 // reads the file's env_files, its work items where they stand in a file, and the
 // pipelines of its steps. It is called
-// on the ports' clock.
+// on the ports' clock. Where what is on record cannot be read, nothing runs, and the
+// summary has the error.
 func RunOn(ctx context.Context, opt Options, ports Ports) *Summary {
 	if opt.Soft == nil {
 		opt.Soft = context.Background()
@@ -72,23 +95,49 @@ func RunOn(ctx context.Context, opt Options, ports Ports) *Summary {
 	r := &run{opt: opt, file: opt.File, ports: &ports, state: &journal.State{}, started: ports.Clock.Now()}
 	rec := ports.Recorder
 	if ports.Data {
-		ports.given = &givenResults{Recorder: rec, of: map[int]journal.Result{}}
+		ports.given = &givenResults{Recorder: rec, of: map[int]journal.Result{}, masks: func() *mask.Masker { return r.env.Mask() }}
 		rec = ports.given
+	}
+	if err := r.goOn(ctx); err != nil {
+		return &Summary{Run: ports.Run, Status: event.Failed, Err: err}
 	}
 	end := r.compose(&step.Executor{Clock: ports.Clock, Recorder: rec, Actions: ports.Actions, Run: cmp.Or(ports.Run, "virtual"), Rand: ports.Rand, Bare: !ports.Data})
 	defer end()
 	return r.whole(ctx)
 }
 
-// givenResults notes what becomes of work items, as a journal would.
+// goOn takes over what the ports know of earlier lives of the run.
+func (r *run) goOn(ctx context.Context) (err error) {
+	earlier := r.ports.Earlier
+	if earlier == nil {
+		return nil
+	}
+	if r.state, err = earlier.State(ctx); err != nil {
+		return err
+	}
+	for res, err := range earlier.Results(ctx) {
+		if err != nil {
+			return err
+		}
+		r.ports.given.of[res.Index] = res
+	}
+	return nil
+}
+
+// givenResults notes what becomes of work items, as a journal would, and masks what
+// is recorded.
 type givenResults struct {
 	step.Recorder
-	mu sync.Mutex
-	of map[int]journal.Result // by index
+	masks func() *mask.Masker
+	mu    sync.Mutex
+	of    map[int]journal.Result // by index
 }
 
 // Record is that of the recorder.
 func (g *givenResults) Record(facts ...event.Event) error {
+	for i := range facts {
+		hideSecrets(&facts[i], g.masks())
+	}
 	g.mu.Lock()
 	for _, e := range facts {
 		if e.Type == event.ItemFinished {
@@ -151,7 +200,7 @@ func (r *run) portItems(ctx context.Context, p step.Site) (n int, err error) {
 		})
 		return list, err
 	})
-	if err == nil {
+	if _, told := r.state.Phases["map"]; err == nil && !told {
 		r.emit(event.Event{Type: event.ItemsReady, Total: len(r.ports.items)})
 	}
 	return len(r.ports.items), err

@@ -75,7 +75,11 @@ func (r *recorder) prepare(e *event.Event) {
 		e.Time = time.Now()
 	}
 	e.Run = r.j.Run()
-	m := r.masks()
+	hideSecrets(e, r.masks())
+}
+
+// hideSecrets masks what is told of a run, and cuts a message that is too long to be read.
+func hideSecrets(e *event.Event, m *mask.Masker) {
 	if m.Active() {
 		e.Message = m.String(e.Message)
 		e.Label = m.String(e.Label)

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"iter"
 
 	"github.com/bide-dev/bide/internal/event"
 )
@@ -10,6 +11,11 @@ import (
 // in flight, by the items' indexes and the steps' paths. Each begins where its
 // item's Since says. st is the state of the run before it goes on.
 func (r *Reader) ItemSteps(ctx context.Context, st *State) (map[int]map[string]StepRecord, error) {
+	return itemSteps(st, func(first int64, f EventFilter) iter.Seq2[event.Event, error] { return r.Events(ctx, first, f) })
+}
+
+// itemSteps folds what events gives of them, from a number on.
+func itemSteps(st *State, events func(first int64, f EventFilter) iter.Seq2[event.Event, error]) (map[int]map[string]StepRecord, error) {
 	since := map[int]int64{}
 	first := int64(0)
 	for i, x := range st.Items.special {
@@ -25,7 +31,7 @@ func (r *Reader) ItemSteps(ctx context.Context, st *State) (map[int]map[string]S
 	}
 	folds := make(map[int]*State, len(since))
 	filter := EventFilter{Items: since, Types: []event.Type{event.StepStarted, event.AttemptStarted, event.AttemptFailed, event.RetryScheduled, event.StepFinished}}
-	for e, err := range r.Events(ctx, first, filter) {
+	for e, err := range events(first, filter) {
 		if err != nil {
 			return nil, err
 		}
