@@ -6,10 +6,11 @@
 # make chaos  the long form of the kill test
 # make enumerate  every effect of a run fails, and the power is cut at each
 # make powercuts  the power is cut on a real file system
+# make simulate-runs SEEDS=100000  whole runs, each from a seed
 GO ?= go
 FUZZTIME ?= 300x
 
-.PHONY: enumerate powercuts bounds bide-temporal cluster cluster-million cluster-short cluster-check fuzz-short foresight docs pictures contrib all test short lint darwin examples fuzz bench bench-build bench-startup bench-throughput chaos checks ci build release release-check
+.PHONY: enumerate powercuts simulate-runs bounds bide-temporal cluster cluster-million cluster-short cluster-check fuzz-short foresight docs pictures contrib all test short lint darwin examples fuzz bench bench-build bench-startup bench-throughput chaos checks ci build release release-check
 
 all: build
 
@@ -137,6 +138,13 @@ enumerate:
 POWER_CUTS = 350
 powercuts:
 	BIDE_POWER_CUTS=$(POWER_CUTS) $(GO) test -vet=off -count=1 -timeout 2h -v -run '^TestPowerCutsOnDisk$$' ./internal/engine
+
+# Whole runs, each from a seed: random workflows under virtual ports, killed and gone on
+# with, and looked at by an oracle. Their short form is one of the tests.
+SEEDS ?= 10000
+FIRST ?= 0
+simulate-runs:
+	BIDE_WHOLE_RUNS=$(SEEDS) BIDE_WHOLE_FROM=$(FIRST) GOGC=400 $(GO) test -vet=off -count=1 -timeout 120m -v -run '^TestWholeRuns$$' ./internal/engine
 
 # What the simulator says beside theory and beside real runs: each figure with its
 # bound. Its short form is one of the tests.

@@ -175,12 +175,13 @@ func (s *State) applyPhase(e event.Event) {
 
 func (s *State) applyStep(e event.Event) {
 	step := s.Steps[e.Step]
+	step.Last = e.Seq
 	switch e.Type {
 	case event.StepStarted:
 		// A step that was not over goes on with the waits that it had; any
 		// other begins anew.
 		if step.Status != event.Running && step.Status != event.Interrupted {
-			step = StepRecord{}
+			step = StepRecord{Last: e.Seq}
 		}
 		step.Status = event.Running
 		step.Phase = e.Phase
@@ -189,7 +190,7 @@ func (s *State) applyStep(e event.Event) {
 		}
 	case event.AttemptStarted:
 		if e.Attempt > step.Attempts { // and not the same one again, after an interrupt
-			step.Attempts, step.Began = e.Attempt, e.Time
+			step.Attempts, step.Began, step.BeganAt = e.Attempt, e.Time, e.Seq
 		}
 	case event.AttemptFailed:
 		step.Attempts = max(step.Attempts, e.Attempt)
@@ -200,7 +201,10 @@ func (s *State) applyStep(e event.Event) {
 	case event.StepFinished:
 		step.Status = e.Status
 		step.Attempts = max(step.Attempts, e.Attempts)
-		step.Class, step.Message, step.Data, step.Finished = e.Class, e.Message, e.Data, e.Time
+		step.Data, step.Finished = e.Data, e.Time
+		if e.Status != event.Interrupted || step.Failed == nil { // else it goes on with how it has failed
+			step.Class, step.Message = e.Class, e.Message
+		}
 		if e.Status != event.Interrupted {
 			step.Retry, step.Recoveries, step.Failed, step.Began = Retry{}, 0, nil, time.Time{}
 		}

@@ -60,6 +60,8 @@ type StepRecord struct {
 	Status         string    // event.Running until it finished, event.Interrupted if its process ended before
 	Attempts       int       // attempts started in this execution of the step
 	Began          time.Time // the last of them, when it was first made
+	BeganAt        int64     // the number of the event that says so; 0 for none
+	Last           int64     // the number of the last event that is of it
 	Class, Message string
 	Data           json.RawMessage // of step_finished: what later steps read
 	Failed         json.RawMessage // the data of the last attempt_failed, while the step is in flight

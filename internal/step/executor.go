@@ -68,8 +68,11 @@ type Site struct {
 	Scope *vars.Scope
 	Dir   string
 	Env   environ.Local
-	// Past are the steps that an earlier life of the run recorded, by path.
-	Past map[string]journal.StepRecord
+	// Past are the steps that an earlier life of the run recorded, by path. Since is
+	// the number of the event with which the attempt began that is around the steps:
+	// what is recorded before it is of attempts that are over.
+	Past  map[string]journal.StepRecord
+	Since int64
 	// Limits bound each command by its kind, id or name
 	// (timeout_config.command_timeouts).
 	Limits map[string]time.Duration
@@ -91,6 +94,13 @@ func (p Site) Round(n int) Site {
 	p.Place = p.Place.Round(n)
 	p.Scope = p.Scope.Child()
 	return p
+}
+
+// recorded gives what an earlier life of the run recorded of a step in the attempt
+// that goes on.
+func (p Site) recorded(path string) (journal.StepRecord, bool) {
+	rec, ok := p.Past[path]
+	return rec, ok && rec.Last > p.Since
 }
 
 // With is the site with more variables in its environment: names and values in

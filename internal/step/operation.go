@@ -25,7 +25,8 @@ type operation struct {
 	s      *workflow.Step
 	path   string
 	policy retry.Policy
-	made   int // attempts in the rounds before this one
+	made   int  // attempts in the rounds before this one
+	again  bool // this life of the run has made an attempt before
 
 	out     Outcome
 	prior   Outcome   // of the attempt before
@@ -41,7 +42,7 @@ type operation struct {
 // says when it is exhausted. rounds of the step and its handler are over, and
 // made attempts were made in them and in those of this life before round; last is how the last of them ended.
 func (x *Executor) operation(ctx context.Context, p Site, s *workflow.Step, path string, round, done, made int, last Outcome) Outcome {
-	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, prior: last, asked: -1}
+	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, again: round != done+1, prior: last, asked: -1}
 	op := retry.Operation{Policy: &o.policy, Clock: lifeClock{o}, Soft: soft{x.Life, ctx}, SoftKnown: true, Observer: o.observe}
 	if x.Rand != nil && s.Retry != nil {
 		o.policy.Rand = x.Rand(p.Place, path)
@@ -53,11 +54,14 @@ func (x *Executor) operation(ctx context.Context, p Site, s *workflow.Step, path
 	if err != nil {
 		return Outcome{Status: event.Failed, Err: err}
 	}
-	if rec, ok := p.Past[path]; ok && round == done+1 && unfinished(rec) {
+	if rec, ok := p.recorded(path); ok && round == done+1 && unfinished(rec) {
 		if st := RecordedState(rec.Retry, done*perRound(s)); st.Attempt > 0 {
 			o.out = lastFailure(rec)
 			o.prior = o.out
 			op.State, op.Last, o.prev = st, o.out.Err, st.Prev
+			if err := x.setResult(ctx, p, s, o.out.Result, o.out.Err); err != nil { // as that attempt has left them
+				return Outcome{Status: event.Failed, Err: err}
+			}
 		} else if o.policy.Deadline > 0 && rec.Attempts > made {
 			op.State.Began = rec.Began // the first attempt was cut short, and counts in the deadline
 		}
@@ -96,6 +100,9 @@ func RecordedState(rec journal.Retry, before int) retry.State {
 // attempt makes one attempt.
 func (o *operation) attempt(ctx context.Context, n int) (struct{}, error) {
 	p := o.p.attempt(o.Values.Mask(), o.made+n, o.prior)
+	if p.Past != nil {
+		o.takeOver(&p)
+	}
 	o.out = Outcome{Attempts: n}
 	defer func() { o.prior = o.out }()
 	res, err := o.perform(ctx, p, o.s, o.path, o.made+n)
@@ -119,9 +126,22 @@ func (o *operation) attempt(ctx context.Context, n int) (struct{}, error) {
 }
 
 // ended reports whether an attempt was cut short, and did not fail: by the end of the
-// run, or of the time that something has of which the step is a part.
+// run, a budget that is spent, or the end of the time that something has of which the
+// step is a part.
 func (o *operation) ended(err error) bool {
-	return errors.Is(err, ErrInterrupted) || o.ctx.Err() != nil && errors.Is(err, context.Cause(o.ctx))
+	return errors.Is(err, ErrInterrupted) || isBudget(err) || o.ctx.Err() != nil && errors.Is(err, context.Cause(o.ctx))
+}
+
+// takeOver has the steps inside this one take over what an earlier life of the run has
+// recorded of them: in the attempt that was cut short there, or that failed for good.
+// Any other attempt begins with the first of them.
+func (o *operation) takeOver(p *Site) {
+	rec, _ := o.p.recorded(o.path)
+	if o.again || unfinished(rec) && rec.Retry.Failures >= rec.Attempts {
+		p.Past = nil
+	}
+	p.Since = max(p.Since, rec.BeganAt)
+	o.again = true
 }
 
 func isCancelled(ctx context.Context, err error) bool {

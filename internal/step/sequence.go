@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -27,7 +28,7 @@ func (x *Executor) Each(ctx context.Context, p Site, steps []*workflow.Step, end
 		}
 		out := x.Step(ctx, p, s)
 		ended(i, out)
-		if out.Err != nil && !out.Tolerated {
+		if out.Err != nil && (!out.Tolerated || out.Status == event.Interrupted) { // what is cut short has not failed
 			return out.Err
 		}
 	}

@@ -145,7 +145,7 @@ func (x *Executor) Open(s Sealed) map[string]any {
 // recorded of it.
 func (x *Executor) Step(ctx context.Context, p Site, s *workflow.Step) Outcome {
 	path := p.Path(s.Path)
-	if rec, ok := p.Past[path]; ok {
+	if rec, ok := p.recorded(path); ok {
 		if out, done := x.Replay(p, path, rec); done {
 			return out
 		}

@@ -1,0 +1,630 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"strings"
+)
+
+// plan is a workflow, made at random, with what happens while it runs. It is data: the
+// workflow file, the world in which its commands run and what the oracle expects are
+// all made of it, and a failed one is kept as JSON.
+type plan struct {
+	Items    int         `json:"items,omitempty"` // 0: a standard workflow
+	Parallel int         `json:"parallel,omitempty"`
+	Strict   bool        `json:"strict,omitempty"`
+	Secret   bool        `json:"secret,omitempty"`
+	Setup    []*planStep `json:"setup,omitempty"`
+	Steps    []*planStep `json:"steps"` // of the workflow, or of the template
+	Reduce   []*planStep `json:"reduce,omitempty"`
+	Sub      []*planStep `json:"sub,omitempty"` // those of the workflow "sub"
+
+	OnItem      string      `json:"on_item,omitempty"` // on_item_failure; "custom" runs Handler
+	Handler     []*planStep `json:"handler,omitempty"`
+	ItemRetry   *planRetry  `json:"item_retry,omitempty"`
+	MaxFailures int         `json:"max_failures,omitempty"`
+	Threshold   float64     `json:"threshold,omitempty"`
+	StopAtFirst bool        `json:"stop_at_first,omitempty"`
+	BreakerAt   int         `json:"breaker_at,omitempty"`
+	StartMS     int         `json:"start_delay_ms,omitempty"`
+	AgentMS     int         `json:"agent_timeout_ms,omitempty"`
+	TimeoutMS   int         `json:"timeout_ms,omitempty"`
+	MaxCost     float64     `json:"max_cost,omitempty"`
+
+	Faults []fault `json:"faults,omitempty"`
+}
+
+// fault ends a life of the run.
+type fault struct {
+	// Tick counts what the life does: each record, and each effect of a command.
+	Tick int `json:"tick"`
+	// Lose is how many of the last records are lost: nobody had synced them.
+	Lose int `json:"lose,omitempty"`
+	// JumpMS is how far the clock jumps until the next life.
+	JumpMS int64 `json:"jump_ms,omitempty"`
+	// Interrupt stops the life as Ctrl-C does, and does not kill it.
+	Interrupt bool `json:"interrupt,omitempty"`
+}
+
+// planStep is a step. Its name is unique in the plan.
+type planStep struct {
+	Name    string    `json:"name"`
+	Kind    string    `json:"kind,omitempty"` // "": shell; agent, foreach, call
+	Args    []planArg `json:"args,omitempty"`
+	Apart   bool      `json:"apart,omitempty"` // its first argument tells its files from those of another round
+	Size    int       `json:"size,omitempty"`  // of the output
+	Leak    bool      `json:"leak,omitempty"`  // the secret is in the output
+	Needs   []string  `json:"needs,omitempty"` // steps whose files have to be there
+	Moves   string    `json:"moves,omitempty"` // the step whose file it moves away
+	Fail    planFail  `json:"fail,omitzero"`
+	TakesMS int       `json:"takes_ms,omitempty"`
+	LimitMS int       `json:"timeout_ms,omitempty"`
+	USD     float64   `json:"usd,omitempty"`
+
+	Retry    *planRetry  `json:"retry,omitempty"`
+	Rounds   int         `json:"rounds,omitempty"` // max_attempts of its handler
+	OnFail   []*planStep `json:"on_failure,omitempty"`
+	MayFail  bool        `json:"continue_on_error,omitempty"`
+	Capture  bool        `json:"capture,omitempty"` // as "c" and its name
+	Sets     bool        `json:"sets,omitempty"`    // the variable "v" and its name, by BIDE_OUTPUT
+	WhenOdd  bool        `json:"when_odd,omitempty"`
+	Do       []*planStep `json:"do,omitempty"`
+	Values   []string    `json:"values,omitempty"`
+	Of       string      `json:"of,omitempty"` // the values are the lines of this step's capture
+	Together int         `json:"together,omitempty"`
+}
+
+// planArg is what a command is given.
+type planArg struct {
+	Kind string `json:"kind"` // word, item, index, capture, sets, secret, value, at, round, param, results
+	Of   string `json:"of,omitempty"`
+}
+
+// planFail says how a command fails.
+type planFail struct {
+	Times  int    `json:"times,omitempty"`  // so many executions at the same place
+	Before int    `json:"before,omitempty"` // attempts at the item before this one
+	Broken bool   `json:"broken,omitempty"` // until the world is mended
+	Mod    int    `json:"mod,omitempty"`    // of the items, each Mod-th alone; 0: all
+	Class  string `json:"class,omitempty"`  // exit, network, timeout, hang, rate_limit
+}
+
+// planRetry is a retry policy.
+type planRetry struct {
+	Attempts  int    `json:"attempts"`
+	Backoff   string `json:"backoff"`
+	InitialMS int    `json:"initial_ms"`
+	MaxMS     int    `json:"max_ms,omitempty"`
+	Jitter    string `json:"jitter,omitempty"`
+	BudgetMS  int    `json:"budget_ms,omitempty"`
+	Only      string `json:"retry_on,omitempty"`
+	BreakerAt int    `json:"breaker_at,omitempty"`
+}
+
+// planSecret is the value of the secret S. It has no two pieces that are alike.
+const planSecret = "qwertyuiopZXCVBNMLKJasdfghjk"
+
+// maker makes plans.
+type maker struct {
+	*rand.Rand
+	p    *plan
+	last int // number of the name given last
+}
+
+func newPlan(seed uint64) *plan {
+	m := &maker{Rand: rand.New(rand.NewPCG(seed, 21)), p: &plan{}}
+	m.p.Secret = m.one(4)
+	if m.one(3) {
+		m.p.Sub = m.steps(1+m.IntN(2), scopeOf{sub: true})
+	}
+	if m.one(4) {
+		m.p.Steps = m.steps(1+m.IntN(6), scopeOf{top: true})
+	} else {
+		m.mapped()
+	}
+	if m.one(12) {
+		m.p.TimeoutMS = 1000 * (1 + m.IntN(200))
+	}
+	for range m.IntN(5) {
+		m.p.Faults = append(m.p.Faults, m.fault())
+	}
+	return m.p
+}
+
+// one is true once in n times.
+func (m *maker) one(n int) bool { return m.IntN(n) == 0 }
+
+func (m *maker) name() string {
+	m.last++
+	return fmt.Sprintf("s%d", m.last)
+}
+
+func (m *maker) mapped() {
+	p := m.p
+	p.Items, p.Parallel = 1+m.IntN(5), 1+m.IntN(3)
+	if m.one(8) {
+		p.Items = 8 + m.IntN(12)
+	}
+	p.Strict = m.one(4)
+	if m.one(2) {
+		p.Setup = m.steps(1+m.IntN(3), scopeOf{top: true})
+	}
+	known := capturing(p.Setup)
+	p.Steps = m.steps(1+m.IntN(4), scopeOf{top: true, item: true, known: known})
+	if !m.one(4) {
+		p.Reduce = m.steps(1+m.IntN(2), scopeOf{top: true, known: known})
+		p.Reduce[0].Args = append(p.Reduce[0].Args, planArg{Kind: "results"})
+		p.Reduce[0].Kind, p.Reduce[0].Do, p.Reduce[0].Values, p.Reduce[0].Of = "", nil, nil, ""
+	}
+	p.OnItem = []string{"", "dlq", "skip", "retry", "stop", "custom"}[m.IntN(6)]
+	if p.OnItem == "custom" {
+		p.Handler = m.steps(1+m.IntN(2), scopeOf{item: true})
+	}
+	if m.one(2) {
+		p.ItemRetry = m.retry()
+	}
+	switch m.IntN(6) {
+	case 0:
+		p.MaxFailures = 1 + m.IntN(3)
+	case 1:
+		p.Threshold = []float64{0.1, 0.5, 1}[m.IntN(3)]
+	case 2:
+		p.StopAtFirst = m.one(3)
+	case 3:
+		p.BreakerAt = 1 + m.IntN(3)
+	}
+	if m.one(8) {
+		p.StartMS = 1 + m.IntN(900)
+	}
+	if m.one(8) {
+		p.AgentMS = 1000 * (1 + m.IntN(100))
+	}
+	if m.one(20) {
+		p.MaxCost = 0.5 + m.Float64()*3
+	}
+}
+
+// scopeOf is where steps stand, and what they can read there.
+type scopeOf struct {
+	top, item, loop, round, sub bool
+	known                       []string // the steps with captures around
+}
+
+func capturing(steps []*planStep) (names []string) {
+	for _, s := range steps {
+		if s.Capture && s.sure() {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// sure: what follows the step runs only if the step has ended as it was meant to.
+func (s *planStep) sure() bool { return !s.MayFail && len(s.OnFail) == 0 && !s.WhenOdd }
+
+func (m *maker) steps(n int, at scopeOf) (list []*planStep) {
+	for range n {
+		s := m.step(at, list)
+		list = append(list, s)
+		if s.Capture && s.sure() {
+			at.known = append(at.known, s.Name)
+		}
+	}
+	return list
+}
+
+func (m *maker) step(at scopeOf, before []*planStep) *planStep {
+	s := &planStep{Name: m.name()}
+	switch {
+	case at.loop:
+		s.Apart, s.Args = true, []planArg{{Kind: "at"}, {Kind: "value"}}
+	case at.round:
+		s.Apart, s.Args = true, []planArg{{Kind: "round"}}
+	case at.sub:
+		s.Apart, s.Args = true, []planArg{{Kind: "param"}}
+	}
+	if at.top && m.one(6) {
+		m.loop(s, at)
+	} else if at.top && len(m.p.Sub) > 0 && m.one(5) {
+		s.Kind = "call"
+	} else {
+		m.leaf(s, at, before)
+	}
+	if s.Capture = m.one(3); s.Capture && s.Kind != "foreach" && s.Kind != "call" {
+		s.Size = max(s.Size, 1)
+	}
+	s.MayFail = m.one(8)
+	s.WhenOdd = at.item && at.top && m.one(8)
+	if at.top && m.one(3) {
+		s.Retry = m.retry()
+	}
+	if at.top && m.one(6) {
+		s.OnFail = m.steps(1+m.IntN(2), scopeOf{round: true})
+		s.Rounds = 1 + m.IntN(3)
+	}
+	return s
+}
+
+func (m *maker) leaf(s *planStep, at scopeOf, before []*planStep) {
+	if m.one(8) {
+		s.Kind, s.USD = "agent", float64(m.IntN(3))/4
+	}
+	s.Args = append(s.Args, planArg{Kind: "word", Of: s.Name})
+	if at.item && !at.loop {
+		s.Args = append(s.Args, planArg{Kind: []string{"item", "index"}[m.IntN(2)]})
+	}
+	if m.p.Secret && m.one(4) {
+		s.Args = append(s.Args, planArg{Kind: "secret"})
+	}
+	for _, name := range at.known {
+		if m.one(2) {
+			s.Args = append(s.Args, planArg{Kind: "capture", Of: name})
+		}
+	}
+	for _, b := range before {
+		if b.Kind != "" || !b.sure() || b.Apart != s.Apart {
+			continue
+		}
+		if b.Sets && m.one(2) {
+			s.Args = append(s.Args, planArg{Kind: "sets", Of: b.Name})
+		}
+		if m.one(3) {
+			s.Needs = append(s.Needs, b.Name)
+		} else if m.one(6) && s.Moves == "" && !m.moved(before, b.Name) {
+			s.Moves = b.Name
+		}
+	}
+	s.Sets = m.one(6) && s.Kind == ""
+	s.Leak = m.p.Secret && m.one(4)
+	s.Size = []int{0, 1, 40, 200}[m.IntN(4)]
+	if m.one(12) {
+		s.Size = []int{4095, 4096, 4097, 16383, 16384, 16385, 17000, 40000}[m.IntN(8)]
+	}
+	s.TakesMS = []int{0, 0, 1, 7, 300, 2000, 30000}[m.IntN(7)]
+	if m.one(3) {
+		s.Fail = planFail{Class: []string{"exit", "network", "timeout", "hang"}[m.IntN(4)]}
+		if s.Kind == "agent" && m.one(2) {
+			s.Fail.Class = "rate_limit"
+		}
+		switch m.IntN(6) {
+		case 0:
+			s.Fail.Broken = true
+		case 1:
+			s.Fail.Before = 1 + m.IntN(3)
+		default:
+			s.Fail.Times = 1 + m.IntN(3)
+		}
+		if s.Fail.Class == "rate_limit" {
+			s.Fail.Broken, s.Fail.Before, s.Fail.Times = false, 0, 1+m.IntN(3)
+		}
+		s.Fail.Mod = []int{0, 0, 2, 3}[m.IntN(4)]
+		if s.Fail.Class == "hang" {
+			s.LimitMS = s.TakesMS + 1 + m.IntN(5000)
+		}
+	}
+}
+
+func (m *maker) moved(before []*planStep, name string) bool {
+	for _, b := range before {
+		if b.Moves == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *maker) loop(s *planStep, at scopeOf) {
+	s.Kind = "foreach"
+	for i := range 1 + m.IntN(4) {
+		s.Values = append(s.Values, fmt.Sprintf("w%d", i))
+	}
+	if len(at.known) > 0 && m.one(3) {
+		s.Values, s.Of = nil, at.known[m.IntN(len(at.known))]
+	}
+	s.Together = 1 + m.IntN(3)
+	s.Do = m.steps(1+m.IntN(2), scopeOf{loop: true, item: at.item})
+}
+
+func (m *maker) retry() *planRetry {
+	r := &planRetry{Attempts: 1 + m.IntN(5), InitialMS: []int{0, 1, 50, 1000, 20000}[m.IntN(5)],
+		Backoff: []string{"fixed", "linear", "exponential", "fibonacci"}[m.IntN(4)]}
+	if m.one(2) {
+		r.MaxMS = 1 + m.IntN(60000)
+	}
+	if m.one(3) {
+		r.Jitter = []string{"factor", "full", "equal", "decorrelated"}[m.IntN(4)]
+	}
+	if m.one(4) {
+		r.BudgetMS = 1 + m.IntN(100000)
+	}
+	if m.one(6) {
+		r.Only = []string{"network", "timeout"}[m.IntN(2)]
+	}
+	if m.one(10) {
+		r.BreakerAt = 1 + m.IntN(4)
+	}
+	return r
+}
+
+func (m *maker) fault() fault {
+	f := fault{Tick: 1 + m.IntN(12)}
+	if m.one(2) {
+		f.Tick = 1 + m.IntN(150)
+	}
+	switch m.IntN(8) {
+	case 0:
+		f.Interrupt = true
+	case 1:
+		f.Lose = m.IntN(40)
+	case 2, 3, 4:
+		f.Lose = m.IntN(5)
+	}
+	f.JumpMS = []int64{0, 0, 1, 3, 40, 999, 60_000, 3_600_000, 86_400_000, 400 * 86_400_000, -1, -5000, -3_600_000, -86_400_000}[m.IntN(14)]
+	return f
+}
+
+// every gives each step of the plan, those inside others after them.
+func (p *plan) every(f func(*planStep)) {
+	var all func([]*planStep)
+	all = func(list []*planStep) {
+		for _, s := range list {
+			f(s)
+			all(s.Do)
+			all(s.OnFail)
+		}
+	}
+	for _, list := range [][]*planStep{p.Setup, p.Steps, p.Reduce, p.Sub, p.Handler} {
+		all(list)
+	}
+}
+
+// file is the workflow file of a plan, as JSON.
+func (p *plan) file() []byte {
+	f := map[string]any{"name": "whole", "agents": map[string]any{"claude": map[string]any{"command": []string{"true"}}}}
+	if p.Secret {
+		f["secrets"] = map[string]any{"S": planSecret}
+	}
+	if p.TimeoutMS > 0 {
+		f["timeout"] = millis(p.TimeoutMS)
+	}
+	if p.MaxCost > 0 {
+		f["max_cost"] = p.MaxCost
+	}
+	if p.calls() {
+		f["imports"] = []any{map[string]any{"path": "sub.yml", "alias": "sub"}}
+	}
+	if p.Items == 0 {
+		f["commands"] = yamlSteps(p.Steps)
+		return encoded(f)
+	}
+	f["mode"] = "mapreduce"
+	if p.Strict {
+		f["durability"] = "strict"
+	}
+	if len(p.Setup) > 0 {
+		f["setup"] = yamlSteps(p.Setup)
+	}
+	var items []any
+	for i := range p.Items {
+		items = append(items, map[string]any{"id": fmt.Sprintf("i%d", i+1), "v": itemValue(i + 1), "n": i + 1, "odd": i%2 == 0})
+	}
+	m := map[string]any{"input": items, "max_parallel": p.Parallel, "agent_template": yamlSteps(p.Steps)}
+	if p.AgentMS > 0 {
+		m["agent_timeout"] = millis(p.AgentMS)
+	}
+	f["map"] = m
+	if p.StartMS > 0 {
+		f["start_delay"] = millis(p.StartMS)
+	}
+	if len(p.Reduce) > 0 {
+		f["reduce"] = yamlSteps(p.Reduce)
+	}
+	f["error_policy"] = p.policy(f)
+	return encoded(f)
+}
+
+// calls reports whether a step runs the other file; its steps would be those of the
+// workflow else.
+func (p *plan) calls() (does bool) {
+	p.every(func(s *planStep) { does = does || s.Kind == "call" })
+	return does
+}
+
+// subFile is the file that the steps of kind call run.
+func (p *plan) subFile() []byte {
+	return encoded(map[string]any{"parameters": map[string]any{"optional": []any{map[string]any{"name": "p", "default": "none"}}}, "commands": yamlSteps(p.Sub)})
+}
+
+// policy is the error policy of the map.
+func (p *plan) policy(f map[string]any) map[string]any {
+	e := map[string]any{"max_recoveries": 1000}
+	switch p.OnItem {
+	case "":
+	case "custom":
+		e["on_item_failure"] = map[string]any{"custom": "mend"}
+		f["handlers"] = map[string]any{"mend": yamlSteps(p.Handler)}
+	default:
+		e["on_item_failure"] = p.OnItem
+	}
+	if p.ItemRetry != nil {
+		r := p.ItemRetry.yaml()
+		r["max_attempts"] = r["attempts"]
+		delete(r, "attempts")
+		delete(r, "circuit_breaker")
+		e["retry_config"] = r
+	}
+	if p.MaxFailures > 0 {
+		e["max_failures"] = p.MaxFailures
+	}
+	if p.Threshold > 0 {
+		e["failure_threshold"] = p.Threshold
+	}
+	if p.StopAtFirst {
+		e["continue_on_failure"] = false
+	}
+	if p.BreakerAt > 0 {
+		e["circuit_breaker"] = map[string]any{"failure_threshold": p.BreakerAt, "timeout": "20s"}
+	}
+	return e
+}
+
+// itemValue is the value in an item.
+func itemValue(i int) string { return fmt.Sprintf("val%d", i*i) }
+
+func millis(n int) string { return fmt.Sprintf("%dms", n) }
+
+func encoded(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func yamlSteps(list []*planStep) (out []any) {
+	for _, s := range list {
+		out = append(out, s.yaml())
+	}
+	return out
+}
+
+func (s *planStep) yaml() map[string]any {
+	y := map[string]any{"name": s.Name}
+	switch s.Kind {
+	case "foreach":
+		y["foreach"] = any(s.Values)
+		if s.Of != "" {
+			y["foreach"] = "${c" + s.Of + "}"
+		}
+		y["do"], y["parallel"] = yamlSteps(s.Do), s.Together
+	case "call":
+		y["workflow"], y["with"] = "sub", map[string]any{"p": s.Name}
+	case "agent":
+		y["claude"] = s.text()
+	default:
+		y["shell"] = s.text()
+	}
+	if s.Retry != nil {
+		y["retry"] = s.Retry.yaml()
+	}
+	if len(s.OnFail) > 0 {
+		h := map[string]any{"commands": yamlSteps(s.OnFail)}
+		if s.Rounds > 1 {
+			h["max_attempts"] = s.Rounds
+		}
+		y["on_failure"] = h
+	}
+	if s.MayFail {
+		y["continue_on_error"] = true
+	}
+	if s.Capture {
+		y["capture"] = "c" + s.Name
+	}
+	if s.WhenOdd {
+		y["when"] = "item.odd"
+	}
+	if s.LimitMS > 0 {
+		y["timeout"] = millis(s.LimitMS)
+	}
+	return y
+}
+
+// text is what the model of a shell is given: the step's name and its arguments.
+func (s *planStep) text() string {
+	words := []string{"do", s.Name}
+	for _, a := range s.Args {
+		words = append(words, a.yaml())
+	}
+	return strings.Join(words, "|")
+}
+
+func (a planArg) yaml() string {
+	switch a.Kind {
+	case "item":
+		return "${item.v}"
+	case "index":
+		return "${item_index}"
+	case "capture":
+		return "${c" + a.Of + "}"
+	case "sets":
+		return "${v" + a.Of + "}"
+	case "secret":
+		return "${S}"
+	case "value":
+		return "${foreach.item}"
+	case "at":
+		return "${foreach.index}"
+	case "round":
+		return "${test.attempt}"
+	case "param":
+		return "${p}"
+	case "results":
+		return "${map.results_json}"
+	}
+	return a.Of
+}
+
+func (r *planRetry) yaml() map[string]any {
+	y := map[string]any{"attempts": r.Attempts, "backoff": r.Backoff, "initial_delay": millis(r.InitialMS)}
+	if r.MaxMS > 0 {
+		y["max_delay"] = millis(r.MaxMS)
+	}
+	if r.Jitter != "" {
+		y["jitter"] = r.Jitter
+	}
+	if r.BudgetMS > 0 {
+		y["retry_budget"] = millis(r.BudgetMS)
+	}
+	if r.Only != "" {
+		y["retry_on"] = []any{r.Only}
+	}
+	if r.BreakerAt > 0 {
+		y["circuit_breaker"] = map[string]any{"failure_threshold": r.BreakerAt, "timeout": "10s"}
+	}
+	return y
+}
+
+// produced is the output of a step that does what it is to do: args are all that it
+// was given but the results of a map, and item is its place, 0 outside of the map.
+func produced(s *planStep, item int, args []string) string {
+	if s.Size == 0 {
+		return ""
+	}
+	b := []byte(content(s, item, args))
+	for i := len(b); i < s.Size; i++ {
+		b = append(b, "0123456789abcdef"[i%16])
+	}
+	if s.Leak {
+		end := 100 // of the one before: they do not overlap
+		for _, at := range []int{2040, len(b) - 2050, 8180, len(b) - 8200} {
+			if at > end && at+len(planSecret) < len(b) {
+				end = at + copy(b[at:], planSecret)
+			}
+		}
+		b = append(append(b, planSecret...), '.')
+	}
+	return string(b)
+}
+
+// content is what a step writes into its file.
+func content(s *planStep, item int, args []string) string {
+	h := fnv.New32a()
+	for _, a := range args {
+		h.Write([]byte(a + "\x00"))
+	}
+	return fmt.Sprintf("%s.%d.%08x", s.Name, item, h.Sum32())
+}
+
+// set is the value of the variable that a step sets.
+func set(s *planStep, item int, args []string) string { return "set." + content(s, item, args) }
+
+// fileFor is the name of a step's file: of an item, and of a round of a loop or of a handler.
+func fileFor(s *planStep, item int, args []string) string {
+	name := fmt.Sprintf("%d/%s", item, s.Name)
+	if s.Apart && len(args) > 0 {
+		name += "@" + args[0]
+	}
+	return name
+}
