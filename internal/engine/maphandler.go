@@ -12,15 +12,15 @@ import (
 
 // Handle runs the handler of an item that failed for good: on_item_failure:
 // {custom: NAME}. It reads what is recorded and nothing else, so that it makes no
-// difference whether the run was interrupted before.
+// difference whether the run was interrupted before; what an earlier life of the run
+// has ended of it does not run again.
 func (x *mapRun) Handle(ctx context.Context, it journal.Item, d mapper.Due) error {
 	steps, ok := x.r.file.Handlers[d.Handler]
 	if !ok {
 		return fmt.Errorf("there is no handler %s in the file any more", d.Handler)
 	}
 	p := x.p
-	p.Item, p.Index, p.Attempt, p.Past, p.Rounds = it.ID, it.Index, d.Attempt, nil, "#"+d.Handler
-	p.Keep = false
+	p.Item, p.Index, p.Attempt, p.Past, p.Rounds = it.ID, it.Index, d.Attempt, x.takePast(it.Index), "#"+d.Handler
 	p.Scope = x.p.Scope.Child()
 	if err := step.SetItem(p.Scope, x.itemOf(it)); err != nil {
 		return err

@@ -270,7 +270,7 @@ func (s *State) applyItem(e event.Event) error {
 	case event.ItemHandlerDue:
 		t.set(e.Index, ItemHandling)
 		t.attempt(e.Index, e.Attempts)
-		t.update(e.Index, func(x *special) { *x = special{handler: e.Seq, before: x.before} })
+		t.update(e.Index, func(x *special) { *x = special{handler: e.Seq, before: x.before, since: e.Seq} })
 	case event.ItemFinished:
 		t.set(e.Index, finished(e.Status))
 		t.attempt(e.Index, e.Attempts)

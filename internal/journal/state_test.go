@@ -285,7 +285,7 @@ func naiveItem(events []event.Event, index int) (r ItemRecord) {
 }
 
 // naiveSince goes back over the starts of an item in flight: from each to the
-// one before, as long as the process ended in between.
+// one before, as long as the process ended in between; or to where its handler begins.
 func naiveSince(events []event.Event, index int, done bool) (since int64) {
 	ended := true
 	for i := len(events) - 1; i >= 0 && !done; i-- {
@@ -293,6 +293,8 @@ func naiveSince(events []event.Event, index int, done bool) (since int64) {
 		case e.Type == event.RunResumed || e.Type == event.RunFinished:
 			ended = true
 		case e.Index != index:
+		case e.Type == event.ItemHandlerDue && ended:
+			return e.Seq
 		case e.Type == event.ItemRetry, e.Type == event.ItemHandlerDue, e.Type == event.ItemRequeued,
 			e.Type == event.ItemFinished && finished(e.Status).Done():
 			return since
