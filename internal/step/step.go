@@ -232,21 +232,22 @@ func (x *Executor) Replay(p Site, path string, rec journal.StepRecord) (Outcome,
 	}
 	d.putBack()
 	p.Scope.Apply(x.Open(d.Sealed))
-	out := Outcome{Status: rec.Status, Result: d.result(), Attempts: rec.Attempts,
+	out := Outcome{Status: rec.Status, Result: x.resultOf(&d), Attempts: rec.Attempts,
 		Tolerated: d.Tolerated, Recovered: d.Recovered, Incomplete: d.Incomplete}
 	x.Tally.Add(path, out)
 	return out, true
 }
 
-// result is what the step's last attempt did, for those who read it after a
-// resume. Of an output that is too long for the record, last.output has all.
-func (d *record) result() action.Result {
+// resultOf is what the step's last attempt did, for those who read it after a
+// resume. Of an output that is too long for the record, last.output has all, where
+// that is not of a step of its handler.
+func (x *Executor) resultOf(d *record) action.Result {
 	res := action.Result{Output: d.Output, Stderr: d.Stderr, ExitCode: d.ExitCode, StdoutFile: d.File, StdoutSize: d.Size, Digest: d.Digest}
 	last, _ := d.Vars["last"].(map[string]any)
-	if whole, ok := last["output"].(string); ok && (len(res.Output) > Inline || len(d.Secrets) > 0) {
+	if whole, ok := last["output"].(string); ok && (len(res.Output) > Inline || len(d.Secrets) > 0) && x.Clip(whole) == d.Output {
 		res.Output = whole
 	}
-	if whole, ok := last["stderr"].(string); ok && (len(res.Stderr) > Inline || len(d.Secrets) > 0) {
+	if whole, ok := last["stderr"].(string); ok && (len(res.Stderr) > Inline || len(d.Secrets) > 0) && x.Clip(whole) == d.Stderr {
 		res.Stderr = whole
 	}
 	return res
