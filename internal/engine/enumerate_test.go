@@ -25,8 +25,8 @@ import (
 // the workflow's text says. BIDE_ENUMERATE=1 takes every n (make enumerate), 10 every
 // tenth; without it, some n are drawn. BIDE_ENUMERATE_AT=n takes one.
 
-// scene is a workflow with what it must come to.
-type scene struct {
+// scenario is a workflow with what it must come to.
+type scenario struct {
 	flow string
 	repo bool
 	want map[string]string // content of files on the branch main, and in the checkout
@@ -34,7 +34,7 @@ type scene struct {
 	once []string          // subjects of commits that the branch has once
 }
 
-var scenes = map[string]scene{
+var scenarios = map[string]scenario{
 	"plain": {
 		flow: `
 name: enumerate
@@ -150,15 +150,15 @@ var troubles = []trouble{
 	}},
 }
 
-// stage is a scene on its own directory, which can be put back to its beginning.
+// stage is a scenario on its own directory, which can be put back to its beginning.
 type stage struct {
 	*bench
-	scene
+	scenario
 	root  string
 	began *crashtest.Disk
 }
 
-func newStage(t *testing.T, s scene) *stage {
+func newStage(t *testing.T, s scenario) *stage {
 	t.Helper()
 	if err := crashtest.Supported(); err != nil {
 		t.Skip(err)
@@ -179,7 +179,7 @@ func newStage(t *testing.T, s scene) *stage {
 	if err := os.Mkdir(filepath.Join(root, "tmp"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	x := &stage{bench: b, scene: s, root: root}
+	x := &stage{bench: b, scenario: s, root: root}
 	var err error
 	if x.began, err = crashtest.NewDisk(root); err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func (x *stage) again() {
 	}
 }
 
-// counts says whether an effect is one that a scene is enumerated over: of programs
+// counts says whether an effect is one that a scenario is enumerated over: of programs
 // started, and of files that are not the test's own.
 func (x *stage) counts(e crashtest.Effect) bool {
 	return (e.Below(x.root) || e.Kind == crashtest.Exec) && !e.Below(x.ev)
@@ -268,7 +268,7 @@ func (x *stage) finish(status int, story string) (string, bool) {
 	return story, status == 0
 }
 
-// wrong compares all that is left with what the scene must come to.
+// wrong compares all that is left with what the scenario must come to.
 func (x *stage) wrong() (out []string) {
 	for name, want := range x.left {
 		text, err := os.ReadFile(filepath.Join(x.ev, name))
@@ -323,7 +323,7 @@ func (x *stage) wrong() (out []string) {
 	return out
 }
 
-// effects counts those of a run without trouble, which must come to what the scene says.
+// effects counts those of a run without trouble, which must come to what the scenario says.
 func (x *stage) effects() int {
 	x.t.Helper()
 	x.again()
@@ -359,7 +359,7 @@ var onlyTrouble = os.Getenv("BIDE_ENUMERATE_TROUBLE")
 // TestEveryEffect has each effect of a run fail, or be the last one of its processes.
 func TestEveryEffect(t *testing.T) {
 	t.Parallel()
-	for name, s := range scenes {
+	for name, s := range scenarios {
 		for _, trouble := range troubles {
 			if trouble.name == "git killed" && !s.repo || onlyTrouble != "" && onlyTrouble != trouble.name {
 				continue

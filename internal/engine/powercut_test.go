@@ -71,7 +71,7 @@ var onlyLoss = os.Getenv("BIDE_ENUMERATE_LOSS")
 // TestEveryPowerCut cuts the power at each effect of a run, and after its end.
 func TestEveryPowerCut(t *testing.T) {
 	t.Parallel()
-	for name, s := range scenes {
+	for name, s := range scenarios {
 		for _, l := range losses {
 			if onlyLoss != "" && onlyLoss != l.name {
 				continue

@@ -98,13 +98,13 @@ func (d *loopDisk) cutPower() {
 }
 
 // TestPowerCutsOnDisk cuts the power at random moments: BIDE_POWER_CUTS of them for each
-// scene (make powercuts), some without it.
+// scenario (make powercuts), some without it.
 func TestPowerCutsOnDisk(t *testing.T) {
 	cuts, err := strconv.Atoi(os.Getenv("BIDE_POWER_CUTS"))
 	if err != nil {
 		cuts = 2
 	}
-	for name, s := range scenes {
+	for name, s := range scenarios {
 		t.Run(name, func(t *testing.T) {
 			d := newLoopDisk(t)
 			evidence, err := os.MkdirTemp("", "bide-ev-*")
