@@ -10,8 +10,9 @@
 //
 // There are as many worktrees for agents as agents work at the same time. When
 // one has ended, git is asked once how its worktree stands; what it committed is
-// merged into the run, what is neither merged nor worthless is kept in a branch
-// bide-item/RUN/ITEM/ATTEMPT, and the worktree is put back to the snapshot, with
+// merged into the run's branch, and what is neither merged nor worthless is kept in a
+// branch bide-item/RUN/ITEM/ATTEMPT ([Agent.Finish], [Agent.Keep]). Once the end of the
+// attempt is on record, the worktree is put back to the snapshot ([Agent.Release]), with
 // nothing of the agent left in it, ignored files and empty directories included.
 // A branch is made only where there is work to keep. A worktree that cannot be put
 // back, as in the middle of a rebase, is removed, and a new one takes its place.
@@ -32,6 +33,15 @@
 // written anew on the run's HEAD, without the files that only the snapshot
 // brought and the agent did not change. So what setup left uncommitted stays
 // uncommitted in the run, and is in no merge unless an agent changed it.
+//
+// # Merges
+//
+// A merge is computed and published by one update of a ref: nothing half-way can exist.
+// The run's worktree stays where it is while agents are merged, and follows when the map
+// has ended ([Run.Follow]). A conflict is resolved in a scratch worktree. The final merge
+// into the user's checkout writes the paths that differ behind a note that a resume
+// finds. Before a ref moves, and before its caller records anything, all that git wrote
+// is synced ([Repo.Sync]).
 //
 // # Work is never lost
 //
