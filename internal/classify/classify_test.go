@@ -108,3 +108,13 @@ func FuzzCommand(f *testing.F) {
 		}
 	})
 }
+
+// What rsync says of its connection counts also where a shell around it ends with
+// another status.
+func TestRsyncInAShell(t *testing.T) {
+	for _, said := range []string{"rsync error: error in socket IO (code 10) at clientserver.c(139) [sender=3.2.7]", "rsync error: error in rsync protocol data stream (code 12) at io.c(232)"} {
+		if v := classify.Command(`for f in *; do rsync "$f" host:; done || exit 1`, 1, "", said); !v.Network {
+			t.Errorf("%s: %s", said, kinds(v))
+		}
+	}
+}

@@ -11,7 +11,7 @@ var networkPhrases = []string{
 	`connection (?:was |has been )?(?:refused|reset|aborted|closed by|lost|broken)`, `connection to .{1,200} (?:refused|reset|closed|lost|failed)`,
 	`reset by (?:peer|remote)`, `broken pipe`, `closed by (?:the )?remote (?:host|end|server|side)`, `(?:remote end|server|peer|the remote) (?:unexpectedly )?(?:hung up|closed the connection|closed connection)`,
 	`empty reply from server`, `server closed the connection`, `lost connection to`, `socket hang up`, `unexpected disconnect`, `unexpected eof while reading`, `early eof`, `rpc failed; curl`,
-	`no route to host`, `host is (?:down|unreachable)`, `network is (?:unreachable|down)`, `destination (?:host|net|port) unreachable`, `network unreachable`,
+	`error in socket io \(code 10\)`, `error in rsync protocol data stream \(code 12\)`, `no route to host`, `host is (?:down|unreachable)`, `network is (?:unreachable|down)`, `destination (?:host|net|port) unreachable`, `network unreachable`,
 	`could(?:n't| not) connect`, `can(?:'t|not| not) connect to`, `failed to connect`, `unable to connect`, `connection failed`, `cannot reach`, `failed to establish a new connection`, `error connecting to`, `could not connect`,
 	`unable to (?:access|look ?up|reach|resolve host)\b.{0,200}(?:resolve|connect|host)`,
 	`could not resolve (?:host|proxy|address|server)`, `could not resolve '[\w.-]+'\s*$`, `can(?:'t|not) resolve host`, `unable to resolve (?:host|address|server)`, `failed to resolve (?:host|address|'|\[)`, `error resolving (?:host|address)`,

@@ -9,8 +9,9 @@ import (
 )
 
 // lastHere is the newest run of this directory that fits: of a command that does
-// something, and was given no run. what says in words which runs fit. Where there is
-// none, the error names the newest of another directory.
+// something, and was given no run. what says in words which runs fit. Where none fits it
+// is the newest of this directory, of which the command says why not; where there is
+// none at all, the error names the newest of another directory.
 func (a *app) lastHere(cmd *cobra.Command, what string, fits func(runInfo) bool) (string, error) {
 	st, err := a.store()
 	if err != nil {
@@ -21,6 +22,7 @@ func (a *app) lastHere(cmd *cobra.Command, what string, fits func(runInfo) bool)
 	if err != nil {
 		return "", err
 	}
+	newest := ""
 	for s, err := range st.RunsWhere(ctx, func(h journal.Header) bool { return isOf(h, here) }) {
 		if err != nil && s.ID == "" {
 			return "", err
@@ -28,6 +30,12 @@ func (a *app) lastHere(cmd *cobra.Command, what string, fits func(runInfo) bool)
 		if err == nil && fits(infoOf(s, err)) {
 			return s.ID, nil
 		}
+		if newest == "" {
+			newest = s.ID
+		}
+	}
+	if newest != "" {
+		return newest, nil
 	}
 	for s, err := range st.Runs(ctx) {
 		if err != nil && s.ID == "" {

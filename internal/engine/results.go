@@ -79,14 +79,19 @@ func (r *run) saveOutput(index, attempt int, text string) (string, error) {
 		return "", err
 	}
 	_, err = f.WriteString(text)
+	r.j.KeepOutputs(f.Name())
 	return f.Name(), errors.Join(err, f.Close())
 }
 
 // reduce runs the reduce steps with all that the map gave. The journal forgets
 // those of an earlier reduce once dead letters are run again.
 func (r *run) reduce(ctx context.Context, p step.Site) error {
-	if err := r.setMapVariables(ctx, p); err != nil {
+	name, err := r.setMapVariables(ctx, p)
+	if err != nil {
 		return err
+	}
+	if name != "" {
+		p.Env = p.Env.Export("BIDE_RESULTS_FILE", name)
 	}
 	return r.x.Block(ctx, p, r.file.Reduce, "reduce", nil)
 }
@@ -95,34 +100,33 @@ func (r *run) reduce(ctx context.Context, p step.Site) error {
 const maxInline = 64 << 20
 
 // setMapVariables sets map.*: the counts, and the results of all items in
-// order, as a value and as a file.
-func (r *run) setMapVariables(ctx context.Context, p step.Site) error {
+// order, as a value and as a file, whose name it gives; "" where there is none.
+func (r *run) setMapVariables(ctx context.Context, p step.Site) (name string, err error) {
 	if r.ports != nil {
-		return r.portResults(ctx, p)
+		return "", r.portResults(ctx, p)
 	}
-	name := filepath.Join(r.j.Dir(), resultsFile)
+	name = filepath.Join(r.j.Dir(), resultsFile)
 	size, millis, err := r.saveResults(ctx, name)
 	if err != nil {
-		return fmt.Errorf("map.results: %w", err)
+		return "", fmt.Errorf("map.results: %w", err)
 	}
 	m := r.mapCounts(millis)
 	m["results_file"] = name
 	var text []byte
 	if size <= maxInline {
 		if text, err = os.ReadFile(name); err != nil {
-			return err
+			return "", err
 		}
 	} else {
 		r.note("the results of the map are %d MB: ${map.results} is not there, read ${map.results_file}", size>>20)
 	}
 	if err := setResults(p, m, text); err != nil {
-		return err
+		return "", err
 	}
 	p.Scope.SetTrusted("map.results_file", name)
 	p.Scope.SetFile("map.results", "map.results_file")
 	p.Scope.SetFile("map.results_json", "map.results_file")
-	p.Env = p.Env.Export("BIDE_RESULTS_FILE", name)
-	return nil
+	return name, nil
 }
 
 // resultsFile is the name of the file that holds map.results.

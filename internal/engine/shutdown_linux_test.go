@@ -106,6 +106,7 @@ func TestPowerCutsOnDisk(t *testing.T) {
 	}
 	for name, s := range scenarios {
 		t.Run(name, func(t *testing.T) {
+			newBench(t).git() // the repository that all tests copy is not made on the disk that goes
 			d := newLoopDisk(t)
 			evidence, err := os.MkdirTemp("", "bide-ev-*")
 			if err != nil {

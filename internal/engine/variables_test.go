@@ -176,7 +176,7 @@ map:
 reduce:
   - shell: echo "${map.total} ${map.successful} ${map.succeeded} ${map.failed} ${map.skipped} ${map.success_rate}" > @EV@/counts
   - shell: echo "${map.results[0].output} ${map.results[1].item_id} ${map.results[*].status} ${map.results|length}" > @EV@/results
-  - shell: cmp -s "${map.results_file}" "$BIDE_RESULTS_FILE"; grep -c item_id "${map.results_file}" > @EV@/file; printf '%s' "${map.results_json}" | cksum > @EV@/a; printf '%s' "${map.results|json}" | cksum > @EV@/b
+  - shell: cmp "${map.results_file}" "$BIDE_RESULTS_FILE" && grep -c item_id "${map.results_file}" > @EV@/file; printf '%s' "${map.results_json}" | cksum > @EV@/a; printf '%s' "${map.results|json}" | cksum > @EV@/b
   - shell: echo "${LEVEL} ${prep} ${map.results[2].error|default:none} ${map.results[2].success}" > @EV@/env
 `)
 	r.status(event.CompletedWithFailures)

@@ -40,7 +40,6 @@ type oneLife struct {
 	status   string
 	exit     int
 	sum      *engine.Summary
-	items    []journal.Item
 	panicked string
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -117,8 +118,32 @@ func code(err error) int {
 	return 0
 }
 
+// around says whether an error is of the journal's surroundings, its file as it should
+// be: of the memory that its readers share, which a full disk has no room for, of locks,
+// of what cannot be written or synced.
+func around(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	if !ok || e.Code()&0xff != sqlite3.SQLITE_IOERR {
+		return false
+	}
+	switch e.Code() {
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_DATA, sqlite3.SQLITE_IOERR_CORRUPTFS:
+		return false // what is there cannot be read
+	}
+	return true
+}
+
+// noRoom says whether an error is that of a full disk.
+func noRoom(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && (e.Code()&0xff == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE) || errors.Is(err, syscall.ENOSPC)
+}
+
 // readError puts an error met while reading the journal at path in words.
 func readError(path string, err error) error {
+	if around(err) {
+		return diskError(path, "open", err)
+	}
 	switch code(err) {
 	case sqlite3.SQLITE_NOTADB:
 		return &ForeignError{Path: path, Detail: "this is no journal of bide (no SQLite database); it was left as it is"}
@@ -151,7 +176,7 @@ func damaged(path, detail string, err error) *DamagedError {
 }
 
 func diskError(path, op string, err error) *DiskError {
-	e := &DiskError{Path: path, Op: op, Err: err, Full: code(err) == sqlite3.SQLITE_FULL}
+	e := &DiskError{Path: path, Op: op, Err: err, Full: noRoom(err)}
 	if e.Full {
 		e.Advice = "free some space, then `bide resume` goes on from what is recorded"
 	} else {
