@@ -354,6 +354,11 @@ func enumerated(t *testing.T, n, some int) []int {
 	return rnd.Perm(n)[:min(n, some)]
 }
 
+// long says that more than the short form is asked for.
+func long() bool {
+	return os.Getenv("BIDE_ENUMERATE") != "" || os.Getenv("BIDE_ENUMERATE_AT") != ""
+}
+
 var onlyTrouble = os.Getenv("BIDE_ENUMERATE_TROUBLE")
 
 // TestEveryEffect has each effect of a run fail, or be the last one of its processes.
@@ -361,7 +366,7 @@ func TestEveryEffect(t *testing.T) {
 	t.Parallel()
 	for name, s := range scenarios {
 		for _, trouble := range troubles {
-			if trouble.name == "git killed" && !s.repo || onlyTrouble != "" && onlyTrouble != trouble.name {
+			if s.repo && trouble.name != "all killed" && !long() || trouble.name == "git killed" && !s.repo || onlyTrouble != "" && onlyTrouble != trouble.name {
 				continue
 			}
 			t.Run(name+"/"+trouble.name, func(t *testing.T) {

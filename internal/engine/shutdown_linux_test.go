@@ -98,11 +98,11 @@ func (d *loopDisk) cutPower() {
 }
 
 // TestPowerCutsOnDisk cuts the power at random moments: BIDE_POWER_CUTS of them for each
-// scenario (make powercuts), some without it.
+// scenario (make powercuts).
 func TestPowerCutsOnDisk(t *testing.T) {
 	cuts, err := strconv.Atoi(os.Getenv("BIDE_POWER_CUTS"))
 	if err != nil {
-		cuts = 2
+		t.Skip("left out: make powercuts runs it")
 	}
 	for name, s := range scenarios {
 		t.Run(name, func(t *testing.T) {
