@@ -53,15 +53,16 @@ Several strategies are shown side by side.
 With jitter the delays are drawn, from --seed if it is given; the table and the
 plot also show between which bounds each is drawn.
 
---json prints {"delays_ns": [...], "total_ns": N, "stopped_by": "attempts" or
-"budget"}; for several strategies an object that has one of these under the name
+--json prints {"delays_ns": [...], "total_ns": N, "stopped_by": "attempts",
+"budget" or "deadline"}; for several strategies an object that has one of these under the name
 of each.`,
-		Example: `  bide backoff --strategy exponential --attempts 8
-  bide backoff --strategy fixed,linear,exponential,fibonacci --attempts 10 --svg delays.svg
-  bide backoff --strategy exponential --jitter full --seed 7 --budget 1m --attempts 20 --json`,
+		Example: `  bide backoff --backoff exponential --attempts 8
+  bide backoff --backoff fixed,linear,exponential,fibonacci --attempts 10 --svg delays.svg
+  bide backoff --backoff exponential --jitter full --seed 7 --budget 1m --attempts 20 --json`,
 		RunE: func(*cobra.Command, []string) error { return a.backoff(&pf, svg) },
 	}
-	pf.register(cmd.Flags(), option.Backoff, "strategy")
+	pf.register(a, cmd.Flags(), option.Backoff)
+	a.renamedFlag(cmd.Flags(), "strategy", "backoff")
 	cmd.Flags().StringVar(&svg, "svg", "", "also write the plot to this file, as SVG")
 	return a.withJSON(cmd, "print the delays as JSON")
 }
@@ -94,7 +95,7 @@ func schedules(pf *policyFlags) ([]schedule, error) {
 	seen := map[string]bool{}
 	for _, n := range policies {
 		if seen[n.name] {
-			err = errors.Join(err, fmt.Errorf("--strategy names %s twice", n.name))
+			err = errors.Join(err, fmt.Errorf("--backoff names %s twice", n.name))
 		}
 		seen[n.name] = true
 	}
@@ -189,8 +190,11 @@ func endings(list []schedule) string {
 			b.WriteString(s.name + ": ")
 		}
 		fmt.Fprintf(&b, "%s, %s of waits", diag.Count(t.Attempts, "attempt"), duration.Format(brief(t.Total)))
-		if t.Reason == retry.ReasonBudget {
-			fmt.Fprintf(&b, "; the budget of %s ends it, which the next delay would exceed", duration.Format(s.policy.Budget))
+		switch t.Reason {
+		case retry.ReasonBudget:
+			fmt.Fprintf(&b, "; the budget of %s ends it: the next delay would exceed it", duration.Format(s.policy.Budget))
+		case retry.ReasonDeadline:
+			fmt.Fprintf(&b, "; the deadline of %s ends it: the next delay would exceed it", duration.Format(s.policy.Deadline))
 		}
 	}
 	return "\n" + strings.TrimPrefix(b.String(), "\n") + "\n"

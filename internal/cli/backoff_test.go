@@ -53,26 +53,26 @@ func TestBackoffWorkedRows(t *testing.T) {
 		flags string
 		want  []float64 // seconds
 	}{
-		{"--strategy fixed --initial 2s --attempts 4", []float64{2, 2, 2}},
-		{"--strategy linear --initial 1s --increment 2s --attempts 5", []float64{1, 3, 5, 7}},
-		{"--strategy exponential --initial 1s --attempts 8", []float64{1, 2, 4, 8, 16, 30, 30}},
-		{"--strategy exponential --initial 1s --base 3 --max 60s --attempts 6", []float64{1, 3, 9, 27, 60}},
-		{"--strategy fibonacci --initial 1s --attempts 7", []float64{1, 1, 2, 3, 5, 8}},
-		{"--strategy custom --delays 1s,3s,7s,15s --max 60s --attempts 6", []float64{1, 3, 7, 15, 60}},
-		{"--strategy custom --delays 500ms,1s,2s,5s,10s --attempts 7", []float64{.5, 1, 2, 5, 10, 30}},
-		{"--strategy custom --attempts 4", []float64{30, 30, 30}},
+		{"--backoff fixed --initial-delay 2s --attempts 4", []float64{2, 2, 2}},
+		{"--backoff linear --initial-delay 1s --increment 2s --attempts 5", []float64{1, 3, 5, 7}},
+		{"--backoff exponential --initial-delay 1s --attempts 8", []float64{1, 2, 4, 8, 16, 30, 30}},
+		{"--backoff exponential --initial-delay 1s --base 3 --max-delay 60s --attempts 6", []float64{1, 3, 9, 27, 60}},
+		{"--backoff fibonacci --initial-delay 1s --attempts 7", []float64{1, 1, 2, 3, 5, 8}},
+		{"--backoff custom --delays 1s,3s,7s,15s --max-delay 60s --attempts 6", []float64{1, 3, 7, 15, 60}},
+		{"--backoff custom --delays 500ms,1s,2s,5s,10s --attempts 7", []float64{.5, 1, 2, 5, 10, 30}},
+		{"--backoff custom --attempts 4", []float64{30, 30, 30}},
 
-		{"--strategy fixed --initial 0s --attempts 4", []float64{0, 0, 0}},
-		{"--strategy fixed --initial 1s --attempts 4", []float64{1, 1, 1}},
-		{"--strategy linear --initial 1s --attempts 5", []float64{1, 2, 3, 4}},
-		{"--strategy exponential --initial 1s --attempts 6", []float64{1, 2, 4, 8, 16}},
-		{"--strategy exponential --initial 1s --attempts 11", append([]float64{1, 2, 4, 8, 16}, thirty(5)...)},
-		{"--strategy exponential --initial 500ms --attempts 6", []float64{.5, 1, 2, 4, 8}},
-		{"--strategy linear --initial 2s --attempts 6", []float64{2, 4, 6, 8, 10}},
-		{"--strategy fixed --initial 1m --max 1h --attempts 3", []float64{60, 60}},
-		{"--strategy exponential --initial 1s --attempts 41", append([]float64{1, 2, 4, 8, 16}, thirty(35)...)},
-		{"--strategy exponential --initial 100ms --attempts 3", []float64{.1, .2}},
-		{"--strategy fixed --initial 50ms --attempts 2", []float64{.05}},
+		{"--backoff fixed --initial-delay 0s --attempts 4", []float64{0, 0, 0}},
+		{"--backoff fixed --initial-delay 1s --attempts 4", []float64{1, 1, 1}},
+		{"--backoff linear --initial-delay 1s --attempts 5", []float64{1, 2, 3, 4}},
+		{"--backoff exponential --initial-delay 1s --attempts 6", []float64{1, 2, 4, 8, 16}},
+		{"--backoff exponential --initial-delay 1s --attempts 11", append([]float64{1, 2, 4, 8, 16}, thirty(5)...)},
+		{"--backoff exponential --initial-delay 500ms --attempts 6", []float64{.5, 1, 2, 4, 8}},
+		{"--backoff linear --initial-delay 2s --attempts 6", []float64{2, 4, 6, 8, 10}},
+		{"--backoff fixed --initial-delay 1m --max-delay 1h --attempts 3", []float64{60, 60}},
+		{"--backoff exponential --initial-delay 1s --attempts 41", append([]float64{1, 2, 4, 8, 16}, thirty(35)...)},
+		{"--backoff exponential --initial-delay 100ms --attempts 3", []float64{.1, .2}},
+		{"--backoff fixed --initial-delay 50ms --attempts 2", []float64{.05}},
 		{"--attempts 1", []float64{}},
 		{"", []float64{1, 2}},
 	} {
@@ -102,7 +102,7 @@ func TestBackoffStopsAtTheBudget(t *testing.T) {
 
 func TestBackoffJitter(t *testing.T) {
 	for jitter, bounds := range map[string][2]float64{"factor": {.7, 1.3}, "true": {.7, 1.3}, "factor --jitter-factor 0.1": {.9, 1.1}, "full": {0, 1}, "equal": {.5, 1}} {
-		line := "--strategy fixed --initial 10s --attempts 200 --seed 5 --jitter " + jitter
+		line := "--backoff fixed --initial-delay 10s --attempts 200 --seed 5 --jitter " + jitter
 		got := backoffJSON(t, line)
 		least, greatest := slices.Min(got.DelaysNS), slices.Max(got.DelaysNS)
 		lo, hi := bounds[0]*1e10, bounds[1]*1e10
@@ -119,13 +119,13 @@ func TestBackoffJitter(t *testing.T) {
 			t.Errorf("%s: another seed gave the same delays", jitter)
 		}
 	}
-	if got := backoffJSON(t, "--jitter decorrelated --initial 1s --max 20s --attempts 100 --seed 1"); slices.Min(got.DelaysNS) < 1e9 || slices.Max(got.DelaysNS) > 20e9 {
+	if got := backoffJSON(t, "--jitter decorrelated --initial-delay 1s --max-delay 20s --attempts 100 --seed 1"); slices.Min(got.DelaysNS) < 1e9 || slices.Max(got.DelaysNS) > 20e9 {
 		t.Errorf("decorrelated delays leave [1s, 20s]: %v", got.DelaysNS)
 	}
 }
 
 func TestBackoffSeveralStrategies(t *testing.T) {
-	out, _, status := bide("backoff", "--strategy", "fixed,linear", "--attempts", "4", "--json")
+	out, _, status := bide("backoff", "--backoff", "fixed,linear", "--attempts", "4", "--json")
 	var got map[string]delaysOut
 	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 0 {
 		t.Fatalf("%v, status %d: %s", err, status, out)
@@ -133,7 +133,7 @@ func TestBackoffSeveralStrategies(t *testing.T) {
 	if len(got) != 2 || !slices.Equal(got["fixed"].DelaysNS, []int64{1e9, 1e9, 1e9}) || !slices.Equal(got["linear"].DelaysNS, []int64{1e9, 2e9, 3e9}) {
 		t.Errorf("got %v", got)
 	}
-	out, _, _ = bide("backoff", "--strategy", "fixed,linear", "--attempts", "4")
+	out, _, _ = bide("backoff", "--backoff", "fixed,linear", "--attempts", "4")
 	for _, want := range []string{"AFTER ATTEMPT  fixed  SUM  linear  SUM\n", "            3     1s   3s      3s   6s\n", "fixed: 4 attempts, 3s of waits\n", "linear: 4 attempts, 6s of waits\n", "a fixed", "b linear"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
@@ -185,7 +185,7 @@ func TestBackoffShowsRanges(t *testing.T) {
 // table stays readable.
 func TestBackoffManyAttempts(t *testing.T) {
 	for _, n := range []string{"80", "100000"} {
-		out, _, status := bide("backoff", "--strategy", "fixed,exponential,fibonacci", "--jitter", "full", "--attempts", n)
+		out, _, status := bide("backoff", "--backoff", "fixed,exponential,fibonacci", "--jitter", "full", "--attempts", n)
 		lines := strings.Split(out, "\n")
 		if status != 0 || len(lines) > 90 {
 			t.Errorf("%s attempts: status %d, %d lines", n, status, len(lines))
@@ -200,8 +200,8 @@ func TestBackoffManyAttempts(t *testing.T) {
 }
 
 func TestBackoffColours(t *testing.T) {
-	plain, _, _ := bide("backoff", "--strategy", "fixed,linear")
-	coloured, _, _ := bide("backoff", "--strategy", "fixed,linear", "--color", "always")
+	plain, _, _ := bide("backoff", "--backoff", "fixed,linear")
+	coloured, _, _ := bide("backoff", "--backoff", "fixed,linear", "--color", "always")
 	if strings.Contains(plain, "\x1b[") {
 		t.Error("there are colours where there is no terminal")
 	}
@@ -212,7 +212,7 @@ func TestBackoffColours(t *testing.T) {
 
 func TestBackoffSVG(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "p.svg")
-	_, errs, status := bide("backoff", "--strategy", "fixed,exponential", "--jitter", "full", "--seed", "1", "--attempts", "6", "--svg", path)
+	_, errs, status := bide("backoff", "--backoff", "fixed,exponential", "--jitter", "full", "--seed", "1", "--attempts", "6", "--svg", path)
 	if status != 0 {
 		t.Fatal(errs)
 	}
@@ -256,24 +256,24 @@ func TestBackoffSVG(t *testing.T) {
 
 func TestBackoffRefuses(t *testing.T) {
 	for flags, want := range map[string][]string{
-		"--attempts 0":                           {"--attempts is 0; it must be 1 or more; it counts all runs"},
-		"--attempts 1000001":                     {"at most 1000000"},
-		"--strategy quadratic":                   {`there is no backoff "quadratic"`, "fibonacci"},
-		"--strategy fixed,fixed":                 {"twice"},
-		"--initial soon --max -3s --budget 0s":   {"--initial-delay", "--max-delay"},
-		"--budget 0s":                            {"--budget is 0"},
-		"--jitter some":                          {"--jitter", "decorrelated"},
-		"--base 0.5":                             {"--base is 0.5"},
-		"--base 3 --strategy fixed":              {"--base is of the strategy exponential; here it is fixed"},
-		"--delays 1s":                            {"--delays is of the strategy custom"},
-		"--increment 1s":                         {"--increment is of the strategy linear"},
-		"--jitter-factor 0.2 --jitter full":      {"--jitter-factor is of --jitter factor; here it is full"},
-		"--jitter factor --jitter-factor 2":      {"between 0 and 1"},
-		"--svg /nonexistent/directory/p.svg":     {"writing the plot"},
-		"extra":                                  {"extra"},
-		"--strategy=":                            {"the strategy is empty"},
-		"--strategy custom --delays 1s,nonsense": {"--delays"},
-		"--attempts 0 --jitter some --base NaN":  {"--attempts", "--jitter", "--base"},
+		"--attempts 0":          {"--attempts is 0; it must be 1 or more; it counts all runs"},
+		"--attempts 1000001":    {"at most 1000000"},
+		"--backoff quadratic":   {`there is no backoff "quadratic"`, "fibonacci"},
+		"--backoff fixed,fixed": {"twice"},
+		"--initial-delay soon --max-delay -3s --budget 0s": {"--initial-delay", "--max-delay"},
+		"--budget 0s":                           {"--budget is 0"},
+		"--jitter some":                         {"--jitter", "decorrelated"},
+		"--base 0.5":                            {"--base is 0.5"},
+		"--base 3 --backoff fixed":              {"--base is of the strategy exponential; here it is fixed"},
+		"--delays 1s":                           {"--delays is of the strategy custom"},
+		"--increment 1s":                        {"--increment is of the strategy linear"},
+		"--jitter-factor 0.2 --jitter full":     {"--jitter-factor is of --jitter factor; here it is full"},
+		"--jitter factor --jitter-factor 2":     {"between 0 and 1"},
+		"--svg /nonexistent/directory/p.svg":    {"writing the plot"},
+		"extra":                                 {"extra"},
+		"--backoff=":                            {"the strategy is empty"},
+		"--backoff custom --delays 1s,nonsense": {"--delays"},
+		"--attempts 0 --jitter some --base NaN": {"--attempts", "--jitter", "--base"},
 	} {
 		out, errs, status := bide(append([]string{"backoff"}, strings.Fields(flags)...)...)
 		if wantStatus := map[bool]int{true: 1, false: 2}[strings.HasPrefix(flags, "--svg")]; status != wantStatus || out != "" {
@@ -292,8 +292,8 @@ func TestBackoffAnyFlags(t *testing.T) {
 	spans := rapid.OneOf(rapid.SampledFrom([]string{"0s", "1s", "30s", "9999999d", "1", "-1s", "1 second"}), rapid.String())
 	jitters := rapid.OneOf(rapid.SampledFrom([]string{"none", "factor", "full", "equal", "decorrelated", "true"}), rapid.String())
 	rapid.Check(t, func(t *rapid.T) {
-		args := []string{"backoff", "--strategy=" + strategies.Draw(t, "strategy"), "--initial=" + spans.Draw(t, "initial"),
-			"--max=" + spans.Draw(t, "max"), "--jitter=" + jitters.Draw(t, "jitter"),
+		args := []string{"backoff", "--backoff=" + strategies.Draw(t, "strategy"), "--initial-delay=" + spans.Draw(t, "initial"),
+			"--max-delay=" + spans.Draw(t, "max"), "--jitter=" + jitters.Draw(t, "jitter"),
 			"--attempts=" + fmt.Sprint(rapid.IntRange(-2, 3000).Draw(t, "attempts")), "--seed=" + fmt.Sprint(rapid.Uint64().Draw(t, "seed"))}
 		if rapid.Bool().Draw(t, "with base") {
 			args = append(args, "--base="+fmt.Sprint(rapid.Float64().Draw(t, "base")))

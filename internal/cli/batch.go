@@ -45,7 +45,7 @@ type batchOptions struct {
 }
 
 // batchNames are names of flags that people bring along from parallel and xargs.
-var batchNames = map[string]string{"jobs": "parallel", "max-procs": "parallel", "arg-file": "arg-file", "arg": "arg-file", "retries": "attempts"}
+var batchNames = map[string]string{"jobs": "max-parallel", "max-procs": "max-parallel", "arg-file": "arg-file", "arg": "arg-file", "retries": "attempts"}
 
 func (a *app) batchCmd() *cobra.Command {
 	f := &batchOptions{}
@@ -76,7 +76,7 @@ and goes on with its log of jobs.`,
   bide batch -k --attempts 5 -- curl -fsS {} ::: https://a.example https://b.example
   find . -name '*.gz' -print0 | bide batch -0 -- gzip -t {}
   bide batch -a urls.txt -j 4 --joblog jobs.tsv -- 'curl -fsS {} | wc -c'
-  bide batch '**/*.py' --command "claude: /add-types" --parallel 5 --retry 2
+  bide batch '**/*.py' --command "claude: /add-types" --max-parallel 5 --retry 2
   bide batch 'logs/*.gz' --command 'gzip -t "${item}"' --timeout 30s --fail-fast`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -93,14 +93,15 @@ and goes on with its log of jobs.`,
 	fs := cmd.Flags()
 	fs.SetInterspersed(false)
 	fs.StringVar(&f.Command, "command", "", "text for sh -c, with ${item} or {} for the item; \"claude: PROMPT\" is for the agent CLI")
-	fs.StringVarP(&f.parallel, "parallel", "j", "100%", "commands at once: a number, a share of the processors (50%), or so many more or less (+2, -1); also --jobs")
+	fs.StringVarP(&f.parallel, "max-parallel", "j", "100%", "commands at once: a number, a share of the processors (50%), or so many more or less (+2, -1); also --jobs")
+	a.renamedFlag(fs, "parallel", "max-parallel")
 	fs.StringVarP(&f.argFile, "arg-file", "a", "", "the items are the lines of this file")
 	fs.BoolVarP(&f.null, "null", "0", false, "items end with NUL and not with the line")
 	fs.BoolVarP(&f.Order, "keep-order", "k", false, "outputs in the order of the items")
 	fs.BoolVar(&f.Tag, "tag", false, "put the item before each line of output")
 	fs.StringVar(&f.Log, "joblog", "", "write a line for each command into this file, in parallel's form")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print the commands, and run nothing")
-	f.pf.register(fs, option.Batch, "backoff")
+	f.pf.register(a, fs, option.Batch)
 	f.pf.registerRetry(fs)
 	fs.BoolVar(&f.failFast, "fail-fast", false, "stop at the first item that fails for good")
 	fs.StringVarP(&f.run.Dir, "path", "p", "", "directory to run in, which the pattern starts from (default: here)")
@@ -230,13 +231,13 @@ func (f *batchOptions) slots() (int, error) {
 	n, err := strconv.Atoi(percent)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("--parallel is %q; write a number, a share as in 50%%, or +2 and -1 for the processors and so many", text)
+		return 0, fmt.Errorf("--max-parallel is %q; write a number, a share as in 50%%, or +2 and -1 for the processors and so many", text)
 	case isShare:
 		return max(1, cpus*n/100), nil
 	case text[0] == '+' || text[0] == '-':
 		return max(1, cpus+n), nil
 	case n < 1:
-		return 0, fmt.Errorf("--parallel is %d; it must be at least 1", n)
+		return 0, fmt.Errorf("--max-parallel is %d; it must be at least 1", n)
 	}
 	return n, nil
 }

@@ -76,7 +76,7 @@ func controlOf(args []string) (journal.ControlRequest, error) {
 	case !slices.Contains(controls, do):
 		return q, usageError{unknownWord("the action", do, controls)}
 	case do != journal.Parallel && len(args) > 1:
-		return q, usagef("%q is an argument too many: %s takes none", args[1], do)
+		return q, usagef("%q is one argument too many: %s takes none", args[1], do)
 	case do != journal.Parallel:
 		return q, nil
 	case len(args) == 1:

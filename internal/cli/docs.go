@@ -56,9 +56,6 @@ func describeCompletion(root *cobra.Command) {
 // flagWords are the values that a flag of some name can have, nil where they
 // are not a fixed set.
 func flagWords(name string) []string {
-	if name == "strategy" {
-		name = "backoff"
-	}
 	for _, r := range option.For(option.Command) {
 		switch {
 		case r.FlagName() != name || r.Kind == option.Exhausted:

@@ -121,7 +121,7 @@ func TestExamplesFindsMistakes(t *testing.T) {
 func TestJitterTakesAValue(t *testing.T) {
 	var pf policyFlags
 	fs := pflag.NewFlagSet("x", pflag.ContinueOnError)
-	pf.register(fs, option.Exec, "backoff")
+	pf.register(&app{}, fs, option.Exec)
 	if err := fs.Parse([]string{"--jitter", "full", "--", "make"}); err != nil || !slices.Equal(pf.flag("jitter").texts, []string{"full"}) || !slices.Equal(fs.Args(), []string{"make"}) {
 		t.Errorf("%v: jitter %q, arguments %q", err, pf.flag("jitter").texts, fs.Args())
 	}

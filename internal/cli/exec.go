@@ -82,7 +82,7 @@ was not found, 128+n if signal n ended it, 2 for a wrong use of bide.`,
 	}
 	fs := cmd.Flags()
 	fs.SetInterspersed(false)
-	x.pf.register(fs, option.Exec, "backoff")
+	x.pf.register(a, fs, option.Exec)
 	x.pf.registerRetry(fs)
 	fs.BoolVar(&x.skip, "skip-permissions", false, skipUsage)
 	fs.Var(&spanFlag{&x.stall}, "stall-timeout", "a bound on how long an attempt may print nothing; one that is silent longer is ended and has failed")
@@ -107,7 +107,7 @@ func trailing(cmd *cobra.Command, args []string) ([]string, error) {
 		return nil, wrongFlag(cmd, err)
 	}
 	if rest := fs.Args(); len(rest) > 0 {
-		return nil, usagef("%q is an argument too many: a command that begins with shell: or claude: is one text, in quotes", rest[0])
+		return nil, usagef("%q is one argument too many: a command that begins with shell: or claude: is one text, in quotes", rest[0])
 	}
 	return args[:1], nil
 }

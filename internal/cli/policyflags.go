@@ -17,11 +17,10 @@ import (
 // policyFlags are the flags of a retry policy: the options that may stand on
 // the command line, each by its row.
 type policyFlags struct {
-	flags    []*policyFlag
-	strategy string // how the flag of the strategy is called
-	seed     uint64
-	retries  int // of --retry, where the command has it
-	set      *pflag.FlagSet
+	flags   []*policyFlag
+	seed    uint64
+	retries int // of --retry, where the command has it
+	set     *pflag.FlagSet
 }
 
 // policyFlag is the flag of an option. It keeps what was given as texts, which
@@ -32,25 +31,18 @@ type policyFlag struct {
 	texts []string
 }
 
-// register adds the flags that a command has. strategy is the name of the
-// strategy's flag; more than one strategy may stand behind it.
-func (p *policyFlags) register(fs *pflag.FlagSet, in option.Layer, strategy string) {
-	p.set, p.strategy = fs, strategy
+// register adds the flags that a command has. --backoff may name several strategies.
+func (p *policyFlags) register(a *app, fs *pflag.FlagSet, in option.Layer) {
+	p.set = fs
 	for _, row := range option.For(in) {
 		f := &policyFlag{row: row, name: row.FlagName()}
-		if row.Kind == option.Strategy {
-			f.name = strategy
-		}
 		p.flags = append(p.flags, f)
 		fs.Var(f, f.name, f.usage())
 		if row.Kind == option.Flag {
 			fs.Lookup(f.name).NoOptDefVal = "true"
 		}
-		if row.Also != "" {
-			fs.Var(f, row.Also, "the same as --"+f.name)
-			if err := fs.MarkHidden(row.Also); err != nil {
-				panic(err) // the flag was added above
-			}
+		if row.OldFlag != "" {
+			a.renamedFlag(fs, row.OldFlag, f.name)
 		}
 	}
 	fs.Uint64Var(&p.seed, "seed", 0, "seed of the jitter; the same seed gives the same delays")
@@ -82,9 +74,6 @@ func (f *policyFlag) usage() string {
 		if strings.Contains(row.Name, "_") {
 			text = strings.ReplaceAll(text, row.Name, "--"+row.FlagName())
 		}
-	}
-	if f.row.Also != "" {
-		text += "; also --" + f.row.Also
 	}
 	if words := flagWords(f.name); len(words) > 0 {
 		text += ": " + strings.Join(words, ", ")
@@ -206,7 +195,7 @@ func (p *policyFlags) one() (named, error) {
 	list, err := p.policies()
 	err = errors.Join(wrong, err)
 	if len(p.strategies()) > 1 {
-		err = errors.Join(err, errors.New("--"+p.strategy+": one command has one strategy"))
+		err = errors.Join(err, errors.New("--backoff: one command has one strategy"))
 	}
 	if err != nil {
 		return named{}, err
@@ -220,7 +209,7 @@ func (p *policyFlags) of(strategy string) []workflow.Flag {
 		return f.Option.Kind == option.Strategy || f.Option.Of != strategy && slices.Contains(option.Strategies, f.Option.Of)
 	})
 	if f := p.flag("backoff"); len(f.texts) > 0 {
-		list = append(list, workflow.Flag{Option: f.row, Name: p.strategy, Texts: []string{strategy}})
+		list = append(list, workflow.Flag{Option: f.row, Name: f.name, Texts: []string{strategy}})
 	}
 	return list
 }
@@ -237,7 +226,7 @@ func (p *policyFlags) unused() (errs []error) {
 		case of == "" || len(f.texts) == 0:
 		case slices.Contains(option.Strategies, of):
 			if names := p.strategies(); !slices.Contains(names, of) {
-				errs = append(errs, fmt.Errorf("--%s is of the strategy %s; here it is %s: write --%s %s beside it", f.name, of, strings.Join(names, ", "), p.strategy, of))
+				errs = append(errs, fmt.Errorf("--%s is of the strategy %s; here it is %s: write --backoff %s beside it", f.name, of, strings.Join(names, ", "), of))
 			}
 		case jitter != of && jitter != "true":
 			errs = append(errs, fmt.Errorf("--%s is of --jitter %s; here it is %s", f.name, of, jitter))

@@ -67,9 +67,9 @@ func wrongArguments(cmd *cobra.Command, args []string) error {
 	usage := strings.TrimSuffix(cmd.UseLine(), " [flags]")
 	switch {
 	case len(args) < len(needed):
-		return usagef("%s is not given; write: %s", needed[len(args)], usage)
+		return usagef("%s is missing; write: %s", needed[len(args)], usage)
 	case len(args) > len(words) && !strings.Contains(strings.Join(words, " "), "..."):
-		return usagef("%q is an argument too many; write: %s", args[len(words)], usage)
+		return usagef("%q is one argument too many; write: %s", args[len(words)], usage)
 	}
 	return nil
 }
@@ -141,6 +141,30 @@ func valueOf(f *pflag.Flag) string {
 		return "true or false"
 	}
 	return "a " + f.Value.Type()
+}
+
+// renamedFlag keeps an old name of a flag working for a year, with a word about the new one.
+func (a *app) renamedFlag(fs *pflag.FlagSet, old, name string) {
+	f := fs.Lookup(name)
+	fs.Var(&oldFlag{Value: f.Value, named: func() {
+		fmt.Fprintf(a.err, "bide: --%s is now --%s; the old name works until November 2027\n", old, name)
+		f.Changed = true
+	}}, old, "the same as --"+name)
+	if err := fs.MarkHidden(old); err != nil {
+		panic(err) // the flag was added above
+	}
+}
+
+// oldFlag is a flag under a name that it had.
+type oldFlag struct {
+	pflag.Value
+	named func()
+}
+
+// Set sets the flag of today.
+func (f *oldFlag) Set(text string) error {
+	f.named()
+	return f.Value.Set(text)
 }
 
 // someCount is what a number of things that are there can be.

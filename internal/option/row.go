@@ -69,10 +69,10 @@ const (
 type Row struct {
 	// Name is the option's key in a file and its name everywhere else, but for
 	// the places that have a name of their own for it.
-	Name string
-	Call string // in a pipeline; "": Name
-	Flag string // on the command line; "": Name with hyphens
-	Also string // a second name on the command line
+	Name    string
+	Call    string // in a pipeline; "": Name
+	Flag    string // on the command line; "": Name with hyphens
+	OldFlag string // its name on the command line until November 2026; the flag of that name says so
 	// Meant are names that other tools have for it: they are no spellings, but
 	// who writes one in a pipeline is told ours.
 	Meant []string

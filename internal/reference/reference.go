@@ -111,9 +111,6 @@ func optionCells(r *option.Row) []string {
 	}
 	if r.In&option.Command != 0 {
 		flag = Code("--" + r.FlagName())
-		if r.Also != "" {
-			flag += ", " + Code("--"+r.Also)
-		}
 		for _, in := range []struct {
 			layer option.Layer
 			name  string

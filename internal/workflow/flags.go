@@ -48,7 +48,7 @@ func FlagPolicy(flags []Flag) (r *Retry, config map[string]any, err error) {
 	if r = d.resolve(s); len(errs) == 0 {
 		for _, p := range problems {
 			if p.Severity == diag.Error {
-				errs = append(errs, fmt.Errorf("%s; %s", p.Message, p.Suggestion))
+				errs = append(errs, fmt.Errorf("%s; %s", p.Message, onCommandLine.Replace(p.Suggestion)))
 			}
 		}
 	}
@@ -62,11 +62,17 @@ func (f Flag) problem(p diag.Problem) error {
 		message = "--" + f.Name + ": " + message
 	}
 	if p.Suggestion != "" {
-		// a bare number is none on the command line
-		message += "; " + strings.NewReplacer("; a bare number is in seconds", "", ", or a bare number of seconds without quotes", "").Replace(p.Suggestion)
+		message += "; " + onCommandLine.Replace(p.Suggestion)
 	}
 	return errors.New(message)
 }
+
+// onCommandLine rewrites what is proposed for a file into what a flag takes, where a
+// bare number is no span of time.
+var onCommandLine = strings.NewReplacer(
+	"; a bare number is in seconds", "", ", or a bare number of seconds without quotes", "",
+	"{pattern: '…'} or {exit_code: [1]}", "pattern:RE or exit_code:N",
+	"deadline: 1h", "--deadline 1h")
 
 // node is the value of a flag as a file would have it.
 func (f Flag) node() (*node, error) {
@@ -81,7 +87,7 @@ func (f Flag) node() (*node, error) {
 	case option.Spans:
 		return &node{kind: listNode, items: value.Map(f.words(), wordNode)}, nil
 	case option.Matchers:
-		return f.matchers(), nil
+		return f.matchers()
 	case option.Exhausted:
 		return &node{kind: mapNode, pairs: []pair{{wordNode("fallback"), wordNode(last)}}}, nil
 	case option.Count, option.Number, option.Jitter, option.Strategy, option.Flag:
@@ -144,7 +150,7 @@ func (f Flag) words() (out []string) {
 // matchers reads --retry-on and --abort-on: names, exit_code:N and pattern:RE.
 // Names and exit codes may stand several to a flag, with commas in between; a
 // pattern takes all of its flag.
-func (f Flag) matchers() *node {
+func (f Flag) matchers() (*node, error) {
 	list := &node{kind: listNode}
 	matcher := func(key, text string) {
 		list.items = append(list.items, &node{kind: mapNode, pairs: []pair{{wordNode(key), plainNode(text)}}})
@@ -156,6 +162,9 @@ func (f Flag) matchers() *node {
 		}
 		codes := false
 		for _, word := range (Flag{Texts: []string{text}}).words() {
+			if strings.HasPrefix(word, "pattern:") {
+				return nil, fmt.Errorf("--%s: a pattern takes all of its flag; write --%s %s", f.Name, f.Name, strings.Replace(text, ","+word, " --"+f.Name+" "+word, 1))
+			}
 			code, named := strings.CutPrefix(word, "exit_code:")
 			if codes = named || codes && intText().MatchString(word); codes {
 				matcher("exit_code", code)
@@ -164,5 +173,5 @@ func (f Flag) matchers() *node {
 			}
 		}
 	}
-	return list
+	return list, nil
 }
