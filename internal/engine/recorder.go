@@ -26,8 +26,8 @@ type recorder struct {
 	mu     sync.Mutex // keeps sinks in the order of the journal
 }
 
-// Record keeps facts as one record. A journal that cannot be written ends the
-// run through Failed.
+// Record keeps facts as one record, and then tells them to those who watch. A
+// journal that cannot be written ends the run through Failed.
 func (r *recorder) Record(facts ...event.Event) error {
 	for i := range facts {
 		r.prepare(&facts[i])
@@ -41,12 +41,15 @@ func (r *recorder) Record(facts ...event.Event) error {
 	if err == nil && r.kept != nil {
 		err = r.kept(facts)
 	}
+	if err != nil {
+		return err // what is on no record has not happened
+	}
 	for _, e := range facts {
 		for _, s := range r.sinks {
 			s.Emit(e)
 		}
 	}
-	return err
+	return nil
 }
 
 // Sync returns when everything that was recorded would outlive a power cut.

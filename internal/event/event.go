@@ -263,7 +263,7 @@ func Waited(p *retry.Policy, after retry.State, delay, prev, hint time.Duration)
 	switch {
 	case p.Attempts == 0:
 		w.Attempts = retry.DefaultAttempts
-	case p.Attempts >= math.MaxInt32: // attempts: unlimited
+	case p.Attempts < 0 || p.Attempts >= math.MaxInt32: // unlimited, or as good as
 		w.Attempts = 0
 	}
 	if after.Attempt > 0 {

@@ -75,10 +75,8 @@ func (run *Run) takeSnapshot(ctx context.Context) (*snapshot, error) {
 		}
 	}
 	err = r.locked(ctx, func() error {
-		if _, err := r.git(ctx, r.dir, "update-ref", privateRef(run.ID, "head"), p.Commit); err != nil {
-			return err
-		}
-		_, err := r.git(ctx, r.dir, "update-ref", privateRef(run.ID, "base"), base)
+		both := fmt.Sprintf("update %s %s\nupdate %s %s\n", privateRef(run.ID, "head"), p.Commit, privateRef(run.ID, "base"), base)
+		_, err := r.run(ctx, call{dir: r.dir, stdin: both, args: []string{"update-ref", "--stdin"}})
 		return err
 	})
 	if err != nil {
