@@ -1,33 +1,41 @@
 package workflow
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
-// byAttempt reads what differs from one attempt of a step to the next.
-func (d *decoder) byAttempt(o *object, s *Step) {
-	if n := o.take("timeout_by_attempt"); n != nil {
-		list, _ := d.spans(n, "timeout_by_attempt")
-		for i, t := range list {
-			if t == 0 {
-				d.errorf(n, "out-of-range", "the timeout of attempt %d is 0; it must be more than that", i+1).Suggest("for example: timeout_by_attempt: [30s, 2m]")
-				return
-			}
-		}
-		s.Timeouts = list
-	}
-	if n := o.take("env_by_attempt"); n != nil {
-		if n.kind != listNode {
-			d.wrong(n, "env_by_attempt", "a list of environments").Suggest("for example: env_by_attempt: [{LEVEL: low}, {LEVEL: high}]")
-			return
-		}
-		for _, it := range n.items {
-			s.Envs = append(s.Envs, d.env(it))
+// attemptTimeouts reads the timeouts of a step's attempts.
+func (d *decoder) attemptTimeouts(n *node) []time.Duration {
+	list, _ := d.spans(n, "timeout_by_attempt")
+	for i, t := range list {
+		if t == 0 {
+			d.errorf(n, "out-of-range", "the timeout of attempt %d is 0; it must be more than that", i+1).Suggest("for example: timeout_by_attempt: [30s, 2m]")
+			return nil
 		}
 	}
-	if s.Stall = o.positiveDuration("stall_timeout"); s.Stall.Set {
-		switch s.Action.(type) {
-		case *HTTP, *WriteFile, *Analyze:
-			d.warnf(o.keyNode("stall_timeout"), "no-effect", "stall_timeout has no effect here: only commands and agents print something while they run").Suggest("write timeout: in its place")
-		}
+	return list
+}
+
+// attemptEnvs reads the environments of a step's attempts.
+func (d *decoder) attemptEnvs(n *node) (envs [][]EnvVar) {
+	if n.kind != listNode {
+		d.wrong(n, "env_by_attempt", "a list of environments").Suggest("for example: env_by_attempt: [{LEVEL: low}, {LEVEL: high}]")
+	}
+	for _, it := range n.items {
+		envs = append(envs, d.env(it))
+	}
+	return envs
+}
+
+// stall reads how long a step may print nothing.
+func (d *decoder) stall(o *object, n *node, s *Step) {
+	if s.Stall = d.spanOf(o.row("stall_timeout"), n, "stall_timeout"); !s.Stall.Set {
+		return
+	}
+	switch s.Action.(type) {
+	case *HTTP, *WriteFile, *Analyze:
+		d.warnf(o.keyNode("stall_timeout"), "no-effect", "stall_timeout has no effect here: only commands and agents print something while they run").Suggest("write timeout: in its place")
 	}
 }
 

@@ -9,33 +9,20 @@ func defaultCapture() Capture {
 	return Capture{Format: "string", Streams: Streams{Stdout: true, ExitCode: true, Success: true, Duration: true}}
 }
 
-// captures reads which variables a step sets.
-func (d *decoder) captures(o *object, s *Step) {
-	c := &s.Capture
-	*c = defaultCapture()
-	switch n := o.unread("capture"); {
-	case n != nil && n.kind == mapNode:
-		o.skip("capture")
+// capture reads the variable that takes a step's output, and its format.
+func (d *decoder) capture(o *object, n *node, c *Capture) {
+	switch {
+	case n.kind == mapNode:
 		m, _ := d.object(n, captureTable) // it is a map
 		c.Name = d.identifier(m, "output")
 		c.Format = m.choice(c.Format, "format")
 		m.close()
 	case d.madeName(n):
-		c.Text = o.text("capture")
+		c.Text = d.text(n, "capture")
 	default:
-		c.Name = d.identifier(o, "capture")
+		c.Name = d.identifierAt(o, n, "capture")
 	}
 	c.Set = c.Name != "" || c.Text != nil
-	if n := o.take("capture_output"); n != nil {
-		d.captureOutput(o, n, c)
-	}
-	if f := o.choice("", "capture_format"); f != "" {
-		c.Format = f
-	}
-	if n := o.take("capture_streams"); n != nil {
-		d.streams(n, c)
-	}
-	read(o, "outputs", &s.Outputs, d.outputs)
 }
 
 // madeName reports whether the name of a variable has variables in it that are
@@ -92,9 +79,7 @@ func (d *decoder) streams(n *node, c *Capture) {
 		return
 	}
 	o, _ := d.object(n, captureStreamsTable) // it is a map
-	for _, key := range captureStreamsTable.keys() {
-		o.setFlag(c.Streams.part(key), key)
-	}
+	captureStreamsTable.read(o, &c.Streams)
 	o.close()
 }
 
@@ -142,10 +127,7 @@ func (d *decoder) outputs(n *node) []Output {
 		if !ok {
 			continue
 		}
-		out.FilePattern = o.str("file_pattern")
-		out.JSONPath = d.jsonPath(o.take("json_path"), "json_path")
-		out.Value = o.text("value")
-		d.extracted(o.take("extract_from"), &out)
+		outputTable.read(o, &out)
 		o.close()
 		if out.FilePattern == "" && out.JSONPath == "" && out.Value == nil && !o.has("extract_from") {
 			d.errorf(p.val, "missing-key", "the output %q says nothing about where it comes from", out.Name).

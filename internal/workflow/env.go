@@ -210,18 +210,14 @@ func (d *decoder) agentConfigs(n *node) map[string]*Agent {
 func (d *decoder) agentMap(n *node, a *Agent) {
 	o, _ := d.object(n, agentTable) // it is a map
 	defer o.close()
-	if c := o.take("command"); c != nil {
-		d.agentCommand(c, a)
-	} else {
+	agentTable.read(o, a)
+	if v := o.peek("command"); v == nil || v.kind == nullNode {
 		d.errorf(n, "missing-key", "the agent %q has no command", a.Name).Suggest("for example: command: [%s, '${prompt}']", a.Name)
 	}
-	a.Output = strings.ReplaceAll(o.choice("text", "output"), "_", "-")
-	read(o, "env", &a.Env, d.env)
-	if a.SkipPermissions = o.yes("skip_permissions"); a.SkipPermissions && !a.asksPermissions() {
+	if a.SkipPermissions && !a.asksPermissions() {
 		d.warnf(o.keyNode("skip_permissions"), "no-effect", "skip_permissions has no effect: the agent %q is not the claude program", a.Name).
 			Suggest("write the option that its program has for this into command:")
 	}
-	a.Stdin = o.yes("stdin")
 }
 
 // agentCommand reads a command line: a list of words, or one text of plain

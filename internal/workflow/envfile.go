@@ -14,7 +14,8 @@ func (d *decoder) envFiles(n *node) {
 		f, path := EnvFile{Pos: it.pos}, it
 		if it.kind == mapNode {
 			o, _ := d.object(it, envFileTable) // it is a map
-			path, f.Required = o.take("path"), o.yes("required")
+			path = o.take("path")
+			envFileTable.read(o, &f)
 			o.close()
 			if path == nil {
 				d.errorf(it, "missing-key", "an entry of env_files needs its path").Suggest("for example: env_files: [{path: .env, required: true}]")

@@ -42,23 +42,18 @@ func (d *decoder) errorPolicy(s policySources) {
 	if s.maps[0] != nil {
 		p.Pos = s.maps[0].n.pos
 	}
-	if key, n := s.find("retry_config", "retry").first("retry_config", "retry"); n != nil {
-		p.Retry = d.resolve(d.retrySpec(n, key))
+	for i := range errorPolicyTable.fields() {
+		f := &errorPolicyTable.made[i]
+		if f.as != "" {
+			continue
+		}
+		if o := s.find(f.spellings...); o != nil {
+			if key, n := o.spelled(f.spellings); n != nil {
+				f.put(o, key, n, p)
+			}
+		}
 	}
 	d.retryOnFailure(s.maps[2], p)
-	if n := s.find("on_item_failure").take("on_item_failure"); n != nil {
-		d.onItemFailure(n, p)
-	}
-	s.find("continue_on_failure").setFlag(&p.ContinueOnFailure, "continue_on_failure")
-	s.find("max_failures").setInt(&p.MaxFailures, 0, "max_failures")
-	s.find("failure_threshold").setNumber(&p.FailureThreshold, 0, 1, "failure_threshold")
-	if n := s.find("error_collection").take("error_collection"); n != nil {
-		d.collection(n, p)
-	}
-	if n := s.find("circuit_breaker").take("circuit_breaker"); n != nil {
-		p.Breaker = d.breaker(d.resolved(n))
-	}
-	s.find("max_recoveries").setInt(&p.MaxRecoveries, 1, "max_recoveries")
 	if p.OnItemFailure == "retry" && p.Retry == nil {
 		p.Retry = d.resolve(&retrySpec{n: d.treeRoot})
 	}
@@ -202,7 +197,7 @@ func (d *decoder) batch(n *node, p *ErrorPolicy) {
 }
 
 func (d *decoder) batchSize(o *object, p *ErrorPolicy) {
-	o.setInt(&p.BatchSize, 1, "size")
+	setTo(&p.BatchSize)(o.integer("size"))
 	if !o.has("size") {
 		d.errorf(o.n, "missing-key", "batched needs its size").Suggest("for example: error_collection: batched:5")
 	}

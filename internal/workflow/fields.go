@@ -1,72 +1,15 @@
 package workflow
 
 import (
+	"regexp"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 
+	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/option"
-	"github.com/bide-dev/bide/internal/value"
+	"github.com/bide-dev/bide/internal/template"
 )
-
-// field is one key that the parser knows.
-type field struct {
-	key    string
-	typ    *form  // what its value may be
-	sample string // a value in flow style that is accepted here
-	doc    string
-	def    string // what holds where the key is missing; "" where nothing does
-	// was says where the predecessor took the key without doing anything:
-	// letters of phases (c commands, s setup, m map, r reduce, g merge), or "*".
-	was string
-	// as is the key whose older spelling this one is: it says the same.
-	as string
-	// inert is why the key does nothing anywhere; "" for all others.
-	inert string
-}
-
-// table is the keys of one kind of map. They are made when a map of this kind
-// is met: most files have few kinds, and every start of bide would pay for all.
-type table struct {
-	name  string // of its definition in the schema
-	what  string // in messages: "a step"
-	list  func() []field
-	once  sync.Once
-	made  []field
-	index map[string]*field
-}
-
-func newTable(name, what string, list func() []field) *table {
-	return &table{name: name, what: what, list: list}
-}
-
-// fields is the keys in their order.
-func (t *table) fields() []field {
-	t.once.Do(t.fill)
-	return t.made
-}
-
-func (t *table) fill() {
-	t.made = t.list()
-	t.index = make(map[string]*field, len(t.made))
-	for i := range t.made {
-		f := &t.made[i]
-		if f.as != "" {
-			f.doc = "the same as " + f.as
-		}
-		t.index[f.key] = f
-	}
-}
-
-func (t *table) keys() []string {
-	return value.Map(t.fields(), func(f field) string { return f.key })
-}
-
-func (t *table) field(key string) (*field, bool) {
-	t.once.Do(t.fill)
-	f, ok := t.index[key]
-	return f, ok
-}
 
 // FieldInfo is one key of the language, for reference pages and for tests.
 type FieldInfo struct {
@@ -139,19 +82,23 @@ var tables []*table
 
 func init() {
 	tables = []*table{
-		fileTable, blockTable, stepTable, handlerTable, httpTable, writeFileTable, foreachTable, goalSeekTable, testTable,
-		validateTable, onIncompleteTable, stepValidateTable, checkCommandTable, criteriaTable,
-		captureTable, captureStreamsTable, outputTable, commitTable, metadataTable, retryTable, ruleTable, backoffTable, fallbackTable, commandTable,
-		matcherTable, breakerTable, quotaTable, secsTable, envValueTable, envFileTable, secretTable, profileTable, agentTable,
-		worktreeTable, mapTable, inputTable, unchangedTable, timeoutTable, errorPolicyTable, customTable, batchTable, captureOutputTable,
-		importTable, templateTable, templateSourceTable, paramTable, paramListTable, subWorkflowTable, inlineTable, stepInputTable,
+		fileTable.of(fileFields), blockTable.of(blockFields), stepTable.of(stepFields), handlerTable.of(handlerFields), httpTable.of(httpFields), writeFileTable.of(writeFileFields), foreachTable.of(foreachFields), goalSeekTable.of(goalSeekFields), testTable.of(testFields),
+		validateTable.of(validateFields), onIncompleteTable.of(onIncompleteFields), stepValidateTable.of(stepValidateFields), checkCommandTable.of(checkCommandFields), criteriaTable.of(criteriaFields),
+		captureTable.of(captureFields), captureStreamsTable.of(captureStreamsFields), outputTable.of(outputFields), commitTable.of(commitFields), metadataTable.of(metadataFields), retryTable.of(retryFields), ruleTable.of(ruleFields), backoffTable.of(backoffFields), fallbackTable.of(fallbackFields), commandTable.of(commandFields),
+		matcherTable.of(matcherFields), breakerTable.of(breakerFields), quotaTable.of(quotaFields), secsTable.of(secsFields), envValueTable.of(envValueFields), envFileTable.of(envFileFields), secretTable.of(secretFields), profileTable.of(profileFields), agentTable.of(agentFields),
+		worktreeTable.of(worktreeFields), mapTable.of(mapFields), inputTable.of(inputFields), unchangedTable.of(unchangedFields), timeoutTable.of(timeoutFields), errorPolicyTable.of(errorPolicyFields), customTable.of(customFields), batchTable.of(batchFields), captureOutputTable.of(captureOutputFields),
+		importTable.of(importFields), templateTable.of(templateFields), templateSourceTable.of(templateSourceFields), paramTable.of(paramFields), paramListTable.of(paramListFields), subWorkflowTable.of(subWorkflowFields), inlineTable.of(inlineFields), stepInputTable.of(stepInputFields),
 	}
 }
 
-var fileTable = newTable("workflow", "a workflow", func() []field {
+var fileTable = newTable("workflow", "a workflow")
+
+func fileFields() []field {
 	return slices.Concat([]field{
-		{key: "name", typ: tName, sample: "nightly", doc: "the workflow's name"},
-		{key: "description", typ: tText, sample: "what it is for", doc: "for people"},
+		{key: "name", typ: tName, sample: "nightly", doc: "the workflow's name",
+			into: of(func(f *File) *string { return &f.Name })},
+		{key: "description", typ: tText, sample: "what it is for", doc: "for people",
+			into: of(func(f *File) *string { return &f.Description })},
 		{key: "mode", typ: tEnum("standard", "sequential", "normal", "none", "mapreduce", "MapReduce"), sample: "standard", doc: "the shape; decided from the other keys where it is missing"},
 		{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the steps of a standard workflow"},
 		{key: "steps", typ: tSteps, sample: "[{shell: make}]", as: "commands", was: "*"},
@@ -160,7 +107,8 @@ var fileTable = newTable("workflow", "a workflow", func() []field {
 		{key: "reduce", typ: tBlock, sample: "[{shell: make report}]", doc: "steps after the map"},
 		{key: "merge", typ: tBlock, sample: "[{shell: git fetch}]", doc: "steps that merge the run's branch"},
 		{key: "finally", typ: tBlock, sample: "[{shell: notify}]", doc: "steps that follow the end of the run, also where it failed, in the directory where it was started; ${workflow.status}, ${workflow.message}"},
-		{key: "worktree", typ: tRef("worktree"), sample: "{copy: [.env]}", doc: "how git worktrees of the run and of its agents are prepared"},
+		{key: "worktree", typ: tRef("worktree"), sample: "{copy: [.env]}", doc: "how git worktrees of the run and of its agents are prepared",
+			read: by(func(o *object, key string, n *node, f *File) { f.Worktree = o.d.worktree(n) })},
 		{key: "env", typ: tFileEnv, sample: "{PORT: 8080}", doc: "environment variables"},
 		{key: "env_files", typ: oneOf(tText, tList(oneOf(tText, tRef("env_file")))), sample: "[.env]", doc: "files of NAME=value lines, relative to the workflow file; one that is missing is left out"},
 		{key: "secrets", typ: tMap(oneOf(tText, tRef("secret"))), sample: "{TOKEN: '${env:TOKEN}'}", doc: "values that are never shown; one that stands in the file itself is not recorded with the file, so that a resume reads it there again"},
@@ -172,18 +120,28 @@ var fileTable = newTable("workflow", "a workflow", func() []field {
 		{key: "retry", typ: tRetry, sample: "{attempts: 5}", as: "retry_config", was: "*"},
 		{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "of items in a MapReduce workflow, else the same as retry_defaults", was: "*"},
 		{key: "retry_defaults", typ: tRetry, sample: "{attempts: 5}", doc: "the retry policy of every step, field by field", was: "*"},
-		{key: "timeout", typ: tDur, sample: "1h", doc: "of the whole run; " + durDoc, was: "*"},
-		{key: "timeout_secs", typ: tDur, sample: "3600", as: "timeout", was: "*"},
-		{key: "max_iterations", typ: tInt(1), sample: "3", doc: "how often the steps run", was: "*"},
+		{key: "timeout", typ: tBound, sample: "1h", doc: "of the whole run; " + durDoc, was: "*",
+			into: of(func(f *File) *Duration { return &f.Timeout })},
+		{key: "timeout_secs", typ: tBound, sample: "3600", as: "timeout", was: "*"},
+		{key: "max_iterations", typ: tInt(1), sample: "3", doc: "how often the steps run", was: "*",
+			into: of(func(f *File) *int { return &f.MaxIterations })},
 		{key: "max_parallel", typ: tInt(1), sample: "4", doc: "of the map, where map says nothing", was: "*"},
-		{key: "isolation", typ: tEnum("auto", "worktree", "none"), sample: "none", doc: "where the run works", def: "auto"},
-		{key: "durability", typ: tEnum("grouped", "strict"), sample: "strict", doc: "how soon records are on the disk", def: "grouped"},
-		{key: "skip_permissions", typ: tBool, sample: "true", doc: "agents run without asking for permissions", was: "*"},
-		{key: "start_delay", typ: tDur, sample: "2s", doc: "between the starts of agents; " + durDoc},
-		{key: "max_cost", typ: tNum(0, 0), sample: "10", doc: "dollars that agents may cost before no new item starts"},
-		{key: "max_tokens", typ: tInt(1), sample: "100000", doc: "tokens that agents may use before no new item starts"},
-		{key: "max_wait", typ: tDur, sample: "1h", doc: "the longest pause for a rate limit; " + durDoc, def: "6h"},
-		{key: "allow_failed_items", typ: tBool, sample: "true", doc: "failed items do not change the exit status"},
+		{key: "isolation", typ: tEnum("auto", "worktree", "none"), sample: "none", doc: "where the run works", def: "auto",
+			into: of(func(f *File) *string { return &f.Isolation })},
+		{key: "durability", typ: tEnum("grouped", "strict"), sample: "strict", doc: "how soon records are on the disk", def: "grouped",
+			into: of(func(f *File) *string { return &f.Durability })},
+		{key: "skip_permissions", typ: tBool, sample: "true", doc: "agents run without asking for permissions", was: "*",
+			into: of(func(f *File) *bool { return &f.SkipPermissions })},
+		{key: "start_delay", typ: tDur, sample: "2s", doc: "between the starts of agents; " + durDoc,
+			into: of(func(f *File) *Duration { return &f.StartDelay })},
+		{key: "max_cost", typ: tNum(0, 0), sample: "10", doc: "dollars that agents may cost before no new item starts",
+			into: of(func(f *File) *float64 { return &f.MaxCost })},
+		{key: "max_tokens", typ: tInt(1), sample: "100000", doc: "tokens that agents may use before no new item starts",
+			into: of(func(f *File) *int64 { return &f.MaxTokens })},
+		{key: "max_wait", typ: tBound, sample: "1h", doc: "the longest pause for a rate limit; " + durDoc, def: "6h",
+			into: of(func(f *File) *Duration { return &f.MaxWait })},
+		{key: "allow_failed_items", typ: tBool, sample: "true", doc: "failed items do not change the exit status",
+			into: of(func(f *File) *bool { return &f.AllowFailedItems })},
 		{key: "imports", typ: tList(oneOf(tText, tRef("import"))), sample: "[{path: other.yml}]", doc: "other files whose steps are taken in or called"},
 		{key: "extends", typ: tText, sample: "base.yml", doc: "a file whose values hold where this one has none"},
 		{key: "template", typ: oneOf(tText, tRef("template")), sample: "{name: ci, source: ci.yml}", doc: "a file with parameters that this one fills"},
@@ -202,7 +160,7 @@ var fileTable = newTable("workflow", "a workflow", func() []field {
 		{key: "iterate", typ: tAny, sample: "true", doc: "", inert: "max_iterations says how often the steps run"},
 		{key: "parallel", typ: tAny, sample: "2", doc: "", inert: "steps run one after another; a foreach or a map runs in parallel"},
 	})
-})
+}
 
 // policyFields are error_policy and its keys, which may also stand beside it.
 func policyFields() []field {
@@ -218,150 +176,217 @@ func policyFields() []field {
 	}
 }
 
-var blockTable = newTable("block", "a block of steps", func() []field {
+var blockTable = newTable("block", "a block of steps")
+
+func blockFields() []field {
 	return []field{
 		{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the steps"},
 		{key: "steps", typ: tSteps, sample: "[{shell: make}]", as: "commands"},
-		{key: "timeout", typ: tDur, sample: "5m", doc: "of all the steps together; " + durDoc},
-		{key: "timeout_secs", typ: tDur, sample: "300", as: "timeout"},
+		{key: "timeout", typ: tBound, sample: "5m", doc: "of all the steps together; " + durDoc,
+			into: of(func(b *Block) *Duration { return &b.Timeout })},
+		{key: "timeout_secs", typ: tBound, sample: "300", as: "timeout"},
 		{key: "capture_outputs", typ: tMap(oneOf(tInt(0), tText, tRef("capture_output"))), sample: "{files: 0}", doc: "variables out of the steps' outputs; setup only"},
 	}
-})
+}
 
-var worktreeTable = newTable("worktree", "a worktree", func() []field {
+var worktreeTable = newTable("worktree", "a worktree")
+
+func worktreeFields() []field {
 	return []field{
-		{key: "copy", typ: tTexts, sample: "[.env]", doc: "files and directories that git ignores, relative to where the run works; each may be a pattern, and one that is missing is told"},
-		{key: "setup", typ: tText, sample: "npm ci", doc: "a shell text that runs in each new worktree, after the copies; it leaves only what git ignores"},
+		{key: "copy", typ: tTexts, sample: "[.env]", doc: "files and directories that git ignores, relative to where the run works; each may be a pattern, and one that is missing is told",
+			read: by(func(o *object, key string, n *node, w *Worktree) { w.Copy = o.d.copies(o.stringsAt(n, key)) })},
+		{key: "setup", typ: tText, sample: "npm ci", doc: "a shell text that runs in each new worktree, after the copies; it leaves only what git ignores",
+			into: of(func(w *Worktree) **template.Text { return &w.Setup })},
 	}
-})
+}
 
-var captureOutputTable = newTable("capture_output", "a captured output", func() []field {
+var captureOutputTable = newTable("capture_output", "a captured output")
+
+func captureOutputFields() []field {
 	return []field{
-		{key: "command_index", typ: tInt(0), sample: "1", doc: "which step, from 0"},
+		{key: "command_index", typ: tInt(0), sample: "1", doc: "which step, from 0",
+			into: of(func(c *CaptureOutput) *int { return &c.Command })},
 		{key: "command", typ: tInt(0), sample: "1", as: "command_index"},
-		{key: "source", typ: tEnum("stdout", "stderr", "both", "combined"), sample: "stderr", doc: "which output"},
-		{key: "pattern", typ: tText, sample: "'v(.*)'", doc: "a regular expression; its first group, else the whole match"},
-		{key: "json_path", typ: tText, sample: "$.items", doc: "a JSONPath (RFC 9535)"},
-		{key: "max_size", typ: tInt(1), sample: "1000", doc: "in bytes", def: "1048576"},
-		{key: "format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "number", doc: "how the text is read"},
+		{key: "source", typ: tEnum("stdout", "stderr", "both", "combined"), sample: "stderr", doc: "which output",
+			into: of(func(c *CaptureOutput) *string { return &c.Source })},
+		{key: "pattern", typ: tText, sample: "'v(.*)'", doc: "a regular expression; its first group, else the whole match",
+			into: of(func(c *CaptureOutput) **regexp.Regexp { return &c.Pattern })},
+		{key: "json_path", typ: tPath, sample: "$.items", doc: "a JSONPath (RFC 9535)",
+			into: of(func(c *CaptureOutput) *string { return &c.JSONPath })},
+		{key: "max_size", typ: tInt(1), sample: "1000", doc: "in bytes", def: "1048576",
+			into: of(func(c *CaptureOutput) *int { return &c.MaxSize })},
+		{key: "format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "number", doc: "how the text is read",
+			into: of(func(c *CaptureOutput) *string { return &c.Format })},
 		{key: "default", typ: tAny, sample: "none", doc: "the value where there is none"},
-		{key: "multiline", typ: tEnum("preserve", "join", "first_line", "last_line", "array"), sample: "join", doc: "what becomes of several lines"},
+		{key: "multiline", typ: tEnum("preserve", "join", "first_line", "last_line", "array"), sample: "join", doc: "what becomes of several lines",
+			into: of(func(c *CaptureOutput) *string { return &c.Multiline })},
 	}
-})
+}
 
-var mapTable = newTable("map", "the map phase", func() []field {
+var mapTable = newTable("map", "the map phase")
+
+func mapFields() []field {
 	return slices.Concat([]field{
-		{key: "input", typ: tInput, sample: "items.json", doc: "a file, a command or a list of items"},
-		{key: "input_type", typ: tEnum("file", "command", "json", "jsonl", "csv", "lines"), sample: "json", doc: "what input is, where it is to be said"},
-		{key: "json_path", typ: tText, sample: "'$.items[*]'", doc: "a JSONPath (RFC 9535) to the items"},
-		{key: "filter", typ: tExpr, sample: "score >= 5", doc: "which items"},
-		{key: "sort_by", typ: tText, sample: "'score DESC, name'", doc: "their order"},
-		{key: "distinct", typ: tText, sample: "item.path", doc: "one item for each value of this field", was: "*"},
-		{key: "offset", typ: tInt(0), sample: "10", doc: "items to leave out at the start", was: "*"},
-		{key: "max_items", typ: tInt(0), sample: "100", doc: "at most this many items"},
+		{key: "input", typ: tInput, sample: "items.json", doc: "a file, a command or a list of items",
+			read: by(func(o *object, key string, n *node, m *Map) { o.d.input(n, m) })},
+		{key: "input_type", typ: tEnum("file", "command", "json", "jsonl", "csv", "lines"), sample: "json", doc: "what input is, where it is to be said",
+			into: of(func(m *Map) *string { return &m.InputKind })},
+		{key: "json_path", typ: tPath, sample: "'$.items[*]'", doc: "a JSONPath (RFC 9535) to the items",
+			into: of(func(m *Map) *string { return &m.JSONPath })},
+		{key: "filter", typ: tExpr, sample: "score >= 5", doc: "which items",
+			into: of(func(m *Map) **expr.Expr { return &m.Filter })},
+		{key: "sort_by", typ: tText, sample: "'score DESC, name'", doc: "their order",
+			read: by(func(o *object, key string, n *node, m *Map) { m.SortBy = o.d.sortBy(n) })},
+		{key: "distinct", typ: tText, sample: "item.path", doc: "one item for each value of this field", was: "*",
+			read: by(func(o *object, key string, n *node, m *Map) { m.Distinct = o.d.distinct(n) })},
+		{key: "offset", typ: tInt(0), sample: "10", doc: "items to leave out at the start", was: "*",
+			into: of(func(m *Map) *Int { return &m.Offset })},
+		{key: "max_items", typ: tInt(0), sample: "100", doc: "at most this many items",
+			into: of(func(m *Map) *Int { return &m.MaxItems })},
 		{key: "max_parallel", typ: tInt(1), sample: "4", doc: "agents at the same time", def: "10"},
-		{key: "label", typ: tText, sample: "'${item.path}'", doc: "how an item is called in the output"},
-		{key: "skip_unchanged", typ: oneOf(tBool, tRef("skip_unchanged")), sample: "true", doc: "items that an earlier run has ended well, and that are unchanged since, are not run: neither their data, nor the files that it names, nor the steps and the values that these name have changed", def: "false"},
+		{key: "label", typ: tText, sample: "'${item.path}'", doc: "how an item is called in the output",
+			into: of(func(m *Map) **template.Text { return &m.Label })},
+		{key: "skip_unchanged", typ: oneOf(tBool, tRef("skip_unchanged")), sample: "true", doc: "items that an earlier run has ended well, and that are unchanged since, are not run: neither their data, nor the files that it names, nor the steps and the values that these name have changed", def: "false",
+			read: by(func(o *object, key string, n *node, m *Map) { m.Unchanged = o.d.unchanged(n) })},
 		{key: "agent_template", typ: tBlock, sample: "[{shell: make}]", doc: "the steps of each item"},
-		{key: "agent_timeout", typ: tDur, sample: "10m", doc: "of one agent; " + durDoc, was: "*"},
-		{key: "agent_timeout_secs", typ: tDur, sample: "600", doc: "of one agent; " + durDoc, was: "*"},
-		{key: "timeout_per_agent", typ: tDur, sample: "600s", doc: "of one agent; " + durDoc, was: "*"},
+		{key: "agent_timeout", typ: tBound, sample: "10m", doc: "of one agent; " + durDoc, was: "*"},
+		{key: "agent_timeout_secs", typ: tBound, sample: "600", doc: "of one agent; " + durDoc, was: "*"},
+		{key: "timeout_per_agent", typ: tBound, sample: "600s", doc: "of one agent; " + durDoc, was: "*"},
 		{key: "timeout_config", typ: tRef("timeout_config"), sample: "{timeout_action: skip}", doc: "more about the time of agents", was: "*"},
 		{key: "retry_on_failure", typ: oneOf(tBool, tInt(0)), sample: "1", doc: "how often a failed item is tried again", was: "*"},
 		{key: "retry", typ: tRetry, sample: "{attempts: 5}", doc: "see error_policy.retry_config", was: "*"},
 		{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "see error_policy", was: "*"},
 	}, policyFields(), []field{
-		{key: "start_delay", typ: tDur, sample: "2s", doc: "between the starts of agents; " + durDoc},
+		{key: "start_delay", typ: tDur, sample: "2s", doc: "between the starts of agents; " + durDoc,
+			read: by(func(o *object, key string, n *node, m *Map) {
+				if v := o.d.duration(n, key, time.Second); v.Set {
+					o.d.file.StartDelay = v
+				}
+			})},
 	})
-})
+}
 
-var inputTable = newTable("map_input", "the input of a map", func() []field {
+var inputTable = newTable("map_input", "the input of a map")
+
+func inputFields() []field {
 	return []field{
 		{key: "file", typ: tText, sample: "items.json", doc: "a file of items"},
 		{key: "command", typ: tText, sample: "ls", doc: "a command whose output is the items"},
 		{key: "format", typ: tEnum("json", "jsonl", "csv", "lines"), sample: "jsonl", doc: "what the file is"},
 	}
-})
+}
 
-var unchangedTable = newTable("skip_unchanged", "a skip_unchanged", func() []field {
+var unchangedTable = newTable("skip_unchanged", "a skip_unchanged")
+
+func unchangedFields() []field {
 	return []field{
-		{key: "files", typ: tTexts, sample: "['src/${item.name}/*.go', build.sh]", doc: "files that count as well, with what is in them; relative to where the steps run, and each may be a pattern"},
+		{key: "files", typ: tTexts, sample: "['src/${item.name}/*.go', build.sh]", doc: "files that count as well, with what is in them; relative to where the steps run, and each may be a pattern",
+			read: by(func(o *object, key string, n *node, u *Unchanged) { u.Files = o.d.parsedEach(o.stringsAt(n, key)) })},
 	}
-})
+}
 
-var timeoutTable = newTable("timeout_config", "a timeout_config", func() []field {
+var timeoutTable = newTable("timeout_config", "a timeout_config")
+
+func timeoutFields() []field {
 	return []field{
-		{key: "agent_timeout_secs", typ: tDur, sample: "600", doc: "of one agent; " + durDoc},
-		{key: "agent_timeout", typ: tDur, sample: "10m", doc: "of one agent; " + durDoc},
-		{key: "command_timeouts", typ: tMap(tDur), sample: "{shell: 60}", doc: "of a step by its action, id or name; " + durDoc},
-		{key: "timeout_policy", typ: tEnum("per_agent", "per_command", "hybrid", "PerAgent", "PerCommand", "Hybrid"), sample: "hybrid", doc: "what the time bounds", def: "per_agent"},
+		{key: "agent_timeout_secs", typ: tBound, sample: "600", doc: "of one agent; " + durDoc},
+		{key: "agent_timeout", typ: tBound, sample: "10m", doc: "of one agent; " + durDoc},
+		{key: "command_timeouts", typ: tMap(tDur), sample: "{shell: 60}", doc: "of a step by its action, id or name; " + durDoc,
+			read: by(func(o *object, key string, n *node, m *Map) { m.CommandTimeouts = o.d.commandTimeouts(n) })},
+		{key: "timeout_policy", typ: tEnum("per_agent", "per_command", "hybrid", "PerAgent", "PerCommand", "Hybrid"), sample: "hybrid", doc: "what the time bounds", def: "per_agent",
+			into: of(func(m *Map) *string { return &m.TimeoutPolicy })},
 		{key: "cleanup_grace_period_secs", typ: tDur, sample: "20", doc: "between TERM and KILL; " + durDoc, def: "10"},
 		{key: "cleanup_grace_period", typ: tDur, sample: "20s", doc: "between TERM and KILL; " + durDoc, def: "10s"},
-		{key: "timeout_action", typ: tEnum("dlq", "retry", "skip", "fail", "graceful_terminate", "Dlq", "Retry", "Skip", "Fail", "GracefulTerminate"), sample: "skip", doc: "what becomes of the item", def: "dlq"},
+		{key: "timeout_action", typ: tEnum("dlq", "retry", "skip", "fail", "graceful_terminate", "Dlq", "Retry", "Skip", "Fail", "GracefulTerminate"), sample: "skip", doc: "what becomes of the item", def: "dlq",
+			into: of(func(m *Map) *string { return &m.TimeoutAction })},
 		{key: "enable_monitoring", typ: tAny, sample: "true", doc: "", inert: "agents are always watched"},
 	}
-})
+}
 
-var errorPolicyTable = newTable("error_policy", "an error_policy", func() []field {
+var errorPolicyTable = newTable("error_policy", "an error_policy")
+
+func errorPolicyFields() []field {
 	return []field{
-		{key: "on_item_failure", typ: tOnItem, sample: "skip", doc: "what becomes of an item that failed for good", def: "dlq"},
+		{key: "on_item_failure", typ: tOnItem, sample: "skip", doc: "what becomes of an item that failed for good", def: "dlq",
+			read: by(func(o *object, key string, n *node, p *ErrorPolicy) { o.d.onItemFailure(n, p) })},
 		{key: "retry", typ: tRetry, sample: "{attempts: 5}", as: "retry_config"},
-		{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "an item is tried again with a new agent"},
-		{key: "continue_on_failure", typ: tBool, sample: "false", doc: "false: the first item that failed for good ends the map", def: "true"},
-		{key: "max_failures", typ: tInt(0), sample: "5", doc: "the map stops when so many items failed for good; 0: no bound", def: "0"},
-		{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "the map stops at this rate of failures, once 10 items have finished"},
-		{key: "error_collection", typ: tCollection, sample: "'batched:5'", doc: "when errors are shown"},
-		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{timeout: 1m}", doc: "holds back the start of items"},
-		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "how often an item may take the whole run down", def: "5"},
+		{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "an item is tried again with a new agent",
+			read: by(func(o *object, key string, n *node, p *ErrorPolicy) { p.Retry = o.d.resolve(o.d.retrySpec(n, key)) })},
+		{key: "continue_on_failure", typ: tBool, sample: "false", doc: "false: the first item that failed for good ends the map", def: "true",
+			into: of(func(p *ErrorPolicy) *bool { return &p.ContinueOnFailure })},
+		{key: "max_failures", typ: tInt(0), sample: "5", doc: "the map stops when so many items failed for good; 0: no bound", def: "0",
+			into: of(func(p *ErrorPolicy) *int { return &p.MaxFailures })},
+		{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "the map stops at this rate of failures, once 10 items have finished",
+			into: of(func(p *ErrorPolicy) *float64 { return &p.FailureThreshold })},
+		{key: "error_collection", typ: tCollection, sample: "'batched:5'", doc: "when errors are shown",
+			read: by(func(o *object, key string, n *node, p *ErrorPolicy) { o.d.collection(n, p) })},
+		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{timeout: 1m}", doc: "holds back the start of items",
+			read: by(func(o *object, key string, n *node, p *ErrorPolicy) { p.Breaker = o.d.breaker(o.d.resolved(n)) })},
+		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "how often an item may take the whole run down", def: "5",
+			into: of(func(p *ErrorPolicy) *int { return &p.MaxRecoveries })},
 	}
-})
+}
 
-var customTable = newTable("on_item_failure", "an on_item_failure", func() []field {
+var customTable = newTable("on_item_failure", "an on_item_failure")
+
+func customFields() []field {
 	return []field{
 		{key: "custom", typ: tName, sample: "tell", doc: "the handler's name"},
 	}
-})
+}
 
-var batchTable = newTable("error_batch", "an error_collection", func() []field {
+var batchTable = newTable("error_batch", "an error_collection")
+
+func batchFields() []field {
 	return []field{
 		{key: "type", typ: tEnum("aggregate", "immediate", "batched"), sample: "batched", doc: "when errors are shown"},
 		{key: "size", typ: tInt(1), sample: "5", doc: "how many at a time"},
 		{key: "batched", typ: tAny, sample: "{size: 5}", doc: "how many at a time"},
 	}
-})
+}
 
-var importTable = newTable("import", "an import", func() []field {
+var importTable = newTable("import", "an import")
+
+func importFields() []field {
 	return []field{
 		{key: "path", typ: tText, sample: "other.yml", doc: "the file, relative to this one"},
 		{key: "alias", typ: tName, sample: "other", doc: "its name for `workflow:` steps"},
 		{key: "selective", typ: tTexts, sample: "[build]", doc: "only the steps and workflows of these names"},
 	}
-})
+}
 
-var templateTable = newTable("template", "a template", func() []field {
+var templateTable = newTable("template", "a template")
+
+func templateFields() []field {
 	return []field{
 		{key: "name", typ: tName, sample: "ci", doc: "its name; the source where that is missing"},
 		{key: "source", typ: oneOf(tText, tRef("template_source")), sample: "ci.yml", doc: "a file or a name to look up"},
 		{key: "with", typ: tMap(tAny), sample: "{level: low}", doc: "the values of its parameters"},
 		{key: "override", typ: tMap(tAny), sample: "{timeout: 600}", doc: "values to put in the place of the template's; keys may be paths such as commands.0.timeout", was: "*"},
 	}
-})
+}
 
-var templateSourceTable = newTable("template_source", "a template source", func() []field {
+var templateSourceTable = newTable("template_source", "a template source")
+
+func templateSourceFields() []field {
 	return []field{
 		{key: "file", typ: tText, sample: "ci.yml", doc: "the file"},
 	}
-})
+}
 
-var paramListTable = newTable("parameter_lists", "parameters", func() []field {
+var paramListTable = newTable("parameter_lists", "parameters")
+
+func paramListFields() []field {
 	return []field{
 		{key: "required", typ: tList(oneOf(tText, tRef("parameter"))), sample: "[level]", doc: "must have a value"},
 		{key: "optional", typ: tList(oneOf(tText, tRef("parameter"))), sample: "[{name: level, default: low}]", doc: "may have one"},
 		{key: "definitions", typ: tMap(tAny), sample: "{level: {type: string, default: low}}", doc: "by name"},
 	}
-})
+}
 
-var paramTable = newTable("parameter", "a parameter", func() []field {
+var paramTable = newTable("parameter", "a parameter")
+
+func paramFields() []field {
 	return []field{
 		{key: "name", typ: tName, sample: "level", doc: "its name"},
 		{key: "type", typ: tText, sample: "string", doc: "string, number, integer, boolean, array, object or any"},
@@ -371,20 +396,28 @@ var paramTable = newTable("parameter", "a parameter", func() []field {
 		{key: "validation", typ: tText, sample: "value != 'none'", doc: "a condition on value; a text that begins with ^ is a regular expression", was: "*"},
 		{key: "enum", typ: tList(tAny), sample: "[low, high]", doc: "the values it may have"},
 	}
-})
+}
 
-var subWorkflowTable = newTable("sub_workflow", "a sub-workflow", func() []field {
+var subWorkflowTable = newTable("sub_workflow", "a sub-workflow")
+
+func subWorkflowFields() []field {
 	return []field{
 		{key: "source", typ: tText, sample: "build.yml", doc: "its file, relative to this one"},
 		{key: "path", typ: tText, sample: "build.yml", as: "source"},
 		{key: "parameters", typ: tMap(tAny), sample: "{level: low}", doc: "values of its parameters"},
 		{key: "with", typ: tMap(tAny), sample: "{level: low}", as: "parameters"},
 		{key: "inputs", typ: oneOf(tMap(tText), tTexts), sample: "{level: level}", doc: "parameter: variable or text of this workflow"},
-		{key: "outputs", typ: tTexts, sample: "[version]", doc: "variables that it hands back"},
-		{key: "depends_on", typ: oneOf(tName, tTexts), sample: "[first]", doc: "the ones to run before"},
-		{key: "parallel", typ: tBool, sample: "true", doc: "runs beside the others"},
-		{key: "continue_on_error", typ: tBool, sample: "true", doc: "its failure does not end the run"},
-		{key: "timeout", typ: tDur, sample: "10m", doc: "of all of it; " + durDoc},
-		{key: "working_dir", typ: tText, sample: "sub", doc: "where it runs"},
+		{key: "outputs", typ: tTexts, sample: "[version]", doc: "variables that it hands back",
+			into: of(func(s *SubWorkflow) *[]string { return &s.Outputs })},
+		{key: "depends_on", typ: oneOf(tName, tTexts), sample: "[first]", doc: "the ones to run before",
+			into: of(func(s *SubWorkflow) *[]string { return &s.DependsOn })},
+		{key: "parallel", typ: tBool, sample: "true", doc: "runs beside the others",
+			into: of(func(s *SubWorkflow) *bool { return &s.Parallel })},
+		{key: "continue_on_error", typ: tBool, sample: "true", doc: "its failure does not end the run",
+			into: of(func(s *SubWorkflow) *bool { return &s.ContinueOnError })},
+		{key: "timeout", typ: tBound, sample: "10m", doc: "of all of it; " + durDoc,
+			into: of(func(s *SubWorkflow) *Duration { return &s.Timeout })},
+		{key: "working_dir", typ: tText, sample: "sub", doc: "where it runs",
+			into: of(func(s *SubWorkflow) **template.Text { return &s.WorkingDir })},
 	}
-})
+}

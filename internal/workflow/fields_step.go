@@ -1,8 +1,17 @@
 package workflow
 
-import "github.com/bide-dev/bide/internal/option"
+import (
+	"regexp"
+	"strings"
 
-var stepTable = newTable("step", "a step", func() []field {
+	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/option"
+	"github.com/bide-dev/bide/internal/template"
+)
+
+var stepTable = newTable("step", "a step")
+
+func stepFields() []field {
 	return []field{
 		{key: "shell", typ: tText, sample: "make", doc: "runs a command"},
 		{key: "claude", typ: tText, sample: "/review", doc: "asks the claude agent"},
@@ -30,41 +39,67 @@ var stepTable = newTable("step", "a step", func() []field {
 		{key: "continue_session", typ: tBool, sample: "true", doc: "beside claude: another attempt goes on with the session of the one before it"},
 		{key: "id", typ: tName, sample: "first", doc: "its name in variables"},
 		{key: "name", typ: tText, sample: "Build it", doc: "its label", was: "csmrg"},
-		{key: "description", typ: tText, sample: "what it does", doc: "for people"},
-		{key: "when", typ: tExpr, sample: "'${workflow.iteration} > 1'", doc: "a condition; false skips the step", was: "csmrg"},
+		{key: "description", typ: tText, sample: "what it does", doc: "for people",
+			into: of(func(s *Step) *string { return &s.Description })},
+		{key: "when", typ: tExpr, sample: "'${workflow.iteration} > 1'", doc: "a condition; false skips the step", was: "csmrg",
+			into: of(func(s *Step) **expr.Expr { return &s.When })},
 		{key: "condition", typ: tExpr, sample: "'${workflow.iteration} > 1'", as: "when", was: "*"},
 		{key: "if", typ: tExpr, sample: "'${workflow.iteration} > 1'", as: "when", was: "*"},
-		{key: "timeout", typ: tDur, sample: "30s", doc: "of one attempt; " + durDoc, was: "cmrg"},
-		{key: "timeout_secs", typ: tDur, sample: "30", as: "timeout", was: "*"},
-		{key: "timeout_by_attempt", typ: tList(tDur), sample: "[30s, 2m]", doc: "the timeout of the first attempt, of the second, and so on; the last holds for all others"},
-		{key: "stall_timeout", typ: tDur, sample: "5m", doc: "of a command or an agent: one that prints nothing for so long is ended and has failed; " + durDoc, def: "no bound"},
+		{key: "timeout", typ: tBound, sample: "30s", doc: "of one attempt; " + durDoc, was: "cmrg",
+			into: of(func(s *Step) *Duration { return &s.Timeout })},
+		{key: "timeout_secs", typ: tBound, sample: "30", as: "timeout", was: "*"},
+		{key: "timeout_by_attempt", typ: tList(tDur), sample: "[30s, 2m]", doc: "the timeout of the first attempt, of the second, and so on; the last holds for all others",
+			read: by(func(o *object, key string, n *node, s *Step) { s.Timeouts = o.d.attemptTimeouts(n) })},
+		{key: "stall_timeout", typ: tBound, sample: "5m", doc: "of a command or an agent: one that prints nothing for so long is ended and has failed; " + durDoc, def: "no bound",
+			read: by(func(o *object, key string, n *node, s *Step) { o.d.stall(o, n, s) })},
 		{key: "retry", typ: tRetry, sample: "{attempts: 5, backoff: fibonacci}", doc: "tries again", was: "cmrg"},
 		{key: "retry_config", typ: tRetry, sample: "{attempts: 5, backoff: fibonacci}", as: "retry", was: "*"},
-		{key: "on_failure", typ: tHandler, sample: "{shell: repair}", doc: "what to do when it failed"},
-		{key: "on_success", typ: oneOf(tSteps, tRef("step")), sample: "{shell: notify}", doc: "steps after it ended well", was: "cmrg"},
-		{key: "on_exit_code", typ: tMap(oneOf(tSteps, tRef("step"), tText)), sample: "{3: {shell: notify}}", doc: "steps by exit status", was: "cmrg"},
-		{key: "capture", typ: oneOf(tName, tRef("capture")), sample: "result", doc: "the variable that takes its output", was: "cmrg"},
-		{key: "capture_output", typ: oneOf(tBool, tName), sample: "result", doc: "true, false, or the variable that takes its output", was: "mr"},
-		{key: "capture_format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "json", doc: "how the output is read", def: "string", was: "cmrg"},
-		{key: "capture_streams", typ: oneOf(tEnum("stdout", "stderr", "both"), tTexts, tRef("capture_streams")), sample: "both", doc: "which parts of the result", was: "cmrg"},
-		{key: "output_file", typ: tText, sample: "out.txt", doc: "the file that takes its output, all of it and with the secrets that stand in it; a name that data gives stays within the working directory", was: "mr"},
-		{key: "outputs", typ: tMap(oneOf(tText, tRef("output"))), sample: "{report: {file_pattern: '*.md'}}", doc: "named outputs", was: "csmrg"},
+		{key: "on_failure", typ: tHandler, sample: "{shell: repair}", doc: "what to do when it failed",
+			read: by(func(o *object, key string, n *node, s *Step) { o.d.stepFailure(o, n, s) })},
+		{key: "on_success", typ: oneOf(tSteps, tRef("step")), sample: "{shell: notify}", doc: "steps after it ended well", was: "cmrg",
+			read: by(func(o *object, key string, n *node, s *Step) { s.OnSuccess = o.d.hookSteps(n, s.Path+".on_success") })},
+		{key: "on_exit_code", typ: tMap(oneOf(tSteps, tRef("step"), tText)), sample: "{3: {shell: notify}}", doc: "steps by exit status", was: "cmrg",
+			read: by(func(o *object, key string, n *node, s *Step) { o.d.onExitCode(o, n, s) })},
+		{key: "capture", typ: oneOf(tName, tRef("capture")), sample: "result", doc: "the variable that takes its output", was: "cmrg",
+			read: by(func(o *object, key string, n *node, s *Step) { o.d.capture(o, n, &s.Capture) })},
+		{key: "capture_output", typ: oneOf(tBool, tName), sample: "result", doc: "true, false, or the variable that takes its output", was: "mr",
+			read: by(func(o *object, key string, n *node, s *Step) { o.d.captureOutput(o, n, &s.Capture) })},
+		{key: "capture_format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "json", doc: "how the output is read", def: "string", was: "cmrg",
+			read: by(func(o *object, key string, n *node, s *Step) {
+				s.Capture.Format = o.choiceAt(s.Capture.Format, key, n)
+			})},
+		{key: "capture_streams", typ: oneOf(tEnum("stdout", "stderr", "both"), tTexts, tRef("capture_streams")), sample: "both", doc: "which parts of the result", was: "cmrg",
+			read: by(func(o *object, key string, n *node, s *Step) { o.d.streams(n, &s.Capture) })},
+		{key: "output_file", typ: tText, sample: "out.txt", doc: "the file that takes its output, all of it and with the secrets that stand in it; a name that data gives stays within the working directory", was: "mr",
+			into: of(func(s *Step) **template.Text { return &s.OutputFile })},
+		{key: "outputs", typ: tMap(oneOf(tText, tRef("output"))), sample: "{report: {file_pattern: '*.md'}}", doc: "named outputs", was: "csmrg",
+			read: by(func(o *object, key string, n *node, s *Step) { s.Outputs = o.d.outputs(n) })},
 		{key: "step_validate", typ: oneOf(tText, tTexts, tRef("step_validate")), sample: "[test -s out]", doc: "commands that check it", was: "cmr"},
 		{key: "skip_validation", typ: tBool, sample: "true", doc: "beside step_validate: leave the check out", was: "cmr"},
-		{key: "validation_timeout", typ: tDur, sample: "10s", doc: "beside step_validate; " + durDoc, was: "cmr"},
+		{key: "validation_timeout", typ: tBound, sample: "10s", doc: "beside step_validate; " + durDoc, was: "cmr"},
 		{key: "ignore_validation_failure", typ: tBool, sample: "true", doc: "beside step_validate: a failed check is only told", was: "cmr"},
-		{key: "env", typ: tEnv, sample: "{LEVEL: 3}", doc: "its environment variables", was: "cmr"},
-		{key: "env_by_attempt", typ: tList(tEnv), sample: "[{LEVEL: low}, {LEVEL: high}]", doc: "more environment variables for the first attempt, for the second, and so on; the last hold for all others"},
-		{key: "working_dir", typ: tText, sample: "sub", doc: "where it runs", was: "cmr"},
+		{key: "env", typ: tEnv, sample: "{LEVEL: 3}", doc: "its environment variables", was: "cmr",
+			read: by(func(o *object, key string, n *node, s *Step) { s.Env = append(s.Env, o.d.env(n)...) })},
+		{key: "env_by_attempt", typ: tList(tEnv), sample: "[{LEVEL: low}, {LEVEL: high}]", doc: "more environment variables for the first attempt, for the second, and so on; the last hold for all others",
+			read: by(func(o *object, key string, n *node, s *Step) { s.Envs = o.d.attemptEnvs(n) })},
+		{key: "working_dir", typ: tText, sample: "sub", doc: "where it runs", was: "cmr",
+			into: of(func(s *Step) **template.Text { return &s.WorkingDir })},
 		{key: "cwd", typ: tText, sample: "sub", as: "working_dir", was: "*"},
-		{key: "clear_env", typ: tBool, sample: "true", doc: "nothing of the environment is inherited", was: "*"},
-		{key: "commit_required", typ: tBool, sample: "true", doc: "it fails where it made no commit", was: "mr"},
-		{key: "auto_commit", typ: oneOf(tBool, tRef("commit")), sample: "true", doc: "what it changed is committed", was: "cmr"},
+		{key: "clear_env", typ: tBool, sample: "true", doc: "nothing of the environment is inherited", was: "*",
+			into: of(func(s *Step) *bool { return &s.ClearEnv })},
+		{key: "commit_required", typ: tBool, sample: "true", doc: "it fails where it made no commit", was: "mr",
+			into: of(func(s *Step) *bool { return &s.CommitRequired })},
+		{key: "auto_commit", typ: oneOf(tBool, tRef("commit")), sample: "true", doc: "what it changed is committed", was: "cmr",
+			read: by(func(o *object, key string, n *node, s *Step) { o.d.autoCommit(o, n, s) })},
 		{key: "commit_config", typ: tRef("commit"), sample: "{message_template: step}", doc: "beside auto_commit", was: "cmr"},
-		{key: "continue_on_error", typ: tBool, sample: "true", doc: "its failure does not end the workflow", was: "*"},
-		{key: "allow_failure", typ: tBool, sample: "true", as: "continue_on_error", was: "*"},
-		{key: "ignore_errors", typ: tBool, sample: "true", as: "continue_on_error", was: "*"},
-		{key: "fail_workflow", typ: tBool, sample: "false", doc: "false: the same as continue_on_error", def: "true", was: "*"},
+		{key: "continue_on_error", typ: tBool, sample: "true", doc: "its failure does not end the workflow", was: "*",
+			read: by(func(o *object, key string, n *node, s *Step) { o.mayFail(key, n, s) })},
+		{key: "allow_failure", typ: tBool, sample: "true", as: "continue_on_error", was: "*",
+			read: by(func(o *object, key string, n *node, s *Step) { o.mayFail(key, n, s) })},
+		{key: "ignore_errors", typ: tBool, sample: "true", as: "continue_on_error", was: "*",
+			read: by(func(o *object, key string, n *node, s *Step) { o.mayFail(key, n, s) })},
+		{key: "fail_workflow", typ: tBool, sample: "false", doc: "false: the same as continue_on_error", def: "true", was: "*",
+			read: by(func(o *object, key string, n *node, s *Step) { o.d.failWorkflow(o, n, s) })},
 		{key: "metadata", typ: tRef("metadata"), sample: "{retries: 2}", doc: "of steps in the oldest form", was: "*"},
 		{key: "options", typ: tAny, sample: "{}", doc: "", inert: inertNoted},
 		{key: "analysis", typ: tAny, sample: "{}", doc: "", inert: "the analysis does not exist any more"},
@@ -72,202 +107,295 @@ var stepTable = newTable("step", "a step", func() []field {
 		{key: "max_attempts", typ: tInt(1), sample: "3", doc: "short for retry: {attempts: …}", was: "*"},
 		{key: "temporary", typ: tAny, sample: "true", doc: "", inert: "the env of a step never outlives the step"},
 	}
-})
+}
 
-var handlerTable = newTable("on_failure", "an on_failure", func() []field {
+var handlerTable = newTable("on_failure", "an on_failure")
+
+func handlerFields() []field {
 	return []field{
 		{key: "commands", typ: tSteps, sample: "[{shell: repair}]", doc: "the handler's steps"},
 		{key: "steps", typ: tSteps, sample: "[{shell: repair}]", as: "commands"},
-		{key: "strategy", typ: tEnum("recovery", "fallback", "cleanup", "custom"), sample: "cleanup", doc: "what the handler is for", def: "recovery"},
+		{key: "strategy", typ: tEnum("recovery", "fallback", "cleanup", "custom"), sample: "cleanup", doc: "what the handler is for", def: "recovery",
+			into: of(func(h *Handler) *string { return &h.Strategy })},
 		{key: "max_attempts", typ: tInt(1), sample: "4", doc: "how often the step runs in all"},
 		{key: "max_retries", typ: tInt(1), sample: "3", as: "max_attempts"},
 		{key: "retry_original", typ: tBool, sample: "true", doc: "the step runs again after the handler"},
-		{key: "fail_workflow", typ: tBool, sample: "true", doc: "a step that failed to the end ends the workflow"},
-		{key: "handler_failure_fatal", typ: tBool, sample: "true", doc: "a handler that fails fails the step at once"},
-		{key: "timeout", typ: tDur, sample: "30s", doc: "of the handler; " + durDoc},
+		{key: "fail_workflow", typ: tBool, sample: "true", doc: "a step that failed to the end ends the workflow",
+			into: of(func(h *Handler) *bool { return &h.FailWorkflow })},
+		{key: "handler_failure_fatal", typ: tBool, sample: "true", doc: "a handler that fails fails the step at once",
+			into: of(func(h *Handler) *bool { return &h.Fatal })},
+		{key: "timeout", typ: tBound, sample: "30s", doc: "of the handler; " + durDoc,
+			into: of(func(h *Handler) *Duration { return &h.Timeout })},
 		{key: "capture", typ: oneOf(tName, tMap(tText)), sample: "{why: error.message}", doc: "variables that it sets"},
-		{key: "commit_required", typ: tBool, sample: "true", doc: "the handler must commit"},
+		{key: "commit_required", typ: tBool, sample: "true", doc: "the handler must commit",
+			into: of(func(h *Handler) *bool { return &h.CommitRequired })},
 	}
-})
+}
 
-var httpTable = newTable("http", "an http step", func() []field {
+var httpTable = newTable("http", "an http step")
+
+func httpFields() []field {
 	return []field{
-		{key: "url", typ: tText, sample: "'http://localhost'", doc: "the address"},
-		{key: "method", typ: tText, sample: "PUT", doc: "GET, or POST where there is a body"},
-		{key: "headers", typ: tMap(oneOf(tText, tTexts)), sample: "{Accept: text/plain}", doc: "request headers"},
+		{key: "url", typ: tText, sample: "'http://localhost'", doc: "the address",
+			into: of(func(h *HTTP) **template.Text { return &h.URL })},
+		{key: "method", typ: tText, sample: "PUT", doc: "GET, or POST where there is a body",
+			read: by(func(o *object, key string, n *node, h *HTTP) { h.Method = strings.ToUpper(o.strAt(n, key)) })},
+		{key: "headers", typ: tMap(oneOf(tText, tTexts)), sample: "{Accept: text/plain}", doc: "request headers",
+			read: by(func(o *object, key string, n *node, h *HTTP) { h.Headers = o.d.headers(n) })},
 		{key: "body", typ: tAny, sample: "{a: 1}", doc: "a text, or a value sent as JSON"},
 		{key: "json", typ: tAny, sample: "{a: 1}", doc: "a value sent as JSON"},
-		{key: "expect", typ: tExpect, sample: "[200, 2xx, 400-404]", doc: "the statuses that are a success", def: "2xx"},
-		{key: "max_body", typ: tInt(1), sample: "1000", doc: "in bytes", def: "1 MiB"},
+		{key: "expect", typ: tExpect, sample: "[200, 2xx, 400-404]", doc: "the statuses that are a success", def: "2xx",
+			read: by(func(o *object, key string, n *node, h *HTTP) { h.Expect = o.d.expect(n) })},
+		{key: "max_body", typ: tInt(1), sample: "1000", doc: "in bytes", def: "1 MiB",
+			into: of(func(h *HTTP) *int { return &h.MaxBody })},
 	}
-})
+}
 
-var writeFileTable = newTable("write_file", "a write_file step", func() []field {
+var writeFileTable = newTable("write_file", "a write_file step")
+
+func writeFileFields() []field {
 	return []field{
-		{key: "path", typ: tText, sample: "a.txt", doc: "inside the working directory"},
+		{key: "path", typ: tText, sample: "a.txt", doc: "inside the working directory",
+			into: of(func(w *WriteFile) **template.Text { return &w.Path })},
 		{key: "content", typ: tAny, sample: "hello", doc: "what is written"},
-		{key: "format", typ: tEnum("text", "json", "yaml"), sample: "json", doc: "json and yaml are checked and laid out", def: "text"},
-		{key: "mode", typ: oneOf(tText), sample: "'0600'", doc: "the file's permissions, octal"},
-		{key: "create_dirs", typ: tBool, sample: "true", doc: "missing directories are made"},
+		{key: "format", typ: tEnum("text", "json", "yaml"), sample: "json", doc: "json and yaml are checked and laid out", def: "text",
+			into: of(func(w *WriteFile) *string { return &w.Format })},
+		{key: "mode", typ: oneOf(tText), sample: "'0600'", doc: "the file's permissions, octal",
+			read: by(func(o *object, key string, n *node, w *WriteFile) { o.d.mode(n, w) })},
+		{key: "create_dirs", typ: tBool, sample: "true", doc: "missing directories are made",
+			into: of(func(w *WriteFile) *bool { return &w.CreateDirs })},
 	}
-})
+}
 
-var foreachTable = newTable("foreach", "a foreach", func() []field {
+var foreachTable = newTable("foreach", "a foreach")
+
+func foreachFields() []field {
 	return []field{
 		{key: "foreach", typ: oneOf(tText, tList(tAny)), sample: "[a]", doc: "a list, or a command whose lines are the values"},
 		{key: "items", typ: oneOf(tText, tList(tAny)), sample: "[a]", as: "foreach"},
 		{key: "list", typ: oneOf(tText, tList(tAny)), sample: "[a]", as: "foreach"},
 		{key: "input", typ: oneOf(tText, tList(tAny), tRef("map_input")), sample: "items.json", doc: "a file of values; or {file: FILE} or {command: COMMAND}, as a map's"},
-		{key: "json_path", typ: tText, sample: "'$.items[*]'", doc: "a JSONPath (RFC 9535) to the values"},
+		{key: "json_path", typ: tPath, sample: "'$.items[*]'", doc: "a JSONPath (RFC 9535) to the values",
+			into: of(func(f *Foreach) *string { return &f.JSONPath })},
 		{key: "do", typ: oneOf(tSteps, tRef("step")), sample: "[{shell: make}]", doc: "the steps"},
 		{key: "commands", typ: tSteps, sample: "[{shell: make}]", as: "do"},
 		{key: "steps", typ: tSteps, sample: "[{shell: make}]", as: "do"},
-		{key: "parallel", typ: oneOf(tBool, tInt(1)), sample: "4", doc: "how many at once; true means 10"},
+		{key: "parallel", typ: oneOf(tBool, tInt(1)), sample: "4", doc: "how many at once; true means 10",
+			read: by(func(o *object, key string, n *node, f *Foreach) { f.Parallel = o.d.parallel(n, key) })},
 		{key: "max_parallel", typ: tInt(1), sample: "4", as: "parallel"},
-		{key: "continue_on_error", typ: tBool, sample: "true", doc: "a failed value does not end the others"},
-		{key: "max_items", typ: tInt(0), sample: "3", doc: "at most this many"},
-		{key: "timeout", typ: tDur, sample: "5m", doc: "of all of it; " + durDoc},
+		{key: "continue_on_error", typ: tBool, sample: "true", doc: "a failed value does not end the others",
+			into: of(func(f *Foreach) *bool { return &f.ContinueOnError })},
+		{key: "max_items", typ: tInt(0), sample: "3", doc: "at most this many",
+			into: of(func(f *Foreach) *Int { return &f.MaxItems })},
+		{key: "timeout", typ: tBound, sample: "5m", doc: "of all of it; " + durDoc,
+			into: of(func(f *Foreach) *Duration { return &f.Timeout })},
 	}
-})
+}
 
-var goalSeekTable = newTable("goal_seek", "a goal_seek", func() []field {
+var goalSeekTable = newTable("goal_seek", "a goal_seek")
+
+func goalSeekFields() []field {
 	return []field{
-		{key: "goal", typ: tText, sample: "all tests pass", doc: "what is to be reached"},
+		{key: "goal", typ: tText, sample: "all tests pass", doc: "what is to be reached",
+			into: of(func(g *GoalSeek) **template.Text { return &g.Goal })},
 		{key: "claude", typ: tText, sample: "/improve", doc: "the attempt"},
 		{key: "shell", typ: tText, sample: "make", doc: "the attempt"},
 		{key: "command", typ: tText, sample: "make", doc: "the same as shell; the same as claude where it begins with a slash"},
 		{key: "do", typ: tSteps, sample: "[{shell: make}]", doc: "the attempt"},
 		{key: "validate", typ: oneOf(tText, tSteps, tRef("step")), sample: "{shell: score}", doc: "prints the score"},
-		{key: "threshold", typ: tNum(0, 100), sample: "90", doc: "the score to reach, in percent", def: "100"},
-		{key: "max_attempts", typ: tInt(1), sample: "5", doc: "how many rounds there are at most", def: "3"},
-		{key: "timeout", typ: tDur, sample: "10m", doc: "of all of it; " + durDoc},
-		{key: "timeout_seconds", typ: tDur, sample: "600", as: "timeout"},
-		{key: "fail_on_incomplete", typ: tBool, sample: "false", doc: "whether the step fails where the score is not reached or cannot be read", def: "true"},
+		{key: "threshold", typ: tNum(0, 100), sample: "90", doc: "the score to reach, in percent", def: "100",
+			into: of(func(g *GoalSeek) *float64 { return &g.Threshold })},
+		{key: "max_attempts", typ: tInt(1), sample: "5", doc: "how many rounds there are at most", def: "3",
+			into: of(func(g *GoalSeek) *int { return &g.MaxAttempts })},
+		{key: "timeout", typ: tBound, sample: "10m", doc: "of all of it; " + durDoc,
+			into: of(func(g *GoalSeek) *Duration { return &g.Timeout })},
+		{key: "timeout_seconds", typ: tBound, sample: "600", as: "timeout"},
+		{key: "fail_on_incomplete", typ: tBool, sample: "false", doc: "whether the step fails where the score is not reached or cannot be read", def: "true",
+			into: of(func(g *GoalSeek) *bool { return &g.FailOnIncomplete })},
 	}
-})
+}
 
-var testTable = newTable("test", "a test", func() []field {
+var testTable = newTable("test", "a test")
+
+func testFields() []field {
 	return []field{
 		{key: "command", typ: tText, sample: "make test", doc: "the command"},
 		{key: "shell", typ: tText, sample: "make test", doc: "the same as command"},
 		{key: "on_failure", typ: tHandler, sample: "{claude: /repair}", doc: "see the step's"},
 	}
-})
+}
 
-var validateTable = newTable("validate", "a validate", func() []field {
+var validateTable = newTable("validate", "a validate")
+
+func validateFields() []field {
 	return []field{
 		{key: "commands", typ: tSteps, sample: "[{shell: check}]", doc: "the check"},
 		{key: "shell", typ: tText, sample: "check", doc: "the check"},
 		{key: "command", typ: tText, sample: "check", doc: "the same as shell"},
 		{key: "claude", typ: tText, sample: "/check", doc: "the check"},
-		{key: "threshold", typ: tNum(0, 100), sample: "90", doc: "the score to reach, in percent", def: "100"},
-		{key: "result_file", typ: tText, sample: "result.json", doc: "where the check leaves its result", def: "its output"},
-		{key: "timeout", typ: tDur, sample: "60s", doc: "of one check; " + durDoc},
-		{key: "expected_schema", typ: oneOf(tText, &form{Type: "object"}, &form{Type: "boolean"}), sample: "{type: object}", doc: "a JSON Schema that the result must fit, or the file of one", was: "*"},
+		{key: "threshold", typ: tNum(0, 100), sample: "90", doc: "the score to reach, in percent", def: "100",
+			into: of(func(v *Validate) *float64 { return &v.Threshold })},
+		{key: "result_file", typ: tText, sample: "result.json", doc: "where the check leaves its result", def: "its output",
+			into: of(func(v *Validate) **template.Text { return &v.ResultFile })},
+		{key: "timeout", typ: tBound, sample: "60s", doc: "of one check; " + durDoc,
+			into: of(func(v *Validate) *Duration { return &v.Timeout })},
+		{key: "expected_schema", typ: oneOf(tText, &form{Type: "object"}, &form{Type: "boolean"}), sample: "{type: object}", doc: "a JSON Schema that the result must fit, or the file of one", was: "*",
+			read: by(func(o *object, key string, n *node, v *Validate) { o.d.expectedSchema(n, v) })},
 		{key: "on_incomplete", typ: oneOf(tText, tSteps, tRef("on_incomplete")), sample: "{claude: /finish}", doc: "what to do below the threshold; continue: tell it and go on"},
 	}
-})
+}
 
-var onIncompleteTable = newTable("on_incomplete", "an on_incomplete", func() []field {
+var onIncompleteTable = newTable("on_incomplete", "an on_incomplete")
+
+func onIncompleteFields() []field {
 	return []field{
 		{key: "commands", typ: tSteps, sample: "[{shell: finish}]", doc: "the steps"},
 		{key: "claude", typ: tText, sample: "/finish", doc: "the step"},
 		{key: "shell", typ: tText, sample: "finish", doc: "the step"},
 		{key: "command", typ: tText, sample: "/finish", doc: "the same as claude"},
-		{key: "prompt", typ: tText, sample: "'go on?'", doc: "a question on the terminal"},
-		{key: "max_attempts", typ: tInt(1), sample: "3", doc: "how often it is repaired at most", def: "2"},
-		{key: "fail_workflow", typ: tBool, sample: "false", doc: "a score that is missed to the end fails the step", def: "true"},
-		{key: "commit_required", typ: tBool, sample: "true", doc: "the steps must commit"},
-		{key: "retry_delay", typ: tDur, sample: "5s", doc: "between attempts; " + durDoc},
+		{key: "prompt", typ: tText, sample: "'go on?'", doc: "a question on the terminal",
+			into: of(func(i *OnIncomplete) **template.Text { return &i.Prompt })},
+		{key: "max_attempts", typ: tInt(1), sample: "3", doc: "how often it is repaired at most", def: "2",
+			into: of(func(i *OnIncomplete) *int { return &i.MaxAttempts })},
+		{key: "fail_workflow", typ: tBool, sample: "false", doc: "a score that is missed to the end fails the step", def: "true",
+			into: of(func(i *OnIncomplete) *bool { return &i.FailWorkflow })},
+		{key: "commit_required", typ: tBool, sample: "true", doc: "the steps must commit",
+			into: of(func(i *OnIncomplete) *bool { return &i.CommitRequired })},
+		{key: "retry_delay", typ: tDur, sample: "5s", doc: "between attempts; " + durDoc,
+			into: of(func(i *OnIncomplete) *Duration { return &i.RetryDelay })},
 	}
-})
+}
 
-var stepValidateTable = newTable("step_validate", "a step_validate", func() []field {
+var stepValidateTable = newTable("step_validate", "a step_validate")
+
+func stepValidateFields() []field {
 	return []field{
 		{key: "commands", typ: tList(oneOf(tText, tRef("check_command"))), sample: "[{command: test -s out}]", doc: "the checks"},
 		{key: "success_criteria", typ: oneOf(tEnum("all", "any"), tRef("criteria")), sample: "any", doc: "how many must end well", def: "all"},
-		{key: "max_attempts", typ: tInt(1), sample: "2", doc: "how often the checks are made at most", def: "1"},
-		{key: "retry_delay", typ: tDur, sample: "7", doc: "between attempts; " + durDoc, def: "5 s"},
-		{key: "timeout", typ: tDur, sample: "30s", doc: "of the checks; " + durDoc},
-		{key: "ignore_failure", typ: tBool, sample: "true", doc: "a failed check is only told"},
+		{key: "max_attempts", typ: tInt(1), sample: "2", doc: "how often the checks are made at most", def: "1",
+			into: of(func(c *StepValidate) *int { return &c.MaxAttempts })},
+		{key: "retry_delay", typ: tDur, sample: "7", doc: "between attempts; " + durDoc, def: "5 s",
+			into: of(func(c *StepValidate) *Duration { return &c.RetryDelay })},
+		{key: "timeout", typ: tBound, sample: "30s", doc: "of the checks; " + durDoc,
+			into: of(func(c *StepValidate) *Duration { return &c.Timeout })},
+		{key: "ignore_failure", typ: tBool, sample: "true", doc: "a failed check is only told",
+			into: of(func(c *StepValidate) *bool { return &c.IgnoreFailure })},
 	}
-})
+}
 
-var checkCommandTable = newTable("check_command", "a check", func() []field {
+var checkCommandTable = newTable("check_command", "a check")
+
+func checkCommandFields() []field {
 	return []field{
 		{key: "command", typ: tText, sample: "test -s out", doc: "what runs"},
 		{key: "shell", typ: tText, sample: "test -s out", doc: "the same as command"},
 		{key: "claude", typ: tText, sample: "/check", doc: "an agent that checks"},
-		{key: "expect_output", typ: tText, sample: "ok", doc: "a regular expression"},
-		{key: "expect_exit_code", typ: tInt(0), sample: "1", doc: "the exit status of a check that ended well", def: "0"},
+		{key: "expect_output", typ: tText, sample: "ok", doc: "a regular expression",
+			into: of(func(c *CheckCommand) **regexp.Regexp { return &c.ExpectOutput })},
+		{key: "expect_exit_code", typ: tInt(0), sample: "1", doc: "the exit status of a check that ended well", def: "0",
+			into: of(func(c *CheckCommand) *int { return &c.ExpectExitCode })},
 		{key: "command_type", typ: tEnum("shell", "claude"), sample: "claude", doc: "what command is"},
 	}
-})
+}
 
-var criteriaTable = newTable("criteria", "success_criteria", func() []field {
+var criteriaTable = newTable("criteria", "success_criteria")
+
+func criteriaFields() []field {
 	return []field{
 		{key: "at_least", typ: tInt(1), sample: "1", doc: "so many checks must end well"},
 	}
-})
+}
 
-var captureTable = newTable("capture", "a capture", func() []field {
+var captureTable = newTable("capture", "a capture")
+
+func captureFields() []field {
 	return []field{
 		{key: "output", typ: tName, sample: "result", doc: "the variable"},
 		{key: "format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "json", as: "capture_format"},
 	}
-})
+}
 
-var captureStreamsTable = newTable("capture_streams", "capture_streams", func() []field {
+var captureStreamsTable = newTable("capture_streams", "capture_streams")
+
+func captureStreamsFields() []field {
 	return []field{
-		{key: "stdout", typ: tBool, sample: "false", doc: "it is captured", def: "true"},
-		{key: "stderr", typ: tBool, sample: "true", doc: "it is captured", def: "false"},
-		{key: "exit_code", typ: tBool, sample: "false", doc: "it is captured", def: "true"},
-		{key: "success", typ: tBool, sample: "false", doc: "it is captured", def: "true"},
-		{key: "duration", typ: tBool, sample: "false", doc: "it is captured", def: "true"},
+		{key: "stdout", typ: tBool, sample: "false", doc: "it is captured", def: "true",
+			into: of(func(s *Streams) *bool { return &s.Stdout })},
+		{key: "stderr", typ: tBool, sample: "true", doc: "it is captured", def: "false",
+			into: of(func(s *Streams) *bool { return &s.Stderr })},
+		{key: "exit_code", typ: tBool, sample: "false", doc: "it is captured", def: "true",
+			into: of(func(s *Streams) *bool { return &s.ExitCode })},
+		{key: "success", typ: tBool, sample: "false", doc: "it is captured", def: "true",
+			into: of(func(s *Streams) *bool { return &s.Success })},
+		{key: "duration", typ: tBool, sample: "false", doc: "it is captured", def: "true",
+			into: of(func(s *Streams) *bool { return &s.Duration })},
 	}
-})
+}
 
-var outputTable = newTable("output", "an output", func() []field {
+var outputTable = newTable("output", "an output")
+
+func outputFields() []field {
 	return []field{
-		{key: "file_pattern", typ: tText, sample: "'*.md'", doc: "files that the step made"},
-		{key: "json_path", typ: tText, sample: "$.name", doc: "a JSONPath into the step's output"},
-		{key: "value", typ: tText, sample: "'${shell.output}'", doc: "a text"},
-		{key: "extract_from", typ: oneOf(tText, tMap(tAny)), sample: "stdout", doc: "an older form: stdout, or {git_commit: {file_pattern: …}}", was: "*"},
+		{key: "file_pattern", typ: tText, sample: "'*.md'", doc: "files that the step made",
+			into: of(func(out *Output) *string { return &out.FilePattern })},
+		{key: "json_path", typ: tPath, sample: "$.name", doc: "a JSONPath into the step's output",
+			into: of(func(out *Output) *string { return &out.JSONPath })},
+		{key: "value", typ: tText, sample: "'${shell.output}'", doc: "a text",
+			into: of(func(out *Output) **template.Text { return &out.Value })},
+		{key: "extract_from", typ: oneOf(tText, tMap(tAny)), sample: "stdout", doc: "an older form: stdout, or {git_commit: {file_pattern: …}}", was: "*",
+			read: by(func(o *object, key string, n *node, out *Output) { o.d.extracted(n, out) })},
 	}
-})
+}
 
-var commitTable = newTable("commit", "a commit_config", func() []field {
+var commitTable = newTable("commit", "a commit_config")
+
+func commitFields() []field {
 	return []field{
-		{key: "message_template", typ: tText, sample: "'run ${workflow.name}'", doc: "the message"},
+		{key: "message_template", typ: tText, sample: "'run ${workflow.name}'", doc: "the message",
+			into: of(func(c *Commit) **template.Text { return &c.Message })},
 		{key: "message", typ: tText, sample: "step", as: "message_template"},
-		{key: "message_pattern", typ: tText, sample: "'^[a-z]'", doc: "a regular expression that the message must match"},
-		{key: "sign", typ: tBool, sample: "true", doc: "sign the commit"},
-		{key: "author", typ: tText, sample: "'A <a@example.org>'", doc: "NAME <EMAIL>"},
-		{key: "include_files", typ: tTexts, sample: "['*.go']", doc: "which files"},
-		{key: "exclude_files", typ: tTexts, sample: "['*.log']", doc: "which files not"},
-		{key: "squash", typ: tBool, sample: "true", doc: "one commit of all the step's commits"},
+		{key: "message_pattern", typ: tText, sample: "'^[a-z]'", doc: "a regular expression that the message must match",
+			into: of(func(c *Commit) **regexp.Regexp { return &c.Pattern })},
+		{key: "sign", typ: tBool, sample: "true", doc: "sign the commit",
+			into: of(func(c *Commit) *bool { return &c.Sign })},
+		{key: "author", typ: tText, sample: "'A <a@example.org>'", doc: "NAME <EMAIL>",
+			read: by(func(o *object, key string, n *node, c *Commit) { c.Author = o.d.author(o, n) })},
+		{key: "include_files", typ: tTexts, sample: "['*.go']", doc: "which files",
+			into: of(func(c *Commit) *[]string { return &c.Include })},
+		{key: "exclude_files", typ: tTexts, sample: "['*.log']", doc: "which files not",
+			into: of(func(c *Commit) *[]string { return &c.Exclude })},
+		{key: "squash", typ: tBool, sample: "true", doc: "one commit of all the step's commits",
+			into: of(func(c *Commit) *bool { return &c.Squash })},
 	}
-})
+}
 
-var metadataTable = newTable("metadata", "metadata", func() []field {
+var metadataTable = newTable("metadata", "metadata")
+
+func metadataFields() []field {
 	return []field{
 		{key: "retries", typ: tInt(0), sample: "2", doc: "attempts after the first"},
-		{key: "timeout", typ: tDur, sample: "30", doc: "of one attempt; " + durDoc},
+		{key: "timeout", typ: tBound, sample: "30", doc: "of one attempt; " + durDoc},
 		{key: "continue_on_error", typ: tBool, sample: "true", doc: "see the step's"},
 		{key: "env", typ: tEnv, sample: "{A: b}", doc: "see the step's"},
 		{key: "commit_required", typ: tBool, sample: "true", doc: "see the step's"},
 		{key: "analysis", typ: tAny, sample: "{}", doc: "", inert: "the analysis does not exist any more"},
 	}
-})
+}
 
-var retryTable = newTable("retry", "a retry policy", func() []field { return optionFields(option.For(option.File)) })
+var retryTable = newTable("retry", "a retry policy")
 
-var ruleTable = newTable("rule", "a rule", func() []field {
+func retryFields() []field { return optionFields(option.For(option.File)) }
+
+var ruleTable = newTable("rule", "a rule")
+
+func ruleFields() []field {
 	on := field{key: "on", typ: tMatchers, sample: "rate_limit", doc: "which errors it is for"}
 	return append([]field{on}, optionFields(option.For(option.InRule))...)
-})
+}
 
-var backoffTable = newTable("backoff", "a backoff", func() []field {
+var backoffTable = newTable("backoff", "a backoff")
+
+func backoffFields() []field {
 	return []field{
 		{key: "type", typ: tEnum("fixed", "linear", "exponential", "fibonacci", "custom"), sample: "linear", doc: "the strategy"},
 		{key: "strategy", typ: tEnum("fixed", "linear", "exponential", "fibonacci", "custom"), sample: "linear", as: "type"},
@@ -282,46 +410,63 @@ var backoffTable = newTable("backoff", "a backoff", func() []field {
 		{key: "factor", typ: tNum(1, 0), sample: "3", as: "base"},
 		{key: "delays", typ: tList(tDur), sample: "[1s, 3s]", doc: "of custom"},
 	}
-})
+}
 
-var fallbackTable = newTable("retry_failure", "a retry's on_failure", func() []field {
+var fallbackTable = newTable("retry_failure", "a retry's on_failure")
+
+func fallbackFields() []field {
 	return []field{
 		{key: "fallback", typ: oneOf(tText, tRef("command")), sample: "{command: echo none}", doc: "a command that runs once in its place"},
 	}
-})
+}
 
-var commandTable = newTable("command", "a fallback", func() []field {
+var commandTable = newTable("command", "a fallback")
+
+func commandFields() []field {
 	return []field{
 		{key: "command", typ: tText, sample: "echo none", doc: "the command"},
 		{key: "shell", typ: tText, sample: "echo none", doc: "the same as command"},
 	}
-})
+}
 
-var matcherTable = newTable("matcher", "a matcher", func() []field {
+var matcherTable = newTable("matcher", "a matcher")
+
+func matcherFields() []field {
 	return []field{
 		{key: "pattern", typ: tText, sample: "'try later'", doc: "a regular expression (RE2)"},
 		{key: "exit_code", typ: oneOf(tInt(0), tList(tInt(0))), sample: "[75, 111]", doc: "exit statuses of the command"},
 	}
-})
+}
 
-var breakerTable = newTable("circuit_breaker", "a circuit_breaker", func() []field { return optionFields(option.BreakerTable()) })
+var breakerTable = newTable("circuit_breaker", "a circuit_breaker")
 
-var quotaTable = newTable("quota", "a quota", func() []field {
+func breakerFields() []field { return optionFields(option.BreakerTable()) }
+
+var quotaTable = newTable("quota", "a quota")
+
+func quotaFields() []field {
 	return []field{
-		{key: "name", typ: tName, sample: "api", doc: "what shares it"},
-		{key: "ratio", typ: tNum(0, 0), sample: "0.2", doc: "retries for each success"},
-		{key: "floor", typ: tNum(0, 0), sample: "5", doc: "retries that are there from the start"},
+		{key: "name", typ: tName, sample: "api", doc: "what shares it",
+			into: of(func(q *Quota) *string { return &q.Name })},
+		{key: "ratio", typ: tNum(0, 0), sample: "0.2", doc: "retries for each success",
+			into: of(func(q *Quota) *float64 { return &q.Ratio })},
+		{key: "floor", typ: tNum(0, 0), sample: "5", doc: "retries that are there from the start",
+			into: of(func(q *Quota) *float64 { return &q.Floor })},
 	}
-})
+}
 
-var secsTable = newTable("seconds", "a span of time", func() []field {
+var secsTable = newTable("seconds", "a span of time")
+
+func secsFields() []field {
 	return []field{
 		{key: "secs", typ: tNum(0, 0), sample: "1", doc: "seconds"},
 		{key: "nanos", typ: tNum(0, 0), sample: "500000000", doc: "nanoseconds"},
 	}
-})
+}
 
-var envValueTable = newTable("env_value", "an environment variable", func() []field {
+var envValueTable = newTable("env_value", "an environment variable")
+
+func envValueFields() []field {
 	return []field{
 		{key: "value", typ: tText, sample: "a", doc: "its value"},
 		{key: "secret", typ: tBool, sample: "true", doc: "it is never shown; only in the env of the whole file"},
@@ -331,16 +476,21 @@ var envValueTable = newTable("env_value", "an environment variable", func() []fi
 		{key: "when_true", typ: tText, sample: "a", doc: "its value where the condition holds"},
 		{key: "when_false", typ: tText, sample: "b", doc: "its value where it does not"},
 	}
-})
+}
 
-var envFileTable = newTable("env_file", "an entry of env_files", func() []field {
+var envFileTable = newTable("env_file", "an entry of env_files")
+
+func envFileFields() []field {
 	return []field{
 		{key: "path", typ: tText, sample: ".env", doc: "the file"},
-		{key: "required", typ: tBool, sample: "true", doc: "it is an error if the file is missing"},
+		{key: "required", typ: tBool, sample: "true", doc: "it is an error if the file is missing",
+			into: of(func(f *EnvFile) *bool { return &f.Required })},
 	}
-})
+}
 
-var secretTable = newTable("secret", "a secret", func() []field {
+var secretTable = newTable("secret", "a secret")
+
+func secretFields() []field {
 	return []field{
 		{key: "provider", typ: tText, sample: "env", doc: "env, file, command or value"},
 		{key: "key", typ: tText, sample: "TOKEN", doc: "the variable, file or command"},
@@ -348,21 +498,32 @@ var secretTable = newTable("secret", "a secret", func() []field {
 		{key: "secret", typ: tAny, sample: "true", doc: "", inert: "what stands under secrets is one"},
 		{key: "version", typ: tAny, sample: "1", doc: "", inert: "none of the providers has versions"},
 	}
-})
+}
 
-var profileTable = newTable("profile", "a profile", func() []field {
+var profileTable = newTable("profile", "a profile")
+
+func profileFields() []field {
 	return []field{
 		{key: "env", typ: tEnv, sample: "{LEVEL: debug}", doc: "its environment variables"},
 		{key: "description", typ: tText, sample: "on the build server", doc: "for people"},
 	}
-})
+}
 
-var agentTable = newTable("agent", "an agent", func() []field {
+var agentTable = newTable("agent", "an agent")
+
+func agentFields() []field {
 	return []field{
-		{key: "command", typ: oneOf(tText, tTexts), sample: "[helper, '${prompt}']", doc: "its command line; the prompt is the last argument where ${prompt} is missing"},
-		{key: "output", typ: tEnum("text", "stream-json"), sample: "stream-json", doc: "what it prints", def: "text"},
-		{key: "env", typ: tEnv, sample: "{A: b}", doc: "its environment variables"},
-		{key: "skip_permissions", typ: tBool, sample: "true", doc: "it runs without asking for permissions; only the claude program can"},
-		{key: "stdin", typ: tBool, sample: "true", doc: "the prompt goes to its standard input"},
+		{key: "command", typ: oneOf(tText, tTexts), sample: "[helper, '${prompt}']", doc: "its command line; the prompt is the last argument where ${prompt} is missing",
+			read: by(func(o *object, key string, n *node, a *Agent) { o.d.agentCommand(n, a) })},
+		{key: "output", typ: tEnum("text", "stream-json"), sample: "stream-json", doc: "what it prints", def: "text",
+			read: by(func(o *object, key string, n *node, a *Agent) {
+				a.Output = strings.ReplaceAll(o.choiceAt(a.Output, key, n), "_", "-")
+			})},
+		{key: "env", typ: tEnv, sample: "{A: b}", doc: "its environment variables",
+			read: by(func(o *object, key string, n *node, a *Agent) { a.Env = o.d.env(n) })},
+		{key: "skip_permissions", typ: tBool, sample: "true", doc: "it runs without asking for permissions; only the claude program can",
+			into: of(func(a *Agent) *bool { return &a.SkipPermissions })},
+		{key: "stdin", typ: tBool, sample: "true", doc: "the prompt goes to its standard input",
+			into: of(func(a *Agent) *bool { return &a.Stdin })},
 	}
-})
+}

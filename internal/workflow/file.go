@@ -33,11 +33,11 @@ func (d *decoder) decode(n *node) {
 	o.skip("imports", "extends", "template", "parameters", "defaults", "variables") // read when composing
 	d.stillWrapped(o)
 	f.Kind = d.kind(o)
-	f.Name, f.Description = o.str("name"), o.str("description")
 	read(o, "agents", &f.Agents, d.agentConfigs) // first, as their names are keys of steps
 	read(o, "retry_defaults", &d.top, func(n *node) *retrySpec { return d.retrySpec(n, "retry_defaults") })
 	d.fileEnv(o)
-	d.options(o)
+	fileTable.read(o, f)
+	d.noteBounds(o)
 	if f.Kind == MapReduce {
 		d.mapReduce(o)
 	} else {
@@ -46,7 +46,7 @@ func (d *decoder) decode(n *node) {
 	f.Merge = d.blockOf(o, "merge", 'g')
 	f.Finally = d.blockOf(o, "finally", 'c')
 	d.phase = 'c'
-	_, f.subs = o.first("workflows", "sub_workflows")
+	_, f.subs = o.first("workflows")
 	f.templates = o.take("templates")
 }
 
@@ -113,26 +113,15 @@ func (d *decoder) knownProfile(n *node, name string) {
 	p.Or("add it under profiles:")
 }
 
-func (d *decoder) options(o *object) {
+// noteBounds remembers where the bounds of what agents may use are written.
+func (d *decoder) noteBounds(o *object) {
 	f := d.file
-	f.Timeout = o.positiveDuration("timeout", "timeout_secs")
-	o.setInt(&f.MaxIterations, 1, "max_iterations")
-	f.Isolation = o.choice(f.Isolation, "isolation")
-	read(o, "worktree", &f.Worktree, d.worktree)
-	f.Durability = o.choice(f.Durability, "durability")
-	f.SkipPermissions = o.yes("skip_permissions")
 	d.skipAll = o.keyNode("skip_permissions")
-	f.StartDelay = o.duration("start_delay")
-	o.setNumber(&f.MaxCost, 0, 0, "max_cost")
-	tokens, _ := o.integer(1, "max_tokens")
-	f.MaxTokens = int64(tokens)
 	if f.MaxCost > 0 || f.MaxTokens > 0 {
 		if d.bounds = o.keyNode("max_cost"); f.MaxCost == 0 {
 			d.bounds = o.keyNode("max_tokens")
 		}
 	}
-	f.MaxWait = o.positiveDuration("max_wait")
-	f.AllowFailedItems = o.yes("allow_failed_items")
 }
 
 // worktree reads how worktrees are prepared.
@@ -142,22 +131,30 @@ func (d *decoder) worktree(n *node) *Worktree {
 		return nil
 	}
 	defer o.close()
-	w := &Worktree{Pos: n.pos, Setup: o.text("setup")}
-	for _, c := range o.strings("copy") {
+	w := &Worktree{Pos: n.pos}
+	worktreeTable.read(o, w)
+	return w
+}
+
+// copies reads the patterns of files that are copied into a worktree.
+func (d *decoder) copies(names []*node) (copies []string) {
+	for _, c := range names {
 		if _, err := path.Match(c.text, ""); err != nil || !filepath.IsLocal(c.text) {
 			d.errorf(c, "bad-value", "worktree.copy: %q is no name of a file below the directory of the run", short(c.text)).Suggest("for example: copy: [.env, config/*.local]")
 			continue
 		}
-		w.Copy = append(w.Copy, c.text)
+		copies = append(copies, c.text)
 	}
-	return w
+	return copies
 }
 
 // standard reads the steps of a standard workflow.
 func (d *decoder) standard(o *object) {
 	f := d.file
 	for _, key := range []string{"retry", "retry_config"} {
-		d.top = d.top.over(firstOf(o, []string{key}, d.retrySpec))
+		if n := o.take(key); n != nil {
+			d.top = d.top.over(d.retrySpec(n, key))
+		}
 	}
 	if b := d.blockOf(o, "setup", 's'); b != nil {
 		f.Steps = b.Steps
@@ -167,7 +164,7 @@ func (d *decoder) standard(o *object) {
 		}
 		d.phase = 'c'
 	}
-	key, n := o.first("commands", "steps")
+	key, n := o.first("commands")
 	if n == nil {
 		d.noCommands(o, f)
 		return
@@ -221,12 +218,12 @@ func (d *decoder) block(n *node, path string) *Block {
 	}
 	o, _ := d.object(n, blockTable) // it is a map
 	defer o.close()
-	if _, s := o.first("commands", "steps"); s != nil {
+	if _, s := o.first("commands"); s != nil {
 		b.Steps = d.steps(s, path, barePrompt)
 	} else if !o.has("commands", "steps") {
 		d.errorf(n, "missing-key", "%s written as a map needs commands:", path).Suggest("put the steps into commands: [ … ]")
 	}
-	b.Timeout = o.positiveDuration("timeout", "timeout_secs")
+	blockTable.read(o, b)
 	if path == "setup" {
 		if c := o.take("capture_outputs"); c != nil {
 			b.Outputs = d.captureOutputs(c, len(b.Steps))
@@ -275,19 +272,12 @@ func (d *decoder) captureOutputs(n *node, steps int) []CaptureOutput {
 func (d *decoder) captureOutput0(n *node, c *CaptureOutput) *node {
 	o, _ := d.object(n, captureOutputTable) // it is a map
 	defer o.close()
-	at := cmp.Or(o.peek("command"), o.peek("command_index"), n)
-	o.setInt(&c.Command, 0, "command_index", "command")
-	c.Source = o.choice(c.Source, "source")
-	c.Pattern = o.pattern("pattern")
-	c.JSONPath = d.jsonPath(o.take("json_path"), "json_path")
-	c.Format = o.choice(c.Format, "format")
-	o.setInt(&c.MaxSize, 1, "max_size")
+	captureOutputTable.read(o, c)
 	if v := o.peek("default"); v != nil { // which may be null
 		o.skip("default")
 		c.Default, c.HasDef = v.value(), true
 	}
-	c.Multiline = o.choice(c.Multiline, "multiline")
-	return at
+	return cmp.Or(o.peek("command"), o.peek("command_index"), n)
 }
 
 var handlerName = pattern.Lazy(`^[\pL_][\pL\pN_ .-]*$`)

@@ -51,13 +51,9 @@ func (d *decoder) onFailure(n *node, s *Step) *Handler {
 func (d *decoder) handlerMap(n *node, path string, h *Handler) *Handler {
 	o, _ := d.object(n, append([]*table{handlerTable}, d.stepTables()...)...) // it is a map
 	defer o.close()
-	attempts, written := o.integer(1, "max_attempts", "max_retries")
+	attempts, written := o.integer("max_attempts")
 	again := o.yes("retry_original")
-	h.FailWorkflow = o.yes("fail_workflow")
-	h.Fatal = o.yes("handler_failure_fatal")
-	h.CommitRequired = o.yes("commit_required")
-	h.Strategy = o.choice("recovery", "strategy")
-	h.Timeout = o.positiveDuration("timeout")
+	handlerTable.read(o, h)
 	if v := o.peek("capture"); v != nil && v.kind == mapNode {
 		o.skip("capture")
 		h.Captures = make(map[string]string, len(v.pairs))
@@ -95,7 +91,7 @@ func isAgent(s *Step) bool { _, ok := s.Action.(*Claude); return ok }
 // handlerSteps reads the steps of a handler: a list, or the one step whose keys
 // stand among the handler's.
 func (d *decoder) handlerSteps(o *object, path string) []*Step {
-	if key, n := o.first("commands", "steps"); n != nil {
+	if key, n := o.first("commands"); n != nil {
 		if o.has("shell", "claude") {
 			d.errorf(n, "several-actions", "the on_failure has %s and an action beside it", key).Suggest("put all of them into %s", key)
 			o.skip("shell", "claude")

@@ -18,11 +18,11 @@ func (d *decoder) http(n *node) *HTTP {
 		return nil
 	}
 	defer o.close()
-	h := &HTTP{URL: o.text("url"), Method: strings.ToUpper(o.str("method"))}
+	h := &HTTP{}
+	httpTable.read(o, h)
 	if h.URL == nil && !o.has("url") {
 		d.errorf(n, "missing-key", "an http step needs a url").Suggest("for example: url: https://example.org/status")
 	}
-	read(o, "headers", &h.Headers, d.headers)
 	if key, v := o.first("body", "json"); v != nil {
 		if key == "body" && v.scalar() {
 			h.Body = d.text(v, key)
@@ -30,8 +30,6 @@ func (d *decoder) http(n *node) *HTTP {
 			h.JSON = d.deep(v)
 		}
 	}
-	read(o, "expect", &h.Expect, d.expect)
-	o.setInt(&h.MaxBody, 1, "max_body")
 	d.method(o, h)
 	if h.URL == nil {
 		return nil

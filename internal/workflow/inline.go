@@ -172,11 +172,13 @@ func (c *composer) entryOf(i *imported, name string) *node {
 
 // inlineTable is the keys that a workflow written in place has of its own;
 // those of a whole file may stand beside them.
-var inlineTable = newTable("inline_workflow", "a template", func() []field {
+var inlineTable = newTable("inline_workflow", "a template")
+
+func inlineFields() []field {
 	return []field{
 		{key: "description", typ: tText, sample: "what it is for", doc: "for people"},
 		{key: "parameters", typ: oneOf(tRef("parameter_lists"), tMap(tAny), tList(oneOf(tText, tRef("parameter")))), sample: "[level]", doc: "what `with:` gives values to"},
 		{key: "steps", typ: tSteps, sample: "[{shell: make}]", doc: "its steps"},
 		{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the same as steps"},
 	}
-})
+}

@@ -86,3 +86,21 @@ func (f *form) words() (words []string) {
 	}
 	return words
 }
+
+// limits are the bounds of a number; greatest is 0 where it has none above.
+func (f *form) limits() (least, greatest float64) {
+	for _, one := range f.AnyOf {
+		if one.Minimum != nil || one.AnyOf != nil {
+			return one.limits()
+		}
+	}
+	return asFloat(f.Minimum), asFloat(f.Maximum)
+}
+
+func asFloat(n any) float64 {
+	if i, ok := n.(int); ok {
+		return float64(i)
+	}
+	f, _ := n.(float64)
+	return f
+}

@@ -90,18 +90,19 @@ func (d *decoder) inputsOf(o *object, s *Step) (more string) {
 	return more + behind
 }
 
-var stepInputTable = newTable("step_input", "an input of a step", func() []field {
+var stepInputTable = newTable("step_input", "an input of a step")
+
+func stepInputFields() []field {
 	return []field{
 		{key: "from", typ: tText, sample: "a", doc: "the value"},
 		{key: "pass_as", typ: oneOf(tText, tMap(tAny)), sample: "{environment: {name: A}}", doc: "argument (with a position), environment (with a name) or stdin, which puts it behind the prompt"},
 	}
-})
+}
 
 // extracted reads an output in the form extract_from: stdout, or
 // {git_commit: {file_pattern}}.
 func (d *decoder) extracted(n *node, out *Output) {
 	switch {
-	case n == nil:
 	case n.text == "stdout" || n.get("stdout") != nil:
 		out.Value = d.parsed(n, "${last.output}")
 	case n.get("git_commit").get("file_pattern") != nil:

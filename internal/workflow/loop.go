@@ -14,21 +14,13 @@ func (d *decoder) foreach(step *object, n *node, path string) *Foreach {
 		o, _ = d.object(n, foreachTable) // it is a map
 		defer o.close()
 		d.foreachSource(o, f)
-		f.JSONPath = d.jsonPath(o.take("json_path"), "json_path")
-		f.Timeout = o.positiveDuration("timeout")
+		foreachTable.read(o, f)
 	} else {
 		d.foreachValues(n, "foreach", f)
+		foreachTable.read(o, f, "continue_on_error", "max_items", "parallel")
 	}
-	f.ContinueOnError = o.yes("continue_on_error")
-	f.MaxItems = o.intVar(0, "max_items")
-	if key, v := o.first("parallel", "max_parallel"); v != nil {
-		f.Parallel = d.parallel(v, key)
-	}
-	inside := []string{"do"}
-	if n.kind == mapNode { // beside foreach, commands and steps are no keys
-		inside = []string{"do", "commands", "steps"}
-	}
-	if _, do := o.first(inside...); do != nil {
+	inside := o.row("do").spellings // beside foreach, commands and steps are no keys
+	if _, do := o.first("do"); do != nil {
 		d.loops++
 		d.looped = true
 		f.Do = d.steps(do, path+".do", barePrompt)
@@ -54,7 +46,7 @@ func (d *decoder) foreach(step *object, n *node, path string) *Foreach {
 
 // foreachSource reads where the values of a nested foreach come from.
 func (d *decoder) foreachSource(o *object, f *Foreach) {
-	key, n := o.first("foreach", "items", "list", "input")
+	key, n := o.first("foreach", "input")
 	if n == nil {
 		d.errorf(o.n, "missing-key", "a foreach needs its values").Suggest("write one of items: [a, b], foreach: COMMAND or input: FILE")
 		return
@@ -118,17 +110,14 @@ func (d *decoder) goalSeek(n *node, path string) *GoalSeek {
 		return nil
 	}
 	defer o.close()
-	g := &GoalSeek{Goal: o.text("goal"), Threshold: 100, MaxAttempts: 3, FailOnIncomplete: true}
+	g := &GoalSeek{Threshold: 100, MaxAttempts: 3, FailOnIncomplete: true}
+	goalSeekTable.read(o, g)
 	g.Do = d.goalAttempts(o, path+".goal_seek")
 	d.nested++
 	if v := o.take("validate"); v != nil {
 		g.Validate = d.steps(v, path+".validate", bareShell)
 	}
 	d.nested--
-	o.setNumber(&g.Threshold, 0, 100, "threshold")
-	o.setInt(&g.MaxAttempts, 1, "max_attempts")
-	g.Timeout = o.positiveDuration("timeout", "timeout_seconds")
-	o.setFlag(&g.FailOnIncomplete, "fail_on_incomplete")
 	switch {
 	case !o.has("claude", "shell", "command", "do"):
 		d.errorf(n, "missing-key", "a goal_seek needs an attempt").Suggest("write claude: or shell: with what is to be repeated")

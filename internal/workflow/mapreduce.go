@@ -45,32 +45,17 @@ func (d *decoder) mapReduce(o *object) {
 
 func (d *decoder) mapPhase(o, top *object) *Map {
 	m := &Map{Pos: o.n.pos, Parallel: Int{N: defaultParallel}, TimeoutPolicy: "per_agent", TimeoutAction: "dlq", TimeoutGrace: Duration{D: defaultGrace, Unit: time.Second}}
-	if n := o.take("input"); n != nil {
-		d.input(n, m)
-	} else if !o.has("input") {
+	mapTable.read(o, m)
+	if !o.has("input") {
 		d.errorf(o.n, "missing-key", "a map needs input: a file, a command or a list of items").Suggest("for example: input: items.json")
 	}
-	if o.has("input_type") {
-		m.InputKind = o.choice(m.InputKind, "input_type")
-	}
-	m.JSONPath = d.jsonPath(o.take("json_path"), "json_path")
 	m.FilterPos, m.SortPos, m.DistinctPos = o.keyNode("filter").pos, o.keyNode("sort_by").pos, o.keyNode("distinct").pos
-	m.Filter = o.condition("filter")
-	read(o, "sort_by", &m.SortBy, d.sortBy)
-	read(o, "distinct", &m.Distinct, d.distinct)
-	m.Offset = o.intVar(0, "offset")
-	m.MaxItems = o.intVar(0, "max_items")
 	parallel := o
 	if !o.has("max_parallel") {
 		parallel = top
 	}
-	if v := parallel.intVar(1, "max_parallel"); v.Set {
+	if v := parallel.intVar("max_parallel"); v.Set {
 		m.Parallel = v
-	}
-	m.Label = o.text("label")
-	read(o, "skip_unchanged", &m.Unchanged, d.unchanged)
-	if v := o.duration("start_delay"); v.Set {
-		d.file.StartDelay = v
 	}
 	const example = "for example: agent_template: [{shell: 'make ${item.name}'}]"
 	switch n := o.take("agent_template"); {
@@ -182,20 +167,26 @@ func (d *decoder) unchanged(n *node) *Unchanged {
 	}
 	o, _ := d.object(n, unchangedTable) // it is a map
 	defer o.close()
-	for _, f := range o.strings("files") {
-		if t := d.parsed(f, f.text); t != nil {
-			u.Files = append(u.Files, t)
-		}
-	}
+	unchangedTable.read(o, u)
 	if len(u.Files) == 0 {
 		d.errorf(n, "missing-key", "a skip_unchanged written as a map needs files").Suggest("for example: skip_unchanged: {files: ['src/${item.name}.c']}, or skip_unchanged: true")
 	}
 	return u
 }
 
+// parsedEach parses texts.
+func (d *decoder) parsedEach(ns []*node) (list []*template.Text) {
+	for _, n := range ns {
+		if t := d.parsed(n, n.text); t != nil {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
 // agentTime reads the bounds of an agent's time.
 func (d *decoder) agentTime(o *object, m *Map) {
-	m.AgentTimeout = o.positiveDuration("agent_timeout", "agent_timeout_secs", "timeout_per_agent")
+	m.AgentTimeout = o.duration("agent_timeout", "agent_timeout_secs", "timeout_per_agent")
 	n := o.take("timeout_config")
 	if n == nil {
 		return
@@ -205,19 +196,17 @@ func (d *decoder) agentTime(o *object, m *Map) {
 		return
 	}
 	defer c.close()
-	if t := c.positiveDuration("agent_timeout", "agent_timeout_secs"); t.Set {
+	if t := c.duration("agent_timeout", "agent_timeout_secs"); t.Set {
 		if m.AgentTimeout.Set {
 			d.warnf(n, "no-effect", "the agent timeout of timeout_config has no effect: map has one too").Suggest("keep one of the two")
 		} else {
 			m.AgentTimeout = t
 		}
 	}
-	read(c, "command_timeouts", &m.CommandTimeouts, d.commandTimeouts)
-	m.TimeoutPolicy = c.choice(m.TimeoutPolicy, "timeout_policy")
+	timeoutTable.read(c, m)
 	if t := c.duration("cleanup_grace_period", "cleanup_grace_period_secs"); t.Set {
 		m.TimeoutGrace = t
 	}
-	m.TimeoutAction = c.choice(m.TimeoutAction, "timeout_action")
 	if m.TimeoutPolicy != "per_agent" && !c.has("command_timeouts") && !m.AgentTimeout.Set {
 		d.warnf(n, "no-effect", "timeout_policy is %s, but there are neither agent_timeout_secs nor command_timeouts", m.TimeoutPolicy).Suggest("add command_timeouts: {shell: 60}")
 	}

@@ -223,23 +223,39 @@ func (o *object) take(key string) *node {
 	return p.val
 }
 
-// first reads the first written one of several spellings of a key; a second
-// one is a warning.
-func (o *object) first(keys ...string) (string, *node) {
-	var name string
-	var found *node
-	for _, k := range keys {
+// first reads the first written one of some keys, in any of their spellings, and
+// gives the one in which it is written; a second one is a warning.
+func (o *object) first(keys ...string) (spelled string, found *node) {
+	if len(keys) == 1 {
+		if f, ok := o.field(keys[0]); ok {
+			return o.spelled(f.spellings)
+		}
+		return "", nil
+	}
+	var names []string
+	for _, key := range keys {
+		f, ok := o.field(key)
+		if !ok {
+			continue // only what the tables list is ever read
+		}
+		names = append(names, f.spellings...)
+	}
+	return o.spelled(names)
+}
+
+func (o *object) spelled(names []string) (spelled string, found *node) {
+	for _, k := range names {
 		n := o.take(k)
 		switch {
 		case n == nil:
 		case found == nil:
-			name, found = k, n
+			spelled, found = k, n
 		default:
-			o.d.warnf(o.keyNode(k), "no-effect", "%q says the same as %q on line %d, which counts", k, name, found.pos.Line).
+			o.d.warnf(o.keyNode(k), "no-effect", "%q says the same as %q on line %d, which counts", k, spelled, found.pos.Line).
 				Suggest("keep one of the two")
 		}
 	}
-	return name, found
+	return spelled, found
 }
 
 // skip marks a key as read.

@@ -21,7 +21,7 @@ import (
 // *option.Settings or a *circuit.Config.
 func (o *object) options(rows []*option.Row, to any) {
 	for _, r := range rows {
-		key, n := o.first(r.Spellings()...)
+		key, n := o.spelled(r.Spellings())
 		if n == nil {
 			continue
 		}
@@ -264,9 +264,8 @@ func (d *decoder) quota(n *node) *Quota {
 		return nil
 	}
 	defer o.close()
-	q := &Quota{Name: o.str("name"), Ratio: 0.1, Floor: 10}
-	o.setNumber(&q.Ratio, 0, 0, "ratio")
-	o.setNumber(&q.Floor, 0, 0, "floor")
+	q := &Quota{Ratio: 0.1, Floor: 10}
+	quotaTable.read(o, q)
 	return q
 }
 

@@ -7,13 +7,12 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
-	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/template"
 )
 
-// firstOf reads the value of the first written one of several spellings of a key;
-// it is the zero T where there is none.
+// firstOf reads the value of the first written one of several keys; it is the zero
+// T where there is none.
 func firstOf[T any](o *object, keys []string, value func(n *node, key string) T) (v T) {
 	if key, n := o.first(keys...); n != nil {
 		v = value(n, key)
@@ -25,25 +24,23 @@ func firstOf[T any](o *object, keys []string, value func(n *node, key string) T)
 func (o *object) text(keys ...string) *template.Text { return firstOf(o, keys, o.d.text) }
 
 // condition reads an expression.
-func (o *object) condition(keys ...string) *expr.Expr { return firstOf(o, keys, o.d.expr) }
+func (o *object) condition(key string) *expr.Expr { return firstOf(o, []string{key}, o.d.expr) }
 
 // str reads a text that is not a template: a name, a word.
-func (o *object) str(keys ...string) string {
-	return firstOf(o, keys, func(n *node, key string) string {
-		if n = o.d.resolved(n); n.scalar() {
-			return n.text
-		}
-		o.hint(o.d.wrong(n, key, "a text"), key)
-		return ""
-	})
+func (o *object) str(key string) string { return firstOf(o, []string{key}, o.strAt) }
+
+func (o *object) strAt(n *node, key string) string {
+	if n = o.d.resolved(n); n.scalar() {
+		return n.text
+	}
+	o.hint(o.d.wrong(n, key, "a text"), key)
+	return ""
 }
 
 // strings reads one text or a list of texts, with their nodes.
-func (o *object) strings(keys ...string) []*node {
-	key, n := o.first(keys...)
-	if n == nil {
-		return nil
-	}
+func (o *object) strings(key string) []*node { return firstOf(o, []string{key}, o.stringsAt) }
+
+func (o *object) stringsAt(n *node, key string) []*node {
 	if n.scalar() {
 		return []*node{o.d.resolved(n)}
 	}
@@ -63,12 +60,12 @@ func (o *object) strings(keys ...string) []*node {
 }
 
 // flag reads a boolean; set is false where the key is missing or wrong.
-func (o *object) flag(keys ...string) (v, set bool) {
-	key, n := o.first(keys...)
+func (o *object) flag(key string) (v, set bool) {
+	spelled, n := o.first(key)
 	if n == nil {
 		return false, false
 	}
-	return o.d.flag(o, o.d.resolved(n), key)
+	return o.d.flag(o, o.d.resolved(n), spelled)
 }
 
 // flag reads true or false, and says how the like of yes is to be written.
@@ -88,25 +85,9 @@ func (d *decoder) flag(o *object, n *node, key string) (v, ok bool) {
 	return false, false
 }
 
-// setFlag, setInt and setNumber read a key into to, which stays what it is where
-// the key is missing or wrong.
-func (o *object) setFlag(to *bool, keys ...string) {
-	if v, ok := o.flag(keys...); ok {
-		*to = v
-	}
-}
-
-func (o *object) setInt(to *int, least int, keys ...string) {
-	if v, ok := o.integer(least, keys...); ok {
-		*to = v
-	}
-}
-
-func (o *object) setNumber(to *float64, least, greatest float64, keys ...string) {
-	if v, ok := o.number(least, greatest, keys...); ok {
-		*to = v
-	}
-}
+// setFlag reads a boolean into to, which stays what it is where the key is missing or
+// wrong.
+func (o *object) setFlag(to *bool, key string) { setTo(to)(o.flag(key)) }
 
 // read is the same for a key whose value has a reader of its own.
 func read[T any](o *object, key string, to *T, value func(*node) T) {
@@ -116,29 +97,46 @@ func read[T any](o *object, key string, to *T, value func(*node) T) {
 }
 
 // yes is flag where a missing key means false.
-func (o *object) yes(keys ...string) bool {
-	v, _ := o.flag(keys...)
+func (o *object) yes(key string) bool {
+	v, _ := o.flag(key)
 	return v
 }
 
-// integer reads a whole number that is at least least.
-func (o *object) integer(least int, keys ...string) (int, bool) {
-	key, n := o.first(keys...)
+// row is the row of a key of this map, which has one.
+func (o *object) row(key string) *field {
+	f, ok := o.field(key)
+	if !ok {
+		panic("workflow: " + o.what + " has no key " + key)
+	}
+	return f
+}
+
+// integer reads a whole number within the bounds of its row.
+func (o *object) integer(key string) (i int, ok bool) {
+	spelled, n := o.first(key)
 	if n == nil {
 		return 0, false
 	}
-	i, p := o.d.integer(o.d.resolved(n), key, least)
+	return o.integerAt(o.row(key), spelled, n)
+}
+
+func (o *object) integerAt(f *field, key string, n *node) (int, bool) {
+	least, _ := f.typ.limits()
+	i, p := o.d.integer(o.d.resolved(n), key, int(least))
 	o.hint(p, key)
 	return i, p == nil
 }
 
 // intVar reads a whole number, or a variable that the engine resolves.
-func (o *object) intVar(least int, keys ...string) Int {
-	return firstOf(o, keys, func(n *node, key string) Int {
-		v, p := o.d.intVar(o.d.resolved(n), key, least)
-		o.hint(p, key)
-		return v
-	})
+func (o *object) intVar(key string) Int {
+	return firstOf(o, []string{key}, func(n *node, spelled string) Int { return o.intAt(o.row(key), n, spelled) })
+}
+
+func (o *object) intAt(f *field, n *node, key string) Int {
+	least, _ := f.typ.limits()
+	v, p := o.d.intVar(o.d.resolved(n), key, int(least))
+	o.hint(p, key)
+	return v
 }
 
 func (d *decoder) intVar(n *node, key string, least int) (Int, *diag.Problem) {
@@ -155,44 +153,40 @@ var variable = pattern.Lazy(`^\s*\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[^{}]+\})\s*$`)
 // isVariable reports whether a text is nothing but one variable.
 func isVariable(s string) bool { return variable().MatchString(s) }
 
-// number reads a number between two bounds; greatest 0 means none.
-func (o *object) number(least, greatest float64, keys ...string) (float64, bool) {
-	key, n := o.first(keys...)
+// numberAt reads a number within the bounds of its row.
+func (o *object) numberAt(f *field, key string, n *node) (float64, bool) {
+	least, greatest := f.typ.limits()
+	v, p := o.d.number(o.d.resolved(n), key, least, greatest)
+	o.hint(p, key)
+	return v, p == nil
+}
+
+func (o *object) number(key string) (float64, bool) {
+	spelled, n := o.first(key)
 	if n == nil {
 		return 0, false
 	}
-	f, p := o.d.number(o.d.resolved(n), key, least, greatest)
-	o.hint(p, key)
-	return f, p == nil
+	return o.numberAt(o.row(key), spelled, n)
 }
 
 // duration reads a duration, or a variable that the engine resolves.
 func (o *object) duration(keys ...string) Duration {
-	return firstOf(o, keys, func(n *node, key string) Duration { return o.d.duration(n, key, option.Unit(key)) })
-}
-
-// positiveDuration reads a duration or a variable; zero is an error.
-func (o *object) positiveDuration(keys ...string) Duration {
-	return firstOf(o, keys, func(n *node, key string) Duration {
-		v := o.d.duration(n, key, option.Unit(key))
-		if v.Set && v.Text == nil && v.D == 0 {
-			o.d.errorf(n, "out-of-range", "%s is 0; it must be more than that", key).Suggest("remove the key where there is to be no bound")
-			return Duration{}
-		}
-		return v
-	})
+	return firstOf(o, keys, func(n *node, spelled string) Duration { return o.d.spanOf(o.row(spelled), n, spelled) })
 }
 
 // choice reads one of several words; CamelCase and hyphens are taken as
 // snake_case. It gives def where the key is missing or wrong.
-func (o *object) choice(def string, keys ...string) string {
-	key, n := o.first(keys...)
+func (o *object) choice(def, key string) string {
+	spelled, n := o.first(key)
 	if n == nil {
 		return def
 	}
+	return o.choiceAt(def, spelled, n)
+}
+
+func (o *object) choiceAt(def, key string, n *node) string {
 	n = o.d.resolved(n)
-	f, _ := o.field(key)
-	words := f.typ.words()
+	words := o.row(key).typ.words()
 	word := snake(n.text)
 	if n.scalar() && slices.Contains(words, word) {
 		o.d.migration.replace(n, word)
@@ -235,13 +229,11 @@ func snake(s string) string {
 	return b.String()
 }
 
-// pattern reads a regular expression.
-func (o *object) pattern(keys ...string) *regexp.Regexp {
-	return firstOf(o, keys, func(n *node, key string) *regexp.Regexp {
-		if n = o.d.resolved(n); n.scalar() {
-			return o.d.regexp(n, key)
-		}
-		o.hint(o.d.wrong(n, key, "a regular expression"), key)
-		return nil
-	})
+// patternAt reads a regular expression.
+func (o *object) patternAt(n *node, key string) *regexp.Regexp {
+	if n = o.d.resolved(n); n.scalar() {
+		return o.d.regexp(n, key)
+	}
+	o.hint(o.d.wrong(n, key, "a regular expression"), key)
+	return nil
 }

@@ -199,7 +199,10 @@ func (d *decoder) duration(n *node, key string, unit time.Duration) Duration {
 		return Duration{Text: t, Unit: unit, Set: true}
 	}
 	span, ok := d.span(n, key, unit)
-	return Duration{D: span, Unit: unit, Set: ok}
+	if !ok {
+		return Duration{}
+	}
+	return Duration{D: span, Unit: unit, Set: true}
 }
 
 // span reads a duration in any spelling.
@@ -266,8 +269,8 @@ func likelyDuration(text string) string {
 // secsNanos reads {secs: 1, nanos: 0}.
 func (d *decoder) secsNanos(n *node, key string) (time.Duration, bool) {
 	o, _ := d.object(n, secsTable) // it is a map
-	secs, hasSecs := o.number(0, 0, "secs")
-	nanos, hasNanos := o.number(0, 0, "nanos")
+	secs, hasSecs := o.number("secs")
+	nanos, hasNanos := o.number("nanos")
 	o.close()
 	if !hasSecs && !hasNanos {
 		d.errorf(n, "bad-duration", "%s: a duration written as a map has secs and nanos", key).Suggest("%s", duration.Forms)

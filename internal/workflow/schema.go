@@ -57,7 +57,9 @@ var (
 	tName   = &form{Type: []string{"string", "number"}}
 	tScalar = &form{Type: []string{"string", "number", "boolean", "null"}}
 	// A duration's exact form is the parser's business; the schema knows its shape.
-	tDur = tRef("duration")
+	tDur   = tRef("duration")
+	tBound = tRef("duration")                                     // more than 0
+	tPath  = &form{Type: []string{"string", "number", "boolean"}} // a JSONPath
 
 	tTexts      = oneOf(tText, tList(tText))
 	tExpr       = tText

@@ -64,7 +64,7 @@ func (d *decoder) agentKeys() *table {
 		for name := range d.file.Agents {
 			fs = append(fs, field{key: name, typ: tText, sample: "do it", doc: "asks the agent " + name})
 		}
-		d.agentTable = newTable("agent_step", "a step", func() []field { return fs })
+		d.agentTable = newTable("agent_step", "a step").of(func() []field { return fs })
 	}
 	return d.agentTable
 }
@@ -122,18 +122,15 @@ func slashed(prompt string) string {
 // stepFrom reads a step's keys out of a map that may have others.
 func (d *decoder) stepFrom(o *object, path string) *Step {
 	s := &Step{Pos: o.n.pos, Path: path}
+	s.Capture = defaultCapture()
 	s.ID = d.identifier(o, "id")
-	s.Description = o.str("description")
 	d.action(o, s)
 	if o.has("name") && s.Name == "" {
 		s.Name = o.str("name")
 	} else if id := o.peek("id"); id != nil && s.ID == "" && s.Name == "" && id.scalar() {
 		s.Name = id.text
 	}
-	s.When = o.condition("when", "condition", "if")
-	s.Timeout = o.positiveDuration("timeout", "timeout_secs")
-	d.byAttempt(o, s)
-	spec := firstOf(o, []string{"retry", "retry_config"}, d.retrySpec)
+	spec := firstOf(o, []string{"retry"}, d.retrySpec)
 	if n := o.take("max_attempts"); n != nil {
 		if spec != nil {
 			d.warnf(o.keyNode("max_attempts"), "no-effect", "max_attempts has no effect beside retry").Suggest("write it inside retry: as attempts")
@@ -142,12 +139,12 @@ func (d *decoder) stepFrom(o *object, path string) *Step {
 			spec.attempts(d, n, "max_attempts")
 		}
 	}
-	d.hooks(o, s)
-	d.captures(o, s)
-	d.surroundings(o, s)
-	d.commits(o, s)
+	if n := o.unread("capture"); n != nil && n.kind == mapNode { // which only bide has
+		o.skip("capture")
+		d.capture(o, n, &s.Capture)
+	}
+	stepTable.read(o, s)
 	d.checks(o, s)
-	d.leniency(o, s)
 	if n := o.take("metadata"); n != nil {
 		spec = d.metadata(o, n, s, spec)
 	}
@@ -188,14 +185,18 @@ func IsVariable(name string) bool {
 
 // identifier reads the name of something that variables refer to.
 func (d *decoder) identifier(o *object, key string) string {
-	id := o.str(key)
+	return firstOf(o, []string{key}, func(n *node, key string) string { return d.identifierAt(o, n, key) })
+}
+
+func (d *decoder) identifierAt(o *object, n *node, key string) string {
+	id := o.strAt(n, key)
 	if key == "id" && strings.Contains(id, "${") { // another one each time
-		d.warnf(o.peek(key), "bad-name", "%s %q is a name for people here: no ${…} can refer to what has a variable in its name", key, short(id)).
+		d.warnf(n, "bad-name", "%s %q is a name for people here: no ${…} can refer to what has a variable in its name", key, short(id)).
 			Suggest("write a name without a variable where a later step needs its output")
 		return ""
 	}
 	if id != "" && !IsVariable(id) {
-		d.errorf(o.peek(key), "bad-name", "%s %q cannot be used in ${…}: a name begins with a letter and has letters, digits, - and _", key, short(id)).
+		d.errorf(n, "bad-name", "%s %q cannot be used in ${…}: a name begins with a letter and has letters, digits, - and _", key, short(id)).
 			Suggest("for example: %s: %s", key, nameFrom(id))
 		return ""
 	}
@@ -214,27 +215,23 @@ func nameFrom(s string) string {
 	return out
 }
 
-// hooks reads what follows a step.
-func (d *decoder) hooks(o *object, s *Step) {
+// stepFailure reads what follows a step that failed.
+func (d *decoder) stepFailure(o *object, n *node, s *Step) {
 	d.nested++
 	defer func() { d.nested-- }()
-	if n := o.take("on_failure"); n != nil {
-		h := d.onFailure(n, s)
-		if s.OnFailure == nil {
-			s.OnFailure = h
-		} else {
-			d.warnf(o.keyNode("on_failure"), "no-effect", "test has an on_failure of its own, which counts").Suggest("keep one of the two")
-		}
+	h := d.onFailure(n, s)
+	if s.OnFailure == nil {
+		s.OnFailure = h
+	} else {
+		d.warnf(o.keyNode("on_failure"), "no-effect", "test has an on_failure of its own, which counts").Suggest("keep one of the two")
 	}
-	if n := o.take("on_success"); n != nil {
-		s.OnSuccess = d.hookSteps(n, s.Path+".on_success")
-	}
-	n := o.take("on_exit_code")
-	if n == nil {
-		return
-	}
+}
+
+// onExitCode reads what follows a step that ended with one of some exit statuses.
+func (d *decoder) onExitCode(o *object, n *node, s *Step) {
+	d.nested++
 	d.handlersOpen++
-	defer func() { d.handlersOpen-- }()
+	defer func() { d.nested--; d.handlersOpen-- }()
 	if n.kind != mapNode {
 		o.hint(d.wrong(n, "on_exit_code", "a map of exit statuses"), "on_exit_code")
 		return
@@ -256,6 +253,8 @@ func (d *decoder) hooks(o *object, s *Step) {
 // hookSteps reads the steps of a hook. One written as a map may have both a
 // command and a prompt, which are then two steps.
 func (d *decoder) hookSteps(n *node, path string) []*Step {
+	d.nested++
+	defer func() { d.nested-- }()
 	if n.kind != mapNode || n.get("shell") == nil || n.get("claude") == nil {
 		return d.steps(n, path, bareShell)
 	}
@@ -291,23 +290,9 @@ func (d *decoder) both(o *object, path string) []*Step {
 	return list
 }
 
-// surroundings reads where and with what a step runs.
-func (d *decoder) surroundings(o *object, s *Step) {
-	if n := o.take("env"); n != nil {
-		s.Env = append(s.Env, d.env(n)...)
-	}
-	s.WorkingDir = o.text("working_dir", "cwd")
-	s.ClearEnv = o.yes("clear_env")
-	s.OutputFile = o.text("output_file")
-}
-
-// commits reads what a step does with git.
-func (d *decoder) commits(o *object, s *Step) {
-	s.CommitRequired = o.yes("commit_required")
-	n := o.take("auto_commit")
-	if n == nil {
-		return // commit_config without it is reported as having no effect
-	}
+// autoCommit reads how a step's changes are committed. A commit_config without it
+// is reported as having no effect.
+func (d *decoder) autoCommit(o *object, n *node, s *Step) {
 	switch n = d.resolved(n); {
 	case n.kind == mapNode:
 		s.AutoCommit = d.commit(n)
@@ -325,19 +310,18 @@ func (d *decoder) commit(n *node) *Commit {
 		return &Commit{}
 	}
 	defer o.close()
-	c := &Commit{
-		Message: o.text("message_template", "message"),
-		Pattern: o.pattern("message_pattern"),
-		Sign:    o.yes("sign"),
-		Author:  o.str("author"),
-		Include: texts(o.strings("include_files")),
-		Exclude: texts(o.strings("exclude_files")),
-		Squash:  o.yes("squash"),
-	}
-	if c.Author != "" && !regexp.MustCompile(`^[^<>]+ <[^<>]+>$`).MatchString(c.Author) {
-		d.errorf(o.peek("author"), "bad-value", "author %q is not of the form NAME <EMAIL>", short(c.Author)).Suggest("for example: author: 'Build <build@example.org>'")
-	}
+	c := &Commit{}
+	commitTable.read(o, c)
 	return c
+}
+
+// author reads who makes a commit.
+func (d *decoder) author(o *object, n *node) string {
+	author := o.strAt(n, "author")
+	if author != "" && !regexp.MustCompile(`^[^<>]+ <[^<>]+>$`).MatchString(author) {
+		d.errorf(n, "bad-value", "author %q is not of the form NAME <EMAIL>", short(author)).Suggest("for example: author: 'Build <build@example.org>'")
+	}
+	return author
 }
 
 func texts(ns []*node) []string {
@@ -348,20 +332,25 @@ func texts(ns []*node) []string {
 	return out
 }
 
-// leniency reads the keys that let a step fail.
-func (d *decoder) leniency(o *object, s *Step) {
-	for _, key := range []string{"continue_on_error", "allow_failure", "ignore_errors"} {
-		if o.yes(key) {
-			s.MayFail = true
-		}
+// mayFail reads a key that lets a step fail.
+func (o *object) mayFail(key string, n *node, s *Step) {
+	if v, _ := o.d.flag(o, o.d.resolved(n), key); v {
+		s.MayFail = true
 	}
-	if fail, written := o.flag("fail_workflow"); written {
-		if fail && s.MayFail {
-			d.warnf(o.keyNode("fail_workflow"), "contradiction", "fail_workflow: true contradicts the key beside it that lets the step fail; fail_workflow counts").
-				Suggest("remove one of the two")
-		}
-		s.MayFail = !fail
+}
+
+// failWorkflow reads whether a step's failure ends the workflow, whatever else
+// lets it fail.
+func (d *decoder) failWorkflow(o *object, n *node, s *Step) {
+	fail, ok := d.flag(o, d.resolved(n), "fail_workflow")
+	if !ok {
+		return
 	}
+	if fail && s.MayFail {
+		d.warnf(o.keyNode("fail_workflow"), "contradiction", "fail_workflow: true contradicts the key beside it that lets the step fail; fail_workflow counts").
+			Suggest("remove one of the two")
+	}
+	s.MayFail = !fail
 }
 
 // metadata reads the metadata of the oldest form of steps.
@@ -372,14 +361,14 @@ func (d *decoder) metadata(step *object, n *node, s *Step, spec *retrySpec) *ret
 	}
 	d.liftInto(step, "metadata", n, map[string]string{"retries": "retry"}, "metadata: has fields of the step", "retry:, timeout:, env: of the step itself")
 	defer o.close()
-	if retries, ok := o.integer(0, "retries"); ok {
+	if retries, ok := o.integer("retries"); ok {
 		if spec != nil {
 			d.warnf(o.keyNode("retries"), "no-effect", "metadata.retries has no effect beside retry").Suggest("remove it")
 		} else {
 			spec = (&retrySpec{n: n}).retries(retries)
 		}
 	}
-	if t := o.positiveDuration("timeout"); t.Set && !s.Timeout.Set {
+	if t := o.duration("timeout"); t.Set && !s.Timeout.Set {
 		s.Timeout = t
 	}
 	if o.yes("continue_on_error") {

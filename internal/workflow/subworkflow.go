@@ -142,7 +142,7 @@ func (c *composer) subWorkflow(key, n, with *node, unfilled bool) *SubWorkflow {
 	in := given{unfilled: unfilled, by: key, with: with}
 	if n.kind == mapNode {
 		o, _ := d.object(n, subWorkflowTable) // it is a map
-		_, source = o.first("source", "path")
+		_, source = o.first("source")
 		d.aroundSub(o, s, &in)
 		o.close()
 	}
@@ -190,18 +190,14 @@ func (s *SubWorkflow) runnable(d *decoder, n *node) *SubWorkflow {
 
 // aroundSub reads how an entry is run, and the values that it gives.
 func (d *decoder) aroundSub(o *object, s *SubWorkflow, in *given) {
-	if name, p := o.first("parameters", "with"); p != nil {
+	if name, p := o.first("parameters"); p != nil {
 		s.With = d.args(p, name)
 		in.give(d, p)
 	}
 	if n := o.take("inputs"); n != nil {
 		d.inputs(n, s, in)
 	}
-	s.Outputs = texts(o.strings("outputs"))
-	s.DependsOn = texts(o.strings("depends_on"))
-	s.Parallel, s.ContinueOnError = o.yes("parallel"), o.yes("continue_on_error")
-	s.Timeout = o.positiveDuration("timeout")
-	s.WorkingDir = o.text("working_dir")
+	subWorkflowTable.read(o, s)
 }
 
 func (c *composer) loadSub(src *source, in given) *File {

@@ -23,7 +23,7 @@ func (d *decoder) checks(o *object, s *Step) {
 		return // the keys beside it are reported as having no effect
 	}
 	c := d.stepValidate(n, s.Path)
-	timeout := o.positiveDuration("validation_timeout")
+	timeout := o.duration("validation_timeout")
 	ignore := o.yes("ignore_validation_failure")
 	if c == nil || skip {
 		return
@@ -51,14 +51,7 @@ func (d *decoder) validate(n *node, path string) *Validate {
 	o, _ := d.object(n, validateTable) // it is a map
 	defer o.close()
 	v.Steps = d.inline(o, path, "commands")
-	o.setNumber(&v.Threshold, 0, 100, "threshold")
-	v.ResultFile = o.text("result_file")
-	v.Timeout = o.positiveDuration("timeout")
-	if sch := o.take("expected_schema"); sch != nil && sch.kind == strNode {
-		v.SchemaFile = d.text(sch, "expected_schema")
-	} else if sch != nil {
-		v.Schema = d.resultSchema(sch)
-	}
+	validateTable.read(o, v)
 	if inc := o.take("on_incomplete"); inc != nil {
 		v.OnIncomplete = d.onIncomplete(inc, path+".on_incomplete")
 	}
@@ -93,6 +86,15 @@ func (d *decoder) resultOf(n *node, v *Validate) *node {
 	return &out
 }
 
+// expectedSchema reads a schema, or the file of one.
+func (d *decoder) expectedSchema(n *node, v *Validate) {
+	if n.kind == strNode {
+		v.SchemaFile = d.text(n, "expected_schema")
+	} else {
+		v.Schema = d.resultSchema(n)
+	}
+}
+
 func (d *decoder) onIncomplete(n *node, path string) *OnIncomplete {
 	inc := &OnIncomplete{Pos: n.pos, MaxAttempts: incompleteAttempts, FailWorkflow: true}
 	if n.kind == strNode && n.text == "continue" {
@@ -109,11 +111,7 @@ func (d *decoder) onIncomplete(n *node, path string) *OnIncomplete {
 	o, _ := d.object(n, onIncompleteTable) // it is a map
 	defer o.close()
 	inc.Steps = d.inline(o, path, "commands")
-	inc.Prompt = o.text("prompt")
-	o.setInt(&inc.MaxAttempts, 1, "max_attempts")
-	o.setFlag(&inc.FailWorkflow, "fail_workflow")
-	inc.CommitRequired = o.yes("commit_required")
-	inc.RetryDelay = o.duration("retry_delay")
+	onIncompleteTable.read(o, inc)
 	if len(inc.Steps) == 0 && inc.Prompt == nil && !o.has("shell", "claude", "command", "commands", "prompt", "fail_workflow") {
 		d.errorf(n, "no-action", "this on_incomplete does nothing").Suggest("write shell:, claude:, commands: or prompt:")
 		return nil
@@ -142,12 +140,7 @@ func (d *decoder) stepValidate(n *node, path string) *StepValidate {
 		d.errorf(n, "missing-key", "a step_validate needs commands").Suggest("for example: step_validate: {commands: [{command: test -s out.txt}]}")
 	}
 	d.criteria(o, c)
-	o.setInt(&c.MaxAttempts, 1, "max_attempts")
-	if v := o.duration("retry_delay"); v.Set {
-		c.RetryDelay = v
-	}
-	c.Timeout = o.positiveDuration("timeout")
-	c.IgnoreFailure = o.yes("ignore_failure")
+	stepValidateTable.read(o, c)
 	if len(c.Commands) == 0 {
 		return nil
 	}
@@ -215,6 +208,5 @@ func (d *decoder) checkMap(n *node, c *CheckCommand) {
 			c.Step.Action = commandOrPrompt(t)
 		}
 	}
-	c.ExpectOutput = o.pattern("expect_output")
-	o.setInt(&c.ExpectExitCode, 0, "expect_exit_code")
+	checkCommandTable.read(o, c)
 }

@@ -15,7 +15,8 @@ func (d *decoder) writeFile(n *node) *WriteFile {
 		return nil
 	}
 	defer o.close()
-	w := &WriteFile{Path: o.text("path"), Format: o.choice("text", "format"), Mode: 0o644, CreateDirs: o.yes("create_dirs")}
+	w := &WriteFile{Format: "text", Mode: 0o644}
+	writeFileTable.read(o, w)
 	if !o.has("path") {
 		d.errorf(n, "missing-key", "a write_file step needs a path").Suggest("for example: path: out/result.txt")
 	}
@@ -23,9 +24,6 @@ func (d *decoder) writeFile(n *node) *WriteFile {
 		d.insidePath(o.peek("path"), w.Path.String())
 	}
 	d.content(o, w)
-	if v := o.take("mode"); v != nil {
-		d.mode(v, w)
-	}
 	if w.Path == nil || w.Content == nil {
 		return nil
 	}
