@@ -153,7 +153,7 @@ func (g *gitWork) ownWorktree(ctx context.Context) error {
 	g.tellLost()
 	if n := len(tree.LeftOut); n > 0 {
 		g.x.Note("%s of your working tree %s not in the run's worktree (%s%s): commit what is to be there, or run with --isolation none",
-			diag.Count(n, "uncommitted file"), are(n), strings.Join(tree.LeftOut[:min(3, n)], ", "), more(n-3))
+			diag.Count(n, "uncommitted file"), diag.Plural(n, "is", "are"), strings.Join(tree.LeftOut[:min(3, n)], ", "), more(n-3))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/unchanged"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
 )
@@ -30,8 +31,8 @@ type mapRun struct {
 	edited map[int][]byte // the data of items that were edited in this life
 	past   pasts          // the steps of items that were left in flight, until they start again
 	kinds  event.KindCounts
-	prints *prints // nil: nobody wants to know what is unchanged
-	why    reasons // why items run
+	// unchanged knows what is unchanged since an earlier run; nil: nobody asks.
+	unchanged *unchanged.Map
 }
 
 // mapPhase runs the map over all items that are not finished.

@@ -1,4 +1,4 @@
-package engine
+package unchanged
 
 import (
 	"bytes"
@@ -16,6 +16,8 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
+	"github.com/bide-dev/bide/internal/step"
 )
 
 // earlierRuns is how many earlier runs are looked at for what they know of items.
@@ -34,7 +36,7 @@ type known struct {
 // comparison finds out which items of a map are unchanged since an earlier run. It
 // needs 56 bytes for each item, and 8 for each of a run that is looked at.
 type comparison struct {
-	x     *mapRun
+	m     *Map
 	s     *prints
 	items []known
 	left  int // of which nothing is known yet
@@ -69,27 +71,23 @@ const (
 	whyUnknown = "unknown"
 )
 
-// compare decides which items are unchanged since an earlier run, once in all
+// Compare decides which items are unchanged since an earlier run, once in all
 // lives of the run, and records their ends.
-func (x *mapRun) compare(ctx context.Context) (err error) {
-	r := x.r
-	if r.file.Map.Unchanged == nil {
-		return nil
-	}
-	if x.prints, err = x.newPrints(ctx); err != nil {
+func (m *Map) Compare(ctx context.Context) (err error) {
+	if m.prints, err = m.newPrints(ctx); err != nil {
 		return err
 	}
-	if r.state.Compared {
-		return x.restoreWhy(ctx)
+	if m.State.Compared {
+		return m.restoreWhy(ctx)
 	}
-	c := comparison{x: x, s: x.prints, counts: map[string]int{}, unsure: map[string]int{}, tags: map[*journal.Reader]*compared{}}
+	c := comparison{m: m, s: m.prints, counts: map[string]int{}, unsure: map[string]int{}, tags: map[*journal.Reader]*compared{}}
 	defer func() {
 		for _, old := range c.runs {
 			err = errors.Join(err, old.Close())
 		}
 	}()
-	if !r.opt.All {
-		until, stop := r.x.Life.Until(ctx) // no step runs yet, to which an interrupt would leave time
+	if !m.All {
+		until, stop := m.Executor.Life.Until(ctx) // no step runs yet, to which an interrupt would leave time
 		defer stop()
 		if err := c.all(until); err != nil {
 			return fmt.Errorf("map.skip_unchanged: %w", err)
@@ -120,10 +118,9 @@ func (c *comparison) all(ctx context.Context) error {
 
 // list takes the items of this run, by which they are.
 func (c *comparison) list(ctx context.Context) error {
-	r := c.x.r
-	c.items = make([]known, 0, r.tally.items.Total)
+	c.items = make([]known, 0, c.m.Total)
 	for from := 1; ; {
-		page, err := r.storedItems(ctx, from, 1024)
+		page, err := c.m.Journal.Items(ctx, from, 1024)
 		if err != nil {
 			return err
 		}
@@ -131,16 +128,16 @@ func (c *comparison) list(ctx context.Context) error {
 			break
 		}
 		for _, it := range page {
-			if d := r.state.Items.Edited(it.Index); d != nil {
+			if d := c.m.State.Items.Edited(it.Index); d != nil {
 				it.Data = d
 			}
-			if !r.state.Items.At(it.Index).Status.Done() {
+			if !c.m.State.Items.At(it.Index).Status.Done() {
 				c.items = append(c.items, known{id: c.s.id(it.Data), index: uint32(it.Index)})
 			}
 			from = it.Index + 1
 		}
 	}
-	c.unchanged = r.state.Items.Counts().Unchanged // of a life that was cut short
+	c.unchanged = c.m.State.Items.Counts().Unchanged // of a life that was cut short
 	c.left = len(c.items)
 	slices.SortFunc(c.items, func(a, b known) int {
 		return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.index, b.index))
@@ -150,9 +147,8 @@ func (c *comparison) list(ctx context.Context) error {
 
 // ask looks what earlier runs know, the last one first, until all is known.
 func (c *comparison) ask(ctx context.Context) error {
-	r := c.x.r
-	h := r.j.Header()
-	ids, err := r.opt.Store.Earlier(r.j.Run(), earlierRuns, func(o journal.Header) bool {
+	h := c.m.Journal.Header()
+	ids, err := c.m.Store.Earlier(c.m.Journal.Run(), earlierRuns, func(o journal.Header) bool {
 		return o.Name == h.Name && o.Path == h.Path && o.Dir == h.Dir && o.Kind == h.Kind
 	}, c.lost)
 	if err != nil {
@@ -165,7 +161,7 @@ func (c *comparison) ask(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		old, err := r.opt.Store.Read(id)
+		old, err := c.m.Store.Read(id)
 		if err == nil {
 			c.runs = append(c.runs, old)
 			err = c.read(ctx, old)
@@ -179,7 +175,7 @@ func (c *comparison) ask(ctx context.Context) error {
 
 // lost tells of a run whose journal cannot be read: what it alone knew runs again.
 func (c *comparison) lost(run string, err error) {
-	c.x.r.note("skip_unchanged: run %s cannot be read, and what only it has ended runs again: %v", run, err)
+	c.m.Executor.Note("skip_unchanged: run %s cannot be read, and what only it has ended runs again: %v", run, err)
 }
 
 // read takes what a run knows of the items of this one.
@@ -253,7 +249,7 @@ func (c *comparison) decide(ctx context.Context, list []known) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		page, err := c.x.items(ctx, int(list[i].index), 256)
+		page, err := c.m.Items(ctx, int(list[i].index), 256)
 		if err != nil {
 			return err
 		}
@@ -277,11 +273,11 @@ func (c *comparison) decide(ctx context.Context, list []known) error {
 	if len(facts) == 0 {
 		return nil
 	}
-	if err := c.x.r.x.Recorder.Record(facts...); err != nil {
+	if err := c.m.Executor.Recorder.Record(facts...); err != nil {
 		return err
 	}
 	for _, f := range facts {
-		if err := c.x.r.state.Apply(f); err != nil {
+		if err := c.m.State.Apply(f); err != nil {
 			return err
 		}
 	}
@@ -326,13 +322,13 @@ func (c *comparison) one(ctx context.Context, k *known, it journal.Item, end eve
 		c.because(it.Index, kind, why)
 		return nil, nil
 	}
-	stored, err := c.x.stored(ctx, it)
+	stored, err := c.m.Stored(ctx, it)
 	if err != nil {
 		return nil, err
 	}
-	var d itemData
+	var d mapper.Result
 	if kind == "" {
-		now := c.s.item(ctx, c.x.p, stored, c.x.itemOf(it))
+		now := c.s.item(ctx, c.m.Place, stored, c.m.itemOf(it))
 		if err := context.Cause(ctx); err != nil {
 			return nil, err // it is not for want of anything that it could not be read
 		}
@@ -346,8 +342,8 @@ func (c *comparison) one(ctx context.Context, k *known, it journal.Item, end eve
 	}
 	c.unchanged++
 	c.since = max(c.since, "run "+d.Since)
-	return &event.Event{Type: event.ItemFinished, Time: c.x.r.x.Clock.Now(), Phase: "map", Item: it.ID, Label: c.x.Label(it), Index: it.Index,
-		Status: event.Unchanged, Message: "unchanged since run " + d.Since, Data: data(d)}, nil
+	return &event.Event{Type: event.ItemFinished, Time: c.m.Executor.Clock.Now(), Phase: "map", Item: it.ID, Label: c.m.Label(it), Index: it.Index,
+		Status: event.Unchanged, Message: "unchanged since run " + d.Since, Data: step.Data(d)}, nil
 }
 
 // older looks at how an item ended; kind is "" where it ended well.
@@ -406,7 +402,7 @@ func (c *comparison) value(old *journal.Reader) string {
 
 // file names a file that has changed since an item ended.
 func (c *comparison) file(now *imprint, end event.Event) string {
-	var d itemData
+	var d mapper.Result
 	if json.Unmarshal(end.Data, &d) != nil {
 		return "a file"
 	}
@@ -430,7 +426,7 @@ func changedName(then, now map[string]string, other string) string {
 }
 
 // usable takes what an item gave in an earlier run, where all of it is there.
-func (c *comparison) usable(ctx context.Context, it journal.Item, end event.Event, d *itemData) (kind, why string) {
+func (c *comparison) usable(ctx context.Context, it journal.Item, end event.Event, d *mapper.Result) (kind, why string) {
 	if err := json.Unmarshal(end.Data, d); err != nil {
 		return whyUnknown, "run " + end.Run + " does not say what it gave"
 	}
@@ -442,7 +438,7 @@ func (c *comparison) usable(ctx context.Context, it journal.Item, end event.Even
 		return whyUnknown, "its commits of run " + d.Since + " are not in the branch (not merged, or squashed or rebased)"
 	}
 	if d.File != "" {
-		name, err := c.x.takeOutput(it.Index, d.File)
+		name, err := c.m.takeOutput(it.Index, d.File)
 		if err != nil {
 			return whyUnknown, "its output of run " + d.Since + " is gone"
 		}
@@ -457,18 +453,18 @@ func (c *comparison) usable(ctx context.Context, it journal.Item, end event.Even
 
 // merged reports whether a commit is in what the run works on.
 func (c *comparison) merged(ctx context.Context, commit string) bool {
-	if c.x.r.git.repo == nil {
+	if c.m.Repo == nil {
 		return false
 	}
-	ok, err := c.x.r.git.repo.Contains(ctx, "HEAD", commit)
+	ok, err := c.m.Repo.Contains(ctx, "HEAD", commit)
 	return err == nil && ok
 }
 
 // takeOutput takes over the file of an item's output from another run, which may
 // be removed before this one is.
-func (x *mapRun) takeOutput(index int, from string) (string, error) {
+func (m *Map) takeOutput(index int, from string) (string, error) {
 	const name = "unchanged" // which no step writes to: it may be the other run's file by another name
-	to := x.r.j.OutputFile(index, name, 1, "output")
+	to := m.Journal.OutputFile(index, name, 1, "output")
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return "", err
 	}
@@ -482,7 +478,7 @@ func (x *mapRun) takeOutput(index int, from string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := x.r.j.NewOutput(index, name, 1, "output")
+	out, err := m.Journal.NewOutput(index, name, 1, "output")
 	if err != nil {
 		return "", errors.Join(err, in.Close())
 	}
@@ -492,15 +488,14 @@ func (x *mapRun) takeOutput(index int, from string) (string, error) {
 
 // record tells what was decided.
 func (c *comparison) record() error {
-	r := c.x.r
-	d := compared{Why: c.counts, Steps: c.s.steps.tag().String(), Values: c.s.named, Reasons: c.x.why.text, Of: deflated(c.x.why.of)}
+	m := c.m
+	d := compared{Why: c.counts, Steps: c.s.steps.tag().String(), Values: c.s.named, Reasons: m.why.text, Of: deflated(m.why.of)}
 	for _, old := range c.runs {
 		d.Runs = append(d.Runs, old.Run())
 	}
-	total := r.tally.items.Total
-	e := event.Event{Type: event.ItemsCompared, Phase: "map", Total: c.unchanged, Message: c.text(total), Data: data(d)}
-	if err := r.x.Recorder.Record(e); err != nil {
+	e := event.Event{Type: event.ItemsCompared, Phase: "map", Total: c.unchanged, Message: c.text(m.Total), Data: step.Data(d)}
+	if err := m.Executor.Recorder.Record(e); err != nil {
 		return err
 	}
-	return r.state.Apply(e)
+	return m.State.Apply(e)
 }

@@ -1,4 +1,4 @@
-package engine
+package unchanged
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 )
@@ -26,7 +27,7 @@ func (c *comparison) because(index int, kind, why string) {
 		}
 		c.unsure[why]++
 	}
-	c.x.why.set(index, why)
+	c.m.why.set(index, why)
 }
 
 func noPrint(run string) string { return "run " + run + " does not say on what it has worked" }
@@ -34,14 +35,14 @@ func noPrint(run string) string { return "run " + run + " does not say on what i
 // text is what was decided, for a person.
 func (c *comparison) text(total int) string {
 	switch {
-	case c.x.r.opt.All:
+	case c.m.All:
 		return fmt.Sprintf("all %d items run, whatever is unchanged since an earlier run (--all)", total)
 	case c.unchanged == 0 && c.counts[whyNew] == len(c.items):
 		return fmt.Sprintf("no earlier run has ended any of the %d items: all run", total)
 	}
 	var text string
 	if c.unchanged > 0 {
-		text = fmt.Sprintf("%d of %d items %s unchanged since %s", c.unchanged, total, are(c.unchanged), cmp.Or(c.since, "an earlier run"))
+		text = fmt.Sprintf("%d of %d items %s unchanged since %s", c.unchanged, total, diag.Plural(c.unchanged, "is", "are"), cmp.Or(c.since, "an earlier run"))
 	} else {
 		text = fmt.Sprintf("none of %d items is unchanged", total)
 	}
@@ -68,13 +69,6 @@ func (c *comparison) text(total int) string {
 		text += fmt.Sprintf("; %d run: %s", n, strings.Join(parts, ", "))
 	}
 	return text
-}
-
-func are(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
 }
 
 // reasons are why items run: one byte for each item, and each reason once.
@@ -120,9 +114,9 @@ func deflated(b []byte) []byte {
 
 // restoreWhy takes the reasons that an earlier life of the run has found, for the
 // items that have not begun.
-func (x *mapRun) restoreWhy(ctx context.Context) error {
-	items := &x.r.state.Items
-	for e, err := range x.r.j.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.ItemsCompared}}) {
+func (m *Map) restoreWhy(ctx context.Context) error {
+	items := &m.State.Items
+	for e, err := range m.Journal.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.ItemsCompared}}) {
 		if err != nil {
 			return err
 		}
@@ -130,7 +124,7 @@ func (x *mapRun) restoreWhy(ctx context.Context) error {
 		if json.Unmarshal(e.Data, &d) != nil || len(d.Of) == 0 {
 			return nil // an older version's
 		}
-		of, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(d.Of)), int64(x.r.tally.items.Total)))
+		of, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(d.Of)), int64(m.Total)))
 		if err != nil {
 			return fmt.Errorf("map.skip_unchanged: the recorded reasons: %w", err)
 		}
@@ -139,16 +133,16 @@ func (x *mapRun) restoreWhy(ctx context.Context) error {
 				of[i] = 0
 			}
 		}
-		x.why = reasons{of: of, text: d.Reasons}
+		m.why = reasons{of: of, text: d.Reasons}
 		return nil
 	}
 	return nil
 }
 
 // Why is why an item runs; "" where nobody has asked.
-func (x *mapRun) Why(index int) string {
-	if index > len(x.why.of) || x.why.of[index-1] == 0 {
+func (m *Map) Why(index int) string {
+	if index > len(m.why.of) || m.why.of[index-1] == 0 {
 		return ""
 	}
-	return x.why.text[x.why.of[index-1]-1]
+	return m.why.text[m.why.of[index-1]-1]
 }

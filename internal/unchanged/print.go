@@ -1,4 +1,4 @@
-package engine
+package unchanged
 
 import (
 	"context"
@@ -19,7 +19,6 @@ import (
 	"syscall"
 
 	"github.com/bide-dev/bide/internal/files"
-	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
@@ -92,7 +91,7 @@ func printOf(data string) (imprint, bool) {
 
 // prints makes the fingerprints of the items of a map.
 type prints struct {
-	r        *run
+	m        *Map
 	p        step.Site
 	key      []byte
 	extra    []*template.Text // files:
@@ -106,13 +105,12 @@ type prints struct {
 }
 
 // newPrints reads what is the same for all items of a map.
-func (x *mapRun) newPrints(ctx context.Context) (*prints, error) {
-	r := x.r
-	key, err := homeKey(filepath.Dir(filepath.Dir(r.j.Dir())))
+func (m *Map) newPrints(ctx context.Context) (*prints, error) {
+	key, err := homeKey(filepath.Dir(filepath.Dir(m.Journal.Dir())))
 	if err != nil {
 		return nil, fmt.Errorf("map.skip_unchanged: the key of the fingerprints: %w", err)
 	}
-	s := &prints{r: r, p: x.p, key: key, extra: r.file.Map.Unchanged.Files}
+	s := &prints{m: m, p: m.Place, key: key, extra: m.File.Map.Unchanged.Files}
 	s.readSteps(ctx)
 	s.readValues(ctx)
 	return s, nil
@@ -173,21 +171,20 @@ func put(h hash.Hash, part string) {
 // readSteps digests the steps of the template, and the pipelines that they run.
 func (s *prints) readSteps(ctx context.Context) {
 	h := s.hash()
-	steps := s.r.file.Map.Template.Steps
-	workflow.WriteMeaning(h, s.r.file, steps)
+	steps := s.m.File.Map.Template.Steps
+	workflow.WriteMeaning(h, s.m.File, steps)
 	s.workDirs = workflow.WorkingDirs(steps)
-	put(h, fmt.Sprint(s.r.acts.world.SkipPermissions))
+	put(h, fmt.Sprint(s.m.SkipPermissions))
 	for _, t := range workflow.PipelineFiles(steps) {
 		if !t.IsLiteral() {
 			s.unsure = fmt.Sprintf("the pipeline %s has a variable in its name", t)
 			continue
 		}
-		pl, err := s.r.stepPipeline(ctx, s.p, &workflow.Pipeline{File: t})
+		f, err := s.m.Pipeline(ctx, s.p, &workflow.Pipeline{File: t})
 		if err != nil {
 			s.unsure = fmt.Sprintf("the pipeline %s cannot be read", t)
 			continue
 		}
-		f := pl.asFile()
 		put(h, string(f.Source))
 		for _, name := range slices.Sorted(maps.Keys(f.Others)) {
 			put(h, string(f.Others[name]))
@@ -215,17 +212,17 @@ func (s *prints) readValues(ctx context.Context) {
 	all := map[string]string{}
 	note := func(name, v string) {
 		all[name] = v
-		s.named[s.r.env.Mask().String(name)] = s.of("value", name, v).tag().String()
+		s.named[s.m.Env.Mask().String(name)] = s.of("value", name, v).tag().String()
 	}
-	own := s.r.env.Own()
+	own := s.m.Env.Own()
 	for name, v := range own {
 		note("env."+name, v)
 	}
-	view := s.r.x.View(ctx, s.p)
+	view := s.m.Executor.View(ctx, s.p)
 	find := template.Resolver(view)
-	steps := s.r.file.Map.Template.Steps
-	first := workflow.Reads(s.r.file, steps[:min(1, len(steps))])
-	for _, n := range workflow.Reads(s.r.file, steps) {
+	steps := s.m.File.Map.Template.Steps
+	first := workflow.Reads(s.m.File, steps[:min(1, len(steps))])
+	for _, n := range workflow.Reads(s.m.File, steps) {
 		if n.Path == nil {
 			if name, ok := strings.CutPrefix(n.Name, "env:"); ok {
 				s.inherited(name, own, note)
@@ -251,7 +248,7 @@ func (s *prints) readValues(ctx context.Context) {
 		}
 	}
 	for _, f := range workflow.Called(steps) {
-		values, err := s.r.env.FileValues(ctx, f)
+		values, err := s.m.Env.FileValues(ctx, f)
 		if err != nil {
 			s.unsure = fmt.Sprintf("the env_files of the workflow %s cannot be read", filepath.Base(f.Path))
 		}
@@ -270,7 +267,7 @@ func (s *prints) readValues(ctx context.Context) {
 // inherited notes a variable of the environment that is named and is none of the
 // workflow's own.
 func (s *prints) inherited(name string, own map[string]string, note func(name, v string)) {
-	if v, ok := s.r.env.Get(name); ok && !has(own, name) && !strings.HasPrefix(name, "BIDE_") && !strings.HasPrefix(name, "PRODIGY_") {
+	if v, ok := s.m.Env.Get(name); ok && !has(own, name) && !strings.HasPrefix(name, "BIDE_") && !strings.HasPrefix(name, "PRODIGY_") {
 		note("env."+name, v)
 	}
 }
@@ -295,7 +292,7 @@ func (s *prints) item(ctx context.Context, p step.Site, stored []byte, it step.I
 	p.Scope = sc
 	c := contents{s: s, h: s.hash(), inputs: map[string]string{}}
 	if err := c.all(ctx, p, sc.Get("item")); err != nil {
-		out.unsure = s.r.env.Mask().String(err.Error())
+		out.unsure = s.m.Env.Mask().String(err.Error())
 		return out
 	}
 	content := sumOf(c.h)
@@ -445,7 +442,7 @@ func (c *contents) file(ctx context.Context, n files.Name, counts bool) error {
 // show keeps a file's tag under its name.
 func (c *contents) show(name string, t tag) {
 	if len(c.inputs) < shownInputs {
-		c.inputs[c.s.r.env.Mask().String(name)] = t.String()
+		c.inputs[c.s.m.Env.Mask().String(name)] = t.String()
 	}
 }
 
@@ -507,49 +504,5 @@ func eachText(v any, each func(string) error) error {
 			}
 		}
 	}
-	return nil
-}
-
-// stored is the data of an item as it is recorded, of which data is with its
-// secrets.
-func (x *mapRun) stored(ctx context.Context, it journal.Item) ([]byte, error) {
-	x.mu.Lock()
-	edited, sealed := x.edited[it.Index], len(x.r.seals.of[it.Index]) > 0
-	x.mu.Unlock()
-	switch {
-	case !sealed:
-		return it.Data, nil
-	case edited != nil:
-		return edited, nil
-	}
-	if d := x.r.state.Items.Edited(it.Index); d != nil {
-		return d, nil
-	}
-	list, err := x.r.storedItems(ctx, it.Index, 1)
-	if err == nil && len(list) == 0 {
-		err = journal.ErrNoItem
-	}
-	if err != nil {
-		return nil, err
-	}
-	return list[0].Data, nil
-}
-
-// printed puts the fingerprint of an item into its result, before its first step.
-// Of one that goes on where an earlier life of the run was cut short, nobody knows
-// what its first steps have read.
-func (x *mapRun) printed(ctx context.Context, p step.Site, a *agentRun) error {
-	if x.prints == nil {
-		return nil
-	}
-	stored, err := x.stored(ctx, a.item)
-	if err != nil {
-		return err
-	}
-	pr := imprint{id: x.prints.id(stored)}
-	if len(a.past) == 0 {
-		pr = x.prints.item(ctx, p, stored, x.itemOf(a.item))
-	}
-	a.data.Print, a.data.Inputs = pr.String(), pr.inputs
 	return nil
 }
