@@ -142,7 +142,7 @@ func TestBackoffSeveralStrategies(t *testing.T) {
 }
 
 func TestBackoffTableAndPlot(t *testing.T) {
-	out, errs, status := bide("backoff", "--attempts", "5", "--max", "8s")
+	out, errs, status := bide("backoff", "--attempts", "5", "--max-delay", "8s")
 	want := `AFTER ATTEMPT  DELAY  SUM
             1     1s   1s
             2     2s   3s

@@ -476,7 +476,7 @@ func (f *batchOptions) workflow(items string, retryConfig map[string]any) ([]byt
 			"max_parallel":   slots,
 			"agent_template": []any{step},
 		},
-		"error_policy": map[string]any{"on_item_failure": "dlq", "continue_on_failure": !f.failFast},
+		"error_policy": map[string]any{"on_item_failure": "dlq", "continue_on_failure": !f.failFast, "error_collection": "immediate"},
 	}
 	b, err := yaml.Marshal(doc)
 	return append([]byte("# Made by `bide batch`.\n"), b...), err

@@ -290,10 +290,19 @@ func (t *task) line(now time.Time) string {
 	line.add(t.step != "" && t.step != t.label, "%s", t.step)
 	line.add(t.tries > 1, "attempt %d of the step", t.tries)
 	line.add(t.attempt > 1, "attempt %d", t.attempt)
-	line.add(wait > 0, "next attempt in %s", whole(wait))
+	line.add(wait > 0, "next attempt in %s", until(wait))
 	line.add(wait <= 0 && t.queued, "waits for its turn")
 	line.add(wait <= 0 && !t.queued, "%s", whole(now.Sub(t.since)))
 	return spin(now) + " " + strings.Join(line, " · ")
+}
+
+// until is a wait that lies ahead; one below a second in tenths of it.
+func until(d time.Duration) string {
+	const tenth = time.Second / 10
+	if d > time.Second-tenth {
+		return whole(d)
+	}
+	return duration.Format((d + tenth - 1).Truncate(tenth))
 }
 
 // whole is a span of time in whole seconds, rounded up, and with less detail

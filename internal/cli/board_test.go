@@ -45,6 +45,7 @@ func TestBoard(t *testing.T) {
 	take(event.Event{Type: event.AttemptStarted, Step: "setup[0]", Attempt: 2, Time: at(3)},
 		event.Event{Type: event.RetryScheduled, Step: "setup[0]", Attempt: 2, DelayMS: 5000, Time: at(3)})
 	check("a wait", 4, 80, 10, "* get\\x1b[31m ready · attempt 2 · next attempt in 4s")
+	check("the end of a wait", 7.75, 80, 10, "* get\\x1b[31m ready · attempt 2 · next attempt in 300ms")
 	take(event.Event{Type: event.StepFinished, Step: "setup[0]", Time: at(9)},
 		event.Event{Type: event.ItemsReady, Total: 40, Time: at(9)},
 		event.Event{Type: event.PhaseStarted, Phase: "map", Time: at(10)})

@@ -54,6 +54,7 @@ type plainDisplay struct {
 	output bool // output of steps
 	mu     sync.Mutex
 	items  itemProgress
+	failed failures
 	held   heldLine
 	lent   lending
 	jobs   *jobs             // of a batch
@@ -71,7 +72,6 @@ type itemProgress struct {
 	total, done, failed int
 	before              int // were done when this process began
 	shown               int
-	told                int // failures that had a line of their own
 	notes               int
 	names               map[int]string // what the items that run are called, by Index
 	began, last         time.Time
@@ -216,6 +216,9 @@ func (d *plainDisplay) close(s *engine.Summary) {
 	if held := d.held; held.line != "" {
 		d.held = heldLine{}
 		fmt.Fprintln(d.err, "bide: "+held.line)
+	}
+	for _, line := range d.failed.rest() {
+		fmt.Fprintln(d.err, d.paint(fitLine(line, "", d.columns(d.err))))
 	}
 	summarise(d.err, s, d.columns(d.err))
 }

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // fitLine has a line fit a terminal: what a step is called matters least, as far as
@@ -44,11 +47,9 @@ func (d *plainDisplay) lines(e event.Event) []string {
 		}
 	}
 	if itemError(e) {
-		return out // its end has told it
+		return append(out, d.failed.due(e)...)
 	}
-	if itemFailed(e) {
-		out = append(out, d.failedItem(e)...)
-	}
+	d.failed.take(e)
 	if line := d.line(e); line != "" {
 		out = append(out, "bide: "+line)
 	}
@@ -69,20 +70,62 @@ func itemFailed(e event.Event) bool {
 // tells of all.
 const mostFailures = 20
 
-// failedItem is the line of an item that has failed for good.
-func (d *plainDisplay) failedItem(e event.Event) []string {
-	d.items.told++
-	switch n := d.items.told; {
+// failures holds the lines of items that failed for good until error_collection shows
+// their errors: a note follows for each, at once or some at a time, or the run ends.
+type failures struct {
+	held map[int]string // by Index, at most mostFailures
+	more int            // that are not in held
+	told int            // had a line of their own
+}
+
+// take keeps the line of an item that failed.
+func (f *failures) take(e event.Event) {
+	switch _, held := f.held[e.Index]; {
+	case e.Type == event.ItemRequeued && held:
+		delete(f.held, e.Index)
+	case !itemFailed(e):
+	case held || len(f.held) < mostFailures:
+		value.Put(&f.held, e.Index, failedItem(e))
+	default:
+		f.more++
+	}
+}
+
+// due gives the line of an item whose error is shown now.
+func (f *failures) due(e event.Event) []string {
+	line, held := f.held[e.Index]
+	if delete(f.held, e.Index); !held {
+		line, f.more = failedItem(e), max(0, f.more-1)
+	}
+	f.told++
+	switch n := f.told; {
 	case n == mostFailures+1:
 		return []string{"bide: further failures are only counted"}
 	case n > mostFailures:
 		return nil
 	}
+	return []string{line}
+}
+
+// rest gives the lines that are left at the end.
+func (f *failures) rest() (out []string) {
+	for _, index := range slices.Sorted(maps.Keys(f.held)) {
+		out = append(out, f.held[index])
+	}
+	if f.more > 0 {
+		out = append(out, fmt.Sprintf("bide: and %d more", f.more))
+	}
+	f.held, f.more = nil, 0
+	return out
+}
+
+// failedItem is the line of an item that has failed for good.
+func failedItem(e event.Event) string {
 	message := e.Message
 	if _, after, ok := strings.Cut(message, " attempts: "); ok {
 		message = after // which item it was and how often it was tried
 	}
-	return []string{fmt.Sprintf("bide: ✗ item %s: %s", called(e), reason(e.Class, message))}
+	return fmt.Sprintf("bide: ✗ item %s: %s", called(e), reason(e.Class, message))
 }
 
 // itemNote is a note of a work item: of many, only the first are told.

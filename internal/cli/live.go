@@ -108,9 +108,7 @@ func (d *liveDisplay) Emit(e event.Event) {
 func (d *liveDisplay) lines(e event.Event) []string {
 	switch e.Type {
 	case event.ItemFinished, event.ItemRequeued, event.ItemRetry:
-		if itemFailed(e) {
-			return d.failedItem(e)
-		}
+		d.failed.take(e)
 		return nil
 	}
 	return d.plainDisplay.lines(e)

@@ -259,6 +259,22 @@ func TestLiveMap(t *testing.T) {
 	}
 }
 
+// TestLiveErrorCollection shows the errors of a map at its end where the file says so.
+func TestLiveErrorCollection(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "live.yml", strings.Replace(liveMap, "error_collection: immediate", "error_collection: aggregate", 1))
+	s := onTerminal(t, dir, nil, nil, "run", "live.yml")
+	s.until(`(?m)^. ━+─+ 5/6 · 1 failed · 1 running · .*\n  . number 5 · count · [0-9ms]+$`)
+	write(t, dir, "go", "")
+	_, seen, raw := s.end()
+	if early, _, _ := strings.Cut(raw, "5/6 · 1 failed · 1 running"); strings.Contains(early, "two is bad") {
+		t.Errorf("the error is shown before the end:\n%s", early)
+	}
+	if !strings.Contains(seen, "bide: ✗ item number 2: exit status 3: two is bad\n") {
+		t.Errorf("the error is missing:\n%s", seen)
+	}
+}
+
 // TestLiveInterrupt interrupts a map: a step that is alone would have the
 // terminal itself.
 func TestLiveInterrupt(t *testing.T) {

@@ -49,12 +49,7 @@ func infoOf(s journal.Summary, err error) runInfo {
 	}
 	i.Resumable = s.Status == event.Interrupted || s.Status == event.Failed
 	i.Started, i.Finished = s.Started, s.Finished
-	switch {
-	case !s.Finished.IsZero():
-		i.DurationMS = max(0, s.Finished.Sub(s.Started).Milliseconds())
-	case s.Status == event.Running:
-		i.DurationMS = max(0, time.Since(s.Started).Milliseconds())
-	}
+	i.DurationMS = s.Took.Milliseconds()
 	return i
 }
 

@@ -193,12 +193,23 @@ func (s *shown) now(status string) string {
 // notes.
 func (s *shown) steps(ctx context.Context, r *journal.Reader, st *journal.State) error {
 	found := map[string]*stepInfo{}
-	f := journal.EventFilter{Types: []event.Type{event.StepStarted, event.StepFinished, event.Note, event.RunControlled, event.ItemsCompared}, Own: true}
+	unmerged := -1 // the note of what the last life left unmerged
+	f := journal.EventFilter{Types: []event.Type{event.RunResumed, event.StepStarted, event.StepFinished, event.Note, event.RunControlled, event.ItemsCompared}, Own: true}
 	for e, err := range r.Events(ctx, 1, f) {
 		if err != nil {
 			return err
 		}
-		if e.Type != event.StepStarted && e.Type != event.StepFinished {
+		switch e.Type {
+		case event.RunResumed:
+			if unmerged >= 0 {
+				s.Notes = slices.Delete(s.Notes, unmerged, unmerged+1)
+				unmerged = -1
+			}
+			continue
+		case event.Note, event.RunControlled, event.ItemsCompared:
+			if e.Class == event.Unmerged {
+				unmerged = len(s.Notes)
+			}
 			s.Notes = append(s.Notes, e.Message)
 			continue
 		}

@@ -348,25 +348,17 @@ func figures(list []*variant, p palette) *table {
 		return simulate.Span(r.Makespan.P5) + " – " + simulate.Span(r.Makespan.P95)
 	})
 	row("… of the worst in 100", func(r *simulate.Report) string { return simulate.Span(r.Makespan.P99) })
-	row("attempts, mean", func(r *simulate.Report) string { return number(r.Attempts.Mean) })
-	row("retries, mean", func(r *simulate.Report) string { return number(r.Retries.Mean) })
+	row("attempts, mean", func(r *simulate.Report) string { return simulate.Figure(r.Attempts.Mean) })
+	row("retries, mean", func(r *simulate.Report) string { return simulate.Figure(r.Retries.Mean) })
 	row("waits, mean", func(r *simulate.Report) string { return simulate.Span(int64(r.Waits.Mean)) })
-	row("dead letters, mean", func(r *simulate.Report) string { return number(r.Letters.Mean) })
+	row("dead letters, mean", func(r *simulate.Report) string { return simulate.Figure(r.Letters.Mean) })
 	row("peak in 100ms, median", func(r *simulate.Report) string { return fmt.Sprint(r.Load.PeakP50) })
-	row("cost, mean", func(r *simulate.Report) string { return "$" + number(r.Cost.USD.Mean) })
+	row("cost, mean", func(r *simulate.Report) string { return "$" + simulate.Figure(r.Cost.USD.Mean) })
 	return t
 }
 
 func percent(s simulate.Share) string {
 	return fmt.Sprintf("%.1f %% (%.1f – %.1f)", 100*s.P, 100*s.Low, 100*s.High)
-}
-
-// number is a number that a person reads.
-func number(f float64) string {
-	if f == math.Trunc(f) || f >= 100 {
-		return fmt.Sprintf("%.0f", f)
-	}
-	return fmt.Sprintf("%.2f", f)
 }
 
 // loadPlot draws the mean number of attempts that begin, over time.
@@ -382,7 +374,7 @@ func loadPlot(list []*variant, width int, p palette) string {
 	for i, v := range list {
 		load := v.report.Load
 		end := simulate.Span(int64(len(load.Mean)) * load.BucketNS)
-		sparkline(&b, list, i, p, "attempts a second, at most "+number(most), bars(v.report, width), most, end, min(width, len(load.Mean)))
+		sparkline(&b, list, i, p, "attempts a second, at most "+simulate.Figure(most), bars(v.report, width), most, end, min(width, len(load.Mean)))
 	}
 	return b.String()
 }

@@ -66,7 +66,7 @@ func (d *drawing) loads(list []*variant) {
 	x := d.timeAxis(long, loadTop, loadBottom, "attempts a second, mean and 90 of 100 runs")
 	y := func(f float64) float64 { return loadBottom - f/most*(loadBottom-loadTop) }
 	for _, part := range []float64{0, 0.5, 1} {
-		d.side(y(part*most), number(part*most))
+		d.side(y(part*most), simulate.Figure(part*most))
 	}
 	for i, v := range list {
 		l := &v.report.Load

@@ -383,7 +383,7 @@ func (g *gitWork) tellLeft(ctx context.Context) error {
 		}
 	}
 	if n > 0 {
-		g.x.Note("work of items is left in branches, not merged: `bide worktree ls` lists all %d", n)
+		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Message: fmt.Sprintf("work of items is left in branches, not merged: `bide worktree ls` lists all %d", n)})
 	}
 	return nil
 }

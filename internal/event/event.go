@@ -171,7 +171,7 @@ func Aside(path string) bool {
 //	agent_usage                Step, Item, Data (tokens and cost)
 //	agent_message              Step, Item, Message, Data (text, tool use)
 //	output                     Step, Item, Label ("stdout" or "stderr"), Message (the text): shown, never journalled
-//	note                       Message: a warning worth keeping; Class: [Logged] for one that was asked for
+//	note                       Message: a warning worth keeping; Class: [Logged] for one that was asked for, [Unmerged]
 //	run_finished               Status, DurationMS, Class, Message, Data (the summary)
 type Event struct {
 	// Seq is the event's place in the journal, from 1; 0 before it is recorded.
@@ -215,6 +215,10 @@ type Event struct {
 // Logged is the class of a note that somebody asked for, with on_error: log; it is
 // shown also where notes are not.
 const Logged = "logged"
+
+// Unmerged is the class of the note that a life of a run ends with where work of items
+// is not merged; what the next life says takes its place.
+const Unmerged = "unmerged"
 
 // Kept reports whether events of a type are journalled.
 func (t Type) Kept() bool { return t != Output && t != AttemptQueued }

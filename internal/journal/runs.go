@@ -22,8 +22,9 @@ type Summary struct {
 	Status   string
 	Dir      string // the working directory
 	Started  time.Time
-	Finished time.Time    // zero if it is not finished
-	Steps    event.Counts // of the run itself, by [StepRecord.Kind]
+	Finished time.Time     // zero if it is not finished
+	Took     time.Duration // by processes; not the time between them
+	Steps    event.Counts  // of the run itself, by [StepRecord.Kind]
 	Items    Counts
 }
 
@@ -115,6 +116,9 @@ func (r *Reader) Summary(ctx context.Context) (Summary, error) {
 	default:
 		sum.Status = state.Status
 	}
+	if sum.Took, err = r.took(ctx, state, held); err != nil {
+		return sum, err
+	}
 	sum.Items = state.Items.Counts()
 	sum.Items.KindCounts = state.kinds
 	for path, step := range state.Steps {
@@ -123,4 +127,44 @@ func (r *Reader) Summary(ctx context.Context) (Summary, error) {
 		}
 	}
 	return sum, nil
+}
+
+// took is how long processes had the run in all, without the time between them.
+func (r *Reader) took(ctx context.Context, s *State, held bool) (took time.Duration, err error) {
+	if s.Resumes == 0 && !s.Finished.IsZero() {
+		return max(0, s.Finished.Sub(s.Started)), nil
+	}
+	var since time.Time // the beginning of the process that has not said that it ended
+	died := func(last int64) error {
+		if since.IsZero() {
+			return nil
+		}
+		list, err := r.At(ctx, []int64{last})
+		if err == nil && len(list) > 0 {
+			took += max(0, list[0].Time.Sub(since))
+		}
+		return err
+	}
+	for e, err := range r.Events(ctx, 1, EventFilter{Types: []event.Type{event.RunStarted, event.RunResumed, event.RunFinished}, Own: true}) {
+		switch {
+		case err != nil:
+			return took, err
+		case e.Type == event.RunFinished:
+			took, since = took+max(0, e.Time.Sub(since)), time.Time{}
+			continue
+		case e.Type == event.RunResumed:
+			if err := died(e.Seq - 1); err != nil {
+				return took, err
+			}
+		}
+		since = e.Time
+	}
+	if held && !since.IsZero() {
+		return took + max(0, time.Since(since)), nil
+	}
+	last, err := r.Last(ctx)
+	if err != nil {
+		return took, err
+	}
+	return took, died(last)
 }

@@ -94,6 +94,14 @@ func (r *Report) amplified() (amp float64, at time.Duration) {
 	return amp, at
 }
 
+// Figure is a number that a person reads: whole, or with two decimals where it is small.
+func Figure(f float64) string {
+	if f == math.Trunc(f) || f >= 100 {
+		return fmt.Sprintf("%.0f", f)
+	}
+	return fmt.Sprintf("%.2f", f)
+}
+
 // Span is a time that a person reads.
 func Span(ns int64) string {
 	d := time.Duration(ns)

@@ -15,6 +15,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,13 +55,14 @@ type Timeline struct {
 	Usage    map[string]float64
 	Inflight int // work items that have begun and not ended
 
-	phase  string
-	rows   []*Row // in the order in which they began, planned ones after them
-	byPath map[string]*Row
-	lists  bool      // paths may be of calls for the elements of lists
-	busy   spans     // when something worked
-	open   time.Time // since when work items are in flight; zero for none are
-	limit  time.Time // the end of the last pause for a rate limit, over the ends of processes; zero for none
+	phase    string
+	rows     []*Row // in the order in which they began, planned ones after them
+	byPath   map[string]*Row
+	unmerged int       // the place in Notes, from 1, of the note of what this life left unmerged; 0 for none
+	lists    bool      // paths may be of calls for the elements of lists
+	busy     spans     // when something worked
+	open     time.Time // since when work items are in flight; zero for none are
+	limit    time.Time // the end of the last pause for a rate limit, over the ends of processes; zero for none
 }
 
 // Life is one process that had the run.
@@ -192,6 +194,9 @@ func (t *Timeline) Apply(e event.Event) {
 		t.Breakers = append(t.Breakers, Breaker{e.Time, e.Label, e.From, e.To})
 	case event.Note:
 		t.Notes = append(t.Notes, e.Message)
+		if e.Class == event.Unmerged {
+			t.unmerged = len(t.Notes)
+		}
 	case event.RunControlled, event.ItemsCompared:
 		t.Changes = append(t.Changes, e.Message)
 		t.controlled(e)
@@ -215,6 +220,18 @@ func (t *Timeline) controlled(e event.Event) {
 	}
 }
 
+// Took is how long processes had the run in all: the time between one and the next
+// is not counted. now is the end of the last one where the run goes on.
+func (t *Timeline) Took(now time.Time) (took time.Duration) {
+	for i, l := range t.Lives {
+		if i == len(t.Lives)-1 && t.Status == event.Running {
+			l.To = now
+		}
+		took += max(0, l.To.Sub(l.From))
+	}
+	return took
+}
+
 // latest notes the time of an event: the last sign of life of a process.
 func (t *Timeline) latest(at time.Time) {
 	if t.Started.IsZero() {
@@ -232,6 +249,10 @@ func (t *Timeline) begin(e event.Event) {
 	if n := len(t.Lives); n > 0 && t.Finished.IsZero() {
 		t.Lives[n-1].Died = true
 		t.settle(t.Latest, true)
+	}
+	if t.unmerged > 0 { // this life tells it anew
+		t.Notes = slices.Delete(t.Notes, t.unmerged-1, t.unmerged)
+		t.unmerged = 0
 	}
 	t.Status, t.Class, t.Message, t.Finished = event.Running, "", "", time.Time{}
 	t.Lives = append(t.Lives, Life{From: e.Time, To: e.Time})
@@ -572,7 +593,7 @@ func Sign(s string) string {
 	case event.Succeeded:
 		return "✓"
 	case event.Degraded, event.Recovered, event.Incomplete:
-		return "≈"
+		return "!"
 	case event.Failed, event.DeadLettered, Unreadable:
 		return "✗"
 	case event.Running:

@@ -51,6 +51,20 @@ func TestAttemptsAndWaits(t *testing.T) {
 	}
 }
 
+// TestUnmergedIsToldByTheLastLife: what a life leaves unmerged is no news once the next
+// one has merged it.
+func TestUnmergedIsToldByTheLastLife(t *testing.T) {
+	t.Parallel()
+	left := event.Event{Type: event.Note, Class: event.Unmerged, Message: "left"}
+	events := []event.Event{{Type: event.RunStarted}, {Type: event.Note, Message: "other"}, left, {Type: event.RunFinished}, {Type: event.RunResumed}}
+	if got := strings.Join(told(journal.Header{}, events...).Notes, " "); got != "other" {
+		t.Errorf("after all is merged the notes are %q", got)
+	}
+	if got := strings.Join(told(journal.Header{}, append(events, left)...).Notes, " "); got != "other left" {
+		t.Errorf("where some is left again the notes are %q", got)
+	}
+}
+
 func TestLivesAndRecoveries(t *testing.T) {
 	t.Parallel()
 	line := told(journal.Header{Name: "n", Kind: "workflow"},
@@ -78,6 +92,9 @@ func TestLivesAndRecoveries(t *testing.T) {
 	}
 	if len(row.Recovered) != 1 || !row.Recovered[0].Equal(at(101)) || row.Attempts[0].Status != event.Interrupted {
 		t.Errorf("the row is %+v", row)
+	}
+	if took := line.Took(at(1000)); took != 4*time.Second { // 1 s and 3 s; nobody had it from 1 to 100
+		t.Errorf("it took %v", took)
 	}
 	axis := line.Axis(at(1000), true)
 	if len(axis.Folds) != 1 || !axis.Folds[0].From.Equal(at(1)) || !axis.Folds[0].To.Equal(at(101)) {

@@ -27,8 +27,10 @@ type entry struct {
 	Steps                        event.Counts
 	Step                         string // the step that runs or has failed
 	Message                      string
-	Params                       string // as they were given, for the search
-	version                      int64  // of the list, when it changed last
+	Params                       string        // as they were given, for the search
+	ran                          time.Duration // how long processes had it, until since
+	since                        time.Time
+	version                      int64 // of the list, when it changed last
 	stamp                        stamp
 }
 
@@ -270,26 +272,31 @@ func (e *entry) ended(end event.Event) bool {
 	if end.Status == event.Failed || json.Unmarshal(end.Data, &d) != nil {
 		return false // which step has failed is told by the steps
 	}
+	e.ran = time.Duration(end.DurationMS) * time.Millisecond
+	if end.Time.Sub(e.Started) > e.ran+idle {
+		return false // it was resumed: this is how long its last process had it
+	}
 	e.Status, e.Finished, e.Latest, e.Message, e.Items, e.Steps = end.Status, end.Time, end.Time, end.Message, d.Items, d.Steps
 	return true
 }
 
+// idle is how long a run of one process may have been made before it began.
+const idle = time.Second
+
 // tell takes what a fold over the run's events says.
 func (e *entry) tell(line *timeline.Timeline, it *items) {
+	e.since = line.Latest
+	e.ran = line.Took(e.since)
 	e.Status, e.Finished, e.Latest, e.Message, e.Items = cmp.Or(line.Status, event.Running), line.Finished, line.Latest, line.Message, it.tally()
 	for _, row := range line.Rows() {
 		if row.Kind != timeline.Step || event.Aside(row.Path) {
 			continue
 		}
+		if n := e.Steps.Of(row.Status); n != nil {
+			*n++
+		}
 		switch row.Status {
-		case event.Succeeded, event.Degraded:
-			e.Steps.Succeeded++
-		case event.Failed:
-			e.Steps.Failed++
-			e.Step = row.Label
-		case event.Skipped:
-			e.Steps.Skipped++
-		case event.Running, timeline.Waiting, event.Interrupted:
+		case event.Failed, event.Running, timeline.Waiting, event.Interrupted:
 			e.Step = row.Label
 		}
 	}

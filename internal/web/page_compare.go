@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/timeline"
 )
 
@@ -119,7 +120,7 @@ func (p *pages) side(r *http.Request, id string) (*side, error) {
 				"items that failed": timeline.Number(s.head.Items.Failed), "version": h.BideVersion,
 			}
 			for k, n := range run.line.Usage {
-				s.facts[words(k)] = fmt.Sprintf("%.6g", n)
+				s.facts[words(k)] = simulate.Figure(n)
 			}
 		})
 	})

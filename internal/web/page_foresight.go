@@ -180,10 +180,10 @@ func forecast(r *simulate.Report) *forecastPart {
 	}
 	row("time, median", "%s", simulate.Span(r.Makespan.P50))
 	row("time, of 90 in 100", "%s to %s", simulate.Span(r.Makespan.P5), simulate.Span(r.Makespan.P95))
-	row("attempts, mean", "%.4g", r.Attempts.Mean)
-	row("retries, mean", "%.4g", r.Retries.Mean)
+	row("attempts, mean", "%s", simulate.Figure(r.Attempts.Mean))
+	row("retries, mean", "%s", simulate.Figure(r.Retries.Mean))
 	row("waits, mean", "%s", simulate.Span(int64(r.Waits.Mean)))
-	row("dead letters, mean", "%.4g", r.Letters.Mean)
+	row("dead letters, mean", "%s", simulate.Figure(r.Letters.Mean))
 	row("peak in 100 ms, median", "%d", r.Load.PeakP50)
 	return x
 }
@@ -217,7 +217,7 @@ func loadPlot(r *simulate.Report) drawn {
 	}
 	slices.Reverse(bottom)
 	x.Band = strings.Join(append(top, bottom...), " ")
-	x.Most = fmt.Sprintf("%.3g a second", most/time.Duration(l.BucketNS).Seconds())
+	x.Most = simulate.Figure(most/time.Duration(l.BucketNS).Seconds()) + " a second"
 	x.End = simulate.Span(int64(n) * l.BucketNS)
 	return x
 }

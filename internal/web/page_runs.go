@@ -86,15 +86,12 @@ func turn(r *http.Request, from, shown, all int) (next, previous string) {
 	return next, previous
 }
 
-// Took is how long a run took, or has taken.
+// Took is how long processes had a run, or have had it.
 func (e entry) Took() time.Duration {
-	switch {
-	case !e.Finished.IsZero():
-		return e.Finished.Sub(e.Started)
-	case e.Status == event.Running:
-		return time.Since(e.Started)
+	if e.Status == event.Running {
+		return e.ran + time.Since(e.since)
 	}
-	return 0
+	return e.ran
 }
 
 // ended is how many steps of a run ended in a way.

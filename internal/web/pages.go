@@ -193,11 +193,7 @@ func (p *pages) head(run *run) *runHead {
 	if t.Status == event.Running && run.held {
 		out.ETA = run.items.eta(now)
 	}
-	end := t.Latest
-	if t.Status == event.Running {
-		end = now
-	}
-	out.Took = max(0, end.Sub(t.Started))
+	out.Took = t.Took(now)
 	if !p.opt.ReadOnly {
 		out.CanResume = !run.held && (t.Status == event.Interrupted || t.Status == event.Failed)
 		out.CanRetry = out.Letters > 0

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bide-dev/bide/internal/journal"
 )
 
 const (
@@ -119,6 +122,9 @@ type told struct {
 	Cells  string `json:"cells,omitempty"` // changes in base64, see items.changes
 }
 
+// deleted is where a run stands that is not there any more.
+const deleted = -1
+
 // tell sends what is new of a topic, and says whether there was something.
 func (t *teller) tell(r *http.Request, topic string) (bool, error) {
 	m := told{Topic: topic, At: t.at[topic]}
@@ -134,6 +140,9 @@ func (t *teller) tell(r *http.Request, topic string) (bool, error) {
 		})
 		if err != nil && r.Context().Err() != nil {
 			return false, err
+		}
+		if errors.As(err, new(*journal.NotFoundError)) && m.At >= 0 { // told once
+			m.At, m.Status, known = deleted, "deleted", true
 		}
 	}
 	if !known {

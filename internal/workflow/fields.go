@@ -318,7 +318,7 @@ func errorPolicyFields() []field {
 			into: of(func(p *ErrorPolicy) *int { return &p.MaxFailures })},
 		{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "the map stops at this rate of failures, once 10 items have finished",
 			into: of(func(p *ErrorPolicy) *float64 { return &p.FailureThreshold })},
-		{key: "error_collection", typ: tCollection, sample: "'batched:5'", doc: "when errors are shown",
+		{key: "error_collection", typ: tCollection, sample: "'batched:5'", doc: "when the errors of items are shown: aggregate (at the end, the default), immediate (as they come), batched:N (N at a time)",
 			read: by(func(o *object, key string, n *node, p *ErrorPolicy) { o.d.collection(n, p) })},
 		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{timeout: 1m}", doc: "holds back the start of items",
 			read: by(func(o *object, key string, n *node, p *ErrorPolicy) { p.Breaker = o.d.breaker(o.d.resolved(n)) })},

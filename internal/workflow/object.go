@@ -303,7 +303,7 @@ func (o *object) close() {
 		case known:
 			o.d.warnf(p.key, "no-effect", "%q has no effect here: %s", p.key.text, o.whyInert(f)).Suggest("remove the key, or move it to where it belongs")
 		default:
-			o.unknown(p.key)
+			o.unknown(p.key, p.val)
 		}
 	}
 }
@@ -323,7 +323,7 @@ var instead = map[string]string{
 	"needs": "steps run in their order, each when the one before it has succeeded", "depends": "steps run in their order, each when the one before it has succeeded",
 	"on":   "there are no triggers: cron, a hook or a CI system starts bide run",
 	"uses": "actions of GitHub do not run here: write what it does as shell:", "runs-on": "steps run on this machine",
-	"timeout-minutes": "write timeout: 5m", "strategy": "write a map over the values, with ${item} in its steps",
+	"strategy":    "write a map over the values, with ${item} in its steps",
 	"retryPolicy": "write retry: {attempts: 4, initial_delay: 5s}, whose attempts count all runs", "retry_policy": "write retry: {attempts: 4, initial_delay: 5s}, whose attempts count all runs",
 	"continueOn": "write continue_on_error: true", "continue_on": "write continue_on_error: true",
 	"precondition": "write when: with a condition", "preconditions": "write when: with a condition",
@@ -331,22 +331,28 @@ var instead = map[string]string{
 	"handlerOn": "what follows any end stands under finally:", "handler_on": "what follows any end stands under finally:",
 	"repeatPolicy": "bide exec --until repeats a command, goal_seek a step until its score is reached", "repeat_policy": "bide exec --until repeats a command, goal_seek a step until its score is reached",
 	"timeoutSec": "write timeout: 30s", "timeout_sec": "write timeout: 30s",
-	"executor": "steps run on this machine",
+	"timeout-minutes": "write timeout: 5m", "executor": "steps run on this machine",
 	"schedule": "there is no schedule: cron or a timer starts bide run", "cron": "there is no schedule: cron or a timer starts bide run",
 }
+
+// units are what numbers under keys of other programs count.
+var units = map[string]string{"timeout-minutes": "m", "timeoutSec": "s", "timeout_sec": "s"}
 
 const (
 	tellAtTheEnd = "steps under finally: tell somebody how the run ended, by a command or http:"
 	skipItems    = "map.skip_unchanged leaves out the items of a map that are unchanged since an earlier run"
 )
 
-func (o *object) unknown(key *node) {
+func (o *object) unknown(key, value *node) {
 	var names []string
 	for _, t := range o.tables {
 		names = append(names, t.keys()...)
 	}
 	p := o.d.warnf(key, "unknown-key", "unknown key %q in %s; it is ignored", short(key.text), o.what)
 	if text, ok := instead[key.text]; ok {
+		if unit := units[key.text]; unit != "" && value.kind == intNode {
+			text = "write timeout: " + value.text + unit
+		}
 		p.Suggest("%s", text)
 		return
 	}

@@ -219,3 +219,18 @@ func TestWhereAndWhatToDo(t *testing.T) {
 		}
 	}
 }
+
+// TestTheirTimeoutIsProposed: the timeout of another program is proposed with its number.
+func TestTheirTimeoutIsProposed(t *testing.T) {
+	t.Parallel()
+	for src, want := range map[string]string{
+		"- {shell: a, timeout-minutes: 10}":   "write timeout: 10m",
+		"- {shell: a, timeoutSec: 45}":        "write timeout: 45s",
+		"- {shell: a, timeout-minutes: '$x'}": "write timeout: 5m",
+	} {
+		_, problems := workflow.Parse("w.yml", []byte(src), workflow.Options{})
+		if len(problems) == 0 || problems[0].Suggestion != want {
+			t.Errorf("%s: %v, want the suggestion %q", src, problems, want)
+		}
+	}
+}

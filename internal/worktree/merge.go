@@ -32,6 +32,9 @@ func (c *Conflict) Error() string {
 
 func (c *Conflict) Unwrap() error { return c.Err }
 
+// Class is the class of the error, whatever made its resolver fail.
+func (c *Conflict) Class() string { return "conflict" }
+
 // ConflictInfo is what a resolver gets to know.
 type ConflictInfo struct {
 	Dir    string   // the worktree, in the middle of the merge

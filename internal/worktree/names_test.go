@@ -1,9 +1,12 @@
 package worktree
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/bide-dev/bide/retry"
 	"pgregory.net/rapid"
 )
 
@@ -35,4 +38,13 @@ func TestBranchNames(t *testing.T) {
 	equal(t, "plain", itemBranch("r1", "file-1", 2), "bide-item/r1/file-1/2")
 	equal(t, "others", itemBranch("r1", "src/A.go", 1), "bide-item/r1/src=2f=41=2ego/1")
 	equal(t, "empty", itemBranch("r1", "", 1), "bide-item/r1/=/1")
+}
+
+// TestClassOfAConflict: it is one of its own, whatever its resolver failed of.
+func TestClassOfAConflict(t *testing.T) {
+	t.Parallel()
+	err := fmt.Errorf("merging: %w", &Conflict{Branch: "b", Err: errors.New("timed out")})
+	if got := retry.Class(err); got != "conflict" {
+		t.Errorf("the class is %q", got)
+	}
 }

@@ -84,6 +84,7 @@ async function start(): Promise<void> {
     [[topic, from]],
     (m: Told) => {
       if (m.topic !== topic) return;
+      if (m.status === "deleted") return location.reload();
       grid?.take(m);
       void refresh();
     },
