@@ -249,7 +249,8 @@ func (r *Repo) rescueIn(ctx context.Context, dir string) (string, error) {
 }
 
 // keepTip has a branch hold a commit, without the snapshot, unless all of it is
-// in the run.
+// in the run. The commit is on the disk before it has the name, and the name before it is
+// given.
 func (run *Run) keepTip(ctx context.Context, branch, tip, base string) (Kept, error) {
 	if tip == base {
 		return Kept{}, nil
@@ -266,7 +267,13 @@ func (run *Run) keepTip(ctx context.Context, branch, tip, base string) (Kept, er
 	if err != nil || n == 0 {
 		return Kept{}, err
 	}
+	if err := run.repo.Sync(ctx); err != nil {
+		return Kept{}, err
+	}
 	name, err := run.repo.nameCommit(ctx, branch, clean)
+	if err == nil {
+		err = run.repo.Sync(ctx)
+	}
 	return Kept{Branch: name, Commit: clean, Commits: n}, err
 }
 
@@ -282,6 +289,11 @@ func (run *Run) keepLeft(ctx context.Context, branch string, s *slot, tip string
 		from, _, _ := strings.Cut(ids, " ")
 		if !strings.HasPrefix(what, "checkout: moving from ") || from == s.owner.Base || from == tip || strings.Trim(from, "0") == "" {
 			continue
+		}
+		if whole, err := run.repo.connected(ctx, run.repo.dir, from, s.owner.Base); err != nil {
+			return Kept{}, err
+		} else if !whole {
+			continue // a power cut took it
 		}
 		lost, err := run.repo.line(ctx, run.repo.dir, "rev-list", "--max-count=1", from, "^"+s.owner.Base, "^"+tip, "--not", "--branches")
 		if err != nil {

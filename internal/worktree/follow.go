@@ -23,6 +23,14 @@ func (run *Run) detach(ctx context.Context) error {
 		return nil
 	}
 	r := run.repo
+	if at, err := r.commit(ctx, r.dir, privateRef(run.ID, "tree")); err != nil {
+		return err
+	} else if head, err := r.headID(ctx, run.Dir); err != nil {
+		return err
+	} else if at != "" && at == head { // by another process, which has not followed yet
+		run.detached = true
+		return nil
+	}
 	tip, err := run.gather(ctx)
 	if err != nil {
 		return err
@@ -255,23 +263,5 @@ func (r *Repo) writePaths(ctx context.Context, dir, commit string, paths []strin
 		return nil
 	}
 	_, err := r.pathspec(ctx, dir, paths, "restore", "--quiet", "--source="+commit, "--staged", "--worktree")
-	return err
-}
-
-// mendIndex makes the index of a worktree anew from HEAD where git cannot read it, as a
-// power cut may leave it.
-func (r *Repo) mendIndex(ctx context.Context, dir string) error {
-	_, err := r.git(ctx, dir, "ls-files", "--error-unmatch", "--", ".")
-	if err == nil || status(err) == 1 {
-		return nil
-	}
-	admin, derr := r.gitDir(ctx, dir)
-	if derr != nil {
-		return err
-	}
-	if rerr := os.Remove(filepath.Join(admin, "index")); rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
-		return errors.Join(err, rerr)
-	}
-	_, err = r.git(ctx, dir, "read-tree", "HEAD")
 	return err
 }

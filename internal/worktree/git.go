@@ -33,14 +33,18 @@ var ourConfig = []string{
 // leaves to the system by default: a power cut would leave the name with zeros.
 const durableRefs = "core.fsync=reference"
 
+// durableSteps has the git of a step sync its index as well: what the step staged is not
+// to be had otherwise, while what we write into an index is.
+const durableSteps = durableRefs + ",index"
+
 // StepEnv are the variables, names and values in turn, by which the git of a step in a
-// worktree of ours does the same. count is the value that GIT_CONFIG_COUNT has there.
+// worktree of ours does that. count is the value that GIT_CONFIG_COUNT has there.
 func StepEnv(count string) []string {
 	n, err := strconv.Atoi(count)
 	if err != nil || n < 0 {
 		n = 0
 	}
-	key, value, _ := strings.Cut(durableRefs, "=")
+	key, value, _ := strings.Cut(durableSteps, "=")
 	return []string{"GIT_CONFIG_COUNT", strconv.Itoa(n + 1), fmt.Sprintf("GIT_CONFIG_KEY_%d", n), key, fmt.Sprintf("GIT_CONFIG_VALUE_%d", n), value}
 }
 

@@ -113,8 +113,8 @@ func (r *Repo) strays(ctx context.Context, trees []entry) (all []Info, err error
 }
 
 func (r *Repo) measure(ctx context.Context, i *Info) (err error) {
-	into, err := r.line(ctx, r.dir, "symbolic-ref", "--quiet", privateRef(i.Run, "target"))
-	if err != nil && status(err) != 1 {
+	into, err := r.target(ctx, i.Run)
+	if err != nil {
 		return err
 	}
 	into = cmp.Or(into, "HEAD")

@@ -282,7 +282,7 @@ func (m *merging) perform(ctx context.Context) (err error) {
 func (m *merging) makeScratch(ctx context.Context) (drop func() error, err error) {
 	r := m.repo
 	err = r.locked(ctx, func() error {
-		if err := r.dropScratch(ctx, m.scratch); err != nil {
+		if err := r.erase(m.scratch); err != nil {
 			return err
 		}
 		return r.add(ctx, m.scratch, "", m.before)
@@ -291,27 +291,12 @@ func (m *merging) makeScratch(ctx context.Context) (drop func() error, err error
 	return func() error {
 		ctx, cancel := cleanup(ctx)
 		defer cancel()
-		return r.locked(ctx, func() error { return r.dropScratch(ctx, m.scratch) })
+		return r.locked(ctx, func() error { return r.erase(m.scratch) })
 	}, err
 }
 
 // scratchDir is the name of the scratch worktree in a run's directory.
 const scratchDir = "merging"
-
-// dropScratch removes a scratch worktree, whatever is in it. The caller holds the
-// repository's lock.
-func (r *Repo) dropScratch(ctx context.Context, path string) error {
-	e, err := r.registered(ctx, path)
-	if err != nil {
-		return err
-	}
-	if e != nil {
-		if err := r.unregister(ctx, path); err != nil {
-			return err
-		}
-	}
-	return os.RemoveAll(path)
-}
 
 // dropBranch deletes the branch that held the tip while its conflict was resolved.
 func (m *merging) dropBranch(ctx context.Context) error {

@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -152,19 +153,26 @@ func (run *Run) load(ctx context.Context) error {
 // adopt takes a worktree of a former life into the pool. The caller has the
 // repository's lock.
 func (run *Run) adopt(ctx context.Context, e entry) error {
-	if _, err := os.Lstat(filepath.Join(e.path, ".git")); e.half || err != nil {
-		if !e.half {
-			if err := run.repo.moveAside(e.path); err != nil {
-				return err
-			}
-		}
-		return run.repo.unregister(ctx, e.path)
+	r := run.repo
+	if e.half {
+		return r.erase(e.path)
+	}
+	if !r.intact(e.path) {
+		return errors.Join(r.moveAside(e.path), r.erase(e.path))
 	}
 	s, err := openSlot(e.path)
 	if err != nil || s == nil {
 		return err
 	}
+	if err := dropStale(s.admin); err != nil {
+		return err
+	}
 	o, ok := readOwner(s.admin)
+	if whole, err := r.mend(ctx, s.dir, cmp.Or(o.Base, run.Base)); err != nil {
+		return errors.Join(err, s.lock.Unlock())
+	} else if !whole {
+		return errors.Join(r.moveAside(s.dir), r.erase(s.dir), s.lock.Unlock())
+	}
 	if !ok {
 		// The owner stands there before there is work. To be sure, it is looked
 		// at all the same when the run ends.

@@ -1,14 +1,9 @@
 package worktree
 
 import (
-	"compress/zlib"
 	"context"
-	"crypto/sha1"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -99,12 +94,12 @@ func (run *Run) sweep(ctx context.Context) error {
 		if filepath.Dir(e.path) != filepath.Join(run.root, poolDir) && e.path != filepath.Join(run.root, scratchDir) {
 			continue
 		}
-		if _, err := os.Lstat(filepath.Join(e.path, ".git")); err != nil {
+		if filepath.Base(e.path) != scratchDir && !r.intact(e.path) {
 			if err := r.moveAside(e.path); err != nil {
 				return err
 			}
 		}
-		if err := r.unregister(ctx, e.path); err != nil {
+		if err := r.erase(e.path); err != nil {
 			return err
 		}
 	}
@@ -308,7 +303,7 @@ func (r *Repo) unlock(ctx context.Context, run *Run) (removed []string, err erro
 	if admin, err := r.gitDir(ctx, r.dir); err == nil {
 		shared = append(shared, filepath.Join(admin, "index.lock"), filepath.Join(admin, "HEAD.lock"), filepath.Join(admin, "ORIG_HEAD.lock"))
 	}
-	if target, err := r.line(ctx, r.dir, "symbolic-ref", "--quiet", privateRef(run.ID, "target")); err == nil {
+	if target, err := r.target(ctx, run.ID); err == nil && target != "" {
 		shared = append(shared, filepath.Join(r.common, filepath.FromSlash(target)+".lock"))
 	}
 	for _, name := range shared {
@@ -325,35 +320,6 @@ func (r *Repo) unlock(ctx context.Context, run *Run) (removed []string, err erro
 		removed = append(removed, name)
 	}
 	return removed, nil
-}
-
-// dropHalf removes the private git directories of worktrees that a git was killed while
-// it made, in which something is missing without which git lists no worktree at all.
-// They are of a run beside this one, or do not say of which. The caller holds the
-// repository's lock.
-func (r *Repo) dropHalf(run *Run) error {
-	dirs, err := filepath.Glob(filepath.Join(r.common, "worktrees", "*"))
-	if err != nil {
-		return err
-	}
-	for _, dir := range dirs {
-		whole := true
-		for _, name := range []string{"commondir", "HEAD", "gitdir"} {
-			text, err := os.ReadFile(filepath.Join(dir, name))
-			whole = whole && err == nil && len(strings.TrimSpace(string(text))) > 0
-		}
-		if whole {
-			continue
-		}
-		to, _ := os.ReadFile(filepath.Join(dir, "gitdir"))
-		if of := strings.TrimSpace(string(to)); of != "" && !strings.HasPrefix(of, filepath.Dir(run.root)+string(filepath.Separator)) {
-			continue
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // deadLock says whether a lock file was made since a time by a process that has ended.
@@ -389,58 +355,6 @@ func deadLock(ctx context.Context, name string, since time.Time) (bool, error) {
 			return false, context.Cause(ctx)
 		}
 	}
-}
-
-// dropTorn removes loose objects that are not what their names say, as a power cut
-// leaves them: git takes a file with the name for the object, and would never write it
-// again. Only those are read that were written since a time.
-func (r *Repo) dropTorn(since time.Time) error {
-	dirs, err := filepath.Glob(filepath.Join(r.common, "objects", "[0-9a-f][0-9a-f]"))
-	if err != nil {
-		return err
-	}
-	for _, dir := range dirs {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			id := filepath.Base(dir) + e.Name()
-			info, err := e.Info()
-			if err != nil || !isID(id) || info.ModTime().Before(since) {
-				continue
-			}
-			path := filepath.Join(dir, e.Name())
-			if whole, err := isObject(path, id); err != nil || whole {
-				continue
-			}
-			if err := os.Remove(path); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// isObject says whether a file is the loose object with an id.
-func isObject(path, id string) (bool, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	z, err := zlib.NewReader(f)
-	if err != nil {
-		return false, nil
-	}
-	h := sha1.New()
-	if len(id) == 64 {
-		h = sha256.New()
-	}
-	if _, err := io.Copy(h, z); err != nil {
-		return false, nil
-	}
-	return hex.EncodeToString(h.Sum(nil)) == id, nil
 }
 
 func notDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }

@@ -101,28 +101,63 @@ func (r *Repo) newRun(ctx context.Context, o RunOptions) (*Run, error) {
 	case run.Base == "":
 		return nil, fmt.Errorf("%q is no commit of %s", o.Base, r.dir)
 	}
-	err = r.locked(ctx, func() error {
-		if err := r.dropHalf(run); err != nil {
-			return err
-		}
-		if err := r.refuseExisting(ctx, run); err != nil {
-			return err
-		}
-		if err := r.makeRoom(ctx, run); err != nil {
-			return err
-		}
-		if err := r.note(ctx, run); err != nil {
-			return err
-		}
-		if err := r.add(ctx, run.Dir, run.Branch, run.Base); err != nil {
-			return err
-		}
-		return run.Mark(ctx, "")
-	})
+	err = r.locked(ctx, func() error { return r.makeRun(ctx, run) })
 	if err != nil {
 		return nil, err
 	}
 	return run, r.Sync(ctx)
+}
+
+// makeRun makes all that a run has in the repository, and publishes it by the private
+// name "start" when it is on the disk: where that is missing, the run never began. The
+// caller holds the repository's lock.
+func (r *Repo) makeRun(ctx context.Context, run *Run) error {
+	if err := r.dropHalf(run); err != nil {
+		return err
+	}
+	if err := r.refuseExisting(ctx, run); err != nil {
+		return err
+	}
+	if err := r.dropUnbegun(ctx, run); err != nil {
+		return err
+	}
+	if err := r.makeRoom(ctx, run); err != nil {
+		return err
+	}
+	if err := r.add(ctx, run.Dir, run.Branch, run.Base); err != nil {
+		return err
+	}
+	if run.Target != "" {
+		if _, err := r.git(ctx, r.dir, "symbolic-ref", privateRef(run.ID, "target"), "refs/heads/"+run.Target); err != nil {
+			return err
+		}
+	}
+	if err := run.Mark(ctx, ""); err != nil {
+		return err
+	}
+	if err := r.Sync(ctx); err != nil {
+		return err
+	}
+	_, err := r.git(ctx, r.dir, "update-ref", privateRef(run.ID, "start"), run.Base)
+	return err
+}
+
+// dropUnbegun removes what a process that went down while it made a run left of it:
+// nobody can have worked in it.
+func (r *Repo) dropUnbegun(ctx context.Context, run *Run) error {
+	if start, err := r.commit(ctx, r.dir, privateRef(run.ID, "start")); err != nil || start != "" {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(r.common, filepath.FromSlash(privateRefs+run.ID))); err != nil {
+		return err
+	}
+	if err := r.erase(run.Dir); err != nil {
+		return err
+	}
+	if tip, err := r.commit(ctx, r.dir, "refs/heads/"+run.Branch); err != nil || tip != "" {
+		return err // makeRoom makes the name free
+	}
+	return r.dropTornRef("refs/heads/" + run.Branch)
 }
 
 // refuseExisting fails if the run's branch has work in it.
@@ -135,18 +170,6 @@ func (r *Repo) refuseExisting(ctx context.Context, run *Run) error {
 	if err == nil && n > 0 {
 		err = fmt.Errorf("%w: branch %s has %s", ErrRunExists, run.Branch, diag.Count(n, "commit"))
 	}
-	return err
-}
-
-// note records where a run started, under its private names.
-func (r *Repo) note(ctx context.Context, run *Run) error {
-	if _, err := r.git(ctx, r.dir, "update-ref", privateRef(run.ID, "start"), run.Base); err != nil {
-		return err
-	}
-	if run.Target == "" {
-		return nil
-	}
-	_, err := r.git(ctx, r.dir, "symbolic-ref", privateRef(run.ID, "target"), "refs/heads/"+run.Target)
 	return err
 }
 
@@ -203,14 +226,15 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 	if err := r.locked(ctx, func() error { return errors.Join(r.dropHalf(run), r.dropTorn(run.began())) }); err != nil {
 		return nil, err
 	}
-	tip, err := r.commit(ctx, r.dir, "refs/heads/"+run.Branch)
-	if err == nil && tip == "" {
-		tip, err = r.recover(ctx, run)
-	}
-	if err != nil {
+	if run.Base, err = r.commit(ctx, r.dir, privateRef(run.ID, "start")); err != nil {
 		return nil, err
 	}
-	if tip == "" {
+	if run.Base == "" { // it was not made, or not to the end
+		return nil, &os.PathError{Op: "open", Path: run.Dir, Err: os.ErrNotExist}
+	}
+	if tip, err := r.mendBranch(ctx, run); err != nil {
+		return nil, err
+	} else if tip == "" {
 		return nil, &os.PathError{Op: "open", Path: run.Dir, Err: os.ErrNotExist}
 	}
 	if err := r.recall(ctx, run); err != nil {
@@ -232,50 +256,14 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 	})
 }
 
-// recover makes the run's branch anew where a step's own git wrote it last and a power
-// cut left nothing of it: at the commit that was marked last. "" where there is none.
-func (r *Repo) recover(ctx context.Context, run *Run) (string, error) {
-	if start, err := r.commit(ctx, r.dir, privateRef(run.ID, "start")); err != nil || start == "" {
-		return "", err // the run never began, or was removed
-	}
-	admin, err := adminDir(run.Dir)
-	if err != nil {
-		return "", nil
-	}
-	marks, err := os.ReadFile(filepath.Join(admin, markFile))
-	if err != nil {
-		return "", nil
-	}
-	tip := ""
-	for line := range strings.Lines(string(marks)) {
-		id, _, _ := strings.Cut(line, " ")
-		if !isID(id) {
-			continue
-		}
-		if known, err := r.commit(ctx, r.dir, id); err != nil {
-			return "", err
-		} else if known != "" {
-			tip = known
-		}
-	}
-	if tip == "" {
-		return "", nil
-	}
-	ref := "refs/heads/" + run.Branch
-	if err := os.Remove(filepath.Join(r.common, filepath.FromSlash(ref))); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", err // what is no ref cannot be updated
-	}
-	_, err = r.git(ctx, r.dir, "update-ref", ref, tip)
-	return tip, err
-}
-
 // began is when the run was, or may have been, the first to write into the repository.
 func (run *Run) began() time.Time {
-	info, err := os.Stat(filepath.Join(run.repo.common, filepath.FromSlash(privateRef(run.ID, "start"))))
-	if err != nil {
-		return time.Time{}
+	for _, name := range []string{filepath.Join(run.repo.common, filepath.FromSlash(privateRef(run.ID, "start"))), run.root} {
+		if info, err := os.Stat(name); err == nil {
+			return info.ModTime().Add(-time.Minute)
+		}
 	}
-	return info.ModTime().Add(-time.Minute)
+	return time.Time{}
 }
 
 // remake makes the run's worktree anew from its branch where it is gone, or was never
@@ -286,18 +274,18 @@ func (r *Repo) remake(ctx context.Context, run *Run) error {
 		if err != nil {
 			return err
 		}
-		if e != nil && !e.half && r.intact(ctx, run.Dir) {
-			return r.mendIndex(ctx, run.Dir)
+		if e != nil && !e.half && r.intact(run.Dir) {
+			if whole, err := r.mend(ctx, run.Dir, run.Base); err != nil || whole {
+				return err
+			}
 		}
 		if _, err := os.Lstat(run.Dir); err == nil && (e == nil || !e.half) {
 			if err := r.moveAside(run.Dir); err != nil {
 				return err
 			}
 		}
-		if e != nil {
-			if err := r.unregister(ctx, run.Dir); err != nil {
-				return err
-			}
+		if err := r.erase(run.Dir); err != nil {
+			return err
 		}
 		if _, err := r.git(ctx, r.dir, "worktree", "add", "--force", "--", run.Dir, run.Branch); err != nil {
 			return err
@@ -311,27 +299,13 @@ func (r *Repo) remake(ctx context.Context, run *Run) error {
 	})
 }
 
-// intact says whether a worktree and its private git directory belong together, and
-// its HEAD is a commit.
-func (r *Repo) intact(ctx context.Context, dir string) bool {
-	admin, err := adminDir(dir)
-	if err != nil {
-		return false
-	}
-	if back, err := os.ReadFile(filepath.Join(admin, "gitdir")); err != nil || strings.TrimSpace(string(back)) != filepath.Join(dir, ".git") {
-		return false
-	}
-	head, err := r.commit(ctx, dir, "HEAD")
-	return err == nil && head != ""
-}
-
 // recall reads the private names of a run.
 func (r *Repo) recall(ctx context.Context, run *Run) (err error) {
 	if run.Base, err = r.commit(ctx, r.dir, privateRef(run.ID, "start")); err != nil {
 		return err
 	}
-	target, err := r.line(ctx, r.dir, "symbolic-ref", "--quiet", privateRef(run.ID, "target"))
-	if err != nil && status(err) != 1 {
+	target, err := r.target(ctx, run.ID)
+	if err != nil {
 		return err
 	}
 	run.Target = strings.TrimPrefix(target, "refs/heads/")
@@ -343,8 +317,20 @@ func (r *Repo) recall(ctx context.Context, run *Run) (err error) {
 	if err != nil || head == "" {
 		return err
 	}
+	if whole, err := r.connected(ctx, r.dir, base, run.Base); err != nil || !whole {
+		return err // nobody has worked on it
+	}
 	run.snap, err = r.loadSnapshot(ctx, head, base)
 	return err
+}
+
+// target gives the ref of the branch that a run started from; "" where it has none.
+func (r *Repo) target(ctx context.Context, id string) (string, error) {
+	ref, err := r.line(ctx, r.dir, "symbolic-ref", "--quiet", privateRef(id, "target"))
+	if status(err) > 0 {
+		return "", nil // there is none, or it did not get to the disk: the run never began
+	}
+	return ref, err
 }
 
 // mergedInto gives where the run's work goes: its target, or the user's HEAD

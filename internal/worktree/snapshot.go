@@ -173,11 +173,12 @@ const indexDirs = "bide-index-"
 
 // dropIndexes removes those of processes that have ended.
 func dropIndexes(admin string) {
-	dirs, _ := filepath.Glob(filepath.Join(admin, indexDirs+"*"))
+	dirs, _ := subdirs(admin)
 	for _, dir := range dirs {
-		of, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), indexDirs), "-")
+		rest, ours := strings.CutPrefix(filepath.Base(dir), indexDirs)
+		of, _, _ := strings.Cut(rest, "-")
 		pid, err := strconv.Atoi(of)
-		if err == nil && pid != os.Getpid() && !alive(pid) {
+		if ours && err == nil && pid != os.Getpid() && !alive(pid) {
 			_ = os.RemoveAll(dir) // it is looked for again
 		}
 	}

@@ -77,16 +77,7 @@ func (r *Repo) verify(ctx context.Context, path, base string) error {
 // discard takes away a worktree that nobody has worked in, and its branch if
 // it is still at base.
 func (r *Repo) discard(ctx context.Context, path, branch, base string) error {
-	registered, err := r.registered(ctx, path)
-	if err != nil {
-		return err
-	}
-	if registered != nil {
-		if err := r.unregister(ctx, path); err != nil {
-			return err
-		}
-	}
-	if err := os.RemoveAll(path); err != nil {
+	if err := r.erase(path); err != nil {
 		return err
 	}
 	if branch == "" {
@@ -104,6 +95,22 @@ func (r *Repo) discard(ctx context.Context, path, branch, base string) error {
 func (r *Repo) unregister(ctx context.Context, path string) error {
 	_, err := r.git(ctx, r.dir, "worktree", "remove", "--force", "--force", "--", path)
 	return err
+}
+
+// erase removes a worktree in which nothing is of value, whatever state it is in, and
+// its private git directory. The caller holds the repository's lock.
+func (r *Repo) erase(path string) error {
+	if err := os.RemoveAll(path); err != nil {
+		return err
+	}
+	dirs, err := subdirs(filepath.Join(r.common, "worktrees"))
+	errs := []error{err}
+	for _, dir := range dirs {
+		if of, complete := worktreeOf(dir); complete && of == path {
+			errs = append(errs, os.RemoveAll(dir))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // deleteBranch deletes a branch if it still is at the commit tip.

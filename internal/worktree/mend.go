@@ -1,0 +1,359 @@
+package worktree
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// What a kill or a power cut leaves of a repository: locks, private git directories of
+// worktrees that are not complete, objects and an index that did not all get to the disk,
+// and names of commits of which a part is missing. A resume puts it in order before it
+// looks at anything, and believes nothing that is not whole.
+
+// connected says whether a commit is there with all that base lacks of it, its files
+// included.
+func (r *Repo) connected(ctx context.Context, dir, commit, base string) (bool, error) {
+	if commit == "" {
+		return false, nil
+	}
+	_, err := r.git(ctx, dir, "rev-list", "--objects", "--quiet", commit, "--not", base)
+	if status(err) > 0 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// mendBranch gives the tip of the run's branch. Where a step's own git wrote that last,
+// and a power cut left no whole commit, the branch is made anew at the commit that was
+// marked last; "" where there is none.
+func (r *Repo) mendBranch(ctx context.Context, run *Run) (string, error) {
+	ref := "refs/heads/" + run.Branch
+	tip, err := r.refID(ctx, ref)
+	if err != nil {
+		return "", err
+	}
+	if whole, err := r.connected(ctx, r.dir, tip, run.Base); err != nil || whole {
+		return tip, err
+	}
+	admin, err := adminDir(run.Dir)
+	if err != nil {
+		return "", nil
+	}
+	known, err := r.lastMark(ctx, admin, run.Base)
+	if err != nil || known == "" {
+		return "", err
+	}
+	if err := r.dropTornRef(ref); err != nil {
+		return "", err
+	}
+	_, err = r.git(ctx, r.dir, "update-ref", ref, known)
+	return known, err
+}
+
+// lastMark gives the last commit that is marked in a worktree's private git directory and
+// is whole; "" where there is none.
+func (r *Repo) lastMark(ctx context.Context, admin, base string) (string, error) {
+	marks, err := os.ReadFile(filepath.Join(admin, markFile))
+	if err != nil {
+		return "", nil
+	}
+	lines := strings.Split(string(marks), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		id, _, _ := strings.Cut(lines[i], " ")
+		if !isID(id) {
+			continue
+		}
+		if whole, err := r.connected(ctx, r.dir, id, base); err != nil || whole {
+			return id, err
+		}
+	}
+	return "", nil
+}
+
+// mend puts a worktree in order that a power cut may have come upon: where what HEAD
+// names is not whole, HEAD goes back to the commit that was marked last, or to base, and
+// the files stay. It is false where that cannot be done.
+func (r *Repo) mend(ctx context.Context, dir, base string) (bool, error) {
+	head, err := r.headID(ctx, dir)
+	if err != nil {
+		return false, err
+	}
+	whole, err := r.connected(ctx, r.dir, head, base)
+	if err != nil {
+		return false, err
+	}
+	if !whole {
+		admin, err := adminDir(dir)
+		if err != nil {
+			return false, nil
+		}
+		to, err := r.lastMark(ctx, admin, base)
+		if err != nil {
+			return false, err
+		}
+		if to == "" {
+			to = base
+		}
+		if _, err := r.git(ctx, dir, "update-ref", "HEAD", to); err != nil {
+			return false, ignoreRefusal(err)
+		}
+	}
+	if err := r.mendIndex(ctx, dir); err != nil {
+		return false, ignoreRefusal(err)
+	}
+	if err := r.mendStaged(ctx, dir); err != nil {
+		return false, ignoreRefusal(err)
+	}
+	return true, nil
+}
+
+// ignoreRefusal is nil for the error of a git that ran, and refused.
+func ignoreRefusal(err error) error {
+	if status(err) > 0 {
+		return nil
+	}
+	return err
+}
+
+// intact says whether a worktree and its private git directory belong together.
+func (r *Repo) intact(dir string) bool {
+	admin, err := adminDir(dir)
+	if err != nil {
+		return false
+	}
+	of, complete := worktreeOf(admin)
+	return complete && of == dir
+}
+
+// worktreeOf gives the worktree that a private git directory says it is of; complete is
+// false where the end of that is missing.
+func worktreeOf(admin string) (dir string, complete bool) {
+	text, _ := os.ReadFile(filepath.Join(admin, "gitdir"))
+	dir, complete = strings.CutSuffix(strings.TrimSpace(string(text)), string(filepath.Separator)+".git")
+	if dir != "" && !filepath.IsAbs(dir) {
+		dir = filepath.Join(admin, dir)
+	}
+	return dir, complete && !strings.ContainsRune(dir, 0)
+}
+
+// mendIndex makes the index of a worktree anew from HEAD where git cannot read it, as a
+// power cut may leave it.
+func (r *Repo) mendIndex(ctx context.Context, dir string) error {
+	admin, err := r.gitDir(ctx, dir)
+	if err != nil {
+		return err
+	}
+	why := tornIndex(filepath.Join(admin, "index"))
+	if why == nil {
+		_, why = r.git(ctx, dir, "ls-files", "--error-unmatch", "--", ".")
+	}
+	if why == nil || status(why) == 1 {
+		return nil
+	}
+	if err := os.Remove(filepath.Join(admin, "index")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(why, err)
+	}
+	_, err = r.git(ctx, dir, "read-tree", "HEAD")
+	return err
+}
+
+// tornIndex is an error where an index is not what its own checksum says: git takes some
+// that are cut short for whole.
+func tornIndex(path string) error {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, h := range []hash.Hash{sha1.New(), sha256.New()} {
+		end := len(text) - h.Size()
+		if end < 12 || string(text[:4]) != "DIRC" {
+			break
+		}
+		h.Write(text[:end])
+		if sum := text[end:]; bytes.Equal(sum, h.Sum(nil)) || len(bytes.Trim(sum, "\x00")) == 0 { // without a sum: index.skipHash
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not whole", path)
+}
+
+// mendStaged stages files anew of which the index has a content that did not get to the
+// disk.
+func (r *Repo) mendStaged(ctx context.Context, dir string) error {
+	rows, err := r.list(ctx, dir, "ls-files", "--stage", "-z")
+	if err != nil {
+		return err
+	}
+	var ids strings.Builder
+	for _, row := range rows { // MODE ID STAGE TAB PATH
+		if f := strings.Fields(row); len(f) > 1 && f[0] != gitlink {
+			ids.WriteString(f[1] + "\n")
+		} else {
+			ids.WriteString("\n")
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	out, err := r.run(ctx, call{dir: dir, args: []string{"cat-file", "--batch-check=%(objecttype)"}, stdin: ids.String()})
+	if err != nil {
+		return err
+	}
+	var lost []string
+	for i, said := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {
+		if i < len(rows) && strings.HasSuffix(said, " missing") && !strings.HasPrefix(rows[i], gitlink) {
+			_, path, _ := strings.Cut(rows[i], "\t")
+			lost = append(lost, path)
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	paths := strings.Join(lost, "\x00") + "\x00"
+	if _, err := r.run(ctx, call{dir: dir, stdin: paths, args: []string{"update-index", "-z", "--force-remove", "--stdin"}}); err != nil {
+		return err
+	}
+	_, err = r.run(ctx, call{dir: dir, stdin: paths, args: []string{"update-index", "-z", "--add", "--remove", "--stdin"}})
+	return err
+}
+
+// gitlink is the mode of a submodule, whose commit is in another repository.
+const gitlink = "160000"
+
+// dropTornRef removes the file of a ref that is none, as a power cut leaves it: what is
+// no ref cannot be updated.
+func (r *Repo) dropTornRef(ref string) error {
+	err := os.Remove(filepath.Join(r.common, filepath.FromSlash(ref)))
+	if errors.Is(err, os.ErrNotExist) || notDir(err) {
+		return nil
+	}
+	return err
+}
+
+// subdirs gives the paths of the directories in a directory; none where that is missing.
+func subdirs(dir string) (paths []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths, err
+}
+
+// dropHalf removes the private git directories of worktrees of ours that are not
+// complete, since a git went down while it made them, or the power did soon after: with
+// one of them git may list no worktree at all. The caller holds the repository's lock.
+func (r *Repo) dropHalf(run *Run) error {
+	dirs, err := subdirs(filepath.Join(r.common, "worktrees"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		text := func(name string) string {
+			b, _ := os.ReadFile(filepath.Join(dir, name))
+			return strings.TrimSpace(string(b))
+		}
+		to, complete := worktreeOf(dir)
+		if complete && isHead(text("HEAD")) && text("commondir") != "" && filepath.Join(dir, text("commondir")) == r.common {
+			continue
+		}
+		if ours := strings.HasPrefix(to, filepath.Dir(run.root)+string(filepath.Separator)); complete && !ours || !complete && !ourName(filepath.Base(dir)) {
+			continue
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isHead says whether a text can be that of a HEAD.
+func isHead(text string) bool {
+	return isID(text) && strings.Trim(text, "0") != "" || strings.HasPrefix(text, "ref: refs/")
+}
+
+// ourName says whether git names the private directory of a worktree of ours so: by its
+// directory, with a number where that is taken.
+func ourName(name string) bool {
+	for _, of := range []string{"run", scratchDir, ""} {
+		if rest, ok := strings.CutPrefix(name, of); ok && strings.Trim(rest, "0123456789") == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// dropTorn removes loose objects that are not what their names say, as a power cut
+// leaves them: git takes a file with the name for the object, and would never write it
+// again. Only those are read that were written since a time.
+func (r *Repo) dropTorn(since time.Time) error {
+	dirs, err := subdirs(filepath.Join(r.common, "objects"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if len(filepath.Base(dir)) != 2 {
+			continue
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			id := filepath.Base(dir) + e.Name()
+			info, err := e.Info()
+			if err != nil || !isID(id) || info.ModTime().Before(since) {
+				continue
+			}
+			path := filepath.Join(dir, e.Name())
+			if whole, err := isObject(path, id); err != nil || whole {
+				continue
+			}
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isObject says whether a file is the loose object with an id.
+func isObject(path, id string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	z, err := zlib.NewReader(f)
+	if err != nil {
+		return false, nil
+	}
+	h := sha1.New()
+	if len(id) == 64 {
+		h = sha256.New()
+	}
+	if _, err := io.Copy(h, z); err != nil {
+		return false, nil
+	}
+	return hex.EncodeToString(h.Sum(nil)) == id, nil
+}

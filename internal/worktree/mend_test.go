@@ -1,0 +1,176 @@
+package worktree
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// zeros replaces what a file has by as many zeros, as a power cut may leave it.
+func (w *world) zeros(path string) {
+	w.t.Helper()
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, bytes.Repeat([]byte{0}, len(text)), 0o644)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// cut keeps the first bytes of a file.
+func (w *world) cut(path string, size int64) {
+	w.t.Helper()
+	if err := os.Truncate(path, size); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// losing removes an object, as a resume does with one that is torn.
+func (w *world) losing(id string) {
+	w.t.Helper()
+	if err := os.Remove(filepath.Join(w.dir, ".git", "objects", id[:2], id[2:])); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// What a power cut leaves of a worktree, or of a part of it, holds up neither the run nor
+// anything else in the repository.
+func TestPowerCutInAWorktree(t *testing.T) {
+	for name, damage := range map[string]func(w *world, dir, admin string){
+		"index with zeros":       func(w *world, _, admin string) { w.zeros(filepath.Join(admin, "index")) },
+		"index cut":              func(w *world, _, admin string) { w.cut(filepath.Join(admin, "index"), 40) },
+		"index empty":            func(w *world, _, admin string) { w.cut(filepath.Join(admin, "index"), 0) },
+		"HEAD with zeros":        func(w *world, _, admin string) { w.zeros(filepath.Join(admin, "HEAD")) },
+		"HEAD of no commit":      func(w *world, _, admin string) { w.write(admin, "HEAD", strings.Repeat("0", 40)+"\n") },
+		"place with zeros":       func(w *world, _, admin string) { w.zeros(filepath.Join(admin, "gitdir")) },
+		"place cut":              func(w *world, _, admin string) { w.cut(filepath.Join(admin, "gitdir"), 10) },
+		"repository with zeros":  func(w *world, _, admin string) { w.zeros(filepath.Join(admin, "commondir")) },
+		"repository cut":         func(w *world, _, admin string) { w.cut(filepath.Join(admin, "commondir"), 0) },
+		"link with zeros":        func(w *world, dir, _ string) { w.zeros(filepath.Join(dir, ".git")) },
+		"last commit lost":       func(w *world, dir, _ string) { w.losing(w.gitIn(dir, "rev-parse", "HEAD")) },
+		"files of it lost":       func(w *world, dir, _ string) { w.losing(w.gitIn(dir, "rev-parse", "HEAD^{tree}")) },
+		"staged content lost":    func(w *world, dir, _ string) { w.losing(w.gitIn(dir, "rev-parse", ":staged.txt")) },
+		"an owner with zeros":    func(w *world, _, admin string) { w.zeros(filepath.Join(admin, ownerFile)) },
+		"a commit left and lost": func(w *world, dir, _ string) { w.leaveLost(dir) },
+	} {
+		for _, which := range []string{"agent", "run"} {
+			t.Run(name+"/"+which, func(t *testing.T) {
+				w := newWorld(t)
+				run := w.run()
+				a := w.agent(run, "one", 1)
+				dir := a.Dir
+				if which == "run" {
+					dir = run.Dir
+				}
+				w.write(dir, "made.txt", "made")
+				w.commitAll(dir, "made")
+				w.write(dir, "staged.txt", "staged")
+				w.gitIn(dir, "add", "-A")
+				admin, err := adminDir(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if name == "an owner with zeros" && which == "run" {
+					w.write(admin, ownerFile, "{}")
+				}
+				damage(w, dir, admin)
+
+				again := w.relive(run)
+				b, err := again.Continue(t.Context(), "one", 2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if b == nil {
+					b = w.agent(again, "one", 3)
+				}
+				w.write(b.Dir, "own.txt", "own")
+				w.commitAll(b.Dir, "own")
+				w.merge(again, b, MergeOptions{})
+				w.remove(b)
+				if _, err := w.repo.List(t.Context(), ""); err != nil {
+					t.Error(err)
+				}
+				if _, err := again.FinalMerge(t.Context(), MergeOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := again.Remove(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				equal(t, "own.txt on main", w.git("show", "main:own.txt"), "own")
+				equal(t, "worktrees", strings.Count(w.git("worktree", "list"), "\n"), 0)
+				w.git("fsck", "--connectivity-only", "--no-reflogs")
+			})
+		}
+	}
+}
+
+// leaveLost has a worktree leave a commit by a checkout, and lose it.
+func (w *world) leaveLost(dir string) {
+	w.t.Helper()
+	branch := w.gitIn(dir, "rev-parse", "--abbrev-ref", "HEAD")
+	back := w.gitIn(dir, "rev-parse", "HEAD")
+	if branch != "HEAD" {
+		back = branch
+	}
+	w.gitIn(dir, "checkout", "-q", "--detach")
+	w.write(dir, "left.txt", "left")
+	w.commitAll(dir, "left")
+	lost := w.gitIn(dir, "rev-parse", "HEAD")
+	w.gitIn(dir, "checkout", "-q", back)
+	w.losing(lost)
+}
+
+// A run that was not made to its end is made anew, whatever of it got to the disk.
+func TestPowerCutWhileARunIsMade(t *testing.T) {
+	for name, damage := range map[string]func(w *world, run *Run, admin string){
+		"nothing torn": func(*world, *Run, string) {},
+		"target torn": func(w *world, run *Run, _ string) {
+			w.zeros(filepath.Join(w.dir, ".git", filepath.FromSlash(privateRef(run.ID, "target"))))
+		},
+		"branch torn": func(w *world, run *Run, _ string) {
+			w.zeros(filepath.Join(w.dir, ".git", "refs", "heads", filepath.FromSlash(run.Branch)))
+		},
+		"index torn": func(w *world, _ *Run, admin string) { w.zeros(filepath.Join(admin, "index")) },
+		"files missing": func(w *world, run *Run, _ string) {
+			if err := os.Remove(filepath.Join(run.Dir, "a.txt")); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+		"HEAD torn":  func(w *world, _ *Run, admin string) { w.zeros(filepath.Join(admin, "HEAD")) },
+		"place torn": func(w *world, _ *Run, admin string) { w.zeros(filepath.Join(admin, "gitdir")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			run := w.run()
+			admin, err := adminDir(run.Dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.git("update-ref", "-d", privateRef(run.ID, "start"))
+			damage(w, run, admin)
+			w.write(w.dir, "later.txt", "later")
+			w.git("add", "later.txt")
+			w.git("-c", "user.name=U", "-c", "user.email=u@x", "commit", "-q", "-m", "later")
+
+			if _, err := w.open(w.dir).OpenRun(t.Context(), RunOptions{ID: "r1", Root: w.root}); !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			again, err := w.open(w.dir).NewRun(t.Context(), RunOptions{ID: "r1", Root: w.root})
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "status", w.gitIn(again.Dir, "status", "--porcelain"), "")
+			equal(t, "later.txt", w.read(again.Dir, "later.txt"), "later")
+			if _, err := again.Remove(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "branches", w.branches(), []string{"main"})
+			equal(t, "worktrees", strings.Count(w.git("worktree", "list"), "\n"), 0)
+		})
+	}
+}
