@@ -28,6 +28,8 @@ type board struct {
 	recent  []mark
 	breaker map[string]string // those that are not closed: state
 	paused  time.Time         // no agent is started until then
+	hold    string            // what holds the map; "" where it is not held
+	probe   time.Time         // when an item is tried
 	cost    float64
 	held    bool // by bide control: nothing new starts
 	ending  bool // interrupted
@@ -81,8 +83,12 @@ func (b *board) take(e event.Event) {
 		b.phase = ""
 	case event.StepStarted, event.AttemptQueued, event.AttemptStarted, event.RetryScheduled, event.StepFinished:
 		b.takeStep(e)
-	case event.ItemStarted, event.ItemRetry, event.ItemFinished, event.ItemRequeued:
+	case event.ItemStarted, event.ItemRetry, event.ItemFinished, event.ItemRequeued, event.ItemReturned:
 		b.takeItem(e)
+	case event.HoldStarted, event.HoldProbe:
+		b.hold, b.probe = e.Message, e.Time.Add(delayOf(e))
+	case event.HoldEnded:
+		b.hold = ""
 	case event.BreakerChanged:
 		if e.To == "closed" {
 			delete(b.breaker, e.Label)
@@ -219,6 +225,13 @@ func (b *board) lines(now time.Time, width, height int) []string {
 	}
 	if b.held {
 		out = append(out, "paused, until bide control RUN continue")
+	}
+	if b.hold != "" {
+		line := visible(b.hold)
+		if left := b.probe.Sub(now); left > 0 {
+			line += "; one item is tried in " + whole(left)
+		}
+		out = append(out, line)
 	}
 	out = append(out, tasks(now, b.steps, b.agents, height-len(out))...)
 	for i, line := range out {

@@ -18,7 +18,7 @@ import (
 )
 
 // controls are what a run can be told while it goes on.
-var controls = []string{journal.Pause, journal.Continue, journal.Parallel, journal.RetryNow, "stop"}
+var controls = []string{journal.Pause, journal.Continue, journal.Parallel, journal.RetryNow, journal.Probe, "stop"}
 
 func (a *app) controlCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -27,7 +27,8 @@ func (a *app) controlCmd() *cobra.Command {
 		Long: `Asks the process that has a run to do something else from now on:
 
   pause       start nothing new: no item, step or attempt; what runs goes on
-  continue    start again
+  continue    start again; of a map that is held by same_error: end the hold
+  probe       try one item of a map that is held, now
   parallel N  have so many items of the map run at once
   retry-now   begin the retries that wait, of steps and items, at once, and lift a
               rate limit: agents are asked again
@@ -94,6 +95,8 @@ func (a *app) control(ctx context.Context, run string, q journal.ControlRequest)
 		switch kind := r.Header().Kind; {
 		case kind == workflow.Dataflow.String():
 			return usagef("run %s is a pipeline, whose calls can only be stopped: bide stop %s", r.Run(), r.Run())
+		case q.Do == journal.Probe && kind != workflow.MapReduce.String():
+			return usagef("run %s has no map, which could be held", r.Run())
 		case q.Do == journal.Parallel && kind != workflow.MapReduce.String():
 			return usagef("run %s has no map, of whose items so many could run at once", r.Run())
 		}
@@ -138,6 +141,10 @@ func (a *app) controlled(run string, q journal.ControlRequest, before *journal.S
 	switch {
 	case q.Do == journal.RetryNow && limited:
 		text += "; the rate limit is lifted, and agents are asked again"
+	case q.Do == journal.Probe && before.Hold == nil:
+		text = fmt.Sprintf("run %s is not held", run)
+	case q.Do == journal.Continue && before.Hold != nil:
+		text += "; the hold is ended"
 	case q.Do != journal.Continue:
 	case before.Held.IsZero() && limited:
 		text = fmt.Sprintf("run %s is not paused; %s", run, limitHolds(run, limit))

@@ -196,7 +196,12 @@ func (d *plainDisplay) line(e event.Event) string {
 			return d.itemNote(e)
 		}
 		return oneLine(e.Message)
-	case event.RunPaused, event.RunControlled:
+	case event.HoldStarted, event.HoldProbe:
+		if e.DelayMS == 0 {
+			return oneLine(e.Message)
+		}
+		return oneLine(e.Message) + "; one item is tried " + when(e.DelayMS)
+	case event.RunPaused, event.RunControlled, event.HoldEnded:
 		return oneLine(e.Message)
 	case event.AgentMessage:
 		if e.Index == 0 && e.Message != "" {

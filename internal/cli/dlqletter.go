@@ -13,8 +13,8 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
-	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -94,7 +94,7 @@ var letterFields = []struct {
 	{"index", func(i *letterInfo) any { return int64(i.Index) }},
 	{"class", func(i *letterInfo) any { return i.Class }},
 	{"message", func(i *letterInfo) any { return i.Message }},
-	{"group", func(i *letterInfo) any { return timeline.GroupOf(i.Class, i.Message) }},
+	{"group", func(i *letterInfo) any { return failure.Sign(i.Class, i.Step, i.Message).ID() }},
 	{"attempts", func(i *letterInfo) any { return int64(i.Attempts) }},
 	{"step", func(i *letterInfo) any { return i.Step }},
 	{"step_label", func(i *letterInfo) any { return i.StepLabel }},

@@ -147,7 +147,7 @@ func (a *app) dlqShow(ctx context.Context, run, id string) error {
 }
 
 // historyTypes are the events that a dead letter's history is made of.
-var historyTypes = []event.Type{event.ItemStarted, event.AttemptFailed, event.RetryScheduled, event.ItemRetry, event.ItemFinished, event.ItemRequeued}
+var historyTypes = []event.Type{event.ItemStarted, event.AttemptFailed, event.RetryScheduled, event.ItemRetry, event.ItemFinished, event.ItemRequeued, event.ItemReturned}
 
 // fill gathers the history, the logs and the commands.
 func (s *letterShown) fill(ctx context.Context, r *journal.Reader) error {
@@ -270,7 +270,13 @@ func (f failedAttempt) print(b *strings.Builder, p palette, width int) {
 		b.WriteString(fold(fmt.Sprintf("  %s  attempt %d at the item failed: %s", at, f.Attempt, f.text()), width, by) + "\n")
 		fmt.Fprintf(b, "  %s  attempt %d follows in %s\n", at, f.Attempt+1, millis(f.DelayMS))
 	case event.ItemRequeued:
-		fmt.Fprintf(b, "  %s  run again by `bide dlq retry`\n", at)
+		by := "by `bide dlq retry`"
+		if f.Message != "" {
+			by = "after a hold: " + f.text()
+		}
+		fmt.Fprintf(b, "  %s  run again %s\n", at, by)
+	case event.ItemReturned:
+		fmt.Fprintf(b, "  %s  does not count, because the map was held for it: %s\n", at, f.text())
 	case event.ItemFinished:
 		if f.Status == event.DeadLettered {
 			b.WriteString(fold(fmt.Sprintf("  %s  attempt %d at the item failed for good: %s", at, f.Attempt, f.text()), width, by) + "\n")

@@ -107,6 +107,8 @@ func (d *liveDisplay) Emit(e event.Event) {
 // lines is what stays of an event. The progress of a map is in the block.
 func (d *liveDisplay) lines(e event.Event) []string {
 	switch e.Type {
+	case event.HoldProbe:
+		return nil // the block says so
 	case event.ItemFinished, event.ItemRequeued, event.ItemRetry:
 		d.failed.take(e)
 		return nil

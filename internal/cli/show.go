@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -24,6 +26,7 @@ import (
 type shown struct {
 	runInfo
 	Resumes  int                  `json:"resumes"`
+	Hold     string               `json:"hold,omitempty"`            // what holds the map
 	Paused   time.Time            `json:"paused_since,omitzero"`     // by bide control
 	Limited  time.Time            `json:"rate_limit_until,omitzero"` // agents are not asked before
 	Class    string               `json:"class,omitempty"`
@@ -148,6 +151,10 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 	s := &shown{runInfo: infoOf(sum, nil), Resumes: st.Resumes, Class: st.Class, Usage: st.Usage,
 		Letters: sum.Items.DeadLettered, State: r.Dir(), Version: h.BideVersion, Errors: append([]journal.ErrorClass{}, st.Items.Errors()...), Notes: []string{}}
 	s.Message, s.Paused = st.Message, st.Held
+	var hold policy.HoldState
+	if st.Hold != nil && json.Unmarshal(st.Hold, &hold) == nil && (s.Status == event.Running || s.Resumable) {
+		s.Hold = fmt.Sprintf("%v, since %s; one item is tried at %s", hold, hold.Since.Local().Format(time.DateTime), hold.Next.Local().Format(time.TimeOnly))
+	}
 	if st.Pause.Until.After(time.Now()) && (s.Status == event.Running || s.Resumable) {
 		s.Limited = st.Pause.Until
 	}
@@ -356,6 +363,7 @@ func (a *app) printShown(s *shown) error {
 	line("file", visible(s.Path))
 	line("in", visible(s.Dir))
 	line("status", p.status(words(s.Status))+s.paused()+s.because())
+	line("held", visible(s.Hold))
 	line("held up", visible(s.Trouble))
 	line("started", s.times())
 	if s.Resumes > 0 {

@@ -75,6 +75,7 @@ func (g *guard) carryOut(q *journal.ControlRequest) {
 	case journal.Continue:
 		g.x.Life.Release()
 		g.control.tell((*mapper.Map).Wake)
+		g.control.tell(func(m *mapper.Map) { m.EndHold() })
 		said = "goes on"
 	case journal.RetryNow:
 		// Recorded before it is done: what waits after it is to be found waiting.
@@ -84,6 +85,13 @@ func (g *guard) carryOut(q *journal.ControlRequest) {
 			g.x.Life.RetryNow()
 		}
 		return
+	case journal.Probe:
+		said = "is not held"
+		g.control.tell(func(m *mapper.Map) {
+			if m.Probe() {
+				said = "tries one item now"
+			}
+		})
 	case journal.Parallel:
 		g.control.parallel.Store(int64(q.Parallel))
 		g.control.tell(func(m *mapper.Map) { m.SetParallel(q.Parallel) })

@@ -120,7 +120,7 @@ func nameOf(m *mask.Masker, it journal.Item) string {
 func (x *mapRun) agent(ctx context.Context, a *agentRun, at mapper.Attempt) error {
 	return x.r.x.Within(step.Finish(ctx), x.timeout, "the agent of item "+cmp.Or(at.Label, a.item.ID), func(ctx context.Context) error {
 		it := x.itemOf(a.item)
-		it.Attempt, it.Recoveries, it.Last = a.attempt, at.Recoveries, at.Last
+		it.Attempt, it.Recoveries, it.Last, it.Probe = a.attempt, at.Recoveries, at.Last, at.Probe
 		p, err := x.r.x.ForItem(x.p, it)
 		if err != nil {
 			return err

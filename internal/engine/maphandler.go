@@ -10,6 +10,15 @@ import (
 	"github.com/bide-dev/bide/internal/step"
 )
 
+// onHold runs the steps of on_hold, once for each hold.
+func (x *mapRun) onHold(ctx context.Context, h mapper.Held) error {
+	p := x.p
+	p.Scope = x.p.Scope.Child()
+	p.Rounds = "#" + h.Since.UTC().Format("20060102T150405.000000000")
+	p.Scope.Set("hold", map[string]any{"signature": h.Signature.ID(), "message": h.Message, "items": int64(h.Items)})
+	return x.r.x.Sequence(ctx, p, x.r.file.Policy.OnHold)
+}
+
 // Handle runs the handler of an item that failed for good: on_item_failure:
 // {custom: NAME}. It reads what is recorded and nothing else, so that it makes no
 // difference whether the run was interrupted before; what an earlier life of the run

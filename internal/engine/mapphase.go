@@ -92,6 +92,9 @@ func (r *run) newMap(ctx context.Context, p step.Site, n int) (*mapRun, error) {
 		},
 		Requeued: r.tally.classes.forget, Deciding: deciding,
 	}
+	if len(r.file.Policy.OnHold) > 0 {
+		options.OnHold = x.onHold
+	}
 	x.m, err = mapper.New(options)
 	x.p.Pauses = x.m
 	return x, err
@@ -169,6 +172,7 @@ func (r *run) mapConfig(ctx context.Context, p step.Site) (policy.Config, error)
 		cfg.Breaker = &b
 	}
 	cfg.Retry = ItemRetry(ep)
+	cfg.SameError = ep.SameError
 	return cfg, nil
 }
 
@@ -266,7 +270,7 @@ func (x *mapRun) restore(ctx context.Context) error {
 		return err
 	}
 	rec := mapper.Recorded{
-		Items: st.Items.All(), Breaker: st.Breakers[mapper.Breaker].Data, Pause: x.r.x.Agents.Pause(),
+		Items: st.Items.All(), Breaker: st.Breakers[mapper.Breaker].Data, Hold: st.Hold, Pause: x.r.x.Agents.Pause(),
 		Event: earlier.Event, TakeOver: x.takeOver,
 		GoOn: x.r.resumed() && st.Status != "" && st.Status != event.Running,
 	}
@@ -310,6 +314,8 @@ func stopText(s policy.StopReason, ep workflow.ErrorPolicy) string {
 		return "an item failed for good (continue_on_failure: false)"
 	case policy.ByItemFailure:
 		return "an item failed for good (on_item_failure: stop)"
+	case policy.BySameError:
+		return "the same thing keeps failing (same_error)"
 	case policy.ByRateLimit:
 		return "a rate limit lasts longer than max_wait"
 	case policy.ByShortage:

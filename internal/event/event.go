@@ -45,6 +45,10 @@ const (
 	ItemFinished    Type = "item_finished"
 	ItemRequeued    Type = "item_requeued"
 	ItemRemoved     Type = "item_removed"
+	ItemReturned    Type = "item_returned"
+	HoldStarted     Type = "hold_started"
+	HoldProbe       Type = "hold_probe"
+	HoldEnded       Type = "hold_ended"
 	BreakerChanged  Type = "breaker_changed"
 	RunPaused       Type = "run_paused"
 	PauseEnded      Type = "pause_ended"
@@ -162,6 +166,12 @@ func Aside(path string) bool {
 //	                           result; of a dead letter, the letter; of an unchanged item, what it gave in that run)
 //	item_requeued, …_removed   Item, Index: a dead letter that is run again, or was purged; Data {"item"} is its data from now on, where
 //	                           it was edited
+//	item_returned              Item, Index, Attempt (the one that failed) or Attempts (of one that was given back later), Class, Message,
+//	                           Retry (what its retries go on with), Data (the failed attempt): with same_error, what failed as the map is
+//	                           held for does not count. Status is running of an item that runs again already
+//	hold_started, …_probe      Class, Message (what fails, and when the next item is tried), Total (the items that failed so), DelayMS
+//	                           (until the next probe), Data (the hold): no item starts but probes
+//	hold_ended                 Class, Message (why), Total, DurationMS, Data (the hold as it was)
 //	breaker_changed            Label (whose breaker), From, To, Data (its snapshot)
 //	run_paused                 DelayMS, Message, Data (a [Pause]): a rate limit holds back new agents
 //	pause_ended                an agent got another answer: the next rate limit begins a new series of pauses

@@ -27,8 +27,12 @@ func (s *State) Apply(e event.Event) error {
 	case event.StepRequeued:
 		delete(s.Steps, e.Step)
 		s.Status, s.Finished, s.Class, s.Message = event.Interrupted, time.Time{}, "", ""
-	case event.ItemStarted, event.ItemRetry, event.ItemMerging, event.ItemHandlerDue, event.ItemFinished, event.ItemRequeued, event.ItemRemoved:
+	case event.ItemStarted, event.ItemRetry, event.ItemMerging, event.ItemHandlerDue, event.ItemFinished, event.ItemRequeued, event.ItemRemoved, event.ItemReturned:
 		return s.applyItem(e)
+	case event.HoldStarted, event.HoldProbe:
+		s.Hold = e.Data
+	case event.HoldEnded:
+		s.Hold = nil
 	case event.ItemsCompared:
 		s.Compared = true
 	case event.BreakerChanged:
@@ -288,7 +292,14 @@ func (s *State) applyItem(e event.Event) error {
 				put(&t.edited, e.Index, d.Item)
 			}
 		}
+		t.giveBack(e)
 		s.outdate()
+	case event.ItemReturned:
+		if e.Status != event.Running {
+			t.set(e.Index, ItemPending)
+		}
+		t.attempt(e.Index, e.Attempt)
+		t.giveBack(e)
 	case event.ItemRemoved:
 		if t.status[e.Index-1] == ItemDeadLettered {
 			t.set(e.Index, ItemFailed)
@@ -458,7 +469,7 @@ func (r *Reader) countItems(ctx context.Context, want int) (int, error) {
 // of work items.
 func isItem(kind event.Type) bool {
 	switch kind {
-	case event.ItemStarted, event.ItemRetry, event.ItemMerging, event.ItemHandlerDue, event.ItemFinished, event.ItemRequeued, event.ItemRemoved:
+	case event.ItemStarted, event.ItemRetry, event.ItemMerging, event.ItemHandlerDue, event.ItemFinished, event.ItemRequeued, event.ItemRemoved, event.ItemReturned:
 		return true
 	}
 	return false

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
 )
 
 // maxUnlisted is the highest index of an item that is believed where no item
@@ -122,4 +125,28 @@ func (t *Items) update(index int, f func(*special)) {
 	s := t.special[index]
 	f(&s)
 	t.special[index] = s
+}
+
+// giveBack takes back failed attempts of an item: its retries go on with what the event
+// carries, and its attempts are numbered on.
+func (t *Items) giveBack(e event.Event) {
+	if e.Retry == nil {
+		return
+	}
+	t.update(e.Index, func(x *special) {
+		began := x.retry.Began
+		x.retry = Retry{Failures: e.Retry.Attempt}
+		x.retry.wait(e)
+		x.retry.NotBefore = time.Time{}
+		if x.retry.Began.IsZero() {
+			x.retry.Began = began
+		}
+		x.before = cmp.Or(max(e.Attempt, e.Attempts), int(t.attempts[e.Index-1])) - e.Retry.Attempt
+		if e.Status != event.Running {
+			x.since, x.left = 0, false
+		}
+		if e.Attempt > 0 {
+			x.failed = e.Seq
+		}
+	})
 }

@@ -56,6 +56,7 @@ type ControlRequest struct {
 const (
 	Pause    = "pause"     // start nothing new; what runs goes on
 	Continue = "continue"  // start again
+	Probe    = "probe"     // try one item of a map that is held
 	Parallel = "parallel"  // items at once
 	RetryNow = "retry-now" // retries that wait begin at once
 )

@@ -38,6 +38,9 @@ type State struct {
 	Pauses int         // how many run_paused there are
 	Pause  event.Pause // the last one, unless a pause_ended followed
 
+	// Hold is the data of the last fact of the hold of the map; nil where it is not held.
+	Hold json.RawMessage
+
 	// Held is when the run was paused with a request that holds still; zero for
 	// none. Parallel is how many items at once were asked for last; 0 for none.
 	Held     time.Time

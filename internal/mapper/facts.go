@@ -125,6 +125,7 @@ type Due struct {
 type handling struct {
 	index int
 	due   Due
+	hold  *Held // of a hold that began: the handler is on_hold
 }
 
 // ClassRecovery is the class of an item that took the whole run down too often.
@@ -171,6 +172,7 @@ func (x *Map) recordEnd(e *ending, v policy.Verdict, now time.Time) *handling {
 		x.names[v.Item] = name{e.a.Item.ID, e.a.Label}
 	}
 	facts = append(facts, fact)
+	facts = append(facts, x.holds(v.Holds, now)...)
 	facts = append(facts, x.shown(v.Show)...)
 	if v.Stop != policy.NotStopped {
 		facts = append(facts, event.Event{Time: now, Type: event.Note, Message: "the map stops: " + x.stopText(v.Stop)})
@@ -196,6 +198,8 @@ func (x *Map) fact(e *ending, v *policy.Verdict, now time.Time) (fact event.Even
 		fact.Type, fact.Status, fact.Attempts, fact.Data = event.ItemFinished, event.Skipped, e.a.Number, e.data
 	case policy.ItemReturned, policy.ItemPaused:
 		fact.Type, fact.Status, fact.Attempt = event.ItemFinished, event.Interrupted, e.a.Number
+	case policy.ItemHeld:
+		x.returned(&fact, e, v)
 	case policy.ItemRetry:
 		x.letter(&fact, e, v)
 		fact.Type, fact.Attempt, fact.DelayMS, fact.Retry = event.ItemRetry, e.a.Number, v.Delay.Milliseconds(), &v.Retry

@@ -28,6 +28,7 @@ type job struct {
 // starting is an agent that is to be started.
 type starting struct {
 	index, number, recoveries int
+	probe                     bool
 	last                      *failure.Failure
 	at                        time.Time
 }
@@ -127,7 +128,7 @@ func (x *Map) start(d policy.Decision, now time.Time) {
 	}
 	x.record(x.breaker(change, now)...)
 	index := d.Item + 1
-	x.give(job{start: &starting{index: index, number: x.before[index] + d.Attempt, recoveries: d.Recoveries, last: x.last[index], at: now}})
+	x.give(job{start: &starting{index: index, number: x.before[index] + d.Attempt, recoveries: d.Recoveries, probe: d.Probe, last: x.last[index], at: now}})
 	delete(x.last, index)
 }
 

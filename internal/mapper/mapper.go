@@ -36,6 +36,8 @@ type Options struct {
 	// Held says whether no item may start for now; nil: it never is so. It is asked
 	// before each start, and after each [Map.Wake].
 	Held func() bool
+	// OnHold runs what the file wants to be run when the map is held; nil for nothing.
+	OnHold func(ctx context.Context, h Held) error
 	// StopText puts the reason of a policy that stopped the map in words.
 	StopText func(policy.StopReason) string
 	// Deciding, if not nil, is told of whose attempt the machine decides next, so
@@ -71,6 +73,8 @@ type Attempt struct {
 	Number int
 	// Recoveries is how often the whole run went down while the item ran.
 	Recoveries int
+	// Probe says that the map is held, and this attempt finds out whether it need be.
+	Probe bool
 	// Last is how the attempt before this one failed: its class, message and exit
 	// status; nil: there was none.
 	Last  *failure.Failure

@@ -20,6 +20,7 @@ type Recorded struct {
 	Items   iter.Seq2[int, journal.ItemRecord]
 	Breaker json.RawMessage // of the last breaker_changed of the map; nil for none
 	Pause   event.Pause
+	Hold    json.RawMessage // of the last fact of a hold that lasts; nil for none
 	// Event reads the event of a number.
 	Event func(ctx context.Context, seq int64) (event.Event, error)
 	// TakeOver finishes an item whose work was being merged when the process
@@ -52,7 +53,7 @@ func (x *Map) Restore(ctx context.Context, rec Recorded) error {
 		}
 	}
 	x.machine.Resume(rec.GoOn)
-	return nil
+	return x.restoreHold(rec.Hold)
 }
 
 func (x *Map) restoreItem(ctx context.Context, all *Recorded, index int, rec journal.ItemRecord) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
 )
@@ -69,7 +70,7 @@ func (x *Map) note(format string, args ...any) {
 // agent runs an agent, and gives what is to be told.
 func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
 	it, err := x.feed.item(ctx, s.index)
-	a := Attempt{Item: it, Number: s.number, Recoveries: s.recoveries, Last: s.last, Start: s.at}
+	a := Attempt{Item: it, Number: s.number, Recoveries: s.recoveries, Last: s.last, Probe: s.probe, Start: s.at}
 	if err == nil {
 		err = x.Recorder.Record(x.started(&a))
 	}
@@ -107,11 +108,17 @@ func (e *ending) outcome() policy.Outcome {
 	if e.Skipped {
 		o.Err = nil
 	}
+	if o.Err != nil {
+		o.Signature = failure.Sign(e.Failure.Class, e.Step, e.Failure.Message)
+	}
 	return o
 }
 
 // handle runs an item's handler, and gives what is to be told.
 func (x *Map) handle(ctx context.Context, w *worker, h *handling) func() {
+	if h.hold != nil {
+		return x.onHold(ctx, w, h.hold)
+	}
 	it, err := x.feed.item(ctx, h.index)
 	if err == nil {
 		err = x.Template.Handle(ctx, it, h.due)
@@ -121,4 +128,12 @@ func (x *Map) handle(ctx context.Context, w *worker, h *handling) func() {
 		x.handled(it.ID, h, err)
 		x.free(w)
 	}
+}
+
+// onHold runs what is to be run when the map is held. That it fails is a warning.
+func (x *Map) onHold(ctx context.Context, w *worker, h *Held) func() {
+	if err := x.OnHold(ctx, *h); err != nil {
+		x.note("on_hold failed: %v", err)
+	}
+	return func() { x.free(w) }
 }

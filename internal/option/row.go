@@ -61,6 +61,7 @@ const (
 	Batch                     // the flags of batch
 	Backoff                   // the flags of backoff
 	InRule                    // a rule of a policy, in each of these
+	Probe                     // the waits before the probes of a hold
 
 	Command = Exec | Batch | Backoff
 )

@@ -132,6 +132,11 @@ func (c *collection) restored(item int, s ItemState) {
 	}
 }
 
+// forget takes an item's error out of those that are to be shown.
+func (c *collection) forget(item int) {
+	c.held = slices.DeleteFunc(c.held, func(r Report) bool { return r.Item == item })
+}
+
 // item counts an item that failed for good, and gives the errors to show now.
 func (c *collection) item(v *Verdict, class, message string) []Report {
 	cc := c.count(class)

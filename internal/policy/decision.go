@@ -5,6 +5,7 @@ import (
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -35,12 +36,13 @@ const (
 	HoldRateLimit      // a rate limit pauses all agents
 	HoldResources      // the system has no room for another process
 	HoldBreaker        // the breaker is open, or lets no further probe in
+	HoldSameError      // the same thing keeps failing: see [SameError]
 )
 
-var holdNames = [...]string{"", "retry", "start_delay", "rate_limit", "resources", "circuit_open"}
+var holdNames = [...]string{"", "retry", "start_delay", "rate_limit", "resources", "circuit_open", "same_error"}
 
-// String gives "", "retry", "start_delay", "rate_limit", "resources" or
-// "circuit_open".
+// String gives "", "retry", "start_delay", "rate_limit", "resources",
+// "circuit_open" or "same_error".
 func (h Hold) String() string {
 	if int(h) < len(holdNames) {
 		return holdNames[h]
@@ -78,6 +80,9 @@ const (
 	// ByShortage: the system had no room to start anything for a minute. No item
 	// has failed by it; a resume goes on with them.
 	ByShortage StopReason = "resources"
+	// BySameError: the same thing kept failing, by same_error. What failed so is
+	// pending; a resume goes on with it.
+	BySameError StopReason = "same_error"
 )
 
 // Decision is the answer of [Machine.Next].
@@ -88,6 +93,8 @@ type Decision struct {
 	Item, Attempt int
 	// Recoveries is how many times the item was running when the run went down.
 	Recoveries int
+	// Probe says that the map is held, and this start finds out whether it need be.
+	Probe bool
 	// Until is when to ask again; only of Wait.
 	Until time.Time
 	// Hold is what holds back the next start; of Wait, and of Idle where it
@@ -122,6 +129,9 @@ type Outcome struct {
 	RetryAfter time.Duration
 	// Err is why it failed.
 	Err error
+	// Signature is what the failure has in common with others of its cause, for
+	// SameError.
+	Signature failure.Signature
 	// Judged is what the item-level retry policy said of it where the agent ran;
 	// nil where the machine is to ask it.
 	Judged *Judged
@@ -155,9 +165,12 @@ const (
 	ItemFailed
 	// ItemUnchanged: finished, by an earlier run; only of Restore.
 	ItemUnchanged
+	// ItemHeld: failed as others did before it, by which the map is held; starts again
+	// as if it had not been tried.
+	ItemHeld
 )
 
-var fateNames = [...]string{"succeeded", "passed", "retry", "paused", "returned", "dead_lettered", "skipped", "handled", "failed", "unchanged"}
+var fateNames = [...]string{"succeeded", "passed", "retry", "paused", "returned", "dead_lettered", "skipped", "handled", "failed", "unchanged", "held"}
 
 // String gives the fate as one word.
 func (f Fate) String() string {
@@ -209,6 +222,8 @@ type Verdict struct {
 	PausedUntil time.Time
 	// Breaker is set where this changed the state of the breaker.
 	Breaker *BreakerChange
+	// Holds are set where this changed the hold of the map.
+	Holds []HoldChange
 	// Show are the errors to be shown now, by Config.ErrorCollection.
 	Show []Report
 }

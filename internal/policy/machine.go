@@ -30,6 +30,8 @@ type Machine struct {
 	breaker *circuit.Machine // nil without one
 	told    circuit.State    // the breaker's state as last told to the driver
 
+	hold *holding // nil without SameError
+
 	stop     StopReason
 	ramp     ramp
 	limit    RateLimit
@@ -73,6 +75,9 @@ func New(cfg Config, n int) (*Machine, error) {
 		}
 		m.breaker = b
 	}
+	if cfg.SameError != nil {
+		m.hold = newHolding(*cfg.SameError)
+	}
 	m.ramp.left = cfg.MaxParallel
 	m.limit, m.shortage = NewRateLimit(cfg.RateLimitMaxWait), newShortage()
 	m.counts = Counts{Total: n, Pending: n}
@@ -89,6 +94,8 @@ func (m *Machine) Next(now time.Time) Decision {
 		return Decision{Kind: Idle}
 	case m.busy > 0 && m.room.full(m.busy):
 		return Decision{Kind: Idle, Hold: HoldResources}
+	case m.busy > 0 && m.stop == NotStopped && m.probing():
+		return Decision{Kind: Idle, Hold: HoldSameError}
 	case m.stop != NotStopped:
 		return Decision{Kind: Finished, Status: Stopped}
 	case open == 0 && m.counts.FailedForGood > 0:
@@ -119,6 +126,10 @@ func (m *Machine) nextStart(t instant, now time.Time) Decision {
 	hold(HoldRamp, m.ramp.notBefore(m.cfg.StartDelay))
 	hold(HoldRateLimit, m.limit.until)
 	hold(HoldResources, m.shortage.until)
+	if m.hold != nil && m.hold.on != nil {
+		d.Probe = true
+		hold(HoldSameError, instantOf(m.hold.on.Next))
+	}
 	wait, busy := m.breakerHold(now)
 	if busy {
 		return Decision{Kind: Idle, Hold: HoldBreaker}
@@ -185,6 +196,9 @@ func (m *Machine) begin(d Decision, now time.Time, lease int) (*BreakerChange, e
 		s.record = m.waiting.pop()
 		m.counts.Retrying--
 	}
+	if d.Probe {
+		m.hold.probe = item
+	}
 	m.started = true
 	m.running[item] = s
 	m.counts.Running++
@@ -221,11 +235,12 @@ func (m *Machine) finish(item int, o Outcome, now time.Time) Verdict {
 	}
 	limited := o.RateLimited && !o.OK && !o.Skipped && !o.Cancelled && m.cfg.RateLimitMaxWait > 0
 	v := Verdict{Item: item, Attempt: int(s.failed) + 1}
-	v.Breaker = m.answerBreaker(s.ticket, o, limited, now)
+	v.Breaker = m.answerBreaker(s.ticket, o, limited || m.alike(&o), now)
 	if !limited && !o.Cancelled {
 		m.limit.Answered(s.round)
 	}
 	switch {
+	case m.hold != nil && m.observe(&v, &s, o, limited, now):
 	case o.OK:
 		v.Fate = ItemSucceeded
 	case o.Skipped:
@@ -238,6 +253,9 @@ func (m *Machine) finish(item int, o Outcome, now time.Time) Verdict {
 		s.notBefore = instantOf(v.NotBefore)
 	default:
 		m.failed(&v, &s.record, o, now)
+		if m.hold != nil {
+			m.hold.settled(item, v.Fate, int(s.failed))
+		}
 	}
 	if !v.Fate.Final() {
 		m.waiting.push(s.record)
@@ -250,6 +268,7 @@ func (m *Machine) finish(item int, o Outcome, now time.Time) Verdict {
 	if o.Halt != NotStopped {
 		m.Halt(o.Halt)
 	}
+	m.overHold(&v)
 	return v
 }
 

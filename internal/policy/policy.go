@@ -149,6 +149,8 @@ type Config struct {
 	// machine knows of each agent whether it still runs, and tells changes
 	// of state in its answers.
 	Breaker *circuit.Config
+	// SameError holds the map while the same thing keeps failing; nil means never.
+	SameError *SameError
 	// StartDelay is the least time between two starts until MaxParallel agents
 	// have been started, at the beginning and after each rate-limit pause; 0
 	// means none.
@@ -204,6 +206,9 @@ func (c Config) Validate() error {
 	}
 	if r := c.Retry; r != nil {
 		errs = append(errs, validateRetry(r)...)
+	}
+	if c.SameError != nil {
+		errs = append(errs, c.SameError.validate()...)
 	}
 	if b := c.Breaker; b != nil {
 		if b.Lease != 0 || b.OnChange != nil {

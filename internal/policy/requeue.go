@@ -23,10 +23,14 @@ func (m *Machine) Requeue(item int, now time.Time) error {
 	case m.stop != NotStopped || m.Next(now).Kind == Finished:
 		return ErrOver
 	}
-	m.waiting.push(record{item: uint32(item), began: instantOf(now), first: longAgo, notBefore: longAgo})
+	m.requeue(item, longAgo, now)
+	return nil
+}
+
+func (m *Machine) requeue(item int, at instant, now time.Time) {
+	m.waiting.push(record{item: uint32(item), began: instantOf(now), first: longAgo, notBefore: at})
 	m.counts.DeadLettered--
 	m.counts.Failed--
 	m.counts.FailedForGood--
 	m.counts.Retrying++
-	return nil
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/bide-dev/bide/retry"
@@ -96,39 +97,59 @@ func (w waiting) less(i, j int) bool {
 
 func (w *waiting) push(r record) {
 	*w = append(*w, r)
+	w.up(len(*w) - 1)
+}
+
+// pop takes the top off; the heap must not be empty.
+func (w *waiting) pop() record { return w.remove(0) }
+
+// remove takes out the record at a place.
+func (w *waiting) remove(i int) record {
 	h := *w
-	for i := len(h) - 1; i > 0; {
+	r := h[i]
+	last := len(h) - 1
+	h[i] = h[last]
+	*w = h[:last]
+	if i < last {
+		w.down(i)
+		w.up(i)
+	}
+	return r
+}
+
+// up lets a record rise to its place.
+func (w waiting) up(i int) {
+	for i > 0 {
 		parent := (i - 1) / 2
-		if !h.less(i, parent) {
+		if !w.less(i, parent) {
 			return
 		}
-		h[i], h[parent] = h[parent], h[i]
+		w[i], w[parent] = w[parent], w[i]
 		i = parent
 	}
 }
 
-// pop takes the top off; the heap must not be empty.
-func (w *waiting) pop() record {
-	h := *w
-	top := h[0]
-	last := len(h) - 1
-	h[0] = h[last]
-	h = h[:last]
-	*w = h
-	for i := 0; ; {
+// down lets a record sink to its place.
+func (w waiting) down(i int) {
+	for {
 		least := i
-		if l := 2*i + 1; l < last && h.less(l, least) {
+		if l := 2*i + 1; l < len(w) && w.less(l, least) {
 			least = l
 		}
-		if r := 2*i + 2; r < last && h.less(r, least) {
+		if r := 2*i + 2; r < len(w) && w.less(r, least) {
 			least = r
 		}
 		if least == i {
-			return top
+			return
 		}
-		h[i], h[least] = h[least], h[i]
+		w[i], w[least] = w[least], w[i]
 		i = least
 	}
+}
+
+// find gives the place of an item, -1 where it does not wait.
+func (w waiting) find(item int) int {
+	return slices.IndexFunc(w, func(r record) bool { return int(r.item) == item })
 }
 
 // bitset marks the items that a resume found already begun or finished.

@@ -24,6 +24,7 @@ var Variables = []struct{ Group, Name, Doc string }{
 	{"Set for what bide runs", "BIDE_ATTEMPT", "the number of the attempt at the step, from 1; in a map on top of the attempts at the item"},
 	{"Set for what bide runs", "BIDE_LAST_EXIT", "from the second attempt on: the exit status of the one before; empty where it had none"},
 	{"Set for what bide runs", "BIDE_LAST_ERROR", "from the second attempt on: what went wrong in the one before"},
+	{"Set for what bide runs", "BIDE_PROBE", "in a map: 1 for an item that is tried while the map is held by same_error"},
 	{"Set for what bide runs", "BIDE_RECOVERED", "in a map: how often the item was begun by a process that died; not set if never"},
 	{"Set for what bide runs", "BIDE_STATUS", "in `finally`: how the run ended: succeeded, failed or completed_with_failures"},
 	{"Set for what bide runs", "BIDE_MESSAGE", "in `finally`: why it failed; empty where it did not"},

@@ -23,6 +23,8 @@ type Item struct {
 	// Attempt is the number of the attempt at it, from 1; Recoveries is how often
 	// it was in flight when its process died.
 	Attempt, Recoveries int
+	// Probe says that the map is held, and this attempt finds out whether it need be.
+	Probe bool
 	// Last is how the attempt before this one failed; nil: there was none.
 	Last *failure.Failure
 	Data []byte // its JSON text
@@ -42,6 +44,9 @@ func (x *Executor) ForItem(p Site, it Item) (Site, error) {
 	p = p.With("BIDE_ATTEMPT", strconv.Itoa(it.Attempt), "BIDE_ITEM", id)
 	if it.Last != nil {
 		p = p.With(TriedEnv(x.Values.Mask(), it.Attempt, it.Last)...)
+	}
+	if it.Probe {
+		p = p.With("BIDE_PROBE", "1")
 	}
 	if it.Recoveries > 0 {
 		p = p.With("BIDE_RECOVERED", strconv.Itoa(it.Recoveries))

@@ -97,7 +97,7 @@ func (f *Fold) Event(e event.Event) {
 		f.stepEnded(e)
 	case event.ItemStarted:
 		f.itemStarted(e)
-	case event.ItemRetry, event.ItemFinished:
+	case event.ItemRetry, event.ItemFinished, event.ItemReturned:
 		f.itemEnded(e)
 	case event.ItemRequeued, event.ItemRemoved:
 		f.moves(e.Index, "")
@@ -107,7 +107,7 @@ func (f *Fold) Event(e event.Event) {
 		f.paused(e)
 	case event.AgentUsage:
 		f.usage(e)
-	case event.Note, event.RunControlled:
+	case event.Note, event.RunControlled, event.HoldStarted, event.HoldEnded:
 		f.log(Record{Time: e.Time, Severity: Warn, Body: e.Message}, e)
 	case event.RunFinished:
 		f.finish(e)

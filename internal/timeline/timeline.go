@@ -46,6 +46,9 @@ type Timeline struct {
 	Notes           []string
 	Changes         []string  // what was asked of it while it went on, and what its items were compared with
 	Held            time.Time // since when it is paused by bide control; zero if it is not
+	// Hold says what holds the map, and Probe when an item is tried; "" where it is not held.
+	Hold  string
+	Probe time.Time
 	// Waited sums the waits by their source, those of work items included.
 	Waited map[string]Sum
 	// Tries counts the attempts of steps outside of work items; ItemTries, the
@@ -190,6 +193,12 @@ func (t *Timeline) Apply(e event.Event) {
 		t.goOn(e.Time)
 	case event.PhaseStarted, event.PhaseFinished:
 		t.phaseChanged(e)
+	case event.HoldStarted, event.HoldProbe:
+		t.Hold, t.Probe = e.Message, e.Time.Add(millis(e.DelayMS))
+		t.holdChanged(e)
+	case event.HoldEnded:
+		t.Hold, t.Probe = "", time.Time{}
+		t.holdChanged(e)
 	case event.BreakerChanged:
 		t.Breakers = append(t.Breakers, Breaker{e.Time, e.Label, e.From, e.To})
 	case event.Note:
@@ -230,6 +239,14 @@ func (t *Timeline) Took(now time.Time) (took time.Duration) {
 		took += max(0, l.To.Sub(l.From))
 	}
 	return took
+}
+
+// holdChanged keeps what happened to a hold; that a probe failed like those before says
+// nothing new.
+func (t *Timeline) holdChanged(e event.Event) {
+	if e.Type != event.HoldProbe {
+		t.Changes = append(t.Changes, e.Message)
+	}
 }
 
 // latest notes the time of an event: the last sign of life of a process.

@@ -135,27 +135,6 @@ func TestTree(t *testing.T) {
 	}
 }
 
-func TestPattern(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"exit status 7: bad shard 14":                      "exit status N: bad shard N",
-		"open /tmp/a/b.txt: no such file":                  "open PATH: no such file",
-		"GET https://example.org/x/1?id=2: 503 after 1.5s": "GET https:PATH?id=N: N after Ns",
-		"run 01M80ZA97AKTAW1E3N5EK2HTNJ failed":            "run ID failed",
-		"commit 3f2a9c1b44 is gone\nand more":              "commit ID is gone",
-		strings.Repeat("y", 500):                           strings.Repeat("y", maxPattern),
-		"a dash - and dots ...":                            "a dash - and dots ...",
-		"ÜBER 3 Äpfel":                                     "ÜBER N Äpfel",
-	} {
-		if got := Pattern(in); got != want {
-			t.Errorf("the pattern of %q is %q, want %q", in, got, want)
-		}
-	}
-	if GroupOf("exit", "shard 1") != GroupOf("exit", "shard 22") || GroupOf("exit", "shard 1") == GroupOf("timeout", "shard 1") {
-		t.Error("groups go by class and pattern")
-	}
-}
-
 func TestNow(t *testing.T) {
 	t.Parallel()
 	line := told(journal.Header{Kind: "workflow"},

@@ -3,6 +3,7 @@ package timeline
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -35,6 +36,9 @@ func (t *Timeline) Now(now time.Time, items journal.Counts, due time.Time) strin
 	if !t.Held.IsZero() {
 		return "It is paused since " + t.Held.Local().Format("15:04") + ": it starts nothing new until it is told to continue."
 	}
+	if t.Hold != "" {
+		return t.Holds(now) + "."
+	}
 	if n := len(t.Pauses); n > 0 && t.Pauses[n-1].To.After(now) {
 		return "A rate limit holds back all agents for another " + Short(t.Pauses[n-1].To.Sub(now)) + "."
 	}
@@ -45,6 +49,15 @@ func (t *Timeline) Now(now time.Time, items journal.Counts, due time.Time) strin
 		return nowItems(now, items, due)
 	}
 	return "It is between two steps."
+}
+
+// Holds says what holds the map, and when an item is tried.
+func (t *Timeline) Holds(now time.Time) string {
+	s := "T" + strings.TrimPrefix(t.Hold, "t")
+	if left := t.Probe.Sub(now); left > 0 {
+		return s + "; one item is tried in " + Short(left)
+	}
+	return s + "; one item is being tried"
 }
 
 func nowItems(now time.Time, items journal.Counts, due time.Time) string {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
 )
@@ -101,7 +102,7 @@ func (run *run) stepCauses() []cause {
 			text += ": " + clip(r.Message, 500)
 		}
 		same := func(c cause) bool {
-			return c.Class == r.Class && timeline.Pattern(c.Text) == timeline.Pattern(text)
+			return failure.Sign(c.Class, "", c.Text) == failure.Sign(r.Class, "", text)
 		}
 		if i := slices.IndexFunc(list, same); i >= 0 {
 			list[i].Count++
@@ -116,6 +117,9 @@ func (run *run) stepCauses() []cause {
 func (run *run) waits(now time.Time) (out []string) {
 	if !run.held {
 		return nil
+	}
+	if run.line.Hold != "" {
+		out = append(out, run.line.Holds(now)+"; bide control "+run.id+" probe tries one now, continue ends the hold")
 	}
 	if n := len(run.items.due); n > 0 {
 		s := timeline.Number(n) + " items wait for a retry"

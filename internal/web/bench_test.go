@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
-	"github.com/bide-dev/bide/internal/timeline"
 )
 
 // mapOf records a map of n items, of which one in so many is a dead letter.
@@ -111,7 +111,7 @@ func BenchmarkLetters(b *testing.B) {
 	first := time.Since(began)
 	for b.Loop() {
 		s.page("/runs/" + id + "/dlq?from=5000")
-		s.page("/runs/" + id + "/dlq?class=exit&group=" + timeline.GroupOf("exit", "bad c 2 of /data/2"))
+		s.page("/runs/" + id + "/dlq?class=exit&group=" + failure.Sign("exit", "", "bad c 2 of /data/2").ID())
 	}
 	b.ReportMetric(first.Seconds(), "s/first")
 }
@@ -134,7 +134,7 @@ func TestManyLetters(t *testing.T) {
 	if rows := strings.Count(body, `aria-label="Retry item`); rows != perPage || !strings.Contains(body, "from=100") {
 		t.Errorf("a page has %d letters, want %d and a next page", rows, perPage)
 	}
-	body = s.page("/runs/" + id + "/dlq?group=" + timeline.GroupOf("exit", "bad c 2 of /data/2"))
+	body = s.page("/runs/" + id + "/dlq?group=" + failure.Sign("exit", "", "bad c 2 of /data/2").ID())
 	if rows := strings.Count(body, `aria-label="Retry item`); rows != 100 || strings.Contains(body, "bad d 3 of") && strings.Contains(body, "<td class=\"msg\">bad d") {
 		t.Errorf("a group has %d letters, want its 100", rows)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/value"
@@ -138,6 +139,14 @@ func (t *items) take(f *journal.Fact) {
 		t.ended(index, f, false)
 	case event.ItemFinished:
 		t.finished(i, f)
+	case event.ItemReturned:
+		if f.Status() == event.Running {
+			return // it runs again already
+		}
+		t.set(i, journal.ItemPending)
+		if f.Attempt() > 0 {
+			t.ended(index, f, false)
+		}
 	case event.ItemRequeued:
 		t.set(i, journal.ItemPending)
 		t.class(i, "")
@@ -321,14 +330,24 @@ func (t *items) deadLetter(i int, f *journal.Fact) {
 	t.set(i, journal.ItemDeadLettered)
 	t.forget(i + 1)
 	class, message := f.Class(), f.Message()
-	id := timeline.GroupOf(class, message)
+	sign := failure.Sign(class, failedStep(f.Data()), message)
+	id := sign.ID()
 	g := t.groups[id]
 	if g == nil {
-		g = &group{ID: id, Class: class, Pattern: timeline.Pattern(message), Example: clip(message, 500)}
+		g = &group{ID: id, Class: class, Pattern: sign.Pattern, Example: clip(message, 500)}
 		value.Put(&t.groups, id, g)
 	}
 	g.Count++
 	value.Put(&t.letters, i+1, letter{group: g})
+}
+
+// failedStep is the path of the step that failed, in the text of a dead letter. Before
+// the letter's own members stand those of the result, whose steps are others.
+func failedStep(letter string) string {
+	_, own, _ := strings.Cut(letter, `"correlation_id":`)
+	_, path, _ := strings.Cut(own, `"step":"`)
+	path, _, _ = strings.Cut(path, `"`)
+	return path
 }
 
 // forget takes an item's dead letter away.

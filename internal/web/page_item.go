@@ -281,6 +281,11 @@ func (b *itemBody) take(e event.Event) {
 			b.Letter = &line
 		}
 		b.result(e)
+	case event.ItemReturned:
+		line.Text = "does not count: the map is held for what failed"
+		if e.Attempt > 0 {
+			line.Text = "attempt " + strconv.Itoa(e.Attempt) + " failed and does not count: the map is held for it"
+		}
 	case event.ItemRequeued:
 		line.Text = "is run again"
 		b.Letter = nil

@@ -25,6 +25,7 @@ type use struct {
 	phase   byte
 	loop    bool // inside a foreach
 	handler bool // inside something that follows a failure
+	hold    bool // inside on_hold
 	code    bool // a shell may have a variable of this name of its own
 	maybe   bool // it has a default, so it may be missing
 }
@@ -38,7 +39,7 @@ func (d *decoder) note(u use) {
 	if len(d.uses) >= maxUses || len(u.path) == 0 || d.judging > 0 && slices.Contains(resultNames, u.path[0].Name) {
 		return
 	}
-	u.phase, u.loop, u.handler = d.phase, d.loops > 0, d.handlersOpen > 0
+	u.phase, u.loop, u.handler, u.hold = d.phase, d.loops > 0, d.handlersOpen > 0, d.holds
 	d.uses = append(d.uses, u)
 }
 
@@ -55,7 +56,7 @@ func (d *decoder) named(names ...string) {
 // a place of their own.
 var builtin = []string{
 	"item", "item_json", "item_id", "item_index", "item_total", "map", "merge", "shell", "claude", "last", "step", "workflow", "git",
-	"validation", "test", "error", "foreach", "env", "http", "pipeline", "write_file", "goal_seek",
+	"validation", "test", "error", "hold", "foreach", "env", "http", "pipeline", "write_file", "goal_seek",
 	"index", "total", "uuid", "ITERATION",
 	"TEST_ATTEMPT", "BIDE_ATTEMPT", "BIDE_LAST_EXIT", "BIDE_LAST_ERROR",
 }
@@ -74,6 +75,7 @@ var members = map[string][]string{
 	"last": resultMembers, "shell": resultMembers, "claude": resultMembers, "http": resultMembers, "write_file": resultMembers,
 	"test":     slices.Concat(resultMembers, []string{"attempt"}),
 	"error":    {"message", "class", "exit_code", "step", "attempts", "output", "stderr", "timestamp"},
+	"hold":     {"signature", "message", "items"},
 	"step":     gitMembers,
 	"workflow": slices.Concat([]string{"name", "id", "iteration", "status", "message", "class"}, gitMembers),
 	"git":      {"branch", "commit", "staged_files", "unstaged_files", "untracked_files", "modified_files", "deleted_files", "changed_files"},
@@ -98,6 +100,7 @@ var placed = map[string]struct {
 	"map":        {func(u use) bool { return u.phase == 'r' || u.phase == 'g' }, "in reduce and merge", "move the step to reduce:"},
 	"merge":      {func(u use) bool { return u.phase == 'g' }, "in merge", "move the step to merge:"},
 	"foreach":    {func(u use) bool { return u.loop }, "inside foreach", "put the step into the do: of a foreach"},
+	"hold":       {func(u use) bool { return u.hold }, "in on_hold", "move the step to error_policy.on_hold:"},
 	"error":      {func(u use) bool { return u.handler }, "in on_failure and what else follows a failure", "put the step into on_failure:"},
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/option"
+	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/template"
 )
 
@@ -86,7 +87,7 @@ func init() {
 		validateTable.of(validateFields), onIncompleteTable.of(onIncompleteFields), stepValidateTable.of(stepValidateFields), checkCommandTable.of(checkCommandFields), criteriaTable.of(criteriaFields),
 		captureTable.of(captureFields), captureStreamsTable.of(captureStreamsFields), outputTable.of(outputFields), commitTable.of(commitFields), metadataTable.of(metadataFields), retryTable.of(retryFields), ruleTable.of(ruleFields), backoffTable.of(backoffFields), fallbackTable.of(fallbackFields), commandTable.of(commandFields),
 		matcherTable.of(matcherFields), breakerTable.of(breakerFields), quotaTable.of(quotaFields), secsTable.of(secsFields), envValueTable.of(envValueFields), envFileTable.of(envFileFields), secretTable.of(secretFields), profileTable.of(profileFields), agentTable.of(agentFields),
-		worktreeTable.of(worktreeFields), mapTable.of(mapFields), inputTable.of(inputFields), unchangedTable.of(unchangedFields), timeoutTable.of(timeoutFields), errorPolicyTable.of(errorPolicyFields), customTable.of(customFields), batchTable.of(batchFields), captureOutputTable.of(captureOutputFields),
+		worktreeTable.of(worktreeFields), mapTable.of(mapFields), inputTable.of(inputFields), unchangedTable.of(unchangedFields), timeoutTable.of(timeoutFields), errorPolicyTable.of(errorPolicyFields), sameErrorTable.of(sameErrorFields), probeTable.of(probeFields), customTable.of(customFields), batchTable.of(batchFields), captureOutputTable.of(captureOutputFields),
 		importTable.of(importFields), templateTable.of(templateFields), templateSourceTable.of(templateSourceFields), paramTable.of(paramFields), paramListTable.of(paramListFields), subWorkflowTable.of(subWorkflowFields), inlineTable.of(inlineFields), stepInputTable.of(stepInputFields),
 	}
 }
@@ -173,6 +174,7 @@ func policyFields() []field {
 		{key: "error_collection", typ: tCollection, sample: "immediate", doc: "see error_policy", was: "*"},
 		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{failure_threshold: 5}", doc: "see error_policy", was: "*"},
 		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy", def: "5"},
+		{key: "same_error", typ: oneOf(tBool, tRef("same_error")), sample: "true", doc: "see error_policy"},
 	}
 }
 
@@ -324,8 +326,37 @@ func errorPolicyFields() []field {
 			read: by(func(o *object, key string, n *node, p *ErrorPolicy) { p.Breaker = o.d.breaker(o.d.resolved(n)) })},
 		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "how often an item may take the whole run down", def: "5",
 			into: of(func(p *ErrorPolicy) *int { return &p.MaxRecoveries })},
+		{key: "same_error", typ: oneOf(tBool, tRef("same_error")), sample: "true", doc: "holds the map while the same thing keeps failing; true: with the defaults", def: "false",
+			read: by(func(o *object, key string, n *node, p *ErrorPolicy) { p.SameError = o.d.sameError(o.d.resolved(n)) })},
 	}
 }
+
+var sameErrorTable = newTable("same_error", "a same_error")
+
+func sameErrorFields() []field {
+	return []field{
+		{key: "count", typ: tInt(1), sample: "5", doc: "so many different items must fail alike", def: "10",
+			into: of(func(c *policy.SameError) *int { return &c.Count })},
+		{key: "share", typ: tNum(0, 1), sample: "0.8", doc: "the least part that they are of the items whose attempt ended since the first of them", def: "0.9",
+			into: of(func(c *policy.SameError) *float64 { return &c.Share })},
+		{key: "probe", typ: tRef("probe"), sample: "{initial_delay: 10s}", doc: "when a single item is tried", def: "{initial_delay: 30s, backoff: exponential, max_delay: 10m}",
+			read: by(func(o *object, key string, n *node, c *policy.SameError) { o.d.probe(o.d.resolved(n), c) })},
+		{key: "close", typ: tInt(1), sample: "2", doc: "so many probes in a row must succeed", def: "3",
+			into: of(func(c *policy.SameError) *int { return &c.Close })},
+		{key: "max_hold", typ: tDur, sample: "1h", doc: "after that the map stops, with its items pending; " + durDoc, def: "6h",
+			read: by(func(o *object, key string, n *node, c *policy.SameError) { o.d.maxHold(n, c) })},
+		{key: "on_hold", typ: tSteps, sample: "[{shell: make}]", doc: "steps that run once when the map is held, with ${hold.signature}, ${hold.message} and ${hold.items}; that they fail is a warning",
+			read: by(func(o *object, key string, n *node, c *policy.SameError) { o.d.file.Policy.OnHold = o.d.onHold(n) })},
+		{key: "action", typ: tEnum("hold", "stop"), sample: "stop", doc: "stop: no probes, the map stops at once", def: "hold",
+			read: by(func(o *object, key string, n *node, c *policy.SameError) {
+				c.Stop = o.choiceAt("hold", key, n) == "stop"
+			})},
+	}
+}
+
+var probeTable = newTable("probe", "a probe")
+
+func probeFields() []field { return optionFields(option.For(option.Probe)) }
 
 var customTable = newTable("on_item_failure", "an on_item_failure")
 

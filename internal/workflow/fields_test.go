@@ -83,6 +83,7 @@ var besides = map[string]map[string]string{
 	"env_value":       {"cache": "command: date", "when_true": "condition: ITERATION", "when_false": "condition: ITERATION", "condition": "when_true: a", "secret": "value: '${uuid}'"},
 	"env_file":        {"path": ""},
 	"goal_seek":       {"claude": "goal: a, validate: b", "command": "goal: a, validate: b", "do": "goal: a, validate: b", "shell": "goal: a, validate: b", "validate": "shell: a"},
+	"probe":           {"increment": "backoff: linear", "delays": "backoff: custom"},
 	"error_batch":     {"size": "type: batched", "type": "size: 7"},
 	"secret":          {"provider": "key: A", "key": "provider: env", "version": "provider: env, key: A", "secret": "value: '${uuid}'"},
 	"template":        {"name": "source: ci.yml", "with": "source: ci.yml", "override": "source: ci.yml"},
@@ -134,6 +135,8 @@ var contexts = map[string]struct{ file, beside string }{
 	"timeout_config":  {"map: {input: [1], agent_template: [{shell: a}], timeout_config: {%s}}", "command_timeouts: {claude: 1}"},
 	"error_policy":    {"map: {input: [1], agent_template: [{shell: a}]}\nerror_policy: {%s}", ""},
 	"on_item_failure": {"map: {input: [1], agent_template: [{shell: a}]}\nhandlers: {tell: [{shell: a}]}\non_item_failure: {%s}", ""},
+	"same_error":      {"map: {input: [1], agent_template: [{shell: a}]}\nerror_policy: {same_error: {%s}}", ""},
+	"probe":           {"map: {input: [1], agent_template: [{shell: a}]}\nerror_policy: {same_error: {probe: {%s}}}", ""},
 	"error_batch":     {"map: {input: [1], agent_template: [{shell: a}]}\nerror_collection: {%s}", ""},
 	"capture":         {"commands: [{shell: a, capture: {%s}}]", "output: x"},
 	"capture_output":  {"map: {input: [1], agent_template: [{shell: a}]}\nsetup: {commands: [{shell: a}, {shell: b}], capture_outputs: {x: {%s}}}", "command_index: 0"},
@@ -217,7 +220,7 @@ func top(f workflow.FieldInfo, src string) string {
 
 var mapOnly = map[string]bool{
 	"setup": true, "map": true, "reduce": true, "error_policy": true, "on_item_failure": true, "continue_on_failure": true, "max_failures": true,
-	"failure_threshold": true, "error_collection": true, "circuit_breaker": true, "max_recoveries": true, "max_parallel": true, "handlers": true,
+	"failure_threshold": true, "error_collection": true, "circuit_breaker": true, "max_recoveries": true, "same_error": true, "max_parallel": true, "handlers": true,
 }
 
 func fileWith(f workflow.FieldInfo) (with, without string) {

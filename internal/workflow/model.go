@@ -8,6 +8,7 @@ import (
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -498,4 +499,6 @@ type ErrorPolicy struct {
 	Breaker           *circuit.Config
 	Retry             *Retry
 	MaxRecoveries     int
+	SameError         *policy.SameError // nil: the map is never held
+	OnHold            []*Step           // run once when it is
 }

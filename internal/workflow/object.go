@@ -40,6 +40,7 @@ type decoder struct {
 	native              bool              // the file has keys that only bide has
 	skipAll             *node             // the file's skip_permissions
 	bounds              *node             // the key of max_cost or max_tokens; nil: neither is there
+	holds               bool              // inside on_hold
 	loops, handlersOpen int               // > 0 inside foreach, and what follows a failure
 	looped              bool              // there is a foreach
 	madeNames           bool              // a step sets variables by names that only the run knows
@@ -269,7 +270,7 @@ func (o *object) skip(keys ...string) {
 
 // native are keys of a file that only bide has: one that uses them was written
 // for it.
-var native = []string{"agents", "handlers", "isolation", "durability", "start_delay", "max_cost", "max_tokens", "max_wait", "allow_failed_items", "max_recoveries"}
+var native = []string{"agents", "handlers", "isolation", "durability", "start_delay", "max_cost", "max_tokens", "max_wait", "allow_failed_items", "max_recoveries", "same_error"}
 
 func (d *decoder) noteNative(o *object, key string) {
 	if o.tables[0] == fileTable && slices.Contains(native, key) {

@@ -20,6 +20,7 @@ func Walk(f *File, visit func(*Step)) {
 	for _, name := range slices.Sorted(maps.Keys(f.Handlers)) {
 		walkSteps(f.Handlers[name], visit)
 	}
+	walkSteps(f.Policy.OnHold, visit)
 }
 
 // WalkAll is Walk, and visits the steps of the workflows that the file runs and

@@ -1,0 +1,140 @@
+package mapper
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/step"
+)
+
+// Held is the data of hold_started, hold_probe and hold_ended.
+type Held = policy.HoldState
+
+// holds are the facts of what an end did to the hold of the map, in order, with those of
+// the items that are given back.
+func (x *Map) holds(changes []policy.HoldChange, now time.Time) (facts []event.Event) {
+	for _, c := range changes {
+		facts = append(facts, x.hold(c, now))
+		for _, g := range c.Given {
+			facts = append(facts, x.givenBack(g, now))
+		}
+		if c.Kind == policy.HoldStarted && x.OnHold != nil {
+			x.due = append(x.due, &handling{hold: &c.State})
+		}
+	}
+	return facts
+}
+
+// hold is the fact of one change, which says in a sentence what holds the map.
+func (x *Map) hold(c policy.HoldChange, now time.Time) event.Event {
+	s := c.State
+	e := event.Event{Time: now, Phase: phase, Class: s.Signature.Class, Total: s.Items, Data: step.Data(s)}
+	switch next := max(s.Next.Sub(now), 0); c.Kind {
+	case policy.HoldStarted:
+		e.Type, e.DelayMS = event.HoldStarted, next.Milliseconds()
+		e.Message = s.String()
+	case policy.HoldProbed:
+		e.Type, e.DelayMS = event.HoldProbe, next.Milliseconds()
+		e.Message = s.String()
+		if s.Good > 0 {
+			e.Message += fmt.Sprintf("; %d of %d probes succeeded", s.Good, x.closing())
+		}
+	case policy.HoldEnded:
+		e.Type, e.DurationMS = event.HoldEnded, now.Sub(s.Since).Milliseconds()
+		e.Message = fmt.Sprintf("the hold ended after %s: %s", span(now.Sub(s.Since)), holdEnds[c.Why])
+	default:
+		e.Type, e.DurationMS = event.HoldEnded, now.Sub(s.Since).Milliseconds()
+		e.Message = fmt.Sprintf("%d items failed with %q: the map stops", s.Items, s.Message)
+	}
+	return e
+}
+
+// holdEnds are the reasons for which a hold ends, in words.
+var holdEnds = map[string]string{
+	"probes": "the probes succeeded", "another": "a probe failed otherwise", "continue": "somebody asked for it", "over": "no item is left",
+}
+
+func (x *Map) closing() int { return cmp.Or(x.Policy.SameError.Close, policy.DefaultSameErrorClose) }
+
+func span(d time.Duration) string {
+	if d >= time.Second {
+		d = d.Round(time.Second)
+	}
+	return duration.Format(d)
+}
+
+// givenBack is the fact of an item whose failed attempts do not count any more.
+func (x *Map) givenBack(g policy.Given, now time.Time) event.Event {
+	index := g.Item + 1
+	x.before[index] += g.Taken
+	e := event.Event{Type: event.ItemReturned, Time: now, Phase: phase, Index: index, Attempts: x.before[index] + g.Retry.Attempt, Retry: &g.Retry,
+		Message: "what failed before the hold does not count"}
+	// Only its name is wanted, and seldom: where it cannot be read, its number says as much.
+	if list, err := x.Items(context.Background(), index, 1); err == nil && len(list) == 1 {
+		e.Item, e.Label = list[0].ID, x.Template.Label(list[0])
+	}
+	switch {
+	case g.Dead:
+		e.Type = event.ItemRequeued
+		if x.Requeued != nil {
+			x.Requeued(g.Class)
+		}
+	case g.Running:
+		e.Status = event.Running
+	}
+	return e
+}
+
+// returned completes the fact of an item whose failed attempt does not count, because
+// the map is held for what it failed of.
+func (x *Map) returned(fact *event.Event, e *ending, v *policy.Verdict) {
+	x.letter(fact, e, v)
+	x.before[e.a.Item.Index] = e.a.Number - v.Retry.Attempt
+	x.last[e.a.Item.Index] = &failure.Failure{Class: e.Failure.Class, Message: e.Failure.Message, Exit: e.Failure.Exit}
+	fact.Type, fact.Attempt, fact.Retry = event.ItemReturned, e.a.Number, &v.Retry
+}
+
+// Probe has the next probe of a hold start now. held is false where there is none.
+func (x *Map) Probe() (held bool) { return x.changeHold(x.machine.Probe) }
+
+// EndHold ends a hold. held is false where there is none.
+func (x *Map) EndHold() (held bool) {
+	return x.changeHold(func(time.Time) (policy.HoldChange, error) { return x.machine.EndHold() })
+}
+
+// changeHold changes the hold in turn, and is false where the map is over or not held.
+func (x *Map) changeHold(change func(time.Time) (policy.HoldChange, error)) (held bool) {
+	ready := make(chan bool, 1)
+	x.tell(func() {
+		now := x.Clock.Now()
+		c, err := change(now)
+		if err == nil {
+			x.record(x.holds([]policy.HoldChange{c}, now)...)
+		}
+		ready <- err == nil
+	})
+	select {
+	case held = <-ready:
+	case <-x.done:
+	}
+	return held
+}
+
+// restoreHold puts the hold where it stood.
+func (x *Map) restoreHold(recorded json.RawMessage) error {
+	if len(recorded) == 0 {
+		return nil
+	}
+	var s Held
+	if err := json.Unmarshal(recorded, &s); err != nil {
+		return fmt.Errorf("the recorded hold of the map: %w", err)
+	}
+	return x.machine.RestoreHold(s)
+}

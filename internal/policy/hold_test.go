@@ -1,0 +1,362 @@
+package policy_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/retry"
+)
+
+// night drives a machine in virtual time: each attempt takes a second, and answer says
+// how it ends.
+type night struct {
+	m        *policy.Machine
+	now      time.Time
+	began    time.Time
+	answer   func(item int, at time.Duration) policy.Outcome
+	attempts int
+	most     int // agents at once while the map is held
+	changes  []policy.HoldChange
+	fates    map[int]policy.Fate
+	probed   []int
+}
+
+type ends struct {
+	item int
+	at   time.Time
+}
+
+func run(t *testing.T, cfg policy.Config, items int, answer func(int, time.Duration) policy.Outcome) *night {
+	t.Helper()
+	m, err := policy.New(cfg, items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Unix(1000, 0)
+	n := &night{m: m, now: began, began: began, answer: answer, fates: map[int]policy.Fate{}}
+	n.drive(t)
+	return n
+}
+
+func (n *night) drive(t *testing.T) {
+	t.Helper()
+	var running []ends
+	end := func() {
+		e := running[0]
+		running = running[1:]
+		n.now = e.at
+		v, err := n.m.Finished(e.item, n.answer(e.item, e.at.Sub(n.began)), e.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.changes = append(n.changes, v.Holds...)
+		n.fates[e.item] = v.Fate
+		for _, c := range v.Holds {
+			for _, g := range c.Given {
+				n.fates[g.Item] = policy.ItemHeld
+			}
+		}
+	}
+	for range 1_000_000 {
+		d := n.m.Next(n.now)
+		switch d.Kind {
+		case policy.Start:
+			if _, err := n.m.Started(d.Item, n.now); err != nil {
+				t.Fatal(err)
+			}
+			n.attempts++
+			running = append(running, ends{d.Item, n.now.Add(time.Second)})
+			if d.Probe {
+				n.probed = append(n.probed, d.Item)
+			}
+			if _, held := n.m.Held(); held && d.Probe {
+				n.most = max(n.most, len(running))
+			}
+		case policy.Wait:
+			if len(running) > 0 && !running[0].at.After(d.Until) {
+				end()
+			} else {
+				n.now = d.Until
+			}
+		case policy.Idle:
+			end()
+		case policy.Finished:
+			return
+		}
+	}
+	t.Fatal("the map does not come to its end")
+}
+
+func fails(message string) policy.Outcome {
+	return policy.Outcome{Err: errors.New(message), Signature: failure.Sign("exit", "map.agent_template[0]", message)}
+}
+
+var ok = policy.Outcome{OK: true}
+
+func threeAttempts() *retry.Policy {
+	return &retry.Policy{Attempts: 3, Backoff: backoff.Schedule{Strategy: backoff.Fixed{}, Initial: 5 * time.Second}}
+}
+
+// TestHoldOnOneCause: 500 items that all fail of an expired key cost a handful of
+// attempts, and all succeed once it is renewed, with nobody touching the run.
+func TestHoldOnOneCause(t *testing.T) {
+	t.Parallel()
+	for _, attempts := range []int{1, 3} {
+		const items, parallel = 500, 20
+		cfg := policy.Config{MaxParallel: parallel, SameError: &policy.SameError{}}
+		if attempts > 1 {
+			cfg.Retry = threeAttempts()
+		}
+		mended := 20 * time.Minute
+		failed := 0
+		n := run(t, cfg, items, func(item int, at time.Duration) policy.Outcome {
+			if at < mended {
+				failed++
+				return fails(fmt.Sprintf("exit status 1: item %d: invalid x-api-key", item))
+			}
+			return ok
+		})
+		probes := len(n.probed)
+		if failed > policy.DefaultSameErrorCount+parallel+probes {
+			t.Errorf("%d attempts: %d failed, with %d probes", attempts, failed, probes)
+		}
+		if c := n.m.Counts(); c.Succeeded != items || c.FailedForGood != 0 {
+			t.Errorf("%d attempts: it ends with %+v", attempts, c)
+		}
+		if n.attempts != items+failed {
+			t.Errorf("%d attempts: %d attempts for %d items of which %d failed once", attempts, n.attempts, items, failed)
+		}
+		first, last := n.changes[0], n.changes[len(n.changes)-1]
+		if first.Kind != policy.HoldStarted || first.State.Items != 10 || last.Kind != policy.HoldEnded || last.Why != "probes" {
+			t.Errorf("%d attempts: %+v … %+v", attempts, first, last)
+		}
+		// 30s, 1m, 2m, 4m, 8m, 10m: no probe before its time.
+		if probes > 12 {
+			t.Errorf("%d attempts: %d probes in 20 minutes", attempts, probes)
+		}
+		if n.probed[0] != 0 {
+			t.Errorf("%d attempts: the first probe is item %d, want the one that failed first", attempts, n.probed[0])
+		}
+	}
+}
+
+func TestHoldNeedsOneCause(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer func(item int, at time.Duration) policy.Outcome
+		held   bool
+	}{
+		"40 of 100 fail alike": {func(i int, _ time.Duration) policy.Outcome {
+			if i%5 < 2 {
+				return fails("exit status 1: no")
+			}
+			return ok
+		}, false},
+		"the numbers differ":   {func(i int, _ time.Duration) policy.Outcome { return fails(fmt.Sprintf("exit status 1: no %d", i)) }, true},
+		"nothing but a status": {func(int, time.Duration) policy.Outcome { return fails("exit status 1") }, false},
+		"ten causes": {func(i int, _ time.Duration) policy.Outcome {
+			return fails("exit status 1: cause " + string(rune('a'+i%10)))
+		}, false},
+		"a rate limit": {func(_ int, at time.Duration) policy.Outcome {
+			o := fails("too many requests")
+			o.RateLimited, o.RetryAfter = true, time.Second
+			if at > time.Minute {
+				return ok
+			}
+			return o
+		}, false},
+		"nine of ten": {func(i int, _ time.Duration) policy.Outcome {
+			if i%10 == 9 {
+				return ok
+			}
+			return fails("exit status 1: no")
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := run(t, policy.Config{SameError: &policy.SameError{MaxHold: time.Hour}}, 200, c.answer)
+			if held := len(n.changes) > 0; held != c.held {
+				t.Errorf("held: %v, want %v", held, c.held)
+			}
+			if c.held && n.m.Stopped() != policy.BySameError {
+				t.Errorf("it stops by %q", n.m.Stopped())
+			}
+		})
+	}
+}
+
+// TestRetriesOfOneItemAreOneWitness: nine items that fail three times each hold nothing.
+func TestRetriesOfOneItemAreOneWitness(t *testing.T) {
+	t.Parallel()
+	n := run(t, policy.Config{MaxParallel: 20, Retry: threeAttempts(), SameError: &policy.SameError{}}, 9, func(int, time.Duration) policy.Outcome { return fails("exit status 1: no") })
+	if len(n.changes) > 0 || n.m.Counts().DeadLettered != 9 || n.attempts != 27 {
+		t.Errorf("%d changes, %+v, %d attempts", len(n.changes), n.m.Counts(), n.attempts)
+	}
+}
+
+// TestHoldStops: action stop, and max_hold. Nothing has failed for good, and all that is
+// not finished is pending.
+func TestHoldStops(t *testing.T) {
+	t.Parallel()
+	for _, cfg := range []policy.SameError{{Stop: true}, {MaxHold: 5 * time.Minute}} {
+		n := run(t, policy.Config{MaxParallel: 4, MaxFailures: 50, SameError: &cfg}, 100, func(int, time.Duration) policy.Outcome { return fails("exit status 1: no") })
+		c := n.m.Counts()
+		if n.m.Stopped() != policy.BySameError || c.FailedForGood != 0 || c.Pending+c.Retrying != 100 {
+			t.Errorf("%+v: stopped by %q with %+v", cfg, n.m.Stopped(), c)
+		}
+		if cfg.Stop {
+			continue
+		}
+		if took := n.now.Sub(n.began); took < cfg.MaxHold || took > cfg.MaxHold+10*time.Second {
+			t.Errorf("%+v: it lasted %v", cfg, took)
+		}
+	}
+}
+
+// TestProbeFailsOtherwise: the cause has changed; what fails then counts as always.
+func TestProbeFailsOtherwise(t *testing.T) {
+	t.Parallel()
+	n := run(t, policy.Config{MaxParallel: 4, SameError: &policy.SameError{}}, 40, func(item int, at time.Duration) policy.Outcome {
+		switch {
+		case at < 15*time.Second:
+			return fails("exit status 1: no")
+		case item%2 == 0:
+			return fails("exit status 2: item is odd: " + string(rune('a'+item%26)))
+		}
+		return ok
+	})
+	if last := n.changes[len(n.changes)-1]; last.Why != "another" || n.most != 1 {
+		t.Errorf("the hold ends by %q, %d at once", last.Why, n.most)
+	}
+	if c := n.m.Counts(); c.DeadLettered != 20 || c.Succeeded != 20 {
+		t.Errorf("it ends with %+v", c)
+	}
+}
+
+// TestHeldAttemptsCostNothing: an item that had failed once before, of something else,
+// has the two attempts after the hold that it had before it.
+func TestHeldAttemptsCostNothing(t *testing.T) {
+	t.Parallel()
+	tries := map[int]int{}
+	n := run(t, policy.Config{MaxParallel: 12, Retry: threeAttempts(), SameError: &policy.SameError{Count: 5}}, 12, func(item int, at time.Duration) policy.Outcome {
+		switch {
+		case at == time.Second:
+			return fails("exit status 1: " + string(rune('a'+item)))
+		case at < 30*time.Second:
+			return fails("exit status 1: the key has expired")
+		}
+		tries[item]++
+		return fails("exit status 1: " + string(rune('a'+item)))
+	})
+	if n.changes[0].Kind != policy.HoldStarted {
+		t.Fatalf("it begins with %+v", n.changes[0])
+	}
+	for item, k := range tries {
+		if k != 2 {
+			t.Errorf("item %d has %d attempts after the hold, want the 2 that it had left", item, k)
+		}
+	}
+}
+
+// TestHoldSurvives: a machine that is made anew in each state goes the same way.
+func TestHoldSurvives(t *testing.T) {
+	t.Parallel()
+	m, err := policy.New(policy.Config{MaxParallel: 2, SameError: &policy.SameError{}}, 30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := time.Unix(5000, 0)
+	order := []int{7, 3, 5}
+	for _, i := range order {
+		if _, err := m.Restore(i, policy.ItemState{Standing: policy.WasWaiting}, next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.Resume(true)
+	h := policy.HoldState{Signature: failure.Sign("exit", "s", "exit status 1: no"), Items: 10, Since: next.Add(-time.Hour), Probes: 3, Next: next, Order: order}
+	if err := m.RestoreHold(h); err != nil {
+		t.Fatal(err)
+	}
+	if d := m.Next(next.Add(-time.Second)); d.Kind != policy.Wait || !d.Until.Equal(next) || d.Hold != policy.HoldSameError {
+		t.Fatalf("before the probe: %+v", d)
+	}
+	var probed []int
+	for len(probed) < 3 {
+		d := m.Next(next)
+		if d.Kind != policy.Start || !d.Probe {
+			t.Fatalf("at the probe: %+v", d)
+		}
+		if _, err := m.Started(d.Item, next); err != nil {
+			t.Fatal(err)
+		}
+		if d := m.Next(next); d.Kind != policy.Idle || d.Hold != policy.HoldSameError {
+			t.Fatalf("beside the probe: %+v", d)
+		}
+		probed = append(probed, d.Item)
+		v, err := m.Finished(d.Item, ok, next)
+		if err != nil || len(v.Holds) != 1 {
+			t.Fatalf("the probe: %+v, %v", v.Holds, err)
+		}
+	}
+	if !slices.Equal(probed, order) {
+		t.Errorf("probed are %v, want %v", probed, order)
+	}
+	if _, held := m.Held(); held {
+		t.Error("three probes succeeded, and it is held still")
+	}
+}
+
+func TestHoldIsLifted(t *testing.T) {
+	t.Parallel()
+	m, err := policy.New(policy.Config{MaxParallel: 1, SameError: &policy.SameError{Count: 2}}, 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1000, 0)
+	for range 2 {
+		d := m.Next(now)
+		if _, err := m.Started(d.Item, now); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Finished(d.Item, fails("exit status 1: no"), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := m.Next(now); d.Kind != policy.Wait || d.Hold != policy.HoldSameError {
+		t.Fatalf("it is not held: %+v", d)
+	}
+	if _, err := m.Probe(now); err != nil {
+		t.Fatal(err)
+	}
+	if d := m.Next(now); d.Kind != policy.Start || !d.Probe || d.Item != 0 {
+		t.Fatalf("a probe is asked for: %+v", d)
+	}
+	if _, err := m.EndHold(); err != nil {
+		t.Fatal(err)
+	}
+	if d := m.Next(now); d.Kind != policy.Start || d.Probe {
+		t.Fatalf("the hold is ended: %+v", d)
+	}
+	if _, err := m.EndHold(); !errors.Is(err, policy.ErrNotHeld) {
+		t.Errorf("it is ended twice: %v", err)
+	}
+}
+
+func TestSameErrorIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, c := range []policy.SameError{{Count: -1}, {Count: 1001}, {Share: 1.1}, {Share: -0.1}, {Close: -1}, {MaxHold: -1}, {Count: 1000, Share: 0.01},
+		{Probe: backoff.Schedule{Initial: time.Second, Jitter: backoff.Full}}, {Probe: backoff.Schedule{Initial: -5}}} {
+		if err := (policy.Config{SameError: &c}).Validate(); err == nil {
+			t.Errorf("%+v is taken", c)
+		}
+	}
+	if err := (policy.Config{SameError: &policy.SameError{}}).Validate(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,75 @@
+package workflow
+
+import (
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/option"
+	"github.com/bide-dev/bide/internal/policy"
+)
+
+// sameError reads when a map is held: true for the defaults, or a map.
+func (d *decoder) sameError(n *node) *policy.SameError {
+	c := &policy.SameError{}
+	if n.kind == boolNode {
+		if isTrue(n) {
+			return c
+		}
+		return nil
+	}
+	o, ok := d.object(n, sameErrorTable)
+	if !ok {
+		return nil
+	}
+	defer o.close()
+	sameErrorTable.read(o, c)
+	if o.has("share") && c.Share == 0 {
+		d.errorf(o.keyNode("share"), "out-of-range", "share is 0; it must be more than that").Suggest("for example: share: 0.9")
+	}
+	if c.Stop && o.has("probe") {
+		d.warnf(o.keyNode("probe"), "no-effect", "probe has no effect with action: stop").Suggest("remove the one or the other")
+	}
+	if err := (policy.Config{SameError: c}).Validate(); err != nil && !d.full() {
+		d.errorf(n, "contradiction", "%s", strings.ReplaceAll(err.Error(), "\n", "; ")).Suggest("for example: same_error: {count: 10, share: 0.9}")
+		return nil
+	}
+	return c
+}
+
+// maxHold reads how long a hold lasts at most.
+func (d *decoder) maxHold(n *node, c *policy.SameError) {
+	v, ok := d.span(n, "max_hold", time.Second)
+	if c.MaxHold = v; ok && v == 0 {
+		d.errorf(n, "out-of-range", "max_hold is 0; it must be more than that").Suggest("to stop at once, write action: stop")
+	}
+}
+
+// onHold reads the steps that run when the map is held. They are no item's.
+func (d *decoder) onHold(n *node) []*Step {
+	phase := d.phase
+	d.nested++
+	d.holds, d.phase = true, 's'
+	steps := d.steps(n, "on_hold", bareShell)
+	d.holds, d.phase = false, phase
+	d.nested--
+	return steps
+}
+
+// probe reads the waits before the probes of a hold.
+func (d *decoder) probe(n *node, c *policy.SameError) {
+	o, ok := d.object(d.presentPolicy(n), probeTable)
+	if !ok {
+		return
+	}
+	s := &retrySpec{n: n}
+	o.options(option.For(option.Probe), &s.Settings)
+	o.close()
+	d.checkParameters(o, s)
+	if !s.Has("initial_delay") && !s.Has("delays") {
+		option.ByName("initial_delay").Set(&s.Settings, policy.DefaultProbe().Initial)
+	}
+	if !s.Has("max_delay") {
+		option.ByName("max_delay").Set(&s.Settings, policy.DefaultProbe().Max)
+	}
+	c.Probe = s.Resolve(option.File).Backoff
+}
