@@ -82,6 +82,7 @@ var virtualFlows = map[string][]string{
 	"error_policy max_failures":        {each("down1, down2, down3, b", "  max_parallel: 1\n  max_failures: 2\n")},
 	"error_policy failure_threshold":   {each("down1, down2, down3, b", "  max_parallel: 1\n  failure_threshold: 0.5\n")},
 	"error_policy error_collection":    {each("down1, down2, down3, b", "  max_parallel: 1\n  error_collection: immediate\n"), each("down1, down2, down3, b", "  max_parallel: 1\n  error_collection: {batched: {size: 2}}\n")},
+	"error_policy same_error":          {each("down1, down2, down3, b, c", "  max_parallel: 1\n  same_error: {count: 2, share: 0.6, max_hold: 30s, probe: {initial_delay: 20s}}\n")},
 	"error_policy circuit_breaker":     {each("down1, down2, down3, b, c", "  max_parallel: 1\n  circuit_breaker: {failure_threshold: 2, timeout: 20s}\n")},
 
 	"block timeout":         {"mode: mapreduce\nsetup: {timeout: 3s, commands: [{http: 'http://example.test/slow'}]}\nmap: {input: [1], agent_template: [{http: 'http://example.test/a'}]}\n"},
@@ -110,7 +111,7 @@ var virtualParts = map[string][]string{
 	"error_policy":   {"max_recoveries", "retry"}, // of crashes; another spelling
 	"timeout_config": {"agent_timeout", "agent_timeout_secs", "cleanup_grace_period", "cleanup_grace_period_secs"},
 	"map": {"input", "agent_template", "agent_timeout_secs", "timeout_per_agent", "timeout_config", "retry", "retry_config", "error_policy", "on_item_failure",
-		"continue_on_failure", "max_failures", "failure_threshold", "error_collection", "circuit_breaker", "max_recoveries", "skip_unchanged"}, // the last is of earlier runs
+		"continue_on_failure", "max_failures", "failure_threshold", "error_collection", "circuit_breaker", "max_recoveries", "same_error", "skip_unchanged"}, // the last is of earlier runs
 	"block": {"commands", "steps", "timeout_secs"},
 }
 

@@ -115,7 +115,7 @@ type HoldState struct {
 	// in a row, and Next when there is the next one.
 	Probes int       `json:"probes"`
 	Good   int       `json:"good"`
-	Next   time.Time `json:"next"`
+	Next   time.Time `json:"until"`
 	// Order are the items that are probed first, by index from 0.
 	Order []int `json:"order,omitempty"`
 }
