@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/cluster"
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -119,8 +120,8 @@ func newPlaceOf(t *testing.T, flow, text string, items int, files map[string]str
 func (p *place) options(flow string) (opt engine.Options) {
 	p.t.Helper()
 	path := filepath.Join(p.dir, flow)
-	if engine.IsPipeline(path) {
-		pl, problems := engine.LoadPipeline(path, "", os.ReadFile)
+	if dataflow.IsPipeline(path) {
+		pl, problems := dataflow.Load(path, "", os.ReadFile)
 		if problems.HasErrors() {
 			p.t.Fatal(problems)
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/cluster"
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 )
@@ -112,12 +112,12 @@ func (a *app) check(paths []string, manifest, on string, strict, compat bool) er
 // checkFile says what is wrong with a file, and with the pipelines that its
 // steps run, of which only those with problems are told.
 func checkFile(path, manifest string, strict bool) []checked {
-	if engine.IsPipeline(path) {
-		p, problems := engine.LoadPipeline(path, manifest, os.ReadFile)
+	if dataflow.IsPipeline(path) {
+		p, problems := dataflow.Load(path, manifest, os.ReadFile)
 		return []checked{{Path: path, Kind: "pipeline", Problems: problems, src: sourceTexts{of: p.Sources}}}
 	}
 	if isManifest(path) {
-		_, problems := engine.PipelineModules(path, path, os.ReadFile)
+		_, problems := dataflow.Modules(path, path, os.ReadFile)
 		return []checked{{Path: path, Kind: "modules", Problems: problems}}
 	}
 	f, problems := workflow.Load(path, workflow.Options{Strict: strict, Unfilled: true})
@@ -130,7 +130,7 @@ func checkFile(path, manifest string, strict bool) []checked {
 	if f == nil || problems.HasErrors() {
 		return []checked{c}
 	}
-	steps := engine.LoadStepPipelines(f, "")
+	steps := dataflow.LoadSteps(f, "")
 	c.Problems = append(c.Problems, steps.Problems...)
 	all := []checked{c}
 	for i, pl := range steps.Loaded {

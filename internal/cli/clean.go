@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/cluster"
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/pipeline/flow"
@@ -127,7 +127,7 @@ func (f *cleanFlags) pruneCache(st *journal.Store) (c cleanedCache, err error) {
 	if len(f.runs) > 0 {
 		return c, nil
 	}
-	c.Results, c.Bytes, err = flow.PruneCache(engine.CacheDir(st.Dir), time.Now(), !f.dryRun)
+	c.Results, c.Bytes, err = flow.PruneCache(dataflow.CacheDir(st.Dir), time.Now(), !f.dryRun)
 	if err != nil {
 		err = fmt.Errorf("the cache of pipelines: %w", err)
 	}

@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
@@ -49,7 +49,7 @@ func (f *runFlags) load(path string, read func(string) ([]byte, error)) (*workfl
 }
 
 func (a *app) explain(f *runFlags, path string) error {
-	if engine.IsPipeline(path) {
+	if dataflow.IsPipeline(path) {
 		p, err := a.loadPipeline(path, f.manifest, f.strict)
 		if err != nil {
 			return err

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/duration"
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
@@ -59,7 +59,7 @@ type explainedCall struct {
 
 // explainPipeline shows the calls of a pipeline, what each can cost, and the
 // longest way through them.
-func (a *app) explainPipeline(p *engine.Pipeline) error {
+func (a *app) explainPipeline(p *dataflow.Pipeline) error {
 	x := explain(p)
 	if a.json {
 		return printJSON(a.out, x)
@@ -69,7 +69,7 @@ func (a *app) explainPipeline(p *engine.Pipeline) error {
 	return a.print(w.String())
 }
 
-func explain(p *engine.Pipeline) *explainedPipeline {
+func explain(p *dataflow.Pipeline) *explainedPipeline {
 	est := p.Plan.Estimate()
 	x := &explainedPipeline{Path: p.Path, Kind: "pipeline", Hash: p.Plan.Hash, Worst: est.Total, Bounded: est.Known,
 		Inputs: []explainedInput{}, Outputs: []explainedOutput{}, Calls: []explainedCall{}, Critical: []int{}}

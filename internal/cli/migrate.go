@@ -10,8 +10,8 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
@@ -97,7 +97,7 @@ func (a *app) migrate(paths []string, write bool) error {
 
 // migrateFile reads a file, writes it anew, and makes sure that it means the same.
 func migrateFile(path string) (*migrated, diag.List, error) {
-	if engine.IsPipeline(path) {
+	if dataflow.IsPipeline(path) {
 		return nil, nil, usagef("%s is a pipeline: bide fmt writes it in the canonical form", path)
 	}
 	src, err := os.ReadFile(path)

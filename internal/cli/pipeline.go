@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/lsp"
@@ -45,8 +46,8 @@ func (f *pipelineFlags) given() bool {
 }
 
 // loadPipeline reads a pipeline and shows what is wrong with it.
-func (a *app) loadPipeline(path, manifest string, strict bool) (*engine.Pipeline, error) {
-	p, problems := engine.LoadPipeline(path, manifest, os.ReadFile)
+func (a *app) loadPipeline(path, manifest string, strict bool) (*dataflow.Pipeline, error) {
+	p, problems := dataflow.Load(path, manifest, os.ReadFile)
 	c := checked{Problems: problems, src: sourceTexts{of: p.Sources}}
 	c.judge(strict)
 	a.problems(c.Problems, c.src)
@@ -73,7 +74,7 @@ func (a *app) runPipeline(ctx context.Context, f *runFlags, path string, args []
 	if err != nil {
 		return err
 	}
-	if opt.Inputs, err = p.PipelineInputs(texts, file); err != nil {
+	if opt.Inputs, err = p.ReadInputs(texts, file); err != nil {
 		return usageError{wrongInputs(path, err)}
 	}
 	if f.dryRun {
@@ -198,7 +199,7 @@ func (a *app) graph(path, format, out string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	if !engine.IsPipeline(path) {
+	if !dataflow.IsPipeline(path) {
 		return usagef("%s is no pipeline (.cst): a workflow has no dataflow to draw; see `bide explain %s`", path, shellWord(path))
 	}
 	f, problems := syntax.Parse(path, src)
@@ -236,9 +237,9 @@ read from modules.yml beside the pipeline, or from --modules, as the editor has 
 			return lsp.Serve(cmd.Context(), a.in, a.out, lsp.Options{
 				Version: version(),
 				Modules: func(path string, read func(string) ([]byte, error)) (*check.Env, diag.List) {
-					return engine.PipelineModules(path, manifest, read)
+					return dataflow.Modules(path, manifest, read)
 				},
-				Workflow: func(f *workflow.File) diag.List { return engine.LoadStepPipelines(f, "").Problems },
+				Workflow: func(f *workflow.File) diag.List { return dataflow.LoadSteps(f, "").Problems },
 			})
 		},
 	}

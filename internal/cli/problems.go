@@ -4,8 +4,8 @@ import (
 	"maps"
 	"os"
 
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -30,7 +30,7 @@ func sources(f *workflow.File) (s sourceTexts) {
 // sourceOf is the text of a file that nobody has read yet.
 func sourceOf(path string) sourceTexts {
 	text, err := os.ReadFile(path)
-	if err != nil || engine.IsPipeline(path) {
+	if err != nil || dataflow.IsPipeline(path) {
 		return sourceTexts{of: map[string][]byte{path: text}}
 	}
 	f, _ := workflow.Load(path, workflow.Options{Unfilled: true}) // for its secrets

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
@@ -95,7 +96,7 @@ func (a *app) run(ctx context.Context, f *runFlags, path string, args []string) 
 	if err := f.clusterFlags.check(); err != nil {
 		return usageError{err}
 	}
-	if engine.IsPipeline(path) {
+	if dataflow.IsPipeline(path) {
 		return a.runPipeline(ctx, f, path, args)
 	}
 	if f.pipelineFlags.given() {
@@ -131,7 +132,7 @@ func (a *app) run(ctx context.Context, f *runFlags, path string, args []string) 
 // stepPipelines reports what is wrong with the pipelines of a workflow's steps
 // before it runs.
 func (a *app) stepPipelines(file *workflow.File, f *runFlags) error {
-	steps := engine.LoadStepPipelines(file, f.Dir)
+	steps := dataflow.LoadSteps(file, f.Dir)
 	n := 0
 	report := func(c checked) {
 		c.judge(f.strict)

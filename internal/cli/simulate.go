@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/journal"
@@ -78,7 +79,7 @@ of the attempt alone: variants that are compared meet the same luck, and the sam
 type variant struct {
 	name   string
 	file   *workflow.File
-	pipe   *engine.Pipeline // in place of file
+	pipe   *dataflow.Pipeline // in place of file
 	inputs map[string]any
 	report *simulate.Report
 }
@@ -142,7 +143,7 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags, path string) error
 func (a *app) simulated(f *runFlags, path string, set []string) (*variant, error) {
 	v := &variant{name: filepath.Base(path)}
 	change := simulate.Set
-	if engine.IsPipeline(path) {
+	if dataflow.IsPipeline(path) {
 		change = simulate.SetCalls
 	}
 	read := os.ReadFile
@@ -162,7 +163,7 @@ func (a *app) simulated(f *runFlags, path string, set []string) (*variant, error
 		}
 	}
 	var err error
-	if engine.IsPipeline(path) {
+	if dataflow.IsPipeline(path) {
 		v.pipe, v.inputs, err = a.simulatedPipeline(f, path, read)
 	} else {
 		v.file, err = a.simulatedFile(f, path, read)
@@ -205,11 +206,11 @@ func changed(f *runFlags, file *workflow.File, set string) (*workflow.File, erro
 }
 
 // simulatedPipeline reads a pipeline and the inputs that are given.
-func (a *app) simulatedPipeline(f *runFlags, path string, read func(string) ([]byte, error)) (*engine.Pipeline, map[string]any, error) {
+func (a *app) simulatedPipeline(f *runFlags, path string, read func(string) ([]byte, error)) (*dataflow.Pipeline, map[string]any, error) {
 	if len(f.params) > 0 || f.paramFile != "" || f.Profile != "" {
 		return nil, nil, usagef("%s is a pipeline: it takes --input and --inputs, not parameters", path)
 	}
-	p, problems := engine.LoadPipeline(path, f.manifest, read)
+	p, problems := dataflow.Load(path, f.manifest, read)
 	if problems.HasErrors() || p.Plan == nil {
 		a.problems(problems, sourceTexts{of: p.Sources})
 		return nil, nil, a.faulty(path, problems, "")
@@ -224,7 +225,7 @@ func (a *app) simulatedPipeline(f *runFlags, path string, read func(string) ([]b
 		named[name] = nil
 	}
 	missing := simulate.MadeUp(p, named)
-	given, err := p.PipelineInputs(texts, file)
+	given, err := p.ReadInputs(texts, file)
 	if wrong, ok := errors.AsType[*plan.InputError](err); ok && len(wrong.Problems) == len(missing) { // which are made up
 		err = nil
 	}

@@ -8,8 +8,9 @@
 // composes on them what does the work: package environ for the environment and
 // its secrets, package step for steps, wherever they stand. A standard workflow
 // is a sequence of steps (sequence.go). A map asks the pure machine of package
-// policy which item comes next and runs the same sequences for it. A pipeline
-// (dataflow.go) is run by package flow, with modules.go for what its calls do.
+// policy which item comes next and runs the same sequences for it; package
+// unchanged tells which of them an earlier run has done already. Pipelines are
+// run by package dataflow.
 //
 // # What is recorded
 //
@@ -31,6 +32,6 @@
 // A run is composed of things with owners: the journal behind the recorder, the
 // executor with its lifecycle, limits, agents and counts of steps, guard (reasons
 // to stop, requests of other processes), gitWork (repository and worktrees),
-// itemSeals (what is masked in the items), flows (pipelines), tally (how items
+// itemSeals (what is masked in the items), dataflow.Flows (pipelines), tally (how items
 // have ended).
 package engine

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/event"
 )
 
@@ -259,7 +259,7 @@ func TestAWorkflowThatCannotBeAModule(t *testing.T) {
 - {name: Gone, result: String, workflow: {file: gone.yml, output: x}}
 `)
 	b.write("flow.cst", "out a = Map()\n")
-	_, problems := engine.LoadPipeline(filepath.Join(b.dir, "flow.cst"), "", os.ReadFile)
+	_, problems := dataflow.Load(filepath.Join(b.dir, "flow.cst"), "", os.ReadFile)
 	text := fmt.Sprint(problems.Err())
 	for _, want := range []string{
 		"modules.yml:3:", "has a map", "modules.yml:4:", "needs the parameter other", "wrong.yml:1:", `did you mean "shell"`, "gone.yml",

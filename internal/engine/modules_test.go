@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -40,7 +41,7 @@ func (b *bench) tryPipeline(ctx context.Context, text string, inputs map[string]
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	p, problems := engine.LoadPipeline(filepath.Join(b.dir, "flow.cst"), "", os.ReadFile)
+	p, problems := dataflow.Load(filepath.Join(b.dir, "flow.cst"), "", os.ReadFile)
 	if problems.HasErrors() {
 		b.t.Fatalf("the pipeline has errors: %v\n%s", problems.Err(), b.fill(text))
 	}

@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
@@ -25,7 +27,7 @@ type Options struct {
 	Store *journal.Store
 	File  *workflow.File
 	// Pipeline is what is run instead of File.
-	Pipeline *Pipeline
+	Pipeline *dataflow.Pipeline
 
 	// Sinks get every event after it is recorded, secrets masked, in order.
 	Sinks []event.Sink
@@ -109,6 +111,16 @@ type Settings struct {
 	Withheld []string `json:"withheld,omitempty"`
 }
 
+// pipelines are all that a run can be known to have: its own, those of its steps,
+// and those of steps in workflows that they call.
+func (o *Options) pipelines() *dataflow.Steps {
+	all := dataflow.LoadSteps(o.File, o.Dir)
+	if o.Pipeline != nil {
+		all.Add(o.Pipeline)
+	}
+	return all
+}
+
 // DefaultGrace is how long running steps have after the first interrupt.
 const DefaultGrace = 10 * time.Second
 
@@ -125,7 +137,7 @@ func (opt *Options) header() (journal.Header, error) {
 	opt.Hidden = m.Active()
 	settings, err := json.Marshal(opt.recorded())
 	return journal.Header{
-		Name: opt.File.Name, Path: absolute(opt.File.Path), Kind: opt.File.Kind.String(), Dir: opt.Dir,
+		Name: opt.File.Name, Path: files.Absolute(opt.File.Path), Kind: opt.File.Kind.String(), Dir: opt.Dir,
 		Source: hide(m, opt.File.Source), Others: absolutes(m, opt.File.Others), Options: settings,
 		Started: time.Now(), BideVersion: opt.Version,
 	}, err
@@ -136,16 +148,9 @@ func (opt *Options) header() (journal.Header, error) {
 func absolutes(m *mask.Masker, texts map[string][]byte) map[string][]byte {
 	out := make(map[string][]byte, len(texts))
 	for path, text := range texts {
-		out[absolute(path)] = hide(m, text)
+		out[files.Absolute(path)] = hide(m, text)
 	}
 	return out
-}
-
-func absolute(path string) string {
-	if a, err := filepath.Abs(path); err == nil {
-		return a
-	}
-	return path
 }
 
 func fill(opt *Options) error {

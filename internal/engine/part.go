@@ -139,7 +139,7 @@ func (noPauses) Answered(int) {}
 // Plan is what a run that others go through has to know before its first event.
 func Plan(opt Options) (h journal.Header, err error) {
 	if opt.Pipeline != nil {
-		opt.File = opt.Pipeline.asFile()
+		opt.File = opt.Pipeline.AsFile()
 	}
 	if err := fill(&opt); err != nil {
 		return h, err

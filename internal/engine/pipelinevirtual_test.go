@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/option"
@@ -88,7 +89,7 @@ func (b *bench) samePipeline(src string) {
 	began := time.Now()
 	r := b.pipeline(src, nil)
 
-	p, problems := engine.LoadPipeline(filepath.Join(b.dir, "flow.cst"), "", os.ReadFile)
+	p, problems := dataflow.Load(filepath.Join(b.dir, "flow.cst"), "", os.ReadFile)
 	if problems.HasErrors() {
 		b.t.Fatal(problems.Err())
 	}

@@ -90,7 +90,7 @@ func RunOn(ctx context.Context, opt Options, ports Ports) *Summary {
 		opt.Soft = context.Background()
 	}
 	if opt.Pipeline != nil {
-		opt.File = opt.Pipeline.asFile()
+		opt.File = opt.Pipeline.AsFile()
 	}
 	r := &run{opt: opt, file: opt.File, ports: &ports, state: &journal.State{}, started: ports.Clock.Now()}
 	rec := ports.Recorder

@@ -18,7 +18,7 @@ import (
 func preflight(opt Options) error {
 	f, environ := opt.File, opt.Environ
 	inside := opt.pipelines()
-	agents := inside.agents(f)
+	agents := inside.Agents(f)
 	need := map[string]string{} // program: agent
 	ask := func(name string) {
 		name = cmp.Or(name, action.DefaultAgent)
@@ -40,8 +40,8 @@ func preflight(opt Options) error {
 	})
 	var unknown diag.List
 	for _, pl := range inside.Loaded {
-		unknown = append(unknown, pl.unknownAgents(agents)...)
-		pl.agents(ask)
+		unknown = append(unknown, pl.UnknownAgents(agents)...)
+		pl.Agents(ask)
 	}
 	unknown.Sort() // several pipelines may have one manifest
 	errs := []error{inside.Err(), unknown.Err()}

@@ -12,9 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
@@ -196,7 +198,7 @@ func recordedOptions(j *journal.Journal, opt Options) (Options, error) {
 	var err error
 	if h.Kind == workflow.Dataflow.String() {
 		if opt.Pipeline, err = recordedPipeline(h, opt); err == nil {
-			opt.File = opt.Pipeline.asFile()
+			opt.File = opt.Pipeline.AsFile()
 		}
 		return opt, err
 	}
@@ -205,12 +207,12 @@ func recordedOptions(j *journal.Journal, opt Options) (Options, error) {
 }
 
 // recordedPipeline is recordedFile for a pipeline and its manifest.
-func recordedPipeline(h journal.Header, opt Options) (*Pipeline, error) {
+func recordedPipeline(h journal.Header, opt Options) (*dataflow.Pipeline, error) {
 	read, err := sources(h, opt)
 	if err != nil {
 		return nil, err
 	}
-	p, problems := LoadPipeline(h.Path, opt.Manifest, read)
+	p, problems := dataflow.Load(h.Path, opt.Manifest, read)
 	return p, problems.Err()
 }
 
@@ -246,7 +248,7 @@ func sources(h journal.Header, opt Options) (func(path string) ([]byte, error), 
 		if path == h.Path {
 			return h.Source, nil
 		}
-		for _, name := range []string{absolute(path), path} { // older records have paths as they were written
+		for _, name := range []string{files.Absolute(path), path} { // older records have paths as they were written
 			if b, ok := h.Others[name]; ok {
 				return b, nil
 			}

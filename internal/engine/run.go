@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/breaker"
 	"github.com/bide-dev/bide/internal/clock"
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -39,7 +40,7 @@ type run struct {
 	env   *environ.Environment
 	x     *step.Executor
 	seals itemSeals
-	flows flows
+	flows *dataflow.Flows
 	git   gitWork
 
 	control control
@@ -51,7 +52,7 @@ type run struct {
 // workflow itself ended is in the summary.
 func Run(ctx context.Context, opt Options) (*Summary, error) {
 	if opt.Pipeline != nil {
-		opt.File = opt.Pipeline.asFile()
+		opt.File = opt.Pipeline.AsFile()
 	}
 	if err := fill(&opt); err != nil {
 		return nil, err
@@ -122,7 +123,7 @@ func (r *run) local(sup *proc.Supervisor) (end func()) {
 		rec.kept, rec.synced = r.opt.Part.Kept, r.opt.Part.Sync
 	}
 	r.acts = &actions{
-		world:    &action.World{Proc: sup, HTTP: r.opt.HTTP, Agents: r.opt.pipelines().agents(f), SkipPermissions: f.SkipPermissions || r.opt.SkipPermissions},
+		world:    &action.World{Proc: sup, HTTP: r.opt.HTTP, Agents: r.opt.pipelines().Agents(f), SkipPermissions: f.SkipPermissions || r.opt.SkipPermissions},
 		terminal: r.opt.Terminal,
 		out:      outputs{recorder: rec, pipeline: f.Kind == workflow.Dataflow},
 	}
@@ -133,7 +134,7 @@ func (r *run) local(sup *proc.Supervisor) (end func()) {
 // compose completes the executor of a run, which has its ports.
 func (r *run) compose(x *step.Executor) (end func()) {
 	r.x = x
-	x.File, x.AgentConfigs, x.Pipeline = r.file, r.opt.pipelines().agents(r.file), r.pipelineStep
+	x.File, x.AgentConfigs = r.file, r.opt.pipelines().Agents(r.file)
 	r.env = r.environment()
 	x.Values = r.env
 	r.seals = itemSeals{env: r.env}
@@ -142,6 +143,8 @@ func (r *run) compose(x *step.Executor) (end func()) {
 	}
 	x.Life, end = step.NewLifecycle(x.Clock, r.opt.Soft)
 	x.Limits.Breakers = r.breakerRecord()
+	r.flows = dataflow.New(dataflow.Options{Executor: x, Env: r.env, Journal: r.j, MaxParallel: r.opt.MaxParallel, FailFast: r.opt.FailFast, Virtual: r.ports != nil})
+	x.Pipeline = r.flows.Step
 	x.Agents.MaxCost, x.Agents.MaxTokens = r.file.MaxCost, r.file.MaxTokens
 	return end
 }
@@ -246,6 +249,13 @@ func (r *run) parts(ctx context.Context) error {
 		return r.dataflow(ctx)
 	}
 	return r.standard(ctx)
+}
+
+// dataflow runs the run's own pipeline.
+func (r *run) dataflow(ctx context.Context) error {
+	out, err := r.flows.Run(ctx, r.site(), r.opt.Pipeline, r.opt.Inputs, "")
+	r.env.Scope.Set("outputs", out)
+	return err
 }
 
 // site is where the steps of the workflow itself run.

@@ -20,11 +20,11 @@ func (x *mapRun) compare(ctx context.Context) error {
 		Place: x.p, Total: r.tally.items.Total, All: r.opt.All, SkipPermissions: r.acts.world.SkipPermissions,
 		Items: x.items, Stored: x.stored, Label: x.Label,
 		Pipeline: func(ctx context.Context, p step.Site, a *workflow.Pipeline) (*workflow.File, error) {
-			pl, err := r.stepPipeline(ctx, p, a)
+			pl, err := r.flows.OfStep(ctx, p, a)
 			if err != nil {
 				return nil, err
 			}
-			return pl.asFile(), nil
+			return pl.AsFile(), nil
 		},
 	}
 	return x.unchanged.Compare(ctx)

@@ -150,3 +150,12 @@ func (n Name) Read(ctx context.Context) ([]byte, error) {
 	}
 	return text, nil
 }
+
+// Absolute is the path of a file whatever the working directory; the path itself
+// where that is not known.
+func Absolute(path string) string {
+	if a, err := filepath.Abs(path); err == nil {
+		return a
+	}
+	return path
+}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/action"
-	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/step/virtual"
@@ -181,7 +181,7 @@ func TestExplainBoundsEveryKind(t *testing.T) {
 type adversary struct {
 	t    *testing.T
 	file *workflow.File
-	pipe *engine.Pipeline // in place of file
+	pipe *dataflow.Pipeline // in place of file
 	luck luck
 	most map[string]int // executions in a run or for an item, by path
 	data bool           // steps are given their variables

@@ -5,14 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/pipeline/flow"
 	"github.com/bide-dev/bide/internal/pipeline/types"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
 // callsOf finds what a call is by its path, and that the pipeline can be run.
-func callsOf(p *engine.Pipeline) (*stepNames, error) {
+func callsOf(p *dataflow.Pipeline) (*stepNames, error) {
 	_, err := flow.New(p.Plan, flow.NewShared(flow.SharedOptions{Volatile: true}))
 	return &stepNames{pipeline: true}, err
 }
@@ -41,7 +41,7 @@ func (n *stepNames) static(path string) string {
 
 // KnownCalls are the names under which a model may speak of the calls of a
 // pipeline: their modules, and their paths.
-func KnownCalls(p *engine.Pipeline) []string {
+func KnownCalls(p *dataflow.Pipeline) []string {
 	f, err := flow.New(p.Plan, flow.NewShared(flow.SharedOptions{Volatile: true}))
 	if err != nil {
 		return nil // which a run says
@@ -54,7 +54,7 @@ func KnownCalls(p *engine.Pipeline) []string {
 }
 
 // MadeUp are the inputs that a pipeline needs and that are not given.
-func MadeUp(p *engine.Pipeline, given map[string]any) (names []string) {
+func MadeUp(p *dataflow.Pipeline, given map[string]any) (names []string) {
 	for i := range p.Plan.Inputs {
 		in := &p.Plan.Inputs[i]
 		if _, ok := given[in.Name]; !ok && !in.Optional() {
@@ -66,7 +66,7 @@ func MadeUp(p *engine.Pipeline, given map[string]any) (names []string) {
 
 // madeUp fills in the inputs that are not given: with the first example of the
 // file, or with a value of the type, whose lists have n elements.
-func madeUp(p *engine.Pipeline, given map[string]any, n int) map[string]any {
+func madeUp(p *dataflow.Pipeline, given map[string]any, n int) map[string]any {
 	all := maps.Clone(given)
 	if all == nil {
 		all = map[string]any{}

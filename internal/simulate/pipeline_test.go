@@ -11,20 +11,21 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 )
 
 // planned reads a pipeline with its manifest.
-func planned(t testing.TB, dir, manifest, src string) *engine.Pipeline {
+func planned(t testing.TB, dir, manifest, src string) *dataflow.Pipeline {
 	t.Helper()
 	for name, text := range map[string]string{"modules.yml": "modules:\n" + manifest, "p.cst": src} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p, problems := engine.LoadPipeline(filepath.Join(dir, "p.cst"), "", os.ReadFile)
+	p, problems := dataflow.Load(filepath.Join(dir, "p.cst"), "", os.ReadFile)
 	if problems.HasErrors() {
 		t.Fatal(problems)
 	}
@@ -151,7 +152,7 @@ func TestPipelineReplay(t *testing.T) {
 }
 
 // reallyPipeline runs a pipeline on this machine and gives its recording.
-func reallyPipeline(t *testing.T, dir string, p *engine.Pipeline) *Recording {
+func reallyPipeline(t *testing.T, dir string, p *dataflow.Pipeline) *Recording {
 	t.Helper()
 	store, err := journal.OpenStore(t.TempDir())
 	if err != nil {

@@ -3,14 +3,14 @@ package simulate
 import (
 	"context"
 
-	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
 // Program is what is run: a workflow, or a pipeline.
 type Program struct {
 	File     *workflow.File
-	Pipeline *engine.Pipeline
+	Pipeline *dataflow.Pipeline
 }
 
 // ChangeError is a change that cannot be made to a file.
@@ -34,7 +34,7 @@ func (r *Recording) Program(set []string) (Program, error) {
 		return Program{}, &ChangeError{err}
 	}
 	if h.Kind == workflow.Dataflow.String() {
-		p, problems := engine.LoadPipeline(h.Path, s.Manifest, func(path string) ([]byte, error) {
+		p, problems := dataflow.Load(h.Path, s.Manifest, func(path string) ([]byte, error) {
 			if path == h.Path {
 				return text, nil
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
@@ -30,7 +31,7 @@ type Options struct {
 	File *workflow.File
 	// Pipeline, if not nil, is what is simulated in place of File. Inputs that the
 	// settings do not have are made up.
-	Pipeline *engine.Pipeline
+	Pipeline *dataflow.Pipeline
 	// Settings are those that a run would get: parameters, max_parallel, and so on.
 	Settings engine.Settings
 	Model    *Model

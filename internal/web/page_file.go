@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/timeline"
@@ -86,7 +86,7 @@ func (p *pages) filePage(w http.ResponseWriter, r *http.Request, run *run) error
 // that stand in it.
 func checked(h journal.Header) (diag.List, *mask.Masker) {
 	if h.Kind == workflow.Dataflow.String() {
-		_, problems := engine.LoadPipeline(h.Path, "", func(path string) ([]byte, error) {
+		_, problems := dataflow.Load(h.Path, "", func(path string) ([]byte, error) {
 			b, err := h.ReadFile(path)
 			if err != nil {
 				return nil, fs.ErrNotExist

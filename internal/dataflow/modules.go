@@ -1,4 +1,4 @@
-package engine
+package dataflow
 
 import (
 	"context"
@@ -68,7 +68,7 @@ func (m *attempted) shell(ctx context.Context) (any, error) {
 	}
 	c := m.call()
 	c.Dir, c.Env, c.Quiet = m.dir(), env, m.p.Quiet
-	res, err := m.r.x.Actions.Run(ctx, c)
+	res, err := m.Executor.Actions.Run(ctx, c)
 	code, exited := failure.ExitCode(err)
 	if err != nil && !exited {
 		return nil, err
@@ -116,10 +116,10 @@ const longestVariable = 100 << 10
 // environment is that of the run with the inputs. One that no environment can
 // hold is only on standard input, unless the command asks for it by name.
 func (m *attempted) environment(ctx context.Context) ([]string, error) {
-	if m.r.x.Bare { // nothing is run
+	if m.Executor.Bare { // nothing is run
 		return nil, nil
 	}
-	local, err := m.r.env.AddDynamic(ctx, m.p.Env, m.p.Scope)
+	local, err := m.Env.AddDynamic(ctx, m.p.Env, m.p.Scope)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (m *attempted) environment(ctx context.Context) ([]string, error) {
 
 // http makes a request.
 func (m *attempted) http(ctx context.Context) (any, error) {
-	res, err := m.r.x.Actions.Run(ctx, m.call())
+	res, err := m.Executor.Actions.Run(ctx, m.call())
 	if err == nil {
 		return m.d.Parse(m.d.HTTP.Output, []byte(res.Output))
 	}
@@ -167,9 +167,9 @@ func (m *attempted) agent(ctx context.Context) (any, error) {
 	q.Scope.Set("prompt", m.d.Fill(m.d.Agent.Prompt, m.args))
 	a := &workflow.Claude{Text: prompted(), Provider: m.d.Agent.Provider}
 	c := m.call()
-	c.Action, c.Scope, c.Dir, c.Env, c.Quiet = a, m.r.x.View(ctx, q), q.Dir, q.Env.List(), true
+	c.Action, c.Scope, c.Dir, c.Env, c.Quiet = a, m.Executor.View(ctx, q), q.Dir, q.Env.List(), true
 	c.Timeout = 0 // ctx ends with it
-	res, err := m.r.x.AskAgent(ctx, q, c)
+	res, err := m.Executor.AskAgent(ctx, q, c)
 	if err != nil {
 		if step.IsInput(err) {
 			err = retry.Permanent(err)
@@ -182,7 +182,7 @@ func (m *attempted) agent(ctx context.Context) (any, error) {
 // workflow runs the steps of a workflow inside this run. The inputs are its
 // parameters.
 func (m *attempted) workflow(ctx context.Context) (any, error) {
-	r, d := m.r, m.d
+	d := m.d
 	f := m.pl.workflows[d]
 	if f == nil {
 		return nil, retry.Permanent(fmt.Errorf("the workflow of %s was not read", d.Name))
@@ -193,10 +193,10 @@ func (m *attempted) workflow(ctx context.Context) (any, error) {
 		q.Rounds += fmt.Sprintf("@%d", m.n)
 	}
 	sub := &workflow.SubWorkflow{Name: d.Name, Pos: d.Pos, File: f, Outputs: m.outputs()}
-	if _, err := r.x.Call(ctx, q, sub, d.Inputs(m.args), m.path); err != nil {
+	if _, err := m.Executor.Call(ctx, q, sub, d.Inputs(m.args), m.path); err != nil {
 		return nil, err
 	}
-	if r.x.Bare { // the steps have printed nothing of which the outputs could be made
+	if m.Executor.Bare { // the steps have printed nothing of which the outputs could be made
 		return types.Sample(d.Result, 1), nil
 	}
 	if name := d.Workflow.Output; name != "" {

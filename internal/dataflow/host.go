@@ -1,20 +1,14 @@
-package engine
+package dataflow
 
 import (
-	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"sync"
 	"time"
 
-	"github.com/bide-dev/bide/backoff"
-	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
@@ -25,106 +19,18 @@ import (
 	"github.com/bide-dev/bide/retry"
 )
 
-// Pipelines are run by package flow; here they meet the journal, the mask, the
-// processes and the interrupts of a run. A call is a step: its path is the
-// variable that it is assigned to, and what it gave is recorded with it, so that
-// a resumed run does not make it again.
-
-// defaultPipelineParallel is how many attempts of a pipeline's calls are made at
-// once where nobody says.
-const defaultPipelineParallel = 64
-
-// flows is what the pipelines of a run have in common, made when the first of
-// them runs.
-type flows struct {
-	once   sync.Once
-	shared *flow.Shared
-	soft   context.Context
-
-	mu    sync.Mutex
-	files map[string]*Pipeline // those of steps, by path
-}
-
-// dataflow runs the run's own pipeline.
-func (r *run) dataflow(ctx context.Context) error {
-	p := r.site()
-	out, err := r.flow(ctx, p, r.opt.Pipeline, r.opt.Inputs, "")
-	r.env.Scope.Set("outputs", out)
-	return err
-}
-
-// flow runs a pipeline and gives its outputs as JSON values, those that could
-// not be computed left out.
-func (r *run) flow(ctx context.Context, p step.Site, pl *Pipeline, inputs map[string]any, prefix string) (map[string]any, error) {
-	depth, _ := ctx.Value(depthKey{}).(int)
-	if depth++; depth > deepest {
-		return nil, &action.InputError{Err: fmt.Errorf("%s: pipelines run each other more than %d deep", pl.Path, deepest)}
-	}
-	ctx = context.WithValue(ctx, depthKey{}, depth)
-	values, given, err := pl.Plan.Decode(inputs)
-	if err != nil {
-		return nil, &action.InputError{Err: fmt.Errorf("%s: %w", pl.Path, err)}
-	}
-	common := r.common()
-	f, err := flow.New(pl.Plan, common.shared)
-	if err != nil {
-		return nil, &action.InputError{Err: err}
-	}
-	h := &host{r: r, p: p, pl: pl}
-	o := flow.Options{Watcher: h, Soft: common.soft, FailFast: r.opt.FailFast, Prefix: prefix}
-	if r.x.Rand != nil {
-		o.Rand = func(path string) backoff.Rand { return r.x.Rand(p.Place, path+p.Rounds) }
-	}
-	if r.ports != nil {
-		o.Foreign = foreign
-	}
-	out, err := f.Run(context.WithValue(ctx, hostKey{}, h), values, given, o)
-	if _, ok := errors.AsType[*flow.InterruptedError](err); ok {
-		if err = r.x.Life.Stopping(ctx); err == nil {
-			err = ErrInterrupted
-		}
-	}
-	return flow.Encode(out), err
-}
-
-// deepest is how many pipelines may be inside one another: a pipeline that calls
-// a workflow that runs the pipeline would have no end. The paths of steps double
-// in length with each.
-const deepest = 6
-
-type depthKey struct{}
-
-// common gives what all pipelines of the run share. Its soft context is done when
-// nothing new is to be started any more.
-func (r *run) common() *flows {
-	f := &r.flows
-	f.once.Do(func() {
-		f.soft = r.x.Life.Soft(context.Background())
-		parallel := cmp.Or(r.opt.MaxParallel, defaultPipelineParallel)
-		dir := r.tempDir()
-		if r.j != nil {
-			dir = CacheDir(filepath.Dir(filepath.Dir(r.j.Dir())))
-		}
-		f.shared = flow.NewShared(flow.SharedOptions{
-			MaxParallel: parallel, CacheDir: dir,
-			Breakers: r.breakerRecord(), Clock: r.x.Clock, Volatile: r.ports != nil,
-		})
-	})
-	return f
-}
-
-// CacheDir is where calls of pipelines keep results on disk.
-func CacheDir(home string) string { return filepath.Join(home, "cache") }
-
 // host is where the calls of one pipeline run: the watcher that records them,
 // and what the modules of a manifest work with.
 type host struct {
-	r  *run
+	*Flows
 	p  step.Site
 	pl *Pipeline
 }
 
 type hostKey struct{}
+
+// emit records a fact. A journal that cannot be written ends the run by itself.
+func (h *host) emit(e event.Event) { _ = h.Executor.Recorder.Record(e) }
 
 // step is the path of a call as a step.
 func (h *host) step(c *flow.Call) string { return c.Path + h.p.Rounds }
@@ -163,10 +69,10 @@ func (h *host) Past(c *flow.Call) (past flow.Past, ok bool) {
 	case event.Succeeded, event.Degraded:
 		v, err := h.value(c, rec)
 		if err != nil {
-			h.r.note("%s is called again: %v", c.Label(), err)
+			h.Executor.Note("%s is called again: %v", c.Label(), err)
 			return past, false
 		}
-		h.r.x.Tally.Add("", step.Outcome{Status: rec.Status})
+		h.Executor.Tally.Add("", step.Outcome{Status: rec.Status})
 		return flow.Past{Done: true, Value: v}, true
 	case event.Running, event.Interrupted:
 		past.State = step.RecordedState(rec.Retry, 0)
@@ -214,19 +120,19 @@ func (h *host) value(c *flow.Call, rec journal.StepRecord) (any, error) {
 func (h *host) Started(c *flow.Call) {
 	e := h.event(event.StepStarted, c)
 	if kind := h.pl.kind(c.Callee); kind != "" {
-		e.Data = data(map[string]any{"action": kind})
+		e.Data = step.Data(map[string]any{"action": kind})
 	}
-	h.r.emit(e)
+	h.emit(e)
 }
 
 // Attempt tells that an attempt begins, and how long it waited for its turn.
 func (h *host) Attempt(c *flow.Call, n int, waited time.Duration) {
 	e := h.event(event.AttemptStarted, c)
 	e.Attempt = n
-	if ms := waited.Milliseconds(); ms > 0 && !h.r.x.Bare {
-		e.Data = data(map[string]any{"waited_ms": ms})
+	if ms := waited.Milliseconds(); ms > 0 && !h.Executor.Bare {
+		e.Data = step.Data(map[string]any{"waited_ms": ms})
 	}
-	h.r.emit(e)
+	h.emit(e)
 }
 
 // callFailure is the data of the failed attempt of a call.
@@ -242,32 +148,32 @@ func (h *host) Failed(c *flow.Call, n int, err error, began, ended time.Time) {
 	e := h.event(event.AttemptFailed, c)
 	e.Attempt, e.Class, e.Message, e.DurationMS = n, retry.Class(err), err.Error(), ended.Sub(began).Milliseconds()
 	e.ExitCode, _ = failure.ExitCode(err)
-	if !h.r.x.Bare {
+	if !h.Executor.Bare {
 		d := callFailure{At: began, Failure: failure.From(err).Beside(false)}
 		var out interface{ Output() string }
 		if errors.As(err, &out) {
-			d.Stderr = h.r.x.Tail(out.Output())
+			d.Stderr = h.Executor.Tail(out.Output())
 		}
-		e.Data = data(d)
+		e.Data = step.Data(d)
 	}
-	h.r.emit(e)
+	h.emit(e)
 }
 
 // Queued shows that an attempt waits for a slot or a token: it does not run yet.
 func (h *host) Queued(c *flow.Call, n int, what retry.Source, d time.Duration) {
 	e := h.event(event.AttemptQueued, c)
-	e.Attempt, e.DelayMS, e.Data = n, d.Milliseconds(), data(map[string]any{"for": what.String()})
-	h.r.x.Recorder.Show(e)
+	e.Attempt, e.DelayMS, e.Data = n, d.Milliseconds(), step.Data(map[string]any{"for": what.String()})
+	h.Executor.Recorder.Show(e)
 }
 
 // Retry tells when the next attempt follows.
 func (h *host) Retry(c *flow.Call, n int, w flow.Wait) {
 	e := h.event(event.RetryScheduled, c)
 	e.Attempt, e.DelayMS, e.Class = n, w.Delay.Milliseconds(), retry.Class(w.Err)
-	if !h.r.x.Bare {
-		e.Retry, e.Data = &w.State, data(event.Waited(w.Policy, w.State, w.Delay, w.Before, w.Asked))
+	if !h.Executor.Bare {
+		e.Retry, e.Data = &w.State, step.Data(event.Waited(w.Policy, w.State, w.Delay, w.Before, w.Asked))
 	}
-	h.r.emit(e)
+	h.emit(e)
 }
 
 var outcomes = map[flow.Outcome]string{
@@ -290,23 +196,23 @@ func (h *host) Finished(c *flow.Call, end flow.End) {
 	switch end.Outcome {
 	case flow.Succeeded, flow.Degraded:
 		if err := h.record(&d, c, end); err != nil {
-			h.r.note("the result of %s is not recorded, so a resumed run calls it again: %v", c.Label(), err)
+			h.Executor.Note("the result of %s is not recorded, so a resumed run calls it again: %v", c.Label(), err)
 		}
 	case flow.Skipped:
 		e.Message = needs(end.Err)
 	}
 	if end.Unkept != nil {
-		h.r.note("the result of %s is not in the cache: %v", c.Label(), end.Unkept)
+		h.Executor.Note("the result of %s is not in the cache: %v", c.Label(), end.Unkept)
 	}
 	if end.Logged {
-		h.r.emit(event.Event{Type: event.Note, Class: event.Logged, Message: fmt.Sprintf("%s failed, and the run goes on with %s: %s",
+		h.emit(event.Event{Type: event.Note, Class: event.Logged, Message: fmt.Sprintf("%s failed, and the run goes on with %s: %s",
 			c.Label(), value.JSON(types.Encode(end.Value)), flow.Reason(end.Err))})
 	}
-	if !h.r.x.Bare {
-		e.Data = data(d)
+	if !h.Executor.Bare {
+		e.Data = step.Data(d)
 	}
-	h.r.x.Tally.Add("", step.Outcome{Status: e.Status})
-	h.r.emit(e)
+	h.Executor.Tally.Add("", step.Outcome{Status: e.Status})
+	h.emit(e)
 }
 
 // needs says what kept a call from being made.
@@ -327,23 +233,23 @@ func needs(err error) string {
 const largeValue = 64 << 10
 
 func (h *host) record(d *callRecord, c *flow.Call, end flow.End) error {
-	if h.r.x.Bare {
+	if h.Executor.Bare {
 		return nil
 	}
 	text := []byte(value.JSON(types.Encode(end.Value)))
-	if masked := h.r.env.Mask().Bytes(text); string(masked) != string(text) {
+	if masked := h.Env.Mask().Bytes(text); string(masked) != string(text) {
 		text, d.Masked = masked, true
 	}
 	d.Inputs = c.Digest()
-	if len(text) <= largeValue || h.r.j == nil {
+	if len(text) <= largeValue || h.Journal == nil {
 		d.Value = text
 		return nil
 	}
-	name := h.r.j.OutputFile(h.p.Index, h.step(c), max(end.Attempts, 1), "value")
+	name := h.Journal.OutputFile(h.p.Index, h.step(c), max(end.Attempts, 1), "value")
 	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	f, err := h.r.j.CreateOutput(h.p.Index, h.step(c), max(end.Attempts, 1), "value")
+	f, err := h.Journal.CreateOutput(h.p.Index, h.step(c), max(end.Attempts, 1), "value")
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package engine
+package dataflow
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/types"
 )
 
-// PipelineInputs makes the inputs of a pipeline of the texts that a person gave
+// ReadInputs makes the inputs of a pipeline of the texts that a person gave
 // and of a file's values; the texts win. The error is a *plan.InputError with
 // everything that is wrong with them.
-func (pl *Pipeline) PipelineInputs(texts map[string]string, file map[string]any) (map[string]any, error) {
+func (pl *Pipeline) ReadInputs(texts map[string]string, file map[string]any) (map[string]any, error) {
 	in := maps.Clone(file)
 	if in == nil {
 		in = map[string]any{}

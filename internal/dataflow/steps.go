@@ -1,74 +1,20 @@
-package engine
+package dataflow
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/files"
-	"github.com/bide-dev/bide/internal/step"
-	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// pipelineStep runs a pipeline file as a step. Its outputs are the step's
-// output, as a JSON object.
-func (r *run) pipelineStep(ctx context.Context, p step.Site, a *workflow.Pipeline, path string) (action.Result, error) {
-	pl, err := r.stepPipeline(ctx, p, a)
-	if err != nil {
-		return action.Result{}, &action.InputError{Err: err}
-	}
-	inputs := make(map[string]any, len(a.With))
-	for _, arg := range a.With {
-		if inputs[arg.Name], err = action.Expand(arg.Value, p.Scope); err != nil {
-			return action.Result{}, &action.InputError{Err: fmt.Errorf("with %s: %w", arg.Name, err)}
-		}
-		if t := pl.typeOf(arg.Name); t != nil {
-			inputs[arg.Name] = fitted(inputs[arg.Name], t)
-		}
-	}
-	out, err := r.flow(ctx, p, pl, inputs, path+"/")
-	res := action.Result{Output: value.JSON(out)}
-	if err != nil {
-		res.ExitCode = 1
-	}
-	return res, err
-}
-
-// stepPipeline reads the pipeline of a step, once in a run.
-func (r *run) stepPipeline(ctx context.Context, p step.Site, a *workflow.Pipeline) (*Pipeline, error) {
-	path, err := a.File.Expand(p.Scope)
-	if err != nil {
-		return nil, fmt.Errorf("pipeline: %w", err)
-	}
-	file := p.File(a.File, path)
-	if _, err := file.Stat(); errors.As(err, new(*files.OutsideError)) {
-		return nil, &action.InputError{Err: fmt.Errorf("pipeline: %w", err)}
-	}
-	path = file.Full()
-	r.flows.mu.Lock()
-	defer r.flows.mu.Unlock()
-	if pl := r.flows.files[path]; pl != nil {
-		return pl, nil
-	}
-	pl, problems := LoadPipeline(path, "", func(name string) ([]byte, error) { return files.At(name).Read(ctx) })
-	if problems.HasErrors() {
-		return nil, problems.Err()
-	}
-	value.Put(&r.flows.files, path, pl)
-	return pl, nil
-}
-
-// StepPipelines are the pipelines of a workflow's steps that can be read before
+// Steps are the pipelines of a workflow's steps that can be read before
 // it runs.
-type StepPipelines struct {
+type Steps struct {
 	Loaded []*Pipeline // each file once
 	// Problems are those of the steps: what is wrong with the files themselves
 	// is in FileProblems, in the order of Loaded.
@@ -79,17 +25,17 @@ type StepPipelines struct {
 	at  map[string]int // the place in Loaded, by path
 }
 
-// LoadStepPipelines reads the pipelines that steps of a workflow name literally,
+// LoadSteps reads the pipelines that steps of a workflow name literally,
 // as a run in a directory would, and those of the workflows that they call. A
 // file that is not there may be written by an earlier step, which is a warning.
-func LoadStepPipelines(f *workflow.File, dir string) *StepPipelines {
-	all := &StepPipelines{dir: dir, at: map[string]int{}}
+func LoadSteps(f *workflow.File, dir string) *Steps {
+	all := &Steps{dir: dir, at: map[string]int{}}
 	all.visit(f)
 	return all
 }
 
 // visit reads the pipelines of a workflow.
-func (l *StepPipelines) visit(f *workflow.File) {
+func (l *Steps) visit(f *workflow.File) {
 	workflow.WalkAll(f, func(s *workflow.Step) {
 		if a, ok := s.Action.(*workflow.Pipeline); ok && a.File.IsLiteral() {
 			l.step(s, a)
@@ -97,7 +43,7 @@ func (l *StepPipelines) visit(f *workflow.File) {
 	})
 }
 
-func (l *StepPipelines) step(s *workflow.Step, a *workflow.Pipeline) {
+func (l *Steps) step(s *workflow.Step, a *workflow.Pipeline) {
 	path := a.File.String()
 	if s.WorkingDir != nil && !filepath.IsAbs(path) {
 		if !s.WorkingDir.IsLiteral() {
@@ -114,7 +60,7 @@ func (l *StepPipelines) step(s *workflow.Step, a *workflow.Pipeline) {
 			l.Problems.Warnf(s.Pos, "no-pipeline", "the pipeline %s is not there", path).Suggest("the step fails, unless a step before it writes the file")
 			return
 		}
-		pl, problems := LoadPipeline(path, "", os.ReadFile)
+		pl, problems := Load(path, "", os.ReadFile)
 		i = len(l.Loaded)
 		l.at[path] = i
 		l.Loaded, l.FileProblems = append(l.Loaded, pl), append(l.FileProblems, problems)
@@ -124,7 +70,7 @@ func (l *StepPipelines) step(s *workflow.Step, a *workflow.Pipeline) {
 }
 
 // inside reads the pipelines of the workflows that a pipeline calls.
-func (l *StepPipelines) inside(pl *Pipeline) {
+func (l *Steps) inside(pl *Pipeline) {
 	for _, d := range pl.defs {
 		if f := pl.workflows[d]; f != nil {
 			l.visit(f)
@@ -132,19 +78,15 @@ func (l *StepPipelines) inside(pl *Pipeline) {
 	}
 }
 
-// pipelines are all that a run can be known to have: its own, those of its steps,
-// and those of steps in workflows that they call.
-func (o *Options) pipelines() *StepPipelines {
-	all := LoadStepPipelines(o.File, o.Dir)
-	if o.Pipeline != nil {
-		all.inside(o.Pipeline)
-		all.Loaded, all.FileProblems = append(all.Loaded, o.Pipeline), append(all.FileProblems, nil)
-	}
-	return all
+// Add adds a pipeline that is none of a step, and those of steps in workflows that
+// it calls.
+func (l *Steps) Add(pl *Pipeline) {
+	l.inside(pl)
+	l.Loaded, l.FileProblems = append(l.Loaded, pl), append(l.FileProblems, nil)
 }
 
-// agents are those that are configured in the workflows of a run.
-func (l *StepPipelines) agents(f *workflow.File) map[string]*workflow.Agent {
+// Agents are those that are configured in the workflows of a run.
+func (l *Steps) Agents(f *workflow.File) map[string]*workflow.Agent {
 	agents := workflow.AllAgents(f)
 	for _, pl := range l.Loaded {
 		for _, f := range pl.workflows {
@@ -159,7 +101,7 @@ func (l *StepPipelines) agents(f *workflow.File) map[string]*workflow.Agent {
 }
 
 // Err is everything that keeps the workflow from being run.
-func (l *StepPipelines) Err() error {
+func (l *Steps) Err() error {
 	errs := []error{l.Problems.Err()}
 	for _, list := range l.FileProblems {
 		errs = append(errs, list.Err())

@@ -1,4 +1,4 @@
-package engine
+package dataflow
 
 import (
 	"bufio"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
@@ -96,10 +97,10 @@ func startsPipeline(line string) bool {
 	return assigned && !strings.ContainsAny(strings.TrimSpace(name), ":\"'{[ ")
 }
 
-// LoadPipeline reads a pipeline and its manifest, "" for the one beside it, and
+// Load reads a pipeline and its manifest, "" for the one beside it, and
 // gives everything that is wrong with them. Plan is nil where there is an
 // error. read is os.ReadFile, or what gives recorded texts.
-func LoadPipeline(path, manifest string, read func(string) ([]byte, error)) (*Pipeline, diag.List) {
+func Load(path, manifest string, read func(string) ([]byte, error)) (*Pipeline, diag.List) {
 	p := &Pipeline{Path: path, Sources: map[string][]byte{}, workflows: map[*module.Definition]*workflow.File{}}
 	var problems diag.List
 	src, err := read(path)
@@ -127,10 +128,10 @@ func LoadPipeline(path, manifest string, read func(string) ([]byte, error)) (*Pi
 	return p, problems
 }
 
-// PipelineModules reads the manifest of a pipeline: what an editor checks a file
+// Modules reads the manifest of a pipeline: what an editor checks a file
 // with that it has open. read is os.ReadFile, or what gives texts as the editor
 // has them.
-func PipelineModules(path, manifest string, read func(string) ([]byte, error)) (*check.Env, diag.List) {
+func Modules(path, manifest string, read func(string) ([]byte, error)) (*check.Env, diag.List) {
 	p := &Pipeline{Path: path, Sources: map[string][]byte{}, workflows: map[*module.Definition]*workflow.File{}}
 	var problems diag.List
 	env := p.modules(manifest, read, &problems)
@@ -157,7 +158,7 @@ func (p *Pipeline) modules(manifest string, read func(string) ([]byte, error), p
 		*problems = append(*problems, list...)
 		modules = nil
 		for _, d := range defs {
-			d.Dir = absolute(d.Dir)
+			d.Dir = files.Absolute(d.Dir)
 			modules = append(modules, module.Bind(d, runModule))
 			if d.Workflow != nil {
 				p.loadWorkflow(d, read, problems)
@@ -219,13 +220,13 @@ func (p *Pipeline) loadWorkflow(d *module.Definition, read func(string) ([]byte,
 	}
 }
 
-// asFile is the pipeline as a file without steps, which is how a run knows what
+// AsFile is the pipeline as a file without steps, which is how a run knows what
 // it runs.
-func (p *Pipeline) asFile() *workflow.File {
+func (p *Pipeline) AsFile() *workflow.File {
 	others := map[string][]byte{}
 	for path, src := range p.Sources {
 		if path != p.Path {
-			others[absolute(path)] = src
+			others[files.Absolute(path)] = src
 		}
 	}
 	return &workflow.File{
@@ -234,8 +235,8 @@ func (p *Pipeline) asFile() *workflow.File {
 	}
 }
 
-// unknownAgents reports the modules that ask an agent that nobody has configured.
-func (p *Pipeline) unknownAgents(agents map[string]*workflow.Agent) (problems diag.List) {
+// UnknownAgents reports the modules that ask an agent that nobody has configured.
+func (p *Pipeline) UnknownAgents(agents map[string]*workflow.Agent) (problems diag.List) {
 	for _, d := range p.defs {
 		if d.Agent == nil || d.Agent.Provider == "" || d.Agent.Provider == action.DefaultAgent || agents[d.Agent.Provider] != nil {
 			continue
@@ -246,9 +247,9 @@ func (p *Pipeline) unknownAgents(agents map[string]*workflow.Agent) (problems di
 	return problems
 }
 
-// agents calls ask with each agent that modules of the pipeline, or steps of
+// Agents calls ask with each agent that modules of the pipeline, or steps of
 // the workflows that it calls, need.
-func (p *Pipeline) agents(ask func(name string)) {
+func (p *Pipeline) Agents(ask func(name string)) {
 	for _, d := range p.defs {
 		if d.Agent != nil {
 			ask(d.Agent.Provider)

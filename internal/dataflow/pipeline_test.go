@@ -1,11 +1,11 @@
-package engine_test
+package dataflow_test
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/dataflow"
 )
 
 // A file whose name does not tell is known by its content.
@@ -31,11 +31,11 @@ func TestIsPipeline(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got := engine.IsPipeline(path); got != want {
+		if got := dataflow.IsPipeline(path); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
 	}
-	if !engine.IsPipeline("none.cst") || engine.IsPipeline("none.yml") || engine.IsPipeline(filepath.Join(dir, "none")) {
+	if !dataflow.IsPipeline("none.cst") || dataflow.IsPipeline("none.yml") || dataflow.IsPipeline(filepath.Join(dir, "none")) {
 		t.Error("by the name")
 	}
 }
