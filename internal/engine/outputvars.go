@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/mask"
@@ -31,12 +30,7 @@ type outputFiles struct {
 // the first one. Their names are numbers.
 func (o *outputFiles) init(dir string) {
 	o.path = dir
-	o.dir = sync.OnceValue(func() error {
-		if err := o.clear(); err != nil {
-			return err
-		}
-		return os.Chtimes(o.path, time.Time{}, untouched)
-	})
+	o.dir = sync.OnceValue(o.clear)
 }
 
 // clear removes what a killed life of the run left, which is of no attempt of this one.
@@ -53,11 +47,6 @@ func (o *outputFiles) clear() error {
 	return err
 }
 
-// untouched is the date of a directory in which nobody has made a file yet: the
-// first one dates it anew. To look for that is cheaper than to look for the file of
-// each attempt, of which the system keeps in mind that it is not there.
-var untouched = time.Unix(0, 0)
-
 // next is the file of one more attempt. The command makes it.
 func (o *outputFiles) next() (string, error) {
 	if err := o.dir(); err != nil {
@@ -69,9 +58,6 @@ func (o *outputFiles) next() (string, error) {
 // take reads the variables of the lines that a command left in its file, and
 // removes the file, which may hold secrets.
 func (o *outputFiles) take(file string, m *mask.Masker) (set [][2]string, err error) {
-	if dir, err := os.Stat(o.path); err == nil && dir.ModTime().Equal(untouched) {
-		return nil, nil
-	}
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // as nearly always

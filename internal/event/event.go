@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -256,17 +255,6 @@ type Wait struct {
 	// Budget bounds the sum of the delays; Spent of it is used, this delay included.
 	Budget time.Duration `json:"budget_ns,omitempty"`
 	Spent  time.Duration `json:"spent_ns,omitempty"`
-}
-
-// AppendTo writes the members of the wait as json.Marshal does.
-func (w *Wait) AppendTo(o *value.Object) {
-	o.Text("source", w.Source)
-	o.Int("delay_ns", int64(w.Delay))
-	o.SomeInt("least_ns", int64(w.Least))
-	o.SomeInt("greatest_ns", int64(w.Greatest))
-	o.SomeInt("attempts_bound", int64(w.Attempts))
-	o.SomeInt("budget_ns", int64(w.Budget))
-	o.SomeInt("spent_ns", int64(w.Spent))
 }
 
 // Waited gives the wait that a retry policy has decided, from the state after

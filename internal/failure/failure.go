@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
-	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -52,26 +51,6 @@ type Failure struct {
 	Stack string `json:"stack,omitempty"`
 
 	parts *[]error // of Prepare
-}
-
-// AppendTo writes the members of the failure as json.Marshal does.
-func (f *Failure) AppendTo(o *value.Object) {
-	o.SomeText("class", f.Class)
-	o.SomeText("message", f.Message)
-	o.SomeInt("exit", int64(f.Exit))
-	o.SomeInt("status", int64(f.Status))
-	o.SomeInt("retry_after_ns", int64(f.RetryAfter))
-	o.SomeBool("rate_limited", f.RateLimited)
-	o.SomeBool("timeout", f.Timeout)
-	o.SomeBool("network", f.Network)
-	o.SomeBool("permanent", f.Permanent)
-	o.SomeBool("cancelled", f.Cancelled)
-	o.SomeBool("refused", f.Refused)
-	o.SomeBool("input", f.Input)
-	o.SomeBool("shortage", f.Shortage)
-	o.SomeText("stdout", f.Stdout)
-	o.SomeText("stderr", f.Stderr)
-	o.SomeText("stack", f.Stack)
 }
 
 // Prepare makes what the failure tells about itself once and for all, for one

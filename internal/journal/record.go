@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -81,27 +79,11 @@ func appendRecord(b []byte, w *words, e *event.Event, l loan) []byte {
 
 // appendRetry adds the state of retries, as its own JSON.
 func appendRetry(b []byte, s *retry.State) []byte {
-	o := value.Begin(b)
-	o.Int("attempt", int64(s.Attempt))
-	o.SomeInt("slept", int64(s.Slept))
-	o.SomeInt("prev", int64(s.Prev))
-	for _, t := range [...]struct {
-		name string
-		at   time.Time
-	}{{"began", s.Began}, {"first_failure", s.FirstFailure}, {"due", s.Due}} {
-		if !t.at.IsZero() {
-			o.Time(t.name, t.at)
-		}
-	}
-	o.SomeBool("charged", s.Charged)
-	if len(s.Rules) > 0 {
-		o.Any("rules", s.Rules)
-	}
-	text, err := o.End()
+	text, err := json.Marshal(s)
 	if err != nil { // a time beyond the year 9999
-		return append(b, "{}"...)
+		text = []byte("{}")
 	}
-	return text
+	return append(b, text...)
 }
 
 // retryState reads what appendRetry writes; nil for "".

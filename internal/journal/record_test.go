@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/internal/value/valuetest"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -134,22 +133,6 @@ func FuzzRecords(f *testing.F) {
 		}
 		if err == nil && n == 0 {
 			t.Errorf("%q has no record and no error", text)
-		}
-	})
-}
-
-// TestRetryStateIsThatOfMarshal: the state of retries is written as encoding/json
-// writes it.
-func TestRetryStateIsThatOfMarshal(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var s retry.State
-		valuetest.Fill(t, &s)
-		want, err := json.Marshal(s)
-		if err != nil {
-			want = []byte("{}")
-		}
-		if got := appendRetry(nil, &s); string(got) != string(want) {
-			t.Fatalf("%s\nis not\n%s", got, want)
 		}
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
-	"github.com/bide-dev/bide/internal/value"
 )
 
 const phase = "map"
@@ -53,32 +52,6 @@ type StepOutput struct {
 	Size   int64  `json:"size"` // in bytes
 }
 
-func (r *Result) appendTo(o *value.Object) {
-	o.SomeText("print", r.Print)
-	if len(r.Inputs) > 0 {
-		o.Any("inputs", r.Inputs)
-	}
-	o.SomeText("since", r.Since)
-	o.Text("output", r.Output)
-	o.SomeText("output_file", r.File)
-	o.SomeInt("output_size", r.Size)
-	o.SomeText("output_sha256", r.Digest)
-	if len(r.Commits) > 0 {
-		o.Any("commits", r.Commits)
-	}
-	if len(r.Files) > 0 {
-		o.Any("files_modified", r.Files)
-	}
-	o.SomeText("branch", r.Branch)
-	o.SomeText("worktree", r.Worktree)
-	o.SomeText("log", r.Log)
-	o.SomeBool("handled", r.Handled)
-	o.SomeText("kind", r.Kind)
-	if len(r.Steps) > 0 {
-		o.Any("steps", r.Steps)
-	}
-}
-
 // Letter is a failed attempt at an item: what item_retry_scheduled,
 // item_handler_due and the item_finished of a dead letter carry.
 type Letter struct {
@@ -94,22 +67,6 @@ type Letter struct {
 	StepLabel     string    `json:"step_label,omitempty"`
 	ExitCode      int       `json:"exit_code"`
 	Eligible      bool      `json:"eligible"` // to be run again
-}
-
-func (l *Letter) appendTo(o *value.Object) {
-	l.Result.appendTo(o)
-	if l.Wait != nil {
-		l.Wait.AppendTo(o)
-	}
-	l.Failure.AppendTo(o)
-	o.Text("correlation_id", l.CorrelationID)
-	o.Int("attempt", int64(l.Attempt))
-	o.Time("at", l.At)
-	o.Int("duration_ms", l.DurationMS)
-	o.SomeText("step", l.Step)
-	o.SomeText("step_label", l.StepLabel)
-	o.Int("exit_code", int64(l.ExitCode))
-	o.Bool("eligible", l.Eligible)
 }
 
 // Due is the data of item_handler_due: all that a handler reads, so that it
@@ -227,7 +184,7 @@ func (x *Map) failedForGood(fact *event.Event, e *ending, v *policy.Verdict) *ha
 	case policy.ItemDeadLettered:
 		fact.Status = event.DeadLettered // with the letter: end and letter are one record
 	case policy.ItemSkipped:
-		fact.Status, fact.Data = event.Skipped, step.Object(e.Result.appendTo)
+		fact.Status, fact.Data = event.Skipped, step.Data(e.Result)
 	case policy.ItemHandled:
 		h := &handling{index: fact.Index, due: Due{Letter: l, Handler: v.Handler, Label: fact.Label}}
 		if e.State != nil {
@@ -236,7 +193,7 @@ func (x *Map) failedForGood(fact *event.Event, e *ending, v *policy.Verdict) *ha
 		fact.Type, fact.Status, fact.Label, fact.Data = event.ItemHandlerDue, "", v.Handler, step.Data(h.due)
 		return h
 	default:
-		fact.Data = step.Object(e.Result.appendTo)
+		fact.Data = step.Data(e.Result)
 	}
 	return nil
 }
@@ -252,7 +209,7 @@ func (x *Map) letter(fact *event.Event, e *ending, v *policy.Verdict) Letter {
 	if v.Fate == policy.ItemRetry {
 		l.Wait = &v.Wait
 	}
-	fact.Class, fact.Message, fact.ExitCode, fact.Data = l.Class, l.Message, l.ExitCode, step.Object(l.appendTo)
+	fact.Class, fact.Message, fact.ExitCode, fact.Data = l.Class, l.Message, l.ExitCode, step.Data(l)
 	return l
 }
 
@@ -274,7 +231,7 @@ func (x *Map) handledFacts(id string, h *handling, err error) []event.Event {
 	l.Handled = true
 	now := x.Clock.Now()
 	facts := []event.Event{{Type: event.ItemFinished, Time: now, Phase: phase, Item: id, Label: h.due.Label, Index: h.index, Status: event.Failed,
-		Attempts: l.Attempt, DurationMS: l.DurationMS, Class: l.Class, Message: l.Message, ExitCode: l.ExitCode, Data: step.Object(l.Result.appendTo)}}
+		Attempts: l.Attempt, DurationMS: l.DurationMS, Class: l.Class, Message: l.Message, ExitCode: l.ExitCode, Data: step.Data(l.Result)}}
 	if err != nil {
 		facts = append(facts, event.Event{Type: event.Note, Time: now, Message: fmt.Sprintf("the handler %s of item %s failed: %v", h.due.Handler, cmp.Or(h.due.Label, id), err)})
 	}

@@ -51,7 +51,7 @@ func (l *Lane) Work(ctx context.Context, it policy.Leased, last *failure.Failure
 	now := x.Clock.Now()
 	e.took = now.Sub(start).Milliseconds()
 	if e.Err == nil || e.Skipped {
-		e.data = step.Object(e.Result.appendTo)
+		e.data = step.Data(e.Result)
 	}
 	o := e.outcome()
 	if e.Limited { // all lanes are to wait, not this one alone
@@ -101,5 +101,5 @@ func (x *Map) Halt(why policy.StopReason) { x.machine.Halt(why) }
 func Lost(it journal.Item, name string, attempt int, why string) event.Event {
 	l := Letter{Failure: failure.Failure{Class: ClassRecovery, Message: why}, CorrelationID: name, Attempt: attempt}
 	return event.Event{Type: event.ItemFinished, Phase: phase, Item: it.ID, Index: it.Index, Status: event.DeadLettered, Attempts: attempt,
-		Class: l.Class, Message: l.Message, Data: step.Object(l.appendTo)}
+		Class: l.Class, Message: l.Message, Data: step.Data(l)}
 }

@@ -90,7 +90,7 @@ func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
 	took := x.Clock.Now().Sub(a.Start)
 	end := ending{Ending: e, a: a, took: took.Milliseconds()}
 	if e.Err == nil || e.Skipped {
-		end.data = step.Object(e.Result.appendTo)
+		end.data = step.Data(e.Result)
 	}
 	return func() { x.ended(w, &end) }
 }

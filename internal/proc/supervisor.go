@@ -286,7 +286,9 @@ func (s *Supervisor) begin(w *worker) {
 // leastProcs is the least number of goroutines that may be running where commands run
 // beside each other. One that starts a process is held up until the process has begun,
 // and one that waits for the disk is in a system call and counts as running until the
-// runtime's monitor takes its place away, which costs more than the place does.
+// runtime's monitor takes its place away, which costs more than the place does: on two
+// processors a map over /bin/true takes 5 % more processor time without it, one with
+// durability: strict 8 % (medians of 8 pairs).
 const leastProcs = 4
 
 // widen is for the first time that a second command begins beside another: it stops

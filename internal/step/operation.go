@@ -175,7 +175,7 @@ func (o *operation) observe(e retry.Event) {
 		if !o.Bare {
 			state := e.State // so that no other event has to be on the heap
 			why := event.Waited(&o.policy, e.State, e.Delay, o.prev, e.RetryAfter)
-			wait.Retry, wait.Data = &state, Object(why.AppendTo)
+			wait.Retry, wait.Data = &state, Data(why)
 		}
 		o.prev, o.idle = e.State.Prev, e.Time
 		facts = append(facts, wait)
@@ -184,7 +184,7 @@ func (o *operation) observe(e retry.Event) {
 			done := o.p.Event(event.AttemptFinished, o.path)
 			done.Time, done.Attempt, done.DurationMS = e.Time, o.made+e.Attempt, e.Time.Sub(o.start).Milliseconds()
 			if r := ranOf(o.out.Result); !o.Bare && r != (ran{}) {
-				done.Data = Object(r.appendTo)
+				done.Data = Data(r)
 			}
 			facts = append(facts, done)
 		}

@@ -1,7 +1,6 @@
 package step
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -73,30 +72,6 @@ type record struct {
 	Recovered  bool   `json:"recovered,omitempty"`
 	Incomplete bool   `json:"incomplete,omitempty"`
 	WaitedMS   int64  `json:"waited_ms,omitempty"`
-}
-
-func (d *record) appendTo(o *value.Object) {
-	if len(d.Vars) > 0 {
-		o.Any("vars", d.Vars)
-	}
-	if len(d.Secrets) > 0 {
-		o.Any("secrets", d.Secrets)
-	}
-	if len(d.Last) > 0 {
-		o.Any("last", d.Last)
-	}
-	o.SomeText("output", d.Output)
-	o.SomeText("stderr", d.Stderr)
-	o.SomeText("output_file", d.File)
-	o.SomeInt("output_size", d.Size)
-	o.SomeText("output_sha256", d.Digest)
-	o.SomeInt("stored_size", d.Stored)
-	o.SomeText("stored_sha256", d.StoredSHA)
-	o.SomeInt("exit", int64(d.ExitCode))
-	o.SomeBool("tolerated", d.Tolerated)
-	o.SomeBool("recovered", d.Recovered)
-	o.SomeBool("incomplete", d.Incomplete)
-	o.SomeInt("waited_ms", d.WaitedMS)
 }
 
 // Sealed is variables as they are recorded: with their secrets masked.
@@ -309,7 +284,7 @@ func (x *Executor) recordOf(p Site, out Outcome, set map[string]any) json.RawMes
 		d.Sealed = x.Seal(set)
 		d.leaveOut(out.Result)
 	}
-	return Object(d.appendTo)
+	return Data(&d)
 }
 
 // leaveOut takes the outputs out of the variable last where the record has them
@@ -359,33 +334,10 @@ func Data(v any) json.RawMessage {
 	return b
 }
 
-// Object is the data of an event whose members are written one by one: what each work
-// item has, for which Data takes ten times as long. The text is the same.
-func Object(members func(o *value.Object)) json.RawMessage {
-	room := rooms.Get().(*[]byte)
-	o := value.Begin((*room)[:0])
-	members(&o)
-	b, err := o.End()
-	out := bytes.Clone(b)
-	if *room = b; cap(b) <= maxRoom {
-		rooms.Put(room)
-	}
-	if err != nil {
-		return unrepresentable(err)
-	}
-	return out
-}
-
 func unrepresentable(err error) json.RawMessage {
 	b, _ := json.Marshal(map[string]string{"unrepresentable": err.Error()})
 	return b
 }
-
-// rooms are buffers in which data is written; one that has become larger than maxRoom
-// bytes is not kept.
-var rooms = sync.Pool{New: func() any { return new([]byte) }}
-
-const maxRoom = 4 * Inline
 
 // failed is the event of a failed attempt, with all that is known of it.
 func (x *Executor) failed(p Site, s *workflow.Step, path string, out Outcome, made int, start, now time.Time) event.Event {
@@ -400,7 +352,7 @@ func (x *Executor) failed(p Site, s *workflow.Step, path string, out Outcome, ma
 	if handled(s) { // which reads the outputs, also after a resume
 		d.Stdout, d.Stderr = x.text(out.Result.Output).String(), x.text(out.Result.Stderr).String()
 	}
-	e.Data = Object(d.appendTo)
+	e.Data = Data(&d)
 	return e
 }
 
@@ -417,29 +369,10 @@ type attemptData struct {
 	Failure *failure.Failure `json:"failure"`
 }
 
-func (d *attemptData) appendTo(o *value.Object) {
-	d.ran.appendTo(o)
-	o.Text("stdout", d.Stdout)
-	o.Text("stderr", d.Stderr)
-	o.Time("at", d.At)
-	o.SomeInt("exit", int64(d.Exit))
-	o.SomeText("session", d.Session)
-	if d.Failure == nil {
-		o.Any("failure", nil)
-	} else {
-		o.Object("failure", d.Failure.AppendTo)
-	}
-}
-
 // ran is what attempt_finished and attempt_failed tell of what ran.
 type ran struct {
 	Program string `json:"program,omitempty"` // of a command, where it is not sh
 	Answer  int    `json:"http_status,omitempty"`
-}
-
-func (r ran) appendTo(o *value.Object) {
-	o.SomeText("program", r.Program)
-	o.SomeInt("http_status", int64(r.Answer))
 }
 
 func ranOf(r action.Result) ran { return ran{r.Program, r.Status} }

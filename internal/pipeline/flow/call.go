@@ -30,7 +30,9 @@ func (fr *frame) call(i int32, n *plan.Node) (any, error) {
 }
 
 // directly makes the first attempt of a call where nothing comes before it, and
-// nothing after its success. Nobody is told of the call.
+// nothing after its success. Nobody is told of the call. By way of an operation, a call
+// of a module that does nothing takes four times as long: a map over 1,000 elements 4.6 ms
+// instead of 1.2 ms.
 func (fr *frame) directly(i int32, s *site, args []any) (any, error) {
 	if err := fr.x.stopping(fr.ctx); err != nil {
 		return nil, err
