@@ -39,7 +39,7 @@ const maxProblems = 10
 // *ValueError.
 func Decode(v any, t *Type) (any, error) {
 	d := decoder{}
-	out := d.decode(v, t, "")
+	out := d.decode(v, t, nil)
 	if len(d.problems) > 0 {
 		return nil, &ValueError{Type: t, Problems: d.problems}
 	}
@@ -84,13 +84,13 @@ type decoder struct {
 	loose    int // numbers written as of the other type: 5 as a Float, 5.0 as an Int
 }
 
-func (d *decoder) fail(path, format string, args ...any) any {
-	text := fmt.Sprintf(format, args...)
-	if path != "" {
-		text = path + ": " + text
-	}
+func (d *decoder) fail(at *path, format string, args ...any) any {
 	switch {
 	case len(d.problems) < maxProblems:
+		text := fmt.Sprintf(format, args...)
+		if at != nil {
+			text = at.String() + ": " + text
+		}
 		d.problems = append(d.problems, text)
 	case len(d.problems) == maxProblems:
 		d.problems = append(d.problems, "and more")
@@ -98,8 +98,8 @@ func (d *decoder) fail(path, format string, args ...any) any {
 	return nil
 }
 
-func (d *decoder) want(path string, t *Type, v any) any {
-	return d.fail(path, "it must be %s, but is %s", t, describe(v))
+func (d *decoder) want(at *path, t *Type, v any) any {
+	return d.fail(at, "it must be %s, but is %s", t, describe(v))
 }
 
 // describe names a value in a message: what kind it is and, if short, itself.
@@ -119,7 +119,7 @@ func describe(v any) string {
 	return article + kind
 }
 
-func (d *decoder) decode(v any, t *Type, path string) any {
+func (d *decoder) decode(v any, t *Type, at *path) any {
 	switch t.Kind {
 	case StringKind:
 		if s, ok := v.(string); ok {
@@ -147,23 +147,23 @@ func (d *decoder) decode(v any, t *Type, path string) any {
 		if v == nil {
 			return nil
 		}
-		return d.decode(v, t.Elem, path)
+		return d.decode(v, t.Elem, at)
 	case ListKind, SeqKind:
 		if list, ok := v.([]any); ok {
-			return d.list(list, t, path)
+			return d.list(list, t, at)
 		}
 	case MapKind:
 		if m, ok := v.(map[string]any); ok {
-			return d.mapping(m, t, path)
+			return d.mapping(m, t, at)
 		}
 	case RecordKind:
 		if m, ok := v.(map[string]any); ok {
-			return d.record(m, t, path)
+			return d.record(m, t, at)
 		}
 	case UnionKind:
-		return d.union(v, t, path)
+		return d.union(v, t, at)
 	}
-	return d.want(path, t, v)
+	return d.want(at, t, v)
 }
 
 func toInt(v any) (int64, bool) {
@@ -200,33 +200,35 @@ func toFloat(v any) (float64, bool) {
 	return 0, false
 }
 
-func (d *decoder) list(list []any, t *Type, path string) any {
+func (d *decoder) list(list []any, t *Type, at *path) any {
 	out := make([]any, len(list))
+	in := path{in: at}
 	for i, e := range list {
-		out[i] = d.decode(e, t.Elem, fmt.Sprintf("%s[%d]", path, i))
+		in.index = i
+		out[i] = d.decode(e, t.Elem, &in)
 	}
 	return out
 }
 
-func (d *decoder) mapping(m map[string]any, t *Type, path string) any {
+func (d *decoder) mapping(m map[string]any, t *Type, at *path) any {
 	out := make(map[string]any, len(m))
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if !keyFits(k, t.Key) {
-			d.fail(path, "the key %q is not %s", k, t.Key)
+			d.fail(at, "the key %q is not %s", k, t.Key)
 			continue
 		}
 		d.named++
-		out[k] = d.decode(m[k], t.Elem, join(path, k))
+		out[k] = d.decode(m[k], t.Elem, &path{in: at, name: k})
 	}
 	return out
 }
 
-func (d *decoder) record(m map[string]any, t *Type, path string) any {
+func (d *decoder) record(m map[string]any, t *Type, at *path) any {
 	out := make(map[string]any, len(t.Fields))
 	for _, f := range t.Fields {
 		e, there := m[f.Name]
 		if !there && f.Type.Kind != OptionalKind {
-			d.fail(path, "the field %q is missing", f.Name)
+			d.fail(at, "the field %q is missing", f.Name)
 			continue
 		}
 		if there {
@@ -234,7 +236,7 @@ func (d *decoder) record(m map[string]any, t *Type, path string) any {
 		} else {
 			d.absent++
 		}
-		out[f.Name] = d.decode(e, f.Type, join(path, f.Name))
+		out[f.Name] = d.decode(e, f.Type, &path{in: at, name: f.Name})
 	}
 	if t.Open {
 		for k, e := range m {
@@ -246,18 +248,32 @@ func (d *decoder) record(m map[string]any, t *Type, path string) any {
 	return out
 }
 
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
+// path is where a part of a value is: a field or an entry of the value around it, or,
+// where that has no name, an element. It is written out for problems alone.
+type path struct {
+	in    *path // nil: of the whole
+	name  string
+	index int
 }
 
-func (d *decoder) union(v any, t *Type, path string) any {
+func (p *path) String() string {
+	switch around := p.in; {
+	case p.name == "" && around == nil:
+		return fmt.Sprintf("[%d]", p.index)
+	case p.name == "":
+		return fmt.Sprintf("%s[%d]", around, p.index)
+	case around == nil:
+		return p.name
+	default:
+		return around.String() + "." + p.name
+	}
+}
+
+func (d *decoder) union(v any, t *Type, at *path) any {
 	if tag, inner, ok := tagged(v); ok {
 		for _, m := range t.Members {
 			if m.Name == tag || m.String() == tag || m.outerName() == tag {
-				return d.decode(inner, m, join(path, "value"))
+				return d.decode(inner, m, &path{in: at, name: "value"})
 			}
 		}
 	}
@@ -265,13 +281,13 @@ func (d *decoder) union(v any, t *Type, path string) any {
 	var found *decoder
 	for _, m := range t.Members {
 		trial := &decoder{}
-		out := trial.decode(v, m, path)
+		out := trial.decode(v, m, at)
 		if len(trial.problems) == 0 && (found == nil || trial.betterThan(found)) {
 			best, found = out, trial
 		}
 	}
 	if found == nil {
-		return d.want(path, t, v)
+		return d.want(at, t, v)
 	}
 	d.named += found.named
 	d.absent += found.absent
