@@ -53,7 +53,7 @@ func (a *app) batchCmd() *cobra.Command {
 		Use:   "batch [GLOB] [-- COMMAND...] [::: ARG...]",
 		Short: "Run a command for each file or line, as parallel and xargs do",
 		Long: `Runs a command for each item, several at once, each under the same retry policy. The
-items are the files that fit GLOB, what follows ":::", or the lines of -a FILE or of
+items are the files that match GLOB, what follows ":::", or the lines of -a FILE or of
 standard input (also as GLOB -). In a pattern ** stands for any number of directories;
 names that begin with a dot fit only where the pattern has the dot.
 
@@ -71,7 +71,7 @@ What the commands print goes to standard output and standard error, one command 
 the other, as they end; -k gives it in the order of the items. What is run is a recorded
 MapReduce workflow, so that "bide resume", "bide show" and "bide dlq" work as for any
 other, and "bide logs" has all outputs. A resume shows its outputs as the batch does,
-and goes on with its log of jobs.`,
+and continues its log of jobs.`,
 		Example: `  bide batch 'src/**/*.png' -- optipng {}
   bide batch -k --attempts 5 -- curl -fsS {} ::: https://a.example https://b.example
   find . -name '*.gz' -print0 | bide batch -0 -- gzip -t {}
@@ -271,7 +271,7 @@ func (a *app) batch(ctx context.Context, f *batchOptions) error {
 		if f.glob == "" || f.glob == "-" {
 			return errors.Join(usagef("there is no item; nothing was run"), os.Remove(list))
 		}
-		return errors.Join(usagef("%s: no file fits; nothing was run%s", f.glob, below(f.run.Dir, f.glob)), os.Remove(list))
+		return errors.Join(usagef("%s: no file matches; nothing was run%s", f.glob, below(f.run.Dir, f.glob)), os.Remove(list))
 	}
 	src, err := f.workflow(list, retryConfig)
 	if err != nil {

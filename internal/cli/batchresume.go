@@ -19,7 +19,7 @@ import (
 )
 
 // jobsShown is how a batch shows what it runs. It is recorded with the run, so that
-// whoever goes on with it shows it alike.
+// whoever continues it shows it alike.
 type jobsShown struct {
 	Order   bool     `json:"keep_order,omitempty"` // outputs in the order of the items
 	Tag     bool     `json:"tag,omitempty"`        // each line begins with the item

@@ -277,7 +277,7 @@ func (a *app) resumeOn(ctx context.Context, f *runFlags, opt engine.Options, run
 func (a *app) unchanged(run string) error {
 	err := a.reading(run, func(r *journal.Reader) error { return engine.Unchanged(r.Header()) })
 	if changed := new(engine.ChangedError); errors.As(err, &changed) {
-		return fmt.Errorf("%s has changed since the run began:\n%s\na run on Temporal goes on with its file as it was: put it back, or begin a new run", changed.Path, changed.Diff)
+		return fmt.Errorf("%s has changed since the run began:\n%s\na run on Temporal continues its file as it was: put it back, or begin a new run", changed.Path, changed.Diff)
 	}
 	return err
 }
@@ -327,13 +327,13 @@ func adopt(home *journal.Store) error {
 	return shared.Adopt(home)
 }
 
-// adopted is adopt for one command: a run of the store that cannot be taken over keeps
+// adoptRuns is adopt for one command: a run of the store that cannot be taken over keeps
 // nobody from another.
-func (a *app) adopted(home *journal.Store) error {
-	if a.toldStore {
+func (a *app) adoptRuns(home *journal.Store) error {
+	if a.adopted {
 		return nil
 	}
-	a.toldStore = true
+	a.adopted = true
 	err := adopt(home)
 	if errors.As(err, new(usageError)) {
 		return err
@@ -402,7 +402,7 @@ other workers go on. A second one ends it at once.`,
 func (a *app) clusterCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Try runs on many machines, on this one",
+		Short: "Try runs on many machines on this machine",
 		Long: `Starts on this machine what runs on many machines need: Temporal's development server,
 and workers. In earnest the server is somewhere else, and "bide worker" runs on each
 machine; bide docs cluster tells how.`,

@@ -68,7 +68,7 @@ func (a *app) requeueOn(ctx context.Context, f *runFlags, opt engine.Options, ru
 	case err != nil:
 		return err
 	case len(list) == 0:
-		return fmt.Errorf("no dead letter in run %s fits: nothing was run; see `bide dlq list %s`", run, run)
+		return fmt.Errorf("no dead letter in run %s matches: nothing was run; see `bide dlq list %s`", run, run)
 	}
 	return a.resumeOn(ctx, f, opt, run, list...)
 }
@@ -106,5 +106,5 @@ func (a *app) stopOn(ctx context.Context, run string, now bool) error {
 			return err
 		}
 	}
-	return a.printf("stopped run %s; `bide resume %s` goes on with it\n", run, run)
+	return a.printf("stopped run %s; `bide resume %s` continues it\n", run, run)
 }

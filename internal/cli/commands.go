@@ -2,49 +2,61 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// command is a command by its name, which is made when it is asked for.
+// groups are the groups of commands, in the order of the help.
+var groups = []*cobra.Group{
+	{ID: "run", Title: "Run work:"},
+	{ID: "look", Title: "Look at runs:"},
+	{ID: "fix", Title: "Fix what failed:"},
+	{ID: "foresee", Title: "Check and foresee:"},
+	{ID: "setup", Title: "Set up:"},
+}
+
+// The commands of a group stand in the order of their table, not of their names.
+func init() { cobra.EnableCommandSorting = false }
+
+// command is a command by its group and name, which is made when it is asked for.
 type command struct {
-	name string
-	make func() *cobra.Command
+	group, name string
+	make        func() *cobra.Command
 }
 
 // commandTable has the commands in the order of the help.
 func (a *app) commandTable() []command {
 	return []command{
-		{"run", a.runCmd},
-		{"resume", a.resumeCmd},
-		{"rerun", a.rerunCmd},
-		{"exec", a.execCmd},
-		{"check", a.checkCmd},
-		{"explain", a.explainCmd},
-		{"simulate", a.simulateCmd},
-		{"replay", a.replayCmd},
-		{"tune", a.tuneCmd},
-		{"backoff", a.backoffCmd},
-		{"docs", a.docsCmd},
-		{"init", a.initCmd},
-		{"schema", a.schemaCmd},
-		{"man", a.manCmd},
-		{"batch", a.batchCmd},
-		{"runs", a.runsCmd},
-		{"show", a.showCmd},
-		{"status", a.statusCmd},
-		{"stop", a.stopCmd},
-		{"control", a.controlCmd},
-		{"ui", a.uiCmd},
-		{"worker", a.workerCmd},
-		{"cluster", a.clusterCmd},
-		{"logs", a.logsCmd},
-		{"events", a.eventsCmd},
-		{"export", a.exportCmd},
-		{"dlq", a.dlqCmd},
-		{"worktree", a.worktreeCmd},
-		{"clean", a.cleanCmd},
-		{"migrate", a.migrateCmd},
-		{"fmt", a.fmtCmd},
-		{"graph", a.graphCmd},
-		{"lsp", a.lspCmd},
-		{"version", a.versionCmd},
+		{"run", "run", a.runCmd},
+		{"run", "exec", a.execCmd},
+		{"run", "batch", a.batchCmd},
+		{"run", "control", a.controlCmd},
+		{"run", "stop", a.stopCmd},
+		{"look", "status", a.statusCmd},
+		{"look", "runs", a.runsCmd},
+		{"look", "show", a.showCmd},
+		{"look", "logs", a.logsCmd},
+		{"look", "events", a.eventsCmd},
+		{"look", "ui", a.uiCmd},
+		{"look", "export", a.exportCmd},
+		{"fix", "resume", a.resumeCmd},
+		{"fix", "rerun", a.rerunCmd},
+		{"fix", "dlq", a.dlqCmd},
+		{"fix", "worktree", a.worktreeCmd},
+		{"fix", "clean", a.cleanCmd},
+		{"foresee", "check", a.checkCmd},
+		{"foresee", "explain", a.explainCmd},
+		{"foresee", "graph", a.graphCmd},
+		{"foresee", "backoff", a.backoffCmd},
+		{"foresee", "simulate", a.simulateCmd},
+		{"foresee", "replay", a.replayCmd},
+		{"foresee", "tune", a.tuneCmd},
+		{"setup", "init", a.initCmd},
+		{"setup", "migrate", a.migrateCmd},
+		{"setup", "fmt", a.fmtCmd},
+		{"setup", "schema", a.schemaCmd},
+		{"setup", "lsp", a.lspCmd},
+		{"setup", "docs", a.docsCmd},
+		{"setup", "man", a.manCmd},
+		{"setup", "worker", a.workerCmd},
+		{"setup", "cluster", a.clusterCmd},
+		{"setup", "version", a.versionCmd},
 	}
 }
 
@@ -54,11 +66,14 @@ func (a *app) commands(args []string) (list []*cobra.Command) {
 	table := a.commandTable()
 	for _, c := range table {
 		if len(args) > 0 && args[0] == c.name {
-			return []*cobra.Command{c.make()}
+			table = []command{c}
+			break
 		}
 	}
 	for _, c := range table {
-		list = append(list, c.make())
+		cmd := c.make()
+		cmd.GroupID = c.group
+		list = append(list, cmd)
 	}
 	return list
 }

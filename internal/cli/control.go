@@ -23,20 +23,20 @@ var controls = []string{journal.Pause, journal.Continue, journal.Parallel, journ
 func (a *app) controlCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "control RUN ACTION [N]",
-		Short: "Change how a run goes on that another process has",
-		Long: `Asks the process that has a run to do something else from now on:
+		Short: "Pause, continue, resize or stop a running run",
+		Long: `Asks the process of a run to change what it does:
 
-  pause       start nothing new: no item, step or attempt; what runs goes on
+  pause       start nothing new: no item, step or attempt; what is running ends
   continue    start again; of a map that is held by same_error: end the hold
   probe       try one item of a map that is held, now
-  parallel N  have so many items of the map run at once
-  retry-now   begin the retries that wait, of steps and items, at once, and lift a
+  parallel N  run N items of the map at once
+  retry-now   start all waiting retries of steps and items now, and lift a
               rate limit: agents are asked again
   stop        stop, as "bide stop" does
 
-Times that are bounded go on while a run is paused. A pause, and a number of items at
-once, hold over the end of the process, kill -9 included: a run that is resumed stays
-paused until it is told to continue, before or after. The calls of a pipeline can only
+Timeouts keep running while a run is paused. A pause and a number of items outlast
+the process, kill -9 included: a run that is resumed stays paused until you continue
+it, before or after. The calls of a pipeline can only
 be stopped.`,
 		Example: `  bide control last pause
   bide control nightly parallel 2
@@ -96,9 +96,9 @@ func (a *app) control(ctx context.Context, run string, q journal.ControlRequest)
 		case kind == workflow.Dataflow.String():
 			return usagef("run %s is a pipeline, whose calls can only be stopped: bide stop %s", r.Run(), r.Run())
 		case q.Do == journal.Probe && kind != workflow.MapReduce.String():
-			return usagef("run %s has no map, which could be held", r.Run())
+			return usagef("run %s has no map, so probe does not apply", r.Run())
 		case q.Do == journal.Parallel && kind != workflow.MapReduce.String():
-			return usagef("run %s has no map, of whose items so many could run at once", r.Run())
+			return usagef("run %s has no map, so parallel does not apply", r.Run())
 		}
 		before, err := r.State(ctx)
 		if err != nil {
@@ -173,5 +173,5 @@ func (a *app) controlLater(ctx context.Context, run, do string) error {
 	case err != nil:
 		return err
 	}
-	return a.printf("run %s: %s; bide resume %s goes on with it\n", run, do, shortRun(run))
+	return a.printf("run %s: %s; bide resume %s continues it\n", run, do, shortRun(run))
 }

@@ -164,7 +164,7 @@ func (d *plainDisplay) line(e event.Event) string {
 		return fmt.Sprintf("run %s%s", e.Run, nameOf(e.Label))
 	case event.RunResumed:
 		d.resumed(e)
-		return fmt.Sprintf("run %s%s goes on", e.Run, nameOf(e.Label))
+		return fmt.Sprintf("run %s%s continues", e.Run, nameOf(e.Label))
 	case event.PhaseStarted:
 		d.items.began = e.Time
 		return e.Phase

@@ -116,8 +116,8 @@ again and not purged. Without RUN, it is the last run.`,
 		},
 	}
 	f.register(cmd.Flags())
-	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 means all")
-	cmd.Flags().IntVar(&offset, "offset", 0, "leave out so many at the beginning")
+	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0 means all")
+	cmd.Flags().IntVar(&offset, "offset", 0, "skip this many at the beginning")
 	return a.withJSON(cmd, "print a JSON array")
 }
 
@@ -186,7 +186,7 @@ func (a *app) noLetters(ctx context.Context, r *journal.Reader) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.err, "bide: no dead letter in run %s fits\n", shortRun(r.Run()))
+		fmt.Fprintf(a.err, "bide: no dead letter in run %s matches\n", shortRun(r.Run()))
 		return nil
 	}
 	fmt.Fprintf(a.err, "bide: run %s has no dead letters\n", shortRun(r.Run()))
@@ -299,7 +299,7 @@ func (a *app) dlqRetry(ctx context.Context, run string, f *runFlags, l *letterFl
 	})
 	switch {
 	case errors.Is(err, engine.ErrNoDeadLetters):
-		return fmt.Errorf("no dead letter in run %s fits: nothing was run; see `bide dlq list %s`", run, run)
+		return fmt.Errorf("no dead letter in run %s matches: nothing was run; see `bide dlq list %s`", run, run)
 	case errors.As(err, new(*engine.HandedOverError)), errors.Is(err, engine.ErrInterrupted):
 		fmt.Fprintf(a.err, "bide: %s\n", err)
 		return exitError(130)

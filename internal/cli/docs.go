@@ -1,14 +1,13 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/retry"
 	"github.com/spf13/cobra"
@@ -23,15 +22,14 @@ func (a *app) complete(c *cobra.Command) {
 		c.ValidArgsFunction = a.completer(c.Use)
 	}
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		words := flagWords(f.Name)
-		if words == nil {
+		complete := a.recordedFlag(c, f.Name)
+		if words := flagWords(f.Name); words != nil {
+			complete = cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+		}
+		if _, taken := c.GetFlagCompletionFunc(f.Name); taken || complete == nil {
 			return
 		}
-		if _, taken := c.GetFlagCompletionFunc(f.Name); taken {
-			return
-		}
-		err := c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-		if err != nil {
+		if err := c.RegisterFlagCompletionFunc(f.Name, complete); err != nil {
 			panic(err) // the flag is the command's own
 		}
 	})
@@ -72,6 +70,10 @@ func flagWords(name string) []string {
 		return []string{"auto", "worktree", "none"}
 	case "status":
 		return runStatuses
+	case "type":
+		return eventTypes
+	case "fail-on":
+		return event.Kinds
 	}
 	return nil
 }
@@ -83,7 +85,7 @@ type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellC
 // know, are left to the shell.
 func (a *app) completer(use string) completion {
 	words := strings.Fields(use)[1:]
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		word, rest := "", false
 		switch {
 		case len(args) < len(words):
@@ -100,34 +102,14 @@ func (a *app) completer(use string) completion {
 		case word == "ACTION":
 			return controls, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 		case word == "RUN":
-			return a.completeRuns(cmd.Context(), args), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+			return a.completeRuns(cmd, args, typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		case word == "ITEM":
+			return a.completeItems(cmd, first(args), typed), cobra.ShellCompDirectiveNoFileComp
 		case word == "" && !rest:
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-}
-
-// completeRuns gives the ids of the recorded runs, newest first, each with what
-// a person knows it by. Runs that are named already are left out. Without a
-// readable state directory there is nothing to complete.
-func (a *app) completeRuns(ctx context.Context, named []string) []string {
-	st, err := a.store()
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for s, err := range st.Runs(ctx) {
-		if s.ID == "" || slices.Contains(named, s.ID) {
-			continue
-		}
-		i := infoOf(s, err)
-		out = append(out, cobra.CompletionWithDesc(s.ID, visible(i.title())+", "+words(i.Status)))
-		if len(out) == 200 {
-			break
-		}
-	}
-	return out
 }
 
 func (a *app) manCmd() *cobra.Command {

@@ -38,7 +38,7 @@ func (a *app) eventsCmd() *cobra.Command {
 		Use:   "events [RUN]",
 		Short: "List everything that happened in a run",
 		Long: `Lists the events of a run, first to last. With --json they are what "bide run
---json" writes: one object per line. -f goes on with those that come, until the
+--json" writes: one object per line. -f waits for more until the
 run ends. RUN is an id, its beginning or end, last-1, or the
 name of a workflow; without it, it is the last run.`,
 		Example: `  bide events

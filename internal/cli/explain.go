@@ -12,7 +12,7 @@ func (a *app) explainCmd() *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
 		Use:   "explain FILE",
-		Short: "Show what a workflow would do at most",
+		Short: "Show the plan of a workflow: defaults, retries, worst case",
 		Long: `Shows the effective plan of a workflow file, every default filled in: for each
 step what it does and where, its attempts and the delays between them, how often
 it is executed at most, how long it can take, and which variables are in scope

@@ -38,8 +38,8 @@ var formerly = map[string]string{
 	"bide dlq list --job-id": "the run is an argument: bide dlq list RUN",
 
 	// Of parallel and xargs.
-	"bide batch --bar":           "how far it is stands on the terminal by itself; --progress plain or none changes that",
-	"bide batch --eta":           "how long it takes stands on the terminal by itself; --progress plain or none changes that",
+	"bide batch --bar":           "how far it is is shown on the terminal; --progress plain or none changes that",
+	"bide batch --eta":           "how long it takes is shown on the terminal; --progress plain or none changes that",
 	"bide batch --colsep":        "an item is one word here; a workflow has items that are objects: bide docs coming-from-parallel",
 	"bide batch --halt":          "write: --fail-fast (running commands may end)",
 	"bide batch --link":          "there is one list of items: bide docs coming-from-parallel",

@@ -31,7 +31,7 @@ func (a *app) logsCmd() *cobra.Command {
 	f := &logFlags{}
 	cmd := &cobra.Command{
 		Use:   "logs [RUN]",
-		Short: "Print what the steps of a run have written",
+		Short: "Print the output of the steps of a run",
 		Long: `Prints the outputs of the steps of a run in the order in which their attempts ended:
 short ones as they are recorded, large ones whole, from their files. Of an agent, it
 is what it said and which tools it used. -f goes on until the run ends, with the

@@ -71,7 +71,7 @@ func (a *app) brokenOff(ctx context.Context, r *journal.Reader) error {
 	}
 	sum, err := r.Summary(ctx)
 	if err == nil && sum.Status == event.Interrupted {
-		fmt.Fprintf(a.err, "bide: run %s is interrupted, and no process has it; `bide resume %s` goes on with it\n", shortRun(r.Run()), r.Run())
+		fmt.Fprintf(a.err, "bide: run %s is interrupted, and no process has it; `bide resume %s` continues it\n", shortRun(r.Run()), r.Run())
 	}
 	return err
 }

@@ -37,7 +37,7 @@ func TestEveryReferencePageIsMade(t *testing.T) {
 	a, _, _ := newApp()
 	for name, want := range map[string]string{
 		"keys": reference.Keys(), "options": reference.Options(), "events": events, "codes": reference.CodesPage(), "variables": reference.ScopePage(),
-		"environment": reference.Environment(), "commands": commandsPage(a.root()), "exit-status": exitStatusReference(),
+		"functions": reference.Functions(), "environment": reference.Environment(), "commands": commandsPage(a.root()), "exit-status": exitStatusReference(),
 	} {
 		file := filepath.Join(referenceDir, name+".md")
 		if *makeDocs {
@@ -56,6 +56,15 @@ func TestEveryReferencePageIsMade(t *testing.T) {
 func commandsPage(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString(reference.Made + "# Commands and flags\n\nThe same as `bide COMMAND --help` and the manual pages of `bide man`. `--help` and `--color` are flags of every command.\n")
+	for _, g := range root.Groups() {
+		b.WriteString("\n**" + strings.TrimSuffix(g.Title, ":") + "**\n\n")
+		reference.Head(&b, "command", "what")
+		for _, c := range root.Commands() {
+			if c.GroupID == g.ID && len(documented(c)) > 0 {
+				reference.Row(&b, reference.Code(c.CommandPath()), c.Short)
+			}
+		}
+	}
 	for _, c := range documented(root) {
 		b.WriteString("\n## " + c.CommandPath() + "\n\n" + c.Short + ".\n\n```text\n" + c.UseLine() + "\n```\n")
 		var rows strings.Builder

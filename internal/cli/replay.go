@@ -40,7 +40,7 @@ func (a *app) replayCmd() *cobra.Command {
 	var set []string
 	cmd := &cobra.Command{
 		Use:   "replay [RUN]",
-		Short: "Run a recorded history again under another policy",
+		Short: "Replay a recorded run under another retry policy",
 		Long: `Takes what a recorded run has met, attempt by attempt, and runs its file again in
 virtual time, with changes: what would another policy have done that night? Each
 attempt that was recorded ends as it did; one that the record does not have is
@@ -97,7 +97,7 @@ func (a *app) tuneCmd() *cobra.Command {
 	goal, seeds := "", 0
 	cmd := &cobra.Command{
 		Use:   "tune [RUN]",
-		Short: "Propose retry policies from a recorded run, with what each gains",
+		Short: "Propose retry policies from a recorded run, and what each gains",
 		Long: `Fits a model of failures to a recorded run, tries changes of its file under it, in
 virtual time, and shows those that gain most for what --for names: makespan (the
 median time of a run), load (the peak on the target), cost, or success. Changes

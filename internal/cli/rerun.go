@@ -12,10 +12,10 @@ func (a *app) rerunCmd() *cobra.Command {
 	var one, from string
 	cmd := &cobra.Command{
 		Use:   "rerun [RUN]",
-		Short: "Run a step of a run again, or all from one on",
+		Short: "Run a step again, or everything from a step on",
 		Long: `Runs a step of a run again, although it has ended: with --step that one, with --from
 also all that came after it. Everything else is taken over as it is recorded, with
-the variables that it set; what has failed or was not come to is run as "bide resume"
+the variables that it set; what failed or was never reached is run as "bide resume"
 does. A step is named as "bide show" lists it: by its path or its label. Without RUN
 it is the last run of this directory.
 
@@ -46,7 +46,7 @@ changed since, --force takes it as it is now.`,
 	fs.StringVar(&one, "step", "", "run this step again")
 	fs.StringVar(&from, "from", "", "run this step and all that came after it again")
 	f.withheld(cmd)
-	fs.BoolVar(&f.force, "force", false, "go on although the workflow file has changed")
+	fs.BoolVar(&f.force, "force", false, "continue although the workflow file has changed")
 	f.showing(cmd, a)
 	return cmd
 }

@@ -11,14 +11,14 @@ func (a *app) resumeCmd() *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
 		Use:   "resume [RUN]",
-		Short: "Go on with an interrupted or failed run",
-		Long: `Goes on with a run where it stopped: steps and items whose end is recorded are not
-run again, waits, budgets, thresholds and breakers go on where they were. RUN is
+		Short: "Continue an interrupted or failed run",
+		Long: `Continues a run where it stopped: steps and items whose end is recorded do not run
+again; waits, budgets, thresholds and breakers continue from where they were. RUN is
 an id, its beginning or end, last, last-1, or the name of a workflow; without it, it
 is the last run of this directory that can be resumed.
 
 If the workflow file has changed since, resume refuses and shows the
-difference; --force goes on with the file as it is now.`,
+difference; --force continues with the file as it is now.`,
 		Example: `  bide resume
   bide resume 01KAJ3 --force`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,7 +48,7 @@ difference; --force goes on with the file as it is now.`,
 	}
 	cmd.Flags().Var(&countFlag{&f.MaxParallel}, "max-parallel", "agents at once, instead of the recorded number")
 	f.withheld(cmd)
-	cmd.Flags().BoolVar(&f.force, "force", false, "go on although the workflow file has changed")
+	cmd.Flags().BoolVar(&f.force, "force", false, "continue although the workflow file has changed")
 	f.showing(cmd, a)
 	return cmd
 }

@@ -21,9 +21,8 @@ type app struct {
 	out, err io.Writer
 	color    string // auto, always, never
 	json     bool
-	width    int // of the terminal, in place of what it says; 0: as it says
-	// toldStore: the runs of BIDE_STORE were looked at.
-	toldStore bool
+	width    int  // overrides the width of the terminal; 0: as the terminal says
+	adopted  bool // the runs of BIDE_STORE are in the list
 }
 
 // usageError is a wrong use of the command line: exit status 2.
@@ -114,6 +113,9 @@ delays, mapped in parallel over work items, isolated, recorded, resumable.`,
 	}
 	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colours: auto, always, never")
 	root.SetFlagErrorFunc(wrongFlag)
+	root.AddGroup(groups...)
+	root.SetHelpCommandGroupID("setup")
+	root.SetCompletionCommandGroupID("setup")
 	root.AddCommand(a.commands(args)...)
 	if len(root.Commands()) > 1 {
 		root.InitDefaultCompletionCmd(args...)
@@ -145,7 +147,7 @@ func (a *app) store() (*journal.Store, error) {
 		return nil, err
 	}
 	st.Refresh = cluster.Refresh(st)
-	return st, a.adopted(st)
+	return st, a.adoptRuns(st)
 }
 
 // colours reports whether w gets colours.

@@ -58,7 +58,7 @@ at its end, as one JSON object.`,
 	fs.StringArrayVar(&f.params, "param", nil, "a parameter, NAME=VALUE")
 	fs.StringVar(&f.paramFile, "param-file", "", "parameters from a JSON or YAML file")
 	fs.StringArrayVar(&f.Args, "args", nil, "run the workflow once for each of these arguments ($ARG)")
-	fs.StringArrayVar(&f.files, "map", nil, "run the workflow once for each file that fits the pattern")
+	fs.StringArrayVar(&f.files, "map", nil, "run the workflow once for each file that matches the pattern")
 	fs.StringVar(&f.Profile, "profile", "", "use a profile of the file")
 	fs.Var(&countFlag{&f.MaxParallel}, "max-parallel", "agents at once, instead of the file's max_parallel; attempts at once of a pipeline's calls (default 64)")
 	fs.VarP(&countFlag{&f.MaxIterations}, "max-iterations", "n", "repeat the steps up to N times, until a round changes nothing")
@@ -182,7 +182,7 @@ func (f *runFlags) options() (engine.Options, error) {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("--map %w", err))
 		case len(o.Files) == before:
-			errs = append(errs, fmt.Errorf("--map %s: no file fits%s", pattern, below(f.Dir, pattern)))
+			errs = append(errs, fmt.Errorf("--map %s: no file matches%s", pattern, below(f.Dir, pattern)))
 		}
 	}
 	slices.Sort(o.Files)
@@ -257,7 +257,7 @@ func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do f
 		// Who was to read is stuck, and would be with what follows.
 		return exitError(sig.status())
 	} else if missed > 0 {
-		fmt.Fprintf(a.err, "bide: %s dropped: this reader was too slow; bide events has them\n", diag.Count(missed, "event"))
+		fmt.Fprintf(a.err, "bide: %s dropped: this reader was too slow; see bide events\n", diag.Count(missed, "event"))
 	}
 	if over := new(engine.FinishedError); errors.As(err, &over) && sum != nil {
 		show.say(over.Error())

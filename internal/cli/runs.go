@@ -97,7 +97,7 @@ func (a *app) runsCmd() *cobra.Command {
 		Use:   "runs",
 		Short: "List the runs, newest first",
 		Long: `Lists the runs that are recorded, newest first. A run whose process has died is
-interrupted: "bide resume" goes on with it, as with a failed one.
+interrupted: "bide resume" continues it, as with a failed one.
 
 Where a command takes RUN, it is the short name that this list shows, an id, the
 beginning of one, last, last-1 (the one before it), or the name of a workflow, which
@@ -108,7 +108,7 @@ is its newest run.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runs(cmd.Context(), status, limit) },
 	}
 	cmd.Flags().StringSliceVar(&status, "status", nil, "only these: "+strings.Join(runStatuses, ", "))
-	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 means all")
+	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0 means all")
 	return a.withJSON(cmd, "print a JSON array")
 }
 

@@ -68,8 +68,8 @@ func (a *app) showCmd() *cobra.Command {
 	gantt := false
 	cmd := &cobra.Command{
 		Use:   "show [RUN]",
-		Short: "Tell how a run stands: phases, steps, items, errors, cost",
-		Long: `Tells how a run stands or how it ended, and which commands look further or go on.
+		Short: "Show a run: phases, steps, items, errors, cost",
+		Long: `Shows how far a run is or how it ended, and which commands to use next.
 RUN is an id, its beginning or end, last-1, or the
 name of a workflow; without it, it is the last run.`,
 		Example: `  bide show

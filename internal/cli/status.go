@@ -22,9 +22,9 @@ type standing struct {
 func (a *app) statusCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "status",
-		Short: "Tell what runs now, and what waits to be gone on with",
-		Long: `Tells which runs go on at this moment, how many can be resumed, and how many dead
-letters there are; with the command that goes on with each.`,
+		Short: "Show what is running, and what is waiting to be resumed",
+		Long: `Shows which runs are running, how many can be resumed, and how many dead letters
+there are, with the command that continues each.`,
 		Example: `  bide status
   bide status --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },

@@ -16,18 +16,18 @@ func (a *app) stopCmd() *cobra.Command {
 	now := false
 	cmd := &cobra.Command{
 		Use:   "stop [RUN]",
-		Short: "Stop a run that another process has",
-		Long: `Asks the process that has a run to stop it, as an interrupt from its keyboard does:
-nothing new is started, what runs may end within 10 s, and "bide resume" goes on
-with it. --now ends at once what runs. RUN is an id, its beginning or end, last-1, or the
-name of a workflow; without it, it is the last run.
+		Short: "Stop a run in progress",
+		Long: `Asks the process of a run to stop, as Ctrl-C does: nothing new starts, running steps
+have 10 s to end, and "bide resume" continues the run. --now kills running steps
+immediately. RUN is an id, its beginning or end, last-1, or the name of a workflow;
+without RUN it is the last run.
 
-It waits until the process has let go of the run.`,
+It waits until the process has ended.`,
 		Example: `  bide stop
   bide stop 01KAJ3 --now`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.stop(cmd.Context(), first(args), now) },
 	}
-	cmd.Flags().BoolVar(&now, "now", false, "end at once what runs")
+	cmd.Flags().BoolVar(&now, "now", false, "kill running steps immediately")
 	return cmd
 }
 
@@ -72,7 +72,7 @@ func (a *app) printStopped(ctx context.Context, r *journal.Reader) error {
 		return err
 	}
 	if infoOf(sum, nil).Resumable {
-		_, err = fmt.Fprintf(a.out, "stopped run %s; `bide resume %s` goes on with it\n", r.Run(), r.Run())
+		_, err = fmt.Fprintf(a.out, "stopped run %s; `bide resume %s` continues it\n", r.Run(), r.Run())
 	} else {
 		_, err = fmt.Fprintf(a.out, "run %s has ended by itself: %s\n", r.Run(), words(sum.Status))
 	}

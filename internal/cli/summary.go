@@ -46,7 +46,7 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 	}
 	switch {
 	case s.Status == event.Interrupted:
-		fmt.Fprintf(w, "  go on with: bide resume %s\n", shortRun(s.Run))
+		fmt.Fprintf(w, "  continue with: bide resume %s\n", shortRun(s.Run))
 	case s.Status == event.Failed:
 		fmt.Fprintf(w, "  look further: bide show %[1]s; bide logs %[1]s\n  after the cause is mended: bide resume %[1]s\n", shortRun(s.Run))
 	case s.MapReduce && s.Items.Failed > 0:

@@ -43,7 +43,7 @@ func traceItems(name string) (string, error) {
 func (a *app) exportCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Send what is recorded of a run to somebody else",
+		Short: "Send the record of a run to another system",
 		Long: `Gives what is recorded of a run to a program that shows it: as OpenTelemetry's
 traces, metrics and logs, as JUnit XML, or as Markdown.`,
 		Example: `  bide export otel

@@ -10,7 +10,7 @@ import (
 func (a *app) versionCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "version",
-		Short: "Say which bide this is",
+		Short: "Print the version",
 		Long:  `Prints the version, the commit it was built from where that is known, and the platform.`,
 		Example: `  bide version
   bide version --json`,

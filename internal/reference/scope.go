@@ -53,7 +53,7 @@ var Scope = []struct{ Group, Name, Doc string }{
 	{loop, "item", "in a `foreach` the value; in a map the item, whose members are `${item.path}` and so on"},
 	{loop, "index, total", "in a `foreach`: the value's number, from 0, and how many there are"},
 	{loop, "foreach.item, foreach.index, foreach.total", "the same"},
-	{"`same_error.on_hold`", "hold.signature, hold.message, hold.items", "what the map is held for: the name of the group of failures, the last of them, and how many items failed so"},
+	{"`same_error.on_hold`", "hold, hold.signature, hold.message, hold.items", "what the map is held for: the name of the group of failures, the last of them, and how many items failed so"},
 	{loop, "foreach.results, foreach.succeeded, foreach.failed, foreach.skipped", "after a `foreach`: the list of its results, and counts"},
 	{loop, "item.item", "an item that is a plain line"},
 	{loop, "item_json", "in a map: the item as JSON"},

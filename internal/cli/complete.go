@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/spf13/cobra"
+)
+
+// mostProposed bounds what is proposed to the shell at once.
+const mostProposed = 200
+
+// suits says of some commands for which runs they are.
+var suits = map[string]func(runInfo) bool{
+	"bide resume":      func(i runInfo) bool { return i.Resumable },
+	"bide stop":        func(i runInfo) bool { return i.Status == event.Running },
+	"bide control":     func(i runInfo) bool { return i.Status == event.Running || i.Resumable },
+	"bide dlq list":    hasLetters,
+	"bide dlq show":    hasLetters,
+	"bide dlq retry":   hasLetters,
+	"bide dlq export":  hasLetters,
+	"bide dlq purge":   hasLetters,
+	"bide dlq stats":   hasLetters,
+	"bide rerun":       func(i runInfo) bool { return i.Status != event.Running },
+	"bide export otel": func(i runInfo) bool { return i.Status != unreadable },
+}
+
+func hasLetters(i runInfo) bool { return i.Items.DeadLettered > 0 }
+
+// completeRuns gives the runs that a command is for, newest first, each with what a
+// person knows it by: by their short names, or by their whole ids where one is being
+// typed. Runs that are named already are left out. Without a readable state directory
+// there is nothing to complete.
+func (a *app) completeRuns(cmd *cobra.Command, named []string, typed string) []string {
+	st, err := a.store()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for s, err := range st.Runs(cmd.Context()) {
+		name := shortRun(s.ID)
+		if typed != "" && !strings.HasPrefix(name, typed) {
+			name = s.ID
+		}
+		i := infoOf(s, err)
+		suit := suits[cmd.CommandPath()]
+		if s.ID == "" || !strings.HasPrefix(name, typed) || slices.Contains(named, s.ID) || slices.Contains(named, shortRun(s.ID)) || suit != nil && !suit(i) {
+			continue
+		}
+		out = append(out, cobra.CompletionWithDesc(name, visible(i.title())+", "+words(i.Status)))
+		if len(out) == mostProposed {
+			break
+		}
+	}
+	return out
+}
+
+// recordedFlag completes a flag from what is recorded of the run that a command line
+// names: its items, its steps, the classes of its dead letters. nil: of another flag.
+func (a *app) recordedFlag(c *cobra.Command, name string) completion {
+	if !strings.Contains(c.Use, "RUN") {
+		return nil
+	}
+	var list func(cmd *cobra.Command, run, typed string) []string
+	switch name {
+	case "item":
+		list = a.completeItems
+	case "step", "from":
+		list = a.completeSteps
+	case "filter":
+		list = a.completeClasses
+	default:
+		return nil
+	}
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return list(cmd, first(args), typed), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeItems gives the items of a run; of a command about dead letters, those alone.
+func (a *app) completeItems(cmd *cobra.Command, run, typed string) (out []string) {
+	add := func(id, label string) bool {
+		if strings.HasPrefix(id, typed) {
+			out = append(out, cobra.CompletionWithDesc(visible(id), oneLine(label)))
+		}
+		return len(out) < mostProposed
+	}
+	a.recorded(cmd, run, func(ctx context.Context, r *journal.Reader) error {
+		if cmd.Parent().Name() == "dlq" {
+			return letters(ctx, r, letterFilter{}, func(i *letterInfo, _ journal.DeadLetter) error {
+				add(i.Item, i.Label)
+				return nil
+			})
+		}
+		for from := 1; ; {
+			list, err := r.Items(ctx, from, itemPage)
+			if err != nil || len(list) == 0 {
+				return err
+			}
+			for _, it := range list {
+				if !add(it.ID, it.Name()) {
+					return nil
+				}
+			}
+			from = list[len(list)-1].Index + 1
+		}
+	})
+	return out
+}
+
+// completeSteps gives the steps of a run by their paths.
+func (a *app) completeSteps(cmd *cobra.Command, run, typed string) (out []string) {
+	a.recorded(cmd, run, func(ctx context.Context, r *journal.Reader) error {
+		s, err := showOf(ctx, r)
+		if err != nil {
+			return err
+		}
+		for _, i := range s.StepList {
+			if strings.HasPrefix(i.Step, typed) && len(out) < mostProposed {
+				out = append(out, cobra.CompletionWithDesc(i.Step, oneLine(i.Label)))
+			}
+		}
+		return nil
+	})
+	return out
+}
+
+// completeClasses gives a filter for each class of the dead letters of a run.
+func (a *app) completeClasses(cmd *cobra.Command, run, typed string) (out []string) {
+	a.recorded(cmd, run, func(ctx context.Context, r *journal.Reader) error {
+		return letters(ctx, r, letterFilter{}, func(i *letterInfo, _ journal.DeadLetter) error {
+			if text := "class == " + strconv.Quote(i.Class); strings.HasPrefix(text, typed) && !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+			return nil
+		})
+	})
+	return out
+}
+
+// recorded reads a run, or the last one, for a proposal: what cannot be read proposes
+// nothing.
+func (a *app) recorded(cmd *cobra.Command, run string, f func(context.Context, *journal.Reader) error) {
+	ctx := cmd.Context()
+	_ = a.reading(run, func(r *journal.Reader) error { return f(ctx, r) })
+}
