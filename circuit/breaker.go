@@ -36,8 +36,11 @@ type Breaker struct {
 	name    string
 	grain   time.Duration // what RetryAfter is rounded up to
 	observe func(Change)
-	rated   bool // every answer is counted
-	timed   bool // how long calls take is measured
+	store   Store // nil: none
+	key     string
+	timeout time.Duration // Config.Timeout, with its default
+	rated   bool          // every answer is counted
+	timed   bool          // how long calls take is measured
 	judge   func(value any, err error) bool
 	ignore  func(value any, err error) bool
 
@@ -70,7 +73,18 @@ func New(config Config) (*Breaker, error) {
 	if err != nil {
 		return nil, err
 	}
+	if config.Store != nil {
+		if s, ok := config.Store.Load(config.Key); ok {
+			s.Probes = nil // nobody answers for them any more
+			if err := machine.Restore(s); err != nil {
+				return nil, err
+			}
+		}
+	}
 	b := &Breaker{
+		store:   config.Store,
+		key:     config.Key,
+		timeout: machine.config.Timeout,
 		clock:   config.Now,
 		name:    config.Name,
 		grain:   min(max(machine.config.Timeout/1000, time.Microsecond), time.Millisecond),
@@ -80,6 +94,9 @@ func New(config Config) (*Breaker, error) {
 		judge:   config.FailureIf,
 		ignore:  config.IgnoreIf,
 		machine: machine,
+	}
+	if b.clock != nil { // a simulation wants to know it exactly
+		b.grain = 1
 	}
 	b.epoch = b.now()
 	b.publish()
@@ -107,6 +124,7 @@ func (b *Breaker) elapsed() time.Duration {
 type Permit struct {
 	breaker  *Breaker
 	ticket   Ticket
+	began    time.Duration // since the epoch, of a breaker that measures calls
 	answered atomic.Bool
 }
 
@@ -117,38 +135,51 @@ func (b *Breaker) Acquire() (Permit, error) {
 	if err != nil {
 		return Permit{}, err
 	}
-	return Permit{breaker: b, ticket: ticket}, nil
+	var began time.Duration
+	if b.timed {
+		began = b.elapsed()
+	}
+	return Permit{breaker: b, ticket: ticket, began: began}, nil
 }
 
 // Done answers the permit; any further answer, by whomever, does nothing. It
 // is safe for concurrent use.
 func (p *Permit) Done(outcome Outcome) {
-	if p.breaker != nil && !p.answered.Swap(true) {
-		p.breaker.Answer(p.ticket, outcome)
+	if p.breaker == nil || p.answered.Swap(true) {
+		return
 	}
+	var took time.Duration
+	if p.breaker.timed {
+		took = p.breaker.elapsed() - p.began
+	}
+	p.breaker.Answer(p.ticket, outcome, took)
 }
 
-// Admit is [Breaker.Acquire] for who keeps count: it gives a plain ticket, to be
-// answered with [Breaker.Answer] once and no more.
+// Admit is [Breaker.Acquire] for a driver that answers each ticket once with
+// [Breaker.Answer], and measures the attempt itself.
 func (b *Breaker) Admit() (Ticket, error) {
 	word := b.published.Load()
 	switch word & phaseMask {
 	case phaseClean, phaseFailing:
-		ticket := Ticket{Generation: word >> 2}
-		if b.timed {
-			ticket.began = b.elapsed()
-		}
-		return ticket, nil
+		return Ticket{Generation: word >> 2}, nil
 	case phaseOpen:
-		if left := time.Duration(b.openUntil.Load()) - b.elapsed(); left > 0 {
+		// More than the timeout is left only where the clock was set back, which
+		// the machine knows how to mend.
+		if left := time.Duration(b.openUntil.Load()) - b.elapsed(); left > 0 && left <= b.timeout {
 			return Ticket{}, b.refuse(left)
 		}
 	}
 	return b.acquire()
 }
 
-// Answer answers a ticket of [Breaker.Admit]. It is safe for concurrent use.
-func (b *Breaker) Answer(ticket Ticket, outcome Outcome) {
+// Timed reports whether [Breaker.Answer] needs to know how long attempts took,
+// since Config.SlowCall is set.
+func (b *Breaker) Timed() bool { return b.timed }
+
+// Answer answers a ticket of [Breaker.Admit]: how the attempt ended, and how long
+// it took, which only a breaker that is [Breaker.Timed] looks at. It is safe for
+// concurrent use.
+func (b *Breaker) Answer(ticket Ticket, outcome Outcome, took time.Duration) {
 	word := b.published.Load()
 	switch outcome {
 	case Success:
@@ -163,32 +194,11 @@ func (b *Breaker) Answer(ticket Ticket, outcome Outcome) {
 	if word>>2 != ticket.Generation {
 		return // of an earlier generation
 	}
-	b.answer(ticket, outcome)
+	b.change(func(now time.Time) { b.machine.DoneAfter(ticket, outcome, took, now) })
 }
 
-func (b *Breaker) answer(ticket Ticket, outcome Outcome) {
-	b.mu.Lock()
-	defer b.tell() // unlocks
-	before := b.machine.state
-	now := b.now()
-	took := time.Duration(0)
-	if b.timed {
-		took = now.Sub(b.epoch) - ticket.began
-	}
-	b.machine.DoneAfter(ticket, outcome, took, now)
-	b.changed(before, now)
-}
-
-func (b *Breaker) acquire() (Ticket, error) {
-	b.mu.Lock()
-	defer b.tell() // unlocks
-	before := b.machine.state
-	now := b.now()
-	ticket, err := b.machine.Acquire(now)
-	if b.timed {
-		ticket.began = now.Sub(b.epoch)
-	}
-	b.changed(before, now)
+func (b *Breaker) acquire() (ticket Ticket, err error) {
+	b.change(func(now time.Time) { ticket, err = b.machine.Acquire(now) })
 	return ticket, err
 }
 
@@ -214,28 +224,35 @@ func (b *Breaker) Judges() bool { return b.judge != nil || b.ignore != nil }
 // Open opens the breaker by hand: for Config.Timeout, or, if hold, until
 // [Breaker.Close] is called. Calls that run change nothing any more.
 func (b *Breaker) Open(hold bool) {
-	b.byHand(func(now time.Time) { b.machine.Open(now, hold) })
+	b.change(func(now time.Time) { b.machine.Open(now, hold) })
 }
 
 // Close closes the breaker by hand, with nothing counted.
-func (b *Breaker) Close() { b.byHand(func(time.Time) { b.machine.Close() }) }
+func (b *Breaker) Close() { b.change(func(time.Time) { b.machine.Close() }) }
 
 // Restore puts the breaker into the state of a snapshot, as Machine.Restore
 // does. Permits that are out are of another life, and their answers change
 // nothing unless the snapshot knows them.
 func (b *Breaker) Restore(s Snapshot) (err error) {
-	b.byHand(func(time.Time) { err = b.machine.Restore(s) })
+	b.change(func(time.Time) { err = b.machine.Restore(s) })
 	return err
 }
 
-// byHand changes the machine.
-func (b *Breaker) byHand(f func(now time.Time)) {
+// change has f change the machine, and stores and publishes what it has become.
+func (b *Breaker) change(f func(now time.Time)) {
 	b.mu.Lock()
 	defer b.tell() // unlocks
-	before := b.machine.state
-	now := b.now()
-	f(now)
-	b.changed(before, now)
+	from, now := b.machine.state, b.now()
+	if b.store == nil {
+		f(now)
+	} else {
+		before := b.machine.Snapshot()
+		f(now)
+		if after := b.machine.Snapshot(); !after.Same(&before) {
+			b.store.Save(b.key, before, after)
+		}
+	}
+	b.changed(from, now)
 }
 
 // Call makes an attempt through the breaker. It returns an *[OpenError]

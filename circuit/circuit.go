@@ -134,8 +134,8 @@ type OpenError struct {
 	State State
 	// RetryAfter is how long the breaker surely refuses, in the state Open;
 	// in the state HalfOpen, after how long a permit is free at the latest. A
-	// [Breaker] rounds it up, by a thousandth of Config.Timeout or a
-	// millisecond, whichever is less.
+	// [Breaker] without Config.Now rounds it up, by a thousandth of Config.Timeout
+	// or a millisecond, whichever is less.
 	RetryAfter time.Duration
 	// Held is whether it was opened by hand and stays open until somebody
 	// closes it; RetryAfter is then 0.
@@ -174,77 +174,96 @@ func readable(d time.Duration) time.Duration {
 func (e *OpenError) Is(target error) bool { return target == ErrOpen }
 
 // Config is the settings of a breaker. The zero value is usable: every zero
-// field means its default.
+// field means its default. Its numbers can be sent as JSON.
 type Config struct {
 	// Name is shown in errors and changes.
-	Name string
+	Name string `json:"-"`
 
 	// FailureThreshold is how many failures in a row open the breaker; 0
 	// means 5.
-	FailureThreshold int
+	FailureThreshold int `json:"failure_threshold,omitempty"`
 
 	// FailureRate opens the breaker when at least this share of the calls in
 	// the window have failed, whatever became of the last of them, more than 0
 	// and at most 1. It replaces
 	// FailureThreshold. 0 means that failures in a row are counted.
-	FailureRate float64
+	FailureRate float64 `json:"failure_rate,omitempty"`
 
 	// SlowCall is how long a call may take before it counts as slow, and
 	// SlowRate opens the breaker when at least this share of the calls in the
 	// window were slow, failed or not. Both or none are set; in half-open a
-	// slow call is a failure.
-	SlowCall time.Duration
-	SlowRate float64
+	// slow call is a failure. Failures open it as well, by FailureRate or, without
+	// that, by FailureThreshold.
+	SlowCall time.Duration `json:"slow_call,omitempty"`
+	SlowRate float64       `json:"slow_rate,omitempty"`
 
 	// Window is of how many of the last calls the rates are taken; 0 means 100,
 	// unless WindowTime is set.
-	Window int
+	Window int `json:"window,omitempty"`
 
 	// WindowTime makes the rates those of the calls of the last time, counted
 	// in tenths of it. Only one of Window and WindowTime is set.
-	WindowTime time.Duration
+	WindowTime time.Duration `json:"window_time,omitempty"`
 
 	// MinCalls is how many calls the window must hold before a rate can open
 	// the breaker; 0 means 10, or Window if that is less.
-	MinCalls int
+	MinCalls int `json:"min_calls,omitempty"`
 
 	// FailureIf says of a call that returned whether it counts as a failure,
 	// by what it returned: otherwise it is a success. The value is nil where
 	// whoever uses the breaker has none. nil means that every error is a
 	// failure; see [Breaker.Judge].
-	FailureIf func(value any, err error) bool
+	FailureIf func(value any, err error) bool `json:"-"`
 
 	// IgnoreIf says of a call that returned whether it says nothing about the
 	// target, by what it returned: it is then [Neutral], whatever FailureIf says.
 	// nil means that no call is. See [Breaker.Judge].
-	IgnoreIf func(value any, err error) bool
+	IgnoreIf func(value any, err error) bool `json:"-"`
 
 	// SuccessThreshold is how many successes in a row close it again from
 	// half-open; 0 means 3.
-	SuccessThreshold int
+	SuccessThreshold int `json:"success_threshold,omitempty"`
 
 	// Timeout is how long it stays open; 0 means 30s.
-	Timeout time.Duration
+	Timeout time.Duration `json:"timeout,omitempty"`
 
 	// HalfOpenRequests is how many permits may be out at a time in half-open;
 	// 0 means 3.
-	HalfOpenRequests int
+	HalfOpenRequests int `json:"half_open_requests,omitempty"`
 
 	// Lease is how long a permit of half-open is waited for before another
 	// may be given in its place; 0 means Timeout. It need not cover the
 	// longest call: the answer of a call that outlives its lease still
 	// counts while the breaker is half-open.
-	Lease time.Duration
+	Lease time.Duration `json:"lease,omitempty"`
 
 	// Now gives the time to a [Breaker], in place of time.Now; it must be safe for
 	// concurrent use. A [Machine] is told the time.
-	Now func() time.Time
+	Now func() time.Time `json:"-"`
+
+	// Store, if not nil, keeps the state of a [Breaker] under the key: New begins
+	// with the state that is stored, and each change is stored. A [Machine] is
+	// told its state by [Machine.Restore].
+	Store Store  `json:"-"`
+	Key   string `json:"-"`
 
 	// OnChange is told each change of state of a [Breaker], one at a time and
 	// in order, while no lock is held: it may call the breaker. It runs in a
 	// goroutine that uses the breaker, which waits for it. A [Machine] does
 	// not call it.
-	OnChange func(Change)
+	OnChange func(Change) `json:"-"`
+}
+
+// Store keeps the states of breakers, so that a program that starts again has
+// them as they were. It must be safe for concurrent use.
+type Store interface {
+	// Load returns the state that was saved last under the key, if there is one.
+	// Probes in it are dropped: nobody answers for them any more.
+	Load(key string) (Snapshot, bool)
+	// Save is called with each change of the state, of the counts that lead to one,
+	// and of the window of calls, in order. The breaker is locked meanwhile: Save
+	// must not use it.
+	Save(key string, before, after Snapshot)
 }
 
 // The defaults of [Config].

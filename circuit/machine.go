@@ -32,8 +32,6 @@ type Ticket struct {
 	// Probe numbers the tickets of half-open, from 1; it is 0 in a ticket of
 	// the closed state.
 	Probe uint64 `json:"probe,omitempty"`
-
-	began time.Duration // since the epoch of a Breaker that measures calls
 }
 
 // Probe is a ticket of half-open that has not been answered.
@@ -135,8 +133,11 @@ func (m *Machine) DoneAfter(ticket Ticket, outcome Outcome, took time.Duration, 
 }
 
 func (m *Machine) doneClosed(outcome Outcome, slow bool, now time.Time) {
-	if m.config.rated() {
-		m.doneRated(outcome, slow, now)
+	if m.config.rated() && m.rateReached(outcome, slow, now) {
+		m.open(now)
+		return
+	}
+	if m.config.FailureRate > 0 { // in place of failures in a row
 		return
 	}
 	switch outcome {
@@ -151,10 +152,11 @@ func (m *Machine) doneClosed(outcome Outcome, slow bool, now time.Time) {
 	}
 }
 
-// doneRated counts a call into the window.
-func (m *Machine) doneRated(outcome Outcome, slow bool, now time.Time) {
+// rateReached counts a call into the window and reports whether a rate is
+// reached by it.
+func (m *Machine) rateReached(outcome Outcome, slow bool, now time.Time) bool {
 	if outcome == Neutral {
-		return
+		return false
 	}
 	mark := byte(0)
 	if outcome != Success {
@@ -164,9 +166,7 @@ func (m *Machine) doneRated(outcome Outcome, slow bool, now time.Time) {
 		mark |= callSlow
 	}
 	m.window.add(&m.config, mark, now)
-	if m.window.over(&m.config) {
-		m.open(now)
-	}
+	return m.window.over(&m.config)
 }
 
 // Open opens the breaker by hand at the time now: for Config.Timeout, or, if
@@ -268,6 +268,14 @@ func (m *Machine) Restore(s Snapshot) error {
 	m.probes = append(m.probes[:0:0], s.Probes...)
 	m.window.restore(&m.config, s.Window)
 	return nil
+}
+
+// Same reports whether s is in the state of other with the same counts: what is
+// worth storing again has changed otherwise. Permits that are out make no
+// difference.
+func (s *Snapshot) Same(other *Snapshot) bool {
+	return s.State == other.State && s.Failures == other.Failures && s.Successes == other.Successes && s.Held == other.Held &&
+		s.Window.equal(other.Window)
 }
 
 // validate reports what cannot be together in one machine.

@@ -1,6 +1,10 @@
 package circuit
 
-import "time"
+import (
+	"bytes"
+	"slices"
+	"time"
+)
 
 // buckets are the parts in which a window of time is counted.
 const buckets = 10
@@ -147,6 +151,14 @@ func (w *window) restore(c *Config, s *Window) {
 		w.ring = append(w.ring, mark)
 		w.count(mark, 1)
 	}
+}
+
+// equal reports whether two snapshots count the same calls.
+func (s *Window) equal(other *Window) bool {
+	if s == nil || other == nil {
+		return s == other
+	}
+	return bytes.Equal(s.Calls, other.Calls) && slices.Equal(s.Buckets, other.Buckets)
 }
 
 // problem says what is wrong with a snapshot, or "".

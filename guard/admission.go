@@ -9,21 +9,12 @@ import (
 	"github.com/bide-dev/bide/retry"
 )
 
-// Breaker is what an [Admission] asks first. *circuit.Breaker is one. Each
-// ticket that Admit gives is answered once.
-type Breaker interface {
-	// Admit asks to let an attempt through; the error carries a
-	// *circuit.OpenError.
-	Admit() (circuit.Ticket, error)
-	// Answer says what became of the attempt.
-	Answer(circuit.Ticket, circuit.Outcome)
-}
-
 // Admission lets the attempts of one operation begin, for whoever drives it with
 // [retry.Drive]: the breaker first, then slots and tokens together. The zero
-// Admission lets everything through. It is for one operation at a time.
+// Admission lets everything through. It is for one operation at a time. A breaker
+// that is [circuit.Breaker.Timed] needs retry.Policy.Timed.
 type Admission struct {
-	Breaker  Breaker // nil: none
+	Breaker  *circuit.Breaker // nil: none
 	Limits   limit.Set
 	Priority int // of those who wait, the greater goes first
 
@@ -40,7 +31,7 @@ func (a *Admission) Admit(ctx context.Context, _ int, queued func(retry.Source, 
 	if a.Limits.Try() {
 		return nil
 	}
-	a.answer(circuit.Neutral)
+	a.answer(circuit.Neutral, 0)
 	r := limit.Request{Priority: a.Priority}
 	if queued != nil {
 		r.Queued = func(l *limit.Limit, d time.Duration) { queued(sourceOf(l), d) }
@@ -65,7 +56,7 @@ func sourceOf(l *limit.Limit) retry.Source {
 // Done implements retry.Admission. The breaker is told first, so that who gets
 // the slot next meets what this attempt has taught it.
 func (a *Admission) Done(e retry.End) {
-	a.answer(e.Outcome)
+	a.answer(e.Outcome, e.Took)
 	a.Limits.Release(limit.Result{Took: e.Took, Overloaded: overloaded(e.Err), Ignore: e.Outcome == circuit.Neutral})
 }
 
@@ -81,9 +72,9 @@ func (a *Admission) ask() (err error) {
 	return err
 }
 
-func (a *Admission) answer(o circuit.Outcome) {
+func (a *Admission) answer(o circuit.Outcome, took time.Duration) {
 	if a.Breaker != nil {
-		a.Breaker.Answer(a.ticket, o)
+		a.Breaker.Answer(a.ticket, o, took)
 	}
 }
 

@@ -124,7 +124,7 @@ func call[T any](ctx context.Context, s *stage, ticket circuit.Ticket, fn func(c
 
 func (s *stage) answer(ticket circuit.Ticket, o circuit.Outcome) {
 	if s.breaker != nil {
-		s.breaker.Answer(ticket, o)
+		s.breaker.Answer(ticket, o, 0) // one that is timed is not quick
 	}
 }
 
@@ -188,13 +188,9 @@ func told[T any](o retry.Observer, fn func(context.Context) (T, error)) func(con
 func staged[T any](ctx context.Context, g *Guard, s *stage, first error, fn func(context.Context) (T, error)) (T, error) {
 	op := retry.Operation{Policy: &s.policy, Observer: g.observer, Clock: g.clock, First: first}
 	if s.breaker != nil || len(s.limits) > 0 {
-		a := &Admission{Limits: s.limits, Priority: PriorityFrom(ctx)}
-		op.Admission = a
-		if s.breaker != nil {
-			a.Breaker = s.breaker
-			if s.breaker.Judges() {
-				op.Judge = s.breaker.Judge
-			}
+		op.Admission = &Admission{Breaker: s.breaker, Limits: s.limits, Priority: PriorityFrom(ctx)}
+		if s.breaker != nil && s.breaker.Judges() {
+			op.Judge = s.breaker.Judge
 		}
 	}
 	v, err := retry.Drive(ctx, &op, func(ctx context.Context, _ int) (T, error) { return fn(ctx) })

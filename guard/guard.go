@@ -128,7 +128,7 @@ func New(layers ...Layer) (*Guard, error) {
 			return nil, err
 		}
 		s.limits = limits
-		s.policy.Timed = s.policy.Timed || limits.Adaptive()
+		s.policy.Timed = s.policy.Timed || limits.Adaptive() || s.breaker != nil && s.breaker.Timed()
 		g.hedged = g.hedged || s.hedge != nil
 	}
 	s := &g.stages[0]

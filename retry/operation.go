@@ -20,9 +20,9 @@ type operation struct {
 	timed   bool // the clock is read around each attempt
 	past    int  // attempts of earlier lives
 
-	began    time.Time // of the attempt; zero if it is not known
-	asked    time.Time // when its admission was asked
-	permit   circuit.Permit
+	began    time.Time          // of the attempt; zero if it is not known
+	asked    time.Time          // when its admission was asked
+	ticket   circuit.Ticket     // of Policy.Breaker
 	judged   circuit.Outcome    // what Judge says of the attempt
 	admitted bool               // Admission has taken something
 	expire   context.CancelFunc // ends the attempt's context; may be nil
@@ -51,7 +51,7 @@ func (op *operation) begin(ctx context.Context, o *Operation, s *start) bool {
 	if op.Judge == nil && p.Breaker != nil && p.Breaker.Judges() {
 		op.Judge = p.Breaker.Judge
 	}
-	op.timed = p.Timed || p.Deadline > 0 || p.Observer != nil || o.Observer != nil || resumed
+	op.timed = p.Timed || p.Deadline > 0 || p.Observer != nil || o.Observer != nil || resumed || p.Breaker != nil && p.Breaker.Timed()
 	var now time.Time
 	if op.timed {
 		now = op.now()
@@ -134,7 +134,7 @@ func (op *operation) admit() bool {
 // ask asks the breaker and the admission. With an error nothing is held.
 func (op *operation) ask() (err error) {
 	if op.policy.Breaker != nil {
-		if op.permit, err = op.policy.Breaker.Acquire(); err != nil {
+		if op.ticket, err = op.policy.Breaker.Admit(); err != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (op *operation) ask() (err error) {
 	err = op.Admission.Admit(ctx, op.number(), queued)
 	op.admitted = err == nil
 	if err != nil && op.policy.Breaker != nil {
-		op.permit.Done(circuit.Neutral)
+		op.policy.Breaker.Answer(op.ticket, circuit.Neutral, 0)
 	}
 	return err
 }
@@ -210,16 +210,15 @@ func (op *operation) close(ctx context.Context, at stage, err error) error {
 	if op.policy.Breaker == nil && !op.admitted {
 		return err
 	}
-	outcome := op.outcome(at, err)
+	end := End{Outcome: op.outcome(at, err), Err: err}
+	if !op.began.IsZero() {
+		end.Took = op.now().Sub(op.began)
+	}
 	if op.policy.Breaker != nil {
-		op.permit.Done(outcome)
+		op.policy.Breaker.Answer(op.ticket, end.Outcome, end.Took)
 	}
 	if op.admitted {
 		op.admitted = false
-		end := End{Outcome: outcome, Err: err}
-		if !op.began.IsZero() {
-			end.Took = op.now().Sub(op.began)
-		}
 		op.Admission.Done(end)
 	}
 	return err

@@ -151,17 +151,17 @@ func (s *Settled) ends(items []policy.Leased) []policy.End {
 // Config is what the coordinator has to know of a map: a policy.Config as a value
 // that can be sent.
 type Config struct {
-	MaxParallel       int            `json:"max_parallel"`
-	OnItemFailure     policy.Action  `json:"on_item_failure,omitempty"`
-	Handler           string         `json:"handler,omitempty"`
-	Retry             bool           `json:"retry,omitempty"` // items are tried again
-	ContinueOnFailure *bool          `json:"continue_on_failure,omitempty"`
-	MaxFailures       int            `json:"max_failures,omitempty"`
-	FailureThreshold  *float64       `json:"failure_threshold,omitempty"`
-	Breaker           *BreakerConfig `json:"breaker,omitempty"`
-	StartDelay        time.Duration  `json:"start_delay,omitempty"`
-	MaxRecoveries     int            `json:"max_recoveries,omitempty"`
-	RateLimitMaxWait  time.Duration  `json:"rate_limit_max_wait,omitempty"`
+	MaxParallel       int             `json:"max_parallel"`
+	OnItemFailure     policy.Action   `json:"on_item_failure,omitempty"`
+	Handler           string          `json:"handler,omitempty"`
+	Retry             bool            `json:"retry,omitempty"` // items are tried again
+	ContinueOnFailure *bool           `json:"continue_on_failure,omitempty"`
+	MaxFailures       int             `json:"max_failures,omitempty"`
+	FailureThreshold  *float64        `json:"failure_threshold,omitempty"`
+	Breaker           *circuit.Config `json:"breaker,omitempty"`
+	StartDelay        time.Duration   `json:"start_delay,omitempty"`
+	MaxRecoveries     int             `json:"max_recoveries,omitempty"`
+	RateLimitMaxWait  time.Duration   `json:"rate_limit_max_wait,omitempty"`
 	// ErrorCollection says when the errors of items are shown.
 	ErrorCollection policy.ErrorCollection `json:"error_collection,omitzero"`
 	// Timeout is the workflow's, of one life of the run, and Budget that of its
@@ -172,40 +172,21 @@ type Config struct {
 	Paused bool `json:"paused,omitempty"`
 }
 
-// BreakerConfig are the numbers of a circuit.Config.
-type BreakerConfig struct {
-	FailureThreshold int           `json:"failure_threshold,omitempty"`
-	FailureRate      float64       `json:"failure_rate,omitempty"`
-	Window           int           `json:"window,omitempty"`
-	WindowTime       time.Duration `json:"window_time,omitempty"`
-	MinCalls         int           `json:"min_calls,omitempty"`
-	SuccessThreshold int           `json:"success_threshold,omitempty"`
-	Timeout          time.Duration `json:"timeout,omitempty"`
-	HalfOpenRequests int           `json:"half_open_requests,omitempty"`
-}
-
 // configOf takes what can be sent of a map.
 func configOf(m *engine.PartMap) Config {
 	p := m.Policy
 	c := Config{MaxParallel: p.MaxParallel, OnItemFailure: p.OnItemFailure, Handler: p.Handler, Timeout: m.Timeout, Budget: m.Budget, Paused: m.Paused,
 		ErrorCollection: p.ErrorCollection, Retry: p.Retry != nil || p.OnItemFailure == policy.Retry,
-		ContinueOnFailure: p.ContinueOnFailure, MaxFailures: p.MaxFailures, FailureThreshold: p.FailureThreshold, StartDelay: p.StartDelay,
+		ContinueOnFailure: p.ContinueOnFailure, MaxFailures: p.MaxFailures, FailureThreshold: p.FailureThreshold, Breaker: p.Breaker, StartDelay: p.StartDelay,
 		MaxRecoveries: p.MaxRecoveries, RateLimitMaxWait: p.RateLimitMaxWait}
-	if b := p.Breaker; b != nil {
-		c.Breaker = &BreakerConfig{b.FailureThreshold, b.FailureRate, b.Window, b.WindowTime, b.MinCalls, b.SuccessThreshold, b.Timeout, b.HalfOpenRequests}
-	}
 	return c
 }
 
 func (c *Config) policy() policy.Config {
 	p := policy.Config{MaxParallel: c.MaxParallel, OnItemFailure: c.OnItemFailure, Handler: c.Handler, ErrorCollection: c.ErrorCollection, ContinueOnFailure: c.ContinueOnFailure, MaxFailures: c.MaxFailures,
-		FailureThreshold: c.FailureThreshold, StartDelay: c.StartDelay, MaxRecoveries: c.MaxRecoveries, RateLimitMaxWait: c.RateLimitMaxWait, MaxWaiting: maxWaiting}
+		FailureThreshold: c.FailureThreshold, Breaker: c.Breaker, StartDelay: c.StartDelay, MaxRecoveries: c.MaxRecoveries, RateLimitMaxWait: c.RateLimitMaxWait, MaxWaiting: maxWaiting}
 	if c.Retry {
 		p.Retry = &retry.Policy{Attempts: 1} // lanes judge; it only says that there is one
-	}
-	if b := c.Breaker; b != nil {
-		p.Breaker = &circuit.Config{FailureThreshold: b.FailureThreshold, FailureRate: b.FailureRate, Window: b.Window, WindowTime: b.WindowTime,
-			MinCalls: b.MinCalls, SuccessThreshold: b.SuccessThreshold, Timeout: b.Timeout, HalfOpenRequests: b.HalfOpenRequests}
 	}
 	return p
 }

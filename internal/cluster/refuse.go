@@ -31,6 +31,9 @@ func Refused(f *workflow.File, isolation string) (list diag.List) {
 	if f.Policy.SameError != nil {
 		refuse(f.Policy.Pos, "same_error: a run on Temporal is not held yet", "leave it out, or run the file on one machine")
 	}
+	if f.Map != nil && f.Policy.Breaker != nil && f.Policy.Breaker.SlowCall > 0 {
+		refuse(f.Policy.Pos, "error_policy.circuit_breaker.slow_call: a run on Temporal does not know how long each agent took", "leave slow_call and slow_rate out; failures open the breaker")
+	}
 	workflow.WalkAll(f, func(s *workflow.Step) {
 		v := s.Validate
 		if a, is := s.Action.(*workflow.Validate); is {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/action"
-	"github.com/bide-dev/bide/internal/breaker"
 	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/environ"
@@ -142,28 +141,28 @@ func (r *run) compose(x *step.Executor) (end func()) {
 		r.seals.path = filepath.Join(r.j.Dir(), "items-secrets.jsonl")
 	}
 	x.Life, end = step.NewLifecycle(x.Clock, r.opt.Soft)
-	x.Limits.Breakers = r.breakerRecord()
+	x.Limits.Breakers, x.Limits.Now = breakers{r}, x.Clock.Now
 	r.flows = dataflow.New(dataflow.Options{Executor: x, Env: r.env, Journal: r.j, MaxParallel: r.opt.MaxParallel, FailFast: r.opt.FailFast, Virtual: r.ports != nil})
 	x.Pipeline = r.flows.Step
 	x.Agents.MaxCost, x.Agents.MaxTokens = r.file.MaxCost, r.file.MaxTokens
 	return end
 }
 
-// breakerRecord keeps the states of breakers in the journal, so that a resumed
-// run has them as they were.
-func (r *run) breakerRecord() breaker.Record {
-	return breaker.Record{Now: r.x.Clock.Now, Last: r.recordedBreaker, Changed: func(name string, before, after circuit.Snapshot) {
-		r.emit(event.Event{Type: event.BreakerChanged, Label: name, From: before.State.String(), To: after.State.String(), Data: data(after)})
-	}}
+// breakers keeps the states of breakers in the journal, so that a resumed run has
+// them as they were.
+type breakers struct{ r *run }
+
+func (b breakers) Save(name string, before, after circuit.Snapshot) {
+	b.r.emit(event.Event{Type: event.BreakerChanged, Label: name, From: before.State.String(), To: after.State.String(), Data: data(after)})
 }
 
-func (r *run) recordedBreaker(name string) (s circuit.Snapshot, ok bool) {
-	rec, ok := r.state.Breakers[name]
+func (b breakers) Load(name string) (s circuit.Snapshot, ok bool) {
+	rec, ok := b.r.state.Breakers[name]
 	if !ok || len(rec.Data) == 0 {
 		return s, false
 	}
 	if err := json.Unmarshal(rec.Data, &s); err != nil {
-		r.note("the recorded state of the breaker of %s cannot be read, and it begins closed: %v", name, err)
+		b.r.note("the recorded state of the breaker of %s cannot be read, and it begins closed: %v", name, err)
 		return s, false
 	}
 	return s, true

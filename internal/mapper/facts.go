@@ -147,7 +147,7 @@ func (x *Map) started(a *Attempt) event.Event {
 // fact is what is recorded of an item whose agent ended, and the handler that is
 // to run. It may be called by many goroutines at once.
 func (x *Map) fact(e *ending, v *policy.Verdict, now time.Time) (fact event.Event, h *handling) {
-	fact = event.Event{Time: now, Phase: phase, Item: e.a.Item.ID, Label: e.a.Label, Index: e.a.Item.Index, DurationMS: e.took}
+	fact = event.Event{Time: now, Phase: phase, Item: e.a.Item.ID, Label: e.a.Label, Index: e.a.Item.Index, DurationMS: e.took.Milliseconds()}
 	switch v.Fate {
 	case policy.ItemSucceeded:
 		fact.Type, fact.Status, fact.Attempts, fact.Data = event.ItemFinished, event.Succeeded, e.a.Number, e.data
@@ -201,7 +201,7 @@ func (x *Map) failedForGood(fact *event.Event, e *ending, v *policy.Verdict) *ha
 // letter fills a fact with what is to be known of a failed attempt.
 func (x *Map) letter(fact *event.Event, e *ending, v *policy.Verdict) Letter {
 	l := Letter{Result: e.Result, Failure: e.Failure, CorrelationID: fmt.Sprintf("%s/%d", x.Name, e.a.Item.Index),
-		Attempt: e.a.Number, At: e.a.Start, DurationMS: e.took, Step: e.Step, StepLabel: e.StepLabel, ExitCode: e.Failure.Exit}
+		Attempt: e.a.Number, At: e.a.Start, DurationMS: e.took.Milliseconds(), Step: e.Step, StepLabel: e.StepLabel, ExitCode: e.Failure.Exit}
 	if l.Message == "" {
 		l.Message = "it failed"
 	}
@@ -244,21 +244,21 @@ func (x *Map) breaker(c *policy.BreakerChange, now time.Time) []event.Event {
 		return nil
 	}
 	s := x.machine.Snapshot().Breaker
-	x.inRow = s.Failures
+	x.breakerAt = *s
 	return []event.Event{{Type: event.BreakerChanged, Time: now, Phase: phase, Label: Breaker, From: c.From.String(), To: c.To.String(), Data: step.Data(s)}}
 }
 
-// counted is the fact of how many agents have failed in a row, so that a
-// resume's breaker opens after as many as this one would.
+// counted is the fact of what the breaker has counted, so that a resume's opens
+// after as many failures, or at the same rate, as this one would.
 func (x *Map) counted(now time.Time) []event.Event {
 	if x.Policy.Breaker == nil {
 		return nil
 	}
 	s := x.machine.Snapshot().Breaker
-	if s.Failures == x.inRow {
+	if s.Same(&x.breakerAt) {
 		return nil
 	}
-	x.inRow = s.Failures
+	x.breakerAt = *s
 	state := s.State.String()
 	return []event.Event{{Type: event.BreakerChanged, Time: now, Phase: phase, Label: Breaker, From: state, To: state, Data: step.Data(s)}}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
@@ -117,18 +118,18 @@ type Map struct {
 	feed feed
 
 	// All of this belongs to whoever has the turn: before and after Run, to its caller.
-	machine *policy.Machine
-	lanes   lanes
-	idle    []*worker
-	busy    int
-	due     []*handling
-	undone  error       // why a handler is still due
-	before  map[int]int // attempts of earlier rounds, by index
-	names   map[int]name
-	last    map[int]*failure.Failure // of items that wait for their next attempt
-	inRow   int                      // agents that failed one after another, as last recorded
-	stopped error                    // the run's own reason to stop
-	broken  error                    // of the recorder
+	machine   *policy.Machine
+	lanes     lanes
+	idle      []*worker
+	busy      int
+	due       []*handling
+	undone    error       // why a handler is still due
+	before    map[int]int // attempts of earlier rounds, by index
+	names     map[int]name
+	last      map[int]*failure.Failure // of items that wait for their next attempt
+	breakerAt circuit.Snapshot         // of the breaker, as last recorded
+	stopped   error                    // the run's own reason to stop
+	broken    error                    // of the recorder
 
 	inbox inbox
 	done  chan struct{} // closed when the loop has ended

@@ -39,7 +39,7 @@ func (x *Map) Restore(ctx context.Context, rec Recorded) error {
 		if err := json.Unmarshal(rec.Breaker, s.Breaker); err != nil {
 			return fmt.Errorf("the recorded state of the map's breaker: %w", err)
 		}
-		x.inRow = s.Breaker.Failures
+		x.breakerAt = *s.Breaker
 	}
 	if err := x.machine.RestoreSnapshot(s); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
@@ -88,7 +89,7 @@ func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
 	}
 	w.unsynced, w.recorded = x.Strict, e.Recorded
 	took := x.Clock.Now().Sub(a.Start)
-	end := ending{Ending: e, a: a, took: took.Milliseconds()}
+	end := ending{Ending: e, a: a, took: took}
 	if e.Err == nil || e.Skipped {
 		end.data = step.Data(e.Result)
 	}
@@ -99,12 +100,12 @@ func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
 type ending struct {
 	Ending
 	a    Attempt
-	took int64 // milliseconds
+	took time.Duration
 	data json.RawMessage
 }
 
 func (e *ending) outcome() policy.Outcome {
-	o := policy.Outcome{OK: e.Err == nil, Err: e.Err, Skipped: e.Skipped, Cancelled: e.Interrupted || e.Limited, Shortage: e.Shortage, RetryAfter: e.RetryAfter, Halt: e.Halt}
+	o := policy.Outcome{OK: e.Err == nil, Err: e.Err, Skipped: e.Skipped, Cancelled: e.Interrupted || e.Limited, Shortage: e.Shortage, RetryAfter: e.RetryAfter, Halt: e.Halt, Took: e.took}
 	if e.Skipped {
 		o.Err = nil
 	}

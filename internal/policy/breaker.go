@@ -43,7 +43,7 @@ func (m *Machine) answerBreaker(t circuit.Ticket, o Outcome, limited bool, now t
 		answer = circuit.Neutral
 	}
 	before := m.breaker.State(now)
-	m.breaker.Done(t, answer, now)
+	m.breaker.DoneAfter(t, answer, o.Took, now)
 	if m.breaker.State(now) == before {
 		return nil
 	}

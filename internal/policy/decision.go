@@ -120,6 +120,9 @@ type Outcome struct {
 	// proves to be more; where there is room for none, starts are held back for a
 	// moment, or the map stops where that lasts.
 	Shortage bool
+	// Took is how long the agent took, 0 if that is not known. The breaker alone
+	// looks at it.
+	Took time.Duration
 	// RateLimited says that the agent was turned away by a rate limit. All
 	// agents pause, and the item uses up no attempt.
 	RateLimited bool

@@ -211,8 +211,8 @@ func (c Config) Validate() error {
 		errs = append(errs, c.SameError.validate()...)
 	}
 	if b := c.Breaker; b != nil {
-		if b.Lease != 0 || b.OnChange != nil {
-			bad("circuit_breaker: a map's breaker has no lease and no listener")
+		if b.Lease != 0 || b.OnChange != nil || b.Store != nil || b.Now != nil {
+			bad("circuit_breaker: a map's breaker has no lease, no listener, no store and no clock")
 		}
 		if err := b.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("circuit_breaker: %w", err))

@@ -157,8 +157,8 @@ type Rule struct {
 
 // Breaker is a circuit breaker, its defaults filled in.
 type Breaker struct {
-	FailureThreshold int           `json:"failure_threshold"`
-	Rate             string        `json:"rate,omitempty"` // in place of the threshold
+	FailureThreshold int           `json:"failure_threshold"` // 0 where a rate of failures takes its place
+	Rate             string        `json:"rate,omitempty"`
 	SuccessThreshold int           `json:"success_threshold"`
 	Timeout          time.Duration `json:"timeout_ns"`
 	HalfOpenRequests int           `json:"half_open_requests"`
@@ -167,8 +167,11 @@ type Breaker struct {
 // String says it in a phrase.
 func (b Breaker) String() string {
 	opens := fmt.Sprintf("after %d failures in a row", b.FailureThreshold)
-	if b.Rate != "" {
+	switch {
+	case b.FailureThreshold == 0:
 		opens = b.Rate
+	case b.Rate != "":
+		opens += ", or " + b.Rate
 	}
 	return fmt.Sprintf("opens %s, for %s; then %d at a time, and %d successes in a row close it",
 		opens, duration.Format(b.Timeout), b.HalfOpenRequests, b.SuccessThreshold)
@@ -178,14 +181,16 @@ func breaker(c *circuit.Config) *Breaker {
 	if c == nil {
 		return nil
 	}
-	return &Breaker{Rate: rateText(c),
-		FailureThreshold: cmp.Or(c.FailureThreshold, circuit.DefaultFailureThreshold), SuccessThreshold: cmp.Or(c.SuccessThreshold, circuit.DefaultSuccessThreshold),
+	threshold := cmp.Or(c.FailureThreshold, circuit.DefaultFailureThreshold)
+	if c.FailureRate > 0 {
+		threshold = 0
+	}
+	return &Breaker{Rate: rateText(c), FailureThreshold: threshold, SuccessThreshold: cmp.Or(c.SuccessThreshold, circuit.DefaultSuccessThreshold),
 		Timeout: cmp.Or(c.Timeout, circuit.DefaultTimeout), HalfOpenRequests: cmp.Or(c.HalfOpenRequests, circuit.DefaultHalfOpenRequests),
 	}
 }
 
-// rateText says at which rates a breaker opens; "" if it counts failures in a
-// row.
+// rateText says at which rates a breaker opens; "" if at none.
 func rateText(c *circuit.Config) string {
 	var rates []string
 	if c.FailureRate > 0 {

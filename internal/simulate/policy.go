@@ -155,7 +155,7 @@ func (b *builder) vain(rt *workflow.Retry, pol retry.Policy, shortest Timeline, 
 				Suggest("make the budget more, the delays shorter, or attempts %d", r.MostAttempts)
 		}
 	}
-	if br := r.Breaker; br != nil && br.Rate == "" && br.FailureThreshold < r.MostAttempts && policy.Refused(pol, 1) == 0 {
+	if br := r.Breaker; br != nil && br.FailureThreshold > 0 && br.FailureThreshold < r.MostAttempts && policy.Refused(pol, 1) == 0 {
 		b.find(rt.Pos, "attempts-unreachable", "%s: its circuit breaker opens after %d failures in a row, so that attempt %d of %d is refused and ends the operation",
 			what, br.FailureThreshold, br.FailureThreshold+1, r.MostAttempts).
 			Suggest("make failure_threshold at least %d, or name circuit_open in retry_on to wait for the breaker", r.MostAttempts)

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"sync"
+	"time"
 
-	"github.com/bide-dev/bide/internal/breaker"
+	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
@@ -16,16 +17,17 @@ import (
 // who run the step. It is safe for concurrent use.
 type Limits struct {
 	// Breakers keeps the states of breakers, so that a resumed run has them as
-	// they were.
-	Breakers breaker.Record
+	// they were, and Now gives their time; nil: none, and time.Now.
+	Breakers circuit.Store
+	Now      func() time.Time
 
 	mu       sync.Mutex
-	breakers map[string]*breaker.Breaker
+	breakers map[string]*circuit.Breaker
 	quotas   map[string]*retry.Quota
 }
 
 // breaker gives the breaker of a step, or nil where its policy has none.
-func (l *Limits) breaker(s *workflow.Step) (*breaker.Breaker, error) {
+func (l *Limits) breaker(s *workflow.Step) (*circuit.Breaker, error) {
 	if s.Retry == nil || s.Retry.Breaker == nil {
 		return nil, nil
 	}
@@ -36,8 +38,8 @@ func (l *Limits) breaker(s *workflow.Step) (*breaker.Breaker, error) {
 	if got := l.breakers[name]; got != nil {
 		return got, nil
 	}
-	c.Name = s.Label()
-	got, err := breaker.New(name, c, l.Breakers)
+	c.Name, c.Key, c.Store, c.Now = s.Label(), name, l.Breakers, l.Now
+	got, err := circuit.New(c)
 	if err != nil {
 		return nil, fmt.Errorf("the breaker of %s: %w", name, err)
 	}

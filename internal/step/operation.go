@@ -287,11 +287,7 @@ func (x *Executor) exhausted(ctx context.Context, p Site, s *workflow.Step, path
 // admission has the attempts of a step wait for their turn, and ask its breaker.
 func (x *Executor) admission(s *workflow.Step, op *retry.Operation) error {
 	b, err := x.Limits.breaker(s)
-	a := &turn{life: x.Life}
-	if b != nil {
-		a.Breaker = b
-	}
-	op.Admission = a
+	op.Admission = &turn{Admission: guard.Admission{Breaker: b}, life: x.Life}
 	return err
 }
 

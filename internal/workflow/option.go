@@ -248,7 +248,7 @@ func (d *decoder) breaker(n *node) *circuit.Config {
 	}
 	defer o.close()
 	c.FailureThreshold = 0
-	if o.options(option.BreakerTable(), c); c.FailureThreshold == 0 && c.FailureRate == 0 && c.SlowRate == 0 {
+	if o.options(option.BreakerTable(), c); c.FailureThreshold == 0 && c.FailureRate == 0 {
 		c.FailureThreshold = circuit.DefaultFailureThreshold
 	}
 	if err := c.Validate(); err != nil {

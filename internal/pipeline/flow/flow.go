@@ -41,7 +41,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bide-dev/bide/backoff"
-	"github.com/bide-dev/bide/internal/breaker"
+	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/module"
@@ -85,7 +85,7 @@ type site struct {
 	policy   retry.Policy
 	limits   limit.Set // its own, and the one of all attempts
 	nests    bool      // what it calls may call modules of this run
-	breaker  *breaker.Breaker
+	breaker  *circuit.Breaker
 	cache    *cache
 	identity func() string // of what is called: for the cache, and for a later life of the run
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/guard"
-	"github.com/bide-dev/bide/internal/breaker"
 	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/option"
@@ -33,7 +32,7 @@ type Shared struct {
 	mu       sync.Mutex
 	slots    map[string]bound[int]
 	rates    map[string]bound[check.Rate]
-	breakers map[string]*breaker.Breaker
+	breakers map[string]*circuit.Breaker
 	cache    *cache
 }
 
@@ -49,8 +48,8 @@ type SharedOptions struct {
 	// Volatile keeps in memory what should be on disk: a simulation writes no
 	// file.
 	Volatile bool
-	// Breakers is where the states of breakers are kept, and their time.
-	Breakers breaker.Record
+	// Breakers is where the states of breakers are kept; nil: nowhere.
+	Breakers circuit.Store
 	// Clock is the time of all of it; nil: the machine's.
 	Clock clock.Clock
 }
@@ -60,7 +59,7 @@ func NewShared(o SharedOptions) *Shared {
 	if o.Clock == nil {
 		o.Clock = clock.Machine{}
 	}
-	s := &Shared{opt: o, slots: map[string]bound[int]{}, rates: map[string]bound[check.Rate]{}, breakers: map[string]*breaker.Breaker{}, cache: newCache(o)}
+	s := &Shared{opt: o, slots: map[string]bound[int]{}, rates: map[string]bound[check.Rate]{}, breakers: map[string]*circuit.Breaker{}, cache: newCache(o)}
 	if o.MaxParallel > 0 {
 		s.all = s.timed(limit.Concurrency(o.MaxParallel))
 	}
@@ -98,7 +97,7 @@ func (s *site) options(p *plan.Plan, function int, shared *Shared) error {
 	}
 	if o.Breaker != nil {
 		b, err := shared.breakerOf(key, s.node.Label, o.Breaker)
-		s.breaker = b
+		s.breaker, s.policy.Timed = b, b != nil && b.Timed()
 		problems = append(problems, err)
 	}
 	set, err := limit.Join(own...)
@@ -154,14 +153,14 @@ func bounded[R comparable](m map[string]bound[R], target string, rate R, p *plan
 }
 
 // breakerOf gives the breaker of a module that is configured so.
-func (s *Shared) breakerOf(target, module string, c *circuit.Config) (*breaker.Breaker, error) {
+func (s *Shared) breakerOf(target, module string, c *circuit.Config) (*circuit.Breaker, error) {
 	name := target + " " + option.BreakerText(c)
 	if b := s.breakers[name]; b != nil {
 		return b, nil
 	}
 	own := *c
-	own.Name = module
-	b, err := breaker.New(name, own, s.opt.Breakers)
+	own.Name, own.Key, own.Store, own.Now = module, name, s.opt.Breakers, s.opt.Clock.Now
+	b, err := circuit.New(own)
 	if err != nil {
 		return nil, err
 	}
@@ -177,11 +176,7 @@ type admission struct {
 
 // newAdmission returns that of a call which has a breaker, or limits.
 func newAdmission(op *operation) *admission {
-	a := &admission{op: op, Admission: guard.Admission{Priority: op.s.priority}}
-	if op.s.breaker != nil {
-		a.Breaker = op.s.breaker
-	}
-	return a
+	return &admission{op: op, Admission: guard.Admission{Breaker: op.s.breaker, Priority: op.s.priority}}
 }
 
 // Admit asks the breaker, and takes a slot and a token together. The turn of the

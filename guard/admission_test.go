@@ -1,4 +1,4 @@
-package breaker_test
+package guard_test
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/guard"
-	"github.com/bide-dev/bide/internal/breaker"
 	"github.com/bide-dev/bide/limit"
 	"github.com/bide-dev/bide/retry"
 )
@@ -18,7 +17,7 @@ import (
 // while it opened; a refusal takes neither slot nor token.
 func TestTheBreakerIsAskedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		br, err := breaker.New("b", circuit.Config{FailureThreshold: 1, Timeout: time.Minute}, breaker.Record{})
+		br, err := circuit.New(circuit.Config{FailureThreshold: 1, Timeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
