@@ -65,8 +65,13 @@ func span(s string) (d time.Duration) {
 	return d
 }
 
+// justPassed is how long ago a moment may be that a text announces: an agent
+// names the minute, and takes its time to end.
+const justPassed = 10 * time.Minute
+
 // clock reads a time of day, with its day and its zone where it has them, as
-// the next such moment.
+// the next such moment. One that has just passed is 0: the limit has ended. A
+// date is of the year that brings it nearest to now.
 func clock(m []string, text string, now time.Time) (time.Duration, bool) {
 	if m == nil || m[5] == "" && m[6] == "" {
 		return 0, false // a bare number is no time
@@ -90,30 +95,27 @@ func clock(m []string, text string, now time.Time) (time.Duration, bool) {
 		return 0, false
 	}
 	here := now.In(zone)
-	t := time.Date(here.Year(), here.Month(), here.Day(), hour, minute, 0, 0, zone)
-	switch {
-	case m[1] != "":
-		for day := range 8 {
-			if c := t.AddDate(0, 0, day); strings.HasPrefix(strings.ToLower(c.Weekday().String()), m[1]) && c.After(now) {
-				return c.Sub(now), true
-			}
-		}
-		return 0, false
-	case m[2] != "":
+	if m[2] != "" {
 		month, err := time.Parse("Jan", strings.ToUpper(m[2][:1])+m[2][1:])
 		if err != nil {
 			return 0, false
 		}
 		day, _ := strconv.Atoi(m[3])
-		if t = time.Date(here.Year(), month.Month(), day, hour, minute, 0, 0, zone); t.Before(now) {
-			t = t.AddDate(1, 0, 0)
+		nearest := time.Date(here.Year(), month.Month(), day, hour, minute, 0, 0, zone).Sub(now)
+		for _, year := range [...]int{here.Year() - 1, here.Year() + 1} {
+			if d := time.Date(year, month.Month(), day, hour, minute, 0, 0, zone).Sub(now); d.Abs() < nearest.Abs() {
+				nearest = d
+			}
 		}
-		return t.Sub(now), true
+		return max(0, nearest), true
 	}
-	if !t.After(now) {
-		t = t.AddDate(0, 0, 1)
+	for day := here.Day() - 1; day <= here.Day()+7; day++ {
+		t := time.Date(here.Year(), here.Month(), day, hour, minute, 0, 0, zone)
+		if t.After(now.Add(-justPassed)) && strings.HasPrefix(strings.ToLower(t.Weekday().String()), m[1]) {
+			return max(0, t.Sub(now)), true
+		}
 	}
-	return t.Sub(now), true
+	return 0, false
 }
 
 func zoneName(lower string) string {

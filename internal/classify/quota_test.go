@@ -20,6 +20,15 @@ func TestQuotaStops(t *testing.T) {
 		"5-hour limit reached ∙ resets 3am (Europe/Warsaw)":             100 * time.Minute,
 		"Weekly limit reached ∙ resets Mon 9:20am (Europe/Warsaw)":      32 * time.Hour,
 		"Weekly limit reached ∙ resets Nov 24, 1:20am (Europe/Warsaw)":  48 * time.Hour,
+		// Between the agent's words and their reading time passes.
+		"You've hit your session limit · resets 1:20am (Europe/Warsaw)": 0,
+		"You've hit your session limit · resets 1:15am (Europe/Warsaw)": 0,
+		"Weekly limit reached ∙ resets Sun 1:20am (Europe/Warsaw)":      0,
+		"Weekly limit reached ∙ resets Sun 1:15am (Europe/Warsaw)":      0,
+		"Weekly limit reached ∙ resets Sun 1am (Europe/Warsaw)":         7*24*time.Hour - 20*time.Minute,
+		"Weekly limit reached ∙ resets Nov 22, 1:20am (Europe/Warsaw)":  0,
+		"Weekly limit reached ∙ resets Nov 21, 9am (Europe/Warsaw)":     0,
+		"Monthly limit reached ∙ resets Jan 2, 1:20am (Europe/Warsaw)":  41 * 24 * time.Hour,
 		"Weekly limit reached":                                                               -1,
 		"Claude AI usage limit reached|1795306800":                                           0,
 		`{"error":{"type":"usage_limit_reached","resets_in_seconds":14000}}`:                 14000 * time.Second,
@@ -37,7 +46,7 @@ func TestQuotaStops(t *testing.T) {
 		}
 		d, ok := classify.Reset(text, now)
 		switch {
-		case want < 0 && ok, want >= 0 && !ok, want > 0 && d != want:
+		case want < 0 && ok, want >= 0 && !ok, want >= 0 && d != want:
 			t.Errorf("%q: %v, %v; want %v", text, d, ok, want)
 		}
 	}
@@ -61,6 +70,22 @@ func TestTokens(t *testing.T) {
 	} {
 		if n := classify.Tokens("", text); n != want {
 			t.Errorf("%q: %d tokens, want %d", text, n, want)
+		}
+	}
+}
+
+// TestMidnightHasJustPassed: a moment that has just passed may be yesterday's.
+func TestMidnightHasJustPassed(t *testing.T) {
+	now := time.Date(2027, 1, 1, 0, 3, 0, 0, time.UTC) // a Friday
+	for text, want := range map[string]time.Duration{
+		"session limit reached ∙ resets 11:59pm":         0,
+		"session limit reached ∙ resets 11:50pm":         23*time.Hour + 47*time.Minute,
+		"session limit reached ∙ resets Thu 11:59pm":     0,
+		"session limit reached ∙ resets Dec 31, 11:59pm": 0,
+		"session limit reached ∙ resets Jan 1, 12:05am":  2 * time.Minute,
+	} {
+		if d, ok := classify.Reset(text, now); !ok || d != want {
+			t.Errorf("%q: %v, %v; want %v", text, d, ok, want)
 		}
 	}
 }
