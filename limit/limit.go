@@ -114,8 +114,8 @@ func (l *Limit) Queue(n int) *Limit {
 	return l
 }
 
-// MaxWait sets how long anybody waits before it is refused; of a rate this is
-// known at once. It returns the limit.
+// MaxWait sets how long anybody waits before it is refused, at all limits of its
+// [Set] together; of a rate this is known at once. It returns the limit.
 func (l *Limit) MaxWait(d time.Duration) *Limit {
 	if d <= 0 {
 		l.problem = errors.Join(l.problem, fmt.Errorf("limit: the longest wait is %v; it must be positive; use Queue(0) for none", d))

@@ -337,3 +337,44 @@ func TestAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestMaxWaitOfASet: a waiter that goes from queue to queue waits no longer in all
+// than each limit allows.
+func TestMaxWaitOfASet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots := limit.Concurrency(1).MaxWait(time.Second)
+		rate := limit.RateBurst(1, 900*time.Millisecond, 1).MaxWait(time.Second)
+		both, err := limit.Join(slots, rate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, err := limit.Join(slots)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens, err := limit.Join(rate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !held.Try() || !tokens.Try() {
+			t.Fatal("they are not free at first")
+		}
+		go func() { // the slot is free at 800 ms, when there is no token, and then token and slot by turns
+			for range 20 {
+				time.Sleep(800 * time.Millisecond)
+				held.Release(limit.Result{})
+				time.Sleep(50 * time.Millisecond)
+				if held.Acquire(context.Background(), limit.Request{Priority: 1000}) != nil {
+					return
+				}
+				tokens.Try()
+			}
+		}()
+		began := time.Now()
+		err = both.Acquire(t.Context(), limit.Request{})
+		if waited := time.Since(began); waited > time.Second {
+			t.Errorf("waited %v in all, with a longest wait of 1s; then %v", waited, err)
+		}
+		time.Sleep(time.Minute)
+	})
+}

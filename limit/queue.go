@@ -13,6 +13,7 @@ type queue []*waiter
 // its key along to the next.
 type waiter struct {
 	key   int64         // smaller is sooner; in billionths of a point
+	began int64         // when it came to the first queue, in nanoseconds since epoch
 	seq   uint64        // first come, first served among equals
 	ready chan struct{} // gives a value when there is something to see
 	at    int           // in the queue; -1: out of it
@@ -26,7 +27,7 @@ func newWaiter(priority int, now int64) *waiter {
 	// two is first.
 	const most = 1 << 30
 	key := points*now - int64(min(max(priority, -most), most))*int64(time.Second)
-	return &waiter{key: key, seq: lastWaiter.Add(1), ready: make(chan struct{}, 1)}
+	return &waiter{key: key, began: now, seq: lastWaiter.Add(1), ready: make(chan struct{}, 1)}
 }
 
 func (w *waiter) wake() {
@@ -105,10 +106,6 @@ func (l *Limit) release() {
 // wait waits in the queue of the limit and takes one of what it gives. With an
 // error nothing is taken.
 func (l *Limit) wait(ctx context.Context, w *waiter, r *Request) error {
-	began := int64(0)
-	if l.maxWait > 0 {
-		began = l.now()
-	}
 	if err := l.enter(ctx, w, r); err != nil {
 		return err
 	}
@@ -118,7 +115,7 @@ func (l *Limit) wait(ctx context.Context, w *waiter, r *Request) error {
 			return nil
 		}
 		if l.maxWait > 0 {
-			left := l.maxWait - time.Duration(l.now()-began)
+			left := l.patience(w)
 			if left <= 0 {
 				l.leave(w)
 				return l.refuse(0, "it took longer than %v", l.maxWait)
@@ -161,7 +158,7 @@ func (l *Limit) enter(ctx context.Context, w *waiter, r *Request) error {
 		return l.refuse(l.after(w), "%d are waiting already", len(l.waiting))
 	}
 	turn := l.after(w)
-	if l.maxWait > 0 && turn > l.maxWait {
+	if l.maxWait > 0 && turn > l.patience(w) {
 		return l.refuse(turn, "its turn comes in %v, and nobody waits longer than %v", turn, l.maxWait)
 	}
 	if deadline, ok := ctx.Deadline(); ok && turn > 0 && int64(turn) >= int64(deadline.Sub(epoch))-l.now() {
@@ -178,6 +175,12 @@ func (l *Limit) enter(ctx context.Context, w *waiter, r *Request) error {
 		l.rate.queued.Store(true)
 	}
 	return nil
+}
+
+// patience is how much longer a waiter waits, in whatever queues it has been, of
+// a limit with a longest wait.
+func (l *Limit) patience(w *waiter) time.Duration {
+	return l.maxWait - time.Duration(l.now()-w.began)
 }
 
 // after is how long a waiter waits for its turn at a rate; 0 for a limit of
