@@ -24,6 +24,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/bide-dev/bide/retry"
 )
 
 // Config is the settings of a [Hedge]. The zero value is usable: every zero
@@ -143,34 +145,15 @@ func (h *Hedge) took(d time.Duration) {
 	}
 }
 
-// PanicError is a panic in an attempt.
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-// Error says what the function panicked with.
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
-
-// Class returns "panic".
-func (e *PanicError) Class() string { return "panic" }
-
-// Unwrap returns the value if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
-
 // ErrLost is the cause of the context of an attempt beside which another came
 // first.
 var ErrLost = fmt.Errorf("hedge: another attempt came first: %w", context.Canceled)
 
-var errGoexit = errors.New("hedge: the attempt called runtime.Goexit")
-
 // Do calls fn, and again beside it as the hedge says, and returns what succeeds
 // first. The contexts of the others then end, and Do waits for them: when it
 // returns, nothing of it runs. If all fail, the error is that of the first. A
-// panic is a failed attempt, with a *[PanicError].
+// panic is a failed attempt, with a *[retry.PanicError], and so is one of
+// Config.HedgeIf.
 func Do[T any](ctx context.Context, h *Hedge, fn func(context.Context) (T, error)) (T, error) {
 	r := &race[T]{hedge: h, fn: fn, delay: h.begin()}
 	r.ctx, r.lose = context.WithCancelCause(ctx)
@@ -227,20 +210,40 @@ func (r *race[T]) another() bool {
 	return true
 }
 
-// attempt makes one attempt and notes what became of it.
+// attempt makes one attempt and notes what became of it, in whatever way the
+// function and HedgeIf end.
 func (r *race[T]) attempt() {
 	var v T
-	err := errGoexit
+	var err error
+	returned := false
 	defer func() {
-		if value := recover(); value != nil {
-			err = &PanicError{Value: value, Stack: debug.Stack()}
+		if !returned {
+			err = torn(recover())
 		}
-		r.note(v, err)
+		again, asked := false, false
+		defer func() {
+			if !asked {
+				err = torn(recover())
+			}
+			r.note(v, err, again)
+		}()
+		again = err != nil && r.hedge.config.HedgeIf != nil && r.hedge.config.HedgeIf(err)
+		asked = true
 	}()
 	v, err = r.fn(r.ctx)
+	returned = true
 }
 
-func (r *race[T]) note(v T, err error) {
+// torn is the error of a panic or, without a value, of runtime.Goexit.
+func torn(value any) error {
+	if value == nil {
+		return &retry.GoexitError{Stack: debug.Stack()}
+	}
+	return &retry.PanicError{Value: value, Stack: debug.Stack()}
+}
+
+// note keeps the end of an attempt; again: one more may answer it.
+func (r *race[T]) note(v T, err error, again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -252,7 +255,7 @@ func (r *race[T]) note(v T, err error) {
 	case r.err == nil:
 		r.err = err
 	}
-	if r.hedge.config.HedgeIf == nil || !r.hedge.config.HedgeIf(err) {
+	if !again {
 		r.over = true
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/hedge"
+	"github.com/bide-dev/bide/retry"
 )
 
 func newHedge(t testing.TB, c hedge.Config) *hedge.Hedge {
@@ -166,7 +167,7 @@ func TestPanics(t *testing.T) {
 			t.Errorf("%v, %v", v, err)
 		}
 		_, err = hedge.Do(t.Context(), h, func(context.Context) (int, error) { panic("boom") })
-		var panicked *hedge.PanicError
+		var panicked *retry.PanicError
 		if !errors.As(err, &panicked) || !strings.Contains(string(panicked.Stack), "TestPanics") {
 			t.Errorf("the error is %v", err)
 		}
@@ -174,6 +175,46 @@ func TestPanics(t *testing.T) {
 		defer cancel()
 		if _, err := hedge.Do(ctx, h, func(ctx context.Context) (int, error) { return 0, sleep(ctx, time.Hour) }); err != context.DeadlineExceeded {
 			t.Error(err)
+		}
+	})
+}
+
+// HedgeIf is asked of errors alone, and its panic is the call's, in whatever
+// goroutine it comes.
+func TestHedgeIf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("down")
+		var asked []error
+		h := newHedge(t, hedge.Config{Delay: time.Second, Ratio: 1, HedgeIf: func(err error) bool {
+			asked = append(asked, err)
+			return false
+		}})
+		if _, err := hedge.Do(t.Context(), h, func(context.Context) (int, error) { return 0, nil }); err != nil {
+			t.Error(err)
+		}
+		if _, err := hedge.Do(t.Context(), h, func(context.Context) (int, error) { return 0, down }); err != down {
+			t.Error(err)
+		}
+		if !slices.Equal(asked, []error{down}) {
+			t.Errorf("asked of %v, want of the one failure", asked)
+		}
+
+		h = newHedge(t, hedge.Config{Delay: time.Second, Ratio: 1, HedgeIf: func(err error) bool { panic("in HedgeIf") }})
+		var panicked *retry.PanicError
+		if _, err := hedge.Do(t.Context(), h, func(context.Context) (int, error) { return 0, down }); !errors.As(err, &panicked) {
+			t.Errorf("the error is %v", err)
+		}
+		// The second attempt fails in the goroutine of a timer, beside a first one
+		// that comes to its end.
+		var calls atomic.Int32
+		v, err := hedge.Do(t.Context(), h, func(ctx context.Context) (int, error) {
+			if calls.Add(1) == 2 {
+				return 0, down
+			}
+			return 7, sleep(ctx, time.Minute)
+		})
+		if v != 7 || err != nil || calls.Load() != 2 {
+			t.Errorf("%v, %v after %d calls", v, err, calls.Load())
 		}
 	})
 }
