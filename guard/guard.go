@@ -136,6 +136,10 @@ func New(layers ...Layer) (*Guard, error) {
 	return g, nil
 }
 
+// Hedged reports whether a call may run twice at once, so that what it writes to
+// must not be shared by its attempts.
+func (g *Guard) Hedged() bool { return g.hedged }
+
 // Must returns the guard, or panics if there is an error: for variables of a
 // package.
 func Must(g *Guard, err error) *Guard {

@@ -23,6 +23,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -52,9 +53,10 @@ func Codes(accepted ...codes.Code) retry.Matcher {
 
 // callError is the error of a call, with what the server asks for.
 type callError struct {
-	err   error
-	after time.Duration
-	asked bool
+	err    error
+	answer *answer
+	after  time.Duration
+	asked  bool
 }
 
 func (e *callError) Error() string { return e.err.Error() }
@@ -138,6 +140,11 @@ func refused(err error) error {
 // UnaryClient guards the calls of a client.
 func UnaryClient(g *guard.Guard) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		if g.Hedged() {
+			return hedged(ctx, g, reply, options, func(ctx context.Context, reply any, options []grpc.CallOption) error {
+				return invoke(ctx, method, request, reply, conn, options...)
+			})
+		}
 		err := guard.Do(ctx, g, func(ctx context.Context) error {
 			var trailer metadata.MD
 			return failed(invoke(ctx, method, request, reply, conn, append(slices.Clip(options), grpc.Trailer(&trailer))...), trailer)
@@ -150,18 +157,30 @@ func UnaryClient(g *guard.Guard) grpc.UnaryClientInterceptor {
 // the opening; the stream itself runs under the caller's context.
 func StreamClient(g *guard.Guard) grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+		var mu sync.Mutex
+		opened := map[grpc.ClientStream]context.CancelCauseFunc{}
 		stream, err := guard.Get(ctx, g, func(attempt context.Context) (grpc.ClientStream, error) {
 			own, end := context.WithCancelCause(ctx)
 			detach := context.AfterFunc(attempt, func() { end(context.Cause(attempt)) })
 			stream, err := open(own, desc, conn, method, options...)
-			detach()
+			if !detach() && err == nil { // its context has ended: it is no stream any more
+				err = status.FromContextError(attempt.Err()).Err()
+			}
 			if err != nil {
 				end(nil)
 				return nil, failed(err, nil)
 			}
 			context.AfterFunc(stream.Context(), func() { end(nil) })
+			mu.Lock()
+			defer mu.Unlock()
+			opened[stream] = end
 			return stream, nil
 		})
+		for other, end := range opened {
+			if err != nil || other != stream { // beside one that was faster
+				end(nil)
+			}
+		}
 		return stream, final(ctx, err)
 	}
 }

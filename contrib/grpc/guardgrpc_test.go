@@ -2,6 +2,7 @@ package guardgrpc_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -12,11 +13,13 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/bide-dev/bide/circuit"
 	guardgrpc "github.com/bide-dev/bide/contrib/grpc"
 	"github.com/bide-dev/bide/guard"
+	"github.com/bide-dev/bide/hedge"
 	"github.com/bide-dev/bide/limit"
 	"github.com/bide-dev/bide/retry"
 )
@@ -211,5 +214,35 @@ func TestServer(t *testing.T) {
 	close(release)
 	if err := <-first; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHedgedCallsShareNothing: both attempts of a call answer at about the same
+// time, with a header of their own. The race detector looks at what they write.
+func TestHedgedCallsShareNothing(t *testing.T) {
+	h, err := hedge.New(hedge.Config{Delay: time.Millisecond, Ratio: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meet := make(chan struct{})
+	service := &health{answer: func(ctx context.Context, n int32) error {
+		select { // both attempts of a call are here: now both answer
+		case meet <- struct{}{}:
+		case <-meet:
+		case <-ctx.Done():
+		}
+		return grpc.SetHeader(ctx, metadata.Pairs("attempt", fmt.Sprint(n)))
+	}}
+	client := serve(t, service, guard.Must(guard.New(h)))
+	for range 20 {
+		var header, trailer metadata.MD
+		var from peer.Peer
+		reply, err := client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}, grpc.Header(&header), grpc.Trailer(&trailer), grpc.Peer(&from))
+		if err != nil || reply.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+			t.Fatalf("%v, %v", reply, err)
+		}
+		if len(header.Get("attempt")) != 1 || from.Addr == nil {
+			t.Fatalf("header %v, from %v", header, from)
+		}
 	}
 }

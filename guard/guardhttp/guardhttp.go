@@ -29,6 +29,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bide-dev/bide/guard"
@@ -169,12 +170,16 @@ func (e *exchange) attempt(ctx context.Context) (*http.Response, error) {
 		return nil, retry.Permanent(err)
 	}
 	answer, err := e.base.RoundTrip(request)
-	sent.headerIn()
+	inTime := sent.headerIn()
+	if err == nil && !inTime { // the body would end in the middle
+		answer.Body.Close()
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		sent.end(nil)
 		return nil, e.final(err)
 	}
-	answer.Body = &body{ReadCloser: answer.Body, sent: sent}
+	answer.Body = sent.body(answer.Body)
 	return answer, e.keep(answer)
 }
 
@@ -200,7 +205,11 @@ func (e *exchange) begin() int {
 func (e *exchange) prepare(ctx context.Context, number int) (*http.Request, *sending, error) {
 	own, end := context.WithCancelCause(retry.WithAttempt(e.request.Context(), number))
 	sent := &sending{end: end}
-	sent.detach = context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+	sent.detach = context.AfterFunc(ctx, func() {
+		if sent.decided.CompareAndSwap(false, true) {
+			end(context.Cause(ctx))
+		}
+	})
 	request := e.request.Clone(own)
 	if number > 1 && e.request.GetBody != nil {
 		again, err := e.request.GetBody()
@@ -269,17 +278,47 @@ func (e *exchange) dropAllBut(kept *http.Response) {
 
 // sending is the context of an attempt.
 type sending struct {
-	detach func() bool
-	end    context.CancelCauseFunc
+	detach  func() bool
+	end     context.CancelCauseFunc
+	decided atomic.Bool // the header is in, or the attempt has ended before
 }
 
-// headerIn makes the context that of the request alone.
-func (s *sending) headerIn() { s.detach() }
+// headerIn makes the context that of the request alone, and reports whether the
+// header came before the end of the attempt.
+func (s *sending) headerIn() bool {
+	first := s.decided.CompareAndSwap(false, true)
+	s.detach()
+	return first
+}
+
+// body wraps the body of an answer. That of a protocol that was switched to can be
+// written to.
+func (s *sending) body(of io.ReadCloser) io.ReadCloser {
+	b := &body{ReadCloser: of, sent: s}
+	if w, ok := of.(io.Writer); ok {
+		return &connection{b, w}
+	}
+	return b
+}
 
 // body is that of an answer; with it ends the context of its request.
 type body struct {
 	io.ReadCloser
 	sent *sending
+}
+
+// connection is the body of an answer 101.
+type connection struct {
+	*body
+	io.Writer
+}
+
+// CloseWrite closes the half that is written to, where the connection has halves.
+func (c *connection) CloseWrite() error {
+	if half, ok := c.Writer.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
 }
 
 // Close ends the context too.

@@ -1,6 +1,7 @@
 package guardhttp_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -210,4 +213,93 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	answer.Body.Close()
+}
+
+// TestUpgrade sends words through a reverse proxy whose transport is guarded, after
+// the protocol was switched.
+func TestUpgrade(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		rw.Flush()
+		line, err := rw.ReadString('\n')
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		fmt.Fprint(rw, "echo "+line)
+		rw.Flush()
+	}))
+	defer backend.Close()
+	target, err := url.Parse(backend.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Transport = guardhttp.Transport(nil, guard.Must(guard.New(retry.Policy{Attempts: 2}, guard.Timeout(time.Minute))))
+	front := httptest.NewServer(proxy)
+	defer front.Close()
+
+	conn, err := net.Dial("tcp", front.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	in := bufio.NewReader(conn)
+	answer, err := http.ReadResponse(in, nil)
+	if err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("%v, %v", answer, err)
+	}
+	fmt.Fprint(conn, "hello\n")
+	if line, err := in.ReadString('\n'); line != "echo hello\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+}
+
+// late is a transport whose header comes when the attempt has just ended.
+type late struct{ base http.RoundTripper }
+
+func (l late) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := l.base.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
+	<-r.Context().Done()
+	answer.Body = struct {
+		io.Reader
+		io.Closer
+	}{cancelled{r.Context(), answer.Body}, answer.Body}
+	return answer, err
+}
+
+// cancelled reads as the body of a request does whose context has ended.
+type cancelled struct {
+	ctx  context.Context
+	body io.Reader
+}
+
+func (c cancelled) Read(b []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.body.Read(b)
+}
+
+// TestNoCancelledBody: an answer whose header comes with the timeout is a failed
+// attempt, and not an answer that cannot be read.
+func TestNoCancelledBody(t *testing.T) {
+	s := newSite(t)
+	client := &http.Client{Transport: guardhttp.Transport(late{http.DefaultTransport}, guard.Must(guard.New(guard.Timeout(20*time.Millisecond))))}
+	answer, err := client.Get(s.URL)
+	if err == nil {
+		_, err := io.ReadAll(answer.Body)
+		t.Fatalf("an answer, whose body reads as: %v", err)
+	}
+	var timedOut *retry.TimeoutError
+	if !errors.As(err, &timedOut) {
+		t.Errorf("the error is %v", err)
+	}
 }
