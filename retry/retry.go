@@ -59,7 +59,7 @@ func Do[T any](ctx context.Context, p Policy, fn Func[T]) (T, error) {
 		var zero T
 		return zero, invalid(err)
 	}
-	if !p.simple() || fn == nil || ctx.Err() != nil {
+	if !p.Plain() || fn == nil || ctx.Err() != nil {
 		kept := p // p itself stays off the heap, for the calls that succeed
 		return driveFunc(ctx, &kept, fn, nil)
 	}
@@ -83,7 +83,7 @@ func New(p Policy) (*Retrier, error) {
 	if err := p.Validate(); err != nil {
 		return nil, invalid(err)
 	}
-	return &Retrier{policy: p, simple: p.simple()}, nil
+	return &Retrier{policy: p, simple: p.Plain()}, nil
 }
 
 // Policy returns a copy of the retrier's policy.
@@ -105,9 +105,9 @@ func invalid(err error) error { return fmt.Errorf("retry: the policy is not vali
 
 var errNilFunc = errors.New("retry: the function is nil")
 
-// simple reports whether a first attempt that succeeds leaves nothing to do
-// but to return its value.
-func (p *Policy) simple() bool {
+// Plain reports whether a first attempt that succeeds leaves nothing to do but to
+// return its value, so that a driver need not begin an operation for it.
+func (p *Policy) Plain() bool {
 	return p.Timeout == 0 && p.Deadline == 0 && p.Breaker == nil && p.Quota == nil && p.Observer == nil &&
 		p.Until == nil && !p.Timed && !p.NumberAttempts
 }
