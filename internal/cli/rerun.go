@@ -7,9 +7,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// rerunOptions are what rerun was asked to do.
+type rerunOptions struct {
+	run        runFlags
+	id         string // "": the newest run of this directory
+	step, from string // one of them is set
+}
+
 func (a *app) rerunCmd() *cobra.Command {
-	f := &runFlags{}
-	var one, from string
+	o := &rerunOptions{}
+	f := &o.run
 	cmd := &cobra.Command{
 		Use:   "rerun [RUN]",
 		Short: "Run a step again, or everything from a step on",
@@ -24,29 +31,33 @@ changed since, --force takes it as it is now.`,
 		Example: `  bide rerun --step 'commands[2]'
   bide rerun nightly --from publish --force`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opt, err := f.options()
-			if err != nil {
-				return err
-			}
-			if (one == "") == (from == "") {
-				return usagef("say which step is run again: --step NAME for it alone, or --from NAME for it and all that follow")
-			}
-			id := first(args)
-			if id == "" {
-				if id, err = a.lastHere(cmd, "", func(runInfo) bool { return true }); err != nil {
-					return err
-				}
-			}
-			return a.execute(cmd.Context(), f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
-				return engine.Rerun(ctx, id, one+from, from != "", o)
-			})
+			o.id = first(args)
+			return a.rerun(cmd, o)
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&one, "step", "", "run this step again")
-	fs.StringVar(&from, "from", "", "run this step and all that came after it again")
+	fs.StringVar(&o.step, "step", "", "run this step again")
+	fs.StringVar(&o.from, "from", "", "run this step and all that came after it again")
 	f.withheld(cmd)
 	fs.BoolVar(&f.force, "force", false, "continue although the workflow file has changed")
 	f.showing(cmd, a)
 	return cmd
+}
+
+func (a *app) rerun(cmd *cobra.Command, o *rerunOptions) error {
+	opt, err := o.run.options()
+	if err != nil {
+		return err
+	}
+	if (o.step == "") == (o.from == "") {
+		return usagef("say which step is run again: --step NAME for it alone, or --from NAME for it and all that follow")
+	}
+	if o.id == "" {
+		if o.id, err = a.lastHere(cmd, "", func(runInfo) bool { return true }); err != nil {
+			return err
+		}
+	}
+	return a.execute(cmd.Context(), &o.run, opt, func(ctx context.Context, opt engine.Options) (*engine.Summary, error) {
+		return engine.Rerun(ctx, o.id, o.step+o.from, o.from != "", opt)
+	})
 }

@@ -7,8 +7,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// resumeOptions are what resume was asked to do.
+type resumeOptions struct {
+	run runFlags
+	id  string // "": the newest run of this directory that can be resumed
+}
+
 func (a *app) resumeCmd() *cobra.Command {
-	f := &runFlags{}
+	o := &resumeOptions{}
+	f := &o.run
 	cmd := &cobra.Command{
 		Use:   "resume [RUN]",
 		Short: "Continue an interrupted or failed run",
@@ -22,28 +29,8 @@ difference; --force continues with the file as it is now.`,
 		Example: `  bide resume
   bide resume 01KAJ3 --force`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opt, err := f.options()
-			if err != nil {
-				return err
-			}
-			id := first(args)
-			if id == "" {
-				if id, err = a.lastHere(cmd, " to go on with", func(i runInfo) bool { return i.Resumable }); err != nil {
-					return err
-				}
-			}
-			switch whole, is, err := a.elsewhere(id); {
-			case err != nil:
-				return a.explainError(err)
-			case is:
-				return a.resumeOn(cmd.Context(), f, opt, whole)
-			}
-			if f.jobs, err = a.continueJobs(cmd.Context(), id, nil); err != nil {
-				return a.explainError(err)
-			}
-			return a.execute(cmd.Context(), f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
-				return engine.Resume(ctx, id, o)
-			})
+			o.id = first(args)
+			return a.resume(cmd, o)
 		},
 	}
 	cmd.Flags().Var(&countFlag{&f.MaxParallel}, "max-parallel", "agents at once, instead of the recorded number")
@@ -51,4 +38,29 @@ difference; --force continues with the file as it is now.`,
 	cmd.Flags().BoolVar(&f.force, "force", false, "continue although the workflow file has changed")
 	f.showing(cmd, a)
 	return cmd
+}
+
+func (a *app) resume(cmd *cobra.Command, o *resumeOptions) error {
+	ctx, f := cmd.Context(), &o.run
+	opt, err := f.options()
+	if err != nil {
+		return err
+	}
+	if o.id == "" {
+		if o.id, err = a.lastHere(cmd, " to go on with", func(i runInfo) bool { return i.Resumable }); err != nil {
+			return err
+		}
+	}
+	switch whole, is, err := a.elsewhere(o.id); {
+	case err != nil:
+		return a.explainError(err)
+	case is:
+		return a.resumeOn(ctx, f, opt, whole)
+	}
+	if f.jobs, err = a.continueJobs(ctx, o.id, nil); err != nil {
+		return a.explainError(err)
+	}
+	return a.execute(ctx, f, opt, func(ctx context.Context, opt engine.Options) (*engine.Summary, error) {
+		return engine.Resume(ctx, o.id, opt)
+	})
 }

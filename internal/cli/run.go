@@ -39,13 +39,13 @@ func (a *app) runCmd() *cobra.Command {
 		Use:   "run FILE [ARG...]",
 		Short: "Run a workflow or pipeline file",
 		Long: `Runs a workflow (YAML) or a pipeline (.cst) to its end. All problems of the file are reported before anything
-starts. What happens is recorded: a run that was interrupted, killed or failed
-goes on with "bide resume".
+starts. What happens is recorded: "bide resume" continues a run that was
+interrupted, killed or failed.
 
 Output of the steps goes to standard output and standard error as it comes;
-progress goes to standard error. A shell step beside which nothing else runs has
-the terminal that bide is on: what it asks, its keys, Ctrl-C, and its colours
-unless something reads its output. The outputs of a pipeline go to standard output
+progress goes to standard error. A shell step that runs alone gets the terminal:
+it can ask, gets the keys and Ctrl-C, and has colours unless something reads its
+output. The outputs of a pipeline go to standard output
 at its end, as one JSON object.`,
 		Example: `  bide run nightly.yml
   bide run review.yml --map 'src/*.go' --max-parallel 4

@@ -227,5 +227,5 @@ func (p *pages) lastAction(run *run) (said string, failed bool) {
 	case a.ended:
 		return "", false
 	}
-	return "The action “" + a.what + "” was asked for " + timeline.Short(time.Since(a.at)) + " ago and goes on.", false
+	return "The action “" + a.what + "” started " + timeline.Short(time.Since(a.at)) + " ago and is still running.", false
 }

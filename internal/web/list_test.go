@@ -104,3 +104,20 @@ func TestDeletedRunIsTold(t *testing.T) {
 	}
 	next(`"status":"deleted"`)
 }
+
+// TestEachPageOfARunHasItsTab: the tab of a page that is shown is marked, and it alone.
+func TestEachPageOfARunHasItsTab(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	id := s.hostileRun()
+	for page, tab := range map[string]string{"": "", "/map": "/map", "/items/0": "/map", "/dlq": "/dlq", "/graph": "/graph", "/retries": "/retries", "/foresight": "/foresight", "/file": "/file"} {
+		_, nav, _ := strings.Cut(s.page("/runs/"+id+page), `<nav class="tabs"`)
+		nav, _, _ = strings.Cut(nav, "</nav>")
+		if n := strings.Count(nav, "aria-current"); n != 1 || !strings.Contains(nav, `<a href="/runs/`+id+tab+`" aria-current="page"`) {
+			t.Errorf("the tabs of the page %q are %s", page, nav)
+		}
+		if n := strings.Count(nav, "<a "); n != 8 {
+			t.Errorf("the page %q has %d tabs", page, n)
+		}
+	}
+}

@@ -58,7 +58,7 @@ func (p *pages) dlqPage(w http.ResponseWriter, r *http.Request, run *run) error 
 		return err
 	}
 	b.Next, b.Previous = turn(r, b.From, len(b.Letters), b.Fit)
-	return p.show(w, "dlq", frame{Title: "Dead letters of " + head.Name, Run: head, Tab: "dlq", Live: "run", Body: b})
+	return p.show(w, "dlq", frame{Title: "Dead letters of " + head.Name, Run: head, Live: "run", Body: b})
 }
 
 // fill takes what the fold says and gives the letters of the page; run.mu is

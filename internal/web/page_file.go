@@ -79,7 +79,7 @@ func (p *pages) filePage(w http.ResponseWriter, r *http.Request, run *run) error
 	for i, line := range lines[:len(lines)-b.Left] {
 		b.Lines = append(b.Lines, fileLine{i + 1, hidden.String(line), at[i+1]})
 	}
-	return p.show(w, "file", frame{Title: "File of " + head.Name, Run: head, Tab: "file", Body: b})
+	return p.show(w, "file", frame{Title: "File of " + head.Name, Run: head, Body: b})
 }
 
 // checked gives the problems of the file as it ran, and what hides the secrets

@@ -92,7 +92,7 @@ func (p *pages) foresightPage(w http.ResponseWriter, r *http.Request, run *run) 
 			b.Problem = "There is no foresight: " + err.Error() + "."
 		}
 	}
-	return p.show(w, "foresight", frame{Title: "Foresight for " + head.Name, Run: head, Tab: "foresight", Body: b})
+	return p.show(w, "foresight", frame{Title: "Foresight for " + head.Name, Run: head, Body: b})
 }
 
 // errLong is told where a page would take too long.
@@ -104,8 +104,8 @@ func (p *pages) foresee(ctx context.Context, b *foresightBody, run *run, seeds i
 	ctx, cancel := context.WithTimeout(ctx, foresightTime)
 	defer cancel()
 	select {
-	case p.foreseeing <- struct{}{}:
-		defer func() { <-p.foreseeing }()
+	case p.foresightSlot <- struct{}{}:
+		defer func() { <-p.foresightSlot }()
 	case <-ctx.Done():
 		return errLong
 	}

@@ -65,7 +65,7 @@ func (p *pages) graphPage(w http.ResponseWriter, r *http.Request, run *run) erro
 	for i, line := range d.Lines {
 		b.Edges = append(b.Edges, graphEdge{line, g.Edges[i].Lazy})
 	}
-	return p.show(w, "graph", frame{Title: "Graph of " + head.Name, Run: head, Tab: "graph", Live: "run", Body: b})
+	return p.show(w, "graph", frame{Title: "Graph of " + head.Name, Run: head, Live: "run", Body: b})
 }
 
 // steps makes the graph of a workflow: its steps one after the other, the map

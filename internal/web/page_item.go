@@ -161,7 +161,7 @@ func (p *pages) itemPage(w http.ResponseWriter, r *http.Request, run *run) error
 	if err := p.fillItem(r, run, &b); err != nil {
 		return err
 	}
-	return p.show(w, "item", frame{Title: "Item " + strconv.Itoa(number) + ": " + b.Name, Run: head, Tab: "map", Live: "run", Body: b})
+	return p.show(w, "item", frame{Title: "Item " + strconv.Itoa(number) + ": " + b.Name, Run: head, Live: "run", Body: b})
 }
 
 func (p *pages) fillItem(r *http.Request, run *run, b *itemBody) error {
@@ -402,7 +402,7 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 		return strings.ToValidUTF8(string(b), "�") + "\n… the rest is left out", nil
 	}
 	if err = errors.Join(err, rerr); err != nil {
-		return "", errors.New("git does not know it any more: " + clip(strings.TrimSpace(said.String()), 300))
+		return "", errors.New("git no longer has this commit: " + clip(strings.TrimSpace(said.String()), 300))
 	}
 	return strings.ToValidUTF8(string(b), "�"), nil
 }

@@ -96,7 +96,7 @@ func (p *pages) mapPage(w http.ResponseWriter, r *http.Request, run *run) error 
 		return err
 	}
 	b.Next, b.Previous = turn(r, b.From, len(b.Items), b.Fit)
-	return p.show(w, "map", frame{Title: "Map of " + head.Name, Run: head, Tab: "map", Live: "map", Body: b})
+	return p.show(w, "map", frame{Title: "Map of " + head.Name, Run: head, Live: "map", Body: b})
 }
 
 // fill takes what the fold says; run.mu is held.

@@ -78,7 +78,7 @@ func (p *pages) retriesPage(w http.ResponseWriter, r *http.Request, run *run) er
 		w.Header().Set("Content-Type", "application/json")
 		return json.NewEncoder(w).Encode(d)
 	}
-	return p.show(w, "retries", frame{Title: "Retries of " + head.Name, Run: head, Tab: "retries", Live: "run", Body: b})
+	return p.show(w, "retries", frame{Title: "Retries of " + head.Name, Run: head, Live: "run", Body: b})
 }
 
 // fill takes what the folds say; run.mu is held.

@@ -83,7 +83,7 @@ func (p *pages) runPage(w http.ResponseWriter, r *http.Request, run *run) error 
 	for i := c.From + len(c.Rows); i < c.All; i += chunk {
 		c.Rest = append(c.Rest, i)
 	}
-	return p.show(w, "run", frame{Title: head.Name, Run: head, Tab: "timeline", Live: "run", Body: c})
+	return p.show(w, "run", frame{Title: head.Name, Run: head, Live: "run", Body: c})
 }
 
 // rowsData gives some rows of the chart.

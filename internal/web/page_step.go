@@ -108,7 +108,7 @@ func (p *pages) stepPage(w http.ResponseWriter, r *http.Request, run *run) error
 		}
 	}
 	title := cmp.Or(b.Label, b.Path)
-	return p.show(w, "step", frame{Title: title, Run: head, Tab: "timeline", Live: "run", Body: b})
+	return p.show(w, "step", frame{Title: title, Run: head, Live: "run", Body: b})
 }
 
 // panes reads the ends of the outputs, or from a byte on.

@@ -48,7 +48,7 @@ func (s *status) Error() string { return s.what }
 type frame struct {
 	Title  string
 	Run    *runHead // nil on pages that are not about one run
-	Tab    string
+	Tabs   []tab    // of a page of a run
 	CSS    string
 	JS     string
 	Worker string
@@ -62,22 +62,26 @@ type frame struct {
 // set is the parsed templates, one set a page, so that each has its own body.
 // They are parsed when the first is shown: other commands start without.
 var set = sync.OnceValue(func() map[string]*template.Template {
-	return parse("runs", "run", "step", "map", "item", "dlq", "graph", "retries", "file", "compare", "message", "rows", "lines", "edit", "foresight")
-})
-
-func parse(names ...string) map[string]*template.Template {
 	base := template.Must(template.New("").Funcs(helpers).ParseFS(templates, "pages/base.html", "pages/parts.html"))
+	files, err := templates.ReadDir("pages")
+	if err != nil {
+		panic("web: " + err.Error()) // they are part of the program
+	}
 	out := map[string]*template.Template{}
-	for _, n := range names {
-		out[n] = template.Must(template.Must(base.Clone()).ParseFS(templates, "pages/"+n+".html"))
+	for _, f := range files {
+		name := strings.TrimSuffix(f.Name(), ".html")
+		out[name] = template.Must(template.Must(base.Clone()).ParseFS(templates, "pages/"+f.Name()))
 	}
 	return out
-}
+})
 
 // show answers with a page.
 func (p *pages) show(w http.ResponseWriter, name string, f frame) error {
 	if f.Run != nil && f.Live != "" {
 		f.Live = fmt.Sprintf("%s:%s=%d", f.Live, f.Run.ID, f.Run.At)
+	}
+	if f.Run != nil {
+		f.Tabs = tabs(f.Run, name)
 	}
 	f.CSS, f.JS, f.Worker = p.assets.path("app.css"), p.assets.path("app.js"), p.assets.path("worker.js")
 	return p.write(w, http.StatusOK, name, "base", f)

@@ -64,8 +64,8 @@ type Server struct {
 	// patience is how long a reader of the stream may take to take a message.
 	patience time.Duration
 	meter    *meter
-	// foreseeing is taken by who works out a page of foresight.
-	foreseeing chan struct{}
+	// foresightSlot lets one page of foresight be computed at a time.
+	foresightSlot chan struct{}
 }
 
 // New opens the port, so that the address is known, and serves nothing yet.
@@ -85,7 +85,7 @@ func New(opt Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot serve the dashboard: %w", err)
 	}
-	s := &Server{opt: opt, ln: ln, runs: &runs{st: opt.Store}, patience: slow, foreseeing: make(chan struct{}, 1)}
+	s := &Server{opt: opt, ln: ln, runs: &runs{st: opt.Store}, patience: slow, foresightSlot: make(chan struct{}, 1)}
 	s.list = &list{st: opt.Store, runs: s.runs}
 	if s.guard, err = newGuard(opt.Listen, ln.Addr().(*net.TCPAddr), opt.Hosts, opt.Reissued); err != nil {
 		return nil, errors.Join(err, ln.Close())
@@ -151,13 +151,7 @@ func (s *Server) handler() (http.Handler, error) {
 	}
 	p := &pages{Server: s, assets: static}
 	mux.HandleFunc("GET /{$}", p.runsPage)
-	for path, f := range map[string]page{
-		"": p.runPage, "/rows": p.rowsData, "/step": p.stepPage, "/lines": p.lines, "/find": p.findLines, "/log": p.log,
-		"/map": p.mapPage, "/cells": p.cells, "/series": p.series, "/items/{number}": p.itemPage, "/dlq": p.dlqPage,
-		"/graph": p.graphPage, "/retries": p.retriesPage, "/foresight": p.foresightPage, "/file": p.filePage,
-	} {
-		mux.HandleFunc("GET /runs/{run}"+path, p.ofRun(f))
-	}
+	p.register(mux)
 	mux.HandleFunc("GET /compare", p.comparePage)
 	mux.HandleFunc("GET /metrics", s.serveMetrics)
 	mux.HandleFunc("GET /stream", p.stream)

@@ -41,7 +41,7 @@ func (p *pages) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	at := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("at"))
-	t := &teller{p: p, w: w, c: http.NewResponseController(w), at: positions(at)}
+	t := &subscriber{p: p, w: w, c: http.NewResponseController(w), at: positions(at)}
 	paces := map[string]*pace{}
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.WriteHeader(http.StatusOK)
@@ -104,16 +104,16 @@ func (p *pace) told(topic string, something bool, now time.Time) {
 	p.next = now.Add(p.wait)
 }
 
-// teller tells one reader.
-type teller struct {
+// subscriber is one reader of the stream.
+type subscriber struct {
 	p  *pages
 	w  http.ResponseWriter
 	c  *http.ResponseController
 	at map[string]int64 // where each topic stands
 }
 
-// told is a message of a topic.
-type told struct {
+// update is a message of a topic.
+type update struct {
 	Topic  string `json:"topic"`
 	At     int64  `json:"at"`
 	Status string `json:"status,omitempty"`
@@ -126,8 +126,8 @@ type told struct {
 const deleted = -1
 
 // tell sends what is new of a topic, and says whether there was something.
-func (t *teller) tell(r *http.Request, topic string) (bool, error) {
-	m := told{Topic: topic, At: t.at[topic]}
+func (t *subscriber) tell(r *http.Request, topic string) (bool, error) {
+	m := update{Topic: topic, At: t.at[topic]}
 	kind, id, _ := strings.Cut(topic, ":")
 	known := false
 	switch kind {
@@ -158,7 +158,7 @@ func (t *teller) tell(r *http.Request, topic string) (bool, error) {
 
 // tellRun fills in a message about a run with copies of what the run says; run.mu
 // is held, and the message is written without it.
-func (t *teller) tellRun(kind string, run *run, m *told) bool {
+func (t *subscriber) tellRun(kind string, run *run, m *update) bool {
 	after := m.At
 	m.At, m.Status = run.position(), run.line.Status
 	if m.At == after {
@@ -172,7 +172,7 @@ func (t *teller) tellRun(kind string, run *run, m *told) bool {
 }
 
 // send writes a message, within the time that a reader has for it.
-func (t *teller) send(message string) error {
+func (t *subscriber) send(message string) error {
 	if err := t.c.SetWriteDeadline(time.Now().Add(t.p.patience)); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (t *teller) send(message string) error {
 }
 
 // id is where each topic stands, as positions reads it.
-func (t *teller) id() string {
+func (t *subscriber) id() string {
 	var parts []string
 	for topic, at := range t.at {
 		parts = append(parts, topic+"="+strconv.FormatInt(at, 10))

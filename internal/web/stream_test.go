@@ -160,7 +160,7 @@ func message(t *testing.T, res *http.Response) (id string, items []int) {
 		if !ok {
 			continue
 		}
-		var m told
+		var m update
 		if err := json.Unmarshal([]byte(v), &m); err != nil {
 			t.Fatal(err)
 		}
@@ -230,9 +230,9 @@ func TestAMapIsToldWhileItGoesOn(t *testing.T) {
 			s.page("/runs/" + j.Run() + "/log?path=commands%5B0%5D&attempt=1&stream=stderr")
 		}
 	})
-	tell := &teller{p: &pages{Server: s.Server}, at: map[string]int64{}}
+	tell := &subscriber{p: &pages{Server: s.Server}, at: map[string]int64{}}
 	for ctx.Err() == nil {
-		m := told{}
+		m := update{}
 		_ = s.runs.with(j.Run(), func(r *run) error { return r.look(t.Context(), func() { tell.tellRun("map", r, &m) }) })
 		sum := 0
 		for _, n := range m.Counts {
