@@ -10,7 +10,7 @@
 GO ?= go
 FUZZTIME ?= 300x
 
-.PHONY: enumerate powercuts simulate-runs bounds bide-temporal cluster cluster-million cluster-short cluster-check fuzz-short foresight docs pictures contrib all test short lint darwin examples fuzz bench bench-build bench-startup bench-throughput chaos checks ci build release release-check
+.PHONY: api enumerate powercuts simulate-runs bounds bide-temporal cluster cluster-million cluster-short cluster-check fuzz-short foresight docs pictures contrib all test short lint darwin examples fuzz bench bench-build bench-startup bench-throughput chaos checks ci build release release-check
 
 all: build
 
@@ -162,6 +162,10 @@ checks: export CGO_ENABLED = 0
 checks: export GOFLAGS = -trimpath
 checks:
 	$(MAKE) -j1 lint bounds darwin examples bench-build contrib cluster-short fuzz-short web-check browser release-check
+
+# api/go.txt, which has what the public packages export; a test compares it.
+api:
+	$(GO) test -vet=off ./internal/reference -run '^TestAPI$$' -args -make-api
 
 # The pages of docs/reference, from the tables of the program, and the pictures that
 # pages make; tests compare them.

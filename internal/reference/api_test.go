@@ -1,0 +1,123 @@
+package reference_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var makeAPI = flag.Bool("make-api", false, "write api/go.txt anew")
+
+// public are the packages that other programs import.
+var public = []string{"backoff", "circuit", "contrib/grpc", "contrib/otel", "guard", "guard/guardhttp", "guard/guardtest", "hedge", "limit", "pipeline", "retry"}
+
+// TestAPI compares what the public packages export with api/go.txt, so that no
+// change of it goes unseen. `make api` writes the file.
+func TestAPI(t *testing.T) {
+	const page = "../../api/go.txt"
+	var got strings.Builder
+	for _, dir := range public {
+		decls, err := exported(filepath.Join("../..", dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&got, "# %s\n\n%s\n\n", dir, strings.Join(decls, "\n"))
+	}
+	if *makeAPI {
+		if err := os.WriteFile(page, []byte(got.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.String() == string(want) {
+		return
+	}
+	before, after := strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")
+	for _, line := range before {
+		if !slices.Contains(after, line) {
+			t.Errorf("no longer exported: %s", line)
+		}
+	}
+	for _, line := range after {
+		if !slices.Contains(before, line) {
+			t.Errorf("newly exported: %s", line)
+		}
+	}
+	t.Error("the exported API is not that of api/go.txt: if that is meant, run make api")
+}
+
+// exported are the declarations that a package exports, without their comments and
+// bodies, sorted.
+func exported(dir string) (decls []string, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	set := token.NewFileSet()
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		ast.FileExports(file)
+		for _, d := range file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv != nil && !ast.IsExported(receiver(d)) {
+					continue
+				}
+				d.Body = nil
+			case *ast.GenDecl:
+				if d.Tok == token.IMPORT || len(d.Specs) == 0 {
+					continue
+				}
+			}
+			var text bytes.Buffer
+			if err := printer.Fprint(&text, set, d); err != nil {
+				return nil, err
+			}
+			decls = append(decls, compact(text.String()))
+		}
+	}
+	slices.Sort(decls)
+	return decls, nil
+}
+
+// receiver is the name of the type that a method is of.
+func receiver(d *ast.FuncDecl) (name string) {
+	ast.Inspect(d.Recv.List[0].Type, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && name == "" {
+			name = id.Name
+		}
+		return name == ""
+	})
+	return name
+}
+
+// compact drops empty lines and the alignment of columns.
+func compact(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); len(words) > 0 {
+			indent := len(line) - len(strings.TrimLeft(line, "\t"))
+			lines = append(lines, strings.Repeat("\t", indent)+strings.Join(words, " "))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
