@@ -75,7 +75,7 @@ func (h *host) Past(c *flow.Call) (past flow.Past, ok bool) {
 		h.Executor.Tally.Add("", step.Outcome{Status: rec.Status})
 		return flow.Past{Done: true, Value: v}, true
 	case event.Running, event.Interrupted:
-		past.State = step.RecordedState(rec.Retry, 0)
+		past.State = step.RecordedState(rec.Retry)
 		var d callFailure
 		if len(rec.Failed) == 0 || json.Unmarshal(rec.Failed, &d) != nil || d.Failure == nil {
 			d.Failure = &failure.Failure{}

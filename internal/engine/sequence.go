@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/vars"
 )
@@ -107,16 +108,44 @@ func (r *run) iterations(ctx context.Context, p step.Site) error {
 		}
 		r.setIteration(p, i)
 		p.Scope.SetTrusted("ITERATION", int64(i+1))
-		before := r.fingerprint(ctx, p.Dir, n)
-		if err := r.x.Sequence(ctx, round, r.file.Steps); err != nil {
+		changed, err := r.iteration(ctx, round, p.Rounds+"@"+strconv.Itoa(i), n)
+		if err != nil {
 			return err
 		}
-		if after := r.fingerprint(ctx, p.Dir, n); n > 1 && before != "" && after == before {
+		if !changed {
 			r.note("iteration %d changed nothing: the rest of %d iterations is left out", i+1, n)
 			return nil
 		}
 	}
 	return nil
+}
+
+// iteration runs the steps once, of n times, and reports whether that may have changed
+// something. path is that of the round in the record: whether an earlier life of the run
+// has changed something is read there, since its steps do not run again.
+func (r *run) iteration(ctx context.Context, p step.Site, path string, n int) (changed bool, err error) {
+	left, known := r.state.Iterations[path]
+	e := event.Event{Type: event.RoundStarted, Step: path}
+	if !known {
+		left.Before = r.fingerprint(ctx, p.Dir, n)
+		if left.Before != "" {
+			e.Data = data(map[string]string{"state": left.Before})
+			r.emit(e)
+		}
+	}
+	if err := r.x.Sequence(ctx, p, r.file.Steps); err != nil {
+		return false, err
+	}
+	switch {
+	case left.Before == "":
+		return true, nil
+	case left.Over:
+		return left.Changed, nil
+	}
+	changed = r.fingerprint(ctx, p.Dir, n) != left.Before
+	e.Type, e.Status, e.Data = event.RoundFinished, event.Succeeded, data(map[string]bool{"changed": changed})
+	r.emit(e)
+	return changed, nil
 }
 
 // fingerprint is what an iteration may change: the commit and the state of

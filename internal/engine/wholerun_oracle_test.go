@@ -54,6 +54,7 @@ type place struct {
 
 // standing is what is known of the steps and the items of a run at a place of its journal.
 type standing struct {
+	steps    map[string]*planStep
 	begun    map[place]bool
 	names    map[place]string    // of the step
 	over     map[place]bool      // it has ended so that it is not to run again
@@ -62,6 +63,8 @@ type standing struct {
 	failures map[place]int       // in this execution of the step
 	due      map[place]retryWait // until when it waits
 	handled  map[place]int       // the round whose handler has begun
+	inRound  map[place]int       // the attempts that have failed since a handler ended, or the step began
+	final    map[place]bool      // the policy allows no attempt after the last one, but for a handler
 	spent    map[place]time.Duration
 	prev     map[place]time.Duration
 
@@ -83,10 +86,11 @@ type retryWait struct {
 	known bool
 }
 
-func newStanding() *standing {
+func newStanding(steps map[string]*planStep) *standing {
 	return &standing{
+		steps: steps,
 		begun: map[place]bool{}, names: map[place]string{}, over: map[place]bool{}, attempt: map[place]int{}, failed: map[place]int{}, failures: map[place]int{},
-		due: map[place]retryWait{}, handled: map[place]int{}, spent: map[place]time.Duration{}, prev: map[place]time.Duration{},
+		due: map[place]retryWait{}, handled: map[place]int{}, inRound: map[place]int{}, final: map[place]bool{}, spent: map[place]time.Duration{}, prev: map[place]time.Duration{},
 		items: map[int]string{}, running: map[int]bool{}, left: map[int]bool{}, tries: map[int]int{}, itemDue: map[int]retryWait{}, itemPrev: map[int]time.Duration{}, itemSum: map[int]time.Duration{},
 		handler: map[int]bool{},
 	}
@@ -115,6 +119,8 @@ func (s *standing) anew(p place) {
 	delete(s.failures, p)
 	delete(s.due, p)
 	delete(s.handled, p)
+	delete(s.inRound, p)
+	delete(s.final, p)
 	delete(s.spent, p)
 	delete(s.prev, p)
 }
@@ -154,6 +160,16 @@ func (s *standing) apply(e event.Event, life int) {
 	case event.AttemptFailed:
 		s.failed[p] = e.Attempt
 		s.failures[p]++
+		s.inRound[p]++
+		if st := s.steps[s.names[p]]; st != nil {
+			s.final[p] = s.inRound[p] >= st.tries() || st.Retry.Only != "" && st.Retry.Only != e.Class
+		}
+	case event.RoundFinished:
+		if loop, mark, _, ok := event.RoundOf(e.Step); ok && mark == '#' {
+			q := place{e.Index, loop}
+			delete(s.inRound, q)
+			delete(s.final, q)
+		}
 	case event.RetryScheduled:
 		d := delayOf(e)
 		s.due[p] = retryWait{e.Time, d, life, true}
@@ -243,7 +259,7 @@ func tolerated(e event.Event) bool {
 // life goes through a life in order: each event and each execution against what was
 // known before it.
 func (o *oracle) life(l *oneLife) {
-	s := newStanding()
+	s := newStanding(o.world.steps)
 	for _, e := range l.journal[:l.base] {
 		if e.Type == event.RunResumed || e.Type == event.RunFinished {
 			s.died()
@@ -328,6 +344,9 @@ func (o *oracle) happens(l *oneLife, s *standing, e event.Event, answers map[pla
 			o.waited(l, who, w, e.Time)
 		}
 		o.handledFirst(s, who, st, p, e.Attempt)
+		if s.final[p] && e.Attempt > s.attempt[p] {
+			o.say("%s %d: the policy allows no attempt after %d that failed, and no handler has ended since", who, e.Attempt, s.inRound[p])
+		}
 	case event.AttemptFinished, event.AttemptFailed:
 		if st == nil || st.Kind == "foreach" || st.Kind == "call" {
 			return

@@ -66,13 +66,15 @@ type planStep struct {
 	Retry    *planRetry  `json:"retry,omitempty"`
 	Rounds   int         `json:"rounds,omitempty"` // max_attempts of its handler
 	OnFail   []*planStep `json:"on_failure,omitempty"`
+	Fatal    bool        `json:"fail_workflow,omitempty"` // where its handler has not mended it
 	MayFail  bool        `json:"continue_on_error,omitempty"`
 	Capture  bool        `json:"capture,omitempty"` // as "c" and its name
 	Sets     bool        `json:"sets,omitempty"`    // the variable "v" and its name, by BIDE_OUTPUT
 	WhenOdd  bool        `json:"when_odd,omitempty"`
 	Do       []*planStep `json:"do,omitempty"`
 	Values   []string    `json:"values,omitempty"`
-	Of       string      `json:"of,omitempty"` // the values are the lines of this step's capture
+	Of       string      `json:"of,omitempty"`    // the values are the lines of this step's capture
+	Lists    bool        `json:"lists,omitempty"` // a command gives those whose first step has not made its file yet
 	Together int         `json:"together,omitempty"`
 }
 
@@ -154,7 +156,7 @@ func (m *maker) mapped() {
 	known := capturing(p.Setup)
 	p.Steps = m.steps(1+m.IntN(4), scopeOf{top: true, item: true, known: known})
 	if !m.one(4) {
-		p.Reduce = m.steps(1+m.IntN(2), scopeOf{top: true, known: known})
+		p.Reduce = m.steps(1+m.IntN(2), scopeOf{top: true, known: known, again: true})
 		p.Reduce[0].Args = append(p.Reduce[0].Args, planArg{Kind: "results"})
 		p.Reduce[0].Kind, p.Reduce[0].Do, p.Reduce[0].Values, p.Reduce[0].Of = "", nil, nil, ""
 	}
@@ -189,6 +191,7 @@ func (m *maker) mapped() {
 // scopeOf is where steps stand, and what they can read there.
 type scopeOf struct {
 	top, item, loop, round, sub bool
+	again                       bool     // it may run again after its end
 	known                       []string // the steps with captures around
 }
 
@@ -237,10 +240,11 @@ func (m *maker) step(at scopeOf, before []*planStep) *planStep {
 	}
 	s.MayFail = m.one(8)
 	s.WhenOdd = at.item && at.top && m.one(8)
-	if at.top && m.one(3) {
+	if at.top && m.one(3) && !s.Lists {
 		s.Retry = m.retry()
 	}
-	if at.top && m.one(6) {
+	if at.top && m.one(6) && !s.Lists {
+		s.Fatal = m.one(2)
 		s.OnFail = m.steps(1+m.IntN(2), scopeOf{round: true})
 		s.Rounds = 1 + m.IntN(3)
 	}
@@ -322,6 +326,8 @@ func (m *maker) loop(s *planStep, at scopeOf) {
 	}
 	if len(at.known) > 0 && m.one(3) {
 		s.Values, s.Of = nil, at.known[m.IntN(len(at.known))]
+	} else if !at.item && !at.again {
+		s.Lists = m.one(2)
 	}
 	s.Together = 1 + m.IntN(3)
 	s.Do = m.steps(1+m.IntN(2), scopeOf{loop: true, item: at.item})
@@ -498,6 +504,9 @@ func (s *planStep) yaml() map[string]any {
 		if s.Of != "" {
 			y["foreach"] = "${c" + s.Of + "}"
 		}
+		if s.Lists {
+			y["foreach"] = "list|" + s.Name
+		}
 		y["do"], y["parallel"] = yamlSteps(s.Do), s.Together
 	case "call":
 		y["workflow"], y["with"] = "sub", map[string]any{"p": s.Name}
@@ -513,6 +522,9 @@ func (s *planStep) yaml() map[string]any {
 		h := map[string]any{"commands": yamlSteps(s.OnFail)}
 		if s.Rounds > 1 {
 			h["max_attempts"] = s.Rounds
+		}
+		if s.Fatal {
+			h["fail_workflow"] = true
 		}
 		y["on_failure"] = h
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,6 +74,10 @@ func (w *planWorld) Run(ctx context.Context, c *step.Call) (res action.Result, e
 	}
 	words := strings.Split(strings.TrimPrefix(text, "/"), "|")
 	s := w.steps[words[min(1, len(words)-1)]]
+	if words[0] == "list" && s != nil && len(words) == 2 {
+		res.Output = strings.Join(w.left(s), "\n")
+		return res, nil
+	}
 	if words[0] != "do" || s == nil || len(words) != 2+len(s.Args) {
 		w.wrong = append(w.wrong, fmt.Sprintf("a command that is of no step: %.200q", text))
 		return res, errors.New("no such command")
@@ -100,6 +105,17 @@ func (w *planWorld) Run(ctx context.Context, c *step.Call) (res action.Result, e
 		e.ended, res.ExitCode = f.Class, f.Exit
 	}
 	return res, fail
+}
+
+// left gives the values of a foreach that lists what is not done.
+func (w *planWorld) left(s *planStep) (values []string) {
+	for i, v := range s.Values {
+		name := fileFor(s.Do[0], 0, []string{strconv.Itoa(i), v})
+		if w.files[name] == "" && w.files[name+".moved"] == "" {
+			values = append(values, v)
+		}
+	}
+	return values
 }
 
 // execute does what a command does: it may be killed, or ended, after each effect.

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,6 +36,9 @@ const (
 	RetryScheduled  Type = "retry_scheduled"
 	StepFinished    Type = "step_finished"
 	StepRequeued    Type = "step_requeued"
+	ForeachStarted  Type = "foreach_started"
+	RoundStarted    Type = "round_started"
+	RoundFinished   Type = "round_finished"
 	ItemsReady      Type = "items_ready"
 	ItemsCompared   Type = "items_compared"
 	ItemStarted     Type = "item_started"
@@ -138,6 +142,19 @@ func Aside(path string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(path, part) })
 }
 
+// RoundOf takes the path of a round apart. Round "commands[1]@3" is the fourth of the
+// foreach commands[1], counted from 0; "commands[1]#2" is the second round of the handler
+// of that step, counted from 1; "@1" is the second iteration of the workflow. mark is '@'
+// or '#'.
+func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
+	at := strings.LastIndexAny(path, "@#")
+	if at < 0 {
+		return "", 0, 0, false
+	}
+	n, err := strconv.Atoi(path[at+1:])
+	return path[:at], path[at], n, err == nil && n >= 0
+}
+
 // Event is one thing that happened. Fields that an event of a type does not
 // carry are zero and are left out of the JSON.
 //
@@ -148,11 +165,18 @@ func Aside(path string) bool {
 //	attempt_queued             Step, Attempt, DelayMS if it is known, Data {"for": "limit" or "rate_limit"}: it waits and does
 //	                           not run yet; shown, never journalled
 //	attempt_started            Step, Attempt
-//	attempt_failed             Step, Attempt, Class, Message, ExitCode, DurationMS
+//	attempt_failed             Step, Attempt, Class, Message, ExitCode, DurationMS; Status where the retries of the step end with it:
+//	                           the retry.Reason for that
 //	attempt_finished           Step, Attempt, DurationMS: it succeeded; Data (the program that ran if it is not sh, the status of an HTTP answer)
 //	retry_scheduled            Step, Attempt (the one that failed), DelayMS, Class, Retry, Data (a [Wait])
 //	step_finished              Step, Label, Status, Attempts, DurationMS, Class, Message, Data (what later steps read)
 //	step_requeued              Step: what is recorded of it is forgotten, and it runs again
+//	foreach_started            Step, Total, Data (the values of the foreach, or the file that has them, with its size and digest): the
+//	                           foreach runs its steps for these and no others, in every life of the run
+//	round_started              Step (the round, see [RoundOf]); of a foreach Data (its value in short, and the value's digest); of a handler
+//	                           Attempts (those made at the step before); of an iteration Data (the state of the repository)
+//	round_finished             Step, Status, DurationMS, Class, Message; of a foreach Data (the digest of the value, the output of the round);
+//	                           of an iteration Data (whether it has changed the repository)
 //	items_ready                Total, Data (digest of the list)
 //	items_compared             Total (the items that are unchanged since an earlier run), Message, Data (the runs that were looked at,
 //	                           how many items run for which reason, and which): with map.skip_unchanged, before the first item starts

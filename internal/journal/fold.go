@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
@@ -20,9 +21,13 @@ func (s *State) Apply(e event.Event) error {
 		s.applyRun(e)
 	case event.PhaseStarted, event.PhaseFinished:
 		s.applyPhase(e)
-	case event.StepStarted, event.AttemptStarted, event.AttemptFailed, event.RetryScheduled, event.StepFinished:
+	case event.StepStarted, event.AttemptStarted, event.AttemptFailed, event.RetryScheduled, event.StepFinished, event.ForeachStarted:
 		if e.Index == 0 {
 			s.applyStep(e)
+		}
+	case event.RoundStarted, event.RoundFinished:
+		if e.Index == 0 {
+			s.applyRound(e)
 		}
 	case event.StepRequeued:
 		delete(s.Steps, e.Step)
@@ -185,7 +190,7 @@ func (s *State) applyStep(e event.Event) {
 		// A step that was not over goes on with the waits that it had; any
 		// other begins anew.
 		if step.Status != event.Running && step.Status != event.Interrupted {
-			step = StepRecord{Last: e.Seq}
+			step = step.again(e.Seq)
 		}
 		step.Status = event.Running
 		step.Phase = e.Phase
@@ -193,15 +198,24 @@ func (s *State) applyStep(e event.Event) {
 			step.Phase = s.Phase
 		}
 	case event.AttemptStarted:
+		step.GivenUp = ""
 		if e.Attempt > step.Attempts { // and not the same one again, after an interrupt
-			step.Attempts, step.Began, step.BeganAt = e.Attempt, e.Time, e.Seq
+			if step.Attempts > 0 || step.BeganAt == 0 {
+				step.BeganAt, step.List, step.Rounds = e.Seq, nil, nil // it begins with the first of what is inside
+			}
+			step.Attempts, step.Began = e.Attempt, e.Time
 		}
 	case event.AttemptFailed:
 		step.Attempts = max(step.Attempts, e.Attempt)
-		step.Class, step.Message, step.Failed = e.Class, e.Message, e.Data
+		step.Class, step.Message, step.Failed, step.GivenUp = e.Class, e.Message, e.Data, e.Status
 		step.Retry.failed(e.Time)
 	case event.RetryScheduled:
 		step.Retry.wait(e)
+	case event.ForeachStarted:
+		step.List, step.Rounds = e.Data, nil
+		if step.List == nil {
+			step.List = json.RawMessage("{}")
+		}
 	case event.StepFinished:
 		step.Status = e.Status
 		step.Attempts = max(step.Attempts, e.Attempts)
@@ -211,9 +225,65 @@ func (s *State) applyStep(e event.Event) {
 		}
 		if e.Status != event.Interrupted {
 			step.Retry, step.Recoveries, step.Failed, step.Began = Retry{}, 0, nil, time.Time{}
+			step.GivenUp, step.Handler = "", HandlerRound{}
+			if e.Status != event.Failed { // else a later life goes on with its rounds
+				step.List, step.Rounds = nil, nil
+			}
 		}
 	}
 	put(&s.Steps, e.Step, step)
+}
+
+// again is a step that is over and begins anew. What is inside of it and has ended stays
+// so: only what has failed of it is tried again.
+func (s StepRecord) again(seq int64) StepRecord {
+	if s.Status != event.Failed {
+		return StepRecord{First: seq, Last: seq}
+	}
+	return StepRecord{First: seq, Last: seq, BeganAt: s.BeganAt, List: s.List, Rounds: s.Rounds}
+}
+
+func (s *State) applyIteration(e event.Event) {
+	it := s.Iterations[e.Step]
+	var d struct {
+		State   string
+		Changed bool
+	}
+	_ = json.Unmarshal(e.Data, &d) // what it does not tell is not known
+	if e.Type == event.RoundStarted {
+		it.Before = d.State
+	} else {
+		it.Over, it.Changed = true, d.Changed
+	}
+	put(&s.Iterations, e.Step, it)
+}
+
+// applyRound takes a fact of a round of a foreach or a handler.
+func (s *State) applyRound(e event.Event) {
+	loop, mark, n, ok := event.RoundOf(e.Step)
+	if !ok {
+		return
+	}
+	if strings.HasPrefix(e.Step, "@") {
+		s.applyIteration(e)
+		return
+	}
+	step := s.Steps[loop]
+	step.Last = e.Seq
+	switch {
+	case mark == '@' && e.Type == event.RoundStarted:
+		put(&step.Rounds, n, Round{Status: event.Running})
+	case mark == '@':
+		put(&step.Rounds, n, Round{Status: e.Status, Data: e.Data, Class: e.Class, Error: e.Message})
+	case e.Type == event.RoundStarted:
+		if step.Handler.Number != n { // and not the same one again
+			step.Handler = HandlerRound{Number: n, Made: e.Attempts, Class: step.Class, Message: step.Message, Failed: step.Failed, GivenUp: step.GivenUp}
+		}
+		step.Handler.Status, step.Retry, step.GivenUp = event.Running, Retry{}, ""
+	default:
+		step.Handler.Status, step.Handler.ErrClass, step.Handler.Err = e.Status, e.Class, e.Message
+	}
+	put(&s.Steps, loop, step)
 }
 
 func (r *Retry) failed(at time.Time) {

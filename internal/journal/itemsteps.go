@@ -30,7 +30,8 @@ func itemSteps(st *State, events func(first int64, f EventFilter) iter.Seq2[even
 		return nil, nil
 	}
 	folds := make(map[int]*State, len(since))
-	filter := EventFilter{Items: since, Types: []event.Type{event.StepStarted, event.AttemptStarted, event.AttemptFailed, event.RetryScheduled, event.StepFinished}}
+	filter := EventFilter{Items: since, Types: []event.Type{event.StepStarted, event.AttemptStarted, event.AttemptFailed, event.RetryScheduled, event.StepFinished,
+		event.ForeachStarted, event.RoundStarted, event.RoundFinished}}
 	for e, err := range events(first, filter) {
 		if err != nil {
 			return nil, err
@@ -40,7 +41,11 @@ func itemSteps(st *State, events func(first int64, f EventFilter) iter.Seq2[even
 			s = &State{}
 			folds[e.Index] = s
 		}
-		s.applyStep(e)
+		if e.Type == event.RoundStarted || e.Type == event.RoundFinished {
+			s.applyRound(e)
+		} else {
+			s.applyStep(e)
+		}
 	}
 	steps := make(map[int]map[string]StepRecord, len(folds))
 	for i, s := range folds {

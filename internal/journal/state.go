@@ -30,6 +30,9 @@ type State struct {
 	// (events with an Index) are not here: see [ItemRecord.Since].
 	Steps map[string]StepRecord
 
+	// Iterations are those of the workflow that have begun, by the paths of the rounds.
+	Iterations map[string]Iteration
+
 	Items Items
 	// Compared: which items are unchanged since an earlier run is decided.
 	Compared bool
@@ -63,15 +66,54 @@ type StepRecord struct {
 	Status         string    // event.Running until it finished, event.Interrupted if its process ended before
 	Attempts       int       // attempts started in this execution of the step
 	Began          time.Time // the last of them, when it was first made
-	BeganAt        int64     // the number of the event that says so; 0 for none
-	Last           int64     // the number of the last event that is of it
+	BeganAt        int64     // the number of the event since which what is inside of it belongs to that attempt; 0 for none
+	First, Last    int64     // the numbers of the first and the last event that are of this execution
 	Class, Message string
 	Data           json.RawMessage // of step_finished: what later steps read
 	Failed         json.RawMessage // the data of the last attempt_failed, while the step is in flight
 	Finished       time.Time
-	Retry          Retry // of the attempts that have failed so far
+	Retry          Retry // of the attempts that have failed so far, in the present round of its handler
 	Recoveries     int   // how often the step was in flight when its process died
+	// GivenUp is why no attempt follows the last one, which failed; "" where one may.
+	GivenUp string
+	// Handler is the last round of its handler that has begun.
+	Handler HandlerRound
+	// List is the data of the foreach_started of a foreach whose attempt is not over;
+	// nil: which values it has is not decided. Rounds are those that have begun.
+	List   json.RawMessage
+	Rounds map[int]Round
 }
+
+// HandlerRound is a round of the handler of a step. The zero value is none.
+type HandlerRound struct {
+	Number int
+	Made   int    // attempts at the step before it
+	Status string // event.Running until it finished
+	// Class, Message and Failed are how the attempt before it failed, and GivenUp is
+	// why no other followed.
+	Class, Message, GivenUp string
+	Failed                  json.RawMessage
+	// ErrClass and Err are how it failed itself.
+	ErrClass, Err string
+}
+
+// Iteration is a round of the whole workflow.
+type Iteration struct {
+	Before  string // the state of the repository when it began
+	Over    bool
+	Changed bool // the repository
+}
+
+// Round is a round of a foreach.
+type Round struct {
+	Status string // event.Running until it finished
+	Data   json.RawMessage
+	Class  string
+	Error  string
+}
+
+// InFlight reports whether an attempt had begun, and not failed, when the process ended.
+func (s StepRecord) InFlight() bool { return s.Attempts > s.Handler.Made+s.Retry.Failures }
 
 // Retry is what a retry machine has to know to go on where it was.
 type Retry struct {

@@ -49,8 +49,8 @@ func TestStateOfSteps(t *testing.T) {
 		Started: at(0), Status: event.Running, Phase: "", Pauses: 1, Pause: event.Pause{Until: at(82), Since: at(22), Streak: 1},
 		Phases: map[string]PhaseRecord{"setup": {Status: event.Succeeded, Started: at(1), Finished: at(4)}},
 		Steps: map[string]StepRecord{
-			"setup[0]":    {Phase: "setup", Status: event.Succeeded, Attempts: 1, Data: json.RawMessage(`{"output":"x"}`), Finished: at(3), BeganAt: 4, Last: 5},
-			"commands[1]": {Status: event.Running, Attempts: 3, Began: at(24), BeganAt: 14, Last: 14, Class: "timeout", Message: "two", Retry: retry},
+			"setup[0]":    {Phase: "setup", Status: event.Succeeded, Attempts: 1, Data: json.RawMessage(`{"output":"x"}`), Finished: at(3), BeganAt: 4, First: 3, Last: 5},
+			"commands[1]": {Status: event.Running, Attempts: 3, Began: at(24), BeganAt: 14, First: 7, Last: 14, Class: "timeout", Message: "two", Retry: retry},
 		},
 		Breakers: map[string]BreakerRecord{"api": {State: "open", Since: at(21), Data: json.RawMessage(`{"until":5}`)}},
 		Usage:    map[string]float64{"tokens": 150, "cost": 0.25},
@@ -102,11 +102,11 @@ func TestStateOfSteps(t *testing.T) {
 	add(t, j,
 		event.Event{Type: event.StepFinished, Step: "commands[1]", Status: event.Failed, Attempts: 4, Class: "exit", Message: "end", Time: at(30)},
 		event.Event{Type: event.RunFinished, Status: event.Failed, Class: "exit", Message: "end", Time: at(31)})
-	want.Steps["commands[1]"] = StepRecord{Status: event.Failed, Attempts: 4, Class: "exit", Message: "end", Finished: at(30), BeganAt: 14, Last: 23}
+	want.Steps["commands[1]"] = StepRecord{Status: event.Failed, Attempts: 4, Class: "exit", Message: "end", Finished: at(30), BeganAt: 14, First: 7, Last: 23}
 	want.Status, want.Finished, want.Class, want.Message = event.Failed, at(31), "exit", "end"
 	check(j, "finished")
 	add(t, j, event.Event{Type: event.RunResumed}, event.Event{Type: event.StepStarted, Step: "commands[1]"})
-	want.Steps["commands[1]"] = StepRecord{Status: event.Running, Last: 26}
+	want.Steps["commands[1]"] = StepRecord{Status: event.Running, BeganAt: 14, First: 26, Last: 26} // what has ended inside of it has
 	want.Status, want.Finished, want.Class, want.Message, want.Resumes = event.Running, time.Time{}, "", "", 2
 	check(j, "a failed step begins anew")
 }

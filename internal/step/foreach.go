@@ -3,21 +3,31 @@ package step
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/environ"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/retry"
 )
 
 // foreach runs its steps for each of a list of values, one after another or
 // several at a time. Its output is the outputs of the rounds, in order.
 func (x *Executor) foreach(ctx context.Context, p Site, a *workflow.Foreach, path string) (res action.Result, err error) {
-	list, err := x.foreachItems(ctx, p, a, path)
+	rec, _ := p.recorded(path)
+	list, err := x.foreachValues(ctx, &p, a, path, rec)
 	if err != nil {
 		return res, err
 	}
@@ -31,9 +41,12 @@ func (x *Executor) foreach(ctx context.Context, p Site, a *workflow.Foreach, pat
 	}
 	p.Alone = p.Alone && parallel < 2
 	err = x.within(ctx, t, "foreach", func(ctx context.Context) error {
-		f := &loop{x: x, p: p, a: a, list: list, outs: make([]string, len(list)), errs: make([]error, len(list))}
+		f := &loop{x: x, p: p, a: a, path: path, list: list, outs: make([]string, len(list)), errs: make([]error, len(list)), over: make([]bool, len(list))}
 		for i := range f.errs {
 			f.errs[i] = errNotBegun
+		}
+		if err := f.takeOver(rec); err != nil {
+			return err
 		}
 		x.Clock.Together(min(max(1, parallel), len(list)), func(int) { f.work(ctx) })
 		res, err = f.result(ctx)
@@ -51,9 +64,11 @@ type loop struct {
 	x    *Executor
 	p    Site
 	a    *workflow.Foreach
+	path string
 	list []any
 	outs []string
 	errs []error
+	over []bool // an earlier life of the run has ended the round
 
 	next   atomic.Int64
 	failed atomic.Bool // and no further round begins
@@ -65,12 +80,17 @@ func (f *loop) work(ctx context.Context) {
 		if i >= len(f.list) {
 			return
 		}
+		if f.over[i] {
+			continue
+		}
 		if f.errs[i] = f.round(ctx, i); f.errs[i] != nil && !f.a.ContinueOnError {
 			f.failed.Store(true)
 		}
 	}
 }
 
+// round runs the steps for a value, between the facts that it begins and ends. One that
+// is cut short has no end: a later life of the run goes on with it.
 func (f *loop) round(ctx context.Context, i int) error {
 	q := f.p.Round(i)
 	v, n := f.list[i], int64(len(f.list))
@@ -79,13 +99,86 @@ func (f *loop) round(ctx context.Context, i int) error {
 	q.Scope.Set("index", int64(i))
 	q.Scope.Set("total", n)
 	q.Scope.Set("foreach", map[string]any{"item": v, "index": int64(i), "total": n})
-	err := f.x.Sequence(ctx, q, f.a.Do)
-	if last, ok := q.Scope.Lookup("last.output"); ok {
-		f.outs[i] = value.Text(last.V)
-	} else {
-		f.outs[i] = q.lastOutput()
+	start := f.x.Clock.Now()
+	e := f.p.Event(event.RoundStarted, f.path+"@"+strconv.Itoa(i))
+	e.Time = start
+	digest := ""
+	if !f.x.Bare {
+		digest = f.x.identity(v)
+		e.Data = Data(roundData{For: q.For, Value: digest})
 	}
+	f.x.record(e)
+	err := f.x.Sequence(ctx, q, f.a.Do)
+	f.outs[i] = q.roundOutput()
+	if err != nil && f.x.Life.Interrupted(ctx, err) {
+		return err
+	}
+	e = f.p.Event(event.RoundFinished, e.Step)
+	e.Time, e.Status = f.x.Clock.Now(), event.Succeeded
+	e.DurationMS = e.Time.Sub(start).Milliseconds()
+	if err != nil {
+		e.Status, e.Class, e.Message = event.Failed, retry.Class(err), Cause(err).Error()
+	}
+	if !f.x.Bare {
+		e.Data = Data(roundData{Value: digest, Sealed: f.x.Seal(map[string]any{"output": f.outs[i]})})
+	}
+	f.x.record(e)
 	return err
+}
+
+// roundOutput is what a round gave, whose site is p.
+func (p Site) roundOutput() string {
+	if last, ok := p.Scope.Lookup("last.output"); ok {
+		return value.Text(last.V)
+	}
+	return p.lastOutput()
+}
+
+// roundData is the data of the facts of a round.
+type roundData struct {
+	For   string `json:"for,omitempty"`
+	Value string `json:"value"` // the digest of the value
+	Sealed
+}
+
+// identity is the digest of a value, its secrets masked.
+func (x *Executor) identity(v any) string {
+	masked, _ := x.Values.Seal(v)
+	sum := sha256.Sum256([]byte(value.JSON(masked)))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// takeOver takes the rounds that an earlier life of the run has ended, with what they
+// gave. One that failed is over where the foreach goes on after failures, unless the
+// whole of it has failed and is tried again.
+func (f *loop) takeOver(rec journal.StepRecord) error {
+	for i, r := range rec.Rounds {
+		if r.Status != event.Succeeded && (r.Status != event.Failed || !f.a.ContinueOnError || !unfinished(rec)) {
+			continue
+		}
+		var d roundData
+		if err := json.Unmarshal(r.Data, &d); err != nil || i >= len(f.list) || d.Value != f.x.identity(f.list[i]) {
+			return fmt.Errorf("the record of round %d of %s is of another value than that of its list", i, f.path)
+		}
+		f.outs[i] = value.Text(f.x.Open(d.Sealed)["output"])
+		f.over[i], f.errs[i] = true, nil
+		if r.Status == event.Failed {
+			f.errs[i] = &failure.Failure{Class: r.Class, Message: r.Error}
+		}
+		f.count(i)
+	}
+	return nil
+}
+
+// count counts the steps of a round that is over.
+func (f *loop) count(i int) {
+	q := f.p.Round(i)
+	for _, s := range f.a.Do {
+		path := q.Path(s.Path)
+		if rec, ok := q.recorded(path); ok {
+			f.x.Replay(q, path, rec)
+		}
+	}
 }
 
 // lastOutput is the output of the step that ran last.
@@ -132,7 +225,71 @@ func (f *loop) result(ctx context.Context) (action.Result, error) {
 // brief is a value as people know it.
 func (x *Executor) brief(v any) string { return x.text(value.Text(v)).Head(60) }
 
-// foreachItems gives the values of a foreach.
+// foreachValues gives the values of a foreach: those that an earlier life of the run has
+// recorded, else those that its list has now, which are recorded.
+func (x *Executor) foreachValues(ctx context.Context, p *Site, a *workflow.Foreach, path string, rec journal.StepRecord) ([]any, error) {
+	if rec.List != nil {
+		return x.recordedValues(rec.List, path)
+	}
+	list, err := x.foreachItems(ctx, *p, a, path)
+	if err != nil {
+		return nil, err
+	}
+	if p.begunUnrecorded(a) && a.List == nil {
+		x.noteAt(*p, "%s was begun by a version of bide that did not record the values of a foreach: its list is made again, and all of it runs", path)
+		p.Past = nil
+	}
+	if list == nil {
+		list = []any{}
+	}
+	e := p.Event(event.ForeachStarted, path)
+	e.Total = len(list)
+	if !x.Bare {
+		e.Data = Data(x.Seal(map[string]any{"values": list}))
+	}
+	x.record(e)
+	if a.List != nil || x.Bare {
+		return list, nil
+	}
+	// The rounds may change what the list was made of.
+	if err := x.Recorder.Sync(ctx); err != nil {
+		x.Life.Halt(fmt.Errorf("the journal cannot be written: %w", err))
+		return nil, err
+	}
+	return list, nil
+}
+
+// recordedValues reads the values out of a fact, numbers as they were written.
+func (x *Executor) recordedValues(fact json.RawMessage, path string) ([]any, error) {
+	var d struct {
+		Vars    struct{ Values json.RawMessage }
+		Secrets environ.Seals
+	}
+	if err := json.Unmarshal(fact, &d); err != nil {
+		return nil, fmt.Errorf("the recorded values of %s: %w", path, err)
+	}
+	v, err := value.Parse(d.Vars.Values)
+	list, ok := v.([]any)
+	if err != nil || !ok {
+		return nil, fmt.Errorf("the recorded values of %s are no list: %v", path, err)
+	}
+	x.Values.Unseal(map[string]any{"values": list}, d.Secrets)
+	return list, nil
+}
+
+// begunUnrecorded reports whether steps of a foreach are on record.
+func (p Site) begunUnrecorded(a *workflow.Foreach) bool {
+	for _, s := range a.Do {
+		for path, rec := range p.Past {
+			if strings.HasPrefix(path, s.Path+p.Rounds+"@") && rec.Last > p.Since {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// foreachItems gives the values that the list of a foreach has now.
 func (x *Executor) foreachItems(ctx context.Context, p Site, a *workflow.Foreach, path string) (list []any, err error) {
 	switch {
 	case a.Input != nil:

@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
 )
@@ -16,21 +18,20 @@ import (
 // rounds runs a step, and where its handler is a repair, the step and the
 // handler in turn.
 func (x *Executor) rounds(ctx context.Context, p Site, s *workflow.Step, path string) Outcome {
-	h, n := s.OnFailure, s.Rounds()
-	done, out := x.roundsDone(p, s, path)
-	total, waited := out.Attempts, time.Duration(0)
-	if done > 0 && done < n {
-		// The handler may not have come to its end; what is recorded of it is
-		// passed over.
-		if _, err := x.handle(ctx, p, s, h, out, done); err != nil && (x.Life.Interrupted(ctx, err) || h.Fatal) {
-			out.Err = err
-			return out
-		}
+	h := s.OnFailure
+	g, err := x.goOn(ctx, p, s, path)
+	if err != nil {
+		return Outcome{Status: event.Failed, Err: err}
 	}
-	for round := done + 1; round <= n || round == 1; round++ {
-		out = x.operation(ctx, p, s, path, round, done, total, out)
-		total, waited = total+out.Attempts, waited+out.Waited
-		out.Attempts, out.Waited = total, waited
+	total, waited, out := g.made, time.Duration(0), g.last
+	for round := g.round; ; round++ {
+		if !g.failed {
+			out = x.operation(ctx, p, s, path, g.first, total, out)
+			total, waited = total+out.Attempts, waited+out.Waited
+			out.Attempts, out.Waited = total, waited
+		}
+		left := g
+		g = handlerLeft{}
 		if out.Err == nil {
 			out.Recovered = round > 1
 			break
@@ -45,13 +46,16 @@ func (x *Executor) rounds(ctx context.Context, p Site, s *workflow.Step, path st
 		if round > s.Handlings() {
 			break
 		}
-		recovered, err := x.handle(ctx, p, s, h, out, round)
+		err := left.err
+		if !left.handled {
+			err = x.handle(ctx, p, s, path, out, round, left.failed)
+		}
 		if err != nil && (x.Life.Interrupted(ctx, err) || h.Fatal) {
 			out.Err = err
 			break
 		}
 		if !h.Rerun {
-			if recovered && h.Recovers() {
+			if err == nil && h.Recovers() {
 				out.Status, out.Err, out.Recovered = event.Succeeded, nil, true
 			}
 			break
@@ -65,28 +69,94 @@ func (x *Executor) rounds(ctx context.Context, p Site, s *workflow.Step, path st
 	return out
 }
 
-// roundsDone is how many rounds of a step and its repair an earlier life of the
-// run has finished, and how the last of them failed.
-func (x *Executor) roundsDone(p Site, s *workflow.Step, path string) (int, Outcome) {
-	rec, ok := p.Past[path]
-	if !ok || s.OnFailure == nil || !s.OnFailure.Rerun || !unfinished(rec) {
-		return 0, Outcome{}
-	}
-	done := rec.Retry.Failures / perRound(s)
-	if done == 0 {
-		return 0, Outcome{}
-	}
-	out := lastFailure(rec)
-	out.Attempts = done * perRound(s)
-	return done, out
+// handlerLeft is where an earlier life of the run has left a step and its handler.
+type handlerLeft struct {
+	first   bool    // the round is the first of this life
+	round   int     // that goes on, from 1
+	made    int     // attempts in the rounds before
+	last    Outcome // how the attempt before failed, where a handler has begun
+	failed  bool    // no attempt of the round follows, and its handler has begun
+	handled bool    // and has ended, with err
+	err     error
 }
 
-// perRound is how many attempts a round has at most.
-func perRound(s *workflow.Step) int {
-	if s.Retry == nil {
-		return 1
+// goOn reads where an earlier life has left a step, and sets the variables that the
+// rounds of its handler have set.
+func (x *Executor) goOn(ctx context.Context, p Site, s *workflow.Step, path string) (handlerLeft, error) {
+	g := handlerLeft{first: true, round: 1}
+	rec, ok := p.recorded(path)
+	if !ok || s.OnFailure == nil || !unfinished(rec) {
+		return g, nil
 	}
-	return max(1, s.Retry.Attempts)
+	h := rec.Handler
+	if h.Number == 0 {
+		if n := handledBefore(p, s, rec.First); n > 0 {
+			return g, inputError("step %q was cut short in round %d of its handler, by a version of bide that did not record the rounds: how many attempts it has left is not known; put back what it has done, and run it again with `bide rerun --from`", s.Label(), n)
+		}
+		return g, nil
+	}
+	g.last = lastFailure(journal.StepRecord{Class: h.Class, Message: h.Message, Failed: h.Failed, Attempts: h.Made})
+	if err := x.setResult(ctx, p, s, g.last.Result, g.last.Err); err != nil {
+		return g, err
+	}
+	for n := 1; n <= h.Number && (n < h.Number || h.Status != event.Running); n++ {
+		x.takeHandled(ctx, p, s, g.last, n)
+	}
+	g.round, g.made = h.Number, h.Made
+	switch {
+	case h.Status == event.Running:
+		g.failed = true
+	case s.OnFailure.Rerun:
+		g.round++
+	default:
+		g.failed, g.handled = true, true
+		if h.Status != event.Succeeded {
+			g.err = &failure.Failure{Class: h.ErrClass, Message: h.Err}
+		}
+	}
+	if g.failed {
+		g.last.Reason = reasonOf(h.GivenUp)
+		g.last.Err = &Error{Step: path, Label: s.Label(), At: s.Pos.String(), Attempts: h.Made, Reason: g.last.Reason, Err: g.last.Err}
+	}
+	return g, nil
+}
+
+// handledBefore is the last round of the handler of a step of which a step has run since
+// an event.
+func handledBefore(p Site, s *workflow.Step, since int64) (n int) {
+	for len(s.OnFailure.Steps) > 0 && p.Past[p.handling(n+1).Path(s.OnFailure.Steps[0].Path)].Last > since {
+		n++
+	}
+	return n
+}
+
+// reasonOf is the reason of a name.
+func reasonOf(name string) retry.Reason {
+	for r := retry.ReasonAttempts; r <= retry.ReasonInterrupted; r++ {
+		if r.String() == name {
+			return r
+		}
+	}
+	return retry.ReasonNone
+}
+
+// handling is the site of a round of a handler, from 1.
+func (p Site) handling(round int) Site {
+	p.Rounds += "#" + strconv.Itoa(round)
+	return p
+}
+
+// takeHandled sets the variables of a round of a handler that has ended.
+func (x *Executor) takeHandled(ctx context.Context, p Site, s *workflow.Step, out Outcome, round int) {
+	x.setHandled(p, s, out, round)
+	q := p.handling(round)
+	for _, step := range s.OnFailure.Steps {
+		var d record
+		if rec, ok := q.recorded(q.Path(step.Path)); ok && json.Unmarshal(rec.Data, &d) == nil {
+			x.setAgain(q, &d)
+		}
+	}
+	x.captureHandled(ctx, p, s.OnFailure)
 }
 
 // tolerate says whether a failed step lets the next one run.
@@ -137,31 +207,59 @@ func (x *Executor) onExitCode(ctx context.Context, p Site, s *workflow.Step, out
 	return out, true
 }
 
-// handle runs the on_failure steps and reports whether they ended well.
-func (x *Executor) handle(ctx context.Context, p Site, s *workflow.Step, h *workflow.Handler, out Outcome, round int) (bool, error) {
-	x.setError(p, s, out)
-	p.Scope.Set("test", map[string]any{
-		"attempt": int64(round), "exit_code": int64(out.Result.ExitCode),
-		"output": "STDOUT:\n" + out.Result.Output + "\nSTDERR:\n" + out.Result.Stderr,
-	})
-	q := p
-	q.Rounds += "#" + strconv.Itoa(round)
+// handle runs the on_failure steps after the attempts of a round have failed. again says
+// that an earlier life of the run has begun that.
+func (x *Executor) handle(ctx context.Context, p Site, s *workflow.Step, path string, out Outcome, round int, again bool) error {
+	h := s.OnFailure
+	x.setHandled(p, s, out, round)
+	q := p.handling(round)
+	start := x.Clock.Now()
+	name := path + "#" + strconv.Itoa(round)
+	if !again {
+		q.Past = nil // what is recorded of such a round is of another execution of the step
+		e := p.Event(event.RoundStarted, name)
+		e.Time, e.Attempts = start, out.Attempts
+		x.record(e)
+	}
 	q.Env = p.Env.Export("TEST_ATTEMPT", strconv.Itoa(round))
 	t, err := x.Span(ctx, p, h.Timeout)
 	if err == nil {
 		err = x.within(ctx, t, "the on_failure handler", func(ctx context.Context) error { return x.repair(ctx, q, h) })
 	}
-	if err != nil {
-		e := p.Event(event.Note, p.Path(s.Path))
-		e.Message = fmt.Sprintf("the on_failure handler of %q failed: %v", s.Label(), err)
-		x.record(e)
+	if err != nil && x.Life.Interrupted(ctx, err) {
+		return err // a later life goes on with it
 	}
+	var facts []event.Event
+	e := p.Event(event.RoundFinished, name)
+	e.Time, e.Status = x.Clock.Now(), event.Succeeded
+	e.DurationMS = e.Time.Sub(start).Milliseconds()
+	if err != nil {
+		e.Status, e.Class, e.Message = event.Failed, retry.Class(err), err.Error()
+		told := p.Event(event.Note, p.Path(s.Path))
+		told.Message = fmt.Sprintf("the on_failure handler of %q failed: %v", s.Label(), err)
+		facts = append(facts, told)
+	}
+	x.record(append(facts, e)...)
+	x.captureHandled(ctx, p, h)
+	return err
+}
+
+// setHandled sets what the steps of a handler read.
+func (x *Executor) setHandled(p Site, s *workflow.Step, out Outcome, round int) {
+	x.setError(p, s, out)
+	p.Scope.Set("test", map[string]any{
+		"attempt": int64(round), "exit_code": int64(out.Result.ExitCode),
+		"output": "STDOUT:\n" + out.Result.Output + "\nSTDERR:\n" + out.Result.Stderr,
+	})
+}
+
+// captureHandled sets the variables that a handler takes out of its steps.
+func (x *Executor) captureHandled(ctx context.Context, p Site, h *workflow.Handler) {
 	for name, from := range h.Captures {
 		if v, ok := Lookup(x.View(ctx, p), from); ok {
 			p.Scope.SetValue(name, v)
 		}
 	}
-	return err == nil, err
 }
 
 // repair runs the steps of a handler, which may have to commit.

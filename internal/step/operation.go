@@ -39,10 +39,11 @@ type operation struct {
 }
 
 // operation takes a step to the end of its retries, and does what the policy
-// says when it is exhausted. rounds of the step and its handler are over, and
-// made attempts were made in them and in those of this life before round; last is how the last of them ended.
-func (x *Executor) operation(ctx context.Context, p Site, s *workflow.Step, path string, round, done, made int, last Outcome) Outcome {
-	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, again: round != done+1, prior: last, asked: -1}
+// says when it is exhausted. first says that nothing of the step has run in this life of
+// the run; made attempts were made in the rounds of its handler before, and last is how
+// the last of them ended.
+func (x *Executor) operation(ctx context.Context, p Site, s *workflow.Step, path string, first bool, made int, last Outcome) Outcome {
+	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, again: !first, prior: last, asked: -1}
 	op := retry.Operation{Policy: &o.policy, Clock: lifeClock{o}, Soft: soft{x.Life, ctx}, SoftKnown: true, Observer: o.observe}
 	if x.Rand != nil && s.Retry != nil {
 		o.policy.Rand = x.Rand(p.Place, path)
@@ -54,9 +55,16 @@ func (x *Executor) operation(ctx context.Context, p Site, s *workflow.Step, path
 	if err != nil {
 		return Outcome{Status: event.Failed, Err: err}
 	}
-	if rec, ok := p.recorded(path); ok && round == done+1 && unfinished(rec) {
-		if st := RecordedState(rec.Retry, done*perRound(s)); st.Attempt > 0 {
+	if rec, ok := p.recorded(path); ok && first && unfinished(rec) {
+		if st := RecordedState(rec.Retry); st.Attempt > 0 {
 			o.out = lastFailure(rec)
+			if rec.GivenUp != "" { // it is decided that no attempt follows
+				if err := x.setResult(ctx, p, s, o.out.Result, o.out.Err); err != nil {
+					return Outcome{Status: event.Failed, Err: err}
+				}
+				o.out.Attempts, o.out.Reason = rec.Attempts-made, reasonOf(rec.GivenUp)
+				return x.exhausted(ctx, p, s, path, o.out)
+			}
 			o.prior = o.out
 			op.State, op.Last, o.prev = st, o.out.Err, st.Prev
 			if err := x.setResult(ctx, p, s, o.out.Result, o.out.Err); err != nil { // as that attempt has left them
@@ -91,9 +99,8 @@ func unfinished(rec journal.StepRecord) bool {
 }
 
 // RecordedState is what the journal knows of retries, as the machine wants it.
-// before attempts belong to rounds that are over.
-func RecordedState(rec journal.Retry, before int) retry.State {
-	return retry.State{Attempt: rec.Failures - before, Slept: rec.Slept, Prev: rec.Prev, Began: rec.Began,
+func RecordedState(rec journal.Retry) retry.State {
+	return retry.State{Attempt: rec.Failures, Slept: rec.Slept, Prev: rec.Prev, Began: rec.Began,
 		FirstFailure: rec.FirstFailure, Due: rec.NotBefore, Rules: rec.Rules}
 }
 
@@ -137,7 +144,7 @@ func (o *operation) ended(err error) bool {
 // Any other attempt begins with the first of them.
 func (o *operation) takeOver(p *Site) {
 	rec, _ := o.p.recorded(o.path)
-	if o.again || unfinished(rec) && rec.Retry.Failures >= rec.Attempts {
+	if o.again || unfinished(rec) && !rec.InFlight() {
 		p.Past = nil
 	}
 	p.Since = max(p.Since, rec.BeganAt)
@@ -180,6 +187,9 @@ func (o *operation) observe(e retry.Event) {
 		o.prev, o.idle = e.State.Prev, e.Time
 		facts = append(facts, wait)
 	case retry.Finished:
+		if len(facts) > 0 && e.Reason.Exhausted() && (o.s.Retry != nil || handled(o.s)) {
+			facts[0].Status = e.Reason.String()
+		}
 		if e.Reason == retry.ReasonNone {
 			done := o.p.Event(event.AttemptFinished, o.path)
 			done.Time, done.Attempt, done.DurationMS = e.Time, o.made+e.Attempt, e.Time.Sub(o.start).Milliseconds()

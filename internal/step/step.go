@@ -205,12 +205,17 @@ func (x *Executor) Replay(p Site, path string, rec journal.StepRecord) (Outcome,
 	if rec.Status == event.Failed && !d.Tolerated {
 		return Outcome{}, false // resuming a failed run tries the step again
 	}
-	d.putBack()
-	p.Scope.Apply(x.Open(d.Sealed))
+	x.setAgain(p, &d)
 	out := Outcome{Status: rec.Status, Result: x.resultOf(&d), Attempts: rec.Attempts,
 		Tolerated: d.Tolerated, Recovered: d.Recovered, Incomplete: d.Incomplete}
 	x.Tally.Add(path, out)
 	return out, true
+}
+
+// setAgain sets the variables that a step has set.
+func (x *Executor) setAgain(p Site, d *record) {
+	d.putBack()
+	p.Scope.Apply(x.Open(d.Sealed))
 }
 
 // resultOf is what the step's last attempt did, for those who read it after a
