@@ -120,7 +120,7 @@ func (r *run) keepControl() {
 	}
 	if since := r.state.Held; !since.IsZero() && r.opt.Part == nil {
 		r.x.Life.Hold()
-		r.note("the run stays paused, as it was told at %s: bide control %s continue", since.Local().Format(time.DateTime), r.x.Run)
+		r.note("the run is still paused, since %s: bide control %s continue", since.Local().Format(time.DateTime), r.x.Run)
 	}
 }
 

@@ -334,7 +334,7 @@ func (g *gitWork) mergeBack(ctx context.Context, block func(context.Context, map
 		}
 	}
 	if !g.yes && (g.x.Ask == nil || !g.x.Ask(fmt.Sprintf("Merge %s into %s?", g.tree.Branch, g.tree.Target))) {
-		g.x.Note("the work is in branch %s and is not merged yet: run again with -y, or merge it with: %s", g.tree.Branch, g.tree.MergeCommand())
+		g.x.Note("the work is in branch %s and is not merged yet; merge it with: bide worktree merge %s", g.tree.Branch, g.x.Run)
 		return nil
 	}
 	res, err := g.tree.FinalMerge(ctx, worktree.MergeOptions{Message: "bide: " + g.x.File.Name})

@@ -23,7 +23,7 @@ import (
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; worker-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types bide"
 
-// guard keeps out who was not let in. Journals are readable by their user
+// guard refuses browsers that are not signed in. Journals are readable by their user
 // alone, a port of this machine by all of its users, and through a browser by
 // every page that it shows.
 type guard struct {
