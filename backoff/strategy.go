@@ -9,19 +9,19 @@ import (
 )
 
 // Strategy gives base delays. After returns the delay after failed attempt
-// n ≥ 1 for a first delay of initial ≥ 0, already capped at max and saturating
+// n ≥ 1 for a first delay of initial ≥ 0, already capped at limit and saturating
 // instead of overflowing. It must be a pure function and safe for concurrent
-// use. [Schedule] forces what it returns into [0, max].
+// use. [Schedule] forces what it returns into [0, limit].
 type Strategy interface {
-	After(n int, initial, max time.Duration) time.Duration
+	After(n int, initial, limit time.Duration) time.Duration
 }
 
 // Fixed waits the initial delay each time.
 type Fixed struct{}
 
-// After returns min(initial, max).
-func (Fixed) After(n int, initial, max time.Duration) time.Duration {
-	return within(n, initial, max)
+// After returns min(initial, limit).
+func (Fixed) After(n int, initial, limit time.Duration) time.Duration {
+	return within(n, initial, limit)
 }
 
 // Linear adds Increment each time: initial + (n−1)·Increment.
@@ -32,8 +32,8 @@ type Linear struct {
 	Increment time.Duration
 }
 
-// After returns min(initial + (n−1)·Increment, max).
-func (l Linear) After(n int, initial, max time.Duration) time.Duration {
+// After returns min(initial + (n−1)·Increment, limit).
+func (l Linear) After(n int, initial, limit time.Duration) time.Duration {
 	increment := l.Increment
 	switch {
 	case increment == 0:
@@ -41,12 +41,12 @@ func (l Linear) After(n int, initial, max time.Duration) time.Duration {
 	case increment < 0:
 		increment = 0
 	}
-	if n <= 1 || initial >= max {
-		return within(n, initial, max)
+	if n <= 1 || initial >= limit {
+		return within(n, initial, limit)
 	}
 	high, added := bits.Mul64(uint64(n-1), uint64(increment))
-	if high != 0 || added >= uint64(max-initial) {
-		return max
+	if high != 0 || added >= uint64(limit-initial) {
+		return limit
 	}
 	return initial + time.Duration(added)
 }
@@ -58,20 +58,20 @@ type Exponential struct {
 	Base float64
 }
 
-// After returns min(initial·Base^(n−1), max), rounded to the nearest
+// After returns min(initial·Base^(n−1), limit), rounded to the nearest
 // nanosecond. A Base below 1 counts as 1.
-func (e Exponential) After(n int, initial, max time.Duration) time.Duration {
-	if n <= 1 || initial >= max || initial <= 0 {
-		return within(n, initial, max)
+func (e Exponential) After(n int, initial, limit time.Duration) time.Duration {
+	if n <= 1 || initial >= limit || initial <= 0 {
+		return within(n, initial, limit)
 	}
 	base := e.Base
 	switch {
 	case base == 0 || base == 2:
-		return doubled(n, initial, max)
+		return doubled(n, initial, limit)
 	case base > maxFactor: // also +Inf
-		return max
+		return limit
 	case base > 1:
-		return power(n-1, base, initial, max)
+		return power(n-1, base, initial, limit)
 	default: // 1, below 1, or not a number
 		return initial
 	}
@@ -81,17 +81,17 @@ func (e Exponential) After(n int, initial, max time.Duration) time.Duration {
 // 5, 8, …
 type Fibonacci struct{}
 
-// After returns min(initial·fib(n), max), where fib(1) = fib(2) = 1. It takes
+// After returns min(initial·fib(n), limit), where fib(1) = fib(2) = 1. It takes
 // at most 92 steps: no larger Fibonacci number fits a duration.
-func (Fibonacci) After(n int, initial, max time.Duration) time.Duration {
-	if n <= 2 || initial >= max || initial <= 0 {
-		return within(n, initial, max)
+func (Fibonacci) After(n int, initial, limit time.Duration) time.Duration {
+	if n <= 2 || initial >= limit || initial <= 0 {
+		return within(n, initial, limit)
 	}
-	largest := max / initial // of the numbers that do not reach past max
+	largest := limit / initial // of the numbers that do not reach past limit
 	previous, number := time.Duration(1), time.Duration(1)
 	for i := 2; i < n; i++ {
 		if number > largest-previous { // the sum would exceed it
-			return max
+			return limit
 		}
 		previous, number = number, previous+number
 	}
@@ -105,36 +105,36 @@ type Custom struct {
 	Delays []time.Duration
 }
 
-// After returns min(Delays[n−1], max), or max past the end of the list.
+// After returns min(Delays[n−1], limit), or limit past the end of the list.
 // initial is not used.
-func (c Custom) After(n int, _, max time.Duration) time.Duration {
+func (c Custom) After(n int, _, limit time.Duration) time.Duration {
 	switch {
-	case n < 1 || max < 0:
+	case n < 1 || limit < 0:
 		return 0
 	case n > len(c.Delays):
-		return max
+		return limit
 	default:
-		return within(n, c.Delays[n-1], max)
+		return within(n, c.Delays[n-1], limit)
 	}
 }
 
-// within returns d forced into [0, max], and 0 before the first attempt.
-func within(n int, d, max time.Duration) time.Duration {
-	if n < 1 || d < 0 || max < 0 {
+// within returns d forced into [0, limit], and 0 before the first attempt.
+func within(n int, d, limit time.Duration) time.Duration {
+	if n < 1 || d < 0 || limit < 0 {
 		return 0
 	}
-	return min(d, max)
+	return min(d, limit)
 }
 
-// doubled returns min(initial·2^(n−1), max) for n ≥ 1.
-func doubled(n int, initial, max time.Duration) time.Duration {
+// doubled returns min(initial·2^(n−1), limit) for n ≥ 1.
+func doubled(n int, initial, limit time.Duration) time.Duration {
 	if initial <= 0 {
 		return 0
 	}
 	if n > bits.LeadingZeros64(uint64(initial)) { // the shift would reach bit 63
-		return max
+		return limit
 	}
-	return min(initial<<((n-1)&63), max)
+	return min(initial<<((n-1)&63), limit)
 }
 
 // maxFactor is above every base that does not reach any cap in one step.
@@ -145,15 +145,15 @@ const maxFactor = 1 << 63
 // the few next to 1 whose delays then stop growing.
 const maxPower = 1 << 40
 
-// power returns min(initial·base^n, max) for n ≥ 1, base > 1 and
-// 0 < initial < max, in O(log n) steps.
+// power returns min(initial·base^n, limit) for n ≥ 1, base > 1 and
+// 0 < initial < limit, in O(log n) steps.
 //
 // The product is kept in twice the precision of a float64. That is what makes
 // the delays monotone: a base above 1 is at least 1+2^-52, and the error, at
 // most about n·2^-100, is too small to reorder neighbours. It also makes them
 // those of rational arithmetic: with math.Pow the delay 145 of 1.5 s and base 1.05
 // (28 min) is a nanosecond less.
-func power(n int, base float64, initial, max time.Duration) time.Duration {
+func power(n int, base float64, initial, limit time.Duration) time.Duration {
 	product := fromDuration(initial)
 	factor := double{high: base}
 	for n = min(n, maxPower); ; {
@@ -161,22 +161,22 @@ func power(n int, base float64, initial, max time.Duration) time.Duration {
 			product = product.times(factor)
 		}
 		n >>= 1
-		if product.high >= float64(max) || n > 0 && factor.high >= maxFactor {
-			return capped(product, n, max)
+		if product.high >= float64(limit) || n > 0 && factor.high >= maxFactor {
+			return capped(product, n, limit)
 		}
 		if n == 0 {
-			return min(product.round(), max)
+			return min(product.round(), limit)
 		}
 		factor = factor.times(factor)
 	}
 }
 
 // capped ends power early: what is left to multiply only makes it larger.
-func capped(product double, n int, max time.Duration) time.Duration {
+func capped(product double, n int, limit time.Duration) time.Duration {
 	if n > 0 || product.high > math.MaxInt64 {
-		return max
+		return limit
 	}
-	return min(product.round(), max)
+	return min(product.round(), limit)
 }
 
 // double is an unevaluated sum high+low, where low is below half a unit in the

@@ -257,7 +257,7 @@ func TestQuotaOverLivesAndRefusals(t *testing.T) {
 	q := quota(t, retry.QuotaConfig{Ratio: -1, Floor: 3})
 	p := retry.Policy{Quota: q}
 	m := retry.NewMachine(&p, time.Now())
-	if d := m.Next(errFlaky, time.Now()); d.Action != retry.Retry || q.Balance() != 2 {
+	if d := m.Next(errFlaky, time.Now()); d.Action != retry.ActionRetry || q.Balance() != 2 {
 		t.Fatalf("%+v, balance %v", d, q.Balance())
 	}
 	if _, err := retry.Drive(t.Context(), &retry.Operation{Policy: &p, State: m.State()}, func(context.Context, int) (int, error) { return 1, nil }); err != nil || q.Balance() != 3 {

@@ -64,7 +64,7 @@ func ExampleMachine() {
 	m := retry.NewMachine(&policy, now)
 	for {
 		d := m.Next(errors.New("busy"), now)
-		if d.Action != retry.Retry {
+		if d.Action != retry.ActionRetry {
 			fmt.Println(d.Action, d.Reason)
 			return
 		}

@@ -14,17 +14,17 @@ type Action uint8
 
 // The actions.
 const (
-	Done  Action = iota // the operation has succeeded
-	Retry               // wait for Decision.Delay, then make another attempt
-	Stop                // the operation has failed for Decision.Reason
+	ActionDone  Action = iota // the operation has succeeded
+	ActionRetry               // wait for Decision.Delay, then make another attempt
+	ActionStop                // the operation has failed for Decision.Reason
 )
 
 // String returns done, retry or stop.
 func (a Action) String() string {
 	switch a {
-	case Done:
+	case ActionDone:
 		return "done"
-	case Retry:
+	case ActionRetry:
 		return "retry"
 	default:
 		return "stop"
@@ -35,9 +35,9 @@ func (a Action) String() string {
 type Decision struct {
 	Action Action
 	// Delay is how long to wait before the next attempt; 0 unless Action is
-	// Retry.
+	// ActionRetry.
 	Delay time.Duration
-	// Reason is why to stop; ReasonNone unless Action is Stop.
+	// Reason is why to stop; ReasonNone unless Action is ActionStop.
 	Reason Reason
 	// Source is where the delay comes from: SourcePolicy, or SourceRetryAfter
 	// if the error asked for more than the policy.
@@ -113,8 +113,8 @@ func NewMachine(p *Policy, now time.Time) Machine {
 }
 
 // ResumeMachine returns the machine of an operation that was interrupted with
-// the state s, and what to do at the time now: Retry after what is left of the
-// wait, or Stop because the attempts are used up, because the deadline of the
+// the state s, and what to do at the time now: ActionRetry after what is left of
+// the wait, or ActionStop because the attempts are used up, because the deadline of the
 // policy is over or would be before the end of the wait, or because of
 // Policy.BudgetExpires.
 func ResumeMachine(p *Policy, s State, now time.Time) (Machine, Decision) {
@@ -142,7 +142,7 @@ func ResumeMachine(p *Policy, s State, now time.Time) (Machine, Decision) {
 	case p.Deadline > 0 && delay >= m.ends().Sub(now):
 		return m, stop(ReasonDeadline)
 	}
-	return m, Decision{Action: Retry, Delay: delay}
+	return m, Decision{Action: ActionRetry, Delay: delay}
 }
 
 // longestDelay is the greatest delay that any failed attempt can be given.
@@ -187,7 +187,7 @@ func (m *Machine) State() State {
 func (m *Machine) Next(err error, now time.Time) Decision {
 	if err == nil {
 		m.succeeded()
-		return Decision{Action: Done}
+		return Decision{Action: ActionDone}
 	}
 	found := inspect(err)
 	if found.has(refused) && !m.acceptsRefusal(err) {
@@ -197,7 +197,7 @@ func (m *Machine) Next(err error, now time.Time) Decision {
 }
 
 // Refused is told that the attempt was not let through, by a breaker or by a
-// limit, and says what to do: Stop, unless If or a rule accepts the error, for
+// limit, and says what to do: ActionStop, unless If or a rule accepts the error, for
 // then the refusal is a failed attempt.
 func (m *Machine) Refused(err error, now time.Time) Decision {
 	found := inspect(err)
@@ -212,7 +212,7 @@ func (m *Machine) Refused(err error, now time.Time) Decision {
 
 func (m *Machine) refuse(found traits, reason Reason) Decision {
 	m.Cancel() // what was charged for was not done
-	return Decision{Action: Stop, Reason: reason, RetryAfter: found.hint}
+	return Decision{Action: ActionStop, Reason: reason, RetryAfter: found.hint}
 }
 
 // failed counts a failed attempt and decides about it.
@@ -220,7 +220,7 @@ func (m *Machine) failed(err error, found traits, now time.Time) Decision {
 	m.count(now)
 	d := m.decide(err, found, now)
 	d.RetryAfter = found.hint
-	if d.Action == Retry {
+	if d.Action == ActionRetry {
 		m.state.Slept = addSaturated(m.state.Slept, d.Delay)
 		if !now.IsZero() {
 			m.state.Due = now.Add(d.Delay)
@@ -309,7 +309,7 @@ func (m *Machine) decide(err error, found traits, now time.Time) Decision {
 	if counts != nil {
 		counts.Slept = addSaturated(counts.Slept, delay)
 	}
-	return Decision{Action: Retry, Delay: delay, Source: source}
+	return Decision{Action: ActionRetry, Delay: delay, Source: source}
 }
 
 // delay returns the delay that the schedule gives, or more if the error of the
@@ -337,7 +337,7 @@ func (m *Machine) delay(rule *Rule, counts *RuleState, hint time.Duration) (_ ti
 	return *prev, source
 }
 
-func stop(r Reason) Decision { return Decision{Action: Stop, Reason: r} }
+func stop(r Reason) Decision { return Decision{Action: ActionStop, Reason: r} }
 
 func addSaturated(a, b time.Duration) time.Duration {
 	if sum := a + b; sum >= a { // a, b ≥ 0

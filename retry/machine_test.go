@@ -37,26 +37,26 @@ func TestMachineDecides(t *testing.T) {
 		err      error
 		want     retry.Decision
 	}{
-		{"success", second, 0, nil, retry.Decision{Action: retry.Done}},
-		{"failure", second, 0, errFlaky, retry.Decision{Action: retry.Retry, Delay: sec}},
-		{"permanent", second, 0, retry.Permanent(errFlaky), retry.Decision{Action: retry.Stop, Reason: retry.ReasonNotRetryable}},
-		{"a cancellation of somebody else", second, 0, context.Canceled, retry.Decision{Action: retry.Retry, Delay: sec}},
-		{"attempt timed out", second, 0, context.DeadlineExceeded, retry.Decision{Action: retry.Retry, Delay: sec}},
-		{"refused", second, 0, &circuit.OpenError{RetryAfter: 5 * sec, State: circuit.Open}, retry.Decision{Action: retry.Stop, Reason: retry.ReasonCircuitOpen, RetryAfter: 5 * sec}},
-		{"hint raises the delay", second, 0, hint(5 * sec), retry.Decision{Action: retry.Retry, Delay: 5 * sec, Source: retry.SourceRetryAfter, RetryAfter: 5 * sec}},
-		{"hint below the delay", second, 0, hint(sec / 2), retry.Decision{Action: retry.Retry, Delay: sec, RetryAfter: sec / 2}},
-		{"hint beyond max_delay", second, 0, hint(4 * time.Minute), retry.Decision{Action: retry.Retry, Delay: 4 * time.Minute, Source: retry.SourceRetryAfter, RetryAfter: 4 * time.Minute}},
-		{"hint at the limit", second, 0, hint(5 * time.Minute), retry.Decision{Action: retry.Retry, Delay: 5 * time.Minute, Source: retry.SourceRetryAfter, RetryAfter: 5 * time.Minute}},
-		{"hint beyond the limit", second, 0, hint(5*time.Minute + 1), retry.Decision{Action: retry.Stop, Reason: retry.ReasonRetryAfter, RetryAfter: 5*time.Minute + 1}},
-		{"limit of one's own", retry.Policy{RetryAfterMax: sec}, 0, hint(2 * sec), retry.Decision{Action: retry.Stop, Reason: retry.ReasonRetryAfter, RetryAfter: 2 * sec}},
-		{"hint not to retry", second, 0, hint(-1), retry.Decision{Action: retry.Stop, Reason: retry.ReasonRetryAfter, RetryAfter: -1}},
-		{"hint past the budget", retry.Policy{Backoff: doubling(sec), Budget: 3 * sec}, 0, hint(5 * sec), retry.Decision{Action: retry.Stop, Reason: retry.ReasonBudget, RetryAfter: 5 * sec}},
-		{"hint past the deadline", second, 5 * sec, hint(5 * sec), retry.Decision{Action: retry.Stop, Reason: retry.ReasonCallerDeadline, RetryAfter: 5 * sec}},
-		{"hint on the last attempt", retry.Policy{Attempts: 1}, 0, hint(sec), retry.Decision{Action: retry.Stop, Reason: retry.ReasonAttempts, RetryAfter: sec}},
-		{"deadline now", retry.Policy{}, time.Nanosecond * 0, errFlaky, retry.Decision{Action: retry.Retry}},
-		{"deadline later", second, sec + 1, errFlaky, retry.Decision{Action: retry.Retry, Delay: sec}},
-		{"deadline met", second, sec, errFlaky, retry.Decision{Action: retry.Stop, Reason: retry.ReasonCallerDeadline}},
-		{"quota empty", retry.Policy{Quota: quota}, 0, errFlaky, retry.Decision{Action: retry.Stop, Reason: retry.ReasonQuota}},
+		{"success", second, 0, nil, retry.Decision{Action: retry.ActionDone}},
+		{"failure", second, 0, errFlaky, retry.Decision{Action: retry.ActionRetry, Delay: sec}},
+		{"permanent", second, 0, retry.Permanent(errFlaky), retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonNotRetryable}},
+		{"a cancellation of somebody else", second, 0, context.Canceled, retry.Decision{Action: retry.ActionRetry, Delay: sec}},
+		{"attempt timed out", second, 0, context.DeadlineExceeded, retry.Decision{Action: retry.ActionRetry, Delay: sec}},
+		{"refused", second, 0, &circuit.OpenError{RetryAfter: 5 * sec, State: circuit.Open}, retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonCircuitOpen, RetryAfter: 5 * sec}},
+		{"hint raises the delay", second, 0, hint(5 * sec), retry.Decision{Action: retry.ActionRetry, Delay: 5 * sec, Source: retry.SourceRetryAfter, RetryAfter: 5 * sec}},
+		{"hint below the delay", second, 0, hint(sec / 2), retry.Decision{Action: retry.ActionRetry, Delay: sec, RetryAfter: sec / 2}},
+		{"hint beyond max_delay", second, 0, hint(4 * time.Minute), retry.Decision{Action: retry.ActionRetry, Delay: 4 * time.Minute, Source: retry.SourceRetryAfter, RetryAfter: 4 * time.Minute}},
+		{"hint at the limit", second, 0, hint(5 * time.Minute), retry.Decision{Action: retry.ActionRetry, Delay: 5 * time.Minute, Source: retry.SourceRetryAfter, RetryAfter: 5 * time.Minute}},
+		{"hint beyond the limit", second, 0, hint(5*time.Minute + 1), retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonRetryAfter, RetryAfter: 5*time.Minute + 1}},
+		{"limit of one's own", retry.Policy{RetryAfterMax: sec}, 0, hint(2 * sec), retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonRetryAfter, RetryAfter: 2 * sec}},
+		{"hint not to retry", second, 0, hint(-1), retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonRetryAfter, RetryAfter: -1}},
+		{"hint past the budget", retry.Policy{Backoff: doubling(sec), Budget: 3 * sec}, 0, hint(5 * sec), retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonBudget, RetryAfter: 5 * sec}},
+		{"hint past the deadline", second, 5 * sec, hint(5 * sec), retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonCallerDeadline, RetryAfter: 5 * sec}},
+		{"hint on the last attempt", retry.Policy{Attempts: 1}, 0, hint(sec), retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonAttempts, RetryAfter: sec}},
+		{"deadline now", retry.Policy{}, time.Nanosecond * 0, errFlaky, retry.Decision{Action: retry.ActionRetry}},
+		{"deadline later", second, sec + 1, errFlaky, retry.Decision{Action: retry.ActionRetry, Delay: sec}},
+		{"deadline met", second, sec, errFlaky, retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonCallerDeadline}},
+		{"quota empty", retry.Policy{Quota: quota}, 0, errFlaky, retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonQuota}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestP23_HintWithJitterStaysWithinTheLimit(t *testing.T) {
 			}
 			return
 		}
-		if d.Action != retry.Retry || d.Delay < asked || d.Delay > max(5*time.Minute, asked) {
+		if d.Action != retry.ActionRetry || d.Delay < asked || d.Delay > max(5*time.Minute, asked) {
 			t.Fatalf("%v: %+v", asked, d)
 		}
 	})
@@ -123,7 +123,7 @@ func TestMachineBoundsAndResume(t *testing.T) {
 			if straight.State().Attempt != n || n > p.Attempts {
 				t.Fatalf("attempt %d of %d: %+v", n, p.Attempts, straight.State())
 			}
-			if d.Action == retry.Stop {
+			if d.Action == retry.ActionStop {
 				if d.Reason == retry.ReasonAttempts != (n == p.Attempts) {
 					t.Fatalf("attempt %d of %d: %+v", n, p.Attempts, d)
 				}
@@ -143,7 +143,7 @@ func TestMachineBoundsAndResume(t *testing.T) {
 			}
 			pause := time.Duration(rapid.Int64Range(0, int64(d.Delay)).Draw(t, "pause"))
 			var left retry.Decision
-			if resumed, left = retry.ResumeMachine(&q, s, now.Add(pause)); left.Action != retry.Retry || left.Delay != d.Delay-pause {
+			if resumed, left = retry.ResumeMachine(&q, s, now.Add(pause)); left.Action != retry.ActionRetry || left.Delay != d.Delay-pause {
 				t.Fatalf("resumed %v into a wait of %v: %+v", pause, d.Delay, left)
 			}
 			now = now.Add(d.Delay)
@@ -160,14 +160,14 @@ func TestResume(t *testing.T) {
 		after time.Duration
 		want  retry.Decision
 	}{
-		{"nothing done", retry.State{}, 0, retry.Decision{Action: retry.Retry}},
-		{"within the wait", state, sec, retry.Decision{Action: retry.Retry, Delay: 2 * sec}},
-		{"after the wait", state, 9 * sec, retry.Decision{Action: retry.Retry}},
-		{"just before the expiry", state, 10*sec - 1, retry.Decision{Action: retry.Retry}},
-		{"at the expiry", state, 10 * sec, retry.Decision{Action: retry.Stop, Reason: retry.ReasonExpired}},
-		{"attempts used up", retry.State{Attempt: 5}, 0, retry.Decision{Action: retry.Stop, Reason: retry.ReasonAttempts}},
-		{"clock set back a year", state, -365 * 24 * time.Hour, retry.Decision{Action: retry.Retry, Delay: 5 * time.Minute}},
-		{"nonsense", retry.State{Attempt: -5, Slept: -5}, 0, retry.Decision{Action: retry.Retry}},
+		{"nothing done", retry.State{}, 0, retry.Decision{Action: retry.ActionRetry}},
+		{"within the wait", state, sec, retry.Decision{Action: retry.ActionRetry, Delay: 2 * sec}},
+		{"after the wait", state, 9 * sec, retry.Decision{Action: retry.ActionRetry}},
+		{"just before the expiry", state, 10*sec - 1, retry.Decision{Action: retry.ActionRetry}},
+		{"at the expiry", state, 10 * sec, retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonExpired}},
+		{"attempts used up", retry.State{Attempt: 5}, 0, retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonAttempts}},
+		{"clock set back a year", state, -365 * 24 * time.Hour, retry.Decision{Action: retry.ActionRetry, Delay: 5 * time.Minute}},
+		{"nonsense", retry.State{Attempt: -5, Slept: -5}, 0, retry.Decision{Action: retry.ActionRetry}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestResume(t *testing.T) {
 	}
 	// The sum goes on where it was: 3s, and 4s more are 7, but not 8s more.
 	m, _ := retry.ResumeMachine(&p, state, noon.Add(3*sec))
-	if d := m.Next(errFlaky, noon.Add(3*sec)); d.Action != retry.Retry || d.Delay != 4*sec {
+	if d := m.Next(errFlaky, noon.Add(3*sec)); d.Action != retry.ActionRetry || d.Delay != 4*sec {
 		t.Fatalf("the decision is %+v", d)
 	}
 	if d := m.Next(errFlaky, noon.Add(7*sec)); d.Reason != retry.ReasonBudget {
@@ -194,12 +194,12 @@ func TestResume(t *testing.T) {
 	// Without BudgetExpires time that nobody ran does not count.
 	patient := p
 	patient.BudgetExpires = false
-	if _, d := retry.ResumeMachine(&patient, state, noon.Add(time.Hour)); d.Action != retry.Retry {
+	if _, d := retry.ResumeMachine(&patient, state, noon.Add(time.Hour)); d.Action != retry.ActionRetry {
 		t.Fatalf("after an hour in which nobody ran the decision is %+v", d)
 	}
 	// The expiry is a matter of the resume alone.
 	m, _ = retry.ResumeMachine(&p, state, noon.Add(3*sec))
-	if d := m.Next(errFlaky, noon.Add(time.Hour)); d.Action != retry.Retry {
+	if d := m.Next(errFlaky, noon.Add(time.Hour)); d.Action != retry.ActionRetry {
 		t.Fatalf("after a long attempt the decision is %+v", d)
 	}
 }
@@ -223,7 +223,7 @@ func TestMachineGoesOnForEver(t *testing.T) {
 	p := retry.Policy{Attempts: math.MaxInt, Backoff: backoff.Schedule{Initial: sec, Max: backoff.Unlimited}}
 	m, _ := retry.ResumeMachine(&p, retry.State{Attempt: math.MaxInt32 - 1, Slept: math.MaxInt64 - 1}, noon)
 	for range 100 {
-		if d := m.Next(errFlaky, noon); d.Action != retry.Retry || d.Delay != math.MaxInt64 {
+		if d := m.Next(errFlaky, noon); d.Action != retry.ActionRetry || d.Delay != math.MaxInt64 {
 			t.Fatalf("the decision is %+v", d)
 		}
 	}
@@ -257,7 +257,7 @@ func TestDoFollowsTheMachine(t *testing.T) {
 		var last retry.Decision
 		for at, n := time.Duration(0), 1; ; n++ {
 			starts = append(starts, at)
-			if last = m.Next(outcome(n), noon.Add(at)); last.Action != retry.Retry {
+			if last = m.Next(outcome(n), noon.Add(at)); last.Action != retry.ActionRetry {
 				break
 			}
 			at += last.Delay
@@ -272,7 +272,7 @@ func TestDoFollowsTheMachine(t *testing.T) {
 			})
 			s.check(t, starts...)
 			var e *retry.Error
-			if (err == nil) != (last.Action == retry.Done) || errors.As(err, &e) && e.Reason != last.Reason {
+			if (err == nil) != (last.Action == retry.ActionDone) || errors.As(err, &e) && e.Reason != last.Reason {
 				t.Errorf("Do ended with %v, the machine with %+v", err, last)
 			}
 		})

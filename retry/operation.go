@@ -70,7 +70,7 @@ func (op *operation) begin(ctx context.Context, o *Operation, s *start) bool {
 	}
 	switch {
 	case resumed:
-		return op.decision.Action == Retry && op.wait()
+		return op.decision.Action == ActionRetry && op.wait()
 	case s == nil:
 		return true
 	case s.state.Attempt == 0:
@@ -85,7 +85,7 @@ func (op *operation) begin(ctx context.Context, o *Operation, s *start) bool {
 		return op.failed(s.second)
 	}
 	op.machine.state.Due = now.Add(op.decision.Delay)
-	return op.decision.Action == Retry && op.scheduled(now)
+	return op.decision.Action == ActionRetry && op.scheduled(now)
 }
 
 // end ends what drive has begun for the operation.
@@ -177,7 +177,7 @@ func (op *operation) refused(refusal error) bool {
 	if op.machine.state.Attempt == number { // otherwise no attempt was used
 		op.history.add(Attempt{Number: number, Start: now, Err: refusal})
 	}
-	return op.decision.Action == Retry && op.scheduled(now)
+	return op.decision.Action == ActionRetry && op.scheduled(now)
 }
 
 // open returns the context of the next attempt.
@@ -269,7 +269,7 @@ func (op *operation) failed(err error) bool {
 		return false
 	}
 	op.decision = op.machine.Next(err, now)
-	return op.decision.Action == Retry && op.scheduled(now)
+	return op.decision.Action == ActionRetry && op.scheduled(now)
 }
 
 // note keeps and tells a failed attempt, and returns the time.
@@ -382,7 +382,7 @@ func (op *operation) ended() bool {
 // interrupt sets the end of the operation. What the last error asked for stays
 // known.
 func (op *operation) interrupt(reason Reason, cause error) {
-	op.decision = Decision{Action: Stop, Reason: reason, RetryAfter: op.decision.RetryAfter}
+	op.decision = Decision{Action: ActionStop, Reason: reason, RetryAfter: op.decision.RetryAfter}
 	op.cause = cause
 }
 

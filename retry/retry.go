@@ -152,7 +152,7 @@ func again[T any](ctx context.Context, p *Policy, fn Func[T], failure error) (T,
 	}
 	m := Machine{policy: p}
 	d := m.Next(failure, time.Time{})
-	if second == nil && d.Action == Retry && d.Delay == 0 && ctx.Err() == nil {
+	if second == nil && d.Action == ActionRetry && d.Delay == 0 && ctx.Err() == nil {
 		v, err := call(ctx, fn)
 		if err == nil {
 			return v, nil

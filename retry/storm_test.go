@@ -71,9 +71,9 @@ func (s *storm) client(p *retry.Policy) {
 				}
 				s.after(now, s.way(), func(now time.Duration) { // the answer has come
 					switch d := m.Next(err, noon.Add(now)); d.Action {
-					case retry.Retry:
+					case retry.ActionRetry:
 						s.after(now, d.Delay, read)
-					case retry.Done:
+					case retry.ActionDone:
 						s.end = now
 					}
 				})

@@ -62,7 +62,7 @@ func (m *Machine) judge(st retry.State, o Outcome, now time.Time) Judged {
 	prev := st.Prev
 	d, after := decideRetry(m.cfg.Retry, st, withHint(o.Err, o.RetryAfter), now)
 	j.State, j.Reason = after, d.Reason
-	if d.Action == retry.Retry {
+	if d.Action == retry.ActionRetry {
 		j.Again, j.Delay, j.Reason = true, d.Delay, retry.ReasonNone
 		j.wait = event.Waited(m.cfg.Retry, after, d.Delay, prev, d.RetryAfter)
 	}

@@ -18,7 +18,7 @@ func Refused(p retry.Policy, open time.Duration) time.Duration {
 	}
 	began := time.Unix(0, 0)
 	m := retry.NewMachine(&p, began)
-	for m.Next(&circuit.OpenError{State: circuit.Open, RetryAfter: open}, began.Add(m.State().Slept)).Action == retry.Retry {
+	for m.Next(&circuit.OpenError{State: circuit.Open, RetryAfter: open}, began.Add(m.State().Slept)).Action == retry.ActionRetry {
 	}
 	return m.State().Slept
 }

@@ -96,7 +96,7 @@ func (m *Machine) reopen(v *Verdict, s ItemState, now time.Time) {
 		s.Class = ClassRecoveries
 		s.Message = fmt.Sprintf("%s (%d times)", s.Message, v.Recoveries)
 	case m.cfg.Retry != nil && s.Retry.Attempt > 0:
-		if _, d := retry.ResumeMachine(m.cfg.Retry, s.Retry, now); d.Action == retry.Stop {
+		if _, d := retry.ResumeMachine(m.cfg.Retry, s.Retry, now); d.Action == retry.ActionStop {
 			v.Reason = d.Reason
 			v.Fate, v.Handler = m.fateOfFailed()
 		}

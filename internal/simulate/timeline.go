@@ -61,7 +61,7 @@ func Failures(p retry.Policy, keep int) Timeline {
 		prev := m.State().Prev
 		d := m.Next(errFailed, began.Add(m.State().Slept))
 		t.Attempts = m.State().Attempt
-		if d.Action != retry.Retry {
+		if d.Action != retry.ActionRetry {
 			t.Reason, t.Total = d.Reason, m.State().Slept
 			return t
 		}

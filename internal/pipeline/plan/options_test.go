@@ -67,7 +67,7 @@ func TestSchedules(t *testing.T) {
 		var waits []string
 		for {
 			d := m.Next(errors.New("down"), time.Time{})
-			if d.Action != retry.Retry {
+			if d.Action != retry.ActionRetry {
 				break
 			}
 			waits = append(waits, fmt.Sprint(d.Delay.Seconds()))
