@@ -175,7 +175,7 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	                           foreach runs its steps for these and no others, in every life of the run
 //	round_started              Step (the round, see [RoundOf]); of a foreach Data (its value in short, and the value's digest); of a handler
 //	                           Attempts (those made at the step before); of an iteration Data (the state of the repository)
-//	round_finished             Step, Status, DurationMS, Class, Message; of a foreach Data (the digest of the value, the output of the round);
+//	round_finished             Step, Status, DurationMS, Class, Message; of a foreach Data (the digest of the value);
 //	                           of an iteration Data (whether it has changed the repository)
 //	items_ready                Total, Data (digest of the list)
 //	items_compared             Total (the items that are unchanged since an earlier run), Message, Data (the runs that were looked at,

@@ -120,7 +120,7 @@ func (f *loop) round(ctx context.Context, i int) error {
 		e.Status, e.Class, e.Message = event.Failed, retry.Class(err), Cause(err).Error()
 	}
 	if !f.x.Bare {
-		e.Data = Data(roundData{Value: digest, Sealed: f.x.Seal(map[string]any{"output": f.outs[i]})})
+		e.Data = Data(roundData{Value: digest}) // what it gave is in the records of its steps
 	}
 	f.x.record(e)
 	return err
@@ -138,7 +138,6 @@ func (p Site) roundOutput() string {
 type roundData struct {
 	For   string `json:"for,omitempty"`
 	Value string `json:"value"` // the digest of the value
-	Sealed
 }
 
 // identity is the digest of a value, its secrets masked.
@@ -160,25 +159,30 @@ func (f *loop) takeOver(rec journal.StepRecord) error {
 		if err := json.Unmarshal(r.Data, &d); err != nil || i >= len(f.list) || d.Value != f.x.identity(f.list[i]) {
 			return fmt.Errorf("the record of round %d of %s is of another value than that of its list", i, f.path)
 		}
-		f.outs[i] = value.Text(f.x.Open(d.Sealed)["output"])
+		f.outs[i] = f.gave(i)
 		f.over[i], f.errs[i] = true, nil
 		if r.Status == event.Failed {
 			f.errs[i] = &failure.Failure{Class: r.Class, Message: r.Error}
 		}
-		f.count(i)
 	}
 	return nil
 }
 
-// count counts the steps of a round that is over.
-func (f *loop) count(i int) {
+// gave is what a round gave that is over, by the records of its steps, which are counted.
+func (f *loop) gave(i int) string {
 	q := f.p.Round(i)
 	for _, s := range f.a.Do {
 		path := q.Path(s.Path)
-		if rec, ok := q.recorded(path); ok {
-			f.x.Replay(q, path, rec)
+		rec, ok := q.recorded(path)
+		if !ok {
+			continue
+		}
+		var d record
+		if _, done := f.x.Replay(q, path, rec); !done && json.Unmarshal(rec.Data, &d) == nil {
+			f.x.setAgain(q, &d) // of one that failed
 		}
 	}
+	return q.roundOutput()
 }
 
 // lastOutput is the output of the step that ran last.
