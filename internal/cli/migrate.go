@@ -26,25 +26,31 @@ type migrated struct {
 	// Formerly are protections of the file that Prodigy ignored.
 	Formerly diag.List `json:"formerly_ignored"`
 
-	text []byte
+	github bool // it was a job of GitHub Actions
+	text   []byte
 }
 
 func (a *app) migrateCmd() *cobra.Command {
 	write := false
 	cmd := &cobra.Command{
 		Use:   "migrate FILE...",
-		Short: "Write workflow files of Prodigy in the present spelling",
+		Short: "Rewrite workflows of Prodigy in the present spelling, and jobs of GitHub",
 		Long: `Prints workflow files as bide would have them written: keys and words by their present
 names, prompts that are nothing but a text as claude: steps, times with their units, and
 what stands inside backoff:, test:, metadata: or workflow: beside them. Comments and layout
 stay. The report, on standard error, has each change, what has an older form and is left
 as it is, and what works here and was ignored by Prodigy.
 
-A file need not be migrated to run: old spellings go on to work. What is written is read
+A file need not be migrated to run: old spellings keep working. What is written is read
 again, and must mean the same; a file with errors is not rewritten. A file in the present
-spelling stays as it is.`,
+spelling stays as it is.
+
+A workflow of GitHub Actions with one job is written as a workflow: its steps with run:,
+their env:, working-directory:, timeout-minutes: and continue-on-error:. The report says what
+is left out, such as uses: and if:.`,
 		Example: `  bide migrate review.yml
-  bide migrate -w workflows/*.yml`,
+  bide migrate -w workflows/*.yml
+  bide migrate .github/workflows/test.yml > test.yml`,
 		RunE: func(_ *cobra.Command, args []string) error { return a.migrate(args, write) },
 	}
 	cmd.Flags().BoolVarP(&write, "write", "w", false, "write the files instead of printing them")
@@ -71,6 +77,9 @@ func (a *app) migrate(paths []string, write bool) error {
 		}
 		all = append(all, *m)
 		switch {
+		case write && m.github:
+			fmt.Fprintf(a.err, "bide: %s is left as it is, for GitHub; write the workflow beside it: bide migrate %s > FILE\n", path, path)
+			status = 2
 		case write && m.Changed:
 			if err := writeOver(path, m.text); err != nil {
 				return err
@@ -103,6 +112,9 @@ func migrateFile(path string) (*migrated, diag.List, error) {
 	src, err := os.ReadFile(path)
 	if err != nil {
 		return nil, nil, usageError{err}
+	}
+	if job, err := githubJob(path, src); job != nil || err != nil {
+		return job, nil, err
 	}
 	file, m, problems := parseToMigrate(path, src)
 	if file == nil || problems.HasErrors() {
@@ -220,6 +232,10 @@ func (a *app) reportMigrated(m *migrated) {
 		for _, r := range each {
 			fmt.Fprintf(a.err, "  line %d: %s → %s\n", r.Line, oneLine(r.From), oneLine(r.To))
 		}
+	}
+	if m.github {
+		list("a job of GitHub, of which this is different here", m.Left)
+		return
 	}
 	list("rewritten", m.Done)
 	list("older forms that go on to work, and how they are written now", m.Left)

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/workflow"
+	"go.yaml.in/yaml/v3"
+)
+
+// githubKeys are the keys of a job of GitHub Actions, and of its steps, that have a
+// twin here, by name.
+var githubKeys = map[string]string{
+	"name": "name", "id": "id", "run": "shell", "env": "env", "working-directory": "working_dir", "continue-on-error": "continue_on_error", "timeout-minutes": "timeout",
+}
+
+// githubJob gives the only job of a workflow of GitHub Actions as a workflow; nil where
+// the text is none.
+func githubJob(path string, text []byte) (*migrated, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil || len(doc.Content) == 0 {
+		return nil, nil // what is wrong with it is told by the reader of workflows
+	}
+	jobs := member(doc.Content[0], "jobs")
+	if jobs == nil || jobs.Kind != yaml.MappingNode || member(doc.Content[0], "commands") != nil {
+		return nil, nil
+	}
+	if len(jobs.Content) != 2 {
+		return nil, usagef("%s has %d jobs; a workflow here is one job: put each into a file of its own", path, len(jobs.Content)/2)
+	}
+	m := &migrated{Path: path, Changed: true, github: true, Done: []workflow.Rewrite{}, Left: []workflow.Rewrite{}}
+	job := jobs.Content[1]
+	if job.Kind != yaml.MappingNode || member(job, "steps") == nil {
+		return nil, usagef("%s: the job %s has no steps", path, jobs.Content[0].Value)
+	}
+	out := m.ofGitHub(job, map[string]bool{"steps": true})
+	if member(out, "name") == nil {
+		out.Content = append([]*yaml.Node{yamlWord("name"), yamlWord(jobs.Content[0].Value)}, out.Content...)
+	}
+	steps := &yaml.Node{Kind: yaml.SequenceNode}
+	for _, s := range member(job, "steps").Content {
+		if member(s, "run") == nil {
+			m.leave(s, "a step without run:", "left out; write what it does as shell:")
+			continue
+		}
+		steps.Content = append(steps.Content, m.ofGitHub(s, nil))
+	}
+	if len(steps.Content) == 0 {
+		return nil, usagef("%s: no step of the job %s has run:, so there is nothing to write", path, jobs.Content[0].Value)
+	}
+	out.Content = append(out.Content, yamlWord("commands"), steps)
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(out); err != nil {
+		return nil, err
+	}
+	m.text = b.Bytes()
+	if _, _, problems := parseToMigrate(path, m.text); problems.HasErrors() {
+		return nil, fmt.Errorf("%s: the job cannot be written as a workflow: %w", path, problems)
+	}
+	return m, nil
+}
+
+// ofGitHub writes the keys of a job or a step by their names here; what has no twin is
+// left out and reported.
+func (m *migrated) ofGitHub(n *yaml.Node, apart map[string]bool) *yaml.Node {
+	out := &yaml.Node{Kind: yaml.MappingNode}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, val := n.Content[i], n.Content[i+1]
+		name := githubKeys[key.Value]
+		switch {
+		case apart[key.Value]:
+			continue
+		case name == "", key.Value == "continue-on-error" && val.Tag != "!!bool", key.Value == "timeout-minutes" && val.Tag != "!!int":
+			m.leave(key, key.Value, "left out")
+			continue
+		case key.Value == "timeout-minutes":
+			val = yamlWord(val.Value + "m")
+		case strings.Contains(val.Value, "${{"):
+			m.leave(key, key.Value, "kept with its expression ${{ … }}, which only GitHub knows")
+		}
+		out.Content = append(out.Content, yamlWord(name), val)
+	}
+	return out
+}
+
+// leave notes what is not written as it was.
+func (m *migrated) leave(at *yaml.Node, from, to string) {
+	m.Left = append(m.Left, workflow.Rewrite{Line: at.Line, From: from, To: to})
+}
+
+func member(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+func yamlWord(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
