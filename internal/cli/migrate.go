@@ -34,7 +34,7 @@ func (a *app) migrateCmd() *cobra.Command {
 	write := false
 	cmd := &cobra.Command{
 		Use:   "migrate FILE...",
-		Short: "Rewrite workflows of Prodigy in the present spelling, and jobs of GitHub",
+		Short: "Rewrite files of Prodigy, and jobs of GitHub, for bide",
 		Long: `Prints workflow files as bide would have them written: keys and words by their present
 names, prompts that are nothing but a text as claude: steps, times with their units, and
 what stands inside backoff:, test:, metadata: or workflow: beside them. Comments and layout
