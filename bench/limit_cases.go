@@ -85,7 +85,7 @@ func hedgeGroup() group {
 				b.Fatal(err)
 			}
 			ctx := context.Background()
-			repeat(func() bool { _, err := hedge.Do(ctx, h, succeed); return err == nil })(b)
+			repeat(func() bool { _, err := hedge.Get(ctx, h, succeed); return err == nil })(b)
 		}},
 		{"failsafe-go", func(b *testing.B) {
 			executor := failsafe.With(hedgepolicy.NewWithDelay[int](time.Second))

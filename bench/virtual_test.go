@@ -146,7 +146,7 @@ func TestTail(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return func(f func(context.Context) (int, error)) error { _, err := hedge.Do(t.Context(), h, f); return err }
+		return func(f func(context.Context) (int, error)) error { _, err := hedge.Get(t.Context(), h, f); return err }
 	})
 	run("failsafe-go, quantile", func(t *testing.T) func(func(context.Context) (int, error)) error {
 		executor := failsafe.With(hedgepolicy.NewWithDelayQuantile[int](0.95, 100, 20))

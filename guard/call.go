@@ -164,7 +164,7 @@ func hedged[T any](ctx context.Context, g *Guard, stages []stage, fn func(contex
 	}
 	if s.hedge != nil {
 		next := inner
-		inner = func(ctx context.Context) (T, error) { return hedge.Do(ctx, s.hedge, told(g.observer, next)) }
+		inner = func(ctx context.Context) (T, error) { return hedge.Get(ctx, s.hedge, told(g.observer, next)) }
 	}
 	return staged(ctx, g, s, nil, inner)
 }

@@ -2,7 +2,7 @@
 // takes what comes first. (After Dean and Barroso, "The Tail at Scale", 2013.)
 //
 //	h, err := hedge.New(hedge.Config{})
-//	v, err := hedge.Do(ctx, h, fetch)
+//	v, err := hedge.Get(ctx, h, fetch)
 //
 // The second attempt begins when the first has taken longer than most do, by
 // default longer than 95 of 100, which the hedge learns. A quota bounds how many
@@ -149,12 +149,18 @@ func (h *Hedge) took(d time.Duration) {
 // first.
 var ErrLost = fmt.Errorf("hedge: another attempt came first: %w", context.Canceled)
 
-// Do calls fn, and again beside it as the hedge says, and returns what succeeds
-// first. The contexts of the others then end, and Do waits for them: when it
+// Do is [Get] for a function without a value.
+func Do(ctx context.Context, h *Hedge, fn func(context.Context) error) error {
+	_, err := Get(ctx, h, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
+	return err
+}
+
+// Get calls fn, and again beside it as the hedge says, and returns what succeeds
+// first. The contexts of the others then end, and Get waits for them: when it
 // returns, nothing of it runs. If all fail, the error is that of the first. A
 // panic is a failed attempt, with a *[retry.PanicError], and so is one of
 // Config.HedgeIf.
-func Do[T any](ctx context.Context, h *Hedge, fn func(context.Context) (T, error)) (T, error) {
+func Get[T any](ctx context.Context, h *Hedge, fn func(context.Context) (T, error)) (T, error) {
 	r := &race[T]{hedge: h, fn: fn, delay: h.begin()}
 	r.ctx, r.lose = context.WithCancelCause(ctx)
 	defer r.lose(nil)

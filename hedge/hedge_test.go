@@ -65,7 +65,7 @@ func TestTheTailIsCut(t *testing.T) {
 		before := p99(fetch)
 		calls = 0
 		h := newHedge(t, hedge.Config{Ratio: 0.06})
-		after := p99(func(ctx context.Context) (int, error) { return hedge.Do(ctx, h, fetch) })
+		after := p99(func(ctx context.Context) (int, error) { return hedge.Get(ctx, h, fetch) })
 		t.Logf("p99 %v, hedged %v, %.1f%% more calls", before, after, float64(calls-20000)/200)
 		if after > before/2 || calls > 21200 {
 			t.Errorf("p99 %v, hedged %v with %d calls for 20000", before, after, calls)
@@ -78,7 +78,7 @@ func TestTheFirstToSucceedWins(t *testing.T) {
 		h := newHedge(t, hedge.Config{Delay: time.Second, Ratio: 1})
 		began := time.Now()
 		var calls, lost atomic.Int32
-		v, err := hedge.Do(t.Context(), h, func(ctx context.Context) (int32, error) {
+		v, err := hedge.Get(t.Context(), h, func(ctx context.Context) (int32, error) {
 			n := calls.Add(1)
 			if n == 1 {
 				if err := sleep(ctx, time.Minute); errors.Is(err, hedge.ErrLost) {
@@ -119,10 +119,10 @@ func TestEndings(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				test.config.Ratio = 1
 				h := newHedge(t, test.config)
-				hedge.Do(t.Context(), h, func(context.Context) (int, error) { return 0, nil }) // saves up
+				hedge.Get(t.Context(), h, func(context.Context) (int, error) { return 0, nil }) // saves up
 				began := time.Now()
 				var calls atomic.Int32
-				_, err := hedge.Do(t.Context(), h, func(ctx context.Context) (int, error) {
+				_, err := hedge.Get(t.Context(), h, func(ctx context.Context) (int, error) {
 					n := calls.Add(1) - 1
 					if err := sleep(ctx, test.takes[n]); err != nil {
 						return 0, err
@@ -143,7 +143,7 @@ func TestQuota(t *testing.T) {
 		h := newHedge(t, hedge.Config{Delay: time.Second})
 		var calls atomic.Int32
 		for range 200 {
-			if _, err := hedge.Do(t.Context(), h, func(ctx context.Context) (int, error) { calls.Add(1); return 0, sleep(ctx, time.Minute) }); err != nil {
+			if _, err := hedge.Get(t.Context(), h, func(ctx context.Context) (int, error) { calls.Add(1); return 0, sleep(ctx, time.Minute) }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -157,7 +157,7 @@ func TestPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHedge(t, hedge.Config{Delay: time.Second})
 		var calls atomic.Int32
-		v, err := hedge.Do(t.Context(), h, func(ctx context.Context) (int, error) {
+		v, err := hedge.Get(t.Context(), h, func(ctx context.Context) (int, error) {
 			if calls.Add(1) == 2 {
 				panic("boom")
 			}
@@ -166,14 +166,14 @@ func TestPanics(t *testing.T) {
 		if v != 7 || err != nil {
 			t.Errorf("%v, %v", v, err)
 		}
-		_, err = hedge.Do(t.Context(), h, func(context.Context) (int, error) { panic("boom") })
+		_, err = hedge.Get(t.Context(), h, func(context.Context) (int, error) { panic("boom") })
 		var panicked *retry.PanicError
 		if !errors.As(err, &panicked) || !strings.Contains(string(panicked.Stack), "TestPanics") {
 			t.Errorf("the error is %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		if _, err := hedge.Do(ctx, h, func(ctx context.Context) (int, error) { return 0, sleep(ctx, time.Hour) }); err != context.DeadlineExceeded {
+		if _, err := hedge.Get(ctx, h, func(ctx context.Context) (int, error) { return 0, sleep(ctx, time.Hour) }); err != context.DeadlineExceeded {
 			t.Error(err)
 		}
 	})
@@ -189,10 +189,10 @@ func TestHedgeIf(t *testing.T) {
 			asked = append(asked, err)
 			return false
 		}})
-		if _, err := hedge.Do(t.Context(), h, func(context.Context) (int, error) { return 0, nil }); err != nil {
+		if _, err := hedge.Get(t.Context(), h, func(context.Context) (int, error) { return 0, nil }); err != nil {
 			t.Error(err)
 		}
-		if _, err := hedge.Do(t.Context(), h, func(context.Context) (int, error) { return 0, down }); err != down {
+		if _, err := hedge.Get(t.Context(), h, func(context.Context) (int, error) { return 0, down }); err != down {
 			t.Error(err)
 		}
 		if !slices.Equal(asked, []error{down}) {
@@ -201,13 +201,13 @@ func TestHedgeIf(t *testing.T) {
 
 		h = newHedge(t, hedge.Config{Delay: time.Second, Ratio: 1, HedgeIf: func(err error) bool { panic("in HedgeIf") }})
 		var panicked *retry.PanicError
-		if _, err := hedge.Do(t.Context(), h, func(context.Context) (int, error) { return 0, down }); !errors.As(err, &panicked) {
+		if _, err := hedge.Get(t.Context(), h, func(context.Context) (int, error) { return 0, down }); !errors.As(err, &panicked) {
 			t.Errorf("the error is %v", err)
 		}
 		// The second attempt fails in the goroutine of a timer, beside a first one
 		// that comes to its end.
 		var calls atomic.Int32
-		v, err := hedge.Do(t.Context(), h, func(ctx context.Context) (int, error) {
+		v, err := hedge.Get(t.Context(), h, func(ctx context.Context) (int, error) {
 			if calls.Add(1) == 2 {
 				return 0, down
 			}
@@ -226,4 +226,25 @@ func TestImpossible(t *testing.T) {
 			t.Errorf("%q is not in %v", word, err)
 		}
 	}
+}
+
+// Do is Get without a value: the error of the call, or none.
+func TestDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("down")
+		h := newHedge(t, hedge.Config{Delay: time.Second, Ratio: 1})
+		var calls atomic.Int32
+		err := hedge.Do(t.Context(), h, func(ctx context.Context) error {
+			if calls.Add(1) == 1 {
+				return sleep(ctx, time.Minute)
+			}
+			return nil
+		})
+		if err != nil || calls.Load() != 2 {
+			t.Errorf("%v after %d calls", err, calls.Load())
+		}
+		if err := hedge.Do(t.Context(), h, func(context.Context) error { return down }); err != down {
+			t.Error(err)
+		}
+	})
 }
