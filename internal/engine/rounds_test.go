@@ -62,6 +62,17 @@ var roundsFlows = map[string]roundsFlow{
 		files: []string{"boxes/x/a", "boxes/x/b", "boxes/y/c"},
 		check: moved("a", "b", "c"),
 	},
+	"values of all kinds, a secret in one": {
+		text: "secrets: {S: hush-hush-hush}\nenv: {T: hush-hush-hush}\ncommands:\n  - foreach: 'echo \"[12345678901234567890, 1.50, [2, 3], \\\"$T\\\", null, \\\"x y\\\"]\"'\n    do:\n      - shell: printf '%s\\n' \"${item}\" | wc -c >> $EV/log\n",
+		check: func(b *bench, _ []event.Event) string {
+			lines := b.lines()
+			slices.Sort(lines)
+			if got := strings.Join(strings.Fields(strings.Join(slices.Compact(lines), " ")), " "); got != "1 15 21 4 5" {
+				return "the values have " + got + " bytes"
+			}
+			return ""
+		},
+	},
 	"rounds that fail and may": {
 		text:   "commands:\n  - foreach: {foreach: ls $EV/inbox, continue_on_error: true, do: [{shell: 'rm -f $EV/inbox/${item}; echo ${item} >> $EV/log; test ${item} != b'}]}\n  - shell: test ${foreach.succeeded} = 2 && test ${foreach.failed} = 1 && test ${foreach.total} = 3",
 		files:  []string{"inbox/a", "inbox/b", "inbox/c"},
