@@ -271,7 +271,7 @@ func (x *mapRun) restore(ctx context.Context) error {
 	}
 	rec := mapper.Recorded{
 		Items: st.Items.All(), Breaker: st.Breakers[mapper.Breaker].Data, Hold: st.Hold, Pause: x.r.x.Agents.Pause(),
-		Event: earlier.Event, TakeOver: x.takeOver,
+		Event: earlier.Event, TakeOver: x.takeOver, Results: earlier.Results(ctx),
 		GoOn: x.r.resumed() && st.Status != "" && st.Status != event.Running,
 	}
 	if err := x.m.Restore(ctx, rec); err != nil || st.Items.Counts().Succeeded == 0 {

@@ -19,8 +19,15 @@ type Signature struct {
 // Sign gives the signature of a failed step. message is that of the failure, which ends
 // with the last line of the error output, or else of the output.
 func Sign(class, step, message string) Signature {
+	// What ended the retries is no cause, but what the last of them died of.
+	if _, last, ok := strings.Cut(message, lastError); ok {
+		message = last
+	}
 	return Signature{class, unplaced(step), Pattern(message)}
 }
+
+// lastError stands in the message of package retry before the error of the last attempt.
+const lastError = "; the last error was: "
 
 // unplaced is the path of a step without its round: in each round it is the same step.
 func unplaced(step string) string {

@@ -41,6 +41,9 @@ func TestSignature(t *testing.T) {
 	if a, b := Sign("exit", "commands[1].do[0]@3", "x"), Sign("exit", "commands[1].do[0]@17", "x"); a != b {
 		t.Errorf("the rounds of a foreach: %v and %v", a, b)
 	}
+	if b := Sign("exit", a.Step, "3 attempts failed; the last error was: exit status 1: shard 9"); a != b {
+		t.Errorf("a failure after retries: %v and %v", a, b)
+	}
 	for message, weak := range map[string]bool{
 		"": true, "exit status 1": true, "claude: exit status 1": true, "ended by signal killed": true, "it failed": true,
 		"exit status 1: no": false, "ended by signal killed: out of memory": false, "timed out after 3s and was stopped": false,

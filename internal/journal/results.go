@@ -11,6 +11,7 @@ import (
 
 // Result is what became of a work item: its last item_finished.
 type Result struct {
+	Seq        int64 // the number of that event
 	Index      int
 	ID         string
 	Label      string // what a person knows the item by; "" for its id
@@ -50,7 +51,7 @@ func (r *Reader) Results(ctx context.Context) iter.Seq2[Result, error] {
 // ResultOf is the result that an item_finished tells.
 func ResultOf(e event.Event) Result {
 	return Result{
-		Index: e.Index, ID: e.Item, Label: e.Label, Status: e.Status, Attempts: e.Attempts, DurationMS: e.DurationMS,
+		Seq: e.Seq, Index: e.Index, ID: e.Item, Label: e.Label, Status: e.Status, Attempts: e.Attempts, DurationMS: e.DurationMS,
 		Class: e.Class, Message: e.Message, Data: e.Data,
 	}
 }

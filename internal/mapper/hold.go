@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
 )
@@ -125,6 +127,57 @@ func (x *Map) changeHold(change func(time.Time) (policy.HoldChange, error)) (hel
 	case <-x.done:
 	}
 	return held
+}
+
+// restoreEnds tells the machine how the last attempts ended before the run went down. For
+// a run that had stopped and goes on, they are past.
+func (x *Map) restoreEnds(ctx context.Context, rec *Recorded) error {
+	if x.Policy.SameError == nil || rec.GoOn || len(rec.Hold) > 0 || rec.Results == nil {
+		return nil
+	}
+	type ended struct {
+		policy.Ended
+		seq int64
+	}
+	var ends []ended
+	sign := func(class, message string, letter json.RawMessage) failure.Signature {
+		var l struct{ Step string }
+		_ = json.Unmarshal(letter, &l) // without it, the step is not known
+		return failure.Sign(class, l.Step, message)
+	}
+	for r, err := range rec.Results {
+		if err != nil {
+			return err
+		}
+		e := ended{policy.Ended{Item: r.Index - 1}, r.Seq}
+		switch journal.StatusOf(r.Status) {
+		case journal.ItemSucceeded:
+		case journal.ItemDeadLettered:
+			e.Fate, e.Attempts, e.Signature = policy.ItemDeadLettered, r.Attempts-x.before[r.Index], sign(r.Class, r.Message, r.Data)
+		case journal.ItemFailed:
+			e.Fate, e.Attempts, e.Signature = policy.ItemFailed, r.Attempts-x.before[r.Index], sign(r.Class, r.Message, r.Data)
+		default:
+			continue
+		}
+		ends = append(ends, e)
+	}
+	for index, it := range rec.Items {
+		if it.Failed == 0 || it.Status.Done() || it.Retry.Failures == 0 {
+			continue
+		}
+		e, err := rec.Event(ctx, it.Failed)
+		if err != nil {
+			return err
+		}
+		ends = append(ends, ended{policy.Ended{Item: index - 1, Fate: policy.ItemRetry, Attempts: it.Retry.Failures, Signature: sign(e.Class, e.Message, e.Data)}, it.Failed})
+	}
+	slices.SortFunc(ends, func(a, b ended) int { return cmp.Compare(a.seq, b.seq) })
+	list := make([]policy.Ended, len(ends))
+	for i, e := range ends {
+		list[i] = e.Ended
+	}
+	x.machine.RestoreEnds(list)
+	return nil
 }
 
 // restoreHold puts the hold where it stood.

@@ -21,6 +21,8 @@ type Recorded struct {
 	Breaker json.RawMessage // of the last breaker_changed of the map; nil for none
 	Pause   event.Pause
 	Hold    json.RawMessage // of the last fact of a hold that lasts; nil for none
+	// Results gives the items that have ended, for a map that may be held.
+	Results iter.Seq2[journal.Result, error]
 	// Event reads the event of a number.
 	Event func(ctx context.Context, seq int64) (event.Event, error)
 	// TakeOver finishes an item whose work was being merged when the process
@@ -53,6 +55,9 @@ func (x *Map) Restore(ctx context.Context, rec Recorded) error {
 		}
 	}
 	x.machine.Resume(rec.GoOn)
+	if err := x.restoreEnds(ctx, &rec); err != nil {
+		return err
+	}
 	return x.restoreHold(rec.Hold)
 }
 

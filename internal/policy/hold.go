@@ -467,6 +467,35 @@ func (m *Machine) EndHold() (HoldChange, error) {
 	return v.Holds[0], nil
 }
 
+// Ended is an item whose attempt ended before the run went down.
+type Ended struct {
+	Item int
+	// Signature is that of its failure; zero where it succeeded.
+	Signature failure.Signature
+	Fate      Fate
+	Attempts  int // that failed
+}
+
+// RestoreEnds tells the machine how the last attempts ended, in their order, so that what
+// begins to fail alike is known after a resume as well. It is called after all items are
+// restored, before the first Started. What is given back of them begins anew.
+func (m *Machine) RestoreEnds(ends []Ended) {
+	h := m.hold
+	if h == nil || h.on != nil {
+		return
+	}
+	for _, e := range ends[max(len(ends)-h.cfg.window(), 0):] {
+		if e.Signature.Weak() {
+			e.Signature = failure.Signature{}
+		}
+		w := witness{item: e.Item, sign: e.Signature, fate: e.Fate, tries: e.Attempts, prior: record{item: uint32(e.Item), first: longAgo}}
+		if i := m.waiting.find(e.Item); i >= 0 {
+			w.prior.began, w.prior.recoveries = m.waiting[i].began, m.waiting[i].recoveries
+		}
+		h.recent = append(h.recent, w)
+	}
+}
+
 // RestoreHold puts the hold where it stood when the run went down. It is called after
 // all items are restored, before the first Started.
 func (m *Machine) RestoreHold(s HoldState) error {
