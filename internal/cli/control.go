@@ -27,7 +27,7 @@ func (a *app) controlCmd() *cobra.Command {
 		Long: `Asks the process of a run to change what it does:
 
   pause       start nothing new: no item, step or attempt; what is running ends
-  continue    start again; of a map that is held by same_error: end the hold
+  continue    start again; where the map is held, end the hold
   probe       try one item of a map that is held, now
   parallel N  run N items of the map at once
   retry-now   start all waiting retries of steps and items now, and lift a
