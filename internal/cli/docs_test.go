@@ -162,8 +162,10 @@ func TestManPages(t *testing.T) {
 	if groff, err := exec.LookPath("groff"); err == nil { // the real formatter, where it is
 		cmd := exec.Command(groff, "-man", "-Tutf8", "-ww")
 		cmd.Stdin = &pages
-		if text, err := cmd.CombinedOutput(); err != nil || bytes.Contains(text, []byte("warning:")) || bytes.Contains(text, []byte("error:")) {
-			t.Errorf("groff: %v: %s", err, text)
+		var complaints bytes.Buffer
+		cmd.Stderr = &complaints
+		if err := cmd.Run(); err != nil || complaints.Len() > 0 {
+			t.Errorf("groff: %v: %s", err, &complaints)
 		}
 	}
 	if !strings.Contains(out.String(), "manual pages in "+dir) {
