@@ -78,7 +78,7 @@ func TestInterruptsOfPipelines(t *testing.T) {
 			if status := p.wait(t); status != 130 {
 				t.Errorf("exit status %d, want 130: %s", status, p.text())
 			}
-			if !strings.Contains(p.text(), "go on with: bide resume") {
+			if !strings.Contains(p.text(), "continue with: bide resume") {
 				t.Errorf("it does not say how to go on: %s", p.text())
 			}
 			b.quiet()
