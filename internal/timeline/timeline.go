@@ -209,6 +209,7 @@ func (t *Timeline) Apply(e event.Event) {
 	case event.RunControlled, event.ItemsCompared:
 		t.Changes = append(t.Changes, e.Message)
 		t.controlled(e)
+	case event.ForeachStarted, event.RoundStarted, event.RoundFinished: // for a resume; a step's rounds are shown by the steps in them
 	default:
 		if e.Step != "" {
 			t.step(e)

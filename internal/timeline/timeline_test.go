@@ -65,6 +65,31 @@ func TestUnmergedIsToldByTheLastLife(t *testing.T) {
 	}
 }
 
+// TestRoundsHaveNoRow: that a round began is for a resume to know; what is shown are the
+// steps in it.
+func TestRoundsHaveNoRow(t *testing.T) {
+	t.Parallel()
+	line := told(journal.Header{Name: "n", Kind: "workflow"},
+		event.Event{Type: event.RunStarted},
+		event.Event{Type: event.RoundStarted, Step: "@1"},
+		event.Event{Type: event.StepStarted, Step: "commands[0]", Label: "each"},
+		event.Event{Type: event.ForeachStarted, Step: "commands[0]"},
+		event.Event{Type: event.RoundStarted, Step: "commands[0]@1"},
+		event.Event{Type: event.StepStarted, Step: "commands[0].do[0]@1", Label: "do"},
+		event.Event{Type: event.StepFinished, Step: "commands[0].do[0]@1", Label: "do", Status: event.Succeeded},
+		event.Event{Type: event.RoundFinished, Step: "commands[0]@1", Status: event.Succeeded},
+		event.Event{Type: event.StepFinished, Step: "commands[0]", Label: "each", Status: event.Succeeded},
+		event.Event{Type: event.RoundFinished, Step: "@1", Status: event.Succeeded},
+	)
+	var labels []string
+	for _, r := range line.Rows() {
+		labels = append(labels, r.Label)
+	}
+	if got := strings.Join(labels, ","); got != "each,do" {
+		t.Errorf("the rows are %q", got)
+	}
+}
+
 func TestLivesAndRecoveries(t *testing.T) {
 	t.Parallel()
 	line := told(journal.Header{Name: "n", Kind: "workflow"},
