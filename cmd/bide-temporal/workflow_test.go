@@ -330,8 +330,13 @@ func TestNoWorkerCanStop(t *testing.T) {
 	p.env.RegisterDelayedCallback(func() { p.env.SignalWorkflow(stopSignal, StopRequest{}) }, 5*time.Minute)
 	begin := p.env.Now()
 	p.env.ExecuteWorkflow(Run, p.input())
-	if got := p.result(); got != event.Failed { // for want of the secret, as on one machine
+	// It failed for want of the secret, as on one machine; a worker that was about to find
+	// that out when the stop came has been interrupted.
+	if got := p.result(); got != event.Failed && got != event.Interrupted {
 		t.Fatal(got)
+	}
+	if s := p.summary(); s.Items.Succeeded != 0 {
+		t.Errorf("%+v", s)
 	}
 	if took := p.env.Now().Sub(begin); took > 6*time.Minute {
 		t.Errorf("it took %v", took)
