@@ -32,11 +32,13 @@ type batchOptions struct {
 	run runFlags
 	pf  policyFlags
 	jobsShown
-	parallel string
-	failFast bool
-	argFile  string
-	null     bool
-	dryRun   bool
+	parallel  string
+	failFast  bool
+	canary    int
+	sameError bool
+	argFile   string
+	null      bool
+	dryRun    bool
 
 	glob  string   // files that fit it are the items
 	agent bool     // command is a prompt
@@ -103,6 +105,8 @@ and continues its log of jobs.`,
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print the commands, and run nothing")
 	f.pf.register(a, fs, option.Batch)
 	f.pf.registerRetry(fs)
+	fs.BoolVar(&f.sameError, "same-error", false, "hold the batch while the same thing keeps failing, and try one item now and then")
+	fs.Var(&countFlag{&f.canary}, "canary", "so many items run alone first; the others start when all of them have succeeded")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "stop at the first item that fails for good")
 	fs.StringVarP(&f.run.Dir, "path", "p", "", "directory to run in, which the pattern starts from (default: here)")
 	f.run.showing(cmd, a)
@@ -477,6 +481,12 @@ func (f *batchOptions) workflow(items string, retryConfig map[string]any) ([]byt
 			"agent_template": []any{step},
 		},
 		"error_policy": map[string]any{"on_item_failure": "dlq", "continue_on_failure": !f.failFast, "error_collection": "immediate"},
+	}
+	if f.sameError {
+		doc["error_policy"].(map[string]any)["same_error"] = true
+	}
+	if f.canary > 0 {
+		doc["map"].(map[string]any)["canary"] = f.canary
 	}
 	b, err := yaml.Marshal(doc)
 	return append([]byte("# Made by `bide batch`.\n"), b...), err

@@ -201,7 +201,7 @@ func (d *plainDisplay) line(e event.Event) string {
 			return oneLine(e.Message)
 		}
 		return oneLine(e.Message) + "; one item is tried " + when(e.DelayMS)
-	case event.RunPaused, event.RunControlled, event.HoldEnded:
+	case event.RunPaused, event.RunControlled, event.HoldEnded, event.CanaryFinished:
 		return oneLine(e.Message)
 	case event.AgentMessage:
 		if e.Index == 0 && e.Message != "" {

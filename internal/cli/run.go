@@ -61,6 +61,7 @@ at its end, as one JSON object.`,
 	fs.StringArrayVar(&f.files, "map", nil, "run the workflow once for each file that matches the pattern")
 	fs.StringVar(&f.Profile, "profile", "", "use a profile of the file")
 	fs.Var(&countFlag{&f.MaxParallel}, "max-parallel", "agents at once, instead of the file's max_parallel; attempts at once of a pipeline's calls (default 64)")
+	fs.Var(&countFlag{&f.Canary}, "canary", "so many items of a map run alone first; the others start when all of them have succeeded")
 	fs.VarP(&countFlag{&f.MaxIterations}, "max-iterations", "n", "repeat the steps up to N times, until a round changes nothing")
 	fs.BoolVar(&f.FailFast, "fail-fast", false, "with --args, --map and pipelines: stop at the first that fails")
 	fs.BoolVar(&f.All, "all", false, "run all items of a map, also those that its skip_unchanged would leave out")

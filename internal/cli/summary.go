@@ -9,6 +9,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
 )
 
@@ -38,6 +39,9 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 	for _, c := range s.Errors {
 		fmt.Fprintln(w, fitLine(fmt.Sprintf("  %d × %s, for example item %s: %s", c.Count, c.Class, oneLine(cmp.Or(c.Label, c.Item)), reason("", c.Example)), "", width))
 	}
+	if s.Repeated != nil {
+		fmt.Fprintln(w, repeatedText(s.Repeated, width))
+	}
 	if s.Usage != nil {
 		fmt.Fprintln(w, "  agents:", usageText(*s.Usage))
 	}
@@ -52,6 +56,16 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 	case s.MapReduce && s.Items.Failed > 0:
 		fmt.Fprintf(w, "  look further: bide dlq list %[1]s\n  after the cause is mended: bide dlq retry %[1]s\n", shortRun(s.Run))
 	}
+}
+
+// repeatedText says what a hold would have saved, or why there could be none.
+func repeatedText(r *policy.Repeated, width int) string {
+	head := fmt.Sprintf("  %s %s spent after %d items had failed with %q", diag.Count(r.Attempts, "attempt"), diag.Plural(r.Attempts, "was", "were"), r.Items, oneLine(r.Message))
+	rest := "    same_error: true would have held the run (bide docs cookbook)"
+	if r.Weak {
+		rest = "    it names no cause: same_error holds a run only for failures that print one"
+	}
+	return fitLine(head, "", width) + "\n" + rest
 }
 
 // stepWord is what the steps of a run are called.

@@ -28,6 +28,9 @@ func Refused(f *workflow.File, isolation string) (list diag.List) {
 	if f.Map != nil && f.Map.Unchanged != nil {
 		refuse(f.Map.Unchanged.Pos, "map.skip_unchanged: a run on Temporal does not know what earlier runs have ended", "leave it out: every item runs")
 	}
+	if f.Map != nil && f.Map.Canary != nil {
+		refuse(f.Map.Pos, "map.canary: in a run on Temporal all items may start at once", "leave it out, or run the file on one machine")
+	}
 	if f.Policy.SameError != nil {
 		refuse(f.Policy.Pos, "same_error: a run on Temporal is not held yet", "leave it out, or run the file on one machine")
 	}

@@ -30,10 +30,22 @@ error_policy:
   same_error: {count: 3, close: 2, probe: {initial_delay: 2ms, backoff: fixed}}
 `
 
+// canaryFlow is a map whose first items fail, by which it is held.
+var canaryFlow = strings.Replace(strings.Replace(heldFlow, "max_parallel: 1\n", "max_parallel: 2\n  canary: 2\n", 1), "count: 3", "count: 30", 1)
+
 // TestHeldRunIsKilledAtEachEvent: whatever the hold was at when the run was killed, the
 // resume ends it as a run that nobody disturbed: no dead letter, each item done.
 func TestHeldRunIsKilledAtEachEvent(t *testing.T) {
-	t.Parallel()
+	for name, flow := range map[string]string{"same error": heldFlow, "canary": canaryFlow} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			killedWhileHeld(t, flow)
+		})
+	}
+}
+
+func killedWhileHeld(t *testing.T, flow string) {
+	t.Helper()
 	step := 5
 	if chaosRuns(t, 0) > 0 {
 		step = 1
@@ -44,7 +56,7 @@ func TestHeldRunIsKilledAtEachEvent(t *testing.T) {
 			t.Fatal("the run has no end")
 		}
 		b := newBench(t)
-		b.write("flow.yml", heldFlow)
+		b.write("flow.yml", flow)
 		p := b.start("die-at", strconv.Itoa(at), "committed")
 		status := p.wait(t)
 		b.quiet()

@@ -172,7 +172,10 @@ func (r *run) mapConfig(ctx context.Context, p step.Site) (policy.Config, error)
 		cfg.Breaker = &b
 	}
 	cfg.Retry = ItemRetry(ep)
-	cfg.SameError = ep.SameError
+	cfg.SameError, cfg.Canary = ep.SameError, f.Canary
+	if n := r.opt.Canary; n > 0 {
+		cfg.Canary = &policy.Canary{Items: n}
+	}
 	return cfg, nil
 }
 
@@ -270,7 +273,7 @@ func (x *mapRun) restore(ctx context.Context) error {
 		return err
 	}
 	rec := mapper.Recorded{
-		Items: st.Items.All(), Breaker: st.Breakers[mapper.Breaker].Data, Hold: st.Hold, Pause: x.r.x.Agents.Pause(),
+		Items: st.Items.All(), Breaker: st.Breakers[mapper.Breaker].Data, Hold: st.Hold, CanaryPassed: st.CanaryPassed, Pause: x.r.x.Agents.Pause(),
 		Event: earlier.Event, TakeOver: x.takeOver, Results: earlier.Results(ctx),
 		GoOn: x.r.resumed() && st.Status != "" && st.Status != event.Running,
 	}
@@ -295,6 +298,10 @@ func (x *mapRun) end() error {
 	c := o.Counts
 	x.r.tally.items = ItemCounts{Total: c.Total, Succeeded: c.Succeeded, Failed: c.Failed, Skipped: c.Skipped, Unchanged: c.Unchanged, Pending: c.Pending + c.Running + c.Retrying, KindCounts: x.kinds}
 	x.r.tally.failed = o.Failed
+	if rep := o.Repeated; rep != nil {
+		rep.Message = x.r.env.Mask().String(rep.Message)
+		x.r.tally.repeated = rep
+	}
 	switch {
 	case o.Stopped != nil:
 		return o.Stopped
@@ -316,6 +323,8 @@ func stopText(s policy.StopReason, ep workflow.ErrorPolicy) string {
 		return "an item failed for good (on_item_failure: stop)"
 	case policy.BySameError:
 		return "the same thing keeps failing (same_error)"
+	case policy.ByCanary:
+		return "too few of the first items succeeded (canary)"
 	case policy.ByRateLimit:
 		return "a rate limit lasts longer than max_wait"
 	case policy.ByShortage:

@@ -88,6 +88,7 @@ type Settings struct {
 	ParamFile        map[string]any    `json:"param_file,omitempty"`
 	Profile          string            `json:"profile,omitempty"`
 	MaxParallel      int               `json:"max_parallel,omitempty"`
+	Canary           int               `json:"canary,omitempty"` // items that run alone first, whatever the file says
 	MaxIterations    int               `json:"max_iterations,omitempty"`
 	All              bool              `json:"all,omitempty"` // items run whatever is unchanged
 	FailFast         bool              `json:"fail_fast,omitempty"`

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -49,6 +50,13 @@ func preflight(opt Options) error {
 		if _, err := proc.LookPath(program, environ); err != nil {
 			errs = append(errs, fmt.Errorf("the agent %s is needed by a step, but its program %s was not found: install it, or configure another command under `agents:` in %s", need[program], program, f.Path))
 		}
+	}
+	switch {
+	case opt.Canary == 0:
+	case f.Map == nil:
+		errs = append(errs, fmt.Errorf("--canary: %s has no map whose first items could run alone", f.Path))
+	case opt.Canary > policy.MaxCanaries:
+		errs = append(errs, fmt.Errorf("--canary is %d; it can be at most %d", opt.Canary, policy.MaxCanaries))
 	}
 	return errors.Join(errs...)
 }

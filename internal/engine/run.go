@@ -275,6 +275,7 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 		Items:     r.tally.items,
 		Outputs:   r.outputs(),
 		Errors:    r.tally.classes.list(),
+		Repeated:  r.tally.repeated,
 		Usage:     r.x.Agents.Used(),
 		Notes:     r.env.Notes,
 		MapReduce: r.file.Kind == workflow.MapReduce, Pipeline: r.file.Kind == workflow.Dataflow, Err: err,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
 )
 
@@ -26,6 +27,8 @@ type Summary struct {
 	Pipeline   bool                 `json:"-"`
 	Dir        string               `json:"-"` // of the run's journal
 	Err        error                `json:"-"`
+	// Repeated is what kept failing while the map went on; nil for nothing.
+	Repeated *policy.Repeated `json:"-"`
 	// AllowFailedItems and FailOn are those of the run, its file's included.
 	AllowFailedItems bool     `json:"-"`
 	FailOn           []string `json:"-"`

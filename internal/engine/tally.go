@@ -7,15 +7,17 @@ import (
 
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mask"
+	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/value"
 )
 
 // tally is how the items of a run have ended.
 type tally struct {
-	items   ItemCounts
-	failed  bool // some items failed for good
-	classes classes
+	items    ItemCounts
+	failed   bool // some items failed for good
+	repeated *policy.Repeated
+	classes  classes
 }
 
 // classes gathers failures by class, with an example of each.

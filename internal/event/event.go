@@ -52,6 +52,7 @@ const (
 	HoldStarted     Type = "hold_started"
 	HoldProbe       Type = "hold_probe"
 	HoldEnded       Type = "hold_ended"
+	CanaryFinished  Type = "canary_finished"
 	BreakerChanged  Type = "breaker_changed"
 	RunPaused       Type = "run_paused"
 	PauseEnded      Type = "pause_ended"
@@ -195,6 +196,8 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	hold_started, …_probe      Class, Message (what fails, and when the next item is tried), Total (the items that failed so), DelayMS
 //	                           (until the next probe), Data (the hold): no item starts but probes
 //	hold_ended                 Class, Message (why), Total, DurationMS, Data (the hold as it was)
+//	canary_finished            Status, Message (whether the other items start), Total (how many of the first items must succeed), Data (how
+//	                           many did)
 //	breaker_changed            Label (whose breaker), From, To, Data (its snapshot)
 //	run_paused                 DelayMS, Message, Data (a [Pause]): a rate limit holds back new agents
 //	pause_ended                an agent got another answer: the next rate limit begins a new series of pauses

@@ -38,6 +38,8 @@ func (s *State) Apply(e event.Event) error {
 		s.Hold = e.Data
 	case event.HoldEnded:
 		s.Hold = nil
+	case event.CanaryFinished:
+		s.CanaryPassed = e.Status == event.Succeeded
 	case event.ItemsCompared:
 		s.Compared = true
 	case event.BreakerChanged:

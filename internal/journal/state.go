@@ -43,6 +43,8 @@ type State struct {
 
 	// Hold is the data of the last fact of the hold of the map; nil where it is not held.
 	Hold json.RawMessage
+	// CanaryPassed says that enough of the first items of the map have succeeded.
+	CanaryPassed bool
 
 	// Held is when the run was paused with a request that holds still; zero for
 	// none. Parallel is how many items at once were asked for last; 0 for none.

@@ -129,6 +129,7 @@ func (x *Map) recordEnd(e *ending, v policy.Verdict, now time.Time) *handling {
 		x.names[v.Item] = name{e.a.Item.ID, e.a.Label}
 	}
 	facts = append(facts, fact)
+	facts = append(facts, x.canaries(v.Canary, now)...)
 	facts = append(facts, x.holds(v.Holds, now)...)
 	facts = append(facts, x.shown(v.Show)...)
 	if v.Stop != policy.NotStopped {

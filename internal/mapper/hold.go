@@ -30,6 +30,10 @@ func (x *Map) holds(changes []policy.HoldChange, now time.Time) (facts []event.E
 		if c.Kind == policy.HoldStarted && x.OnHold != nil {
 			x.due = append(x.due, &handling{hold: &c.State})
 		}
+		if c.Kind == policy.HoldEnded && c.State.Canary {
+			e, _ := x.machine.Canaries()
+			facts = append(facts, x.canaries(&e, now)...)
+		}
 	}
 	return facts
 }
@@ -56,6 +60,25 @@ func (x *Map) hold(c policy.HoldChange, now time.Time) event.Event {
 		e.Message = fmt.Sprintf("%d items failed with %q: the map stops", s.Items, s.Message)
 	}
 	return e
+}
+
+// canaries is the fact that the first items are judged.
+func (x *Map) canaries(c *policy.CanaryEnd, now time.Time) []event.Event {
+	if c == nil {
+		return nil
+	}
+	e := event.Event{Type: event.CanaryFinished, Time: now, Phase: phase, Total: c.Need, Status: event.Succeeded, Data: step.Data(c)}
+	n := x.machine.Counts()
+	switch {
+	case !c.Passed:
+		e.Status = event.Failed
+		e.Message = fmt.Sprintf("%d of the first items failed, and %d of %d must succeed before others start", c.Failed, c.Need, c.Items)
+	case c.Succeeded < c.Need:
+		e.Message = fmt.Sprintf("the other %d items start", n.Pending)
+	default:
+		e.Message = fmt.Sprintf("%d of the first items succeeded: the other %d start", c.Succeeded, n.Pending)
+	}
+	return []event.Event{e}
 }
 
 // holdEnds are the reasons for which a hold ends, in words.

@@ -181,11 +181,17 @@ type Outcome struct {
 	// set, and neither if all is finished.
 	Stop    policy.StopReason
 	Stopped error
+	// Repeated is what kept failing while the map went on; nil for nothing. Its message
+	// is as it was, secrets included.
+	Repeated *policy.Repeated
 }
 
 // Outcome gives how the map went, and shows the errors that are left to be shown.
 func (x *Map) Outcome() Outcome {
 	o := Outcome{Counts: x.machine.Counts()}
+	if r, ok := x.machine.Repeated(); ok {
+		o.Repeated = &r
+	}
 	o.Failed = o.Counts.Finished() == o.Counts.Total && o.Counts.FailedForGood > 0
 	x.record(x.shown(x.machine.Summary().Show)...)
 	left := o.Counts.Finished() < o.Counts.Total || x.undone != nil

@@ -21,6 +21,8 @@ type Recorded struct {
 	Breaker json.RawMessage // of the last breaker_changed of the map; nil for none
 	Pause   event.Pause
 	Hold    json.RawMessage // of the last fact of a hold that lasts; nil for none
+	// CanaryPassed says that the first items have passed, and the others may start.
+	CanaryPassed bool
 	// Results gives the items that have ended, for a map that may be held.
 	Results iter.Seq2[journal.Result, error]
 	// Event reads the event of a number.
@@ -54,11 +56,16 @@ func (x *Map) Restore(ctx context.Context, rec Recorded) error {
 			return err
 		}
 	}
-	x.machine.Resume(rec.GoOn)
-	if err := x.restoreEnds(ctx, &rec); err != nil {
+	if err := x.restoreHold(rec.Hold); err != nil {
 		return err
 	}
-	return x.restoreHold(rec.Hold)
+	if rec.CanaryPassed {
+		if err := x.machine.RestoreCanary(); err != nil {
+			return err
+		}
+	}
+	x.machine.Resume(rec.GoOn)
+	return x.restoreEnds(ctx, &rec)
 }
 
 func (x *Map) restoreItem(ctx context.Context, all *Recorded, index int, rec journal.ItemRecord) error {

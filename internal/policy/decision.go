@@ -37,12 +37,13 @@ const (
 	HoldResources      // the system has no room for another process
 	HoldBreaker        // the breaker is open, or lets no further probe in
 	HoldSameError      // the same thing keeps failing: see [SameError]
+	HoldCanary         // the first items run alone: see [Canary]
 )
 
-var holdNames = [...]string{"", "retry", "start_delay", "rate_limit", "resources", "circuit_open", "same_error"}
+var holdNames = [...]string{"", "retry", "start_delay", "rate_limit", "resources", "circuit_open", "same_error", "canary"}
 
 // String gives "", "retry", "start_delay", "rate_limit", "resources",
-// "circuit_open" or "same_error".
+// "circuit_open", "same_error" or "canary".
 func (h Hold) String() string {
 	if int(h) < len(holdNames) {
 		return holdNames[h]
@@ -83,6 +84,9 @@ const (
 	// BySameError: the same thing kept failing, by same_error. What failed so is
 	// pending; a resume goes on with it.
 	BySameError StopReason = "same_error"
+	// ByCanary: too few of the first items succeeded, by canary. The others are
+	// pending; a resume begins with as many of them.
+	ByCanary StopReason = "canary"
 )
 
 // Decision is the answer of [Machine.Next].
@@ -227,6 +231,8 @@ type Verdict struct {
 	Breaker *BreakerChange
 	// Holds are set where this changed the hold of the map.
 	Holds []HoldChange
+	// Canary is set where the canaries are judged.
+	Canary *CanaryEnd
 	// Show are the errors to be shown now, by Config.ErrorCollection.
 	Show []Report
 }

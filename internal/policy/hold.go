@@ -118,10 +118,16 @@ type HoldState struct {
 	Next   time.Time `json:"until"`
 	// Order are the items that are probed first, by index from 0.
 	Order []int `json:"order,omitempty"`
+	// Canary says that the map is held because too many of its first items failed,
+	// whatever they failed of: Signature is that of the last one.
+	Canary bool `json:"canary,omitempty"`
 }
 
 // String says in a sentence what holds the map.
 func (s HoldState) String() string {
+	if s.Canary {
+		return fmt.Sprintf("the map is held: %d of its first items failed, the last with %q", s.Items, s.Message)
+	}
 	return fmt.Sprintf("the map is held: %d items failed with %q", s.Items, s.Message)
 }
 
@@ -189,7 +195,7 @@ func (m *Machine) probing() bool { return m.hold != nil && m.hold.on != nil && m
 
 // alike reports whether an outcome is what the map is held for.
 func (m *Machine) alike(o *Outcome) bool {
-	return m.hold != nil && m.hold.on != nil && !o.OK && !o.Skipped && !o.Cancelled && o.sign() == m.hold.on.Signature
+	return m.hold != nil && m.hold.on != nil && !o.OK && !o.Skipped && !o.Cancelled && (m.hold.on.Canary || o.sign() == m.hold.on.Signature)
 }
 
 // note takes in that an attempt at an item ended, and reports whether the map is to be
@@ -259,7 +265,10 @@ func (m *Machine) observe(v *Verdict, s *slot, o Outcome, limited bool, now time
 			m.probeSucceeded(v, now)
 		}
 		return false
-	case o.sign() == h.on.Signature:
+	case m.alike(&o):
+		if h.on.Canary {
+			h.on.Signature, h.on.Message = o.sign(), failureText(o.Err)
+		}
 		m.failedAlike(v, s, probe, now)
 		return true
 	case probe:
@@ -296,12 +305,17 @@ func (h *holding) settled(item int, fate Fate, tries int) {
 	}
 }
 
+// begin begins a hold.
+func (h *holding) begin(sign failure.Signature, o Outcome, now time.Time) {
+	h.on = &HoldState{Signature: sign, Message: failureText(o.Err), Since: now, Next: now.Add(h.cfg.Probe.Delay(1, 0, nil))}
+	h.seen = map[int]struct{}{}
+}
+
 // holdFor holds the map for the signature of an outcome.
 func (m *Machine) holdFor(v *Verdict, s *slot, o Outcome, now time.Time) {
 	h := m.hold
 	sign := o.sign()
-	h.on = &HoldState{Signature: sign, Message: failureText(o.Err), Since: now, Next: now.Add(h.cfg.Probe.Delay(1, 0, nil))}
-	h.seen = map[int]struct{}{}
+	h.begin(sign, o, now)
 	change := HoldChange{Kind: HoldStarted}
 	for _, w := range h.recent {
 		if w.sign != sign {
@@ -416,6 +430,9 @@ func (m *Machine) probeSucceeded(v *Verdict, now time.Time) {
 
 func (m *Machine) endHold(v *Verdict, why string) {
 	v.Holds = append(v.Holds, HoldChange{Kind: HoldEnded, State: m.hold.state(), Why: why})
+	if m.hold.on.Canary && m.canary != nil {
+		m.canary.passed = true
+	}
 	m.hold.clear()
 }
 
@@ -497,7 +514,7 @@ func (m *Machine) RestoreEnds(ends []Ended) {
 }
 
 // RestoreHold puts the hold where it stood when the run went down. It is called after
-// all items are restored, before the first Started.
+// all items are restored, before Resume.
 func (m *Machine) RestoreHold(s HoldState) error {
 	switch {
 	case m.started:

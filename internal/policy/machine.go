@@ -30,7 +30,9 @@ type Machine struct {
 	breaker *circuit.Machine // nil without one
 	told    circuit.State    // the breaker's state as last told to the driver
 
-	hold *holding // nil without SameError
+	hold    *holding  // nil without SameError
+	canary  *canaries // nil without Canary
+	repeats *repeats
 
 	stop     StopReason
 	ramp     ramp
@@ -78,6 +80,10 @@ func New(cfg Config, n int) (*Machine, error) {
 	if cfg.SameError != nil {
 		m.hold = newHolding(*cfg.SameError)
 	}
+	if cfg.Canary != nil {
+		m.canary = newCanaries(*cfg.Canary)
+	}
+	m.repeats = newRepeats(cfg.SameError)
 	m.ramp.left = cfg.MaxParallel
 	m.limit, m.shortage = NewRateLimit(cfg.RateLimitMaxWait), newShortage()
 	m.counts = Counts{Total: n, Pending: n}
@@ -96,6 +102,8 @@ func (m *Machine) Next(now time.Time) Decision {
 		return Decision{Kind: Idle, Hold: HoldResources}
 	case m.busy > 0 && m.stop == NotStopped && m.probing():
 		return Decision{Kind: Idle, Hold: HoldSameError}
+	case m.busy > 0 && m.stop == NotStopped && len(m.waiting) == 0 && m.canariesFull():
+		return Decision{Kind: Idle, Hold: HoldCanary}
 	case m.stop != NotStopped:
 		return Decision{Kind: Finished, Status: Stopped}
 	case open == 0 && m.counts.FailedForGood > 0:
@@ -116,7 +124,7 @@ func (m *Machine) nextStart(t instant, now time.Time) Decision {
 		}
 	}
 	switch {
-	case m.due(t) || m.pending() == m.n || m.cfg.MaxWaiting > 0 && len(m.waiting) >= m.cfg.MaxWaiting:
+	case m.due(t) || m.pending() == m.n || m.cfg.MaxWaiting > 0 && len(m.waiting) >= m.cfg.MaxWaiting || len(m.waiting) > 0 && m.canariesFull():
 		top := m.waiting[0]
 		d.Item, d.Attempt, d.Recoveries = int(top.item), int(top.failed)+1, int(top.recoveries)
 		hold(HoldRetry, top.notBefore)
@@ -235,6 +243,9 @@ func (m *Machine) finish(item int, o Outcome, now time.Time) Verdict {
 	}
 	limited := o.RateLimited && !o.OK && !o.Skipped && !o.Cancelled && m.cfg.RateLimitMaxWait > 0
 	v := Verdict{Item: item, Attempt: int(s.failed) + 1}
+	if !limited && !o.Cancelled && !o.Skipped {
+		m.repeats.note(item, &o)
+	}
 	v.Breaker = m.answerBreaker(s.ticket, o, limited || m.alike(&o), now)
 	if !limited && !o.Cancelled {
 		m.limit.Answered(s.round)
@@ -268,6 +279,7 @@ func (m *Machine) finish(item int, o Outcome, now time.Time) Verdict {
 	if o.Halt != NotStopped {
 		m.Halt(o.Halt)
 	}
+	m.judgeCanaries(&v, o, now)
 	m.overHold(&v)
 	return v
 }

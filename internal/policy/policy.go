@@ -151,6 +151,8 @@ type Config struct {
 	Breaker *circuit.Config
 	// SameError holds the map while the same thing keeps failing; nil means never.
 	SameError *SameError
+	// Canary has the first items run alone; nil means that all may start.
+	Canary *Canary
 	// StartDelay is the least time between two starts until MaxParallel agents
 	// have been started, at the beginning and after each rate-limit pause; 0
 	// means none.
@@ -209,6 +211,13 @@ func (c Config) Validate() error {
 	}
 	if c.SameError != nil {
 		errs = append(errs, c.SameError.validate()...)
+	}
+	if c.Canary != nil {
+		if err := c.Canary.validate(); err != nil {
+			errs = append(errs, err)
+		} else if c.OnItemFailure == Stop && c.Canary.Need > 0 && c.Canary.Need < c.Canary.Items {
+			errs = append(errs, errCanaryStop)
+		}
 	}
 	if b := c.Breaker; b != nil {
 		if b.Lease != 0 || b.OnChange != nil || b.Store != nil || b.Now != nil {

@@ -124,10 +124,17 @@ const ClassRecoveries = "recoveries"
 // its map stops is judged by the restored counts, as if it had never gone down.
 // With goOn, the run had stopped and somebody asks to go on: the bounds
 // that the restored items have reached are let pass, and looked at again when
-// the next item fails for good. It gives the reason if the map stops.
+// the next item fails for good. It gives the reason if the map stops. A hold that lasts
+// and canaries that have passed are restored before.
 func (m *Machine) Resume(goOn bool) StopReason {
+	m.resumeBounds(goOn)
+	m.resumeCanaries(goOn)
+	return m.stop
+}
+
+func (m *Machine) resumeBounds(goOn bool) {
 	if m.stop != NotStopped || goOn && !m.freshFailure {
-		return m.stop
+		return
 	}
 	c := m.counts
 	switch {
@@ -137,7 +144,6 @@ func (m *Machine) Resume(goOn bool) StopReason {
 	default:
 		m.stop = m.bound()
 	}
-	return m.stop
 }
 
 // Snapshot is what of a machine does not belong to one item: it is recorded, and

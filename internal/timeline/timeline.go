@@ -206,7 +206,7 @@ func (t *Timeline) Apply(e event.Event) {
 		if e.Class == event.Unmerged {
 			t.unmerged = len(t.Notes)
 		}
-	case event.RunControlled, event.ItemsCompared:
+	case event.RunControlled, event.ItemsCompared, event.CanaryFinished:
 		t.Changes = append(t.Changes, e.Message)
 		t.controlled(e)
 	case event.ForeachStarted, event.RoundStarted, event.RoundFinished: // for a resume; a step's rounds are shown by the steps in them

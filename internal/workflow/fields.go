@@ -87,7 +87,7 @@ func init() {
 		validateTable.of(validateFields), onIncompleteTable.of(onIncompleteFields), stepValidateTable.of(stepValidateFields), checkCommandTable.of(checkCommandFields), criteriaTable.of(criteriaFields),
 		captureTable.of(captureFields), captureStreamsTable.of(captureStreamsFields), outputTable.of(outputFields), commitTable.of(commitFields), metadataTable.of(metadataFields), retryTable.of(retryFields), ruleTable.of(ruleFields), backoffTable.of(backoffFields), fallbackTable.of(fallbackFields), commandTable.of(commandFields),
 		matcherTable.of(matcherFields), breakerTable.of(breakerFields), quotaTable.of(quotaFields), secsTable.of(secsFields), envValueTable.of(envValueFields), envFileTable.of(envFileFields), secretTable.of(secretFields), profileTable.of(profileFields), agentTable.of(agentFields),
-		worktreeTable.of(worktreeFields), mapTable.of(mapFields), inputTable.of(inputFields), unchangedTable.of(unchangedFields), timeoutTable.of(timeoutFields), errorPolicyTable.of(errorPolicyFields), sameErrorTable.of(sameErrorFields), probeTable.of(probeFields), customTable.of(customFields), batchTable.of(batchFields), captureOutputTable.of(captureOutputFields),
+		worktreeTable.of(worktreeFields), mapTable.of(mapFields), inputTable.of(inputFields), unchangedTable.of(unchangedFields), canaryTable.of(canaryFields), timeoutTable.of(timeoutFields), errorPolicyTable.of(errorPolicyFields), sameErrorTable.of(sameErrorFields), probeTable.of(probeFields), customTable.of(customFields), batchTable.of(batchFields), captureOutputTable.of(captureOutputFields),
 		importTable.of(importFields), templateTable.of(templateFields), templateSourceTable.of(templateSourceFields), paramTable.of(paramFields), paramListTable.of(paramListFields), subWorkflowTable.of(subWorkflowFields), inlineTable.of(inlineFields), stepInputTable.of(stepInputFields),
 	}
 }
@@ -202,6 +202,17 @@ func worktreeFields() []field {
 	}
 }
 
+var canaryTable = newTable("canary", "a canary")
+
+func canaryFields() []field {
+	return []field{
+		{key: "items", typ: tInt(1), sample: "3", doc: "how many items run alone, at most 1000",
+			into: of(func(c *policy.Canary) *int { return &c.Items })},
+		{key: "need", typ: tInt(1), sample: "2", doc: "how many of them must succeed before others start", def: "all",
+			into: of(func(c *policy.Canary) *int { return &c.Need })},
+	}
+}
+
 var captureOutputTable = newTable("capture_output", "a captured output")
 
 func captureOutputFields() []field {
@@ -246,6 +257,8 @@ func mapFields() []field {
 		{key: "max_items", typ: tInt(0), sample: "100", doc: "at most this many items",
 			into: of(func(m *Map) *Int { return &m.MaxItems })},
 		{key: "max_parallel", typ: tInt(1), sample: "4", doc: "agents at the same time", def: "10"},
+		{key: "canary", typ: oneOf(tInt(1), tRef("canary")), sample: "3", doc: "the first items run alone, and the others start when these have succeeded; when too many of them fail, the map is held as by same_error, or stops",
+			read: by(func(o *object, key string, n *node, m *Map) { m.Canary = o.d.canary(o.d.resolved(n)) })},
 		{key: "label", typ: tText, sample: "'${item.path}'", doc: "how an item is called in the output",
 			into: of(func(m *Map) **template.Text { return &m.Label })},
 		{key: "skip_unchanged", typ: oneOf(tBool, tRef("skip_unchanged")), sample: "true", doc: "items that an earlier run has ended well, and that are unchanged since, are not run: neither their data, nor the files that it names, nor the steps and the values that these name have changed", def: "false",

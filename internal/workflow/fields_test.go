@@ -132,6 +132,7 @@ var contexts = map[string]struct{ file, beside string }{
 	"map":             {"map: {%s}", "input: [1], agent_template: [{shell: a}]"},
 	"map_input":       {"map: {input: {%s}, agent_template: [{shell: a}]}", ""},
 	"skip_unchanged":  {"map: {input: [1], agent_template: [{shell: a}], skip_unchanged: {%s}}", "files: [a]"},
+	"canary":          {"map: {input: [1], agent_template: [{shell: a}], canary: {%s}}", "items: 3"},
 	"timeout_config":  {"map: {input: [1], agent_template: [{shell: a}], timeout_config: {%s}}", "command_timeouts: {claude: 1}"},
 	"error_policy":    {"map: {input: [1], agent_template: [{shell: a}]}\nerror_policy: {%s}", ""},
 	"on_item_failure": {"map: {input: [1], agent_template: [{shell: a}]}\nhandlers: {tell: [{shell: a}]}\non_item_failure: {%s}", ""},

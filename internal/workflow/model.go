@@ -467,7 +467,8 @@ type Map struct {
 	Parallel  Int // default 10
 	Label     *template.Text
 	Template  *Block
-	Unchanged *Unchanged // nil: every item runs
+	Unchanged *Unchanged     // nil: every item runs
+	Canary    *policy.Canary // nil: all items may start at once
 
 	AgentTimeout    Duration
 	CommandTimeouts map[string]Duration

@@ -73,3 +73,35 @@ func (d *decoder) probe(n *node, c *policy.SameError) {
 	}
 	c.Probe = s.Resolve(option.File).Backoff
 }
+
+// canary reads how many items run alone first: a number, or a map.
+func (d *decoder) canary(n *node) *policy.Canary {
+	c := &policy.Canary{}
+	if n.kind == intNode {
+		v, p := d.integer(n, "canary", 1)
+		if p != nil {
+			return nil
+		}
+		c.Items = v
+		return d.checkedCanary(n, c)
+	}
+	o, ok := d.object(n, canaryTable)
+	if !ok {
+		return nil
+	}
+	defer o.close()
+	canaryTable.read(o, c)
+	if !o.has("items") {
+		d.errorf(n, "missing-key", "canary needs items: how many run alone first").Suggest("for example: canary: {items: 3, need: 2}")
+		return nil
+	}
+	return d.checkedCanary(n, c)
+}
+
+func (d *decoder) checkedCanary(n *node, c *policy.Canary) *policy.Canary {
+	if err := (policy.Config{Canary: c}).Validate(); err != nil && !d.full() {
+		d.errorf(n, "out-of-range", "%s", err).Suggest("for example: canary: {items: 3, need: 2}")
+		return nil
+	}
+	return c
+}
