@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -55,7 +56,7 @@ func (w *World) Send(ctx context.Context, q *Request, c *Call) (Result, error) {
 	}
 	req, err := newRequest(ctx, q)
 	if err != nil {
-		return Result{Start: start}, &InputError{Err: err}
+		return Result{Start: start}, &InputError{Err: hidePieces(c.Mask, q.URL, err)}
 	}
 	client := w.HTTP
 	if client == nil {
@@ -63,12 +64,12 @@ func (w *World) Send(ctx context.Context, q *Request, c *Call) (Result, error) {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return Result{Start: start, Duration: time.Since(start), ExitCode: 1}, w.requestFailed(ctx, req, c, err)
+		return Result{Start: start, Duration: time.Since(start), ExitCode: 1}, w.requestFailed(ctx, q, c, err)
 	}
 	res, err := readResponse(resp, q.MaxBody)
 	res.Start, res.Duration = start, time.Since(start)
 	if err != nil {
-		return res, w.requestFailed(ctx, req, c, err)
+		return res, w.requestFailed(ctx, q, c, err)
 	}
 	if c.Stdout != nil && res.Output != "" {
 		if _, err := io.WriteString(c.Stdout, res.Output+"\n"); err != nil {
@@ -117,7 +118,7 @@ var errHTTPTimeout = errors.New("the request timed out")
 
 // requestFailed keeps apart the attempt's own timeout, an interrupt and a
 // failed connection.
-func (w *World) requestFailed(ctx context.Context, req *http.Request, c *Call, err error) error {
+func (w *World) requestFailed(ctx context.Context, q *Request, c *Call, err error) error {
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, errHTTPTimeout):
@@ -125,8 +126,32 @@ func (w *World) requestFailed(ctx context.Context, req *http.Request, c *Call, e
 	case cause != nil:
 		return cause
 	}
-	return err
+	return hidePieces(c.Mask, q.URL, err)
 }
+
+// hidePieces hides in an error what a secret in a URL falls into where the URL is read:
+// one with a slash behind the user's name ends the host, and is told of as a port.
+func hidePieces(m *mask.Masker, url string, err error) error {
+	pieces := m.Pieces(url, "/?#@:[]%")
+	if len(pieces) == 0 {
+		return err
+	}
+	text := m.String(err.Error())
+	for _, piece := range pieces {
+		text = strings.ReplaceAll(text, piece, mask.Hidden)
+	}
+	return &hiddenError{text, err}
+}
+
+// hiddenError is an error in other words.
+type hiddenError struct {
+	text string
+	error
+}
+
+func (e *hiddenError) Error() string { return e.text }
+
+func (e *hiddenError) Unwrap() error { return e.error }
 
 // expandRequest fills in the values of a step.
 func expandRequest(a *workflow.HTTP, sc template.Scope) (*Request, error) {

@@ -85,3 +85,23 @@ func TestNoCutLeavesASecret(t *testing.T) {
 		check("the body", h.Body)
 	}
 }
+
+// A secret that does not mean in a URL what its place needs is told of in no error, nor
+// any piece of it.
+func TestSecretsInURLs(t *testing.T) {
+	w := world(t)
+	for _, secret := range []string{"s3cr3t-Val/behind", "before/s3cr3t-Val", "s3cr3t-Val:behind", "s3cr3t-Val?behind", "s3cr3t-Val#behind", "s3cr3t-Val@behind", "[s3cr3t-Val", "s3cr3t-Val%zz", "s3cr3t-Val behind"} {
+		m, _ := mask.New(map[string]string{"S": secret})
+		for _, url := range []string{"http://user:%s@127.0.0.1:1/x", "http://%s@127.0.0.1:1/", "http://%s/x", "http://127.0.0.1:%s/x", "http://127.0.0.1:1/%s", "%s", "http://127.0.0.1:1/?q=%s"} {
+			_, err := w.Send(t.Context(), &action.Request{Method: "GET", URL: strings.ReplaceAll(url, "%s", secret)}, &action.Call{Mask: m})
+			if err == nil {
+				t.Fatalf("%s: no error", url)
+			}
+			for _, piece := range []string{"s3cr3t", "behind", "before"} {
+				if text := m.String(err.Error()); strings.Contains(text, piece) {
+					t.Errorf("%q in %s: %s", secret, url, text)
+				}
+			}
+		}
+	}
+}

@@ -340,7 +340,7 @@ func nameOf(label string) string {
 	if label == "" {
 		return ""
 	}
-	return " (" + label + ")"
+	return " (" + visible(label) + ")"
 }
 
 func millis(ms int64) string { return duration.Format(time.Duration(ms) * time.Millisecond) }

@@ -416,3 +416,29 @@ func TestLiveNeedsATerminal(t *testing.T) {
 		t.Error("the step ran")
 	}
 }
+
+// What a step writes, and what a workflow and its items are called, does nothing to the
+// terminal of who reads the progress or the logs.
+func TestHostileNamesAndOutputs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "flow.yml", `name: "evil\e]0;title\a\e[2J"
+mode: mapreduce
+isolation: none
+map:
+  input: [{id: "x\e]52;c;Y2xpcA==\a"}]
+  agent_template:
+    - shell: printf '\033]0;title\007\033[2J\033]52;c;Y2xpcA==\007\033[32mgreen\033[0m\n'
+`)
+	for _, args := range [][]string{{"run", "flow.yml"}, {"logs"}, {"logs", "-f"}, {"show"}, {"runs"}} {
+		_, _, raw := onTerminal(t, dir, nil, nil, args...).end()
+		for _, forbidden := range []string{"\x1b]", "\x1b[2J", "\a"} {
+			if strings.Contains(raw, forbidden) {
+				t.Errorf("bide %s passes %q on: %q", strings.Join(args, " "), forbidden, raw)
+			}
+		}
+		if args[0] == "logs" && !strings.Contains(raw, "\x1b[32mgreen\x1b[0m") {
+			t.Errorf("bide %s: the colour is gone: %q", strings.Join(args, " "), raw)
+		}
+	}
+}

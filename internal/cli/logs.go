@@ -39,7 +39,10 @@ lines of what runs as they come. RUN is an id, its beginning or end, last-1, or 
 name of a workflow; without it, it is the last run.
 
 --attempt counts the attempts at the work item, and of steps outside of work items
-those of the step. An item's step that is tried again within one attempt has tries.`,
+those of the step. An item's step that is tried again within one attempt has tries.
+
+On a terminal colours are passed on, and other control sequences are shown as escapes;
+--raw, and what goes elsewhere, is as it was written.`,
 		Example: `  bide logs
   bide logs 01KAJ3 --item 42 --attempt 2
   bide logs 01KAJ3 --step 'commands[1]' --raw > output.txt
@@ -340,7 +343,11 @@ func (l *logPrinter) print(e event.Event, number int, status, stream string, tex
 		}
 		l.last = head
 	}
-	return copyLines(l.out, text)
+	if !isTerminal(l.out) {
+		return copyLines(l.out, text)
+	}
+	safe := &safeText{w: l.out}
+	return errors.Join(copyLines(safe, text), safe.Close())
 }
 
 // copyLines passes a text on and ends its last line.

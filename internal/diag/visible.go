@@ -21,7 +21,7 @@ func Visible(s string) string {
 		case r == '\n' || r == '\t' || r == '\r':
 			b.WriteByte(' ')
 		case unprintable(r):
-			b.WriteString(escaped(r))
+			b.WriteString(Escaped(r))
 		default:
 			b.WriteRune(r)
 		}
@@ -35,7 +35,8 @@ func unprintable(r rune) bool { return unicode.IsControl(r) || turns(r) }
 // otherwise than it is.
 func turns(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }
 
-func escaped(r rune) string {
+// Escaped is how Visible shows a character that it does not let through.
+func Escaped(r rune) string {
 	if r > 0xff {
 		return fmt.Sprintf(`\u%04x`, r)
 	}
@@ -52,7 +53,7 @@ func Untwisted(text []byte) []byte {
 	for len(text) > 0 {
 		r, n := utf8.DecodeRune(text)
 		if turns(r) {
-			out = append(out, escaped(r)...)
+			out = append(out, Escaped(r)...)
 		} else {
 			out = append(out, text[:n]...)
 		}

@@ -21,16 +21,30 @@ import (
 // BIDE_OUTPUT and PRODIGY_OUTPUT, to which the command may append NAME=value
 // lines: the variables that it sets for the steps after it.
 type outputFiles struct {
-	dir  func() error // has the directory empty of them, once in a life of the run
 	path string
 	last atomic.Int64
+
+	mu    sync.Mutex
+	ready bool // the directory is there, and empty of what earlier lives left
 }
 
 // init has the files made in dir, where nobody else makes any after it was asked for
 // the first one. Their names are numbers.
 func (o *outputFiles) init(dir string) {
 	o.path = dir
-	o.dir = sync.OnceValue(o.clear)
+}
+
+// prepare has the directory empty of them, once in a life of the run. Where that fails,
+// the next attempt tries again: the cause may have passed.
+func (o *outputFiles) prepare() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ready {
+		return nil
+	}
+	err := o.clear()
+	o.ready = err == nil
+	return err
 }
 
 // clear removes what a killed life of the run left, which is of no attempt of this one.
@@ -49,7 +63,7 @@ func (o *outputFiles) clear() error {
 
 // next is the file of one more attempt. The command makes it.
 func (o *outputFiles) next() (string, error) {
-	if err := o.dir(); err != nil {
+	if err := o.prepare(); err != nil {
 		return "", fmt.Errorf("cannot make the directory for the variables of a command: %w", err)
 	}
 	return filepath.Join(o.path, strconv.FormatInt(o.last.Add(1), 10)), nil

@@ -344,9 +344,12 @@ func lastNumber(in *bufio.Reader, to chan<- int64) {
 // journal that is removed or replaced while its run goes on is a failure.
 func TestRemovedJournal(t *testing.T) {
 	for name, harm := range map[string]func(j *Journal) error{
-		"database": func(j *Journal) error { return os.Remove(j.path) },
-		"log":      func(j *Journal) error { return os.Remove(j.walPath) },
-		"run":      func(j *Journal) error { return os.RemoveAll(j.Dir()) },
+		"database":         func(j *Journal) error { return os.Remove(j.path) },
+		"log":              func(j *Journal) error { return os.Remove(j.walPath) },
+		"run":              func(j *Journal) error { return os.RemoveAll(j.Dir()) },
+		"database cut off": func(j *Journal) error { return os.Truncate(j.path, 0) },
+		"log cut off":      func(j *Journal) error { return os.Truncate(j.walPath, 0) },
+		"both cut off":     func(j *Journal) error { return errors.Join(os.Truncate(j.path, 0), os.Truncate(j.walPath, 0)) },
 		"replaced": func(j *Journal) error {
 			return errors.Join(os.Rename(j.path, j.path+".old"), os.WriteFile(j.path, empty, 0o600))
 		},

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
@@ -240,23 +241,38 @@ func syncOutputs(paths []string) error {
 	return nil
 }
 
-// inPlace is the error of a journal whose files are no longer where they were:
-// what is written into a removed file is synced without an error, and gone.
+// inPlace is the error of a journal whose files are no longer where they were, or are cut
+// off: what is written into a removed file, or behind the end of a log that was emptied,
+// is synced without an error, and gone.
 func (j *Journal) inPlace() error {
 	for _, f := range [...]struct {
-		path string
-		was  fs.FileInfo
-	}{{j.path, j.dbInfo}, {j.walPath, j.walInfo}} {
-		there, err := stillThere(f.path, f.was)
+		path  string
+		was   fs.FileInfo
+		least int64
+	}{{j.path, j.dbInfo, j.dbInfo.Size()}, {j.walPath, j.walInfo, walHeader}} {
+		there, err := stillThere(f.path, f.was, f.least)
+		if there && f.path == j.walPath {
+			there, err = j.begins()
+		}
 		if there {
 			continue
 		}
 		if err == nil {
-			err = errors.New("another file is in its place")
+			err = errors.New("another file is in its place, or it was cut off")
 		}
 		e := diskError(f.path, "keep", err)
-		e.Advice = "it was removed or replaced while the run went on, and what the run did since then is not recorded; keep the directory of runs out of the reach of clean-up jobs"
+		e.Advice = "it was removed, replaced or cut off while the run went on, and what the run did since then is not recorded; keep the directory of runs out of the reach of clean-up jobs"
 		return e
 	}
 	return nil
+}
+
+// walHeader is the size of the header of SQLite's log.
+const walHeader = 32
+
+// begins says whether the log, into which something is committed, has its header.
+func (j *Journal) begins() (bool, error) {
+	var magic [4]byte
+	_, err := j.wal.ReadAt(magic[:], 0)
+	return binary.BigEndian.Uint32(magic[:])&^1 == 0x377f0682, err
 }

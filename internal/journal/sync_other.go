@@ -11,10 +11,11 @@ import (
 // asks the drive to empty its cache, which a plain fsync there does not.
 func syncFile(f *os.File) error { return f.Sync() }
 
-// stillThere says whether the file at a path is the one that was there.
-func stillThere(path string, was fs.FileInfo) (bool, error) {
+// stillThere says whether the file at a path is the one that was there, and not shorter
+// than least.
+func stillThere(path string, was fs.FileInfo, least int64) (bool, error) {
 	now, err := os.Stat(path)
-	return err == nil && os.SameFile(was, now), err
+	return err == nil && os.SameFile(was, now) && now.Size() >= least, err
 }
 
 // syncFileSystem is not to be had here.

@@ -91,6 +91,23 @@ func (m *Masker) Replace(s, by string) string {
 	return m.replace(s, by, nil)
 }
 
+// Pieces gives what each secret in a text falls into where another reader of the text
+// parts it at one of the characters, the longest first. Those of one or two bytes are
+// left out, and so is a secret that stays whole.
+func (m *Masker) Pieces(s, at string) (pieces []string) {
+	if !m.Active() {
+		return nil
+	}
+	m.replace(s, Hidden, func(_ int, hidden string) {
+		if strings.ContainsAny(hidden, at) {
+			pieces = append(pieces, strings.FieldsFunc(hidden, func(r rune) bool { return strings.ContainsRune(at, r) })...)
+		}
+	})
+	pieces = slices.DeleteFunc(pieces, func(p string) bool { return len(p) < 3 })
+	slices.SortFunc(pieces, func(a, b string) int { return len(b) - len(a) })
+	return pieces
+}
+
 // Place is where in String(s) the byte at of s stands; of a secret, its beginning.
 func (m *Masker) Place(s string, at int) int {
 	if !m.Active() {

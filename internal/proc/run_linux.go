@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -163,14 +163,26 @@ type watch struct {
 	gaveUp  bool
 }
 
-// havePidfd: Linux 5.3 and later, unless a sandbox forbids it.
-var havePidfd = sync.OnceValue(func() bool {
-	fd, err := unix.PidfdOpen(os.Getpid(), 0)
-	if err != nil {
-		return false
+// pidfd is whether the system has them: 1, or -1; 0 before that is known.
+var pidfd atomic.Int32
+
+// havePidfd: Linux 5.3 and later, unless a sandbox forbids it. A want of descriptors says
+// nothing about that, and is not kept in mind.
+func havePidfd() bool {
+	if known := pidfd.Load(); known != 0 {
+		return known > 0
 	}
-	return unix.Close(fd) == nil
-})
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	switch err {
+	case nil:
+		pidfd.Store(1)
+		return unix.Close(fd) == nil
+	case unix.EMFILE, unix.ENFILE, unix.ENOMEM:
+	default:
+		pidfd.Store(-1)
+	}
+	return false
+}
 
 // native runs the command with one poll for everything. A map over /bin/true, two
 // at a time, takes 7 % more processor time and 8 % more time with portable instead
