@@ -129,8 +129,9 @@ func (w *World) requestFailed(ctx context.Context, q *Request, c *Call, err erro
 	return hidePieces(c.Mask, q.URL, err)
 }
 
-// hidePieces hides in an error what a secret in a URL falls into where the URL is read:
-// one with a slash behind the user's name ends the host, and is told of as a port.
+// hidePieces hides the parts of a secret in an error about a URL. Where a secret has a
+// character that parts a URL, such as a slash, the error quotes a part of it, as a port or
+// a host.
 func hidePieces(m *mask.Masker, url string, err error) error {
 	pieces := m.Pieces(url, "/?#@:[]%")
 	if len(pieces) == 0 {

@@ -86,7 +86,7 @@ func TestNoCutLeavesASecret(t *testing.T) {
 	}
 }
 
-// A secret that does not mean in a URL what its place needs is told of in no error, nor
+// No error about a URL quotes a secret in it that cannot stand at its place, nor
 // any piece of it.
 func TestSecretsInURLs(t *testing.T) {
 	w := world(t)

@@ -124,6 +124,8 @@ func (w *planWriter) mapPhase(m *simulate.Map) {
 	}
 	w.field(2, "failed item", m.OnFailure)
 	w.field(2, "stops", m.Stops)
+	w.field(2, "first", m.Alone)
+	w.field(2, "held", m.Held)
 	if m.Breaker != nil {
 		w.field(2, "breaker", m.Breaker.String())
 	}

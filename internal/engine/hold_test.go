@@ -46,12 +46,14 @@ func TestHeldRunIsKilledAtEachEvent(t *testing.T) {
 
 func killedWhileHeld(t *testing.T, flow string) {
 	t.Helper()
-	step := 5
+	// The short form has event 63, after which an attempt has failed of which the end is
+	// not on record: the hold may be over when it is looked at again.
+	first, step := 3, 5
 	if chaosRuns(t, 0) > 0 {
-		step = 1
+		first, step = 1, 1
 	}
 	held := false
-	for at := 1; ; at += step {
+	for at := first; ; at += step {
 		if at > 500 {
 			t.Fatal("the run has no end")
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -271,6 +272,9 @@ func (x *mapRun) restore(ctx context.Context) error {
 	earlier := x.r.earlier()
 	if x.past, err = earlier.ItemSteps(ctx, st); err != nil {
 		return err
+	}
+	if st.Hold != nil { // an attempt that failed while the map was held does not count, though its end is not on record
+		maps.DeleteFunc(x.past, func(_ int, p map[string]journal.StepRecord) bool { return past(p).failed() })
 	}
 	rec := mapper.Recorded{
 		Items: st.Items.All(), Breaker: st.Breakers[mapper.Breaker].Data, Hold: st.Hold, CanaryPassed: st.CanaryPassed, Pause: x.r.x.Agents.Pause(),

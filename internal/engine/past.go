@@ -41,6 +41,16 @@ func (p past) finished() bool {
 	return false
 }
 
+// failed reports whether an attempt at a step failed that the item has not got over.
+func (p past) failed() bool {
+	for _, rec := range p {
+		if rec.Status == event.Failed || !over(rec) && rec.Retry.Failures > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // cutShort reports whether the step of a template that ended last had been cut
 // short before: what it left half done may be why it failed.
 func (p past) cutShort(at step.Site, steps []*workflow.Step, ended []step.Outcome) bool {

@@ -71,7 +71,7 @@ func (l *lock) release() error { return errors.Join(l.forget(), l.file.Unlock())
 func (l *lock) forget() error {
 	f, err := os.OpenFile(filepath.Join(l.dir, l.name), os.O_WRONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // somebody removed it: nobody reads there who has the run
+		return nil // somebody removed it, and with it what said who has the run
 	}
 	if err != nil {
 		return err

@@ -53,7 +53,8 @@ func DefaultProbe() backoff.Schedule {
 	return backoff.Schedule{Strategy: backoff.Exponential{Base: 2}, Initial: 30 * time.Second, Max: 10 * time.Minute}
 }
 
-func (c SameError) withDefaults() SameError {
+// Defaults gives the configuration with its defaults in place of what is zero.
+func (c SameError) Defaults() SameError {
 	if c.Count == 0 {
 		c.Count = DefaultSameErrorCount
 	}
@@ -86,7 +87,7 @@ func (c SameError) validate() (errs []error) {
 	if c.MaxHold < 0 {
 		bad("max_hold: %v: must be positive", c.MaxHold)
 	}
-	if d := c.withDefaults(); len(errs) == 0 && float64(d.Count)/d.Share > MaxSameErrorWindow {
+	if d := c.Defaults(); len(errs) == 0 && float64(d.Count)/d.Share > MaxSameErrorWindow {
 		bad("count: %d of a share of %v: the %d items that are looked at must not be more than %d", d.Count, d.Share, d.window(), MaxSameErrorWindow)
 	}
 	if c.Probe.Jitter != backoff.None {
@@ -188,7 +189,7 @@ type witness struct {
 	tries int // failed attempts that counted
 }
 
-func newHolding(c SameError) *holding { return &holding{cfg: c.withDefaults(), probe: -1} }
+func newHolding(c SameError) *holding { return &holding{cfg: c.Defaults(), probe: -1} }
 
 // probing reports whether the map is held, and a probe runs.
 func (m *Machine) probing() bool { return m.hold != nil && m.hold.on != nil && m.hold.probe >= 0 }

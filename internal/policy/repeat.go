@@ -32,7 +32,7 @@ func newRepeats(c *SameError) *repeats {
 	if c == nil {
 		c = &SameError{}
 	}
-	r.watch.cfg = c.withDefaults()
+	r.watch.cfg = c.Defaults()
 	return r
 }
 

@@ -95,6 +95,8 @@ var bounded = []struct {
 	{"map with a time of a command by its name", `{map: {input: [1, 2], max_parallel: 1, timeout_config: {command_timeouts: {shell: 3s, far: 30s, near: 1s}}, agent_template: [{shell: x, id: far}, {shell: y, name: near}, {shell: z, name: far, id: near}]}}`, 1},
 	{"map with a handler", `{handlers: {mend: [{shell: h, timeout: 10s}]}, map: {input: [1, 2, 3, 4, 5, 6], max_parallel: 2, agent_template: [{shell: x, timeout: 1s}]}, error_policy: {on_item_failure: {custom: mend}}}`, 0.8},
 	{"map with a breaker", `{map: {input: [1, 2, 3, 4, 5, 6], max_parallel: 2, agent_template: [{shell: x, timeout: 1s}]}, error_policy: {circuit_breaker: {failure_threshold: 2, timeout: 20s, half_open_requests: 1}}}`, 0.2},
+	{"map with canaries", `{map: {input: [1, 2, 3, 4, 5, 6], max_parallel: 6, canary: 2, agent_template: [{shell: x, timeout: 1s}]}}`, 0.5},
+	{"map with canaries that fail", `{map: {input: [1, 2, 3, 4, 5, 6], max_parallel: 6, canary: {items: 3, need: 1}, agent_template: [{shell: x, timeout: 1s, retry: {attempts: 2, initial_delay: 1s}}]}}`, 0.3},
 	{"map that stops", `{map: {input: [1, 2, 3, 4], max_parallel: 1, agent_template: [{shell: x, timeout: 2s}]}, error_policy: {continue_on_failure: false}}`, 1},
 	{"phases", `{setup: {timeout: 11s, commands: [{shell: s, timeout: 5s}, {shell: t, timeout: 5s}]}, map: {input: [1, 2], max_parallel: 1, agent_template: [{shell: x, timeout: 2s}]}, reduce: {timeout: 4s, commands: [{shell: r, timeout: 5s}]}, merge: [{shell: m, timeout: 6s}]}`, 0.85},
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -177,7 +178,7 @@ func (b *builder) mapReduce(f *workflow.File, sc scope) Cost {
 func (b *builder) mapPhase(f *workflow.File, sc scope) Cost {
 	m, ep := f.Map, f.Policy
 	out := &Map{Input: inputText(m), Items: items(m), Parallel: number(m.Parallel), AgentTimeout: limit(m.AgentTimeout),
-		Policy: cmp.Or(m.TimeoutPolicy, "per_agent"), OnFailure: onItemFailure(ep), Stops: stops(ep), Breaker: breaker(ep.Breaker)}
+		Policy: cmp.Or(m.TimeoutPolicy, "per_agent"), OnFailure: onItemFailure(ep), Stops: stops(m, ep), Alone: alone(m.Canary), Held: held(m, ep), Breaker: breaker(ep.Breaker)}
 	b.plan.Map = out
 	out.Select = selection(m)
 	out.Retry = b.retryOf(ep.Retry, "the items' retry_config")
@@ -210,7 +211,7 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) Cost {
 		handling = handler.Worst
 	}
 	out.Item = out.Item.plus(handling)
-	return whole(out, m.Parallel, handling, limit(f.StartDelay))
+	return whole(out, m, handling, limit(f.StartDelay))
 }
 
 // refusals lengthens the waits of items by those for breakers of their steps.
@@ -230,7 +231,10 @@ func (m *Map) refusals(steps []*workflow.Step, pol *retry.Policy) {
 // nothing may begin: so the map lasts no longer than the work of the others shared
 // among the workers, plus that item, plus the holds. handling is what the handler
 // of an item that failed takes, delay the time between the first starts.
-func whole(m *Map, parallel workflow.Int, handling Cost, delay Limit) Cost {
+// Canaries run alone before: at worst one by one, and where an agent that takes too
+// long ends an item that is no canary then, all items do.
+func whole(m *Map, src *workflow.Map, handling Cost, delay Limit) Cost {
+	parallel := src.Parallel
 	if parallel.Text != nil || delay.Text != "" || m.Items.Open && (m.Item.Time.Open || m.Item.Time.D > 0) {
 		return Cost{Waits: m.Item.Waits, Time: Bound{Open: true}}
 	}
@@ -245,6 +249,12 @@ func whole(m *Map, parallel workflow.Int, handling Cost, delay Limit) Cost {
 		// It opens after an agent, and half-open it lets fewer in.
 		held = held.plus(Bound{D: br.Timeout}.times(Count{N: max(starts.N-1, 0), Open: starts.Open}))
 		workers = min(workers, br.HalfOpenRequests)
+	}
+	if c := src.Canary; c != nil {
+		if src.TimeoutAction == "skip" {
+			workers = 1
+		}
+		held = held.plus(m.Item.Time.times(Count{N: min(int64(c.Items), m.Items.N), Open: m.Items.Open}))
 	}
 	work := m.Agent.Time.times(agents).plus(handling.Time).times(Count{N: m.Items.N - 1, Open: m.Items.Open})
 	work.D /= time.Duration(workers)
@@ -329,9 +339,39 @@ func onItemFailure(ep workflow.ErrorPolicy) string {
 	return ep.OnItemFailure
 }
 
+// alone says how many items run before all others.
+func alone(c *policy.Canary) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Need > 0 && c.Need < c.Items:
+		return fmt.Sprintf("%d items run alone; the others start when %d of them have succeeded", c.Items, c.Need)
+	}
+	return fmt.Sprintf("%d items run alone; the others start when all of them have succeeded", c.Items)
+}
+
+// held says when the map is held, and for how long.
+func held(m *workflow.Map, ep workflow.ErrorPolicy) string {
+	if ep.SameError == nil || ep.SameError.Stop {
+		return ""
+	}
+	e := ep.SameError.Defaults()
+	when := fmt.Sprintf("when %d items failed alike", e.Count)
+	if m.Canary != nil {
+		when += ", or too many of the first items"
+	}
+	return fmt.Sprintf("%s: for at most %s each time, which the worst case does not count", when, duration.Format(e.MaxHold))
+}
+
 // stops says what ends a map before its items are finished.
-func stops(ep workflow.ErrorPolicy) string {
+func stops(m *workflow.Map, ep workflow.ErrorPolicy) string {
 	var out []string
+	if m.Canary != nil && (ep.SameError == nil || ep.SameError.Stop) {
+		out = append(out, "when too many of the first items have failed for good")
+	}
+	if e := ep.SameError; e != nil && e.Stop {
+		out = append(out, fmt.Sprintf("when %d items failed alike", e.Defaults().Count))
+	}
 	switch {
 	case ep.OnItemFailure == "stop" || !ep.ContinueOnFailure:
 		out = append(out, "when the first item has failed for good")

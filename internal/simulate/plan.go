@@ -218,16 +218,20 @@ type Delay struct {
 
 // Map is the map phase.
 type Map struct {
-	Input        string   `json:"input"`
-	Items        Count    `json:"items"`
-	Parallel     string   `json:"max_parallel"`
-	AgentTimeout Limit    `json:"agent_timeout"`
-	Policy       string   `json:"timeout_policy"`
-	OnFailure    string   `json:"on_item_failure"`
-	Retry        *Retry   `json:"retry,omitempty"`
-	Stops        string   `json:"stops"`
-	Breaker      *Breaker `json:"circuit_breaker,omitempty"`
-	Select       []Field  `json:"select,omitempty"`
+	Input        string `json:"input"`
+	Items        Count  `json:"items"`
+	Parallel     string `json:"max_parallel"`
+	AgentTimeout Limit  `json:"agent_timeout"`
+	Policy       string `json:"timeout_policy"`
+	OnFailure    string `json:"on_item_failure"`
+	Retry        *Retry `json:"retry,omitempty"`
+	Stops        string `json:"stops"`
+	// Alone says how many items run before all others, and Held when the map is held,
+	// and for how long, which no worst case counts; "" for never.
+	Alone   string   `json:"canary,omitempty"`
+	Held    string   `json:"same_error,omitempty"`
+	Breaker *Breaker `json:"circuit_breaker,omitempty"`
+	Select  []Field  `json:"select,omitempty"`
 	// Agent is the worst case of one agent, Item that of one item.
 	Agent Cost `json:"agent_worst_case"`
 	Item  Cost `json:"item_worst_case"`
