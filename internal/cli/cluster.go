@@ -109,6 +109,9 @@ func (a *app) runOn(ctx context.Context, f *runFlags, opt engine.Options) error 
 	if f.ui {
 		return usagef("--ui is not there yet for a run on Temporal: start bide ui in another terminal, it shows such runs too")
 	}
+	if opt.Canary > 0 {
+		return usagef("--canary is not there yet for a run on Temporal, where all items may start at once")
+	}
 	opt.Isolation = "none"
 	home, err := a.store()
 	if err != nil {
@@ -206,8 +209,8 @@ func (a *app) elsewhere(run string) (id string, is bool, err error) {
 // resumeOn goes on with a run on Temporal: it follows one that goes on, and begins
 // a new life of one that does not, in which dead letters may be run again.
 func (a *app) resumeOn(ctx context.Context, f *runFlags, opt engine.Options, run string, again ...journal.DeadLetter) error {
-	if opt.Force || opt.MaxParallel > 0 || opt.Canary > 0 {
-		return usagef("--force, --max-parallel and --canary are not there yet for a run on Temporal")
+	if opt.Force || opt.MaxParallel > 0 {
+		return usagef("--force and --max-parallel are not there yet for a run on Temporal")
 	}
 	home, err := a.store()
 	if err != nil {

@@ -95,6 +95,9 @@ func (d *decoder) canary(n *node) *policy.Canary {
 		d.errorf(n, "missing-key", "canary needs items: how many run alone first").Suggest("for example: canary: {items: 3, need: 2}")
 		return nil
 	}
+	if c.Items == 0 { // told already
+		return nil
+	}
 	return d.checkedCanary(n, c)
 }
 
