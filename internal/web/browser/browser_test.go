@@ -156,12 +156,22 @@ func eval[T any](t *testing.T, ctx context.Context, js string) T {
 	return v
 }
 
+// navigated is what the browser says of a question that a navigation cut off: the answer
+// is that of the page which comes.
+const navigated = "Inspected target navigated or closed"
+
 // until waits for a condition of the page.
 func until(t *testing.T, ctx context.Context, js string) {
 	t.Helper()
 	deadline := time.Now().Add(60 * time.Second)
-	for !eval[bool](t, ctx, "!!("+js+")") {
-		if time.Now().After(deadline) {
+	for {
+		held, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+js+")", chromedp.EvalAwaitPromise))
+		switch {
+		case held && err == nil:
+			return
+		case err != nil && !strings.Contains(err.Error(), navigated):
+			t.Fatalf("%s: %v", js, err)
+		case time.Now().After(deadline):
 			t.Fatalf("it never held that %s; the page says:\n%s", js, eval[string](t, ctx, "document.body.innerText.slice(0, 1500)"))
 		}
 		time.Sleep(50 * time.Millisecond) // a browser has no virtual time
