@@ -180,7 +180,7 @@ func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeD
 		t.Stop = r.stopping
 		t.Begin = !t.After && !begun
 		r.Homes++
-		t.Log = fmt.Sprintf("home-%d-%d", r.Life, r.Homes)
+		t.Log = cluster.HomeLog(r.Life, r.Homes)
 		t.Spent = workflow.Now(ctx).Sub(r.Began)
 		r.order.Opened(t.Log, workflow.Now(ctx))
 		if err := r.flush(ctx); err != nil {

@@ -129,7 +129,7 @@ func (c *Coordinator) Lease(now time.Time) (l *Lease, until time.Time, over bool
 		return nil, time.Time{}, false
 	}
 	c.Tell(now, c.breaker(change, now)...)
-	lease := Lease{Run: c.run, Store: c.store, Life: c.life, ID: got.ID, Log: fmt.Sprintf("lane-%d-%d", c.life, got.ID),
+	lease := Lease{Run: c.run, Store: c.store, Life: c.life, ID: got.ID, Log: LaneLog(c.life, got.ID),
 		Spans: spansOf(got.Items, c.last), Slice: c.slice(), Failures: got.Failures, Row: got.Row, Budget: share, Heartbeat: longBeat}
 	if n := maxWaiting / c.Lanes(); n < maxOdd {
 		lease.Odd = max(n, 10)

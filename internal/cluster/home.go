@@ -7,7 +7,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/engine"
@@ -199,21 +198,13 @@ func NextLife(store Store, run string, now time.Time) (life int, o Order, err er
 	if err != nil {
 		return 0, o, err
 	}
-	logs, err := os.ReadDir(filepath.Join(shared.Dir, "lanes"))
+	logs, err := shared.logs()
 	if err != nil {
 		return 0, o, err
 	}
-	for _, f := range logs { // by name: those of home tasks first, lanes in no order that matters
-		name, ok := strings.CutSuffix(f.Name(), ".log")
-		if !ok {
-			continue
-		}
-		var of int
-		if _, rest, ok := strings.Cut(name, "-"); ok {
-			if _, err := fmt.Sscanf(rest, "%d-", &of); err == nil {
-				life = max(life, of)
-			}
-		}
+	for _, l := range logs {
+		life = max(life, l.life)
+		name := l.String()
 		if known[name] {
 			continue
 		}

@@ -29,6 +29,7 @@ type setting struct {
 	random  *rand.Rand
 	kill    int // one of so many lanes is killed; 0: none
 	killed  int
+	lose    bool // what is decided is not recorded
 }
 
 func newSetting(t *testing.T) *setting {
@@ -107,17 +108,22 @@ func (s *setting) worker() *Worker { return s.workers[s.random.IntN(len(s.worker
 // drive takes a run to its end, and gives the status.
 func (s *setting) drive(run string) string {
 	s.t.Helper()
-	var o Order
-	begun := s.homeTask(&o, HomeTask{Run: run, Store: s.store.String(), Life: 1, Log: "home-1-1", Begin: true})
+	return s.driveFrom(run, 1, Order{})
+}
+
+// driveFrom takes a life of a run to its end.
+func (s *setting) driveFrom(run string, life int, o Order) string {
+	s.t.Helper()
+	begun := s.homeTask(&o, HomeTask{Run: run, Store: s.store.String(), Life: life, Log: HomeLog(life, 1), Begin: true})
 	if begun.Config == nil {
 		return begun.Status
 	}
-	c, err := NewCoordinator(CoordinatorState{Run: run, Store: s.store.String(), Life: 1, Config: *begun.Config, Machine: begun.State, Order: o})
+	c, err := NewCoordinator(CoordinatorState{Run: run, Store: s.store.String(), Life: life, Config: *begun.Config, Machine: begun.State, Order: o})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	c = s.lanes(run, c)
-	done := s.homeTask(&c.Order, HomeTask{Run: run, Store: s.store.String(), Life: 1, Log: "home-1-2", After: true, Halt: c.Stopped()})
+	done := s.homeTask(&c.Order, HomeTask{Run: run, Store: s.store.String(), Life: life, Log: HomeLog(life, 2), After: true, Halt: c.Stopped()})
 	return done.Status
 }
 
@@ -136,6 +142,9 @@ func (s *setting) homeTask(o *Order, t HomeTask) HomeDone {
 
 func (s *setting) record(run string, o *Order) {
 	s.t.Helper()
+	if s.lose {
+		return
+	}
 	if err := s.store.Run(run).Record(o.Entries()); err != nil {
 		s.t.Fatal(err)
 	}

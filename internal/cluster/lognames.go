@@ -1,0 +1,62 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// logName is the name of a log: who writes it, in which life of the run, and as which
+// one of its kind.
+type logName struct {
+	kind string // homeLog or laneLog
+	life int
+	n    int // from 1
+}
+
+const (
+	homeLog = "home"
+	laneLog = "lane"
+)
+
+func (l logName) String() string { return fmt.Sprintf("%s-%d-%d", l.kind, l.life, l.n) }
+
+// HomeLog is the name of the log of a home task.
+func HomeLog(life, n int) string { return logName{homeLog, life, n}.String() }
+
+// LaneLog is the name of the log of a lease.
+func LaneLog(life, lease int) string { return logName{laneLog, life, lease}.String() }
+
+// logNameOf reads a name; ok is false where it is that of no log.
+func logNameOf(text string) (l logName, ok bool) {
+	for _, kind := range []string{homeLog, laneLog} {
+		l = logName{kind: kind}
+		if _, err := fmt.Sscanf(text, kind+"-%d-%d", &l.life, &l.n); err == nil && l.String() == text {
+			return l, true
+		}
+	}
+	return l, false
+}
+
+// logs are the logs of a run in the order in which they were begun: by their numbers,
+// as lane-1-10 is later than lane-1-9. While a home task is open, no lane is.
+func (r Shared) logs() ([]logName, error) {
+	files, err := os.ReadDir(filepath.Join(r.Dir, "lanes"))
+	if err != nil {
+		return nil, err
+	}
+	var list []logName
+	for _, f := range files {
+		if l, ok := logNameOf(trimExt(f.Name())); ok {
+			list = append(list, l)
+		}
+	}
+	slices.SortFunc(list, func(a, b logName) int {
+		return cmp.Or(cmp.Compare(a.life, b.life), cmp.Compare(a.kind, b.kind), cmp.Compare(a.n, b.n))
+	})
+	return list, nil
+}
+
+func trimExt(name string) string { return name[:len(name)-len(filepath.Ext(name))] }
