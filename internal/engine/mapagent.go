@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
@@ -43,7 +44,7 @@ func (x *mapRun) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 	err := x.agent(ctx, &a, at)
 	e := mapper.Ending{Result: a.data, Recorded: a.recorded}
 	if err == nil {
-		x.counted(a.data.Kind)
+		x.counted(a.data.Kind, a.data.Unmended)
 		return e
 	}
 	e.Err, e.RetryAfter = step.Cause(err), retryAfter(err)
@@ -70,14 +71,17 @@ func (x *mapRun) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 
 // counted counts an item that succeeded in some way of event.Kinds; kind is "" for
 // one that did as it was meant to.
-func (x *mapRun) counted(kind string) {
-	if kind == "" {
+func (x *mapRun) counted(kind string, unmended bool) {
+	if kind == "" && !unmended {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if n := x.kinds.Of(kind); n != nil {
 		*n++
+	}
+	if unmended {
+		x.kinds.Unmended++
 	}
 }
 
@@ -126,6 +130,7 @@ func (x *mapRun) agent(ctx context.Context, a *agentRun, at mapper.Attempt) erro
 			return err
 		}
 		a.scope = p.Scope
+		p.Unmended = new(atomic.Bool)
 		if x.r.file.Policy.Handler != "" {
 			mark := p.Scope.Mark()
 			defer func() { a.set = p.Scope.Since(mark) }()
@@ -146,6 +151,9 @@ func (x *mapRun) agent(ctx context.Context, a *agentRun, at mapper.Attempt) erro
 			}
 		})
 		x.collect(a, ended)
+		if p.Unmended.Load() { // a step in a foreach of it, perhaps
+			a.data.Kind, a.data.Unmended = event.Tolerated, true
+		}
 		if err != nil && a.tree != nil && !x.interrupted(ctx, err) && a.past.cutShort(p, x.r.file.Map.Template.Steps, ended) {
 			a.anew = true
 			err = fmt.Errorf("the step failed in the worktree in which it was cut short, and the item begins anew: %w", err)

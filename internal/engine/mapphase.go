@@ -288,9 +288,12 @@ func (x *mapRun) restore(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		var d struct{ Kind string }
+		var d struct {
+			Kind     string
+			Unmended bool
+		}
 		if res.Status != event.Unchanged && bytes.Contains(res.Data, []byte(`"kind":`)) && json.Unmarshal(res.Data, &d) == nil {
-			x.counted(d.Kind)
+			x.counted(d.Kind, d.Unmended)
 		}
 	}
 	return nil

@@ -152,7 +152,7 @@ func setResults(p step.Site, m map[string]any, text []byte) error {
 func (r *run) mapCounts(millis int64) map[string]any {
 	c := r.tally.items
 	rate, failures := 0.0, 0.0 // in percent; from 0 to 1
-	well := c.Succeeded + c.Unchanged
+	well := c.Succeeded + c.Unchanged - c.Unmended
 	if c.Total > 0 {
 		rate = 100 * float64(well) / float64(c.Total)
 		failures = float64(c.Failed) / float64(c.Total)
@@ -163,7 +163,7 @@ func (r *run) mapCounts(millis int64) map[string]any {
 	}
 	return map[string]any{
 		"successful": int64(well), "succeeded": int64(well), "unchanged": int64(c.Unchanged), "failed": int64(c.Failed), "skipped": int64(c.Skipped),
-		"success_count": int64(well), "failure_count": int64(c.Failed),
+		"tolerated": int64(c.Tolerated), "success_count": int64(well), "failure_count": int64(c.Failed),
 		"total": int64(c.Total), "success_rate": value.FromNumber(fmt.Sprintf("%.4g", rate)),
 		"failure_rate":          value.FromNumber(fmt.Sprintf("%.4g", failures)),
 		"total_duration_secs":   value.FromNumber(fmt.Sprintf("%.3f", total)),
@@ -288,6 +288,7 @@ func (r *run) resultJSON(res journal.Result, item json.RawMessage) []byte {
 	if len(res.Data) == 0 || json.Unmarshal(res.Data, &d) != nil {
 		return data(out)
 	}
+	out.Success = out.Success && !d.Unmended
 	text := d.Output
 	out.OutputFile, out.Commits, out.Files = d.File, d.Commits, d.Files
 	out.Branch, out.Worktree, out.Log = d.Branch, d.Worktree, d.Log

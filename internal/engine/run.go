@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/dataflow"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -286,6 +287,14 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 		s.Err = err
 	}
 	s.Status, s.Message, s.Class = r.ending(err)
+	if n := r.unmended(); n > 0 && err == nil {
+		what := "step"
+		if r.tally.items.Unmended > 0 {
+			what = "item"
+		}
+		r.note("%s failed and %s tolerated: the repair in on_failure did not help, so the exit status is 3. To allow this, write fail_workflow: false in on_failure; to end the run there, fail_workflow: true",
+			diag.Count(n, what), diag.Plural(n, "was", "were"))
+	}
 	r.emit(event.Event{Type: event.RunFinished, Status: s.Status, DurationMS: s.DurationMS,
 		Class: s.Class, Message: s.Message, Data: data(map[string]any{
 			"steps": s.Steps, "items": s.Items, "outputs": s.Outputs, "errors": s.Errors, "usage": s.Usage, "name": s.Name})})
@@ -295,7 +304,7 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 // ending is how a run ends with an error, or with none.
 func (r *run) ending(err error) (status, message, class string) {
 	switch {
-	case err == nil && r.tally.failed:
+	case err == nil && (r.tally.failed || r.unmended() > 0):
 		return event.CompletedWithFailures, "", ""
 	case err == nil:
 		return event.Succeeded, "", ""
@@ -304,6 +313,10 @@ func (r *run) ending(err error) (status, message, class string) {
 	}
 	return event.Failed, r.x.Values.Mask().Text(err.Error()).Ends(step.Brief), retry.Class(err)
 }
+
+// unmended is how many items, or steps of the run itself, failed and were tolerated
+// though nothing in the file says that they may.
+func (r *run) unmended() int { return max(r.tally.items.Unmended, r.x.Tally.Counts().Unmended) }
 
 // emit records an event and tells it to those who watch.
 func (r *run) emit(e event.Event) { _ = r.x.Recorder.Record(e) }

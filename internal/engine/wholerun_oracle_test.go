@@ -58,6 +58,7 @@ type standing struct {
 	begun    map[place]bool
 	names    map[place]string    // of the step
 	over     map[place]bool      // it has ended so that it is not to run again
+	passed   map[place]bool      // it has failed, and what follows runs
 	attempt  map[place]int       // the attempt that began last
 	failed   map[place]int       // the attempt that failed last
 	failures map[place]int       // in this execution of the step
@@ -89,7 +90,7 @@ type retryWait struct {
 func newStanding(steps map[string]*planStep) *standing {
 	return &standing{
 		steps: steps,
-		begun: map[place]bool{}, names: map[place]string{}, over: map[place]bool{}, attempt: map[place]int{}, failed: map[place]int{}, failures: map[place]int{},
+		begun: map[place]bool{}, names: map[place]string{}, over: map[place]bool{}, passed: map[place]bool{}, attempt: map[place]int{}, failed: map[place]int{}, failures: map[place]int{},
 		due: map[place]retryWait{}, handled: map[place]int{}, inRound: map[place]int{}, final: map[place]bool{}, spent: map[place]time.Duration{}, prev: map[place]time.Duration{},
 		items: map[int]string{}, running: map[int]bool{}, left: map[int]bool{}, tries: map[int]int{}, itemDue: map[int]retryWait{}, itemPrev: map[int]time.Duration{}, itemSum: map[int]time.Duration{},
 		handler: map[int]bool{},
@@ -98,7 +99,7 @@ func newStanding(steps map[string]*planStep) *standing {
 
 // forget forgets the steps of an item, or those of the run whose path begins so.
 func (s *standing) forget(item int, prefix string) {
-	for _, m := range []map[place]bool{s.begun, s.over} {
+	for _, m := range []map[place]bool{s.begun, s.over, s.passed} {
 		for p := range m {
 			if p.item == item && strings.HasPrefix(p.path, prefix) {
 				delete(m, p)
@@ -181,6 +182,7 @@ func (s *standing) apply(e event.Event, life int) {
 			return // it goes on
 		}
 		s.over[p] = e.Status != event.Failed || tolerated(e)
+		s.passed[p] = e.Status == event.Failed && tolerated(e)
 		s.anew(p)
 		delete(s.attempt, p)
 	case event.ItemStarted:
@@ -579,6 +581,17 @@ func (o *oracle) itemEnds(l *oneLife, s *standing, who string, e event.Event) {
 	}
 }
 
+// unmended reports whether a step of the run, or of an item that succeeded, has failed
+// and was tolerated though its plan does not say that it may fail.
+func (o *oracle) unmended(s *standing) bool {
+	for p, passed := range s.passed {
+		if passed && !event.Aside(p.path) && !o.world.steps[s.names[p]].MayFail && (p.item == 0 || s.items[p.item] == event.Succeeded) {
+			return true
+		}
+	}
+	return false
+}
+
 // durable: with durability strict, the start of an item whose command ran is on record
 // for the next life, whatever was lost.
 func (o *oracle) durable(l *oneLife, did []*execution) {
@@ -654,7 +667,7 @@ func (o *oracle) told(l *oneLife, s *standing) {
 		if n["pending"] > 0 {
 			o.say("life %d: it ended %s with %d items pending", l.number, l.status, n["pending"])
 		}
-		if failed := n["failed"] + n[event.Skipped]; (failed > 0) != (l.status == event.CompletedWithFailures) {
+		if failed := n["failed"] + n[event.Skipped]; (failed > 0 || o.unmended(s)) != (l.status == event.CompletedWithFailures) {
 			o.say("life %d: it ended %s with %d items failed", l.number, l.status, failed)
 		}
 		o.well(l, s)

@@ -105,6 +105,9 @@ type KindCounts struct {
 	Recovered  int `json:"recovered"`
 	Tolerated  int `json:"tolerated"`
 	Incomplete int `json:"incomplete"`
+	// Unmended are those of the tolerated whose repair did not mend them, and of which
+	// the file does not say that they may fail.
+	Unmended int `json:"unmended,omitempty"`
 }
 
 // Of is the count of a status or a kind; nil for one that is not counted.

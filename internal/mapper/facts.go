@@ -39,6 +39,9 @@ type Result struct {
 	// Kind is how an item succeeded, where that is not as it was meant to: the one
 	// of event.Kinds of its steps that is most of a failure.
 	Kind string `json:"kind,omitempty"`
+	// Unmended: a step of it failed, its repair did not mend it, and the file does not
+	// say that it may fail.
+	Unmended bool `json:"unmended,omitempty"`
 	// Steps are what the steps of the template gave, where it has several: the
 	// output is theirs, joined by line ends, without those that gave nothing.
 	Steps []StepOutput `json:"steps,omitempty"`

@@ -65,6 +65,7 @@ var Scope = []struct{ Group, Name, Doc string }{
 	{reduce, "map.results_file", "a file with the same, one element a line, and `$BIDE_RESULTS_FILE` names it; it is there however large the results are"},
 	{reduce, "map.outputs", "the outputs of the items that succeeded"},
 	{reduce, "map.total", "how many items there were"},
+	{reduce, "map.tolerated", "how many ended although a step of them failed; one that its repair did not mend is not among the successful, unless the file writes `fail_workflow: false`"},
 	{reduce, "map.successful, map.succeeded, map.success_count", "how many ended well: in this run, or unchanged since an earlier one"},
 	{reduce, "map.failed, map.failure_count", "how many failed"},
 	{reduce, "map.unchanged", "how many of them are unchanged since an earlier run, and did not run"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
@@ -87,6 +88,9 @@ type Site struct {
 	Keep bool
 	// Pauses holds back agents while a rate limit lasts; nil: those of the run.
 	Pauses Pauses
+	// Unmended is set by a step that failed and was tolerated by a default alone (see
+	// Outcome); nil: nobody asks.
+	Unmended *atomic.Bool
 }
 
 // Round is the site of round n of a loop, with variables of its own.
@@ -170,6 +174,17 @@ func (t *Tally) Add(path string, o Outcome) {
 	defer t.mu.Unlock()
 	if n := t.counts.Of(o.Kind()); n != nil {
 		*n++
+	}
+	if o.Unmended && o.Status == event.Failed {
+		t.counts.Unmended++
+	}
+}
+
+// countStep counts a step that has ended.
+func (x *Executor) countStep(p Site, path string, out Outcome) {
+	x.Tally.Add(path, out)
+	if out.Unmended && out.Status == event.Failed && !event.Aside(path) && p.Unmended != nil {
+		p.Unmended.Store(true)
 	}
 }
 

@@ -164,6 +164,7 @@ func tolerate(s *workflow.Step, out Outcome) Outcome {
 	if out.Err == nil || errors.Is(out.Err, ErrInterrupted) {
 		return out
 	}
+	out.Unmended = !out.Tolerated && s.Unmended()
 	out.Tolerated = out.Tolerated || s.Tolerated()
 	return out
 }

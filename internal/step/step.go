@@ -32,6 +32,9 @@ type Outcome struct {
 	Err      error // of a failed step
 	// Tolerated says that the next step runs although this one failed.
 	Tolerated bool
+	// Unmended says of a tolerated step that its repair did not mend it, and that
+	// the file does not say that it may fail.
+	Unmended bool
 	// Recovered says that a handler made up for the failure.
 	Recovered bool
 	// Incomplete says that a score was missed, and that the file lets that pass.
@@ -69,6 +72,7 @@ type record struct {
 	StoredSHA  string `json:"stored_sha256,omitempty"`
 	ExitCode   int    `json:"exit,omitempty"`
 	Tolerated  bool   `json:"tolerated,omitempty"`
+	Unmended   bool   `json:"unmended,omitempty"`
 	Recovered  bool   `json:"recovered,omitempty"`
 	Incomplete bool   `json:"incomplete,omitempty"`
 	WaitedMS   int64  `json:"waited_ms,omitempty"`
@@ -207,8 +211,8 @@ func (x *Executor) Replay(p Site, path string, rec journal.StepRecord) (Outcome,
 	}
 	x.setAgain(p, &d)
 	out := Outcome{Status: rec.Status, Result: x.resultOf(&d), Attempts: rec.Attempts,
-		Tolerated: d.Tolerated, Recovered: d.Recovered, Incomplete: d.Incomplete}
-	x.Tally.Add(path, out)
+		Tolerated: d.Tolerated, Unmended: d.Unmended, Recovered: d.Recovered, Incomplete: d.Incomplete}
+	x.countStep(p, path, out)
 	return out, true
 }
 
@@ -266,7 +270,7 @@ func (x *Executor) ended(ctx context.Context, p Site, s *workflow.Step, path str
 	if !x.Bare {
 		e.Data = x.recordOf(p, out, set)
 	}
-	x.Tally.Add(path, out)
+	x.countStep(p, path, out)
 	if x.Safe != nil && out.Status != event.Skipped {
 		if err := x.Safe(context.WithoutCancel(ctx), p, path); err != nil {
 			x.Life.Halt(fmt.Errorf("what step %s did cannot be made durable: %w", path, err))
@@ -279,7 +283,7 @@ func (x *Executor) ended(ctx context.Context, p Site, s *workflow.Step, path str
 
 // recordOf is what a later life of the run reads of a step that has ended.
 func (x *Executor) recordOf(p Site, out Outcome, set map[string]any) json.RawMessage {
-	d := record{WaitedMS: out.Waited.Milliseconds(), Tolerated: out.Tolerated && out.Status == event.Failed, Recovered: out.Recovered, Incomplete: out.Incomplete,
+	d := record{WaitedMS: out.Waited.Milliseconds(), Tolerated: out.Tolerated && out.Status == event.Failed, Unmended: out.Unmended && out.Status == event.Failed, Recovered: out.Recovered, Incomplete: out.Incomplete,
 		ExitCode: out.Result.ExitCode, Output: x.Clip(out.Result.Output), Stderr: x.Clip(out.Result.Stderr), File: out.Result.StdoutFile}
 	if out.Result.StdoutFile != "" {
 		d.Size, d.Digest = out.Result.StdoutSize, out.Result.Digest

@@ -43,6 +43,12 @@ func (s *Step) Tolerated() bool {
 	return s.MayFail || h != nil && (h.Ignore || h.Rerun && !h.FailWorkflow)
 }
 
+// Unmended reports whether a failure of this step is tolerated by a default alone:
+// its repair did not mend it, and the file says of neither that it may fail.
+func (s *Step) Unmended() bool {
+	return !s.MayFail && s.OnFailure != nil && s.OnFailure.LetsPass
+}
+
 // Completions is how often a validation is completed at most, and then made again.
 func (v *Validate) Completions() int {
 	inc := v.OnIncomplete

@@ -80,7 +80,7 @@ var members = map[string][]string{
 	"workflow": slices.Concat([]string{"name", "id", "iteration", "status", "message", "class"}, gitMembers),
 	"git":      {"branch", "commit", "staged_files", "unstaged_files", "untracked_files", "modified_files", "deleted_files", "changed_files"},
 	"foreach":  {"item", "index", "total", "results", "succeeded", "failed", "skipped"},
-	"map": {"results", "results_array", "results_json", "results_file", "outputs", "total", "successful", "succeeded", "success_count", "failed",
+	"map": {"results", "results_array", "results_json", "results_file", "outputs", "total", "successful", "succeeded", "tolerated", "success_count", "failed",
 		"failure_count", "unchanged", "skipped", "success_rate", "failure_rate", "total_duration_secs", "average_duration_secs"},
 	"merge": {"worktree", "source_branch", "target_branch", "session_id", "commits", "commit_ids", "commit_count", "modified_files", "file_list",
 		"file_count", "commit", "conflicts"},

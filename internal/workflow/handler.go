@@ -83,6 +83,7 @@ func (d *decoder) handlerMap(n *node, path string, h *Handler) *Handler {
 		h.MaxAttempts = 2
 	}
 	h.Rerun = h.MaxAttempts > 1
+	h.LetsPass = h.Rerun && !o.has("fail_workflow")
 	return h
 }
 

@@ -344,6 +344,9 @@ type Handler struct {
 	Timeout        Duration
 	CommitRequired bool
 	Captures       map[string]string
+	// LetsPass: a step that this repair did not mend lets the next one run, and the
+	// file does not say so: it is a default.
+	LetsPass bool
 }
 
 // Capture says which variables a step sets from its output.
