@@ -44,7 +44,7 @@ func (x *mapRun) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 	err := x.agent(ctx, &a, at)
 	e := mapper.Ending{Result: a.data, Recorded: a.recorded}
 	if err == nil {
-		x.counted(a.data.Kind, a.data.Unmended)
+		x.counted(a.data.Kind, a.data.Unmended, cmp.Or(at.Label, a.item.ID))
 		return e
 	}
 	e.Err, e.RetryAfter = step.Cause(err), retryAfter(err)
@@ -69,9 +69,12 @@ func (x *mapRun) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 	return e
 }
 
+// namedItems is how many items the note about those whose repair did not help names.
+const namedItems = 3
+
 // counted counts an item that succeeded in some way of event.Kinds; kind is "" for
-// one that did as it was meant to.
-func (x *mapRun) counted(kind string, unmended bool) {
+// one that did as it was meant to. The name is shown of one whose repair did not help.
+func (x *mapRun) counted(kind string, unmended bool, name string) {
 	if kind == "" && !unmended {
 		return
 	}
@@ -82,6 +85,9 @@ func (x *mapRun) counted(kind string, unmended bool) {
 	}
 	if unmended {
 		x.kinds.Unmended++
+		if len(x.unmended) < namedItems {
+			x.unmended = append(x.unmended, name)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,8 @@ type mapRun struct {
 	edited map[int][]byte // the data of items that were edited in this life
 	past   pasts          // the steps of items that were left in flight, until they start again
 	kinds  event.KindCounts
+	// unmended are the names of the first items of which a repair did not mend a step.
+	unmended []string
 	// unchanged knows what is unchanged since an earlier run; nil: nobody asks.
 	unchanged *unchanged.Map
 }
@@ -293,7 +296,7 @@ func (x *mapRun) restore(ctx context.Context) error {
 			Unmended bool
 		}
 		if res.Status != event.Unchanged && bytes.Contains(res.Data, []byte(`"kind":`)) && json.Unmarshal(res.Data, &d) == nil {
-			x.counted(d.Kind, d.Unmended)
+			x.counted(d.Kind, d.Unmended, cmp.Or(res.Label, res.ID))
 		}
 	}
 	return nil
@@ -304,7 +307,7 @@ func (x *mapRun) end() error {
 	o := x.m.Outcome()
 	c := o.Counts
 	x.r.tally.items = ItemCounts{Total: c.Total, Succeeded: c.Succeeded, Failed: c.Failed, Skipped: c.Skipped, Unchanged: c.Unchanged, Pending: c.Pending + c.Running + c.Retrying, KindCounts: x.kinds}
-	x.r.tally.failed = o.Failed
+	x.r.tally.failed, x.r.tally.unmended = o.Failed, x.unmended
 	if rep := o.Repeated; rep != nil {
 		rep.Message = x.r.env.Mask().String(rep.Message)
 		x.r.tally.repeated = rep

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -288,12 +289,15 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 	}
 	s.Status, s.Message, s.Class = r.ending(err)
 	if n := r.unmended(); n > 0 && err == nil {
-		what := "step"
-		if r.tally.items.Unmended > 0 {
-			what = "item"
+		what, which := "step", ""
+		if names := r.tally.unmended; len(names) > 0 {
+			what, which = "item", " ("+strings.Join(names, ", ")+", …)"
+			if len(names) == n {
+				which = " (" + strings.Join(names, ", ") + ")"
+			}
 		}
-		r.note("%s failed and %s tolerated: the repair in on_failure did not help, so the exit status is 3. To allow this, write fail_workflow: false in on_failure; to end the run there, fail_workflow: true",
-			diag.Count(n, what), diag.Plural(n, "was", "were"))
+		r.note("%s%s failed and %s tolerated: the repair in on_failure did not help, so the exit status is 3. To allow this, write fail_workflow: false in on_failure; to end the run there, fail_workflow: true",
+			diag.Count(n, what), which, diag.Plural(n, "was", "were"))
 	}
 	r.emit(event.Event{Type: event.RunFinished, Status: s.Status, DurationMS: s.DurationMS,
 		Class: s.Class, Message: s.Message, Data: data(map[string]any{

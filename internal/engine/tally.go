@@ -15,7 +15,8 @@ import (
 // tally is how the items of a run have ended.
 type tally struct {
 	items    ItemCounts
-	failed   bool // some items failed for good
+	failed   bool     // some items failed for good
+	unmended []string // see mapRun
 	repeated *policy.Repeated
 	classes  classes
 }

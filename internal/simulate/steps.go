@@ -135,8 +135,10 @@ func below(v *workflow.Validate) string {
 func failedForGood(s *workflow.Step) string {
 	h := s.OnFailure
 	switch {
+	case s.Unmended():
+		return "tolerated: the next step runs, and the exit status is 3, as on_failure has no fail_workflow"
 	case s.Retry != nil && s.Retry.OnFailure == "continue", s.Tolerated():
-		return "recorded; the next step runs"
+		return "tolerated: the next step runs"
 	case h != nil && h.Recovers():
 		return "recovered if the handler ends well, else what is around it fails"
 	}

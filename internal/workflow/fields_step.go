@@ -120,7 +120,7 @@ func handlerFields() []field {
 		{key: "max_attempts", typ: tInt(1), sample: "4", doc: "how often the step runs in all"},
 		{key: "max_retries", typ: tInt(1), sample: "3", as: "max_attempts"},
 		{key: "retry_original", typ: tBool, sample: "true", doc: "the step runs again after the handler"},
-		{key: "fail_workflow", typ: tBool, sample: "true", doc: "a step that failed to the end ends the workflow",
+		{key: "fail_workflow", typ: tBool, sample: "true", doc: "a step that failed to the end ends the workflow. Where missing, the workflow continues: a handler with max_attempts or an agent leaves the step tolerated and the exit status 3; write false to make that 0",
 			into: of(func(h *Handler) *bool { return &h.FailWorkflow })},
 		{key: "handler_failure_fatal", typ: tBool, sample: "true", doc: "a handler that fails fails the step at once",
 			into: of(func(h *Handler) *bool { return &h.Fatal })},
