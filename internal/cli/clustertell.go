@@ -59,7 +59,7 @@ func (a *app) requeueOn(ctx context.Context, f *runFlags, opt engine.Options, ru
 	}
 	var list []journal.DeadLetter
 	err := a.reading(run, func(r *journal.Reader) error {
-		return letters(ctx, r, filter, func(_ *letterInfo, l journal.DeadLetter) error {
+		return eachLetter(ctx, r, filter, func(_ *letterInfo, l journal.DeadLetter) error {
 			list = append(list, l)
 			return nil
 		})

@@ -91,7 +91,7 @@ func (a *app) completeItems(cmd *cobra.Command, run, typed string) (out []string
 	}
 	a.recorded(cmd, run, func(ctx context.Context, r *journal.Reader) error {
 		if cmd.Parent().Name() == "dlq" {
-			return letters(ctx, r, letterFilter{}, func(i *letterInfo, _ journal.DeadLetter) error {
+			return eachLetter(ctx, r, letterFilter{}, func(i *letterInfo, _ journal.DeadLetter) error {
 				add(i.Item, i.Label)
 				return nil
 			})
@@ -132,7 +132,7 @@ func (a *app) completeSteps(cmd *cobra.Command, run, typed string) (out []string
 // completeClasses gives a filter for each class of the dead letters of a run.
 func (a *app) completeClasses(cmd *cobra.Command, run, typed string) (out []string) {
 	a.recorded(cmd, run, func(ctx context.Context, r *journal.Reader) error {
-		return letters(ctx, r, letterFilter{}, func(i *letterInfo, _ journal.DeadLetter) error {
+		return eachLetter(ctx, r, letterFilter{}, func(i *letterInfo, _ journal.DeadLetter) error {
 			if text := "class == " + strconv.Quote(i.Class); strings.HasPrefix(text, typed) && !slices.Contains(out, text) {
 				out = append(out, text)
 			}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/clock"
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/letters"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -167,7 +167,7 @@ func (a *app) controlLater(ctx context.Context, run, do string) error {
 	if err != nil {
 		return err
 	}
-	switch err := engine.ControlLater(ctx, st, run, do); {
+	switch err := letters.Later(ctx, st, run, do); {
 	case errors.Is(err, journal.ErrNotInUse):
 		return usagef("run %s: %w", run, err)
 	case err != nil:

@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/letters"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -138,7 +139,7 @@ func (a *app) dlqList(ctx context.Context, run string, f *letterFlags, limit, of
 		t.paint = painted(3, func(s string) string { return p.sgr("31", s) })
 		out := jsonArray{w: a.out}
 		n := 0
-		err := letters(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
+		err := eachLetter(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
 			n++
 			switch {
 			case n <= offset || limit > 0 && n > offset+limit:
@@ -284,7 +285,7 @@ func (a *app) dlqRetry(ctx context.Context, run string, f *runFlags, l *letterFl
 	}
 	wanted := map[int]bool{}
 	if err := a.reading(run, func(r *journal.Reader) error {
-		return letters(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
+		return eachLetter(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
 			wanted[i.place] = true
 			return nil
 		})
@@ -295,12 +296,12 @@ func (a *app) dlqRetry(ctx context.Context, run string, f *runFlags, l *letterFl
 		return err
 	}
 	err = a.execute(ctx, f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
-		return engine.RetryDeadLetters(ctx, run, o, engine.Requeue{Filter: filter.journal(), Accept: filter.accept, Edited: data, AsRecorded: recorded})
+		return engine.RetryDeadLetters(ctx, run, o, letters.Requeue{Filter: filter.journal(), Accept: filter.accept, Edited: data, AsRecorded: recorded})
 	})
 	switch {
-	case errors.Is(err, engine.ErrNoDeadLetters):
+	case errors.Is(err, letters.ErrNoDeadLetters):
 		return fmt.Errorf("no dead letter in run %s matches: nothing was run; see `bide dlq list %s`", run, run)
-	case errors.As(err, new(*engine.HandedOverError)), errors.Is(err, engine.ErrInterrupted):
+	case errors.As(err, new(*letters.HandedOverError)), errors.Is(err, engine.ErrInterrupted):
 		fmt.Fprintf(a.err, "bide: %s\n", err)
 		return exitError(130)
 	}
@@ -311,7 +312,7 @@ func (a *app) dlqRetry(ctx context.Context, run string, f *runFlags, l *letterFl
 func (a *app) lastErrors(ctx context.Context, run string, filter letterFilter) error {
 	return a.reading(run, func(r *journal.Reader) error {
 		n := 0
-		err := letters(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
+		err := eachLetter(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
 			if n++; n <= mostFailures {
 				name, label := i.names()
 				fmt.Fprintf(a.err, "bide: item %s failed last after %s: %s\n", cmp.Or(label, name), diag.Count(i.Attempts, "attempt"), reason(i.Class, i.Message))
@@ -392,7 +393,7 @@ func (a *app) dlqPurge(ctx context.Context, run string, f *letterFlags, all, yes
 		Items   []string `json:"items"`
 	}{Run: j.Run(), Items: []string{}}
 	var indexes []int
-	err = letters(ctx, &j.Reader, filter, func(i *letterInfo, _ journal.DeadLetter) error {
+	err = eachLetter(ctx, &j.Reader, filter, func(i *letterInfo, _ journal.DeadLetter) error {
 		out.Items, indexes = append(out.Items, i.Item), append(indexes, i.place)
 		return nil
 	})

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -39,7 +39,7 @@ type letterInfo struct {
 	Eligible      bool            `json:"eligible"`
 
 	place int // of the item in the list, from 1
-	last  engine.Letter
+	last  mapper.Letter
 	value any // the item's data
 }
 
@@ -193,8 +193,8 @@ func checkNames(ctx context.Context, r *journal.Reader, f letterFilter) error {
 	return names.err()
 }
 
-// letters gives the dead letters of a run that are wanted.
-func letters(ctx context.Context, r *journal.Reader, f letterFilter, each func(*letterInfo, journal.DeadLetter) error) error {
+// eachLetter gives the dead letters of a run that are wanted.
+func eachLetter(ctx context.Context, r *journal.Reader, f letterFilter, each func(*letterInfo, journal.DeadLetter) error) error {
 	for l, err := range r.DeadLetters(ctx, f.journal()) {
 		if err != nil {
 			return err

@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/spf13/cobra"
 )
 
@@ -92,7 +92,7 @@ func failureOf(e event.Event) failedAttempt {
 	f := failedAttempt{Event: e.Type, Time: e.Time, Attempt: max(e.Attempt, e.Attempts), Status: e.Status, DurationMS: e.DurationMS, DelayMS: e.DelayMS,
 		Step: e.Step, ExitCode: e.ExitCode, Class: e.Class, Message: e.Message}
 	var l struct {
-		engine.Letter
+		mapper.Letter
 		Of failure.Failure `json:"failure"` // of an attempt at a step
 	}
 	if len(e.Data) > 0 && json.Unmarshal(e.Data, &l) == nil {
@@ -129,7 +129,7 @@ func (a *app) dlqShow(ctx context.Context, run, id string) error {
 			return err
 		}
 		var s *letterShown
-		err = letters(ctx, r, letterFilter{ids: []string{id}}, func(i *letterInfo, _ journal.DeadLetter) error {
+		err = eachLetter(ctx, r, letterFilter{ids: []string{id}}, func(i *letterInfo, _ journal.DeadLetter) error {
 			s = &letterShown{letterInfo: i, Stdout: i.last.Stdout, Stderr: i.last.Stderr, History: []failedAttempt{}, Logs: []string{}}
 			return nil
 		})
@@ -350,7 +350,7 @@ func (a *app) dlqExport(ctx context.Context, run string, f *letterFlags, format,
 		write := func(w io.Writer) error {
 			b := bufio.NewWriter(w)
 			add, end := exporter(format, b)
-			err := letters(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
+			err := eachLetter(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
 				n++
 				return add(i)
 			})
@@ -437,7 +437,7 @@ func (a *app) dlqStats(ctx context.Context, run string, f *letterFlags) error {
 		}
 		s := letterStats{Run: r.Run()}
 		class, step, age := map[string]int{}, map[string]int{}, make([]int, len(ages))
-		err := letters(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
+		err := eachLetter(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
 			s.note(i)
 			class[i.Class]++
 			step[cmp.Or(i.StepLabel, i.Step, "(no step)")]++

@@ -13,6 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/letters"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
@@ -297,7 +298,7 @@ func (a *app) explainError(err error) error {
 	case errors.As(err, new(diag.List)):
 		a.refused(err)
 		return exitError(2)
-	case errors.As(err, &changed), errors.As(err, new(*engine.WithheldError)), errors.As(err, new(*journal.NotFoundError)), errors.As(err, new(*engine.NoStepError)):
+	case errors.As(err, &changed), errors.As(err, new(*engine.WithheldError)), errors.As(err, new(*journal.NotFoundError)), errors.As(err, new(*letters.NoStepError)):
 		return usageError{err}
 	}
 	return err

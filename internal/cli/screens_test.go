@@ -15,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/charmbracelet/x/ansi"
 )
 
@@ -143,7 +144,7 @@ func mapEvents() []event.Event {
 		begun := event.Event{Type: event.ItemStarted, Phase: "map", Item: id, Label: id, Index: i + 1, Attempt: 1, Time: at(1)}
 		end := event.Event{Type: event.ItemFinished, Phase: "map", Item: id, Label: id, Index: i + 1, Attempts: 1, Status: event.Succeeded, DurationMS: 4000, Time: at(5)}
 		if i == 1 || i == 2 {
-			l := engine.Letter{Failure: failure.Failure{Class: "timeout", Message: "timed out after 5m: claude /review " + id, Stderr: "reading 14 files\nthinking about the types of all expressions in the file, one after the other"},
+			l := mapper.Letter{Failure: failure.Failure{Class: "timeout", Message: "timed out after 5m: claude /review " + id, Stderr: "reading 14 files\nthinking about the types of all expressions in the file, one after the other"},
 				CorrelationID: "run/" + fmt.Sprint(i+1), Attempt: 1, At: at(1), DurationMS: 4000, Step: "agent_template[0]", StepLabel: "claude /review", Eligible: true}
 			b, err := json.Marshal(l)
 			if err != nil {

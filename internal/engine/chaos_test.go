@@ -23,6 +23,7 @@ import (
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/letters"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/internal/worktree"
 )
@@ -46,9 +47,9 @@ func requeueMain() int {
 	if err != nil {
 		return complain(err)
 	}
-	sum, err := engine.RetryDeadLetters(context.Background(), "", engine.Options{Store: store}, engine.Requeue{})
+	sum, err := engine.RetryDeadLetters(context.Background(), "", engine.Options{Store: store}, letters.Requeue{})
 	switch {
-	case errors.Is(err, engine.ErrNoDeadLetters):
+	case errors.Is(err, letters.ErrNoDeadLetters):
 		return 9
 	case err != nil:
 		return complain(err)

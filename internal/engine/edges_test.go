@@ -16,6 +16,7 @@ import (
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -318,7 +319,7 @@ func TestStackAfterResume(t *testing.T) {
 		if len(r.of(event.AttemptStarted)) > 0 {
 			t.Error("another attempt was made")
 		}
-		var l engine.Letter
+		var l mapper.Letter
 		for _, e := range r.of(event.ItemFinished) {
 			if err := json.Unmarshal(e.Data, &l); err != nil {
 				t.Fatal(err)

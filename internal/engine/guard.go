@@ -7,6 +7,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/letters"
 	"github.com/bide-dev/bide/internal/step"
 )
 
@@ -16,7 +17,7 @@ type guard struct {
 	grace   time.Duration   // of what runs, from then on
 	j       *journal.Journal
 	x       *step.Executor
-	control *control
+	control *letters.Control
 	kill    func() // ends all processes of the run
 }
 
@@ -45,7 +46,7 @@ const atOnce = time.Second
 
 // wait waits for reasons to stop, until done.
 func (g *guard) wait(hard, done <-chan struct{}, cancel context.CancelCauseFunc) {
-	look := time.NewTicker(lookEvery)
+	look := time.NewTicker(letters.LookEvery)
 	defer look.Stop()
 	soft, failed := g.soft.Done(), g.j.Failed()
 	var grace, kill <-chan time.Time
@@ -69,7 +70,7 @@ func (g *guard) wait(hard, done <-chan struct{}, cancel context.CancelCauseFunc)
 				g.x.NoteOnce("stop", fmt.Sprintf("a request to stop: %v", err))
 			}
 			if q == nil {
-				g.takeControl()
+				g.control.Take(g.x, g.j)
 				continue
 			}
 			g.tell(stopNote(q))

@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/letters"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
@@ -145,8 +146,8 @@ func (r *run) mapConfig(ctx context.Context, p step.Site) (policy.Config, error)
 	if r.opt.MaxParallel > 0 {
 		cfg.MaxParallel = r.opt.MaxParallel
 	}
-	if n := r.control.parallel.Load(); n > 0 {
-		cfg.MaxParallel = int(n)
+	if n := r.control.Parallel(); n > 0 {
+		cfg.MaxParallel = n
 	}
 	if cfg.MaxParallel < 1 {
 		return cfg, fmt.Errorf("map.max_parallel is %d; it must be at least 1", cfg.MaxParallel)
@@ -219,10 +220,11 @@ func (x *mapRun) run(ctx context.Context) {
 		x.watched(ctx)
 		return
 	}
-	stopRequests := x.requests(ctx)
-	x.r.control.begin(x.m)
+	requests := letters.Requests{Executor: x.r.x, Journal: x.r.j, Map: x.m, Again: x.again}
+	stopRequests := requests.Watch(ctx)
+	x.r.control.Begin(x.m)
 	x.watched(ctx)
-	x.r.control.begin(nil)
+	x.r.control.Begin(nil)
 	stopRequests()
 }
 

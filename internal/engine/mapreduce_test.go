@@ -18,6 +18,7 @@ import (
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/letters"
 )
 
 // The tests in virtual time run the whole engine with its journal in a bubble
@@ -644,7 +645,7 @@ reduce:
 	}
 	opt := b.opt
 	opt.Store = store
-	sum, err := engine.RetryDeadLetters(context.Background(), "", opt, engine.Requeue{})
+	sum, err := engine.RetryDeadLetters(context.Background(), "", opt, letters.Requeue{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -694,7 +695,7 @@ reduce:
 	if retries != n*3/10 {
 		t.Errorf("%d retries on record, want %d", retries, n*3/10)
 	}
-	if _, err := engine.RetryDeadLetters(context.Background(), "", opt, engine.Requeue{}); err == nil {
+	if _, err := engine.RetryDeadLetters(context.Background(), "", opt, letters.Requeue{}); err == nil {
 		t.Error("there is nothing to retry, and no error")
 	}
 }
@@ -818,7 +819,7 @@ func TestAsRecorded(t *testing.T) {
 			}
 			opt := b.opt
 			opt.Store = store
-			sum, err := engine.RetryDeadLetters(t.Context(), "", opt, engine.Requeue{AsRecorded: true})
+			sum, err := engine.RetryDeadLetters(t.Context(), "", opt, letters.Requeue{AsRecorded: true})
 			if err != nil || sum.Status != event.Succeeded {
 				t.Fatalf("%+v, %v", sum, err)
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/letters"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/step"
@@ -108,7 +109,7 @@ func reopen(ctx context.Context, id string, opt Options, change func(j *journal.
 			err = errors.Join(err, j.Close())
 		}
 	}()
-	left, err := leftRetries(ctx, j)
+	left, err := letters.Left(ctx, j)
 	if err != nil {
 		return nil, err
 	}
@@ -328,7 +329,7 @@ func (r *run) restore() {
 	if left := r.state.Pause.Until.Sub(r.x.Clock.Now()); left > 0 {
 		r.note("agents wait %s more for the end of the rate limit that the run has met", duration.Format(left.Round(time.Second)))
 	}
-	r.keepControl()
+	r.control.Keep(r.x, r.state, r.opt.Part != nil)
 	if spent := r.x.Agents.Spent(); spent != nil {
 		r.x.Life.Halt(spent)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/letters"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/step"
@@ -44,7 +45,7 @@ type run struct {
 	flows *dataflow.Flows
 	git   gitWork
 
-	control control
+	control letters.Control
 	tally   tally
 }
 
@@ -92,7 +93,7 @@ func execute(ctx context.Context, opt Options, j *journal.Journal, state *journa
 	if opt.Part != nil && !opt.Part.Begin && !state.Started.IsZero() {
 		r.started = state.Started
 	}
-	if err := forgetRequests(j); err != nil {
+	if err := letters.Forget(j); err != nil {
 		return nil, err
 	}
 	end := r.local(sup)

@@ -129,9 +129,9 @@ func (s *itemSeals) read() error {
 // again are dead letters as the map takes them. Edited items are recorded with
 // their secrets masked, as the list is: seal keeps what was masked, and is called
 // before they are recorded.
-func (x *mapRun) again(list []journal.DeadLetter, edited map[int]json.RawMessage) (out []mapper.Again, seal func() error) {
+func (x *mapRun) again(list []journal.DeadLetter, req *journal.RetryRequest) (out []mapper.Again, seal func() error) {
 	for _, l := range list {
-		out = append(out, mapper.Again{Index: l.Index, ID: l.ID, Attempts: l.Attempts, Class: l.Class, Item: edited[l.Index]})
+		out = append(out, mapper.Again{Index: l.Index, ID: l.ID, Attempts: l.Attempts, Class: l.Class, Item: req.Edited[l.Index]})
 	}
 	return out, func() error {
 		x.mu.Lock()

@@ -1,12 +1,15 @@
 package engine
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/workflow"
 )
 
 // Summary is how a run ended: the data of run_finished.
@@ -68,4 +71,26 @@ func (s *Summary) ExitStatus() int {
 func (s *Summary) has(kind string) bool {
 	steps, n := s.Steps.Of(kind), s.Items.Of(kind)
 	return steps != nil && *steps > 0 || n != nil && *n > 0 || kind == event.Skipped && s.Items.Skipped > 0
+}
+
+// summaryOf is the summary that a run_finished tells.
+func summaryOf(opt Options, r *journal.Reader, e event.Event) (*Summary, error) {
+	id := r.Run()
+	s := &Summary{}
+	if len(e.Data) > 0 {
+		if err := json.Unmarshal(e.Data, s); err != nil {
+			return nil, fmt.Errorf("the summary of run %s: %w", id, err)
+		}
+	}
+	s.Run, s.Status, s.DurationMS, s.Class, s.Message = id, e.Status, e.DurationMS, e.Class, e.Message
+	var began Settings
+	if err := json.Unmarshal(r.Header().Options, &began); err != nil {
+		return nil, fmt.Errorf("the recorded options of run %s: %w", id, err)
+	}
+	s.AllowFailedItems = began.AllowFailedItems || opt.AllowFailedItems
+	if s.FailOn = began.FailOn; len(opt.FailOn) > 0 {
+		s.FailOn = opt.FailOn
+	}
+	s.MapReduce, s.Pipeline, s.Dir = r.Header().Kind == workflow.MapReduce.String(), r.Header().Kind == workflow.Dataflow.String(), r.Dir()
+	return s, nil
 }

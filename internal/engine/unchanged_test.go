@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/letters"
 )
 
 // unchangedFlow works on three files; each item says that it ran.
@@ -269,7 +270,7 @@ func TestUnchangedFailed(t *testing.T) {
 	b.output("rm " + b.ev + "/bad-b.txt")
 	opt := b.opt
 	opt.Store = b.store()
-	if _, err := engine.RetryDeadLetters(context.Background(), r.sum.Run, opt, engine.Requeue{}); err != nil {
+	if _, err := engine.RetryDeadLetters(context.Background(), r.sum.Run, opt, letters.Requeue{}); err != nil {
 		t.Fatal(err)
 	}
 	b.ranItems("b.txt")

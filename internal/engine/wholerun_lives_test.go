@@ -180,7 +180,7 @@ func (r *wholeRun) goOn(l *oneLife, left []event.Event, now time.Time) []event.E
 	if endedWell(l.status) && !r.world.mended {
 		// The dead letters are run again, once.
 		add := []event.Event{}
-		for _, e := range letters(left) {
+		for _, e := range deadEnds(left) {
 			add = append(add, event.Event{Seq: int64(len(left)+len(add)) + 1, Type: event.ItemRequeued, Time: now, Run: "virtual", Item: e.Item, Index: e.Index, Phase: "map"})
 		}
 		if len(add) > 0 {
@@ -202,8 +202,8 @@ func endedWell(status string) bool {
 	return status == event.Succeeded || status == event.CompletedWithFailures
 }
 
-// letters are the ends of the items that are dead letters.
-func letters(facts []event.Event) (list []event.Event) {
+// deadEnds are the ends of the items that are dead letters.
+func deadEnds(facts []event.Event) (list []event.Event) {
 	last := map[int]event.Event{}
 	for _, e := range facts {
 		if e.Type == event.ItemFinished {

@@ -1,4 +1,4 @@
-package engine
+package letters
 
 import (
 	"context"
@@ -11,24 +11,25 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
+	"github.com/bide-dev/bide/internal/step"
 )
 
-// control is what other processes may change of a run that goes on.
-type control struct {
+// Control is what other processes may change of a run that goes on.
+type Control struct {
 	parallel atomic.Int64 // items at once; 0: as it was begun with
 	mu       sync.Mutex
 	m        *mapper.Map // that goes on; nil: none
 }
 
-// begin says which map goes on; nil: none.
-func (c *control) begin(m *mapper.Map) {
+// Begin says which map goes on; nil: none.
+func (c *Control) Begin(m *mapper.Map) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.m = m
 }
 
 // tell has the map that goes on do something, and says whether there is one.
-func (c *control) tell(do func(*mapper.Map)) bool {
+func (c *Control) tell(do func(*mapper.Map)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.m != nil {
@@ -37,74 +38,74 @@ func (c *control) tell(do func(*mapper.Map)) bool {
 	return c.m != nil
 }
 
-// forgetRequests forgets what was asked of the process before this one.
-func forgetRequests(j *journal.Journal) error {
+// Forget forgets what was asked of the process before this one.
+func Forget(j *journal.Journal) error {
 	if _, err := j.TakeStop(); err != nil {
 		return err
 	}
 	return j.ControlTaken()
 }
 
-// takeControl does what another process asks for, if it does. Who asks is answered
+// Take does what another process asks for, if it does. Who asks is answered
 // when that is on the disk: it holds over the end of this process.
-func (g *guard) takeControl() {
-	q, err := g.j.PeekControl()
+func (c *Control) Take(x *step.Executor, j *journal.Journal) {
+	q, err := j.PeekControl()
 	switch {
 	case err != nil:
-		g.x.NoteOnce("control", fmt.Sprintf("a request of another process: %v", err))
+		x.NoteOnce("control", fmt.Sprintf("a request of another process: %v", err))
 	case q == nil:
 		return
 	default:
-		g.carryOut(q)
+		c.carryOut(x, q)
 	}
-	if g.j.Sync(context.Background()) != nil {
+	if j.Sync(context.Background()) != nil {
 		return // the journal cannot be written: the run ends by that
 	}
-	if err := g.j.ControlTaken(); err != nil {
-		g.x.NoteOnce("control", fmt.Sprintf("a request of another process: %v", err))
+	if err := j.ControlTaken(); err != nil {
+		x.NoteOnce("control", fmt.Sprintf("a request of another process: %v", err))
 	}
 }
 
 // carryOut does what another process asks for, and records it.
-func (g *guard) carryOut(q *journal.ControlRequest) {
+func (c *Control) carryOut(x *step.Executor, q *journal.ControlRequest) {
 	said := ""
 	switch q.Do {
 	case journal.Pause:
-		g.x.Life.Hold()
+		x.Life.Hold()
 		said = "is held: what runs goes on, and nothing new starts"
 	case journal.Continue:
-		g.x.Life.Release()
-		g.control.tell((*mapper.Map).Wake)
-		g.control.tell(func(m *mapper.Map) { m.EndHold() })
+		x.Life.Release()
+		c.tell((*mapper.Map).Wake)
+		c.tell(func(m *mapper.Map) { m.EndHold() })
 		said = "goes on"
 	case journal.RetryNow:
 		// Recorded before it is done: what waits after it is to be found waiting.
-		g.recordControl(q, "tries again now whatever waits for a time")
-		g.x.Agents.Lift(g.x.Clock.Now())
-		if !g.control.tell(func(m *mapper.Map) { m.RetryNow(g.x.Life.RetryNow) }) {
-			g.x.Life.RetryNow()
+		recordControl(x, q, "tries again now whatever waits for a time")
+		x.Agents.Lift(x.Clock.Now())
+		if !c.tell(func(m *mapper.Map) { m.RetryNow(x.Life.RetryNow) }) {
+			x.Life.RetryNow()
 		}
 		return
 	case journal.Probe:
 		said = "is not held"
-		g.control.tell(func(m *mapper.Map) {
+		c.tell(func(m *mapper.Map) {
 			if m.Probe() {
 				said = "tries one item now"
 			}
 		})
 	case journal.Parallel:
-		g.control.parallel.Store(int64(q.Parallel))
-		g.control.tell(func(m *mapper.Map) { m.SetParallel(q.Parallel) })
+		c.parallel.Store(int64(q.Parallel))
+		c.tell(func(m *mapper.Map) { m.SetParallel(q.Parallel) })
 		said = fmt.Sprintf("has %d items at once from now on", q.Parallel)
 	default:
-		g.x.Note("another process asked for %q, which is not known", q.Do)
+		x.Note("another process asked for %q, which is not known", q.Do)
 		return
 	}
-	g.recordControl(q, said)
+	recordControl(x, q, said)
 }
 
-func (g *guard) recordControl(q *journal.ControlRequest, said string) {
-	_ = g.x.Recorder.Record(controlled(q, "another process asked for it: the run "+said)) // as tell
+func recordControl(x *step.Executor, q *journal.ControlRequest, said string) {
+	_ = x.Recorder.Record(controlled(q, "another process asked for it: the run "+said)) // as tell
 }
 
 // controlled is the event of a request that is carried out.
@@ -112,23 +113,26 @@ func controlled(q *journal.ControlRequest, said string) event.Event {
 	return event.Event{Type: event.RunControlled, Label: q.Do, Total: q.Parallel, Message: said}
 }
 
-// keepControl goes on as the run was told before this process. What a run that
-// several share waits for, those decide who share it.
-func (r *run) keepControl() {
-	if r.state.Parallel > 0 {
-		r.control.parallel.Store(int64(r.state.Parallel))
+// Parallel is how many items run at once by a request; 0: nobody has asked.
+func (c *Control) Parallel() int { return int(c.parallel.Load()) }
+
+// Keep has a run be as it was told before this process. What a run that several
+// share waits for, those decide who share it.
+func (c *Control) Keep(x *step.Executor, st *journal.State, shared bool) {
+	if st.Parallel > 0 {
+		c.parallel.Store(int64(st.Parallel))
 	}
-	if since := r.state.Held; !since.IsZero() && r.opt.Part == nil {
-		r.x.Life.Hold()
-		r.note("the run is still paused, since %s: bide control %s continue", since.Local().Format(time.DateTime), r.x.Run)
+	if since := st.Held; !since.IsZero() && !shared {
+		x.Life.Hold()
+		x.Note("the run is still paused, since %s: bide control %s continue", since.Local().Format(time.DateTime), x.Run)
 	}
 }
 
-// ControlLater has the next process of a run, which none has now, go on in another
+// Later has the next process of a run, which none has now, go on in another
 // way: with journal.Continue it is not paused, with journal.RetryNow nothing waits for
 // its next attempt or the end of a rate limit. The error is journal.ErrNotInUse where
 // there is nothing to change.
-func ControlLater(ctx context.Context, st *journal.Store, id, do string) (err error) {
+func Later(ctx context.Context, st *journal.Store, id, do string) (err error) {
 	j, err := st.Open(id)
 	if err != nil {
 		return err

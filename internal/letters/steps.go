@@ -1,4 +1,4 @@
-package engine
+package letters
 
 import (
 	"cmp"
@@ -11,21 +11,8 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
-	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
-
-// Rerun runs a step of a run again, although it has ended, and goes on as
-// [Resume] does. name is its path or its label. Everything else is taken over as
-// it is recorded; with onward, all steps that came after it run again too. The
-// items of a map are none of its steps: they are run again as dead letters.
-func Rerun(ctx context.Context, id, name string, onward bool, opt Options) (*Summary, error) {
-	return reopen(ctx, id, opt, func(j *journal.Journal, st *journal.State, _ int) (func() error, error) {
-		paths, err := requeued(ctx, j, st, name, onward)
-		facts := value.Map(paths, func(path string) event.Event { return event.Event{Type: event.StepRequeued, Step: path} })
-		return func() error { return j.RecordAll(facts) }, err
-	})
-}
 
 // NoStepError says that a run has no step of a name that could be run again.
 type NoStepError struct{ Run, Name, Why string }
@@ -44,9 +31,9 @@ type ran struct {
 	seq         int64 // where it began first, which is the order of the file
 }
 
-// requeued lists the steps that are to be forgotten so that one runs again: with
+// Steps lists the steps that are to be forgotten so that one runs again: with
 // the ones that it stands in, and the ones that stand in it.
-func requeued(ctx context.Context, j *journal.Journal, st *journal.State, name string, onward bool) ([]string, error) {
+func Steps(ctx context.Context, j *journal.Journal, st *journal.State, name string, onward bool) ([]string, error) {
 	steps, err := ranSteps(ctx, j, st)
 	if err != nil {
 		return nil, err
