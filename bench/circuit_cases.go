@@ -52,11 +52,11 @@ func closedGroup() group {
 				permit(b, c)
 			}
 		}},
-		{"bide Call", func(b *testing.B) {
-			c := breaker(b)
+		{"bide Do", func(b *testing.B) {
+			c, ctx := breaker(b), context.Background()
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := c.Call(succeedBare); err != nil {
+				if err := circuit.Do(ctx, c, func(context.Context) error { return succeedBare() }); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -186,7 +186,7 @@ func stackGroup() group {
 				}
 			}
 		}},
-		{"bide Run, with a breaker", func(b *testing.B) {
+		{"bide retry, with a breaker", func(b *testing.B) {
 			p := policy()
 			p.Breaker = breaker(b)
 			runOurs(p, always)(b)

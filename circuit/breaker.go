@@ -1,8 +1,6 @@
 package circuit
 
 import (
-	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,11 +36,11 @@ type Breaker struct {
 	observe func(Change)
 	store   Store // nil: none
 	key     string
-	timeout time.Duration // Config.Timeout, with its default
-	rated   bool          // every answer is counted
-	timed   bool          // how long calls take is measured
-	judge   func(value any, err error) bool
-	ignore  func(value any, err error) bool
+	timeout time.Duration    // Config.Timeout, with its default
+	rated   bool             // every answer is counted
+	timed   bool             // how long calls take is measured
+	judge   func(error) bool // nil: every error is a failure
+	ignore  func(error) bool
 
 	mu      sync.Mutex
 	machine *Machine
@@ -135,12 +133,18 @@ func (b *Breaker) Acquire() (Permit, error) {
 	if err != nil {
 		return Permit{}, err
 	}
-	var began time.Duration
-	if b.timed {
-		began = b.elapsed()
-	}
-	return Permit{breaker: b, ticket: ticket, began: began}, nil
+	return Permit{breaker: b, ticket: ticket, began: b.start()}, nil
 }
+
+// start reads the clock of a breaker that measures calls, and since it again.
+func (b *Breaker) start() time.Duration {
+	if !b.timed {
+		return 0
+	}
+	return b.elapsed()
+}
+
+func (b *Breaker) since(began time.Duration) time.Duration { return b.start() - began }
 
 // Done answers the permit; any further answer, by whomever, does nothing. It
 // is safe for concurrent use.
@@ -148,11 +152,7 @@ func (p *Permit) Done(outcome Outcome) {
 	if p.breaker == nil || p.answered.Swap(true) {
 		return
 	}
-	var took time.Duration
-	if p.breaker.timed {
-		took = p.breaker.elapsed() - p.began
-	}
-	p.breaker.Answer(p.ticket, outcome, took)
+	p.breaker.Answer(p.ticket, outcome, p.breaker.since(p.began))
 }
 
 // Admit is [Breaker.Acquire] for a driver that answers each ticket once with
@@ -202,17 +202,16 @@ func (b *Breaker) acquire() (ticket Ticket, err error) {
 	return ticket, err
 }
 
-// Judge says what a call that returned means to the breaker: by
-// Config.IgnoreIf and Config.FailureIf, or else every error is a failure.
-func (b *Breaker) Judge(value any, err error) Outcome {
-	if b.ignore != nil && b.ignore(value, err) {
+// Judge says what the error of a call that returned, or nil, means to the
+// breaker: by Config.IgnoreIf and Config.FailureIf, or else every error is a
+// failure.
+func (b *Breaker) Judge(err error) Outcome {
+	switch {
+	case err == nil:
+		return Success
+	case b.ignore != nil && b.ignore(err):
 		return Neutral
-	}
-	failure := err != nil
-	if b.judge != nil {
-		failure = b.judge(value, err)
-	}
-	if failure {
+	case b.judge == nil || b.judge(err):
 		return Failure
 	}
 	return Success
@@ -255,25 +254,6 @@ func (b *Breaker) change(f func(now time.Time)) {
 	b.changed(from, now)
 }
 
-// Call makes an attempt through the breaker. It returns an *[OpenError]
-// without calling f, or what f returns. [Breaker.Judge] says whether that is a
-// failure, except that context.Canceled counts as neutral. A panic and
-// runtime.Goexit are failures, and go on as if the breaker were not there.
-func (b *Breaker) Call(f func() error) error {
-	permit, err := b.Acquire()
-	if err != nil {
-		return err
-	}
-	defer permit.Done(Failure) // for a panic or Goexit; otherwise answered below
-	err = f()
-	if err != nil && errors.Is(err, context.Canceled) {
-		permit.Done(Neutral)
-	} else {
-		permit.Done(b.Judge(nil, err))
-	}
-	return err
-}
-
 // State returns the state that a call would meet now: once the timeout is
 // over that is HalfOpen, though the change is made, and told, by the next
 // call.
@@ -282,6 +262,9 @@ func (b *Breaker) State() State {
 	defer b.mu.Unlock()
 	return b.machine.State(b.now())
 }
+
+// GuardLayer marks what guard.New takes; it does nothing.
+func (*Breaker) GuardLayer() {}
 
 // Name returns Config.Name.
 func (b *Breaker) Name() string { return b.name }

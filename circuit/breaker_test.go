@@ -28,7 +28,7 @@ var errDown = errors.New("down")
 func fail(t testing.TB, b *circuit.Breaker, times int) {
 	t.Helper()
 	for range times {
-		if err := b.Call(func() error { return errDown }); err != errDown {
+		if err := circuit.Do(context.Background(), b, func(context.Context) error { return errDown }); err != errDown {
 			t.Fatalf("the answer is %v", err)
 		}
 	}
@@ -38,7 +38,7 @@ func TestBreakerOnTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := breaker(t, circuit.Config{Name: "db"})
 		fail(t, b, 5)
-		err := b.Call(func() error { t.Error("called"); return nil })
+		err := circuit.Do(context.Background(), b, func(context.Context) error { t.Error("called"); return nil })
 		var refusal *circuit.OpenError
 		if !errors.As(err, &refusal) || *refusal != (circuit.OpenError{Name: "db", State: circuit.Open, RetryAfter: 30 * time.Second}) {
 			t.Fatalf("the answer is %#v", err)
@@ -55,7 +55,7 @@ func TestBreakerOnTheClock(t *testing.T) {
 			t.Fatalf("after the timeout the state is %v", got)
 		}
 		for range 3 {
-			if err := b.Call(func() error { return nil }); err != nil {
+			if err := circuit.Do(context.Background(), b, func(context.Context) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -105,7 +105,7 @@ func TestP7_PanicAndGoexitGiveThePermitBack(t *testing.T) {
 					var wait sync.WaitGroup
 					wait.Go(func() {
 						defer func() { recover() }()
-						_ = b.Call(func() error { end(); return nil }) // it does not return
+						_ = circuit.Do(context.Background(), b, func(context.Context) error { end(); return nil }) // it does not return
 					})
 					wait.Wait()
 					if got := b.Snapshot(); got.State != circuit.Open {
@@ -113,7 +113,7 @@ func TestP7_PanicAndGoexitGiveThePermitBack(t *testing.T) {
 					}
 					time.Sleep(30 * time.Second)
 				}
-				if err := b.Call(func() error { return nil }); err != nil || b.State() != circuit.Closed {
+				if err := circuit.Do(context.Background(), b, func(context.Context) error { return nil }); err != nil || b.State() != circuit.Closed {
 					t.Errorf("the breaker is stuck: %v, %v", err, b.State())
 				}
 			})
@@ -123,7 +123,7 @@ func TestP7_PanicAndGoexitGiveThePermitBack(t *testing.T) {
 
 func TestCancellationIsNeutral(t *testing.T) {
 	b := breaker(t, circuit.Config{FailureThreshold: 1})
-	if err := b.Call(func() error { return fmt.Errorf("query: %w", context.Canceled) }); !errors.Is(err, context.Canceled) {
+	if err := circuit.Do(context.Background(), b, func(context.Context) error { return fmt.Errorf("query: %w", context.Canceled) }); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	if got := b.State(); got != circuit.Closed {
@@ -216,7 +216,7 @@ func TestP9_HalfOpenIsBounded(t *testing.T) {
 		var wait sync.WaitGroup
 		for range 50 {
 			wait.Go(func() {
-				err := b.Call(func() error { admitted.Add(1); <-release; return nil })
+				err := circuit.Do(context.Background(), b, func(context.Context) error { admitted.Add(1); <-release; return nil })
 				if err != nil && !errors.Is(err, circuit.ErrOpen) {
 					t.Error(err)
 				}
@@ -252,7 +252,7 @@ func TestP6_BreakerRecoversFromHungProbes(t *testing.T) {
 			t.Fatalf("the answer is %v", err)
 		}
 		time.Sleep(24 * time.Hour)
-		if err := b.Call(func() error { return nil }); err != nil {
+		if err := circuit.Do(context.Background(), b, func(context.Context) error { return nil }); err != nil {
 			t.Fatalf("a day later: %v", err)
 		}
 	})
@@ -272,12 +272,12 @@ func TestP33_P34_NoGoroutines(t *testing.T) {
 
 func TestBreakerAllocatesNothing(t *testing.T) {
 	b := breaker(t, circuit.Config{Timeout: time.Hour})
-	succeed := func() error { return nil }
+	succeed := func(context.Context) error { return nil }
 	if n := testing.AllocsPerRun(1000, func() {
 		if p, err := b.Acquire(); err == nil {
 			p.Done(circuit.Success)
 		}
-		if err := b.Call(succeed); err != nil {
+		if err := circuit.Do(context.Background(), b, succeed); err != nil {
 			t.Error(err)
 		}
 	}); n != 0 {
@@ -293,7 +293,7 @@ func TestBreakerAllocatesNothing(t *testing.T) {
 	}
 }
 
-func ExampleBreaker_Call() {
+func ExampleDo() {
 	b, err := circuit.New(circuit.Config{
 		Name:             "search",
 		FailureThreshold: 2,
@@ -305,7 +305,7 @@ func ExampleBreaker_Call() {
 		return
 	}
 	for range 3 {
-		fmt.Println(b.Call(func() error { return errors.New("connection refused") }))
+		fmt.Println(circuit.Do(context.Background(), b, func(context.Context) error { return errors.New("connection refused") }))
 	}
 	// Output:
 	// connection refused

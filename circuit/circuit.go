@@ -18,7 +18,9 @@
 //		permit.Done(circuit.Success)
 //	}
 //
-// or leaves all that to [Breaker.Call].
+// or leaves all that to [Do] and [Get]:
+//
+//	page, err := circuit.Get(ctx, breaker, fetch)
 //
 // What opens it is a number of failures in a row, or, with Config.FailureRate
 // or Config.SlowRate, the share of failed or slow calls among the last calls or
@@ -209,16 +211,14 @@ type Config struct {
 	// the breaker; 0 means 10, or Window if that is less.
 	MinCalls int `json:"min_calls,omitempty"`
 
-	// FailureIf says of a call that returned whether it counts as a failure,
-	// by what it returned: otherwise it is a success. The value is nil where
-	// whoever uses the breaker has none. nil means that every error is a
-	// failure; see [Breaker.Judge].
-	FailureIf func(value any, err error) bool `json:"-"`
+	// FailureIf says of the error of a call whether it counts as a failure:
+	// otherwise it is a success. nil means that every error is a failure.
+	FailureIf func(error) bool `json:"-"`
 
-	// IgnoreIf says of a call that returned whether it says nothing about the
-	// target, by what it returned: it is then [Neutral], whatever FailureIf says.
-	// nil means that no call is. See [Breaker.Judge].
-	IgnoreIf func(value any, err error) bool `json:"-"`
+	// IgnoreIf says of the error of a call whether it says nothing about the
+	// target: it is then [Neutral], whatever FailureIf says. nil means that no
+	// call is.
+	IgnoreIf func(error) bool `json:"-"`
 
 	// SuccessThreshold is how many successes in a row close it again from
 	// half-open; 0 means 3.

@@ -1,6 +1,7 @@
 package circuit_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -118,7 +119,7 @@ func TestBreakerByHand(t *testing.T) {
 			t.Errorf("%v, restored it is %v", err, other.State())
 		}
 		b.Close()
-		if err := b.Call(func() error { return nil }); err != nil {
+		if err := circuit.Do(context.Background(), b, func(context.Context) error { return nil }); err != nil {
 			t.Error(err)
 		}
 		b.Open(false)
@@ -133,9 +134,9 @@ var errNoRows = errors.New("no rows")
 
 // What is no failure to the target is said by FailureIf.
 func TestFailureIf(t *testing.T) {
-	b := breaker(t, circuit.Config{FailureThreshold: 2, FailureIf: func(v any, err error) bool { return err != nil && err != errNoRows }})
+	b := breaker(t, circuit.Config{FailureThreshold: 2, FailureIf: func(err error) bool { return err != errNoRows }})
 	for range 6 {
-		if err := b.Call(func() error { return errNoRows }); err != errNoRows {
+		if err := circuit.Do(context.Background(), b, func(context.Context) error { return errNoRows }); err != errNoRows {
 			t.Fatal(err)
 		}
 	}
@@ -150,7 +151,7 @@ func TestSlowCallsAreMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := breaker(t, circuit.Config{SlowCall: time.Second, SlowRate: 0.5, Window: 2})
 		for range 2 {
-			if err := b.Call(func() error { time.Sleep(time.Second); return nil }); err != nil {
+			if err := circuit.Do(context.Background(), b, func(context.Context) error { time.Sleep(time.Second); return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -49,7 +49,7 @@ func Or[T any](ctx context.Context, g *Guard, fn func(context.Context) (T, error
 		return zero, errors.New("guard: the fallback is nil")
 	}
 	v, err := Get(ctx, g, fn)
-	if ctx.Err() != nil || !g.fallsBack(v, err) {
+	if ctx.Err() != nil || !g.fallsBack(err) {
 		return v, err
 	}
 	once := retry.Policy{Attempts: 1}
@@ -61,12 +61,12 @@ func Or[T any](ctx context.Context, g *Guard, fn func(context.Context) (T, error
 	return zero, errors.Join(err, bare(failure))
 }
 
-func (g *Guard) fallsBack(v any, err error) bool {
-	if g.fallbackIf != nil {
-		return g.fallbackIf(v, err)
-	}
+func (g *Guard) fallsBack(err error) bool {
 	if err == nil || err == errNilFunc {
 		return false
+	}
+	if g.fallbackIf != nil {
+		return g.fallbackIf(err)
 	}
 	ended, ok := err.(*retry.Error)
 	return !ok || ended.Reason.Exhausted()
@@ -115,8 +115,8 @@ func call[T any](ctx context.Context, s *stage, ticket circuit.Ticket, fn func(c
 	}()
 	v, err = fn(ctx)
 	outcome = circuit.Success
-	if s.breaker != nil && (err != nil || s.breaker.Judges()) {
-		outcome = s.judge(ctx, v, err)
+	if s.breaker != nil && err != nil {
+		outcome = s.judge(ctx, err)
 	}
 	returned = true
 	return v, err
@@ -128,15 +128,14 @@ func (s *stage) answer(ticket circuit.Ticket, o circuit.Outcome) {
 	}
 }
 
-// judge says of an attempt that returned what it means to the breaker.
-func (s *stage) judge(ctx context.Context, v any, err error) circuit.Outcome {
+// judge says of the error of an attempt that returned what it means to the
+// breaker.
+func (s *stage) judge(ctx context.Context, err error) circuit.Outcome {
 	switch {
-	case err != nil && ctx.Err() == context.Canceled:
+	case ctx.Err() == context.Canceled:
 		return circuit.Neutral
 	case s.breaker.Judges():
-		return s.breaker.Judge(v, err)
-	case err == nil:
-		return circuit.Success
+		return s.breaker.Judge(err)
 	case retry.IsPermanent(err):
 		return circuit.Neutral
 	}

@@ -57,7 +57,7 @@ func Example_http() {
 // What is no failure of the database does not open its breaker.
 func Example_breaker() {
 	breaker, err := circuit.New(circuit.Config{Name: "db", FailureThreshold: 3,
-		FailureIf: func(_ any, err error) bool { return err != nil && !errors.Is(err, sql.ErrNoRows) }})
+		FailureIf: func(err error) bool { return !errors.Is(err, sql.ErrNoRows) }})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -33,21 +33,24 @@ import (
 
 // Layer is one of
 //
-//	retry.Policy, *retry.Retrier   attempts and the waits between them
-//	*circuit.Breaker               asked before, told after
-//	*limit.Limit                   waited for before
-//	*hedge.Hedge                   a second call beside a slow one, of all that is within
-//	Timeout(d)                     the end of the context of all that is within
-//	Log(logger), Observe(f)        told of everything; their place does not matter
-//	FallbackIf(f)                  what Or answers; its place does not matter
-//	Clock(c)                       the time of waits and timeouts; its place does not matter
-type Layer any
+//	retry.Policy       attempts and the waits between them
+//	*circuit.Breaker   asked before, told after
+//	*limit.Limit       waited for before
+//	*hedge.Hedge       a second call beside a slow one, of all that is within
+//	Timeout(d)         the end of the context of all that is within
+//	Log(logger), Observe(f)   told of everything; their place does not matter
+//	FallbackIf(f)      what Or answers; its place does not matter
+//	Clock(c)           the time of waits and timeouts; its place does not matter
+//
+// GuardLayer does nothing: it marks the types that [New] takes, so that anything
+// else does not compile.
+type Layer interface{ GuardLayer() }
 
 // Guard is layers around calls. It is safe for concurrent use.
 type Guard struct {
 	stages     []stage
 	observer   retry.Observer
-	fallbackIf func(value any, err error) bool
+	fallbackIf func(error) bool
 	clock      retry.Clock
 	quick      bool // one stage, in which a call that succeeds needs no driver
 	hedged     bool
@@ -78,8 +81,13 @@ type (
 	timeout    time.Duration
 	clock      struct{ retry.Clock }
 	observer   retry.Observer
-	fallbackIf func(value any, err error) bool
+	fallbackIf func(error) bool
 )
+
+func (timeout) GuardLayer()    {}
+func (clock) GuardLayer()      {}
+func (observer) GuardLayer()   {}
+func (fallbackIf) GuardLayer() {}
 
 // Timeout ends the context of all that is within after d. The function is waited
 // for all the same, and a success after it is a success.
@@ -89,9 +97,10 @@ func Timeout(d time.Duration) Layer { return timeout(d) }
 // safe for concurrent use.
 func Observe(f retry.Observer) Layer { return observer(f) }
 
-// FallbackIf says when [Or] answers with its fallback, by what the guarded call
-// came to, in place of [retry.Reason.Exhausted]: on values as well as on errors.
-func FallbackIf(f func(value any, err error) bool) Layer { return fallbackIf(f) }
+// FallbackIf says of the error of the guarded call whether [Or] answers with its
+// fallback, in place of [retry.Reason.Exhausted]. [retry.Until] makes errors of
+// values.
+func FallbackIf(f func(error) bool) Layer { return fallbackIf(f) }
 
 // Clock has everything wait on c in place of the machine's clock, for a
 // simulation. Limits and breakers have a clock of their own (limit.Limit.On,
@@ -156,11 +165,6 @@ func (g *Guard) add(layer Layer) error {
 		return errors.New("it is nil")
 	case retry.Policy:
 		return g.addPolicy(l)
-	case *retry.Retrier:
-		if l == nil {
-			return errors.New("it is a nil *retry.Retrier")
-		}
-		return g.addPolicy(l.Policy())
 	case *circuit.Breaker:
 		if l == nil {
 			return errors.New("it is a nil *circuit.Breaker")

@@ -127,10 +127,15 @@ func TestErrorsWithoutRetry(t *testing.T) {
 	}
 }
 
+// impostor says that it is a layer.
+type impostor struct{}
+
+func (impostor) GuardLayer() {}
+
 func TestNilAndImpossible(t *testing.T) {
-	_, err := guard.New(nil, (*circuit.Breaker)(nil), (*limit.Limit)(nil), (*hedge.Hedge)(nil), (*retry.Retrier)(nil), guard.Timeout(0), guard.Log(nil), guard.Observe(nil),
-		guard.FallbackIf(nil), retry.Policy{Attempts: -5}, limit.Concurrency(0), 7)
-	for i := range 12 {
+	_, err := guard.New(nil, (*circuit.Breaker)(nil), (*limit.Limit)(nil), (*hedge.Hedge)(nil), impostor{}, guard.Timeout(0), guard.Log(nil), guard.Observe(nil),
+		guard.FallbackIf(nil), retry.Policy{Attempts: -5}, limit.Concurrency(0))
+	for i := range 11 {
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("layer %d:", i+1)) {
 			t.Errorf("layer %d is taken: %v", i+1, err)
 		}
@@ -175,8 +180,8 @@ func TestOr(t *testing.T) {
 		t.Errorf("after a cancellation: %q, %v", v, err)
 	}
 	// On values too, and not on what the caller does not call a failure.
-	empty := newGuard(t, guard.FallbackIf(func(v any, err error) bool { return v == "" && err == nil }))
-	if v, _ := guard.Or(t.Context(), empty, func(context.Context) (string, error) { return "", nil }, instead); v != "instead" {
+	empty := newGuard(t, guard.FallbackIf(retry.As[*retry.UnmetError]()))
+	if v, _ := guard.Or(t.Context(), empty, retry.Until(func(context.Context) (string, error) { return "", nil }, func(v string) bool { return v != "" }), instead); v != "instead" {
 		t.Errorf("%q", v)
 	}
 	if _, err := guard.Or(t.Context(), empty, failing(1).call, instead); err != errFlaky {
@@ -189,7 +194,7 @@ func TestOr(t *testing.T) {
 func TestBreakersOwnFailures(t *testing.T) {
 	noRows := errors.New("no rows")
 	for _, extra := range []guard.Layer{retry.Policy{Attempts: 1}, guard.Observe(func(retry.Event) {})} {
-		b := newBreaker(t, circuit.Config{FailureThreshold: 2, FailureIf: func(v any, err error) bool { return v == 13 || err != nil && err != noRows }})
+		b := newBreaker(t, circuit.Config{FailureThreshold: 2, FailureIf: func(err error) bool { return err != noRows }})
 		g := newGuard(t, extra, b)
 		for range 6 {
 			guard.Do(t.Context(), g, func(context.Context) error { return noRows })
@@ -198,7 +203,7 @@ func TestBreakersOwnFailures(t *testing.T) {
 			t.Error("no rows open it")
 		}
 		for range 2 {
-			guard.Get(t.Context(), g, func(context.Context) (int, error) { return 13, nil })
+			guard.Get(t.Context(), g, retry.Until(func(context.Context) (int, error) { return 13, nil }, func(v int) bool { return v != 13 }))
 		}
 		if b.State() != circuit.Open {
 			t.Error("it is not open")

@@ -84,8 +84,9 @@ func TestPeersIssues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGuard(t, retry.Policy{Attempts: 3, Until: func(v any) bool { return v.(*http.Response).Header.Get("Ready") != "" }})
-	answer, err = (&http.Client{Transport: guardhttp.Transport(nil, g)}).Do(request)
+	g := newGuard(t, retry.Policy{Attempts: 3})
+	ready := guardhttp.Until(nil, func(answer *http.Response) bool { return answer.Header.Get("Ready") != "" })
+	answer, err = (&http.Client{Transport: guardhttp.Transport(ready, g)}).Do(request)
 	var unmet *retry.UnmetError
 	if !errors.As(err, &unmet) || bodies.Load() != 3 {
 		t.Errorf("%v, %v after %d bodies", answer, err, bodies.Load())

@@ -48,11 +48,11 @@ func TestPeersBreakers(t *testing.T) {
 		{"gobreaker", "half-open, then open again", consecutive, "FFFoo.F.", "ccoohho-"},
 		{"gobreaker", "so many at once in half-open", consecutive, "FFFooAAA", "ccoohhh-"},
 		{"gobreaker", "a panic is a failure", with(consecutive, func(c *circuit.Config) { c.FailureThreshold = 1 }), "P.", "o-"},
-		{"gobreaker", "what is excluded is neither", with(consecutive, func(c *circuit.Config) { c.IgnoreIf = func(_ any, err error) bool { return err == errIgnored } }), "FFIF.", "ccco-"},
-		{"gobreaker", "and ends no probe", with(consecutive, func(c *circuit.Config) { c.IgnoreIf = func(_ any, err error) bool { return err == errIgnored } }), "FFFooII..", "ccoohhhhc"},
-		{"gobreaker", "success by one's own rule", with(consecutive, func(c *circuit.Config) { c.FailureIf = func(_ any, err error) bool { return err == errDown } }), "IIIIFFF", "cccccco"},
+		{"gobreaker", "what is excluded is neither", with(consecutive, func(c *circuit.Config) { c.IgnoreIf = func(err error) bool { return err == errIgnored } }), "FFIF.", "ccco-"},
+		{"gobreaker", "and ends no probe", with(consecutive, func(c *circuit.Config) { c.IgnoreIf = func(err error) bool { return err == errIgnored } }), "FFFooII..", "ccoohhhhc"},
+		{"gobreaker", "success by one's own rule", with(consecutive, func(c *circuit.Config) { c.FailureIf = func(err error) bool { return err == errDown } }), "IIIIFFF", "cccccco"},
 		{"gobreaker", "excluded before the rule of success", with(consecutive, func(c *circuit.Config) {
-			c.IgnoreIf, c.FailureIf = func(_ any, err error) bool { return err == errIgnored }, func(_ any, err error) bool { return err != nil }
+			c.IgnoreIf, c.FailureIf = func(err error) bool { return err == errIgnored }, func(error) bool { return true }
 		}), "IIIFFF", "ccccco"},
 		{"gobreaker", "a rolling window", with(inTime, func(c *circuit.Config) { c.FailureRate = 0.6 }), "FFoooooooooooF.F", "ccccccccccccccco"},
 		{"eapache", "errors that are old count no more", inTime, "FFoooooooooooFF", "ccccccccccccccc"},
@@ -66,7 +66,7 @@ func TestPeersBreakers(t *testing.T) {
 		{"resilience4j", "a rate, whatever the last call", with(rate, func(c *circuit.Config) { c.Window, c.MinCalls = 5, 5 }), "FFF..", "cccco"},
 		{"resilience4j", "slow calls", slow, "S.S.", "ccco"},
 		{"resilience4j", "slow calls that are few", slow, ".S...S...S", "cccccccccc"},
-		{"resilience4j", "ignored calls are in no window", with(rate, func(c *circuit.Config) { c.IgnoreIf = func(_ any, err error) bool { return err == errIgnored } }), "FFIIIF.", "cccccco"},
+		{"resilience4j", "ignored calls are in no window", with(rate, func(c *circuit.Config) { c.IgnoreIf = func(err error) bool { return err == errIgnored } }), "FFIIIF.", "cccccco"},
 		{"resilience4j", "a permit that is not answered comes back", with(consecutive, func(c *circuit.Config) { c.HalfOpenRequests, c.Lease = 1, sec }), "FFFooA.o..", "ccoohh-hhc"},
 		{"resilience4j", "forced open", consecutive, "O.oo.", "o-ohh"},
 		{"Polly", "fewer than the least throughput", with(inTime, func(c *circuit.Config) { c.MinCalls = 10 }), "FFFFFFFFF", "ccccccccc"},
@@ -175,16 +175,18 @@ func TestPeersBreakersBesides(t *testing.T) {
 			t.Errorf("inner %v, outer %v", inner.State(), outer.State())
 		}
 		// failsafe-go, Polly: by the result.
-		byResult := newBreaker(t, circuit.Config{FailureThreshold: 1, FailureIf: func(v any, _ error) bool { return v == "bad" }})
-		if v, err := guard.Get(t.Context(), newGuard(t, byResult), func(context.Context) (string, error) { return "bad", nil }); v != "bad" || err != nil || byResult.State() != circuit.Open {
+		byResult := newBreaker(t, circuit.Config{FailureThreshold: 1})
+		bad := retry.Until(func(context.Context) (string, error) { return "bad", nil }, func(v string) bool { return v != "bad" })
+		_, err = guard.Get(t.Context(), newGuard(t, byResult), bad)
+		if v, ok := retry.Unmet[string](err); v != "bad" || !ok || byResult.State() != circuit.Open {
 			t.Errorf("%v, %v, %v", v, err, byResult.State())
 		}
 		// resilience4j: a rule that panics keeps no permit.
-		panics := newBreaker(t, circuit.Config{FailureThreshold: 1, HalfOpenRequests: 1, Timeout: sec, FailureIf: func(any, error) bool { panic("rule") }})
+		panics := newBreaker(t, circuit.Config{FailureThreshold: 1, HalfOpenRequests: 1, Timeout: sec, FailureIf: func(error) bool { panic("rule") }})
 		for range 3 {
 			func() {
 				defer func() { recover() }()
-				guard.Do(t.Context(), newGuard(t, panics), peerCall('.'))
+				guard.Do(t.Context(), newGuard(t, panics), peerCall('F'))
 			}()
 			time.Sleep(sec)
 		}
@@ -350,8 +352,8 @@ func TestPeersFallbackAndOrder(t *testing.T) {
 		{"failsafe-go, Polly: of a failure", func() []guard.Layer { return only(fixed(2, 0)) }, down, "instead of " + retry.ErrAttempts.Error(), 0},
 		{"failsafe-go: not of a success", func() []guard.Layer { return only(fixed(2, 0)) }, func(context.Context) (string, error) { return "well", nil }, "well", 0},
 		{"Polly: of a result", func() []guard.Layer {
-			return []guard.Layer{guard.FallbackIf(func(v any, _ error) bool { return v == "poor" })}
-		}, func(context.Context) (string, error) { return "poor", nil }, "instead of <nil>", 0},
+			return []guard.Layer{guard.FallbackIf(retry.As[*retry.UnmetError]())}
+		}, retry.Until(func(context.Context) (string, error) { return "poor", nil }, func(v string) bool { return v != "poor" }), "instead of the condition is not met by poor", 0},
 		{"failsafe-go, resilience4j: of an open breaker", func() []guard.Layer { return []guard.Layer{open} }, down, "instead of circuit is held open by hand", 0},
 		{"failsafe-go: of a timeout", func() []guard.Layer { return []guard.Layer{guard.Timeout(sec)} }, slow, "instead of attempt timed out after 1s", sec},
 		{"failsafe-go: a timeout around a retry", func() []guard.Layer { return []guard.Layer{guard.Timeout(5 * sec), fixed(9, 2*sec)} }, down, "instead of attempt would take longer than its timeout of 5s: no time left", 4 * sec},

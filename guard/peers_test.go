@@ -209,29 +209,29 @@ func TestPeersResults(t *testing.T) {
 		n, began := 0, time.Now()
 		// tenacity, Polly, failsafe-go, resilience4j: until the result is good, also
 		// beside errors.
-		v, err := guard.Get(t.Context(), newGuard(t, retry.Policy{Attempts: 9, Until: func(v any) bool { return v.(int) >= 4 }}), func(context.Context) (int, error) {
+		v, err := guard.Get(t.Context(), newGuard(t, retry.Policy{Attempts: 9}), retry.Until(func(context.Context) (int, error) {
 			if n++; n == 2 {
 				return 0, errDown
 			}
 			return n, nil
-		})
+		}, func(v int) bool { return v >= 4 }))
 		if v != 4 || err != nil {
 			t.Errorf("until: %v, %v", v, err)
 		}
 		// failsafe-go: the last result is in the end.
-		_, err = guard.Get(t.Context(), newGuard(t, retry.Policy{Attempts: 2, Until: func(any) bool { return false }}), func(context.Context) (string, error) { return "poor", nil })
+		_, err = guard.Get(t.Context(), newGuard(t, retry.Policy{Attempts: 2}), retry.Until(func(context.Context) (string, error) { return "poor", nil }, func(string) bool { return false }))
 		var unmet *retry.UnmetError
 		if !errors.As(err, &unmet) || unmet.Value != "poor" {
 			t.Errorf("the last result: %v", err)
 		}
 		// failsafe-go, resilience4j: the wait that a result asks for.
 		n = 0
-		_, err = guard.Get(t.Context(), newGuard(t, retry.Policy{Until: func(v any) bool { return v.(busy) == 0 }}), func(context.Context) (busy, error) {
+		_, err = guard.Get(t.Context(), newGuard(t, retry.Policy{}), retry.Until(func(context.Context) (busy, error) {
 			if n++; n == 1 {
 				return busy(9 * sec), nil
 			}
 			return 0, nil
-		})
+		}, func(v busy) bool { return v == 0 }))
 		if err != nil || time.Since(began) != 9*sec {
 			t.Errorf("the wait of a result: %v after %v", err, time.Since(began))
 		}

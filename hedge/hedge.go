@@ -105,6 +105,9 @@ func (h *Hedge) Delay() time.Duration {
 	return h.delay
 }
 
+// GuardLayer marks what guard.New takes; it does nothing.
+func (*Hedge) GuardLayer() {}
+
 // begin counts a call and returns when to hedge it.
 func (h *Hedge) begin() time.Duration {
 	h.mu.Lock()

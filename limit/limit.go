@@ -146,6 +146,9 @@ func (l *Limit) Waiting() int {
 	return len(l.waiting)
 }
 
+// GuardLayer marks what guard.New takes; it does nothing.
+func (*Limit) GuardLayer() {}
+
 // String names the limit.
 func (l *Limit) String() string { return named(l.name) }
 

@@ -24,7 +24,7 @@ func TestAllocations(t *testing.T) {
 	tests := []struct {
 		name string
 		p    retry.Policy
-		fn   retry.Func[int]
+		fn   func(context.Context) (int, error)
 	}{
 		{"success", retry.Policy{Backoff: doubling(time.Second)}, succeed},
 		{"success, timed", retry.Policy{Timed: true}, succeed},
@@ -39,19 +39,31 @@ func TestAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := testing.AllocsPerRun(1000, func() {
-			if _, err := retry.Run(ctx, r, test.fn); err != nil {
+			if _, err := retry.Get(ctx, r, test.fn); err != nil {
 				t.Error(err)
 			}
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", test.name, n)
 		}
 	}
-	p := retry.Policy{Backoff: doubling(time.Second)}
+	// Nor does a closure that is made for the call and captures something.
+	r := retry.Must(retry.New(retry.Policy{Backoff: doubling(time.Second)}))
+	sum := 0
 	if n := testing.AllocsPerRun(1000, func() {
-		if _, err := retry.Do(ctx, p, succeed); err != nil {
+		added := 0
+		if err := retry.Do(ctx, r, func(context.Context) error { added++; return nil }); err != nil {
+			t.Error(err)
+		}
+		sum += added
+	}); n != 0 || sum == 0 {
+		t.Errorf("a closure: %v allocations, %d calls", n, sum)
+	}
+	good := func(v int) bool { return v >= 0 }
+	if n := testing.AllocsPerRun(1000, func() {
+		if _, err := retry.Get(ctx, r, retry.Until(succeed, good)); err != nil {
 			t.Error(err)
 		}
 	}); n != 0 {
-		t.Errorf("Do: %v allocations", n)
+		t.Errorf("Until: %v allocations", n)
 	}
 }

@@ -25,7 +25,7 @@ func TestBreakerSeesEachAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := breaker(t, circuit.Config{FailureThreshold: 2})
 		s := failing(9)
-		_, err := retry.Do(t.Context(), retry.Policy{Attempts: 5, Backoff: doubling(sec), Breaker: b}, s.call)
+		_, err := get(t.Context(), retry.Policy{Attempts: 5, Backoff: doubling(sec), Breaker: b}, s.call)
 		e := ended(t, err, retry.ReasonCircuitOpen, 2) // the refusal uses no attempt
 		s.check(t, 0, sec)
 		if e.Last != errFlaky || len(e.History) != 2 || e.RetryAfter != 28*sec || !errors.Is(err, circuit.ErrOpen) {
@@ -34,7 +34,7 @@ func TestBreakerSeesEachAttempt(t *testing.T) {
 		if time.Since(s.began) != 3*sec { // found out after the wait for attempt 3
 			t.Errorf("it ended after %v", time.Since(s.began))
 		}
-		_, err = retry.Do(t.Context(), retry.Policy{Attempts: 5, Backoff: doubling(sec), Breaker: b}, s.call)
+		_, err = get(t.Context(), retry.Policy{Attempts: 5, Backoff: doubling(sec), Breaker: b}, s.call)
 		e = ended(t, err, retry.ReasonCircuitOpen, 0)
 		var refusal *circuit.OpenError
 		if !errors.As(e.Last, &refusal) || time.Since(s.began) != 3*sec {
@@ -48,15 +48,15 @@ func TestBreakerSeesEachAttempt(t *testing.T) {
 func TestRefusalIsRetriedByNameOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := breaker(t, circuit.Config{FailureThreshold: 1, Name: "connection timeout 503 429"})
-		if err := b.Call(func() error { return errFlaky }); err == nil {
+		if err := circuit.Do(context.Background(), b, func(context.Context) error { return errFlaky }); err == nil {
 			t.Fatal("no error")
 		}
 		for _, m := range []retry.Matcher{nil, retry.Network, retry.Timeout, retry.ServerError, retry.RateLimit, retry.Pattern0("."), retry.ExitCode(0)} {
-			_, err := retry.Do(t.Context(), retry.Policy{Breaker: b, If: m}, failing(0).call)
+			_, err := get(t.Context(), retry.Policy{Breaker: b, If: m}, failing(0).call)
 			ended(t, err, retry.ReasonCircuitOpen, 0)
 		}
 		s := failing(0)
-		v, err := retry.Do(t.Context(), retry.Policy{Breaker: b, If: retry.CircuitOpen}, s.call)
+		v, err := get(t.Context(), retry.Policy{Breaker: b, If: retry.CircuitOpen}, s.call)
 		if v != "done" || err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestRefusalIsRetriedByNameOnly(t *testing.T) {
 func TestRefusalsUseUpAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := breaker(t, circuit.Config{FailureThreshold: 1, HalfOpenRequests: 1, Lease: time.Hour})
-		if err := b.Call(func() error { return errFlaky }); err == nil {
+		if err := circuit.Do(context.Background(), b, func(context.Context) error { return errFlaky }); err == nil {
 			t.Fatal("no error")
 		}
 		time.Sleep(30 * sec)
@@ -76,7 +76,7 @@ func TestRefusalsUseUpAttempts(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := failing(0)
-		_, err := retry.Do(t.Context(), retry.Policy{Attempts: 4, Backoff: doubling(sec), Breaker: b, If: retry.CircuitOpen}, s.call)
+		_, err := get(t.Context(), retry.Policy{Attempts: 4, Backoff: doubling(sec), Breaker: b, If: retry.CircuitOpen}, s.call)
 		e := ended(t, err, retry.ReasonAttempts, 4)
 		if len(s.starts) != 0 || e.History[0].Class != "circuit_open" || e.Slept != 7*sec {
 			t.Errorf("%d calls, %+v", len(s.starts), e)
@@ -104,7 +104,7 @@ func TestBreakerOutcomes(t *testing.T) {
 	}
 	for _, test := range tests {
 		b := breaker(t, circuit.Config{FailureThreshold: 1})
-		_, err := retry.Do(cancelled, retry.Policy{Attempts: 1, Breaker: b}, test.fn)
+		_, err := get(cancelled, retry.Policy{Attempts: 1, Breaker: b}, test.fn)
 		if (err == nil) != (test.name == "success") {
 			t.Errorf("%s: %v", test.name, err)
 		}

@@ -18,7 +18,7 @@ func TestCancelledBeforeTheFirstAttempt(t *testing.T) {
 	cancel(cause)
 	for _, p := range []retry.Policy{{}, {Timed: true}} {
 		s := failing(0)
-		_, err := retry.Do(ctx, p, s.call)
+		_, err := get(ctx, p, s.call)
 		e := ended(t, err, retry.ReasonCancelled, 0)
 		if len(s.starts) != 0 || e.Last != nil || !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
 			t.Errorf("%d attempts, %v", len(s.starts), err)
@@ -35,7 +35,7 @@ func TestCancelledDuringTheWait(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(3*sec, cancel)
 		s := failing(9)
-		_, err := retry.Do(ctx, retry.Policy{Backoff: doubling(10 * sec)}, s.call)
+		_, err := get(ctx, retry.Policy{Backoff: doubling(10 * sec)}, s.call)
 		e := ended(t, err, retry.ReasonCancelled, 1)
 		if e.Last != errFlaky || !errors.Is(err, context.Canceled) || time.Since(s.began) != 3*sec {
 			t.Errorf("after %v: %v", time.Since(s.began), err)
@@ -49,7 +49,7 @@ func TestCancelledDuringTheAttempt(t *testing.T) {
 		time.AfterFunc(3*sec, cancel)
 		s := failing(9)
 		s.takes = 10 * sec
-		_, err := retry.Do(ctx, retry.Policy{}, s.call)
+		_, err := get(ctx, retry.Policy{}, s.call)
 		e := ended(t, err, retry.ReasonCancelled, 1)
 		if e.Last != context.Canceled || time.Since(s.began) != 3*sec {
 			t.Errorf("after %v: %v", time.Since(s.began), err)
@@ -63,7 +63,7 @@ func TestP14_NoAttemptAfterCancel(t *testing.T) {
 	for range 200 {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := failing(9)
-		_, err := retry.Do(ctx, retry.Policy{Observer: func(e retry.Event) {
+		_, err := get(ctx, retry.Policy{Observer: func(e retry.Event) {
 			if e.Type == retry.WaitScheduled {
 				cancel()
 			}
@@ -77,7 +77,7 @@ func TestP22_NoSleepAfterCancelOrTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		began := time.Now()
-		_, err := retry.Do(ctx, retry.Policy{Backoff: doubling(10 * sec)}, func(context.Context) (int, error) {
+		_, err := get(ctx, retry.Policy{Backoff: doubling(10 * sec)}, func(context.Context) (int, error) {
 			cancel()
 			return 0, errFlaky
 		})
@@ -106,7 +106,7 @@ func TestP29_P35_DeadlineIsForeseen(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), test.deadline)
 				defer cancel()
 				s := failing(9)
-				_, err := retry.Do(ctx, retry.Policy{Attempts: 9, Backoff: doubling(test.delay), Timed: timed}, s.call)
+				_, err := get(ctx, retry.Policy{Attempts: 9, Backoff: doubling(test.delay), Timed: timed}, s.call)
 				e := ended(t, err, retry.ReasonCallerDeadline, test.attempts)
 				if ctx.Err() != nil || time.Since(s.began) != test.end {
 					t.Errorf("%+v: it ended after %v", test, time.Since(s.began))
@@ -125,7 +125,7 @@ func TestDeadlineDuringTheAttempt(t *testing.T) {
 		defer cancel()
 		s := failing(9)
 		s.takes = time.Minute
-		_, err := retry.Do(ctx, retry.Policy{}, s.call)
+		_, err := get(ctx, retry.Policy{}, s.call)
 		ended(t, err, retry.ReasonCallerDeadline, 1)
 	})
 }
@@ -134,7 +134,7 @@ func TestTimeoutOfAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := failing(0)
 		s.takes = 2 * sec
-		_, err := retry.Do(t.Context(), retry.Policy{Timeout: sec, If: retry.Timeout}, s.call)
+		_, err := get(t.Context(), retry.Policy{Timeout: sec, If: retry.Timeout}, s.call)
 		e := ended(t, err, retry.ReasonAttempts, 3)
 		s.check(t, 0, sec, 2*sec)
 		var timeout *retry.TimeoutError
@@ -148,11 +148,11 @@ func TestTimeoutOfAnAttempt(t *testing.T) {
 // a result that came in time after all is a result.
 func TestTimeoutIsNotGuessed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, err := retry.Do(t.Context(), retry.Policy{Timeout: sec, Attempts: 1}, failing(1).call)
+		_, err := get(t.Context(), retry.Policy{Timeout: sec, Attempts: 1}, failing(1).call)
 		if e := ended(t, err, retry.ReasonAttempts, 1); e.History[0].Class != "error" {
 			t.Errorf("class is %q", e.History[0].Class)
 		}
-		v, err := retry.Do(t.Context(), retry.Policy{Timeout: sec}, func(context.Context) (string, error) {
+		v, err := get(t.Context(), retry.Policy{Timeout: sec}, func(context.Context) (string, error) {
 			time.Sleep(2 * sec) // P30: it does not heed its context
 			return "late", nil
 		})
@@ -167,7 +167,7 @@ func TestP34_NothingIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(5*sec, cancel)
-		_, err := retry.Do(ctx, retry.Policy{Attempts: 9, Backoff: doubling(sec), Timeout: sec}, failing(9).call)
+		_, err := get(ctx, retry.Policy{Attempts: 9, Backoff: doubling(sec), Timeout: sec}, failing(9).call)
 		ended(t, err, retry.ReasonCancelled, 3)
 	})
 }

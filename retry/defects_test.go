@@ -31,7 +31,7 @@ func TestTheErrorOfTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		notFound := &statusError{404}
 		calls := 0
-		_, err := retry.Do(t.Context(), retry.Policy{Timeout: sec, If: retry.Transient}, func(ctx context.Context) (int, error) {
+		_, err := get(t.Context(), retry.Policy{Timeout: sec, If: retry.Transient}, func(ctx context.Context) (int, error) {
 			if calls++; calls == 1 {
 				<-ctx.Done()
 				return 0, ctx.Err()
@@ -45,7 +45,7 @@ func TestTheErrorOfTheEnd(t *testing.T) {
 	})
 	b := breaker(t, circuit.Config{FailureThreshold: 3})
 	for range 3 {
-		_, err := retry.Do(t.Context(), retry.Policy{Breaker: b}, func(context.Context) (int, error) { return 0, retry.Permanent(&statusError{404}) })
+		_, err := get(t.Context(), retry.Policy{Breaker: b}, func(context.Context) (int, error) { return 0, retry.Permanent(&statusError{404}) })
 		ended(t, err, retry.ReasonNotRetryable, 1)
 	}
 	if b.State() != circuit.Closed || b.Counts().Failures != 0 {
@@ -59,7 +59,7 @@ func TestAHangingTargetOpensTheBreaker(t *testing.T) {
 		b := breaker(t, circuit.Config{})
 		for i := range 50 {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			_, err := retry.Do(ctx, retry.Policy{Breaker: b}, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
+			_, err := get(ctx, retry.Policy{Breaker: b}, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
 			cancel()
 			if want := i >= circuit.DefaultFailureThreshold; errors.Is(err, circuit.ErrOpen) != want {
 				t.Fatalf("call %d: %v", i, err)
@@ -92,7 +92,7 @@ func TestCancellationsOfOthers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b, calls := breaker(t, circuit.Config{}), 0
 			c.p.Breaker = b
-			_, err := retry.Do(t.Context(), c.p, func(ctx context.Context) (int, error) {
+			_, err := get(t.Context(), c.p, func(ctx context.Context) (int, error) {
 				calls++
 				if c.p.Timeout > 0 {
 					<-ctx.Done()
@@ -138,7 +138,7 @@ func TestTimedChangesNoReason(t *testing.T) {
 				defer cancel()
 				s := failing(fails)
 				s.takes = takes
-				_, err := retry.Do(ctx, p, s.call)
+				_, err := get(ctx, p, s.call)
 				var e *retry.Error
 				if errors.As(err, &e) {
 					ends[i] = e.Reason.String()
@@ -157,7 +157,7 @@ func TestTheHintOutlivesACancelledWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(sec, cancel)
-		_, err := retry.Do(ctx, retry.Policy{}, func(context.Context) (int, error) { return 0, &askedError{after: 7 * sec} })
+		_, err := get(ctx, retry.Policy{}, func(context.Context) (int, error) { return 0, &askedError{after: 7 * sec} })
 		if e := ended(t, err, retry.ReasonCancelled, 1); e.RetryAfter != 7*sec || e.History[0].Delay < 7*sec {
 			t.Errorf("asked for %v, decided %v", e.RetryAfter, e.History[0].Delay)
 		}
@@ -174,8 +174,8 @@ func (e *askedError) RetryAfter() (time.Duration, bool) { return e.after, true }
 // it is not said that it was used up.
 func TestACancelledOperationIsNotExhausted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := retry.Do(ctx, retry.Policy{}, func(ctx context.Context) (int, error) {
-		_, err := retry.Do(ctx, retry.Policy{Attempts: 1}, func(context.Context) (int, error) { return 0, errFlaky })
+	_, err := get(ctx, retry.Policy{}, func(ctx context.Context) (int, error) {
+		_, err := get(ctx, retry.Policy{Attempts: 1}, func(context.Context) (int, error) { return 0, errFlaky })
 		cancel()
 		return 0, err
 	})
@@ -200,27 +200,27 @@ func TestOneFinishedForEachOperation(t *testing.T) {
 		}
 	}}
 	for name, run := range map[string]func(){
-		"success": func() { retry.Do(t.Context(), p, failing(0).call) },
-		"failure": func() { retry.Do(t.Context(), p, failing(9).call) },
+		"success": func() { get(t.Context(), p, failing(0).call) },
+		"failure": func() { get(t.Context(), p, failing(9).call) },
 		"a panic in an attempt": func() {
-			retry.Do(t.Context(), p, func(context.Context) (int, error) { panic("x") })
+			get(t.Context(), p, func(context.Context) (int, error) { panic("x") })
 		},
 		"a panic that goes on": func() {
 			defer func() { recover() }()
-			for range retry.Attempts(t.Context(), p) {
+			for range loop(t.Context(), p) {
 				panic("x")
 			}
 		},
 		"a goroutine that ends in a loop": func() {
-			for range retry.Attempts(t.Context(), p) {
+			for range loop(t.Context(), p) {
 				runtime.Goexit()
 			}
 		},
 		"a goroutine that ends": func() {
-			retry.Do(t.Context(), p, func(context.Context) (int, error) { runtime.Goexit(); return 0, nil })
+			get(t.Context(), p, func(context.Context) (int, error) { runtime.Goexit(); return 0, nil })
 		},
 		"a loop that is left": func() {
-			for range retry.Attempts(t.Context(), p) {
+			for range loop(t.Context(), p) {
 				break
 			}
 		},
@@ -240,11 +240,11 @@ func TestDelayOfTheLastAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(sec/2, cancel)
-		_, err := retry.Do(ctx, retry.Policy{Backoff: doubling(sec)}, failing(9).call)
+		_, err := get(ctx, retry.Policy{Backoff: doubling(sec)}, failing(9).call)
 		if e := ended(t, err, retry.ReasonCancelled, 1); e.History[0].Delay != sec {
 			t.Errorf("the wait that was cut short: %v", e.History[0].Delay)
 		}
-		_, err = retry.Do(t.Context(), retry.Policy{Attempts: 2, Backoff: doubling(sec)}, failing(9).call)
+		_, err = get(t.Context(), retry.Policy{Attempts: 2, Backoff: doubling(sec)}, failing(9).call)
 		if e := ended(t, err, retry.ReasonAttempts, 2); e.History[0].Delay != sec || e.History[1].Delay != 0 {
 			t.Errorf("%+v", e.History)
 		}
@@ -266,7 +266,7 @@ func TestQuotaOverLivesAndRefusals(t *testing.T) {
 	p.Quota = quota(t, retry.QuotaConfig{Ratio: 1, Floor: 1})
 	p.Breaker = breaker(t, circuit.Config{})
 	p.Breaker.Open(true)
-	if _, err := retry.Do(t.Context(), p, failing(0).call); !errors.Is(err, circuit.ErrOpen) || p.Quota.Balance() != 1 {
+	if _, err := get(t.Context(), p, failing(0).call); !errors.Is(err, circuit.ErrOpen) || p.Quota.Balance() != 1 {
 		t.Errorf("%v, balance %v", err, p.Quota.Balance())
 	}
 }
@@ -283,9 +283,10 @@ func TestNothingIsNil(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, run := range []func() (int, error){
-		func() (int, error) { return retry.Do[int](t.Context(), retry.Policy{Attempts: 3}, nil) },
-		func() (int, error) { return retry.Do[int](t.Context(), retry.Policy{Timeout: sec}, nil) },
-		func() (int, error) { return retry.Run[int](t.Context(), r, nil) },
+		func() (int, error) { return get[int](t.Context(), retry.Policy{Attempts: 3}, nil) },
+		func() (int, error) { return get[int](t.Context(), retry.Policy{Timeout: sec}, nil) },
+		func() (int, error) { return retry.Get[int](t.Context(), r, nil) },
+		func() (int, error) { return 0, retry.Do(t.Context(), r, nil) },
 		func() (int, error) {
 			return retry.Drive[int](t.Context(), &retry.Operation{Policy: &retry.Policy{}}, nil)
 		},
@@ -295,7 +296,7 @@ func TestNothingIsNil(t *testing.T) {
 			t.Errorf("%v (%T)", err, err)
 		}
 	}
-	_, err = retry.Do(t.Context(), retry.Policy{Attempts: 2}, func(context.Context) (int, error) { var e *pointerError; return 0, e })
+	_, err = get(t.Context(), retry.Policy{Attempts: 2}, func(context.Context) (int, error) { var e *pointerError; return 0, e })
 	if e := ended(t, err, retry.ReasonAttempts, 2); !strings.Contains(e.Error(), "nil") || e.History[0].Message == "" {
 		t.Errorf("%v", e)
 	}

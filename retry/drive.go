@@ -28,9 +28,10 @@ type Operation struct {
 	// admitted for it, and the observers are told of its failure alone.
 	First error
 
-	// Judge, if not nil, says of an attempt that returned what it means for its
-	// target, in place of End's own rules and of Policy.Breaker's.
-	Judge func(value any, err error) circuit.Outcome
+	// Judge, if not nil, says of the error of an attempt that returned, nil if it
+	// succeeded, what it means for its target, in place of End's own rules and of
+	// Policy.Breaker's.
+	Judge func(error) circuit.Outcome
 
 	// Clock is where the time comes from; nil means the machine's.
 	Clock Clock
@@ -102,7 +103,7 @@ type End struct {
 // errTorn stands for a panic that is not recovered, or the end of a goroutine.
 var errTorn = errors.New("retry: the attempt panicked, or ended its goroutine")
 
-// Drive brings an operation to its end, as [Do] does, which is Drive with a
+// Drive brings an operation to its end, as [Get] does, which is Drive with a
 // policy alone. fn also gets the number of the attempt, which goes on counting
 // after a resume. The error is an *[Error].
 //
@@ -186,12 +187,9 @@ func attempt[T any](op *operation, fn func(context.Context, int) (T, error)) (v 
 	op.tellStarted()
 	at = calling
 	v, err = fn(ctx, op.number())
-	if until := op.policy.Until; err == nil && until != nil && !until(v) {
-		err = &UnmetError{Value: v}
-	}
 	at = returned
 	if op.Judge != nil {
-		op.judged = op.Judge(v, err)
+		op.judged = op.Judge(err)
 	}
 	return v, err
 }

@@ -35,7 +35,7 @@ func TestDriveIsDo(t *testing.T) {
 	if _, err := retry.Drive[int](t.Context(), &retry.Operation{Policy: &p}, nil); err == nil {
 		t.Error("a nil function is taken")
 	}
-	if _, err := retry.Do[int](t.Context(), p, nil); err == nil || errors.As(err, new(*retry.Error)) {
+	if _, err := get[int](t.Context(), p, nil); err == nil || errors.As(err, new(*retry.Error)) {
 		t.Errorf("of a nil function it says %v", err)
 	}
 }
@@ -223,14 +223,14 @@ func TestDeadlineOfThePolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := retry.Policy{Attempts: retry.Unlimited, Deadline: time.Minute, Backoff: backoff.Schedule{Initial: 7 * sec, Strategy: backoff.Fixed{}}}
 		s := failing(99)
-		_, err := retry.Do(t.Context(), p, s.call)
+		_, err := get(t.Context(), p, s.call)
 		e := ended(t, err, retry.ReasonDeadline, 9) // the ninth begins at 56 s
 		if time.Since(s.began) != 56*sec || !errors.Is(err, retry.ErrExhausted) || !errors.Is(err, context.DeadlineExceeded) || e.Last != errFlaky {
 			t.Errorf("after %v: %v", time.Since(s.began), err)
 		}
 		s = failing(99)
 		s.takes = 50 * sec
-		_, err = retry.Do(t.Context(), p, s.call)
+		_, err = get(t.Context(), p, s.call)
 		ended(t, err, retry.ReasonDeadline, 2)
 		if time.Since(s.began) != time.Minute {
 			t.Errorf("it ended after %v", time.Since(s.began))
@@ -253,20 +253,34 @@ func TestDeadlineOfThePolicy(t *testing.T) {
 func TestUntil(t *testing.T) {
 	n := 0
 	count := func(context.Context) (int, error) { n++; return n, nil }
-	v, err := retry.Do(t.Context(), retry.Policy{Attempts: 5, Until: func(v any) bool { return v == 4 }}, count)
+	four := retry.Until(count, func(v int) bool { return v == 4 })
+	v, err := get(t.Context(), retry.Policy{Attempts: 5}, four)
 	if v != 4 || err != nil {
 		t.Errorf("%v, %v", v, err)
 	}
 	n = 0
-	_, err = retry.Do(t.Context(), retry.Policy{Until: func(v any) bool { return v == 4 }}, count)
+	_, err = get(t.Context(), retry.Policy{}, four)
 	e := ended(t, err, retry.ReasonAttempts, 3)
 	var unmet *retry.UnmetError
 	if !errors.As(err, &unmet) || unmet.Value != 3 || e.History[0].Class != "until" {
 		t.Errorf("the error is %v", err)
 	}
-	_, err = retry.Do(t.Context(), retry.Policy{Attempts: 1, Until: func(any) bool { panic("boom") }}, count)
+	if v, ok := retry.Unmet[int](err); v != 3 || !ok {
+		t.Errorf("the last value is %v, %v", v, ok)
+	}
+	if v, ok := retry.Unmet[string](err); v != "" || ok {
+		t.Errorf("a value of another type is %q, %v", v, ok)
+	}
+	if _, ok := retry.Unmet[int](errFlaky); ok {
+		t.Error("there is a value in an error that has none")
+	}
+	_, err = get(t.Context(), retry.Policy{Attempts: 1}, retry.Until(count, func(int) bool { panic("boom") }))
 	if !errors.As(err, new(*retry.PanicError)) {
 		t.Errorf("a condition that panics: %v", err)
+	}
+	_, err = get(t.Context(), retry.Policy{Attempts: 2}, retry.Until(func(context.Context) (int, error) { return 0, errFlaky }, func(int) bool { t.Error("asked"); return true }))
+	if !errors.Is(err, errFlaky) {
+		t.Errorf("an error passes through as %v", err)
 	}
 }
 
@@ -296,7 +310,7 @@ func TestRules(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := plan(test.errs...)
-				_, err := retry.Do(t.Context(), test.p, s.call)
+				_, err := get(t.Context(), test.p, s.call)
 				s.check(t, test.starts...)
 				if test.reason == 0 {
 					if err != nil {

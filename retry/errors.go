@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Error says how an operation ended without success. [Do] returns no other
+// Error says how an operation ended without success. [Get] returns no other
 // kind of error, except for a policy or a function that is not valid.
 //
 // errors.Is and errors.As find in it the sentinel of its reason ([ErrAttempts],
@@ -172,7 +172,7 @@ func endOf(ctx context.Context) error {
 func message(err error) string { return fmt.Sprint(err) }
 
 // UnmetError is the failure of an attempt that succeeded with a value which
-// Policy.Until does not accept.
+// [Until] does not accept.
 type UnmetError struct{ Value any }
 
 // Error says that the condition was not met, and by what value.

@@ -11,14 +11,14 @@ import (
 	"github.com/bide-dev/bide/retry"
 )
 
-func ExampleDo() {
-	policy := retry.Policy{
+func ExampleGet() {
+	r := retry.Must(retry.New(retry.Policy{
 		Attempts: 5,
 		Backoff:  backoff.Schedule{Initial: time.Millisecond, Jitter: backoff.Full},
 		If:       retry.Transient,
-	}
+	}))
 	calls := 0
-	greeting, err := retry.Do(context.Background(), policy, func(context.Context) (string, error) {
+	greeting, err := retry.Get(context.Background(), r, func(context.Context) (string, error) {
 		if calls++; calls < 3 {
 			return "", syscall.ECONNRESET
 		}
@@ -30,8 +30,8 @@ func ExampleDo() {
 
 // The error says why the operation ended, and knows every attempt.
 func ExampleError() {
-	policy := retry.Policy{Attempts: 2}
-	_, err := retry.Do(context.Background(), policy, func(context.Context) (int, error) {
+	r := retry.Must(retry.New(retry.Policy{Attempts: 2}))
+	_, err := retry.Get(context.Background(), r, func(context.Context) (int, error) {
 		return 0, errors.New("HTTP 503")
 	})
 	fmt.Println(err)
@@ -49,12 +49,55 @@ func ExampleError() {
 	// 2 error HTTP 503
 }
 
-func ExampleDoFallback() {
-	fetch := func(context.Context) (string, error) { return "", errors.New("timed out") }
-	cached := func(context.Context, error) (string, error) { return "yesterday's", nil }
-	v, degraded, err := retry.DoFallback(context.Background(), retry.Policy{}, fetch, cached)
-	fmt.Println(v, degraded, err)
-	// Output: yesterday's true <nil>
+func ExampleDo() {
+	r, err := retry.New(retry.Policy{Attempts: 3})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	calls := 0
+	err = retry.Do(context.Background(), r, func(context.Context) error {
+		if calls++; calls < 2 {
+			return errors.New("busy")
+		}
+		return nil
+	})
+	fmt.Println(calls, err)
+	// Output: 2 <nil>
+}
+
+// What an attempt returned is looked at as its error is.
+func ExampleUntil() {
+	r := retry.Must(retry.New(retry.Policy{Attempts: 2}))
+	progress := 0
+	poll := func(context.Context) (int, error) { progress += 40; return progress, nil }
+	_, err := retry.Get(context.Background(), r, retry.Until(poll, func(percent int) bool { return percent >= 100 }))
+	fmt.Println(err)
+	percent, ok := retry.Unmet[int](err)
+	fmt.Println(percent, ok)
+	// Output:
+	// attempts used up after 2 attempts: the condition is not met by 80
+	// 80 true
+}
+
+func ExampleLoop() {
+	r := retry.Must(retry.New(retry.Policy{Attempts: 3}))
+	var err error
+	for a := range retry.Loop(context.Background(), r) {
+		if a.Number() < 3 {
+			err = errors.New("busy")
+		} else {
+			err = nil
+		}
+		fmt.Println(a.Number(), err)
+		a.End(&err)
+	}
+	fmt.Println(err)
+	// Output:
+	// 1 busy
+	// 2 busy
+	// 3 <nil>
+	// <nil>
 }
 
 // A machine makes the decisions in any time, here in none.
@@ -84,12 +127,12 @@ func ExampleQuota() {
 		fmt.Println(err)
 		return
 	}
-	policy := retry.Policy{Attempts: 10, Quota: quota}
+	r := retry.Must(retry.New(retry.Policy{Attempts: 10, Quota: quota}))
 	calls := 0
 	for range 10 {
-		_, err = retry.Do(context.Background(), policy, func(context.Context) (int, error) {
+		err = retry.Do(context.Background(), r, func(context.Context) error {
 			calls++
-			return 0, errors.New("down")
+			return errors.New("down")
 		})
 	}
 	fmt.Println(calls, errors.Is(err, retry.ErrQuota))

@@ -266,7 +266,7 @@ func TestDoFollowsTheMachine(t *testing.T) {
 			p := base
 			p.Rand = backoff.NewRand(seed)
 			s := plan()
-			_, err := retry.Do(t.Context(), p, func(ctx context.Context) (int, error) {
+			_, err := get(t.Context(), p, func(ctx context.Context) (int, error) {
 				s.starts = append(s.starts, time.Since(s.began))
 				return 1, outcome(len(s.starts))
 			})

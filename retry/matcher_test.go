@@ -181,7 +181,7 @@ func TestIfAndAbortOn(t *testing.T) {
 		{retry.Policy{AbortOn: retry.Network}, text("x"), retry.ReasonAttempts, 3},
 	}
 	for _, test := range tests {
-		_, err := retry.Do(t.Context(), test.p, plan(test.err, test.err, test.err).call)
+		_, err := get(t.Context(), test.p, plan(test.err, test.err, test.err).call)
 		ended(t, err, test.reason, test.n)
 	}
 }

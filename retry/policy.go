@@ -68,11 +68,6 @@ type Policy struct {
 	// Rules. nil names none.
 	AbortOn Matcher
 
-	// Until, if not nil, is asked about the value of each attempt that
-	// succeeded. If it says false, the attempt has failed, with an
-	// *[UnmetError] that has the value. If still says whether that is retried.
-	Until func(value any) bool
-
 	// Rules give errors of a kind a policy of their own. The first rule whose
 	// On accepts the error decides about it, in place of If and Backoff.
 	// Failed attempts of a rule are counted apart, and Attempts, Budget and
@@ -115,6 +110,9 @@ type Policy struct {
 	// failure, so that the start and duration of the first attempt are zero.
 	Timed bool
 }
+
+// GuardLayer marks what guard.New takes; it does nothing.
+func (Policy) GuardLayer() {}
 
 // Validate reports every field that is out of its range, joined into one
 // error, or nil.

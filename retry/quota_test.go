@@ -2,7 +2,6 @@ package retry_test
 
 import (
 	"context"
-	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -29,7 +28,7 @@ func TestQuotaSettings(t *testing.T) {
 	}
 	q := quota(t, retry.QuotaConfig{Ratio: .5, Floor: -1, Capacity: 2})
 	for i, want := range []float64{.5, 1, 1.5, 2, 2} { // up to the capacity
-		if _, err := retry.Do(t.Context(), retry.Policy{Quota: q}, failing(0).call); err != nil {
+		if _, err := get(t.Context(), retry.Policy{Quota: q}, failing(0).call); err != nil {
 			t.Fatal(err)
 		}
 		if got := q.Balance(); got != want {
@@ -48,7 +47,7 @@ func TestP27_QuotaIsAskedBeforeTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := quota(t, retry.QuotaConfig{Ratio: -1, Floor: 1})
 		s := failing(9)
-		_, err := retry.Do(t.Context(), retry.Policy{Attempts: 9, Backoff: doubling(10 * sec), Quota: q}, s.call)
+		_, err := get(t.Context(), retry.Policy{Attempts: 9, Backoff: doubling(10 * sec), Quota: q}, s.call)
 		e := ended(t, err, retry.ReasonQuota, 2)
 		s.check(t, 0, 10*sec)
 		if e.Last != errFlaky || time.Since(s.began) != 10*sec {
@@ -67,7 +66,7 @@ func TestP28_AmplificationIsBounded(t *testing.T) {
 	for range 8 {
 		wait.Go(func() {
 			for range n / 8 {
-				_, err := retry.Do(t.Context(), retry.Policy{Attempts: 4, Quota: q}, func(context.Context) (int, error) {
+				_, err := get(t.Context(), retry.Policy{Attempts: 4, Quota: q}, func(context.Context) (int, error) {
 					calls.Add(1)
 					return 0, errFlaky
 				})
@@ -90,13 +89,13 @@ func TestP28_AmplificationIsBounded(t *testing.T) {
 // an operation, so that a quota that was used up fills again.
 func TestQuotaRefunds(t *testing.T) {
 	q := quota(t, retry.QuotaConfig{Ratio: .25, Floor: 2})
-	if _, err := retry.Do(t.Context(), retry.Policy{Quota: q}, failing(1).call); err != nil {
+	if _, err := get(t.Context(), retry.Policy{Quota: q}, failing(1).call); err != nil {
 		t.Fatal(err)
 	}
 	if got := q.Balance(); got != 2.25 { // the retry succeeded
 		t.Errorf("after a retry that succeeded the balance is %v", got)
 	}
-	if _, err := retry.Do(t.Context(), retry.Policy{Quota: q}, failing(2).call); err != nil {
+	if _, err := get(t.Context(), retry.Policy{Quota: q}, failing(2).call); err != nil {
 		t.Fatal(err)
 	}
 	if got := q.Balance(); got != 1.5 { // the first retry did not
@@ -111,13 +110,13 @@ func TestQuotaPaysBackWhatWasNotDone(t *testing.T) {
 		q := quota(t, retry.QuotaConfig{Ratio: -1, Floor: 3})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(sec, cancel)
-		_, err := retry.Do(ctx, retry.Policy{Backoff: doubling(10 * sec), Quota: q}, failing(9).call)
+		_, err := get(ctx, retry.Policy{Backoff: doubling(10 * sec), Quota: q}, failing(9).call)
 		ended(t, err, retry.ReasonCancelled, 1)
 		if got := q.Balance(); got != 3 {
 			t.Errorf("after the cancellation the balance is %v", got)
 		}
 		b := breaker(t, circuit.Config{FailureThreshold: 1})
-		_, err = retry.Do(t.Context(), retry.Policy{Quota: q, Breaker: b}, failing(9).call)
+		_, err = get(t.Context(), retry.Policy{Quota: q, Breaker: b}, failing(9).call)
 		ended(t, err, retry.ReasonCircuitOpen, 1)
 		if got := q.Balance(); got != 3 {
 			t.Errorf("after the refusal the balance is %v", got)
@@ -128,62 +127,9 @@ func TestQuotaPaysBackWhatWasNotDone(t *testing.T) {
 // A budget that ends an operation takes no token.
 func TestQuotaIsAskedLast(t *testing.T) {
 	q := quota(t, retry.QuotaConfig{Ratio: -1, Floor: 3})
-	_, err := retry.Do(t.Context(), retry.Policy{Quota: q, Budget: 1, Backoff: doubling(sec)}, failing(9).call)
+	_, err := get(t.Context(), retry.Policy{Quota: q, Budget: 1, Backoff: doubling(sec)}, failing(9).call)
 	ended(t, err, retry.ReasonBudget, 1)
 	if got := q.Balance(); got != 3 {
 		t.Errorf("the balance is %v", got)
-	}
-}
-
-func TestFallback(t *testing.T) {
-	broken := errors.New("fallback broken")
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	soon, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	tests := []struct {
-		name     string
-		ctx      context.Context
-		p        retry.Policy
-		errs     []error
-		fallback error
-		want     string
-		degraded bool
-		called   bool
-	}{
-		{"success", t.Context(), retry.Policy{}, nil, nil, "done", false, false},
-		{"attempts used up", t.Context(), retry.Policy{Attempts: 1}, []error{errFlaky}, nil, "fallback", true, true},
-		{"not retryable", t.Context(), retry.Policy{}, []error{retry.Permanent(errFlaky)}, nil, "fallback", true, true},
-		{"fallback fails", t.Context(), retry.Policy{Attempts: 1}, []error{errFlaky}, broken, "", false, true},
-		{"cancelled", cancelled, retry.Policy{}, nil, nil, "", false, false},
-		{"cancelled within", t.Context(), retry.Policy{Attempts: 1}, []error{context.Canceled}, nil, "fallback", true, true},
-		{"deadline", soon, retry.Policy{Backoff: doubling(time.Hour), RetryAfterMax: time.Hour}, []error{hint(time.Hour)}, nil, "", false, false},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			called := 0
-			v, degraded, err := retry.DoFallback(test.ctx, test.p, plan(test.errs...).call, func(_ context.Context, err error) (string, error) {
-				called++
-				var e *retry.Error
-				if !errors.As(err, &e) {
-					t.Errorf("the fallback got %v", err)
-				}
-				return "fallback", test.fallback
-			})
-			if v != test.want && test.fallback == nil || degraded != test.degraded || (called == 1) != test.called || called > 1 {
-				t.Errorf("the result is %q, degraded %v, after %d fallbacks", v, degraded, called)
-			}
-			if (err == nil) != (test.want != "") {
-				t.Errorf("the error is %v", err)
-			}
-			if test.fallback != nil && (!errors.Is(err, broken) || !errors.Is(err, errFlaky)) {
-				t.Errorf("the error is %v", err)
-			}
-		})
-	}
-	_, degraded, err := retry.DoFallback(t.Context(), retry.Policy{Attempts: 1}, failing(1).call, func(context.Context, error) (string, error) { panic("boom") })
-	var panicked *retry.PanicError
-	if degraded || !errors.As(err, &panicked) || !errors.Is(err, errFlaky) {
-		t.Errorf("a fallback that panics: %v, %v", degraded, err)
 	}
 }

@@ -1,17 +1,18 @@
 // Package retry brings an operation that may fail for a while to its end.
 //
-//	policy := retry.Policy{
+//	r, err := retry.New(retry.Policy{
 //		Attempts: 5,
 //		Backoff:  backoff.Schedule{Initial: 100 * time.Millisecond, Jitter: backoff.Full},
 //		Budget:   time.Minute,
 //		If:       retry.Transient,
-//	}
-//	page, err := retry.Do(ctx, policy, func(ctx context.Context) (Page, error) {
+//	})
+//	...
+//	page, err := retry.Get(ctx, r, func(ctx context.Context) (Page, error) {
 //		return fetch(ctx, url)
 //	})
 //
-// [Do] calls the function until it succeeds or something says stop: the
-// attempts, the time budget, an error that is not to be retried, a circuit
+// [Get], and [Do] for a function without a value, call the function until it
+// succeeds or something says stop: the attempts, the time budget, an error that is not to be retried, a circuit
 // breaker, the quota of the target, a server that asks for too long a wait, the
 // deadline, or cancellation. The [Error] says which, and carries the last real
 // error and a record of every attempt.
@@ -26,7 +27,7 @@
 // What the function returned counts, a success after its timeout too.
 //
 // The decisions are made by [Machine], which is pure: no clock, no sleep.
-// [Drive] is the one driver of it. Do is Drive with a policy alone; whoever
+// [Drive] is the one driver of it. Get is Drive with a policy alone; whoever
 // resumes operations, waits for limits, or has a clock of his own says so with
 // an [Operation].
 //
@@ -44,35 +45,8 @@ import (
 	"github.com/bide-dev/bide/backoff"
 )
 
-// Func is an operation. It should end soon after its context does.
-type Func[T any] = func(context.Context) (T, error)
-
-// Do calls fn as the policy says and returns what the successful attempt
-// returned. Otherwise the value is zero and the error an *[Error], or, before
-// any attempt, that of Policy.Validate if the policy is not valid, or one that
-// says that fn is nil.
-//
-// The context that fn gets ends when fn returns, if the policy has a timeout or
-// a deadline.
-func Do[T any](ctx context.Context, p Policy, fn Func[T]) (T, error) {
-	if err := p.Validate(); err != nil {
-		var zero T
-		return zero, invalid(err)
-	}
-	if !p.Plain() || fn == nil || ctx.Err() != nil {
-		kept := p // p itself stays off the heap, for the calls that succeed
-		return driveFunc(ctx, &kept, fn, nil)
-	}
-	v, err := call(ctx, fn)
-	if err == nil {
-		return v, nil
-	}
-	kept := p
-	return again(ctx, &kept, fn, err)
-}
-
-// Retrier is a policy that has been checked once, for use many times. It does
-// the same as [Do], faster, and is safe for concurrent use.
+// Retrier is a [Policy] that has been checked. It serves any number of
+// operations and goroutines at once.
 type Retrier struct {
 	policy Policy
 	simple bool
@@ -81,16 +55,28 @@ type Retrier struct {
 // New returns the retrier of a policy, or the error of Policy.Validate.
 func New(p Policy) (*Retrier, error) {
 	if err := p.Validate(); err != nil {
-		return nil, invalid(err)
+		return nil, fmt.Errorf("retry: the policy is not valid: %w", err)
 	}
 	return &Retrier{policy: p, simple: p.Plain()}, nil
+}
+
+// Must returns the retrier, or panics if there is an error: for variables of a
+// package.
+func Must(r *Retrier, err error) *Retrier {
+	if err != nil {
+		panic(err)
+	}
+	return r
 }
 
 // Policy returns a copy of the retrier's policy.
 func (r *Retrier) Policy() Policy { return r.policy }
 
-// Run is [Do] with the policy of r.
-func Run[T any](ctx context.Context, r *Retrier, fn Func[T]) (T, error) {
+// Get calls fn as the policy says and returns what the successful attempt
+// returned. Otherwise the value is zero and the error an *[Error], or one that
+// says that fn is nil. fn should end soon after its context does, which ends when
+// fn returns, if the policy has a timeout or a deadline.
+func Get[T any](ctx context.Context, r *Retrier, fn func(context.Context) (T, error)) (T, error) {
 	if !r.simple || fn == nil || ctx.Err() != nil {
 		return driveFunc(ctx, &r.policy, fn, nil)
 	}
@@ -101,7 +87,41 @@ func Run[T any](ctx context.Context, r *Retrier, fn Func[T]) (T, error) {
 	return again(ctx, &r.policy, fn, err)
 }
 
-func invalid(err error) error { return fmt.Errorf("retry: the policy is not valid: %w", err) }
+// Do is [Get] for a function without a value.
+func Do(ctx context.Context, r *Retrier, fn func(context.Context) error) error {
+	if fn == nil {
+		return errNilFunc
+	}
+	_, err := Get(ctx, r, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
+	return err
+}
+
+// Until returns fn as one that fails, with an *[UnmetError], when ok does not
+// accept its value. Whatever looks at errors then looks at values too: whether to
+// retry, what a breaker counts, when a fallback is due.
+//
+//	job, err := retry.Get(ctx, r, retry.Until(poll, func(j Job) bool { return j.Done }))
+func Until[T any](fn func(context.Context) (T, error), ok func(T) bool) func(context.Context) (T, error) {
+	return func(ctx context.Context) (T, error) {
+		v, err := fn(ctx)
+		if err == nil && !ok(v) {
+			err = &UnmetError{Value: v}
+		}
+		return v, err
+	}
+}
+
+// Unmet returns the value that [Until] did not accept last, if it is how a call
+// ended: for a caller who takes it after all.
+func Unmet[T any](err error) (v T, ok bool) {
+	visit(err, func(err error) bool {
+		if unmet, is := err.(*UnmetError); is {
+			v, ok = unmet.Value.(T)
+		}
+		return ok
+	})
+	return v, ok
+}
 
 var errNilFunc = errors.New("retry: the function is nil")
 
@@ -109,11 +129,11 @@ var errNilFunc = errors.New("retry: the function is nil")
 // return its value, so that a driver need not begin an operation for it.
 func (p *Policy) Plain() bool {
 	return p.Timeout == 0 && p.Deadline == 0 && p.Breaker == nil && p.Quota == nil && p.Observer == nil &&
-		p.Until == nil && !p.Timed && !p.NumberAttempts
+		!p.Timed && !p.NumberAttempts
 }
 
 // call calls fn and makes an error of a panic.
-func call[T any](ctx context.Context, fn Func[T]) (v T, err error) {
+func call[T any](ctx context.Context, fn func(context.Context) (T, error)) (v T, err error) {
 	returned := false
 	defer func() {
 		if !returned {
@@ -137,7 +157,7 @@ func recovered(value any) error {
 // again goes on with a simple operation whose first attempt failed. A second
 // attempt that follows at once and succeeds is the common end of it, and needs
 // neither clock nor timer nor record.
-func again[T any](ctx context.Context, p *Policy, fn Func[T], failure error) (T, error) {
+func again[T any](ctx context.Context, p *Policy, fn func(context.Context) (T, error), failure error) (T, error) {
 	if _, bounded := ctx.Deadline(); bounded {
 		return driveFunc(ctx, p, fn, &start{failure: failure})
 	}
@@ -182,7 +202,7 @@ type start struct {
 	second   error
 }
 
-func driveFunc[T any](ctx context.Context, p *Policy, fn Func[T], s *start) (T, error) {
+func driveFunc[T any](ctx context.Context, p *Policy, fn func(context.Context) (T, error), s *start) (T, error) {
 	if fn == nil {
 		var zero T
 		return zero, errNilFunc

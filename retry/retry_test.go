@@ -104,7 +104,7 @@ func TestAttemptsAndDelays(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s, p := failing(test.fails), test.p
 					p.Timed = timed
-					v, err := retry.Do(t.Context(), p, s.call)
+					v, err := get(t.Context(), p, s.call)
 					s.check(t, test.starts...)
 					if test.reason == 0 {
 						if v != "done" || err != nil {
@@ -131,7 +131,7 @@ func TestErrorCarriesEveryAttempt(t *testing.T) {
 		first := &statusError{503}
 		s := plan(first, fmt.Errorf("dial: %w", errFlaky), errFlaky)
 		s.takes = 2 * sec
-		_, err := retry.Do(t.Context(), retry.Policy{Backoff: doubling(sec), Timed: true}, s.call)
+		_, err := get(t.Context(), retry.Policy{Backoff: doubling(sec), Timed: true}, s.call)
 		e := ended(t, err, retry.ReasonAttempts, 3)
 		want := []retry.Attempt{
 			{Number: 1, Start: s.began, Duration: 2 * sec, Delay: sec, Class: "server_error", Message: "status 503", Err: first},
@@ -163,7 +163,7 @@ func TestErrorCarriesEveryAttempt(t *testing.T) {
 // Lesson: not every error is kept for ever, but the first and the last are.
 func TestHistoryIsBounded(t *testing.T) {
 	n := 0
-	_, err := retry.Do(t.Context(), retry.Policy{Attempts: 1000}, func(context.Context) (int, error) {
+	_, err := get(t.Context(), retry.Policy{Attempts: 1000}, func(context.Context) (int, error) {
 		n++
 		return 0, fmt.Errorf("number %d", n)
 	})
@@ -187,7 +187,7 @@ func TestTheFirstAttemptIsTimedOnRequest(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := failing(9)
 			s.takes = sec
-			_, err := retry.Do(t.Context(), retry.Policy{Timed: timed, Backoff: doubling(sec)}, s.call)
+			_, err := get(t.Context(), retry.Policy{Timed: timed, Backoff: doubling(sec)}, s.call)
 			e := ended(t, err, retry.ReasonAttempts, 3)
 			first, elapsed := time.Duration(0), 5*sec
 			if timed {
@@ -207,7 +207,7 @@ func TestP13_PermanentOnTheLastAttempt(t *testing.T) {
 		if attempts == 1 {
 			s = plan(fmt.Errorf("wrapped: %w", retry.Permanent(errFlaky)))
 		}
-		_, err := retry.Do(t.Context(), retry.Policy{Attempts: attempts}, s.call)
+		_, err := get(t.Context(), retry.Policy{Attempts: attempts}, s.call)
 		e := ended(t, err, retry.ReasonNotRetryable, min(attempts, 2))
 		if !retry.IsPermanent(err) || !errors.Is(err, errFlaky) || !strings.HasSuffix(e.Error(), "flaky") {
 			t.Errorf("the error is %v", err)
@@ -231,7 +231,7 @@ func TestP20_P21_PolicyIsReusable(t *testing.T) {
 			wait.Go(func() {
 				for range 2 {
 					s := failing(9)
-					_, err := retry.Run(t.Context(), r, s.call)
+					_, err := retry.Get(t.Context(), r, s.call)
 					ended(t, err, retry.ReasonAttempts, 4)
 					s.check(t, 0, sec, 3*sec, 7*sec)
 				}
@@ -244,7 +244,7 @@ func TestP20_P21_PolicyIsReusable(t *testing.T) {
 func TestPanicIsAFailedAttempt(t *testing.T) {
 	for _, p := range []retry.Policy{{}, {Timed: true}, {Timeout: time.Minute}} {
 		n := 0
-		v, err := retry.Do(t.Context(), p, func(context.Context) (int, error) {
+		v, err := get(t.Context(), p, func(context.Context) (int, error) {
 			if n++; n < 3 {
 				panic(errFlaky)
 			}
@@ -253,7 +253,7 @@ func TestPanicIsAFailedAttempt(t *testing.T) {
 		if v != 3 || err != nil {
 			t.Errorf("the result is %v, %v", v, err)
 		}
-		_, err = retry.Do(t.Context(), p, func(context.Context) (int, error) { panic(errFlaky) })
+		_, err = get(t.Context(), p, func(context.Context) (int, error) { panic(errFlaky) })
 		e := ended(t, err, retry.ReasonAttempts, 3)
 		var panicked *retry.PanicError
 		if !errors.As(err, &panicked) || panicked.Value != errFlaky || !strings.Contains(string(panicked.Stack), "TestPanicIsAFailedAttempt") {
@@ -271,7 +271,7 @@ func TestP7_GoexitGivesThePermitBack(t *testing.T) {
 	b := breaker(t, circuit.Config{FailureThreshold: 1})
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		_, err := retry.Do(t.Context(), retry.Policy{Breaker: b, Timeout: time.Hour}, func(context.Context) (int, error) {
+		_, err := get(t.Context(), retry.Policy{Breaker: b, Timeout: time.Hour}, func(context.Context) (int, error) {
 			runtime.Goexit()
 			return 0, nil
 		})
@@ -286,7 +286,7 @@ func TestP7_GoexitGivesThePermitBack(t *testing.T) {
 func TestInvalidPolicyMakesNoAttempt(t *testing.T) {
 	bad := retry.Policy{Attempts: -1, Budget: -1, Timeout: -1, RetryAfterMax: -1, Backoff: backoff.Schedule{Initial: -1}}
 	s := failing(0)
-	_, err := retry.Do(t.Context(), bad, s.call)
+	_, err := get(t.Context(), bad, s.call)
 	if err == nil || len(s.starts) != 0 {
 		t.Fatalf("%d attempts, %v", len(s.starts), err)
 	}
@@ -307,7 +307,7 @@ func TestAttemptFrom(t *testing.T) {
 		return 0, errFlaky
 	}
 	for _, p := range []retry.Policy{{NumberAttempts: true}, {NumberAttempts: true, Timeout: time.Minute}, {}} {
-		_, err := retry.Do(t.Context(), p, fn)
+		_, err := get(t.Context(), p, fn)
 		ended(t, err, retry.ReasonAttempts, 3)
 	}
 	if want := []int{1, 2, 3, 1, 2, 3, 0, 0, 0}; !reflect.DeepEqual(numbers, want) {
@@ -318,8 +318,8 @@ func TestAttemptFrom(t *testing.T) {
 // Lesson 11: nested operations multiply, and the inner one can know.
 func TestNestedOperationsMultiply(t *testing.T) {
 	calls := 0
-	_, err := retry.Do(t.Context(), retry.Policy{Attempts: 3, NumberAttempts: true}, func(ctx context.Context) (int, error) {
-		return retry.Do(ctx, retry.Policy{Attempts: 4}, func(ctx context.Context) (int, error) {
+	_, err := get(t.Context(), retry.Policy{Attempts: 3, NumberAttempts: true}, func(ctx context.Context) (int, error) {
+		return get(ctx, retry.Policy{Attempts: 4}, func(ctx context.Context) (int, error) {
 			if retry.AttemptFrom(ctx) == 0 {
 				t.Error("the inner operation does not see the outer")
 			}
@@ -338,8 +338,8 @@ func TestNestedOperationsMultiply(t *testing.T) {
 func TestNestedStops(t *testing.T) {
 	for inner, want := range map[error]int{retry.Permanent(errFlaky): 1, context.Canceled: 9} {
 		calls := 0
-		_, err := retry.Do(t.Context(), retry.Policy{}, func(ctx context.Context) (int, error) {
-			return retry.Do(ctx, retry.Policy{}, func(context.Context) (int, error) { calls++; return 0, inner })
+		_, err := get(t.Context(), retry.Policy{}, func(ctx context.Context) (int, error) {
+			return get(ctx, retry.Policy{}, func(context.Context) (int, error) { calls++; return 0, inner })
 		})
 		if calls != want || !errors.Is(err, inner) {
 			t.Errorf("%v: %d calls, %v", inner, calls, err)
@@ -368,7 +368,7 @@ func TestObserverSeesEverything(t *testing.T) {
 		s := failing(9)
 		s.takes = sec
 		p := retry.Policy{Attempts: 4, Backoff: doubling(sec), Breaker: b, Observer: observe, If: retry.Any(retry.CircuitOpen, retry.Pattern0("flaky"))}
-		_, err := retry.Do(t.Context(), p, s.call)
+		_, err := get(t.Context(), p, s.call)
 		ended(t, err, retry.ReasonAttempts, 4)
 		want := []string{
 			"0s attempt_started #1",
@@ -388,7 +388,7 @@ func TestObserverSeesEverything(t *testing.T) {
 		}
 		seen = nil
 		time.Sleep(time.Minute)
-		if _, err := retry.Do(t.Context(), p, failing(0).call); err != nil {
+		if _, err := get(t.Context(), p, failing(0).call); err != nil {
 			t.Fatal(err)
 		}
 		if len(seen) != 2 || !strings.HasSuffix(seen[1], "finished #1") {
@@ -405,6 +405,6 @@ func TestObserverPanics(t *testing.T) {
 			t.Errorf("the breaker is %v", b.State())
 		}
 	}()
-	_, err := retry.Do(t.Context(), retry.Policy{Breaker: b, Observer: func(retry.Event) { panic("observer") }}, failing(0).call)
+	_, err := get(t.Context(), retry.Policy{Breaker: b, Observer: func(retry.Event) { panic("observer") }}, failing(0).call)
 	t.Errorf("it returned %v", err)
 }

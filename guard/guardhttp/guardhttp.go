@@ -45,6 +45,34 @@ func Transport(base http.RoundTripper, g *guard.Guard) http.RoundTripper {
 	return &transport{base: base, guard: g}
 }
 
+// Until returns a round tripper whose answers fail, with a *[retry.UnmetError],
+// when ok does not accept them: what [retry.Until] is for a function. ok looks at
+// status and header alone; the body of an answer that failed so is closed. nil is
+// http.DefaultTransport.
+//
+//	guardhttp.Transport(guardhttp.Until(nil, ready), g)
+func Until(base http.RoundTripper, ok func(*http.Response) bool) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return &until{base: base, ok: ok}
+}
+
+type until struct {
+	base http.RoundTripper
+	ok   func(*http.Response) bool
+}
+
+// RoundTrip implements http.RoundTripper.
+func (u *until) RoundTrip(request *http.Request) (*http.Response, error) {
+	answer, err := u.base.RoundTrip(request)
+	if err != nil || u.ok(answer) {
+		return answer, err
+	}
+	drain(answer)
+	return nil, &retry.UnmetError{Value: answer}
+}
+
 type transport struct {
 	base  http.RoundTripper
 	guard *guard.Guard

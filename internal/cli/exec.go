@@ -176,9 +176,13 @@ func (x *execCommand) run(ctx context.Context, args []string) (err error) {
 	}
 	x.begun = time.Now()
 	pol.Observer = x.observe
+	retrier, err := retry.New(pol)
+	if err != nil {
+		return err
+	}
 	// The first signal asks the command to end; a second kills it.
-	_, err = retry.Do(soft, pol, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, failure.Under(&pol, x.attempt(ctx, sig, do))
+	err = retry.Do(soft, retrier, func(ctx context.Context) error {
+		return failure.Under(&pol, x.attempt(ctx, sig, do))
 	})
 	if werr := x.output.failed.Load(); werr != nil {
 		return unwritten(*werr)

@@ -20,7 +20,7 @@ import (
 )
 
 func panicked(value any) error {
-	_, err := retry.Do(context.Background(), retry.Policy{Attempts: 1}, func(context.Context) (int, error) { panic(value) })
+	err := retry.Do(context.Background(), retry.Must(retry.New(retry.Policy{Attempts: 1})), func(context.Context) error { panic(value) })
 	var p *retry.PanicError
 	errors.As(err, &p)
 	return p

@@ -50,7 +50,7 @@ var errFailed = errors.New("the attempt failed")
 // unlimited attempts those are listed that the deadline leaves room for, at most
 // a million.
 func Failures(p retry.Policy, keep int) Timeline {
-	p.If, p.AbortOn, p.Until, p.Rules, p.Breaker, p.Quota = nil, nil, nil, nil, nil, nil
+	p.If, p.AbortOn, p.Rules, p.Breaker, p.Quota = nil, nil, nil, nil, nil
 	if p.Attempts == retry.Unlimited {
 		p.Attempts = option.MaxAttempts
 	}

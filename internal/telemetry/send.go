@@ -108,10 +108,13 @@ func (s *sender) send(ctx context.Context, m proto.Message) error {
 		}
 		body = z.Bytes()
 	}
-	p := retry.Policy{Attempts: 5, If: again, Backoff: backoff.Schedule{Initial: 500 * time.Millisecond, Max: 5 * time.Second, Jitter: backoff.Full}}
-	_, err = retry.Do(ctx, p, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.post(ctx, body) })
-	return err
+	return retry.Do(ctx, patient, func(ctx context.Context) error { return s.post(ctx, body) })
 }
+
+// patient outlasts a collector that starts anew.
+var patient = retry.Must(retry.New(retry.Policy{
+	Attempts: 5, If: again, Backoff: backoff.Schedule{Initial: 500 * time.Millisecond, Max: 5 * time.Second, Jitter: backoff.Full},
+}))
 
 func (s *sender) post(ctx context.Context, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(body))

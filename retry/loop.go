@@ -2,11 +2,10 @@ package retry
 
 import (
 	"context"
-	"errors"
 	"iter"
 )
 
-// Try is one attempt of the loop of [Attempts].
+// Try is one attempt of a [Loop].
 type Try struct {
 	ctx    context.Context
 	number int
@@ -26,11 +25,11 @@ func (t *Try) Number() int { return t.number }
 // operation when the loop ends.
 func (t *Try) End(err *error) { t.ended, t.err, t.result = true, *err, err }
 
-// Attempts is [Do] without a closure: a loop whose body is an attempt.
+// Loop is [Do] without a closure: a loop whose body is an attempt.
 //
 //	var page Page
 //	var err error
-//	for a := range retry.Attempts(ctx, policy) {
+//	for a := range retry.Loop(ctx, r) {
 //		page, err = fetch(a.Context(), url)
 //		a.End(&err)
 //	}
@@ -40,33 +39,24 @@ func (t *Try) End(err *error) { t.ended, t.err, t.result = true, *err, err }
 //
 // The body calls [Try.End] each time, or leaves the loop, which is success. A
 // panic in it is the caller's own and not retried. If no attempt may be made at
-// all, since ctx has ended or the policy is not valid, the body runs once with a
-// context that has ended already, so that err is not nil after the loop. A
-// policy's Until cannot be asked about a loop and is an error.
-func Attempts(ctx context.Context, p Policy) iter.Seq[*Try] {
+// all, since ctx has ended or a breaker refuses, the body runs once with a
+// context that has ended already, so that err is not nil after the loop.
+func Loop(ctx context.Context, r *Retrier) iter.Seq[*Try] {
 	return func(yield func(*Try) bool) {
-		err := p.Validate()
-		if err == nil && p.Until != nil {
-			err = errors.New("retry: a loop has no value for Until")
-		}
 		var last *Try
 		left := false
-		if err != nil {
-			err = invalid(err)
-		} else {
-			o := Operation{Policy: &p, unguarded: true}
-			_, err = Drive(ctx, &o, func(ctx context.Context, number int) (struct{}, error) {
-				last = &Try{ctx: ctx, number: number}
-				if !yield(last) {
-					left = true
-					return struct{}{}, nil
-				}
-				if !last.ended {
-					panic("retry: the body of a loop over Attempts did not call End")
-				}
-				return struct{}{}, last.err
-			})
-		}
+		o := Operation{Policy: &r.policy, unguarded: true}
+		_, err := Drive(ctx, &o, func(ctx context.Context, number int) (struct{}, error) {
+			last = &Try{ctx: ctx, number: number}
+			if !yield(last) {
+				left = true
+				return struct{}{}, nil
+			}
+			if !last.ended {
+				panic("retry: the body of a Loop did not call End")
+			}
+			return struct{}{}, last.err
+		})
 		if err == nil || left {
 			return
 		}
