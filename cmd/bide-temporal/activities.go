@@ -31,6 +31,7 @@ func registerMain(w worker.Registry, a *activities) {
 	w.RegisterWorkflowWithOptions(Run, workflow.RegisterOptions{Name: workflowType})
 	w.RegisterActivityWithOptions(a.adopt, activity.RegisterOptions{Name: adoptActivity})
 	w.RegisterActivityWithOptions(a.adoptHome, activity.RegisterOptions{Name: adoptHome})
+	w.RegisterActivityWithOptions(a.begin, activity.RegisterOptions{Name: beginActivity})
 	w.RegisterActivityWithOptions(a.record, activity.RegisterOptions{Name: recordActivity})
 	w.RegisterActivityWithOptions(a.stop, activity.RegisterOptions{Name: stopActivity})
 }
@@ -66,14 +67,27 @@ func (a *activities) adoptHome(ctx context.Context, t cluster.HomeTask) (cluster
 	return cluster.AdoptHome(t)
 }
 
-func (a *activities) record(ctx context.Context, run, store string, entries []cluster.Entry) error {
+// begin begins a life of a run. The owner is the workflow, however often this is tried.
+func (a *activities) begin(ctx context.Context, run, store string) (cluster.Order, error) {
+	owner := activity.GetInfo(ctx).WorkflowExecution.RunID
+	_, _, end := a.alive(ctx, "", shortBeat)
+	defer end()
+	s, err := cluster.OpenStore(store)
+	if err != nil {
+		return cluster.Order{}, err
+	}
+	o, err := s.Run(run).Begin(owner, time.Now())
+	return o, overOr(err)
+}
+
+func (a *activities) record(ctx context.Context, run, store string, e cluster.Entry) error {
 	_, _, end := a.alive(ctx, "", shortBeat)
 	defer end()
 	s, err := cluster.OpenStore(store)
 	if err != nil {
 		return err
 	}
-	return s.Run(run).Record(entries)
+	return overOr(s.Run(run).Record(e))
 }
 
 func (a *activities) stop(ctx context.Context, run, store string, q cluster.Stop) error {
@@ -90,7 +104,16 @@ func (a *activities) stop(ctx context.Context, run, store string, q cluster.Stop
 const (
 	plainError = "bide"
 	storeFails = "store" // the store cannot be written
+	lifeIsOver = "over"  // a later life of the run has begun
 )
+
+// overOr is an error that is tried again, but for that the life of the run is over.
+func overOr(err error) error {
+	if errors.As(err, new(*cluster.SupersededError)) {
+		return temporal.NewNonRetryableApplicationError(err.Error(), lifeIsOver, nil)
+	}
+	return err
+}
 
 // final is an error that the coordinator is told of at once. Its text is short: it
 // goes into the history.
@@ -99,8 +122,11 @@ func final(err error) error {
 		return nil
 	}
 	kind := plainError
-	if cluster.StoreFails(err) {
+	switch {
+	case cluster.StoreFails(err):
 		kind = storeFails
+	case errors.As(err, new(*cluster.SupersededError)):
+		kind = lifeIsOver
 	}
 	text := err.Error()
 	if len(text) > 1000 {

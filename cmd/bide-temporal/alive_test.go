@@ -22,11 +22,11 @@ func TestRecordTellsThatItLives(t *testing.T) {
 		t.Errorf("%+v", short())
 	}
 	root := t.TempDir()
-	dir := cluster.Store{Dir: root}.Run("run").Dir
+	dir := filepath.Join(storeIn(t, root).Run("run").Path(), "order")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	pipe := filepath.Join(dir, "order.log")
+	pipe := filepath.Join(dir, "00000001")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil { // which nobody writes
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestRecordTellsThatItLives(t *testing.T) {
 	env.RegisterActivity(a.record)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := env.ExecuteActivity(a.record, "run", "dir:"+root, []cluster.Entry{{Seq: 1}})
+		_, err := env.ExecuteActivity(a.record, "run", "dir:"+root, cluster.Entry{Seq: 1})
 		ended <- err
 	}()
 	select {

@@ -25,7 +25,7 @@ import (
 )
 
 const usage = `bide-temporal is started by bide: bide run --on temporal, bide worker, bide cluster dev.
-  bide-temporal start STORE RUN LIFE   begins a life of a run; the order so far comes on standard input
+  bide-temporal start STORE RUN        begins a life of a run; dead letters that it runs again come on standard input
   bide-temporal stop RUN [now]         asks it to stop
   bide-temporal status RUN...          tells of each whether Temporal has it, and what holds it up, as JSON
   bide-temporal control RUN            has its map do what comes as JSON on standard input
@@ -51,8 +51,8 @@ func command(args []string) error {
 		return ""
 	}
 	switch {
-	case word(0) == "start" && len(args) == 4:
-		return start(word(1), word(2), word(3))
+	case word(0) == "start" && len(args) == 3:
+		return start(word(1), word(2))
 	case word(0) == "stop" && len(args) >= 2:
 		return stop(word(1), word(2) == "now")
 	case word(0) == "status" && len(args) >= 2:
@@ -72,14 +72,10 @@ func command(args []string) error {
 // patience is how long a command waits for the server.
 const patience = 30 * time.Second
 
-func start(store, run, life string) error {
-	n, err := strconv.Atoi(life)
-	if err != nil {
-		return err
-	}
-	in := Input{Run: run, Store: store, Life: n}
-	if err := json.NewDecoder(bufio.NewReader(os.Stdin)).Decode(&in.Order); err != nil {
-		return fmt.Errorf("the order of run %s: %w", run, err)
+func start(store, run string) error {
+	in := Input{Run: run, Store: store}
+	if err := json.NewDecoder(bufio.NewReader(os.Stdin)).Decode(&in.Again); err != nil {
+		return fmt.Errorf("the dead letters of run %s: %w", run, err)
 	}
 	return withClient(func(ctx context.Context, c client.Client) error {
 		_, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: WorkflowID(run), TaskQueue: mainQueue,

@@ -47,6 +47,9 @@ func status(runs []string) error {
 				return err
 			case d.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
 				s.Word = "closed"
+				if err := c.GetWorkflow(ctx, WorkflowID(run), "").Get(ctx, nil); isOver(err) {
+					s.Trouble = reason(err)
+				}
 				continue
 			}
 			s.Word = "running"

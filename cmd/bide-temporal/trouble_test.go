@@ -182,8 +182,8 @@ map:
 	s.worker(2)
 	s.env = plain
 	cmd, out := s.follow("run", "--on", "temporal", "flow.yml")
-	s.wait("the follower's word", func() bool { return out.has("no worker takes work of protocol 1") })
-	if text := s.must("show"); !strings.Contains(text, "no worker takes work of protocol 1") {
+	s.wait("the follower's word", func() bool { return out.has("no worker takes work of protocol 2") })
+	if text := s.must("show"); !strings.Contains(text, "no worker takes work of protocol 2") {
 		t.Errorf("show: %s", text)
 	}
 	if s.lines("ran") > 0 {

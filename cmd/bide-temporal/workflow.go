@@ -29,6 +29,7 @@ const (
 	homeActivity   = "bide.home"
 	adoptActivity  = "bide.adopt"
 	adoptHome      = "bide.adopt_home"
+	beginActivity  = "bide.begin"
 	recordActivity = "bide.record"
 	stopActivity   = "bide.stop"
 
@@ -59,10 +60,10 @@ func WorkflowID(run string) string { return "bide-" + run }
 // Input is what an execution begins with: a run in the store, and where the
 // execution before it, if there was one, has got to.
 type Input struct {
-	Run   string        `json:"run"`
-	Store string        `json:"store"`
-	Life  int           `json:"life"` // of the run, from 1
-	Order cluster.Order `json:"order,omitzero"`
+	Run   string `json:"run"`
+	Store string `json:"store"`
+	// Again are dead letters that this life of the run runs again.
+	Again []cluster.Letter `json:"again,omitempty"`
 	// Coordinator is set once the map has begun.
 	Coordinator *cluster.CoordinatorState `json:"coordinator,omitempty"`
 	Homes       int                       `json:"homes,omitempty"` // home tasks so far
@@ -77,7 +78,7 @@ type StopRequest struct {
 
 // Run is the coordinator of a run as a workflow. All it decides is cluster's.
 func Run(ctx workflow.Context, in Input) (string, error) {
-	r := &run{Input: in, order: &in.Order}
+	r := &run{Input: in, order: &cluster.Order{}}
 	if in.Coordinator != nil {
 		c, err := cluster.NewCoordinator(*in.Coordinator)
 		if err != nil {
@@ -88,7 +89,7 @@ func Run(ctx workflow.Context, in Input) (string, error) {
 	if r.Began.IsZero() {
 		r.Began = workflow.Now(ctx)
 	}
-	err := workflow.SetQueryHandler(ctx, stopQuery, func() (cluster.Stop, error) { return r.wish, nil })
+	err := workflow.SetQueryHandler(ctx, stopQuery, r.wish)
 	if err == nil {
 		err = workflow.SetUpdateHandler(ctx, controlUpdate, r.control)
 	}
@@ -96,11 +97,29 @@ func Run(ctx workflow.Context, in Input) (string, error) {
 		return "", err
 	}
 	workflow.Go(ctx, r.signals)
+	if r.c == nil {
+		if err := r.begin(ctx); err != nil {
+			return "", err
+		}
+	}
 	status, err := r.whole(ctx)
 	if err != nil {
 		return "", err
 	}
 	return status, r.flush(ctx)
+}
+
+// begin begins a life of the run: from then on, no other coordinator records anything.
+func (r *run) begin(ctx workflow.Context) error {
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, short()), beginActivity, r.Input.Run, r.Store).Get(ctx, r.order)
+	if err != nil {
+		return err
+	}
+	r.order.Requeue(r.Again, workflow.Now(ctx))
+	if r.stopping {
+		r.endLanes(ctx, r.now)
+	}
+	return nil
 }
 
 // run is an execution.
@@ -110,14 +129,18 @@ type run struct {
 	order *cluster.Order
 
 	stopping, now bool
-	wish          cluster.Stop // the zero Stop: nobody wants it to stop
-	inMap, told   bool         // lanes are handed out; somebody told the map to do something
-	late          bool         // the time of the run is over, and all who work were told
-	cancels       []canceller  // of lanes, and of the home task
+	wanted        bool        // somebody wants it to stop
+	inMap, told   bool        // lanes are handed out; somebody told the map to do something
+	late          bool        // the time of the run is over, and all who work were told
+	cancels       []canceller // of lanes, and of the home task
 	ended         []laneEnd
 	flushing      bool
 	flushed       time.Time
+	failed        error // why nothing more can be recorded
 }
+
+// life is that of the run; 0 while it has not begun.
+func (r *run) life() int { return r.order.Life }
 
 // canceller ends an activity: that of a lease, or that of the home task, 0.
 type canceller struct {
@@ -137,7 +160,7 @@ func (r *run) whole(ctx workflow.Context) (string, error) {
 		if err != nil || done.Config == nil {
 			return done.Status, err
 		}
-		state := cluster.CoordinatorState{Run: r.Input.Run, Store: r.Store, Life: r.Life, Config: *done.Config, Machine: done.State,
+		state := cluster.CoordinatorState{Run: r.Input.Run, Store: r.Store, Config: *done.Config, Machine: done.State,
 			Used: done.Used, Began: r.Began, Paused: done.Config.Paused, Order: *r.order}
 		if r.c, err = cluster.NewCoordinator(state); err != nil {
 			return "", err
@@ -173,14 +196,14 @@ func short() workflow.ActivityOptions {
 // home has a worker do what of the run is not its map. Where that worker is gone,
 // another one goes on from what it has recorded.
 func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeDone, err error) {
-	t.Run, t.Store, t.Life = r.Input.Run, r.Store, r.Life
+	t.Run, t.Store, t.Life = r.Input.Run, r.Store, r.life()
 	begun := false // that is told already
 	broken, why := 0, ""
 	for try := 1; ; try++ {
 		t.Stop = r.stopping
 		t.Begin = !t.After && !begun
 		r.Homes++
-		t.Log = cluster.HomeLog(r.Life, r.Homes)
+		t.Log = cluster.HomeLog(r.life(), r.Homes)
 		t.Spent = workflow.Now(ctx).Sub(r.Began)
 		r.order.Opened(t.Log, workflow.Now(ctx))
 		if err := r.flush(ctx); err != nil {
@@ -203,6 +226,8 @@ func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeD
 			r.order.Accept(done.Prefix, workflow.Now(ctx))
 			begun, try = true, 0
 			continue
+		case isOver(err):
+			return done, err
 		}
 		var left cluster.Prefix
 		if aerr := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, short()), adoptHome, t).Get(ctx, &left); aerr != nil {
@@ -250,6 +275,13 @@ func lost(err error) bool {
 func storeFailed(err error) bool {
 	var app *temporal.ApplicationError
 	return errors.As(err, &app) && app.Type() == storeFails
+}
+
+// isOver reports whether a later life of the run has begun: then this one has nothing
+// more to do, and nothing to record.
+func isOver(err error) bool {
+	var app *temporal.ApplicationError
+	return errors.As(err, &app) && app.Type() == lifeIsOver
 }
 
 // reason is what an activity says of its failure, without what Temporal puts around it.
@@ -319,12 +351,14 @@ func (r *run) lane(ctx workflow.Context, l cluster.Lease) {
 func (r *run) await(ctx workflow.Context, until time.Time) error {
 	was := r.stopping
 	r.told = false
-	happened := func() bool { return len(r.ended) > 0 || r.stopping != was || r.told }
+	happened := func() bool { return len(r.ended) > 0 || r.stopping != was || r.told || r.failed != nil }
+	var err error
 	if until.IsZero() {
-		return workflow.Await(ctx, happened)
+		err = workflow.Await(ctx, happened)
+	} else {
+		_, err = workflow.AwaitWithTimeout(ctx, max(until.Sub(workflow.Now(ctx)), time.Millisecond), happened)
 	}
-	_, err := workflow.AwaitWithTimeout(ctx, max(until.Sub(workflow.Now(ctx)), time.Millisecond), happened)
-	return err
+	return errors.Join(err, r.failed)
 }
 
 // settle takes how a lease ended. Of one whose lane is gone, its log tells.
@@ -336,6 +370,9 @@ func (r *run) settle(ctx workflow.Context, e laneEnd) error {
 			r.cancelAll()
 		}
 		return err
+	}
+	if isOver(e.err) {
+		return e.err
 	}
 	var out cluster.Settled
 	if err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, short()), adoptActivity, e.lease).Get(ctx, &out); err != nil {
@@ -387,7 +424,7 @@ func (r *run) signals(ctx workflow.Context) {
 
 func (r *run) stop(ctx workflow.Context, q StopRequest) {
 	r.now = r.now || q.Now
-	r.wish = cluster.Stop{Life: r.Life, Now: r.now}
+	r.wanted = true
 	r.endLanes(ctx, r.now)
 	if r.c != nil {
 		r.c.Stop()
@@ -396,10 +433,21 @@ func (r *run) stop(ctx workflow.Context, q StopRequest) {
 	r.cancelAll()
 }
 
+// wish is that somebody wants the run to stop; the zero Stop where nobody does.
+func (r *run) wish() (cluster.Stop, error) {
+	if !r.wanted {
+		return cluster.Stop{}, nil
+	}
+	return cluster.Stop{Life: r.life(), Now: r.now}, nil
+}
+
 // endLanes has those who work end what they do, at once or within its grace: sooner
 // than the server would tell them.
 func (r *run) endLanes(ctx workflow.Context, now bool) {
-	s := cluster.Stop{Life: r.Life, Now: now}
+	if r.life() == 0 {
+		return // nobody works yet
+	}
+	s := cluster.Stop{Life: r.life(), Now: now}
 	opt := short()
 	opt.ScheduleToCloseTimeout = stopTries
 	_ = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, opt), stopActivity, r.Input.Run, r.Store, s).Get(ctx, nil) // whom it does not reach, the server tells
@@ -414,17 +462,19 @@ func (r *run) flush(ctx workflow.Context) error {
 }
 
 func (r *run) record(ctx workflow.Context) error {
-	entries := r.order.Entries()
-	if len(entries) == 0 {
-		return nil
+	e, ok := r.order.Next()
+	if !ok || r.failed != nil {
+		return r.failed
 	}
 	r.flushing = true
 	defer func() { r.flushing, r.flushed = false, workflow.Now(ctx) }()
-	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, short()), recordActivity, r.Input.Run, r.Store, entries).Get(ctx, nil)
-	if err == nil {
-		r.order.Recorded(entries[len(entries)-1].Seq)
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, short()), recordActivity, r.Input.Run, r.Store, e).Get(ctx, nil)
+	if err != nil {
+		r.failed = err
+		return err
 	}
-	return err
+	r.order.Recorded()
+	return nil
 }
 
 // flushSoon has decisions in the store a moment later, without waiting for it.
@@ -439,7 +489,7 @@ func (r *run) flushSoon(ctx workflow.Context) {
 			_ = workflow.Sleep(ctx, wait) // it ends with the workflow
 		}
 		r.flushing = false
-		_ = r.record(ctx) // it is tried until it is done
+		_ = r.record(ctx) // it is tried until it is done, or r.failed tells
 	})
 }
 
@@ -457,6 +507,6 @@ func (r *run) handOver(ctx workflow.Context) error {
 		r.stop(ctx, q)
 	}
 	state := r.c.State()
-	in := Input{Run: r.Input.Run, Store: r.Store, Life: r.Life, Coordinator: &state, Homes: r.Homes, Began: r.Began}
+	in := Input{Run: r.Input.Run, Store: r.Store, Coordinator: &state, Homes: r.Homes, Began: r.Began}
 	return workflow.NewContinueAsNewError(ctx, workflowType, in)
 }

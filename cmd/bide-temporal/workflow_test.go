@@ -43,6 +43,15 @@ func newPlace(t *testing.T, text string, items int) *place {
 	return newPlaceOf(t, "flow.yml", text, items, nil)
 }
 
+func storeIn(t *testing.T, dir string) cluster.Store {
+	t.Helper()
+	s, err := cluster.OpenStore("dir:" + dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // withoutServer leaves a test out where only those against a server are to run.
 func withoutServer(t *testing.T) {
 	t.Helper()
@@ -57,7 +66,7 @@ func newPlaceOf(t *testing.T, flow, text string, items int, files map[string]str
 	t.Helper()
 	withoutServer(t)
 	root := t.TempDir()
-	p := &place{t: t, dir: filepath.Join(root, "work"), store: cluster.Store{Dir: filepath.Join(root, "store")}}
+	p := &place{t: t, dir: filepath.Join(root, "work"), store: storeIn(t, filepath.Join(root, "store"))}
 	var err error
 	if p.home, err = journal.OpenStore(filepath.Join(root, "home")); err != nil {
 		t.Fatal(err)
@@ -138,7 +147,7 @@ func (p *place) options(flow string) (opt engine.Options) {
 }
 
 func (p *place) input() Input {
-	return Input{Run: p.run, Store: p.store.String(), Life: 1}
+	return Input{Run: p.run, Store: p.store.String()}
 }
 
 // result is what the workflow returned.
@@ -178,6 +187,7 @@ map:
   max_parallel: 2
   agent_template:
     - shell: |
+        echo "$BIDE_ITEM" >> ran
         case "${item.n}-$BIDE_ATTEMPT" in 3-1) exit 7;; 5-*) exit 9;; esac
         echo "${item.n}"
   retry_config: {attempts: 2, backoff: fixed, initial_delay: 6h, max_delay: 6h}
@@ -228,6 +238,43 @@ func TestStopSignal(t *testing.T) {
 	}
 	if s := p.summary(); s.Status != event.Interrupted || s.Items.Succeeded != 10 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestLifeIsOver: while items wait, a later life of the run begins elsewhere. This one
+// says so, and runs and records nothing more.
+func TestLifeIsOver(t *testing.T) {
+	p := newPlace(t, slowRetry, 12)
+	var before []byte
+	order := filepath.Join(p.store.Run(p.run).Path(), "order")
+	entries := func() (n int) {
+		list, err := os.ReadDir(order)
+		if err != nil {
+			t.Error(err)
+		}
+		return len(list)
+	}
+	was := 0
+	p.env.RegisterDelayedCallback(func() {
+		o, err := p.store.Run(p.run).Begin("elsewhere", p.env.Now())
+		if err != nil || o.Life != 2 {
+			t.Errorf("%+v, %v", o, err)
+		}
+		was = entries()
+		if before, err = os.ReadFile(filepath.Join(p.dir, "ran")); err != nil {
+			t.Error(err)
+		}
+	}, time.Hour)
+	p.env.ExecuteWorkflow(Run, p.input())
+	err := p.env.GetWorkflowError()
+	if !isOver(err) || !strings.Contains(reason(err), "life 1 of run "+p.run+" is over: life 2 has begun elsewhere") {
+		t.Errorf("%v", err)
+	}
+	if after, err := os.ReadFile(filepath.Join(p.dir, "ran")); err != nil || string(after) != string(before) || len(after) == 0 {
+		t.Errorf("ran: %q, then %q, %v", before, after, err)
+	}
+	if n := entries(); n != was {
+		t.Errorf("%d entries, and %d before", n, was)
 	}
 }
 

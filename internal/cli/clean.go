@@ -63,15 +63,15 @@ It needs to know which runs: --older-than an age (0s means all that have ended),
 
 // cleaned is a run that clean looked at.
 type cleaned struct {
-	Run     string    `json:"run"`
-	Name    string    `json:"name,omitempty"`
-	Status  string    `json:"status"`
-	Ended   time.Time `json:"finished,omitzero"`
-	Bytes   int64     `json:"bytes"`
-	Removed bool      `json:"removed"`
-	Why     string    `json:"why,omitempty"` // it is kept
-	dir     string    // where it ran
-	shared  string    // its directory in the store that is removed, too; "": none
+	Run     string          `json:"run"`
+	Name    string          `json:"name,omitempty"`
+	Status  string          `json:"status"`
+	Ended   time.Time       `json:"finished,omitzero"`
+	Bytes   int64           `json:"bytes"`
+	Removed bool            `json:"removed"`
+	Why     string          `json:"why,omitempty"` // it is kept
+	dir     string          // where it ran
+	shared  *cluster.Shared // what the store has of it, which is removed, too; nil: nothing
 }
 
 func (a *app) clean(ctx context.Context, f *cleanFlags) error {
@@ -202,8 +202,9 @@ func (c *cleaner) judge(ctx context.Context, s journal.Summary, bad error) (clea
 			return x, err
 		}
 		if c.f.store {
-			x.shared = store.Run(s.ID).Dir
-			n, err := worktree.SizeOf(x.shared)
+			there := store.Run(s.ID)
+			x.shared = &there
+			n, err := worktree.SizeOf(there.Path())
 			if err != nil {
 				return x, err
 			}
@@ -309,8 +310,8 @@ func (c *cleaner) removeRun(ctx context.Context, x cleaned) error {
 			return err
 		}
 	}
-	if x.shared != "" { // first: what is here only is found again
-		if err := (cluster.Shared{Dir: x.shared}).Remove(); err != nil {
+	if x.shared != nil { // first: what is here only is found again
+		if err := x.shared.Remove(); err != nil {
 			return err
 		}
 	}

@@ -139,8 +139,8 @@ func (a *app) runOn(ctx context.Context, f *runFlags, opt engine.Options) error 
 	if err := j.Close(); err != nil {
 		return err
 	}
-	if err := a.begin(ctx, shared, h.Run, 1, cluster.Order{}); err != nil {
-		return errors.Join(err, home.Remove(h.Run), os.RemoveAll(shared.Run(h.Run).Dir))
+	if err := a.begin(ctx, shared, h.Run, nil); err != nil {
+		return errors.Join(err, home.Remove(h.Run), shared.Run(h.Run).Remove())
 	}
 	if f.detach {
 		return a.printf("run %s goes on on Temporal; `bide show %s` tells how it stands\n", h.Run, shortRun(h.Run))
@@ -148,13 +148,13 @@ func (a *app) runOn(ctx context.Context, f *runFlags, opt engine.Options) error 
 	return a.follow(ctx, f, opt, h.Run, 0)
 }
 
-// begin has Temporal begin a life of a run.
-func (a *app) begin(ctx context.Context, shared cluster.Store, run string, life int, o cluster.Order) error {
-	order, err := json.Marshal(o)
+// begin has Temporal begin a life of a run, in which dead letters may be run again.
+func (a *app) begin(ctx context.Context, shared cluster.Store, run string, again []cluster.Letter) error {
+	text, err := json.Marshal(again)
 	if err != nil {
 		return err
 	}
-	_, err = a.temporal(ctx, bytes.NewReader(order), "start", shared.String(), run, strconv.Itoa(life))
+	_, err = a.temporal(ctx, bytes.NewReader(text), "start", shared.String(), run)
 	return err
 }
 
@@ -240,11 +240,7 @@ func (a *app) resumeOn(ctx context.Context, f *runFlags, opt engine.Options, run
 		if len(again) > cluster.MaxLetters {
 			return fmt.Errorf("run %s goes on, and %d dead letters are more than it is told at once: choose at most %d with --filter or --item, or wait for its end", run, len(again), cluster.MaxLetters)
 		}
-		q := cluster.Control{Do: cluster.Requeue}
-		for _, l := range again {
-			q.Again = append(q.Again, cluster.Letter{Index: l.Index, ID: l.ID})
-		}
-		if err := a.tellOn(ctx, run, q); err != nil {
+		if err := a.tellOn(ctx, run, cluster.Control{Do: cluster.Requeue, Again: lettersOf(again)}); err != nil {
 			return err
 		}
 	}
@@ -257,22 +253,24 @@ func (a *app) resumeOn(ctx context.Context, f *runFlags, opt engine.Options, run
 				return err
 			}
 		}
-		life, order, err := cluster.NextLife(shared, run, time.Now())
-		if err != nil {
-			return err
-		}
-		order.Requeue(again, time.Now())
 		if over, err := a.over(ctx, home, run); err != nil || over != "" && len(again) == 0 {
 			if err == nil {
 				err = &engine.FinishedError{Run: run, Status: over}
 			}
 			return err
 		}
-		if err := a.begin(ctx, shared, run, life, order); err != nil {
+		if err := a.begin(ctx, shared, run, lettersOf(again)); err != nil {
 			return err
 		}
 	}
 	return a.follow(ctx, f, opt, run, from)
+}
+
+func lettersOf(list []journal.DeadLetter) (letters []cluster.Letter) {
+	for _, l := range list {
+		letters = append(letters, cluster.Letter{Index: l.Index, ID: l.ID})
+	}
+	return letters
 }
 
 // unchanged is an error where a file of the run is no longer what it was: as nobody

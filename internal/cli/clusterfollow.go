@@ -152,6 +152,9 @@ func (f *follower) takes(s onServer, run string) error {
 	default:
 		f.gone++
 	}
+	if f.gone > 0 && s.Trouble != "" {
+		return errors.New(s.Trouble)
+	}
 	if f.gone > 3 {
 		return fmt.Errorf("run %s was ended by Temporal before its end: `bide resume %s` goes on with what is recorded", run, shortRun(run))
 	}

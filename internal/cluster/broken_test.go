@@ -28,12 +28,12 @@ map:
 finally:
   - shell: echo over >> over
 `))
-	var o Order
+	o := s.begin(run)
 	begun := s.homeTask(&o, HomeTask{Run: run, Store: s.store.String(), Life: 1, Log: "home-1-1", Begin: true})
 	if begun.Config == nil {
 		t.Fatalf("%+v", begun)
 	}
-	c, err := NewCoordinator(CoordinatorState{Run: run, Store: s.store.String(), Life: 1, Config: *begun.Config, Machine: begun.State, Order: o})
+	c, err := NewCoordinator(CoordinatorState{Run: run, Store: s.store.String(), Config: *begun.Config, Machine: begun.State, Order: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,17 +57,17 @@ func TestNoRoom(t *testing.T) {
 	t.Parallel()
 	s := newSetting(t)
 	run := s.submit(s.options("mode: mapreduce\nmap:\n  input: [1, 2]\n  max_parallel: 2\n  agent_template:\n    - shell: echo over >> over\n"))
-	var o Order
+	o := s.begin(run)
 	begun := s.homeTask(&o, HomeTask{Run: run, Store: s.store.String(), Life: 1, Log: "home-1-1", Begin: true})
-	c, err := NewCoordinator(CoordinatorState{Run: run, Store: s.store.String(), Life: 1, Config: *begun.Config, Machine: begun.State, Order: o})
+	c, err := NewCoordinator(CoordinatorState{Run: run, Store: s.store.String(), Config: *begun.Config, Machine: begun.State, Order: o})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lanes := filepath.Join(s.store.Run(run).Dir, "lanes")
+	lanes := filepath.Join(s.store.Run(run).Path(), "lanes")
 	w, told := s.workers[0], map[string]bool{}
 	for range 2 {
 		l, _, _ := c.Lease(time.Now())
-		log := s.store.Run(run).log(l.Log)
+		log := s.store.o.path(s.store.Run(run).log(l.Log))
 		if err := os.WriteFile(log, nil, 0o600); err != nil { // in its place
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ func bare(t *testing.T, lanes, items int) *Coordinator {
 // notes are what the coordinator told.
 func notes(c *Coordinator) string {
 	var all strings.Builder
-	for _, e := range c.Entries() {
+	for _, e := range c.Pending {
 		for _, f := range e.Events {
 			all.WriteString(f.Message + "\n")
 		}
@@ -158,12 +158,12 @@ func TestPausedOverLives(t *testing.T) {
 	s := newSetting(t)
 	run := s.submit(s.options("mode: mapreduce\nsetup:\n  - shell: echo one\nmap:\n  input: [1, 2]\n  max_parallel: 2\n  agent_template:\n    - shell: echo ${item}\n"))
 	task := HomeTask{Run: run, Store: s.store.String(), Life: 1, Log: "home-1-1", Begin: true}
-	var o Order
+	o := s.begin(run)
 	begun := s.homeTask(&o, task)
 	if begun.Config == nil || begun.Config.Paused {
 		t.Fatalf("%+v", begun)
 	}
-	c, err := NewCoordinator(CoordinatorState{Run: run, Store: s.store.String(), Life: 1, Config: *begun.Config, Machine: begun.State, Order: o})
+	c, err := NewCoordinator(CoordinatorState{Run: run, Store: s.store.String(), Config: *begun.Config, Machine: begun.State, Order: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,8 +176,9 @@ func TestPausedOverLives(t *testing.T) {
 	s.record(run, &c.Order)
 	after := HomeTask{Run: run, Store: s.store.String(), Life: 1, Log: "home-1-2", After: true, Halt: Interrupted}
 	s.homeTask(&c.Order, after)
+	o = s.begin(run)
 	task.Life, task.Log = 2, "home-2-1"
-	if begun = s.homeTask(&c.Order, task); begun.Config == nil || !begun.Config.Paused || begun.Config.MaxParallel != 7 {
+	if begun = s.homeTask(&o, task); begun.Config == nil || !begun.Config.Paused || begun.Config.MaxParallel != 7 {
 		t.Errorf("%+v", begun.Config)
 	}
 }

@@ -36,7 +36,6 @@ const (
 // is not safe for use by several goroutines at once.
 type Coordinator struct {
 	run, store string
-	life       int
 	cfg        Config
 	m          *policy.Machine
 	open       map[int]Lease
@@ -54,7 +53,6 @@ type Coordinator struct {
 type CoordinatorState struct {
 	Run     string         `json:"run"`
 	Store   string         `json:"store"`
-	Life    int            `json:"life"`
 	Config  Config         `json:"config"`
 	Machine policy.State   `json:"machine"`
 	Open    map[int]Lease  `json:"open,omitempty"`
@@ -74,7 +72,7 @@ func NewCoordinator(s CoordinatorState) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Coordinator{run: s.Run, store: s.Store, life: s.Life, cfg: s.Config, m: m, open: maps.Clone(s.Open), last: maps.Clone(s.Last),
+	c := &Coordinator{run: s.Run, store: s.Store, cfg: s.Config, m: m, open: maps.Clone(s.Open), last: maps.Clone(s.Last),
 		item: s.Item, began: s.Began, used: s.Used, broken: s.Broken, paused: s.Paused, again: maps.Clone(s.Again), Order: s.Order}
 	if c.open == nil {
 		c.open = map[int]Lease{}
@@ -90,7 +88,7 @@ func NewCoordinator(s CoordinatorState) (*Coordinator, error) {
 
 // State gives all of the coordinator.
 func (c *Coordinator) State() CoordinatorState {
-	return CoordinatorState{Run: c.run, Store: c.store, Life: c.life, Config: c.cfg, Machine: c.m.State(), Open: maps.Clone(c.open),
+	return CoordinatorState{Run: c.run, Store: c.store, Config: c.cfg, Machine: c.m.State(), Open: maps.Clone(c.open),
 		Last: maps.Clone(c.last), Item: c.item, Began: c.began, Used: c.used, Broken: c.broken, Paused: c.paused, Again: maps.Clone(c.again), Order: c.Order}
 }
 
@@ -129,7 +127,7 @@ func (c *Coordinator) Lease(now time.Time) (l *Lease, until time.Time, over bool
 		return nil, time.Time{}, false
 	}
 	c.Tell(now, c.breaker(change, now)...)
-	lease := Lease{Run: c.run, Store: c.store, Life: c.life, ID: got.ID, Log: LaneLog(c.life, got.ID),
+	lease := Lease{Run: c.run, Store: c.store, Life: c.Life, ID: got.ID, Log: LaneLog(c.Life, got.ID),
 		Spans: spansOf(got.Items, c.last), Slice: c.slice(), Failures: got.Failures, Row: got.Row, Budget: share, Heartbeat: longBeat}
 	if n := maxWaiting / c.Lanes(); n < maxOdd {
 		lease.Odd = max(n, 10)
@@ -214,7 +212,7 @@ func (c *Coordinator) settle(id int, s Settled, now time.Time, lost bool) error 
 	if paused.Streak > 0 && c.m.Snapshot().Pause.Streak == 0 {
 		facts = append(facts, event.Event{Type: event.PauseEnded, Time: now})
 	}
-	c.add(Entry{Time: now, Accepted: &s.Prefix, Events: facts})
+	c.add(Decision{Time: now, Accepted: &s.Prefix, Events: facts})
 	return nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -21,8 +20,8 @@ import (
 )
 
 // A log is frames: the length and the CRC-32C of a text, four bytes each, the
-// least significant first, and the text. Of a lane's log, a text is the JSON of the
-// events that were recorded together; of the order, that of an Entry.
+// least significant first, and the text. A text of a log is the JSON of the events
+// that were recorded together. An entry of the order is one frame, of its own JSON.
 
 const (
 	frameHead = 8
@@ -72,7 +71,7 @@ type writer struct {
 	name string
 
 	mu     sync.Mutex
-	f      *os.File
+	f      growing
 	buf    []byte
 	size   int64
 	digest hash.Hash
@@ -86,8 +85,8 @@ type writer struct {
 
 // newWriter makes a log, which must not be there. It begins with a record of nothing,
 // which is on the disk: on one that is full, nothing is begun.
-func newWriter(path, name string) (*writer, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+func newWriter(r Shared, name string) (*writer, error) {
+	f, err := r.o.begin(r.log(name))
 	if err != nil {
 		return nil, storeError{err}
 	}
@@ -202,8 +201,8 @@ func (w *writer) close() (Prefix, error) {
 // readLog reads the whole frames of a log from an offset on, at most up to length;
 // negative is as far as they go. It gives the offset behind the last. There is
 // nothing in a log that is not there.
-func readLog(path string, from, length int64, each func(text []byte, end int64) error) (end int64, err error) {
-	f, err := os.Open(path)
+func (r Shared) readLog(name string, from, length int64, each func(text []byte, end int64) error) (end int64, err error) {
+	f, err := r.o.read(r.log(name), from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return from, nil
 	}
@@ -211,16 +210,16 @@ func readLog(path string, from, length int64, each func(text []byte, end int64) 
 		return from, err
 	}
 	defer f.Close()
-	var r io.Reader = io.NewSectionReader(f, from, 1<<62)
+	var in io.Reader = f
 	if length >= 0 {
-		r = io.NewSectionReader(f, from, max(length-from, 0))
+		in = io.LimitReader(f, max(length-from, 0))
 	}
 	buf := make([]byte, 0, 256<<10)
 	for end = from; ; {
 		if len(buf) == cap(buf) {
 			buf = append(make([]byte, 0, 2*cap(buf)), buf...)
 		}
-		n, rerr := r.Read(buf[len(buf):cap(buf)])
+		n, rerr := in.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		rest := buf
 		for {
@@ -247,25 +246,25 @@ func readLog(path string, from, length int64, each func(text []byte, end int64) 
 }
 
 // prefixOf is the valid prefix of a log: of what a worker that is gone has left.
-func prefixOf(path, name string) (Prefix, error) {
-	end, err := readLog(path, 0, -1, func([]byte, int64) error { return nil })
+func (r Shared) prefixOf(name string) (Prefix, error) {
+	end, err := r.readLog(name, 0, -1, func([]byte, int64) error { return nil })
 	if err != nil {
 		return Prefix{}, err
 	}
-	digest, err := digestOf(path, end)
+	digest, err := r.digestOf(name, end)
 	return Prefix{name, end, digest}, err
 }
 
-func digestOf(path string, length int64) (string, error) {
+func (r Shared) digestOf(name string, length int64) (string, error) {
 	h := sha256.New()
 	if length > 0 {
-		f, err := os.Open(path)
+		f, err := r.o.read(r.log(name), 0)
 		if err != nil {
 			return "", err
 		}
 		defer f.Close()
 		if _, err := io.CopyN(h, f, length); err != nil {
-			return "", fmt.Errorf("%s is shorter than what was accepted of it: %w", path, err)
+			return "", fmt.Errorf("%s is shorter than what was accepted of it: %w", r.log(name), err)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

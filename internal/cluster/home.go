@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -54,13 +55,16 @@ func (w *Worker) Home(ctx context.Context, t HomeTask) (_ HomeDone, err error) {
 	if err != nil {
 		return HomeDone{}, err
 	}
+	shared := store.Run(t.Run)
+	if err := shared.over(t.Life); err != nil {
+		return HomeDone{}, err
+	}
 	home, err := w.copyOf(ctx, store, t.Run, nil)
 	if err != nil {
 		return HomeDone{}, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(home.Dir)) }()
-	shared := store.Run(t.Run)
-	log, err := newWriter(shared.log(t.Log), t.Log)
+	log, err := newWriter(shared, t.Log)
 	if err != nil {
 		return HomeDone{}, err
 	}
@@ -124,7 +128,7 @@ func (h *homeRun) kept(facts []event.Event) error {
 			if err := h.items(); err != nil {
 				return fmt.Errorf("the work items: %w", err)
 			}
-		case e.Type == event.RunFinished && e.Status == event.Interrupted && h.w.leaving.Load() && h.w.stopped(h.shared).Life != h.t.Life:
+		case e.Type == event.RunFinished && e.Status == event.Interrupted && h.w.leaving.Load() && h.w.stopped(h.shared, h.t.Life).Life != h.t.Life:
 			h.out.Moved = true
 			return nil
 		}
@@ -139,10 +143,11 @@ func (h *homeRun) items() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if err := copyFile(h.shared.seals(), filepath.Join(r.Dir(), "items-secrets.jsonl")); err != nil {
+	seals, err := os.ReadFile(filepath.Join(r.Dir(), sealsFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return h.shared.putItems(itemsOf(r))
+	return h.shared.putItems(h.t.Log, itemsOf(r), seals)
 }
 
 func itemsOf(r *journal.Reader) iter.Seq2[journal.Item, error] {
@@ -179,40 +184,5 @@ func AdoptHome(t HomeTask) (Prefix, error) {
 	if err != nil {
 		return Prefix{}, err
 	}
-	return prefixOf(store.Run(t.Run).log(t.Log), t.Log)
-}
-
-// NextLife is what a resume begins with: the number of the life, and the logs that
-// nobody has accepted, as the coordinator of the life before was lost. They count
-// from now on.
-func NextLife(store Store, run string, now time.Time) (life int, o Order, err error) {
-	shared := store.Run(run)
-	known := map[string]bool{}
-	_, err = shared.entries(0, 0, func(e Entry, _ int64) error {
-		if e.Accepted != nil {
-			known[e.Accepted.Log] = true
-		}
-		o.Seq = e.Seq
-		return nil
-	})
-	if err != nil {
-		return 0, o, err
-	}
-	logs, err := shared.logs()
-	if err != nil {
-		return 0, o, err
-	}
-	for _, l := range logs {
-		life = max(life, l.life)
-		name := l.String()
-		if known[name] {
-			continue
-		}
-		p, err := prefixOf(shared.log(name), name)
-		if err != nil {
-			return 0, o, err
-		}
-		o.Accept(p, now)
-	}
-	return life + 1, o, nil
+	return store.Run(t.Run).prefixOf(t.Log)
 }

@@ -28,6 +28,9 @@ func (w *Worker) Lane(ctx context.Context, l Lease, drain <-chan struct{}) (_ Se
 	if err != nil {
 		return Settled{}, err
 	}
+	if err := store.Run(l.Run).over(l.Life); err != nil {
+		return Settled{}, err
+	}
 	s := w.session(l, store)
 	defer s.leave()
 	select {
@@ -39,7 +42,7 @@ func (w *Worker) Lane(ctx context.Context, l Lease, drain <-chan struct{}) (_ Se
 		return Settled{}, broken(s.err)
 	}
 	shared := store.Run(l.Run)
-	log, err := newWriter(shared.log(l.Log), l.Log)
+	log, err := newWriter(shared, l.Log)
 	if err != nil {
 		return Settled{}, broken(err)
 	}
@@ -75,16 +78,18 @@ func (e brokenError) Unwrap() []error { return []error{ErrBroken, e.error} }
 // server would tell it.
 const lookEvery = 250 * time.Millisecond
 
-// watch ends a session's items where the run stops, with grace or without.
+// watch ends a session's items where the run stops, with grace or without, and where a
+// later life of it has begun: what they do then does not count.
 func (w *Worker) watch(shared Shared, l Lease, s *session, over <-chan struct{}) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		stop := w.stopped(shared)
+		stop := w.stopped(shared, l.Life)
 		if w.leaving.Load() || stop.Life == l.Life {
 			s.soft()
 		}
-		if stop.Life == l.Life && stop.Now {
+		if stop.Now || shared.over(l.Life) != nil {
+			s.soft()
 			s.hard()
 		}
 		select {
@@ -197,7 +202,7 @@ func (r *laneRun) before(log string, index int) *failure.Failure {
 	if r.told[log] == nil {
 		known := map[int]*failure.Failure{}
 		r.told[log] = known
-		_, err := readLog(r.shared.log(log), 0, -1, func(text []byte, _ int64) error {
+		_, err := r.shared.readLog(log, 0, -1, func(text []byte, _ int64) error {
 			facts, err := eventsOf(text)
 			for _, e := range facts {
 				if e.Type == event.ItemRetry {
@@ -219,12 +224,12 @@ func Adopt(l Lease) (out Settled, err error) {
 	if err != nil {
 		return out, err
 	}
-	path := store.Run(l.Run).log(l.Log)
-	if out.Prefix, err = prefixOf(path, l.Log); err != nil {
+	shared := store.Run(l.Run)
+	if out.Prefix, err = shared.prefixOf(l.Log); err != nil {
 		return out, err
 	}
 	ended := map[int]event.Event{}
-	_, err = readLog(path, 0, out.Length, func(text []byte, _ int64) error {
+	_, err = shared.readLog(l.Log, 0, out.Length, func(text []byte, _ int64) error {
 		facts, err := eventsOf(text)
 		out.Used = plus(out.Used, usageOf(facts))
 		for _, e := range facts {

@@ -3,9 +3,8 @@ package cluster
 import (
 	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // logName is the name of a log: who writes it, in which life of the run, and as which
@@ -43,13 +42,13 @@ func logNameOf(text string) (l logName, ok bool) {
 // logs are the logs of a run in the order in which they were begun: by their numbers,
 // as lane-1-10 is later than lane-1-9. While a home task is open, no lane is.
 func (r Shared) logs() ([]logName, error) {
-	files, err := os.ReadDir(filepath.Join(r.Dir, "lanes"))
+	files, err := r.o.list(r.name("lanes"))
 	if err != nil {
 		return nil, err
 	}
 	var list []logName
 	for _, f := range files {
-		if l, ok := logNameOf(trimExt(f.Name())); ok {
+		if l, ok := logNameOf(strings.TrimSuffix(f, ".log")); ok {
 			list = append(list, l)
 		}
 	}
@@ -58,5 +57,3 @@ func (r Shared) logs() ([]logName, error) {
 	})
 	return list, nil
 }
-
-func trimExt(name string) string { return name[:len(name)-len(filepath.Ext(name))] }

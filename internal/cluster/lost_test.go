@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bide-dev/bide/internal/event"
 )
@@ -33,24 +32,19 @@ func TestDatabaseIsLost(t *testing.T) {
 	const n = 20
 	s.write("items.jsonl", itemsText(n))
 	run := s.submit(s.options(twiceFailing))
-	var o Order
+	o := s.begin(run)
 	begun := s.homeTask(&o, HomeTask{Run: run, Store: s.store.String(), Life: 1, Log: "home-1-1", Begin: true})
-	c, err := NewCoordinator(CoordinatorState{Run: run, Store: s.store.String(), Life: 1, Config: *begun.Config, Machine: begun.State, Order: o})
+	c, err := NewCoordinator(CoordinatorState{Run: run, Store: s.store.String(), Config: *begun.Config, Machine: begun.State, Order: o})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.lose = true
 	s.lanes(run, c)
 	s.lose = false
-	if logs, err := os.ReadDir(filepath.Join(s.store.Run(run).Dir, "lanes")); err != nil || len(logs) < 12 {
+	if logs, err := os.ReadDir(filepath.Join(s.store.Run(run).Path(), "lanes")); err != nil || len(logs) < 12 {
 		t.Fatalf("%d logs are too few to tell, %v", len(logs), err)
 	}
-	life, o, err := NextLife(s.store, run, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.record(run, &o)
-	if status := s.driveFrom(run, life, o); status != event.Succeeded {
+	if status := s.driveFrom(run, s.begin(run)); status != event.Succeeded {
 		t.Errorf("%s", status)
 	}
 	ran, err := os.ReadFile(filepath.Join(s.dir, "ran"))

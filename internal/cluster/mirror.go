@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -38,7 +38,6 @@ func Place(dir string) (e Elsewhere, err error) {
 type position struct {
 	Seq   int64  `json:"seq"`
 	Entry int    `json:"entry"`
-	End   int64  `json:"end"` // of that entry
 	Open  string `json:"open,omitempty"`
 	At    int64  `json:"at,omitempty"`
 	Over  bool   `json:"over,omitempty"` // the run has ended
@@ -54,14 +53,18 @@ func (r Shared) still(path string) bool {
 	if err != nil || json.Unmarshal(text, &at) != nil {
 		return false
 	}
-	size := func(path string) int64 {
-		info, err := os.Stat(path)
-		if err != nil {
-			return 0
-		}
-		return info.Size()
+	return !r.has("order", entryName(at.Entry+1)) && (at.Open == "" || !r.beyond(at.Open, at.At))
+}
+
+// beyond reports whether a log has something behind an offset.
+func (r Shared) beyond(log string, at int64) bool {
+	f, err := r.o.read(r.log(log), at)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
 	}
-	return size(r.order()) == at.End && (at.Open == "" || size(r.log(at.Open)) == at.At)
+	defer f.Close()
+	n, err := io.ReadFull(f, make([]byte, 1))
+	return n > 0 || !errors.Is(err, io.EOF)
 }
 
 // errAhead says that a copy has more than what was accepted: of a home activity that
@@ -76,7 +79,7 @@ func Make(home *journal.Store, s Store, p Plan) (*journal.Journal, error) {
 	}
 	text, err := json.Marshal(Elsewhere{Store: s.String(), On: "temporal"})
 	if err == nil {
-		err = os.Symlink(filepath.Join(s.Run(p.Header.Run).Dir, "logs"), filepath.Join(j.Dir(), "logs"))
+		err = os.Symlink(s.Run(p.Header.Run).Files(), filepath.Join(j.Dir(), "logs"))
 	}
 	if err == nil {
 		err = errors.Join(writeFile(filepath.Join(j.Dir(), journal.GoesOn), nil), writeFile(filepath.Join(j.Dir(), journal.Elsewhere), text))
@@ -90,22 +93,16 @@ func Make(home *journal.Store, s Store, p Plan) (*journal.Journal, error) {
 // Adopt makes copies of the runs of a store that a home has not. Those that cannot be
 // read are passed over; the error tells of them.
 func (s Store) Adopt(home *journal.Store) error {
-	runs, err := os.ReadDir(filepath.Join(s.Dir, "runs"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	runs, err := s.Runs()
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, d := range runs {
-		if strings.HasPrefix(d.Name(), ".") {
+	for _, run := range runs {
+		if _, err := os.Stat(home.RunDir(run)); err == nil {
 			continue
 		}
-		if _, err := os.Stat(home.RunDir(d.Name())); err == nil {
-			continue
-		}
-		p, err := s.Run(d.Name()).Plan()
+		p, err := s.Run(run).Plan()
 		if err == nil {
 			var j *journal.Journal
 			if j, err = Make(home, s, p); err == nil {
@@ -196,14 +193,14 @@ func (f *fold) all(ctx context.Context) error {
 	}
 	f.skip = f.j.Appended() - f.at.Seq
 	before := f.at
-	_, err := f.shared.entries(f.at.Entry, f.at.End, func(e Entry, end int64) error {
+	err := f.shared.entries(f.at.Entry, func(e Entry) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if err := f.entry(ctx, e); err != nil {
 			return fmt.Errorf("entry %d of the order: %w", e.Seq, err)
 		}
-		f.at.Entry, f.at.End = e.Seq, end
+		f.at.Entry = e.Seq
 		return nil
 	})
 	if err == nil && f.at.Open != "" {
@@ -241,48 +238,65 @@ func (f *fold) goesOn() error {
 }
 
 func (f *fold) entry(ctx context.Context, e Entry) error {
-	if e.Open != "" {
-		f.at.Open, f.at.At = e.Open, 0
-	}
-	if p := e.Accepted; p != nil {
-		from := int64(0)
-		if p.Log == f.at.Open {
-			from = f.at.At
-			if from > p.Length {
-				return errAhead
+	for _, d := range e.Decisions {
+		if d.Open != "" {
+			f.at.Open, f.at.At = d.Open, 0
+		}
+		if d.Accepted != nil {
+			if err := f.accept(ctx, *d.Accepted); err != nil {
+				return err
 			}
-			f.at.Open, f.at.At = "", 0
 		}
-		digest, err := digestOf(f.shared.log(p.Log), p.Length)
-		if err == nil && digest != p.Digest {
-			err = fmt.Errorf("the log %s is not what was accepted of it", p.Log)
-		}
-		if err != nil {
-			return err
-		}
-		end, err := f.log(ctx, p.Log, from, p.Length)
-		if err == nil && end != p.Length {
-			err = fmt.Errorf("the log %s ends at %d, and %d was accepted of it", p.Log, end, p.Length)
-		}
-		if err != nil {
+		if err := f.take(ctx, "", d.Events); err != nil {
 			return err
 		}
 	}
-	return f.take(ctx, e.Events)
+	if e.Begins == "" || f.at.Open == "" {
+		return nil
+	}
+	if f.at.At > 0 { // a log of an earlier life, of which nothing was accepted
+		return errAhead
+	}
+	f.at.Open = ""
+	return nil
+}
+
+// accept takes over the part of a log that counts.
+func (f *fold) accept(ctx context.Context, p Prefix) error {
+	from := int64(0)
+	if p.Log == f.at.Open {
+		from = f.at.At
+		if from > p.Length {
+			return errAhead
+		}
+		f.at.Open, f.at.At = "", 0
+	}
+	digest, err := f.shared.digestOf(p.Log, p.Length)
+	if err == nil && digest != p.Digest {
+		err = fmt.Errorf("the log %s is not what was accepted of it", p.Log)
+	}
+	if err != nil {
+		return err
+	}
+	end, err := f.log(ctx, p.Log, from, p.Length)
+	if err == nil && end != p.Length {
+		err = fmt.Errorf("the log %s ends at %d, and %d was accepted of it", p.Log, end, p.Length)
+	}
+	return err
 }
 
 func (f *fold) log(ctx context.Context, name string, from, length int64) (int64, error) {
-	return readLog(f.shared.log(name), from, length, func(text []byte, _ int64) error {
+	return f.shared.readLog(name, from, length, func(text []byte, _ int64) error {
 		facts, err := eventsOf(text)
 		if err != nil {
 			return fmt.Errorf("the log %s: %w", name, err)
 		}
-		return f.take(ctx, facts)
+		return f.take(ctx, name, facts)
 	})
 }
 
-// take records events, but for those that are there already.
-func (f *fold) take(ctx context.Context, facts []event.Event) error {
+// take records events of a log, or of the order, but for those that are there already.
+func (f *fold) take(ctx context.Context, log string, facts []event.Event) error {
 	kept := facts[:0:0]
 	for _, e := range facts {
 		if f.only != nil && !f.only(&e) {
@@ -305,7 +319,7 @@ func (f *fold) take(ctx context.Context, facts []event.Event) error {
 				return err
 			}
 		case e.Type == event.ItemsReady:
-			if err := f.items(ctx); err != nil {
+			if err := f.items(ctx, log); err != nil {
 				return err
 			}
 		case e.Type == event.ItemFinished && e.Item == "" && e.Index > 0:
@@ -350,14 +364,38 @@ func (f *fold) complete(ctx context.Context, e *event.Event) error {
 	return nil
 }
 
-// items takes over the work items, unless they are there.
-func (f *fold) items(ctx context.Context) error {
+// items takes over the work items that a home task has listed, unless they are there.
+func (f *fold) items(ctx context.Context, log string) error {
 	_, _, loaded, err := f.j.ItemList(ctx)
 	if err != nil || loaded {
 		return err
 	}
-	if _, _, err := f.j.PutItems(ctx, f.shared.getItems()); err != nil {
+	if _, _, err := f.j.PutItems(ctx, f.shared.getItems(log)); err != nil {
 		return err
 	}
-	return copyFile(filepath.Join(f.j.Dir(), "items-secrets.jsonl"), f.shared.seals())
+	seals, err := f.shared.getSeals(log)
+	if err != nil || len(seals) == 0 {
+		return err
+	}
+	return writeFile(filepath.Join(f.j.Dir(), sealsFile), seals)
+}
+
+// sealsFile is beside the journal whose items have secrets.
+const sealsFile = "items-secrets.jsonl"
+
+// writeFile writes a file of this machine that is there whole, synced, or not at all.
+func writeFile(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
 }

@@ -29,13 +29,14 @@ type setting struct {
 	random  *rand.Rand
 	kill    int // one of so many lanes is killed; 0: none
 	killed  int
+	owners  int
 	lose    bool // what is decided is not recorded
 }
 
 func newSetting(t *testing.T) *setting {
 	t.Helper()
 	root := t.TempDir()
-	s := &setting{t: t, store: Store{filepath.Join(root, "store")}, dir: filepath.Join(root, "work")}
+	s := &setting{t: t, store: Store{dir(filepath.Join(root, "store"))}, dir: filepath.Join(root, "work")}
 	var err error
 	if s.home, err = journal.OpenStore(filepath.Join(root, "home")); err != nil {
 		t.Fatal(err)
@@ -108,23 +109,35 @@ func (s *setting) worker() *Worker { return s.workers[s.random.IntN(len(s.worker
 // drive takes a run to its end, and gives the status.
 func (s *setting) drive(run string) string {
 	s.t.Helper()
-	return s.driveFrom(run, 1, Order{})
+	return s.driveFrom(run, s.begin(run))
 }
 
 // driveFrom takes a life of a run to its end.
-func (s *setting) driveFrom(run string, life int, o Order) string {
+func (s *setting) driveFrom(run string, o Order) string {
 	s.t.Helper()
+	life := o.Life
 	begun := s.homeTask(&o, HomeTask{Run: run, Store: s.store.String(), Life: life, Log: HomeLog(life, 1), Begin: true})
 	if begun.Config == nil {
 		return begun.Status
 	}
-	c, err := NewCoordinator(CoordinatorState{Run: run, Store: s.store.String(), Life: life, Config: *begun.Config, Machine: begun.State, Order: o})
+	c, err := NewCoordinator(CoordinatorState{Run: run, Store: s.store.String(), Config: *begun.Config, Machine: begun.State, Order: o})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	c = s.lanes(run, c)
 	done := s.homeTask(&c.Order, HomeTask{Run: run, Store: s.store.String(), Life: life, Log: HomeLog(life, 2), After: true, Halt: c.Stopped()})
 	return done.Status
+}
+
+// begin begins a life of a run.
+func (s *setting) begin(run string) Order {
+	s.t.Helper()
+	s.owners++
+	o, err := s.store.Run(run).Begin(fmt.Sprint("owner ", s.owners), time.Now())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return o
 }
 
 func (s *setting) homeTask(o *Order, t HomeTask) HomeDone {
@@ -145,10 +158,14 @@ func (s *setting) record(run string, o *Order) {
 	if s.lose {
 		return
 	}
-	if err := s.store.Run(run).Record(o.Entries()); err != nil {
+	e, ok := o.Next()
+	if !ok {
+		return
+	}
+	if err := s.store.Run(run).Record(e); err != nil {
 		s.t.Fatal(err)
 	}
-	o.Recorded(o.Seq)
+	o.Recorded()
 }
 
 func (s *setting) lanes(run string, c *Coordinator) *Coordinator {
@@ -384,20 +401,20 @@ func TestZombie(t *testing.T) {
 	s := newSetting(t)
 	run := s.submit(s.options("commands:\n  - shell: echo one\n  - shell: echo two\n"))
 	task := HomeTask{Run: run, Store: s.store.String(), Life: 1, Log: "home-1-1", Begin: true}
-	var o Order
+	o := s.begin(run)
 	o.Opened(task.Log, time.Now())
 	s.record(run, &o)
 	if _, err := s.worker().Home(context.Background(), task); err != nil {
 		t.Fatal(err)
 	}
 	whole := len(s.events(run)) // of a log that is open
-	path := s.store.Run(run).log(task.Log)
+	shared := s.store.Run(run)
 	frames := []int64{0}
-	if _, err := readLog(path, 0, -1, func(_ []byte, end int64) error { frames = append(frames, end); return nil }); err != nil {
+	if _, err := shared.readLog(task.Log, 0, -1, func(_ []byte, end int64) error { frames = append(frames, end); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	length := frames[len(frames)/2]
-	digest, err := digestOf(path, length)
+	digest, err := shared.digestOf(task.Log, length)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,17 +9,16 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
+	"path"
 	"path/filepath"
 	"strings"
-	"time"
 
-	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 )
 
-// Store is a directory that all machines of a run reach under the same path.
-type Store struct{ Dir string }
+// Store keeps runs where all machines reach them. Two that were opened with the same
+// text are equal.
+type Store struct{ o objects }
 
 // OpenStore takes the text of --store: dir:PATH, or a path.
 func OpenStore(text string) (Store, error) {
@@ -35,17 +34,31 @@ func OpenStore(text string) (Store, error) {
 	if !filepath.IsAbs(path) {
 		return Store{}, fmt.Errorf("the store %q: its path must be absolute, as it has to be the same one on all machines", text)
 	}
-	return Store{filepath.Clean(path)}, nil
+	return Store{dir(filepath.Clean(path))}, nil
 }
 
 // String is the text that OpenStore takes.
-func (s Store) String() string { return "dir:" + s.Dir }
+func (s Store) String() string { return "dir:" + s.o.path("") }
 
 // Shared is a run in a store.
-type Shared struct{ Dir string }
+type Shared struct {
+	o   objects
+	run string
+}
 
 // Run gives a run of the store.
-func (s Store) Run(id string) Shared { return Shared{filepath.Join(s.Dir, "runs", id)} }
+func (s Store) Run(id string) Shared { return Shared{s.o, id} }
+
+// name is that of an object of the run.
+func (r Shared) name(parts ...string) string {
+	return path.Join(append([]string{"runs", r.run}, parts...)...)
+}
+
+// Path is where the run is on each machine.
+func (r Shared) Path() string { return r.o.path(r.name()) }
+
+// Files is where the files are that its steps leave, on each machine.
+func (r Shared) Files() string { return r.o.path(r.name("logs")) }
 
 // Plan is what a run is made of.
 type Plan struct {
@@ -56,78 +69,87 @@ type Plan struct {
 // Create makes a run in the store: it is there whole, or not at all.
 func (s Store) Create(p Plan) (Shared, error) {
 	r := s.Run(p.Header.Run)
-	draft := filepath.Join(s.Dir, "runs", ".new-"+p.Header.Run)
-	if err := os.MkdirAll(filepath.Join(draft, "lanes"), 0o700); err != nil {
-		return r, fmt.Errorf("cannot make the run in the store: %w", err)
-	}
 	text, err := json.Marshal(p)
 	if err == nil {
-		err = errors.Join(os.Mkdir(filepath.Join(draft, "logs"), 0o700), writeFile(filepath.Join(draft, "plan.json"), text))
-	}
-	if err == nil {
-		err = os.Rename(draft, r.Dir)
+		err = s.o.found(r.name(), []string{"lanes", "logs", "order", "items", "lives", "stops"}, "plan.json", text)
 	}
 	if err != nil {
-		return r, errors.Join(fmt.Errorf("cannot make the run in the store: %w", err), os.RemoveAll(draft))
+		err = fmt.Errorf("cannot make the run in the store: %w", err)
 	}
-	return r, nil
+	return r, err
 }
 
 // Has reports whether a run is in the store.
 func (s Store) Has(run string) bool {
-	_, err := os.Stat(s.Run(run).Dir)
-	return err == nil
+	r := s.Run(run)
+	return r.has("plan.json")
+}
+
+// Runs are the runs of the store.
+func (s Store) Runs() ([]string, error) {
+	runs, err := s.o.list("runs")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return runs, err
 }
 
 // Remove removes what the store has of a run. Nobody sees a part of it meanwhile.
 func (r Shared) Remove() error {
-	gone := filepath.Join(filepath.Dir(r.Dir), ".gone-"+filepath.Base(r.Dir))
-	if err := os.Rename(r.Dir, gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := r.o.remove(r.name()); err != nil {
 		return fmt.Errorf("cannot remove the run from the store: %w", err)
 	}
-	return os.RemoveAll(gone)
+	return nil
 }
 
 // Plan reads the run's plan.
 func (r Shared) Plan() (Plan, error) {
 	var p Plan
-	text, err := os.ReadFile(filepath.Join(r.Dir, "plan.json"))
+	text, err := r.get("plan.json")
 	if errors.Is(err, fs.ErrNotExist) {
-		return p, fmt.Errorf("the store has no run %s: %w; do all workers see the same directory there?", filepath.Base(r.Dir), err)
+		return p, fmt.Errorf("the store has no run %s: %w; do all workers see the same directory there?", r.run, err)
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &p)
 	}
 	if err == nil && p.Protocol != Protocol {
-		err = fmt.Errorf("the run %s speaks protocol %d, and this bide %d", filepath.Base(r.Dir), p.Protocol, Protocol)
+		err = fmt.Errorf("the run %s speaks protocol %d, and this bide %d", r.run, p.Protocol, Protocol)
 	}
 	return p, err
 }
 
-// writeFile writes a file that is there whole, synced, or not at all.
-func writeFile(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+// get reads an object of the run.
+func (r Shared) get(parts ...string) ([]byte, error) {
+	f, err := r.o.read(r.name(parts...), 0)
 	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(f)
+	return text, errors.Join(err, f.Close())
+}
+
+// has reports whether the run has an object, as far as that can be seen.
+func (r Shared) has(parts ...string) bool {
+	f, err := r.o.read(r.name(parts...), 0)
+	return err == nil && f.Close() == nil
+}
+
+// put creates an object of the run.
+func (r Shared) put(text []byte, parts ...string) error {
+	return r.o.create(r.name(parts...), func(w io.Writer) error { _, err := w.Write(text); return err })
+}
+
+// mark creates an object that says something by being there.
+func (r Shared) mark(parts ...string) error {
+	if err := r.put(nil, parts...); !errors.Is(err, fs.ErrExist) {
 		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }
 
-func (r Shared) log(name string) string { return filepath.Join(r.Dir, "lanes", name+".log") }
-func (r Shared) order() string          { return filepath.Join(r.Dir, "order.log") }
-func (r Shared) items() string          { return filepath.Join(r.Dir, "items.jsonl.gz") }
-func (r Shared) seals() string          { return filepath.Join(r.Dir, "items-secrets.jsonl") }
-func (r Shared) halt() string           { return filepath.Join(r.Dir, "stop.json") }
+func (r Shared) log(name string) string { return r.name("lanes", name+".log") }
 
-// Stop is a wish that the run stops, for lanes that are asked to end.
+// Stop is a wish that a life of the run stops, for lanes that are asked to end.
 type Stop struct {
 	Life int  `json:"life"`
 	Now  bool `json:"now"` // at once, without grace
@@ -135,58 +157,63 @@ type Stop struct {
 
 // PutStop tells all lanes of a life of the run that it stops.
 func (r Shared) PutStop(s Stop) error {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return err
+	name := fmt.Sprint(s.Life)
+	if s.Now {
+		name += "-now"
 	}
-	return writeFile(r.halt(), text)
+	return r.mark("stops", name)
 }
 
-// Stopped gives the wish that the run stops; the zero Stop where there is none.
-func (r Shared) Stopped() (s Stop) {
-	if text, err := os.ReadFile(r.halt()); err == nil && json.Unmarshal(text, &s) != nil {
+// Stopped gives the wish that a life of the run stops; the zero Stop where there is none.
+func (r Shared) Stopped(life int) Stop {
+	name := fmt.Sprint(life)
+	s := Stop{Life: life, Now: r.has("stops", name+"-now")}
+	if !s.Now && !r.has("stops", name) {
 		return Stop{}
 	}
 	return s
 }
 
-// putItems keeps the work items, unless they are there.
-func (r Shared) putItems(items iter.Seq2[journal.Item, error]) (err error) {
-	if _, err := os.Stat(r.items()); err == nil {
-		return nil
+// putItems keeps the work items that a home task has listed, and what seals secrets in
+// them. They are those of its log, and count where that is accepted.
+func (r Shared) putItems(log string, items iter.Seq2[journal.Item, error], seals []byte) error {
+	if len(seals) > 0 {
+		if err := r.put(seals, "items", log+"-secrets.jsonl"); err != nil {
+			return err
+		}
 	}
-	f, err := os.CreateTemp(r.Dir, ".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
+	return r.o.create(r.name("items", log+".jsonl.gz"), func(w io.Writer) error {
+		z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
+			return err
 		}
-	}()
-	z, err := gzip.NewWriterLevel(f, gzip.BestSpeed)
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	enc := json.NewEncoder(z)
-	for it, err := range items {
-		if err == nil {
-			err = enc.Encode(it)
+		enc := json.NewEncoder(z)
+		for it, err := range items {
+			if err == nil {
+				err = enc.Encode(it)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return errors.Join(err, f.Close())
-		}
+		return z.Close()
+	})
+}
+
+// getSeals reads what seals secrets in the work items; nothing where there are none.
+func (r Shared) getSeals(log string) ([]byte, error) {
+	text, err := r.get("items", log+"-secrets.jsonl")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	if err := errors.Join(z.Close(), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), r.items())
+	return text, err
 }
 
 // getItems reads the work items in their order.
-func (r Shared) getItems() iter.Seq2[journal.Item, error] {
+func (r Shared) getItems(log string) iter.Seq2[journal.Item, error] {
 	return func(yield func(journal.Item, error) bool) {
-		f, err := os.Open(r.items())
+		name := r.name("items", log+".jsonl.gz")
+		f, err := r.o.read(name, 0)
 		if err != nil {
 			yield(journal.Item{}, err)
 			return
@@ -194,7 +221,7 @@ func (r Shared) getItems() iter.Seq2[journal.Item, error] {
 		defer f.Close()
 		z, err := gzip.NewReader(f)
 		if err != nil {
-			yield(journal.Item{}, err)
+			yield(journal.Item{}, fmt.Errorf("%s: %w", name, err))
 			return
 		}
 		for dec := json.NewDecoder(bufio.NewReader(z)); ; {
@@ -202,7 +229,7 @@ func (r Shared) getItems() iter.Seq2[journal.Item, error] {
 			if err := dec.Decode(&it); errors.Is(err, io.EOF) {
 				return
 			} else if err != nil {
-				yield(it, fmt.Errorf("%s: %w", r.items(), err))
+				yield(it, fmt.Errorf("%s: %w", name, err))
 				return
 			}
 			if !yield(it, nil) {
@@ -210,87 +237,4 @@ func (r Shared) getItems() iter.Seq2[journal.Item, error] {
 			}
 		}
 	}
-}
-
-// Entry is what the coordinator has decided or accepted, in its order.
-type Entry struct {
-	Seq  int       `json:"seq"` // from 1
-	Time time.Time `json:"time"`
-	// Open is a log that is written while nothing else happens: what stands in it
-	// may be shown before it is accepted.
-	Open string `json:"open,omitempty"`
-	// Accepted is the part of a log that counts, and Events what follows it.
-	Accepted *Prefix       `json:"accepted,omitempty"`
-	Events   []event.Event `json:"events,omitempty"`
-}
-
-// Record appends entries to the order. Those that are there already are passed
-// over, so that it may be done again.
-func (r Shared) Record(entries []Entry) error {
-	have, end, err := r.lastEntry()
-	if err != nil {
-		return err
-	}
-	var b []byte
-	for _, e := range entries {
-		if e.Seq <= have {
-			continue
-		}
-		if e.Seq != have+1 {
-			return fmt.Errorf("the order has %d entries, and the next one is %d", have, e.Seq)
-		}
-		text, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		b, have = appendFrame(b, text), e.Seq
-	}
-	if len(b) == 0 {
-		return nil
-	}
-	f, err := os.OpenFile(r.order(), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	err = f.Truncate(end) // what a write that was cut short has left
-	if err == nil {
-		_, err = f.WriteAt(b, end)
-	}
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// lastEntry gives the number of entries, and where they end.
-func (r Shared) lastEntry() (n int, end int64, err error) {
-	_, err = r.entries(0, 0, func(e Entry, at int64) error {
-		n, end = e.Seq, at
-		return nil
-	})
-	return n, end, err
-}
-
-// entries reads the order behind an entry that ends at an offset.
-func (r Shared) entries(after int, from int64, each func(e Entry, end int64) error) (end int64, err error) {
-	return readLog(r.order(), from, -1, func(text []byte, end int64) error {
-		var e Entry
-		if err := json.Unmarshal(text, &e); err != nil {
-			return fmt.Errorf("%s: %w", r.order(), err)
-		}
-		if e.Seq != after+1 {
-			return fmt.Errorf("%s: entry %d follows entry %d", r.order(), e.Seq, after)
-		}
-		after = e.Seq
-		return each(e, end)
-	})
-}
-
-// copyFile copies a file, where it is there.
-func copyFile(to, from string) error {
-	text, err := os.ReadFile(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return writeFile(to, text)
 }

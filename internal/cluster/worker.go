@@ -38,12 +38,12 @@ func (w *Worker) Tell(run string, s Stop) {
 	value.Put(&w.told, run, s)
 }
 
-// stopped is the wish that a run stops.
-func (w *Worker) stopped(shared Shared) Stop {
-	s := shared.Stopped()
+// stopped is the wish that a life of a run stops.
+func (w *Worker) stopped(shared Shared, life int) Stop {
+	s := shared.Stopped(life)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if t := w.told[filepath.Base(shared.Dir)]; t.Life > s.Life || t.Life == s.Life && t.Now {
+	if t := w.told[shared.run]; t.Life == life && (t.Now || s.Life == 0) {
 		return t
 	}
 	return s
@@ -149,7 +149,7 @@ const idleSession = 30 * time.Second
 // session gives the session of a life of a run, which is made when it is first
 // needed. It is given back with leave.
 func (w *Worker) session(l Lease, store Store) *session {
-	key := filepath.Join(store.Dir, l.Run, strconv.Itoa(l.Life))
+	key := filepath.Join(store.Run(l.Run).Path(), strconv.Itoa(l.Life))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.sessions[key]

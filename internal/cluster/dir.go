@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// dir is a store that is a directory, which all machines reach under the same path. Its
+// file system must have hard links: a link to a file that was written elsewhere is what
+// creates an object whole and only if its name is free, on NFS as well.
+type dir string
+
+func (d dir) path(name string) string { return filepath.Join(string(d), filepath.FromSlash(name)) }
+
+func (d dir) found(place string, folders []string, name string, text []byte) (err error) {
+	path := d.path(place)
+	draft := filepath.Join(filepath.Dir(path), ".new-"+filepath.Base(path))
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(draft))
+		}
+	}()
+	for _, f := range append([]string{"."}, folders...) {
+		if err := os.MkdirAll(filepath.Join(draft, f), 0o700); err != nil {
+			return err
+		}
+	}
+	whole := func(w io.Writer) error { _, err := w.Write(text); return err }
+	if err := create(filepath.Join(draft, name), whole); err != nil {
+		return err
+	}
+	return os.Rename(draft, path)
+}
+
+func (d dir) create(name string, write func(io.Writer) error) error {
+	return create(d.path(name), write)
+}
+
+// create makes a file that is there whole, synced, or not at all.
+func create(path string, write func(io.Writer) error) (err error) {
+	folder := filepath.Dir(path)
+	f, err := os.CreateTemp(folder, ".new-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
+	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil {
+		if l := (*os.LinkError)(nil); errors.As(err, &l) {
+			err = &fs.PathError{Op: l.Op, Path: path, Err: l.Err}
+		}
+		return err
+	}
+	parent, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(parent.Sync(), parent.Close())
+}
+
+func (d dir) read(name string, from int64) (io.ReadCloser, error) {
+	f, err := os.Open(d.path(name))
+	if err != nil || from == 0 {
+		return f, err
+	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func (d dir) list(folder string) (names []string, err error) {
+	files, err := os.ReadDir(d.path(folder))
+	for _, f := range files {
+		if !strings.HasPrefix(f.Name(), ".") {
+			names = append(names, f.Name())
+		}
+	}
+	return names, err
+}
+
+func (d dir) begin(name string) (growing, error) {
+	return os.OpenFile(d.path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+}
+
+func (d dir) remove(place string) error {
+	path := d.path(place)
+	gone := filepath.Join(filepath.Dir(path), ".gone-"+filepath.Base(path))
+	if err := os.Rename(path, gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(gone)
+}
