@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -131,7 +132,7 @@ func (b *board) takeStep(e event.Event) {
 	t := b.task(e)
 	switch {
 	case e.Type == event.StepStarted && e.Index == 0:
-		b.steps = append(b.steps, &task{path: e.Step, label: oneLine(e.Label), attempt: 1, since: e.Time})
+		b.steps = append(b.steps, &task{path: e.Step, label: oneLine(cmp.Or(e.Message, e.Label)), attempt: 1, since: e.Time})
 	case t == nil:
 	case e.Type == event.StepStarted:
 		t.path, t.step, t.tries, t.retry = e.Step, oneLine(e.Label), 1, time.Time{}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -58,7 +59,7 @@ type plainDisplay struct {
 	held   heldLine
 	lent   lending
 	jobs   *jobs             // of a batch
-	rounds map[string]string // what the steps in rounds of a foreach are for, by path
+	labels map[string]string // of steps, by path: with variables filled in, and with what the round of a foreach is for
 }
 
 // lending is the state of a display while a step has the terminal.
@@ -117,22 +118,25 @@ func (d *plainDisplay) begins(e event.Event) {
 	case event.ItemFinished, event.ItemRetry:
 		defer delete(d.items.names, e.Index)
 	}
-	if e.Type != event.StepStarted || e.Index > 0 || len(e.Data) == 0 {
+	if e.Type != event.StepStarted || e.Index > 0 {
 		return
 	}
+	label := oneLine(cmp.Or(e.Message, e.Label))
 	var is struct{ For string }
-	if json.Unmarshal(e.Data, &is) == nil && is.For != "" {
-		value.Put(&d.rounds, e.Step, is.For)
+	if len(e.Data) > 0 && json.Unmarshal(e.Data, &is) == nil && is.For != "" {
+		label += " [" + cut(oneLine(is.For), 30) + "]"
+	}
+	if label != oneLine(e.Label) {
+		value.Put(&d.labels, e.Step, label)
 	}
 }
 
 // labelOf is what a step is called, with what its round is for.
 func (d *plainDisplay) labelOf(e event.Event) string {
-	label := oneLine(e.Label)
-	if is := d.rounds[e.Step]; is != "" && e.Index == 0 {
-		label += " [" + cut(oneLine(is), 30) + "]"
+	if label := d.labels[e.Step]; label != "" && e.Index == 0 {
+		return label
 	}
-	return label
+	return oneLine(e.Label)
 }
 
 // troubled tells of an output that could not be read or logged; the run goes on.

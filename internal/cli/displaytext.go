@@ -227,7 +227,7 @@ func (d *plainDisplay) stepLine(e event.Event) string {
 		return ""
 	}
 	label := d.labelOf(e)
-	delete(d.rounds, e.Step)
+	delete(d.labels, e.Step)
 	switch e.Status {
 	case event.Skipped:
 		if e.Message != "" {

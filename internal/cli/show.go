@@ -62,6 +62,7 @@ type stepInfo struct {
 	Class      string `json:"class,omitempty"`
 	Message    string `json:"message,omitempty"`
 	seq        int64
+	filled     string // the label with its variables filled in; "" where it has none
 }
 
 func (a *app) showCmd() *cobra.Command {
@@ -229,7 +230,10 @@ func (s *shown) steps(ctx context.Context, r *journal.Reader, st *journal.State)
 			i = &stepInfo{Step: e.Step, seq: e.Seq}
 			found[e.Step] = i
 		}
-		i.Label, i.Phase, i.Status = cmp.Or(e.Label, i.Label), rec.Phase, s.now(rec.Kind())
+		if e.Type == event.StepStarted {
+			i.filled = cmp.Or(e.Message, i.filled)
+		}
+		i.Label, i.Phase, i.Status = cmp.Or(i.filled, e.Label, i.Label), rec.Phase, s.now(rec.Kind())
 		i.Attempts, i.Class, i.Message = rec.Attempts, rec.Class, rec.Message
 		if e.Type == event.StepFinished {
 			i.DurationMS, i.ExitCode, i.WaitedMS = e.DurationMS, e.ExitCode, told(e).WaitedMS

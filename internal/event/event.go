@@ -165,7 +165,7 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	run_started                Label (workflow name), Data (file, parameters, options)
 //	run_resumed                Label, Total, Data (where the items stand; since when it is paused)
 //	phase_started, …_finished  Phase, Status
-//	step_started               Step, Label, Data (the kind of action; of a request, its method; in a foreach, the value that its round is for)
+//	step_started               Step, Label, Message (outside of items, the label with its variables filled in, where it has any), Data (the kind of action; of a request, its method; in a foreach, the value that its round is for)
 //	attempt_queued             Step, Attempt, DelayMS if it is known, Data {"for": "limit" or "rate_limit"}: it waits and does
 //	                           not run yet; shown, never journalled
 //	attempt_started            Step, Attempt

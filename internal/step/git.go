@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -69,7 +70,7 @@ func (c *commitCheck) after(ctx context.Context, p Site, s *workflow.Step) error
 }
 
 func (c *commitCheck) commit(ctx context.Context, p Site, s *workflow.Step, a *workflow.Commit) error {
-	msg := "bide: " + s.Label()
+	msg := "bide: " + cmp.Or(s.Filled(c.x.View(ctx, p), c.x.Values.Mask()), s.Label())
 	if a.Message != nil {
 		var err error
 		if msg, err = a.Message.Expand(c.x.View(ctx, p)); err != nil {

@@ -148,6 +148,9 @@ func (x *Executor) Step(ctx context.Context, p Site, s *workflow.Step) Outcome {
 	e.Time, e.Label = start, s.Label()
 	if !x.Bare {
 		e.Data = begun(s.Action, p.For)
+		if p.Index == 0 {
+			e.Message = s.Filled(x.View(ctx, p), x.Values.Mask())
+		}
 	}
 	x.record(e)
 	var set map[string]any

@@ -389,8 +389,9 @@ func (t *Timeline) stepStarted(r *Row, e event.Event) {
 	if r.Began.IsZero() {
 		r.Began = e.Time
 	}
+	r.Label = cmp.Or(e.Message, r.Label)
 	if value := text(e.Data, "for"); value != "" {
-		r.Label = named(e.Label, value)
+		r.Label = named(cmp.Or(e.Message, e.Label), value)
 	}
 	r.Status, r.Ended, r.queued = Waiting, time.Time{}, e.Time
 	r.Class, r.Message, r.Exit = "", "", 0

@@ -1,9 +1,11 @@
 package workflow
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/mask"
+	"github.com/bide-dev/bide/internal/template"
 )
 
 // Label is what a person knows a step by: its name, its id, or the first line
@@ -23,6 +25,31 @@ func (s *Step) Label() string {
 
 // labelWidth is how many characters of a text are a label.
 const labelWidth = 72
+
+// Filled is the label with its variables filled in, for one execution of the step: the
+// first line of that, cut as a label is. It is "" where the label has no variables, or
+// one whose value costs something or is another each time (cmd:, file:, date:, uuid).
+func (s *Step) Filled(sc template.Scope, m *mask.Masker) string {
+	label := cmp.Or(s.Name, s.ID, s.firstLine())
+	if !strings.Contains(label, "$") {
+		return ""
+	}
+	t, err := template.Parse(label)
+	if err != nil || t.IsLiteral() {
+		return ""
+	}
+	for _, r := range t.Refs() {
+		if r.Path == nil || r.Name == "uuid" {
+			return ""
+		}
+	}
+	text, err := t.Expand(sc)
+	if err != nil || text == label {
+		return ""
+	}
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	return m.Text(text).Head(labelWidth)
+}
 
 func (s *Step) firstLine() string {
 	text, _, _ := strings.Cut(strings.TrimSpace(ActionText(s.Action)), "\n")
