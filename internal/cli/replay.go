@@ -74,7 +74,8 @@ func (a *app) replay(ctx context.Context, run string, set []string) error {
 			"recorded": map[string]any{"status": rec.Status, "duration_ns": rec.Took.Nanoseconds(), "attempts": rec.Attempts()},
 			"replayed": map[string]any{"status": got.Status, "duration_ns": got.Makespan.Nanoseconds(), "attempts": got.Attempts, "beyond_record": got.Beyond,
 				"waits_ns": got.Waits.Nanoseconds(), "dead_letters": got.Letters},
-			"decisions": map[string]any{"recorded": got.Decisions, "same": got.Same, "different": append([]string{}, got.Different...)}})
+			"decisions":    map[string]any{"recorded": got.Decisions, "same": got.Same, "different": append([]string{}, got.Different...)},
+			"record_lacks": append([]string{}, got.Lacks...)})
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "recorded: %s in %s, %d attempts\n", rec.Status, simulate.Span(int64(rec.Took)), rec.Attempts())
@@ -89,6 +90,9 @@ func (a *app) replay(ctx context.Context, run string, set []string) error {
 	}
 	if n := len(got.Different) - shown; n > 0 {
 		fmt.Fprintf(&b, "  and %d more\n", n)
+	}
+	for _, lack := range got.Lacks {
+		fmt.Fprintf(&b, "%s\n", lack)
 	}
 	return a.print(b.String())
 }

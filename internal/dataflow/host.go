@@ -171,7 +171,7 @@ func (h *host) Retry(c *flow.Call, n int, w flow.Wait) {
 	e := h.event(event.RetryScheduled, c)
 	e.Attempt, e.DelayMS, e.Class = n, w.Delay.Milliseconds(), retry.Class(w.Err)
 	if !h.Executor.Bare {
-		e.Retry, e.Data = &w.State, step.Data(event.Waited(w.Policy, w.State, w.Delay, w.Before, w.Asked))
+		e.Retry, e.Data = &w.State, step.Data(event.Waited(w.Policy, w.State, w.Delay, w.Before, w.Asked, w.Drawn))
 	}
 	h.emit(e)
 }

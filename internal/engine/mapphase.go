@@ -216,16 +216,13 @@ type drawn struct{ backoff.Rand }
 // run runs the map. While it goes on, it owns the rate-limit pause of the run.
 func (x *mapRun) run(ctx context.Context) {
 	defer func() { x.r.x.Agents.SetPause(x.m.Pause()) }()
-	if x.r.ports != nil { // nobody asks
-		x.watched(ctx)
-		return
+	if x.r.ports == nil {
+		requests := letters.Requests{Executor: x.r.x, Journal: x.r.j, Map: x.m, Again: x.again}
+		defer requests.Watch(ctx)()
 	}
-	requests := letters.Requests{Executor: x.r.x, Journal: x.r.j, Map: x.m, Again: x.again}
-	stopRequests := requests.Watch(ctx)
 	x.r.control.Begin(x.m)
+	defer x.r.control.Begin(nil)
 	x.watched(ctx)
-	x.r.control.Begin(nil)
-	stopRequests()
 }
 
 // watched runs the map, and has it look when the run stops.

@@ -47,6 +47,9 @@ type Ports struct {
 	// Earlier is what earlier lives of the run have recorded; nil: it begins. It
 	// wants Data.
 	Earlier Earlier
+	// Composed, if not nil, is told before the first step runs how to stop the run, as an
+	// interrupt does, and how to carry out what another process asks of it.
+	Composed func(stop func(), ask func(*journal.ControlRequest))
 	// Items gives the work items. read reads them as a run would, and fails with
 	// ErrUnread where that would need to run something.
 	Items func(read func() ([]journal.Item, error)) ([]journal.Item, error)

@@ -187,6 +187,7 @@ func (r *run) whole(ctx context.Context) *Summary {
 		if !r.state.Held.IsZero() {
 			facts["paused_since"] = r.state.Held
 		}
+		r.otherwise(facts)
 	}
 	if t := r.opt.Tracing; t != nil {
 		maps.Copy(facts, t.Begin(r.x.Run, life, r.state.Origin))
@@ -205,6 +206,9 @@ func (r *run) whole(ctx context.Context) *Summary {
 	}
 	if err == nil && r.opt.composed != nil {
 		r.opt.composed(r.x)
+	}
+	if err == nil && r.ports != nil && r.ports.Composed != nil {
+		r.ports.Composed(func() { r.x.Life.Halt(ErrInterrupted) }, func(q *journal.ControlRequest) { r.control.CarryOut(r.x, q) })
 	}
 	if err == nil {
 		err = r.phases(ctx)
@@ -225,6 +229,20 @@ func (r *run) whole(ctx context.Context) *Summary {
 		return &Summary{Run: r.x.Run, Name: r.file.Name, Status: event.Running, Err: err}
 	}
 	return r.finish(ctx, r.finally(ctx, err))
+}
+
+// otherwise adds to the facts of a resume what is not as the run was begun with: the
+// number of items at once that was asked for, and that its file is another one.
+func (r *run) otherwise(facts map[string]any) {
+	if r.opt.MaxParallel > 0 {
+		facts["max_parallel"] = r.opt.MaxParallel
+	}
+	if !r.opt.Force || r.j == nil {
+		return
+	}
+	if _, changed := changedFile(r.j.Header(), nil); changed != "" {
+		facts["file_changed"] = true
+	}
 }
 
 // phases runs what the file is made of.

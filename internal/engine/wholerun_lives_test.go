@@ -254,6 +254,13 @@ func (r *wholeRun) live(now time.Time, left []event.Event, f *fault) (l *oneLife
 		}
 	})
 	p := engine.Ports{Clock: l.clock, Recorder: l, Actions: r.world, Data: true, Rand: r.luck, Items: r.items(left)}
+	if len(r.plan.Asks) > 0 {
+		p.Composed = func(_ func(), ask func(*journal.ControlRequest)) {
+			for _, a := range r.plan.Asks {
+				l.clock.After(time.Duration(a.AfterMS)*time.Millisecond, func() { ask(&journal.ControlRequest{Do: a.Do, Parallel: a.Parallel}) })
+			}
+		}
+	}
 	if len(left) > 0 {
 		done := func() error { return nil }
 		if p.Earlier, done, err = r.earlier(left); err != nil {

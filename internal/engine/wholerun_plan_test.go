@@ -33,7 +33,16 @@ type plan struct {
 	TimeoutMS   int         `json:"timeout_ms,omitempty"`
 	MaxCost     float64     `json:"max_cost,omitempty"`
 
-	Faults []fault `json:"faults,omitempty"`
+	Faults []fault   `json:"faults,omitempty"`
+	Asks   []planAsk `json:"asks,omitempty"`
+}
+
+// planAsk is what another process asks for, in each life: pause, continue, parallel or
+// retry-now.
+type planAsk struct {
+	AfterMS  int    `json:"after_ms"`
+	Do       string `json:"do"`
+	Parallel int    `json:"parallel,omitempty"`
 }
 
 // fault ends a life of the run.

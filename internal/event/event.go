@@ -163,7 +163,8 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 // carry are zero and are left out of the JSON.
 //
 //	run_started                Label (workflow name), Data (file, parameters, options)
-//	run_resumed                Label, Total, Data (where the items stand; since when it is paused)
+//	run_resumed                Label, Total, Data (where the items stand; since when it is paused; the
+//	                           items at once that were asked for; whether its file is another one)
 //	phase_started, …_finished  Phase, Status
 //	step_started               Step, Label, Message (outside of items, the label with its variables filled in, where it has any), Data (the kind of action; of a request, its method; in a foreach, the value that its round is for)
 //	attempt_queued             Step, Attempt, DelayMS if it is known, Data {"for": "limit" or "rate_limit"}: it waits and does
@@ -172,7 +173,7 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	attempt_failed             Step, Attempt, Class, Message, ExitCode, DurationMS; Status where the retries of the step end with it:
 //	                           the retry.Reason for that
 //	attempt_finished           Step, Attempt, DurationMS: it succeeded; Data (the program that ran if it is not sh, the status of an HTTP answer)
-//	retry_scheduled            Step, Attempt (the one that failed), DelayMS, Class, Retry, Data (a [Wait])
+//	retry_scheduled            Step, Attempt (the one that failed), DelayMS, Class, Retry, Data (a [Wait], with what was asked for and drawn)
 //	step_finished              Step, Label, Status, Attempts, DurationMS, Class, Message, Data (what later steps read)
 //	step_requeued              Step: what is recorded of it is forgotten, and it runs again
 //	foreach_started            Step, Total, Data (the values of the foreach, or the file that has them, with its size and digest): the
@@ -185,7 +186,7 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	items_compared             Total (the items that are unchanged since an earlier run), Message, Data (the runs that were looked at,
 //	                           how many items run for which reason, and which): with map.skip_unchanged, before the first item starts
 //	item_started               Item, Label, Index, Attempt, Message (with map.skip_unchanged, why the item runs)
-//	item_retry_scheduled       Item, Index, Attempt (the one that failed), DelayMS, Retry, Data (the failed attempt, a [Wait])
+//	item_retry_scheduled       Item, Index, Attempt (the one that failed), DelayMS, Retry, Data (the failed attempt, a [Wait] as above)
 //	item_merging               Item, Index, Attempt, Data (the commit that is about to be merged, and the result of the item if it is)
 //	item_handler_due           Item, Index, Attempts, Label (the handler), Class, Message, Data (the failed attempt, what the handler reads):
 //	                           the item has failed for good, and is finished when its handler has run
@@ -277,6 +278,11 @@ const (
 type Wait struct {
 	Source string        `json:"source"`
 	Delay  time.Duration `json:"delay_ns"`
+	// Asked is the wait that the other side asked for.
+	Asked time.Duration `json:"asked_ns,omitempty"`
+	// Drawn is the number of which jitter made the delay, in hexadecimal; "" where
+	// none was drawn. A replay draws it again.
+	Drawn string `json:"drawn,omitempty"`
 	// Least and Greatest are the bounds between which jitter drew the delay.
 	Least    time.Duration `json:"least_ns,omitempty"`
 	Greatest time.Duration `json:"greatest_ns,omitempty"`
@@ -288,10 +294,10 @@ type Wait struct {
 }
 
 // Waited gives the wait that a retry policy has decided, from the state after
-// the decision. prev is the delay before, and hint what the other side asked
-// for, zero if it did not.
-func Waited(p *retry.Policy, after retry.State, delay, prev, hint time.Duration) Wait {
-	w := Wait{Source: FromPolicy, Delay: delay, Attempts: p.Attempts, Budget: p.Budget, Spent: after.Slept}
+// the decision. prev is the delay before, hint what the other side asked
+// for, zero if it did not, and drawn what was drawn since the wait before.
+func Waited(p *retry.Policy, after retry.State, delay, prev, hint time.Duration, drawn string) Wait {
+	w := Wait{Source: FromPolicy, Delay: delay, Asked: max(hint, 0), Drawn: drawn, Attempts: p.Attempts, Budget: p.Budget, Spent: after.Slept}
 	switch {
 	case p.Attempts == 0:
 		w.Attempts = retry.DefaultAttempts

@@ -56,7 +56,7 @@ func (c *Control) Take(x *step.Executor, j *journal.Journal) {
 	case q == nil:
 		return
 	default:
-		c.carryOut(x, q)
+		c.CarryOut(x, q)
 	}
 	if j.Sync(context.Background()) != nil {
 		return // the journal cannot be written: the run ends by that
@@ -66,8 +66,8 @@ func (c *Control) Take(x *step.Executor, j *journal.Journal) {
 	}
 }
 
-// carryOut does what another process asks for, and records it.
-func (c *Control) carryOut(x *step.Executor, q *journal.ControlRequest) {
+// CarryOut does what another process asks for, and records it.
+func (c *Control) CarryOut(x *step.Executor, q *journal.ControlRequest) {
 	said := ""
 	switch q.Do {
 	case journal.Pause:

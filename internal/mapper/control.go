@@ -2,7 +2,6 @@ package mapper
 
 import (
 	"context"
-	"sync"
 
 	"github.com/bide-dev/bide/internal/policy"
 )
@@ -11,8 +10,8 @@ import (
 // has the turn.
 type lanes struct {
 	count int
-	start func() // another worker
-	more  sync.WaitGroup
+	start func()          // another worker
+	more  []chan struct{} // closed as they end
 }
 
 // SetParallel changes how many agents run at once from now on, at least 1. It
@@ -23,7 +22,12 @@ func (x *Map) SetParallel(n int) {
 		for x.lanes.count < min(n, x.Total) {
 			x.lanes.count++
 			x.busy++ // until it says that it is free
-			x.lanes.more.Go(x.lanes.start)
+			over := make(chan struct{})
+			x.lanes.more = append(x.lanes.more, over)
+			x.Clock.Go(func() {
+				defer close(over)
+				x.lanes.start()
+			})
 		}
 	})
 }
@@ -46,4 +50,13 @@ func (x *Map) held(d policy.Decision) bool {
 func (x *Map) open(ctx context.Context, workers int) {
 	x.lanes.count = workers
 	x.lanes.start = func() { x.work(ctx) }
+}
+
+// join waits for the end of the workers that were started later.
+func (x *Map) join(ctx context.Context) {
+	for _, over := range x.lanes.more {
+		if err := x.Clock.Wait(context.WithoutCancel(ctx), -1, over); err != nil {
+			panic(errProtocol("a wait that cannot be cancelled", err))
+		}
+	}
 }

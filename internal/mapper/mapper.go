@@ -158,7 +158,7 @@ func (x *Map) Run(ctx context.Context) {
 	}
 	x.open(ctx, n)
 	x.busy = n // before they have said so
-	defer x.lanes.more.Wait()
+	defer x.join(ctx)
 	x.Clock.Together(n+1, func(i int) {
 		if i == 0 {
 			x.loop(ctx)

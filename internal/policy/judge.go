@@ -60,11 +60,14 @@ func (m *Machine) judge(st retry.State, o Outcome, now time.Time) Judged {
 		return j
 	}
 	prev := st.Prev
-	d, after := decideRetry(m.cfg.Retry, st, withHint(o.Err, o.RetryAfter), now)
+	pol := *m.cfg.Retry
+	drawing := event.Drawing{From: pol.Rand}
+	pol.Rand = &drawing
+	d, after := decideRetry(&pol, st, withHint(o.Err, o.RetryAfter), now)
 	j.State, j.Reason = after, d.Reason
 	if d.Action == retry.ActionRetry {
 		j.Again, j.Delay, j.Reason = true, d.Delay, retry.ReasonNone
-		j.wait = event.Waited(m.cfg.Retry, after, d.Delay, prev, d.RetryAfter)
+		j.wait = event.Waited(&pol, after, d.Delay, prev, d.RetryAfter, drawing.Take())
 	}
 	return j
 }

@@ -19,7 +19,7 @@ const fewestPairs = 30
 func (r *Recording) fitCorrelation() float64 {
 	first, failed, second, both := 0.0, 0.0, 0.0, 0.0
 	for k, a := range r.attempts {
-		if k.n != 1 || k.index == 0 && !strings.Contains(k.path, "]") || classOf(a) == "rate_limit" {
+		if k.n != 1 || k.index == 0 && !strings.Contains(k.path, "]") || classOf(a) == "rate_limit" || a.cut {
 			continue
 		}
 		if first++; a.failure == nil {
@@ -27,7 +27,7 @@ func (r *Recording) fitCorrelation() float64 {
 		}
 		failed++
 		k.n = 2
-		if b := r.attempts[k]; b != nil && classOf(b) != "rate_limit" {
+		if b := r.attempts[k]; b != nil && classOf(b) != "rate_limit" && !b.cut {
 			if second++; b.failure != nil {
 				both++
 			}

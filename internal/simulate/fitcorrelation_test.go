@@ -24,7 +24,7 @@ func TestFitCorrelation(t *testing.T) {
 					u = of
 				}
 				a := &recorded{from: time.Duration(l.unit() * float64(time.Hour))}
-				r.attempts[attemptKey{item, 1, "map.agent_template[0]", n}] = a
+				r.attempts[attemptKey{0, item, 1, "map.agent_template[0]", n, 0}] = a
 				if u >= 0.3 {
 					break
 				}
@@ -35,7 +35,7 @@ func TestFitCorrelation(t *testing.T) {
 			t.Errorf("fitted %v, and it is %v", got, want)
 		}
 	}
-	few := &Recording{attempts: map[attemptKey]*recorded{{1, 1, "x", 1}: {failure: &failure.Failure{}}, {1, 1, "x", 2}: {failure: &failure.Failure{}}, {2, 1, "x", 1}: {}}, static: static}
+	few := &Recording{attempts: map[attemptKey]*recorded{{0, 1, 1, "x", 1, 0}: {failure: &failure.Failure{}}, {0, 1, 1, "x", 2, 0}: {failure: &failure.Failure{}}, {0, 2, 1, "x", 1, 0}: {}}, static: static}
 	if got := few.Fit().Correlation; got != 0 {
 		t.Errorf("fitted %v to two items", got)
 	}

@@ -28,14 +28,14 @@ type level struct {
 func (l *level) mean() float64 { return l.sum / l.n }
 
 // levels sorts the attempts by how many ran at once when they began, those that
-// ended in a timeout and answers 429 left out. list is by their beginning.
+// ended in a timeout or were cut short and answers 429 left out. list is by their beginning.
 func levels(list []*recorded) (out []*level) {
 	by := map[int]*level{}
 	var ends []time.Duration // of those that run
 	for _, a := range list {
 		ends = slices.DeleteFunc(ends, func(end time.Duration) bool { return end <= a.from })
 		ends = append(ends, a.from+a.took)
-		if class := classOf(a); class == "rate_limit" || class == "timeout" {
+		if class := classOf(a); class == "rate_limit" || class == "timeout" || a.cut {
 			continue
 		}
 		l := by[len(ends)]

@@ -269,7 +269,7 @@ map:
 		}
 	}
 	same, all := 0, 0
-	for at, was := range rec.decisions {
+	for at, was := range rec.lives[0].decisions {
 		all++
 		if slices.Equal(classless(was), classless(made[at])) {
 			same++
@@ -317,19 +317,44 @@ func TestForesightReplay(t *testing.T) {
 		"map": "error_policy: {on_item_failure: retry, retry_config: {attempts: 3, initial_delay: 4ms, jitter: full}}\nmap: {input: [1, 2, 3, 4, 5, 6, 7, 8], max_parallel: 3, agent_template: [" +
 			"{shell: 'test $((${item} % 3)) != 0', retry: {attempts: 2, initial_delay: 2ms, jitter: full}}, {shell: 'true'}]}",
 	}
+	limited := serve(t, func(_ string, n int) (int, time.Duration) {
+		if n < 3 {
+			return 429, time.Second
+		}
+		return 200, 0
+	})
+	for _, jitter := range []string{"full", "equal", "factor", "decorrelated"} {
+		files["asked "+jitter] = fmt.Sprintf("commands: [{http: '%s/%s', retry: {attempts: 4, initial_delay: 1500ms, max_delay: 2s, jitter: %s}}]", limited.URL, jitter, jitter)
+	}
+	files["asked map"] = fmt.Sprintf("error_policy: {on_item_failure: retry, retry_config: {attempts: 4, initial_delay: 400ms, jitter: full}}\n"+
+		"map: {input: [m1, m2, m3, m4, m5, m6], max_parallel: 6, agent_template: [{http: '%s/${item}', retry: {attempts: 2, initial_delay: 300ms, jitter: equal}}]}", limited.URL)
+	files["rules"] = "commands: [{shell: " + once("r") + ", retry: {attempts: 5, initial_delay: 5ms, jitter: full, rules: [{on: {exit_code: 1}, initial_delay: 40ms, jitter: full}]}}]"
+	files["cut"] = "timeout: 100ms\ncommands: [{shell: sleep 3}]"
+	files["cut within"] = "commands: [{foreach: [1, 2], timeout: 100ms, do: [{shell: sleep 3}], continue_on_error: true}, {shell: 'true'}]"
+	files["cut agent"] = "map: {input: [1, 2, 3, 4], max_parallel: 2, agent_timeout: 1s, agent_template: [{shell: 'test ${item} != 2 || sleep 9'}]}"
+	files["breaker"] = "error_policy: {on_item_failure: retry, circuit_breaker: {failure_threshold: 2, timeout: 40ms}, retry_config: {attempts: 4, initial_delay: 4ms, jitter: full}}\nmap: {input: [" + list(24) + "], max_parallel: 3, agent_template: [" +
+		"{shell: 'sleep 0.00${item}; test $((${item} % 3)) != 0', retry: {attempts: 2, initial_delay: 2ms, jitter: full}}]}"
+	var mu sync.Mutex
+	var each sync.WaitGroup
 	same, all := 0, 0
 	for name, text := range files {
 		f := parsed(t, name+".yml", text)
-		rec, _ := really(t, f)
-		got, err := rec.Replay(t.Context(), Program{File: f}, 1)
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		same, all = same+got.Same, all+got.Decisions
-		if got.Status != rec.Status || len(got.Different) > 0 || got.Decisions == 0 {
-			t.Errorf("%s: recorded %s, replayed %s: %d of %d decisions, %q", name, rec.Status, got.Status, got.Same, got.Decisions, got.Different)
-		}
+		each.Go(func() { // most of them wait
+			rec, _ := really(t, f)
+			got, err := rec.Replay(t.Context(), Program{File: f}, 1)
+			if err != nil {
+				t.Error(name, err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			same, all = same+got.Same, all+got.Decisions
+			if got.Status != rec.Status || len(got.Different) > 0 || got.Decisions == 0 {
+				t.Errorf("%s: recorded %s, replayed %s: %d of %d decisions, %q", name, rec.Status, got.Status, got.Same, got.Decisions, got.Different)
+			}
+		})
 	}
+	each.Wait()
 	figure(t, fmt.Sprintf("replay of %d runs: decisions that are the same", len(files)), float64(same), float64(all), float64(all))
 }
 

@@ -19,7 +19,7 @@ func TestFitIsTheSame(t *testing.T) {
 		if item/40 == 5 && l.unit() < 0.75 {
 			a.failure = &failure.Failure{Class: "network"}
 		}
-		r.attempts[attemptKey{item, 1, "map.agent_template[0]", 1}] = a
+		r.attempts[attemptKey{0, item, 1, "map.agent_template[0]", 1, 0}] = a
 	}
 	want := r.Fit()
 	for range 50 {

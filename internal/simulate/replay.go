@@ -1,21 +1,18 @@
 package simulate
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strings"
-	"sync/atomic"
+	"time"
 
-	"github.com/bide-dev/bide/backoff"
-	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/internal/failure"
-	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step/virtual"
-	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worktree"
 )
 
 // Replayed is what a recorded history gives under a policy.
@@ -30,155 +27,168 @@ type Replayed struct {
 	// Different are the steps and items about which something else was decided,
 	// each with the first difference.
 	Different []string
+	// Lacks are the facts that the record does not have, and that decisions may
+	// depend on, each as a sentence.
+	Lacks []string
 }
 
-// Replay runs a recorded history again, under a file that may have another
-// policy than the recorded one: each attempt that was recorded ends as it did.
+// Replay runs a recorded history again, life by life, under a file that may have
+// another policy than the recorded one: each attempt that was recorded ends as it
+// did, and each life begins and ends when it did.
+//
+// Under the policy of the record each step and attempt also begins and ends at the
+// time of the record, so that what depends on the time is decided as it was. For as
+// long as all is decided as it was, a life goes on from what is recorded of those
+// before it, and after that from what they have done here.
 func (r *Recording) Replay(ctx context.Context, p Program, seed uint64) (*Replayed, error) {
-	out := &Replayed{}
-	made := decisions{}
-	rounds := map[int]int{}
-	var beyond atomic.Int64
-	o := Options{
-		File: p.File, Pipeline: p.Pipeline, Settings: r.Settings, Model: r.Fit(), Seeds: 1, First: seed, Items: r.Items,
-		Facts:    func(_ int, e event.Event) { made.take(e, rounds) },
-		unmerged: !r.merged,
-		actions: func(w *world, drawn step.Actions) step.Actions {
-			acts := drawn.(*virtual.Actions)
-			model := acts.Model
-			acts.Model = func(c *step.Call) virtual.Answer {
-				got, ok := r.answer(c)
-				if !ok {
-					if strings.HasSuffix(c.Path, ".items") {
-						got.Result.Output = r.lines(c)
-						return got
-					}
-					beyond.Add(1)
-					return model(c)
-				}
-				w.seen.attempt(w.names.static(c.Path), c, w.clock.Now().Sub(w.began), 0, 0)
-				return got
-			}
-			return acts
-		},
-		rand: func(p step.Place, path string) backoff.Rand {
-			if path == step.ItemJitter {
-				return &recordedDelays{of: func(int) (event.Wait, bool) {
-					wait, ok := r.itemWaits[[2]int{p.Index, p.Attempt}]
-					return wait, ok
-				}, rest: luck(mix(seed)).with(uint64(p.Index))}
-			}
-			return &recordedDelays{of: func(n int) (event.Wait, bool) {
-				wait, ok := r.waits[attemptKey{p.Index, p.Attempt, path, n}]
-				return wait, ok
-			}, rest: luck(mix(seed)).with(hash(path)).with(uint64(p.Index))}
-		},
-	}
-	list, err := Run(ctx, o)
-	if err != nil || len(list) == 0 {
+	o := Options{File: p.File, Pipeline: p.Pipeline, Settings: r.Settings, Model: r.Fit()}
+	n, err := prepare(&o)
+	if err != nil {
 		return nil, err
 	}
-	out.Sample, out.Beyond = list[0], int(beyond.Load())
-	for _, at := range slices.Sorted(maps.Keys(r.decisions)) {
-		was, is := r.decisions[at], made[at]
-		out.Decisions += len(was)
+	ctx, end := timeless(ctx)
+	defer end()
+	x := &replay{Recording: r, o: &o, names: n, seen: newWatch(), seed: luck(mix(seed)), out: &Replayed{Lacks: r.lacks()}, exact: p.is(r.Header), rounds: map[int]int{}}
+	x.seen.outageEnd, _ = o.Model.End()
+	for i := range r.lives {
+		if err := x.live(ctx, i); err != nil {
+			return nil, err
+		}
+	}
+	x.out.Sample = &x.seen.Sample
+	return x.out, nil
+}
+
+// is reports whether a program is what a run was begun with.
+func (p Program) is(h journal.Header) bool {
+	if p.Pipeline != nil {
+		return bytes.Equal(p.Pipeline.Sources[p.Pipeline.Path], h.Source)
+	}
+	return bytes.Equal(p.File.Source, h.Source)
+}
+
+// replay is a history that is run again.
+type replay struct {
+	*Recording
+	o      *Options
+	names  *stepNames
+	seen   *watch
+	seed   luck
+	out    *Replayed
+	exact  bool        // under the policy of the record
+	rounds map[int]int // the present attempt at an item
+
+	past  []event.Event // what was recorded here, where it is not as in the record
+	parts bool          // it is not
+	took  time.Duration // by the lives that are over
+}
+
+// live runs a life again.
+func (x *replay) live(ctx context.Context, i int) error {
+	was := x.lives[i]
+	clock := virtual.NewClock(was.began)
+	ctx, kill := context.WithCancelCause(ctx)
+	defer kill(nil)
+	w := newWorld(x.o.Model, x.names, x.seed, clock, x.seen)
+	w.began = was.began.Add(-x.took)
+	l := &replayedLife{replay: x, was: was, number: i, clock: clock, world: w, kill: kill, made: decisions{}, draws: map[attemptKey]int{}, asked: map[attemptKey]int{}, started: map[attemptKey]int{}, tries: newBeginnings(), over: make(chan struct{})}
+	l.Actions = w.actions().(*virtual.Actions)
+	ports := w.ports(l, &itemList{model: x.o.Model, given: x.Items})
+	ports.Recorder, ports.Rand, ports.Composed = l, l.jitter, l.composed
+	if x.merged {
+		ports.Merge = &worktree.Run{}
+	}
+	ports.Data = len(x.lives) > 1
+	if before := x.before(i); len(before) > 0 {
+		ports.Earlier = journal.Facts{Events: before, Items: x.listed}
+	}
+	settings := x.o.Settings
+	if was.parallel > 0 {
+		settings.MaxParallel = was.parallel
+	}
+	var sum *engine.Summary
+	clock.Run(func() {
+		sum = engine.RunOn(ctx, engine.Options{Settings: settings, File: x.o.File, Pipeline: x.o.Pipeline, Environ: []string{}}, ports)
+	})
+	if engine.IsUnread(sum.Err) {
+		return fmt.Errorf("the work items: %w", sum.Err)
+	}
+	if l.dead {
+		x.took += was.ended.Sub(was.began)
+	} else {
+		x.took += clock.Now().Sub(was.began)
+	}
+	x.seen.Makespan, x.seen.Status = x.took, sum.Status
+	if l.dead {
+		x.seen.Status = event.Interrupted
+	}
+	x.compare(was.decisions, l.made)
+	if x.parts = x.parts || len(x.out.Different) > 0 || !x.exact; x.parts && i+1 < len(x.lives) {
+		x.past = append(slices.Clone(x.before(i)), l.facts...)
+	}
+	return nil
+}
+
+// before is what a life finds on record.
+func (x *replay) before(i int) []event.Event {
+	was := x.lives[i]
+	if i == 0 || !x.parts {
+		return was.before
+	}
+	past := x.past
+	if n := len(was.before); n > 0 {
+		past = append(slices.Clone(past), was.before[n-was.own:]...)
+	}
+	for k := range past {
+		past[k].Seq = int64(k) + 1
+	}
+	return past
+}
+
+// compare counts the decisions of a life that were made as in the record.
+func (x *replay) compare(recorded, made decisions) {
+	for _, at := range slices.Sorted(maps.Keys(recorded)) {
+		was, is := recorded[at], made[at]
+		x.out.Decisions += len(was)
 		for i, d := range was {
 			if i >= len(is) || is[i] != d {
 				now := "nothing more"
 				if i < len(is) {
 					now = is[i]
 				}
-				out.Different = append(out.Different, fmt.Sprintf("%s: was %q, is %q", at, d, now))
+				x.out.Different = append(x.out.Different, fmt.Sprintf("%s: was %q, is %q", at, d, now))
 				break
 			}
-			out.Same++
+			x.out.Same++
 		}
 	}
-	return out, nil
 }
 
-// answer is how an attempt ended that was recorded.
-func (r *Recording) answer(c *step.Call) (virtual.Answer, bool) {
-	k := attemptKey{c.Index, c.Attempt, c.Path, c.Number}
-	if c.Index == 0 {
-		k.round = 0
+// lacks says what a replay would need and the record does not have.
+func (r *Recording) lacks() (list []string) {
+	undrawn, clipped := 0, 0
+	for _, o := range r.outputs {
+		if o.clipped {
+			clipped++
+		}
 	}
-	a, ok := r.attempts[k]
-	if !ok {
-		return r.fallback(c, k)
-	}
-	got := virtual.Answer{Takes: a.took}
-	if a.failure != nil {
-		f := *a.failure
-		got.Failure = &f
-		got.Result = action.Result{ExitCode: f.Exit, Status: f.Status, Output: f.Stdout, Stderr: f.Stderr}
-		return got, true
-	}
-	k.n = 0
-	if got.Result.Output = r.outputs[k]; c.Module != nil {
-		got.Result.Output = printed(c.Module, got.Result.Output)
-	}
-	if _, web := c.Action.(*workflow.HTTP); web {
-		got.Result.Status = 200
-	}
-	return got, true
-}
-
-// fallback is how the fallback of a step ended: it has no record of its own, but
-// the end of its step says whether it helped.
-func (r *Recording) fallback(c *step.Call, k attemptKey) (virtual.Answer, bool) {
-	path, is := strings.CutSuffix(c.Path, ".fallback")
-	k.path, k.n = path, 0
-	helped, known := r.fellBack[k]
-	if !is || !known {
-		return virtual.Answer{}, false
-	}
-	if helped {
-		return virtual.Answer{Result: action.Result{Output: r.outputs[k]}}, true
-	}
-	return virtual.Answer{Failure: &failure.Failure{Class: "exit", Exit: 1, Message: "exit status 1"}, Result: action.Result{ExitCode: 1}}, true
-}
-
-// lines are as many items of a loop as it had rounds.
-func (r *Recording) lines(c *step.Call) string {
-	prefix, most := strings.TrimSuffix(c.Path, ".items"), -1
-	for k := range r.attempts {
-		if rest, ok := strings.CutPrefix(k.path, prefix); ok && k.index == c.Index {
-			var n int
-			if i := strings.IndexByte(rest, '@'); i >= 0 {
-				if _, err := fmt.Sscanf(rest[i:], "@%d", &n); err == nil {
-					most = max(most, n)
+	for i, l := range r.lives {
+		for _, waits := range l.waits {
+			for _, w := range waits {
+				if w.Drawn == "" && w.Greatest > w.Least && w.Source != event.FromPolicy {
+					undrawn++
 				}
 			}
 		}
+		if l.otherFile {
+			list = append(list, fmt.Sprintf("life %d of the run went on with another file (--force), and the record lacks its text", i+1))
+		}
 	}
-	var b strings.Builder
-	for i := range most + 1 {
-		fmt.Fprintf(&b, "item %d\n", i+1)
+	if clipped > 0 {
+		list = append(list, fmt.Sprintf("of %d outputs the record has the two ends alone, which is less than what reads them was given", clipped))
 	}
-	return b.String()
-}
-
-// recordedDelays is a source of jitter that draws what was drawn for the nth wait.
-type recordedDelays struct {
-	of   func(n int) (event.Wait, bool)
-	n    int
-	rest luck
-}
-
-// Uint64 gives the number from which the recorded delay was made.
-func (d *recordedDelays) Uint64() uint64 {
-	d.n++
-	w, ok := d.of(d.n)
-	if !ok || w.Greatest <= w.Least {
-		return d.rest.Uint64()
+	if undrawn > 0 {
+		list = append(list, fmt.Sprintf("of %d waits the record lacks what was drawn for their jitter", undrawn))
 	}
-	part := (float64(w.Delay-w.Least) + 0.5) / float64(w.Greatest-w.Least)
-	switch {
-	case part <= 0:
-		return 0
-	case part >= 1:
-		return math.MaxUint64
-	}
-	return uint64(part * math.MaxUint64)
+	return list
 }

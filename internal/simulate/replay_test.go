@@ -66,7 +66,7 @@ func TestReplayOfAResumedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Same != got.Decisions || got.Decisions != 4 || got.Beyond != 0 || got.Status != event.Succeeded || got.Makespan != rec.Took || rec.Took != 6*time.Second {
+	if got.Same != got.Decisions || got.Decisions != 5 || got.Beyond != 0 || got.Status != event.Succeeded || got.Makespan != rec.Took || rec.Took != 6*time.Second {
 		t.Errorf("recorded %v; replayed %s in %v, %d of %d decisions, %d beyond, %q", rec.Took, got.Status, got.Makespan, got.Same, got.Decisions, got.Beyond, got.Different)
 	}
 }

@@ -47,10 +47,9 @@ type Options struct {
 	// Items are the work items in place of those of the file.
 	Items []journal.Item
 
-	data     bool                                    // attempts are given their variables
-	unmerged bool                                    // there is nothing to merge
-	actions  func(*world, step.Actions) step.Actions // replaces the model's
-	rand     func(p step.Place, path string) backoff.Rand
+	rand    func(p step.Place, path string) backoff.Rand
+	data    bool                                    // attempts are given their variables
+	actions func(*world, step.Actions) step.Actions // replaces the model's
 }
 
 // GCPercent is what a process that does nothing but simulate gives to
@@ -120,36 +119,17 @@ func prepare(o *Options) (*stepNames, error) {
 func one(ctx context.Context, o *Options, n *stepNames, items *itemList, i int) (_ *Sample, err error) {
 	clock := virtual.NewClock(began)
 	seen := newWatch()
-	seen.static = n.static
 	seen.outageEnd, _ = o.Model.End()
 	if o.Facts != nil {
 		seen.facts = func(e event.Event) { o.Facts(i, e) }
 	}
-	seed := luck(mix(o.First + uint64(i)))
-	w := &world{model: o.Model, names: n, seed: seed, began: began, clock: clock, live: map[string]*live{}, tables: map[string]*live{}, seen: seen, failures: map[string]*failure.Failure{}, results: map[*module.Definition]string{}}
-	var acts step.Actions = &virtual.Actions{Clock: clock, MakeUp: w.file, Model: func(c *step.Call) virtual.Answer {
-		res, fail, takes := w.answer(c)
-		return virtual.Answer{Result: res, Failure: fail, Takes: takes}
-	}}
+	w := newWorld(o.Model, n, luck(mix(o.First+uint64(i))), clock, seen)
+	acts := w.actions()
 	if o.actions != nil {
 		acts = o.actions(w, acts)
 	}
-	ports := engine.Ports{
-		Clock: clock, Actions: acts, Git: &step.Git{Repo: history{}}, Items: items.get, Data: o.data,
-		Compute:  func(context.Context, environ.Command) (string, error) { return "", nil }, // of what it would give nothing is known
-		Recorder: &virtual.Recorder{Clock: clock, Forget: true, Kept: func(e event.Event) { seen.fact(e, began) }},
-		Rand: func(p step.Place, path string) backoff.Rand {
-			if path == step.ItemJitter {
-				l := seed.with(uint64(p.Index)).with(^uint64(p.Attempt))
-				return &l
-			}
-			l := seed.with(hash(path)).with(uint64(p.Index)<<32 | uint64(p.Attempt)).with(^uint64(0))
-			return &l
-		},
-	}
-	if !o.unmerged {
-		ports.Merge = &worktree.Run{}
-	}
+	ports := w.ports(acts, items)
+	ports.Data, ports.Merge = o.data, &worktree.Run{}
 	if o.rand != nil {
 		ports.Rand = o.rand
 	}
@@ -166,6 +146,40 @@ func one(ctx context.Context, o *Options, n *stepNames, items *itemList, i int) 
 		s.Recovered = s.Status == event.Succeeded
 	}
 	return &s, nil
+}
+
+// newWorld is a world in which nothing has happened, on a clock.
+func newWorld(m *Model, n *stepNames, seed luck, clock *virtual.Clock, seen *watch) *world {
+	seen.static = n.static
+	return &world{model: m, names: n, seed: seed, began: clock.Now(), clock: clock, live: map[string]*live{}, tables: map[string]*live{}, seen: seen,
+		failures: map[string]*failure.Failure{}, results: map[*module.Definition]string{}}
+}
+
+// actions are those that the model makes up.
+func (w *world) actions() step.Actions {
+	return &virtual.Actions{Clock: w.clock, MakeUp: w.file, Model: func(c *step.Call) virtual.Answer {
+		res, fail, takes := w.answer(c)
+		return virtual.Answer{Result: res, Failure: fail, Takes: takes}
+	}}
+}
+
+// ports are those of a run in the world.
+func (w *world) ports(acts step.Actions, items *itemList) engine.Ports {
+	return engine.Ports{
+		Clock: w.clock, Actions: acts, Git: &step.Git{Repo: history{}}, Items: items.get,
+		Compute:  func(context.Context, environ.Command) (string, error) { return "", nil }, // of what it would give nothing is known
+		Recorder: &virtual.Recorder{Clock: w.clock, Forget: true, Kept: func(e event.Event) { w.seen.fact(e, w.began) }},
+		Rand:     w.jitter,
+	}
+}
+
+// jitter draws that of a step, or of an item.
+func (w *world) jitter(p step.Place, path string) backoff.Rand {
+	l := w.seed.with(hash(path)).with(uint64(p.Index)<<32 | uint64(p.Attempt)).with(^uint64(0))
+	if path == step.ItemJitter {
+		l = w.seed.with(uint64(p.Index)).with(^uint64(p.Attempt))
+	}
+	return &l
 }
 
 // itemList is the work items of all runs, read once.

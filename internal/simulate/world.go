@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/pipeline/types"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/step/virtual"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/internal/worktree"
@@ -25,7 +26,7 @@ type world struct {
 	names  *stepNames
 	seed   luck
 	began  time.Time
-	clock  step.Clock
+	clock  *virtual.Clock
 	live   map[string]*live // by the target's name in the model
 	tables map[string]*live // by the step's static path, as found before
 	seen   *watch

@@ -32,6 +32,7 @@ type operation struct {
 	prior   Outcome   // of the attempt before
 	start   time.Time // of the attempt
 	prev    time.Duration
+	drawing event.Drawing // of jitter
 	idle    time.Time     // when the wait began that goes on; zero for none
 	waited  time.Duration // in all waits that are over
 	asked   int           // how often all waits were ended before the one that is next was told of; -1: none is
@@ -45,8 +46,11 @@ type operation struct {
 func (x *Executor) operation(ctx context.Context, p Site, s *workflow.Step, path string, first bool, made int, last Outcome) Outcome {
 	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, again: !first, prior: last, asked: -1}
 	op := retry.Operation{Policy: &o.policy, Clock: lifeClock{o}, Soft: soft{x.Life, ctx}, SoftKnown: true, Observer: o.observe}
-	if x.Rand != nil && s.Retry != nil {
-		o.policy.Rand = x.Rand(p.Place, path)
+	if s.Retry != nil {
+		if x.Rand != nil {
+			o.drawing.From = x.Rand(p.Place, path)
+		}
+		o.policy.Rand = &o.drawing
 	}
 	var err error
 	if o.policy.Quota, err = x.Limits.quota(s); err == nil {
@@ -181,7 +185,7 @@ func (o *operation) observe(e retry.Event) {
 		wait.Time, wait.Attempt, wait.DelayMS, wait.Class = e.Time, o.made+e.Attempt, e.Delay.Milliseconds(), retry.Class(o.out.Err)
 		if !o.Bare {
 			state := e.State // so that no other event has to be on the heap
-			why := event.Waited(&o.policy, e.State, e.Delay, o.prev, e.RetryAfter)
+			why := event.Waited(&o.policy, e.State, e.Delay, o.prev, e.RetryAfter, o.drawing.Take())
 			wait.Retry, wait.Data = &state, Data(why)
 		}
 		o.prev, o.idle = e.State.Prev, e.Time

@@ -44,7 +44,7 @@ func TestForesightPage(t *testing.T) {
 	s := serve(t, Options{})
 	id := s.flakyRun(true)
 	body := s.page("/runs/" + id + "/foresight")
-	for _, want := range []string{"This run again", "5 of 5 decisions are the same", "Recorded", "50 simulated runs", "runs succeed", "<rect", `aria-current="page">Foresight`} {
+	for _, want := range []string{"This run again", "6 of 6 decisions are the same", "Recorded", "50 simulated runs", "runs succeed", "<rect", `aria-current="page">Foresight`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("there is no %q in\n%s", want, body)
 		}

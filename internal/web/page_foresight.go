@@ -138,6 +138,7 @@ func (p *pages) foresee(ctx context.Context, b *foresightBody, run *run, seeds i
 		b.Problem = "There is no replay: " + err.Error() + "."
 	case got != nil:
 		b.Replay = replayed(rec, got)
+		b.Warnings = append(b.Warnings, got.Lacks...)
 	}
 	seeds = max(1, min(seeds, foresightItems/max(len(rec.Items), 1)))
 	report, err := rec.Simulate(ctx, program, seeds)

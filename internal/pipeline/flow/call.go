@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/clock"
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
@@ -132,19 +133,20 @@ var errExited = errors.New("it ended its goroutine with runtime.Goexit")
 
 // operation is one call, with everything that its options say.
 type operation struct {
-	fr     *frame
-	s      *site
-	at     int32 // the node
-	args   []any
-	act    func(ctx context.Context, attempt int) (any, error)
-	c      *Call // nil: nobody is told
-	began  time.Time
-	made   int           // attempts
-	waited time.Duration // for limits, and between attempts
-	last   error         // of the last attempt
-	before time.Duration // the last delay
-	unkept error         // why the result is not in the cache
-	held   *held         // the slots of the attempt, for what it calls; nil: nobody asks
+	fr      *frame
+	s       *site
+	at      int32 // the node
+	args    []any
+	act     func(ctx context.Context, attempt int) (any, error)
+	c       *Call // nil: nobody is told
+	began   time.Time
+	made    int           // attempts
+	waited  time.Duration // for limits, and between attempts
+	last    error         // of the last attempt
+	before  time.Duration // the last delay
+	drawing event.Drawing // of jitter
+	unkept  error         // why the result is not in the cache
+	held    *held         // the slots of the attempt, for what it calls; nil: nobody asks
 }
 
 // run brings the call to its end.
@@ -278,9 +280,12 @@ func (op *operation) attempts(past Past) (any, error) {
 	x := op.fr.x
 	op.before = past.State.Prev
 	policy := &op.s.policy
-	if x.opt.Rand != nil {
+	if x.opt.Rand != nil || op.c != nil { // whoever watches is told what was drawn
 		own := *policy
-		own.Rand = x.opt.Rand(op.fr.pathOf(op.s))
+		if x.opt.Rand != nil {
+			op.drawing.From = x.opt.Rand(op.fr.pathOf(op.s))
+		}
+		own.Rand = &op.drawing
 		policy = &own
 	}
 	o := retry.Operation{Policy: policy, State: past.State, Last: past.Last, Soft: x.opt.Soft}
@@ -366,7 +371,7 @@ func (op *operation) observe(e retry.Event) {
 		op.last = e.Err
 	case retry.WaitScheduled:
 		op.waited += e.Delay
-		w.Retry(op.c, e.Attempt, Wait{Err: op.last, Delay: e.Delay, Before: op.before, Asked: e.RetryAfter, Policy: &op.s.policy, State: e.State})
+		w.Retry(op.c, e.Attempt, Wait{Err: op.last, Delay: e.Delay, Before: op.before, Asked: e.RetryAfter, Drawn: op.drawing.Take(), Policy: &op.s.policy, State: e.State})
 		op.before = e.Delay
 	}
 }

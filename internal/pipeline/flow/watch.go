@@ -41,6 +41,7 @@ type Wait struct {
 	Delay  time.Duration
 	Before time.Duration // the delay before this one
 	Asked  time.Duration // that the other side asked for; 0: it did not
+	Drawn  string        // as event.Drawing gives it
 	Policy *retry.Policy
 	State  retry.State // what to go on from, should the run end in the wait
 }

@@ -100,7 +100,8 @@ func (c *Clock) Wait(ctx context.Context, d time.Duration, ready <-chan struct{}
 	c.count++
 	t.ready, t.timer, t.turn, t.over = ready, nil, c.count, false
 	if d > 0 {
-		t.timer = c.schedule(c.now.Add(d), t, nil)
+		c.count++
+		t.timer = c.schedule(c.now.Add(d), c.count, t, nil)
 	}
 	if ready != nil {
 		c.polled = append(c.polled, t)
@@ -164,9 +165,17 @@ func (t *timed) Err() error {
 	return err
 }
 
+// After calls f once d is over and all else that was due by then has happened. f waits
+// for nothing.
+func (c *Clock) After(d time.Duration, f func()) {
+	c.count++
+	c.schedule(c.now.Add(d), last|c.count, nil, f)
+}
+
 // after calls f once d is over.
 func (c *Clock) after(d time.Duration, f func()) (stop func()) {
-	t := c.schedule(c.now.Add(d), nil, f)
+	c.count++
+	t := c.schedule(c.now.Add(d), c.count, nil, f)
 	order := t.order
 	return func() {
 		if t.order == order { // it is not another one's by now
@@ -281,15 +290,17 @@ func taken(ready <-chan struct{}) bool {
 	}
 }
 
-func (c *Clock) schedule(at time.Time, t *task, end func()) *timer {
-	c.count++
+// last has a timer come after all others of its moment.
+const last = 1 << 63
+
+func (c *Clock) schedule(at time.Time, order uint64, t *task, end func()) *timer {
 	var x *timer
 	if n := len(c.spare); n > 0 {
 		x, c.spare = c.spare[n-1], c.spare[:n-1]
 	} else {
 		x = new(timer)
 	}
-	*x = timer{at: at, order: c.count, task: t, end: end}
+	*x = timer{at: at, order: order, task: t, end: end}
 	heap.Push(&c.timers, x)
 	return x
 }

@@ -1,0 +1,135 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/simulate"
+)
+
+// hardToReplay are seeds of runs that were replayed otherwise once: draws of a step that
+// its handler begins anew, a life that is interrupted in the moment in which something
+// ends, agents that a rate limit turns away in the middle of an attempt, and a process
+// that died when a breaker had counted an attempt that was not recorded yet.
+var hardToReplay = []int{2783, 2949, 4948, 6494, 10470}
+
+// TestWholeRunsReplayed: whole runs, killed, interrupted and gone on with, are replayed
+// from their records, and all is decided as it was.
+func TestWholeRunsReplayed(t *testing.T) {
+	t.Parallel()
+	first, n := fromEnv(t, "BIDE_WHOLE_FROM", 0), fromEnv(t, "BIDE_WHOLE_RUNS", seedsAlways)
+	var next, failed, decisions, same, lives atomic.Int64
+	one := func(seed int) {
+		p := newPlan(uint64(seed))
+		if seed%3 == 0 {
+			p.Asks = asksOf(uint64(seed))
+		}
+		r, err := runPlan(p, nil)
+		var got *simulate.Replayed
+		if err == nil {
+			got, err = r.replay()
+		}
+		if err != nil {
+			failed.Add(1)
+			t.Errorf("seed %d: %v", seed, err)
+			return
+		}
+		lives.Add(int64(len(r.lives)))
+		decisions.Add(int64(got.Decisions))
+		same.Add(int64(got.Same))
+		if len(got.Different) > 0 && len(got.Lacks) == 0 {
+			failed.Add(1)
+			t.Errorf("seed %d: %d of %d decisions are the same:\n\t%s", seed, got.Same, got.Decisions, strings.Join(got.Different, "\n\t"))
+		}
+	}
+	var all sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && failed.Load() < 5; i = int(next.Add(1)) - 1 {
+				one(first + i)
+			}
+		})
+	}
+	for _, seed := range hardToReplay {
+		one(seed)
+	}
+	all.Wait()
+	t.Logf("%d of %d decisions of %d runs with %d lives are the same", same.Load(), decisions.Load(), n, lives.Load())
+}
+
+// asksOf are what another process asks for: a pause that ends, another number of items
+// at once, an end of all waits.
+func asksOf(seed uint64) (list []planAsk) {
+	random := rand.New(rand.NewPCG(seed, 27))
+	at := 1 + random.IntN(3000)
+	list = append(list, planAsk{AfterMS: at, Do: journal.Pause}, planAsk{AfterMS: at + 1 + random.IntN(60_000), Do: journal.Continue})
+	if random.IntN(2) == 0 {
+		list = append(list, planAsk{AfterMS: random.IntN(5000), Do: journal.Parallel, Parallel: 1 + random.IntN(4)})
+	}
+	return append(list, planAsk{AfterMS: random.IntN(90_000), Do: journal.RetryNow})
+}
+
+// record is the record of a whole run: each of its lives up to what it has left to the
+// next, begun as those of a process are.
+func (r *wholeRun) record() (h journal.Header, items []journal.Item, events []event.Event) {
+	h = journal.Header{Name: "whole", Path: r.file.Path, Kind: r.file.Kind.String(), Source: r.plan.file(), Options: json.RawMessage(`{}`), Started: r.began,
+		Others: map[string][]byte{"/plan/sub.yml": r.plan.subFile()}}
+	for i, l := range r.lives {
+		facts := l.leave()
+		if i+1 < len(r.lives) {
+			facts = r.lives[i+1].journal[:r.lives[i+1].base]
+		}
+		if len(facts) >= len(events) {
+			events = facts
+		}
+	}
+	return h, items, slices.Clone(events)
+}
+
+// replay replays a whole run from its record.
+func (r *wholeRun) replay() (*simulate.Replayed, error) {
+	h, _, events := r.record()
+	rec, err := simulate.Record(context.Background(), recordedRun{h, events, r.items(nil)})
+	if err != nil {
+		return nil, err
+	}
+	got, err := rec.Replay(context.Background(), simulate.Program{File: r.file}, 1)
+	if err != nil {
+		return nil, fmt.Errorf("replay: %w", err)
+	}
+	return got, nil
+}
+
+// recordedRun is a record in memory.
+type recordedRun struct {
+	header journal.Header
+	events []event.Event
+	items  func(func() ([]journal.Item, error)) ([]journal.Item, error)
+}
+
+func (r recordedRun) Run() string            { return "virtual" }
+func (r recordedRun) Header() journal.Header { return r.header }
+
+func (r recordedRun) Events(context.Context, int64, journal.EventFilter) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		for _, e := range r.events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Items gives none: those of the file are read again.
+func (r recordedRun) Items(context.Context, int, int) ([]journal.Item, error) { return nil, nil }

@@ -1,0 +1,334 @@
+package simulate
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/mask"
+	"github.com/bide-dev/bide/internal/step"
+)
+
+// between reports whether events of a type are also recorded while no process has the
+// run.
+func between(t event.Type) bool {
+	switch t {
+	case event.ItemRequeued, event.ItemRemoved, event.StepRequeued, event.RunControlled, event.Note:
+		return true
+	}
+	return false
+}
+
+// begins reports whether an event says that something begins, which nothing does after
+// an interrupt.
+func begins(t event.Type) bool {
+	switch t {
+	case event.ItemStarted, event.StepStarted, event.AttemptStarted, event.RetryScheduled, event.ItemRetry, event.RoundStarted:
+		return true
+	}
+	return false
+}
+
+// folder makes a recording of events.
+type folder struct {
+	rec    *Recording
+	life   *pastLife
+	start  time.Time   // less the time between the lives so far
+	last   time.Time   // of the event before
+	rounds map[int]int // the present attempt at an item
+	open   map[attemptKey]time.Time
+	tries  beginnings
+	counts event.Event // the event before, where it is a breaker that changed
+	asked  attemptKey  // of the agent that has answered last
+	paused time.Time   // the end of the latest pause of all agents
+}
+
+// beginnings count how often steps were tried in a life.
+type beginnings struct {
+	begun   map[attemptKey]int // a step that a loop around it begins again
+	givenUp map[attemptKey]int // by its retry policy, which its handler may have begin anew
+}
+
+func newBeginnings() beginnings { return beginnings{map[attemptKey]int{}, map[attemptKey]int{}} }
+
+// again is how often a step was begun before.
+func (t *beginnings) again(k attemptKey) int { return max(t.begun[k.step()]-1, 0) }
+
+// draws names what is drawn for the waits of a step now.
+func (t *beginnings) draws(k attemptKey) attemptKey {
+	k.again = t.again(k)
+	k.n = 0
+	k.n = t.givenUp[k]
+	return k
+}
+
+// take counts what has begun and what was given up.
+func (t *beginnings) take(k attemptKey, e event.Event) {
+	switch {
+	case e.Type == event.StepStarted:
+		t.begun[k.step()]++
+	case e.Type == event.AttemptFailed && e.Status != "":
+		k.n, k.again = 0, t.again(k)
+		t.givenUp[k]++
+	}
+}
+
+// key names the attempt of an event, or its step where that is of none.
+func (f *folder) key(e event.Event) attemptKey {
+	k := attemptKey{life: len(f.rec.lives) - 1, index: e.Index, round: f.rounds[e.Index], path: e.Step, n: e.Attempt}
+	k.again = f.tries.again(k)
+	return k
+}
+
+// begin begins a life.
+func (f *folder) begin(e event.Event) {
+	f.endLife()
+	f.life = &pastLife{began: e.Time, ended: e.Time, lastStart: e.Time, waits: map[attemptKey][]event.Wait{}, decisions: decisions{}, starts: map[attemptKey][]time.Time{}}
+	f.rec.lives = append(f.rec.lives, f.life)
+	f.tries = newBeginnings()
+	var d struct {
+		Parallel int  `json:"max_parallel"`
+		Other    bool `json:"file_changed"`
+	}
+	if e.Type == event.RunResumed && len(e.Data) > 0 && json.Unmarshal(e.Data, &d) == nil {
+		f.life.parallel, f.life.otherFile = d.Parallel, d.Other
+	}
+	switch {
+	case len(f.rec.lives) == 1:
+		f.start, f.rec.Took = e.Time, 0
+	default:
+		f.start = f.start.Add(e.Time.Sub(f.last)) // between its lives nothing happens
+	}
+	f.rec.Status = event.Interrupted
+}
+
+// endLife ends what the life before left in flight. A breaker counts how an attempt has
+// ended before that is recorded: so the process may have died between the two.
+func (f *folder) endLife() {
+	for k, began := range f.open {
+		f.cut(k, began, f.life.ended)
+		a, c := f.rec.attempts[k], f.counts
+		if c.Label != k.path || f.life.status != "" || f.life.ended.After(c.Time) {
+			continue
+		}
+		if a.counted = true; c.To == circuit.Open.String() {
+			a.failure = &failure.Failure{Class: "exit", Exit: 1}
+		}
+	}
+}
+
+// cut ends an attempt of which no end is recorded.
+func (f *folder) cut(k attemptKey, began, ended time.Time) {
+	delete(f.open, k)
+	f.rec.attempts[k] = &recorded{from: began.Sub(f.start), took: ended.Sub(began), ended: ended, cut: true}
+}
+
+func (f *folder) take(e event.Event) error {
+	rec := f.rec
+	defer func() { f.last = e.Time }()
+	if e.Type == event.RunStarted || e.Type == event.RunResumed {
+		f.begin(e)
+	}
+	if f.life == nil || f.life.status != "" { // from between two lives
+		return nil
+	}
+	f.life.decisions.take(e, f.rounds)
+	if !between(e.Type) {
+		f.life.ended = e.Time
+		rec.Took = e.Time.Sub(f.start) // as far as is known
+	}
+	rec.merged = rec.merged || e.Phase == "merge" || strings.HasPrefix(e.Step, "merge[")
+	f.tries.take(f.key(e), e)
+	if begins(e.Type) {
+		f.life.lastStart = e.Time
+	}
+	switch f.counts = (event.Event{}); e.Type {
+	case event.BreakerChanged:
+		f.counts = e
+	case event.RunFinished:
+		f.life.status, rec.Status = e.Status, e.Status
+	case event.ItemsReady:
+		rec.listed = e.Total
+	case event.RunControlled:
+		f.life.asked = append(f.life.asked, e)
+	case event.ItemStarted:
+		f.rounds[e.Index] = e.Attempt
+		f.began(e)
+	case event.StepStarted:
+		f.began(e)
+	case event.AgentUsage:
+		f.used(e)
+	case event.RunPaused:
+		f.turnedAway(e)
+	case event.ForeachStarted:
+		f.foreach(e)
+	case event.AttemptStarted:
+		f.began(e)
+		f.open[f.key(e)] = e.Time
+	case event.AttemptFinished, event.AttemptFailed:
+		return f.ended(e)
+	case event.StepFinished:
+		f.finished(e)
+	case event.RetryScheduled:
+		f.waits(f.key(e), e)
+	case event.ItemRetry:
+		f.waits(attemptKey{life: len(rec.lives) - 1, index: e.Index, round: e.Attempt, path: step.ItemJitter}, e)
+	}
+	return nil
+}
+
+// began takes the beginning of a step or of an attempt.
+func (f *folder) began(e event.Event) {
+	k := f.key(e)
+	if e.Type == event.ItemStarted {
+		k.n = 0
+	}
+	f.life.starts[k] = append(f.life.starts[k], e.Time)
+}
+
+func (f *folder) waits(k attemptKey, e event.Event) {
+	var w event.Wait
+	if len(e.Data) > 0 && json.Unmarshal(e.Data, &w) == nil {
+		k = f.tries.draws(k)
+		f.life.waits[k] = append(f.life.waits[k], w)
+	}
+}
+
+// used takes what an agent has used in the attempt that is being made.
+func (f *folder) used(e event.Event) {
+	var d struct {
+		Input  int64   `json:"input_tokens"`
+		Output int64   `json:"output_tokens"`
+		Cache  int64   `json:"cache_tokens"`
+		USD    float64 `json:"cost_usd"`
+	}
+	if json.Unmarshal(e.Data, &d) != nil {
+		return
+	}
+	at := f.key(e)
+	began := time.Time{}
+	for k, t := range f.open {
+		if k.step() == at.step() {
+			at, began = k, t
+		}
+	}
+	list := f.rec.calls[at]
+	if n := len(list); n > 0 {
+		began = list[n-1].at
+	}
+	for _, t := range []time.Time{f.paused, f.life.began} { // before which it was not asked
+		if t.After(began) && !t.After(e.Time) {
+			began = t
+		}
+	}
+	f.rec.calls[at] = append(list, agentCall{at: e.Time, took: e.Time.Sub(began), usage: action.Usage{InputTokens: d.Input, OutputTokens: d.Output, CacheRead: d.Cache, CostUSD: d.USD}})
+	f.asked = at
+}
+
+// turnedAway takes the pause that the agent has caused that was asked last.
+func (f *folder) turnedAway(e event.Event) {
+	var p event.Pause
+	if len(e.Data) == 0 || json.Unmarshal(e.Data, &p) != nil {
+		return
+	}
+	f.paused = p.Until
+	if list := f.rec.calls[f.asked]; len(list) > 0 {
+		list[len(list)-1].after = max(p.Until.Sub(list[len(list)-1].at), 1)
+	}
+}
+
+// foreach takes the values of a foreach, where they are in the record itself.
+func (f *folder) foreach(e event.Event) {
+	var d struct {
+		Vars struct{ Values json.RawMessage }
+	}
+	if len(e.Data) > 0 && json.Unmarshal(e.Data, &d) == nil && len(d.Vars.Values) > 0 {
+		f.rec.values[f.key(e)] = listed{string(d.Vars.Values), e.Time}
+	}
+}
+
+// ended takes the end of an attempt.
+func (f *folder) ended(e event.Event) error {
+	k := f.key(e)
+	began, ok := f.open[k]
+	if !ok {
+		began = e.Time.Add(-time.Duration(e.DurationMS) * time.Millisecond)
+	}
+	delete(f.open, k)
+	a := &recorded{from: began.Sub(f.start), took: e.Time.Sub(began), ended: e.Time}
+	f.rec.attempts[k] = a
+	if e.Type == event.AttemptFinished {
+		return nil
+	}
+	var d struct {
+		Stdout  string           `json:"stdout"`
+		Stderr  string           `json:"stderr"`
+		Failure *failure.Failure `json:"failure"`
+	}
+	if len(e.Data) > 0 {
+		if err := json.Unmarshal(e.Data, &d); err != nil {
+			return fmt.Errorf("the record of attempt %d of %s: %w", e.Attempt, e.Step, err)
+		}
+	}
+	if a.failure = d.Failure; a.failure == nil {
+		a.failure = &failure.Failure{Exit: e.ExitCode}
+	}
+	a.failure.Class, a.failure.Message = e.Class, e.Message
+	if a.failure.Stdout == "" && a.failure.Stderr == "" {
+		a.failure.Stdout, a.failure.Stderr = d.Stdout, d.Stderr
+	}
+	return nil
+}
+
+// finished takes the end of a step, with what it printed, or of a call, with what
+// it gave. The last attempt of a call, where it ended well, has no end of its own.
+func (f *folder) finished(e event.Event) {
+	var d struct {
+		Output string          `json:"output"`
+		Value  json.RawMessage `json:"value"`
+		File   string          `json:"value_file"`
+		Vars   map[string]any  `json:"vars"`
+	}
+	at := f.key(e)
+	at.n = 0
+	if len(e.Data) > 0 && json.Unmarshal(e.Data, &d) == nil {
+		out := output{text: d.Output}
+		if last, is := d.Vars["last"].(map[string]any); is {
+			if whole, is := last["output"].(string); is && len(whole) > len(out.text) {
+				out.text = whole
+			}
+		}
+		out.clipped = strings.Contains(out.text, " bytes left out …") && slices.ContainsFunc(strings.Split(out.text, "\n"), mask.IsLeftOut)
+		if d.File != "" {
+			d.Value, _ = os.ReadFile(d.File) // what was removed is not known any more
+		}
+		if len(d.Value) > 0 {
+			out.text = string(d.Value)
+		}
+		for _, name := range slices.Sorted(maps.Keys(d.Vars)) {
+			if text, is := d.Vars[name].(string); is {
+				out.set = append(out.set, [2]string{name, text})
+			}
+		}
+		f.rec.outputs[at] = out
+	}
+	f.rec.fellBack[at] = e.Status == event.Degraded
+	for k, began := range f.open { // the last of it
+		if k.n > 0 && k.index == at.index && k.round == at.round && k.path == at.path {
+			if e.Status != event.Succeeded {
+				f.cut(k, began, e.Time)
+				continue
+			}
+			delete(f.open, k)
+			f.rec.attempts[k] = &recorded{from: began.Sub(f.start), took: e.Time.Sub(began), ended: e.Time}
+		}
+	}
+}
