@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/cluster"
+	"github.com/bide-dev/bide/internal/diag"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
@@ -128,11 +129,7 @@ func final(err error) error {
 	case errors.As(err, new(*cluster.SupersededError)):
 		kind = lifeIsOver
 	}
-	text := err.Error()
-	if len(text) > 1000 {
-		text = text[:1000] + "…"
-	}
-	return temporal.NewNonRetryableApplicationError(text, kind, nil)
+	return temporal.NewNonRetryableApplicationError(diag.ClipBytes(err.Error(), 1000), kind, nil)
 }
 
 // alive tells the server that an activity lives, until end. It does so itself, by

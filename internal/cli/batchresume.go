@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/value"
@@ -47,7 +48,7 @@ func withItem(text string) string {
 // shown is the command of an item, for people.
 func (f *jobsShown) shown(i batchItem) string {
 	if len(f.Words) > 1 || len(f.Words) == 1 && !strings.ContainsAny(f.Words[0], " \t\n") {
-		fill := func(w string) string { return shellWord(i.fill(w, func(s string) string { return s })) }
+		fill := func(w string) string { return diag.ShellWord(i.fill(w, func(s string) string { return s })) }
 		return strings.Join(value.Map(f.wordsWithItem(), fill), " ")
 	}
 	text := f.Command
@@ -57,7 +58,7 @@ func (f *jobsShown) shown(i batchItem) string {
 	if strings.Contains(text, "item") {
 		return text
 	}
-	return i.fill(text, shellWord)
+	return i.fill(text, diag.ShellWord)
 }
 
 // beginJobs makes the log of jobs anew, and gives what is to be recorded.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
@@ -69,7 +70,7 @@ func shellOfWord(word string) string {
 	literal := func(s string) {
 		if s != "" {
 			// An end of the quotes after a $ keeps it from being a reference.
-			b.WriteString(strings.ReplaceAll(shellWord(s), "$", "$''"))
+			b.WriteString(strings.ReplaceAll(diag.ShellWord(s), "$", "$''"))
 		}
 	}
 	end := 0

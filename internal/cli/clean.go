@@ -106,7 +106,7 @@ func (a *app) clean(ctx context.Context, f *cleanFlags) error {
 		list = append(list, x)
 	}
 	if n, bytes := going(list, true); n > 0 && !f.dryRun {
-		if err := a.confirm(f.yes, fmt.Sprintf("Remove the state of %s (%s)?", diag.Count(n, "run"), size(bytes))); err != nil {
+		if err := a.confirm(f.yes, fmt.Sprintf("Remove the state of %s (%s)?", diag.Count(n, "run"), diag.Bytes(bytes))); err != nil {
 			return err
 		}
 		err = c.remove(ctx, list)
@@ -332,7 +332,7 @@ func (a *app) printCleaned(list []cleaned, cache cleanedCache, dry bool) error {
 	t := table{head: []string{"RUN", "STATUS", "SIZE", "NAME", "WHAT"}, right: map[int]bool{2: true}, flex: 4}
 	t.paint = paintStatus(a.palette(a.out), 1)
 	for _, x := range list {
-		t.add(x.Run, words(x.Status), size(x.Bytes), cut(x.Name, 24), fate(x.goes(dry), dry, x.Why))
+		t.add(x.Run, words(x.Status), diag.Bytes(x.Bytes), cut(x.Name, 24), fate(x.goes(dry), dry, x.Why))
 	}
 	verb := fate(true, dry, "")
 	if len(list) > 0 {
@@ -340,9 +340,9 @@ func (a *app) printCleaned(list []cleaned, cache cleanedCache, dry bool) error {
 			return err
 		}
 	}
-	fmt.Fprintf(a.err, "bide: %d of %s %s, %s\n", n, diag.Count(len(list), "run"), verb, size(bytes))
+	fmt.Fprintf(a.err, "bide: %d of %s %s, %s\n", n, diag.Count(len(list), "run"), verb, diag.Bytes(bytes))
 	if cache.Results > 0 {
-		fmt.Fprintf(a.err, "bide: %s of the cache %s, %s\n", diag.Count(cache.Results, "expired result"), verb, size(cache.Bytes))
+		fmt.Fprintf(a.err, "bide: %s of the cache %s, %s\n", diag.Count(cache.Results, "expired result"), verb, diag.Bytes(cache.Bytes))
 	}
 	return nil
 }
@@ -369,16 +369,4 @@ func fate(goes, dry bool, why string) string {
 		return "would be removed"
 	}
 	return "removed"
-}
-
-// size is a number of bytes for a person.
-func size(n int64) string {
-	f, unit := float64(n), 0
-	for f >= 1000 && unit < 4 {
-		f, unit = f/1000, unit+1
-	}
-	if unit == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", f, []string{"", "kB", "MB", "GB", "TB"}[unit])
 }

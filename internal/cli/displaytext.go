@@ -358,9 +358,5 @@ func oneLine(s string) string { return visible(clipped(s)) }
 
 // clipped is a text on one line, of 400 characters at most.
 func clipped(s string) string {
-	s = strings.TrimSpace(strings.ReplaceAll(s, "\n", " "))
-	if r := []rune(s); len(r) > 400 {
-		s = string(r[:397]) + "..."
-	}
-	return s
+	return diag.Clip(strings.TrimSpace(strings.ReplaceAll(s, "\n", " ")), 400)
 }

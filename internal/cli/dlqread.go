@@ -165,30 +165,19 @@ func (s *letterShown) fill(ctx context.Context, r *journal.Reader) error {
 		return err
 	}
 	s.Logs = append(s.Logs, files...)
-	id := shellWord(s.Item)
+	id := diag.ShellWord(s.Item)
 	s.Commands = []string{
 		"bide logs " + s.Run + " --item " + id,
 		"bide events " + s.Run + " --item " + id,
 	}
 	if s.Branch != "" {
-		s.Commands = append(s.Commands, "git log -p "+shellWord(s.Branch))
+		s.Commands = append(s.Commands, "git log -p "+diag.ShellWord(s.Branch))
 	}
 	if s.Worktree != "" {
-		s.Commands = append(s.Commands, "cd "+shellWord(s.Worktree))
+		s.Commands = append(s.Commands, "cd "+diag.ShellWord(s.Worktree))
 	}
 	s.Commands = append(s.Commands, "bide dlq retry "+s.Run+" --item "+id)
 	return nil
-}
-
-// shellWord quotes a text for a shell where it needs it.
-func shellWord(s string) string {
-	plain := func(c rune) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("/._-+:@,=%", c)
-	}
-	if s != "" && !strings.ContainsFunc(s, func(c rune) bool { return !plain(c) }) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // noLetter says why an item is no dead letter.
@@ -203,7 +192,7 @@ func (a *app) noLetter(ctx context.Context, r *journal.Reader, id string) error 
 	}
 	rec := st.Items.At(it.Index)
 	return usagef("item %s of run %s is no dead letter: it is %s after %s; see `bide events %s --item %s`", visible(it.Name()), shortRun(r.Run()),
-		rec.Status, diag.Count(rec.Attempts, "attempt"), shortRun(r.Run()), shellWord(id))
+		rec.Status, diag.Count(rec.Attempts, "attempt"), shortRun(r.Run()), diag.ShellWord(id))
 }
 
 func (a *app) printLetter(s *letterShown) error {

@@ -200,7 +200,7 @@ func (a *app) graph(path, format, out string) error {
 		return usageError{err}
 	}
 	if !dataflow.IsPipeline(path) {
-		return usagef("%s is no pipeline (.cst): a workflow has no dataflow to draw; see `bide explain %s`", path, shellWord(path))
+		return usagef("%s is no pipeline (.cst): a workflow has no dataflow to draw; see `bide explain %s`", path, diag.ShellWord(path))
 	}
 	f, problems := syntax.Parse(path, src)
 	if problems.HasErrors() {

@@ -43,19 +43,6 @@ func TestTook(t *testing.T) {
 			t.Errorf("%d ms is %q, want %q", ms, got, want)
 		}
 	}
-	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 123_456_789: "123.5 MB"} {
-		if got := size(n); got != want {
-			t.Errorf("%d bytes is %q, want %q", n, got, want)
-		}
-	}
-}
-
-func TestShellWord(t *testing.T) {
-	for s, want := range map[string]string{"": "''", "a-1/b.c": "a-1/b.c", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'"} {
-		if got := shellWord(s); got != want {
-			t.Errorf("%q is %s, want %s", s, got, want)
-		}
-	}
 }
 
 // TestGlob compares patterns with what they are to find.

@@ -101,7 +101,7 @@ func (a *app) worktreeLs(ctx context.Context, dir, run string) error {
 	for _, i := range list {
 		bytes := ""
 		if i.Path != "" {
-			bytes = size(i.Bytes)
+			bytes = diag.Bytes(i.Bytes)
 		}
 		t.add(i.Run, words(i.Status), i.Item, strconv.Itoa(i.Unmerged), strconv.Itoa(i.Uncommitted), bytes, i.Branch, i.Path)
 	}
@@ -272,7 +272,7 @@ func (a *app) printTrees(list []worktree.Cleaned, dry bool) error {
 	}
 	t := table{head: []string{"BRANCH", "SIZE", "WHAT"}, right: map[int]bool{1: true}, flex: 2}
 	for _, c := range list {
-		t.add(cmp.Or(c.Branch, c.Path), size(c.Bytes), fate(c.Removed, dry, c.Why))
+		t.add(cmp.Or(c.Branch, c.Path), diag.Bytes(c.Bytes), fate(c.Removed, dry, c.Why))
 	}
 	return t.print(a.out, a.columns(a.out))
 }

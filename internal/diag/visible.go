@@ -84,3 +84,41 @@ func Clip(s string, n int) string {
 	}
 	return s
 }
+
+// ClipBytes cuts a text that has more than n bytes after these, or before the
+// character that the cut would be in.
+func ClipBytes(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// Bytes is a number of bytes as a person reads it.
+func Bytes(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, units := float64(n)/(1<<10), []string{"KiB", "MiB", "GiB", "TiB"}
+	for f >= 1<<10 && len(units) > 1 {
+		f, units = f/(1<<10), units[1:]
+	}
+	return fmt.Sprintf("%.1f %s", f, units[0])
+}
+
+// ShellQuote makes one word of any POSIX shell out of a text.
+func ShellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// ShellWord is ShellQuote where the text needs it, for a command that a person reads.
+func ShellWord(s string) string {
+	plain := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("/._-+:@,=%", c)
+	}
+	if s != "" && !strings.ContainsFunc(s, func(c rune) bool { return !plain(c) }) {
+		return s
+	}
+	return ShellQuote(s)
+}

@@ -22,6 +22,7 @@ import (
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -293,32 +294,26 @@ func changedFile(h journal.Header, m *mask.Masker) (path, diff string) {
 	return "", ""
 }
 
-// lineDiff shows what changed between two texts: the lines between their
-// common beginning and their common end, at most 20 of each.
+// maxChanged is how many lines of what a file was changed by are shown.
+const maxChanged = 40
+
+// lineDiff shows what changed between two texts.
 func lineDiff(a, b string) string {
-	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
-	from := 0
-	for from < len(x) && from < len(y) && x[from] == y[from] {
-		from++
+	lines := diag.Diff(a, b)
+	more := len(lines) - maxChanged
+	if more > 0 {
+		lines = lines[:maxChanged]
 	}
-	ex, ey := len(x), len(y)
-	for ex > from && ey > from && x[ex-1] == y[ey-1] {
-		ex, ey = ex-1, ey-1
-	}
-	var out strings.Builder
-	fmt.Fprintf(&out, "@@ line %d @@", from+1)
-	show := func(sign string, lines []string) {
-		for i, l := range lines {
-			if i == 20 {
-				fmt.Fprintf(&out, "\n%s … %d lines more", sign, len(lines)-i)
-				break
-			}
-			fmt.Fprintf(&out, "\n%s %s", sign, l)
+	text := value.Map(lines, func(l diag.DiffLine) string {
+		if l.Sign == '@' {
+			return "@@ " + l.Text + " @@"
 		}
+		return string(l.Sign) + " " + l.Text
+	})
+	if more > 0 {
+		text = append(text, "@@ "+diag.Count(more, "line")+" more @@")
 	}
-	show("-", x[from:ex])
-	show("+", y[from:ey])
-	return out.String()
+	return strings.Join(text, "\n")
 }
 
 // restore takes over what an earlier life recorded beside steps and items.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/pipeline/types"
@@ -156,7 +157,7 @@ func (s *server) inlayHints(d *document, p documentParams, _ int) (any, error) {
 	}
 	typed := func(name syntax.Ident) {
 		if s := f.info.Uses[name.Span]; s != nil && s.Type != nil && s.Type.Kind != types.InvalidKind {
-			add(name.End, ": "+shortened(s.Type.String()), 1)
+			add(name.End, ": "+diag.Clip(s.Type.String(), 39), 1)
 		}
 	}
 	syntax.InspectFile(f.file, func(n syntax.Node) bool {
@@ -181,15 +182,6 @@ func (s *server) inlayHints(d *document, p documentParams, _ int) (any, error) {
 		return a.Position.Character - b.Position.Character
 	})
 	return hints, nil
-}
-
-// shortened cuts a type that would fill the line.
-func shortened(text string) string {
-	const most = 40
-	if r := []rune(text); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return text
 }
 
 func (f *pipelineFile) parameterHints(e *syntax.CallExpr, add func(int32, string, int)) {

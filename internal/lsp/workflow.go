@@ -248,7 +248,7 @@ func stepName(n *yaml.Node) (name, detail string) {
 		case (key == "id" || key == "name") && name == "" && text != "":
 			name = text
 		case first == "" && key != "id" && key != "name":
-			first = strings.TrimSuffix(key+": "+shortened(text), ": ")
+			first = strings.TrimSuffix(key+": "+diag.Clip(text, 39), ": ")
 		}
 	}
 	if name == "" {

@@ -470,12 +470,7 @@ func onText(f func(string) string) filterFunc {
 
 func shellWord(r result, _ string) (result, error) {
 	word := r.text()
-	r = r.with(shellQuote(word))
+	r = r.with(diag.ShellQuote(word))
 	r.word = word
 	return r, nil
-}
-
-// shellQuote makes one word of any POSIX shell out of s.
-func shellQuote(s string) string {
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

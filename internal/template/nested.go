@@ -1,9 +1,11 @@
 package template
 
 import (
-	"mvdan.cc/sh/v3/syntax"
 	"strconv"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // code rewrites a word that is shell code.
@@ -273,7 +275,7 @@ func (c *codeText) requote(text string) string {
 	for i, p := range strings.Split(text, opaqueMark) {
 		if i%2 == 0 {
 			if p != "" {
-				b.WriteString(shellQuote(p))
+				b.WriteString(diag.ShellQuote(p))
 			}
 			continue
 		}

@@ -66,7 +66,7 @@ func (c Command) Line() string {
 	words := make([]string, len(c.Argv))
 	for i, w := range c.Argv {
 		if words[i] = w; i > 0 || !isPlainName(w) {
-			words[i] = shellQuote(w)
+			words[i] = diag.ShellQuote(w)
 		}
 	}
 	return strings.Join(words, " ")

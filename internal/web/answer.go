@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
@@ -99,7 +100,7 @@ func (run *run) stepCauses() []cause {
 		}
 		text := r.Label
 		if r.Message != "" {
-			text += ": " + clip(r.Message, 500)
+			text += ": " + diag.ClipBytes(r.Message, 500)
 		}
 		same := func(c cause) bool {
 			return failure.Sign(c.Class, "", c.Text) == failure.Sign(r.Class, "", text)
@@ -197,7 +198,7 @@ func given(h journal.Header) (out []param) {
 			if json.Unmarshal(v, &text) == nil {
 				value = text
 			}
-			out = append(out, param{k, clip(value, 500)})
+			out = append(out, param{k, diag.ClipBytes(value, 500)})
 		}
 	}
 	slices.SortFunc(out, func(x, y param) int { return strings.Compare(x.Name, y.Name) })

@@ -90,7 +90,7 @@ func TestEditOfLargeItems(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Repeat("<a & \u00e9>", 3*maxShown/10) // what a form makes much longer
-	large, err := json.Marshal(map[string]any{"lines": make([]int, 2*maxDiffLines), "text": text, "when": "the end"})
+	large, err := json.Marshal(map[string]any{"lines": make([]int, 6000), "text": text, "when": "the end"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/bide-dev/bide/internal/diag"
 )
 
 // policy is what a page may load and do: our own script, style, connections
@@ -129,7 +131,7 @@ func (g *guard) wrap(h http.Handler, refused func(w http.ResponseWriter, r *http
 		header.Set("Cache-Control", "no-store")
 		if !g.hosts[strings.ToLower(r.Host)] {
 			// A name of somebody else that leads here: no page of ours.
-			http.Error(w, fmt.Sprintf("421: the dashboard is not served under the name %q; `bide ui --host NAME` admits the name of a proxy in front", clip(r.Host, 100)), http.StatusMisdirectedRequest)
+			http.Error(w, fmt.Sprintf("421: the dashboard is not served under the name %q; `bide ui --host NAME` admits the name of a proxy in front", diag.ClipBytes(r.Host, 100)), http.StatusMisdirectedRequest)
 			return
 		}
 		if token := r.URL.Query().Get("token"); token != "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
@@ -334,7 +335,7 @@ func (t *items) deadLetter(i int, f *journal.Fact) {
 	id := sign.ID()
 	g := t.groups[id]
 	if g == nil {
-		g = &group{ID: id, Class: class, Pattern: sign.Pattern, Example: clip(message, 500)}
+		g = &group{ID: id, Class: class, Pattern: sign.Pattern, Example: diag.ClipBytes(message, 500)}
 		value.Put(&t.groups, id, g)
 	}
 	g.Count++
@@ -442,15 +443,4 @@ func (t *items) history(index int) []int64 {
 	}
 	slices.Reverse(out)
 	return out
-}
-
-// clip cuts a text that is longer than n bytes.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xc0 == 0x80 {
-		n--
-	}
-	return s[:n] + "…"
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
@@ -318,7 +319,7 @@ func paramsOf(h journal.Header) string {
 			parts = append(parts, string(o.Inputs))
 		}
 	}
-	return clip(strings.Join(parts, " "), 2000)
+	return diag.ClipBytes(strings.Join(parts, " "), 2000)
 }
 
 // query says which runs are wanted.

@@ -3,15 +3,15 @@ package web
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/timeline"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 type compareBody struct {
@@ -95,7 +95,7 @@ func (p *pages) side(r *http.Request, id string) (*side, error) {
 			var m map[string]json.RawMessage
 			if json.Unmarshal(raw, &m) == nil {
 				for k, v := range m {
-					s.params[k] = clip(string(v), 500)
+					s.params[k] = diag.ClipBytes(string(v), 500)
 				}
 			}
 		}
@@ -214,78 +214,14 @@ func spentOn(r *timeline.Row) (out stepSide) {
 	return out
 }
 
-// maxDiffLines bounds the lines that differ: beyond as many on both sides, they are
-// not compared.
-const maxDiffLines = 3000
-
-// lineDiff gives the lines in which two texts differ, each block with up to two
-// lines around it.
+// lineDiff is the difference of two texts, as the pages show it.
 func lineDiff(x, y string) []diffLine {
-	a, b := strings.Split(x, "\n"), strings.Split(y, "\n")
-	// What both begin and end with is left out of the table.
-	head := 0
-	for head < len(a) && head < len(b) && a[head] == b[head] {
-		head++
-	}
-	tail := 0
-	for tail < len(a)-head && tail < len(b)-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
-		tail++
-	}
-	ma, mb := a[head:len(a)-tail], b[head:len(b)-tail]
-	if len(ma)*len(mb) > maxDiffLines*maxDiffLines {
-		return []diffLine{{"place", fmt.Sprintf("%d lines became %d others: too many to compare one by one", len(ma), len(mb))}}
-	}
-	width := len(mb) + 1
-	longest := make([]uint16, (len(ma)+1)*width)
-	for i := len(ma) - 1; i >= 0; i-- {
-		for j := len(mb) - 1; j >= 0; j-- {
-			if ma[i] == mb[j] {
-				longest[i*width+j] = longest[(i+1)*width+j+1] + 1
-			} else {
-				longest[i*width+j] = max(longest[(i+1)*width+j], longest[i*width+j+1])
-			}
+	classes := map[byte]string{'-': "minus", '+': "plus", '@': "place"}
+	return value.Map(diag.Diff(x, y), func(l diag.DiffLine) diffLine {
+		text := string(l.Sign) + " " + l.Text
+		if l.Sign == '@' {
+			text = "… " + l.Text
 		}
-	}
-	var out []diffLine
-	for _, line := range a[max(0, head-2):head] {
-		out = append(out, diffLine{"", "  " + line})
-	}
-	for i, j := 0, 0; i < len(ma) || j < len(mb); {
-		switch {
-		case i < len(ma) && j < len(mb) && ma[i] == mb[j]:
-			out = append(out, diffLine{"", "  " + ma[i]})
-			i, j = i+1, j+1
-		case j == len(mb) || i < len(ma) && longest[(i+1)*width+j] >= longest[i*width+j+1]:
-			out = append(out, diffLine{"minus", "- " + ma[i]})
-			i++
-		default:
-			out = append(out, diffLine{"plus", "+ " + mb[j]})
-			j++
-		}
-	}
-	for _, line := range a[len(a)-tail : min(len(a), len(a)-tail+2)] {
-		out = append(out, diffLine{"", "  " + line})
-	}
-	return folded(out)
-}
-
-// folded leaves out the middle of long parts that are the same.
-func folded(lines []diffLine) (out []diffLine) {
-	for i := 0; i < len(lines); {
-		end := i
-		for end < len(lines) && lines[end].Class == "" {
-			end++
-		}
-		if end-i > 7 {
-			out = append(out, lines[i:i+3]...)
-			out = append(out, diffLine{"place", fmt.Sprintf("… %d lines that are the same", end-i-6)})
-			out = append(out, lines[end-3:end]...)
-		} else {
-			out = append(out, lines[i:end]...)
-		}
-		for i = end; i < len(lines) && lines[i].Class != ""; i++ {
-			out = append(out, lines[i])
-		}
-	}
-	return out
+		return diffLine{classes[l.Sign], text}
+	})
 }

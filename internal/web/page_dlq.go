@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
 )
 
 type dlqBody struct {
@@ -115,7 +117,7 @@ func validJSON(text string) string {
 
 // tooLarge says how an item is edited that a browser would not send.
 func tooLarge(run, id string) error {
-	return &status{http.StatusRequestEntityTooLarge, "The item is larger than " + bytesOf(maxEdit) + ".", "Edit it in a file: bide dlq retry " + run + " --item " + id + " --data FILE"}
+	return &status{http.StatusRequestEntityTooLarge, "The item is larger than " + diag.Bytes(maxEdit) + ".", "Edit it in a file: bide dlq retry " + run + " --item " + id + " --data FILE"}
 }
 
 // review shows what an edit of an item changes, before it is run again with it.

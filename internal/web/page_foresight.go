@@ -72,7 +72,7 @@ func (p *pages) foresightPage(w http.ResponseWriter, r *http.Request, run *run) 
 	if err != nil {
 		return err
 	}
-	b := foresightBody{Run: run.id, Set: clip(r.URL.Query().Get("set"), 4000)}
+	b := foresightBody{Run: run.id, Set: diag.ClipBytes(r.URL.Query().Get("set"), 4000)}
 	seeds := 0
 	for _, n := range []int{50, 200, 20} {
 		on := numberOf(r, "seeds", 50) == n

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/pipeline/graph"
@@ -88,7 +89,7 @@ func (b *graphBody) steps(run *run) *graph.Graph {
 		if !top || r.Kind == timeline.Phase && r.Path != "map" {
 			continue
 		}
-		n := graphNode{Key: r.Path, Kind: "call", Lines: []string{clip(r.Label, 44)}}
+		n := graphNode{Key: r.Path, Kind: "call", Lines: []string{diag.ClipBytes(r.Label, 44)}}
 		n.Status, n.Detail = detail(r, run.items.tally())
 		if r.Path == "map" {
 			n.Kind, n.Href = "list", "/runs/"+run.id+"/map"

@@ -89,14 +89,14 @@ type work struct {
 type text string
 
 // Shown is what a page shows of it.
-func (t text) Shown() string { return clip(string(t), maxShown) }
+func (t text) Shown() string { return diag.ClipBytes(string(t), maxShown) }
 
 // Left says that more is there, if so.
 func (t text) Left() string {
 	if len(t) <= maxShown {
 		return ""
 	}
-	return "The first " + bytesOf(maxShown) + " of " + bytesOf(int64(len(t)))
+	return "The first " + diag.Bytes(maxShown) + " of " + diag.Bytes(int64(len(t)))
 }
 
 // Large says that an item is not edited in its page, but in one of its own; TooLarge,
@@ -112,16 +112,16 @@ type diffLine struct{ Class, Text string }
 // more than a number, or else the beginning of its data.
 func itemName(label string, it journal.Item) string {
 	if label != "" && label != it.Name() {
-		return clip(label, maxName)
+		return diag.ClipBytes(label, maxName)
 	}
 	if strings.Trim(it.ID, "0123456789") != "" {
-		return clip(it.ID, maxName)
+		return diag.ClipBytes(it.ID, maxName)
 	}
 	var data bytes.Buffer
 	if json.Compact(&data, it.Data) != nil {
-		return clip(string(it.Data), maxName)
+		return diag.ClipBytes(string(it.Data), maxName)
 	}
-	return clip(data.String(), maxName)
+	return diag.ClipBytes(data.String(), maxName)
 }
 
 // OwnID is the id that the list gave the item, where it gave one.
@@ -402,7 +402,7 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 		return strings.ToValidUTF8(string(b), "�") + "\n… the rest is left out", nil
 	}
 	if err = errors.Join(err, rerr); err != nil {
-		return "", errors.New("git no longer has this commit: " + clip(strings.TrimSpace(said.String()), 300))
+		return "", errors.New("git no longer has this commit: " + diag.ClipBytes(strings.TrimSpace(said.String()), 300))
 	}
 	return strings.ToValidUTF8(string(b), "�"), nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
@@ -215,7 +216,7 @@ func (p *pages) itemLines(r *http.Request, run *run, indexes []int) ([]itemLine,
 		if e.Type == event.ItemStarted || e.Type == event.ItemFinished {
 			labels[at[n]] = e.Label
 		}
-		o.ID, o.Class, o.Message, o.At, o.Took = e.Item, e.Class, clip(e.Message, 300), e.Time, e.DurationMS
+		o.ID, o.Class, o.Message, o.At, o.Took = e.Item, e.Class, diag.ClipBytes(e.Message, 300), e.Time, e.DurationMS
 	}
 	for i := range out {
 		it, err := run.r.Item(r.Context(), out[i].Index)
@@ -247,7 +248,7 @@ func (p *pages) findItem(w http.ResponseWriter, r *http.Request, run *run, id st
 		index = n + 1
 	}
 	if index == 0 {
-		return &status{http.StatusNotFound, "The run has no item " + clip(id, 200) + ".", "Items are known by the ids that the list of the map gives them, and by their numbers, from 0."}
+		return &status{http.StatusNotFound, "The run has no item " + diag.ClipBytes(id, 200) + ".", "Items are known by the ids that the list of the map gives them, and by their numbers, from 0."}
 	}
 	http.Redirect(w, r, "/runs/"+run.id+"/items/"+strconv.Itoa(index-1), http.StatusSeeOther)
 	return nil

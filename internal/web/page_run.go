@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/value"
@@ -193,7 +194,7 @@ func attemptTitle(row *timeline.Row, a timeline.Attempt, now time.Time) string {
 	}
 	s := fmt.Sprintf("attempt %d: %s, %s", a.N, a.Status, timeline.Short(end.Sub(a.From)))
 	if a.Message != "" {
-		s += ": " + clip(a.Message, 300)
+		s += ": " + diag.ClipBytes(a.Message, 300)
 	}
 	return s
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
@@ -80,7 +81,7 @@ func (p *pages) stepPage(w http.ResponseWriter, r *http.Request, run *run) error
 		return err
 	}
 	if b.Row == nil && len(b.Attempts) == 0 {
-		return &status{http.StatusNotFound, "The run has no step " + clip(b.Path, 200) + ".", "The steps that it has are on its timeline."}
+		return &status{http.StatusNotFound, "The run has no step " + diag.ClipBytes(b.Path, 200) + ".", "The steps that it has are on its timeline."}
 	}
 	if b.Index > 0 {
 		it, err := run.r.Item(r.Context(), b.Index)

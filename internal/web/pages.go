@@ -124,7 +124,7 @@ func (p *pages) problem(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &s):
 		p.fail(w, r, s.code, s.what, s.help)
 	case errors.As(err, &missing):
-		p.fail(w, r, http.StatusNotFound, "There is no run "+clip(missing.Run, 100)+".", "It may have been removed by `bide clean`. All runs are in the list.")
+		p.fail(w, r, http.StatusNotFound, "There is no run "+diag.ClipBytes(missing.Run, 100)+".", "It may have been removed by `bide clean`. All runs are in the list.")
 	default:
 		p.fail(w, r, http.StatusInternalServerError, "This page cannot be shown: "+err.Error()+".", "`bide show` in the terminal may tell more.")
 	}
@@ -233,14 +233,14 @@ var helpers = template.FuncMap{
 	"percent":    percent,
 	"plural":     diag.Plural,
 	"short":      func(id string) string { return id[max(0, len(id)-6):] },
-	"clip":       clip,
+	"clip":       diag.ClipBytes,
 	"add":        func(a, b int) int { return a + b },
 	"query":      func(s string) string { return url.QueryEscape(s) },
 	"list":       func(v ...any) []any { return v },
 	"source":     func(s string) string { return sourceNames[s] },
 	"sub":        func(a, b float64) float64 { return a - b },
 	"tick":       func(d time.Duration) string { return "+" + timeline.Short(d) },
-	"bytes":      bytesOf,
+	"bytes":      diag.Bytes,
 	"stripWidth": func(n int) float64 { return float64(n) * barWidth },
 	"times":      func(n int) []struct{} { return make([]struct{}, n) },
 }
@@ -252,19 +252,6 @@ func words(status string) string { return strings.ReplaceAll(status, "_", " ") }
 var sourceNames = map[string]string{
 	event.FromPolicy: "retry policy", event.FromRetryAfter: "asked for by the other side", event.FromRateLimit: "rate limit",
 	event.FromLimit: "limit of rate or concurrency", event.FromBudget: "budget",
-}
-
-// bytesOf is a size as a person reads it.
-func bytesOf(n int64) string {
-	switch {
-	case n < 1<<10:
-		return strconv.FormatInt(n, 10) + " B"
-	case n < 1<<20:
-		return strconv.FormatFloat(float64(n)/(1<<10), 'f', 1, 64) + " KiB"
-	case n < 1<<30:
-		return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
-	}
-	return strconv.FormatFloat(float64(n)/(1<<30), 'f', 1, 64) + " GiB"
 }
 
 // numberOf is a number out of the address; def where there is none.

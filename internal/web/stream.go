@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/journal"
 )
 
@@ -194,7 +195,7 @@ func (t *subscriber) id() string {
 
 func positions(id string) map[string]int64 {
 	out := map[string]int64{}
-	for _, part := range strings.Fields(clip(id, 8<<10)) {
+	for _, part := range strings.Fields(diag.ClipBytes(id, 8<<10)) {
 		topic, n, _ := strings.Cut(part, "=")
 		if at, err := strconv.ParseInt(n, 10, 64); err == nil && at >= 0 && len(out) < maxTopics {
 			out[topic] = at

@@ -122,11 +122,7 @@ type NodeError struct {
 }
 
 func (e *NodeError) Error() string {
-	src := e.Source
-	if r := []rune(src); len(r) > 60 {
-		src = string(r[:57]) + "..."
-	}
-	return fmt.Sprintf("%s: %s: %v", e.Pos, strings.Join(strings.Fields(src), " "), e.Err)
+	return fmt.Sprintf("%s: %s: %v", e.Pos, strings.Join(strings.Fields(diag.Clip(e.Source, 60)), " "), e.Err)
 }
 
 // Unwrap gives the cause.

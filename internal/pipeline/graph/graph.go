@@ -16,6 +16,7 @@
 package graph
 
 import (
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/pipeline/stdlib"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/value"
@@ -108,7 +109,7 @@ func (s *sink) add(from int, lazy bool) {
 func (b *builder) node(kind Kind, span syntax.Span, s *sink, lines ...string) int {
 	at := len(b.g.Nodes)
 	for i := range lines {
-		lines[i] = shorten(lines[i])
+		lines[i] = diag.Clip(lines[i], maxLine-1)
 	}
 	b.g.Nodes = append(b.g.Nodes, Node{kind, lines, span})
 	for _, e := range s.from {

@@ -3,7 +3,6 @@ package graph
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/value"
@@ -11,13 +10,6 @@ import (
 
 // maxLine is the number of characters that a line in a node may have.
 const maxLine = 32
-
-func shorten(s string) string {
-	if utf8.RuneCountInString(s) <= maxLine {
-		return s
-	}
-	return string([]rune(s)[:maxLine-1]) + "…"
-}
 
 // summaryText is a piece of source on one line, without comments.
 func summaryText(s string) string {
