@@ -358,7 +358,10 @@ func (r *run) await(ctx workflow.Context, until time.Time) error {
 	} else {
 		_, err = workflow.AwaitWithTimeout(ctx, max(until.Sub(workflow.Now(ctx)), time.Millisecond), happened)
 	}
-	return errors.Join(err, r.failed)
+	if err == nil {
+		err = r.failed
+	}
+	return err
 }
 
 // settle takes how a lease ended. Of one whose lane is gone, its log tells.
