@@ -93,7 +93,7 @@ func TestCapacity(t *testing.T) {
 		return f
 	}
 	best := run("fixed at 20", func() begin { return slots(t, limit.Concurrency(20)) })
-	ours := run("bide, adaptive", func() begin { return slots(t, limit.Adaptive(limit.AdaptiveConfig{})) })
+	ours := run("bide, adaptive", func() begin { return slots(t, limit.Adaptive()) })
 	run("failsafe-go, adaptive", func() begin { return failsafeSlots(adaptivelimiter.NewWithDefaults[any]()) })
 	run("none", func() begin {
 		return func(context.Context) (func(time.Duration), error) { return func(time.Duration) {}, nil }

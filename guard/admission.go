@@ -57,12 +57,7 @@ func sourceOf(l *limit.Limit) retry.Source {
 // the slot next meets what this attempt has taught it.
 func (a *Admission) Done(e retry.End) {
 	a.answer(e.Outcome, e.Took)
-	a.Limits.Release(limit.Result{Took: e.Took, Overloaded: overloaded(e.Err), Ignore: e.Outcome == circuit.Neutral})
-}
-
-// overloaded reports whether an error says that the target has too much to do.
-func overloaded(err error) bool {
-	return err != nil && (retry.RateLimit(err) || retry.Timeout(err))
+	a.Limits.Release(limit.Result{Took: e.Took, Err: e.Err, Ignore: e.Outcome == circuit.Neutral})
 }
 
 func (a *Admission) ask() (err error) {
@@ -76,18 +71,4 @@ func (a *Admission) answer(o circuit.Outcome, took time.Duration) {
 	if a.Breaker != nil {
 		a.Breaker.Answer(a.ticket, o, took)
 	}
-}
-
-type priorityKey struct{}
-
-// WithPriority returns a context whose calls are let through by limits before
-// those of a smaller number, which is 0 for all others.
-func WithPriority(ctx context.Context, priority int) context.Context {
-	return context.WithValue(ctx, priorityKey{}, priority)
-}
-
-// PriorityFrom returns the priority of the calls of a context.
-func PriorityFrom(ctx context.Context) int {
-	p, _ := ctx.Value(priorityKey{}).(int)
-	return p
 }

@@ -21,7 +21,7 @@ func TestTheBreakerIsAskedFirst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		slots, rate := limit.Concurrency(1), limit.RateBurst(1, time.Second, 1)
+		slots, rate := limit.Concurrency(1), limit.Rate(1, time.Second)
 		s, err := limit.Join(slots, rate)
 		if err != nil {
 			t.Fatal(err)

@@ -187,7 +187,7 @@ func told[T any](o retry.Observer, fn func(context.Context) (T, error)) func(con
 func staged[T any](ctx context.Context, g *Guard, s *stage, first error, fn func(context.Context) (T, error)) (T, error) {
 	op := retry.Operation{Policy: &s.policy, Observer: g.observer, Clock: g.clock, First: first}
 	if s.breaker != nil || len(s.limits) > 0 {
-		op.Admission = &Admission{Breaker: s.breaker, Limits: s.limits, Priority: PriorityFrom(ctx)}
+		op.Admission = &Admission{Breaker: s.breaker, Limits: s.limits, Priority: limit.PriorityFrom(ctx)}
 		if s.breaker != nil && s.breaker.Judges() {
 			op.Judge = s.breaker.Judge
 		}

@@ -29,7 +29,7 @@ func TestClock(t *testing.T) {
 	clock := virtual.NewClock(start)
 	b := newBreaker(t, circuit.Config{FailureThreshold: 4, Timeout: time.Hour, SuccessThreshold: 1, Now: clock.Now})
 	g := newGuard(t, guard.Clock(simulated{clock}), fixed(2, 10*sec), b,
-		limit.RateBurst(1, sec, 1).On(clock), limit.Concurrency(1).On(clock), guard.Timeout(3*sec))
+		limitOf(limit.Config{Rate: 1, Per: sec, Clock: clock}), limitOf(limit.Config{Concurrency: 1, Clock: clock}), guard.Timeout(3*sec))
 	var began []string
 	note := func(what string) { began = append(began, fmt.Sprint(what, "@", clock.Now().Sub(start))) }
 	real := time.Now()

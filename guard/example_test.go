@@ -72,7 +72,7 @@ func Example_breaker() {
 
 // A function without a value needs none, and an adaptive limit no number.
 func ExampleDo() {
-	g := guard.Must(guard.New(retry.Policy{Attempts: 3}, limit.Adaptive(limit.AdaptiveConfig{}), limit.Rate(100, time.Second)))
+	g := guard.Must(guard.New(retry.Policy{Attempts: 3}, limit.Adaptive(), limit.Rate(100, time.Second)))
 	tries := 0
 	err := guard.Do(context.Background(), g, func(context.Context) error {
 		if tries++; tries < 2 {

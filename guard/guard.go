@@ -103,7 +103,7 @@ func Observe(f retry.Observer) Layer { return observer(f) }
 func FallbackIf(f func(error) bool) Layer { return fallbackIf(f) }
 
 // Clock has everything wait on c in place of the machine's clock, for a
-// simulation. Limits and breakers have a clock of their own (limit.Limit.On,
+// simulation. Limits and breakers have a clock of their own (limit.Config.Clock,
 // circuit.Config.Now), to be given the same. A hedge makes its attempts in
 // goroutines, on the machine's clock alone.
 func Clock(c retry.Clock) Layer { return clock{c} }
@@ -175,7 +175,7 @@ func (g *Guard) add(layer Layer) error {
 		}
 		s.breaker = l
 	case *limit.Limit:
-		if err := l.Validate(); err != nil {
+		if _, err := limit.Join(l); err != nil {
 			return err
 		}
 		s := g.within(rankAdmission)

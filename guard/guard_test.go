@@ -45,6 +45,15 @@ func newBreaker(t testing.TB, c circuit.Config) *circuit.Breaker {
 	return b
 }
 
+// limitOf is limit.New of settings that are possible.
+func limitOf(c limit.Config) *limit.Limit {
+	l, err := limit.New(c)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
 // flaky fails so often, and notes when it was called.
 type flaky struct {
 	fails int
@@ -69,7 +78,7 @@ func fixed(attempts int, d time.Duration) retry.Policy {
 func TestLayersInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, circuit.Config{FailureThreshold: 3})
-		g := newGuard(t, fixed(9, sec), b, limit.Concurrency(1), limit.RateBurst(1, 3*sec, 1), guard.Timeout(time.Minute))
+		g := newGuard(t, fixed(9, sec), b, limit.Concurrency(1), limit.Rate(1, 3*sec), guard.Timeout(time.Minute))
 		f := failing(2)
 		v, err := guard.Get(t.Context(), g, f.call)
 		if v != "done" || err != nil || !reflect.DeepEqual(f.calls, []time.Duration{0, 3 * sec, 6 * sec}) {
@@ -114,7 +123,7 @@ func TestErrorsWithoutRetry(t *testing.T) {
 	if _, plain := err.(*circuit.OpenError); !plain || !errors.As(err, &open) {
 		t.Errorf("the error is %T %v", err, err)
 	}
-	full := newGuard(t, limit.Concurrency(1).Queue(0))
+	full := newGuard(t, limitOf(limit.Config{Concurrency: 1, Queue: limit.NoQueue}))
 	if _, err = guard.Get(t.Context(), full, func(ctx context.Context) (int, error) {
 		return guard.Get(ctx, full, func(context.Context) (int, error) { return 0, nil })
 	}); !errors.Is(err, limit.ErrRefused) {
@@ -134,7 +143,7 @@ func (impostor) GuardLayer() {}
 
 func TestNilAndImpossible(t *testing.T) {
 	_, err := guard.New(nil, (*circuit.Breaker)(nil), (*limit.Limit)(nil), (*hedge.Hedge)(nil), impostor{}, guard.Timeout(0), guard.Log(nil), guard.Observe(nil),
-		guard.FallbackIf(nil), retry.Policy{Attempts: -5}, limit.Concurrency(0))
+		guard.FallbackIf(nil), retry.Policy{Attempts: -5}, new(limit.Limit))
 	for i := range 11 {
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("layer %d:", i+1)) {
 			t.Errorf("layer %d is taken: %v", i+1, err)
@@ -295,7 +304,7 @@ func TestPriority(t *testing.T) {
 		var wait sync.WaitGroup
 		for i, priority := range []int{0, 0, 9} {
 			wait.Go(func() {
-				guard.Do(guard.WithPriority(t.Context(), priority), g, func(context.Context) error {
+				guard.Do(limit.WithPriority(t.Context(), priority), g, func(context.Context) error {
 					order = append(order, i)
 					<-release
 					return nil

@@ -206,14 +206,14 @@ func TestPeersLimits(t *testing.T) {
 		began           string // when each began, or "-" where it was refused
 	}{
 		{"eapache, failsafe-go, resilience4j", "slots are waited for", func() []*limit.Limit { return []*limit.Limit{limit.Concurrency(2)} }, 5, sec, "0s 0s 1s 1s 2s"},
-		{"failsafe-go", "a full bulkhead refuses", func() []*limit.Limit { return []*limit.Limit{limit.Concurrency(2).Queue(0)} }, 3, sec, "0s 0s -"},
-		{"failsafe-go, eapache", "so long is waited for a slot", func() []*limit.Limit { return []*limit.Limit{limit.Concurrency(1).MaxWait(1500 * time.Millisecond)} }, 3, sec, "0s 1s -"},
-		{"failsafe-go", "so many wait", func() []*limit.Limit { return []*limit.Limit{limit.Concurrency(1).Queue(1)} }, 3, sec, "0s 1s -"},
-		{"failsafe-go", "a smooth rate", func() []*limit.Limit { return []*limit.Limit{limit.RateBurst(1, sec, 1)} }, 4, 0, "0s 1s 2s 3s"},
+		{"failsafe-go", "a full bulkhead refuses", func() []*limit.Limit { return []*limit.Limit{limitOf(limit.Config{Concurrency: 2, Queue: limit.NoQueue})} }, 3, sec, "0s 0s -"},
+		{"failsafe-go, eapache", "so long is waited for a slot", func() []*limit.Limit { return []*limit.Limit{limitOf(limit.Config{Concurrency: 1, MaxWait: 1500 * time.Millisecond})} }, 3, sec, "0s 1s -"},
+		{"failsafe-go", "so many wait", func() []*limit.Limit { return []*limit.Limit{limitOf(limit.Config{Concurrency: 1, Queue: 1})} }, 3, sec, "0s 1s -"},
+		{"failsafe-go", "a smooth rate", func() []*limit.Limit { return []*limit.Limit{limit.Rate(1, sec)} }, 4, 0, "0s 1s 2s 3s"},
 		{"failsafe-go, resilience4j", "a rate with a burst", func() []*limit.Limit { return []*limit.Limit{limit.Rate(2, sec)} }, 5, 0, "0s 0s 500ms 1s 1.5s"},
-		{"failsafe-go", "a wait that is too long is known at once", func() []*limit.Limit { return []*limit.Limit{limit.RateBurst(1, sec, 1).MaxWait(sec)} }, 3, 0, "0s 1s -"},
-		{"Polly", "no queue at a rate", func() []*limit.Limit { return []*limit.Limit{limit.Rate(1, sec).Queue(0)} }, 2, 0, "0s -"},
-		{"Polly", "slots and a rate", func() []*limit.Limit { return []*limit.Limit{limit.Concurrency(1), limit.RateBurst(1, 2*sec, 1)} }, 3, 3 * sec, "0s 3s 6s"},
+		{"failsafe-go", "a wait that is too long is known at once", func() []*limit.Limit { return []*limit.Limit{limitOf(limit.Config{Rate: 1, Per: sec, MaxWait: sec})} }, 3, 0, "0s 1s -"},
+		{"Polly", "no queue at a rate", func() []*limit.Limit { return []*limit.Limit{limitOf(limit.Config{Rate: 1, Queue: limit.NoQueue})} }, 2, 0, "0s -"},
+		{"Polly", "slots and a rate", func() []*limit.Limit { return []*limit.Limit{limit.Concurrency(1), limit.Rate(1, 2*sec)} }, 3, 3 * sec, "0s 3s 6s"},
 	} {
 		t.Run(c.peer+": "+c.behaviour, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestPeersLimits(t *testing.T) {
 	}
 	t.Run("failsafe-go: an adaptive limit goes up while used and down when slower", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			l := limit.Adaptive(limit.AdaptiveConfig{Initial: 4, Min: 2, Max: 20})
+			l := limitOf(limit.Config{Adaptive: &limit.AdaptiveConfig{Initial: 4, Min: 2, Max: 20}})
 			g := newGuard(t, l)
 			round := func(took time.Duration) {
 				var wait sync.WaitGroup

@@ -271,7 +271,7 @@ func TestPeersCancellation(t *testing.T) {
 		{"avast, eapache: during the wait", only(fixed(3, time.Hour)), 3 * sec, 1},
 		{"avast: of any number", only(retry.Policy{Attempts: retry.Unlimited, Deadline: time.Hour, Backoff: waits(backoff.Fixed{}, sec)}), 11 * sec, 4},
 		{"failsafe-go: while a slot is waited for", []guard.Layer{held}, sec, 0},
-		{"failsafe-go: while a token is waited for", []guard.Layer{fixed(9, 0), limit.RateBurst(1, time.Hour, 1)}, 5 * sec, 1},
+		{"failsafe-go: while a token is waited for", []guard.Layer{fixed(9, 0), limit.Rate(1, time.Hour)}, 5 * sec, 1},
 		{"failsafe-go: in a hedge", []guard.Layer{mustHedge(t, hedge.Config{Delay: sec, Ratio: 1})}, 1500 * time.Millisecond, 2},
 	} {
 		t.Run(c.peer, func(t *testing.T) {
@@ -279,7 +279,7 @@ func TestPeersCancellation(t *testing.T) {
 				// Things that know the time are made in it.
 				layers := c.layers
 				if len(layers) == 2 {
-					layers = []guard.Layer{layers[0], limit.RateBurst(1, time.Hour, 1)}
+					layers = []guard.Layer{layers[0], limit.Rate(1, time.Hour)}
 				}
 				if layers[0] == guard.Layer(held) {
 					s, err := limit.Join(held)
@@ -350,13 +350,13 @@ func TestPeersObservers(t *testing.T) {
 			return []guard.Layer{b}
 		}, nil, "refused finished:circuit_open"},
 		{"failsafe-go: a bulkhead refuses", func(t *testing.T) []guard.Layer {
-			l := limit.Concurrency(1).Queue(0)
+			l := limitOf(limit.Config{Concurrency: 1, Queue: limit.NoQueue})
 			if s, err := limit.Join(l); err != nil || !s.Try() {
 				t.Fatal(err)
 			}
 			return []guard.Layer{l}
 		}, nil, "refused finished:limit"},
-		{"failsafe-go: a rate is waited for", func(*testing.T) []guard.Layer { return []guard.Layer{fixed(2, 0), limit.RateBurst(1, sec, 1)} }, times(1, errDown),
+		{"failsafe-go: a rate is waited for", func(*testing.T) []guard.Layer { return []guard.Layer{fixed(2, 0), limit.Rate(1, sec)} }, times(1, errDown),
 			"attempt_started attempt_failed:down wait_scheduled:0s queued:1s attempt_started finished"},
 		{"Polly, failsafe-go: a hedge", func(t *testing.T) []guard.Layer {
 			return []guard.Layer{mustHedge(t, hedge.Config{Delay: time.Hour, HedgeIf: func(error) bool { return true }})}

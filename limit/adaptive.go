@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// AdaptiveConfig is the settings of an [Adaptive] limit. The zero value is
-// usable: every zero field means its default.
+// AdaptiveConfig is the settings of a limit that finds its number of slots by
+// trying, see [Adaptive]. The zero value is usable: every zero field means its
+// default.
 type AdaptiveConfig struct {
 	// Initial is where it begins; 0 means 10, forced into Min and Max.
 	Initial int
@@ -32,22 +33,13 @@ type AdaptiveConfig struct {
 // halves itself for two, to see that time anew, so that it learns of a target
 // that has become slower for good.
 // (After AIMD and Vegas as in Netflix concurrency-limits.)
-func Adaptive(c AdaptiveConfig) *Limit {
-	l := newLimit(concurrency)
-	c.Min, c.Max = orDefault(c.Min, 1), orDefault(c.Max, 1000)
-	c.Tolerance, c.Backoff = orDefault(c.Tolerance, 1.3), orDefault(c.Backoff, 0.9)
-	c.Initial = cmp.Or(c.Initial, min(max(10, c.Min), c.Max))
-	l.problem = c.validate()
-	l.slots.most.Store(int64(c.Initial))
-	l.adapt = &adaptive{c: c, limit: float64(c.Initial)}
-	return l
-}
+func Adaptive() *Limit { return must(New(Config{Adaptive: &AdaptiveConfig{}})) }
 
-func orDefault[T int | float64](v, standard T) T {
-	if v == 0 {
-		return standard
-	}
-	return v
+func newAdaptive(c AdaptiveConfig) (*adaptive, error) {
+	c.Min, c.Max = cmp.Or(c.Min, 1), cmp.Or(c.Max, 1000)
+	c.Tolerance, c.Backoff = cmp.Or(c.Tolerance, 1.3), cmp.Or(c.Backoff, 0.9)
+	c.Initial = cmp.Or(c.Initial, min(max(10, c.Min), c.Max))
+	return &adaptive{c: c, limit: float64(c.Initial)}, c.validate()
 }
 
 func (c *AdaptiveConfig) validate() error {
@@ -108,7 +100,7 @@ func (a *adaptive) add(r Result, inUse int) {
 	a.count++
 	a.sum += r.Took
 	a.most = max(a.most, inUse)
-	a.refused = a.refused || r.Overloaded
+	a.refused = a.refused || r.overloaded()
 	if a.count < max(int(a.limit), 4) {
 		return
 	}

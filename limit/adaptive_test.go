@@ -54,7 +54,7 @@ func serve(l *limit.Limit, capacity int) (perSecond float64, p99 time.Duration) 
 func TestAdaptiveFindsTheCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		best, fastest := serve(limit.Concurrency(20), 20)
-		got, p99 := serve(limit.Adaptive(limit.AdaptiveConfig{}), 20)
+		got, p99 := serve(limit.Adaptive(), 20)
 		t.Logf("fixed at 20: %.0f/s, p99 %v; adaptive: %.0f/s, p99 %v", best, fastest, got, p99)
 		if got < 0.9*best || p99 > fastest*3/2 {
 			t.Errorf("fixed at 20: %.0f/s, p99 %v; adaptive: %.0f/s, p99 %v", best, fastest, got, p99)
@@ -63,11 +63,11 @@ func TestAdaptiveFindsTheCapacity(t *testing.T) {
 }
 
 func TestAdaptiveGoesDownWhenRefused(t *testing.T) {
-	l := limit.Adaptive(limit.AdaptiveConfig{Initial: 50})
+	l := limitOf(limit.Config{Adaptive: &limit.AdaptiveConfig{Initial: 50}})
 	s := join(t, l)
 	for range 1000 {
 		acquire(t, s)
-		s.Release(limit.Result{Took: time.Millisecond, Overloaded: true})
+		s.Release(limit.Result{Took: time.Millisecond, Err: tooMany{}})
 	}
 	if l.Max() > 5 {
 		t.Errorf("after 1000 refusals it is %d", l.Max())

@@ -16,23 +16,18 @@ type Clock interface {
 	Wait(ctx context.Context, d time.Duration, ready <-chan struct{}) error
 }
 
-// On gives the limit a clock in place of the machine's, and returns the limit.
-// Whoever waits then blocks in Clock.Wait alone, in its own goroutine, so that
-// the time may be that of a simulation. The limits of a [Set] are on one clock.
-func (l *Limit) On(c Clock) *Limit { l.clock = c; return l }
-
 // now returns the time of the limit, in nanoseconds since epoch.
 func (l *Limit) now() int64 {
-	if l.clock == nil {
+	if l.c.Clock == nil {
 		return int64(time.Since(epoch))
 	}
-	return int64(l.clock.Now().Sub(epoch))
+	return int64(l.c.Clock.Now().Sub(epoch))
 }
 
 // sleep waits in the time of the limit.
 func (l *Limit) sleep(ctx context.Context, d time.Duration, ready <-chan struct{}) error {
-	if l.clock != nil {
-		return l.clock.Wait(ctx, d, ready)
+	if l.c.Clock != nil {
+		return l.c.Clock.Wait(ctx, d, ready)
 	}
 	var due <-chan time.Time
 	if d >= 0 {

@@ -18,20 +18,21 @@ func TestLimitsOnAVirtualClock(t *testing.T) {
 	start := time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC) // long before the program began
 	for _, c := range []struct {
 		name   string
-		limits func() []*limit.Limit
+		limits []limit.Config
 		took   time.Duration
 		want   string
 	}{
-		{"a rate", func() []*limit.Limit { return []*limit.Limit{limit.RateBurst(1, sec, 2)} }, 0, "0@0s 1@0s 4@1s 2@2s 3@3s 5@4s"},
-		{"slots", func() []*limit.Limit { return []*limit.Limit{limit.Concurrency(2)} }, 3 * sec, "0@0s 1@0s 4@3s 2@3s 3@6s 5@6s"},
-		{"both", func() []*limit.Limit { return []*limit.Limit{limit.RateBurst(1, 2*sec, 1), limit.Concurrency(1)} }, 3 * sec, "0@0s 4@3s 1@6s 2@9s 3@12s 5@15s"},
-		{"a longest wait", func() []*limit.Limit { return []*limit.Limit{limit.Concurrency(1).MaxWait(4 * sec)} }, 3 * sec, "0@0s 4@3s 1@refused 2@refused 3@refused 5@refused"},
-		{"a longest wait at a rate", func() []*limit.Limit { return []*limit.Limit{limit.RateBurst(1, sec, 1).MaxWait(2 * sec)} }, 0, "0@0s 3@refused 5@refused 4@1s 2@refused 1@2s"},
+		{"a rate", []limit.Config{{Rate: 1, Burst: 2}}, 0, "0@0s 1@0s 4@1s 2@2s 3@3s 5@4s"},
+		{"slots", []limit.Config{{Concurrency: 2}}, 3 * sec, "0@0s 1@0s 4@3s 2@3s 3@6s 5@6s"},
+		{"both", []limit.Config{{Rate: 1, Per: 2 * sec}, {Concurrency: 1}}, 3 * sec, "0@0s 4@3s 1@6s 2@9s 3@12s 5@15s"},
+		{"a longest wait", []limit.Config{{Concurrency: 1, MaxWait: 4 * sec}}, 3 * sec, "0@0s 4@3s 1@refused 2@refused 3@refused 5@refused"},
+		{"a longest wait at a rate", []limit.Config{{Rate: 1, MaxWait: 2 * sec}}, 0, "0@0s 3@refused 5@refused 4@1s 2@refused 1@2s"},
 	} {
 		clock := virtual.NewClock(start)
 		var limits []*limit.Limit
-		for _, l := range c.limits() {
-			limits = append(limits, l.On(clock))
+		for _, config := range c.limits {
+			config.Clock = clock
+			limits = append(limits, limitOf(config))
 		}
 		s := join(t, limits...)
 		var got []string
@@ -67,7 +68,7 @@ func TestLimitsOnAVirtualClock(t *testing.T) {
 func TestTheNextTakesTheTurnOfWhoLeaves(t *testing.T) {
 	start := time.Now()
 	clock := virtual.NewClock(start)
-	s := join(t, limit.RateBurst(1, 10*sec, 1).On(clock))
+	s := join(t, limitOf(limit.Config{Rate: 1, Per: 10*sec, Clock: clock}))
 	clock.Run(func() {
 		short, leave := context.WithCancel(context.Background())
 		clock.Together(4, func(i int) {
@@ -92,7 +93,7 @@ func TestTheNextTakesTheTurnOfWhoLeaves(t *testing.T) {
 
 func TestASetHasOneClock(t *testing.T) {
 	clock := virtual.NewClock(time.Now())
-	if _, err := limit.Join(limit.Concurrency(1).Named("a").On(clock), limit.Rate(1, sec).Named("b")); err == nil ||
+	if _, err := limit.Join(limitOf(limit.Config{Name: "a", Concurrency: 1, Clock: clock}), limitOf(limit.Config{Name: "b", Rate: 1})); err == nil ||
 		!strings.Contains(err.Error(), `limit "a" and limit "b" are on different clocks`) {
 		t.Error(err)
 	}

@@ -2,17 +2,12 @@
 // time.
 //
 //	slots := limit.Concurrency(8)
-//	rate := limit.Rate(10, time.Second)
-//	both, err := limit.Join(slots, rate)
-//	...
-//	if err := both.Acquire(ctx, limit.Request{}); err != nil {
-//		return err // ctx has ended, or an *Error: refused
-//	}
-//	defer both.Release(limit.Result{})
+//	page, err := limit.Get(ctx, slots, fetch) // waits for a slot
 //
 // [Concurrency] is a number of slots, [Rate] a rate with a burst (the generic
 // cell rate algorithm, ITU-T I.371), and [Adaptive] a number of slots that is
-// found by trying, for a target whose capacity nobody knows.
+// found by trying, for a target whose capacity nobody knows. [New] makes any of
+// them with more settings.
 //
 // What several limits bound together, a [Set], is taken as one reservation at
 // the moment at which the attempt can begin: who waits for a slot has no token
@@ -27,6 +22,7 @@
 package limit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -34,19 +30,49 @@ import (
 	"time"
 )
 
-// Limit is one bound. It is made by [Concurrency], [Rate], [RateBurst] or
-// [Adaptive]; one that is not possible, such as a rate of 0, is reported by
-// [Limit.Validate], and so by [Join]. The methods that set something are to be
-// called before its first use. All others are safe for concurrent use.
-type Limit struct {
-	name    string
-	id      uint64 // orders the limits of a set
-	kind    kind
-	problem error
-	clock   Clock // nil: the machine's
+// Config is the settings of a [Limit]. Just one of Concurrency, Rate and Adaptive
+// is set; every other zero field means its default.
+type Config struct {
+	// Name is for errors.
+	Name string
 
-	maxQueue int           // how many may wait; negative: any number
-	maxWait  time.Duration // 0: any time
+	// Concurrency is how many attempts run at once.
+	Concurrency int
+
+	// Adaptive is a number of slots that is found by trying; see [Adaptive].
+	Adaptive *AdaptiveConfig
+
+	// Rate is how many attempts begin in each Per, evenly.
+	Rate int
+	// Per is the time of Rate; 0 means a second.
+	Per time.Duration
+	// Burst is how many of a rate may begin at once; 0 means Rate. A burst of 1
+	// keeps them apart from the first.
+	Burst int
+
+	// Queue is how many may wait; who comes when so many do is refused. 0 means
+	// any number, and [NoQueue] none.
+	Queue int
+
+	// MaxWait is how long anybody waits before it is refused, at all limits of its
+	// [Set] together; of a rate this is known at once. 0 means any time.
+	MaxWait time.Duration
+
+	// Clock is the time of the limit; nil means the machine's. Who waits blocks in
+	// Clock.Wait alone, in its own goroutine, so that the time may be that of a
+	// simulation. The limits of a [Set] are on one clock.
+	Clock Clock
+}
+
+// NoQueue as Config.Queue means that nobody waits.
+const NoQueue = -1
+
+// Limit is one bound. It is made by [New], [Concurrency], [Rate] or [Adaptive],
+// and is safe for concurrent use.
+type Limit struct {
+	id   uint64 // orders the limits of a set; 0: it was not made
+	c    Config
+	kind kind
 
 	slots slots
 	rate  rate
@@ -69,68 +95,76 @@ var (
 	epoch      = time.Now()
 )
 
-func newLimit(k kind) *Limit {
-	return &Limit{id: lastLimit.Add(1), kind: k, maxQueue: -1}
-}
-
-// Concurrency lets n attempts run at once; n is 1 or more.
-func Concurrency(n int) *Limit {
-	l := newLimit(concurrency)
-	if n < 1 || n > maxSlots {
-		l.problem = fmt.Errorf("limit: concurrency is %d; it must be from 1 to %d", n, maxSlots)
+// New returns a limit, or an error that names every setting that is not possible.
+func New(c Config) (*Limit, error) {
+	l := &Limit{id: lastLimit.Add(1), c: c}
+	var problems []error
+	problem := func(bad bool, format string, args ...any) {
+		if bad {
+			problems = append(problems, fmt.Errorf("limit: "+format, args...))
+		}
 	}
-	l.slots.most.Store(int64(n))
-	return l
-}
-
-// Rate lets n attempts begin at once and then n in each per, evenly.
-func Rate(n int, per time.Duration) *Limit { return RateBurst(n, per, n) }
-
-// RateBurst lets burst attempts begin at once and then n in each per, evenly. A
-// burst of 1 keeps them apart from the first.
-func RateBurst(n int, per time.Duration, burst int) *Limit {
-	l := newLimit(rated)
+	set := 0
+	for _, is := range []bool{c.Concurrency != 0, c.Rate != 0, c.Adaptive != nil} {
+		if is {
+			set++
+		}
+	}
+	problem(set != 1, "%d of Concurrency, Rate and Adaptive are set; set just one", set)
+	problem(c.Rate == 0 && (c.Per != 0 || c.Burst != 0), "Per and Burst belong to a Rate, and there is none")
+	problem(c.Queue < NoQueue, "the queue is %d long; it must be more than 0, 0 for any length, or NoQueue", c.Queue)
+	problem(c.MaxWait < 0, "the longest wait is %v; it must be positive, or 0 for any", c.MaxWait)
 	switch {
-	case n < 1 || per <= 0:
-		l.problem = fmt.Errorf("limit: the rate is %d in %v; both must be positive", n, per)
-	case burst < 1:
-		l.problem = fmt.Errorf("limit: burst is %d; it must be 1 or more", burst)
-	default:
-		l.problem = l.rate.set(n, per, burst)
+	case c.Adaptive != nil:
+		adapt, err := newAdaptive(*c.Adaptive)
+		if err != nil {
+			problems = append(problems, err)
+			break
+		}
+		l.adapt = adapt
+		l.slots.most.Store(int64(adapt.limit))
+	case c.Rate != 0:
+		l.kind = rated
+		per, burst := cmp.Or(c.Per, time.Second), cmp.Or(c.Burst, c.Rate)
+		if c.Rate < 1 || per <= 0 || burst < 1 {
+			problem(true, "the rate is %d in %v with a burst of %d; all must be positive", c.Rate, per, burst)
+		} else if err := l.rate.set(c.Rate, per, burst); err != nil {
+			problems = append(problems, err)
+		}
+	case c.Concurrency != 0:
+		problem(c.Concurrency < 1 || c.Concurrency > maxSlots, "concurrency is %d; it must be from 1 to %d", c.Concurrency, maxSlots)
+		l.slots.most.Store(int64(c.Concurrency))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// must is for what the text of a program says.
+func must(l *Limit, err error) *Limit {
+	if err != nil {
+		panic(err)
 	}
 	return l
 }
 
-// Named gives the limit a name for errors, and returns it.
-func (l *Limit) Named(name string) *Limit { l.name = name; return l }
-
-// Queue sets how many may wait; who comes when so many do is refused. 0 means
-// that nobody waits. Without it any number waits. It returns the limit.
-func (l *Limit) Queue(n int) *Limit {
-	if n < 0 {
-		l.problem = errors.Join(l.problem, fmt.Errorf("limit: the queue is %d long; it must be 0 or more", n))
+// Concurrency lets n attempts run at once. It panics if n is less than 1; [New]
+// returns an error in its place.
+func Concurrency(n int) *Limit {
+	if n == 0 {
+		n = -1 // in a Config 0 is no concurrency at all
 	}
-	l.maxQueue = n
-	return l
+	return must(New(Config{Concurrency: n}))
 }
 
-// MaxWait sets how long anybody waits before it is refused, at all limits of its
-// [Set] together; of a rate this is known at once. It returns the limit.
-func (l *Limit) MaxWait(d time.Duration) *Limit {
-	if d <= 0 {
-		l.problem = errors.Join(l.problem, fmt.Errorf("limit: the longest wait is %v; it must be positive; use Queue(0) for none", d))
+// Rate lets n attempts begin at once and then n in each per, evenly. It panics if
+// one of the two is not positive; [New] returns an error in its place.
+func Rate(n int, per time.Duration) *Limit {
+	if n == 0 || per == 0 {
+		n = -1
 	}
-	l.maxWait = d
-	return l
-}
-
-// Validate returns every problem of what the limit was made with, joined, or
-// nil.
-func (l *Limit) Validate() error {
-	if l == nil {
-		return errors.New("limit: a limit is nil")
-	}
-	return l.problem
+	return must(New(Config{Rate: n, Per: per}))
 }
 
 // Max returns how many attempts may run at once; 0 for a rate.
@@ -150,7 +184,7 @@ func (l *Limit) Waiting() int {
 func (*Limit) GuardLayer() {}
 
 // String names the limit.
-func (l *Limit) String() string { return named(l.name) }
+func (l *Limit) String() string { return named(l.c.Name) }
 
 func named(name string) string {
 	if name == "" {
@@ -188,5 +222,5 @@ func (e *Error) Class() string { return "limit" }
 func (e *Error) RetryAfter() (time.Duration, bool) { return e.After, e.After > 0 }
 
 func (l *Limit) refuse(after time.Duration, format string, args ...any) error {
-	return &Error{Name: l.name, Why: fmt.Sprintf(format, args...), After: after}
+	return &Error{Name: l.c.Name, Why: fmt.Sprintf(format, args...), After: after}
 }

@@ -29,6 +29,15 @@ func join(t testing.TB, limits ...*limit.Limit) limit.Set {
 	return s
 }
 
+// limitOf is limit.New of settings that are possible.
+func limitOf(c limit.Config) *limit.Limit {
+	l, err := limit.New(c)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
 func acquire(t testing.TB, s limit.Set) {
 	t.Helper()
 	if err := s.Acquire(t.Context(), limit.Request{}); err != nil {
@@ -68,7 +77,7 @@ func TestARateIsKeptByThoseWhoWaitedForASlot(t *testing.T) {
 
 func TestOrderIsPriorityThenArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for name, l := range map[string]*limit.Limit{"slots": limit.Concurrency(1), "rate": limit.RateBurst(1, sec, 1)} {
+		for name, l := range map[string]*limit.Limit{"slots": limit.Concurrency(1), "rate": limit.Rate(1, sec)} {
 			s := join(t, l)
 			acquire(t, s)
 			var order []string
@@ -146,7 +155,7 @@ func TestWaitingGainsPriority(t *testing.T) {
 // A wait that is given up takes nothing, also if its turn came just then.
 func TestAWaitGivenUpTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slots, rate := limit.Concurrency(1), limit.RateBurst(1, 10*sec, 2)
+		slots, rate := limit.Concurrency(1), limitOf(limit.Config{Rate: 1, Per: 10*sec, Burst: 2})
 		s := join(t, rate, slots)
 		acquire(t, s) // one token is left
 		cause := errors.New("enough")
@@ -177,7 +186,7 @@ func TestAWaitGivenUpTakesNothing(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		full := limit.Concurrency(1).Queue(1).Named("db")
+		full := limitOf(limit.Config{Name: "db", Concurrency: 1, Queue: 1})
 		s := join(t, full)
 		acquire(t, s)
 		go func() { acquire(t, s); s.Release(limit.Result{}) }()
@@ -189,7 +198,7 @@ func TestRefusals(t *testing.T) {
 		s.Release(limit.Result{})
 		synctest.Wait()
 
-		slow := join(t, limit.RateBurst(1, 10*sec, 1).MaxWait(15*sec))
+		slow := join(t, limitOf(limit.Config{Rate: 1, Per: 10*sec, MaxWait: 15*sec}))
 		acquire(t, slow)
 		go func() { acquire(t, slow) }()
 		synctest.Wait()
@@ -203,7 +212,7 @@ func TestRefusals(t *testing.T) {
 		if err = join(t, slow[0], limit.Concurrency(1)).Acquire(ctx, limit.Request{}); !errors.Is(err, limit.ErrRefused) || time.Since(began) != 0 {
 			t.Errorf("a wait until the deadline: %v", err)
 		}
-		held := join(t, limit.Concurrency(1).MaxWait(sec))
+		held := join(t, limitOf(limit.Config{Concurrency: 1, MaxWait: sec}))
 		acquire(t, held)
 		if err = held.Acquire(t.Context(), limit.Request{}); !errors.Is(err, limit.ErrRefused) || time.Since(began) != sec {
 			t.Errorf("after %v: %v", time.Since(began), err)
@@ -213,11 +222,45 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestImpossibleLimits(t *testing.T) {
-	_, err := limit.Join(nil, limit.Concurrency(0), limit.Rate(0, sec), limit.RateBurst(1, sec, 0), limit.Concurrency(1).Queue(-1).MaxWait(0),
-		limit.Adaptive(limit.AdaptiveConfig{Min: 5, Max: 3, Tolerance: 0.5, Backoff: 2}), limit.RateBurst(1, 1<<62, 3))
-	for _, word := range []string{"nil", "concurrency is 0", "rate is 0", "burst is 0", "queue is -1", "longest wait", "Min", "tolerance", "backoff", "counted"} {
-		if err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("%q is not in %v", word, err)
+	for _, c := range []struct {
+		config limit.Config
+		words  []string
+	}{
+		{limit.Config{}, []string{"0 of Concurrency, Rate and Adaptive"}},
+		{limit.Config{Concurrency: 1, Rate: 1}, []string{"2 of Concurrency, Rate and Adaptive"}},
+		{limit.Config{Concurrency: 1, Per: sec}, []string{"belong to a Rate"}},
+		{limit.Config{Concurrency: 1, Burst: 1}, []string{"belong to a Rate"}},
+		{limit.Config{Concurrency: -1, Queue: -2, MaxWait: -1}, []string{"concurrency is -1", "queue is -2", "longest wait is -1ns"}},
+		{limit.Config{Rate: -1, Queue: -2}, []string{"rate is -1", "queue is -2"}},
+		{limit.Config{Rate: 1, Per: -sec}, []string{"in -1s"}},
+		{limit.Config{Rate: 1, Burst: -1}, []string{"burst of -1"}},
+		{limit.Config{Rate: 1, Per: 1 << 62, Burst: 3}, []string{"counted"}},
+		{limit.Config{Adaptive: &limit.AdaptiveConfig{Min: 5, Max: 3, Tolerance: 0.5, Backoff: 2}}, []string{"Min", "tolerance", "backoff"}},
+	} {
+		l, err := limit.New(c.config)
+		for _, word := range c.words {
+			if l != nil || err == nil || !strings.Contains(err.Error(), word) {
+				t.Errorf("%+v: %q is not in %v", c.config, word, err)
+			}
+		}
+	}
+	for name, f := range map[string]func(){
+		"no slot": func() { limit.Concurrency(0) },
+		"no rate": func() { limit.Rate(0, sec) },
+		"no time": func() { limit.Rate(1, 0) },
+	} {
+		func() {
+			defer func() {
+				if err, ok := recover().(error); !ok || !strings.Contains(err.Error(), "must be") {
+					t.Errorf("%s: the panic is %v", name, err)
+				}
+			}()
+			f()
+		}()
+	}
+	for _, l := range []*limit.Limit{nil, new(limit.Limit)} {
+		if _, err := limit.Join(l); err == nil || !strings.Contains(err.Error(), "make it with New") {
+			t.Errorf("%v: %v", l, err)
 		}
 	}
 	l := limit.Concurrency(1)
@@ -270,7 +313,7 @@ func TestManyLimitsAtOnce(t *testing.T) {
 		n, tokens, burst := rapid.IntRange(1, 3).Draw(rt, "slots"), rapid.IntRange(1, 5).Draw(rt, "tokens"), rapid.IntRange(1, 3).Draw(rt, "burst")
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			a, b, r := limit.Concurrency(n), limit.Concurrency(2), limit.RateBurst(tokens, sec, burst)
+			a, b, r := limit.Concurrency(n), limit.Concurrency(2), limitOf(limit.Config{Rate: tokens, Per: sec, Burst: burst})
 			var inA, inB atomic.Int32
 			var mu sync.Mutex
 			var starts []time.Duration
@@ -342,8 +385,8 @@ func TestAllocatesNothing(t *testing.T) {
 // than each limit allows.
 func TestMaxWaitOfASet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slots := limit.Concurrency(1).MaxWait(time.Second)
-		rate := limit.RateBurst(1, 900*time.Millisecond, 1).MaxWait(time.Second)
+		slots := limitOf(limit.Config{Concurrency: 1, MaxWait: time.Second})
+		rate := limitOf(limit.Config{Rate: 1, Per: 900*time.Millisecond, MaxWait: time.Second})
 		both, err := limit.Join(slots, rate)
 		if err != nil {
 			t.Fatal(err)

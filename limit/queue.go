@@ -114,11 +114,11 @@ func (l *Limit) wait(ctx context.Context, w *waiter, r *Request) error {
 		if has {
 			return nil
 		}
-		if l.maxWait > 0 {
+		if l.c.MaxWait > 0 {
 			left := l.patience(w)
 			if left <= 0 {
 				l.leave(w)
-				return l.refuse(0, "it took longer than %v", l.maxWait)
+				return l.refuse(0, "it took longer than %v", l.c.MaxWait)
 			}
 			if sleep < 0 || left < sleep {
 				sleep = left
@@ -154,12 +154,12 @@ func (l *Limit) look(w *waiter) (time.Duration, bool) {
 func (l *Limit) enter(ctx context.Context, w *waiter, r *Request) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.maxQueue >= 0 && len(l.waiting) >= l.maxQueue {
+	if l.c.Queue != 0 && len(l.waiting) >= max(l.c.Queue, 0) {
 		return l.refuse(l.after(w), "%d are waiting already", len(l.waiting))
 	}
 	turn := l.after(w)
-	if l.maxWait > 0 && turn > l.patience(w) {
-		return l.refuse(turn, "its turn comes in %v, and nobody waits longer than %v", turn, l.maxWait)
+	if l.c.MaxWait > 0 && turn > l.patience(w) {
+		return l.refuse(turn, "its turn comes in %v, and nobody waits longer than %v", turn, l.c.MaxWait)
 	}
 	if deadline, ok := ctx.Deadline(); ok && turn > 0 && int64(turn) >= int64(deadline.Sub(epoch))-l.now() {
 		return l.refuse(turn, "its turn comes in %v, after the caller's deadline", turn)
@@ -180,7 +180,7 @@ func (l *Limit) enter(ctx context.Context, w *waiter, r *Request) error {
 // patience is how much longer a waiter waits, in whatever queues it has been, of
 // a limit with a longest wait.
 func (l *Limit) patience(w *waiter) time.Duration {
-	return l.maxWait - time.Duration(l.now()-w.began)
+	return l.c.MaxWait - time.Duration(l.now()-w.began)
 }
 
 // after is how long a waiter waits for its turn at a rate; 0 for a limit of

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/bide-dev/bide/retry"
 )
 
 // Set are the limits of one attempt, as [Join] orders them: slots first, then
@@ -26,22 +28,28 @@ type Request struct {
 type Result struct {
 	// Took is how long it took; 0 if it is not known.
 	Took time.Duration
-	// Overloaded is whether the target refused it or was too slow.
-	Overloaded bool
+	// Err is how it failed, nil if it did not. One that [retry.RateLimit] or
+	// [retry.Timeout] accepts says that the target has too much to do.
+	Err error
 	// Ignore is whether it says nothing about the target.
 	Ignore bool
 }
 
+// overloaded reports whether the target has too much to do.
+func (r Result) overloaded() bool {
+	return r.Err != nil && (retry.RateLimit(r.Err) || retry.Timeout(r.Err))
+}
+
 // Join returns the set of some limits, each of them once. The error names every
-// limit that is nil or not possible, or on another clock than the first.
+// limit that is nil or was not made, or is on another clock than the first.
 func Join(limits ...*Limit) (Set, error) {
 	var problems []error
 	var s Set
 	for _, l := range limits {
-		if err := l.Validate(); err != nil {
-			problems = append(problems, err)
-		} else if len(s) > 0 && l.clock != s[0].clock {
-			problems = append(problems, fmt.Errorf("limit: %s and %s are on different clocks; give both the same with On", s[0], l))
+		if l == nil || l.id == 0 {
+			problems = append(problems, errUnmade)
+		} else if len(s) > 0 && l.c.Clock != s[0].c.Clock {
+			problems = append(problems, fmt.Errorf("limit: %s and %s are on different clocks; give both the same", s[0], l))
 		} else if !slices.Contains(s, l) {
 			s = append(s, l)
 		}
@@ -148,11 +156,15 @@ func (s Set) inOrder(ctx context.Context, w *waiter, r *Request) error {
 // Release ends an attempt.
 func (s Set) Release(r Result) {
 	for _, l := range s {
-		if l.adapt != nil {
-			l.adapt.sample(l, r)
-		}
-		l.release()
+		l.end(r)
 	}
+}
+
+func (l *Limit) end(r Result) {
+	if l.adapt != nil {
+		l.adapt.sample(l, r)
+	}
+	l.release()
 }
 
 // Cancel gives everything back, tokens too: the attempt did not begin.

@@ -201,7 +201,11 @@ func TestStreams(t *testing.T) {
 func TestServer(t *testing.T) {
 	release := make(chan struct{})
 	h := &health{answer: func(context.Context, int32) error { <-release; return nil }}
-	g := guard.Must(guard.New(limit.Concurrency(1).Queue(0)))
+	l, err := limit.New(limit.Config{Concurrency: 1, Queue: limit.NoQueue})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := guard.Must(guard.New(l))
 	c := serve(t, h, guard.Must(guard.New()), grpc.UnaryInterceptor(guardgrpc.UnaryServer(g)))
 	first := make(chan error, 1)
 	go func() { first <- check(t.Context(), c) }()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -61,19 +62,25 @@ func NewShared(o SharedOptions) *Shared {
 	}
 	s := &Shared{opt: o, slots: map[string]bound[int]{}, rates: map[string]bound[check.Rate]{}, breakers: map[string]*circuit.Breaker{}, cache: newCache(o)}
 	if o.MaxParallel > 0 {
-		s.all = s.timed(limit.Concurrency(o.MaxParallel))
+		s.all = slots(min(o.MaxParallel, math.MaxInt32), o.Clock)
 	}
 	return s
 }
 
-// timed is a limit on the clock.
-func (s *Shared) timed(l *limit.Limit) *limit.Limit { return onClock(l, s.opt.Clock) }
-
-func onClock(l *limit.Limit, c clock.Clock) *limit.Limit {
-	if _, machine := c.(clock.Machine); machine {
-		return l
+// slots is a number of slots, which is positive, on the clock.
+func slots(n int, c clock.Clock) *limit.Limit {
+	l, err := limit.New(onClock(limit.Config{Concurrency: n}, c))
+	if err != nil {
+		panic(err)
 	}
-	return l.On(c)
+	return l
+}
+
+func onClock(l limit.Config, c clock.Clock) limit.Config {
+	if _, machine := c.(clock.Machine); !machine {
+		l.Clock = c
+	}
+	return l
 }
 
 // options takes over what a with clause says.
@@ -88,12 +95,18 @@ func (s *site) options(p *plan.Plan, function int, shared *Shared) error {
 	var problems []error
 	own := slices.Clone(s.limits)
 	if o.Throttle.Count > 0 {
-		l, err := bounded(shared.rates, key, o.Throttle, p, s, "throttle", func(r check.Rate) *limit.Limit { return shared.timed(limit.Rate(r.Count, r.Per)) })
-		own, problems = append(own, l), append(problems, err)
+		l, err := bounded(shared.rates, key, o.Throttle, p, s, "throttle", func(r check.Rate) limit.Config { return onClock(limit.Config{Rate: r.Count, Per: r.Per}, shared.opt.Clock) })
+		problems = append(problems, err)
+		if l != nil {
+			own = append(own, l)
+		}
 	}
 	if o.Limit > 0 {
-		l, err := bounded(shared.slots, key, o.Limit, p, s, "concurrency", func(n int) *limit.Limit { return shared.timed(limit.Concurrency(n)) })
-		own, problems = append(own, l), append(problems, err)
+		l, err := bounded(shared.slots, key, o.Limit, p, s, "concurrency", func(n int) limit.Config { return onClock(limit.Config{Concurrency: n}, shared.opt.Clock) })
+		problems = append(problems, err)
+		if l != nil {
+			own = append(own, l)
+		}
 	}
 	if o.Breaker != nil {
 		b, err := shared.breakerOf(key, s.node.Label, o.Breaker)
@@ -139,10 +152,14 @@ type bound[R comparable] struct {
 }
 
 // bounded gives the limit of a target. Of two that differ neither could be kept.
-func bounded[R comparable](m map[string]bound[R], target string, rate R, p *plan.Plan, s *site, option string, make func(R) *limit.Limit) (*limit.Limit, error) {
+func bounded[R comparable](m map[string]bound[R], target string, rate R, p *plan.Plan, s *site, option string, config func(R) limit.Config) (*limit.Limit, error) {
 	known, ok := m[target]
 	if !ok {
-		known = bound[R]{rate, p.Pos(s.node), make(rate)}
+		l, err := limit.New(config(rate))
+		if err != nil {
+			return nil, s.problem(p, fmt.Sprintf("%s: %v", option, rate), err)
+		}
+		known = bound[R]{rate, p.Pos(s.node), l}
 		m[target] = known
 	}
 	if known.rate != rate {
@@ -240,7 +257,7 @@ func (h *held) lend(l *limit.Limit) *limit.Limit {
 			h.lent = map[*limit.Limit]*limit.Limit{}
 		}
 		if h.lent[l] == nil {
-			h.lent[l] = onClock(limit.Concurrency(1), h.clock)
+			h.lent[l] = slots(1, h.clock)
 		}
 		return h.lent[l]
 	}
