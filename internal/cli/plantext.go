@@ -67,6 +67,9 @@ func (w *planWriter) plan(p *simulate.Plan) {
 	fmt.Fprintln(w, w.bold(visible(title)))
 	w.field(2, "about", p.Description)
 	w.field(2, "runs", p.Where)
+	if p.Uncommitted != "" {
+		w.field(2, "", "what the steps leave uncommitted there "+p.Uncommitted)
+	}
 	w.field(2, "durability", p.Durability)
 	if p.Iterations > 1 {
 		w.field(2, "iterations", fmt.Sprintf("up to %d, until one changes nothing", p.Iterations))

@@ -36,6 +36,7 @@ type shown struct {
 	StepList []stepInfo           `json:"step_list"`
 	Errors   []journal.ErrorClass `json:"errors"`
 	Usage    map[string]float64   `json:"usage,omitempty"`
+	merge    string               // the command that merges what the run left; "" where that is nothing
 	Notes    []string             `json:"notes"`
 	Trouble  string               `json:"trouble,omitempty"` // what holds up a run on other machines
 	Commands []string             `json:"commands"`
@@ -213,10 +214,11 @@ func (s *shown) steps(ctx context.Context, r *journal.Reader, st *journal.State)
 				s.Notes = slices.Delete(s.Notes, unmerged, unmerged+1)
 				unmerged = -1
 			}
+			s.merge = ""
 			continue
 		case event.Note, event.RunControlled, event.ItemsCompared:
 			if e.Class == event.Unmerged {
-				unmerged = len(s.Notes)
+				unmerged, s.merge = len(s.Notes), e.Label
 			}
 			s.Notes = append(s.Notes, e.Message)
 			continue
@@ -346,6 +348,9 @@ func (s *shown) commands() []string {
 	}
 	if s.Letters > 0 {
 		out = append(out, "bide dlq list "+s.Run, "bide dlq retry "+s.Run)
+	}
+	if s.merge != "" {
+		out = append(out, s.merge)
 	}
 	return append(out, "bide logs "+s.Run)
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/worktree"
 	"github.com/spf13/cobra"
@@ -131,7 +133,9 @@ func (a *app) worktreeMergeCmd() *cobra.Command {
 		Short: "Merge the work of a run into the branch that it started from",
 		Long: `Merges the branch of a run into the branch that it started from, with "git merge
 --no-ff", in the repository's own working tree, and then removes the worktree and the
-branch. A run that goes on is refused. On a conflict nothing is changed.`,
+branch; so it does with the branches of items that succeeded and whose work is not
+merged, one after another. Those of items that failed stay. A run that goes on is
+refused. What meets a conflict stays in its branch.`,
 		Example: `  bide worktree merge 01KAJ3`,
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.worktreeMerge(cmd.Context(), dir, args[0]) },
 	}
@@ -145,7 +149,9 @@ type merged struct {
 	Into    string `json:"into,omitempty"`
 	Commits int    `json:"commits"`
 	Commit  string `json:"commit,omitempty"`
-	Kept    string `json:"kept,omitempty"` // a branch that is left
+	// Items are those whose own branches were merged.
+	Items []string `json:"items,omitempty"`
+	Kept  []string `json:"kept,omitempty"` // branches that are left
 }
 
 func (a *app) worktreeMerge(ctx context.Context, dir, name string) error {
@@ -158,9 +164,11 @@ func (a *app) worktreeMerge(ctx context.Context, dir, name string) error {
 		return err
 	}
 	release := func() error { return nil }
+	var items []journal.Result
 	if r, err := st.Read(id); err == nil {
 		dir = cmp.Or(dir, r.Header().Dir)
-		if err := r.Close(); err != nil {
+		items, err = unmergedItems(ctx, r)
+		if err := errors.Join(err, r.Close()); err != nil {
 			return err
 		}
 		// Having the run keeps it from going on meanwhile.
@@ -170,25 +178,50 @@ func (a *app) worktreeMerge(ctx context.Context, dir, name string) error {
 		}
 		release = j.Close
 	}
-	out, err := mergeRun(ctx, cmp.Or(dir, "."), id)
-	if err = errors.Join(err, release()); err != nil {
+	out, err := mergeRun(ctx, cmp.Or(dir, "."), id, items)
+	if err = errors.Join(err, release()); err != nil && out == nil {
 		return err
 	}
 	if a.json {
-		return printJSON(a.out, out)
+		return errors.Join(err, printJSON(a.out, out))
 	}
-	if out.Commits == 0 {
-		fmt.Fprintf(a.out, "everything of run %s is merged already\n", id)
-	} else {
+	switch {
+	case out.Commits > 0:
 		fmt.Fprintf(a.out, "merged %s of run %s into %s\n", diag.Count(out.Commits, "commit"), id, out.Into)
+	case len(out.Kept) == 0:
+		fmt.Fprintf(a.out, "everything of run %s is merged already\n", id)
 	}
-	if out.Kept != "" {
-		fmt.Fprintf(a.err, "bide: branch %s is left, it has work that is not merged\n", out.Kept)
+	for _, branch := range out.Kept {
+		fmt.Fprintf(a.err, "bide: branch %s is left, it has work that is not merged\n", branch)
 	}
-	return nil
+	return err
 }
 
-func mergeRun(ctx context.Context, dir, id string) (*merged, error) {
+// unmergedItems gives how the items ended that succeeded and whose work is in a branch.
+func unmergedItems(ctx context.Context, r *journal.Reader) (list []journal.Result, err error) {
+	for res, err := range r.Results(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if res.Status == event.Succeeded && branchOf(res) != "" {
+			list = append(list, res)
+		}
+	}
+	return list, nil
+}
+
+// branchOf is the branch in which an item's work was left; "" for none.
+func branchOf(res journal.Result) string {
+	var d mapper.Result
+	if json.Unmarshal(res.Data, &d) != nil {
+		return ""
+	}
+	return d.Branch
+}
+
+// mergeRun merges the branch of a run, and those of items. An item that cannot be merged
+// does not keep the others from it.
+func mergeRun(ctx context.Context, dir, id string, items []journal.Result) (*merged, error) {
 	repo, err := worktree.Open(ctx, dir)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
@@ -197,12 +230,31 @@ func mergeRun(ctx context.Context, dir, id string) (*merged, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	res, err := run.FinalMerge(ctx, worktree.MergeOptions{})
-	if err != nil {
-		return nil, err
+	out := &merged{Run: id, Into: run.Target}
+	if !run.Gone {
+		res, err := run.FinalMerge(ctx, worktree.MergeOptions{})
+		if err != nil {
+			return nil, err
+		}
+		out.Commits, out.Commit = res.Commits, res.Commit
 	}
-	k, err := run.Remove(ctx)
-	return &merged{Run: id, Into: run.Target, Commits: res.Commits, Commit: res.Commit, Kept: k.Branch}, err
+	var errs []error
+	for _, item := range items {
+		res, err := run.FinalMergeItem(ctx, branchOf(item), worktree.MergeOptions{Message: "bide: item " + cmp.Or(item.Label, item.ID)})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("item %s: %w", cmp.Or(item.Label, item.ID), err))
+		} else if res.Commits > 0 {
+			out.Commits, out.Commit, out.Items = out.Commits+res.Commits, cmp.Or(res.Commit, out.Commit), append(out.Items, item.ID)
+		}
+	}
+	if _, err := run.Remove(ctx); err != nil {
+		return out, errors.Join(append(errs, err)...)
+	}
+	left, err := repo.List(ctx, id)
+	for _, i := range left {
+		out.Kept = append(out.Kept, i.Branch)
+	}
+	return out, errors.Join(append(errs, err)...)
 }
 
 func (a *app) worktreeCleanCmd() *cobra.Command {

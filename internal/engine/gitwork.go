@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,9 @@ type gitWork struct {
 	// context says that step.* and workflow.* of the git context are read
 	// somewhere.
 	context bool
+	// unmerged is how many files the steps of the run itself left uncommitted that are
+	// in no merge.
+	unmerged int
 }
 
 // readsState finds the variables git.* in a file's text: where they are not
@@ -244,9 +248,10 @@ func (g *gitWork) leave(ctx context.Context, p step.Site, a *agentRun, err error
 	} else {
 		var res worktree.MergeResult
 		res, k, ended = a.tree.Finish(ctx, worktree.MergeOptions{
-			Message: "bide: item " + g.x.Values.Mask().String(a.item.ID), Resolve: g.resolver(p),
+			Message: "bide: item " + g.x.Values.Mask().String(a.item.ID), Resolve: g.resolver(p), Left: g.leftMessage(a),
 			Before: func(commit string, work worktree.MergeResult) error {
 				a.data.Commits, a.data.Files = work.CommitIDs, work.Files
+				a.unmerged(len(work.Uncommitted))
 				return g.merging(ctx, a, commit)
 			}})
 		if res.Left != nil {
@@ -255,15 +260,38 @@ func (g *gitWork) leave(ctx context.Context, p step.Site, a *agentRun, err error
 		if ended == nil && res.Commits == 0 {
 			a.data.Commits, a.data.Files = nil, nil
 		}
+		if n := len(res.Uncommitted); ended == nil {
+			if k.Branch != "" {
+				n = max(n, 1) // it went away from what it had committed
+			}
+			a.unmerged(n)
+		}
 	}
 	a.data.Worktree, a.data.Branch = "", k.Branch
-	if k.Branch != "" {
+	if k.Branch != "" && err != nil { // else it is counted, and told once
 		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Phase: "map", Item: a.item.ID, Index: a.item.Index, Message: k.String()})
 	}
 	if ended != nil {
 		ended = fmt.Errorf("the work of item %s: %w", nameOf(g.x.Values.Mask(), a.item), ended)
 	}
 	return errors.Join(err, ended)
+}
+
+// leftMessage is the message of the commit of what the steps of an item leave
+// uncommitted; "" where the file says that nobody commits it.
+func (g *gitWork) leftMessage(a *agentRun) string {
+	if !g.x.File.ItemsCommitLeft() {
+		return ""
+	}
+	return g.x.Values.Mask().String("bide: item " + strings.Join(strings.Fields(cmp.Or(a.label, a.item.Name())), " "))
+}
+
+// unmerged notes how many files of an item that succeeded are in no merge: it did less
+// than it was meant to.
+func (a *agentRun) unmerged(files int) {
+	if a.data.Unmerged = files; files > 0 && slices.Index(event.Kinds, event.Degraded) > slices.Index(event.Kinds, a.data.Kind) {
+		a.data.Kind = event.Degraded
+	}
 }
 
 // release puts an agent's worktree back, once it is on the disk how the agent ended.
@@ -313,7 +341,11 @@ func (g *gitWork) resolver(p step.Site) worktree.Resolver {
 // mergeBack takes the run's work to the user's branch: with the merge block,
 // with -y, or after a person said yes. Otherwise it stays where it is, and the
 // message says how to get it.
-func (g *gitWork) mergeBack(ctx context.Context, block func(context.Context, map[string]any) error) error {
+// items is how many items succeeded and left work that is in no merge.
+func (g *gitWork) mergeBack(ctx context.Context, block func(context.Context, map[string]any) error, items int) error {
+	if err := g.commitLeft(ctx); err != nil {
+		return err
+	}
 	did, err := g.tree.Committed(ctx)
 	if err != nil {
 		return err
@@ -326,7 +358,7 @@ func (g *gitWork) mergeBack(ctx context.Context, block func(context.Context, map
 		if g.x.File.Merge != nil {
 			g.x.Note("the merge block is left out: nothing was committed")
 		}
-		return g.leaveRun(ctx)
+		return g.leaveRun(ctx, items)
 	}
 	if g.x.File.Merge != nil {
 		if err := block(ctx, mergeVariables(g.x.Run, g.tree, did)); err != nil {
@@ -334,7 +366,7 @@ func (g *gitWork) mergeBack(ctx context.Context, block func(context.Context, map
 		}
 	}
 	if !g.yes && (g.x.Ask == nil || !g.x.Ask(fmt.Sprintf("Merge %s into %s?", g.tree.Branch, g.tree.Target))) {
-		g.x.Note("the work is in branch %s and is not merged yet; merge it with: bide worktree merge %s", g.tree.Branch, g.x.Run)
+		g.tellUnmerged("the work is in branch " + g.tree.Branch + " and is not merged yet")
 		return nil
 	}
 	res, err := g.tree.FinalMerge(ctx, worktree.MergeOptions{Message: "bide: " + g.x.File.Name})
@@ -344,7 +376,18 @@ func (g *gitWork) mergeBack(ctx context.Context, block func(context.Context, map
 	if res.Commits > 0 {
 		g.x.Note("merged %s of %s into %s", diag.Count(res.Commits, "commit"), g.tree.Branch, g.tree.Target)
 	}
-	return g.leaveRun(ctx)
+	return g.leaveRun(ctx, items)
+}
+
+// commitLeft commits what the steps of the run itself left uncommitted, unless the file
+// says that nobody does.
+func (g *gitWork) commitLeft(ctx context.Context) error {
+	if !g.x.File.CommitsLeft() {
+		return nil
+	}
+	left, err := g.tree.CommitLeft(context.WithoutCancel(ctx), g.x.Values.Mask().String("bide: "+g.x.File.Name))
+	g.unmerged = len(left)
+	return err
 }
 
 // mergeVariables are what a merge block reads of what is to be merged.
@@ -357,21 +400,22 @@ func mergeVariables(run string, tree *worktree.Run, did worktree.GitContext) map
 }
 
 // leaveRun removes the run's worktree when nothing is in it that is not merged.
-func (g *gitWork) leaveRun(ctx context.Context) error {
+func (g *gitWork) leaveRun(ctx context.Context, items int) error {
 	k, err := g.tree.Remove(ctx)
 	if err != nil {
 		return err
 	}
-	if k.Branch != "" {
+	g.unmerged = max(g.unmerged, len(k.Rescued))
+	if k.Branch != "" && len(k.Rescued) == 0 {
 		g.x.Note("%s", k)
 	}
-	return errors.Join(g.tellLeft(ctx), g.repo.Sync(ctx))
+	return errors.Join(g.tellLeft(ctx, items), g.repo.Sync(ctx))
 }
 
-// tellLeft says how many branches of items hold work that is not merged: of
-// agents that failed, and of those that were killed, also where the process
-// died before it could tell of each.
-func (g *gitWork) tellLeft(ctx context.Context) error {
+// tellLeft says what is left in branches and not merged: of items that succeeded, of
+// those that failed, and of those that were killed, also where the process died before it
+// could tell of each.
+func (g *gitWork) tellLeft(ctx context.Context, succeeded int) error {
 	left, err := g.repo.List(ctx, g.x.Run)
 	if err != nil {
 		return err
@@ -382,8 +426,21 @@ func (g *gitWork) tellLeft(ctx context.Context) error {
 			n++
 		}
 	}
-	if n > 0 {
+	switch own := diag.Count(g.unmerged, "file") + " of the run's own steps"; {
+	case succeeded > 0 && g.unmerged > 0:
+		g.tellUnmerged("the work of " + diag.Count(succeeded, "item") + " and " + own + " was left uncommitted (auto_commit: false), and is in branches, not merged")
+	case succeeded > 0:
+		g.tellUnmerged("the work of " + diag.Count(succeeded, "item") + " was left uncommitted (auto_commit: false), and is in branches, not merged")
+	case g.unmerged > 0:
+		g.tellUnmerged(own + " " + diag.Plural(g.unmerged, "was", "were") + " left uncommitted (auto_commit: false), and " + diag.Plural(g.unmerged, "is", "are") + " in a branch, not merged")
+	case n > 0:
 		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Message: fmt.Sprintf("work of items is left in branches, not merged: `bide worktree ls` lists all %d", n)})
 	}
 	return nil
+}
+
+// tellUnmerged says what is not merged, and the command that merges it.
+func (g *gitWork) tellUnmerged(what string) {
+	with := "bide worktree merge " + g.x.Run
+	_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Label: with, Message: what + "; merge it with: " + with})
 }

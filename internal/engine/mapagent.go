@@ -24,6 +24,7 @@ import (
 type agentRun struct {
 	item    journal.Item
 	attempt int
+	label   string // what a person knows the item by; "": its name
 	start   time.Time
 	tree    *worktree.Agent
 	scope   *vars.Scope
@@ -40,11 +41,11 @@ type itemData = mapper.Result
 
 // Run runs an agent for an item.
 func (x *mapRun) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
-	a := agentRun{item: at.Item, attempt: at.Number, start: at.Start, past: x.takePast(at.Item.Index)}
+	a := agentRun{item: at.Item, attempt: at.Number, label: at.Label, start: at.Start, past: x.takePast(at.Item.Index)}
 	err := x.agent(ctx, &a, at)
 	e := mapper.Ending{Result: a.data, Recorded: a.recorded}
 	if err == nil {
-		x.counted(a.data.Kind, a.data.Unmended, cmp.Or(at.Label, a.item.ID))
+		x.counted(a.data, cmp.Or(at.Label, a.item.ID))
 		return e
 	}
 	e.Err, e.RetryAfter = step.Cause(err), retryAfter(err)
@@ -74,16 +75,19 @@ const namedItems = 3
 
 // counted counts an item that succeeded in some way of event.Kinds; kind is "" for
 // one that did as it was meant to. The name is shown of one whose repair did not help.
-func (x *mapRun) counted(kind string, unmended bool, name string) {
-	if kind == "" && !unmended {
+func (x *mapRun) counted(d itemData, name string) {
+	if d.Kind == "" && !d.Unmended {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if n := x.kinds.Of(kind); n != nil {
+	if d.Unmerged > 0 {
+		x.r.tally.unmerged++
+	}
+	if n := x.kinds.Of(d.Kind); n != nil {
 		*n++
 	}
-	if unmended {
+	if d.Unmended {
 		x.kinds.Unmended++
 		if len(x.unmended) < namedItems {
 			x.unmended = append(x.unmended, name)

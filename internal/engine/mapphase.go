@@ -36,6 +36,7 @@ type mapRun struct {
 	kinds  event.KindCounts
 	// unmended are the names of the first items of which a repair did not mend a step.
 	unmended []string
+	taken    map[int]bool // items that a former life merged, and this one has finished
 	// unchanged knows what is unchanged since an earlier run; nil: nobody asks.
 	unchanged *unchanged.Map
 }
@@ -290,12 +291,9 @@ func (x *mapRun) restore(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		var d struct {
-			Kind     string
-			Unmended bool
-		}
-		if res.Status != event.Unchanged && bytes.Contains(res.Data, []byte(`"kind":`)) && json.Unmarshal(res.Data, &d) == nil {
-			x.counted(d.Kind, d.Unmended, cmp.Or(res.Label, res.ID))
+		var d itemData
+		if res.Status != event.Unchanged && !x.taken[res.Index] && bytes.Contains(res.Data, []byte(`"kind":`)) && json.Unmarshal(res.Data, &d) == nil {
+			x.counted(d, cmp.Or(res.Label, res.ID))
 		}
 	}
 	return nil

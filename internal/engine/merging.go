@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // merging is what is on record before an agent's work is merged: a process that
@@ -52,6 +54,8 @@ func (x *mapRun) takeOver(ctx context.Context, index int, rec journal.ItemRecord
 	}
 	x.r.emit(event.Event{Type: event.ItemFinished, Phase: "map", Item: it.ID, Label: x.Label(it), Index: index,
 		Status: event.Succeeded, Attempts: rec.Attempts, DurationMS: m.DurationMS, Data: data(m.Result)})
+	x.counted(m.Result, cmp.Or(x.Label(it), it.ID))
+	value.Put(&x.taken, index, true)
 	former, err := x.r.git.tree.Former(it.ID, rec.Attempts)
 	if err != nil {
 		return true, err

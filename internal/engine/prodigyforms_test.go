@@ -294,7 +294,7 @@ func TestGitContextBeforeFirstStep(t *testing.T) {
 }
 
 // TestMergedWithUncommittedItems: a run whose setup leaves the list of items
-// uncommitted, and whose agents commit, ends well when it is merged.
+// uncommitted, and whose agents commit, ends well when it is merged: with what is left.
 func TestMergedWithUncommittedItems(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -312,7 +312,7 @@ reduce: [{shell: ls out-*.txt > @EV@/x}]
 `)
 	r.status(event.Succeeded)
 	r.want("x", "out-1.txt\nout-2.txt")
-	if got := b.output("git ls-files | sort | tr '\\n' ' '"); got != "first.txt out-1.txt out-2.txt" {
+	if got := b.output("git ls-files | sort | tr '\\n' ' '"); got != "first.txt items.json out-1.txt out-2.txt" {
 		t.Errorf("merged: %s", got)
 	}
 }

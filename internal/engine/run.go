@@ -216,7 +216,7 @@ func (r *run) whole(ctx context.Context) *Summary {
 	switch {
 	case err != nil:
 	case r.git.tree != nil:
-		err = r.git.mergeBack(ctx, r.mergeBlock)
+		err = r.git.mergeBack(ctx, r.mergeBlock, r.tally.unmerged)
 	case r.ports != nil && r.ports.Merge != nil && r.file.Merge != nil:
 		err = r.mergeBlock(ctx, mergeVariables(r.x.Run, r.ports.Merge, worktree.GitContext{}))
 	case r.file.Merge != nil:
@@ -327,7 +327,7 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 // ending is how a run ends with an error, or with none.
 func (r *run) ending(err error) (status, message, class string) {
 	switch {
-	case err == nil && (r.tally.failed || r.unmended() > 0):
+	case err == nil && (r.tally.failed || r.unmended()+r.tally.unmerged+r.git.unmerged > 0):
 		return event.CompletedWithFailures, "", ""
 	case err == nil:
 		return event.Succeeded, "", ""

@@ -17,6 +17,7 @@ type tally struct {
 	items    ItemCounts
 	failed   bool     // some items failed for good
 	unmended []string // see mapRun
+	unmerged int      // items that succeeded, and left files that are in no merge
 	repeated *policy.Repeated
 	classes  classes
 }

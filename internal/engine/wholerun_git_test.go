@@ -79,7 +79,10 @@ func newGitPlan(seed uint64) *gitPlan {
 	return p
 }
 
-// file is the workflow. $EV is outside of git, where a failure is remembered.
+// file is the workflow. $EV is outside of git, where a failure is remembered. A step that
+// was cut short runs again in the tree as it left it: the second one finds the file of
+// the first where that was, or where it has moved it itself. The file of the third, which
+// may have begun, is never in the second one's commit.
 func (p *gitPlan) file() string {
 	var b strings.Builder
 	b.WriteString("name: whole\nmode: mapreduce\nisolation: worktree\nerror_policy: {max_recoveries: 1000, retry_config: {max_attempts: 3, initial_delay: 1ms, backoff: fixed}}\n")
@@ -97,12 +100,12 @@ func (p *gitPlan) file() string {
 	}
 	fmt.Fprintf(&b, "]\n  max_parallel: %d\n  agent_template:\n", p.parallel)
 	fmt.Fprintf(&b, "    - shell: mkdir -p out/${item.id}; for i in $(seq %d); do echo \"${item.id} $i\" > out/${item.id}/f$i; done\n", p.files)
-	fmt.Fprintf(&b, "    - shell: |\n        %s\n        test -e out/${item.id}/f1 || echo ${item.id} >> $EV/lost\n        mv out/${item.id}/f1 out/${item.id}/moved\n", early)
+	fmt.Fprintf(&b, "    - shell: |\n        %s\n        test -e out/${item.id}/f1 || test -e out/${item.id}/moved || echo ${item.id} >> $EV/lost\n        mv out/${item.id}/f1 out/${item.id}/moved\n", early)
 	if p.clash {
 		b.WriteString("        echo ${item.id} > both.txt\n")
 	}
 	if p.commits {
-		fmt.Fprintf(&b, "        %s\n        git add -A; git commit -qm \"work ${item.id}\"\n", late)
+		fmt.Fprintf(&b, "        %s\n        git add -A -- . ':!out/*/end'; git commit -qm \"work ${item.id}\"\n", late)
 	} else {
 		fmt.Fprintf(&b, "        %s\n", late)
 	}

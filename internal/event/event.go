@@ -211,7 +211,8 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	agent_usage                Step, Item, Data (tokens and cost)
 //	agent_message              Step, Item, Message, Data (text, tool use)
 //	output                     Step, Item, Label ("stdout" or "stderr"), Message (the text): shown, never journalled
-//	note                       Message: a warning worth keeping; Class: [Logged] for one that was asked for, [Unmerged]
+//	note                       Message: a warning worth keeping; Class: [Logged] for one that was asked for, [Unmerged] (Label: the command that
+//	                           merges it)
 //	run_finished               Status, DurationMS, Class, Message, Data (the summary)
 type Event struct {
 	// Seq is the event's place in the journal, from 1; 0 before it is recorded.

@@ -42,6 +42,8 @@ type Result struct {
 	// Unmended: a step of it failed, its repair did not mend it, and the file does not
 	// say that it may fail.
 	Unmended bool `json:"unmended,omitempty"`
+	// Unmerged is how many files the steps left uncommitted that are in no merge.
+	Unmerged int `json:"unmerged,omitempty"`
 	// Steps are what the steps of the template gave, where it has several: the
 	// output is theirs, joined by line ends, without those that gave nothing.
 	Steps []StepOutput `json:"steps,omitempty"`

@@ -51,7 +51,7 @@ func explain(f *workflow.File, asked bool) *Plan {
 	p := &Plan{Path: f.Path, Name: f.Name, Description: f.Description, Kind: f.Kind.String(), Isolation: f.Isolation,
 		Durability: f.Durability, Timeout: limit(f.Timeout), Iterations: max(f.MaxIterations, 1),
 		Findings: diag.List{}}
-	p.Where = where(f)
+	p.Where, p.Uncommitted = where(f), leftUncommitted(f)
 	b := &builder{plan: p, visited: []*workflow.File{f}, asked: asked}
 	sc := initial(f)
 	total := b.subWorkflows(f, sc)
@@ -92,6 +92,18 @@ func where(f *workflow.File) string {
 		return place
 	}
 	return own + " where the directory is a git repository, else in place"
+}
+
+// leftUncommitted says what becomes of files that steps leave uncommitted; "" where all
+// of them work in place.
+func leftUncommitted(f *workflow.File) string {
+	switch {
+	case f.Isolation == "none" || f.Isolation == "auto" && !workflow.NeedsIsolation(f):
+		return ""
+	case f.CommitsLeft() && f.ItemsCommitLeft():
+		return "is committed at the end, and merged"
+	}
+	return "is not merged (auto_commit: false); the exit status is 3 then"
 }
 
 func (b *builder) phase(name string, block *workflow.Block, where string, at around) *Phase {

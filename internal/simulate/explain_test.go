@@ -242,14 +242,23 @@ reduce:
 }
 
 func TestWhereStepsRun(t *testing.T) {
-	for yaml, want := range map[string]string{
-		`[{shell: x}]`:  "in place, in the directory it is started in",
-		`[{claude: x}]`: "in a git worktree of the run where the directory is a git repository, else in place",
-		`{isolation: none, commands: [{claude: x}]}`:    "in place, in the directory it is started in",
-		`{isolation: worktree, commands: [{shell: x}]}`: "in a git worktree of the run",
+	const own, place, merged, left = "in a git worktree of the run", "in place, in the directory it is started in",
+		"is committed at the end, and merged", "is not merged (auto_commit: false); the exit status is 3 then"
+	for yaml, want := range map[string][2]string{
+		`[{shell: x}]`:  {place, ""},
+		`[{claude: x}]`: {own + " where the directory is a git repository, else in place", merged},
+		`{isolation: none, commands: [{claude: x}]}`:                                                 {place, ""},
+		`{isolation: worktree, commands: [{shell: x}]}`:                                              {own, merged},
+		`{isolation: worktree, auto_commit: false, commands: [{shell: x}]}`:                          {own, left},
+		`{isolation: worktree, commands: [{shell: x, auto_commit: false}]}`:                          {own, left},
+		`{isolation: worktree, map: {input: [1], agent_template: [{shell: x, auto_commit: false}]}}`: {own, left},
 	} {
-		if p := explain(t, yaml); p.Where != want || p.Phases[0].Where != want {
-			t.Errorf("%s runs %q", yaml, p.Where)
+		p := explain(t, yaml)
+		if got := [2]string{p.Where, p.Uncommitted}; got != want {
+			t.Errorf("%s runs %q", yaml, got)
+		}
+		if p.Kind == "workflow" && p.Phases[0].Where != want[0] {
+			t.Errorf("the steps of %s run %s", yaml, p.Phases[0].Where)
 		}
 	}
 }

@@ -26,6 +26,7 @@ type Plan struct {
 	Kind        string   `json:"kind"`
 	Isolation   string   `json:"isolation"`
 	Where       string   `json:"where"`
+	Uncommitted string   `json:"left_uncommitted,omitempty"` // what becomes of files that steps leave uncommitted there
 	Durability  string   `json:"durability"`
 	Timeout     Limit    `json:"timeout"`
 	Iterations  int      `json:"max_iterations"`

@@ -115,9 +115,17 @@ func (d *decoder) check() {
 	})
 	d.skipsNothing()
 	d.openSecrets()
-	if w := d.file.Worktree; w != nil && (d.file.Isolation == "none" || d.file.Isolation == "auto" && !NeedsIsolation(d.file)) {
-		d.warnAt(w.Pos, "no-effect", "worktree has no effect: this file works in place (isolation: %s)", d.file.Isolation).
-			Suggest("write isolation: worktree to have it work in worktrees")
+	if d.file.Isolation == "none" || d.file.Isolation == "auto" && !NeedsIsolation(d.file) {
+		inPlace := func(pos diag.Pos, what string) {
+			d.warnAt(pos, "no-effect", "%s has no effect: this file works in place (isolation: %s)", what, d.file.Isolation).
+				Suggest("write isolation: worktree to have it work in worktrees")
+		}
+		if w := d.file.Worktree; w != nil {
+			inPlace(w.Pos, "worktree")
+		}
+		if d.file.NoAutoCommit {
+			inPlace(d.noAutoCommit, "auto_commit")
+		}
 	}
 	d.uncounted()
 	d.sameFiles()

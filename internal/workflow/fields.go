@@ -129,6 +129,13 @@ func fileFields() []field {
 		{key: "max_parallel", typ: tInt(1), sample: "4", doc: "of the map, where map says nothing", was: "*"},
 		{key: "isolation", typ: tEnum("auto", "worktree", "none"), sample: "none", doc: "where the run works", def: "auto",
 			into: of(func(f *File) *string { return &f.Isolation })},
+		{key: "auto_commit", typ: tBool, sample: "false", doc: "in a git worktree of the run: what the steps leave uncommitted is committed at the end of the item, or of the run, and merged", def: "true",
+			read: by(func(o *object, key string, n *node, f *File) {
+				yes, ok := o.d.flag(o, o.d.resolved(n), key)
+				if f.NoAutoCommit = ok && !yes; f.NoAutoCommit {
+					o.d.noAutoCommit = n.pos
+				}
+			})},
 		{key: "durability", typ: tEnum("grouped", "strict"), sample: "strict", doc: "how soon records are on the disk", def: "grouped",
 			into: of(func(f *File) *string { return &f.Durability })},
 		{key: "skip_permissions", typ: tBool, sample: "true", doc: "agents run without asking for permissions", was: "*",

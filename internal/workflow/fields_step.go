@@ -89,7 +89,7 @@ func stepFields() []field {
 			into: of(func(s *Step) *bool { return &s.ClearEnv })},
 		{key: "commit_required", typ: tBool, sample: "true", doc: "it fails where it made no commit", was: "mr",
 			into: of(func(s *Step) *bool { return &s.CommitRequired })},
-		{key: "auto_commit", typ: oneOf(tBool, tRef("commit")), sample: "true", doc: "what it changed is committed", was: "cmr",
+		{key: "auto_commit", typ: oneOf(tBool, tRef("commit")), sample: "true", doc: "what it changed is committed when it has ended; false: what it leaves is not committed at the end of the item either", was: "cmr",
 			read: by(func(o *object, key string, n *node, s *Step) { o.d.autoCommit(o, n, s) })},
 		{key: "commit_config", typ: tRef("commit"), sample: "{message_template: step}", doc: "beside auto_commit", was: "cmr"},
 		{key: "continue_on_error", typ: tBool, sample: "true", doc: "its failure does not end the workflow", was: "*",

@@ -234,7 +234,7 @@ func fileWith(f workflow.FieldInfo) (with, without string) {
 		base = "map: {input: [1], agent_template: [{shell: zzz}]}\n"
 	case f.Key == "commands" || f.Key == "steps" || f.Key == "workflow":
 		return pair, base
-	case f.Key == "worktree":
+	case f.Key == "worktree" || f.Key == "auto_commit":
 		base += "isolation: worktree\n"
 	case f.Key == "active_profile":
 		base += "profiles: {ci: {A: b}}\n"

@@ -20,6 +20,24 @@ func NeedsIsolation(f *File) bool {
 	return need
 }
 
+// CommitsLeft reports whether what the steps of the file itself leave uncommitted in the
+// run's worktree is committed when they have ended: unless the file or one of them says
+// auto_commit: false.
+func (f *File) CommitsLeft() bool {
+	commits := !f.NoAutoCommit
+	outer := *f
+	outer.Map = nil
+	WalkAll(&outer, func(s *Step) { commits = commits && !s.NoAutoCommit })
+	return commits
+}
+
+// ItemsCommitLeft is CommitsLeft of the steps that each item of the map runs.
+func (f *File) ItemsCommitLeft() bool {
+	commits := !f.NoAutoCommit
+	walkTemplate(f, func(s *Step) { commits = commits && !s.NoAutoCommit })
+	return commits
+}
+
 // MapWritesWithGit gives the first step of a map's agents whose shell text
 // changes a repository, or the files of its working tree, with git; nil where
 // none does. Several at a time would meet on git's lock files, and on each

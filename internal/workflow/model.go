@@ -64,11 +64,13 @@ type File struct {
 	Workflows []*SubWorkflow     // run before Steps; in order of the file, but behind those they depend on
 	Policy    ErrorPolicy
 
-	Timeout          Duration // of the whole run; zero: none
-	MaxIterations    int      // `max_iterations:`; 0 and 1: once
-	Isolation        string   // auto, worktree, none
-	Worktree         *Worktree
-	Durability       string // grouped, strict
+	Timeout       Duration // of the whole run; zero: none
+	MaxIterations int      // `max_iterations:`; 0 and 1: once
+	Isolation     string   // auto, worktree, none
+	Worktree      *Worktree
+	Durability    string // grouped, strict
+	// NoAutoCommit: what steps leave uncommitted in a worktree of the run stays so.
+	NoAutoCommit     bool
 	SkipPermissions  bool
 	StartDelay       Duration // ramp-up between the starts of agents
 	MaxCost          float64  // dollars; 0: no bound
@@ -165,6 +167,7 @@ type Step struct {
 
 	CommitRequired bool
 	AutoCommit     *Commit
+	NoAutoCommit   bool // auto_commit: false
 	// MayFail: a failure is recorded and the next step runs
 	// (continue_on_error, allow_failure, ignore_errors, fail_workflow: false).
 	MayFail bool

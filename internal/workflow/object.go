@@ -38,6 +38,7 @@ type decoder struct {
 	userNames           []string          // those that are not builtin, sorted
 	nearNames           map[string]string // see nearName
 	native              bool              // the file has keys that only bide has
+	noAutoCommit        diag.Pos          // of the file's own auto_commit: false
 	skipAll             *node             // the file's skip_permissions
 	bounds              *node             // the key of max_cost or max_tokens; nil: neither is there
 	holds               bool              // inside on_hold
@@ -270,7 +271,7 @@ func (o *object) skip(keys ...string) {
 
 // native are keys of a file that only bide has: one that uses them was written
 // for it.
-var native = []string{"agents", "handlers", "isolation", "durability", "start_delay", "max_cost", "max_tokens", "max_wait", "allow_failed_items", "max_recoveries", "same_error"}
+var native = []string{"agents", "handlers", "isolation", "auto_commit", "durability", "start_delay", "max_cost", "max_tokens", "max_wait", "allow_failed_items", "max_recoveries", "same_error"}
 
 func (d *decoder) noteNative(o *object, key string) {
 	if o.tables[0] == fileTable && slices.Contains(native, key) {

@@ -301,6 +301,8 @@ func (d *decoder) autoCommit(o *object, n *node, s *Step) {
 	case isTrue(n):
 		s.AutoCommit = &Commit{}
 		read(o, "commit_config", &s.AutoCommit, d.commit)
+	default:
+		s.NoAutoCommit = true
 	}
 }
 

@@ -48,7 +48,6 @@ func shellQuote(s string) string {
 // under the private name "final"; then the files that differ are written, and then HEAD
 // moves. A FinalMerge after one that was cut short finds the note and goes on.
 func (run *Run) FinalMerge(ctx context.Context, o MergeOptions) (res MergeResult, err error) {
-	r := run.repo
 	if err := run.Follow(ctx); err != nil {
 		return res, err
 	}
@@ -59,6 +58,22 @@ func (run *Run) FinalMerge(ctx context.Context, o MergeOptions) (res MergeResult
 	if tip == "" {
 		return res, fmt.Errorf("merge run %s: there is no branch %s", run.ID, run.Branch)
 	}
+	o.Message = cmp.Or(o.Message, "Merge bide run "+run.ID)
+	return run.finalMerge(ctx, run.Branch, tip, o)
+}
+
+// FinalMergeItem is FinalMerge of work that was kept of an item, in a branch of ours.
+func (run *Run) FinalMergeItem(ctx context.Context, branch string, o MergeOptions) (res MergeResult, err error) {
+	tip, err := run.repo.commit(ctx, run.repo.dir, "refs/heads/"+branch)
+	if err != nil || tip == "" {
+		return res, err // it was taken over before
+	}
+	o.Message = cmp.Or(o.Message, "Merge "+branch)
+	return run.finalMerge(ctx, branch, tip, o)
+}
+
+func (run *Run) finalMerge(ctx context.Context, branch, tip string, o MergeOptions) (res MergeResult, err error) {
+	r := run.repo
 	if err := run.endFinal(ctx); err != nil {
 		return res, err
 	}
@@ -73,8 +88,7 @@ func (run *Run) FinalMerge(ctx context.Context, o MergeOptions) (res MergeResult
 	if err != nil {
 		return res, err
 	}
-	o.Message = cmp.Or(o.Message, "Merge bide run "+run.ID)
-	m := merging{repo: r, tip: tip, branch: run.Branch, into: run.Target, before: old, scratch: filepath.Join(run.root, scratchDir), MergeOptions: o}
+	m := merging{repo: r, tip: tip, branch: branch, into: run.Target, before: old, scratch: filepath.Join(cmp.Or(run.root, r.common), scratchDir), MergeOptions: o}
 	if err = m.compute(ctx); err == nil && m.result != "" {
 		if err = r.move(ctx, privateRef(run.ID, "final"), m.result, strings.Repeat("0", len(old))); err == nil {
 			err = run.endFinal(ctx)

@@ -234,10 +234,7 @@ func (r *Repo) clean(ctx context.Context, i Info) error {
 		if err := r.deleteBranch(ctx, i.Branch, i.Commit); err != nil {
 			return err
 		}
-		if i.Branch != runBranch(i.Run) {
-			return nil
-		}
-		return r.deletePrivate(ctx, i.Run)
+		return r.forget(ctx, i.Run)
 	})
 }
 
@@ -252,8 +249,8 @@ func (r *Repo) branchTree(ctx context.Context, branch string) (*entry, error) {
 	return nil, nil
 }
 
-// FindRun gives a run by its id, without needing its worktree, for FinalMerge
-// and Remove.
+// FindRun gives a run by its id, without needing its worktree, for FinalMerge,
+// FinalMergeItem and Remove. It may have only branches of its items left.
 func (r *Repo) FindRun(ctx context.Context, id string) (*Run, error) {
 	if err := checkRunID(id); err != nil {
 		return nil, err
@@ -264,7 +261,11 @@ func (r *Repo) FindRun(ctx context.Context, id string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if tip == "" {
+	items, err := r.itemBranches(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if run.Gone = tip == ""; run.Gone && len(items) == 0 {
 		return nil, fmt.Errorf("run %s has no branch %s in %s; `bide worktree ls` shows those that there are", id, run.Branch, r.dir)
 	}
 	e, err := r.branchTree(ctx, run.Branch)

@@ -54,6 +54,9 @@ type Resolver func(ctx context.Context, c ConflictInfo) error
 type MergeOptions struct {
 	// Message is the message of the merge commit; "" means one of ours.
 	Message string
+	// Left is the message of a commit of what an agent left uncommitted, which is merged
+	// as well; "" leaves it.
+	Left string
 	// Resolve is called on a conflict; nil means that a conflict fails.
 	Resolve Resolver
 	// Before is called when there is something to merge, with the commit that is
@@ -96,12 +99,16 @@ func (run *Run) mergeOne(ctx context.Context, a *Agent, o MergeOptions) (res Mer
 	if run.queue == nil {
 		return res, &look{}, errNoWorktree
 	}
-	st, err = run.look(ctx, run.pool.of(a))
+	s := run.pool.of(a)
+	st, err = run.look(ctx, s)
+	if err == nil && o.Left != "" {
+		st.State, err = run.repo.commitLeft(ctx, s.dir, st.State, o.Left, nil)
+	}
 	if err == nil {
 		res, err = run.mergeWork(ctx, a, st.State, o)
 	}
 	if err != nil {
-		if conflict := (*Conflict)(nil); !errors.As(err, &conflict) {
+		if conflict := (*Conflict)(nil); !errors.As(err, &conflict) && !errors.As(err, new(*UnresolvedError)) {
 			err = fmt.Errorf("merge the work of item %q: %w", a.Item, err)
 		}
 	}

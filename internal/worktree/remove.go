@@ -59,6 +59,9 @@ func (run *Run) Remove(ctx context.Context) (k Kept, err error) {
 	if _, err := run.retireAll(ctx); err != nil {
 		return k, err
 	}
+	if err := run.dropPrepared(ctx); err != nil {
+		return k, err
+	}
 	err = run.repo.locked(ctx, func() error {
 		k, err = run.repo.retire(ctx, run.Dir, run.Branch, run)
 		if err != nil {
@@ -68,10 +71,10 @@ func (run *Run) Remove(ctx context.Context) (k Kept, err error) {
 			return err
 		}
 		tidy(run.root)
-		if err := run.settleItems(ctx); err != nil || k.Branch != "" {
+		if err := run.settleItems(ctx); err != nil {
 			return err
 		}
-		return run.repo.deletePrivate(ctx, run.ID)
+		return run.repo.forget(ctx, run.ID)
 	})
 	return k, err
 }
@@ -109,12 +112,9 @@ func (run *Run) sweep(ctx context.Context) error {
 // settleItems deletes the branches of agents whose work is merged, or was done
 // again and merged then. A life of the run that was killed left such.
 func (run *Run) settleItems(ctx context.Context) error {
-	out, err := run.repo.git(ctx, run.repo.dir, "for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/"+itemBranches+run.ID+"/")
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, branch := range strings.Fields(out) {
+	branches, err := run.repo.itemBranches(ctx, run.ID)
+	errs := []error{err}
+	for _, branch := range branches {
 		k, err := run.repo.settle(ctx, branch, run)
 		if err == nil && k.Branch != "" {
 			err = run.settleAgain(ctx, k)
@@ -171,6 +171,25 @@ func tidy(root string) {
 	}
 	_ = os.Remove(filepath.Join(root, "merge.lock"))
 	_ = os.Remove(root)
+}
+
+// itemBranches gives the branches that hold work of a run's items.
+func (r *Repo) itemBranches(ctx context.Context, id string) ([]string, error) {
+	out, err := r.git(ctx, r.dir, "for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/"+itemBranches+id+"/")
+	return strings.Fields(out), err
+}
+
+// forget deletes the private names of a run of which no branch is left: until then they
+// say where its work belongs.
+func (r *Repo) forget(ctx context.Context, id string) error {
+	own, err := r.commit(ctx, r.dir, "refs/heads/"+runBranch(id))
+	if err != nil || own != "" {
+		return err
+	}
+	if items, err := r.itemBranches(ctx, id); err != nil || len(items) > 0 {
+		return err
+	}
+	return r.deletePrivate(ctx, id)
 }
 
 // deletePrivate deletes the private names of a run.

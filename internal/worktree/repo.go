@@ -31,8 +31,9 @@
 // committed: `git status` is clean, and what it changes is its own work. When
 // its work is taken over, the snapshot is taken out again: each commit is
 // written anew on the run's HEAD, without the files that only the snapshot
-// brought and the agent did not change. So what setup left uncommitted stays
-// uncommitted in the run, and is in no merge unless an agent changed it.
+// brought and the agent did not change. So what setup left uncommitted is in no merge of
+// an agent unless that changed it; it is committed at the end of the run
+// ([Run.CommitLeft]).
 //
 // # Merges
 //

@@ -46,6 +46,9 @@ type Run struct {
 	// Remade: the worktree was gone and is made anew from the branch; what was
 	// uncommitted in it is gone as well. Only set by OpenRun.
 	Remade bool
+	// Gone: the run's own branch is merged and deleted; branches of its items are left.
+	// Only set by FindRun.
+	Gone bool
 	// Lost are files of the worktree that were moved aside, since nobody knows whose
 	// they are.
 	Lost []string

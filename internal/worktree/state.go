@@ -17,7 +17,8 @@ type State struct {
 	Modified  []string // have changed since the last commit and are still there, staged or not
 	Deleted   []string // were in the last commit and are gone
 
-	dirty []string // all that differ in any way, in git's order
+	dirty    []string // all that differ in any way, in git's order
+	unmerged []string // in conflict
 }
 
 // State reads the state of the working tree of a directory.
@@ -60,6 +61,9 @@ func (s *State) add(row string) {
 		}
 		path, inIndex, inTree := f[fields-1], f[0][0], f[0][1]
 		s.dirty = append(s.dirty, path)
+		if kind == "u" {
+			s.unmerged = append(s.unmerged, path)
+		}
 		if inIndex != '.' {
 			s.Staged = append(s.Staged, path)
 		}
