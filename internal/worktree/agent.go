@@ -213,7 +213,7 @@ func (run *Run) keep(ctx context.Context, s *slot, st *look) (k Kept, err error)
 	}
 	tip := st.Commit
 	if len(st.dirty) > 0 {
-		if tip, err = r.rescueIn(ctx, s.dir); err != nil {
+		if tip, err = r.rescueIn(ctx, s.dir, "item "+oneLine(s.owner.Item)+": "); err != nil {
 			return k, err
 		}
 	}
@@ -237,12 +237,13 @@ func (run *Run) keep(ctx context.Context, s *slot, st *look) (k Kept, err error)
 	return k, err
 }
 
-// rescueIn commits what is uncommitted, and gives the commit.
-func (r *Repo) rescueIn(ctx context.Context, dir string) (string, error) {
+// rescueIn commits what is uncommitted, and gives the commit. of begins its message
+// behind the program's name.
+func (r *Repo) rescueIn(ctx context.Context, dir, of string) (string, error) {
 	if _, err := r.git(ctx, dir, "add", "-A"); err != nil {
 		return "", err
 	}
-	if _, err := r.git(ctx, dir, "commit", "--quiet", "--no-verify", "--allow-empty", "-m", "bide: work that was left uncommitted"); err != nil {
+	if _, err := r.git(ctx, dir, "commit", "--quiet", "--no-verify", "--allow-empty", "-m", "bide: "+of+"work that was left uncommitted"); err != nil {
 		return "", err
 	}
 	return r.commit(ctx, dir, "HEAD")

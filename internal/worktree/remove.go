@@ -255,7 +255,7 @@ func (r *Repo) rescue(ctx context.Context, run *Run, path, branch string) ([]str
 	}
 	tip := st.Commit
 	if len(st.dirty) > 0 {
-		if tip, err = r.rescueIn(ctx, path); err != nil {
+		if tip, err = r.rescueIn(ctx, path, ""); err != nil {
 			return nil, err
 		}
 	}
