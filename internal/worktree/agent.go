@@ -243,7 +243,7 @@ func (r *Repo) rescueIn(ctx context.Context, dir, of string) (string, error) {
 	if _, err := r.git(ctx, dir, "add", "-A"); err != nil {
 		return "", err
 	}
-	if _, err := r.git(ctx, dir, "commit", "--quiet", "--no-verify", "--allow-empty", "-m", "bide: "+of+"work that was left uncommitted"); err != nil {
+	if _, err := r.git(ctx, dir, "commit", "--quiet", "--no-verify", "--allow-empty", "-m", "bide: "+message(of)+"work that was left uncommitted"); err != nil {
 		return "", err
 	}
 	return r.commit(ctx, dir, "HEAD")

@@ -80,6 +80,10 @@ type CommitOptions struct {
 	SquashSince string
 }
 
+// message is a text as git takes one for a message: of an item's name, which may be
+// anything, it cannot take a NUL.
+func message(text string) string { return strings.ReplaceAll(text, "\x00", "") }
+
 // AutoCommit commits what is uncommitted in a directory's working tree, without
 // running hooks, and gives the commit's id; "" if there was nothing to do.
 func (r *Repo) AutoCommit(ctx context.Context, dir string, o CommitOptions) (string, error) {
@@ -112,7 +116,7 @@ func (r *Repo) autoCommit(ctx context.Context, dir string, o CommitOptions, unst
 	if err != nil {
 		return err
 	}
-	args := []string{"commit", "--quiet", "--no-verify", "--cleanup=strip", "-m", o.Message}
+	args := []string{"commit", "--quiet", "--no-verify", "--cleanup=strip", "-m", message(o.Message)}
 	if o.Author != "" {
 		args = append(args, "--author", o.Author)
 	}

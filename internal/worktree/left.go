@@ -32,7 +32,7 @@ func (*UnresolvedError) Class() string { return "conflict" }
 // how it stands then. st is how it stood. The paths that are not to be committed, and
 // repositories in it, stay as they are: a commit cannot hold the files of another
 // repository.
-func (r *Repo) commitLeft(ctx context.Context, dir string, st State, message string, not []string) (State, error) {
+func (r *Repo) commitLeft(ctx context.Context, dir string, st State, text string, not []string) (State, error) {
 	if len(st.dirty) == 0 {
 		return st, nil
 	}
@@ -58,7 +58,7 @@ func (r *Repo) commitLeft(ctx context.Context, dir string, st State, message str
 	if st, err = r.State(ctx, dir); err != nil || len(st.Staged) == 0 {
 		return st, err
 	}
-	if _, err := r.git(ctx, dir, "commit", "--quiet", "--no-verify", "--cleanup=strip", "-m", message); err != nil {
+	if _, err := r.git(ctx, dir, "commit", "--quiet", "--no-verify", "--cleanup=strip", "-m", message(text)); err != nil {
 		return st, err
 	}
 	st.Commit, err = r.headID(ctx, dir)
@@ -71,14 +71,14 @@ func (r *Repo) commitLeft(ctx context.Context, dir string, st State, message str
 
 // CommitLeft commits what is uncommitted in the run's worktree, but for what
 // [Run.PrepareOwn] left there, and gives the files that stay uncommitted.
-func (run *Run) CommitLeft(ctx context.Context, message string) (left []string, err error) {
+func (run *Run) CommitLeft(ctx context.Context, text string) (left []string, err error) {
 	st, err := run.repo.State(ctx, run.Dir)
 	if err != nil {
 		return nil, err
 	}
 	own, err := run.preparedOwn()
 	if err == nil {
-		st, err = run.repo.commitLeft(ctx, run.Dir, st, message, own)
+		st, err = run.repo.commitLeft(ctx, run.Dir, st, text, own)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("commit what the steps left in %s: %w", run.Dir, err)

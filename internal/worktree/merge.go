@@ -230,7 +230,7 @@ func (m *merging) compute(ctx context.Context) error {
 	if err != nil {
 		return m.perform(ctx)
 	}
-	m.result, err = m.repo.line(ctx, m.repo.dir, "commit-tree", tree, "-p", m.before, "-p", m.tip, "-m", m.Message)
+	m.result, err = m.repo.line(ctx, m.repo.dir, "commit-tree", tree, "-p", m.before, "-p", m.tip, "-m", message(m.Message))
 	m.last = merged{m.result, tree}
 	return err
 }
@@ -259,7 +259,7 @@ func (m *merging) perform(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { m.left = drop() }()
-	_, mergeErr := m.repo.git(ctx, m.dir, "merge", "--no-ff", "--no-edit", "--no-verify", "--no-stat", "-m", m.Message, m.tip)
+	_, mergeErr := m.repo.git(ctx, m.dir, "merge", "--no-ff", "--no-edit", "--no-verify", "--no-stat", "-m", message(m.Message), m.tip)
 	if mergeErr == nil {
 		m.result, err = m.repo.headID(ctx, m.dir)
 		return err

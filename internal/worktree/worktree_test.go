@@ -364,15 +364,30 @@ func TestHostileItemIDs(t *testing.T) {
 		}
 		seen[name] = id
 	}
-	for _, id := range ids[:12] {
+	for i, id := range ids {
 		a := w.agent(run, id, 1)
 		if !strings.HasPrefix(a.Dir, filepath.Join(w.root, poolDir)+string(filepath.Separator)) {
 			t.Errorf("%q: %s", id, a.Dir)
 		}
-		w.write(a.Dir, "by-"+encode(id), "x")
-		w.commitAll(a.Dir, "work")
-		w.merge(run, a, MergeOptions{})
+		file := fmt.Sprintf("by-%d", i)
+		w.write(a.Dir, file, id)
+		o := MergeOptions{Message: "merge " + id}
+		if i%2 == 0 {
+			w.commitAll(a.Dir, "work")
+		} else {
+			o.Left = "left by " + id
+		}
+		w.merge(run, a, o)
 		equal(t, "kept of "+id, w.remove(a), Kept{})
+		equal(t, file, w.git("show", "bide/r1:"+file), strings.TrimRight(id, "\n"))
+
+		again := w.agent(run, id, 2)
+		w.write(again.Dir, "rest", id)
+		if k := w.remove(again); k.Branch == "" {
+			t.Errorf("%q: its work is kept nowhere", id)
+		} else {
+			equal(t, "the rest", w.git("show", k.Branch+":rest"), strings.TrimRight(id, "\n"))
+		}
 	}
 	for id := range seen {
 		branch := itemBranch("r1", seen[id], 1)
