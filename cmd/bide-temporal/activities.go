@@ -59,13 +59,13 @@ func (a *activities) home(ctx context.Context, t cluster.HomeTask) (cluster.Home
 func (a *activities) adopt(ctx context.Context, l cluster.Lease) (cluster.Settled, error) {
 	_, _, end := a.alive(ctx, "", shortBeat)
 	defer end()
-	return cluster.Adopt(l)
+	return a.worker.Adopt(l)
 }
 
 func (a *activities) adoptHome(ctx context.Context, t cluster.HomeTask) (cluster.Prefix, error) {
 	_, _, end := a.alive(ctx, "", shortBeat)
 	defer end()
-	return cluster.AdoptHome(t)
+	return a.worker.AdoptHome(t)
 }
 
 // begin begins a life of a run. The owner is the workflow, however often this is tried.
@@ -73,7 +73,7 @@ func (a *activities) begin(ctx context.Context, run, store string) (cluster.Orde
 	owner := activity.GetInfo(ctx).WorkflowExecution.RunID
 	_, _, end := a.alive(ctx, "", shortBeat)
 	defer end()
-	s, err := cluster.OpenStore(store)
+	s, err := a.worker.Open(store)
 	if err != nil {
 		return cluster.Order{}, err
 	}
@@ -84,7 +84,7 @@ func (a *activities) begin(ctx context.Context, run, store string) (cluster.Orde
 func (a *activities) record(ctx context.Context, run, store string, e cluster.Entry) error {
 	_, _, end := a.alive(ctx, "", shortBeat)
 	defer end()
-	s, err := cluster.OpenStore(store)
+	s, err := a.worker.Open(store)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (a *activities) record(ctx context.Context, run, store string, e cluster.En
 func (a *activities) stop(ctx context.Context, run, store string, q cluster.Stop) error {
 	_, _, end := a.alive(ctx, "", shortBeat)
 	defer end()
-	s, err := cluster.OpenStore(store)
+	s, err := a.worker.Open(store)
 	if err != nil {
 		return err
 	}

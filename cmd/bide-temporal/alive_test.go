@@ -33,7 +33,7 @@ func TestRecordTellsThatItLives(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	beat := make(chan struct{}, 100)
-	a := &activities{heartbeat: func(context.Context, []byte) error { beat <- struct{}{}; return nil }}
+	a := &activities{worker: &cluster.Worker{}, heartbeat: func(context.Context, []byte) error { beat <- struct{}{}; return nil }}
 	env.RegisterActivity(a.record)
 	ended := make(chan error, 1)
 	go func() {

@@ -69,12 +69,18 @@ func (c crypt) Encode(list []*common.Payload) ([]*common.Payload, error) {
 
 var errSealed = errors.New("what came through the server is encrypted, with another key than that of " + KeyFile + " here, or there is none: all workers and all who start runs need the same")
 
-// Decode decrypts what is encrypted, and leaves alone what is not.
+var errPlain = errors.New("what came through the server is not encrypted, and here " + KeyFile + " names a key: who has one takes nothing from anybody without. All workers and all who start runs need the same")
+
+// Decode decrypts. With a key it takes nothing that was not encrypted with it, as
+// whoever reaches the server could have written that.
 func (c crypt) Decode(list []*common.Payload) ([]*common.Payload, error) {
 	out := make([]*common.Payload, len(list))
 	for i, p := range list {
 		out[i] = p
 		if string(p.GetMetadata()[converter.MetadataEncoding]) != sealed {
+			if c.aead != nil {
+				return nil, errPlain
+			}
 			continue
 		}
 		if c.aead == nil || len(p.Data) < c.aead.NonceSize() {

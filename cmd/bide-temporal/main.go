@@ -29,7 +29,7 @@ const usage = `bide-temporal is started by bide: bide run --on temporal, bide wo
   bide-temporal stop RUN [now]         asks it to stop
   bide-temporal status RUN...          tells of each whether Temporal has it, and what holds it up, as JSON
   bide-temporal control RUN            has its map do what comes as JSON on standard input
-  bide-temporal worker SLOTS           works for runs
+  bide-temporal worker SLOTS STORE...  works for runs of these stores, and of any where none is named
   bide-temporal dev DATABASE SLOTS     a development server and two workers
 `
 
@@ -59,8 +59,8 @@ func command(args []string) error {
 		return status(args[1:])
 	case word(0) == "control" && len(args) == 2:
 		return control(word(1))
-	case word(0) == "worker" && len(args) == 2:
-		return work(word(1))
+	case word(0) == "worker" && len(args) >= 2:
+		return work(word(1), args[2:])
 	case word(0) == "dev" && len(args) == 3:
 		return dev(word(1), word(2))
 	}
@@ -115,17 +115,25 @@ const grace = 15 * time.Second
 
 // work takes work until an interrupt, or a request to end: then what runs may end
 // within its grace, and another worker goes on. A second one ends it at once.
-func work(text string) error {
+func work(text string, stores []string) error {
 	slots, err := strconv.Atoi(text)
 	if err != nil || slots < 1 {
 		return fmt.Errorf("the number of slots is %q: it must be at least 1", text)
+	}
+	var allowed []cluster.Store
+	for _, text := range stores {
+		s, err := cluster.OpenStore(text)
+		if err != nil {
+			return err
+		}
+		allowed = append(allowed, s)
 	}
 	c, err := connect(os.Stderr)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	mine, err := cluster.NewWorker("")
+	mine, err := cluster.NewWorker("", allowed...)
 	if err != nil {
 		return err
 	}

@@ -143,9 +143,9 @@ func (s *site) must(args ...string) string {
 }
 
 // worker starts a worker and waits until it is ready.
-func (s *site) worker(slots int) *exec.Cmd {
+func (s *site) worker(slots int, more ...string) *exec.Cmd {
 	s.t.Helper()
-	cmd := s.bide("worker", "--slots", fmt.Sprint(slots))
+	cmd := s.bide(append([]string{"worker", "--slots", fmt.Sprint(slots)}, more...)...)
 	out, in, err := os.Pipe()
 	if err != nil {
 		s.t.Fatal(err)

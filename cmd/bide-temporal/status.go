@@ -47,8 +47,8 @@ func status(runs []string) error {
 				return err
 			case d.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
 				s.Word = "closed"
-				if err := c.GetWorkflow(ctx, WorkflowID(run), "").Get(ctx, nil); isOver(err) {
-					s.Trouble = reason(err)
+				if err := c.GetWorkflow(ctx, WorkflowID(run), "").Get(ctx, nil); err != nil {
+					s.Trouble = told(err)
 				}
 				continue
 			}
@@ -91,15 +91,27 @@ func failing(d *workflowservice.DescribeWorkflowExecutionResponse, fc converter.
 		if p.LastFailure == nil || p.Attempt < 2 {
 			continue
 		}
-		why := strings.TrimSpace(reason(fc.FailureToError(p.LastFailure)))
+		why := told(fc.FailureToError(p.LastFailure))
 		switch p.ActivityType.GetName() {
 		case recordActivity, stopActivity:
 			return "the store cannot be written: " + why
+		case beginActivity:
+			return why
 		case adoptActivity, adoptHome:
 			return "the store cannot be read: " + why
 		}
 	}
 	return ""
+}
+
+// told is what a failure says here; without its key, the SDK says in its own words that
+// it cannot be read.
+func told(err error) string {
+	text := strings.TrimSpace(reason(err))
+	if text == "Encoded failure" {
+		return errSealed.Error()
+	}
+	return text
 }
 
 // control has the map of a run do something, and tells what it said.

@@ -379,7 +379,7 @@ func refusedOn(c *checked, on string) {
 }
 
 func (a *app) workerCmd() *cobra.Command {
-	slots := 4
+	slots, stores := 4, []string(nil)
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Work for runs on Temporal, on this machine",
@@ -388,15 +388,29 @@ here, as many at once as it has slots. The server is named by TEMPORAL_ADDRESS,
 TEMPORAL_NAMESPACE and Temporal's other variables and profiles. The directory in
 which a run was started, and its store, must be there under the same path.
 
+A worker runs the commands of every run that reaches it. Where others can reach the
+server, give all workers and all who start runs a key (BIDE_TEMPORAL_KEY_FILE): then it
+refuses runs that were started without. --store refuses runs in other stores.
+
 An interrupt, or SIGTERM, has it take nothing more: what runs may end within 10 s, and
 other workers go on. A second one ends it at once.`,
 		Example: `  bide worker --slots 8
+  bide worker --store dir:/mnt/shared/bide
   TEMPORAL_ADDRESS=temporal.example.org:7233 bide worker`,
 		RunE: func(*cobra.Command, []string) error {
-			return a.become("worker", strconv.Itoa(slots))
+			args := []string{"worker", strconv.Itoa(slots)}
+			for _, text := range stores {
+				s, err := cluster.OpenStore(text)
+				if err != nil {
+					return usagef("--store: %w", err)
+				}
+				args = append(args, s.String())
+			}
+			return a.become(args...)
 		},
 	}
 	cmd.Flags().Var(&countFlag{&slots}, "slots", "items at once")
+	cmd.Flags().StringArrayVar(&stores, "store", nil, "work only for runs in this store; may be given several times")
 	return cmd
 }
 

@@ -51,7 +51,7 @@ type HomeDone struct {
 // Home does what of a run is not its map. Where the run stops or the worker leaves,
 // what runs has a grace. When ctx ends, it is ended at once.
 func (w *Worker) Home(ctx context.Context, t HomeTask) (_ HomeDone, err error) {
-	store, err := OpenStore(t.Store)
+	store, err := w.Open(t.Store)
 	if err != nil {
 		return HomeDone{}, err
 	}
@@ -179,8 +179,8 @@ func (h *homeRun) atMap(_ context.Context, m *engine.PartMap) error {
 }
 
 // AdoptHome is the part of a home task's log that counts, where its worker is gone.
-func AdoptHome(t HomeTask) (Prefix, error) {
-	store, err := OpenStore(t.Store)
+func (w *Worker) AdoptHome(t HomeTask) (Prefix, error) {
+	store, err := w.Open(t.Store)
 	if err != nil {
 		return Prefix{}, err
 	}

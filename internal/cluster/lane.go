@@ -24,9 +24,9 @@ var ErrBroken = errors.New("the lane cannot work")
 // where the run stops or the worker leaves, that has a grace. When ctx ends, it is
 // ended at once.
 func (w *Worker) Lane(ctx context.Context, l Lease, drain <-chan struct{}) (_ Settled, err error) {
-	store, err := OpenStore(l.Store)
+	store, err := w.Open(l.Store)
 	if err != nil {
-		return Settled{}, err
+		return Settled{}, broken(err)
 	}
 	if err := store.Run(l.Run).over(l.Life); err != nil {
 		return Settled{}, err
@@ -219,8 +219,8 @@ func (r *laneRun) before(log string, index int) *failure.Failure {
 }
 
 // Adopt tells how a lease ended whose lane is gone, from what it has left.
-func Adopt(l Lease) (out Settled, err error) {
-	store, err := OpenStore(l.Store)
+func (w *Worker) Adopt(l Lease) (out Settled, err error) {
+	store, err := w.Open(l.Store)
 	if err != nil {
 		return out, err
 	}

@@ -201,7 +201,7 @@ func (s *setting) lanes(run string, c *Coordinator) *Coordinator {
 				}
 				out, err := w.Lane(ctx, *l, nil)
 				if ctx.Err() != nil { // what it said never arrived
-					out, err = Adopt(*l)
+					out, err = w.Adopt(*l)
 					ends <- told{l, out, true, err}
 					return
 				}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ import (
 // Worker does work of runs on this machine. It is safe for concurrent use.
 type Worker struct {
 	scratch string
+	allowed []Store // for whose runs it works; nil is any
 	leaving atomic.Bool
 
 	mu       sync.Mutex
@@ -50,13 +52,27 @@ func (w *Worker) stopped(shared Shared, life int) Stop {
 }
 
 // NewWorker gives a worker that keeps its copies of journals in a directory of its
-// own below scratch; "" is the system's.
-func NewWorker(scratch string) (*Worker, error) {
+// own below scratch; "" is the system's. It works for runs of the stores that are
+// allowed, and without any for those of all that it reaches.
+func NewWorker(scratch string, allowed ...Store) (*Worker, error) {
 	dir, err := os.MkdirTemp(scratch, "bide-worker-")
 	if err != nil {
 		return nil, err
 	}
-	return &Worker{scratch: dir, sessions: map[string]*session{}}, nil
+	return &Worker{scratch: dir, allowed: allowed, sessions: map[string]*session{}}, nil
+}
+
+// Open opens the store of a run that the worker is to do something for.
+func (w *Worker) Open(text string) (Store, error) {
+	s, err := OpenStore(text)
+	if err != nil || len(w.allowed) == 0 || slices.Contains(w.allowed, s) {
+		return s, err
+	}
+	var names []string
+	for _, a := range w.allowed {
+		names = append(names, a.String())
+	}
+	return s, fmt.Errorf("this worker works for runs in %s only (--store), and not for one in %s", strings.Join(names, " and "), s)
 }
 
 // Leave has the worker begin nothing more: what runs may end within a grace, as
