@@ -180,12 +180,16 @@ func (t *Tally) Add(path string, o Outcome) {
 	}
 }
 
-// countStep counts a step that has ended.
+// countStep counts a step that has ended. That one of an item was not mended counts with
+// the item, and only if that succeeds with it.
 func (x *Executor) countStep(p Site, path string, out Outcome) {
-	x.Tally.Add(path, out)
-	if out.Unmended && out.Status == event.Failed && !event.Aside(path) && p.Unmended != nil {
-		p.Unmended.Store(true)
+	if p.Unmended != nil {
+		if out.Unmended && out.Status == event.Failed && !event.Aside(path) {
+			p.Unmended.Store(true)
+		}
+		out.Unmended = false
 	}
+	x.Tally.Add(path, out)
 }
 
 // Inline is how many bytes of an output stand in a record; the whole of a
