@@ -3,6 +3,7 @@ package workflow
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -243,17 +244,18 @@ func (d *decoder) badDuration(n *node, key, reason string) {
 	}
 	p := d.errorf(n, "bad-duration", "%s: %q is not a duration: %s", key, short(n.text), reason)
 	if s := likelyDuration(n.text); s != "" {
-		p.Suggest("did you mean %q? (%s; a bare number is in seconds)", s, duration.Forms)
+		p.Suggest("did you mean %s? (%s; a bare number is in seconds)", s, duration.Forms)
 	}
 	p.Or("%s, or a bare number of seconds without quotes", duration.Forms)
 }
 
 var wordyDuration = pattern.Lazy(`(?i)^\s*(\d+(?:\.\d+)?)\s*(milliseconds?|msecs?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)\s*$`)
 
-// likelyDuration guesses what "2 minutes" or "500" was meant to be.
+// likelyDuration guesses what "2 minutes" or "500" was meant to be, in quotes.
 func likelyDuration(text string) string {
 	if f, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && f >= 0 && !math.IsInf(f, 0) {
-		return strings.TrimSpace(text) + "s"
+		text = strings.TrimSpace(text)
+		return fmt.Sprintf("%q or %q", text+"s", text+"ms")
 	}
 	m := wordyDuration().FindStringSubmatch(text)
 	if m == nil {
@@ -261,9 +263,9 @@ func likelyDuration(text string) string {
 	}
 	unit := strings.ToLower(m[2])
 	if strings.HasPrefix(unit, "mil") || strings.HasPrefix(unit, "ms") {
-		return m[1] + "ms"
+		return strconv.Quote(m[1] + "ms")
 	}
-	return m[1] + unit[:1]
+	return strconv.Quote(m[1] + unit[:1])
 }
 
 // secsNanos reads {secs: 1, nanos: 0}.
