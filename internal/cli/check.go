@@ -31,8 +31,8 @@ func (a *app) checkCmd() *cobra.Command {
 		Use:     "check FILE...",
 		Aliases: []string{"validate"},
 		Short:   "Report all problems of workflows, pipelines and manifests",
-		Long: `Reads files as "bide run" does, and reports every problem with its place and what
-to do about it. Nothing is run. Exit status 2 if there is an error.`,
+		Long: `Reads files and judges them as "bide run" does, and reports every problem with its
+place and what to do about it. Nothing is run. Exit status 2 if there is an error.`,
 		Example: `  bide check nightly.yml
   bide check --strict --json workflows/*.yml`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -114,13 +114,19 @@ func (a *app) check(paths []string, manifest, on string, strict, compat bool) er
 func checkFile(path, manifest string, strict bool) []checked {
 	if dataflow.IsPipeline(path) {
 		p, problems := dataflow.Load(path, manifest, os.ReadFile)
+		if !problems.HasErrors() {
+			f := p.AsFile()
+			steps := dataflow.LoadSteps(f, "")
+			steps.Add(p)
+			problems = append(problems, steps.UnknownAgents(f)...)
+		}
 		return []checked{{Path: path, Kind: "pipeline", Problems: problems, src: sourceTexts{of: p.Sources}}}
 	}
 	if isManifest(path) {
 		_, problems := dataflow.Modules(path, path, os.ReadFile)
 		return []checked{{Path: path, Kind: "modules", Problems: problems}}
 	}
-	f, problems := workflow.Load(path, workflow.Options{Strict: strict, Unfilled: true})
+	f, problems := workflow.Load(path, workflow.Options{Strict: strict, Unfilled: true, ToRun: true})
 	c := checked{Path: path, Kind: workflow.Standard.String(), Problems: problems, src: sources(f)}
 	if f != nil {
 		c.file = f
@@ -131,7 +137,7 @@ func checkFile(path, manifest string, strict bool) []checked {
 		return []checked{c}
 	}
 	steps := dataflow.LoadSteps(f, "")
-	c.Problems = append(c.Problems, steps.Problems...)
+	c.Problems = append(append(c.Problems, steps.Problems...), steps.UnknownAgents(f)...)
 	all := []checked{c}
 	for i, pl := range steps.Loaded {
 		if len(steps.FileProblems[i]) > 0 {

@@ -235,8 +235,8 @@ func (p *Pipeline) AsFile() *workflow.File {
 	}
 }
 
-// UnknownAgents reports the modules that ask an agent that nobody has configured.
-func (p *Pipeline) UnknownAgents(agents map[string]*workflow.Agent) (problems diag.List) {
+// unknownAgents reports the modules that ask an agent that nobody has configured.
+func (p *Pipeline) unknownAgents(agents map[string]*workflow.Agent) (problems diag.List) {
 	for _, d := range p.defs {
 		if d.Agent == nil || d.Agent.Provider == "" || d.Agent.Provider == action.DefaultAgent || agents[d.Agent.Provider] != nil {
 			continue

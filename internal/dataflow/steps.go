@@ -100,6 +100,17 @@ func (l *Steps) Agents(f *workflow.File) map[string]*workflow.Agent {
 	return agents
 }
 
+// UnknownAgents reports the modules of all pipelines that ask an agent that neither f
+// nor a workflow that they call configures.
+func (l *Steps) UnknownAgents(f *workflow.File) (problems diag.List) {
+	agents := l.Agents(f)
+	for _, pl := range l.Loaded {
+		problems = append(problems, pl.unknownAgents(agents)...)
+	}
+	problems.Sort() // several pipelines may have one manifest
+	return problems
+}
+
 // Err is everything that keeps the workflow from being run.
 func (l *Steps) Err() error {
 	errs := []error{l.Problems.Err()}

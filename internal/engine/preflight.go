@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/bide-dev/bide/internal/action"
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -27,7 +26,7 @@ func preflight(opt Options) error {
 		switch {
 		case cfg != nil && len(cfg.Command) > 0 && cfg.Command[0].IsLiteral():
 			need[cfg.Command[0].String()] = name
-		case cfg == nil:
+		case cfg == nil && name == action.DefaultAgent: // any other is reported as unknown
 			need["claude"] = name
 		}
 	}
@@ -39,13 +38,10 @@ func preflight(opt Options) error {
 			ask(a.Provider)
 		}
 	})
-	var unknown diag.List
 	for _, pl := range inside.Loaded {
-		unknown = append(unknown, pl.UnknownAgents(agents)...)
 		pl.Agents(ask)
 	}
-	unknown.Sort() // several pipelines may have one manifest
-	errs := []error{inside.Err(), unknown.Err()}
+	errs := []error{inside.Err(), inside.UnknownAgents(f).Err()}
 	for _, program := range slices.Sorted(maps.Keys(need)) {
 		if _, err := proc.LookPath(program, environ); err != nil {
 			errs = append(errs, fmt.Errorf("the agent %s is needed by a step, but its program %s was not found: install it, or configure another command under `agents:` in %s", need[program], program, f.Path))

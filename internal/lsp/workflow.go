@@ -54,7 +54,7 @@ func (w *workflowFile) analyse(s *server, d *document) diag.List {
 	w.root = tree(d.text)
 	d.deps = s.sources()
 	w.reads = nil
-	f, problems := workflow.Parse(d.path, []byte(d.text), workflow.Options{ReadFile: d.deps.read, Unfilled: true, Reads: func(r workflow.Read) { w.noteRead(d, r) }})
+	f, problems := workflow.Parse(d.path, []byte(d.text), workflow.Options{ReadFile: d.deps.read, Unfilled: true, ToRun: true, Reads: func(r workflow.Read) { w.noteRead(d, r) }})
 	if f == nil {
 		return problems
 	}

@@ -29,8 +29,8 @@ type Options struct {
 	// Unfilled accepts that required parameters have no value yet, as when a
 	// file is checked and not run: what depends on them is not judged.
 	Unfilled bool
-	// ToRun says that the file is about to run: a name that nothing sets is an
-	// error then, and not only a warning.
+	// ToRun judges the file as one that is about to run: a name that nothing sets is
+	// an error then, and not only a warning.
 	ToRun bool
 	// LookupEnv tells of the environment that the run inherits; nil means
 	// os.LookupEnv.
