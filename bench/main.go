@@ -38,7 +38,7 @@ type group struct {
 }
 
 func groups() []group {
-	return []group{successGroup(), failureGroup(), delayGroup(), closedGroup(), contendedGroup(), refusalGroup(), slotGroup(), tokenGroup(), hedgeGroup(), stackGroup()}
+	return []group{successGroup(), failureGroup(), delayGroup(), closedGroup(), contendedGroup(), refusalGroup(), slotGroup(), tokenGroup(), hedgeGroup(), stackGroup(), exhaustedGroup(), wrappedGroup(), layersGroup()}
 }
 
 type result struct {

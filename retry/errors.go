@@ -168,8 +168,22 @@ func endOf(ctx context.Context) error {
 }
 
 // message is the text of an error, and of one whose Error method panics, as
-// that of a nil pointer may, what fmt makes of it.
-func message(err error) string { return fmt.Sprint(err) }
+// that of a nil pointer may, what fmt makes of it: fmt would copy each of them.
+func message(err error) (text string) {
+	returned := false
+	defer func() {
+		if !returned && recover() != nil {
+			text = fmt.Sprint(err)
+		}
+	}()
+	if err == nil {
+		text = "<nil>"
+	} else {
+		text = err.Error()
+	}
+	returned = true
+	return text
+}
 
 // UnmetError is the failure of an attempt that succeeded with a value which
 // [Until] does not accept.

@@ -171,77 +171,92 @@ func Class(err error) string {
 	if err == nil {
 		return ""
 	}
-	class := ""
-	if visit(err, func(err error) bool {
-		if c, ok := err.(Classer); ok {
-			class = c.Class()
-		}
-		return class != ""
-	}) {
-		return class
-	}
+	var k knowledge
+	visit(err, k.add)
 	switch {
-	case isOwnTimeout(err):
+	case k.class != "":
+		return k.class
+	case k.ownTimeout:
 		return "timeout"
-	case isCancelled(err) && !isNetwork(err):
+	case k.cancelled && !k.network:
 		return "cancelled"
-	case isRefusal(err):
+	case k.refusal:
 		return "circuit_open"
-	case isPanic(err):
+	case k.panicked:
 		return "panic"
-	case isRateLimited(err):
+	case k.rateLimited:
 		return "rate_limit"
-	case isServerError(err):
+	case k.status >= 500 && k.status <= 599:
 		return "server_error"
-	case isTimeout(err):
+	case k.timeout:
 		return "timeout"
-	case isNetwork(err):
+	case k.network:
 		return "network"
-	}
-	if _, ok := exitCode(err); ok {
+	case k.exited:
 		return "exit"
 	}
 	return "error"
 }
 
-func isOwnTimeout(err error) bool {
-	return visit(err, func(err error) bool { _, ok := err.(*TimeoutError); return ok })
+// knowledge is what [Class] looks for, all of it in one walk.
+type knowledge struct {
+	class                                                          string
+	ownTimeout, cancelled, refusal, panicked, rateLimited, timeout bool
+	network, exited, answered                                      bool
+	status                                                         int // the first that is known
 }
 
-func isPanic(err error) bool {
-	return visit(err, func(err error) bool {
-		switch err.(type) {
-		case *PanicError, *GoexitError:
+// add takes one error of the tree, and reports whether it gives its own class.
+func (k *knowledge) add(err error) bool {
+	if c, ok := err.(Classer); ok {
+		if k.class = c.Class(); k.class != "" {
 			return true
 		}
-		return false
-	})
+	}
+	switch err.(type) {
+	case *TimeoutError:
+		k.ownTimeout = true
+	case *circuit.OpenError:
+		k.refusal = true
+	case *PanicError, *GoexitError:
+		k.panicked = true
+	}
+	if e, ok := err.(HTTPStatuser); ok && !k.answered {
+		k.status, k.answered = e.HTTPStatus(), true
+	}
+	_, exited := err.(ExitCoder)
+	k.exited = k.exited || exited
+	k.cancelled = k.cancelled || ofCancel(err)
+	k.rateLimited = k.rateLimited || ofRateLimit(err)
+	k.timeout = k.timeout || ofTimeout(err)
+	k.network = k.network || ofNetwork(err) && !isCancelled(err)
+	return false
 }
 
-// isCancelled also takes an error that says so by its method Is alone, as that
-// of a dial does.
-func isCancelled(err error) bool {
-	return visit(err, func(err error) bool {
-		if err == context.Canceled {
-			return true
-		}
-		e, ok := err.(interface{ Is(error) bool })
-		return ok && e.Is(context.Canceled)
-	})
+func isCancelled(err error) bool { return visit(err, ofCancel) }
+
+// ofCancel also takes an error that says so by its method Is alone, as that of a
+// dial does.
+func ofCancel(err error) bool {
+	if err == context.Canceled {
+		return true
+	}
+	e, ok := err.(interface{ Is(error) bool })
+	return ok && e.Is(context.Canceled)
 }
 
 func isRefusal(err error) bool {
 	return visit(err, func(err error) bool { _, ok := err.(*circuit.OpenError); return ok })
 }
 
-func isRateLimited(err error) bool {
-	return visit(err, func(err error) bool {
-		if e, ok := err.(RateLimiter); ok && e.RateLimited() {
-			return true
-		}
-		e, ok := err.(HTTPStatuser)
-		return ok && e.HTTPStatus() == 429
-	})
+func isRateLimited(err error) bool { return visit(err, ofRateLimit) }
+
+func ofRateLimit(err error) bool {
+	if e, ok := err.(RateLimiter); ok && e.RateLimited() {
+		return true
+	}
+	e, ok := err.(HTTPStatuser)
+	return ok && e.HTTPStatus() == 429
 }
 
 func isServerError(err error) bool {
@@ -249,14 +264,14 @@ func isServerError(err error) bool {
 	return ok && status >= 500 && status <= 599
 }
 
-func isTimeout(err error) bool {
-	return visit(err, func(err error) bool {
-		if err == context.DeadlineExceeded {
-			return true
-		}
-		e, ok := err.(Timeouter)
-		return ok && e.Timeout()
-	})
+func isTimeout(err error) bool { return visit(err, ofTimeout) }
+
+func ofTimeout(err error) bool {
+	if err == context.DeadlineExceeded {
+		return true
+	}
+	e, ok := err.(Timeouter)
+	return ok && e.Timeout()
 }
 
 // isNetwork reports whether err comes from a name that does not resolve, a
