@@ -183,6 +183,9 @@ func (w *planWriter) pipeline(x *explainedPipeline) {
 	if slices.ContainsFunc(x.Calls, func(c explainedCall) bool { return c.Attempts > 1 }) {
 		w.field(2, "", "longer "+askedFor)
 	}
+	if slices.ContainsFunc(x.Calls, func(c explainedCall) bool { return c.Timeout > 0 }) {
+		w.field(2, "", "longer "+killedLate)
+	}
 	way := value.Map(x.Critical, func(i int) string { return x.Calls[i].called() })
 	w.field(2, "longest way", strings.Join(way, " → "))
 	for _, c := range x.Calls {

@@ -83,6 +83,9 @@ func (w *planWriter) plan(p *simulate.Plan) {
 		}
 		w.field(2, "", longest+" "+askedFor)
 	}
+	if p.Killed != nil {
+		w.field(2, "", bound(p.Killed.Time)+" "+killedLate)
+	}
 	for _, ph := range p.Phases {
 		w.phase(p, ph)
 	}
@@ -294,6 +297,8 @@ func delays(r *simulate.Retry) string {
 }
 
 const noBound = "no bound, for want of a timeout or of a known number of rounds"
+
+const killedLate = "where commands do not end when they are told to (SIGTERM), and are killed"
 
 const askedFor = "where servers ask for longer waits (Retry-After)"
 

@@ -85,29 +85,46 @@ func count(n int) Count { return Count{N: int64(n)} }
 type Cost struct {
 	Waits Bound `json:"waits_ns"`
 	Time  Bound `json:"time_ns"`
+	// ending is how long something in it goes on after it was told to end.
+	ending Bound
 }
 
-func (c Cost) plus(d Cost) Cost { return Cost{c.Waits.plus(d.Waits), c.Time.plus(d.Time)} }
+func (c Cost) plus(d Cost) Cost {
+	return Cost{c.Waits.plus(d.Waits), c.Time.plus(d.Time), longest(c.ending, d.ending)}
+}
 
-func (c Cost) times(n Count) Cost { return Cost{c.Waits.times(n), c.Time.times(n)} }
+func (c Cost) times(n Count) Cost { return Cost{c.Waits.times(n), c.Time.times(n), c.ending} }
 
+// within is c cut off at limit, where there is one: what runs then is told to end.
 func (c Cost) within(limit time.Duration) Cost {
-	return Cost{c.Waits.within(limit), c.Time.within(limit)}
+	if limit == 0 {
+		return c
+	}
+	if cut := (Bound{D: limit}).plus(c.ending); c.Time.Open || c.Time.D > cut.D {
+		c.Time = cut
+	}
+	c.Waits = c.Waits.within(limit)
+	return c
+}
+
+// commanded is the cost of a command, whose time ends with limit, or never where that is
+// 0. It may go on until it is killed.
+func commanded(limit time.Duration, grace Bound) Cost {
+	if limit == 0 {
+		return Cost{Time: Bound{Open: true}, ending: grace}
+	}
+	return Cost{Time: Bound{D: limit}.plus(grace), ending: grace}
 }
 
 // waiting is the cost of nothing but a wait.
-func waiting(d time.Duration) Cost { return Cost{Bound{D: d}, Bound{D: d}} }
+func waiting(d time.Duration) Cost { return Cost{Waits: Bound{D: d}, Time: Bound{D: d}} }
 
 // larger takes the greater of each.
 func larger(c, d Cost) Cost {
-	pick := func(a, b Bound) Bound {
-		if a.Open || b.Open {
-			return Bound{Open: true}
-		}
-		return Bound{D: max(a.D, b.D)}
-	}
-	return Cost{pick(c.Waits, d.Waits), pick(c.Time, d.Time)}
+	return Cost{longest(c.Waits, d.Waits), longest(c.Time, d.Time), longest(c.ending, d.ending)}
 }
+
+func longest(a, b Bound) Bound { return Bound{max(a.D, b.D), a.Open || b.Open} }
 
 func addSaturated(a, b time.Duration) time.Duration {
 	if sum := a + b; sum >= a { // a, b ≥ 0

@@ -154,6 +154,57 @@ func TestExplainBoundsAsked(t *testing.T) {
 	}
 }
 
+// TestExplainBoundsKilled: no run takes longer than explain tells where commands go on
+// until they are killed, and one comes up to it.
+func TestExplainBoundsKilled(t *testing.T) {
+	t.Parallel()
+	reached := map[string]bool{"attempts": true, "workflow within a timeout": true, "map whose agents have a time": true, "call within a timeout": true, "finally within a timeout": true}
+	for _, tc := range bounded {
+		f := parsed(t, "w.yml", tc.text)
+		plan := Explain(f)
+		bound, least := plan.Worst.Time, 0.0
+		if plan.Killed != nil {
+			bound = plan.Killed.Time
+		}
+		if reached[tc.name] {
+			least = 1
+		}
+		tries := 60
+		if long {
+			tries = 1000
+		}
+		a := &adversary{t: t, file: f, luck: luck(mix(hash(tc.name))), most: map[string]int{}, stubborn: true}
+		worst := a.search(tries, 0)
+		figure(t, fmt.Sprintf("%s, killed, the worst run of %s, s", tc.name, bound.D), worst.Seconds(), least*bound.D.Seconds(), bound.D.Seconds()+1e-6)
+	}
+}
+
+// TestExplainKilled: a command that ignores SIGTERM goes on for ten seconds after each
+// timeout, and a request does not.
+func TestExplainKilled(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		text string
+		want time.Duration // 0: as the worst case
+	}{
+		{"[{shell: x, timeout: 300ms, retry: {attempts: 2, initial_delay: 100ms}}]", 20700 * time.Millisecond},
+		{"[{claude: x, timeout: 300ms}]", 10300 * time.Millisecond},
+		{"[{http: 'http://example.test', timeout: 300ms}]", 0},
+		{"[{foreach: [1, 2, 3], timeout: 5s, do: [{shell: x, timeout: 2s}]}]", 15 * time.Second},
+		{"{timeout: 1s, commands: [{http: 'http://example.test', timeout: 300ms}, {shell: x}]}", 11 * time.Second},
+		{"map: {input: [1, 2], max_parallel: 1, agent_timeout: 5s, timeout_config: {cleanup_grace_period: 3s}, agent_template: [{shell: x}]}", 16 * time.Second},
+	} {
+		p := Explain(parsed(t, "w.yml", tc.text))
+		var got time.Duration
+		if p.Killed != nil {
+			got = p.Killed.Time.D
+		}
+		if got != tc.want {
+			t.Errorf("%s: %v, and it is %v", tc.text, got, tc.want)
+		}
+	}
+}
+
 // TestExplainBoundsEveryKind: each kind of action and each key of a step that has
 // steps or a time stands in a file whose bound is checked.
 func TestExplainBoundsEveryKind(t *testing.T) {
@@ -189,6 +240,8 @@ type adversary struct {
 	data bool           // steps are given their variables
 	vars map[string]map[string]bool
 	asks bool // servers ask for waits
+	// stubborn says that commands that are told to end go on until they are killed.
+	stubborn bool
 }
 
 // rounds are those of the loops around a step, in its path.
@@ -302,6 +355,9 @@ func (a *adversary) run(p *play) time.Duration {
 		rand: func(step.Place, string) backoff.Rand { return fixed(p.rand) },
 		actions: func(w *world, drawn step.Actions) step.Actions {
 			acts := drawn.(*virtual.Actions)
+			if a.stubborn {
+				acts.Ends = ends
+			}
 			acts.Model = func(c *step.Call) virtual.Answer {
 				path := c.Path
 				if strings.ContainsAny(path, "@#%") {
@@ -327,6 +383,15 @@ func (a *adversary) run(p *play) time.Duration {
 			return acts
 		}}
 	return samples(a.t, o)[0].Makespan
+}
+
+// ends is how long a command goes on that is told to end.
+func ends(c *step.Call) time.Duration {
+	switch c.Action.(type) {
+	case *workflow.Shell, *workflow.Claude:
+		return workflow.DefaultGrace
+	}
+	return 0
 }
 
 // answer is how the nth attempt ends, from 0. It takes all of its time.

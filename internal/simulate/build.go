@@ -22,6 +22,8 @@ type builder struct {
 	// calls goes round.
 	visited []*workflow.File
 	asked   bool // servers ask for waits as long as they may
+	// grace is how long a command goes on that is told to end, until it is killed.
+	grace Bound
 }
 
 // around is where a step stands.
@@ -40,19 +42,23 @@ func (a around) inside(sc scope, f ...Factor) around {
 // Explain gives the effective plan of a file that has no errors. It is pure:
 // nothing is read, run or looked up.
 func Explain(f *workflow.File) *Plan {
-	p := explain(f, false)
-	if asked := explain(f, true).Worst; asked != p.Worst {
+	p := (&builder{}).explain(f)
+	if asked := (&builder{asked: true}).explain(f).Worst; asked != p.Worst {
 		p.Asked = &asked
+	}
+	killed := (&builder{grace: Bound{D: workflow.DefaultGrace}}).explain(f).Worst
+	if !p.Worst.Time.Open && killed.Time != p.Worst.Time {
+		p.Killed = &killed
 	}
 	return p
 }
 
-func explain(f *workflow.File, asked bool) *Plan {
+func (b *builder) explain(f *workflow.File) *Plan {
 	p := &Plan{Path: f.Path, Name: f.Name, Description: f.Description, Kind: f.Kind.String(), Isolation: f.Isolation,
 		Durability: f.Durability, Timeout: limit(f.Timeout), Iterations: max(f.MaxIterations, 1),
 		Findings: diag.List{}}
 	p.Where, p.Uncommitted = where(f), leftUncommitted(f)
-	b := &builder{plan: p, visited: []*workflow.File{f}, asked: asked}
+	b.plan, b.visited = p, []*workflow.File{f}
 	sc := initial(f)
 	total := b.subWorkflows(f, sc)
 	if f.Kind == workflow.MapReduce {
@@ -210,6 +216,11 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) Cost {
 	if f.Isolation != "none" && (f.Isolation == "worktree" || workflow.NeedsIsolation(f)) {
 		place = "each agent in a git worktree of its own, where the run has one"
 	}
+	if b.grace.D > 0 {
+		before := b.grace
+		b.grace = Bound{m.TimeoutGrace.D, m.TimeoutGrace.Text != nil}
+		defer func() { b.grace = before }()
+	}
 	ph := b.phase("map", m.Template, place, at)
 	agent, _ := m.Limits()
 	out.Agent = b.within(ph.Worst, limit(agent), m.Pos, "the agent")
@@ -248,7 +259,7 @@ func (m *Map) refusals(steps []*workflow.Step, pol *retry.Policy) {
 func whole(m *Map, src *workflow.Map, handling Cost, delay Limit) Cost {
 	parallel := src.Parallel
 	if parallel.Text != nil || delay.Text != "" || m.Items.Open && (m.Item.Time.Open || m.Item.Time.D > 0) {
-		return Cost{Waits: m.Item.Waits, Time: Bound{Open: true}}
+		return Cost{m.Item.Waits, Bound{Open: true}, m.Item.ending}
 	}
 	if m.Items.N == 0 {
 		return Cost{}
@@ -270,7 +281,7 @@ func whole(m *Map, src *workflow.Map, handling Cost, delay Limit) Cost {
 	}
 	work := m.Agent.Time.times(agents).plus(handling.Time).times(Count{N: m.Items.N - 1, Open: m.Items.Open})
 	work.D /= time.Duration(workers)
-	return Cost{Waits: m.Item.Waits, Time: work.plus(m.Item.Time).plus(held)}
+	return Cost{m.Item.Waits, work.plus(m.Item.Time).plus(held), m.Item.ending}
 }
 
 // commandLimits are those of the commands of agents.

@@ -18,7 +18,7 @@ import (
 // Times are the worst case as the file bounds it: each attempt takes all of its
 // timeout, each jitter draws its longest delay, everything fails that can. The
 // work of bide itself and of git does not count, nor, but in Asked, do waits that
-// a server asks for with Retry-After.
+// a server asks for with Retry-After, nor, but in Killed, the time in which a command may end after its timeout.
 type Plan struct {
 	Path        string   `json:"path"`
 	Name        string   `json:"name,omitempty"`
@@ -37,6 +37,9 @@ type Plan struct {
 	// changes nothing.
 	Worst Cost  `json:"worst_case"`
 	Asked *Cost `json:"worst_case_asked,omitempty"`
+	// Killed is Worst where each command goes on that is told to end, by SIGTERM, until
+	// it is killed; nil where that changes nothing.
+	Killed *Cost `json:"worst_case_killed,omitempty"`
 	// Findings are what the file says in vain: budgets and attempts that
 	// cannot be reached, timeouts shorter than the waits inside them.
 	Findings diag.List `json:"findings"`

@@ -218,7 +218,15 @@ func (p *stepPlan) groupIn(at around, as string, steps []*workflow.Step, times C
 // leaf is the cost of one attempt of an action that is no step's own.
 func (p *stepPlan) leaf(s *workflow.Step, a workflow.Action, own Limit) Cost {
 	l := least(own, workflow.CommandLimit(p.at.limits, s, a))
-	return Cost{Time: Bound{Open: true}}.within(l.D)
+	return p.attempt(a, l)
+}
+
+// attempt is the cost of an attempt of an action that is not made of steps.
+func (b *builder) attempt(a workflow.Action, l Limit) Cost {
+	if _, web := a.(*workflow.HTTP); web { // which is left alone
+		return commanded(l.D, Bound{})
+	}
+	return commanded(l.D, b.grace)
 }
 
 // action is the cost of one attempt of the action.
@@ -240,7 +248,7 @@ func (p *stepPlan) action(here scope) Cost {
 		return p.capped(Cost{Time: Bound{Open: true}, Waits: Bound{Open: true}})
 	}
 	p.Timeout = least(p.Timeout, workflow.CommandLimit(p.at.limits, p.of, p.of.Action))
-	return Cost{Time: Bound{Open: true}}.within(p.Timeout.D)
+	return p.attempt(p.of.Action, p.Timeout)
 }
 
 // capped is a cost within the timeout of an attempt.

@@ -9,8 +9,9 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// defaultGrace is that of every other command, proc.DefaultGrace.
-const defaultGrace = 10 * time.Second
+// DefaultGrace is how long a command may take to end that is told to, as
+// proc.DefaultGrace.
+const DefaultGrace = 10 * time.Second
 
 // mapReduce reads setup, map, reduce and the error policy.
 func (d *decoder) mapReduce(o *object) {
@@ -44,7 +45,7 @@ func (d *decoder) mapReduce(o *object) {
 }
 
 func (d *decoder) mapPhase(o, top *object) *Map {
-	m := &Map{Pos: o.n.pos, Parallel: Int{N: defaultParallel}, TimeoutPolicy: "per_agent", TimeoutAction: "dlq", TimeoutGrace: Duration{D: defaultGrace, Unit: time.Second}}
+	m := &Map{Pos: o.n.pos, Parallel: Int{N: defaultParallel}, TimeoutPolicy: "per_agent", TimeoutAction: "dlq", TimeoutGrace: Duration{D: DefaultGrace, Unit: time.Second}}
 	mapTable.read(o, m)
 	if !o.has("input") {
 		d.errorf(o.n, "missing-key", "a map needs input: a file, a command or a list of items").Suggest("for example: input: items.json")

@@ -36,6 +36,9 @@ type Actions struct {
 	// list, or else of what a step measures.
 	MakeUp func(list bool) []byte
 
+	// Ends, if not nil, is how long an attempt goes on after it was told to end.
+	Ends func(*step.Call) time.Duration
+
 	mu    sync.Mutex
 	files map[string][]byte
 }
@@ -53,6 +56,11 @@ func (a *Actions) Run(ctx context.Context, c *step.Call) (action.Result, error) 
 		takes = c.Timeout
 	}
 	err := a.Clock.Wait(ctx, takes, nil)
+	if a.Ends != nil && (err != nil || late) {
+		if more := a.Ends(c); more > 0 {
+			_ = a.Clock.Wait(context.WithoutCancel(ctx), more, nil) // ends by its time alone
+		}
+	}
 	res.Duration = a.Clock.Now().Sub(start)
 	switch {
 	case err != nil:
