@@ -40,6 +40,7 @@ func (a *app) commandTable() []command {
 		{"fix", "dlq", a.dlqCmd},
 		{"fix", "worktree", a.worktreeCmd},
 		{"fix", "clean", a.cleanCmd},
+		{"fix", "store", a.storeCmd},
 		{"foresee", "check", a.checkCmd},
 		{"foresee", "explain", a.explainCmd},
 		{"foresee", "graph", a.graphCmd},

@@ -181,6 +181,8 @@ type fold struct {
 	skip   int64               // events that the journal has behind the position
 	failed map[int]event.Event // items failed for good, by index
 	read   bool                // failed has those of the journal, too
+	// repaired are the logs of which less counts than was accepted.
+	repaired map[string]Prefix
 }
 
 func (f *fold) all(ctx context.Context) error {
@@ -193,6 +195,12 @@ func (f *fold) all(ctx context.Context) error {
 	}
 	f.skip = f.j.Appended() - f.at.Seq
 	before := f.at
+	if f.at.Entry == 0 && f.repaired == nil {
+		var err error
+		if f.repaired, err = f.shared.repaired(); err != nil {
+			return err
+		}
+	}
 	err := f.shared.entries(f.at.Entry, func(e Entry) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -242,6 +250,9 @@ func (f *fold) entry(ctx context.Context, e Entry) error {
 		if d.Open != "" {
 			f.at.Open, f.at.At = d.Open, 0
 		}
+		if d.Repaired != nil && f.repaired[d.Repaired.Log] == (Prefix{}) {
+			return errAhead
+		}
 		if d.Accepted != nil {
 			if err := f.accept(ctx, *d.Accepted); err != nil {
 				return err
@@ -263,6 +274,9 @@ func (f *fold) entry(ctx context.Context, e Entry) error {
 
 // accept takes over the part of a log that counts.
 func (f *fold) accept(ctx context.Context, p Prefix) error {
+	if now, ok := f.repaired[p.Log]; ok {
+		p = now
+	}
 	from := int64(0)
 	if p.Log == f.at.Open {
 		from = f.at.At
@@ -271,12 +285,8 @@ func (f *fold) accept(ctx context.Context, p Prefix) error {
 		}
 		f.at.Open, f.at.At = "", 0
 	}
-	digest, err := f.shared.digestOf(p.Log, p.Length)
-	if err == nil && digest != p.Digest {
-		err = fmt.Errorf("the log %s is not what was accepted of it", p.Log)
-	}
-	if err != nil {
-		return err
+	if err := f.shared.same(p); err != nil {
+		return fmt.Errorf("%w; bide store verify tells what is damaged, and bide store repair has it run again", err)
 	}
 	end, err := f.log(ctx, p.Log, from, p.Length)
 	if err == nil && end != p.Length {

@@ -26,6 +26,9 @@ type Decision struct {
 	// Accepted is the part of a log that counts, and Events what follows it.
 	Accepted *Prefix       `json:"accepted,omitempty"`
 	Events   []event.Event `json:"events,omitempty"`
+	// Repaired is the part of a log that counts instead of what was accepted of it, as
+	// what is behind it is damaged.
+	Repaired *Prefix `json:"repaired,omitempty"`
 }
 
 // Order is what a coordinator adds to the order of its run: what it has decided and

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/journal"
@@ -85,12 +86,13 @@ func (s Store) Has(run string) bool {
 	return r.has("plan.json")
 }
 
-// Runs are the runs of the store.
+// Runs are the runs of the store, in the order of their ids.
 func (s Store) Runs() ([]string, error) {
 	runs, err := s.o.list("runs")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	slices.Sort(runs)
 	return runs, err
 }
 
@@ -174,6 +176,8 @@ func (r Shared) Stopped(life int) Stop {
 	return s
 }
 
+const itemsEnd = ".jsonl.gz"
+
 // putItems keeps the work items that a home task has listed, and what seals secrets in
 // them. They are those of its log, and count where that is accepted.
 func (r Shared) putItems(log string, items iter.Seq2[journal.Item, error], seals []byte) error {
@@ -182,7 +186,7 @@ func (r Shared) putItems(log string, items iter.Seq2[journal.Item, error], seals
 			return err
 		}
 	}
-	return r.o.create(r.name("items", log+".jsonl.gz"), func(w io.Writer) error {
+	return r.o.create(r.name("items", log+itemsEnd), func(w io.Writer) error {
 		z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 		if err != nil {
 			return err
@@ -212,7 +216,7 @@ func (r Shared) getSeals(log string) ([]byte, error) {
 // getItems reads the work items in their order.
 func (r Shared) getItems(log string) iter.Seq2[journal.Item, error] {
 	return func(yield func(journal.Item, error) bool) {
-		name := r.name("items", log+".jsonl.gz")
+		name := r.name("items", log+itemsEnd)
 		f, err := r.o.read(name, 0)
 		if err != nil {
 			yield(journal.Item{}, err)
@@ -221,7 +225,7 @@ func (r Shared) getItems(log string) iter.Seq2[journal.Item, error] {
 		defer f.Close()
 		z, err := gzip.NewReader(f)
 		if err != nil {
-			yield(journal.Item{}, fmt.Errorf("%s: %w", name, err))
+			yield(journal.Item{}, &DamagedError{name, err})
 			return
 		}
 		for dec := json.NewDecoder(bufio.NewReader(z)); ; {
@@ -229,7 +233,7 @@ func (r Shared) getItems(log string) iter.Seq2[journal.Item, error] {
 			if err := dec.Decode(&it); errors.Is(err, io.EOF) {
 				return
 			} else if err != nil {
-				yield(it, fmt.Errorf("%s: %w", name, err))
+				yield(it, &DamagedError{name, err})
 				return
 			}
 			if !yield(it, nil) {

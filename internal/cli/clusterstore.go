@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/cluster"
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) storeCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "store",
+		Short: "Verify and repair the store of runs on many machines",
+		Long: `Runs on many machines are kept in a store: --store, else BIDE_STORE, else the directory
+of bide's state. A disk or a copy of it may change what was written there.`,
+		Example: `  bide store verify
+  bide store repair last`,
+	}
+	cmd.AddCommand(a.storeVerifyCmd(), a.storeRepairCmd())
+	return cmd
+}
+
+func (a *app) storeVerifyCmd() *cobra.Command {
+	where := ""
+	cmd := &cobra.Command{
+		Use:   "verify [RUN]...",
+		Short: "Compare what is in the store with what was recorded of it",
+		Long: `Reads all that counts of runs, by default of all in the store, and names each object that is
+damaged. The exit status is 1 where one is. Nothing is changed.`,
+		Example: `  bide store verify
+  bide store verify last --store dir:/mnt/shared/bide`,
+		RunE: func(_ *cobra.Command, args []string) error { return a.storeVerify(where, args) },
+	}
+	cmd.Flags().StringVar(&where, "store", "", "the store: dir:PATH")
+	return a.withJSON(cmd, "print a JSON array")
+}
+
+func (a *app) storeRepairCmd() *cobra.Command {
+	where := ""
+	cmd := &cobra.Command{
+		Use:   "repair RUN",
+		Short: "Have what is damaged in the store run again",
+		Long: `Of each damaged log of a run, the part before the damage counts from now on; items whose end
+was behind it have not ended, and bide resume runs them again. A coordinator of the run that
+is still at work is told that its life is over. Nothing is removed. What is no log cannot be repaired,
+and is named.`,
+		Example: `  bide store repair last
+  bide resume last`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.storeRepair(cmd.Context(), where, args[0]) },
+	}
+	cmd.Flags().StringVar(&where, "store", "", "the store: dir:PATH")
+	return a.withJSON(cmd, "print a JSON object")
+}
+
+// inStore gives a store, and those of its runs that are named by their ids, the last or first
+// letters of them, or last; all where none is named.
+func (a *app) inStore(where string, names []string) (cluster.Store, []string, error) {
+	home, err := a.store()
+	if err != nil {
+		return cluster.Store{}, nil, err
+	}
+	s, err := sharedStore(home, where)
+	if err != nil {
+		return s, nil, err
+	}
+	all, err := s.Runs()
+	if err != nil || len(names) == 0 {
+		return s, all, err
+	}
+	var runs []string
+	for _, name := range names {
+		var fit []string
+		for _, run := range all {
+			if strings.HasSuffix(run, strings.ToUpper(name)) || strings.HasPrefix(run, strings.ToUpper(name)) {
+				fit = append(fit, run)
+			}
+		}
+		if name == "last" && len(all) > 0 {
+			fit = all[len(all)-1:]
+		}
+		switch len(fit) {
+		case 1:
+			runs = append(runs, fit[0])
+		case 0:
+			return s, nil, fmt.Errorf("the store %s has no run %s; bide store verify lists those that it has", s, name)
+		default:
+			return s, nil, fmt.Errorf("%s may be any of %s in the store %s: write more of its id", name, strings.Join(fit, ", "), s)
+		}
+	}
+	return s, runs, nil
+}
+
+func (a *app) storeVerify(where string, names []string) error {
+	s, runs, err := a.inStore(where, names)
+	if err != nil {
+		return err
+	}
+	list, damaged := []cluster.Report{}, 0
+	for _, run := range runs {
+		rep, err := s.Run(run).Verify()
+		if err != nil {
+			return fmt.Errorf("run %s: %w", run, err)
+		}
+		list = append(list, rep)
+		damaged += len(rep.Damaged)
+	}
+	if a.json {
+		err = printJSON(a.out, list)
+	} else {
+		err = a.printReports(s, list)
+	}
+	if err == nil && damaged > 0 {
+		err = exitError(1)
+	}
+	return err
+}
+
+func (a *app) printReports(s cluster.Store, list []cluster.Report) error {
+	if len(list) == 0 {
+		return a.printf("the store %s has no run\n", s)
+	}
+	for _, rep := range list {
+		state := "undamaged"
+		if n := len(rep.Damaged); n > 0 {
+			state = diag.Count(n, "damaged object")
+		}
+		if err := a.printf("run %s: %s, %s in the order: %s\n", rep.Run, diag.Count(rep.Logs, "log"), diag.Count(rep.Entries, "entry", "entries"), state); err != nil {
+			return err
+		}
+		for _, d := range rep.Damaged {
+			text := "cannot be repaired; put it back from a backup of the store"
+			if d.Keep != nil {
+				text = fmt.Sprintf("the first %d of %d bytes can be kept: bide store repair %s", d.Keep.Length, d.Had, shortRun(rep.Run))
+			}
+			if err := a.printf("  %s: %s\n    %s\n", d.Name, d.Why, text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *app) storeRepair(ctx context.Context, where, name string) error {
+	s, runs, err := a.inStore(where, []string{name})
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	run := runs[0]
+	rep, err := s.Run(run).Repair(ctx, "bide store repair on "+host+" "+rand.Text(), time.Now())
+	switch {
+	case err != nil:
+		return err
+	case a.json:
+		return printJSON(a.out, rep)
+	case len(rep.Damaged) == 0:
+		return a.printf("run %s is undamaged: nothing was changed\n", run)
+	}
+	return a.printf("repaired run %s: %s; `bide resume %s` runs what was lost\n", run, diag.Count(len(rep.Damaged), "log counts up to its damage", "logs count up to their damage"), shortRun(run))
+}
