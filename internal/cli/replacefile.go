@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/bide-dev/bide/internal/files"
 )
 
 // replaceFile writes a file, which appears whole or not at all. A link is followed,
@@ -28,21 +30,14 @@ func replaceFile(name string, mode fs.FileMode, write func(io.Writer) error) err
 	if err != nil {
 		path = name // it is not there yet
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return ofFile(name, "", err)
-	}
-	err = write(f)
-	if info != nil {
-		owned(f, info)
-	}
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(ofFile(name, f.Name(), err), os.Remove(f.Name()))
-	}
-	return nil
+	return files.Replace(path, mode, func(f *os.File) error {
+		err := write(f)
+		if info != nil {
+			owned(f, info)
+			err = errors.Join(err, f.Chmod(mode))
+		}
+		return errors.Join(err, f.Sync())
+	})
 }
 
 // owned gives a file to whom the one before belonged. Only some may.
@@ -50,18 +45,6 @@ func owned(f *os.File, before fs.FileInfo) {
 	if s, ok := before.Sys().(*syscall.Stat_t); ok {
 		_ = f.Chown(int(s.Uid), int(s.Gid)) // else it belongs to us
 	}
-}
-
-// ofFile is an error that names the file which was to be written where err names the
-// one beside it.
-func ofFile(name, beside string, err error) error {
-	if path := new(fs.PathError); errors.As(err, &path) && (path.Path == beside || beside == "") {
-		return fmt.Errorf("writing %s: %w", name, path.Err)
-	}
-	if link := new(os.LinkError); errors.As(err, &link) {
-		return fmt.Errorf("writing %s: %w", name, link.Err)
-	}
-	return err
 }
 
 // writeOver writes a file in the place of one, with its mode. Where there can be no

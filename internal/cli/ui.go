@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/web"
 	"github.com/spf13/cobra"
@@ -100,7 +101,7 @@ func metricsToken(path string) (string, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		token := rand.Text()
-		return token, os.WriteFile(path, []byte(token+"\n"), 0o600)
+		return token, files.Create(path, 0o600, files.Synced([]byte(token+"\n")))
 	}
 	token := strings.TrimSpace(string(b))
 	if err == nil && len(token) < 16 {

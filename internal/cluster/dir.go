@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/files"
 )
 
 // dir is a store that is a directory, which all machines reach under the same path. Its
@@ -43,18 +45,8 @@ func (d dir) create(name string, write func(io.Writer) error) error {
 // create makes a file that is there whole, synced, or not at all.
 func create(path string, write func(io.Writer) error) (err error) {
 	folder := filepath.Dir(path)
-	f, err := os.CreateTemp(folder, ".new-*")
+	err = files.Create(path, 0o600, func(f *os.File) error { return errors.Join(write(f), f.Sync()) })
 	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
-	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil {
-		if l := (*os.LinkError)(nil); errors.As(err, &l) {
-			err = &fs.PathError{Op: l.Op, Path: path, Err: l.Err}
-		}
 		return err
 	}
 	parent, err := os.Open(folder)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/value"
 )
@@ -395,17 +396,5 @@ const sealsFile = "items-secrets.jsonl"
 
 // writeFile writes a file of this machine that is there whole, synced, or not at all.
 func writeFile(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return files.Replace(path, 0o600, files.Synced(text))
 }

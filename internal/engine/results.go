@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/step"
@@ -186,16 +187,15 @@ func outputsOf(results any) []any {
 // saveResults streams the results of all finished items into a JSON file, and
 // adds up how many milliseconds they took.
 func (r *run) saveResults(ctx context.Context, name string) (size, millis int64, err error) {
-	f, err := os.OpenFile(name+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return 0, 0, err
-	}
-	w := newCountingWriter(f)
-	millis, err = r.writeResults(ctx, w, r.j.Results(ctx))
-	if err = errors.Join(err, w.Flush(), f.Close()); err != nil {
-		return 0, 0, errors.Join(err, os.Remove(f.Name()))
-	}
-	return w.n, millis, os.Rename(f.Name(), name)
+	err = files.Replace(name, 0o600, func(f *os.File) error {
+		w := newCountingWriter(f)
+		var werr error
+		millis, werr = r.writeResults(ctx, w, r.j.Results(ctx))
+		werr = errors.Join(werr, w.Flush())
+		size = w.n
+		return werr
+	})
+	return size, millis, err
 }
 
 // writeResults writes results as a JSON list.

@@ -7,6 +7,8 @@
 //
 // Opening and reading end with a context, also those of a pipe that nobody
 // writes: an interrupt must not wait for somebody else's process.
+//
+// [Replace] and [Create] write a file whole or not at all.
 package files
 
 import (

@@ -35,15 +35,15 @@ func sample(t testing.TB, s *Store) (run string, live, ended map[string][]byte) 
 	if err := j.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	live = files(t, j.Dir())
+	live = filesOf(t, j.Dir())
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return j.Run(), live, files(t, j.Dir())
+	return j.Run(), live, filesOf(t, j.Dir())
 }
 
 // files reads the database of a run and its log, if there is one.
-func files(t testing.TB, dir string) map[string][]byte {
+func filesOf(t testing.TB, dir string) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
 	for _, name := range []string{dbName, dbName + "-wal"} {
@@ -155,7 +155,7 @@ func TestTruncatedDatabase(t *testing.T) {
 		}
 		expect(t, what, err)
 		prefix(t, what, got, all)
-		if now := files(t, s.dir(run)); !bytes.Equal(now[dbName], whole[:at]) {
+		if now := filesOf(t, s.dir(run)); !bytes.Equal(now[dbName], whole[:at]) {
 			t.Errorf("%s: the file was changed", what)
 		}
 		r, err := s.Read(run)
@@ -255,7 +255,7 @@ func TestForeign(t *testing.T) {
 		if err := errors.Join(execSQL(c, query), c.Close()); err != nil {
 			t.Fatal(err)
 		}
-		return files(t, s.dir(run))[dbName]
+		return filesOf(t, s.dir(run))[dbName]
 	}
 	for _, c := range []struct {
 		name    string
@@ -294,7 +294,7 @@ func TestForeign(t *testing.T) {
 		if errors.As(err, &f) != c.foreign || errors.As(err, &d) == c.foreign || !strings.Contains(fmt.Sprint(err), c.says) {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if now := files(t, s.dir(run)); c.foreign && !bytes.Equal(now[dbName], c.data) {
+		if now := filesOf(t, s.dir(run)); c.foreign && !bytes.Equal(now[dbName], c.data) {
 			t.Errorf("%s: the file was changed", c.name)
 		}
 	}

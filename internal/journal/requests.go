@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/bide-dev/bide/internal/files"
 )
 
 // RetryRequest asks the process that has a run to run dead letters again. It
@@ -94,7 +96,7 @@ func (s *Store) ClaimRetry(run string) (id string, release func() error, err err
 // ErrRequested if one is there.
 func (r *Reader) RequestRetry(q RetryRequest) error {
 	// A link is made whole or not at all, and never over another request.
-	err := r.leave(requestName, q, os.Link)
+	err := r.leave(requestName, q, files.Create)
 	if errors.Is(err, fs.ErrExist) {
 		return ErrRequested
 	}
@@ -107,7 +109,7 @@ func (r *Reader) RequestStop(q StopRequest) error {
 	if err := r.held(); err != nil {
 		return err
 	}
-	return r.leave(stopName, q, os.Rename)
+	return r.leave(stopName, q, files.Replace)
 }
 
 // RequestControl leaves a request for the process that has the run. The error is
@@ -117,7 +119,7 @@ func (r *Reader) RequestControl(q ControlRequest) error {
 	if err := r.held(); err != nil {
 		return err
 	}
-	err := r.leave(controlName, q, os.Link)
+	err := r.leave(controlName, q, files.Create)
 	if errors.Is(err, fs.ErrExist) {
 		return ErrRequested
 	}
@@ -145,26 +147,16 @@ func (r *Reader) held() error {
 // ErrNotInUse says that there is no process that could carry out a request.
 var ErrNotInUse = errors.New("no process has the run: nothing goes on in it")
 
-// leave puts a request into the run's directory: whole, by way of another name.
-func (r *Reader) leave(name string, q any, put func(from, to string) error) (err error) {
+// leave puts a request into the run's directory.
+func (r *Reader) leave(name string, q any, put func(string, fs.FileMode, func(*os.File) error) error) error {
 	b, err := json.Marshal(q)
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(r.dir, name+".*")
-	if err != nil {
-		return fmt.Errorf("cannot leave a request in the run's directory: %w", err)
+	if err := put(filepath.Join(r.dir, name), 0o600, files.Synced(b)); err != nil {
+		return fmt.Errorf("cannot leave a request for the run: %w", err)
 	}
-	defer func() {
-		if rerr := os.Remove(f.Name()); !errors.Is(rerr, fs.ErrNotExist) {
-			err = errors.Join(err, rerr)
-		}
-	}()
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return put(f.Name(), filepath.Join(r.dir, name))
+	return nil
 }
 
 // TakeStop takes the request to stop; nil if there is none. One that names no

@@ -2,13 +2,13 @@ package telemetry
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/files"
 )
 
 // The names of Prometheus are ours with "_" for ".", and the unit at the end.
@@ -75,22 +75,7 @@ func labels(attrs []Attr, le string) string {
 
 // WriteFile writes the metrics to a file that a collector of text files reads:
 // by rename, so that it never sees half of it.
-func (m *Metrics) WriteFile(path string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	err = m.WritePrometheus(f)
-	if err == nil {
-		err = f.Chmod(0o644) // another user's collector reads it
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+func (m *Metrics) WriteFile(path string) error {
+	// Another user's collector reads it.
+	return files.Replace(path, 0o644, func(f *os.File) error { return m.WritePrometheus(f) })
 }

@@ -132,17 +132,10 @@ func homeKey(home string) ([]byte, error) {
 			return nil, err
 		}
 		key = make([]byte, sha256.Size)
-		_, _ = rand.Read(key)                   // it fails never
-		f, err := os.CreateTemp(home, ".key-*") // mode 0600
-		if err != nil {
-			return nil, err
-		}
-		_, err = f.Write(key)
-		if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-			err = os.Link(f.Name(), name) // whole, and once
-		}
-		if rerr := os.Remove(f.Name()); err == nil || errors.Is(err, fs.ErrExist) {
-			err = rerr
+		_, _ = rand.Read(key) // it fails never
+		err = files.Create(name, 0o600, files.Synced(key))
+		if errors.Is(err, fs.ErrExist) {
+			err = nil // another process has made it
 		}
 		if err != nil {
 			return nil, err

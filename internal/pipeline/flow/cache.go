@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/clock"
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
@@ -231,7 +232,7 @@ func ownType(n *plan.Node) *types.Type {
 }
 
 // write puts a result on the disk, whole or not at all.
-func (c *cache) write(key string, k kept) (err error) {
+func (c *cache) write(key string, k kept) error {
 	b, err := json.Marshal(onDisk{k.made, k.expires, json.RawMessage(value.JSON(types.Encode(k.v)))})
 	if err != nil {
 		return fmt.Errorf("cache: %w", err)
@@ -240,16 +241,9 @@ func (c *cache) write(key string, k kept) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "new-*")
+	err = files.Replace(path, 0o600, func(f *os.File) error { _, err := f.Write(b); return err })
 	if err != nil {
 		return fmt.Errorf("cache: %w", err)
-	}
-	_, werr := f.Write(b)
-	if err := errors.Join(werr, f.Close()); err != nil {
-		return errors.Join(fmt.Errorf("cache: %w", err), os.Remove(f.Name()))
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return errors.Join(fmt.Errorf("cache: %w", err), os.Remove(f.Name()))
 	}
 	return nil
 }
@@ -283,7 +277,7 @@ func PruneCache(dir string, now time.Time, remove bool) (n int, size int64, err 
 }
 
 func expired(path string, info fs.FileInfo, now time.Time) bool {
-	if strings.HasPrefix(filepath.Base(path), "new-") {
+	if strings.HasPrefix(filepath.Base(path), ".") { // half written
 		return now.Sub(info.ModTime()) > time.Hour
 	}
 	b, err := os.ReadFile(path)
