@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
@@ -97,6 +98,19 @@ func eventsOf(ctx context.Context, r *journal.Reader, f journal.EventFilter, fol
 	return r.Events(ctx, 1, f)
 }
 
+// givenIn is what the run was started with, as its first event says.
+func givenIn(e event.Event) map[string]string {
+	var d struct{ Params json.RawMessage }
+	if json.Unmarshal(e.Data, &d) != nil {
+		return nil
+	}
+	given := map[string]string{}
+	for _, v := range (&journal.Header{Params: d.Params}).Given() {
+		given[v.Name] = v.Value
+	}
+	return given
+}
+
 // eventLine is an event for a person: when, what, of which, how.
 func eventLine(e event.Event, item string, p palette) string {
 	what := fmt.Sprintf("%-20s", e.Type)
@@ -109,6 +123,10 @@ func eventLine(e event.Event, item string, p palette) string {
 	line.add(e.Step == "" && e.Phase != "" && e.Item == "", "%s", e.Phase)
 	line.add(e.Label != "" && oneLine(e.Label) != item, "%q", visible(e.Label))
 	line.add(e.Attempt > 0, "attempt %d", e.Attempt)
+	if e.Type == event.RunStarted {
+		given := givenText(givenIn(e))
+		line.add(given != "", "%s", given)
+	}
 	line.add(e.Status != "", "%s", words(e.Status))
 	line.add(e.Attempts > 1, "%d attempts", e.Attempts)
 	line.add(e.Total > 0, "%d items", e.Total)

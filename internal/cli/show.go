@@ -18,6 +18,7 @@ import (
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/timeline"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 )
@@ -25,6 +26,7 @@ import (
 // shown is what show tells of a run.
 type shown struct {
 	runInfo
+	Params   map[string]string    `json:"params,omitempty"` // what the run was started with
 	Resumes  int                  `json:"resumes"`
 	Hold     string               `json:"hold,omitempty"`            // what holds the map
 	Paused   time.Time            `json:"paused_since,omitzero"`     // by bide control
@@ -153,6 +155,9 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 	s := &shown{runInfo: infoOf(sum, nil), Resumes: st.Resumes, Class: st.Class, Usage: st.Usage,
 		Letters: sum.Items.DeadLettered, State: r.Dir(), Version: h.BideVersion, Errors: append([]journal.ErrorClass{}, st.Items.Errors()...), Notes: []string{}}
 	s.Message, s.Paused = st.Message, st.Held
+	for _, v := range h.Given() {
+		value.Put(&s.Params, v.Name, v.Value)
+	}
 	var hold policy.HoldState
 	if st.Hold != nil && json.Unmarshal(st.Hold, &hold) == nil && (s.Status == event.Running || s.Resumable) {
 		s.Hold = fmt.Sprintf("%v, since %s; one item is tried at %s", hold, hold.Since.Local().Format(time.DateTime), hold.Next.Local().Format(time.TimeOnly))
@@ -371,6 +376,7 @@ func (a *app) printShown(s *shown) error {
 	line(kind, visible(s.Name))
 	line("file", visible(s.Path))
 	line("in", visible(s.Dir))
+	line("params", givenText(s.Params))
 	line("status", p.status(words(s.Status))+s.paused()+s.because())
 	line("held", visible(s.Hold))
 	line("held up", visible(s.Trouble))
@@ -385,6 +391,15 @@ func (a *app) printShown(s *shown) error {
 		return err
 	}
 	return errors.Join(a.printPhases(s, p), a.printSteps(s, p), a.printRest(s, p))
+}
+
+// givenText is what a run was started with, in one line.
+func givenText(params map[string]string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		parts = append(parts, cut(oneLine(name+"="+params[name]), 120))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (s *shown) because() string {

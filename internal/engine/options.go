@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -136,12 +138,32 @@ func Label(s *workflow.Step) string { return s.Label() }
 func (opt *Options) header() (journal.Header, error) {
 	m := literals(opt.File)
 	opt.Hidden = m.Active()
-	settings, err := json.Marshal(opt.recorded())
+	recorded := opt.recorded()
+	settings, err := json.Marshal(recorded)
+	if err != nil {
+		return journal.Header{}, err
+	}
+	params, err := recorded.given()
 	return journal.Header{
 		Name: opt.File.Name, Path: files.Absolute(opt.File.Path), Kind: opt.File.Kind.String(), Dir: opt.Dir,
-		Source: hide(m, opt.File.Source), Others: absolutes(m, opt.File.Others), Options: settings,
+		Source: hide(m, opt.File.Source), Others: absolutes(m, opt.File.Others), Params: params, Options: settings,
 		Started: time.Now(), BideVersion: opt.Version,
 	}, err
+}
+
+// given are the values that the run was started with, as JSON; nil where there are none.
+func (s Settings) given() (json.RawMessage, error) {
+	all := maps.Clone(s.ParamFile)
+	for name, v := range s.Params {
+		value.Put(&all, name, any(v))
+	}
+	for name, v := range s.Inputs {
+		value.Put(&all, name, v)
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(all)
 }
 
 // absolutes are texts by the absolute paths of their files, where a resume finds

@@ -179,6 +179,9 @@ func (r *run) whole(ctx context.Context) *Summary {
 	err := r.loadEnv(ctx)
 	begin := event.Event{Type: event.RunStarted, Label: r.file.Name}
 	facts := map[string]any{"path": r.file.Path, "kind": r.file.Kind.String(), "dir": r.opt.Dir, "dry_run": false}
+	if params, err := r.opt.recorded().given(); err == nil && params != nil {
+		facts["params"] = params
+	}
 	life := 1
 	if r.resumed() {
 		c := r.state.Items.Counts()

@@ -162,7 +162,7 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 // Event is one thing that happened. Fields that an event of a type does not
 // carry are zero and are left out of the JSON.
 //
-//	run_started                Label (workflow name), Data (file, parameters, options)
+//	run_started                Label (workflow name), Data (file, directory, parameters and inputs)
 //	run_resumed                Label, Total, Data (where the items stand; since when it is paused; the
 //	                           items at once that were asked for; whether its file is another one)
 //	phase_started, …_finished  Phase, Status

@@ -2,11 +2,9 @@ package web
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -182,27 +180,13 @@ func (t *items) eta(now time.Time) string {
 	return fmt.Sprintf("about %s left (%s to %s)", timeline.Short(at(n)), timeline.Short(at(n+spread)), timeline.Short(at(max(n-spread, n/8))))
 }
 
-// param is a value that a run was started with.
-type param struct{ Name, Value string }
-
-// given are the values that a run was started with, by name.
-func given(h journal.Header) (out []param) {
-	for _, raw := range [][]byte{h.Params, inputs(h.Options)} {
-		var m map[string]json.RawMessage
-		if json.Unmarshal(raw, &m) != nil {
-			continue
-		}
-		for k, v := range m {
-			value := string(v)
-			var text string
-			if json.Unmarshal(v, &text) == nil {
-				value = text
-			}
-			out = append(out, param{k, diag.ClipBytes(value, 500)})
-		}
+// given are the values that a run was started with, by name, as much of each as fits.
+func given(h journal.Header) []journal.Given {
+	list := h.Given()
+	for i := range list {
+		list[i].Value = diag.ClipBytes(list[i].Value, 500)
 	}
-	slices.SortFunc(out, func(x, y param) int { return strings.Compare(x.Name, y.Name) })
-	return out
+	return list
 }
 
 // runBar is a run in the strip of the last runs of a workflow.

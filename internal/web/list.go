@@ -306,18 +306,14 @@ func (e *entry) tell(line *timeline.Timeline, it *items) {
 // paramsOf is what a run was started with, for the search.
 func paramsOf(h journal.Header) string {
 	var parts []string
-	if s := string(h.Params); s != "" && s != "null" && s != "{}" {
-		parts = append(parts, s)
+	for _, v := range h.Given() {
+		parts = append(parts, v.Name+"="+v.Value)
 	}
 	var o struct {
-		Args   []string        `json:"args"`
-		Inputs json.RawMessage `json:"inputs"`
+		Args []string `json:"args"`
 	}
 	if json.Unmarshal(h.Options, &o) == nil {
 		parts = append(parts, o.Args...)
-		if len(o.Inputs) > 0 {
-			parts = append(parts, string(o.Inputs))
-		}
 	}
 	return diag.ClipBytes(strings.Join(parts, " "), 2000)
 }

@@ -2,7 +2,6 @@ package web
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -91,13 +90,8 @@ func (p *pages) side(r *http.Request, id string) (*side, error) {
 	s := &side{rows: map[string]*timeline.Row{}, classes: map[string]int{}, params: map[string]string{}}
 	err := p.runs.with(id, func(run *run) error {
 		h := run.r.Header()
-		for _, raw := range [][]byte{h.Params, inputs(h.Options)} {
-			var m map[string]json.RawMessage
-			if json.Unmarshal(raw, &m) == nil {
-				for k, v := range m {
-					s.params[k] = diag.ClipBytes(string(v), 500)
-				}
-			}
+		for _, v := range given(h) {
+			s.params[v.Name] = v.Value
 		}
 		s.source = timeline.Secrets(timeline.File(h)).String(string(h.Source))
 		return run.look(r.Context(), func() {
@@ -125,17 +119,6 @@ func (p *pages) side(r *http.Request, id string) (*side, error) {
 		})
 	})
 	return s, err
-}
-
-// inputs are the inputs of a pipeline, out of its options.
-func inputs(options []byte) []byte {
-	var o struct {
-		Inputs json.RawMessage `json:"inputs"`
-	}
-	if json.Unmarshal(options, &o) != nil {
-		return nil
-	}
-	return o.Inputs
 }
 
 func (b *compareBody) fill(x, y *side) {

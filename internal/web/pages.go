@@ -155,7 +155,7 @@ type runHead struct {
 	At                    int64 // see run.position
 	CanResume, CanRetry   bool
 	Lives                 int
-	Params                []param
+	Params                []journal.Given
 	Cost                  string // of agents
 	ETA                   string // of the map
 	Changes               []string
