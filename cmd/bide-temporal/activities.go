@@ -140,17 +140,22 @@ func final(err error) error {
 // context ends when it has. Where it was asked to end, the run may stop: the store
 // tells that sooner, but not where it is full; run is "" for what does not stop.
 func (a *activities) alive(ctx context.Context, run string, timeout time.Duration) (_ context.Context, drain <-chan struct{}, end func()) {
-	token := activity.GetInfo(ctx).TaskToken
-	leave := activity.GetWorkerStopChannel(ctx)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	return a.beats(context.WithoutCancel(ctx), activity.GetInfo(ctx).TaskToken, activity.GetWorkerStopChannel(ctx), run, timeout)
+}
+
+// beats is alive of a token. The server counts from when it heard of the activity, and
+// no call may take so long that drain comes after it has given it up.
+func (a *activities) beats(ctx context.Context, token []byte, leave <-chan struct{}, run string, timeout time.Duration) (_ context.Context, drain <-chan struct{}, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	ch, done := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	ask := func() { once.Do(func() { close(ch) }) }
+	silent := time.AfterFunc(timeout*4/5, ask)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		tick := time.NewTicker(min(beatEvery, timeout/6))
 		defer tick.Stop()
-		for heard := time.Now(); ; {
+		for {
 			select {
 			case <-done:
 				return
@@ -159,6 +164,7 @@ func (a *activities) alive(ctx context.Context, run string, timeout time.Duratio
 				ask()
 			case <-tick.C:
 			}
+			sent := time.Now()
 			rpc, stop := context.WithTimeout(ctx, 5*time.Second)
 			err := a.heartbeat(rpc, token)
 			asked := errors.As(err, new(*temporal.CanceledError))
@@ -170,19 +176,16 @@ func (a *activities) alive(ctx context.Context, run string, timeout time.Duratio
 			stop()
 			switch {
 			case err == nil:
-				heard = time.Now()
+				silent.Reset(time.Until(sent.Add(timeout * 4 / 5)))
 			case asked:
-				heard = time.Now()
 				ask()
 			case errors.As(err, new(*serviceerror.NotFound)):
 				cancel() // somebody else has its items now
 				return
-			case time.Since(heard) > timeout*4/5:
-				ask()
 			}
 		}
 	})
-	return ctx, ch, func() { close(done); wg.Wait(); cancel() }
+	return ctx, ch, func() { close(done); silent.Stop(); wg.Wait(); cancel() }
 }
 
 // wishes asks by a client.

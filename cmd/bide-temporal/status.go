@@ -16,6 +16,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // standing is what Temporal knows of a run.
@@ -59,8 +61,8 @@ func status(runs []string) error {
 					return err
 				}
 			}
-			if s.Trouble = alone; s.Trouble == "" {
-				s.Trouble = failing(d, failures(key))
+			if s.Trouble = failing(d, failures(key)); s.Trouble == "" && !heard(d, time.Now()) {
+				s.Trouble = alone
 			}
 		}
 		return json.NewEncoder(os.Stdout).Encode(list)
@@ -85,21 +87,43 @@ func nobody(ctx context.Context, c client.Client) (string, error) {
 	return fmt.Sprintf("no worker takes work of protocol %d (the queue %s): start bide worker there, or one of this version", cluster.Protocol, mainQueue), nil
 }
 
+// heard reports whether the run was heard of by a worker that is at work for it: of a
+// server that has just started, nobody may have asked for more work yet.
+func heard(d *workflowservice.DescribeWorkflowExecutionResponse, now time.Time) bool {
+	for _, p := range d.PendingActivities {
+		if p.State != enums.PENDING_ACTIVITY_STATE_STARTED {
+			continue
+		}
+		for _, t := range []*timestamppb.Timestamp{p.LastHeartbeatTime, p.LastStartedTime} {
+			if t != nil && now.Sub(t.AsTime()) < seen {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // failing says which short activity is tried again and again.
 func failing(d *workflowservice.DescribeWorkflowExecutionResponse, fc converter.FailureConverter) string {
 	for _, p := range d.PendingActivities {
 		if p.LastFailure == nil || p.Attempt < 2 {
 			continue
 		}
-		why := told(fc.FailureToError(p.LastFailure))
+		what := ""
 		switch p.ActivityType.GetName() {
-		case recordActivity, stopActivity:
-			return "the store cannot be written: " + why
 		case beginActivity:
-			return why
+		case recordActivity, stopActivity:
+			what = "the store cannot be written: "
 		case adoptActivity, adoptHome:
-			return "the store cannot be read: " + why
+			what = "the store cannot be read: "
+		default:
+			continue
 		}
+		err := fc.FailureToError(p.LastFailure)
+		if errors.As(err, new(*temporal.TimeoutError)) {
+			return "a worker does not answer: another one does what it was to do"
+		}
+		return what + told(err)
 	}
 	return ""
 }

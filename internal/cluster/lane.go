@@ -254,11 +254,13 @@ func (w *Worker) Adopt(l Lease) (out Settled, err error) {
 	return out, err
 }
 
-// adopted is how an agent ended, from the record of it.
+// adopted is how an agent ended, from the record of it. The time of that is by the
+// clock of its machine, which may be wrong: nothing waits longer than was decided.
 func adopted(e event.Event) policy.Outcome {
 	switch {
 	case e.Type == event.ItemRetry:
-		j := &policy.Judged{Again: true, Delay: max(time.Until(e.Time)+time.Duration(e.DelayMS)*time.Millisecond, 0), Class: e.Class, Reason: retry.ReasonNone}
+		delay := time.Duration(e.DelayMS) * time.Millisecond
+		j := &policy.Judged{Again: true, Delay: min(max(time.Until(e.Time)+delay, 0), delay), Class: e.Class, Reason: retry.ReasonNone}
 		if e.Retry != nil {
 			j.State = *e.Retry
 		}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,12 +19,14 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/value"
+	"github.com/gofrs/flock"
 )
 
 // Worker does work of runs on this machine. It is safe for concurrent use.
 type Worker struct {
 	scratch string
-	allowed []Store // for whose runs it works; nil is any
+	lock    *flock.Flock // on scratch, as long as the worker lives
+	allowed []Store      // for whose runs it works; nil is any
 	leaving atomic.Bool
 
 	mu       sync.Mutex
@@ -55,11 +58,38 @@ func (w *Worker) stopped(shared Shared, life int) Stop {
 // own below scratch; "" is the system's. It works for runs of the stores that are
 // allowed, and without any for those of all that it reaches.
 func NewWorker(scratch string, allowed ...Store) (*Worker, error) {
-	dir, err := os.MkdirTemp(scratch, "bide-worker-")
+	scratch = cmp.Or(scratch, os.TempDir())
+	sweep(scratch)
+	dir, err := os.MkdirTemp(scratch, scratchName)
 	if err != nil {
 		return nil, err
 	}
-	return &Worker{scratch: dir, allowed: allowed, sessions: map[string]*session{}}, nil
+	// The lock is held before anybody can see it.
+	lock := flock.New(filepath.Join(dir, ".lock"))
+	if err = lock.Lock(); err == nil {
+		err = os.Rename(lock.Path(), filepath.Join(dir, scratchLock))
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return &Worker{scratch: dir, lock: lock, allowed: allowed, sessions: map[string]*session{}}, nil
+}
+
+const (
+	scratchName = "bide-worker-"
+	scratchLock = "lock"
+)
+
+// sweep removes the copies of workers that were killed, as far as it may.
+func sweep(scratch string) {
+	locks, _ := filepath.Glob(filepath.Join(scratch, scratchName+"*", scratchLock)) // the pattern is right
+	for _, path := range locks {
+		lock := flock.New(path, flock.SetFlag(os.O_RDWR))
+		if free, err := lock.TryLock(); err == nil && free {
+			_ = os.RemoveAll(filepath.Dir(path)) // what is left, the next worker removes
+			_ = lock.Unlock()
+		}
+	}
 }
 
 // Open opens the store of a run that the worker is to do something for.
@@ -100,7 +130,7 @@ func (w *Worker) Close() error {
 		s.end()
 		errs = append(errs, s.over())
 	}
-	return errors.Join(append(errs, os.RemoveAll(w.scratch))...)
+	return errors.Join(append(errs, os.RemoveAll(w.scratch), w.lock.Unlock())...)
 }
 
 // copyOf makes a copy of a run's journal in a home of its own, of the events that
