@@ -17,11 +17,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/dataflow"
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
+	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
@@ -34,6 +35,7 @@ type simulateFlags struct {
 	set, compare     []string
 	seeds            int
 	first            uint64
+	runInput         bool
 }
 
 func (a *app) simulateCmd() *cobra.Command {
@@ -66,6 +68,7 @@ of the attempt alone: variants that are compared meet the same luck, and the sam
 	fs.StringSliceVar(&f.compare, "compare", nil, "other files that meet the same luck")
 	fs.IntVar(&f.seeds, "seeds", 200, "how many runs are simulated")
 	fs.Uint64Var(&f.first, "seed", 1, "the seed of the first run")
+	fs.BoolVar(&f.runInput, "run-input", false, "run the command that gives the work items, and nothing else")
 	fs.StringVar(&f.svg, "svg", "", "also write the plots to this file, as SVG")
 	fs.StringArrayVar(&f.params, "param", nil, "a parameter, NAME=VALUE")
 	fs.StringVar(&f.paramFile, "param-file", "", "parameters from a JSON or YAML file")
@@ -73,6 +76,17 @@ of the attempt alone: variants that are compared meet the same luck, and the sam
 	fs.Var(&countFlag{&f.MaxParallel}, "max-parallel", "agents at once, in place of the file's max_parallel")
 	f.pipelineFlags.add(fs)
 	return a.withJSON(cmd, "print the figures as a JSON object")
+}
+
+// runHere runs a command by itself on this machine.
+func runHere(ctx context.Context, command *workflow.Shell, c *action.Call) (action.Result, error) {
+	sup, err := proc.New("", proc.Options{})
+	if err != nil {
+		return action.Result{}, err
+	}
+	defer sup.Close()
+	c.Env = append(os.Environ(), c.Env...)
+	return (&action.World{Proc: sup}).Run(ctx, command, c)
 }
 
 // variant is a file that is simulated, with what came of it.
@@ -108,13 +122,23 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags, path string) error
 	debug.SetGCPercent(simulate.GCPercent)
 	_, outage := model.End()
 	for _, v := range list {
+		ran := false
 		progress, done := a.progress(v.name, f.seeds)
 		options := simulate.Options{File: v.file, Pipeline: v.pipe, Settings: engine.Settings{Dir: f.Dir, Profile: f.Profile, MaxParallel: f.MaxParallel, Inputs: v.inputs},
 			Model: model, Seeds: f.seeds, First: f.first, Progress: progress, Items: items}
+		if f.runInput {
+			options.Items, options.Input = nil, func(ctx context.Context, command *workflow.Shell, c *action.Call) (action.Result, error) {
+				ran = true
+				return runHere(ctx, command, c)
+			}
+		}
 		samples, err := simulate.Run(ctx, options)
 		done()
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name, err)
+		}
+		if f.runInput && !ran {
+			return usagef("--run-input: %s has no map whose input is a command (input: {command: …})", v.name)
 		}
 		v.report = simulate.Summarize(samples, outage)
 		if v.file == nil {
@@ -232,9 +256,6 @@ func (a *app) simulatedPipeline(f *runFlags, path string, read func(string) ([]b
 	if err != nil {
 		return nil, nil, usageError{wrongInputs(path, err)}
 	}
-	if len(missing) > 0 {
-		fmt.Fprintf(a.err, "bide: made up, since not given: %s %s\n", diag.Plural(len(missing), "input"), strings.Join(missing, ", "))
-	}
 	return p, given, nil
 }
 
@@ -259,7 +280,6 @@ func (a *app) model(ctx context.Context, f *simulateFlags, v *variant) (*simulat
 		}
 		return m, nil, nil
 	}
-	fmt.Fprintln(a.err, "bide: there is no --model: of ten attempts one fails, and each takes 1s")
 	return simulate.Default(), nil, nil
 }
 

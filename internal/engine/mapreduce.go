@@ -212,7 +212,8 @@ func (r *run) inputSpec(ctx context.Context, p step.Site) (input.Spec, func(), e
 	if outside := new(files.OutsideError); errors.As(serr, &outside) && (m.InputKind != "" || looksLikeFile(name)) {
 		return spec, clean, outside
 	}
-	if serr != nil && r.ports != nil {
+	unread := r.ports != nil && r.ports.Input == nil
+	if serr != nil && unread {
 		return spec, clean, errUnread
 	}
 	switch {
@@ -236,7 +237,7 @@ func (r *run) inputSpec(ctx context.Context, p step.Site) (input.Spec, func(), e
 		}
 		return spec, clean, fmt.Errorf("the file %s: %w", name, serr)
 	}
-	if r.ports != nil {
+	if unread {
 		return spec, clean, errUnread
 	}
 	spec.File, clean, err = r.commandInput(ctx, p, m.Input)
@@ -268,12 +269,18 @@ func dropInputs(dir string) error {
 
 // commandInput runs the input's command with its output in a file.
 func (r *run) commandInput(ctx context.Context, p step.Site, text *template.Text) (string, func(), error) {
-	f, err := os.CreateTemp(r.j.Dir(), inputFiles)
+	f, err := os.CreateTemp(r.tempDir(), inputFiles)
 	if err != nil {
 		return "", func() {}, err
 	}
 	clean := func() { _ = os.Remove(f.Name()) } // a leftover goes when the run is resumed, or with its directory
-	res, err := r.acts.world.Run(ctx, &workflow.Shell{Text: text}, &action.Call{Scope: p.Scope, Dir: p.Dir, Env: p.Env.List(), Stdout: f})
+	command, call := &workflow.Shell{Text: text}, &action.Call{Scope: p.Scope, Dir: p.Dir, Env: p.Env.List(), Stdout: f}
+	var res action.Result
+	if r.ports != nil {
+		res, err = r.ports.Input(ctx, command, call)
+	} else {
+		res, err = r.acts.world.Run(ctx, command, call)
+	}
 	// A list that is not all there must not pass for a shorter one.
 	if err = errors.Join(err, res.OutputErr, f.Close()); err != nil {
 		clean()

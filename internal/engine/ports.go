@@ -11,11 +11,13 @@ import (
 	"sync"
 
 	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
@@ -51,8 +53,11 @@ type Ports struct {
 	// interrupt does, and how to carry out what another process asks of it.
 	Composed func(stop func(), ask func(*journal.ControlRequest))
 	// Items gives the work items. read reads them as a run would, and fails with
-	// ErrUnread where that would need to run something.
+	// ErrUnread where that would need to run something, and Input is nil.
 	Items func(read func() ([]journal.Item, error)) ([]journal.Item, error)
+
+	// Input runs the command that gives the work items, with its output to c.Stdout.
+	Input func(ctx context.Context, command *workflow.Shell, c *action.Call) (action.Result, error)
 
 	items []journal.Item
 	given *givenResults

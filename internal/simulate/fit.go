@@ -15,7 +15,7 @@ import (
 // failed as outages, answers 429 as a rate, and what the attempts of an item have
 // in common.
 func (r *Recording) Fit() *Model {
-	m := &Model{Steps: map[string]*Target{}, Items: max(len(r.Items), 1)}
+	m := &Model{Steps: map[string]*Target{}, Items: max(len(r.Items), 1), Guessed: true}
 	for path, list := range r.byStep() {
 		m.Steps[path] = fit(list)
 	}

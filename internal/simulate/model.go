@@ -19,6 +19,10 @@ type Model struct {
 	Correlation float64
 	// Items is how many work items there are where only a run can say.
 	Items int
+	// Guessed says that nobody has said so.
+	Guessed bool
+	// Assumed is what the model rests on and nobody knows, each as a clause.
+	Assumed []string
 }
 
 // Target is what one step meets. The zero Target answers at once and never
@@ -77,7 +81,8 @@ type Limited struct {
 // Default is the model where nobody gives one: of ten attempts one fails, and
 // each takes a second.
 func Default() *Model {
-	return &Model{Steps: map[string]*Target{"*": {Failures: []Failure{{"exit", 0.1}}, Latency: Latency{Constant: time.Second}}}, Items: 100}
+	return &Model{Steps: map[string]*Target{"*": {Failures: []Failure{{"exit", 0.1}}, Latency: Latency{Constant: time.Second}}}, Items: 100, Guessed: true,
+		Assumed: []string{"of ten attempts one fails, and each takes 1s"}}
 }
 
 // target finds what a step meets: by its path, its id, its name, or "*".

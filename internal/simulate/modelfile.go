@@ -41,7 +41,7 @@ const maxModel = 4 << 20
 // Parse is Load with the text given.
 func Parse(path string, text []byte, known []string) (*Model, diag.List) {
 	r := &reader{path: path, known: known}
-	m := &Model{Steps: map[string]*Target{}, Items: 100}
+	m := &Model{Steps: map[string]*Target{}, Items: 100, Guessed: true}
 	var root yaml.Node
 	err := fmt.Errorf("it has %d bytes, and may have %d", len(text), maxModel)
 	if len(text) <= maxModel {
@@ -59,7 +59,7 @@ func Parse(path string, text []byte, known []string) (*Model, diag.List) {
 			"correlation": func(n *yaml.Node) {
 				r.fields(n, "correlation", map[string]func(*yaml.Node){"items": func(n *yaml.Node) { m.Correlation = r.number(n, 0, 1) }})
 			},
-			"items": func(n *yaml.Node) { m.Items = r.whole(n, 0, 1e7) },
+			"items": func(n *yaml.Node) { m.Items, m.Guessed = r.whole(n, 0, 1e7), false },
 		})
 	}
 	r.list.Sort()

@@ -102,7 +102,9 @@ type Spent struct {
 // the same seeds, on every machine.
 type Report struct {
 	Seeds int `json:"seeds"`
-	Runs  struct {
+	// Assumed is what the answer rests on and nobody knows, each as a clause.
+	Assumed []string `json:"assumed,omitempty"`
+	Runs    struct {
 		Succeeded Share `json:"succeeded"`
 		// Recovered: after the last outage of the model; absent without one.
 		Recovered *Share `json:"recovered,omitempty"`
@@ -151,6 +153,11 @@ func Summarize(list []*Sample, outage bool) *Report {
 			recovered++
 		}
 		r.Makespans = append(r.Makespans, s.Makespan)
+		for _, clause := range s.Assumed {
+			if !slices.Contains(r.Assumed, clause) {
+				r.Assumed = append(r.Assumed, clause)
+			}
+		}
 	}
 	r.Runs.Succeeded = wilson(good, len(list))
 	if outage {

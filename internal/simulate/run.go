@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/environ"
@@ -46,8 +47,12 @@ type Options struct {
 	Facts func(seed int, e event.Event)
 	// Items are the work items in place of those of the file.
 	Items []journal.Item
+	// Input runs the command that gives the work items, once; nil: nobody does, and they
+	// are made up.
+	Input func(context.Context, *workflow.Shell, *action.Call) (action.Result, error)
 
 	rand    func(p step.Place, path string) backoff.Rand
+	assumed []string                                // what the answer rests on and nobody knows
 	data    bool                                    // attempts are given their variables
 	actions func(*world, step.Actions) step.Actions // replaces the model's
 }
@@ -107,9 +112,13 @@ func timeless(ctx context.Context) (_ context.Context, end func()) {
 
 // prepare makes a file one that asks nobody for anything.
 func prepare(o *Options) (*stepNames, error) {
+	o.assumed = slices.Clone(o.Model.Assumed)
 	if o.Pipeline == nil {
 		hideSecrets(o.File)
 		return namesOf(o.File), nil
+	}
+	for _, name := range MadeUp(o.Pipeline, o.Settings.Inputs) {
+		o.assumed = append(o.assumed, fmt.Sprintf("the made-up input %s is as the real one", name))
 	}
 	o.Settings.Inputs = madeUp(o.Pipeline, o.Settings.Inputs, o.Model.Items)
 	return callsOf(o.Pipeline)
@@ -129,6 +138,7 @@ func one(ctx context.Context, o *Options, n *stepNames, items *itemList, i int) 
 		acts = o.actions(w, acts)
 	}
 	ports := w.ports(acts, items)
+	ports.Input = o.Input
 	ports.Data, ports.Merge = o.data, &worktree.Run{}
 	if o.rand != nil {
 		ports.Rand = o.rand
@@ -141,6 +151,10 @@ func one(ctx context.Context, o *Options, n *stepNames, items *itemList, i int) 
 		return nil, fmt.Errorf("the work items: %w", sum.Err)
 	}
 	s := seen.Sample
+	s.Assumed = slices.Concat(o.assumed, s.Assumed)
+	if items.made && o.Model.Guessed {
+		s.Assumed = append(s.Assumed, fmt.Sprintf("%s gives %d items", o.File.Map.Input, len(items.list)))
+	}
 	s.Status, s.Makespan = sum.Status, clock.Now().Sub(began)
 	if s.Makespan < seen.outageEnd { // it has ended before
 		s.Recovered = s.Status == event.Succeeded
@@ -188,6 +202,7 @@ type itemList struct {
 	given []journal.Item
 	once  sync.Once
 	list  []journal.Item
+	made  bool // nobody knows them
 	err   error
 }
 
@@ -197,7 +212,7 @@ func (l *itemList) get(read func() ([]journal.Item, error)) ([]journal.Item, err
 			return
 		}
 		if l.list, l.err = read(); engine.IsUnread(l.err) && l.model.Items > 0 {
-			l.list, l.err = Items(l.model.Items), nil
+			l.list, l.err, l.made = Items(l.model.Items), nil, true
 		}
 	})
 	return l.list, l.err

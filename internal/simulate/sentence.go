@@ -16,6 +16,9 @@ func (r *Report) Sentence() string {
 		return "no run was simulated"
 	}
 	var b strings.Builder
+	if len(r.Assumed) > 0 {
+		fmt.Fprintf(&b, "assuming that %s: ", strings.Join(r.Assumed, ", and that "))
+	}
 	low, high := Span(r.Makespan.P5), Span(r.Makespan.P95)
 	fmt.Fprintf(&b, "with these failures %s succeed, within ", r.of(r.Runs.Succeeded)+" runs")
 	if low == high {

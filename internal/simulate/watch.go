@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
@@ -30,6 +31,8 @@ type Sample struct {
 	// well or went on.
 	Recovered bool
 	Steps     map[string]*StepSample // by static path
+	// Assumed is what the run rests on and nobody knows, each as a clause.
+	Assumed []string
 
 	load, first []float64 // attempts that began, and those that were no retries, by width
 	width       time.Duration
@@ -61,6 +64,13 @@ func (w *watch) step(path string) *StepSample {
 		w.Steps[path] = s
 	}
 	return s
+}
+
+// assume notes what the run rests on.
+func (w *watch) assume(clause string) {
+	if !slices.Contains(w.Assumed, clause) {
+		w.Assumed = append(w.Assumed, clause)
+	}
 }
 
 // attempt counts an attempt that begins.

@@ -282,6 +282,7 @@ func failed(class string, hint time.Duration) *failure.Failure {
 // what the step can read.
 func (w *world) output(c *step.Call, path string, t *live) string {
 	if strings.HasSuffix(c.Path, ".items") {
+		w.assumeLines(c)
 		return w.lines()
 	}
 	if t.Output != nil {
@@ -342,6 +343,13 @@ func (w *world) file(list bool) []byte {
 		return []byte(w.lines())
 	}
 	return []byte(`{"score": 100}`)
+}
+
+// assumeLines notes that nobody knows how many values a loop has.
+func (w *world) assumeLines(c *step.Call) {
+	if s, is := c.Action.(*workflow.Shell); is && w.model.Guessed {
+		w.seen.assume(fmt.Sprintf("%s gives %d values", s.Text, max(w.model.Items, 0)))
+	}
 }
 
 // lines are the items of a loop over what a command prints.
