@@ -361,11 +361,7 @@ func copyLines(to io.Writer, text io.Reader) error {
 }
 
 func (l *logPrinter) object(e event.Event, number int, stream string, text io.Reader) error {
-	b, err := io.ReadAll(text)
-	if err != nil {
-		return err
-	}
-	return printJSONLine(l.out, struct {
+	return streamJSONLine(l.out, struct {
 		Run     string `json:"run"`
 		Item    string `json:"item,omitempty"`
 		Index   *int   `json:"index,omitempty"`
@@ -374,8 +370,7 @@ func (l *logPrinter) object(e event.Event, number int, stream string, text io.Re
 		Attempt int    `json:"attempt,omitempty"`
 		Try     int    `json:"try,omitempty"` // of an item's step, within the attempt at the item
 		Stream  string `json:"stream"`
-		Text    string `json:"text"`
-	}{l.r.Run(), e.Item, indexOf(e), e.Step, e.Label, number, l.try, stream, string(b)})
+	}{l.r.Run(), e.Item, indexOf(e), e.Step, e.Label, number, l.try, stream}, "text", text)
 }
 
 // lineEnd knows whether the last line of what it passed on is open.

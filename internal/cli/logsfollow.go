@@ -20,7 +20,7 @@ const growEvery = 200 * time.Millisecond
 // running is an attempt that runs, and what has been printed of its outputs.
 type running struct {
 	event.Event
-	printed map[string]int64 // bytes, by stream
+	read map[string]*growth // by stream
 }
 
 // follow prints outputs until the run ends: those of attempts that run as they
@@ -80,7 +80,7 @@ func (a *app) brokenOff(ctx context.Context, r *journal.Reader) error {
 func (l *logPrinter) began(e event.Event) {
 	key := stepKey{e.Index, e.Step}
 	if e.Type == event.StepStarted {
-		l.runs[key] = &running{Event: e, printed: map[string]int64{}}
+		l.runs[key] = &running{Event: e, read: map[string]*growth{}}
 		return
 	}
 	r := l.runs[key]
@@ -88,7 +88,7 @@ func (l *logPrinter) began(e event.Event) {
 		r = &running{Event: e}
 		l.runs[key] = r
 	}
-	r.Attempt, r.printed = e.Attempt, map[string]int64{}
+	r.Attempt, r.read = e.Attempt, map[string]*growth{}
 }
 
 // ended notes that an attempt runs no more, or a whole step.
@@ -112,13 +112,16 @@ func (l *logPrinter) grown() error {
 			if stream == "stderr" && l.f.raw {
 				continue
 			}
-			lines, err := newLines(l.r.OutputFile(r.Index, engine.LogName(r.Step, l.at[r.Index]), r.Attempt, stream), r.printed[stream])
-			if err != nil || len(lines) == 0 {
-				continue // it is not there yet, or no more
+			p := r.read[stream]
+			if p == nil {
+				p = &growth{}
+				r.read[stream] = p
 			}
-			r.printed[stream] += int64(len(lines))
-			l.found++
-			if err := l.print(r.Event, number, "", stream, bytes.NewReader(lines)); err != nil {
+			err := p.lines(l.r.OutputFile(r.Index, engine.LogName(r.Step, l.at[r.Index]), r.Attempt, stream), func(lines io.Reader) error {
+				l.found++
+				return l.print(r.Event, number, "", stream, lines)
+			})
+			if err != nil {
 				return err
 			}
 		}
@@ -126,24 +129,46 @@ func (l *logPrinter) grown() error {
 	return nil
 }
 
-// mostLines bounds what is read of a file at once, in bytes.
-const mostLines = 4 << 20
+// growth is how far the file of an output that grows was read, in bytes.
+type growth struct {
+	printed int64 // whole lines, which were printed
+	seen    int64 // where the next end of a line is looked for
+}
 
-// newLines reads the whole lines of a file from a byte on.
-func newLines(name string, from int64) (lines []byte, err error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
+// lines gives print the whole lines that came to a file, however long they are. A file
+// that is not there yet, or not any more, has none.
+func (p *growth) lines(name string, print func(io.Reader) error) (err error) {
+	f, oerr := os.Open(name)
+	if oerr != nil {
+		return nil
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	lines, err = io.ReadAll(io.NewSectionReader(f, from, mostLines))
-	return lines[:bytes.LastIndexByte(lines, '\n')+1], err
+	end := p.printed
+	buf := make([]byte, 64<<10)
+	for {
+		n, rerr := f.ReadAt(buf, p.seen)
+		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+			end = p.seen + int64(i) + 1
+		}
+		p.seen += int64(n)
+		if rerr != nil { // the end, or what the end of the step finds as well
+			break
+		}
+	}
+	if end == p.printed {
+		return nil
+	}
+	from := p.printed
+	p.printed = end
+	return print(io.NewSectionReader(f, from, end-from))
 }
 
 // printedOf is how much of an output of an attempt was printed while it ran.
 func (l *logPrinter) printedOf(e event.Event, n int, stream string) int64 {
 	if r := l.runs[stepKey{e.Index, e.Step}]; r != nil && r.Attempt == n {
-		return r.printed[stream]
+		if p := r.read[stream]; p != nil {
+			return p.printed
+		}
 	}
 	return 0
 }

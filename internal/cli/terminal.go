@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -119,4 +121,50 @@ func printJSONLine(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
+}
+
+// streamJSONLine is printJSONLine of an object that ends with a text, of which no more
+// than a piece is in memory.
+func streamJSONLine(w io.Writer, object any, key string, text io.Reader) error {
+	var b bytes.Buffer
+	if err := printJSONLine(&b, object); err != nil {
+		return err
+	}
+	b.Truncate(b.Len() - len("}\n"))
+	fmt.Fprintf(&b, ",%q:\"", key)
+	piece := make([]byte, 0, 64<<10)
+	for {
+		n, err := io.ReadFull(text, piece[len(piece):cap(piece)])
+		piece = piece[:len(piece)+n]
+		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !last {
+			return err
+		}
+		cut := len(piece)
+		if !last { // a character is not cut
+			for i := 1; i < utf8.UTFMax && i < len(piece); i++ {
+				if at := len(piece) - i; utf8.RuneStart(piece[at]) {
+					if !utf8.FullRune(piece[at:]) {
+						cut = at
+					}
+					break
+				}
+			}
+		}
+		from := b.Len()
+		if err := printJSONLine(&b, string(piece[:cut])); err != nil {
+			return err
+		}
+		said := b.Bytes()
+		copy(said[from:], said[from+1:len(said)-len("\"\n")]) // without the quotes
+		b.Truncate(len(said) - len("\"\"\n"))
+		piece = piece[:copy(piece, piece[cut:])]
+		if last {
+			b.WriteString("\"}\n")
+		}
+		if _, err := w.Write(b.Bytes()); err != nil || last {
+			return err
+		}
+		b.Reset()
+	}
 }

@@ -95,12 +95,18 @@ func fit(list []*recorded) *Target {
 // that chance does not explain it. inside are the attempts in them.
 func (t *Target) fitOutages(list []*recorded) (inside map[int]bool) {
 	inside = map[int]bool{}
+	failed := 0
+	for _, a := range list {
+		if a.failure != nil {
+			failed++
+		}
+	}
 	for i := 0; i < len(list); {
 		j := i
 		for j < len(list) && list[j].failure != nil && list[j].failure.Class == classOf(list[i]) && classOf(list[i]) != "rate_limit" {
 			j++
 		}
-		if j-i >= 10 && t.unlikely(list, j-i) {
+		if j-i >= 10 && unlikely(len(list), failed, j-i) {
 			end := list[j-1].from + list[j-1].took
 			if j < len(list) {
 				end = list[j].from
@@ -127,16 +133,10 @@ func classOf(a *recorded) string {
 }
 
 // unlikely reports whether n failures in a row are less likely than one in a
-// hundred, at the rate of the others.
-func (t *Target) unlikely(list []*recorded, n int) bool {
-	failed := 0
-	for _, a := range list {
-		if a.failure != nil {
-			failed++
-		}
-	}
-	p := max(float64(failed-n), 1) / max(float64(len(list)-n), 2)
-	chance := float64(len(list))
+// hundred, at the rate of the other attempts.
+func unlikely(attempts, failed, n int) bool {
+	p := max(float64(failed-n), 1) / max(float64(attempts-n), 2)
+	chance := float64(attempts)
 	for range n {
 		chance *= p
 	}

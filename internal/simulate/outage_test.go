@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/bide-dev/bide/internal/failure"
 )
 
 // TestOutagesDoNotDependOnWhoAsks: when a target is down is the same for all who
@@ -32,5 +34,22 @@ func TestOutagesDoNotDependOnWhoAsks(t *testing.T) {
 	}
 	if of().down(math.MaxInt64) == of().down(0) && of().down(0) {
 		t.Error("it is down at first")
+	}
+}
+
+// TestOutagesOfMany has so many failures in a row, so often, that who counts all
+// attempts for each of them is not done before the test is over.
+func TestOutagesOfMany(t *testing.T) {
+	ok, failed := &recorded{}, &recorded{failure: &failure.Failure{Class: "network"}}
+	var list []*recorded
+	for range 250_000 {
+		for range 11 {
+			list = append(list, failed)
+		}
+		list = append(list, ok)
+	}
+	target := &Target{}
+	if inside := target.fitOutages(list); len(inside) != 0 || len(target.Outages) != 0 {
+		t.Errorf("%d attempts are inside of %d outages", len(inside), len(target.Outages))
 	}
 }

@@ -95,7 +95,9 @@ func (s *site) options(p *plan.Plan, function int, shared *Shared) error {
 	var problems []error
 	own := slices.Clone(s.limits)
 	if o.Throttle.Count > 0 {
-		l, err := bounded(shared.rates, key, o.Throttle, p, s, "throttle", func(r check.Rate) limit.Config { return onClock(limit.Config{Rate: r.Count, Per: r.Per}, shared.opt.Clock) })
+		l, err := bounded(shared.rates, key, o.Throttle, p, s, "throttle", func(r check.Rate) limit.Config {
+			return onClock(limit.Config{Rate: r.Count, Per: r.Per}, shared.opt.Clock)
+		})
 		problems = append(problems, err)
 		if l != nil {
 			own = append(own, l)

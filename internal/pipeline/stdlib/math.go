@@ -27,7 +27,7 @@ func mathFuncs() []*Func {
 		inMath.fn("min", "the lesser of two", two(number), number, pick(func(a, b float64) bool { return a <= b }, func(a, b int64) bool { return a <= b })),
 		inMath.fn("modulo", "the rest of the division, with the sign of a", two(number), number, modulo),
 		inMath.fn("abs", "the number without its sign", params("value", number), number, abs),
-		inMath.fn("round", "the nearest Int, of two the greater", params("value", number), types.Int, toInt("stdlib.round", func(f float64) float64 { return math.Floor(f + 0.5) })),
+		inMath.fn("round", "the nearest Int, of two the greater", params("value", number), types.Int, toInt("stdlib.round", nearest)),
 	}, ours(
 		inMath.fn("floor", "the greatest Int that is not above", params("value", number), types.Int, toInt("stdlib.floor", math.Floor)),
 		inMath.fn("ceil", "the least Int that is not below", params("value", number), types.Int, toInt("stdlib.ceil", math.Ceil)),
@@ -36,6 +36,15 @@ func mathFuncs() []*Func {
 			return finite("stdlib.power", math.Pow(asFloat(a[0]), asFloat(a[1])))
 		}),
 	)...)
+}
+
+// nearest has no sum of f and a half, which may be no float64.
+func nearest(f float64) float64 {
+	below := math.Floor(f)
+	if f-below >= 0.5 {
+		return below + 1
+	}
+	return below
 }
 
 func two(t *types.Type) []types.Param { return params("a", t, "b", t) }
