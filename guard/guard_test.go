@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -355,4 +356,29 @@ func TestAllocatesNothing(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+// TestThrottle: a guard tells a throttle how its attempts end, whatever path they
+// take, and a refusal ends the call without a further attempt.
+func TestThrottle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		throttle := limitOf(limit.Config{Throttle: &limit.ThrottleConfig{MinCalls: 1}})
+		g := newGuard(t, fixed(3, sec), throttle)
+		made := 0
+		var err error
+		for range 200 {
+			err = guard.Do(t.Context(), g, func(context.Context) error { made++; return syscall.ECONNREFUSED })
+		}
+		if made > 60 || !errors.Is(err, limit.ErrRefused) && !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("200 calls made %d attempts; the last error is %v", made, err)
+		}
+		before := throttle.Refusing()
+		for range 2000 {
+			_ = guard.Do(t.Context(), g, func(context.Context) error { return nil })
+			time.Sleep(sec / 20)
+		}
+		if after := throttle.Refusing(); before < 0.8 || after != 0 {
+			t.Errorf("it refused %v, and %v once the target had recovered", before, after)
+		}
+	})
 }

@@ -206,8 +206,12 @@ func TestPeersLimits(t *testing.T) {
 		began           string // when each began, or "-" where it was refused
 	}{
 		{"eapache, failsafe-go, resilience4j", "slots are waited for", func() []*limit.Limit { return []*limit.Limit{limit.Concurrency(2)} }, 5, sec, "0s 0s 1s 1s 2s"},
-		{"failsafe-go", "a full bulkhead refuses", func() []*limit.Limit { return []*limit.Limit{limitOf(limit.Config{Concurrency: 2, Queue: limit.NoQueue})} }, 3, sec, "0s 0s -"},
-		{"failsafe-go, eapache", "so long is waited for a slot", func() []*limit.Limit { return []*limit.Limit{limitOf(limit.Config{Concurrency: 1, MaxWait: 1500 * time.Millisecond})} }, 3, sec, "0s 1s -"},
+		{"failsafe-go", "a full bulkhead refuses", func() []*limit.Limit {
+			return []*limit.Limit{limitOf(limit.Config{Concurrency: 2, Queue: limit.NoQueue})}
+		}, 3, sec, "0s 0s -"},
+		{"failsafe-go, eapache", "so long is waited for a slot", func() []*limit.Limit {
+			return []*limit.Limit{limitOf(limit.Config{Concurrency: 1, MaxWait: 1500 * time.Millisecond})}
+		}, 3, sec, "0s 1s -"},
 		{"failsafe-go", "so many wait", func() []*limit.Limit { return []*limit.Limit{limitOf(limit.Config{Concurrency: 1, Queue: 1})} }, 3, sec, "0s 1s -"},
 		{"failsafe-go", "a smooth rate", func() []*limit.Limit { return []*limit.Limit{limit.Rate(1, sec)} }, 4, 0, "0s 1s 2s 3s"},
 		{"failsafe-go, resilience4j", "a rate with a burst", func() []*limit.Limit { return []*limit.Limit{limit.Rate(2, sec)} }, 5, 0, "0s 0s 500ms 1s 1.5s"},

@@ -26,7 +26,7 @@ func Get[T any](ctx context.Context, l *Limit, fn func(context.Context) (T, erro
 	if err := l.acquire(ctx); err != nil {
 		return zero, err
 	}
-	if l.adapt != nil {
+	if l.learns() {
 		return timed(ctx, l, fn)
 	}
 	defer l.release()
@@ -52,7 +52,7 @@ func (l *Limit) acquire(ctx context.Context) error {
 	return Set{l}.Acquire(ctx, Request{Priority: PriorityFrom(ctx)})
 }
 
-// timed calls fn and tells an adaptive limit how it went.
+// timed calls fn and tells a limit that learns how it went.
 func timed[T any](ctx context.Context, l *Limit, fn func(context.Context) (T, error)) (T, error) {
 	began := l.now()
 	result := Result{Ignore: true} // of a panic or Goexit

@@ -138,7 +138,7 @@ func TestAnAdaptiveLimitLearnsOfCalls(t *testing.T) {
 }
 
 func TestACallAllocatesNothing(t *testing.T) {
-	for name, l := range map[string]*limit.Limit{"slots": limit.Concurrency(1), "rate": limit.Rate(1<<30, sec), "adaptive": limit.Adaptive()} {
+	for name, l := range map[string]*limit.Limit{"slots": limit.Concurrency(1), "rate": limit.Rate(1<<30, sec), "adaptive": limit.Adaptive(), "throttle": limit.Throttle()} {
 		ctx := context.Background()
 		if n := testing.AllocsPerRun(1000, func() {
 			v := 0

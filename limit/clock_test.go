@@ -68,7 +68,7 @@ func TestLimitsOnAVirtualClock(t *testing.T) {
 func TestTheNextTakesTheTurnOfWhoLeaves(t *testing.T) {
 	start := time.Now()
 	clock := virtual.NewClock(start)
-	s := join(t, limitOf(limit.Config{Rate: 1, Per: 10*sec, Clock: clock}))
+	s := join(t, limitOf(limit.Config{Rate: 1, Per: 10 * sec, Clock: clock}))
 	clock.Run(func() {
 		short, leave := context.WithCancel(context.Background())
 		clock.Together(4, func(i int) {

@@ -6,8 +6,8 @@
 //
 // [Concurrency] is a number of slots, [Rate] a rate with a burst (the generic
 // cell rate algorithm, ITU-T I.371), and [Adaptive] a number of slots that is
-// found by trying, for a target whose capacity nobody knows. [New] makes any of
-// them with more settings.
+// found by trying, for a target whose capacity nobody knows. [Throttle] refuses by
+// itself what the target would refuse. [New] makes any of them with more settings.
 //
 // What several limits bound together, a [Set], is taken as one reservation at
 // the moment at which the attempt can begin: who waits for a slot has no token
@@ -30,8 +30,8 @@ import (
 	"time"
 )
 
-// Config is the settings of a [Limit]. Just one of Concurrency, Rate and Adaptive
-// is set; every other zero field means its default.
+// Config is the settings of a [Limit]. Just one of Concurrency, Rate,
+// Adaptive and Throttle is set; every other zero field means its default.
 type Config struct {
 	// Name is for errors.
 	Name string
@@ -50,6 +50,9 @@ type Config struct {
 	// keeps them apart from the first.
 	Burst int
 
+	// Throttle is a limit that refuses by itself; see [Throttle].
+	Throttle *ThrottleConfig
+
 	// Queue is how many may wait; who comes when so many do is refused. 0 means
 	// any number, and [NoQueue] none.
 	Queue int
@@ -67,16 +70,17 @@ type Config struct {
 // NoQueue as Config.Queue means that nobody waits.
 const NoQueue = -1
 
-// Limit is one bound. It is made by [New], [Concurrency], [Rate] or [Adaptive],
-// and is safe for concurrent use.
+// Limit is one bound. It is made by [New], [Concurrency], [Rate], [Adaptive]
+// or [Throttle], and is safe for concurrent use.
 type Limit struct {
 	id   uint64 // orders the limits of a set; 0: it was not made
 	c    Config
 	kind kind
 
-	slots slots
-	rate  rate
-	adapt *adaptive
+	slots    slots
+	rate     rate
+	adapt    *adaptive
+	throttle *throttle
 
 	mu      sync.Mutex
 	waiting queue
@@ -85,7 +89,8 @@ type Limit struct {
 type kind uint8
 
 const (
-	concurrency kind = iota
+	throttled kind = iota // in the order in which a set takes them
+	concurrency
 	rated
 )
 
@@ -97,7 +102,7 @@ var (
 
 // New returns a limit, or an error that names every setting that is not possible.
 func New(c Config) (*Limit, error) {
-	l := &Limit{id: lastLimit.Add(1), c: c}
+	l := &Limit{id: lastLimit.Add(1), c: c, kind: concurrency}
 	var problems []error
 	problem := func(bad bool, format string, args ...any) {
 		if bad {
@@ -105,16 +110,23 @@ func New(c Config) (*Limit, error) {
 		}
 	}
 	set := 0
-	for _, is := range []bool{c.Concurrency != 0, c.Rate != 0, c.Adaptive != nil} {
+	for _, is := range []bool{c.Concurrency != 0, c.Rate != 0, c.Adaptive != nil, c.Throttle != nil} {
 		if is {
 			set++
 		}
 	}
-	problem(set != 1, "%d of Concurrency, Rate and Adaptive are set; set just one", set)
+	problem(set != 1, "%d of Concurrency, Rate, Adaptive and Throttle are set; set just one", set)
+	problem(c.Throttle != nil && (c.Queue != 0 || c.MaxWait != 0), "nobody waits at a throttle; leave Queue and MaxWait out")
 	problem(c.Rate == 0 && (c.Per != 0 || c.Burst != 0), "Per and Burst belong to a Rate, and there is none")
 	problem(c.Queue < NoQueue, "the queue is %d long; it must be more than 0, 0 for any length, or NoQueue", c.Queue)
 	problem(c.MaxWait < 0, "the longest wait is %v; it must be positive, or 0 for any", c.MaxWait)
 	switch {
+	case c.Throttle != nil:
+		l.kind = throttled
+		var err error
+		if l.throttle, err = newThrottle(*c.Throttle); err != nil {
+			problems = append(problems, err)
+		}
 	case c.Adaptive != nil:
 		adapt, err := newAdaptive(*c.Adaptive)
 		if err != nil {

@@ -155,7 +155,7 @@ func TestWaitingGainsPriority(t *testing.T) {
 // A wait that is given up takes nothing, also if its turn came just then.
 func TestAWaitGivenUpTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slots, rate := limit.Concurrency(1), limitOf(limit.Config{Rate: 1, Per: 10*sec, Burst: 2})
+		slots, rate := limit.Concurrency(1), limitOf(limit.Config{Rate: 1, Per: 10 * sec, Burst: 2})
 		s := join(t, rate, slots)
 		acquire(t, s) // one token is left
 		cause := errors.New("enough")
@@ -198,7 +198,7 @@ func TestRefusals(t *testing.T) {
 		s.Release(limit.Result{})
 		synctest.Wait()
 
-		slow := join(t, limitOf(limit.Config{Rate: 1, Per: 10*sec, MaxWait: 15*sec}))
+		slow := join(t, limitOf(limit.Config{Rate: 1, Per: 10 * sec, MaxWait: 15 * sec}))
 		acquire(t, slow)
 		go func() { acquire(t, slow) }()
 		synctest.Wait()
@@ -226,8 +226,8 @@ func TestImpossibleLimits(t *testing.T) {
 		config limit.Config
 		words  []string
 	}{
-		{limit.Config{}, []string{"0 of Concurrency, Rate and Adaptive"}},
-		{limit.Config{Concurrency: 1, Rate: 1}, []string{"2 of Concurrency, Rate and Adaptive"}},
+		{limit.Config{}, []string{"0 of Concurrency, Rate, Adaptive and Throttle"}},
+		{limit.Config{Concurrency: 1, Rate: 1}, []string{"2 of Concurrency, Rate, Adaptive and Throttle"}},
 		{limit.Config{Concurrency: 1, Per: sec}, []string{"belong to a Rate"}},
 		{limit.Config{Concurrency: 1, Burst: 1}, []string{"belong to a Rate"}},
 		{limit.Config{Concurrency: -1, Queue: -2, MaxWait: -1}, []string{"concurrency is -1", "queue is -2", "longest wait is -1ns"}},
@@ -236,6 +236,7 @@ func TestImpossibleLimits(t *testing.T) {
 		{limit.Config{Rate: 1, Burst: -1}, []string{"burst of -1"}},
 		{limit.Config{Rate: 1, Per: 1 << 62, Burst: 3}, []string{"counted"}},
 		{limit.Config{Adaptive: &limit.AdaptiveConfig{Min: 5, Max: 3, Tolerance: 0.5, Backoff: 2}}, []string{"Min", "tolerance", "backoff"}},
+		{limit.Config{Throttle: &limit.ThrottleConfig{Multiple: 0.5, Max: 2, MinCalls: -1, Window: -1}, Queue: 1}, []string{"Multiple is 0.5", "share of refusals is 2", "MinCalls is -1", "window is -1ns", "nobody waits at a throttle"}},
 	} {
 		l, err := limit.New(c.config)
 		for _, word := range c.words {
@@ -386,7 +387,7 @@ func TestAllocatesNothing(t *testing.T) {
 func TestMaxWaitOfASet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots := limitOf(limit.Config{Concurrency: 1, MaxWait: time.Second})
-		rate := limitOf(limit.Config{Rate: 1, Per: 900*time.Millisecond, MaxWait: time.Second})
+		rate := limitOf(limit.Config{Rate: 1, Per: 900 * time.Millisecond, MaxWait: time.Second})
 		both, err := limit.Join(slots, rate)
 		if err != nil {
 			t.Fatal(err)

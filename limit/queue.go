@@ -74,16 +74,23 @@ func (q *queue) next() { heap.Pop(q).(*waiter).wake() }
 
 // take takes one of what the limit gives if there is one now and nobody waits.
 func (l *Limit) take() bool {
-	if l.kind == concurrency {
+	switch l.kind {
+	case concurrency:
 		return l.slots.take()
+	case throttled:
+		return l.throttle.take(l.now())
 	}
 	return !l.rate.queued.Load() && l.rate.take(l.now()) == 0
 }
 
 // untake gives back what was taken for an attempt that did not begin.
 func (l *Limit) untake() {
-	if l.kind == concurrency {
+	switch l.kind {
+	case concurrency:
 		l.release()
+		return
+	case throttled:
+		l.throttle.untake(l.now())
 		return
 	}
 	l.rate.untake()
@@ -152,9 +159,16 @@ func (l *Limit) look(w *waiter) (time.Duration, bool) {
 // enter puts a waiter into the queue, unless that is full or its turn would
 // come too late.
 func (l *Limit) enter(ctx context.Context, w *waiter, r *Request) error {
+	if l.kind == throttled {
+		share := l.throttle.refuse(l.now())
+		return l.refuse(0, "the target refuses so many that %.0f of 100 attempts are not made", 100*share)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.c.Queue != 0 && len(l.waiting) >= max(l.c.Queue, 0) {
+		if l.c.Queue == NoQueue {
+			return l.refuse(l.after(w), "nobody is to wait")
+		}
 		return l.refuse(l.after(w), "%d are waiting already", len(l.waiting))
 	}
 	turn := l.after(w)

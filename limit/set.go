@@ -11,8 +11,8 @@ import (
 	"github.com/bide-dev/bide/retry"
 )
 
-// Set are the limits of one attempt, as [Join] orders them: slots first, then
-// rates. It is safe for concurrent use; the nil Set bounds nothing.
+// Set are the limits of one attempt, as [Join] orders them: throttles first, then
+// slots, then rates. It is safe for concurrent use; the nil Set bounds nothing.
 type Set []*Limit
 
 // Request is who asks.
@@ -24,7 +24,7 @@ type Request struct {
 	Queued func(l *Limit, d time.Duration)
 }
 
-// Result is how an attempt went, for [Adaptive] limits.
+// Result is how an attempt went, for limits that learn from it.
 type Result struct {
 	// Took is how long it took; 0 if it is not known.
 	Took time.Duration
@@ -161,8 +161,11 @@ func (s Set) Release(r Result) {
 }
 
 func (l *Limit) end(r Result) {
-	if l.adapt != nil {
+	switch {
+	case l.adapt != nil:
 		l.adapt.sample(l, r)
+	case l.throttle != nil:
+		l.throttle.sample(l.now(), r)
 	}
 	l.release()
 }
@@ -174,7 +177,7 @@ func (s Set) Cancel() {
 	}
 }
 
-// Adaptive reports whether Release is to be told how long attempts took.
-func (s Set) Adaptive() bool {
-	return slices.ContainsFunc(s, func(l *Limit) bool { return l.adapt != nil })
-}
+// Adaptive reports whether Release is to be told how attempts went.
+func (s Set) Adaptive() bool { return slices.ContainsFunc(s, (*Limit).learns) }
+
+func (l *Limit) learns() bool { return l.adapt != nil || l.throttle != nil }
