@@ -148,3 +148,40 @@ func TestOrderHasNoGap(t *testing.T) {
 		})
 	}
 }
+
+// TestRecordReadsNoMore: to record an entry takes as much behind a thousand entries as
+// behind one.
+func TestRecordReadsNoMore(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	r := Store{&memory{files: map[string][]byte{}, step: func() { calls++ }}}.Run("run")
+	first := 0
+	for seq := 1; seq <= 1000; seq++ {
+		calls = 0
+		if err := r.Record(Entry{Seq: seq, Life: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if seq == 2 {
+			first = calls
+		}
+	}
+	if calls != first || calls > 2 {
+		t.Errorf("%d calls of the store, and %d at first", calls, first)
+	}
+}
+
+// BenchmarkRecord is the same in a directory.
+func BenchmarkRecord(b *testing.B) {
+	o := dir(b.TempDir())
+	r := Store{o}.Run("run")
+	if err := o.found(r.name(), []string{"order"}, "plan.json", []byte("{}")); err != nil {
+		b.Fatal(err)
+	}
+	seq := 0
+	for b.Loop() {
+		seq++
+		if err := r.Record(Entry{Seq: seq, Life: 1}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
