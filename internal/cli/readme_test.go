@@ -118,7 +118,7 @@ func shell(t *testing.T, dir, command string) string {
 	return string(out)
 }
 
-var changing = regexp.MustCompile(`\b01[0-9A-HJKMNP-TV-Z]{24}\b|\b(?:list|retry|resume|show|logs) [0-9A-HJKMNP-TV-Z]{6}\b|\b\d+(\.\d+)?(ms|s|m)\b`)
+var changing = regexp.MustCompile(`\b01[0-9A-HJKMNP-TV-Z]{24}\b|\b(?:list|retry|resume|show|logs|run) [0-9A-HJKMNP-TV-Z]{6}\b|\b\d+(\.\d+)?(ms|s|m)\b`)
 
 func unlike(s string) string { return changing.ReplaceAllString(s, "…") }
 

@@ -223,6 +223,9 @@ func (d *decoder) knownNames() {
 	}
 	Walk(f, func(s *Step) {
 		d.namedBy(s.Env)
+		for _, vars := range s.Envs {
+			d.namedBy(vars)
+		}
 		if c, ok := s.Action.(*Call); ok && c.Target != nil {
 			d.named(c.Target.Outputs...)
 		}
