@@ -42,6 +42,7 @@ var (
 	save            func(context.Context) error
 	cached          func(context.Context, error) (User, error)
 	poll            func(context.Context) (Job, error)
+	handler         http.Handler
 )
 `
 

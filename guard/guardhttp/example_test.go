@@ -1,0 +1,89 @@
+package guardhttp_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/guard"
+	"github.com/bide-dev/bide/guard/guardhttp"
+	"github.com/bide-dev/bide/retry"
+)
+
+func ExampleTransport() {
+	calls := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls++; calls < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	g := guard.Must(guard.New(retry.Policy{Attempts: 4, Backoff: backoff.Schedule{Initial: time.Millisecond}, If: retry.Transient}))
+	client := &http.Client{Transport: guardhttp.Transport(nil, g)}
+	answer, err := client.Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer answer.Body.Close()
+	fmt.Println(answer.Status, "after", calls, "calls")
+	// Output: 200 OK after 3 calls
+}
+
+// A job is asked for until it is done.
+func ExampleUntil() {
+	calls := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls++; calls < 3 {
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}))
+	defer server.Close()
+	done := func(answer *http.Response) bool { return answer.StatusCode != http.StatusAccepted }
+	g := guard.Must(guard.New(retry.Policy{Attempts: 10, Backoff: backoff.Schedule{Initial: time.Millisecond}}))
+	client := &http.Client{Transport: guardhttp.Transport(guardhttp.Until(nil, done), g)}
+	answer, err := client.Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer answer.Body.Close()
+	fmt.Println(answer.Status, "after", calls, "calls")
+	// Output: 200 OK after 3 calls
+}
+
+func ExampleCheck() {
+	answer := httptest.NewRecorder()
+	answer.WriteHeader(http.StatusNotFound)
+	answer.WriteString("no such price")
+	err := guardhttp.Check(answer.Result())
+	fmt.Println(retry.IsPermanent(err), retry.Class(err))
+	// Output: true error
+}
+
+// What the handler asks of others with its context is given what is left.
+func ExampleSendDeadline() {
+	server := httptest.NewServer(guardhttp.ReceiveDeadline(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		deadline, ok := r.Context().Deadline()
+		fmt.Println(ok, time.Until(deadline) < time.Minute)
+	})))
+	defer server.Close()
+	ctx, end := context.WithTimeout(context.Background(), time.Minute)
+	defer end()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client := &http.Client{Transport: guardhttp.SendDeadline(nil)}
+	answer, err := client.Do(request)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	answer.Body.Close()
+	// Output: true true
+}
