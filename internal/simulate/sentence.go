@@ -29,7 +29,7 @@ func (r *Report) Sentence() string {
 	if amp, at := r.amplified(); math.IsInf(amp, 1) {
 		fmt.Fprintf(&b, "; at %s the load is retries of %s alone", Span(int64(at)), r.Busiest)
 	} else if amp >= storm {
-		fmt.Fprintf(&b, "; the retries of %s make the load %.2g times as high at %s", r.Busiest, amp, Span(int64(at)))
+		fmt.Fprintf(&b, "; the retries of %s make the load %s times as high at %s", r.Busiest, roughly(amp), Span(int64(at)))
 	} else if r.Busiest != "" {
 		fmt.Fprintf(&b, "; %.0f %% of the attempts of %s are retries", 100*r.Retried, r.Busiest)
 	}
@@ -103,6 +103,15 @@ func Figure(f float64) string {
 		return fmt.Sprintf("%.0f", f)
 	}
 	return fmt.Sprintf("%.2f", f)
+}
+
+// roughly is a positive number to two digits, or to the next whole number where that
+// has more of them: never with an exponent.
+func roughly(f float64) string {
+	if f >= 99.5 {
+		return fmt.Sprintf("%.0f", f)
+	}
+	return fmt.Sprintf("%.2g", f)
 }
 
 // Span is a time that a person reads.
