@@ -279,7 +279,7 @@ func (s *State) applyRound(e event.Event) {
 		put(&step.Rounds, n, Round{Status: e.Status, Data: e.Data, Class: e.Class, Error: e.Message})
 	case e.Type == event.RoundStarted:
 		if step.Handler.Number != n { // and not the same one again
-			step.Handler = HandlerRound{Number: n, Made: e.Attempts, Class: step.Class, Message: step.Message, Failed: step.Failed, GivenUp: step.GivenUp}
+			step.Handler = HandlerRound{Number: n, Since: e.Seq, Made: e.Attempts, Class: step.Class, Message: step.Message, Failed: step.Failed, GivenUp: step.GivenUp}
 		}
 		step.Handler.Status, step.Retry, step.GivenUp = event.Running, Retry{}, ""
 	default:

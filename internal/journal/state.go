@@ -89,6 +89,7 @@ type StepRecord struct {
 // HandlerRound is a round of the handler of a step. The zero value is none.
 type HandlerRound struct {
 	Number int
+	Since  int64  // the number of the event with which it began: what is recorded before is of another execution of the step
 	Made   int    // attempts at the step before it
 	Status string // event.Running until it finished
 	// Class, Message and Failed are how the attempt before it failed, and GivenUp is

@@ -48,7 +48,7 @@ func (x *Executor) rounds(ctx context.Context, p Site, s *workflow.Step, path st
 		}
 		err := left.err
 		if !left.handled {
-			err = x.handle(ctx, p, s, path, out, round, left.failed)
+			err = x.handle(ctx, p, s, path, out, round, left.since)
 		}
 		if err != nil && (x.Life.Interrupted(ctx, err) || h.Fatal) {
 			out.Err = err
@@ -76,6 +76,7 @@ type handlerLeft struct {
 	made    int     // attempts in the rounds before
 	last    Outcome // how the attempt before failed, where a handler has begun
 	failed  bool    // no attempt of the round follows, and its handler has begun
+	since   int64   // the number of the event with which that began; 0: it has not
 	handled bool    // and has ended, with err
 	err     error
 }
@@ -115,6 +116,7 @@ func (x *Executor) goOn(ctx context.Context, p Site, s *workflow.Step, path stri
 		}
 	}
 	if g.failed {
+		g.since = h.Since
 		g.last.Reason = reasonOf(h.GivenUp)
 		g.last.Err = &Error{Step: path, Label: s.Label(), At: s.Pos.String(), Attempts: h.Made, Reason: g.last.Reason, Err: g.last.Err}
 	}
@@ -208,15 +210,16 @@ func (x *Executor) onExitCode(ctx context.Context, p Site, s *workflow.Step, out
 	return out, true
 }
 
-// handle runs the on_failure steps after the attempts of a round have failed. again says
-// that an earlier life of the run has begun that.
-func (x *Executor) handle(ctx context.Context, p Site, s *workflow.Step, path string, out Outcome, round int, again bool) error {
+// handle runs the on_failure steps after the attempts of a round have failed. since is the
+// number of the event with which an earlier life of the run began that; 0: none did.
+func (x *Executor) handle(ctx context.Context, p Site, s *workflow.Step, path string, out Outcome, round int, since int64) error {
 	h := s.OnFailure
 	x.setHandled(p, s, out, round)
 	q := p.handling(round)
 	start := x.Clock.Now()
 	name := path + "#" + strconv.Itoa(round)
-	if !again {
+	q.Since = max(q.Since, since)
+	if since == 0 {
 		q.Past = nil // what is recorded of such a round is of another execution of the step
 		e := p.Event(event.RoundStarted, name)
 		e.Time, e.Attempts = start, out.Attempts

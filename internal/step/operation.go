@@ -144,11 +144,13 @@ func (o *operation) ended(err error) bool {
 }
 
 // takeOver has the steps inside this one take over what an earlier life of the run has
-// recorded of them: in the attempt that was cut short there, or that failed for good.
-// Any other attempt begins with the first of them.
+// recorded of them: in the attempt that was cut short there, or that failed for good,
+// also where the step was begun again after that and no attempt was made yet. Any other
+// attempt begins with the first of them.
 func (o *operation) takeOver(p *Site) {
 	rec, _ := o.p.recorded(o.path)
-	if o.again || unfinished(rec) && !rec.InFlight() {
+	begun := rec.Attempts == 0 && rec.BeganAt != 0
+	if o.again || unfinished(rec) && !rec.InFlight() && !begun {
 		p.Past = nil
 	}
 	p.Since = max(p.Since, rec.BeganAt)
