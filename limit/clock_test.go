@@ -26,6 +26,7 @@ func TestLimitsOnAVirtualClock(t *testing.T) {
 		{"slots", []limit.Config{{Concurrency: 2}}, 3 * sec, "0@0s 1@0s 4@3s 2@3s 3@6s 5@6s"},
 		{"both", []limit.Config{{Rate: 1, Per: 2 * sec}, {Concurrency: 1}}, 3 * sec, "0@0s 4@3s 1@6s 2@9s 3@12s 5@15s"},
 		{"a longest wait", []limit.Config{{Concurrency: 1, MaxWait: 4 * sec}}, 3 * sec, "0@0s 4@3s 1@refused 2@refused 3@refused 5@refused"},
+		{"a queue that does not drain", []limit.Config{{Concurrency: 1, ShedAfter: 4 * sec}}, 3 * sec, "0@0s 4@3s 1@refused 2@refused 3@refused 5@refused"},
 		{"a longest wait at a rate", []limit.Config{{Rate: 1, MaxWait: 2 * sec}}, 0, "0@0s 3@refused 5@refused 4@1s 2@refused 1@2s"},
 	} {
 		clock := virtual.NewClock(start)

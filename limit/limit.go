@@ -61,6 +61,14 @@ type Config struct {
 	// [Set] together; of a rate this is known at once. 0 means any time.
 	MaxWait time.Duration
 
+	// ShedAfter is how long the queue may have somebody in it at all times before it
+	// counts as one that does not drain. From then on whoever has waited for a
+	// twentieth of ShedAfter is refused, until the queue has been empty: who is let
+	// through has not waited long, and the others know soon. 0 means never. A burst
+	// that is over within ShedAfter refuses nobody.
+	// (After CoDel, and "Fail at Scale" of Facebook.)
+	ShedAfter time.Duration
+
 	// Clock is the time of the limit; nil means the machine's. Who waits blocks in
 	// Clock.Wait alone, in its own goroutine, so that the time may be that of a
 	// simulation. The limits of a [Set] are on one clock.
@@ -84,6 +92,7 @@ type Limit struct {
 
 	mu      sync.Mutex
 	waiting queue
+	busy    atomic.Int64 // when the queue last ceased to be empty, in nanoseconds since epoch
 }
 
 type kind uint8
@@ -116,9 +125,10 @@ func New(c Config) (*Limit, error) {
 		}
 	}
 	problem(set != 1, "%d of Concurrency, Rate, Adaptive and Throttle are set; set just one", set)
-	problem(c.Throttle != nil && (c.Queue != 0 || c.MaxWait != 0), "nobody waits at a throttle; leave Queue and MaxWait out")
+	problem(c.Throttle != nil && (c.Queue != 0 || c.MaxWait != 0 || c.ShedAfter != 0), "nobody waits at a throttle; leave Queue, MaxWait and ShedAfter out")
 	problem(c.Rate == 0 && (c.Per != 0 || c.Burst != 0), "Per and Burst belong to a Rate, and there is none")
 	problem(c.Queue < NoQueue, "the queue is %d long; it must be more than 0, 0 for any length, or NoQueue", c.Queue)
+	problem(c.ShedAfter < 0, "ShedAfter is %v; it must be positive, or 0 for never", c.ShedAfter)
 	problem(c.MaxWait < 0, "the longest wait is %v; it must be positive, or 0 for any", c.MaxWait)
 	switch {
 	case c.Throttle != nil:

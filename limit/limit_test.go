@@ -231,7 +231,7 @@ func TestImpossibleLimits(t *testing.T) {
 		{limit.Config{Concurrency: 1, Per: sec}, []string{"belong to a Rate"}},
 		{limit.Config{Concurrency: 1, Burst: 1}, []string{"belong to a Rate"}},
 		{limit.Config{Concurrency: -1, Queue: -2, MaxWait: -1}, []string{"concurrency is -1", "queue is -2", "longest wait is -1ns"}},
-		{limit.Config{Rate: -1, Queue: -2}, []string{"rate is -1", "queue is -2"}},
+		{limit.Config{Rate: -1, Queue: -2, ShedAfter: -1}, []string{"rate is -1", "queue is -2", "ShedAfter is -1ns"}},
 		{limit.Config{Rate: 1, Per: -sec}, []string{"in -1s"}},
 		{limit.Config{Rate: 1, Burst: -1}, []string{"burst of -1"}},
 		{limit.Config{Rate: 1, Per: 1 << 62, Burst: 3}, []string{"counted"}},

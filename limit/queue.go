@@ -121,11 +121,10 @@ func (l *Limit) wait(ctx context.Context, w *waiter, r *Request) error {
 		if has {
 			return nil
 		}
-		if l.c.MaxWait > 0 {
-			left := l.patience(w)
+		if left, bounded := l.patience(w); bounded {
 			if left <= 0 {
 				l.leave(w)
-				return l.refuse(0, "it took longer than %v", l.c.MaxWait)
+				return l.refuse(0, "its turn did not come in %v", l.waited(w))
 			}
 			if sleep < 0 || left < sleep {
 				sleep = left
@@ -172,7 +171,7 @@ func (l *Limit) enter(ctx context.Context, w *waiter, r *Request) error {
 		return l.refuse(l.after(w), "%d are waiting already", len(l.waiting))
 	}
 	turn := l.after(w)
-	if l.c.MaxWait > 0 && turn > l.patience(w) {
+	if l.c.MaxWait > 0 && turn > l.c.MaxWait-l.waited(w) {
 		return l.refuse(turn, "its turn comes in %v, and nobody waits longer than %v", turn, l.c.MaxWait)
 	}
 	if deadline, ok := ctx.Deadline(); ok && turn > 0 && int64(turn) >= int64(deadline.Sub(epoch))-l.now() {
@@ -180,6 +179,9 @@ func (l *Limit) enter(ctx context.Context, w *waiter, r *Request) error {
 	}
 	if r.Queued != nil {
 		r.Queued(l, turn)
+	}
+	if len(l.waiting) == 0 {
+		l.busy.Store(l.now())
 	}
 	heap.Push(&l.waiting, w)
 	if l.kind == concurrency {
@@ -191,10 +193,26 @@ func (l *Limit) enter(ctx context.Context, w *waiter, r *Request) error {
 	return nil
 }
 
-// patience is how much longer a waiter waits, in whatever queues it has been, of
-// a limit with a longest wait.
-func (l *Limit) patience(w *waiter) time.Duration {
-	return l.c.MaxWait - time.Duration(l.now()-w.began)
+// waited is how long a waiter has waited, in whatever queues it has been.
+func (l *Limit) waited(w *waiter) time.Duration { return time.Duration(l.now() - w.began) }
+
+// shedShare is the part of Config.ShedAfter that is waited in a queue which does
+// not drain.
+const shedShare = 20
+
+// patience is how much longer a waiter waits as things are, if that has a bound.
+func (l *Limit) patience(w *waiter) (left time.Duration, bounded bool) {
+	waited := l.waited(w)
+	if l.c.MaxWait > 0 {
+		left, bounded = l.c.MaxWait-waited, true
+	}
+	if l.c.ShedAfter > 0 {
+		drains := l.c.ShedAfter - time.Duration(l.now()-l.busy.Load())
+		if shed := max(l.c.ShedAfter/shedShare-waited, drains); !bounded || shed < left {
+			left, bounded = shed, true
+		}
+	}
+	return left, bounded
 }
 
 // after is how long a waiter waits for its turn at a rate; 0 for a limit of
