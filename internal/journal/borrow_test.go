@@ -1,12 +1,14 @@
 package journal
 
 import (
-	"database/sql/driver"
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
+	"os"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bide-dev/bide/internal/event"
 )
@@ -24,88 +26,74 @@ func ends(index int, output string) []event.Event {
 	}
 }
 
-// stored is how many bytes the rows of events have.
-func stored(t *testing.T, j *Journal) (n int) {
-	t.Helper()
-	if err := j.commit(t.Context()); err != nil {
+// borrowed is what testdata/borrowed.db has: it was written when a dictionary gave
+// numbers to words, and an output stood once for two events.
+func borrowed() (events []event.Event) {
+	for i, output := range []string{
+		strings.Repeat("x", 10_000), strings.Repeat("\\\"", 2000) + "\\", strings.Repeat("\"}]\\\n<ü\u2028", 500), strings.Repeat("y", 1500), "short",
+	} {
+		events = append(events, ends(i+1, output)...)
+	}
+	events = append(events, event.Event{Type: event.RoundStarted, Step: "commands[1]@3"}, event.Event{Type: event.ItemFinished, Index: 1, Status: event.Unchanged})
+	for i := range events {
+		events[i].Time = time.Date(2026, 11, 25, 14, 0, i, 0, time.UTC)
+	}
+	return events
+}
+
+// TestBorrowed: a journal in which data borrows and a dictionary has words is read,
+// and continued.
+func TestBorrowed(t *testing.T) {
+	s := newStore(t)
+	const run = "01M89HEXJN03PYAPKTXMH7232H"
+	if err := os.MkdirAll(s.dir(run), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	err := j.query(t.Context(), func(row []driver.Value) error {
-		n += len(text(row[0]))
-		if !json.Valid([]byte(text(row[0]))) {
-			t.Errorf("no JSON: %.200s", text(row[0]))
-		}
-		return nil
-	}, "SELECT records FROM events")
+	old, err := os.ReadFile("testdata/borrowed.db")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return n
-}
-
-// TestOutputIsWrittenOnce: what an item's end has in common with the end of its step
-// is written once, and read twice.
-func TestOutputIsWrittenOnce(t *testing.T) {
-	j := newJournal(t, newStore(t))
-	outputs := []string{
-		strings.Repeat("x", 10_000), strings.Repeat("\\\"", 5000) + "\\", strings.Repeat("\"}]\\\n<ü\u2028", 1000), strings.Repeat("y", 1500),
+	if !bytes.Contains(old, []byte(`"g":[`)) || bytes.Contains(old, []byte(`"k":"`)) {
+		t.Fatal("nothing is borrowed in it")
 	}
-	var want []event.Event
-	size := 0
-	for i, output := range outputs {
-		both := ends(i+1, output)
-		size += len(both[0].Data) + len(both[2].Data)
-		want = append(want, both...)
-		if err := j.RecordAll(both); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(s.dbPath(run), old, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if got := stored(t, j); got < size/2 || got > size/2+300*len(outputs) {
-		t.Errorf("%d bytes are stored of %d", got, size)
+	j, err := s.Open(run)
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer j.Close()
+	want := borrowed()
+	more := borrowed()
+	if err := j.RecordAll(more); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, more...)
 	got := collect(t, j.Events(t.Context(), 1, EventFilter{}))
-	for i, e := range got {
-		if string(e.Data) != string(want[i].Data) {
-			t.Errorf("event %d: %.100s\nwant %.100s", i, e.Data, want[i].Data)
+	if len(got) != len(want) {
+		t.Fatalf("%d events, want %d", len(got), len(want))
+	}
+	for i := range got {
+		want[i].Seq, want[i].Run = got[i].Seq, run
+		if !reflect.DeepEqual(got[i], want[i]) {
+			t.Errorf("event %d: %.200v\nwant %.200v", i, got[i], want[i])
 		}
 	}
 	if _, err := j.Scan(t.Context(), 1, func(f *Fact) error {
-		if i := int(f.Seq()) - 1; f.Data() != string(want[i].Data) {
-			t.Errorf("fact %d: %.100s", i, f.Data())
+		e := want[f.Seq()-1]
+		if f.Data() != string(e.Data) || f.Type() != e.Type || f.Status() != e.Status {
+			t.Errorf("fact %d: %s %s %.100s", f.Seq(), f.Type(), f.Status(), f.Data())
 		}
 		return nil
 	}); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestBorrowsOfItsOwnItemOnly: an output is that of the item's own step, of the
-// same row; whatever the events are, they are read as they were written.
-func TestBorrowsOfItsOwnItemOnly(t *testing.T) {
-	j := newJournal(t, newStore(t))
-	same := strings.Repeat("s", 2000)
-	one, two := ends(1, same), ends(2, same)
-	if err := j.RecordAll([]event.Event{one[0], two[2]}); err != nil {
-		t.Fatal(err)
-	}
-	if got := stored(t, j); got < 2*len(same) {
-		t.Errorf("the output of one item stands for that of another: %d bytes", got)
-	}
-	rnd := rand.New(rand.NewPCG(1, 2))
-	var want []event.Event
-	for range 300 {
-		text := strings.Repeat(string(rune('a'+rnd.IntN(2))), 1000+rnd.IntN(100)*rnd.IntN(200))
-		both := ends(1+rnd.IntN(3), text)
-		if rnd.IntN(4) == 0 { // a part of it only
-			both[2] = ends(both[2].Index, text[:len(text)-1])[2]
-		}
-		want = append(want, both[0], both[2])
-		add(t, j, both[0], both[2])
-	}
-	for i, e := range collect(t, j.Events(t.Context(), 3, EventFilter{})) {
-		if string(e.Data) != string(want[i].Data) {
-			t.Fatalf("event %d: %.100s… of %d bytes, want %d", i, e.Data, len(e.Data), len(want[i].Data))
-		}
+	if got := collect(t, j.Events(t.Context(), 1, EventFilter{Types: []event.Type{event.RoundStarted}, Step: "commands[1]@3"})); len(got) != 2 {
+		t.Errorf("%d rounds have begun", len(got))
 	}
 }
 

@@ -208,7 +208,7 @@ func (j *Journal) prepare() (err error) {
 		err = execSQL(j.conn, normal)
 	}
 	if err == nil {
-		j.insert, err = newInserter(j.conn, j.dictionary())
+		j.insert, err = newInserter(j.conn)
 	}
 	return err
 }

@@ -25,34 +25,32 @@ type record struct {
 
 	item, label, message, from, to, data, retry string
 
-	// borrowed is a part of the row that belongs into data, at this place of it.
+	// borrowed is a part of the row that belongs into data, at this place of it:
+	// older journals have an output once for the end of its step and of its item.
 	borrowed string
 	at       int
 }
 
-// token is a word: its number in the dictionary, or a text.
+// token is a word: its number in the vocabulary, or a text. In older journals the
+// dictionary has further numbers.
 type token struct {
 	number int64
 	text   string // as it is written; "" for none
 }
 
-// loan is a text that data has in common with an earlier record of its row: where
-// it begins in the row's text, how long it is, and where it begins in the data.
-type loan struct{ from, size, at int }
-
-// appendRecord adds an event to the text of a row, without what its data borrows.
-func appendRecord(b []byte, w *words, e *event.Event, l loan) []byte {
+// appendRecord adds an event to the text of a row.
+func appendRecord(b []byte, e *event.Event) []byte {
 	b = append(b, `{"t":`...)
 	b = strconv.AppendInt(b, e.Time.UnixNano(), 10)
-	b = appendToken(b, 'k', w.number(string(e.Type)), string(e.Type))
-	b = appendToken(b, 'p', w.number(e.Phase), e.Phase)
-	b = appendToken(b, 's', w.step(e.Step), e.Step)
+	b = appendWord(b, 'k', string(e.Type))
+	b = appendWord(b, 'p', e.Phase)
+	b = appendText(b, 's', e.Step)
 	b = appendText(b, 'i', e.Item)
 	b = appendNumber(b, 'x', int64(e.Index))
 	b = appendNumber(b, 'a', int64(e.Attempt))
 	b = appendNumber(b, 'b', int64(e.Attempts))
-	b = appendToken(b, 'u', w.number(e.Status), e.Status)
-	b = appendToken(b, 'c', w.number(e.Class), e.Class)
+	b = appendWord(b, 'u', e.Status)
+	b = appendText(b, 'c', e.Class)
 	b = appendNumber(b, 'w', e.DelayMS)
 	b = appendNumber(b, 'y', e.DurationMS)
 	b = appendText(b, 'l', e.Label)
@@ -64,15 +62,8 @@ func appendRecord(b []byte, w *words, e *event.Event, l loan) []byte {
 	if e.Retry != nil {
 		b = appendRetry(appendName(b, 'r'), e.Retry)
 	}
-	if l.size > 0 {
-		b = append(appendName(b, 'g'), '[')
-		b = append(strconv.AppendInt(b, int64(l.from), 10), ',')
-		b = append(strconv.AppendInt(b, int64(l.size), 10), ',')
-		b = append(strconv.AppendInt(b, int64(l.at), 10), ']')
-	}
 	if len(e.Data) > 0 {
-		b = append(appendName(b, 'd'), e.Data[:l.at]...)
-		b = append(b, e.Data[l.at+l.size:]...)
+		b = append(appendName(b, 'd'), e.Data...)
 	}
 	return append(b, '}')
 }
@@ -114,10 +105,10 @@ func appendText(b []byte, name byte, s string) []byte {
 	return appendQuoted(appendName(b, name), s)
 }
 
-// appendToken adds a word: its number, or its text where that is 0.
-func appendToken(b []byte, name byte, number int64, s string) []byte {
-	if number != 0 {
-		return strconv.AppendInt(appendName(b, name), number, 10)
+// appendWord adds a word: its number, or its text where it has none.
+func appendWord(b []byte, name byte, s string) []byte {
+	if n, ok := numbers[s]; ok {
+		return strconv.AppendInt(appendName(b, name), n, 10)
 	}
 	return appendText(b, name, s)
 }
@@ -427,13 +418,17 @@ func (t token) vocabulary() string {
 	return ""
 }
 
-// meaning is the word of a token out of the vocabulary, or out of the dictionary
-// for the few that came later; "" for any other.
+// meaning is the word of a token; "" where that cannot be read, or the dictionary
+// does not know it.
 func (t token) meaning(known map[int64]string) string {
-	if w := t.vocabulary(); w != "" || t.number == 0 {
+	if w := t.vocabulary(); w != "" {
 		return w
 	}
-	return known[t.number]
+	w, err := t.word(known)
+	if err != nil {
+		return ""
+	}
+	return w
 }
 
 // stranger reports whether a token is a number that the dictionary does not know

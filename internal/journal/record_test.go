@@ -48,19 +48,15 @@ func TestRecordRoundTrip(t *testing.T) {
 			}
 			want = append(want, e)
 		}
-		w := newWords(map[int64]string{})
 		row := []byte{'['}
 		for i := range want {
 			if i > 0 {
 				row = append(row, ',')
 			}
-			row = appendRecord(row, w, &want[i], loan{})
+			row = appendRecord(row, &want[i])
 		}
 		row = append(row, ']')
-		known := map[int64]string{}
-		for s, id := range w.ids {
-			known[id] = s
-		}
+		known := firstWords()
 		n := 0
 		err := eachRecord(string(row), func(rec *record) error {
 			got, err := rec.event(known, "run", int64(n+1))
@@ -97,8 +93,8 @@ func marshal(t *rapid.T, e event.Event) string {
 
 // TestRecordsAreJSON has a row read by a program that knows nothing of us.
 func TestRecordsAreJSON(t *testing.T) {
-	row := appendRecord([]byte{'['}, newWords(nil), &event.Event{
-		Type: event.Note, Time: time.Unix(1, 2), Item: "a\"b\\c\n\x00\x1f\t", Message: "ü→", Data: json.RawMessage(`{"x": [1, "]"]}`)}, loan{})
+	row := appendRecord([]byte{'['}, &event.Event{
+		Type: event.Note, Time: time.Unix(1, 2), Item: "a\"b\\c\n\x00\x1f\t", Message: "ü→", Data: json.RawMessage(`{"x": [1, "]"]}`)})
 	var got []map[string]any
 	if err := json.Unmarshal(append(row, ']'), &got); err != nil {
 		t.Fatalf("%s: %v", row, err)
@@ -111,9 +107,8 @@ func TestRecordsAreJSON(t *testing.T) {
 // FuzzRecords reads rows that nobody wrote: an error, or records whose texts
 // can be had, and never a panic.
 func FuzzRecords(f *testing.F) {
-	w := newWords(nil)
-	row := appendRecord([]byte{'['}, w, &event.Event{Type: event.ItemFinished, Index: 3, Item: `a"b`, Status: event.Succeeded, Data: json.RawMessage(`{"output":"x"}`)}, loan{})
-	row = append(appendRecord(append(row, ','), w, &event.Event{Type: event.Note, Message: "m", ExitCode: -1}, loan{}), ']')
+	row := appendRecord([]byte{'['}, &event.Event{Type: event.ItemFinished, Index: 3, Item: `a"b`, Status: event.Succeeded, Data: json.RawMessage(`{"output":"x"}`)})
+	row = append(appendRecord(append(row, ','), &event.Event{Type: event.Note, Message: "m", ExitCode: -1}), ']')
 	for _, seed := range []string{string(row), "[]", `[{"t":1}]`, `[{"t":-9223372036854775808,"d":{"a":[}]`, `[{"i":"\`, `[{"t":99999999999999999999}]`, `[{"m":"\u12"}]`, `[{"r":[1,2]}]`, `[{"r":{"attempt":"x"}}]`,
 		`[{"g":[2,1,6],"d":{"a":""}}]`, `[{"g":[0,99,0],"d":{}}]`, `[{"g":[-1,1,0],"d":{}}]`, `[{"g":[0,1,3],"d":{}}]`, `[{"g":[0,1,0]}]`, `[{"g":[9223372036854775807,1,0]}]`, `[{"g":[0,9223372036854775807,0],"d":{}}]`} {
 		f.Add(seed)

@@ -24,16 +24,7 @@ func (f *Fact) Seq() int64 { return f.seq }
 
 // Type is the event's type; "" for one that the format's vocabulary lacks and
 // whose word the dictionary does not know.
-func (f *Fact) Type() event.Type {
-	if w := f.rec.kind.vocabulary(); w != "" {
-		return event.Type(w)
-	}
-	w, err := f.rec.kind.word(f.known)
-	if err != nil {
-		return ""
-	}
-	return event.Type(w)
-}
+func (f *Fact) Type() event.Type { return event.Type(f.rec.kind.meaning(f.known)) }
 
 // Status is the event's status, as far as it is a known word.
 func (f *Fact) Status() string { return f.rec.status.meaning(f.known) }

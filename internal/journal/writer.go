@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -184,16 +183,14 @@ const rowBytes = 64 << 10
 // inserter has the statements that write events, and their arguments, used
 // again and again.
 type inserter struct {
-	words         *words
 	begin, commit driver.Stmt
-	add, addWord  driver.Stmt
+	add           driver.Stmt
 	args          []driver.NamedValue
 	text          []byte
-	lenders       []lender // of the row
 }
 
-func newInserter(c driver.Conn, known map[int64]string) (*inserter, error) {
-	in := &inserter{words: newWords(known), args: named(nil, nil, nil)}
+func newInserter(c driver.Conn) (*inserter, error) {
+	in := &inserter{args: named(nil, nil, nil)}
 	for _, s := range []struct {
 		stmt  *driver.Stmt
 		query string
@@ -201,7 +198,6 @@ func newInserter(c driver.Conn, known map[int64]string) (*inserter, error) {
 		{&in.begin, "BEGIN IMMEDIATE"},
 		{&in.commit, "COMMIT"},
 		{&in.add, "INSERT INTO events VALUES (?, ?, CAST(? AS TEXT))"}, // of the bytes, which need not become a string first
-		{&in.addWord, "INSERT INTO words VALUES (?, ?)"},
 	} {
 		stmt, err := c.Prepare(s.query)
 		if err != nil {
@@ -214,7 +210,7 @@ func newInserter(c driver.Conn, known map[int64]string) (*inserter, error) {
 
 func (in *inserter) close() error {
 	var errs []error
-	for _, s := range []driver.Stmt{in.begin, in.commit, in.add, in.addWord} {
+	for _, s := range []driver.Stmt{in.begin, in.commit, in.add} {
 		if s != nil {
 			errs = append(errs, s.Close())
 		}
@@ -232,28 +228,15 @@ func (in *inserter) run(s driver.Stmt, args ...driver.NamedValue) error {
 func (in *inserter) events(batch []event.Event) error {
 	for len(batch) > 0 {
 		in.text = append(in.text[:0], '[')
-		in.lenders = in.lenders[:0]
 		n := 0
 		for n < len(batch) && len(in.text) < rowBytes {
 			if n > 0 {
 				in.text = append(in.text, ',')
 			}
-			e := &batch[n]
-			l := in.borrow(e)
-			in.text = appendRecord(in.text, in.words, e, l)
-			if l.size == 0 && len(e.Data) >= worthIt && e.Index > 0 {
-				in.lenders = append(in.lenders, lender{e, len(in.text) - 1 - len(e.Data)})
-			}
+			in.text = appendRecord(in.text, &batch[n])
 			n++
 		}
 		in.text = append(in.text, ']')
-		for i, w := range in.words.fresh {
-			id := in.words.last - int64(len(in.words.fresh)-1-i)
-			if err := in.run(in.addWord, named(id, w)...); err != nil {
-				return err
-			}
-		}
-		in.words.fresh = in.words.fresh[:0]
 		in.args[0].Value, in.args[1].Value, in.args[2].Value = batch[0].Seq, batch[n-1].Seq, in.text
 		if err := in.run(in.add, in.args...); err != nil {
 			return err
@@ -264,65 +247,4 @@ func (in *inserter) events(batch []event.Event) error {
 		batch = batch[n:]
 	}
 	return nil
-}
-
-// worthIt is from how many bytes on a text is borrowed, and lookBack how many records
-// that have one are looked through for it.
-const (
-	worthIt  = 1 << 10
-	lookBack = 16
-)
-
-// lender is an event whose data stands whole in the row, from there on.
-type lender struct {
-	e    *event.Event
-	from int
-}
-
-// borrow finds the output in an event's data in an earlier record of the row that is
-// about the same work item: an item's end has the output that the end of its step
-// has, and comes right after it. Outputs are most of what a run writes.
-func (in *inserter) borrow(e *event.Event) loan {
-	if len(in.lenders) == 0 || e.Index == 0 || len(e.Data) < worthIt {
-		return loan{}
-	}
-	key := []byte(`"output":`)
-	at := bytes.Index(e.Data, key) + len(key)
-	if at < len(key) || at == len(e.Data) || e.Data[at] != '"' {
-		return loan{}
-	}
-	at++
-	size := endOfText(e.Data[at:])
-	if size < worthIt {
-		return loan{}
-	}
-	text := e.Data[at-1 : at+size+1] // with its quotes
-	for i := len(in.lenders) - 1; i >= max(0, len(in.lenders)-lookBack); i-- {
-		l := in.lenders[i]
-		if l.e.Index != e.Index {
-			continue
-		}
-		if from := bytes.Index(l.e.Data, text[:64]); from >= 0 && bytes.HasPrefix(l.e.Data[from:], text) {
-			return loan{from: l.from + from + 1, size: size, at: at}
-		}
-	}
-	return loan{}
-}
-
-// endOfText is where the quote is that ends a text of JSON; -1 if there is none.
-func endOfText(b []byte) int {
-	for at := 0; ; at++ {
-		n := bytes.IndexByte(b[at:], '"')
-		if n < 0 {
-			return -1
-		}
-		at += n
-		slashes := 0
-		for slashes < at && b[at-1-slashes] == '\\' {
-			slashes++
-		}
-		if slashes%2 == 0 {
-			return at
-		}
-	}
 }
