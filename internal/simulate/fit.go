@@ -15,7 +15,7 @@ import (
 // failed as outages, answers 429 as a rate, and what the attempts of an item have
 // in common.
 func (r *Recording) Fit() *Model {
-	m := &Model{Steps: map[string]*Target{}, Items: max(len(r.Items), 1), Guessed: true}
+	m := &Model{Steps: map[string]*Target{}, Items: max(len(r.Items), 1), Guessed: true, width: r.width(), parallel: r.parallel()}
 	for path, list := range r.byStep() {
 		m.Steps[path] = fit(list)
 	}
@@ -208,7 +208,7 @@ func (r *Recording) Warnings() []string {
 	}
 	slices.Sort(list)
 	if unknown {
-		list = slices.Insert(list, 0, fmt.Sprintf("latencies were recorded with at most %d attempts at once: whether more would make them longer, one run cannot say", most))
+		list = slices.Insert(list, 0, fmt.Sprintf("latencies were recorded with at most %d attempts at once: whether more would make them longer, or fewer shorter, one run cannot say", most))
 	}
 	if len(list) > 6 {
 		list = append(list[:5], fmt.Sprintf("and of %d more steps there are less than 20 attempts", len(list)-5))

@@ -21,6 +21,11 @@ type Model struct {
 	Items int
 	// Guessed says that nobody has said so.
 	Guessed bool
+	// width is how many work items were in flight at once in the run that it is fitted
+	// to; 0: it is fitted to none.
+	width int
+	// parallel is how many were allowed; 0: that is not known.
+	parallel int
 	// Assumed is what the model rests on and nobody knows, each as a clause.
 	Assumed []string
 }

@@ -113,6 +113,7 @@ func timeless(ctx context.Context) (_ context.Context, end func()) {
 // prepare makes a file one that asks nobody for anything.
 func prepare(o *Options) (*stepNames, error) {
 	o.assumed = slices.Clone(o.Model.Assumed)
+	o.assumeWidth()
 	if o.Pipeline == nil {
 		hideSecrets(o.File)
 		return namesOf(o.File), nil
@@ -133,6 +134,7 @@ func one(ctx context.Context, o *Options, n *stepNames, items *itemList, i int) 
 		seen.facts = func(e event.Event) { o.Facts(i, e) }
 	}
 	w := newWorld(o.Model, n, luck(mix(o.First+uint64(i))), clock, seen)
+	w.stretch = o.stretched(w.seed.with(hash("the number at once")))
 	acts := w.actions()
 	if o.actions != nil {
 		acts = o.actions(w, acts)
@@ -166,7 +168,7 @@ func one(ctx context.Context, o *Options, n *stepNames, items *itemList, i int) 
 func newWorld(m *Model, n *stepNames, seed luck, clock *virtual.Clock, seen *watch) *world {
 	seen.static = n.static
 	return &world{model: m, names: n, seed: seed, began: clock.Now(), clock: clock, live: map[string]*live{}, tables: map[string]*live{}, seen: seen,
-		failures: map[string]*failure.Failure{}, results: map[*module.Definition]string{}}
+		stretch: 1, failures: map[string]*failure.Failure{}, results: map[*module.Definition]string{}}
 }
 
 // actions are those that the model makes up.

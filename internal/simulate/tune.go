@@ -121,8 +121,11 @@ func (r *Recording) changes(p Program, m *Model) (list []Proposal) {
 	if f.Map != nil && f.Map.Parallel.Text == nil {
 		for _, factor := range []float64{0.5, 2, 4} {
 			if n := int(float64(f.Map.Parallel.N) * factor); n >= 1 {
+				if factor > 1 && !m.queues() { // it may be that each attempt takes longer by as much
+					continue
+				}
 				p := Proposal{Set: []string{fmt.Sprintf("map.max_parallel=%d", n)}}
-				if factor > 1 && !m.queues() {
+				if !m.queues() {
 					p.Unsaid = "whether latencies change with the number at once, one run cannot say"
 				}
 				list = append(list, p)

@@ -30,6 +30,8 @@ type world struct {
 	live   map[string]*live // by the target's name in the model
 	tables map[string]*live // by the step's static path, as found before
 	seen   *watch
+	// stretch is by what latencies that are known at another number at once are longer.
+	stretch float64
 
 	failures map[string]*failure.Failure // by class
 	results  map[*module.Definition]string
@@ -52,7 +54,9 @@ func (w *world) answer(c *step.Call) (res action.Result, fail *failure.Failure, 
 	t := w.target(c, path)
 	now := w.clock.Now().Sub(w.began)
 	l := w.seed.with(hash(c.Path)).with(uint64(c.Index)<<32 | uint64(c.Attempt)).with(uint64(c.Number))
-	takes = t.takes(now, &l)
+	if takes = t.takes(now, &l); w.stretch != 1 && len(t.slots) == 0 {
+		takes = time.Duration(float64(takes) * w.stretch)
+	}
 	switch c.Action.(type) {
 	case *workflow.Shell, *workflow.Claude:
 		takes += w.model.Process

@@ -1,0 +1,100 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// What is fitted to one run, beside the model that has made the run: the truth, which
+// no real server tells.
+
+// made is the record of a simulated run.
+type made struct {
+	file   *workflow.File
+	events []event.Event
+	items  []journal.Item
+}
+
+func (m made) Run() string { return "made" }
+
+func (m made) Header() journal.Header {
+	return journal.Header{Name: "made", Path: m.file.Path, Kind: m.file.Kind.String(), Source: m.file.Source, Options: json.RawMessage(`{}`)}
+}
+
+func (m made) Events(context.Context, int64, journal.EventFilter) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		for _, e := range m.events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (m made) Items(_ context.Context, from, limit int) ([]journal.Item, error) {
+	from = min(from-1, len(m.items))
+	return m.items[from:min(from+limit, len(m.items))], nil
+}
+
+// madeRun is the recording of a run of a file in a world.
+func madeRun(t testing.TB, f *workflow.File, world *Model, items int, seed uint64) *Recording {
+	t.Helper()
+	m := made{file: f, items: Items(items)}
+	samples(t, Options{File: f, Model: world, Seeds: 1, First: seed, Items: m.items, data: true, Facts: func(_ int, e event.Event) { m.events = append(m.events, e) }})
+	rec, err := Record(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec
+}
+
+// predicted is what a recording says of a file, and what is true of it.
+func predicted(t testing.TB, rec *Recording, f *workflow.File, world *Model) (says, is *Report) {
+	t.Helper()
+	says, err := rec.Simulate(t.Context(), Program{File: f}, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return says, Summarize(samples(t, Options{File: f, Model: world, Seeds: 100, First: 1000, Items: rec.Items}), false)
+}
+
+func mapped(t testing.TB, parallel int, policy string) *workflow.File {
+	t.Helper()
+	return parsed(t, "w.yml", fmt.Sprintf("map:\n  input: [1]\n  max_parallel: %d\n  agent_template: [{shell: 'x ${item}', retry: {%s}}]\n", parallel, policy))
+}
+
+// TestFittedWidth: how long attempts take at a number at once that a run has not shown
+// nobody knows. The first sentence says so, and the answer is as wide as that makes it,
+// whether the number goes up or down.
+func TestFittedWidth(t *testing.T) {
+	t.Parallel()
+	queue := modelOf(t, "steps: {'*': {latency: {queue: {capacity: 4, service: 50ms}}}}")
+	free := modelOf(t, "steps: {'*': {latency: {uniform: [20ms, 80ms]}}}")
+	for name, world := range map[string]*Model{"queue": queue, "free": free} {
+		rec := madeRun(t, mapped(t, 8, "attempts: 1"), world, 300, 1)
+		if same, _ := predicted(t, rec, mapped(t, 8, "attempts: 1"), world); len(same.Assumed) > 0 {
+			t.Errorf("%s: nothing changes, and it assumes %q", name, same.Assumed)
+		}
+		for _, width := range []int{4, 16} {
+			says, is := predicted(t, rec, mapped(t, width, "attempts: 1"), world)
+			if real := is.Makespan.P50; float64(real) < 0.9*float64(says.Makespan.P5) || float64(real) > 1.1*float64(says.Makespan.P95) {
+				t.Errorf("%s, from 8 to %d at once: it takes %s, and %s to %s are said", name, width, Span(real), Span(says.Makespan.P5), Span(says.Makespan.P95))
+			}
+			want := fmt.Sprintf("assuming that attempts take about as long with %d items at once as with 8, which a run with max_parallel %d would tell", width, width)
+			if got := says.Sentence(); !strings.HasPrefix(got, want) {
+				t.Errorf("%s, from 8 to %d: %s", name, width, got)
+			}
+		}
+		if text := strings.Join(rec.Warnings(), "\n"); !strings.Contains(text, "more would make them longer, or fewer shorter") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
