@@ -248,7 +248,7 @@ func (g *gitWork) leave(ctx context.Context, p step.Site, a *agentRun, err error
 	} else {
 		var res worktree.MergeResult
 		res, k, ended = a.tree.Finish(ctx, worktree.MergeOptions{
-			Message: "bide: item " + g.x.Values.Mask().String(a.item.ID), Resolve: g.resolver(p), Left: g.leftMessage(a),
+			Message: g.itemMessage(a), Resolve: g.resolver(p), Left: g.leftMessage(a),
 			Before: func(commit string, work worktree.MergeResult) error {
 				a.data.Commits, a.data.Files = work.CommitIDs, work.Files
 				a.unmerged(len(work.Uncommitted))
@@ -283,6 +283,12 @@ func (g *gitWork) leftMessage(a *agentRun) string {
 	if !g.x.File.ItemsCommitLeft() {
 		return ""
 	}
+	return g.itemMessage(a)
+}
+
+// itemMessage is the message of a commit or merge of an item's work: what a person knows
+// the item by.
+func (g *gitWork) itemMessage(a *agentRun) string {
 	return g.x.Values.Mask().String("bide: item " + strings.Join(strings.Fields(cmp.Or(a.label, a.item.Name())), " "))
 }
 
@@ -369,7 +375,7 @@ func (g *gitWork) mergeBack(ctx context.Context, block func(context.Context, map
 		g.tellUnmerged("the work is in branch " + g.tree.Branch + " and is not merged yet")
 		return nil
 	}
-	res, err := g.tree.FinalMerge(ctx, worktree.MergeOptions{Message: "bide: " + g.x.File.Name})
+	res, err := g.tree.FinalMerge(ctx, worktree.MergeOptions{Message: g.runMessage()})
 	if err != nil {
 		return err
 	}
@@ -379,13 +385,20 @@ func (g *gitWork) mergeBack(ctx context.Context, block func(context.Context, map
 	return g.leaveRun(ctx, items)
 }
 
+// runMessage is the message of a commit or merge of the run's work: the name of the
+// workflow, or of its file where it has none.
+func (g *gitWork) runMessage() string {
+	path := filepath.Base(g.x.File.Path)
+	return g.x.Values.Mask().String("bide: " + cmp.Or(g.x.File.Name, strings.TrimSuffix(path, filepath.Ext(path))))
+}
+
 // commitLeft commits what the steps of the run itself left uncommitted, unless the file
 // says that nobody does.
 func (g *gitWork) commitLeft(ctx context.Context) error {
 	if !g.x.File.CommitsLeft() {
 		return nil
 	}
-	left, err := g.tree.CommitLeft(context.WithoutCancel(ctx), g.x.Values.Mask().String("bide: "+g.x.File.Name))
+	left, err := g.tree.CommitLeft(context.WithoutCancel(ctx), g.runMessage())
 	g.unmerged = len(left)
 	return err
 }
