@@ -318,10 +318,13 @@ func lineDiff(a, b string) string {
 
 // restore takes over what an earlier life recorded beside steps and items.
 func (r *run) restore() {
-	u := r.state.Usage
+	u, pause, now := r.state.Usage, r.state.Pause, r.x.Clock.Now()
+	if idle := now.Sub(pause.Until); pause.Streak > 0 && idle > 0 {
+		pause.Since = pause.Since.Add(idle) // nobody waited for the limit: that is nothing of max_wait
+	}
 	r.x.Agents.Restore(step.Usage{InputTokens: int64(u["input_tokens"]), OutputTokens: int64(u["output_tokens"]),
-		CacheTokens: int64(u["cache_tokens"]), OtherTokens: int64(u["other_tokens"]), CostUSD: u["cost_usd"], Calls: int(u["calls"])}, r.state.Pause)
-	if left := r.state.Pause.Until.Sub(r.x.Clock.Now()); left > 0 {
+		CacheTokens: int64(u["cache_tokens"]), OtherTokens: int64(u["other_tokens"]), CostUSD: u["cost_usd"], Calls: int(u["calls"])}, pause)
+	if left := pause.Until.Sub(now); left > 0 {
 		r.note("agents wait %s more for the end of the rate limit that the run has met", duration.Format(left.Round(time.Second)))
 	}
 	r.control.Keep(r.x, r.state, r.opt.Part != nil)
