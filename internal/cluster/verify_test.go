@@ -63,7 +63,7 @@ func repair(t *testing.T, finished bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 10 {
+		for range 2 {
 			flip(path, s.random.IntN(len(whole)))
 			if rep, err := r.Verify(); err != nil || len(rep.Damaged) != 1 || rep.Damaged[0].Name != r.log(l.String()) || rep.Damaged[0].Keep.Length >= int64(len(whole)) {
 				t.Errorf("%s: %+v, %v", l, rep, err)
