@@ -17,18 +17,13 @@ import (
 	"github.com/bide-dev/bide/retry"
 )
 
-// simulated is the virtual clock of a simulation, as retry.Drive wants it.
-type simulated struct{ *virtual.Clock }
-
-func (c simulated) Wait(ctx context.Context, d time.Duration) error { return c.Clock.Wait(ctx, d, nil) }
-
 // Waits, timeouts, limits and breakers take the time of a simulation, and none of
 // the machine's.
 func TestClock(t *testing.T) {
 	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := virtual.NewClock(start)
 	b := newBreaker(t, circuit.Config{FailureThreshold: 4, Timeout: time.Hour, SuccessThreshold: 1, Now: clock.Now})
-	g := newGuard(t, guard.Clock(simulated{clock}), fixed(2, 10*sec), b,
+	g := newGuard(t, guard.Clock(clock), fixed(2, 10*sec), b,
 		limitOf(limit.Config{Rate: 1, Per: sec, Clock: clock}), limitOf(limit.Config{Concurrency: 1, Clock: clock}), guard.Timeout(3*sec))
 	var began []string
 	note := func(what string) { began = append(began, fmt.Sprint(what, "@", clock.Now().Sub(start))) }
@@ -59,7 +54,7 @@ func TestClock(t *testing.T) {
 	if took := time.Since(real); took > 10*sec {
 		t.Errorf("it took %v of the machine's time", took)
 	}
-	if _, err := guard.New(guard.Clock(simulated{clock}), mustHedge(t, hedge.Config{})); err == nil || !strings.Contains(err.Error(), "a hedge knows the machine's clock alone") {
+	if _, err := guard.New(guard.Clock(clock), mustHedge(t, hedge.Config{})); err == nil || !strings.Contains(err.Error(), "a hedge knows the machine's clock alone") {
 		t.Error(err)
 	}
 	if _, err := guard.New(guard.Clock(nil)); err == nil {

@@ -5,17 +5,6 @@ import (
 	"time"
 )
 
-// Clock is the time that a limit lives in, and how one waits in it. It is safe
-// for concurrent use, and comparable, as a pointer is.
-type Clock interface {
-	// Now returns the time, which never goes back.
-	Now() time.Time
-	// Wait returns nil after d, or as soon as ready gives a value, which it
-	// takes; or the cause of ctx where that ends first. d less than 0 is no
-	// bound.
-	Wait(ctx context.Context, d time.Duration, ready <-chan struct{}) error
-}
-
 // now returns the time of the limit, in nanoseconds since epoch.
 func (l *Limit) now() int64 {
 	if l.c.Clock == nil {

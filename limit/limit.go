@@ -28,6 +28,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/bide-dev/bide/retry"
 )
 
 // Config is the settings of a [Limit]. Just one of Concurrency, Rate,
@@ -72,7 +74,7 @@ type Config struct {
 	// Clock is the time of the limit; nil means the machine's. Who waits blocks in
 	// Clock.Wait alone, in its own goroutine, so that the time may be that of a
 	// simulation. The limits of a [Set] are on one clock.
-	Clock Clock
+	Clock retry.Clock
 }
 
 // NoQueue as Config.Queue means that nobody waits.

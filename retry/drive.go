@@ -42,8 +42,8 @@ type Operation struct {
 	// Soft.
 	Soft context.Context
 
-	// SoftKnown says that the waits of Clock and of Admission end by themselves
-	// when Soft does. Otherwise they get a context that ends with both.
+	// SoftKnown says that the waits of Admission end by themselves when Soft does.
+	// Otherwise they get a context that ends with both.
 	SoftKnown bool
 
 	// Admission, if not nil, is asked before each attempt.
@@ -56,18 +56,20 @@ type Operation struct {
 	unguarded bool
 }
 
-// Clock is the time that an operation runs in. It is asked only where the time
-// matters, and must be safe for as many goroutines as use it.
+// Clock is the time that an operation runs in, and a limit of package limit. It is
+// asked only where the time matters, is safe for as many goroutines as use it, and is
+// comparable, as a pointer is.
 //
 // A clock with a method WithTimeout, of the type of context.WithTimeoutCause,
 // also makes the contexts that Policy.Timeout and Policy.Deadline end; for any
 // other they end in the machine's time.
 type Clock interface {
-	// Now returns the time.
+	// Now returns the time, which never goes back.
 	Now() time.Time
-	// Wait returns nil after d, which is positive, or an error as soon as ctx
-	// has ended.
-	Wait(ctx context.Context, d time.Duration) error
+	// Wait returns nil after d, or as soon as ready gives a value, which it takes,
+	// or is closed; or the cause of ctx where that ends first. d less than 0 is no
+	// bound, and ready may be nil.
+	Wait(ctx context.Context, d time.Duration, ready <-chan struct{}) error
 }
 
 // Admission lets the attempts of one operation begin. It is asked and answered

@@ -89,9 +89,11 @@ func TestSoftInterruptionInTheWait(t *testing.T) {
 type slowClock struct{}
 
 func (*slowClock) Now() time.Time { return noon.Add(time.Since(noon) / 2) }
-func (*slowClock) Wait(ctx context.Context, d time.Duration) error {
+func (*slowClock) Wait(ctx context.Context, d time.Duration, ready <-chan struct{}) error {
 	select {
 	case <-time.After(2 * d):
+		return nil
+	case <-ready:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -324,22 +324,18 @@ func (op *operation) wait() bool {
 
 // sleep waits for d, or until the operation is interrupted.
 func (op *operation) sleep(d time.Duration) {
+	var soft <-chan struct{}
+	if op.Soft != nil {
+		soft = op.Soft.Done()
+	}
 	if op.Clock != nil {
-		ctx, cancel := op.soft()
-		if cancel != nil {
-			defer cancel()
-		}
-		op.Clock.Wait(ctx, d) // how it ended, interrupted tells
+		op.Clock.Wait(op.ctx, d, soft) // how it ended, interrupted tells
 		return
 	}
 	if op.timer == nil {
 		op.timer = time.NewTimer(d)
 	} else {
 		op.timer.Reset(d)
-	}
-	var soft <-chan struct{}
-	if op.Soft != nil {
-		soft = op.Soft.Done()
 	}
 	select {
 	case <-op.timer.C:

@@ -7,6 +7,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/bide-dev/bide/retry"
 )
 
 // Clock is time, and all that waits for it or for others. Whoever runs under a
@@ -15,12 +17,7 @@ import (
 // clock knows when everybody waits, and goes on to the next moment at which
 // somebody does not. It is safe for concurrent use.
 type Clock interface {
-	// Now is the present time.
-	Now() time.Time
-	// Wait returns nil after d, or when ready is closed or gives a value, which
-	// is then taken; or the cause of ctx where that ends first. d less than 0 is
-	// no bound, and ready may be nil.
-	Wait(ctx context.Context, d time.Duration, ready <-chan struct{}) error
+	retry.Clock
 	// WithTimeout is ctx, ended after d with a cause.
 	WithTimeout(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc)
 	// Together calls f with 0 to n-1, all at once, each in a goroutine of its

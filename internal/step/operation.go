@@ -322,12 +322,13 @@ func (t *turn) Admit(ctx context.Context, n int, queued func(retry.Source, time.
 	return t.Admission.Admit(ctx, n, queued)
 }
 
-// lifeClock is the clock of a run, whose waits end when the run stops.
+// lifeClock is the clock of a run, whose waits end when the run stops: whatever else
+// would end them is asked of the lifecycle too.
 type lifeClock struct{ o *operation }
 
 func (c lifeClock) Now() time.Time { return c.o.Clock.Now() }
 
-func (c lifeClock) Wait(ctx context.Context, d time.Duration) error {
+func (c lifeClock) Wait(ctx context.Context, d time.Duration, _ <-chan struct{}) error {
 	asked := c.o.asked
 	c.o.asked = -1
 	return c.o.Life.sleep(ctx, d, asked)

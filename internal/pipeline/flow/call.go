@@ -290,7 +290,7 @@ func (op *operation) attempts(past Past) (any, error) {
 	}
 	o := retry.Operation{Policy: policy, State: past.State, Last: past.Last, Soft: x.opt.Soft}
 	if !x.f.machine {
-		o.Clock, o.SoftKnown = patient{x}, true
+		o.Clock, o.SoftKnown = x.f.clock, true
 	}
 	if op.s.limited() || op.s.breaker != nil {
 		o.Admission = newAdmission(op)

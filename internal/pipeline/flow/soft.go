@@ -2,7 +2,6 @@ package flow
 
 import (
 	"context"
-	"time"
 
 	"github.com/bide-dev/bide/internal/clock"
 )
@@ -29,18 +28,4 @@ func (x *exec) untilSoft(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	forget := context.AfterFunc(x.opt.Soft, func() { cancel(context.Cause(x.opt.Soft)) })
 	return ctx, func() { forget(); cancel(nil) }
-}
-
-// patient is the clock of a run for package retry: a wait ends when the run is to
-// start nothing new.
-type patient struct{ x *exec }
-
-func (p patient) Now() time.Time { return p.x.f.clock.Now() }
-
-func (p patient) Wait(ctx context.Context, d time.Duration) error {
-	return p.x.f.clock.Wait(ctx, d, p.x.opt.Soft.Done())
-}
-
-func (p patient) WithTimeout(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
-	return p.x.f.clock.WithTimeout(ctx, d, cause)
 }
