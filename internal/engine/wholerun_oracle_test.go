@@ -148,7 +148,7 @@ func (s *standing) apply(e event.Event, life int) {
 		}
 	case event.AttemptStarted:
 		if e.Attempt > s.attempt[p] && s.attempt[p] > 0 { // the steps inside it run again
-			for q := range s.over {
+			for q := range s.begun { // one that was cut short as well
 				if q.item == p.item && q != p && strings.Contains(q.path, p.path) && !strings.Contains(q.path, "#") {
 					delete(s.over, q)
 					s.anew(q)
