@@ -102,7 +102,7 @@ func TestBudgetOfLanes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := NewCoordinator(CoordinatorState{Config: Config{MaxParallel: lanes, Budget: engine.Usage{Tokens: budget}}, Machine: m.State()})
+		c, err := NewCoordinator(CoordinatorState{Config: Config{Config: policy.Config{MaxParallel: lanes}, Budget: engine.Usage{Tokens: budget}}, Machine: m.State()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 // bare is a coordinator of a map of so many items.
 func bare(t *testing.T, lanes, items int) *Coordinator {
 	t.Helper()
-	cfg := Config{MaxParallel: lanes}
+	cfg := Config{Config: policy.Config{MaxParallel: lanes}}
 	m, err := policy.New(cfg.policy(), items)
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package cluster
 import (
 	"time"
 
-	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/policy"
@@ -148,22 +147,11 @@ func (s *Settled) ends(items []policy.Leased) []policy.End {
 	return ends
 }
 
-// Config is what the coordinator has to know of a map: a policy.Config as a value
-// that can be sent.
+// Config is what the coordinator has to know of a map, as a value that can be sent.
 type Config struct {
-	MaxParallel       int             `json:"max_parallel"`
-	OnItemFailure     policy.Action   `json:"on_item_failure,omitempty"`
-	Handler           string          `json:"handler,omitempty"`
-	Retry             bool            `json:"retry,omitempty"` // items are tried again
-	ContinueOnFailure *bool           `json:"continue_on_failure,omitempty"`
-	MaxFailures       int             `json:"max_failures,omitempty"`
-	FailureThreshold  *float64        `json:"failure_threshold,omitempty"`
-	Breaker           *circuit.Config `json:"breaker,omitempty"`
-	StartDelay        time.Duration   `json:"start_delay,omitempty"`
-	MaxRecoveries     int             `json:"max_recoveries,omitempty"`
-	RateLimitMaxWait  time.Duration   `json:"rate_limit_max_wait,omitempty"`
-	// ErrorCollection says when the errors of items are shown.
-	ErrorCollection policy.ErrorCollection `json:"error_collection,omitzero"`
+	// Config is without the retry policy of items: lanes decide about attempts.
+	policy.Config
+	Retried bool `json:"retry,omitempty"` // items are tried again
 	// Timeout is the workflow's, of one life of the run, and Budget that of its
 	// agents; 0 is none.
 	Timeout time.Duration `json:"timeout,omitempty"`
@@ -174,19 +162,16 @@ type Config struct {
 
 // configOf takes what can be sent of a map.
 func configOf(m *engine.PartMap) Config {
-	p := m.Policy
-	c := Config{MaxParallel: p.MaxParallel, OnItemFailure: p.OnItemFailure, Handler: p.Handler, Timeout: m.Timeout, Budget: m.Budget, Paused: m.Paused,
-		ErrorCollection: p.ErrorCollection, Retry: p.Retry != nil || p.OnItemFailure == policy.Retry,
-		ContinueOnFailure: p.ContinueOnFailure, MaxFailures: p.MaxFailures, FailureThreshold: p.FailureThreshold, Breaker: p.Breaker, StartDelay: p.StartDelay,
-		MaxRecoveries: p.MaxRecoveries, RateLimitMaxWait: p.RateLimitMaxWait}
+	c := Config{Config: m.Policy, Timeout: m.Timeout, Budget: m.Budget, Paused: m.Paused}
+	c.Retried, c.Retry = c.Retry != nil || c.OnItemFailure == policy.Retry, nil
 	return c
 }
 
 func (c *Config) policy() policy.Config {
-	p := policy.Config{MaxParallel: c.MaxParallel, OnItemFailure: c.OnItemFailure, Handler: c.Handler, ErrorCollection: c.ErrorCollection, ContinueOnFailure: c.ContinueOnFailure, MaxFailures: c.MaxFailures,
-		FailureThreshold: c.FailureThreshold, Breaker: c.Breaker, StartDelay: c.StartDelay, MaxRecoveries: c.MaxRecoveries, RateLimitMaxWait: c.RateLimitMaxWait, MaxWaiting: maxWaiting}
-	if c.Retry {
-		p.Retry = &retry.Policy{Attempts: 1} // lanes judge; it only says that there is one
+	p := c.Config
+	p.MaxWaiting = maxWaiting
+	if c.Retried {
+		p.Retry = &retry.Policy{Attempts: 1} // lanes decide; it only says that there is one
 	}
 	return p
 }

@@ -26,7 +26,7 @@ func TestManyWait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := NewCoordinator(CoordinatorState{Config: Config{MaxParallel: lanes, Retry: true}, Machine: m.State()})
+		c, err := NewCoordinator(CoordinatorState{Config: Config{Config: policy.Config{MaxParallel: lanes}, Retried: true}, Machine: m.State()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -120,56 +120,56 @@ const MaxItems = math.MaxInt32
 // nothing stops the map.
 type Config struct {
 	// MaxParallel is how many agents may run at once; 0 means 10.
-	MaxParallel int
+	MaxParallel int `json:"max_parallel"`
 	// OnItemFailure is what becomes of an item that failed for good.
-	OnItemFailure Action
+	OnItemFailure Action `json:"on_item_failure,omitempty"`
 	// Handler names the handler of Custom.
-	Handler string
+	Handler string `json:"handler,omitempty"`
 	// Retry is the item-level retry policy; nil means that the first failed
 	// attempt is final, unless OnItemFailure is Retry. The machine uses its
 	// attempts, backoff, budget, matchers and random source. What belongs to
 	// the one who runs attempts (timeout, breaker, quota, observer) is refused
 	// by Validate.
-	Retry *retry.Policy
+	Retry *retry.Policy `json:"-"`
 	// ContinueOnFailure false lets the first item that failed for good end the
 	// map; nil means true.
-	ContinueOnFailure *bool
+	ContinueOnFailure *bool `json:"continue_on_failure,omitempty"`
 	// MaxFailures stops the map when that many items have failed for good; 0
 	// means no bound.
-	MaxFailures int
+	MaxFailures int `json:"max_failures,omitempty"`
 	// FailureThreshold, from 0 to 1, stops the map when that part of
 	// the finished items has failed for good, once 10 items have finished; nil
 	// means no bound. It is compared exactly, as the decimal number that
 	// was written.
-	FailureThreshold *float64
+	FailureThreshold *float64 `json:"failure_threshold,omitempty"`
 	// ErrorCollection says when errors are shown.
-	ErrorCollection ErrorCollection
+	ErrorCollection ErrorCollection `json:"error_collection,omitzero"`
 	// Breaker holds back the start of agents while they fail one after the
 	// other; nil means none. Its Lease and OnChange must be left zero: the
 	// machine knows of each agent whether it still runs, and tells changes
 	// of state in its answers.
-	Breaker *circuit.Config
+	Breaker *circuit.Config `json:"breaker,omitempty"`
 	// SameError holds the map while the same thing keeps failing; nil means never.
-	SameError *SameError
+	SameError *SameError `json:"-"`
 	// Canary has the first items run alone; nil means that all may start.
-	Canary *Canary
+	Canary *Canary `json:"canary,omitempty"`
 	// StartDelay is the least time between two starts until MaxParallel agents
 	// have been started, at the beginning and after each rate-limit pause; 0
 	// means none.
-	StartDelay time.Duration
+	StartDelay time.Duration `json:"start_delay,omitempty"`
 	// MaxRecoveries is how many times an item may have been running when the
 	// whole run went down; at that number it is a dead letter. 0 means 5,
 	// negative means no bound. These are not attempts.
-	MaxRecoveries int
+	MaxRecoveries int `json:"max_recoveries,omitempty"`
 	// RateLimitMaxWait bounds the time from a rate-limit answer to the end of
 	// the pauses it causes, until an agent gets a different answer. A
 	// rate-limit answer that would go beyond it stops the map, and a resume
 	// goes on: no item fails because a quota is used up. 0 means 6 h; negative
 	// means no pauses: a rate-limit answer is a failed attempt like any other.
-	RateLimitMaxWait time.Duration
+	RateLimitMaxWait time.Duration `json:"rate_limit_max_wait,omitempty"`
 	// MaxWaiting is how many items may wait for their next attempt before no more
 	// are begun for the first time; 0 means no bound.
-	MaxWaiting int
+	MaxWaiting int `json:"max_waiting,omitempty"`
 }
 
 // Validate reports all that is wrong with the configuration, joined.
