@@ -64,14 +64,18 @@ func SendDeadline(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return &deadlines{base: base, fastest: map[string]time.Duration{}}
+	return &deadlines{base: base, answers: &answers{fastest: map[string]time.Duration{}}}
 }
 
 type deadlines struct {
 	base http.RoundTripper
+	*answers
+}
 
+// answers is how long the fastest answer of a host took.
+type answers struct {
 	mu      sync.Mutex
-	fastest map[string]time.Duration // by host
+	fastest map[string]time.Duration
 }
 
 // mostHosts is of how many hosts the fastest answer is known.
@@ -97,23 +101,23 @@ func (d *deadlines) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-func (d *deadlines) least(host string) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.fastest[host]
+func (a *answers) least(host string) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.fastest[host]
 }
 
-func (d *deadlines) took(host string, took time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if before, ok := d.fastest[host]; ok {
-		d.fastest[host] = min(before, took)
+func (a *answers) took(host string, took time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if before, ok := a.fastest[host]; ok {
+		a.fastest[host] = min(before, took)
 		return
 	}
-	if len(d.fastest) >= mostHosts {
-		clear(d.fastest)
+	if len(a.fastest) >= mostHosts {
+		clear(a.fastest)
 	}
-	d.fastest[host] = took
+	a.fastest[host] = took
 }
 
 // ReceiveDeadline returns a handler that ends the context of a request when its

@@ -17,6 +17,10 @@
 // The base transport sees each attempt, and so can log or sign it anew: its number
 // is what retry.AttemptFrom finds in the context of the request.
 //
+// An attempt that a hedge makes beside another goes over another connection, where
+// base is a *http.Transport or one of this package's around it: over HTTP/2 the two
+// would share the one that is stuck.
+//
 // A guard.Timeout bounds the time until the header of the answer; the body is
 // read under the request's own context. Slots are given back with the header.
 package guardhttp
@@ -42,7 +46,11 @@ func Transport(base http.RoundTripper, g *guard.Guard) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return &transport{base: base, guard: g}
+	t := &transport{bases: [2]http.RoundTripper{base, base}, guard: g}
+	if g != nil && g.Hedged() {
+		t.bases[1] = elsewhere(base)
+	}
+	return t
 }
 
 // Until returns a round tripper whose answers fail, with a *[retry.UnmetError],
@@ -74,7 +82,7 @@ func (u *until) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 type transport struct {
-	base  http.RoundTripper
+	bases [2]http.RoundTripper // the second is for an attempt beside another
 	guard *guard.Guard
 }
 
@@ -141,7 +149,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		closeBody(request)
 		return nil, errors.New("guardhttp: the guard is nil")
 	}
-	e := &exchange{base: t.base, request: request, repeatable: repeatable(request)}
+	e := &exchange{bases: t.bases, request: request, repeatable: repeatable(request)}
 	answer, err := guard.Get(request.Context(), t.guard, e.attempt)
 	if err != nil && request.Context().Err() == nil {
 		answer = e.last(err)
@@ -176,12 +184,13 @@ func repeatable(r *http.Request) bool {
 
 // exchange is one request with its attempts.
 type exchange struct {
-	base       http.RoundTripper
+	bases      [2]http.RoundTripper
 	request    *http.Request
 	repeatable bool
 
 	mu       sync.Mutex
 	attempts int
+	running  [2]int           // by base
 	answers  []*http.Response // not yet drained
 	failures map[*StatusError]*http.Response
 }
@@ -197,7 +206,9 @@ func (e *exchange) attempt(ctx context.Context) (*http.Response, error) {
 	if err != nil {
 		return nil, retry.Permanent(err)
 	}
-	answer, err := e.base.RoundTrip(request)
+	base, ended := e.choose()
+	answer, err := base.RoundTrip(request)
+	ended()
 	inTime := sent.headerIn()
 	if err == nil && !inTime { // the body would end in the middle
 		answer.Body.Close()
@@ -226,6 +237,22 @@ func (e *exchange) begin() int {
 		drain(answer)
 	}
 	return number
+}
+
+// choose returns the base over which fewer attempts run, and what ends this one.
+func (e *exchange) choose() (http.RoundTripper, func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i := 0
+	if e.running[1] < e.running[0] {
+		i = 1
+	}
+	e.running[i]++
+	return e.bases[i], func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.running[i]--
+	}
 }
 
 // prepare returns the request of an attempt. Its context is the request's own,
