@@ -439,7 +439,7 @@ func (o *oracle) scheduled(s *standing, who string, st *planStep, p place, e eve
 	if st.rounds() > 1 && st.vague() {
 		return
 	}
-	n := (e.Attempt-1)%r.Attempts + 1
+	n := s.inRound[p] // a deadline may have ended the round before in fewer than the policy allows
 	if n >= r.Attempts {
 		o.say("%s: attempt %d of %d was the last one", who, n, r.Attempts)
 	}
