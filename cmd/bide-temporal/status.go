@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,10 +12,12 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/cluster"
+	common "go.temporal.io/api/common/v1"
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -61,8 +64,14 @@ func status(runs []string) error {
 					return err
 				}
 			}
-			if s.Trouble = failing(d, failures(key)); s.Trouble == "" && !heard(d, time.Now()) {
-				s.Trouble = alone
+			if s.Trouble = failing(d, failures(key)); s.Trouble == "" && alone != "" && !heard(d, time.Now()) {
+				lately, err := worked(ctx, c, run)
+				if err != nil {
+					return err
+				}
+				if !lately {
+					s.Trouble = alone
+				}
 			}
 		}
 		return json.NewEncoder(os.Stdout).Encode(list)
@@ -101,6 +110,27 @@ func heard(d *workflowservice.DescribeWorkflowExecutionResponse, now time.Time) 
 		}
 	}
 	return false
+}
+
+// worked reports whether a worker has told something of a run lately, as the end of its
+// history says.
+func worked(ctx context.Context, c client.Client, run string) (bool, error) {
+	opt, err := envconfig.LoadDefaultClientOptions()
+	if err != nil {
+		return false, err
+	}
+	h, err := c.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
+		Namespace: cmp.Or(opt.Namespace, client.DefaultNamespace), Execution: &common.WorkflowExecution{WorkflowId: WorkflowID(run)}, MaximumPageSize: 50})
+	if err != nil {
+		return false, err
+	}
+	for _, e := range h.GetHistory().GetEvents() {
+		switch e.EventType {
+		case enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED, enums.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+			return time.Since(e.EventTime.AsTime()) < seen, nil
+		}
+	}
+	return false, nil
 }
 
 // failing says which short activity is tried again and again.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -103,10 +104,12 @@ func (a *app) storeVerify(where string, names []string) error {
 		return err
 	}
 	list, damaged := []cluster.Report{}, 0
+	var unread []error
 	for _, run := range runs {
 		rep, err := s.Run(run).Verify()
-		if err != nil {
-			return fmt.Errorf("run %s: %w", run, err)
+		if err != nil { // of another protocol, perhaps; the others are read nevertheless
+			unread = append(unread, fmt.Errorf("run %s cannot be verified: %w", run, err))
+			continue
 		}
 		list = append(list, rep)
 		damaged += len(rep.Damaged)
@@ -114,16 +117,16 @@ func (a *app) storeVerify(where string, names []string) error {
 	if a.json {
 		err = printJSON(a.out, list)
 	} else {
-		err = a.printReports(s, list)
+		err = a.printReports(s, list, len(runs))
 	}
-	if err == nil && damaged > 0 {
+	if err = errors.Join(append(unread, err)...); err == nil && damaged > 0 {
 		err = exitError(1)
 	}
 	return err
 }
 
-func (a *app) printReports(s cluster.Store, list []cluster.Report) error {
-	if len(list) == 0 {
+func (a *app) printReports(s cluster.Store, list []cluster.Report, runs int) error {
+	if runs == 0 {
 		return a.printf("the store %s has no run\n", s)
 	}
 	for _, rep := range list {

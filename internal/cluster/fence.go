@@ -57,8 +57,16 @@ func (e *DamagedError) Unwrap() error { return e.Why }
 // Record adds an entry to the order. It may be done again, by several at once and at
 // any time later: the entry is there once, or a later life has begun.
 func (r Shared) Record(e Entry) error {
-	if e.Seq > 1 && !r.has("order", entryName(e.Seq-1)) {
-		return fmt.Errorf("entry %d of the order of run %s is to be recorded, and the store does not have entry %d", e.Seq, r.run, e.Seq-1)
+	if e.Seq > 1 {
+		f, err := r.o.read(r.name("order", entryName(e.Seq-1)), 0)
+		if err == nil {
+			err = f.Close()
+		} else if errors.Is(err, fs.ErrNotExist) && r.has("plan.json") { // else all of the run is away
+			err = fmt.Errorf("entry %d of the order of run %s is to be recorded, and the store does not have entry %d: is it an older copy?", e.Seq, r.run, e.Seq-1)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	text, err := json.Marshal(e)
 	if err != nil {

@@ -118,6 +118,9 @@ func TestDirDrafts(t *testing.T) {
 	if err := r.put(nil, "order", "1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
+	if err := r.Record(Entry{Seq: 2, Life: 1}); !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "older copy") {
+		t.Errorf("%v", err)
+	}
 	if _, err := os.Stat(r.Path()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
