@@ -141,6 +141,26 @@ commands:
 	}
 }
 
+// TestOutputsOfPatternsWithDirectories: in a repository the file is one that the step
+// made, also where the pattern names directories, and never one that it removed.
+func TestOutputsOfPatternsWithDirectories(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	r := b.run(`
+commands:
+  - shell: mkdir -p docs/deep; echo > docs/a.md; echo > docs/m.md; echo > docs/deep/a.md; git add -A; git commit -qm old
+  - shell: git rm -q docs/a.md; echo > docs/z.md; echo > docs/deep/y.md; git add -A; git commit -qm new
+    outputs:
+      flat: {file_pattern: 'docs/*.md'}
+      deep: {file_pattern: '**/deep/*.md'}
+      name: {file_pattern: 'z.*'}
+  - shell: echo "${flat}|${deep}|${name}" > @EV@/x
+`)
+	r.status(event.Succeeded)
+	r.want("x", "docs/z.md|docs/deep/y.md|docs/z.md")
+}
+
 // TestCaptureOutputsOfSetup: variables out of the outputs of setup's steps.
 func TestCaptureOutputsOfSetup(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/input"
 	"github.com/bide-dev/bide/internal/mask"
@@ -217,7 +218,7 @@ func (p Site) namesData(t *template.Text) bool {
 func (x *Executor) namedOutput(ctx context.Context, p Site, o workflow.Output, res action.Result) (any, error) {
 	switch {
 	case o.FilePattern != "":
-		return x.changedFile(ctx, p, o.FilePattern)
+		return x.madeFile(ctx, p, o.FilePattern)
 	case o.JSONPath != "":
 		v, err := value.Parse([]byte(res.Output))
 		if err != nil {
@@ -237,17 +238,20 @@ func (x *Executor) namedOutput(ctx context.Context, p Site, o workflow.Output, r
 	return res.Output, nil
 }
 
-// changedFile is the first file that fits a pattern, of those that the last
-// step changed where that is known, else of all below the directory.
-func (x *Executor) changedFile(ctx context.Context, p Site, pattern string) (any, error) {
-	if v, ok := p.Scope.Lookup("step"); ok {
-		if m, is := v.V.(map[string]any); is {
-			if list, is := m["files_changed"].([]any); is {
-				for _, f := range list {
-					if ok, _ := filepath.Match(pattern, filepath.Base(fmt.Sprint(f))); ok {
-						return f, nil
-					}
-				}
+// madeFile is the first file that fits a pattern, of those that the last step added
+// or changed where that is known, else of all below the directory.
+func (x *Executor) madeFile(ctx context.Context, p Site, pattern string) (any, error) {
+	v, _ := p.Scope.Lookup("step")
+	made, _ := v.V.(map[string]any)
+	for _, key := range []string{"files_added", "files_modified"} {
+		list, _ := made[key].([]any)
+		for _, f := range list {
+			ok, err := expr.Glob(pattern, value.Text(f))
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				return f, nil
 			}
 		}
 	}
