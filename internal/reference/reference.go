@@ -5,6 +5,7 @@
 package reference
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -51,24 +52,51 @@ Every key that a workflow file may have, by the map it stands in. The kind says 
 of its own here. A value may also be written with variables, as ` + "`${NAME}`" + `, unless it is a name. A duration is written ` + "`500ms`, `30s`, `1h30m`, `1d`" + `; a bare
 number is in seconds. A key of a step works in every place where steps stand: ` + strings.Join(workflow.Places, ", ") + `.
 
-Where "where missing" is empty, the last column says what holds without the key, or nothing does: no bound, no wait, no name. A key that is "the same as" another shares its default.
+Each key has one row, under its present spelling, with what holds where it is missing; "none" is no bound, no wait, no name, no such step. Older spellings of it, in the
+last column, mean the same, so that existing files run; ` + "`bide migrate`" + ` rewrites most of them.
 
 "bide schema" prints the same as a JSON Schema.
 `)
+	fields := workflow.Fields()
+	older := olderSpellings(fields)
 	object := ""
-	for _, f := range workflow.Fields() {
+	for _, f := range fields {
 		if f.Object != object {
 			object = f.Object
 			fmt.Fprintf(&b, "\n## %s\n\n", object)
-			Head(&b, "key", "kind", "where missing", "bounds", "example", "what")
+			Head(&b, "key", "kind", "where missing", "bounds", "example", "what", "older spellings")
+		}
+		if f.Present != "" {
+			continue // it stands in the row of the present spelling
 		}
 		doc := f.Doc
 		if f.Inert != "" {
 			doc = strings.TrimSpace(doc + " No effect: " + f.Inert)
 		}
-		Row(&b, Code(f.Key), f.Kind, f.Default, f.Bounds, Code(f.Key+": "+f.Example), doc)
+		missing := cmp.Or(f.Default, "none")
+		if f.Inert != "" {
+			missing = ""
+		}
+		Row(&b, Code(f.Key), f.Kind, missing, f.Bounds, Code(f.Key+": "+f.Example), doc, strings.Join(older[[2]string{f.Object, f.Key}], ", "))
 	}
 	return b.String()
+}
+
+// olderSpellings are those of each key, by its map and its present spelling, with the
+// unit of those that are no spans of time but numbers.
+func olderSpellings(fields []workflow.FieldInfo) map[[2]string][]string {
+	older := map[[2]string][]string{}
+	for _, f := range fields {
+		if f.Present == "" {
+			continue
+		}
+		text := Code(f.Key)
+		if _, unit, ok := strings.Cut(f.Doc, ", in "); ok {
+			text += " (in " + unit + ")"
+		}
+		older[[2]string{f.Object, f.Present}] = append(older[[2]string{f.Object, f.Present}], text)
+	}
+	return older
 }
 
 // Options is the page of the options of policies and calls.

@@ -23,6 +23,7 @@ type FieldInfo struct {
 	Example string   // a value that is accepted, in flow style
 	Places  []string // for fields of a step: where the step may stand
 	Inert   string   // why the key has no effect; "" for most
+	Present string   // the key whose older spelling this one is; "" for most
 }
 
 // Places are the places in which steps stand. Every field of a step works in
@@ -38,6 +39,18 @@ func Fields() []FieldInfo {
 	for _, t := range tables {
 		for _, f := range t.fields() {
 			info := FieldInfo{Object: t.name, Key: f.key, Kind: f.typ.kind(), Bounds: f.typ.bounds(), Default: f.def, Doc: f.doc, Example: f.sample, Inert: f.inert}
+			// Above all tables of the reference stands what a span of time is.
+			if plain, ok := strings.CutSuffix(f.doc, durDoc); ok {
+				info.Doc = strings.TrimRight(plain, "; ")
+			} else if plain, ok := strings.CutSuffix(f.doc, " "+capital(durDoc)+"."); ok {
+				info.Doc = plain
+			}
+			if same, ok := strings.CutPrefix(f.doc, "the same as "); ok {
+				name, _, _ := strings.Cut(same, ", in ")
+				if _, here := t.field(name); here {
+					info.Present = name
+				}
+			}
 			if t == stepTable {
 				info.Places = slices.Clone(Places)
 			}
@@ -100,7 +113,7 @@ func fileFields() []field {
 			into: of(func(f *File) *string { return &f.Name })},
 		{key: "description", typ: tText, sample: "what it is for", doc: "for people",
 			into: of(func(f *File) *string { return &f.Description })},
-		{key: "mode", typ: tEnum("standard", "sequential", "normal", "none", "mapreduce", "MapReduce"), sample: "standard", doc: "the shape; decided from the other keys where it is missing"},
+		{key: "mode", typ: tEnum("standard", "sequential", "normal", "none", "mapreduce", "MapReduce"), sample: "standard", def: "by the other keys", doc: "the shape"},
 		{key: "commands", typ: tSteps, sample: "[{shell: make}]", doc: "the steps of a standard workflow"},
 		{key: "steps", typ: tSteps, sample: "[{shell: make}]", as: "commands", was: "*"},
 		{key: "setup", typ: tBlock, sample: "[{shell: make items}]", doc: "steps before the map"},
@@ -124,9 +137,9 @@ func fileFields() []field {
 		{key: "timeout", typ: tBound, sample: "1h", doc: "of the whole run; " + durDoc, was: "*",
 			into: of(func(f *File) *Duration { return &f.Timeout })},
 		{key: "timeout_secs", typ: tBound, sample: "3600", as: "timeout", was: "*"},
-		{key: "max_iterations", typ: tInt(1), sample: "3", doc: "how often the steps run", was: "*",
+		{key: "max_iterations", typ: tInt(1), sample: "3", def: "1", doc: "how often the steps run", was: "*",
 			into: of(func(f *File) *int { return &f.MaxIterations })},
-		{key: "max_parallel", typ: tInt(1), sample: "4", doc: "of the map, where map says nothing", was: "*"},
+		{key: "max_parallel", typ: tInt(1), sample: "4", def: "10", doc: "of the map, where map says nothing", was: "*"},
 		{key: "isolation", typ: tEnum("auto", "worktree", "none"), sample: "none", doc: "where the run works", def: "auto",
 			into: of(func(f *File) *string { return &f.Isolation })},
 		{key: "auto_commit", typ: tBool, sample: "false", doc: "in a git worktree of the run: what the steps leave uncommitted is committed at the end of the item, or of the run, and merged", def: "true",
@@ -140,7 +153,7 @@ func fileFields() []field {
 			into: of(func(f *File) *string { return &f.Durability })},
 		{key: "skip_permissions", typ: tBool, sample: "true", doc: "agents run without asking for permissions", was: "*",
 			into: of(func(f *File) *bool { return &f.SkipPermissions })},
-		{key: "start_delay", typ: tDur, sample: "2s", doc: "between the starts of agents; " + durDoc,
+		{key: "start_delay", typ: tDur, sample: "2s", def: "0s", doc: "between the starts of agents; " + durDoc,
 			into: of(func(f *File) *Duration { return &f.StartDelay })},
 		{key: "max_cost", typ: tNum(0, 0), sample: "10", doc: "dollars that agents may cost before no new item starts",
 			into: of(func(f *File) *float64 { return &f.MaxCost })},
@@ -175,13 +188,13 @@ func policyFields() []field {
 	return []field{
 		{key: "error_policy", typ: tRef("error_policy"), sample: "{max_failures: 5}", doc: "what becomes of failed items", was: "*"},
 		{key: "on_item_failure", typ: tOnItem, sample: "stop", doc: "see error_policy", def: "dlq", was: "*"},
-		{key: "continue_on_failure", typ: tBool, sample: "false", doc: "see error_policy", was: "*"},
-		{key: "max_failures", typ: tInt(0), sample: "5", doc: "see error_policy", was: "*"},
+		{key: "continue_on_failure", typ: tBool, sample: "false", def: "true", doc: "see error_policy", was: "*"},
+		{key: "max_failures", typ: tInt(0), sample: "5", def: "0", doc: "see error_policy", was: "*"},
 		{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "see error_policy", was: "*"},
-		{key: "error_collection", typ: tCollection, sample: "immediate", doc: "see error_policy", was: "*"},
+		{key: "error_collection", typ: tCollection, sample: "immediate", def: "aggregate", doc: "see error_policy", was: "*"},
 		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{failure_threshold: 5}", doc: "see error_policy", was: "*"},
 		{key: "max_recoveries", typ: tInt(1), sample: "2", doc: "see error_policy", def: "5"},
-		{key: "same_error", typ: oneOf(tBool, tRef("same_error")), sample: "true", doc: "see error_policy"},
+		{key: "same_error", typ: oneOf(tBool, tRef("same_error")), sample: "true", def: "false", doc: "see error_policy"},
 	}
 }
 
@@ -224,10 +237,10 @@ var captureOutputTable = newTable("capture_output", "a captured output")
 
 func captureOutputFields() []field {
 	return []field{
-		{key: "command_index", typ: tInt(0), sample: "1", doc: "which step, from 0",
+		{key: "command_index", typ: tInt(0), sample: "1", def: "0", doc: "which step, from 0",
 			into: of(func(c *CaptureOutput) *int { return &c.Command })},
 		{key: "command", typ: tInt(0), sample: "1", as: "command_index"},
-		{key: "source", typ: tEnum("stdout", "stderr", "both", "combined"), sample: "stderr", doc: "which output",
+		{key: "source", typ: tEnum("stdout", "stderr", "both", "combined"), sample: "stderr", def: "stdout", doc: "which output",
 			into: of(func(c *CaptureOutput) *string { return &c.Source })},
 		{key: "pattern", typ: tText, sample: "'v(.*)'", doc: "a regular expression; its first group, else the whole match",
 			into: of(func(c *CaptureOutput) **regexp.Regexp { return &c.Pattern })},
@@ -235,10 +248,10 @@ func captureOutputFields() []field {
 			into: of(func(c *CaptureOutput) *string { return &c.JSONPath })},
 		{key: "max_size", typ: tInt(1), sample: "1000", doc: "in bytes", def: "1048576",
 			into: of(func(c *CaptureOutput) *int { return &c.MaxSize })},
-		{key: "format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "number", doc: "how the text is read",
+		{key: "format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "number", def: "string", doc: "how the text is read",
 			into: of(func(c *CaptureOutput) *string { return &c.Format })},
 		{key: "default", typ: tAny, sample: "none", doc: "the value where there is none"},
-		{key: "multiline", typ: tEnum("preserve", "join", "first_line", "last_line", "array"), sample: "join", doc: "what becomes of several lines",
+		{key: "multiline", typ: tEnum("preserve", "join", "first_line", "last_line", "array"), sample: "join", def: "preserve", doc: "what becomes of several lines",
 			into: of(func(c *CaptureOutput) *string { return &c.Multiline })},
 	}
 }
@@ -249,24 +262,24 @@ func mapFields() []field {
 	return slices.Concat([]field{
 		{key: "input", typ: tInput, sample: "items.json", doc: "a file, a command or a list of items",
 			read: by(func(o *object, key string, n *node, m *Map) { o.d.input(n, m) })},
-		{key: "input_type", typ: tEnum("file", "command", "json", "jsonl", "csv", "lines"), sample: "json", doc: "what input is, where it is to be said",
+		{key: "input_type", typ: tEnum("file", "command", "json", "jsonl", "csv", "lines"), sample: "json", def: "by its form", doc: "what input is, where it is to be said",
 			into: of(func(m *Map) *string { return &m.InputKind })},
 		{key: "json_path", typ: tPath, sample: "'$.items[*]'", doc: "a JSONPath (RFC 9535) to the items",
 			into: of(func(m *Map) *string { return &m.JSONPath })},
-		{key: "filter", typ: tExpr, sample: "score >= 5", doc: "which items",
+		{key: "filter", typ: tExpr, sample: "score >= 5", def: "all", doc: "which items",
 			into: of(func(m *Map) **expr.Expr { return &m.Filter })},
-		{key: "sort_by", typ: tText, sample: "'score DESC, name'", doc: "their order",
+		{key: "sort_by", typ: tText, sample: "'score DESC, name'", def: "as the input has them", doc: "their order",
 			read: by(func(o *object, key string, n *node, m *Map) { m.SortBy = o.d.sortBy(n) })},
 		{key: "distinct", typ: tText, sample: "item.path", doc: "one item for each value of this field", was: "*",
 			read: by(func(o *object, key string, n *node, m *Map) { m.Distinct = o.d.distinct(n) })},
-		{key: "offset", typ: tInt(0), sample: "10", doc: "items to leave out at the start", was: "*",
+		{key: "offset", typ: tInt(0), sample: "10", def: "0", doc: "items to leave out at the start", was: "*",
 			into: of(func(m *Map) *Int { return &m.Offset })},
-		{key: "max_items", typ: tInt(0), sample: "100", doc: "at most this many items",
+		{key: "max_items", typ: tInt(0), sample: "100", def: "all", doc: "at most this many items",
 			into: of(func(m *Map) *Int { return &m.MaxItems })},
 		{key: "max_parallel", typ: tInt(1), sample: "4", doc: "agents at the same time", def: "10"},
 		{key: "canary", typ: oneOf(tInt(1), tRef("canary")), sample: "3", doc: "the first items run alone, and the others start when these have succeeded; when too many of them fail, the map is held as by same_error, or stops",
 			read: by(func(o *object, key string, n *node, m *Map) { m.Canary = o.d.canary(o.d.resolved(n)) })},
-		{key: "label", typ: tText, sample: "'${item.path}'", doc: "how an item is called in the output",
+		{key: "label", typ: tText, sample: "'${item.path}'", def: "its name, or its place", doc: "how an item is called in the output",
 			into: of(func(m *Map) **template.Text { return &m.Label })},
 		{key: "skip_unchanged", typ: oneOf(tBool, tRef("skip_unchanged")), sample: "true", doc: "items that an earlier run has ended well, and that are unchanged since, are not run: neither their data, nor the files that it names, nor the steps and the values that these name have changed", def: "false",
 			read: by(func(o *object, key string, n *node, m *Map) { m.Unchanged = o.d.unchanged(n) })},
@@ -275,11 +288,11 @@ func mapFields() []field {
 		{key: "agent_timeout_secs", typ: tBound, sample: "600", doc: "of one agent; " + durDoc, was: "*"},
 		{key: "timeout_per_agent", typ: tBound, sample: "600s", doc: "of one agent; " + durDoc, was: "*"},
 		{key: "timeout_config", typ: tRef("timeout_config"), sample: "{timeout_action: skip}", doc: "more about the time of agents", was: "*"},
-		{key: "retry_on_failure", typ: oneOf(tBool, tInt(0)), sample: "1", doc: "how often a failed item is tried again", was: "*"},
+		{key: "retry_on_failure", typ: oneOf(tBool, tInt(0)), sample: "1", def: "false", doc: "how often a failed item is tried again", was: "*"},
 		{key: "retry", typ: tRetry, sample: "{attempts: 5}", doc: "see error_policy.retry_config", was: "*"},
 		{key: "retry_config", typ: tRetry, sample: "{attempts: 5}", doc: "see error_policy", was: "*"},
 	}, policyFields(), []field{
-		{key: "start_delay", typ: tDur, sample: "2s", doc: "between the starts of agents; " + durDoc,
+		{key: "start_delay", typ: tDur, sample: "2s", def: "0s", doc: "between the starts of agents; " + durDoc,
 			read: by(func(o *object, key string, n *node, m *Map) {
 				if v := o.d.duration(n, key, time.Second); v.Set {
 					o.d.file.StartDelay = v
@@ -294,7 +307,7 @@ func inputFields() []field {
 	return []field{
 		{key: "file", typ: tText, sample: "items.json", doc: "a file of items"},
 		{key: "command", typ: tText, sample: "ls", doc: "a command whose output is the items"},
-		{key: "format", typ: tEnum("json", "jsonl", "csv", "lines"), sample: "jsonl", doc: "what the file is"},
+		{key: "format", typ: tEnum("json", "jsonl", "csv", "lines"), sample: "jsonl", def: "by the file's name", doc: "what the file is"},
 	}
 }
 
@@ -340,7 +353,7 @@ func errorPolicyFields() []field {
 			into: of(func(p *ErrorPolicy) *int { return &p.MaxFailures })},
 		{key: "failure_threshold", typ: tNum(0, 1), sample: "0.2", doc: "the map stops at this rate of failures, once 10 items have finished",
 			into: of(func(p *ErrorPolicy) *float64 { return &p.FailureThreshold })},
-		{key: "error_collection", typ: tCollection, sample: "'batched:5'", doc: "when the errors of items are shown: aggregate (at the end, the default), immediate (as they come), batched:N (N at a time)",
+		{key: "error_collection", typ: tCollection, sample: "'batched:5'", def: "aggregate", doc: "when the errors of items are shown: aggregate (at the end), immediate (as they come), batched:N (N at a time)",
 			read: by(func(o *object, key string, n *node, p *ErrorPolicy) { o.d.collection(n, p) })},
 		{key: "circuit_breaker", typ: tRef("circuit_breaker"), sample: "{timeout: 1m}", doc: "holds back the start of items",
 			read: by(func(o *object, key string, n *node, p *ErrorPolicy) { p.Breaker = o.d.breaker(o.d.resolved(n)) })},
@@ -440,10 +453,10 @@ var paramTable = newTable("parameter", "a parameter")
 func paramFields() []field {
 	return []field{
 		{key: "name", typ: tName, sample: "level", doc: "its name"},
-		{key: "type", typ: tText, sample: "string", doc: "string, number, integer, boolean, array, object or any"},
+		{key: "type", typ: tText, sample: "string", def: "any", doc: "string, number, integer, boolean, array, object or any"},
 		{key: "description", typ: tText, sample: "how loud", doc: "for people"},
 		{key: "default", typ: tAny, sample: "low", doc: "its value where none is given"},
-		{key: "required", typ: tBool, sample: "false", doc: "it must have a value"},
+		{key: "required", typ: tBool, sample: "false", def: "true where it has no default", doc: "it must have a value"},
 		{key: "validation", typ: tText, sample: "value != 'none'", doc: "a condition on value; a text that begins with ^ is a regular expression", was: "*"},
 		{key: "enum", typ: tList(tAny), sample: "[low, high]", doc: "the values it may have"},
 	}

@@ -29,8 +29,8 @@ func stepFields() []field {
 		{key: "command", typ: tText, sample: "/review", doc: "the same as claude", was: "c"},
 		{key: "handler", typ: tAny, sample: "{name: x}", doc: "not available: put the handler's steps here"},
 		{key: "do", typ: oneOf(tSteps, tRef("step")), sample: "[{shell: make}]", doc: "beside foreach: the steps", was: "*"},
-		{key: "parallel", typ: oneOf(tBool, tInt(1)), sample: "2", doc: "beside foreach: how many at once", was: "*"},
-		{key: "max_items", typ: tInt(0), sample: "3", doc: "beside foreach: at most this many", was: "*"},
+		{key: "parallel", typ: oneOf(tBool, tInt(1)), sample: "2", def: "1", doc: "beside foreach: how many at once", was: "*"},
+		{key: "max_items", typ: tInt(0), sample: "3", def: "all", doc: "beside foreach: at most this many", was: "*"},
 		{key: "with", typ: tMap(tAny), sample: "{level: low}", doc: "beside pipeline and workflow: their inputs", was: "*"},
 		{key: "parameters", typ: tMap(tAny), sample: "{level: low}", doc: "beside pipeline and workflow: the same as with", was: "*"},
 		{key: "inputs", typ: tMap(tRef("step_input")), sample: "{spec: {from: a, pass_as: {argument: {position: 0}}}}", doc: "beside name, where the step has no action: values for its prompt", was: "*"},
@@ -62,13 +62,13 @@ func stepFields() []field {
 			read: by(func(o *object, key string, n *node, s *Step) { o.d.onExitCode(o, n, s) })},
 		{key: "capture", typ: oneOf(tName, tRef("capture")), sample: "result", doc: "the variable that takes its output", was: "cmrg",
 			read: by(func(o *object, key string, n *node, s *Step) { o.d.capture(o, n, &s.Capture) })},
-		{key: "capture_output", typ: oneOf(tBool, tName), sample: "result", doc: "true, false, or the variable that takes its output", was: "mr",
+		{key: "capture_output", typ: oneOf(tBool, tName), sample: "result", def: "false", doc: "true, false, or the variable that takes its output", was: "mr",
 			read: by(func(o *object, key string, n *node, s *Step) { o.d.captureOutput(o, n, &s.Capture) })},
 		{key: "capture_format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "json", doc: "how the output is read", def: "string", was: "cmrg",
 			read: by(func(o *object, key string, n *node, s *Step) {
 				s.Capture.Format = o.choiceAt(s.Capture.Format, key, n)
 			})},
-		{key: "capture_streams", typ: oneOf(tEnum("stdout", "stderr", "both"), tTexts, tRef("capture_streams")), sample: "both", doc: "which parts of the result", was: "cmrg",
+		{key: "capture_streams", typ: oneOf(tEnum("stdout", "stderr", "both"), tTexts, tRef("capture_streams")), sample: "both", def: "stdout, exit_code, success, duration", doc: "which parts of the result", was: "cmrg",
 			read: by(func(o *object, key string, n *node, s *Step) { o.d.streams(n, &s.Capture) })},
 		{key: "output_file", typ: tText, sample: "out.txt", doc: "the file that takes its output, all of it and with the secrets that stand in it; a name that data gives stays within the working directory", was: "mr",
 			into: of(func(s *Step) **template.Text { return &s.OutputFile })},
@@ -117,10 +117,10 @@ func handlerFields() []field {
 		{key: "steps", typ: tSteps, sample: "[{shell: repair}]", as: "commands"},
 		{key: "strategy", typ: tEnum("recovery", "fallback", "cleanup", "custom"), sample: "cleanup", doc: "what the handler is for", def: "recovery",
 			into: of(func(h *Handler) *string { return &h.Strategy })},
-		{key: "max_attempts", typ: tInt(1), sample: "4", doc: "how often the step runs in all"},
+		{key: "max_attempts", typ: tInt(1), sample: "4", def: "1; of an agent 3; with retry_original 2", doc: "how often the step runs in all"},
 		{key: "max_retries", typ: tInt(1), sample: "3", as: "max_attempts"},
 		{key: "retry_original", typ: tBool, sample: "true", doc: "the step runs again after the handler"},
-		{key: "fail_workflow", typ: tBool, sample: "true", doc: "a step that failed to the end ends the workflow. Where missing, the workflow continues: a handler with max_attempts or an agent leaves the step tolerated and the exit status 3; write false to make that 0",
+		{key: "fail_workflow", typ: tBool, sample: "true", def: "false: the next step runs, and the exit status is 3", doc: "a step that its repair did not mend ends the workflow; false: it may fail, and the exit status is 0",
 			into: of(func(h *Handler) *bool { return &h.FailWorkflow })},
 		{key: "handler_failure_fatal", typ: tBool, sample: "true", doc: "a handler that fails fails the step at once",
 			into: of(func(h *Handler) *bool { return &h.Fatal })},
@@ -138,7 +138,7 @@ func httpFields() []field {
 	return []field{
 		{key: "url", typ: tText, sample: "'http://localhost'", doc: "the address",
 			into: of(func(h *HTTP) **template.Text { return &h.URL })},
-		{key: "method", typ: tText, sample: "PUT", doc: "GET, or POST where there is a body",
+		{key: "method", typ: tText, sample: "PUT", def: "GET, or POST with a body", doc: "the method",
 			read: by(func(o *object, key string, n *node, h *HTTP) { h.Method = strings.ToUpper(o.strAt(n, key)) })},
 		{key: "headers", typ: tMap(oneOf(tText, tTexts)), sample: "{Accept: text/plain}", doc: "request headers",
 			read: by(func(o *object, key string, n *node, h *HTTP) { h.Headers = o.d.headers(n) })},
@@ -160,7 +160,7 @@ func writeFileFields() []field {
 		{key: "content", typ: tAny, sample: "hello", doc: "what is written"},
 		{key: "format", typ: tEnum("text", "json", "yaml"), sample: "json", doc: "json and yaml are checked and laid out", def: "text",
 			into: of(func(w *WriteFile) *string { return &w.Format })},
-		{key: "mode", typ: oneOf(tText), sample: "'0600'", doc: "the file's permissions, octal",
+		{key: "mode", typ: oneOf(tText), sample: "'0600'", def: "0644", doc: "the file's permissions, octal",
 			read: by(func(o *object, key string, n *node, w *WriteFile) { o.d.mode(n, w) })},
 		{key: "create_dirs", typ: tBool, sample: "true", doc: "missing directories are made",
 			into: of(func(w *WriteFile) *bool { return &w.CreateDirs })},
@@ -180,12 +180,12 @@ func foreachFields() []field {
 		{key: "do", typ: oneOf(tSteps, tRef("step")), sample: "[{shell: make}]", doc: "the steps"},
 		{key: "commands", typ: tSteps, sample: "[{shell: make}]", as: "do"},
 		{key: "steps", typ: tSteps, sample: "[{shell: make}]", as: "do"},
-		{key: "parallel", typ: oneOf(tBool, tInt(1)), sample: "4", doc: "how many at once; true means 10",
+		{key: "parallel", typ: oneOf(tBool, tInt(1)), sample: "4", def: "1", doc: "how many at once; true means 10",
 			read: by(func(o *object, key string, n *node, f *Foreach) { f.Parallel = o.d.parallel(n, key) })},
 		{key: "max_parallel", typ: tInt(1), sample: "4", as: "parallel"},
 		{key: "continue_on_error", typ: tBool, sample: "true", doc: "a failed value does not end the others",
 			into: of(func(f *Foreach) *bool { return &f.ContinueOnError })},
-		{key: "max_items", typ: tInt(0), sample: "3", doc: "at most this many",
+		{key: "max_items", typ: tInt(0), sample: "3", def: "all", doc: "at most this many",
 			into: of(func(f *Foreach) *Int { return &f.MaxItems })},
 		{key: "timeout", typ: tBound, sample: "5m", doc: "of all of it; " + durDoc,
 			into: of(func(f *Foreach) *Duration { return &f.Timeout })},
@@ -261,7 +261,7 @@ func onIncompleteFields() []field {
 			into: of(func(i *OnIncomplete) *bool { return &i.FailWorkflow })},
 		{key: "commit_required", typ: tBool, sample: "true", doc: "the steps must commit",
 			into: of(func(i *OnIncomplete) *bool { return &i.CommitRequired })},
-		{key: "retry_delay", typ: tDur, sample: "5s", doc: "between attempts; " + durDoc,
+		{key: "retry_delay", typ: tDur, sample: "5s", def: "0s", doc: "between attempts; " + durDoc,
 			into: of(func(i *OnIncomplete) *Duration { return &i.RetryDelay })},
 	}
 }
@@ -294,7 +294,7 @@ func checkCommandFields() []field {
 			into: of(func(c *CheckCommand) **regexp.Regexp { return &c.ExpectOutput })},
 		{key: "expect_exit_code", typ: tInt(0), sample: "1", doc: "the exit status of a check that ended well", def: "0",
 			into: of(func(c *CheckCommand) *int { return &c.ExpectExitCode })},
-		{key: "command_type", typ: tEnum("shell", "claude"), sample: "claude", doc: "what command is"},
+		{key: "command_type", typ: tEnum("shell", "claude"), sample: "claude", def: "shell", doc: "what command is"},
 	}
 }
 
@@ -351,7 +351,7 @@ var commitTable = newTable("commit", "a commit_config")
 
 func commitFields() []field {
 	return []field{
-		{key: "message_template", typ: tText, sample: "'run ${workflow.name}'", doc: "the message",
+		{key: "message_template", typ: tText, sample: "'run ${workflow.name}'", def: "the label of the step", doc: "the message",
 			into: of(func(c *Commit) **template.Text { return &c.Message })},
 		{key: "message", typ: tText, sample: "step", as: "message_template"},
 		{key: "message_pattern", typ: tText, sample: "'^[a-z]'", doc: "a regular expression that the message must match",
@@ -360,7 +360,7 @@ func commitFields() []field {
 			into: of(func(c *Commit) *bool { return &c.Sign })},
 		{key: "author", typ: tText, sample: "'A <a@example.org>'", doc: "NAME <EMAIL>",
 			read: by(func(o *object, key string, n *node, c *Commit) { c.Author = o.d.author(o, n) })},
-		{key: "include_files", typ: tTexts, sample: "['*.go']", doc: "which files",
+		{key: "include_files", typ: tTexts, sample: "['*.go']", def: "all that changed", doc: "which files",
 			into: of(func(c *Commit) *[]string { return &c.Include })},
 		{key: "exclude_files", typ: tTexts, sample: "['*.log']", doc: "which files not",
 			into: of(func(c *Commit) *[]string { return &c.Exclude })},
@@ -373,7 +373,7 @@ var metadataTable = newTable("metadata", "metadata")
 
 func metadataFields() []field {
 	return []field{
-		{key: "retries", typ: tInt(0), sample: "2", doc: "attempts after the first"},
+		{key: "retries", typ: tInt(0), sample: "2", def: "0", doc: "attempts after the first"},
 		{key: "timeout", typ: tBound, sample: "30", doc: "of one attempt; " + durDoc},
 		{key: "continue_on_error", typ: tBool, sample: "true", doc: "see the step's"},
 		{key: "env", typ: tEnv, sample: "{A: b}", doc: "see the step's"},
@@ -397,18 +397,18 @@ var backoffTable = newTable("backoff", "a backoff")
 
 func backoffFields() []field {
 	return []field{
-		{key: "type", typ: tEnum("fixed", "linear", "exponential", "fibonacci", "custom"), sample: "linear", doc: "the strategy"},
+		{key: "type", typ: tEnum("fixed", "linear", "exponential", "fibonacci", "custom"), sample: "linear", def: "the policy's", doc: "the strategy"},
 		{key: "strategy", typ: tEnum("fixed", "linear", "exponential", "fibonacci", "custom"), sample: "linear", as: "type"},
-		{key: "delay", typ: tDur, sample: "2s", doc: "in the place of initial_delay; " + durDoc},
-		{key: "initial", typ: tDur, sample: "2s", doc: "in the place of initial_delay; " + durDoc},
-		{key: "initial_delay", typ: tDur, sample: "2s", doc: "in the place of the policy's; " + durDoc},
-		{key: "max", typ: tDur, sample: "1m", doc: "in the place of max_delay; " + durDoc},
-		{key: "max_delay", typ: tDur, sample: "1m", doc: "in the place of the policy's; " + durDoc},
-		{key: "increment", typ: tDur, sample: "2s", doc: "of linear; " + durDoc},
-		{key: "base", typ: tNum(1, 0), sample: "3", doc: "of exponential"},
+		{key: "delay", typ: tDur, sample: "2s", def: "the policy's", doc: "in the place of initial_delay; " + durDoc},
+		{key: "initial", typ: tDur, sample: "2s", def: "the policy's", doc: "in the place of initial_delay; " + durDoc},
+		{key: "initial_delay", typ: tDur, sample: "2s", def: "the policy's", doc: "in the place of the policy's; " + durDoc},
+		{key: "max", typ: tDur, sample: "1m", def: "the policy's", doc: "in the place of max_delay; " + durDoc},
+		{key: "max_delay", typ: tDur, sample: "1m", def: "the policy's", doc: "in the place of the policy's; " + durDoc},
+		{key: "increment", typ: tDur, sample: "2s", def: "the policy's", doc: "of linear; " + durDoc},
+		{key: "base", typ: tNum(1, 0), sample: "3", def: "the policy's", doc: "of exponential"},
 		{key: "multiplier", typ: tNum(1, 0), sample: "3", as: "base"},
 		{key: "factor", typ: tNum(1, 0), sample: "3", as: "base"},
-		{key: "delays", typ: tList(tDur), sample: "[1s, 3s]", doc: "of custom"},
+		{key: "delays", typ: tList(tDur), sample: "[1s, 3s]", def: "the policy's", doc: "of custom"},
 	}
 }
 
@@ -448,9 +448,9 @@ func quotaFields() []field {
 	return []field{
 		{key: "name", typ: tName, sample: "api", doc: "what shares it",
 			into: of(func(q *Quota) *string { return &q.Name })},
-		{key: "ratio", typ: tNum(0, 0), sample: "0.2", doc: "retries for each success",
+		{key: "ratio", typ: tNum(0, 0), sample: "0.2", def: "0.1", doc: "retries for each success",
 			into: of(func(q *Quota) *float64 { return &q.Ratio })},
-		{key: "floor", typ: tNum(0, 0), sample: "5", doc: "retries that are there from the start",
+		{key: "floor", typ: tNum(0, 0), sample: "5", def: "10", doc: "retries that are there from the start",
 			into: of(func(q *Quota) *float64 { return &q.Floor })},
 	}
 }
@@ -459,8 +459,8 @@ var secsTable = newTable("seconds", "a span of time")
 
 func secsFields() []field {
 	return []field{
-		{key: "secs", typ: tNum(0, 0), sample: "1", doc: "seconds"},
-		{key: "nanos", typ: tNum(0, 0), sample: "500000000", doc: "nanoseconds"},
+		{key: "secs", typ: tNum(0, 0), sample: "1", def: "0", doc: "seconds"},
+		{key: "nanos", typ: tNum(0, 0), sample: "500000000", def: "0", doc: "nanoseconds"},
 	}
 }
 
@@ -471,7 +471,7 @@ func envValueFields() []field {
 		{key: "value", typ: tText, sample: "a", doc: "its value"},
 		{key: "secret", typ: tBool, sample: "true", doc: "it is never shown; only in the env of the whole file"},
 		{key: "command", typ: tText, sample: "date", doc: "its value is the command's output"},
-		{key: "cache", typ: tBool, sample: "false", doc: "beside command: run once"},
+		{key: "cache", typ: tBool, sample: "false", def: "true", doc: "beside command: run once"},
 		{key: "condition", typ: tExpr, sample: "'${workflow.iteration}'", doc: "which of the two values"},
 		{key: "when_true", typ: tText, sample: "a", doc: "its value where the condition holds"},
 		{key: "when_false", typ: tText, sample: "b", doc: "its value where it does not"},

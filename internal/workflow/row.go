@@ -77,6 +77,9 @@ func (t *table) fill() {
 	for i := range t.made {
 		f := &t.made[i]
 		f.spellings = []string{f.key}
+		if f.typ == tBool && f.def == "" && f.as == "" && f.inert == "" {
+			f.def = "false"
+		}
 		t.index[f.key] = f
 	}
 	for i := range t.made {
