@@ -314,7 +314,7 @@ func ExampleDo() {
 	// circuit "search" is open; it lets a probe through in 10s
 }
 
-func ExampleMachine() {
+func ExampleNewMachine() {
 	m, err := circuit.NewMachine(circuit.Config{FailureThreshold: 1, SuccessThreshold: 1})
 	if err != nil {
 		fmt.Println(err)

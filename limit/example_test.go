@@ -94,3 +94,24 @@ func ExampleAdaptive() {
 	fmt.Println(slots.Max())
 	// Output: 10
 }
+
+func ExampleConcurrency() {
+	slots := limit.Concurrency(2)
+	_ = limit.Do(context.Background(), slots, func(context.Context) error {
+		fmt.Println(slots.InUse(), "of", slots.Max())
+		return nil
+	})
+	// Output: 1 of 2
+}
+
+func ExampleDo() {
+	rate := limit.Rate(100, time.Second)
+	err := limit.Do(context.Background(), rate, func(context.Context) error { return nil })
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+func ExamplePriorityFrom() {
+	fmt.Println(limit.PriorityFrom(context.Background()))
+	// Output: 0
+}

@@ -101,7 +101,7 @@ func ExampleLoop() {
 }
 
 // A machine makes the decisions in any time, here in none.
-func ExampleMachine() {
+func ExampleNewMachine() {
 	policy := retry.Policy{Attempts: 9, Backoff: backoff.Schedule{Initial: time.Second}, Budget: 5 * time.Second}
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	m := retry.NewMachine(&policy, now)
@@ -121,7 +121,7 @@ func ExampleMachine() {
 }
 
 // One quota serves all operations on a target.
-func ExampleQuota() {
+func ExampleNewQuota() {
 	quota, err := retry.NewQuota(retry.QuotaConfig{Ratio: 0.5, Floor: 1})
 	if err != nil {
 		fmt.Println(err)

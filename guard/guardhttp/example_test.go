@@ -87,3 +87,14 @@ func ExampleSendDeadline() {
 	answer.Body.Close()
 	// Output: true true
 }
+
+// A request that comes too late is not worked on.
+func ExampleReceiveDeadline() {
+	h := guardhttp.ReceiveDeadline(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { fmt.Println("worked on") }))
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Grpc-Timeout", "0m")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	fmt.Println(w.Code)
+	// Output: 504
+}

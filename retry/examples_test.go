@@ -1,0 +1,199 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/retry"
+)
+
+var errGone = errors.New("gone")
+
+func ExampleNew() {
+	_, err := retry.New(retry.Policy{Attempts: -1})
+	fmt.Println(err != nil)
+	// Output: true
+}
+
+// For a variable of a package, whose policy is in the text of the program.
+func ExampleMust() {
+	var r = retry.Must(retry.New(retry.Policy{Attempts: 3}))
+	fmt.Println(r.Policy().Attempts)
+	// Output: 3
+}
+
+func ExampleIs() {
+	m := retry.Is(errGone, fs.ErrNotExist)
+	fmt.Println(m(fmt.Errorf("load: %w", errGone)), m(errors.New("gone")))
+	// Output: true false
+}
+
+func ExampleAs() {
+	m := retry.As[*fs.PathError]()
+	fmt.Println(m(&fs.PathError{Op: "open", Path: "x", Err: errGone}), m(errGone))
+	// Output: true false
+}
+
+func ExampleAny() {
+	m := retry.Any(retry.Timeout, retry.Is(errGone))
+	fmt.Println(m(context.DeadlineExceeded), m(errGone), m(errors.New("other")))
+	// Output: true true false
+}
+
+func ExampleAll() {
+	m := retry.All(retry.Transient, retry.Not(retry.Timeout))
+	fmt.Println(m(syscall.ECONNRESET), m(context.DeadlineExceeded))
+	// Output: true false
+}
+
+func ExampleNot() {
+	m := retry.Not(retry.Is(errGone))
+	fmt.Println(m(errors.New("busy")), m(errGone))
+	// Output: true false
+}
+
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+func (e exit) ExitCode() int { return int(e) }
+
+func ExampleExitCode() {
+	m := retry.ExitCode(75) // EX_TEMPFAIL
+	fmt.Println(m(exit(75)), m(exit(1)), m(exec.ErrNotFound))
+	// Output: true false false
+}
+
+// For commands, which say in words what they know.
+func ExampleTextPattern() {
+	m, err := retry.TextPattern(`(?i)could not resolve|try again`)
+	fmt.Println(m(errors.New("curl: Could not resolve host")), err)
+	// Output: true <nil>
+}
+
+// The names are those of retry_on in a workflow.
+func ExampleMatcherByName() {
+	m, ok := retry.MatcherByName("timeout")
+	fmt.Println(ok, m(context.DeadlineExceeded))
+	// Output: true true
+}
+
+func ExampleMatcherNames() {
+	fmt.Println(retry.MatcherNames())
+	// Output: [network timeout server_error rate_limit circuit_open]
+}
+
+func ExampleClass() {
+	fmt.Println(retry.Class(syscall.ECONNREFUSED), retry.Class(context.DeadlineExceeded), retry.Class(errGone))
+	// Output: network timeout error
+}
+
+// A request that is wrong is not repeated, and is no failure of its target.
+func ExamplePermanent() {
+	r := retry.Must(retry.New(retry.Policy{Attempts: 5}))
+	calls := 0
+	err := retry.Do(context.Background(), r, func(context.Context) error {
+		calls++
+		return retry.Permanent(errGone)
+	})
+	fmt.Println(calls, errors.Is(err, errGone))
+	// Output: 1 true
+}
+
+func ExampleIsPermanent() {
+	fmt.Println(retry.IsPermanent(fmt.Errorf("save: %w", retry.Permanent(errGone))), retry.IsPermanent(errGone))
+	// Output: true false
+}
+
+// What must not be done twice ends with its first failure, which the breaker of the
+// target counts.
+func ExampleFinal() {
+	b, err := circuit.New(circuit.Config{FailureThreshold: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r := retry.Must(retry.New(retry.Policy{Attempts: 5, Breaker: b}))
+	calls := 0
+	err = retry.Do(context.Background(), r, func(context.Context) error {
+		calls++
+		return retry.Final(errGone)
+	})
+	fmt.Println(calls, errors.Is(err, errGone), b.State())
+	// Output: 1 true open
+}
+
+// The other side says how long to wait.
+func ExampleAfter() {
+	r := retry.Must(retry.New(retry.Policy{Attempts: 2}))
+	began := time.Now()
+	err := retry.Do(context.Background(), r, func(context.Context) error {
+		return retry.After(20*time.Millisecond, errGone)
+	})
+	fmt.Println(time.Since(began) >= 20*time.Millisecond, errors.Is(err, errGone))
+	// Output: true true
+}
+
+func ExampleParseRetryAfter() {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	seconds, ok := retry.ParseRetryAfter("120", now)
+	date, _ := retry.ParseRetryAfter("Thu, 01 Jan 2026 12:00:30 GMT", now)
+	_, none := retry.ParseRetryAfter("soon", now)
+	fmt.Println(seconds, ok, date, none)
+	// Output: 2m0s true 30s false
+}
+
+// A job that is not done in the end is looked at all the same.
+func ExampleUnmet() {
+	r := retry.Must(retry.New(retry.Policy{Attempts: 2}))
+	poll := func(context.Context) (string, error) { return "running", nil }
+	_, err := retry.Get(context.Background(), r, retry.Until(poll, func(state string) bool { return state == "done" }))
+	state, ok := retry.Unmet[string](err)
+	fmt.Println(state, ok)
+	// Output: running true
+}
+
+// What is far below knows which attempt it is a part of.
+func ExampleAttemptFrom() {
+	r := retry.Must(retry.New(retry.Policy{Attempts: 2, NumberAttempts: true}))
+	_ = retry.Do(context.Background(), r, func(ctx context.Context) error {
+		fmt.Println(retry.AttemptFrom(ctx))
+		return errGone
+	})
+	// Output:
+	// 1
+	// 2
+}
+
+func ExampleWithAttempt() {
+	fmt.Println(retry.AttemptFrom(retry.WithAttempt(context.Background(), 3)))
+	// Output: 3
+}
+
+// A driver that continues what another process has begun.
+func ExampleDrive() {
+	o := retry.Operation{
+		Policy: &retry.Policy{Attempts: 5},
+		State:  retry.State{Attempt: 3},
+		Last:   errGone,
+	}
+	n, err := retry.Drive(context.Background(), &o, func(_ context.Context, attempt int) (int, error) { return attempt, nil })
+	fmt.Println(n, err)
+	// Output: 4 <nil>
+}
+
+// A machine that continues from what a journal has of another.
+func ExampleResumeMachine() {
+	policy := retry.Policy{Attempts: 5}
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	m := retry.NewMachine(&policy, now)
+	m.Next(errGone, now)
+	_, d := retry.ResumeMachine(&policy, m.State(), now.Add(time.Hour))
+	fmt.Println(d.Action)
+	// Output: retry
+}
