@@ -311,7 +311,7 @@ var captureTable = newTable("capture", "a capture")
 func captureFields() []field {
 	return []field{
 		{key: "output", typ: tName, sample: "result", doc: "the variable"},
-		{key: "format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "json", as: "capture_format"},
+		{key: "format", typ: tEnum("string", "text", "json", "lines", "number", "boolean"), sample: "json", def: "string", as: "capture_format"},
 	}
 }
 
