@@ -107,11 +107,14 @@ func (t *Target) fitOutages(list []*recorded) (inside map[int]bool) {
 			j++
 		}
 		if j-i >= 10 && unlikely(len(list), failed, j-i) {
-			end := list[j-1].from + list[j-1].took
-			if j < len(list) {
-				end = list[j].from
+			o := Outage{From: list[i].from, For: list[j-1].from - list[i].from + 1, Class: classOf(list[i])}
+			if o.longer = list[j-1].took; j < len(list) {
+				o.longer = list[j].from - list[j-1].from
 			}
-			t.Outages = append(t.Outages, Outage{From: list[i].from, For: end - list[i].from, Class: classOf(list[i])})
+			if i > 0 {
+				o.sooner = list[i].from - list[i-1].from
+			}
+			t.Outages = append(t.Outages, o)
 			for k := i; k < j; k++ {
 				inside[k] = true
 			}

@@ -73,6 +73,9 @@ type Outage struct {
 	// outages and of them, where there are many.
 	MeanUp, MeanDown time.Duration
 	Class            string
+	// sooner is by how much a fixed one may have begun sooner, and longer by how much it
+	// may have lasted longer, than is known: no attempt was made in these times.
+	sooner, longer time.Duration
 }
 
 // Limited is a token bucket that answers 429 when it is empty.
@@ -116,7 +119,7 @@ func (m *Model) End() (time.Duration, bool) {
 	for _, t := range m.Steps {
 		for _, o := range t.Outages {
 			if o.For > 0 {
-				end = max(end, o.From+o.For)
+				end = max(end, o.From+o.For+o.longer)
 			}
 		}
 	}

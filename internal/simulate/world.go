@@ -141,7 +141,8 @@ func (t *live) begin(seed luck) {
 			s.from = s.luck.exponential(o.MeanUp)
 			s.until = s.from + s.luck.exponential(o.MeanDown)
 		} else {
-			s.from, s.until = o.From, o.From+o.For
+			s.from = o.From - time.Duration(s.luck.unit()*float64(o.sooner))
+			s.until = o.From + o.For + time.Duration(s.luck.unit()*float64(o.longer))
 		}
 		t.states = append(t.states, s)
 	}
