@@ -46,9 +46,10 @@ type folder struct {
 	rounds map[int]int // the present attempt at an item
 	open   map[attemptKey]time.Time
 	tries  beginnings
-	counts event.Event // the event before, where it is a breaker that changed
-	asked  attemptKey  // of the agent that has answered last
-	paused time.Time   // the end of the latest pause of all agents
+	ending map[int]attemptKey // the step of an item that has ended last
+	counts event.Event        // the event before, where it is a breaker that changed
+	asked  attemptKey         // of the agent that has answered last
+	paused time.Time          // the end of the latest pause of all agents
 }
 
 // beginnings count how often steps were tried in a life.
@@ -93,7 +94,7 @@ func (f *folder) begin(e event.Event) {
 	f.endLife()
 	f.life = &pastLife{began: e.Time, ended: e.Time, lastStart: e.Time, waits: map[attemptKey][]event.Wait{}, decisions: decisions{}, starts: map[attemptKey][]time.Time{}}
 	f.rec.lives = append(f.rec.lives, f.life)
-	f.tries = newBeginnings()
+	f.tries, f.ending = newBeginnings(), map[int]attemptKey{}
 	var d struct {
 		Parallel int  `json:"max_parallel"`
 		Other    bool `json:"file_changed"`
@@ -177,9 +178,13 @@ func (f *folder) take(e event.Event) error {
 		return f.ended(e)
 	case event.StepFinished:
 		f.finished(e)
+		f.over(e)
+	case event.ItemFinished:
+		f.decided(e)
 	case event.RetryScheduled:
 		f.waits(f.key(e), e)
 	case event.ItemRetry:
+		f.decided(e)
 		f.waits(attemptKey{life: len(rec.lives) - 1, index: e.Index, round: e.Attempt, path: step.ItemJitter}, e)
 	}
 	return nil
@@ -192,6 +197,27 @@ func (f *folder) began(e event.Event) {
 		k.n = 0
 	}
 	f.life.starts[k] = append(f.life.starts[k], e.Time)
+}
+
+// atEnd is the number of the end of a step, among those of its attempts.
+const atEnd = -1
+
+// over takes the end of a step.
+func (f *folder) over(e event.Event) {
+	k := f.key(e)
+	k.n = atEnd
+	f.life.starts[k] = append(f.life.starts[k], e.Time)
+	f.ending[e.Index] = k
+}
+
+// decided takes what becomes of a work item. It is decided a moment after the last of its
+// steps has ended, and maybe after that of an item whose step ended later: so that step
+// ends when it is decided.
+func (f *folder) decided(e event.Event) {
+	if list := f.life.starts[f.ending[e.Index]]; len(list) > 0 && e.Index > 0 {
+		list[len(list)-1] = e.Time
+	}
+	delete(f.ending, e.Index)
 }
 
 func (f *folder) waits(k attemptKey, e event.Event) {

@@ -51,7 +51,7 @@ type pastLife struct {
 	waits     map[attemptKey][]event.Wait
 	asked     []event.Event // what other processes asked for
 	decisions decisions
-	starts    map[attemptKey][]time.Time // of items (without a path), of steps (number 0) and of attempts
+	starts    map[attemptKey][]time.Time // of items (without a path), of steps (number 0) and of attempts; also the ends of steps (number atEnd)
 	lastStart time.Time                  // when it last began anything, or a wait
 	before    []event.Event              // what was recorded before, where that is needed
 	own       int                        // how many of those before are from between this life and the one before

@@ -89,6 +89,11 @@ func (l *replayedLife) Record(facts ...event.Event) error {
 			if err := l.late(k); err != nil {
 				return err
 			}
+		case event.StepFinished:
+			k.n = atEnd
+			if err := l.late(k); err != nil {
+				return err
+			}
 		}
 		if e.Time.IsZero() {
 			e.Time = l.clock.Now()
@@ -115,7 +120,7 @@ func (l *replayedLife) late(k attemptKey) error {
 		if d := times[n].Sub(l.clock.Now()); d > 0 {
 			return l.clock.Wait(context.Background(), d, nil)
 		}
-	case l.stop != nil && (l.was.status == "" || l.was.status == event.Interrupted):
+	case k.n != atEnd && l.stop != nil && (l.was.status == "" || l.was.status == event.Interrupted):
 		return l.clock.Wait(context.Background(), -1, l.over)
 	}
 	return nil
