@@ -70,6 +70,12 @@ func TestFewDescriptors(t *testing.T) {
 			slices.Sort(lines)
 			if n := len(slices.Compact(slices.Clone(lines))); n != 60 || len(lines) != 60 {
 				t.Errorf("%d of 60 items ran, in %d attempts", n, len(lines))
+				events, _ := b.recordedEvents()
+				for _, e := range events {
+					if e.Message != "" || e.Status == event.Failed || e.Status == event.Interrupted {
+						t.Log(e.Type, e.Item, e.Attempt, e.Status, e.Class, e.Message, string(e.Data))
+					}
+				}
 			}
 		})
 	}
