@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -18,7 +19,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -490,4 +493,26 @@ func (f *batchOptions) workflow(items string, retryConfig map[string]any) ([]byt
 	}
 	b, err := yaml.Marshal(doc)
 	return append([]byte("# Made by `bide batch`.\n"), b...), err
+}
+
+// glob is files.Glob of a pattern of the command line.
+func glob(dir, pattern string, add func(string) error) error {
+	err := files.Glob(dir, pattern, add)
+	if errors.Is(err, path.ErrBadPattern) {
+		return usagef("%w", err)
+	}
+	return err
+}
+
+// below says which pattern fits files in deeper directories, where one without a
+// directory fits none here; "" where there is no such file either.
+func below(dir, pattern string) string {
+	if strings.Contains(pattern, "/") {
+		return ""
+	}
+	n := 0
+	if glob(dir, "**/"+pattern, func(string) error { n++; return nil }) != nil || n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; in the directories below %s: write '**/%s'", diag.Count(n, "file does", "files do"), pattern)
 }

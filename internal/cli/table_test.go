@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,52 +39,6 @@ func TestTook(t *testing.T) {
 		if got := took(ms); got != want {
 			t.Errorf("%d ms is %q, want %q", ms, got, want)
 		}
-	}
-}
-
-// TestGlob compares patterns with what they are to find.
-func TestGlob(t *testing.T) {
-	dir := t.TempDir()
-	for _, f := range []string{"a.go", "b.txt", ".x.go", "sub/c.go", "sub/.d/e.go", "sub/deep/f.go", "sub/deep/f.txt", ".git/g.go", "-n.go"} {
-		path := filepath.Join(dir, f)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Symlink(dir, filepath.Join(dir, "sub", "loop")); err != nil {
-		t.Fatal(err)
-	}
-	for pattern, want := range map[string][]string{
-		"*.go":         {"-n.go", "a.go"},
-		".*.go":        {".x.go"},
-		"**/*.go":      {"-n.go", "a.go", "sub/c.go", "sub/deep/f.go"},
-		"./**/f.*":     {"sub/deep/f.go", "sub/deep/f.txt"},
-		"sub/**":       {"sub/c.go", "sub/deep/f.go", "sub/deep/f.txt"},
-		"**/**/c.go":   {"sub/c.go"},
-		"sub/*/f.go":   {"sub/deep/f.go"},
-		"sub/.d/*":     {"sub/.d/e.go"},
-		"sub":          nil,
-		"a.go/x":       nil,
-		"none/*":       nil,
-		"[ab].*":       {"a.go", "b.txt"},
-		`\a.go`:        {"a.go"},
-		"sub/deep/f.g": nil,
-	} {
-		var got []string
-		err := glob(dir, pattern, func(s string) error { got = append(got, s); return nil })
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s finds %q, %v; want %q", pattern, got, err, want)
-		}
-	}
-	var got []string
-	if err := glob("", dir+"/**/c.go", func(s string) error { got = append(got, s); return nil }); err != nil || !slices.Equal(got, []string{dir + "/sub/c.go"}) {
-		t.Errorf("an absolute pattern finds %q, %v", got, err)
-	}
-	if err := glob(dir, "a/[", nil); err == nil {
-		t.Error("a bad pattern was not refused")
 	}
 }
 

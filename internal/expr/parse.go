@@ -3,12 +3,12 @@ package expr
 import (
 	"fmt"
 	"regexp"
-
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/value"
 )
@@ -380,7 +380,7 @@ func (p *parser) modifiers(n node, open int) (node, error) {
 			if rest[0] == ':' {
 				pattern = text
 			}
-			if _, err := Glob(pattern, ""); err != nil {
+			if _, err := files.Match(pattern, ""); err != nil {
 				return nil, p.fail(p.pos, "%q is no pattern of file names", pattern)
 			}
 			n = fitting{n, pattern}

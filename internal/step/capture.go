@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/action"
-	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/input"
 	"github.com/bide-dev/bide/internal/mask"
@@ -246,7 +245,7 @@ func (x *Executor) madeFile(ctx context.Context, p Site, pattern string) (any, e
 	for _, key := range []string{"files_added", "files_modified"} {
 		list, _ := made[key].([]any)
 		for _, f := range list {
-			ok, err := expr.Glob(pattern, value.Text(f))
+			ok, err := files.Match(pattern, value.Text(f))
 			if err != nil {
 				return nil, err
 			}

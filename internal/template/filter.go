@@ -12,6 +12,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -271,7 +272,7 @@ func glob(r result, pattern string) (result, error) {
 	var out []any
 	for _, e := range r.list() {
 		name := value.Text(e)
-		ok, err := expr.Glob(pattern, name)
+		ok, err := files.Match(pattern, name)
 		if err != nil {
 			return r, fmt.Errorf("%q is no pattern: %w", pattern, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/pattern"
 )
 
@@ -334,7 +335,7 @@ func oldModifier(m string) (filter, bool) {
 	case "comma", "csv":
 		f.fn = joinedBy(",")
 	default:
-		if _, err := expr.Glob(m, ""); err != nil || !strings.ContainsAny(m, "*?[") {
+		if _, err := files.Match(m, ""); err != nil || !strings.ContainsAny(m, "*?[") {
 			return f, false
 		}
 		f = filter{name: "glob", arg: m, fn: glob}

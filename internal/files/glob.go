@@ -1,24 +1,22 @@
-package cli
+package files
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/bide-dev/bide/internal/diag"
 )
 
-// glob gives the files below dir that fit a pattern, in the order of their
-// names. It is the pattern of path/filepath.Match by names, and a name of **
-// stands for any number of directories, none included. Wildcards do not fit a
-// dot at the beginning of a name, and ** does not follow symbolic links.
-func glob(dir, pattern string, add func(string) error) error {
-	if _, err := filepath.Match(strings.ReplaceAll(pattern, "**", "*"), ""); err != nil {
-		return usagef("the pattern %s: %w", pattern, err)
+// Glob gives the files below dir that match a pattern of [Match], in the order of
+// their names; one without a slash matches files in dir alone. Wildcards do not match
+// a dot at the beginning of a name, and ** does not follow symbolic links.
+func Glob(dir, pattern string, add func(string) error) error {
+	if _, err := path.Match(pattern, ""); err != nil {
+		return fmt.Errorf("the pattern %s: %w", pattern, err)
 	}
 	rest := filepath.ToSlash(pattern)
 	root := ""
@@ -30,17 +28,48 @@ func glob(dir, pattern string, add func(string) error) error {
 	return g.match(root, names)
 }
 
-// below says which pattern fits files in deeper directories, where one without a
-// directory fits none here; "" where there is no such file either.
-func below(dir, pattern string) string {
-	if strings.Contains(pattern, "/") {
-		return ""
+// Match reports whether a file name fits a pattern of path.Match, in which **
+// stands for any number of directories. A pattern without a slash is compared
+// with the last element of the name. The error is path.ErrBadPattern.
+func Match(pattern, name string) (bool, error) {
+	if _, err := path.Match(pattern, ""); err != nil {
+		return false, err
 	}
-	n := 0
-	if glob(dir, "**/"+pattern, func(string) error { n++; return nil }) != nil || n == 0 {
-		return ""
+	if !strings.Contains(pattern, "/") {
+		if ok, err := path.Match(pattern, name); ok || err != nil {
+			return ok, err
+		}
+		return path.Match(pattern, path.Base(name))
 	}
-	return fmt.Sprintf("; in the directories below %s: write '**/%s'", diag.Count(n, "file does", "files do"), pattern)
+	if strings.Count(pattern, "**") == 0 {
+		return path.Match(pattern, name)
+	}
+	return matchParts(strings.Split(pattern, "/"), strings.Split(name, "/"))
+}
+
+// matchParts compares element by element. It keeps, for each prefix of the
+// pattern, which prefixes of the name it fits, so that no pattern takes more
+// than the product of both lengths.
+func matchParts(pattern, name []string) (bool, error) {
+	fits := make([]bool, len(name)+1)
+	fits[0] = true
+	for _, p := range pattern {
+		next := make([]bool, len(name)+1)
+		for i := range next {
+			switch {
+			case p == "**":
+				next[i] = fits[i] || i > 0 && next[i-1]
+			case i > 0 && fits[i-1]:
+				ok, err := path.Match(p, name[i-1])
+				if err != nil {
+					return false, err
+				}
+				next[i] = ok
+			}
+		}
+		fits = next
+	}
+	return fits[len(name)], nil
 }
 
 type globber struct {
@@ -71,7 +100,7 @@ func (g *globber) match(at string, names []string) error {
 		if hidden(name, e.Name()) {
 			continue
 		}
-		if ok, err := filepath.Match(name, e.Name()); err != nil || !ok {
+		if ok, err := path.Match(name, e.Name()); err != nil || !ok {
 			continue // the pattern was checked
 		}
 		if err := g.take(join(at, e.Name()), rest); err != nil {
