@@ -143,6 +143,7 @@ variables: {depth: 3}
 templates: {twice: {steps: [{shell: echo twice >> handled}]}}
 workflows: {first: {source: first.yml}}
 worktree: {copy: [.env]}
+auto_commit: false
 durability: strict
 skip_permissions: true
 allow_failed_items: true
