@@ -68,8 +68,8 @@ func (r Shared) beyond(log string, at int64) bool {
 	return n > 0 || !errors.Is(err, io.EOF)
 }
 
-// errAhead says that a copy has more than what was accepted: of a home activity that
-// was given up. It is made anew.
+// errAhead says that a copy has more than what counts: of a home activity that was
+// given up, or of a log that was damaged and repaired. It is made anew.
 var errAhead = errors.New("the copy of the run has what was not accepted")
 
 // Make makes the journal of a run as an empty copy.
