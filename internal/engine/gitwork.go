@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -44,6 +45,8 @@ type gitWork struct {
 	// unmerged is how many files the steps of the run itself left uncommitted that are
 	// in no merge.
 	unmerged int
+	// results are those of the items that have ended; nil where nobody keeps them.
+	results func(context.Context) iter.Seq2[journal.Result, error]
 }
 
 // readsState finds the variables git.* in a file's text: where they are not
@@ -433,12 +436,12 @@ func (g *gitWork) tellLeft(ctx context.Context, succeeded int) error {
 	if err != nil {
 		return err
 	}
-	n := 0
-	for _, i := range left {
-		if i.Item != "" && i.Unmerged > 0 {
-			n++
-		}
+	left = slices.DeleteFunc(left, func(i worktree.Info) bool { return i.Item == "" || i.Unmerged == 0 })
+	again, err := g.doneAgain(ctx, left)
+	if err != nil {
+		return err
 	}
+	n := len(left) - again
 	switch own := diag.Count(g.unmerged, "file") + " of the run's own steps"; {
 	case succeeded > 0 && g.unmerged > 0:
 		g.tellUnmerged("the work of " + diag.Count(succeeded, "item") + " and " + own + " was left uncommitted (auto_commit: false), and is in branches, not merged")
@@ -446,10 +449,33 @@ func (g *gitWork) tellLeft(ctx context.Context, succeeded int) error {
 		g.tellUnmerged("the work of " + diag.Count(succeeded, "item") + " was left uncommitted (auto_commit: false), and is in branches, not merged")
 	case g.unmerged > 0:
 		g.tellUnmerged(own + " " + diag.Plural(g.unmerged, "was", "were") + " left uncommitted (auto_commit: false), and " + diag.Plural(g.unmerged, "is", "are") + " in a branch, not merged")
+	case n == 0 && again > 0:
+		g.x.Note("what earlier attempts did is kept in %s, not merged, as later ones succeeded: `bide worktree ls` lists all", diag.Count(again, "branch", "branches"))
 	case n > 0:
 		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Message: fmt.Sprintf("work of items is left in branches, not merged: `bide worktree ls` lists all %d", n)})
 	}
 	return nil
+}
+
+// doneAgain is how many of the branches are of earlier attempts at items that have
+// succeeded since.
+func (g *gitWork) doneAgain(ctx context.Context, left []worktree.Info) (n int, err error) {
+	if len(left) == 0 || g.results == nil {
+		return 0, nil
+	}
+	of := map[string]int{}
+	for _, i := range left {
+		of[i.Item]++
+	}
+	for res, err := range g.results(ctx) {
+		if err != nil {
+			return 0, err
+		}
+		if res.Status == event.Succeeded {
+			n += of[worktree.ItemName(res.ID)]
+		}
+	}
+	return n, nil
 }
 
 // tellUnmerged says what is not merged, and the command that merges it.

@@ -15,7 +15,7 @@ import (
 func (r *run) isolate(ctx context.Context) error {
 	r.git = gitWork{x: r.x, dir: r.opt.Dir, mode: r.isolation(), rounds: r.opt.MaxIterations, yes: r.opt.Yes, resumed: r.resumed()}
 	if r.j != nil {
-		r.git.home = r.j.Dir()
+		r.git.home, r.git.results = r.j.Dir(), r.j.Results
 	}
 	asks, err := r.git.open(ctx)
 	if err != nil {

@@ -30,6 +30,9 @@ func checkRunID(id string) error {
 // is cut and told apart by a digest.
 const maxEncoded = 80
 
+// ItemName is what an item is called in an Info and in a branch.
+func ItemName(id string) string { return encode(id) }
+
 // encode makes an item's id a name that is safe as one component of a path and
 // of a branch. Different ids get different names, also where case is not told
 // apart: lower-case letters, digits, '-' and '_' stand for themselves, every
