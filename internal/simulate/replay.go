@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/engine"
@@ -55,9 +56,15 @@ func (r *Recording) Replay(ctx context.Context, p Program, seed uint64) (*Replay
 			return nil, err
 		}
 	}
+	if x.exact && slices.ContainsFunc(x.out.Different, func(d string) bool { return strings.HasPrefix(d, "breaker map:") }) {
+		x.out.Lacks = append(x.out.Lacks, LacksAsked)
+	}
 	x.out.Sample = &x.seen.Sample
 	return x.out, nil
 }
+
+// LacksAsked is what a record lacks where the breaker of a map decided otherwise.
+const LacksAsked = "the record lacks when each worker asked for its next item: what a breaker lets through that changes in the same moment depends on it"
 
 // is reports whether a program is what a run was begun with.
 func (p Program) is(h journal.Header) bool {
@@ -91,8 +98,11 @@ func (x *replay) live(ctx context.Context, i int) error {
 	defer kill(nil)
 	w := newWorld(x.o.Model, x.names, x.seed, clock, x.seen)
 	w.began = was.began.Add(-x.took)
-	l := &replayedLife{replay: x, was: was, number: i, clock: clock, world: w, kill: kill, made: decisions{}, draws: map[attemptKey]int{}, asked: map[attemptKey]int{}, started: map[attemptKey]int{}, tries: newBeginnings(), over: make(chan struct{})}
+	l := &replayedLife{replay: x, was: was, number: i, clock: clock, world: w, kill: kill, made: decisions{}, draws: map[attemptKey]int{}, asked: map[attemptKey]int{}, started: map[attemptKey]int{}, tries: newBeginnings(), busy: map[attemptKey]busy{}, over: make(chan struct{})}
 	l.Actions = w.actions().(*virtual.Actions)
+	if x.exact {
+		clock.Later = l.later
+	}
 	ports := w.ports(l, &itemList{model: x.o.Model, given: x.Items})
 	ports.Recorder, ports.Rand, ports.Composed = l, l.jitter, l.composed
 	if x.merged {

@@ -16,6 +16,10 @@ import (
 // asks no scheduler and is the same each time. A clock is for one Run at a
 // time, and for nobody outside of it.
 type Clock struct {
+	// Later, if not nil, is asked when a context of WithTimeout is due for how much
+	// longer it lasts. [Within] says which others are inside it.
+	Later func(context.Context) time.Duration
+
 	now    time.Time
 	run    *task   // the one that runs
 	pick   *task   // the one that runs next, where that is known
@@ -127,7 +131,19 @@ func (c *Clock) WithTimeout(ctx context.Context, d time.Duration, cause error) (
 		cancel(cause)
 		return t, func() {}
 	}
-	stop := c.after(d, func() { t.over = inner.Err() == nil; cancel(cause) })
+	var stop func()
+	var due func()
+	due = func() {
+		if c.Later != nil && inner.Err() == nil {
+			if more := c.Later(t); more > 0 {
+				stop = c.after(more, due)
+				return
+			}
+		}
+		t.over = inner.Err() == nil
+		cancel(cause)
+	}
+	stop = c.after(d, due)
 	return t, func() {
 		stop()
 		cancel(nil)
@@ -140,6 +156,20 @@ type timed struct {
 	outer    context.Context
 	deadline time.Time
 	over     bool // it ended because of the deadline
+}
+
+// Within reports whether a context is one of WithTimeout, or inside it.
+func Within(ctx, timed context.Context) bool { return ctx.Value(within{timed}) != nil }
+
+// within asks contexts for one that they are inside of.
+type within struct{ context.Context }
+
+// Value knows the context itself.
+func (t *timed) Value(key any) any {
+	if w, is := key.(within); is && w.Context == context.Context(t) {
+		return t
+	}
+	return t.Context.Value(key)
 }
 
 // Deadline is the earlier of its own and the one around.
