@@ -15,7 +15,8 @@ func ExampleDefault() {
 // The same seed gives the same delays.
 func ExampleNewRand() {
 	s := backoff.Default()
-	fmt.Println(s.Delay(3, 0, backoff.NewRand(7)) == s.Delay(3, 0, backoff.NewRand(7)))
+	one, other := backoff.NewRand(7), backoff.NewRand(7)
+	fmt.Println(s.Delay(3, 0, one) == s.Delay(3, 0, other))
 	// Output: true
 }
 
