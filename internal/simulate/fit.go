@@ -23,7 +23,25 @@ func (r *Recording) Fit() *Model {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(m.Steps)), func(t *Target) bool { return len(t.Outages) > 0 }) {
 		m.Correlation = r.fitCorrelation() // failures of an outage come together, and say nothing of items
 	}
+	if m.Correlation > 0 {
+		r.fitFirst(m)
+	}
 	return m
+}
+
+// fitFirst takes the rates of failure from first attempts alone. Where attempts of an item
+// have their luck in common, all others are those of items without it, which have more
+// attempts than the rest; and that they fail more often the correlation says already.
+func (r *Recording) fitFirst(m *Model) {
+	first := &Recording{attempts: map[attemptKey]*recorded{}, static: r.static}
+	for k, a := range r.attempts {
+		if k.n <= 1 && k.round <= 1 {
+			first.attempts[k] = a
+		}
+	}
+	for path, list := range first.byStep() {
+		m.Steps[path].Failures = fit(list).Failures
+	}
 }
 
 // fitValues has each call give what its first did that ended well.

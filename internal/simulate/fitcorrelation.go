@@ -19,7 +19,7 @@ const fewestPairs = 30
 func (r *Recording) fitCorrelation() float64 {
 	first, failed, second, both := 0.0, 0.0, 0.0, 0.0
 	for k, a := range r.attempts {
-		if k.n != 1 || k.index == 0 && !strings.Contains(k.path, "]") || classOf(a) == "rate_limit" || a.cut {
+		if k.n != 1 || k.round > 1 || k.index == 0 && !strings.Contains(k.path, "]") || classOf(a) == "rate_limit" || a.cut {
 			continue
 		}
 		if first++; a.failure == nil {

@@ -31,8 +31,12 @@ func TestFitCorrelation(t *testing.T) {
 				a.failure = &failure.Failure{Class: "network"}
 			}
 		}
-		if got := r.Fit().Correlation; math.Abs(got-want) > 0.1 {
+		m := r.Fit()
+		if got := m.Correlation; math.Abs(got-want) > 0.1 {
 			t.Errorf("fitted %v, and it is %v", got, want)
+		}
+		if f := m.Steps["map.agent_template[0]"].Failures; len(f) != 1 || math.Abs(f[0].P-0.3) > 0.03 {
+			t.Errorf("what attempts have in common is %v, and they fail with %v, not 0.3", want, f)
 		}
 	}
 	few := &Recording{attempts: map[attemptKey]*recorded{{0, 1, 1, "x", 1, 0}: {failure: &failure.Failure{}}, {0, 1, 1, "x", 2, 0}: {failure: &failure.Failure{}}, {0, 2, 1, "x", 1, 0}: {}}, static: static}
