@@ -14,15 +14,13 @@ type Explanation struct {
 
 // Explain gives every row of the reference that is about a word.
 func Explain(word string) []Explanation {
-	return rows(func(first string) bool { return slices.Contains(names(first), strings.TrimLeft(word, "-")) })
+	return rows(func(names []string) bool { return slices.Contains(names, strings.TrimLeft(word, "-")) })
 }
 
 // Words are all words that the reference explains.
 func Words() []string {
 	var out []string
-	for _, e := range rows(func(string) bool { return true }) {
-		out = append(out, names(e.Cells[0])...)
-	}
+	rows(func(names []string) bool { out = append(out, names...); return false })
 	slices.Sort(out)
 	return slices.Compact(out)
 }
@@ -61,17 +59,26 @@ func letters(r rune) rune {
 	return ' '
 }
 
-// names are the words in the first cell of a row.
-func names(cell string) []string {
+// older is the head of a column with other words for what the first cell names.
+const older = "older spellings"
+
+// names are the words that a row is about: those in its first cell, and their older
+// spellings.
+func names(head, cells []string) []string {
+	text := cells[0]
+	if i := slices.Index(head, older); i >= 0 && i < len(cells) && cells[i] != "" {
+		text += "," + cells[i]
+	}
 	var out []string
-	for _, w := range strings.Split(strings.ReplaceAll(cell, "`", ""), ",") {
+	for _, w := range strings.Split(strings.ReplaceAll(text, "`", ""), ",") {
+		w, _, _ = strings.Cut(w, " (") // its unit
 		out = append(out, strings.TrimLeft(strings.TrimSpace(w), "-"))
 	}
 	return out
 }
 
-// rows gives the rows of the reference whose first cell is wanted.
-func rows(wanted func(first string) bool) []Explanation {
+// rows gives the rows of the reference whose names are wanted.
+func rows(wanted func(names []string) bool) []Explanation {
 	var out []Explanation
 	for _, p := range Pages() {
 		if !p.Made {
@@ -87,7 +94,7 @@ func rows(wanted func(first string) bool) []Explanation {
 				head = nil
 			case head == nil:
 				head = cells
-			case strings.Trim(cells[0], "-") != "" && wanted(cells[0]):
+			case strings.Trim(cells[0], "-") != "" && wanted(names(head, cells)):
 				out = append(out, Explanation{p.Topic, section, head, cells})
 			}
 		}

@@ -62,11 +62,12 @@ func (x *Executor) operation(ctx context.Context, p Site, s *workflow.Step, path
 	if rec, ok := p.recorded(path); ok && first && unfinished(rec) {
 		if st := RecordedState(rec.Retry); st.Attempt > 0 {
 			o.out = lastFailure(rec)
+			o.out.Attempts -= made
 			if rec.GivenUp != "" { // it is decided that no attempt follows
 				if err := x.setResult(ctx, p, s, o.out.Result, o.out.Err); err != nil {
 					return Outcome{Status: event.Failed, Err: err}
 				}
-				o.out.Attempts, o.out.Reason = rec.Attempts-made, reasonOf(rec.GivenUp)
+				o.out.Reason = reasonOf(rec.GivenUp)
 				return x.exhausted(ctx, p, s, path, o.out)
 			}
 			o.prior = o.out
