@@ -158,6 +158,17 @@ func (r *gitRun) content() string {
 	return fmt.Sprint(ends, "\n", r.output(`git ls-tree -r main | cut -d ' ' -f 3; git log --no-merges --format=%s main | sort; cat $(dirname "$PWD")/ev/sum`))
 }
 
+// allMerged says that the items of a plan have succeeded, those that clash one after the
+// other, and that the target branch has the work of all of them.
+func (r *gitRun) allMerged(p *gitPlan) bool {
+	want := ""
+	for i := range p.items {
+		want += fmt.Sprintf("out/i%d/end\n", i+1)
+	}
+	return r.status == 0 && r.output("git ls-tree -r --name-only main | grep '/end$' | sort") == strings.TrimSuffix(want, "\n") &&
+		r.output("cat ../ev/sum") == fmt.Sprintf("%d/%d", p.items, p.items)
+}
+
 // left is what a run leaves that it should not.
 func (r *gitRun) left() string {
 	return r.output(`
@@ -194,7 +205,9 @@ func TestWholeGitRuns(t *testing.T) {
 					kills = append(kills, 1+r.IntN(12))
 				}
 				got := p.run(t, kills...)
-				if left := got.left(); left != "" || got.status != calm.status || got.content() != calm.content() {
+				if left := got.left(); left == "" && p.clash && got.allMerged(p) {
+					continue // the second began after a kill, from where the first was merged
+				} else if left != "" || got.status != calm.status || got.content() != calm.content() {
 					t.Errorf("seed %d, kills %v: left %q, status %d, and\n%s\nwant status %d and\n%s\n%q\n%s", seed, kills, left, got.status, got.content(), calm.status, calm.content(), got.lives, p.file())
 				}
 				if err := os.RemoveAll(filepath.Dir(got.dir)); err != nil {

@@ -256,7 +256,7 @@ func (run *Run) keepTip(ctx context.Context, branch, tip, base string) (Kept, er
 	if tip == base {
 		return Kept{}, nil
 	}
-	clean, err := run.withoutSnapshot(ctx, tip)
+	clean, err := run.withoutSnapshot(ctx, tip, base)
 	if err != nil {
 		return Kept{}, err
 	}

@@ -125,7 +125,7 @@ func (run *Run) mergeWork(ctx context.Context, a *Agent, st State, o MergeOption
 	if res.CommitIDs, res.Files, err = run.repo.workSince(ctx, a.Base, st.Commit); err != nil {
 		return res, err
 	}
-	tip, err := run.withoutSnapshot(ctx, st.Commit)
+	tip, err := run.withoutSnapshot(ctx, st.Commit, a.Base)
 	if err != nil {
 		return res, err
 	}

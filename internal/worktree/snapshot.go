@@ -208,15 +208,36 @@ func copyFile(from, to string) error {
 	return os.Chtimes(to, info.ModTime(), info.ModTime())
 }
 
-// withoutSnapshot writes the commits from the run's HEAD to tip anew without
-// what only the snapshot brought, and gives the new tip. Authors, dates and
-// messages stay; signatures cannot.
-func (run *Run) withoutSnapshot(ctx context.Context, tip string) (string, error) {
+// snapshotAt gives the snapshot that an agent started from, which may be that of an
+// earlier life of the run; nil where it started from a commit of the run.
+func (run *Run) snapshotAt(ctx context.Context, base string) (*snapshot, error) {
 	run.mu.Lock()
 	s := run.snap
 	run.mu.Unlock()
-	if s == nil || s.base == s.head {
-		return tip, nil
+	if s == nil || s.base == base {
+		return s, nil
+	}
+	into, err := run.tips(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if n, err := run.repo.countNew(ctx, base, append(into, run.Base)...); err != nil || n == 0 {
+		return nil, err
+	}
+	head, err := run.repo.commit(ctx, run.repo.dir, base+"^1")
+	if err != nil || head == "" {
+		return nil, err
+	}
+	return run.repo.loadSnapshot(ctx, head, base)
+}
+
+// withoutSnapshot writes the commits from the run's HEAD to tip anew without
+// what only the snapshot at base brought, and gives the new tip. Authors, dates and
+// messages stay; signatures cannot.
+func (run *Run) withoutSnapshot(ctx context.Context, tip, base string) (string, error) {
+	s, err := run.snapshotAt(ctx, base)
+	if err != nil || s == nil || s.base == s.head {
+		return tip, err
 	}
 	// Not in run.Dir: the worktree may be gone already.
 	out, err := run.repo.git(ctx, run.repo.dir, "rev-list", "--topo-order", "--reverse", tip, "^"+s.head)
