@@ -232,6 +232,11 @@ func mergeRun(ctx context.Context, dir, id string, items []journal.Result) (*mer
 	}
 	out := &merged{Run: id, Into: run.Target}
 	if !run.Gone {
+		if run.Dir != "" { // the run ended without it, for its branch was not to be merged yet
+			if _, err := run.CommitLeft(ctx, "bide: what the steps of the run left"); err != nil {
+				return nil, err
+			}
+		}
 		res, err := run.FinalMerge(ctx, worktree.MergeOptions{})
 		if err != nil {
 			return nil, err
@@ -240,7 +245,7 @@ func mergeRun(ctx context.Context, dir, id string, items []journal.Result) (*mer
 	}
 	var errs []error
 	for _, item := range items {
-		res, err := run.FinalMergeItem(ctx, branchOf(item), worktree.MergeOptions{Message: "bide: item " + cmp.Or(item.Label, item.ID)})
+		res, err := run.FinalMergeItem(ctx, branchOf(item), worktree.MergeOptions{Message: "bide: item " + worktree.Subject(cmp.Or(item.Label, item.ID))})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("item %s: %w", cmp.Or(item.Label, item.ID), err))
 		} else if res.Commits > 0 {

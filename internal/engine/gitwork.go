@@ -292,7 +292,7 @@ func (g *gitWork) leftMessage(a *agentRun) string {
 // itemMessage is the message of a commit or merge of an item's work: what a person knows
 // the item by.
 func (g *gitWork) itemMessage(a *agentRun) string {
-	return g.x.Values.Mask().String("bide: item " + strings.Join(strings.Fields(cmp.Or(a.label, a.item.Name())), " "))
+	return "bide: item " + worktree.Subject(g.x.Values.Mask().String(cmp.Or(a.label, a.item.Name())))
 }
 
 // unmerged notes how many files of an item that succeeded are in no merge: it did less

@@ -24,7 +24,7 @@ func (r *run) prepare(ctx context.Context, tree *worktree.Run, isNew bool) error
 	if w == nil {
 		return nil
 	}
-	if isNew || len(r.state.Steps) == 0 && r.state.Items.Counts().Total == 0 { // else an earlier life has done it
+	if isNew || tree.Remade || len(r.state.Steps) == 0 && r.state.Items.Counts().Total == 0 { // else an earlier life has done it
 		if err := tree.PrepareOwn(ctx, func(ctx context.Context) error { return r.prepareIn(ctx, w, r.opt.Dir, tree.WorkDir) }); err != nil {
 			return err
 		}

@@ -213,7 +213,7 @@ func (run *Run) keep(ctx context.Context, s *slot, st *look) (k Kept, err error)
 	}
 	tip := st.Commit
 	if len(st.dirty) > 0 {
-		if tip, err = r.rescueIn(ctx, s.dir, "item "+oneLine(s.owner.Item)+": "); err != nil {
+		if tip, err = r.rescueIn(ctx, s.dir, "item "+Subject(s.owner.Item)+": "); err != nil {
 			return k, err
 		}
 	}

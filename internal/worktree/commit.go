@@ -80,9 +80,14 @@ type CommitOptions struct {
 	SquashSince string
 }
 
-// message is a text as git takes one for a message: of an item's name, which may be
-// anything, it cannot take a NUL.
-func message(text string) string { return strings.ReplaceAll(text, "\x00", "") }
+// maxMessage is how many bytes of a message are taken: the system gives a program no
+// argument above 128 KiB.
+const maxMessage = 64 << 10
+
+// message is a text as git takes one for a message, without a NUL in it, and not too long.
+func message(text string) string {
+	return diag.ClipBytes(strings.ReplaceAll(text, "\x00", ""), maxMessage)
+}
 
 // AutoCommit commits what is uncommitted in a directory's working tree, without
 // running hooks, and gives the commit's id; "" if there was nothing to do.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
 )
 
 // Conflict is a merge that git cannot make by itself and nobody resolved. The
@@ -129,7 +131,7 @@ func (run *Run) mergeWork(ctx context.Context, a *Agent, st State, o MergeOption
 	if err != nil {
 		return res, err
 	}
-	o.Message = cmp.Or(o.Message, fmt.Sprintf("Merge item %s, attempt %d", oneLine(a.Item), a.Attempt))
+	o.Message = cmp.Or(o.Message, fmt.Sprintf("Merge item %s, attempt %d", Subject(a.Item), a.Attempt))
 	err = run.queue.while(ctx, func() error { return run.merge(ctx, a, tip, o, &res) })
 	return res, err
 }
@@ -195,7 +197,15 @@ func (run *Run) Holds(ctx context.Context, commit string) (bool, error) {
 	return n == 0, err
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// maxSubject is how many characters of a name stand in a message.
+const maxSubject = 200
+
+// Subject is a name, of an item perhaps, which may be anything, as it stands in the
+// message of a commit: in one line, with nothing that a terminal would obey, and not
+// longer than a person reads. Secrets in it are masked before.
+func Subject(name string) string {
+	return diag.Clip(diag.Visible(strings.Join(strings.Fields(name), " ")), maxSubject)
+}
 
 // merging is one merge, computed by git without a worktree. Only where that meets a
 // conflict, or git is too old to compute it, it is performed: in a scratch worktree

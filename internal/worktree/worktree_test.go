@@ -355,6 +355,7 @@ func TestHostileItemIDs(t *testing.T) {
 	ids := []string{
 		"", ".", "..", "../../etc", "/abs", "a b", "a", "A", "-rf", "--upload-pack=x", "x.lock", "@{0}", "a..b", "a~1", "a^{}", "a:b", "*", "[x]",
 		"\x00", "\xff\xfe", "é", "a\nb", "con", strings.Repeat("long ", 100), strings.Repeat("long ", 100) + "x", "run", "a/b", "=41", "HEAD",
+		strings.Repeat("x", 200_000),
 	}
 	seen := map[string]string{}
 	for _, id := range ids {

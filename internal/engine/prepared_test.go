@@ -1,0 +1,55 @@
+package engine_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A worktree is prepared again where its preparation was cut short, and where it is gone
+// and made anew; what that puts there is in no commit.
+func TestPreparedAgain(t *testing.T) {
+	t.Parallel()
+	const wait = "if [ ! -e $EV/on ]; then touch $EV/there; sleep 100; fi"
+	for name, flow := range map[string]struct {
+		setup, step string
+		gone        bool
+	}{
+		"cut short": {setup: wait + "; echo made > made.tmp", step: "true"},
+		"gone":      {setup: "echo made > made.tmp", step: wait, gone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.git()
+			b.write("flow.yml", "isolation: worktree\nworktree:\n  copy: [.env]\n  setup: |\n    "+flow.setup+"\ncommands:\n  - shell: echo a > a.txt; git add a.txt; git commit -qm a\n  - shell: "+flow.step+"; cat .env made.tmp > got.txt\n")
+			if err := sh(b.dir, "git add . && git commit -qm flow"); err != nil {
+				t.Fatal(err)
+			}
+			b.write(".env", "secret\n")
+			p := b.start("bide", "run", "-q", "-y", "flow.yml")
+			b.appears("there")
+			p.crash(t, 0)
+			b.quiet()
+			if flow.gone {
+				dirs, err := filepath.Glob(filepath.Join(b.home, "worktrees", "*", "run"))
+				if err != nil || len(dirs) != 1 {
+					t.Fatalf("%q %v", dirs, err)
+				}
+				if err := os.RemoveAll(dirs[0]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.WriteFile(filepath.Join(b.ev, "on"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := b.start("bide", "resume", "-q", "-y")
+			if status := r.wait(t); status != 0 {
+				t.Fatalf("exit status %d: %s", status, r.text())
+			}
+			if got := b.output("git ls-files; git show main:got.txt; git status --porcelain"); got != "a.txt\nfirst.txt\nflow.yml\ngot.txt\nsecret\nmade\n?? .env" {
+				t.Errorf("merged: %s", got)
+			}
+		})
+	}
+}
