@@ -69,7 +69,7 @@ func (c crypt) Encode(list []*common.Payload) ([]*common.Payload, error) {
 
 var errSealed = errors.New("what came through the server is encrypted, with another key than that of " + KeyFile + " here, or there is none: all workers and all who start runs need the same")
 
-var errPlain = errors.New("what came through the server is not encrypted, and here " + KeyFile + " names a key: who has one takes nothing from anybody without. All workers and all who start runs need the same")
+var errPlain = errors.New("what came through the server is not encrypted, but " + KeyFile + " names a key here, and a process with a key reads only what was encrypted with it. Give all workers, and all who start runs, the same key")
 
 // Decode decrypts. With a key it takes nothing that was not encrypted with it, as
 // whoever reaches the server could have written that.

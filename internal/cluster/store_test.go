@@ -127,7 +127,7 @@ func TestDirDrafts(t *testing.T) {
 }
 
 // TestOrderHasNoGap: an entry whose predecessor the store does not have, as it is an
-// older copy of it perhaps, is refused; a damaged one is told of.
+// older copy of it perhaps, is refused, and a damaged one is reported.
 func TestOrderHasNoGap(t *testing.T) {
 	t.Parallel()
 	for name, o := range stores(t) {
