@@ -6,11 +6,11 @@ import (
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/limit"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Admission lets the attempts of one operation begin, for whoever drives it with
-// [retry.Drive]: the breaker first, then slots and tokens together. The zero
+// [driver.Drive]: the breaker first, then slots and tokens together. The zero
 // Admission lets everything through. It is for one operation at a time. A breaker
 // that is [circuit.Breaker.Timed] needs retry.Policy.Timed.
 type Admission struct {
@@ -21,10 +21,10 @@ type Admission struct {
 	ticket circuit.Ticket
 }
 
-// Admit implements retry.Admission. What has to wait for its limits gives its
+// Admit implements driver.Admission. What has to wait for its limits gives its
 // ticket back meanwhile, for one of a half-open breaker is lent for a time only,
 // and asks again before it begins.
-func (a *Admission) Admit(ctx context.Context, _ int, queued func(retry.Source, time.Duration)) error {
+func (a *Admission) Admit(ctx context.Context, _ int, queued func(driver.Source, time.Duration)) error {
 	if err := a.ask(); err != nil {
 		return err
 	}
@@ -46,16 +46,16 @@ func (a *Admission) Admit(ctx context.Context, _ int, queued func(retry.Source, 
 	return nil
 }
 
-func sourceOf(l *limit.Limit) retry.Source {
+func sourceOf(l *limit.Limit) driver.Source {
 	if l.IsRate() {
-		return retry.SourceRateLimit
+		return driver.SourceRateLimit
 	}
-	return retry.SourceLimit
+	return driver.SourceLimit
 }
 
-// Done implements retry.Admission. The breaker is told first, so that who gets
+// Done implements driver.Admission. The breaker is told first, so that who gets
 // the slot next meets what this attempt has taught it.
-func (a *Admission) Done(e retry.End) {
+func (a *Admission) Done(e driver.End) {
 	a.answer(e.Outcome, e.Took)
 	a.Limits.Release(limit.Result{Took: e.Took, Err: e.Err, Ignore: e.Outcome == circuit.Neutral})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/bide-dev/bide/guard"
 	"github.com/bide-dev/bide/limit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // An open breaker refuses before anything is waited for, and also who waited
@@ -27,7 +28,7 @@ func TestTheBreakerIsAskedFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := func(takes time.Duration, failure error) error {
-			_, err := retry.Drive(t.Context(), &retry.Operation{Policy: &retry.Policy{Attempts: 1}, Admission: &guard.Admission{Breaker: br, Limits: s}},
+			_, err := driver.Drive(t.Context(), &driver.Operation{Policy: &retry.Policy{Attempts: 1}, Admission: &guard.Admission{Breaker: br, Limits: s}},
 				func(context.Context, int) (int, error) { time.Sleep(takes); return 0, failure })
 			return err
 		}

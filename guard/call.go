@@ -11,6 +11,7 @@ import (
 	"github.com/bide-dev/bide/hedge"
 	"github.com/bide-dev/bide/limit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 var errNilFunc = errors.New("guard: the function is nil")
@@ -53,7 +54,7 @@ func Or[T any](ctx context.Context, g *Guard, fn func(context.Context) (T, error
 		return v, err
 	}
 	once := retry.Policy{Attempts: 1}
-	instead, failure := retry.Drive(ctx, &retry.Operation{Policy: &once}, func(ctx context.Context, _ int) (T, error) { return fallback(ctx, err) })
+	instead, failure := driver.Drive(ctx, &driver.Operation{Policy: &once}, func(ctx context.Context, _ int) (T, error) { return fallback(ctx, err) })
 	if failure == nil {
 		return instead, nil
 	}
@@ -176,7 +177,7 @@ func told[T any](o retry.Observer, fn func(context.Context) (T, error)) func(con
 	var calls atomic.Int64
 	return func(ctx context.Context) (T, error) {
 		if n := calls.Add(1); n > 1 {
-			o(retry.Event{Type: retry.Hedged, Time: time.Now(), Attempt: int(n)})
+			o(retry.Event{Type: driver.Hedged, Time: time.Now(), Attempt: int(n)})
 		}
 		return fn(ctx)
 	}
@@ -185,14 +186,14 @@ func told[T any](o retry.Observer, fn func(context.Context) (T, error)) func(con
 // staged drives one stage. first is the error of its first attempt, if that was
 // made already.
 func staged[T any](ctx context.Context, g *Guard, s *stage, first error, fn func(context.Context) (T, error)) (T, error) {
-	op := retry.Operation{Policy: &s.policy, Observer: g.observer, Clock: g.clock, First: first}
+	op := driver.Operation{Policy: &s.policy, Observer: g.observer, Clock: g.clock, First: first}
 	if s.breaker != nil || len(s.limits) > 0 {
 		op.Admission = &Admission{Breaker: s.breaker, Limits: s.limits, Priority: limit.PriorityFrom(ctx)}
 		if s.breaker != nil && s.breaker.Judges() {
 			op.Judge = s.breaker.Judge
 		}
 	}
-	v, err := retry.Drive(ctx, &op, func(ctx context.Context, _ int) (T, error) { return fn(ctx) })
+	v, err := driver.Drive(ctx, &op, func(ctx context.Context, _ int) (T, error) { return fn(ctx) })
 	if err != nil && !s.retries {
 		err = bare(err)
 	}

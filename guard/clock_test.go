@@ -15,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/step/virtual"
 	"github.com/bide-dev/bide/limit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Waits, timeouts, limits and breakers take the time of a simulation, and none of
@@ -34,7 +35,7 @@ func TestClock(t *testing.T) {
 				note(fmt.Sprint(i))
 				return clock.Wait(ctx, time.Minute, nil) // until its timeout
 			})
-			if !errors.Is(err, retry.ErrAttempts) || retry.Class(err) != "timeout" {
+			if !errors.Is(err, retry.ErrAttempts) || driver.Class(err) != "timeout" {
 				t.Error(err)
 			}
 		})

@@ -13,7 +13,7 @@
 //	u, err = guard.Or(ctx, get, fetchUser, cached)    // with a fallback
 //
 // A guard is made once and serves any number of calls at once. All of it is
-// driven by [retry.Drive], whose rules hold: the breaker is asked before anything
+// driven by [driver.Drive], whose rules hold: the breaker is asked before anything
 // is waited for, slots and tokens are taken together when the attempt can begin,
 // a wait for the next attempt holds none of them, what the function returned
 // counts, and only ctx ends the call.
@@ -29,6 +29,7 @@ import (
 	"github.com/bide-dev/bide/hedge"
 	"github.com/bide-dev/bide/limit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Layer is one of
@@ -51,7 +52,7 @@ type Guard struct {
 	stages     []stage
 	observer   retry.Observer
 	fallbackIf func(error) bool
-	clock      retry.Clock
+	clock      driver.Clock
 	quick      bool // one stage, in which a call that succeeds needs no driver
 	hedged     bool
 }
@@ -79,7 +80,7 @@ const (
 // timeout, observer, fallbackIf and clock are the layers of their constructors.
 type (
 	timeout    time.Duration
-	clock      struct{ retry.Clock }
+	clock      struct{ driver.Clock }
 	observer   retry.Observer
 	fallbackIf func(error) bool
 )
@@ -98,7 +99,7 @@ func Timeout(d time.Duration) Layer { return timeout(d) }
 func Observe(f retry.Observer) Layer { return observer(f) }
 
 // FallbackIf says of the error of the guarded call whether [Or] answers with its
-// fallback, in place of [retry.Reason.Exhausted]. [retry.Until] makes errors of
+// fallback, in place of [driver.Reason.Exhausted]. [retry.Until] makes errors of
 // values.
 func FallbackIf(f func(error) bool) Layer { return fallbackIf(f) }
 
@@ -106,7 +107,7 @@ func FallbackIf(f func(error) bool) Layer { return fallbackIf(f) }
 // simulation. Limits and breakers have a clock of their own (limit.Config.Clock,
 // circuit.Config.Now), to be given the same. A hedge makes its attempts in
 // goroutines, on the machine's clock alone.
-func Clock(c retry.Clock) Layer { return clock{c} }
+func Clock(c driver.Clock) Layer { return clock{c} }
 
 // New returns the guard of some layers, outermost first. The error names every
 // layer that is nil, unknown or not valid.

@@ -22,6 +22,7 @@ import (
 	"github.com/bide-dev/bide/hedge"
 	"github.com/bide-dev/bide/limit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 const sec = time.Second
@@ -88,7 +89,7 @@ func TestLayersInOrder(t *testing.T) {
 		f = failing(9)
 		_, err = guard.Get(t.Context(), g, f.call)
 		var e *retry.Error
-		if !errors.As(err, &e) || e.Reason != retry.ReasonCircuitOpen || e.Attempts != 3 || e.Last != errFlaky {
+		if !errors.As(err, &e) || e.Reason != driver.ReasonCircuitOpen || e.Attempts != 3 || e.Last != errFlaky {
 			t.Errorf("the error is %v", err)
 		}
 	})

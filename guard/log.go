@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Log tells a logger what happens: failed attempts
@@ -24,10 +25,10 @@ func log(logger *slog.Logger, e retry.Event) {
 	}
 	switch e.Type {
 	case retry.AttemptFailed:
-		say(slog.LevelInfo, "attempt failed", slog.Duration("took", e.Duration), slog.String("class", retry.Class(e.Err)), slog.Any("error", e.Err))
+		say(slog.LevelInfo, "attempt failed", slog.Duration("took", e.Duration), slog.String("class", driver.Class(e.Err)), slog.Any("error", e.Err))
 	case retry.WaitScheduled:
 		say(slog.LevelDebug, "next attempt scheduled", slog.Duration("delay", e.Delay), slog.String("source", e.Source.String()))
-	case retry.Hedged:
+	case driver.Hedged:
 		say(slog.LevelDebug, "another call beside it")
 	case retry.Queued:
 		say(slog.LevelDebug, "attempt waits", slog.String("source", e.Source.String()), slog.Duration("delay", e.Delay))
@@ -35,7 +36,7 @@ func log(logger *slog.Logger, e retry.Event) {
 		say(slog.LevelWarn, "attempt refused", slog.Any("error", e.Err))
 	case retry.Finished:
 		switch {
-		case e.Reason != retry.ReasonNone:
+		case e.Reason != driver.ReasonNone:
 			say(slog.LevelWarn, "call failed", slog.String("reason", e.Reason.String()), slog.Duration("took", e.Duration), slog.Any("error", e.Err))
 		case e.Attempt > 1:
 			say(slog.LevelDebug, "call succeeded", slog.Duration("took", e.Duration))

@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/hedge"
 	"github.com/bide-dev/bide/limit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // What the tests of other libraries hold to, said with ours, in virtual time.
@@ -370,7 +371,7 @@ func TestPeersObservers(t *testing.T) {
 				tell := func(e retry.Event) {
 					s := e.Type.String()
 					switch {
-					case e.Type == retry.Finished && e.Reason != retry.ReasonNone:
+					case e.Type == retry.Finished && e.Reason != driver.ReasonNone:
 						s += ":" + e.Reason.String()
 					case e.Type == retry.AttemptFailed:
 						s += ":" + e.Err.Error()

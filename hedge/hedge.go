@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Config is the settings of a [Hedge]. The zero value is usable: every zero
@@ -246,7 +247,7 @@ func (r *race[T]) attempt() {
 // torn is the error of a panic or, without a value, of runtime.Goexit.
 func torn(value any) error {
 	if value == nil {
-		return &retry.GoexitError{Stack: debug.Stack()}
+		return &driver.GoexitError{Stack: debug.Stack()}
 	}
 	return &retry.PanicError{Value: value, Stack: debug.Stack()}
 }

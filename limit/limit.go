@@ -29,7 +29,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Config is the settings of a [Limit]. Just one of Concurrency, Rate,
@@ -74,7 +74,7 @@ type Config struct {
 	// Clock is the time of the limit; nil means the machine's. Who waits blocks in
 	// Clock.Wait alone, in its own goroutine, so that the time may be that of a
 	// simulation. The limits of a [Set] are on one clock.
-	Clock retry.Clock
+	Clock driver.Clock
 }
 
 // NoQueue as Config.Queue means that nobody waits.

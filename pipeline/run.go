@@ -15,7 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/value"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Pipeline is a source that was checked and is ready to run, any number of
@@ -354,7 +354,7 @@ func (f observer) Failed(c *flow.Call, n int, err error, began, ended time.Time)
 	f(e)
 }
 
-func (f observer) Queued(c *flow.Call, n int, what retry.Source, d time.Duration) {
+func (f observer) Queued(c *flow.Call, n int, what driver.Source, d time.Duration) {
 	e := f.event(AttemptQueued, c)
 	e.Attempt, e.Delay, e.Source = n, d, what.String()
 	f(e)

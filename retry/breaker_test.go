@@ -9,6 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 func breaker(t testing.TB, c circuit.Config) *circuit.Breaker {
@@ -26,7 +27,7 @@ func TestBreakerSeesEachAttempt(t *testing.T) {
 		b := breaker(t, circuit.Config{FailureThreshold: 2})
 		s := failing(9)
 		_, err := get(t.Context(), retry.Policy{Attempts: 5, Backoff: doubling(sec), Breaker: b}, s.call)
-		e := ended(t, err, retry.ReasonCircuitOpen, 2) // the refusal uses no attempt
+		e := ended(t, err, driver.ReasonCircuitOpen, 2) // the refusal uses no attempt
 		s.check(t, 0, sec)
 		if e.Last != errFlaky || len(e.History) != 2 || e.RetryAfter != 28*sec || !errors.Is(err, circuit.ErrOpen) {
 			t.Errorf("the error is %+v", e)
@@ -35,7 +36,7 @@ func TestBreakerSeesEachAttempt(t *testing.T) {
 			t.Errorf("it ended after %v", time.Since(s.began))
 		}
 		_, err = get(t.Context(), retry.Policy{Attempts: 5, Backoff: doubling(sec), Breaker: b}, s.call)
-		e = ended(t, err, retry.ReasonCircuitOpen, 0)
+		e = ended(t, err, driver.ReasonCircuitOpen, 0)
 		var refusal *circuit.OpenError
 		if !errors.As(e.Last, &refusal) || time.Since(s.began) != 3*sec {
 			t.Errorf("after %v: %v", time.Since(s.began), err)
@@ -53,7 +54,7 @@ func TestRefusalIsRetriedByNameOnly(t *testing.T) {
 		}
 		for _, m := range []retry.Matcher{nil, retry.Network, retry.Timeout, retry.ServerError, retry.RateLimit, retry.Pattern0("."), retry.ExitCode(0)} {
 			_, err := get(t.Context(), retry.Policy{Breaker: b, If: m}, failing(0).call)
-			ended(t, err, retry.ReasonCircuitOpen, 0)
+			ended(t, err, driver.ReasonCircuitOpen, 0)
 		}
 		s := failing(0)
 		v, err := get(t.Context(), retry.Policy{Breaker: b, If: retry.CircuitOpen}, s.call)
@@ -77,7 +78,7 @@ func TestRefusalsUseUpAttempts(t *testing.T) {
 		}
 		s := failing(0)
 		_, err := get(t.Context(), retry.Policy{Attempts: 4, Backoff: doubling(sec), Breaker: b, If: retry.CircuitOpen}, s.call)
-		e := ended(t, err, retry.ReasonAttempts, 4)
+		e := ended(t, err, driver.ReasonAttempts, 4)
 		if len(s.starts) != 0 || e.History[0].Class != "circuit_open" || e.Slept != 7*sec {
 			t.Errorf("%d calls, %+v", len(s.starts), e)
 		}

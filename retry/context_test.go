@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Lesson: a context that has ended is seen before the first attempt (5 of 8
@@ -19,7 +20,7 @@ func TestCancelledBeforeTheFirstAttempt(t *testing.T) {
 	for _, p := range []retry.Policy{{}, {Timed: true}} {
 		s := failing(0)
 		_, err := get(ctx, p, s.call)
-		e := ended(t, err, retry.ReasonCancelled, 0)
+		e := ended(t, err, driver.ReasonCancelled, 0)
 		if len(s.starts) != 0 || e.Last != nil || !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
 			t.Errorf("%d attempts, %v", len(s.starts), err)
 		}
@@ -36,7 +37,7 @@ func TestCancelledDuringTheWait(t *testing.T) {
 		time.AfterFunc(3*sec, cancel)
 		s := failing(9)
 		_, err := get(ctx, retry.Policy{Backoff: doubling(10 * sec)}, s.call)
-		e := ended(t, err, retry.ReasonCancelled, 1)
+		e := ended(t, err, driver.ReasonCancelled, 1)
 		if e.Last != errFlaky || !errors.Is(err, context.Canceled) || time.Since(s.began) != 3*sec {
 			t.Errorf("after %v: %v", time.Since(s.began), err)
 		}
@@ -50,7 +51,7 @@ func TestCancelledDuringTheAttempt(t *testing.T) {
 		s := failing(9)
 		s.takes = 10 * sec
 		_, err := get(ctx, retry.Policy{}, s.call)
-		e := ended(t, err, retry.ReasonCancelled, 1)
+		e := ended(t, err, driver.ReasonCancelled, 1)
 		if e.Last != context.Canceled || time.Since(s.began) != 3*sec {
 			t.Errorf("after %v: %v", time.Since(s.began), err)
 		}
@@ -68,7 +69,7 @@ func TestP14_NoAttemptAfterCancel(t *testing.T) {
 				cancel()
 			}
 		}}, s.call)
-		ended(t, err, retry.ReasonCancelled, 1)
+		ended(t, err, driver.ReasonCancelled, 1)
 	}
 }
 
@@ -81,7 +82,7 @@ func TestP22_NoSleepAfterCancelOrTheEnd(t *testing.T) {
 			cancel()
 			return 0, errFlaky
 		})
-		ended(t, err, retry.ReasonCancelled, 1)
+		ended(t, err, driver.ReasonCancelled, 1)
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("it waited %v", waited)
 		}
@@ -107,7 +108,7 @@ func TestP29_P35_DeadlineIsForeseen(t *testing.T) {
 				defer cancel()
 				s := failing(9)
 				_, err := get(ctx, retry.Policy{Attempts: 9, Backoff: doubling(test.delay), Timed: timed}, s.call)
-				e := ended(t, err, retry.ReasonCallerDeadline, test.attempts)
+				e := ended(t, err, driver.ReasonCallerDeadline, test.attempts)
 				if ctx.Err() != nil || time.Since(s.began) != test.end {
 					t.Errorf("%+v: it ended after %v", test, time.Since(s.began))
 				}
@@ -126,7 +127,7 @@ func TestDeadlineDuringTheAttempt(t *testing.T) {
 		s := failing(9)
 		s.takes = time.Minute
 		_, err := get(ctx, retry.Policy{}, s.call)
-		ended(t, err, retry.ReasonCallerDeadline, 1)
+		ended(t, err, driver.ReasonCallerDeadline, 1)
 	})
 }
 
@@ -135,7 +136,7 @@ func TestTimeoutOfAnAttempt(t *testing.T) {
 		s := failing(0)
 		s.takes = 2 * sec
 		_, err := get(t.Context(), retry.Policy{Timeout: sec, If: retry.Timeout}, s.call)
-		e := ended(t, err, retry.ReasonAttempts, 3)
+		e := ended(t, err, driver.ReasonAttempts, 3)
 		s.check(t, 0, sec, 2*sec)
 		var timeout *retry.TimeoutError
 		if !errors.As(err, &timeout) || timeout.Limit != sec || e.History[0].Class != "timeout" || !errors.Is(err, context.DeadlineExceeded) {
@@ -149,7 +150,7 @@ func TestTimeoutOfAnAttempt(t *testing.T) {
 func TestTimeoutIsNotGuessed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, err := get(t.Context(), retry.Policy{Timeout: sec, Attempts: 1}, failing(1).call)
-		if e := ended(t, err, retry.ReasonAttempts, 1); e.History[0].Class != "error" {
+		if e := ended(t, err, driver.ReasonAttempts, 1); e.History[0].Class != "error" {
 			t.Errorf("class is %q", e.History[0].Class)
 		}
 		v, err := get(t.Context(), retry.Policy{Timeout: sec}, func(context.Context) (string, error) {
@@ -168,6 +169,6 @@ func TestP34_NothingIsLeft(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(5*sec, cancel)
 		_, err := get(ctx, retry.Policy{Attempts: 9, Backoff: doubling(sec), Timeout: sec}, failing(9).call)
-		ended(t, err, retry.ReasonCancelled, 3)
+		ended(t, err, driver.ReasonCancelled, 3)
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // The defects that were found by trial, each as it was met. What they have in
@@ -38,7 +39,7 @@ func TestTheErrorOfTheEnd(t *testing.T) {
 			}
 			return 0, notFound
 		})
-		e := ended(t, err, retry.ReasonNotRetryable, 2)
+		e := ended(t, err, driver.ReasonNotRetryable, 2)
 		if errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, notFound) || e.History[0].Class != "timeout" {
 			t.Errorf("%v: %+v", err, e.History)
 		}
@@ -46,7 +47,7 @@ func TestTheErrorOfTheEnd(t *testing.T) {
 	b := breaker(t, circuit.Config{FailureThreshold: 3})
 	for range 3 {
 		_, err := get(t.Context(), retry.Policy{Breaker: b}, func(context.Context) (int, error) { return 0, retry.Permanent(&statusError{404}) })
-		ended(t, err, retry.ReasonNotRetryable, 1)
+		ended(t, err, driver.ReasonNotRetryable, 1)
 	}
 	if b.State() != circuit.Closed || b.Counts().Failures != 0 {
 		t.Errorf("three answers 404: %v, %+v", b.State(), b.Counts())
@@ -104,7 +105,7 @@ func TestCancellationsOfOthers(t *testing.T) {
 			}
 		})
 	}
-	if got := retry.Class(reset) + " " + retry.Class(dialed); got != "network cancelled" {
+	if got := driver.Class(reset) + " " + driver.Class(dialed); got != "network cancelled" {
 		t.Error(got)
 	}
 }
@@ -158,7 +159,7 @@ func TestTheHintOutlivesACancelledWait(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(sec, cancel)
 		_, err := get(ctx, retry.Policy{}, func(context.Context) (int, error) { return 0, &askedError{after: 7 * sec} })
-		if e := ended(t, err, retry.ReasonCancelled, 1); e.RetryAfter != 7*sec || e.History[0].Delay < 7*sec {
+		if e := ended(t, err, driver.ReasonCancelled, 1); e.RetryAfter != 7*sec || e.History[0].Delay < 7*sec {
 			t.Errorf("asked for %v, decided %v", e.RetryAfter, e.History[0].Delay)
 		}
 	})
@@ -179,7 +180,7 @@ func TestACancelledOperationIsNotExhausted(t *testing.T) {
 		cancel()
 		return 0, err
 	})
-	e := ended(t, err, retry.ReasonCancelled, 1)
+	e := ended(t, err, driver.ReasonCancelled, 1)
 	for _, reason := range []error{retry.ErrExhausted, retry.ErrAttempts, context.DeadlineExceeded} {
 		if errors.Is(err, reason) {
 			t.Errorf("%v is said of %v", reason, err)
@@ -241,11 +242,11 @@ func TestDelayOfTheLastAttempt(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(sec/2, cancel)
 		_, err := get(ctx, retry.Policy{Backoff: doubling(sec)}, failing(9).call)
-		if e := ended(t, err, retry.ReasonCancelled, 1); e.History[0].Delay != sec {
+		if e := ended(t, err, driver.ReasonCancelled, 1); e.History[0].Delay != sec {
 			t.Errorf("the wait that was cut short: %v", e.History[0].Delay)
 		}
 		_, err = get(t.Context(), retry.Policy{Attempts: 2, Backoff: doubling(sec)}, failing(9).call)
-		if e := ended(t, err, retry.ReasonAttempts, 2); e.History[0].Delay != sec || e.History[1].Delay != 0 {
+		if e := ended(t, err, driver.ReasonAttempts, 2); e.History[0].Delay != sec || e.History[1].Delay != 0 {
 			t.Errorf("%+v", e.History)
 		}
 	})
@@ -256,11 +257,11 @@ func TestDelayOfTheLastAttempt(t *testing.T) {
 func TestQuotaOverLivesAndRefusals(t *testing.T) {
 	q := quota(t, retry.QuotaConfig{Ratio: -1, Floor: 3})
 	p := retry.Policy{Quota: q}
-	m := retry.NewMachine(&p, time.Now())
-	if d := m.Next(errFlaky, time.Now()); d.Action != retry.ActionRetry || q.Balance() != 2 {
+	m := driver.NewMachine(&p, time.Now())
+	if d := m.Next(errFlaky, time.Now()); d.Action != driver.ActionRetry || q.Balance() != 2 {
 		t.Fatalf("%+v, balance %v", d, q.Balance())
 	}
-	if _, err := retry.Drive(t.Context(), &retry.Operation{Policy: &p, State: m.State()}, func(context.Context, int) (int, error) { return 1, nil }); err != nil || q.Balance() != 3 {
+	if _, err := driver.Drive(t.Context(), &driver.Operation{Policy: &p, State: m.State()}, func(context.Context, int) (int, error) { return 1, nil }); err != nil || q.Balance() != 3 {
 		t.Errorf("%v, balance %v", err, q.Balance())
 	}
 	p.Quota = quota(t, retry.QuotaConfig{Ratio: 1, Floor: 1})
@@ -288,7 +289,7 @@ func TestNothingIsNil(t *testing.T) {
 		func() (int, error) { return retry.Get[int](t.Context(), r, nil) },
 		func() (int, error) { return 0, retry.Do(t.Context(), r, nil) },
 		func() (int, error) {
-			return retry.Drive[int](t.Context(), &retry.Operation{Policy: &retry.Policy{}}, nil)
+			return driver.Drive[int](t.Context(), &driver.Operation{Policy: &retry.Policy{}}, nil)
 		},
 	} {
 		var e *retry.Error
@@ -297,7 +298,7 @@ func TestNothingIsNil(t *testing.T) {
 		}
 	}
 	_, err = get(t.Context(), retry.Policy{Attempts: 2}, func(context.Context) (int, error) { var e *pointerError; return 0, e })
-	if e := ended(t, err, retry.ReasonAttempts, 2); !strings.Contains(e.Error(), "nil") || e.History[0].Message == "" {
+	if e := ended(t, err, driver.ReasonAttempts, 2); !strings.Contains(e.Error(), "nil") || e.History[0].Message == "" {
 		t.Errorf("%v", e)
 	}
 }
@@ -313,7 +314,7 @@ func TestNegativeLongestDelayAndForeignZones(t *testing.T) {
 	}
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for date, want := range map[string]bool{"Fri, 20 Nov 2026 12:00:07 GMT": true, "Fri, 20 Nov 2026 12:00:07 PST": false, "Friday, 20-Nov-26 12:00:07 PST": false} {
-		if d, ok := retry.ParseRetryAfter(date, now); ok != want || ok && d != 7*sec {
+		if d, ok := driver.ParseRetryAfter(date, now); ok != want || ok && d != 7*sec {
 			t.Errorf("%s: %v, %v", date, d, ok)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // numbered is a script as Drive calls it, and notes the numbers of attempts.
@@ -28,11 +29,11 @@ func (s *script) numbered(numbers *[]int) func(context.Context, int) (string, er
 func TestDriveIsDo(t *testing.T) {
 	var numbers []int
 	p := retry.Policy{Attempts: 5}
-	v, err := retry.Drive(t.Context(), &retry.Operation{Policy: &p}, failing(3).numbered(&numbers))
+	v, err := driver.Drive(t.Context(), &driver.Operation{Policy: &p}, failing(3).numbered(&numbers))
 	if v != "done" || err != nil || !reflect.DeepEqual(numbers, []int{1, 2, 3, 4}) {
 		t.Errorf("%q, %v, attempts %v", v, err, numbers)
 	}
-	if _, err := retry.Drive[int](t.Context(), &retry.Operation{Policy: &p}, nil); err == nil {
+	if _, err := driver.Drive[int](t.Context(), &driver.Operation{Policy: &p}, nil); err == nil {
 		t.Error("a nil function is taken")
 	}
 	if _, err := get[int](t.Context(), p, nil); err == nil || errors.As(err, new(*retry.Error)) {
@@ -51,19 +52,19 @@ func TestSoftInterruptionAndResume(t *testing.T) {
 		s.takes = 2 * sec
 		time.AfterFunc(13*sec, func() { stop(enough) }) // in the second attempt
 		var numbers []int
-		_, err := retry.Drive(t.Context(), &retry.Operation{Policy: &p, Soft: soft}, s.numbered(&numbers))
-		e := ended(t, err, retry.ReasonInterrupted, 2)
+		_, err := driver.Drive(t.Context(), &driver.Operation{Policy: &p, Soft: soft}, s.numbered(&numbers))
+		e := ended(t, err, driver.ReasonInterrupted, 2)
 		if time.Since(s.began) != 14*sec || !errors.Is(err, enough) || errors.Is(err, retry.ErrExhausted) || e.Last != errFlaky {
 			t.Errorf("after %v: %v", time.Since(s.began), err)
 		}
 		time.Sleep(time.Hour) // longer than the wait that is left, and than the budget
-		_, err = retry.Drive(t.Context(), &retry.Operation{Policy: &p, State: e.State, Last: e.Last}, s.numbered(&numbers))
-		e = ended(t, err, retry.ReasonBudget, 3) // 10 + 20 are slept, 40 more are not
+		_, err = driver.Drive(t.Context(), &driver.Operation{Policy: &p, State: e.State, Last: e.Last}, s.numbered(&numbers))
+		e = ended(t, err, driver.ReasonBudget, 3) // 10 + 20 are slept, 40 more are not
 		if !reflect.DeepEqual(numbers, []int{1, 2, 3}) || e.Slept != 30*sec {
 			t.Errorf("attempts %v, slept %v", numbers, e.Slept)
 		}
-		_, err = retry.Drive(t.Context(), &retry.Operation{Policy: &retry.Policy{Attempts: 2}, State: e.State, Last: errFlaky}, s.numbered(&numbers))
-		if e = ended(t, err, retry.ReasonAttempts, 3); e.Last != errFlaky || len(numbers) != 3 {
+		_, err = driver.Drive(t.Context(), &driver.Operation{Policy: &retry.Policy{Attempts: 2}, State: e.State, Last: errFlaky}, s.numbered(&numbers))
+		if e = ended(t, err, driver.ReasonAttempts, 3); e.Last != errFlaky || len(numbers) != 3 {
 			t.Errorf("a resume with nothing left: %v, attempts %v", err, numbers)
 		}
 	})
@@ -72,12 +73,12 @@ func TestSoftInterruptionAndResume(t *testing.T) {
 // An interruption during the wait ends it at once.
 func TestSoftInterruptionInTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, clock := range []retry.Clock{nil, &slowClock{}} {
+		for _, clock := range []driver.Clock{nil, &slowClock{}} {
 			soft, stop := context.WithTimeout(t.Context(), 3*sec)
 			defer stop()
 			s := failing(9)
-			_, err := retry.Drive(t.Context(), &retry.Operation{Policy: &retry.Policy{Backoff: doubling(time.Minute)}, Soft: soft, Clock: clock}, s.numbered(new([]int)))
-			e := ended(t, err, retry.ReasonInterrupted, 1)
+			_, err := driver.Drive(t.Context(), &driver.Operation{Policy: &retry.Policy{Backoff: doubling(time.Minute)}, Soft: soft, Clock: clock}, s.numbered(new([]int)))
+			e := ended(t, err, driver.ReasonInterrupted, 1)
 			if e.Last != errFlaky || time.Since(s.began) != 3*sec {
 				t.Errorf("after %v: %v", time.Since(s.began), err)
 			}
@@ -105,7 +106,7 @@ func TestClockOfOnesOwn(t *testing.T) {
 		s := failing(2)
 		var waits time.Duration
 		p := retry.Policy{Backoff: doubling(sec)}
-		_, err := retry.Drive(t.Context(), &retry.Operation{Policy: &p, Clock: &slowClock{}, Observer: func(e retry.Event) {
+		_, err := driver.Drive(t.Context(), &driver.Operation{Policy: &p, Clock: &slowClock{}, Observer: func(e retry.Event) {
 			if e.Type == retry.Finished {
 				waits = e.Duration
 			}
@@ -120,19 +121,19 @@ func TestClockOfOnesOwn(t *testing.T) {
 type turnstile struct {
 	refusals []error // of each asking, nil to let through
 	wait     time.Duration
-	ends     []retry.End
+	ends     []driver.End
 	asked    int
 	inside   bool
 }
 
-func (a *turnstile) Admit(ctx context.Context, _ int, queued func(retry.Source, time.Duration)) error {
+func (a *turnstile) Admit(ctx context.Context, _ int, queued func(driver.Source, time.Duration)) error {
 	a.asked++
 	if n := a.asked - 1; n < len(a.refusals) && a.refusals[n] != nil {
 		return a.refusals[n]
 	}
 	if a.wait > 0 {
 		if queued != nil {
-			queued(retry.SourceLimit, 0)
+			queued(driver.SourceLimit, 0)
 		}
 		select {
 		case <-time.After(a.wait):
@@ -144,7 +145,7 @@ func (a *turnstile) Admit(ctx context.Context, _ int, queued func(retry.Source, 
 	return nil
 }
 
-func (a *turnstile) Done(e retry.End) {
+func (a *turnstile) Done(e driver.End) {
 	if !a.inside {
 		panic("given back twice")
 	}
@@ -157,14 +158,14 @@ func TestAdmission(t *testing.T) {
 		full := errors.New("the queue is full")
 		a := &turnstile{wait: sec}
 		var seen []string
-		op := retry.Operation{Policy: &retry.Policy{Backoff: doubling(sec)}, Admission: a, Observer: func(e retry.Event) {
+		op := driver.Operation{Policy: &retry.Policy{Backoff: doubling(sec)}, Admission: a, Observer: func(e retry.Event) {
 			if e.Type == retry.Queued || e.Type == retry.AttemptStarted {
 				seen = append(seen, fmt.Sprint(e.Type, e.Attempt, e.Waited, e.Source))
 			}
 		}}
 		s := plan(errFlaky, retry.Permanent(errFlaky))
-		_, err := retry.Drive(t.Context(), &op, s.numbered(new([]int)))
-		ended(t, err, retry.ReasonNotRetryable, 2)
+		_, err := driver.Drive(t.Context(), &op, s.numbered(new([]int)))
+		ended(t, err, driver.ReasonNotRetryable, 2)
 		if a.inside || len(a.ends) != 2 || a.ends[0].Outcome != circuit.Failure || a.ends[1].Outcome != circuit.Neutral {
 			t.Errorf("it ended %+v", a.ends)
 		}
@@ -174,25 +175,25 @@ func TestAdmission(t *testing.T) {
 		}
 
 		// A refusal ends the operation, without an attempt and without a wait.
-		_, err = retry.Drive(t.Context(), &retry.Operation{Policy: &retry.Policy{}, Admission: &turnstile{refusals: []error{full}}}, failing(0).numbered(new([]int)))
-		if e := ended(t, err, retry.ReasonLimit, 0); e.Last != full || !errors.Is(err, full) {
+		_, err = driver.Drive(t.Context(), &driver.Operation{Policy: &retry.Policy{}, Admission: &turnstile{refusals: []error{full}}}, failing(0).numbered(new([]int)))
+		if e := ended(t, err, driver.ReasonLimit, 0); e.Last != full || !errors.Is(err, full) {
 			t.Errorf("the error is %v", err)
 		}
 		// One that the policy names is retried.
 		retried := retry.Policy{If: func(err error) bool { return err == full }}
-		v, err := retry.Drive(t.Context(), &retry.Operation{Policy: &retried, Admission: &turnstile{refusals: []error{full}}}, failing(0).numbered(new([]int)))
+		v, err := driver.Drive(t.Context(), &driver.Operation{Policy: &retried, Admission: &turnstile{refusals: []error{full}}}, failing(0).numbered(new([]int)))
 		if v != "done" || err != nil {
 			t.Error(err)
 		}
 		// A wait for admission ends with the operation.
 		ctx, cancel := context.WithTimeout(t.Context(), sec)
 		defer cancel()
-		_, err = retry.Drive(ctx, &retry.Operation{Policy: &retry.Policy{}, Admission: &turnstile{wait: time.Hour}}, failing(0).numbered(new([]int)))
-		ended(t, err, retry.ReasonCallerDeadline, 0)
+		_, err = driver.Drive(ctx, &driver.Operation{Policy: &retry.Policy{}, Admission: &turnstile{wait: time.Hour}}, failing(0).numbered(new([]int)))
+		ended(t, err, driver.ReasonCallerDeadline, 0)
 		soft, stop := context.WithTimeout(t.Context(), sec)
 		defer stop()
-		_, err = retry.Drive(t.Context(), &retry.Operation{Policy: &retry.Policy{}, Soft: soft, Admission: &turnstile{wait: time.Hour}}, failing(0).numbered(new([]int)))
-		ended(t, err, retry.ReasonInterrupted, 0)
+		_, err = driver.Drive(t.Context(), &driver.Operation{Policy: &retry.Policy{}, Soft: soft, Admission: &turnstile{wait: time.Hour}}, failing(0).numbered(new([]int)))
+		ended(t, err, driver.ReasonInterrupted, 0)
 	})
 }
 
@@ -200,18 +201,18 @@ func TestAdmission(t *testing.T) {
 func TestAdmissionComesBack(t *testing.T) {
 	a := &turnstile{}
 	var wait sync.WaitGroup
-	var finished []retry.Reason
+	var finished []driver.Reason
 	wait.Go(func() {
-		op := retry.Operation{Policy: &retry.Policy{}, Admission: a, Observer: func(e retry.Event) {
+		op := driver.Operation{Policy: &retry.Policy{}, Admission: a, Observer: func(e retry.Event) {
 			if e.Type == retry.Finished {
 				finished = append(finished, e.Reason)
 			}
 		}}
-		retry.Drive(t.Context(), &op, func(context.Context, int) (int, error) { runtime.Goexit(); return 0, nil })
+		driver.Drive(t.Context(), &op, func(context.Context, int) (int, error) { runtime.Goexit(); return 0, nil })
 		t.Error("it came back")
 	})
 	wait.Wait()
-	var left *retry.GoexitError
+	var left *driver.GoexitError
 	if a.inside || len(a.ends) != 1 || a.ends[0].Outcome != circuit.Failure || !errors.As(a.ends[0].Err, &left) || !strings.Contains(string(left.Stack), "TestAdmissionComesBack") {
 		t.Errorf("after Goexit: %+v", a.ends)
 	}
@@ -226,14 +227,14 @@ func TestDeadlineOfThePolicy(t *testing.T) {
 		p := retry.Policy{Attempts: retry.Unlimited, Deadline: time.Minute, Backoff: backoff.Schedule{Initial: 7 * sec, Strategy: backoff.Fixed{}}}
 		s := failing(99)
 		_, err := get(t.Context(), p, s.call)
-		e := ended(t, err, retry.ReasonDeadline, 9) // the ninth begins at 56 s
+		e := ended(t, err, driver.ReasonDeadline, 9) // the ninth begins at 56 s
 		if time.Since(s.began) != 56*sec || !errors.Is(err, retry.ErrExhausted) || !errors.Is(err, context.DeadlineExceeded) || e.Last != errFlaky {
 			t.Errorf("after %v: %v", time.Since(s.began), err)
 		}
 		s = failing(99)
 		s.takes = 50 * sec
 		_, err = get(t.Context(), p, s.call)
-		ended(t, err, retry.ReasonDeadline, 2)
+		ended(t, err, driver.ReasonDeadline, 2)
 		if time.Since(s.began) != time.Minute {
 			t.Errorf("it ended after %v", time.Since(s.began))
 		}
@@ -244,11 +245,11 @@ func TestDeadlineOfThePolicy(t *testing.T) {
 		soft, stop := context.WithTimeout(t.Context(), 10*sec)
 		defer stop()
 		s = failing(99)
-		_, err = retry.Drive(t.Context(), &retry.Operation{Policy: &p, Soft: soft}, s.numbered(new([]int)))
-		e = ended(t, err, retry.ReasonInterrupted, 2)
+		_, err = driver.Drive(t.Context(), &driver.Operation{Policy: &p, Soft: soft}, s.numbered(new([]int)))
+		e = ended(t, err, driver.ReasonInterrupted, 2)
 		time.Sleep(51 * sec)
-		_, err = retry.Drive(t.Context(), &retry.Operation{Policy: &p, State: e.State}, s.numbered(new([]int)))
-		ended(t, err, retry.ReasonDeadline, 2)
+		_, err = driver.Drive(t.Context(), &driver.Operation{Policy: &p, State: e.State}, s.numbered(new([]int)))
+		ended(t, err, driver.ReasonDeadline, 2)
 	})
 }
 
@@ -262,7 +263,7 @@ func TestUntil(t *testing.T) {
 	}
 	n = 0
 	_, err = get(t.Context(), retry.Policy{}, four)
-	e := ended(t, err, retry.ReasonAttempts, 3)
+	e := ended(t, err, driver.ReasonAttempts, 3)
 	var unmet *retry.UnmetError
 	if !errors.As(err, &unmet) || unmet.Value != 3 || e.History[0].Class != "until" {
 		t.Errorf("the error is %v", err)
@@ -297,16 +298,16 @@ func TestRules(t *testing.T) {
 		name   string
 		p      retry.Policy
 		errs   []error
-		reason retry.Reason
+		reason driver.Reason
 		starts []time.Duration
 	}{
 		{"each its own delays", retry.Policy{Attempts: 9, Backoff: doubling(sec), Rules: rules}, []error{busy, errFlaky, busy, errFlaky}, 0,
 			[]time.Duration{0, 10 * sec, 12 * sec, 22 * sec, 30 * sec}}, // the policy's count is of all
-		{"its own bound", retry.Policy{Attempts: 9, Rules: rules}, []error{broken, errFlaky, broken}, retry.ReasonAttempts, make([]time.Duration, 3)},
-		{"bounded by all", retry.Policy{Attempts: 4, Rules: rules}, []error{errFlaky, busy, broken, errFlaky}, retry.ReasonAttempts, []time.Duration{0, 0, 10 * sec, 10 * sec}},
-		{"the default is the most of a rule", retry.Policy{Rules: rules}, []error{busy, busy, busy, busy}, retry.ReasonAttempts, []time.Duration{0, 10 * sec, 20 * sec, 30 * sec}},
-		{"a rule in place of If", retry.Policy{If: retry.Network, Rules: rules}, []error{busy, errFlaky}, retry.ReasonNotRetryable, []time.Duration{0, 10 * sec}},
-		{"abort wins", retry.Policy{AbortOn: retry.RateLimit, Rules: rules}, []error{busy}, retry.ReasonAborted, []time.Duration{0}},
+		{"its own bound", retry.Policy{Attempts: 9, Rules: rules}, []error{broken, errFlaky, broken}, driver.ReasonAttempts, make([]time.Duration, 3)},
+		{"bounded by all", retry.Policy{Attempts: 4, Rules: rules}, []error{errFlaky, busy, broken, errFlaky}, driver.ReasonAttempts, []time.Duration{0, 0, 10 * sec, 10 * sec}},
+		{"the default is the most of a rule", retry.Policy{Rules: rules}, []error{busy, busy, busy, busy}, driver.ReasonAttempts, []time.Duration{0, 10 * sec, 20 * sec, 30 * sec}},
+		{"a rule in place of If", retry.Policy{If: retry.Network, Rules: rules}, []error{busy, errFlaky}, driver.ReasonNotRetryable, []time.Duration{0, 10 * sec}},
+		{"abort wins", retry.Policy{AbortOn: retry.RateLimit, Rules: rules}, []error{busy}, driver.ReasonAborted, []time.Duration{0}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -326,10 +327,10 @@ func TestRules(t *testing.T) {
 	}
 	// The counts outlive the machine.
 	p := retry.Policy{Attempts: 9, Rules: rules}
-	m := retry.NewMachine(&p, noon)
+	m := driver.NewMachine(&p, noon)
 	m.Next(broken, noon)
-	m, _ = retry.ResumeMachine(&p, m.State(), noon)
-	if d := m.Next(broken, noon); d.Reason != retry.ReasonAttempts {
+	m, _ = driver.ResumeMachine(&p, m.State(), noon)
+	if d := m.Next(broken, noon); d.Reason != driver.ReasonAttempts {
 		t.Errorf("after a resume the decision is %+v", d)
 	}
 	bad := retry.Policy{Attempts: 3, Budget: sec, Rules: []retry.Rule{{Attempts: -1, Budget: -1, Backoff: &backoff.Schedule{Initial: -1}}, {On: retry.Network, Attempts: 4, Budget: 2 * sec}}}

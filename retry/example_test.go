@@ -100,26 +100,6 @@ func ExampleLoop() {
 	// <nil>
 }
 
-// A machine makes the decisions in any time, here in none.
-func ExampleNewMachine() {
-	policy := retry.Policy{Attempts: 9, Backoff: backoff.Schedule{Initial: time.Second}, Budget: 5 * time.Second}
-	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	m := retry.NewMachine(&policy, now)
-	for {
-		d := m.Next(errors.New("busy"), now)
-		if d.Action != retry.ActionRetry {
-			fmt.Println(d.Action, d.Reason)
-			return
-		}
-		fmt.Println(d.Action, d.Delay)
-		now = now.Add(d.Delay)
-	}
-	// Output:
-	// retry 1s
-	// retry 2s
-	// stop budget
-}
-
 // One quota serves all operations on a target.
 func ExampleNewQuota() {
 	quota, err := retry.NewQuota(retry.QuotaConfig{Ratio: 0.5, Floor: 1})

@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -76,23 +75,6 @@ func ExampleTextPattern() {
 	// Output: true <nil>
 }
 
-// The names are those of retry_on in a workflow.
-func ExampleMatcherByName() {
-	m, ok := retry.MatcherByName("timeout")
-	fmt.Println(ok, m(context.DeadlineExceeded))
-	// Output: true true
-}
-
-func ExampleMatcherNames() {
-	fmt.Println(retry.MatcherNames())
-	// Output: [network timeout server_error rate_limit circuit_open]
-}
-
-func ExampleClass() {
-	fmt.Println(retry.Class(syscall.ECONNREFUSED), retry.Class(context.DeadlineExceeded), retry.Class(errGone))
-	// Output: network timeout error
-}
-
 // A request that is wrong is not repeated, and is no failure of its target.
 func ExamplePermanent() {
 	r := retry.Must(retry.New(retry.Policy{Attempts: 5}))
@@ -110,24 +92,6 @@ func ExampleIsPermanent() {
 	// Output: true false
 }
 
-// What must not be done twice ends with its first failure, which the breaker of the
-// target counts.
-func ExampleFinal() {
-	b, err := circuit.New(circuit.Config{FailureThreshold: 1})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	r := retry.Must(retry.New(retry.Policy{Attempts: 5, Breaker: b}))
-	calls := 0
-	err = retry.Do(context.Background(), r, func(context.Context) error {
-		calls++
-		return retry.Final(errGone)
-	})
-	fmt.Println(calls, errors.Is(err, errGone), b.State())
-	// Output: 1 true open
-}
-
 // The other side says how long to wait.
 func ExampleAfter() {
 	r := retry.Must(retry.New(retry.Policy{Attempts: 2}))
@@ -137,15 +101,6 @@ func ExampleAfter() {
 	})
 	fmt.Println(time.Since(began) >= 20*time.Millisecond, errors.Is(err, errGone))
 	// Output: true true
-}
-
-func ExampleParseRetryAfter() {
-	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	seconds, ok := retry.ParseRetryAfter("120", now)
-	date, _ := retry.ParseRetryAfter("Thu, 01 Jan 2026 12:00:30 GMT", now)
-	_, none := retry.ParseRetryAfter("soon", now)
-	fmt.Println(seconds, ok, date, none)
-	// Output: 2m0s true 30s false
 }
 
 // A job that is not done in the end is looked at all the same.
@@ -168,32 +123,4 @@ func ExampleAttemptFrom() {
 	// Output:
 	// 1
 	// 2
-}
-
-func ExampleWithAttempt() {
-	fmt.Println(retry.AttemptFrom(retry.WithAttempt(context.Background(), 3)))
-	// Output: 3
-}
-
-// A driver that continues what another process has begun.
-func ExampleDrive() {
-	o := retry.Operation{
-		Policy: &retry.Policy{Attempts: 5},
-		State:  retry.State{Attempt: 3},
-		Last:   errGone,
-	}
-	n, err := retry.Drive(context.Background(), &o, func(_ context.Context, attempt int) (int, error) { return attempt, nil })
-	fmt.Println(n, err)
-	// Output: 4 <nil>
-}
-
-// A machine that continues from what a journal has of another.
-func ExampleResumeMachine() {
-	policy := retry.Policy{Attempts: 5}
-	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	m := retry.NewMachine(&policy, now)
-	m.Next(errGone, now)
-	_, d := retry.ResumeMachine(&policy, m.State(), now.Add(time.Hour))
-	fmt.Println(d.Action)
-	// Output: retry
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // serve gives the address of a server that hands every connection to f, and closes
@@ -160,7 +161,7 @@ func check(t *testing.T, tr *http.Transport, method, target, class string) {
 	if err == nil {
 		t.Fatal("the request went well")
 	}
-	if got := retry.Class(err); got != class {
+	if got := driver.Class(err); got != class {
 		t.Errorf("%v (%T): class %q, want %q", err, errors.Unwrap(err), got, class)
 	}
 	if got, want := retry.Transient(err), class != "error"; got != want {
@@ -283,8 +284,8 @@ func TestLostAtAProxy(t *testing.T) {
 func TestOtherEOFs(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{io.EOF, fmt.Errorf("reading the list: %w", io.EOF), errors.New("http2: no such thing"), &url.Error{Op: "Get", URL: "x", Err: errors.New("unsupported protocol scheme")}} {
-		if retry.Transient(err) || retry.Class(err) != "error" {
-			t.Errorf("%v: class %q", err, retry.Class(err))
+		if retry.Transient(err) || driver.Class(err) != "error" {
+			t.Errorf("%v: class %q", err, driver.Class(err))
 		}
 	}
 	if err := (&url.Error{Op: "Get", URL: "x", Err: context.Canceled}); retry.Transient(err) {

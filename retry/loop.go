@@ -3,6 +3,8 @@ package retry
 import (
 	"context"
 	"iter"
+
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Try is one attempt of a [Loop].
@@ -45,8 +47,8 @@ func Loop(ctx context.Context, r *Retrier) iter.Seq[*Try] {
 	return func(yield func(*Try) bool) {
 		var last *Try
 		left := false
-		o := Operation{Policy: &r.policy, unguarded: true}
-		_, err := Drive(ctx, &o, func(ctx context.Context, number int) (struct{}, error) {
+		o := driver.Operation{Policy: &r.policy, Unguarded: true}
+		_, err := driver.Drive(ctx, &o, func(ctx context.Context, number int) (struct{}, error) {
 			last = &Try{ctx: ctx, number: number}
 			if !yield(last) {
 				left = true

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 func TestAttemptsLoop(t *testing.T) {
@@ -31,14 +32,14 @@ func TestAttemptsLoop(t *testing.T) {
 		}
 		s.check(t, 0, sec, 3*sec)
 		_, _, err = run(t.Context(), p, failing(9))
-		if e := ended(t, err, retry.ReasonAttempts, 4); e.Last != errFlaky {
+		if e := ended(t, err, driver.ReasonAttempts, 4); e.Last != errFlaky {
 			t.Error(err)
 		}
 		// Nothing may be done: the error is there all the same.
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, numbers, err = run(ctx, p, failing(0))
-		ended(t, err, retry.ReasonCancelled, 0)
+		ended(t, err, driver.ReasonCancelled, 0)
 		if !reflect.DeepEqual(numbers, []int{0}) {
 			t.Errorf("attempts %v", numbers)
 		}

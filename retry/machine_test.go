@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -35,32 +36,32 @@ func TestMachineDecides(t *testing.T) {
 		p        retry.Policy
 		deadline time.Duration
 		err      error
-		want     retry.Decision
+		want     driver.Decision
 	}{
-		{"success", second, 0, nil, retry.Decision{Action: retry.ActionDone}},
-		{"failure", second, 0, errFlaky, retry.Decision{Action: retry.ActionRetry, Delay: sec}},
-		{"permanent", second, 0, retry.Permanent(errFlaky), retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonNotRetryable}},
-		{"a cancellation of somebody else", second, 0, context.Canceled, retry.Decision{Action: retry.ActionRetry, Delay: sec}},
-		{"attempt timed out", second, 0, context.DeadlineExceeded, retry.Decision{Action: retry.ActionRetry, Delay: sec}},
-		{"refused", second, 0, &circuit.OpenError{RetryAfter: 5 * sec, State: circuit.Open}, retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonCircuitOpen, RetryAfter: 5 * sec}},
-		{"hint raises the delay", second, 0, hint(5 * sec), retry.Decision{Action: retry.ActionRetry, Delay: 5 * sec, Source: retry.SourceRetryAfter, RetryAfter: 5 * sec}},
-		{"hint below the delay", second, 0, hint(sec / 2), retry.Decision{Action: retry.ActionRetry, Delay: sec, RetryAfter: sec / 2}},
-		{"hint beyond max_delay", second, 0, hint(4 * time.Minute), retry.Decision{Action: retry.ActionRetry, Delay: 4 * time.Minute, Source: retry.SourceRetryAfter, RetryAfter: 4 * time.Minute}},
-		{"hint at the limit", second, 0, hint(5 * time.Minute), retry.Decision{Action: retry.ActionRetry, Delay: 5 * time.Minute, Source: retry.SourceRetryAfter, RetryAfter: 5 * time.Minute}},
-		{"hint beyond the limit", second, 0, hint(5*time.Minute + 1), retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonRetryAfter, RetryAfter: 5*time.Minute + 1}},
-		{"limit of one's own", retry.Policy{RetryAfterMax: sec}, 0, hint(2 * sec), retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonRetryAfter, RetryAfter: 2 * sec}},
-		{"hint not to retry", second, 0, hint(-1), retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonRetryAfter, RetryAfter: -1}},
-		{"hint past the budget", retry.Policy{Backoff: doubling(sec), Budget: 3 * sec}, 0, hint(5 * sec), retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonBudget, RetryAfter: 5 * sec}},
-		{"hint past the deadline", second, 5 * sec, hint(5 * sec), retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonCallerDeadline, RetryAfter: 5 * sec}},
-		{"hint on the last attempt", retry.Policy{Attempts: 1}, 0, hint(sec), retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonAttempts, RetryAfter: sec}},
-		{"deadline now", retry.Policy{}, time.Nanosecond * 0, errFlaky, retry.Decision{Action: retry.ActionRetry}},
-		{"deadline later", second, sec + 1, errFlaky, retry.Decision{Action: retry.ActionRetry, Delay: sec}},
-		{"deadline met", second, sec, errFlaky, retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonCallerDeadline}},
-		{"quota empty", retry.Policy{Quota: quota}, 0, errFlaky, retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonQuota}},
+		{"success", second, 0, nil, driver.Decision{Action: driver.ActionDone}},
+		{"failure", second, 0, errFlaky, driver.Decision{Action: driver.ActionRetry, Delay: sec}},
+		{"permanent", second, 0, retry.Permanent(errFlaky), driver.Decision{Action: driver.ActionStop, Reason: driver.ReasonNotRetryable}},
+		{"a cancellation of somebody else", second, 0, context.Canceled, driver.Decision{Action: driver.ActionRetry, Delay: sec}},
+		{"attempt timed out", second, 0, context.DeadlineExceeded, driver.Decision{Action: driver.ActionRetry, Delay: sec}},
+		{"refused", second, 0, &circuit.OpenError{RetryAfter: 5 * sec, State: circuit.Open}, driver.Decision{Action: driver.ActionStop, Reason: driver.ReasonCircuitOpen, RetryAfter: 5 * sec}},
+		{"hint raises the delay", second, 0, hint(5 * sec), driver.Decision{Action: driver.ActionRetry, Delay: 5 * sec, Source: driver.SourceRetryAfter, RetryAfter: 5 * sec}},
+		{"hint below the delay", second, 0, hint(sec / 2), driver.Decision{Action: driver.ActionRetry, Delay: sec, RetryAfter: sec / 2}},
+		{"hint beyond max_delay", second, 0, hint(4 * time.Minute), driver.Decision{Action: driver.ActionRetry, Delay: 4 * time.Minute, Source: driver.SourceRetryAfter, RetryAfter: 4 * time.Minute}},
+		{"hint at the limit", second, 0, hint(5 * time.Minute), driver.Decision{Action: driver.ActionRetry, Delay: 5 * time.Minute, Source: driver.SourceRetryAfter, RetryAfter: 5 * time.Minute}},
+		{"hint beyond the limit", second, 0, hint(5*time.Minute + 1), driver.Decision{Action: driver.ActionStop, Reason: driver.ReasonRetryAfter, RetryAfter: 5*time.Minute + 1}},
+		{"limit of one's own", retry.Policy{RetryAfterMax: sec}, 0, hint(2 * sec), driver.Decision{Action: driver.ActionStop, Reason: driver.ReasonRetryAfter, RetryAfter: 2 * sec}},
+		{"hint not to retry", second, 0, hint(-1), driver.Decision{Action: driver.ActionStop, Reason: driver.ReasonRetryAfter, RetryAfter: -1}},
+		{"hint past the budget", retry.Policy{Backoff: doubling(sec), Budget: 3 * sec}, 0, hint(5 * sec), driver.Decision{Action: driver.ActionStop, Reason: driver.ReasonBudget, RetryAfter: 5 * sec}},
+		{"hint past the deadline", second, 5 * sec, hint(5 * sec), driver.Decision{Action: driver.ActionStop, Reason: driver.ReasonCallerDeadline, RetryAfter: 5 * sec}},
+		{"hint on the last attempt", retry.Policy{Attempts: 1}, 0, hint(sec), driver.Decision{Action: driver.ActionStop, Reason: driver.ReasonAttempts, RetryAfter: sec}},
+		{"deadline now", retry.Policy{}, time.Nanosecond * 0, errFlaky, driver.Decision{Action: driver.ActionRetry}},
+		{"deadline later", second, sec + 1, errFlaky, driver.Decision{Action: driver.ActionRetry, Delay: sec}},
+		{"deadline met", second, sec, errFlaky, driver.Decision{Action: driver.ActionStop, Reason: driver.ReasonCallerDeadline}},
+		{"quota empty", retry.Policy{Quota: quota}, 0, errFlaky, driver.Decision{Action: driver.ActionStop, Reason: driver.ReasonQuota}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			m := retry.NewMachine(&test.p, noon)
+			m := driver.NewMachine(&test.p, noon)
 			if test.deadline > 0 {
 				m.SetDeadline(noon.Add(test.deadline))
 			}
@@ -80,15 +81,15 @@ func TestP23_HintWithJitterStaysWithinTheLimit(t *testing.T) {
 			Rand:    backoff.NewRand(rapid.Uint64().Draw(t, "seed")),
 		}
 		asked := time.Duration(rapid.Int64Range(1, int64(6*time.Minute)).Draw(t, "hint"))
-		m := retry.NewMachine(&p, noon)
+		m := driver.NewMachine(&p, noon)
 		d := m.Next(hint(asked), noon)
 		if asked > 5*time.Minute {
-			if d.Reason != retry.ReasonRetryAfter {
+			if d.Reason != driver.ReasonRetryAfter {
 				t.Fatalf("%v: %+v", asked, d)
 			}
 			return
 		}
-		if d.Action != retry.ActionRetry || d.Delay < asked || d.Delay > max(5*time.Minute, asked) {
+		if d.Action != driver.ActionRetry || d.Delay < asked || d.Delay > max(5*time.Minute, asked) {
 			t.Fatalf("%v: %+v", asked, d)
 		}
 	})
@@ -113,7 +114,7 @@ func TestMachineBoundsAndResume(t *testing.T) {
 		p := *policy()
 		q := p
 		p.Rand, q.Rand = backoff.NewRand(seed), backoff.NewRand(seed)
-		straight, resumed := retry.NewMachine(&p, noon), retry.NewMachine(&q, noon)
+		straight, resumed := driver.NewMachine(&p, noon), driver.NewMachine(&q, noon)
 		now, slept := noon, time.Duration(0)
 		for n := 1; ; n++ {
 			d := straight.Next(errFlaky, now)
@@ -123,8 +124,8 @@ func TestMachineBoundsAndResume(t *testing.T) {
 			if straight.State().Attempt != n || n > p.Attempts {
 				t.Fatalf("attempt %d of %d: %+v", n, p.Attempts, straight.State())
 			}
-			if d.Action == retry.ActionStop {
-				if d.Reason == retry.ReasonAttempts != (n == p.Attempts) {
+			if d.Action == driver.ActionStop {
+				if d.Reason == driver.ReasonAttempts != (n == p.Attempts) {
 					t.Fatalf("attempt %d of %d: %+v", n, p.Attempts, d)
 				}
 				return
@@ -137,13 +138,13 @@ func TestMachineBoundsAndResume(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var s retry.State
+			var s driver.State
 			if err := json.Unmarshal(text, &s); err != nil {
 				t.Fatal(err)
 			}
 			pause := time.Duration(rapid.Int64Range(0, int64(d.Delay)).Draw(t, "pause"))
-			var left retry.Decision
-			if resumed, left = retry.ResumeMachine(&q, s, now.Add(pause)); left.Action != retry.ActionRetry || left.Delay != d.Delay-pause {
+			var left driver.Decision
+			if resumed, left = driver.ResumeMachine(&q, s, now.Add(pause)); left.Action != driver.ActionRetry || left.Delay != d.Delay-pause {
 				t.Fatalf("resumed %v into a wait of %v: %+v", pause, d.Delay, left)
 			}
 			now = now.Add(d.Delay)
@@ -153,25 +154,25 @@ func TestMachineBoundsAndResume(t *testing.T) {
 
 func TestResume(t *testing.T) {
 	p := retry.Policy{Attempts: 5, Backoff: doubling(sec), Budget: 10 * sec, BudgetExpires: true}
-	state := retry.State{Attempt: 2, Slept: 3 * sec, Prev: 2 * sec, FirstFailure: noon, Due: noon.Add(3 * sec)}
+	state := driver.State{Attempt: 2, Slept: 3 * sec, Prev: 2 * sec, FirstFailure: noon, Due: noon.Add(3 * sec)}
 	tests := []struct {
 		name  string
-		s     retry.State
+		s     driver.State
 		after time.Duration
-		want  retry.Decision
+		want  driver.Decision
 	}{
-		{"nothing done", retry.State{}, 0, retry.Decision{Action: retry.ActionRetry}},
-		{"within the wait", state, sec, retry.Decision{Action: retry.ActionRetry, Delay: 2 * sec}},
-		{"after the wait", state, 9 * sec, retry.Decision{Action: retry.ActionRetry}},
-		{"just before the expiry", state, 10*sec - 1, retry.Decision{Action: retry.ActionRetry}},
-		{"at the expiry", state, 10 * sec, retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonExpired}},
-		{"attempts used up", retry.State{Attempt: 5}, 0, retry.Decision{Action: retry.ActionStop, Reason: retry.ReasonAttempts}},
-		{"clock set back a year", state, -365 * 24 * time.Hour, retry.Decision{Action: retry.ActionRetry, Delay: 5 * time.Minute}},
-		{"nonsense", retry.State{Attempt: -5, Slept: -5}, 0, retry.Decision{Action: retry.ActionRetry}},
+		{"nothing done", driver.State{}, 0, driver.Decision{Action: driver.ActionRetry}},
+		{"within the wait", state, sec, driver.Decision{Action: driver.ActionRetry, Delay: 2 * sec}},
+		{"after the wait", state, 9 * sec, driver.Decision{Action: driver.ActionRetry}},
+		{"just before the expiry", state, 10*sec - 1, driver.Decision{Action: driver.ActionRetry}},
+		{"at the expiry", state, 10 * sec, driver.Decision{Action: driver.ActionStop, Reason: driver.ReasonExpired}},
+		{"attempts used up", driver.State{Attempt: 5}, 0, driver.Decision{Action: driver.ActionStop, Reason: driver.ReasonAttempts}},
+		{"clock set back a year", state, -365 * 24 * time.Hour, driver.Decision{Action: driver.ActionRetry, Delay: 5 * time.Minute}},
+		{"nonsense", driver.State{Attempt: -5, Slept: -5}, 0, driver.Decision{Action: driver.ActionRetry}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			m, d := retry.ResumeMachine(&p, test.s, noon.Add(test.after))
+			m, d := driver.ResumeMachine(&p, test.s, noon.Add(test.after))
 			if d != test.want {
 				t.Errorf("the decision is %+v, want %+v", d, test.want)
 			}
@@ -181,11 +182,11 @@ func TestResume(t *testing.T) {
 		})
 	}
 	// The sum goes on where it was: 3s, and 4s more are 7, but not 8s more.
-	m, _ := retry.ResumeMachine(&p, state, noon.Add(3*sec))
-	if d := m.Next(errFlaky, noon.Add(3*sec)); d.Action != retry.ActionRetry || d.Delay != 4*sec {
+	m, _ := driver.ResumeMachine(&p, state, noon.Add(3*sec))
+	if d := m.Next(errFlaky, noon.Add(3*sec)); d.Action != driver.ActionRetry || d.Delay != 4*sec {
 		t.Fatalf("the decision is %+v", d)
 	}
-	if d := m.Next(errFlaky, noon.Add(7*sec)); d.Reason != retry.ReasonBudget {
+	if d := m.Next(errFlaky, noon.Add(7*sec)); d.Reason != driver.ReasonBudget {
 		t.Fatalf("the decision is %+v", d)
 	}
 	if got := m.Elapsed(noon.Add(7 * sec)); got != 4*sec {
@@ -194,19 +195,19 @@ func TestResume(t *testing.T) {
 	// Without BudgetExpires time that nobody ran does not count.
 	patient := p
 	patient.BudgetExpires = false
-	if _, d := retry.ResumeMachine(&patient, state, noon.Add(time.Hour)); d.Action != retry.ActionRetry {
+	if _, d := driver.ResumeMachine(&patient, state, noon.Add(time.Hour)); d.Action != driver.ActionRetry {
 		t.Fatalf("after an hour in which nobody ran the decision is %+v", d)
 	}
 	// The expiry is a matter of the resume alone.
-	m, _ = retry.ResumeMachine(&p, state, noon.Add(3*sec))
-	if d := m.Next(errFlaky, noon.Add(time.Hour)); d.Action != retry.ActionRetry {
+	m, _ = driver.ResumeMachine(&p, state, noon.Add(3*sec))
+	if d := m.Next(errFlaky, noon.Add(time.Hour)); d.Action != driver.ActionRetry {
 		t.Fatalf("after a long attempt the decision is %+v", d)
 	}
 }
 
 func TestStateAsJSON(t *testing.T) {
 	p := retry.Policy{Backoff: doubling(sec)}
-	m := retry.NewMachine(&p, noon)
+	m := driver.NewMachine(&p, noon)
 	m.Next(errFlaky, noon)
 	text, err := json.Marshal(m.State())
 	if err != nil {
@@ -221,9 +222,9 @@ func TestStateAsJSON(t *testing.T) {
 // However many attempts, nothing overflows and no delay is out of range.
 func TestMachineGoesOnForEver(t *testing.T) {
 	p := retry.Policy{Attempts: math.MaxInt, Backoff: backoff.Schedule{Initial: sec, Max: backoff.Unlimited}}
-	m, _ := retry.ResumeMachine(&p, retry.State{Attempt: math.MaxInt32 - 1, Slept: math.MaxInt64 - 1}, noon)
+	m, _ := driver.ResumeMachine(&p, driver.State{Attempt: math.MaxInt32 - 1, Slept: math.MaxInt64 - 1}, noon)
 	for range 100 {
-		if d := m.Next(errFlaky, noon); d.Action != retry.ActionRetry || d.Delay != math.MaxInt64 {
+		if d := m.Next(errFlaky, noon); d.Action != driver.ActionRetry || d.Delay != math.MaxInt64 {
 			t.Fatalf("the decision is %+v", d)
 		}
 	}
@@ -252,12 +253,12 @@ func TestDoFollowsTheMachine(t *testing.T) {
 		}
 		p := base
 		p.Rand = backoff.NewRand(seed)
-		m := retry.NewMachine(&p, noon)
+		m := driver.NewMachine(&p, noon)
 		var starts []time.Duration
-		var last retry.Decision
+		var last driver.Decision
 		for at, n := time.Duration(0), 1; ; n++ {
 			starts = append(starts, at)
-			if last = m.Next(outcome(n), noon.Add(at)); last.Action != retry.ActionRetry {
+			if last = m.Next(outcome(n), noon.Add(at)); last.Action != driver.ActionRetry {
 				break
 			}
 			at += last.Delay
@@ -272,7 +273,7 @@ func TestDoFollowsTheMachine(t *testing.T) {
 			})
 			s.check(t, starts...)
 			var e *retry.Error
-			if (err == nil) != (last.Action == retry.ActionDone) || errors.As(err, &e) && e.Reason != last.Reason {
+			if (err == nil) != (last.Action == driver.ActionDone) || errors.As(err, &e) && e.Reason != last.Reason {
 				t.Errorf("Do ended with %v, the machine with %+v", err, last)
 			}
 		})

@@ -5,42 +5,48 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Matcher reports whether an error is of a kind. It must be safe for
 // concurrent use.
 //
 // The matchers of this package go by structure alone, by the types of errors
-// and by what they tell about themselves through the interfaces [HTTPStatuser],
-// [ExitCoder], [Timeouter], [RateLimiter] and so on; an error that knows more
-// says so by implementing them. Only [TextPattern] reads the text of errors. All
+// and by what they tell about themselves with the methods that the package comment
+// lists. Only [TextPattern] reads the text of errors. All
 // but [CircuitOpen] take the refusal of a breaker for none of their own.
-type Matcher func(error) bool
+type Matcher = driver.Matcher
 
-// The matchers that have a name in retry_on and abort_on; see [MatcherByName].
+// The matchers that have a name in retry_on and abort_on.
 var (
 	// Network accepts dial, DNS and connection errors, and those of net/http whose
 	// connection ended before the answer was whole, except of what was cancelled.
-	Network Matcher = isNetwork
+	Network Matcher = named("network")
 
 	// Timeout accepts an attempt's own timeout, context.DeadlineExceeded, and
 	// an error with a method Timeout() that returns true.
-	Timeout Matcher = isTimeout
+	Timeout Matcher = named("timeout")
 
 	// ServerError accepts the HTTP status 500 to 599.
-	ServerError Matcher = isServerError
+	ServerError Matcher = named("server_error")
 
 	// RateLimit accepts the HTTP status 429, and an error with a method
 	// RateLimited() that returns true.
-	RateLimit Matcher = isRateLimited
+	RateLimit Matcher = named("rate_limit")
 
 	// Transient accepts what goes away by itself: what Network, Timeout,
 	// ServerError and RateLimit accept.
 	Transient = Any(Network, Timeout, ServerError, RateLimit)
 
 	// CircuitOpen accepts the refusal of an attempt by a breaker.
-	CircuitOpen Matcher = isRefusal
+	CircuitOpen Matcher = named("circuit_open")
 )
+
+func named(name string) Matcher {
+	m, _ := driver.MatcherByName(name)
+	return m
+}
 
 // Is accepts errors in which errors.Is finds one of the targets.
 func Is(targets ...error) Matcher {
@@ -63,31 +69,8 @@ func As[E error]() Matcher {
 	}
 }
 
-// MatcherByName returns the matcher that is called network, timeout,
-// server_error, rate_limit or circuit_open.
-func MatcherByName(name string) (Matcher, bool) {
-	switch name {
-	case "network":
-		return Network, true
-	case "timeout":
-		return Timeout, true
-	case "server_error":
-		return ServerError, true
-	case "rate_limit":
-		return RateLimit, true
-	case "circuit_open":
-		return CircuitOpen, true
-	}
-	return nil, false
-}
-
-// MatcherNames returns the names that [MatcherByName] knows.
-func MatcherNames() []string {
-	return []string{"network", "timeout", "server_error", "rate_limit", "circuit_open"}
-}
-
 // TextPattern accepts errors whose message or output, each by itself, the
-// regular expression matches somewhere; output is what an [Outputter] gives, of
+// regular expression matches somewhere; output is what a method Output() gives, of
 // which the last 64 KiB of stderr and of stdout are read. It is for commands,
 // which say in words what they know. The syntax is RE2, case counts unless the
 // expression says (?i), and matching takes time in proportion to the text. An
@@ -110,6 +93,16 @@ func ExitCode(codes ...int) Matcher {
 		code, ok := exitCode(err)
 		return ok && slices.Contains(codes, code)
 	}
+}
+
+func exitCode(err error) (code int, ok bool) {
+	driver.Visit(err, func(err error) bool {
+		if e, is := err.(driver.ExitCoder); is {
+			code, ok = e.ExitCode(), true
+		}
+		return ok
+	})
+	return code, ok
 }
 
 // Any accepts what at least one of the matchers accepts; without matchers it
@@ -139,7 +132,7 @@ func Not(m Matcher) Matcher {
 // matchText reports whether match accepts the message or the output of err.
 // nil has no text, and the text of a refusal is ours.
 func matchText(err error, match func(string) bool) bool {
-	if err == nil || isRefusal(err) {
+	if err == nil || CircuitOpen(err) {
 		return false
 	}
 	if match(err.Error()) {
@@ -147,6 +140,18 @@ func matchText(err error, match func(string) bool) bool {
 	}
 	text := output(err)
 	return text != "" && match(tail(text))
+}
+
+// output returns what the failed command wrote, and "" of any other error.
+func output(err error) (text string) {
+	driver.Visit(err, func(err error) bool {
+		e, ok := err.(driver.Outputter)
+		if ok {
+			text = e.Output()
+		}
+		return ok
+	})
+	return text
 }
 
 // maxOutput bounds the output that is searched: 64 KiB each of stderr and of

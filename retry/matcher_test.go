@@ -16,6 +16,7 @@ import (
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 type statusError struct{ status int }
@@ -105,8 +106,8 @@ func TestMatchersAndClasses(t *testing.T) {
 	}
 	for _, test := range tests {
 		var names []string
-		for _, name := range retry.MatcherNames() {
-			m, ok := retry.MatcherByName(name)
+		for _, name := range driver.MatcherNames() {
+			m, ok := driver.MatcherByName(name)
 			if !ok {
 				t.Fatalf("no matcher %s", name)
 			}
@@ -117,11 +118,11 @@ func TestMatchersAndClasses(t *testing.T) {
 		if got := strings.Join(names, " "); got != test.names {
 			t.Errorf("%v (%T): accepted by %q, want %q", test.err, test.err, got, test.names)
 		}
-		if got := retry.Class(test.err); got != test.class {
+		if got := driver.Class(test.err); got != test.class {
 			t.Errorf("%v (%T): class %q, want %q", test.err, test.err, got, test.class)
 		}
 	}
-	if _, ok := retry.MatcherByName("Network"); ok {
+	if _, ok := driver.MatcherByName("Network"); ok {
 		t.Error("names are in lower case")
 	}
 	if m := retry.ExitCode(111, 75); !m(exit) || m(&commandError{code: 1}) || m(text("75")) {
@@ -170,15 +171,15 @@ func TestIfAndAbortOn(t *testing.T) {
 	tests := []struct {
 		p      retry.Policy
 		err    error
-		reason retry.Reason
+		reason driver.Reason
 		n      int
 	}{
-		{retry.Policy{If: retry.Network}, syscall.ECONNRESET, retry.ReasonAttempts, 3},
-		{retry.Policy{If: retry.Network}, text("no such file"), retry.ReasonNotRetryable, 1},
-		{retry.Policy{If: retry.Any()}, syscall.ECONNRESET, retry.ReasonNotRetryable, 1},
-		{both, syscall.ECONNRESET, retry.ReasonAttempts, 3},
-		{both, fmt.Errorf("fatal: %w", syscall.ECONNRESET), retry.ReasonAborted, 1},
-		{retry.Policy{AbortOn: retry.Network}, text("x"), retry.ReasonAttempts, 3},
+		{retry.Policy{If: retry.Network}, syscall.ECONNRESET, driver.ReasonAttempts, 3},
+		{retry.Policy{If: retry.Network}, text("no such file"), driver.ReasonNotRetryable, 1},
+		{retry.Policy{If: retry.Any()}, syscall.ECONNRESET, driver.ReasonNotRetryable, 1},
+		{both, syscall.ECONNRESET, driver.ReasonAttempts, 3},
+		{both, fmt.Errorf("fatal: %w", syscall.ECONNRESET), driver.ReasonAborted, 1},
+		{retry.Policy{AbortOn: retry.Network}, text("x"), driver.ReasonAttempts, 3},
 	}
 	for _, test := range tests {
 		_, err := get(t.Context(), test.p, plan(test.err, test.err, test.err).call)
@@ -199,10 +200,10 @@ func (e *twice) Error() string   { return "twice" }
 func (e *twice) Unwrap() []error { return []error{e, e} }
 
 func TestSelfWrappingError(t *testing.T) {
-	if retry.IsPermanent(&twice{}) || retry.Transient(&twice{}) || retry.Class(&twice{}) != "error" {
+	if retry.IsPermanent(&twice{}) || retry.Transient(&twice{}) || driver.Class(&twice{}) != "error" {
 		t.Error("it is nothing in particular")
 	}
-	if got := retry.Class(&selfish{}); got != "error" {
+	if got := driver.Class(&selfish{}); got != "error" {
 		t.Errorf("class %q", got)
 	}
 	if retry.Network(&selfish{}) || retry.IsPermanent(&selfish{}) {

@@ -17,7 +17,7 @@ import (
 // without doing it.
 func TestThereIsOneDriver(t *testing.T) {
 	pure := []string{"internal/policy", "internal/simulate"}
-	uses := regexp.MustCompile(`\bretry\.(NewMachine|ResumeMachine|Machine)\b`)
+	uses := regexp.MustCompile(`\bdriver\.(NewMachine|ResumeMachine|Machine)\b`)
 	seen := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -44,7 +44,7 @@ func TestThereIsOneDriver(t *testing.T) {
 			code, _, _ := strings.Cut(line, "//")
 			dir := filepath.ToSlash(filepath.Dir(strings.TrimPrefix(path, "../")))
 			if uses.MatchString(code) && !slices.Contains(pure, dir) {
-				t.Errorf("%s:%d drives a retry.Machine; call retry.Drive instead: %s", path, i+1, strings.TrimSpace(line))
+				t.Errorf("%s:%d drives a driver.Machine; call driver.Drive instead: %s", path, i+1, strings.TrimSpace(line))
 			}
 		}
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 func quota(t testing.TB, c retry.QuotaConfig) *retry.Quota {
@@ -48,7 +49,7 @@ func TestP27_QuotaIsAskedBeforeTheWait(t *testing.T) {
 		q := quota(t, retry.QuotaConfig{Ratio: -1, Floor: 1})
 		s := failing(9)
 		_, err := get(t.Context(), retry.Policy{Attempts: 9, Backoff: doubling(10 * sec), Quota: q}, s.call)
-		e := ended(t, err, retry.ReasonQuota, 2)
+		e := ended(t, err, driver.ReasonQuota, 2)
 		s.check(t, 0, 10*sec)
 		if e.Last != errFlaky || time.Since(s.began) != 10*sec {
 			t.Errorf("after %v: %v", time.Since(s.began), err)
@@ -111,13 +112,13 @@ func TestQuotaPaysBackWhatWasNotDone(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(sec, cancel)
 		_, err := get(ctx, retry.Policy{Backoff: doubling(10 * sec), Quota: q}, failing(9).call)
-		ended(t, err, retry.ReasonCancelled, 1)
+		ended(t, err, driver.ReasonCancelled, 1)
 		if got := q.Balance(); got != 3 {
 			t.Errorf("after the cancellation the balance is %v", got)
 		}
 		b := breaker(t, circuit.Config{FailureThreshold: 1})
 		_, err = get(t.Context(), retry.Policy{Quota: q, Breaker: b}, failing(9).call)
-		ended(t, err, retry.ReasonCircuitOpen, 1)
+		ended(t, err, driver.ReasonCircuitOpen, 1)
 		if got := q.Balance(); got != 3 {
 			t.Errorf("after the refusal the balance is %v", got)
 		}
@@ -128,7 +129,7 @@ func TestQuotaPaysBackWhatWasNotDone(t *testing.T) {
 func TestQuotaIsAskedLast(t *testing.T) {
 	q := quota(t, retry.QuotaConfig{Ratio: -1, Floor: 3})
 	_, err := get(t.Context(), retry.Policy{Quota: q, Budget: 1, Backoff: doubling(sec)}, failing(9).call)
-	ended(t, err, retry.ReasonBudget, 1)
+	ended(t, err, driver.ReasonBudget, 1)
 	if got := q.Balance(); got != 3 {
 		t.Errorf("the balance is %v", got)
 	}

@@ -26,10 +26,18 @@
 // context.Canceled, of a group or of a connection, is a failure like any other.
 // What the function returned counts, a success after its timeout too.
 //
-// The decisions are made by [Machine], which is pure: no clock, no sleep.
-// [Drive] is the one driver of it. Get is Drive with a policy alone; whoever
-// resumes operations, waits for limits, or has a clock of his own says so with
-// an [Operation].
+// An error tells what it knows by methods, which matchers, breakers and logs read:
+//
+//	HTTPStatus() int                      429 is a rate limit, 500 to 599 a server error
+//	RetryAfter() (time.Duration, bool)    how long to wait; negative: no retry
+//	RateLimited() bool
+//	Timeout() bool                        as net.Error has
+//	ExitCode() int                        as *exec.ExitError has
+//	Output() string                       what a command printed, for [TextPattern]
+//	Class() string                        one word for logs and histories
+//
+// Package retry/driver is what this package is made of: the decisions without a
+// clock, the driver with one, for those who resume operations or simulate them.
 //
 // Operations nest, and then their attempts multiply: 3 attempts around 4 are
 // 12. Nothing is changed behind the caller's back; retry at one level, and let
@@ -40,9 +48,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Retrier is a [Policy] that has been checked. It serves any number of
@@ -78,13 +85,13 @@ func (r *Retrier) Policy() Policy { return r.policy }
 // fn returns, if the policy has a timeout or a deadline.
 func Get[T any](ctx context.Context, r *Retrier, fn func(context.Context) (T, error)) (T, error) {
 	if !r.simple || fn == nil || ctx.Err() != nil {
-		return driveFunc(ctx, &r.policy, fn, nil)
+		return driver.Run(ctx, &r.policy, nil, fn)
 	}
-	v, err := call(ctx, fn)
+	v, err := driver.Call(ctx, fn)
 	if err == nil {
 		return v, nil
 	}
-	return again(ctx, &r.policy, fn, err)
+	return driver.Run(ctx, &r.policy, err, fn)
 }
 
 // Do is [Get] for a function without a value.
@@ -96,117 +103,4 @@ func Do(ctx context.Context, r *Retrier, fn func(context.Context) error) error {
 	return err
 }
 
-// Until returns fn as one that fails, with an *[UnmetError], when ok does not
-// accept its value. Whatever looks at errors then looks at values too: whether to
-// retry, what a breaker counts, when a fallback is due.
-//
-//	job, err := retry.Get(ctx, r, retry.Until(poll, func(j Job) bool { return j.Done }))
-func Until[T any](fn func(context.Context) (T, error), ok func(T) bool) func(context.Context) (T, error) {
-	return func(ctx context.Context) (T, error) {
-		v, err := fn(ctx)
-		if err == nil && !ok(v) {
-			err = &UnmetError{Value: v}
-		}
-		return v, err
-	}
-}
-
-// Unmet returns the value that [Until] did not accept last, if it is how a call
-// ended: for a caller who takes it after all.
-func Unmet[T any](err error) (v T, ok bool) {
-	visit(err, func(err error) bool {
-		if unmet, is := err.(*UnmetError); is {
-			v, ok = unmet.Value.(T)
-		}
-		return ok
-	})
-	return v, ok
-}
-
 var errNilFunc = errors.New("retry: the function is nil")
-
-// Plain reports whether a first attempt that succeeds leaves nothing to do but to
-// return its value, so that a driver need not begin an operation for it.
-func (p *Policy) Plain() bool {
-	return p.Timeout == 0 && p.Deadline == 0 && p.Breaker == nil && p.Quota == nil && p.Observer == nil &&
-		!p.Timed && !p.NumberAttempts
-}
-
-// call calls fn and makes an error of a panic.
-func call[T any](ctx context.Context, fn func(context.Context) (T, error)) (v T, err error) {
-	returned := false
-	defer func() {
-		if !returned {
-			err = recovered(recover())
-		}
-	}()
-	v, err = fn(ctx)
-	returned = true
-	return v, err
-}
-
-// recovered is the error of a panic, or nil after runtime.Goexit, which
-// nothing stops.
-func recovered(value any) error {
-	if value == nil {
-		return nil
-	}
-	return newPanicError(value)
-}
-
-// again goes on with a simple operation whose first attempt failed. A second
-// attempt that follows at once and succeeds is the common end of it, and needs
-// neither clock nor timer nor record.
-func again[T any](ctx context.Context, p *Policy, fn func(context.Context) (T, error), failure error) (T, error) {
-	if _, bounded := ctx.Deadline(); bounded {
-		return driveFunc(ctx, p, fn, &start{failure: failure})
-	}
-	var second error
-	if p.atOnce() && inspect(failure) == (traits{}) && ctx.Err() == nil {
-		// What the machine would say is known.
-		v, err := call(ctx, fn)
-		if err == nil {
-			return v, nil
-		}
-		second = err
-	}
-	m := Machine{policy: p}
-	d := m.Next(failure, time.Time{})
-	if second == nil && d.Action == ActionRetry && d.Delay == 0 && ctx.Err() == nil {
-		v, err := call(ctx, fn)
-		if err == nil {
-			return v, nil
-		}
-		second = err
-	}
-	return driveFunc(ctx, p, fn, &start{failure: failure, state: m.state, decision: d, second: second})
-}
-
-// atOnce reports whether the policy retries every first failure that says
-// nothing about itself at once.
-func (p *Policy) atOnce() bool {
-	b := &p.Backoff
-	return p.Attempts != 1 && p.If == nil && p.AbortOn == nil && p.Rules == nil &&
-		b.Initial == 0 && b.Strategy == nil && b.Jitter == backoff.None
-}
-
-// start is what was done of an operation before [drive] takes it over.
-type start struct {
-	failure error // of the first attempt
-
-	// If state counts an attempt, a machine has seen that failure and made the
-	// decision. If second is not nil, a second attempt followed at once and
-	// failed with it.
-	state    State
-	decision Decision
-	second   error
-}
-
-func driveFunc[T any](ctx context.Context, p *Policy, fn func(context.Context) (T, error), s *start) (T, error) {
-	if fn == nil {
-		var zero T
-		return zero, errNilFunc
-	}
-	o := Operation{Policy: p}
-	return drive(ctx, &o, func(ctx context.Context, _ int) (T, error) { return fn(ctx) }, s)
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 var errFlaky = errors.New("flaky")
@@ -62,7 +63,7 @@ func (s *script) check(t *testing.T, want ...time.Duration) {
 }
 
 // ended expects an *Error with the reason and number of attempts.
-func ended(t *testing.T, err error, reason retry.Reason, attempts int) *retry.Error {
+func ended(t *testing.T, err error, reason driver.Reason, attempts int) *retry.Error {
 	t.Helper()
 	var e *retry.Error
 	if !errors.As(err, &e) {
@@ -87,16 +88,16 @@ func TestAttemptsAndDelays(t *testing.T) {
 		p      retry.Policy
 		fails  int
 		starts []time.Duration
-		reason retry.Reason
+		reason driver.Reason
 	}{
 		{"first attempt succeeds", retry.Policy{}, 0, []time.Duration{0}, 0},
-		{"zero policy: 3 attempts at once", retry.Policy{}, 9, []time.Duration{0, 0, 0}, retry.ReasonAttempts},
-		{"1 attempt means no retry", retry.Policy{Attempts: 1, Backoff: doubling(sec)}, 9, []time.Duration{0}, retry.ReasonAttempts},
+		{"zero policy: 3 attempts at once", retry.Policy{}, 9, []time.Duration{0, 0, 0}, driver.ReasonAttempts},
+		{"1 attempt means no retry", retry.Policy{Attempts: 1, Backoff: doubling(sec)}, 9, []time.Duration{0}, driver.ReasonAttempts},
 		{"success on the third", retry.Policy{Attempts: 4, Backoff: doubling(100 * time.Millisecond)}, 2, []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond}, 0},
-		{"exponential", retry.Policy{Attempts: 5, Backoff: doubling(sec)}, 9, []time.Duration{0, sec, 3 * sec, 7 * sec, 15 * sec}, retry.ReasonAttempts},
-		{"budget 5s, delays 1 2 4", retry.Policy{Attempts: 9, Backoff: doubling(sec), Budget: 5 * sec}, 9, []time.Duration{0, sec, 3 * sec}, retry.ReasonBudget},
-		{"budget to the second", retry.Policy{Attempts: 9, Backoff: doubling(sec), Budget: 7 * sec}, 9, []time.Duration{0, sec, 3 * sec, 7 * sec}, retry.ReasonBudget},
-		{"attempts before budget", retry.Policy{Attempts: 2, Backoff: doubling(sec), Budget: 7 * sec}, 9, []time.Duration{0, sec}, retry.ReasonAttempts},
+		{"exponential", retry.Policy{Attempts: 5, Backoff: doubling(sec)}, 9, []time.Duration{0, sec, 3 * sec, 7 * sec, 15 * sec}, driver.ReasonAttempts},
+		{"budget 5s, delays 1 2 4", retry.Policy{Attempts: 9, Backoff: doubling(sec), Budget: 5 * sec}, 9, []time.Duration{0, sec, 3 * sec}, driver.ReasonBudget},
+		{"budget to the second", retry.Policy{Attempts: 9, Backoff: doubling(sec), Budget: 7 * sec}, 9, []time.Duration{0, sec, 3 * sec, 7 * sec}, driver.ReasonBudget},
+		{"attempts before budget", retry.Policy{Attempts: 2, Backoff: doubling(sec), Budget: 7 * sec}, 9, []time.Duration{0, sec}, driver.ReasonAttempts},
 	}
 	for _, test := range tests {
 		for _, timed := range []bool{false, true} {
@@ -132,8 +133,8 @@ func TestErrorCarriesEveryAttempt(t *testing.T) {
 		s := plan(first, fmt.Errorf("dial: %w", errFlaky), errFlaky)
 		s.takes = 2 * sec
 		_, err := get(t.Context(), retry.Policy{Backoff: doubling(sec), Timed: true}, s.call)
-		e := ended(t, err, retry.ReasonAttempts, 3)
-		want := []retry.Attempt{
+		e := ended(t, err, driver.ReasonAttempts, 3)
+		want := []driver.Attempt{
 			{Number: 1, Start: s.began, Duration: 2 * sec, Delay: sec, Class: "server_error", Message: "status 503", Err: first},
 			{Number: 2, Start: s.began.Add(3 * sec), Duration: 2 * sec, Delay: 2 * sec, Class: "error", Message: "dial: flaky", Err: s.errs[1]},
 			{Number: 3, Start: s.began.Add(7 * sec), Duration: 2 * sec, Class: "error", Message: "flaky", Err: errFlaky},
@@ -167,7 +168,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		n++
 		return 0, fmt.Errorf("number %d", n)
 	})
-	e := ended(t, err, retry.ReasonAttempts, 1000)
+	e := ended(t, err, driver.ReasonAttempts, 1000)
 	var numbers []int
 	for _, a := range e.History {
 		numbers = append(numbers, a.Number)
@@ -188,7 +189,7 @@ func TestTheFirstAttemptIsTimedOnRequest(t *testing.T) {
 			s := failing(9)
 			s.takes = sec
 			_, err := get(t.Context(), retry.Policy{Timed: timed, Backoff: doubling(sec)}, s.call)
-			e := ended(t, err, retry.ReasonAttempts, 3)
+			e := ended(t, err, driver.ReasonAttempts, 3)
 			first, elapsed := time.Duration(0), 5*sec
 			if timed {
 				first, elapsed = sec, 6*sec
@@ -208,7 +209,7 @@ func TestP13_PermanentOnTheLastAttempt(t *testing.T) {
 			s = plan(fmt.Errorf("wrapped: %w", retry.Permanent(errFlaky)))
 		}
 		_, err := get(t.Context(), retry.Policy{Attempts: attempts}, s.call)
-		e := ended(t, err, retry.ReasonNotRetryable, min(attempts, 2))
+		e := ended(t, err, driver.ReasonNotRetryable, min(attempts, 2))
 		if !retry.IsPermanent(err) || !errors.Is(err, errFlaky) || !strings.HasSuffix(e.Error(), "flaky") {
 			t.Errorf("the error is %v", err)
 		}
@@ -232,7 +233,7 @@ func TestP20_P21_PolicyIsReusable(t *testing.T) {
 				for range 2 {
 					s := failing(9)
 					_, err := retry.Get(t.Context(), r, s.call)
-					ended(t, err, retry.ReasonAttempts, 4)
+					ended(t, err, driver.ReasonAttempts, 4)
 					s.check(t, 0, sec, 3*sec, 7*sec)
 				}
 			})
@@ -254,7 +255,7 @@ func TestPanicIsAFailedAttempt(t *testing.T) {
 			t.Errorf("the result is %v, %v", v, err)
 		}
 		_, err = get(t.Context(), p, func(context.Context) (int, error) { panic(errFlaky) })
-		e := ended(t, err, retry.ReasonAttempts, 3)
+		e := ended(t, err, driver.ReasonAttempts, 3)
 		var panicked *retry.PanicError
 		if !errors.As(err, &panicked) || panicked.Value != errFlaky || !strings.Contains(string(panicked.Stack), "TestPanicIsAFailedAttempt") {
 			t.Errorf("the error is %v", err)
@@ -308,7 +309,7 @@ func TestAttemptFrom(t *testing.T) {
 	}
 	for _, p := range []retry.Policy{{NumberAttempts: true}, {NumberAttempts: true, Timeout: time.Minute}, {}} {
 		_, err := get(t.Context(), p, fn)
-		ended(t, err, retry.ReasonAttempts, 3)
+		ended(t, err, driver.ReasonAttempts, 3)
 	}
 	if want := []int{1, 2, 3, 1, 2, 3, 0, 0, 0}; !reflect.DeepEqual(numbers, want) {
 		t.Errorf("the attempts saw %v, want %v", numbers, want)
@@ -327,7 +328,7 @@ func TestNestedOperationsMultiply(t *testing.T) {
 			return 0, errFlaky
 		})
 	})
-	ended(t, err, retry.ReasonAttempts, 3)
+	ended(t, err, driver.ReasonAttempts, 3)
 	if calls != 12 {
 		t.Errorf("%d calls, want 12", calls)
 	}
@@ -369,7 +370,7 @@ func TestObserverSeesEverything(t *testing.T) {
 		s.takes = sec
 		p := retry.Policy{Attempts: 4, Backoff: doubling(sec), Breaker: b, Observer: observe, If: retry.Any(retry.CircuitOpen, retry.Pattern0("flaky"))}
 		_, err := get(t.Context(), p, s.call)
-		ended(t, err, retry.ReasonAttempts, 4)
+		ended(t, err, driver.ReasonAttempts, 4)
 		want := []string{
 			"0s attempt_started #1",
 			"1s attempt_failed #1 took 1s",

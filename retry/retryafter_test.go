@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // P24, P25: no overflow; decimals and the three forms of date.
@@ -33,7 +34,7 @@ func TestP24_P25_ParseRetryAfter(t *testing.T) {
 		{"Sunday, 06-Nov-94 08:49:37 PST", 0, false}, {"Sun, 06 Nov 1994 08:49:37 PST", 0, false},
 	}
 	for _, test := range tests {
-		if got, ok := retry.ParseRetryAfter(test.header, now); got != test.want || ok != test.ok {
+		if got, ok := driver.ParseRetryAfter(test.header, now); got != test.want || ok != test.ok {
 			t.Errorf("%q: %v, %v; want %v, %v", test.header, got, ok, test.want, test.ok)
 		}
 	}
@@ -45,7 +46,7 @@ func FuzzParseRetryAfter(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, header string, unix int64) {
 		now := time.Unix(unix%(1<<40), 0)
-		d, ok := retry.ParseRetryAfter(header, now)
+		d, ok := driver.ParseRetryAfter(header, now)
 		if d < 0 || !ok && d != 0 {
 			t.Fatalf("%q: %v, %v", header, d, ok)
 		}
@@ -89,8 +90,8 @@ func FuzzPattern(f *testing.F) {
 func FuzzMatchers(f *testing.F) {
 	f.Add("HTTP 503: connection refused, 1,500 rows")
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, name := range retry.MatcherNames() {
-			m, _ := retry.MatcherByName(name)
+		for _, name := range driver.MatcherNames() {
+			m, _ := driver.MatcherByName(name)
 			if m(text(s)) != m(output(s)) && !m(text("command failed")) {
 				t.Errorf("%s judges %q by where it stands", name, s)
 			}

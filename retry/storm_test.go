@@ -9,6 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // storm is the experiment of "Exponential Backoff and Jitter" (Marc Brooker,
@@ -57,7 +58,7 @@ func (s *storm) way() time.Duration {
 
 // client reads, writes, and begins again as the machine says.
 func (s *storm) client(p *retry.Policy) {
-	m := retry.NewMachine(p, noon)
+	m := driver.NewMachine(p, noon)
 	var read func(time.Duration)
 	read = func(now time.Duration) {
 		s.after(now, s.way(), func(now time.Duration) { // the row is read
@@ -71,9 +72,9 @@ func (s *storm) client(p *retry.Policy) {
 				}
 				s.after(now, s.way(), func(now time.Duration) { // the answer has come
 					switch d := m.Next(err, noon.Add(now)); d.Action {
-					case retry.ActionRetry:
+					case driver.ActionRetry:
 						s.after(now, d.Delay, read)
-					case retry.ActionDone:
+					case driver.ActionDone:
 						s.end = now
 					}
 				})

@@ -28,6 +28,7 @@ import (
 
 	"github.com/bide-dev/bide/guard"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // metrics are the instruments of one guard.
@@ -60,7 +61,7 @@ func Metrics(meter metric.Meter, attributes ...attribute.KeyValue) (guard.Layer,
 	}
 	m.success, m.failure = m.with("outcome", "success"), m.with("outcome", "failure")
 	for i := range m.sources {
-		m.sources[i] = m.with("source", retry.Source(i).String())
+		m.sources[i] = m.with("source", driver.Source(i).String())
 	}
 	return guard.Observe(m.observe), nil
 }
@@ -78,12 +79,12 @@ func (m *metrics) observe(e retry.Event) {
 	case retry.WaitScheduled:
 		m.delay.Record(ctx, e.Delay.Seconds(), m.sources[e.Source])
 	case retry.Refused:
-		m.refusals.Add(ctx, 1, m.with("class", retry.Class(e.Err)))
-	case retry.Hedged:
+		m.refusals.Add(ctx, 1, m.with("class", driver.Class(e.Err)))
+	case driver.Hedged:
 		m.hedges.Add(ctx, 1, m.plain)
 	case retry.Finished:
 		outcome := m.success
-		if e.Reason == retry.ReasonNone {
+		if e.Reason == driver.ReasonNone {
 			m.attempts.Add(ctx, 1, m.success)
 		} else {
 			outcome = m.with("outcome", e.Reason.String())
@@ -127,7 +128,7 @@ func fail(span trace.Span, err error) {
 		return
 	}
 	span.SetStatus(codes.Error, err.Error())
-	span.SetAttributes(attribute.String("error.type", retry.Class(err)))
+	span.SetAttributes(attribute.String("error.type", driver.Class(err)))
 	var after time.Duration
 	if e, ok := err.(*retry.Error); ok {
 		after = e.RetryAfter

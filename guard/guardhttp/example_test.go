@@ -11,6 +11,7 @@ import (
 	"github.com/bide-dev/bide/guard"
 	"github.com/bide-dev/bide/guard/guardhttp"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 func ExampleTransport() {
@@ -60,7 +61,7 @@ func ExampleCheck() {
 	answer.WriteHeader(http.StatusNotFound)
 	answer.WriteString("no such price")
 	err := guardhttp.Check(answer.Result())
-	fmt.Println(retry.IsPermanent(err), retry.Class(err))
+	fmt.Println(retry.IsPermanent(err), driver.Class(err))
 	// Output: true error
 }
 

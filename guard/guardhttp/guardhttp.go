@@ -38,6 +38,7 @@ import (
 
 	"github.com/bide-dev/bide/guard"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Transport returns a round tripper that makes each attempt with base, nil for
@@ -134,7 +135,7 @@ func statusError(answer *http.Response) *StatusError {
 	if r := answer.Request; r != nil {
 		e.Method, e.URL = r.Method, r.URL.Redacted()
 	}
-	e.After, e.HasAfter = retry.ParseRetryAfter(answer.Header.Get("Retry-After"), time.Now())
+	e.After, e.HasAfter = driver.ParseRetryAfter(answer.Header.Get("Retry-After"), time.Now())
 	return e
 }
 
@@ -200,7 +201,7 @@ type exchange struct {
 func (e *exchange) attempt(ctx context.Context) (*http.Response, error) {
 	number := e.begin()
 	if number > 1 && !e.repeatable {
-		return nil, retry.Final(errors.New("guardhttp: the request may not be sent twice"))
+		return nil, driver.Final(errors.New("guardhttp: the request may not be sent twice"))
 	}
 	request, sent, err := e.prepare(ctx, number)
 	if err != nil {
@@ -258,7 +259,7 @@ func (e *exchange) choose() (http.RoundTripper, func()) {
 // prepare returns the request of an attempt. Its context is the request's own,
 // and ends with that of the attempt until the header is in.
 func (e *exchange) prepare(ctx context.Context, number int) (*http.Request, *sending, error) {
-	own, end := context.WithCancelCause(retry.WithAttempt(e.request.Context(), number))
+	own, end := context.WithCancelCause(driver.WithAttempt(e.request.Context(), number))
 	sent := &sending{end: end}
 	sent.detach = context.AfterFunc(ctx, func() {
 		if sent.decided.CompareAndSwap(false, true) {
@@ -300,7 +301,7 @@ func (e *exchange) final(err error) error {
 	if e.repeatable {
 		return err
 	}
-	return retry.Final(err)
+	return driver.Final(err)
 }
 
 // last returns the answer that a final error is of, if it is of one.

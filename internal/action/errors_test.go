@@ -9,6 +9,7 @@ import (
 	"github.com/bide-dev/bide/internal/classify"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 func failed(text string, code int, stderr string) error {
@@ -37,7 +38,7 @@ func TestCommandsMatchByTheirKind(t *testing.T) {
 			if retry.Network(err) != c.network || retry.Timeout(err) != c.timeout || retry.ServerError(err) != c.server || retry.RateLimit(err) != c.limited {
 				t.Errorf("%T %v: network %v, timeout %v, server error %v, rate limit %v", err, err, retry.Network(err), retry.Timeout(err), retry.ServerError(err), retry.RateLimit(err))
 			}
-			if got := retry.Class(err); got != c.class {
+			if got := driver.Class(err); got != c.class {
 				t.Errorf("%T %v: class %s, want %s", err, err, got, c.class)
 			}
 			var hint interface{ RetryAfter() (time.Duration, bool) }

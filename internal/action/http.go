@@ -18,7 +18,7 @@ import (
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // maxBody is how much of a response body is kept where the step does not say.
@@ -91,7 +91,7 @@ func (w *World) Send(ctx context.Context, q *Request, c *Call) (Result, error) {
 func unexpected(method string, target *url.URL, resp *http.Response) *HTTPError {
 	e := &HTTPError{Method: method, URL: target.Redacted(), Status: resp.StatusCode}
 	if h := resp.Header.Get("Retry-After"); h != "" {
-		e.After, e.HasAfter = retry.ParseRetryAfter(h, time.Now())
+		e.After, e.HasAfter = driver.ParseRetryAfter(h, time.Now())
 	}
 	return e
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/pattern"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Verdict is what kind of failure it was. A connection that timed out is both
@@ -29,7 +29,7 @@ type Verdict struct {
 	RetryAfter time.Duration
 }
 
-// Class is the one word for it, as retry.Class has it; "" where nothing is known.
+// Class is the one word for it, as driver.Class has it; "" where nothing is known.
 func (v Verdict) Class() string {
 	switch {
 	case v.RateLimited:
@@ -137,7 +137,7 @@ func retryAfter(text string) time.Duration {
 	if len(all) == 0 {
 		return 0
 	}
-	d, ok := retry.ParseRetryAfter(strings.TrimSpace(all[len(all)-1][1]), time.Now())
+	d, ok := driver.ParseRetryAfter(strings.TrimSpace(all[len(all)-1][1]), time.Now())
 	if !ok {
 		return 0
 	}

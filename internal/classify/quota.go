@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/pattern"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 var (
@@ -34,7 +34,7 @@ func Reset(text string, now time.Time) (d time.Duration, ok bool) {
 		}
 	}
 	if m := filled(resetFields().FindStringSubmatch(text)); m != "" {
-		return retry.ParseRetryAfter(m, now)
+		return driver.ParseRetryAfter(m, now)
 	}
 	if m := filled(resetIn().FindStringSubmatch(text)); m != "" {
 		return span(m), true

@@ -15,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 	"github.com/spf13/cobra"
 )
 
@@ -191,9 +192,9 @@ func endings(list []schedule) string {
 		}
 		fmt.Fprintf(&b, "%s, %s of waits", diag.Count(t.Attempts, "attempt"), duration.Format(brief(t.Total)))
 		switch t.Reason {
-		case retry.ReasonBudget:
+		case driver.ReasonBudget:
 			fmt.Fprintf(&b, "; the budget of %s ends it: the next delay would exceed it", duration.Format(s.policy.Budget))
-		case retry.ReasonDeadline:
+		case driver.ReasonDeadline:
 			fmt.Fprintf(&b, "; the deadline of %s ends it: the next delay would exceed it", duration.Format(s.policy.Deadline))
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/option"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -58,7 +58,7 @@ func flagWords(name string) []string {
 		switch {
 		case r.FlagName() != name || r.Kind == option.Exhausted:
 		case r.Kind == option.Matchers:
-			return retry.MatcherNames()
+			return driver.MatcherNames()
 		case len(r.Words) > 0:
 			return r.Words
 		}

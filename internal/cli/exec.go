@@ -24,6 +24,7 @@ import (
 	"github.com/bide-dev/bide/internal/vars"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 	"github.com/spf13/cobra"
 )
 
@@ -377,10 +378,10 @@ func (x *execCommand) observe(e retry.Event) {
 	case retry.WaitScheduled:
 		x.say(fmt.Sprintf("attempt %d follows in %s", e.Attempt+1, duration.Format(e.Delay.Round(time.Millisecond))) + x.pastDelays(e.Attempt))
 	case retry.Finished:
-		if e.Reason == retry.ReasonNone && e.Attempt > 1 {
+		if e.Reason == driver.ReasonNone && e.Attempt > 1 {
 			x.say(fmt.Sprintf("succeeded at attempt %s, after %s", x.attemptOf(e.Attempt), duration.Format(time.Since(x.begun).Round(time.Millisecond))))
 		}
-		if e.Reason != retry.ReasonNone && e.Reason != retry.ReasonCancelled && !x.interrupted() {
+		if e.Reason != driver.ReasonNone && e.Reason != driver.ReasonCancelled && !x.interrupted() {
 			x.say(fmt.Sprintf("gave up after %s (%s)", diag.Count(e.Attempt, "attempt"), e.Reason) + inWords[e.Reason])
 		}
 	}
@@ -414,14 +415,14 @@ func (x *execCommand) observeJSON(e retry.Event) {
 	case retry.AttemptStarted:
 		m["event"] = "attempt_started"
 	case retry.AttemptFailed:
-		m["event"], m["class"], m["message"], m["duration_ms"] = "attempt_failed", retry.Class(e.Err), e.Err.Error(), e.Duration.Milliseconds()
+		m["event"], m["class"], m["message"], m["duration_ms"] = "attempt_failed", driver.Class(e.Err), e.Err.Error(), e.Duration.Milliseconds()
 	case retry.Refused:
-		m["event"], m["class"], m["message"] = "attempt_refused", retry.Class(e.Err), e.Err.Error()
+		m["event"], m["class"], m["message"] = "attempt_refused", driver.Class(e.Err), e.Err.Error()
 	case retry.WaitScheduled:
 		m["event"], m["delay_ms"] = "retry_scheduled", e.Delay.Milliseconds()
 	case retry.Finished:
 		m["event"], m["status"], m["attempts"] = "step_finished", "succeeded", e.Attempt
-		if e.Reason != retry.ReasonNone {
+		if e.Reason != driver.ReasonNone {
 			m["status"], m["reason"] = "failed", e.Reason.String()
 		}
 		delete(m, "attempt")
@@ -438,7 +439,7 @@ func (x *execCommand) observeJSON(e retry.Event) {
 }
 
 // inWords are reasons to give up that their names do not tell.
-var inWords = map[retry.Reason]string{
-	retry.ReasonNotRetryable: ": such a failure is not retried",
-	retry.ReasonRetryAfter:   ": it was asked to wait for longer than is allowed",
+var inWords = map[driver.Reason]string{
+	driver.ReasonNotRetryable: ": such a failure is not retried",
+	driver.ReasonRetryAfter:   ": it was asked to wait for longer than is allowed",
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Clock is time, and all that waits for it or for others. Whoever runs under a
@@ -17,7 +17,7 @@ import (
 // clock knows when everybody waits, and goes on to the next moment at which
 // somebody does not. It is safe for concurrent use.
 type Clock interface {
-	retry.Clock
+	driver.Clock
 	// WithTimeout is ctx, ended after d with a cause.
 	WithTimeout(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc)
 	// Together calls f with 0 to n-1, all at once, each in a goroutine of its

@@ -9,7 +9,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/policy"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // maxOdd bounds what a lease tells of ends that are no successes, in their number:
@@ -260,7 +260,7 @@ func adopted(e event.Event) policy.Outcome {
 	switch {
 	case e.Type == event.ItemRetry:
 		delay := time.Duration(e.DelayMS) * time.Millisecond
-		j := &policy.Judged{Again: true, Delay: min(max(time.Until(e.Time)+delay, 0), delay), Class: e.Class, Reason: retry.ReasonNone}
+		j := &policy.Judged{Again: true, Delay: min(max(time.Until(e.Time)+delay, 0), delay), Class: e.Class, Reason: driver.ReasonNone}
 		if e.Retry != nil {
 			j.State = *e.Retry
 		}

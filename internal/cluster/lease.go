@@ -7,6 +7,7 @@ import (
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Lease is work for a lane: items that it works off one after the other, until
@@ -33,12 +34,12 @@ type Lease struct {
 
 // Span is some items of a lease, one after another in the list.
 type Span struct {
-	Item       int          `json:"item"`        // from 0
-	N          int          `json:"n,omitempty"` // how many; 0 is 1
-	Attempt    int          `json:"attempt,omitempty"`
-	Recoveries int          `json:"recoveries,omitempty"`
-	Retry      *retry.State `json:"retry,omitempty"`
-	Last       string       `json:"last,omitempty"` // the log that tells of the attempt before
+	Item       int           `json:"item"`        // from 0
+	N          int           `json:"n,omitempty"` // how many; 0 is 1
+	Attempt    int           `json:"attempt,omitempty"`
+	Recoveries int           `json:"recoveries,omitempty"`
+	Retry      *driver.State `json:"retry,omitempty"`
+	Last       string        `json:"last,omitempty"` // the log that tells of the attempt before
 }
 
 // spansOf puts the items of a lease together.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // TestManyWait: where all items fail and wait for long, no more are begun than the
@@ -61,7 +62,7 @@ func TestManyWait(t *testing.T) {
 					delay := time.Hour + time.Duration(random.Int64N(int64(time.Hour)))
 					now = now.Add(time.Duration(random.Int64N(int64(time.Millisecond))))
 					s.Odd = append(s.Odd, Odd{At: i, Kind: oddFailed, Judged: &policy.Judged{Again: true, Delay: delay, Class: "network",
-						State: retry.State{Attempt: 1, Slept: delay, Prev: delay, Began: now, FirstFailure: now, Due: now.Add(delay)}}})
+						State: driver.State{Attempt: 1, Slept: delay, Prev: delay, Began: now, FirstFailure: now, Due: now.Add(delay)}}})
 				}
 				if err := c.Settle(l.ID, s, now); err != nil {
 					t.Fatal(err)

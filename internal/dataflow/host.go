@@ -16,7 +16,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/types"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/value"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // host is where the calls of one pipeline run: the watcher that records them,
@@ -146,7 +146,7 @@ type callFailure struct {
 // Failed tells that an attempt failed.
 func (h *host) Failed(c *flow.Call, n int, err error, began, ended time.Time) {
 	e := h.event(event.AttemptFailed, c)
-	e.Attempt, e.Class, e.Message, e.DurationMS = n, retry.Class(err), err.Error(), ended.Sub(began).Milliseconds()
+	e.Attempt, e.Class, e.Message, e.DurationMS = n, driver.Class(err), err.Error(), ended.Sub(began).Milliseconds()
 	e.ExitCode, _ = failure.ExitCode(err)
 	if !h.Executor.Bare {
 		d := callFailure{At: began, Failure: failure.From(err).Beside(false)}
@@ -160,7 +160,7 @@ func (h *host) Failed(c *flow.Call, n int, err error, began, ended time.Time) {
 }
 
 // Queued shows that an attempt waits for a slot or a token: it does not run yet.
-func (h *host) Queued(c *flow.Call, n int, what retry.Source, d time.Duration) {
+func (h *host) Queued(c *flow.Call, n int, what driver.Source, d time.Duration) {
 	e := h.event(event.AttemptQueued, c)
 	e.Attempt, e.DelayMS, e.Data = n, d.Milliseconds(), step.Data(map[string]any{"for": what.String()})
 	h.Executor.Recorder.Show(e)
@@ -169,7 +169,7 @@ func (h *host) Queued(c *flow.Call, n int, what retry.Source, d time.Duration) {
 // Retry tells when the next attempt follows.
 func (h *host) Retry(c *flow.Call, n int, w flow.Wait) {
 	e := h.event(event.RetryScheduled, c)
-	e.Attempt, e.DelayMS, e.Class = n, w.Delay.Milliseconds(), retry.Class(w.Err)
+	e.Attempt, e.DelayMS, e.Class = n, w.Delay.Milliseconds(), driver.Class(w.Err)
 	if !h.Executor.Bare {
 		e.Retry, e.Data = &w.State, step.Data(event.Waited(w.Policy, w.State, w.Delay, w.Before, w.Asked, w.Drawn))
 	}
@@ -186,7 +186,7 @@ func (h *host) Finished(c *flow.Call, end flow.End) {
 	e.Status, e.Attempts, e.DurationMS = outcomes[end.Outcome], end.Attempts, (end.Took - end.Waited).Milliseconds()
 	d := callRecord{Cached: end.Cached, WaitedMS: end.Waited.Milliseconds()}
 	if end.Err != nil {
-		e.Class, e.Message = retry.Class(end.Err), flow.Reason(end.Err)
+		e.Class, e.Message = driver.Class(end.Err), flow.Reason(end.Err)
 	}
 	if end.Outcome == flow.Degraded {
 		if d.By = "on_error"; end.Fallback {

@@ -25,7 +25,7 @@ import (
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/internal/worktree"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // run is one run in one process: its parts, each of which has an owner, and the
@@ -337,7 +337,7 @@ func (r *run) ending(err error) (status, message, class string) {
 	case errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled):
 		return event.Interrupted, "interrupted", "cancelled"
 	}
-	return event.Failed, r.x.Values.Mask().Text(err.Error()).Ends(step.Brief), retry.Class(err)
+	return event.Failed, r.x.Values.Mask().Text(err.Error()).Ends(step.Brief), driver.Class(err)
 }
 
 // unmended is how many items, or steps of the run itself, failed and were tolerated

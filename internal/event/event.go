@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Type names what happened.
@@ -171,7 +172,7 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	                           not run yet; shown, never journalled
 //	attempt_started            Step, Attempt
 //	attempt_failed             Step, Attempt, Class, Message, ExitCode, DurationMS; Status where the retries of the step end with it:
-//	                           the retry.Reason for that
+//	                           the driver.Reason for that
 //	attempt_finished           Step, Attempt, DurationMS: it succeeded; Data (the program that ran if it is not sh, the status of an HTTP answer)
 //	retry_scheduled            Step, Attempt (the one that failed), DelayMS, Class, Retry, Data (a [Wait], with what was asked for and drawn)
 //	step_finished              Step, Label, Status, Attempts, DurationMS, Class, Message, Data (what later steps read)
@@ -246,7 +247,7 @@ type Event struct {
 
 	// Retry is what the retries of a step or an item go on with after a
 	// resume, to the nanosecond, the decision that the event tells of included.
-	Retry *retry.State `json:"retry,omitempty"`
+	Retry *driver.State `json:"retry,omitempty"`
 
 	// Data is the rest, as a JSON object. Its members stand beside the other
 	// fields in the output of `bide events --json`.
@@ -297,7 +298,7 @@ type Wait struct {
 // Waited gives the wait that a retry policy has decided, from the state after
 // the decision. prev is the delay before, hint what the other side asked
 // for, zero if it did not, and drawn what was drawn since the wait before.
-func Waited(p *retry.Policy, after retry.State, delay, prev, hint time.Duration, drawn string) Wait {
+func Waited(p *retry.Policy, after driver.State, delay, prev, hint time.Duration, drawn string) Wait {
 	w := Wait{Source: FromPolicy, Delay: delay, Asked: max(hint, 0), Drawn: drawn, Attempts: p.Attempts, Budget: p.Budget, Spent: after.Slept}
 	switch {
 	case p.Attempts == 0:

@@ -21,12 +21,13 @@ import (
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Failure is why an attempt failed. It is an error; its JSON text has all of
 // it. It is not changed after it was made, and so is safe for concurrent use.
 type Failure struct {
-	// Class is the one word for it, as retry.Class has it; never "".
+	// Class is the one word for it, as driver.Class has it; never "".
 	Class   string `json:"class,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Exit is the exit status of a command, 128+n for signal n; 0: there is none.
@@ -71,7 +72,7 @@ func From(err error) *Failure {
 		return f
 	}
 	f := &Failure{
-		Class: retry.Class(err), Message: err.Error(), Permanent: retry.IsPermanent(err),
+		Class: driver.Class(err), Message: err.Error(), Permanent: retry.IsPermanent(err),
 		Cancelled: errors.Is(err, context.Canceled),
 		// Asked about the structure alone: the text is kept, and matched again.
 		Network: retry.Network(untold{err}), Timeout: retry.Timeout(untold{err}), RateLimited: retry.RateLimit(untold{err}),

@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 func panicked(value any) error {
@@ -50,9 +51,9 @@ var errorsOfAllKinds = map[string]error{
 // seen is everything that somebody may ask of an error.
 func seen(t *testing.T, err error) map[string]any {
 	t.Helper()
-	all := map[string]any{"text": err.Error(), "class": retry.Class(err), "permanent": retry.IsPermanent(err), "cancelled": errors.Is(err, context.Canceled)}
-	for _, name := range retry.MatcherNames() {
-		m, _ := retry.MatcherByName(name)
+	all := map[string]any{"text": err.Error(), "class": driver.Class(err), "permanent": retry.IsPermanent(err), "cancelled": errors.Is(err, context.Canceled)}
+	for _, name := range driver.MatcherNames() {
+		m, _ := driver.MatcherByName(name)
 		all[name] = m(err)
 	}
 	for _, re := range []string{"half$", "resolve", "(?i)BROKEN", "not found$"} {
@@ -68,7 +69,7 @@ func seen(t *testing.T, err error) map[string]any {
 	out, errs := failure.Tails(err)
 	all["stdout"], all["stderr"] = out, errs
 	p := retry.Policy{Attempts: 9, RetryAfterMax: 2 * time.Hour, If: func(error) bool { return true }}
-	m := retry.NewMachine(&p, time.Time{})
+	m := driver.NewMachine(&p, time.Time{})
 	all["decision"] = m.Next(err, time.Unix(9, 0))
 	var st interface{ HTTPStatus() int }
 	if errors.As(err, &st) {

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // A record is an event as it stands in a row of the table events: an object of
@@ -69,7 +69,7 @@ func appendRecord(b []byte, e *event.Event) []byte {
 }
 
 // appendRetry adds the state of retries, as its own JSON.
-func appendRetry(b []byte, s *retry.State) []byte {
+func appendRetry(b []byte, s *driver.State) []byte {
 	text, err := json.Marshal(s)
 	if err != nil { // a time beyond the year 9999
 		text = []byte("{}")
@@ -78,11 +78,11 @@ func appendRetry(b []byte, s *retry.State) []byte {
 }
 
 // retryState reads what appendRetry writes; nil for "".
-func (rec *record) retryState() (*retry.State, error) {
+func (rec *record) retryState() (*driver.State, error) {
 	if rec.retry == "" {
 		return nil, nil
 	}
-	s := &retry.State{}
+	s := &driver.State{}
 	if err := json.Unmarshal([]byte(rec.retry), s); err != nil {
 		return nil, fmt.Errorf("%w: %w", errRetry, err)
 	}

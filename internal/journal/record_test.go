@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // TestRecordRoundTrip writes any events into a row and reads them back.
@@ -43,7 +43,7 @@ func TestRecordRoundTrip(t *testing.T) {
 					}
 					return at
 				}
-				e.Retry = &retry.State{Attempt: small.Draw(t, "failed"), Slept: time.Duration(num.Draw(t, "slept")), Prev: time.Duration(num.Draw(t, "prev")),
+				e.Retry = &driver.State{Attempt: small.Draw(t, "failed"), Slept: time.Duration(num.Draw(t, "slept")), Prev: time.Duration(num.Draw(t, "prev")),
 					Began: at("began"), FirstFailure: at("first"), Due: at("due"), Charged: rapid.Bool().Draw(t, "charged")}
 			}
 			want = append(want, e)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // State is what a sequence of events amounts to: everything that decides how
@@ -125,7 +125,7 @@ type Retry struct {
 	Prev         time.Duration // the last delay
 	Began        time.Time     // the first attempt; zero if it is not recorded
 	FirstFailure time.Time     // zero if there was none
-	Rules        []retry.RuleState
+	Rules        []driver.RuleState
 	NotBefore    time.Time // when the wait that was scheduled last ends; zero for none
 }
 

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -235,7 +235,7 @@ func someEvent(t *rapid.T) event.Event {
 			func() event.Event {
 				at := epoch.Add(time.Duration(delay) * time.Microsecond)
 				item.Type, item.Attempt, item.DelayMS = event.ItemRetry, number, delay
-				item.Retry = &retry.State{Attempt: number, Slept: time.Duration(delay) + 7, Prev: 3, FirstFailure: at, Due: at.Add(11)}
+				item.Retry = &driver.State{Attempt: number, Slept: time.Duration(delay) + 7, Prev: 3, FirstFailure: at, Due: at.Add(11)}
 				return item
 			},
 			func() event.Event { item.Type = event.ItemRequeued; return item },

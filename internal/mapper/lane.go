@@ -8,7 +8,7 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Lane works off items of a [Map] one after the other for somebody else, who
@@ -58,7 +58,7 @@ func (l *Lane) Work(ctx context.Context, it policy.Leased, last *failure.Failure
 		o.Cancelled, o.RateLimited = false, true
 	}
 	if it.Retry == nil {
-		it.Retry = &retry.State{Began: start}
+		it.Retry = &driver.State{Began: start}
 	}
 	var v policy.Verdict
 	v, o.Judged = x.machine.Judge(it, o, now)

@@ -12,7 +12,7 @@ import (
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/policy"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Recorded is what is on record of a map.
@@ -135,7 +135,7 @@ func (x *Map) restoreHandler(ctx context.Context, all *Recorded, index int, rec 
 func (x *Map) itemState(rec journal.ItemRecord) policy.ItemState {
 	r := rec.Retry
 	s := policy.ItemState{Attempts: r.Failures, Recoveries: rec.Recoveries, NotBefore: r.NotBefore,
-		Retry: retry.State{Attempt: r.Failures, Slept: r.Slept, Prev: r.Prev, Began: r.Began, FirstFailure: r.FirstFailure, Due: r.NotBefore, Rules: r.Rules}}
+		Retry: driver.State{Attempt: r.Failures, Slept: r.Slept, Prev: r.Prev, Began: r.Began, FirstFailure: r.FirstFailure, Due: r.NotBefore, Rules: r.Rules}}
 	switch rec.Status {
 	case journal.ItemWaiting:
 		s.Standing = policy.WasWaiting

@@ -6,7 +6,7 @@ import (
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Kind is what [Machine.Next] tells the driver to do.
@@ -210,14 +210,14 @@ type Verdict struct {
 	NotBefore time.Time
 	// Reason is why there is no further attempt; ReasonNone where the item
 	// failed for good without an item-level retry policy.
-	Reason retry.Reason
+	Reason driver.Reason
 	// Exhausted says that the item failed for good because the run went down
 	// too often while it ran.
 	Exhausted bool
 	// Recoveries is how many times the run went down while the item ran; of Restore.
 	Recoveries int
 	// Retry is the state of the item's retries, to be recorded for a resume.
-	Retry retry.State
+	Retry driver.State
 	// Wait is why the item waits as long as it does; of ItemRetry after a failed
 	// attempt.
 	Wait event.Wait

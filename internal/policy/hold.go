@@ -9,7 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/failure"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // A map is held when the same thing keeps failing: when Count different items, of those
@@ -166,7 +166,7 @@ type Given struct {
 	// Running says that the item runs already again.
 	Running bool
 	// Retry is what its retries go on with.
-	Retry retry.State
+	Retry driver.State
 }
 
 // holding is the state of [Machine] for holds.

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Judged is what the item-level retry policy says about a failed attempt. Where
@@ -15,10 +15,10 @@ type Judged struct {
 	Again bool          `json:"again,omitempty"`
 	Delay time.Duration `json:"delay,omitempty"`
 	// State is that of the retries with this decision in it.
-	State retry.State `json:"state,omitzero"`
+	State driver.State `json:"state,omitzero"`
 	// Reason is why there is no further attempt.
-	Reason retry.Reason `json:"reason,omitempty"`
-	Class  string       `json:"class,omitempty"`
+	Reason driver.Reason `json:"reason,omitempty"`
+	Class  string        `json:"class,omitempty"`
 
 	wait event.Wait
 }
@@ -39,7 +39,7 @@ func (m *Machine) Judge(l Leased, o Outcome, now time.Time) (Verdict, *Judged) {
 	case o.RateLimited && m.cfg.RateLimitMaxWait > 0:
 		v.Fate = ItemPaused
 	default:
-		st := retry.State{Began: now}
+		st := driver.State{Began: now}
 		if l.Retry != nil {
 			st = *l.Retry
 		}
@@ -51,11 +51,11 @@ func (m *Machine) Judge(l Leased, o Outcome, now time.Time) (Verdict, *Judged) {
 }
 
 // judge asks the item-level policy about a failed attempt.
-func (m *Machine) judge(st retry.State, o Outcome, now time.Time) Judged {
+func (m *Machine) judge(st driver.State, o Outcome, now time.Time) Judged {
 	if o.Judged != nil {
 		return *o.Judged
 	}
-	j := Judged{Class: retry.Class(o.Err), State: st}
+	j := Judged{Class: driver.Class(o.Err), State: st}
 	if m.cfg.Retry == nil {
 		return j
 	}
@@ -65,8 +65,8 @@ func (m *Machine) judge(st retry.State, o Outcome, now time.Time) Judged {
 	pol.Rand = &drawing
 	d, after := decideRetry(&pol, st, withHint(o.Err, o.RetryAfter), now)
 	j.State, j.Reason = after, d.Reason
-	if d.Action == retry.ActionRetry {
-		j.Again, j.Delay, j.Reason = true, d.Delay, retry.ReasonNone
+	if d.Action == driver.ActionRetry {
+		j.Again, j.Delay, j.Reason = true, d.Delay, driver.ReasonNone
 		j.wait = event.Waited(&pol, after, d.Delay, prev, d.RetryAfter, drawing.Take())
 	}
 	return j

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // A lease is work for a lane, which works its items off one after the other and
@@ -30,7 +30,7 @@ type Lease struct {
 type Leased struct {
 	Item, Attempt, Recoveries int
 	// Retry is the state of the item's retries; nil before its first failure.
-	Retry *retry.State
+	Retry *driver.State
 }
 
 // End is how an agent of a lease ended.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Machine decides about the items of one map. Make one with [New]; it is not
@@ -294,7 +295,7 @@ func (m *Machine) failed(v *Verdict, r *record, o Outcome, now time.Time) {
 	m.errs.attempt(v.Item, j.Class, o.Err)
 	m.apply(v, j, now)
 	if m.cfg.Retry == nil {
-		v.Retry = retry.State{}
+		v.Retry = driver.State{}
 	} else {
 		r.setState(j.State)
 	}
@@ -371,14 +372,14 @@ func (m *Machine) Stopped() StopReason { return m.stop }
 // that of an item of this same run, so that the expiry on the wall clock, which
 // is for resumes, is not looked at: the machine is rebuilt as of the first
 // failure.
-func decideRetry(p *retry.Policy, st retry.State, err error, now time.Time) (retry.Decision, retry.State) {
+func decideRetry(p *retry.Policy, st driver.State, err error, now time.Time) (driver.Decision, driver.State) {
 	began := st.Began
 	if began.IsZero() {
 		began = now
 	}
-	rm := retry.NewMachine(p, began)
+	rm := driver.NewMachine(p, began)
 	if st.Attempt > 0 {
-		rm, _ = retry.ResumeMachine(p, st, st.FirstFailure)
+		rm, _ = driver.ResumeMachine(p, st, st.FirstFailure)
 	}
 	d := rm.Next(err, now)
 	return d, rm.State()

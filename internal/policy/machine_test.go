@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 var t0 = time.Date(2026, 11, 21, 1, 0, 0, 0, time.UTC)
@@ -124,7 +125,7 @@ func TestRetryWaitHoldsNoWorker(t *testing.T) {
 	}
 	through(t, m, fails(errBoom), at(10*time.Second))
 	v = through(t, m, fails(errBoom), at(20*time.Second))
-	if v.Fate != ItemDeadLettered || v.Attempt != 3 || v.Reason != retry.ReasonAttempts {
+	if v.Fate != ItemDeadLettered || v.Attempt != 3 || v.Reason != driver.ReasonAttempts {
 		t.Fatalf("%+v", v)
 	}
 	if d := m.Next(at(20 * time.Second)); d.Kind != Finished || d.Status != CompletedWithFailures {
@@ -476,7 +477,7 @@ func TestRetryMatchersAndHints(t *testing.T) {
 	p := fixed(5, time.Second)
 	p.If = retry.Timeout
 	m := machine(t, Config{Retry: p}, 2)
-	if v := through(t, m, fails(errBoom), t0); v.Fate != ItemDeadLettered || v.Reason != retry.ReasonNotRetryable {
+	if v := through(t, m, fails(errBoom), t0); v.Fate != ItemDeadLettered || v.Reason != driver.ReasonNotRetryable {
 		t.Fatalf("%+v", v)
 	}
 	v := through(t, m, Outcome{Err: fmt.Errorf("request: %w", context.DeadlineExceeded), RetryAfter: 7 * time.Second}, t0)
@@ -500,7 +501,7 @@ func TestBudgetHasNoExpiryWithinARun(t *testing.T) {
 	if v := through(t, m, fails(errBoom), at(time.Hour)); v.Fate != ItemRetry {
 		t.Fatalf("%+v", v)
 	}
-	if v := through(t, m, fails(errBoom), at(2*time.Hour)); v.Fate != ItemDeadLettered || v.Reason != retry.ReasonBudget {
+	if v := through(t, m, fails(errBoom), at(2*time.Hour)); v.Fate != ItemDeadLettered || v.Reason != driver.ReasonBudget {
 		t.Fatalf("%+v", v)
 	}
 }

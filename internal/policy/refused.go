@@ -7,6 +7,7 @@ import (
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Refused is the longest that an operation waits whose attempts a breaker refuses
@@ -17,8 +18,8 @@ func Refused(p retry.Policy, open time.Duration) time.Duration {
 		p.Attempts = option.MaxAttempts
 	}
 	began := time.Unix(0, 0)
-	m := retry.NewMachine(&p, began)
-	for m.Next(&circuit.OpenError{State: circuit.Open, RetryAfter: open}, began.Add(m.State().Slept)).Action == retry.ActionRetry {
+	m := driver.NewMachine(&p, began)
+	for m.Next(&circuit.OpenError{State: circuit.Open, RetryAfter: open}, began.Add(m.State().Slept)).Action == driver.ActionRetry {
 	}
 	return m.State().Slept
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Standing is where an item stood when the run went down.
@@ -34,7 +34,7 @@ type ItemState struct {
 	Recoveries int
 	// Retry is the Verdict.Retry of its latest failed attempt, and NotBefore
 	// that Verdict's NotBefore.
-	Retry     retry.State
+	Retry     driver.State
 	NotBefore time.Time
 	// Fate is the end of an item that WasFinished.
 	Fate Fate
@@ -96,7 +96,7 @@ func (m *Machine) reopen(v *Verdict, s ItemState, now time.Time) {
 		s.Class = ClassRecoveries
 		s.Message = fmt.Sprintf("%s (%d times)", s.Message, v.Recoveries)
 	case m.cfg.Retry != nil && s.Retry.Attempt > 0:
-		if _, d := retry.ResumeMachine(m.cfg.Retry, s.Retry, now); d.Action == retry.ActionStop {
+		if _, d := driver.ResumeMachine(m.cfg.Retry, s.Retry, now); d.Action == driver.ActionStop {
 			v.Reason = d.Reason
 			v.Fate, v.Handler = m.fateOfFailed()
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 func restore(t *testing.T, m *Machine, item int, s ItemState, now time.Time) Verdict {
@@ -112,7 +112,7 @@ func TestRestoreExpiredBudget(t *testing.T) {
 	p := fixed(10, time.Second)
 	p.Budget = time.Minute
 	p.BudgetExpires = true
-	st := retry.State{Attempt: 1, Slept: time.Second, FirstFailure: t0}
+	st := driver.State{Attempt: 1, Slept: time.Second, FirstFailure: t0}
 	for _, standing := range []Standing{WasWaiting, WasRunning} {
 		m := machine(t, Config{Retry: p, MaxFailures: 1}, 5)
 		s := ItemState{Standing: standing, Attempts: 1, Retry: st, NotBefore: at(time.Second), Class: "exit", Message: "exit 1"}
@@ -120,7 +120,7 @@ func TestRestoreExpiredBudget(t *testing.T) {
 			t.Fatalf("%+v", v)
 		}
 		v := restore(t, m, 1, s, at(time.Minute))
-		if v.Fate != ItemDeadLettered || v.Reason != retry.ReasonExpired {
+		if v.Fate != ItemDeadLettered || v.Reason != driver.ReasonExpired {
 			t.Fatalf("%+v", v)
 		}
 		if got := m.Resume(true); got != ByMaxFailures {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // State is all of a [Machine], as a value that has a JSON text: a machine made
@@ -22,11 +22,11 @@ type State struct {
 	Counts Counts   `json:"counts"`
 	// Waiting are the items that wait for their next attempt, 56 bytes each, and
 	// Rules the states of the rules of those that have some.
-	Waiting []byte                    `json:"waiting,omitempty"`
-	Rules   map[int][]retry.RuleState `json:"rules,omitempty"`
-	Running []RunningItem             `json:"running,omitempty"`
-	Leases  []OpenLease               `json:"leases,omitempty"`
-	Leased  int                       `json:"leased,omitempty"` // leases there were so far
+	Waiting []byte                     `json:"waiting,omitempty"`
+	Rules   map[int][]driver.RuleState `json:"rules,omitempty"`
+	Running []RunningItem              `json:"running,omitempty"`
+	Leases  []OpenLease                `json:"leases,omitempty"`
+	Leased  int                        `json:"leased,omitempty"` // leases there were so far
 
 	Breaker  *circuit.Snapshot `json:"breaker,omitempty"`
 	Told     circuit.State     `json:"told,omitempty"`
@@ -81,7 +81,7 @@ func (m *Machine) State() State {
 	rules := func(r record) {
 		if r.rules != nil {
 			if s.Rules == nil {
-				s.Rules = map[int][]retry.RuleState{}
+				s.Rules = map[int][]driver.RuleState{}
 			}
 			s.Rules[int(r.item)] = slices.Clone(*r.rules)
 		}

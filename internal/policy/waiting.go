@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // instant is a point in time as nanoseconds since 1970, saturating, so that
@@ -50,27 +50,27 @@ type record struct {
 	item       uint32
 	failed     uint32 // failed attempts
 	recoveries uint32
-	tried      uint32 // retry.State.Attempt
+	tried      uint32 // driver.State.Attempt
 	slept      time.Duration
 	prev       time.Duration
 	began      instant // the first attempt
 	first      instant // first failure
 	notBefore  instant
-	rules      *[]retry.RuleState // of a policy with rules
+	rules      *[]driver.RuleState // of a policy with rules
 }
 
-func (r *record) state() retry.State {
+func (r *record) state() driver.State {
 	if r.tried == 0 {
-		return retry.State{Began: r.began.time()}
+		return driver.State{Began: r.began.time()}
 	}
-	s := retry.State{Attempt: int(r.tried), Slept: r.slept, Prev: r.prev, Began: r.began.time(), FirstFailure: r.first.time()}
+	s := driver.State{Attempt: int(r.tried), Slept: r.slept, Prev: r.prev, Began: r.began.time(), FirstFailure: r.first.time()}
 	if r.rules != nil {
 		s.Rules = *r.rules
 	}
 	return s
 }
 
-func (r *record) setState(s retry.State) {
+func (r *record) setState(s driver.State) {
 	r.tried = clamp32(s.Attempt)
 	r.slept, r.prev, r.first = s.Slept, s.Prev, instantOf(s.FirstFailure)
 	if !s.Began.IsZero() {

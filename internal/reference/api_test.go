@@ -18,7 +18,7 @@ import (
 var makeAPI = flag.Bool("make-api", false, "write api/go.txt anew")
 
 // public are the packages that other programs import.
-var public = []string{"backoff", "circuit", "contrib/grpc", "contrib/otel", "guard", "guard/guardhttp", "guard/guardtest", "hedge", "limit", "pipeline", "retry"}
+var public = []string{"backoff", "circuit", "contrib/grpc", "contrib/otel", "guard", "guard/guardhttp", "guard/guardtest", "hedge", "limit", "pipeline", "retry", "retry/driver"}
 
 // TestAPI compares what the public packages export with api/go.txt, so that no
 // change of it goes unseen. `make api` writes the file.

@@ -6,7 +6,7 @@
 // under another policy, and [Recording.Tune] proposes one. [Explain] gives the
 // plan of a file with the worst case of each step.
 //
-// Delays are those of a retry.Machine in virtual time, how often parts of a step
+// Delays are those of a driver.Machine in virtual time, how often parts of a step
 // run is what the executor goes by (workflow/bounds.go). What Explain adds up of
 // them is held to the executor: an adversary looks for the longest run of each kind
 // of step, handler, map and call, and finds none beyond the bound (bounds_test.go).

@@ -26,6 +26,7 @@ import (
 	"github.com/bide-dev/bide/internal/step/virtual"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // The checks of the simulator against theory and against the world. `make
@@ -498,7 +499,7 @@ func TestForesightSpeed(t *testing.T) {
 	const rounds = 5000
 	failing := fmt.Errorf("down")
 	for range rounds {
-		mach := retry.NewMachine(&pol, began)
+		mach := driver.NewMachine(&pol, began)
 		now := began
 		for range 999 {
 			d := mach.Next(failing, now)

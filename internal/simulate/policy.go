@@ -13,6 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // shownWaits is how many delays of a policy a plan lists.
@@ -149,7 +150,7 @@ func (b *builder) vain(rt *workflow.Retry, pol retry.Policy, shortest Timeline, 
 			b.find(rt.Pos, "budget-unreachable", "%s: the retry_budget of %s is never reached: %d attempts wait at most %s in all",
 				what, duration.Format(pol.Budget), pol.Attempts, duration.Format(longest.Total)).
 				Suggest("leave it out, or make it less than %s", duration.Format(longest.Total))
-		case shortest.Reason == retry.ReasonBudget:
+		case shortest.Reason == driver.ReasonBudget:
 			b.find(rt.Pos, "attempts-unreachable", "%s: the retry_budget of %s allows at most %d of the %d attempts",
 				what, duration.Format(pol.Budget), r.MostAttempts, pol.Attempts).
 				Suggest("make the budget more, the delays shorter, or attempts %d", r.MostAttempts)

@@ -8,6 +8,7 @@ import (
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Wait is the delay after one failed attempt.
@@ -32,9 +33,9 @@ type Timeline struct {
 	Waits []Wait
 	// Total is the sum of all delays; it saturates at about 292 years.
 	Total time.Duration
-	// Reason is what ends it: retry.ReasonAttempts, ReasonBudget or
+	// Reason is what ends it: driver.ReasonAttempts, ReasonBudget or
 	// ReasonDeadline.
-	Reason retry.Reason
+	Reason driver.Reason
 }
 
 // errFailed is how every attempt of a simulation ends.
@@ -55,13 +56,13 @@ func Failures(p retry.Policy, keep int) Timeline {
 		p.Attempts = option.MaxAttempts
 	}
 	began := time.Unix(0, 0)
-	m := retry.NewMachine(&p, began)
+	m := driver.NewMachine(&p, began)
 	var t Timeline
 	for {
 		prev := m.State().Prev
 		d := m.Next(errFailed, began.Add(m.State().Slept))
 		t.Attempts = m.State().Attempt
-		if d.Action != retry.ActionRetry {
+		if d.Action != driver.ActionRetry {
 			t.Reason, t.Total = d.Reason, m.State().Slept
 			return t
 		}
@@ -93,7 +94,7 @@ var _ backoff.Rand = constant(0)
 func Most(p retry.Policy, shortest, longest Timeline) (attempts int, waits time.Duration) {
 	attempts = max(shortest.Attempts, longest.Attempts)
 	waits = max(shortest.Total, longest.Total)
-	if longest.Reason == retry.ReasonBudget && p.Backoff.Jitter != backoff.None {
+	if longest.Reason == driver.ReasonBudget && p.Backoff.Jitter != backoff.None {
 		waits = p.Budget // other draws come nearer to it
 	}
 	return attempts, waits

@@ -10,6 +10,7 @@ import (
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 	"pgregory.net/rapid"
 )
 
@@ -71,7 +72,7 @@ func TestFailuresWorkedRows(t *testing.T) {
 					t.Errorf("wait %d is %+v, want a sum of %v", i+1, w, sum)
 				}
 			}
-			if got.Attempts != len(tc.want)+1 || got.Total != sum || got.Reason != retry.ReasonAttempts {
+			if got.Attempts != len(tc.want)+1 || got.Total != sum || got.Reason != driver.ReasonAttempts {
 				t.Errorf("attempts %d, total %v, ended by %v", got.Attempts, got.Total, got.Reason)
 			}
 		})
@@ -80,7 +81,7 @@ func TestFailuresWorkedRows(t *testing.T) {
 
 func TestFailuresStopsAtTheBudget(t *testing.T) {
 	got := simulate.Failures(retry.Policy{Attempts: 10, Backoff: backoff.Schedule{Initial: s}, Budget: 5 * s}, -1)
-	if got.Attempts != 3 || got.Total != 3*s || got.Reason != retry.ReasonBudget || !slices.Equal(delays(got), secs(1, 2)) {
+	if got.Attempts != 3 || got.Total != 3*s || got.Reason != driver.ReasonBudget || !slices.Equal(delays(got), secs(1, 2)) {
 		t.Errorf("got %+v; the third failure must stop it", got)
 	}
 }

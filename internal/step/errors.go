@@ -8,7 +8,7 @@ import (
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/workflow"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Error is a step that failed for good.
@@ -17,7 +17,7 @@ type Error struct {
 	Label    string
 	At       string // file:line:col
 	Attempts int
-	Reason   retry.Reason
+	Reason   driver.Reason
 	Err      error
 }
 
@@ -27,7 +27,7 @@ func (e *Error) Error() string {
 		msg += fmt.Sprintf(" after %d attempts", e.Attempts)
 	}
 	switch e.Reason {
-	case retry.ReasonNone, retry.ReasonAttempts:
+	case driver.ReasonNone, driver.ReasonAttempts:
 	default:
 		msg += " (" + e.Reason.String() + asked(e) + ")"
 	}
@@ -41,7 +41,7 @@ func (e *Error) Error() string {
 // asked is the wait that was asked for, where it was too long to be obeyed.
 func asked(e *Error) string {
 	var hint interface{ RetryAfter() (time.Duration, bool) }
-	if e.Reason != retry.ReasonRetryAfter || !errors.As(e.Err, &hint) {
+	if e.Reason != driver.ReasonRetryAfter || !errors.As(e.Err, &hint) {
 		return ""
 	}
 	d, ok := hint.RetryAfter()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/step"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // A wait that is asked for and is too long to be obeyed is why no attempt
@@ -15,13 +15,13 @@ import (
 func TestTooLongAWaitIsInTheError(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		reason retry.Reason
+		reason driver.Reason
 		err    error
 		want   string
 	}{
-		{retry.ReasonRetryAfter, &action.HTTPError{Method: "GET", URL: "u", Status: 429, After: 26 * time.Hour, HasAfter: true},
+		{driver.ReasonRetryAfter, &action.HTTPError{Method: "GET", URL: "u", Status: 429, After: 26 * time.Hour, HasAfter: true},
 			`step "s" failed (retry_after: a wait of 1d2h is asked for, longer than retry_after_max): GET u: unexpected status 429`},
-		{retry.ReasonAttempts, &action.HTTPError{Method: "GET", URL: "u", Status: 429, After: time.Second, HasAfter: true},
+		{driver.ReasonAttempts, &action.HTTPError{Method: "GET", URL: "u", Status: 429, After: time.Second, HasAfter: true},
 			`step "s" failed: GET u: unexpected status 429`},
 	} {
 		if got := (&step.Error{Label: "s", Reason: c.reason, Err: c.err}).Error(); !strings.Contains(got, c.want) {

@@ -20,7 +20,7 @@ import (
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // foreach runs its steps for each of a list of values, one after another or
@@ -117,7 +117,7 @@ func (f *loop) round(ctx context.Context, i int) error {
 	e.Time, e.Status = f.x.Clock.Now(), event.Succeeded
 	e.DurationMS = e.Time.Sub(start).Milliseconds()
 	if err != nil {
-		e.Status, e.Class, e.Message = event.Failed, retry.Class(err), Cause(err).Error()
+		e.Status, e.Class, e.Message = event.Failed, driver.Class(err), Cause(err).Error()
 	}
 	if !f.x.Bare {
 		e.Data = Data(roundData{Value: digest}) // what it gave is in the records of its steps

@@ -12,7 +12,7 @@ import (
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/workflow"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // rounds runs a step, and where its handler is a repair, the step and the
@@ -133,13 +133,13 @@ func handledBefore(p Site, s *workflow.Step, since int64) (n int) {
 }
 
 // reasonOf is the reason of a name.
-func reasonOf(name string) retry.Reason {
-	for r := retry.ReasonAttempts; r <= retry.ReasonInterrupted; r++ {
+func reasonOf(name string) driver.Reason {
+	for r := driver.ReasonAttempts; r <= driver.ReasonInterrupted; r++ {
 		if r.String() == name {
 			return r
 		}
 	}
-	return retry.ReasonNone
+	return driver.ReasonNone
 }
 
 // handling is the site of a round of a handler, from 1.
@@ -238,7 +238,7 @@ func (x *Executor) handle(ctx context.Context, p Site, s *workflow.Step, path st
 	e.Time, e.Status = x.Clock.Now(), event.Succeeded
 	e.DurationMS = e.Time.Sub(start).Milliseconds()
 	if err != nil {
-		e.Status, e.Class, e.Message = event.Failed, retry.Class(err), err.Error()
+		e.Status, e.Class, e.Message = event.Failed, driver.Class(err), err.Error()
 		told := p.Event(event.Note, p.Path(s.Path))
 		told.Message = fmt.Sprintf("the on_failure handler of %q failed: %v", s.Label(), err)
 		facts = append(facts, told)
@@ -283,7 +283,7 @@ func (x *Executor) repair(ctx context.Context, p Site, h *workflow.Handler) erro
 func (x *Executor) setError(p Site, s *workflow.Step, out Outcome) {
 	p.Scope.Set("error", map[string]any{
 		"message": Cause(out.Err).Error(), "exit_code": int64(out.Result.ExitCode), "step": s.Label(),
-		"class": retry.Class(out.Err), "attempts": int64(out.Attempts), "timestamp": x.Clock.Now().UTC().Format(time.RFC3339),
+		"class": driver.Class(out.Err), "attempts": int64(out.Attempts), "timestamp": x.Clock.Now().UTC().Format(time.RFC3339),
 		"stderr": out.Result.Stderr, "output": out.Result.Output,
 	})
 }

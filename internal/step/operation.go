@@ -14,9 +14,10 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
-// operation is a step under its retry policy, as retry.Drive runs it: one
+// operation is a step under its retry policy, as driver.Drive runs it: one
 // attempt each time that it is asked, and what is recorded of them.
 type operation struct {
 	*Executor
@@ -45,7 +46,7 @@ type operation struct {
 // the last of them ended.
 func (x *Executor) operation(ctx context.Context, p Site, s *workflow.Step, path string, first bool, made int, last Outcome) Outcome {
 	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, again: !first, prior: last, asked: -1}
-	op := retry.Operation{Policy: &o.policy, Clock: lifeClock{o}, Soft: soft{x.Life, ctx}, SoftKnown: true, Observer: o.observe}
+	op := driver.Operation{Policy: &o.policy, Clock: lifeClock{o}, Soft: soft{x.Life, ctx}, SoftKnown: true, Observer: o.observe}
 	if s.Retry != nil {
 		if x.Rand != nil {
 			o.drawing.From = x.Rand(p.Place, path)
@@ -79,7 +80,7 @@ func (x *Executor) operation(ctx context.Context, p Site, s *workflow.Step, path
 			op.State.Began = rec.Began // the first attempt was cut short, and counts in the deadline
 		}
 	}
-	_, err = retry.Drive(ctx, &op, o.attempt)
+	_, err = driver.Drive(ctx, &op, o.attempt)
 	o.wake(x.Clock.Now())
 	o.end(err)
 	o.out.Waited = o.waited
@@ -104,8 +105,8 @@ func unfinished(rec journal.StepRecord) bool {
 }
 
 // RecordedState is what the journal knows of retries, as the machine wants it.
-func RecordedState(rec journal.Retry) retry.State {
-	return retry.State{Attempt: rec.Failures, Slept: rec.Slept, Prev: rec.Prev, Began: rec.Began,
+func RecordedState(rec journal.Retry) driver.State {
+	return driver.State{Attempt: rec.Failures, Slept: rec.Slept, Prev: rec.Prev, Began: rec.Began,
 		FirstFailure: rec.FirstFailure, Due: rec.NotBefore, Rules: rec.Rules}
 }
 
@@ -185,7 +186,7 @@ func (o *operation) observe(e retry.Event) {
 	case retry.WaitScheduled:
 		_, o.asked = o.Life.sleeping() // who hears of the wait may end it at once
 		wait := o.p.Event(event.RetryScheduled, o.path)
-		wait.Time, wait.Attempt, wait.DelayMS, wait.Class = e.Time, o.made+e.Attempt, e.Delay.Milliseconds(), retry.Class(o.out.Err)
+		wait.Time, wait.Attempt, wait.DelayMS, wait.Class = e.Time, o.made+e.Attempt, e.Delay.Milliseconds(), driver.Class(o.out.Err)
 		if !o.Bare {
 			state := e.State // so that no other event has to be on the heap
 			why := event.Waited(&o.policy, e.State, e.Delay, o.prev, e.RetryAfter, o.drawing.Take())
@@ -197,7 +198,7 @@ func (o *operation) observe(e retry.Event) {
 		if len(facts) > 0 && e.Reason.Exhausted() && (o.s.Retry != nil || handled(o.s)) {
 			facts[0].Status = e.Reason.String()
 		}
-		if e.Reason == retry.ReasonNone {
+		if e.Reason == driver.ReasonNone {
 			done := o.p.Event(event.AttemptFinished, o.path)
 			done.Time, done.Attempt, done.DurationMS = e.Time, o.made+e.Attempt, e.Time.Sub(o.start).Milliseconds()
 			if r := ranOf(o.out.Result); !o.Bare && r != (ran{}) {
@@ -237,7 +238,7 @@ func (o *operation) end(err error) {
 		return
 	}
 	out.Status, out.Reason = event.Failed, e.Reason
-	if stop := o.Life.Stopping(o.ctx); stop != nil && (e.Reason == retry.ReasonCancelled || e.Reason == retry.ReasonInterrupted || o.ctx.Err() != nil) {
+	if stop := o.Life.Stopping(o.ctx); stop != nil && (e.Reason == driver.ReasonCancelled || e.Reason == driver.ReasonInterrupted || o.ctx.Err() != nil) {
 		*out = stopped(*out, stop)
 		return
 	}
@@ -302,7 +303,7 @@ func (x *Executor) exhausted(ctx context.Context, p Site, s *workflow.Step, path
 }
 
 // admission has the attempts of a step wait for their turn, and ask its breaker.
-func (x *Executor) admission(s *workflow.Step, op *retry.Operation) error {
+func (x *Executor) admission(s *workflow.Step, op *driver.Operation) error {
 	b, err := x.Limits.breaker(s)
 	op.Admission = &turn{Admission: guard.Admission{Breaker: b}, life: x.Life}
 	return err
@@ -316,7 +317,7 @@ type turn struct {
 }
 
 // Admit waits, and asks the breaker.
-func (t *turn) Admit(ctx context.Context, n int, queued func(retry.Source, time.Duration)) error {
+func (t *turn) Admit(ctx context.Context, n int, queued func(driver.Source, time.Duration)) error {
 	if err := t.life.Turn(ctx); err != nil {
 		return err
 	}

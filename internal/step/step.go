@@ -20,7 +20,7 @@ import (
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Outcome is how a step ended.
@@ -28,7 +28,7 @@ type Outcome struct {
 	Status   string // event.Succeeded, Degraded, Failed, Skipped or Interrupted
 	Result   action.Result
 	Attempts int
-	Reason   retry.Reason
+	Reason   driver.Reason
 	Err      error // of a failed step
 	// Tolerated says that the next step runs although this one failed.
 	Tolerated bool
@@ -261,10 +261,10 @@ func (x *Executor) ended(ctx context.Context, p Site, s *workflow.Step, path str
 	if out.Err != nil {
 		own, is := out.Err.(*Error)
 		if is = is && own.Step == path; is {
-			own.Attempts = out.Attempts                                // those of all rounds
-			e.Class, e.Message = retry.Class(own.Err), own.Err.Error() // the rest of it is the fact's
+			own.Attempts = out.Attempts                                 // those of all rounds
+			e.Class, e.Message = driver.Class(own.Err), own.Err.Error() // the rest of it is the fact's
 		} else {
-			e.Class, e.Message = retry.Class(out.Err), out.Err.Error()
+			e.Class, e.Message = driver.Class(out.Err), out.Err.Error()
 		}
 		if !errors.As(out.Err, new(*Error)) {
 			out.Err = &Error{Step: path, Label: s.Label(), At: s.Pos.String(), Attempts: out.Attempts, Reason: out.Reason, Err: out.Err}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // sender sends one signal.
@@ -141,7 +142,7 @@ func (s *sender) post(ctx context.Context, body []byte) error {
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/") {
 		e.text = strings.TrimSpace(strings.ToValidUTF8(string(text), "\ufffd"))
 	}
-	if d, ok := retry.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now()); ok {
+	if d, ok := driver.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now()); ok {
 		e.after = d
 	}
 	return e

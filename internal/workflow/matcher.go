@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // matchers reads one matcher or a list of them.
@@ -27,7 +28,7 @@ func (d *decoder) matcher(n *node, key string) []Matcher {
 	}
 	if n.scalar() && n.kind != nullNode {
 		name := snake(n.text)
-		if m, ok := retry.MatcherByName(name); ok {
+		if m, ok := driver.MatcherByName(name); ok {
 			return []Matcher{{Name: name, Match: m}}
 		}
 		p := d.errorf(n, "unknown-matcher", "%s has no matcher %q", key, short(n.text))

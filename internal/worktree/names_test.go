@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 	"pgregory.net/rapid"
 )
 
@@ -44,7 +44,7 @@ func TestBranchNames(t *testing.T) {
 func TestClassOfAConflict(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("merging: %w", &Conflict{Branch: "b", Err: errors.New("timed out")})
-	if got := retry.Class(err); got != "conflict" {
+	if got := driver.Class(err); got != "conflict" {
 		t.Errorf("the class is %q", got)
 	}
 }

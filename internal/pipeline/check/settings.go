@@ -13,6 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/internal/pipeline/types"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // settings gathers the options of one call.
@@ -289,9 +290,9 @@ func (s *settings) matcher(m syntax.Matcher) retry.Matcher {
 		}
 		return matcher
 	}
-	matcher, ok := retry.MatcherByName(m.Name.Name)
+	matcher, ok := driver.MatcherByName(m.Name.Name)
 	if !ok {
-		names := append(retry.MatcherNames(), "exit_code", "pattern")
+		names := append(driver.MatcherNames(), "exit_code", "pattern")
 		s.c.errorf(m, "E016", "Unknown kind of error: %s (must be one of %s)", m.Name.Name, strings.Join(names, ", ")).
 			Suggestion = diag.DidYouMean(m.Name.Name, names)
 	}

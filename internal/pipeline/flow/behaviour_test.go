@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/flow"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // diary is a watcher that writes down what it is told.
@@ -53,7 +54,7 @@ func (d *diary) Attempt(c *flow.Call, n int, waited time.Duration) {
 func (d *diary) Failed(c *flow.Call, n int, err error, began, _ time.Time) {
 	d.note("%s failed %d: %v", c.Path, n, err)
 }
-func (d *diary) Queued(c *flow.Call, n int, what retry.Source, _ time.Duration) {
+func (d *diary) Queued(c *flow.Call, n int, what driver.Source, _ time.Duration) {
 	d.note("%s attempt %d queued for %v", c.Path, n, what)
 }
 func (d *diary) Retry(c *flow.Call, n int, w flow.Wait) {
@@ -446,9 +447,9 @@ func TestPast(t *testing.T) {
 		d := &diary{past: map[string]flow.Past{
 			"a":        {Done: true, Value: "recorded"},
 			"xs[1].Do": {Done: true, Value: "second"},
-			"b": {State: retry.State{Attempt: 2, Slept: 3 * time.Second, Prev: 2 * time.Second,
+			"b": {State: driver.State{Attempt: 2, Slept: 3 * time.Second, Prev: 2 * time.Second,
 				FirstFailure: time.Now().Add(-3 * time.Second), Due: time.Now().Add(1500 * time.Millisecond)}, Last: errDown},
-			"c": {State: retry.State{Attempt: 2, FirstFailure: time.Now()}, Last: errors.New("as recorded")},
+			"c": {State: driver.State{Attempt: 2, FirstFailure: time.Now()}, Last: errors.New("as recorded")},
 		}}
 		out, err := once(t, flow.Options{Watcher: d}, `
 a = Do("a")

@@ -13,6 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/internal/pipeline/types"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // call makes the call of a node.
@@ -246,7 +247,7 @@ func (op *operation) answer(failure error) End {
 // description is what `error` is in a fallback.
 func (op *operation) description(failure error) map[string]any {
 	last := lastOf(failure)
-	return map[string]any{"message": last.Error(), "class": retry.Class(last), "module": op.s.node.Label, "attempts": int64(op.made)}
+	return map[string]any{"message": last.Error(), "class": driver.Class(last), "module": op.s.node.Label, "attempts": int64(op.made)}
 }
 
 func (op *operation) failed(err error) *CallError {
@@ -288,7 +289,7 @@ func (op *operation) attempts(past Past) (any, error) {
 		own.Rand = &op.drawing
 		policy = &own
 	}
-	o := retry.Operation{Policy: policy, State: past.State, Last: past.Last, Soft: x.opt.Soft}
+	o := driver.Operation{Policy: policy, State: past.State, Last: past.Last, Soft: x.opt.Soft}
 	if !x.f.machine {
 		o.Clock, o.SoftKnown = x.f.clock, true
 	}
@@ -298,7 +299,7 @@ func (op *operation) attempts(past Past) (any, error) {
 	if op.c != nil {
 		o.Observer = op.observe
 	}
-	v, err := retry.Drive(op.fr.ctx, &o, op.attempt)
+	v, err := driver.Drive(op.fr.ctx, &o, op.attempt)
 	if err == nil {
 		return v, nil
 	}
@@ -310,7 +311,7 @@ func (op *operation) attempts(past Past) (any, error) {
 		return nil, err
 	}
 	op.made = failed.Attempts
-	if failed.Reason == retry.ReasonDeadline && failed.Last == nil {
+	if failed.Reason == driver.ReasonDeadline && failed.Last == nil {
 		failed.Last = &DeadlineError{op.s.policy.Deadline}
 	}
 	return nil, failed
@@ -323,7 +324,7 @@ func interrupting(err error) bool {
 		return false
 	}
 	switch e.Reason {
-	case retry.ReasonCancelled, retry.ReasonCallerDeadline, retry.ReasonInterrupted:
+	case driver.ReasonCancelled, driver.ReasonCallerDeadline, driver.ReasonInterrupted:
 		return true
 	}
 	return false

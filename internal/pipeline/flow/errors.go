@@ -11,6 +11,7 @@ import (
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Error is a run that failed. Each failure is there once, however much needed
@@ -69,11 +70,11 @@ func Reason(err error) string {
 	switch {
 	case e.Last == nil:
 		return e.Error()
-	case e.Reason == retry.ReasonAttempts, own, refused:
+	case e.Reason == driver.ReasonAttempts, own, refused:
 		return e.Last.Error()
-	case e.Reason == retry.ReasonNotRetryable:
+	case e.Reason == driver.ReasonNotRetryable:
 		return fmt.Sprintf("not retryable: %v", e.Last)
-	case e.Reason == retry.ReasonDeadline:
+	case e.Reason == driver.ReasonDeadline:
 		return fmt.Sprintf("no time left for a further attempt: %v", e.Last)
 	case e.RetryAfter > 0:
 		return fmt.Sprintf("%v (it is asked to wait %s): %v", e.Reason.Err(), duration.Format(duration.Round(e.RetryAfter)), e.Last)
@@ -90,7 +91,7 @@ func (e *CallError) Unwrap() []error {
 }
 
 // Class is the class of what it failed with.
-func (e *CallError) Class() string { return retry.Class(e.last()) }
+func (e *CallError) Class() string { return driver.Class(e.last()) }
 
 // last is the error of the last attempt.
 func (e *CallError) last() error {
@@ -104,7 +105,7 @@ func lastOf(err error) error {
 	switch {
 	case !ok:
 		return err
-	case e.Cause != nil && (e.Reason == retry.ReasonCircuitOpen || e.Reason == retry.ReasonLimit):
+	case e.Cause != nil && (e.Reason == driver.ReasonCircuitOpen || e.Reason == driver.ReasonLimit):
 		return e.Cause
 	case e.Last != nil:
 		return e.Last

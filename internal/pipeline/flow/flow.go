@@ -19,7 +19,7 @@
 //
 // # How a call goes
 //
-// [retry.Drive] makes the attempts. Outside in: deadline, cache, on_error,
+// [driver.Drive] makes the attempts. Outside in: deadline, cache, on_error,
 // fallback, retry, and for each attempt breaker, throttle and concurrency as one
 // reservation, timeout, call. A fallback is computed when
 // the deadline is over too; what it calls has options of its own. The end of

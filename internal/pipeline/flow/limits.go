@@ -21,6 +21,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/limit"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Shared is what calls of one module have in common, in all flows that are
@@ -200,7 +201,7 @@ func newAdmission(op *operation) *admission {
 
 // Admit asks the breaker, and takes a slot and a token together. The turn of the
 // call is over as soon as it waits.
-func (a *admission) Admit(ctx context.Context, n int, queued func(retry.Source, time.Duration)) (err error) {
+func (a *admission) Admit(ctx context.Context, n int, queued func(driver.Source, time.Duration)) (err error) {
 	op := a.op
 	defer op.fr.pass(op.at)
 	if !op.s.limited() {
@@ -209,7 +210,7 @@ func (a *admission) Admit(ctx context.Context, n int, queued func(retry.Source, 
 	if a.Limits, err = op.limits(ctx); err != nil {
 		return err
 	}
-	return a.Admission.Admit(op.fr.x.softly(ctx), n, func(s retry.Source, d time.Duration) {
+	return a.Admission.Admit(op.fr.x.softly(ctx), n, func(s driver.Source, d time.Duration) {
 		if queued != nil {
 			queued(s, d)
 		}
@@ -278,5 +279,5 @@ func (op *operation) patience(ctx context.Context, ready <-chan struct{}) error 
 	if err := op.fr.x.stopping(op.fr.ctx); err != nil {
 		return err
 	}
-	return &retry.Error{Reason: retry.ReasonDeadline, Attempts: op.made, Last: &DeadlineError{op.s.policy.Deadline}}
+	return &retry.Error{Reason: driver.ReasonDeadline, Attempts: op.made, Last: &DeadlineError{op.s.policy.Deadline}}
 }

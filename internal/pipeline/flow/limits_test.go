@@ -12,6 +12,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/pipeline/flow"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // TestReservation checks that a token is taken when its attempt begins and not
@@ -207,7 +208,7 @@ func (d *ends) Finished(c *flow.Call, e flow.End) {
 func TestBudgetOverLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{name: "Do", do: failing(1)}
-		d := &diary{past: map[string]flow.Past{"x": {State: retry.State{
+		d := &diary{past: map[string]flow.Past{"x": {State: driver.State{
 			Attempt: 1, Slept: time.Second, Prev: time.Second, FirstFailure: time.Now().Add(-2 * time.Minute), Due: time.Now().Add(-time.Minute)}, Last: errDown}}}
 		out, err := once(t, flow.Options{Watcher: d}, "x = Do(\"q\") with retry: 5, delay: 1s, budget: 1min\nout x", s)
 		if err != nil || out["x"] != "ok q" || !slices.Equal(s.begun, seconds(0, 1)) {
@@ -221,11 +222,11 @@ func TestBudgetOverLives(t *testing.T) {
 func TestDeadlineOverLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{name: "Do", do: failing(always)}
-		d := &diary{past: map[string]flow.Past{"x": {State: retry.State{
+		d := &diary{past: map[string]flow.Past{"x": {State: driver.State{
 			Attempt: 1, Began: time.Now().Add(-50 * time.Second), FirstFailure: time.Now().Add(-50 * time.Second)}, Last: errDown}}}
 		_, err := once(t, flow.Options{Watcher: d}, "x = Do(\"q\") with retry: 50, delay: 4s, deadline: 1min\nout x", s)
 		var failed *retry.Error
-		if !errors.As(err, &failed) || failed.Reason != retry.ReasonDeadline || time.Since(bubble) > 10*time.Second {
+		if !errors.As(err, &failed) || failed.Reason != driver.ReasonDeadline || time.Since(bubble) > 10*time.Second {
 			t.Errorf("%v after %v", err, time.Since(bubble))
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/bide-dev/bide/internal/pipeline/types"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Watcher is told what happens to the calls of a run, and knows what happened
@@ -23,7 +24,7 @@ type Watcher interface {
 	Started(c *Call)
 	// Queued says that attempt n waits for throttle or slots before it begins,
 	// and for how long, 0 if nobody knows.
-	Queued(c *Call, n int, what retry.Source, d time.Duration)
+	Queued(c *Call, n int, what driver.Source, d time.Duration)
 	// Attempt begins; waited is the time it had to wait for throttle and
 	// slots.
 	Attempt(c *Call, n int, waited time.Duration)
@@ -43,7 +44,7 @@ type Wait struct {
 	Asked  time.Duration // that the other side asked for; 0: it did not
 	Drawn  string        // as event.Drawing gives it
 	Policy *retry.Policy
-	State  retry.State // what to go on from, should the run end in the wait
+	State  driver.State // what to go on from, should the run end in the wait
 }
 
 // Call is one call in one run.
@@ -98,7 +99,7 @@ type Past struct {
 	Done  bool
 	Value any
 	// State is of the retries of a call that did not come to its end.
-	State retry.State
+	State driver.State
 	Last  error // of the last failed attempt
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // optionsOf compiles a call with a with clause and gives what became of it.
@@ -63,11 +63,11 @@ func TestSchedules(t *testing.T) {
 		if err := o.Retry.Validate(); err != nil {
 			t.Errorf("%s: %v", c.clause, err)
 		}
-		m := retry.NewMachine(&o.Retry, time.Time{})
+		m := driver.NewMachine(&o.Retry, time.Time{})
 		var waits []string
 		for {
 			d := m.Next(errors.New("down"), time.Time{})
-			if d.Action != retry.ActionRetry {
+			if d.Action != driver.ActionRetry {
 				break
 			}
 			waits = append(waits, fmt.Sprint(d.Delay.Seconds()))

@@ -1,4 +1,4 @@
-package retry
+package driver
 
 import (
 	"context"
@@ -48,10 +48,10 @@ const (
 	maxNodes = 10_000
 )
 
-// visit calls f with err and the errors it wraps, depth first, until f returns
+// Visit calls f with err and the errors it wraps, depth first, until f returns
 // true, and reports whether it did. Of an [Error] it sees how the operation
 // ended, not the attempts before.
-func visit(err error, f func(error) bool) bool {
+func Visit(err error, f func(error) bool) bool {
 	left := maxNodes
 	return visitTo(maxDepth, &left, err, f)
 }
@@ -114,7 +114,7 @@ func inspect(err error) traits {
 }
 
 func inspectAll(err error) (t traits) {
-	visit(err, func(err error) bool {
+	Visit(err, func(err error) bool {
 		t.add(err)
 		return false
 	})
@@ -172,7 +172,7 @@ func Class(err error) string {
 		return ""
 	}
 	var k knowledge
-	visit(err, k.add)
+	Visit(err, k.add)
 	switch {
 	case k.class != "":
 		return k.class
@@ -233,7 +233,7 @@ func (k *knowledge) add(err error) bool {
 	return false
 }
 
-func isCancelled(err error) bool { return visit(err, ofCancel) }
+func isCancelled(err error) bool { return Visit(err, ofCancel) }
 
 // ofCancel also takes an error that says so by its method Is alone, as that of a
 // dial does.
@@ -246,10 +246,10 @@ func ofCancel(err error) bool {
 }
 
 func isRefusal(err error) bool {
-	return visit(err, func(err error) bool { _, ok := err.(*circuit.OpenError); return ok })
+	return Visit(err, func(err error) bool { _, ok := err.(*circuit.OpenError); return ok })
 }
 
-func isRateLimited(err error) bool { return visit(err, ofRateLimit) }
+func isRateLimited(err error) bool { return Visit(err, ofRateLimit) }
 
 func ofRateLimit(err error) bool {
 	if e, ok := err.(RateLimiter); ok && e.RateLimited() {
@@ -264,7 +264,7 @@ func isServerError(err error) bool {
 	return ok && status >= 500 && status <= 599
 }
 
-func isTimeout(err error) bool { return visit(err, ofTimeout) }
+func isTimeout(err error) bool { return Visit(err, ofTimeout) }
 
 func ofTimeout(err error) bool {
 	if err == context.DeadlineExceeded {
@@ -279,7 +279,7 @@ func ofTimeout(err error) bool {
 // of a connection that was called off is none; a cancellation beside one changes
 // nothing.
 func isNetwork(err error) bool {
-	return visit(err, func(err error) bool { return ofNetwork(err) && !isCancelled(err) })
+	return Visit(err, func(err error) bool { return ofNetwork(err) && !isCancelled(err) })
 }
 
 // ofNetwork reports whether an error, by itself, is one of the network.
@@ -303,35 +303,13 @@ func isNetworkErrno(errno syscall.Errno) bool {
 }
 
 func httpStatus(err error) (status int, ok bool) {
-	visit(err, func(err error) bool {
+	Visit(err, func(err error) bool {
 		if e, is := err.(HTTPStatuser); is {
 			status, ok = e.HTTPStatus(), true
 		}
 		return ok
 	})
 	return status, ok
-}
-
-func exitCode(err error) (code int, ok bool) {
-	visit(err, func(err error) bool {
-		if e, is := err.(ExitCoder); is {
-			code, ok = e.ExitCode(), true
-		}
-		return ok
-	})
-	return code, ok
-}
-
-// output returns what the failed command wrote, and "" of any other error.
-func output(err error) (text string) {
-	visit(err, func(err error) bool {
-		e, ok := err.(Outputter)
-		if ok {
-			text = e.Output()
-		}
-		return ok
-	})
-	return text
 }
 
 // permanentError marks an error that is never retried.
@@ -353,7 +331,7 @@ func Permanent(err error) error {
 
 // IsPermanent reports whether err carries the mark of [Permanent].
 func IsPermanent(err error) bool {
-	return visit(err, func(err error) bool { _, ok := err.(*permanentError); return ok })
+	return Visit(err, func(err error) bool { _, ok := err.(*permanentError); return ok })
 }
 
 // finalError marks an error after which no attempt follows.
@@ -370,24 +348,4 @@ func Final(err error) error {
 		return nil
 	}
 	return &finalError{err}
-}
-
-// askedError has a wait that another error does not know of.
-type askedError struct {
-	err   error
-	after time.Duration
-}
-
-func (e *askedError) Error() string                     { return e.err.Error() }
-func (e *askedError) Unwrap() error                     { return e.err }
-func (e *askedError) RetryAfter() (time.Duration, bool) { return e.after, true }
-
-// After has err ask for a wait of d before the next attempt, as a server does
-// with Retry-After; less than 0 asks for no retry. It does not change the text,
-// and errors.Is and errors.As look through it. After(d, nil) is nil.
-func After(d time.Duration, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &askedError{err, d}
 }

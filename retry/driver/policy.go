@@ -1,4 +1,4 @@
-package retry
+package driver
 
 import (
 	"errors"
@@ -109,6 +109,13 @@ type Policy struct {
 	// observer and without a Deadline, the clock is first read at the first
 	// failure, so that the start and duration of the first attempt are zero.
 	Timed bool
+}
+
+// Plain reports whether a first attempt that succeeds leaves nothing to do but to
+// return its value, so that a driver need not begin an operation for it.
+func (p *Policy) Plain() bool {
+	return p.Timeout == 0 && p.Deadline == 0 && p.Breaker == nil && p.Quota == nil && p.Observer == nil &&
+		!p.Timed && !p.NumberAttempts
 }
 
 // GuardLayer marks what guard.New takes; it does nothing.

@@ -1,4 +1,4 @@
-package retry
+package driver
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/bide-dev/bide/circuit"
 )
 
 // Error says how an operation ended without success. [Get] returns no other
@@ -145,7 +147,7 @@ func (e lastError) Is(target error) bool {
 		return false
 	}
 	for _, r := range reasons {
-		if target == r.sentinel && target != ErrCircuitOpen {
+		if target == r.sentinel && target != circuit.ErrOpen {
 			return false
 		}
 	}
@@ -185,24 +187,6 @@ func message(err error) (text string) {
 	return text
 }
 
-// UnmetError is the failure of an attempt that succeeded with a value which
-// [Until] does not accept.
-type UnmetError struct{ Value any }
-
-// Error says that the condition was not met, and by what value.
-func (e *UnmetError) Error() string { return fmt.Sprintf("the condition is not met by %v", e.Value) }
-
-// Class returns "until".
-func (e *UnmetError) Class() string { return "until" }
-
-// RetryAfter returns what the value asks for, if it is a [RetryAfterer].
-func (e *UnmetError) RetryAfter() (time.Duration, bool) {
-	if v, ok := e.Value.(RetryAfterer); ok {
-		return v.RetryAfter()
-	}
-	return 0, false
-}
-
 // GoexitError is an attempt that ended its goroutine with runtime.Goexit, as
 // the FailNow of a test does. It is told to breakers and observers as a
 // failure; nobody can keep the goroutine, and with it the operation, from
@@ -211,8 +195,6 @@ type GoexitError struct {
 	// Stack is the stack of the goroutine at the call.
 	Stack []byte
 }
-
-func newGoexitError() *GoexitError { return &GoexitError{Stack: debug.Stack()} }
 
 // Error says what happened, without the stack.
 func (e *GoexitError) Error() string { return "the attempt called runtime.Goexit" }
@@ -225,7 +207,13 @@ type PanicError struct {
 	Stack []byte
 }
 
-func newPanicError(value any) *PanicError {
+// Recovered returns the error of what recover gave to a function that was to
+// return and did not: a *[PanicError], or a *[GoexitError] where there was no
+// panic. It is called where recover was, so that the stack is that of the panic.
+func Recovered(value any) error {
+	if value == nil {
+		return &GoexitError{Stack: debug.Stack()}
+	}
 	return &PanicError{Value: value, Stack: debug.Stack()}
 }
 

@@ -1,4 +1,4 @@
-package retry
+package driver
 
 // history is the failed attempts, the first and the last of them. The first
 // has its place here, so that one failure allocates nothing.

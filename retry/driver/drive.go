@@ -1,4 +1,4 @@
-package retry
+package driver
 
 import (
 	"context"
@@ -52,8 +52,9 @@ type Operation struct {
 	// Observer, if not nil, is told what Policy.Observer is told, after it.
 	Observer Observer
 
-	// unguarded lets a panic of the function go on as the caller's own.
-	unguarded bool
+	// Unguarded lets a panic of the function continue as the caller's own, in place
+	// of a failed attempt.
+	Unguarded bool
 }
 
 // Clock is the time that an operation runs in, and a limit of package limit. It is
@@ -102,11 +103,13 @@ type End struct {
 	Took time.Duration
 }
 
+var errNilFunc = errors.New("retry: the function is nil")
+
 // errTorn stands for a panic that is not recovered, or the end of a goroutine.
 var errTorn = errors.New("retry: the attempt panicked, or ended its goroutine")
 
-// Drive brings an operation to its end, as [Get] does, which is Drive with a
-// policy alone. fn also gets the number of the attempt, which goes on counting
+// Drive brings an operation to its end, as retry.Get does, which is Drive with a
+// policy alone ([Run]). fn also gets the number of the attempt, which goes on counting
 // after a resume. The error is an *[Error].
 //
 // The order before an attempt is: the operation's own end (ctx, the deadline of
@@ -133,7 +136,7 @@ func Drive[T any](ctx context.Context, o *Operation, fn func(ctx context.Context
 // plain reports whether a first attempt that succeeds leaves nothing to do but
 // to return its value.
 func (o *Operation) plain() bool {
-	return o.Policy.Plain() && !o.unguarded && o.Admission == nil && o.Observer == nil && o.State.Attempt == 0 && o.State.Began.IsZero()
+	return o.Policy.Plain() && !o.Unguarded && o.Admission == nil && o.Observer == nil && o.State.Attempt == 0 && o.State.Began.IsZero()
 }
 
 // callNumbered is call for the function of Drive.
@@ -141,7 +144,7 @@ func callNumbered[T any](ctx context.Context, fn func(context.Context, int) (T, 
 	returned := false
 	defer func() {
 		if !returned {
-			err = recovered(recover())
+			err = Recovered(recover())
 		}
 	}()
 	v, err = fn(ctx, 1)
@@ -174,12 +177,13 @@ func attempt[T any](op *operation, fn func(context.Context, int) (T, error)) (v 
 	at := preparing
 	defer func() {
 		if at == calling {
-			if op.unguarded {
+			if op.Unguarded {
 				op.torn(ctx, errTorn)
 				return
 			}
-			if err = recovered(recover()); err == nil {
-				op.torn(ctx, newGoexitError())
+			value := recover()
+			if err = Recovered(value); value == nil {
+				op.torn(ctx, err)
 				return
 			}
 			at = returned

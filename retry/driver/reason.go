@@ -1,4 +1,4 @@
-package retry
+package driver
 
 import (
 	"context"
@@ -58,7 +58,6 @@ var (
 	ErrBudget       = errors.New("retry budget used up")
 	ErrNotRetryable = errors.New("error not retryable")
 	ErrAborted      = errors.New("error named by abort_on")
-	ErrCircuitOpen  = circuit.ErrOpen
 	// ErrDeadline is also a context.DeadlineExceeded.
 	ErrDeadline = fmt.Errorf("deadline of the operation: no time left for a further attempt: %w", context.DeadlineExceeded)
 	// ErrCallerDeadline is also a context.DeadlineExceeded.
@@ -81,7 +80,7 @@ var reasons = [...]struct {
 	ReasonBudget:         {"budget", ErrBudget},
 	ReasonNotRetryable:   {"not_retryable", ErrNotRetryable},
 	ReasonAborted:        {"abort_on", ErrAborted},
-	ReasonCircuitOpen:    {"circuit_open", ErrCircuitOpen},
+	ReasonCircuitOpen:    {"circuit_open", circuit.ErrOpen},
 	ReasonDeadline:       {"deadline", ErrDeadline},
 	ReasonRetryAfter:     {"retry_after", ErrRetryAfter},
 	ReasonQuota:          {"quota", ErrQuota},

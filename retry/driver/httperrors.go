@@ -1,4 +1,4 @@
-package retry
+package driver
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 // or golang.org/x/net/http2 lost its connection, or that its answer broke off.
 func ofHTTP(err error) bool {
 	if e, ok := err.(*url.Error); ok {
-		return visit(e.Err, brokeOff)
+		return Visit(e.Err, brokeOff)
 	}
 	t := reflect.TypeOf(err)
 	if t == plainError {
