@@ -41,9 +41,15 @@ func (s schedule) json() delaysJSON {
 	return delaysJSON{DelaysNS: delays, TotalNS: s.timeline.Total.Nanoseconds(), StoppedBy: s.timeline.Reason.String()}
 }
 
-func (a *app) backoffCmd() *cobra.Command {
-	var pf policyFlags
-	var svg string
+// backoffOptions are what backoff was asked to do.
+type backoffOptions struct {
+	*streams
+	pf  policyFlags
+	svg string
+}
+
+func backoffCmd(a *app) *cobra.Command {
+	o := &backoffOptions{streams: &a.streams}
 	cmd := &cobra.Command{
 		Use:   "backoff",
 		Short: "Show the delays of a backoff strategy as a table and a plot",
@@ -60,34 +66,36 @@ of each.`,
 		Example: `  bide backoff --backoff exponential --attempts 8
   bide backoff --backoff fixed,linear,exponential,fibonacci --attempts 10 --svg delays.svg
   bide backoff --backoff exponential --jitter full --seed 7 --budget 1m --attempts 20 --json`,
-		RunE: func(*cobra.Command, []string) error { return a.backoff(&pf, svg) },
+		RunE: func(*cobra.Command, []string) error {
+			return o.run()
+		},
 	}
-	pf.register(a, cmd.Flags(), option.Backoff)
-	a.renamedFlag(cmd.Flags(), "strategy", "backoff")
-	cmd.Flags().StringVar(&svg, "svg", "", "also write the plot to this file, as SVG")
-	return a.withJSON(cmd, "print the delays as JSON")
+	o.pf.register(o.streams, cmd.Flags(), option.Backoff)
+	o.renamedFlag(cmd.Flags(), "strategy", "backoff")
+	cmd.Flags().StringVar(&o.svg, "svg", "", "also write the plot to this file, as SVG")
+	return o.withJSON(cmd, "print the delays as JSON")
 }
 
-func (a *app) backoff(pf *policyFlags, svg string) error {
-	list, err := schedules(pf)
+func (o *backoffOptions) run() error {
+	list, err := schedules(&o.pf)
 	if err != nil {
 		return usageError{err}
 	}
-	if svg != "" {
-		if err := os.WriteFile(svg, []byte(svgPlot(list)), 0o644); err != nil {
+	if o.svg != "" {
+		if err := os.WriteFile(o.svg, []byte(svgPlot(list)), 0o644); err != nil {
 			return fmt.Errorf("writing the plot: %w", err)
 		}
 	}
-	if a.json {
-		return a.printDelays(list)
+	if o.json {
+		return o.printDelays(list)
 	}
-	p := a.palette(a.out)
-	width := a.columns(a.out)
-	if err := delayTable(list, p).print(a.out, width); err != nil {
+	p := o.palette(o.out)
+	width := o.columns(o.out)
+	if err := delayTable(list, p).print(o.out, width); err != nil {
 		return err
 	}
 	width = cmp.Or(width, 80)
-	return a.print(endings(list) + plot(list, width, p))
+	return o.print(endings(list) + plot(list, width, p))
 }
 
 // schedules reads the flags and works out the delays.
@@ -106,15 +114,15 @@ func schedules(pf *policyFlags) ([]schedule, error) {
 	return value.Map(policies, func(n named) schedule { return schedule{n.name, n.policy, simulate.Failures(n.policy, -1)} }), nil
 }
 
-func (a *app) printDelays(list []schedule) error {
+func (o *backoffOptions) printDelays(list []schedule) error {
 	if len(list) == 1 {
-		return printJSON(a.out, list[0].json())
+		return printJSON(o.out, list[0].json())
 	}
 	all := map[string]delaysJSON{}
 	for _, s := range list {
 		all[s.name] = s.json()
 	}
-	return printJSON(a.out, all)
+	return printJSON(o.out, all)
 }
 
 // delayTable has a row for each failed attempt: one schedule with the sums

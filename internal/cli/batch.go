@@ -32,8 +32,8 @@ import (
 
 // batchOptions are what batch was asked to do.
 type batchOptions struct {
-	run runFlags
-	pf  policyFlags
+	runFlags
+	pf policyFlags
 	jobsShown
 	parallel  string
 	failFast  bool
@@ -41,7 +41,6 @@ type batchOptions struct {
 	sameError bool
 	argFile   string
 	null      bool
-	dryRun    bool
 
 	glob  string   // files that fit it are the items
 	agent bool     // command is a prompt
@@ -52,8 +51,8 @@ type batchOptions struct {
 // batchNames are names of flags that people bring along from parallel and xargs.
 var batchNames = map[string]string{"jobs": "max-parallel", "max-procs": "max-parallel", "arg-file": "arg-file", "arg": "arg-file", "retries": "attempts"}
 
-func (a *app) batchCmd() *cobra.Command {
-	f := &batchOptions{}
+func batchCmd(a *app) *cobra.Command {
+	o := &batchOptions{runFlags: runFlags{app: a}}
 	cmd := &cobra.Command{
 		Use:   "batch [GLOB] [-- COMMAND...] [::: ARG...]",
 		Short: "Run a command for each file or line, as parallel and xargs do",
@@ -89,30 +88,30 @@ and continues its log of jobs.`,
 			if err != nil {
 				return err
 			}
-			if err := f.read(args, cmd.ArgsLenAtDash()); err != nil {
+			if err := o.read(args, cmd.ArgsLenAtDash()); err != nil {
 				return err
 			}
-			return a.batch(cmd.Context(), f)
+			return o.run(cmd.Context())
 		},
 	}
 	fs := cmd.Flags()
 	fs.SetInterspersed(false)
-	fs.StringVar(&f.Command, "command", "", "text for sh -c, with ${item} or {} for the item; \"claude: PROMPT\" is for the agent CLI")
-	fs.StringVarP(&f.parallel, "max-parallel", "j", "100%", "commands at once: a number, a share of the processors (50%), or so many more or less (+2, -1); also --jobs")
-	a.renamedFlag(fs, "parallel", "max-parallel")
-	fs.StringVarP(&f.argFile, "arg-file", "a", "", "the items are the lines of this file")
-	fs.BoolVarP(&f.null, "null", "0", false, "items end with NUL and not with the line")
-	fs.BoolVarP(&f.Order, "keep-order", "k", false, "outputs in the order of the items")
-	fs.BoolVar(&f.Tag, "tag", false, "put the item before each line of output")
-	fs.StringVar(&f.Log, "joblog", "", "write a line for each command into this file, in parallel's form")
-	fs.BoolVar(&f.dryRun, "dry-run", false, "print the commands, and run nothing")
-	f.pf.register(a, fs, option.Batch)
-	f.pf.registerRetry(fs)
-	fs.BoolVar(&f.sameError, "same-error", false, "hold the batch while the same thing keeps failing, and try one item now and then")
-	fs.Var(&countFlag{&f.canary}, "canary", "so many items run alone first; the others start when all of them have succeeded")
-	fs.BoolVar(&f.failFast, "fail-fast", false, "stop at the first item that fails for good")
-	fs.StringVarP(&f.run.Dir, "path", "p", "", "directory to run in, which the pattern starts from (default: here)")
-	f.run.showing(cmd, a)
+	fs.StringVar(&o.Command, "command", "", "text for sh -c, with ${item} or {} for the item; \"claude: PROMPT\" is for the agent CLI")
+	fs.StringVarP(&o.parallel, "max-parallel", "j", "100%", "commands at once: a number, a share of the processors (50%), or so many more or less (+2, -1); also --jobs")
+	o.renamedFlag(fs, "parallel", "max-parallel")
+	fs.StringVarP(&o.argFile, "arg-file", "a", "", "the items are the lines of this file")
+	fs.BoolVarP(&o.null, "null", "0", false, "items end with NUL and not with the line")
+	fs.BoolVarP(&o.Order, "keep-order", "k", false, "outputs in the order of the items")
+	fs.BoolVar(&o.Tag, "tag", false, "put the item before each line of output")
+	fs.StringVar(&o.Log, "joblog", "", "write a line for each command into this file, in parallel's form")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "print the commands, and run nothing")
+	o.pf.register(&o.streams, fs, option.Batch)
+	o.pf.registerRetry(fs)
+	fs.BoolVar(&o.sameError, "same-error", false, "hold the batch while the same thing keeps failing, and try one item now and then")
+	fs.Var(&countFlag{&o.canary}, "canary", "so many items run alone first; the others start when all of them have succeeded")
+	fs.BoolVar(&o.failFast, "fail-fast", false, "stop at the first item that fails for good")
+	fs.StringVarP(&o.Dir, "path", "p", "", "directory to run in, which the pattern starts from (default: here)")
+	o.showing(cmd)
 	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(cmp.Or(batchNames[name], name))
 	})
@@ -249,55 +248,55 @@ func (f *batchOptions) slots() (int, error) {
 	return n, nil
 }
 
-func (a *app) batch(ctx context.Context, f *batchOptions) error {
-	retryConfig, err := f.retryConfig()
+func (o *batchOptions) run(ctx context.Context) error {
+	retryConfig, err := o.retryConfig()
 	if err != nil {
 		return err
 	}
-	opt, err := f.run.options()
+	opt, err := o.options()
 	if err != nil {
 		return err
 	}
-	if f.dryRun {
+	if o.dryRun {
 		n := 0
-		return a.eachItem(f, func(arg string) error {
+		return o.eachItem(func(arg string) error {
 			n++
-			_, err := fmt.Fprintln(a.out, visible(f.shown(newBatchItem(arg, n))))
+			_, err := fmt.Fprintln(o.out, visible(o.shown(newBatchItem(arg, n))))
 			return err
 		})
 	}
-	st, err := a.store()
+	st, err := o.openStore()
 	if err != nil {
 		return err
 	}
-	list, n, err := a.batchItems(st, f)
+	list, n, err := o.batchItems(st)
 	if err != nil {
 		return err
 	}
 	if n == 0 {
-		if f.glob == "" || f.glob == "-" {
+		if o.glob == "" || o.glob == "-" {
 			return errors.Join(usagef("there is no item; nothing was run"), os.Remove(list))
 		}
-		return errors.Join(usagef("%s: no file matches; nothing was run%s", f.glob, below(f.run.Dir, f.glob)), os.Remove(list))
+		return errors.Join(usagef("%s: no file matches; nothing was run%s", o.glob, below(o.Dir, o.glob)), os.Remove(list))
 	}
-	src, err := f.workflow(list, retryConfig)
+	src, err := o.workflow(list, retryConfig)
 	if err != nil {
 		return err
 	}
 	file, problems := workflow.Parse(filepath.Join(filepath.Dir(list), "batch.yml"), src, workflow.Options{})
 	if problems.HasErrors() || file == nil {
-		a.problems(problems, sources(file))
+		o.problems(problems, sources(file))
 		return errors.Join(usagef("the command or a flag of the policy cannot be used; nothing was run"), os.Remove(list))
 	}
-	if len(f.Words) == 0 && !f.agent && !strings.Contains(f.Command, "item") && !hasPlaceholder(f.Command) {
-		fmt.Fprintln(a.err, "bide: the command does not use ${item}: it is the same each time")
+	if len(o.Words) == 0 && !o.agent && !strings.Contains(o.Command, "item") && !hasPlaceholder(o.Command) {
+		fmt.Fprintln(o.err, "bide: the command does not use ${item}: it is the same each time")
 	}
 	opt.File = file
-	if f.run.jobs, opt.Batch, err = f.beginJobs(st); err != nil {
+	if o.jobs, opt.Batch, err = o.beginJobs(st); err != nil {
 		return errors.Join(usagef("--joblog: %w; nothing was run", err), os.Remove(list))
 	}
 	recorded := false
-	err = a.execute(ctx, &f.run, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
+	err = o.execute(ctx, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
 		sum, err := engine.Run(ctx, o)
 		// Once they are in the journal, nobody reads the items here again.
 		recorded = sum != nil && sum.Items.Total > 0
@@ -312,36 +311,36 @@ func (a *app) batch(ctx context.Context, f *batchOptions) error {
 }
 
 // eachItem gives the items of a batch.
-func (a *app) eachItem(f *batchOptions, add func(string) error) error {
+func (o *batchOptions) eachItem(add func(string) error) error {
 	end := byte('\n')
-	if f.null {
+	if o.null {
 		end = 0
 	}
 	switch {
-	case f.given:
-		for _, arg := range f.args {
+	case o.given:
+		for _, arg := range o.args {
 			if err := add(arg); err != nil {
 				return err
 			}
 		}
 		return nil
-	case f.argFile != "" && f.argFile != "-":
-		in, err := os.Open(f.argFile)
+	case o.argFile != "" && o.argFile != "-":
+		in, err := os.Open(o.argFile)
 		if err != nil {
 			return usagef("-a: %w", err)
 		}
 		return errors.Join(items(in, end, add), in.Close())
-	case f.glob != "" && f.glob != "-":
-		return glob(f.run.Dir, f.glob, add)
-	case f.glob == "" && f.argFile == "" && isTerminal(a.in):
+	case o.glob != "" && o.glob != "-":
+		return glob(o.Dir, o.glob, add)
+	case o.glob == "" && o.argFile == "" && isTerminal(o.in):
 		return usagef("no items are given: a pattern, ::: ARG..., -a FILE, or lines on standard input, which is a terminal here")
 	}
-	return items(a.in, end, add)
+	return items(o.in, end, add)
 }
 
 // batchItems writes the items, as JSON lines, into a file beside the runs: a
 // run that is killed before it has recorded them is resumed from there.
-func (a *app) batchItems(st *journal.Store, f *batchOptions) (name string, n int, err error) {
+func (o *batchOptions) batchItems(st *journal.Store) (name string, n int, err error) {
 	dir := filepath.Join(st.Dir, "batches")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", 0, err
@@ -354,7 +353,7 @@ func (a *app) batchItems(st *journal.Store, f *batchOptions) (name string, n int
 		return "", 0, err
 	}
 	w := bufio.NewWriter(out)
-	_, parts := f.text()
+	_, parts := o.text()
 	add := func(item string) error {
 		if !utf8.ValidString(item) {
 			return usagef("%q is no UTF-8 text and cannot be an item; nothing was run", item)
@@ -370,7 +369,7 @@ func (a *app) batchItems(st *journal.Store, f *batchOptions) (name string, n int
 		}
 		return err
 	}
-	err = a.eachItem(f, add)
+	err = o.eachItem(add)
 	if err = errors.Join(err, w.Flush(), out.Close()); err != nil {
 		return "", 0, errors.Join(err, os.Remove(out.Name()))
 	}

@@ -87,7 +87,7 @@ func (f *batchOptions) beginJobs(st *journal.Store) (*jobs, json.RawMessage, err
 // shown it; nil of any other run. again says which of the items that have ended are run
 // again; nil: none.
 func (a *app) continueJobs(ctx context.Context, run string, again func(index int) bool) (j *jobs, err error) {
-	st, err := a.store()
+	st, err := a.openStore()
 	if err != nil {
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func TestBoardFits(t *testing.T) {
 // A question stands where the block was, and nothing is drawn over it.
 func TestLiveQuestion(t *testing.T) {
 	var out bytes.Buffer
-	d := &liveDisplay{plainDisplay: plainDisplay{app: &app{err: &out, out: &out}}, now: func() time.Time { return at(1) },
+	d := &liveDisplay{plainDisplay: plainDisplay{app: &app{streams: streams{err: &out, out: &out}}}, now: func() time.Time { return at(1) },
 		size: func() (int, int) { return 80, 24 }, board: newBoard()}
 	d.Emit(event.Event{Type: event.StepStarted, Step: "a", Label: "work", Time: at(0)})
 	d.draw()

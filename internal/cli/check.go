@@ -23,10 +23,17 @@ type checked struct {
 	file     *workflow.File
 }
 
-func (a *app) checkCmd() *cobra.Command {
-	var strict, compat bool
-	on, store := "", ""
-	f := &pipelineFlags{}
+// checkOptions are what check was asked to do.
+type checkOptions struct {
+	*streams
+	pipelineFlags
+	clusterFlags
+	paths          []string
+	strict, compat bool
+}
+
+func checkCmd(a *app) *cobra.Command {
+	o := &checkOptions{streams: &a.streams}
 	cmd := &cobra.Command{
 		Use:     "check FILE...",
 		Aliases: []string{"validate"},
@@ -36,23 +43,16 @@ place and what to do about it. Nothing is run. Exit status 2 if there is an erro
 		Example: `  bide check nightly.yml
   bide check --strict --json workflows/*.yml`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if on != "" {
-				if err := chosen("on", on, "temporal"); err != nil {
-					return usageError{err}
-				}
-			}
-			if err := checkStore(on, store); err != nil {
-				return err
-			}
-			return a.check(args, f.manifest, on, strict, compat)
+			o.paths = args
+			return o.run()
 		},
 	}
-	f.addManifest(cmd.Flags())
-	cmd.Flags().StringVar(&on, "on", "", "temporal: report also what many machines cannot keep to yet")
-	cmd.Flags().StringVar(&store, "store", "", "with --on temporal: where all machines find the run, as for bide run; BIDE_STORE")
-	cmd.Flags().BoolVar(&strict, "strict", false, "warnings are errors")
-	cmd.Flags().BoolVar(&compat, "explain-compat", false, "also tell what is executed here and was ignored by Prodigy")
-	return a.withJSON(cmd, "print one JSON object")
+	o.addManifest(cmd.Flags())
+	cmd.Flags().StringVar(&o.on, "on", "", "temporal: report also what many machines cannot keep to yet")
+	cmd.Flags().StringVar(&o.store, "store", "", "with --on temporal: where all machines find the run, as for bide run; BIDE_STORE")
+	cmd.Flags().BoolVar(&o.strict, "strict", false, "warnings are errors")
+	cmd.Flags().BoolVar(&o.compat, "explain-compat", false, "also tell what is executed here and was ignored by Prodigy")
+	return o.withJSON(cmd, "print one JSON object")
 }
 
 // checkStore refuses a store that a run on many machines could not have.
@@ -76,32 +76,40 @@ func checkStore(on, store string) error {
 	return nil
 }
 
-func (a *app) check(paths []string, manifest, on string, strict, compat bool) error {
+func (o *checkOptions) run() error {
+	if o.on != "" {
+		if err := chosen("on", o.on, "temporal"); err != nil {
+			return usageError{err}
+		}
+	}
+	if err := checkStore(o.on, o.store); err != nil {
+		return err
+	}
 	out := struct {
 		Files    []checked `json:"files"`
 		Errors   int       `json:"errors"`
 		Warnings int       `json:"warnings"`
 	}{Files: []checked{}}
-	for _, path := range paths {
-		for _, c := range checkFile(path, manifest, strict) {
+	for _, path := range o.paths {
+		for _, c := range checkFile(path, o.manifest, o.strict) {
 			c.Problems = append(diag.List{}, c.Problems...)
-			c.judge(strict)
-			if !compat {
+			c.judge(o.strict)
+			if !o.compat {
 				c.Formerly = nil
 			}
-			refusedOn(&c, on)
+			refusedOn(&c, o.on)
 			e, w := c.Problems.Count()
 			out.Errors, out.Warnings = out.Errors+e, out.Warnings+w
 			out.Files = append(out.Files, c)
 		}
 	}
-	if a.json {
-		if err := printJSON(a.out, out); err != nil {
+	if o.json {
+		if err := printJSON(o.out, out); err != nil {
 			return err
 		}
 	} else {
-		a.printChecked(out.Files)
-		fmt.Fprintf(a.err, "%s: %s, %s\n", diag.Count(len(paths), "file"), diag.Count(out.Errors, "error"), diag.Count(out.Warnings, "warning"))
+		o.printChecked(out.Files)
+		fmt.Fprintf(o.err, "%s: %s, %s\n", diag.Count(len(o.paths), "file"), diag.Count(out.Errors, "error"), diag.Count(out.Warnings, "warning"))
 	}
 	if out.Errors > 0 {
 		return exitError(2)
@@ -171,15 +179,15 @@ func (c *checked) judge(strict bool) {
 	}
 }
 
-func (a *app) printChecked(files []checked) {
+func (o *checkOptions) printChecked(files []checked) {
 	for _, c := range files {
-		a.problems(c.Problems, c.src)
+		o.problems(c.Problems, c.src)
 		if len(c.Formerly) == 0 || c.Problems.HasErrors() {
 			continue
 		}
-		fmt.Fprintf(a.err, "%s: these protections are executed here, and were ignored by Prodigy:\n", c.Path)
+		fmt.Fprintf(o.err, "%s: these protections are executed here, and were ignored by Prodigy:\n", c.Path)
 		for _, p := range c.Formerly {
-			fmt.Fprintf(a.err, "  line %d: %s\n", p.Line, p.Message)
+			fmt.Fprintf(o.err, "  line %d: %s\n", p.Line, p.Message)
 		}
 	}
 }

@@ -22,16 +22,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// cleanFlags say what clean removes.
-type cleanFlags struct {
+// cleanOptions are what clean was asked to do.
+type cleanOptions struct {
+	*app
 	older               string
 	runs                []string
 	dryRun, yes, forced bool
 	store               bool
 }
 
-func (a *app) cleanCmd() *cobra.Command {
-	f := &cleanFlags{}
+func cleanCmd(a *app) *cobra.Command {
+	o := &cleanOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "clean",
 		Short: "Remove the recorded state of finished runs",
@@ -49,16 +50,18 @@ It needs to know which runs: --older-than an age (0s means all that have ended),
 		Example: `  bide clean --older-than 0s --dry-run
   bide clean --older-than 30d -y
   bide clean --run 01KAJ3 --force`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.clean(cmd.Context(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context())
+		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.older, "older-than", "", "only runs that ended at least so long ago, as in 30d")
-	fl.StringArrayVar(&f.runs, "run", nil, "only this run; may be given several times")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "show what would be removed, and remove nothing")
-	fl.BoolVarP(&f.yes, "yes", "y", false, "do it without asking")
-	fl.BoolVar(&f.forced, "force", false, "also runs that could be resumed, and those with dead letters")
-	fl.BoolVar(&f.store, "store", false, "of runs on Temporal, also what their store has of them, for all machines")
-	return a.withJSON(cmd, "print one JSON object")
+	fl.StringVar(&o.older, "older-than", "", "only runs that ended at least so long ago, as in 30d")
+	fl.StringArrayVar(&o.runs, "run", nil, "only this run; may be given several times")
+	fl.BoolVar(&o.dryRun, "dry-run", false, "show what would be removed, and remove nothing")
+	fl.BoolVarP(&o.yes, "yes", "y", false, "do it without asking")
+	fl.BoolVar(&o.forced, "force", false, "also runs that could be resumed, and those with dead letters")
+	fl.BoolVar(&o.store, "store", false, "of runs on Temporal, also what their store has of them, for all machines")
+	return o.withJSON(cmd, "print one JSON object")
 }
 
 // cleaned is a run that clean looked at.
@@ -74,23 +77,23 @@ type cleaned struct {
 	shared  *cluster.Shared // what the store has of it, which is removed, too; nil: nothing
 }
 
-func (a *app) clean(ctx context.Context, f *cleanFlags) error {
-	if err := a.askAge(f); err != nil {
+func (o *cleanOptions) run(ctx context.Context) error {
+	if err := o.askAge(); err != nil {
 		return err
 	}
-	older, err := f.age()
+	older, err := o.age()
 	if err != nil {
 		return err
 	}
-	st, err := a.store()
+	st, err := o.openStore()
 	if err != nil {
 		return err
 	}
-	only, err := resolveRuns(st, f.runs)
+	only, err := resolveRuns(st, o.runs)
 	if err != nil {
 		return err
 	}
-	c := &cleaner{st: st, f: f, older: older, repos: map[string]map[string]string{}}
+	c := &cleaner{st: st, f: o, older: older, repos: map[string]map[string]string{}}
 	list := []cleaned{}
 	for s, err := range st.Runs(ctx) {
 		if err != nil && s.ID == "" {
@@ -105,14 +108,14 @@ func (a *app) clean(ctx context.Context, f *cleanFlags) error {
 		}
 		list = append(list, x)
 	}
-	if n, bytes := going(list, true); n > 0 && !f.dryRun {
-		if err := a.confirm(f.yes, fmt.Sprintf("Remove the state of %s (%s)?", diag.Count(n, "run"), diag.Bytes(bytes))); err != nil {
+	if n, bytes := going(list, true); n > 0 && !o.dryRun {
+		if err := o.confirm(o.yes, fmt.Sprintf("Remove the state of %s (%s)?", diag.Count(n, "run"), diag.Bytes(bytes))); err != nil {
 			return err
 		}
 		err = c.remove(ctx, list)
 	}
-	cache, cerr := f.pruneCache(st)
-	return errors.Join(err, cerr, a.printCleaned(list, cache, f.dryRun))
+	cache, cerr := o.pruneCache(st)
+	return errors.Join(err, cerr, o.printCleaned(list, cache))
 }
 
 // cleanedCache are the results that clean took out of the cache, or would take.
@@ -123,7 +126,7 @@ type cleanedCache struct {
 
 // pruneCache removes results whose time is over, unless only certain runs are
 // to be cleaned.
-func (f *cleanFlags) pruneCache(st *journal.Store) (c cleanedCache, err error) {
+func (f *cleanOptions) pruneCache(st *journal.Store) (c cleanedCache, err error) {
 	if len(f.runs) > 0 {
 		return c, nil
 	}
@@ -135,22 +138,22 @@ func (f *cleanFlags) pruneCache(st *journal.Store) (c cleanedCache, err error) {
 }
 
 // askAge asks for the age where neither it nor a run was given.
-func (a *app) askAge(f *cleanFlags) error {
-	if f.older != "" || len(f.runs) > 0 {
+func (o *cleanOptions) askAge() error {
+	if o.older != "" || len(o.runs) > 0 {
 		return nil
 	}
-	if !isTerminal(a.in) || !isTerminal(a.err) {
+	if !isTerminal(o.in) || !isTerminal(o.err) {
 		return usagef("say which runs: --older-than 30d, --older-than 0s for all that have ended, or --run RUN")
 	}
-	fmt.Fprint(a.err, "Remove runs that ended how long ago, at least (as in 30d)? ")
-	line, err := bufio.NewReader(a.in).ReadString('\n')
-	if f.older = strings.TrimSpace(line); f.older == "" {
+	fmt.Fprint(o.err, "Remove runs that ended how long ago, at least (as in 30d)? ")
+	line, err := bufio.NewReader(o.in).ReadString('\n')
+	if o.older = strings.TrimSpace(line); o.older == "" {
 		return errors.Join(errors.New("nothing was done"), err)
 	}
 	return nil
 }
 
-func (f *cleanFlags) age() (time.Duration, error) {
+func (f *cleanOptions) age() (time.Duration, error) {
 	if f.older == "" {
 		return 0, nil
 	}
@@ -182,7 +185,7 @@ func resolveRuns(st *journal.Store, runs []string) ([]string, error) {
 // cleaner judges and removes runs.
 type cleaner struct {
 	st    *journal.Store
-	f     *cleanFlags
+	f     *cleanOptions
 	older time.Duration
 	repos map[string]map[string]string // by directory and run: why its work is kept
 }
@@ -318,31 +321,31 @@ func (c *cleaner) removeRun(ctx context.Context, x cleaned) error {
 	return c.st.Remove(x.Run)
 }
 
-func (a *app) printCleaned(list []cleaned, cache cleanedCache, dry bool) error {
-	n, bytes := going(list, dry)
-	if a.json {
-		return printJSON(a.out, struct {
+func (o *cleanOptions) printCleaned(list []cleaned, cache cleanedCache) error {
+	n, bytes := going(list, o.dryRun)
+	if o.json {
+		return printJSON(o.out, struct {
 			Runs    []cleaned    `json:"runs"`
 			Removed int          `json:"removed"`
 			Bytes   int64        `json:"bytes"`
 			Cache   cleanedCache `json:"cache"`
 			DryRun  bool         `json:"dry_run"`
-		}{list, n, bytes, cache, dry})
+		}{list, n, bytes, cache, o.dryRun})
 	}
 	t := table{head: []string{"RUN", "STATUS", "SIZE", "NAME", "WHAT"}, right: map[int]bool{2: true}, flex: 4}
-	t.paint = paintStatus(a.palette(a.out), 1)
+	t.paint = paintStatus(o.palette(o.out), 1)
 	for _, x := range list {
-		t.add(x.Run, words(x.Status), diag.Bytes(x.Bytes), cut(x.Name, 24), fate(x.goes(dry), dry, x.Why))
+		t.add(x.Run, words(x.Status), diag.Bytes(x.Bytes), cut(x.Name, 24), fate(x.goes(o.dryRun), o.dryRun, x.Why))
 	}
-	verb := fate(true, dry, "")
+	verb := fate(true, o.dryRun, "")
 	if len(list) > 0 {
-		if err := t.print(a.out, a.columns(a.out)); err != nil {
+		if err := t.print(o.out, o.columns(o.out)); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(a.err, "bide: %d of %s %s, %s\n", n, diag.Count(len(list), "run"), verb, diag.Bytes(bytes))
+	fmt.Fprintf(o.err, "bide: %d of %s %s, %s\n", n, diag.Count(len(list), "run"), verb, diag.Bytes(bytes))
 	if cache.Results > 0 {
-		fmt.Fprintf(a.err, "bide: %s of the cache %s, %s\n", diag.Count(cache.Results, "expired result"), verb, diag.Bytes(cache.Bytes))
+		fmt.Fprintf(o.err, "bide: %s of the cache %s, %s\n", diag.Count(cache.Results, "expired result"), verb, diag.Bytes(cache.Bytes))
 	}
 	return nil
 }

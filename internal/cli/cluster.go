@@ -71,7 +71,7 @@ func beside() (string, error) {
 }
 
 // temporal runs bide-temporal to its end, and gives what it printed.
-func (a *app) temporal(ctx context.Context, in io.Reader, args ...string) (string, error) {
+func temporal(ctx context.Context, in io.Reader, args ...string) (string, error) {
 	program, err := beside()
 	if err != nil {
 		return "", err
@@ -88,7 +88,7 @@ func (a *app) temporal(ctx context.Context, in io.Reader, args ...string) (strin
 }
 
 // become replaces this process by bide-temporal.
-func (a *app) become(args ...string) error {
+func become(args ...string) error {
 	program, err := beside()
 	if err != nil {
 		return err
@@ -97,27 +97,27 @@ func (a *app) become(args ...string) error {
 }
 
 // runOn starts a run on Temporal, and follows it.
-func (a *app) runOn(ctx context.Context, f *runFlags, opt engine.Options) error {
+func (o *runOptions) runOn(ctx context.Context, opt engine.Options) error {
 	if opt.Pipeline == nil {
 		list := cluster.Refused(opt.File, opt.Isolation)
-		a.problems(list, sources(opt.File))
+		o.problems(list, sources(opt.File))
 		if list.HasErrors() {
-			fmt.Fprintf(a.err, "bide: %s cannot be run on Temporal; nothing was run\n", opt.File.Path)
+			fmt.Fprintf(o.err, "bide: %s cannot be run on Temporal; nothing was run\n", opt.File.Path)
 			return exitError(2)
 		}
 	}
-	if f.ui {
+	if o.ui {
 		return usagef("--ui is not there yet for a run on Temporal: start bide ui in another terminal, it shows such runs too")
 	}
 	if opt.Canary > 0 {
 		return usagef("--canary is not there yet for a run on Temporal, where all items may start at once")
 	}
 	opt.Isolation = "none"
-	home, err := a.store()
+	home, err := o.openStore()
 	if err != nil {
 		return err
 	}
-	shared, err := sharedStore(home, f.store)
+	shared, err := sharedStore(home, o.store)
 	if err != nil {
 		return err
 	}
@@ -139,22 +139,22 @@ func (a *app) runOn(ctx context.Context, f *runFlags, opt engine.Options) error 
 	if err := j.Close(); err != nil {
 		return err
 	}
-	if err := a.begin(ctx, shared, h.Run, nil); err != nil {
+	if err := beginOn(ctx, shared, h.Run, nil); err != nil {
 		return errors.Join(err, home.Remove(h.Run), shared.Run(h.Run).Remove())
 	}
-	if f.detach {
-		return a.printf("run %s goes on on Temporal; `bide show %s` tells how it stands\n", h.Run, shortRun(h.Run))
+	if o.detach {
+		return o.printf("run %s goes on on Temporal; `bide show %s` tells how it stands\n", h.Run, shortRun(h.Run))
 	}
-	return a.follow(ctx, f, opt, h.Run, 0)
+	return o.follow(ctx, opt, h.Run, 0)
 }
 
-// begin has Temporal begin a life of a run, in which dead letters may be run again.
-func (a *app) begin(ctx context.Context, shared cluster.Store, run string, again []cluster.Letter) error {
+// beginOn has Temporal begin a life of a run, in which dead letters may be run again.
+func beginOn(ctx context.Context, shared cluster.Store, run string, again []cluster.Letter) error {
 	text, err := json.Marshal(again)
 	if err != nil {
 		return err
 	}
-	_, err = a.temporal(ctx, bytes.NewReader(text), "start", shared.String(), run)
+	_, err = temporal(ctx, bytes.NewReader(text), "start", shared.String(), run)
 	return err
 }
 
@@ -163,12 +163,12 @@ type onServer struct {
 	Run, Word, Trouble string
 }
 
-// stands asks how runs stand at Temporal; what cannot be told within a time is left
+// standsOn asks how runs stand at Temporal; what cannot be told within a time is left
 // out.
-func (a *app) stands(ctx context.Context, run string, wait time.Duration, more ...string) map[string]onServer {
+func standsOn(ctx context.Context, run string, wait time.Duration, more ...string) map[string]onServer {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	text, err := a.temporal(ctx, nil, append([]string{"status", run}, more...)...)
+	text, err := temporal(ctx, nil, append([]string{"status", run}, more...)...)
 	var list []onServer
 	if err != nil || json.Unmarshal([]byte(text), &list) != nil {
 		return nil
@@ -183,8 +183,8 @@ func (a *app) stands(ctx context.Context, run string, wait time.Duration, more .
 // showWait is how long a command that shows runs waits for what Temporal knows.
 const showWait = 3 * time.Second
 
-// troubles tells what holds up those of some runs that other machines go on with.
-func (a *app) troubles(ctx context.Context, st *journal.Store, list []runInfo) map[string]onServer {
+// troublesOn tells what holds up those of some runs that other machines go on with.
+func troublesOn(ctx context.Context, st *journal.Store, list []runInfo) map[string]onServer {
 	var runs []string
 	for _, i := range list {
 		if _, err := cluster.Place(st.RunDir(i.Run)); err == nil && i.Status == event.Running {
@@ -194,7 +194,7 @@ func (a *app) troubles(ctx context.Context, st *journal.Store, list []runInfo) m
 	if len(runs) == 0 {
 		return nil
 	}
-	return a.stands(ctx, runs[0], showWait, runs[1:]...)
+	return standsOn(ctx, runs[0], showWait, runs[1:]...)
 }
 
 // elsewhere reports whether a run goes on, or went on, on other machines.
@@ -208,11 +208,11 @@ func (a *app) elsewhere(run string) (id string, is bool, err error) {
 
 // resumeOn goes on with a run on Temporal: it follows one that goes on, and begins
 // a new life of one that does not, in which dead letters may be run again.
-func (a *app) resumeOn(ctx context.Context, f *runFlags, opt engine.Options, run string, again ...journal.DeadLetter) error {
+func (f *runFlags) resumeOn(ctx context.Context, opt engine.Options, run string, again ...journal.DeadLetter) error {
 	if opt.Force || opt.MaxParallel > 0 {
 		return usagef("--force and --max-parallel are not there yet for a run on Temporal")
 	}
-	home, err := a.store()
+	home, err := f.openStore()
 	if err != nil {
 		return err
 	}
@@ -224,12 +224,12 @@ func (a *app) resumeOn(ctx context.Context, f *runFlags, opt engine.Options, run
 	if err != nil {
 		return err
 	}
-	word, err := a.had(ctx, run)
+	word, err := f.had(ctx, run)
 	if err != nil {
 		return err
 	}
 	from := int64(0) // what was before is not shown
-	err = a.reading(run, func(r *journal.Reader) (err error) {
+	err = f.reading(run, func(r *journal.Reader) (err error) {
 		from, err = r.Last(ctx)
 		return err
 	})
@@ -240,30 +240,30 @@ func (a *app) resumeOn(ctx context.Context, f *runFlags, opt engine.Options, run
 		if len(again) > cluster.MaxLetters {
 			return fmt.Errorf("run %s goes on, and %d dead letters are more than it is told at once: choose at most %d with --filter or --item, or wait for its end", run, len(again), cluster.MaxLetters)
 		}
-		if err := a.tellOn(ctx, run, cluster.Control{Do: cluster.Requeue, Again: lettersOf(again)}); err != nil {
+		if err := tellOn(ctx, run, cluster.Control{Do: cluster.Requeue, Again: lettersOf(again)}); err != nil {
 			return err
 		}
 	}
 	if word == "running" && !f.quiet {
-		fmt.Fprintf(a.err, "bide: run %s goes on; what happens from now on is shown\n", shortRun(run))
+		fmt.Fprintf(f.err, "bide: run %s goes on; what happens from now on is shown\n", shortRun(run))
 	}
 	if word != "running" {
 		if len(again) == 0 {
-			if err := a.unchanged(run); err != nil {
+			if err := f.unchanged(run); err != nil {
 				return err
 			}
 		}
-		if over, err := a.over(ctx, home, run); err != nil || over != "" && len(again) == 0 {
+		if over, err := overOn(ctx, home, run); err != nil || over != "" && len(again) == 0 {
 			if err == nil {
 				err = &engine.FinishedError{Run: run, Status: over}
 			}
 			return err
 		}
-		if err := a.begin(ctx, shared, run, lettersOf(again)); err != nil {
+		if err := beginOn(ctx, shared, run, lettersOf(again)); err != nil {
 			return err
 		}
 	}
-	return a.follow(ctx, f, opt, run, from)
+	return f.follow(ctx, opt, run, from)
 }
 
 func lettersOf(list []journal.DeadLetter) (letters []cluster.Letter) {
@@ -290,7 +290,7 @@ const hadWait = 10 * time.Second
 // ended is given a moment.
 func (a *app) had(ctx context.Context, run string) (word string, err error) {
 	for end := time.Now().Add(hadWait); ; time.Sleep(stopWait) {
-		if word, err = a.word(ctx, run); err != nil || word != "running" {
+		if word, err = wordOf(ctx, run); err != nil || word != "running" {
 			return word, err
 		}
 		if goesOn, err := a.goesOn(run); err != nil || goesOn {
@@ -302,9 +302,9 @@ func (a *app) had(ctx context.Context, run string) (word string, err error) {
 	}
 }
 
-// word asks Temporal whether it has a run.
-func (a *app) word(ctx context.Context, run string) (string, error) {
-	text, err := a.temporal(ctx, nil, "status", run)
+// wordOf asks Temporal whether it has a run.
+func wordOf(ctx context.Context, run string) (string, error) {
+	text, err := temporal(ctx, nil, "status", run)
 	if err != nil {
 		return "", err
 	}
@@ -347,7 +347,7 @@ func (a *app) adoptRuns(home *journal.Store) error {
 
 // keepUp brings the copies of runs that other machines go on with up to date while
 // they are watched, until end is called.
-func (a *app) keepUp(home *journal.Store) (end func()) {
+func (s *streams) keepUp(home *journal.Store) (end func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -363,7 +363,7 @@ func (a *app) keepUp(home *journal.Store) (end func()) {
 			err := errors.Join(adopt(home), cluster.RefreshAll(home))
 			if err != nil && err.Error() != told {
 				told = err.Error()
-				fmt.Fprintf(a.err, "bide: runs on other machines: %v\n", err)
+				fmt.Fprintf(s.err, "bide: runs on other machines: %v\n", err)
 			}
 		}
 	}()
@@ -378,8 +378,14 @@ func refusedOn(c *checked, on string) {
 	c.Problems = append(c.Problems, cluster.Refused(c.file, "")...)
 }
 
-func (a *app) workerCmd() *cobra.Command {
-	slots, stores := 4, []string(nil)
+// workerOptions are what worker was asked to do.
+type workerOptions struct {
+	slots  int
+	stores []string
+}
+
+func workerCmd(*app) *cobra.Command {
+	o := &workerOptions{slots: 4}
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Work for runs on Temporal, on this machine",
@@ -398,23 +404,33 @@ other workers go on. A second one ends it at once.`,
   bide worker --store dir:/mnt/shared/bide
   TEMPORAL_ADDRESS=temporal.example.org:7233 bide worker`,
 		RunE: func(*cobra.Command, []string) error {
-			args := []string{"worker", strconv.Itoa(slots)}
-			for _, text := range stores {
-				s, err := cluster.OpenStore(text)
-				if err != nil {
-					return usagef("--store: %w", err)
-				}
-				args = append(args, s.String())
-			}
-			return a.become(args...)
+			return o.run()
 		},
 	}
-	cmd.Flags().Var(&countFlag{&slots}, "slots", "items at once")
-	cmd.Flags().StringArrayVar(&stores, "store", nil, "work only for runs in this store; may be given several times")
+	cmd.Flags().Var(&countFlag{&o.slots}, "slots", "items at once")
+	cmd.Flags().StringArrayVar(&o.stores, "store", nil, "work only for runs in this store; may be given several times")
 	return cmd
 }
 
-func (a *app) clusterCmd() *cobra.Command {
+func (o *workerOptions) run() error {
+	args := []string{"worker", strconv.Itoa(o.slots)}
+	for _, text := range o.stores {
+		s, err := cluster.OpenStore(text)
+		if err != nil {
+			return usagef("--store: %w", err)
+		}
+		args = append(args, s.String())
+	}
+	return become(args...)
+}
+
+// devOptions are what cluster dev was asked to do.
+type devOptions struct {
+	*app
+	slots int
+}
+
+func clusterCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Try runs on many machines on this machine",
@@ -424,7 +440,7 @@ machine; bide docs cluster tells how.`,
 		Example: `  bide cluster dev
   bide run --on temporal nightly.yml`,
 	}
-	slots := 4
+	o := &devOptions{app: a, slots: 4}
 	dev := &cobra.Command{
 		Use:   "dev",
 		Short: "Start Temporal's development server and two workers",
@@ -432,15 +448,17 @@ machine; bide docs cluster tells how.`,
 directory of state, and two workers, until an interrupt. The server's program, temporal, is
 found on PATH or where "go install" puts it.`,
 		Example: `  bide cluster dev --slots 2`,
-		RunE: func(*cobra.Command, []string) error {
-			st, err := a.store()
-			if err != nil {
-				return err
-			}
-			return a.become("dev", filepath.Join(st.Dir, "temporal.db"), strconv.Itoa(slots))
-		},
+		RunE:    func(*cobra.Command, []string) error { return o.run() },
 	}
-	dev.Flags().Var(&countFlag{&slots}, "slots", "items at once, of each of the two workers")
+	dev.Flags().Var(&countFlag{&o.slots}, "slots", "items at once, of each of the two workers")
 	cmd.AddCommand(dev)
 	return cmd
+}
+
+func (o *devOptions) run() error {
+	st, err := o.openStore()
+	if err != nil {
+		return err
+	}
+	return become("dev", filepath.Join(st.Dir, "temporal.db"), strconv.Itoa(o.slots))
 }

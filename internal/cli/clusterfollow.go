@@ -17,9 +17,9 @@ const followEvery = 200 * time.Millisecond
 
 // follow shows a run that others go on with, behind an event, until it has ended. An interrupt stops
 // it, a second one at once.
-func (a *app) follow(ctx context.Context, f *runFlags, opt engine.Options, run string, from int64) error {
-	return a.execute(ctx, f, opt, func(hard context.Context, o engine.Options) (*engine.Summary, error) {
-		return a.followed(hard, o, run, from)
+func (f *runFlags) follow(ctx context.Context, opt engine.Options, run string, from int64) error {
+	return f.execute(ctx, opt, func(hard context.Context, o engine.Options) (*engine.Summary, error) {
+		return followed(hard, o, run, from)
 	})
 }
 
@@ -27,7 +27,7 @@ func (a *app) follow(ctx context.Context, f *runFlags, opt engine.Options, run s
 // earlier where its end cannot be recorded, and at a second interrupt in any case.
 //
 // What it shows is read from the copy of the run, which whoever looks at it keeps up.
-func (a *app) followed(hard context.Context, o engine.Options, run string, from int64) (*engine.Summary, error) {
+func followed(hard context.Context, o engine.Options, run string, from int64) (*engine.Summary, error) {
 	ctx, end := context.WithCancel(context.WithoutCancel(hard))
 	defer end() // with what is still asked
 	over := false
@@ -55,16 +55,16 @@ func (a *app) followed(hard context.Context, o engine.Options, run string, from 
 		case <-ask.C:
 			if !f.asking {
 				f.asking = true
-				go func() { f.asked <- a.stands(ctx, run, askWait)[run] }()
+				go func() { f.asked <- standsOn(ctx, run, askWait)[run] }()
 			}
 		case s := <-f.asked:
 			wrong = f.takes(s, run)
 		case <-f.soft:
 			f.soft, f.since = nil, time.Now()
-			go func() { f.stopped <- a.askStop(ctx, run, false) }()
+			go func() { f.stopped <- askStopOn(ctx, run, false) }()
 		case <-f.now:
 			f.now, f.leave = nil, time.After(leaveWait)
-			go func() { f.stopped <- a.askStop(ctx, run, true) }()
+			go func() { f.stopped <- askStopOn(ctx, run, true) }()
 		case wrong = <-f.stopped:
 		case <-f.leave:
 			f.left = true

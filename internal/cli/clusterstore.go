@@ -14,7 +14,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) storeCmd() *cobra.Command {
+// storeFlags say which store is meant.
+type storeFlags struct {
+	*app
+	where string
+}
+
+func storeCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "store",
 		Short: "Verify and repair the store of runs on many machines",
@@ -23,12 +29,18 @@ of bide's state. A disk or a copy of it may change what was written there.`,
 		Example: `  bide store verify
   bide store repair last`,
 	}
-	cmd.AddCommand(a.storeVerifyCmd(), a.storeRepairCmd())
+	cmd.AddCommand(storeVerifyCmd(a), storeRepairCmd(a))
 	return cmd
 }
 
-func (a *app) storeVerifyCmd() *cobra.Command {
-	where := ""
+// storeVerifyOptions are what store verify was asked to do.
+type storeVerifyOptions struct {
+	storeFlags
+	names []string // of runs; none: all
+}
+
+func storeVerifyCmd(a *app) *cobra.Command {
+	o := &storeVerifyOptions{storeFlags: storeFlags{app: a}}
 	cmd := &cobra.Command{
 		Use:   "verify [RUN]...",
 		Short: "Compare what is in the store with what was recorded of it",
@@ -36,14 +48,23 @@ func (a *app) storeVerifyCmd() *cobra.Command {
 damaged. The exit status is 1 where one is. Nothing is changed.`,
 		Example: `  bide store verify
   bide store verify last --store dir:/mnt/shared/bide`,
-		RunE: func(_ *cobra.Command, args []string) error { return a.storeVerify(where, args) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			o.names = args
+			return o.run()
+		},
 	}
-	cmd.Flags().StringVar(&where, "store", "", "the store: dir:PATH")
-	return a.withJSON(cmd, "print a JSON array")
+	cmd.Flags().StringVar(&o.where, "store", "", "the store: dir:PATH")
+	return o.withJSON(cmd, "print a JSON array")
 }
 
-func (a *app) storeRepairCmd() *cobra.Command {
-	where := ""
+// storeRepairOptions are what store repair was asked to do.
+type storeRepairOptions struct {
+	storeFlags
+	name string // of the run
+}
+
+func storeRepairCmd(a *app) *cobra.Command {
+	o := &storeRepairOptions{storeFlags: storeFlags{app: a}}
 	cmd := &cobra.Command{
 		Use:   "repair RUN",
 		Short: "Have what is damaged in the store run again",
@@ -54,20 +75,23 @@ and is named.`,
 		Example: `  bide store repair last
   bide resume last`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.storeRepair(cmd.Context(), where, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.name = args[0]
+			return o.run(cmd.Context())
+		},
 	}
-	cmd.Flags().StringVar(&where, "store", "", "the store: dir:PATH")
-	return a.withJSON(cmd, "print a JSON object")
+	cmd.Flags().StringVar(&o.where, "store", "", "the store: dir:PATH")
+	return o.withJSON(cmd, "print a JSON object")
 }
 
 // inStore gives a store, and those of its runs that are named by their ids, the last or first
 // letters of them, or last; all where none is named.
-func (a *app) inStore(where string, names []string) (cluster.Store, []string, error) {
-	home, err := a.store()
+func (f *storeFlags) inStore(names []string) (cluster.Store, []string, error) {
+	home, err := f.openStore()
 	if err != nil {
 		return cluster.Store{}, nil, err
 	}
-	s, err := sharedStore(home, where)
+	s, err := sharedStore(home, f.where)
 	if err != nil {
 		return s, nil, err
 	}
@@ -98,8 +122,8 @@ func (a *app) inStore(where string, names []string) (cluster.Store, []string, er
 	return s, runs, nil
 }
 
-func (a *app) storeVerify(where string, names []string) error {
-	s, runs, err := a.inStore(where, names)
+func (o *storeVerifyOptions) run() error {
+	s, runs, err := o.inStore(o.names)
 	if err != nil {
 		return err
 	}
@@ -114,10 +138,10 @@ func (a *app) storeVerify(where string, names []string) error {
 		list = append(list, rep)
 		damaged += len(rep.Damaged)
 	}
-	if a.json {
-		err = printJSON(a.out, list)
+	if o.json {
+		err = printJSON(o.out, list)
 	} else {
-		err = a.printReports(s, list, len(runs))
+		err = o.printReports(s, list, len(runs))
 	}
 	if err = errors.Join(append(unread, err)...); err == nil && damaged > 0 {
 		err = exitError(1)
@@ -125,16 +149,16 @@ func (a *app) storeVerify(where string, names []string) error {
 	return err
 }
 
-func (a *app) printReports(s cluster.Store, list []cluster.Report, runs int) error {
+func (o *storeVerifyOptions) printReports(s cluster.Store, list []cluster.Report, runs int) error {
 	if runs == 0 {
-		return a.printf("the store %s has no run\n", s)
+		return o.printf("the store %s has no run\n", s)
 	}
 	for _, rep := range list {
 		state := "undamaged"
 		if n := len(rep.Damaged); n > 0 {
 			state = diag.Count(n, "damaged object")
 		}
-		if err := a.printf("run %s: %s, %s in the order: %s\n", rep.Run, diag.Count(rep.Logs, "log"), diag.Count(rep.Entries, "entry", "entries"), state); err != nil {
+		if err := o.printf("run %s: %s, %s in the order: %s\n", rep.Run, diag.Count(rep.Logs, "log"), diag.Count(rep.Entries, "entry", "entries"), state); err != nil {
 			return err
 		}
 		for _, d := range rep.Damaged {
@@ -142,7 +166,7 @@ func (a *app) printReports(s cluster.Store, list []cluster.Report, runs int) err
 			if d.Keep != nil {
 				text = fmt.Sprintf("the first %d of %d bytes can be kept: bide store repair %s", d.Keep.Length, d.Had, shortRun(rep.Run))
 			}
-			if err := a.printf("  %s: %s\n    %s\n", d.Name, d.Why, text); err != nil {
+			if err := o.printf("  %s: %s\n    %s\n", d.Name, d.Why, text); err != nil {
 				return err
 			}
 		}
@@ -150,8 +174,8 @@ func (a *app) printReports(s cluster.Store, list []cluster.Report, runs int) err
 	return nil
 }
 
-func (a *app) storeRepair(ctx context.Context, where, name string) error {
-	s, runs, err := a.inStore(where, []string{name})
+func (o *storeRepairOptions) run(ctx context.Context) error {
+	s, runs, err := o.inStore([]string{o.name})
 	if err != nil {
 		return err
 	}
@@ -164,10 +188,10 @@ func (a *app) storeRepair(ctx context.Context, where, name string) error {
 	switch {
 	case err != nil:
 		return err
-	case a.json:
-		return printJSON(a.out, rep)
+	case o.json:
+		return printJSON(o.out, rep)
 	case len(rep.Damaged) == 0:
-		return a.printf("run %s is undamaged: nothing was changed\n", run)
+		return o.printf("run %s is undamaged: nothing was changed\n", run)
 	}
-	return a.printf("repaired run %s: %s; `bide resume %s` runs what was lost\n", run, diag.Count(len(rep.Damaged), "log counts up to its damage", "logs count up to their damage"), shortRun(run))
+	return o.printf("repaired run %s: %s; `bide resume %s` runs what was lost\n", run, diag.Count(len(rep.Damaged), "log counts up to its damage", "logs count up to their damage"), shortRun(run))
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 )
 
-// askStop has Temporal stop a run.
-func (a *app) askStop(ctx context.Context, run string, now bool) error {
+// askStopOn has Temporal stop a run.
+func askStopOn(ctx context.Context, run string, now bool) error {
 	args := []string{"stop", run}
 	if now {
 		args = append(args, "now")
 	}
-	_, err := a.temporal(ctx, nil, args...)
+	_, err := temporal(ctx, nil, args...)
 	if err != nil {
 		err = fmt.Errorf("run %s could not be stopped, and goes on: %w", run, err)
 	}
@@ -28,37 +28,37 @@ func (a *app) askStop(ctx context.Context, run string, now bool) error {
 }
 
 // tellOn has the map of a run that goes on do something.
-func (a *app) tellOn(ctx context.Context, run string, q cluster.Control) error {
+func tellOn(ctx context.Context, run string, q cluster.Control) error {
 	text, err := json.Marshal(q)
 	if err != nil {
 		return err
 	}
-	_, err = a.temporal(ctx, bytes.NewReader(text), "control", run)
+	_, err = temporal(ctx, bytes.NewReader(text), "control", run)
 	return err
 }
 
 // controlOn is bide control of a run on Temporal.
-func (a *app) controlOn(ctx context.Context, run string, q journal.ControlRequest) error {
-	return a.reading(run, func(r *journal.Reader) error {
+func (o *controlOptions) controlOn(ctx context.Context, run string) error {
+	return o.reading(run, func(r *journal.Reader) error {
 		before, err := r.State(ctx)
 		if err != nil {
 			return err
 		}
-		if err := a.tellOn(ctx, run, cluster.Control{Do: q.Do, Parallel: q.Parallel}); err != nil {
+		if err := tellOn(ctx, run, cluster.Control{Do: o.q.Do, Parallel: o.q.Parallel}); err != nil {
 			return err
 		}
-		return a.controlled(run, q, before)
+		return o.controlled(run, before)
 	})
 }
 
 // requeueOn has Temporal run dead letters again: in the map that goes on, or in a new
 // life of the run.
-func (a *app) requeueOn(ctx context.Context, f *runFlags, opt engine.Options, run string, filter letterFilter, plain bool) error {
-	if !plain || opt.MaxParallel > 0 {
+func (o *dlqRetryOptions) requeueOn(ctx context.Context, opt engine.Options, filter letterFilter) error {
+	if !o.recorded || o.edited != "" || opt.MaxParallel > 0 {
 		return usagef("a run on Temporal keeps to the file and the items as they were when it began: write --as-recorded, without --data and --max-parallel")
 	}
 	var list []journal.DeadLetter
-	err := a.reading(run, func(r *journal.Reader) error {
+	err := o.reading(o.id, func(r *journal.Reader) error {
 		return eachLetter(ctx, r, filter, func(_ *letterInfo, l journal.DeadLetter) error {
 			list = append(list, l)
 			return nil
@@ -68,13 +68,13 @@ func (a *app) requeueOn(ctx context.Context, f *runFlags, opt engine.Options, ru
 	case err != nil:
 		return err
 	case len(list) == 0:
-		return fmt.Errorf("no dead letter in run %s matches: nothing was run; see `bide dlq list %s`", run, run)
+		return fmt.Errorf("no dead letter in run %s matches: nothing was run; see `bide dlq list %s`", o.id, o.id)
 	}
-	return a.resumeOn(ctx, f, opt, run, list...)
+	return o.resumeOn(ctx, opt, o.id, list...)
 }
 
-// over is the status of a run in which nothing is left to do; "" of any other.
-func (a *app) over(ctx context.Context, home *journal.Store, run string) (status string, err error) {
+// overOn is the status of a run in which nothing is left to do; "" of any other.
+func overOn(ctx context.Context, home *journal.Store, run string) (status string, err error) {
 	err = readRun(home, run, func(r *journal.Reader) error {
 		sum, err := r.Summary(ctx)
 		if sum.Status == event.Succeeded || sum.Status == event.CompletedWithFailures {
@@ -86,19 +86,19 @@ func (a *app) over(ctx context.Context, home *journal.Store, run string) (status
 }
 
 // stopOn asks Temporal to stop a run, and waits until it has; an interrupt ends the wait.
-func (a *app) stopOn(ctx context.Context, run string, now bool) error {
-	if err := a.askStop(ctx, run, now); err != nil {
+func (o *stopOptions) stopOn(ctx context.Context, run string) error {
+	if err := askStopOn(ctx, run, o.now); err != nil {
 		return err
 	}
 	begin, asked := time.Now(), time.Now()
 	for goesOn := true; goesOn; {
 		var err error
-		if goesOn, err = a.goesOn(run); err != nil {
+		if goesOn, err = o.goesOn(run); err != nil {
 			return err
 		}
 		if goesOn && time.Since(asked) > askEvery && time.Since(begin) > drainWait {
 			asked = time.Now()
-			if why := a.stands(ctx, run, askWait)[run].Trouble; why != "" {
+			if why := standsOn(ctx, run, askWait)[run].Trouble; why != "" {
 				return fmt.Errorf("run %s was asked to stop, and its end is not recorded yet: %s", run, why)
 			}
 		}
@@ -106,5 +106,5 @@ func (a *app) stopOn(ctx context.Context, run string, now bool) error {
 			return err
 		}
 	}
-	return a.printf("stopped run %s; `bide resume %s` continues it\n", run, run)
+	return o.printf("stopped run %s; `bide resume %s` continues it\n", run, run)
 }

@@ -17,54 +17,54 @@ func init() { cobra.EnableCommandSorting = false }
 // command is a command by its group and name, which is made when it is asked for.
 type command struct {
 	group, name string
-	make        func() *cobra.Command
+	make        func(*app) *cobra.Command
 }
 
 // commandTable has the commands in the order of the help.
-func (a *app) commandTable() []command {
+func commandTable() []command {
 	return []command{
-		{"run", "run", a.runCmd},
-		{"run", "exec", a.execCmd},
-		{"run", "batch", a.batchCmd},
-		{"run", "control", a.controlCmd},
-		{"run", "stop", a.stopCmd},
-		{"look", "status", a.statusCmd},
-		{"look", "runs", a.runsCmd},
-		{"look", "show", a.showCmd},
-		{"look", "logs", a.logsCmd},
-		{"look", "events", a.eventsCmd},
-		{"look", "ui", a.uiCmd},
-		{"look", "export", a.exportCmd},
-		{"fix", "resume", a.resumeCmd},
-		{"fix", "rerun", a.rerunCmd},
-		{"fix", "dlq", a.dlqCmd},
-		{"fix", "worktree", a.worktreeCmd},
-		{"fix", "clean", a.cleanCmd},
-		{"fix", "store", a.storeCmd},
-		{"foresee", "check", a.checkCmd},
-		{"foresee", "explain", a.explainCmd},
-		{"foresee", "graph", a.graphCmd},
-		{"foresee", "backoff", a.backoffCmd},
-		{"foresee", "simulate", a.simulateCmd},
-		{"foresee", "replay", a.replayCmd},
-		{"foresee", "tune", a.tuneCmd},
-		{"setup", "init", a.initCmd},
-		{"setup", "migrate", a.migrateCmd},
-		{"setup", "fmt", a.fmtCmd},
-		{"setup", "schema", a.schemaCmd},
-		{"setup", "lsp", a.lspCmd},
-		{"setup", "docs", a.docsCmd},
-		{"setup", "man", a.manCmd},
-		{"setup", "worker", a.workerCmd},
-		{"setup", "cluster", a.clusterCmd},
-		{"setup", "version", a.versionCmd},
+		{"run", "run", runCmd},
+		{"run", "exec", execCmd},
+		{"run", "batch", batchCmd},
+		{"run", "control", controlCmd},
+		{"run", "stop", stopCmd},
+		{"look", "status", statusCmd},
+		{"look", "runs", runsCmd},
+		{"look", "show", showCmd},
+		{"look", "logs", logsCmd},
+		{"look", "events", eventsCmd},
+		{"look", "ui", uiCmd},
+		{"look", "export", exportCmd},
+		{"fix", "resume", resumeCmd},
+		{"fix", "rerun", rerunCmd},
+		{"fix", "dlq", dlqCmd},
+		{"fix", "worktree", worktreeCmd},
+		{"fix", "clean", cleanCmd},
+		{"fix", "store", storeCmd},
+		{"foresee", "check", checkCmd},
+		{"foresee", "explain", explainCmd},
+		{"foresee", "graph", graphCmd},
+		{"foresee", "backoff", backoffCmd},
+		{"foresee", "simulate", simulateCmd},
+		{"foresee", "replay", replayCmd},
+		{"foresee", "tune", tuneCmd},
+		{"setup", "init", initCmd},
+		{"setup", "migrate", migrateCmd},
+		{"setup", "fmt", fmtCmd},
+		{"setup", "schema", schemaCmd},
+		{"setup", "lsp", lspCmd},
+		{"setup", "docs", docsCmd},
+		{"setup", "man", manCmd},
+		{"setup", "worker", workerCmd},
+		{"setup", "cluster", clusterCmd},
+		{"setup", "version", versionCmd},
 	}
 }
 
 // commands makes the command that the first of the arguments names, and all of them
 // where it names none: to make all is time that a short command would feel.
 func (a *app) commands(args []string) (list []*cobra.Command) {
-	table := a.commandTable()
+	table := commandTable()
 	for _, c := range table {
 		if len(args) > 0 && args[0] == c.name {
 			table = []command{c}
@@ -72,7 +72,7 @@ func (a *app) commands(args []string) (list []*cobra.Command) {
 		}
 	}
 	for _, c := range table {
-		cmd := c.make()
+		cmd := c.make(a)
 		cmd.GroupID = c.group
 		list = append(list, cmd)
 	}

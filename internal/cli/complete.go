@@ -36,7 +36,7 @@ func hasLetters(i runInfo) bool { return i.Items.DeadLettered > 0 }
 // typed. Runs that are named already are left out. Without a readable state directory
 // there is nothing to complete.
 func (a *app) completeRuns(cmd *cobra.Command, named []string, typed string) []string {
-	st, err := a.store()
+	st, err := a.openStore()
 	if err != nil {
 		return nil
 	}

@@ -20,7 +20,15 @@ import (
 // controls are what a run can be told while it goes on.
 var controls = []string{journal.Pause, journal.Continue, journal.Parallel, journal.RetryNow, journal.Probe, "stop"}
 
-func (a *app) controlCmd() *cobra.Command {
+// controlOptions are what control was asked to do.
+type controlOptions struct {
+	*app
+	id string
+	q  journal.ControlRequest
+}
+
+func controlCmd(a *app) *cobra.Command {
+	o := &controlOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "control RUN ACTION [N]",
 		Short: "Pause, continue, resize or stop a running run",
@@ -41,21 +49,12 @@ be stopped.`,
 		Example: `  bide control last pause
   bide control nightly parallel 2
   bide control last retry-now`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			q, err := controlOf(args[1:])
-			if err != nil {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			o.id = args[0]
+			if o.q, err = controlOf(args[1:]); err != nil {
 				return err
 			}
-			if q.Do == "stop" {
-				return a.stop(cmd.Context(), args[0], false)
-			}
-			switch id, is, err := a.elsewhere(args[0]); {
-			case err != nil:
-				return err
-			case is:
-				return a.controlOn(cmd.Context(), id, q)
-			}
-			return a.control(cmd.Context(), args[0], q)
+			return o.run(cmd.Context())
 		},
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -90,14 +89,28 @@ func controlOf(args []string) (journal.ControlRequest, error) {
 	return q, nil
 }
 
-func (a *app) control(ctx context.Context, run string, q journal.ControlRequest) error {
-	return a.reading(run, func(r *journal.Reader) error {
+func (o *controlOptions) run(ctx context.Context) error {
+	if o.q.Do == "stop" {
+		return (&stopOptions{app: o.app, id: o.id}).run(ctx)
+	}
+	switch id, is, err := o.elsewhere(o.id); {
+	case err != nil:
+		return err
+	case is:
+		return o.controlOn(ctx, id)
+	}
+	return o.here(ctx)
+}
+
+// here asks the process that has the run, and says what came of it.
+func (o *controlOptions) here(ctx context.Context) error {
+	return o.reading(o.id, func(r *journal.Reader) error {
 		switch kind := r.Header().Kind; {
 		case kind == workflow.Dataflow.String():
 			return usagef("run %s is a pipeline, whose calls can only be stopped: bide stop %s", r.Run(), r.Run())
-		case q.Do == journal.Probe && kind != workflow.MapReduce.String():
+		case o.q.Do == journal.Probe && kind != workflow.MapReduce.String():
 			return usagef("run %s has no map, so probe does not apply", r.Run())
-		case q.Do == journal.Parallel && kind != workflow.MapReduce.String():
+		case o.q.Do == journal.Parallel && kind != workflow.MapReduce.String():
 			return usagef("run %s has no map, so parallel does not apply", r.Run())
 		}
 		before, err := r.State(ctx)
@@ -107,9 +120,9 @@ func (a *app) control(ctx context.Context, run string, q journal.ControlRequest)
 		asked := false
 		for {
 			if !asked {
-				switch err := r.RequestControl(q); {
-				case errors.Is(err, journal.ErrNotInUse) && (q.Do == journal.Continue || q.Do == journal.RetryNow):
-					return a.controlLater(ctx, r.Run(), q.Do)
+				switch err := r.RequestControl(o.q); {
+				case errors.Is(err, journal.ErrNotInUse) && (o.q.Do == journal.Continue || o.q.Do == journal.RetryNow):
+					return o.controlLater(ctx, r.Run())
 				case errors.Is(err, journal.ErrNotInUse):
 					return usagef("run %s: %w", r.Run(), err)
 				case err == nil:
@@ -118,7 +131,7 @@ func (a *app) control(ctx context.Context, run string, q journal.ControlRequest)
 					return err
 				}
 			} else if !r.ControlRequested() {
-				return a.controlled(r.Run(), q, before)
+				return o.controlled(r.Run(), before)
 			} else if held, err := r.InUse(); err != nil || !held {
 				return errors.Join(err, usagef("run %s: %w", r.Run(), journal.ErrNotInUse))
 			}
@@ -130,22 +143,22 @@ func (a *app) control(ctx context.Context, run string, q journal.ControlRequest)
 }
 
 // controlled tells that a run does what it was told. before is how it stood then.
-func (a *app) controlled(run string, q journal.ControlRequest, before *journal.State) error {
-	text := q.Do
-	if q.Parallel > 0 {
-		text += " " + strconv.Itoa(q.Parallel)
+func (o *controlOptions) controlled(run string, before *journal.State) error {
+	text := o.q.Do
+	if o.q.Parallel > 0 {
+		text += " " + strconv.Itoa(o.q.Parallel)
 	}
 	text = fmt.Sprintf("run %s: %s", run, text)
 	limit := before.Pause.Until
 	limited := limit.After(time.Now())
 	switch {
-	case q.Do == journal.RetryNow && limited:
+	case o.q.Do == journal.RetryNow && limited:
 		text += "; the rate limit is lifted, and agents are asked again"
-	case q.Do == journal.Probe && before.Hold == nil:
+	case o.q.Do == journal.Probe && before.Hold == nil:
 		text = fmt.Sprintf("run %s is not held", run)
-	case q.Do == journal.Continue && before.Hold != nil:
+	case o.q.Do == journal.Continue && before.Hold != nil:
 		text += "; the hold is ended"
-	case q.Do != journal.Continue:
+	case o.q.Do != journal.Continue:
 	case before.Held.IsZero() && limited:
 		text = fmt.Sprintf("run %s is not paused; %s", run, limitHolds(run, limit))
 	case before.Held.IsZero():
@@ -153,7 +166,7 @@ func (a *app) controlled(run string, q journal.ControlRequest, before *journal.S
 	case limited:
 		text += "; " + limitHolds(run, limit)
 	}
-	return a.printf("%s\n", text)
+	return o.printf("%s\n", text)
 }
 
 // limitHolds says that a rate limit holds back the agents of a run, and what lifts it.
@@ -162,16 +175,16 @@ func limitHolds(run string, until time.Time) string {
 }
 
 // controlLater has the next process of a run, which none has now, go on in another way.
-func (a *app) controlLater(ctx context.Context, run, do string) error {
-	st, err := a.store()
+func (o *controlOptions) controlLater(ctx context.Context, run string) error {
+	st, err := o.openStore()
 	if err != nil {
 		return err
 	}
-	switch err := letters.Later(ctx, st, run, do); {
+	switch err := letters.Later(ctx, st, run, o.q.Do); {
 	case errors.Is(err, journal.ErrNotInUse):
 		return usagef("run %s: %w", run, err)
 	case err != nil:
 		return err
 	}
-	return a.printf("run %s: %s; bide resume %s continues it\n", run, do, shortRun(run))
+	return o.printf("run %s: %s; bide resume %s continues it\n", run, o.q.Do, shortRun(run))
 }

@@ -33,18 +33,18 @@ type display interface {
 
 // display chooses how a run is shown: live where standard error is a terminal
 // and nobody else reads it, as plain lines elsewhere.
-func (a *app) display(f *runFlags) (display, error) {
+func (f *runFlags) display() (display, error) {
 	switch {
-	case f.progress == "live" && !a.canLive():
+	case f.progress == "live" && !f.canLive():
 		return nil, usagef("--progress live needs a terminal on standard error, and TERM must name its kind")
-	case a.json:
-		return &jsonDisplay{w: a.out, err: a.err, jobs: f.jobs}, nil
+	case f.json:
+		return &jsonDisplay{w: f.out, err: f.err, jobs: f.jobs}, nil
 	case f.quiet || f.progress == "none":
-		return &plainDisplay{app: a, jobs: f.jobs, quiet: true, output: !f.quiet}, nil
-	case f.progress == "live", f.progress != "plain" && a.canLive() && os.Getenv("CI") == "":
-		return newLive(a, f.jobs), nil
+		return &plainDisplay{app: f.app, jobs: f.jobs, quiet: true, output: !f.quiet}, nil
+	case f.progress == "live", f.progress != "plain" && f.canLive() && os.Getenv("CI") == "":
+		return newLive(f.app, f.jobs), nil
 	}
-	return &plainDisplay{app: a, jobs: f.jobs, output: true}, nil
+	return &plainDisplay{app: f.app, jobs: f.jobs, output: true}, nil
 }
 
 // plainDisplay writes lines: the output of steps as it comes, and bide's own

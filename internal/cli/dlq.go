@@ -23,7 +23,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func (a *app) dlqCmd() *cobra.Command {
+func dlqCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dlq",
 		Short: "Look at dead letters, and run them again",
@@ -38,7 +38,7 @@ seconds), worktree, branch, eligible. Other names are fields of the item.`,
   bide dlq show 01KAJ3 42
   bide dlq retry 01KAJ3 --filter 'class == "timeout" && item.priority > 3'`,
 	}
-	cmd.AddCommand(a.dlqListCmd(), a.dlqShowCmd(), a.dlqRetryCmd(), a.dlqExportCmd(), a.dlqPurgeCmd(), a.dlqStatsCmd())
+	cmd.AddCommand(dlqListCmd(a), dlqShowCmd(a), dlqRetryCmd(a), dlqExportCmd(a), dlqPurgeCmd(a), dlqStatsCmd(a))
 	return cmd
 }
 
@@ -102,8 +102,16 @@ func (f letterFilter) accept(l journal.DeadLetter) (bool, error) {
 	return ok, nil
 }
 
-func (a *app) dlqListCmd() *cobra.Command {
-	f, limit, offset := &letterFlags{}, 0, 0
+// dlqListOptions are what dlq list was asked to do.
+type dlqListOptions struct {
+	*app
+	letterFlags
+	id            string // of the run; "": the last one
+	limit, offset int
+}
+
+func dlqListCmd(a *app) *cobra.Command {
+	o := &dlqListOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "list [RUN]",
 		Short: "List the dead letters of a run",
@@ -113,38 +121,39 @@ again and not purged. Without RUN, it is the last run.`,
   bide dlq list 01KAJ3 --filter 'exit_code == 7' --limit 20 --offset 40
   bide dlq list --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.dlqList(cmd.Context(), first(args), f, limit, offset)
+			o.id = first(args)
+			return o.run(cmd.Context())
 		},
 	}
-	f.register(cmd.Flags())
-	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0 means all")
-	cmd.Flags().IntVar(&offset, "offset", 0, "skip this many at the beginning")
-	return a.withJSON(cmd, "print a JSON array")
+	o.register(cmd.Flags())
+	cmd.Flags().IntVar(&o.limit, "limit", 0, "at most this many; 0 means all")
+	cmd.Flags().IntVar(&o.offset, "offset", 0, "skip this many at the beginning")
+	return o.withJSON(cmd, "print a JSON array")
 }
 
-func (a *app) dlqList(ctx context.Context, run string, f *letterFlags, limit, offset int) error {
-	if limit < 0 || offset < 0 {
+func (o *dlqListOptions) run(ctx context.Context) error {
+	if o.limit < 0 || o.offset < 0 {
 		return usagef("--limit and --offset must be at least 0")
 	}
-	filter, err := f.parse()
+	filter, err := o.parse()
 	if err != nil {
 		return err
 	}
-	return a.reading(run, func(r *journal.Reader) error {
+	return o.reading(o.id, func(r *journal.Reader) error {
 		if err := filter.check(ctx, r); err != nil {
 			return err
 		}
-		p := a.palette(a.out)
+		p := o.palette(o.out)
 		t := table{head: []string{"ITEM", "LABEL", "ATTEMPTS", "CLASS", "EXIT", "SINCE", "STEP", "MESSAGE"}, right: map[int]bool{2: true, 4: true}, flex: 7, also: []int{0, 6, 1}, drop: []int{1, 5, 4}}
 		t.paint = painted(3, func(s string) string { return p.sgr("31", s) })
-		out := jsonArray{w: a.out}
+		out := jsonArray{w: o.out}
 		n := 0
 		err := eachLetter(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
 			n++
 			switch {
-			case n <= offset || limit > 0 && n > offset+limit:
+			case n <= o.offset || o.limit > 0 && n > o.offset+o.limit:
 				return nil
-			case a.json:
+			case o.json:
 				return out.add(i)
 			}
 			name, label := i.names()
@@ -154,13 +163,13 @@ func (a *app) dlqList(ctx context.Context, run string, f *letterFlags, limit, of
 		if err != nil {
 			return err
 		}
-		if a.json {
+		if o.json {
 			return out.close()
 		}
 		if n == 0 {
-			return a.noLetters(ctx, r)
+			return o.noLetters(ctx, r)
 		}
-		return a.printLetters(r.Run(), &t, n, offset)
+		return o.printLetters(r.Run(), &t, n)
 	})
 }
 
@@ -182,41 +191,50 @@ func short(i *letterInfo) string {
 }
 
 // noLetters says that a run has no dead letter, or none that fits.
-func (a *app) noLetters(ctx context.Context, r *journal.Reader) error {
+func (o *dlqListOptions) noLetters(ctx context.Context, r *journal.Reader) error {
 	for _, err := range r.DeadLetters(ctx, journal.DeadLetterFilter{}) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.err, "bide: no dead letter in run %s matches\n", shortRun(r.Run()))
+		fmt.Fprintf(o.err, "bide: no dead letter in run %s matches\n", shortRun(r.Run()))
 		return nil
 	}
-	fmt.Fprintf(a.err, "bide: run %s has no dead letters\n", shortRun(r.Run()))
+	fmt.Fprintf(o.err, "bide: run %s has no dead letters\n", shortRun(r.Run()))
 	return nil
 }
 
-func (a *app) printLetters(run string, t *table, n, offset int) error {
+func (o *dlqListOptions) printLetters(run string, t *table, n int) error {
 	if len(t.rows) == 0 {
-		fmt.Fprintf(a.err, "bide: %d dead letters, none after the first %d\n", n, offset)
+		fmt.Fprintf(o.err, "bide: %d dead letters, none after the first %d\n", n, o.offset)
 		return nil
 	}
-	if err := t.print(a.out, a.columns(a.out)); err != nil {
+	if err := t.print(o.out, o.columns(o.out)); err != nil {
 		return err
 	}
-	if end := offset + len(t.rows); offset > 0 || end < n {
+	if end := o.offset + len(t.rows); o.offset > 0 || end < n {
 		more := ""
 		if end < n {
 			more = fmt.Sprintf("; --offset %d shows more", end)
 		}
-		fmt.Fprintf(a.err, "bide: %d to %d of %d dead letters%s\n", offset+1, end, n, more)
+		fmt.Fprintf(o.err, "bide: %d to %d of %d dead letters%s\n", o.offset+1, end, n, more)
 		return nil
 	}
 	run = shortRun(run)
-	fmt.Fprintf(a.err, "bide: %s in run %s; after the mend: bide dlq retry %s\n", diag.Count(n, "dead letter"), run, run)
+	fmt.Fprintf(o.err, "bide: %s in run %s; after the mend: bide dlq retry %s\n", diag.Count(n, "dead letter"), run, run)
 	return nil
 }
 
-func (a *app) dlqRetryCmd() *cobra.Command {
-	f, l, recorded, edited := &runFlags{progress: "auto"}, &letterFlags{}, false, ""
+// dlqRetryOptions are what dlq retry was asked to do.
+type dlqRetryOptions struct {
+	runFlags
+	letters  letterFlags
+	id       string // of the run
+	recorded bool   // the file is as it was when the run began
+	edited   string // the file with the data of the item
+}
+
+func dlqRetryCmd(a *app) *cobra.Command {
+	o := &dlqRetryOptions{runFlags: runFlags{app: a, progress: "auto"}}
 	cmd := &cobra.Command{
 		Use:   "retry [RUN]",
 		Short: "Run dead letters again, and then reduce",
@@ -231,60 +249,58 @@ run meanwhile is refused.`,
 		Example: `  bide dlq retry
   bide dlq retry 01KAJ3 --filter 'class == "network"' --max-parallel 2
   bide dlq retry 01KAJ3 --item 17 --item 42`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id := first(args)
-			if id == "" {
-				var err error
-				if id, err = a.lastHere(cmd, " with dead letters", func(i runInfo) bool { return i.Items.DeadLettered > 0 }); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.id = first(args); o.id == "" {
+				if o.id, err = o.lastHere(cmd, " with dead letters", func(i runInfo) bool { return i.Items.DeadLettered > 0 }); err != nil {
 					return err
 				}
 			}
-			return a.dlqRetry(cmd.Context(), id, f, l, recorded, edited)
+			return o.run(cmd.Context())
 		},
 	}
-	l.register(cmd.Flags())
-	cmd.Flags().Var(&countFlag{&f.MaxParallel}, "max-parallel", "agents at once, instead of the recorded number")
-	f.withheld(cmd)
-	cmd.Flags().BoolVar(&recorded, "as-recorded", false, "use the workflow file as it was when the run began")
-	cmd.Flags().StringVar(&edited, "data", "", "with one --item: a JSON file with the data that it has from now on, - for standard input; what it had is kept")
-	f.showing(cmd, a)
+	o.letters.register(cmd.Flags())
+	cmd.Flags().Var(&countFlag{&o.MaxParallel}, "max-parallel", "agents at once, instead of the recorded number")
+	o.withheld(cmd)
+	cmd.Flags().BoolVar(&o.recorded, "as-recorded", false, "use the workflow file as it was when the run began")
+	cmd.Flags().StringVar(&o.edited, "data", "", "with one --item: a JSON file with the data that it has from now on, - for standard input; what it had is kept")
+	o.showing(cmd)
 	return cmd
 }
 
-func (a *app) dlqRetry(ctx context.Context, run string, f *runFlags, l *letterFlags, recorded bool, edited string) error {
-	filter, err := l.parse()
+func (o *dlqRetryOptions) run(ctx context.Context) error {
+	filter, err := o.letters.parse()
 	if err != nil {
 		return err
 	}
-	opt, err := f.options()
+	opt, err := o.options()
 	if err != nil {
 		return err
 	}
 	var data map[int]json.RawMessage
-	err = a.reading(run, func(r *journal.Reader) error {
-		run = r.Run()
-		if err := filter.check(ctx, r); err != nil || edited == "" {
+	err = o.reading(o.id, func(r *journal.Reader) error {
+		o.id = r.Run()
+		if err := filter.check(ctx, r); err != nil || o.edited == "" {
 			return err
 		}
-		data, err = a.editedItem(ctx, r, l.items, edited)
+		data, err = o.editedItem(ctx, r)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if !a.json && !f.quiet {
-		if err := a.lastErrors(ctx, run, filter); err != nil {
+	if !o.json && !o.quiet {
+		if err := o.lastErrors(ctx, filter); err != nil {
 			return err
 		}
 	}
-	if _, is, err := a.elsewhere(run); err != nil || is {
+	if _, is, err := o.elsewhere(o.id); err != nil || is {
 		if err == nil {
-			err = a.requeueOn(ctx, f, opt, run, filter, recorded && edited == "")
+			err = o.requeueOn(ctx, opt, filter)
 		}
 		return err
 	}
 	wanted := map[int]bool{}
-	if err := a.reading(run, func(r *journal.Reader) error {
+	if err := o.reading(o.id, func(r *journal.Reader) error {
 		return eachLetter(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
 			wanted[i.place] = true
 			return nil
@@ -292,64 +308,72 @@ func (a *app) dlqRetry(ctx context.Context, run string, f *runFlags, l *letterFl
 	}); err != nil {
 		return err
 	}
-	if f.jobs, err = a.continueJobs(ctx, run, func(index int) bool { return wanted[index] }); err != nil {
+	if o.jobs, err = o.continueJobs(ctx, o.id, func(index int) bool { return wanted[index] }); err != nil {
 		return err
 	}
-	err = a.execute(ctx, f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
-		return engine.RetryDeadLetters(ctx, run, o, letters.Requeue{Filter: filter.journal(), Accept: filter.accept, Edited: data, AsRecorded: recorded})
+	err = o.execute(ctx, opt, func(ctx context.Context, opt engine.Options) (*engine.Summary, error) {
+		return engine.RetryDeadLetters(ctx, o.id, opt, letters.Requeue{Filter: filter.journal(), Accept: filter.accept, Edited: data, AsRecorded: o.recorded})
 	})
 	switch {
 	case errors.Is(err, letters.ErrNoDeadLetters):
-		return fmt.Errorf("no dead letter in run %s matches: nothing was run; see `bide dlq list %s`", run, run)
+		return fmt.Errorf("no dead letter in run %s matches: nothing was run; see `bide dlq list %s`", o.id, o.id)
 	case errors.As(err, new(*letters.HandedOverError)), errors.Is(err, engine.ErrInterrupted):
-		fmt.Fprintf(a.err, "bide: %s\n", err)
+		fmt.Fprintf(o.err, "bide: %s\n", err)
 		return exitError(130)
 	}
 	return err
 }
 
 // lastErrors tells how the dead letters that are to be run again failed last.
-func (a *app) lastErrors(ctx context.Context, run string, filter letterFilter) error {
-	return a.reading(run, func(r *journal.Reader) error {
+func (o *dlqRetryOptions) lastErrors(ctx context.Context, filter letterFilter) error {
+	return o.reading(o.id, func(r *journal.Reader) error {
 		n := 0
 		err := eachLetter(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
 			if n++; n <= mostFailures {
 				name, label := i.names()
-				fmt.Fprintf(a.err, "bide: item %s failed last after %s: %s\n", cmp.Or(label, name), diag.Count(i.Attempts, "attempt"), reason(i.Class, i.Message))
+				fmt.Fprintf(o.err, "bide: item %s failed last after %s: %s\n", cmp.Or(label, name), diag.Count(i.Attempts, "attempt"), reason(i.Class, i.Message))
 			}
 			return nil
 		})
 		if n > mostFailures {
-			fmt.Fprintf(a.err, "bide: and %d more, see bide dlq list %s\n", n-mostFailures, shortRun(run))
+			fmt.Fprintf(o.err, "bide: and %d more, see bide dlq list %s\n", n-mostFailures, shortRun(o.id))
 		}
 		return err
 	})
 }
 
 // editedItem reads the data that one item has from now on.
-func (a *app) editedItem(ctx context.Context, r *journal.Reader, ids []string, path string) (map[int]json.RawMessage, error) {
-	if len(ids) != 1 {
+func (o *dlqRetryOptions) editedItem(ctx context.Context, r *journal.Reader) (map[int]json.RawMessage, error) {
+	if len(o.letters.items) != 1 {
 		return nil, usagef("--data is for one item: name it with --item")
 	}
 	var b []byte
 	var err error
-	if path == "-" {
-		b, err = io.ReadAll(a.in)
+	if o.edited == "-" {
+		b, err = io.ReadAll(o.in)
 	} else {
-		b, err = os.ReadFile(path)
+		b, err = os.ReadFile(o.edited)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--data: %w", err)
 	}
 	if _, err := value.Parse(b); err != nil {
-		return nil, usagef("--data %s is not JSON: %w", path, err)
+		return nil, usagef("--data %s is not JSON: %w", o.edited, err)
 	}
-	it, _, err := findItem(ctx, r, ids[0])
+	it, _, err := findItem(ctx, r, o.letters.items[0])
 	return map[int]json.RawMessage{it.Index: b}, err
 }
 
-func (a *app) dlqPurgeCmd() *cobra.Command {
-	f, all, yes := &letterFlags{}, false, false
+// dlqPurgeOptions are what dlq purge was asked to do.
+type dlqPurgeOptions struct {
+	*app
+	letterFlags
+	id       string // of the run
+	all, yes bool
+}
+
+func dlqPurgeCmd(a *app) *cobra.Command {
+	o := &dlqPurgeOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "purge RUN",
 		Short: "Give up dead letters",
@@ -358,28 +382,31 @@ again. What happened stays in the events of the run.`,
 		Example: `  bide dlq purge 01KAJ3 --item 17 -y
   bide dlq purge 01KAJ3 --older-than 30d
   bide dlq purge 01KAJ3 --all -y --json`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.dlqPurge(cmd.Context(), args[0], f, all, yes) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.id = args[0]
+			return o.run(cmd.Context())
+		},
 	}
-	f.register(cmd.Flags())
-	cmd.Flags().BoolVar(&all, "all", false, "all of them")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do it without asking")
-	return a.withJSON(cmd, "print one JSON object")
+	o.register(cmd.Flags())
+	cmd.Flags().BoolVar(&o.all, "all", false, "all of them")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do it without asking")
+	return o.withJSON(cmd, "print one JSON object")
 }
 
-func (a *app) dlqPurge(ctx context.Context, run string, f *letterFlags, all, yes bool) (err error) {
-	filter, err := f.parse()
+func (o *dlqPurgeOptions) run(ctx context.Context) (err error) {
+	filter, err := o.parse()
 	if err != nil {
 		return err
 	}
-	some := len(f.items) > 0 || f.filter != "" || f.older != ""
-	if some == all {
+	some := len(o.items) > 0 || o.filter != "" || o.older != ""
+	if some == o.all {
 		return usagef("say which dead letters to give up: --item, --filter, --older-than, or --all")
 	}
-	st, err := a.store()
+	st, err := o.openStore()
 	if err != nil {
 		return err
 	}
-	j, err := st.Open(run)
+	j, err := st.Open(o.id)
 	if err != nil {
 		return err
 	}
@@ -401,7 +428,7 @@ func (a *app) dlqPurge(ctx context.Context, run string, f *letterFlags, all, yes
 		return err
 	}
 	if len(indexes) > 0 {
-		if err := a.confirm(yes, fmt.Sprintf("Give up %s of run %s?", diag.Count(len(indexes), "dead letter"), j.Run())); err != nil {
+		if err := o.confirm(o.yes, fmt.Sprintf("Give up %s of run %s?", diag.Count(len(indexes), "dead letter"), j.Run())); err != nil {
 			return err
 		}
 	}
@@ -414,19 +441,19 @@ func (a *app) dlqPurge(ctx context.Context, run string, f *letterFlags, all, yes
 		return err
 	}
 	out.Removed = len(indexes)
-	if a.json {
-		return printJSON(a.out, out)
+	if o.json {
+		return printJSON(o.out, out)
 	}
-	return a.printf("gave up %s of run %s\n", diag.Count(out.Removed, "dead letter"), out.Run)
+	return o.printf("gave up %s of run %s\n", diag.Count(out.Removed, "dead letter"), out.Run)
 }
 
 // confirm asks before something is lost. Where nobody can be asked, -y is
 // needed.
-func (a *app) confirm(yes bool, question string) error {
+func (s *streams) confirm(yes bool, question string) error {
 	if yes {
 		return nil
 	}
-	ask := a.ask()
+	ask := s.ask()
 	if ask == nil {
 		return usagef("%s Nothing was done: say -y, as nobody can be asked here", question)
 	}

@@ -103,8 +103,16 @@ func failureOf(e event.Event) failedAttempt {
 	return f
 }
 
-func (a *app) dlqShowCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+// dlqShowOptions are what dlq show was asked to do.
+type dlqShowOptions struct {
+	*app
+	id   string // of the run; "": the last one
+	item string
+}
+
+func dlqShowCmd(a *app) *cobra.Command {
+	o := &dlqShowOptions{app: a}
+	return o.withJSON(&cobra.Command{
 		Use:   "show [RUN] ITEM",
 		Short: "Show a dead letter with its whole history",
 		Long: `Shows a dead letter: the item's data, every failed attempt from the first to the
@@ -113,18 +121,18 @@ ITEM is the item's id, or what it is called in lists; without RUN, it is the las
 		Example: `  bide dlq show 42
   bide dlq show 01KAJ3 42 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			run := ""
 			if len(args) == 2 {
-				run = args[0]
+				o.id = args[0]
 			}
-			return a.dlqShow(cmd.Context(), run, args[len(args)-1])
+			o.item = args[len(args)-1]
+			return o.run(cmd.Context())
 		},
 	}, "print one JSON object")
 }
 
-func (a *app) dlqShow(ctx context.Context, run, id string) error {
-	return a.reading(run, func(r *journal.Reader) error {
-		id, err := resolveItem(ctx, r, id)
+func (o *dlqShowOptions) run(ctx context.Context) error {
+	return o.reading(o.id, func(r *journal.Reader) error {
+		id, err := resolveItem(ctx, r, o.item)
 		if err != nil {
 			return err
 		}
@@ -137,12 +145,12 @@ func (a *app) dlqShow(ctx context.Context, run, id string) error {
 			return err
 		}
 		if s == nil {
-			return a.noLetter(ctx, r, id)
+			return noLetter(ctx, r, id)
 		}
 		if err := s.fill(ctx, r); err != nil {
 			return err
 		}
-		return answer(a, s, a.printLetter)
+		return answer(&o.streams, s, o.printLetter)
 	})
 }
 
@@ -181,7 +189,7 @@ func (s *letterShown) fill(ctx context.Context, r *journal.Reader) error {
 }
 
 // noLetter says why an item is no dead letter.
-func (a *app) noLetter(ctx context.Context, r *journal.Reader, id string) error {
+func noLetter(ctx context.Context, r *journal.Reader, id string) error {
 	it, _, err := findItem(ctx, r, id)
 	if err != nil {
 		return err
@@ -195,8 +203,8 @@ func (a *app) noLetter(ctx context.Context, r *journal.Reader, id string) error 
 		rec.Status, diag.Count(rec.Attempts, "attempt"), shortRun(r.Run()), diag.ShellWord(id))
 }
 
-func (a *app) printLetter(s *letterShown) error {
-	p := a.palette(a.out)
+func (o *dlqShowOptions) printLetter(s *letterShown) error {
+	p := o.palette(o.out)
 	var b strings.Builder
 	line := func(name, text string) {
 		if text != "" {
@@ -219,13 +227,13 @@ func (a *app) printLetter(s *letterShown) error {
 	b.WriteString("\n" + p.bold("data") + "\n" + indent(prettyJSON(s.Data), "  ") + "\n")
 	b.WriteString("\n" + p.bold("history") + "\n")
 	for _, f := range s.History {
-		f.print(&b, p, a.columns(a.out))
+		f.print(&b, p, o.columns(o.out))
 	}
 	if len(s.Logs) > 0 {
 		b.WriteString("\n" + p.bold("logs") + "\n" + indent(strings.Join(s.Logs, "\n"), "  ") + "\n")
 	}
 	b.WriteString("\n" + p.bold("next") + "\n" + indent(strings.Join(s.Commands, "\n"), "  ") + "\n")
-	return a.print(b.String())
+	return o.print(b.String())
 }
 
 func prettyJSON(raw json.RawMessage) string {
@@ -302,8 +310,16 @@ func exporter(format string, w io.Writer) (add func(*letterInfo) error, end func
 	return func(i *letterInfo) error { return list.add(i) }, list.close
 }
 
-func (a *app) dlqExportCmd() *cobra.Command {
-	f, format, file := &letterFlags{}, "", ""
+// dlqExportOptions are what dlq export was asked to do.
+type dlqExportOptions struct {
+	*app
+	letterFlags
+	id           string // of the run; "": the last one
+	format, file string
+}
+
+func dlqExportCmd(a *app) *cobra.Command {
+	o := &dlqExportOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "export [RUN]",
 		Short: "Write dead letters as JSON, JSON lines or CSV",
@@ -314,24 +330,26 @@ file is replaced only when all is written.`,
   bide dlq export 01KAJ3 --format csv -o letters.csv
   bide dlq export 01KAJ3 --format jsonl --filter 'class == "timeout"'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.dlqExport(cmd.Context(), first(args), f, format, file)
+			o.id = first(args)
+			return o.run(cmd.Context())
 		},
 	}
-	f.register(cmd.Flags())
-	cmd.Flags().StringVar(&format, "format", "", "json, jsonl, csv")
-	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this file")
-	return a.withJSON(cmd, "the same as --format json")
+	o.register(cmd.Flags())
+	cmd.Flags().StringVar(&o.format, "format", "", "json, jsonl, csv")
+	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write to this file")
+	return o.withJSON(cmd, "the same as --format json")
 }
 
-func (a *app) dlqExport(ctx context.Context, run string, f *letterFlags, format, file string) error {
-	filter, err := f.parse()
+func (o *dlqExportOptions) run(ctx context.Context) error {
+	filter, err := o.parse()
 	if err != nil {
 		return err
 	}
-	if format, err = a.exportFormat(format, file); err != nil {
+	format, err := o.formatOf()
+	if err != nil {
 		return err
 	}
-	return a.reading(run, func(r *journal.Reader) error {
+	return o.reading(o.id, func(r *journal.Reader) error {
 		if err := filter.check(ctx, r); err != nil {
 			return err
 		}
@@ -345,34 +363,34 @@ func (a *app) dlqExport(ctx context.Context, run string, f *letterFlags, format,
 			})
 			return errors.Join(err, end(), b.Flush())
 		}
-		if file == "" || file == "-" {
-			return write(a.out)
+		if o.file == "" || o.file == "-" {
+			return write(o.out)
 		}
-		if err := replaceFile(file, 0o600, write); err != nil {
+		if err := replaceFile(o.file, 0o600, write); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.err, "bide: %s written to %s\n", diag.Count(n, "dead letter"), file)
+		fmt.Fprintf(o.err, "bide: %s written to %s\n", diag.Count(n, "dead letter"), o.file)
 		return nil
 	})
 }
 
-func (a *app) exportFormat(format, file string) (string, error) {
+func (o *dlqExportOptions) formatOf() (string, error) {
 	switch {
-	case format == "" && a.json:
+	case o.format == "" && o.json:
 		return "json", nil
-	case format == "":
-		if ext := strings.TrimPrefix(filepath.Ext(file), "."); slices.Contains(exportFormats, ext) {
+	case o.format == "":
+		if ext := strings.TrimPrefix(filepath.Ext(o.file), "."); slices.Contains(exportFormats, ext) {
 			return ext, nil
 		}
 		return "json", nil
 	}
-	if _, err := oneOf("format", []string{format}, exportFormats); err != nil {
+	if _, err := oneOf("format", []string{o.format}, exportFormats); err != nil {
 		return "", err
 	}
-	if a.json && format != "json" {
-		return "", usagef("--json and --format %s cannot be used together", format)
+	if o.json && o.format != "json" {
+		return "", usagef("--json and --format %s cannot be used together", o.format)
 	}
-	return format, nil
+	return o.format, nil
 }
 
 // letterStats counts dead letters.
@@ -401,26 +419,36 @@ type ageSpan struct {
 
 var ages = []ageSpan{{"under 1h", time.Hour}, {"1h to 1d", 24 * time.Hour}, {"1d to 7d", 7 * 24 * time.Hour}, {"over 7d", 1<<63 - 1}}
 
-func (a *app) dlqStatsCmd() *cobra.Command {
-	f := &letterFlags{}
+// dlqStatsOptions are what dlq stats was asked to do.
+type dlqStatsOptions struct {
+	*app
+	letterFlags
+	id string // of the run; "": the last one
+}
+
+func dlqStatsCmd(a *app) *cobra.Command {
+	o := &dlqStatsOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "stats [RUN]",
 		Short: "Count dead letters by class, step and age",
 		Long:  `Counts the dead letters of a run. Without RUN, it is the last run.`,
 		Example: `  bide dlq stats
   bide dlq stats 01KAJ3 --filter 'attempts > 3' --json`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.dlqStats(cmd.Context(), first(args), f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.id = first(args)
+			return o.run(cmd.Context())
+		},
 	}
-	f.register(cmd.Flags())
-	return a.withJSON(cmd, "print one JSON object")
+	o.register(cmd.Flags())
+	return o.withJSON(cmd, "print one JSON object")
 }
 
-func (a *app) dlqStats(ctx context.Context, run string, f *letterFlags) error {
-	filter, err := f.parse()
+func (o *dlqStatsOptions) run(ctx context.Context) error {
+	filter, err := o.parse()
 	if err != nil {
 		return err
 	}
-	return a.reading(run, func(r *journal.Reader) error {
+	return o.reading(o.id, func(r *journal.Reader) error {
 		if err := filter.check(ctx, r); err != nil {
 			return err
 		}
@@ -442,7 +470,7 @@ func (a *app) dlqStats(ctx context.Context, run string, f *letterFlags) error {
 				s.ByAge = append(s.ByAge, count{x.name, age[n]})
 			}
 		}
-		return answer(a, &s, a.printStats)
+		return answer(&o.streams, &s, o.printStats)
 	})
 }
 
@@ -470,11 +498,11 @@ func sorted(m map[string]int) []count {
 	return out
 }
 
-func (a *app) printStats(s *letterStats) error {
+func (o *dlqStatsOptions) printStats(s *letterStats) error {
 	if s.Total == 0 {
-		return a.printf("no dead letters in run %s\n", s.Run)
+		return o.printf("no dead letters in run %s\n", s.Run)
 	}
-	_, err := fmt.Fprintf(a.out, "%s in run %s, %s, the oldest of %s\n", diag.Count(s.Total, "dead letter"), shortRun(s.Run), diag.Count(s.Attempts, "attempt"), s.Oldest.Local().Format(time.DateTime))
+	_, err := fmt.Fprintf(o.out, "%s in run %s, %s, the oldest of %s\n", diag.Count(s.Total, "dead letter"), shortRun(s.Run), diag.Count(s.Attempts, "attempt"), s.Oldest.Local().Format(time.DateTime))
 	for _, part := range []struct {
 		name string
 		list []count
@@ -483,7 +511,7 @@ func (a *app) printStats(s *letterStats) error {
 		for _, c := range part.list {
 			t.add(strconv.Itoa(c.Count), c.Name)
 		}
-		err = errors.Join(err, a.section(&t))
+		err = errors.Join(err, o.section(&t))
 	}
 	return err
 }

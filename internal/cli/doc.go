@@ -1,5 +1,7 @@
-// Package cli is the command line of bide: flags, output, exit status. One
-// file per command; what a command does is in the packages below.
+// Package cli is the command line of bide: flags, output, exit status. Each command
+// has a struct of options, which names what it needs (the streams; app where it looks
+// at runs; the flags that run steps where it runs them), and a method run; its
+// constructor stands in commandTable. What a command does is in the packages below.
 //
 // Results go to standard output, everything else to standard error. Every
 // command that prints has --json. Exit status: 0 well, 1 failed, 2 bad usage

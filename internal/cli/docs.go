@@ -112,8 +112,15 @@ func (a *app) completer(use string) completion {
 	}
 }
 
-func (a *app) manCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+// manOptions are what man was asked to do.
+type manOptions struct {
+	*streams
+	dir string
+}
+
+func manCmd(a *app) *cobra.Command {
+	o := &manOptions{streams: &a.streams}
+	return o.withJSON(&cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages",
 		Long: `Writes a manual page for bide and for each of its commands into DIR, which is made
@@ -122,28 +129,30 @@ if it is not there. To have them found, use a directory such as
 		Example: `  bide man ~/.local/share/man/man1
   bide man /tmp/man && man -l /tmp/man/bide-run.1`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			all := app{in: a.in, out: a.out, err: a.err} // of its own: the flags of all commands set what they belong to
-			return a.writeMan(all.root(), args[0])
+			o.dir = args[0]
+			return o.run()
 		},
 	}, "print the paths of the pages as a JSON array")
 }
 
-func (a *app) writeMan(root *cobra.Command, dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+func (o *manOptions) run() error {
+	all := app{streams: streams{in: o.in, out: o.out, err: o.err}} // of its own: the flags of all commands set what they belong to
+	root := all.root()
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return fmt.Errorf("making the directory: %w", err)
 	}
 	paths := []string{}
 	for _, c := range documented(root) {
-		path := filepath.Join(dir, pageName(c)+".1")
+		path := filepath.Join(o.dir, pageName(c)+".1")
 		if err := os.WriteFile(path, []byte(manPage(c)), 0o644); err != nil {
 			return errors.Join(fmt.Errorf("writing the manual page of %s", c.CommandPath()), err)
 		}
 		paths = append(paths, path)
 	}
-	if a.json {
-		return printJSON(a.out, paths)
+	if o.json {
+		return printJSON(o.out, paths)
 	}
-	fmt.Fprintf(a.out, "%d manual pages in %s\n", len(paths), dir)
+	fmt.Fprintf(o.out, "%d manual pages in %s\n", len(paths), o.dir)
 	return nil
 }
 

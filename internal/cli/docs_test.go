@@ -18,7 +18,7 @@ import (
 
 func newApp() (*app, *bytes.Buffer, *bytes.Buffer) {
 	var out, errw bytes.Buffer
-	return &app{in: strings.NewReader(""), out: &out, err: &errw}, &out, &errw
+	return &app{streams: streams{in: strings.NewReader(""), out: &out, err: &errw}}, &out, &errw
 }
 
 // Every command says what it does, and shows it with an example.
@@ -121,7 +121,7 @@ func TestExamplesFindsMistakes(t *testing.T) {
 func TestJitterTakesAValue(t *testing.T) {
 	var pf policyFlags
 	fs := pflag.NewFlagSet("x", pflag.ContinueOnError)
-	pf.register(&app{}, fs, option.Exec)
+	pf.register(&streams{}, fs, option.Exec)
 	if err := fs.Parse([]string{"--jitter", "full", "--", "make"}); err != nil || !slices.Equal(pf.flag("jitter").texts, []string{"full"}) || !slices.Equal(fs.Args(), []string{"make"}) {
 		t.Errorf("%v: jitter %q, arguments %q", err, pf.flag("jitter").texts, fs.Args())
 	}
@@ -204,12 +204,12 @@ func TestRoffEscapes(t *testing.T) {
 // for it, and goes by that name.
 func TestCommandAlone(t *testing.T) {
 	a := &app{}
-	for _, c := range a.commandTable() {
+	for _, c := range commandTable() {
 		if made := a.commands([]string{c.name}); len(made) != 1 || made[0].Name() != c.name {
 			t.Errorf("%s makes %d commands, the first is %s", c.name, len(made), made[0].Name())
 		}
 	}
-	if all := a.commands([]string{"no-such"}); len(all) != len(a.commandTable()) {
-		t.Errorf("a word that is no command makes %d of %d commands", len(all), len(a.commandTable()))
+	if all := a.commands([]string{"no-such"}); len(all) != len(commandTable()) {
+		t.Errorf("a word that is no command makes %d of %d commands", len(all), len(commandTable()))
 	}
 }

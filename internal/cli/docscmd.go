@@ -11,8 +11,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) docsCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+// docsOptions are what docs was asked to do.
+type docsOptions struct {
+	*streams
+	topic string // "": the list of all
+}
+
+func docsCmd(a *app) *cobra.Command {
+	o := &docsOptions{streams: &a.streams}
+	return o.withJSON(&cobra.Command{
 		Use:   "docs [TOPIC]",
 		Short: "Read the documentation: guides and reference",
 		Long: `Prints a page of the documentation, or without a topic the list of them. A topic is
@@ -30,10 +37,10 @@ On a terminal it is set as plain text, elsewhere it is the page's Markdown.`,
 			return topics(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return a.listDocs()
+			if o.topic = first(args); o.topic == "" {
+				return o.list()
 			}
-			return a.showDocs(args[0])
+			return o.run()
 		},
 	}, "print the list as a JSON array, a page as an object")
 }
@@ -49,33 +56,33 @@ type docJSON struct {
 	Text  string `json:"text,omitempty"`
 }
 
-func (a *app) listDocs() error {
-	if a.json {
-		return printJSON(a.out, value.Map(docs.Pages(), func(p docs.Page) docJSON { return docJSON{p.Topic, p.Title, ""} }))
+func (o *docsOptions) list() error {
+	if o.json {
+		return printJSON(o.out, value.Map(docs.Pages(), func(p docs.Page) docJSON { return docJSON{p.Topic, p.Title, ""} }))
 	}
 	t := table{head: []string{"TOPIC", "TITLE"}, flex: 1}
 	for _, p := range docs.Pages() {
 		t.add(p.Topic, p.Title)
 	}
-	return t.print(a.out, a.columns(a.out))
+	return t.print(o.out, o.columns(o.out))
 }
 
-func (a *app) showDocs(topic string) error {
-	page, ok := docs.Find(topic)
+func (o *docsOptions) run() error {
+	page, ok := docs.Find(o.topic)
 	if !ok {
-		page = docs.Page{Topic: topic, Title: topic, Text: explained(topic)}
+		page = docs.Page{Topic: o.topic, Title: o.topic, Text: explained(o.topic)}
 	}
 	if page.Text == "" {
-		hint := cmp.Or(diag.DidYouMean(topic, append(topics(), docs.Words()...)), "see bide docs")
-		return usagef("there is no topic %q; %s", topic, hint)
+		hint := cmp.Or(diag.DidYouMean(o.topic, append(topics(), docs.Words()...)), "see bide docs")
+		return usagef("there is no topic %q; %s", o.topic, hint)
 	}
 	switch {
-	case a.json:
-		return printJSON(a.out, docJSON{page.Topic, page.Title, page.Text})
-	case isTerminal(a.out):
-		return docs.Plain(a.out, page.Text, min(a.columns(a.out), 100), a.palette(a.out).bold)
+	case o.json:
+		return printJSON(o.out, docJSON{page.Topic, page.Title, page.Text})
+	case isTerminal(o.out):
+		return docs.Plain(o.out, page.Text, min(o.columns(o.out), 100), o.palette(o.out).bold)
 	}
-	return a.print(page.Text)
+	return o.print(page.Text)
 }
 
 // explained gathers what the reference says of a word.

@@ -25,16 +25,18 @@ var eventTypes = []string{
 	string(event.Note), string(event.RunFinished),
 }
 
-// eventFlags say which events are wanted.
-type eventFlags struct {
+// eventsOptions are what events was asked to do.
+type eventsOptions struct {
+	*app
+	id     string // of the run; "": the last one
 	types  []string
 	item   string
 	step   string
 	follow bool
 }
 
-func (a *app) eventsCmd() *cobra.Command {
-	f := &eventFlags{}
+func eventsCmd(a *app) *cobra.Command {
+	o := &eventsOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "events [RUN]",
 		Short: "List everything that happened in a run",
@@ -45,47 +47,50 @@ name of a workflow; without it, it is the last run.`,
 		Example: `  bide events
   bide events 01KAJ3 -f --type item_finished,item_retry_scheduled
   bide events 01KAJ3 --item 42 --json`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.events(cmd.Context(), first(args), f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.id = first(args)
+			return o.run(cmd.Context())
+		},
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.types, "type", nil, "only these types, as in step_finished")
-	fs.StringVar(&f.item, "item", "", "only those of this work item, by its id or what it is called")
-	fs.StringVar(&f.step, "step", "", "only those of the step with this path, as in commands[2]")
-	fs.BoolVarP(&f.follow, "follow", "f", false, "wait for more until the run ends")
-	return a.withJSON(cmd, "one JSON object per line")
+	fs.StringSliceVar(&o.types, "type", nil, "only these types, as in step_finished")
+	fs.StringVar(&o.item, "item", "", "only those of this work item, by its id or what it is called")
+	fs.StringVar(&o.step, "step", "", "only those of the step with this path, as in commands[2]")
+	fs.BoolVarP(&o.follow, "follow", "f", false, "wait for more until the run ends")
+	return o.withJSON(cmd, "one JSON object per line")
 }
 
-func (a *app) events(ctx context.Context, run string, f *eventFlags) error {
-	types, err := oneOf("type", f.types, eventTypes)
+func (o *eventsOptions) run(ctx context.Context) error {
+	types, err := oneOf("type", o.types, eventTypes)
 	if err != nil {
 		return err
 	}
-	filter := journal.EventFilter{Step: f.step, Types: value.Map(types, func(t string) event.Type { return event.Type(t) })}
-	return a.reading(run, func(r *journal.Reader) error {
-		if filter.Item, err = resolveItem(ctx, r, f.item); err != nil {
+	filter := journal.EventFilter{Step: o.step, Types: value.Map(types, func(t string) event.Type { return event.Type(t) })}
+	return o.reading(o.id, func(r *journal.Reader) error {
+		if filter.Item, err = resolveItem(ctx, r, o.item); err != nil {
 			return err
 		}
-		p, names := a.palette(a.out), namesIn(ctx, r)
+		p, names := o.palette(o.out), namesIn(ctx, r)
 		n := 0
-		for e, err := range eventsOf(ctx, r, filter, f.follow) {
+		for e, err := range eventsOf(ctx, r, filter, o.follow) {
 			if err != nil {
 				return err
 			}
 			n++
-			if a.json {
-				_, err = a.out.Write(append(eventJSON(e), '\n'))
+			if o.json {
+				_, err = o.out.Write(append(eventJSON(e), '\n'))
 			} else {
-				_, err = io.WriteString(a.out, eventLine(e, names.of(e), p)+"\n")
+				_, err = io.WriteString(o.out, eventLine(e, names.of(e), p)+"\n")
 			}
 			if err != nil {
 				return err
 			}
 		}
-		if n == 0 && f.item != "" {
-			fmt.Fprintf(a.err, "bide: item %s of run %s has not begun\n", visible(f.item), shortRun(r.Run()))
+		if n == 0 && o.item != "" {
+			fmt.Fprintf(o.err, "bide: item %s of run %s has not begun\n", visible(o.item), shortRun(r.Run()))
 		}
-		if f.follow {
-			return a.brokenOff(ctx, r)
+		if o.follow {
+			return o.brokenOff(ctx, r)
 		}
 		return nil
 	})

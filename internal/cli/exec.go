@@ -28,16 +28,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// execOptions are what exec was asked to do.
+type execOptions struct {
+	*app
+	pf    policyFlags
+	dir   string
+	quiet bool
+	skip  bool // permissions of an agent
+	stall time.Duration
+	args  []string
+}
+
 // execCommand is one command under a retry policy, with nothing recorded.
 type execCommand struct {
-	*app
-	pf      policyFlags
+	*execOptions
 	policy  *workflow.Retry
-	delays  int // in the list of --delays; 0: there is none
-	dir     string
-	quiet   bool
-	skip    bool // permissions of an agent
-	stall   time.Duration
+	delays  int   // in the list of --delays; 0: there is none
 	number  int   // of the attempt
 	last    error // of the attempt before
 	world   *action.World
@@ -47,8 +53,8 @@ type execCommand struct {
 	output  *outputs
 }
 
-func (a *app) execCmd() *cobra.Command {
-	x := &execCommand{app: a}
+func execCmd(a *app) *cobra.Command {
+	o := &execOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "exec [flags] -- COMMAND [ARG...]",
 		Short: "Run one command under a retry policy",
@@ -74,22 +80,22 @@ was not found, 128+n if signal n ended it, 2 for a wrong use of bide.`,
   bide exec --timeout 30s --fallback 'cat cached.json' "shell: fetch | jq ."`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args, err := trailing(cmd, args)
-			if err != nil {
+			var err error
+			if o.args, err = trailing(cmd, args); err != nil {
 				return err
 			}
-			return x.run(cmd.Context(), args)
+			return o.run(cmd.Context())
 		},
 	}
 	fs := cmd.Flags()
 	fs.SetInterspersed(false)
-	x.pf.register(a, fs, option.Exec)
-	x.pf.registerRetry(fs)
-	fs.BoolVar(&x.skip, "skip-permissions", false, skipUsage)
-	fs.Var(&spanFlag{&x.stall}, "stall-timeout", "a bound on how long an attempt may print nothing; one that is silent longer is ended and has failed")
-	fs.StringVarP(&x.dir, "path", "p", "", "directory to run in")
-	fs.BoolVarP(&x.quiet, "quiet", "q", false, "say nothing about failed attempts")
-	fs.BoolVar(&a.json, "json", false, "tell attempts and waits as JSON lines on standard error")
+	o.pf.register(&o.streams, fs, option.Exec)
+	o.pf.registerRetry(fs)
+	fs.BoolVar(&o.skip, "skip-permissions", false, skipUsage)
+	fs.Var(&spanFlag{&o.stall}, "stall-timeout", "a bound on how long an attempt may print nothing; one that is silent longer is ended and has failed")
+	fs.StringVarP(&o.dir, "path", "p", "", "directory to run in")
+	fs.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing about failed attempts")
+	fs.BoolVar(&o.json, "json", false, "tell attempts and waits as JSON lines on standard error")
 	return cmd
 }
 
@@ -129,14 +135,18 @@ func (f *spanFlag) Set(text string) error {
 	return err
 }
 
-func (x *execCommand) run(ctx context.Context, args []string) (err error) {
+func (o *execOptions) run(ctx context.Context) error {
+	return (&execCommand{execOptions: o}).run(ctx)
+}
+
+func (x *execCommand) run(ctx context.Context) (err error) {
 	n, err := x.pf.one()
 	if err != nil {
 		return usageError{err}
 	}
 	pol := n.policy
 	x.policy = n.retry
-	do, err := x.action(args)
+	do, err := x.action(x.args)
 	if err != nil {
 		return usageError{err}
 	}
@@ -203,8 +213,8 @@ func (x *execCommand) run(ctx context.Context, args []string) (err error) {
 		return x.fallBack(sig, fallback)
 	}
 	status := statusOf(err)
-	if status == 127 && len(args) == 1 && strings.ContainsAny(args[0], " \t\n") && !isText(args[0]) {
-		x.say("that was looked for as one program's name; for a text that a shell reads write " + strconv.Quote("shell: "+args[0]))
+	if status == 127 && len(x.args) == 1 && strings.ContainsAny(x.args[0], " \t\n") && !isText(x.args[0]) {
+		x.say("that was looked for as one program's name; for a text that a shell reads write " + strconv.Quote("shell: "+x.args[0]))
 	}
 	return exitError(status)
 }

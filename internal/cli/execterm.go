@@ -31,12 +31,12 @@ type console struct {
 
 // openConsole gives the terminal; nil where none of the streams is one, or
 // where bide runs in the background and must not touch it.
-func (a *app) openConsole() *console {
-	c := &console{in: isTerminal(a.in), out: isTerminal(a.out), err: isTerminal(a.err)}
+func (s *streams) openConsole() *console {
+	c := &console{in: isTerminal(s.in), out: isTerminal(s.out), err: isTerminal(s.err)}
 	c.piped = !c.out
 	switch {
 	case c.in:
-		c.tty, _ = a.in.(*os.File)
+		c.tty, _ = s.in.(*os.File)
 	case c.out || c.err:
 		f, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 		if err != nil {

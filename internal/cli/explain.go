@@ -8,8 +8,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) explainCmd() *cobra.Command {
-	f := &runFlags{}
+// explainOptions are what explain was asked to do.
+type explainOptions struct {
+	runFlags
+	path string
+}
+
+func explainCmd(a *app) *cobra.Command {
+	o := &explainOptions{runFlags: runFlags{app: a}}
 	cmd := &cobra.Command{
 		Use:   "explain FILE",
 		Short: "Show the plan of a workflow: defaults, retries, worst case",
@@ -26,15 +32,18 @@ timeout, every jitter draws its longest delay. Waits that a server asks for with
 Retry-After are not in it, nor is the work of bide and git. Nothing is run.`,
 		Example: `  bide explain nightly.yml
   bide explain deploy.yml --param env=staging --json`,
-		RunE: func(_ *cobra.Command, args []string) error { return a.explain(f, args[0]) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			o.path = args[0]
+			return o.run()
+		},
 	}
 	fs := cmd.Flags()
-	fs.StringArrayVar(&f.params, "param", nil, "a parameter, NAME=VALUE")
-	fs.StringVar(&f.paramFile, "param-file", "", "parameters from a JSON or YAML file")
-	fs.StringVar(&f.Profile, "profile", "", "use a profile of the file")
-	f.addManifest(fs)
-	fs.BoolVar(&f.strict, "strict", false, "warnings about the file are errors")
-	return a.withJSON(cmd, "print the plan as a JSON object")
+	fs.StringArrayVar(&o.params, "param", nil, "a parameter, NAME=VALUE")
+	fs.StringVar(&o.paramFile, "param-file", "", "parameters from a JSON or YAML file")
+	fs.StringVar(&o.Profile, "profile", "", "use a profile of the file")
+	o.addManifest(fs)
+	fs.BoolVar(&o.strict, "strict", false, "warnings about the file are errors")
+	return o.withJSON(cmd, "print the plan as a JSON object")
 }
 
 // load reads a workflow file with the parameters and the profile of the flags, by
@@ -48,27 +57,27 @@ func (f *runFlags) load(path string, read func(string) ([]byte, error)) (*workfl
 	return file, problems, nil
 }
 
-func (a *app) explain(f *runFlags, path string) error {
-	if dataflow.IsPipeline(path) {
-		p, err := a.loadPipeline(path, f.manifest, f.strict)
+func (o *explainOptions) run() error {
+	if dataflow.IsPipeline(o.path) {
+		p, err := o.loadPipeline(o.path, o.manifest, o.strict)
 		if err != nil {
 			return err
 		}
-		return a.explainPipeline(p)
+		return o.explainPipeline(p)
 	}
-	file, problems, err := f.load(path, nil)
+	file, problems, err := o.load(o.path, nil)
 	if err != nil {
 		return err
 	}
-	a.problems(problems, sources(file))
+	o.problems(problems, sources(file))
 	if problems.HasErrors() || file == nil {
-		return a.faulty(path, problems, "")
+		return o.faulty(o.path, problems, "")
 	}
 	plan := simulate.Explain(file)
-	if a.json {
-		return printJSON(a.out, plan)
+	if o.json {
+		return printJSON(o.out, plan)
 	}
-	w := planWriter{palette: a.palette(a.out), width: a.columns(a.out)}
+	w := planWriter{palette: o.palette(o.out), width: o.columns(o.out)}
 	w.plan(plan)
-	return a.print(w.String())
+	return o.print(w.String())
 }

@@ -59,14 +59,14 @@ type explainedCall struct {
 
 // explainPipeline shows the calls of a pipeline, what each can cost, and the
 // longest way through them.
-func (a *app) explainPipeline(p *dataflow.Pipeline) error {
+func (s *streams) explainPipeline(p *dataflow.Pipeline) error {
 	x := explain(p)
-	if a.json {
-		return printJSON(a.out, x)
+	if s.json {
+		return printJSON(s.out, x)
 	}
-	w := planWriter{palette: a.palette(a.out), width: a.columns(a.out)}
+	w := planWriter{palette: s.palette(s.out), width: s.columns(s.out)}
 	w.pipeline(x)
-	return a.print(w.String())
+	return s.print(w.String())
 }
 
 func explain(p *dataflow.Pipeline) *explainedPipeline {

@@ -23,8 +23,8 @@ var waitMarks = map[string]rune{
 	event.FromPolicy: '░', event.FromRetryAfter: '▒', event.FromRateLimit: '~', event.FromLimit: '-', event.FromBudget: '=',
 }
 
-// gantt prints the timeline of a run: a row a step, times from left to right.
-func (a *app) gantt(ctx context.Context, r *journal.Reader) error {
+// chart prints the timeline of a run: a row a step, times from left to right.
+func (o *showOptions) chart(ctx context.Context, r *journal.Reader) error {
 	line := timeline.New(r.Header())
 	held, err := r.InUse()
 	if err != nil {
@@ -41,8 +41,8 @@ func (a *app) gantt(ctx context.Context, r *journal.Reader) error {
 		return err
 	}
 	items := st.Items.Counts()
-	g := &ganttChart{line: line, axis: line.Axis(time.Now(), true), now: time.Now(), items: items, p: a.palette(a.out)}
-	return a.print(g.text(cmp.Or(a.columns(a.out), 100)) + "\n" + line.Now(g.now, items, time.Time{}) + "\n")
+	g := &ganttChart{line: line, axis: line.Axis(time.Now(), true), now: time.Now(), items: items, p: o.palette(o.out)}
+	return o.print(g.text(cmp.Or(o.columns(o.out), 100)) + "\n" + line.Now(g.now, items, time.Time{}) + "\n")
 }
 
 // ganttChart draws a timeline with characters.

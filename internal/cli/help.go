@@ -16,12 +16,12 @@ const (
 )
 
 // helpWidth is how wide help is on our standard output.
-func (a *app) helpWidth() int { return min(max(a.columns(a.out), leastHelp), mostHelp) }
+func (s *streams) helpWidth() int { return min(max(s.columns(s.out), leastHelp), mostHelp) }
 
 // wideHelp has all help fit the terminal.
-func (a *app) wideHelp(root *cobra.Command) {
+func (s *streams) wideHelp(root *cobra.Command) {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		width := a.helpWidth()
+		width := s.helpWidth()
 		flags := fmt.Sprintf("Flags.FlagUsagesWrapped %d", width)
 		root.SetUsageTemplate(strings.NewReplacer("LocalFlags.FlagUsages", "Local"+flags, "InheritedFlags.FlagUsages", "Inherited"+flags).Replace(root.UsageTemplate()))
 		text := cmp.Or(cmd.Long, cmd.Short)

@@ -13,7 +13,7 @@ import (
 // is the newest of this directory, of which the command says why not; where there is
 // none at all, the error names the newest of another directory.
 func (a *app) lastHere(cmd *cobra.Command, what string, fits func(runInfo) bool) (string, error) {
-	st, err := a.store()
+	st, err := a.openStore()
 	if err != nil {
 		return "", err
 	}

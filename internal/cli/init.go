@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -19,8 +20,15 @@ var (
 	firstMapReduce []byte
 )
 
-func (a *app) initCmd() *cobra.Command {
-	var mapReduce bool
+// initOptions are what init was asked to do.
+type initOptions struct {
+	*streams
+	dir       string
+	mapReduce bool
+}
+
+func initCmd(a *app) *cobra.Command {
+	o := &initOptions{streams: &a.streams}
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a first workflow",
@@ -30,26 +38,23 @@ file that is there already is left alone.`,
 		Example: `  bide init
   bide init --mapreduce demo && bide run demo/mapreduce.yml`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			dir := "."
-			if len(args) > 0 {
-				dir = args[0]
-			}
-			return a.init(dir, mapReduce)
+			o.dir = cmp.Or(first(args), ".")
+			return o.run()
 		},
 	}
-	cmd.Flags().BoolVar(&mapReduce, "mapreduce", false, "a workflow that maps over work items in parallel")
-	return a.withJSON(cmd, "print what was written as a JSON object")
+	cmd.Flags().BoolVar(&o.mapReduce, "mapreduce", false, "a workflow that maps over work items in parallel")
+	return o.withJSON(cmd, "print what was written as a JSON object")
 }
 
-func (a *app) init(dir string, mapReduce bool) (err error) {
+func (o *initOptions) run() (err error) {
 	name, text, kind := "workflow.yml", firstWorkflow, "workflow"
-	if mapReduce {
+	if o.mapReduce {
 		name, text, kind = "mapreduce.yml", firstMapReduce, "mapreduce"
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return fmt.Errorf("making the directory: %w", err)
 	}
-	path := filepath.Join(dir, name)
+	path := filepath.Join(o.dir, name)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already, and was left alone; give another directory: bide init DIR", path)
@@ -61,10 +66,10 @@ func (a *app) init(dir string, mapReduce bool) (err error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", path, errors.Join(err, os.Remove(path)))
 	}
-	if a.json {
-		return printJSON(a.out, map[string]string{"path": path, "kind": kind})
+	if o.json {
+		return printJSON(o.out, map[string]string{"path": path, "kind": kind})
 	}
-	fmt.Fprintln(a.out, path)
-	fmt.Fprintf(a.err, "next: bide check %s, bide explain %s, bide run %s\n", path, path, path)
+	fmt.Fprintln(o.out, path)
+	fmt.Fprintf(o.err, "next: bide check %s, bide explain %s, bide run %s\n", path, path, path)
 	return nil
 }

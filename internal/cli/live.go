@@ -50,9 +50,9 @@ const maxPartial = 64 << 10
 
 // canLive reports whether standard error is a terminal that understands
 // cursor movements.
-func (a *app) canLive() bool {
+func (s *streams) canLive() bool {
 	t := os.Getenv("TERM")
-	return isTerminal(a.err) && t != "" && t != "dumb"
+	return isTerminal(s.err) && t != "" && t != "dumb"
 }
 
 func newLive(a *app, j *jobs) *liveDisplay {

@@ -19,16 +19,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// logFlags say which outputs are wanted.
-type logFlags struct {
+// logsOptions are what logs was asked to do.
+type logsOptions struct {
+	*app
+	id         string // of the run; "": the last one
 	item, step string
 	attempt    int
 	follow     bool
 	raw        bool
 }
 
-func (a *app) logsCmd() *cobra.Command {
-	f := &logFlags{}
+func logsCmd(a *app) *cobra.Command {
+	o := &logsOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "logs [RUN]",
 		Short: "Print the output of the steps of a run",
@@ -47,40 +49,43 @@ On a terminal colours are passed on, and other control sequences are shown as es
   bide logs 01KAJ3 --item 42 --attempt 2
   bide logs 01KAJ3 --step 'commands[1]' --raw > output.txt
   bide logs -f`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.logs(cmd.Context(), first(args), f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.id = first(args)
+			return o.run(cmd.Context())
+		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.item, "item", "", "only of this work item, by its id or what it is called")
-	fs.StringVar(&f.step, "step", "", "only of this step: its path, as in commands[2], its name or its id")
-	fs.Var(&countFlag{&f.attempt}, "attempt", "only of the attempt of this number, from 1")
-	fs.BoolVarP(&f.follow, "follow", "f", false, "wait for more until the run ends")
-	fs.BoolVar(&f.raw, "raw", false, "only standard output, without headings; of an agent, its raw stream")
-	return a.withJSON(cmd, "one JSON object per line: run, item, step, attempt, try, stream, text")
+	fs.StringVar(&o.item, "item", "", "only of this work item, by its id or what it is called")
+	fs.StringVar(&o.step, "step", "", "only of this step: its path, as in commands[2], its name or its id")
+	fs.Var(&countFlag{&o.attempt}, "attempt", "only of the attempt of this number, from 1")
+	fs.BoolVarP(&o.follow, "follow", "f", false, "wait for more until the run ends")
+	fs.BoolVar(&o.raw, "raw", false, "only standard output, without headings; of an agent, its raw stream")
+	return o.withJSON(cmd, "one JSON object per line: run, item, step, attempt, try, stream, text")
 }
 
 // logTypes are the events that tell of outputs, or of which attempt they are.
 var logTypes = []event.Type{event.ItemStarted, event.AttemptFailed, event.StepFinished, event.AgentMessage, event.ItemFinished}
 
-func (a *app) logs(ctx context.Context, run string, f *logFlags) error {
-	if f.raw && a.json {
+func (o *logsOptions) run(ctx context.Context) error {
+	if o.raw && o.json {
 		return usagef("--raw and --json cannot be used together")
 	}
-	return a.reading(run, func(r *journal.Reader) (err error) {
-		if f.item, err = resolveItem(ctx, r, f.item); err != nil {
+	return o.reading(o.id, func(r *journal.Reader) (err error) {
+		if o.item, err = resolveItem(ctx, r, o.item); err != nil {
 			return err
 		}
-		l := &logPrinter{app: a, r: r, names: namesIn(ctx, r), f: f, p: a.palette(a.out), at: map[int]int{}, failed: map[stepKey]int{}, told: map[stepKey]bool{}, runs: map[stepKey]*running{}, spoken: map[int]bool{}}
-		if err := l.events(ctx, journal.EventFilter{Types: slices.Clone(logTypes), Item: f.item}); err != nil {
+		l := &logPrinter{app: o.app, r: r, names: namesIn(ctx, r), f: o, p: o.palette(o.out), at: map[int]int{}, failed: map[stepKey]int{}, told: map[stepKey]bool{}, runs: map[stepKey]*running{}, spoken: map[int]bool{}}
+		if err := l.events(ctx, journal.EventFilter{Types: slices.Clone(logTypes), Item: o.item}); err != nil {
 			return err
 		}
-		if l.found == 0 && f.step != "" {
+		if l.found == 0 && o.step != "" {
 			return l.noStep()
 		}
 		if l.printed == 0 {
-			fmt.Fprintf(a.err, "bide: no output is recorded in run %s that fits\n", r.Run())
+			fmt.Fprintf(o.err, "bide: no output is recorded in run %s that fits\n", r.Run())
 		}
-		if f.follow {
-			return a.brokenOff(ctx, r)
+		if o.follow {
+			return o.brokenOff(ctx, r)
 		}
 		return nil
 	})
@@ -105,7 +110,7 @@ func (l *logPrinter) events(ctx context.Context, filter journal.EventFilter) err
 type logPrinter struct {
 	*app
 	r     *journal.Reader
-	f     *logFlags
+	f     *logsOptions
 	names *itemNames
 	p     palette
 

@@ -65,13 +65,13 @@ func (l *logPrinter) follow(ctx context.Context, f journal.EventFilter) error {
 
 // brokenOff says of a run that was followed that it has not come to its end: what
 // it does is over all the same, as its process was stopped or is gone.
-func (a *app) brokenOff(ctx context.Context, r *journal.Reader) error {
+func (s *streams) brokenOff(ctx context.Context, r *journal.Reader) error {
 	if ctx.Err() != nil {
 		return nil // who followed has seen enough
 	}
 	sum, err := r.Summary(ctx)
 	if err == nil && sum.Status == event.Interrupted {
-		fmt.Fprintf(a.err, "bide: run %s is interrupted, and no process has it; `bide resume %s` continues it\n", shortRun(r.Run()), r.Run())
+		fmt.Fprintf(s.err, "bide: run %s is interrupted, and no process has it; `bide resume %s` continues it\n", shortRun(r.Run()), r.Run())
 	}
 	return err
 }

@@ -30,8 +30,15 @@ type migrated struct {
 	text   []byte
 }
 
-func (a *app) migrateCmd() *cobra.Command {
-	write := false
+// migrateOptions are what migrate was asked to do.
+type migrateOptions struct {
+	*streams
+	paths []string
+	write bool
+}
+
+func migrateCmd(a *app) *cobra.Command {
+	o := &migrateOptions{streams: &a.streams}
 	cmd := &cobra.Command{
 		Use:   "migrate FILE...",
 		Short: "Rewrite files of Prodigy, and jobs of GitHub, for bide",
@@ -51,18 +58,21 @@ is left out, such as uses: and if:.`,
 		Example: `  bide migrate review.yml
   bide migrate -w workflows/*.yml
   bide migrate .github/workflows/test.yml > test.yml`,
-		RunE: func(_ *cobra.Command, args []string) error { return a.migrate(args, write) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			o.paths = args
+			return o.run()
+		},
 	}
-	cmd.Flags().BoolVarP(&write, "write", "w", false, "write the files instead of printing them")
-	return a.withJSON(cmd, "print the report as a JSON array, and no file")
+	cmd.Flags().BoolVarP(&o.write, "write", "w", false, "write the files instead of printing them")
+	return o.withJSON(cmd, "print the report as a JSON array, and no file")
 }
 
-func (a *app) migrate(paths []string, write bool) error {
+func (o *migrateOptions) run() error {
 	status, all := 0, []migrated{}
-	for _, path := range paths {
+	for _, path := range o.paths {
 		m, problems, err := migrateFile(path)
 		if errors.As(err, new(usageError)) {
-			fmt.Fprintf(a.err, "bide: %v\n", err)
+			fmt.Fprintf(o.err, "bide: %v\n", err)
 			status = 2
 			continue
 		}
@@ -70,31 +80,31 @@ func (a *app) migrate(paths []string, write bool) error {
 			return err
 		}
 		if problems.HasErrors() {
-			a.problems(problems, sourceTexts{})
-			fmt.Fprintf(a.err, "bide: %s is not rewritten: it has errors\n", path)
+			o.problems(problems, sourceTexts{})
+			fmt.Fprintf(o.err, "bide: %s is not rewritten: it has errors\n", path)
 			status = 2
 			continue
 		}
 		all = append(all, *m)
 		switch {
-		case write && m.github:
-			fmt.Fprintf(a.err, "bide: %s is left as it is, for GitHub; write the workflow beside it: bide migrate %s > FILE\n", path, path)
+		case o.write && m.github:
+			fmt.Fprintf(o.err, "bide: %s is left as it is, for GitHub; write the workflow beside it: bide migrate %s > FILE\n", path, path)
 			status = 2
-		case write && m.Changed:
+		case o.write && m.Changed:
 			if err := writeOver(path, m.text); err != nil {
 				return err
 			}
-		case !write && !a.json:
-			if _, err := a.out.Write(m.text); err != nil {
+		case !o.write && !o.json:
+			if _, err := o.out.Write(m.text); err != nil {
 				return err
 			}
 		}
-		if !a.json {
-			a.reportMigrated(m)
+		if !o.json {
+			o.reportMigrated(m)
 		}
 	}
-	if a.json {
-		if err := printJSON(a.out, all); err != nil {
+	if o.json {
+		if err := printJSON(o.out, all); err != nil {
 			return err
 		}
 	}
@@ -221,16 +231,16 @@ func dropLines(v any) {
 	}
 }
 
-func (a *app) reportMigrated(m *migrated) {
+func (o *migrateOptions) reportMigrated(m *migrated) {
 	if !m.Changed {
-		fmt.Fprintf(a.err, "%s: it is in the present spelling\n", m.Path)
+		fmt.Fprintf(o.err, "%s: it is in the present spelling\n", m.Path)
 	}
 	list := func(head string, each []workflow.Rewrite) {
 		if len(each) > 0 {
-			fmt.Fprintf(a.err, "%s: %s\n", m.Path, head)
+			fmt.Fprintf(o.err, "%s: %s\n", m.Path, head)
 		}
 		for _, r := range each {
-			fmt.Fprintf(a.err, "  line %d: %s → %s\n", r.Line, oneLine(r.From), oneLine(r.To))
+			fmt.Fprintf(o.err, "  line %d: %s → %s\n", r.Line, oneLine(r.From), oneLine(r.To))
 		}
 	}
 	if m.github {
@@ -240,9 +250,9 @@ func (a *app) reportMigrated(m *migrated) {
 	list("rewritten", m.Done)
 	list("older forms that go on to work, and how they are written now", m.Left)
 	if len(m.Formerly) > 0 {
-		fmt.Fprintf(a.err, "%s: these are executed here, and were ignored by Prodigy\n", m.Path)
+		fmt.Fprintf(o.err, "%s: these are executed here, and were ignored by Prodigy\n", m.Path)
 		for _, p := range m.Formerly {
-			fmt.Fprintf(a.err, "  line %d: %s\n", p.Line, p.Message)
+			fmt.Fprintf(o.err, "  line %d: %s\n", p.Line, p.Message)
 		}
 	}
 }

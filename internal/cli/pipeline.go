@@ -46,39 +46,39 @@ func (f *pipelineFlags) given() bool {
 }
 
 // loadPipeline reads a pipeline and shows what is wrong with it.
-func (a *app) loadPipeline(path, manifest string, strict bool) (*dataflow.Pipeline, error) {
+func (s *streams) loadPipeline(path, manifest string, strict bool) (*dataflow.Pipeline, error) {
 	p, problems := dataflow.Load(path, manifest, os.ReadFile)
 	c := checked{Problems: problems, src: sourceTexts{of: p.Sources}}
 	c.judge(strict)
-	a.problems(c.Problems, c.src)
+	s.problems(c.Problems, c.src)
 	if problems.HasErrors() || p.Plan == nil {
-		return nil, a.faulty(path, problems, "; nothing was run")
+		return nil, s.faulty(path, problems, "; nothing was run")
 	}
 	return p, nil
 }
 
 // runPipeline runs a pipeline file.
-func (a *app) runPipeline(ctx context.Context, f *runFlags, path string, args []string) error {
-	if len(args) > 0 || len(f.Args) > 0 || len(f.files) > 0 || len(f.params) > 0 || f.paramFile != "" || f.Profile != "" || f.MaxIterations > 0 {
-		return usagef("%s is a pipeline: it takes --input and --inputs, not arguments and parameters", path)
+func (o *runOptions) runPipeline(ctx context.Context) error {
+	if len(o.rest) > 0 || len(o.Args) > 0 || len(o.files) > 0 || len(o.params) > 0 || o.paramFile != "" || o.Profile != "" || o.MaxIterations > 0 {
+		return usagef("%s is a pipeline: it takes --input and --inputs, not arguments and parameters", o.path)
 	}
-	p, err := a.loadPipeline(path, f.manifest, f.strict)
+	p, err := o.loadPipeline(o.path, o.manifest, o.strict)
 	if err != nil {
 		return err
 	}
-	opt, err := f.options()
+	opt, err := o.options()
 	if err != nil {
 		return err
 	}
-	texts, file, err := f.pipelineFlags.values()
+	texts, file, err := o.pipelineFlags.values()
 	if err != nil {
 		return err
 	}
 	if opt.Inputs, err = p.ReadInputs(texts, file); err != nil {
-		return usageError{wrongInputs(path, err)}
+		return usageError{wrongInputs(o.path, err)}
 	}
-	if f.dryRun {
-		return a.explainPipeline(p)
+	if o.dryRun {
+		return o.explainPipeline(p)
 	}
 	if p.Manifest != "" {
 		if opt.Manifest, err = filepath.Abs(p.Manifest); err != nil {
@@ -86,10 +86,10 @@ func (a *app) runPipeline(ctx context.Context, f *runFlags, path string, args []
 		}
 	}
 	opt.Pipeline = p
-	if f.on != "" {
-		return a.runOn(ctx, f, opt)
+	if o.on != "" {
+		return o.runOn(ctx, opt)
 	}
-	return a.execute(ctx, f, opt, engine.Run)
+	return o.execute(ctx, opt, engine.Run)
 }
 
 // wrongInputs puts several problems on lines of their own.
@@ -106,8 +106,15 @@ func (f *pipelineFlags) values() (texts map[string]string, file map[string]any, 
 	return givenValues("input", f.inputs, "inputs", f.inputFile, true)
 }
 
-func (a *app) fmtCmd() *cobra.Command {
-	var write, list bool
+// fmtOptions are what fmt was asked to do.
+type fmtOptions struct {
+	*streams
+	paths       []string
+	write, list bool
+}
+
+func fmtCmd(a *app) *cobra.Command {
+	o := &fmtOptions{streams: &a.streams}
 	cmd := &cobra.Command{
 		Use:   "fmt FILE...",
 		Short: "Write pipelines in the canonical form",
@@ -116,23 +123,26 @@ same, and what is canonical already is not changed. Exit status 2 if a file has
 a syntax error, 1 if --check finds a file that is not canonical.`,
 		Example: `  bide fmt -w search.cst
   bide fmt --check *.cst`,
-		RunE: func(_ *cobra.Command, args []string) error { return a.format(args, write, list) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			o.paths = args
+			return o.run()
+		},
 	}
-	cmd.Flags().BoolVarP(&write, "write", "w", false, "write the files instead of printing")
-	cmd.Flags().BoolVar(&list, "check", false, "only name the files that are not canonical")
+	cmd.Flags().BoolVarP(&o.write, "write", "w", false, "write the files instead of printing")
+	cmd.Flags().BoolVar(&o.list, "check", false, "only name the files that are not canonical")
 	return cmd
 }
 
-func (a *app) format(paths []string, write, list bool) error {
+func (o *fmtOptions) run() error {
 	status := 0
-	for _, path := range paths {
+	for _, path := range o.paths {
 		src, err := os.ReadFile(path)
 		if err != nil {
 			return usageError{err}
 		}
 		f, problems := syntax.Parse(path, src)
 		if problems.HasErrors() {
-			a.problems(problems, sourceTexts{of: map[string][]byte{path: src}})
+			o.problems(problems, sourceTexts{of: map[string][]byte{path: src}})
 			status = 2
 			continue
 		}
@@ -142,14 +152,14 @@ func (a *app) format(paths []string, write, list bool) error {
 		}
 		same := bytes.Equal(out, src)
 		switch {
-		case list && !same:
-			fmt.Fprintln(a.out, path)
+		case o.list && !same:
+			fmt.Fprintln(o.out, path)
 			status = max(status, 1)
-		case list, write && same:
-		case write:
+		case o.list, o.write && same:
+		case o.write:
 			err = writeOver(path, out)
 		default:
-			_, err = a.out.Write(out)
+			_, err = o.out.Write(out)
 		}
 		if err != nil {
 			return err
@@ -167,8 +177,14 @@ func formatted(f *syntax.File) (out []byte, err error) {
 	return syntax.Format(f), nil
 }
 
-func (a *app) graphCmd() *cobra.Command {
-	var format, out string
+// graphOptions are what graph was asked to do.
+type graphOptions struct {
+	*streams
+	path, format, file string
+}
+
+func graphCmd(a *app) *cobra.Command {
+	o := &graphOptions{streams: &a.streams}
 	cmd := &cobra.Command{
 		Use:   "graph FILE",
 		Short: "Draw the dataflow of a pipeline",
@@ -176,53 +192,62 @@ func (a *app) graphCmd() *cobra.Command {
 only if their value is needed.`,
 		Example: `  bide graph search.cst -o search.svg
   bide graph search.cst --format dot | dot -Tpng -o search.png`,
-		RunE: func(_ *cobra.Command, args []string) error { return a.graph(args[0], format, out) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			o.path = args[0]
+			return o.run()
+		},
 	}
-	cmd.Flags().StringVar(&format, "format", "", "dot, mermaid, svg (default: by the name of the file, else mermaid)")
-	cmd.Flags().StringVarP(&out, "output", "o", "", "write to a file instead of standard output")
+	cmd.Flags().StringVar(&o.format, "format", "", "dot, mermaid, svg (default: by the name of the file, else mermaid)")
+	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write to a file instead of standard output")
 	return cmd
 }
 
 // graphFormats are the formats of graph by the ends of the names of files.
 var graphFormats = map[string]string{".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
 
-func (a *app) graph(path, format, out string) error {
-	if end := strings.ToLower(filepath.Ext(out)); format == "" && end != "" && graphFormats[end] == "" {
-		return usagef("-o %s: there is no format %s; name the file .svg, .dot or .mmd, or write --format beside it", out, end)
-	} else if format == "" {
-		format = cmp.Or(graphFormats[end], "mermaid")
+func (o *graphOptions) run() error {
+	if end := strings.ToLower(filepath.Ext(o.file)); o.format == "" && end != "" && graphFormats[end] == "" {
+		return usagef("-o %s: there is no format %s; name the file .svg, .dot or .mmd, or write --format beside it", o.file, end)
+	} else if o.format == "" {
+		o.format = cmp.Or(graphFormats[end], "mermaid")
 	}
-	if err := chosen("format", format, "dot", "mermaid", "svg"); err != nil {
+	if err := chosen("format", o.format, "dot", "mermaid", "svg"); err != nil {
 		return usageError{err}
 	}
-	src, err := os.ReadFile(path)
+	src, err := os.ReadFile(o.path)
 	if err != nil {
 		return usageError{err}
 	}
-	if !dataflow.IsPipeline(path) {
-		return usagef("%s is no pipeline (.cst): a workflow has no dataflow to draw; see `bide explain %s`", path, diag.ShellWord(path))
+	if !dataflow.IsPipeline(o.path) {
+		return usagef("%s is no pipeline (.cst): a workflow has no dataflow to draw; see `bide explain %s`", o.path, diag.ShellWord(o.path))
 	}
-	f, problems := syntax.Parse(path, src)
+	f, problems := syntax.Parse(o.path, src)
 	if problems.HasErrors() {
-		a.problems(problems, sourceTexts{of: map[string][]byte{path: src}})
+		o.problems(problems, sourceTexts{of: map[string][]byte{o.path: src}})
 		return exitError(2)
 	}
 	g := graph.Build(f)
-	if format == "svg" {
+	if o.format == "svg" {
 		left := 0
 		if g, left = g.First(graph.MaxDrawn); left > 0 {
-			fmt.Fprintf(a.err, "bide: the picture has the first %d nodes and leaves %d out; --format dot has all of them\n", graph.MaxDrawn, left)
+			fmt.Fprintf(o.err, "bide: the picture has the first %d nodes and leaves %d out; --format dot has all of them\n", graph.MaxDrawn, left)
 		}
 	}
-	text := map[string]func() string{"dot": g.DOT, "mermaid": g.Mermaid, "svg": g.SVG}[format]()
-	if out != "" {
-		return os.WriteFile(out, []byte(text), 0o644)
+	text := map[string]func() string{"dot": g.DOT, "mermaid": g.Mermaid, "svg": g.SVG}[o.format]()
+	if o.file != "" {
+		return os.WriteFile(o.file, []byte(text), 0o644)
 	}
-	return a.print(text)
+	return o.print(text)
 }
 
-func (a *app) lspCmd() *cobra.Command {
-	var manifest string
+// lspOptions are what lsp was asked to do.
+type lspOptions struct {
+	*streams
+	manifest string
+}
+
+func lspCmd(a *app) *cobra.Command {
+	o := &lspOptions{streams: &a.streams}
 	cmd := &cobra.Command{
 		Use:   "lsp",
 		Short: "Serve an editor: pipelines and workflow files",
@@ -233,16 +258,18 @@ references, renames, shows signatures and types, colours and formats. Modules ar
 read from modules.yml beside the pipeline, or from --modules, as the editor has them.`,
 		Example: `  bide lsp
   bide lsp --modules services/modules.yml`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return lsp.Serve(cmd.Context(), a.in, a.out, lsp.Options{
-				Version: version(),
-				Modules: func(path string, read func(string) ([]byte, error)) (*check.Env, diag.List) {
-					return dataflow.Modules(path, manifest, read)
-				},
-				Workflow: func(f *workflow.File) diag.List { return dataflow.LoadSteps(f, "").Problems },
-			})
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
-	cmd.Flags().StringVar(&manifest, "modules", "", "the manifest of modules")
+	cmd.Flags().StringVar(&o.manifest, "modules", "", "the manifest of modules")
 	return cmd
+}
+
+func (o *lspOptions) run(ctx context.Context) error {
+	return lsp.Serve(ctx, o.in, o.out, lsp.Options{
+		Version: version(),
+		Modules: func(path string, read func(string) ([]byte, error)) (*check.Env, diag.List) {
+			return dataflow.Modules(path, o.manifest, read)
+		},
+		Workflow: func(f *workflow.File) diag.List { return dataflow.LoadSteps(f, "").Problems },
+	})
 }

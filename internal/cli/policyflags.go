@@ -32,7 +32,7 @@ type policyFlag struct {
 }
 
 // register adds the flags that a command has. --backoff may name several strategies.
-func (p *policyFlags) register(a *app, fs *pflag.FlagSet, in option.Layer) {
+func (p *policyFlags) register(s *streams, fs *pflag.FlagSet, in option.Layer) {
 	p.set = fs
 	for _, row := range option.For(in) {
 		f := &policyFlag{row: row, name: row.FlagName()}
@@ -42,7 +42,7 @@ func (p *policyFlags) register(a *app, fs *pflag.FlagSet, in option.Layer) {
 			fs.Lookup(f.name).NoOptDefVal = "true"
 		}
 		if row.OldFlag != "" {
-			a.renamedFlag(fs, row.OldFlag, f.name)
+			s.renamedFlag(fs, row.OldFlag, f.name)
 		}
 	}
 	fs.Uint64Var(&p.seed, "seed", 0, "seed of the jitter; the same seed gives the same delays")

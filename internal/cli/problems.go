@@ -40,8 +40,8 @@ func sourceOf(path string) sourceTexts {
 }
 
 // problems prints the problems of a file, with their source lines.
-func (a *app) problems(list diag.List, src sourceTexts) {
-	st := a.style(a.err)
+func (s *streams) problems(list diag.List, src sourceTexts) {
+	st := s.style(s.err)
 	read := map[string]sourceTexts{}
 	for _, p := range list {
 		from := src
@@ -52,6 +52,6 @@ func (a *app) problems(list diag.List, src sourceTexts) {
 			from = read[p.File]
 		}
 		st.Hide = from.hide
-		diag.Print(a.err, p, from.of[p.File], st)
+		diag.Print(s.err, p, from.of[p.File], st)
 	}
 }

@@ -36,8 +36,15 @@ func recordedProgram(rec *simulate.Recording, set []string) (simulate.Program, e
 	return p, err
 }
 
-func (a *app) replayCmd() *cobra.Command {
-	var set []string
+// replayOptions are what replay was asked to do.
+type replayOptions struct {
+	*app
+	id  string // of the run; "": the last one
+	set []string
+}
+
+func replayCmd(a *app) *cobra.Command {
+	o := &replayOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "replay [RUN]",
 		Short: "Replay a recorded run under another retry policy",
@@ -50,18 +57,21 @@ Without --set the same policy makes the same decisions. RUN is an id or its
 beginning; without it, it is the last run.`,
 		Example: `  bide replay
   bide replay 01JD --set fetch.retry.attempts=8 --set fetch.retry.jitter=full`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.replay(cmd.Context(), first(args), set) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.id = first(args)
+			return o.run(cmd.Context())
+		},
 	}
-	cmd.Flags().StringArrayVar(&set, "set", nil, "change a value of the file, PATH=VALUE, such as fetch.retry.attempts=5")
-	return a.withJSON(cmd, "print what came of it as a JSON object")
+	cmd.Flags().StringArrayVar(&o.set, "set", nil, "change a value of the file, PATH=VALUE, such as fetch.retry.attempts=5")
+	return o.withJSON(cmd, "print what came of it as a JSON object")
 }
 
-func (a *app) replay(ctx context.Context, run string, set []string) error {
-	rec, err := a.recording(ctx, run)
+func (o *replayOptions) run(ctx context.Context) error {
+	rec, err := o.recording(ctx, o.id)
 	if err != nil {
 		return err
 	}
-	program, err := recordedProgram(rec, set)
+	program, err := recordedProgram(rec, o.set)
 	if err != nil {
 		return err
 	}
@@ -69,8 +79,8 @@ func (a *app) replay(ctx context.Context, run string, set []string) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return printJSON(a.out, map[string]any{"run": rec.Run,
+	if o.json {
+		return printJSON(o.out, map[string]any{"run": rec.Run,
 			"recorded": map[string]any{"status": rec.Status, "duration_ns": rec.Took.Nanoseconds(), "attempts": rec.Attempts()},
 			"replayed": map[string]any{"status": got.Status, "duration_ns": got.Makespan.Nanoseconds(), "attempts": got.Attempts, "beyond_record": got.Beyond,
 				"waits_ns": got.Waits.Nanoseconds(), "dead_letters": got.Letters},
@@ -94,11 +104,19 @@ func (a *app) replay(ctx context.Context, run string, set []string) error {
 	for _, lack := range got.Lacks {
 		fmt.Fprintf(&b, "%s\n", lack)
 	}
-	return a.print(b.String())
+	return o.print(b.String())
 }
 
-func (a *app) tuneCmd() *cobra.Command {
-	goal, seeds := "", 0
+// tuneOptions are what tune was asked to do.
+type tuneOptions struct {
+	*app
+	id    string // of the run; "": the last one
+	goal  string
+	seeds int
+}
+
+func tuneCmd(a *app) *cobra.Command {
+	o := &tuneOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "tune [RUN]",
 		Short: "Propose retry policies from a recorded run, and what each gains",
@@ -111,34 +129,35 @@ RUN is an id or its beginning; without it, it is the last run.`,
 		Example: `  bide tune --for makespan
   bide tune 01JD --for load --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.tune(cmd.Context(), first(args), goal, seeds)
+			o.id = first(args)
+			return o.run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&goal, "for", "makespan", "what is to be better: "+strings.Join(simulate.Goals, ", "))
-	cmd.Flags().IntVar(&seeds, "seeds", 100, "how many runs are simulated of each change")
-	return a.withJSON(cmd, "print the proposals as a JSON object")
+	cmd.Flags().StringVar(&o.goal, "for", "makespan", "what is to be better: "+strings.Join(simulate.Goals, ", "))
+	cmd.Flags().IntVar(&o.seeds, "seeds", 100, "how many runs are simulated of each change")
+	return o.withJSON(cmd, "print the proposals as a JSON object")
 }
 
-func (a *app) tune(ctx context.Context, run, goal string, seeds int) error {
-	if !slices.Contains(simulate.Goals, goal) {
-		hint := diag.DidYouMean(goal, simulate.Goals)
-		return usagef("--for is %q; write %s%s", goal, strings.Join(simulate.Goals, ", "), strings.TrimRight("; "+hint, "; "))
+func (o *tuneOptions) run(ctx context.Context) error {
+	if !slices.Contains(simulate.Goals, o.goal) {
+		hint := diag.DidYouMean(o.goal, simulate.Goals)
+		return usagef("--for is %q; write %s%s", o.goal, strings.Join(simulate.Goals, ", "), strings.TrimRight("; "+hint, "; "))
 	}
-	if seeds < 1 || seeds > 1_000_000 {
-		return usagef("--seeds is %d; it must be from 1 to 1000000", seeds)
+	if o.seeds < 1 || o.seeds > 1_000_000 {
+		return usagef("--seeds is %d; it must be from 1 to 1000000", o.seeds)
 	}
-	rec, err := a.recording(ctx, run)
+	rec, err := o.recording(ctx, o.id)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
-	t, err := rec.Tune(ctx, goal, seeds, func(set []string) (simulate.Program, error) { return recordedProgram(rec, set) })
+	t, err := rec.Tune(ctx, o.goal, o.seeds, func(set []string) (simulate.Program, error) { return recordedProgram(rec, set) })
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return printJSON(a.out, t)
+	if o.json {
+		return printJSON(o.out, t)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "now: %s\n", t.Now.Sentence())
@@ -149,13 +168,13 @@ func (a *app) tune(ctx context.Context, run, goal string, seeds int) error {
 		}
 	}
 	if len(t.Proposals) == 0 {
-		fmt.Fprintf(&b, "\nof %d changes that were tried none gains anything for %s\n", t.Tried, goal)
+		fmt.Fprintf(&b, "\nof %d changes that were tried none gains anything for %s\n", t.Tried, o.goal)
 	}
 	b.WriteByte('\n')
 	for _, w := range t.Warnings {
 		fmt.Fprintf(&b, "%s\n", w)
 	}
-	return a.print(b.String())
+	return o.print(b.String())
 }
 
 // gained says in words what a proposal gains.

@@ -15,40 +15,58 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// reportCmds are the commands that write a run down for a CI system.
-func (a *app) reportCmds() []*cobra.Command {
-	var file string
-	report := func(use, short, long, example string, write func(context.Context, io.Writer, *journal.Reader) error) *cobra.Command {
-		cmd := &cobra.Command{
-			Use: use + " [RUN]", Short: short, Long: long, Example: example,
-			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.reading(first(args), func(r *journal.Reader) error {
-					if file == "" {
-						return write(cmd.Context(), a.out, r)
-					}
-					f, err := os.Create(file)
-					if err != nil {
-						return err
-					}
-					return errors.Join(write(cmd.Context(), f, r), f.Close())
-				})
-			},
-		}
-		cmd.Flags().StringVarP(&file, "output", "o", "", "write to this file, in place of standard output")
-		return cmd
-	}
-	return []*cobra.Command{
-		report("junit", "Write a run as JUnit XML, for a CI system",
-			`Writes a run in the form of JUnit: each step, and each work item, is a test case with
+// reportOptions are what export junit and export markdown were asked to do.
+type reportOptions struct {
+	*app
+	id, file string
+	write    func(context.Context, io.Writer, *journal.Reader) error
+}
+
+func junitCmd(a *app) *cobra.Command {
+	o := &reportOptions{app: a, write: writeJUnit}
+	return o.command(&cobra.Command{
+		Use:   "junit [RUN]",
+		Short: "Write a run as JUnit XML, for a CI system",
+		Long: `Writes a run in the form of JUnit: each step, and each work item, is a test case with
 its time; one that failed has its error, one that was left out is skipped, and what
 ended well in another way than it was meant to says how.`,
-			"  bide export junit -o results.xml\n  bide export junit 01KAJ3", writeJUnit),
-		report("markdown", "Write a run as Markdown, for a summary or a comment",
-			`Writes how a run ended in Markdown: its status, its steps, and the errors of its
+		Example: "  bide export junit -o results.xml\n  bide export junit 01KAJ3",
+	})
+}
+
+func markdownCmd(a *app) *cobra.Command {
+	o := &reportOptions{app: a, write: writeMarkdown}
+	return o.command(&cobra.Command{
+		Use:   "markdown [RUN]",
+		Short: "Write a run as Markdown, for a summary or a comment",
+		Long: `Writes how a run ended in Markdown: its status, its steps, and the errors of its
 items. In a job of GitHub Actions every run adds it to the job's summary by itself
 ($GITHUB_STEP_SUMMARY).`,
-			"  bide export markdown > comment.md", writeMarkdown),
+		Example: "  bide export markdown > comment.md",
+	})
+}
+
+// command makes a command that writes a report.
+func (o *reportOptions) command(cmd *cobra.Command) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.id = first(args)
+		return o.run(cmd.Context())
 	}
+	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write to this file, in place of standard output")
+	return cmd
+}
+
+func (o *reportOptions) run(ctx context.Context) error {
+	return o.reading(o.id, func(r *journal.Reader) error {
+		if o.file == "" {
+			return o.write(ctx, o.out, r)
+		}
+		f, err := os.Create(o.file)
+		if err != nil {
+			return err
+		}
+		return errors.Join(o.write(ctx, f, r), f.Close())
+	})
 }
 
 // The parts of JUnit's XML.

@@ -9,14 +9,13 @@ import (
 
 // rerunOptions are what rerun was asked to do.
 type rerunOptions struct {
-	run        runFlags
+	runFlags
 	id         string // "": the newest run of this directory
 	step, from string // one of them is set
 }
 
-func (a *app) rerunCmd() *cobra.Command {
-	o := &rerunOptions{}
-	f := &o.run
+func rerunCmd(a *app) *cobra.Command {
+	o := &rerunOptions{runFlags: runFlags{app: a}}
 	cmd := &cobra.Command{
 		Use:   "rerun [RUN]",
 		Short: "Run a step again, or everything from a step on",
@@ -32,20 +31,20 @@ changed since, --force takes it as it is now.`,
   bide rerun nightly --from publish --force`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.id = first(args)
-			return a.rerun(cmd, o)
+			return o.run(cmd)
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.step, "step", "", "run this step again")
 	fs.StringVar(&o.from, "from", "", "run this step and all that came after it again")
-	f.withheld(cmd)
-	fs.BoolVar(&f.force, "force", false, "continue although the workflow file has changed")
-	f.showing(cmd, a)
+	o.withheld(cmd)
+	fs.BoolVar(&o.force, "force", false, "continue although the workflow file has changed")
+	o.showing(cmd)
 	return cmd
 }
 
-func (a *app) rerun(cmd *cobra.Command, o *rerunOptions) error {
-	opt, err := o.run.options()
+func (o *rerunOptions) run(cmd *cobra.Command) error {
+	opt, err := o.options()
 	if err != nil {
 		return err
 	}
@@ -53,11 +52,11 @@ func (a *app) rerun(cmd *cobra.Command, o *rerunOptions) error {
 		return usagef("say which step is run again: --step NAME for it alone, or --from NAME for it and all that follow")
 	}
 	if o.id == "" {
-		if o.id, err = a.lastHere(cmd, "", func(runInfo) bool { return true }); err != nil {
+		if o.id, err = o.lastHere(cmd, "", func(runInfo) bool { return true }); err != nil {
 			return err
 		}
 	}
-	return a.execute(cmd.Context(), &o.run, opt, func(ctx context.Context, opt engine.Options) (*engine.Summary, error) {
+	return o.execute(cmd.Context(), opt, func(ctx context.Context, opt engine.Options) (*engine.Summary, error) {
 		return engine.Rerun(ctx, o.id, o.step+o.from, o.from != "", opt)
 	})
 }

@@ -9,13 +9,12 @@ import (
 
 // resumeOptions are what resume was asked to do.
 type resumeOptions struct {
-	run runFlags
-	id  string // "": the newest run of this directory that can be resumed
+	runFlags
+	id string // "": the newest run of this directory that can be resumed
 }
 
-func (a *app) resumeCmd() *cobra.Command {
-	o := &resumeOptions{}
-	f := &o.run
+func resumeCmd(a *app) *cobra.Command {
+	o := &resumeOptions{runFlags: runFlags{app: a}}
 	cmd := &cobra.Command{
 		Use:   "resume [RUN]",
 		Short: "Continue an interrupted or failed run",
@@ -30,37 +29,37 @@ difference; --force continues with the file as it is now.`,
   bide resume 01KAJ3 --force`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.id = first(args)
-			return a.resume(cmd, o)
+			return o.run(cmd)
 		},
 	}
-	cmd.Flags().Var(&countFlag{&f.MaxParallel}, "max-parallel", "agents at once, instead of the recorded number")
-	f.withheld(cmd)
-	cmd.Flags().BoolVar(&f.force, "force", false, "continue although the workflow file has changed")
-	f.showing(cmd, a)
+	cmd.Flags().Var(&countFlag{&o.MaxParallel}, "max-parallel", "agents at once, instead of the recorded number")
+	o.withheld(cmd)
+	cmd.Flags().BoolVar(&o.force, "force", false, "continue although the workflow file has changed")
+	o.showing(cmd)
 	return cmd
 }
 
-func (a *app) resume(cmd *cobra.Command, o *resumeOptions) error {
-	ctx, f := cmd.Context(), &o.run
-	opt, err := f.options()
+func (o *resumeOptions) run(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	opt, err := o.options()
 	if err != nil {
 		return err
 	}
 	if o.id == "" {
-		if o.id, err = a.lastHere(cmd, " to go on with", func(i runInfo) bool { return i.Resumable }); err != nil {
+		if o.id, err = o.lastHere(cmd, " to go on with", func(i runInfo) bool { return i.Resumable }); err != nil {
 			return err
 		}
 	}
-	switch whole, is, err := a.elsewhere(o.id); {
+	switch whole, is, err := o.elsewhere(o.id); {
 	case err != nil:
-		return a.explainError(err)
+		return o.explainError(err)
 	case is:
-		return a.resumeOn(ctx, f, opt, whole)
+		return o.resumeOn(ctx, opt, whole)
 	}
-	if f.jobs, err = a.continueJobs(ctx, o.id, nil); err != nil {
-		return a.explainError(err)
+	if o.jobs, err = o.continueJobs(ctx, o.id, nil); err != nil {
+		return o.explainError(err)
 	}
-	return a.execute(ctx, f, opt, func(ctx context.Context, opt engine.Options) (*engine.Summary, error) {
+	return o.execute(ctx, opt, func(ctx context.Context, opt engine.Options) (*engine.Summary, error) {
 		return engine.Resume(ctx, o.id, opt)
 	})
 }

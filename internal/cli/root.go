@@ -15,14 +15,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// app is what all commands share.
-type app struct {
+// streams are what a command reads and writes, and how.
+type streams struct {
 	in       io.Reader
 	out, err io.Writer
 	color    string // auto, always, never
 	json     bool
-	width    int  // overrides the width of the terminal; 0: as the terminal says
-	adopted  bool // the runs of BIDE_STORE are in the list
+	width    int // overrides the width of the terminal; 0: as the terminal says
+}
+
+// app is what the commands share that look at runs: beside the streams, the state directory.
+type app struct {
+	streams
+	adopted bool // the runs of BIDE_STORE are in the list
 }
 
 // usageError is a wrong use of the command line: exit status 2.
@@ -47,7 +52,7 @@ func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e))
 // Main runs the command line and gives the exit status.
 func Main(args []string, in io.Reader, out, errw io.Writer) int {
 	stdout := &standardOutput{w: out}
-	a := &app{in: in, out: stdout, err: errw}
+	a := &app{streams: streams{in: in, out: stdout, err: errw}}
 	if len(args) > 1 && (args[0] == "run" || args[0] == "exec") {
 		// A process takes a moment to start, in which the file can be read.
 		dismiss := proc.StartCompanion()
@@ -71,7 +76,7 @@ func (a *app) commandLine(args []string) error {
 }
 
 // exit prints an error and gives its exit status.
-func (a *app) exit(err error) int {
+func (s *streams) exit(err error) int {
 	var code exitError
 	var list diag.List
 	switch {
@@ -80,10 +85,10 @@ func (a *app) exit(err error) int {
 	case errors.As(err, &code):
 		return int(code)
 	case errors.As(err, &list):
-		a.problems(list, sourceTexts{})
+		s.problems(list, sourceTexts{})
 		return 2
 	}
-	fmt.Fprintf(a.err, "bide: %s\n", err)
+	fmt.Fprintf(s.err, "bide: %s\n", err)
 	if errors.As(err, new(usageError)) || errors.As(err, new(*journal.NotFoundError)) { // what was named is not there
 		return 2
 	}
@@ -136,8 +141,8 @@ func version() string {
 	return info.Main.Version
 }
 
-// store opens the state directory.
-func (a *app) store() (*journal.Store, error) {
+// openStore opens the state directory.
+func (a *app) openStore() (*journal.Store, error) {
 	home, err := journal.Home()
 	if err != nil {
 		return nil, err
@@ -151,8 +156,8 @@ func (a *app) store() (*journal.Store, error) {
 }
 
 // colours reports whether w gets colours.
-func (a *app) colours(w io.Writer) bool {
-	switch a.color {
+func (s *streams) colours(w io.Writer) bool {
+	switch s.color {
 	case "always":
 		return true
 	case "never":
@@ -161,8 +166,8 @@ func (a *app) colours(w io.Writer) bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(w)
 }
 
-func (a *app) style(w io.Writer) diag.Style {
-	p := a.palette(w)
+func (s *streams) style(w io.Writer) diag.Style {
+	p := s.palette(w)
 	if !p {
 		return diag.Style{}
 	}

@@ -21,6 +21,7 @@ import (
 
 // runFlags are the flags of run, resume and dlq retry that say how a run goes.
 type runFlags struct {
+	*app
 	pipelineFlags
 	clusterFlags
 	engine.Settings       // those that are flags as they are
@@ -34,8 +35,15 @@ type runFlags struct {
 	jobs                  *jobs // of a batch, whose outputs are shown
 }
 
-func (a *app) runCmd() *cobra.Command {
-	f := &runFlags{}
+// runOptions are what run was asked to do.
+type runOptions struct {
+	runFlags
+	path string
+	rest []string // what follows the path
+}
+
+func runCmd(a *app) *cobra.Command {
+	o := &runOptions{runFlags: runFlags{app: a}}
 	cmd := &cobra.Command{
 		Use:   "run FILE [ARG...]",
 		Short: "Run a workflow or pipeline file",
@@ -53,35 +61,38 @@ at its end, as one JSON object.`,
   bide run deploy.yml --param env=staging --json
   bide run search.cst --input query=backoff --input limit=5`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), f, args[0], args[1:]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.path, o.rest = args[0], args[1:]
+			return o.run(cmd.Context())
+		},
 	}
 	fs := cmd.Flags()
-	fs.StringArrayVar(&f.params, "param", nil, "a parameter, NAME=VALUE")
-	fs.StringVar(&f.paramFile, "param-file", "", "parameters from a JSON or YAML file")
-	fs.StringArrayVar(&f.Args, "args", nil, "run the workflow once for each of these arguments ($ARG)")
-	fs.StringArrayVar(&f.files, "map", nil, "run the workflow once for each file that matches the pattern")
-	fs.StringVar(&f.Profile, "profile", "", "use a profile of the file")
-	fs.Var(&countFlag{&f.MaxParallel}, "max-parallel", "agents at once, instead of the file's max_parallel; attempts at once of a pipeline's calls (default 64)")
-	fs.Var(&countFlag{&f.Canary}, "canary", "so many items of a map run alone first; the others start when all of them have succeeded")
-	fs.VarP(&countFlag{&f.MaxIterations}, "max-iterations", "n", "repeat the steps up to N times, until a round changes nothing")
-	fs.BoolVar(&f.FailFast, "fail-fast", false, "with --args, --map and pipelines: stop at the first that fails")
-	fs.BoolVar(&f.All, "all", false, "run all items of a map, also those that its skip_unchanged would leave out")
-	fs.BoolVar(&f.strict, "strict", false, "warnings about the file are errors")
-	fs.BoolVar(&f.dryRun, "dry-run", false, "show what would be run, and run nothing")
-	fs.StringVar(&f.Isolation, "isolation", "", "auto, worktree, none: where steps run")
-	fs.StringVarP(&f.Dir, "path", "p", "", "directory to run in (default: here)")
-	fs.BoolVar(&f.ui, "ui", false, "show the run in a browser while it goes on, as bide ui does")
-	fs.StringVar(&f.on, "on", "", "temporal: many machines go on with the run, those with bide worker")
-	fs.StringVar(&f.store, "store", "", "with --on: dir:PATH, a directory that all workers see (default $BIDE_STORE, else a directory of this machine)")
-	fs.BoolVar(&f.detach, "detach", false, "with --on: do not wait for the run's end")
-	f.pipelineFlags.add(fs)
-	f.showing(cmd, a)
+	fs.StringArrayVar(&o.params, "param", nil, "a parameter, NAME=VALUE")
+	fs.StringVar(&o.paramFile, "param-file", "", "parameters from a JSON or YAML file")
+	fs.StringArrayVar(&o.Args, "args", nil, "run the workflow once for each of these arguments ($ARG)")
+	fs.StringArrayVar(&o.files, "map", nil, "run the workflow once for each file that matches the pattern")
+	fs.StringVar(&o.Profile, "profile", "", "use a profile of the file")
+	fs.Var(&countFlag{&o.MaxParallel}, "max-parallel", "agents at once, instead of the file's max_parallel; attempts at once of a pipeline's calls (default 64)")
+	fs.Var(&countFlag{&o.Canary}, "canary", "so many items of a map run alone first; the others start when all of them have succeeded")
+	fs.VarP(&countFlag{&o.MaxIterations}, "max-iterations", "n", "repeat the steps up to N times, until a round changes nothing")
+	fs.BoolVar(&o.FailFast, "fail-fast", false, "with --args, --map and pipelines: stop at the first that fails")
+	fs.BoolVar(&o.All, "all", false, "run all items of a map, also those that its skip_unchanged would leave out")
+	fs.BoolVar(&o.strict, "strict", false, "warnings about the file are errors")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "show what would be run, and run nothing")
+	fs.StringVar(&o.Isolation, "isolation", "", "auto, worktree, none: where steps run")
+	fs.StringVarP(&o.Dir, "path", "p", "", "directory to run in (default: here)")
+	fs.BoolVar(&o.ui, "ui", false, "show the run in a browser while it goes on, as bide ui does")
+	fs.StringVar(&o.on, "on", "", "temporal: many machines go on with the run, those with bide worker")
+	fs.StringVar(&o.store, "store", "", "with --on: dir:PATH, a directory that all workers see (default $BIDE_STORE, else a directory of this machine)")
+	fs.BoolVar(&o.detach, "detach", false, "with --on: do not wait for the run's end")
+	o.pipelineFlags.add(fs)
+	o.showing(cmd)
 	return cmd
 }
 
 // showing adds the flags that all commands have that run steps: how what happens
 // is shown, and what becomes of it.
-func (f *runFlags) showing(cmd *cobra.Command, a *app) {
+func (f *runFlags) showing(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.BoolVarP(&f.Yes, "yes", "y", false, "merge the run's work at the end without asking")
 	fs.BoolVar(&f.AllowFailedItems, "allow-failed-items", false, "exit status 0 although items have failed")
@@ -89,56 +100,56 @@ func (f *runFlags) showing(cmd *cobra.Command, a *app) {
 	fs.BoolVar(&f.SkipPermissions, "skip-permissions", false, skipUsage)
 	fs.StringVar(&f.progress, "progress", "auto", "auto (live on a terminal, else plain), live, plain, none")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no output of steps")
-	fs.BoolVar(&a.json, "json", false, "one event per line on standard output")
+	fs.BoolVar(&f.json, "json", false, "one event per line on standard output")
 	fs.StringVar(&f.metricsFile, "metrics-file", "", "write metrics to this file, in Prometheus' text format")
 	fs.StringVar(&f.traceItems, "trace-items", "failed", "which items get spans, where traces are sent: failed (or retried; 10,000 at most), all, none")
 }
 
-func (a *app) run(ctx context.Context, f *runFlags, path string, args []string) error {
-	if err := f.clusterFlags.check(); err != nil {
+func (o *runOptions) run(ctx context.Context) error {
+	if err := o.clusterFlags.check(); err != nil {
 		return usageError{err}
 	}
-	if dataflow.IsPipeline(path) {
-		return a.runPipeline(ctx, f, path, args)
+	if dataflow.IsPipeline(o.path) {
+		return o.runPipeline(ctx)
 	}
-	if f.pipelineFlags.given() {
+	if o.pipelineFlags.given() {
 		return usagef("--input, --inputs and --modules are for pipelines (.cst); a workflow takes --param")
 	}
-	opt, err := f.options()
+	opt, err := o.options()
 	if err != nil {
 		return err
 	}
-	opt.Args = append(opt.Args, args...)
-	file, problems := workflow.Load(path, workflow.Options{Params: opt.Params, ParamFile: opt.ParamFile, Profile: f.Profile, Strict: f.strict, ToRun: true})
+	opt.Args = append(opt.Args, o.rest...)
+	file, problems := workflow.Load(o.path, workflow.Options{Params: opt.Params, ParamFile: opt.ParamFile, Profile: o.Profile, Strict: o.strict, ToRun: true})
 	if len(problems) > 0 {
-		a.problems(problems, sources(file))
+		o.problems(problems, sources(file))
 	}
 	if problems.HasErrors() || file == nil {
-		return a.faulty(path, problems, "; nothing was run")
+		return o.faulty(o.path, problems, "; nothing was run")
 	}
-	if err := a.stepPipelines(file, f); err != nil {
+	if err := o.stepPipelines(file); err != nil {
 		return err
 	}
 	opt.File = file
-	if f.dryRun {
-		return a.dryRun(file)
+	if o.dryRun {
+		return o.showPlan(file)
 	}
-	if f.on != "" {
-		return a.runOn(ctx, f, opt)
+	if o.on != "" {
+		return o.runOn(ctx, opt)
 	}
-	return a.execute(ctx, f, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
+	return o.execute(ctx, opt, func(ctx context.Context, o engine.Options) (*engine.Summary, error) {
 		return engine.Run(ctx, o)
 	})
 }
 
 // stepPipelines reports what is wrong with the pipelines of a workflow's steps
 // before it runs.
-func (a *app) stepPipelines(file *workflow.File, f *runFlags) error {
-	steps := dataflow.LoadSteps(file, f.Dir)
+func (o *runOptions) stepPipelines(file *workflow.File) error {
+	steps := dataflow.LoadSteps(file, o.Dir)
 	n := 0
 	report := func(c checked) {
-		c.judge(f.strict)
-		a.problems(c.Problems, c.src)
+		c.judge(o.strict)
+		o.problems(c.Problems, c.src)
 		e, _ := c.Problems.Count()
 		n += e
 	}
@@ -149,14 +160,14 @@ func (a *app) stepPipelines(file *workflow.File, f *runFlags) error {
 	if n == 0 {
 		return nil
 	}
-	fmt.Fprintf(a.err, "bide: %s has %s in the pipelines of its steps; nothing was run\n", file.Path, diag.Count(n, "error"))
+	fmt.Fprintf(o.err, "bide: %s has %s in the pipelines of its steps; nothing was run\n", file.Path, diag.Count(n, "error"))
 	return exitError(2)
 }
 
 // faulty tells how many errors a file has, and ends with the status of that.
-func (a *app) faulty(path string, problems diag.List, end string) error {
+func (s *streams) faulty(path string, problems diag.List, end string) error {
 	n, _ := problems.Count()
-	fmt.Fprintf(a.err, "bide: %s has %s%s\n", path, diag.Count(n, "error"), end)
+	fmt.Fprintf(s.err, "bide: %s has %s%s\n", path, diag.Count(n, "error"), end)
 	return exitError(2)
 }
 
@@ -206,14 +217,14 @@ func (f *runFlags) parameters() (map[string]string, map[string]any, error) {
 }
 
 // execute runs or resumes, shows what happens, and gives the exit status.
-func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do func(context.Context, engine.Options) (*engine.Summary, error)) (err error) {
+func (f *runFlags) execute(ctx context.Context, opt engine.Options, do func(context.Context, engine.Options) (*engine.Summary, error)) (err error) {
 	dismiss := proc.StartCompanion() // it starts while the journal is made
 	defer func() { err = errors.Join(err, dismiss()) }()
-	st, err := a.store()
+	st, err := f.openStore()
 	if err != nil {
 		return err
 	}
-	show, err := a.display(f)
+	show, err := f.display()
 	if err != nil {
 		return err
 	}
@@ -226,7 +237,7 @@ func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do f
 	})
 	defer sig.stop()
 	opt.Store, opt.Soft = st, sig.soft
-	if ask := show.ask(a.ask()); ask != nil {
+	if ask := show.ask(f.ask()); ask != nil {
 		opt.Ask = func(question string) bool {
 			watch.Flush(sig.soft) // what was told before stands above the question
 			return sig.soft.Err() == nil && ask(question)
@@ -235,16 +246,16 @@ func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do f
 	opt.Commands = func(suspend func(stop func())) {
 		sig.stops.begin(suspend, func() func() { return show.lend(true) })
 	}
-	opt.Terminal = a.lender(f, sig, watch, show)
+	opt.Terminal = f.lender(sig, watch, show)
 	opt.Sinks = []event.Sink{watch}
 	if f.ui {
-		end, uerr := a.uiBeside(st)
+		end, uerr := f.uiBeside(st)
 		if uerr != nil {
 			return uerr
 		}
 		defer func() { err = errors.Join(err, end()) }()
 	}
-	tell, err := a.telemetry(f)
+	tell, err := f.telemetry()
 	if err != nil {
 		return err
 	}
@@ -259,7 +270,7 @@ func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do f
 		// Who was to read is stuck, and would be with what follows.
 		return exitError(sig.status())
 	} else if missed > 0 {
-		fmt.Fprintf(a.err, "bide: %s dropped: this reader was too slow; see bide events\n", diag.Count(missed, "event"))
+		fmt.Fprintf(f.err, "bide: %s dropped: this reader was too slow; see bide events\n", diag.Count(missed, "event"))
 	}
 	if over := new(engine.FinishedError); errors.As(err, &over) && sum != nil {
 		show.say(over.Error())
@@ -267,18 +278,18 @@ func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do f
 	}
 	show.close(sum)
 	if sum != nil {
-		a.jobSummary(sig.hard, sum.Run)
+		f.jobSummary(sig.hard, sum.Run)
 	}
 	if tell != nil {
 		if werr := tell.Close(sig.hard); werr != nil {
-			fmt.Fprintf(a.err, "bide: %v\n", werr)
+			fmt.Fprintf(f.err, "bide: %v\n", werr)
 		}
 	}
 	if err != nil {
-		return a.explainError(err)
+		return f.explainError(err)
 	}
-	if sum.Pipeline && !a.json {
-		if err := printJSON(a.out, sum.Outputs); err != nil {
+	if sum.Pipeline && !f.json {
+		if err := printJSON(f.out, sum.Outputs); err != nil {
 			return err
 		}
 	}
@@ -292,11 +303,11 @@ func (a *app) execute(ctx context.Context, f *runFlags, opt engine.Options, do f
 }
 
 // explainError gives errors of opening a run their exit status.
-func (a *app) explainError(err error) error {
+func (s *streams) explainError(err error) error {
 	var changed *engine.ChangedError
 	switch {
 	case errors.As(err, new(diag.List)):
-		a.refused(err)
+		s.refused(err)
 		return exitError(2)
 	case errors.As(err, &changed), errors.As(err, new(*engine.WithheldError)), errors.As(err, new(*journal.NotFoundError)), errors.As(err, new(*letters.NoStepError)):
 		return usageError{err}
@@ -305,16 +316,16 @@ func (a *app) explainError(err error) error {
 }
 
 // refused shows everything that kept a run from beginning.
-func (a *app) refused(err error) {
+func (s *streams) refused(err error) {
 	switch x := err.(type) {
 	case diag.List:
-		a.problems(x, sourceTexts{})
+		s.problems(x, sourceTexts{})
 	case interface{ Unwrap() []error }:
 		for _, e := range x.Unwrap() {
-			a.refused(e)
+			s.refused(e)
 		}
 	default:
-		fmt.Fprintf(a.err, "bide: %v\n", err)
+		fmt.Fprintf(s.err, "bide: %v\n", err)
 	}
 }
 
@@ -325,15 +336,15 @@ type planned struct {
 	Label  string `json:"label"`
 }
 
-// dryRun shows the steps that would be run.
-func (a *app) dryRun(f *workflow.File) error {
+// showPlan shows the steps that would be run.
+func (o *runOptions) showPlan(f *workflow.File) error {
 	compares := f.Map != nil && f.Map.Unchanged != nil
 	steps := []planned{}
 	workflow.Walk(f, func(s *workflow.Step) {
 		steps = append(steps, planned{s.Path, s.Action.Kind(), engine.Label(s)})
 	})
-	if a.json {
-		return printJSON(a.out, struct {
+	if o.json {
+		return printJSON(o.out, struct {
 			Path  string    `json:"path"`
 			Kind  string    `json:"kind"`
 			Steps []planned `json:"steps"`
@@ -344,13 +355,13 @@ func (a *app) dryRun(f *workflow.File) error {
 	for _, s := range steps {
 		t.add(s.Step, s.Action, oneLine(s.Label))
 	}
-	if _, err := fmt.Fprintf(a.out, "%s: %s; nothing is run\n", visible(f.Path), f.Kind); err != nil {
+	if _, err := fmt.Fprintf(o.out, "%s: %s; nothing is run\n", visible(f.Path), f.Kind); err != nil {
 		return err
 	}
 	if compares {
-		if _, err := fmt.Fprintln(a.out, "items that are unchanged since an earlier run are left out (skip_unchanged); --all runs them"); err != nil {
+		if _, err := fmt.Fprintln(o.out, "items that are unchanged since an earlier run are left out (skip_unchanged); --all runs them"); err != nil {
 			return err
 		}
 	}
-	return t.print(a.out, a.columns(a.out))
+	return t.print(o.out, o.columns(o.out))
 }

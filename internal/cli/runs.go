@@ -90,9 +90,15 @@ func (p *parts) kinds(k event.KindCounts) {
 	}
 }
 
-func (a *app) runsCmd() *cobra.Command {
-	var status []string
-	limit := 0
+// runsOptions are what runs was asked to do.
+type runsOptions struct {
+	*app
+	status []string
+	limit  int
+}
+
+func runsCmd(a *app) *cobra.Command {
+	o := &runsOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "runs",
 		Short: "List the runs, newest first",
@@ -105,16 +111,18 @@ is its newest run.`,
 		Example: `  bide runs
   bide runs --status interrupted,failed
   bide runs --limit 10 --json`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runs(cmd.Context(), status, limit) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context())
+		},
 	}
-	cmd.Flags().StringSliceVar(&status, "status", nil, "only these: "+strings.Join(runStatuses, ", "))
-	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0 means all")
-	return a.withJSON(cmd, "print a JSON array")
+	cmd.Flags().StringSliceVar(&o.status, "status", nil, "only these: "+strings.Join(runStatuses, ", "))
+	cmd.Flags().IntVar(&o.limit, "limit", 0, "at most this many; 0 means all")
+	return o.withJSON(cmd, "print a JSON array")
 }
 
 // withJSON gives a command the flag --json.
-func (a *app) withJSON(cmd *cobra.Command, usage string) *cobra.Command {
-	cmd.Flags().BoolVar(&a.json, "json", false, usage)
+func (s *streams) withJSON(cmd *cobra.Command, usage string) *cobra.Command {
+	cmd.Flags().BoolVar(&s.json, "json", false, usage)
 	return cmd
 }
 
@@ -139,15 +147,15 @@ func unknownWord(what, word string, known []string) error {
 	return fmt.Errorf("%s %s is not known; %s", what, word, hint)
 }
 
-func (a *app) runs(ctx context.Context, status []string, limit int) error {
-	status, err := oneOf("status", status, runStatuses)
+func (o *runsOptions) run(ctx context.Context) error {
+	status, err := oneOf("status", o.status, runStatuses)
 	if err != nil {
 		return err
 	}
-	if limit < 0 {
-		return usagef("--limit is %d; it must be at least 0, which means all", limit)
+	if o.limit < 0 {
+		return usagef("--limit is %d; it must be at least 0, which means all", o.limit)
 	}
-	st, err := a.store()
+	st, err := o.openStore()
 	if err != nil {
 		return err
 	}
@@ -161,25 +169,25 @@ func (a *app) runs(ctx context.Context, status []string, limit int) error {
 			continue
 		}
 		list = append(list, i)
-		if limit > 0 && len(list) == limit {
+		if o.limit > 0 && len(list) == o.limit {
 			break
 		}
 	}
-	for run, s := range a.troubles(ctx, st, list) {
+	for run, s := range troublesOn(ctx, st, list) {
 		if i := slices.IndexFunc(list, func(i runInfo) bool { return i.Run == run }); i >= 0 && s.Trouble != "" {
 			list[i].Message = "held up: " + s.Trouble
 		}
 	}
-	return answer(a, list, a.printRuns)
+	return answer(&o.streams, list, o.printRuns)
 }
 
-func (a *app) printRuns(list []runInfo) error {
+func (s *streams) printRuns(list []runInfo) error {
 	if len(list) == 0 {
-		fmt.Fprintln(a.err, "bide: there is no such run; `bide run FILE` makes one")
+		fmt.Fprintln(s.err, "bide: there is no such run; `bide run FILE` makes one")
 		return nil
 	}
 	t := table{head: []string{"RUN", "STATUS", "STARTED", "TOOK", "WORK", "NAME"}, right: map[int]bool{3: true}, flex: 5, also: []int{4}, drop: []int{3, 2}}
-	t.paint = paintStatus(a.palette(a.out), 1)
+	t.paint = paintStatus(s.palette(s.out), 1)
 	for _, i := range list {
 		begun, name := "", i.title()
 		if !i.Started.IsZero() {
@@ -190,7 +198,7 @@ func (a *app) printRuns(list []runInfo) error {
 		}
 		t.add(shortRun(i.Run), words(i.Status), begun, took(i.DurationMS), i.work(), name)
 	}
-	return t.print(a.out, a.columns(a.out))
+	return t.print(s.out, s.columns(s.out))
 }
 
 // took is a duration as a person reads it: to about three digits.

@@ -12,15 +12,15 @@ import (
 // standard output is on it unless something else reads that: a command prints
 // for a person what it does not print for a program. Its standard error is not,
 // so that what failed can be told from what it printed.
-func (a *app) lender(f *runFlags, sig *interrupts, watch *event.Queue, show display) func(bool) (*engine.Lent, error) {
-	if a.json || f.quiet || f.progress == "none" {
+func (f *runFlags) lender(sig *interrupts, watch *event.Queue, show display) func(bool) (*engine.Lent, error) {
+	if f.json || f.quiet || f.progress == "none" {
 		return nil
 	}
 	return func(read bool) (*engine.Lent, error) {
 		if sig.soft.Err() != nil {
 			return nil, nil // nobody has it any more who could give it
 		}
-		c := a.openConsole()
+		c := f.openConsole()
 		if c == nil {
 			return nil, nil
 		}

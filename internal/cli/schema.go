@@ -12,8 +12,15 @@ import (
 // schemas are what there are schemas of.
 var schemas = []string{"workflow", "model"}
 
-func (a *app) schemaCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+// schemaOptions are what schema was asked to do.
+type schemaOptions struct {
+	*streams
+	of string // of schemas; "": the first
+}
+
+func schemaCmd(a *app) *cobra.Command {
+	o := &schemaOptions{streams: &a.streams}
+	return o.withJSON(&cobra.Command{
 		Use:   "schema [workflow|model]",
 		Short: "Print the JSON Schema of workflow files, or of models",
 		Long: `Prints the JSON Schema (2020-12) of workflow files, or of the model files of
@@ -28,16 +35,21 @@ files; "bide check" knows more, such as what a variable refers to.`,
   bide schema model > model.schema.json`,
 		ValidArgs: schemas,
 		RunE: func(_ *cobra.Command, args []string) error {
-			text := workflow.Schema()
-			if len(args) > 0 && args[0] != schemas[0] {
-				if args[0] != schemas[1] {
-					hint := diag.DidYouMean(args[0], schemas)
-					return usagef("there is no schema of %q; write %s%s", args[0], strings.Join(schemas, " or "), strings.TrimRight("; "+hint, "; "))
-				}
-				text = simulate.Schema
-			}
-			_, err := a.out.Write(text)
-			return err
+			o.of = first(args)
+			return o.run()
 		},
 	}, "the same: the schema is JSON")
+}
+
+func (o *schemaOptions) run() error {
+	text := workflow.Schema()
+	if o.of != "" && o.of != schemas[0] {
+		if o.of != schemas[1] {
+			hint := diag.DidYouMean(o.of, schemas)
+			return usagef("there is no schema of %q; write %s%s", o.of, strings.Join(schemas, " or "), strings.TrimRight("; "+hint, "; "))
+		}
+		text = simulate.Schema
+	}
+	_, err := o.out.Write(text)
+	return err
 }

@@ -38,8 +38,8 @@ func TestScreens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, width := range []int{80, 200} {
 				var plain, coloured bytes.Buffer
-				screen(&app{in: strings.NewReader(""), out: &plain, err: &plain, width: width})
-				screen(&app{in: strings.NewReader(""), out: &coloured, err: &coloured, width: width, color: "always"})
+				screen(&app{streams: streams{in: strings.NewReader(""), out: &plain, err: &plain, width: width}})
+				screen(&app{streams: streams{in: strings.NewReader(""), out: &coloured, err: &coloured, width: width, color: "always"}})
 				got := strings.ReplaceAll(coloured.String(), home, "HOME")
 				text := ansi.Strip(got)
 				if name != "live" && text != strings.ReplaceAll(plain.String(), home, "HOME") {

@@ -68,8 +68,15 @@ type stepInfo struct {
 	filled     string // the label with its variables filled in; "" where it has none
 }
 
-func (a *app) showCmd() *cobra.Command {
-	gantt := false
+// showOptions are what show was asked to do.
+type showOptions struct {
+	*app
+	id    string // of the run; "": the last one
+	gantt bool
+}
+
+func showCmd(a *app) *cobra.Command {
+	o := &showOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "show [RUN]",
 		Short: "Show a run: phases, steps, items, errors, cost",
@@ -80,17 +87,12 @@ name of a workflow; without it, it is the last run.`,
   bide show 01KAJ3 --gantt
   bide show 01KAJ3 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !gantt {
-				return a.show(cmd.Context(), first(args))
-			}
-			if a.json {
-				return usagef("--gantt and --json cannot be used together")
-			}
-			return a.reading(first(args), func(r *journal.Reader) error { return a.gantt(cmd.Context(), r) })
+			o.id = first(args)
+			return o.run(cmd.Context())
 		},
 	}
-	cmd.Flags().BoolVar(&gantt, "gantt", false, "draw the steps over time: attempts, waits by their source, resumes")
-	return a.withJSON(cmd, "print one JSON object")
+	cmd.Flags().BoolVar(&o.gantt, "gantt", false, "draw the steps over time: attempts, waits by their source, resumes")
+	return o.withJSON(cmd, "print one JSON object")
 }
 
 // first is the first argument, or "".
@@ -103,7 +105,7 @@ func first(args []string) string {
 
 // reading opens a run for reading and closes it after f.
 func (a *app) reading(run string, f func(*journal.Reader) error) error {
-	st, err := a.store()
+	st, err := a.openStore()
 	if err != nil {
 		return err
 	}
@@ -129,16 +131,22 @@ func (a *app) goesOn(run string) (held bool, err error) {
 	return held, err
 }
 
-func (a *app) show(ctx context.Context, run string) error {
-	return a.reading(run, func(r *journal.Reader) error {
+func (o *showOptions) run(ctx context.Context) error {
+	if o.gantt && o.json {
+		return usagef("--gantt and --json cannot be used together")
+	}
+	if o.gantt {
+		return o.reading(o.id, func(r *journal.Reader) error { return o.chart(ctx, r) })
+	}
+	return o.reading(o.id, func(r *journal.Reader) error {
 		s, err := showOf(ctx, r)
 		if err != nil {
 			return err
 		}
 		if r.IsElsewhere() && s.Status == event.Running {
-			s.Trouble = a.stands(ctx, r.Run(), showWait)[r.Run()].Trouble
+			s.Trouble = standsOn(ctx, r.Run(), showWait)[r.Run()].Trouble
 		}
-		return answer(a, s, a.printShown)
+		return answer(&o.streams, s, o.printShown)
 	})
 }
 
@@ -360,12 +368,12 @@ func (s *shown) commands() []string {
 	return append(out, "bide logs "+s.Run)
 }
 
-func (a *app) printShown(s *shown) error {
-	p := a.palette(a.out)
+func (o *showOptions) printShown(s *shown) error {
+	p := o.palette(o.out)
 	var b strings.Builder
 	line := func(name, text string) {
 		if text != "" {
-			b.WriteString(fold(fmt.Sprintf("%-9s %s", name, text), a.columns(a.out), "          ") + "\n")
+			b.WriteString(fold(fmt.Sprintf("%-9s %s", name, text), o.columns(o.out), "          ") + "\n")
 		}
 	}
 	line("run", p.bold(s.Run))
@@ -387,10 +395,10 @@ func (a *app) printShown(s *shown) error {
 	line("items", s.items())
 	line("agents", s.usage())
 	line("state", s.State)
-	if _, err := fmt.Fprint(a.out, b.String()); err != nil {
+	if _, err := fmt.Fprint(o.out, b.String()); err != nil {
 		return err
 	}
-	return errors.Join(a.printPhases(s, p), a.printSteps(s, p), a.printRest(s, p))
+	return errors.Join(o.printPhases(s, p), o.printSteps(s, p), o.printRest(s, p))
 }
 
 // givenText is what a run was started with, in one line.
@@ -459,7 +467,7 @@ func (s *shown) usage() string {
 		OtherTokens: int64(u["other_tokens"]), CostUSD: u["cost_usd"], Calls: int(u["calls"])})
 }
 
-func (a *app) printPhases(s *shown, p palette) error {
+func (o *showOptions) printPhases(s *shown, p palette) error {
 	if len(s.Phases) == 0 {
 		return nil
 	}
@@ -468,14 +476,14 @@ func (a *app) printPhases(s *shown, p palette) error {
 	for _, x := range s.Phases {
 		t.add(x.Phase, words(x.Status), took(x.DurationMS))
 	}
-	return a.section(&t)
+	return o.section(&t)
 }
 
-func (a *app) section(t *table) error {
-	if _, err := fmt.Fprintln(a.out); err != nil {
+func (s *streams) section(t *table) error {
+	if _, err := fmt.Fprintln(s.out); err != nil {
 		return err
 	}
-	return t.print(a.out, a.columns(a.out))
+	return t.print(s.out, s.columns(s.out))
 }
 
 func paintStatus(p palette, column int) func(int, string) string { return painted(column, p.status) }
@@ -490,7 +498,7 @@ func painted(column int, paint func(string) string) func(int, string) string {
 	}
 }
 
-func (a *app) printSteps(s *shown, p palette) error {
+func (o *showOptions) printSteps(s *shown, p palette) error {
 	if len(s.StepList) == 0 {
 		return nil
 	}
@@ -507,15 +515,15 @@ func (a *app) printSteps(s *shown, p palette) error {
 		}
 		t.add(x.Step, words(x.Status), strconv.Itoa(x.Attempts), took(x.DurationMS), took(x.WaitedMS), oneLine(what))
 	}
-	return a.section(&t)
+	return o.section(&t)
 }
 
-func (a *app) printRest(s *shown, p palette) error {
+func (o *showOptions) printRest(s *shown, p palette) error {
 	var b strings.Builder
 	if len(s.Errors) > 0 {
 		b.WriteString("\n" + p.bold("errors of items") + "\n")
 		for _, e := range s.Errors {
-			b.WriteString(fold(fmt.Sprintf("  %d × %s, for example item %s: %s", e.Count, e.Class, oneLine(cmp.Or(e.Label, e.Item)), oneLine(e.Example)), a.columns(a.out), "      ") + "\n")
+			b.WriteString(fold(fmt.Sprintf("  %d × %s, for example item %s: %s", e.Count, e.Class, oneLine(cmp.Or(e.Label, e.Item)), oneLine(e.Example)), o.columns(o.out), "      ") + "\n")
 		}
 	}
 	if len(s.Notes) > 0 {
@@ -528,5 +536,5 @@ func (a *app) printRest(s *shown, p palette) error {
 	for _, c := range s.Commands {
 		b.WriteString("  " + c + "\n")
 	}
-	return a.print(b.String())
+	return o.print(b.String())
 }

@@ -28,9 +28,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// simulateFlags are the flags of simulate.
-type simulateFlags struct {
+// simulateOptions are what simulate was asked to do.
+type simulateOptions struct {
 	runFlags
+	path             string
 	model, from, svg string
 	set, compare     []string
 	seeds            int
@@ -38,8 +39,8 @@ type simulateFlags struct {
 	runInput         bool
 }
 
-func (a *app) simulateCmd() *cobra.Command {
-	f := &simulateFlags{}
+func simulateCmd(a *app) *cobra.Command {
+	o := &simulateOptions{runFlags: runFlags{app: a}}
 	cmd := &cobra.Command{
 		Use:   "simulate FILE",
 		Short: "Show how a workflow or a pipeline will behave under failures",
@@ -59,23 +60,26 @@ of the attempt alone: variants that are compared meet the same luck, and the sam
   bide simulate nightly.yml --model model.yml --set fetch.retry.jitter=full --json
   bide simulate report.cst --model model.yml --set hits.retry=5
   bide simulate nightly.yml --from last --compare nightly-gentle.yml --svg load.svg`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.simulate(cmd.Context(), f, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.path = args[0]
+			return o.run(cmd.Context())
+		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.model, "model", "", "a model of failures, a YAML file")
-	fs.StringVar(&f.from, "from", "", "take the model from a recorded run; \"last\" is the last one")
-	fs.StringArrayVar(&f.set, "set", nil, "change a value of the file, PATH=VALUE, such as fetch.retry.attempts=5, or hits.retry=5 of a pipeline")
-	fs.StringSliceVar(&f.compare, "compare", nil, "other files that meet the same luck")
-	fs.IntVar(&f.seeds, "seeds", 200, "how many runs are simulated")
-	fs.Uint64Var(&f.first, "seed", 1, "the seed of the first run")
-	fs.BoolVar(&f.runInput, "run-input", false, "run the command that gives the work items, and nothing else")
-	fs.StringVar(&f.svg, "svg", "", "also write the plots to this file, as SVG")
-	fs.StringArrayVar(&f.params, "param", nil, "a parameter, NAME=VALUE")
-	fs.StringVar(&f.paramFile, "param-file", "", "parameters from a JSON or YAML file")
-	fs.StringVar(&f.Profile, "profile", "", "use a profile of the file")
-	fs.Var(&countFlag{&f.MaxParallel}, "max-parallel", "agents at once, in place of the file's max_parallel")
-	f.pipelineFlags.add(fs)
-	return a.withJSON(cmd, "print the figures as a JSON object")
+	fs.StringVar(&o.model, "model", "", "a model of failures, a YAML file")
+	fs.StringVar(&o.from, "from", "", "take the model from a recorded run; \"last\" is the last one")
+	fs.StringArrayVar(&o.set, "set", nil, "change a value of the file, PATH=VALUE, such as fetch.retry.attempts=5, or hits.retry=5 of a pipeline")
+	fs.StringSliceVar(&o.compare, "compare", nil, "other files that meet the same luck")
+	fs.IntVar(&o.seeds, "seeds", 200, "how many runs are simulated")
+	fs.Uint64Var(&o.first, "seed", 1, "the seed of the first run")
+	fs.BoolVar(&o.runInput, "run-input", false, "run the command that gives the work items, and nothing else")
+	fs.StringVar(&o.svg, "svg", "", "also write the plots to this file, as SVG")
+	fs.StringArrayVar(&o.params, "param", nil, "a parameter, NAME=VALUE")
+	fs.StringVar(&o.paramFile, "param-file", "", "parameters from a JSON or YAML file")
+	fs.StringVar(&o.Profile, "profile", "", "use a profile of the file")
+	fs.Var(&countFlag{&o.MaxParallel}, "max-parallel", "agents at once, in place of the file's max_parallel")
+	o.pipelineFlags.add(fs)
+	return o.withJSON(cmd, "print the figures as a JSON object")
 }
 
 // runHere runs a command by itself on this machine.
@@ -98,22 +102,22 @@ type variant struct {
 	report *simulate.Report
 }
 
-func (a *app) simulate(ctx context.Context, f *simulateFlags, path string) error {
-	if f.seeds < 1 || f.seeds > 10_000_000 {
-		return usagef("--seeds is %d; it must be from 1 to 10000000", f.seeds)
+func (o *simulateOptions) run(ctx context.Context) error {
+	if o.seeds < 1 || o.seeds > 10_000_000 {
+		return usagef("--seeds is %d; it must be from 1 to 10000000", o.seeds)
 	}
-	if f.model != "" && f.from != "" {
+	if o.model != "" && o.from != "" {
 		return usagef("--model and --from cannot be used together: both say what happens")
 	}
 	var list []*variant
-	for _, p := range append([]string{path}, f.compare...) {
-		v, err := a.simulated(&f.runFlags, p, f.set)
+	for _, p := range append([]string{o.path}, o.compare...) {
+		v, err := o.variantOf(p)
 		if err != nil {
 			return err
 		}
 		list = append(list, v)
 	}
-	model, items, err := a.model(ctx, f, list[0])
+	model, items, err := o.failures(ctx, list[0])
 	if err != nil {
 		return err
 	}
@@ -123,10 +127,10 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags, path string) error
 	_, outage := model.End()
 	for _, v := range list {
 		ran := false
-		progress, done := a.progress(v.name, f.seeds)
-		options := simulate.Options{File: v.file, Pipeline: v.pipe, Settings: engine.Settings{Dir: f.Dir, Profile: f.Profile, MaxParallel: f.MaxParallel, Inputs: v.inputs},
-			Model: model, Seeds: f.seeds, First: f.first, Progress: progress, Items: items}
-		if f.runInput {
+		progress, done := o.bar(v.name)
+		options := simulate.Options{File: v.file, Pipeline: v.pipe, Settings: engine.Settings{Dir: o.Dir, Profile: o.Profile, MaxParallel: o.MaxParallel, Inputs: v.inputs},
+			Model: model, Seeds: o.seeds, First: o.first, Progress: progress, Items: items}
+		if o.runInput {
 			options.Items, options.Input = nil, func(ctx context.Context, command *workflow.Shell, c *action.Call) (action.Result, error) {
 				ran = true
 				return runHere(ctx, command, c)
@@ -137,7 +141,7 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags, path string) error
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name, err)
 		}
-		if f.runInput && !ran {
+		if o.runInput && !ran {
 			return usagef("--run-input: %s has no map whose input is a command (input: {command: …})", v.name)
 		}
 		v.report = simulate.Summarize(samples, outage)
@@ -145,7 +149,7 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags, path string) error
 			continue
 		}
 		if options.Progress = nil; len(list) == 1 {
-			err := v.report.Advise(ctx, options, samples, func(set string) (*workflow.File, error) { return changed(&f.runFlags, v.file, set) })
+			err := v.report.Advise(ctx, options, samples, func(set string) (*workflow.File, error) { return changed(&o.runFlags, v.file, set) })
 			if err != nil {
 				return fmt.Errorf("%s: %w", v.name, err)
 			}
@@ -153,29 +157,29 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags, path string) error
 		v.report.Name(v.file)
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintf(a.err, "bide: interrupted: these are %d of %d runs\n", list[0].report.Seeds, f.seeds)
+		fmt.Fprintf(o.err, "bide: interrupted: these are %d of %d runs\n", list[0].report.Seeds, o.seeds)
 	}
-	if f.svg != "" {
-		if err := os.WriteFile(f.svg, []byte(simulationSVG(list)), 0o644); err != nil {
+	if o.svg != "" {
+		if err := os.WriteFile(o.svg, []byte(simulationSVG(list)), 0o644); err != nil {
 			return fmt.Errorf("writing the plots: %w", err)
 		}
 	}
-	return a.printSimulation(list)
+	return o.printSimulation(list)
 }
 
-// simulated reads a file that is not run.
-func (a *app) simulated(f *runFlags, path string, set []string) (*variant, error) {
+// variantOf reads a file that is not run.
+func (o *simulateOptions) variantOf(path string) (*variant, error) {
 	v := &variant{name: filepath.Base(path)}
 	change := simulate.Set
 	if dataflow.IsPipeline(path) {
 		change = simulate.SetCalls
 	}
 	read := os.ReadFile
-	if len(set) > 0 {
+	if len(o.set) > 0 {
 		read = func(name string) ([]byte, error) {
 			text, err := os.ReadFile(name)
 			if err == nil && name == path {
-				text, err = change(text, set)
+				text, err = change(text, o.set)
 			}
 			if err != nil && name == path {
 				err = usageError{err}
@@ -188,24 +192,24 @@ func (a *app) simulated(f *runFlags, path string, set []string) (*variant, error
 	}
 	var err error
 	if dataflow.IsPipeline(path) {
-		v.pipe, v.inputs, err = a.simulatedPipeline(f, path, read)
+		v.pipe, v.inputs, err = o.simulatedPipeline(path, read)
 	} else {
-		v.file, err = a.simulatedFile(f, path, read)
+		v.file, err = o.simulatedFile(path, read)
 	}
 	return v, err
 }
 
-func (a *app) simulatedFile(f *runFlags, path string, read func(string) ([]byte, error)) (*workflow.File, error) {
-	if f.pipelineFlags.given() {
+func (o *simulateOptions) simulatedFile(path string, read func(string) ([]byte, error)) (*workflow.File, error) {
+	if o.pipelineFlags.given() {
 		return nil, usagef("--input, --inputs and --modules are for pipelines (.cst); a workflow takes --param")
 	}
-	file, problems, err := f.load(path, read)
+	file, problems, err := o.load(path, read)
 	if err != nil {
 		return nil, err
 	}
 	if problems.HasErrors() || file == nil {
-		a.problems(problems, sources(file))
-		return nil, a.faulty(path, problems, "")
+		o.problems(problems, sources(file))
+		return nil, o.faulty(path, problems, "")
 	}
 	return file, nil
 }
@@ -230,16 +234,16 @@ func changed(f *runFlags, file *workflow.File, set string) (*workflow.File, erro
 }
 
 // simulatedPipeline reads a pipeline and the inputs that are given.
-func (a *app) simulatedPipeline(f *runFlags, path string, read func(string) ([]byte, error)) (*dataflow.Pipeline, map[string]any, error) {
-	if len(f.params) > 0 || f.paramFile != "" || f.Profile != "" {
+func (o *simulateOptions) simulatedPipeline(path string, read func(string) ([]byte, error)) (*dataflow.Pipeline, map[string]any, error) {
+	if len(o.params) > 0 || o.paramFile != "" || o.Profile != "" {
 		return nil, nil, usagef("%s is a pipeline: it takes --input and --inputs, not parameters", path)
 	}
-	p, problems := dataflow.Load(path, f.manifest, read)
+	p, problems := dataflow.Load(path, o.manifest, read)
 	if problems.HasErrors() || p.Plan == nil {
-		a.problems(problems, sourceTexts{of: p.Sources})
-		return nil, nil, a.faulty(path, problems, "")
+		o.problems(problems, sourceTexts{of: p.Sources})
+		return nil, nil, o.faulty(path, problems, "")
 	}
-	texts, file, err := f.pipelineFlags.values()
+	texts, file, err := o.pipelineFlags.values()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -259,24 +263,24 @@ func (a *app) simulatedPipeline(f *runFlags, path string, read func(string) ([]b
 	return p, given, nil
 }
 
-// model reads the model, or takes it from a run.
-func (a *app) model(ctx context.Context, f *simulateFlags, v *variant) (*simulate.Model, []journal.Item, error) {
+// failures reads the model, or takes it from a run.
+func (o *simulateOptions) failures(ctx context.Context, v *variant) (*simulate.Model, []journal.Item, error) {
 	switch {
-	case f.from != "":
-		rec, err := a.recording(ctx, f.from)
+	case o.from != "":
+		rec, err := o.recording(ctx, o.from)
 		if err != nil {
 			return nil, nil, err
 		}
 		m := rec.Fit()
 		for _, w := range rec.Warnings() {
-			fmt.Fprintf(a.err, "bide: %s\n", w)
+			fmt.Fprintf(o.err, "bide: %s\n", w)
 		}
 		return m, rec.Items, nil
-	case f.model != "":
-		m, problems := simulate.Load(f.model, v.known())
-		a.problems(problems, sourceTexts{})
+	case o.model != "":
+		m, problems := simulate.Load(o.model, v.known())
+		o.problems(problems, sourceTexts{})
 		if problems.HasErrors() {
-			return nil, nil, a.faulty(f.model, problems, "")
+			return nil, nil, o.faulty(o.model, problems, "")
 		}
 		return m, nil, nil
 	}
@@ -291,9 +295,9 @@ func (v *variant) known() []string {
 	return simulate.Known(v.file)
 }
 
-// progress shows a bar on a terminal, and nothing elsewhere.
-func (a *app) progress(name string, of int) (tell func(int), done func()) {
-	if !isTerminal(a.err) {
+// bar shows a bar on a terminal, and nothing elsewhere.
+func (o *simulateOptions) bar(name string) (tell func(int), done func()) {
+	if !isTerminal(o.err) {
 		return nil, func() {}
 	}
 	var mu sync.Mutex
@@ -304,23 +308,23 @@ func (a *app) progress(name string, of int) (tell func(int), done func()) {
 		if now := time.Now(); now.Sub(last) > 100*time.Millisecond {
 			last = now
 			const width = 40
-			full := n * width / of
-			fmt.Fprintf(a.err, "\r%s %s%s %d of %d", name, strings.Repeat("█", full), strings.Repeat("░", width-full), n, of)
+			full := n * width / o.seeds
+			fmt.Fprintf(o.err, "\r%s %s%s %d of %d", name, strings.Repeat("█", full), strings.Repeat("░", width-full), n, o.seeds)
 		}
 	}
-	return tell, func() { fmt.Fprint(a.err, "\r\x1b[K") }
+	return tell, func() { fmt.Fprint(o.err, "\r\x1b[K") }
 }
 
-func (a *app) printSimulation(list []*variant) error {
-	if a.json {
+func (o *simulateOptions) printSimulation(list []*variant) error {
+	if o.json {
 		if len(list) == 1 {
-			return printJSON(a.out, list[0].report)
+			return printJSON(o.out, list[0].report)
 		}
 		all := map[string]*simulate.Report{}
 		for _, v := range list {
 			all[v.name] = v.report
 		}
-		return printJSON(a.out, map[string]any{"files": all})
+		return printJSON(o.out, map[string]any{"files": all})
 	}
 	var b strings.Builder
 	for _, v := range list {
@@ -333,15 +337,15 @@ func (a *app) printSimulation(list []*variant) error {
 		b.WriteString(simulate.Difference(list[0].report, v.report, v.name) + "\n")
 	}
 	b.WriteByte('\n')
-	if _, err := io.WriteString(a.out, b.String()); err != nil {
+	if _, err := io.WriteString(o.out, b.String()); err != nil {
 		return err
 	}
-	p, width := a.palette(a.out), a.columns(a.out)
-	if err := figures(list, p).print(a.out, width); err != nil {
+	p, width := o.palette(o.out), o.columns(o.out)
+	if err := figures(list, p).print(o.out, width); err != nil {
 		return err
 	}
 	width = cmp.Or(width, 80)
-	return a.print(loadPlot(list, width, p) + tookPlot(list, width, p))
+	return o.print(loadPlot(list, width, p) + tookPlot(list, width, p))
 }
 
 // figures is the table of what came of the simulation.

@@ -19,20 +19,24 @@ type standing struct {
 	Letters     []string  `json:"runs_with_dead_letters"`
 }
 
-func (a *app) statusCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+// statusOptions are what status needs.
+type statusOptions struct{ *app }
+
+func statusCmd(a *app) *cobra.Command {
+	o := &statusOptions{a}
+	return o.withJSON(&cobra.Command{
 		Use:   "status",
 		Short: "Show what is running, and what is waiting to be resumed",
 		Long: `Shows which runs are running, how many can be resumed, and how many dead letters
 there are, with the command that continues each.`,
 		Example: `  bide status
   bide status --json`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}, "print one JSON object")
 }
 
-func (a *app) status(ctx context.Context) error {
-	st, err := a.store()
+func (o *statusOptions) run(ctx context.Context) error {
+	st, err := o.openStore()
 	if err != nil {
 		return err
 	}
@@ -52,15 +56,15 @@ func (a *app) status(ctx context.Context) error {
 			s.DeadLetters, s.Letters = s.DeadLetters+n, append(s.Letters, sum.ID)
 		}
 	}
-	return answer(a, &s, a.printStatus)
+	return answer(&o.streams, &s, o.printStatus)
 }
 
-func (a *app) printStatus(s *standing) error {
+func (o *statusOptions) printStatus(s *standing) error {
 	if n := len(s.Running); n == 0 {
-		fmt.Fprintln(a.out, "nothing runs")
+		fmt.Fprintln(o.out, "nothing runs")
 	} else {
-		fmt.Fprintln(a.out, diag.Count(n, "run goes on", "runs go on"))
-		if err := a.printRuns(s.Running); err != nil {
+		fmt.Fprintln(o.out, diag.Count(n, "run goes on", "runs go on"))
+		if err := o.printRuns(s.Running); err != nil {
 			return err
 		}
 	}
@@ -68,10 +72,10 @@ func (a *app) printStatus(s *standing) error {
 	if n := len(s.Resumable); n > 0 {
 		last := s.Resumable[0]
 		line := fmt.Sprintf("%s be resumed; the last is %s%s: bide resume %s", diag.Count(n, "run can", "runs can"), shortRun(last.Run), nameOf(visible(last.title())), shortRun(last.Run))
-		b.WriteString(fold(line, a.columns(a.out), "  ") + "\n")
+		b.WriteString(fold(line, o.columns(o.out), "  ") + "\n")
 	}
 	if s.DeadLetters > 0 {
 		fmt.Fprintf(&b, "%s in %s: bide dlq list %s\n", diag.Count(s.DeadLetters, "dead letter"), diag.Count(len(s.Letters), "run"), shortRun(s.Letters[0]))
 	}
-	return a.print(b.String())
+	return o.print(b.String())
 }

@@ -12,8 +12,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) stopCmd() *cobra.Command {
-	now := false
+// stopOptions are what stop was asked to do.
+type stopOptions struct {
+	*app
+	id  string // "": the last run
+	now bool
+}
+
+func stopCmd(a *app) *cobra.Command {
+	o := &stopOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "stop [RUN]",
 		Short: "Stop a run in progress",
@@ -25,24 +32,27 @@ without RUN it is the last run.
 It waits until the process has ended.`,
 		Example: `  bide stop
   bide stop 01KAJ3 --now`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.stop(cmd.Context(), first(args), now) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.id = first(args)
+			return o.run(cmd.Context())
+		},
 	}
-	cmd.Flags().BoolVar(&now, "now", false, "kill running steps immediately")
+	cmd.Flags().BoolVar(&o.now, "now", false, "kill running steps immediately")
 	return cmd
 }
 
 // stopWait is how often it is asked whether the run was let go of.
 const stopWait = 100 * time.Millisecond
 
-func (a *app) stop(ctx context.Context, run string, now bool) error {
-	switch id, is, err := a.elsewhere(run); {
+func (o *stopOptions) run(ctx context.Context) error {
+	switch id, is, err := o.elsewhere(o.id); {
 	case err != nil:
 		return err
 	case is:
-		return a.stopOn(ctx, id, now)
+		return o.stopOn(ctx, id)
 	}
-	return a.reading(run, func(r *journal.Reader) error {
-		err := r.RequestStop(journal.StopRequest{PID: os.Getpid(), Time: time.Now(), Now: now})
+	return o.reading(o.id, func(r *journal.Reader) error {
+		err := r.RequestStop(journal.StopRequest{PID: os.Getpid(), Time: time.Now(), Now: o.now})
 		if errors.Is(err, journal.ErrNotInUse) {
 			return usagef("run %s: %w", r.Run(), err)
 		}
@@ -55,7 +65,7 @@ func (a *app) stop(ctx context.Context, run string, now bool) error {
 				return err
 			}
 			if !held {
-				return a.printStopped(ctx, r)
+				return o.printStopped(ctx, r)
 			}
 			if err := (clock.Machine{}).Wait(ctx, stopWait, nil); err != nil {
 				return err
@@ -66,15 +76,15 @@ func (a *app) stop(ctx context.Context, run string, now bool) error {
 
 // printStopped says how a run ended that no process has any more: it may have come to
 // its end before it heard of the request.
-func (a *app) printStopped(ctx context.Context, r *journal.Reader) error {
+func (o *stopOptions) printStopped(ctx context.Context, r *journal.Reader) error {
 	sum, err := r.Summary(ctx)
 	if err != nil {
 		return err
 	}
 	if infoOf(sum, nil).Resumable {
-		_, err = fmt.Fprintf(a.out, "stopped run %s; `bide resume %s` continues it\n", r.Run(), r.Run())
+		_, err = fmt.Fprintf(o.out, "stopped run %s; `bide resume %s` continues it\n", r.Run(), r.Run())
 	} else {
-		_, err = fmt.Fprintf(a.out, "run %s has ended by itself: %s\n", r.Run(), words(sum.Status))
+		_, err = fmt.Fprintf(o.out, "run %s has ended by itself: %s\n", r.Run(), words(sum.Status))
 	}
 	return err
 }

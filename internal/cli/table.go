@@ -128,9 +128,9 @@ func (t *table) print(w io.Writer, width int) error {
 }
 
 // columns is the width of the terminal behind w; 0 where there is none.
-func (a *app) columns(w io.Writer) int {
-	if a.width > 0 {
-		return a.width
+func (s *streams) columns(w io.Writer) int {
+	if s.width > 0 {
+		return s.width
 	}
 	width, _ := terminalSize(w)
 	return width
@@ -162,7 +162,7 @@ func (p *parts) add(say bool, format string, args ...any) {
 // palette colours words where w gets colours.
 type palette bool
 
-func (a *app) palette(w io.Writer) palette { return palette(a.colours(w)) }
+func (s *streams) palette(w io.Writer) palette { return palette(s.colours(w)) }
 
 func (p palette) sgr(code, s string) string {
 	if !p || s == "" {

@@ -11,7 +11,7 @@ import (
 
 // telemetry begins to send what happens in a run, as the environment and the
 // flags say; nil where nobody wants to know.
-func (a *app) telemetry(f *runFlags) (*telemetry.Sink, error) {
+func (f *runFlags) telemetry() (*telemetry.Sink, error) {
 	items, err := traceItems(f.traceItems)
 	if err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func (a *app) telemetry(f *runFlags) (*telemetry.Sink, error) {
 	if cfg == nil && f.metricsFile == "" {
 		return nil, nil
 	}
-	s, err := telemetry.Start(cfg, telemetry.Options{Items: items, File: f.metricsFile, Out: a.err})
+	s, err := telemetry.Start(cfg, telemetry.Options{Items: items, File: f.metricsFile, Out: f.err})
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -40,7 +40,7 @@ func traceItems(name string) (string, error) {
 	return "", usagef("--trace-items is %q; write failed, all or none", name)
 }
 
-func (a *app) exportCmd() *cobra.Command {
+func exportCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Send the record of a run to another system",
@@ -49,8 +49,20 @@ traces, metrics and logs, as JUnit XML, or as Markdown.`,
 		Example: `  bide export otel
   bide export junit -o results.xml`,
 	}
-	var items, file string
-	otel := &cobra.Command{
+	cmd.AddCommand(otelCmd(a), junitCmd(a), markdownCmd(a))
+	return cmd
+}
+
+// otelOptions are what export otel was asked to do.
+type otelOptions struct {
+	*app
+	id          string // of the run; "": the last one
+	items, file string
+}
+
+func otelCmd(a *app) *cobra.Command {
+	o := &otelOptions{app: a}
+	cmd := &cobra.Command{
 		Use:   "otel [RUN]",
 		Short: "Send a run's traces, metrics and logs to an OpenTelemetry collector",
 		Long: `Sends the spans, log records and metrics of a recorded run, with the ids that
@@ -60,18 +72,17 @@ variables of the environment; without any, to http://localhost:4318.`,
   OTEL_EXPORTER_OTLP_ENDPOINT=https://collector.example:4318 bide export otel 01KAJ3
   OTEL_TRACES_EXPORTER=console OTEL_METRICS_EXPORTER=none OTEL_LOGS_EXPORTER=none bide export otel`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.exportOtel(cmd.Context(), first(args), items, file)
+			o.id = first(args)
+			return o.run(cmd.Context())
 		},
 	}
-	otel.Flags().StringVar(&items, "trace-items", "failed", "which items get spans: failed (or retried; 10,000 at most), all, none")
-	otel.Flags().StringVar(&file, "metrics-file", "", "also write the metrics to this file, in Prometheus' text format")
-	cmd.AddCommand(otel)
-	cmd.AddCommand(a.reportCmds()...)
+	cmd.Flags().StringVar(&o.items, "trace-items", "failed", "which items get spans: failed (or retried; 10,000 at most), all, none")
+	cmd.Flags().StringVar(&o.file, "metrics-file", "", "also write the metrics to this file, in Prometheus' text format")
 	return cmd
 }
 
-func (a *app) exportOtel(ctx context.Context, run, items, file string) error {
-	items, err := traceItems(items)
+func (o *otelOptions) run(ctx context.Context) error {
+	items, err := traceItems(o.items)
 	if err != nil {
 		return err
 	}
@@ -85,7 +96,7 @@ func (a *app) exportOtel(ctx context.Context, run, items, file string) error {
 	if cfg == nil {
 		return usagef("OTEL_SDK_DISABLED or OTEL_…_EXPORTER=none leaves nothing to send")
 	}
-	return a.reading(run, func(r *journal.Reader) error {
-		return telemetry.Export(ctx, cfg, telemetry.Options{Items: items, File: file, Out: a.out}, r.Events(ctx, 1, journal.EventFilter{}))
+	return o.reading(o.id, func(r *journal.Reader) error {
+		return telemetry.Export(ctx, cfg, telemetry.Options{Items: items, File: o.file, Out: o.out}, r.Events(ctx, 1, journal.EventFilter{}))
 	})
 }

@@ -69,15 +69,15 @@ func terminalSize(w any) (width, height int) {
 
 // ask puts a yes-or-no question, where a person is there to answer. No answer
 // is no.
-func (a *app) ask() func(string) bool {
-	if !isTerminal(a.in) || !isTerminal(a.err) {
+func (s *streams) ask() func(string) bool {
+	if !isTerminal(s.in) || !isTerminal(s.err) {
 		return nil
 	}
 	return func(question string) bool {
-		fmt.Fprintf(a.err, "%s [y/N] ", question)
-		line, err := bufio.NewReader(a.in).ReadString('\n')
+		fmt.Fprintf(s.err, "%s [y/N] ", question)
+		line, err := bufio.NewReader(s.in).ReadString('\n')
 		if err != nil {
-			fmt.Fprintln(a.err)
+			fmt.Fprintln(s.err)
 			return false
 		}
 		switch strings.ToLower(strings.TrimSpace(line)) {
@@ -89,21 +89,21 @@ func (a *app) ask() func(string) bool {
 }
 
 // print and printf write to standard output.
-func (a *app) print(text string) error {
-	_, err := io.WriteString(a.out, text)
+func (s *streams) print(text string) error {
+	_, err := io.WriteString(s.out, text)
 	return err
 }
 
-func (a *app) printf(format string, args ...any) error {
-	_, err := fmt.Fprintf(a.out, format, args...)
+func (s *streams) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(s.out, format, args...)
 	return err
 }
 
 // answer gives what a command has found: as JSON where that is asked for, else as
 // text has it.
-func answer[T any](a *app, found T, text func(T) error) error {
-	if a.json {
-		return printJSON(a.out, found)
+func answer[T any](s *streams, found T, text func(T) error) error {
+	if s.json {
+		return printJSON(s.out, found)
 	}
 	return text(found)
 }

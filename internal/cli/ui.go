@@ -19,8 +19,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// uiFlags say how the dashboard is served.
-type uiFlags struct {
+// uiOptions are what ui was asked to do.
+type uiOptions struct {
+	*app
+	id       string // of the run that is shown first
 	listen   string
 	hosts    []string
 	readOnly bool
@@ -28,8 +30,8 @@ type uiFlags struct {
 	token    string // file of the token of those who read metrics
 }
 
-func (a *app) uiCmd() *cobra.Command {
-	f := &uiFlags{}
+func uiCmd(a *app) *cobra.Command {
+	o := &uiOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "ui [RUN]",
 		Short: "Show the runs in a browser",
@@ -45,50 +47,53 @@ are refused. /metrics has what the runs do meanwhile, for Prometheus.`,
   bide ui --listen 127.0.0.1:8080 --read-only
   bide ui --listen 127.0.0.1:8080 --host bide.example.org --no-open`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.ui(cmd.Context(), first(args), f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.id = first(args)
+			return o.run(cmd.Context())
+		},
 	}
-	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:0", "address to serve on, HOST:PORT; port 0 is a free one")
-	cmd.Flags().StringArrayVar(&f.hosts, "host", nil, "name of a proxy in front, NAME or NAME:PORT as browsers send it; may be repeated")
-	cmd.Flags().BoolVar(&f.readOnly, "read-only", false, "leave out everything that changes a run")
-	cmd.Flags().StringVar(&f.token, "metrics-token-file", "", "file of the token with which /metrics is read (Authorization: Bearer …); made if it is not there")
-	cmd.Flags().BoolVar(&f.noOpen, "no-open", false, "print the address, and open no browser")
+	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:0", "address to serve on, HOST:PORT; port 0 is a free one")
+	cmd.Flags().StringArrayVar(&o.hosts, "host", nil, "name of a proxy in front, NAME or NAME:PORT as browsers send it; may be repeated")
+	cmd.Flags().BoolVar(&o.readOnly, "read-only", false, "leave out everything that changes a run")
+	cmd.Flags().StringVar(&o.token, "metrics-token-file", "", "file of the token with which /metrics is read (Authorization: Bearer …); made if it is not there")
+	cmd.Flags().BoolVar(&o.noOpen, "no-open", false, "print the address, and open no browser")
 	return cmd
 }
 
-func (a *app) ui(ctx context.Context, run string, f *uiFlags) error {
+func (o *uiOptions) run(ctx context.Context) error {
 	path := "/"
-	st, err := a.store()
+	st, err := o.openStore()
 	if err != nil {
 		return err
 	}
-	if run != "" {
-		id, err := st.Find(run)
+	if o.id != "" {
+		id, err := st.Find(o.id)
 		if err != nil {
 			return err
 		}
 		path = "/runs/" + id
 	}
-	token, err := metricsToken(f.token)
+	token, err := metricsToken(o.token)
 	if err != nil {
 		return fmt.Errorf("--metrics-token-file: %w", err)
 	}
-	s, err := a.dashboard(web.Options{Store: st, Listen: f.listen, Hosts: f.hosts, ReadOnly: f.readOnly, MetricsToken: token})
+	s, err := o.dashboard(web.Options{Store: st, Listen: o.listen, Hosts: o.hosts, ReadOnly: o.readOnly, MetricsToken: token})
 	if err != nil {
 		return usageError{err}
 	}
 	sig := watchSignals(ctx, func(os.Signal) {})
 	sig.ready() // who reads the address may end it at once
 	defer sig.stop()
-	if _, err := fmt.Fprintln(a.out, s.URL(path)); err != nil {
+	if _, err := fmt.Fprintln(o.out, s.URL(path)); err != nil {
 		return err
 	}
 	for _, url := range s.Outside(path) {
-		fmt.Fprintf(a.err, "bide: through the proxy: %s\n", url)
+		fmt.Fprintf(o.err, "bide: through the proxy: %s\n", url)
 	}
-	if !f.noOpen {
-		defer a.browse(s.URL(path))()
+	if !o.noOpen {
+		defer o.browse(s.URL(path))()
 	}
-	defer a.keepUp(st)()
+	defer o.keepUp(st)()
 	return s.Serve(sig.soft)
 }
 
@@ -111,16 +116,16 @@ func metricsToken(path string) (string, error) {
 }
 
 // uiBeside serves the dashboard until end is called, and opens it in a browser.
-func (a *app) uiBeside(st *journal.Store) (end func() error, err error) {
-	s, err := a.dashboard(web.Options{Store: st})
+func (s *streams) uiBeside(st *journal.Store) (end func() error, err error) {
+	server, err := s.dashboard(web.Options{Store: st})
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(a.err, "bide: the dashboard is at %s until the run ends; `bide ui` shows it later\n", s.URL("/"))
-	closed := a.browse(s.URL("/"))
+	fmt.Fprintf(s.err, "bide: the dashboard is at %s until the run ends; `bide ui` shows it later\n", server.URL("/"))
+	closed := s.browse(server.URL("/"))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx) }()
+	go func() { ended <- server.Serve(ctx) }()
 	return func() error {
 		cancel()
 		closed()
@@ -129,17 +134,17 @@ func (a *app) uiBeside(st *journal.Store) (end func() error, err error) {
 }
 
 // dashboard opens the port and tells each further address.
-func (a *app) dashboard(opt web.Options) (*web.Server, error) {
-	opt.Reissued = func(url string) { fmt.Fprintf(a.err, "bide: for another browser: %s\n", url) }
+func (s *streams) dashboard(opt web.Options) (*web.Server, error) {
+	opt.Reissued = func(url string) { fmt.Fprintf(s.err, "bide: for another browser: %s\n", url) }
 	return web.New(opt)
 }
 
 // browse opens an address in a browser, and says so where it could not. What it
 // gives is to be called when the address opens nothing any more.
-func (a *app) browse(url string) (closed func()) {
+func (s *streams) browse(url string) (closed func()) {
 	page, err := openBrowser(url)
 	if err != nil {
-		fmt.Fprintf(a.err, "bide: no browser was opened (%v); open the address yourself\n", err)
+		fmt.Fprintf(s.err, "bide: no browser was opened (%v); open the address yourself\n", err)
 	}
 	return func() {
 		if page != "" {

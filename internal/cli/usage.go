@@ -144,10 +144,10 @@ func valueOf(f *pflag.Flag) string {
 }
 
 // renamedFlag keeps an old name of a flag working for a year, with a word about the new one.
-func (a *app) renamedFlag(fs *pflag.FlagSet, old, name string) {
+func (s *streams) renamedFlag(fs *pflag.FlagSet, old, name string) {
 	f := fs.Lookup(name)
 	fs.Var(&oldFlag{Value: f.Value, named: func() {
-		fmt.Fprintf(a.err, "bide: --%s is now --%s; the old name works until November 2027\n", old, name)
+		fmt.Fprintf(s.err, "bide: --%s is now --%s; the old name works until November 2027\n", old, name)
 		f.Changed = true
 	}}, old, "the same as --"+name)
 	if err := fs.MarkHidden(old); err != nil {

@@ -7,25 +7,31 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) versionCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+// versionOptions are what version needs.
+type versionOptions struct{ *streams }
+
+func versionCmd(a *app) *cobra.Command {
+	o := &versionOptions{&a.streams}
+	return o.withJSON(&cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Long:  `Prints the version, the commit it was built from where that is known, and the platform.`,
 		Example: `  bide version
   bide version --json`,
-		RunE: func(*cobra.Command, []string) error {
-			v := builtFrom()
-			if a.json {
-				return printJSON(a.out, v)
-			}
-			commit := ""
-			if v.Commit != "" {
-				commit = " " + v.Commit[:min(12, len(v.Commit))]
-			}
-			return a.printf("bide %s%s (%s, %s)\n", v.Version, commit, v.Go, v.Platform)
-		},
+		RunE: func(*cobra.Command, []string) error { return o.run() },
 	}, "print one JSON object")
+}
+
+func (o *versionOptions) run() error {
+	v := builtFrom()
+	if o.json {
+		return printJSON(o.out, v)
+	}
+	commit := ""
+	if v.Commit != "" {
+		commit = " " + v.Commit[:min(12, len(v.Commit))]
+	}
+	return o.printf("bide %s%s (%s, %s)\n", v.Version, commit, v.Go, v.Platform)
 }
 
 // build is what a binary knows of itself.

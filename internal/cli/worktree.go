@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) worktreeCmd() *cobra.Command {
+func worktreeCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worktree",
 		Short: "Look at the worktrees and branches of runs, merge and remove them",
@@ -27,7 +27,7 @@ each agent of a map. Work is never removed before it is merged.`,
   bide worktree merge 01KAJ3
   bide worktree clean --dry-run`,
 	}
-	cmd.AddCommand(a.worktreeLsCmd(), a.worktreeMergeCmd(), a.worktreeCleanCmd())
+	cmd.AddCommand(worktreeLsCmd(a), worktreeMergeCmd(a), worktreeCleanCmd(a))
 	return cmd
 }
 
@@ -44,8 +44,15 @@ func runID(st *journal.Store, name string) (string, error) {
 	return id, err
 }
 
-func (a *app) worktreeLsCmd() *cobra.Command {
-	dir := ""
+// worktreeLsOptions are what worktree ls was asked to do.
+type worktreeLsOptions struct {
+	*app
+	dir string
+	id  string // of the run; "": all runs
+}
+
+func worktreeLsCmd(a *app) *cobra.Command {
+	o := &worktreeLsOptions{app: a}
 	cmd := &cobra.Command{
 		Use:     "ls [RUN]",
 		Aliases: []string{"list"},
@@ -53,10 +60,13 @@ func (a *app) worktreeLsCmd() *cobra.Command {
 		Long:    `Lists the branches of runs in the repository of the directory, and the worktrees that they have.`,
 		Example: `  bide worktree ls
   bide worktree ls 01KAJ3 --json`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.worktreeLs(cmd.Context(), dir, first(args)) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.id = first(args)
+			return o.run(cmd.Context())
+		},
 	}
-	cmd.Flags().StringVarP(&dir, "path", "p", "", "a directory in the repository (default: here)")
-	return a.withJSON(cmd, "print a JSON array")
+	cmd.Flags().StringVarP(&o.dir, "path", "p", "", "a directory in the repository (default: here)")
+	return o.withJSON(cmd, "print a JSON array")
 }
 
 // treeInfo is a branch or a worktree in the list.
@@ -66,19 +76,19 @@ type treeInfo struct {
 	Status string `json:"status,omitempty"` // of the run; "" where its state is gone
 }
 
-func (a *app) worktreeLs(ctx context.Context, dir, run string) error {
-	st, err := a.store()
+func (o *worktreeLsOptions) run(ctx context.Context) error {
+	st, err := o.openStore()
 	if err != nil {
 		return err
 	}
-	if run, err = runID(st, run); err != nil {
+	if o.id, err = runID(st, o.id); err != nil {
 		return err
 	}
-	repo, err := worktree.Open(ctx, cmp.Or(dir, "."))
+	repo, err := worktree.Open(ctx, cmp.Or(o.dir, "."))
 	if err != nil {
 		return usageError{err}
 	}
-	infos, err := repo.List(ctx, run)
+	infos, err := repo.List(ctx, o.id)
 	if err != nil {
 		return err
 	}
@@ -90,16 +100,16 @@ func (a *app) worktreeLs(ctx context.Context, dir, run string) error {
 		}
 		list = append(list, treeInfo{i, i.Merged(), known[i.Run]})
 	}
-	if a.json {
-		return printJSON(a.out, list)
+	if o.json {
+		return printJSON(o.out, list)
 	}
 	if len(list) == 0 {
-		fmt.Fprintf(a.err, "bide: no branch of a run in %s\n", repo.Dir())
+		fmt.Fprintf(o.err, "bide: no branch of a run in %s\n", repo.Dir())
 		return nil
 	}
 	t := table{head: []string{"RUN", "STATUS", "ITEM", "NOT MERGED", "UNCOMMITTED", "SIZE", "BRANCH", "WORKTREE"},
 		right: map[int]bool{3: true, 4: true, 5: true}, flex: 7}
-	t.paint = paintStatus(a.palette(a.out), 1)
+	t.paint = paintStatus(o.palette(o.out), 1)
 	for _, i := range list {
 		bytes := ""
 		if i.Path != "" {
@@ -107,7 +117,7 @@ func (a *app) worktreeLs(ctx context.Context, dir, run string) error {
 		}
 		t.add(i.Run, words(i.Status), i.Item, strconv.Itoa(i.Unmerged), strconv.Itoa(i.Uncommitted), bytes, i.Branch, i.Path)
 	}
-	return t.print(a.out, a.columns(a.out))
+	return t.print(o.out, o.columns(o.out))
 }
 
 // statusOfRun is a run's status; "" where its state is gone.
@@ -126,8 +136,15 @@ func statusOfRun(ctx context.Context, st *journal.Store, run string) string {
 	return sum.Status
 }
 
-func (a *app) worktreeMergeCmd() *cobra.Command {
-	dir := ""
+// worktreeMergeOptions are what worktree merge was asked to do.
+type worktreeMergeOptions struct {
+	*app
+	dir  string
+	name string // of the run
+}
+
+func worktreeMergeCmd(a *app) *cobra.Command {
+	o := &worktreeMergeOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "merge RUN",
 		Short: "Merge the work of a run into the branch that it started from",
@@ -137,10 +154,13 @@ branch; so it does with the branches of items that succeeded and whose work is n
 merged, one after another. Those of items that failed stay. A run that goes on is
 refused. What meets a conflict stays in its branch.`,
 		Example: `  bide worktree merge 01KAJ3`,
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.worktreeMerge(cmd.Context(), dir, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.name = args[0]
+			return o.run(cmd.Context())
+		},
 	}
-	cmd.Flags().StringVarP(&dir, "path", "p", "", "a directory in the repository (default: that of the run)")
-	return a.withJSON(cmd, "print one JSON object")
+	cmd.Flags().StringVarP(&o.dir, "path", "p", "", "a directory in the repository (default: that of the run)")
+	return o.withJSON(cmd, "print one JSON object")
 }
 
 // merged is what merge did.
@@ -154,19 +174,19 @@ type merged struct {
 	Kept  []string `json:"kept,omitempty"` // branches that are left
 }
 
-func (a *app) worktreeMerge(ctx context.Context, dir, name string) error {
-	st, err := a.store()
+func (o *worktreeMergeOptions) run(ctx context.Context) error {
+	st, err := o.openStore()
 	if err != nil {
 		return err
 	}
-	id, err := runID(st, name)
+	id, err := runID(st, o.name)
 	if err != nil {
 		return err
 	}
 	release := func() error { return nil }
 	var items []journal.Result
 	if r, err := st.Read(id); err == nil {
-		dir = cmp.Or(dir, r.Header().Dir)
+		o.dir = cmp.Or(o.dir, r.Header().Dir)
 		items, err = unmergedItems(ctx, r)
 		if err := errors.Join(err, r.Close()); err != nil {
 			return err
@@ -178,21 +198,21 @@ func (a *app) worktreeMerge(ctx context.Context, dir, name string) error {
 		}
 		release = j.Close
 	}
-	out, err := mergeRun(ctx, cmp.Or(dir, "."), id, items)
+	out, err := mergeRun(ctx, cmp.Or(o.dir, "."), id, items)
 	if err = errors.Join(err, release()); err != nil && out == nil {
 		return err
 	}
-	if a.json {
-		return errors.Join(err, printJSON(a.out, out))
+	if o.json {
+		return errors.Join(err, printJSON(o.out, out))
 	}
 	switch {
 	case out.Commits > 0:
-		fmt.Fprintf(a.out, "merged %s of run %s into %s\n", diag.Count(out.Commits, "commit"), id, out.Into)
+		fmt.Fprintf(o.out, "merged %s of run %s into %s\n", diag.Count(out.Commits, "commit"), id, out.Into)
 	case len(out.Kept) == 0:
-		fmt.Fprintf(a.out, "everything of run %s is merged already\n", id)
+		fmt.Fprintf(o.out, "everything of run %s is merged already\n", id)
 	}
 	for _, branch := range out.Kept {
-		fmt.Fprintf(a.err, "bide: branch %s is left, it has work that is not merged\n", branch)
+		fmt.Fprintf(o.err, "bide: branch %s is left, it has work that is not merged\n", branch)
 	}
 	return err
 }
@@ -262,8 +282,17 @@ func mergeRun(ctx context.Context, dir, id string, items []journal.Result) (*mer
 	return out, errors.Join(append(errs, err)...)
 }
 
-func (a *app) worktreeCleanCmd() *cobra.Command {
-	dir, o, yes := "", worktree.CleanOptions{}, false
+// worktreeCleanOptions are what worktree clean was asked to do.
+type worktreeCleanOptions struct {
+	*app
+	worktree.CleanOptions
+	dir string
+	id  string // of the run; "": all runs
+	yes bool
+}
+
+func worktreeCleanCmd(a *app) *cobra.Command {
+	o := &worktreeCleanOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "clean [RUN]",
 		Short: "Remove worktrees and branches whose work is merged",
@@ -273,34 +302,35 @@ also removes what is not merged: that work is lost.`,
 		Example: `  bide worktree clean --dry-run
   bide worktree clean 01KAJ3 -y`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.worktreeClean(cmd.Context(), dir, first(args), o, yes)
+			o.id = first(args)
+			return o.run(cmd.Context())
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVarP(&dir, "path", "p", "", "a directory in the repository (default: here)")
+	fs.StringVarP(&o.dir, "path", "p", "", "a directory in the repository (default: here)")
 	fs.BoolVar(&o.DryRun, "dry-run", false, "show what would be removed, and remove nothing")
 	fs.BoolVar(&o.Force, "force", false, "also what is not merged or not committed, and of runs that could be resumed")
-	fs.BoolVarP(&yes, "yes", "y", false, "do it without asking")
-	return a.withJSON(cmd, "print a JSON array")
+	fs.BoolVarP(&o.yes, "yes", "y", false, "do it without asking")
+	return o.withJSON(cmd, "print a JSON array")
 }
 
-func (a *app) worktreeClean(ctx context.Context, dir, run string, o worktree.CleanOptions, yes bool) error {
-	st, err := a.store()
+func (o *worktreeCleanOptions) run(ctx context.Context) error {
+	st, err := o.openStore()
 	if err != nil {
 		return err
 	}
-	if o.Run, err = runID(st, run); err != nil {
+	if o.Run, err = runID(st, o.id); err != nil {
 		return err
 	}
-	repo, err := worktree.Open(ctx, cmp.Or(dir, "."))
+	repo, err := worktree.Open(ctx, cmp.Or(o.dir, "."))
 	if err != nil {
 		return usageError{err}
 	}
 	o.Busy = func(run string) bool {
-		goesOn, err := a.goesOn(run) // an error where its state is gone
+		goesOn, err := o.goesOn(run) // an error where its state is gone
 		return err == nil && goesOn || !o.Force && statusOfRun(ctx, st, run) == event.Interrupted
 	}
-	dry := o
+	dry := o.CleanOptions
 	dry.DryRun = true
 	list, err := repo.Clean(ctx, dry)
 	if err != nil {
@@ -308,28 +338,28 @@ func (a *app) worktreeClean(ctx context.Context, dir, run string, o worktree.Cle
 	}
 	n := len(value.Filter(list, func(c worktree.Cleaned) bool { return c.Removed }))
 	if n > 0 && !o.DryRun {
-		if err := a.confirm(yes, "Remove "+diag.Count(n, "branch and its worktree", "branches and their worktrees")+"?"); err != nil {
+		if err := o.confirm(o.yes, "Remove "+diag.Count(n, "branch and its worktree", "branches and their worktrees")+"?"); err != nil {
 			return err
 		}
-		list, err = repo.Clean(ctx, o)
+		list, err = repo.Clean(ctx, o.CleanOptions)
 	}
-	return errors.Join(err, a.printTrees(list, o.DryRun))
+	return errors.Join(err, o.printTrees(list))
 }
 
-func (a *app) printTrees(list []worktree.Cleaned, dry bool) error {
+func (o *worktreeCleanOptions) printTrees(list []worktree.Cleaned) error {
 	if list == nil {
 		list = []worktree.Cleaned{}
 	}
-	if a.json {
-		return printJSON(a.out, list)
+	if o.json {
+		return printJSON(o.out, list)
 	}
 	if len(list) == 0 {
-		fmt.Fprintln(a.err, "bide: there is nothing to clean")
+		fmt.Fprintln(o.err, "bide: there is nothing to clean")
 		return nil
 	}
 	t := table{head: []string{"BRANCH", "SIZE", "WHAT"}, right: map[int]bool{1: true}, flex: 2}
 	for _, c := range list {
-		t.add(cmp.Or(c.Branch, c.Path), diag.Bytes(c.Bytes), fate(c.Removed, dry, c.Why))
+		t.add(cmp.Or(c.Branch, c.Path), diag.Bytes(c.Bytes), fate(c.Removed, o.DryRun, c.Why))
 	}
-	return t.print(a.out, a.columns(a.out))
+	return t.print(o.out, o.columns(o.out))
 }
