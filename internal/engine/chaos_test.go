@@ -115,13 +115,13 @@ type trial struct {
 	git       bool
 	strict    bool
 	did       []string // for messages
-	kills     int
+	kills     *int
 	killAfter func() time.Duration // of each process, from its start; negative: let it end
 }
 
-func newTrial(t *testing.T, kind string, seed uint64) *trial {
+func newTrial(t *testing.T, kind string, rnd *rand.Rand) *trial {
 	b := newBench(t)
-	x := &trial{bench: b, rnd: rand.New(rand.NewPCG(seed, 0)), git: kind == "git", strict: kind == "strict"}
+	x := &trial{bench: b, rnd: rnd, git: kind == "git", strict: kind == "strict"}
 	isolation, work, durability := "none", "true", "grouped"
 	if x.git {
 		b.git()
@@ -150,6 +150,80 @@ func newTrial(t *testing.T, kind string, seed uint64) *trial {
 		}
 	}
 	return x
+}
+
+// toll is what the tests that kill came to, of all of them in this process.
+var toll struct{ runs, kills, inGit, lost, twice, stuck, status atomic.Int64 }
+
+// tollLine is the one line of it.
+func tollLine() string {
+	return fmt.Sprintf("%d kills, %d of them aimed at a git call, in %d runs: %d lost, %d twice, %d stuck, %d with a wrong exit status",
+		toll.kills.Load(), toll.inGit.Load(), toll.runs.Load(), toll.lost.Load(), toll.twice.Load(), toll.stuck.Load(), toll.status.Load())
+}
+
+// blame ends a test of a run and counts what was wrong with it.
+func (b *bench) blame(what *atomic.Int64, format string, args ...any) {
+	b.t.Helper()
+	what.Add(1)
+	if chaos() > 0 { // the test may go on for hours
+		fmt.Fprintln(os.Stderr, b.t.Name(), fmt.Sprintf(format, args...))
+	}
+	b.t.Fatalf(format, args...)
+}
+
+// chaos is BIDE_CHAOS, how many kills the tests of this process make; 0: few.
+func chaos() int {
+	n, err := strconv.Atoi(os.Getenv("BIDE_CHAOS"))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+var chaosSeed = sync.OnceValue(func() uint64 {
+	if s, err := strconv.ParseUint(os.Getenv("BIDE_CHAOS_SEED"), 10, 64); err == nil {
+		return s
+	}
+	return rand.Uint64()
+})
+
+// killing makes runs, each a test of its own that counts how often it was killed, until a
+// share in percent of all kills is reached; without BIDE_CHAOS, it makes a few.
+func killing(t *testing.T, percent, few int, run func(t *testing.T, i int, rnd *rand.Rand, kills *int)) {
+	t.Helper()
+	t.Logf("BIDE_CHAOS_SEED=%d", chaosSeed())
+	side, share := 3, int64(chaos()*percent+99)/100
+	if chaos() > 0 {
+		side = 1 // the tests that kill are at the side of each other
+	}
+	var next, killed, failed atomic.Int64
+	var workers sync.WaitGroup
+	for range side {
+		workers.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if chaos() > 0 && killed.Load() >= share || chaos() == 0 && i >= few || failed.Load() >= 10 {
+					return
+				}
+				ok := t.Run(strconv.Itoa(i), func(t *testing.T) {
+					kills := 0
+					defer func() {
+						killed.Add(int64(kills))
+						toll.runs.Add(1)
+						now := toll.kills.Add(int64(kills))
+						if chaos() > 0 && now/100 > (now-int64(kills))/100 {
+							fmt.Fprintln(os.Stderr, time.Now().Format(time.TimeOnly), tollLine())
+						}
+					}()
+					run(t, i, rand.New(rand.NewPCG(chaosSeed(), uint64(i))), &kills)
+				})
+				if !ok {
+					failed.Add(1)
+				}
+			}
+		})
+	}
+	workers.Wait()
 }
 
 // patience bounds the waits of tests for what a process does: it says that something
@@ -193,7 +267,8 @@ func (p *process) told(t *testing.T, text string) {
 	}
 }
 
-// start starts the test binary as a part: the real program, or one of ours.
+// start starts the test binary as a part: the real program, or one of ours. With
+// BIDE_CHAOS_PROGRAM that is what plays the real program.
 func (b *bench) start(part string, args ...string) *process {
 	b.t.Helper()
 	self, err := os.Executable()
@@ -203,6 +278,10 @@ func (b *bench) start(part string, args ...string) *process {
 	p := &process{Cmd: exec.Command(self, args...), end: make(chan error, 1)}
 	p.Dir = b.dir
 	p.Env = append(slices.Clone(b.opt.Environ), "BIDE_HOME="+b.home, partVar+"="+part)
+	if program := os.Getenv("BIDE_CHAOS_PROGRAM"); part == "bide" && program != "" {
+		p.Cmd = exec.Command(program, args...)
+		p.Dir, p.Env = b.dir, append(slices.Clone(b.opt.Environ), "BIDE_HOME="+b.home)
+	}
 	p.Stdout, p.Stderr = &p.out, &p.out
 	if err := p.Start(); err != nil {
 		b.t.Fatal(err)
@@ -226,6 +305,7 @@ func (p *process) wait(t *testing.T) int {
 		}
 		return p.ProcessState.ExitCode()
 	case <-time.After(patience):
+		toll.stuck.Add(1)
 		t.Fatalf("the process did not end:\n%s", p.out.String())
 		return 0
 	}
@@ -263,18 +343,21 @@ func living(text string) []string {
 		}
 		return out
 	}
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil || len(dirs) == 0 {
+	dirs, err := os.ReadDir("/proc")
+	if err != nil {
 		return []string{fmt.Sprintf("/proc cannot be read: %v", err)}
 	}
 	for _, d := range dirs {
-		env, err := os.ReadFile(filepath.Join(d, "environ"))
+		if _, err := strconv.Atoi(d.Name()); err != nil {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + d.Name() + "/environ")
 		if err != nil || !bytes.Contains(env, []byte(text)) {
 			continue // gone, or another user's
 		}
-		cmd, err := os.ReadFile(filepath.Join(d, "cmdline"))
+		cmd, err := os.ReadFile("/proc/" + d.Name() + "/cmdline")
 		if err == nil {
-			out = append(out, filepath.Base(d)+" "+strings.ReplaceAll(string(cmd), "\x00", " "))
+			out = append(out, d.Name()+" "+strings.ReplaceAll(string(cmd), "\x00", " "))
 		}
 	}
 	return out
@@ -283,13 +366,23 @@ func living(text string) []string {
 // quiet waits until no process of the bench is left.
 func (b *bench) quiet() {
 	b.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		left := living("EV=" + b.ev)
 		if len(left) == 0 {
 			return
 		}
 		if time.Now().After(deadline) {
-			b.t.Fatalf("processes are left running: %q", left)
+			b.blame(&toll.stuck, "processes are left running: %q", left)
+		}
+	}
+}
+
+// killAll ends all processes of the bench by SIGKILL, as the end of a container does.
+func (b *bench) killAll() {
+	for _, line := range living("EV=" + b.ev) {
+		number, _, _ := strings.Cut(line, " ")
+		if pid, err := strconv.Atoi(number); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 		}
 	}
 }
@@ -372,6 +465,9 @@ func (x *trial) phase(begin []string, again func(events []event.Event, s *journa
 		started := time.Now()
 		p := x.start(cmd[0], cmd[1:]...)
 		status := p.crash(x.t, x.killAfter())
+		if status < 0 && x.rnd.IntN(3) == 0 {
+			x.killAll()
+		}
 		x.did = append(x.did, fmt.Sprintf("%v: %d after %v", cmd, status, time.Since(started).Round(time.Millisecond)))
 		x.quiet()
 		after, state := x.recordedEvents()
@@ -381,7 +477,7 @@ func (x *trial) phase(begin []string, again func(events []event.Event, s *journa
 		}
 		for _, line := range x.lines()[before:] {
 			if done[key(line)] {
-				x.t.Fatalf("%q ran again after its end was recorded; %v", line, x.did)
+				x.blame(&toll.twice, "%q ran again after its end was recorded; %v", line, x.did)
 			}
 		}
 		x.checkStrict(after)
@@ -389,7 +485,7 @@ func (x *trial) phase(begin []string, again func(events []event.Event, s *journa
 			x.did = append(x.did, p.out.String())
 			return status
 		}
-		x.kills++
+		*x.kills++
 		cmd = again(after, state)
 		if cmd == nil {
 			return -1
@@ -411,7 +507,7 @@ func (x *trial) checkStrict(events []event.Event) {
 	}
 	for _, line := range x.lines() {
 		if strings.HasPrefix(line, "start ") && !began[key(line)] {
-			x.t.Fatalf("%q is not on record; %v", line, x.did)
+			x.blame(&toll.lost, "%q is not on record; %v", line, x.did)
 		}
 	}
 }
@@ -429,7 +525,7 @@ func (x *trial) run() {
 		return []string{"bide", "resume", "-q"}
 	})
 	if status != 3 && status != -1 {
-		x.t.Fatalf("exit status %d, want 3\n%s", status, strings.Join(x.did, "\n"))
+		x.blame(&toll.status, "exit status %d, want 3\n%s", status, strings.Join(x.did, "\n"))
 	}
 	if err := os.WriteFile(filepath.Join(x.ev, "mended"), nil, 0o644); err != nil {
 		x.t.Fatal(err)
@@ -447,7 +543,7 @@ func (x *trial) run() {
 		for _, l := range x.letters() {
 			x.did = append(x.did, fmt.Sprintf("item %s: %s %s", l.ID, l.Message, l.Letter))
 		}
-		x.t.Fatalf("exit status %d after the cause was mended, want 0\n%s", status, strings.Join(x.did, "\n"))
+		x.blame(&toll.status, "exit status %d after the cause was mended, want 0\n%s", status, strings.Join(x.did, "\n"))
 	}
 	x.verify()
 }
@@ -465,7 +561,7 @@ func (x *trial) verify() {
 	x.t.Helper()
 	fail := func(format string, args ...any) {
 		x.t.Helper()
-		x.t.Fatalf("%s\n%s\n%s", fmt.Sprintf(format, args...), strings.Join(x.did, "\n"), strings.Join(x.lines(), "\n"))
+		x.blame(&toll.lost, "%s\n%s\n%s", fmt.Sprintf(format, args...), strings.Join(x.did, "\n"), strings.Join(x.lines(), "\n"))
 	}
 	events, state := x.recordedEvents()
 	if c := state.Items.Counts(); c.Total != chaosItems || c.Succeeded != chaosItems || state.Status != event.Succeeded {
@@ -480,7 +576,7 @@ func (x *trial) verify() {
 			ends[e.Item]++
 		}
 		if e.Type == event.ItemStarted && ends[e.Item] > 0 {
-			fail("item %s was started after its end (event %d)", e.Item, e.Seq)
+			x.blame(&toll.twice, "item %s was started after its end (event %d)", e.Item, e.Seq)
 		}
 	}
 	var results []struct {
@@ -558,49 +654,31 @@ func (x *trial) verifyGit(fail func(string, ...any)) {
 	}
 }
 
-// chaosRuns is the number of crash trials: BIDE_CHAOS, or a few.
-func chaosRuns(t *testing.T, normal int) int {
-	n, err := strconv.Atoi(os.Getenv("BIDE_CHAOS"))
-	if err != nil {
-		return normal
-	}
-	return n
-}
-
 // TestKilledAtRandomAndResumed is the promise of the journal: `kill -9` at any
 // instant, also of a resume and of a retry of dead letters, loses no item and
 // repeats none whose end is recorded.
 func TestKilledAtRandomAndResumed(t *testing.T) {
 	t.Parallel()
-	n := chaosRuns(t, 9)
-	seed := rand.Uint64()
-	if s, err := strconv.ParseUint(os.Getenv("BIDE_CHAOS_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("BIDE_CHAOS_SEED=%d", seed)
-	var runs, kills atomic.Int64
-	t.Cleanup(func() { t.Logf("%d runs, %d kills", runs.Load(), kills.Load()) })
-	for i := range n {
+	killing(t, 35, 9, func(t *testing.T, i int, rnd *rand.Rand, kills *int) {
 		kind := []string{"plain", "git", "strict"}[i%3]
-		t.Run(fmt.Sprintf("%s-%d", kind, i), func(t *testing.T) {
-			t.Parallel()
-			x := newTrial(t, kind, seed+uint64(i))
-			most := 1 + x.rnd.IntN(5)
-			span := 400 * time.Millisecond
-			if x.git {
-				span = 2 * time.Second
+		x := newTrial(t, kind, rnd)
+		most := 1 + x.rnd.IntN(5)
+		if chaos() > 0 {
+			most += 4
+		}
+		span := 400 * time.Millisecond
+		if x.git {
+			span = 2 * time.Second
+		}
+		x.killAfter = func() time.Duration {
+			if *kills >= most {
+				return -1
 			}
-			x.killAfter = func() time.Duration {
-				if x.kills >= most {
-					return -1
-				}
-				return time.Duration(x.rnd.Int64N(int64(span)))
-			}
-			x.run()
-			runs.Add(1)
-			kills.Add(int64(x.kills))
-		})
-	}
+			return time.Duration(x.rnd.Int64N(int64(span)))
+		}
+		x.kills = kills
+		x.run()
+	})
 }
 
 // dieMain runs the workflow of the working directory and ends by SIGKILL at
@@ -659,7 +737,7 @@ func TestKilledAtEachEvent(t *testing.T) {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()
 			step := 3
-			if chaosRuns(t, 0) > 0 {
+			if chaos() > 0 {
 				step = 1
 			}
 			for at := 1 + i; killedAt(t, at, when); at += step {

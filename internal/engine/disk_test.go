@@ -219,7 +219,7 @@ func cutRun(t *testing.T, at int) (*bench, string, map[string][]byte) {
 func TestTruncatedJournal(t *testing.T) {
 	t.Parallel()
 	step := 512 * 8
-	if chaosRuns(t, 0) > 0 {
+	if chaos() > 0 {
 		step = 512
 	}
 	b, dir, files := cutRun(t, 45)

@@ -49,7 +49,7 @@ func killedWhileHeld(t *testing.T, flow string) {
 	// The short form has event 63, after which an attempt has failed of which the end is
 	// not on record: the hold may be over when it is looked at again.
 	first, step := 3, 5
-	if chaosRuns(t, 0) > 0 {
+	if chaos() > 0 {
 		first, step = 1, 1
 	}
 	held := false

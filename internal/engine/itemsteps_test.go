@@ -98,7 +98,7 @@ func TestFinishedStepsOfItemsKilled(t *testing.T) {
 		t.Run(isolation, func(t *testing.T) {
 			t.Parallel()
 			stride := 5
-			if chaosRuns(t, 0) > 0 {
+			if chaos() > 0 {
 				stride = 1
 			}
 			for at := 6; ; at += stride {

@@ -38,6 +38,9 @@ func TestMain(m *testing.M) {
 	}
 	engine.LeaveOutCompanion() // of this process; what is killed are others
 	status := m.Run()
+	if chaos() > 0 {
+		fmt.Fprintf(os.Stderr, "%s; BIDE_CHAOS_SEED=%d\n", tollLine(), chaosSeed())
+	}
 	if err := dropRepo(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		status = max(status, 1)

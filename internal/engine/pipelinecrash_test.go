@@ -4,10 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,32 +114,19 @@ func doneCalls(events []event.Event) map[string]bool {
 // is not made again; attempts are counted over all lives.
 func TestPipelinesKilledAtRandom(t *testing.T) {
 	t.Parallel()
-	n := chaosRuns(t, 4)
-	seed := rand.Uint64()
-	if s, err := strconv.ParseUint(os.Getenv("BIDE_CHAOS_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("BIDE_CHAOS_SEED=%d", seed)
-	want, lives := crashedPipeline(t, rand.New(rand.NewPCG(seed, 1)), 0) // the first one is left in peace
-	var all atomic.Int64
-	all.Add(int64(lives))
-	t.Cleanup(func() { t.Logf("%d runs, %d lives", n+1, all.Load()) })
-	for i := range n {
-		t.Run(strconv.Itoa(i), func(t *testing.T) {
-			t.Parallel()
-			rnd := rand.New(rand.NewPCG(seed+uint64(i)+1, 1))
-			got, l := crashedPipeline(t, rnd, 2+rnd.IntN(8))
-			all.Add(int64(l))
-			if got != want {
-				t.Errorf("the outputs are\n%.2000s\nthose of an undisturbed run are\n%.2000s", got, want)
-			}
-		})
-	}
+	want := crashedPipeline(t, rand.New(rand.NewPCG(0, 1)), 0, new(int)) // the first one is left in peace
+	killing(t, 10, 4, func(t *testing.T, _ int, rnd *rand.Rand, kills *int) {
+		got := crashedPipeline(t, rnd, 2+rnd.IntN(8), kills)
+		if got != want {
+			toll.lost.Add(1)
+			t.Errorf("the outputs are\n%.2000s\nthose of an undisturbed run are\n%.2000s", got, want)
+		}
+	})
 }
 
-// crashedPipeline runs the pipeline through so many kills and gives its outputs
-// and the number of processes.
-func crashedPipeline(t *testing.T, rnd *rand.Rand, kills int) (outputs string, lives int) {
+// crashedPipeline runs the pipeline through so many kills at most, counts them, and gives
+// its outputs.
+func crashedPipeline(t *testing.T, rnd *rand.Rand, most int, kills *int) (outputs string) {
 	b := newBench(t)
 	b.modules(crashModules)
 	b.write("steps.yml", crashSteps)
@@ -161,29 +145,31 @@ func crashedPipeline(t *testing.T, rnd *rand.Rand, kills int) (outputs string, l
 		switch {
 		case state.Status == event.Succeeded: // it was killed on its way out
 			b.checkCrashed(events, did)
-			return outputsOf(t, events), lives
+			return outputsOf(t, events)
 		case events == nil:
 			args = begin
 		}
 		after := time.Duration(-1)
-		if lives < kills {
+		if len(did) < most {
 			after = time.Duration(rnd.Int64N(int64(350 * time.Millisecond)))
 		}
 		p := b.start("bide", args...)
 		status := p.crash(t, after)
-		lives++
+		if status < 0 {
+			*kills++
+		}
 		did = append(did, fmt.Sprintf("%s: %d after %v: %s", args[0], status, after, p.text()))
 		b.quiet()
 		for _, line := range b.lines()[before:] {
 			if done[line] {
-				t.Fatalf("%q came again after its end was recorded; %v", line, did)
+				b.blame(&toll.twice, "%q came again after its end was recorded; %v", line, did)
 			}
 		}
 		if status > 0 {
-			t.Fatalf("exit status %d; %v", status, did)
+			b.blame(&toll.status, "exit status %d; %v", status, did)
 		}
 		if len(did) > 100 {
-			t.Fatalf("the run has no end: %v", did)
+			b.blame(&toll.stuck, "the run has no end: %v", did)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -437,8 +438,9 @@ commands:
 `
 	paths := map[string]string{"commands[0]": "s1", "commands[1].do[0]@0": "s2-a", "commands[1].do[0]@1": "s2-b", "commands[1].do[0]@2": "s2-c",
 		"commands[2]": "s3", "commands[4]": "s5", "commands[5]": "s6", "commands[6]": "s8"}
+	var mu sync.Mutex
 	seen := map[string]bool{}
-	for i := range max(6, chaosRuns(t, 0)/5) {
+	killing(t, 10, 6, func(t *testing.T, _ int, rnd *rand.Rand, kills *int) {
 		b := newBench(t)
 		b.write("flow.yml", flow)
 		args := []string{"run", "-q", "flow.yml"}
@@ -446,18 +448,20 @@ commands:
 			before := len(b.lines())
 			events, state := b.recordedEvents()
 			done := map[string]bool{}
+			mu.Lock()
 			for _, e := range events {
 				if e.Type == event.StepFinished && paths[e.Step] != "" && e.Status != event.Failed {
 					done[paths[e.Step]] = true
 					seen[e.Step] = true
 				}
 			}
+			mu.Unlock()
 			if state.Status == event.Succeeded {
 				break
 			}
 			after := time.Duration(-1)
 			if life < 4 {
-				after = time.Duration((i*37+life*61)%170+20) * time.Millisecond
+				after = 20*time.Millisecond + time.Duration(rnd.Int64N(int64(170*time.Millisecond)))
 			}
 			p := b.start("bide", args...)
 			status := p.crash(t, after)
@@ -465,11 +469,14 @@ commands:
 			for _, line := range b.lines()[before:] {
 				word, _, _ := strings.Cut(line, " ")
 				if done[word] {
-					t.Errorf("%s ran again after its end was recorded", line)
+					b.blame(&toll.twice, "%s ran again after its end was recorded", line)
 				}
 			}
-			if status > 0 {
-				t.Fatalf("exit status %d: %s", status, p.out.String())
+			switch {
+			case status > 0:
+				b.blame(&toll.status, "exit status %d: %s", status, p.out.String())
+			case status < 0:
+				*kills++
 			}
 			if events, _ := b.recordedEvents(); events != nil {
 				args = []string{"resume", "-q"}
@@ -477,9 +484,9 @@ commands:
 		}
 		lines := b.lines()
 		if last := lines[len(lines)-1]; last != "s8 one 1" {
-			t.Errorf("the last line is %q of %q", last, lines)
+			b.blame(&toll.lost, "the last line is %q of %q", last, lines)
 		}
-	}
+	})
 	for path := range paths {
 		if !seen[path] {
 			t.Errorf("no step %s is on record: %v", path, seen)

@@ -171,7 +171,7 @@ func TestRoundsKilledAtEachEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			by := 7
-			if chaosRuns(t, 0) > 0 {
+			if chaos() > 0 {
 				by = 1
 			}
 			for at := 1 + len(name)%by; at < 200; at += by {
