@@ -221,13 +221,15 @@ func (s *shown) steps(ctx context.Context, r *journal.Reader, st *journal.State)
 		if err != nil {
 			return err
 		}
-		switch e.Type {
-		case event.RunResumed:
+		if e.Type == event.RunResumed || e.Class == event.Unmerged || e.Class == event.Merged {
 			if unmerged >= 0 {
 				s.Notes = slices.Delete(s.Notes, unmerged, unmerged+1)
 				unmerged = -1
 			}
 			s.merge = ""
+		}
+		switch e.Type {
+		case event.RunResumed:
 			continue
 		case event.Note, event.RunControlled, event.ItemsCompared:
 			if e.Class == event.Unmerged {

@@ -172,6 +172,8 @@ type merged struct {
 	// Items are those whose own branches were merged.
 	Items []string `json:"items,omitempty"`
 	Kept  []string `json:"kept,omitempty"` // branches that are left
+
+	done []int // the places of the items of which nothing is left to be merged, plus one
 }
 
 func (o *worktreeMergeOptions) run(ctx context.Context) error {
@@ -183,7 +185,7 @@ func (o *worktreeMergeOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	release := func() error { return nil }
+	record := func(*merged, error) error { return nil }
 	var items []journal.Result
 	if r, err := st.Read(id); err == nil {
 		o.dir = cmp.Or(o.dir, r.Header().Dir)
@@ -196,10 +198,10 @@ func (o *worktreeMergeOptions) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		release = j.Close
+		record = func(out *merged, wrong error) error { return errors.Join(out.record(j, wrong), j.Close()) }
 	}
 	out, err := mergeRun(ctx, cmp.Or(o.dir, "."), id, items)
-	if err = errors.Join(err, release()); err != nil && out == nil {
+	if err = errors.Join(err, record(out, err)); err != nil && out == nil {
 		return err
 	}
 	if o.json {
@@ -215,6 +217,24 @@ func (o *worktreeMergeOptions) run(ctx context.Context) error {
 		fmt.Fprintf(o.err, "bide: branch %s is left, it has work that is not merged\n", branch)
 	}
 	return err
+}
+
+// record notes in the run what was merged, so that who looks at the run finds it, and no
+// longer what its last life left. wrong is why the rest could not be.
+func (m *merged) record(j *journal.Journal, wrong error) error {
+	if m == nil || m.Commits == 0 && len(m.done) == 0 {
+		return nil
+	}
+	data, err := json.Marshal(event.MergedItems{Items: m.done})
+	if err != nil {
+		return err
+	}
+	note := event.Event{Type: event.Note, Class: event.Merged, Message: "what was left is merged: " + diag.Count(m.Commits, "commit") + " into " + m.Into, Data: data}
+	if wrong != nil {
+		with := "bide worktree merge " + m.Run
+		note.Class, note.Label, note.Message = event.Unmerged, with, "not all work could be merged: "+wrong.Error()+"; when that is mended: "+with
+	}
+	return j.Append(note)
 }
 
 // unmergedItems gives how the items ended that succeeded and whose work is in a branch.
@@ -268,7 +288,10 @@ func mergeRun(ctx context.Context, dir, id string, items []journal.Result) (*mer
 		res, err := run.FinalMergeItem(ctx, branchOf(item), worktree.MergeOptions{Message: "bide: item " + worktree.Subject(cmp.Or(item.Label, item.ID))})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("item %s: %w", cmp.Or(item.Label, item.ID), err))
-		} else if res.Commits > 0 {
+			continue
+		}
+		out.done = append(out.done, item.Index)
+		if res.Commits > 0 {
 			out.Commits, out.Commit, out.Items = out.Commits+res.Commits, cmp.Or(res.Commit, out.Commit), append(out.Items, item.ID)
 		}
 	}

@@ -213,7 +213,7 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	agent_message              Step, Item, Message, Data (text, tool use)
 //	output                     Step, Item, Label ("stdout" or "stderr"), Message (the text): shown, never journalled
 //	note                       Message: a warning worth keeping; Class: [Logged] for one that was asked for, [Unmerged] (Label: the command that
-//	                           merges it)
+//	                           merges it), [Merged]; Data of the last two: the places of items whose work is merged by now
 //	run_finished               Status, DurationMS, Class, Message, Data (the summary)
 type Event struct {
 	// Seq is the event's place in the journal, from 1; 0 before it is recorded.
@@ -259,8 +259,17 @@ type Event struct {
 const Logged = "logged"
 
 // Unmerged is the class of the note that a life of a run ends with where work of items
-// is not merged; what the next life says takes its place.
+// is not merged; what the next life says takes its place, and what is merged later.
 const Unmerged = "unmerged"
+
+// Merged is the class of the note that all that was left is merged.
+const Merged = "merged"
+
+// MergedItems is the data of a note of what was merged after the end of a run: the
+// places of the items in the list, plus one, as in Index.
+type MergedItems struct {
+	Items []int `json:"items,omitempty"`
+}
 
 // Kept reports whether events of a type are journalled.
 func (t Type) Kept() bool { return t != Output && t != AttemptQueued }

@@ -58,10 +58,13 @@ type Timeline struct {
 	Usage    map[string]float64
 	Inflight int // work items that have begun and not ended
 
+	given    int // items at once, as the run was started; 0 where that is not known
+	told     int // and as it was told since
 	phase    string
 	rows     []*Row // in the order in which they began, planned ones after them
 	byPath   map[string]*Row
 	unmerged int       // the place in Notes, from 1, of the note of what this life left unmerged; 0 for none
+	merges   string    // the command that merges it; "" for none
 	lists    bool      // paths may be of calls for the elements of lists
 	busy     spans     // when something worked
 	open     time.Time // since when work items are in flight; zero for none are
@@ -70,8 +73,9 @@ type Timeline struct {
 
 // Life is one process that had the run.
 type Life struct {
-	From, To time.Time // To is that of its last event
-	Died     bool      // it ended without saying so
+	From, To time.Time     // To is that of its last event
+	Died     bool          // it ended without saying so
+	ran      time.Duration // as it counted itself; 0 where it did not
 }
 
 // Sum is a number of waits and their length in all.
@@ -184,7 +188,10 @@ func (t *Timeline) Apply(e event.Event) {
 	case event.RunFinished:
 		t.Status, t.Class, t.Message, t.Finished = e.Status, e.Class, e.Message, e.Time
 		if e.Status != event.Interrupted { // the next life is another matter
-			t.Held = time.Time{}
+			t.Held, t.told = time.Time{}, 0
+		}
+		if n := len(t.Lives); n > 0 {
+			t.Lives[n-1].ran = millis(e.DurationMS)
 		}
 		t.settle(e.Time, false)
 	case event.RunPaused:
@@ -202,9 +209,12 @@ func (t *Timeline) Apply(e event.Event) {
 	case event.BreakerChanged:
 		t.Breakers = append(t.Breakers, Breaker{e.Time, e.Label, e.From, e.To})
 	case event.Note:
+		if e.Class == event.Unmerged || e.Class == event.Merged {
+			t.forgetUnmerged()
+		}
 		t.Notes = append(t.Notes, e.Message)
 		if e.Class == event.Unmerged {
-			t.unmerged = len(t.Notes)
+			t.unmerged, t.merges = len(t.Notes), e.Label
 		}
 	case event.RunControlled, event.ItemsCompared, event.CanaryFinished:
 		t.Changes = append(t.Changes, e.Message)
@@ -225,10 +235,15 @@ func (t *Timeline) controlled(e event.Event) {
 		t.Held = e.Time
 	case e.Type == event.RunControlled && e.Label == journal.Continue:
 		t.Held = time.Time{}
+	case e.Type == event.RunControlled && e.Label == journal.Parallel:
+		t.told = e.Total
 	case e.Type == event.RunControlled && e.Label == journal.RetryNow:
 		t.retryNow(e.Time)
 	}
 }
+
+// AtOnce is how many items of the map run at once; 0 where that is not known.
+func (t *Timeline) AtOnce() int { return cmp.Or(t.told, t.given) }
 
 // Took is how long processes had the run in all: the time between one and the next
 // is not counted. now is the end of the last one where the run goes on.
@@ -237,7 +252,7 @@ func (t *Timeline) Took(now time.Time) (took time.Duration) {
 		if i == len(t.Lives)-1 && t.Status == event.Running {
 			l.To = now
 		}
-		took += max(0, l.To.Sub(l.From))
+		took += cmp.Or(l.ran, max(0, l.To.Sub(l.From)))
 	}
 	return took
 }
@@ -263,15 +278,32 @@ func (t *Timeline) latest(at time.Time) {
 	}
 }
 
+// Unmerged is what the last life of the run left unmerged, "" for nothing, and the command
+// that merges it, "" where there is none; others are the other notes.
+func (t *Timeline) Unmerged() (what, command string, others []string) {
+	if t.unmerged == 0 {
+		return "", "", t.Notes
+	}
+	what = t.Notes[t.unmerged-1]
+	if t.merges != "" {
+		what = strings.TrimSuffix(what, "; merge it with: "+t.merges)
+	}
+	return what, t.merges, slices.Delete(slices.Clone(t.Notes), t.unmerged-1, t.unmerged)
+}
+
+func (t *Timeline) forgetUnmerged() {
+	if t.unmerged > 0 {
+		t.Notes = slices.Delete(t.Notes, t.unmerged-1, t.unmerged)
+		t.unmerged = 0
+	}
+}
+
 func (t *Timeline) begin(e event.Event) {
 	if n := len(t.Lives); n > 0 && t.Finished.IsZero() {
 		t.Lives[n-1].Died = true
 		t.settle(t.Latest, true)
 	}
-	if t.unmerged > 0 { // this life tells it anew
-		t.Notes = slices.Delete(t.Notes, t.unmerged-1, t.unmerged)
-		t.unmerged = 0
-	}
+	t.forgetUnmerged() // this life tells it anew
 	t.Status, t.Class, t.Message, t.Finished = event.Running, "", "", time.Time{}
 	t.Lives = append(t.Lives, Life{From: e.Time, To: e.Time})
 	if t.limit.After(e.Time) {

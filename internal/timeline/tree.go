@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -34,6 +35,15 @@ func (t *Timeline) plan(h journal.Header) {
 	f := File(h)
 	if f == nil {
 		return
+	}
+	if f.Map != nil {
+		var o struct {
+			MaxParallel int `json:"max_parallel"`
+		}
+		_ = json.Unmarshal(h.Options, &o) // none: what the file says holds
+		if t.given = o.MaxParallel; t.given == 0 && f.Map.Parallel.Text == nil {
+			t.given = f.Map.Parallel.N
+		}
 	}
 	blocks := []struct {
 		phase string

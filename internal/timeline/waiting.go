@@ -23,15 +23,15 @@ func (t *Timeline) Now(now time.Time, items journal.Counts, due time.Time) strin
 	case event.Interrupted:
 		return "It was interrupted " + ago(now, t.Latest) + "; `bide resume` goes on with it."
 	case event.Succeeded:
-		s := "It succeeded after " + Short(t.Finished.Sub(t.Started))
+		s := "It succeeded after " + Short(t.Took(now))
 		return s + t.butFor() + "."
 	case event.CompletedWithFailures:
-		return fmt.Sprintf("It ended after %s; %s failed for good.", Short(t.Finished.Sub(t.Started)), count(items.Failed, "item"))
+		return fmt.Sprintf("It ended after %s; %s failed for good.", Short(t.Took(now)), count(items.Failed, "item"))
 	default:
 		if t.Message != "" {
 			return "It failed: " + t.Message
 		}
-		return "It failed after " + Short(t.Finished.Sub(t.Started)) + "."
+		return "It failed after " + Short(t.Took(now)) + "."
 	}
 	if !t.Held.IsZero() {
 		return "It is paused since " + t.Held.Local().Format("15:04") + ": it starts nothing new until it is told to continue."
