@@ -94,6 +94,8 @@ func (p *pages) arguments(r *http.Request, run *run) (args []string, input []byt
 	switch r.PathValue("action") {
 	case "resume":
 		return []string{"resume", id, "--progress", "none"}, nil, nil
+	case "merge":
+		return []string{"worktree", "merge", id}, nil, nil
 	case "stop":
 		return []string{"stop", id}, nil, nil
 	case "kill":

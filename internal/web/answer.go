@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -27,12 +28,14 @@ const (
 type answer struct {
 	Run      string
 	Causes   []cause
-	More     int // causes that are not listed
-	Unmerged int // items whose work was left in branches
+	More     int    // causes that are not listed
+	Unmerged string // what is not merged; "" for nothing
+	Merges   string // the command that merges it; "" where none does
+	Kept     int    // items that failed whose work is in branches
 	Waits    []string
 	Notes    []string // the last ones
 	Earlier  []string // those before
-	Bars     []runBar
+	Last     *strip   // of the same workflow; nil where there is but one
 }
 
 // cause is one reason for which something failed.
@@ -46,14 +49,30 @@ type cause struct {
 
 // answer tells it; run.mu is held.
 func (run *run) answer(now time.Time) *answer {
-	a := &answer{Run: run.id, Causes: run.causes(), Unmerged: len(run.items.left), Waits: run.waits(now)}
+	a := &answer{Run: run.id, Causes: run.causes(), Waits: run.waits(now)}
+	notes := a.left(run)
 	if n := len(a.Causes) - maxCauses; n > 0 {
 		a.Causes, a.More = a.Causes[:maxCauses], n
 	}
-	notes := run.line.Notes
 	at := max(0, len(notes)-maxNotes)
 	a.Notes, a.Earlier = slices.Clone(notes[at:]), slices.Clone(notes[:at])
 	return a
+}
+
+// left fills in what is not merged, and gives the notes that do not tell of it.
+func (a *answer) left(run *run) (others []string) {
+	what, command, others := run.line.Unmerged()
+	succeeded, failed := run.items.leftOf()
+	if what == "" && succeeded > 0 { // its process died before it told
+		what, command = "the work of "+diag.Count(succeeded, "item")+" was left in branches, not merged", "bide worktree merge "+run.id
+	}
+	if what != "" {
+		what = strings.ToUpper(what[:1]) + what[1:]
+	}
+	if a.Unmerged, a.Merges = what, command; command != "" || what == "" {
+		a.Kept = failed // else what is told includes them
+	}
+	return others
 }
 
 // causes are those of steps of the run's own that failed, of dead letters, and of
@@ -120,15 +139,10 @@ func (run *run) waits(now time.Time) (out []string) {
 	if run.line.Hold != "" {
 		out = append(out, run.line.Holds(now)+"; bide control "+run.id+" probe tries one now, continue ends the hold")
 	}
-	if n := len(run.items.due); n > 0 {
-		s := timeline.Number(n) + " items wait for a retry"
-		if n == 1 {
-			s = "1 item waits for a retry"
-		}
-		if first := run.items.firstDue(); first.After(now) {
-			s += ", the first in " + timeline.Short(first.Sub(now))
-		}
-		out = append(out, s)
+	if first := run.items.firstDue(); first.After(now) && run.line.Held.IsZero() {
+		out = append(out, "the next retry begins in "+timeline.Short(first.Sub(now))) // how many wait stands above
+	} else if n := len(run.items.due); n > 0 && !run.line.Held.IsZero() {
+		out = append(out, diag.Count(n, "item")+" "+diag.Plural(n, "waits", "wait")+" for a retry")
 	}
 	if n := run.items.counts[journal.ItemHandling]; n > 0 {
 		out = append(out, timeline.Number(n)+" wait for their handler")
@@ -189,7 +203,16 @@ func given(h journal.Header) []journal.Given {
 	return list
 }
 
-// runBar is a run in the strip of the last runs of a workflow.
+// strip is the last runs of a workflow, the oldest first: how long they took, and how they
+// ended.
+type strip struct {
+	Bars   []runBar
+	Text   string // the same in words
+	Width  float64
+	Height float64
+}
+
+// runBar is a run in it.
 type runBar struct {
 	ID, Status string
 	X, Y, H    float64
@@ -203,9 +226,8 @@ const (
 	barWidth  = 12.0
 )
 
-// strip gives the last runs of the same workflow, the oldest first, with bars as high
-// as the runs are long; nothing where there is but one.
-func (l *list) strip(id, path, name string) (out []runBar) {
+// strip gives the last runs of the same workflow, with bars as high as the runs are long.
+func (l *list) strip(id, path, name string) *strip {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var same []*entry
@@ -220,15 +242,25 @@ func (l *list) strip(id, path, name string) (out []runBar) {
 	if len(same) < 2 {
 		return nil
 	}
-	longest := time.Second
+	shortest, longest := same[0].Took(), same[0].Took()
+	counts := map[string]int{}
 	for _, e := range same {
-		longest = max(longest, e.Took())
+		shortest, longest = min(shortest, e.Took()), max(longest, e.Took())
+		counts[e.Status]++
 	}
 	slices.Reverse(same)
+	out := &strip{Width: float64(len(same)) * barWidth, Height: barHeight}
 	for i, e := range same {
-		h := max(3, barHeight*float64(e.Took())/float64(longest))
-		out = append(out, runBar{ID: e.ID, Status: e.Status, X: float64(i) * barWidth, Y: barHeight - h, H: h, This: e.ID == id,
+		h := max(3, barHeight*float64(e.Took())/float64(max(longest, time.Millisecond)))
+		out.Bars = append(out.Bars, runBar{ID: e.ID, Status: e.Status, X: float64(i) * barWidth, Y: barHeight - h, H: h, This: e.ID == id,
 			Title: fmt.Sprintf("%s, %s, %s", e.Started.Local().Format(time.DateTime), words(e.Status), timeline.Short(e.Took()))})
 	}
+	var ends []string
+	for _, s := range statuses {
+		if n := counts[s]; n > 0 {
+			ends = append(ends, timeline.Number(n)+" "+words(s))
+		}
+	}
+	out.Text = fmt.Sprintf("the last %d runs: %s; %s to %s", len(same), strings.Join(ends, ", "), timeline.Short(shortest), timeline.Short(longest))
 	return out
 }

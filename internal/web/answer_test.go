@@ -16,6 +16,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/timeline"
 )
 
 // letters are the events of items that became dead letters, from an index on.
@@ -61,7 +62,7 @@ func TestARunOpensOnItsAnswer(t *testing.T) {
 	text := strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(body, " ")), " ")
 	at := 0
 	for _, want := range []string{"It failed after", "1 step exit inner: disk full Retry", "5 items timeout no answer after 3s Retry", "2 items exit exit status 1 Retry", "1 item failed, and is no dead letter",
-		"The work of 1 item was left in branches, not merged.", "bide worktree merge " + id, "the work of item 7 is kept", "agents' cost $2.25", "n 3", "who you", "directory /w/here"} {
+		"The work of 1 item that failed is in a branch. bide worktree ls lists the branches.", "the work of item 7 is kept", "agents' cost $2.25", "n 3", "who you", "directory /w/here"} {
 		want := strings.ReplaceAll(want, "'", "'")
 		i := strings.Index(text[at:], want)
 		if i < 0 {
@@ -106,6 +107,9 @@ func TestStripOfRuns(t *testing.T) {
 	if want := []string{"0 false 8.5", "1 true 17", "2 false 34"}; !slices.Equal(got, want) {
 		t.Errorf("the strip is %q, want %q", got, want)
 	}
+	if !strings.Contains(body, "the last 3 runs: 3 succeeded; 1m to 4m") {
+		t.Error("the strip has no words")
+	}
 	if strings.Contains(s.page("/runs/"+alone), `class="strip"`) {
 		t.Error("a run that is alone has a strip")
 	}
@@ -115,13 +119,21 @@ func TestStripOfRuns(t *testing.T) {
 func TestBatchesAreNamedByTheirCommand(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{})
-	source := "name: batch\nmode: mapreduce\nmap:\n  input: list\n  agent_template:\n    - shell: gzip -9 ${item}\n"
-	id := s.run(journal.Header{Name: "batch", Path: "/h/batches/batch.yml", Kind: "mapreduce", Source: []byte(source)}, event.Event{Type: event.RunStarted, Label: "batch"}, event.Event{Type: event.RunFinished, Status: event.Succeeded})
+	source := "name: batch\nmode: mapreduce\nmap:\n  input: list\n  agent_template:\n    - name: command\n      shell: gzip -9 \"${item.arg}\"\n"
+	batch := func(options string) string {
+		return s.run(journal.Header{Name: "batch", Path: "/h/batches/batch.yml", Kind: "mapreduce", Source: []byte(source), Options: json.RawMessage(options)},
+			event.Event{Type: event.RunStarted, Label: "batch"}, event.Event{Type: event.RunFinished, Status: event.Succeeded})
+	}
+	id := batch(`{"batch":{"words":["gzip","-9","a b","{}"]}}`)
+	one := batch(`{"batch":{"command":"claude: review {}"}}`)
 	s.list.refresh(t.Context())
 	for _, path := range []string{"/", "/?q=gzip", "/runs/" + id} {
-		if !strings.Contains(s.page(path), "batch: gzip -9 ${item}") {
+		if !strings.Contains(s.page(path), "batch: gzip -9 &#39;a b&#39; {}") {
 			t.Errorf("%s does not name the command", path)
 		}
+	}
+	if !strings.Contains(s.page("/runs/"+one), "<h1>batch: claude: review {}</h1>") {
+		t.Error("a command that is a text is not named")
 	}
 }
 
@@ -283,5 +295,90 @@ func TestCommandAndErrorOnce(t *testing.T) {
 	look("Mend a.go and b.go")
 	if body := s.page("/runs/" + id + "/step?index=1&path=map.agent_template%5B0%5D"); !strings.Contains(body, "the prompt as it was sent") || strings.Contains(body, "${item.file}") || strings.Contains(body, ">prompt</a>") {
 		t.Error("the page has what the file says, or the prompt as an output")
+	}
+}
+
+// TestUnmergedIsToldOnce: what the run says it left unmerged stands once, with a button
+// that merges it; what failed apart; and nothing of it once it was merged.
+func TestUnmergedIsToldOnce(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	var events []event.Event
+	for i := 1; i <= 3; i++ {
+		status := event.Succeeded
+		if i == 3 {
+			status = event.Failed
+		}
+		events = append(events, event.Event{Type: event.ItemStarted, Index: i, Attempt: 1},
+			event.Event{Type: event.ItemFinished, Index: i, Status: status, Attempts: 1, Data: json.RawMessage(`{"branch":"bide/x/1"}`)})
+	}
+	run := func(after ...event.Event) string {
+		all := append([]event.Event{{Type: event.RunStarted}, {Type: event.Note, Message: "other"}, {Type: event.ItemsReady, Total: 3}}, events...)
+		all = append(all, event.Event{Type: event.Note, Class: event.Unmerged, Label: "bide worktree merge X", Message: "the work of 2 items was left uncommitted; merge it with: bide worktree merge X"},
+			event.Event{Type: event.RunFinished, Status: event.CompletedWithFailures})
+		return s.run(journal.Header{Name: "n", Kind: "mapreduce"}, append(all, after...)...)
+	}
+	id := run()
+	body := head(t, s.page("/runs/"+id))
+	for _, want := range []string{"<b>The work of 2 items was left uncommitted.</b> The work of 1 item that failed is in a branch.", `action="/runs/` + id + `/merge"`, "<li>other</li>"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("it lacks %q:\n%s", want, body)
+		}
+	}
+	if n := strings.Count(body, "left uncommitted"); n != 1 {
+		t.Errorf("it is told %d times", n)
+	}
+	body = head(t, s.page("/runs/"+run(event.Event{Type: event.Note, Class: event.Merged, Message: "all is merged", Data: json.RawMessage(`{"items":[1,2]}`)})))
+	if strings.Contains(body, "left uncommitted") || strings.Contains(body, "/merge") || !strings.Contains(body, "<li>all is merged</li>") || !strings.Contains(body, "1 item that failed is in a branch") {
+		t.Errorf("after the merge it says:\n%s", body)
+	}
+	body = head(t, s.page("/runs/"+run(event.Event{Type: event.Note, Class: event.Unmerged, Label: "bide worktree merge X", Message: "not all work could be merged", Data: json.RawMessage(`{"items":[1]}`)})))
+	if strings.Contains(body, "left uncommitted") || strings.Count(body, "Not all work could be merged") != 1 || !strings.Contains(body, "/merge") {
+		t.Errorf("after a merge of some it says:\n%s", body)
+	}
+}
+
+// TestTookIsOneFigure: how long a run took is as it counted it, everywhere.
+func TestTookIsOneFigure(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	at := time.Now().Add(-time.Hour)
+	id := s.run(journal.Header{Name: "n", Kind: "workflow", Started: at}, event.Event{Type: event.RunStarted, Time: at.Add(300 * time.Millisecond)},
+		event.Event{Type: event.RunFinished, Status: event.Succeeded, DurationMS: 1300, Time: at.Add(1600 * time.Millisecond)},
+		event.Event{Type: event.Note, Message: "much later", Time: at.Add(time.Minute)})
+	s.list.refresh(t.Context())
+	page := s.page("/runs/" + id)
+	for _, want := range []string{"It succeeded after 1.3s.", "<dt>took</dt><dd>1.3s</dd>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if !strings.Contains(s.page("/"), `<td class="r">1.3s</td>`) {
+		t.Error("the list has another figure")
+	}
+}
+
+// TestItemsAtOnce: the field has how many items run at once now.
+func TestItemsAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		options, want string
+		events        []event.Event
+	}{
+		{"", "7", nil},
+		{`{"max_parallel":3}`, "3", nil},
+		{`{"max_parallel":3}`, "12", []event.Event{{Type: event.RunControlled, Label: journal.Parallel, Total: 12}}},
+	} {
+		h := journal.Header{Name: "n", Kind: "mapreduce", Source: []byte("name: n\nmode: mapreduce\nmap:\n  input: [1]\n  max_parallel: 7\n  agent_template: [{shell: 'true'}]\n")}
+		if c.options != "" {
+			h.Options = json.RawMessage(c.options)
+		}
+		line := timeline.New(h)
+		for _, e := range append([]event.Event{{Type: event.RunStarted}}, c.events...) {
+			line.Apply(e)
+		}
+		if got := fmt.Sprint(line.AtOnce()); got != c.want {
+			t.Errorf("%s: %s items at once, want %s", c.options, got, c.want)
+		}
 	}
 }

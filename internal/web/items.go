@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -172,6 +173,10 @@ func (t *items) own(f *journal.Fact) {
 		}
 	case event.RunResumed, event.RunFinished:
 		t.settle(uint32(f.Seq()))
+	case event.Note:
+		if e, err := f.Event(); err == nil && (e.Class == event.Merged || e.Class == event.Unmerged) {
+			t.merged(e.Data)
+		}
 	case event.RunControlled:
 		if e, err := f.Event(); err == nil && e.Label == journal.RetryNow {
 			for index, at := range t.due {
@@ -179,6 +184,30 @@ func (t *items) own(f *journal.Fact) {
 			}
 		}
 	}
+}
+
+// merged takes note of whose work was merged after the end of the run.
+func (t *items) merged(data json.RawMessage) {
+	var d event.MergedItems
+	if json.Unmarshal(data, &d) != nil {
+		return // the note tells of none
+	}
+	for _, index := range d.Items {
+		delete(t.left, index)
+	}
+}
+
+// leftOf counts the items whose work was left in a branch: those that succeeded, and
+// those that failed.
+func (t *items) leftOf() (succeeded, failed int) {
+	for index := range t.left {
+		if t.status(index-1) == journal.ItemSucceeded {
+			succeeded++
+		} else {
+			failed++
+		}
+	}
+	return succeeded, failed
 }
 
 // settle makes pending what was in flight.

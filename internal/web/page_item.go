@@ -209,20 +209,28 @@ func (b *itemBody) tries(all []tried) {
 	slices.Reverse(b.Tries)
 }
 
-// once leaves out of the history what the attempts say, and of the last attempt what
-// the dead letter does.
+// theSame stands in the place of an error that the page has already.
+const theSame = "the same"
+
+// once leaves out of the attempts what the dead letter says, or an attempt that stands
+// before, and of the history and the result what stands there.
 func (b *itemBody) once() {
 	said := map[string]bool{}
+	if b.Letter != nil {
+		said[b.Letter.Message] = true
+		if strings.Contains(b.Letter.Message, strings.TrimSpace(string(b.Output))) {
+			b.Output = ""
+		}
+	}
 	for i := range b.Tries {
 		for j := range b.Tries[i].Steps {
 			e := &b.Tries[i].Steps[j].Event
-			if said[e.Message] = true; b.Letter != nil && i == 0 && e.Message == b.Letter.Message {
-				e.Message = ""
+			if e.Message != "" && said[e.Message] {
+				e.Message = theSame
+				continue
 			}
+			said[e.Message] = true
 		}
-	}
-	if b.Letter != nil {
-		said[b.Letter.Message] = true
 	}
 	for i := range b.Events {
 		if said[b.Events[i].Message] {

@@ -77,9 +77,9 @@ func (p *pages) runPage(w http.ResponseWriter, r *http.Request, run *run) error 
 	if err != nil {
 		return err
 	}
-	a.Bars = p.list.strip(run.id, head.Path, head.Name)
+	a.Last = p.list.strip(run.id, head.Path, head.Name)
 	if head.Answer = a; head.Status == event.Failed && len(a.Causes) > 0 {
-		head.Now = "It failed after " + timeline.Short(head.Took) + "." // the causes say why
+		head.Now = head.failedAfter() // the causes say why
 	}
 	for i := c.From + len(c.Rows); i < c.All; i += chunk {
 		c.Rest = append(c.Rest, i)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -92,6 +93,16 @@ func (e entry) Took() time.Duration {
 		return e.ran + time.Since(e.since)
 	}
 	return e.ran
+}
+
+// Why is the message without what stands beside it: where in the file, and which step.
+func (e entry) Why() string {
+	if e.Step != "" {
+		if _, why, ok := strings.Cut(e.Message, fmt.Sprintf("step %q failed ", e.Step)); ok {
+			return why
+		}
+	}
+	return e.Message
 }
 
 // ended is how many steps of a run ended in a way.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"html/template"
 	"io"
 	"net/http"
@@ -101,6 +102,10 @@ func (p *pages) stepPage(w http.ResponseWriter, r *http.Request, run *run) error
 		if err := b.panes(run, int64(numberOf(r, "at", -1))); err != nil {
 			return err
 		}
+		b.once()
+	}
+	if head.Status == event.Failed && b.Row != nil && b.Row.Status == event.Failed {
+		head.Now = head.failedAfter() // the step says why
 	}
 	b.Command = commandsOf(run.r.Header())(b.Path)
 	if b.Shown != nil {
@@ -110,6 +115,25 @@ func (p *pages) stepPage(w http.ResponseWriter, r *http.Request, run *run) error
 	}
 	title := cmp.Or(b.Label, b.Path)
 	return p.show(w, "step", frame{Title: title, Run: head, Live: "run", Body: b})
+}
+
+// once leaves out of the error of the attempt what stands beside it: its exit status, and
+// what the step wrote.
+func (b *stepBody) once() {
+	e := &b.Shown.Event
+	e.Message = strings.TrimPrefix(e.Message, fmt.Sprintf("exit status %d", e.ExitCode))
+	e.Message = strings.TrimPrefix(e.Message, ": ")
+	for _, p := range b.Panes {
+		var wrote strings.Builder
+		for _, l := range p.Lines.Lines {
+			for _, s := range l.Spans {
+				wrote.WriteString(s.Text)
+			}
+		}
+		if strings.Contains(wrote.String(), e.Message) {
+			e.Message = ""
+		}
+	}
 }
 
 // panes reads the ends of the outputs, or from a byte on.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -21,6 +22,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -154,6 +156,7 @@ type runHead struct {
 	Held                  bool  // a process has it
 	At                    int64 // see run.position
 	CanResume, CanRetry   bool
+	CanMerge              bool
 	Lives                 int
 	Params                []journal.Given
 	Cost                  string // of agents
@@ -162,6 +165,7 @@ type runHead struct {
 	Answer                *answer // on the page that a run opens on
 	CanControl, IsMap     bool
 	Paused                bool
+	AtOnce                int    // items; 0 where that is not known
 	Retries               int    // that wait
 	Action                string // what was asked for last, and how that went
 	ActionFailed          bool
@@ -186,11 +190,11 @@ func (p *pages) head(run *run) *runHead {
 	out := &runHead{
 		ID: run.id, Name: t.Name, Status: t.Status, Path: h.Path, Dir: h.Dir, Kind: h.Kind, Started: t.Started, Ended: t.Finished,
 		Items: items, Letters: len(run.items.letters), Pipeline: h.Kind == "pipeline", Held: run.held, At: run.position(), Lives: len(t.Lives), Changes: slices.Clone(t.Changes), Params: given(h),
-		IsMap: h.Kind == workflow.MapReduce.String(), Paused: !t.Held.IsZero(), Retries: len(run.items.due),
+		IsMap: h.Kind == workflow.MapReduce.String(), Paused: !t.Held.IsZero(), Retries: len(run.items.due), AtOnce: t.AtOnce(),
 		Work: timeline.Done(items.Succeeded+items.Unchanged, items.Total, items.Failed, items.Skipped, 0, items.Unchanged),
 		Now:  t.Now(now, items, run.items.firstDue()),
 	}
-	out.Name = cmp.Or(nameOf(h), h.Path)
+	out.Name = cmp.Or(nameOf(h), filepath.Base(h.Path))
 	if usd := t.Usage["cost_usd"]; usd > 0 {
 		out.Cost = fmt.Sprintf("$%.2f", usd)
 	}
@@ -201,6 +205,7 @@ func (p *pages) head(run *run) *runHead {
 	if !p.opt.ReadOnly {
 		out.CanResume = !run.held && (t.Status == event.Interrupted || t.Status == event.Failed)
 		out.CanRetry = out.Letters > 0
+		out.CanMerge = !run.held
 		out.CanControl = !out.Pipeline && (run.held || out.Paused && out.CanResume)
 	} else {
 		out.Held = false
@@ -209,40 +214,64 @@ func (p *pages) head(run *run) *runHead {
 	return out
 }
 
-// nameOf is what a run is called: a batch, by its command.
+// failedAfter is what a page says where its body tells the error.
+func (h *runHead) failedAfter() string { return "It failed after " + timeline.Short(h.Took) + "." }
+
+// nameOf is what a run is called: a batch, by its command, as it was given.
 func nameOf(h journal.Header) string {
-	if h.Name != "batch" || filepath.Base(h.Path) != "batch.yml" {
+	var o struct {
+		Batch struct {
+			Command string   `json:"command"`
+			Words   []string `json:"words"`
+		} `json:"batch"`
+	}
+	if h.Options == nil || json.Unmarshal(h.Options, &o) != nil {
 		return h.Name
 	}
-	if f := timeline.File(h); f != nil && f.Map != nil && f.Map.Template != nil && len(f.Map.Template.Steps) > 0 {
-		return "batch: " + timeline.Secrets(f).String(f.Map.Template.Steps[0].Label())
+	command := o.Batch.Command
+	switch len(o.Batch.Words) {
+	case 0:
+	case 1:
+		command = o.Batch.Words[0] // a text for the shell, where it is more than a word
+	default:
+		command = strings.Join(value.Map(o.Batch.Words, func(w string) string {
+			if strings.HasPrefix(w, "{") && strings.HasSuffix(w, "}") {
+				return w // where the item goes
+			}
+			return diag.ShellWord(w)
+		}), " ")
 	}
-	return h.Name
+	if command == "" {
+		return h.Name
+	}
+	return "batch: " + diag.ClipBytes(command, maxBatchName)
 }
 
+// maxBatchName is how much of a batch's command its name has, in bytes.
+const maxBatchName = 200
+
 var helpers = template.FuncMap{
-	"words":      words,
-	"sign":       timeline.Sign,
-	"dur":        timeline.Short,
-	"ms":         func(n int64) string { return timeline.Short(time.Duration(n) * time.Millisecond) },
-	"num":        timeline.Number,
-	"no":         func(index int) int { return index - 1 }, // of an item, from 0 as everywhere
-	"when":       func(t time.Time) string { return t.Local().Format(time.DateTime) },
-	"clock":      func(t time.Time) string { return t.Local().Format("15:04:05.000") },
-	"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
-	"percent":    percent,
-	"plural":     diag.Plural,
-	"short":      func(id string) string { return id[max(0, len(id)-6):] },
-	"clip":       diag.ClipBytes,
-	"add":        func(a, b int) int { return a + b },
-	"query":      func(s string) string { return url.QueryEscape(s) },
-	"list":       func(v ...any) []any { return v },
-	"source":     func(s string) string { return sourceNames[s] },
-	"sub":        func(a, b float64) float64 { return a - b },
-	"tick":       func(d time.Duration) string { return "+" + timeline.Short(d) },
-	"bytes":      diag.Bytes,
-	"stripWidth": func(n int) float64 { return float64(n) * barWidth },
-	"times":      func(n int) []struct{} { return make([]struct{}, n) },
+	"words":   words,
+	"sign":    timeline.Sign,
+	"dur":     timeline.Short,
+	"ms":      func(n int64) string { return timeline.Short(time.Duration(n) * time.Millisecond) },
+	"num":     timeline.Number,
+	"no":      func(index int) int { return index - 1 }, // of an item, from 0 as everywhere
+	"when":    func(t time.Time) string { return t.Local().Format(time.DateTime) },
+	"clock":   func(t time.Time) string { return t.Local().Format("15:04:05.000") },
+	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+	"percent": percent,
+	"plural":  diag.Plural,
+	"short":   func(id string) string { return id[max(0, len(id)-6):] },
+	"clip":    diag.ClipBytes,
+	"add":     func(a, b int) int { return a + b },
+	"query":   func(s string) string { return url.QueryEscape(s) },
+	"list":    func(v ...any) []any { return v },
+	"source":  func(s string) string { return sourceNames[s] },
+	"sub":     func(a, b float64) float64 { return a - b },
+	"tick":    func(d time.Duration) string { return "+" + timeline.Short(d) },
+	"bytes":   diag.Bytes,
+	"times":   func(n int) []struct{} { return make([]struct{}, n) },
 }
 
 // words is a status as a person reads it.

@@ -53,7 +53,11 @@ func Start(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.DisableGPU,
 		chromedp.WSURLReadTimeout(60*time.Second), chromedp.WindowSize(1360, 860), chromedp.Flag("force-color-profile", "srgb"))
 	if dir, err := fetched(); err == nil && filepath.Dir(path) == dir {
-		opts = append(opts, chromedp.Env("LD_LIBRARY_PATH="+filepath.Join(dir, "lib"), "FONTCONFIG_FILE="+filepath.Join(dir, "fonts.conf")))
+		fonts, err := fontsFile(dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		opts = append(opts, chromedp.Env("LD_LIBRARY_PATH="+filepath.Join(dir, "lib"), "FONTCONFIG_FILE="+fonts))
 	}
 	if os.Getuid() == 0 {
 		opts = append(opts, chromedp.NoSandbox)

@@ -70,13 +70,32 @@ func Fetch(ctx context.Context) (path string, err error) {
 	if err := os.Remove(archive); err != nil {
 		return "", err
 	}
-	if err := os.WriteFile(filepath.Join(into, "fonts.conf"), []byte(`<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><dir prefix="relative">fonts</dir></fontconfig>`), 0o644); err != nil {
-		return "", err
-	}
 	if err := os.Rename(into, dir); err != nil {
 		return "", err
 	}
 	return filepath.Join(dir, "chromium"), nil
+}
+
+// fonts is the configuration of the fonts of the fetched Chromium: those that came with
+// it, which lack signs such as ✓, and those of the system.
+const fonts = `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><dir prefix="relative">fonts</dir><dir>/usr/share/fonts</dir></fontconfig>`
+
+// fontsFile writes it where it is not there yet, and gives its path.
+func fontsFile(dir string) (string, error) {
+	sum := sha512.Sum512([]byte(fonts))
+	path := filepath.Join(dir, fmt.Sprintf("fonts-%x.conf", sum[:4]))
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	f, err := os.CreateTemp(dir, "fonts-")
+	if err != nil {
+		return "", err
+	}
+	_, err = io.WriteString(f, fonts)
+	if err := errors.Join(err, f.Close(), os.Rename(f.Name(), path)); err != nil {
+		return "", err
+	}
+	return path, nil
 }
 
 // download gets the package and refuses one that is not as it is known.
