@@ -101,6 +101,15 @@ func New(config Config) (*Breaker, error) {
 	return b, nil
 }
 
+// Must returns the breaker, or panics if there is an error: for variables of a
+// package.
+func Must(b *Breaker, err error) *Breaker {
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
 func (b *Breaker) now() time.Time {
 	if b.clock != nil {
 		return b.clock()

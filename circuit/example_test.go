@@ -94,3 +94,10 @@ func ExampleBreaker_Snapshot() {
 	fmt.Println(after.Restore(before.Snapshot()), after.State())
 	// Output: <nil> open
 }
+
+// For a variable of a package, whose settings are in the text of the program.
+func ExampleMust() {
+	var b = circuit.Must(circuit.New(circuit.Config{Name: "prices"}))
+	fmt.Println(b.Name(), b.State())
+	// Output: prices closed
+}

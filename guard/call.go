@@ -3,12 +3,9 @@ package guard
 import (
 	"context"
 	"errors"
-	"runtime/debug"
-	"sync/atomic"
-	"time"
+	"sync"
 
 	"github.com/bide-dev/bide/circuit"
-	"github.com/bide-dev/bide/hedge"
 	"github.com/bide-dev/bide/limit"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
@@ -19,12 +16,33 @@ var errNilFunc = errors.New("guard: the function is nil")
 // Get calls fn under the guard and returns what it came to. If a retry is among
 // the layers, the error is an *[retry.Error]; otherwise it is what fn returned,
 // the refusal of a breaker or limit, a *[retry.TimeoutError], or the end of ctx
-// as a *[retry.Error].
+// as a *[retry.Error]. fn is called in the goroutine of the caller, one call after
+// the other.
 func Get[T any](ctx context.Context, g *Guard, fn func(context.Context) (T, error)) (T, error) {
-	if g.hedged {
-		return hedged(ctx, g, g.stages, fn)
+	if fn == nil {
+		var zero T
+		return zero, errNilFunc
 	}
-	return get(ctx, g, fn)
+	if !g.quick || ctx.Err() != nil {
+		return within(ctx, g, g.stages, fn)
+	}
+	s := &g.stages[0]
+	var ticket circuit.Ticket
+	if s.breaker != nil {
+		var err error
+		if ticket, err = s.breaker.Admit(); err != nil {
+			return staged(ctx, g, s, nil, fn)
+		}
+	}
+	if !s.limits.Try() {
+		s.answer(ticket, circuit.Neutral)
+		return staged(ctx, g, s, nil, fn)
+	}
+	v, err := call(ctx, s, ticket, fn)
+	if err == nil {
+		return v, nil
+	}
+	return staged(ctx, g, s, err, fn)
 }
 
 // Do is [Get] for a function without a value.
@@ -32,11 +50,7 @@ func Do(ctx context.Context, g *Guard, fn func(context.Context) error) error {
 	if fn == nil {
 		return errNilFunc
 	}
-	if g.hedged {
-		_, err := hedged(ctx, g, g.stages, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
-		return err
-	}
-	_, err := get(ctx, g, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
+	_, err := Get(ctx, g, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
 	return err
 }
 
@@ -73,43 +87,13 @@ func (g *Guard) fallsBack(err error) bool {
 	return !ok || ended.Reason.Exhausted()
 }
 
-// get is Get without hedges: fn does not leave the goroutine, nor the stack.
-func get[T any](ctx context.Context, g *Guard, fn func(context.Context) (T, error)) (T, error) {
-	if fn == nil {
-		var zero T
-		return zero, errNilFunc
-	}
-	if !g.quick || ctx.Err() != nil {
-		return within(ctx, g, g.stages, fn)
-	}
-	s := &g.stages[0]
-	var ticket circuit.Ticket
-	if s.breaker != nil {
-		var err error
-		if ticket, err = s.breaker.Admit(); err != nil {
-			return staged(ctx, g, s, nil, fn)
-		}
-	}
-	if !s.limits.Try() {
-		s.answer(ticket, circuit.Neutral)
-		return staged(ctx, g, s, nil, fn)
-	}
-	v, err := call(ctx, s, ticket, fn)
-	if err == nil {
-		return v, nil
-	}
-	return staged(ctx, g, s, err, fn)
-}
-
 // call makes a first attempt that was let through, and gives everything back
 // however it ends.
 func call[T any](ctx context.Context, s *stage, ticket circuit.Ticket, fn func(context.Context) (T, error)) (v T, err error) {
 	outcome, returned := circuit.Failure, false
 	defer func() {
 		if !returned {
-			if value := recover(); value != nil {
-				err = &retry.PanicError{Value: value, Stack: debug.Stack()}
-			}
+			err = driver.Recovered(recover())
 		}
 		s.answer(ticket, outcome)
 		s.limits.Release(limit.Result{})
@@ -151,47 +135,15 @@ func within[T any](ctx context.Context, g *Guard, stages []stage, fn func(contex
 	return staged(ctx, g, &stages[0], nil, func(ctx context.Context) (T, error) { return within(ctx, g, stages[1:], fn) })
 }
 
-// hedged is within with hedges, which call fn in goroutines.
-func hedged[T any](ctx context.Context, g *Guard, stages []stage, fn func(context.Context) (T, error)) (T, error) {
-	if fn == nil {
-		var zero T
-		return zero, errNilFunc
-	}
-	s := &stages[0]
-	inner := fn
-	if len(stages) > 1 {
-		inner = func(ctx context.Context) (T, error) { return hedged(ctx, g, stages[1:], fn) }
-	}
-	if s.hedge != nil {
-		next := inner
-		inner = func(ctx context.Context) (T, error) { return hedge.Get(ctx, s.hedge, told(g.observer, next)) }
-	}
-	return staged(ctx, g, s, nil, inner)
-}
-
-// told tells an observer of each call of fn but the first.
-func told[T any](o retry.Observer, fn func(context.Context) (T, error)) func(context.Context) (T, error) {
-	if o == nil {
-		return fn
-	}
-	var calls atomic.Int64
-	return func(ctx context.Context) (T, error) {
-		if n := calls.Add(1); n > 1 {
-			o(retry.Event{Type: driver.Hedged, Time: time.Now(), Attempt: int(n)})
-		}
-		return fn(ctx)
-	}
-}
-
 // staged drives one stage. first is the error of its first attempt, if that was
 // made already.
 func staged[T any](ctx context.Context, g *Guard, s *stage, first error, fn func(context.Context) (T, error)) (T, error) {
 	op := driver.Operation{Policy: &s.policy, Observer: g.observer, Clock: g.clock, First: first}
 	if s.breaker != nil || len(s.limits) > 0 {
-		op.Admission = &Admission{Breaker: s.breaker, Limits: s.limits, Priority: limit.PriorityFrom(ctx)}
-		if s.breaker != nil && s.breaker.Judges() {
-			op.Judge = s.breaker.Judge
-		}
+		a := admissions.Get().(*Admission)
+		*a = Admission{Breaker: s.breaker, Limits: s.limits, Priority: limit.PriorityFrom(ctx)}
+		defer admissions.Put(a) // by then it has given everything back
+		op.Admission, op.Judge = a, s.judges
 	}
 	v, err := driver.Drive(ctx, &op, func(ctx context.Context, _ int) (T, error) { return fn(ctx) })
 	if err != nil && !s.retries {
@@ -199,6 +151,10 @@ func staged[T any](ctx context.Context, g *Guard, s *stage, first error, fn func
 	}
 	return v, err
 }
+
+// admissions are those that serve no operation: without them each call that needs
+// the driver would make one on the heap.
+var admissions = sync.Pool{New: func() any { return new(Admission) }}
 
 // bare is the error of an operation of one attempt: that of the attempt, or the
 // refusal. What ended it from outside stays as it is.

@@ -94,13 +94,14 @@ func Example_hedge() {
 	calls := make(chan int, 2)
 	calls <- 1
 	calls <- 2
-	answer, err := guard.Get(context.Background(), guard.Must(guard.New(h)), func(ctx context.Context) (string, error) {
+	ask := hedge.Func(h, func(ctx context.Context) (string, error) {
 		if <-calls == 1 {
 			<-ctx.Done() // this one hangs
 			return "", ctx.Err()
 		}
 		return "the second", nil
 	})
+	answer, err := guard.Get(context.Background(), guard.Must(guard.New(guard.Timeout(time.Minute))), ask)
 	fmt.Println(answer, err)
 	// Output: the second <nil>
 }

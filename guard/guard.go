@@ -1,5 +1,5 @@
 // Package guard puts layers around a call, in one declared order: retry, circuit
-// breaker, limits, hedging, timeout.
+// breaker, limits, timeout.
 //
 //	get, err := guard.New(                    // outermost first
 //		retry.Policy{Attempts: 4, Backoff: backoff.Default(), If: retry.Transient},
@@ -22,11 +22,9 @@ package guard
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
-	"github.com/bide-dev/bide/hedge"
 	"github.com/bide-dev/bide/limit"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
@@ -37,7 +35,6 @@ import (
 //	retry.Policy       attempts and the waits between them
 //	*circuit.Breaker   asked before, told after
 //	*limit.Limit       waited for before
-//	*hedge.Hedge       a second call beside a slow one, of all that is within
 //	Timeout(d)         the end of the context of all that is within
 //	Log(logger), Observe(f)   told of everything; their place does not matter
 //	FallbackIf(f)      what Or answers; its place does not matter
@@ -54,7 +51,6 @@ type Guard struct {
 	fallbackIf func(error) bool
 	clock      driver.Clock
 	quick      bool // one stage, in which a call that succeeds needs no driver
-	hedged     bool
 }
 
 // stage is what one run of the driver takes care of: a retry, and what is
@@ -64,8 +60,8 @@ type stage struct {
 	policy  retry.Policy
 	breaker *circuit.Breaker
 	limits  limit.Set
-	hedge   *hedge.Hedge // around the next stage
-	filled  int          // rank of the innermost layer so far
+	judges  func(error) circuit.Outcome // the breaker's, if it has rules of its own
+	filled  int                         // rank of the innermost layer so far
 }
 
 // The ranks of layers within a stage, from the outside. Breakers and limits are
@@ -74,7 +70,6 @@ const (
 	rankRetry = iota + 1
 	rankAdmission
 	rankTimeout
-	rankHedge
 )
 
 // timeout, observer, fallbackIf and clock are the layers of their constructors.
@@ -105,8 +100,7 @@ func FallbackIf(f func(error) bool) Layer { return fallbackIf(f) }
 
 // Clock has everything wait on c in place of the machine's clock, for a
 // simulation. Limits and breakers have a clock of their own (limit.Config.Clock,
-// circuit.Config.Now), to be given the same. A hedge makes its attempts in
-// goroutines, on the machine's clock alone.
+// circuit.Config.Now), to be given the same.
 func Clock(c driver.Clock) Layer { return clock{c} }
 
 // New returns the guard of some layers, outermost first. The error names every
@@ -119,14 +113,8 @@ func New(layers ...Layer) (*Guard, error) {
 			problems = append(problems, fmt.Errorf("guard: layer %d: %w", i+1, err))
 		}
 	}
-	if g.clock != nil && slices.ContainsFunc(g.stages, func(s stage) bool { return s.hedge != nil }) {
-		problems = append(problems, errors.New("guard: a hedge knows the machine's clock alone; leave one of the two out"))
-	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
-	}
-	if last := len(g.stages) - 1; last > 0 && g.stages[last].filled == 0 { // there is nothing within the hedge
-		g.stages = g.stages[:last]
 	}
 	for i := range g.stages {
 		s := &g.stages[i]
@@ -138,17 +126,15 @@ func New(layers ...Layer) (*Guard, error) {
 			return nil, err
 		}
 		s.limits = limits
+		if s.breaker != nil && s.breaker.Judges() {
+			s.judges = s.breaker.Judge
+		}
 		s.policy.Timed = s.policy.Timed || limits.Adaptive() || s.breaker != nil && s.breaker.Timed()
-		g.hedged = g.hedged || s.hedge != nil
 	}
 	s := &g.stages[0]
 	g.quick = len(g.stages) == 1 && g.observer == nil && s.plain()
 	return g, nil
 }
-
-// Hedged reports whether a call may run twice at once, so that what it writes to
-// must not be shared by its attempts.
-func (g *Guard) Hedged() bool { return g.hedged }
 
 // Must returns the guard, or panics if there is an error: for variables of a
 // package.
@@ -181,12 +167,6 @@ func (g *Guard) add(layer Layer) error {
 		}
 		s := g.within(rankAdmission)
 		s.limits = append(s.limits, l)
-	case *hedge.Hedge:
-		if l == nil {
-			return errors.New("it is a nil *hedge.Hedge")
-		}
-		g.within(rankHedge).hedge = l
-		g.next(0)
 	case timeout:
 		if l <= 0 {
 			return fmt.Errorf("the timeout is %v; it must be positive", time.Duration(l))
@@ -261,5 +241,5 @@ func (g *Guard) observe(o retry.Observer) {
 // retry, breaker, slots and rate cost 61 to 93 ns so, and 180 to 259 ns and an
 // allocation through the driver (BenchmarkStack/all, three pairs).
 func (s *stage) plain() bool {
-	return s.hedge == nil && s.policy.Plain() && !s.limits.Adaptive()
+	return s.policy.Plain() && !s.limits.Adaptive()
 }

@@ -144,9 +144,9 @@ type impostor struct{}
 func (impostor) GuardLayer() {}
 
 func TestNilAndImpossible(t *testing.T) {
-	_, err := guard.New(nil, (*circuit.Breaker)(nil), (*limit.Limit)(nil), (*hedge.Hedge)(nil), impostor{}, guard.Timeout(0), guard.Log(nil), guard.Observe(nil),
+	_, err := guard.New(nil, (*circuit.Breaker)(nil), (*limit.Limit)(nil), impostor{}, guard.Timeout(0), guard.Log(nil), guard.Observe(nil),
 		guard.FallbackIf(nil), retry.Policy{Attempts: -5}, new(limit.Limit))
-	for i := range 11 {
+	for i := range 10 {
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("layer %d:", i+1)) {
 			t.Errorf("layer %d is taken: %v", i+1, err)
 		}
@@ -275,25 +275,21 @@ func TestHedgeAmongTheLayers(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := newBreaker(t, circuit.Config{})
-		g := newGuard(t, retry.Policy{Attempts: 2}, b, h, guard.Timeout(5*sec))
+		g, within := newGuard(t, retry.Policy{Attempts: 2}, b), newGuard(t, guard.Timeout(5*sec))
 		var calls atomic.Int32
 		began := time.Now()
-		v, err := guard.Get(t.Context(), g, func(ctx context.Context) (int32, error) {
-			n := calls.Add(1)
-			if n == 1 {
-				<-ctx.Done()
-				return 0, ctx.Err()
-			}
-			return n, nil
-		})
+		v, err := guard.Get(t.Context(), g, hedge.Func(h, func(ctx context.Context) (int32, error) {
+			return guard.Get(ctx, within, func(ctx context.Context) (int32, error) {
+				n := calls.Add(1)
+				if n == 1 {
+					<-ctx.Done()
+					return 0, ctx.Err()
+				}
+				return n, nil
+			})
+		}))
 		if v != 2 || err != nil || time.Since(began) != sec || b.Counts().Successes != 1 || b.Counts().Failures != 0 {
 			t.Errorf("%v, %v after %v, %+v", v, err, time.Since(began), b.Counts())
-		}
-		if err := guard.Do(t.Context(), g, func(context.Context) error { return nil }); err != nil {
-			t.Error(err)
-		}
-		if err := guard.Do(t.Context(), g, nil); err == nil {
-			t.Error("nil is called")
 		}
 	})
 }
@@ -344,18 +340,53 @@ level=WARN msg="call failed" attempt=2 reason=attempts took=1s error="attempts u
 	})
 }
 
+// A call that succeeds allocates nothing, whatever is in the guard but a timeout,
+// which needs a context, and an observer of what waits; and whatever the closure
+// captures that is made for it.
 func TestAllocatesNothing(t *testing.T) {
-	g := newGuard(t, retry.Policy{Attempts: 4, Backoff: backoff.Default()}, newBreaker(t, circuit.Config{}), limit.Concurrency(8), limit.Rate(1<<30, sec))
-	ctx := t.Context()
-	if n := testing.AllocsPerRun(1000, func() {
-		if _, err := guard.Get(ctx, g, func(context.Context) (int, error) { return 1, nil }); err != nil {
-			t.Error(err)
+	four := []guard.Layer{retry.Policy{Attempts: 4, Backoff: backoff.Default()}, newBreaker(t, circuit.Config{}), limit.Concurrency(8), limit.Rate(1<<30, sec)}
+	never := func(error) bool { return false }
+	for _, c := range []struct {
+		name   string
+		layers []guard.Layer
+		fails  int // attempts, before the one that succeeds
+	}{
+		{"nothing", nil, 0},
+		{"four layers", four, 0},
+		{"a layer of each kind twice", append(four, retry.Policy{}, newBreaker(t, circuit.Config{}), limit.Concurrency(8)), 0},
+		{"an observer", []guard.Layer{four[0], guard.Observe(func(retry.Event) {})}, 0},
+		{"an adaptive limit", []guard.Layer{retry.Policy{}, limit.Adaptive()}, 0},
+		{"a throttle", []guard.Layer{retry.Policy{}, limit.Throttle()}, 0},
+		{"slow calls", []guard.Layer{newBreaker(t, circuit.Config{SlowCall: time.Hour, SlowRate: 1})}, 0},
+		{"failures by a rule", append(four[:1:1], newBreaker(t, circuit.Config{FailureIf: never})), 0},
+		{"the second attempt", []guard.Layer{retry.Policy{Attempts: 2}, newBreaker(t, circuit.Config{}), limit.Concurrency(8)}, 1},
+		{"the second attempt, failures by a rule", []guard.Layer{retry.Policy{Attempts: 2}, newBreaker(t, circuit.Config{FailureIf: never})}, 1},
+	} {
+		g, ctx, sum := newGuard(t, c.layers...), t.Context(), 0
+		if n := testing.AllocsPerRun(1000, func() {
+			calls, one := 0, 1
+			v, err := guard.Get(ctx, g, func(context.Context) (int, error) {
+				if calls++; calls <= c.fails {
+					return 0, errFlaky
+				}
+				return one, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			calls = 0
+			if err := guard.Do(ctx, g, func(context.Context) error {
+				if calls++; calls <= c.fails {
+					return errFlaky
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+			sum += v + calls
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", c.name, n)
 		}
-		if err := guard.Do(ctx, g, func(context.Context) error { return nil }); err != nil {
-			t.Error(err)
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Log tells a logger what happens: failed attempts
 // at the level of information, refusals and ends without success as warnings,
-// waits, hedges and ends after a retry at the level of debugging. Of a call
+// waits and ends after a retry at the level of debugging. Of a call
 // that succeeds at once nothing is said.
 func Log(logger *slog.Logger) Layer {
 	if logger == nil {
@@ -28,8 +28,6 @@ func log(logger *slog.Logger, e retry.Event) {
 		say(slog.LevelInfo, "attempt failed", slog.Duration("took", e.Duration), slog.String("class", driver.Class(e.Err)), slog.Any("error", e.Err))
 	case retry.WaitScheduled:
 		say(slog.LevelDebug, "next attempt scheduled", slog.Duration("delay", e.Delay), slog.String("source", e.Source.String()))
-	case driver.Hedged:
-		say(slog.LevelDebug, "another call beside it")
 	case retry.Queued:
 		say(slog.LevelDebug, "attempt waits", slog.String("source", e.Source.String()), slog.Duration("delay", e.Delay))
 	case retry.Refused:

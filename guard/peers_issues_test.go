@@ -21,12 +21,17 @@ func TestPeersIssues(t *testing.T) {
 	type key struct{}
 	// 122: what the caller's context has, the call has. 134: the context that a
 	// layer makes ends with the call, also when it succeeded.
-	for name, layer := range map[string]guard.Layer{"timeout": guard.Timeout(sec), "deadline": retry.Policy{Deadline: sec}, "hedge": mustHedge(t, hedge.Config{Delay: sec})} {
+	for name, layer := range map[string]guard.Layer{"timeout": guard.Timeout(sec), "deadline": retry.Policy{Deadline: sec}, "hedge": nil} {
 		var inner context.Context
-		v, err := guard.Get(context.WithValue(t.Context(), key{}, "foo"), newGuard(t, layer), func(ctx context.Context) (any, error) {
+		look := func(ctx context.Context) (any, error) {
 			inner = ctx
 			return ctx.Value(key{}), nil
-		})
+		}
+		layers := []guard.Layer{layer}
+		if layer == nil {
+			look, layers = hedge.Func(mustHedge(t, hedge.Config{Delay: sec}), look), nil
+		}
+		v, err := guard.Get(context.WithValue(t.Context(), key{}, "foo"), newGuard(t, layers...), look)
 		if v != "foo" || err != nil || inner.Err() == nil {
 			t.Errorf("%s: %v, %v; the context of the call has ended with %v", name, v, err, inner.Err())
 		}
@@ -42,8 +47,8 @@ func TestPeersIssues(t *testing.T) {
 			case <-r.Context().Done():
 			}
 		}))
-		g := newGuard(t, append(layers, mustHedge(t, hedge.Config{Delay: 1, Ratio: 1}))...)
-		answer, err := (&http.Client{Transport: guardhttp.Transport(nil, g)}).Get(s.URL)
+		twice := guardhttp.Hedge(nil, mustHedge(t, hedge.Config{Delay: 1, Ratio: 1}))
+		answer, err := (&http.Client{Transport: guardhttp.Transport(twice, newGuard(t, layers...))}).Get(s.URL)
 		if err != nil {
 			t.Fatal(name, err)
 		}

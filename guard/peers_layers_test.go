@@ -298,13 +298,13 @@ func TestPeersHedges(t *testing.T) {
 		t.Run(c.peer+": "+c.behaviour, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c.config.Ratio = 1
-				g := newGuard(t, mustHedge(t, c.config))
+				h := mustHedge(t, c.config)
 				for range 3 { // saves up
-					guard.Do(t.Context(), g, peerCall('.'))
+					hedge.Do(t.Context(), h, peerCall('.'))
 				}
 				var calls atomic.Int32
 				start := time.Now()
-				winner, err := guard.Get(t.Context(), g, func(ctx context.Context) (int32, error) {
+				winner, err := hedge.Get(t.Context(), h, func(ctx context.Context) (int32, error) {
 					n := calls.Add(1)
 					select {
 					case <-ctx.Done():
@@ -322,12 +322,11 @@ func TestPeersHedges(t *testing.T) {
 	t.Run("failsafe-go: a quantile, learned first", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := mustHedge(t, hedge.Config{Ratio: 1})
-			g := newGuard(t, h)
 			for range 30 {
-				guard.Do(t.Context(), g, func(context.Context) error { time.Sleep(5 * time.Millisecond); return nil })
+				hedge.Do(t.Context(), h, func(context.Context) error { time.Sleep(5 * time.Millisecond); return nil })
 			}
 			var calls atomic.Int32
-			guard.Do(t.Context(), g, func(ctx context.Context) error {
+			hedge.Do(t.Context(), h, func(ctx context.Context) error {
 				if calls.Add(1) == 1 {
 					<-ctx.Done()
 				}
@@ -370,11 +369,11 @@ func TestPeersFallbackAndOrder(t *testing.T) {
 			return []guard.Layer{fixed(3, 0), newBreaker(t, circuit.Config{FailureThreshold: 2})}
 		}, down, "instead of circuit open", 0},
 		{"failsafe-go: a timeout around a hedge", func() []guard.Layer {
-			return []guard.Layer{guard.Timeout(3 * sec), mustHedge(t, hedge.Config{Delay: sec, Ratio: 1})}
-		}, slow, "instead of attempt timed out after 3s", 3 * sec},
+			return []guard.Layer{guard.Timeout(3 * sec)}
+		}, hedge.Func(mustHedge(t, hedge.Config{Delay: sec, Ratio: 1}), slow), "instead of attempt timed out after 3s", 3 * sec},
 		{"failsafe-go: a retry around a hedge", func() []guard.Layer {
-			return []guard.Layer{fixed(2, sec), mustHedge(t, hedge.Config{Delay: sec, Ratio: 1})}
-		}, down, "instead of " + retry.ErrAttempts.Error(), sec},
+			return []guard.Layer{fixed(2, sec)}
+		}, hedge.Func(mustHedge(t, hedge.Config{Delay: sec, Ratio: 1}), down), "instead of " + retry.ErrAttempts.Error(), sec},
 	} {
 		t.Run(c.peer, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
+	"github.com/bide-dev/bide/guard"
 	"github.com/bide-dev/bide/hedge"
+	"github.com/bide-dev/bide/retry"
 )
 
 // The first call hangs; the second, beside it, answers.
@@ -56,4 +59,29 @@ func ExampleNew() {
 	_, err := hedge.New(hedge.Config{Quantile: 95})
 	fmt.Println(err)
 	// Output: hedge: quantile is 95; it must be between 0 and 1
+}
+
+// For a variable of a package, whose settings are in the text of the program.
+func ExampleMust() {
+	var h = hedge.Must(hedge.New(hedge.Config{Delay: 50 * time.Millisecond}))
+	fmt.Println(h.Delay())
+	// Output: 50ms
+}
+
+// A function that is hedged, for another layer to call.
+func ExampleFunc() {
+	h := hedge.Must(hedge.New(hedge.Config{Delay: time.Hour, HedgeIf: retry.Transient}))
+	down := make(chan error, 1)
+	down <- syscall.ECONNREFUSED
+	fetch := hedge.Func(h, func(context.Context) (string, error) {
+		select {
+		case err := <-down:
+			return "", err
+		default:
+			return "hello", nil
+		}
+	})
+	page, err := guard.Get(context.Background(), guard.Must(guard.New(guard.Timeout(time.Minute))), fetch)
+	fmt.Println(page, err)
+	// Output: hello <nil>
 }

@@ -3,11 +3,16 @@
 //
 //	h, err := hedge.New(hedge.Config{})
 //	v, err := hedge.Get(ctx, h, fetch)
+//	v, err = guard.Get(ctx, g, hedge.Func(h, fetch)) // within other layers
 //
 // The second attempt begins when the first has taken longer than most do, by
 // default longer than 95 of 100, which the hedge learns. A quota bounds how many
 // more calls the target gets, whatever happens to it: when all calls become
 // slow, hedging all of them would be the end of it.
+//
+// It calls the function in goroutines of its own, which nothing else of this library
+// does: a hedge is a function around yours and no layer of a guard, so that the
+// program shows where two calls may run at once.
 //
 // Hedge only what may be done twice. A value that comes when another has won is
 // dropped: what must be closed the function closes itself once its context has
@@ -20,7 +25,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -52,6 +56,10 @@ type Config struct {
 	// that comes before the delay is the result. Attempts that run already are
 	// waited for in any case.
 	HedgeIf func(error) bool
+
+	// Observer, if not nil, is told of each further attempt, in its goroutine: a
+	// [retry.Hedged], whose Attempt counts the attempts of the call, from 2.
+	Observer retry.Observer
 }
 
 // Hedge learns how long calls take and counts how many were made twice. It is
@@ -98,6 +106,15 @@ func New(c Config) (*Hedge, error) {
 	return &Hedge{config: c, delay: c.Delay, balance: 1}, nil
 }
 
+// Must returns the hedge, or panics if there is an error: for variables of a
+// package.
+func Must(h *Hedge, err error) *Hedge {
+	if err != nil {
+		panic(err)
+	}
+	return h
+}
+
 // Delay returns after how long a call is hedged now; 0 if that is not known
 // yet.
 func (h *Hedge) Delay() time.Duration {
@@ -105,9 +122,6 @@ func (h *Hedge) Delay() time.Duration {
 	defer h.mu.Unlock()
 	return h.delay
 }
-
-// GuardLayer marks what guard.New takes; it does nothing.
-func (*Hedge) GuardLayer() {}
 
 // begin counts a call and returns when to hedge it.
 func (h *Hedge) begin() time.Duration {
@@ -153,8 +167,19 @@ func (h *Hedge) took(d time.Duration) {
 // first.
 var ErrLost = fmt.Errorf("hedge: another attempt came first: %w", context.Canceled)
 
+var errNilFunc = errors.New("hedge: the function is nil")
+
+// Func returns fn as a function that is hedged: [Get] to call later, in a guard or
+// another layer.
+func Func[T any](h *Hedge, fn func(context.Context) (T, error)) func(context.Context) (T, error) {
+	return func(ctx context.Context) (T, error) { return Get(ctx, h, fn) }
+}
+
 // Do is [Get] for a function without a value.
 func Do(ctx context.Context, h *Hedge, fn func(context.Context) error) error {
+	if fn == nil {
+		return errNilFunc
+	}
 	_, err := Get(ctx, h, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
 	return err
 }
@@ -165,6 +190,10 @@ func Do(ctx context.Context, h *Hedge, fn func(context.Context) error) error {
 // panic is a failed attempt, with a *[retry.PanicError], and so is one of
 // Config.HedgeIf.
 func Get[T any](ctx context.Context, h *Hedge, fn func(context.Context) (T, error)) (T, error) {
+	if fn == nil {
+		var zero T
+		return zero, errNilFunc
+	}
 	r := &race[T]{hedge: h, fn: fn, delay: h.begin()}
 	r.ctx, r.lose = context.WithCancelCause(ctx)
 	defer r.lose(nil)
@@ -214,8 +243,12 @@ func (r *race[T]) another() bool {
 	if r.timer != nil && r.beside < r.hedge.config.Max {
 		r.timer.Reset(r.delay)
 	}
+	number := r.beside + 1
 	r.mu.Unlock()
 	defer r.running.Done()
+	if o := r.hedge.config.Observer; o != nil {
+		o(retry.Event{Type: retry.Hedged, Time: time.Now(), Attempt: number})
+	}
 	r.attempt()
 	return true
 }
@@ -228,12 +261,12 @@ func (r *race[T]) attempt() {
 	returned := false
 	defer func() {
 		if !returned {
-			err = torn(recover())
+			err = driver.Recovered(recover())
 		}
 		again, asked := false, false
 		defer func() {
 			if !asked {
-				err = torn(recover())
+				err = driver.Recovered(recover())
 			}
 			r.note(v, err, again)
 		}()
@@ -242,14 +275,6 @@ func (r *race[T]) attempt() {
 	}()
 	v, err = r.fn(r.ctx)
 	returned = true
-}
-
-// torn is the error of a panic or, without a value, of runtime.Goexit.
-func torn(value any) error {
-	if value == nil {
-		return &driver.GoexitError{Stack: debug.Stack()}
-	}
-	return &retry.PanicError{Value: value, Stack: debug.Stack()}
 }
 
 // note keeps the end of an attempt; again: one more may answer it.

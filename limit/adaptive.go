@@ -33,7 +33,7 @@ type AdaptiveConfig struct {
 // halves itself for two, to see that time anew, so that it learns of a target
 // that has become slower for good.
 // (After AIMD and Vegas as in Netflix concurrency-limits.)
-func Adaptive() *Limit { return must(New(Config{Adaptive: &AdaptiveConfig{}})) }
+func Adaptive() *Limit { return Must(New(Config{Adaptive: &AdaptiveConfig{}})) }
 
 func newAdaptive(c AdaptiveConfig) (*adaptive, error) {
 	c.Min, c.Max = cmp.Or(c.Min, 1), cmp.Or(c.Max, 1000)

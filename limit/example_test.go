@@ -115,3 +115,10 @@ func ExamplePriorityFrom() {
 	fmt.Println(limit.PriorityFrom(context.Background()))
 	// Output: 0
 }
+
+// For a variable of a package, whose settings are in the text of the program.
+func ExampleMust() {
+	var slots = limit.Must(limit.New(limit.Config{Concurrency: 8, Queue: 100}))
+	fmt.Println(slots.Max())
+	// Output: 8
+}

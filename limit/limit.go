@@ -165,8 +165,9 @@ func New(c Config) (*Limit, error) {
 	return l, nil
 }
 
-// must is for what the text of a program says.
-func must(l *Limit, err error) *Limit {
+// Must returns the limit, or panics if there is an error: for variables of a
+// package.
+func Must(l *Limit, err error) *Limit {
 	if err != nil {
 		panic(err)
 	}
@@ -179,7 +180,7 @@ func Concurrency(n int) *Limit {
 	if n == 0 {
 		n = -1 // in a Config 0 is no concurrency at all
 	}
-	return must(New(Config{Concurrency: n}))
+	return Must(New(Config{Concurrency: n}))
 }
 
 // Rate lets n attempts begin at once and then n in each per, evenly. It panics if
@@ -188,7 +189,7 @@ func Rate(n int, per time.Duration) *Limit {
 	if n == 0 || per == 0 {
 		n = -1
 	}
-	return must(New(Config{Rate: n, Per: per}))
+	return Must(New(Config{Rate: n, Per: per}))
 }
 
 // Max returns how many attempts may run at once; 0 for a rate.

@@ -40,7 +40,7 @@ type ThrottleConfig struct {
 // of ten attempts at a share of 0.3 it refuses three.
 // (After the client-side throttling of Google's "Site Reliability Engineering",
 // chapter 21.)
-func Throttle() *Limit { return must(New(Config{Throttle: &ThrottleConfig{}})) }
+func Throttle() *Limit { return Must(New(Config{Throttle: &ThrottleConfig{}})) }
 
 // throttle is the decision about the share that is refused.
 type throttle struct {

@@ -53,6 +53,7 @@ const (
 	Refused        = driver.Refused       // a breaker or a limit did not let the attempt through
 	Finished       = driver.Finished      // the operation has ended
 	Queued         = driver.Queued        // the attempt waits for a limit before it begins
+	Hedged         = driver.Hedged        // a hedge makes another attempt beside a slow one
 )
 
 const (

@@ -13,6 +13,10 @@
 // Of a stream the guard has the opening alone: what has been sent on it cannot
 // be sent again.
 //
+// [Hedge] makes a second call beside a slow one, within the guard:
+//
+//	grpc.WithChainUnaryInterceptor(guardgrpc.UnaryClient(g), guardgrpc.Hedge(h))
+//
 // [UnaryServer] guards a server's own handlers, to bound how many of them run;
 // what a limit or a breaker refuses is answered with ResourceExhausted or
 // Unavailable. Do not put a retry into a server's guard.
@@ -23,7 +27,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -140,11 +143,6 @@ func refused(err error) error {
 // UnaryClient guards the calls of a client.
 func UnaryClient(g *guard.Guard) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
-		if g.Hedged() {
-			return hedged(ctx, g, reply, options, func(ctx context.Context, reply any, options []grpc.CallOption) error {
-				return invoke(ctx, method, request, reply, conn, options...)
-			})
-		}
 		err := guard.Do(ctx, g, func(ctx context.Context) error {
 			var trailer metadata.MD
 			return failed(invoke(ctx, method, request, reply, conn, append(slices.Clip(options), grpc.Trailer(&trailer))...), trailer)
@@ -157,8 +155,6 @@ func UnaryClient(g *guard.Guard) grpc.UnaryClientInterceptor {
 // the opening; the stream itself runs under the caller's context.
 func StreamClient(g *guard.Guard) grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
-		var mu sync.Mutex
-		opened := map[grpc.ClientStream]context.CancelCauseFunc{}
 		stream, err := guard.Get(ctx, g, func(attempt context.Context) (grpc.ClientStream, error) {
 			own, end := context.WithCancelCause(ctx)
 			detach := context.AfterFunc(attempt, func() { end(context.Cause(attempt)) })
@@ -171,16 +167,8 @@ func StreamClient(g *guard.Guard) grpc.StreamClientInterceptor {
 				return nil, failed(err, nil)
 			}
 			context.AfterFunc(stream.Context(), func() { end(nil) })
-			mu.Lock()
-			defer mu.Unlock()
-			opened[stream] = end
 			return stream, nil
 		})
-		for other, end := range opened {
-			if err != nil || other != stream { // beside one that was faster
-				end(nil)
-			}
-		}
 		return stream, final(ctx, err)
 	}
 }

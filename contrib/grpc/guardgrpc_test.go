@@ -51,6 +51,12 @@ func (h *health) Watch(_ *grpc_health_v1.HealthCheckRequest, stream grpc.ServerS
 // serve runs the service on the loopback and returns a client under the guard.
 func serve(t *testing.T, h *health, g *guard.Guard, options ...grpc.ServerOption) grpc_health_v1.HealthClient {
 	t.Helper()
+	return connect(t, h, options, grpc.WithUnaryInterceptor(guardgrpc.UnaryClient(g)), grpc.WithStreamInterceptor(guardgrpc.StreamClient(g)))
+}
+
+// connect is serve for a client with options of its own.
+func connect(t *testing.T, h *health, options []grpc.ServerOption, own ...grpc.DialOption) grpc_health_v1.HealthClient {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -65,8 +71,7 @@ func serve(t *testing.T, h *health, g *guard.Guard, options ...grpc.ServerOption
 			t.Error(err)
 		}
 	})
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithUnaryInterceptor(guardgrpc.UnaryClient(g)), grpc.WithStreamInterceptor(guardgrpc.StreamClient(g)))
+	conn, err := grpc.NewClient(listener.Addr().String(), append(own, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +242,7 @@ func TestHedgedCallsShareNothing(t *testing.T) {
 		}
 		return grpc.SetHeader(ctx, metadata.Pairs("attempt", fmt.Sprint(n)))
 	}}
-	client := serve(t, service, guard.Must(guard.New(h)))
+	client := connect(t, service, nil, grpc.WithChainUnaryInterceptor(guardgrpc.UnaryClient(guard.Must(guard.New(retry.Policy{}))), guardgrpc.Hedge(h)))
 	for range 20 {
 		var header, trailer metadata.MD
 		var from peer.Peer

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/bide-dev/bide/guard"
+	"github.com/bide-dev/bide/hedge"
 )
 
 // answer is what one attempt of a hedged call writes to. Two attempts may run at
@@ -65,24 +65,28 @@ func (a *answer) give(reply any, callers []grpc.CallOption) {
 	}
 }
 
-// hedged is a unary call whose attempts may run at once.
-func hedged(ctx context.Context, g *guard.Guard, reply any, options []grpc.CallOption, invoke func(ctx context.Context, reply any, options []grpc.CallOption) error) error {
-	a, err := guard.Get(ctx, g, func(ctx context.Context) (*answer, error) {
-		own := newAnswer(reply)
-		err := failed(invoke(ctx, own.reply, own.options(options)), own.trailer)
+// Hedge makes a second call beside a slow one, as h says, and takes the answer that
+// comes first: header, trailer and peer are those of that call. It is for methods
+// that may be called twice. hedge.Config.HedgeIf sees errors that [Codes] knows.
+func Hedge(h *hedge.Hedge) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		a, err := hedge.Get(ctx, h, func(ctx context.Context) (*answer, error) {
+			own := newAnswer(reply)
+			err := failed(invoke(ctx, method, request, own.reply, conn, own.options(options)...), own.trailer)
+			var e *callError
+			if errors.As(err, &e) {
+				e.answer = own
+			}
+			return own, err
+		})
+		if err == nil {
+			a.give(reply, options)
+			return nil
+		}
 		var e *callError
 		if errors.As(err, &e) {
-			e.answer = own
+			e.answer.give(nil, options)
 		}
-		return own, err
-	})
-	if err == nil {
-		a.give(reply, options)
-		return nil
+		return final(ctx, err)
 	}
-	var e *callError
-	if errors.As(err, &e) {
-		e.answer.give(nil, options)
-	}
-	return final(ctx, err)
 }

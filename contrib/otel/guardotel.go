@@ -1,7 +1,8 @@
 // Package guardotel tells OpenTelemetry what a guard does.
 //
 //	metrics, err := guardotel.Metrics(otel.Meter("shop"), attribute.String("target", "prices"))
-//	g, err := guard.New(policy, breaker, metrics)
+//	g, err := guard.New(policy, breaker, guard.Observe(metrics))
+//	h, err := hedge.New(hedge.Config{Observer: metrics})
 //
 //	price, err := guardotel.Get(ctx, otel.Tracer("shop"), "price", g, fetchPrice)
 //
@@ -44,9 +45,9 @@ type metrics struct {
 	sources [4]metric.MeasurementOption
 }
 
-// Metrics returns the layer that counts and measures what a guard does. The
-// error is that of an instrument that the meter does not make.
-func Metrics(meter metric.Meter, attributes ...attribute.KeyValue) (guard.Layer, error) {
+// Metrics returns an observer that counts and measures what a guard does, and a
+// hedge. The error is that of an instrument that the meter does not make.
+func Metrics(meter metric.Meter, attributes ...attribute.KeyValue) (retry.Observer, error) {
 	m := &metrics{fixed: attribute.NewSet(attributes...)}
 	m.plain = metric.WithAttributeSet(m.fixed)
 	var errs [6]error
@@ -63,7 +64,7 @@ func Metrics(meter metric.Meter, attributes ...attribute.KeyValue) (guard.Layer,
 	for i := range m.sources {
 		m.sources[i] = m.with("source", driver.Source(i).String())
 	}
-	return guard.Observe(m.observe), nil
+	return m.observe, nil
 }
 
 // with is the fixed attributes and one more.
@@ -80,7 +81,7 @@ func (m *metrics) observe(e retry.Event) {
 		m.delay.Record(ctx, e.Delay.Seconds(), m.sources[e.Source])
 	case retry.Refused:
 		m.refusals.Add(ctx, 1, m.with("class", driver.Class(e.Err)))
-	case driver.Hedged:
+	case retry.Hedged:
 		m.hedges.Add(ctx, 1, m.plain)
 	case retry.Finished:
 		outcome := m.success

@@ -93,11 +93,11 @@ func TestWhatACollectorGets(t *testing.T) {
 	}
 	tracing := sdktrace.NewTracerProvider(sdktrace.WithBatcher(spans))
 	metering := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewPeriodicReader(points)))
-	layer, err := guardotel.Metrics(metering.Meter("test"))
+	told, err := guardotel.Metrics(metering.Meter("test"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := guard.Must(guard.New(retry.Policy{Attempts: 2}, layer))
+	g := guard.Must(guard.New(retry.Policy{Attempts: 2}, guard.Observe(told)))
 	down := errors.New("down")
 	for fails := range 3 { // well at once, on the second attempt, not at all
 		n := 0

@@ -10,6 +10,8 @@ func elsewhere(base http.RoundTripper) http.RoundTripper {
 		return b.Clone()
 	case *until:
 		return &until{base: elsewhere(b.base), ok: b.ok}
+	case *transport:
+		return &transport{base: elsewhere(b.base), guard: b.guard}
 	case *deadlines:
 		return &deadlines{base: elsewhere(b.base), answers: b.answers}
 	}
@@ -17,9 +19,12 @@ func elsewhere(base http.RoundTripper) http.RoundTripper {
 }
 
 // CloseIdleConnections is for http.Client.CloseIdleConnections.
-func (t *transport) CloseIdleConnections() {
-	closeIdle(t.bases[0])
-	closeIdle(t.bases[1])
+func (t *transport) CloseIdleConnections() { closeIdle(t.base) }
+
+// CloseIdleConnections is for http.Client.CloseIdleConnections.
+func (h *hedged) CloseIdleConnections() {
+	closeIdle(h.bases[0])
+	closeIdle(h.bases[1])
 }
 
 // CloseIdleConnections is for http.Client.CloseIdleConnections.

@@ -10,12 +10,16 @@ import (
 	"github.com/bide-dev/bide/guard"
 	"github.com/bide-dev/bide/guard/guardhttp"
 	"github.com/bide-dev/bide/hedge"
+	"github.com/bide-dev/bide/retry"
 )
 
 // Over HTTP/2 all requests to a host share a connection. That which is made beside
 // one that is stuck does not; and all connections can be closed.
 func TestAHedgeTakesAnotherConnection(t *testing.T) {
 	for name, wrap := range map[string]func(http.RoundTripper) http.RoundTripper{
+		"guarded": func(base http.RoundTripper) http.RoundTripper {
+			return guardhttp.Transport(base, guard.Must(guard.New(retry.Policy{})))
+		},
 		"bare": func(base http.RoundTripper) http.RoundTripper { return base },
 		"wrapped": func(base http.RoundTripper) http.RoundTripper {
 			return guardhttp.SendDeadline(guardhttp.Until(base, func(*http.Response) bool { return true }))
@@ -48,7 +52,7 @@ func TestAHedgeTakesAnotherConnection(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := &http.Client{Transport: guardhttp.Transport(wrap(s.Client().Transport), guard.Must(guard.New(h)))}
+			c := &http.Client{Transport: guardhttp.Hedge(wrap(s.Client().Transport), h)}
 			do := func(path string) {
 				t.Helper()
 				if status, _ := send(t, c, "GET", s.URL+path, ""); status != 200 {

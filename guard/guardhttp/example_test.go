@@ -3,6 +3,7 @@ package guardhttp_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/guard"
 	"github.com/bide-dev/bide/guard/guardhttp"
+	"github.com/bide-dev/bide/hedge"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
 )
@@ -98,4 +100,31 @@ func ExampleReceiveDeadline() {
 	h.ServeHTTP(w, r)
 	fmt.Println(w.Code)
 	// Output: 504
+}
+
+// A second request beside a slow one, over another connection.
+func ExampleHedge() {
+	slow := make(chan struct{}, 1)
+	slow <- struct{}{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-slow:
+			<-r.Context().Done() // it never answers
+		default:
+			fmt.Fprint(w, "hello")
+		}
+	}))
+	defer s.Close()
+	h := hedge.Must(hedge.New(hedge.Config{Delay: 10 * time.Millisecond}))
+	g := guard.Must(guard.New(retry.Policy{Attempts: 3}, guard.Timeout(time.Minute)))
+	c := &http.Client{Transport: guardhttp.Transport(guardhttp.Hedge(nil, h), g)}
+	answer, err := c.Get(s.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	fmt.Println(string(text), err)
+	// Output: hello <nil>
 }

@@ -17,9 +17,10 @@
 // The base transport sees each attempt, and so can log or sign it anew: its number
 // is what retry.AttemptFrom finds in the context of the request.
 //
-// An attempt that a hedge makes beside another goes over another connection, where
-// base is a *http.Transport or one of this package's around it: over HTTP/2 the two
-// would share the one that is stuck.
+// [Hedge] is a base that makes a second request beside a slow one, over another
+// connection:
+//
+//	client := &http.Client{Transport: guardhttp.Transport(guardhttp.Hedge(nil, h), g)}
 //
 // A guard.Timeout bounds the time until the header of the answer; the body is
 // read under the request's own context. Slots are given back with the header.
@@ -37,6 +38,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/guard"
+	"github.com/bide-dev/bide/hedge"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
 )
@@ -47,11 +49,20 @@ func Transport(base http.RoundTripper, g *guard.Guard) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	t := &transport{bases: [2]http.RoundTripper{base, base}, guard: g}
-	if g != nil && g.Hedged() {
-		t.bases[1] = elsewhere(base)
+	return &transport{base: base, guard: g}
+}
+
+// Hedge returns a round tripper that makes a second request beside a slow one, as h
+// says, and takes the answer that comes first. A request that may not be repeated
+// is made once. nil is http.DefaultTransport.
+//
+// The second goes over another connection, where base is a *http.Transport or one of
+// this package's around it: over HTTP/2 the two would share the one that is stuck.
+func Hedge(base http.RoundTripper, h *hedge.Hedge) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
 	}
-	return t
+	return &hedged{bases: [2]http.RoundTripper{base, elsewhere(base)}, hedge: h}
 }
 
 // Until returns a round tripper whose answers fail, with a *[retry.UnmetError],
@@ -83,8 +94,13 @@ func (u *until) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 type transport struct {
-	bases [2]http.RoundTripper // the second is for an attempt beside another
+	base  http.RoundTripper
 	guard *guard.Guard
+}
+
+type hedged struct {
+	bases [2]http.RoundTripper // the second is for an attempt beside another
+	hedge *hedge.Hedge
 }
 
 // StatusError is an answer whose status says that the request failed.
@@ -150,8 +166,27 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		closeBody(request)
 		return nil, errors.New("guardhttp: the guard is nil")
 	}
-	e := &exchange{bases: t.bases, request: request, repeatable: repeatable(request)}
-	answer, err := guard.Get(request.Context(), t.guard, e.attempt)
+	e := &exchange{bases: [2]http.RoundTripper{t.base, t.base}, request: request, repeatable: repeatable(request), numbers: true}
+	return e.answer(guard.Get(request.Context(), t.guard, e.attempt))
+}
+
+// RoundTrip implements http.RoundTripper.
+func (h *hedged) RoundTrip(request *http.Request) (*http.Response, error) {
+	if h.hedge == nil {
+		closeBody(request)
+		return nil, errors.New("guardhttp: the hedge is nil")
+	}
+	if !repeatable(request) {
+		return h.bases[0].RoundTrip(request)
+	}
+	e := &exchange{bases: h.bases, request: request, repeatable: true}
+	return e.answer(hedge.Get(request.Context(), h.hedge, e.attempt))
+}
+
+// answer is what the client gets of an exchange that is over: what came of it, or the
+// answer that failed last.
+func (e *exchange) answer(answer *http.Response, err error) (*http.Response, error) {
+	request := e.request
 	if err != nil && request.Context().Err() == nil {
 		answer = e.last(err)
 	}
@@ -188,6 +223,7 @@ type exchange struct {
 	bases      [2]http.RoundTripper
 	request    *http.Request
 	repeatable bool
+	numbers    bool // attempts get their numbers
 
 	mu       sync.Mutex
 	attempts int
@@ -259,7 +295,11 @@ func (e *exchange) choose() (http.RoundTripper, func()) {
 // prepare returns the request of an attempt. Its context is the request's own,
 // and ends with that of the attempt until the header is in.
 func (e *exchange) prepare(ctx context.Context, number int) (*http.Request, *sending, error) {
-	own, end := context.WithCancelCause(driver.WithAttempt(e.request.Context(), number))
+	of := e.request.Context()
+	if e.numbers {
+		of = driver.WithAttempt(of, number)
+	}
+	own, end := context.WithCancelCause(of)
 	sent := &sending{end: end}
 	sent.detach = context.AfterFunc(ctx, func() {
 		if sent.decided.CompareAndSwap(false, true) {

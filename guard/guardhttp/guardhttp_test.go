@@ -172,7 +172,7 @@ func TestHedgedRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &http.Client{Transport: guardhttp.Transport(nil, guard.Must(guard.New(retry.Policy{}, h)))}
+	c := &http.Client{Transport: guardhttp.Transport(guardhttp.Hedge(nil, h), guard.Must(guard.New(retry.Policy{})))}
 	if status, text := send(t, c, "GET", s.URL, ""); status != 200 || text != "2" {
 		t.Errorf("%d %q", status, text)
 	}

@@ -26,7 +26,7 @@ type (
 var (
 	ctx             context.Context
 	g               *guard.Guard
-	h               *hedge.Hedge
+	second          *hedge.Hedge
 	r               *retry.Retrier
 	breaker         *circuit.Breaker
 	slots           *limit.Limit
