@@ -104,7 +104,7 @@ func (p *fatalPlan) file() string {
 	line("    - shell: |\n        set -e")
 	line("        [ -e out/${item.id}/f1 ] || [ -e out/${item.id}/moved ] || echo ${item.id} >> $EV/lost")
 	line("        [ -e out/${item.id}/moved ] || mv out/${item.id}/f1 out/${item.id}/moved")
-	if p.setup && p.setupCommits {
+	if p.setup {
 		line("        git rm -q --ignore-unmatch old/${item.id}")
 	}
 	if p.clash {
@@ -143,10 +143,7 @@ func (p *fatalPlan) tree() map[string]string {
 	tree := map[string]string{"total": fmt.Sprintf("%d\n", p.items)}
 	if p.setup {
 		tree["setup.txt"] = "setup\n"
-		for i := 1; i <= 4; i++ {
-			if p.setupCommits && i <= p.items {
-				continue
-			}
+		for i := p.items + 1; i <= 4; i++ {
 			tree[fmt.Sprintf("old/i%d", i)] = "old\n"
 		}
 	}

@@ -133,3 +133,44 @@ map:
 		t.Errorf("%+v", r.sum.Items)
 	}
 }
+
+// TestItemsTakeAwayWhatSetupLeft: a file that setup left uncommitted and an item moved
+// is where the item moved it, and nowhere else; one that an item merely might have changed
+// stays.
+func TestItemsTakeAwayWhatSetupLeft(t *testing.T) {
+	t.Parallel()
+	for name, commit := range map[string]string{"committed": "git add -A && git commit -qm moved", "left": "true"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.git()
+			b.write("flow.yml", strings.ReplaceAll(`
+name: moving
+mode: mapreduce
+isolation: worktree
+setup:
+  - shell: mkdir todo && for i in a b c; do echo $i > todo/$i; done
+map:
+  input: [{id: a}, {id: b}]
+  max_parallel: 2
+  agent_template:
+    - shell: mkdir done && mv todo/${item.id} done/ && @COMMIT@
+reduce:
+  - shell: ls todo done > $EV/seen
+`, "@COMMIT@", commit))
+			if err := sh(b.dir, "git add . && git commit -qm flow"); err != nil {
+				t.Fatal(err)
+			}
+			p := b.start("bide", "run", "-y", "flow.yml")
+			if status := p.wait(t); status != 0 {
+				t.Fatalf("exit status %d: %s", status, p.text())
+			}
+			if got, want := b.output("git ls-tree -r --name-only main"), "done/a\ndone/b\nfirst.txt\nflow.yml\ntodo/c"; got != want {
+				t.Errorf("main has\n%s\nwant\n%s", got, want)
+			}
+			if got, want := b.output("cat ../ev/seen"), "done:\na\nb\n\ntodo:\nc"; got != want {
+				t.Errorf("reduce saw\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}

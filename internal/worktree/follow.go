@@ -92,6 +92,10 @@ func (run *Run) follow(ctx context.Context) error {
 			return err
 		}
 	}
+	gone, err := run.takeAway(ctx, tip)
+	if err != nil {
+		return err
+	}
 	if _, err := r.git(ctx, run.Dir, "symbolic-ref", "-m", "bide: agents are merged", "HEAD", "refs/heads/"+run.Branch); err != nil {
 		return err
 	}
@@ -100,6 +104,11 @@ func (run *Run) follow(ctx context.Context) error {
 	}
 	if err := r.Sync(ctx); err != nil {
 		return err
+	}
+	if gone {
+		if _, err := r.git(ctx, r.dir, "update-ref", "-d", privateRef(run.ID, "gone")); err != nil {
+			return err
+		}
 	}
 	if _, err := r.git(ctx, r.dir, "update-ref", "-d", privateRef(run.ID, "tree")); err != nil {
 		return err

@@ -131,14 +131,18 @@ func (run *Run) mergeWork(ctx context.Context, a *Agent, st State, o MergeOption
 	if err != nil {
 		return res, err
 	}
+	gone, err := run.tookAway(ctx, a.Base, st.Commit)
+	if err != nil {
+		return res, err
+	}
 	o.Message = cmp.Or(o.Message, fmt.Sprintf("Merge item %s, attempt %d", Subject(a.Item), a.Attempt))
-	err = run.queue.while(ctx, func() error { return run.merge(ctx, a, tip, o, &res) })
+	err = run.queue.while(ctx, func() error { return run.merge(ctx, a, tip, gone, o, &res) })
 	return res, err
 }
 
-// merge merges tip into the run's branch. The run's worktree is not touched: it
-// follows later. See follow.go.
-func (run *Run) merge(ctx context.Context, a *Agent, tip string, o MergeOptions, res *MergeResult) error {
+// merge merges tip into the run's branch, and notes what it takes away of what is
+// uncommitted. The run's worktree is not touched: it follows later. See follow.go.
+func (run *Run) merge(ctx context.Context, a *Agent, tip string, gone []goneFile, o MergeOptions, res *MergeResult) error {
 	if o.Before != nil {
 		if err := o.Before(tip, *res); err != nil {
 			return err
@@ -155,7 +159,9 @@ func (run *Run) merge(ctx context.Context, a *Agent, tip string, o MergeOptions,
 	m := merging{repo: run.repo, tip: tip, last: run.last, branch: a.Branch, into: run.Branch, before: old, scratch: filepath.Join(run.root, scratchDir), MergeOptions: o}
 	err = m.compute(ctx)
 	if err == nil && m.result != "" {
-		err = run.repo.move(ctx, ref, m.result, old)
+		if err = run.noteGone(ctx, m.result, gone); err == nil {
+			err = run.repo.move(ctx, ref, m.result, old)
+		}
 	}
 	if err != nil {
 		return err
