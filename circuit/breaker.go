@@ -18,6 +18,8 @@ type Breaker struct {
 	published atomic.Uint64
 	// openUntil is the end of the open state as nanoseconds since epoch.
 	openUntil atomic.Int64
+	// openFor is how long that lasts in all.
+	openFor atomic.Int64
 	// refusal is the error that was last given, for the next who would get
 	// an equal one.
 	refusal atomic.Pointer[OpenError]
@@ -36,7 +38,6 @@ type Breaker struct {
 	observe func(Change)
 	store   Store // nil: none
 	key     string
-	timeout time.Duration    // Config.Timeout, with its default
 	rated   bool             // every answer is counted
 	timed   bool             // how long calls take is measured
 	judge   func(error) bool // nil: every error is a failure
@@ -82,7 +83,6 @@ func New(config Config) (*Breaker, error) {
 	b := &Breaker{
 		store:   config.Store,
 		key:     config.Key,
-		timeout: machine.config.Timeout,
 		clock:   config.Now,
 		name:    config.Name,
 		grain:   min(max(machine.config.Timeout/1000, time.Microsecond), time.Millisecond),
@@ -172,9 +172,9 @@ func (b *Breaker) Admit() (Ticket, error) {
 	case phaseClean, phaseFailing:
 		return Ticket{Generation: word >> 2}, nil
 	case phaseOpen:
-		// More than the timeout is left only where the clock was set back, which
+		// More than all of it is left only where the clock was set back, which
 		// the machine knows how to mend.
-		if left := time.Duration(b.openUntil.Load()) - b.elapsed(); left > 0 && left <= b.timeout {
+		if left := time.Duration(b.openUntil.Load()) - b.elapsed(); left > 0 && left <= time.Duration(b.openFor.Load()) {
 			return Ticket{}, b.refuse(left)
 		}
 	}
@@ -318,6 +318,7 @@ func (b *Breaker) publish() {
 	case b.machine.state == Open:
 		phase = phaseOpen
 		b.openUntil.Store(int64(b.machine.until.Sub(b.epoch)))
+		b.openFor.Store(int64(b.machine.span))
 		if b.machine.held {
 			phase = phaseHalfOpen // whose refusals come from the machine
 		}

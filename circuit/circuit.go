@@ -227,6 +227,13 @@ type Config struct {
 	// Timeout is how long it stays open; 0 means 30s.
 	Timeout time.Duration `json:"timeout,omitempty"`
 
+	// OpenFor gives how long it stays open, in place of Timeout: opening counts the
+	// times that it has opened since it was last closed, from 1, so that a target which
+	// fails its probes is left alone for longer each time. The method Base of a
+	// backoff.Schedule is such a function, and one with jitter keeps many clients
+	// apart. It is called while the breaker is locked, and must not use it.
+	OpenFor func(opening int) time.Duration `json:"-"`
+
 	// HalfOpenRequests is how many permits may be out at a time in half-open;
 	// 0 means 3.
 	HalfOpenRequests int `json:"half_open_requests,omitempty"`

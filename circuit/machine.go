@@ -3,6 +3,7 @@ package circuit
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -10,17 +11,19 @@ import (
 // clock, holds no lock and starts nothing. It is not safe for concurrent use.
 //
 // Time may stand still or go backwards between calls, as a wall clock does
-// when it is set: no wait grows beyond Config.Timeout by that.
+// when it is set: no wait grows beyond its own length by that.
 type Machine struct {
 	config     Config // defaults filled in
 	state      State
-	generation uint64    // counts changes of state
-	failures   int       // in a row, while closed
-	successes  int       // in a row, while half-open
-	until      time.Time // end of the open state
-	held       bool      // open until it is closed by hand
-	window     window    // of the calls while closed, with rates
-	probes     []Probe   // permits of half-open not yet answered
+	generation uint64        // counts changes of state
+	failures   int           // in a row, while closed
+	successes  int           // in a row, while half-open
+	until      time.Time     // end of the open state
+	openings   int           // since it was last closed
+	span       time.Duration // of the open state
+	held       bool          // open until it is closed by hand
+	window     window        // of the calls while closed, with rates
+	probes     []Probe       // permits of half-open not yet answered
 	lastProbe  uint64
 }
 
@@ -51,10 +54,14 @@ type Snapshot struct {
 	Failures   int       `json:"failures,omitempty"`  // in a row, while closed
 	Successes  int       `json:"successes,omitempty"` // in a row, while half-open
 	Until      time.Time `json:"until,omitzero"`      // end of the open state
-	Probes     []Probe   `json:"probes,omitempty"`
-	LastProbe  uint64    `json:"last_probe,omitempty"`
-	Held       bool      `json:"held,omitempty"` // open until it is closed by hand
-	Window     *Window   `json:"window,omitempty"`
+	// Openings counts how often it has opened since it was last closed, and OpenFor is
+	// for how long the last time; both are 0 without Config.OpenFor.
+	Openings  int           `json:"openings,omitempty"`
+	OpenFor   time.Duration `json:"open_for,omitempty"`
+	Probes    []Probe       `json:"probes,omitempty"`
+	LastProbe uint64        `json:"last_probe,omitempty"`
+	Held      bool          `json:"held,omitempty"` // open until it is closed by hand
+	Window    *Window       `json:"window,omitempty"`
 }
 
 // maxLost bounds the memory of probes that never answered. One that is pushed
@@ -66,7 +73,9 @@ func NewMachine(config Config) (*Machine, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	return &Machine{config: config.withDefaults()}, nil
+	m := &Machine{config: config.withDefaults()}
+	m.span = m.config.Timeout
+	return m, nil
 }
 
 // Acquire asks to let an attempt through at the time now. The error is an
@@ -83,10 +92,10 @@ func (m *Machine) acquire(now time.Time) (Ticket, bool) {
 		if m.held {
 			return Ticket{}, false
 		}
-		if m.until.Sub(now) > m.config.Timeout { // the clock was set back
-			m.until = now.Add(m.config.Timeout)
+		if m.until.Sub(now) > m.span { // the clock was set back
+			m.until = now.Add(m.span)
 		}
-		if m.remaining(m.until, m.config.Timeout, now) > 0 {
+		if m.remaining(m.until, m.span, now) > 0 {
 			return Ticket{}, false
 		}
 		m.change(HalfOpen)
@@ -201,7 +210,7 @@ func (m *Machine) doneHalfOpen(ticket Ticket, outcome Outcome, now time.Time) {
 // the timeout is over that is HalfOpen, though the change is made by the
 // attempt itself.
 func (m *Machine) State(now time.Time) State {
-	if m.state == Open && !m.held && m.remaining(m.until, m.config.Timeout, now) <= 0 {
+	if m.state == Open && !m.held && m.remaining(m.until, m.span, now) <= 0 {
 		return HalfOpen
 	}
 	return m.state
@@ -227,7 +236,7 @@ func (m *Machine) retryAfter(now time.Time) time.Duration {
 		return 0
 	}
 	if m.state == Open {
-		return m.remaining(m.until, m.config.Timeout, now)
+		return m.remaining(m.until, m.span, now)
 	}
 	soonest := m.config.Lease
 	for _, probe := range m.probes {
@@ -246,6 +255,8 @@ func (m *Machine) Snapshot() Snapshot {
 		Failures:   m.failures,
 		Successes:  m.successes,
 		Until:      m.until,
+		Openings:   m.openings,
+		OpenFor:    m.varied(),
 		Probes:     append([]Probe(nil), m.probes...),
 		LastProbe:  m.lastProbe,
 		Held:       m.held,
@@ -265,6 +276,10 @@ func (m *Machine) Restore(s Snapshot) error {
 	m.state, m.generation = s.State, s.Generation
 	m.failures, m.successes = s.Failures, s.Successes
 	m.until, m.lastProbe, m.held = s.Until, s.LastProbe, s.Held
+	m.openings, m.span = s.Openings, m.config.Timeout
+	if m.config.OpenFor != nil && s.Openings > 0 {
+		m.span = s.OpenFor
+	}
 	m.probes = append(m.probes[:0:0], s.Probes...)
 	m.window.restore(&m.config, s.Window)
 	return nil
@@ -288,6 +303,8 @@ func (s *Snapshot) validate() error {
 	}
 	problem(s.State > HalfOpen, "has the unknown state %d", s.State)
 	problem(s.Failures < 0 || s.Successes < 0, "has negative counts: %d failures, %d successes", s.Failures, s.Successes)
+	problem(s.Openings < 0 || s.OpenFor < 0, "has opened %d times, for %v", s.Openings, s.OpenFor)
+	problem(s.Openings > 0 && s.State == Closed, "in the state %v counts openings", s.State)
 	problem(s.Failures > 0 && s.State != Closed, "in the state %v counts failures in a row", s.State)
 	problem(s.Successes > 0 && s.State != HalfOpen, "in the state %v counts successes in a row", s.State)
 	problem(!s.Until.IsZero() && s.State != Open, "in the state %v has an end of being open", s.State)
@@ -309,8 +326,21 @@ func (s *Snapshot) validate() error {
 }
 
 func (m *Machine) open(now time.Time) {
+	span, openings := m.config.Timeout, 0
+	if m.config.OpenFor != nil {
+		openings = min(m.openings, math.MaxInt-1) + 1
+		span = max(m.config.OpenFor(openings), 0) // before anything changes: it may panic
+	}
 	m.change(Open)
-	m.until = now.Add(m.config.Timeout)
+	m.until, m.openings, m.span = now.Add(span), openings, span
+}
+
+// varied is the length of the last opening, if Config.OpenFor has given it.
+func (m *Machine) varied() time.Duration {
+	if m.openings == 0 {
+		return 0
+	}
+	return m.span
 }
 
 func (m *Machine) change(to State) {
@@ -318,6 +348,9 @@ func (m *Machine) change(to State) {
 	m.generation++
 	m.failures, m.successes = 0, 0
 	m.until, m.held = time.Time{}, false
+	if to == Closed {
+		m.openings = 0
+	}
 	m.window.clear()
 	m.probes = m.probes[:0]
 }
