@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"hash"
 	"iter"
+	"slices"
+	"strings"
 )
 
 // Item is a work item as the run got it.
@@ -191,6 +193,30 @@ func (r *Reader) Items(ctx context.Context, from, limit int) ([]Item, error) {
 		int64(from), int64(limit))
 	return out, err
 }
+
+// ItemsAt gives the items of some places, without those that are not recorded, in no
+// order.
+func (r *Reader) ItemsAt(ctx context.Context, indexes []int) (map[int]Item, error) {
+	out := map[int]Item{}
+	for some := range slices.Chunk(indexes, maxPlaces) {
+		args := make([]driver.Value, len(some))
+		for i, index := range some {
+			args[i] = int64(index)
+		}
+		err := r.query(ctx, func(row []driver.Value) error {
+			it := Item{Index: int(integer(row[0])), ID: text(row[1]), Data: blob(row[2])}
+			out[it.Index] = it
+			return nil
+		}, "SELECT idx, id, data FROM items WHERE EXISTS (SELECT 1 FROM meta WHERE key = 'items') AND idx IN (?"+strings.Repeat(", ?", len(some)-1)+")", args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// maxPlaces is how many places one query asks for.
+const maxPlaces = 500
 
 // checkItems compares the list with its digest.
 func (r *Reader) checkItems(ctx context.Context) error {

@@ -285,6 +285,11 @@ func (s *Store) ids() ([]string, error) {
 // other has that, "" or "last" for the newest, "last-1" for the one before it,
 // or the name of a workflow for its newest run.
 func (s *Store) resolve(run string) (string, error) {
+	if _, err := ulid.ParseStrict(run); err == nil { // a whole id is looked for without a list of all runs
+		if at, err := os.Lstat(s.dir(run)); err == nil && at.IsDir() {
+			return run, nil
+		}
+	}
 	ids, err := s.ids()
 	if err != nil {
 		return "", err

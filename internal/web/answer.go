@@ -49,11 +49,9 @@ type cause struct {
 
 // answer tells it; run.mu is held.
 func (run *run) answer(now time.Time) *answer {
-	a := &answer{Run: run.id, Causes: run.causes(), Waits: run.waits(now)}
+	a := &answer{Run: run.id, Waits: run.waits(now)}
 	notes := a.left(run)
-	if n := len(a.Causes) - maxCauses; n > 0 {
-		a.Causes, a.More = a.Causes[:maxCauses], n
-	}
+	a.Causes, a.More = run.causes()
 	at := max(0, len(notes)-maxNotes)
 	a.Notes, a.Earlier = slices.Clone(notes[at:]), slices.Clone(notes[:at])
 	return a
@@ -62,7 +60,8 @@ func (run *run) answer(now time.Time) *answer {
 // left fills in what is not merged, and gives the notes that do not tell of it.
 func (a *answer) left(run *run) (others []string) {
 	what, command, others := run.line.Unmerged()
-	succeeded, failed := run.items.leftOf()
+	failed := run.items.leftBad
+	succeeded := len(run.items.left) - failed
 	if what == "" && succeeded > 0 { // its process died before it told
 		what, command = "the work of "+diag.Count(succeeded, "item")+" was left in branches, not merged", "bide worktree merge "+run.id
 	}
@@ -76,26 +75,51 @@ func (a *answer) left(run *run) (others []string) {
 }
 
 // causes are those of steps of the run's own that failed, of dead letters, and of
-// other items that failed, the most frequent of each first. run.mu is held.
-func (run *run) causes() []cause {
-	var out []cause
-	add := func(list []cause) {
-		slices.SortFunc(list, func(x, y cause) int { return cmp.Or(cmp.Compare(y.Count, x.Count), cmp.Compare(x.Text, y.Text)) })
-		out = append(out, list...)
-	}
-	add(run.stepCauses())
+// other items that failed, the most frequent of each first; more is how many are left
+// out. run.mu is held.
+func (run *run) causes() (out []cause, more int) {
 	t := &run.items
-	var letters []cause
+	var letters, others most
+	steps := most{list: run.stepCauses()}
+	slices.SortFunc(steps.list, beforeCause)
 	for _, g := range t.groups {
 		if g.Count > 0 {
-			letters = append(letters, cause{Count: g.Count, What: "item", Class: g.Class, Text: g.Example, Href: "/runs/" + run.id + "/dlq?" + address("group", g.ID), Group: g.ID})
+			letters.add(cause{Count: g.Count, What: "item", Class: g.Class, Text: g.Example, Href: "/runs/" + run.id + "/dlq?" + address("group", g.ID), Group: g.ID})
 		}
 	}
-	add(letters)
 	if n := t.counts[journal.ItemFailed]; n > 0 {
-		add([]cause{{Count: n, What: "item", Text: "failed, and is no dead letter", Href: "/runs/" + run.id + "/map?" + address("state", event.Failed)}})
+		others.add(cause{Count: n, What: "item", Text: "failed, and is no dead letter", Href: "/runs/" + run.id + "/map?" + address("state", event.Failed)})
 	}
-	return out
+	for _, of := range []most{steps, letters, others} {
+		out, more = append(out, of.list...), more+of.more
+	}
+	if n := len(out) - maxCauses; n > 0 {
+		out, more = out[:maxCauses], more+n
+	}
+	return out, more
+}
+
+// most is the causes that are the most frequent, those first; there may be as many causes
+// as items.
+type most struct {
+	list []cause
+	more int // that are left out
+}
+
+func beforeCause(x, y cause) int {
+	return cmp.Or(cmp.Compare(y.Count, x.Count), cmp.Compare(x.Text, y.Text))
+}
+
+func (m *most) add(c cause) {
+	at, _ := slices.BinarySearchFunc(m.list, c, beforeCause)
+	if at < maxCauses {
+		m.list = slices.Insert(m.list, at, c)
+	} else {
+		m.more++
+	}
+	if len(m.list) > maxCauses {
+		m.list, m.more = m.list[:maxCauses], m.more+1
+	}
 }
 
 // stepCauses are those of the steps that failed, without the steps around them,
@@ -139,9 +163,9 @@ func (run *run) waits(now time.Time) (out []string) {
 	if run.line.Hold != "" {
 		out = append(out, run.line.Holds(now)+"; bide control "+run.id+" probe tries one now, continue ends the hold")
 	}
-	if first := run.items.firstDue(); first.After(now) && run.line.Held.IsZero() {
+	if first := run.items.due.first(); first.After(now) && run.line.Held.IsZero() {
 		out = append(out, "the next retry begins in "+timeline.Short(first.Sub(now))) // how many wait stands above
-	} else if n := len(run.items.due); n > 0 && !run.line.Held.IsZero() {
+	} else if n := run.items.due.len(); n > 0 && !run.line.Held.IsZero() {
 		out = append(out, diag.Count(n, "item")+" "+diag.Plural(n, "waits", "wait")+" for a retry")
 	}
 	if n := run.items.counts[journal.ItemHandling]; n > 0 {

@@ -44,11 +44,12 @@ type items struct {
 	// the same item; 0 for none.
 	prev    []uint32
 	counts  [journal.ItemUnchanged + 1]int
-	due     map[int]int64 // when the wait of an item ends, in ns since 1970
+	due     waiting
 	classes []classCount
 	letters map[int]letter
 	groups  map[string]*group
-	left    map[int]bool // items whose work was left in a branch
+	left    map[int]bool // items whose work was left in a branch, and whether they succeeded
+	leftBad int          // how many of them did not
 	rate    []bucket
 	waits   []point
 	skipped int // waits that have no point
@@ -121,7 +122,7 @@ func (t *items) take(f *journal.Fact) {
 		value.Put(&t.began, index, f.Nanos())
 	case event.ItemRetry:
 		t.set(i, journal.ItemWaiting)
-		value.Put(&t.due, index, f.Nanos()+f.Delay()*1e6)
+		t.due.put(index, f.Nanos()+f.Delay()*1e6)
 		t.per(f).retried++
 		t.ended(index, f, false)
 		t.point(f)
@@ -179,9 +180,7 @@ func (t *items) own(f *journal.Fact) {
 		}
 	case event.RunControlled:
 		if e, err := f.Event(); err == nil && e.Label == journal.RetryNow {
-			for index, at := range t.due {
-				t.due[index] = min(at, f.Nanos())
-			}
+			t.due.begin(f.Nanos())
 		}
 	}
 }
@@ -193,21 +192,16 @@ func (t *items) merged(data json.RawMessage) {
 		return // the note tells of none
 	}
 	for _, index := range d.Items {
-		delete(t.left, index)
+		t.noLeft(index)
 	}
 }
 
-// leftOf counts the items whose work was left in a branch: those that succeeded, and
-// those that failed.
-func (t *items) leftOf() (succeeded, failed int) {
-	for index := range t.left {
-		if t.status(index-1) == journal.ItemSucceeded {
-			succeeded++
-		} else {
-			failed++
-		}
+// noLeft takes note that no work of an item is left in a branch.
+func (t *items) noLeft(index int) {
+	if good, ok := t.left[index]; ok && !good {
+		t.leftBad--
 	}
-	return succeeded, failed
+	delete(t.left, index)
 }
 
 // settle makes pending what was in flight.
@@ -257,7 +251,7 @@ func (t *items) set(i int, s journal.ItemStatus) {
 		t.cells[i] = t.cells[i]&^cellStatus | byte(s)
 	}
 	if s != journal.ItemWaiting {
-		delete(t.due, i+1)
+		t.due.drop(i + 1)
 	}
 }
 
@@ -289,12 +283,13 @@ func (t *items) triesOf(i int) int {
 func (t *items) finished(i int, f *journal.Fact) {
 	t.attempt(i, f.Attempt())
 	s := journal.StatusOf(f.Status())
-	if strings.Contains(f.Data(), `"branch":"`) {
-		value.Put(&t.left, i+1, true)
-	} else {
-		delete(t.left, i+1)
-	}
 	good := s == journal.ItemSucceeded
+	t.noLeft(i + 1)
+	if strings.Contains(f.Data(), `"branch":"`) {
+		if value.Put(&t.left, i+1, good); !good {
+			t.leftBad++
+		}
+	}
 	t.ended(i+1, f, good)
 	t.set(i, s)
 	switch {
@@ -445,20 +440,6 @@ func (t *items) tally() journal.Counts {
 		Pending: n[journal.ItemPending] + n[journal.ItemWaiting] + n[journal.ItemRunning] + n[journal.ItemHandling],
 		Running: n[journal.ItemRunning], Waiting: n[journal.ItemWaiting], DeadLettered: n[journal.ItemDeadLettered],
 	}
-}
-
-// firstDue is when the first of the waits ends; zero for none.
-func (t *items) firstDue() time.Time {
-	first := int64(0)
-	for _, at := range t.due {
-		if first == 0 || at < first {
-			first = at
-		}
-	}
-	if first == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, first)
 }
 
 // history gives the numbers of an item's events, in order.

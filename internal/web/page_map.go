@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -137,23 +136,11 @@ func (b *mapBody) fill(run *run) {
 }
 
 func (b *mapBody) due(t *items) {
-	within := []struct {
-		d    time.Duration
-		name string
-	}{{0, "now"}, {10 * time.Second, "within 10 s"}, {time.Minute, "within a minute"}, {10 * time.Minute, "within 10 minutes"}, {time.Hour, "within an hour"}, {1 << 62, "later"}}
-	counts := make([]int, len(within))
-	now := time.Now().UnixNano()
-	for _, at := range t.due {
-		for i, w := range within {
-			if at-now <= int64(w.d) {
-				counts[i]++
-				break
-			}
-		}
-	}
-	for i, n := range counts {
+	times := []time.Duration{0, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 1 << 62}
+	names := []string{"now", "within 10 s", "within a minute", "within 10 minutes", "within an hour", "later"}
+	for i, n := range t.due.within(time.Now(), times) {
 		if n > 0 {
-			b.Due = append(b.Due, dueLine{within[i].name, n})
+			b.Due = append(b.Due, dueLine{names[i], n})
 		}
 	}
 }
@@ -174,22 +161,45 @@ func (b *mapBody) choose(t *items) []int {
 			}
 		}
 	}
+	// Those that failed come first, then those whose last attempt failed.
+	order := [][]journal.ItemStatus{{journal.ItemFailed, journal.ItemDeadLettered}, {journal.ItemWaiting, journal.ItemHandling},
+		{journal.ItemRunning, journal.ItemSucceeded, journal.ItemPending, journal.ItemSkipped, journal.ItemUnchanged}}
 	var out []int
-	take := func(wanted func(journal.ItemStatus) bool) {
-		for i, c := range t.cells {
-			s := statusOf(c)
-			if !wanted(s) || state >= 0 && int(s) != state || class > 0 && c>>classShift != class {
+	for _, some := range order {
+		var wanted [256]bool // cells
+		n := 0
+		for _, s := range some {
+			if state >= 0 && int(s) != state {
 				continue
 			}
-			if b.Fit++; b.Fit > b.From && len(out) < perPage {
-				out = append(out, i+1)
+			n += t.counts[s]
+			for c := range wanted {
+				if statusOf(byte(c)) == s && (class == 0 || byte(c)>>classShift == class) {
+					wanted[c] = true
+				}
 			}
 		}
+		switch {
+		case class > 0:
+			n = 0 // how many there are of both is counted
+		case b.Fit+n <= b.From, len(out) == perPage:
+			b.Fit += n // they are on other pages
+			continue
+		}
+		seen := 0
+		for i, c := range t.cells {
+			if !wanted[c] {
+				continue
+			}
+			if seen++; b.Fit+seen > b.From && len(out) < perPage {
+				out = append(out, i+1)
+			}
+			if class == 0 && (len(out) == perPage || seen == n) {
+				break
+			}
+		}
+		b.Fit += max(n, seen)
 	}
-	// Those that failed come first.
-	failed := func(s journal.ItemStatus) bool { return s == journal.ItemFailed || s == journal.ItemDeadLettered }
-	take(failed)
-	take(func(s journal.ItemStatus) bool { return !failed(s) })
 	return out
 }
 
@@ -218,11 +228,12 @@ func (p *pages) itemLines(r *http.Request, run *run, indexes []int) ([]itemLine,
 		}
 		o.ID, o.Class, o.Message, o.At, o.Took = e.Item, e.Class, diag.ClipBytes(e.Message, 300), e.Time, e.DurationMS
 	}
+	list, err := run.r.ItemsAt(r.Context(), indexes)
+	if err != nil {
+		return nil, err
+	}
 	for i := range out {
-		it, err := run.r.Item(r.Context(), out[i].Index)
-		if err != nil && !errors.Is(err, journal.ErrNoItem) {
-			return nil, err
-		}
+		it := list[out[i].Index]
 		out[i].ID = cmp.Or(out[i].ID, itemID(it, out[i].Index))
 		out[i].Name = itemName(labels[i], journal.Item{ID: out[i].ID, Data: it.Data})
 	}

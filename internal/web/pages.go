@@ -190,9 +190,9 @@ func (p *pages) head(run *run) *runHead {
 	out := &runHead{
 		ID: run.id, Name: t.Name, Status: t.Status, Path: h.Path, Dir: h.Dir, Kind: h.Kind, Started: t.Started, Ended: t.Finished,
 		Items: items, Letters: len(run.items.letters), Pipeline: h.Kind == "pipeline", Held: run.held, At: run.position(), Lives: len(t.Lives), Changes: slices.Clone(t.Changes), Params: given(h),
-		IsMap: h.Kind == workflow.MapReduce.String(), Paused: !t.Held.IsZero(), Retries: len(run.items.due), AtOnce: t.AtOnce(),
+		IsMap: h.Kind == workflow.MapReduce.String(), Paused: !t.Held.IsZero(), Retries: run.items.due.len(), AtOnce: t.AtOnce(),
 		Work: timeline.Done(items.Succeeded+items.Unchanged, items.Total, items.Failed, items.Skipped, 0, items.Unchanged),
-		Now:  t.Now(now, items, run.items.firstDue()),
+		Now:  t.Now(now, items, run.items.due.first()),
 	}
 	out.Name = cmp.Or(nameOf(h), filepath.Base(h.Path))
 	if usd := t.Usage["cost_usd"]; usd > 0 {

@@ -14,6 +14,7 @@ type registered struct {
 	under   string              // the path of the tab under which it is, where it has none of its own
 	visible func(*runHead) bool // whether a run has the tab; nil: each has
 	count   func(*runHead) int  // a number beside the name of the tab; nil: none
+	alone   bool                // it is made for each who asks for it: not only the run's state says what is in it
 }
 
 // ofRuns gives the pages of a run, the tabs in their order.
@@ -24,14 +25,14 @@ func ofRuns() []registered {
 		{Path: "/dlq", serve: (*pages).dlqPage, body: "dlq", Tab: "Dead letters", Key: "d", visible: hasItems, count: func(h *runHead) int { return h.Letters }},
 		{Path: "/graph", serve: (*pages).graphPage, body: "graph", Tab: "Graph", Key: "w"},
 		{Path: "/retries", serve: (*pages).retriesPage, body: "retries", Tab: "Retries"},
-		{Path: "/foresight", serve: (*pages).foresightPage, body: "foresight", Tab: "Foresight"},
+		{Path: "/foresight", serve: (*pages).foresightPage, body: "foresight", Tab: "Foresight", alone: true},
 		{Path: "/file", serve: (*pages).filePage, body: "file", Tab: "File", Key: "f"},
-		{Path: "/step", serve: (*pages).stepPage, body: "step"},
-		{Path: "/items/{number}", serve: (*pages).itemPage, body: "item", under: "/map"},
+		{Path: "/step", serve: (*pages).stepPage, body: "step", alone: true},
+		{Path: "/items/{number}", serve: (*pages).itemPage, body: "item", under: "/map", alone: true},
 		{Path: "/rows", serve: (*pages).rowsData},
-		{Path: "/lines", serve: (*pages).lines},
-		{Path: "/find", serve: (*pages).findLines},
-		{Path: "/log", serve: (*pages).log},
+		{Path: "/lines", serve: (*pages).lines, alone: true},
+		{Path: "/find", serve: (*pages).findLines, alone: true},
+		{Path: "/log", serve: (*pages).log, alone: true},
 		{Path: "/cells", serve: (*pages).cells},
 		{Path: "/series", serve: (*pages).series},
 	}
@@ -72,6 +73,10 @@ func tabs(run *runHead, body string) (out []tab) {
 // register serves the pages of runs.
 func (p *pages) register(mux *http.ServeMux) {
 	for _, of := range ofRuns() {
-		mux.HandleFunc("GET /runs/{run}"+of.Path, p.ofRun(func(w http.ResponseWriter, r *http.Request, run *run) error { return of.serve(p, w, r, run) }))
+		serve := func(w http.ResponseWriter, r *http.Request, run *run) error { return of.serve(p, w, r, run) }
+		if !of.alone {
+			serve = p.share(serve)
+		}
+		mux.HandleFunc("GET /runs/{run}"+of.Path, p.ofRun(serve))
 	}
 }

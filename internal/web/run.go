@@ -2,8 +2,10 @@ package web
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +37,37 @@ type run struct {
 	held   bool // a process has the run
 	used   time.Time
 	served int // requests that use it
+	told   told
+}
+
+// told is what the stream tells of a map: the same to all of its watchers, so that what
+// it costs does not grow with them.
+type told struct {
+	at     int64
+	made   time.Time
+	status string
+	counts []int
+	total  int
+	cells  map[int64]string // by where a watcher stands, what has changed since; see items.changes
+}
+
+// toldEvery is how often it is made anew at most.
+const toldEvery = 200 * time.Millisecond
+
+// tell gives it for a watcher that stands at a position; r.mu is held.
+func (r *run) tell(after int64) (t *told, cells string) {
+	t = &r.told
+	if at := r.position(); at != t.at || t.cells == nil {
+		if now := time.Now(); now.Sub(t.made) >= toldEvery {
+			*t = told{at: at, made: now, status: r.line.Status, counts: slices.Clone(r.items.counts[:]), total: len(r.items.cells), cells: map[int64]string{}}
+		}
+	}
+	cells, ok := t.cells[after]
+	if !ok && after != t.at {
+		cells = base64.StdEncoding.EncodeToString(r.items.changes(after))
+		t.cells[after] = cells
+	}
+	return t, cells
 }
 
 // openRun begins to know a run.

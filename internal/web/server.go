@@ -64,6 +64,7 @@ type Server struct {
 	// patience is how long a reader of the stream may take to take a message.
 	patience time.Duration
 	meter    *meter
+	shares   shares
 	// foresightSlot lets one page of foresight be computed at a time.
 	foresightSlot chan struct{}
 }

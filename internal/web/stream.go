@@ -2,7 +2,6 @@ package web
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -161,15 +160,13 @@ func (t *subscriber) tell(r *http.Request, topic string) (bool, error) {
 // is held, and the message is written without it.
 func (t *subscriber) tellRun(kind string, run *run, m *update) bool {
 	after := m.At
-	m.At, m.Status = run.position(), run.line.Status
-	if m.At == after {
-		return false
-	}
 	if kind == "map" {
-		m.Total, m.Counts = len(run.items.cells), slices.Clone(run.items.counts[:])
-		m.Cells = base64.StdEncoding.EncodeToString(run.items.changes(after))
+		told, cells := run.tell(after)
+		m.At, m.Status, m.Total, m.Counts, m.Cells = told.at, told.status, told.total, told.counts, cells
+	} else {
+		m.At, m.Status = run.position(), run.line.Status
 	}
-	return true
+	return m.At != after
 }
 
 // send writes a message, within the time that a reader has for it.
