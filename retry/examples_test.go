@@ -124,3 +124,23 @@ func ExampleAttemptFrom() {
 	// 1
 	// 2
 }
+
+// An operation within another: without a bound that would be nine calls.
+func ExampleWithRetries() {
+	r := retry.Must(retry.New(retry.Policy{Attempts: 3}))
+	calls := 0
+	err := retry.Do(retry.WithRetries(context.Background(), 2), r, func(ctx context.Context) error {
+		return retry.Do(ctx, r, func(context.Context) error {
+			calls++
+			return errGone
+		})
+	})
+	fmt.Println(calls, errors.Is(err, retry.ErrQuota))
+	// Output: 3 true
+}
+
+func ExampleRetriesLeft() {
+	n, bounded := retry.RetriesLeft(retry.WithRetries(context.Background(), 3))
+	fmt.Println(n, bounded)
+	// Output: 3 true
+}

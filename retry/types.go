@@ -117,6 +117,16 @@ func Permanent(err error) error { return driver.Permanent(err) }
 // IsPermanent reports whether err carries the mark of [Permanent].
 func IsPermanent(err error) bool { return driver.IsPermanent(err) }
 
+// WithRetries returns a context under which all operations together make at most
+// n retries, so that those of an operation within others do not multiply. A retry
+// that would be one too many ends its operation with [ErrQuota]. guardhttp.Transport
+// and guardgrpc send the number on: see guardhttp.ReceiveRetries.
+func WithRetries(ctx context.Context, n int) context.Context { return driver.WithRetries(ctx, n) }
+
+// RetriesLeft returns how many retries the operations under ctx may still make,
+// and whether [WithRetries] has bounded them.
+func RetriesLeft(ctx context.Context) (n int, bounded bool) { return driver.RetriesLeft(ctx) }
+
 // AttemptFrom returns the number of the attempt that the context belongs to,
 // from 1, or 0 if it belongs to none of a policy with NumberAttempts. Of nested
 // operations it is the innermost.

@@ -10,6 +10,12 @@
 // that is negative or no number asks for no further attempt (gRFC A6). Errors
 // that come back are what the server sent: status.Code finds their code.
 //
+// gRPC itself sends the deadline of a call. [Deadline] does not send a call that has
+// less time left than the fastest answer of its method took. Where
+// [retry.WithRetries] bounds the retries of a call's context, their number goes with
+// it, in the metadata retries-left, and [UnaryServer] takes it, as
+// guardhttp.ReceiveRetries does.
+//
 // Of a stream the guard has the opening alone: what has been sent on it cannot
 // be sent again.
 //
@@ -143,9 +149,11 @@ func refused(err error) error {
 // UnaryClient guards the calls of a client.
 func UnaryClient(g *guard.Guard) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		number := 0
 		err := guard.Do(ctx, g, func(ctx context.Context) error {
 			var trailer metadata.MD
-			return failed(invoke(ctx, method, request, reply, conn, append(slices.Clip(options), grpc.Trailer(&trailer))...), trailer)
+			number++
+			return failed(invoke(sendRetries(ctx, number), method, request, reply, conn, append(slices.Clip(options), grpc.Trailer(&trailer))...), trailer)
 		})
 		return final(ctx, err)
 	}
@@ -176,6 +184,10 @@ func StreamClient(g *guard.Guard) grpc.StreamClientInterceptor {
 // UnaryServer guards the handlers of a server.
 func UnaryServer(g *guard.Guard) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		ctx, err := receiveRetries(ctx)
+		if err != nil {
+			return nil, err
+		}
 		reply, err := guard.Get(ctx, g, func(ctx context.Context) (any, error) { return handle(ctx, request) })
 		if err != nil {
 			return nil, refused(err)

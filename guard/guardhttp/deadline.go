@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
+	"github.com/bide-dev/bide/internal/fastest"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -64,29 +64,20 @@ func SendDeadline(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return &deadlines{base: base, answers: &answers{fastest: map[string]time.Duration{}}}
+	return &deadlines{base: base, answers: new(fastest.Answers)}
 }
 
 type deadlines struct {
-	base http.RoundTripper
-	*answers
+	base    http.RoundTripper
+	answers *fastest.Answers
 }
-
-// answers is how long the fastest answer of a host took.
-type answers struct {
-	mu      sync.Mutex
-	fastest map[string]time.Duration
-}
-
-// mostHosts is of how many hosts the fastest answer is known.
-const mostHosts = 1000
 
 // RoundTrip implements http.RoundTripper.
 func (d *deadlines) RoundTrip(request *http.Request) (*http.Response, error) {
 	began := time.Now()
 	if deadline, ok := request.Context().Deadline(); ok {
 		left := max(deadline.Sub(began), 0)
-		if least := d.least(request.URL.Host); left == 0 || left < least {
+		if least := d.answers.Least(request.URL.Host); left == 0 || left < least {
 			closeBody(request)
 			return nil, retry.Permanent(fmt.Errorf("guardhttp: %v are left, and no answer of %s took less than %v: %w",
 				left, request.URL.Host, least, context.DeadlineExceeded))
@@ -96,28 +87,9 @@ func (d *deadlines) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	answer, err := d.base.RoundTrip(request)
 	if err == nil {
-		d.took(request.URL.Host, time.Since(began))
+		d.answers.Took(request.URL.Host, time.Since(began))
 	}
 	return answer, err
-}
-
-func (a *answers) least(host string) time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.fastest[host]
-}
-
-func (a *answers) took(host string, took time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if before, ok := a.fastest[host]; ok {
-		a.fastest[host] = min(before, took)
-		return
-	}
-	if len(a.fastest) >= mostHosts {
-		clear(a.fastest)
-	}
-	a.fastest[host] = took
 }
 
 // ReceiveDeadline returns a handler that ends the context of a request when its

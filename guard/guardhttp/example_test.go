@@ -128,3 +128,29 @@ func ExampleHedge() {
 	fmt.Println(string(text), err)
 	// Output: hello <nil>
 }
+
+// What a caller allows is what the handler may repeat, all that it asks of others
+// included.
+func ExampleReceiveRetries() {
+	h := guardhttp.ReceiveRetries(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, _ := retry.RetriesLeft(r.Context())
+		fmt.Fprintf(w, "I may retry %d times", n)
+	}))
+	s := httptest.NewServer(h)
+	defer s.Close()
+	c := &http.Client{Transport: guardhttp.Transport(nil, guard.Must(guard.New(retry.Policy{})))}
+	request, err := http.NewRequestWithContext(retry.WithRetries(context.Background(), 2), "GET", s.URL, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	answer, err := c.Do(request)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	fmt.Println(string(text))
+	// Output: I may retry 2 times
+}

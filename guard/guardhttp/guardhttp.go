@@ -22,6 +22,9 @@
 //
 //	client := &http.Client{Transport: guardhttp.Transport(guardhttp.Hedge(nil, h), g)}
 //
+// Where [retry.WithRetries] bounds the retries of a request's context, their number
+// goes with it; [ReceiveRetries] takes it.
+//
 // A guard.Timeout bounds the time until the header of the answer; the body is
 // read under the request's own context. Slots are given back with the header.
 package guardhttp
@@ -307,6 +310,9 @@ func (e *exchange) prepare(ctx context.Context, number int) (*http.Request, *sen
 		}
 	})
 	request := e.request.Clone(own)
+	if e.numbers {
+		sendRetries(request, number)
+	}
 	if number > 1 && e.request.GetBody != nil {
 		again, err := e.request.GetBody()
 		if err != nil {

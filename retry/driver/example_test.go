@@ -173,3 +173,16 @@ func ExampleNewQuota() {
 	fmt.Println(m.Next(errGone, time.Time{}).Action, m.Next(errGone, time.Time{}).Reason)
 	// Output: retry quota
 }
+
+func ExampleWithRetries() {
+	ctx := driver.WithRetries(context.Background(), 1)
+	_, err := driver.Run(ctx, &driver.Policy{Attempts: 5}, errGone, func(context.Context) (int, error) { return 0, errGone })
+	fmt.Println(err)
+	// Output: retry quota used up after 2 attempts: gone
+}
+
+func ExampleRetriesLeft() {
+	_, bounded := driver.RetriesLeft(context.Background())
+	fmt.Println(bounded)
+	// Output: false
+}

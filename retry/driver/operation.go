@@ -173,7 +173,7 @@ func (op *operation) refused(refusal error) bool {
 	now, number := op.now(), op.number()
 	op.tell(Event{Type: Refused, Attempt: number, Err: refusal}, now)
 	op.cause = refusal
-	op.decision = op.machine.Refused(refusal, now)
+	op.decide(op.machine.Refused(refusal, now))
 	if op.machine.state.Attempt == number { // otherwise no attempt was used
 		op.history.add(Attempt{Number: number, Start: now, Err: refusal})
 	}
@@ -268,8 +268,19 @@ func (op *operation) failed(err error) bool {
 	if op.ended() {
 		return false
 	}
-	op.decision = op.machine.Next(err, now)
+	op.decide(op.machine.Next(err, now))
 	return op.decision.Action == ActionRetry && op.scheduled(now)
+}
+
+// decide takes what the machine says, and has the caller's context pay for a retry.
+func (op *operation) decide(d Decision) {
+	if d.Action == ActionRetry {
+		if r := retriesOf(op.caller); r != nil && !r.take() {
+			op.machine.Cancel()
+			d = Decision{Action: ActionStop, Reason: ReasonQuota, RetryAfter: d.RetryAfter}
+		}
+	}
+	op.decision = d
 }
 
 // note keeps and tells a failed attempt, and returns the time.

@@ -31,7 +31,7 @@ const (
 	// ReasonRetryAfter: the server asked for a longer wait than is allowed,
 	// or for no retry at all.
 	ReasonRetryAfter
-	// ReasonQuota: the quota of the target had no retry left.
+	// ReasonQuota: the quota of the target, or [WithRetries], had no retry left.
 	ReasonQuota
 	// ReasonCancelled: it was cancelled.
 	ReasonCancelled
@@ -63,7 +63,7 @@ var (
 	// ErrCallerDeadline is also a context.DeadlineExceeded.
 	ErrCallerDeadline = fmt.Errorf("no time left for a further attempt: %w", context.DeadlineExceeded)
 	ErrRetryAfter     = errors.New("retry-after asks for a longer wait than is allowed")
-	ErrQuota          = errors.New("retry quota of the target used up")
+	ErrQuota          = errors.New("retry quota used up")
 	ErrLimit          = errors.New("refused by a limit")
 	// ErrCancelled is also a context.Canceled.
 	ErrCancelled   = fmt.Errorf("operation cancelled: %w", context.Canceled)

@@ -40,7 +40,7 @@ func Run[T any](ctx context.Context, p *Policy, first error, fn func(context.Con
 // attempt that follows at once and succeeds is the common end of it, and needs
 // neither clock nor timer nor record.
 func again[T any](ctx context.Context, p *Policy, fn func(context.Context) (T, error), failure error) (T, error) {
-	if _, bounded := ctx.Deadline(); bounded {
+	if _, bounded := ctx.Deadline(); bounded || retriesOf(ctx) != nil {
 		return run(ctx, p, fn, &start{failure: failure})
 	}
 	var second error
