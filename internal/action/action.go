@@ -78,6 +78,13 @@ type Result struct {
 	StdoutFile, StderrFile string
 	StdoutSize             int64
 	Digest                 string
+	// StderrSize and StderrDigest are those of what was written to StderrFile, before it
+	// was masked.
+	StderrSize   int64
+	StderrDigest string
+	// OutputLog and StderrLog are where Output and Stderr stand word for word, for every
+	// life of the run; nil where they do not.
+	OutputLog, StderrLog *Log
 	// StoredSize and StoredDigest are those of StdoutFile where that has not the
 	// StdoutSize bytes of Digest: a masked output, the stream of an agent.
 	StoredSize   int64

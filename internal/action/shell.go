@@ -106,8 +106,9 @@ func fromProc(r proc.Result) Result {
 		StderrFile: r.Stderr.File,
 		StdoutSize: r.Stdout.Size,
 		Digest:     r.Stdout.SHA256,
-		OutputErr:  errors.Join(r.Stdout.Err, r.Stderr.Err),
-		FileErr:    errors.Join(r.Stdout.FileErr, r.Stderr.FileErr),
+		StderrSize: r.Stderr.Size, StderrDigest: r.Stderr.SHA256,
+		OutputErr: errors.Join(r.Stdout.Err, r.Stderr.Err),
+		FileErr:   errors.Join(r.Stdout.FileErr, r.Stderr.FileErr),
 	}
 }
 

@@ -200,7 +200,10 @@ func (m *attempted) workflow(ctx context.Context) (any, error) {
 		return types.Sample(d.Result, 1), nil
 	}
 	if name := d.Workflow.Output; name != "" {
-		v, ok := step.Lookup(q.Scope, name)
+		v, ok, err := step.Lookup(q.Scope, name)
+		if err != nil {
+			return nil, err
+		}
 		if !ok {
 			return nil, retry.Permanent(fmt.Errorf("the workflow of %s did not set its output %s", d.Name, name))
 		}
@@ -208,7 +211,11 @@ func (m *attempted) workflow(ctx context.Context) (any, error) {
 	}
 	record := map[string]any{}
 	for _, f := range d.Result.Fields {
-		if v, ok := step.Lookup(q.Scope, f.Name); ok {
+		v, ok, err := step.Lookup(q.Scope, f.Name)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
 			record[f.Name] = fitted(v.V, f.Type)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/input"
+	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -23,6 +25,7 @@ type actions struct {
 	world    *action.World
 	out      outputs
 	varFiles outputFiles
+	apart    bool    // a later life of the run may be on another machine, without the logs
 	tracing  Tracing // nil: none
 	terminal func(read bool) (*Lent, error)
 }
@@ -77,6 +80,7 @@ func (a *actions) Run(ctx context.Context, c *step.Call) (res action.Result, err
 	if m := a.out.masks(); m.Active() {
 		res.Output, res.Stderr = m.Seams(res.Output), m.Seams(res.Stderr)
 	}
+	a.logs(&res, proc.DefaultLimit)
 	return res, err
 }
 
@@ -104,6 +108,31 @@ func (a *actions) message(c *step.Call, m action.Message) {
 	}
 	_ = a.out.Record(e) // a journal that cannot be written ends the run by itself
 }
+
+// Keep has an output in a log of its own.
+func (a *actions) Keep(c *step.Call, res action.Result) (action.Result, error) {
+	res, err := a.out.keepText(c, res)
+	a.logs(&res, math.MaxInt64)
+	return res, err
+}
+
+// logs says in a result where the outputs stand word for word: where no secret is masked
+// in their files, and every life of the run has these. limit is how long a variable may be.
+func (a *actions) logs(res *action.Result, limit int64) {
+	if a.apart || res.Usage != nil || res.FileErr != nil {
+		return
+	}
+	secrets := a.out.masks().Active()
+	if res.StdoutFile != "" && res.Digest != "" && (res.StoredDigest == "" || res.StoredDigest == res.Digest) && !(secrets && res.StdoutSize > limit) {
+		res.OutputLog = &action.Log{File: res.StdoutFile, Size: res.StdoutSize, SHA256: res.Digest, Len: len(res.Output), Cut: res.StdoutSize > limit}
+	}
+	if res.StderrFile != "" && res.StderrDigest != "" && !secrets {
+		res.StderrLog = &action.Log{File: res.StderrFile, Size: res.StderrSize, SHA256: res.StderrDigest, Len: len(res.Stderr), Cut: res.StderrSize > limit}
+	}
+}
+
+// Text reads an output out of its log.
+func (a *actions) Text(log action.Log) (string, error) { return log.Text() }
 
 // Output gives the whole output of an attempt, whatever its size.
 func (a *actions) Output(_ context.Context, res action.Result) ([]byte, error) {

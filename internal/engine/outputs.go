@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -141,6 +143,24 @@ func (o *stepOutputs) close(res *action.Result) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, res.FileErr)...)
+}
+
+// keepText has an output that no command wrote in the log that one of a command would be
+// in, and says so in the result.
+func (r *outputs) keepText(c *step.Call, res action.Result) (_ action.Result, err error) {
+	o := r.of(c.Place, c.Path, c.Number, false, true)
+	f, err := o.spill("stdout")
+	if err != nil {
+		return res, err
+	}
+	text := res.Output + "\n"
+	_, err = io.WriteString(f, text)
+	sum := sha256.Sum256([]byte(text))
+	res.StdoutFile, res.StdoutSize, res.Digest = f.Name(), int64(len(text)), hex.EncodeToString(sum[:])
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = o.close(&res)
+	}
+	return res, err
 }
 
 type writerFunc func([]byte) (int, error)

@@ -126,6 +126,22 @@ var roundsFlows = map[string]roundsFlow{
 			return twiceAtMost(b, 2)
 		},
 	},
+	"outputs that stand in logs": {
+		text: "commands:\n  - foreach: {foreach: [a, b, c], do: [{shell: 'yes ${item} | head -c 20001', capture: it}, {shell: 'printf \"%s\" \"${it}\"; echo ${item}'}]}\n    id: loop\n" +
+			"  - shell: 'printf \"%s\" \"${foreach.results[1].output}\" > $EV/second; printf \"%s\" \"${loop.output}\" > $EV/all'\n    when: foreach.results[2].output contains \"c\\nc\"\n",
+		check: func(b *bench, _ []event.Event) string {
+			want := make([]string, 3)
+			for i, l := range []string{"a", "b", "c"} {
+				want[i] = strings.TrimRight(strings.Repeat(l+"\n", 20000)[:20001], "\n") + l
+			}
+			for name, text := range map[string]string{"second": want[1], "all": strings.Join(want, "\n")} {
+				if got, err := os.ReadFile(filepath.Join(b.ev, name)); err != nil || string(got) != text {
+					return fmt.Sprintf("%s has %d bytes of %d: %v", name, len(got), len(text), err)
+				}
+			}
+			return ""
+		},
+	},
 	"iterations": {
 		text: "max_iterations: 4\ncommands:\n  - shell: echo ${workflow.iteration} >> $EV/log; test ${workflow.iteration} -ge 3 || echo x >> first.txt\n",
 		git:  true,

@@ -127,6 +127,7 @@ func (r *run) local(sup *proc.Supervisor) (end func()) {
 	r.acts = &actions{
 		world:    &action.World{Proc: sup, HTTP: r.opt.HTTP, Agents: r.opt.pipelines().Agents(f), SkipPermissions: f.SkipPermissions || r.opt.SkipPermissions},
 		terminal: r.opt.Terminal,
+		apart:    r.opt.Part != nil,
 		out:      outputs{recorder: rec, pipeline: f.Kind == workflow.Dataflow},
 	}
 	r.acts.varFiles.init(r.j.ProcDir())

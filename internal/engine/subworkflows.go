@@ -47,7 +47,11 @@ func (r *run) subOne(ctx context.Context, w *workflow.SubWorkflow, alone bool) e
 	view := r.x.View(ctx, p)
 	args := map[string]any{}
 	for name, from := range w.Inputs {
-		if v, ok := step.Lookup(view, from); ok {
+		v, ok, err := step.Lookup(view, from)
+		if err != nil {
+			return fmt.Errorf("workflow %s: inputs %s: %w", w.Name, name, err)
+		}
+		if ok {
 			args[name] = v.V
 		}
 	}

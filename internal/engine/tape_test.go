@@ -11,6 +11,7 @@ import (
 	failures "github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/step"
+	ports "github.com/bide-dev/bide/internal/step/virtual"
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
@@ -148,6 +149,7 @@ func (a Taping) IsDir(ctx context.Context, dir files.Name) error {
 
 // Player is actions that answer from a tape, in the time that it took.
 type Player struct {
+	ports.NoLogs
 	Clock step.Clock
 	Tape  *Tape
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 )
@@ -27,16 +28,23 @@ type stored struct {
 	Digest    string `json:"output_sha256"`
 	Stored    int64  `json:"stored_size"`
 	StoredSHA string `json:"stored_sha256"`
+	// Kept are the logs to which its variables refer.
+	Kept map[string]action.Log `json:"kept"`
 }
 
-// whole says whether the file is as recorded.
+// whole says whether the files are as recorded.
 func (s stored) whole() bool {
+	if log, ok := s.Kept["/last/stderr"]; ok {
+		if size, sum, err := journal.FileDigest(log.File); err != nil || size != log.Size || sum != log.SHA256 {
+			return false
+		}
+	}
 	size, digest := s.Size, s.Digest
 	if s.StoredSHA != "" {
 		size, digest = s.Stored, s.StoredSHA
 	}
-	if digest == "" {
-		return true // of an older record
+	if s.File == "" || digest == "" {
+		return true // none, or of an older record
 	}
 	haveSize, have, err := journal.FileDigest(s.File)
 	return err == nil && haveSize == size && have == digest
@@ -71,7 +79,7 @@ func unsound(ctx context.Context, j *journal.Journal, st *journal.State) ([]even
 	}
 	for at, e := range last {
 		var s stored
-		if e.Type != event.StepFinished || !bytes.Contains(e.Data, []byte(`"output_file"`)) || json.Unmarshal(e.Data, &s) != nil || s.whole() {
+		if e.Type != event.StepFinished || !bytes.Contains(e.Data, []byte(`"output_file"`)) && !bytes.Contains(e.Data, []byte(`"kept"`)) || json.Unmarshal(e.Data, &s) != nil || s.whole() {
 			continue
 		}
 		around, over := roundsAround(last, at)

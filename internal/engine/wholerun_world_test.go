@@ -12,12 +12,14 @@ import (
 	failures "github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/step"
+	ports "github.com/bide-dev/bide/internal/step/virtual"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
 // planWorld is the world in which the commands of a plan run: files, and what each command
 // has done. It outlives the lives of the run.
 type planWorld struct {
+	ports.NoLogs
 	p      *plan
 	steps  map[string]*planStep
 	files  map[string]string

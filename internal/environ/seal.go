@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/mask"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // The variables of a record have their secrets masked, as everything that is
@@ -38,7 +39,7 @@ func (e *Environment) seal(v any, path string, marks Seals) any {
 	case map[string]any:
 		out := maps.Clone(v)
 		for k, x := range v {
-			out[k] = e.seal(x, path+"/"+escape.Replace(k), marks)
+			out[k] = e.seal(x, path+"/"+value.Key(k), marks)
 		}
 		return out
 	case []any:
@@ -50,9 +51,6 @@ func (e *Environment) seal(v any, path string, marks Seals) any {
 	}
 	return v
 }
-
-// escape makes one part of a path of any key, as in RFC 6901.
-var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
 // Unseal puts the secrets back into a sealed value. It may change v, and warns
 // of what it cannot restore.
@@ -78,7 +76,7 @@ func (e *Environment) unseal(v any, path string, marks Seals) any {
 		return text
 	case map[string]any:
 		for k, x := range v {
-			v[k] = e.unseal(x, path+"/"+escape.Replace(k), marks)
+			v[k] = e.unseal(x, path+"/"+value.Key(k), marks)
 		}
 	case []any:
 		for i, x := range v {

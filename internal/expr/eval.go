@@ -26,6 +26,14 @@ type ref struct {
 
 func (n *ref) eval(r Resolver) (any, error) {
 	v, _ := n.lookup(r)
+	return checked(v)
+}
+
+// checked is a value, or the error that stands in the place of one that cannot be read.
+func checked(v any) (any, error) {
+	if err, lost := v.(error); lost {
+		return nil, err
+	}
 	return v, nil
 }
 
@@ -43,6 +51,9 @@ func (n *ref) lookup(r Resolver) (any, bool) {
 		return ok, true
 	case "length":
 		if v, ok := r.Lookup(n.path[:last]); ok {
+			if err, lost := v.(error); lost {
+				return err, true
+			}
 			return length(v), true
 		}
 	}
@@ -54,7 +65,7 @@ func (n *ref) lookup(r Resolver) (any, bool) {
 func wordOr(n node, r Resolver) (any, error) {
 	if x, ok := n.(*ref); ok && x.word != "" {
 		if v, found := x.lookup(r); found {
-			return v, nil
+			return checked(v)
 		}
 		return x.word, nil
 	}

@@ -203,8 +203,15 @@ func scanString(s string, i int) (text string, end int, ok bool) {
 // JSON object or array is walked into as if it were that.
 func Walk(v any, p Path) (any, bool) {
 	for i, e := range p {
-		if s, isText := v.(string); isText {
+		switch s := v.(type) {
+		case string:
 			v = parseJSONText(s)
+		case value.Kept:
+			text, err := s.Text()
+			if err != nil {
+				return err, true // whoever asks for the value reports it
+			}
+			v = parseJSONText(text)
 		}
 		if e.All {
 			return walkAll(v, p[i+1:])

@@ -43,8 +43,13 @@ func (t Text) Ends(n int) string {
 	if len(t.s) <= n {
 		return t.s
 	}
+	return ends(t.s, t.s, len(t.s), n)
+}
+
+// ends is Text.Ends of a text of size bytes that begins with head and ends with tail.
+func ends(head, tail string, size, n int) string {
 	half := n / 2
-	return strings.ToValidUTF8(t.s[:half], "") + fmt.Sprintf("\n… %d bytes left out …\n", len(t.s)-2*half) + strings.ToValidUTF8(t.s[len(t.s)-half:], "")
+	return strings.ToValidUTF8(head[:half], "") + fmt.Sprintf("\n… %d bytes left out …\n", size-2*half) + strings.ToValidUTF8(tail[len(tail)-half:], "")
 }
 
 // leftOut is what stands where the middle of a text was left out, here and in
@@ -63,11 +68,20 @@ func IsLeftOut(line string) bool {
 // but no half of one does where it is cut. One that was cut so before, and has n
 // bytes and the mark, is not cut again: that would take the mark away.
 func (m *Masker) Bound(s string, n int) string {
-	if len(s) <= n+maxMark {
+	if Fits(len(s), n) {
 		return s
 	}
 	return m.Seams(Text{s}.Ends(n))
 }
+
+// BoundEnds is Bound of a text of size bytes that is longer than Fits allows, of which
+// there are n bytes or more of its beginning and of its end.
+func (m *Masker) BoundEnds(head, tail string, size, n int) string {
+	return m.Seams(ends(head, tail, size, n))
+}
+
+// Fits reports whether Bound leaves a text of size bytes as it is.
+func Fits(size, n int) bool { return size <= n+maxMark }
 
 // First is the beginning of a value that goes on being used, at most n bytes of
 // it; the part of a secret at its end is masked.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -76,6 +77,26 @@ func (o Output) TailString(n int) string {
 		return string(b)
 	}
 	return string(wholeRunesTail(b[len(b)-n:]))
+}
+
+// Excerpt is what is captured of a stream of size bytes, read out of the file that has
+// it.
+func Excerpt(r io.ReaderAt, size, limit int64) (Output, error) {
+	o := Output{Size: size, Truncated: size > limit}
+	head := size
+	if o.Truncated {
+		head = limit / 2
+		o.Tail = make([]byte, limit-head)
+		if _, err := r.ReadAt(o.Tail, size-int64(len(o.Tail))); err != nil && err != io.EOF {
+			return o, err
+		}
+	}
+	o.Head = make([]byte, head)
+	_, err := r.ReadAt(o.Head, 0)
+	if err == io.EOF {
+		err = nil
+	}
+	return o, err
 }
 
 // Digest is the SHA-256 of the whole stream in hex.

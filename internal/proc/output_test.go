@@ -75,6 +75,9 @@ func TestOutputProperties(t *testing.T) {
 		if !bytes.HasPrefix(text, o.Head) || !bytes.HasSuffix(text, o.Tail) {
 			t.Fatalf("head %.20q, tail %.20q", o.Head, o.Tail)
 		}
+		if e, err := Excerpt(bytes.NewReader(text), int64(len(text)), int64(limit)); err != nil || e.String() != o.String() {
+			t.Fatalf("the excerpt is %.20q, the output %.20q: %v", e, o, err)
+		}
 	})
 }
 

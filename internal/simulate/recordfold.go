@@ -297,11 +297,24 @@ func (f *folder) ended(e event.Event) error {
 	var d struct {
 		Stdout  string           `json:"stdout"`
 		Stderr  string           `json:"stderr"`
+		Whole   action.Log       `json:"stdout_log"`
+		WholeE  action.Log       `json:"stderr_log"`
 		Failure *failure.Failure `json:"failure"`
 	}
 	if len(e.Data) > 0 {
 		if err := json.Unmarshal(e.Data, &d); err != nil {
 			return fmt.Errorf("the record of attempt %d of %s: %w", e.Attempt, e.Step, err)
+		}
+	}
+	for _, part := range []struct {
+		log  action.Log
+		text *string
+	}{{d.Whole, &d.Stdout}, {d.WholeE, &d.Stderr}} {
+		if part.log.File == "" {
+			continue
+		}
+		if whole, err := part.log.Text(); err == nil { // what was removed is not known any more
+			*part.text = whole
 		}
 	}
 	if a.failure = d.Failure; a.failure == nil {
@@ -318,10 +331,11 @@ func (f *folder) ended(e event.Event) error {
 // it gave. The last attempt of a call, where it ended well, has no end of its own.
 func (f *folder) finished(e event.Event) {
 	var d struct {
-		Output string          `json:"output"`
-		Value  json.RawMessage `json:"value"`
-		File   string          `json:"value_file"`
-		Vars   map[string]any  `json:"vars"`
+		Output string                `json:"output"`
+		Value  json.RawMessage       `json:"value"`
+		File   string                `json:"value_file"`
+		Vars   map[string]any        `json:"vars"`
+		Kept   map[string]action.Log `json:"kept"`
 	}
 	at := f.key(e)
 	at.n = 0
@@ -329,6 +343,11 @@ func (f *folder) finished(e event.Event) {
 		out := output{text: d.Output}
 		if last, is := d.Vars["last"].(map[string]any); is {
 			if whole, is := last["output"].(string); is && len(whole) > len(out.text) {
+				out.text = whole
+			}
+		}
+		if log, is := d.Kept["/last/output"]; is {
+			if whole, err := log.Text(); err == nil { // what was removed is not known any more
 				out.text = whole
 			}
 		}

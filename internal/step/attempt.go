@@ -26,6 +26,12 @@ func (x *Executor) perform(ctx context.Context, p Site, s *workflow.Step, path s
 		return action.Result{}, err
 	}
 	res, err := x.act(ctx, p, s, path, n)
+	if len(res.Output) > Inline && res.StdoutFile == "" {
+		var kerr error
+		if res, kerr = x.Actions.Keep(&Call{Place: p.Place, Path: path, Number: n}, res); err == nil {
+			err = kerr
+		}
+	}
 	// Before the commit, whose message may read the output.
 	if serr := x.setResult(ctx, p, s, res, err); err == nil {
 		err = serr
@@ -272,7 +278,7 @@ func unsetIn(refs []template.Ref, scope *vars.Scope) (unset []string) {
 		if !member || ref.Default || slices.Contains(unset, ref.Name) {
 			continue
 		}
-		if _, set := Lookup(scope, ref.Name); !set {
+		if _, set, err := Lookup(scope, ref.Name); !set && err == nil {
 			unset = append(unset, ref.Name)
 		}
 	}

@@ -68,7 +68,11 @@ func (x *Executor) Call(ctx context.Context, p Site, w *workflow.SubWorkflow, ar
 	}
 	out := map[string]any{}
 	for _, name := range w.Outputs {
-		if v, ok := Lookup(x.View(ctx, q), name); ok {
+		v, ok, err := Lookup(x.View(ctx, q), name)
+		if err != nil {
+			return action.Result{ExitCode: 1}, inputError("the output %s of workflow %s: %w", name, w.Name, err)
+		}
+		if ok {
 			out[name] = v.V
 			p.Scope.SetValue(name, v)
 			p.Scope.SetValue(w.Name+"."+name, template.Value{V: v.V, Origin: template.Data})

@@ -39,15 +39,16 @@ func (x *Executor) setResult(ctx context.Context, p Site, s *workflow.Step, res 
 		}
 		c.Name = name
 	}
+	text := x.printed(res)
 	obj := map[string]any{
-		"output":    res.Output,
-		"stderr":    res.Stderr,
+		"output":    text.output,
+		"stderr":    text.stderr,
 		"exit_code": int64(res.ExitCode),
 		"success":   failed == nil,
 		"duration":  seconds(res.Duration.Seconds()),
 	}
 	if res.Status != 0 {
-		obj["status"], obj["body"] = int64(res.Status), res.Output
+		obj["status"], obj["body"] = int64(res.Status), text.output
 		h := make(map[string]any, len(res.Header))
 		for k, v := range res.Header {
 			h[k] = v
@@ -69,25 +70,25 @@ func (x *Executor) setResult(ctx context.Context, p Site, s *workflow.Step, res 
 			p.Scope.SetFile(c.Name, "last.output_file")
 		}
 	}
-	p.Scope.Set(s.Action.Kind(), obj)
+	p.Scope.SetKept(s.Action.Kind(), obj)
 	if a, ok := s.Action.(*workflow.Shell); ok && a.Test {
-		p.Scope.Set("test", obj)
+		p.Scope.SetKept("test", obj)
 	}
 	if a, ok := s.Action.(*workflow.Claude); ok && a.Provider != "" {
-		p.Scope.Set(a.Provider, obj)
+		p.Scope.SetKept(a.Provider, obj)
 	}
-	p.Scope.Set("last", obj)
+	p.Scope.SetKept("last", obj)
 	if s.ID != "" {
-		p.Scope.Set(s.ID, obj)
+		p.Scope.SetKept(s.ID, obj)
 	}
 	if !c.Set || c.Off {
 		return nil
 	}
 	if c.Name == "" {
-		p.Scope.Set("CAPTURED_OUTPUT", res.Output)
+		p.Scope.SetKept("CAPTURED_OUTPUT", text.output)
 		return nil
 	}
-	return x.setCapture(p, c, res, obj)
+	return x.setCapture(p, c, text, obj)
 }
 
 // seconds keeps a duration to the millisecond, so that it reads well.
@@ -100,7 +101,8 @@ func seconds(f float64) any {
 }
 
 // setCapture sets the variable of `capture:` with its companions.
-func (x *Executor) setCapture(p Site, c workflow.Capture, res action.Result, obj map[string]any) error {
+func (x *Executor) setCapture(p Site, c workflow.Capture, of printed, obj map[string]any) error {
+	res := of.res
 	text := res.Output
 	switch {
 	case c.Streams.Joined && text != "" && res.Stderr != "":
@@ -116,9 +118,9 @@ func (x *Executor) setCapture(p Site, c workflow.Capture, res action.Result, obj
 	if err != nil {
 		return &action.InputError{Class_: "capture", Err: fmt.Errorf("capture %s: %w", c.Name, err)}
 	}
-	p.Scope.Set(c.Name, v)
-	p.Scope.Set(c.Name+".output", text)
-	p.Scope.Set(c.Name+".stderr", obj["stderr"])
+	p.Scope.SetKept(c.Name, of.refer(v))
+	p.Scope.SetKept(c.Name+".output", of.refer(text))
+	p.Scope.SetKept(c.Name+".stderr", obj["stderr"])
 	for k, keep := range map[string]bool{"exit_code": c.Streams.ExitCode, "success": c.Streams.Success, "duration": c.Streams.Duration} {
 		if keep {
 			p.Scope.Set(c.Name+"."+k, obj[k])
@@ -176,14 +178,16 @@ func (x *Executor) saveOutputs(ctx context.Context, p Site, s *workflow.Step, re
 			return fmt.Errorf("output_file: %w", err)
 		}
 	}
+	text := x.printed(res)
 	for _, o := range s.Outputs {
 		v, err := x.namedOutput(ctx, p, o, res)
 		if err != nil {
 			return &action.InputError{Class_: "capture", Err: fmt.Errorf("outputs %s: %w", o.Name, err)}
 		}
-		p.Scope.Set(o.Name, v)
+		v = text.refer(v)
+		p.Scope.SetKept(o.Name, v)
 		if s.ID != "" {
-			p.Scope.Set(s.ID+"."+o.Name, v)
+			p.Scope.SetKept(s.ID+"."+o.Name, v)
 		}
 	}
 	return nil

@@ -228,13 +228,13 @@ func (x *Executor) within(ctx context.Context, d time.Duration, what string, f f
 }
 
 // Lookup gives the value of a variable or of a part of one, such as
-// error.message.
-func Lookup(sc *vars.Scope, name string) (template.Value, bool) {
+// error.message. The error is of one that is there and cannot be read.
+func Lookup(sc *vars.Scope, name string) (template.Value, bool, error) {
 	t, err := template.Parse("${" + name + "}")
 	if err != nil {
-		return template.Value{}, false
+		return template.Value{}, false, nil
 	}
-	return t.Value(sc)
+	return t.Find(sc)
 }
 
 // IsInput reports whether a step could not begin, as it could not the next time.

@@ -41,7 +41,7 @@ func (x *Executor) foreach(ctx context.Context, p Site, a *workflow.Foreach, pat
 	}
 	p.Alone = p.Alone && parallel < 2
 	err = x.within(ctx, t, "foreach", func(ctx context.Context) error {
-		f := &loop{x: x, p: p, a: a, path: path, list: list, outs: make([]string, len(list)), errs: make([]error, len(list)), over: make([]bool, len(list))}
+		f := &loop{x: x, p: p, a: a, path: path, list: list, outs: make([]any, len(list)), errs: make([]error, len(list)), over: make([]bool, len(list))}
 		for i := range f.errs {
 			f.errs[i] = errNotBegun
 		}
@@ -66,7 +66,7 @@ type loop struct {
 	a    *workflow.Foreach
 	path string
 	list []any
-	outs []string
+	outs []any // texts, or where they stand
 	errs []error
 	over []bool // an earlier life of the run has ended the round
 
@@ -126,12 +126,18 @@ func (f *loop) round(ctx context.Context, i int) error {
 	return err
 }
 
-// roundOutput is what a round gave, whose site is p.
-func (p Site) roundOutput() string {
-	if last, ok := p.Scope.Lookup("last.output"); ok {
-		return value.Text(last.V)
+// roundOutput is what a round gave, whose site is p: a text, or where it stands.
+func (p Site) roundOutput() any {
+	last, ok := p.Scope.Lookup("last.output")
+	if !ok {
+		whole, _ := p.Scope.Lookup("last")
+		m, _ := whole.V.(map[string]any)
+		last.V = m["output"]
 	}
-	return p.lastOutput()
+	if k, is := last.V.(value.Kept); is {
+		return k
+	}
+	return value.Text(last.V)
 }
 
 // roundData is the data of the facts of a round.
@@ -159,7 +165,10 @@ func (f *loop) takeOver(rec journal.StepRecord) error {
 		if err := json.Unmarshal(r.Data, &d); err != nil || i >= len(f.list) || d.Value != f.x.identity(f.list[i]) {
 			return fmt.Errorf("the record of round %d of %s is of another value than that of its list", i, f.path)
 		}
-		f.outs[i] = f.gave(i)
+		var err error
+		if f.outs[i], err = f.gave(i); err != nil {
+			return err
+		}
 		f.over[i], f.errs[i] = true, nil
 		if r.Status == event.Failed {
 			f.errs[i] = &failure.Failure{Class: r.Class, Message: r.Error}
@@ -169,7 +178,7 @@ func (f *loop) takeOver(rec journal.StepRecord) error {
 }
 
 // gave is what a round gave that is over, by the records of its steps, which are counted.
-func (f *loop) gave(i int) string {
+func (f *loop) gave(i int) (any, error) {
 	q := f.p.Round(i)
 	for _, s := range f.a.Do {
 		path := q.Path(s.Path)
@@ -177,12 +186,16 @@ func (f *loop) gave(i int) string {
 		if !ok {
 			continue
 		}
-		var d record
-		if _, done := f.x.Replay(q, path, rec); !done && json.Unmarshal(rec.Data, &d) == nil {
-			f.x.setAgain(q, &d) // of one that failed
+		d, out, done, err := ended(rec)
+		if err != nil {
+			return nil, fmt.Errorf("the record of step %s: %w", path, err)
+		}
+		f.x.setAgain(q, &d)
+		if done {
+			f.x.countStep(q, path, out)
 		}
 	}
-	return q.roundOutput()
+	return q.roundOutput(), nil
 }
 
 // lastOutput is the output of the step that ran last.
@@ -196,6 +209,11 @@ func (f *loop) result(ctx context.Context) (action.Result, error) {
 	var first error
 	done, failed := 0, 0
 	results := make([]any, len(f.list))
+	for i := range f.outs {
+		if f.outs[i] == nil {
+			f.outs[i] = "" // of a round that never began
+		}
+	}
 	for i, err := range f.errs {
 		results[i] = map[string]any{"item": f.list[i], "output": f.outs[i], "success": err == nil}
 		switch {
@@ -207,12 +225,16 @@ func (f *loop) result(ctx context.Context) (action.Result, error) {
 			}
 		}
 	}
-	f.p.Scope.Set("foreach.results", results)
+	f.p.Scope.SetKept("foreach.results", results)
 	f.p.Scope.Set("foreach.succeeded", int64(done))
 	f.p.Scope.Set("foreach.failed", int64(failed))
 	f.p.Scope.Set("foreach.skipped", int64(len(f.list)-done-failed))
 	f.p.Scope.Set("foreach.total", int64(len(f.list)))
-	res := action.Result{Output: f.x.Values.Mask().Bound(strings.Join(f.outs, "\n"), MaxVar)}
+	var res action.Result
+	var err error
+	if res.Output, err = f.x.joined(f.outs); err != nil {
+		return res, err
+	}
 	if err := f.x.Life.Stopping(ctx); err != nil {
 		return res, err
 	}

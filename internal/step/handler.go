@@ -96,7 +96,7 @@ func (x *Executor) goOn(ctx context.Context, p Site, s *workflow.Step, path stri
 		}
 		return g, nil
 	}
-	g.last = lastFailure(journal.StepRecord{Class: h.Class, Message: h.Message, Failed: h.Failed, Attempts: h.Made})
+	g.last = x.lastFailure(journal.StepRecord{Class: h.Class, Message: h.Message, Failed: h.Failed, Attempts: h.Made})
 	if err := x.setResult(ctx, p, s, g.last.Result, g.last.Err); err != nil {
 		return g, err
 	}
@@ -260,7 +260,11 @@ func (x *Executor) setHandled(p Site, s *workflow.Step, out Outcome, round int) 
 // captureHandled sets the variables that a handler takes out of its steps.
 func (x *Executor) captureHandled(ctx context.Context, p Site, h *workflow.Handler) {
 	for name, from := range h.Captures {
-		if v, ok := Lookup(x.View(ctx, p), from); ok {
+		v, ok, err := Lookup(x.View(ctx, p), from)
+		if err != nil {
+			x.noteAt(p, "capture %s of on_failure is not set: %v", name, err)
+		}
+		if ok {
 			p.Scope.SetValue(name, v)
 		}
 	}
@@ -281,9 +285,10 @@ func (x *Executor) repair(ctx context.Context, p Site, h *workflow.Handler) erro
 
 // setError sets what handlers read of a failure.
 func (x *Executor) setError(p Site, s *workflow.Step, out Outcome) {
-	p.Scope.Set("error", map[string]any{
+	text := x.printed(out.Result)
+	p.Scope.SetKept("error", map[string]any{
 		"message": Cause(out.Err).Error(), "exit_code": int64(out.Result.ExitCode), "step": s.Label(),
 		"class": driver.Class(out.Err), "attempts": int64(out.Attempts), "timestamp": x.Clock.Now().UTC().Format(time.RFC3339),
-		"stderr": out.Result.Stderr, "output": out.Result.Output,
+		"stderr": text.stderr, "output": text.output,
 	})
 }

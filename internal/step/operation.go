@@ -62,7 +62,7 @@ func (x *Executor) operation(ctx context.Context, p Site, s *workflow.Step, path
 	}
 	if rec, ok := p.recorded(path); ok && first && unfinished(rec) {
 		if st := RecordedState(rec.Retry); st.Attempt > 0 {
-			o.out = lastFailure(rec)
+			o.out = x.lastFailure(rec)
 			o.out.Attempts -= made
 			if rec.GivenUp != "" { // it is decided that no attempt follows
 				if err := x.setResult(ctx, p, s, o.out.Result, o.out.Err); err != nil {
@@ -262,7 +262,8 @@ func stopped(out Outcome, err error) Outcome {
 
 // lastFailure is how the last attempt failed that an earlier life of the run
 // has recorded: whoever reads it sees what it would have seen then.
-func lastFailure(rec journal.StepRecord) Outcome {
+// Of an output whose log a power cut took away it has the end.
+func (x *Executor) lastFailure(rec journal.StepRecord) Outcome {
 	out := Outcome{Status: event.Failed, Attempts: rec.Attempts}
 	var d attemptData
 	if len(rec.Failed) == 0 || json.Unmarshal(rec.Failed, &d) != nil || d.Failure == nil {
@@ -271,7 +272,24 @@ func lastFailure(rec journal.StepRecord) Outcome {
 	d.Failure.Class, d.Failure.Message = rec.Class, rec.Message
 	out.Err = d.Failure
 	out.Result = action.Result{ExitCode: d.Exit, Status: d.Failure.Status, Output: d.Stdout, Stderr: d.Stderr, Session: d.Session}
+	if d.StdoutLog != nil && x.readLog(*d.StdoutLog, &out.Result.Output) {
+		out.Result.OutputLog = d.StdoutLog
+	}
+	if d.StderrLog != nil && x.readLog(*d.StderrLog, &out.Result.Stderr) {
+		out.Result.StderrLog = d.StderrLog
+	}
 	return out
+}
+
+// readLog reads the output of a failed attempt; where it cannot, the text stays as it is.
+func (x *Executor) readLog(log action.Log, text *string) bool {
+	whole, err := x.Actions.Text(log)
+	if err != nil {
+		x.Note("what reads the failure of an earlier attempt has the end of its output: %v", err)
+		return false
+	}
+	*text = whole
+	return true
 }
 
 // exhausted does what the retry policy says when it allows no further attempt.

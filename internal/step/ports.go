@@ -41,6 +41,11 @@ type Actions interface {
 	// the attempt failed; failure.From makes a value of it that can be recorded.
 	// Where it is not nil, the result still says as much as is known.
 	Run(ctx context.Context, c *Call) (action.Result, error)
+	// Keep has the output of a step that is made of others, or of an answer, in a log of
+	// its own, and says so in the result, where this machine has such logs.
+	Keep(c *Call, res action.Result) (action.Result, error)
+	// Text reads an output that stands in a log.
+	Text(log action.Log) (string, error)
 	// Output gives the whole output of an attempt, whatever its size.
 	Output(ctx context.Context, res action.Result) ([]byte, error)
 	// Read gives the content of a file that a step names.

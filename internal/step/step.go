@@ -85,6 +85,9 @@ type Sealed struct {
 	// Last are the names of more variables that are what the variable last is: a
 	// step's result goes by the kind of its action and by its id as well.
 	Last []string `json:"last,omitempty"`
+	// Kept are the texts in Vars that stand in logs, by their places in it, where Vars has
+	// null.
+	Kept map[string]action.Log `json:"kept,omitempty"`
 }
 
 // Seal masks the secrets in variables, for a record.
@@ -102,6 +105,7 @@ func (x *Executor) Seal(set map[string]any) (s Sealed) {
 		}
 		slices.Sort(s.Last) // the same facts have the same text
 	}
+	set, s.Kept = takeKept(set)
 	v, marks := x.Values.Seal(set)
 	s.Vars, s.Secrets = v.(map[string]any), marks
 	return s
@@ -114,6 +118,7 @@ func (x *Executor) Open(s Sealed) map[string]any {
 	for name, v := range s.Vars {
 		s.Vars[name] = normalJSON(v)
 	}
+	x.putKept(s.Vars, s.Kept)
 	for _, name := range s.Last {
 		s.Vars[name] = s.Vars["last"]
 	}
@@ -200,23 +205,32 @@ func begun(a workflow.Action, round string) json.RawMessage {
 // Replay takes over a step that has ended in an earlier life of the run. It is
 // false where the step is to be executed.
 func (x *Executor) Replay(p Site, path string, rec journal.StepRecord) (Outcome, bool) {
-	if rec.Status == event.Running || rec.Status == event.Interrupted || rec.Status == "" {
-		return Outcome{}, false
+	d, out, done, err := ended(rec)
+	if !done {
+		return out, false
 	}
-	var d record
-	if len(rec.Data) > 0 {
-		if err := json.Unmarshal(rec.Data, &d); err != nil {
-			return Outcome{Status: event.Failed, Err: fmt.Errorf("the record of step %s: %w", path, err)}, true
-		}
+	if err == nil {
+		x.setAgain(p, &d)
+		out.Result, err = x.resultOf(&d)
 	}
-	if rec.Status == event.Failed && !d.Tolerated {
-		return Outcome{}, false // resuming a failed run tries the step again
+	if err != nil {
+		return Outcome{Status: event.Failed, Err: fmt.Errorf("the record of step %s: %w", path, err)}, true
 	}
-	x.setAgain(p, &d)
-	out := Outcome{Status: rec.Status, Result: x.resultOf(&d), Attempts: rec.Attempts,
-		Tolerated: d.Tolerated, Unmended: d.Unmended, Recovered: d.Recovered, Incomplete: d.Incomplete}
 	x.countStep(p, path, out)
 	return out, true
+}
+
+// ended reads the record of a step. It is not done where the step is to be executed: to
+// resume a failed run tries the step again.
+func ended(rec journal.StepRecord) (d record, out Outcome, done bool, err error) {
+	if rec.Status == event.Running || rec.Status == event.Interrupted || rec.Status == "" {
+		return d, out, false, nil
+	}
+	if len(rec.Data) > 0 {
+		err = json.Unmarshal(rec.Data, &d)
+	}
+	out = Outcome{Status: rec.Status, Attempts: rec.Attempts, Tolerated: d.Tolerated, Unmended: d.Unmended, Recovered: d.Recovered, Incomplete: d.Incomplete}
+	return d, out, err != nil || rec.Status != event.Failed || d.Tolerated, err
 }
 
 // setAgain sets the variables that a step has set.
@@ -228,16 +242,27 @@ func (x *Executor) setAgain(p Site, d *record) {
 // resultOf is what the step's last attempt did, for those who read it after a
 // resume. Of an output that is too long for the record, last.output has all, where
 // that is not of a step of its handler.
-func (x *Executor) resultOf(d *record) action.Result {
-	res := action.Result{Output: d.Output, Stderr: d.Stderr, ExitCode: d.ExitCode, StdoutFile: d.File, StdoutSize: d.Size, Digest: d.Digest}
+func (x *Executor) resultOf(d *record) (res action.Result, err error) {
+	res = action.Result{Output: d.Output, Stderr: d.Stderr, ExitCode: d.ExitCode, StdoutFile: d.File, StdoutSize: d.Size, Digest: d.Digest}
 	last, _ := d.Vars["last"].(map[string]any)
-	if whole, ok := last["output"].(string); ok && (len(res.Output) > Inline || len(d.Secrets) > 0) && x.Clip(whole) == d.Output {
-		res.Output = whole
+	for name, text := range map[string]*string{"output": &res.Output, "stderr": &res.Stderr} {
+		if k, is := last[name].(*kept); is && name == "output" {
+			res.OutputLog = &k.Log
+		} else if is {
+			res.StderrLog = &k.Log
+		}
+		if len(*text) <= Inline && len(d.Secrets) == 0 {
+			continue
+		}
+		v, err := value.Read(last[name])
+		if err != nil {
+			return res, err
+		}
+		if whole, ok := v.(string); ok && x.Clip(whole) == *text {
+			*text = whole
+		}
 	}
-	if whole, ok := last["stderr"].(string); ok && (len(res.Stderr) > Inline || len(d.Secrets) > 0) && x.Clip(whole) == d.Stderr {
-		res.Stderr = whole
-	}
-	return res
+	return res, nil
 }
 
 func normalJSON(v any) any {
@@ -362,7 +387,17 @@ func (x *Executor) failed(p Site, s *workflow.Step, path string, out Outcome, ma
 	}
 	d := attemptData{ran: ranOf(out.Result), Stdout: x.whole(out.Result.Output), Stderr: x.whole(out.Result.Stderr), At: start, Exit: out.Result.ExitCode, Session: out.Result.Session, Failure: f.Beside(handled(s))}
 	if handled(s) { // which reads the outputs, also after a resume
-		d.Stdout, d.Stderr = x.text(out.Result.Output).String(), x.text(out.Result.Stderr).String()
+		text := x.printed(out.Result)
+		if k, is := text.output.(*kept); is {
+			d.StdoutLog = &k.Log
+		} else {
+			d.Stdout = x.text(out.Result.Output).String()
+		}
+		if k, is := text.stderr.(*kept); is {
+			d.StderrLog = &k.Log
+		} else {
+			d.Stderr = x.text(out.Result.Stderr).String()
+		}
 	}
 	e.Data = Data(&d)
 	return e
@@ -377,6 +412,10 @@ type attemptData struct {
 	At      time.Time `json:"at"`
 	Exit    int       `json:"exit,omitempty"`    // of the result
 	Session string    `json:"session,omitempty"` // of an agent
+	// StdoutLog and StderrLog are where the whole of Stdout and Stderr stands, of which
+	// these are the ends.
+	StdoutLog *action.Log `json:"stdout_log,omitempty"`
+	StderrLog *action.Log `json:"stderr_log,omitempty"`
 	// Failure is without its class and message, which the event has.
 	Failure *failure.Failure `json:"failure"`
 }

@@ -83,9 +83,9 @@ type filterFunc func(r result, arg string) (result, error)
 // resolve gives the value of a reference; known is false where its name is
 // unknown and no default stands in. A filter that fails, or is none, is an error.
 func (r *reference) resolve(s Scope) (res result, known bool, err error) {
-	v, known := r.head.lookup(s)
-	if !known && r.old != nil {
-		if v, known = r.old.lookup(s); known {
+	v, known, err := r.head.lookup(s)
+	if err == nil && !known && r.old != nil {
+		if v, known, err = r.old.lookup(s); known && err == nil {
 			res = result{v: v.V, origin: v.Origin, raw: v.Raw, sep: r.old.sep}
 			for _, f := range r.old.modifiers {
 				if res, err = f.fn(res, f.arg); err != nil {
@@ -94,6 +94,9 @@ func (r *reference) resolve(s Scope) (res result, known bool, err error) {
 			}
 			return r.finish(s, res, true)
 		}
+	}
+	if err != nil {
+		return res, known, r.errorf("%s", err)
 	}
 	if !known && r.hasDefault() && len(r.head.path) == 1 {
 		v, known = s.Env(r.head.name)

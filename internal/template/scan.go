@@ -8,6 +8,7 @@ import (
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/pattern"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 const (
@@ -71,7 +72,16 @@ func newHead(name string, p expr.Path) head {
 
 // lookup finds the value in s: the flat name, the longest prefix whose value
 // can be walked, the environment.
-func (h *head) lookup(s Scope) (Value, bool) {
+func (h *head) lookup(s Scope) (v Value, ok bool, err error) {
+	if v, ok = h.find(s); v.Kept {
+		v.V, err = value.Read(v.V)
+	} else if lost, is := v.V.(error); is {
+		err = lost
+	}
+	return v, ok, err
+}
+
+func (h *head) find(s Scope) (Value, bool) {
 	if v, ok := s.Lookup(h.name); ok {
 		return v, true
 	}
@@ -81,7 +91,7 @@ func (h *head) lookup(s Scope) (Value, bool) {
 			continue
 		}
 		if found, ok := expr.Walk(v.V, h.prefixes[i].rest); ok {
-			return Value{V: found, Origin: v.Origin}, true
+			return Value{V: found, Origin: v.Origin, Kept: v.Kept}, true
 		}
 	}
 	if h.env != "" {

@@ -45,6 +45,7 @@ type Value struct {
 	V      any
 	Origin Origin
 	Raw    string // V's own JSON text where known; how an object or array reads in a text
+	Kept   bool   // V is, or has in it, a [value.Kept], which is read before the value is used
 }
 
 // Scope finds values. A Scope must be safe for the concurrency its Text is used with.
@@ -195,14 +196,20 @@ func (t *Text) IsReference() bool { return len(t.segs) == 1 && t.segs[0].kind ==
 // Value gives the typed value where the text is exactly one reference that s
 // knows and whose filters succeed.
 func (t *Text) Value(s Scope) (Value, bool) {
+	v, ok, err := t.Find(s)
+	return v, ok && err == nil
+}
+
+// Find is Value that tells why there is none.
+func (t *Text) Find(s Scope) (Value, bool, error) {
 	if !t.IsReference() {
-		return Value{}, false
+		return Value{}, false, nil
 	}
 	v, known, err := t.segs[0].ref.resolve(s)
 	if err != nil || !known {
-		return Value{}, false
+		return Value{}, false, err
 	}
-	return Value{V: v.v, Origin: v.origin, Raw: v.raw}, true
+	return Value{V: v.v, Origin: v.origin, Raw: v.raw}, true, nil
 }
 
 // Resolver lets an expression read the values of a scope as a template does:
@@ -210,7 +217,10 @@ func (t *Text) Value(s Scope) (Value, bool) {
 func Resolver(s Scope) expr.Resolver {
 	return expr.ResolverFunc(func(p expr.Path) (any, bool) {
 		h := newHead(p.String(), p)
-		v, ok := h.lookup(s)
+		v, ok, err := h.lookup(s)
+		if err != nil {
+			return err, true // which is the error of the expression
+		}
 		return v.V, ok
 	})
 }

@@ -57,6 +57,12 @@ func (s *Scope) SetTrusted(name string, v any) {
 	s.SetValue(name, template.Value{V: v, Origin: template.Trusted})
 }
 
+// SetKept is Set of data that may have texts in it which are read when they are asked
+// for.
+func (s *Scope) SetKept(name string, v any) {
+	s.SetValue(name, template.Value{V: v, Origin: template.Data, Kept: value.HasKept(v)})
+}
+
 // SetValue sets a variable.
 func (s *Scope) SetValue(name string, v template.Value) {
 	s.mu.Lock()
@@ -121,10 +127,15 @@ func (s *Scope) FileFor(name string) (string, bool) {
 	return "", false
 }
 
-// Get is Lookup without the origin; nil where there is no such variable.
+// Get is Lookup without the origin, with the texts that are kept elsewhere; nil where
+// there is no such variable, or where a text of it cannot be read.
 func (s *Scope) Get(name string) any {
 	v, _ := s.Lookup(name)
-	return v.V
+	if !v.Kept {
+		return v.V
+	}
+	read, _ := value.Read(v.V)
+	return read
 }
 
 // Names lists the variables that can be seen from s, sorted.
@@ -170,6 +181,6 @@ func (s *Scope) Since(mark int) map[string]any {
 // Apply sets variables that a step set in an earlier life of the run.
 func (s *Scope) Apply(set map[string]any) {
 	for name, v := range set {
-		s.Set(name, v)
+		s.SetKept(name, v)
 	}
 }

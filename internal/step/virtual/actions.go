@@ -29,6 +29,8 @@ type Answer struct {
 // Actions answers each attempt as a model says. Files are in memory. It is safe
 // for concurrent use if Model is.
 type Actions struct {
+	NoLogs
+
 	Clock step.Clock
 	Model func(*step.Call) Answer
 
@@ -71,6 +73,16 @@ func (a *Actions) Run(ctx context.Context, c *step.Call) (action.Result, error) 
 	}
 	return res, err
 }
+
+// NoLogs is the part of actions that has to do with logs, where there are none but those
+// of a run that is replayed.
+type NoLogs struct{}
+
+// Keep leaves the output in the result.
+func (NoLogs) Keep(_ *step.Call, res action.Result) (action.Result, error) { return res, nil }
+
+// Text reads a log.
+func (NoLogs) Text(log action.Log) (string, error) { return log.Text() }
 
 // Output gives the output of an attempt.
 func (a *Actions) Output(_ context.Context, res action.Result) ([]byte, error) {

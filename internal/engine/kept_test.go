@@ -1,0 +1,116 @@
+package engine_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// numbered is what `seq -f NAME%09.0f N` prints, without its last line end.
+func numbered(name string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		s := strconv.Itoa(i + 1)
+		b.WriteString(name + strings.Repeat("0", 9-len(s)) + s + "\n")
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// TestLargeOutputsStandOnce: what rounds and steps print is in their logs alone. The
+// journal refers to it, and a later life of the run reads all of it in every form in which
+// variables have it.
+func TestLargeOutputsStandOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const each = 20_000 // lines of 11 bytes
+	b.write("want.a", numbered("a", each))
+	b.write("want.c", numbered("c", each))
+	b.write("want.last", numbered("l", each))
+	var rounds []string
+	for _, n := range []string{"a", "b", "c", "d", "e", "f"} {
+		rounds = append(rounds, numbered(n, each))
+	}
+	all := strings.Join(rounds, "\n") // and a variable has 1 MiB
+	all = all[:1<<19] + "\n… " + strconv.Itoa(len(all)-1<<20) + " bytes left out …\n" + all[len(all)-1<<19:]
+	b.write("want.all", all)
+	r := b.run(`
+commands:
+  - foreach: [a, b, c, d, e, f]
+    id: loop
+    do: [{shell: "seq -f ${item}%09.0f 20000"}]
+  - shell: seq -f l%09.0f 20000; seq -f e%09.0f 20000 >&2
+    id: named
+    capture: caught
+    outputs: {out: "${named.output}"}
+  - shell: test -e $EV/mended
+  - {write_file: {path: got.a, content: "${foreach.results[0].output}"}}
+  - {write_file: {path: got.c, content: "${foreach.results[2]['output']}"}}
+  - {write_file: {path: got.all, content: "${loop.output}"}}
+  - {write_file: {path: got.named, content: "${named.output}"}}
+  - {write_file: {path: got.caught, content: "${caught}"}}
+  - {write_file: {path: got.out, content: "${named.out}"}}
+  - {write_file: {path: got.stderr, content: "${named.stderr}"}}
+  - {write_file: {path: got.object, content: "${named}"}}
+  - shell: "true"
+    when: named.output contains "l000019999" && foreach.results[5].output contains "f000000001"
+    id: both
+  - shell: test ${both.exit_code} = 0 && test ${foreach.results[*].item|count} = 6
+`)
+	r.status(event.Failed)
+	b.touch("mended")
+	r = b.resume(context.Background())
+	r.status(event.Succeeded)
+	for got, want := range map[string]string{"a": "a", "c": "c", "all": "all", "named": "last", "caught": "last", "out": "last"} {
+		g, err := os.ReadFile(filepath.Join(b.dir, "got."+got))
+		w, werr := os.ReadFile(filepath.Join(b.dir, "want."+want))
+		if err != nil || werr != nil || string(g) != string(w) {
+			t.Errorf("%s has %d bytes, want %d of %s: %v %v", got, len(g), len(w), want, err, werr)
+		}
+	}
+	if g, _ := os.ReadFile(filepath.Join(b.dir, "got.stderr")); string(g) != numbered("e", each) {
+		t.Errorf("stderr has %d bytes", len(g))
+	}
+	if g, _ := os.ReadFile(filepath.Join(b.dir, "got.object")); !strings.Contains(string(g), `\nl000019999\n`) {
+		t.Errorf("the object has %.200s", g)
+	}
+	size := int64(0)
+	dbs, err := filepath.Glob(filepath.Join(b.home, "runs", "*", "journal.db*"))
+	if err != nil || len(dbs) == 0 {
+		t.Fatal(dbs, err)
+	}
+	for _, db := range dbs {
+		info, err := os.Stat(db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	if size > 1_500_000 { // the outputs are 8 × 220,000 bytes; they stood in it 4.2 MB long
+		t.Errorf("the journal has %d bytes", size)
+	}
+}
+
+// TestAnOutputWhoseLogIsGone: what a step would read is an error, not another text.
+func TestAnOutputWhoseLogIsGone(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"rm", "truncate -s 100", "sed -i s/1/2/"} {
+		b := newBench(t)
+		r := b.run(`
+commands:
+  - shell: seq 20000
+    id: big
+  - shell: ` + how + ` '${big.output_file}'
+  - shell: echo "${big.output|lines|first}" > $EV/read
+`)
+		r.status(event.Failed)
+		if !strings.Contains(r.sum.Message, "an output") {
+			t.Errorf("%s: %s", how, r.sum.Message)
+		}
+		r.want("read", "-")
+	}
+}
