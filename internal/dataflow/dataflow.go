@@ -38,6 +38,9 @@ type Options struct {
 	// Virtual: the ports are none of this machine. Modules that are Go code are
 	// called as commands, and nothing is cached.
 	Virtual bool
+	// Sampled: what steps print is made up, so that a module which is a workflow gives a
+	// sample of its outputs.
+	Sampled bool
 }
 
 // defaultParallel is how many attempts of a pipeline's calls are made at once where

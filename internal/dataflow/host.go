@@ -129,8 +129,8 @@ func (h *host) Started(c *flow.Call) {
 func (h *host) Attempt(c *flow.Call, n int, waited time.Duration) {
 	e := h.event(event.AttemptStarted, c)
 	e.Attempt = n
-	if ms := waited.Milliseconds(); ms > 0 && !h.Executor.Bare {
-		e.Data = step.Data(map[string]any{"waited_ms": ms})
+	if ms := waited.Milliseconds(); ms > 0 {
+		e.Data = h.Executor.Recorder.Detail(func() any { return map[string]any{"waited_ms": ms} })
 	}
 	h.emit(e)
 }
@@ -148,14 +148,14 @@ func (h *host) Failed(c *flow.Call, n int, err error, began, ended time.Time) {
 	e := h.event(event.AttemptFailed, c)
 	e.Attempt, e.Class, e.Message, e.DurationMS = n, driver.Class(err), err.Error(), ended.Sub(began).Milliseconds()
 	e.ExitCode, _ = failure.ExitCode(err)
-	if !h.Executor.Bare {
+	e.Data = h.Executor.Recorder.Detail(func() any {
 		d := callFailure{At: began, Failure: failure.From(err).Beside(false)}
 		var out interface{ Output() string }
 		if errors.As(err, &out) {
 			d.Stderr = h.Executor.Tail(out.Output())
 		}
-		e.Data = step.Data(d)
-	}
+		return d
+	})
 	h.emit(e)
 }
 
@@ -170,9 +170,10 @@ func (h *host) Queued(c *flow.Call, n int, what driver.Source, d time.Duration) 
 func (h *host) Retry(c *flow.Call, n int, w flow.Wait) {
 	e := h.event(event.RetryScheduled, c)
 	e.Attempt, e.DelayMS, e.Class = n, w.Delay.Milliseconds(), driver.Class(w.Err)
-	if !h.Executor.Bare {
-		e.Retry, e.Data = &w.State, step.Data(event.Waited(w.Policy, w.State, w.Delay, w.Before, w.Asked, w.Drawn))
-	}
+	e.Data = h.Executor.Recorder.Detail(func() any {
+		e.Retry = &w.State
+		return event.Waited(w.Policy, w.State, w.Delay, w.Before, w.Asked, w.Drawn)
+	})
 	h.emit(e)
 }
 
@@ -193,12 +194,15 @@ func (h *host) Finished(c *flow.Call, end flow.End) {
 			d.By = "fallback"
 		}
 	}
-	switch end.Outcome {
-	case flow.Succeeded, flow.Degraded:
-		if err := h.record(&d, c, end); err != nil {
-			h.Executor.Note("the result of %s is not recorded, so a resumed run calls it again: %v", c.Label(), err)
+	e.Data = h.Executor.Recorder.Detail(func() any {
+		if end.Outcome == flow.Succeeded || end.Outcome == flow.Degraded {
+			if err := h.record(&d, c, end); err != nil {
+				h.Executor.Note("the result of %s is not recorded, so a resumed run calls it again: %v", c.Label(), err)
+			}
 		}
-	case flow.Skipped:
+		return d
+	})
+	if end.Outcome == flow.Skipped {
 		e.Message = needs(end.Err)
 	}
 	if end.Unkept != nil {
@@ -207,9 +211,6 @@ func (h *host) Finished(c *flow.Call, end flow.End) {
 	if end.Logged {
 		h.emit(event.Event{Type: event.Note, Class: event.Logged, Message: fmt.Sprintf("%s failed, and the run goes on with %s: %s",
 			c.Label(), value.JSON(types.Encode(end.Value)), flow.Reason(end.Err))})
-	}
-	if !h.Executor.Bare {
-		e.Data = step.Data(d)
 	}
 	h.Executor.Tally.Add("", step.Outcome{Status: e.Status})
 	h.emit(e)
@@ -233,9 +234,6 @@ func needs(err error) string {
 const largeValue = 64 << 10
 
 func (h *host) record(d *callRecord, c *flow.Call, end flow.End) error {
-	if h.Executor.Bare {
-		return nil
-	}
 	text := []byte(value.JSON(types.Encode(end.Value)))
 	if masked := h.Env.Mask().Bytes(text); string(masked) != string(text) {
 		text, d.Masked = masked, true

@@ -67,7 +67,7 @@ func (m *attempted) shell(ctx context.Context) (any, error) {
 		return nil, retry.Permanent(&action.InputError{Err: err})
 	}
 	c := m.call()
-	c.Dir, c.Env, c.Quiet = m.dir(), env, m.p.Quiet
+	c.Dir, c.Env, c.Quiet = m.dir(), func() []string { return env }, m.p.Quiet
 	res, err := m.Executor.Actions.Run(ctx, c)
 	code, exited := failure.ExitCode(err)
 	if err != nil && !exited {
@@ -116,9 +116,6 @@ const longestVariable = 100 << 10
 // environment is that of the run with the inputs. One that no environment can
 // hold is only on standard input, unless the command asks for it by name.
 func (m *attempted) environment(ctx context.Context) ([]string, error) {
-	if m.Executor.Bare { // nothing is run
-		return nil, nil
-	}
 	local, err := m.Env.AddDynamic(ctx, m.p.Env, m.p.Scope)
 	if err != nil {
 		return nil, err
@@ -167,7 +164,7 @@ func (m *attempted) agent(ctx context.Context) (any, error) {
 	q.Scope.Set("prompt", m.d.Fill(m.d.Agent.Prompt, m.args))
 	a := &workflow.Claude{Text: prompted(), Provider: m.d.Agent.Provider}
 	c := m.call()
-	c.Action, c.Scope, c.Dir, c.Env, c.Quiet = a, m.Executor.View(ctx, q), q.Dir, q.Env.List(), true
+	c.Action, c.Scope, c.Dir, c.Env, c.Quiet = a, m.Executor.View(ctx, q), q.Dir, q.Env.List, true
 	c.Timeout = 0 // ctx ends with it
 	res, err := m.Executor.AskAgent(ctx, q, c)
 	if err != nil {
@@ -196,7 +193,7 @@ func (m *attempted) workflow(ctx context.Context) (any, error) {
 	if _, err := m.Executor.Call(ctx, q, sub, d.Inputs(m.args), m.path); err != nil {
 		return nil, err
 	}
-	if m.Executor.Bare { // the steps have printed nothing of which the outputs could be made
+	if m.Sampled { // the steps have printed nothing of which the outputs could be made
 		return types.Sample(d.Result, 1), nil
 	}
 	if name := d.Workflow.Output; name != "" {

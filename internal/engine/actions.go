@@ -45,7 +45,7 @@ func (a *actions) Run(ctx context.Context, c *step.Call) (res action.Result, err
 	}
 	_, isAgent := c.Action.(*workflow.Claude)
 	_, isShell := c.Action.(*workflow.Shell)
-	at := &action.Call{Scope: c.Scope, Dir: c.Dir, Env: a.traced(c.Env, c.Place, c.Path, c.Number), Timeout: c.Timeout, Stall: c.Stall, Session: c.Session, Mask: a.out.masks()}
+	at := &action.Call{Scope: c.Scope, Dir: c.Dir, Env: a.traced(c.Env(), c.Place, c.Path, c.Number), Timeout: c.Timeout, Stall: c.Stall, Session: c.Session, Mask: a.out.masks()}
 	vars := ""
 	if (isAgent || isShell) && !a.out.pipeline { // whose outputs are declared
 		if vars, err = a.varFiles.next(); err != nil {

@@ -143,7 +143,7 @@ func (x *mapRun) agent(ctx context.Context, a *agentRun, at mapper.Attempt) erro
 		p.Unmended = new(atomic.Bool)
 		if x.r.file.Policy.Handler != "" {
 			mark := p.Scope.Mark()
-			defer func() { a.set = p.Scope.Since(mark) }()
+			defer func() { a.set = p.Scope.Since(mark); p.Scope.Unmark() }()
 		}
 		leave, err := x.enter(ctx, &p, a)
 		if err != nil {

@@ -29,7 +29,7 @@ func (a *actions) module(ctx context.Context, c *step.Call) (action.Result, erro
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	result := &limited{limit: maxResult, full: stop}
-	at := &action.Call{Dir: c.Dir, Env: a.traced(c.Env, c.Place, c.Path, c.Number), Stdout: result, Stderr: out.stderr, Spill: out.spill, Log: out.log, Mask: a.out.masks()}
+	at := &action.Call{Dir: c.Dir, Env: a.traced(c.Env(), c.Place, c.Path, c.Number), Stdout: result, Stderr: out.stderr, Spill: out.spill, Log: out.log, Mask: a.out.masks()}
 	res, err := a.world.Command(ctx, at, argv, c.Module.Stdin(c.Args))
 	if cerr := out.close(&res); err == nil {
 		err = cerr

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"maps"
@@ -101,15 +102,19 @@ func RunOn(ctx context.Context, opt Options, ports Ports) *Summary {
 		opt.File = opt.Pipeline.AsFile()
 	}
 	r := &run{opt: opt, file: opt.File, ports: &ports, state: &journal.State{}, started: ports.Clock.Now()}
-	rec := ports.Recorder
+	rec := step.Recorder(plain{ports.Recorder})
 	if ports.Data {
-		ports.given = &givenResults{Recorder: rec, of: map[int]journal.Result{}, masks: func() *mask.Masker { return r.env.Mask() }}
+		ports.given = &givenResults{Recorder: ports.Recorder, of: map[int]journal.Result{}, masks: func() *mask.Masker { return r.env.Mask() }}
 		rec = ports.given
 	}
 	if err := r.goOn(ctx); err != nil {
 		return &Summary{Run: ports.Run, Status: event.Failed, Err: err}
 	}
-	end := r.compose(&step.Executor{Clock: ports.Clock, Recorder: rec, Actions: ports.Actions, Run: cmp.Or(ports.Run, "virtual"), Rand: ports.Rand, Bare: !ports.Data})
+	x := &step.Executor{Clock: ports.Clock, Recorder: rec, Actions: ports.Actions, Run: cmp.Or(ports.Run, "virtual"), Rand: ports.Rand}
+	if ports.Data {
+		x.Actions, x.Skipped = step.Checked{Actions: ports.Actions, Note: x.NoteOnce}, x.WarnMisspelt
+	}
+	end := r.compose(x)
 	defer end()
 	return r.whole(ctx)
 }
@@ -131,6 +136,12 @@ func (r *run) goOn(ctx context.Context) (err error) {
 	}
 	return nil
 }
+
+// plain keeps facts without their details: there is no later life of the run to read them.
+type plain struct{ step.Recorder }
+
+// Detail makes nothing.
+func (plain) Detail(func() any) json.RawMessage { return nil }
 
 // givenResults notes what becomes of work items, as a journal would, and masks what
 // is recorded.

@@ -14,6 +14,7 @@ import (
 // recorder keeps the facts of a run in its journal, secrets masked, and tells
 // them to those who watch.
 type recorder struct {
+	step.Details
 	j     *journal.Journal
 	sinks []event.Sink
 	// masks is the run's mask; nil, which hides nothing, until the secrets are

@@ -60,9 +60,7 @@ func (x *mapRun) collect(a *agentRun, ended []step.Outcome) {
 		return
 	}
 	if x.r.j == nil {
-		if !x.r.x.Bare {
-			x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s is %d bytes and kept nowhere: what reads it has its ends", nameOf(x.r.env.Mask(), a.item), len(text)))
-		}
+		x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s is %d bytes and kept nowhere: what reads it has its ends", nameOf(x.r.env.Mask(), a.item), len(text)))
 		return
 	}
 	name, err := x.r.saveOutput(a.item.Index, a.attempt, text)

@@ -131,7 +131,9 @@ func (r *run) local(sup *proc.Supervisor) (end func()) {
 		out:      outputs{recorder: rec, pipeline: f.Kind == workflow.Dataflow},
 	}
 	r.acts.varFiles.init(r.j.ProcDir())
-	return r.compose(&step.Executor{Clock: clock.Machine{}, Recorder: rec, Actions: r.acts, Run: r.j.Run(), Ask: r.opt.Ask})
+	x := &step.Executor{Clock: clock.Machine{}, Recorder: rec, Run: r.j.Run(), Ask: r.opt.Ask}
+	x.Actions, x.Skipped = step.Checked{Actions: r.acts, Note: x.NoteOnce}, x.WarnMisspelt
+	return r.compose(x)
 }
 
 // compose completes the executor of a run, which has its ports.
@@ -146,7 +148,7 @@ func (r *run) compose(x *step.Executor) (end func()) {
 	}
 	x.Life, end = step.NewLifecycle(x.Clock, r.opt.Soft)
 	x.Limits.Breakers, x.Limits.Now = breakers{r}, x.Clock.Now
-	r.flows = dataflow.New(dataflow.Options{Executor: x, Env: r.env, Journal: r.j, MaxParallel: r.opt.MaxParallel, FailFast: r.opt.FailFast, Virtual: r.ports != nil})
+	r.flows = dataflow.New(dataflow.Options{Executor: x, Env: r.env, Journal: r.j, MaxParallel: r.opt.MaxParallel, FailFast: r.opt.FailFast, Virtual: r.ports != nil, Sampled: r.ports != nil && !r.ports.Data})
 	x.Pipeline = r.flows.Step
 	x.Agents.MaxCost, x.Agents.MaxTokens = r.file.MaxCost, r.file.MaxTokens
 	return end

@@ -23,6 +23,7 @@ import (
 // oneLife is one process of a run, on a clock of its own. It is the step.Recorder of
 // that process.
 type oneLife struct {
+	step.Details
 	number   int
 	began    time.Time
 	clock    *ports.Clock

@@ -85,7 +85,7 @@ func (w *planWorld) Run(ctx context.Context, c *step.Call) (res action.Result, e
 		return res, errors.New("no such command")
 	}
 	e := &execution{life: l.number, seq: len(l.journal), name: s.Name, path: c.Path, item: c.Index, attempt: c.Attempt, number: c.Number, args: words[2:], at: res.Start, ended: "cut"}
-	for _, v := range c.Env {
+	for _, v := range c.Env() {
 		if text, ok := strings.CutPrefix(v, "BIDE_LAST_ERROR="); ok {
 			e.last = text
 		}

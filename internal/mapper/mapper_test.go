@@ -17,11 +17,13 @@ import (
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/retry"
 )
 
 // memory is a recorder that breaks after so many facts.
 type memory struct {
+	step.Details
 	mu    sync.Mutex
 	facts []event.Event
 	left  int // -1: for ever

@@ -9,11 +9,13 @@ import (
 	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/step"
 )
 
 // disk is a memory that knows which of its facts are on the disk, where a sync
 // takes a while.
 type disk struct {
+	step.Details
 	memory
 	synced, syncs int
 }

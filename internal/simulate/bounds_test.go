@@ -465,7 +465,7 @@ func (a *adversary) executions(plan *Plan) {
 
 // see notes which variables an attempt has.
 func (a *adversary) see(path string, c *step.Call) {
-	if c.Scope == nil {
+	if a.vars == nil {
 		return
 	}
 	if a.vars[path] == nil {

@@ -22,6 +22,7 @@ import (
 
 // replayedLife is a life that is run again. It is the recorder and the actions of it.
 type replayedLife struct {
+	step.Details
 	*replay
 	*virtual.Actions
 	was    *pastLife

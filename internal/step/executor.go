@@ -50,9 +50,8 @@ type Executor struct {
 	// step out. path is the step's address. nil: there is nothing of which the record
 	// would have to be sure.
 	Safe func(ctx context.Context, p Site, path string) error
-	// Bare leaves out of the facts what only a later life of the run reads: their
-	// data. A simulation has none.
-	Bare bool
+	// Skipped is told of each step whose condition does not hold; nil: nobody asks.
+	Skipped func(p Site, s *workflow.Step)
 
 	told sync.Map // the keys of what NoteOnce told
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/bide-dev/bide/internal/action"
@@ -102,11 +103,8 @@ func (f *loop) round(ctx context.Context, i int) error {
 	start := f.x.Clock.Now()
 	e := f.p.Event(event.RoundStarted, f.path+"@"+strconv.Itoa(i))
 	e.Time = start
-	digest := ""
-	if !f.x.Bare {
-		digest = f.x.identity(v)
-		e.Data = Data(roundData{For: q.For, Value: digest})
-	}
+	digest := sync.OnceValue(func() string { return f.x.identity(v) })
+	e.Data = f.x.Recorder.Detail(func() any { return roundData{For: q.For, Value: digest()} })
 	f.x.record(e)
 	err := f.x.Sequence(ctx, q, f.a.Do)
 	f.outs[i] = q.roundOutput()
@@ -119,9 +117,7 @@ func (f *loop) round(ctx context.Context, i int) error {
 	if err != nil {
 		e.Status, e.Class, e.Message = event.Failed, driver.Class(err), Cause(err).Error()
 	}
-	if !f.x.Bare {
-		e.Data = Data(roundData{Value: digest}) // what it gave is in the records of its steps
-	}
+	e.Data = f.x.Recorder.Detail(func() any { return roundData{Value: digest()} }) // what it gave is in the records of its steps
 	f.x.record(e)
 	return err
 }
@@ -270,11 +266,9 @@ func (x *Executor) foreachValues(ctx context.Context, p *Site, a *workflow.Forea
 	}
 	e := p.Event(event.ForeachStarted, path)
 	e.Total = len(list)
-	if !x.Bare {
-		e.Data = Data(x.Seal(map[string]any{"values": list}))
-	}
+	e.Data = x.Recorder.Detail(func() any { return x.Seal(map[string]any{"values": list}) })
 	x.record(e)
-	if a.List != nil || x.Bare {
+	if a.List != nil {
 		return list, nil
 	}
 	// The rounds may change what the list was made of.

@@ -187,11 +187,11 @@ func (o *operation) observe(e retry.Event) {
 		_, o.asked = o.Life.sleeping() // who hears of the wait may end it at once
 		wait := o.p.Event(event.RetryScheduled, o.path)
 		wait.Time, wait.Attempt, wait.DelayMS, wait.Class = e.Time, o.made+e.Attempt, e.Delay.Milliseconds(), driver.Class(o.out.Err)
-		if !o.Bare {
-			state := e.State // so that no other event has to be on the heap
-			why := event.Waited(&o.policy, e.State, e.Delay, o.prev, e.RetryAfter, o.drawing.Take())
-			wait.Retry, wait.Data = &state, Data(why)
-		}
+		state, prev := e.State, o.prev
+		wait.Data = o.Recorder.Detail(func() any {
+			wait.Retry = &state
+			return event.Waited(&o.policy, state, e.Delay, prev, e.RetryAfter, o.drawing.Take())
+		})
 		o.prev, o.idle = e.State.Prev, e.Time
 		facts = append(facts, wait)
 	case retry.Finished:
@@ -201,8 +201,8 @@ func (o *operation) observe(e retry.Event) {
 		if e.Reason == driver.ReasonNone {
 			done := o.p.Event(event.AttemptFinished, o.path)
 			done.Time, done.Attempt, done.DurationMS = e.Time, o.made+e.Attempt, e.Time.Sub(o.start).Milliseconds()
-			if r := ranOf(o.out.Result); !o.Bare && r != (ran{}) {
-				done.Data = Data(r)
+			if r := ranOf(o.out.Result); r != (ran{}) {
+				done.Data = o.Recorder.Detail(func() any { return r })
 			}
 			facts = append(facts, done)
 		}
@@ -215,9 +215,6 @@ func (o *operation) observe(e retry.Event) {
 	}
 	if len(facts) > 0 {
 		o.record(facts...)
-	}
-	if o.Bare { // nobody keeps them
-		o.pending = facts[:0]
 	}
 }
 

@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
 	"time"
 
@@ -27,6 +28,9 @@ type Recorder interface {
 	// are not kept; the run can then not go on, and what was to follow them must
 	// not happen.
 	Record(facts ...event.Event) error
+	// Detail is the data of a fact that a later life of the run reads, which f makes; nil
+	// where there is none to read it.
+	Detail(f func() any) json.RawMessage
 	// Sync returns when everything that was recorded would outlive a power cut.
 	// It is called before an effect that must not happen unrecorded.
 	Sync(ctx context.Context) error
@@ -63,7 +67,8 @@ type Actions interface {
 // Call is one attempt of one leaf action.
 type Call struct {
 	Place
-	Path   string          // of the step
+	Step   *workflow.Step  // of a workflow; nil: it is of none
+	Path   string          // of the step, where it runs
 	Number int             // of the attempt, from 1
 	Action workflow.Action // nil: the command or the request of Module
 	// Module is what a pipeline calls, with Args; nil: it is a step's attempt.
@@ -74,9 +79,9 @@ type Call struct {
 	Session string        // an agent's, to go on with; "": a new one
 	Scope   *vars.Scope   // for reading
 	Dir     string
-	Env     []string // complete
-	Quiet   bool     // output is not passed on live
-	Alone   bool     // nothing else runs at the same time
+	Env     func() []string // complete
+	Quiet   bool            // output is not passed on live
+	Alone   bool            // nothing else runs at the same time
 	// Read reports whether something other than a person reads the output, where
 	// the call is alone.
 	Read func() bool

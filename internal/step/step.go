@@ -145,28 +145,24 @@ func (x *Executor) Step(ctx context.Context, p Site, s *workflow.Step) Outcome {
 			return Outcome{Status: event.Interrupted, Err: stop} // a condition that was cut short says nothing
 		}
 		if !run {
-			x.warnMisspelt(p, s)
+			if x.Skipped != nil {
+				x.Skipped(p, s)
+			}
 			return x.ended(ctx, p, s, path, start, Outcome{Status: event.Skipped}, nil)
 		}
 	}
 	e := p.Event(event.StepStarted, path)
 	e.Time, e.Label = start, s.Label()
-	if !x.Bare {
-		e.Data = begun(s.Action, p.For)
+	e.Data = x.Recorder.Detail(func() any {
 		if p.Index == 0 {
 			e.Message = s.Filled(x.View(ctx, p), x.Values.Mask())
 		}
-	}
+		return begun(s.Action, p.For)
+	})
 	x.record(e)
-	var set map[string]any
-	var out Outcome
-	if x.Bare { // nobody keeps what it sets
-		out = x.rounds(ctx, p, s, path)
-	} else {
-		mark := p.Scope.Mark()
-		out = x.rounds(ctx, p, s, path)
-		set = p.Scope.Since(mark)
-	}
+	mark := p.Scope.Mark()
+	defer p.Scope.Unmark()
+	out := x.rounds(ctx, p, s, path)
 	if out.Err != nil && ctx.Err() != nil && isCancelled(ctx, out.Err) {
 		if stop := x.Life.Stopping(ctx); errors.Is(stop, ErrInterrupted) {
 			out = stopped(out, stop) // what it read for the step was cut short
@@ -175,7 +171,7 @@ func (x *Executor) Step(ctx context.Context, p Site, s *workflow.Step) Outcome {
 	if out.Err != nil && errors.Is(out.Err, ErrInterrupted) {
 		return out // not finished: a resume goes on with it
 	}
-	return x.ended(ctx, p, s, path, start, out, set)
+	return x.ended(ctx, p, s, path, start, out, func() map[string]any { return p.Scope.Since(mark) })
 }
 
 // actions are the data of step_started by the kind of action.
@@ -278,7 +274,7 @@ func normalJSON(v any) any {
 }
 
 // ended records how a step ended.
-func (x *Executor) ended(ctx context.Context, p Site, s *workflow.Step, path string, start time.Time, out Outcome, set map[string]any) Outcome {
+func (x *Executor) ended(ctx context.Context, p Site, s *workflow.Step, path string, start time.Time, out Outcome, set func() map[string]any) Outcome {
 	e := p.Event(event.StepFinished, path)
 	e.Label, e.Status, e.Attempts, e.ExitCode = s.Label(), out.Status, out.Attempts, out.Result.ExitCode
 	e.Time = x.Clock.Now()
@@ -295,9 +291,7 @@ func (x *Executor) ended(ctx context.Context, p Site, s *workflow.Step, path str
 			out.Err = &Error{Step: path, Label: s.Label(), At: s.Pos.String(), Attempts: out.Attempts, Reason: out.Reason, Err: out.Err}
 		}
 	}
-	if !x.Bare {
-		e.Data = x.recordOf(p, out, set)
-	}
+	e.Data = x.Recorder.Detail(func() any { return x.recordOf(p, out, set) })
 	x.countStep(p, path, out)
 	if x.Safe != nil && out.Status != event.Skipped {
 		if err := x.Safe(context.WithoutCancel(ctx), p, path); err != nil {
@@ -310,18 +304,18 @@ func (x *Executor) ended(ctx context.Context, p Site, s *workflow.Step, path str
 }
 
 // recordOf is what a later life of the run reads of a step that has ended.
-func (x *Executor) recordOf(p Site, out Outcome, set map[string]any) json.RawMessage {
+func (x *Executor) recordOf(p Site, out Outcome, set func() map[string]any) *record {
 	d := record{WaitedMS: out.Waited.Milliseconds(), Tolerated: out.Tolerated && out.Status == event.Failed, Unmended: out.Unmended && out.Status == event.Failed, Recovered: out.Recovered, Incomplete: out.Incomplete,
 		ExitCode: out.Result.ExitCode, Output: x.Clip(out.Result.Output), Stderr: x.Clip(out.Result.Stderr), File: out.Result.StdoutFile}
 	if out.Result.StdoutFile != "" {
 		d.Size, d.Digest = out.Result.StdoutSize, out.Result.Digest
 		d.Stored, d.StoredSHA = out.Result.StoredSize, out.Result.StoredDigest
 	}
-	if p.Index == 0 || p.Keep {
-		d.Sealed = x.Seal(set)
+	if set != nil && (p.Index == 0 || p.Keep) {
+		d.Sealed = x.Seal(set())
 		d.leaveOut(out.Result)
 	}
-	return Data(&d)
+	return &d
 }
 
 // leaveOut takes the outputs out of the variable last where the record has them
@@ -362,8 +356,18 @@ func (x *Executor) Set(p Site, path, label string, set map[string]any) {
 	x.record(e)
 }
 
+// Details makes all details of facts: a recorder for which another life of the run may
+// follow.
+type Details struct{}
+
+// Detail is what f makes.
+func (Details) Detail(f func() any) json.RawMessage { return Data(f()) }
+
 // Data is the data of an event.
 func Data(v any) json.RawMessage {
+	if made, is := v.(json.RawMessage); is {
+		return made
+	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		return unrepresentable(err)
@@ -382,9 +386,12 @@ func (x *Executor) failed(p Site, s *workflow.Step, path string, out Outcome, ma
 	e := p.Event(event.AttemptFailed, path)
 	e.Time, e.Label, e.Attempt, e.Class, e.Message, e.ExitCode = now, s.Label(), made+out.Attempts, f.Class, f.Message, out.Result.ExitCode
 	e.DurationMS = now.Sub(start).Milliseconds()
-	if x.Bare {
-		return e
-	}
+	e.Data = x.Recorder.Detail(func() any { return x.failedData(s, out, f, start) })
+	return e
+}
+
+// failedData is what a later life of the run reads of a failed attempt.
+func (x *Executor) failedData(s *workflow.Step, out Outcome, f *failure.Failure, start time.Time) *attemptData {
 	d := attemptData{ran: ranOf(out.Result), Stdout: x.whole(out.Result.Output), Stderr: x.whole(out.Result.Stderr), At: start, Exit: out.Result.ExitCode, Session: out.Result.Session, Failure: f.Beside(handled(s))}
 	if handled(s) { // which reads the outputs, also after a resume
 		text := x.printed(out.Result)
@@ -399,8 +406,7 @@ func (x *Executor) failed(p Site, s *workflow.Step, path string, out Outcome, ma
 			d.Stderr = x.text(out.Result.Stderr).String()
 		}
 	}
-	e.Data = Data(&d)
-	return e
+	return &d
 }
 
 // attemptData is the data of attempt_failed: all that a later life of the run

@@ -151,8 +151,8 @@ func (s *Scope) Names() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// Mark begins to record what is set in s. Each Mark is ended by one Since;
-// they may be nested.
+// Mark begins to record what is set in s. Each Mark is ended by one Unmark; they may be
+// nested.
 func (s *Scope) Mark() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,8 +160,16 @@ func (s *Scope) Mark() int {
 	return len(s.log)
 }
 
-// Since ends the recording that began with mark and gives what was set in
-// between, with its last value; nil for nothing.
+// Unmark ends the recording that the last Mark began.
+func (s *Scope) Unmark() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.marks--; s.marks == 0 {
+		s.log = s.log[:0]
+	}
+}
+
+// Since gives what was set since a Mark, with its last value; nil for nothing.
 func (s *Scope) Since(mark int) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,9 +179,6 @@ func (s *Scope) Since(mark int) map[string]any {
 			out = make(map[string]any, len(s.log)-mark)
 		}
 		out[name] = s.vars[name].V
-	}
-	if s.marks--; s.marks == 0 {
-		s.log = s.log[:0]
 	}
 	return out
 }

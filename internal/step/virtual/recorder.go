@@ -10,6 +10,7 @@ import (
 
 // Recorder keeps facts in memory. It is safe for concurrent use.
 type Recorder struct {
+	step.Details
 	// Clock gives the time of facts without one.
 	Clock step.Clock
 	// Kept, if not nil, is told each fact, in order, under a lock.
