@@ -241,7 +241,7 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy := httputil.NewSingleHostReverseProxy(target)
-	proxy.Transport = guardhttp.Transport(nil, guard.Must(guard.New(retry.Policy{Attempts: 2}, guard.Timeout(time.Minute))))
+	proxy.Transport = guardhttp.Transport(guardhttp.Hedge(nil, hedge.Must(hedge.New(hedge.Config{}))), guard.Must(guard.New(retry.Policy{Attempts: 2}, guard.Timeout(time.Minute))))
 	front := httptest.NewServer(proxy)
 	defer front.Close()
 
