@@ -1,5 +1,7 @@
 package driver
 
+import "reflect"
+
 // history is the failed attempts, the first and the last of them. The first
 // has its place here, so that one failure allocates nothing.
 type history struct {
@@ -38,8 +40,18 @@ func (h *history) list() []Attempt {
 		list = []Attempt{h.first}
 	}
 	for i := range list {
-		list[i].Class = Class(list[i].Err)
-		list[i].Message = message(list[i].Err)
+		a := &list[i]
+		if i > 0 && same(a.Err, list[i-1].Err) {
+			a.Class, a.Message = list[i-1].Class, list[i-1].Message
+			continue
+		}
+		a.Class, a.Message = Class(a.Err), message(a.Err)
 	}
 	return list
+}
+
+// same reports whether two errors are one pointer.
+func same(a, b error) bool {
+	of := reflect.TypeOf(a)
+	return of != nil && of == reflect.TypeOf(b) && of.Kind() == reflect.Pointer && a == b
 }

@@ -22,6 +22,7 @@ type operation struct {
 
 	began    time.Time          // of the attempt; zero if it is not known
 	asked    time.Time          // when its admission was asked
+	fresh    time.Time          // a reading of the clock since which nothing took time; zero if there is none
 	ticket   circuit.Ticket     // of Policy.Breaker
 	judged   circuit.Outcome    // what Judge says of the attempt
 	admitted bool               // Admission has taken something
@@ -141,6 +142,7 @@ func (op *operation) ask() (err error) {
 	if op.Admission == nil {
 		return nil
 	}
+	op.fresh = time.Time{}
 	ctx, cancel := op.soft()
 	if cancel != nil {
 		defer cancel()
@@ -188,8 +190,9 @@ func (op *operation) open() context.Context {
 	}
 	op.began = time.Time{}
 	if op.timed || op.history.total > 0 {
-		op.began = op.now()
+		op.began = op.latest()
 	}
+	op.fresh = time.Time{}
 	if limit := op.policy.Timeout; limit > 0 {
 		ctx, op.expire = op.within(ctx, limit, errTimedOut)
 	}
@@ -295,7 +298,11 @@ func (op *operation) note(err error) time.Time {
 	}
 	op.history.add(failure)
 	op.last = err
-	op.tell(Event{Type: AttemptFailed, Attempt: failure.Number, Duration: failure.Duration, Err: err}, now)
+	if op.observed() {
+		op.tell(Event{Type: AttemptFailed, Attempt: failure.Number, Duration: failure.Duration, Err: err}, now)
+	} else {
+		op.fresh = now
+	}
 	return now
 }
 
@@ -323,6 +330,7 @@ func (op *operation) scheduled(now time.Time) bool {
 // wait waits as decided and reports whether nothing came between.
 func (op *operation) wait() bool {
 	if op.decision.Delay > 0 && !op.interrupted() {
+		op.fresh = time.Time{}
 		op.sleep(op.decision.Delay)
 	}
 	if op.interrupted() {
@@ -412,7 +420,7 @@ func (op *operation) failureError() *Error {
 		State:      op.machine.State(),
 	}
 	if !op.machine.started.IsZero() {
-		e.Elapsed = op.machine.Elapsed(op.now())
+		e.Elapsed = op.machine.Elapsed(op.latest())
 	}
 	if e.Last == nil && !e.Reason.byCaller() {
 		e.Last = e.Cause
@@ -464,6 +472,15 @@ func teller(first, second Observer, clock Clock, number int) func(Source, time.D
 }
 
 func (op *operation) now() time.Time { return read(op.Clock) }
+
+// latest is now, or a reading from just before: reading the clock takes longer than
+// the rest of an attempt that fails at once.
+func (op *operation) latest() time.Time {
+	if !op.fresh.IsZero() {
+		return op.fresh
+	}
+	return op.now()
+}
 
 // read reads a clock, nil for the machine's.
 func read(clock Clock) time.Time {
