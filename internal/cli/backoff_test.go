@@ -242,9 +242,9 @@ func TestBackoffSVG(t *testing.T) {
 			}
 		}
 	}
-	// Of each strategy a curve, a band of its jitter, 5 marks on the curve, 6 in
-	// time, and one in the legend.
-	if marks["polyline"] != 2 || marks["polygon"] != 2 || marks["circle"] != 2*(5+6+1) {
+	// Of each strategy a curve, a band of its jitter, 5 marks on the curve and 6 in
+	// time.
+	if marks["polyline"] != 2 || marks["polygon"] != 2 || marks["circle"] != 2*(5+6) {
 		t.Errorf("elements: %v", marks)
 	}
 	for _, want := range []string{"prefers-color-scheme: dark", ">fixed, ", ">exponential, ", ">delay after failed attempt n<"} {

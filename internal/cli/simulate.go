@@ -19,6 +19,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/dataflow"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
@@ -363,10 +364,9 @@ func figures(list []*variant, p palette) *table {
 		}
 		t.add(cells...)
 	}
-	row("runs", func(r *simulate.Report) string { return fmt.Sprint(r.Seeds) })
-	row("succeed", func(r *simulate.Report) string { return percent(r.Runs.Succeeded) })
+	row("succeed", func(r *simulate.Report) string { return r.Runs.Succeeded.Of(r.Seeds) })
 	if list[0].report.Runs.Recovered != nil {
-		row("go on after the outage", func(r *simulate.Report) string { return percent(*r.Runs.Recovered) })
+		row("go on after the outage", func(r *simulate.Report) string { return r.Runs.Recovered.Of(r.Seeds) })
 	}
 	row("makespan, median", func(r *simulate.Report) string { return simulate.Span(r.Makespan.P50) })
 	row("… of 90 in 100", func(r *simulate.Report) string {
@@ -382,48 +382,55 @@ func figures(list []*variant, p palette) *table {
 	return t
 }
 
-func percent(s simulate.Share) string {
-	return fmt.Sprintf("%.1f %% (%.1f – %.1f)", 100*s.P, 100*s.Low, 100*s.High)
-}
-
-// loadPlot draws the mean number of attempts that begin, over time.
+// loadPlot draws the mean number of attempts that begin, over time. What stands far above
+// the rest is cut and marked.
 func loadPlot(list []*variant, width int, p palette) string {
 	var b strings.Builder
-	most := 0.0
+	var all []float64
 	for _, v := range list {
-		most = max(most, slices.Max(append(bars(v.report, width), 0)))
+		all = append(all, bars(v.report, width)...)
 	}
-	if most == 0 {
+	top, cut := simulate.Scale(all)
+	if top == 0 {
 		return ""
 	}
 	for i, v := range list {
 		load := v.report.Load
+		most := slices.Max(append(bars(v.report, width), 0))
+		what := "attempts a second, at most " + simulate.Figure(most)
+		if cut {
+			what = "attempts a second, drawn up to " + simulate.Figure(top)
+			if most > top {
+				what += "; ▲ is above, at most " + simulate.Figure(most)
+			}
+		}
 		end := simulate.Span(int64(len(load.Mean)) * load.BucketNS)
-		sparkline(&b, list, i, p, "attempts a second, at most "+simulate.Figure(most), bars(v.report, width), most, end, min(width, len(load.Mean)))
+		sparkline(&b, list, i, p, what, bars(v.report, width), top, "0s", end, min(width, len(load.Mean)))
 	}
 	return b.String()
 }
 
 // tookPlot draws how many runs took how long.
 func tookPlot(list []*variant, width int, p palette) string {
-	long := slowest(list)
-	if long == 0 {
+	from, to := spread(list)
+	if to == 0 {
 		return ""
 	}
 	var b strings.Builder
 	for i, v := range list {
 		counts := make([]float64, width)
 		for _, t := range v.report.Makespans {
-			counts[min(int(float64(t)/float64(long)*float64(width)), width-1)]++
+			counts[max(0, min(int(float64(t-from)/float64(to-from)*float64(width)), width-1))]++
 		}
-		sparkline(&b, list, i, p, "runs by how long they took", counts, max(slices.Max(counts), 1), simulate.Span(int64(long)), width)
+		most := max(slices.Max(counts), 1)
+		sparkline(&b, list, i, p, "runs by how long they took, at most "+diag.Count(int(most), "run"), counts, most, simulate.Span(int64(from)), simulate.Span(int64(to)), width)
 	}
 	return b.String()
 }
 
 // sparkline draws numbers of one of several variants, up to most, as a line of bars
-// over an axis from 0 to end.
-func sparkline(b *strings.Builder, list []*variant, i int, p palette, what string, bars []float64, most float64, end string, width int) {
+// over an axis between two times.
+func sparkline(b *strings.Builder, list []*variant, i int, p palette, what string, bars []float64, most float64, from, to string, width int) {
 	name := ""
 	if len(list) > 1 {
 		name = list[i].name + ": "
@@ -431,10 +438,14 @@ func sparkline(b *strings.Builder, list []*variant, i int, p palette, what strin
 	fmt.Fprintf(b, "\n%s%s\n", name, what)
 	var cells strings.Builder
 	for _, f := range bars {
+		if f > most {
+			cells.WriteString("▲")
+			continue
+		}
 		cells.WriteString(eighths[int(math.Ceil(f/most*8))])
 	}
 	b.WriteString(p.sgr(seriesColor(i), strings.TrimRight(cells.String(), " ")) + "\n")
-	fmt.Fprintf(b, "0%*s\n", max(width-1, len(end)), end)
+	fmt.Fprintf(b, "%s%*s\n", from, max(width-len(from), len(to)+1), to)
 }
 
 // bars are the means of a load, attempts a second, of no more than width

@@ -3,9 +3,11 @@ package cli
 import (
 	"fmt"
 	"html"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/value"
 )
@@ -32,9 +34,9 @@ func simulationSVG(list []*variant) string {
 	d.begin(height, "Simulation: "+list[0].report.Sentence(), "Load on the target, and when runs end")
 	x := svgLeft
 	for i, v := range list {
-		text := fmt.Sprintf("%s: %.1f %% succeed", v.name, 100*v.report.Runs.Succeeded.P)
-		d.line(`<circle class="f%d" cx="%d" cy="45" r="5"/><text x="%d" y="50">%s</text>`, i%5, x+5, x+16, html.EscapeString(text))
-		x += 40 + 7*len(text)
+		text := fmt.Sprintf("%s: %.0f of %d succeed", v.name, v.report.Runs.Succeeded.P*float64(v.report.Seeds), v.report.Seeds)
+		d.line(`<line class="line c%d" x1="%d" x2="%d" y1="45" y2="45"/><text x="%d" y="50">%s</text>`, i%5, x, x+24, x+30, html.EscapeString(text))
+		x += 54 + 7*len(text)
 	}
 	d.loads(list)
 	d.ends(list)
@@ -47,24 +49,40 @@ func simulationSVG(list []*variant) string {
 }
 
 // timeAxis draws an axis of time, and gives its scale.
-func (d *drawing) timeAxis(most time.Duration, top, bottom int, what string) func(time.Duration) float64 {
-	x := d.ruled(most, top, bottom)
+func (d *drawing) timeAxis(from, to time.Duration, top, bottom int, what string) func(time.Duration) float64 {
+	x := d.ruledFrom(from, to, top, bottom)
 	d.axis(bottom, what)
 	return x
 }
 
+// unit names what the numbers beside a panel count.
+func (d *drawing) unit(top int, name string) {
+	d.line(`<text class="quiet" x="%d" y="%d">%s</text>`, svgLeft, top-8, name)
+}
+
 func (d *drawing) loads(list []*variant) {
-	most, long := 1e-9, time.Duration(1)
+	var all []float64
+	most, long := 0.0, time.Duration(1)
 	for _, v := range list {
 		l := &v.report.Load
 		per := time.Duration(l.BucketNS).Seconds()
 		for i := range l.Mean {
-			most = max(most, l.Mean[i]/per, l.High[i]/per)
+			high := max(l.Mean[i], l.High[i]) / per
+			most, all = max(most, high), append(all, high)
 		}
 		long = max(long, time.Duration(int64(len(l.Mean))*l.BucketNS))
 	}
-	x := d.timeAxis(long, loadTop, loadBottom, "attempts a second, mean and 90 of 100 runs")
-	y := func(f float64) float64 { return loadBottom - f/most*(loadBottom-loadTop) }
+	what := "when attempts begin, mean and 90 of 100 runs"
+	top, cut := simulate.Scale(all)
+	if cut {
+		what += "; ▲ is above the panel, at most " + simulate.Figure(most)
+	}
+	if most = top; most == 0 {
+		most = 1e-9
+	}
+	x := d.timeAxis(0, long, loadTop, loadBottom, what)
+	d.unit(loadTop, "attempts a second")
+	y := func(f float64) float64 { return loadBottom - min(1, f/most)*(loadBottom-loadTop) }
 	for _, part := range []float64{0, 0.5, 1} {
 		d.side(y(part*most), simulate.Figure(part*most))
 	}
@@ -72,11 +90,16 @@ func (d *drawing) loads(list []*variant) {
 		l := &v.report.Load
 		per := time.Duration(l.BucketNS).Seconds()
 		var band, back, path []string
+		marked := false
 		for k := range l.Mean {
 			at := x(time.Duration(int64(k) * l.BucketNS))
 			band = append(band, fmt.Sprintf("%.1f,%.1f", at, y(l.High[k]/per)))
 			back = append(back, fmt.Sprintf("%.1f,%.1f", at, y(l.Low[k]/per)))
 			path = append(path, fmt.Sprintf("%.1f,%.1f", at, y(l.Mean[k]/per)))
+			if marked = marked && max(l.Mean[k], l.High[k])/per > most; !marked && max(l.Mean[k], l.High[k])/per > most {
+				marked = true // once for each time above
+				d.line(`<text class="f%d" x="%.1f" y="%d" text-anchor="middle">▲</text>`, i%5, at, loadTop+4)
+			}
 		}
 		slices.Reverse(back)
 		d.area(i, append(band, back...))
@@ -84,23 +107,33 @@ func (d *drawing) loads(list []*variant) {
 	}
 }
 
-// slowest is the greatest time in which 99 of 100 runs of a variant have ended.
-func slowest(list []*variant) (most time.Duration) {
+// spread is between which times runs end: to is the greatest in which 99 of 100 runs of a
+// variant have ended, from the first, or 0 where that is not far from it.
+func spread(list []*variant) (from, to time.Duration) {
+	from = math.MaxInt64
 	for _, v := range list {
-		most = max(most, time.Duration(v.report.Makespan.P99))
+		to = max(to, time.Duration(v.report.Makespan.P99))
+		for _, t := range v.report.Makespans {
+			from = min(from, t)
+		}
 	}
-	return most
+	if from >= to || from < to*4/10 {
+		return 0, to
+	}
+	step := ticks(to - from)[1]
+	return from - from%step, to
 }
 
 func (d *drawing) ends(list []*variant) {
-	x := d.timeAxis(max(slowest(list), 1), endTop, endBottom, "share of the runs that have ended")
+	from, to := spread(list)
+	x := d.timeAxis(from, max(to, from+1), endTop, endBottom, "share of the runs that have ended")
 	y := func(f float64) float64 { return endBottom - f*(endBottom-endTop) }
 	for _, part := range []float64{0, 0.5, 1} {
 		d.side(y(part), fmt.Sprintf("%.0f %%", 100*part))
 	}
 	for i, v := range list {
 		all := slices.Sorted(slices.Values(v.report.Makespans))
-		path := []string{fmt.Sprintf("%.1f,%.1f", x(0), y(0))}
+		path := []string{fmt.Sprintf("%.1f,%.1f", x(from), y(0))}
 		every := len(all)/maxMarks + 1
 		for k := 0; k < len(all); k += every {
 			path = append(path, fmt.Sprintf("%.1f,%.1f", x(all[k]), y(float64(k+1)/float64(len(all)))))
@@ -114,11 +147,13 @@ const bins = 40
 
 // took draws how many runs took how long.
 func (d *drawing) took(list []*variant) {
-	long := max(slowest(list), 1)
-	x := d.timeAxis(long, tookTop, tookBottom, "runs by how long they took")
+	from, to := spread(list)
+	long := max(to-from, 1)
+	x := d.timeAxis(from, from+long, tookTop, tookBottom, "runs by how long they took")
+	d.unit(tookTop, "runs")
 	values := value.Map(list, func(v *variant) []time.Duration { return v.report.Makespans })
-	d.histograms(values, 0, tookTop, tookBottom, func(t time.Duration) int { return int(t * bins / (long + 1)) },
-		func(edge int) float64 { return x(long * time.Duration(edge) / bins) })
+	d.histograms(values, 0, tookTop, tookBottom, func(t time.Duration) int { return int((t - from) * bins / (long + 1)) },
+		func(edge int) float64 { return x(from + long*time.Duration(edge)/bins) })
 }
 
 // histograms draws how many values of each series, from one on, fall into each of the
@@ -161,18 +196,17 @@ func (d *drawing) paired(list []*variant) {
 			widest = max(widest, t.Abs())
 		}
 	}
+	marks := ticks(widest)
+	widest = marks[len(marks)-1]
 	x := func(t time.Duration) float64 {
 		return svgLeft + (float64(t)/float64(widest)+1)/2*(svgWidth-svgLeft-svgRight)
 	}
-	for _, t := range []time.Duration{-widest, -widest / 2, 0, widest / 2, widest} {
-		sign := ""
-		if t > 0 {
-			sign = "+"
-		} else if t < 0 {
-			sign = "−"
-		}
-		d.upright(x(t), pairTop, pairBottom, sign+simulate.Span(int64(t.Abs())))
+	d.upright(x(0), pairTop, pairBottom, "0s")
+	for _, t := range marks[1:] {
+		d.upright(x(-t), pairTop, pairBottom, "−"+duration.Format(t))
+		d.upright(x(t), pairTop, pairBottom, "+"+duration.Format(t))
 	}
+	d.unit(pairTop, "runs")
 	d.axis(pairBottom, "by how much a run is longer than with "+html.EscapeString(list[0].name)+", under the same luck")
 	d.histograms(diffs, 1, pairTop, pairBottom, func(t time.Duration) int { return int((float64(t)/float64(widest) + 1) / 2 * bins) },
 		func(edge int) float64 { return x(2*widest*time.Duration(edge)/bins - widest) })

@@ -30,6 +30,7 @@ const svgStyle = `
   .c0 { stroke: #0969da; } .f0 { fill: #0969da; } .c1 { stroke: #bc4c00; } .f1 { fill: #bc4c00; }
   .c2 { stroke: #1a7f37; } .f2 { fill: #1a7f37; } .c3 { stroke: #8250df; } .f3 { fill: #8250df; }
   .c4 { stroke: #bf3989; } .f4 { fill: #bf3989; }
+  .line.c1 { stroke-dasharray: 8 4; } .line.c2 { stroke-dasharray: 2 3; } .line.c3 { stroke-dasharray: 10 3 2 3; } .line.c4 { stroke-dasharray: 14 4; }
   @media (prefers-color-scheme: dark) {
     .page { fill: #0d1117; } text { fill: #e6edf3; } .quiet { fill: #9198a1; }
     .grid { stroke: #2b323b; } .axis { stroke: #6e7681; } .band { opacity: 0.24; }
@@ -74,13 +75,18 @@ func (d *drawing) upright(x float64, top, bottom int, name string) {
 
 // ruled draws lines through a panel at times from 0 on, and gives their scale.
 func (d *drawing) ruled(most time.Duration, top, bottom int) func(time.Duration) float64 {
-	axis := ticks(most)
+	return d.ruledFrom(0, most, top, bottom)
+}
+
+// ruledFrom does so at times from a later one on, which is one of the lines.
+func (d *drawing) ruledFrom(from, to time.Duration, top, bottom int) func(time.Duration) float64 {
+	axis := ticks(to - from)
 	end := axis[len(axis)-1]
 	x := func(t time.Duration) float64 {
-		return svgLeft + float64(min(t, end))/float64(end)*(svgWidth-svgLeft-svgRight)
+		return svgLeft + float64(max(0, min(t-from, end)))/float64(end)*(svgWidth-svgLeft-svgRight)
 	}
 	for _, t := range axis {
-		d.upright(x(t), top, bottom, duration.Format(t))
+		d.upright(x(from+t), top, bottom, duration.Format(from+t))
 	}
 	return x
 }
@@ -107,11 +113,11 @@ func (d *drawing) legend() {
 	x, y := svgLeft, 50
 	for i, s := range d.list {
 		text := s.name + ", " + duration.Format(brief(s.timeline.Total)) + " in all"
-		if wide := 36 + 7*len(text); x > svgLeft && x+wide > svgWidth {
+		if wide := 50 + 7*len(text); x > svgLeft && x+wide > svgWidth {
 			x, y = svgLeft, y+19
 		}
-		d.line(`<circle class="f%d" cx="%d" cy="%d" r="5"/><text x="%d" y="%d">%s</text>`, i, x+5, y-5, x+16, y, html.EscapeString(text))
-		x += 36 + 7*len(text)
+		d.line(`<line class="line c%d" x1="%d" x2="%d" y1="%d" y2="%d"/><text x="%d" y="%d">%s</text>`, i%5, x, x+24, y-5, y-5, x+30, y, html.EscapeString(text))
+		x += 50 + 7*len(text)
 	}
 }
 

@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,6 +104,38 @@ func Figure(f float64) string {
 		return fmt.Sprintf("%.0f", f)
 	}
 	return fmt.Sprintf("%.2f", f)
+}
+
+// Of is a share of n runs as a person reads it, with its 95 % interval: of few runs, "100 %"
+// would claim what they cannot tell.
+func (s Share) Of(n int) string {
+	return fmt.Sprintf("%.0f of %d (%.0f – %.0f %%)", s.P*float64(n), n, 100*s.Low, 100*s.High)
+}
+
+// Scale is up to which value numbers are drawn: the greatest, or where a few of them stand
+// far above all others, as when everything starts at once, what is clear of the others.
+// Those above it are cut.
+func Scale(values []float64) (top float64, cut bool) {
+	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(values)), func(f float64) bool { return f <= 0 })
+	if len(sorted) == 0 {
+		return 0, false
+	}
+	most, few := sorted[len(sorted)-1], max(1, len(sorted)/20)
+	if n := len(sorted) - 1 - few; n >= 0 && most > 4*sorted[n] {
+		return shortNumber(1.25 * sorted[n]), true
+	}
+	return shortNumber(most), false
+}
+
+// shortNumber is the next number at which an axis ends well: it and its half are short.
+func shortNumber(f float64) float64 {
+	unit := math.Pow(10, math.Floor(math.Log10(f)))
+	for _, n := range []float64{1, 2, 4, 6, 8, 10} {
+		if f <= n*unit*(1+1e-9) {
+			return n * unit
+		}
+	}
+	return f
 }
 
 // roughly is a positive number to two digits, or to the next whole number where that

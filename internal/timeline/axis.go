@@ -140,6 +140,16 @@ var steps = []time.Duration{
 	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour,
 }
 
+// Apart is the least distance of ticks that read well which is not below one.
+func Apart(least time.Duration) time.Duration {
+	for _, s := range steps {
+		if s >= least {
+			return s
+		}
+	}
+	return steps[len(steps)-1]
+}
+
 // Ticks gives about n round times, none of them in a fold, and none closer to
 // the one before than half of the distance that n of them have.
 func (a *Axis) Ticks(n int) []Tick {
@@ -147,14 +157,7 @@ func (a *Axis) Ticks(n int) []Tick {
 	for _, f := range a.Folds {
 		folded += f.To.Sub(f.From)
 	}
-	want := (a.To.Sub(a.From) - folded) / time.Duration(max(n, 1))
-	step := steps[len(steps)-1]
-	for _, s := range steps {
-		if s >= want {
-			step = s
-			break
-		}
-	}
+	step := Apart((a.To.Sub(a.From) - folded) / time.Duration(max(n, 1)))
 	var out []Tick
 	last := -1.0
 	for _, p := range a.parts {

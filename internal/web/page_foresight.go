@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/timeline"
@@ -49,10 +50,27 @@ type figureLine struct{ Name, Value string }
 
 // drawn is a plot in a box of plotWidth by plotHeight.
 type drawn struct {
-	Band string // the points of an area; "" for none
-	Bars []plotBar
-	Most string // what the top of the box stands for
-	End  string // and its right side
+	Band  string // the points of an area; "" for none
+	Bars  []plotBar
+	Cut   []string // places of bars that are higher than the box, in percent
+	Unit  string   // of what goes up
+	Up    []string // what the top, the middle and the bottom of the box stand for
+	Along []plotMark
+	Above string // how high the highest is that is cut; "" for none
+}
+
+// plotMark is a time on the axis along the bottom.
+type plotMark struct {
+	At   float64
+	Text string
+}
+
+// along marks times of an axis that read well.
+func (x *drawn) along(from, to time.Duration) {
+	step := timeline.Apart((to - from) / 6)
+	for t := (from + step - 1) / step * step; t <= to && len(x.Along) < 12; t += step {
+		x.Along = append(x.Along, plotMark{float64(t-from) / float64(to-from), duration.Format(t)})
+	}
 }
 
 type plotBar struct{ X, Y, Width, Height string }
@@ -172,12 +190,9 @@ func forecast(r *simulate.Report) *forecastPart {
 	row := func(name, format string, args ...any) {
 		x.Rows = append(x.Rows, figureLine{name, fmt.Sprintf(format, args...)})
 	}
-	share := func(s simulate.Share) string {
-		return fmt.Sprintf("%.1f %% (%.1f to %.1f)", 100*s.P, 100*s.Low, 100*s.High)
-	}
-	row("succeed", "%s", share(r.Runs.Succeeded))
+	row("succeed", "%s", r.Runs.Succeeded.Of(r.Seeds))
 	if r.Runs.Recovered != nil {
-		row("go on after the outage", "%s", share(*r.Runs.Recovered))
+		row("go on after the outage", "%s", r.Runs.Recovered.Of(r.Seeds))
 	}
 	row("time, median", "%s", simulate.Span(r.Makespan.P50))
 	row("time, of 90 in 100", "%s to %s", simulate.Span(r.Makespan.P5), simulate.Span(r.Makespan.P95))
@@ -196,45 +211,62 @@ func loadPlot(r *simulate.Report) drawn {
 	if n == 0 {
 		return drawn{}
 	}
-	most := max(slices.Max(l.High), slices.Max(l.Mean), 1e-9)
 	each := (n + plotBars - 1) / plotBars
-	var x drawn
-	var top, bottom []string
 	bars := (n + each - 1) / each
-	width := plotWidth / float64(bars)
-	for i := range bars {
-		of := func(list []float64) float64 {
-			part, sum := list[i*each:min((i+1)*each, n)], 0.0
-			for _, v := range part {
-				sum += v
-			}
-			return sum / float64(len(part)) / most * plotHeight
+	per := time.Duration(l.BucketNS).Seconds()
+	of := func(list []float64, i int) float64 { // a second
+		part, sum := list[i*each:min((i+1)*each, n)], 0.0
+		for _, v := range part {
+			sum += v
 		}
+		return sum / float64(len(part)) / per
+	}
+	var all []float64
+	for i := range bars {
+		all = append(all, max(of(l.High, i), of(l.Mean, i)))
+	}
+	scale, cut := simulate.Scale(all)
+	if scale == 0 {
+		return drawn{}
+	}
+	x := drawn{Unit: "attempts a second", Up: []string{simulate.Figure(scale), simulate.Figure(scale / 2), "0"}}
+	x.along(0, time.Duration(int64(n)*l.BucketNS))
+	var top, bottom []string
+	width := plotWidth / float64(bars)
+	height := func(v float64) float64 { return min(1, v/scale) * plotHeight }
+	for i := range bars {
 		left := float64(i) * width
-		high, low := plotHeight-of(l.High), plotHeight-of(l.Low)
+		high, low := plotHeight-height(of(l.High, i)), plotHeight-height(of(l.Low, i))
 		top = append(top, fmt.Sprintf("%.1f,%.1f %.1f,%.1f", left, high, left+width, high))
 		bottom = append(bottom, fmt.Sprintf("%.1f,%.1f %.1f,%.1f", left+width, low, left, low))
-		x.bar(left, width, of(l.Mean))
+		x.bar(left, width, height(of(l.Mean, i)))
+		if all[i] > scale {
+			x.Cut = append(x.Cut, percent((left+width/2)/plotWidth))
+		}
 	}
-	slices.Reverse(bottom)
+	if slices.Reverse(bottom); cut {
+		x.Above = simulate.Figure(slices.Max(all)) + " a second"
+	}
 	x.Band = strings.Join(append(top, bottom...), " ")
-	x.Most = simulate.Figure(most/time.Duration(l.BucketNS).Seconds()) + " a second"
-	x.End = simulate.Span(int64(n) * l.BucketNS)
 	return x
 }
 
-// tookPlot is how many runs took how long.
+// tookPlot is how many runs took how long, from the shortest on.
 func tookPlot(r *simulate.Report) drawn {
-	long := time.Duration(r.Makespan.P99)
-	if long == 0 {
+	if len(r.Makespans) == 0 || r.Makespan.P99 == 0 {
 		return drawn{}
+	}
+	from, to := slices.Min(r.Makespans), time.Duration(r.Makespan.P99)
+	if from < to*4/10 || from >= to {
+		from = 0
 	}
 	counts := make([]int, plotBars)
 	for _, t := range r.Makespans {
-		counts[min(int(float64(t)/float64(long)*plotBars), plotBars-1)]++
+		counts[min(int(float64(t-from)/float64(to-from)*plotBars), plotBars-1)]++
 	}
 	most := max(slices.Max(counts), 1)
-	x := drawn{Most: diag.Count(most, "run"), End: simulate.Span(int64(long))}
+	x := drawn{Unit: "runs", Up: []string{timeline.Number(most), "", "0"}}
+	x.along(from, to)
 	for i, n := range counts {
 		x.bar(float64(i)*plotWidth/plotBars, plotWidth/plotBars, float64(n)/float64(most)*plotHeight)
 	}

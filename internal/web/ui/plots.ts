@@ -30,6 +30,12 @@ function colour(name: string): string {
   return c;
 }
 
+// clock is a time of the day, as the rest of the page writes it.
+const clock = (second: number): string => {
+  const t = new Date(second * 1000);
+  return [t.getHours(), t.getMinutes(), t.getSeconds()].map((n) => String(n).padStart(2, "0")).join(":");
+};
+
 const axis = (extra: object = {}): object => ({
   stroke: colour("--soft"),
   grid: { stroke: colour("--line"), width: 1 },
@@ -96,8 +102,12 @@ class Throughput extends Plot<Series> {
         height: this.height,
         cursor: { drag: { x: true, y: false } },
         hooks: { drawClear: [shade] },
-        series: [{ label: "at" }, line("ended well", "--goodbar"), line("failed", "--badbar", [6, 3]), line("retried", "--c-wait", [2, 3])],
-        axes: [axis({ space: 70 }), axis({ size: 46, values: (_: unknown, v: number[]) => v.map((x) => x + "/s") })],
+        series: [{ label: "at", value: (_: unknown, v: number) => (v == null ? "" : clock(v)) }, line("ended well", "--goodbar"), line("failed", "--badbar", [6, 3]), line("retried", "--c-wait", [2, 3])],
+        axes: [
+          // Whole seconds, as a clock of 24 hours shows them: there is one point a second.
+          axis({ space: 80, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400], values: (_: unknown, v: number[]) => v.map(clock) }),
+          axis({ size: 46, values: (_: unknown, v: number[]) => v.map((x) => x + "/s") }),
+        ],
         scales: { y: { range: (_: unknown, __: number, max: number) => [0, Math.max(1, max * 1.08)] } },
       },
       [d.time, d.good, d.failed, d.retried],
@@ -120,7 +130,7 @@ class Throughput extends Plot<Series> {
     row(["time", "ended well/s", "failed/s", "retried/s"], true);
     const every = Math.ceil(d.time.length / 200);
     for (let i = 0; i < d.time.length; i += every)
-      row([new Date(d.time[i] * 1000).toLocaleTimeString(), d.good[i].toFixed(1), d.failed[i].toFixed(1), d.retried[i].toFixed(1)], false);
+      row([clock(d.time[i]), d.good[i].toFixed(1), d.failed[i].toFixed(1), d.retried[i].toFixed(1)], false);
     box.replaceChildren(t);
   }
 }
