@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"encoding/json"
@@ -195,10 +196,7 @@ func (s *State) applyStep(e event.Event) {
 			step = step.again(e.Seq)
 		}
 		step.Status = event.Running
-		step.Phase = e.Phase
-		if e.Phase == "" {
-			step.Phase = s.Phase
-		}
+		step.Phase = cmp.Or(e.Phase, s.Phase)
 	case event.AttemptStarted:
 		step.GivenUp = ""
 		if e.Attempt > step.Attempts { // and not the same one again, after an interrupt
@@ -220,6 +218,9 @@ func (s *State) applyStep(e event.Event) {
 		}
 	case event.StepFinished:
 		step.Status = e.Status
+		if step.Phase == "" { // it was skipped, and has no start
+			step.Phase = cmp.Or(e.Phase, s.Phase)
+		}
 		step.Attempts = max(step.Attempts, e.Attempts)
 		step.Data, step.Finished = e.Data, e.Time
 		if e.Status != event.Interrupted || step.Failed == nil { // else it goes on with how it has failed
