@@ -100,9 +100,9 @@ func (p *fatalPlan) file() string {
 		}
 	}
 	line("map:\n  input: [%s]\n  max_parallel: %d\n  agent_template:", strings.Join(p.ids("{id: %s}"), ", "), p.parallel)
-	line("    - shell: echo \"start ${item.id}\" >> $EV/log; [ ! -e junk ] || echo ${item.id} >> $EV/lost; mkdir -p out/${item.id}; for i in $(seq %d); do echo \"${item.id} $i\" > out/${item.id}/f$i; done", p.files)
+	line("    - shell: echo \"start ${item.id}\" >> $EV/log; [ ! -e junk ] || echo \"${item.id} $BIDE_ATTEMPT has junk of an attempt before, in ${FATAL##*/}\" >> $EV/lost; mkdir -p out/${item.id}; for i in $(seq %d); do echo \"${item.id} $i\" > out/${item.id}/f$i; done", p.files)
 	line("    - shell: |\n        set -e")
-	line("        [ -e out/${item.id}/f1 ] || [ -e out/${item.id}/moved ] || echo ${item.id} >> $EV/lost")
+	line("        [ -e out/${item.id}/f1 ] || [ -e out/${item.id}/moved ] || echo \"${item.id} $BIDE_ATTEMPT has no file of the step before, in ${FATAL##*/}\" >> $EV/lost")
 	line("        [ -e out/${item.id}/moved ] || mv out/${item.id}/f1 out/${item.id}/moved")
 	if p.setup {
 		line("        git rm -q --ignore-unmatch old/${item.id}")
@@ -112,7 +112,7 @@ func (p *fatalPlan) file() string {
 	}
 	for i, fails := range p.fails {
 		if fails {
-			line("        git rm -q -f --ignore-unmatch junk # of itself, where it was cut short")
+			line("        rm -f junk; git rm -q --cached --ignore-unmatch junk # of itself, where it was cut short")
 			line("        if [ ${item.id} = i%d ] && [ ! -e $EV/failed-i%d ]; then touch $EV/failed-i%d; echo junk > junk; git add junk; exit 1; fi", i+1, i+1, i+1)
 		}
 	}
@@ -250,7 +250,12 @@ func (x *fatalRun) life(kill bool, args ...string) int {
 
 // story is what happened.
 func (x *fatalRun) story() string {
-	return strings.Join(x.did, "\n") + "\n" + strings.Join(x.lines(), ", ") + "\n" + x.plan.file()
+	var facts strings.Builder
+	events, _ := x.recordedEvents()
+	for _, e := range events {
+		fmt.Fprintf(&facts, "%d %s %s %s %s %d %s\n", e.Seq, e.Type, e.Item, e.Step, e.Status, e.Attempt, e.Message)
+	}
+	return strings.Join(x.did, "\n") + "\n" + strings.Join(x.lines(), ", ") + "\n" + facts.String() + x.plan.file()
 }
 
 // TestKilledInGit kills isolated maps at calls of git.

@@ -194,7 +194,7 @@ func killing(t *testing.T, percent, few int, run func(t *testing.T, i int, rnd *
 	t.Logf("BIDE_CHAOS_SEED=%d", chaosSeed())
 	side, share := 3, int64(chaos()*percent+99)/100
 	if chaos() > 0 {
-		side = 1 // the tests that kill are at the side of each other
+		side = 1 + percent/40 // the tests that kill are at the side of each other
 	}
 	var next, killed, failed atomic.Int64
 	var workers sync.WaitGroup

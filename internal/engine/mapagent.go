@@ -54,7 +54,7 @@ func (x *mapRun) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 	if se, ok := errors.AsType[*step.Error](err); ok {
 		e.Step, e.StepLabel = se.Step, se.Label
 	}
-	e.Interrupted = a.anew || x.interrupted(ctx, err)
+	e.Interrupted, e.Anew = a.anew || x.interrupted(ctx, err), a.anew
 	e.Limited = errors.As(err, new(*step.OutlastedError))
 	if a.anew {
 		x.r.note("item %s: %v", nameOf(x.r.env.Mask(), a.item), err)

@@ -1,7 +1,11 @@
 package engine_test
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -172,5 +176,70 @@ reduce:
 				t.Errorf("reduce saw\n%s\nwant\n%s", got, want)
 			}
 		})
+	}
+}
+
+// TestBeginsAnewAndIsKilled: where a step fails that was cut short, its item begins anew, in
+// a worktree that was put back. A kill just after that does not have the steps taken for
+// done whose files are gone.
+func TestBeginsAnewAndIsKilled(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	b.write("flow.yml", `
+name: anew
+mode: mapreduce
+isolation: worktree
+error_policy: {max_recoveries: 1000}
+map:
+  input: [{id: a}]
+  agent_template:
+    - shell: echo one > one
+    - shell: |
+        [ -e one ] || echo "the file of the first step is gone" >> $EV/lost
+        case $(cat $EV/life) in
+        1) sleep 0.2; kill -9 $(cat $EV/pid); sleep 60 ;; # its start is on record by then
+        2) echo 2a > $EV/life; exit 1 ;;
+        esac
+        echo two > two
+`)
+	if err := sh(b.dir, "git add . && git commit -qm flow"); err != nil {
+		t.Fatal(err)
+	}
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sh(filepath.Dir(b.dir), "cat > bin/git <<'EOF'\n#!/bin/sh\n"+git+` "$@" || exit
+case "$(cat $EV/life) $*" in "2a "*" clean "*) kill -9 $(cat $EV/pid);; esac
+EOF
+chmod +x bin/git`); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for life := 1; ; life++ {
+		if err := os.WriteFile(filepath.Join(b.ev, "life"), []byte(strconv.Itoa(life)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		args := []string{"resume", "-y"}
+		if life == 1 {
+			args = []string{"run", "-y", "flow.yml"}
+		}
+		p := b.start("bide", args...)
+		if err := os.WriteFile(filepath.Join(b.ev, "pid"), []byte(strconv.Itoa(p.Process.Pid)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		status := p.wait(t)
+		b.quiet()
+		if said = append(said, p.text()); status == -1 && life < 3 {
+			continue
+		}
+		if status != 0 || life != 3 {
+			t.Fatalf("life %d: exit status %d: %q", life, status, said)
+		}
+		break
+	}
+	if got := b.output("cat ../ev/lost 2>/dev/null; git ls-tree --name-only main"); got != "first.txt\nflow.yml\none\ntwo" {
+		t.Errorf("%s\n%q", got, said)
 	}
 }

@@ -177,7 +177,7 @@ func (r *gitRun) left() string {
 		git worktree list --porcelain | grep '^worktree' | tail -n +2
 		find .git -name '*.lock' ! -path .git/bide.lock; [ ! -e .git/MERGE_HEAD ] || echo MERGE_HEAD
 		git fsck --no-dangling 2>&1 | grep -v '^notice'
-		[ ! -e "$(dirname "$PWD")/ev/lost" ] || echo "a step found no file of the one before it"; true`)
+		[ ! -e "$(dirname "$PWD")/ev/lost" ] || cat "$(dirname "$PWD")/ev/lost"; true`)
 }
 
 // TestWholeGitRuns kills runs at their records: at each of them with BIDE_WHOLE_GIT, the

@@ -79,6 +79,10 @@ const (
 	CompletedWithFailures = "completed_with_failures"
 )
 
+// BeginsAnew is the class of an item_finished with the status interrupted after which the
+// item begins with its first step: what is recorded of its steps is void.
+const BeginsAnew = "begins_anew"
+
 // The kinds of steps and items that ended neither as they were meant to nor as
 // failures: beside [Degraded] and [Skipped], one for which a handler made up, one
 // that failed and may, and one that missed a score and may. They are counted

@@ -352,6 +352,9 @@ func (s *State) applyItem(e event.Event) error {
 		t.set(e.Index, finished(e.Status))
 		t.attempt(e.Index, e.Attempts)
 		t.errors.ended(e)
+		if e.Class == event.BeginsAnew && e.Status == event.Interrupted {
+			t.update(e.Index, func(x *special) { x.since, x.left = 0, false })
+		}
 	case event.ItemRequeued:
 		t.set(e.Index, ItemPending)
 		t.errors.forget(e.Index)

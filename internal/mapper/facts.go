@@ -161,6 +161,9 @@ func (x *Map) fact(e *ending, v *policy.Verdict, now time.Time) (fact event.Even
 		fact.Type, fact.Status, fact.Attempts, fact.Data = event.ItemFinished, event.Skipped, e.a.Number, e.data
 	case policy.ItemReturned, policy.ItemPaused:
 		fact.Type, fact.Status, fact.Attempt = event.ItemFinished, event.Interrupted, e.a.Number
+		if e.Anew {
+			fact.Class = event.BeginsAnew
+		}
 	case policy.ItemHeld:
 		x.returned(&fact, e, v)
 	case policy.ItemRetry:

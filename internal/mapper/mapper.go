@@ -95,6 +95,9 @@ type Ending struct {
 	Skipped bool
 	// Interrupted: the agent was ended because the run stops.
 	Interrupted bool
+	// Anew: as Interrupted, and the item begins again from its first step, as what its
+	// steps have done is lost or put away.
+	Anew bool
 	// Limited: a rate limit outlasts all patience.
 	Limited bool
 	// Shortage: the system had no room to start what it needed.
