@@ -65,6 +65,9 @@ case $whom in
     kill -9 $$ ;;
 esac
 wait $git
+status=$?
+[ $whom != in-git ] || kill -9 $$ # a signal ended it, as it did the real one
+exit $status
 `
 
 // fatal are the ways to die, as often as they are tried.

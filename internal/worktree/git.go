@@ -85,9 +85,14 @@ func (e *GitError) Error() string {
 
 func (e *GitError) Unwrap() error { return e.Err }
 
-// status is the exit status of git in an error of call, or -1.
+// mostStatus is the highest exit status that git itself gives, of a wrong command line. A
+// shell that stands before it on PATH gives higher ones for a git that a signal ended.
+const mostStatus = 129
+
+// status is the exit status of git in an error of call, or -1: where it did not run, or
+// did not come to its end.
 func status(err error) int {
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() <= mostStatus {
 		return exit.ExitCode()
 	}
 	return -1

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -172,5 +173,15 @@ func TestPowerCutWhileARunIsMade(t *testing.T) {
 			equal(t, "branches", w.branches(), []string{"main"})
 			equal(t, "worktrees", strings.Count(w.git("worktree", "list"), "\n"), 0)
 		})
+	}
+}
+
+// TestStatusOfAKilledGit: a git that a signal ended has refused nothing, also where a shell
+// before it on PATH says so in its own way; what it would have said is not made up.
+func TestStatusOfAKilledGit(t *testing.T) {
+	for text, want := range map[string]int{"exit 1": 1, "exit 128": 128, "exit 129": 129, "exit 137": -1, "kill -9 $$": -1} {
+		if got := status(exec.Command("sh", "-c", text).Run()); got != want {
+			t.Errorf("%s: %d, want %d", text, got, want)
+		}
 	}
 }
