@@ -59,6 +59,22 @@ func TestAPI(t *testing.T) {
 	t.Error("the exported API is not that of api/go.txt: if that is meant, run make api")
 }
 
+// TestAPIFitsOnAScreen: what a caller meets of a package is seen at once. Of circuit
+// the half is its machine, for drivers; retry has its own in retry/driver.
+func TestAPIFitsOnAScreen(t *testing.T) {
+	screens := map[string]int{"circuit": 2, "retry/driver": 4}
+	for _, dir := range public {
+		decls, err := exported(filepath.Join("../..", dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const screen = 85
+		if lines, most := strings.Count(strings.Join(decls, "\n"), "\n")+1, screen*max(1, screens[dir]); lines > most {
+			t.Errorf("%s exports %d lines, of which a screen shows %d", dir, lines, most)
+		}
+	}
+}
+
 // exported are the declarations that a package exports, without their comments and
 // bodies, sorted.
 func exported(dir string) (decls []string, err error) {
