@@ -95,6 +95,7 @@ at its end, as one JSON object.`,
 func (f *runFlags) showing(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.BoolVarP(&f.Yes, "yes", "y", false, "merge the run's work at the end without asking")
+	fs.BoolVar(&f.AllowRedBase, "allow-red-base", false, "items of a map need not pass checks that fail on what they start from")
 	fs.BoolVar(&f.AllowFailedItems, "allow-failed-items", false, "exit status 0 although items have failed")
 	fs.StringSliceVar(&f.failOn, "fail-on", nil, "exit status 3 if a step or an item ended so: "+strings.Join(event.Kinds, ", "))
 	fs.BoolVar(&f.SkipPermissions, "skip-permissions", false, skipUsage)

@@ -31,6 +31,9 @@ func Refused(f *workflow.File, isolation string) (list diag.List) {
 	if f.Map != nil && f.Map.Canary != nil {
 		refuse(f.Map.Pos, "map.canary: in a run on Temporal all items may start at once", "leave it out, or run the file on one machine")
 	}
+	if f.Map != nil && f.Map.Evidence != nil {
+		refuse(f.Map.Evidence.Pos, "map.evidence: items are checked in worktrees of their own; those are not there yet for a run on Temporal", "leave it out, or run the file on one machine")
+	}
 	if f.Policy.SameError != nil {
 		refuse(f.Policy.Pos, "same_error: a run on Temporal is not held yet", "leave it out, or run the file on one machine")
 	}

@@ -251,7 +251,7 @@ func (g *gitWork) leave(ctx context.Context, p step.Site, a *agentRun, err error
 	} else {
 		var res worktree.MergeResult
 		res, k, ended = a.tree.Finish(ctx, worktree.MergeOptions{
-			Message: g.itemMessage(a), Resolve: g.resolver(p), Left: g.leftMessage(a),
+			Message: g.itemMessage(a) + g.trailers(a), Resolve: g.resolver(p), Left: g.leftMessage(a),
 			Before: func(commit string, work worktree.MergeResult) error {
 				a.data.Commits, a.data.Files = work.CommitIDs, work.Files
 				a.unmerged(len(work.Uncommitted))
@@ -259,6 +259,9 @@ func (g *gitWork) leave(ctx context.Context, p step.Site, a *agentRun, err error
 			}})
 		if res.Left != nil {
 			g.x.Note("the work of item %s is merged, but not all is cleared away: %v", nameOf(g.x.Values.Mask(), a.item), res.Left)
+		}
+		if a.data.Evidence != nil {
+			a.data.Merge = res.Commit
 		}
 		if ended == nil && res.Commits == 0 {
 			a.data.Commits, a.data.Files = nil, nil
@@ -293,6 +296,15 @@ func (g *gitWork) leftMessage(a *agentRun) string {
 // the item by.
 func (g *gitWork) itemMessage(a *agentRun) string {
 	return "bide: item " + worktree.Subject(g.x.Values.Mask().String(cmp.Or(a.label, a.item.Name())))
+}
+
+// trailers are those of the merge of an item that has shown what it was asked for, for
+// who looks at the history later.
+func (g *gitWork) trailers(a *agentRun) string {
+	if a.data.Evidence == nil {
+		return ""
+	}
+	return worktree.Trailers("Bide-Run", g.x.Run, "Bide-Item", g.x.Values.Mask().String(a.item.ID), "Bide-Evidence", a.data.Evidence.Sum())
 }
 
 // unmerged notes how many files of an item that succeeded are in no merge: it did less

@@ -150,6 +150,7 @@ func (x *mapRun) agent(ctx context.Context, a *agentRun, at mapper.Attempt) erro
 			return err
 		}
 		p.Past = a.past
+		x.setEvidence(p, at.Last)
 		if err := x.printed(ctx, p, a); err != nil {
 			return leave(ctx, err)
 		}
@@ -167,6 +168,9 @@ func (x *mapRun) agent(ctx context.Context, a *agentRun, at mapper.Attempt) erro
 		if err != nil && a.tree != nil && !x.interrupted(ctx, err) && a.past.cutShort(p, x.r.file.Map.Template.Steps, ended) {
 			a.anew = true
 			err = fmt.Errorf("the step failed in the worktree in which it was cut short, and the item begins anew: %w", err)
+		}
+		if err == nil && x.r.file.Map.Evidence != nil && a.tree != nil {
+			err = x.evidence(ctx, p, a)
 		}
 		return leave(ctx, err)
 	})

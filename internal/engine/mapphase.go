@@ -36,6 +36,7 @@ type mapRun struct {
 	kinds  event.KindCounts
 	// unmended are the names of the first items of which a repair did not mend a step.
 	unmended []string
+	redBase  map[int]bool // checks of items that fail on the base as well, by place
 	taken    map[int]bool // items that a former life merged, and this one has finished
 	// unchanged knows what is unchanged since an earlier run; nil: nobody asks.
 	unchanged *unchanged.Map
@@ -66,6 +67,11 @@ func (r *run) mapPhase(ctx context.Context, p step.Site) error {
 	if x.m.Open() {
 		if err := r.git.freeze(ctx); err != nil {
 			return err
+		}
+		if r.ports == nil {
+			if err := x.checkBase(ctx); err != nil {
+				return err
+			}
 		}
 		x.run(ctx)
 		if err := r.git.drain(ctx); err != nil {

@@ -96,6 +96,7 @@ type Settings struct {
 	FailFast         bool              `json:"fail_fast,omitempty"`
 	Isolation        string            `json:"isolation,omitempty"`
 	Yes              bool              `json:"yes,omitempty"`
+	AllowRedBase     bool              `json:"allow_red_base,omitempty"` // items need not pass what fails on their base
 	AllowFailedItems bool              `json:"allow_failed_items,omitempty"`
 	FailOn           []string          `json:"fail_on,omitempty"` // of event.Kinds
 	SkipPermissions  bool              `json:"skip_permissions,omitempty"`

@@ -192,6 +192,7 @@ func recordedOptions(j *journal.Journal, opt Options) (Options, error) {
 		opt.MaxParallel = now.MaxParallel
 	}
 	opt.Yes = old.Yes || now.Yes
+	opt.AllowRedBase = old.AllowRedBase || now.AllowRedBase
 	opt.AllowFailedItems = old.AllowFailedItems || now.AllowFailedItems
 	opt.SkipPermissions = old.SkipPermissions || now.SkipPermissions
 	if len(now.FailOn) > 0 {

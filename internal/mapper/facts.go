@@ -2,6 +2,8 @@ package mapper
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -44,6 +46,10 @@ type Result struct {
 	Unmended bool `json:"unmended,omitempty"`
 	// Unmerged is how many files the steps left uncommitted that are in no merge.
 	Unmerged int `json:"unmerged,omitempty"`
+	// Evidence is what the item has shown; nil where nothing was asked of it. Merge is
+	// the commit that merged its work then, where it did.
+	Evidence *Evidence `json:"evidence,omitempty"`
+	Merge    string    `json:"merge,omitempty"`
 	// Steps are what the steps of the template gave, where it has several: the
 	// output is theirs, joined by line ends, without those that gave nothing.
 	Steps []StepOutput `json:"steps,omitempty"`
@@ -55,6 +61,41 @@ type StepOutput struct {
 	ID     string `json:"id,omitempty"`
 	Status string `json:"status"`
 	Size   int64  `json:"size"` // in bytes
+}
+
+// Evidence is what an item has shown before its work was merged.
+type Evidence struct {
+	// Commit and Tree are what was checked: all that the item had committed, upon Base,
+	// from which it started.
+	Commit string `json:"commit"`
+	Tree   string `json:"tree"`
+	Base   string `json:"base"`
+	// Changed is how many files the item has changed, and Refused those of them that it
+	// must not.
+	Changed int      `json:"changed"`
+	Refused []string `json:"refused,omitempty"`
+	Checks  []Check  `json:"checks,omitempty"`
+}
+
+// Check is one check of an item.
+type Check struct {
+	Check    string `json:"check"` // its label
+	Status   string `json:"status"`
+	ExitCode int    `json:"exit_code"`
+	// Digest is that of all that it printed, which File has; both are "" where it
+	// printed nothing.
+	Digest     string `json:"output_sha256,omitempty"`
+	File       string `json:"output_file,omitempty"`
+	DurationMS int64  `json:"duration_ms"`
+	// RedBase says that the check fails on what the items start from as well, and that the
+	// run was to go on all the same.
+	RedBase bool `json:"red_base,omitempty"`
+}
+
+// Sum is the digest of the evidence, which the merge of the item's work names.
+func (e *Evidence) Sum() string {
+	sum := sha256.Sum256(step.Data(e))
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // Letter is a failed attempt at an item: what item_retry_scheduled,
@@ -93,6 +134,19 @@ type handling struct {
 // ClassRecovery is the class of an item that took the whole run down too often.
 const ClassRecovery = "recovery"
 
+// ClassEvidence is the class of an item that did not show what is asked of it.
+const ClassEvidence = "evidence"
+
+// known is what the next attempt at an item knows of one that failed: what it printed
+// only where a check of its work failed, which it may mend.
+func known(f *failure.Failure) *failure.Failure {
+	k := &failure.Failure{Class: f.Class, Message: f.Message, Exit: f.Exit}
+	if f.Class == ClassEvidence {
+		k.Stdout, k.Stderr = f.Stdout, f.Stderr
+	}
+	return k
+}
+
 // ended tells the machine how an agent ended and records what it decides.
 func (x *Map) ended(w *worker, e *ending) {
 	now := x.Clock.Now()
@@ -126,7 +180,7 @@ func (x *Map) recordEnd(e *ending, v policy.Verdict, now time.Time) *handling {
 	fact, h := x.fact(e, &v, now)
 	switch {
 	case v.Fate == policy.ItemRetry:
-		x.last[e.a.Item.Index] = &failure.Failure{Class: e.Failure.Class, Message: e.Failure.Message, Exit: e.Failure.Exit}
+		x.last[e.a.Item.Index] = known(&e.Failure)
 	case v.Fate.FailedForGood() && x.Policy.ErrorCollection.When != policy.Aggregate:
 		if x.names == nil {
 			x.names = map[int]name{}

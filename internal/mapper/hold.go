@@ -122,7 +122,7 @@ func (x *Map) givenBack(g policy.Given, now time.Time) event.Event {
 func (x *Map) returned(fact *event.Event, e *ending, v *policy.Verdict) {
 	x.letter(fact, e, v)
 	x.before[e.a.Item.Index] = e.a.Number - v.Retry.Attempt
-	x.last[e.a.Item.Index] = &failure.Failure{Class: e.Failure.Class, Message: e.Failure.Message, Exit: e.Failure.Exit}
+	x.last[e.a.Item.Index] = known(&e.Failure)
 	fact.Type, fact.Attempt, fact.Retry = event.ItemReturned, e.a.Number, &v.Retry
 }
 

@@ -108,7 +108,15 @@ func (x *Map) restoreLast(ctx context.Context, all *Recorded, index int, rec jou
 	if err != nil {
 		return err
 	}
-	x.last[index] = &failure.Failure{Class: e.Class, Message: e.Message, Exit: e.ExitCode}
+	f := failure.Failure{Class: e.Class, Message: e.Message, Exit: e.ExitCode}
+	if f.Class == ClassEvidence {
+		var l struct{ Stdout, Stderr string }
+		if err := json.Unmarshal(e.Data, &l); err != nil {
+			return fmt.Errorf("the recorded failure of item %s: %w", e.Item, err)
+		}
+		f.Stdout, f.Stderr = l.Stdout, l.Stderr
+	}
+	x.last[index] = known(&f)
 	return nil
 }
 

@@ -349,6 +349,9 @@ func selection(m *workflow.Map) []Field {
 	if m.Unchanged != nil {
 		add("left out", "what is unchanged since an earlier run (skip_unchanged), of which nothing is known here")
 	}
+	if m.Evidence != nil && len(m.Evidence.Checks) > 0 {
+		add("evidence", "of its checks nothing is known here: they are taken to succeed at once")
+	}
 	return out
 }
 

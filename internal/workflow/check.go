@@ -56,7 +56,7 @@ func (d *decoder) named(names ...string) {
 // a place of their own.
 var builtin = []string{
 	"item", "item_json", "item_id", "item_index", "item_total", "map", "merge", "shell", "claude", "last", "step", "workflow", "git",
-	"validation", "test", "error", "hold", "foreach", "env", "http", "pipeline", "write_file", "goal_seek",
+	"validation", "test", "error", "evidence", "hold", "foreach", "env", "http", "pipeline", "write_file", "goal_seek",
 	"index", "total", "uuid", "ITERATION",
 	"TEST_ATTEMPT", "BIDE_ATTEMPT", "BIDE_LAST_EXIT", "BIDE_LAST_ERROR",
 }
@@ -76,6 +76,7 @@ var members = map[string][]string{
 	"test":     slices.Concat(resultMembers, []string{"attempt"}),
 	"error":    {"message", "class", "exit_code", "step", "attempts", "output", "stderr", "timestamp"},
 	"hold":     {"signature", "message", "items"},
+	"evidence": {"output", "check", "message"},
 	"step":     gitMembers,
 	"workflow": slices.Concat([]string{"name", "id", "iteration", "status", "message", "class"}, gitMembers),
 	"git":      {"branch", "commit", "staged_files", "unstaged_files", "untracked_files", "modified_files", "deleted_files", "changed_files"},
@@ -101,6 +102,7 @@ var placed = map[string]struct {
 	"merge":      {func(u use) bool { return u.phase == 'g' }, "in merge", "move the step to merge:"},
 	"foreach":    {func(u use) bool { return u.loop }, "inside foreach", "put the step into the do: of a foreach"},
 	"hold":       {func(u use) bool { return u.hold }, "in on_hold", "move the step to error_policy.on_hold:"},
+	"evidence":   {func(u use) bool { return u.phase == 'm' }, "inside map.agent_template", "move the step to map.agent_template:"},
 	"error":      {func(u use) bool { return u.handler }, "in on_failure and what else follows a failure", "put the step into on_failure:"},
 }
 

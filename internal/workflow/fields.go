@@ -100,7 +100,7 @@ func init() {
 		validateTable.of(validateFields), onIncompleteTable.of(onIncompleteFields), stepValidateTable.of(stepValidateFields), checkCommandTable.of(checkCommandFields), criteriaTable.of(criteriaFields),
 		captureTable.of(captureFields), captureStreamsTable.of(captureStreamsFields), outputTable.of(outputFields), commitTable.of(commitFields), metadataTable.of(metadataFields), retryTable.of(retryFields), ruleTable.of(ruleFields), backoffTable.of(backoffFields), fallbackTable.of(fallbackFields), commandTable.of(commandFields),
 		matcherTable.of(matcherFields), breakerTable.of(breakerFields), quotaTable.of(quotaFields), secsTable.of(secsFields), envValueTable.of(envValueFields), envFileTable.of(envFileFields), secretTable.of(secretFields), profileTable.of(profileFields), agentTable.of(agentFields),
-		worktreeTable.of(worktreeFields), mapTable.of(mapFields), inputTable.of(inputFields), unchangedTable.of(unchangedFields), canaryTable.of(canaryFields), timeoutTable.of(timeoutFields), errorPolicyTable.of(errorPolicyFields), sameErrorTable.of(sameErrorFields), probeTable.of(probeFields), customTable.of(customFields), batchTable.of(batchFields), captureOutputTable.of(captureOutputFields),
+		worktreeTable.of(worktreeFields), mapTable.of(mapFields), inputTable.of(inputFields), unchangedTable.of(unchangedFields), canaryTable.of(canaryFields), evidenceTable.of(evidenceFields), timeoutTable.of(timeoutFields), errorPolicyTable.of(errorPolicyFields), sameErrorTable.of(sameErrorFields), probeTable.of(probeFields), customTable.of(customFields), batchTable.of(batchFields), captureOutputTable.of(captureOutputFields),
 		importTable.of(importFields), templateTable.of(templateFields), templateSourceTable.of(templateSourceFields), paramTable.of(paramFields), paramListTable.of(paramListFields), subWorkflowTable.of(subWorkflowFields), inlineTable.of(inlineFields), stepInputTable.of(stepInputFields),
 	}
 }
@@ -233,6 +233,21 @@ func canaryFields() []field {
 	}
 }
 
+var evidenceTable = newTable("evidence", "the evidence of items")
+
+func evidenceFields() []field {
+	return []field{
+		{key: "checks", typ: tSteps, sample: "['make test']", doc: "steps that run on what an item has committed, in its worktree, when its own steps have ended; each must succeed, also on what the items start from",
+			read: by(func(o *object, key string, n *node, e *Evidence) {
+				e.Checks = o.d.steps(n, "map.evidence.checks", bareShell)
+			})},
+		{key: "paths", typ: tTexts, sample: "['src/**']", doc: "patterns of all files that an item may change, relative to the top of the repository", def: "any",
+			read: by(func(o *object, key string, n *node, e *Evidence) { e.Paths = o.d.pathPatterns(o.stringsAt(n, key)) })},
+		{key: "protect", typ: tTexts, sample: "['**/*_test.go']", doc: "patterns of files that an item must not change, whatever paths says",
+			read: by(func(o *object, key string, n *node, e *Evidence) { e.Protect = o.d.pathPatterns(o.stringsAt(n, key)) })},
+	}
+}
+
 var captureOutputTable = newTable("capture_output", "a captured output")
 
 func captureOutputFields() []field {
@@ -279,6 +294,7 @@ func mapFields() []field {
 		{key: "max_parallel", typ: tInt(1), sample: "4", doc: "agents at the same time", def: "10"},
 		{key: "canary", typ: oneOf(tInt(1), tRef("canary")), sample: "3", doc: "the first items run alone, and the others start when these have succeeded; when too many of them fail, the map is held as by same_error, or stops",
 			read: by(func(o *object, key string, n *node, m *Map) { m.Canary = o.d.canary(o.d.resolved(n)) })},
+		{key: "evidence", typ: tRef("evidence"), sample: "{checks: ['make test'], protect: ['**/*_test.go']}", doc: "what an item must show before its work is merged; each item then has a worktree of its own"},
 		{key: "label", typ: tText, sample: "'${item.path}'", def: "its name, or its place", doc: "how an item is called in the output",
 			into: of(func(m *Map) **template.Text { return &m.Label })},
 		{key: "skip_unchanged", typ: oneOf(tBool, tRef("skip_unchanged")), sample: "true", doc: "items that an earlier run has ended well, and that are unchanged since, are not run: neither their data, nor the files that it names, nor the steps and the values that these name have changed", def: "false",

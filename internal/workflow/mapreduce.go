@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/expr"
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
 )
@@ -70,8 +71,45 @@ func (d *decoder) mapPhase(o, top *object) *Map {
 	default:
 		d.errorf(o.n, "missing-key", "a map needs agent_template: the steps of each item").Suggest(example)
 	}
+	if n := o.take("evidence"); n != nil {
+		m.Evidence = d.evidence(n)
+	}
 	d.agentTime(o, m)
 	return m
+}
+
+// evidence reads what an item must show.
+func (d *decoder) evidence(n *node) *Evidence {
+	o, ok := d.object(n, evidenceTable)
+	if !ok {
+		return nil
+	}
+	defer o.close()
+	e := &Evidence{Pos: n.pos}
+	evidenceTable.read(o, e)
+	if len(e.Checks)+len(e.Paths)+len(e.Protect) == 0 && !d.full() {
+		d.errorf(n, "missing-key", "evidence needs checks, paths or protect").Suggest("for example: evidence: {checks: ['make test']}")
+	}
+	return e
+}
+
+// pathPatterns reads patterns of files of a repository, relative to its top.
+func (d *decoder) pathPatterns(ns []*node) (list []*template.Text) {
+	for _, n := range ns {
+		switch _, err := files.Match(n.text, "a"); {
+		case strings.TrimSpace(n.text) == "":
+			d.errorf(n, "bad-value", "a pattern is empty").Suggest("for example: 'src/**'")
+		case strings.HasPrefix(n.text, "/") || strings.HasPrefix(n.text, "./") || strings.Contains("/"+n.text+"/", "/../"):
+			d.errorf(n, "bad-value", "the pattern %s: paths are relative to the top of the repository", n.text).Suggest("for example: 'src/**'")
+		case err != nil && !strings.Contains(n.text, "${"):
+			d.errorf(n, "bad-value", "the pattern %s: %v", n.text, err).Suggest("for example: 'src/**'")
+		default:
+			if t := d.parsed(n, n.text); t != nil {
+				list = append(list, t)
+			}
+		}
+	}
+	return list
 }
 
 // input reads where the items come from.

@@ -475,6 +475,7 @@ type Map struct {
 	Template  *Block
 	Unchanged *Unchanged     // nil: every item runs
 	Canary    *policy.Canary // nil: all items may start at once
+	Evidence  *Evidence      // nil: what an item did is merged unchecked
 
 	AgentTimeout    Duration
 	CommandTimeouts map[string]Duration
@@ -491,6 +492,15 @@ type Map struct {
 type Unchanged struct {
 	Pos   diag.Pos
 	Files []*template.Text // patterns of files
+}
+
+// Evidence is what an item must show before its work is merged.
+type Evidence struct {
+	Pos    diag.Pos
+	Checks []*Step // run on what the item has committed, in its worktree
+	// Paths are patterns of all that an item may change, none: of anything. Protect are
+	// those of what it must not, whatever Paths says.
+	Paths, Protect []*template.Text
 }
 
 // ErrorPolicy says what becomes of failed items.

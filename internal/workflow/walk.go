@@ -8,7 +8,7 @@ import (
 )
 
 // Walk calls visit for every step of a file, in every place: handlers, loops,
-// validations, named handlers of items. Outer steps come before those inside.
+// validations, named handlers of items, the checks of a map. Outer steps come before those inside.
 // Steps of sub-workflows are not visited; they belong to their own File.
 func Walk(f *File, visit func(*Step)) {
 	walkSteps(f.Steps, visit)
@@ -21,6 +21,9 @@ func Walk(f *File, visit func(*Step)) {
 		walkSteps(f.Handlers[name], visit)
 	}
 	walkSteps(f.Policy.OnHold, visit)
+	if f.Map != nil && f.Map.Evidence != nil {
+		walkSteps(f.Map.Evidence.Checks, visit)
+	}
 }
 
 // WalkAll is Walk, and visits the steps of the workflows that the file runs and

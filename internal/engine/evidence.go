@@ -1,0 +1,355 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/files"
+	"github.com/bide-dev/bide/internal/mapper"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worktree"
+)
+
+// This file has items show that their work is good before it is merged (map.evidence):
+// what they changed is looked at, and checks run on what they committed. The agent has no
+// part in it.
+
+// maxCheckRounds is how often the checks of an item run at most, where a handler of one
+// mends what it found: each time upon what was mended.
+const maxCheckRounds = 3
+
+// errNoWorktrees is the error of evidence where no item has a worktree.
+var errNoWorktrees = errors.New("map.evidence: what is checked is what an item has committed, in a worktree of its own, and this run has none: run it in a git repository with a commit, without isolation: none")
+
+// evidence has an item show what the file asks for. It gives an error of the class
+// evidence where the item does not.
+func (x *mapRun) evidence(ctx context.Context, p step.Site, a *agentRun) error {
+	for round := 1; ; round++ {
+		at, err := a.tree.Commit(ctx, x.r.git.leftMessage(a))
+		if err != nil {
+			return err
+		}
+		a.data.Evidence = &mapper.Evidence{Commit: at.Commit, Tree: at.Tree, Base: a.tree.Base, Changed: len(at.Files)}
+		if n := len(at.Left); n > 0 {
+			return unshown("%s uncommitted (%s), and a check sees what is committed: commit them in a step, or leave auto_commit: false out",
+				diag.Count(n, "file")+" "+diag.Plural(n, "is", "are"), sampleOf(at.Left))
+		}
+		if err := x.allowed(p, a, at); err != nil {
+			return err
+		}
+		mended, err := x.check(ctx, p, a)
+		if err != nil {
+			return err
+		}
+		changed, err := a.tree.Changed(ctx, at.Commit)
+		switch {
+		case err != nil:
+			return err
+		case !changed:
+			return nil
+		case !mended: // what a check leaves behind is nobody's work
+			return a.tree.Reset(ctx, at.Commit)
+		case round == maxCheckRounds:
+			return unshown("the handlers of the checks changed the work %d times, and it has not been checked as it is", round)
+		}
+	}
+}
+
+// unshown is a failure to show what is asked.
+func unshown(format string, args ...any) error {
+	return &failure.Failure{Class: mapper.ClassEvidence, Message: fmt.Sprintf(format, args...)}
+}
+
+// sampleOf names the first of some files.
+func sampleOf(list []string) string {
+	return strings.Join(list[:min(3, len(list))], ", ") + more(len(list)-3)
+}
+
+// allowed looks at what the item has changed.
+func (x *mapRun) allowed(p step.Site, a *agentRun, at worktree.Committed) error {
+	e := x.r.file.Map.Evidence
+	paths, err := patterns(p, e.Paths)
+	if err != nil {
+		return fmt.Errorf("map.evidence.paths: %w", err)
+	}
+	protect, err := patterns(p, e.Protect)
+	if err != nil {
+		return fmt.Errorf("map.evidence.protect: %w", err)
+	}
+	var protected, outside []string
+	for _, name := range at.Files {
+		no, err := fits(protect, name)
+		if err != nil {
+			return err
+		}
+		yes, err := fits(paths, name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case no:
+			protected = append(protected, name)
+		case len(paths) > 0 && !yes:
+			outside = append(outside, name)
+		}
+	}
+	a.data.Evidence.Refused = append(protected, outside...)
+	switch {
+	case len(protected) > 0:
+		return unshown("it changed %s, which map.evidence.protect keeps as it is", sampleOf(protected))
+	case len(outside) > 0:
+		return unshown("it changed %s, which map.evidence.paths does not have", sampleOf(outside))
+	}
+	return nil
+}
+
+// patterns expands patterns of files: what an item says stands for itself in them.
+func patterns(p step.Site, texts []*template.Text) (list []string, err error) {
+	for _, t := range texts {
+		pattern, err := t.Expand(literalData{p.Scope})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, pattern)
+	}
+	return list, nil
+}
+
+// literalData is a scope whose data means nothing in a pattern.
+type literalData struct{ template.Scope }
+
+// Lookup gives a value with what is special in patterns escaped.
+func (s literalData) Lookup(name string) (template.Value, bool) {
+	v, ok := s.Scope.Lookup(name)
+	if ok && v.Origin == template.Data {
+		v.V, v.Raw = escaped(v.V), ""
+	}
+	return v, ok
+}
+
+var patternSigns = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
+
+func escaped(v any) any {
+	switch v := v.(type) {
+	case string:
+		return patternSigns.Replace(v)
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = escaped(v[i])
+		}
+		return list
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k := range v {
+			m[k] = escaped(v[k])
+		}
+		return m
+	}
+	return v
+}
+
+func fits(patterns []string, name string) (bool, error) {
+	for _, pattern := range patterns {
+		if ok, err := files.Match(pattern, name); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+// check runs the checks on an item, and says whether a handler has mended something.
+func (x *mapRun) check(ctx context.Context, p step.Site, a *agentRun) (mended bool, err error) {
+	p.Past, p.Keep = nil, false // what an earlier life checked may have been something else
+	p.Scope = p.Scope.Child()
+	for i, s := range x.r.file.Map.Evidence.Checks {
+		start := x.r.x.Clock.Now()
+		out := x.r.x.Step(ctx, p, s)
+		if out.Status == event.Interrupted || x.interrupted(ctx, out.Err) || errors.As(out.Err, new(*step.OutlastedError)) {
+			return mended, out.Err
+		}
+		mended = mended || out.Recovered
+		c, err := x.checked(a, i, s, out, x.r.x.Clock.Now().Sub(start))
+		if err != nil {
+			return mended, err
+		}
+		failed := out.Err != nil && !out.Tolerated
+		c.RedBase = failed && x.redBase[i]
+		a.data.Evidence.Checks = append(a.data.Evidence.Checks, c)
+		if failed && !c.RedBase {
+			return mended, unproven(p.Path(s.Path), s, out)
+		}
+	}
+	return mended, nil
+}
+
+// unproven is the failure of a check.
+func unproven(path string, s *workflow.Step, out step.Outcome) error {
+	f := *failure.From(step.Cause(out.Err))
+	f.Class, f.Message = mapper.ClassEvidence, fmt.Sprintf("the check %q failed: %s", s.Label(), f.Message)
+	return &step.Error{Step: path, Label: s.Label(), Attempts: out.Attempts, Reason: out.Reason, Err: &f}
+}
+
+// checked keeps what a check printed, and says how it went.
+func (x *mapRun) checked(a *agentRun, i int, s *workflow.Step, out step.Outcome, took time.Duration) (mapper.Check, error) {
+	c := mapper.Check{Check: x.r.env.Mask().String(s.Label()), Status: out.Status, ExitCode: out.Result.ExitCode, DurationMS: took.Milliseconds()}
+	if code, ok := failure.ExitCode(out.Err); ok {
+		c.ExitCode = code
+	}
+	text, err := printed(out)
+	if err != nil || text == "" {
+		return c, err
+	}
+	text = x.r.env.Mask().String(text)
+	c.Digest = sha256Of(text)
+	if x.r.j == nil {
+		return c, nil
+	}
+	c.File, err = x.r.saveEvidence(a, i, text)
+	return c, err
+}
+
+// printed is all that a check printed, errors last.
+func printed(out step.Outcome) (string, error) {
+	text, stderr := out.Result.Output, out.Result.Stderr
+	if out.Err != nil {
+		text, stderr = failure.Tails(step.Cause(out.Err))
+	} else if out.Result.StdoutFile != "" {
+		f, err := out.Result.OpenOutput()
+		if err != nil {
+			return "", err
+		}
+		b, err := io.ReadAll(f)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return "", err
+		}
+		text = string(b)
+	}
+	if text != "" && stderr != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return text + stderr, nil
+}
+
+// saveEvidence keeps what a check printed as a file.
+func (r *run) saveEvidence(a *agentRun, i int, text string) (string, error) {
+	f, err := r.j.NewOutput(a.item.Index, fmt.Sprintf("evidence-%d", i+1), a.attempt, "output")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.WriteString(text)
+	r.j.KeepOutputs(f.Name())
+	return f.Name(), errors.Join(err, f.Close())
+}
+
+// setEvidence sets what the attempt before did not show, for an agent that is to do
+// better.
+func (x *mapRun) setEvidence(p step.Site, last *failure.Failure) {
+	if x.r.file.Map.Evidence == nil {
+		return
+	}
+	v := map[string]any{"output": "", "check": "", "message": ""}
+	if last != nil && last.Class == mapper.ClassEvidence {
+		v["message"], v["output"] = last.Message, failure.Output(last.Stdout, last.Stderr)
+		for _, s := range x.r.file.Map.Evidence.Checks {
+			if strings.HasPrefix(last.Message, fmt.Sprintf("the check %q failed", s.Label())) {
+				v["check"] = s.Label()
+			}
+		}
+	}
+	p.Scope.Set("evidence", v)
+}
+
+// checkBase runs the checks on what the items start from, once, before the first of them:
+// one that fails there says nothing about an item. Checks that read the item are not run.
+func (x *mapRun) checkBase(ctx context.Context) (err error) {
+	e := x.r.file.Map.Evidence
+	if e == nil {
+		return nil
+	}
+	if x.r.git.tree == nil {
+		return errNoWorktrees
+	}
+	x.redBase = map[int]bool{}
+	p := x.p
+	p.Rounds = "@base"
+	var open []int
+	for i, s := range e.Checks {
+		switch rec, ok := p.Past[p.Path(s.Path)]; {
+		case readsItem(x.r.file, s), ok && rec.Status == event.Succeeded:
+		case ok && rec.Status == event.Failed && x.r.opt.AllowRedBase:
+			x.redBase[i] = true
+		default:
+			open = append(open, i)
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	tree, err := x.r.git.tree.NewAgent(ctx, baseItem, 1)
+	if err != nil {
+		return fmt.Errorf("map.evidence: the worktree of the base: %w", err)
+	}
+	defer func() {
+		ctx := context.WithoutCancel(ctx)
+		if rerr := tree.Reset(ctx, tree.Base); rerr == nil {
+			_, rerr = tree.Release(ctx)
+			err = errors.Join(err, rerr)
+		}
+	}()
+	p.Dir, p.Past = tree.WorkDir, nil
+	p.Scope = p.Scope.Child()
+	for _, i := range open {
+		s := e.Checks[i]
+		out := x.r.x.Step(ctx, p, s)
+		switch {
+		case out.Err == nil || out.Tolerated && out.Status != event.Interrupted:
+		case out.Status == event.Interrupted || x.interrupted(ctx, out.Err):
+			return out.Err
+		case x.r.opt.AllowRedBase:
+			x.redBase[i] = true
+			x.r.note("the check %q fails on the base, %.12s, already: an item need not pass it (--allow-red-base)", s.Label(), tree.Base)
+		default:
+			return fmt.Errorf("the base is red: the check %q fails on %.12s, before any item has run: %w; mend it and run again, or run with --allow-red-base: then a check that fails there is no bar to an item",
+				s.Label(), tree.Base, step.Cause(out.Err))
+		}
+		if err := tree.Reset(ctx, tree.Base); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// baseItem stands for the base among the items that have worktrees; no item has this id.
+const baseItem = "\x00base"
+
+// readsItem reports whether a step names the item that it is for.
+func readsItem(f *workflow.File, s *workflow.Step) bool {
+	for _, n := range workflow.Reads(f, []*workflow.Step{s}) {
+		name := n.Name
+		if len(n.Path) > 0 {
+			name = n.Path[0].Name
+		}
+		switch name {
+		case "item", "item_json", "item_id", "item_index", "item_total", "attempt", "evidence":
+			return true
+		}
+	}
+	return false
+}
+
+func sha256Of(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,82 @@
+package worktree
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Committed is what an agent has committed, as its checks see it.
+type Committed struct {
+	Commit, Tree string
+	// Files are the paths that differ from where the agent started, and Left those that
+	// are not committed.
+	Files, Left []string
+}
+
+// Commit commits what is uncommitted in the agent's worktree, under the message, and
+// gives how it stands then; with "" nothing is committed.
+func (a *Agent) Commit(ctx context.Context, text string) (Committed, error) {
+	c, err := a.commit(ctx, text)
+	if err != nil {
+		return c, fmt.Errorf("commit the work of item %q: %w", a.Item, err)
+	}
+	return c, nil
+}
+
+func (a *Agent) commit(ctx context.Context, text string) (c Committed, err error) {
+	r := a.run.repo
+	st, err := r.State(ctx, a.Dir)
+	if err == nil && text != "" {
+		st, err = r.commitLeft(ctx, a.Dir, st, text, nil)
+	}
+	if err != nil {
+		return c, err
+	}
+	c.Commit, c.Left = st.Commit, st.dirty
+	if c.Tree, err = r.line(ctx, a.Dir, "rev-parse", "--verify", st.Commit+"^{tree}"); err != nil {
+		return c, err
+	}
+	changes, err := r.diffTrees(ctx, a.Base, st.Commit)
+	for _, ch := range changes {
+		c.Files = append(c.Files, ch.path)
+	}
+	return c, err
+}
+
+// Changed says whether the agent's worktree is no longer as commit has it, apart from
+// files that git ignores.
+func (a *Agent) Changed(ctx context.Context, commit string) (bool, error) {
+	st, err := a.run.repo.State(ctx, a.Dir)
+	return err == nil && (st.Commit != commit || len(st.dirty) > 0), err
+}
+
+// Reset has the agent's worktree as commit has it. Files that git ignores stay.
+func (a *Agent) Reset(ctx context.Context, commit string) error {
+	r := a.run.repo
+	if err := r.put(ctx, a.Dir, commit); err != nil {
+		return err
+	}
+	_, err := r.git(ctx, a.Dir, "clean", "-ffd")
+	return err
+}
+
+// Tree gives the tree of a commit; "" where the repository has no such commit.
+func (r *Repo) Tree(ctx context.Context, commit string) (string, error) {
+	id, err := r.line(ctx, r.dir, "rev-parse", "--verify", "--quiet", "--end-of-options", commit+"^{tree}")
+	if status(err) == 1 {
+		return "", nil
+	}
+	return id, err
+}
+
+// Trailers are those of the merge of an item's work, as `git interpret-trailers` reads
+// them.
+func Trailers(pairs ...string) string {
+	var b strings.Builder
+	b.WriteString("\n\n")
+	for i := 0; i+1 < len(pairs); i += 2 {
+		fmt.Fprintf(&b, "%s: %s\n", pairs[i], Subject(pairs[i+1]))
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
