@@ -34,6 +34,9 @@ func Refused(f *workflow.File, isolation string) (list diag.List) {
 	if f.Map != nil && f.Map.Evidence != nil {
 		refuse(f.Map.Evidence.Pos, "map.evidence: items are checked in worktrees of their own; those are not there yet for a run on Temporal", "leave it out, or run the file on one machine")
 	}
+	if f.Queue != nil {
+		refuse(f.Queue.Pos, "merge_queue: there is nothing to merge in a run on Temporal, where no item has a worktree yet", "leave it out, or run the file on one machine")
+	}
 	if f.Policy.SameError != nil {
 		refuse(f.Policy.Pos, "same_error: a run on Temporal is not held yet", "leave it out, or run the file on one machine")
 	}

@@ -287,7 +287,7 @@ func (x *mapRun) checkBase(ctx context.Context) (err error) {
 	var open []int
 	for i, s := range e.Checks {
 		switch rec, ok := p.Past[p.Path(s.Path)]; {
-		case readsItem(x.r.file, s), ok && rec.Status == event.Succeeded:
+		case workflow.ReadsItem(x.r.file, s), ok && rec.Status == event.Succeeded:
 		case ok && rec.Status == event.Failed && x.r.opt.AllowRedBase:
 			x.redBase[i] = true
 		default:
@@ -297,9 +297,9 @@ func (x *mapRun) checkBase(ctx context.Context) (err error) {
 	if len(open) == 0 {
 		return nil
 	}
-	tree, err := x.r.git.tree.NewAgent(ctx, baseItem, 1)
+	tree, err := x.r.git.tree.Checkout(ctx)
 	if err != nil {
-		return fmt.Errorf("map.evidence: the worktree of the base: %w", err)
+		return fmt.Errorf("map.evidence: %w", err)
 	}
 	defer func() {
 		ctx := context.WithoutCancel(ctx)
@@ -329,24 +329,6 @@ func (x *mapRun) checkBase(ctx context.Context) (err error) {
 		}
 	}
 	return nil
-}
-
-// baseItem stands for the base among the items that have worktrees; no item has this id.
-const baseItem = "\x00base"
-
-// readsItem reports whether a step names the item that it is for.
-func readsItem(f *workflow.File, s *workflow.Step) bool {
-	for _, n := range workflow.Reads(f, []*workflow.Step{s}) {
-		name := n.Name
-		if len(n.Path) > 0 {
-			name = n.Path[0].Name
-		}
-		switch name {
-		case "item", "item_json", "item_id", "item_index", "item_total", "attempt", "evidence":
-			return true
-		}
-	}
-	return false
 }
 
 func sha256Of(text string) string {

@@ -45,6 +45,8 @@ type gitWork struct {
 	// unmerged is how many files the steps of the run itself left uncommitted that are
 	// in no merge.
 	unmerged int
+	// verify, if not nil, is asked whether the final merge may be made.
+	verify func(ctx context.Context, commit, tree string) error
 	// results are those of the items that have ended; nil where nobody keeps them.
 	results func(context.Context) iter.Seq2[journal.Result, error]
 }
@@ -168,7 +170,7 @@ func (g *gitWork) ownWorktree(ctx context.Context) error {
 // safe has on the disk what a step did in a worktree of the run, and marks in the run's
 // own where it stood then.
 func (g *gitWork) safe(ctx context.Context, p step.Site, path string) error {
-	if p.Index == 0 {
+	if p.Index == 0 && !checks(path) {
 		if err := g.tree.Mark(ctx, path); err != nil {
 			return err
 		}
@@ -179,12 +181,18 @@ func (g *gitWork) safe(ctx context.Context, p step.Site, path string) error {
 // rewind takes back what a step of the run itself committed that was cut short: it runs
 // again, and shall find what it changed as if it had not committed.
 func (g *gitWork) rewind(ctx context.Context, steps map[string]journal.StepRecord) error {
-	for _, rec := range steps {
-		if !over(rec) {
+	for path, rec := range steps {
+		if !over(rec) && !checks(path) {
 			return g.tree.Rewind(ctx, func(path string) bool { rec, ok := steps[path]; return ok && over(rec) })
 		}
 	}
 	return nil
+}
+
+// checks says of the path of a step that is no item's whether it checks something in a
+// worktree that is nobody's.
+func checks(path string) bool {
+	return strings.HasPrefix(path, "map.evidence.") || strings.HasPrefix(path, "merge_queue.verify")
 }
 
 func more(n int) string {
@@ -334,6 +342,8 @@ func (g *gitWork) release(ctx context.Context, a *agentRun) {
 func (g *gitWork) resolver(p step.Site) worktree.Resolver {
 	steps := []*workflow.Step(nil)
 	switch {
+	case g.x.File.Queue != nil && len(g.x.File.Queue.Resolve) > 0:
+		steps = g.x.File.Queue.Resolve
 	case g.x.File.Merge != nil:
 		steps = g.x.File.Merge.Steps
 	case g.x.File.Agents["merge"] != nil:
@@ -390,7 +400,7 @@ func (g *gitWork) mergeBack(ctx context.Context, block func(context.Context, map
 		g.tellUnmerged("the work is in branch " + g.tree.Branch + " and is not merged yet")
 		return nil
 	}
-	res, err := g.tree.FinalMerge(ctx, worktree.MergeOptions{Message: g.runMessage()})
+	res, err := g.tree.FinalMerge(ctx, worktree.MergeOptions{Message: g.runMessage(), Verify: g.verify})
 	if err != nil {
 		return err
 	}

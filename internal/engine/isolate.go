@@ -99,6 +99,11 @@ func (x *mapRun) enter(ctx context.Context, p *step.Site, a *agentRun) (func(con
 		if err != nil && !a.anew && (x.interrupted(ctx, err) || errors.As(err, new(*step.OutlastedError))) {
 			return errors.Join(err, a.tree.Leave()) // the next life of the run goes on in it
 		}
+		if err == nil && x.queue != nil {
+			if err = x.queue.submit(ctx, *p, a); err == nil {
+				return nil
+			}
+		}
 		return r.git.leave(ctx, *p, a, err)
 	}, nil
 }

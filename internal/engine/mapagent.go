@@ -32,6 +32,8 @@ type agentRun struct {
 	set     map[string]any // the variables that its steps set, where a handler may read them
 	past    past           // what an earlier life of the run did of it
 	anew    bool           // it is to begin again, from its first step
+	// parked, if not nil, is called when the map knows that the work waits to be merged.
+	parked func()
 	// recorded is called once it is on the disk how the attempt ended.
 	recorded func(context.Context)
 }
@@ -44,6 +46,9 @@ func (x *mapRun) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 	a := agentRun{item: at.Item, attempt: at.Number, label: at.Label, start: at.Start, past: x.takePast(at.Item.Index)}
 	err := x.agent(ctx, &a, at)
 	e := mapper.Ending{Result: a.data, Recorded: a.recorded}
+	if e.Parked = a.parked; err == nil && e.Parked != nil {
+		return e
+	}
 	if err == nil {
 		x.counted(a.data, cmp.Or(at.Label, a.item.ID))
 		return e

@@ -36,6 +36,7 @@ type mapRun struct {
 	kinds  event.KindCounts
 	// unmended are the names of the first items of which a repair did not mend a step.
 	unmended []string
+	queue    *mergeQueue  // nil: work is merged as items end
 	redBase  map[int]bool // checks of items that fail on the base as well, by place
 	taken    map[int]bool // items that a former life merged, and this one has finished
 	// unchanged knows what is unchanged since an earlier run; nil: nobody asks.
@@ -73,7 +74,12 @@ func (r *run) mapPhase(ctx context.Context, p step.Site) error {
 				return err
 			}
 		}
+		ended := func() {}
+		if x.queue != nil {
+			ended = x.queue.run(ctx)
+		}
 		x.run(ctx)
+		ended()
 		if err := r.git.drain(ctx); err != nil {
 			return errors.Join(x.end(), err)
 		}
@@ -91,6 +97,12 @@ func (r *run) newMap(ctx context.Context, p step.Site, n int) (*mapRun, error) {
 	x.p.Quiet, x.p.Alone, x.p.Keep = true, false, true
 	if err := x.setTimeouts(ctx); err != nil {
 		return nil, err
+	}
+	if x.queue, err = x.newQueue(); err != nil {
+		return nil, err
+	}
+	if x.queue != nil {
+		r.git.verify = x.queue.verifyFinal
 	}
 	options := mapper.Options{
 		Policy: cfg, Total: n, Clock: r.x.Clock, Recorder: r.x.Recorder, Items: x.items, Template: x,

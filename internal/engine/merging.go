@@ -9,6 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -19,6 +20,8 @@ type merging struct {
 	Commit     string   `json:"commit"` // that will be in the run's branch
 	Result     itemData `json:"result"` // of the item, if it is
 	DurationMS int64    `json:"duration_ms"`
+	// Branch has the commit while it waits in the merge queue; "" where there is none.
+	Branch string `json:"branch,omitempty"`
 }
 
 // merging records that an agent's work is about to be merged. It is on the disk
@@ -32,25 +35,35 @@ func (g *gitWork) merging(ctx context.Context, a *agentRun, commit string) error
 	return g.x.Recorder.Sync(ctx)
 }
 
-// takeOver finishes an item whose work was merged when the process before this
-// one went down. It is false where the work is not merged: the item runs again.
-func (x *mapRun) takeOver(ctx context.Context, index int, rec journal.ItemRecord) (bool, error) {
+// takeOver finishes an item whose work was merged when the process before this one went
+// down, and has one wait again that was in the merge queue. Another one whose work is not
+// merged runs again.
+func (x *mapRun) takeOver(ctx context.Context, index int, rec journal.ItemRecord) (mapper.Taken, error) {
 	if x.r.git.tree == nil {
-		return false, nil
+		return mapper.RunsAgain, nil
 	}
 	var m merging
 	if err := json.Unmarshal([]byte(rec.Merging), &m); err != nil {
-		return false, fmt.Errorf("the recorded merge of item %d: %w", index, err)
+		return mapper.RunsAgain, fmt.Errorf("the recorded merge of item %d: %w", index, err)
 	}
-	if merged, err := x.r.git.tree.Holds(ctx, m.Commit); err != nil || !merged {
-		return false, err
+	merged, err := x.r.git.tree.Holds(ctx, m.Commit)
+	if err != nil || !merged && (x.queue == nil || m.Branch == "") {
+		return mapper.RunsAgain, err
 	}
 	it, err := x.r.j.Item(ctx, index)
 	if err == nil {
 		err = x.r.seals.open(&it)
 	}
 	if err != nil {
-		return false, err
+		return mapper.RunsAgain, err
+	}
+	if !merged {
+		has, err := x.r.git.tree.Has(ctx, m.Commit)
+		if err != nil || !has {
+			return mapper.RunsAgain, err
+		}
+		x.queue.waitsAgain(it, rec.Attempts, m)
+		return mapper.WaitsAgain, nil
 	}
 	x.r.emit(event.Event{Type: event.ItemFinished, Phase: "map", Item: it.ID, Label: x.Label(it), Index: index,
 		Status: event.Succeeded, Attempts: rec.Attempts, DurationMS: m.DurationMS, Data: data(m.Result)})
@@ -58,12 +71,17 @@ func (x *mapRun) takeOver(ctx context.Context, index int, rec journal.ItemRecord
 	value.Put(&x.taken, index, true)
 	former, err := x.r.git.tree.Former(it.ID, rec.Attempts)
 	if err != nil {
-		return true, err
+		return mapper.WasMerged, err
+	}
+	if m.Branch != "" {
+		if err := x.r.git.tree.Landed(ctx, m.Branch, m.Commit); err != nil {
+			return mapper.WasMerged, err
+		}
 	}
 	if k, err := former.Remove(ctx); err != nil {
 		x.r.note("item %s is merged, but its worktree is left: %v", nameOf(x.r.env.Mask(), it), err)
 	} else if k.Branch != "" {
 		x.r.emit(event.Event{Type: event.Note, Phase: "map", Item: it.ID, Index: index, Message: k.String()})
 	}
-	return true, nil
+	return mapper.WasMerged, nil
 }

@@ -45,6 +45,7 @@ const (
 	ItemStarted     Type = "item_started"
 	ItemRetry       Type = "item_retry_scheduled"
 	ItemMerging     Type = "item_merging"
+	MergeVerified   Type = "merge_verified"
 	ItemHandlerDue  Type = "item_handler_due"
 	ItemFinished    Type = "item_finished"
 	ItemRequeued    Type = "item_requeued"
@@ -192,7 +193,10 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	                           how many items run for which reason, and which): with map.skip_unchanged, before the first item starts
 //	item_started               Item, Label, Index, Attempt, Message (with map.skip_unchanged, why the item runs)
 //	item_retry_scheduled       Item, Index, Attempt (the one that failed), DelayMS, Retry, Data (the failed attempt, a [Wait] as above)
-//	item_merging               Item, Index, Attempt, Data (the commit that is about to be merged, and the result of the item if it is)
+//	item_merging               Item, Index, Attempt, Data (the commit that is about to be merged, and the result of the item if it is);
+//	                           Status is pending of one that waits in the merge queue
+//	merge_verified             Status (of the verify), Total (the items in it), DurationMS, Message (why it failed), Data (the commit and
+//	                           tree that were verified, upon what, the items, what ran): by the merge queue, before anything is merged
 //	item_handler_due           Item, Index, Attempts, Label (the handler), Class, Message, Data (the failed attempt, what the handler reads):
 //	                           the item has failed for good, and is finished when its handler has run
 //	item_finished              Item, Index, Status, Attempts, DurationMS, Class, Message (of an unchanged item, since which run), Data (its

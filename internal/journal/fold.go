@@ -319,7 +319,15 @@ func (s *State) applyItem(e event.Event) error {
 	}
 	switch e.Type {
 	case event.ItemMerging:
-		t.update(e.Index, func(x *special) { x.merging = string(e.Data) })
+		waits := e.Status == event.Pending // in the merge queue: no process has it in flight
+		if waits {
+			t.set(e.Index, ItemWaiting)
+		}
+		t.update(e.Index, func(x *special) {
+			if x.merging = string(e.Data); waits {
+				x.since, x.left = 0, false
+			}
+		})
 	case event.ItemStarted:
 		t.set(e.Index, ItemRunning)
 		t.attempt(e.Index, e.Attempt)

@@ -150,6 +150,11 @@ func known(f *failure.Failure) *failure.Failure {
 // ended tells the machine how an agent ended and records what it decides.
 func (x *Map) ended(w *worker, e *ending) {
 	now := x.Clock.Now()
+	if e.Parked != nil {
+		x.park(e, now)
+		x.free(w)
+		return
+	}
 	if x.Deciding != nil {
 		x.Deciding(e.a.Item.Index, e.a.Number)
 	}

@@ -109,6 +109,9 @@ type Ending struct {
 	// State is what a handler reads beside the failure, as JSON. It is asked for
 	// only where there is a handler.
 	State func() json.RawMessage
+	// Parked, if not nil, says that the agent has ended well, and that [Map.Settle] tells
+	// how the item has. It is called when the map knows that the item waits.
+	Parked func()
 	// Recorded, if not nil, is called once what became of the agent is on the disk: it
 	// undoes what a resume would need until then. It is not called where that could not
 	// be recorded.
@@ -126,8 +129,9 @@ type Map struct {
 	idle      []*worker
 	busy      int
 	due       []*handling
-	undone    error       // why a handler is still due
-	before    map[int]int // attempts of earlier rounds, by index
+	undone    error           // why a handler is still due
+	parked    map[int]*ending // items whose work waits to be merged, by index
+	before    map[int]int     // attempts of earlier rounds, by index
 	names     map[int]name
 	last      map[int]*failure.Failure // of items that wait for their next attempt
 	breakerAt circuit.Snapshot         // of the breaker, as last recorded

@@ -28,12 +28,23 @@ type Recorded struct {
 	// Event reads the event of a number.
 	Event func(ctx context.Context, seq int64) (event.Event, error)
 	// TakeOver finishes an item whose work was being merged when the process
-	// before this one went down, and is false where it has to run again.
-	TakeOver func(ctx context.Context, index int, rec journal.ItemRecord) (bool, error)
+	// before this one went down, or has it wait to be merged as before.
+	TakeOver func(ctx context.Context, index int, rec journal.ItemRecord) (Taken, error)
 	// GoOn: the run had stopped, and somebody asks to go on: the bounds that
 	// the items have reached are let pass.
 	GoOn bool
 }
+
+// Taken is what became of an item whose work was being merged when the process before
+// this one went down.
+type Taken uint8
+
+// What becomes of such an item.
+const (
+	RunsAgain  Taken = iota // nothing of it is merged
+	WasMerged               // it is finished
+	WaitsAgain              // it waits to be merged: see [Map.Settle]
+)
 
 // Restore tells the machine where each item stood. It is called before Run.
 func (x *Map) Restore(ctx context.Context, rec Recorded) error {
@@ -80,8 +91,11 @@ func (x *Map) restoreItem(ctx context.Context, all *Recorded, index int, rec jou
 		if err != nil {
 			return err
 		}
-		if took {
+		switch took {
+		case WasMerged:
 			rec = journal.ItemRecord{Status: journal.ItemSucceeded}
+		case WaitsAgain:
+			return x.restoreParked(ctx, index, rec)
 		}
 	}
 	if err := x.restoreLast(ctx, all, index, rec); err != nil {

@@ -23,6 +23,7 @@ type Machine struct {
 	begun   bitset
 	running map[int]slot
 	busy    int // agents and open leases
+	parked  int // of running: no agent works on them any more
 	waiting waiting
 
 	leases    map[int]*lease
@@ -54,6 +55,7 @@ type slot struct {
 	round  int // of limit, when it started
 	short  int // the round of shortage
 	lease  int // 0: none
+	parked bool
 }
 
 // New gives the machine of a map over n items, all of them pending. An invalid
@@ -105,6 +107,8 @@ func (m *Machine) Next(now time.Time) Decision {
 		return Decision{Kind: Idle, Hold: HoldSameError}
 	case m.busy > 0 && m.stop == NotStopped && len(m.waiting) == 0 && m.canariesFull():
 		return Decision{Kind: Idle, Hold: HoldCanary}
+	case m.parked > 0 && (m.stop != NotStopped || open == 0):
+		return Decision{Kind: Idle}
 	case m.stop != NotStopped:
 		return Decision{Kind: Finished, Status: Stopped}
 	case open == 0 && m.counts.FailedForGood > 0:
@@ -218,8 +222,13 @@ func (m *Machine) begin(d Decision, now time.Time, lease int) (*BreakerChange, e
 // Finished tells how the agent of an item ended, and decides about the item
 // and the map. The error is [ErrNotRunning], and then nothing has changed.
 func (m *Machine) Finished(item int, o Outcome, now time.Time) (Verdict, error) {
-	if s, ok := m.running[item]; !ok || s.lease != 0 {
+	s, ok := m.running[item]
+	if !ok || s.lease != 0 {
 		return Verdict{}, fmt.Errorf("%w: item %d", ErrNotRunning, item)
+	}
+	if s.parked {
+		m.parked--
+		return m.finish(item, o, now), nil
 	}
 	m.busy--
 	m.room.ended(o, m.busy, m.cfg.MaxParallel)
@@ -227,6 +236,27 @@ func (m *Machine) Finished(item int, o Outcome, now time.Time) (Verdict, error) 
 		o.Shortage, o.Cancelled = false, true
 	}
 	return m.finish(item, o, now), nil
+}
+
+// Park tells that the agent of an item has ended well, and that it is not known yet
+// whether the item has: what it did waits to be merged. Another agent may start; the item
+// counts as running until Finished tells of it. The error is [ErrNotRunning], and then
+// nothing has changed.
+func (m *Machine) Park(item int, took time.Duration, now time.Time) (*BreakerChange, error) {
+	s, ok := m.running[item]
+	if !ok || s.lease != 0 || s.parked {
+		return nil, fmt.Errorf("%w: item %d", ErrNotRunning, item)
+	}
+	o := Outcome{OK: true, Took: took}
+	m.busy--
+	m.room.ended(o, m.busy, m.cfg.MaxParallel)
+	m.shortage.Answered(s.short)
+	m.limit.Answered(s.round)
+	change := m.answerBreaker(s.ticket, o, false, now)
+	s.parked, s.ticket = true, circuit.Ticket{}
+	m.parked++
+	m.running[item] = s
+	return change, nil
 }
 
 // finish decides about an item that runs.
@@ -247,7 +277,9 @@ func (m *Machine) finish(item int, o Outcome, now time.Time) Verdict {
 	if !limited && !o.Cancelled && !o.Skipped {
 		m.repeats.note(item, &o)
 	}
-	v.Breaker = m.answerBreaker(s.ticket, o, limited || m.alike(&o), now)
+	if !s.parked {
+		v.Breaker = m.answerBreaker(s.ticket, o, limited || m.alike(&o), now)
+	}
 	if !limited && !o.Cancelled {
 		m.limit.Answered(s.round)
 	}

@@ -22,6 +22,8 @@ const (
 	WasRunning
 	// WasFinished: it had come to its end.
 	WasFinished
+	// WasParked: what it did waited to be merged, and still does.
+	WasParked
 )
 
 // ItemState is what the journal knows of an item that has begun.
@@ -63,7 +65,7 @@ func (m *Machine) Restore(item int, s ItemState, now time.Time) (Verdict, error)
 		return v, fmt.Errorf("policy: item %d: the map has %d items; is it the list that the run began with?", item, m.n)
 	case m.begun.has(item):
 		return v, fmt.Errorf("policy: item %d is restored twice", item)
-	case s.Standing > WasFinished, s.Standing == WasFinished && !s.Fate.Final(), s.Attempts < 0, s.Recoveries < 0:
+	case s.Standing > WasParked, s.Standing == WasFinished && !s.Fate.Final(), s.Attempts < 0, s.Recoveries < 0:
 		return v, fmt.Errorf("policy: item %d: its recorded state makes no sense: %+v", item, s)
 	}
 	m.begun.set(item, m.n)
@@ -74,6 +76,15 @@ func (m *Machine) Restore(item int, s ItemState, now time.Time) (Verdict, error)
 		if s.Fate.FailedForGood() {
 			m.errs.restored(item, s)
 		}
+		return v, nil
+	}
+	if s.Standing == WasParked {
+		r := record{item: uint32(item), failed: clamp32(s.Attempts), recoveries: clamp32(s.Recoveries), first: longAgo}
+		r.setState(s.Retry)
+		m.running[item] = slot{record: r, parked: true}
+		m.parked++
+		m.counts.Running++
+		v.Fate = ItemReturned
 		return v, nil
 	}
 	m.reopen(&v, s, now)

@@ -100,7 +100,7 @@ func init() {
 		validateTable.of(validateFields), onIncompleteTable.of(onIncompleteFields), stepValidateTable.of(stepValidateFields), checkCommandTable.of(checkCommandFields), criteriaTable.of(criteriaFields),
 		captureTable.of(captureFields), captureStreamsTable.of(captureStreamsFields), outputTable.of(outputFields), commitTable.of(commitFields), metadataTable.of(metadataFields), retryTable.of(retryFields), ruleTable.of(ruleFields), backoffTable.of(backoffFields), fallbackTable.of(fallbackFields), commandTable.of(commandFields),
 		matcherTable.of(matcherFields), breakerTable.of(breakerFields), quotaTable.of(quotaFields), secsTable.of(secsFields), envValueTable.of(envValueFields), envFileTable.of(envFileFields), secretTable.of(secretFields), profileTable.of(profileFields), agentTable.of(agentFields),
-		worktreeTable.of(worktreeFields), mapTable.of(mapFields), inputTable.of(inputFields), unchangedTable.of(unchangedFields), canaryTable.of(canaryFields), evidenceTable.of(evidenceFields), timeoutTable.of(timeoutFields), errorPolicyTable.of(errorPolicyFields), sameErrorTable.of(sameErrorFields), probeTable.of(probeFields), customTable.of(customFields), batchTable.of(batchFields), captureOutputTable.of(captureOutputFields),
+		worktreeTable.of(worktreeFields), mapTable.of(mapFields), inputTable.of(inputFields), unchangedTable.of(unchangedFields), canaryTable.of(canaryFields), evidenceTable.of(evidenceFields), queueTable.of(queueFields), timeoutTable.of(timeoutFields), errorPolicyTable.of(errorPolicyFields), sameErrorTable.of(sameErrorFields), probeTable.of(probeFields), customTable.of(customFields), batchTable.of(batchFields), captureOutputTable.of(captureOutputFields),
 		importTable.of(importFields), templateTable.of(templateFields), templateSourceTable.of(templateSourceFields), paramTable.of(paramFields), paramListTable.of(paramListFields), subWorkflowTable.of(subWorkflowFields), inlineTable.of(inlineFields), stepInputTable.of(stepInputFields),
 	}
 }
@@ -120,6 +120,7 @@ func fileFields() []field {
 		{key: "map", typ: tRef("map"), sample: "{input: items.json, agent_template: [{shell: make}]}", doc: "the map phase"},
 		{key: "reduce", typ: tBlock, sample: "[{shell: make report}]", doc: "steps after the map"},
 		{key: "merge", typ: tBlock, sample: "[{shell: git fetch}]", doc: "steps that merge the run's branch"},
+		{key: "merge_queue", typ: tRef("merge_queue"), sample: "{verify: make test}", doc: "what items did is merged several at a time, and verified as merged before it counts; what breaks the merge is found, and left out"},
 		{key: "finally", typ: tBlock, sample: "[{shell: notify}]", doc: "steps that follow the end of the run, also where it failed, in the directory where it was started; ${workflow.status}, ${workflow.message}"},
 		{key: "worktree", typ: tRef("worktree"), sample: "{copy: [.env]}", doc: "how git worktrees of the run and of its agents are prepared",
 			read: by(func(o *object, key string, n *node, f *File) { f.Worktree = o.d.worktree(n) })},
@@ -245,6 +246,23 @@ func evidenceFields() []field {
 			read: by(func(o *object, key string, n *node, e *Evidence) { e.Paths = o.d.pathPatterns(o.stringsAt(n, key)) })},
 		{key: "protect", typ: tTexts, sample: "['**/*_test.go']", doc: "patterns of files that an item must not change, whatever paths says",
 			read: by(func(o *object, key string, n *node, e *Evidence) { e.Protect = o.d.pathPatterns(o.stringsAt(n, key)) })},
+	}
+}
+
+var queueTable = newTable("merge_queue", "a merge queue")
+
+func queueFields() []field {
+	return []field{
+		{key: "verify", typ: oneOf(tText, tSteps), sample: "make test", doc: "a command or steps, each of which must succeed in a worktree that has the merge", def: "the checks of map.evidence",
+			read: by(func(o *object, key string, n *node, q *MergeQueue) { q.Verify = o.d.verify(n) })},
+		{key: "batch", typ: tInt(1), sample: "16", doc: "how many items are verified together, at most", def: "8",
+			into: of(func(q *MergeQueue) *int { return &q.Batch })},
+		{key: "order", typ: tEnum("ended", "index"), sample: "index", doc: "which items are merged first: those that ended first, or those that stand first in the list", def: "ended",
+			into: of(func(q *MergeQueue) *string { return &q.Order })},
+		{key: "flaky", typ: tInt(0), sample: "2", doc: "how often a verify that fails is run again before it is believed", def: "1",
+			into: of(func(q *MergeQueue) *int { return &q.Flaky })},
+		{key: "resolve", typ: tSteps, sample: "[{claude: 'resolve the conflict in ${merge.file_list}'}]", doc: "steps that resolve a conflict, as those of merge do", def: "those of merge",
+			read: by(func(o *object, key string, n *node, q *MergeQueue) { q.Resolve = o.d.resolving(n) })},
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 )
 
 // NeedsIsolation reports whether a file has work that should not be done in the
-// user's own tree: agents, commits, a merge block, evidence of items, or the agents of a
+// user's own tree: agents, commits, a merge block or queue, evidence of items, or the agents of a
 // map that write with git.
 func NeedsIsolation(f *File) bool {
-	need := f.Merge != nil || MapWritesWithGit(f) != nil || f.Map != nil && f.Map.Evidence != nil
+	need := f.Merge != nil || f.Queue != nil || MapWritesWithGit(f) != nil || f.Map != nil && f.Map.Evidence != nil
 	WalkAll(f, func(s *Step) {
 		_, agent := s.Action.(*Claude)
 		need = need || agent || s.CommitRequired || s.AutoCommit != nil

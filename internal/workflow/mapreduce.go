@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +43,76 @@ func (d *decoder) mapReduce(o *object) {
 			s.close()
 		}
 	}
+	if n := o.take("merge_queue"); n != nil {
+		f.Queue = d.mergeQueue(n)
+	}
 	f.Reduce = d.blockOf(o, "reduce", 'r')
+}
+
+// defaultBatch is how many items a merge queue verifies together.
+const defaultBatch = 8
+
+// mergeQueue reads how the work of items is verified as it is merged.
+func (d *decoder) mergeQueue(n *node) *MergeQueue {
+	o, ok := d.object(n, queueTable)
+	if !ok {
+		return nil
+	}
+	defer o.close()
+	q := &MergeQueue{Pos: n.pos, Batch: defaultBatch, Order: "ended", Flaky: 1}
+	queueTable.read(o, q)
+	m := d.file.Map
+	if len(q.Verify) == 0 && !o.has("verify") && m != nil && (m.Evidence == nil || len(m.Evidence.Checks) == 0) && !d.full() {
+		d.errorf(n, "missing-key", "merge_queue needs verify: what a merge must pass; there are no checks of map.evidence that it could be").
+			Suggest("for example: merge_queue: {verify: make test}")
+	}
+	if m != nil && m.Evidence != nil && len(q.Verify) == 0 {
+		for _, s := range m.Evidence.Checks {
+			if s.readsItem(d.file) && !d.full() {
+				d.errorf(n, "contradiction", "merge_queue has no verify, and the check %q of map.evidence, which would be it, reads the item: a merge has many", s.Label()).
+					Suggest("write what a merge must pass: verify: make test")
+				break
+			}
+		}
+	}
+	return q
+}
+
+// verify reads what a merge must pass: a command, a step, or a list of them.
+func (d *decoder) verify(n *node) []*Step {
+	d.phase = 's'
+	if n.kind == listNode {
+		return d.steps(n, "merge_queue.verify", bareShell)
+	}
+	if s := d.step(n, "merge_queue.verify[0]", bareShell); s != nil {
+		return []*Step{s}
+	}
+	return nil
+}
+
+// resolving reads the steps that resolve a conflict.
+func (d *decoder) resolving(n *node) []*Step {
+	d.phase = 'g'
+	if n.kind == listNode {
+		return d.steps(n, "merge_queue.resolve", barePrompt)
+	}
+	if s := d.step(n, "merge_queue.resolve[0]", barePrompt); s != nil {
+		return []*Step{s}
+	}
+	return nil
+}
+
+// ReadsItem reports whether a check names the item that it is for.
+func ReadsItem(f *File, s *Step) bool { return s.readsItem(f) }
+
+func (s *Step) readsItem(f *File) bool {
+	return slices.ContainsFunc(Reads(f, []*Step{s}), func(n Named) bool {
+		name := n.Name
+		if len(n.Path) > 0 {
+			name = n.Path[0].Name
+		}
+		return slices.Contains([]string{"item", "item_json", "item_id", "item_index", "item_total", "attempt", "evidence"}, name)
+	})
 }
 
 func (d *decoder) mapPhase(o, top *object) *Map {

@@ -71,6 +71,7 @@ type File struct {
 	Durability    string // grouped, strict
 	// NoAutoCommit: what steps leave uncommitted in a worktree of the run stays so.
 	NoAutoCommit     bool
+	Queue            *MergeQueue // nil: the work of items is merged as they end
 	SkipPermissions  bool
 	StartDelay       Duration // ramp-up between the starts of agents
 	MaxCost          float64  // dollars; 0: no bound
@@ -501,6 +502,18 @@ type Evidence struct {
 	// Paths are patterns of all that an item may change, none: of anything. Protect are
 	// those of what it must not, whatever Paths says.
 	Paths, Protect []*template.Text
+}
+
+// MergeQueue says how the work of items is verified as it is merged.
+type MergeQueue struct {
+	Pos diag.Pos
+	// Verify are the steps that a merge must pass; empty: the checks of the evidence.
+	Verify []*Step
+	Batch  int    // how many items are verified together at most; default 8
+	Order  string // ended or index
+	Flaky  int    // how often a verify that fails is run again before it is believed; default 1
+	// Resolve are the steps that resolve a conflict; empty: as without a queue.
+	Resolve []*Step
 }
 
 // ErrorPolicy says what becomes of failed items.

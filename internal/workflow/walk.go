@@ -8,7 +8,8 @@ import (
 )
 
 // Walk calls visit for every step of a file, in every place: handlers, loops,
-// validations, named handlers of items, the checks of a map. Outer steps come before those inside.
+// validations, named handlers of items, the checks of a map and
+// of its merge queue. Outer steps come before those inside.
 // Steps of sub-workflows are not visited; they belong to their own File.
 func Walk(f *File, visit func(*Step)) {
 	walkSteps(f.Steps, visit)
@@ -23,6 +24,10 @@ func Walk(f *File, visit func(*Step)) {
 	walkSteps(f.Policy.OnHold, visit)
 	if f.Map != nil && f.Map.Evidence != nil {
 		walkSteps(f.Map.Evidence.Checks, visit)
+	}
+	if f.Queue != nil {
+		walkSteps(f.Queue.Verify, visit)
+		walkSteps(f.Queue.Resolve, visit)
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 // Committed is what an agent has committed, as its checks see it.
 type Committed struct {
 	Commit, Tree string
-	// Files are the paths that differ from where the agent started, and Left those that
-	// are not committed.
-	Files, Left []string
+	// Commits are those that the agent made, oldest first, Files the paths that they change
+	// in all, and Left those that are not committed.
+	Commits, Files, Left []string
 }
 
 // Commit commits what is uncommitted in the agent's worktree, under the message, and
@@ -37,9 +37,8 @@ func (a *Agent) commit(ctx context.Context, text string) (c Committed, err error
 	if c.Tree, err = r.line(ctx, a.Dir, "rev-parse", "--verify", st.Commit+"^{tree}"); err != nil {
 		return c, err
 	}
-	changes, err := r.diffTrees(ctx, a.Base, st.Commit)
-	for _, ch := range changes {
-		c.Files = append(c.Files, ch.path)
+	if st.Commit != a.Base {
+		c.Commits, c.Files, err = r.workSince(ctx, a.Base, st.Commit)
 	}
 	return c, err
 }

@@ -89,7 +89,14 @@ func (run *Run) finalMerge(ctx context.Context, branch, tip string, o MergeOptio
 		return res, err
 	}
 	m := merging{repo: r, tip: tip, branch: branch, into: run.Target, before: old, scratch: filepath.Join(cmp.Or(run.root, r.common), scratchDir), MergeOptions: o}
-	if err = m.compute(ctx); err == nil && m.result != "" {
+	err = m.compute(ctx)
+	if err == nil && m.result != "" && o.Verify != nil {
+		var tree string
+		if tree, err = r.Tree(ctx, m.result); err == nil {
+			err = o.Verify(ctx, m.result, tree)
+		}
+	}
+	if err == nil && m.result != "" {
 		if err = r.move(ctx, privateRef(run.ID, "final"), m.result, strings.Repeat("0", len(old))); err == nil {
 			err = run.endFinal(ctx)
 		}

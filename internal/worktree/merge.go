@@ -61,6 +61,9 @@ type MergeOptions struct {
 	Left string
 	// Resolve is called on a conflict; nil means that a conflict fails.
 	Resolve Resolver
+	// Verify is called with the commit and the tree of a final merge before it is made;
+	// its error leaves it. nil means that it is made.
+	Verify func(ctx context.Context, commit, tree string) error
 	// Before is called when there is something to merge, with the commit that is
 	// about to be merged, and the work that is in it; its error leaves the merge.
 	// nil means nobody wants to know.

@@ -178,6 +178,14 @@ func (run *Run) adopt(ctx context.Context, e entry) error {
 		// at all the same when the run ends.
 		o = owner{Item: "\x00" + filepath.Base(e.path), Base: run.Base}
 	}
+	if o.Item == nobody {
+		if err := r.put(ctx, s.dir, o.Base); err != nil {
+			return errors.Join(err, s.lock.Unlock())
+		}
+		if _, err := r.git(ctx, s.dir, "clean", "-ffd"); err != nil {
+			return errors.Join(err, s.lock.Unlock())
+		}
+	}
 	if other := run.pool.held[o.Item]; other != nil {
 		o.Item = "\x00" + filepath.Base(e.path) // one worktree for each item; never reached
 	}
@@ -289,6 +297,9 @@ func (run *Run) release(ctx context.Context, s *slot) (k Kept, err error) {
 		return run.releaseRest(ctx, s)
 	}
 	st := s.kept
+	if s.owner.Item == nobody {
+		st = &look{} // nothing in it is worth keeping
+	}
 	if st == nil {
 		if st, err = run.look(ctx, s); err == nil {
 			k, err = run.keep(ctx, s, st)

@@ -1,0 +1,70 @@
+package worktree
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+)
+
+// This file is what a merge queue does in a repository: it makes merges that no branch
+// has, has them checked out in a worktree that is nobody's, and moves the run's branch to
+// one that was found good.
+
+// Merged is a merge that was made: its commit, which no branch need have, and its tree.
+type Merged struct{ Commit, Tree string }
+
+// MergeUpon merges a commit, which the branch holds, into another one. No branch moves.
+// The result is zero where there is nothing to merge. A conflict that is not resolved is a
+// *[Conflict].
+func (run *Run) MergeUpon(ctx context.Context, onto, commit, branch string, o MergeOptions) (Merged, error) {
+	m := merging{repo: run.repo, tip: commit, branch: branch, into: run.Branch, before: onto, scratch: filepath.Join(run.root, scratchDir), MergeOptions: o}
+	err := run.queue.while(ctx, func() error { return m.compute(ctx) })
+	if err != nil || m.result == "" {
+		return Merged{}, err
+	}
+	tree, err := run.repo.Tree(ctx, m.result)
+	return Merged{m.result, tree}, err
+}
+
+// Tip gives the commit of the run's branch.
+func (run *Run) Tip(ctx context.Context) (string, error) {
+	return run.repo.refID(ctx, "refs/heads/"+run.Branch)
+}
+
+// Land moves the run's branch from one commit to another. Both are on the disk when it
+// returns. The run's worktree follows later.
+func (run *Run) Land(ctx context.Context, from, to string) error {
+	return run.queue.while(ctx, func() error {
+		if err := run.detach(ctx); err != nil {
+			return err
+		}
+		run.last = merged{}
+		return run.repo.move(ctx, "refs/heads/"+run.Branch, to, from)
+	})
+}
+
+// Landed deletes the branch of work that the run's branch has, if it still is at the
+// commit.
+func (run *Run) Landed(ctx context.Context, branch, commit string) error {
+	return run.repo.deleteBranch(ctx, branch, commit)
+}
+
+// Has says whether the repository has a commit.
+func (run *Run) Has(ctx context.Context, commit string) (bool, error) {
+	id, err := run.repo.commit(ctx, run.repo.dir, commit)
+	return id != "", err
+}
+
+// nobody has a worktree of the pool in which no item works: what is left in it is no work.
+const nobody = "\x00checks"
+
+// Checkout gives a worktree for checks, at the commit that agents start from. What is
+// left in it is nobody's work. There is one at a time. It is given back by Reset to its
+// base, and Release.
+func (run *Run) Checkout(ctx context.Context) (*Agent, error) {
+	a, err := run.NewAgent(ctx, nobody, 1)
+	if err != nil {
+		return nil, fmt.Errorf("a worktree for checks: %w", err)
+	}
+	return a, nil
+}
