@@ -34,6 +34,7 @@ func commandTable() []command {
 		{"look", "logs", logsCmd},
 		{"look", "events", eventsCmd},
 		{"look", "ui", uiCmd},
+		{"look", "proof", proofCmd},
 		{"look", "export", exportCmd},
 		{"fix", "resume", resumeCmd},
 		{"fix", "rerun", rerunCmd},

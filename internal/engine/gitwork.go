@@ -259,10 +259,12 @@ func (g *gitWork) leave(ctx context.Context, p step.Site, a *agentRun, err error
 	} else {
 		var res worktree.MergeResult
 		res, k, ended = a.tree.Finish(ctx, worktree.MergeOptions{
-			Message: g.itemMessage(a) + g.trailers(a), Resolve: g.resolver(p), Left: g.leftMessage(a),
+			Message: g.itemMessage(a), Trailers: g.trailers(a), Resolve: g.resolver(p), Left: g.leftMessage(a),
 			Before: func(commit string, work worktree.MergeResult) error {
 				a.data.Commits, a.data.Files = work.CommitIDs, work.Files
-				a.unmerged(len(work.Uncommitted))
+				if a.unmerged(len(work.Uncommitted)); a.data.Evidence != nil {
+					a.data.Tip = commit
+				}
 				return g.merging(ctx, a, commit)
 			}})
 		if res.Left != nil {

@@ -114,7 +114,7 @@ func (q *mergeQueue) submit(ctx context.Context, p step.Site, a *agentRun) error
 	if k.Branch == "" || k.Commit == "" || len(at.Commits) == 0 {
 		return nil // there is nothing to merge
 	}
-	a.data.Commits, a.data.Files = at.Commits, at.Files
+	a.data.Commits, a.data.Files, a.data.Tip = at.Commits, at.Files, k.Commit
 	m := merging{Commit: k.Commit, Branch: k.Branch, Result: a.data, DurationMS: time.Since(a.start).Milliseconds()}
 	fact := event.Event{Type: event.ItemMerging, Phase: "map", Item: a.item.ID, Index: a.item.Index, Attempt: a.attempt, Status: event.Pending, Data: data(m)}
 	if err := q.x.r.x.Recorder.Record(fact); err != nil {
@@ -272,7 +272,7 @@ func (q *mergeQueue) merge(ctx context.Context, onto string, w *queued) (worktre
 	if w.data.Evidence != nil {
 		pairs = append(pairs, "Bide-Evidence", w.data.Evidence.Sum())
 	}
-	o := worktree.MergeOptions{Message: text + worktree.Trailers(pairs...), Resolve: g.resolver(w.p)}
+	o := worktree.MergeOptions{Message: text, Trailers: worktree.Trailers(pairs...), Resolve: g.resolver(w.p)}
 	return g.tree.MergeUpon(ctx, onto, w.commit, w.branch, o)
 }
 
@@ -480,16 +480,6 @@ type verdict struct {
 	failure *failure.Failure // why it is red
 }
 
-// verified is the data of merge_verified.
-type verified struct {
-	Commit string   `json:"commit"`
-	Tree   string   `json:"tree"`
-	Base   string   `json:"base"`
-	Items  []string `json:"items,omitempty"`
-	Verify []string `json:"verify"` // the labels of its steps
-	Runs   int      `json:"runs"`   // how often it ran until it was believed
-}
-
 // verify runs the verify on a commit that no branch need have, again up to so many times
 // where it fails. The result is on the disk when it returns.
 func (q *mergeQueue) verify(ctx context.Context, m worktree.Merged, base string, list []*queued, again int) (v verdict, err error) {
@@ -501,7 +491,7 @@ func (q *mergeQueue) verify(ctx context.Context, m worktree.Merged, base string,
 		}
 		runs++
 	}
-	d := verified{Commit: m.Commit, Tree: m.Tree, Base: base, Runs: runs}
+	d := mapper.Verified{Commit: m.Commit, Tree: m.Tree, Base: base, Runs: runs}
 	for _, w := range list {
 		d.Items = append(d.Items, w.item.ID)
 	}

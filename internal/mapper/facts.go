@@ -46,9 +46,11 @@ type Result struct {
 	Unmended bool `json:"unmended,omitempty"`
 	// Unmerged is how many files the steps left uncommitted that are in no merge.
 	Unmerged int `json:"unmerged,omitempty"`
-	// Evidence is what the item has shown; nil where nothing was asked of it. Merge is
-	// the commit that merged its work then, where it did.
+	// Evidence is what the item has shown; nil where nothing was asked of it. Tip is
+	// the commit that is merged then, and Merge the commit that merged it. Where setup left
+	// files uncommitted, Tip is the commit that was checked without them.
 	Evidence *Evidence `json:"evidence,omitempty"`
+	Tip      string    `json:"tip,omitempty"`
 	Merge    string    `json:"merge,omitempty"`
 	// Steps are what the steps of the template gave, where it has several: the
 	// output is theirs, joined by line ends, without those that gave nothing.
@@ -96,6 +98,16 @@ type Check struct {
 func (e *Evidence) Sum() string {
 	sum := sha256.Sum256(step.Data(e))
 	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Verified is the data of merge_verified: a merge that the merge queue has verified.
+type Verified struct {
+	Commit string   `json:"commit"`
+	Tree   string   `json:"tree"`
+	Base   string   `json:"base,omitempty"` // upon what the items were merged
+	Items  []string `json:"items,omitempty"`
+	Verify []string `json:"verify"` // the labels of its steps
+	Runs   int      `json:"runs"`   // how often it ran until it was believed
 }
 
 // Letter is a failed attempt at an item: what item_retry_scheduled,

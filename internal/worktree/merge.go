@@ -56,6 +56,9 @@ type Resolver func(ctx context.Context, c ConflictInfo) error
 type MergeOptions struct {
 	// Message is the message of the merge commit; "" means one of ours.
 	Message string
+	// Trailers stand at the end of the message of the merge commit, also of one that a
+	// resolver made. See [Trailers].
+	Trailers string
 	// Left is the message of a commit of what an agent left uncommitted, which is merged
 	// as well; "" leaves it.
 	Left string
@@ -249,7 +252,7 @@ func (m *merging) compute(ctx context.Context) error {
 	if err != nil {
 		return m.perform(ctx)
 	}
-	m.result, err = m.repo.line(ctx, m.repo.dir, "commit-tree", tree, "-p", m.before, "-p", m.tip, "-m", message(m.Message))
+	m.result, err = m.repo.line(ctx, m.repo.dir, "commit-tree", tree, "-p", m.before, "-p", m.tip, "-m", message(m.Message+m.Trailers))
 	m.last = merged{m.result, tree}
 	return err
 }
@@ -278,7 +281,7 @@ func (m *merging) perform(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { m.left = drop() }()
-	_, mergeErr := m.repo.git(ctx, m.dir, "merge", "--no-ff", "--no-edit", "--no-verify", "--no-stat", "-m", message(m.Message), m.tip)
+	_, mergeErr := m.repo.git(ctx, m.dir, "merge", "--no-ff", "--no-edit", "--no-verify", "--no-stat", "-m", message(m.Message+m.Trailers), m.tip)
 	if mergeErr == nil {
 		m.result, err = m.repo.headID(ctx, m.dir)
 		return err
@@ -414,7 +417,24 @@ func (m *merging) check(ctx context.Context, files []string) error {
 		}
 	}
 	m.result, m.resolved = head, true
-	return nil
+	return m.trail(ctx)
+}
+
+// trail has the trailers in a merge that a resolver committed with a message of its own.
+func (m *merging) trail(ctx context.Context) error {
+	if m.Trailers == "" {
+		return nil
+	}
+	text, err := m.repo.git(ctx, m.dir, "log", "-1", "--format=%P%n%B", m.result)
+	if err != nil {
+		return err
+	}
+	parents, text, _ := strings.Cut(text, "\n")
+	if strings.Contains(text, strings.TrimSpace(m.Trailers)) || parents != m.before+" "+m.tip {
+		return nil
+	}
+	m.result, err = m.repo.line(ctx, m.repo.dir, "commit-tree", m.result+"^{tree}", "-p", m.before, "-p", m.tip, "-m", message(strings.TrimRight(text, "\n")+m.Trailers))
+	return err
 }
 
 func (m *merging) hasMarkers(ctx context.Context, commit, file string) (bool, error) {

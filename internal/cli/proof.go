@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
+	"github.com/bide-dev/bide/internal/proof"
+	"github.com/bide-dev/bide/internal/worktree"
+	"github.com/spf13/cobra"
+)
+
+// proofOptions are what proof was asked to do.
+type proofOptions struct {
+	*app
+	id, item string // of the run, "": the last one; "": all items
+	verify   bool
+	format   string
+	dir      string
+}
+
+func proofCmd(a *app) *cobra.Command {
+	o := &proofOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "proof [RUN] [ITEM]",
+		Short: "List what the items of a run have shown, and in which merge each is",
+		Long: `Lists for each item of a map with evidence or a merge queue what was checked, on which
+tree, with what result, and the merge that its work is in.
+--verify computes it anew from the repository and from what the checks printed: the
+trees, the digests, the merges and what they name, and that what landed was verified.
+What is not as it is on record is told, and the exit status is 1 then.`,
+		Example: `  bide proof
+  bide proof 01KAJ3 --verify
+  bide proof 01KAJ3 item-7
+  bide proof 01KAJ3 --format in-toto > attestations.jsonl`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.id = first(args)
+			if len(args) > 1 {
+				o.item = args[1]
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	fs := cmd.Flags()
+	fs.BoolVar(&o.verify, "verify", false, "compute it anew, and tell what is not as it is on record")
+	fs.StringVar(&o.format, "format", "text", "text, json, or in-toto: an attestation of each item on a line, with the predicate test-result")
+	fs.StringVarP(&o.dir, "path", "p", "", "a directory in the repository (default: that of the run)")
+	return o.withJSON(cmd, "print one JSON object")
+}
+
+func (o *proofOptions) run(ctx context.Context) error {
+	switch {
+	case o.format != "text" && o.format != "json" && o.format != "in-toto":
+		return usagef("--format %s: it is text, json or in-toto", o.format)
+	case o.json && o.format == "in-toto":
+		return usagef("--json and --format in-toto cannot be used together")
+	case o.json:
+		o.format = "json"
+	}
+	return o.reading(o.id, func(r *journal.Reader) error {
+		p, err := proof.Read(ctx, r)
+		if err != nil {
+			return err
+		}
+		if err := o.choose(p); err != nil {
+			return err
+		}
+		problems := []proof.Problem{}
+		if o.verify {
+			repo, err := worktree.Open(ctx, cmp.Or(o.dir, r.Header().Dir))
+			if err != nil {
+				return err
+			}
+			if problems, err = proof.Verify(ctx, repo, p); err != nil {
+				return err
+			}
+		}
+		if err := o.print(p, problems, r.Header()); err != nil {
+			return err
+		}
+		for _, bad := range problems {
+			fmt.Fprintf(o.err, "bide: item %s: %s\n", oneLine(bad.Item), oneLine(bad.Message))
+		}
+		switch {
+		case len(problems) > 0:
+			fmt.Fprintf(o.err, "bide: %s not as on record\n", diag.Count(len(problems), "thing")+" "+diag.Plural(len(problems), "is", "are"))
+			return exitError(1)
+		case o.verify:
+			fmt.Fprintln(o.err, "bide: all is as it is on record")
+		}
+		return nil
+	})
+}
+
+// choose leaves the one item that was asked for.
+func (o *proofOptions) choose(p *proof.Proof) error {
+	asked := len(p.Verified) > 0
+	for _, it := range p.Items {
+		asked = asked || it.Evidence != nil
+	}
+	if !asked {
+		return errors.New("run " + p.Run + " has no evidence: what items must show says map.evidence of its file, and what a merge must pass merge_queue")
+	}
+	if o.item == "" {
+		return nil
+	}
+	it, err := p.Find(o.item)
+	if err != nil {
+		return usageError{err}
+	}
+	p.Items = []proof.Item{*it}
+	return nil
+}
+
+func (o *proofOptions) print(p *proof.Proof, problems []proof.Problem, h journal.Header) error {
+	switch o.format {
+	case "json":
+		return printJSON(o.out, struct {
+			*proof.Proof
+			Problems []proof.Problem `json:"problems"`
+		}{p, problems})
+	case "in-toto":
+		enc := json.NewEncoder(o.out)
+		for _, s := range p.InToto(filepath.Base(h.Path), h.Source) {
+			if err := enc.Encode(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if o.item != "" {
+		return o.printItem(&p.Items[0], p)
+	}
+	t := table{head: []string{"ITEM", "STATUS", "CHECKS", "TREE", "MERGE", "MESSAGE"}, flex: 5}
+	t.paint = paintStatus(o.palette(o.out), 1)
+	for _, it := range p.Items {
+		tree, checks := "", ""
+		if e := it.Evidence; e != nil {
+			tree, checks = shortID(e.Tree), checksOf(e)
+		}
+		t.add(cmp.Or(it.Label, it.ID), words(it.Status), checks, tree, shortID(it.Merge), it.Message)
+	}
+	return t.print(o.out, o.columns(o.out))
+}
+
+// shortID is the beginning of an id of git.
+func shortID(id string) string { return id[:min(len(id), 12)] }
+
+// checksOf says how the checks of an item went.
+func checksOf(e *mapper.Evidence) string {
+	var parts []string
+	for _, c := range e.Checks {
+		parts = append(parts, c.Check+": "+checkStatus(c))
+	}
+	if n := len(e.Refused); n > 0 {
+		parts = append(parts, diag.Count(n, "file")+" refused")
+	}
+	if len(parts) == 0 {
+		return diag.Count(e.Changed, "file") + " changed"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func checkStatus(c mapper.Check) string {
+	switch {
+	case c.RedBase:
+		return "red, as the base"
+	case c.Status == event.Succeeded:
+		return "ok"
+	case c.ExitCode != 0:
+		return fmt.Sprintf("exit status %d", c.ExitCode)
+	}
+	return words(c.Status)
+}
+
+// printItem prints all of an item.
+func (o *proofOptions) printItem(it *proof.Item, p *proof.Proof) error {
+	rows := [][2]string{{"item", cmp.Or(it.Label, it.ID)}, {"status", words(it.Status)}}
+	row := func(name, value string) {
+		if value != "" {
+			rows = append(rows, [2]string{name, value})
+		}
+	}
+	row("message", it.Message)
+	if e := it.Evidence; e != nil {
+		row("commit", e.Commit)
+		row("tree", e.Tree)
+		row("base", e.Base)
+		row("changed", diag.Count(e.Changed, "file"))
+		row("refused", strings.Join(e.Refused, ", "))
+		for _, c := range e.Checks {
+			row("check", fmt.Sprintf("%s: %s, %d ms", c.Check, checkStatus(c), c.DurationMS))
+			row("  printed", c.File)
+		}
+		row("evidence", it.Sum)
+	}
+	row("merge", it.Merge)
+	row("branch", it.Branch)
+	for _, m := range p.Verified {
+		for _, id := range m.Items {
+			if id == it.ID {
+				row("verified", fmt.Sprintf("%s: %s with %s, tree %s", strings.Join(m.Verify, ", "), words(m.Status), diag.Count(len(m.Items)-1, "other item"), shortID(m.Tree)))
+			}
+		}
+	}
+	for _, r := range rows {
+		if _, err := fmt.Fprintf(o.out, "%-10s %s\n", r[0], oneLine(r[1])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
