@@ -66,8 +66,7 @@ type queued struct {
 
 // landed is a merge that the run's branch has.
 type landed struct {
-	commit string
-	item   *queued
+	commit, label string
 }
 
 // built is a merge of an item upon those before it.
@@ -220,7 +219,11 @@ func (q *mergeQueue) batch(ctx context.Context, list []*queued) error {
 		if err != nil {
 			return err
 		}
-		q.start = cmp.Or(q.start, base)
+		if q.start == "" {
+			if err := q.recall(ctx, base); err != nil {
+				return err
+			}
+		}
 		for _, w := range list {
 			q.believe(w)
 		}
@@ -366,8 +369,8 @@ func (q *mergeQueue) single(ctx context.Context, w *queued) error {
 	f := *v.failure
 	f.Class, f.Permanent = classMergeCheck, true
 	f.Message = fmt.Sprintf("it breaks the merge upon %.12s: %s", base, v.failure.Message)
-	if with != nil {
-		f.Message = fmt.Sprintf("it is good without item %s, and breaks the merge with it: %s", with.label, v.failure.Message)
+	if with != "" {
+		f.Message = fmt.Sprintf("it is good without item %s, and breaks the merge with it: %s", with, v.failure.Message)
 	}
 	q.refuse(ctx, w, &f)
 	return nil
@@ -377,8 +380,8 @@ func (q *mergeQueue) single(ctx context.Context, w *queued) error {
 const classMergeCheck = "merge_check"
 
 // company finds the merged item without which another one would be good: the first upon
-// which it is red. nil: it is red by itself, or no merge of it can be made.
-func (q *mergeQueue) company(ctx context.Context, w *queued) (*queued, error) {
+// which it is red. "": it is red by itself, or no merge of it can be made.
+func (q *mergeQueue) company(ctx context.Context, w *queued) (label string, err error) {
 	red := func(onto string) (bool, error) {
 		m, err := q.merge(ctx, onto, w)
 		if conflict := (*worktree.Conflict)(nil); errors.As(err, &conflict) || err == nil && m.Commit == "" {
@@ -394,17 +397,17 @@ func (q *mergeQueue) company(ctx context.Context, w *queued) (*queued, error) {
 		return err == nil && !v.green, err
 	}
 	if len(q.landed) == 0 {
-		return nil, nil
+		return "", nil
 	}
 	if alone, err := red(q.start); err != nil || alone {
-		return nil, err
+		return "", err
 	}
 	lo, hi := 0, len(q.landed)-1 // it is red upon the last
 	for lo < hi {
 		mid := (lo + hi) / 2
 		is, err := red(q.landed[mid].commit)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		if is {
 			hi = mid
@@ -412,7 +415,20 @@ func (q *mergeQueue) company(ctx context.Context, w *queued) (*queued, error) {
 			lo = mid + 1
 		}
 	}
-	return q.landed[hi].item, nil
+	return q.landed[hi].label, nil
+}
+
+// recall finds what earlier lives of the run have merged.
+func (q *mergeQueue) recall(ctx context.Context, tip string) error {
+	list, err := q.x.r.git.repo.ItemMerges(ctx, q.x.r.x.Run, tip)
+	if err != nil {
+		return err
+	}
+	for _, m := range slices.Backward(list) {
+		q.landed = append(q.landed, landed{m.Commit, m.Item})
+	}
+	q.start = q.x.r.git.tree.Base
+	return nil
 }
 
 // believe takes the evidence of an item for a verify of its tree, where it is one.
@@ -444,7 +460,7 @@ func (q *mergeQueue) land(ctx context.Context, base string, chain []built) error
 		return err
 	}
 	for _, b := range chain {
-		q.landed = append(q.landed, landed{b.Commit, b.item})
+		q.landed = append(q.landed, landed{b.Commit, b.item.label})
 		q.end(ctx, b.item, b.Commit)
 	}
 	return nil

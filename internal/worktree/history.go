@@ -17,7 +17,7 @@ type ItemMerge struct {
 func (r *Repo) ItemMerges(ctx context.Context, run, in string) (list []ItemMerge, err error) {
 	const one = ",valueonly,separator=%x1e)"
 	format := "--format=%H%x1f%T%x1f%P%x1f%(trailers:key=Bide-Run" + one + "%x1f%(trailers:key=Bide-Item" + one + "%x1f%(trailers:key=Bide-Evidence" + one
-	rows, err := r.list(ctx, r.dir, "log", "-z", "--fixed-strings", "--grep=Bide-Run: "+run, format, "--end-of-options", in)
+	rows, err := r.list(ctx, r.dir, "log", "-z", "--topo-order", "--fixed-strings", "--grep=Bide-Run: "+run, format, "--end-of-options", in)
 	if err != nil {
 		return nil, err
 	}
