@@ -157,7 +157,7 @@ func (d *decoder) evidence(n *node) *Evidence {
 	defer o.close()
 	e := &Evidence{Pos: n.pos}
 	evidenceTable.read(o, e)
-	if len(e.Checks)+len(e.Paths)+len(e.Protect) == 0 && !d.full() {
+	if !o.has("checks", "paths", "protect") && !d.full() {
 		d.errorf(n, "missing-key", "evidence needs checks, paths or protect").Suggest("for example: evidence: {checks: ['make test']}")
 	}
 	return e
