@@ -52,7 +52,7 @@ func TestConfigIsSent(t *testing.T) {
 	left := fill(t, reflect.ValueOf(&want).Elem(), "", &n)
 	// The retries of items are decided by lanes, same_error is refused on many
 	// machines, and what a breaker does when it changes and what its time is are ours.
-	if known := []string{"Config.Retry", "Config.Breaker.Name", "Config.Breaker.FailureIf", "Config.Breaker.IgnoreIf", "Config.Breaker.Now", "Config.Breaker.Store",
+	if known := []string{"Config.Retry", "Config.Breaker.Name", "Config.Breaker.FailureIf", "Config.Breaker.IgnoreIf", "Config.Breaker.OpenFor", "Config.Breaker.Now", "Config.Breaker.Store",
 		"Config.Breaker.Key", "Config.Breaker.OnChange", "Config.SameError"}; !slices.Equal(left, known) {
 		t.Errorf("not sent are %q, want %q", left, known)
 	}

@@ -220,8 +220,8 @@ func (c Config) Validate() error {
 		}
 	}
 	if b := c.Breaker; b != nil {
-		if b.Lease != 0 || b.OnChange != nil || b.Store != nil || b.Now != nil {
-			bad("circuit_breaker: a map's breaker has no lease, no listener, no store and no clock")
+		if b.Lease != 0 || b.OnChange != nil || b.Store != nil || b.Now != nil || b.OpenFor != nil {
+			bad("circuit_breaker: a map's breaker has no lease, no listener, no store, no clock and no function for how long it stays open")
 		}
 		if err := b.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("circuit_breaker: %w", err))
