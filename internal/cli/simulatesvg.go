@@ -32,11 +32,14 @@ func simulationSVG(list []*variant) string {
 		height = pairHeight
 	}
 	d.begin(height, "Simulation: "+list[0].report.Sentence(), "Load on the target, and when runs end")
-	x := svgLeft
+	x, y := svgLeft, 45
 	for i, v := range list {
 		text := fmt.Sprintf("%s: %.0f of %d succeed", v.name, v.report.Runs.Succeeded.P*float64(v.report.Seeds), v.report.Seeds)
-		d.line(`<line class="line c%d" x1="%d" x2="%d" y1="45" y2="45"/><text x="%d" y="50">%s</text>`, i%5, x, x+24, x+30, html.EscapeString(text))
-		x += 54 + 7*len(text)
+		if wide := 30 + 7*len(text); x > svgLeft && x+wide > svgWidth {
+			x, y = svgLeft, y+16
+		}
+		d.line(`<line class="line c%d" x1="%d" x2="%d" y1="%d" y2="%d"/><text x="%d" y="%d">%s</text>`, i%5, x, x+24, y, y, x+30, y+5, html.EscapeString(text))
+		x += 46 + 7*len(text)
 	}
 	d.loads(list)
 	d.ends(list)
@@ -57,7 +60,7 @@ func (d *drawing) timeAxis(from, to time.Duration, top, bottom int, what string)
 
 // unit names what the numbers beside a panel count.
 func (d *drawing) unit(top int, name string) {
-	d.line(`<text class="quiet" x="%d" y="%d">%s</text>`, svgLeft, top-8, name)
+	d.line(`<text class="quiet" x="%d" y="%d" font-size="12">%s</text>`, svgLeft, top-7, name)
 }
 
 func (d *drawing) loads(list []*variant) {

@@ -15,7 +15,7 @@ func TestScale(t *testing.T) {
 		{"zeros", []float64{0, 0}, 0, false},
 		{"one", []float64{0, 37}, 40, false},
 		{"a spike at the start", []float64{500, 0, 7, 8, 0, 6}, 10, true},
-		{"a wave", []float64{500, 150, 50, 10, 0}, 600, false},
+		{"a wave", []float64{500, 300, 150, 50, 10, 0}, 600, false},
 		{"many spikes", []float64{500, 0, 500, 0, 500, 1, 500}, 600, false},
 		{"small", []float64{0.03, 0.02}, 0.04, false},
 	} {

@@ -121,7 +121,7 @@ func Scale(values []float64) (top float64, cut bool) {
 		return 0, false
 	}
 	most, few := sorted[len(sorted)-1], max(1, len(sorted)/20)
-	if n := len(sorted) - 1 - few; n >= 0 && most > 4*sorted[n] {
+	if n := len(sorted) - 1 - few; n >= 0 && most > 2*sorted[n] {
 		return shortNumber(1.25 * sorted[n]), true
 	}
 	return shortNumber(most), false
