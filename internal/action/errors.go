@@ -49,16 +49,18 @@ func (e *ExitError) Unwrap() []error { return e.Kind.Errors() }
 // Error does not hold the command: matchers read the text, and a command that
 // has the word timeout in it has not timed out.
 func (e *ExitError) Error() string {
-	msg := fmt.Sprintf("exit status %d", e.Code)
+	if line := cmp.Or(lastLine(e.Stderr), lastLine(e.Stdout)); line != "" {
+		return e.Ending() + ": " + line
+	}
+	return e.Ending()
+}
+
+// Ending says how the command ended, without what it printed.
+func (e *ExitError) Ending() string {
 	if e.Signal != "" {
-		msg = "ended by signal " + e.Signal
+		return "ended by signal " + e.Signal
 	}
-	if line := lastLine(e.Stderr); line != "" {
-		msg += ": " + line
-	} else if line := lastLine(e.Stdout); line != "" {
-		msg += ": " + line
-	}
-	return msg
+	return fmt.Sprintf("exit status %d", e.Code)
 }
 
 // ExitCode is the command's exit status.

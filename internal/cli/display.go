@@ -58,8 +58,11 @@ type plainDisplay struct {
 	failed failures
 	held   heldLine
 	lent   lending
-	jobs   *jobs             // of a batch
-	labels map[string]string // of steps, by path: with variables filled in, and with what the round of a foreach is for
+	jobs   *jobs // of a batch
+	// printed are the ends of what steps that run have printed, by path: of standard error
+	// and of standard output.
+	printed map[string][2]string
+	labels  map[string]string // of steps, by path: with variables filled in, and with what the round of a foreach is for
 }
 
 // lending is the state of a display while a step has the terminal.
@@ -77,6 +80,9 @@ type itemProgress struct {
 	names               map[int]string // what the items that run are called, by Index
 	began, last         time.Time
 }
+
+// printedTail is how many bytes of what a step prints are kept to know its last line.
+const printedTail = 1 << 10
 
 // heldLine is the line of a failed attempt that waits for what comes of it, so
 // that both stand in one line.
@@ -191,9 +197,15 @@ func (d *plainDisplay) show(e event.Event) {
 	if !d.output {
 		return
 	}
-	w := d.out
+	w, stream := d.out, 1
 	if e.Label == "stderr" {
-		w = d.err
+		w, stream = d.err, 0
+	}
+	if e.Index == 0 {
+		tails := d.printed[e.Step]
+		tails[stream] += e.Message
+		tails[stream] = tails[stream][max(0, len(tails[stream])-printedTail):]
+		value.Put(&d.printed, e.Step, tails)
 	}
 	if _, err := io.WriteString(w, d.raw(w, e.Message)); err != nil {
 		d.output = false // a closed pipe must not end the run

@@ -157,6 +157,20 @@ func reason(class, message string) string {
 	return fmt.Sprintf("%s (%s)", message, class)
 }
 
+// why is the reason of a step's failure, without the line of its output that was
+// printed just before.
+func (d *plainDisplay) why(e event.Event) string {
+	message := strings.TrimSpace(e.Message)
+	for _, tail := range d.printed[e.Step] {
+		line := lastLine(tail)
+		if before, ok := strings.CutSuffix(message, ": "+line); ok && line != "" {
+			message = before
+			break
+		}
+	}
+	return reason(e.Class, message)
+}
+
 // line is what a person is told about an event.
 func (d *plainDisplay) line(e event.Event) string {
 	switch e.Type {
@@ -173,7 +187,7 @@ func (d *plainDisplay) line(e event.Event) string {
 		return diag.Count(e.Total, "work item")
 	case event.AttemptFailed:
 		if e.Index == 0 {
-			d.held = heldLine{e.Step, fmt.Sprintf("%s: attempt %d failed: %s", d.labelOf(e), e.Attempt, reason(e.Class, e.Message))}
+			d.held = heldLine{e.Step, fmt.Sprintf("%s: attempt %d failed: %s", d.labelOf(e), e.Attempt, d.why(e))}
 		}
 	case event.RetryScheduled: // whose failure was told before something else happened
 		if e.Index == 0 && e.Phase != "map" {
@@ -226,8 +240,9 @@ func (d *plainDisplay) stepLine(e event.Event) string {
 	if e.Index > 0 || e.Phase == "map" {
 		return ""
 	}
-	label := d.labelOf(e)
+	label, why := d.labelOf(e), d.why(e)
 	delete(d.labels, e.Step)
+	delete(d.printed, e.Step)
 	switch e.Status {
 	case event.Skipped:
 		if e.Message != "" {
@@ -240,15 +255,15 @@ func (d *plainDisplay) stepLine(e event.Event) string {
 			then = "; tolerated, what follows runs"
 		}
 		if e.Attempts < 2 {
-			return fmt.Sprintf("✗ %s: %s%s", label, reason(e.Class, e.Message), then)
+			return fmt.Sprintf("✗ %s: %s%s", label, why, then)
 		}
-		return fmt.Sprintf("✗ %s: failed after %d attempts: %s%s", label, e.Attempts, reason(e.Class, e.Message), then)
+		return fmt.Sprintf("✗ %s: failed after %d attempts: %s%s", label, e.Attempts, why, then)
 	case event.Degraded:
-		why := ""
+		instead := ""
 		if e.Attempts == 0 && e.Message != "" { // which no failed attempt has told
-			why = ": " + reason("", e.Message)
+			instead = ": " + reason("", e.Message)
 		}
-		return fmt.Sprintf("! %s: degraded, %s answered (%s)%s", label, answeredBy(e), spent(e), why)
+		return fmt.Sprintf("! %s: degraded, %s answered (%s)%s", label, answeredBy(e), spent(e), instead)
 	}
 	switch end := told(e); {
 	case end.Incomplete:

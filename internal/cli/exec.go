@@ -382,7 +382,7 @@ func (x *execCommand) observe(e retry.Event) {
 		if x.output.failed.Load() != nil {
 			return // its output could not be written, which is told at the end
 		}
-		x.say(fmt.Sprintf("attempt %s failed after %s: %v", x.attemptOf(e.Attempt), duration.Format(e.Duration.Round(time.Millisecond)), e.Err))
+		x.say(fmt.Sprintf("attempt %s failed after %s: %v", x.attemptOf(e.Attempt), duration.Format(e.Duration.Round(time.Millisecond)), unprinted(e.Err)))
 	case retry.Refused:
 		x.say(fmt.Sprintf("attempt %s is not made: %v", x.attemptOf(e.Attempt), e.Err))
 	case retry.WaitScheduled:
@@ -392,7 +392,7 @@ func (x *execCommand) observe(e retry.Event) {
 			x.say(fmt.Sprintf("succeeded at attempt %s, after %s", x.attemptOf(e.Attempt), duration.Format(time.Since(x.begun).Round(time.Millisecond))))
 		}
 		if e.Reason != driver.ReasonNone && e.Reason != driver.ReasonCancelled && !x.interrupted() {
-			x.say(fmt.Sprintf("gave up after %s (%s)", diag.Count(e.Attempt, "attempt"), e.Reason) + inWords[e.Reason])
+			x.say("gave up after " + diag.Count(e.Attempt, "attempt") + gaveUp(e.Reason))
 		}
 	}
 }
@@ -448,8 +448,33 @@ func (x *execCommand) observeJSON(e retry.Event) {
 	}
 }
 
-// inWords are reasons to give up that their names do not tell.
-var inWords = map[driver.Reason]string{
-	driver.ReasonNotRetryable: ": such a failure is not retried",
-	driver.ReasonRetryAfter:   ": it was asked to wait for longer than is allowed",
+// unprinted is the text of an error without the line that its command has printed: it
+// stands on the screen already.
+func unprinted(err error) string {
+	text := err.Error()
+	if e, ok := errors.AsType[*action.ExitError](err); ok {
+		return strings.Replace(text, e.Error(), e.Ending(), 1)
+	}
+	return text
+}
+
+// gaveUp says why no further attempt follows; "" where their number says it.
+func gaveUp(r driver.Reason) string {
+	switch r {
+	case driver.ReasonAttempts:
+		return ""
+	case driver.ReasonNotRetryable:
+		return ": this failure is not retried"
+	case driver.ReasonAborted:
+		return ": --abort-on names this failure"
+	case driver.ReasonBudget:
+		return ": the next delay would exceed --budget"
+	case driver.ReasonDeadline:
+		return ": no time is left before --deadline"
+	case driver.ReasonCircuitOpen:
+		return ": the circuit breaker is open"
+	case driver.ReasonRetryAfter:
+		return ": it was asked to wait for longer than is allowed"
+	}
+	return ": " + r.Err().Error()
 }
