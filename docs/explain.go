@@ -12,9 +12,23 @@ type Explanation struct {
 	Head, Cells    []string
 }
 
-// Explain gives every row of the reference that is about a word.
+// Explain gives every row of the reference that is about a word: of a flag, if it is
+// written as one, the flags first; else what stands in files first.
 func Explain(word string) []Explanation {
-	return rows(func(names []string) bool { return slices.Contains(names, strings.TrimLeft(word, "-")) })
+	bare := strings.TrimLeft(word, "-")
+	out := rows(func(names []string) bool { return slices.Contains(names, bare) })
+	topics := []string{"keys", "options", "variables", "functions", "codes", "environment", "exit-status", "commands", "events"}
+	if bare != word {
+		topics = []string{"commands"}
+	}
+	rank := func(e Explanation) int {
+		if i := slices.Index(topics, e.Topic); i >= 0 {
+			return i
+		}
+		return len(topics)
+	}
+	slices.SortStableFunc(out, func(a, b Explanation) int { return rank(a) - rank(b) })
+	return out
 }
 
 // Words are all words that the reference explains.
@@ -28,7 +42,28 @@ func Words() []string {
 // Sections gives the sections of the guides whose heading has all these words, in
 // Markdown with where they stand, "" if there is none.
 func Sections(words string) string {
-	var b strings.Builder
+	var texts []string
+	for _, s := range sections(words) {
+		texts = append(texts, "## "+s.Section+" ("+s.Topic+")\n\n"+strings.Trim(s.text, "\n")+"\n")
+	}
+	return strings.Join(texts, "\n")
+}
+
+// Headings gives where they stand alone.
+func Headings(words string) (out []Explanation) {
+	for _, s := range sections(words) {
+		out = append(out, s.Explanation)
+	}
+	return out
+}
+
+// section is a part of a guide below a heading.
+type section struct {
+	Explanation // its place
+	text        string
+}
+
+func sections(words string) (out []section) {
 	want := strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return r == ' ' || r == '-' || r == '_' })
 	for _, p := range Pages() {
 		if p.Made || len(want) == 0 {
@@ -37,18 +72,14 @@ func Sections(words string) string {
 		for _, part := range strings.Split("\n"+p.Text, "\n## ")[1:] {
 			heading, _, _ := strings.Cut(part, "\n")
 			has := strings.Fields(strings.ToLower(strings.Map(letters, heading)))
-			if slices.ContainsFunc(want, func(w string) bool {
+			if !slices.ContainsFunc(want, func(w string) bool {
 				return !slices.ContainsFunc(has, func(h string) bool { return h == w || h == w+"s" || h+"s" == w })
 			}) {
-				continue
+				out = append(out, section{Explanation{Topic: p.Topic, Section: heading}, part[len(heading):]})
 			}
-			if b.Len() > 0 {
-				b.WriteByte('\n')
-			}
-			b.WriteString("## " + heading + " (" + p.Topic + ")\n\n" + strings.Trim(part[len(heading):], "\n") + "\n")
 		}
 	}
-	return b.String()
+	return out
 }
 
 // letters makes a blank of what is no letter, digit or part of a name.

@@ -51,7 +51,7 @@ place and what to do about it. Nothing is run. Exit status 2 if there is an erro
 	cmd.Flags().StringVar(&o.on, "on", "", "temporal: report also what many machines cannot keep to yet")
 	cmd.Flags().StringVar(&o.store, "store", "", "with --on temporal: where all machines find the run, as for bide run; BIDE_STORE")
 	cmd.Flags().BoolVar(&o.strict, "strict", false, "warnings are errors")
-	cmd.Flags().BoolVar(&o.compat, "explain-compat", false, "also tell what is executed here and was ignored by Prodigy")
+	cmd.Flags().BoolVar(&o.compat, "explain-compat", false, "also say what bide carries out and Prodigy ignored")
 	return o.withJSON(cmd, "print one JSON object")
 }
 
@@ -185,7 +185,7 @@ func (o *checkOptions) printChecked(files []checked) {
 		if len(c.Formerly) == 0 || c.Problems.HasErrors() {
 			continue
 		}
-		fmt.Fprintf(o.err, "%s: these protections are executed here, and were ignored by Prodigy:\n", c.Path)
+		fmt.Fprintf(o.err, "%s: bide carries out these protections; Prodigy ignored them:\n", c.Path)
 		for _, p := range c.Formerly {
 			fmt.Fprintf(o.err, "  line %d: %s\n", p.Line, p.Message)
 		}

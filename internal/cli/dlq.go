@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -220,7 +221,7 @@ func (o *dlqListOptions) printLetters(run string, t *table, n int) error {
 		return nil
 	}
 	run = shortRun(run)
-	fmt.Fprintf(o.err, "bide: %s in run %s; after the mend: bide dlq retry %s\n", diag.Count(n, "dead letter"), run, run)
+	fmt.Fprintf(o.err, "bide: %[1]s in run %[2]s\n  all about one: bide dlq show %[2]s ITEM\n  after the cause is mended: bide dlq retry %[2]s\n", diag.Count(n, "dead letter"), run)
 	return nil
 }
 
@@ -248,7 +249,7 @@ map that goes on, and this one shows what happens there. A second retry of the s
 run meanwhile is refused.`,
 		Example: `  bide dlq retry
   bide dlq retry 01KAJ3 --filter 'class == "network"' --max-parallel 2
-  bide dlq retry 01KAJ3 --item 17 --item 42`,
+  echo '{"size": 38}' | bide dlq retry --item 37 --data -`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.id = first(args); o.id == "" {
 				if o.id, err = o.lastHere(cmd, " with dead letters", func(i runInfo) bool { return i.Items.DeadLettered > 0 }); err != nil {
@@ -354,8 +355,11 @@ func (o *dlqRetryOptions) editedItem(ctx context.Context, r *journal.Reader) (ma
 	} else {
 		b, err = os.ReadFile(o.edited)
 	}
+	if err != nil && strings.HasPrefix(strings.TrimSpace(o.edited), "{") {
+		return nil, usagef("--data takes the name of a file, not the data: write them to one, or to standard input with --data -")
+	}
 	if err != nil {
-		return nil, fmt.Errorf("--data: %w", err)
+		return nil, usagef("--data: %w", err)
 	}
 	if _, err := value.Parse(b); err != nil {
 		return nil, usagef("--data %s is not JSON: %w", o.edited, err)

@@ -198,9 +198,17 @@ func noLetter(ctx context.Context, r *journal.Reader, id string) error {
 	if err != nil {
 		return err
 	}
-	rec := st.Items.At(it.Index)
-	return usagef("item %s of run %s is no dead letter: it is %s after %s; see `bide events %s --item %s`", visible(it.Name()), shortRun(r.Run()),
-		rec.Status, diag.Count(rec.Attempts, "attempt"), shortRun(r.Run()), diag.ShellWord(id))
+	rec, meant := st.Items.At(it.Index), ""
+	if err := eachLetter(ctx, r, letterFilter{}, func(i *letterInfo, _ journal.DeadLetter) error {
+		if name, _ := i.names(); meant == "" && name == visible(i.Item)+" ("+visible(id)+")" {
+			meant = fmt.Sprintf("; or is %s meant? bide dlq show %s", name, visible(i.Item))
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return usagef("item %s of run %s is no dead letter: it is %s after %s; see `bide events %s --item %s`%s", visible(it.Name()), shortRun(r.Run()),
+		rec.Status, diag.Count(rec.Attempts, "attempt"), shortRun(r.Run()), diag.ShellWord(id), meant)
 }
 
 func (o *dlqShowOptions) printLetter(s *letterShown) error {
@@ -212,7 +220,7 @@ func (o *dlqShowOptions) printLetter(s *letterShown) error {
 		}
 	}
 	name, label := s.names()
-	line("item", p.bold(name)+fmt.Sprintf(" (index %d of run %s)", s.Index, shortRun(s.Run)))
+	line("item", p.bold(name)+fmt.Sprintf(", index %d of run %s", s.Index, shortRun(s.Run)))
 	line("label", label)
 	line("correlation", s.CorrelationID)
 	line("failed", s.Time.Local().Format(time.DateTime)+", after "+diag.Count(s.Attempts, "attempt"))

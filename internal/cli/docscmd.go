@@ -102,5 +102,11 @@ func explained(word string) string {
 	if b.Len() == 0 {
 		return docs.Sections(word)
 	}
+	if guides := docs.Headings(word); len(guides) > 0 {
+		b.WriteString("\n## In the guides\n\n")
+		for _, g := range guides {
+			fmt.Fprintf(&b, "- %s: bide docs %s\n", g.Section, g.Topic)
+		}
+	}
 	return b.String()
 }

@@ -2,8 +2,8 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// formerly says what people write here who know the commands of Prodigy: by the
-// command line up to the word or flag that bide does not have.
+// formerly says what to write instead of what people bring along from Prodigy and other
+// tools: by the command line up to the word or flag that bide does not have.
 var formerly = map[string]string{
 	"bide analytics":    "a run's cost and times are in: bide show [RUN]; what to change in its retries: bide tune [RUN]",
 	"bide changelog":    "bide keeps no changelog",
@@ -36,6 +36,37 @@ var formerly = map[string]string{
 	"bide logs --summary":    "write: bide show [RUN]",
 	"bide logs --tail":       "write: bide logs -f",
 	"bide dlq list --job-id": "the run is an argument: bide dlq list RUN",
+
+	// Words that others have for these commands.
+	"bide history": "write: bide runs",
+	"bide jobs":    "write: bide status, or bide runs",
+	"bide kill":    "write: bide stop RUN",
+	"bide list":    "write: bide runs, bide dlq list, or bide worktree ls",
+	"bide ls":      "write: bide runs",
+	"bide new":     "write: bide init",
+	"bide pause":   "write: bide control RUN pause",
+	"bide ps":      "write: bide status",
+	"bide restart": "write: bide rerun, bide resume, or bide dlq retry",
+	"bide retry":   "write: bide exec -- COMMAND for a command, bide dlq retry for items that failed, bide rerun --step NAME for a step, bide resume for a run",
+	"bide serve":   "write: bide ui",
+	"bide server":  "write: bide ui",
+	"bide start":   "write: bide run FILE",
+	"bide tail":    "write: bide logs -f",
+	"bide test":    "write: bide check FILE, or bide run --dry-run FILE",
+	"bide watch":   "write: bide events -f, or bide ui",
+
+	"bide backoff --delay":     "write: --initial-delay 1s, or --delays 1s,5s with --backoff custom",
+	"bide batch --delay":       "write: --initial-delay 1s for the wait before a second attempt",
+	"bide exec --delay":        "write: --initial-delay 1s, or --delays 1s,5s with --backoff custom",
+	"bide exec -n":             "write: --attempts N",
+	"bide replay --attempts":   "write: --set STEP.retry.attempts=N",
+	"bide run --jobs":          "write: --max-parallel N",
+	"bide run --parallel":      "write: --max-parallel N",
+	"bide run --verbose":       "every step is told already; bide logs has the outputs, bide events everything",
+	"bide run -j":              "write: --max-parallel N",
+	"bide run -v":              "every step is told already; bide logs has the outputs, bide events everything",
+	"bide simulate --failure":  "write a model with failures: {network: 0.1}, and name it with --model FILE: bide docs simulate",
+	"bide simulate --failures": "write a model with failures: {network: 0.1}, and name it with --model FILE: bide docs simulate",
 
 	// Of parallel and xargs.
 	"bide batch --bar":           "how far it is is shown on the terminal; --progress plain or none changes that",

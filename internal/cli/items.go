@@ -80,7 +80,7 @@ func findItem(ctx context.Context, r *journal.Reader, name string) (it journal.I
 		}
 		for _, it := range list {
 			is := it.Name()
-			if oneLine(is) == name || is == name {
+			if oneLine(is) == name || is == name || is == it.ID+" ("+name+")" {
 				found = append(found, it)
 			}
 			if len(names) < nearAmong {
@@ -167,4 +167,21 @@ func resolveItems(ctx context.Context, r *journal.Reader, names []string) error 
 		}
 	}
 	return misused(errs...)
+}
+
+// orItem is the error of a command whose RUN names no run, and perhaps the work item
+// that was meant.
+func (a *app) orItem(ctx context.Context, name string, err error) error {
+	if missing, ok := errors.AsType[*journal.NotFoundError](err); !ok || name == "" || missing.Ambiguous || missing.Runs > 0 || len(missing.Near) > 0 {
+		return err
+	}
+	var it journal.Item
+	if a.reading("", func(r *journal.Reader) (err error) {
+		it, _, err = findItem(ctx, r, name)
+		return err
+	}) != nil || it.Index == 0 {
+		return err
+	}
+	id := diag.ShellWord(it.ID)
+	return usagef("there is no run %s; the last run has a work item of this name: bide logs --item %s, or bide dlq show %s if it failed", visible(name), id, id)
 }

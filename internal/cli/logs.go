@@ -70,7 +70,7 @@ func (o *logsOptions) run(ctx context.Context) error {
 	if o.raw && o.json {
 		return usagef("--raw and --json cannot be used together")
 	}
-	return o.reading(o.id, func(r *journal.Reader) (err error) {
+	return o.orItem(ctx, o.id, o.reading(o.id, func(r *journal.Reader) (err error) {
 		if o.item, err = resolveItem(ctx, r, o.item); err != nil {
 			return err
 		}
@@ -82,13 +82,17 @@ func (o *logsOptions) run(ctx context.Context) error {
 			return l.noStep()
 		}
 		if l.printed == 0 {
-			fmt.Fprintf(o.err, "bide: no output is recorded in run %s that fits\n", r.Run())
+			what := "run " + r.Run()
+			if o.item != "" {
+				what = "item " + visible(o.item) + " of " + what
+			}
+			fmt.Fprintf(o.err, "bide: %s has printed nothing that matches\n", what)
 		}
 		if o.follow {
 			return o.brokenOff(ctx, r)
 		}
 		return nil
-	})
+	}))
 }
 
 func (l *logPrinter) events(ctx context.Context, filter journal.EventFilter) error {

@@ -34,6 +34,7 @@ type migrated struct {
 type migrateOptions struct {
 	*streams
 	paths []string
+	job   string // of a workflow of GitHub Actions; "" for the only one
 	write bool
 }
 
@@ -52,25 +53,29 @@ A file need not be migrated to run: old spellings keep working. What is written 
 again, and must mean the same; a file with errors is not rewritten. A file in the present
 spelling stays as it is.
 
-A workflow of GitHub Actions with one job is written as a workflow: its steps with run:,
-their env:, working-directory:, timeout-minutes: and continue-on-error:. The report says what
-is left out, such as uses: and if:.`,
+A job of a workflow of GitHub Actions is written as a workflow: its steps with run:, their
+env:, working-directory:, timeout-minutes: and continue-on-error:. Of several jobs --job
+chooses one. The report says what is left out, such as uses: and if:.`,
 		Example: `  bide migrate review.yml
   bide migrate -w workflows/*.yml
-  bide migrate .github/workflows/test.yml > test.yml`,
+  bide migrate .github/workflows/test.yml --job unit > unit.yml`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.paths = args
 			return o.run()
 		},
 	}
+	cmd.Flags().StringVar(&o.job, "job", "", "the job of a workflow of GitHub Actions that has several")
 	cmd.Flags().BoolVarP(&o.write, "write", "w", false, "write the files instead of printing them")
 	return o.withJSON(cmd, "print the report as a JSON array, and no file")
 }
 
 func (o *migrateOptions) run() error {
+	if len(o.paths) > 1 && !o.write && !o.json {
+		return usagef("%d files cannot be printed as one: name one, or write each in its place with -w", len(o.paths))
+	}
 	status, all := 0, []migrated{}
 	for _, path := range o.paths {
-		m, problems, err := migrateFile(path)
+		m, problems, err := migrateFile(path, o.job)
 		if errors.As(err, new(usageError)) {
 			fmt.Fprintf(o.err, "bide: %v\n", err)
 			status = 2
@@ -115,7 +120,7 @@ func (o *migrateOptions) run() error {
 }
 
 // migrateFile reads a file, writes it anew, and makes sure that it means the same.
-func migrateFile(path string) (*migrated, diag.List, error) {
+func migrateFile(path, name string) (*migrated, diag.List, error) {
 	if dataflow.IsPipeline(path) {
 		return nil, nil, usagef("%s is a pipeline: bide fmt writes it in the canonical form", path)
 	}
@@ -123,8 +128,11 @@ func migrateFile(path string) (*migrated, diag.List, error) {
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
-	if job, err := githubJob(path, src); job != nil || err != nil {
+	if job, err := githubJob(path, src, name); job != nil || err != nil {
 		return job, nil, err
+	}
+	if name != "" {
+		return nil, nil, usagef("%s is no workflow of GitHub Actions: it has no job %s", path, name)
 	}
 	file, m, problems := parseToMigrate(path, src)
 	if file == nil || problems.HasErrors() {
@@ -247,10 +255,14 @@ func (o *migrateOptions) reportMigrated(m *migrated) {
 		list("a job of GitHub, of which this is different here", m.Left)
 		return
 	}
-	list("rewritten", m.Done)
-	list("older forms that go on to work, and how they are written now", m.Left)
+	if o.write {
+		list("rewritten", m.Done)
+	} else {
+		list("printed with these changes, which -w writes to the file", m.Done)
+	}
+	list("older forms that still work, and how they are written now", m.Left)
 	if len(m.Formerly) > 0 {
-		fmt.Fprintf(o.err, "%s: these are executed here, and were ignored by Prodigy\n", m.Path)
+		fmt.Fprintf(o.err, "%s: bide carries these out; Prodigy ignored them\n", m.Path)
 		for _, p := range m.Formerly {
 			fmt.Fprintf(o.err, "  line %d: %s\n", p.Line, p.Message)
 		}

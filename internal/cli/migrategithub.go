@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/workflow"
@@ -15,9 +17,17 @@ var githubKeys = map[string]string{
 	"name": "name", "id": "id", "run": "shell", "env": "env", "working-directory": "working_dir", "continue-on-error": "continue_on_error", "timeout-minutes": "timeout",
 }
 
-// githubJob gives the only job of a workflow of GitHub Actions as a workflow; nil where
-// the text is none.
-func githubJob(path string, text []byte) (*migrated, error) {
+// githubInstead says what to write for keys that have no twin.
+var githubInstead = map[string]string{
+	"if":       "left out; write it as when:, always() as finally:",
+	"needs":    "left out; run the workflow of that job before",
+	"shell":    "left out; a step is read by sh: write bash -c for another",
+	"strategy": "left out; write a map over its list",
+}
+
+// githubJob gives a job of a workflow of GitHub Actions as a workflow; nil where the text
+// is none. Without a name it is the only job.
+func githubJob(path string, text []byte, name string) (*migrated, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil || len(doc.Content) == 0 {
 		return nil, nil // what is wrong with it is told by the reader of workflows
@@ -26,18 +36,28 @@ func githubJob(path string, text []byte) (*migrated, error) {
 	if jobs == nil || jobs.Kind != yaml.MappingNode || member(doc.Content[0], "commands") != nil {
 		return nil, nil
 	}
-	if len(jobs.Content) != 2 {
-		return nil, usagef("%s has %d jobs; a workflow here is one job: put each into a file of its own", path, len(jobs.Content)/2)
+	var names []string
+	for i := 0; i < len(jobs.Content); i += 2 {
+		names = append(names, jobs.Content[i].Value)
+	}
+	switch {
+	case len(names) == 1 && name == "":
+		name = names[0]
+	case name == "":
+		return nil, usagef("%s has %d jobs, and a workflow here is one job; choose one: --job %s", path, len(names), strings.Join(names, ", --job "))
+	case !slices.Contains(names, name):
+		return nil, usagef("%s has no job %s; it has %s", path, name, strings.Join(names, ", "))
 	}
 	m := &migrated{Path: path, Changed: true, github: true, Done: []workflow.Rewrite{}, Left: []workflow.Rewrite{}}
-	job := jobs.Content[1]
+	job := member(jobs, name)
 	if job.Kind != yaml.MappingNode || member(job, "steps") == nil {
-		return nil, usagef("%s: the job %s has no steps", path, jobs.Content[0].Value)
+		return nil, usagef("%s: the job %s has no steps", path, name)
 	}
 	out := m.ofGitHub(job, map[string]bool{"steps": true})
 	if member(out, "name") == nil {
-		out.Content = append([]*yaml.Node{yamlWord("name"), yamlWord(jobs.Content[0].Value)}, out.Content...)
+		out.Content = append([]*yaml.Node{yamlWord("name"), yamlWord(name)}, out.Content...)
 	}
+	inheritEnv(out, member(doc.Content[0], "env"))
 	steps := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, s := range member(job, "steps").Content {
 		if member(s, "run") == nil {
@@ -47,7 +67,7 @@ func githubJob(path string, text []byte) (*migrated, error) {
 		steps.Content = append(steps.Content, m.ofGitHub(s, nil))
 	}
 	if len(steps.Content) == 0 {
-		return nil, usagef("%s: no step of the job %s has run:, so there is nothing to write", path, jobs.Content[0].Value)
+		return nil, usagef("%s: no step of the job %s has run:, so there is nothing to write", path, name)
 	}
 	out.Content = append(out.Content, yamlWord("commands"), steps)
 	var b bytes.Buffer
@@ -74,7 +94,7 @@ func (m *migrated) ofGitHub(n *yaml.Node, apart map[string]bool) *yaml.Node {
 		case apart[key.Value]:
 			continue
 		case name == "", key.Value == "continue-on-error" && val.Tag != "!!bool", key.Value == "timeout-minutes" && val.Tag != "!!int":
-			m.leave(key, key.Value, "left out")
+			m.leave(key, key.Value, cmp.Or(githubInstead[key.Value], "left out"))
 			continue
 		case key.Value == "timeout-minutes":
 			val = yamlWord(val.Value + "m")
@@ -84,6 +104,23 @@ func (m *migrated) ofGitHub(n *yaml.Node, apart map[string]bool) *yaml.Node {
 		out.Content = append(out.Content, yamlWord(name), val)
 	}
 	return out
+}
+
+// inheritEnv gives a job the variables of its workflow; its own win.
+func inheritEnv(job, env *yaml.Node) {
+	if env == nil || env.Kind != yaml.MappingNode {
+		return
+	}
+	own := member(job, "env")
+	if own == nil {
+		job.Content = append(job.Content, yamlWord("env"), env)
+		return
+	}
+	for i := 0; i+1 < len(env.Content); i += 2 {
+		if member(own, env.Content[i].Value) == nil {
+			own.Content = append(own.Content, env.Content[i], env.Content[i+1])
+		}
+	}
 }
 
 // leave notes what is not written as it was.

@@ -138,7 +138,7 @@ func (o *showOptions) run(ctx context.Context) error {
 	if o.gantt {
 		return o.reading(o.id, func(r *journal.Reader) error { return o.chart(ctx, r) })
 	}
-	return o.reading(o.id, func(r *journal.Reader) error {
+	return o.orItem(ctx, o.id, o.reading(o.id, func(r *journal.Reader) error {
 		s, err := showOf(ctx, r)
 		if err != nil {
 			return err
@@ -147,7 +147,7 @@ func (o *showOptions) run(ctx context.Context) error {
 			s.Trouble = standsOn(ctx, r.Run(), showWait)[r.Run()].Trouble
 		}
 		return answer(&o.streams, s, o.printShown)
-	})
+	}))
 }
 
 func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
@@ -352,7 +352,7 @@ func (s *shown) commands() []string {
 	switch {
 	case s.Status == event.Running:
 		out = append(out, "bide events "+s.Run+" -f")
-	case s.Resumable:
+	case s.Resumable && (s.merge == "" || s.Status != event.Failed): // else only the merge is missing
 		out = append(out, "bide resume "+s.Run)
 	}
 	if !s.Paused.IsZero() {

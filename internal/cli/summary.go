@@ -52,7 +52,11 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 	case s.Status == event.Interrupted:
 		fmt.Fprintf(w, "  continue with: bide resume %s\n", shortRun(s.Run))
 	case s.Status == event.Failed:
-		fmt.Fprintf(w, "  look further: bide show %[1]s; bide logs %[1]s\n  after the cause is mended: bide resume %[1]s\n", shortRun(s.Run))
+		next := "bide resume " + shortRun(s.Run)
+		if s.MergeWith != "" { // all steps have ended, and only the merge is missing
+			next = s.MergeWith
+		}
+		fmt.Fprintf(w, "  look further: bide show %[1]s; bide logs %[1]s\n  after the cause is mended: %s\n", shortRun(s.Run), next)
 	case s.MapReduce && s.Items.Failed > 0:
 		fmt.Fprintf(w, "  look further: bide dlq list %[1]s\n  after the cause is mended: bide dlq retry %[1]s\n", shortRun(s.Run))
 	}

@@ -107,6 +107,9 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown) && hintOf(cmd, "--"+unknown.GetSpecifiedName()) != "":
 		return usagef("%s has no flag --%s; %s", cmd.CommandPath(), unknown.GetSpecifiedName(), hintOf(cmd, "--"+unknown.GetSpecifiedName()))
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		if hint := hintOf(cmd, "-"+unknown.GetSpecifiedName()); hint != "" {
+			see = "; " + hint
+		}
 		return usagef("%s has no flag -%s%s", cmd.CommandPath(), unknown.GetSpecifiedName(), see)
 	case errors.As(err, &unknown):
 		var names []string

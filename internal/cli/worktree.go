@@ -146,16 +146,22 @@ type worktreeMergeOptions struct {
 func worktreeMergeCmd(a *app) *cobra.Command {
 	o := &worktreeMergeOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "merge RUN",
+		Use:   "merge [RUN]",
 		Short: "Merge the work of a run into the branch that it started from",
 		Long: `Merges the branch of a run into the branch that it started from, with "git merge
 --no-ff", in the repository's own working tree, and then removes the worktree and the
 branch; so it does with the branches of items that succeeded and whose work is not
 merged, one after another. Those of items that failed stay. A run that goes on is
-refused. What meets a conflict stays in its branch.`,
-		Example: `  bide worktree merge 01KAJ3`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.name = args[0]
+refused. What meets a conflict stays in its branch. Without RUN, it is the last run of
+this directory.`,
+		Example: `  bide worktree merge
+  bide worktree merge 01KAJ3`,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.name = first(args); o.name == "" {
+				if o.name, err = o.lastHere(cmd, "", func(runInfo) bool { return true }); err != nil {
+					return err
+				}
+			}
 			return o.run(cmd.Context())
 		},
 	}
@@ -214,7 +220,7 @@ func (o *worktreeMergeOptions) run(ctx context.Context) error {
 		fmt.Fprintf(o.out, "everything of run %s is merged already\n", id)
 	}
 	for _, branch := range out.Kept {
-		fmt.Fprintf(o.err, "bide: branch %s is left, it has work that is not merged\n", branch)
+		fmt.Fprintf(o.err, "bide: branch %[1]s stays: it has work that is not merged; merge it with: git merge --no-ff %[1]s; or give it up with: bide worktree clean %[2]s --force\n", branch, shortRun(id))
 	}
 	return err
 }

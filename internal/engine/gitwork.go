@@ -47,6 +47,8 @@ type gitWork struct {
 	unmerged int
 	// verify, if not nil, is asked whether the final merge may be made.
 	verify func(ctx context.Context, commit, tree string) error
+	// mergeWith is the command that merges what the run left in branches; "" for nothing.
+	mergeWith string
 	// results are those of the items that have ended; nil where nobody keeps them.
 	results func(context.Context) iter.Seq2[journal.Result, error]
 }
@@ -287,8 +289,8 @@ func (g *gitWork) leave(ctx context.Context, p step.Site, a *agentRun, err error
 	if k.Branch != "" && err != nil { // else it is counted, and told once
 		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Phase: "map", Item: a.item.ID, Index: a.item.Index, Message: k.String()})
 	}
-	if ended != nil {
-		ended = fmt.Errorf("the work of item %s: %w", nameOf(g.x.Values.Mask(), a.item), ended)
+	if ended != nil && !errors.As(ended, new(*worktree.Conflict)) {
+		ended = fmt.Errorf("its work is not merged: %w", ended)
 	}
 	return errors.Join(err, ended)
 }
@@ -404,6 +406,11 @@ func (g *gitWork) mergeBack(ctx context.Context, block func(context.Context, map
 	}
 	res, err := g.tree.FinalMerge(ctx, worktree.MergeOptions{Message: g.runMessage(), Verify: g.verify})
 	if err != nil {
+		with := "bide worktree merge " + g.x.Run
+		if errors.As(err, new(*worktree.Conflict)) {
+			with = g.tree.MergeCommand() // a person resolves it
+		}
+		g.tellMerge("the work stays in branch "+g.tree.Branch, with)
 		return err
 	}
 	if res.Commits > 0 {
@@ -502,8 +509,11 @@ func (g *gitWork) doneAgain(ctx context.Context, left []worktree.Info) (n int, e
 	return n, nil
 }
 
-// tellUnmerged says what is not merged, and the command that merges it.
-func (g *gitWork) tellUnmerged(what string) {
-	with := "bide worktree merge " + g.x.Run
+// tellUnmerged says what is not merged, and that a command of ours merges it.
+func (g *gitWork) tellUnmerged(what string) { g.tellMerge(what, "bide worktree merge "+g.x.Run) }
+
+// tellMerge says what is not merged, and the command that merges it.
+func (g *gitWork) tellMerge(what, with string) {
+	g.mergeWith = with
 	_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Label: with, Message: what + "; merge it with: " + with})
 }

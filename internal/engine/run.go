@@ -313,6 +313,7 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 		s.Err = err
 	}
 	s.Status, s.Message, s.Class = r.ending(err)
+	s.MergeWith = r.git.mergeWith
 	if n := r.unmended(); n > 0 && err == nil {
 		what, which := "step", ""
 		if names := r.tally.unmended; len(names) > 0 {

@@ -30,6 +30,8 @@ type Summary struct {
 	Pipeline   bool                 `json:"-"`
 	Dir        string               `json:"-"` // of the run's journal
 	Err        error                `json:"-"`
+	// MergeWith is the command that merges what the run left in branches; "" for nothing.
+	MergeWith string `json:"-"`
 	// Repeated is what kept failing while the map went on; nil for nothing.
 	Repeated *policy.Repeated `json:"-"`
 	// AllowFailedItems and FailOn are those of the run, its file's included.

@@ -138,7 +138,7 @@ func TestDiagnostics(t *testing.T) {
 		got = append(got, s)
 	}
 	want := []string{
-		`1 1:31-1:33 1 E024 "the duration 30 has no unit\nwrite \"30s\", or another of the units ms, s, m, h, d"`,
+		`1 1:31-1:33 1 E024 "the duration 30 has no unit\nwrite \"30ms\" or \"30s\", or another of the units ms, s, m, h, d"`,
 		"2",
 		`3 1:4-1:5 1 E020 "expected an expression, found \")\""`,
 		"-",

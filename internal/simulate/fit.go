@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -224,7 +225,7 @@ func (r *Recording) Warnings() []string {
 			list = append(list, text)
 		}
 		if len(steps) < 20 {
-			list = append(list, fmt.Sprintf("of %s there are %d attempts: its rates of failure are rough", path, len(steps)))
+			list = append(list, fmt.Sprintf("%s made only %s: its rates of failure are rough", path, diag.Count(len(steps), "attempt")))
 		}
 	}
 	slices.Sort(list)

@@ -63,6 +63,10 @@ func TestUnmergedIsToldByTheLastLife(t *testing.T) {
 	if got := strings.Join(told(journal.Header{}, append(events, left)...).Notes, " "); got != "other left" {
 		t.Errorf("where some is left again the notes are %q", got)
 	}
+	merged := event.Event{Type: event.Note, Class: event.Unmerged, Message: "merged"}
+	if got := strings.Join(told(journal.Header{}, append(events, left, event.Event{Type: event.RunFinished}, merged)...).Notes, " "); got != "other merged" {
+		t.Errorf("once a command has merged it the notes are %q", got)
+	}
 }
 
 // TestRoundsHaveNoRow: that a round began is for a resume to know; what is shown are the

@@ -205,7 +205,7 @@ func TestParameterValues(t *testing.T) {
     - {name: b, type: boolean}
     - {name: l, type: array}
 defaults: {n: 2, extra: x}
-commands: [{shell: a}]
+commands: [{shell: "a ${other:-}"}]
 `
 	for _, c := range []struct {
 		texts  map[string]string
@@ -223,6 +223,7 @@ commands: [{shell: a}]
 		{nil, map[string]any{"b": "true"}, "of type boolean"},
 		{map[string]string{"other": "1"}, nil, "n=2(int64) s=low(string) b? l? extra=x(string) other=1(int64)"},
 		{map[string]string{"extr": "1"}, nil, `did you mean "extra"`},
+		{map[string]string{"unheard": "1"}, nil, `nothing in the workflow uses the parameter "unheard"`},
 	} {
 		f, problems := load(files{"main.yml": src}, workflow.Options{Params: c.texts, ParamFile: c.values})
 		got := params(f)

@@ -58,5 +58,5 @@ func ExampleFormerly() {
 		fmt.Println(p.Pos, p.Message)
 	}
 	// Output:
-	// build.yml:1:26 "timeout" used to be read without any effect here; now it works: of one attempt; a span of time: 500ms, 30s, 1h30m; a bare number is in seconds
+	// build.yml:1:26 "timeout" had no effect in this place; now it has: of one attempt; a span of time: 500ms, 30s, 1h30m; a bare number is in seconds
 }

@@ -60,7 +60,7 @@ func Load(path string, opt Options) (*File, diag.List) {
 	l := newLoader(opt)
 	text, err := l.opt.ReadFile(path)
 	if err != nil {
-		l.problems.Errorf(diag.Pos{File: path}, "cannot-read", "the file cannot be read: %v", bareError(err)).Suggest("check the path")
+		l.problems.Errorf(diag.Pos{File: path}, "cannot-read", "the file cannot be read: %v", bareError(err)).Suggest("%s", otherFile(path))
 		return nil, l.problems
 	}
 	return l.root(path, text)
@@ -287,4 +287,29 @@ func readFile(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is larger than %d MiB", name, maxFile>>20)
 	}
 	return b, nil
+}
+
+// otherFile proposes a workflow or a pipeline beside a path that is none.
+func otherFile(path string) string {
+	dir := filepath.Dir(path)
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		dir = path
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "check the path"
+	}
+	var names []string
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); e.Type().IsRegular() && slices.Contains([]string{".yml", ".yaml", ".cst"}, ext) {
+			names = append(names, e.Name())
+		}
+	}
+	switch near := diag.DidYouMean(filepath.Base(path), names); {
+	case near != "":
+		return near
+	case dir == path && len(names) > 0:
+		return "name a file in it, such as " + filepath.Join(dir, names[0])
+	}
+	return "check the path"
 }

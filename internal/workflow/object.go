@@ -288,7 +288,7 @@ func (d *decoder) noteFormer(o *object, key *node) {
 	if f.was != "*" && !strings.ContainsRune(f.was, rune(d.phase)) {
 		return
 	}
-	d.former.Warnf(key.pos, "was-ignored", "%q used to be read without any effect here; now it works: %s", key.text, f.doc).To(key.end)
+	d.former.Warnf(key.pos, "was-ignored", "%q had no effect in this place; now it has: %s", key.text, f.doc).To(key.end)
 }
 
 // close reports the keys that nobody asked for: unknown ones, and known ones
@@ -321,7 +321,7 @@ func (o *object) whyInert(f *field) string {
 var instead = map[string]string{
 	"notify": tellAtTheEnd, "notification": tellAtTheEnd, "notifications": tellAtTheEnd, "on_complete": tellAtTheEnd, "on_completion": tellAtTheEnd,
 	"skip_unchanged": skipItems, "skip_if_unchanged": skipItems, "incremental": skipItems, "memoize": skipItems,
-	"jobs":  "there is one job: write its steps under commands:, each with shell: in the place of run:",
+	"jobs":  "bide migrate --job NAME writes a job as a workflow; or write its steps under commands:, each with shell: in the place of run:",
 	"needs": "steps run in their order, each when the one before it has succeeded", "depends": "steps run in their order, each when the one before it has succeeded",
 	"on":   "there are no triggers: cron, a hook or a CI system starts bide run",
 	"uses": "actions of GitHub do not run here: write what it does as shell:", "runs-on": "steps run on this machine",

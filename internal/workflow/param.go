@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/expr"
@@ -102,10 +103,29 @@ func (d *decoder) undeclared(root *node, list []declared, has map[string]bool, i
 		}
 		if s := diag.DidYouMean(name, declaredNames); s != "" {
 			d.warnf(in.valueAt(name, root), "unknown-parameter", "the workflow has no parameter %q", name).Suggest("%s", s)
+		} else if _, typed := in.texts[name]; typed && !composed(root) && !hasWord(root, name) {
+			d.warnf(in.valueAt(name, root), "unknown-parameter", "nothing in the workflow uses the parameter %q", name).Suggest("write ${%s} in the place that it is for", name)
 		}
 		list = append(list, declared{Param: Param{Name: name, Type: "any", Pos: root.pos}, n: root})
 	}
 	return list
+}
+
+// composed reports whether other files belong to a workflow, which may use what it is given.
+func composed(root *node) bool {
+	return slices.ContainsFunc([]string{"imports", "extends", "template", "workflows"}, func(key string) bool { return root.get(key) != nil })
+}
+
+// hasWord reports whether a text or a key below a node has a name in it.
+func hasWord(n *node, name string) bool {
+	if n.scalar() {
+		word := func(r rune) bool {
+			return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(name, r)
+		}
+		return slices.Contains(strings.FieldsFunc(n.text, func(r rune) bool { return !word(r) }), name)
+	}
+	return slices.ContainsFunc(n.items, func(n *node) bool { return hasWord(n, name) }) ||
+		slices.ContainsFunc(n.pairs, func(p pair) bool { return hasWord(p.key, name) || hasWord(p.val, name) })
 }
 
 // valueAt is where a caller gives a value, else the node that is told of

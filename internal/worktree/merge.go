@@ -17,7 +17,6 @@ import (
 type Conflict struct {
 	Branch string   // the branch that was to be merged
 	Commit string   // its commit to merge: of an agent's, without the run's snapshot
-	Into   string   // the branch, or commit, that it was to be merged into
 	Files  []string // in conflict, relative to the top
 	Dir    string   // where to merge by hand: the repository, as the worktree of a run ends with it
 	// Err is why the resolver did not resolve it; nil without a resolver.
@@ -25,11 +24,11 @@ type Conflict struct {
 }
 
 func (c *Conflict) Error() string {
-	s := fmt.Sprintf("merging %s into %s: conflict in %s", c.Branch, c.Into, strings.Join(c.Files, ", "))
+	s := "conflict in " + strings.Join(c.Files, ", ")
 	if c.Err != nil {
 		s += fmt.Sprintf("; the resolver failed: %v", c.Err)
 	}
-	return s + fmt.Sprintf("; the work stays in the branch: merge it by hand with `cd %s && git merge --no-ff %s`", shellQuote(c.Dir), c.Branch)
+	return s + fmt.Sprintf("; the work is not merged, and stays in its branch: merge it by hand with `cd %s && git merge --no-ff %s`", shellQuote(c.Dir), c.Branch)
 }
 
 func (c *Conflict) Unwrap() error { return c.Err }
@@ -296,7 +295,7 @@ func (m *merging) perform(ctx context.Context) (err error) {
 	if m.kept, err = m.repo.nameCommit(clean, m.branch, m.tip); err != nil {
 		return errors.Join(mergeErr, err)
 	}
-	conflict := &Conflict{Branch: m.kept, Commit: m.tip, Into: m.into, Files: files, Dir: m.repo.dir}
+	conflict := &Conflict{Branch: m.kept, Commit: m.tip, Files: files, Dir: m.repo.dir}
 	if m.Resolve == nil {
 		return conflict
 	}

@@ -236,7 +236,12 @@ func (e *Env) resolveSimple(name string, im *imports, suggest func() bool) (*cal
 			reachable = append(reachable, n)
 		}
 	}
-	p.Suggestion = diag.DidYouMean(name, reachable)
+	slices.Sort(reachable)
+	if longer := value.Filter(reachable, func(n string) bool { return strings.HasSuffix(n, "-"+name) }); len(longer) > 0 {
+		p.Suggest(`did you mean "%s"?`, strings.Join(longer, `" or "`)) // as length of list-length
+	} else {
+		p.Suggestion = diag.DidYouMean(name, reachable)
+	}
 	return nil, e.declare(name, p)
 }
 

@@ -39,7 +39,7 @@ func (p *Plan) Decode(in map[string]any) (values []any, given []bool, err error)
 		case param.Type.Kind == types.OptionalKind && param.Required:
 			given[i] = true // none
 		case param.Required:
-			e.Problems = append(e.Problems, fmt.Sprintf("input %s is missing; give a %s, as in --input %s=…", param.Name, param.Type, param.Name))
+			e.Problems = append(e.Problems, fmt.Sprintf("input %s is missing; give a %s, as in --input %s=%s", param.Name, param.Type, param.Name, types.Example(param.Type)))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(in)) {

@@ -123,7 +123,7 @@ func TestDecode(t *testing.T) {
 	}
 	_, _, err = p.Decode(map[string]any{"nme": "n", "count": "three", "tags": []any{int64(1)}})
 	for _, want := range []string{
-		"input name is missing; give a String, as in --input name=…",
+		"input name is missing; give a String, as in --input name=TEXT",
 		`input count: not a value of type Int: it must be Int, but is the string "three"`,
 		"input tags: not a value of type Optional<List<String>>: [0]: it must be String, but is the number 1",
 		`there is no input named nme; did you mean "name"?`,

@@ -55,7 +55,7 @@ func (p *parser) duration(example string) (DurationValue, bool) {
 			p.errorTok(CodeDuration, "there is a blank between the number and the unit of a duration").Suggest("write %q", unit)
 			break
 		}
-		p.errorTok(CodeDuration, "the duration %s has no unit", text).Suggest("write %q, or another of the units %s", text+"s", units)
+		p.errorTok(CodeDuration, "the duration %s has no unit", text).Suggest("write %q or %q, or another of the units %s", text+"ms", text+"s", units)
 	case tString:
 		if _, ok := readDuration(rawString(text)); ok {
 			p.errorTok(CodeDuration, "a duration stands without quotes").Suggest("write %q", rawString(text))

@@ -98,7 +98,7 @@ func ExampleParse() {
 		fmt.Println(p.Error())
 	}
 	// Output:
-	// flow.cst:2:41: error: the duration 30 has no unit [E024]; write "30s", or another of the units ms, s, m, h, d
+	// flow.cst:2:41: error: the duration 30 has no unit [E024]; write "30ms" or "30s", or another of the units ms, s, m, h, d
 }
 
 func ExampleFormat() {

@@ -59,7 +59,7 @@ func FromText(text string, t *Type) (any, error) {
 		}
 		problem := "it is " + describe(text)
 		if !scalar(t) {
-			problem = "it is no JSON: " + err.Error()
+			problem = "it is no JSON; write it as in " + Example(t)
 		}
 		return nil, &ValueError{Type: t, Problems: []string{problem}}
 	}

@@ -1,6 +1,11 @@
 package types
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/value"
+)
 
 // Sample gives a value of a type where nobody knows a real one, for simulations:
 // lists of n elements that differ as far as the type allows, and otherwise what
@@ -38,4 +43,17 @@ func sample(t *Type, n, i int) any {
 		return sample(t.Members[0], n, i)
 	}
 	return nil
+}
+
+// Example is how a person writes a value of a type on a command line: a String as it is,
+// others as JSON in quotes for the shell.
+func Example(t *Type) string {
+	if t.Kind == StringKind || t.Kind == OptionalKind && t.Elem.Kind == StringKind {
+		return "TEXT"
+	}
+	text := value.JSON(Encode(Sample(t, 1)))
+	if strings.ContainsAny(text, ` "[]{}`) {
+		return "'" + text + "'"
+	}
+	return text
 }

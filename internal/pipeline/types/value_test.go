@@ -118,7 +118,7 @@ func TestFromText(t *testing.T) {
 	if _, err := types.FromText("abc", types.Int); err == nil || !contains(err.Error(), `it is the string "abc"`) {
 		t.Error(err)
 	}
-	if _, err := types.FromText("abc", types.ListOf(types.Int)); err == nil || !contains(err.Error(), "it is no JSON") {
+	if _, err := types.FromText("abc", types.ListOf(types.Int)); err == nil || !contains(err.Error(), "it is no JSON; write it as in '[1]'") {
 		t.Error(err)
 	}
 }
