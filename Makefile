@@ -186,9 +186,9 @@ api:
 docs:
 	$(GO) test -vet=off ./internal/cli -run '^TestEveryReferencePageIsMade$$' -args -make-docs
 	$(GO) test -vet=off ./internal/cli -run '^TestScreens$$' -args -make-screens
-	$(GO) test -vet=off ./internal/cli -run '^TestReadme$$/^choosing' -args -make-docs
+	$(GO) test -vet=off ./internal/cli -run '^TestReadme$$/^simulate' -args -make-docs
 
-# The packages of a release in release/dist, and what docs/releasing.md says is
+# The packages of a release in release/dist, and what release/README.md says is
 # checked of them; nfpm is built first, which takes a minute or two.
 release:
 	cd release && $(GO) run . -out dist

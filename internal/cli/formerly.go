@@ -71,10 +71,10 @@ var formerly = map[string]string{
 	// Of parallel and xargs.
 	"bide batch --bar":           "how far it is is shown on the terminal; --progress plain or none changes that",
 	"bide batch --eta":           "how long it takes is shown on the terminal; --progress plain or none changes that",
-	"bide batch --colsep":        "an item is one word here; a workflow has items that are objects: bide docs coming-from-parallel",
+	"bide batch --colsep":        "an item is one word here; a workflow has items that are objects: bide docs coming-from",
 	"bide batch --halt":          "write: --fail-fast (running commands may end)",
-	"bide batch --link":          "there is one list of items: bide docs coming-from-parallel",
-	"bide batch --pipe":          "commands read nothing here: bide docs coming-from-parallel",
+	"bide batch --link":          "there is one list of items: bide docs coming-from",
+	"bide batch --pipe":          "commands read nothing here: bide docs coming-from",
 	"bide batch --results":       "every output is kept: bide logs [RUN] --item ITEM",
 	"bide batch --resume":        "write: bide resume [RUN]",
 	"bide batch --resume-failed": "write: bide dlq retry RUN",

@@ -101,7 +101,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	see := "; see " + cmd.CommandPath() + " --help"
 	if cmd.Name() == "batch" {
-		see += ", and bide docs coming-from-parallel for what parallel and xargs call it"
+		see += ", and bide docs coming-from for what parallel and xargs call it"
 	}
 	switch {
 	case errors.As(err, &unknown) && hintOf(cmd, "--"+unknown.GetSpecifiedName()) != "":
