@@ -51,17 +51,15 @@ func (f *runFlags) display() (display, error) {
 // on standard error.
 type plainDisplay struct {
 	*app
-	quiet  bool // no progress
-	output bool // output of steps
-	mu     sync.Mutex
-	items  itemProgress
-	failed failures
-	held   heldLine
-	lent   lending
-	jobs   *jobs // of a batch
-	// printed are the ends of what steps that run have printed, by path: of standard error
-	// and of standard output.
-	printed map[string][2]string
+	quiet   bool // no progress
+	output  bool // output of steps
+	mu      sync.Mutex
+	items   itemProgress
+	failed  failures
+	held    heldLine
+	lent    lending
+	jobs    *jobs // of a batch
+	printed printed
 	labels  map[string]string // of steps, by path: with variables filled in, and with what the round of a foreach is for
 }
 
@@ -79,6 +77,13 @@ type itemProgress struct {
 	notes               int
 	names               map[int]string // what the items that run are called, by Index
 	began, last         time.Time
+}
+
+// printed is what stands last on the screen of the outputs of steps: the ends of what the
+// step has printed whose output came last, on standard error and on standard output.
+type printed struct {
+	step  string
+	tails [2]string
 }
 
 // printedTail is how many bytes of what a step prints are kept to know its last line.
@@ -202,10 +207,12 @@ func (d *plainDisplay) show(e event.Event) {
 		w, stream = d.err, 0
 	}
 	if e.Index == 0 {
-		tails := d.printed[e.Step]
-		tails[stream] += e.Message
-		tails[stream] = tails[stream][max(0, len(tails[stream])-printedTail):]
-		value.Put(&d.printed, e.Step, tails)
+		if d.printed.step != e.Step {
+			d.printed = printed{step: e.Step}
+		}
+		tail := &d.printed.tails[stream]
+		*tail += e.Message
+		*tail = (*tail)[max(0, len(*tail)-printedTail):]
 	}
 	if _, err := io.WriteString(w, d.raw(w, e.Message)); err != nil {
 		d.output = false // a closed pipe must not end the run

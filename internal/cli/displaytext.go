@@ -161,9 +161,9 @@ func reason(class, message string) string {
 // printed just before.
 func (d *plainDisplay) why(e event.Event) string {
 	message := strings.TrimSpace(e.Message)
-	for _, tail := range d.printed[e.Step] {
+	for _, tail := range d.printed.tails {
 		line := lastLine(tail)
-		if before, ok := strings.CutSuffix(message, ": "+line); ok && line != "" {
+		if before, ok := strings.CutSuffix(message, ": "+line); ok && line != "" && d.printed.step == e.Step {
 			message = before
 			break
 		}
@@ -242,7 +242,6 @@ func (d *plainDisplay) stepLine(e event.Event) string {
 	}
 	label, why := d.labelOf(e), d.why(e)
 	delete(d.labels, e.Step)
-	delete(d.printed, e.Step)
 	switch e.Status {
 	case event.Skipped:
 		if e.Message != "" {
