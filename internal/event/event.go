@@ -180,9 +180,10 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	                           the driver.Reason for that
 //	attempt_finished           Step, Attempt, DurationMS: it succeeded; Data (the program that ran if it is not sh, the status of an HTTP answer)
 //	retry_scheduled            Step, Attempt (the one that failed), DelayMS, Class, Retry, Data (a [Wait], with what was asked for and drawn)
-//	step_finished              Step, Label, Status, Attempts, DurationMS, Class, Message, Data (what later steps read)
+//	step_finished              Step, Label, Status, Attempts, DurationMS, Class, Message, Data (what later steps read; of
+//	                           texts that stand in logs, where)
 //	step_requeued              Step: what is recorded of it is forgotten, and it runs again
-//	foreach_started            Step, Total, Data (the values of the foreach, or the file that has them, with its size and digest): the
+//	foreach_started            Step, Total, Data (the values of the foreach): the
 //	                           foreach runs its steps for these and no others, in every life of the run
 //	round_started              Step (the round, see [RoundOf]); of a foreach Data (its value in short, and the value's digest); of a handler
 //	                           Attempts (those made at the step before); of an iteration Data (the state of the repository)
