@@ -32,7 +32,13 @@ func RetryDeadLetters(ctx context.Context, id string, opt Options, q letters.Req
 		if errors.Is(err, letters.ErrNoDeadLetters) && (left > 0 || begun) {
 			return nil, nil
 		}
-		return func() error { return letters.Record(ctx, j, list, q.Edited) }, err
+		return func() error {
+			edited, err := sealEdited(ctx, j, opt, q.Edited)
+			if err != nil {
+				return err
+			}
+			return letters.Record(ctx, j, list, edited)
+		}, err
 	})
 	if locked, ok := errors.AsType[*journal.LockedError](err); ok {
 		h := letters.Handover{Store: opt.Store, Run: id, PID: locked.PID, Sinks: opt.Sinks, Soft: opt.Soft}

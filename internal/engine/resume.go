@@ -110,7 +110,9 @@ func reopen(ctx context.Context, id string, opt Options, change func(j *journal.
 			err = errors.Join(err, j.Close())
 		}
 	}()
-	left, err := letters.Left(ctx, j)
+	left, err := letters.Left(ctx, j, func(edited map[int]json.RawMessage) (map[int]json.RawMessage, error) {
+		return sealEdited(ctx, j, opt, edited)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,11 +10,13 @@ import (
 	"iter"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/input"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
+	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -153,6 +156,46 @@ func (x *mapRun) again(list []journal.DeadLetter, req *journal.RetryRequest) (ou
 		}
 		return nil
 	}
+}
+
+// sealEdited masks the secrets in edited items of a run that does not run yet: they are
+// computed for it, and what was masked is noted.
+func sealEdited(ctx context.Context, j *journal.Journal, opt Options, edited map[int]json.RawMessage) (_ map[int]json.RawMessage, err error) {
+	if len(edited) == 0 {
+		return nil, nil
+	}
+	if opt, err = recordedOptions(j, opt); err != nil {
+		return nil, err
+	}
+	if err := fill(&opt); err != nil {
+		return nil, err
+	}
+	sup, err := proc.New(j.ProcDir(), proc.Options{NoCompanion: noCompanion})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, sup.Close()) }()
+	opt.Sinks = nil
+	r := &run{opt: opt, file: opt.File, j: j, state: &journal.State{}, started: time.Now()}
+	defer r.local(sup)()
+	if err := r.loadEnv(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.seals.read(); err != nil {
+		return nil, err
+	}
+	out := make(map[int]json.RawMessage, len(edited))
+	for index, item := range edited {
+		sealed, marks, err := r.seals.seal(item)
+		if err == nil {
+			err = r.seals.keep(index, marks)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[index] = sealed
+	}
+	return out, nil
 }
 
 // keep notes what is masked in an edited item. The last line of an item

@@ -67,7 +67,7 @@ func (q *Requeue) Find(ctx context.Context, r *journal.Reader) ([]journal.DeadLe
 	return list, nil
 }
 
-// Record records that items are run again.
+// Record records that items are run again. The secrets of edited data are masked.
 func Record(ctx context.Context, j *journal.Journal, list []journal.DeadLetter, edited map[int]json.RawMessage) error {
 	for _, l := range list {
 		if err := j.Append(mapper.RequeuedFact(mapper.Again{Index: l.Index, ID: l.ID, Item: edited[l.Index]})); err != nil {
@@ -78,8 +78,8 @@ func Record(ctx context.Context, j *journal.Journal, list []journal.DeadLetter, 
 }
 
 // Left carries out requests that came too late for the run's former
-// life, and says how many letters they named.
-func Left(ctx context.Context, j *journal.Journal) (int, error) {
+// life, and says how many letters they named. seal masks the secrets of edited data.
+func Left(ctx context.Context, j *journal.Journal, seal func(map[int]json.RawMessage) (map[int]json.RawMessage, error)) (int, error) {
 	left, err := j.LeftRetries()
 	if err != nil || len(left.Of) == 0 {
 		return 0, err
@@ -88,7 +88,11 @@ func Left(ctx context.Context, j *journal.Journal) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := Record(ctx, j, list, left.Edited); err != nil {
+	edited, err := seal(left.Edited)
+	if err != nil {
+		return 0, err
+	}
+	if err := Record(ctx, j, list, edited); err != nil {
 		return 0, err
 	}
 	return len(list), j.EndRetries()

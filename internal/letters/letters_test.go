@@ -315,7 +315,7 @@ func TestLeftRequests(t *testing.T) {
 	if err := j.RequestRetry(req); err != nil {
 		t.Fatal(err)
 	}
-	n, err := Left(ctx, j)
+	n, err := Left(ctx, j, func(e map[int]json.RawMessage) (map[int]json.RawMessage, error) { return e, nil })
 	if err != nil || n != 1 {
 		t.Fatalf("%d letters run again, want 1: %v", n, err)
 	}
@@ -331,7 +331,7 @@ func TestLeftRequests(t *testing.T) {
 	if got := string(st.Items.Edited(1)); got != `{"n":100}` {
 		t.Errorf("item 1 has the data %s", got)
 	}
-	if n, err := Left(ctx, j); n != 0 || err != nil {
+	if n, err := Left(ctx, j, func(e map[int]json.RawMessage) (map[int]json.RawMessage, error) { return e, nil }); n != 0 || err != nil {
 		t.Errorf("the request is carried out again: %d, %v", n, err)
 	}
 }
