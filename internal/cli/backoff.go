@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/bound"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/option"
-	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
@@ -26,7 +26,7 @@ const headRows, tailRows = 40, 10
 type schedule struct {
 	name     string
 	policy   retry.Policy
-	timeline simulate.Timeline
+	timeline bound.Timeline
 }
 
 // delaysJSON is the machine-readable form of a schedule.
@@ -37,7 +37,7 @@ type delaysJSON struct {
 }
 
 func (s schedule) json() delaysJSON {
-	delays := value.Map(s.timeline.Waits, func(w simulate.Wait) int64 { return w.Delay.Nanoseconds() })
+	delays := value.Map(s.timeline.Waits, func(w bound.Wait) int64 { return w.Delay.Nanoseconds() })
 	return delaysJSON{DelaysNS: delays, TotalNS: s.timeline.Total.Nanoseconds(), StoppedBy: s.timeline.Reason.String()}
 }
 
@@ -111,7 +111,7 @@ func schedules(pf *policyFlags) ([]schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	return value.Map(policies, func(n named) schedule { return schedule{n.name, n.policy, simulate.Failures(n.policy, -1)} }), nil
+	return value.Map(policies, func(n named) schedule { return schedule{n.name, n.policy, bound.Failures(n.policy, -1)} }), nil
 }
 
 func (o *backoffOptions) printDelays(list []schedule) error {
@@ -186,7 +186,7 @@ func (s schedule) cells(n int, jitter bool) []string {
 
 // ranged reports whether any delay of a schedule is drawn from a range.
 func (s schedule) ranged() bool {
-	return slices.ContainsFunc(s.timeline.Waits, func(w simulate.Wait) bool { return w.Least != w.Greatest })
+	return slices.ContainsFunc(s.timeline.Waits, func(w bound.Wait) bool { return w.Least != w.Greatest })
 }
 
 // endings says in a sentence how each schedule ends.

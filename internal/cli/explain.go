@@ -3,8 +3,8 @@ package cli
 import (
 	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worst"
 	"github.com/spf13/cobra"
 )
 
@@ -73,7 +73,7 @@ func (o *explainOptions) run() error {
 	if problems.HasErrors() || file == nil {
 		return o.faulty(o.path, problems, "")
 	}
-	plan := simulate.Explain(file)
+	plan := worst.Explain(file)
 	if o.json {
 		return printJSON(o.out, plan)
 	}

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/bound"
 	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/pipeline/check"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/internal/value"
+	"github.com/bide-dev/bide/internal/worst"
 	"github.com/bide-dev/bide/retry"
 )
 
@@ -47,14 +49,14 @@ type explainedCall struct {
 	Line     int             `json:"line"`
 	Column   int             `json:"column"`
 	Options  []string        `json:"options,omitempty"` // in the order in which they work, outside in
-	Attempts int             `json:"attempts"`
+	Attempts bound.Count     `json:"attempts"`          // null: any number
 	Timeout  time.Duration   `json:"timeout_ns,omitempty"`
 	Delays   []time.Duration `json:"delays_ns,omitempty"` // at most, after each failed attempt
 	Worst    time.Duration   `json:"worst_case_ns"`
 	Bounded  bool            `json:"bounded"`
 	Element  bool            `json:"per_element,omitempty"`
 	Maybe    bool            `json:"conditional,omitempty"`
-	summary  string
+	sum      string
 }
 
 // explainPipeline shows the calls of a pipeline, what each can cost, and the
@@ -70,8 +72,8 @@ func (s *streams) explainPipeline(p *dataflow.Pipeline) error {
 }
 
 func explain(p *dataflow.Pipeline) *explainedPipeline {
-	est := p.Plan.Estimate()
-	x := &explainedPipeline{Path: p.Path, Kind: "pipeline", Hash: p.Plan.Hash, Worst: est.Total, Bounded: est.Known,
+	est := worst.Calls(p.Plan)
+	x := &explainedPipeline{Path: p.Path, Kind: "pipeline", Hash: p.Plan.Hash, Worst: est.Worst.Time.D, Bounded: !est.Worst.Time.Open,
 		Inputs: []explainedInput{}, Outputs: []explainedOutput{}, Calls: []explainedCall{}, Critical: []int{}}
 	for _, in := range p.Plan.Inputs {
 		x.Inputs = append(x.Inputs, explainedInput{in.Name, in.Type.String(), !in.Optional()})
@@ -90,11 +92,10 @@ func explain(p *dataflow.Pipeline) *explainedPipeline {
 	for _, i := range order {
 		c := &est.Calls[i]
 		n := &p.Plan.Funcs[c.Func].Nodes[c.Node]
-		e := explainedCall{Name: c.Name, Module: c.Callee, Line: c.Pos.Line, Column: c.Pos.Column, Attempts: c.Worst.Attempts, Timeout: c.Worst.Timeout,
-			Of: elements(p.Plan, c.Func), Element: c.PerElement, Maybe: c.Conditional, summary: c.String()}
-		e.Worst, e.Bounded = c.Worst.Total()
-		if !e.Bounded {
-			e.Worst = c.Worst.Delays
+		e := explainedCall{Name: c.Name, Module: c.Callee, Line: c.Pos.Line, Column: c.Pos.Column, Attempts: c.Retries.Attempts, Timeout: c.Timeout.D,
+			Of: elements(p.Plan, c.Func), Element: c.PerElement, Maybe: c.Conditional, sum: c.Sum()}
+		if e.Worst, e.Bounded = c.Worst.Time.D, !c.Worst.Time.Open; !e.Bounded {
+			e.Worst = c.Worst.Waits.D
 		}
 		if o := n.Call.Options; o != nil {
 			e.Options, e.Delays = ordered(o, n.Call.Fallback != plan.None), delaysOf(o)
@@ -180,7 +181,7 @@ func (w *planWriter) pipeline(x *explainedPipeline) {
 		}
 	}
 	w.field(2, "worst case", worst)
-	if slices.ContainsFunc(x.Calls, func(c explainedCall) bool { return c.Attempts > 1 }) {
+	if slices.ContainsFunc(x.Calls, func(c explainedCall) bool { return c.Attempts != bound.Number(1) }) {
 		w.field(2, "", "longer "+askedFor)
 	}
 	if slices.ContainsFunc(x.Calls, func(c explainedCall) bool { return c.Timeout > 0 }) {
@@ -193,9 +194,7 @@ func (w *planWriter) pipeline(x *explainedPipeline) {
 		w.field(4, "made", made(c))
 		w.field(4, "order", strings.Join(c.Options, " → "))
 		w.field(4, "attempts", attemptsText(c))
-		if _, text, ok := strings.Cut(c.summary, ": "); ok {
-			w.field(4, "worst case", text)
-		}
+		w.field(4, "worst case", c.sum)
 	}
 }
 
@@ -248,14 +247,17 @@ func made(c explainedCall) string {
 }
 
 func attemptsText(c explainedCall) string {
-	if c.Attempts <= 1 {
+	if c.Attempts == bound.Number(1) {
 		return ""
 	}
 	ds := value.Map(c.Delays, duration.Format)
-	text := fmt.Sprintf("%d, at most", c.Attempts)
+	text := "any number"
+	if !c.Attempts.Open {
+		text = c.Attempts.String() + ", at most"
+	}
 	if len(ds) > 0 && strings.Trim(strings.Join(ds, ""), "0s") != "" {
 		text += ", with delays of " + strings.Join(ds, ", ")
-		if c.Attempts-1 > len(ds) {
+		if c.Attempts.Open || c.Attempts.N-1 > int64(len(ds)) {
 			text += ", …"
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worst"
 	"github.com/spf13/cobra"
 )
 
@@ -212,7 +212,7 @@ func (m *migrated) sameMeaning(before *workflow.File, text []byte) bool {
 		return false
 	}
 	plan := func(f *workflow.File) (v any) {
-		p := simulate.Explain(f)
+		p := worst.Explain(f)
 		p.Findings = nil // they name lines
 		b, err := json.Marshal(p)
 		if err != nil || json.Unmarshal(b, &v) != nil {

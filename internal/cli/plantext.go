@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/bound"
 	"github.com/bide-dev/bide/internal/duration"
-	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/value"
+	"github.com/bide-dev/bide/internal/worst"
 )
 
 // planWriter writes a plan for a person.
@@ -59,7 +60,7 @@ func wrap(text string, room int) []string {
 	return append(lines, line)
 }
 
-func (w *planWriter) plan(p *simulate.Plan) {
+func (w *planWriter) plan(p *worst.Plan) {
 	title := p.Path + ": " + p.Kind
 	if p.Name != "" {
 		title += " " + p.Name
@@ -77,14 +78,14 @@ func (w *planWriter) plan(p *simulate.Plan) {
 	w.field(2, "timeout", p.Timeout.String())
 	w.field(2, "worst case", cost(p.Worst))
 	if p.Asked != nil {
-		longest := "waits " + bound(p.Asked.Waits)
+		longest := "waits " + spanText(p.Asked.Waits)
 		if !p.Asked.Time.Open {
-			longest = bound(p.Asked.Time)
+			longest = spanText(p.Asked.Time)
 		}
 		w.field(2, "", longest+" "+askedFor)
 	}
 	if p.Killed != nil {
-		w.field(2, "", bound(p.Killed.Time)+" "+killedLate)
+		w.field(2, "", spanText(p.Killed.Time)+" "+killedLate)
 	}
 	for _, ph := range p.Phases {
 		w.phase(p, ph)
@@ -92,7 +93,7 @@ func (w *planWriter) plan(p *simulate.Plan) {
 	w.findings(p)
 }
 
-func (w *planWriter) phase(p *simulate.Plan, ph *simulate.Phase) {
+func (w *planWriter) phase(p *worst.Plan, ph *worst.Phase) {
 	fmt.Fprintf(w, "\n%s\n", w.bold(visible(ph.Name)))
 	if ph.Name == "map" && p.Map != nil {
 		w.mapPhase(p.Map)
@@ -100,7 +101,7 @@ func (w *planWriter) phase(p *simulate.Plan, ph *simulate.Phase) {
 	if ph.Where != p.Where {
 		w.field(2, "runs", ph.Where)
 	}
-	if ph.Timeout != (simulate.Limit{}) {
+	if ph.Timeout != (worst.Limit{}) {
 		w.field(2, "timeout", ph.Timeout.String())
 	}
 	w.field(2, "in scope", strings.Join(ph.Variables, ", "))
@@ -116,7 +117,7 @@ func (w *planWriter) phase(p *simulate.Plan, ph *simulate.Phase) {
 	}
 }
 
-func (w *planWriter) mapPhase(m *simulate.Map) {
+func (w *planWriter) mapPhase(m *worst.Map) {
 	w.field(2, "items", m.Input)
 	for _, f := range m.Select {
 		w.field(2, f.Key, f.Value)
@@ -144,7 +145,7 @@ func (w *planWriter) mapPhase(m *simulate.Map) {
 
 // step writes one step and what is inside it. known are the variables that are
 // listed above it already.
-func (w *planWriter) step(indent int, number string, s *simulate.Step, known []string) {
+func (w *planWriter) step(indent int, number string, s *worst.Step, known []string) {
 	text, more, _ := strings.Cut(strings.TrimSpace(s.Text), "\n")
 	kind, title := cmp.Or(s.Agent, s.Action), s.Label
 	if strings.HasPrefix(text, strings.TrimSuffix(title, "...")) {
@@ -163,7 +164,7 @@ func (w *planWriter) step(indent int, number string, s *simulate.Step, known []s
 	w.field(indent, "when", s.When)
 	w.field(indent, "in", s.Dir)
 	w.field(indent, "timeout", attemptTimeout(s))
-	if s.Stall != (simulate.Limit{}) {
+	if s.Stall != (worst.Limit{}) {
 		w.field(indent, "silence", "at most "+s.Stall.String()+" without output (stall_timeout)")
 	}
 	if s.Retry == nil {
@@ -194,8 +195,8 @@ func (w *planWriter) step(indent int, number string, s *simulate.Step, known []s
 	}
 }
 
-func attemptTimeout(s *simulate.Step) string {
-	if s.Timeout == (simulate.Limit{}) {
+func attemptTimeout(s *worst.Step) string {
+	if s.Timeout == (worst.Limit{}) {
 		return "none"
 	}
 	if len(s.Timeouts) > 0 {
@@ -205,7 +206,7 @@ func attemptTimeout(s *simulate.Step) string {
 }
 
 // executed says how often an action is executed, as a product.
-func executed(s *simulate.Step) string {
+func executed(s *worst.Step) string {
 	if s.Executions.Open {
 		return "up to " + product(s.Factors)
 	}
@@ -219,12 +220,12 @@ func executed(s *simulate.Step) string {
 	}
 }
 
-func product(factors []simulate.Factor) string {
-	return strings.Join(value.Map(factors, func(f simulate.Factor) string { return f.Times.String() + " " + f.Of }), " × ")
+func product(factors []worst.Factor) string {
+	return strings.Join(value.Map(factors, func(f worst.Factor) string { return f.Times.String() + " " + f.Of }), " × ")
 }
 
 // retry writes a policy and its delays.
-func (w *planWriter) retry(indent int, r *simulate.Retry, of string) {
+func (w *planWriter) retry(indent int, r *worst.Retry, of string) {
 	w.field(indent, "attempts", policyText(r, of))
 	w.field(indent, "delays", delays(r))
 	for _, rule := range r.Rules {
@@ -261,7 +262,7 @@ func (w *planWriter) retry(indent int, r *simulate.Retry, of string) {
 }
 
 // policyText says how often and with what delays.
-func policyText(r *simulate.Retry, of string) string {
+func policyText(r *worst.Retry, of string) string {
 	attempts := fmt.Sprint(r.Attempts)
 	if r.Unlimited() {
 		attempts = "any number of"
@@ -281,19 +282,21 @@ func round(f float64) float64 { return float64(int64(f*1000+0.5)) / 1000 }
 
 const shownDelays = 12
 
-func delays(r *simulate.Retry) string {
+func delays(r *worst.Retry) string {
 	if len(r.Waits) == 0 {
 		return "none"
 	}
-	parts := value.Map(r.Waits[:min(len(r.Waits), shownDelays)], func(d simulate.Delay) string { return span(d.Least, d.Greatest) })
-	if r.MostAttempts-1 > shownDelays {
-		parts = append(parts, fmt.Sprintf("… (%d in all)", r.MostAttempts-1))
+	parts := value.Map(r.Waits[:min(len(r.Waits), shownDelays)], func(d worst.Delay) string { return span(d.Least, d.Greatest) })
+	if n := r.MostAttempts; n.Open {
+		parts = append(parts, "…")
+	} else if n.N-1 > shownDelays {
+		parts = append(parts, fmt.Sprintf("… (%d in all)", n.N-1))
 	}
 	most := "in all "
 	if r.Jitter != "none" {
 		most = "in all at most "
 	}
-	return strings.Join(parts, ", ") + "; " + most + duration.Format(brief(r.MostWaits))
+	return strings.Join(parts, ", ") + "; " + most + spanText(bound.Span{D: brief(r.MostWaits.D), Open: r.MostWaits.Open})
 }
 
 const noBound = "no bound, for want of a timeout or of a known number of rounds"
@@ -303,22 +306,22 @@ const killedLate = "where commands do not end when they are told to (SIGTERM), a
 const askedFor = "where servers ask for longer waits (Retry-After)"
 
 // cost says a worst case.
-func cost(c simulate.Cost) string {
-	waits := bound(c.Waits)
+func cost(c bound.Cost) string {
+	waits := spanText(c.Waits)
 	switch {
-	case c.Time.Open && c.Waits == (simulate.Bound{}):
+	case c.Time.Open && c.Waits == (bound.Span{}):
 		return noBound
 	case c.Time.Open:
 		return noBound + "; waits " + waits
 	case c.Time.D == 0:
 		return "at once"
 	case c.Waits.D == 0:
-		return bound(c.Time)
+		return spanText(c.Time)
 	}
-	return bound(c.Time) + ", of which waits " + waits
+	return spanText(c.Time) + ", of which waits " + waits
 }
 
-func bound(b simulate.Bound) string {
+func spanText(b bound.Span) string {
 	switch {
 	case b.Open:
 		return "without a bound"
@@ -328,7 +331,7 @@ func bound(b simulate.Bound) string {
 	return duration.Format(brief(b.D))
 }
 
-func (w *planWriter) findings(p *simulate.Plan) {
+func (w *planWriter) findings(p *worst.Plan) {
 	if len(p.Findings) > 0 {
 		fmt.Fprintf(w, "\n%s\n", w.bold("findings"))
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/unchanged"
 	"github.com/bide-dev/bide/internal/workflow"
-	"github.com/bide-dev/bide/retry"
 )
 
 // mapRun is the map of a run: what package mapper runs on each item.
@@ -195,25 +194,12 @@ func (r *run) mapConfig(ctx context.Context, p step.Site) (policy.Config, error)
 		b.Lease, b.OnChange = 0, nil
 		cfg.Breaker = &b
 	}
-	cfg.Retry = ItemRetry(ep)
+	cfg.Retry = ep.ItemRetry()
 	cfg.SameError, cfg.Canary = ep.SameError, f.Canary
 	if n := r.opt.Canary; n > 0 {
 		cfg.Canary = &policy.Canary{Items: n}
 	}
 	return cfg, nil
-}
-
-// ItemRetry is the policy under which the agents of an item are started again, nil
-// where the first is the only one.
-func ItemRetry(ep workflow.ErrorPolicy) *retry.Policy {
-	pol := policy.DefaultRetry()
-	switch {
-	case ep.Retry != nil:
-		pol = ep.Retry.Policy()
-	case ep.OnItemFailure != "retry":
-		return nil
-	}
-	return &pol
 }
 
 // itemJitter has the delay before an item's next attempt drawn for the item that

@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"fmt"
+	"github.com/bide-dev/bide/internal/bound"
+	"github.com/bide-dev/bide/internal/worst"
 	"math"
 	"reflect"
 	"regexp"
@@ -115,7 +117,7 @@ func TestExplainBounds(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			f := parsed(t, "w.yml", tc.text)
-			plan := Explain(f)
+			plan := worst.Explain(f)
 			bound := plan.Worst.Time
 			if bound.Open {
 				t.Fatalf("the worst case of %s is not bounded", tc.text)
@@ -136,7 +138,7 @@ func TestExplainBoundsAsked(t *testing.T) {
 	t.Parallel()
 	for _, tc := range bounded {
 		f := parsed(t, "w.yml", tc.text)
-		plan := Explain(f)
+		plan := worst.Explain(f)
 		bound, least := plan.Worst.Time, 0.0
 		if plan.Asked != nil {
 			bound = plan.Asked.Time
@@ -161,7 +163,7 @@ func TestExplainBoundsKilled(t *testing.T) {
 	reached := map[string]bool{"attempts": true, "workflow within a timeout": true, "map whose agents have a time": true, "call within a timeout": true, "finally within a timeout": true}
 	for _, tc := range bounded {
 		f := parsed(t, "w.yml", tc.text)
-		plan := Explain(f)
+		plan := worst.Explain(f)
 		bound, least := plan.Worst.Time, 0.0
 		if plan.Killed != nil {
 			bound = plan.Killed.Time
@@ -194,7 +196,7 @@ func TestExplainKilled(t *testing.T) {
 		{"{timeout: 1s, commands: [{http: 'http://example.test', timeout: 300ms}, {shell: x}]}", 11 * time.Second},
 		{"map: {input: [1, 2], max_parallel: 1, agent_timeout: 5s, timeout_config: {cleanup_grace_period: 3s}, agent_template: [{shell: x}]}", 16 * time.Second},
 	} {
-		p := Explain(parsed(t, "w.yml", tc.text))
+		p := worst.Explain(parsed(t, "w.yml", tc.text))
 		var got time.Duration
 		if p.Killed != nil {
 			got = p.Killed.Time.D
@@ -437,13 +439,13 @@ func (e end) answer(n int, c *step.Call) virtual.Answer {
 }
 
 // executions checks that no action was executed more often than was told.
-func (a *adversary) executions(plan *Plan) {
-	told := map[string]Count{}
-	var walk func(list []*Step)
-	walk = func(list []*Step) {
+func (a *adversary) executions(plan *worst.Plan) {
+	told := map[string]bound.Count{}
+	var walk func(list []*worst.Step)
+	walk = func(list []*worst.Step) {
 		for _, s := range list {
 			n := told[s.Path] // of a workflow that is called in several places
-			told[s.Path] = Count{N: n.N + s.Executions.N, Open: n.Open || s.Executions.Open}
+			told[s.Path] = bound.Count{N: n.N + s.Executions.N, Open: n.Open || s.Executions.Open}
 			for _, g := range s.Groups {
 				walk(g.Steps)
 			}
@@ -478,12 +480,12 @@ func (a *adversary) see(path string, c *step.Call) {
 }
 
 // variables checks that steps have no variable that was not told.
-func (a *adversary) variables(plan *Plan) {
+func (a *adversary) variables(plan *worst.Plan) {
 	a.data, a.vars = true, map[string]map[string]bool{}
 	a.search(30, 0)
 	told := map[string]map[string]bool{}
-	var walk func(list []*Step)
-	walk = func(list []*Step) {
+	var walk func(list []*worst.Step)
+	walk = func(list []*worst.Step) {
 		for _, s := range list {
 			told[s.Path] = map[string]bool{}
 			for _, name := range s.Variables {
@@ -544,12 +546,12 @@ func TestExplainBoundsOfPipelines(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			a := &adversary{t: t, pipe: planned(t, t.TempDir(), modules, tc.text+"\n"), luck: luck(mix(hash(tc.name))), most: map[string]int{}}
-			est := a.pipe.Plan.Estimate()
-			if !est.Known {
+			est := worst.Calls(a.pipe.Plan).Worst.Time
+			if est.Open {
 				t.Fatalf("the worst case of %s is not bounded", tc.text)
 			}
-			least := 0.95 * tc.least * est.Total.Seconds()
-			figure(t, fmt.Sprintf("%s, the worst run of %s, s", tc.name, est.Total), a.search(tries(), least).Seconds(), least, est.Total.Seconds()+1e-6)
+			least := 0.95 * tc.least * est.D.Seconds()
+			figure(t, fmt.Sprintf("%s, the worst run of %s, s", tc.name, est.D), a.search(tries(), least).Seconds(), least, est.D.Seconds()+1e-6)
 		})
 	}
 }

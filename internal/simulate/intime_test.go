@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"github.com/bide-dev/bide/internal/worst"
 	"strings"
 	"testing"
 	"time"
@@ -23,10 +24,10 @@ commands:
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
-	p := Explain(f)
+	p := worst.Explain(f)
 	inside := map[string]time.Duration{"commands[0].on_failure": 7 * time.Second, "commands[1]": 20 * time.Second, "commands[2]": time.Hour}
-	var check func(list []*Step, most time.Duration)
-	check = func(list []*Step, most time.Duration) {
+	var check func(list []*worst.Step, most time.Duration)
+	check = func(list []*worst.Step, most time.Duration) {
 		for _, s := range list {
 			for path, d := range inside {
 				if strings.HasPrefix(s.Path, path) {

@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"github.com/bide-dev/bide/internal/bound"
 	"math"
 	"net/http"
 	"slices"
@@ -242,13 +243,13 @@ func (s *twoState) reach(now time.Duration) {
 		s.era, s.luck = era, s.seed.with(uint64(era))
 		s.from = time.Duration(era) * length
 		if s.luck.unit()*float64(s.MeanUp+s.MeanDown) < float64(s.MeanUp) {
-			s.from = addSaturated(s.from, s.luck.exponential(s.MeanUp))
+			s.from = bound.Sum(s.from, s.luck.exponential(s.MeanUp))
 		}
-		s.until = addSaturated(s.from, s.luck.exponential(s.MeanDown))
+		s.until = bound.Sum(s.from, s.luck.exponential(s.MeanDown))
 	}
 	for now >= s.until && s.until < math.MaxInt64 {
-		s.from = addSaturated(s.until, s.luck.exponential(s.MeanUp))
-		s.until = addSaturated(s.from, s.luck.exponential(s.MeanDown))
+		s.from = bound.Sum(s.until, s.luck.exponential(s.MeanUp))
+		s.until = bound.Sum(s.from, s.luck.exponential(s.MeanDown))
 	}
 }
 

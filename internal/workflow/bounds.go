@@ -4,7 +4,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/value"
+	"github.com/bide-dev/bide/retry"
 )
 
 // How often the parts of a step run at most, and what bounds them: the executor
@@ -66,6 +68,19 @@ func (c *StepValidate) Rounds() int { return max(1, c.MaxAttempts) }
 
 // Rounds is how often the goal is attempted at most.
 func (g *GoalSeek) Rounds() int { return max(1, g.MaxAttempts) }
+
+// ItemRetry is the policy under which the agents of an item are started again, nil
+// where the first is the only one.
+func (p ErrorPolicy) ItemRetry() *retry.Policy {
+	pol := policy.DefaultRetry()
+	switch {
+	case p.Retry != nil:
+		pol = p.Retry.Policy()
+	case p.OnItemFailure != "retry":
+		return nil
+	}
+	return &pol
+}
 
 // Command reports whether the values are what a command prints, and not those of
 // a list or of a variable. A variable that nothing has set is taken for a command.

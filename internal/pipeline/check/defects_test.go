@@ -83,7 +83,7 @@ func TestR17R18WorstCase(t *testing.T) {
 		if p == nil {
 			t.Fatal(problems)
 		}
-		if got := p.Assigns[0].Value.(*check.Call).Options.Worst().Delays; got != want {
+		if got := p.Assigns[0].Value.(*check.Call).Options.Retries().Waits.D; got != want {
 			t.Errorf("%s: %v, want %v", clause, got, want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/bound"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/pipeline/syntax"
 	"github.com/bide-dev/bide/retry"
@@ -73,11 +74,16 @@ func (s *settings) worst(w *syntax.WithClause) {
 	if s.o.Deadline == 0 || s.o.Retry.Attempts == retry.Unlimited {
 		return
 	}
-	worst := s.o.Worst()
-	total := plus(worst.Attempting, worst.Delays)
-	if total > s.o.Deadline {
+	free := *s.o
+	free.Deadline = 0
+	retries, timeout := free.Retries(), free.Retry.Timeout
+	known := retries.Cost(bound.Attempt(timeout, bound.Span{}))
+	if timeout == 0 {
+		known.Time = retries.Waits // and attempts of which nobody knows how long they take
+	}
+	if total := known.Time.D; total > s.o.Deadline {
 		s.c.warnf(s.place(syntax.OptDeadline, w), "deadline-too-short", "In the worst case the call takes %s (%s), which is beyond its deadline of %s",
-			duration.Format(total), worst, duration.Format(s.o.Deadline)).Suggest("the attempts that do not fit are not made")
+			duration.Format(total), retries.Text(timeout), duration.Format(s.o.Deadline)).Suggest("the attempts that do not fit are not made")
 	}
 }
 

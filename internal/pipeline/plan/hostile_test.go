@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"github.com/bide-dev/bide/internal/worst"
 	"strings"
 	"testing"
 )
@@ -40,7 +41,7 @@ func TestHostile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if p, err := compileErr(env, src); err == nil {
-				p.Estimate()
+				worst.Calls(p)
 			} else if len(err.Error()) > 4<<20 {
 				t.Errorf("%d bytes of errors", len(err.Error()))
 			}

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"github.com/bide-dev/bide/internal/worst"
 	"strings"
 	"testing"
 	"time"
@@ -134,7 +135,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-func TestEstimate(t *testing.T) {
+func TestWorstCase(t *testing.T) {
 	p := compile(t, environment(t), `
 in s: String
 a = SlowQuery(s) with timeout: 5s, retry: 3, delay: 1s, backoff: exponential
@@ -144,9 +145,9 @@ d = if (s == "x") FlakyService(b) with timeout: 1s else AlwaysFailsService(b) wi
 e = "${c}${d}"
 out e
 `)
-	e := p.Estimate()
-	if !e.Known || e.Total != 89*time.Second {
-		t.Errorf("total %v known %v", e.Total, e.Known)
+	e := worst.Calls(p)
+	if e.Worst.Time.Open || e.Worst.Time.D != 89*time.Second {
+		t.Errorf("the worst case is %v", e.Worst.Time)
 	}
 	var names []string
 	for _, i := range e.Critical {
@@ -162,7 +163,7 @@ out e
 			t.Errorf("%s: conditional %v", c.Callee, c.Conditional)
 		}
 	}
-	if e := compile(t, environment(t), "in s: String\na = SlowQuery(s)\nb = map([s], (x) => Trim(x) with timeout: 1s)\nout b").Estimate(); e.Known || !e.Calls[1].PerElement {
+	if e := worst.Calls(compile(t, environment(t), "in s: String\na = SlowQuery(s)\nb = map([s], (x) => Trim(x) with timeout: 1s)\nout b")); !e.Worst.Time.Open || !e.Calls[1].PerElement {
 		t.Errorf("%+v", e)
 	}
 }

@@ -1,4 +1,4 @@
-package simulate_test
+package bound_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
-	"github.com/bide-dev/bide/internal/simulate"
+	"github.com/bide-dev/bide/internal/bound"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
 	"pgregory.net/rapid"
@@ -24,7 +24,7 @@ func secs(list ...float64) []time.Duration {
 	return out
 }
 
-func delays(t simulate.Timeline) []time.Duration {
+func delays(t bound.Timeline) []time.Duration {
 	out := []time.Duration{}
 	for _, w := range t.Waits {
 		out = append(out, w.Delay)
@@ -61,7 +61,7 @@ func TestFailuresWorkedRows(t *testing.T) {
 		{"retry 40, exponential", backoff.Schedule{Initial: s}, secs(exponential[:40]...)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := simulate.Failures(retry.Policy{Attempts: len(tc.want) + 1, Backoff: tc.b}, -1)
+			got := bound.Failures(retry.Policy{Attempts: len(tc.want) + 1, Backoff: tc.b}, -1)
 			if !slices.Equal(delays(got), tc.want) {
 				t.Errorf("delays %v, want %v", delays(got), tc.want)
 			}
@@ -80,14 +80,14 @@ func TestFailuresWorkedRows(t *testing.T) {
 }
 
 func TestFailuresStopsAtTheBudget(t *testing.T) {
-	got := simulate.Failures(retry.Policy{Attempts: 10, Backoff: backoff.Schedule{Initial: s}, Budget: 5 * s}, -1)
+	got := bound.Failures(retry.Policy{Attempts: 10, Backoff: backoff.Schedule{Initial: s}, Budget: 5 * s}, -1)
 	if got.Attempts != 3 || got.Total != 3*s || got.Reason != driver.ReasonBudget || !slices.Equal(delays(got), secs(1, 2)) {
 		t.Errorf("got %+v; the third failure must stop it", got)
 	}
 }
 
 func TestFailuresKeepsOnlyWhatIsAskedFor(t *testing.T) {
-	got := simulate.Failures(retry.Policy{Attempts: 1000, Backoff: backoff.Schedule{Strategy: backoff.Fixed{}, Initial: s}}, 5)
+	got := bound.Failures(retry.Policy{Attempts: 1000, Backoff: backoff.Schedule{Strategy: backoff.Fixed{}, Initial: s}}, 5)
 	if len(got.Waits) != 5 || got.Attempts != 1000 || got.Total != 999*s {
 		t.Errorf("%d waits, %d attempts, %v", len(got.Waits), got.Attempts, got.Total)
 	}
@@ -95,7 +95,7 @@ func TestFailuresKeepsOnlyWhatIsAskedFor(t *testing.T) {
 
 // A matcher that refuses everything must not end the simulation.
 func TestFailuresLeavesOutMatchers(t *testing.T) {
-	got := simulate.Failures(retry.Policy{Attempts: 4, If: func(error) bool { return false }, AbortOn: func(error) bool { return true }}, -1)
+	got := bound.Failures(retry.Policy{Attempts: 4, If: func(error) bool { return false }, AbortOn: func(error) bool { return true }}, -1)
 	if got.Attempts != 4 {
 		t.Errorf("%d attempts, want 4", got.Attempts)
 	}
@@ -113,10 +113,11 @@ func TestBoundsHoldEveryTimeline(t *testing.T) {
 		if rapid.Bool().Draw(t, "bounded") {
 			p.Budget = time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "budget"))
 		}
-		shortest, longest := simulate.Bounds(p, -1)
-		attempts, waits := simulate.Most(p, shortest, longest)
+		shortest, longest := bound.Bounds(p, -1)
+		most := bound.Of(p, bound.Asked{})
+		attempts, waits := int(most.Attempts.N), most.Waits.D
 		p.Rand = backoff.NewRand(rapid.Uint64().Draw(t, "seed"))
-		got := simulate.Failures(p, -1)
+		got := bound.Failures(p, -1)
 		if got.Attempts > attempts || got.Total > waits {
 			t.Fatalf("%d attempts and %v of waits; at most %d and %v were foretold", got.Attempts, got.Total, attempts, waits)
 		}
@@ -136,14 +137,14 @@ func TestBoundsHoldEveryTimeline(t *testing.T) {
 }
 
 func TestBoundsSaturate(t *testing.T) {
-	_, longest := simulate.Bounds(retry.Policy{Attempts: 100_000, Backoff: backoff.Schedule{Initial: s, Max: backoff.Unlimited}}, 1)
+	_, longest := bound.Bounds(retry.Policy{Attempts: 100_000, Backoff: backoff.Schedule{Initial: s, Max: backoff.Unlimited}}, 1)
 	if longest.Total != math.MaxInt64 || longest.Attempts != 100_000 {
 		t.Errorf("total %v after %d attempts", longest.Total, longest.Attempts)
 	}
 }
 
 func ExampleFailures() {
-	t := simulate.Failures(retry.Policy{Attempts: 10, Backoff: backoff.Schedule{Initial: time.Second}, Budget: 5 * time.Second}, -1)
+	t := bound.Failures(retry.Policy{Attempts: 10, Backoff: backoff.Schedule{Initial: time.Second}, Budget: 5 * time.Second}, -1)
 	for _, w := range t.Waits {
 		fmt.Println(w.After, w.Delay, w.Sum)
 	}

@@ -1,8 +1,9 @@
-package simulate
+package worst
 
 import (
 	"cmp"
 	"fmt"
+	"github.com/bide-dev/bide/internal/bound"
 	"strings"
 	"time"
 
@@ -35,11 +36,11 @@ type Plan struct {
 	// Worst is of the whole run, and Asked the same where each retry is asked by a
 	// server (Retry-After) to wait for as long as its policy obeys; nil where that
 	// changes nothing.
-	Worst Cost  `json:"worst_case"`
-	Asked *Cost `json:"worst_case_asked,omitempty"`
+	Worst bound.Cost  `json:"worst_case"`
+	Asked *bound.Cost `json:"worst_case_asked,omitempty"`
 	// Killed is Worst where each command goes on that is told to end, by SIGTERM, until
 	// it is killed; nil where that changes nothing.
-	Killed *Cost `json:"worst_case_killed,omitempty"`
+	Killed *bound.Cost `json:"worst_case_killed,omitempty"`
 	// Findings are what the file says in vain: budgets and attempts that
 	// cannot be reached, timeouts shorter than the waits inside them.
 	Findings diag.List `json:"findings"`
@@ -72,12 +73,12 @@ func limit(d workflow.Duration) Limit {
 
 // Phase is a list of steps with what is there when it begins.
 type Phase struct {
-	Name      string   `json:"phase"`
-	Where     string   `json:"where"`
-	Timeout   Limit    `json:"timeout"`
-	Variables []string `json:"variables"`
-	Steps     []*Step  `json:"steps"`
-	Worst     Cost     `json:"worst_case"`
+	Name      string     `json:"phase"`
+	Where     string     `json:"where"`
+	Timeout   Limit      `json:"timeout"`
+	Variables []string   `json:"variables"`
+	Steps     []*Step    `json:"steps"`
+	Worst     bound.Cost `json:"worst_case"`
 }
 
 // Step is one step with everything filled in.
@@ -104,25 +105,25 @@ type Step struct {
 	Afterwards string `json:"when_failed"`
 	// Factors multiply to Executions: how often the action is executed at most
 	// in the whole run, or for one work item.
-	Factors    []Factor `json:"factors"`
-	Executions Count    `json:"executions"`
-	Worst      Cost     `json:"worst_case"`
-	Variables  []string `json:"variables"`
-	Sets       []string `json:"sets"`
-	Groups     []Group  `json:"groups,omitempty"`
+	Factors    []Factor    `json:"factors"`
+	Executions bound.Count `json:"executions"`
+	Worst      bound.Cost  `json:"worst_case"`
+	Variables  []string    `json:"variables"`
+	Sets       []string    `json:"sets"`
+	Groups     []Group     `json:"groups,omitempty"`
 }
 
 // Factor is one reason why an action is executed several times.
 type Factor struct {
-	Times Count  `json:"times"`
-	Of    string `json:"of"`
+	Times bound.Count `json:"times"`
+	Of    string      `json:"of"`
 }
 
 // Group is steps inside a step.
 type Group struct {
-	As    string  `json:"as"`
-	Times Count   `json:"times"`
-	Steps []*Step `json:"steps"`
+	As    string      `json:"as"`
+	Times bound.Count `json:"times"`
+	Steps []*Step     `json:"steps"`
 }
 
 // Retry is a retry policy with its delays.
@@ -145,9 +146,10 @@ type Retry struct {
 	OnFailure     string        `json:"on_failure,omitempty"`
 	Fallback      string        `json:"fallback,omitempty"`
 	// Waits are the first delays, Most how many there are at most.
-	Waits        []Delay       `json:"waits"`
-	MostAttempts int           `json:"most_attempts"`
-	MostWaits    time.Duration `json:"most_waits_ns"`
+	Waits        []Delay     `json:"waits"`
+	MostAttempts bound.Count `json:"most_attempts"`
+	MostWaits    bound.Span  `json:"most_waits_ns"`
+	most         bound.Retries
 }
 
 // Unlimited reports whether no number bounds the attempts.
@@ -222,14 +224,14 @@ type Delay struct {
 
 // Map is the map phase.
 type Map struct {
-	Input        string `json:"input"`
-	Items        Count  `json:"items"`
-	Parallel     string `json:"max_parallel"`
-	AgentTimeout Limit  `json:"agent_timeout"`
-	Policy       string `json:"timeout_policy"`
-	OnFailure    string `json:"on_item_failure"`
-	Retry        *Retry `json:"retry,omitempty"`
-	Stops        string `json:"stops"`
+	Input        string      `json:"input"`
+	Items        bound.Count `json:"items"`
+	Parallel     string      `json:"max_parallel"`
+	AgentTimeout Limit       `json:"agent_timeout"`
+	Policy       string      `json:"timeout_policy"`
+	OnFailure    string      `json:"on_item_failure"`
+	Retry        *Retry      `json:"retry,omitempty"`
+	Stops        string      `json:"stops"`
 	// Alone says how many items run before all others, and Held when the map is held,
 	// and for how long, which no worst case counts; "" for never.
 	Alone   string   `json:"canary,omitempty"`
@@ -237,8 +239,8 @@ type Map struct {
 	Breaker *Breaker `json:"circuit_breaker,omitempty"`
 	Select  []Field  `json:"select,omitempty"`
 	// Agent is the worst case of one agent, Item that of one item.
-	Agent Cost `json:"agent_worst_case"`
-	Item  Cost `json:"item_worst_case"`
+	Agent bound.Cost `json:"agent_worst_case"`
+	Item  bound.Cost `json:"item_worst_case"`
 }
 
 // Field is a key with its value as written.

@@ -1,15 +1,15 @@
-package simulate
+package worst
 
 import (
 	"cmp"
 	"fmt"
+	"github.com/bide-dev/bide/internal/bound"
 	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
-	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
@@ -25,46 +25,31 @@ func (b *builder) retryOf(rt *workflow.Retry, what string) *Retry {
 		return nil
 	}
 	pol := rt.Policy()
-	shortest, longest := Bounds(pol, shownWaits)
 	r := describe(pol)
 	r.RetryOn, r.AbortOn = matcherNames(rt.RetryOn), matcherNames(rt.AbortOn)
 	r.Breaker, r.OnFailure = breaker(rt.Breaker), rt.OnFailure
 	if rt.Fallback != nil {
 		r.Fallback = rt.Fallback.String()
 	}
-	r.delays(pol, shortest, longest, b.asked)
-	r.rules(rt, b.asked)
+	by := bound.Asked{Servers: b.asked}
+	if r.Breaker != nil {
+		by.Breaker = r.Breaker.Timeout
+	}
+	r.delays(pol, by)
+	for _, rule := range rt.Rules {
+		one := rule.Policy()
+		one.Attempts = cmp.Or(one.Attempts, rt.Attempts) // those of the policy bound it
+		one.Deadline = rt.Deadline
+		x := describe(one)
+		x.delays(one, bound.Asked{Servers: b.asked})
+		x.RetryOn, x.RetryAfterMax = nil, 0
+		r.Rules = append(r.Rules, Rule{matcherNames(rule.On), x})
+	}
 	if rt.Until != nil {
 		r.Until = rt.Until.String()
 	}
-	if r.Breaker != nil {
-		r.MostWaits = max(r.MostWaits, policy.Refused(pol, r.Breaker.Timeout))
-	}
-	b.vain(rt, pol, shortest, r, what)
+	b.vain(rt, pol, r, what)
 	return r
-}
-
-// rules adds the rules. Each waits as its own policy says, and the waits of all
-// are bounded together.
-func (r *Retry) rules(rt *workflow.Retry, asked bool) {
-	for _, rule := range rt.Rules {
-		pol := rule.Policy()
-		if pol.Attempts == 0 { // those of the policy bound it
-			pol.Attempts = rt.Attempts
-		}
-		pol.Deadline = rt.Deadline
-		shortest, longest := Bounds(pol, shownWaits)
-		one := describe(pol)
-		one.delays(pol, shortest, longest, asked)
-		one.RetryOn, one.RetryAfterMax = nil, 0
-		r.Rules = append(r.Rules, Rule{matcherNames(rule.On), one})
-		r.MostWaits = addSaturated(r.MostWaits, one.MostWaits)
-	}
-	for _, bound := range []time.Duration{rt.Budget, rt.Deadline} {
-		if bound > 0 {
-			r.MostWaits = min(r.MostWaits, bound)
-		}
-	}
 }
 
 // describe fills in what a policy says, its special values resolved.
@@ -82,8 +67,9 @@ func describe(pol retry.Policy) *Retry {
 	return r
 }
 
-// delays are those of a policy; asked says that each is as long as a server may ask for.
-func (r *Retry) delays(pol retry.Policy, shortest, longest Timeline, asked bool) {
+// delays lists the first delays of a policy, and bounds the attempts and all delays.
+func (r *Retry) delays(pol retry.Policy, by bound.Asked) {
+	shortest, longest := bound.Bounds(pol, shownWaits)
 	for i, w := range shortest.Waits {
 		d := Delay{After: w.After, Least: w.Delay, Greatest: w.Delay}
 		if i < len(longest.Waits) {
@@ -93,20 +79,8 @@ func (r *Retry) delays(pol retry.Policy, shortest, longest Timeline, asked bool)
 		}
 		r.Waits = append(r.Waits, d)
 	}
-	r.MostAttempts, r.MostWaits = Most(pol, shortest, longest)
-	if !asked {
-		return
-	}
-	r.MostWaits = 0
-	known := max(min(len(r.Waits), r.MostAttempts-1), 0)
-	for _, w := range r.Waits[:known] {
-		r.MostWaits = addSaturated(r.MostWaits, max(w.Greatest, r.RetryAfterMax))
-	}
-	more := max(int64(r.MostAttempts-1-known), 0)
-	r.MostWaits = addSaturated(r.MostWaits, time.Duration(mulSaturated(int64(max(r.Max, r.RetryAfterMax)), more)))
-	if r.Unlimited() {
-		r.MostWaits = pol.Deadline
-	}
+	r.most = bound.Of(pol, by)
+	r.MostAttempts, r.MostWaits = r.most.Attempts, r.most.Waits
 }
 
 // strategyText says a strategy with its parameters.
@@ -139,27 +113,27 @@ func matcherNames(list []workflow.Matcher) []string {
 }
 
 // vain reports what a policy can never come to.
-func (b *builder) vain(rt *workflow.Retry, pol retry.Policy, shortest Timeline, r *Retry, what string) {
-	if pol.Budget > 0 {
+func (b *builder) vain(rt *workflow.Retry, pol retry.Policy, r *Retry, what string) {
+	if pol.Budget > 0 && len(pol.Rules) == 0 && !r.Unlimited() {
 		free := pol
 		free.Budget, free.BudgetExpires = 0, false
-		_, longest := Bounds(free, 0)
+		waits := bound.Of(free, bound.Asked{}).Waits.D
+		shortest, _ := bound.Bounds(pol, 0)
 		switch {
-		case len(pol.Rules) > 0 || r.Unlimited():
-		case longest.Total <= pol.Budget:
+		case waits <= pol.Budget:
 			b.find(rt.Pos, "budget-unreachable", "%s: the retry_budget of %s is never reached: %d attempts wait at most %s in all",
-				what, duration.Format(pol.Budget), pol.Attempts, duration.Format(longest.Total)).
-				Suggest("leave it out, or make it less than %s", duration.Format(longest.Total))
+				what, duration.Format(pol.Budget), pol.Attempts, duration.Format(waits)).
+				Suggest("leave it out, or make it less than %s", duration.Format(waits))
 		case shortest.Reason == driver.ReasonBudget:
-			b.find(rt.Pos, "attempts-unreachable", "%s: the retry_budget of %s allows at most %d of the %d attempts",
+			b.find(rt.Pos, "attempts-unreachable", "%s: the retry_budget of %s allows at most %s of the %d attempts",
 				what, duration.Format(pol.Budget), r.MostAttempts, pol.Attempts).
-				Suggest("make the budget more, the delays shorter, or attempts %d", r.MostAttempts)
+				Suggest("make the budget more, the delays shorter, or attempts %s", r.MostAttempts)
 		}
 	}
-	if br := r.Breaker; br != nil && br.FailureThreshold > 0 && br.FailureThreshold < r.MostAttempts && policy.Refused(pol, 1) == 0 {
-		b.find(rt.Pos, "attempts-unreachable", "%s: its circuit breaker opens after %d failures in a row, so that attempt %d of %d is refused and ends the operation",
+	if br := r.Breaker; br != nil && br.FailureThreshold > 0 && (r.MostAttempts.Open || int64(br.FailureThreshold) < r.MostAttempts.N) && bound.Refused(pol, 1) == (bound.Span{}) {
+		b.find(rt.Pos, "attempts-unreachable", "%s: its circuit breaker opens after %d failures in a row, so that attempt %d of %s is refused and ends the operation",
 			what, br.FailureThreshold, br.FailureThreshold+1, r.MostAttempts).
-			Suggest("make failure_threshold at least %d, or name circuit_open in retry_on to wait for the breaker", r.MostAttempts)
+			Suggest("make failure_threshold at least %s, or name circuit_open in retry_on to wait for the breaker", r.MostAttempts)
 	}
 }
 
@@ -169,7 +143,7 @@ func (b *builder) find(pos diag.Pos, code, format string, args ...any) *diag.Pro
 
 // within cuts a cost off at a timeout and reports one that is too short for
 // what is inside it.
-func (b *builder) within(c Cost, l Limit, pos diag.Pos, what string) Cost {
+func (b *builder) within(c bound.Cost, l Limit, pos diag.Pos, what string) bound.Cost {
 	if l.D == 0 {
 		return c
 	}
@@ -181,7 +155,7 @@ func (b *builder) within(c Cost, l Limit, pos diag.Pos, what string) Cost {
 		b.find(pos, "timeout-below-attempts", "%s has a timeout of %s, and the attempts and waits inside it can take %s", what, duration.Format(l.D), duration.Format(c.Time.D)).
 			Suggest("expect it to end what is inside; or make it longer")
 	}
-	return c.within(l.D)
+	return c.Within(l.D)
 }
 
 // least is the shortest of several timeouts, of which 0 is none. Where the only
@@ -199,23 +173,27 @@ func least(limits ...Limit) Limit {
 	return out
 }
 
-func (r *Retry) cost(attempt Cost) Cost {
+// refusals lengthens the waits to those for a breaker that opens for a time.
+func (r *Retry) refusals(pol retry.Policy, open time.Duration) {
+	if w := bound.Refused(pol, open); w.Open || w.D > r.most.Waits.D {
+		r.most.Waits, r.MostWaits = w, w
+	}
+}
+
+func (r *Retry) cost(attempt bound.Cost) bound.Cost {
 	if r == nil {
 		return attempt
 	}
-	return attempt.times(r.attempts()).plus(waiting(r.MostWaits)).within(r.Deadline)
+	return r.most.Cost(attempt)
 }
 
-func (r *Retry) attempts() Count {
-	switch {
-	case r == nil:
-		return count(1)
-	case r.Unlimited():
-		return Count{Open: true}
+func (r *Retry) attempts() bound.Count {
+	if r == nil {
+		return bound.Number(1)
 	}
-	return count(r.MostAttempts)
+	return r.most.Attempts
 }
 
-func totalWaits(d time.Duration, times int) Cost {
-	return waiting(d).times(count(max(times, 0)))
+func totalWaits(d time.Duration, times int) bound.Cost {
+	return bound.Waiting(d).Times(bound.Number(max(times, 0)))
 }

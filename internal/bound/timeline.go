@@ -1,7 +1,6 @@
-package simulate
+package bound
 
 import (
-	"errors"
 	"math"
 	"time"
 
@@ -38,9 +37,6 @@ type Timeline struct {
 	Reason driver.Reason
 }
 
-// errFailed is how every attempt of a simulation ends.
-var errFailed = errors.New("the attempt failed")
-
 // Failures gives the timeline of a policy under which every attempt fails with
 // an error that is retried and asks for no wait of its own. It keeps at most
 // keep waits (negative: all); the rest counts in Attempts and Total. It takes
@@ -51,26 +47,32 @@ var errFailed = errors.New("the attempt failed")
 // unlimited attempts those are listed that the deadline leaves room for, at most
 // a million.
 func Failures(p retry.Policy, keep int) Timeline {
+	t, _ := failures(p, keep, math.MaxInt)
+	return t
+}
+
+// failures is Failures of at most so many attempts; all says that there are no more.
+func failures(p retry.Policy, keep, most int) (t Timeline, all bool) {
 	p.If, p.AbortOn, p.Rules, p.Breaker, p.Quota = nil, nil, nil, nil, nil
 	if p.Attempts == retry.Unlimited {
 		p.Attempts = option.MaxAttempts
 	}
 	began := time.Unix(0, 0)
 	m := driver.NewMachine(&p, began)
-	var t Timeline
-	for {
+	for t.Attempts < most {
 		prev := m.State().Prev
 		d := m.Next(errFailed, began.Add(m.State().Slept))
-		t.Attempts = m.State().Attempt
+		t.Attempts, t.Total = m.State().Attempt, m.State().Slept
 		if d.Action != driver.ActionRetry {
-			t.Reason, t.Total = d.Reason, m.State().Slept
-			return t
+			t.Reason = d.Reason
+			return t, true
 		}
 		if keep < 0 || len(t.Waits) < keep {
 			least, greatest := p.Backoff.Range(t.Attempts, prev)
 			t.Waits = append(t.Waits, Wait{After: t.Attempts, Delay: d.Delay, Least: least, Greatest: greatest, Sum: m.State().Slept})
 		}
 	}
+	return t, false
 }
 
 // Bounds gives the timelines in which the jitter draws the shortest and the
@@ -88,14 +90,3 @@ type constant uint64
 func (c constant) Uint64() uint64 { return uint64(c) }
 
 var _ backoff.Rand = constant(0)
-
-// Most gives the most attempts and the longest sum of delays that a policy can
-// lead to, whatever its jitter draws. The timelines are its [Bounds].
-func Most(p retry.Policy, shortest, longest Timeline) (attempts int, waits time.Duration) {
-	attempts = max(shortest.Attempts, longest.Attempts)
-	waits = max(shortest.Total, longest.Total)
-	if longest.Reason == driver.ReasonBudget && p.Backoff.Jitter != backoff.None {
-		waits = p.Budget // other draws come nearer to it
-	}
-	return attempts, waits
-}

@@ -1,15 +1,15 @@
-package simulate
+package worst
 
 import (
 	"cmp"
 	"fmt"
+	"github.com/bide-dev/bide/internal/bound"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
@@ -23,7 +23,7 @@ type builder struct {
 	visited []*workflow.File
 	asked   bool // servers ask for waits as long as they may
 	// grace is how long a command goes on that is told to end, until it is killed.
-	grace Bound
+	grace bound.Span
 }
 
 // around is where a step stands.
@@ -46,7 +46,7 @@ func Explain(f *workflow.File) *Plan {
 	if asked := (&builder{asked: true}).explain(f).Worst; asked != p.Worst {
 		p.Asked = &asked
 	}
-	killed := (&builder{grace: Bound{D: workflow.DefaultGrace}}).explain(f).Worst
+	killed := (&builder{grace: bound.Span{D: workflow.DefaultGrace}}).explain(f).Worst
 	if !p.Worst.Time.Open && killed.Time != p.Worst.Time {
 		p.Killed = &killed
 	}
@@ -62,14 +62,14 @@ func (b *builder) explain(f *workflow.File) *Plan {
 	sc := initial(f)
 	total := b.subWorkflows(f, sc)
 	if f.Kind == workflow.MapReduce {
-		total = total.plus(b.mapReduce(f, sc))
+		total = total.Plus(b.mapReduce(f, sc))
 	} else {
 		at := around{scope: sc}
 		if p.Iterations > 1 {
-			at = at.inside(sc, Factor{count(p.Iterations), "iterations"})
+			at = at.inside(sc, Factor{bound.Number(p.Iterations), "iterations"})
 		}
 		ph := b.phase("commands", &workflow.Block{Pos: f.Pos, Steps: f.Steps}, p.Where, at)
-		total = total.plus(ph.Worst.times(count(p.Iterations)))
+		total = total.Plus(ph.Worst.Times(bound.Number(p.Iterations)))
 	}
 	p.Worst = b.within(total, p.Timeout, f.Pos, "the workflow")
 	for _, ph := range p.Phases {
@@ -77,10 +77,10 @@ func (b *builder) explain(f *workflow.File) *Plan {
 	}
 	if f.Merge != nil { // which the timeout of the workflow does not bound, nor what follows
 		at := around{scope: sc.child("merge.*")}
-		p.Worst = p.Worst.plus(b.phase("merge", f.Merge, "in the git worktree of the run", at).Worst)
+		p.Worst = p.Worst.Plus(b.phase("merge", f.Merge, "in the git worktree of the run", at).Worst)
 	}
 	if f.Finally != nil {
-		p.Worst = p.Worst.plus(b.phase("finally", f.Finally, "in place, in the directory it is started in", around{scope: sc}).Worst)
+		p.Worst = p.Worst.Plus(b.phase("finally", f.Finally, "in place, in the directory it is started in", around{scope: sc}).Worst)
 	}
 	p.Findings.Sort()
 	p.Findings = slices.CompactFunc(p.Findings, func(x, y diag.Problem) bool {
@@ -120,7 +120,7 @@ func (b *builder) phase(name string, block *workflow.Block, where string, at aro
 func (b *builder) timed(name string, block *workflow.Block, timeout Limit, where string, at around) *Phase {
 	ph := &Phase{Name: name, Where: where, Timeout: timeout, Variables: at.scope.list()}
 	b.plan.Phases = append(b.plan.Phases, ph)
-	var c Cost
+	var c bound.Cost
 	ph.Steps, c = b.steps(block.Steps, at)
 	ph.Worst = b.within(c, ph.Timeout, block.Pos, name)
 	inTime(ph.Steps, ph.Timeout.D)
@@ -128,14 +128,14 @@ func (b *builder) timed(name string, block *workflow.Block, timeout Limit, where
 }
 
 // subWorkflows plans the `workflows:` that run before the steps.
-func (b *builder) subWorkflows(f *workflow.File, sc scope) Cost {
-	var total Cost
+func (b *builder) subWorkflows(f *workflow.File, sc scope) bound.Cost {
+	var total bound.Cost
 	batches, _ := workflow.Batches(f.Workflows)
 	for _, list := range batches {
-		var longest Cost
+		var longest bound.Cost
 		for _, w := range list {
 			if w.File != nil {
-				longest = larger(longest, b.subWorkflow(w, sc))
+				longest = bound.Larger(longest, b.subWorkflow(w, sc))
 			}
 		}
 		for _, w := range list {
@@ -144,12 +144,12 @@ func (b *builder) subWorkflows(f *workflow.File, sc scope) Cost {
 				sc.set(w.Name + ".*")
 			}
 		}
-		total = total.plus(longest)
+		total = total.Plus(longest)
 	}
 	return total
 }
 
-func (b *builder) subWorkflow(w *workflow.SubWorkflow, sc scope) Cost {
+func (b *builder) subWorkflow(w *workflow.SubWorkflow, sc scope) bound.Cost {
 	b.visited = append(b.visited, w.File)
 	defer func() { b.visited = b.visited[:len(b.visited)-1] }()
 	block := &workflow.Block{Pos: w.Pos, Steps: w.File.Steps}
@@ -174,8 +174,8 @@ func parameters(sc scope, w *workflow.SubWorkflow) scope {
 	return out
 }
 
-func (b *builder) mapReduce(f *workflow.File, sc scope) Cost {
-	var total Cost
+func (b *builder) mapReduce(f *workflow.File, sc scope) bound.Cost {
+	var total bound.Cost
 	if f.Setup != nil {
 		total = b.phase("setup", f.Setup, b.plan.Where, around{scope: sc}).Worst
 		for _, o := range f.Setup.Outputs {
@@ -183,33 +183,32 @@ func (b *builder) mapReduce(f *workflow.File, sc scope) Cost {
 		}
 	}
 	if f.Map != nil {
-		total = total.plus(b.mapPhase(f, sc))
+		total = total.Plus(b.mapPhase(f, sc))
 	}
 	sc.set("map.*")
 	if f.Reduce != nil {
-		total = total.plus(b.phase("reduce", f.Reduce, b.plan.Where, around{scope: sc}).Worst)
+		total = total.Plus(b.phase("reduce", f.Reduce, b.plan.Where, around{scope: sc}).Worst)
 	}
 	return total
 }
 
 // mapPhase plans the agents of a map.
-func (b *builder) mapPhase(f *workflow.File, sc scope) Cost {
+func (b *builder) mapPhase(f *workflow.File, sc scope) bound.Cost {
 	m, ep := f.Map, f.Policy
 	out := &Map{Input: inputText(m), Items: items(m), Parallel: number(m.Parallel), AgentTimeout: limit(m.AgentTimeout),
 		Policy: cmp.Or(m.TimeoutPolicy, "per_agent"), OnFailure: onItemFailure(ep), Stops: stops(m, ep), Alone: alone(m.Canary), Held: held(m, ep), Breaker: breaker(ep.Breaker)}
 	b.plan.Map = out
 	out.Select = selection(m)
 	out.Retry = b.retryOf(ep.Retry, "the items' retry_config")
-	if pol := engine.ItemRetry(ep); out.Retry == nil && pol != nil {
+	if pol := ep.ItemRetry(); out.Retry == nil && pol != nil {
 		out.Retry = describe(*pol)
-		shortest, longest := Bounds(*pol, shownWaits)
-		out.Retry.delays(*pol, shortest, longest, b.asked)
+		out.Retry.delays(*pol, bound.Asked{Servers: b.asked})
 	}
 	agents := out.Retry.attempts()
 
 	at := around{scope: sc.child("item", "item.*", "item_json", "item_id", "item_index", "item_total", "attempt", "BIDE_ATTEMPT", "BIDE_ITEM"), limits: commandLimits(m)}
 	at.scope["BIDE_RECOVERED"] = true
-	if agents != count(1) {
+	if agents != bound.Number(1) {
 		at = at.inside(at.scope, Factor{agents, "agents of an item"})
 	}
 	place := b.plan.Where
@@ -218,22 +217,22 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) Cost {
 	}
 	if b.grace.D > 0 {
 		before := b.grace
-		b.grace = Bound{m.TimeoutGrace.D, m.TimeoutGrace.Text != nil}
+		b.grace = bound.Span{D: m.TimeoutGrace.D, Open: m.TimeoutGrace.Text != nil}
 		defer func() { b.grace = before }()
 	}
 	ph := b.phase("map", m.Template, place, at)
 	agent, _ := m.Limits()
 	out.Agent = b.within(ph.Worst, limit(agent), m.Pos, "the agent")
 	inTime(ph.Steps, limit(agent).D)
-	out.refusals(m.Template.Steps, engine.ItemRetry(ep))
+	out.refusals(m.Template.Steps, ep.ItemRetry())
 	out.Item = out.Retry.cost(out.Agent)
-	var handling Cost
+	var handling bound.Cost
 	if h := f.Handlers[ep.Handler]; ep.OnItemFailure == "custom" && len(h) > 0 {
 		hat := around{scope: at.scope.child("error.*"), limits: at.limits}
 		handler := b.phase("handlers."+ep.Handler, &workflow.Block{Pos: h[0].Pos, Steps: h}, place, hat)
 		handling = handler.Worst
 	}
-	out.Item = out.Item.plus(handling)
+	out.Item = out.Item.Plus(handling)
 	return whole(out, m, handling, limit(f.StartDelay))
 }
 
@@ -244,7 +243,7 @@ func (m *Map) refusals(steps []*workflow.Step, pol *retry.Policy) {
 	}
 	for _, s := range steps {
 		if s.Retry != nil && s.Retry.Breaker != nil {
-			m.Retry.MostWaits = max(m.Retry.MostWaits, policy.Refused(*pol, breaker(s.Retry.Breaker).Timeout))
+			m.Retry.refusals(*pol, breaker(s.Retry.Breaker).Timeout)
 		}
 	}
 }
@@ -256,32 +255,32 @@ func (m *Map) refusals(steps []*workflow.Step, pol *retry.Policy) {
 // of an item that failed takes, delay the time between the first starts.
 // Canaries run alone before: at worst one by one, and where an agent that takes too
 // long ends an item that is no canary then, all items do.
-func whole(m *Map, src *workflow.Map, handling Cost, delay Limit) Cost {
+func whole(m *Map, src *workflow.Map, handling bound.Cost, delay Limit) bound.Cost {
 	parallel := src.Parallel
 	if parallel.Text != nil || delay.Text != "" || m.Items.Open && (m.Item.Time.Open || m.Item.Time.D > 0) {
-		return Cost{m.Item.Waits, Bound{Open: true}, m.Item.ending}
+		return bound.Cost{Waits: m.Item.Waits, Time: bound.Span{Open: true}, Ending: m.Item.Ending}
 	}
 	if m.Items.N == 0 {
-		return Cost{}
+		return bound.Cost{}
 	}
 	agents := m.Retry.attempts()
-	starts := Count{N: m.Items.N, Open: m.Items.Open}.times(agents)
+	starts := bound.Count{N: m.Items.N, Open: m.Items.Open}.Times(agents)
 	workers := max(1, parallel.N)
-	held := Bound{D: policy.Ramp(delay.D, workers, starts.N)}
+	held := bound.Span{D: policy.Ramp(delay.D, workers, starts.N)}
 	if br := m.Breaker; br != nil {
 		// It opens after an agent, and half-open it lets fewer in.
-		held = held.plus(Bound{D: br.Timeout}.times(Count{N: max(starts.N-1, 0), Open: starts.Open}))
+		held = held.Plus(bound.Span{D: br.Timeout}.Times(bound.Count{N: max(starts.N-1, 0), Open: starts.Open}))
 		workers = min(workers, br.HalfOpenRequests)
 	}
 	if c := src.Canary; c != nil {
 		if src.TimeoutAction == "skip" {
 			workers = 1
 		}
-		held = held.plus(m.Item.Time.times(Count{N: min(int64(c.Items), m.Items.N), Open: m.Items.Open}))
+		held = held.Plus(m.Item.Time.Times(bound.Count{N: min(int64(c.Items), m.Items.N), Open: m.Items.Open}))
 	}
-	work := m.Agent.Time.times(agents).plus(handling.Time).times(Count{N: m.Items.N - 1, Open: m.Items.Open})
+	work := m.Agent.Time.Times(agents).Plus(handling.Time).Times(bound.Count{N: m.Items.N - 1, Open: m.Items.Open})
 	work.D /= time.Duration(workers)
-	return Cost{m.Item.Waits, work.plus(m.Item.Time).plus(held), m.Item.ending}
+	return bound.Cost{Waits: m.Item.Waits, Time: work.Plus(m.Item.Time).Plus(held), Ending: m.Item.Ending}
 }
 
 // commandLimits are those of the commands of agents.
@@ -305,8 +304,8 @@ func inputText(m *workflow.Map) string {
 }
 
 // items is how many items a map has at most.
-func items(m *workflow.Map) Count {
-	n := Count{Open: m.Input != nil}
+func items(m *workflow.Map) bound.Count {
+	n := bound.Count{Open: m.Input != nil}
 	if m.Input == nil {
 		n.N = int64(len(m.List))
 		if m.Offset.Text == nil {
@@ -314,7 +313,7 @@ func items(m *workflow.Map) Count {
 		}
 	}
 	if most := m.MaxItems; most.Text == nil && most.N > 0 && (n.Open || int64(most.N) < n.N) {
-		n = count(most.N)
+		n = bound.Number(most.N)
 	}
 	return n
 }

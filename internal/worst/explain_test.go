@@ -1,4 +1,4 @@
-package simulate_test
+package worst_test
 
 import (
 	"encoding/json"
@@ -9,24 +9,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bide-dev/bide/internal/simulate"
+	"github.com/bide-dev/bide/internal/bound"
 	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worst"
 )
 
-func explain(t *testing.T, text string) *simulate.Plan {
+const s, ms = time.Second, time.Millisecond
+
+func explain(t *testing.T, text string) *worst.Plan {
 	t.Helper()
 	f, problems := workflow.Parse("w.yml", []byte(text), workflow.Options{})
 	if problems.HasErrors() {
 		t.Fatalf("%v", problems)
 	}
-	return simulate.Explain(f)
+	return worst.Explain(f)
 }
 
 // find gives the step at a path, wherever it stands.
-func find(t *testing.T, p *simulate.Plan, path string) *simulate.Step {
+func find(t *testing.T, p *worst.Plan, path string) *worst.Step {
 	t.Helper()
-	var walk func([]*simulate.Step) *simulate.Step
-	walk = func(list []*simulate.Step) *simulate.Step {
+	var walk func([]*worst.Step) *worst.Step
+	walk = func(list []*worst.Step) *worst.Step {
 		for _, s := range list {
 			if s.Path == path {
 				return s
@@ -48,14 +51,14 @@ func find(t *testing.T, p *simulate.Plan, path string) *simulate.Step {
 	return nil
 }
 
-func (tc worst) check(t *testing.T, got simulate.Cost) {
+func (tc most) check(t *testing.T, got bound.Cost) {
 	t.Helper()
 	if got.Time.Open != tc.open || !tc.open && got.Time.D != tc.time || !got.Waits.Open && got.Waits.D != tc.waits {
 		t.Errorf("the worst case is %+v, want %v of which waits %v (open: %v)", got, tc.time, tc.waits, tc.open)
 	}
 }
 
-type worst struct {
+type most struct {
 	time, waits time.Duration
 	open        bool
 }
@@ -65,37 +68,37 @@ func TestWorstCase(t *testing.T) {
 	const m = time.Minute
 	for _, tc := range []struct {
 		name, yaml string
-		want       worst
+		want       most
 		executions string
 	}{
-		{"one attempt", `[{shell: x, timeout: 5s}]`, worst{time: 5 * s}, "1"},
-		{"no timeout", `[{shell: x}]`, worst{open: true}, "1"},
-		{"retry with waits", `[{shell: x, timeout: 5s, retry: {attempts: 4}}]`, worst{time: 27 * s, waits: 7 * s}, "4"},
-		{"timeout inside the policy", `[{shell: x, retry: {attempts: 4, timeout: 5s}}]`, worst{time: 27 * s, waits: 7 * s}, "4"},
-		{"the shorter of two timeouts", `[{shell: x, timeout: 2s, retry: {attempts: 4, timeout: 5s}}]`, worst{time: 15 * s, waits: 7 * s}, "4"},
-		{"jitter draws its longest", `[{shell: x, timeout: 5s, retry: {attempts: 4, jitter: true}}]`, worst{time: 20*s + 9100*ms, waits: 9100 * ms}, "4"},
-		{"budget", `[{shell: x, timeout: 5s, retry: {attempts: 10, retry_budget: 5s}}]`, worst{time: 18 * s, waits: 3 * s}, "3"},
-		{"budget with jitter", `[{shell: x, timeout: 5s, retry: {attempts: 4, jitter: full, retry_budget: 5s}}]`, worst{time: 25 * s, waits: 5 * s}, "4"},
-		{"no timeout, waits known", `[{shell: x, retry: {attempts: 4}}]`, worst{open: true, waits: 7 * s}, "4"},
-		{"fallback", `[{shell: x, timeout: 5s, retry: {attempts: 2, on_failure: {fallback: {command: y}}}}]`, worst{time: 16 * s, waits: s}, "2"},
-		{"handler once", `[{shell: x, timeout: 5s, on_failure: {shell: y, timeout: 3s}}]`, worst{time: 8 * s}, "1"},
-		{"handler loop", `[{shell: x, timeout: 5s, retry: {attempts: 3}, on_failure: {commands: [{shell: y, timeout: 2s}], max_attempts: 3}}]`, worst{time: 3*(15*s+3*s) + 2*2*s, waits: 9 * s}, "9"},
-		{"on_success", `[{shell: x, timeout: 5s, on_success: [{shell: y, timeout: 1s}]}]`, worst{time: 6 * s}, "1"},
-		{"the longest exit code", `[{shell: x, timeout: 5s, on_exit_code: {2: [{shell: y, timeout: 1s}], 3: [{shell: y, timeout: 4s}]}}]`, worst{time: 9 * s}, "1"},
-		{"foreach in place", `[{foreach: [a, b, c], do: [{shell: x, timeout: 2s, retry: {attempts: 2}}]}]`, worst{time: 15 * s, waits: 3 * s}, "1"},
-		{"foreach in parallel", `[{foreach: [a, b, c], parallel: 2, do: [{shell: x, timeout: 2s}]}]`, worst{time: 4 * s}, "1"},
-		{"foreach of anything", `[{foreach: "seq $n", do: [{shell: x, timeout: 2s}]}]`, worst{open: true}, "1"},
-		{"foreach within a timeout", `[{foreach: "seq $n", timeout: 1m, do: [{shell: x, timeout: 2s}]}]`, worst{time: m}, "1"},
-		{"foreach with attempts", `[{foreach: [a, b], timeout: 10s, retry: {attempts: 2, initial_delay: 3s}, do: [{shell: x, timeout: 2s}]}]`, worst{time: 4*s + 3*s + 4*s, waits: 3 * s}, "2"},
-		{"validation", `[{validate: {shell: v, timeout: 1m, threshold: 90, on_incomplete: {shell: y, max_attempts: 2}}}]`, worst{open: true}, "1"},
-		{"validation whose completion has a bound", `[{timeout: 10m, validate: {shell: v, timeout: 1m, on_incomplete: {shell: y, max_attempts: 2, retry_delay: 5s}}}]`, worst{time: 10 * m, waits: 10 * s}, "1"},
-		{"validation of commands with timeouts", `[{validate: {commands: [{shell: v, timeout: 40s}, {shell: w, timeout: 40s}], timeout: 1m, on_incomplete: {commands: [{shell: y, timeout: 10s}], max_attempts: 2, retry_delay: 5s}}}]`, worst{time: 3*m + 2*(5*s+10*s), waits: 10 * s}, "1"},
-		{"step_validate", `[{shell: x, timeout: 5s, step_validate: {commands: [{shell: y}], max_attempts: 3, retry_delay: 2, timeout: 10s}}]`, worst{time: 5*s + 10*s, waits: 4 * s}, "1"},
-		{"write_file", `[{write_file: {path: a, content: b}}]`, worst{}, "1"},
-		{"iterations", `{max_iterations: 3, commands: [{shell: x, timeout: 5s, retry: {attempts: 2}}]}`, worst{time: 33 * s, waits: 3 * s}, "6"},
-		{"the whole within its timeout", `{timeout: 10s, commands: [{shell: x}]}`, worst{time: 10 * s}, "1"},
-		{"two steps", `[{shell: x, timeout: 5s}, {shell: y, timeout: 6s}]`, worst{time: 11 * s}, "1"},
-		{"very many attempts", `[{shell: x, timeout: 1000d, retry: {attempts: 200000, max_delay: 1000d, initial_delay: 1000d}}]`, worst{time: 1<<63 - 1, waits: 1<<63 - 1}, "200000"},
+		{"one attempt", `[{shell: x, timeout: 5s}]`, most{time: 5 * s}, "1"},
+		{"no timeout", `[{shell: x}]`, most{open: true}, "1"},
+		{"retry with waits", `[{shell: x, timeout: 5s, retry: {attempts: 4}}]`, most{time: 27 * s, waits: 7 * s}, "4"},
+		{"timeout inside the policy", `[{shell: x, retry: {attempts: 4, timeout: 5s}}]`, most{time: 27 * s, waits: 7 * s}, "4"},
+		{"the shorter of two timeouts", `[{shell: x, timeout: 2s, retry: {attempts: 4, timeout: 5s}}]`, most{time: 15 * s, waits: 7 * s}, "4"},
+		{"jitter draws its longest", `[{shell: x, timeout: 5s, retry: {attempts: 4, jitter: true}}]`, most{time: 20*s + 9100*ms, waits: 9100 * ms}, "4"},
+		{"budget", `[{shell: x, timeout: 5s, retry: {attempts: 10, retry_budget: 5s}}]`, most{time: 18 * s, waits: 3 * s}, "3"},
+		{"budget with jitter", `[{shell: x, timeout: 5s, retry: {attempts: 4, jitter: full, retry_budget: 5s}}]`, most{time: 25 * s, waits: 5 * s}, "4"},
+		{"no timeout, waits known", `[{shell: x, retry: {attempts: 4}}]`, most{open: true, waits: 7 * s}, "4"},
+		{"fallback", `[{shell: x, timeout: 5s, retry: {attempts: 2, on_failure: {fallback: {command: y}}}}]`, most{time: 16 * s, waits: s}, "2"},
+		{"handler once", `[{shell: x, timeout: 5s, on_failure: {shell: y, timeout: 3s}}]`, most{time: 8 * s}, "1"},
+		{"handler loop", `[{shell: x, timeout: 5s, retry: {attempts: 3}, on_failure: {commands: [{shell: y, timeout: 2s}], max_attempts: 3}}]`, most{time: 3*(15*s+3*s) + 2*2*s, waits: 9 * s}, "9"},
+		{"on_success", `[{shell: x, timeout: 5s, on_success: [{shell: y, timeout: 1s}]}]`, most{time: 6 * s}, "1"},
+		{"the longest exit code", `[{shell: x, timeout: 5s, on_exit_code: {2: [{shell: y, timeout: 1s}], 3: [{shell: y, timeout: 4s}]}}]`, most{time: 9 * s}, "1"},
+		{"foreach in place", `[{foreach: [a, b, c], do: [{shell: x, timeout: 2s, retry: {attempts: 2}}]}]`, most{time: 15 * s, waits: 3 * s}, "1"},
+		{"foreach in parallel", `[{foreach: [a, b, c], parallel: 2, do: [{shell: x, timeout: 2s}]}]`, most{time: 4 * s}, "1"},
+		{"foreach of anything", `[{foreach: "seq $n", do: [{shell: x, timeout: 2s}]}]`, most{open: true}, "1"},
+		{"foreach within a timeout", `[{foreach: "seq $n", timeout: 1m, do: [{shell: x, timeout: 2s}]}]`, most{time: m}, "1"},
+		{"foreach with attempts", `[{foreach: [a, b], timeout: 10s, retry: {attempts: 2, initial_delay: 3s}, do: [{shell: x, timeout: 2s}]}]`, most{time: 4*s + 3*s + 4*s, waits: 3 * s}, "2"},
+		{"validation", `[{validate: {shell: v, timeout: 1m, threshold: 90, on_incomplete: {shell: y, max_attempts: 2}}}]`, most{open: true}, "1"},
+		{"validation whose completion has a bound", `[{timeout: 10m, validate: {shell: v, timeout: 1m, on_incomplete: {shell: y, max_attempts: 2, retry_delay: 5s}}}]`, most{time: 10 * m, waits: 10 * s}, "1"},
+		{"validation of commands with timeouts", `[{validate: {commands: [{shell: v, timeout: 40s}, {shell: w, timeout: 40s}], timeout: 1m, on_incomplete: {commands: [{shell: y, timeout: 10s}], max_attempts: 2, retry_delay: 5s}}}]`, most{time: 3*m + 2*(5*s+10*s), waits: 10 * s}, "1"},
+		{"step_validate", `[{shell: x, timeout: 5s, step_validate: {commands: [{shell: y}], max_attempts: 3, retry_delay: 2, timeout: 10s}}]`, most{time: 5*s + 10*s, waits: 4 * s}, "1"},
+		{"write_file", `[{write_file: {path: a, content: b}}]`, most{}, "1"},
+		{"iterations", `{max_iterations: 3, commands: [{shell: x, timeout: 5s, retry: {attempts: 2}}]}`, most{time: 33 * s, waits: 3 * s}, "6"},
+		{"the whole within its timeout", `{timeout: 10s, commands: [{shell: x}]}`, most{time: 10 * s}, "1"},
+		{"two steps", `[{shell: x, timeout: 5s}, {shell: y, timeout: 6s}]`, most{time: 11 * s}, "1"},
+		{"very many attempts", `[{shell: x, timeout: 1000d, retry: {attempts: 200000, max_delay: 1000d, initial_delay: 1000d}}]`, most{time: 1<<63 - 1, waits: 1<<63 - 1}, "200000"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := explain(t, tc.yaml)
@@ -130,7 +133,7 @@ reduce:
 func TestProductOfCommandItemAndLoop(t *testing.T) {
 	p := explain(t, product)
 	fetch := find(t, p, "map.agent_template[0]")
-	if want := []simulate.Factor{{Times: simulate.Count{N: 4}, Of: "attempts"}, {Times: simulate.Count{N: 2}, Of: "rounds with its handler"}, {Times: simulate.Count{N: 3}, Of: "agents of an item"}}; !slices.Equal(fetch.Factors, want) || fetch.Executions.N != 24 {
+	if want := []worst.Factor{{Times: bound.Count{N: 4}, Of: "attempts"}, {Times: bound.Count{N: 2}, Of: "rounds with its handler"}, {Times: bound.Count{N: 3}, Of: "agents of an item"}}; !slices.Equal(fetch.Factors, want) || fetch.Executions.N != 24 {
 		t.Errorf("%v times: %v", fetch.Executions, fetch.Factors)
 	}
 	if inner := find(t, p, "map.agent_template[1].do[0]"); inner.Executions.N != 2*2*3 {
@@ -141,11 +144,11 @@ func TestProductOfCommandItemAndLoop(t *testing.T) {
 	}
 	// 4 attempts of 5s with 7s of waits, twice, and the handler; then 2 × 2 × 1s.
 	agent := 2*27*s + s + 4*s
-	worst{time: agent, waits: 14 * s}.check(t, p.Map.Agent)
+	most{time: agent, waits: 14 * s}.check(t, p.Map.Agent)
 	item := 3*agent + 30*s
-	worst{time: item, waits: 3*14*s + 30*s}.check(t, p.Map.Item)
+	most{time: item, waits: 3*14*s + 30*s}.check(t, p.Map.Item)
 	// Four items of three agents each, two at a time; then the last item; then reduce.
-	worst{time: 12*agent/2 + item + time.Minute, waits: 3*14*s + 30*s}.check(t, p.Worst)
+	most{time: 12*agent/2 + item + time.Minute, waits: 3*14*s + 30*s}.check(t, p.Worst)
 }
 
 func TestDefaultsAreFilledIn(t *testing.T) {
@@ -161,7 +164,7 @@ func TestDefaultsAreFilledIn(t *testing.T) {
 
 func TestTimelineOfAStep(t *testing.T) {
 	p := explain(t, `[{shell: x, retry: {attempts: 4, jitter: equal}}]`)
-	want := []simulate.Delay{{1, 500 * ms, s}, {2, s, 2 * s}, {3, 2 * s, 4 * s}}
+	want := []worst.Delay{{1, 500 * ms, s}, {2, s, 2 * s}, {3, 2 * s, 4 * s}}
 	if got := p.Phases[0].Steps[0].Retry.Waits; !slices.Equal(got, want) {
 		t.Errorf("delays %v, want %v", got, want)
 	}
@@ -277,8 +280,8 @@ func TestCallsOfAWorkflow(t *testing.T) {
 	if problems.HasErrors() {
 		t.Fatal(problems)
 	}
-	p := simulate.Explain(f)
-	worst{time: 9 * s, waits: s}.check(t, p.Worst)
+	p := worst.Explain(f)
+	most{time: 9 * s, waits: s}.check(t, p.Worst)
 	inner := p.Phases[0].Steps[0].Groups[0].Steps[0]
 	if inner.Executions.N != 2 || !slices.Contains(inner.Variables, "who") {
 		t.Errorf("the step of the workflow is %+v", inner)
@@ -329,7 +332,7 @@ func FuzzExplain(f *testing.F) {
 		if file == nil || problems.HasErrors() {
 			return
 		}
-		p := simulate.Explain(file)
+		p := worst.Explain(file)
 		if p.Worst.Time.D < 0 || p.Worst.Waits.D < 0 {
 			t.Errorf("a negative worst case: %+v", p.Worst)
 		}

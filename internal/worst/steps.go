@@ -1,7 +1,8 @@
-package simulate
+package worst
 
 import (
 	"fmt"
+	"github.com/bide-dev/bide/internal/bound"
 	"maps"
 	"slices"
 	"time"
@@ -11,13 +12,13 @@ import (
 
 // steps plans steps that run one after another. What they set is added to the
 // scope.
-func (b *builder) steps(list []*workflow.Step, at around) ([]*Step, Cost) {
+func (b *builder) steps(list []*workflow.Step, at around) ([]*Step, bound.Cost) {
 	out := make([]*Step, 0, len(list))
-	var total Cost
+	var total bound.Cost
 	for _, s := range list {
 		p := b.step(s, at)
 		out = append(out, p)
-		total = total.plus(p.Worst)
+		total = total.Plus(p.Worst)
 	}
 	return out, total
 }
@@ -26,7 +27,7 @@ func (b *builder) steps(list []*workflow.Step, at around) ([]*Step, Cost) {
 // is no bound.
 func inTime(list []*Step, d time.Duration) {
 	for _, s := range list {
-		s.Worst = s.Worst.within(d)
+		s.Worst = s.Worst.Within(d)
 		for _, g := range s.Groups {
 			inTime(g.Steps, d)
 		}
@@ -148,16 +149,16 @@ func failedForGood(s *workflow.Step) string {
 // multiply works out how often the action is executed.
 func (p *stepPlan) multiply() {
 	var own []Factor
-	if n := p.Retry.attempts(); n != count(1) {
+	if n := p.Retry.attempts(); n != bound.Number(1) {
 		own = append(own, Factor{n, "attempts"})
 	}
 	if p.Rounds > 1 {
-		own = append(own, Factor{count(p.Rounds), "rounds with its handler"})
+		own = append(own, Factor{bound.Number(p.Rounds), "rounds with its handler"})
 	}
 	p.Factors = append(own, p.at.factors...)
-	p.Executions = Count{N: 1}
+	p.Executions = bound.Count{N: 1}
 	for _, f := range p.Factors {
-		p.Executions = p.Executions.times(f.Times)
+		p.Executions = p.Executions.Times(f.Times)
 	}
 	if p.Factors == nil {
 		p.Factors = []Factor{}
@@ -169,43 +170,43 @@ func (p *stepPlan) multiply() {
 // cost is the worst case of a step, from the inside outwards: the action, its
 // check, the attempts with their waits, the fallback, the rounds with the
 // handler, and what follows a good end.
-func (p *stepPlan) cost(here scope) Cost {
+func (p *stepPlan) cost(here scope) bound.Cost {
 	s := p.of
-	op := p.Retry.cost(p.action(here).plus(p.check()))
+	op := p.Retry.cost(p.action(here).Plus(p.check()))
 	if s.Retry != nil && s.Retry.OnFailure == "fallback" {
-		op = op.plus(p.leaf(s, s.Retry.FallbackAction(), limit(s.Timeout)))
+		op = op.Plus(p.leaf(s, s.Retry.FallbackAction(), limit(s.Timeout)))
 	}
 	total := op
 	if h, runs := s.OnFailure, s.Handlings(); runs > 0 && len(h.Steps) > 0 {
-		handler := p.within(p.group("on_failure", h.Steps, count(runs), "runs of the handler", "error.*", "test.*"), limit(h.Timeout), h.Pos, "the on_failure of "+called(s))
+		handler := p.within(p.group("on_failure", h.Steps, bound.Number(runs), "runs of the handler", "error.*", "test.*"), limit(h.Timeout), h.Pos, "the on_failure of "+called(s))
 		inTime(p.Groups[len(p.Groups)-1].Steps, limit(h.Timeout).D)
-		total = op.times(count(p.Rounds)).plus(handler.times(count(runs)))
+		total = op.Times(bound.Number(p.Rounds)).Plus(handler.Times(bound.Number(runs)))
 	}
-	var codes Cost
+	var codes bound.Cost
 	for _, code := range slices.Sorted(maps.Keys(s.OnExitCode)) {
-		codes = larger(codes, p.group(fmt.Sprintf("on_exit_code %d", code), s.OnExitCode[code], count(1), "", "error.*"))
+		codes = bound.Larger(codes, p.group(fmt.Sprintf("on_exit_code %d", code), s.OnExitCode[code], bound.Number(1), "", "error.*"))
 	}
-	total = total.plus(codes)
+	total = total.Plus(codes)
 	if s.Validate != nil {
-		total = total.plus(p.validate(s.Validate, p.at))
+		total = total.Plus(p.validate(s.Validate, p.at))
 	}
 	if len(s.OnSuccess) > 0 {
-		total = total.plus(p.group("on_success", s.OnSuccess, count(1), ""))
+		total = total.Plus(p.group("on_success", s.OnSuccess, bound.Number(1), ""))
 	}
 	return total
 }
 
 // group plans steps that belong to the step and run times times for each run
 // of it. The cost is that of one time. What they set may be missing afterwards.
-func (p *stepPlan) group(as string, steps []*workflow.Step, times Count, of string, more ...string) Cost {
+func (p *stepPlan) group(as string, steps []*workflow.Step, times bound.Count, of string, more ...string) bound.Cost {
 	return p.groupIn(p.at, as, steps, times, of, more...)
 }
 
-func (p *stepPlan) groupIn(at around, as string, steps []*workflow.Step, times Count, of string, more ...string) Cost {
+func (p *stepPlan) groupIn(at around, as string, steps []*workflow.Step, times bound.Count, of string, more ...string) bound.Cost {
 	sc := at.scope.child(p.Sets...)
 	sc.set(more...)
 	in := at.inside(sc)
-	if of != "" && times != count(1) {
+	if of != "" && times != bound.Number(1) {
 		in = at.inside(sc, Factor{times, of})
 	}
 	list, c := p.steps(steps, in)
@@ -216,26 +217,26 @@ func (p *stepPlan) groupIn(at around, as string, steps []*workflow.Step, times C
 }
 
 // leaf is the cost of one attempt of an action that is no step's own.
-func (p *stepPlan) leaf(s *workflow.Step, a workflow.Action, own Limit) Cost {
+func (p *stepPlan) leaf(s *workflow.Step, a workflow.Action, own Limit) bound.Cost {
 	l := least(own, workflow.CommandLimit(p.at.limits, s, a))
 	return p.attempt(a, l)
 }
 
 // attempt is the cost of an attempt of an action that is not made of steps.
-func (b *builder) attempt(a workflow.Action, l Limit) Cost {
+func (b *builder) attempt(a workflow.Action, l Limit) bound.Cost {
 	if _, web := a.(*workflow.HTTP); web { // which is left alone
-		return commanded(l.D, Bound{})
+		return bound.Attempt(l.D, bound.Span{})
 	}
-	return commanded(l.D, b.grace)
+	return bound.Attempt(l.D, b.grace)
 }
 
 // action is the cost of one attempt of the action.
-func (p *stepPlan) action(here scope) Cost {
+func (p *stepPlan) action(here scope) bound.Cost {
 	in := p.once
 	in.scope = here
 	switch a := p.of.Action.(type) {
 	case *workflow.WriteFile, *workflow.Analyze:
-		return Cost{}
+		return bound.Cost{}
 	case *workflow.Foreach:
 		return p.capped(p.foreach(a, in))
 	case *workflow.Validate:
@@ -245,21 +246,21 @@ func (p *stepPlan) action(here scope) Cost {
 	case *workflow.Call:
 		return p.capped(p.call(a, in))
 	case *workflow.Pipeline:
-		return p.capped(Cost{Time: Bound{Open: true}, Waits: Bound{Open: true}})
+		return p.capped(bound.Unknown())
 	}
 	p.Timeout = least(p.Timeout, workflow.CommandLimit(p.at.limits, p.of, p.of.Action))
 	return p.attempt(p.of.Action, p.Timeout)
 }
 
 // capped is a cost within the timeout of an attempt.
-func (p *stepPlan) capped(c Cost) Cost {
+func (p *stepPlan) capped(c bound.Cost) bound.Cost {
 	return p.within(c, p.Timeout, p.of.Pos, called(p.of))
 }
 
-func (p *stepPlan) foreach(a *workflow.Foreach, in around) Cost {
-	n := Count{N: int64(len(a.List)), Open: a.Text != nil || a.Input != nil}
+func (p *stepPlan) foreach(a *workflow.Foreach, in around) bound.Cost {
+	n := bound.Count{N: int64(len(a.List)), Open: a.Text != nil || a.Input != nil}
 	if a.MaxItems.Text == nil && a.MaxItems.N > 0 && (n.Open || int64(a.MaxItems.N) < n.N) {
-		n = count(a.MaxItems.N)
+		n = bound.Number(a.MaxItems.N)
 	}
 	before := in.scope
 	in.scope = in.scope.child() // each round has variables of its own
@@ -269,15 +270,15 @@ func (p *stepPlan) foreach(a *workflow.Foreach, in around) Cost {
 	if par := a.Parallel; par.Text == nil && par.N > 1 && !n.Open {
 		rounds.N = (n.N + int64(par.N) - 1) / int64(par.N)
 	}
-	c := p.within(one.times(rounds), limit(a.Timeout), p.of.Pos, "the foreach "+called(p.of))
+	c := p.within(one.Times(rounds), limit(a.Timeout), p.of.Pos, "the foreach "+called(p.of))
 	if a.Command() { // which gives the values before their time begins
-		c = c.plus(p.leaf(&workflow.Step{}, &workflow.Shell{}, Limit{}))
+		c = c.Plus(p.leaf(&workflow.Step{}, &workflow.Shell{}, Limit{}))
 	}
 	return c
 }
 
 // loop plans steps in rounds that have variables of their own.
-func (p *stepPlan) loop(in around, as string, steps []*workflow.Step, times Count, of string, more ...string) Cost {
+func (p *stepPlan) loop(in around, as string, steps []*workflow.Step, times bound.Count, of string, more ...string) bound.Cost {
 	sc := in.scope.child(more...)
 	list, c := p.steps(steps, in.inside(sc, Factor{times, of}))
 	p.Groups = append(p.Groups, Group{As: as, Times: times, Steps: list})
@@ -287,31 +288,31 @@ func (p *stepPlan) loop(in around, as string, steps []*workflow.Step, times Coun
 
 // validate is the validation, and below its threshold what completes it, each
 // time followed by another validation.
-func (p *stepPlan) validate(v *workflow.Validate, in around) Cost {
+func (p *stepPlan) validate(v *workflow.Validate, in around) bound.Cost {
 	again := v.Completions()
-	c := p.groupIn(in, "validate", v.Steps, count(again+1), "validations")
-	c = p.within(c, limit(v.Timeout), v.Pos, "the validation of "+called(p.of)).times(count(again + 1))
+	c := p.groupIn(in, "validate", v.Steps, bound.Number(again+1), "validations")
+	c = p.within(c, limit(v.Timeout), v.Pos, "the validation of "+called(p.of)).Times(bound.Number(again + 1))
 	if inc := v.OnIncomplete; inc != nil {
-		c = c.plus(totalWaits(inc.RetryDelay.D, again))
+		c = c.Plus(totalWaits(inc.RetryDelay.D, again))
 		if len(inc.Steps) > 0 {
-			c = c.plus(p.groupIn(in, "on_incomplete", inc.Steps, count(again), "completions", "validation.*").times(count(again)))
+			c = c.Plus(p.groupIn(in, "on_incomplete", inc.Steps, bound.Number(again), "completions", "validation.*").Times(bound.Number(again)))
 		}
 	}
 	return c
 }
 
-func (p *stepPlan) goalSeek(g *workflow.GoalSeek, in around) Cost {
-	n := count(g.Rounds())
+func (p *stepPlan) goalSeek(g *workflow.GoalSeek, in around) bound.Cost {
+	n := bound.Number(g.Rounds())
 	c := p.loop(in, "do", g.Do, n, "attempts at the goal", "goal.*", "validation.*")
-	c = c.plus(p.loop(in, "validate", g.Validate, n, "attempts at the goal", "goal.*", "validation.*", "last.*"))
-	return p.within(c.times(n), limit(g.Timeout), p.of.Pos, "the goal_seek "+called(p.of))
+	c = c.Plus(p.loop(in, "validate", g.Validate, n, "attempts at the goal", "goal.*", "validation.*", "last.*"))
+	return p.within(c.Times(n), limit(g.Timeout), p.of.Pos, "the goal_seek "+called(p.of))
 }
 
 // call is the steps of another workflow.
-func (p *stepPlan) call(a *workflow.Call, in around) Cost {
+func (p *stepPlan) call(a *workflow.Call, in around) bound.Cost {
 	t := a.Target
 	if t == nil || t.File == nil || slices.Contains(p.visited, t.File) {
-		return Cost{Time: Bound{Open: true}, Waits: Bound{Open: true}}
+		return bound.Unknown()
 	}
 	p.visited = append(p.visited, t.File)
 	defer func() { p.visited = p.visited[:len(p.visited)-1] }()
@@ -320,7 +321,7 @@ func (p *stepPlan) call(a *workflow.Call, in around) Cost {
 		sc.set(arg.Name)
 	}
 	list, c := p.steps(t.File.Steps, in.inside(sc))
-	p.Groups = append(p.Groups, Group{As: "workflow " + a.Workflow, Times: count(1), Steps: list})
+	p.Groups = append(p.Groups, Group{As: "workflow " + a.Workflow, Times: bound.Number(1), Steps: list})
 	return p.within(c, timeoutOf(t), t.Pos, "workflow "+a.Workflow)
 }
 
@@ -334,24 +335,24 @@ func timeoutOf(w *workflow.SubWorkflow) Limit {
 }
 
 // check is the cost of step_validate, which follows each attempt.
-func (p *stepPlan) check() Cost {
+func (p *stepPlan) check() bound.Cost {
 	c := p.of.Check
 	if c == nil {
-		return Cost{}
+		return bound.Cost{}
 	}
-	var once Cost
+	var once bound.Cost
 	n := c.Rounds()
 	in := p.once.inside(p.at.scope.child(p.Sets...))
 	if n > 1 {
-		in = p.once.inside(in.scope, Factor{count(n), "checks"})
+		in = p.once.inside(in.scope, Factor{bound.Number(n), "checks"})
 	}
 	var list []*Step
 	for _, cmd := range c.Commands {
 		s := p.step(cmd.Step, in)
 		list = append(list, s)
-		once = once.plus(s.Worst)
+		once = once.Plus(s.Worst)
 	}
-	p.Groups = append(p.Groups, Group{As: "step_validate", Times: count(n), Steps: list})
-	total := once.times(count(n)).plus(totalWaits(c.RetryDelay.D, n-1))
+	p.Groups = append(p.Groups, Group{As: "step_validate", Times: bound.Number(n), Steps: list})
+	total := once.Times(bound.Number(n)).Plus(totalWaits(c.RetryDelay.D, n-1))
 	return p.within(total, limit(c.Timeout), c.Pos, "the step_validate of "+called(p.of))
 }
