@@ -24,7 +24,7 @@ func TestMigratedFilesAreValid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, file := range files.Split(string(text), -1) {
+			for _, file := range parted.Split(string(text), -1) {
 				if migrates(t, path, []byte(file)) {
 					n++
 				}
@@ -36,8 +36,8 @@ func TestMigratedFilesAreValid(t *testing.T) {
 	}
 }
 
-// files is what stands between the files of a script, and of a page.
-var files = regexp.MustCompile("(?m)^(?:-- .* --|```.*)\n")
+// parted is what stands between the files of a script, and of a page.
+var parted = regexp.MustCompile("(?m)^(?:-- .* --|```.*)\n")
 
 // TestOlderSpellingsAreRewritten: every older spelling of a key of a step, of a
 // policy and of a file, from the tables.
