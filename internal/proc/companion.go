@@ -54,11 +54,12 @@ func CompanionMain() bool {
 }
 
 func attend() error {
-	list, head, err := receive(companionSocket)
-	if list == nil || err != nil {
+	files, head, err := receive(companionSocket)
+	if len(files) == 0 || err != nil {
 		return err // without a list, nothing had been started
 	}
-	_, err = endLeftovers(list, head, companionGrace, 5)
+	_, err = endLeftovers(files[0], head, companionGrace, 5)
+	runtime.KeepAlive(files) // what was given to Keep is open until then
 	return err
 }
 
@@ -180,6 +181,24 @@ func (a *attendant) start() (err error) {
 		return errors.Join(err, unix.Close(sock), life.Close())
 	}
 	a.sock, a.life = sock, life
+	return nil
+}
+
+// Keep has the companion keep an open file open as well: where this process is killed,
+// until the commands that it left are dead. What is locked through the file is locked
+// until then. It does nothing where there is no companion. To lock a file again that is
+// kept, it need not be given again. The error says that it is not kept.
+func (s *Supervisor) Keep(file *os.File) error {
+	if s.companion == nil {
+		return nil
+	}
+	<-s.companion.ready
+	if s.companion.err != nil {
+		return s.companion.err
+	}
+	if err := sendMore(s.companion.sock, file); err != nil {
+		return fmt.Errorf("the companion that ends commands if bide is killed takes no more files: %w", err)
+	}
 	return nil
 }
 

@@ -36,9 +36,23 @@ func send(sock int, file *os.File, text []byte) error {
 	return os.NewSyscallError("sendmsg", err)
 }
 
-// receive takes the file that was passed through a socket, with the bytes, and
-// waits until the other end is closed. The file is nil if none was passed.
-func receive(sock int) (file *os.File, text []byte, err error) {
+// sendMore is send that does not wait where the socket takes no more.
+func sendMore(sock int, file *os.File) error {
+	var raw syscall.RawConn
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var serr error
+	err = raw.Control(func(fd uintptr) {
+		serr = unix.Sendmsg(sock, []byte{0}, unix.UnixRights(int(fd)), nil, unix.MSG_DONTWAIT)
+	})
+	return errors.Join(err, os.NewSyscallError("sendmsg", serr))
+}
+
+// receive takes the files that were passed through a socket, the first of them with
+// bytes, and waits until the other end is closed. There may be none.
+func receive(sock int) (files []*os.File, text []byte, err error) {
 	var buf [slotsHeader]byte
 	room := make([]byte, unix.CmsgSpace(4))
 	for {
@@ -47,17 +61,19 @@ func receive(sock int) (file *os.File, text []byte, err error) {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			return file, text, os.NewSyscallError("recvmsg", err)
+			return files, text, os.NewSyscallError("recvmsg", err)
 		case n == 0:
-			return file, text, nil
+			return files, text, nil
 		}
 		text = append(text, buf[:n]...)
 		if m == 0 {
 			continue // the rest of the bytes
 		}
-		if file, err = passed(room[:m]); err != nil {
+		file, err := passed(room[:m])
+		if err != nil {
 			return nil, nil, err
 		}
+		files = append(files, file)
 	}
 }
 
