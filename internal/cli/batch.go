@@ -39,6 +39,7 @@ type batchOptions struct {
 	failFast  bool
 	canary    int
 	sameError bool
+	limits    []string // of the machine
 	argFile   string
 	null      bool
 
@@ -108,6 +109,7 @@ and continues its log of jobs.`,
 	o.pf.register(&o.streams, fs, option.Batch)
 	o.pf.registerRetry(fs)
 	fs.BoolVar(&o.sameError, "same-error", false, "hold the batch while the same thing keeps failing, and try one item now and then")
+	fs.StringSliceVar(&o.limits, "limit", nil, "limits of this machine of which each item holds a slot; bide limits shows them")
 	fs.Var(&countFlag{&o.canary}, "canary", "so many items run alone first; the others start when all of them have succeeded")
 	fs.BoolVar(&o.failFast, "fail-fast", false, "stop at the first item that fails for good")
 	fs.StringVarP(&o.Dir, "path", "p", "", "directory to run in, which the pattern starts from (default: here)")
@@ -489,6 +491,9 @@ func (f *batchOptions) workflow(items string, retryConfig map[string]any) ([]byt
 	}
 	if f.canary > 0 {
 		doc["map"].(map[string]any)["canary"] = f.canary
+	}
+	if len(f.limits) > 0 {
+		doc["map"].(map[string]any)["limits"] = f.limits
 	}
 	b, err := yaml.Marshal(doc)
 	return append([]byte("# Made by `bide batch`.\n"), b...), err

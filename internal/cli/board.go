@@ -46,6 +46,7 @@ type task struct {
 	since   time.Time
 	retry   time.Time // when the next attempt is due; zero while one runs
 	queued  bool      // it waits for a slot or a token
+	limit   string    // what it waits for, of the limits of the machine; "": it is none of them
 }
 
 // delayOf is the wait that an event tells of; what a Duration cannot hold is a
@@ -137,7 +138,7 @@ func (b *board) takeStep(e event.Event) {
 	case e.Type == event.StepStarted:
 		t.path, t.step, t.tries, t.retry = e.Step, oneLine(e.Label), 1, time.Time{}
 	case e.Type == event.AttemptQueued:
-		t.queued, t.retry = true, time.Time{}
+		t.queued, t.limit, t.retry = true, oneLine(e.Message), time.Time{}
 	case e.Type == event.AttemptStarted && e.Index == 0:
 		if t.queued {
 			t.since = e.Time
@@ -305,7 +306,7 @@ func (t *task) line(now time.Time) string {
 	line.add(t.tries > 1, "attempt %d of the step", t.tries)
 	line.add(t.attempt > 1, "attempt %d", t.attempt)
 	line.add(wait > 0, "next attempt in %s", until(wait))
-	line.add(wait <= 0 && t.queued, "waits for its turn")
+	line.add(wait <= 0 && t.queued, "%s", cmp.Or(t.limit, "waits for its turn"))
 	line.add(wait <= 0 && !t.queued, "%s", whole(now.Sub(t.since)))
 	return spin(now) + " " + strings.Join(line, " · ")
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/bide-dev/bide/internal/cluster"
 	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 )
@@ -146,6 +148,7 @@ func checkFile(path, manifest string, strict bool) []checked {
 	}
 	steps := dataflow.LoadSteps(f, "")
 	c.Problems = append(append(c.Problems, steps.Problems...), steps.UnknownAgents(f)...)
+	c.Problems = append(c.Problems, limitProblems(f)...)
 	all := []checked{c}
 	for i, pl := range steps.Loaded {
 		if len(steps.FileProblems[i]) > 0 {
@@ -153,6 +156,31 @@ func checkFile(path, manifest string, strict bool) []checked {
 		}
 	}
 	return all
+}
+
+// limitProblems says what is wrong with the limits of this machine that a file names.
+func limitProblems(f *workflow.File) (problems diag.List) {
+	if len(workflow.Limits(f)) == 0 {
+		return nil
+	}
+	c, err := machineLimits()
+	switch e := err.(type) {
+	case nil:
+		return workflow.LimitProblems(f, c)
+	case diag.List:
+		return e
+	}
+	problems.Errorf(f.Pos, "limits", "%s", err)
+	return problems
+}
+
+// machineLimits gives the limits of this machine.
+func machineLimits() (*limits.Config, error) {
+	home, err := journal.Home()
+	if err != nil {
+		return nil, err
+	}
+	return limits.Read(home)
 }
 
 // isManifest reports whether a file is a manifest of modules: its first line that

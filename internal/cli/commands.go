@@ -28,6 +28,7 @@ func commandTable() []command {
 		{"run", "batch", batchCmd},
 		{"run", "control", controlCmd},
 		{"run", "stop", stopCmd},
+		{"run", "limits", limitsCmd},
 		{"look", "status", statusCmd},
 		{"look", "runs", runsCmd},
 		{"look", "show", showCmd},

@@ -60,7 +60,8 @@ type plainDisplay struct {
 	lent    lending
 	jobs    *jobs // of a batch
 	printed printed
-	labels  map[string]string // of steps, by path: with variables filled in, and with what the round of a foreach is for
+	labels  map[string]string    // of steps, by path: with variables filled in, and with what the round of a foreach is for
+	waits   map[string]time.Time // when it was last told what is waited for, by limit of the machine
 }
 
 // lending is the state of a display while a step has the terminal.

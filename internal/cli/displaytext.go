@@ -196,6 +196,8 @@ func (d *plainDisplay) line(e event.Event) string {
 	case event.ItemsCompared:
 		d.items.done, d.items.before = e.Total, e.Total
 		return oneLine(e.Message)
+	case event.AttemptQueued:
+		return d.waitLine(e)
 	case event.StepFinished:
 		return d.stepLine(e)
 	case event.ItemFinished, event.ItemRequeued:
@@ -223,6 +225,23 @@ func (d *plainDisplay) line(e event.Event) string {
 		}
 	}
 	return ""
+}
+
+// waitsAgain is after how long it is told again that a limit of the machine is waited for.
+const waitsAgain = time.Minute
+
+// waitLine says what is waited for, of each limit of the machine now and then: many
+// may wait for it, again and again.
+func (d *plainDisplay) waitLine(e event.Event) string {
+	var of struct{ Limit string }
+	if e.Message == "" || json.Unmarshal(e.Data, &of) != nil {
+		return ""
+	}
+	if last, told := d.waits[of.Limit]; told && e.Time.Sub(last) < waitsAgain {
+		return ""
+	}
+	value.Put(&d.waits, of.Limit, e.Time)
+	return oneLine(e.Message)
 }
 
 // breakerName is a breaker for a person. Those of pipelines are recorded with

@@ -14,9 +14,12 @@ import (
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/step"
@@ -31,21 +34,23 @@ import (
 // execOptions are what exec was asked to do.
 type execOptions struct {
 	*app
-	pf    policyFlags
-	dir   string
-	quiet bool
-	skip  bool // permissions of an agent
-	stall time.Duration
-	args  []string
+	pf     policyFlags
+	dir    string
+	quiet  bool
+	skip   bool // permissions of an agent
+	stall  time.Duration
+	limits []string // of the machine
+	args   []string
 }
 
 // execCommand is one command under a retry policy, with nothing recorded.
 type execCommand struct {
 	*execOptions
 	policy  *workflow.Retry
-	delays  int   // in the list of --delays; 0: there is none
-	number  int   // of the attempt
-	last    error // of the attempt before
+	delays  int          // in the list of --delays; 0: there is none
+	home    *limits.Home // nil where there are none
+	number  int          // of the attempt
+	last    error        // of the attempt before
 	world   *action.World
 	input   *replay  // nil where the command reads our own stream
 	console *console // nil where there is no terminal
@@ -93,6 +98,7 @@ was not found, 128+n if signal n ended it, 2 for a wrong use of bide.`,
 	o.pf.registerRetry(fs)
 	fs.BoolVar(&o.skip, "skip-permissions", false, skipUsage)
 	fs.Var(&spanFlag{&o.stall}, "stall-timeout", "a bound on how long an attempt may print nothing; one that is silent longer is ended and has failed")
+	fs.StringSliceVar(&o.limits, "limit", nil, "limits of this machine of which each attempt holds a slot; bide limits shows them")
 	fs.StringVarP(&o.dir, "path", "p", "", "directory to run in")
 	fs.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing about failed attempts")
 	fs.BoolVar(&o.json, "json", false, "tell attempts and waits as JSON lines on standard error")
@@ -169,6 +175,12 @@ func (x *execCommand) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, sup.Close()) }()
 	x.world = &action.World{Proc: sup, SkipPermissions: x.skip}
+	if len(x.limits) > 0 {
+		if err := x.openLimits(sup); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, x.home.Close()) }()
+	}
 
 	sig := watchSignals(ctx, func(os.Signal) {})
 	sig.ready()
@@ -283,6 +295,11 @@ func (x *execCommand) environ() []string {
 }
 
 func (x *execCommand) attempt(ctx context.Context, sig *interrupts, do attempt) error {
+	release, err := x.hold(ctx)
+	if err != nil {
+		return retry.Permanent(err)
+	}
+	defer func() { release(x.last) }()
 	x.number++
 	res, err := x.once(ctx, sig, do, x.policy.Timeout) // kept by the one who ends the process
 	if err == nil {
@@ -293,6 +310,48 @@ func (x *execCommand) attempt(ctx context.Context, sig *interrupts, do attempt) 
 		return retry.Permanent(err) // it is not wanted any more
 	}
 	return err
+}
+
+// openLimits makes sure that the machine has the limits that are named.
+func (x *execCommand) openLimits(sup *proc.Supervisor) error {
+	home, err := journal.Home()
+	if err != nil {
+		return err
+	}
+	c, err := limits.Read(home)
+	if err != nil {
+		return err
+	}
+	for _, name := range x.limits {
+		if _, ok := c.Limits[name]; !ok {
+			var problems diag.List
+			c.Unknown(&problems, diag.Pos{}, name)
+			return usagef("--limit: %s; %s", problems[0].Message, problems[0].Suggestion)
+		}
+	}
+	x.home = limits.Open(home, sup.Keep)
+	return nil
+}
+
+// hold waits for the limits of the machine. release gives them back after an attempt,
+// and has others wait who use them, where this one was told when to come back.
+func (x *execCommand) hold(ctx context.Context) (release func(error), err error) {
+	if x.home == nil {
+		return func(error) {}, nil
+	}
+	who := limits.Who{Name: "bide exec"}
+	held, err := x.home.Take(ctx, limits.Request{Names: x.limits, Clock: clock.Machine{}, Who: who, Waits: func(b *limits.Block) { x.say("waits for " + b.String()) }})
+	if err != nil {
+		return nil, err
+	}
+	return func(err error) {
+		if f := failure.From(err); f != nil && f.RateLimited && f.RetryAfter > 0 {
+			if perr := x.home.Pause(x.limits, time.Now().Add(f.RetryAfter), "", f.Message); perr != nil {
+				x.say(perr.Error())
+			}
+		}
+		held.Release()
+	}, nil
 }
 
 // once runs the command with our terminal, input and outputs.

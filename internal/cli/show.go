@@ -15,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/timeline"
@@ -29,6 +30,7 @@ type shown struct {
 	Params   map[string]string    `json:"params,omitempty"` // what the run was started with
 	Resumes  int                  `json:"resumes"`
 	Hold     string               `json:"hold,omitempty"`            // what holds the map
+	Waits    []string             `json:"waits_for,omitempty"`       // limits of this machine
 	Paused   time.Time            `json:"paused_since,omitzero"`     // by bide control
 	Limited  time.Time            `json:"rate_limit_until,omitzero"` // agents are not asked before
 	Class    string               `json:"class,omitempty"`
@@ -145,6 +147,11 @@ func (o *showOptions) run(ctx context.Context) error {
 		}
 		if r.IsElsewhere() && s.Status == event.Running {
 			s.Trouble = standsOn(ctx, r.Run(), showWait)[r.Run()].Trouble
+		}
+		if st, err := o.openStore(); err == nil && s.Status == event.Running {
+			if s.Waits, err = limits.Waits(st.Dir, r.Run(), time.Now()); err != nil {
+				return err
+			}
 		}
 		return answer(&o.streams, s, o.printShown)
 	}))
@@ -390,6 +397,7 @@ func (o *showOptions) printShown(s *shown) error {
 	line("status", p.status(words(s.Status))+s.paused()+s.because())
 	line("held", visible(s.Hold))
 	line("held up", visible(s.Trouble))
+	line("waits for", visible(strings.Join(s.Waits, "; ")))
 	line("started", s.times())
 	if s.Resumes > 0 {
 		line("resumed", diag.Count(s.Resumes, "time"))

@@ -131,6 +131,11 @@ func (o *simulateOptions) run(ctx context.Context) error {
 		progress, done := o.bar(v.name)
 		options := simulate.Options{File: v.file, Pipeline: v.pipe, Settings: engine.Settings{Dir: o.Dir, Profile: o.Profile, MaxParallel: o.MaxParallel, Inputs: v.inputs},
 			Model: model, Seeds: o.seeds, First: o.first, Progress: progress, Items: items}
+		if v.file != nil && len(workflow.Limits(v.file)) > 0 {
+			if options.Limits, err = machineLimits(); err != nil {
+				return err
+			}
+		}
 		if o.runInput {
 			options.Items, options.Input = nil, func(ctx context.Context, command *workflow.Shell, c *action.Call) (action.Result, error) {
 				ran = true
@@ -207,6 +212,9 @@ func (o *simulateOptions) simulatedFile(path string, read func(string) ([]byte, 
 	file, problems, err := o.load(path, read)
 	if err != nil {
 		return nil, err
+	}
+	if file != nil && !problems.HasErrors() {
+		problems = append(problems, limitProblems(file)...)
 	}
 	if problems.HasErrors() || file == nil {
 		o.problems(problems, sources(file))

@@ -37,6 +37,9 @@ func Refused(f *workflow.File, isolation string) (list diag.List) {
 	if f.Queue != nil {
 		refuse(f.Queue.Pos, "merge_queue: there is nothing to merge in a run on Temporal, where no item has a worktree yet", "leave it out, or run the file on one machine")
 	}
+	if refs := workflow.Limits(f); len(refs) > 0 {
+		refuse(refs[0].Pos, "limits: the named limits are those of one machine, and a run on Temporal has many", "leave it out, or run the file on one machine; max_parallel bounds the items of the run")
+	}
 	if f.Policy.SameError != nil {
 		refuse(f.Policy.Pos, "same_error: a run on Temporal is not held yet", "leave it out, or run the file on one machine")
 	}

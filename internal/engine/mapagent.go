@@ -144,7 +144,7 @@ func (x *mapRun) agent(ctx context.Context, a *agentRun, at mapper.Attempt) erro
 		if err != nil {
 			return err
 		}
-		a.scope = p.Scope
+		a.scope, p.Holding = p.Scope, at.Holding
 		p.Unmended = new(atomic.Bool)
 		if x.r.file.Policy.Handler != "" {
 			mark := p.Scope.Mark()

@@ -15,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/letters"
+	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
@@ -118,9 +119,19 @@ func (r *run) newMap(ctx context.Context, p step.Site, n int) (*mapRun, error) {
 	if len(r.file.Policy.OnHold) > 0 {
 		options.OnHold = x.onHold
 	}
+	if len(r.file.Map.ItemLimits) > 0 && r.x.Machine != nil {
+		options.Admit = x.admit
+	}
 	x.m, err = mapper.New(options)
 	x.p.Pauses = x.m
 	return x, err
+}
+
+// admit waits until the limits of the machine let an item begin.
+func (x *mapRun) admit(ctx context.Context, it journal.Item) (*step.Holding, error) {
+	p := x.p
+	p.Item, p.Index = it.ID, it.Index
+	return x.r.x.Hold(ctx, p, workflow.LimitNames(x.r.file.Map.ItemLimits), "", func(b *limits.Block) { x.r.x.ShowWait(p, "", 0, b) })
 }
 
 // setTimeouts takes the timeouts of agents and of their commands.

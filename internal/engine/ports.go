@@ -16,6 +16,7 @@ import (
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -50,6 +51,9 @@ type Ports struct {
 	// Earlier is what earlier lives of the run have recorded; nil: it begins. It
 	// wants Data.
 	Earlier Earlier
+	// Limits are the named limits of a machine on which nothing else runs; nil: none are
+	// kept to.
+	Limits *limits.Config
 	// Composed, if not nil, is told before the first step runs how to stop the run, as an
 	// interrupt does, and how to carry out what another process asks of it.
 	Composed func(stop func(), ask func(*journal.ControlRequest))
@@ -113,6 +117,13 @@ func RunOn(ctx context.Context, opt Options, ports Ports) *Summary {
 	x := &step.Executor{Clock: ports.Clock, Recorder: rec, Actions: ports.Actions, Run: cmp.Or(ports.Run, "virtual"), Rand: ports.Rand}
 	if ports.Data {
 		x.Actions, x.Skipped = step.Checked{Actions: ports.Actions, Note: x.NoteOnce}, x.WarnMisspelt
+	}
+	if ports.Limits != nil && len(workflow.Limits(opt.File)) > 0 {
+		machine, err := limits.NewAlone(ports.Limits, ports.Clock)
+		if err != nil {
+			return &Summary{Run: ports.Run, Status: event.Failed, Err: err}
+		}
+		x.Machine = machine
 	}
 	end := r.compose(x)
 	defer end()

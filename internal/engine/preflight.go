@@ -8,13 +8,14 @@ import (
 	"slices"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// preflight reports, before anything starts, the agents that steps need and
-// that are not there.
+// preflight reports, before anything starts, the agents and the limits of the machine
+// that steps need and that are not there.
 func preflight(opt Options) error {
 	f, environ := opt.File, opt.Environ
 	inside := opt.pipelines()
@@ -46,6 +47,13 @@ func preflight(opt Options) error {
 		if _, err := proc.LookPath(program, environ); err != nil {
 			errs = append(errs, fmt.Errorf("the agent %s is needed by a step, but its program %s was not found: install it, or configure another command under `agents:` in %s", need[program], program, f.Path))
 		}
+	}
+	if len(workflow.Limits(f)) > 0 {
+		c, err := limits.Read(opt.Store.Dir)
+		if err == nil {
+			err = workflow.LimitProblems(f, c).Err()
+		}
+		errs = append(errs, err)
 	}
 	switch {
 	case opt.Canary == 0:

@@ -20,6 +20,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/letters"
+	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/step"
@@ -133,7 +134,18 @@ func (r *run) local(sup *proc.Supervisor) (end func()) {
 	r.acts.varFiles.init(r.j.ProcDir())
 	x := &step.Executor{Clock: clock.Machine{}, Recorder: rec, Run: r.j.Run(), Ask: r.opt.Ask}
 	x.Actions, x.Skipped = step.Checked{Actions: r.acts, Note: x.NoteOnce}, x.WarnMisspelt
-	return r.compose(x)
+	if len(workflow.Limits(f)) == 0 || r.opt.Part != nil { // a part has no other runs beside it, and its file none
+		return r.compose(x)
+	}
+	home := limits.Open(r.opt.Store.Dir, sup.Keep)
+	x.Machine = home
+	composed := r.compose(x)
+	return func() {
+		composed()
+		if err := home.Close(); err != nil {
+			r.note("the limits of this machine: %v", err)
+		}
+	}
 }
 
 // compose completes the executor of a run, which has its ports.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/limit"
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Alone is the limits of a machine on which nothing else runs: those of a simulation.
@@ -15,7 +15,7 @@ type Alone struct {
 }
 
 // NewAlone makes the limits of a file, on a clock.
-func NewAlone(c *Config, clock retry.Clock) (*Alone, error) {
+func NewAlone(c *Config, clock driver.Clock) (*Alone, error) {
 	a := &Alone{limits: map[string]limit.Set{}}
 	for name, l := range c.Limits {
 		var set limit.Set

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bide-dev/bide/retry"
+	"github.com/bide-dev/bide/retry/driver"
 )
 
 // Who says for whom a slot is taken, for people.
@@ -44,7 +44,7 @@ type Request struct {
 	// Names are the limits. They are taken together.
 	Names []string
 	Who   Who
-	Clock retry.Clock
+	Clock driver.Clock
 	// Waits, if not nil, is told what the request waits for: before it waits, and
 	// whenever that changes.
 	Waits func(*Block)

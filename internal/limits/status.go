@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -91,4 +92,18 @@ func (b *Block) hold(w Who) {
 		}
 	}
 	b.By = append(b.By, w.short())
+}
+
+// Waits says in words what a run waits for now on this machine, in a line for each
+// limit; nothing where no limit is kept there.
+func Waits(dir, run string, now time.Time) (lines []string, err error) {
+	if _, err := os.Stat(filepath.Join(dir, "limits")); err != nil {
+		return nil, nil // nobody has ever used one
+	}
+	h := Open(dir, nil)
+	list, err := h.Status()
+	for _, b := range Blocks(list, run, now) {
+		lines = append(lines, b.String())
+	}
+	return lines, errors.Join(err, h.Close())
 }

@@ -37,6 +37,9 @@ type Options struct {
 	// Held says whether no item may start for now; nil: it never is so. It is asked
 	// before each start, and after each [Map.Wake].
 	Held func() bool
+	// Admit waits until the limits of the machine let an item begin, and gives what it
+	// holds of them; nil: nothing has to be waited for. With an error it holds nothing.
+	Admit func(ctx context.Context, it journal.Item) (*step.Holding, error)
 	// OnHold runs what the file wants to be run when the map is held; nil for nothing.
 	OnHold func(ctx context.Context, h Held) error
 	// StopText puts the reason of a policy that stopped the map in words.
@@ -80,6 +83,8 @@ type Attempt struct {
 	// status; nil: there was none.
 	Last  *failure.Failure
 	Start time.Time
+	// Holding is what it holds of the limits of the machine.
+	Holding *step.Holding
 }
 
 // Ending is how an agent ended.

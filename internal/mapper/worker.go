@@ -72,6 +72,12 @@ func (x *Map) note(format string, args ...any) {
 func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
 	it, err := x.feed.item(ctx, s.index)
 	a := Attempt{Item: it, Number: s.number, Recoveries: s.recoveries, Last: s.last, Probe: s.probe, Start: s.at}
+	if err == nil && x.Admit != nil {
+		if a.Holding, err = x.Admit(ctx, it); a.Holding != nil {
+			defer a.Holding.Release()
+			a.Start = x.Clock.Now() // what it has waited for is not its own time
+		}
+	}
 	if err == nil {
 		err = x.Recorder.Record(x.started(&a))
 	}

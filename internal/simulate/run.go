@@ -19,6 +19,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/step/virtual"
@@ -50,6 +51,8 @@ type Options struct {
 	// Input runs the command that gives the work items, once; nil: nobody does, and they
 	// are made up.
 	Input func(context.Context, *workflow.Shell, *action.Call) (action.Result, error)
+	// Limits are the named limits of the machine; nil: none are kept to.
+	Limits *limits.Config
 
 	rand    func(p step.Place, path string) backoff.Rand
 	assumed []string                                // what the answer rests on and nobody knows
@@ -113,6 +116,11 @@ func timeless(ctx context.Context) (_ context.Context, end func()) {
 // prepare makes a file one that asks nobody for anything.
 func prepare(o *Options) (*stepNames, error) {
 	o.assumed = slices.Clone(o.Model.Assumed)
+	if o.File != nil && o.Limits != nil {
+		for _, l := range workflow.Limits(o.File) {
+			o.assumed = append(o.assumed, fmt.Sprintf("no other run of this machine uses the limit %s meanwhile", l.Name))
+		}
+	}
 	o.assumeWidth()
 	if o.Pipeline == nil {
 		hideSecrets(o.File)
@@ -141,7 +149,7 @@ func one(ctx context.Context, o *Options, n *stepNames, items *itemList, i int) 
 	}
 	ports := w.ports(acts, items)
 	ports.Input = o.Input
-	ports.Data, ports.Merge = o.data, &worktree.Run{}
+	ports.Data, ports.Merge, ports.Limits = o.data, &worktree.Run{}, o.Limits
 	if o.rand != nil {
 		ports.Rand = o.rand
 	}

@@ -12,7 +12,9 @@ import (
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/workflow"
 )
 
 // Agents is what the agents of a run have in common: the pause after a rate
@@ -218,11 +220,23 @@ func PausedFact(p event.Pause, waited bool, who string, now time.Time) event.Eve
 }
 
 // AskAgent asks an agent, again after each rate limit: an answer that says "later"
-// pauses all agents of the run and uses up no attempt.
+// pauses all agents of the run and uses up no attempt. Other runs wait as well that use
+// the same limits of the machine, and what is held of these is free meanwhile.
 func (x *Executor) AskAgent(ctx context.Context, p Site, c *Call) (action.Result, error) {
 	pauses := p.Pauses
 	if pauses == nil {
 		pauses = runPauses{x}
+	}
+	waits := func(b *limits.Block) { x.ShowWait(p, c.Path, c.Number, b) }
+	own, err := x.Hold(ctx, p, workflow.LimitNames(x.agentLimits(c.Action)), c.Path, waits)
+	if err != nil {
+		return action.Result{Start: x.Clock.Now()}, err
+	}
+	defer func() { own.Release() }()
+	// mine is what is held for this agent alone, and not while it only waits.
+	mine := own
+	if mine == nil && p.Holding != nil && p.Holding.leaf {
+		mine = p.Holding
 	}
 	for {
 		now := x.Clock.Now()
@@ -231,10 +245,14 @@ func (x *Executor) AskAgent(ctx context.Context, p Site, c *Call) (action.Result
 			if err := x.Agents.tooLong(now); err != nil {
 				return action.Result{Start: now}, err
 			}
+			mine.Release()
 			if err := x.Life.Sleep(ctx, until.Sub(now)); err != nil {
 				return action.Result{Start: x.Clock.Now()}, err
 			}
 			continue
+		}
+		if err := x.retake(ctx, p, mine, c.Path, waits); err != nil {
+			return action.Result{Start: x.Clock.Now()}, err
 		}
 		res, err := x.Actions.Run(ctx, c)
 		if res.Usage != nil || !IsInput(err) { // it was asked
@@ -245,7 +263,14 @@ func (x *Executor) AskAgent(ctx context.Context, p Site, c *Call) (action.Result
 			pauses.Answered(round)
 			return res, err
 		}
-		if !pauses.Limited(ctx, round, f.RetryAfter, agentName(c.Action), x.Clock.Now()) {
+		ok := pauses.Limited(ctx, round, f.RetryAfter, agentName(c.Action), x.Clock.Now())
+		if h := cmp.Or(own, p.Holding); h != nil && x.Machine != nil {
+			now := x.Clock.Now()
+			if _, until := pauses.Ask(ctx, now); until.After(now) {
+				x.pauseLimits(h, until, err)
+			}
+		}
+		if !ok {
 			if long, ok := errors.AsType[*LimitError](x.Agents.tooLong(x.Clock.Now())); ok {
 				long.Err = &OutlastedError{err}
 				return res, long

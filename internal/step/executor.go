@@ -32,8 +32,10 @@ type Executor struct {
 	Life *Lifecycle
 	// Limits and Agents are what all steps of the run have in common.
 	Limits Limits
-	Agents Agents
-	Tally  Tally
+	// Machine are the named limits of the machine; nil: there are none.
+	Machine MachineLimits
+	Agents  Agents
+	Tally   Tally
 	// Git is nil where nobody wants to know of git.
 	Git *Git
 	// AgentConfigs are the agents that are configured, by name.
@@ -85,6 +87,8 @@ type Site struct {
 	// Keep records the variables that steps of a work item set, so that a resume
 	// can take over the finished ones: their worktree is still there.
 	Keep bool
+	// Holding is what the item and the steps around have of the limits of the machine.
+	Holding *Holding
 	// Pauses holds back agents while a rate limit lasts; nil: those of the run.
 	Pauses Pauses
 	// Unmended is set by a step that failed and was tolerated by a default alone (see

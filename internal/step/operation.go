@@ -38,6 +38,12 @@ type operation struct {
 	waited  time.Duration // in all waits that are over
 	asked   int           // how often all waits were ended before the one that is next was told of; -1: none is
 	pending []event.Event // the failure of the attempt, until it is known what follows
+	holding *Holding      // of the limits of the machine, for the attempt
+	// heldBack is how long the attempt that begins has waited for a limit of the machine.
+	heldBack struct {
+		time  time.Duration
+		limit string
+	}
 }
 
 // operation takes a step to the end of its retries, and does what the policy
@@ -55,7 +61,7 @@ func (x *Executor) operation(ctx context.Context, p Site, s *workflow.Step, path
 	}
 	var err error
 	if o.policy.Quota, err = x.Limits.quota(s); err == nil {
-		err = x.admission(s, &op)
+		err = o.admission(&op)
 	}
 	if err != nil {
 		return Outcome{Status: event.Failed, Err: err}
@@ -116,6 +122,9 @@ func (o *operation) attempt(ctx context.Context, n int) (struct{}, error) {
 	if p.Past != nil {
 		o.takeOver(&p)
 	}
+	if o.holding != nil {
+		p.Holding = o.holding
+	}
 	o.out = Outcome{Attempts: n}
 	defer func() { o.prior = o.out }()
 	res, err := o.perform(ctx, p, o.s, o.path, o.made+n)
@@ -174,6 +183,11 @@ func (o *operation) observe(e retry.Event) {
 		o.wake(e.Time)
 		started := o.p.Event(event.AttemptStarted, o.path)
 		started.Time, started.Attempt = e.Time, o.made+e.Attempt
+		if o.heldBack.time > 0 {
+			started.DelayMS, started.From = o.heldBack.time.Milliseconds(), o.heldBack.limit
+			o.waited += o.heldBack.time
+			o.heldBack.time = 0
+		}
 		facts = append(facts, started)
 	case retry.AttemptFailed:
 		if o.out.Err == nil {
@@ -317,26 +331,12 @@ func (x *Executor) exhausted(ctx context.Context, p Site, s *workflow.Step, path
 	return out
 }
 
-// admission has the attempts of a step wait for their turn, and ask its breaker.
-func (x *Executor) admission(s *workflow.Step, op *driver.Operation) error {
-	b, err := x.Limits.breaker(s)
-	op.Admission = &turn{Admission: guard.Admission{Breaker: b}, life: x.Life}
+// admission has the attempts of a step wait for their turn, ask its breaker, and take
+// what they need of the limits of the machine.
+func (o *operation) admission(op *driver.Operation) error {
+	b, err := o.Limits.breaker(o.s)
+	op.Admission = &turn{Admission: &guard.Admission{Breaker: b}, o: o, names: o.stepLimits(o.s)}
 	return err
-}
-
-// turn lets the attempts of one operation begin: not while the run is held, and
-// not past its breaker.
-type turn struct {
-	guard.Admission
-	life *Lifecycle
-}
-
-// Admit waits, and asks the breaker.
-func (t *turn) Admit(ctx context.Context, n int, queued func(driver.Source, time.Duration)) error {
-	if err := t.life.Turn(ctx); err != nil {
-		return err
-	}
-	return t.Admission.Admit(ctx, n, queued)
 }
 
 // lifeClock is the clock of a run, whose waits end when the run stops: whatever else

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/timeline"
 )
 
@@ -162,6 +164,12 @@ func (run *run) waits(now time.Time) (out []string) {
 	}
 	if run.line.Hold != "" {
 		out = append(out, run.line.Holds(now)+"; bide control "+run.id+" probe tries one now, continue ends the hold")
+	}
+	// What cannot be read is not waited for, as far as this page knows.
+	if limited, err := limits.Waits(filepath.Dir(filepath.Dir(run.r.Dir())), run.id, now); err == nil {
+		for _, w := range limited {
+			out = append(out, "attempts wait for "+w+"; bide limits shows who has it")
+		}
 	}
 	if first := run.items.due.first(); first.After(now) && run.line.Held.IsZero() {
 		out = append(out, "the next retry begins in "+timeline.Short(first.Sub(now))) // how many wait stands above

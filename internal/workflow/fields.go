@@ -313,6 +313,8 @@ func mapFields() []field {
 		{key: "canary", typ: oneOf(tInt(1), tRef("canary")), sample: "3", doc: "the first items run alone, and the others start when these have succeeded; when too many of them fail, the map is held as by same_error, or stops",
 			read: by(func(o *object, key string, n *node, m *Map) { m.Canary = o.d.canary(o.d.resolved(n)) })},
 		{key: "evidence", typ: tRef("evidence"), sample: "{checks: ['make test'], protect: ['**/*_test.go']}", doc: "what an item must show before its work is merged; each item then has a worktree of its own"},
+		{key: "limits", typ: tTexts, sample: "[gpu]", doc: "limits of the machine, of limits.yml in the home directory, of which each item holds a slot as long as it runs",
+			read: by(func(o *object, key string, n *node, m *Map) { m.ItemLimits = o.limitRefs(n, key) })},
 		{key: "label", typ: tText, sample: "'${item.path}'", def: "its name, or its place", doc: "how an item is called in the output",
 			into: of(func(m *Map) **template.Text { return &m.Label })},
 		{key: "skip_unchanged", typ: oneOf(tBool, tRef("skip_unchanged")), sample: "true", doc: "items that an earlier run has ended well, and that are unchanged since, are not run: neither their data, nor the files that it names, nor the steps and the values that these name have changed", def: "false",

@@ -54,6 +54,8 @@ func stepFields() []field {
 			read: by(func(o *object, key string, n *node, s *Step) { o.d.stall(o, n, s) })},
 		{key: "retry", typ: tRetry, sample: "{attempts: 5, backoff: fibonacci}", doc: "tries again", was: "cmrg"},
 		{key: "retry_config", typ: tRetry, sample: "{attempts: 5, backoff: fibonacci}", as: "retry", was: "*"},
+		{key: "limits", typ: tTexts, sample: "[anthropic]", doc: "limits of the machine, of limits.yml in the home directory, of which each attempt holds a slot",
+			read: by(func(o *object, key string, n *node, s *Step) { s.Limits = o.limitRefs(n, key) })},
 		{key: "on_failure", typ: tHandler, sample: "{shell: repair}", doc: "what to do when it failed",
 			read: by(func(o *object, key string, n *node, s *Step) { o.d.stepFailure(o, n, s) })},
 		{key: "on_success", typ: oneOf(tSteps, tRef("step")), sample: "{shell: notify}", doc: "steps after it ended well", was: "cmrg",
@@ -525,5 +527,7 @@ func agentFields() []field {
 			into: of(func(a *Agent) *bool { return &a.SkipPermissions })},
 		{key: "stdin", typ: tBool, sample: "true", doc: "the prompt goes to its standard input",
 			into: of(func(a *Agent) *bool { return &a.Stdin })},
+		{key: "limits", typ: tTexts, sample: "[anthropic]", doc: "limits of the machine, of limits.yml in the home directory, of which each question holds a slot",
+			read: by(func(o *object, key string, n *node, a *Agent) { a.Limits = o.limitRefs(n, key) })},
 	}
 }

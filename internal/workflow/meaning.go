@@ -105,10 +105,12 @@ type meaning struct {
 	named map[string]Named // nil: not wanted
 }
 
-// passedOver reports whether a field says where something stands, or tells it to a
-// person.
+// passedOver reports whether a field says where something stands, tells it to a person,
+// or bounds when it runs.
 func passedOver(f reflect.StructField) bool {
 	switch f.Name {
+	case "Limits", "ItemLimits": // which bound when it runs
+		return f.Type == reflect.TypeFor[[]LimitRef]()
 	case "Path", "Description":
 		return f.Type.Kind() == reflect.String
 	case "Source":

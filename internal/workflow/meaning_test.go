@@ -33,6 +33,7 @@ func TestMeaning(t *testing.T) {
 		strings.Replace(base, "1m", "60", 1),
 		strings.Replace(base, "{attempts: 3}", "3", 1),
 		strings.Replace(base, "shell: make", "description: makes, shell: make", 1),
+		strings.Replace(base, "shell: make", "limits: [gpu], shell: make", 1),
 		strings.Replace(base, "input: [1]", "input: [1, 2]\n  max_parallel: 3", 1),
 	} {
 		if got := meaning(t, same); got != meaning(t, base) {

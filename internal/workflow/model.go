@@ -149,6 +149,8 @@ type Step struct {
 	Timeouts []time.Duration
 	Stall    Duration
 	Retry    *Retry // nil: one attempt
+	// Limits are the limits of the machine that each attempt holds.
+	Limits []LimitRef
 
 	OnFailure  *Handler
 	OnSuccess  []*Step
@@ -434,7 +436,14 @@ type Agent struct {
 	Output          string           // text, stream-json
 	Env             []EnvVar
 	SkipPermissions bool
-	Stdin           bool // the prompt goes to stdin
+	Stdin           bool       // the prompt goes to stdin
+	Limits          []LimitRef // of the machine, that each question holds
+}
+
+// LimitRef is the name of a limit of the machine, where a file has it.
+type LimitRef struct {
+	Name string
+	Pos  diag.Pos
 }
 
 // SubWorkflow is an entry of `workflows:` or an import.
@@ -469,14 +478,15 @@ type Map struct {
 
 	FilterPos, SortPos, DistinctPos diag.Pos
 
-	Offset    Int
-	MaxItems  Int
-	Parallel  Int // default 10
-	Label     *template.Text
-	Template  *Block
-	Unchanged *Unchanged     // nil: every item runs
-	Canary    *policy.Canary // nil: all items may start at once
-	Evidence  *Evidence      // nil: what an item did is merged unchecked
+	Offset     Int
+	MaxItems   Int
+	Parallel   Int // default 10
+	Label      *template.Text
+	Template   *Block
+	Unchanged  *Unchanged     // nil: every item runs
+	Canary     *policy.Canary // nil: all items may start at once
+	Evidence   *Evidence      // nil: what an item did is merged unchecked
+	ItemLimits []LimitRef     // of the machine, that each item holds
 
 	AgentTimeout    Duration
 	CommandTimeouts map[string]Duration
