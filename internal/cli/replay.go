@@ -183,9 +183,9 @@ func gained(t *simulate.Tuning, p simulate.Proposal) string {
 	case "success":
 		return fmt.Sprintf("%.1f in place of %.1f of 100 runs succeed:", 100*p.Report.Runs.Succeeded.P, 100*t.Now.Runs.Succeeded.P)
 	case "load":
-		return fmt.Sprintf("the peak is %.0f %% lower:", 100*p.Gain)
+		return fmt.Sprintf("the peak is %.0f %% lower, at least %.0f %%:", 100*p.Gain, 100*min(p.Least, p.Gain))
 	case "cost":
-		return fmt.Sprintf("the cost is %.0f %% lower:", 100*p.Gain)
+		return fmt.Sprintf("the cost is %.0f %% lower, at least %.0f %%:", 100*p.Gain, 100*min(p.Least, p.Gain))
 	}
-	return fmt.Sprintf("the median run is %.0f %% shorter:", 100*p.Gain)
+	return fmt.Sprintf("the median run is %.0f %% shorter, at least %.0f %%:", 100*p.Gain, 100*min(p.Least, p.Gain))
 }

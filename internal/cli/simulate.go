@@ -38,12 +38,13 @@ type simulateOptions struct {
 	seeds            int
 	first            uint64
 	runInput         bool
+	backtest         bool
 }
 
 func simulateCmd(a *app) *cobra.Command {
 	o := &simulateOptions{runFlags: runFlags{app: a}}
 	cmd := &cobra.Command{
-		Use:   "simulate FILE",
+		Use:   "simulate FILE...",
 		Short: "Show how a workflow or a pipeline will behave under failures",
 		Long: `Runs a workflow, a map or a pipeline many times over in virtual time, with failures that a
 model makes up, and shows how often it succeeds, how long it takes, and what load
@@ -52,7 +53,11 @@ the record and what the steps do are made up. Nothing is run and nothing written
 
 The model is a YAML file: for each step, or module of a pipeline, classes of errors with a probability,
 latencies, outages, rate limits, cost. --from takes it from a run that has been
-recorded. Without either, of ten attempts one fails, and each takes a second.
+recorded; what one run cannot tell makes the answer wide, and the first sentence says
+so. Without either, of ten attempts one fails, and each takes a second.
+
+With --backtest the arguments are recorded runs of one workflow: each is predicted from
+the others, and it is shown how many took as long as was predicted.
 
 What happens to an attempt depends on the seed, the item, the step and the number
 of the attempt alone: variants that are compared meet the same luck, and the same
@@ -60,8 +65,15 @@ of the attempt alone: variants that are compared meet the same luck, and the sam
 		Example: `  bide simulate nightly.yml --model model.yml
   bide simulate nightly.yml --model model.yml --set fetch.retry.jitter=full --json
   bide simulate report.cst --model model.yml --set hits.retry=5
-  bide simulate nightly.yml --from last --compare nightly-gentle.yml --svg load.svg`,
+  bide simulate nightly.yml --from last --compare nightly-gentle.yml --svg load.svg
+  bide simulate --backtest 01JD 01JE 01JF`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case o.backtest:
+				return o.predictBack(cmd, args)
+			case len(args) > 1:
+				return usagef("%q is one argument too many: simulate takes one FILE, and others with --compare; runs with --backtest", args[1])
+			}
 			o.path = args[0]
 			return o.run(cmd.Context())
 		},
@@ -74,6 +86,7 @@ of the attempt alone: variants that are compared meet the same luck, and the sam
 	fs.IntVar(&o.seeds, "seeds", 200, "how many runs are simulated")
 	fs.Uint64Var(&o.first, "seed", 1, "the seed of the first run")
 	fs.BoolVar(&o.runInput, "run-input", false, "run the command that gives the work items, and nothing else")
+	fs.BoolVar(&o.backtest, "backtest", false, "the arguments are recorded runs: predict each from the others")
 	fs.StringVar(&o.svg, "svg", "", "also write the plots to this file, as SVG")
 	fs.StringArrayVar(&o.params, "param", nil, "a parameter, NAME=VALUE")
 	fs.StringVar(&o.paramFile, "param-file", "", "parameters from a JSON or YAML file")
@@ -280,7 +293,7 @@ func (o *simulateOptions) failures(ctx context.Context, v *variant) (*simulate.M
 		if err != nil {
 			return nil, nil, err
 		}
-		m := rec.Fit()
+		m := rec.FitChecked(ctx)
 		for _, w := range rec.Warnings() {
 			fmt.Fprintf(o.err, "bide: %s\n", w)
 		}
@@ -377,6 +390,14 @@ func figures(list []*variant, p palette) *table {
 		row("go on after the outage", func(r *simulate.Report) string { return r.Runs.Recovered.Of(r.Seeds) })
 	}
 	row("makespan, median", func(r *simulate.Report) string { return simulate.Span(r.Makespan.P50) })
+	if list[0].report.Median != nil {
+		row("… is known to be", func(r *simulate.Report) string {
+			if r.Median == nil {
+				return ""
+			}
+			return simulate.Span(r.Median.Low) + " – " + simulate.Span(r.Median.High)
+		})
+	}
 	row("… of 90 in 100", func(r *simulate.Report) string {
 		return simulate.Span(r.Makespan.P5) + " – " + simulate.Span(r.Makespan.P95)
 	})

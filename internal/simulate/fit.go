@@ -1,9 +1,9 @@
 package simulate
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -11,38 +11,81 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// Fit gives a model that does on the average what the recording met: classes of
-// errors by their share, latencies as they were, times in which everything
-// failed as outages, answers 429 as a rate, and what the attempts of an item have
-// in common.
+// What one run cannot tell makes the answer wide. So beside the model that does on the
+// average what the run has met there are some that it could be fitted to as well: each
+// counts every work item more or less (a Bayesian bootstrap), takes a limit that is as
+// likely as it is, and lets an outage end at a time at which nobody has seen it end.
+// Simulated runs take them in turn.
+
+// fitDraws is how many models there are beside the average one.
+const fitDraws = 25
+
+// Fit gives a model that does on the average what the recording met, with those that it
+// could be fitted to as well: classes of errors by their share, latencies as they were,
+// times in which everything failed as outages, answers 429 as a token bucket, and items
+// that fail more often than others.
 func (r *Recording) Fit() *Model {
-	m := &Model{Steps: map[string]*Target{}, Items: max(len(r.Items), 1), Guessed: true, width: r.width(), parallel: r.parallel()}
-	for path, list := range r.byStep() {
-		m.Steps[path] = fit(list)
-	}
-	r.fitValues(m)
-	if !slices.ContainsFunc(slices.Collect(maps.Values(m.Steps)), func(t *Target) bool { return len(t.Outages) > 0 }) {
-		m.Correlation = r.fitCorrelation() // failures of an outage come together, and say nothing of items
-	}
-	if m.Correlation > 0 {
-		r.fitFirst(m)
+	steps, units := r.evidence()
+	m := r.average(steps)
+	for i := range fitDraws {
+		l := luck(mix(hash("fitted") + uint64(i)))
+		weights := make([]float64, units)
+		for k := range weights {
+			weights[k] = -math.Log(1 - l.unit())
+		}
+		d := *m
+		d.Steps = map[string]*Target{}
+		for path, e := range steps {
+			of := l.with(hash(path))
+			t := e.fit(weights, &of, m.Steps[path])
+			t.lags, t.Output, t.value = m.Steps[path].lags, m.Steps[path].Output, m.Steps[path].value
+			d.Steps[path] = t
+		}
+		switch i % 5 { // of three fifths it makes no difference how many there are at once
+		case 3:
+			d.stretch = 1
+		case 4:
+			d.stretch = l.unit()
+		}
+		m.draws = append(m.draws, &d)
 	}
 	return m
 }
 
-// fitFirst takes the rates of failure from first attempts alone. Where attempts of an item
-// have their luck in common, all others are those of items without it, which have more
-// attempts than the rest; and that they fail more often the correlation says already.
-func (r *Recording) fitFirst(m *Model) {
-	first := &Recording{attempts: map[attemptKey]*recorded{}, static: r.static}
-	for k, a := range r.attempts {
-		if k.n <= 1 && k.round <= 1 {
-			first.attempts[k] = a
-		}
+// average is the model without those that it could also be.
+func (r *Recording) average(steps map[string]*evidence) *Model {
+	m := &Model{Steps: map[string]*Target{}, Items: max(len(r.Items), 1), Guessed: true, width: r.width(), parallel: r.parallel()}
+	for path, e := range steps {
+		t := e.fit(nil, nil, nil)
+		t.lags = r.lags[path]
+		m.Steps[path] = t
 	}
-	for path, list := range first.byStep() {
-		m.Steps[path].Failures = fit(list).Failures
+	names := r.names()
+	for _, path := range slices.Sorted(maps.Keys(steps)) {
+		m.Assumed = append(m.Assumed, steps[path].assumes(names.label(path))...)
 	}
+	r.fitValues(m)
+	return m
+}
+
+// names are those of the steps of the run.
+func (r *Recording) names() *stepNames {
+	if p, err := r.Program(nil); err == nil && p.File != nil {
+		return namesOf(p.File)
+	}
+	return &stepNames{}
+}
+
+// assumes is what a model of a step rests on that one run cannot tell.
+func (e *evidence) assumes(path string) (list []string) {
+	if e.limit != nil && e.limit.strange > 0.1 {
+		list = append(list, fmt.Sprintf("the answers 429 of %s are those of a token bucket, which %.0f %% of them are not", path, 100*e.limit.strange))
+	}
+	if n := len(e.outages); n > 0 && n < manyOutages {
+		o := e.outages[0]
+		list = append(list, fmt.Sprintf("%s is down again at %s for %s, as it was", path, Span(int64(o.From)), Span(int64(o.For))))
+	}
+	return list
 }
 
 // fitValues has each call give what its first did that ended well.
@@ -58,63 +101,136 @@ func (r *Recording) fitValues(m *Model) {
 	}
 }
 
-// byStep are the attempts of each step by their beginning.
-func (r *Recording) byStep() map[string][]*recorded {
-	keys := slices.SortedFunc(maps.Keys(r.attempts), func(a, b attemptKey) int {
-		return cmp.Or(cmp.Compare(r.attempts[a].from, r.attempts[b].from), a.compare(b))
-	})
-	steps := map[string][]*recorded{}
-	for _, k := range keys {
-		p := r.static(k.path)
-		steps[p] = append(steps[p], r.attempts[k])
+// mostLatencies bounds how many latencies a model keeps of a step; drawnLatencies, of
+// one that it could also be.
+const mostLatencies, drawnLatencies = 1000, 400
+
+// fit fits what the attempts at a step have met, those of each unit counted as often as
+// it weighs; nil: once. l draws what does not depend on the units, and of is the target
+// that is the average; without them it is that target.
+func (e *evidence) fit(weights []float64, l *luck, of *Target) *Target {
+	t := &Target{limit: e.stopped, tries: e.tries}
+	most := mostLatencies
+	if l != nil {
+		most = drawnLatencies
 	}
-	return steps
-}
-
-// mostLatencies bounds how many latencies a model keeps of a step.
-const mostLatencies = 1000
-
-func fit(list []*recorded) *Target {
-	t := &Target{}
-	known, weight, beyond, left := uncut(list)
-	inside := t.fitOutages(known)
+	stands, beyond, left := e.uncut(weights)
 	counts, total := map[string]float64{}, 0.0
-	var limited []*recorded
 	var took []weighed
-	for i, a := range known {
-		switch {
-		case classOf(a) == "rate_limit":
-			limited = append(limited, a)
-		case !inside[i]:
-			total += weight[i]
-			if a.failure != nil {
-				counts[a.failure.Class] += weight[i]
+	spans := map[string][]weighed{}
+	for _, i := range e.order {
+		a, n := e.list[i], stands[i]
+		if a.cut || n == 0 {
+			continue
+		}
+		class := classOf(a)
+		if class != "rate_limit" && !e.inside[i] {
+			total += n
+			if class != "" {
+				counts[class] += n
 			}
 		}
-		if a.failure == nil || !a.failure.Timeout {
-			took = append(took, weighed{a.took, weight[i]})
+		if class == "" {
+			took = append(took, weighed{a.took, n})
+		} else {
+			spans[class] = append(spans[class], weighed{a.took, n})
 		}
 	}
 	for class, n := range counts {
 		t.Failures = append(t.Failures, Failure{class, n / total})
 	}
 	sortFailures(t.Failures)
-	for _, a := range beyond {
-		took = append(took, weighed{a.longer(), left / float64(len(beyond))})
+	for _, i := range beyond {
+		took = append(took, weighed{e.list[i].longer(), left / float64(len(beyond))})
 	}
-	t.Latency.Empirical = quantiles(took, mostLatencies)
-	if c, s := fitQueue(list); c > 0 {
-		t.Latency = Latency{Capacity: c, Service: s}
+	t.Latency.Empirical = quantiles(took, most)
+	if of == nil || of.Latency.Capacity > 0 {
+		if c, s := fitQueue(e, weights); c > 0 {
+			t.Latency, spans = Latency{Capacity: c, Service: s}, nil
+		}
 	}
-	t.fitLimit(known, limited)
+	for class, list := range spans {
+		if t.spans == nil {
+			t.spans = map[string][]time.Duration{}
+		}
+		t.spans[class] = quantiles(list, most)
+	}
+	e.fitItems(t, weights, l)
+	e.fitOutages(t, l)
+	switch {
+	case e.limit != nil && l == nil:
+		t.Limit = e.limit.best()
+	case e.limit != nil:
+		t.Limit = e.limit.drawn(l)
+	}
+	if t.limit > 0 && l != nil && l.unit() < 0.5 {
+		t.hang = math.Pow(4, l.unit())
+	}
 	return t
 }
 
-// fitOutages finds times in which so many attempts failed one after another
+// fitItems tells items apart that fail more often than others: on the average where that
+// is more likely than not, and as often as it is likely.
+func (e *evidence) fitItems(t *Target, weights []float64, l *luck) {
+	if e.items == nil {
+		return
+	}
+	likely := 1 / (1 + math.Exp(twoKinds-e.items.fit(nil).better))
+	if u := 0.5; l != nil && l.unit() >= likely || l == nil && likely < u {
+		return
+	}
+	t.split(e.items, e.items.fit(weights))
+}
+
+// manyOutages is how many outages there are of which it is not taken that they come again
+// at the same times.
+const manyOutages = 3
+
+// fitOutages takes the outages over, each at a time at which it may have been.
+func (e *evidence) fitOutages(t *Target, l *luck) {
+	if n := len(e.outages); n >= manyOutages {
+		up, down := e.outages[0].From, time.Duration(0)
+		for i, o := range e.outages {
+			down += o.For + (o.longer+o.sooner)/2
+			if i > 0 {
+				up += o.From - e.outages[i-1].From - e.outages[i-1].For
+			}
+		}
+		mean := func(sum time.Duration) time.Duration {
+			if l == nil {
+				return max(sum/time.Duration(n), leastMean)
+			}
+			of := 0.0
+			for range n {
+				of -= math.Log(1 - l.unit())
+			}
+			return max(time.Duration(float64(sum)/of), leastMean)
+		}
+		t.Outages = []Outage{{MeanUp: mean(up), MeanDown: mean(down), Class: e.outages[0].Class}}
+		return
+	}
+	for _, o := range e.outages {
+		if l != nil {
+			sooner := time.Duration(l.unit() * float64(o.sooner))
+			o.From, o.For = o.From-sooner, o.For+sooner+time.Duration(l.unit()*float64(o.longer))
+			if o.open {
+				o.For += l.exponential(o.For)
+			}
+			o.sooner, o.longer = 0, 0
+		}
+		t.Outages = append(t.Outages, o)
+	}
+}
+
+// fewestFailures are how many failures in a row an outage has at least, and
+// fewestUnits of how many items.
+const fewestFailures, fewestUnits = 5, 3
+
+// findOutages finds times in which so many attempts failed one after another
 // that chance does not explain it. inside are the attempts in them.
-func (t *Target) fitOutages(list []*recorded) (inside map[int]bool) {
-	inside = map[int]bool{}
-	failed := 0
+func findOutages(list []*recorded, units []int, items bool) (found []Outage, inside []bool) {
+	inside = make([]bool, len(list))
+	failed, within := 0, 0
 	for _, a := range list {
 		if a.failure != nil {
 			failed++
@@ -125,26 +241,39 @@ func (t *Target) fitOutages(list []*recorded) (inside map[int]bool) {
 		for j < len(list) && list[j].failure != nil && list[j].failure.Class == classOf(list[i]) && classOf(list[i]) != "rate_limit" {
 			j++
 		}
-		if j-i >= 10 && unlikely(len(list), failed, j-i) {
+		if j-i >= fewestFailures && unlikely(len(list), failed, j-i) && (!items || several(units[i:j])) {
 			o := Outage{From: list[i].from, For: list[j-1].from - list[i].from + 1, Class: classOf(list[i])}
 			if o.longer = list[j-1].took; j < len(list) {
 				o.longer = list[j].from - list[j-1].from
 			}
+			o.open = j == len(list)
 			if i > 0 {
 				o.sooner = list[i].from - list[i-1].from
 			}
-			t.Outages = append(t.Outages, o)
+			found = append(found, o)
 			for k := i; k < j; k++ {
 				inside[k] = true
+				within++
 			}
 		}
 		i = max(j, i+1)
 	}
-	if len(inside) == len(list) { // it has always failed: that is its rate
-		t.Outages = nil
-		return map[int]bool{}
+	if within == len(list) { // it has always failed: that is its rate
+		return nil, make([]bool, len(list))
 	}
-	return inside
+	return found, inside
+}
+
+// several reports whether attempts are of so many units that none of them alone is what
+// fails.
+func several(units []int) bool {
+	seen := map[int]bool{}
+	for _, u := range units {
+		if seen[u] = true; len(seen) >= fewestUnits {
+			return true
+		}
+	}
+	return false
 }
 
 func classOf(a *recorded) string {
@@ -163,34 +292,6 @@ func unlikely(attempts, failed, n int) bool {
 		chance *= p
 	}
 	return chance < 0.01
-}
-
-// fitLimit takes a rate from answers 429: what got through while there were
-// any, and what got through before the first of them.
-func (t *Target) fitLimit(list, limited []*recorded) {
-	if len(limited) == 0 {
-		return
-	}
-	first, last := limited[0].from, limited[len(limited)-1].from
-	before, during := 0, 0
-	var hints []time.Duration
-	for _, a := range list {
-		switch {
-		case a.failure != nil && a.failure.Class == "rate_limit":
-			if a.failure.RetryAfter > 0 {
-				hints = append(hints, a.failure.RetryAfter)
-			}
-		case a.from < first:
-			before++
-		case a.from <= last:
-			during++
-		}
-	}
-	t.Limit = &Limited{Count: max(during, 1), Per: max(last-first, time.Second), Burst: max(before, 1)}
-	if len(hints) > 0 {
-		slices.Sort(hints)
-		t.Limit.RetryAfter = hints[len(hints)/2]
-	}
 }
 
 // Warnings are what the recording cannot say.
@@ -215,13 +316,22 @@ func (r *Recording) Warnings() []string {
 		return []string{"the run has recorded no attempt: nothing is known of failures and latencies"}
 	}
 	unknown := false
-	for path, steps := range r.byStep() {
-		if c, s := fitQueue(steps); c > 0 {
+	all, _ := r.evidence()
+	for path, e := range all {
+		steps := e.list
+		if e.limit != nil {
+			l, when := e.limit.best(), "arrive"
+			if l.AtAnswer {
+				when = "are answered"
+			}
+			list = append(list, fmt.Sprintf("answers 429 of %s are those of a token bucket of %d that gets %s a second; a token is taken when requests %s", path, l.Burst, Figure(l.rate()*1e9), when))
+		}
+		if c, s := fitQueue(e, nil); c > 0 {
 			list = append(list, fmt.Sprintf("latencies of %s grow with the number at once, as those of a queue that serves %d of them, each in about %s", path, c, Span(int64(s))))
 		} else {
 			unknown = true
 		}
-		if text := cutWarning(path, steps); text != "" {
+		if text := cutWarning(path, e); text != "" {
 			list = append(list, text)
 		}
 		if len(steps) < 20 {

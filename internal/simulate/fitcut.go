@@ -1,9 +1,7 @@
 package simulate
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -12,39 +10,27 @@ import (
 // share of it. This is the estimator of Kaplan and Meier, with one cause of an end for
 // each class of errors.
 
-// uncut gives the attempts of which the end is known, in their order, and for how many
-// attempts each stands. Those that were cut when all others had ended are beyond, and
-// share what is left.
-func uncut(list []*recorded) (known []*recorded, weight []float64, beyond []*recorded, left float64) {
-	order := slices.Clone(list)
-	slices.SortStableFunc(order, func(a, b *recorded) int {
-		if c := cmp.Compare(a.took, b.took); c != 0 || a.cut == b.cut {
-			return c
-		}
-		if a.cut {
-			return 1
-		}
-		return -1
-	})
-	stands := map[*recorded]float64{}
-	each := 1.0 // for how many attempts each stands that has not ended or been cut by now
-	for i, a := range order {
-		if beyond = append(beyond, a); !a.cut {
-			stands[a], beyond = each, beyond[:0]
-		} else if rest := len(order) - i - 1; rest > 0 {
-			each += each / float64(rest)
+// uncut gives for how many attempts each stands of which the end is known, where those of
+// a unit are counted as often as it weighs. Those that were cut when all others had ended
+// are beyond, and share what is left.
+func (e *evidence) uncut(weights []float64) (stands []float64, beyond []int, left float64) {
+	stands = make([]float64, len(e.list))
+	rest := 0.0
+	for _, u := range e.units {
+		rest += weightOf(weights, u)
+	}
+	each, all := 1.0, rest // for how many attempts each stands that has not ended or been cut by now
+	for _, i := range e.order {
+		w := weightOf(weights, e.units[i])
+		rest -= w
+		if beyond = append(beyond, i); !e.list[i].cut {
+			stands[i], beyond = each*w, beyond[:0]
+			all -= each * w
+		} else if rest > 1e-9 {
+			each += each * w / rest
 		}
 	}
-	for _, a := range list {
-		if !a.cut {
-			known, weight = append(known, a), append(weight, stands[a])
-		}
-	}
-	left = float64(len(list))
-	for _, w := range weight {
-		left -= w
-	}
-	return known, weight, beyond, left
+	return stands, beyond, max(all, 0)
 }
 
 // longer is how long an attempt is taken to take that was cut later than any other
@@ -57,9 +43,9 @@ type weighed struct {
 	weight float64
 }
 
-// quantiles gives at most n values that are distributed as the weighed ones are, sorted.
+// quantiles gives at most n values that are distributed as the weighed ones are, which are
+// sorted.
 func quantiles(list []weighed, n int) (out []time.Duration) {
-	slices.SortStableFunc(list, func(a, b weighed) int { return cmp.Compare(a.value, b.value) })
 	total := 0.0
 	for _, v := range list {
 		total += v.weight
@@ -76,9 +62,9 @@ func quantiles(list []weighed, n int) (out []time.Duration) {
 }
 
 // cutWarning says what is not known because attempts at a step were cut short.
-func cutWarning(path string, list []*recorded) string {
+func cutWarning(path string, e *evidence) string {
 	n, longest := 0, time.Duration(0)
-	for _, a := range list {
+	for _, a := range e.list {
 		if a.cut {
 			n, longest = n+1, max(longest, a.took)
 		}
@@ -87,7 +73,7 @@ func cutWarning(path string, list []*recorded) string {
 		return ""
 	}
 	text := fmt.Sprintf("%d attempts of %s were cut short, the longest after %s: they are taken to go on as those do that took longer", n, path, Span(int64(longest)))
-	if _, _, beyond, _ := uncut(list); len(beyond) > 0 {
+	if _, beyond, _ := e.uncut(nil); len(beyond) > 0 {
 		text += ", and where none did, to take twice as long and to fail no more often than the others"
 	}
 	return text

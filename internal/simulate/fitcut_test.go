@@ -35,7 +35,17 @@ func TestFitCut(t *testing.T) {
 	if len(got.Failures) != 1 || math.Abs(got.Failures[0].P-want) > 0.02 {
 		t.Errorf("fails with %v, and it is %.3f", got.Failures, want)
 	}
-	e := got.Latency.Empirical
+	var e []time.Duration // of attempts that the target makes
+	x, draws := &live{Target: got}, luck(3)
+	for range n {
+		class, _ := x.fails(0, got.Failures, draws.unit())
+		d := got.Latency.draw(&draws)
+		if list := got.spans[class]; len(list) > 0 {
+			d = draw(list, &draws)
+		}
+		e = append(e, d)
+	}
+	slices.Sort(e)
 	for _, q := range []float64{0.25, 0.5, 0.75, 0.9} {
 		was, is := -math.Log(1-q), e[int(q*float64(len(e)))].Seconds()
 		if math.Abs(is-was) > 0.06*was {

@@ -28,11 +28,11 @@ type level struct {
 func (l *level) mean() float64 { return l.sum / l.n }
 
 // levels sorts the attempts by how many ran at once when they began, those that
-// ended in a timeout or were cut short and answers 429 left out. list is by their beginning.
-func levels(list []*recorded) (out []*level) {
+// ended in a timeout or were cut short and answers 429 left out.
+func levels(e *evidence, weights []float64) (out []*level) {
 	by := map[int]*level{}
 	var ends []time.Duration // of those that run
-	for _, a := range list {
+	for i, a := range e.list {
 		ends = slices.DeleteFunc(ends, func(end time.Duration) bool { return end <= a.from })
 		ends = append(ends, a.from+a.took)
 		if class := classOf(a); class == "rate_limit" || class == "timeout" || a.cut {
@@ -44,7 +44,8 @@ func levels(list []*recorded) (out []*level) {
 			by[l.k] = l
 		}
 		took := float64(a.took)
-		l.n, l.sum, l.sum2 = l.n+1, l.sum+took, l.sum2+took*took
+		w := weightOf(weights, e.units[i])
+		l.n, l.sum, l.sum2 = l.n+w, l.sum+w*took, l.sum2+w*took*took
 	}
 	for _, l := range by {
 		if l.n >= fewestAtLevel {
@@ -57,8 +58,8 @@ func levels(list []*recorded) (out []*level) {
 
 // fitQueue gives the capacity and the mean time of service of a queue; 0 where the
 // recording does not show one.
-func fitQueue(list []*recorded) (capacity int, service time.Duration) {
-	all := levels(list)
+func fitQueue(e *evidence, weights []float64) (capacity int, service time.Duration) {
+	all := levels(e, weights)
 	if len(all) < fewestLevels || all[len(all)-1].mean() < slowdown*all[0].mean() {
 		return 0, 0
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -47,8 +48,14 @@ func (m made) Items(_ context.Context, from, limit int) ([]journal.Item, error) 
 // madeRun is the recording of a run of a file in a world.
 func madeRun(t testing.TB, f *workflow.File, world *Model, items int, seed uint64) *Recording {
 	t.Helper()
+	return madeRunOn(t, f, world, items, seed, nil)
+}
+
+// madeRunOn is one against actions of its own.
+func madeRunOn(t testing.TB, f *workflow.File, in *Model, items int, seed uint64, acts func(*world, step.Actions) step.Actions) *Recording {
+	t.Helper()
 	m := made{file: f, items: Items(items)}
-	samples(t, Options{File: f, Model: world, Seeds: 1, First: seed, Items: m.items, data: true, Facts: func(_ int, e event.Event) { m.events = append(m.events, e) }})
+	samples(t, Options{File: f, Model: in, Seeds: 1, First: seed, Items: m.items, data: true, actions: acts, Facts: func(_ int, e event.Event) { m.events = append(m.events, e) }})
 	rec, err := Record(t.Context(), m)
 	if err != nil {
 		t.Fatal(err)

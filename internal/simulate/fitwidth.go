@@ -82,16 +82,7 @@ func (o *Options) assumeWidth() {
 }
 
 // stretched is by what the latencies of one simulated run are longer, or shorter.
-func (o *Options) stretched(l luck) float64 {
+func (o *Options) stretched(m *Model) float64 {
 	factor, _ := o.widened()
-	if factor == 1 {
-		return 1
-	}
-	switch u := l.unit(); {
-	case u < 0.6:
-		return 1
-	case u < 0.8:
-		return factor
-	}
-	return math.Pow(factor, l.unit())
+	return math.Pow(factor, m.stretch) * cmp.Or(m.slow, 1)
 }

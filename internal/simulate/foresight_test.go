@@ -386,7 +386,7 @@ steps:
 	var l luck
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
-		class, hint := x.fails(time.Since(began), l.unit())
+		class, hint := x.fails(time.Since(began), x.Failures, l.unit())
 		mu.Unlock()
 		time.Sleep(target.Latency.Constant) // of the server, which is what is measured
 		switch class {

@@ -65,7 +65,7 @@ func (t *Latency) draw(l *luck) time.Duration {
 		sigma := math.Log(float64(t.LogNormal[1])/float64(t.LogNormal[0])) / z99
 		return span(float64(t.LogNormal[0]) * math.Exp(sigma*l.normal()))
 	case len(t.Empirical) > 0:
-		return t.Empirical[int(l.unit()*float64(len(t.Empirical)))]
+		return draw(t.Empirical, l)
 	case t.Uniform[1] > 0:
 		return t.Uniform[0] + time.Duration(l.unit()*float64(t.Uniform[1]-t.Uniform[0]))
 	case t.Capacity > 0:
@@ -73,3 +73,6 @@ func (t *Latency) draw(l *luck) time.Duration {
 	}
 	return t.Constant
 }
+
+// draw is one of some times.
+func draw(list []time.Duration, l *luck) time.Duration { return list[int(l.unit()*float64(len(list)))] }

@@ -28,6 +28,22 @@ type Model struct {
 	parallel int
 	// Assumed is what the model rests on and nobody knows, each as a clause.
 	Assumed []string
+	// draws are models that the same run could have been fitted to; nil: what the model
+	// says is known. Simulated runs take them in turn.
+	draws []*Model
+	// stretch is by what latencies at another number at once than width are taken to be
+	// longer, as a power of how much the number differs.
+	stretch float64
+	// slow is by what all latencies are longer than those that were recorded; 0: 1.
+	slow float64
+}
+
+// drawn is the model that a simulated run meets, by its seed.
+func (m *Model) drawn(seed uint64) *Model {
+	if len(m.draws) == 0 {
+		return m
+	}
+	return m.draws[seed%uint64(len(m.draws))]
 }
 
 // Target is what one step meets. The zero Target answers at once and never
@@ -45,6 +61,26 @@ type Target struct {
 	// Output is what an attempt that succeeds prints.
 	Output *string
 	value  bool // Output is the value of a call as JSON
+
+	// What follows is fitted to a run.
+
+	tries   int // the most attempts in a row that are known
+	unlucky *unlucky
+	// spans are how long attempts take that end with a class of errors, sorted; of other
+	// classes it is as Latency says.
+	spans map[string][]time.Duration
+	// lags are how much later attempts begin than they are due, sorted.
+	lags []time.Duration
+	// limit is the timeout that has ended attempts; hang, how many times as long they
+	// would have taken, then to succeed; 0: they would never have ended.
+	limit time.Duration
+	hang  float64
+}
+
+// unlucky is a share of the items of which attempts fail at rates of their own.
+type unlucky struct {
+	share    float64
+	failures []Failure
 }
 
 // Failure is a class of errors and its probability.
@@ -76,6 +112,7 @@ type Outage struct {
 	// sooner is by how much a fixed one may have begun sooner, and longer by how much it
 	// may have lasted longer, than is known: no attempt was made in these times.
 	sooner, longer time.Duration
+	open           bool // nobody has seen its end
 }
 
 // Limited is a token bucket that answers 429 when it is empty.
@@ -83,7 +120,11 @@ type Limited struct {
 	Count      int
 	Per        time.Duration
 	Burst      int           // 0: Count
-	RetryAfter time.Duration // 0: until there is a token
+	RetryAfter time.Duration // 0: until there is a token; negative: no answer says when
+	// AtAnswer says that a token is taken when the answer is given, not when the request
+	// arrives.
+	AtAnswer bool
+	whole    bool // until there is a token, in whole seconds
 }
 
 // Default is the model where nobody gives one: of ten attempts one fails, and

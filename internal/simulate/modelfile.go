@@ -268,8 +268,18 @@ func (r *reader) limit(n *yaml.Node, t *Target) {
 			}
 			l.Count, l.Per = c, d
 		},
-		"burst":       func(n *yaml.Node) { l.Burst = r.whole(n, 1, 1e9) },
-		"retry_after": func(n *yaml.Node) { l.RetryAfter = r.span(n) },
+		"burst": func(n *yaml.Node) { l.Burst = r.whole(n, 1, 1e9) },
+		"retry_after": func(n *yaml.Node) {
+			if l.RetryAfter = -1; n.Value != "none" {
+				l.RetryAfter = r.span(n)
+			}
+		},
+		"taken": func(n *yaml.Node) {
+			if l.AtAnswer = n.Value == "answer"; !l.AtAnswer && n.Value != "arrival" {
+				p := r.bad(n, "range", "taken is %q, and a token is taken at the arrival of a request or at its answer", n.Value)
+				p.Near(n.Value, []string{"arrival", "answer"}).Or("write arrival or answer")
+			}
+		},
 	})
 	if l.Count == 0 {
 		r.bad(n, "range", "a limit has a rate, such as 10/1s")

@@ -50,17 +50,21 @@ func (r *Recording) Program(set []string) (Program, error) {
 }
 
 // Simulate gives what runs of a program would be like that meet what the recorded
-// one has met on the average. When ctx ends, it is of those that have ended.
+// one has met, as far as that tells. When ctx ends, it is of those that have ended.
 func (r *Recording) Simulate(ctx context.Context, p Program, seeds int) (*Report, error) {
-	model := r.Fit()
-	list, err := Run(ctx, Options{File: p.File, Pipeline: p.Pipeline, Settings: r.Settings, Model: model, Seeds: seeds, First: 1, Items: r.Items})
+	report, _, err := r.simulate(ctx, r.FitChecked(ctx), p, seeds)
+	return report, err
+}
+
+func (r *Recording) simulate(ctx context.Context, m *Model, p Program, seeds int) (*Report, []*Sample, error) {
+	list, err := Run(ctx, Options{File: p.File, Pipeline: p.Pipeline, Settings: r.Settings, Model: m, Seeds: seeds, First: 1, Items: r.Items})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	_, outage := model.End()
+	_, outage := m.End()
 	report := Summarize(list, outage)
 	if p.File != nil {
 		report.Name(p.File)
 	}
-	return report, nil
+	return report, list, nil
 }

@@ -46,10 +46,11 @@ type folder struct {
 	rounds map[int]int // the present attempt at an item
 	open   map[attemptKey]time.Time
 	tries  beginnings
-	ending map[int]attemptKey // the step of an item that has ended last
-	counts event.Event        // the event before, where it is a breaker that changed
-	asked  attemptKey         // of the agent that has answered last
-	paused time.Time          // the end of the latest pause of all agents
+	ending map[int]attemptKey       // the step of an item that has ended last
+	counts event.Event              // the event before, where it is a breaker that changed
+	asked  attemptKey               // of the agent that has answered last
+	due    map[attemptKey]time.Time // when the next attempt at a step was to begin
+	paused time.Time                // the end of the latest pause of all agents
 }
 
 // beginnings count how often steps were tried in a life.
@@ -94,7 +95,7 @@ func (f *folder) begin(e event.Event) {
 	f.endLife()
 	f.life = &pastLife{began: e.Time, ended: e.Time, lastStart: e.Time, waits: map[attemptKey][]event.Wait{}, decisions: decisions{}, starts: map[attemptKey][]time.Time{}}
 	f.rec.lives = append(f.rec.lives, f.life)
-	f.tries, f.ending = newBeginnings(), map[int]attemptKey{}
+	f.tries, f.ending, f.due = newBeginnings(), map[int]attemptKey{}, map[attemptKey]time.Time{}
 	var d struct {
 		Parallel int  `json:"max_parallel"`
 		Other    bool `json:"file_changed"`
@@ -173,6 +174,7 @@ func (f *folder) take(e event.Event) error {
 		f.foreach(e)
 	case event.AttemptStarted:
 		f.began(e)
+		f.lag(e)
 		f.open[f.key(e)] = e.Time
 	case event.AttemptFinished, event.AttemptFailed:
 		return f.ended(e)
@@ -182,12 +184,28 @@ func (f *folder) take(e event.Event) error {
 	case event.ItemFinished:
 		f.decided(e)
 	case event.RetryScheduled:
-		f.waits(f.key(e), e)
+		w := f.waits(f.key(e), e)
+		f.due[f.key(e).step()] = e.Time.Add(max(w.Delay, time.Duration(e.DelayMS)*time.Millisecond))
 	case event.ItemRetry:
 		f.decided(e)
 		f.waits(attemptKey{life: len(rec.lives) - 1, index: e.Index, round: e.Attempt, path: step.ItemJitter}, e)
 	}
 	return nil
+}
+
+// longestLag is the longest one that this machine has made: what is later waited for
+// something.
+const longestLag = 100 * time.Millisecond
+
+// lag takes by how much an attempt begins later than it was due.
+func (f *folder) lag(e event.Event) {
+	at := f.key(e).step()
+	due, is := f.due[at]
+	delete(f.due, at)
+	if late := e.Time.Sub(due); is && late > -time.Millisecond && late < longestLag {
+		p := f.rec.static(e.Step)
+		f.rec.lags[p] = append(f.rec.lags[p], max(late, 0))
+	}
 }
 
 // began takes the beginning of a step or of an attempt.
@@ -220,12 +238,12 @@ func (f *folder) decided(e event.Event) {
 	delete(f.ending, e.Index)
 }
 
-func (f *folder) waits(k attemptKey, e event.Event) {
-	var w event.Wait
+func (f *folder) waits(k attemptKey, e event.Event) (w event.Wait) {
 	if len(e.Data) > 0 && json.Unmarshal(e.Data, &w) == nil {
 		k = f.tries.draws(k)
 		f.life.waits[k] = append(f.life.waits[k], w)
 	}
+	return w
 }
 
 // used takes what an agent has used in the attempt that is being made.

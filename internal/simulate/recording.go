@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,7 @@ type Recording struct {
 	values   map[attemptKey]listed      // of each foreach; their number is 0
 	outputs  map[attemptKey]output      // of steps, by the attempt that ended well
 	fellBack map[attemptKey]bool        // steps whose fallback made them end well; their number is 0
+	lags     map[string][]time.Duration // by how much attempts at a step began later than they were due, sorted
 	static   func(path string) string
 }
 
@@ -129,7 +131,7 @@ type History interface {
 // Record reads what a run has met.
 func Record(ctx context.Context, r History) (*Recording, error) {
 	rec := &Recording{Run: r.Run(), Header: r.Header(), attempts: map[attemptKey]*recorded{},
-		calls: map[attemptKey][]agentCall{}, values: map[attemptKey]listed{}, outputs: map[attemptKey]output{}, fellBack: map[attemptKey]bool{}, static: static}
+		calls: map[attemptKey][]agentCall{}, values: map[attemptKey]listed{}, outputs: map[attemptKey]output{}, fellBack: map[attemptKey]bool{}, lags: map[string][]time.Duration{}, static: static}
 	if rec.Header.Kind == workflow.Dataflow.String() {
 		rec.static = (&stepNames{pipeline: true}).static
 	}
@@ -146,6 +148,9 @@ func Record(ctx context.Context, r History) (*Recording, error) {
 		}
 	}
 	f.endLife()
+	for _, list := range rec.lags {
+		slices.Sort(list)
+	}
 	if len(rec.lives) > 1 {
 		if err := rec.keepEarlier(r.Events(ctx, 1, journal.EventFilter{})); err != nil {
 			return nil, err

@@ -42,7 +42,8 @@ type Replayed struct {
 // long as all is decided as it was, a life goes on from what is recorded of those
 // before it, and after that from what they have done here.
 func (r *Recording) Replay(ctx context.Context, p Program, seed uint64) (*Replayed, error) {
-	o := Options{File: p.File, Pipeline: p.Pipeline, Settings: r.Settings, Model: r.Fit()}
+	steps, _ := r.evidence()
+	o := Options{File: p.File, Pipeline: p.Pipeline, Settings: r.Settings, Model: r.average(steps)}
 	n, err := prepare(&o)
 	if err != nil {
 		return nil, err

@@ -199,11 +199,6 @@ func (l *replayedLife) Run(ctx context.Context, c *step.Call) (action.Result, er
 	if _, of := strings.CutSuffix(c.Path, ".items"); !of && first && (known || a != nil && l.exact) {
 		l.seen.attempt(l.names.static(c.Path), c, start.Sub(l.world.began), 0, 0)
 	}
-	res := got.Result
-	res.Start = start
-	if call != nil {
-		res.Usage = &call.usage
-	}
 	late := c.Timeout > 0 && got.Takes > c.Timeout && !(known && l.exact)
 	if late {
 		got.Takes = c.Timeout
@@ -219,14 +214,22 @@ func (l *replayedLife) Run(ctx context.Context, c *step.Call) (action.Result, er
 		defer delete(l.busy, k)
 	}
 	err := l.clock.Wait(ctx, got.Takes, nil)
-	res.Duration = l.clock.Now().Sub(start)
+	var fail *failure.Failure
+	if err == nil && !late {
+		fail = got.End()
+	}
+	res := got.Result
+	if call != nil {
+		res.Usage = &call.usage
+	}
+	res.Start, res.Duration = start, l.clock.Now().Sub(start)
 	switch {
 	case err != nil:
 		return res, err
 	case late:
 		return res, &failure.Failure{Class: "timeout", Timeout: true, Message: fmt.Sprintf("timed out after %s and was stopped", duration.Format(c.Timeout))}
-	case got.Failure != nil:
-		return res, got.Failure
+	case fail != nil:
+		return res, fail
 	}
 	return res, nil
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -109,7 +108,10 @@ type Report struct {
 		// Recovered: after the last outage of the model; absent without one.
 		Recovered *Share `json:"recovered,omitempty"`
 	} `json:"runs"`
-	Makespan Spread                `json:"makespan_ns"`
+	Makespan Spread `json:"makespan_ns"`
+	// Median is between which bounds the median makespan is, where the model is fitted to
+	// a run and so is not known; nil where it is.
+	Median   *Range                `json:"median_ns,omitempty"`
 	Attempts Numbers               `json:"attempts"`
 	Retries  Numbers               `json:"retries"`
 	Waits    Numbers               `json:"waits_ns"`
@@ -146,7 +148,7 @@ func Summarize(list []*Sample, outage bool) *Report {
 	good, recovered := 0, 0
 	of := func(f func(*Sample) int64) []int64 { return value.Map(list, f) }
 	for _, s := range list {
-		if s.Status == event.Succeeded {
+		if s.good() {
 			good++
 		}
 		if s.Recovered {
@@ -171,6 +173,7 @@ func Summarize(list []*Sample, outage bool) *Report {
 	r.Letters = numbers(of(func(s *Sample) int64 { return int64(s.Letters) }))
 	r.Cost.Tokens = numbers(of(func(s *Sample) int64 { return s.Tokens }))
 	r.Cost.USD = money(numbers(of(func(s *Sample) int64 { return int64(math.Round(s.USD * 1e6)) })))
+	r.widen(list)
 	r.steps(list)
 	r.load(list)
 	return r

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strconv"
@@ -137,12 +138,13 @@ func prepare(o *Options) (*stepNames, error) {
 func one(ctx context.Context, o *Options, n *stepNames, items *itemList, i int) (_ *Sample, err error) {
 	clock := virtual.NewClock(began)
 	seen := newWatch()
-	seen.outageEnd, _ = o.Model.End()
+	model := o.Model.drawn(o.First + uint64(i))
+	seen.outageEnd, _ = model.End()
 	if o.Facts != nil {
 		seen.facts = func(e event.Event) { o.Facts(i, e) }
 	}
-	w := newWorld(o.Model, n, luck(mix(o.First+uint64(i))), clock, seen)
-	w.stretch = o.stretched(w.seed.with(hash("the number at once")))
+	w := newWorld(model, n, luck(mix(o.First+uint64(i))), clock, seen)
+	w.stretch = o.stretched(model)
 	acts := w.actions()
 	if o.actions != nil {
 		acts = o.actions(w, acts)
@@ -165,6 +167,9 @@ func one(ctx context.Context, o *Options, n *stepNames, items *itemList, i int) 
 	if items.made && o.Model.Guessed {
 		s.Assumed = append(s.Assumed, fmt.Sprintf("%s gives %d items", o.File.Map.Input, len(items.list)))
 	}
+	s.assumeRetries(model, n)
+	s.seed = o.First + uint64(i)
+	s.draw = int((o.First + uint64(i)) % uint64(max(len(o.Model.draws), 1)))
 	s.Status, s.Makespan = sum.Status, clock.Now().Sub(began)
 	if s.Makespan < seen.outageEnd { // it has ended before
 		s.Recovered = s.Status == event.Succeeded
@@ -181,10 +186,7 @@ func newWorld(m *Model, n *stepNames, seed luck, clock *virtual.Clock, seen *wat
 
 // actions are those that the model makes up.
 func (w *world) actions() step.Actions {
-	return &virtual.Actions{Clock: w.clock, MakeUp: w.file, Model: func(c *step.Call) virtual.Answer {
-		res, fail, takes := w.answer(c)
-		return virtual.Answer{Result: res, Failure: fail, Takes: takes}
-	}}
+	return &virtual.Actions{Clock: w.clock, MakeUp: w.file, Model: w.answer}
 }
 
 // ports are those of a run in the world.
@@ -248,4 +250,32 @@ func hideSecrets(f *workflow.File) {
 			}
 		}
 	}
+}
+
+// unshown is the share of the attempts at a step that makes a difference where nothing
+// like them was recorded.
+const unshown = 0.02
+
+// assumeRetries notes how much of the run rests on retries that nobody has seen.
+func (s *Sample) assumeRetries(m *Model, names *stepNames) {
+	for _, path := range slices.Sorted(maps.Keys(s.Steps)) {
+		if n := s.Steps[path]; float64(n.beyond) > unshown*float64(n.Attempts) {
+			t := m.Steps[path]
+			path = names.label(path)
+			s.Assumed = append(s.Assumed, fmt.Sprintf("attempts at %s after the %s fail as those before, which a run with more of them would tell", path, ordinal(t.tries)))
+		}
+	}
+}
+
+// ordinal is a number as a place.
+func ordinal(n int) string {
+	switch {
+	case n == 1:
+		return "first"
+	case n == 2:
+		return "second"
+	case n == 3:
+		return "third"
+	}
+	return fmt.Sprintf("%dth", n)
 }

@@ -21,11 +21,18 @@ func (r *Report) Sentence() string {
 		fmt.Fprintf(&b, "assuming that %s: ", strings.Join(r.Assumed, ", and that "))
 	}
 	low, high := Span(r.Makespan.P5), Span(r.Makespan.P95)
-	fmt.Fprintf(&b, "with these failures %s succeed, within ", r.of(r.Runs.Succeeded)+" runs")
+	fmt.Fprintf(&b, "with these failures %s runs succeed%s, within ", r.of(r.Runs.Succeeded), r.unsure())
 	if low == high {
 		b.WriteString(low)
 	} else {
 		fmt.Fprintf(&b, "%s to %s", low, high)
+	}
+	if off := r.off(); off > sure {
+		fmt.Fprintf(&b, " (one run does not tell the median better than %s to %s", Span(r.Median.Low), Span(r.Median.High))
+		if len(r.Assumed) == 0 {
+			fmt.Fprintf(&b, "; one with %s times the work would", roughly(math.Max(2, math.Ceil(math.Pow(off/sure, 2)))))
+		}
+		b.WriteString(")")
 	}
 	if amp, at := r.amplified(); math.IsInf(amp, 1) {
 		fmt.Fprintf(&b, "; at %s the load is retries of %s alone", Span(int64(at)), r.Busiest)
@@ -44,6 +51,18 @@ func (r *Report) Sentence() string {
 		fmt.Fprintf(&b, "; %s go on after the outage", r.of(*s))
 	}
 	return b.String()
+}
+
+// doubtful is how far apart the bounds of a share are that is not told without them.
+const doubtful = 0.25
+
+// unsure says between which bounds the share of runs that succeed is, where a recorded
+// run does not tell it.
+func (r *Report) unsure() string {
+	if s := r.Runs.Succeeded; r.Median != nil && s.High-s.Low > doubtful {
+		return fmt.Sprintf(" (%.0f to %.0f of 100)", math.Floor(100*s.Low), math.Ceil(100*s.High))
+	}
+	return ""
 }
 
 // of says a share as a person does: of 100, or of as many runs as there were. What

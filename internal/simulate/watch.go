@@ -34,6 +34,8 @@ type Sample struct {
 	// Assumed is what the run rests on and nobody knows, each as a clause.
 	Assumed []string
 
+	seed        uint64
+	draw        int       // which of the models that a run could be fitted to it has met
 	load, first []float64 // attempts that began, and those that were no retries, by width
 	width       time.Duration
 }
@@ -41,7 +43,12 @@ type Sample struct {
 // StepSample counts one step in one run.
 type StepSample struct {
 	Ended, Succeeded, Attempts, Retries int
+
+	beyond int // attempts after as many as the run has shown that the model is fitted to
 }
+
+// good reports whether the run ended well.
+func (s *Sample) good() bool { return s.Status == event.Succeeded }
 
 // watch makes a sample of what it is told.
 type watch struct {

@@ -50,12 +50,23 @@ type live struct {
 }
 
 // answer is what becomes of an attempt.
-func (w *world) answer(c *step.Call) (res action.Result, fail *failure.Failure, takes time.Duration) {
+func (w *world) answer(c *step.Call) (got virtual.Answer) {
 	path := w.names.static(c.Path)
 	t := w.target(c, path)
-	now := w.clock.Now().Sub(w.began)
+	began := w.clock.Now().Sub(w.began)
 	l := w.seed.with(hash(c.Path)).with(uint64(c.Index)<<32 | uint64(c.Attempt)).with(uint64(c.Number))
-	if takes = t.takes(now, &l); w.stretch != 1 && len(t.slots) == 0 {
+	own := l.with(^uint64(1)) // of what is fitted
+	now := began
+	if len(t.lags) > 0 {
+		now += draw(t.lags, &own)
+	}
+	takes := t.takes(now, &l)
+	common := w.common(c, &l)
+	class, hint := t.fails(now, t.rates(w, c), common)
+	if list := t.spans[class]; len(list) > 0 {
+		takes = draw(list, &own)
+	}
+	if w.stretch != 1 && len(t.slots) == 0 {
 		takes = time.Duration(float64(takes) * w.stretch)
 	}
 	switch c.Action.(type) {
@@ -66,24 +77,62 @@ func (w *world) answer(c *step.Call) (res action.Result, fail *failure.Failure, 
 			takes += w.model.Process
 		}
 	}
-	class, hint := t.fails(now, w.common(c, &l))
-	if class == "timeout" && c.Timeout > 0 {
-		takes = c.Timeout + 1
+	if class == "timeout" {
+		takes, class = t.late(w, c, takes)
 	}
-	w.seen.attempt(path, c, now, t.USD, t.Tokens)
+	got.Takes = takes + now - began
+	if t.tries > 0 && c.Number > t.tries {
+		w.seen.step(path).beyond++
+	}
+	w.seen.attempt(path, c, began, t.USD, t.Tokens)
 	if _, agent := c.Action.(*workflow.Claude); agent && (t.USD > 0 || t.Tokens > 0) {
-		res.Usage = &action.Usage{InputTokens: t.Tokens, CostUSD: t.USD}
+		got.Result.Usage = &action.Usage{InputTokens: t.Tokens, CostUSD: t.USD}
+	}
+	if t.Limit != nil && t.Limit.AtAnswer && !t.down(now) {
+		got.Last = func() *failure.Failure {
+			if hint, limited := t.limited(w.clock.Now().Sub(w.began)); limited {
+				return w.failure("rate_limit", hint)
+			}
+			return nil
+		}
 	}
 	if class != "" {
-		fail = w.failure(class, hint)
-		res.ExitCode, res.Status = fail.Exit, fail.Status
-		return res, fail, takes
+		got.Failure = w.failure(class, hint)
+		got.Result.ExitCode, got.Result.Status = got.Failure.Exit, got.Failure.Status
+		return got
 	}
-	res.Output = w.output(c, path, t)
+	got.Result.Output = w.output(c, path, t)
 	if _, web := c.Action.(*workflow.HTTP); web {
-		res.Status = http.StatusOK
+		got.Result.Status = http.StatusOK
 	}
-	return res, nil, takes
+	return got
+}
+
+// late is how long an attempt takes that a timeout ends, and the class with which it ends
+// if it is given more time than those that are known.
+func (t *live) late(w *world, c *step.Call, takes time.Duration) (time.Duration, string) {
+	if t.limit > 0 && (c.Timeout == 0 || c.Timeout > t.limit+t.limit/20) {
+		w.seen.assume(fmt.Sprintf("what was stopped after %s ends in its own time, or never, which a run with a longer timeout would tell", Span(int64(t.limit))))
+		if t.hang > 0 {
+			return time.Duration(t.hang * float64(t.limit)), ""
+		}
+	}
+	if c.Timeout > 0 {
+		takes = c.Timeout + 1
+	}
+	return takes, "timeout"
+}
+
+// rates are those at which an attempt fails: those of its item, where items differ.
+func (t *live) rates(w *world, c *step.Call) []Failure {
+	if t.unlucky == nil {
+		return t.Failures
+	}
+	item := w.ofItem(c).with(1)
+	if item.unit() < t.unlucky.share {
+		return t.unlucky.failures
+	}
+	return t.Failures
 }
 
 // common is the luck of an attempt, or the one that all attempts of its item
@@ -95,13 +144,19 @@ func (w *world) common(c *step.Call, l *luck) float64 {
 		return own
 	}
 	if l.unit() < w.model.Correlation {
-		item := w.seed.with(hash(w.names.static(c.Path))).with(uint64(c.Index)).with(0)
-		if c.Module != nil && element >= 0 { // the item is the element of a list
-			item = item.with(hash(c.Path[:element]))
-		}
+		item := w.ofItem(c)
 		return item.unit()
 	}
 	return own
+}
+
+// ofItem is the luck of an item at a step.
+func (w *world) ofItem(c *step.Call) luck {
+	item := w.seed.with(hash(w.names.static(c.Path))).with(uint64(c.Index)).with(0)
+	if element := strings.LastIndexByte(c.Path, ']'); c.Module != nil && element >= 0 { // the item is the element of a list
+		item = item.with(hash(c.Path[:element]))
+	}
+	return item
 }
 
 // target finds what a call meets.
@@ -172,18 +227,31 @@ func (t *live) takes(now time.Duration, l *luck) time.Duration {
 	return t.slots[first] - now
 }
 
-// fails gives the class of the error with which an attempt ends, "" if it
-// succeeds, and for how long it asks to be left alone.
-func (t *live) fails(now time.Duration, u float64) (class string, hint time.Duration) {
+// down reports whether there is an outage.
+func (t *live) down(now time.Duration) bool { return t.outage(now) != nil }
+
+func (t *live) outage(now time.Duration) *twoState {
 	for _, s := range t.states {
 		if s.down(now) {
-			return s.Class, 0
+			return s
 		}
 	}
-	if hint, ok := t.limited(now); ok {
-		return "rate_limit", hint
+	return nil
+}
+
+// fails gives the class of the error with which an attempt ends, "" if it
+// succeeds, and for how long it asks to be left alone. Where tokens are taken at the
+// answer, that is still to be asked.
+func (t *live) fails(now time.Duration, rates []Failure, u float64) (class string, hint time.Duration) {
+	if s := t.outage(now); s != nil {
+		return s.Class, 0
 	}
-	for _, f := range t.Failures {
+	if t.Limit != nil && !t.Limit.AtAnswer {
+		if hint, ok := t.limited(now); ok {
+			return "rate_limit", hint
+		}
+	}
+	for _, f := range rates {
 		if u < f.P {
 			return f.Class, 0
 		}
@@ -198,19 +266,29 @@ func (t *live) limited(now time.Duration) (hint time.Duration, limited bool) {
 	if l == nil {
 		return 0, false
 	}
-	rate := float64(l.Count) / float64(l.Per) // tokens a nanosecond
-	t.tokens = min(float64(l.burst()), t.tokens+rate*float64(now-t.filled))
-	t.filled = now
+	rate := l.rate()
+	if now > t.filled {
+		t.tokens = min(float64(l.burst()), t.tokens+rate*float64(now-t.filled))
+		t.filled = now
+	}
 	const most = 1 - 1e-9 // of what is lost in adding
 	if t.tokens >= most {
 		t.tokens--
 		return 0, false
 	}
-	if l.RetryAfter > 0 {
+	switch hint = time.Duration(math.Ceil((1 - t.tokens) / rate)); {
+	case l.RetryAfter < 0:
+		return 0, true
+	case l.RetryAfter > 0:
 		return l.RetryAfter, true
+	case l.whole:
+		return (hint + time.Second - 1).Truncate(time.Second), true
 	}
-	return time.Duration(math.Ceil((1 - t.tokens) / rate)), true
+	return hint, true
 }
+
+// rate is tokens a nanosecond.
+func (l *Limited) rate() float64 { return float64(l.Count) / float64(l.Per) }
 
 // twoState is an outage as it goes.
 type twoState struct {
@@ -405,6 +483,14 @@ func (n *stepNames) of(c *step.Call, path string) *workflow.Step {
 		return s
 	}
 	return n.paths[path]
+}
+
+// label is what a person calls the step of a path.
+func (n *stepNames) label(path string) string {
+	if s := n.paths[path]; s != nil {
+		return s.Label()
+	}
+	return path
 }
 
 // Known are the names under which a model may speak of the steps of a file.

@@ -195,6 +195,9 @@ func forecast(r *simulate.Report) *forecastPart {
 		row("go on after the outage", "%s", r.Runs.Recovered.Of(r.Seeds))
 	}
 	row("time, median", "%s", simulate.Span(r.Makespan.P50))
+	if r.Median != nil {
+		row("time, the median is known to be", "%s to %s", simulate.Span(r.Median.Low), simulate.Span(r.Median.High))
+	}
 	row("time, of 90 in 100", "%s to %s", simulate.Span(r.Makespan.P5), simulate.Span(r.Makespan.P95))
 	row("attempts, mean", "%s", simulate.Figure(r.Attempts.Mean))
 	row("retries, mean", "%s", simulate.Figure(r.Retries.Mean))

@@ -24,6 +24,20 @@ type Answer struct {
 	Result  action.Result
 	Failure *failure.Failure // nil: it succeeds
 	Takes   time.Duration    // of the clock
+	// Last, if not nil, is asked when the attempt ends by itself; what it gives is the
+	// failure in place of Failure.
+	Last func() *failure.Failure
+}
+
+// End is the failure with which an attempt ends by itself, and nil if it succeeds.
+func (a *Answer) End() *failure.Failure {
+	if a.Last != nil {
+		if f := a.Last(); f != nil {
+			a.Result = action.Result{ExitCode: f.Exit, Status: f.Status, Usage: a.Result.Usage}
+			return f
+		}
+	}
+	return a.Failure
 }
 
 // Actions answers each attempt as a model says. Files are in memory. It is safe
@@ -50,8 +64,6 @@ type Actions struct {
 func (a *Actions) Run(ctx context.Context, c *step.Call) (action.Result, error) {
 	start := a.Clock.Now()
 	got := a.Model(c)
-	res := got.Result
-	res.Start = start
 	takes := got.Takes
 	late := c.Timeout > 0 && takes > c.Timeout
 	if late {
@@ -63,14 +75,17 @@ func (a *Actions) Run(ctx context.Context, c *step.Call) (action.Result, error) 
 			_ = a.Clock.Wait(context.WithoutCancel(ctx), more, nil) // ends by its time alone
 		}
 	}
-	res.Duration = a.Clock.Now().Sub(start)
 	switch {
 	case err != nil:
 	case late:
 		err = &failure.Failure{Class: "timeout", Timeout: true, Message: fmt.Sprintf("timed out after %s and was stopped", duration.Format(c.Timeout))}
-	case got.Failure != nil:
-		err = got.Failure
+	default:
+		if f := got.End(); f != nil {
+			err = f
+		}
 	}
+	res := got.Result
+	res.Start, res.Duration = start, a.Clock.Now().Sub(start)
 	return res, err
 }
 

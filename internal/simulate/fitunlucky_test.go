@@ -8,9 +8,9 @@ import (
 	"github.com/bide-dev/bide/internal/failure"
 )
 
-// TestFitCorrelation: what the attempts of items have in common is found again in
+// TestFitUnlucky: what the attempts of items have in common is found again in
 // a recording, and nothing where there is nothing.
-func TestFitCorrelation(t *testing.T) {
+func TestFitUnlucky(t *testing.T) {
 	t.Parallel()
 	for _, want := range []float64{0, 0.4, 0.7, 1} {
 		r := &Recording{attempts: map[attemptKey]*recorded{}, static: static}
@@ -31,16 +31,28 @@ func TestFitCorrelation(t *testing.T) {
 				a.failure = &failure.Failure{Class: "network"}
 			}
 		}
-		m := r.Fit()
-		if got := m.Correlation; math.Abs(got-want) > 0.1 {
-			t.Errorf("fitted %v, and it is %v", got, want)
+		// an item takes its own luck with the probability want, which is bad for 0.3 of them
+		x := r.Fit().Steps["map.agent_template[0]"]
+		of := func(list []Failure) float64 {
+			if len(list) == 0 {
+				return 0
+			}
+			return list[0].P
 		}
-		if f := m.Steps["map.agent_template[0]"].Failures; len(f) != 1 || math.Abs(f[0].P-0.3) > 0.03 {
-			t.Errorf("what attempts have in common is %v, and they fail with %v, not 0.3", want, f)
+		first, common := of(x.Failures), 0.0
+		if u := x.unlucky; u != nil {
+			common = of(u.failures) - of(x.Failures)
+			first = u.share*of(u.failures) + (1-u.share)*of(x.Failures)
+		}
+		if math.Abs(common-want) > 0.1 {
+			t.Errorf("fitted %v, and it is %v", common, want)
+		}
+		if math.Abs(first-0.3) > 0.03 {
+			t.Errorf("what attempts have in common is %v, and first attempts fail with %v, not 0.3", want, first)
 		}
 	}
 	few := &Recording{attempts: map[attemptKey]*recorded{{0, 1, 1, "x", 1, 0}: {failure: &failure.Failure{}}, {0, 1, 1, "x", 2, 0}: {failure: &failure.Failure{}}, {0, 2, 1, "x", 1, 0}: {}}, static: static}
-	if got := few.Fit().Correlation; got != 0 {
+	if got := few.Fit().Steps["x"].unlucky; got != nil {
 		t.Errorf("fitted %v to two items", got)
 	}
 }

@@ -1,0 +1,119 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestFitLimit: the rate and the burst of a server that answers 429 are found again in a
+// run, and when it takes its tokens, whatever the run has met of it.
+func TestFitLimit(t *testing.T) {
+	t.Parallel()
+	worlds := map[string]string{
+		"asks for 1s":       "{rate: 10/1s, burst: 10, retry_after: 1s}",
+		"until a token":     "{rate: 10/1s, burst: 10}",
+		"asks for nothing":  "{rate: 10/1s, burst: 10, retry_after: none}",
+		"at the answer":     "{rate: 10/1s, burst: 10, retry_after: 1s, taken: answer}",
+		"quick and shallow": "{rate: 40/1s, burst: 3}",
+		"slow and deep":     "{rate: 2/1s, burst: 60, retry_after: 3s}",
+	}
+	runs := 4
+	if long {
+		runs = 40
+	}
+	for name, limit := range worlds {
+		world := modelOf(t, fmt.Sprintf("steps: {'*': {failures: {server_error: 0.05}, latency: {uniform: [20ms, 120ms]}, limit: %s}}", limit))
+		want := world.Steps["*"].Limit
+		bursts, rates, whens := 0, 0, 0
+		for seed := range uint64(runs) {
+			f := mapped(t, 4+int(seed)%8, "attempts: 20, initial_delay: 200ms, max_delay: 2s, jitter: full")
+			got := madeRun(t, f, world, 120, seed).Fit().Steps["map.agent_template[0]"].Limit
+			if got == nil {
+				t.Fatalf("%s, seed %d: no limit is found", name, seed)
+			}
+			if got.Burst == want.Burst {
+				bursts++
+			}
+			if math.Abs(got.rate()/want.rate()-1) < 0.03 {
+				rates++
+			}
+			if got.AtAnswer == want.AtAnswer {
+				whens++
+			}
+			if got.RetryAfter != want.RetryAfter && !(want.RetryAfter == 0 && got.RetryAfter >= 0) {
+				t.Errorf("%s, seed %d: it asks for %v, not for %v", name, seed, got.RetryAfter, want.RetryAfter)
+			}
+		}
+		all := float64(runs)
+		figure(t, "429, "+name+": runs in which the burst is found", float64(bursts), 0.95*all, all)
+		figure(t, "429, "+name+": runs in which the rate is, to 3 %", float64(rates), 0.9*all, all)
+		figure(t, "429, "+name+": runs in which it is when tokens are taken", float64(whens), 0.75*all, all)
+	}
+}
+
+// TestForesightLimit: real servers that answer 429, whose buckets share no code with the
+// model's.
+func TestForesightLimit(t *testing.T) {
+	if !long {
+		t.Skip("the long form: make foresight")
+	}
+	const runs, perSecond, burst = 10, 10, 10
+	found, rates, whens := 0, 0, 0
+	for i := range runs {
+		var mu sync.Mutex
+		atAnswer := i%2 == 1
+		var taken []time.Time // of the tokens that are not back yet
+		take := func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			now := time.Now()
+			for len(taken) > 0 && now.Sub(taken[0]) >= time.Second/perSecond { // one comes back after another
+				back := taken[0].Add(time.Second / perSecond)
+				if taken = taken[1:]; len(taken) > 0 && taken[0].Before(back) {
+					taken[0] = back
+				}
+			}
+			if len(taken) >= burst {
+				return false
+			}
+			taken = append(taken, now)
+			return true
+		}
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ok := atAnswer || take()
+			time.Sleep(time.Duration(30+mix(hash(r.URL.Path))%90) * time.Millisecond) // of the server
+			if atAnswer {
+				ok = take()
+			}
+			if !ok {
+				w.Header().Set("Retry-After", "1")
+				w.WriteHeader(429)
+			}
+		}))
+		f := parsed(t, "w.yml", fmt.Sprintf("map:\n  input: [%s]\n  max_parallel: %d\n  agent_template: [{http: '%s/${item}', retry: {attempts: 30, initial_delay: 100ms, jitter: full}}]\n", list(80), 6+i%5, s.URL))
+		rec, _ := really(t, f)
+		s.Close()
+		got := rec.Fit().Steps["map.agent_template[0]"].Limit
+		if got == nil {
+			t.Fatal("no limit is found")
+		}
+		if got.Burst == burst {
+			found++
+		}
+		if math.Abs(got.rate()*1e9/perSecond-1) < 0.05 {
+			rates++
+		}
+		if got.AtAnswer == atAnswer {
+			whens++
+		}
+		t.Logf("burst %d, %.4g a second, at the answer: %v, really %v", got.Burst, got.rate()*1e9, got.AtAnswer, atAnswer)
+	}
+	figure(t, "429, real servers: runs in which the burst is found", float64(found), runs-1, runs)
+	figure(t, "429, real servers: runs in which the rate is, to 5 %", float64(rates), runs-1, runs)
+	figure(t, "429, real servers: runs in which it is when tokens are taken", float64(whens), runs-2, runs)
+}

@@ -1,0 +1,283 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/step/virtual"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// Twenty servers, each under three policies, in virtual time. A model is fitted to one run
+// under the first policy and predicts runs under each. What servers do the tests know, as
+// the servers do it themselves: some are models of a file, some are nothing that a model
+// can be. What a run is like really is the median of many of them.
+
+// server is something that work is done against.
+type server struct {
+	name  string
+	model string // a model file, or
+	// own gives how it answers in one run: what becomes of a request, by its item, how often
+	// the item has asked, when it asks, and how many others there are.
+	own func(l luck) func(item, n int, now time.Duration, busy int) (class string, takes time.Duration)
+	// policies are those that are tried, the recorded one first.
+	policies []policyAt
+	items    int
+	second   bool // there is a step after the one with a policy
+}
+
+type policyAt struct {
+	parallel int
+	retry    string
+}
+
+var patient = []policyAt{{6, "attempts: 8, initial_delay: 200ms, backoff: exponential, max_delay: 3s, jitter: full"}, {6, "attempts: 12, initial_delay: 500ms, backoff: fixed, jitter: equal"}, {6, "attempts: 8, initial_delay: 50ms, backoff: exponential, max_delay: 800ms"}}
+
+// hard is of runs that give items up.
+var hard = []policyAt{{6, "attempts: 3, initial_delay: 200ms, backoff: fixed, jitter: full"}, {6, "attempts: 6, initial_delay: 100ms, jitter: full"}, {6, "attempts: 2, initial_delay: 400ms, backoff: fixed"}}
+
+var twenty = []server{
+	{name: "fails at random", model: "steps: {'*': {failures: {server_error: 0.2}, latency: {uniform: [40ms, 160ms]}}}"},
+	{name: "fails often", model: "steps: {'*': {failures: {server_error: 0.3, network: 0.15}, latency: {lognormal: {p50: 80ms, p99: 300ms}}}}", policies: hard},
+	{name: "has a long tail", model: "steps: {'*': {failures: {server_error: 0.05}, latency: {lognormal: {p50: 60ms, p99: 2s}}}}", items: 300},
+	{name: "429 for 1s", model: "steps: {'*': {failures: {server_error: 0.05}, latency: {uniform: [20ms, 120ms]}, limit: {rate: 10/1s, burst: 10, retry_after: 1s}}}"},
+	{name: "429 until a token", model: "steps: {'*': {latency: {uniform: [20ms, 120ms]}, limit: {rate: 20/1s, burst: 5}}}"},
+	{name: "429 that asks for nothing", model: "steps: {'*': {latency: {uniform: [20ms, 120ms]}, limit: {rate: 15/1s, burst: 20, retry_after: none}}}"},
+	{name: "429 at the answer", model: "steps: {'*': {failures: {network: 0.05}, latency: {uniform: [20ms, 120ms]}, limit: {rate: 10/1s, burst: 10, retry_after: 1s, taken: answer}}}"},
+	{name: "items have luck in common", model: "steps: {'*': {failures: {server_error: 0.2}, latency: {uniform: [40ms, 160ms]}}}\ncorrelation: {items: 0.6}", policies: hard},
+	{name: "some items always fail", own: func(l luck) func(int, int, time.Duration, int) (string, time.Duration) {
+		return func(item, n int, _ time.Duration, _ int) (string, time.Duration) {
+			own, one := luck(mix(uint64(item))), l.with(uint64(item)).with(uint64(n)) // the same items each time
+			takes := 40*time.Millisecond + time.Duration(one.unit()*float64(120*time.Millisecond))
+			if own.unit() < 0.06 || one.unit() < 0.15 {
+				return "exit", takes
+			}
+			return "", takes
+		}
+	}, policies: hard},
+	{name: "is down once", model: "steps: {'*': {failures: {server_error: 0.03}, latency: {uniform: [40ms, 160ms]}, outages: [{from: 1s, for: 4s, class: network}]}}", policies: patient[:3]},
+	{name: "is down for long", model: "steps: {'*': {latency: {uniform: [20ms, 80ms]}, outages: [{from: 1s, for: 30s, class: network}]}}",
+		policies: []policyAt{{3, "attempts: 12, initial_delay: 6s, backoff: fixed, jitter: equal"}, {3, "attempts: 99, initial_delay: 500ms, backoff: fixed"}, {3, "attempts: 30, initial_delay: 1s, backoff: exponential, max_delay: 10s, jitter: full"}}},
+	{name: "is down now and then", model: "steps: {'*': {latency: {uniform: [40ms, 160ms]}, outages: [{mean_up: 3s, mean_down: 600ms}]}}", items: 600},
+	{name: "is a queue", model: "steps: {'*': {failures: {server_error: 0.05}, latency: {queue: {capacity: 4, service: 50ms}}}}", policies: []policyAt{{8, patient[0].retry}, {4, patient[0].retry}, {8, patient[1].retry}}},
+	{name: "serves four at once, each as long", own: func(l luck) func(int, int, time.Duration, int) (string, time.Duration) {
+		var free [4]time.Duration
+		return func(item, n int, now time.Duration, _ int) (string, time.Duration) {
+			first := 0
+			for i := range free {
+				if free[i] < free[first] {
+					first = i
+				}
+			}
+			free[first] = max(free[first], now) + 60*time.Millisecond
+			one := l.with(uint64(item)).with(uint64(n))
+			if one.unit() < 0.1 {
+				return "server_error", free[first] - now
+			}
+			return "", free[first] - now
+		}
+	}, policies: []policyAt{{8, patient[0].retry}, {5, patient[0].retry}, {8, patient[1].retry}}},
+	{name: "fails fast, succeeds slowly", own: func(l luck) func(int, int, time.Duration, int) (string, time.Duration) {
+		return func(item, n int, _ time.Duration, _ int) (string, time.Duration) {
+			one := l.with(uint64(item)).with(uint64(n))
+			if one.unit() < 0.35 {
+				return "network", 3 * time.Millisecond
+			}
+			return "", 300*time.Millisecond + one.exponential(200*time.Millisecond)
+		}
+	}},
+	{name: "hangs now and then", model: "steps: {'*': {failures: {timeout: 0.1}, latency: {uniform: [40ms, 160ms]}}}",
+		policies: []policyAt{{6, "timeout: 500ms, attempts: 8, initial_delay: 100ms, backoff: fixed"}, {6, "timeout: 300ms, attempts: 8, initial_delay: 100ms, backoff: fixed"}, {6, "timeout: 500ms, attempts: 4, initial_delay: 1s, backoff: fixed, jitter: full"}}},
+	{name: "has slow items", own: func(l luck) func(int, int, time.Duration, int) (string, time.Duration) {
+		return func(item, n int, _ time.Duration, _ int) (string, time.Duration) {
+			own, one := luck(mix(uint64(item)+99)), l.with(uint64(item)).with(uint64(n))
+			takes := 50 * time.Millisecond
+			if own.unit() < 0.1 {
+				takes = time.Second
+			}
+			if one.unit() < 0.2 {
+				return "server_error", takes
+			}
+			return "", takes
+		}
+	}},
+	{name: "fails when it is busy", own: func(l luck) func(int, int, time.Duration, int) (string, time.Duration) {
+		return func(item, n int, _ time.Duration, busy int) (string, time.Duration) {
+			one := l.with(uint64(item)).with(uint64(n))
+			takes := 40*time.Millisecond + time.Duration(one.unit()*float64(120*time.Millisecond))
+			if one.unit() < 0.08*float64(busy-1) {
+				return "server_error", takes
+			}
+			return "", takes
+		}
+	}},
+	{name: "is slow at first", own: func(l luck) func(int, int, time.Duration, int) (string, time.Duration) {
+		return func(item, n int, now time.Duration, _ int) (string, time.Duration) {
+			one := l.with(uint64(item)).with(uint64(n))
+			takes := 40*time.Millisecond + time.Duration(one.unit()*float64(60*time.Millisecond))
+			if now < time.Second {
+				takes *= 6
+			}
+			if one.unit() < 0.1 {
+				return "server_error", takes
+			}
+			return "", takes
+		}
+	}},
+	{name: "two steps, one of which fails", model: "steps: {'*': {failures: {exit: 0.25}, latency: {lognormal: {p50: 30ms, p99: 120ms}}}}\nprocess: 3ms", second: true},
+}
+
+// file is the work that is done.
+func (s *server) file(t testing.TB, p policyAt) *workflow.File {
+	if !s.second {
+		return mapped(t, p.parallel, p.retry)
+	}
+	return parsed(t, "w.yml", fmt.Sprintf("map:\n  input: [1]\n  max_parallel: %d\n  agent_template: [{shell: 'x ${item}', retry: {%s}}, {shell: 'y ${item}', retry: {attempts: 4}}]\n", p.parallel, p.retry))
+}
+
+// world is what runs against the server are simulated in.
+func (s *server) world(t testing.TB) *Model {
+	if s.model != "" {
+		return modelOf(t, s.model)
+	}
+	return &Model{Steps: map[string]*Target{}}
+}
+
+// actions answer as the server does.
+func (s *server) actions(w *world, drawn step.Actions) step.Actions {
+	if s.own == nil {
+		return drawn
+	}
+	acts := drawn.(*virtual.Actions)
+	answer := s.own(w.seed)
+	busy, asked := 0, map[int]int{}
+	acts.Model = func(c *step.Call) (a virtual.Answer) {
+		now := w.clock.Now().Sub(w.began)
+		busy++
+		asked[c.Index]++
+		w.seen.attempt(static(c.Path), c, now, 0, 0)
+		class, takes := answer(c.Index, asked[c.Index], now, busy)
+		a.Takes = takes
+		a.Last = func() *failure.Failure {
+			busy--
+			if class == "" {
+				return nil
+			}
+			return failed(class, 0)
+		}
+		return a
+	}
+	return acts
+}
+
+// figures are how well runs were predicted.
+type predictions struct {
+	medians, inMedian     int // predictions, and medians inside the bounds of a median
+	runs, inRun           int // real runs, and those inside the 90 % band
+	sure, close, sureAway int // predictions that say that they know, and of them those within 5 %
+	off                   []float64
+	last                  Range
+}
+
+// TestForesightServers: what one run tells of runs against twenty servers, under its own
+// policy and under two others.
+func TestForesightServers(t *testing.T) {
+	if !long {
+		t.Skip("the long form: make foresight")
+	}
+	const recorded, real, seeds = 5, 40, 75
+	var same, other predictions
+	for _, s := range twenty {
+		policies := s.policies
+		if policies == nil {
+			policies = patient
+		}
+		items := max(s.items, 150)
+		world := s.world(t)
+		var lines []string
+		var recs []*Recording
+		var models []*Model
+		for seed := range uint64(recorded) {
+			rec := s.recording(t, policies[0], world, items, seed)
+			recs, models = append(recs, rec), append(models, rec.FitChecked(t.Context()))
+		}
+		for i, p := range policies {
+			truth := s.truth(t, p, world, items, real)
+			took := make([]float64, len(truth))
+			for k, x := range truth {
+				took[k] = float64(x.Makespan)
+			}
+			slices.Sort(took)
+			median := took[len(took)/2]
+			of := &same
+			if i > 0 {
+				of = &other
+			}
+			here := predictions{}
+			for k, rec := range recs {
+				says, _, err := rec.simulate(t.Context(), models[k], Program{File: s.file(t, p)}, seeds)
+				if err != nil {
+					t.Fatal(err)
+				}
+				here.add(says, median, took)
+				of.add(says, median, took)
+			}
+			lines = append(lines, fmt.Sprintf("%d of %d medians inside, %d of %d runs, off by %+.1f %% (sure: %d, of them %d within 5 %%), %s to %s", here.inMedian, here.medians, here.inRun, here.runs, 100*meanAbs(here.off), here.sure, here.close, Span(here.last.Low), Span(here.last.High)))
+		}
+		t.Logf("%s:\n\t%s", s.name, strings.Join(lines, "\n\t"))
+	}
+	for _, x := range []struct {
+		name string
+		of   predictions
+	}{{"the same policy", same}, {"another policy", other}} {
+		figure(t, x.name+": real medians inside their 90 % interval, %", 100*float64(x.of.inMedian)/float64(x.of.medians), 85, 95)
+		figure(t, x.name+": real runs inside the 90 % band, %", 100*float64(x.of.inRun)/float64(x.of.runs), 85, 97)
+		figure(t, x.name+": answers that say that they know, %", 100*float64(x.of.sure)/float64(x.of.medians), 1, 100)
+		figure(t, x.name+": of them within 5 %, %", 100*float64(x.of.close)/float64(max(x.of.sure, 1)), 90, 100)
+	}
+}
+
+func meanAbs(list []float64) (sum float64) {
+	for _, v := range list {
+		sum += v / float64(len(list))
+	}
+	return sum
+}
+
+func (p *predictions) add(says *Report, median float64, took []float64) {
+	p.medians++
+	if b := says.Median; b != nil {
+		p.last = *b
+	}
+	if b := says.Median; b != nil && float64(b.Low) <= median && median <= float64(b.High) {
+		p.inMedian++
+	}
+	off := float64(says.Makespan.P50)/median - 1
+	p.off = append(p.off, off)
+	if says.Sure() {
+		if p.sure++; math.Abs(off) <= 0.05 {
+			p.close++
+		}
+	}
+	for _, v := range took {
+		if p.runs++; v >= float64(says.Makespan.P5) && v <= float64(says.Makespan.P95) {
+			p.inRun++
+		}
+	}
+}
+
+// truth is many runs under a policy.
+func (s *server) truth(t testing.TB, p policyAt, world *Model, items, n int) []*Sample {
+	return samples(t, Options{File: s.file(t, p), Model: world, Seeds: n, First: 5000, Items: Items(items), actions: s.actions})
+}
+
+// recording is one run that was recorded.
+func (s *server) recording(t testing.TB, p policyAt, world *Model, items int, seed uint64) *Recording {
+	return madeRunOn(t, s.file(t, p), world, items, seed, s.actions)
+}

@@ -1,0 +1,117 @@
+package simulate
+
+import (
+	"math"
+	"slices"
+)
+
+// Simulated runs take the models in turn that a run could have been fitted to. So runs
+// differ by luck and by model, and only the second is what nobody knows of a median or of
+// a probability. The two are told apart as in an analysis of variance, with the models
+// as its groups.
+
+// Range is the bounds of a number of which a run does not tell more: 90 in 100 are between.
+type Range struct {
+	Low  int64 `json:"low"`
+	High int64 `json:"high"`
+}
+
+// z90 bounds 90 in 100 of the normal distribution.
+const z90 = 1.6448536269514722
+
+// acrossModels is by how much the mean of values differs from model to model: it is between
+// mean-low and mean+high. known is false where there are not two models with two values.
+func acrossModels(groups map[int][]float64) (mean, low, high float64, known bool) {
+	n, many := 0, 0
+	for _, list := range groups {
+		for _, v := range list {
+			mean += v
+		}
+		if n += len(list); len(list) > 1 {
+			many++
+		}
+	}
+	g := len(groups)
+	mean /= float64(max(n, 1))
+	if g < 2 || many < 2 {
+		return mean, 0, 0, false
+	}
+	within, among := 0.0, 0.0
+	means := make([]float64, 0, g)
+	for _, list := range groups {
+		m := 0.0
+		for _, v := range list {
+			m += v / float64(len(list))
+		}
+		for _, v := range list {
+			within += (v - m) * (v - m)
+		}
+		among += float64(len(list)) * (m - mean) * (m - mean)
+		means = append(means, m-mean)
+	}
+	each := float64(n) / float64(g)
+	within /= float64(n - g)
+	variance := math.Max(0, (among/float64(g-1)-within)/each)
+	shrink := 0.0
+	if variance > 0 {
+		shrink = math.Sqrt(variance / (variance + within/each))
+	}
+	slices.Sort(means)
+	at := func(p float64) float64 {
+		x := max(0, min(p*float64(g+1)-1, float64(g-1)))
+		i := min(int(x), g-2)
+		return shrink * (means[i] + (x-float64(i))*(means[i+1]-means[i]))
+	}
+	drawn := z90 * math.Sqrt(within/float64(n)) // by the number of runs alone
+	return mean, math.Hypot(math.Max(0, -at(0.05)), drawn), math.Hypot(math.Max(0, at(0.95)), drawn), true
+}
+
+// byDraw are numbers of samples by the model that each has met.
+func byDraw(list []*Sample, of func(*Sample) float64) map[int][]float64 {
+	groups := map[int][]float64{}
+	for _, s := range list {
+		groups[s.draw] = append(groups[s.draw], of(s))
+	}
+	return groups
+}
+
+// exact is by how much a median may be off where all is known: the moments at which things
+// happen on a machine are not those of virtual time.
+const exact = 0.005
+
+// widen makes intervals as wide as what is not known of the model makes them.
+func (r *Report) widen(list []*Sample) {
+	_, low, high, known := acrossModels(byDraw(list, func(s *Sample) float64 { return math.Log(math.Max(float64(s.Makespan), 1)) }))
+	if !known {
+		return
+	}
+	mid := float64(r.Makespan.P50)
+	low, high = math.Hypot(low, exact), math.Hypot(high, exact)
+	r.Median = &Range{int64(mid * math.Exp(-low)), int64(mid * math.Exp(high))}
+	p, low, high, _ := acrossModels(byDraw(list, succeeded))
+	s := &r.Runs.Succeeded
+	s.Low, s.High = round(math.Max(0, math.Min(s.Low, p-low))), round(math.Min(1, math.Max(s.High, p+high)))
+}
+
+func succeeded(s *Sample) float64 {
+	if s.good() {
+		return 1
+	}
+	return 0
+}
+
+// sure is by how much a median may be off that the run is said to tell.
+const sure = 0.05
+
+// Sure reports whether the run tells what the answer says: it rests on nothing that
+// nobody knows, and the median is known.
+func (r *Report) Sure() bool { return len(r.Assumed) == 0 && r.off() <= sure }
+
+// off is by how much the median may be off, as a part of it.
+func (r *Report) off() float64 {
+	if r.Median == nil || r.Makespan.P50 <= 0 {
+		return 0
+	}
+	mid := float64(r.Makespan.P50)
+	return math.Max(float64(r.Median.High)/mid-1, 1-float64(r.Median.Low)/mid)
+}
