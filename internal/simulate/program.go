@@ -52,7 +52,12 @@ func (r *Recording) Program(set []string) (Program, error) {
 // Simulate gives what runs of a program would be like that meet what the recorded
 // one has met, as far as that tells. When ctx ends, it is of those that have ended.
 func (r *Recording) Simulate(ctx context.Context, p Program, seeds int) (*Report, error) {
-	report, _, err := r.simulate(ctx, r.FitChecked(ctx), p, seeds)
+	return r.Predict(ctx, r.FitChecked(ctx), p, seeds)
+}
+
+// Predict is Simulate with a model that is fitted already.
+func (r *Recording) Predict(ctx context.Context, m *Model, p Program, seeds int) (*Report, error) {
+	report, _, err := r.simulate(ctx, m, p, seeds)
 	return report, err
 }
 

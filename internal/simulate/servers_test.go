@@ -191,46 +191,9 @@ func TestForesightServers(t *testing.T) {
 	if !long {
 		t.Skip("the long form: make foresight")
 	}
-	const recorded, real, seeds = 5, 40, 75
 	var same, other predictions
 	for _, s := range twenty {
-		policies := s.policies
-		if policies == nil {
-			policies = patient
-		}
-		items := max(s.items, 150)
-		world := s.world(t)
-		var lines []string
-		var recs []*Recording
-		var models []*Model
-		for seed := range uint64(recorded) {
-			rec := s.recording(t, policies[0], world, items, seed)
-			recs, models = append(recs, rec), append(models, rec.FitChecked(t.Context()))
-		}
-		for i, p := range policies {
-			truth := s.truth(t, p, world, items, real)
-			took := make([]float64, len(truth))
-			for k, x := range truth {
-				took[k] = float64(x.Makespan)
-			}
-			slices.Sort(took)
-			median := took[len(took)/2]
-			of := &same
-			if i > 0 {
-				of = &other
-			}
-			here := predictions{}
-			for k, rec := range recs {
-				says, _, err := rec.simulate(t.Context(), models[k], Program{File: s.file(t, p)}, seeds)
-				if err != nil {
-					t.Fatal(err)
-				}
-				here.add(says, median, took)
-				of.add(says, median, took)
-			}
-			lines = append(lines, fmt.Sprintf("%d of %d medians inside, %d of %d runs, off by %+.1f %% (sure: %d, of them %d within 5 %%), %s to %s", here.inMedian, here.medians, here.inRun, here.runs, 100*meanAbs(here.off), here.sure, here.close, Span(here.last.Low), Span(here.last.High)))
-		}
-		t.Logf("%s:\n\t%s", s.name, strings.Join(lines, "\n\t"))
+		t.Run(s.name, func(t *testing.T) { s.predicted(t, &same, &other) })
 	}
 	for _, x := range []struct {
 		name string
@@ -241,6 +204,48 @@ func TestForesightServers(t *testing.T) {
 		figure(t, x.name+": answers that say that they know, %", 100*float64(x.of.sure)/float64(x.of.medians), 1, 100)
 		figure(t, x.name+": of them within 5 %, %", 100*float64(x.of.close)/float64(max(x.of.sure, 1)), 90, 100)
 	}
+}
+
+// predicted predicts runs against a server.
+func (s *server) predicted(t *testing.T, same, other *predictions) {
+	const recorded, real, seeds = 5, 40, 75
+	policies := s.policies
+	if policies == nil {
+		policies = patient
+	}
+	items := max(s.items, 150)
+	world := s.world(t)
+	var lines []string
+	var recs []*Recording
+	var models []*Model
+	for seed := range uint64(recorded) {
+		rec := s.recording(t, policies[0], world, items, seed)
+		recs, models = append(recs, rec), append(models, rec.FitChecked(t.Context()))
+	}
+	for i, p := range policies {
+		truth := s.truth(t, p, world, items, real)
+		took := make([]float64, len(truth))
+		for k, x := range truth {
+			took[k] = float64(x.Makespan)
+		}
+		slices.Sort(took)
+		median := took[len(took)/2]
+		of := same
+		if i > 0 {
+			of = other
+		}
+		here := predictions{}
+		for k, rec := range recs {
+			says, _, err := rec.simulate(t.Context(), models[k], Program{File: s.file(t, p)}, seeds)
+			if err != nil {
+				t.Fatal(err)
+			}
+			here.add(says, median, took)
+			of.add(says, median, took)
+		}
+		lines = append(lines, fmt.Sprintf("%d of %d medians inside, %d of %d runs, off by %+.1f %% (sure: %d, of them %d within 5 %%), %s to %s", here.inMedian, here.medians, here.inRun, here.runs, 100*meanAbs(here.off), here.sure, here.close, Span(here.last.Low), Span(here.last.High)))
+	}
+	t.Log("\n\t" + strings.Join(lines, "\n\t"))
 }
 
 func meanAbs(list []float64) (sum float64) {

@@ -43,13 +43,13 @@ func TestForesightPage(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{})
 	id := s.flakyRun(true)
-	body := s.page("/runs/" + id + "/foresight")
+	body := s.page("/runs/" + id + "/foresight?all=1")
 	for _, want := range []string{"This run again", "6 of 6 decisions are the same", "Recorded", "50 simulated runs", "runs succeed", "<rect", `aria-current="page">Foresight`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("there is no %q in\n%s", want, body)
 		}
 	}
-	body = s.page("/runs/" + id + "/foresight?seeds=20&set=" + url.QueryEscape("fetch.retry.attempts=2\nfetch.retry.initial_delay=5s"))
+	body = s.page("/runs/" + id + "/foresight?all=1&seeds=20&set=" + url.QueryEscape("fetch.retry.attempts=2\nfetch.retry.initial_delay=5s"))
 	for _, want := range []string{"with the changes", "<b>failed</b>", "was &#34;again after attempt 1, in 1000ms&#34;, is &#34;again after attempt 1, in 5000ms&#34;", "20 simulated runs", "fetch.retry.attempts=2\nfetch.retry.initial_delay=5s"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("there is no %q in\n%s", want, body)
@@ -60,13 +60,53 @@ func TestForesightPage(t *testing.T) {
 		"fetch.retry.attempts=many":   "cannot be made",
 		strings.Repeat("a.b=1\n", 21): "a page takes 20",
 	} {
-		body := s.page("/runs/" + id + "/foresight?set=" + url.QueryEscape(set))
+		body := s.page("/runs/" + id + "/foresight?all=1&set=" + url.QueryEscape(set))
 		if !strings.Contains(body, want) || strings.Contains(body, "This run again") {
 			t.Errorf("%q gives\n%s", set, body)
 		}
 	}
-	body = s.page("/runs/" + s.flakyRun(false) + "/foresight")
+	body = s.page("/runs/" + s.flakyRun(false) + "/foresight?all=1")
 	if !strings.Contains(body, "<td>interrupted</td><td><b>succeeded</b></td>") || !strings.Contains(body, "5 of 5 decisions") {
 		t.Errorf("of a run that was cut short it says\n%s", body)
+	}
+}
+
+// TestForesightFirst: the first answer is what there is after a moment, and says that it
+// is not all; the page with all of it follows by itself.
+func TestForesightFirst(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	s.foresightFirst = 1 // nothing has time
+	id := s.flakyRun(true)
+	_, header, body := s.get(s.in, s.at("/runs/"+id+"/foresight?set="+url.QueryEscape("fetch.retry.attempts=2")))
+	_, to, ok := strings.Cut(header.Get("Refresh"), "0; url=")
+	if !ok || !strings.Contains(body, "The answer follows.") || strings.Contains(body, "There is no foresight") {
+		t.Fatalf("refresh %q:\n%s", header.Get("Refresh"), body)
+	}
+	_, header, body = s.get(s.in, s.at(to))
+	if header.Get("Refresh") != "" || !strings.Contains(body, "50 simulated runs") || strings.Contains(body, "follow") {
+		t.Errorf("%s: refresh %q:\n%s", to, header.Get("Refresh"), body)
+	}
+	s.foresightFirst = time.Minute
+	if _, header, body = s.get(s.in, s.at("/runs/"+id+"/foresight")); header.Get("Refresh") != "" || !strings.Contains(body, "50 simulated runs") {
+		t.Errorf("what is all at once is told again: refresh %q:\n%s", header.Get("Refresh"), body)
+	}
+}
+
+// TestForesightBacktest: the page predicts the newest runs of the workflow from each other.
+func TestForesightBacktest(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	id := s.flakyRun(true)
+	if body := s.page("/runs/" + id + "/foresight?backtest=1"); !strings.Contains(body, "there is no other run") {
+		t.Errorf("one run alone:\n%s", body)
+	}
+	s.flakyRun(false)
+	s.flakyRun(true)
+	body := s.page("/runs/" + id + "/foresight?backtest=1")
+	for _, want := range []string{"of 2 runs ", "left out: it did not come to its end", "<th scope=\"col\">Inside</th>"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("there is no %q in\n%s", want, body)
+		}
 	}
 }

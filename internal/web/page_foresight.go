@@ -12,6 +12,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/timeline"
 )
@@ -28,6 +29,15 @@ type foresightBody struct {
 	Replay   *replayPart
 	Forecast *forecastPart
 	Warnings []string
+	More     bool // this is a first answer, and the page with all of it follows
+	Back     bool // the newest runs of the workflow are predicted from each other
+	Backtest *backtestPart
+}
+
+// backtestPart is how well runs of the workflow are predicted from each other.
+type backtestPart struct {
+	Sentence string
+	Rows     []simulate.Backtested
 }
 
 type replayPart struct {
@@ -79,8 +89,10 @@ const (
 	plotWidth, plotHeight = 600.0, 120.0
 	plotBars              = 60
 
-	foresightTime    = 10 * time.Second // of one page
-	foresightItems   = 60_000           // work items in all simulated runs, of which a processor does some 30,000 a second
+	foresightTime    = 10 * time.Second       // of one page
+	foresightFirst   = 600 * time.Millisecond // of a first answer
+	backtestRuns     = 5                      // the newest ones
+	foresightItems   = 60_000                 // work items in all simulated runs, of which a processor does some 30,000 a second
 	foresightChanges = 20
 	shownDifferences = 20
 )
@@ -90,7 +102,7 @@ func (p *pages) foresightPage(w http.ResponseWriter, r *http.Request, run *run) 
 	if err != nil {
 		return err
 	}
-	b := foresightBody{Run: run.id, Set: diag.ClipBytes(r.URL.Query().Get("set"), 4000)}
+	b := foresightBody{Run: run.id, Back: r.URL.Query().Get("backtest") != "", Set: diag.ClipBytes(r.URL.Query().Get("set"), 4000)}
 	seeds := 0
 	for _, n := range []int{50, 200, 20} {
 		on := numberOf(r, "seeds", 50) == n
@@ -106,30 +118,53 @@ func (p *pages) foresightPage(w http.ResponseWriter, r *http.Request, run *run) 
 	case head.Status == event.Running:
 		b.Problem = "The run has not ended yet. What it has met is known when it has."
 	default:
-		if err := p.foresee(r.Context(), &b, run, seeds); err != nil {
+		limit := foresightTime
+		if !b.all(r) {
+			limit = p.foresightFirst
+		}
+		if err := p.foresee(r.Context(), &b, run, seeds, limit); err != nil {
 			b.Problem = "There is no foresight: " + err.Error() + "."
 		}
 	}
+	if b.More = b.More && !b.all(r); b.More {
+		to := *r.URL
+		q := to.Query()
+		q.Set("all", "1")
+		to.RawQuery = q.Encode()
+		w.Header().Set("Refresh", "0; url="+to.RequestURI())
+	}
 	return p.show(w, "foresight", frame{Title: "Foresight for " + head.Name, Run: head, Body: b})
+}
+
+// all reports whether all is to be worked out, and not what a first answer has time for.
+func (foresightBody) all(r *http.Request) bool {
+	q := r.URL.Query()
+	return q.Get("all") != "" || q.Get("backtest") != ""
 }
 
 // errLong is told where a page would take too long.
 var errLong = errors.New("to work this out takes longer than a page may; `bide replay` and `bide simulate --from` in the terminal have the time")
 
-// foresee fills in what was asked for. One page at a time is worked out: it takes
-// all processors.
-func (p *pages) foresee(ctx context.Context, b *foresightBody, run *run, seeds int) error {
-	ctx, cancel := context.WithTimeout(ctx, foresightTime)
+// foresee fills in what was asked for, as far as there is time. One page at a time is
+// worked out: it takes all processors.
+func (p *pages) foresee(ctx context.Context, b *foresightBody, run *run, seeds int, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	late := func() error { // the first answer is what there is by then
+		if b.More = true; limit < foresightTime {
+			return nil
+		}
+		return errLong
+	}
 	select {
 	case p.foresightSlot <- struct{}{}:
 		defer func() { <-p.foresightSlot }()
 	case <-ctx.Done():
-		return errLong
+		return late()
 	}
 	rec, err := simulate.Record(ctx, run.r)
 	if ctx.Err() != nil {
-		return errLong
+		return late()
 	}
 	if err != nil {
 		return err
@@ -148,25 +183,73 @@ func (p *pages) foresee(ctx context.Context, b *foresightBody, run *run, seeds i
 		return fmt.Errorf("the changes cannot be made: %w", err)
 	}
 	b.Warnings = rec.Warnings()
+	some, done := context.WithTimeout(ctx, limit/3) // so that there is time for the rest
+	defer done()
+	model := rec.FitChecked(some)
+	b.More = some.Err() != nil
+	seeds = max(1, min(seeds, foresightItems/max(len(rec.Items), 1)))
+	some, done = context.WithTimeout(ctx, limit/2)
+	defer done()
+	report, err := rec.Predict(some, model, program, seeds)
+	if err != nil {
+		return err
+	}
+	b.More = b.More || report.Seeds < seeds
+	if report.Seeds > 0 {
+		b.Forecast = forecast(report)
+	}
 	got, err := rec.Replay(ctx, program, 1)
 	switch {
 	case ctx.Err() != nil:
-		return errLong
+		return late()
 	case err != nil:
 		b.Problem = "There is no replay: " + err.Error() + "."
 	case got != nil:
 		b.Replay = replayed(rec, got)
 		b.Warnings = append(b.Warnings, got.Lacks...)
 	}
-	seeds = max(1, min(seeds, foresightItems/max(len(rec.Items), 1)))
-	report, err := rec.Simulate(ctx, program, seeds)
+	if b.Forecast == nil {
+		return late()
+	}
+	return p.backtest(ctx, b, rec)
+}
+
+// backtest predicts the newest runs of a workflow from each other, if it is asked for.
+func (p *pages) backtest(ctx context.Context, b *foresightBody, rec *simulate.Recording) error {
+	list := []*simulate.Recording{rec}
+	if !b.Back {
+		return nil
+	}
+	for sum, err := range p.opt.Store.RunsWhere(ctx, func(h journal.Header) bool { return h.Name == rec.Header.Name && h.Kind == rec.Header.Kind }) {
+		if err != nil || sum.ID == rec.Run || sum.Status == event.Running {
+			continue
+		}
+		r, err := p.opt.Store.Read(sum.ID)
+		if err != nil {
+			continue // removed since
+		}
+		other, err := simulate.Record(ctx, r)
+		r.Close()
+		if err == nil {
+			list = append(list, other)
+		}
+		if len(list) == backtestRuns {
+			break
+		}
+	}
+	if len(list) < 2 {
+		b.Backtest = &backtestPart{Sentence: "there is no other run of this workflow that has ended"}
+		return nil
+	}
+	got, err := simulate.PredictBack(ctx, list, 50)
+	if ctx.Err() != nil {
+		b.Backtest = &backtestPart{Sentence: "this takes longer than a page may; bide simulate --backtest in the terminal has the time"}
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	if report.Seeds == 0 {
-		return errLong
-	}
-	b.Forecast = forecast(report)
+	b.Backtest = &backtestPart{Sentence: got.Sentence(), Rows: got.Runs}
 	return nil
 }
 

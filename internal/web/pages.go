@@ -21,6 +21,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -262,6 +263,7 @@ var helpers = template.FuncMap{
 	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"percent": percent,
 	"plural":  diag.Plural,
+	"span":    simulate.Span,
 	"short":   func(id string) string { return id[max(0, len(id)-6):] },
 	"clip":    diag.ClipBytes,
 	"add":     func(a, b int) int { return a + b },

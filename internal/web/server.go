@@ -66,7 +66,8 @@ type Server struct {
 	meter    *meter
 	shares   shares
 	// foresightSlot lets one page of foresight be computed at a time.
-	foresightSlot chan struct{}
+	foresightSlot  chan struct{}
+	foresightFirst time.Duration // that the first answer of such a page takes
 }
 
 // New opens the port, so that the address is known, and serves nothing yet.
@@ -86,7 +87,7 @@ func New(opt Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot serve the dashboard: %w", err)
 	}
-	s := &Server{opt: opt, ln: ln, runs: &runs{st: opt.Store}, patience: slow, foresightSlot: make(chan struct{}, 1)}
+	s := &Server{opt: opt, ln: ln, runs: &runs{st: opt.Store}, patience: slow, foresightSlot: make(chan struct{}, 1), foresightFirst: foresightFirst}
 	s.list = &list{st: opt.Store, runs: s.runs}
 	if s.guard, err = newGuard(opt.Listen, ln.Addr().(*net.TCPAddr), opt.Hosts, opt.Reissued); err != nil {
 		return nil, errors.Join(err, ln.Close())
