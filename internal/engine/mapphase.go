@@ -116,6 +116,9 @@ func (r *run) newMap(ctx context.Context, p step.Site, n int) (*mapRun, error) {
 		},
 		Requeued: r.tally.classes.forget, Deciding: deciding,
 	}
+	if r.ports != nil {
+		options.NotBefore = r.ports.NotBefore
+	}
 	if len(r.file.Policy.OnHold) > 0 {
 		options.OnHold = x.onHold
 	}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/action"
@@ -57,6 +58,9 @@ type Ports struct {
 	// Composed, if not nil, is told before the first step runs how to stop the run, as an
 	// interrupt does, and how to carry out what another process asks of it.
 	Composed func(stop func(), ask func(*journal.ControlRequest))
+	// NotBefore, if not nil, gives the time before which the nth work item to start does
+	// not; the zero time is none.
+	NotBefore func(n int) time.Time
 	// Items gives the work items. read reads them as a run would, and fails with
 	// ErrUnread where that would need to run something, and Input is nil.
 	Items func(read func() ([]journal.Item, error)) ([]journal.Item, error)

@@ -101,6 +101,12 @@ func (x *Map) offer() (until time.Time, over bool) {
 		}
 		switch d.Kind {
 		case policy.Start:
+			if x.NotBefore != nil {
+				if until = x.NotBefore(x.starts); until.After(now) {
+					break
+				}
+			}
+			x.starts++
 			x.start(d, now)
 			continue
 		case policy.Finished:

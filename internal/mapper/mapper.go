@@ -44,6 +44,9 @@ type Options struct {
 	OnHold func(ctx context.Context, h Held) error
 	// StopText puts the reason of a policy that stopped the map in words.
 	StopText func(policy.StopReason) string
+	// NotBefore, if not nil, gives the time before which the nth item to start, from 0, does
+	// not; the zero time is none.
+	NotBefore func(n int) time.Time
 	// Deciding, if not nil, is told of whose attempt the machine decides next, so
 	// that its jitter can be the item's own.
 	Deciding func(index, attempt int)
@@ -133,6 +136,7 @@ type Map struct {
 	lanes     lanes
 	idle      []*worker
 	busy      int
+	starts    int // items that have started
 	due       []*handling
 	undone    error           // why a handler is still due
 	parked    map[int]*ending // items whose work waits to be merged, by index

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
-	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -48,14 +47,16 @@ func (m made) Items(_ context.Context, from, limit int) ([]journal.Item, error) 
 // madeRun is the recording of a run of a file in a world.
 func madeRun(t testing.TB, f *workflow.File, world *Model, items int, seed uint64) *Recording {
 	t.Helper()
-	return madeRunOn(t, f, world, items, seed, nil)
+	return madeRunOn(t, Options{File: f, Model: world}, items, seed)
 }
 
-// madeRunOn is one against actions of its own.
-func madeRunOn(t testing.TB, f *workflow.File, in *Model, items int, seed uint64, acts func(*world, step.Actions) step.Actions) *Recording {
+// madeRunOn is one with options of its own.
+func madeRunOn(t testing.TB, o Options, items int, seed uint64) *Recording {
 	t.Helper()
-	m := made{file: f, items: Items(items)}
-	samples(t, Options{File: f, Model: in, Seeds: 1, First: seed, Items: m.items, data: true, actions: acts, Facts: func(_ int, e event.Event) { m.events = append(m.events, e) }})
+	m := made{file: o.File, items: Items(items)}
+	o.Seeds, o.First, o.Items, o.data = 1, seed, m.items, true
+	o.Facts = func(_ int, e event.Event) { m.events = append(m.events, e) }
+	samples(t, o)
 	rec, err := Record(t.Context(), m)
 	if err != nil {
 		t.Fatal(err)

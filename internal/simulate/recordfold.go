@@ -163,6 +163,8 @@ func (f *folder) take(e event.Event) error {
 		f.life.asked = append(f.life.asked, e)
 	case event.ItemStarted:
 		f.rounds[e.Index] = e.Attempt
+		at, _ := slices.BinarySearchFunc(f.life.items, e.Time, time.Time.Compare) // it is decided in order, and recorded when it begins
+		f.life.items = slices.Insert(f.life.items, at, e.Time)
 		f.began(e)
 	case event.StepStarted:
 		f.began(e)

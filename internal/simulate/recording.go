@@ -54,6 +54,7 @@ type pastLife struct {
 	asked     []event.Event // what other processes asked for
 	decisions decisions
 	starts    map[attemptKey][]time.Time // of items (without a path), of steps (number 0) and of attempts; also the ends of steps (number atEnd)
+	items     []time.Time                // when work items started, in order
 	lastStart time.Time                  // when it last began anything, or a wait
 	before    []event.Event              // what was recorded before, where that is needed
 	own       int                        // how many of those before are from between this life and the one before

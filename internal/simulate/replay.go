@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/engine"
@@ -57,15 +56,9 @@ func (r *Recording) Replay(ctx context.Context, p Program, seed uint64) (*Replay
 			return nil, err
 		}
 	}
-	if x.exact && slices.ContainsFunc(x.out.Different, func(d string) bool { return strings.HasPrefix(d, "breaker map:") }) {
-		x.out.Lacks = append(x.out.Lacks, LacksAsked)
-	}
 	x.out.Sample = &x.seen.Sample
 	return x.out, nil
 }
-
-// LacksAsked is what a record lacks where the breaker of a map decided otherwise.
-const LacksAsked = "the record lacks when each worker asked for its next item: what a breaker lets through that changes in the same moment depends on it"
 
 // is reports whether a program is what a run was begun with.
 func (p Program) is(h journal.Header) bool {
@@ -101,10 +94,10 @@ func (x *replay) live(ctx context.Context, i int) error {
 	w.began = was.began.Add(-x.took)
 	l := &replayedLife{replay: x, was: was, number: i, clock: clock, world: w, kill: kill, made: decisions{}, draws: map[attemptKey]int{}, asked: map[attemptKey]int{}, started: map[attemptKey]int{}, tries: newBeginnings(), busy: map[attemptKey]busy{}, over: make(chan struct{})}
 	l.Actions = w.actions().(*virtual.Actions)
-	if x.exact {
-		clock.Later = l.later
-	}
 	ports := w.ports(l, &itemList{model: x.o.Model, given: x.Items})
+	if x.exact {
+		clock.Later, ports.NotBefore = l.later, was.notBefore
+	}
 	ports.Recorder, ports.Rand, ports.Composed = l, l.jitter, l.composed
 	if x.merged {
 		ports.Merge = &worktree.Run{}
@@ -138,6 +131,15 @@ func (x *replay) live(ctx context.Context, i int) error {
 		x.past = append(slices.Clone(x.before(i)), l.facts...)
 	}
 	return nil
+}
+
+// notBefore is when the nth work item of the life started; the zero time where it is not
+// on record.
+func (l *pastLife) notBefore(n int) (at time.Time) {
+	if n < len(l.items) {
+		at = l.items[n]
+	}
+	return at
 }
 
 // before is what a life finds on record.

@@ -59,6 +59,7 @@ type Options struct {
 	assumed []string                                // what the answer rests on and nobody knows
 	data    bool                                    // attempts are given their variables
 	actions func(*world, step.Actions) step.Actions // replaces the model's
+	clock   func(*virtual.Clock) step.Clock         // replaces the one that is exact
 }
 
 // GCPercent is what a process that does nothing but simulate gives to
@@ -151,6 +152,9 @@ func one(ctx context.Context, o *Options, n *stepNames, items *itemList, i int) 
 	}
 	ports := w.ports(acts, items)
 	ports.Input = o.Input
+	if o.clock != nil {
+		ports.Clock = o.clock(clock)
+	}
 	ports.Data, ports.Merge, ports.Limits = o.data, &worktree.Run{}, o.Limits
 	if o.rand != nil {
 		ports.Rand = o.rand

@@ -284,5 +284,5 @@ func (s *server) truth(t testing.TB, p policyAt, world *Model, items, n int) []*
 
 // recording is one run that was recorded.
 func (s *server) recording(t testing.TB, p policyAt, world *Model, items int, seed uint64) *Recording {
-	return madeRunOn(t, s.file(t, p), world, items, seed, s.actions)
+	return madeRunOn(t, Options{File: s.file(t, p), Model: world, actions: s.actions}, items, seed)
 }
