@@ -31,7 +31,7 @@ func proofCmd(a *app) *cobra.Command {
 	o := &proofOptions{app: a}
 	cmd := &cobra.Command{
 		Use:   "proof [RUN] [ITEM]",
-		Short: "List what the items of a run have shown, and in which merge each is",
+		Short: "List what the items of a run have shown, and their merges",
 		Long: `Lists for each item of a map with evidence or a merge queue what was checked, on which
 tree, with what result, and the merge that its work is in.
 --verify computes it anew from the repository and from what the checks printed: the
