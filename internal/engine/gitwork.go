@@ -156,7 +156,11 @@ func (g *gitWork) ownWorktree(ctx context.Context) error {
 	}
 	g.tree = tree
 	if tree.Remade {
-		g.x.Note("the run's worktree was gone and is made anew from branch %s; what was uncommitted in it is lost", tree.Branch)
+		what := "what was uncommitted in it is lost"
+		if n := tree.Restored; n > 0 {
+			what = fmt.Sprintf("%s that %s uncommitted when the items started %s back, and what else was uncommitted is lost", diag.Count(n, "file"), diag.Plural(n, "was", "were"), diag.Plural(n, "is", "are"))
+		}
+		g.x.Note("the run's worktree was gone and is made anew from branch %s; %s", tree.Branch, what)
 	}
 	for _, name := range tree.Locks {
 		g.x.Note("a git that was killed left %s, which is removed", name)

@@ -178,11 +178,11 @@ func (s *server) actions(w *world, drawn step.Actions) step.Actions {
 
 // figures are how well runs were predicted.
 type predictions struct {
-	medians, inMedian     int // predictions, and medians inside the bounds of a median
-	runs, inRun           int // real runs, and those inside the 90 % band
-	sure, close, sureAway int // predictions that say that they know, and of them those within 5 %
-	off                   []float64
-	last                  Range
+	medians, inMedian int // predictions, and medians inside the bounds of a median
+	runs, inRun       int // real runs, and those inside the 90 % band
+	sure, close       int // predictions that say that they know, and of them those within 5 %
+	off               []float64
+	last              Range
 }
 
 // TestForesightServers: what one run tells of runs against twenty servers, under its own

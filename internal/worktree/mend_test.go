@@ -185,3 +185,41 @@ func TestStatusOfAKilledGit(t *testing.T) {
 		}
 	}
 }
+
+// A worktree of a run that is gone is made anew with what was uncommitted in it when the
+// agents started, as far as the branch has not changed it since.
+func TestAWorktreeThatIsGoneHasWhatSetupLeft(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.dir, "drop.txt", "drop\n")
+	w.write(w.dir, "both.txt", "both\n")
+	w.commitAll(w.dir, "more")
+	run := w.run()
+	w.write(run.Dir, "a.txt", "changed\n")
+	w.write(run.Dir, "dir/new *.txt", "new\n")
+	w.write(run.Dir, "both.txt", "by setup\n")
+	if err := os.Remove(filepath.Join(run.Dir, "drop.txt")); err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Freeze(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a := w.agent(run, "i", 1)
+	w.write(a.Dir, "both.txt", "by an item\n")
+	w.commitAll(a.Dir, "both")
+	w.merge(run, a, MergeOptions{})
+	if err := os.RemoveAll(run.Dir); err != nil {
+		t.Fatal(err)
+	}
+	again := w.relive(run)
+	if !again.Remade || again.Restored != 3 {
+		t.Errorf("made anew: %v, %d files are back", again.Remade, again.Restored)
+	}
+	for name, want := range map[string]string{"a.txt": "changed\n", "dir/new *.txt": "new\n", "both.txt": "by an item\n"} {
+		if got := w.read(again.Dir, name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if w.exists(filepath.Join(again.Dir, "drop.txt")) {
+		t.Error("drop.txt is back, which setup had removed")
+	}
+}

@@ -44,8 +44,10 @@ type Run struct {
 	// the run does not see them, and a caller says so. Only set by NewRun.
 	LeftOut []string
 	// Remade: the worktree was gone and is made anew from the branch; what was
-	// uncommitted in it is gone as well. Only set by OpenRun.
-	Remade bool
+	// uncommitted in it is gone as well, unless it is of the snapshot from which agents
+	// start: Restored is how many files of that are back. Only set by OpenRun.
+	Remade   bool
+	Restored int
 	// Gone: the run's own branch is merged and deleted; branches of its items are left.
 	// Only set by FindRun.
 	Gone bool
@@ -297,9 +299,54 @@ func (r *Repo) remake(ctx context.Context, run *Run) error {
 		if err := run.Mark(ctx, ""); err != nil {
 			return err
 		}
-		_, err = r.git(ctx, r.dir, "update-ref", "-d", privateRef(run.ID, "tree"))
-		return err
+		if _, err = r.git(ctx, r.dir, "update-ref", "-d", privateRef(run.ID, "tree")); err != nil {
+			return err
+		}
+		return run.restore(ctx)
 	})
+}
+
+// restore has in a worktree that was made anew what was uncommitted in it when the agents
+// started, but for the files that the branch has changed since.
+func (run *Run) restore(ctx context.Context) error {
+	r, s := run.repo, run.snap
+	if s == nil || s.base == s.head {
+		return nil
+	}
+	since, err := r.diffTrees(ctx, s.head, "refs/heads/"+run.Branch)
+	if err != nil {
+		return err
+	}
+	changed := map[string]bool{}
+	for _, c := range since {
+		changed[c.path] = true
+	}
+	brought, err := r.diffTrees(ctx, s.head, s.base)
+	if err != nil {
+		return err
+	}
+	var back, gone []string
+	for _, c := range brought {
+		switch {
+		case changed[c.path]:
+		case c.new == (blob{}):
+			gone = append(gone, c.path)
+		default:
+			back = append(back, c.path)
+		}
+	}
+	run.Restored = len(back) + len(gone)
+	for _, path := range gone {
+		if err := os.Remove(filepath.Join(run.Dir, filepath.FromSlash(path))); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+	}
+	if len(back) == 0 {
+		return nil
+	}
+	_, err = r.run(ctx, call{dir: run.Dir, stdin: strings.Join(back, "\x00") + "\x00",
+		args: []string{"--literal-pathspecs", "restore", "--source=" + s.base, "--worktree", "--pathspec-from-file=-", "--pathspec-file-nul"}})
+	return err
 }
 
 // recall reads the private names of a run.
