@@ -97,6 +97,10 @@ func (m *Machine) reopen(v *Verdict, s ItemState, now time.Time) {
 		v.Recoveries++
 		v.Exhausted = m.cfg.MaxRecoveries > 0 && v.Recoveries >= m.cfg.MaxRecoveries
 	}
+	// Where the clock was set back since, the wait is no longer than all that were decided.
+	if most := now.Add(s.Retry.Slept); s.Retry.Slept > 0 && s.NotBefore.After(most) {
+		s.NotBefore = most
+	}
 	v.Fate, v.NotBefore = ItemRetry, s.NotBefore
 	switch {
 	case v.Exhausted:

@@ -248,3 +248,23 @@ func TestRestoreMisuse(t *testing.T) {
 		t.Error("snapshot restored while it runs")
 	}
 }
+
+// TestRestoreAfterTheClockWasSetBack: a wait between two lives is no longer than what was
+// decided, whatever the clock says by then.
+func TestRestoreAfterTheClockWasSetBack(t *testing.T) {
+	cfg := Config{MaxParallel: 1, Retry: fixed(3, 20*time.Second)}
+	a := machine(t, cfg, 1)
+	v := through(t, a, fails(errBoom), t0)
+	for _, back := range []time.Duration{0, time.Second, 6 * time.Hour} {
+		b := machine(t, cfg, 1)
+		now := at(-back)
+		r := restore(t, b, 0, ItemState{Attempts: 1, Retry: v.Retry, NotBefore: v.NotBefore}, now)
+		if want := 20 * time.Second; r.Delay != want || !r.NotBefore.Equal(now.Add(want)) {
+			t.Errorf("set back by %v: it waits %v, until %v", back, r.Delay, r.NotBefore)
+		}
+		b.Resume(false)
+		if d := b.Next(now.Add(20 * time.Second)); d.Kind != Start {
+			t.Errorf("set back by %v: %+v after the wait", back, d)
+		}
+	}
+}
