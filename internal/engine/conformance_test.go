@@ -288,6 +288,7 @@ var elsewhere = map[string]string{
 	"use":         "the tests of templates: the file has to define one",
 	"template":    "the tests of templates: the file has to define one",
 	"handler":     "an error of the file",
+	"limits":      "what a machine has, with other processes beside it: limits.txtar",
 	"description": "for people; nothing reads it",
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/step"
 )
@@ -72,9 +73,14 @@ func (o *outputFiles) next() (string, error) {
 // take reads the variables of the lines that a command left in its file, and
 // removes the file, which may hold secrets.
 func (o *outputFiles) take(file string, m *mask.Masker) (set [][2]string, err error) {
-	f, err := os.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
+	// To look whether it is there takes no descriptor: for want of one, the command would
+	// pass for one that did not run, and run again.
+	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // as nearly always
+	}
+	f, err := os.Open(file)
+	if failure.Shortage(err) {
+		return nil, &action.InputError{Class_: "capture", Err: fmt.Errorf("the command has run, and the variables that it set cannot be read: %s", err)}
 	}
 	if err != nil {
 		return nil, err

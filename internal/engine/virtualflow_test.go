@@ -112,7 +112,7 @@ var virtualParts = map[string][]string{
 	"error_policy":   {"max_recoveries", "retry"}, // of crashes; another spelling
 	"timeout_config": {"agent_timeout", "agent_timeout_secs", "cleanup_grace_period", "cleanup_grace_period_secs"},
 	"map": {"input", "agent_template", "agent_timeout_secs", "timeout_per_agent", "timeout_config", "retry", "retry_config", "error_policy", "on_item_failure",
-		"continue_on_failure", "max_failures", "failure_threshold", "error_collection", "circuit_breaker", "max_recoveries", "same_error", "skip_unchanged"}, // the last is of earlier runs
+		"continue_on_failure", "max_failures", "failure_threshold", "error_collection", "circuit_breaker", "max_recoveries", "same_error", "skip_unchanged", "evidence", "limits"}, // the last are of earlier runs, of git, and of what a machine has
 	"block": {"commands", "steps", "timeout_secs"},
 }
 
