@@ -223,3 +223,31 @@ func TestAWorktreeThatIsGoneHasWhatSetupLeft(t *testing.T) {
 		t.Error("drop.txt is back, which setup had removed")
 	}
 }
+
+// A worktree whose removal was cut short at any file is not taken for one in which a step
+// has deleted files.
+func TestARemovalIsCutShort(t *testing.T) {
+	w := newWorld(t)
+	run := w.run()
+	w.write(run.Dir, "made.txt", "made\n")
+	w.commitAll(run.Dir, "made")
+	if err := os.Rename(run.Dir, run.Dir+goingSuffix); err != nil { // and here the process is killed
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(run.Dir+goingSuffix, "a.txt")); err != nil {
+		t.Fatal(err)
+	}
+	again := w.relive(run)
+	if again.Remade {
+		t.Error("a worktree that the run itself was removing is told to be gone")
+	}
+	if left, err := again.CommitLeft(t.Context(), "left"); err != nil || len(left) > 0 {
+		t.Errorf("left: %v (%v)", left, err)
+	}
+	if got := w.git("log", "--format=%s", again.Branch); got != "made\nstart" {
+		t.Errorf("the branch has %q", got)
+	}
+	if w.exists(run.Dir + goingSuffix) {
+		t.Error("what was being removed is left")
+	}
+}

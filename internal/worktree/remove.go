@@ -89,6 +89,9 @@ func (run *Run) sweep(ctx context.Context) error {
 	if err := r.dropHalf(run); err != nil {
 		return err
 	}
+	if _, err := run.dropGoing(); err != nil {
+		return err
+	}
 	entries, err := r.worktrees(ctx)
 	if err != nil {
 		return err

@@ -251,8 +251,15 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 		}
 	}
 	return run, run.queue.ifFree(func() error {
+		removed, err := run.dropGoing()
+		if err != nil {
+			return err
+		}
 		if err := r.remake(ctx, run); err != nil {
 			return err
+		}
+		if removed { // by the run itself, at its end
+			run.Remade = false
 		}
 		if err := run.endMerge(ctx); err != nil {
 			return err

@@ -91,10 +91,49 @@ func (r *Repo) discard(ctx context.Context, path, branch, base string) error {
 }
 
 // unregister removes a worktree with all that is in it. A directory that git
-// takes for no worktree any more is left in place.
+// takes for no worktree any more is left in place. It has another name before the first
+// file of it goes: of one that is removed in part, as git does it and may be killed, a
+// next life would take the files that are missing for deleted by a step, and commit that.
 func (r *Repo) unregister(ctx context.Context, path string) error {
-	_, err := r.git(ctx, r.dir, "worktree", "remove", "--force", "--force", "--", path)
-	return err
+	admin, err := adminDir(path)
+	if of, complete := worktreeOf(admin); err != nil || !complete || of != path || filepath.Dir(admin) != filepath.Join(r.common, "worktrees") {
+		_, err := r.git(ctx, r.dir, "worktree", "remove", "--force", "--force", "--", path)
+		return err
+	}
+	going := path + goingSuffix
+	if err := os.RemoveAll(going); err != nil {
+		return err
+	}
+	if err := os.Rename(path, going); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(admin); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(going); err != nil {
+		return errors.Join(err, os.Rename(going, path))
+	}
+	return nil
+}
+
+// goingSuffix is behind the name of a worktree that is being removed.
+const goingSuffix = ".going"
+
+// dropGoing removes what is left of worktrees whose removal was cut short, and says
+// whether the run's own was among them.
+func (run *Run) dropGoing() (own bool, err error) {
+	names, err := filepath.Glob(filepath.Join(run.root, poolDir, "*"+goingSuffix))
+	if err != nil {
+		return false, err
+	}
+	mine := filepath.Join(run.root, "run") + goingSuffix
+	if _, err := os.Lstat(mine); err == nil {
+		own = true
+	}
+	for _, name := range append(names, mine) {
+		err = errors.Join(err, os.RemoveAll(name))
+	}
+	return own, err
 }
 
 // erase removes a worktree in which nothing is of value, whatever state it is in, and
