@@ -382,3 +382,28 @@ func TestItemsAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestItemHasItsEvidence: the page of an item has what it has shown, and the merge of it.
+func TestItemHasItsEvidence(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	id := s.run(journal.Header{Name: "m", Kind: "mapreduce"}, event.Event{Type: event.RunStarted}, event.Event{Type: event.ItemsReady, Total: 2},
+		event.Event{Type: event.ItemStarted, Index: 1, Attempt: 1}, event.Event{Type: event.ItemMerging, Index: 1, Attempt: 1, Status: event.Pending, Data: json.RawMessage(`{}`)},
+		event.Event{Type: event.ItemFinished, Index: 1, Status: event.Succeeded, Attempts: 1, Data: json.RawMessage(
+			`{"output":"","merge":"0123456789abcdef","evidence":{"commit":"c","tree":"feedbeefcafe99","base":"b","changed":1,"checks":[{"check":"make <test>","status":"succeeded","exit_code":0}]}}`)},
+		event.Event{Type: event.ItemStarted, Index: 2, Attempt: 1},
+		event.Event{Type: event.ItemFinished, Index: 2, Status: event.DeadLettered, Attempts: 1, Class: "evidence", Message: "no", Data: json.RawMessage(
+			`{"evidence":{"commit":"c","tree":"t","base":"b","changed":1,"refused":["x_test.go"],"checks":[{"check":"vet","status":"failed","exit_code":7}]}}`)},
+		event.Event{Type: event.RunFinished, Status: event.CompletedWithFailures})
+	for path, want := range map[string][]string{
+		"/items/0": {"make &lt;test&gt;", "feedbeefcafe", "0123456789ab", "waits in the merge queue"},
+		"/items/1": {"must not: ", "x_test.go", "exit status 7"},
+	} {
+		body := s.page("/runs/" + id + path)
+		for _, text := range want {
+			if !strings.Contains(body, text) {
+				t.Errorf("%s has no %q", path, text)
+			}
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -44,6 +45,8 @@ type itemBody struct {
 	Output   text
 	Letter   *itemEvent
 	Work     work
+	Evidence *mapper.Evidence // what it has shown; nil where nothing was asked of it
+	Merge    string           // the commit that merged its work then
 	Previous int
 	Next     int
 	CanRetry bool
@@ -312,6 +315,9 @@ func (b *itemBody) take(e event.Event) {
 		line.Text = e.Step + ": attempt " + strconv.Itoa(e.Attempt+1) + " follows in " + timeline.Short(time.Duration(e.DelayMS)*time.Millisecond)
 	case event.ItemMerging:
 		line.Text = "its work is being merged"
+		if e.Status == event.Pending {
+			line.Text = "its work waits in the merge queue"
+		}
 	case event.ItemHandlerDue:
 		line.Text = "has failed; its handler runs"
 	default:
@@ -329,11 +335,15 @@ func (b *itemBody) result(e event.Event) {
 		Files    []string        `json:"files_modified"`
 		Branch   string          `json:"branch"`
 		Worktree string          `json:"worktree"`
+
+		Evidence *mapper.Evidence `json:"evidence"`
+		Merge    string           `json:"merge"`
 	}
 	if len(e.Data) == 0 || json.Unmarshal(e.Data, &d) != nil {
 		return
 	}
 	b.Output, b.Result = text(d.Output), indented(d.Result)
+	b.Evidence, b.Merge = d.Evidence, d.Merge
 	b.Work = work{Commits: d.Commits, Files: d.Files, Branch: d.Branch, Worktree: d.Worktree}
 }
 
