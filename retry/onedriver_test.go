@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// There is one driver. Outside of tests a Machine is used by the driver of this
-// package, and where nothing is driven: internal/policy decides about items as
-// a pure machine of its own, and internal/simulate shows what a policy would do
-// without doing it.
+// There is one driver. Outside of tests a Machine is used by the driver, and where nothing
+// is driven: internal/policy decides about items as a pure machine of its own,
+// internal/bound works out what a policy allows at most, and internal/simulate shows what
+// a policy would do without doing it.
 func TestThereIsOneDriver(t *testing.T) {
-	pure := []string{"internal/policy", "internal/simulate"}
+	pure := []string{"internal/policy", "internal/bound", "internal/simulate"}
 	uses := regexp.MustCompile(`\bdriver\.(NewMachine|ResumeMachine|Machine)\b`)
 	seen := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {

@@ -163,7 +163,7 @@ func (p *parser) pairs(n *yaml.Node, what, example string) func(func(key, val *y
 			return
 		}
 		if n.Kind != yaml.MappingNode {
-			p.errorf(n, "wrong-kind", "%s must be a map", what).Suggest("for example: %s", example)
+			p.errorf(n, "wrong-type", "%s must be a map", what).Suggest("for example: %s", example)
 			return
 		}
 		seen := map[string]int{}

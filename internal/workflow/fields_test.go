@@ -132,6 +132,8 @@ var contexts = map[string]struct{ file, beside string }{
 	"map":             {"map: {%s}", "input: [1], agent_template: [{shell: a}]"},
 	"map_input":       {"map: {input: {%s}, agent_template: [{shell: a}]}", ""},
 	"skip_unchanged":  {"map: {input: [1], agent_template: [{shell: a}], skip_unchanged: {%s}}", "files: [a]"},
+	"evidence":        {"map: {input: [1], agent_template: [{shell: a}], evidence: {%s}}", "paths: [a]"},
+	"merge_queue":     {"map: {input: [1], agent_template: [{shell: a}]}\nmerge_queue: {%s}", "verify: a"},
 	"canary":          {"map: {input: [1], agent_template: [{shell: a}], canary: {%s}}", "items: 3"},
 	"timeout_config":  {"map: {input: [1], agent_template: [{shell: a}], timeout_config: {%s}}", "command_timeouts: {claude: 1}"},
 	"error_policy":    {"map: {input: [1], agent_template: [{shell: a}]}\nerror_policy: {%s}", ""},
@@ -220,7 +222,7 @@ func top(f workflow.FieldInfo, src string) string {
 }
 
 var mapOnly = map[string]bool{
-	"setup": true, "map": true, "reduce": true, "error_policy": true, "on_item_failure": true, "continue_on_failure": true, "max_failures": true,
+	"setup": true, "map": true, "merge_queue": true, "reduce": true, "error_policy": true, "on_item_failure": true, "continue_on_failure": true, "max_failures": true,
 	"failure_threshold": true, "error_collection": true, "circuit_breaker": true, "max_recoveries": true, "same_error": true, "max_parallel": true, "handlers": true,
 }
 

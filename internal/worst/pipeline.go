@@ -42,7 +42,11 @@ func (c *Call) known() bound.Span {
 
 // Sum says how the worst case comes about: "6 × 5s + 15.5s of delays = 45.5s".
 func (c *Call) Sum() string {
-	return c.Retries.Text(c.Timeout.D) + " = " + duration.Format(c.known().D)
+	text := c.Retries.Text(c.Timeout.D)
+	if c.Worst.Time.Open && c.known().D == 0 {
+		return text
+	}
+	return text + " = " + duration.Format(c.known().D)
 }
 
 // String is one line: "hits = Search: 6 × 5s + 15.5s of delays = 45.5s".
