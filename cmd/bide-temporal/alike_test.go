@@ -276,6 +276,9 @@ func TestAlike(t *testing.T) {
 // refused are keys that are refused, with a file that has them.
 var refused = map[string]string{
 	"merge":          "mode: mapreduce\nisolation: none\nmap: {input: [1], agent_template: [{shell: a}]}\nmerge: [{shell: a}]\n",
+	"merge_queue":    "mode: mapreduce\nisolation: none\nmap: {input: [1], agent_template: [{shell: a}]}\nmerge_queue: {verify: a}\n",
+	"evidence":       "mode: mapreduce\nisolation: none\nmap: {input: [1], evidence: {checks: [a]}, agent_template: [{shell: a}]}\n",
+	"limits":         "mode: mapreduce\nmap: {input: [1], limits: gpu, agent_template: [{shell: a}]}\n",
 	"canary":         "mode: mapreduce\nmap: {input: [1], canary: 1, agent_template: [{shell: a}]}\n",
 	"same_error":     "mode: mapreduce\nmap: {input: [1], agent_template: [{shell: a}]}\nerror_policy: {same_error: true}\n",
 	"skip_unchanged": "mode: mapreduce\nmap: {input: [1], skip_unchanged: true, agent_template: [{shell: a}]}\n",
