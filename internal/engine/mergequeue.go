@@ -113,6 +113,9 @@ func (q *mergeQueue) submit(ctx context.Context, p step.Site, a *agentRun) error
 	if k.Branch == "" || k.Commit == "" || len(at.Commits) == 0 {
 		return nil // there is nothing to merge
 	}
+	if err := a.tree.Submitted(ctx, at.Commit, k.Commit); err != nil {
+		return fmt.Errorf("the work of item %s: %w", nameOf(q.x.r.env.Mask(), a.item), err)
+	}
 	a.data.Commits, a.data.Files, a.data.Tip = at.Commits, at.Files, k.Commit
 	m := merging{Commit: k.Commit, Branch: k.Branch, Result: a.data, DurationMS: time.Since(a.start).Milliseconds()}
 	fact := event.Event{Type: event.ItemMerging, Phase: "map", Item: a.item.ID, Index: a.item.Index, Attempt: a.attempt, Status: event.Pending, Data: data(m)}

@@ -423,3 +423,27 @@ merge_queue:
 		t.Errorf("main is at %q", got)
 	}
 }
+
+// What setup left uncommitted and an item removes is gone with a merge queue too, and
+// stays where the item is refused.
+func TestMergeQueueTakesAwayWhatSetupLeft(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	b.opt.Yes = true
+	r := b.run(`
+mode: mapreduce
+setup:
+  - shell: echo x >goes; echo x >stays
+map:
+  input: [{n: goes}, {n: stays}]
+  agent_template:
+    - shell: rm ${item.n}; echo x >did-${item.n}
+merge_queue:
+  verify: test ! -e did-stays
+`)
+	r.status("completed_with_failures")
+	if got := b.output("git ls-files"); got != "did-goes\nfirst.txt\nstays" {
+		t.Errorf("main has %q\n%s", got, r.story())
+	}
+}

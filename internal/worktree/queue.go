@@ -43,6 +43,16 @@ func (run *Run) Land(ctx context.Context, from, to string) error {
 	})
 }
 
+// Submitted has the run know what an agent's work takes away of what setup left
+// uncommitted: commit is what it has committed, and tip what is merged of it, perhaps, later.
+func (a *Agent) Submitted(ctx context.Context, commit, tip string) error {
+	gone, err := a.run.tookAway(ctx, a.Base, commit)
+	if err != nil || len(gone) == 0 {
+		return err
+	}
+	return a.run.queue.while(ctx, func() error { return a.run.noteGone(ctx, tip, gone) })
+}
+
 // Landed deletes the branch of work that the run's branch has, if it still is at the
 // commit.
 func (run *Run) Landed(ctx context.Context, branch, commit string) error {
