@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 //	some FILE EXPR N     the expression holds of exactly N lines, or of N elements of an array
 //	shape FILE [PATH] NAME:KIND...   the members of an object (or of each in an array) are these and no others; NAME? may be missing
 //	appears FILE [TEXT]  waits until the file is there, and has the text in it
-//	lastrun NAME [N]     sets the environment variable NAME to the id of the newest run, or the Nth newest, and NAME_SHORT to its short name
+//	lastrun NAME [N]     sets the environment variable NAME to the id of the newest run, or the Nth newest, NAME_SHORT to its short name, and NAME_START to the characters that it begins with, more than a short name has
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -242,4 +242,5 @@ func lastRun(ts *testscript.TestScript, neg bool, args []string) {
 	id := entries[len(entries)-n].Name()
 	ts.Setenv(args[0], id)
 	ts.Setenv(args[0]+"_SHORT", id[len(id)-6:])
+	ts.Setenv(args[0]+"_START", id[:10])
 }
