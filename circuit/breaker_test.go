@@ -313,22 +313,3 @@ func ExampleDo() {
 	// connection refused
 	// circuit "search" is open; it lets a probe through in 10s
 }
-
-func ExampleNewMachine() {
-	m, err := circuit.NewMachine(circuit.Config{FailureThreshold: 1, SuccessThreshold: 1})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // any clock will do
-	ticket, _ := m.Acquire(now)
-	m.Done(ticket, circuit.Failure, now)
-	fmt.Println(m.State(now), m.RetryAfter(now))
-	now = now.Add(30 * time.Second)
-	ticket, _ = m.Acquire(now)
-	m.Done(ticket, circuit.Success, now)
-	fmt.Println(m.State(now), m.RetryAfter(now))
-	// Output:
-	// open 30s
-	// closed 0s
-}

@@ -8,26 +8,26 @@ import (
 var errNilFunc = errors.New("circuit: the function is nil")
 
 // Get calls fn through the breaker. It returns an *[OpenError] without calling
-// fn, or what fn returns. [Breaker.Judge] says whether that is a failure, except
-// that an error that wraps context.Canceled counts as neutral. A panic and
-// runtime.Goexit are failures, and continue as if the breaker were not there.
+// fn, or what fn returns. Config.IgnoreIf and Config.FailureIf say whether an error is
+// a failure, except that one that wraps context.Canceled counts as neutral. A panic
+// and runtime.Goexit are failures, and continue as if the breaker were not there.
 // The breaker does not look at ctx, it only passes it on.
 func Get[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, error)) (T, error) {
 	var zero T
 	if fn == nil {
 		return zero, errNilFunc
 	}
-	ticket, err := b.Admit()
+	ticket, err := b.driver.Admit()
 	if err != nil {
 		return zero, err
 	}
 	outcome, began := Failure, b.start() // Failure: of a panic or Goexit
-	defer func() { b.Answer(ticket, outcome, b.since(began)) }()
+	defer func() { b.driver.Answer(ticket, outcome, b.since(began)) }()
 	v, err := fn(ctx)
 	if err != nil && errors.Is(err, context.Canceled) {
 		outcome = Neutral
 	} else {
-		outcome = b.Judge(err)
+		outcome = b.driver.Judge(err)
 	}
 	return v, err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/circuit/driver"
 )
 
 // A nanosecond before its time an open machine is open, also after a restart.
@@ -16,7 +17,7 @@ func TestNotBeforeItsTime(t *testing.T) {
 	if err := restored.Restore(m.Snapshot()); err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range []*circuit.Machine{m, restored} {
+	for _, m := range []*driver.Machine{m, restored} {
 		early := start.Add(time.Minute - 1)
 		expect(t, m, early, circuit.Open)
 		refuse(t, m, early, circuit.Open, 1)

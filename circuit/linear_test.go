@@ -1,4 +1,4 @@
-package circuit
+package circuit_test
 
 import (
 	"math/rand/v2"
@@ -6,15 +6,18 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/circuit/driver"
 )
 
 // call is one call to a breaker, with what it answered and when, in the order
 // of a counter that all goroutines share.
 type call struct {
 	acquire  bool
-	ticket   Ticket
+	ticket   driver.Ticket
 	refused  bool
-	outcome  Outcome
+	outcome  circuit.Outcome
 	from, to int64
 }
 
@@ -22,15 +25,15 @@ type call struct {
 // time and in which a Machine gives the same answers. An open breaker with a
 // timeout of one nanosecond lets a probe through at once, so that the time of
 // a call does not matter.
-func linearizable(config Config, calls []call) bool {
-	m, err := NewMachine(config)
+func linearizable(config driver.Config, calls []call) bool {
+	m, err := driver.NewMachine(config)
 	if err != nil {
 		return false
 	}
 	return search(m, calls, make([]bool, len(calls)), 0)
 }
 
-func search(m *Machine, calls []call, done []bool, count int) bool {
+func search(m *driver.Machine, calls []call, done []bool, count int) bool {
 	if count == len(calls) {
 		return true
 	}
@@ -58,7 +61,7 @@ func search(m *Machine, calls []call, done []bool, count int) bool {
 	return false
 }
 
-func agrees(m *Machine, c call, now time.Time) bool {
+func agrees(m *driver.Machine, c call, now time.Time) bool {
 	if !c.acquire {
 		m.Done(c.ticket, c.outcome, now)
 		return true
@@ -68,9 +71,9 @@ func agrees(m *Machine, c call, now time.Time) bool {
 }
 
 func TestBreakerIsLinearizable(t *testing.T) {
-	config := Config{FailureThreshold: 2, SuccessThreshold: 2, HalfOpenRequests: 1, Timeout: time.Nanosecond, Lease: time.Hour}
+	config := driver.Config{FailureThreshold: 2, SuccessThreshold: 2, HalfOpenRequests: 1, Timeout: time.Nanosecond, Lease: time.Hour}
 	for round := range 1500 {
-		b, err := New(config)
+		b, err := driver.New(config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,14 +85,14 @@ func TestBreakerIsLinearizable(t *testing.T) {
 			wait.Go(func() {
 				for range 4 {
 					c := call{acquire: true, from: counter.Add(1)}
-					p, err := b.Acquire()
-					c.to, c.ticket, c.refused = counter.Add(1), p.ticket, err != nil
+					ticket, err := b.Admit()
+					c.to, c.ticket, c.refused = counter.Add(1), ticket, err != nil
 					histories[g] = append(histories[g], c)
 					if c.refused {
 						continue
 					}
-					d := call{ticket: p.ticket, outcome: Outcome(random.IntN(3)), from: counter.Add(1)}
-					p.Done(d.outcome)
+					d := call{ticket: ticket, outcome: circuit.Outcome(random.IntN(3)), from: counter.Add(1)}
+					b.Answer(ticket, d.outcome, 0)
 					d.to = counter.Add(1)
 					histories[g] = append(histories[g], d)
 				}
@@ -108,10 +111,10 @@ func TestBreakerIsLinearizable(t *testing.T) {
 
 // A wrong history is found out.
 func TestLinearizableRejects(t *testing.T) {
-	config := Config{FailureThreshold: 1, Timeout: time.Hour}
+	config := driver.Config{FailureThreshold: 1, Timeout: time.Hour}
 	calls := []call{
 		{acquire: true, from: 1, to: 2},
-		{outcome: Failure, from: 3, to: 4},
+		{outcome: circuit.Failure, from: 3, to: 4},
 		{acquire: true, from: 5, to: 6}, // let in after the failure that opened it
 	}
 	if linearizable(config, calls) {
@@ -124,16 +127,16 @@ func TestLinearizableRejects(t *testing.T) {
 // before.
 func TestBreakerUnderContention(t *testing.T) {
 	const limit, goroutines, each = 2, 8, 20_000
-	last, changes := Closed, 0
-	config := Config{FailureThreshold: 3, SuccessThreshold: 2, HalfOpenRequests: limit, Timeout: time.Microsecond, Lease: time.Hour,
-		OnChange: func(c Change) { // never two at a time
+	last, changes := circuit.Closed, 0
+	config := driver.Config{FailureThreshold: 3, SuccessThreshold: 2, HalfOpenRequests: limit, Timeout: time.Microsecond, Lease: time.Hour,
+		OnChange: func(c circuit.Change) { // never two at a time
 			if c.From != last {
 				t.Errorf("told %v → %v after a change to %v", c.From, c.To, last)
 			}
 			last = c.To
 			changes++
 		}}
-	b, err := New(config)
+	b, err := driver.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,27 +148,27 @@ func TestBreakerUnderContention(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, uint64(g)))
 		wait.Go(func() {
 			for range each {
-				p, err := b.Acquire()
+				ticket, err := b.Admit()
 				if err != nil {
 					continue
 				}
 				acquired.Add(1)
-				if p.ticket.Probe > 0 {
+				if ticket.Probe > 0 {
 					mu.Lock()
-					out[p.ticket.Generation]++
-					if n := out[p.ticket.Generation]; n > limit {
+					out[ticket.Generation]++
+					if n := out[ticket.Generation]; n > limit {
 						t.Errorf("%d probes are out", n)
 					}
 					mu.Unlock()
 				}
-				outcome := Outcome(random.IntN(3))
-				if p.ticket.Probe > 0 { // counted as back before it is
+				outcome := circuit.Outcome(random.IntN(3))
+				if ticket.Probe > 0 { // counted as back before it is
 					mu.Lock()
-					out[p.ticket.Generation]--
+					out[ticket.Generation]--
 					mu.Unlock()
 				}
-				p.Done(outcome)
-				if outcome != Neutral {
+				b.Answer(ticket, outcome, 0)
+				if outcome != circuit.Neutral {
 					answered.Add(1)
 				}
 			}

@@ -10,13 +10,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/circuit/driver"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func machine(t testing.TB, c circuit.Config) *circuit.Machine {
+func machine(t testing.TB, c circuit.Config) *driver.Machine {
 	t.Helper()
-	m, err := circuit.NewMachine(c)
+	m, err := driver.NewMachine(driver.Config(c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +25,7 @@ func machine(t testing.TB, c circuit.Config) *circuit.Machine {
 }
 
 // admit acquires a ticket that must be given.
-func admit(t testing.TB, m *circuit.Machine, now time.Time) circuit.Ticket {
+func admit(t testing.TB, m *driver.Machine, now time.Time) driver.Ticket {
 	t.Helper()
 	ticket, err := m.Acquire(now)
 	if err != nil {
@@ -34,7 +35,7 @@ func admit(t testing.TB, m *circuit.Machine, now time.Time) circuit.Ticket {
 }
 
 // refuse expects a refusal in the state given.
-func refuse(t testing.TB, m *circuit.Machine, now time.Time, state circuit.State, after time.Duration) {
+func refuse(t testing.TB, m *driver.Machine, now time.Time, state circuit.State, after time.Duration) {
 	t.Helper()
 	_, err := m.Acquire(now)
 	var refusal *circuit.OpenError
@@ -49,7 +50,7 @@ func refuse(t testing.TB, m *circuit.Machine, now time.Time, state circuit.State
 	}
 }
 
-func expect(t testing.TB, m *circuit.Machine, now time.Time, want circuit.State) {
+func expect(t testing.TB, m *driver.Machine, now time.Time, want circuit.State) {
 	t.Helper()
 	if got := m.State(now); got != want {
 		t.Fatalf("state is %v, want %v", got, want)
@@ -57,7 +58,7 @@ func expect(t testing.TB, m *circuit.Machine, now time.Time, want circuit.State)
 }
 
 // open makes a closed machine open.
-func open(t testing.TB, m *circuit.Machine, threshold int, now time.Time) {
+func open(t testing.TB, m *driver.Machine, threshold int, now time.Time) {
 	t.Helper()
 	for range threshold {
 		m.Done(admit(t, m, now), circuit.Failure, now)
@@ -131,7 +132,7 @@ func TestP4_ThresholdIsExact(t *testing.T) {
 // P5, P10: what began before the last change of state changes nothing.
 func TestP5_P10_StaleAnswersChangeNothing(t *testing.T) {
 	m, now := machine(t, circuit.Config{FailureThreshold: 1, SuccessThreshold: 1}), start
-	var stale []circuit.Ticket
+	var stale []driver.Ticket
 	for range 5 {
 		stale = append(stale, admit(t, m, now))
 	}
@@ -273,7 +274,7 @@ func TestRestoreRefusesNonsense(t *testing.T) {
 }
 
 func TestConfigNamesEveryProblem(t *testing.T) {
-	_, err := circuit.NewMachine(circuit.Config{FailureThreshold: -1, SuccessThreshold: -1, HalfOpenRequests: -1, Timeout: -1, Lease: -1})
+	_, err := driver.NewMachine(driver.Config{FailureThreshold: -1, SuccessThreshold: -1, HalfOpenRequests: -1, Timeout: -1, Lease: -1})
 	if joined, ok := err.(interface{ Unwrap() []error }); !ok || len(joined.Unwrap()) != 5 {
 		t.Errorf("want 5 problems, got %v", err)
 	}
@@ -364,13 +365,13 @@ func TestMachineAgainstModel(t *testing.T) {
 			Timeout:          time.Duration(rapid.IntRange(1, 5).Draw(t, "timeout")) * time.Second,
 			Lease:            time.Duration(rapid.IntRange(1, 5).Draw(t, "lease")) * time.Second,
 		}
-		m, err := circuit.NewMachine(config)
+		m, err := driver.NewMachine(driver.Config(config))
 		if err != nil {
 			t.Fatal(err)
 		}
 		reference := &model{config: config}
 		now := start
-		var tickets []circuit.Ticket
+		var tickets []driver.Ticket
 		t.Repeat(map[string]func(*rapid.T){
 			"acquire": func(t *rapid.T) {
 				predicted := m.RetryAfter(now)
@@ -409,7 +410,7 @@ func TestMachineAgainstModel(t *testing.T) {
 				if err := json.Unmarshal(text, &s); err != nil {
 					t.Fatal(err)
 				}
-				fresh, err := circuit.NewMachine(config)
+				fresh, err := driver.NewMachine(driver.Config(config))
 				if err != nil {
 					t.Fatal(err)
 				}

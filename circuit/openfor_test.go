@@ -9,6 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/circuit/driver"
 )
 
 // A breaker whose probes fail stays open for longer each time, in the order of its
@@ -16,7 +17,7 @@ import (
 func TestOpenTimesThatVary(t *testing.T) {
 	schedule := backoff.Schedule{Initial: time.Second, Max: 5 * time.Second}
 	config := circuit.Config{FailureThreshold: 1, SuccessThreshold: 1, HalfOpenRequests: 1, OpenFor: schedule.Base}
-	m, err := circuit.NewMachine(config)
+	m, err := driver.NewMachine(driver.Config(config))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestOpenTimesThatVary(t *testing.T) {
 			if err := json.Unmarshal(text, &s); err != nil {
 				t.Fatal(err)
 			}
-			if m, err = circuit.NewMachine(config); err != nil {
+			if m, err = driver.NewMachine(driver.Config(config)); err != nil {
 				t.Fatal(err)
 			}
 			if err := m.Restore(s); err != nil {

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/circuit/driver"
 )
 
 // answer makes calls, one a step, F failed, S slow, N neutral, . well.
-func answer(t testing.TB, m *circuit.Machine, now time.Time, step time.Duration, calls string) time.Time {
+func answer(t testing.TB, m *driver.Machine, now time.Time, step time.Duration, calls string) time.Time {
 	t.Helper()
 	for _, call := range calls {
 		took, outcome := time.Duration(0), circuit.Success

@@ -53,9 +53,9 @@ func (j *journal) life(c circuit.Config) *circuit.Breaker {
 
 // use makes an attempt that takes so long.
 func use(b *circuit.Breaker, o circuit.Outcome, took time.Duration) error {
-	ticket, err := b.Admit()
+	ticket, err := b.Driver().Admit()
 	if err == nil {
-		b.Answer(ticket, o, took)
+		b.Driver().Answer(ticket, o, took)
 	}
 	return err
 }
@@ -83,7 +83,7 @@ func TestLives(t *testing.T) {
 			t.Errorf("the open breaker let an attempt through: %v", err)
 		}
 		time.Sleep(40 * time.Second)
-		if _, err := third.Admit(); err != nil { // a probe whose process dies
+		if _, err := third.Driver().Admit(); err != nil { // a probe whose process dies
 			t.Fatal(err)
 		}
 		fourth := j.life(config)
@@ -170,15 +170,15 @@ func TestBreakerClockSetBack(t *testing.T) {
 	}
 	now = now.Add(-time.Hour)
 	var open *circuit.OpenError
-	if _, err := b.Admit(); !errors.As(err, &open) || open.RetryAfter != 30*time.Second {
+	if _, err := b.Driver().Admit(); !errors.As(err, &open) || open.RetryAfter != 30*time.Second {
 		t.Errorf("refused with %v", err)
 	}
 	now = now.Add(29 * time.Second)
-	if _, err := b.Admit(); !errors.As(err, &open) || open.RetryAfter != time.Second {
+	if _, err := b.Driver().Admit(); !errors.As(err, &open) || open.RetryAfter != time.Second {
 		t.Errorf("refused with %v", err)
 	}
 	now = now.Add(time.Second)
-	if _, err := b.Admit(); err != nil {
+	if _, err := b.Driver().Admit(); err != nil {
 		t.Errorf("after its timeout: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	circuitdriver "github.com/bide-dev/bide/circuit/driver"
 	"github.com/bide-dev/bide/limit"
 	"github.com/bide-dev/bide/retry/driver"
 )
@@ -12,13 +13,13 @@ import (
 // Admission lets the attempts of one operation begin, for whoever drives it with
 // [driver.Drive]: the breaker first, then slots and tokens together. The zero
 // Admission lets everything through. It is for one operation at a time. A breaker
-// that is [circuit.Breaker.Timed] needs retry.Policy.Timed.
+// with Config.SlowCall needs retry.Policy.Timed.
 type Admission struct {
 	Breaker  *circuit.Breaker // nil: none
 	Limits   limit.Set
 	Priority int // of those who wait, the greater goes first
 
-	ticket circuit.Ticket
+	ticket circuitdriver.Ticket
 }
 
 // Admit implements driver.Admission. What has to wait for its limits gives its
@@ -62,13 +63,13 @@ func (a *Admission) Done(e driver.End) {
 
 func (a *Admission) ask() (err error) {
 	if a.Breaker != nil {
-		a.ticket, err = a.Breaker.Admit()
+		a.ticket, err = a.Breaker.Driver().Admit()
 	}
 	return err
 }
 
 func (a *Admission) answer(o circuit.Outcome, took time.Duration) {
 	if a.Breaker != nil {
-		a.Breaker.Answer(a.ticket, o, took)
+		a.Breaker.Driver().Answer(a.ticket, o, took)
 	}
 }

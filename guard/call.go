@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/bide-dev/bide/circuit"
+	circuitdriver "github.com/bide-dev/bide/circuit/driver"
 	"github.com/bide-dev/bide/limit"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
@@ -27,10 +28,10 @@ func Get[T any](ctx context.Context, g *Guard, fn func(context.Context) (T, erro
 		return within(ctx, g, g.stages, fn)
 	}
 	s := &g.stages[0]
-	var ticket circuit.Ticket
+	var ticket circuitdriver.Ticket
 	if s.breaker != nil {
 		var err error
-		if ticket, err = s.breaker.Admit(); err != nil {
+		if ticket, err = s.breaker.Driver().Admit(); err != nil {
 			return staged(ctx, g, s, nil, fn)
 		}
 	}
@@ -89,7 +90,7 @@ func (g *Guard) fallsBack(err error) bool {
 
 // call makes a first attempt that was let through, and gives everything back
 // however it ends.
-func call[T any](ctx context.Context, s *stage, ticket circuit.Ticket, fn func(context.Context) (T, error)) (v T, err error) {
+func call[T any](ctx context.Context, s *stage, ticket circuitdriver.Ticket, fn func(context.Context) (T, error)) (v T, err error) {
 	outcome, returned := circuit.Failure, false
 	defer func() {
 		if !returned {
@@ -107,9 +108,9 @@ func call[T any](ctx context.Context, s *stage, ticket circuit.Ticket, fn func(c
 	return v, err
 }
 
-func (s *stage) answer(ticket circuit.Ticket, o circuit.Outcome) {
+func (s *stage) answer(ticket circuitdriver.Ticket, o circuit.Outcome) {
 	if s.breaker != nil {
-		s.breaker.Answer(ticket, o, 0) // one that is timed is not quick
+		s.breaker.Driver().Answer(ticket, o, 0) // one that is timed is not quick
 	}
 }
 
@@ -119,8 +120,8 @@ func (s *stage) judge(ctx context.Context, err error) circuit.Outcome {
 	switch {
 	case ctx.Err() == context.Canceled:
 		return circuit.Neutral
-	case s.breaker.Judges():
-		return s.breaker.Judge(err)
+	case s.judges != nil:
+		return s.judges(err)
 	case retry.IsPermanent(err):
 		return circuit.Neutral
 	}

@@ -126,10 +126,10 @@ func New(layers ...Layer) (*Guard, error) {
 			return nil, err
 		}
 		s.limits = limits
-		if s.breaker != nil && s.breaker.Judges() {
-			s.judges = s.breaker.Judge
+		if s.breaker != nil && s.breaker.Driver().Judges() {
+			s.judges = s.breaker.Driver().Judge
 		}
-		s.policy.Timed = s.policy.Timed || limits.Adaptive() || s.breaker != nil && s.breaker.Timed()
+		s.policy.Timed = s.policy.Timed || limits.Adaptive() || s.breaker != nil && s.breaker.Driver().Timed()
 	}
 	s := &g.stages[0]
 	g.quick = len(g.stages) == 1 && g.observer == nil && s.plain()

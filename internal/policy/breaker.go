@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	circuitdriver "github.com/bide-dev/bide/circuit/driver"
 )
 
 // agentLease is longer than any agent runs. The machine hears of the end of
@@ -12,9 +13,9 @@ import (
 // not be replaced by another while it still runs.
 const agentLease = 100 * 365 * 24 * time.Hour
 
-func newBreaker(c circuit.Config) (*circuit.Machine, error) {
+func newBreaker(c circuit.Config) (*circuitdriver.Machine, error) {
 	c.Lease = agentLease
-	return circuit.NewMachine(c)
+	return circuitdriver.NewMachine(circuitdriver.Config(c))
 }
 
 // breakerHold says how long the breaker lets nothing start, from now; or that
@@ -31,7 +32,7 @@ func (m *Machine) breakerHold(now time.Time) (wait time.Duration, busy bool) {
 // state that this makes, or nil. That a rate limit turned an agent away, that
 // somebody cancelled it, or that there was nothing to do for its item,
 // says nothing about whether agents work.
-func (m *Machine) answerBreaker(t circuit.Ticket, o Outcome, limited bool, now time.Time) *BreakerChange {
+func (m *Machine) answerBreaker(t circuitdriver.Ticket, o Outcome, limited bool, now time.Time) *BreakerChange {
 	if m.breaker == nil {
 		return nil
 	}

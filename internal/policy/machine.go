@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	circuitdriver "github.com/bide-dev/bide/circuit/driver"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
 )
@@ -29,8 +30,8 @@ type Machine struct {
 	leases    map[int]*lease
 	lastLease int
 
-	breaker *circuit.Machine // nil without one
-	told    circuit.State    // the breaker's state as last told to the driver
+	breaker *circuitdriver.Machine // nil without one
+	told    circuit.State          // the breaker's state as last told to the driver
 
 	hold    *holding  // nil without SameError
 	canary  *canaries // nil without Canary
@@ -51,7 +52,7 @@ type Machine struct {
 // slot is a running agent.
 type slot struct {
 	record
-	ticket circuit.Ticket
+	ticket circuitdriver.Ticket
 	round  int // of limit, when it started
 	short  int // the round of shortage
 	lease  int // 0: none
@@ -253,7 +254,7 @@ func (m *Machine) Park(item int, took time.Duration, now time.Time) (*BreakerCha
 	m.shortage.Answered(s.short)
 	m.limit.Answered(s.round)
 	change := m.answerBreaker(s.ticket, o, false, now)
-	s.parked, s.ticket = true, circuit.Ticket{}
+	s.parked, s.ticket = true, circuitdriver.Ticket{}
 	m.parked++
 	m.running[item] = s
 	return change, nil

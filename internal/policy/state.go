@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	circuitdriver "github.com/bide-dev/bide/circuit/driver"
 	"github.com/bide-dev/bide/retry/driver"
 )
 
@@ -43,11 +44,11 @@ type State struct {
 
 // RunningItem is an item whose agent runs.
 type RunningItem struct {
-	Record []byte         `json:"record"`
-	Ticket circuit.Ticket `json:"ticket,omitzero"`
-	Round  int            `json:"round,omitempty"`
-	Short  int            `json:"short,omitempty"`
-	Lease  int            `json:"lease,omitempty"`
+	Record []byte               `json:"record"`
+	Ticket circuitdriver.Ticket `json:"ticket,omitzero"`
+	Round  int                  `json:"round,omitempty"`
+	Short  int                  `json:"short,omitempty"`
+	Lease  int                  `json:"lease,omitempty"`
 }
 
 // OpenLease is a lease that has not been settled.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	circuitdriver "github.com/bide-dev/bide/circuit/driver"
 )
 
 // operation is the effects of one operation around its [Machine]: clock,
@@ -20,13 +21,14 @@ type operation struct {
 	timed   bool // the clock is read around each attempt
 	past    int  // attempts of earlier lives
 
-	began    time.Time          // of the attempt; zero if it is not known
-	asked    time.Time          // when its admission was asked
-	fresh    time.Time          // a reading of the clock since which nothing took time; zero if there is none
-	ticket   circuit.Ticket     // of Policy.Breaker
-	judged   circuit.Outcome    // what Judge says of the attempt
-	admitted bool               // Admission has taken something
-	expire   context.CancelFunc // ends the attempt's context; may be nil
+	began    time.Time              // of the attempt; zero if it is not known
+	asked    time.Time              // when its admission was asked
+	fresh    time.Time              // a reading of the clock since which nothing took time; zero if there is none
+	breaker  *circuitdriver.Breaker // that of the policy, or nil
+	ticket   circuitdriver.Ticket   // of breaker
+	judged   circuit.Outcome        // what Judge says of the attempt
+	admitted bool                   // Admission has taken something
+	expire   context.CancelFunc     // ends the attempt's context; may be nil
 	timer    *time.Timer
 	history  history
 
@@ -49,10 +51,13 @@ func (op *operation) begin(ctx context.Context, o *Operation, s *start) bool {
 	p := o.Policy
 	op.Operation, op.policy, op.caller, op.ctx = *o, p, ctx, ctx
 	resumed := o.State.Attempt > 0 || !o.State.Began.IsZero()
-	if op.Judge == nil && p.Breaker != nil && p.Breaker.Judges() {
-		op.Judge = p.Breaker.Judge
+	if p.Breaker != nil {
+		op.breaker = p.Breaker.Driver()
+		if op.Judge == nil && op.breaker.Judges() {
+			op.Judge = op.breaker.Judge
+		}
 	}
-	op.timed = p.Timed || p.Deadline > 0 || p.Observer != nil || o.Observer != nil || resumed || p.Breaker != nil && p.Breaker.Timed()
+	op.timed = p.Timed || p.Deadline > 0 || p.Observer != nil || o.Observer != nil || resumed || op.breaker != nil && op.breaker.Timed()
 	var now time.Time
 	if op.timed {
 		now = op.now()
@@ -134,8 +139,8 @@ func (op *operation) admit() bool {
 
 // ask asks the breaker and the admission. With an error nothing is held.
 func (op *operation) ask() (err error) {
-	if op.policy.Breaker != nil {
-		if op.ticket, err = op.policy.Breaker.Admit(); err != nil {
+	if op.breaker != nil {
+		if op.ticket, err = op.breaker.Admit(); err != nil {
 			return err
 		}
 	}
@@ -153,8 +158,8 @@ func (op *operation) ask() (err error) {
 	}
 	err = op.Admission.Admit(ctx, op.number(), queued)
 	op.admitted = err == nil
-	if err != nil && op.policy.Breaker != nil {
-		op.policy.Breaker.Answer(op.ticket, circuit.Neutral, 0)
+	if err != nil && op.breaker != nil {
+		op.breaker.Answer(op.ticket, circuit.Neutral, 0)
 	}
 	return err
 }
@@ -210,15 +215,15 @@ func (op *operation) close(ctx context.Context, at stage, err error) error {
 			err = &TimeoutError{Limit: op.policy.Timeout, Err: err}
 		}
 	}
-	if op.policy.Breaker == nil && !op.admitted {
+	if op.breaker == nil && !op.admitted {
 		return err
 	}
 	end := End{Outcome: op.outcome(at, err), Err: err}
 	if !op.began.IsZero() {
 		end.Took = op.now().Sub(op.began)
 	}
-	if op.policy.Breaker != nil {
-		op.policy.Breaker.Answer(op.ticket, end.Outcome, end.Took)
+	if op.breaker != nil {
+		op.breaker.Answer(op.ticket, end.Outcome, end.Took)
 	}
 	if op.admitted {
 		op.admitted = false

@@ -113,7 +113,7 @@ func (s *site) options(p *plan.Plan, function int, shared *Shared) error {
 	}
 	if o.Breaker != nil {
 		b, err := shared.breakerOf(key, s.node.Label, o.Breaker)
-		s.breaker, s.policy.Timed = b, b != nil && b.Timed()
+		s.breaker, s.policy.Timed = b, b != nil && b.Driver().Timed()
 		problems = append(problems, err)
 	}
 	set, err := limit.Join(own...)
