@@ -113,8 +113,13 @@ func (r *Repo) git(ctx context.Context, dir string, args ...string) (string, err
 }
 
 func (r *Repo) run(ctx context.Context, c call) (string, error) {
-	r.started.Add(1)
-	return run(ctx, r.env, c)
+	for {
+		r.started.Add(1)
+		out, err := run(ctx, r.env, c)
+		if err == nil || !r.freed(ctx, c.dir, err) {
+			return out, err
+		}
+	}
 }
 
 func run(ctx context.Context, env []string, c call) (string, error) {

@@ -2,6 +2,8 @@
 
 package worktree
 
-// openElsewhere says whether a process has a file open; known says whether that can be
-// seen, which it cannot here.
-func openElsewhere(string) (held, known bool) { return false, false }
+import "time"
+
+// held says whether a process lives that may hold a lock file; known says whether that can
+// be seen, which it cannot here.
+func held(string, time.Time, []string) (held, known bool) { return false, false }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
 )
@@ -266,117 +264,6 @@ func (r *Repo) rescue(ctx context.Context, run *Run, path, branch string) ([]str
 		return st.dirty, nil
 	}
 	return st.dirty, r.hold(ctx, branch, tip)
-}
-
-// dropStale deletes the lock files that a killed git left for the run's
-// worktree and its branches.
-func (run *Run) dropStale() error {
-	admin, err := adminDir(run.Dir)
-	if err != nil {
-		return err
-	}
-	heads := filepath.Join(run.repo.common, "refs", "heads")
-	return dropStale(admin, filepath.Join(heads, filepath.FromSlash(run.Branch)+".lock"), filepath.Join(heads, filepath.FromSlash(run.Branch+besideSuffix)+".lock"))
-}
-
-// dropStale deletes the lock files that a killed git left in the private git
-// directory of a worktree, and others. No process of ours works there any more.
-func dropStale(admin string, others ...string) error {
-	return dropLocks(append(others, filepath.Join(admin, "index.lock"), filepath.Join(admin, "HEAD.lock"))...)
-}
-
-func dropLocks(names ...string) error {
-	for _, name := range names {
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) && !notDir(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-// unlock removes the lock files that a git of an earlier life of the run left when it
-// was killed: those of the run, and those that all share (of packed refs, of the user's
-// checkout and its branch), if they are younger than the run, and no process has them
-// open. It gives those of the second kind.
-func (r *Repo) unlock(ctx context.Context, run *Run) (removed []string, err error) {
-	own := []string{filepath.Join(r.common, filepath.FromSlash(privateRefs+run.ID)), filepath.Join(r.common, "refs", "heads", filepath.FromSlash(itemBranches+run.ID))}
-	var locks []string
-	for _, dir := range own {
-		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-			if err == nil && !e.IsDir() && strings.HasSuffix(path, ".lock") {
-				locks = append(locks, path)
-			}
-			return nil
-		})
-	}
-	if err := dropLocks(append(locks, filepath.Join(r.common, "refs", "heads", filepath.FromSlash(run.Branch)+".lock"))...); err != nil {
-		return nil, err
-	}
-	if admin, err := adminDir(run.Dir); err == nil {
-		if err := dropStale(admin); err != nil {
-			return nil, err
-		}
-	}
-	began := run.began()
-	if began.IsZero() {
-		return nil, nil
-	}
-	shared := []string{filepath.Join(r.common, "packed-refs.lock"), filepath.Join(r.common, "config.lock"), filepath.Join(r.common, "objects", "maintenance.lock")}
-	if admin, err := r.gitDir(ctx, r.dir); err == nil {
-		shared = append(shared, filepath.Join(admin, "index.lock"), filepath.Join(admin, "HEAD.lock"), filepath.Join(admin, "ORIG_HEAD.lock"))
-	}
-	if target, err := r.target(ctx, run.ID); err == nil && target != "" {
-		shared = append(shared, filepath.Join(r.common, filepath.FromSlash(target)+".lock"))
-	}
-	for _, name := range shared {
-		dead, err := deadLock(ctx, name, began)
-		if err != nil {
-			return removed, err
-		}
-		if !dead {
-			continue
-		}
-		if err := dropLocks(name); err != nil {
-			return removed, err
-		}
-		removed = append(removed, name)
-	}
-	return removed, nil
-}
-
-// deadLock says whether a lock file was made since a time by a process that has ended.
-// A git that lives has it open until just before it is renamed; a young one is given a
-// second.
-func deadLock(ctx context.Context, name string, since time.Time) (bool, error) {
-	for {
-		info, err := os.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return false, nil
-		}
-		if err != nil || info.ModTime().Before(since) {
-			return false, err
-		}
-		held, known := openElsewhere(name)
-		least := time.Second
-		if !known {
-			least = time.Minute
-		}
-		age := time.Since(info.ModTime())
-		if held {
-			return false, nil
-		}
-		if age >= least {
-			return true, nil
-		}
-		if !known {
-			return false, nil
-		}
-		select {
-		case <-time.After(least - age):
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		}
-	}
 }
 
 func notDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }

@@ -69,6 +69,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // Errors that tell why there is no isolation to be had.
@@ -92,6 +93,7 @@ type Repo struct {
 	env    []string
 	mutex  *lock
 	disks  *syncer
+	opened time.Time
 
 	started atomic.Int64 // git processes, for tests of what something costs
 }
@@ -106,7 +108,7 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, err
 	}
-	r := &Repo{dir: dir, env: baseEnv()}
+	r := &Repo{dir: dir, env: baseEnv(), opened: time.Now()}
 	if err := r.checkVersion(ctx); err != nil {
 		return nil, err
 	}

@@ -1,9 +1,11 @@
 package worktree
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // TestSnapshotIsWhole: the two names of a snapshot move together or not at all. A resume
@@ -19,7 +21,8 @@ func TestSnapshotIsWhole(t *testing.T) {
 	w.write(run.Dir, "more.txt", "more\n")
 	w.commitAll(run.Dir, "more")
 	lock := filepath.Join(run.repo.common, filepath.FromSlash(privateRef(run.ID, "base"))+".lock")
-	if err := os.WriteFile(lock, nil, 0o600); err != nil {
+	then := time.Now().Add(-time.Hour) // it is not of this life, which would remove it
+	if err := errors.Join(os.WriteFile(lock, nil, 0o600), os.Chtimes(lock, then, then)); err != nil {
 		t.Fatal(err)
 	}
 	if err := run.Freeze(t.Context()); err == nil {
