@@ -9,6 +9,7 @@ import (
 // nine in ten are where it is said; a run against another server is not.
 func TestBacktest(t *testing.T) {
 	t.Parallel()
+	withoutDetector(t)
 	f := mapped(t, 6, "attempts: 6, initial_delay: 100ms, jitter: full")
 	world := modelOf(t, "steps: {'*': {failures: {server_error: 0.2}, latency: {uniform: [40ms, 160ms]}}}")
 	var runs []*Recording

@@ -89,6 +89,7 @@ func mapped(t testing.TB, parallel int, policy string) *workflow.File {
 // whether the number goes up or down.
 func TestForesightFittedWidth(t *testing.T) {
 	t.Parallel()
+	withoutDetector(t)
 	queue := modelOf(t, "steps: {'*': {latency: {queue: {capacity: 4, service: 50ms}}}}")
 	free := modelOf(t, "steps: {'*': {latency: {uniform: [20ms, 80ms]}}}")
 	for name, world := range map[string]*Model{"queue": queue, "free": free} {
@@ -117,6 +118,7 @@ func TestForesightFittedWidth(t *testing.T) {
 // it did, which would make each run longer.
 func TestForesightFittedOutage(t *testing.T) {
 	t.Parallel()
+	withoutDetector(t)
 	world := modelOf(t, "steps: {'*': {latency: {uniform: [20ms, 80ms]}, outages: [{from: 1s, for: 30s, class: network}]}}")
 	f, other := mapped(t, 3, "attempts: 12, initial_delay: 6s, backoff: fixed, jitter: equal"), mapped(t, 3, "attempts: 99, initial_delay: 500ms, backoff: fixed")
 	off, inside, is := 0.0, 0, truth(t, other, world, 100)

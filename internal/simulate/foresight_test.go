@@ -42,6 +42,16 @@ func TestMain(m *testing.M) {
 // long says that there is time.
 var long = os.Getenv("BIDE_FORESIGHT") != ""
 
+// withoutDetector leaves a test of figures, which has no goroutines that others do not
+// have, to the run of the tests without the race detector (make bounds): it takes eight
+// times as long with it.
+func withoutDetector(t *testing.T) {
+	t.Helper()
+	if raceEnabled && !long {
+		t.Skip("make bounds runs it, without the race detector")
+	}
+}
+
 // figure checks that a figure is within its bound, and prints both.
 func figure(t *testing.T, what string, got, least, most float64) {
 	t.Helper()
