@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/bide-dev/bide/internal/cluster"
 	"github.com/bide-dev/bide/internal/event"
 )
 
@@ -182,8 +184,8 @@ map:
 	s.worker(2)
 	s.env = plain
 	cmd, out := s.follow("run", "--on", "temporal", "flow.yml")
-	s.wait("the follower's word", func() bool { return out.has("no worker takes work of protocol 2") })
-	if text := s.must("show"); !strings.Contains(text, "no worker takes work of protocol 2") {
+	s.wait("the follower's word", func() bool { return out.has(fmt.Sprint("no worker takes work of protocol ", cluster.Protocol)) })
+	if text := s.must("show"); !strings.Contains(text, fmt.Sprint("no worker takes work of protocol ", cluster.Protocol)) {
 		t.Errorf("show: %s", text)
 	}
 	if s.lines("ran") > 0 {

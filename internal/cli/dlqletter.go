@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
@@ -44,7 +45,7 @@ type letterInfo struct {
 }
 
 func letterOf(l journal.DeadLetter) (*letterInfo, error) {
-	i := &letterInfo{Item: l.ID, Index: l.Index - 1, place: l.Index, Data: l.Item, Time: l.Time, Attempts: l.Tries, Class: l.Class, Message: l.Message}
+	i := &letterInfo{Item: l.ID, Index: event.Number(l.Index), place: l.Index, Data: l.Item, Time: l.Time, Attempts: l.Tries, Class: l.Class, Message: l.Message}
 	if len(l.Letter) > 0 {
 		if err := json.Unmarshal(l.Letter, &i.last); err != nil {
 			return nil, fmt.Errorf("dead letter %s: %w", visible(l.ID), err)
@@ -69,7 +70,7 @@ func letterOf(l journal.DeadLetter) (*letterInfo, error) {
 // names are what a person knows the item by: its name, or its id and the label that
 // the file gives it.
 func (i *letterInfo) names() (name, label string) {
-	name, label = oneLine(journal.Item{Index: i.place, ID: i.Item, Data: i.Data}.Name()), oneLine(i.Label)
+	name, label = oneLine(event.Item{Index: i.place, ID: i.Item, Data: i.Data}.Name()), oneLine(i.Label)
 	if label == "" || label == name || label == visible(i.Item) {
 		return name, ""
 	}

@@ -62,21 +62,21 @@ func (n *itemNames) of(e event.Event) string {
 // findItem finds the work item that a person calls so: by its id, or else by the
 // name or the label that is shown of it. Where there is none, its Index is 0 and
 // near is a hint to be put behind a message.
-func findItem(ctx context.Context, r *journal.Reader, name string) (it journal.Item, near string, err error) {
+func findItem(ctx context.Context, r *journal.Reader, name string) (it event.Item, near string, err error) {
 	index, err := r.IndexOf(ctx, name)
 	if err != nil {
-		return journal.Item{}, "", err
+		return event.Item{}, "", err
 	}
 	if index > 0 {
 		it, err = r.Item(ctx, index)
 		return it, "", err
 	}
 	var names []string
-	var found []journal.Item
+	var found []event.Item
 	for from := 1; ; {
 		list, err := r.Items(ctx, from, itemPage)
 		if err != nil {
-			return journal.Item{}, "", err
+			return event.Item{}, "", err
 		}
 		for _, it := range list {
 			is := it.Name()
@@ -93,24 +93,24 @@ func findItem(ctx context.Context, r *journal.Reader, name string) (it journal.I
 		from = list[len(list)-1].Index + 1
 	}
 	if len(names) == 0 {
-		return journal.Item{}, "; it has no work items", nil
+		return event.Item{}, "; it has no work items", nil
 	}
 	if len(found) == 0 {
 		if found, err = labelled(ctx, r, name); err != nil {
-			return journal.Item{}, "", err
+			return event.Item{}, "", err
 		}
 	}
 	switch {
 	case len(found) == 1:
 		return found[0], "", nil
 	case len(found) > 1:
-		return journal.Item{}, "", usagef("%d items of run %s are called %s: name one by its id, %s, …", len(found), shortRun(r.Run()), visible(name),
+		return event.Item{}, "", usagef("%d items of run %s are called %s: name one by its id, %s, …", len(found), shortRun(r.Run()), visible(name),
 			strings.Join([]string{visible(found[0].ID), visible(found[1].ID)}, ", "))
 	}
 	if hint := diag.DidYouMean(name, names); hint != "" && len(name) > 2 {
-		return journal.Item{}, "; " + hint, nil
+		return event.Item{}, "; " + hint, nil
 	}
-	return journal.Item{}, fmt.Sprintf("; it has %s", someOf(names)), nil
+	return event.Item{}, fmt.Sprintf("; it has %s", someOf(names)), nil
 }
 
 // someOf are the first of many names.
@@ -124,7 +124,7 @@ func someOf(names []string) string {
 }
 
 // labelled gives the items with a label.
-func labelled(ctx context.Context, r *journal.Reader, label string) (found []journal.Item, err error) {
+func labelled(ctx context.Context, r *journal.Reader, label string) (found []event.Item, err error) {
 	seen := map[int]bool{}
 	for e, err := range r.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.ItemStarted, event.ItemFinished}}) {
 		if err != nil {
@@ -134,7 +134,7 @@ func labelled(ctx context.Context, r *journal.Reader, label string) (found []jou
 			continue
 		}
 		seen[e.Index] = true
-		found = append(found, journal.Item{Index: e.Index, ID: e.Item})
+		found = append(found, event.Item{Index: e.Index, ID: e.Item})
 	}
 	return found, nil
 }
@@ -175,7 +175,7 @@ func (a *app) orItem(ctx context.Context, name string, err error) error {
 	if missing, ok := errors.AsType[*journal.NotFoundError](err); !ok || name == "" || missing.Ambiguous || missing.Runs > 0 || len(missing.Near) > 0 {
 		return err
 	}
-	var it journal.Item
+	var it event.Item
 	if a.reading("", func(r *journal.Reader) (err error) {
 		it, _, err = findItem(ctx, r, name)
 		return err

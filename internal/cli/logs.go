@@ -401,6 +401,6 @@ func indexOf(e event.Event) *int {
 	if e.Index == 0 {
 		return nil
 	}
-	index := e.Index - 1
+	index := event.Number(e.Index)
 	return &index
 }

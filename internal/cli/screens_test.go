@@ -80,9 +80,9 @@ func recordRuns(t *testing.T, home string) {
 			t.Fatal(err)
 		}
 		if len(items) > 0 {
-			_, _, err = j.PutItems(t.Context(), func(yield func(journal.Item, error) bool) {
+			_, _, err = j.PutItems(t.Context(), func(yield func(event.Item, error) bool) {
 				for i, id := range items {
-					if !yield(journal.Item{Index: i + 1, ID: id, Data: json.RawMessage(`{"path":"` + id + `"}`)}, nil) {
+					if !yield(event.Item{Index: i + 1, ID: id, Data: json.RawMessage(`{"path":"` + id + `"}`)}, nil) {
 						return
 					}
 				}

@@ -21,7 +21,7 @@ import (
 	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
-	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/pipeline/plan"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/simulate"
@@ -286,7 +286,7 @@ func (o *simulateOptions) simulatedPipeline(path string, read func(string) ([]by
 }
 
 // failures reads the model, or takes it from a run.
-func (o *simulateOptions) failures(ctx context.Context, v *variant) (*simulate.Model, []journal.Item, error) {
+func (o *simulateOptions) failures(ctx context.Context, v *variant) (*simulate.Model, []event.Item, error) {
 	switch {
 	case o.from != "":
 		rec, err := o.recording(ctx, o.from)

@@ -24,8 +24,8 @@ func TestStackOfPanic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = j.PutItems(t.Context(), func(yield func(journal.Item, error) bool) {
-		yield(journal.Item{Index: 1, ID: "one", Data: json.RawMessage(`"one"`)}, nil)
+	_, _, err = j.PutItems(t.Context(), func(yield func(event.Item, error) bool) {
+		yield(event.Item{Index: 1, ID: "one", Data: json.RawMessage(`"one"`)}, nil)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func TestAllowedStores(t *testing.T) {
 	}
 	defer w.Close()
 	task := HomeTask{Run: run, Store: s.store.String(), Life: o.Life, Log: HomeLog(1, 1), Begin: true}
-	lease := Lease{Run: run, Store: s.store.String(), Life: o.Life, ID: 1, Log: LaneLog(1, 1), Spans: []Span{{Item: 0}}}
+	lease := Lease{Run: run, Store: s.store.String(), Life: o.Life, ID: 1, Log: LaneLog(1, 1), Spans: []Span{{Item: 1}}}
 	for name, do := range map[string]func() error{
 		"home":       func() error { _, err := w.Home(context.Background(), task); return err },
 		"lane":       func() error { _, err := w.Lane(context.Background(), lease, nil); return err },

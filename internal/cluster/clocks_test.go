@@ -22,7 +22,7 @@ func TestClocksDiffer(t *testing.T) {
 		if err := store.o.found(r.name(), []string{"lanes", "lives"}, "plan.json", []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
-		lease := Lease{Run: "run", Store: store.String(), Life: 1, ID: 1, Log: LaneLog(1, 1), Spans: []Span{{Item: 0}}}
+		lease := Lease{Run: "run", Store: store.String(), Life: 1, ID: 1, Log: LaneLog(1, 1), Spans: []Span{{Item: 1}}}
 		text, err := json.Marshal([]event.Event{{Type: event.ItemRetry, Index: 1, Time: time.Now().Add(wrong), DelayMS: delay.Milliseconds(), Class: "network"}})
 		if err != nil {
 			t.Fatal(err)

@@ -73,7 +73,7 @@ func (c *Coordinator) requeue(list []Letter, now time.Time) error {
 		if c.again[l.Index] {
 			continue
 		}
-		err := c.m.Requeue(l.Index-1, now)
+		err := c.m.Requeue(l.Index, now)
 		if errors.Is(err, policy.ErrOver) {
 			return ErrNoMap
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
@@ -238,15 +237,15 @@ func (c *Coordinator) facts(v policy.Verdict, log string, now time.Time) (facts 
 		delete(c.last, v.Item)
 	}
 	if v.Fate == policy.ItemDeadLettered {
-		delete(c.again, v.Item+1)
+		delete(c.again, v.Item)
 	}
 	facts = c.breaker(v.Breaker, now)
 	if !v.PausedUntil.IsZero() {
-		facts = append(facts, step.PausedFact(c.m.Snapshot().Pause, v.Stop != policy.ByRateLimit, fmt.Sprintf("the agent of item %d", v.Item+1), now))
+		facts = append(facts, step.PausedFact(c.m.Snapshot().Pause, v.Stop != policy.ByRateLimit, fmt.Sprintf("the agent of item %d", v.Item), now))
 	}
 	if v.Exhausted {
 		why := fmt.Sprintf("its worker went down while it ran (%d times)", v.Recoveries)
-		e := mapper.Lost(journal.Item{Index: v.Item + 1}, fmt.Sprintf("%s/%d", c.run, v.Item+1), v.Attempt, why)
+		e := mapper.Lost(event.Item{Index: v.Item}, fmt.Sprintf("%s/%d", c.run, v.Item), v.Attempt, why)
 		e.Time = now
 		facts = append(facts, e)
 	}
@@ -261,7 +260,7 @@ func (c *Coordinator) facts(v policy.Verdict, log string, now time.Time) (facts 
 // are stands in the logs of lanes: whoever folds them completes these facts.
 func shown(list []policy.Report, now time.Time) (facts []event.Event) {
 	for _, r := range list {
-		facts = append(facts, event.Event{Type: event.Note, Time: now, Phase: "map", Index: r.Item + 1, Attempts: r.Attempt, Class: r.Class})
+		facts = append(facts, event.Event{Type: event.Note, Time: now, Phase: "map", Index: r.Item, Attempts: r.Attempt, Class: r.Class})
 	}
 	return facts
 }

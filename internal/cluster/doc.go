@@ -53,4 +53,4 @@ package cluster
 
 // Protocol is the number of what is said between coordinators and workers, and
 // of the store. Workers take work of their own number only.
-const Protocol = 2
+const Protocol = 3

@@ -150,12 +150,12 @@ func (h *homeRun) items() (err error) {
 	return h.shared.putItems(h.t.Log, itemsOf(r), seals)
 }
 
-func itemsOf(r *journal.Reader) iter.Seq2[journal.Item, error] {
-	return func(yield func(journal.Item, error) bool) {
+func itemsOf(r *journal.Reader) iter.Seq2[event.Item, error] {
+	return func(yield func(event.Item, error) bool) {
 		for next := 1; ; {
 			list, err := r.Items(context.Background(), next, 1000)
 			if err != nil {
-				yield(journal.Item{}, err)
+				yield(event.Item{}, err)
 				return
 			}
 			if len(list) == 0 {

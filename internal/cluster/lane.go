@@ -127,10 +127,9 @@ func (r *laneRun) all(ctx context.Context) error {
 		if i > 0 && time.Since(start) >= r.l.Slice || r.spent() || r.ending(work) {
 			break
 		}
-		index := it.Item + 1
-		r.s.route(index, r.log)
-		end, err := lane.Work(work, it, r.before(last[i], index))
-		r.s.route(index, nil)
+		r.s.route(it.Item, r.log)
+		end, err := lane.Work(work, it, r.before(last[i], it.Item))
+		r.s.route(it.Item, nil)
 		if err != nil {
 			if work.Err() != nil || r.ending(work) {
 				break
@@ -241,7 +240,7 @@ func (w *Worker) Adopt(l Lease) (out Settled, err error) {
 	})
 	items, _ := l.items()
 	for i, it := range items {
-		e, ok := ended[it.Item+1]
+		e, ok := ended[it.Item]
 		if !ok {
 			break
 		}

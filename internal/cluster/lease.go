@@ -34,7 +34,7 @@ type Lease struct {
 
 // Span is some items of a lease, one after another in the list.
 type Span struct {
-	Item       int           `json:"item"`        // from 0
+	Item       int           `json:"item"`        // the first, from 1
 	N          int           `json:"n,omitempty"` // how many; 0 is 1
 	Attempt    int           `json:"attempt,omitempty"`
 	Recoveries int           `json:"recoveries,omitempty"`

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 )
 
@@ -180,7 +181,7 @@ const itemsEnd = ".jsonl.gz"
 
 // putItems keeps the work items that a home task has listed, and what seals secrets in
 // them. They are those of its log, and count where that is accepted.
-func (r Shared) putItems(log string, items iter.Seq2[journal.Item, error], seals []byte) error {
+func (r Shared) putItems(log string, items iter.Seq2[event.Item, error], seals []byte) error {
 	if len(seals) > 0 {
 		if err := r.put(seals, "items", log+"-secrets.jsonl"); err != nil {
 			return err
@@ -214,22 +215,22 @@ func (r Shared) getSeals(log string) ([]byte, error) {
 }
 
 // getItems reads the work items in their order.
-func (r Shared) getItems(log string) iter.Seq2[journal.Item, error] {
-	return func(yield func(journal.Item, error) bool) {
+func (r Shared) getItems(log string) iter.Seq2[event.Item, error] {
+	return func(yield func(event.Item, error) bool) {
 		name := r.name("items", log+itemsEnd)
 		f, err := r.o.read(name, 0)
 		if err != nil {
-			yield(journal.Item{}, err)
+			yield(event.Item{}, err)
 			return
 		}
 		defer f.Close()
 		z, err := gzip.NewReader(f)
 		if err != nil {
-			yield(journal.Item{}, &DamagedError{name, err})
+			yield(event.Item{}, &DamagedError{name, err})
 			return
 		}
 		for dec := json.NewDecoder(bufio.NewReader(z)); ; {
-			var it journal.Item
+			var it event.Item
 			if err := dec.Decode(&it); errors.Is(err, io.EOF) {
 				return
 			} else if err != nil {

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/input"
-	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -34,8 +34,8 @@ func namedIn(m *workflow.Map, spec input.Spec) (list []expr.Path) {
 // read has. It ends with an error where such a name has left out what there is: in
 // distinct, which then keeps but one item, and in a filter that lets nothing through
 // and misspells a field of the items, or asks for fields of items that have none.
-func (r *run) judged(items iter.Seq2[journal.Item, error], spec input.Spec) iter.Seq2[journal.Item, error] {
-	return func(yield func(journal.Item, error) bool) {
+func (r *run) judged(items iter.Seq2[event.Item, error], spec input.Spec) iter.Seq2[event.Item, error] {
+	return func(yield func(event.Item, error) bool) {
 		n := 0
 		for it, err := range items {
 			if !yield(it, err) || err != nil {
@@ -44,7 +44,7 @@ func (r *run) judged(items iter.Seq2[journal.Item, error], spec input.Spec) iter
 			n++
 		}
 		if err := r.tellLacking(spec, n); err != nil {
-			yield(journal.Item{}, err)
+			yield(event.Item{}, err)
 		}
 	}
 }

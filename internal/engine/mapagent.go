@@ -11,7 +11,6 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
-	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/step"
@@ -22,7 +21,7 @@ import (
 
 // agentRun is one attempt at one item.
 type agentRun struct {
-	item    journal.Item
+	item    event.Item
 	attempt int
 	label   string // what a person knows the item by; "": its name
 	start   time.Time
@@ -108,7 +107,7 @@ func (x *mapRun) interrupted(ctx context.Context, err error) bool {
 
 // Label is what a person knows an item by: what the file says, or else its name,
 // where that is not its id.
-func (x *mapRun) Label(it journal.Item) string {
+func (x *mapRun) Label(it event.Item) string {
 	text := x.r.file.Map.Label
 	if text == nil {
 		if name := nameOf(x.r.env.Mask(), it); name != it.ID {
@@ -117,7 +116,7 @@ func (x *mapRun) Label(it journal.Item) string {
 		return ""
 	}
 	sc := x.p.Scope.Child()
-	if step.SetItem(sc, x.itemOf(it)) != nil {
+	if step.SetItem(sc, it, x.r.tally.items.Total) != nil {
 		return "" // the item itself fails of it
 	}
 	label, err := text.Expand(sc)
@@ -128,7 +127,7 @@ func (x *mapRun) Label(it journal.Item) string {
 }
 
 // nameOf is the name of an item; a secret in it is masked before the name is cut.
-func nameOf(m *mask.Masker, it journal.Item) string {
+func nameOf(m *mask.Masker, it event.Item) string {
 	if m.Active() {
 		it.Data = []byte(m.String(string(it.Data)))
 	}
@@ -138,9 +137,8 @@ func nameOf(m *mask.Masker, it journal.Item) string {
 // agent runs the template's steps on an item.
 func (x *mapRun) agent(ctx context.Context, a *agentRun, at mapper.Attempt) error {
 	return x.r.x.Within(step.Finish(ctx), x.timeout, "the agent of item "+cmp.Or(at.Label, a.item.ID), func(ctx context.Context) error {
-		it := x.itemOf(a.item)
-		it.Attempt, it.Recoveries, it.Last, it.Probe = a.attempt, at.Recoveries, at.Last, at.Probe
-		p, err := x.r.x.ForItem(x.p, it)
+		it := step.ItemAttempt{Item: a.item, Attempt: a.attempt, Recoveries: at.Recoveries, Last: at.Last, Probe: at.Probe}
+		p, err := x.r.x.ForItem(x.p, it, x.r.tally.items.Total)
 		if err != nil {
 			return err
 		}
@@ -186,11 +184,6 @@ func (x *mapRun) mark(a *agentRun, path string) {
 	if err := a.tree.Mark(context.Background(), path); err != nil {
 		x.r.x.NoteOnce("mark", fmt.Sprintf("the worktree of item %s: %v", nameOf(x.r.env.Mask(), a.item), err))
 	}
-}
-
-// itemOf is an item of the journal as steps see it.
-func (x *mapRun) itemOf(it journal.Item) step.Item {
-	return step.Item{ID: it.ID, Index: it.Index, Total: x.r.tally.items.Total, Data: it.Data}
 }
 
 // retryAfter is how long the other side asked to be left alone.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/step"
 )
@@ -23,7 +23,7 @@ func (x *mapRun) onHold(ctx context.Context, h mapper.Held) error {
 // {custom: NAME}. It reads what is recorded and nothing else, so that it makes no
 // difference whether the run was interrupted before; what an earlier life of the run
 // has ended of it does not run again.
-func (x *mapRun) Handle(ctx context.Context, it journal.Item, d mapper.Due) error {
+func (x *mapRun) Handle(ctx context.Context, it event.Item, d mapper.Due) error {
 	steps, ok := x.r.file.Handlers[d.Handler]
 	if !ok {
 		return fmt.Errorf("there is no handler %s in the file any more", d.Handler)
@@ -31,7 +31,7 @@ func (x *mapRun) Handle(ctx context.Context, it journal.Item, d mapper.Due) erro
 	p := x.p
 	p.Item, p.Index, p.Attempt, p.Past, p.Rounds = it.ID, it.Index, d.Attempt, x.takePast(it.Index), "#"+d.Handler
 	p.Scope = x.p.Scope.Child()
-	if err := step.SetItem(p.Scope, x.itemOf(it)); err != nil {
+	if err := step.SetItem(p.Scope, it, x.r.tally.items.Total); err != nil {
 		return err
 	}
 	p.Scope.Set("attempt", int64(d.Attempt))

@@ -131,7 +131,7 @@ func (r *run) newMap(ctx context.Context, p step.Site, n int) (*mapRun, error) {
 }
 
 // admit waits until the limits of the machine let an item begin.
-func (x *mapRun) admit(ctx context.Context, it journal.Item) (*step.Holding, error) {
+func (x *mapRun) admit(ctx context.Context, it event.Item) (*step.Holding, error) {
 	p := x.p
 	p.Item, p.Index = it.ID, it.Index
 	return x.r.x.Hold(ctx, p, workflow.LimitNames(x.r.file.Map.ItemLimits), "", func(b *limits.Block) { x.r.x.ShowWait(p, "", 0, b) })
@@ -259,7 +259,7 @@ func (x *mapRun) watched(ctx context.Context) {
 }
 
 // items reads work items with their secrets, and as they were edited.
-func (x *mapRun) items(ctx context.Context, from, limit int) ([]journal.Item, error) {
+func (x *mapRun) items(ctx context.Context, from, limit int) ([]event.Item, error) {
 	list, err := x.r.storedItems(ctx, from, limit)
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -278,7 +278,7 @@ func (x *mapRun) items(ctx context.Context, from, limit int) ([]journal.Item, er
 }
 
 // storedItems reads work items as they are kept: with their secrets masked.
-func (r *run) storedItems(ctx context.Context, from, limit int) ([]journal.Item, error) {
+func (r *run) storedItems(ctx context.Context, from, limit int) ([]event.Item, error) {
 	if r.ports != nil {
 		return r.ports.storedItems(from, limit), nil
 	}

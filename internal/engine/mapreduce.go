@@ -15,7 +15,6 @@ import (
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/input"
-	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -131,7 +130,7 @@ func (r *run) itemCount(ctx context.Context, p step.Site) (int, error) {
 		return n, r.seals.read()
 	}
 	digest := ""
-	n, err = r.loadItems(ctx, p, func(items iter.Seq2[journal.Item, error]) (n int, err error) {
+	n, err = r.loadItems(ctx, p, func(items iter.Seq2[event.Item, error]) (n int, err error) {
 		n, digest, err = r.j.PutItems(ctx, items)
 		return n, err
 	})
@@ -143,7 +142,7 @@ func (r *run) itemCount(ctx context.Context, p step.Site) (int, error) {
 
 // loadItems reads the work items of the input; put keeps them, and says how many
 // there are.
-func (r *run) loadItems(ctx context.Context, p step.Site, put func(iter.Seq2[journal.Item, error]) (int, error)) (int, error) {
+func (r *run) loadItems(ctx context.Context, p step.Site, put func(iter.Seq2[event.Item, error]) (int, error)) (int, error) {
 	p.Phase = "setup"
 	spec, clean, err := r.inputSpec(ctx, p)
 	if err != nil {

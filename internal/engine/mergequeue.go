@@ -14,7 +14,6 @@ import (
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
-	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
@@ -55,7 +54,7 @@ type mergeQueue struct {
 
 // queued is an item whose work waits to be merged.
 type queued struct {
-	item    journal.Item
+	item    event.Item
 	attempt int
 	label   string // its name for a person
 	data    itemData
@@ -131,11 +130,11 @@ func (q *mergeQueue) submit(ctx context.Context, p step.Site, a *agentRun) error
 }
 
 // waitsAgain has an item wait that waited when the process before this one went down.
-func (q *mergeQueue) waitsAgain(it journal.Item, attempt int, m merging) {
+func (q *mergeQueue) waitsAgain(it event.Item, attempt int, m merging) {
 	p := q.x.p
 	p.Item, p.Index, p.Attempt = it.ID, it.Index, attempt
 	p.Scope = p.Scope.Child()
-	_ = step.SetItem(p.Scope, q.x.itemOf(it)) // it was set once before
+	_ = step.SetItem(p.Scope, it, q.x.r.tally.items.Total) // it was set once before
 	q.push(&queued{item: it, attempt: attempt, label: cmp.Or(q.x.Label(it), nameOf(q.x.r.env.Mask(), it)), data: m.Result, commit: m.Commit, branch: m.Branch, p: p})
 }
 

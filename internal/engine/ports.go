@@ -63,12 +63,12 @@ type Ports struct {
 	NotBefore func(n int) time.Time
 	// Items gives the work items. read reads them as a run would, and fails with
 	// ErrUnread where that would need to run something, and Input is nil.
-	Items func(read func() ([]journal.Item, error)) ([]journal.Item, error)
+	Items func(read func() ([]event.Item, error)) ([]event.Item, error)
 
 	// Input runs the command that gives the work items, with its output to c.Stdout.
 	Input func(ctx context.Context, command *workflow.Shell, c *action.Call) (action.Result, error)
 
-	items []journal.Item
+	items []event.Item
 	given *givenResults
 }
 
@@ -220,9 +220,9 @@ func (r *run) tempDir() string {
 
 // portItems takes the work items from the ports.
 func (r *run) portItems(ctx context.Context, p step.Site) (n int, err error) {
-	r.ports.items, err = r.ports.Items(func() ([]journal.Item, error) {
-		var list []journal.Item
-		_, err := r.loadItems(ctx, p, func(items iter.Seq2[journal.Item, error]) (int, error) {
+	r.ports.items, err = r.ports.Items(func() ([]event.Item, error) {
+		var list []event.Item
+		_, err := r.loadItems(ctx, p, func(items iter.Seq2[event.Item, error]) (int, error) {
 			for it, err := range items {
 				if err != nil {
 					return 0, err
@@ -241,7 +241,7 @@ func (r *run) portItems(ctx context.Context, p step.Site) (n int, err error) {
 }
 
 // storedItems gives work items as they are kept, from an index on.
-func (p *Ports) storedItems(from, limit int) []journal.Item {
+func (p *Ports) storedItems(from, limit int) []event.Item {
 	from = min(from-1, len(p.items))
 	return slices.Clone(p.items[from:min(from+limit, len(p.items))])
 }

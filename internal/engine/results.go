@@ -227,7 +227,7 @@ func (r *run) writeResults(ctx context.Context, w io.Writer, results iter.Seq2[j
 // itemCursor reads the data of items whose indexes grow.
 type itemCursor struct {
 	r    *run
-	list []journal.Item
+	list []event.Item
 }
 
 // data is an item as it is recorded: with its secrets masked.
@@ -280,7 +280,7 @@ type stepResult struct {
 }
 
 func (r *run) resultJSON(res journal.Result, item json.RawMessage) []byte {
-	out := itemResult{ItemID: res.ID, Index: res.Index - 1, Item: item, Status: res.Status, Success: res.Status == event.Succeeded || res.Status == event.Degraded || res.Status == event.Unchanged,
+	out := itemResult{ItemID: res.ID, Index: event.Number(res.Index), Item: item, Status: res.Status, Success: res.Status == event.Succeeded || res.Status == event.Degraded || res.Status == event.Unchanged,
 		Error: res.Message, Class: res.Class, Attempts: res.Attempts, DurationMS: res.DurationMS, Steps: []stepResult{}}
 	var d itemData
 	if len(res.Data) == 0 || json.Unmarshal(res.Data, &d) != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/environ"
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/input"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
@@ -39,31 +40,30 @@ type itemSeals struct {
 // masked, and what was masked in a file beside the journal. An id with a secret
 // in it is masked for good: it names the item in all that is shown. end is to
 // be called after the last item.
-func (s *itemSeals) list(spec input.Spec) (items iter.Seq2[journal.Item, error], end func() error) {
+func (s *itemSeals) list(spec input.Spec) (items iter.Seq2[event.Item, error], end func() error) {
 	var file *os.File
-	index, masked := 0, map[string]bool{}
+	masked := map[string]bool{}
 	s.of = map[int]environ.Seals{}
-	items = func(yield func(journal.Item, error) bool) {
-		for it, err := range spec.Items() {
-			item := journal.Item{ID: it.ID, Data: it.Data}
-			if index++; err == nil && strings.ContainsRune(it.ID, 0) {
-				err = fmt.Errorf("item %d: its id %q has a NUL character in it, which no variable of the environment, file name or commit message can hold: change the id, or leave it out", index, it.ID)
+	items = func(yield func(event.Item, error) bool) {
+		for item, err := range spec.Items() {
+			if err == nil && strings.ContainsRune(item.ID, 0) {
+				err = fmt.Errorf("item %d: its id %q has a NUL character in it, which no variable of the environment, file name or commit message can hold: change the id, or leave it out", item.Index, item.ID)
 			}
 			if err == nil && s.env.Mask().Active() {
-				if id := s.env.Mask().String(it.ID); id != it.ID {
+				if id := s.env.Mask().String(item.ID); id != item.ID {
 					if item.ID = id; masked[id] {
-						item.ID = fmt.Sprintf("%s-%d", id, index)
+						item.ID = fmt.Sprintf("%s-%d", id, item.Index)
 					}
 					masked[id] = true
 				}
 				var marks environ.Seals
-				if item.Data, marks, err = s.seal(it.Data); len(marks) > 0 && err == nil {
-					s.of[index] = marks
+				if item.Data, marks, err = s.seal(item.Data); len(marks) > 0 && err == nil {
+					s.of[item.Index] = marks
 					if file == nil && s.path != "" {
 						file, err = os.OpenFile(s.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 					}
 					if err == nil && file != nil {
-						_, err = file.Write(append(data(sealedItem{index, marks}), '\n'))
+						_, err = file.Write(append(data(sealedItem{item.Index, marks}), '\n'))
 					}
 				}
 			}
@@ -95,7 +95,7 @@ func (s *itemSeals) seal(item []byte) ([]byte, environ.Seals, error) {
 }
 
 // open puts the secrets of an item of the journal back.
-func (s *itemSeals) open(it *journal.Item) error {
+func (s *itemSeals) open(it *event.Item) error {
 	marks := s.of[it.Index]
 	if len(marks) == 0 {
 		return nil

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/unchanged"
@@ -48,7 +49,7 @@ func (x *mapRun) printed(ctx context.Context, p step.Site, a *agentRun) (err err
 
 // stored is the data of an item as it is recorded, of which data is with its
 // secrets.
-func (x *mapRun) stored(ctx context.Context, it journal.Item) ([]byte, error) {
+func (x *mapRun) stored(ctx context.Context, it event.Item) ([]byte, error) {
 	x.mu.Lock()
 	edited, sealed := x.edited[it.Index], len(x.r.seals.of[it.Index]) > 0
 	x.mu.Unlock()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step"
 	ports "github.com/bide-dev/bide/internal/step/virtual"
 	"github.com/bide-dev/bide/internal/worktree"
@@ -27,7 +26,7 @@ func (r *ran) virtually(local *step.Executor, tape *Tape, dir string, unordered 
 	rec := &ports.Recorder{Clock: clock}
 	p := engine.Ports{
 		Clock: clock, Recorder: rec, Actions: Player{Clock: clock, Tape: tape}, Run: r.sum.Run, Data: true, Rand: luck,
-		Items: func(read func() ([]journal.Item, error)) ([]journal.Item, error) { return read() },
+		Items: func(read func() ([]event.Item, error)) ([]event.Item, error) { return read() },
 	}
 	if g := local.Git; g != nil {
 		p.Git = &step.Git{Repo: TapingRepo{Tape: tape}, Head: g.Head}

@@ -14,7 +14,6 @@ import (
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/step"
 	ports "github.com/bide-dev/bide/internal/step/virtual"
@@ -177,7 +176,7 @@ func (b *bench) sameFlow(text string) {
 	var sum *engine.Summary
 	clock.Run(func() {
 		sum = engine.RunOn(context.Background(), opt, engine.Ports{Clock: clock, Recorder: rec, Actions: Player{Clock: clock, Tape: tape}, Rand: luck, Data: true, Run: r.sum.Run,
-			Items: func(read func() ([]journal.Item, error)) ([]journal.Item, error) { return read() }})
+			Items: func(read func() ([]event.Item, error)) ([]event.Item, error) { return read() }})
 	})
 	if left := tape.Left(); left != "" {
 		b.t.Errorf("virtually nobody asked to %s", left)
@@ -238,7 +237,7 @@ func TestVirtualPortsRefuse(t *testing.T) {
 			}
 			clock.Run(func() {
 				engine.RunOn(t.Context(), opt, engine.Ports{Clock: clock, Recorder: rec, Actions: acts, Data: true,
-					Items: func(read func() ([]journal.Item, error)) ([]journal.Item, error) { return read() }})
+					Items: func(read func() ([]event.Item, error)) ([]event.Item, error) { return read() }})
 			})
 			if !strings.Contains(told.String(), row.want) {
 				t.Errorf("it told %s", told.String())

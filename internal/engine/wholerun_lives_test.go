@@ -291,8 +291,8 @@ func (r *wholeRun) luck(p step.Place, path string) backoff.Rand {
 }
 
 // items reads the work items, unless they are on record.
-func (r *wholeRun) items(left []event.Event) func(func() ([]journal.Item, error)) ([]journal.Item, error) {
-	return func(read func() ([]journal.Item, error)) ([]journal.Item, error) { return read() }
+func (r *wholeRun) items(left []event.Event) func(func() ([]event.Item, error)) ([]event.Item, error) {
+	return func(read func() ([]event.Item, error)) ([]event.Item, error) { return read() }
 }
 
 // listed is how many work items are on record.
@@ -315,9 +315,9 @@ func (r *wholeRun) earlier(left []event.Event) (engine.Earlier, func() error, er
 		return nil, nil, err
 	}
 	if n := listed(left); n > 0 {
-		items := func(yield func(journal.Item, error) bool) {
+		items := func(yield func(event.Item, error) bool) {
 			for i := range n {
-				if !yield(journal.Item{ID: fmt.Sprintf("i%d", i+1), Data: []byte("{}")}, nil) {
+				if !yield(event.Item{ID: fmt.Sprintf("i%d", i+1), Data: []byte("{}")}, nil) {
 					return
 				}
 			}

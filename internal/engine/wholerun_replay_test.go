@@ -82,7 +82,7 @@ func asksOf(seed uint64) (list []planAsk) {
 
 // record is the record of a whole run: each of its lives up to what it has left to the
 // next, begun as those of a process are.
-func (r *wholeRun) record() (h journal.Header, items []journal.Item, events []event.Event) {
+func (r *wholeRun) record() (h journal.Header, items []event.Item, events []event.Event) {
 	h = journal.Header{Name: "whole", Path: r.file.Path, Kind: r.file.Kind.String(), Source: r.plan.file(), Options: json.RawMessage(`{}`), Started: r.began,
 		Others: map[string][]byte{"/plan/sub.yml": r.plan.subFile()}}
 	for i, l := range r.lives {
@@ -115,7 +115,7 @@ func (r *wholeRun) replay() (*simulate.Replayed, error) {
 type recordedRun struct {
 	header journal.Header
 	events []event.Event
-	items  func(func() ([]journal.Item, error)) ([]journal.Item, error)
+	items  func(func() ([]event.Item, error)) ([]event.Item, error)
 }
 
 func (r recordedRun) Run() string            { return "virtual" }
@@ -132,4 +132,4 @@ func (r recordedRun) Events(context.Context, int64, journal.EventFilter) iter.Se
 }
 
 // Items gives none: those of the file are read again.
-func (r recordedRun) Items(context.Context, int, int) ([]journal.Item, error) { return nil, nil }
+func (r recordedRun) Items(context.Context, int, int) ([]event.Item, error) { return nil, nil }

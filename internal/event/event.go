@@ -238,9 +238,8 @@ type Event struct {
 	Step  string `json:"step,omitempty"`
 	Label string `json:"label,omitempty"` // the same for a person
 	Item  string `json:"item,omitempty"`  // the item's id
-	// Index is the item's place in the list plus one, so that 0 means none. Where
-	// programs read it (--json, dead letters, map.results, item_index) it counts
-	// from 0.
+	// Index is the item's place in the list, from 1; 0 means none. Programs and people
+	// see its [Number], from 0 (--json, dead letters, map.results, item_index).
 	Index   int `json:"index,omitempty"`
 	Attempt int `json:"attempt,omitempty"` // numbered from 1
 
@@ -276,7 +275,7 @@ const Unmerged = "unmerged"
 const Merged = "merged"
 
 // MergedItems is the data of a note of what was merged after the end of a run: the
-// places of the items in the list, plus one, as in Index.
+// places of the items in the list, as in Index.
 type MergedItems struct {
 	Items []int `json:"items,omitempty"`
 }

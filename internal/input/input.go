@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/value"
@@ -61,24 +62,16 @@ func (s Spec) context() context.Context {
 	return s.Context
 }
 
-// Item is one work item.
-type Item struct {
-	// ID is the item's own id where it has one and no item before it has the
-	// same, else its place in the list.
-	ID string
-	// Data is the item as JSON.
-	Data []byte
-}
-
-// Items reads, filters, sorts and cuts the list. The first error ends it.
-func (s Spec) Items() iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
+// Items reads, filters, sorts and cuts the list. The first error ends it. The id of an
+// item is its own where it has one and no item before it has the same, else its number.
+func (s Spec) Items() iter.Seq2[event.Item, error] {
+	return func(yield func(event.Item, error) bool) {
 		ids := newIDs()
 		n, skipped := 0, 0
 		seen := map[[16]byte]struct{}{}
 		for r, err := range s.sorted() {
 			if err != nil {
-				yield(Item{}, err)
+				yield(event.Item{}, err)
 				return
 			}
 			if s.Distinct != nil && !s.isNew(seen, r.v) {
@@ -91,10 +84,10 @@ func (s Spec) Items() iter.Seq2[Item, error] {
 			if s.Max > 0 && n == s.Max {
 				return
 			}
-			if !yield(Item{ID: ids.of(r.v, n), Data: r.json()}, nil) {
+			n++
+			if !yield(event.Item{Index: n, ID: ids.of(r.v, event.Number(n)), Data: r.json()}, nil) {
 				return
 			}
-			n++
 		}
 	}
 }

@@ -151,9 +151,9 @@ func BenchmarkPutItems(b *testing.B) {
 	data := fmt.Appendf(nil, `{"x":"%092d"}`, 7)
 	for b.Loop() {
 		j := newJournal(b, s)
-		n, _, err := j.PutItems(b.Context(), func(yield func(Item, error) bool) {
+		n, _, err := j.PutItems(b.Context(), func(yield func(event.Item, error) bool) {
 			for range 1_000_000 {
-				if !yield(Item{ID: "item", Data: data}, nil) {
+				if !yield(event.Item{ID: "item", Data: data}, nil) {
 					return
 				}
 			}

@@ -12,14 +12,9 @@ import (
 	"iter"
 	"slices"
 	"strings"
-)
 
-// Item is a work item as the run got it.
-type Item struct {
-	Index int // its place in the list, from 1, as event.Index
-	ID    string
-	Data  []byte // JSON
-}
+	"github.com/bide-dev/bide/internal/event"
+)
 
 // ErrNoItem says that the list has no item of that index.
 var ErrNoItem = errors.New("the run has no such item")
@@ -38,7 +33,7 @@ const (
 // recorded nothing: PutItems starts over. Once a list is recorded, it stays,
 // and another one is refused. The list is on the disk when a later [Journal.Sync]
 // returns.
-func (j *Journal) PutItems(ctx context.Context, items iter.Seq2[Item, error]) (n int, digest string, err error) {
+func (j *Journal) PutItems(ctx context.Context, items iter.Seq2[event.Item, error]) (n int, digest string, err error) {
 	switch _, _, loaded, err := j.ItemList(ctx); {
 	case err != nil:
 		return 0, "", err
@@ -79,12 +74,12 @@ type loader struct {
 	j      *Journal
 	digest hash.Hash
 	n      int
-	chunk  []Item
+	chunk  []event.Item
 	bytes  int
 	args   []driver.NamedValue
 }
 
-func (l *loader) add(ctx context.Context, item Item) error {
+func (l *loader) add(ctx context.Context, item event.Item) error {
 	l.n++
 	if item.Index != 0 && item.Index != l.n {
 		return fmt.Errorf("item %d of the list has the index %d", l.n, item.Index)
@@ -135,7 +130,7 @@ func (l *loader) sum() string { return "sha256:" + hex.EncodeToString(l.digest.S
 
 // addDigest adds an item to the digest of a list: the length of the id as an
 // unsigned varint, the id, and the same of the data.
-func addDigest(h hash.Hash, item Item) {
+func addDigest(h hash.Hash, item event.Item) {
 	var buf [2 * binary.MaxVarintLen64]byte
 	b := binary.AppendUvarint(buf[:0], uint64(len(item.ID)))
 	b = append(b, item.ID...)
@@ -171,23 +166,23 @@ func (r *Reader) ItemList(ctx context.Context) (n int, digest string, loaded boo
 }
 
 // Item gives one item, from 1. ErrNoItem says that there is none.
-func (r *Reader) Item(ctx context.Context, index int) (Item, error) {
+func (r *Reader) Item(ctx context.Context, index int) (event.Item, error) {
 	items, err := r.Items(ctx, index, 1)
 	if err != nil {
-		return Item{}, err
+		return event.Item{}, err
 	}
 	if len(items) == 0 || items[0].Index != index {
-		return Item{}, fmt.Errorf("%w: %d", ErrNoItem, index)
+		return event.Item{}, fmt.Errorf("%w: %d", ErrNoItem, index)
 	}
 	return items[0], nil
 }
 
 // Items gives at most limit items from index from on, in order; none after the
 // last. A list that is not wholly recorded has no items.
-func (r *Reader) Items(ctx context.Context, from, limit int) ([]Item, error) {
-	var out []Item
+func (r *Reader) Items(ctx context.Context, from, limit int) ([]event.Item, error) {
+	var out []event.Item
 	err := r.query(ctx, func(row []driver.Value) error {
-		out = append(out, Item{Index: int(integer(row[0])), ID: text(row[1]), Data: blob(row[2])})
+		out = append(out, event.Item{Index: int(integer(row[0])), ID: text(row[1]), Data: blob(row[2])})
 		return nil
 	}, "SELECT idx, id, data FROM items WHERE idx >= ? AND EXISTS (SELECT 1 FROM meta WHERE key = 'items') ORDER BY idx LIMIT ?",
 		int64(from), int64(limit))
@@ -196,15 +191,15 @@ func (r *Reader) Items(ctx context.Context, from, limit int) ([]Item, error) {
 
 // ItemsAt gives the items of some places, without those that are not recorded, in no
 // order.
-func (r *Reader) ItemsAt(ctx context.Context, indexes []int) (map[int]Item, error) {
-	out := map[int]Item{}
+func (r *Reader) ItemsAt(ctx context.Context, indexes []int) (map[int]event.Item, error) {
+	out := map[int]event.Item{}
 	for some := range slices.Chunk(indexes, maxPlaces) {
 		args := make([]driver.Value, len(some))
 		for i, index := range some {
 			args[i] = int64(index)
 		}
 		err := r.query(ctx, func(row []driver.Value) error {
-			it := Item{Index: int(integer(row[0])), ID: text(row[1]), Data: blob(row[2])}
+			it := event.Item{Index: int(integer(row[0])), ID: text(row[1]), Data: blob(row[2])}
 			out[it.Index] = it
 			return nil
 		}, "SELECT idx, id, data FROM items WHERE EXISTS (SELECT 1 FROM meta WHERE key = 'items') AND idx IN (?"+strings.Repeat(", ?", len(some)-1)+")", args...)

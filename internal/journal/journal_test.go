@@ -67,10 +67,10 @@ func collect[T any](t testing.TB, seq iter.Seq2[T, error]) []T {
 }
 
 // list gives n items with data.
-func list(n int) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
+func list(n int) iter.Seq2[event.Item, error] {
+	return func(yield func(event.Item, error) bool) {
 		for i := range n {
-			if !yield(Item{ID: fmt.Sprintf("item-%d", i+1), Data: fmt.Appendf(nil, `{"n":%d}`, i+1)}, nil) {
+			if !yield(event.Item{ID: fmt.Sprintf("item-%d", i+1), Data: fmt.Appendf(nil, `{"n":%d}`, i+1)}, nil) {
 				return
 			}
 		}

@@ -260,13 +260,13 @@ func TestItems(t *testing.T) {
 		t.Fatal(loaded, err)
 	}
 	broken := errors.New("the input ends here")
-	var half iter.Seq2[Item, error] = func(yield func(Item, error) bool) {
+	var half iter.Seq2[event.Item, error] = func(yield func(event.Item, error) bool) {
 		for item := range list(3 * loadChunkItems) {
 			if !yield(item, nil) {
 				return
 			}
 		}
-		yield(Item{}, broken)
+		yield(event.Item{}, broken)
 	}
 	if _, _, err := j.PutItems(t.Context(), half); !errors.Is(err, broken) {
 		t.Fatalf("a broken input: %v", err)
@@ -315,12 +315,12 @@ func TestItems(t *testing.T) {
 func TestDigest(t *testing.T) {
 	s := newStore(t)
 	seen := map[string]int{}
-	for i, items := range [][]Item{
+	for i, items := range [][]event.Item{
 		{}, {{ID: "a", Data: []byte("bc")}}, {{ID: "ab", Data: []byte("c")}}, {{ID: "a"}, {ID: "bc"}},
 		{{ID: "bc"}, {ID: "a"}}, {{Data: []byte("abc")}}, {{ID: "abc"}},
 	} {
 		j := newJournal(t, s)
-		_, digest, err := j.PutItems(t.Context(), func(yield func(Item, error) bool) {
+		_, digest, err := j.PutItems(t.Context(), func(yield func(event.Item, error) bool) {
 			for _, item := range items {
 				if !yield(item, nil) {
 					return
@@ -336,7 +336,7 @@ func TestDigest(t *testing.T) {
 		seen[digest] = i
 	}
 	j := newJournal(t, s)
-	if _, _, err := j.PutItems(t.Context(), func(yield func(Item, error) bool) { yield(Item{Index: 2}, nil) }); err == nil {
+	if _, _, err := j.PutItems(t.Context(), func(yield func(event.Item, error) bool) { yield(event.Item{Index: 2}, nil) }); err == nil {
 		t.Error("a wrong index was taken")
 	}
 }

@@ -53,8 +53,8 @@ type letter struct {
 	data  string
 }
 
-func itemOf(i int) journal.Item {
-	return journal.Item{ID: fmt.Sprint("i", i), Data: fmt.Appendf(nil, `{"n":%d}`, i)}
+func itemOf(i int) event.Item {
+	return event.Item{ID: fmt.Sprint("i", i), Data: fmt.Appendf(nil, `{"n":%d}`, i)}
 }
 
 // TestLettersFound plays items that fail, are requeued, edited, removed and succeed, and
@@ -68,7 +68,7 @@ func TestLettersFound(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		ctx := context.Background()
 		j := newJournal(t, "mapreduce")
-		n, digest, err := j.PutItems(ctx, iter.Seq2[journal.Item, error](func(yield func(journal.Item, error) bool) {
+		n, digest, err := j.PutItems(ctx, iter.Seq2[event.Item, error](func(yield func(event.Item, error) bool) {
 			for i := range items {
 				if !yield(itemOf(i+1), nil) {
 					return
@@ -297,7 +297,7 @@ func TestLeftRequests(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	j := newJournal(t, "mapreduce")
-	if _, _, err := j.PutItems(ctx, func(yield func(journal.Item, error) bool) {
+	if _, _, err := j.PutItems(ctx, func(yield func(event.Item, error) bool) {
 		for i := range 4 {
 			if !yield(itemOf(i+1), nil) {
 				return

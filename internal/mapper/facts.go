@@ -170,7 +170,7 @@ func (x *Map) ended(w *worker, e *ending) {
 	if x.Deciding != nil {
 		x.Deciding(e.a.Item.Index, e.a.Number)
 	}
-	v, err := x.machine.Finished(e.a.Item.Index-1, e.outcome(), now)
+	v, err := x.machine.Finished(e.a.Item.Index, e.outcome(), now)
 	if err != nil {
 		panic(errProtocol("finish", err))
 	}
@@ -349,7 +349,7 @@ func (x *Map) shown(list []policy.Report) (facts []event.Event) {
 	for _, r := range list {
 		n := x.names[r.Item]
 		delete(x.names, r.Item)
-		facts = append(facts, event.Event{Type: event.Note, Phase: phase, Item: n.id, Label: n.label, Index: r.Item + 1, Attempts: r.Attempt,
+		facts = append(facts, event.Event{Type: event.Note, Phase: phase, Item: n.id, Label: n.label, Index: r.Item, Attempts: r.Attempt,
 			Class: r.Class, Message: fmt.Sprintf("item %s failed after %d attempts: %s", cmp.Or(n.label, n.id), r.Attempt, r.Message)})
 	}
 	return facts

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 )
 
@@ -20,17 +21,17 @@ const (
 // once ahead of their time; one that is tried again by itself, unless it was
 // kept.
 type feed struct {
-	read func(ctx context.Context, from, limit int) ([]journal.Item, error)
+	read func(ctx context.Context, from, limit int) ([]event.Item, error)
 
 	mu    sync.Mutex
-	ahead map[int]journal.Item
+	ahead map[int]event.Item
 	next  int // the first that was never read ahead
-	kept  map[int]journal.Item
+	kept  map[int]event.Item
 	bytes int // of the kept ones
 }
 
 // item gives an item, from 1.
-func (f *feed) item(ctx context.Context, index int) (journal.Item, error) {
+func (f *feed) item(ctx context.Context, index int) (event.Item, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if it, ok := f.ahead[index]; ok {
@@ -51,7 +52,7 @@ func (f *feed) item(ctx context.Context, index int) (journal.Item, error) {
 		err = fmt.Errorf("%w: %d", journal.ErrNoItem, index)
 	}
 	if err != nil {
-		return journal.Item{Index: index}, err
+		return event.Item{Index: index}, err
 	}
 	if limit == 1 {
 		return list[0], nil
@@ -64,7 +65,7 @@ func (f *feed) item(ctx context.Context, index int) (journal.Item, error) {
 		}
 	}
 	if f.ahead == nil {
-		f.ahead = make(map[int]journal.Item, ahead)
+		f.ahead = make(map[int]event.Item, ahead)
 	}
 	for _, it := range list[1:] {
 		f.ahead[it.Index] = it
@@ -74,14 +75,14 @@ func (f *feed) item(ctx context.Context, index int) (journal.Item, error) {
 }
 
 // keep keeps an item for its next attempt, if there is room.
-func (f *feed) keep(it journal.Item) {
+func (f *feed) keep(it event.Item) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if it.Data == nil || len(f.kept) >= keepItems || f.bytes+len(it.Data) > keepBytes {
 		return
 	}
 	if f.kept == nil {
-		f.kept = map[int]journal.Item{}
+		f.kept = map[int]event.Item{}
 	}
 	f.kept[it.Index] = it
 	f.bytes += len(it.Data)

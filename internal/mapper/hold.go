@@ -97,12 +97,11 @@ func span(d time.Duration) string {
 
 // givenBack is the fact of an item whose failed attempts do not count any more.
 func (x *Map) givenBack(g policy.Given, now time.Time) event.Event {
-	index := g.Item + 1
-	x.before[index] += g.Taken
-	e := event.Event{Type: event.ItemReturned, Time: now, Phase: phase, Index: index, Attempts: x.before[index] + g.Retry.Attempt, Retry: &g.Retry,
+	x.before[g.Item] += g.Taken
+	e := event.Event{Type: event.ItemReturned, Time: now, Phase: phase, Index: g.Item, Attempts: x.before[g.Item] + g.Retry.Attempt, Retry: &g.Retry,
 		Message: "what failed before the hold does not count"}
 	// Only its name is wanted, and seldom: where it cannot be read, its number says as much.
-	if list, err := x.Items(context.Background(), index, 1); err == nil && len(list) == 1 {
+	if list, err := x.Items(context.Background(), g.Item, 1); err == nil && len(list) == 1 {
 		e.Item, e.Label = list[0].ID, x.Template.Label(list[0])
 	}
 	switch {
@@ -172,7 +171,7 @@ func (x *Map) restoreEnds(ctx context.Context, rec *Recorded) error {
 		if err != nil {
 			return err
 		}
-		e := ended{policy.Ended{Item: r.Index - 1}, r.Seq}
+		e := ended{policy.Ended{Item: r.Index}, r.Seq}
 		switch journal.StatusOf(r.Status) {
 		case journal.ItemSucceeded:
 		case journal.ItemDeadLettered:
@@ -192,7 +191,7 @@ func (x *Map) restoreEnds(ctx context.Context, rec *Recorded) error {
 		if err != nil {
 			return err
 		}
-		ends = append(ends, ended{policy.Ended{Item: index - 1, Fate: policy.ItemRetry, Attempts: it.Retry.Failures, Signature: sign(e.Class, e.Message, e.Data)}, it.Failed})
+		ends = append(ends, ended{policy.Ended{Item: index, Fate: policy.ItemRetry, Attempts: it.Retry.Failures, Signature: sign(e.Class, e.Message, e.Data)}, it.Failed})
 	}
 	slices.SortFunc(ends, func(a, b ended) int { return cmp.Compare(a.seq, b.seq) })
 	list := make([]policy.Ended, len(ends))
@@ -208,9 +207,15 @@ func (x *Map) restoreHold(recorded json.RawMessage) error {
 	if len(recorded) == 0 {
 		return nil
 	}
-	var s Held
+	var s struct {
+		Held
+		Old []int `json:"order"` // of journals before `first`: its items, counted from 0
+	}
 	if err := json.Unmarshal(recorded, &s); err != nil {
 		return fmt.Errorf("the recorded hold of the map: %w", err)
 	}
-	return x.machine.RestoreHold(s)
+	for _, n := range s.Old {
+		s.First = append(s.First, n+1)
+	}
+	return x.machine.RestoreHold(s.Held)
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
-	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/retry/driver"
@@ -36,7 +35,7 @@ func (l *Lane) Work(ctx context.Context, it policy.Leased, last *failure.Failure
 		}
 	}
 	start := x.Clock.Now()
-	item, err := l.feed.item(ctx, it.Item+1)
+	item, err := l.feed.item(ctx, it.Item)
 	a := Attempt{Item: item, Number: x.before[item.Index] + it.Attempt, Recoveries: it.Recoveries, Last: last, Start: start}
 	if err == nil {
 		err = x.Recorder.Record(x.started(&a))
@@ -80,7 +79,7 @@ func (l *Lane) Work(ctx context.Context, it policy.Leased, last *failure.Failure
 
 // handle runs the handler of an item that failed for good. Where the run stops
 // first, the handler stays due: for whoever ends the map.
-func (l *Lane) handle(ctx context.Context, item journal.Item, h *handling) error {
+func (l *Lane) handle(ctx context.Context, item event.Item, h *handling) error {
 	x := l.x
 	err := x.Template.Handle(ctx, item, h.due)
 	if err != nil && x.Stopping != nil && x.Stopping() != nil {
@@ -98,7 +97,7 @@ func (x *Map) Halt(why policy.StopReason) { x.machine.Halt(why) }
 
 // Lost is the record of an item that is given up because its worker went down too
 // often while it ran.
-func Lost(it journal.Item, name string, attempt int, why string) event.Event {
+func Lost(it event.Item, name string, attempt int, why string) event.Event {
 	l := Letter{Failure: failure.Failure{Class: ClassRecovery, Message: why}, CorrelationID: name, Attempt: attempt}
 	return event.Event{Type: event.ItemFinished, Phase: phase, Item: it.ID, Index: it.Index, Status: event.DeadLettered, Attempts: attempt,
 		Class: l.Class, Message: l.Message, Data: step.Data(l)}

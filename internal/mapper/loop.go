@@ -133,9 +133,8 @@ func (x *Map) start(d policy.Decision, now time.Time) {
 		panic(errProtocol("start", err))
 	}
 	x.record(x.breaker(change, now)...)
-	index := d.Item + 1
-	x.give(job{start: &starting{index: index, number: x.before[index] + d.Attempt, recoveries: d.Recoveries, probe: d.Probe, last: x.last[index], at: now}})
-	delete(x.last, index)
+	x.give(job{start: &starting{index: d.Item, number: x.before[d.Item] + d.Attempt, recoveries: d.Recoveries, probe: d.Probe, last: x.last[d.Item], at: now}})
+	delete(x.last, d.Item)
 }
 
 // give hands a job to the worker that was free last: what it needs is still in

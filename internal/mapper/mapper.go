@@ -10,7 +10,6 @@ import (
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
-	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
 )
@@ -23,7 +22,7 @@ type Options struct {
 	Clock    step.Clock
 	Recorder step.Recorder
 	// Items reads at most limit items from an index on, from 1, in order.
-	Items func(ctx context.Context, from, limit int) ([]journal.Item, error)
+	Items func(ctx context.Context, from, limit int) ([]event.Item, error)
 	// Template is what runs on each item.
 	Template Template
 	// Strict: the start of an item is on the disk before its agent starts, and
@@ -39,7 +38,7 @@ type Options struct {
 	Held func() bool
 	// Admit waits until the limits of the machine let an item begin, and gives what it
 	// holds of them; nil: nothing has to be waited for. With an error it holds nothing.
-	Admit func(ctx context.Context, it journal.Item) (*step.Holding, error)
+	Admit func(ctx context.Context, it event.Item) (*step.Holding, error)
 	// OnHold runs what the file wants to be run when the map is held; nil for nothing.
 	OnHold func(ctx context.Context, h Held) error
 	// StopText puts the reason of a policy that stopped the map in words.
@@ -62,9 +61,9 @@ type Template interface {
 	// Run runs an agent to its end.
 	Run(ctx context.Context, a Attempt) Ending
 	// Handle runs the handler of an item that failed for good.
-	Handle(ctx context.Context, it journal.Item, h Due) error
+	Handle(ctx context.Context, it event.Item, h Due) error
 	// Label is what a person knows an item by; "" for none.
-	Label(it journal.Item) string
+	Label(it event.Item) string
 	// Why is why an item runs although an earlier run may have ended it; "" where
 	// nobody asks.
 	Why(index int) string
@@ -72,7 +71,7 @@ type Template interface {
 
 // Attempt is one attempt at one item.
 type Attempt struct {
-	Item journal.Item
+	Item event.Item
 	// Label is what a person knows the item by, where that is not its id.
 	Label string
 	// Number counts the attempts at the item over all lives of the run and all

@@ -62,16 +62,16 @@ func (m *memory) full() error {
 // table is a template whose agents end as a function says.
 type table struct {
 	run    func(x *Map, a Attempt) Ending
-	handle func(it journal.Item, d Due) error
+	handle func(it event.Item, d Due) error
 	x      *Map
 }
 
 func (t *table) Run(_ context.Context, a Attempt) Ending { return t.run(t.x, a) }
-func (t *table) Handle(_ context.Context, it journal.Item, d Due) error {
+func (t *table) Handle(_ context.Context, it event.Item, d Due) error {
 	return t.handle(it, d)
 }
-func (t *table) Label(journal.Item) string { return "" }
-func (t *table) Why(int) string            { return "" }
+func (t *table) Label(event.Item) string { return "" }
+func (t *table) Why(int) string          { return "" }
 
 func broken(text string) Ending {
 	f := failure.Failure{Class: "exit", Message: text, Exit: 7}
@@ -84,13 +84,13 @@ type reads struct {
 	items int
 }
 
-func (r *reads) items1(n int) func(context.Context, int, int) ([]journal.Item, error) {
-	return func(_ context.Context, from, limit int) ([]journal.Item, error) {
+func (r *reads) items1(n int) func(context.Context, int, int) ([]event.Item, error) {
+	return func(_ context.Context, from, limit int) ([]event.Item, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		var out []journal.Item
+		var out []event.Item
 		for i := from; i <= n && len(out) < limit; i++ {
-			out = append(out, journal.Item{Index: i, ID: fmt.Sprint("i", i), Data: []byte("1")})
+			out = append(out, event.Item{Index: i, ID: fmt.Sprint("i", i), Data: []byte("1")})
 		}
 		r.calls++
 		r.items += len(out)
@@ -311,7 +311,7 @@ func TestCutAnywhere(t *testing.T) {
 					}
 					return Ending{}
 				},
-				handle: func(it journal.Item, d Due) error {
+				handle: func(it event.Item, d Due) error {
 					mu.Lock()
 					defer mu.Unlock()
 					handled[it.Index]++

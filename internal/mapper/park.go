@@ -15,7 +15,7 @@ import (
 
 // park notes that an item waits.
 func (x *Map) park(e *ending, now time.Time) {
-	change, err := x.machine.Park(e.a.Item.Index-1, e.took, now)
+	change, err := x.machine.Park(e.a.Item.Index, e.took, now)
 	if err != nil {
 		panic(errProtocol("park", err))
 	}
@@ -37,7 +37,7 @@ func (x *Map) restoreParked(ctx context.Context, index int, rec journal.ItemReco
 	now := x.Clock.Now()
 	s := x.itemState(rec)
 	s.Standing = policy.WasParked
-	if _, err := x.machine.Restore(index-1, s, now); err != nil {
+	if _, err := x.machine.Restore(index, s, now); err != nil {
 		return err
 	}
 	value.Put(&x.parked, index, &ending{a: Attempt{Item: it, Label: x.Template.Label(it), Number: rec.Attempts, Start: now}})
@@ -64,7 +64,7 @@ func (x *Map) Settle(index int, e Ending) {
 		if x.Deciding != nil {
 			x.Deciding(index, p.a.Number)
 		}
-		v, err := x.machine.Finished(index-1, p.outcome(), now)
+		v, err := x.machine.Finished(index, p.outcome(), now)
 		if err != nil {
 			panic(errProtocol("settle", err))
 		}

@@ -45,7 +45,7 @@ func (x *Map) requeue(list []Again, take func() (bool, error)) error {
 		return err
 	}
 	for _, l := range list {
-		if err := x.machine.Requeue(l.Index-1, now); err != nil {
+		if err := x.machine.Requeue(l.Index, now); err != nil {
 			return err
 		}
 		x.before[l.Index] = l.Attempts

@@ -101,7 +101,7 @@ func (x *Map) restoreItem(ctx context.Context, all *Recorded, index int, rec jou
 	if err := x.restoreLast(ctx, all, index, rec); err != nil {
 		return err
 	}
-	v, err := x.machine.Restore(index-1, x.itemState(rec), x.Clock.Now())
+	v, err := x.machine.Restore(index, x.itemState(rec), x.Clock.Now())
 	if err == nil && v.Fate.FailedForGood() && !rec.Status.Done() {
 		err = x.given(ctx, v, rec)
 	}
@@ -148,7 +148,7 @@ func (x *Map) restoreHandler(ctx context.Context, all *Recorded, index int, rec 
 	if x.Failed != nil {
 		x.Failed(e.Class, e.Message, e.Item, h.due.Label)
 	}
-	_, err = x.machine.Restore(index-1, policy.ItemState{Standing: policy.WasFinished, Fate: policy.ItemHandled, Attempts: rec.Attempts,
+	_, err = x.machine.Restore(index, policy.ItemState{Standing: policy.WasFinished, Fate: policy.ItemHandled, Attempts: rec.Attempts,
 		Class: e.Class, Message: e.Message}, x.Clock.Now())
 	return err
 }
@@ -191,7 +191,7 @@ func (x *Map) itemState(rec journal.ItemRecord) policy.ItemState {
 // given records the end of an item that took the run down too often, or whose
 // retries allow no further attempt by now.
 func (x *Map) given(ctx context.Context, v policy.Verdict, rec journal.ItemRecord) error {
-	it, err := x.feed.item(ctx, v.Item+1)
+	it, err := x.feed.item(ctx, v.Item)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
-	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
@@ -30,7 +29,7 @@ type virtualMap struct {
 }
 
 func (v *virtualMap) Run(ctx context.Context, a mapper.Attempt) mapper.Ending {
-	p, err := v.ForItem(v.p, step.Item{ID: a.Item.ID, Index: a.Item.Index, Total: v.n, Attempt: a.Number, Data: a.Item.Data})
+	p, err := v.ForItem(v.p, step.ItemAttempt{Item: a.Item, Attempt: a.Number}, v.n)
 	if err == nil {
 		err = v.Template(ctx, p, v.File.Map.Template, nil)
 	}
@@ -40,9 +39,9 @@ func (v *virtualMap) Run(ctx context.Context, a mapper.Attempt) mapper.Ending {
 	return mapper.Ending{Err: step.Cause(err), Failure: *failure.From(err)}
 }
 
-func (v *virtualMap) Handle(context.Context, journal.Item, mapper.Due) error { return nil }
-func (v *virtualMap) Label(journal.Item) string                              { return "" }
-func (v *virtualMap) Why(int) string                                         { return "" }
+func (v *virtualMap) Handle(context.Context, event.Item, mapper.Due) error { return nil }
+func (v *virtualMap) Label(event.Item) string                              { return "" }
+func (v *virtualMap) Why(int) string                                       { return "" }
 
 // runVirtually runs a map of n items that takes 2 s an item, where every third
 // item fails at its first attempt, and gives its facts and how long it took.
@@ -73,9 +72,9 @@ func runVirtually(t *testing.T, n int) ([]string, time.Duration) {
 	m, err := mapper.New(mapper.Options{
 		Policy: policy.Config{MaxParallel: 4, OnItemFailure: policy.Retry, Retry: &again}, Total: n, Clock: clock, Recorder: rec, Name: "R",
 		Template: &virtualMap{x, step.Site{Place: step.Place{Phase: "map"}, Scope: env.Scope, Env: env.Base(), Quiet: true}, n},
-		Items: func(_ context.Context, from, limit int) (list []journal.Item, err error) {
+		Items: func(_ context.Context, from, limit int) (list []event.Item, err error) {
 			for i := from; i <= min(n, from+limit-1); i++ {
-				list = append(list, journal.Item{Index: i, ID: fmt.Sprint("i", i), Data: []byte(fmt.Sprintf(`{"id": "i%d"}`, i))})
+				list = append(list, event.Item{Index: i, ID: fmt.Sprint("i", i), Data: []byte(fmt.Sprintf(`{"id": "i%d"}`, i))})
 			}
 			return list, nil
 		},

@@ -109,7 +109,7 @@ func (m *Machine) holdForCanaries(v *Verdict, o Outcome, now time.Time) {
 		h.on.Attempts += w.tries
 		if g, ok := m.giveBack(w, h.place(), now); ok {
 			change.Given = append(change.Given, g)
-			h.on.Order = append(h.on.Order, w.item)
+			h.on.First = append(h.on.First, w.item)
 		}
 	}
 	h.on.Items = len(h.seen)

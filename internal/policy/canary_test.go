@@ -33,13 +33,13 @@ func TestCanaries(t *testing.T) {
 		want   outcome
 	}{
 		"all succeed":                {policy.Canary{Items: 3}, false, bad(), outcome{items, items, 0, ""}},
-		"one fails":                  {policy.Canary{Items: 3}, false, bad(1), outcome{3, 2, items - 3, policy.ByCanary}},
-		"one fails, two are needed":  {policy.Canary{Items: 3, Need: 2}, false, bad(1), outcome{items, items - 1, 0, ""}},
-		"two fail, two are needed":   {policy.Canary{Items: 3, Need: 2}, false, bad(0, 2), outcome{3, 1, items - 3, policy.ByCanary}},
-		"each fails all three times": {policy.Canary{Items: 2}, true, bad(0, 1), outcome{6, 0, items - 2, policy.ByCanary}},
-		"more canaries than items":   {policy.Canary{Items: 100, Need: 60}, false, bad(1), outcome{items, items - 1, 0, ""}},
+		"one fails":                  {policy.Canary{Items: 3}, false, bad(2), outcome{3, 2, items - 3, policy.ByCanary}},
+		"one fails, two are needed":  {policy.Canary{Items: 3, Need: 2}, false, bad(2), outcome{items, items - 1, 0, ""}},
+		"two fail, two are needed":   {policy.Canary{Items: 3, Need: 2}, false, bad(1, 3), outcome{3, 1, items - 3, policy.ByCanary}},
+		"each fails all three times": {policy.Canary{Items: 2}, true, bad(1, 2), outcome{6, 0, items - 2, policy.ByCanary}},
+		"more canaries than items":   {policy.Canary{Items: 100, Need: 60}, false, bad(2), outcome{items, items - 1, 0, ""}},
 		"nothing to do for one": {policy.Canary{Items: 3}, false, func(item int, _ time.Duration) policy.Outcome {
-			if item == 0 {
+			if item == 1 {
 				return policy.Outcome{Skipped: true}
 			}
 			return ok
@@ -100,7 +100,7 @@ func TestCanariesResumed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, f := range fates {
-			if _, err := m.Restore(i, policy.ItemState{Standing: policy.WasFinished, Fate: f, Attempts: 1, Class: "exit"}, began); err != nil {
+			if _, err := m.Restore(i+1, policy.ItemState{Standing: policy.WasFinished, Fate: f, Attempts: 1, Class: "exit"}, began); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -125,12 +125,12 @@ func TestCanariesResumed(t *testing.T) {
 		want         []int
 		stop         policy.StopReason
 	}{
-		"killed before the third ended":   {[]policy.Fate{good, good}, false, false, []int{2}, ""},
-		"killed after the third ended":    {[]policy.Fate{good, good, good}, false, false, []int{3, 4, 5, 6, 7, 8, 9, 10}, ""},
+		"killed before the third ended":   {[]policy.Fate{good, good}, false, false, []int{3}, ""},
+		"killed after the third ended":    {[]policy.Fate{good, good, good}, false, false, []int{4, 5, 6, 7, 8, 9, 10, 11}, ""},
 		"killed when it had to stop":      {[]policy.Fate{good, dead}, false, false, nil, policy.ByCanary},
-		"stopped, and somebody goes on":   {[]policy.Fate{good, dead, good}, true, false, []int{3, 4, 5}, ""},
-		"passed, and killed much later":   {[]policy.Fate{good, dead, dead, dead}, false, true, []int{4, 5, 6, 7, 8, 9, 10, 11}, ""},
-		"unchanged items are no canaries": {[]policy.Fate{policy.ItemUnchanged, policy.ItemUnchanged}, false, false, []int{2, 3, 4}, ""},
+		"stopped, and somebody goes on":   {[]policy.Fate{good, dead, good}, true, false, []int{4, 5, 6}, ""},
+		"passed, and killed much later":   {[]policy.Fate{good, dead, dead, dead}, false, true, []int{5, 6, 7, 8, 9, 10, 11, 12}, ""},
+		"unchanged items are no canaries": {[]policy.Fate{policy.ItemUnchanged, policy.ItemUnchanged}, false, false, []int{3, 4, 5}, ""},
 	} {
 		got, m := start(t, c.fates, c.goOn, c.passed)
 		if !slices.Equal(got, c.want) || m.Stopped() != c.stop {

@@ -92,8 +92,8 @@ const (
 // Decision is the answer of [Machine.Next].
 type Decision struct {
 	Kind Kind
-	// Item is the index of the item to start, from 0, and Attempt the number
-	// of the attempt that this will be, from 1.
+	// Item is the index of the item to start and Attempt the number of the attempt
+	// that this will be, both from 1.
 	Item, Attempt int
 	// Recoveries is how many times the item was running when the run went down.
 	Recoveries int

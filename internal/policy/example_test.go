@@ -49,7 +49,7 @@ func Example() {
 		item := running[0]
 		running = running[1:]
 		now = now.Add(time.Second)
-		outcome := policy.Outcome{OK: item != 1, Err: errors.New("exit status 1")}
+		outcome := policy.Outcome{OK: item != 2, Err: errors.New("exit status 1")}
 		v, err := m.Finished(item, outcome, now)
 		if err != nil {
 			fmt.Println(err)
@@ -58,13 +58,13 @@ func Example() {
 		fmt.Printf("%v: item %d: %v\n", now.Sub(begin), item, v.Fate)
 	}
 	// Output:
-	// 0s: item 0, attempt 1
 	// 0s: item 1, attempt 1
-	// 1s: item 0: succeeded
-	// 1s: item 2, attempt 1
-	// 2s: item 1: retry
-	// 3s: item 2: succeeded
-	// 22s: item 1, attempt 2
-	// 23s: item 1: dead_lettered
+	// 0s: item 2, attempt 1
+	// 1s: item 1: succeeded
+	// 1s: item 3, attempt 1
+	// 2s: item 2: retry
+	// 3s: item 3: succeeded
+	// 22s: item 2, attempt 2
+	// 23s: item 2: dead_lettered
 	// 23s: completed_with_failures, 2 of 3 succeeded
 }

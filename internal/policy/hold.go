@@ -117,8 +117,8 @@ type HoldState struct {
 	Probes int       `json:"probes"`
 	Good   int       `json:"good"`
 	Next   time.Time `json:"until"`
-	// Order are the items that are probed first, by index from 0.
-	Order []int `json:"order,omitempty"`
+	// First are the items that are probed first.
+	First []int `json:"first,omitempty"`
 	// Canary says that the map is held because too many of its first items failed,
 	// whatever they failed of: Signature is that of the last one.
 	Canary bool `json:"canary,omitempty"`
@@ -176,7 +176,7 @@ type holding struct {
 	on     *HoldState
 	seen   map[int]struct{}  // items that have failed so, while held
 	last   failure.Signature // what the map stopped for
-	probe  int               // the item that is probed; -1: none
+	probe  int               // the item that is probed; 0: none
 	order  int64             // of items that were held: those that failed first start first
 }
 
@@ -189,10 +189,10 @@ type witness struct {
 	tries int // failed attempts that counted
 }
 
-func newHolding(c SameError) *holding { return &holding{cfg: c.Defaults(), probe: -1} }
+func newHolding(c SameError) *holding { return &holding{cfg: c.Defaults()} }
 
 // probing reports whether the map is held, and a probe runs.
-func (m *Machine) probing() bool { return m.hold != nil && m.hold.on != nil && m.hold.probe >= 0 }
+func (m *Machine) probing() bool { return m.hold != nil && m.hold.on != nil && m.hold.probe > 0 }
 
 // alike reports whether an outcome is what the map is held for.
 func (m *Machine) alike(o *Outcome) bool {
@@ -250,7 +250,7 @@ func (m *Machine) observe(v *Verdict, s *slot, o Outcome, limited bool, now time
 	h := m.hold
 	probe := h.probe == v.Item
 	if probe {
-		h.probe = -1
+		h.probe = 0
 	}
 	switch {
 	case m.stop == BySameError && !o.OK && o.sign() == h.last && h.last != (failure.Signature{}):
@@ -330,13 +330,13 @@ func (m *Machine) holdFor(v *Verdict, s *slot, o Outcome, now time.Time) {
 			recoveries := s.recoveries
 			s.record = w.prior
 			s.recoveries, s.notBefore = recoveries, at
-			h.on.Order = append(h.on.Order, w.item)
+			h.on.First = append(h.on.First, w.item)
 			continue
 		}
 		if g, ok := m.giveBack(w, at, now); ok {
 			change.Given = append(change.Given, g)
 			h.on.Attempts += max(g.Taken-1, 0)
-			h.on.Order = append(h.on.Order, w.item)
+			h.on.First = append(h.on.First, w.item)
 		}
 	}
 	h.on.Items = len(h.seen)
@@ -352,7 +352,7 @@ func (m *Machine) holdFor(v *Verdict, s *slot, o Outcome, now time.Time) {
 	v.Holds = append(v.Holds, change)
 }
 
-func (h *holding) clear() { h.on, h.seen, h.recent, h.probe = nil, nil, nil, -1 }
+func (h *holding) clear() { h.on, h.seen, h.recent, h.probe = nil, nil, nil, 0 }
 
 // giveBack takes back the failed attempts of a witness.
 func (m *Machine) giveBack(w witness, at instant, now time.Time) (Given, bool) {
@@ -449,7 +449,7 @@ func (m *Machine) overHold(v *Verdict) {
 // state is a copy of the hold.
 func (h *holding) state() HoldState {
 	s := *h.on
-	s.Order = slices.Clone(s.Order)
+	s.First = slices.Clone(s.First)
 	return s
 }
 
@@ -523,10 +523,10 @@ func (m *Machine) RestoreHold(s HoldState) error {
 	case m.hold == nil: // the file says nothing of holds any more
 		return nil
 	}
-	s.Order = slices.Clone(s.Order)
+	s.First = slices.Clone(s.First)
 	h := m.hold
-	h.on, h.seen, h.probe = &s, map[int]struct{}{}, -1
-	for _, item := range s.Order {
+	h.on, h.seen, h.probe = &s, map[int]struct{}{}, 0
+	for _, item := range s.First {
 		h.seen[item] = struct{}{}
 		if i := m.waiting.find(item); i >= 0 {
 			r := m.waiting.remove(i)

@@ -140,7 +140,7 @@ func TestHoldOnOneCause(t *testing.T) {
 		if probes > 12 {
 			t.Errorf("%d attempts: %d probes in 20 minutes", attempts, probes)
 		}
-		if n.probed[0] != 0 {
+		if n.probed[0] != 1 {
 			t.Errorf("%d attempts: the first probe is item %d, want the one that failed first", attempts, n.probed[0])
 		}
 	}
@@ -279,7 +279,7 @@ func TestHoldSurvives(t *testing.T) {
 		}
 	}
 	m.Resume(true)
-	h := policy.HoldState{Signature: failure.Sign("exit", "s", "exit status 1: no"), Items: 10, Since: next.Add(-time.Hour), Probes: 3, Next: next, Order: order}
+	h := policy.HoldState{Signature: failure.Sign("exit", "s", "exit status 1: no"), Items: 10, Since: next.Add(-time.Hour), Probes: 3, Next: next, First: order}
 	if err := m.RestoreHold(h); err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +334,7 @@ func TestHoldIsLifted(t *testing.T) {
 	if _, err := m.Probe(now); err != nil {
 		t.Fatal(err)
 	}
-	if d := m.Next(now); d.Kind != policy.Start || !d.Probe || d.Item != 0 {
+	if d := m.Next(now); d.Kind != policy.Start || !d.Probe || d.Item != 1 {
 		t.Fatalf("a probe is asked for: %+v", d)
 	}
 	if _, err := m.EndHold(); err != nil {

@@ -203,18 +203,18 @@ func TestLeaseErrors(t *testing.T) {
 	ok := Outcome{OK: true}
 	for name, try := range map[string]func() error{
 		"another lease": func() error { _, err := m.Settle(l.ID+1, nil, now); return err },
-		"another item":  func() error { _, err := m.Settle(l.ID, []End{{3, ok}}, now); return err },
-		"twice":         func() error { _, err := m.Settle(l.ID, []End{{0, ok}, {0, ok}}, now); return err },
-		"by itself":     func() error { _, err := m.Finished(0, ok, now); return err },
+		"another item":  func() error { _, err := m.Settle(l.ID, []End{{4, ok}}, now); return err },
+		"twice":         func() error { _, err := m.Settle(l.ID, []End{{1, ok}, {1, ok}}, now); return err },
+		"by itself":     func() error { _, err := m.Finished(1, ok, now); return err },
 	} {
 		if err := try(); err == nil || m.Counts() != before {
 			t.Errorf("%s: %v, %+v", name, err, m.Counts())
 		}
 	}
-	if v, err := m.Lost(l.ID, []End{{0, ok}}, now); err != nil || len(v) != 2 || v[1].Item != 1 || v[1].Recoveries != 1 {
+	if v, err := m.Lost(l.ID, []End{{1, ok}}, now); err != nil || len(v) != 2 || v[1].Item != 2 || v[1].Recoveries != 1 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if d := m.Next(now); d.Kind != Start || d.Item != 1 || d.Recoveries != 1 {
+	if d := m.Next(now); d.Kind != Start || d.Item != 2 || d.Recoveries != 1 {
 		t.Errorf("%+v", d)
 	}
 }

@@ -18,9 +18,9 @@ type Machine struct {
 	threshold *rate
 	n         int
 
-	// next is the first index that may be pending; all before it have begun.
-	// begun marks those from next on that a resume found begun or finished.
-	next    int
+	// through is the number of items from the first one on that have all begun; begun
+	// marks those after them that a resume found begun or finished.
+	through int
 	begun   bitset
 	running map[int]slot
 	busy    int // agents and open leases
@@ -130,7 +130,7 @@ func (m *Machine) nextStart(t instant, now time.Time) Decision {
 		}
 	}
 	switch {
-	case m.due(t) || m.pending() == m.n || m.cfg.MaxWaiting > 0 && len(m.waiting) >= m.cfg.MaxWaiting || len(m.waiting) > 0 && m.canariesFull():
+	case m.due(t) || m.pending() > m.n || m.cfg.MaxWaiting > 0 && len(m.waiting) >= m.cfg.MaxWaiting || len(m.waiting) > 0 && m.canariesFull():
 		top := m.waiting[0]
 		d.Item, d.Attempt, d.Recoveries = int(top.item), int(top.failed)+1, int(top.recoveries)
 		hold(HoldRetry, top.notBefore)
@@ -160,11 +160,12 @@ func (m *Machine) due(t instant) bool {
 	return len(m.waiting) > 0 && m.waiting[0].notBefore <= t
 }
 
-// pending gives the first index that has never begun, or n. It remembers how
+// pending gives the first item that has never begun, or n+1. It remembers how
 // far it got: what has begun once is never pending again.
 func (m *Machine) pending() int {
-	m.next = m.begun.nextClear(m.next, m.n)
-	return m.next
+	first := m.begun.nextClear(m.through+1, m.n+1)
+	m.through = first - 1
+	return first
 }
 
 // Errors of a driver that does not keep to the protocol.
@@ -204,7 +205,7 @@ func (m *Machine) begin(d Decision, now time.Time, lease int) (*BreakerChange, e
 	}
 	if d.Item == m.pending() {
 		s.record = record{item: uint32(item), first: longAgo, began: instantOf(now)}
-		m.next = item + 1
+		m.through = item
 		m.counts.Pending--
 	} else {
 		s.record = m.waiting.pop()

@@ -70,7 +70,7 @@ var ok = Outcome{OK: true}
 
 func TestNextChangesNothing(t *testing.T) {
 	m := machine(t, Config{}, 3)
-	if a, b := m.Next(t0), m.Next(t0); a != b || a.Kind != Start || a.Item != 0 || a.Attempt != 1 {
+	if a, b := m.Next(t0), m.Next(t0); a != b || a.Kind != Start || a.Item != 1 || a.Attempt != 1 {
 		t.Fatalf("%+v, then %+v", a, b)
 	}
 	if c := m.Counts(); c.Pending != 3 || c.Running != 0 {
@@ -91,11 +91,11 @@ func TestMaxParallel(t *testing.T) {
 	if d := m.Next(t0); d.Kind != Idle {
 		t.Fatalf("third: %+v", d)
 	}
-	if _, err := m.Started(2, t0); !errors.Is(err, ErrNotOffered) {
+	if _, err := m.Started(3, t0); !errors.Is(err, ErrNotOffered) {
 		t.Fatalf("started beyond max_parallel: %v", err)
 	}
-	finish(t, m, 0, ok, t0)
-	if got := start(t, m, t0); got != 2 {
+	finish(t, m, 1, ok, t0)
+	if got := start(t, m, t0); got != 3 {
 		t.Fatalf("item %d", got)
 	}
 	m = machine(t, Config{}, 100)
@@ -113,14 +113,14 @@ func TestRetryWaitHoldsNoWorker(t *testing.T) {
 	if v.Fate != ItemRetry || v.Delay != 10*time.Second || !v.NotBefore.Equal(at(10*time.Second)) || v.Attempt != 1 || v.Retry.Attempt != 1 {
 		t.Fatalf("%+v", v)
 	}
-	if i := start(t, m, at(time.Second)); i != 1 {
-		t.Fatalf("item %d runs while 0 waits", i)
+	if i := start(t, m, at(time.Second)); i != 2 {
+		t.Fatalf("item %d runs while 1 waits", i)
 	}
-	finish(t, m, 1, ok, at(2*time.Second))
+	finish(t, m, 2, ok, at(2*time.Second))
 	if d := m.Next(at(2 * time.Second)); d.Kind != Wait || !d.Until.Equal(at(10*time.Second)) || d.Hold != HoldRetry {
 		t.Fatalf("%+v", d)
 	}
-	if d := m.Next(at(10 * time.Second)); d.Kind != Start || d.Item != 0 || d.Attempt != 2 {
+	if d := m.Next(at(10 * time.Second)); d.Kind != Start || d.Item != 1 || d.Attempt != 2 {
 		t.Fatalf("%+v", d)
 	}
 	through(t, m, fails(errBoom), at(10*time.Second))
@@ -245,9 +245,9 @@ func TestStopLetsAgentsEnd(t *testing.T) {
 	if d := m.Next(t0); d.Kind != Idle {
 		t.Fatalf("%+v", d)
 	}
-	finish(t, m, 0, ok, t0)
-	finish(t, m, 1, Outcome{Cancelled: true, Err: errBoom}, t0)
-	if v := finish(t, m, 2, fails(errBoom), t0); v.Fate != ItemRetry {
+	finish(t, m, 1, ok, t0)
+	finish(t, m, 2, Outcome{Cancelled: true, Err: errBoom}, t0)
+	if v := finish(t, m, 3, fails(errBoom), t0); v.Fate != ItemRetry {
 		t.Fatalf("%+v", v)
 	}
 	if d := m.Next(t0); d.Kind != Finished || d.Status != Stopped || m.Stopped() != "interrupted" {
@@ -341,12 +341,12 @@ func TestStartDelay(t *testing.T) {
 	}
 	start(t, m, at(time.Second))
 	start(t, m, at(2*time.Second))
-	finish(t, m, 0, ok, at(2*time.Second))
+	finish(t, m, 1, ok, at(2*time.Second))
 	if d := m.Next(at(2 * time.Second)); d.Kind != Start {
 		t.Fatalf("after the ramp: %+v", d)
 	}
 	// A rate limit begins the ramp anew.
-	finish(t, m, 1, Outcome{RateLimited: true, RetryAfter: time.Minute}, at(2*time.Second))
+	finish(t, m, 2, Outcome{RateLimited: true, RetryAfter: time.Minute}, at(2*time.Second))
 	start(t, m, at(2*time.Minute))
 	if d := m.Next(at(2 * time.Minute)); d.Kind != Wait || d.Hold != HoldRamp {
 		t.Fatalf("%+v", d)
@@ -359,7 +359,7 @@ func TestBreakerHoldsAndProbes(t *testing.T) {
 		start(t, m, t0)
 	}
 	for i := range 5 {
-		v := finish(t, m, i, fails(errBoom), t0)
+		v := finish(t, m, i+1, fails(errBoom), t0)
 		if opened := v.Breaker != nil; opened != (i == 4) {
 			t.Fatalf("after %d failures: %+v", i+1, v.Breaker)
 		}
@@ -368,7 +368,7 @@ func TestBreakerHoldsAndProbes(t *testing.T) {
 		}
 	}
 	for i := 5; i < 10; i++ { // from before it opened
-		finish(t, m, i, ok, at(time.Second))
+		finish(t, m, i+1, ok, at(time.Second))
 	}
 	if d := m.Next(at(30*time.Second - 1)); d.Kind != Wait || d.Hold != HoldBreaker || !d.Until.Equal(at(30*time.Second)) {
 		t.Fatalf("%+v", d)
@@ -395,13 +395,13 @@ func TestBreakerHoldsAndProbes(t *testing.T) {
 	if d := m.Next(now); d.Kind != Idle || d.Hold != HoldBreaker {
 		t.Fatalf("fourth probe: %+v", d)
 	}
-	finish(t, m, 10, Outcome{Cancelled: true}, now) // gives its permit back
-	if got := start(t, m, now); got != 10 {
+	finish(t, m, 11, Outcome{Cancelled: true}, now) // gives its permit back
+	if got := start(t, m, now); got != 11 {
 		t.Fatalf("item %d", got)
 	}
-	finish(t, m, 10, ok, now)
 	finish(t, m, 11, ok, now)
-	v := finish(t, m, 12, ok, now)
+	finish(t, m, 12, ok, now)
+	v := finish(t, m, 13, ok, now)
 	if v.Breaker == nil || v.Breaker.To != circuit.Closed {
 		t.Fatalf("%+v", v.Breaker)
 	}
@@ -441,7 +441,7 @@ func TestErrorCollection(t *testing.T) {
 	if v := through(t, m, fails(errBoom), t0); len(v.Show) != 0 {
 		t.Errorf("an attempt that is retried is shown as an error: %+v", v.Show)
 	}
-	want := Report{Item: 0, Attempt: 2, Fate: ItemDeadLettered, Class: "error", Message: "boom"}
+	want := Report{Item: 1, Attempt: 2, Fate: ItemDeadLettered, Class: "error", Message: "boom"}
 	if v := through(t, m, fails(errBoom), t0); len(v.Show) != 1 || v.Show[0] != want {
 		t.Errorf("%+v", v.Show)
 	}
@@ -466,8 +466,8 @@ func TestSummaryCountsClasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A retry that is due comes before items that have not begun.
-	want := `[{"class":"exit","attempts":3,"items":1,"example":"exit 1","example_item":0},` +
-		`{"class":"timeout","attempts":1,"items":1,"example":"5s","example_item":0}]`
+	want := `[{"class":"exit","attempts":3,"items":1,"example":"exit 1","example_item":1},` +
+		`{"class":"timeout","attempts":1,"items":1,"example":"5s","example_item":1}]`
 	if string(got) != want {
 		t.Fatalf("%s, want %s", got, want)
 	}
@@ -508,20 +508,20 @@ func TestBudgetHasNoExpiryWithinARun(t *testing.T) {
 
 func TestMisuse(t *testing.T) {
 	m := machine(t, Config{}, 2)
-	if _, err := m.Finished(0, ok, t0); !errors.Is(err, ErrNotRunning) {
+	if _, err := m.Finished(1, ok, t0); !errors.Is(err, ErrNotRunning) {
 		t.Error(err)
 	}
-	for _, i := range []int{-1, 1, 2, math.MaxInt} {
+	for _, i := range []int{-1, 0, 2, 3, math.MaxInt} {
 		if _, err := m.Started(i, t0); !errors.Is(err, ErrNotOffered) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
 	start(t, m, t0)
-	if _, err := m.Started(0, t0); !errors.Is(err, ErrNotOffered) {
+	if _, err := m.Started(1, t0); !errors.Is(err, ErrNotOffered) {
 		t.Error(err)
 	}
-	finish(t, m, 0, ok, t0)
-	if _, err := m.Finished(0, ok, t0); !errors.Is(err, ErrNotRunning) {
+	finish(t, m, 1, ok, t0)
+	if _, err := m.Finished(1, ok, t0); !errors.Is(err, ErrNotRunning) {
 		t.Error(err)
 	}
 	if c := m.Counts(); c.Succeeded != 1 || c.Running != 0 {

@@ -15,7 +15,7 @@ import (
 
 // model is the machine written down as plainly as can be: every item has a
 // word for where it stands, and every question is answered by looking at all
-// of them.
+// of them. Place 0 of each list is not used.
 type model struct {
 	cfg       Config
 	where     []string // pending, running, waiting, succeeded, failed, skipped
@@ -36,9 +36,9 @@ type model struct {
 }
 
 func newModel(cfg Config, n int) *model {
-	m := &model{cfg: cfg, where: make([]string, n), failed: make([]int, n), slept: make([]time.Duration, n),
-		notBefore: make([]time.Time, n), startedIn: make([]int, n), probes: map[int]bool{}}
-	for i := range m.where {
+	m := &model{cfg: cfg, where: make([]string, n+1), failed: make([]int, n+1), slept: make([]time.Duration, n+1),
+		notBefore: make([]time.Time, n+1), startedIn: make([]int, n+1), probes: map[int]bool{}}
+	for i := 1; i <= n; i++ {
 		m.where[i] = "pending"
 	}
 	return m
@@ -55,15 +55,14 @@ func (m *model) count(where string) (n int) {
 
 func (m *model) finished() int { return m.count("succeeded") + m.count("failed") + m.count("skipped") }
 
-// candidate gives the item that is to start next, or -1, and when.
+// candidate gives the item that is to start next, or 0, and when.
 func (m *model) candidate(now time.Time) (item int, when time.Time) {
-	item = -1
 	for i, w := range m.where {
-		if w == "waiting" && (item < 0 || m.notBefore[i].Before(when)) {
+		if w == "waiting" && (item == 0 || m.notBefore[i].Before(when)) {
 			item, when = i, m.notBefore[i]
 		}
 	}
-	if p := slices.Index(m.where, "pending"); p >= 0 && (item < 0 || when.After(now)) {
+	if p := slices.Index(m.where, "pending"); p > 0 && (item == 0 || when.After(now)) {
 		return p, now
 	}
 	return item, when
@@ -73,13 +72,13 @@ func (m *model) next(now time.Time) Decision {
 	running := m.count("running")
 	item, when := m.candidate(now)
 	switch {
-	case running > 0 && (m.stop != "" || item < 0 || running >= m.cfg.MaxParallel):
+	case running > 0 && (m.stop != "" || item == 0 || running >= m.cfg.MaxParallel):
 		return Decision{Kind: Idle}
 	case m.stop != "":
 		return Decision{Kind: Finished, Status: Stopped}
-	case item < 0 && m.forGood > 0:
+	case item == 0 && m.forGood > 0:
 		return Decision{Kind: Finished, Status: CompletedWithFailures}
-	case item < 0:
+	case item == 0:
 		return Decision{Kind: Finished, Status: Succeeded}
 	}
 	hold := NoHold
@@ -288,7 +287,7 @@ func sameDecision(a, b Decision) bool {
 
 func checkCounts(t *rapid.T, c Counts, ref *model) {
 	want := Counts{
-		Total: len(ref.where), Pending: ref.count("pending"), Running: ref.count("running"), Retrying: ref.count("waiting"),
+		Total: len(ref.where) - 1, Pending: ref.count("pending"), Running: ref.count("running"), Retrying: ref.count("waiting"),
 		Succeeded: ref.count("succeeded"), Failed: ref.count("failed"), Skipped: ref.count("skipped"),
 		DeadLettered: c.DeadLettered, FailedForGood: ref.forGood,
 	}
@@ -351,7 +350,7 @@ func TestRestoreAtAnyMoment(t *testing.T) {
 					continue
 				}
 				o := ok
-				if s.Attempts < failsTimes[i] {
+				if s.Attempts < failsTimes[i-1] {
 					o = fails(errBoom)
 					s.Attempts++
 				}
@@ -401,7 +400,7 @@ func runMap(tb testing.TB, n, parallel int) {
 			}
 			queue = append(queue, d.Item)
 			if d.Attempt == 1 && d.Item%10 == 0 {
-				queue[len(queue)-1] = -d.Item - 1
+				queue[len(queue)-1] = -d.Item
 			}
 			continue
 		case Wait:
@@ -418,7 +417,7 @@ func runMap(tb testing.TB, n, parallel int) {
 		for _, i := range queue {
 			o, item := ok, i
 			if i < 0 {
-				o, item = fails(errBoom), -i-1
+				o, item = fails(errBoom), -i
 			}
 			if _, err := m.Finished(item, o, now); err != nil {
 				tb.Fatal(err)
@@ -478,13 +477,13 @@ func BenchmarkNextAfterResume(b *testing.B) {
 		b.Fatal(err)
 	}
 	for i := range n - 1 {
-		if _, err := m.Restore(i, ItemState{Standing: WasFinished}, t0); err != nil {
+		if _, err := m.Restore(i+1, ItemState{Standing: WasFinished}, t0); err != nil {
 			b.Fatal(err)
 		}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if d := m.Next(t0); d.Item != n-1 {
+		if d := m.Next(t0); d.Item != n {
 			b.Fatal(d)
 		}
 	}

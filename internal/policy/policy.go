@@ -19,6 +19,8 @@
 //		}
 //	}
 //
+// Items are known by their place in the list, from 1, as in event.Index.
+//
 // Next changes nothing: asked again, it says the same. A machine must not be
 // used by two goroutines at once.
 //

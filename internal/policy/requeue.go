@@ -16,7 +16,7 @@ var ErrOver = errors.New("policy: the map is over")
 // map has ended or stops.
 func (m *Machine) Requeue(item int, now time.Time) error {
 	switch _, running := m.running[item]; {
-	case item < 0 || item >= m.n:
+	case item < 1 || item > m.n:
 		return fmt.Errorf("policy: item %d: the map has %d items", item, m.n)
 	case running || m.counts.DeadLettered == 0:
 		return fmt.Errorf("policy: item %d is no dead letter", item)

@@ -35,33 +35,33 @@ func TestRequeue(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := m.Requeue(0, now); err == nil {
+	if err := m.Requeue(1, now); err == nil {
 		t.Error("an item that has not failed was requeued")
 	}
-	start(0, 1)
 	start(1, 1)
-	if err := m.Requeue(0, now); err == nil {
+	start(2, 1)
+	if err := m.Requeue(1, now); err == nil {
 		t.Error("an item that runs was requeued")
 	}
-	end(0, false)
-	if err := m.Requeue(3, now); err == nil {
+	end(1, false)
+	if err := m.Requeue(4, now); err == nil {
 		t.Error("an item that is not there was requeued")
 	}
-	if err := m.Requeue(0, now); err != nil {
+	if err := m.Requeue(1, now); err != nil {
 		t.Fatal(err)
 	}
 	if c := m.Counts(); c.Failed != 0 || c.DeadLettered != 0 || c.FailedForGood != 0 || c.Retrying != 1 || c.Pending != 1 || c.Running != 1 {
 		t.Errorf("counts %+v", c)
 	}
-	start(0, 1) // it goes before those that have not begun
-	end(0, true)
-	start(2, 1)
-	end(2, false)
+	start(1, 1) // it goes before those that have not begun
 	end(1, true)
+	start(3, 1)
+	end(3, false)
+	end(2, true)
 	if d := m.Next(now); d.Kind != policy.Finished || d.Status != policy.CompletedWithFailures {
 		t.Errorf("at the end: %+v", d)
 	}
-	if err := m.Requeue(2, now); !errors.Is(err, policy.ErrOver) {
+	if err := m.Requeue(3, now); !errors.Is(err, policy.ErrOver) {
 		t.Errorf("after the end: %v", err)
 	}
 	if c := m.Counts(); c.Succeeded != 2 || c.DeadLettered != 1 || c.Finished() != 3 {
@@ -86,19 +86,19 @@ func TestRequeueCountsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fail(0)
-	if err := m.Requeue(0, now); err != nil {
+	fail(1)
+	if err := m.Requeue(1, now); err != nil {
 		t.Fatal(err)
 	}
-	fail(0)
+	fail(1)
 	if s := m.Stopped(); s != policy.NotStopped {
 		t.Fatalf("stopped by one item: %v", s)
 	}
-	fail(1)
+	fail(2)
 	if s := m.Stopped(); s != policy.ByMaxFailures {
 		t.Errorf("not stopped by two: %v", s)
 	}
-	if err := m.Requeue(1, now); !errors.Is(err, policy.ErrOver) {
+	if err := m.Requeue(2, now); !errors.Is(err, policy.ErrOver) {
 		t.Errorf("of a map that stops: %v", err)
 	}
 }

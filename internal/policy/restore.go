@@ -61,7 +61,7 @@ func (m *Machine) Restore(item int, s ItemState, now time.Time) (Verdict, error)
 	switch {
 	case m.started:
 		return v, errStarted
-	case item < 0 || item >= m.n:
+	case item < 1 || item > m.n:
 		return v, fmt.Errorf("policy: item %d: the map has %d items; is it the list that the run began with?", item, m.n)
 	case m.begun.has(item):
 		return v, fmt.Errorf("policy: item %d is restored twice", item)

@@ -25,7 +25,7 @@ func TestUnchangedIsNoPartOfTheRate(t *testing.T) {
 	half := 0.5
 	m := machine(t, Config{MaxParallel: 1, FailureThreshold: &half}, 130)
 	for i := range 100 {
-		if v := restore(t, m, i, ItemState{Standing: WasFinished, Fate: ItemUnchanged}, t0); !v.Fate.Final() || v.Fate.FailedForGood() {
+		if v := restore(t, m, i+1, ItemState{Standing: WasFinished, Fate: ItemUnchanged}, t0); !v.Fate.Final() || v.Fate.FailedForGood() {
 			t.Fatalf("%+v", v)
 		}
 	}
@@ -49,37 +49,37 @@ func TestRestoreGoesOnWhereItWas(t *testing.T) {
 	for range 70 {
 		through(t, a, ok, t0)
 	}
-	v := through(t, a, fails(errBoom), t0) // 70 waits
-	start(t, a, t0)                        // 71 runs
+	v := through(t, a, fails(errBoom), t0) // 71 waits
+	start(t, a, t0)                        // 72 runs
 
 	b := machine(t, cfg, 200)
 	now := at(10 * time.Second)
-	for i := 69; i >= 0; i-- { // in any order
+	for i := 70; i >= 1; i-- { // in any order
 		restore(t, b, i, ItemState{Standing: WasFinished, Fate: ItemSucceeded}, now)
 	}
-	r := restore(t, b, 70, ItemState{Attempts: 1, Retry: v.Retry, NotBefore: v.NotBefore}, now)
+	r := restore(t, b, 71, ItemState{Attempts: 1, Retry: v.Retry, NotBefore: v.NotBefore}, now)
 	if r.Fate != ItemRetry || r.Delay != 10*time.Second {
 		t.Fatalf("%+v", r)
 	}
-	if r = restore(t, b, 71, ItemState{Standing: WasRunning}, now); r.Fate != ItemRetry || r.Recoveries != 1 {
+	if r = restore(t, b, 72, ItemState{Standing: WasRunning}, now); r.Fate != ItemRetry || r.Recoveries != 1 {
 		t.Fatalf("%+v", r)
 	}
 	if s := b.Resume(false); s != NotStopped {
 		t.Fatal(s)
 	}
-	if d := b.Next(now); d.Kind != Start || d.Item != 71 || d.Attempt != 1 || d.Recoveries != 1 {
+	if d := b.Next(now); d.Kind != Start || d.Item != 72 || d.Attempt != 1 || d.Recoveries != 1 {
 		t.Fatalf("%+v", d)
 	}
 	start(t, b, now)
-	if got := start(t, b, now); got != 72 {
+	if got := start(t, b, now); got != 73 {
 		t.Fatalf("item %d", got)
 	}
-	finish(t, b, 71, ok, now)
-	if d := b.Next(at(20 * time.Second)); d.Kind != Start || d.Item != 70 || d.Attempt != 2 {
+	finish(t, b, 72, ok, now)
+	if d := b.Next(at(20 * time.Second)); d.Kind != Start || d.Item != 71 || d.Attempt != 2 {
 		t.Fatalf("%+v", d)
 	}
 	start(t, b, at(20*time.Second))
-	if v := finish(t, b, 70, fails(errBoom), at(20*time.Second)); v.Fate != ItemRetry || v.Retry.Slept != 40*time.Second {
+	if v := finish(t, b, 71, fails(errBoom), at(20*time.Second)); v.Fate != ItemRetry || v.Retry.Slept != 40*time.Second {
 		t.Fatalf("%+v", v)
 	}
 	if c := b.Counts(); c.Succeeded != 71 || c.Pending != 200-73 || c.Retrying != 1 || c.Running != 1 {
@@ -89,21 +89,21 @@ func TestRestoreGoesOnWhereItWas(t *testing.T) {
 
 func TestRecoveries(t *testing.T) {
 	m := machine(t, Config{OnItemFailure: Skip}, 3)
-	if v := restore(t, m, 0, ItemState{Standing: WasRunning, Recoveries: 3}, t0); v.Fate != ItemRetry || v.Recoveries != 4 {
+	if v := restore(t, m, 1, ItemState{Standing: WasRunning, Recoveries: 3}, t0); v.Fate != ItemRetry || v.Recoveries != 4 {
 		t.Fatalf("%+v", v)
 	}
-	v := restore(t, m, 1, ItemState{Standing: WasRunning, Recoveries: 4}, t0)
+	v := restore(t, m, 2, ItemState{Standing: WasRunning, Recoveries: 4}, t0)
 	if v.Fate != ItemDeadLettered || !v.Exhausted || v.Recoveries != 5 {
 		t.Fatalf("the fifth time: %+v", v)
 	}
-	if v := restore(t, m, 2, ItemState{Standing: WasWaiting, Recoveries: 5}, t0); v.Fate != ItemRetry {
+	if v := restore(t, m, 3, ItemState{Standing: WasWaiting, Recoveries: 5}, t0); v.Fate != ItemRetry {
 		t.Fatalf("it did not run this time: %+v", v)
 	}
 	if c := m.Summary().Classes; len(c) != 1 || c[0].Class != ClassRecoveries || !strings.Contains(c[0].Example, "5 times") {
 		t.Fatalf("%+v", c)
 	}
 	m = machine(t, Config{MaxRecoveries: -1}, 1)
-	if v := restore(t, m, 0, ItemState{Standing: WasRunning, Recoveries: 1000}, t0); v.Fate != ItemRetry {
+	if v := restore(t, m, 1, ItemState{Standing: WasRunning, Recoveries: 1000}, t0); v.Fate != ItemRetry {
 		t.Fatalf("%+v", v)
 	}
 }
@@ -116,10 +116,10 @@ func TestRestoreExpiredBudget(t *testing.T) {
 	for _, standing := range []Standing{WasWaiting, WasRunning} {
 		m := machine(t, Config{Retry: p, MaxFailures: 1}, 5)
 		s := ItemState{Standing: standing, Attempts: 1, Retry: st, NotBefore: at(time.Second), Class: "exit", Message: "exit 1"}
-		if v := restore(t, m, 0, s, at(time.Minute-1)); v.Fate != ItemRetry {
+		if v := restore(t, m, 1, s, at(time.Minute-1)); v.Fate != ItemRetry {
 			t.Fatalf("%+v", v)
 		}
-		v := restore(t, m, 1, s, at(time.Minute))
+		v := restore(t, m, 2, s, at(time.Minute))
 		if v.Fate != ItemDeadLettered || v.Reason != driver.ReasonExpired {
 			t.Fatalf("%+v", v)
 		}
@@ -143,7 +143,7 @@ func TestResumeOfAStoppedRun(t *testing.T) {
 				if i < 3 {
 					s = ItemState{Standing: WasFinished, Fate: fate, Class: "exit", Message: "exit 1"}
 				}
-				restore(t, m, i, s, t0)
+				restore(t, m, i+1, s, t0)
 			}
 			return m, m.Resume(goOn)
 		}
@@ -228,20 +228,20 @@ func TestRestoreSnapshot(t *testing.T) {
 
 func TestRestoreMisuse(t *testing.T) {
 	m := machine(t, Config{}, 2)
-	restore(t, m, 0, ItemState{}, t0)
+	restore(t, m, 1, ItemState{}, t0)
 	for name, f := range map[string]func() (Verdict, error){
-		"twice":    func() (Verdict, error) { return m.Restore(0, ItemState{}, t0) },
-		"2 items":  func() (Verdict, error) { return m.Restore(2, ItemState{}, t0) },
-		"item -1":  func() (Verdict, error) { return m.Restore(-1, ItemState{}, t0) },
-		"makes no": func() (Verdict, error) { return m.Restore(1, ItemState{Standing: WasFinished, Fate: ItemRetry}, t0) },
-		"no sense": func() (Verdict, error) { return m.Restore(1, ItemState{Attempts: -1}, t0) },
+		"twice":    func() (Verdict, error) { return m.Restore(1, ItemState{}, t0) },
+		"2 items":  func() (Verdict, error) { return m.Restore(3, ItemState{}, t0) },
+		"item 0":   func() (Verdict, error) { return m.Restore(0, ItemState{}, t0) },
+		"makes no": func() (Verdict, error) { return m.Restore(2, ItemState{Standing: WasFinished, Fate: ItemRetry}, t0) },
+		"no sense": func() (Verdict, error) { return m.Restore(2, ItemState{Attempts: -1}, t0) },
 	} {
 		if _, err := f(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	start(t, m, t0)
-	if _, err := m.Restore(1, ItemState{}, t0); err == nil {
+	if _, err := m.Restore(2, ItemState{}, t0); err == nil {
 		t.Error("restored while it runs")
 	}
 	if err := m.RestoreSnapshot(Snapshot{}); err == nil {
@@ -258,7 +258,7 @@ func TestRestoreAfterTheClockWasSetBack(t *testing.T) {
 	for _, back := range []time.Duration{0, time.Second, 6 * time.Hour} {
 		b := machine(t, cfg, 1)
 		now := at(-back)
-		r := restore(t, b, 0, ItemState{Attempts: 1, Retry: v.Retry, NotBefore: v.NotBefore}, now)
+		r := restore(t, b, 1, ItemState{Attempts: 1, Retry: v.Retry, NotBefore: v.NotBefore}, now)
 		if want := 20 * time.Second; r.Delay != want || !r.NotBefore.Equal(now.Add(want)) {
 			t.Errorf("set back by %v: it waits %v, until %v", back, r.Delay, r.NotBefore)
 		}

@@ -17,10 +17,12 @@ import (
 // a journal, in which what happened stands (see [Machine.Restore]), but for
 // somebody who hands a map over in mid-work.
 type State struct {
-	Total  int      `json:"total"`
-	Next   int      `json:"next,omitempty"`
-	Begun  []uint64 `json:"begun,omitempty"`
-	Counts Counts   `json:"counts"`
+	Total int `json:"total"`
+	// Through is the number of items from the first one on that have all begun, and
+	// Begun marks, by index, those after them that have.
+	Through int      `json:"through,omitempty"`
+	Begun   []uint64 `json:"begun,omitempty"`
+	Counts  Counts   `json:"counts"`
 	// Waiting are the items that wait for their next attempt, 56 bytes each, and
 	// Rules the states of the rules of those that have some.
 	Waiting []byte                     `json:"waiting,omitempty"`
@@ -76,7 +78,7 @@ type RampState struct {
 
 // State gives all of the machine. It shares nothing with it.
 func (m *Machine) State() State {
-	s := State{Total: m.n, Next: m.next, Begun: slices.Clone(m.begun), Counts: m.counts, Leased: m.lastLease, Told: m.told, Stop: m.stop,
+	s := State{Total: m.n, Through: m.through, Begun: slices.Clone(m.begun), Counts: m.counts, Leased: m.lastLease, Told: m.told, Stop: m.stop,
 		Limit: m.limit.state(), Shortage: m.shortage.state(), Ramp: RampState{m.ramp.left, int64(m.ramp.last), m.ramp.any},
 		Classes: m.errs.all(), Held: slices.Clone(m.errs.held), Started: m.started, Fresh: m.freshFailure}
 	rules := func(r record) {
@@ -132,7 +134,7 @@ func FromState(cfg Config, s State) (*Machine, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	m.next, m.begun, m.counts, m.lastLease = s.Next, slices.Clone(s.Begun), s.Counts, s.Leased
+	m.through, m.begun, m.counts, m.lastLease = s.Through, slices.Clone(s.Begun), s.Counts, s.Leased
 	m.told, m.stop, m.started, m.freshFailure = s.Told, s.Stop, s.Started, s.Fresh
 	m.limit.restoreState(s.Limit)
 	m.shortage.restoreState(s.Shortage)
@@ -172,7 +174,7 @@ func (s *State) check() error {
 	c := s.Counts
 	open := len(s.Waiting) / recordSize
 	switch {
-	case len(s.Waiting)%recordSize != 0, s.Next < 0, s.Next > s.Total, len(s.Begun) > (s.Total+63)/64, s.Leased < 0:
+	case len(s.Waiting)%recordSize != 0, s.Through < 0, s.Through > s.Total, len(s.Begun) > s.Total/64+1, s.Leased < 0:
 	case c.Total != s.Total, c.Pending < 0, c.Pending+c.Running+c.Retrying+c.Finished() != s.Total:
 	case c.Retrying != open, c.Running != len(s.Running):
 	default:
@@ -185,7 +187,7 @@ func (s *State) checkItems() error {
 	seen := map[int]bool{}
 	item := func(b []byte) error {
 		i := int(binary.LittleEndian.Uint32(b))
-		if i >= s.Total || seen[i] {
+		if i < 1 || i > s.Total || seen[i] {
 			return fmt.Errorf("policy: a state that cannot be: item %d of %d, or twice", i, s.Total)
 		}
 		seen[i] = true

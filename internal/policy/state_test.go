@@ -120,7 +120,7 @@ func TestStateFromOutside(t *testing.T) {
 		"a negative":    func(s *State) { s.Counts.Pending, s.Counts.Succeeded = -1, 4 },
 		"cut short":     func(s *State) { s.Running[0].Record = s.Running[0].Record[:9] },
 		"an item twice": func(s *State) { s.Running[0] = s.Running[1] },
-		"another item":  func(s *State) { s.Leases[0].Items = []int{4} },
+		"another item":  func(s *State) { s.Leases[0].Items = []int{5} },
 		"waiting":       func(s *State) { s.Waiting = make([]byte, 7) },
 		"too many":      func(s *State) { s.Total = 1 },
 	} {
@@ -140,7 +140,7 @@ func TestStateIsSmall(t *testing.T) {
 	l, _, _ := m.Reserve(n, t0)
 	ends := make([]End, n)
 	for i := range ends {
-		ends[i] = End{i, fails(errBoom)}
+		ends[i] = End{i + 1, fails(errBoom)}
 	}
 	if _, err := m.Settle(l.ID, ends, t0); err != nil {
 		t.Fatal(err)

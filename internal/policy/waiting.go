@@ -152,7 +152,7 @@ func (w waiting) find(item int) int {
 	return slices.IndexFunc(w, func(r record) bool { return int(r.item) == item })
 }
 
-// bitset marks the items that a resume found already begun or finished.
+// bitset marks the items, of n from 1 on, that a resume found already begun or finished.
 type bitset []uint64
 
 func (b bitset) has(i int) bool {
@@ -162,20 +162,20 @@ func (b bitset) has(i int) bool {
 
 func (b *bitset) set(i, n int) {
 	if *b == nil {
-		*b = make(bitset, (n+63)/64)
+		*b = make(bitset, n/64+1)
 	}
 	(*b)[i/64] |= 1 << (i % 64)
 }
 
-// nextClear gives the first unmarked index from i on, at most n. Full words
+// nextClear gives the first unmarked index from i on, at most end. Full words
 // are passed over whole.
-func (b bitset) nextClear(i, n int) int {
-	for i < n && b.has(i) {
+func (b bitset) nextClear(i, end int) int {
+	for i < end && b.has(i) {
 		if i%64 == 0 && b[i/64] == math.MaxUint64 {
 			i += 64
 			continue
 		}
 		i++
 	}
-	return min(i, n)
+	return min(i, end)
 }

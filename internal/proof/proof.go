@@ -56,7 +56,7 @@ func Read(ctx context.Context, r *journal.Reader) (*Proof, error) {
 		if err != nil {
 			return nil, err
 		}
-		it := Item{ID: res.ID, Label: res.Label, Index: res.Index - 1, Status: res.Status, Class: res.Class, Message: res.Message}
+		it := Item{ID: res.ID, Label: res.Label, Index: event.Number(res.Index), Status: res.Status, Class: res.Class, Message: res.Message}
 		var d mapper.Result
 		if len(res.Data) > 0 {
 			if err := json.Unmarshal(res.Data, &d); err != nil {

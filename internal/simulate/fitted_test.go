@@ -20,7 +20,7 @@ import (
 type made struct {
 	file   *workflow.File
 	events []event.Event
-	items  []journal.Item
+	items  []event.Item
 }
 
 func (m made) Run() string { return "made" }
@@ -39,7 +39,7 @@ func (m made) Events(context.Context, int64, journal.EventFilter) iter.Seq2[even
 	}
 }
 
-func (m made) Items(_ context.Context, from, limit int) ([]journal.Item, error) {
+func (m made) Items(_ context.Context, from, limit int) ([]event.Item, error) {
 	from = min(from-1, len(m.items))
 	return m.items[from:min(from+limit, len(m.items))], nil
 }

@@ -23,7 +23,7 @@ type Recording struct {
 	Run      string
 	Header   journal.Header
 	Settings engine.Settings
-	Items    []journal.Item
+	Items    []event.Item
 	Status   string // event.Interrupted of a run whose end is not recorded
 	Took     time.Duration
 
@@ -126,7 +126,7 @@ type History interface {
 	Run() string
 	Header() journal.Header
 	Events(ctx context.Context, from int64, f journal.EventFilter) iter.Seq2[event.Event, error]
-	Items(ctx context.Context, from, limit int) ([]journal.Item, error)
+	Items(ctx context.Context, from, limit int) ([]event.Item, error)
 }
 
 // Record reads what a run has met.
@@ -166,7 +166,7 @@ func Record(ctx context.Context, r History) (*Recording, error) {
 	return rec, nil
 }
 
-func allItems(ctx context.Context, r History) (list []journal.Item, err error) {
+func allItems(ctx context.Context, r History) (list []event.Item, err error) {
 	const page = 1000
 	for {
 		more, err := r.Items(ctx, len(list)+1, page)

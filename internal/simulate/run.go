@@ -19,7 +19,6 @@ import (
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
-	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/step"
@@ -48,7 +47,7 @@ type Options struct {
 	// It is called by many goroutines at once.
 	Facts func(seed int, e event.Event)
 	// Items are the work items in place of those of the file.
-	Items []journal.Item
+	Items []event.Item
 	// Input runs the command that gives the work items, once; nil: nobody does, and they
 	// are made up.
 	Input func(context.Context, *workflow.Shell, *action.Call) (action.Result, error)
@@ -215,14 +214,14 @@ func (w *world) jitter(p step.Place, path string) backoff.Rand {
 // itemList is the work items of all runs, read once.
 type itemList struct {
 	model *Model
-	given []journal.Item
+	given []event.Item
 	once  sync.Once
-	list  []journal.Item
+	list  []event.Item
 	made  bool // nobody knows them
 	err   error
 }
 
-func (l *itemList) get(read func() ([]journal.Item, error)) ([]journal.Item, error) {
+func (l *itemList) get(read func() ([]event.Item, error)) ([]event.Item, error) {
 	l.once.Do(func() {
 		if l.list = l.given; l.list != nil {
 			return
@@ -235,11 +234,11 @@ func (l *itemList) get(read func() ([]journal.Item, error)) ([]journal.Item, err
 }
 
 // Items makes work items where nobody knows them.
-func Items(n int) []journal.Item {
-	list := make([]journal.Item, n)
+func Items(n int) []event.Item {
+	list := make([]event.Item, n)
 	for i := range list {
 		id := strconv.Itoa(i + 1)
-		list[i] = journal.Item{Index: i + 1, ID: id, Data: []byte(`"item ` + id + `"`)}
+		list[i] = event.Item{Index: i + 1, ID: id, Data: []byte(`"item ` + id + `"`)}
 	}
 	return list
 }

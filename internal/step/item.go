@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
@@ -15,11 +16,9 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// Item is a work item as its steps see it.
-type Item struct {
-	ID    string
-	Index int // its place in the list, from 1
-	Total int
+// ItemAttempt is an attempt at a work item, as its steps see it.
+type ItemAttempt struct {
+	event.Item
 	// Attempt is the number of the attempt at it, from 1; Recoveries is how often
 	// it was in flight when its process died.
 	Attempt, Recoveries int
@@ -27,15 +26,14 @@ type Item struct {
 	Probe bool
 	// Last is how the attempt before this one failed; nil: there was none.
 	Last *failure.Failure
-	Data []byte // its JSON text
 }
 
 // ForItem is the site of an attempt at a work item inside p: with the item's
 // variables, and BIDE_ITEM, BIDE_ATTEMPT and BIDE_RECOVERED in the environment.
-func (x *Executor) ForItem(p Site, it Item) (Site, error) {
+func (x *Executor) ForItem(p Site, it ItemAttempt, total int) (Site, error) {
 	p.Item, p.Index, p.Attempt, p.Past = it.ID, it.Index, it.Attempt, nil
 	p.Scope = p.Scope.Child()
-	if err := SetItem(p.Scope, it); err != nil {
+	if err := SetItem(p.Scope, it.Item, total); err != nil {
 		return p, err
 	}
 	p.Scope.Set("attempt", int64(it.Attempt))
@@ -54,9 +52,9 @@ func (x *Executor) ForItem(p Site, it Item) (Site, error) {
 	return p, nil
 }
 
-// SetItem sets the variables of a work item. A plain line is ${item} and
-// ${item.item} alike.
-func SetItem(sc *vars.Scope, it Item) error {
+// SetItem sets the variables of a work item of a list of total. A plain line is ${item}
+// and ${item.item} alike.
+func SetItem(sc *vars.Scope, it event.Item, total int) error {
 	v, err := value.Parse(it.Data)
 	if err != nil {
 		return fmt.Errorf("item %s: %w", it.ID, err)
@@ -68,8 +66,8 @@ func SetItem(sc *vars.Scope, it Item) error {
 	}
 	sc.Set("item_json", string(it.Data))
 	sc.Set("item_id", it.ID)
-	sc.Set("item_index", int64(it.Index-1))
-	sc.Set("item_total", int64(it.Total))
+	sc.Set("item_index", int64(event.Number(it.Index)))
+	sc.Set("item_total", int64(total))
 	return nil
 }
 

@@ -468,7 +468,7 @@ func (f *Fold) itemEnded(e event.Event) {
 	}
 	f.span(Span{ID: f.trace.Item(e.Index, it.attempt), Parent: f.trace.Root(), Name: "item", Kind: Internal, Start: it.start, End: e.Time,
 		Failed: e.Class, Message: e.Message,
-		Attrs: []Attr{{"bide.item.id", e.Item}, {"bide.item.index", int64(e.Index - 1)}, {"bide.item.state", status}, {"bide.attempt.number", int64(it.attempt)}}})
+		Attrs: []Attr{{"bide.item.id", e.Item}, {"bide.item.index", int64(event.Number(e.Index))}, {"bide.item.state", status}, {"bide.attempt.number", int64(it.attempt)}}})
 }
 
 // breakerStates are the values of the gauge of a breaker's state.

@@ -316,7 +316,7 @@ func (c *comparison) ends(ctx context.Context, list []known) ([]event.Event, err
 
 // one decides about an item: it gives the end of one that is unchanged, or notes
 // why it runs.
-func (c *comparison) one(ctx context.Context, k *known, it journal.Item, end event.Event) (*event.Event, error) {
+func (c *comparison) one(ctx context.Context, k *known, it event.Item, end event.Event) (*event.Event, error) {
 	kind, why := c.older(k, end)
 	if kind == whyNew { // nothing to compare it with
 		c.because(it.Index, kind, why)
@@ -328,7 +328,7 @@ func (c *comparison) one(ctx context.Context, k *known, it journal.Item, end eve
 	}
 	var d mapper.Result
 	if kind == "" {
-		now := c.s.item(ctx, c.m.Place, stored, c.m.itemOf(it))
+		now := c.s.item(ctx, c.m.Place, stored, it)
 		if err := context.Cause(ctx); err != nil {
 			return nil, err // it is not for want of anything that it could not be read
 		}
@@ -426,7 +426,7 @@ func changedName(then, now map[string]string, other string) string {
 }
 
 // usable takes what an item gave in an earlier run, where all of it is there.
-func (c *comparison) usable(ctx context.Context, it journal.Item, end event.Event, d *mapper.Result) (kind, why string) {
+func (c *comparison) usable(ctx context.Context, it event.Item, end event.Event, d *mapper.Result) (kind, why string) {
 	if err := json.Unmarshal(end.Data, d); err != nil {
 		return whyUnknown, "run " + end.Run + " does not say what it gave"
 	}

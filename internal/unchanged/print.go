@@ -18,6 +18,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/template"
@@ -272,13 +273,13 @@ func (s *prints) id(stored []byte) sum { return s.of("item", string(stored)) }
 
 // item makes the print of an item: as it is recorded, and with its secrets. p is
 // where its steps run.
-func (s *prints) item(ctx context.Context, p step.Site, stored []byte, it step.Item) imprint {
+func (s *prints) item(ctx context.Context, p step.Site, stored []byte, it event.Item) imprint {
 	out := imprint{id: s.id(stored), steps: s.steps.tag(), values: s.values.tag(), unsure: s.unsure}
 	if out.unsure != "" {
 		return out
 	}
 	sc := p.Scope.Child()
-	if err := step.SetItem(sc, it); err != nil {
+	if err := step.SetItem(sc, it, s.m.Total); err != nil {
 		out.unsure = err.Error()
 		return out
 	}

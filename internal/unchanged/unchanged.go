@@ -12,6 +12,7 @@ import (
 	"context"
 
 	"github.com/bide-dev/bide/internal/environ"
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -34,11 +35,11 @@ type Map struct {
 	SkipPermissions bool // of agents
 
 	// Items reads items with their secrets, and as they were edited.
-	Items func(ctx context.Context, from, limit int) ([]journal.Item, error)
+	Items func(ctx context.Context, from, limit int) ([]event.Item, error)
 	// Stored is the data of such an item as it is recorded.
-	Stored func(ctx context.Context, it journal.Item) ([]byte, error)
+	Stored func(ctx context.Context, it event.Item) ([]byte, error)
 	// Label is what a person knows an item by.
-	Label func(journal.Item) string
+	Label func(event.Item) string
 	// Pipeline reads the pipeline of a step.
 	Pipeline func(context.Context, step.Site, *workflow.Pipeline) (*workflow.File, error)
 
@@ -46,23 +47,18 @@ type Map struct {
 	why    reasons // why items run
 }
 
-// itemOf is an item of the journal as steps see it.
-func (m *Map) itemOf(it journal.Item) step.Item {
-	return step.Item{ID: it.ID, Index: it.Index, Total: m.Total, Data: it.Data}
-}
-
 // Print makes the fingerprint of an item before its first step, and the tags of
 // its files by name. p is where its steps run. Of an item that an earlier life of
 // the run has begun, nobody knows what its first steps have read: its print says
 // only which item it is.
-func (m *Map) Print(ctx context.Context, p step.Site, it journal.Item, begun bool) (print string, inputs map[string]string, err error) {
+func (m *Map) Print(ctx context.Context, p step.Site, it event.Item, begun bool) (print string, inputs map[string]string, err error) {
 	stored, err := m.Stored(ctx, it)
 	if err != nil {
 		return "", nil, err
 	}
 	pr := imprint{id: m.prints.id(stored)}
 	if !begun {
-		pr = m.prints.item(ctx, p, stored, m.itemOf(it))
+		pr = m.prints.item(ctx, p, stored, it)
 	}
 	return pr.String(), pr.inputs, nil
 }

@@ -24,8 +24,8 @@ func TestEdit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	items := func(yield func(journal.Item, error) bool) {
-		yield(journal.Item{ID: "one", Data: []byte(`{"shard":7}`)}, nil)
+	items := func(yield func(event.Item, error) bool) {
+		yield(event.Item{ID: "one", Data: []byte(`{"shard":7}`)}, nil)
 	}
 	if _, _, err := j.PutItems(t.Context(), items); err != nil {
 		t.Fatal(err)
@@ -95,8 +95,8 @@ func TestEditOfLargeItems(t *testing.T) {
 		t.Fatal(err)
 	}
 	huge := []byte(`"` + strings.Repeat("x", maxEdit) + `"`)
-	items := func(yield func(journal.Item, error) bool) {
-		_ = yield(journal.Item{ID: "large", Data: large}, nil) && yield(journal.Item{ID: "huge", Data: huge}, nil)
+	items := func(yield func(event.Item, error) bool) {
+		_ = yield(event.Item{ID: "large", Data: large}, nil) && yield(event.Item{ID: "huge", Data: huge}, nil)
 	}
 	if _, _, err := j.PutItems(t.Context(), items); err != nil {
 		t.Fatal(err)

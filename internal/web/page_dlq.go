@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/event"
 )
 
 type dlqBody struct {
@@ -131,7 +132,7 @@ func (p *pages) review(w http.ResponseWriter, r *http.Request, run *run) error {
 		return err
 	}
 	if item.Letter == nil {
-		return &status{http.StatusConflict, "Item " + strconv.Itoa(index-1) + " is no dead letter any more.", "Its page says what became of it."}
+		return &status{http.StatusConflict, "Item " + strconv.Itoa(event.Number(index)) + " is no dead letter any more.", "Its page says what became of it."}
 	}
 	e := editing{Run: run.id, Index: index, ID: item.ID, Name: item.Name, Data: string(item.Data)}
 	if _, edited := r.PostForm["data"]; edited {
@@ -143,5 +144,5 @@ func (p *pages) review(w http.ResponseWriter, r *http.Request, run *run) error {
 	if len(e.Data) > maxEdit {
 		return tooLarge(run.id, item.ID)
 	}
-	return p.show(w, "edit", frame{Title: "Edit item " + strconv.Itoa(index-1), Body: e})
+	return p.show(w, "edit", frame{Title: "Edit item " + strconv.Itoa(event.Number(index)), Body: e})
 }

@@ -113,7 +113,7 @@ type diffLine struct{ Class, Text string }
 
 // itemName is what a person knows an item by: its label, its id where that is
 // more than a number, or else the beginning of its data.
-func itemName(label string, it journal.Item) string {
+func itemName(label string, it event.Item) string {
 	if label != "" && label != it.Name() {
 		return diag.ClipBytes(label, maxName)
 	}
@@ -129,7 +129,7 @@ func itemName(label string, it journal.Item) string {
 
 // OwnID is the id that the list gave the item, where it gave one.
 func (b itemBody) OwnID() string {
-	if b.ID == strconv.Itoa(b.Index-1) {
+	if b.ID == strconv.Itoa(event.Number(b.Index)) {
 		return ""
 	}
 	return b.ID
@@ -137,13 +137,13 @@ func (b itemBody) OwnID() string {
 
 // itemID is the id by which commands know an item: one that the list gave, or
 // its place in it.
-func itemID(it journal.Item, index int) string {
-	return cmp.Or(it.ID, strconv.Itoa(index-1))
+func itemID(it event.Item, index int) string {
+	return cmp.Or(it.ID, strconv.Itoa(event.Number(index)))
 }
 
 func (p *pages) itemPage(w http.ResponseWriter, r *http.Request, run *run) error {
 	number, err := strconv.Atoi(r.PathValue("number"))
-	index := number + 1
+	index := event.IndexOf(number)
 	b := itemBody{Run: run.id, Index: index, CanRetry: !p.opt.ReadOnly}
 	total := 0
 	head, lerr := p.headOf(r, run, func() {

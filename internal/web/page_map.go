@@ -235,7 +235,7 @@ func (p *pages) itemLines(r *http.Request, run *run, indexes []int) ([]itemLine,
 	for i := range out {
 		it := list[out[i].Index]
 		out[i].ID = cmp.Or(out[i].ID, itemID(it, out[i].Index))
-		out[i].Name = itemName(labels[i], journal.Item{ID: out[i].ID, Data: it.Data})
+		out[i].Name = itemName(labels[i], event.Item{ID: out[i].ID, Data: it.Data})
 	}
 	return out, nil
 }
@@ -256,12 +256,12 @@ func (p *pages) findItem(w http.ResponseWriter, r *http.Request, run *run, id st
 		return err
 	}
 	if n, bad := strconv.Atoi(strings.TrimPrefix(id, "#")); index == 0 && bad == nil && n >= 0 {
-		index = n + 1
+		index = event.IndexOf(n)
 	}
 	if index == 0 {
 		return &status{http.StatusNotFound, "The run has no item " + diag.ClipBytes(id, 200) + ".", "Items are known by the ids that the list of the map gives them, and by their numbers, from 0."}
 	}
-	http.Redirect(w, r, "/runs/"+run.id+"/items/"+strconv.Itoa(index-1), http.StatusSeeOther)
+	http.Redirect(w, r, "/runs/"+run.id+"/items/"+strconv.Itoa(event.Number(index)), http.StatusSeeOther)
 	return nil
 }
 

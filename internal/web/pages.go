@@ -257,7 +257,7 @@ var helpers = template.FuncMap{
 	"dur":     timeline.Short,
 	"ms":      func(n int64) string { return timeline.Short(time.Duration(n) * time.Millisecond) },
 	"num":     timeline.Number,
-	"no":      func(index int) int { return index - 1 }, // of an item, from 0 as everywhere
+	"no":      event.Number,
 	"when":    func(t time.Time) string { return t.Local().Format(time.DateTime) },
 	"clock":   func(t time.Time) string { return t.Local().Format("15:04:05.000") },
 	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },

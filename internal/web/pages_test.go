@@ -405,9 +405,9 @@ func TestNamesOfAnyShape(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := []string{strings.Repeat("x", 10<<10), "\u202etxt.live\u2069"}
-	items := func(yield func(journal.Item, error) bool) {
+	items := func(yield func(event.Item, error) bool) {
 		for _, id := range ids {
-			if !yield(journal.Item{ID: id, Data: []byte(`{"id":` + strconv.Quote(id) + `}`)}, nil) {
+			if !yield(event.Item{ID: id, Data: []byte(`{"id":` + strconv.Quote(id) + `}`)}, nil) {
 				return
 			}
 		}

@@ -1,4 +1,4 @@
-package journal
+package event
 
 import "testing"
 
