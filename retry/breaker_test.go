@@ -3,11 +3,13 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/permanent"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
 )
@@ -111,6 +113,29 @@ func TestBreakerOutcomes(t *testing.T) {
 		}
 		if got := b.State(); got != test.want {
 			t.Errorf("%s: the breaker is %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+// What must not be done twice ends with its first failure, which the breaker of the
+// target counts, whereas it does not count what says nothing about the target.
+func TestFinalIsAFailureOfTheTarget(t *testing.T) {
+	for mark, want := range map[string]circuit.State{"final": circuit.Open, "permanent": circuit.Closed, "final within permanent": circuit.Closed} {
+		b := circuit.Must(circuit.New(circuit.Config{FailureThreshold: 1}))
+		r := retry.Must(retry.New(retry.Policy{Attempts: 5, Breaker: b}))
+		calls := 0
+		err := retry.Do(t.Context(), r, func(context.Context) error {
+			calls++
+			switch mark {
+			case "final":
+				return permanent.Final(errFlaky)
+			case "permanent":
+				return fmt.Errorf("wrapped: %w", retry.Permanent(errFlaky))
+			}
+			return retry.Permanent(permanent.Final(errFlaky))
+		})
+		if calls != 1 || !errors.Is(err, errFlaky) || b.State() != want {
+			t.Errorf("%s: %d calls, %v, the breaker is %v", mark, calls, err, b.State())
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/bide-dev/bide/internal/carried"
+	"github.com/bide-dev/bide/internal/permanent"
 	"github.com/bide-dev/bide/retry/driver"
 )
 
@@ -76,18 +78,18 @@ var (
 	// failed in the end and a fallback is due.
 	ErrExhausted = driver.ErrExhausted
 
-	ErrAttempts     = driver.ErrAttempts
-	ErrBudget       = driver.ErrBudget
-	ErrNotRetryable = driver.ErrNotRetryable
-	ErrAborted      = driver.ErrAborted
+	ErrAttempts     = driver.ReasonAttempts.Err()
+	ErrBudget       = driver.ReasonBudget.Err()
+	ErrNotRetryable = driver.ReasonNotRetryable.Err()
+	ErrAborted      = driver.ReasonAborted.Err()
 	// ErrDeadline and ErrCallerDeadline are a context.DeadlineExceeded too, and
 	// ErrCancelled is a context.Canceled.
-	ErrDeadline       = driver.ErrDeadline
-	ErrCallerDeadline = driver.ErrCallerDeadline
-	ErrCancelled      = driver.ErrCancelled
-	ErrRetryAfter     = driver.ErrRetryAfter
-	ErrQuota          = driver.ErrQuota
-	ErrLimit          = driver.ErrLimit
+	ErrDeadline       = driver.ReasonDeadline.Err()
+	ErrCallerDeadline = driver.ReasonCallerDeadline.Err()
+	ErrCancelled      = driver.ReasonCancelled.Err()
+	ErrRetryAfter     = driver.ReasonRetryAfter.Err()
+	ErrQuota          = driver.ReasonQuota.Err()
+	ErrLimit          = driver.ReasonLimit.Err()
 )
 
 // PanicError is a panic in an attempt, which counts as its failure.
@@ -112,25 +114,31 @@ func NewQuota(c QuotaConfig) (*Quota, error) { return driver.NewQuota(c) }
 // no failure of the target: another attempt would be answered alike. The
 // mark is seen however deep it is wrapped, does not change the text, and
 // errors.Is and errors.As look through it. Permanent(nil) is nil.
-func Permanent(err error) error { return driver.Permanent(err) }
+func Permanent(err error) error { return permanent.Mark(err) }
 
 // IsPermanent reports whether err carries the mark of [Permanent].
-func IsPermanent(err error) bool { return driver.IsPermanent(err) }
+func IsPermanent(err error) bool { return driver.Visit(err, permanent.Neutral) }
 
 // WithRetries returns a context under which all operations together make at most
 // n retries, so that those of an operation within others do not multiply. A retry
 // that would be one too many ends its operation with [ErrQuota]. guardhttp.Transport
 // and guardgrpc send the number on: see guardhttp.ReceiveRetries.
-func WithRetries(ctx context.Context, n int) context.Context { return driver.WithRetries(ctx, n) }
+func WithRetries(ctx context.Context, n int) context.Context { return carried.WithRetries(ctx, n) }
 
 // RetriesLeft returns how many retries the operations under ctx may still make,
 // and whether [WithRetries] has bounded them.
-func RetriesLeft(ctx context.Context) (n int, bounded bool) { return driver.RetriesLeft(ctx) }
+func RetriesLeft(ctx context.Context) (n int, bounded bool) {
+	r := carried.RetriesOf(ctx)
+	if r == nil {
+		return 0, false
+	}
+	return r.Left(), true
+}
 
 // AttemptFrom returns the number of the attempt that the context belongs to,
 // from 1, or 0 if it belongs to none of a policy with NumberAttempts. Of nested
 // operations it is the innermost.
-func AttemptFrom(ctx context.Context) int { return driver.AttemptFrom(ctx) }
+func AttemptFrom(ctx context.Context) int { return carried.Number(ctx) }
 
 // askedError has a wait that another error does not know of.
 type askedError struct {

@@ -42,6 +42,8 @@ import (
 
 	"github.com/bide-dev/bide/guard"
 	"github.com/bide-dev/bide/hedge"
+	"github.com/bide-dev/bide/internal/carried"
+	"github.com/bide-dev/bide/internal/permanent"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
 )
@@ -240,7 +242,7 @@ type exchange struct {
 func (e *exchange) attempt(ctx context.Context) (*http.Response, error) {
 	number := e.begin()
 	if number > 1 && !e.repeatable {
-		return nil, driver.Final(errors.New("guardhttp: the request may not be sent twice"))
+		return nil, permanent.Final(errors.New("guardhttp: the request may not be sent twice"))
 	}
 	request, sent, err := e.prepare(ctx, number)
 	if err != nil {
@@ -300,7 +302,7 @@ func (e *exchange) choose() (http.RoundTripper, func()) {
 func (e *exchange) prepare(ctx context.Context, number int) (*http.Request, *sending, error) {
 	of := e.request.Context()
 	if e.numbers {
-		of = driver.WithAttempt(of, number)
+		of = carried.WithNumber(of, number)
 	}
 	own, end := context.WithCancelCause(of)
 	sent := &sending{end: end}
@@ -347,7 +349,7 @@ func (e *exchange) final(err error) error {
 	if e.repeatable {
 		return err
 	}
-	return driver.Final(err)
+	return permanent.Final(err)
 }
 
 // last returns the answer that a final error is of, if it is of one.

@@ -95,7 +95,7 @@ type Admission interface {
 // End is how an attempt ended.
 type End struct {
 	// Outcome is what the attempt says about its target: Neutral if it was
-	// cancelled or never began, and if its error is [Permanent].
+	// cancelled or never began, and if its error is retry.Permanent.
 	Outcome circuit.Outcome
 	// Err is its error, nil if it succeeded.
 	Err error

@@ -14,8 +14,8 @@ import (
 // Error says how an operation ended without success. [Get] returns no other
 // kind of error, except for a policy or a function that is not valid.
 //
-// errors.Is and errors.As find in it the sentinel of its reason ([ErrAttempts],
-// [ErrBudget], …), [ErrExhausted] if the reason is one of those, what ended the
+// errors.Is and errors.As find in it the sentinel of its reason ([Reason.Err]),
+// [ErrExhausted] if the reason is one of those, what ended the
 // operation (Cause), and the last error (Last). They do not find what earlier
 // attempts died of; History has that. Of the last error of an operation that
 // its caller ended they do not find reasons, context.Canceled and
@@ -31,8 +31,8 @@ type Error struct {
 	// Cause is what ended the operation if that was not an attempt: the
 	// context's error, joined with its cause, or the refusal.
 	Cause error
-	// History are the failed attempts in order: the first [HistoryFirst] and
-	// the last [HistoryLast], so that it does not grow without end. Those of
+	// History are the failed attempts in order: the first 4 and the last 12, so
+	// that it does not grow without end. Those of
 	// earlier lives are not in it.
 	History []Attempt
 	// Slept is the sum of the delays that were decided, in earlier lives too.
@@ -48,10 +48,10 @@ type Error struct {
 	State State
 }
 
-// How many attempts [Error].History keeps at most.
+// How many attempts Error.History keeps at most.
 const (
-	HistoryFirst = 4
-	HistoryLast  = 12
+	historyFirst = 4
+	historyLast  = 12
 )
 
 // Attempt is one failed attempt.

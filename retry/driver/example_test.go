@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
-	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
 )
@@ -32,24 +31,6 @@ func ExampleClass() {
 	// Output: network timeout error
 }
 
-// What must not be done twice ends with its first failure, which the breaker of the
-// target counts.
-func ExampleFinal() {
-	b, err := circuit.New(circuit.Config{FailureThreshold: 1})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	r := retry.Must(retry.New(retry.Policy{Attempts: 5, Breaker: b}))
-	calls := 0
-	err = retry.Do(context.Background(), r, func(context.Context) error {
-		calls++
-		return driver.Final(errGone)
-	})
-	fmt.Println(calls, errors.Is(err, errGone), b.State())
-	// Output: 1 true open
-}
-
 func ExampleParseRetryAfter() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	seconds, ok := driver.ParseRetryAfter("120", now)
@@ -57,11 +38,6 @@ func ExampleParseRetryAfter() {
 	_, none := driver.ParseRetryAfter("soon", now)
 	fmt.Println(seconds, ok, date, none)
 	// Output: 2m0s true 30s false
-}
-
-func ExampleWithAttempt() {
-	fmt.Println(retry.AttemptFrom(driver.WithAttempt(context.Background(), 3)))
-	// Output: 3
 }
 
 // A driver that continues what another process has begun.
@@ -146,22 +122,6 @@ func ExampleVisit() {
 	// gone
 }
 
-func ExamplePermanent() {
-	m := driver.NewMachine(&driver.Policy{Attempts: 5}, time.Time{})
-	fmt.Println(m.Next(driver.Permanent(errGone), time.Time{}).Reason)
-	// Output: not_retryable
-}
-
-func ExampleIsPermanent() {
-	fmt.Println(driver.IsPermanent(driver.Permanent(errGone)), driver.IsPermanent(driver.Final(errGone)))
-	// Output: true false
-}
-
-func ExampleAttemptFrom() {
-	fmt.Println(driver.AttemptFrom(driver.WithAttempt(context.Background(), 2)), driver.AttemptFrom(context.Background()))
-	// Output: 2 0
-}
-
 func ExampleNewQuota() {
 	quota, err := driver.NewQuota(driver.QuotaConfig{Floor: 1})
 	if err != nil {
@@ -172,17 +132,4 @@ func ExampleNewQuota() {
 	m := driver.NewMachine(&policy, time.Time{})
 	fmt.Println(m.Next(errGone, time.Time{}).Action, m.Next(errGone, time.Time{}).Reason)
 	// Output: retry quota
-}
-
-func ExampleWithRetries() {
-	ctx := driver.WithRetries(context.Background(), 1)
-	_, err := driver.Run(ctx, &driver.Policy{Attempts: 5}, errGone, func(context.Context) (int, error) { return 0, errGone })
-	fmt.Println(err)
-	// Output: retry quota used up after 2 attempts: gone
-}
-
-func ExampleRetriesLeft() {
-	_, bounded := driver.RetriesLeft(context.Background())
-	fmt.Println(bounded)
-	// Output: false
 }

@@ -17,9 +17,9 @@ func (h *history) add(a Attempt) {
 		h.first = a
 		return
 	case h.total == 2:
-		h.kept = append(make([]Attempt, 0, HistoryFirst), h.first)
-	case len(h.kept) == HistoryFirst+HistoryLast:
-		copy(h.kept[HistoryFirst:], h.kept[HistoryFirst+1:])
+		h.kept = append(make([]Attempt, 0, historyFirst), h.first)
+	case len(h.kept) == historyFirst+historyLast:
+		copy(h.kept[historyFirst:], h.kept[historyFirst+1:])
 		h.kept[len(h.kept)-1] = a
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/internal/permanent"
 )
 
 // What an error may tell about itself. An error implements what it knows; each
@@ -98,8 +99,8 @@ type traits struct {
 type trait uint8
 
 const (
-	permanent trait = 1 << iota
-	refused         // by a breaker
+	final   trait = 1 << iota // no attempt is to follow
+	refused                   // by a breaker
 	hinted
 )
 
@@ -123,8 +124,8 @@ func inspectAll(err error) (t traits) {
 
 func (t *traits) add(err error) {
 	switch err := err.(type) {
-	case *permanentError, *finalError:
-		t.flags |= permanent
+	case *permanent.Error:
+		t.flags |= final
 	case *circuit.OpenError:
 		t.flags |= refused
 		if err.State == circuit.Open {
@@ -312,40 +313,5 @@ func httpStatus(err error) (status int, ok bool) {
 	return status, ok
 }
 
-// permanentError marks an error that is never retried.
-type permanentError struct{ err error }
-
-func (e *permanentError) Error() string { return e.err.Error() }
-func (e *permanentError) Unwrap() error { return e.err }
-
-// Permanent marks err so that it is never retried, whatever the policy, and as
-// no failure of the target: another attempt would be answered alike. The
-// mark is seen however deep it is wrapped, does not change the text, and
-// errors.Is and errors.As look through it. Permanent(nil) is nil.
-func Permanent(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &permanentError{err}
-}
-
-// IsPermanent reports whether err carries the mark of [Permanent].
-func IsPermanent(err error) bool {
-	return Visit(err, func(err error) bool { _, ok := err.(*permanentError); return ok })
-}
-
-// finalError marks an error after which no attempt follows.
-type finalError struct{ err error }
-
-func (e *finalError) Error() string { return e.err.Error() }
-func (e *finalError) Unwrap() error { return e.err }
-
-// Final marks err so that no further attempt follows, as [Permanent] does, but
-// as a failure of the target, which its breaker counts: it is for what must not
-// be done twice. Final(nil) is nil.
-func Final(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &finalError{err}
-}
+// isPermanent reports whether err carries the mark of retry.Permanent.
+func isPermanent(err error) bool { return Visit(err, permanent.Neutral) }

@@ -164,8 +164,8 @@ func (m *Machine) ends() time.Time { return m.state.Began.Add(m.policy.Deadline)
 // none. The deadline of the policy is kept besides.
 func (m *Machine) SetDeadline(t time.Time) { m.deadline = t }
 
-// Elapsed returns the time since the operation began, or was resumed.
-func (m *Machine) Elapsed(now time.Time) time.Duration { return now.Sub(m.started) }
+// elapsed returns the time since the operation began, or was resumed.
+func (m *Machine) elapsed(now time.Time) time.Duration { return now.Sub(m.started) }
 
 // State returns what the machine remembers.
 func (m *Machine) State() State {
@@ -275,7 +275,7 @@ func (m *Machine) count(now time.Time) {
 // what bounds the wait.
 func (m *Machine) decide(err error, found traits, now time.Time) Decision {
 	p := m.policy
-	if found.has(permanent) {
+	if found.has(final) {
 		return stop(ReasonNotRetryable)
 	}
 	if p.AbortOn != nil && p.AbortOn(err) {

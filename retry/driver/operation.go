@@ -7,6 +7,7 @@ import (
 
 	"github.com/bide-dev/bide/circuit"
 	circuitdriver "github.com/bide-dev/bide/circuit/driver"
+	"github.com/bide-dev/bide/internal/carried"
 )
 
 // operation is the effects of one operation around its [Machine]: clock,
@@ -72,7 +73,7 @@ func (op *operation) begin(ctx context.Context, o *Operation, s *start) bool {
 		op.machine.SetDeadline(deadline)
 	}
 	if p.Deadline > 0 {
-		op.ctx, op.cancel = op.within(ctx, op.machine.ends().Sub(now), ErrDeadline)
+		op.ctx, op.cancel = op.within(ctx, op.machine.ends().Sub(now), errDeadline)
 	}
 	switch {
 	case resumed:
@@ -191,7 +192,7 @@ func (op *operation) refused(refusal error) bool {
 func (op *operation) open() context.Context {
 	ctx := op.ctx
 	if op.policy.NumberAttempts {
-		ctx = &numbered{ctx, op.number()}
+		ctx = carried.WithNumber(ctx, op.number())
 	}
 	op.began = time.Time{}
 	if op.timed || op.history.total > 0 {
@@ -254,7 +255,7 @@ func (op *operation) outcome(at stage, err error) circuit.Outcome {
 		return op.judged
 	case at == returned && err == nil:
 		return circuit.Success
-	case IsPermanent(err):
+	case isPermanent(err):
 		return circuit.Neutral
 	}
 	return circuit.Failure
@@ -265,7 +266,7 @@ func (op *operation) succeeded() {
 	op.machine.Next(nil, time.Time{})
 	if op.observed() {
 		now := op.now()
-		op.tell(Event{Type: Finished, Attempt: number, Duration: op.machine.Elapsed(now)}, now)
+		op.tell(Event{Type: Finished, Attempt: number, Duration: op.machine.elapsed(now)}, now)
 	}
 }
 
@@ -283,7 +284,7 @@ func (op *operation) failed(err error) bool {
 // decide takes what the machine says, and has the caller's context pay for a retry.
 func (op *operation) decide(d Decision) {
 	if d.Action == ActionRetry {
-		if r := retriesOf(op.caller); r != nil && !r.take() {
+		if r := carried.RetriesOf(op.caller); r != nil && !r.Take() {
 			op.machine.Cancel()
 			d = Decision{Action: ActionStop, Reason: ReasonQuota, RetryAfter: d.RetryAfter}
 		}
@@ -425,7 +426,7 @@ func (op *operation) failureError() *Error {
 		State:      op.machine.State(),
 	}
 	if !op.machine.started.IsZero() {
-		e.Elapsed = op.machine.Elapsed(op.latest())
+		e.Elapsed = op.machine.elapsed(op.latest())
 	}
 	if e.Last == nil && !e.Reason.byCaller() {
 		e.Last = e.Cause

@@ -81,7 +81,7 @@ type Policy struct {
 
 	// Breaker, if not nil, is asked before each attempt and told how each
 	// ended: an attempt that the caller cancelled, and an error marked with
-	// [Permanent], say nothing about its target; one that the caller's deadline
+	// retry.Permanent, say nothing about its target; one that the caller's deadline
 	// ended is a failure. When it refuses, the operation ends at once, without
 	// a wait and without an attempt used, unless If or a rule accepts
 	// [CircuitOpen]: then the refusal is a failed attempt, and the wait lasts
@@ -102,7 +102,7 @@ type Policy struct {
 	Rand backoff.Rand
 
 	// NumberAttempts puts the number of the attempt into its context, where
-	// [AttemptFrom] finds it. It costs one allocation an attempt.
+	// retry.AttemptFrom finds it. It costs one allocation an attempt.
 	NumberAttempts bool
 
 	// Timed has the duration of each attempt measured. Without it, without an

@@ -19,7 +19,7 @@ const (
 	ReasonAttempts
 	// ReasonBudget: the next delay would have exceeded the budget.
 	ReasonBudget
-	// ReasonNotRetryable: the error was [Permanent], or If did not accept it.
+	// ReasonNotRetryable: the error was retry.Permanent, or If did not accept it.
 	ReasonNotRetryable
 	// ReasonAborted: AbortOn named the error.
 	ReasonAborted
@@ -31,7 +31,7 @@ const (
 	// ReasonRetryAfter: the server asked for a longer wait than is allowed,
 	// or for no retry at all.
 	ReasonRetryAfter
-	// ReasonQuota: the quota of the target, or [WithRetries], had no retry left.
+	// ReasonQuota: the quota of the target, or retry.WithRetries, had no retry left.
 	ReasonQuota
 	// ReasonCancelled: it was cancelled.
 	ReasonCancelled
@@ -48,47 +48,32 @@ const (
 	ReasonInterrupted
 )
 
-// What errors.Is finds in an [Error], by its reason.
-var (
-	// ErrExhausted is found for all reasons for which the operation has
-	// failed in the end and a fallback is due: [Reason.Exhausted].
-	ErrExhausted = errors.New("retries exhausted")
+// ErrExhausted is what errors.Is finds in an [Error] for all reasons for which the
+// operation has failed in the end and a fallback is due: [Reason.Exhausted].
+var ErrExhausted = errors.New("retries exhausted")
 
-	ErrAttempts     = errors.New("attempts used up")
-	ErrBudget       = errors.New("retry budget used up")
-	ErrNotRetryable = errors.New("error not retryable")
-	ErrAborted      = errors.New("error named by abort_on")
-	// ErrDeadline is also a context.DeadlineExceeded.
-	ErrDeadline = fmt.Errorf("deadline of the operation: no time left for a further attempt: %w", context.DeadlineExceeded)
-	// ErrCallerDeadline is also a context.DeadlineExceeded.
-	ErrCallerDeadline = fmt.Errorf("no time left for a further attempt: %w", context.DeadlineExceeded)
-	ErrRetryAfter     = errors.New("retry-after asks for a longer wait than is allowed")
-	ErrQuota          = errors.New("retry quota used up")
-	ErrLimit          = errors.New("refused by a limit")
-	// ErrCancelled is also a context.Canceled.
-	ErrCancelled   = fmt.Errorf("operation cancelled: %w", context.Canceled)
-	ErrInterrupted = errors.New("operation interrupted")
-	ErrExpired     = errors.New("retry budget expired before the operation was resumed")
-)
+// errDeadline is that of ReasonDeadline, and the cause of a context that ended by it.
+var errDeadline = fmt.Errorf("deadline of the operation: no time left for a further attempt: %w", context.DeadlineExceeded)
 
+// reasons have a name each, and what errors.Is finds in an [Error].
 var reasons = [...]struct {
 	name     string
 	sentinel error
 }{
 	ReasonNone:           {"none", nil},
-	ReasonAttempts:       {"attempts", ErrAttempts},
-	ReasonBudget:         {"budget", ErrBudget},
-	ReasonNotRetryable:   {"not_retryable", ErrNotRetryable},
-	ReasonAborted:        {"abort_on", ErrAborted},
+	ReasonAttempts:       {"attempts", errors.New("attempts used up")},
+	ReasonBudget:         {"budget", errors.New("retry budget used up")},
+	ReasonNotRetryable:   {"not_retryable", errors.New("error not retryable")},
+	ReasonAborted:        {"abort_on", errors.New("error named by abort_on")},
 	ReasonCircuitOpen:    {"circuit_open", circuit.ErrOpen},
-	ReasonDeadline:       {"deadline", ErrDeadline},
-	ReasonRetryAfter:     {"retry_after", ErrRetryAfter},
-	ReasonQuota:          {"quota", ErrQuota},
-	ReasonCancelled:      {"cancelled", ErrCancelled},
-	ReasonExpired:        {"expired", ErrExpired},
-	ReasonCallerDeadline: {"caller_deadline", ErrCallerDeadline},
-	ReasonLimit:          {"limit", ErrLimit},
-	ReasonInterrupted:    {"interrupted", ErrInterrupted},
+	ReasonDeadline:       {"deadline", errDeadline},
+	ReasonRetryAfter:     {"retry_after", errors.New("retry-after asks for a longer wait than is allowed")},
+	ReasonQuota:          {"quota", errors.New("retry quota used up")},
+	ReasonCancelled:      {"cancelled", fmt.Errorf("operation cancelled: %w", context.Canceled)},
+	ReasonExpired:        {"expired", errors.New("retry budget expired before the operation was resumed")},
+	ReasonCallerDeadline: {"caller_deadline", fmt.Errorf("no time left for a further attempt: %w", context.DeadlineExceeded)},
+	ReasonLimit:          {"limit", errors.New("refused by a limit")},
+	ReasonInterrupted:    {"interrupted", errors.New("operation interrupted")},
 }
 
 // String returns the reason's name, in lower case with underscores.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/internal/carried"
 )
 
 // Call calls fn and makes an error of a panic.
@@ -40,7 +41,7 @@ func Run[T any](ctx context.Context, p *Policy, first error, fn func(context.Con
 // attempt that follows at once and succeeds is the common end of it, and needs
 // neither clock nor timer nor record.
 func again[T any](ctx context.Context, p *Policy, fn func(context.Context) (T, error), failure error) (T, error) {
-	if _, bounded := ctx.Deadline(); bounded || retriesOf(ctx) != nil {
+	if _, bounded := ctx.Deadline(); bounded || carried.RetriesOf(ctx) != nil {
 		return run(ctx, p, fn, &start{failure: failure})
 	}
 	var second error
