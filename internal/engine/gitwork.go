@@ -35,6 +35,8 @@ type gitWork struct {
 	rounds  int    // iterations that the options ask for
 	yes     bool   // merge without a question
 	resumed bool
+	// steps are those of the run itself that earlier lives have on record.
+	steps map[string]journal.StepRecord
 
 	repo *worktree.Repo // nil outside git, and where nobody wants to know
 	tree *worktree.Run  // the run's worktree; nil without isolation
@@ -45,6 +47,8 @@ type gitWork struct {
 	// unmerged is how many files the steps of the run itself left uncommitted that are
 	// in no merge.
 	unmerged int
+	// lost are the steps that had ended and whose work is lost with the run's worktree.
+	lost []string
 	// verify, if not nil, is asked whether the final merge may be made.
 	verify func(ctx context.Context, commit, tree string) error
 	// mergeWith is the command that merges what the run left in branches; "" for nothing.
@@ -156,11 +160,10 @@ func (g *gitWork) ownWorktree(ctx context.Context) error {
 	}
 	g.tree = tree
 	if tree.Remade {
-		what := "what was uncommitted in it is lost"
-		if n := tree.Restored; n > 0 {
-			what = fmt.Sprintf("%s that %s uncommitted when the items started %s back, and what else was uncommitted is lost", diag.Count(n, "file"), diag.Plural(n, "was", "were"), diag.Plural(n, "is", "are"))
-		}
-		g.x.Note("the run's worktree was gone and is made anew from branch %s; %s", tree.Branch, what)
+		g.tellRemade()
+	} else if n := len(g.lost); n > 0 {
+		g.x.Note("what %s left uncommitted was lost with the run's worktree, so the exit status is 3, until %s run again: bide rerun %s --step %s",
+			diag.Count(n, "step"), diag.Plural(n, "it has", "they have"), g.x.Run, g.lost[0])
 	}
 	for _, name := range tree.Locks {
 		g.x.Note("a git that was killed left %s, which is removed", name)
@@ -171,6 +174,30 @@ func (g *gitWork) ownWorktree(ctx context.Context) error {
 			diag.Count(n, "uncommitted file"), diag.Plural(n, "is", "are"), strings.Join(tree.LeftOut[:min(3, n)], ", "), more(n-3))
 	}
 	return nil
+}
+
+// tellRemade says that the run's worktree was gone, and what is lost with it: what steps
+// left uncommitted that have ended, and do not run again.
+func (g *gitWork) tellRemade() {
+	back := ""
+	if n := g.tree.Restored; n > 0 {
+		back = fmt.Sprintf("; %s that %s uncommitted when the items started %s back", diag.Count(n, "file"), diag.Plural(n, "was", "were"), diag.Plural(n, "is", "are"))
+	}
+	var ended []string
+	for path, rec := range g.steps {
+		if step.TakenOver(rec) && rec.Status != event.Skipped && !checks(path) && !(g.tree.Frozen() && strings.HasPrefix(path, "setup")) {
+			ended = append(ended, path)
+		}
+	}
+	what := fmt.Sprintf("the run's worktree was gone and is made anew from branch %s%s", g.tree.Branch, back)
+	if len(ended) == 0 {
+		g.x.Note("%s", what)
+		return
+	}
+	slices.Sort(ended)
+	g.lost = ended
+	_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.LostWork, Data: data(event.LostSteps{Steps: ended}), Message: fmt.Sprintf("%s; what %s that %s ended (%s%s) left uncommitted is lost, so the exit status is 3 until %s run again: bide rerun %s --step %s",
+		what, diag.Count(len(ended), "step"), diag.Plural(len(ended), "has", "have"), strings.Join(ended[:min(3, len(ended))], ", "), more(len(ended)-3), diag.Plural(len(ended), "it has", "they have"), g.x.Run, ended[0])})
 }
 
 // safe has on the disk what a step did in a worktree of the run, and marks in the run's

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/worktree"
@@ -13,7 +14,7 @@ import (
 // isolate has the steps of the run where they are isolated, if they are to be, and
 // sets what is known of git before the first of them.
 func (r *run) isolate(ctx context.Context) error {
-	r.git = gitWork{x: r.x, dir: r.opt.Dir, mode: r.isolation(), rounds: r.opt.MaxIterations, yes: r.opt.Yes, resumed: r.resumed()}
+	r.git = gitWork{x: r.x, dir: r.opt.Dir, mode: r.isolation(), rounds: r.opt.MaxIterations, yes: r.opt.Yes, resumed: r.resumed(), steps: r.state.Steps, lost: slices.Clone(r.state.LostWork)}
 	if r.j != nil {
 		r.git.home, r.git.results = r.j.Dir(), r.j.Results
 	}

@@ -346,7 +346,7 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 // ending is how a run ends with an error, or with none.
 func (r *run) ending(err error) (status, message, class string) {
 	switch {
-	case err == nil && (r.tally.failed || r.unmended()+r.tally.unmerged+r.git.unmerged > 0):
+	case err == nil && (r.tally.failed || len(r.git.lost) > 0 || r.unmended()+r.tally.unmerged+r.git.unmerged > 0):
 		return event.CompletedWithFailures, "", ""
 	case err == nil:
 		return event.Succeeded, "", ""

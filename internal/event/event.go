@@ -271,6 +271,14 @@ const Logged = "logged"
 // is not merged; what the next life says takes its place, and what is merged later.
 const Unmerged = "unmerged"
 
+// LostWork is the class of a note that work of steps that had ended is lost: until all of them have run again, the run ends with failures.
+const LostWork = "lost_work"
+
+// LostSteps is the data of a note of LostWork.
+type LostSteps struct {
+	Steps []string `json:"steps"`
+}
+
 // Merged is the class of the note that all that was left is merged.
 const Merged = "merged"
 

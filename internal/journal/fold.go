@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 func (s *State) Apply(e event.Event) error {
 	s.Seq = max(s.Seq, e.Seq)
 	switch e.Type {
-	case event.RunStarted, event.RunResumed, event.RunPaused, event.PauseEnded, event.RunControlled, event.RunFinished:
+	case event.RunStarted, event.RunResumed, event.RunPaused, event.PauseEnded, event.RunControlled, event.Note, event.RunFinished:
 		s.applyRun(e)
 	case event.PhaseStarted, event.PhaseFinished:
 		s.applyPhase(e)
@@ -32,6 +33,7 @@ func (s *State) Apply(e event.Event) error {
 		}
 	case event.StepRequeued:
 		delete(s.Steps, e.Step)
+		s.LostWork = slices.DeleteFunc(s.LostWork, func(path string) bool { return path == e.Step })
 		s.Status, s.Finished, s.Class, s.Message = event.Interrupted, time.Time{}, "", ""
 	case event.ItemStarted, event.ItemRetry, event.ItemMerging, event.ItemHandlerDue, event.ItemFinished, event.ItemRequeued, event.ItemRemoved, event.ItemReturned:
 		return s.applyItem(e)
@@ -73,6 +75,8 @@ func (s *State) applyRun(e event.Event) {
 		}
 	case event.PauseEnded:
 		s.Pause = event.Pause{}
+	case event.Note:
+		s.applyNote(e)
 	case event.RunControlled:
 		s.applyControl(e)
 	case event.RunFinished:
@@ -84,6 +88,18 @@ func (s *State) applyRun(e event.Event) {
 		var told struct{ Items event.KindCounts }
 		_ = json.Unmarshal(e.Data, &told) // what it does not tell is not known
 		s.kinds = told.Items
+	}
+}
+
+func (s *State) applyNote(e event.Event) {
+	var lost event.LostSteps
+	if e.Class != event.LostWork || json.Unmarshal(e.Data, &lost) != nil {
+		return
+	}
+	for _, path := range lost.Steps {
+		if !slices.Contains(s.LostWork, path) {
+			s.LostWork = append(s.LostWork, path)
+		}
 	}
 }
 
@@ -507,7 +523,7 @@ func (r *Reader) fold(ctx context.Context) (*State, error) {
 		switch {
 		case kind == event.AgentUsage:
 		case rec.index == 0:
-			if kind == event.Note || kind == event.AgentMessage || kind == event.ItemsReady {
+			if kind == event.Note && rec.class == (token{}) || kind == event.AgentMessage || kind == event.ItemsReady {
 				return nil
 			}
 		case kind == event.ItemMerging, kind == event.ItemRequeued && rec.data != "", kind == event.ItemFinished && rec.class != token{}:

@@ -46,6 +46,9 @@ type State struct {
 	// CanaryPassed says that enough of the first items of the map have succeeded.
 	CanaryPassed bool
 
+	// LostWork are the steps whose work is lost, and that have not run again.
+	LostWork []string
+
 	// Held is when the run was paused with a request that holds still; zero for
 	// none. Parallel is how many items at once were asked for last; 0 for none.
 	Held     time.Time

@@ -229,6 +229,13 @@ func ended(rec journal.StepRecord) (d record, out Outcome, done bool, err error)
 	return d, out, err != nil || rec.Status != event.Failed || d.Tolerated, err
 }
 
+// TakenOver says whether a resume takes over what is recorded of a step, instead of
+// executing it.
+func TakenOver(rec journal.StepRecord) bool {
+	_, _, done, _ := ended(rec)
+	return done
+}
+
 // setAgain sets the variables that a step has set.
 func (x *Executor) setAgain(p Site, d *record) {
 	d.putBack()

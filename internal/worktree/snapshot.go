@@ -23,6 +23,9 @@ type snapshot struct {
 // blob is a file in a tree; the zero blob stands for none.
 type blob struct{ mode, id string }
 
+// Frozen says whether there is a snapshot that agents start from.
+func (run *Run) Frozen() bool { return run.snap != nil }
+
 // Freeze takes the snapshot that agents start from: the run's HEAD and what is
 // uncommitted in its worktree now. A later call takes a new one, for the agents
 // that come after it.
