@@ -3,7 +3,6 @@ package engine_test
 import (
 	"archive/tar"
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -127,7 +126,7 @@ func (p *fatalPlan) file() string {
 		line("merge:\n  - shell: |\n      set -e")
 		line("      if [ -e \"$(git rev-parse --git-path MERGE_HEAD)\" ]; then { git show :2:both; git show :3:both; } | sort -u > both; git add -A; git commit -qm resolved; fi")
 	}
-	line("reduce:\n  - shell: cp \"${map.results_file}\" $EV/results.json; cat out/*/end | wc -l > total")
+	line("reduce:\n  - shell: cp \"${map.results_file}\" $EV/results.jsonl; cat out/*/end | wc -l > total")
 	if p.totalCommits {
 		line("  - shell: git add -A; git commit -qm total")
 	}
@@ -345,14 +344,10 @@ func (x *fatalRun) verify() {
 			x.blame(&toll.twice, "%s was merged %d times: %q\n%s", id, n, log, x.story())
 		}
 	}
-	var results []struct {
-		ID      string `json:"item_id"`
-		Success bool
-		Output  string
-	}
-	text, err := os.ReadFile(filepath.Join(x.ev, "results.json"))
+	var results []itemResult
+	text, err := os.ReadFile(filepath.Join(x.ev, "results.jsonl"))
 	if err == nil {
-		err = json.Unmarshal(text, &results)
+		results, err = resultLines(string(text))
 	}
 	if err != nil || len(results) != x.plan.items {
 		x.blame(&toll.lost, "reduce saw %d results: %v\n%s", len(results), err, x.story())

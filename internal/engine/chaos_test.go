@@ -97,7 +97,7 @@ map:
         echo "end ${item.id}" >> $EV/log
         echo out-${item.id}-${word}-${other}-${second}
 reduce:
-  - shell: echo reduce-one >> $EV/log; cp "${map.results_file}" $EV/results.json; echo ${map.successful}/${map.total}
+  - shell: echo reduce-one >> $EV/log; cp "${map.results_file}" $EV/results.jsonl; echo ${map.successful}/${map.total}
     capture: sum
   - shell: sleep 0.02; echo "reduce-two ${sum} ${word}" >> $EV/log
 `
@@ -579,14 +579,10 @@ func (x *trial) verify() {
 			x.blame(&toll.twice, "item %s was started after its end (event %d)", e.Item, e.Seq)
 		}
 	}
-	var results []struct {
-		ID      string `json:"item_id"`
-		Success bool
-		Output  string
-	}
-	text, err := os.ReadFile(filepath.Join(x.ev, "results.json"))
+	var results []itemResult
+	text, err := os.ReadFile(filepath.Join(x.ev, "results.jsonl"))
 	if err == nil {
-		err = json.Unmarshal(text, &results)
+		results, err = resultLines(string(text))
 	}
 	if err != nil || len(results) != chaosItems {
 		fail("reduce saw %d results: %v", len(results), err)

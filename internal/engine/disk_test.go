@@ -235,7 +235,7 @@ func TestTruncatedJournal(t *testing.T) {
 			}
 			now := maps.Clone(files)
 			now[name] = files[name][:cut]
-			for _, n := range []string{"journal.db-shm", "journal.db-wal", "results.json"} {
+			for _, n := range []string{"journal.db-shm", "journal.db-wal", "results.jsonl"} {
 				if err := os.RemoveAll(filepath.Join(dir, n)); err != nil {
 					t.Fatal(err)
 				}

@@ -46,7 +46,7 @@ map:
   agent_template:
     - shell: head -c 20000 /dev/zero | tr '\0' ${item}; echo
 reduce:
-  - shell: set -e; cp "${map.results_file}" results.json; grep -oE 'a{900}|b{900}|c{900}' results.json | cut -c1 | tr -d '\n' | tr -s abc > $EV/results
+  - shell: set -e; cp "${map.results_file}" results.jsonl; grep -oE 'a{900}|b{900}|c{900}' results.jsonl | cut -c1 | tr -d '\n' | tr -s abc > $EV/results
 `,
 		left: map[string]string{"results": "abc"},
 	},

@@ -629,7 +629,7 @@ map:
   agent_template:
     - shell: test ${item.bad} = false -o -e $EV/mended
 reduce:
-  - shell: cp ${map.results_file} $EV/results.json; echo ${map.successful}/${map.failed}/${map.total} >> $EV/sums
+  - shell: cp ${map.results_file} $EV/results.jsonl; echo ${map.successful}/${map.failed}/${map.total} >> $EV/sums
 `
 	r := b.run(flow)
 	r.status(event.CompletedWithFailures)
@@ -653,11 +653,8 @@ reduce:
 		t.Errorf("%s %+v %s", sum.Status, sum.Items, sum.Message)
 	}
 	r.want("sums", "1400/600/2000\n2000/0/2000")
-	var results []struct {
-		ID      string `json:"item_id"`
-		Success bool
-	}
-	if err := json.Unmarshal([]byte(r.file("results.json")), &results); err != nil || len(results) != n {
+	results, err := resultLines(r.file("results.jsonl"))
+	if err != nil || len(results) != n {
 		t.Fatalf("reduce saw %d results: %v", len(results), err)
 	}
 	for i, res := range results {
@@ -828,4 +825,23 @@ func TestAsRecorded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// itemResult is what a reduce reads of an item in map.results_file.
+type itemResult struct {
+	ID      string `json:"item_id"`
+	Success bool
+	Output  string
+}
+
+// resultLines reads what a map.results_file has: one JSON object a line.
+func resultLines(text string) (results []itemResult, err error) {
+	for line := range strings.Lines(text) {
+		var one itemResult
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			return nil, fmt.Errorf("line %d, %.80q: %w", len(results)+1, line, err)
+		}
+		results = append(results, one)
+	}
+	return results, nil
 }

@@ -257,7 +257,7 @@ func (r *run) portResults(ctx context.Context, p step.Site) error {
 		}
 		m := r.mapCounts(millis)
 		m["results_file"] = resultsFile
-		return setResults(p, m, text.Bytes())
+		return setResults(p, m, text.Bytes(), true)
 	}
 	m := r.mapCounts(0)
 	results := make([]any, min(len(r.ports.items), maxPortResults))

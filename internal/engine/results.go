@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -111,15 +112,15 @@ func (r *run) setMapVariables(ctx context.Context, p step.Site) (name string, er
 	}
 	m := r.mapCounts(millis)
 	m["results_file"] = name
-	var text []byte
+	var lines []byte
 	if size <= maxInline {
-		if text, err = os.ReadFile(name); err != nil {
+		if lines, err = os.ReadFile(name); err != nil {
 			return "", err
 		}
 	} else {
 		r.note("the results of the map are %d MB: ${map.results} is not there, read ${map.results_file}", size>>20)
 	}
-	if err := setResults(p, m, text); err != nil {
+	if err := setResults(p, m, lines, size <= maxInline); err != nil {
 		return "", err
 	}
 	p.Scope.SetTrusted("map.results_file", name)
@@ -128,13 +129,14 @@ func (r *run) setMapVariables(ctx context.Context, p step.Site) (name string, er
 	return name, nil
 }
 
-// resultsFile is the name of the file that holds map.results.
-const resultsFile = "results.json"
+// resultsFile is the name of the file that holds map.results, one JSON object a line.
+const resultsFile = "results.jsonl"
 
-// setResults sets map.* with the results as a JSON text; nil: they are too many to
-// be a variable.
-func setResults(p step.Site, m map[string]any, text []byte) error {
-	if text != nil {
+// setResults sets map.*, with the results where they are not too many to be a
+// variable; lines has one JSON object for each of them.
+func setResults(p step.Site, m map[string]any, lines []byte, fit bool) error {
+	if fit {
+		text := slices.Concat([]byte("["), bytes.ReplaceAll(bytes.TrimSuffix(lines, []byte("\n")), []byte("\n"), []byte(",\n")), []byte("]"))
 		v, err := value.Parse(text)
 		if err != nil {
 			return fmt.Errorf("map.results: %w", err)
@@ -182,8 +184,7 @@ func outputsOf(results any) []any {
 	return outputs
 }
 
-// saveResults streams the results of all finished items into a JSON file, and
-// adds up how many milliseconds they took.
+// saveResults streams the results of all finished items into a file, and adds up how many milliseconds they took.
 func (r *run) saveResults(ctx context.Context, name string) (size, millis int64, err error) {
 	err = files.Replace(name, 0o600, func(f *os.File) error {
 		w := newCountingWriter(f)
@@ -196,10 +197,9 @@ func (r *run) saveResults(ctx context.Context, name string) (size, millis int64,
 	return size, millis, err
 }
 
-// writeResults writes results as a JSON list.
+// writeResults writes results as JSON, one object a line.
 func (r *run) writeResults(ctx context.Context, w io.Writer, results iter.Seq2[journal.Result, error]) (millis int64, err error) {
 	items := itemCursor{r: r}
-	sep := "["
 	for res, err := range results {
 		if err != nil {
 			return 0, err
@@ -208,20 +208,12 @@ func (r *run) writeResults(ctx context.Context, w io.Writer, results iter.Seq2[j
 		if err != nil {
 			return 0, err
 		}
-		if _, err = io.WriteString(w, sep); err == nil {
-			_, err = w.Write(r.resultJSON(res, item))
-		}
-		if err != nil {
+		if _, err := w.Write(append(r.resultJSON(res, item), '\n')); err != nil {
 			return 0, err
 		}
 		millis += res.DurationMS
-		sep = ",\n"
 	}
-	if sep != "[" {
-		sep = ""
-	}
-	_, err = io.WriteString(w, sep+"]\n")
-	return millis, err
+	return millis, nil
 }
 
 // itemCursor reads the data of items whose indexes grow.

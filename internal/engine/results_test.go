@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,15 +11,15 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// mapResults reads map.results as a reduce step left it in a file.
+// mapResults reads a map.results_file as a reduce step copied it.
 func (r *ran) mapResults(name string) (list []map[string]any) {
 	r.t.Helper()
-	b, err := os.ReadFile(filepath.Join(r.ev, name))
-	if err == nil {
-		err = json.Unmarshal(b, &list)
-	}
-	if err != nil {
-		r.t.Fatalf("%v%s", err, r.story())
+	for line := range strings.Lines(r.file(name)) {
+		var one map[string]any
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			r.t.Fatalf("%v%s", err, r.story())
+		}
+		list = append(list, one)
 	}
 	return list
 }

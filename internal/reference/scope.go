@@ -62,7 +62,7 @@ var Scope = []struct{ Group, Name, Doc string }{
 	{loop, "attempt", "in a map: the number of the attempt at the item, from 1"},
 	{reduce, "map.results, map.results_array", "a list, one element an item, in their order: `item_id`, `index`, `item`, `status`, `success`, `output`, `steps`, `attempts`, `duration_ms`; of a failed one `error` and `class`; of one in a worktree `commits`, `files_modified`, `branch_name`, `worktree_path`"},
 	{reduce, "map.results_json", "the same as a text of JSON"},
-	{reduce, "map.results_file", "a file with the same, one element a line, and `$BIDE_RESULTS_FILE` names it; it is there however large the results are"},
+	{reduce, "map.results_file", "a file with the same, one JSON object a line, and `$BIDE_RESULTS_FILE` names it; it is there however large the results are"},
 	{reduce, "map.outputs", "the outputs of the items that succeeded"},
 	{reduce, "map.total", "how many items there were"},
 	{reduce, "map.tolerated", "how many ended although a step of them failed; one that its repair did not mend is not among the successful, unless the file writes `fail_workflow: false`"},
