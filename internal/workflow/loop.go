@@ -6,7 +6,7 @@ import "strings"
 const defaultParallel = 10
 
 // foreach reads both documented forms: everything inside the key, or the
-// values inside and the rest beside it.
+// values inside, also as a map of their source alone, and the rest beside it.
 func (d *decoder) foreach(step *object, n *node, path string) *Foreach {
 	o := step
 	f := &Foreach{Parallel: Int{N: 1}}
@@ -15,8 +15,13 @@ func (d *decoder) foreach(step *object, n *node, path string) *Foreach {
 		defer o.close()
 		d.foreachSource(o, f)
 		foreachTable.read(o, f)
+		if !o.has(o.row("do").spellings...) && step.has("do") {
+			o = step
+		}
 	} else {
 		d.foreachValues(n, "foreach", f)
+	}
+	if o == step {
 		foreachTable.read(o, f, "continue_on_error", "max_items", "parallel")
 	}
 	inside := o.row("do").spellings // beside foreach, commands and steps are no keys
@@ -48,7 +53,7 @@ func (d *decoder) foreach(step *object, n *node, path string) *Foreach {
 func (d *decoder) foreachSource(o *object, f *Foreach) {
 	key, n := o.first("foreach", "input")
 	if n == nil {
-		d.errorf(o.n, "missing-key", "a foreach needs its values").Suggest("write one of items: [a, b], foreach: COMMAND or input: FILE")
+		d.errorf(o.n, "missing-key", "a foreach needs its values").Suggest("write one of items: [a, b], foreach: COMMAND, input: FILE or input: {command: COMMAND}")
 		return
 	}
 	if n = d.resolved(n); key == "input" && n.kind == mapNode {

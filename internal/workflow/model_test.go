@@ -181,6 +181,8 @@ func TestForeachForms(t *testing.T) {
 		"{foreach: {foreach: ls, do: [{shell: x}], parallel: 4, max_items: 3}}":                   "text ls, 4 at once, 3 items",
 		"{foreach: {input: a.json, json_path: '$.x', do: [{shell: x}], continue_on_error: true}}": "input a.json $.x, 1 at once, goes on",
 		"{foreach: {input: '${last.output}', do: [{shell: x}]}}":                                  "text ${last.output}, 1 at once",
+		"{foreach: {input: a.json}, do: [{shell: x}], parallel: 2, continue_on_error: true}":      "input a.json , 2 at once, goes on",
+		"{foreach: {input: {command: ls}}, do: [{shell: x}]}":                                     "text ls, 1 at once",
 		"{foreach: ls, do: [{shell: x}], parallel: '$N'}":                                         "text ls, $N at once",
 		"{foreach: [a, b], do: [{shell: x}], parallel: 2, max_items: 1, continue_on_error: true}": "list 2, 2 at once, 1 items, goes on",
 	} {

@@ -342,17 +342,30 @@ func (o *object) mayFail(key string, n *node, s *Step) {
 }
 
 // failWorkflow reads whether a step's failure ends the workflow, whatever else
-// lets it fail.
+// lets it fail: a key beside it, or a repair in on_failure that did not mend it.
 func (d *decoder) failWorkflow(o *object, n *node, s *Step) {
 	fail, ok := d.flag(o, d.resolved(n), "fail_workflow")
 	if !ok {
 		return
 	}
-	if fail && s.MayFail {
+	h := s.OnFailure
+	passes := h != nil && (h.Ignore || h.Rerun && !h.FailWorkflow)
+	switch {
+	case fail && s.MayFail:
 		d.warnf(o.keyNode("fail_workflow"), "contradiction", "fail_workflow: true contradicts the key beside it that lets the step fail; fail_workflow counts").
+			Suggest("remove one of the two")
+	case fail && passes && !h.LetsPass:
+		d.warnf(o.keyNode("fail_workflow"), "contradiction", "fail_workflow: true contradicts on_failure, which lets the step fail; the fail_workflow of the step counts").
 			Suggest("remove one of the two")
 	}
 	s.MayFail = !fail
+	switch {
+	case !fail || !passes:
+	case h.Ignore:
+		s.OnFailure = nil
+	default:
+		h.FailWorkflow, h.LetsPass = true, false
+	}
 }
 
 // metadata reads the metadata of the oldest form of steps.

@@ -406,7 +406,7 @@ func stops(m *workflow.Map, ep workflow.ErrorPolicy) string {
 		out = append(out, fmt.Sprintf("when %d items have failed for good", ep.MaxFailures))
 	}
 	if ep.FailureThreshold >= 0 {
-		out = append(out, fmt.Sprintf("when %v of the finished items or more have failed for good, once %d are finished", ep.FailureThreshold, policy.MinFinishedForThreshold))
+		out = append(out, fmt.Sprintf("when %.4g %% of the finished items or more have failed for good, once %d are finished", 100*ep.FailureThreshold, policy.MinFinishedForThreshold))
 	}
 	if len(out) == 0 {
 		return "never because of failed items"

@@ -137,7 +137,7 @@ func failedForGood(s *workflow.Step) string {
 	h := s.OnFailure
 	switch {
 	case s.Unmended():
-		return "tolerated: the next step runs, and the exit status is 3, as on_failure has no fail_workflow"
+		return "tolerated: the next step runs, and the exit status is 3, as the file does not write fail_workflow"
 	case s.Retry != nil && s.Retry.OnFailure == "continue", s.Tolerated():
 		return "tolerated: the next step runs"
 	case h != nil && h.Recovers():
