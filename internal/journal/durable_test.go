@@ -282,6 +282,43 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestNoRoomToOpen: a journal that cannot be opened as the disk is full, is not damaged,
+// and is as it was when there is room (SQLite's code 4874).
+func TestNoRoomToOpen(t *testing.T) {
+	s := newStore(t)
+	j, err := s.Create(header())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 200 {
+		add(t, j, event.Event{Type: event.Note, Message: fmt.Sprint("message ", i, strings.Repeat("x", 300))})
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd, out := startChild(t, "roomless", s.Dir)
+	text, err := io.ReadAll(out)
+	if err = errors.Join(err, cmd.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "true false ") || !strings.Contains(line, "free some space") {
+			t.Errorf("full, damaged, error: %s", line)
+		}
+	}
+	if n := strings.Count(string(text), "\n"); n != 2 {
+		t.Errorf("%d lines: %s", n, text)
+	}
+	again, err := s.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if n := count(t, again.Events(t.Context(), 1, EventFilter{})); n != 200 {
+		t.Errorf("%d of 200 events are left", n)
+	}
+}
+
 // TestKill kills a process that appends, again and again in the same run.
 // After each time the events have no gap, nothing that was synced is missing,
 // and every event is whole.

@@ -83,6 +83,9 @@ func child(mode, dir string) error {
 		}
 		return forever(j)
 	}
+	if mode == "roomless" {
+		return noRoomToOpen(s)
+	}
 	j, err := s.Create(header())
 	if err != nil {
 		return err
@@ -115,6 +118,28 @@ func forever(j *Journal) error {
 			fmt.Println(e.Seq)
 		}
 	}
+}
+
+// noRoomToOpen opens the run where the memory that its readers share, a file beside it,
+// has no room.
+func noRoomToOpen(s *Store) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 16 << 10, Max: 16 << 10}); err != nil {
+		return err
+	}
+	r, err := s.Read("")
+	if err == nil {
+		_, err = r.State(context.Background())
+	}
+	d, ok := errors.AsType[*DiskError](err)
+	fmt.Println(ok && d.Full, errors.As(err, new(*DamagedError)), err)
+	j, err := s.Open("")
+	if err == nil {
+		j.Close()
+	}
+	d, ok = errors.AsType[*DiskError](err)
+	fmt.Println(ok && d.Full, errors.As(err, new(*DamagedError)), err)
+	return nil
 }
 
 // limited appends until the limit on the size of files stops it.
