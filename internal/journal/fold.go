@@ -84,7 +84,7 @@ func (s *State) applyRun(e event.Event) {
 		if e.Status != event.Interrupted { // the next life is another matter
 			s.Held, s.Parallel = time.Time{}, 0
 		}
-		s.Status, s.Finished, s.Class, s.Message = e.Status, e.Time, e.Class, e.Message
+		s.Status, s.Finished, s.Class, s.Message, s.Ran = e.Status, e.Time, e.Class, e.Message, millis(e.DurationMS)
 		var told struct{ Items event.KindCounts }
 		_ = json.Unmarshal(e.Data, &told) // what it does not tell is not known
 		s.kinds = told.Items

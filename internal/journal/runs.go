@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -129,10 +130,11 @@ func (r *Reader) Summary(ctx context.Context) (Summary, error) {
 	return sum, nil
 }
 
-// took is how long processes had the run in all, without the time between them.
+// took is how long processes had the run in all, without the time between them: as each
+// counted it, as the clock may have been set meanwhile.
 func (r *Reader) took(ctx context.Context, s *State, held bool) (took time.Duration, err error) {
 	if s.Resumes == 0 && !s.Finished.IsZero() {
-		return max(0, s.Finished.Sub(s.Started)), nil
+		return cmp.Or(s.Ran, max(0, s.Finished.Sub(s.Started))), nil
 	}
 	var since time.Time // the beginning of the process that has not said that it ended
 	died := func(last int64) error {
@@ -150,7 +152,7 @@ func (r *Reader) took(ctx context.Context, s *State, held bool) (took time.Durat
 		case err != nil:
 			return took, err
 		case e.Type == event.RunFinished:
-			took, since = took+max(0, e.Time.Sub(since)), time.Time{}
+			took, since = took+cmp.Or(millis(e.DurationMS), max(0, e.Time.Sub(since))), time.Time{}
 			continue
 		case e.Type == event.RunResumed:
 			if err := died(e.Seq - 1); err != nil {

@@ -17,8 +17,9 @@ type State struct {
 	// Status is the run's: "" before it started, event.Running until a
 	// run_finished, then that event's.
 	Status         string
-	Finished       time.Time // of the last run_finished; zero while Status is running
-	Class, Message string    // of the last run_finished
+	Finished       time.Time     // of the last run_finished; zero while Status is running
+	Ran            time.Duration // of its process, as it counted it, whatever the clock of the machine did; 0 for none
+	Class, Message string        // of the last run_finished
 	kinds          event.KindCounts
 	Resumes        int // how many run_resumed there are
 
