@@ -152,6 +152,26 @@ func TestMachineBoundsAndResume(t *testing.T) {
 	})
 }
 
+// TestResumeAfterTheClockWasSetBack: a deadline is no longer for it, nor a budget.
+func TestResumeAfterTheClockWasSetBack(t *testing.T) {
+	state := driver.State{Attempt: 1, Slept: 2 * sec, Began: noon, FirstFailure: noon.Add(sec), Due: noon.Add(3 * sec)}
+	for name, p := range map[string]retry.Policy{
+		"deadline": {Attempts: 9, Backoff: doubling(sec), Deadline: 10 * sec},
+		"budget":   {Attempts: 9, Backoff: doubling(sec), Budget: 10 * sec, BudgetExpires: true},
+	} {
+		for _, back := range []time.Duration{2 * sec, time.Hour} {
+			now := noon.Add(-back)
+			m, d := driver.ResumeMachine(&p, state, now)
+			if d.Action != driver.ActionRetry {
+				t.Errorf("%s, set back by %s: %+v", name, back, d)
+			}
+			if _, d := driver.ResumeMachine(&p, m.State(), now.Add(11*sec)); d.Action != driver.ActionStop {
+				t.Errorf("%s, set back by %s: 11s later %+v", name, back, d)
+			}
+		}
+	}
+}
+
 func TestResume(t *testing.T) {
 	p := retry.Policy{Attempts: 5, Backoff: doubling(sec), Budget: 10 * sec, BudgetExpires: true}
 	state := driver.State{Attempt: 2, Slept: 3 * sec, Prev: 2 * sec, FirstFailure: noon, Due: noon.Add(3 * sec)}
@@ -167,7 +187,7 @@ func TestResume(t *testing.T) {
 		{"just before the expiry", state, 10*sec - 1, driver.Decision{Action: driver.ActionRetry}},
 		{"at the expiry", state, 10 * sec, driver.Decision{Action: driver.ActionStop, Reason: driver.ReasonExpired}},
 		{"attempts used up", driver.State{Attempt: 5}, 0, driver.Decision{Action: driver.ActionStop, Reason: driver.ReasonAttempts}},
-		{"clock set back a year", state, -365 * 24 * time.Hour, driver.Decision{Action: driver.ActionRetry, Delay: 5 * time.Minute}},
+		{"clock set back a year", state, -365 * 24 * time.Hour, driver.Decision{Action: driver.ActionRetry, Delay: 3 * sec}},
 		{"nonsense", driver.State{Attempt: -5, Slept: -5}, 0, driver.Decision{Action: driver.ActionRetry}},
 	}
 	for _, test := range tests {

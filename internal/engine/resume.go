@@ -321,7 +321,8 @@ func lineDiff(a, b string) string {
 
 // restore takes over what an earlier life recorded beside steps and items.
 func (r *run) restore() {
-	u, pause, now := r.state.Usage, r.state.Pause, r.x.Clock.Now()
+	u, now := r.state.Usage, r.x.Clock.Now()
+	pause := r.state.Pause.Resumed(now)
 	if idle := now.Sub(pause.Until); pause.Streak > 0 && idle > 0 {
 		pause.Since = pause.Since.Add(idle) // nobody waited for the limit: that is nothing of max_wait
 	}

@@ -349,6 +349,17 @@ type Pause struct {
 	Since time.Time `json:"since,omitzero"`
 	// Streak is the number of pauses without another answer between them.
 	Streak int `json:"streak,omitempty"`
+	// Noted is when it was recorded; zero where nobody knows.
+	Noted time.Time `json:"-"`
+}
+
+// Resumed is a recorded pause as it stands in a later life of the run. Where the clock has
+// been set back since, it is no longer than what was decided.
+func (p Pause) Resumed(now time.Time) Pause {
+	if back := p.Noted.Sub(now); !p.Noted.IsZero() && back > 0 {
+		p.Until, p.Since = p.Until.Add(-back), p.Since.Add(-back)
+	}
+	return p
 }
 
 // Sink takes events. Emit is called from many goroutines at once, must not

@@ -73,6 +73,7 @@ func (s *State) applyRun(e event.Event) {
 				s.Pause = p
 			}
 		}
+		s.Pause.Noted = e.Time
 	case event.PauseEnded:
 		s.Pause = event.Pause{}
 	case event.Note:

@@ -616,7 +616,8 @@ func TestPauseEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	add(t, j, event.Event{Type: event.RunPaused, DelayMS: 60_000, Data: b})
+	p.Noted = epoch.Add(-1)
+	add(t, j, event.Event{Type: event.RunPaused, Time: p.Noted, DelayMS: 60_000, Data: b})
 	if st, err := j.State(t.Context()); err != nil || st.Pause != p || st.Pauses != 1 {
 		t.Errorf("%+v, %v; want %+v", st.Pause, err, p)
 	}

@@ -217,5 +217,5 @@ func (x *Map) restoreHold(recorded json.RawMessage) error {
 	for _, n := range s.Old {
 		s.First = append(s.First, n+1)
 	}
-	return x.machine.RestoreHold(s.Held)
+	return x.machine.RestoreHold(s.Held, x.Clock.Now())
 }

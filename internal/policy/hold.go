@@ -516,7 +516,7 @@ func (m *Machine) RestoreEnds(ends []Ended) {
 
 // RestoreHold puts the hold where it stood when the run went down. It is called after
 // all items are restored, before Resume.
-func (m *Machine) RestoreHold(s HoldState) error {
+func (m *Machine) RestoreHold(s HoldState, now time.Time) error {
 	switch {
 	case m.started:
 		return errStarted
@@ -525,6 +525,12 @@ func (m *Machine) RestoreHold(s HoldState) error {
 	}
 	s.First = slices.Clone(s.First)
 	h := m.hold
+	if s.Since.After(now) { // the clock was set back
+		s.Since = now
+	}
+	if latest := now.Add(h.cfg.Probe.Delay(s.Probes+1, 0, nil)); s.Next.After(latest) {
+		s.Next = latest
+	}
 	h.on, h.seen, h.probe = &s, map[int]struct{}{}, 0
 	for _, item := range s.First {
 		h.seen[item] = struct{}{}

@@ -280,7 +280,7 @@ func TestHoldSurvives(t *testing.T) {
 	}
 	m.Resume(true)
 	h := policy.HoldState{Signature: failure.Sign("exit", "s", "exit status 1: no"), Items: 10, Since: next.Add(-time.Hour), Probes: 3, Next: next, First: order}
-	if err := m.RestoreHold(h); err != nil {
+	if err := m.RestoreHold(h, next.Add(-time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if d := m.Next(next.Add(-time.Second)); d.Kind != policy.Wait || !d.Until.Equal(next) || d.Hold != policy.HoldSameError {
@@ -358,5 +358,38 @@ func TestSameErrorIsChecked(t *testing.T) {
 	}
 	if err := (policy.Config{SameError: &policy.SameError{}}).Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHoldAfterTheClockWasSetBack: the next probe is no later than what was decided.
+func TestHoldAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	then := time.Unix(500_000, 0)
+	wait := func(back time.Duration) time.Duration {
+		t.Helper()
+		m, err := policy.New(policy.Config{MaxParallel: 2, SameError: &policy.SameError{}}, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := then.Add(-back)
+		if _, err := m.Restore(1, policy.ItemState{Standing: policy.WasWaiting}, now); err != nil {
+			t.Fatal(err)
+		}
+		h := policy.HoldState{Signature: failure.Sign("exit", "s", "exit status 1: no"), Items: 10, Since: then.Add(-time.Minute), Probes: 2, Next: then.Add(30 * time.Second), First: []int{1}}
+		if err := m.RestoreHold(h, now); err != nil {
+			t.Fatal(err)
+		}
+		m.Resume(true)
+		d := m.Next(now)
+		if d.Kind != policy.Wait {
+			t.Fatalf("set back by %s: %+v", back, d)
+		}
+		return d.Until.Sub(now)
+	}
+	if got := wait(0); got != 30*time.Second {
+		t.Errorf("it waits %s, want 30s", got)
+	}
+	if got := wait(6 * time.Hour); got > 10*time.Minute {
+		t.Errorf("set back by 6h: it waits %s", got)
 	}
 }

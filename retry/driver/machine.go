@@ -127,10 +127,19 @@ func ResumeMachine(p *Policy, s State, now time.Time) (Machine, Decision) {
 	if s.Began.IsZero() {
 		s.Began = now
 	}
+	// Should the wall clock have been set back, the deadline and the budget begin anew,
+	// and no more is waited for again than the longest delay, or than all delays so far.
+	if s.Began.After(now) {
+		s.Began = now
+	}
+	if s.FirstFailure.After(now) {
+		s.FirstFailure = now
+	}
 	m := Machine{policy: p, state: s, started: now}
-	// Should the wall clock have been set back, no more than the longest
-	// delay is waited for again.
 	delay := min(max(s.Due.Sub(now), 0), p.longestDelay())
+	if s.Slept > 0 {
+		delay = min(delay, s.Slept)
+	}
 	if s.Due.IsZero() {
 		delay = 0
 	}
