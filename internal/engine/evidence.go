@@ -36,7 +36,7 @@ var errNoWorktrees = errors.New("map.evidence: what is checked is what an item h
 // evidence where the item does not.
 func (x *mapRun) evidence(ctx context.Context, p step.Site, a *agentRun) error {
 	for round := 1; ; round++ {
-		at, err := a.tree.Commit(ctx, x.r.git.leftMessage(a))
+		at, err := a.tree.Commit(ctx, x.r.gitWork.leftMessage(a))
 		if err != nil {
 			return err
 		}
@@ -213,10 +213,7 @@ func (x *mapRun) checked(a *agentRun, i int, s *workflow.Step, out step.Outcome,
 	}
 	text = x.r.env.Mask().String(text)
 	c.Digest = sha256Of(text)
-	if x.r.j == nil {
-		return c, nil
-	}
-	c.File, err = x.r.saveEvidence(a, i, text)
+	c.File, err = x.r.host.keep(a.item.Index, a.attempt, fmt.Sprintf("evidence-%d", i+1), text)
 	return c, err
 }
 
@@ -240,17 +237,6 @@ func printed(out step.Outcome) (string, error) {
 		text += "\n"
 	}
 	return text + stderr, nil
-}
-
-// saveEvidence keeps what a check printed as a file.
-func (r *run) saveEvidence(a *agentRun, i int, text string) (string, error) {
-	f, err := r.j.NewOutput(a.item.Index, fmt.Sprintf("evidence-%d", i+1), a.attempt, "output")
-	if err != nil {
-		return "", err
-	}
-	_, err = f.WriteString(text)
-	r.j.KeepOutputs(f.Name())
-	return f.Name(), errors.Join(err, f.Close())
 }
 
 // setEvidence sets what the attempt before did not show, for an agent that is to do
@@ -278,7 +264,7 @@ func (x *mapRun) checkBase(ctx context.Context) (err error) {
 	if e == nil {
 		return nil
 	}
-	if x.r.git.tree == nil {
+	if x.r.gitWork.tree == nil {
 		return errNoWorktrees
 	}
 	x.redBase = map[int]bool{}
@@ -297,7 +283,7 @@ func (x *mapRun) checkBase(ctx context.Context) (err error) {
 	if len(open) == 0 {
 		return nil
 	}
-	tree, err := x.r.git.tree.Checkout(ctx)
+	tree, err := x.r.gitWork.tree.Checkout(ctx)
 	if err != nil {
 		return fmt.Errorf("map.evidence: %w", err)
 	}

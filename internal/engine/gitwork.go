@@ -30,7 +30,7 @@ import (
 type gitWork struct {
 	x       *step.Executor
 	dir     string // where the run was started
-	home    string // the run's directory; "": it has none, and makes nothing
+	home    string // the run's directory
 	mode    string // of isolation
 	rounds  int    // iterations that the options ask for
 	yes     bool   // merge without a question
@@ -72,19 +72,22 @@ func mentions(text []byte, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(text, []byte(w)) })
 }
 
-// open opens the repository and, where the file and the options ask for it, the
-// run's own worktree. asks is what steps ask of git; nil where nobody wants to
-// know.
-func (g *gitWork) open(ctx context.Context) (asks *step.Git, err error) {
-	asks = &step.Git{}
+// asked is what the texts of the file ask of git.
+func (g *gitWork) asked() *step.Git {
+	asks := &step.Git{}
 	for _, text := range append(slices.Collect(maps.Values(g.x.File.Others)), g.x.File.Source) {
 		asks.Context = asks.Context || mentions(text, "step.", "workflow.", "file_pattern") && readsGit().Match(text)
 		asks.State = asks.State || mentions(text, "git.") && readsState().Match(text)
 	}
 	g.context = asks.Context
-	if g.home == "" {
-		return asks, nil
-	}
+	return asks
+}
+
+// open opens the repository and, where the file and the options ask for it, the
+// run's own worktree. asks is what steps ask of git; nil where nobody wants to
+// know.
+func (g *gitWork) open(ctx context.Context) (asks *step.Git, err error) {
+	asks = g.asked()
 	own := g.mode == "worktree" || g.mode == "auto" && workflow.NeedsIsolation(g.x.File)
 	if !own && g.unsafe() == nil && !asks.Context && !asks.State && !commits(g.x.File) && max(g.rounds, g.x.File.MaxIterations) <= 1 {
 		return nil, nil // git is not asked where nobody wants to know

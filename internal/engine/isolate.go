@@ -14,33 +14,24 @@ import (
 // isolate has the steps of the run where they are isolated, if they are to be, and
 // sets what is known of git before the first of them.
 func (r *run) isolate(ctx context.Context) error {
-	r.git = gitWork{x: r.x, dir: r.opt.Dir, mode: r.isolation(), rounds: r.opt.MaxIterations, yes: r.opt.Yes, resumed: r.resumed(), steps: r.state.Steps, lost: slices.Clone(r.state.LostWork)}
-	if r.j != nil {
-		r.git.home, r.git.results = r.j.Dir(), r.j.Results
-	}
-	asks, err := r.git.open(ctx)
+	r.gitWork = gitWork{x: r.x, dir: r.opt.Dir, mode: r.isolation(), rounds: r.opt.MaxIterations, yes: r.opt.Yes, resumed: r.resumed(), steps: r.state.Steps, lost: slices.Clone(r.state.LostWork)}
+	asks, err := r.host.git(ctx)
 	if err != nil {
 		return err
-	}
-	if r.ports != nil {
-		asks = r.ports.asks(asks)
-		if t := r.ports.Merge; t != nil && t.WorkDir != "" {
-			r.env.Move(t.WorkDir)
-		}
 	}
 	if r.x.Git = asks; asks == nil {
 		return nil
 	}
-	if s := r.git.unsafe(); s != nil {
+	if s := r.gitWork.unsafe(); s != nil {
 		r.note("isolation: none: the items write with git (%s) in one working tree: they see each other's files, and meet on git's locks", s.Pos)
 	}
-	if r.git.tree != nil {
-		r.x.Safe = r.git.safe
-		if err := r.git.rewind(ctx, r.state.Steps); err != nil {
+	if r.gitWork.tree != nil {
+		r.x.Safe = r.gitWork.safe
+		if err := r.gitWork.rewind(ctx, r.state.Steps); err != nil {
 			return err
 		}
-		r.env.Move(r.git.tree.WorkDir)
-		if err := r.prepare(ctx, r.git.tree, r.git.made); err != nil {
+		r.env.Move(r.gitWork.tree.WorkDir)
+		if err := r.prepare(ctx, r.gitWork.tree, r.gitWork.made); err != nil {
 			return err
 		}
 	}
@@ -79,7 +70,7 @@ func (r *run) mergeBlock(ctx context.Context, vars map[string]any) error {
 // that takes over its work and leaves.
 func (x *mapRun) enter(ctx context.Context, p *step.Site, a *agentRun) (func(context.Context, error) error, error) {
 	r := x.r
-	if r.git.tree == nil {
+	if r.gitWork.tree == nil {
 		return func(_ context.Context, err error) error { return err }, nil
 	}
 	tree, err := x.worktree(ctx, a)
@@ -105,7 +96,7 @@ func (x *mapRun) enter(ctx context.Context, p *step.Site, a *agentRun) (func(con
 				return nil
 			}
 		}
-		return r.git.leave(ctx, *p, a, err)
+		return r.gitWork.leave(ctx, *p, a, err)
 	}, nil
 }
 
@@ -118,9 +109,9 @@ func (x *mapRun) worktree(ctx context.Context, a *agentRun) (*worktree.Agent, er
 		}
 	}
 	if !a.past.finished() {
-		return x.r.git.tree.NewAgent(ctx, a.item.ID, a.attempt)
+		return x.r.gitWork.tree.NewAgent(ctx, a.item.ID, a.attempt)
 	}
-	tree, err := x.r.git.tree.Continue(ctx, a.item.ID, a.attempt)
+	tree, err := x.r.gitWork.tree.Continue(ctx, a.item.ID, a.attempt)
 	if err == nil && tree == nil {
 		a.anew = true
 		err = errors.New("the worktree with the steps that were finished is gone, and the item begins anew")

@@ -14,7 +14,6 @@ import (
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
-	"github.com/bide-dev/bide/internal/letters"
 	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/policy"
@@ -49,15 +48,10 @@ func (r *run) mapPhase(ctx context.Context, p step.Site) error {
 	if err != nil {
 		return err
 	}
-	if r.ports != nil && r.file.Map.Unchanged != nil {
-		r.note("skip_unchanged: nothing is known here of earlier runs, so every item runs")
+	if err := r.host.compare(ctx, x); err != nil {
+		return err
 	}
-	if r.ports == nil {
-		if err := x.compare(ctx); err != nil {
-			return err
-		}
-	}
-	if r.earlier() != nil {
+	if r.host.earlier() != nil {
 		if err := x.restore(ctx); err != nil {
 			return err
 		}
@@ -66,13 +60,11 @@ func (r *run) mapPhase(ctx context.Context, p step.Site) error {
 		x.m.Halt(part.Halt)
 	}
 	if x.m.Open() {
-		if err := r.git.freeze(ctx); err != nil {
+		if err := r.gitWork.freeze(ctx); err != nil {
 			return err
 		}
-		if r.ports == nil {
-			if err := x.checkBase(ctx); err != nil {
-				return err
-			}
+		if err := r.host.ready(ctx, x); err != nil {
+			return err
 		}
 		ended := func() {}
 		if x.queue != nil {
@@ -80,7 +72,7 @@ func (r *run) mapPhase(ctx context.Context, p step.Site) error {
 		}
 		x.run(ctx)
 		ended()
-		if err := r.git.drain(ctx); err != nil {
+		if err := r.gitWork.drain(ctx); err != nil {
 			return errors.Join(x.end(), err)
 		}
 	}
@@ -98,11 +90,8 @@ func (r *run) newMap(ctx context.Context, p step.Site, n int) (*mapRun, error) {
 	if err := x.setTimeouts(ctx); err != nil {
 		return nil, err
 	}
-	if x.queue, err = x.newQueue(); err != nil {
-		return nil, err
-	}
-	if x.queue != nil {
-		r.git.verify = x.queue.verifyFinal
+	if x.queue = x.newQueue(); x.queue != nil {
+		r.gitWork.verify = x.queue.verifyFinal
 	}
 	options := mapper.Options{
 		Policy: cfg, Total: n, Clock: r.x.Clock, Recorder: r.x.Recorder, Items: x.items, Template: x,
@@ -114,10 +103,7 @@ func (r *run) newMap(ctx context.Context, p step.Site, n int) (*mapRun, error) {
 			m := r.env.Mask()
 			r.tally.classes.add(class, m.Text(message), m.String(item), m.String(label))
 		},
-		Requeued: r.tally.classes.forget, Deciding: deciding,
-	}
-	if r.ports != nil {
-		options.NotBefore = r.ports.NotBefore
+		Requeued: r.tally.classes.forget, Deciding: deciding, NotBefore: r.notBefore,
 	}
 	if len(r.file.Policy.OnHold) > 0 {
 		options.OnHold = x.onHold
@@ -155,9 +141,7 @@ func (x *mapRun) setTimeouts(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("timeout_config.cleanup_grace_period_secs: %w", err)
 	}
-	if r.acts != nil {
-		r.acts.world.Grace = grace
-	}
+	r.host.grace(grace)
 	return nil
 }
 
@@ -235,10 +219,7 @@ type drawn struct{ backoff.Rand }
 // run runs the map. While it goes on, it owns the rate-limit pause of the run.
 func (x *mapRun) run(ctx context.Context) {
 	defer func() { x.r.x.Agents.SetPause(x.m.Pause()) }()
-	if x.r.ports == nil {
-		requests := letters.Requests{Executor: x.r.x, Journal: x.r.j, Map: x.m, Again: x.again}
-		defer requests.Watch(ctx)()
-	}
+	defer x.r.host.requests(ctx, x)()
 	x.r.control.Begin(x.m)
 	defer x.r.control.Begin(nil)
 	x.watched(ctx)
@@ -260,7 +241,7 @@ func (x *mapRun) watched(ctx context.Context) {
 
 // items reads work items with their secrets, and as they were edited.
 func (x *mapRun) items(ctx context.Context, from, limit int) ([]event.Item, error) {
-	list, err := x.r.storedItems(ctx, from, limit)
+	list, err := x.r.host.items(ctx, from, limit)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for i := range list {
@@ -277,20 +258,12 @@ func (x *mapRun) items(ctx context.Context, from, limit int) ([]event.Item, erro
 	return list, err
 }
 
-// storedItems reads work items as they are kept: with their secrets masked.
-func (r *run) storedItems(ctx context.Context, from, limit int) ([]event.Item, error) {
-	if r.ports != nil {
-		return r.ports.storedItems(from, limit), nil
-	}
-	return r.j.Items(ctx, from, limit)
-}
-
 // restore tells the map where each item stood.
 func (x *mapRun) restore(ctx context.Context) error {
 	st := x.r.state
 	x.r.tally.classes.restore(st.Items.Errors())
 	var err error
-	earlier := x.r.earlier()
+	earlier := x.r.host.earlier()
 	if x.past, err = earlier.ItemSteps(ctx, st); err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func (r *run) setupSteps(ctx context.Context, p step.Site) error {
 
 // readItems reads the work items into the journal, unless they are there.
 func (r *run) readItems(ctx context.Context, p step.Site) error {
-	n, err := r.itemCount(ctx, p)
+	n, err := r.host.list(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -116,28 +116,6 @@ func (r *run) readItems(ctx context.Context, p step.Site) error {
 		r.note("there are no work items: the map is left out%s", map[bool]string{true: ", reduce runs"}[r.file.Reduce != nil])
 	}
 	return nil
-}
-
-func (r *run) itemCount(ctx context.Context, p step.Site) (int, error) {
-	if r.ports != nil {
-		return r.portItems(ctx, p)
-	}
-	n, _, loaded, err := r.j.ItemList(ctx)
-	switch {
-	case err != nil:
-		return 0, err
-	case loaded:
-		return n, r.seals.read()
-	}
-	digest := ""
-	n, err = r.loadItems(ctx, p, func(items iter.Seq2[event.Item, error]) (n int, err error) {
-		n, digest, err = r.j.PutItems(ctx, items)
-		return n, err
-	})
-	if err == nil {
-		r.emit(event.Event{Type: event.ItemsReady, Total: n, Data: data(map[string]any{"digest": digest})})
-	}
-	return n, err
 }
 
 // loadItems reads the work items of the input; put keeps them, and says how many
@@ -170,7 +148,7 @@ func (r *run) loadItems(ctx context.Context, p step.Site, put func(iter.Seq2[eve
 func (r *run) inputSpec(ctx context.Context, p step.Site) (input.Spec, func(), error) {
 	m := r.file.Map
 	clean := func() {}
-	spec := input.Spec{JSONPath: m.JSONPath, Filter: m.Filter, SortBy: m.SortBy, TempDir: r.tempDir()}
+	spec := input.Spec{JSONPath: m.JSONPath, Filter: m.Filter, SortBy: m.SortBy, TempDir: r.temp}
 	var err error
 	if spec.Offset, err = r.x.Number(ctx, p, m.Offset); err != nil {
 		return spec, clean, fmt.Errorf("offset: %w", err)
@@ -211,10 +189,6 @@ func (r *run) inputSpec(ctx context.Context, p step.Site) (input.Spec, func(), e
 	if outside := new(files.OutsideError); errors.As(serr, &outside) && (m.InputKind != "" || looksLikeFile(name)) {
 		return spec, clean, outside
 	}
-	unread := r.ports != nil && r.ports.Input == nil
-	if serr != nil && unread {
-		return spec, clean, errUnread
-	}
 	switch {
 	case m.InputKind != "command" && serr == nil && !info.IsDir():
 		spec.File = file.Full()
@@ -235,9 +209,6 @@ func (r *run) inputSpec(ctx context.Context, p step.Site) (input.Spec, func(), e
 			serr = errors.New("it is a directory")
 		}
 		return spec, clean, fmt.Errorf("the file %s: %w", name, serr)
-	}
-	if unread {
-		return spec, clean, errUnread
 	}
 	spec.File, clean, err = r.commandInput(ctx, p, m.Input)
 	spec.Called = "the output of its command"
@@ -268,18 +239,16 @@ func dropInputs(dir string) error {
 
 // commandInput runs the input's command with its output in a file.
 func (r *run) commandInput(ctx context.Context, p step.Site, text *template.Text) (string, func(), error) {
-	f, err := os.CreateTemp(r.tempDir(), inputFiles)
+	command, err := r.host.command()
+	if err != nil {
+		return "", func() {}, err
+	}
+	f, err := os.CreateTemp(r.temp, inputFiles)
 	if err != nil {
 		return "", func() {}, err
 	}
 	clean := func() { _ = os.Remove(f.Name()) } // a leftover goes when the run is resumed, or with its directory
-	command, call := &workflow.Shell{Text: text}, &action.Call{Scope: p.Scope, Dir: p.Dir, Env: p.Env.List(), Stdout: f}
-	var res action.Result
-	if r.ports != nil {
-		res, err = r.ports.Input(ctx, command, call)
-	} else {
-		res, err = r.acts.world.Run(ctx, command, call)
-	}
+	res, err := command(ctx, &workflow.Shell{Text: text}, &action.Call{Scope: p.Scope, Dir: p.Dir, Env: p.Env.List(), Stdout: f})
 	// A list that is not all there must not pass for a shorter one.
 	if err = errors.Join(err, res.OutputErr, f.Close()); err != nil {
 		clean()

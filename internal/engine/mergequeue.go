@@ -74,26 +74,23 @@ type built struct {
 	item *queued
 }
 
-// newQueue gives the merge queue of a map; nil where the file has none.
-func (x *mapRun) newQueue() (*mergeQueue, error) {
+// newQueue gives the merge queue of a map; nil where the file has none, or items have no worktrees.
+func (x *mapRun) newQueue() *mergeQueue {
 	f := x.r.file
-	if f.Queue == nil || x.r.ports != nil {
-		return nil, nil
-	}
-	if x.r.git.tree == nil {
-		return nil, errors.New("merge_queue: what is merged is what items have committed, in worktrees of their own, and this run has none: run it in a git repository with a commit, without isolation: none")
+	if f.Queue == nil || x.r.gitWork.tree == nil {
+		return nil
 	}
 	q := &mergeQueue{x: x, steps: f.Queue.Verify, wake: make(chan struct{}, 1), results: map[string]bool{}}
 	if len(q.steps) == 0 {
 		q.steps = f.Map.Evidence.Checks
 	}
-	return q, nil
+	return q
 }
 
 // submit has an item wait whose agent has ended: its work is in a branch and on record
 // from then on.
 func (q *mergeQueue) submit(ctx context.Context, p step.Site, a *agentRun) error {
-	g := &q.x.r.git
+	g := &q.x.r.gitWork
 	ctx = context.WithoutCancel(ctx)
 	a.recorded = func(ctx context.Context) { g.release(ctx, a) }
 	at, err := a.tree.Commit(ctx, g.leftMessage(a))
@@ -217,7 +214,7 @@ func (q *mergeQueue) loop(ctx context.Context) {
 // cannot go on; items that are not settled by then wait on.
 func (q *mergeQueue) batch(ctx context.Context, list []*queued) error {
 	for len(list) > 0 {
-		base, err := q.x.r.git.tree.Tip(ctx)
+		base, err := q.x.r.gitWork.tree.Tip(ctx)
 		if err != nil {
 			return err
 		}
@@ -271,7 +268,7 @@ func (q *mergeQueue) build(ctx context.Context, base string, list []*queued) (ch
 
 // merge makes the merge of an item upon a commit, in no branch.
 func (q *mergeQueue) merge(ctx context.Context, onto string, w *queued) (worktree.Merged, error) {
-	g := &q.x.r.git
+	g := &q.x.r.gitWork
 	text := "bide: item " + worktree.Subject(g.x.Values.Mask().String(w.label))
 	pairs := []string{"Bide-Run", g.x.Run, "Bide-Item", g.x.Values.Mask().String(w.item.ID)}
 	if w.data.Evidence != nil {
@@ -311,7 +308,7 @@ func (q *mergeQueue) split(ctx context.Context, list []*queued) error {
 				}
 				break
 			}
-			base, err := q.x.r.git.tree.Tip(ctx)
+			base, err := q.x.r.gitWork.tree.Tip(ctx)
 			if err != nil {
 				return err
 			}
@@ -349,7 +346,7 @@ func (q *mergeQueue) split(ctx context.Context, list []*queued) error {
 // verify runs once more for it, so that nobody is refused for what was red by chance in
 // other company.
 func (q *mergeQueue) single(ctx context.Context, w *queued) error {
-	base, err := q.x.r.git.tree.Tip(ctx)
+	base, err := q.x.r.gitWork.tree.Tip(ctx)
 	if err != nil {
 		return err
 	}
@@ -422,14 +419,14 @@ func (q *mergeQueue) company(ctx context.Context, w *queued) (label string, err 
 
 // recall finds what earlier lives of the run have merged.
 func (q *mergeQueue) recall(ctx context.Context, tip string) error {
-	list, err := q.x.r.git.repo.ItemMerges(ctx, q.x.r.x.Run, tip)
+	list, err := q.x.r.gitWork.repo.ItemMerges(ctx, q.x.r.x.Run, tip)
 	if err != nil {
 		return err
 	}
 	for _, m := range slices.Backward(list) {
 		q.landed = append(q.landed, landed{m.Commit, m.Item})
 	}
-	q.start = q.x.r.git.tree.Base
+	q.start = q.x.r.gitWork.tree.Base
 	return nil
 }
 
@@ -457,7 +454,7 @@ func items(chain []built) []*queued {
 
 // land moves the run's branch to merges that were verified, and ends their items.
 func (q *mergeQueue) land(ctx context.Context, base string, chain []built) error {
-	g := &q.x.r.git
+	g := &q.x.r.gitWork
 	if err := g.tree.Land(ctx, base, chain[len(chain)-1].Commit); err != nil {
 		return err
 	}
@@ -477,7 +474,7 @@ func (q *mergeQueue) end(ctx context.Context, w *queued, merge string) {
 	if err := q.x.r.x.Recorder.Sync(context.WithoutCancel(ctx)); err != nil {
 		return // the next life of the run finds it merged
 	}
-	if err := q.x.r.git.tree.Landed(context.WithoutCancel(ctx), w.branch, w.commit); err != nil {
+	if err := q.x.r.gitWork.tree.Landed(context.WithoutCancel(ctx), w.branch, w.commit); err != nil {
 		q.x.r.note("item %s is merged, but its branch %s is left: %v", w.label, w.branch, err)
 	}
 }
@@ -532,7 +529,7 @@ func (q *mergeQueue) verify(ctx context.Context, m worktree.Merged, base string,
 func (q *mergeQueue) verifyOnce(ctx context.Context, m worktree.Merged) (v verdict, err error) {
 	r := q.x.r
 	if q.place == nil {
-		if q.place, err = r.git.tree.Checkout(ctx); err != nil {
+		if q.place, err = r.gitWork.tree.Checkout(ctx); err != nil {
 			return v, err
 		}
 	}
@@ -566,7 +563,7 @@ func (q *mergeQueue) verifyOnce(ctx context.Context, m worktree.Merged) (v verdi
 // nobody is to blame, and the queue holds: agents go on, and the verify is tried again
 // after growing waits.
 func (q *mergeQueue) greenBase(ctx context.Context, base string) error {
-	tree, err := q.x.r.git.repo.Tree(ctx, base)
+	tree, err := q.x.r.gitWork.repo.Tree(ctx, base)
 	if err != nil {
 		return err
 	}
@@ -607,7 +604,7 @@ func (q *mergeQueue) verifyFinal(ctx context.Context, commit, tree string) error
 	defer q.leavePlace(ctx)
 	v, err := q.verify(ctx, worktree.Merged{Commit: commit, Tree: tree}, "", nil, q.x.r.file.Queue.Flaky)
 	if err == nil && !v.green {
-		err = &worktree.CannotMerge{Why: "merged into " + cmp.Or(q.x.r.git.tree.Target, "HEAD") + " as it is now, the work of the run fails the verify: " + v.failure.Message, Command: q.x.r.git.tree.MergeCommand()}
+		err = &worktree.CannotMerge{Why: "merged into " + cmp.Or(q.x.r.gitWork.tree.Target, "HEAD") + " as it is now, the work of the run fails the verify: " + v.failure.Message, Command: q.x.r.gitWork.tree.MergeCommand()}
 	}
 	return err
 }

@@ -39,14 +39,14 @@ func (g *gitWork) merging(ctx context.Context, a *agentRun, commit string) error
 // down, and has one wait again that was in the merge queue. Another one whose work is not
 // merged runs again.
 func (x *mapRun) takeOver(ctx context.Context, index int, rec journal.ItemRecord) (mapper.Taken, error) {
-	if x.r.git.tree == nil {
+	if x.r.gitWork.tree == nil {
 		return mapper.RunsAgain, nil
 	}
 	var m merging
 	if err := json.Unmarshal([]byte(rec.Merging), &m); err != nil {
 		return mapper.RunsAgain, fmt.Errorf("the recorded merge of item %d: %w", index, err)
 	}
-	merged, err := x.r.git.tree.Holds(ctx, m.Commit)
+	merged, err := x.r.gitWork.tree.Holds(ctx, m.Commit)
 	if err != nil || !merged && (x.queue == nil || m.Branch == "") {
 		return mapper.RunsAgain, err
 	}
@@ -58,7 +58,7 @@ func (x *mapRun) takeOver(ctx context.Context, index int, rec journal.ItemRecord
 		return mapper.RunsAgain, err
 	}
 	if !merged {
-		has, err := x.r.git.tree.Has(ctx, m.Commit)
+		has, err := x.r.gitWork.tree.Has(ctx, m.Commit)
 		if err != nil || !has {
 			return mapper.RunsAgain, err
 		}
@@ -69,12 +69,12 @@ func (x *mapRun) takeOver(ctx context.Context, index int, rec journal.ItemRecord
 		Status: event.Succeeded, Attempts: rec.Attempts, DurationMS: m.DurationMS, Data: data(m.Result)})
 	x.counted(m.Result, cmp.Or(x.Label(it), it.ID))
 	value.Put(&x.taken, index, true)
-	former, err := x.r.git.tree.Former(it.ID, rec.Attempts)
+	former, err := x.r.gitWork.tree.Former(it.ID, rec.Attempts)
 	if err != nil {
 		return mapper.WasMerged, err
 	}
 	if m.Branch != "" {
-		if err := x.r.git.tree.Landed(ctx, m.Branch, m.Commit); err != nil {
+		if err := x.r.gitWork.tree.Landed(ctx, m.Branch, m.Commit); err != nil {
 			return mapper.WasMerged, err
 		}
 	}

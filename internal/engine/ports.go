@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"iter"
 	"maps"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -67,9 +69,14 @@ type Ports struct {
 
 	// Input runs the command that gives the work items, with its output to c.Stdout.
 	Input func(ctx context.Context, command *workflow.Shell, c *action.Call) (action.Result, error)
+}
 
-	items []event.Item
-	given *givenResults
+// virtual is the host of a run on [Ports].
+type virtual struct {
+	*run
+	Ports
+	listed []event.Item
+	given  *givenResults // nil where nobody reads what items gave
 }
 
 // Earlier is what is on record of a run: a journal that a process before this one
@@ -82,13 +89,7 @@ type Earlier interface {
 	Results(ctx context.Context) iter.Seq2[journal.Result, error]
 }
 
-// earlier is what is on record of the run; nil where it begins on ports.
-func (r *run) earlier() Earlier {
-	if r.ports != nil {
-		return r.ports.Earlier
-	}
-	return r.j
-}
+func (v *virtual) earlier() Earlier { return v.Earlier }
 
 // ErrUnread says that the work items are not known before the run.
 var errUnread = errors.New("the work items are not known before the run")
@@ -109,13 +110,15 @@ func RunOn(ctx context.Context, opt Options, ports Ports) *Summary {
 	if opt.Pipeline != nil {
 		opt.File = opt.Pipeline.AsFile()
 	}
-	r := &run{opt: opt, file: opt.File, ports: &ports, state: &journal.State{}, started: ports.Clock.Now()}
+	r := &run{opt: opt, file: opt.File, state: &journal.State{}, started: ports.Clock.Now(), notBefore: ports.NotBefore}
+	v := &virtual{run: r, Ports: ports}
+	r.host = v
 	rec := step.Recorder(plain{ports.Recorder})
 	if ports.Data {
-		ports.given = &givenResults{Recorder: ports.Recorder, of: map[int]journal.Result{}, masks: func() *mask.Masker { return r.env.Mask() }}
-		rec = ports.given
+		v.given = &givenResults{Recorder: ports.Recorder, of: map[int]journal.Result{}, masks: func() *mask.Masker { return r.env.Mask() }}
+		rec = v.given
 	}
-	if err := r.goOn(ctx); err != nil {
+	if err := v.goOn(ctx); err != nil {
 		return &Summary{Run: ports.Run, Status: event.Failed, Err: err}
 	}
 	x := &step.Executor{Clock: ports.Clock, Recorder: rec, Actions: ports.Actions, Run: cmp.Or(ports.Run, "virtual"), Rand: ports.Rand}
@@ -129,25 +132,29 @@ func RunOn(ctx context.Context, opt Options, ports Ports) *Summary {
 		}
 		x.Machine = machine
 	}
-	end := r.compose(x)
+	if ports.Composed != nil {
+		r.opt.composed = func(x *step.Executor) {
+			ports.Composed(func() { x.Life.Halt(ErrInterrupted) }, func(q *journal.ControlRequest) { r.control.CarryOut(x, q) })
+		}
+	}
+	end := r.compose(x, dataflow.Options{Virtual: true, Sampled: !ports.Data})
 	defer end()
 	return r.whole(ctx)
 }
 
 // goOn takes over what the ports know of earlier lives of the run.
-func (r *run) goOn(ctx context.Context) (err error) {
-	earlier := r.ports.Earlier
-	if earlier == nil {
+func (v *virtual) goOn(ctx context.Context) (err error) {
+	if v.Earlier == nil {
 		return nil
 	}
-	if r.state, err = earlier.State(ctx); err != nil {
+	if v.state, err = v.Earlier.State(ctx); err != nil {
 		return err
 	}
-	for res, err := range earlier.Results(ctx) {
+	for res, err := range v.Earlier.Results(ctx) {
 		if err != nil {
 			return err
 		}
-		r.ports.given.of[res.Index] = res
+		v.given.of[res.Index] = res
 	}
 	return nil
 }
@@ -193,82 +200,115 @@ func (g *givenResults) all() iter.Seq2[journal.Result, error] {
 	}
 }
 
-// asks has the ports answer what the file asks of git.
-func (p *Ports) asks(file *step.Git) *step.Git {
-	if p.Git == nil || file == nil {
-		return nil
+// git has the ports answer what the file asks of git.
+func (v *virtual) git(context.Context) (*step.Git, error) {
+	if t := v.Merge; t != nil && t.WorkDir != "" {
+		v.env.Move(t.WorkDir)
 	}
-	file.Repo, file.Head = p.Git.Repo, p.Git.Head
-	return file
+	asks := v.gitWork.asked()
+	if v.Git == nil {
+		return nil, nil
+	}
+	asks.Repo, asks.Head = v.Git.Repo, v.Git.Head
+	return asks, nil
 }
 
-// compute has the ports compute a value.
-func (p *Ports) compute(ctx context.Context, c environ.Command) (string, error) {
-	if p.Compute == nil {
+func (v *virtual) merge(ctx context.Context) (bool, error) {
+	if v.Merge == nil || v.file.Merge == nil {
+		return false, nil
+	}
+	return true, v.mergeBlock(ctx, mergeVariables(v.x.Run, v.Merge, worktree.GitContext{}))
+}
+
+func (v *virtual) compute(ctx context.Context, c environ.Command) (string, error) {
+	if v.Compute == nil {
 		return "", errors.New("no command runs here to compute a value")
 	}
-	return p.Compute(ctx, c)
+	return v.Compute(ctx, c)
 }
 
-// tempDir is where large inputs are sorted; "" is the system's.
-func (r *run) tempDir() string {
-	if r.j == nil {
-		return ""
+func (v *virtual) command() (func(context.Context, *workflow.Shell, *action.Call) (action.Result, error), error) {
+	if v.Input == nil {
+		return nil, errUnread
 	}
-	return r.j.Dir()
+	return v.Input, nil
 }
 
-// portItems takes the work items from the ports.
-func (r *run) portItems(ctx context.Context, p step.Site) (n int, err error) {
-	r.ports.items, err = r.ports.Items(func() ([]event.Item, error) {
-		var list []event.Item
-		_, err := r.loadItems(ctx, p, func(items iter.Seq2[event.Item, error]) (int, error) {
+// list takes the work items from the ports. A file that is not there is one that the run
+// itself would make.
+func (v *virtual) list(ctx context.Context, p step.Site) (n int, err error) {
+	v.listed, err = v.Items(func() (list []event.Item, err error) {
+		_, err = v.loadItems(ctx, p, func(items iter.Seq2[event.Item, error]) (int, error) {
 			for it, err := range items {
 				if err != nil {
 					return 0, err
 				}
-				it.Index = len(list) + 1
 				list = append(list, it)
 			}
 			return len(list), nil
 		})
+		if v.Input == nil && errors.Is(err, fs.ErrNotExist) {
+			err = errUnread
+		}
 		return list, err
 	})
-	if _, told := r.state.Phases["map"]; err == nil && !told {
-		r.emit(event.Event{Type: event.ItemsReady, Total: len(r.ports.items)})
+	if _, told := v.state.Phases["map"]; err == nil && !told {
+		v.emit(event.Event{Type: event.ItemsReady, Total: len(v.listed)})
 	}
-	return len(r.ports.items), err
+	return len(v.listed), err
 }
 
-// storedItems gives work items as they are kept, from an index on.
-func (p *Ports) storedItems(from, limit int) []event.Item {
-	from = min(from-1, len(p.items))
-	return slices.Clone(p.items[from:min(from+limit, len(p.items))])
+func (v *virtual) items(_ context.Context, from, limit int) ([]event.Item, error) {
+	from = min(from-1, len(v.listed))
+	return slices.Clone(v.listed[from:min(from+limit, len(v.listed))]), nil
 }
 
-// portResults sets map.*: the counts, and of each item what it gave, or its id
-// where nobody keeps that.
-func (r *run) portResults(ctx context.Context, p step.Site) error {
-	if g := r.ports.given; g != nil {
-		var text bytes.Buffer
-		millis, err := r.writeResults(ctx, &text, g.all())
-		if err != nil {
-			return err
-		}
-		m := r.mapCounts(millis)
-		m["results_file"] = resultsFile
-		return setResults(p, m, text.Bytes(), true)
+// compare: nothing is known of earlier runs.
+func (v *virtual) compare(context.Context, *mapRun) error {
+	if v.file.Map.Unchanged != nil {
+		v.note("skip_unchanged: nothing is known here of earlier runs, so every item runs")
 	}
-	m := r.mapCounts(0)
-	results := make([]any, min(len(r.ports.items), maxPortResults))
+	return nil
+}
+
+func (v *virtual) ready(context.Context, *mapRun) error { return nil }
+
+func (v *virtual) requests(context.Context, *mapRun) (end func()) { return func() {} }
+
+func (v *virtual) grace(time.Duration) {}
+
+func (v *virtual) keep(int, int, string, string) (string, error) { return "", nil }
+
+func (v *virtual) settle(context.Context) error { return nil }
+
+// results sets map.*: the counts, and of each item what it gave, or its id where nobody
+// keeps that.
+func (v *virtual) results(ctx context.Context, p step.Site) (string, error) {
+	if v.given != nil {
+		return "", v.setMapText(ctx, p, v.given.all())
+	}
+	m := v.mapCounts(0)
+	results := make([]any, min(len(v.listed), maxMadeUp))
 	for i := range results {
-		results[i] = map[string]any{"item_id": r.ports.items[i].ID, "index": int64(i), "output": ""}
+		results[i] = map[string]any{"item_id": v.listed[i].ID, "index": int64(i), "output": ""}
 	}
 	m["results"], m["results_array"], m["outputs"] = results, results, outputsOf(results)
 	m["results_json"], m["results_file"] = "[]", resultsFile
 	p.Scope.Set("map", m)
-	return nil
+	return "", nil
 }
 
-// maxPortResults bounds what stands in map.results where nothing was made.
-const maxPortResults = 1000
+// setMapText sets map.* without a file.
+func (v *virtual) setMapText(ctx context.Context, p step.Site, results iter.Seq2[journal.Result, error]) error {
+	var text bytes.Buffer
+	millis, err := v.writeResults(ctx, &text, results)
+	if err != nil {
+		return err
+	}
+	m := v.mapCounts(millis)
+	m["results_file"] = resultsFile
+	return setResults(p, m, text.Bytes(), true)
+}
+
+// maxMadeUp bounds what stands in map.results where nothing was made.
+const maxMadeUp = 1000

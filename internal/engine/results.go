@@ -9,7 +9,6 @@ import (
 	"io"
 	"iter"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -60,33 +59,22 @@ func (x *mapRun) collect(a *agentRun, ended []step.Outcome) {
 		a.data.File = file
 		return
 	}
-	if x.r.j == nil {
-		x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s is %d bytes and kept nowhere: what reads it has its ends", nameOf(x.r.env.Mask(), a.item), len(text)))
-		return
-	}
-	name, err := x.r.saveOutput(a.item.Index, a.attempt, text)
-	if err != nil {
+	name, err := x.r.host.keep(a.item.Index, a.attempt, "item", text)
+	switch {
+	case err != nil:
 		x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s: %v", nameOf(x.r.env.Mask(), a.item), err))
-		return
+	case name == "":
+		x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s is %d bytes and kept nowhere: what reads it has its ends", nameOf(x.r.env.Mask(), a.item), len(text)))
 	}
-	a.data.File = name
-}
-
-// saveOutput keeps a large output of an item, masked, as a file.
-func (r *run) saveOutput(index, attempt int, text string) (string, error) {
-	f, err := r.j.NewOutput(index, "item", attempt, "output")
-	if err != nil {
-		return "", err
+	if err == nil {
+		a.data.File = name
 	}
-	_, err = f.WriteString(text)
-	r.j.KeepOutputs(f.Name())
-	return f.Name(), errors.Join(err, f.Close())
 }
 
 // reduce runs the reduce steps with all that the map gave. The journal forgets
 // those of an earlier reduce once dead letters are run again.
 func (r *run) reduce(ctx context.Context, p step.Site) error {
-	name, err := r.setMapVariables(ctx, p)
+	name, err := r.host.results(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -100,13 +88,9 @@ func (r *run) reduce(ctx context.Context, p step.Site) error {
 const maxInline = 64 << 20
 
 // setMapVariables sets map.*: the counts, and the results of all items in
-// order, as a value and as a file, whose name it gives; "" where there is none.
-func (r *run) setMapVariables(ctx context.Context, p step.Site) (name string, err error) {
-	if r.ports != nil {
-		return "", r.portResults(ctx, p)
-	}
-	name = filepath.Join(r.j.Dir(), resultsFile)
-	size, millis, err := r.saveResults(ctx, name)
+// order, as a value and as a file of a name, which it gives.
+func (r *run) setMapVariables(ctx context.Context, p step.Site, name string, results iter.Seq2[journal.Result, error]) (string, error) {
+	size, millis, err := r.saveResults(ctx, name, results)
 	if err != nil {
 		return "", fmt.Errorf("map.results: %w", err)
 	}
@@ -185,11 +169,11 @@ func outputsOf(results any) []any {
 }
 
 // saveResults streams the results of all finished items into a file, and adds up how many milliseconds they took.
-func (r *run) saveResults(ctx context.Context, name string) (size, millis int64, err error) {
+func (r *run) saveResults(ctx context.Context, name string, results iter.Seq2[journal.Result, error]) (size, millis int64, err error) {
 	err = files.Replace(name, 0o600, func(f *os.File) error {
 		w := newCountingWriter(f)
 		var werr error
-		millis, werr = r.writeResults(ctx, w, r.j.Results(ctx))
+		millis, werr = r.writeResults(ctx, w, results)
 		werr = errors.Join(werr, w.Flush())
 		size = w.n
 		return werr
@@ -232,7 +216,7 @@ func (c *itemCursor) data(ctx context.Context, index int) (json.RawMessage, erro
 	}
 	if len(c.list) == 0 {
 		var err error
-		if c.list, err = c.r.storedItems(ctx, index, 256); err != nil {
+		if c.list, err = c.r.host.items(ctx, index, 256); err != nil {
 			return nil, err
 		}
 	}

@@ -37,14 +37,17 @@ type run struct {
 	state   *journal.State // what was recorded before this process; never nil
 	started time.Time
 
-	ports *Ports           // nil: those of this machine
-	j     *journal.Journal // nil with ports of others
-	acts  *actions
-	env   *environ.Environment
-	x     *step.Executor
-	seals itemSeals
-	flows *dataflow.Flows
-	git   gitWork
+	host    host
+	j       *journal.Journal // of a machine, as is acts
+	acts    *actions
+	env     *environ.Environment
+	x       *step.Executor
+	seals   itemSeals
+	flows   *dataflow.Flows
+	gitWork gitWork
+	// notBefore, if not nil, gives the time before which the nth work item to start does not.
+	notBefore func(n int) time.Time
+	temp      string // where large inputs are sorted; "" is the system's
 
 	control letters.Control
 	tally   tally
@@ -121,6 +124,8 @@ func begin(do func() error) (wait func() error) {
 // local composes a run on the ports of this machine.
 func (r *run) local(sup *proc.Supervisor) (end func()) {
 	f := r.file
+	r.host = machine{r}
+	r.seals.path, r.temp = filepath.Join(r.j.Dir(), "items-secrets.jsonl"), r.j.Dir()
 	rec := &recorder{j: r.j, sinks: r.opt.Sinks, masks: func() *mask.Masker { return r.env.Mask() }}
 	if r.opt.Part != nil {
 		rec.kept, rec.synced = r.opt.Part.Kept, r.opt.Part.Sync
@@ -135,11 +140,11 @@ func (r *run) local(sup *proc.Supervisor) (end func()) {
 	x := &step.Executor{Clock: clock.Machine{}, Recorder: rec, Run: r.j.Run(), Ask: r.opt.Ask}
 	x.Actions, x.Skipped = step.Checked{Actions: r.acts, Note: x.NoteOnce}, x.WarnMisspelt
 	if len(workflow.Limits(f)) == 0 || r.opt.Part != nil { // a part has no other runs beside it, and its file none
-		return r.compose(x)
+		return r.compose(x, dataflow.Options{Journal: r.j})
 	}
 	home := limits.Open(r.opt.Store.Dir, sup.Keep)
 	x.Machine = home
-	composed := r.compose(x)
+	composed := r.compose(x, dataflow.Options{Journal: r.j})
 	return func() {
 		composed()
 		if err := home.Close(); err != nil {
@@ -148,19 +153,17 @@ func (r *run) local(sup *proc.Supervisor) (end func()) {
 	}
 }
 
-// compose completes the executor of a run, which has its ports.
-func (r *run) compose(x *step.Executor) (end func()) {
+// compose completes the executor of a run, which has its ports, and its pipelines.
+func (r *run) compose(x *step.Executor, flows dataflow.Options) (end func()) {
 	r.x = x
 	x.File, x.AgentConfigs = r.file, r.opt.pipelines().Agents(r.file)
 	r.env = r.environment()
 	x.Values = r.env
-	r.seals = itemSeals{env: r.env}
-	if r.j != nil {
-		r.seals.path = filepath.Join(r.j.Dir(), "items-secrets.jsonl")
-	}
+	r.seals.env = r.env
 	x.Life, end = step.NewLifecycle(x.Clock, r.opt.Soft)
 	x.Limits.Breakers, x.Limits.Now = breakers{r}, x.Clock.Now
-	r.flows = dataflow.New(dataflow.Options{Executor: x, Env: r.env, Journal: r.j, MaxParallel: r.opt.MaxParallel, FailFast: r.opt.FailFast, Virtual: r.ports != nil, Sampled: r.ports != nil && !r.ports.Data})
+	flows.Executor, flows.Env, flows.MaxParallel, flows.FailFast = x, r.env, r.opt.MaxParallel, r.opt.FailFast
+	r.flows = dataflow.New(flows)
 	x.Pipeline = r.flows.Step
 	x.Agents.MaxCost, x.Agents.MaxTokens = r.file.MaxCost, r.file.MaxTokens
 	return end
@@ -225,20 +228,14 @@ func (r *run) whole(ctx context.Context) *Summary {
 	if err == nil && r.opt.composed != nil {
 		r.opt.composed(r.x)
 	}
-	if err == nil && r.ports != nil && r.ports.Composed != nil {
-		r.ports.Composed(func() { r.x.Life.Halt(ErrInterrupted) }, func(q *journal.ControlRequest) { r.control.CarryOut(r.x, q) })
-	}
 	if err == nil {
 		err = r.phases(ctx)
 	}
-	switch {
-	case err != nil:
-	case r.git.tree != nil:
-		err = r.git.mergeBack(ctx, r.mergeBlock, r.tally.unmerged)
-	case r.ports != nil && r.ports.Merge != nil && r.file.Merge != nil:
-		err = r.mergeBlock(ctx, mergeVariables(r.x.Run, r.ports.Merge, worktree.GitContext{}))
-	case r.file.Merge != nil:
-		r.note("the merge block is left out: the run has no worktree of its own, so there is nothing to merge (isolation: %s)", r.isolation())
+	if err == nil {
+		var merged bool
+		if merged, err = r.host.merge(ctx); err == nil && !merged && r.file.Merge != nil {
+			r.note("the merge block is left out: the run has no worktree of its own, so there is nothing to merge (isolation: %s)", r.isolation())
+		}
 	}
 	if err != nil && ctx.Err() != nil {
 		err = r.x.Life.Stopping(ctx) // whatever it died of, it did so while it was being ended
@@ -255,7 +252,7 @@ func (r *run) otherwise(facts map[string]any) {
 	if r.opt.MaxParallel > 0 {
 		facts["max_parallel"] = r.opt.MaxParallel
 	}
-	if !r.opt.Force || r.j == nil {
+	if !r.opt.Force {
 		return
 	}
 	if _, changed := changedFile(r.j.Header(), nil); changed != "" {
@@ -299,7 +296,7 @@ func (r *run) dataflow(ctx context.Context) error {
 // site is where the steps of the workflow itself run.
 func (r *run) site() step.Site {
 	p := step.Site{Scope: r.env.Scope, Dir: r.env.Dir(), Env: r.env.Base(), Past: r.state.Steps, Alone: true}
-	if r.git.tree != nil {
+	if r.gitWork.tree != nil {
 		count, _ := r.env.Get("GIT_CONFIG_COUNT")
 		p.Env = p.Env.Export(worktree.StepEnv(count)...)
 	}
@@ -320,12 +317,12 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 		MapReduce: r.file.Kind == workflow.MapReduce, Pipeline: r.file.Kind == workflow.Dataflow, Err: err,
 		AllowFailedItems: r.opt.AllowFailedItems || r.file.AllowFailedItems, FailOn: r.opt.FailOn,
 	}
-	if err == nil && r.j != nil { // else a power cut could leave the end alone, and no resume
-		err = r.j.SettleOutputs(context.WithoutCancel(ctx))
+	if err == nil {
+		err = r.host.settle(context.WithoutCancel(ctx))
 		s.Err = err
 	}
 	s.Status, s.Message, s.Class = r.ending(err)
-	s.MergeWith = r.git.mergeWith
+	s.MergeWith = r.gitWork.mergeWith
 	if n := r.unmended(); n > 0 && err == nil {
 		what, which := "step", ""
 		if names := r.tally.unmended; len(names) > 0 {
@@ -346,7 +343,7 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 // ending is how a run ends with an error, or with none.
 func (r *run) ending(err error) (status, message, class string) {
 	switch {
-	case err == nil && (r.tally.failed || len(r.git.lost) > 0 || r.unmended()+r.tally.unmerged+r.git.unmerged > 0):
+	case err == nil && (r.tally.failed || len(r.gitWork.lost) > 0 || r.unmended()+r.tally.unmerged+r.gitWork.unmerged > 0):
 		return event.CompletedWithFailures, "", ""
 	case err == nil:
 		return event.Succeeded, "", ""
@@ -377,7 +374,7 @@ func (r *run) environment() *environ.Environment {
 	}
 	return environ.New(environ.Options{
 		File: r.file, Inherited: r.opt.Environ, Profile: r.opt.Profile, Run: r.x.Run, Dir: r.opt.Dir, Vars: known,
-		Command: r.compute, Now: r.x.Clock.Now, Warn: r.x.NoteOnce,
+		Command: r.host.compute, Now: r.x.Clock.Now, Warn: r.x.NoteOnce,
 	})
 }
 
@@ -388,15 +385,6 @@ func (r *run) loadEnv(ctx context.Context) error {
 	err := r.env.Load(ctx)
 	workflow.Hide(r.file, r.env.Mask())
 	return err
-}
-
-// compute runs a shell text of the workflow's own that computes a value.
-func (r *run) compute(ctx context.Context, c environ.Command) (string, error) {
-	if r.ports != nil {
-		return r.ports.compute(ctx, c)
-	}
-	res, err := r.acts.world.Run(ctx, &workflow.Shell{Text: c.Text}, &action.Call{Scope: c.Scope, Dir: c.Dir, Env: c.Env, Timeout: c.Timeout})
-	return res.Output, err
 }
 
 // outputs are what the run leaves for its caller.

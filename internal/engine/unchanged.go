@@ -17,7 +17,7 @@ func (x *mapRun) compare(ctx context.Context) error {
 		return nil
 	}
 	x.unchanged = &unchanged.Map{
-		Executor: r.x, File: r.file, Env: r.env, Store: r.opt.Store, Journal: r.j, State: r.state, Repo: r.git.repo,
+		Executor: r.x, File: r.file, Env: r.env, Store: r.opt.Store, Journal: r.j, State: r.state, Repo: r.gitWork.repo,
 		Place: x.p, Total: r.tally.items.Total, All: r.opt.All, SkipPermissions: r.acts.world.SkipPermissions,
 		Items: x.items, Stored: x.stored, Label: x.Label,
 		Pipeline: func(ctx context.Context, p step.Site, a *workflow.Pipeline) (*workflow.File, error) {
@@ -62,7 +62,7 @@ func (x *mapRun) stored(ctx context.Context, it event.Item) ([]byte, error) {
 	if d := x.r.state.Items.Edited(it.Index); d != nil {
 		return d, nil
 	}
-	list, err := x.r.storedItems(ctx, it.Index, 1)
+	list, err := x.r.host.items(ctx, it.Index, 1)
 	if err == nil && len(list) == 0 {
 		err = journal.ErrNoItem
 	}
