@@ -60,6 +60,9 @@ type Permit struct {
 // Acquire asks to let an attempt through. The error is an *[OpenError]; with
 // it there is nothing to answer.
 func (b *Breaker) Acquire() (Permit, error) {
+	if b == nil || b.driver == nil {
+		return Permit{}, errUnmade
+	}
 	ticket, err := b.driver.Admit()
 	if err != nil {
 		return Permit{}, err
@@ -117,5 +120,5 @@ func (b *Breaker) Restore(s Snapshot) error { return b.driver.Restore(s) }
 func (*Breaker) GuardLayer() {}
 
 // Driver returns what is within, for those who drive attempts themselves and measure
-// them: it gives tickets, and says what an error means.
+// them: it gives tickets, and says what an error means. It is nil if New has not made b.
 func (b *Breaker) Driver() *driver.Breaker { return b.driver }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/circuit"
+	"github.com/bide-dev/bide/retry"
 )
 
 func breaker(t testing.TB, c circuit.Config) *circuit.Breaker {
@@ -121,13 +124,35 @@ func TestP7_PanicAndGoexitGiveThePermitBack(t *testing.T) {
 	}
 }
 
-func TestCancellationIsNeutral(t *testing.T) {
-	b := breaker(t, circuit.Config{FailureThreshold: 1})
-	if err := circuit.Do(context.Background(), b, func(context.Context) error { return fmt.Errorf("query: %w", context.Canceled) }); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	if got := b.State(); got != circuit.Closed {
-		t.Errorf("a cancelled call made it %v", got)
+// A call that its caller cancels says nothing about the target, nor does an error that
+// is marked as permanent. An error of somebody else's cancellation is one like any other.
+func TestWhatIsNeutral(t *testing.T) {
+	for name, c := range map[string]struct {
+		err    error
+		config circuit.Config
+		want   circuit.State
+	}{
+		"cancelled by its caller":              {context.Canceled, circuit.Config{}, circuit.Closed},
+		"cancelled by its caller, with a rule": {errDown, circuit.Config{FailureIf: func(error) bool { return true }}, circuit.Closed},
+		"cancelled by another":                 {fmt.Errorf("query: %w", context.Canceled), circuit.Config{}, circuit.Open},
+		"permanent":                            {fmt.Errorf("query: %w", retry.Permanent(errDown)), circuit.Config{}, circuit.Closed},
+		"permanent, joined":                    {errors.Join(errDown, retry.Permanent(errDown)), circuit.Config{}, circuit.Closed},
+		"permanent, with a rule":               {retry.Permanent(errDown), circuit.Config{FailureIf: func(error) bool { return true }}, circuit.Open},
+		"a failure":                            {errDown, circuit.Config{}, circuit.Open},
+	} {
+		c.config.FailureThreshold = 1
+		b := breaker(t, c.config)
+		ctx, cancel := context.WithCancel(t.Context())
+		err := circuit.Do(ctx, b, func(context.Context) error {
+			if strings.HasPrefix(name, "cancelled by its caller") {
+				cancel()
+			}
+			return c.err
+		})
+		cancel()
+		if err != c.err || b.State() != c.want {
+			t.Errorf("%s: %v, and the breaker is %v", name, err, b.State())
+		}
 	}
 }
 
@@ -312,4 +337,25 @@ func ExampleDo() {
 	// search closed → open
 	// connection refused
 	// circuit "search" is open; it lets a probe through in 10s
+}
+
+// A breaker that stays open for as long as a duration can be says so from the first
+// moment on, and nothing overflows.
+func TestOpenForEver(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]circuit.Config{
+		"the machine's clock": {FailureThreshold: 1, Timeout: math.MaxInt64, Lease: math.MaxInt64},
+		"a clock":             {FailureThreshold: 1, Timeout: math.MaxInt64, Now: func() time.Time { return now }},
+		"a schedule":          {FailureThreshold: 1, OpenFor: func(int) time.Duration { return math.MaxInt64 }},
+	} {
+		b := breaker(t, c)
+		fail(t, b, 1)
+		for range 3 {
+			_, err := b.Acquire()
+			var open *circuit.OpenError
+			if !errors.As(err, &open) || open.RetryAfter < math.MaxInt64/2 || open.Error() == "" {
+				t.Errorf("%s: refused with %#v", name, err)
+			}
+		}
+	}
 }

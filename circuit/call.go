@@ -5,17 +5,21 @@ import (
 	"errors"
 )
 
-var errNilFunc = errors.New("circuit: the function is nil")
+var (
+	errNilFunc = errors.New("circuit: the function is nil")
+	errUnmade  = errors.New("circuit: the breaker is nil or was not made; make it with New")
+)
 
 // Get calls fn through the breaker. It returns an *[OpenError] without calling
 // fn, or what fn returns. Config.IgnoreIf and Config.FailureIf say whether an error is
-// a failure, except that one that wraps context.Canceled counts as neutral. A panic
-// and runtime.Goexit are failures, and continue as if the breaker were not there.
-// The breaker does not look at ctx, it only passes it on.
+// a failure; without them every error is one that is not marked with retry.Permanent.
+// A call that its caller cancels says nothing about the target. A panic and
+// runtime.Goexit are failures, and continue as if the breaker were not there. If ctx
+// has ended before the call, fn is not called, and the error is the cause of ctx.
 func Get[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, error)) (T, error) {
 	var zero T
-	if fn == nil {
-		return zero, errNilFunc
+	if b == nil || b.driver == nil || fn == nil || ctx.Err() != nil {
+		return zero, notCalled(ctx, b, fn == nil)
 	}
 	ticket, err := b.driver.Admit()
 	if err != nil {
@@ -24,12 +28,23 @@ func Get[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, er
 	outcome, began := Failure, b.start() // Failure: of a panic or Goexit
 	defer func() { b.driver.Answer(ticket, outcome, b.since(began)) }()
 	v, err := fn(ctx)
-	if err != nil && errors.Is(err, context.Canceled) {
+	if err != nil && ctx.Err() == context.Canceled {
 		outcome = Neutral
 	} else {
 		outcome = b.driver.Judge(err)
 	}
 	return v, err
+}
+
+// notCalled says why a function is not called.
+func notCalled(ctx context.Context, b *Breaker, isNil bool) error {
+	switch {
+	case isNil:
+		return errNilFunc
+	case b == nil || b.driver == nil:
+		return errUnmade
+	}
+	return context.Cause(ctx)
 }
 
 // Do is [Get] for a function without a value.

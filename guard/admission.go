@@ -40,11 +40,15 @@ func (a *Admission) Admit(ctx context.Context, _ int, queued func(driver.Source,
 	if err := a.Limits.Acquire(ctx, r); err != nil {
 		return err
 	}
-	if err := a.ask(); err != nil {
-		a.Limits.Cancel()
-		return err
-	}
-	return nil
+	admitted := false
+	defer func() {
+		if !admitted { // or the breaker's OnChange panics
+			a.Limits.Cancel()
+		}
+	}()
+	err := a.ask()
+	admitted = err == nil
+	return err
 }
 
 func sourceOf(l *limit.Limit) driver.Source {
@@ -57,8 +61,8 @@ func sourceOf(l *limit.Limit) driver.Source {
 // Done implements driver.Admission. The breaker is told first, so that who gets
 // the slot next meets what this attempt has taught it.
 func (a *Admission) Done(e driver.End) {
+	defer a.Limits.Release(limit.Result{Took: e.Took, Err: e.Err, Ignore: e.Outcome == circuit.Neutral})
 	a.answer(e.Outcome, e.Took)
-	a.Limits.Release(limit.Result{Took: e.Took, Err: e.Err, Ignore: e.Outcome == circuit.Neutral})
 }
 
 func (a *Admission) ask() (err error) {

@@ -12,7 +12,10 @@ import (
 	"github.com/bide-dev/bide/retry/driver"
 )
 
-var errNilFunc = errors.New("guard: the function is nil")
+var (
+	errNilFunc = errors.New("guard: the function is nil")
+	errUnmade  = errors.New("guard: the guard is nil or was not made; make it with New")
+)
 
 // Get calls fn under the guard and returns what it came to. If a retry is among
 // the layers, the error is an *[retry.Error]; otherwise it is what fn returned,
@@ -20,9 +23,9 @@ var errNilFunc = errors.New("guard: the function is nil")
 // as a *[retry.Error]. fn is called in the goroutine of the caller, one call after
 // the other.
 func Get[T any](ctx context.Context, g *Guard, fn func(context.Context) (T, error)) (T, error) {
-	if fn == nil {
+	if fn == nil || g == nil || len(g.stages) == 0 {
 		var zero T
-		return zero, errNilFunc
+		return zero, notCalled(fn == nil)
 	}
 	if !g.quick || ctx.Err() != nil {
 		return within(ctx, g, g.stages, fn)
@@ -44,6 +47,13 @@ func Get[T any](ctx context.Context, g *Guard, fn func(context.Context) (T, erro
 		return v, nil
 	}
 	return staged(ctx, g, s, err, fn)
+}
+
+func notCalled(isNil bool) error {
+	if isNil {
+		return errNilFunc
+	}
+	return errUnmade
 }
 
 // Do is [Get] for a function without a value.
@@ -78,7 +88,7 @@ func Or[T any](ctx context.Context, g *Guard, fn func(context.Context) (T, error
 }
 
 func (g *Guard) fallsBack(err error) bool {
-	if err == nil || err == errNilFunc {
+	if err == nil || err == errNilFunc || err == errUnmade {
 		return false
 	}
 	if g.fallbackIf != nil {
@@ -92,19 +102,20 @@ func (g *Guard) fallsBack(err error) bool {
 // however it ends.
 func call[T any](ctx context.Context, s *stage, ticket circuitdriver.Ticket, fn func(context.Context) (T, error)) (v T, err error) {
 	outcome, returned := circuit.Failure, false
+	defer s.limits.Release(limit.Result{}) // after the breaker is told, and though that should panic
 	defer func() {
 		if !returned {
 			err = driver.Recovered(recover())
 		}
 		s.answer(ticket, outcome)
-		s.limits.Release(limit.Result{})
 	}()
 	v, err = fn(ctx)
-	outcome = circuit.Success
-	if s.breaker != nil && err != nil {
+	returned = true
+	if err == nil {
+		outcome = circuit.Success
+	} else if s.breaker != nil {
 		outcome = s.judge(ctx, err)
 	}
-	returned = true
 	return v, err
 }
 
@@ -117,15 +128,10 @@ func (s *stage) answer(ticket circuitdriver.Ticket, o circuit.Outcome) {
 // judge says of the error of an attempt that returned what it means to the
 // breaker.
 func (s *stage) judge(ctx context.Context, err error) circuit.Outcome {
-	switch {
-	case ctx.Err() == context.Canceled:
-		return circuit.Neutral
-	case s.judges != nil:
-		return s.judges(err)
-	case retry.IsPermanent(err):
+	if ctx.Err() == context.Canceled {
 		return circuit.Neutral
 	}
-	return circuit.Failure
+	return s.breaker.Driver().Judge(err)
 }
 
 // within runs the outermost of some stages around the others.

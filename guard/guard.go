@@ -104,12 +104,17 @@ func FallbackIf(f func(error) bool) Layer { return fallbackIf(f) }
 func Clock(c driver.Clock) Layer { return clock{c} }
 
 // New returns the guard of some layers, outermost first. The error names every
-// layer that is nil, unknown or not valid.
+// layer that is nil, unknown or not valid, and a breaker or limit that is there twice:
+// it would be asked twice for one call.
 func New(layers ...Layer) (*Guard, error) {
 	g := &Guard{stages: make([]stage, 1)}
 	var problems []error
 	for i, layer := range layers {
-		if err := g.add(layer); err != nil {
+		err := g.add(layer)
+		if err == nil {
+			err = once(layers[:i], layer)
+		}
+		if err != nil {
 			problems = append(problems, fmt.Errorf("guard: layer %d: %w", i+1, err))
 		}
 	}
@@ -145,6 +150,32 @@ func Must(g *Guard, err error) *Guard {
 	return g
 }
 
+// once reports that the breaker or limit of a layer is that of one before.
+func once(before []Layer, layer Layer) error {
+	shared := sharedOf(layer)
+	for i, other := range before {
+		if shared != nil && sharedOf(other) == shared {
+			return fmt.Errorf("it is there twice, as layer %d already; leave one out", i+1)
+		}
+	}
+	return nil
+}
+
+// sharedOf is the breaker or limit of a layer, nil if it has none.
+func sharedOf(layer Layer) any {
+	switch l := layer.(type) {
+	case *circuit.Breaker:
+		return l
+	case *limit.Limit:
+		return l
+	case retry.Policy:
+		if l.Breaker != nil {
+			return l.Breaker
+		}
+	}
+	return nil
+}
+
 // add puts one layer inside of those before.
 func (g *Guard) add(layer Layer) error {
 	switch l := layer.(type) {
@@ -155,6 +186,9 @@ func (g *Guard) add(layer Layer) error {
 	case *circuit.Breaker:
 		if l == nil {
 			return errors.New("it is a nil *circuit.Breaker")
+		}
+		if l.Driver() == nil {
+			return errors.New("the breaker was not made; make it with circuit.New")
 		}
 		s := g.within(rankAdmission)
 		if s.breaker != nil {

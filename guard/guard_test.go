@@ -255,7 +255,7 @@ func TestAHangingTargetOpensTheBreaker(t *testing.T) {
 
 func TestSlotsComeBackAfterGoexit(t *testing.T) {
 	l, b := limit.Concurrency(1), newBreaker(t, circuit.Config{FailureThreshold: 1})
-	for _, extra := range []guard.Layer{l, guard.Timeout(time.Minute)} {
+	for _, extra := range []guard.Layer{limit.Concurrency(1), guard.Timeout(time.Minute)} {
 		b.Close()
 		var wait sync.WaitGroup
 		wait.Go(func() {

@@ -142,7 +142,8 @@ func (h *Hedge) take() bool {
 	return true
 }
 
-// took learns how long a first attempt took, or at least took.
+// took learns how long a first attempt took, or at least took. How soon a target fails
+// says nothing about how soon it answers.
 func (h *Hedge) took(d time.Duration) {
 	if h.config.Delay > 0 {
 		return
@@ -167,11 +168,17 @@ func (h *Hedge) took(d time.Duration) {
 // first.
 var ErrLost = fmt.Errorf("hedge: another attempt came first: %w", context.Canceled)
 
-var errNilFunc = errors.New("hedge: the function is nil")
+var (
+	errNilFunc = errors.New("hedge: the function is nil")
+	errUnmade  = errors.New("hedge: the hedge is nil or was not made; make it with New")
+)
 
 // Func returns fn as a function that is hedged: [Get] to call later, in a guard or
-// another layer.
+// another layer. Of a nil fn it is nil.
 func Func[T any](h *Hedge, fn func(context.Context) (T, error)) func(context.Context) (T, error) {
+	if fn == nil {
+		return nil
+	}
 	return func(ctx context.Context) (T, error) { return Get(ctx, h, fn) }
 }
 
@@ -188,11 +195,12 @@ func Do(ctx context.Context, h *Hedge, fn func(context.Context) error) error {
 // first. The contexts of the others then end, and Get waits for them: when it
 // returns, nothing of it runs. If all fail, the error is that of the first. A
 // panic is a failed attempt, with a *[retry.PanicError], and so is one of
-// Config.HedgeIf.
+// Config.HedgeIf or Config.Observer. If ctx has ended before the call, fn is not
+// called, and the error is the cause of ctx.
 func Get[T any](ctx context.Context, h *Hedge, fn func(context.Context) (T, error)) (T, error) {
-	if fn == nil {
+	if fn == nil || h == nil || h.config.Max == 0 || ctx.Err() != nil {
 		var zero T
-		return zero, errNilFunc
+		return zero, notCalled(ctx, h, fn == nil)
 	}
 	r := &race[T]{hedge: h, fn: fn, delay: h.begin()}
 	r.ctx, r.lose = context.WithCancelCause(ctx)
@@ -204,12 +212,25 @@ func Get[T any](ctx context.Context, h *Hedge, fn func(context.Context) (T, erro
 		r.mu.Unlock()
 	}
 	defer r.end()
-	r.attempt()
-	h.took(time.Since(began)) // or until when another has won
-	for r.another() {         // as long as all have failed in a way that one more may answer
+	r.attempt(1)
+	if r.succeeded() {
+		h.took(time.Since(began)) // or until when another has won
+	}
+	for r.another() { // as long as all have failed in a way that one more may answer
 	}
 	r.end()
 	return r.value, r.err
+}
+
+// notCalled says why a function is not called.
+func notCalled(ctx context.Context, h *Hedge, isNil bool) error {
+	switch {
+	case isNil:
+		return errNilFunc
+	case h == nil || h.config.Max == 0:
+		return errUnmade
+	}
+	return context.Cause(ctx)
 }
 
 // race are the attempts of one call.
@@ -246,16 +267,13 @@ func (r *race[T]) another() bool {
 	number := r.beside + 1
 	r.mu.Unlock()
 	defer r.running.Done()
-	if o := r.hedge.config.Observer; o != nil {
-		o(retry.Event{Type: retry.Hedged, Time: time.Now(), Attempt: number})
-	}
-	r.attempt()
+	r.attempt(number)
 	return true
 }
 
 // attempt makes one attempt and notes what became of it, in whatever way the
-// function and HedgeIf end.
-func (r *race[T]) attempt() {
+// observer, the function and HedgeIf end.
+func (r *race[T]) attempt(number int) {
 	var v T
 	var err error
 	returned := false
@@ -273,8 +291,18 @@ func (r *race[T]) attempt() {
 		again = err != nil && r.hedge.config.HedgeIf != nil && r.hedge.config.HedgeIf(err)
 		asked = true
 	}()
+	if o := r.hedge.config.Observer; o != nil && number > 1 {
+		o(retry.Event{Type: retry.Hedged, Time: time.Now(), Attempt: number})
+	}
 	v, err = r.fn(r.ctx)
 	returned = true
+}
+
+// succeeded reports whether an attempt has succeeded.
+func (r *race[T]) succeeded() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.won
 }
 
 // note keeps the end of an attempt; again: one more may answer it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -245,6 +246,43 @@ func TestDo(t *testing.T) {
 		}
 		if err := hedge.Do(t.Context(), h, func(context.Context) error { return down }); err != down {
 			t.Error(err)
+		}
+	})
+}
+
+// An observer that panics, or ends its goroutine, fails the attempt that it was told of,
+// and not the program: that attempt has a goroutine of its own.
+func TestAnObserverThatPanics(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("boom") }, "goexit": runtime.Goexit} {
+		synctest.Test(t, func(t *testing.T) {
+			h := hedge.Must(hedge.New(hedge.Config{Delay: time.Second, Ratio: 1, Observer: func(retry.Event) { end() }}))
+			v, err := hedge.Get(t.Context(), h, func(context.Context) (int, error) { time.Sleep(2 * time.Second); return 1, nil })
+			if v != 1 || err != nil {
+				t.Errorf("%s: %v, %v", name, v, err)
+			}
+		})
+	}
+}
+
+// How soon a target fails says nothing about how soon it answers: after an outage in
+// which calls fail at once, a call is not hedged sooner than before.
+func TestFailuresTeachNoDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hedge.Must(hedge.New(hedge.Config{}))
+		call := func(err error, took time.Duration) {
+			_ = hedge.Do(t.Context(), h, func(context.Context) error { time.Sleep(took); return err })
+		}
+		for range 50 {
+			call(nil, time.Second)
+		}
+		if h.Delay() != time.Second {
+			t.Fatalf("the delay is %v", h.Delay())
+		}
+		for range 1000 {
+			call(errors.New("down"), time.Millisecond)
+		}
+		if h.Delay() != time.Second {
+			t.Errorf("after an outage the delay is %v", h.Delay())
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 type AdaptiveConfig struct {
 	// Initial is where it begins; 0 means 10, forced into Min and Max.
 	Initial int
-	// Min and Max bound it; 0 means 1 and 1000.
+	// Min and Max bound it; 0 means 1 and 1000, or Min if that is more.
 	Min, Max int
 	// Tolerance is how many times the time of an unloaded target an attempt may
 	// take on average before the limit goes down, more than 1; 0 means 1.3.
@@ -36,7 +36,8 @@ type AdaptiveConfig struct {
 func Adaptive() *Limit { return Must(New(Config{Adaptive: &AdaptiveConfig{}})) }
 
 func newAdaptive(c AdaptiveConfig) (*adaptive, error) {
-	c.Min, c.Max = cmp.Or(c.Min, 1), cmp.Or(c.Max, 1000)
+	c.Min = cmp.Or(c.Min, 1)
+	c.Max = cmp.Or(c.Max, max(1000, c.Min))
 	c.Tolerance, c.Backoff = cmp.Or(c.Tolerance, 1.3), cmp.Or(c.Backoff, 0.9)
 	c.Initial = cmp.Or(c.Initial, min(max(10, c.Min), c.Max))
 	return &adaptive{c: c, limit: float64(c.Initial)}, c.validate()

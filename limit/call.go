@@ -14,8 +14,8 @@ var (
 )
 
 // Get waits until the limit lets it begin, calls fn, and returns what fn returns.
-// The error is an *[Error] if the limit refuses, or the cause of ctx if that ends
-// while it waits; fn is not called then. What fn holds is given back however it
+// The error is an *[Error] if the limit refuses, or the cause of ctx if that has ended
+// or ends while it waits; fn is not called then. What fn holds is given back however it
 // ends, by a panic too. For more than one limit at once there is guard.Get, which
 // takes them together.
 func Get[T any](ctx context.Context, l *Limit, fn func(context.Context) (T, error)) (T, error) {
@@ -43,8 +43,11 @@ func Do(ctx context.Context, l *Limit, fn func(context.Context) error) error {
 }
 
 func (l *Limit) acquire(ctx context.Context) error {
-	if l.id == 0 {
+	if l == nil || l.id == 0 {
 		return errUnmade
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if l.take() {
 		return nil
@@ -56,7 +59,7 @@ func (l *Limit) acquire(ctx context.Context) error {
 func timed[T any](ctx context.Context, l *Limit, fn func(context.Context) (T, error)) (T, error) {
 	began := l.now()
 	result := Result{Ignore: true} // of a panic or Goexit
-	defer func() { l.end(result) }()
+	defer func() { l.learn(result) }()
 	v, err := fn(ctx)
 	result = Result{
 		Took:   time.Duration(l.now() - began),

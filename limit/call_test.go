@@ -109,26 +109,31 @@ func TestACallGivesBack(t *testing.T) {
 // A call tells an adaptive limit what it came to: it goes down when the target has
 // too much to do, and not when the caller went away or the request was wrong.
 func TestAnAdaptiveLimitLearnsOfCalls(t *testing.T) {
-	gone, cancel := context.WithCancel(context.Background())
-	cancel()
 	for _, c := range []struct {
 		name string
-		ctx  context.Context
+		gone bool
 		err  error
 		down bool
 	}{
-		{"too many", context.Background(), fmt.Errorf("get: %w", tooMany{}), true},
-		{"a deadline", context.Background(), context.DeadlineExceeded, true},
-		{"another error", context.Background(), errors.New("no such row"), false},
-		{"a request that is wrong", context.Background(), retry.Permanent(tooMany{}), false},
-		{"a caller who has gone", gone, tooMany{}, false},
+		{"too many", false, fmt.Errorf("get: %w", tooMany{}), true},
+		{"a deadline", false, context.DeadlineExceeded, true},
+		{"another error", false, errors.New("no such row"), false},
+		{"a request that is wrong", false, retry.Permanent(tooMany{}), false},
+		{"a caller who has gone", true, tooMany{}, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := limitOf(limit.Config{Adaptive: &limit.AdaptiveConfig{Initial: 50}})
 			for range 1000 {
-				if err := limit.Do(c.ctx, l, func(context.Context) error { time.Sleep(sec); return c.err }); err != c.err {
+				ctx, cancel := context.WithCancel(t.Context())
+				if err := limit.Do(ctx, l, func(context.Context) error {
+					if time.Sleep(sec); c.gone {
+						cancel()
+					}
+					return c.err
+				}); err != c.err {
 					t.Fatal(err)
 				}
+				cancel()
 			}
 			if c.down != (l.Max() <= 5) || !c.down && l.Max() < 50 {
 				t.Errorf("%s: it is %d", c.name, l.Max())

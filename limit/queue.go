@@ -155,30 +155,44 @@ func (l *Limit) look(w *waiter) (time.Duration, bool) {
 	return -1, false
 }
 
-// enter puts a waiter into the queue, unless that is full or its turn would
-// come too late.
+// enter puts a waiter into the queue and tells so, unless that is full or its turn
+// would come too late.
 func (l *Limit) enter(ctx context.Context, w *waiter, r *Request) error {
 	if l.kind == throttled {
 		share := l.throttle.refuse(l.now())
 		return l.refuse(0, "the target refuses so many that %.0f of 100 attempts are not made", 100*share)
 	}
+	turn, err := l.join(ctx, w)
+	if err != nil || r.Queued == nil {
+		return err
+	}
+	told := false
+	defer func() {
+		if !told { // it panics, or ends the goroutine
+			l.leave(w)
+		}
+	}()
+	r.Queued(l, turn)
+	told = true
+	return nil
+}
+
+// join puts a waiter into the queue, and returns how long it is until its turn.
+func (l *Limit) join(ctx context.Context, w *waiter) (time.Duration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.c.Queue != 0 && len(l.waiting) >= max(l.c.Queue, 0) {
 		if l.c.Queue == NoQueue {
-			return l.refuse(l.after(w), "nobody is to wait")
+			return 0, l.refuse(l.after(w), "nobody is to wait")
 		}
-		return l.refuse(l.after(w), "%d are waiting already", len(l.waiting))
+		return 0, l.refuse(l.after(w), "%d are waiting already", len(l.waiting))
 	}
 	turn := l.after(w)
 	if l.c.MaxWait > 0 && turn > l.c.MaxWait-l.waited(w) {
-		return l.refuse(turn, "its turn comes in %v, and nobody waits longer than %v", turn, l.c.MaxWait)
+		return 0, l.refuse(turn, "its turn comes in %v, and nobody waits longer than %v", turn, l.c.MaxWait)
 	}
 	if deadline, ok := ctx.Deadline(); ok && turn > 0 && int64(turn) >= int64(deadline.Sub(epoch))-l.now() {
-		return l.refuse(turn, "its turn comes in %v, after the caller's deadline", turn)
-	}
-	if r.Queued != nil {
-		r.Queued(l, turn)
+		return 0, l.refuse(turn, "its turn comes in %v, after the caller's deadline", turn)
 	}
 	if len(l.waiting) == 0 {
 		l.busy.Store(l.now())
@@ -190,7 +204,7 @@ func (l *Limit) enter(ctx context.Context, w *waiter, r *Request) error {
 	} else {
 		l.rate.queued.Store(true)
 	}
-	return nil
+	return turn, nil
 }
 
 // waited is how long a waiter has waited, in whatever queues it has been.

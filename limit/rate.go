@@ -47,6 +47,9 @@ func (r *rate) untake() { r.full.Add(-r.interval) }
 
 // behind is how long it takes until n tokens and one more are there.
 func (r *rate) behind(n int, now int64) time.Duration {
+	if r.interval > math.MaxInt64/4/int64(n+1) {
+		return math.MaxInt64 / 4 // in 73 years, or later
+	}
 	return time.Duration(max(max(r.full.Load(), now)+r.interval*int64(n+1)-now-r.depth, 0))
 }
 

@@ -20,7 +20,8 @@ type Request struct {
 	// Priority is greater for who is to be let through sooner.
 	Priority int
 	// Queued, if not nil, is called before each wait with the limit that is
-	// waited for and, if it is known, for how long. It must not use the limit.
+	// waited for and, if it is known, for how long. It has its place in the queue by
+	// then, and no lock is held.
 	Queued func(l *Limit, d time.Duration)
 }
 
@@ -155,19 +156,30 @@ func (s Set) inOrder(ctx context.Context, w *waiter, r *Request) error {
 
 // Release ends an attempt.
 func (s Set) Release(r Result) {
-	for _, l := range s {
-		l.end(r)
+	for i, l := range s {
+		if l.learns() {
+			s[i:].learn(r)
+			return
+		}
+		l.release()
 	}
 }
 
-func (l *Limit) end(r Result) {
-	switch {
-	case l.adapt != nil:
+// learn is Release for a set whose first limit learns how the attempt went, from what
+// methods of its error and RefusedIf say, which may panic.
+func (s Set) learn(r Result) {
+	defer s[1:].Release(r)
+	s[0].learn(r)
+}
+
+// learn is release for a limit that learns how the attempt went.
+func (l *Limit) learn(r Result) {
+	defer l.release()
+	if l.adapt != nil {
 		l.adapt.sample(l, r)
-	case l.throttle != nil:
+	} else {
 		l.throttle.sample(l.now(), r)
 	}
-	l.release()
 }
 
 // Cancel gives everything back, tokens too: the attempt did not begin.

@@ -53,7 +53,7 @@ import (
 )
 
 // Retrier is a [Policy] that has been checked. It serves any number of
-// operations and goroutines at once.
+// operations and goroutines at once. The zero Retrier is that of the zero Policy.
 type Retrier struct {
 	policy Policy
 	simple bool
@@ -84,6 +84,10 @@ func (r *Retrier) Policy() Policy { return r.policy }
 // says that fn is nil. fn should end soon after its context does, which ends when
 // fn returns, if the policy has a timeout or a deadline.
 func Get[T any](ctx context.Context, r *Retrier, fn func(context.Context) (T, error)) (T, error) {
+	if r == nil {
+		var zero T
+		return zero, errNilRetrier
+	}
 	if !r.simple || fn == nil || ctx.Err() != nil {
 		return driver.Run(ctx, &r.policy, nil, fn)
 	}
@@ -103,4 +107,7 @@ func Do(ctx context.Context, r *Retrier, fn func(context.Context) error) error {
 	return err
 }
 
-var errNilFunc = errors.New("retry: the function is nil")
+var (
+	errNilFunc    = errors.New("retry: the function is nil")
+	errNilRetrier = errors.New("retry: the retrier is nil; make it with New")
+)

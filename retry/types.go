@@ -117,7 +117,7 @@ func NewQuota(c QuotaConfig) (*Quota, error) { return driver.NewQuota(c) }
 func Permanent(err error) error { return permanent.Mark(err) }
 
 // IsPermanent reports whether err carries the mark of [Permanent].
-func IsPermanent(err error) bool { return driver.Visit(err, permanent.Neutral) }
+func IsPermanent(err error) bool { return permanent.In(err) }
 
 // WithRetries returns a context under which all operations together make at most
 // n retries, so that those of an operation within others do not multiply. A retry

@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,7 +14,15 @@ import (
 // retry, what a breaker counts, when a fallback is due.
 //
 //	job, err := retry.Get(ctx, r, retry.Until(poll, func(j Job) bool { return j.Done }))
+//
+// Of a nil fn it is nil; with a nil ok it fails for good.
 func Until[T any](fn func(context.Context) (T, error), ok func(T) bool) func(context.Context) (T, error) {
+	switch {
+	case fn == nil:
+		return nil
+	case ok == nil:
+		return func(context.Context) (v T, err error) { return v, Permanent(errNilCondition) }
+	}
 	return func(ctx context.Context) (T, error) {
 		v, err := fn(ctx)
 		if err == nil && !ok(v) {
@@ -22,6 +31,8 @@ func Until[T any](fn func(context.Context) (T, error), ok func(T) bool) func(con
 		return v, err
 	}
 }
+
+var errNilCondition = errors.New("retry: the condition of Until is nil")
 
 // Unmet returns the value that [Until] did not accept last, if it is how a call
 // ended: for a caller who takes it after all.

@@ -1,9 +1,12 @@
 package driver
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/bide-dev/bide/internal/permanent"
 )
 
 // Breaker is a [Machine] with a clock that any number of goroutines may
@@ -165,17 +168,19 @@ func (b *Breaker) acquire() (ticket Ticket, err error) {
 
 // Judge says what the error of a call that returned, or nil, means to the
 // breaker: by Config.IgnoreIf and Config.FailureIf, or else every error is a
-// failure.
+// failure that is not marked with retry.Permanent.
 func (b *Breaker) Judge(err error) Outcome {
 	switch {
 	case err == nil:
 		return Success
 	case b.ignore != nil && b.ignore(err):
 		return Neutral
-	case b.judge == nil || b.judge(err):
-		return Failure
+	case b.judge != nil && !b.judge(err):
+		return Success
+	case !b.Judges() && permanent.In(err):
+		return Neutral
 	}
-	return Success
+	return Failure
 }
 
 // Judges reports whether there is a Config.FailureIf or Config.IgnoreIf.
@@ -245,7 +250,10 @@ func (b *Breaker) refuse(left time.Duration) error {
 	if last := b.refusal.Load(); last != nil && last.RetryAfter >= left && last.RetryAfter-left < b.grain {
 		return last
 	}
-	rounded := (left + b.grain - 1) / b.grain * b.grain
+	rounded := left
+	if left < math.MaxInt64-b.grain {
+		rounded = (left + b.grain - 1) / b.grain * b.grain
+	}
 	fresh := &OpenError{Name: b.name, State: Open, RetryAfter: rounded}
 	b.refusal.Store(fresh)
 	return fresh

@@ -120,7 +120,11 @@ func Get[T any](ctx context.Context, tracer trace.Tracer, name string, g *guard.
 
 // Do is [Get] for a function without a value.
 func Do(ctx context.Context, tracer trace.Tracer, name string, g *guard.Guard, fn func(context.Context) error) error {
-	_, err := Get(ctx, tracer, name, g, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
+	var inner func(context.Context) (struct{}, error)
+	if fn != nil {
+		inner = func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) }
+	}
+	_, err := Get(ctx, tracer, name, g, inner)
 	return err
 }
 

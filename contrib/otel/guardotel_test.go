@@ -129,6 +129,9 @@ func TestWhatACollectorGets(t *testing.T) {
 	if _, err := guardotel.Get[int](t.Context(), tracing.Tracer("test"), "nil", g, nil); err == nil {
 		t.Error("a nil function is called")
 	}
+	if err := guardotel.Do(t.Context(), tracing.Tracer("test"), "nil", g, nil); err == nil || errors.As(err, new(*retry.PanicError)) {
+		t.Errorf("a nil function without a value: %v", err)
+	}
 	if _, err := guardotel.Metrics(metering.Meter("test"), attribute.String("target", "x")); err != nil {
 		t.Error(err)
 	}

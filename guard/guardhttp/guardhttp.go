@@ -90,6 +90,10 @@ type until struct {
 
 // RoundTrip implements http.RoundTripper.
 func (u *until) RoundTrip(request *http.Request) (*http.Response, error) {
+	if u.ok == nil {
+		closeBody(request)
+		return nil, retry.Permanent(errors.New("guardhttp: the condition of Until is nil"))
+	}
 	answer, err := u.base.RoundTrip(request)
 	if err != nil || u.ok(answer) {
 		return answer, err

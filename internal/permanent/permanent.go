@@ -2,7 +2,7 @@
 // retries and breakers know.
 package permanent
 
-import "errors"
+import "reflect"
 
 // Error marks an error, without a change of its text.
 type Error struct {
@@ -34,23 +34,46 @@ func Final(err error) error {
 	return &Error{Err: err, Counts: true}
 }
 
-// Neutral reports whether an error by itself, without those that it wraps, is marked
-// as one that says nothing about its target.
-func Neutral(err error) bool {
-	e, ok := err.(*Error)
-	return ok && !e.Counts
+// In reports whether an error, or one that it wraps, is marked as one that says nothing
+// about its target.
+func In(err error) bool {
+	left := maxNodes
+	return in(err, &left)
 }
 
-// In reports whether Neutral holds for an error or one that it wraps.
-func In(err error) bool {
-	for {
-		var e *Error
-		if !errors.As(err, &e) {
+// maxNodes ends the walk through an error that wraps itself.
+const maxNodes = 1000
+
+func in(err error, left *int) bool {
+	for ; err != nil && *left > 0; *left-- {
+		if v := reflect.ValueOf(err); v.Kind() == reflect.Pointer && v.IsNil() {
+			return false // its methods may panic
+		}
+		switch e := err.(type) {
+		case *Error:
+			if !e.Counts {
+				return true
+			}
+			err = e.Err
+		case interface{ Unwrap() error }:
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, err := range e.Unwrap() {
+				*left--
+				if in(err, left) {
+					return true
+				}
+			}
+			return false
+		case interface{ As(any) bool }: // one that shows what it wraps in no other way
+			var marked *Error
+			if !e.As(&marked) {
+				return false
+			}
+			err = marked
+		default:
 			return false
 		}
-		if !e.Counts {
-			return true
-		}
-		err = e.Err
 	}
+	return false
 }

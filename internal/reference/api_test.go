@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/printer"
 	"go/token"
@@ -136,4 +137,56 @@ func compact(text string) string {
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// TestEveryFunctionHasAnExample: what a package exports as a function can be seen in
+// use on its page, in an example that is run and whose output is compared.
+func TestEveryFunctionHasAnExample(t *testing.T) {
+	found := 0
+	for _, dir := range public {
+		examples := map[string]bool{}
+		for _, file := range parsed(t, dir, true) {
+			for _, e := range doc.Examples(file) {
+				name, _, _ := strings.Cut(e.Name, "_")
+				examples[name] = examples[name] || e.Output != "" || e.EmptyOutput
+			}
+		}
+		for _, file := range parsed(t, dir, false) {
+			for _, d := range file.Decls {
+				f, ok := d.(*ast.FuncDecl)
+				if !ok || f.Recv != nil || !f.Name.IsExported() {
+					continue
+				}
+				found++
+				if run, is := examples[f.Name.Name]; !is {
+					t.Errorf("%s.%s has no example", dir, f.Name.Name)
+				} else if !run {
+					t.Errorf("%s.%s has no example with an output: it is not run", dir, f.Name.Name)
+				}
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d functions were looked at", found)
+	}
+}
+
+// parsed are the files of a package, or those of its tests.
+func parsed(t *testing.T, dir string, tests bool) (files []*ast.File) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") != tests {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	return files
 }

@@ -314,4 +314,4 @@ func httpStatus(err error) (status int, ok bool) {
 }
 
 // isPermanent reports whether err carries the mark of retry.Permanent.
-func isPermanent(err error) bool { return Visit(err, permanent.Neutral) }
+func isPermanent(err error) bool { return permanent.In(err) }

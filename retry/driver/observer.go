@@ -56,7 +56,7 @@ func (t EventType) String() string {
 //	Queued          Attempt, Source, Delay (0 if it is not known)
 //	AttemptStarted  Attempt, Waited
 //	AttemptFailed   Attempt, Duration, Err
-//	WaitScheduled   Attempt (the one that failed), Delay, Source, RetryAfter, State
+//	WaitScheduled   Attempt (the one that failed), Delay, Source, RetryAfter, Err, State
 //	Refused         Attempt (the one that was not made), Err
 //	Finished        Attempt (how many were made), Duration (of the whole), Reason, Err, RetryAfter
 type Event struct {

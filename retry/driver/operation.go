@@ -223,12 +223,12 @@ func (op *operation) close(ctx context.Context, at stage, err error) error {
 	if !op.began.IsZero() {
 		end.Took = op.now().Sub(op.began)
 	}
+	if op.admitted { // it is told after the breaker, and though that should panic
+		op.admitted = false
+		defer op.Admission.Done(end)
+	}
 	if op.breaker != nil {
 		op.breaker.Answer(op.ticket, end.Outcome, end.Took)
-	}
-	if op.admitted {
-		op.admitted = false
-		op.Admission.Done(end)
 	}
 	return err
 }
@@ -327,7 +327,7 @@ func (op *operation) scheduled(now time.Time) bool {
 	if op.observed() {
 		op.tell(Event{
 			Type: WaitScheduled, Attempt: op.history.newest().Number, Delay: op.decision.Delay,
-			Source: op.decision.Source, RetryAfter: op.decision.RetryAfter, State: op.machine.State(),
+			Source: op.decision.Source, RetryAfter: op.decision.RetryAfter, Err: op.history.newest().Err, State: op.machine.State(),
 		}, now)
 	}
 	return op.wait()

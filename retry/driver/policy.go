@@ -146,6 +146,12 @@ func (p *Policy) Validate() error {
 	if p.RetryAfterMax < 0 {
 		problems = append(problems, fmt.Errorf("retry: longest retry-after is %v; it must be positive, or 0 for the default of %v", p.RetryAfterMax, DefaultRetryAfterMax))
 	}
+	if p.Breaker != nil && p.Breaker.Driver() == nil {
+		problems = append(problems, errors.New("retry: Breaker was not made; make it with circuit.New"))
+	}
+	if p.Quota != nil && p.Quota.capacity == 0 {
+		problems = append(problems, errors.New("retry: Quota was not made; make it with NewQuota"))
+	}
 	if err := p.Backoff.Validate(); err != nil {
 		problems = append(problems, err)
 	}
