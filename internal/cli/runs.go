@@ -39,10 +39,11 @@ type runInfo struct {
 	Steps      event.Counts   `json:"steps"`
 	Items      journal.Counts `json:"items"`
 	Message    string         `json:"message,omitempty"`
+	called     string         // see title
 }
 
 func infoOf(s journal.Summary, err error) runInfo {
-	i := runInfo{Run: s.ID, Name: s.Name, Kind: s.Kind, Path: s.Path, Dir: s.Dir, Status: s.Status, Steps: s.Steps, Items: s.Items}
+	i := runInfo{Run: s.ID, Name: s.Name, called: s.Title, Kind: s.Kind, Path: s.Path, Dir: s.Dir, Status: s.Status, Steps: s.Steps, Items: s.Items}
 	if err != nil {
 		i.Status, i.Message = unreadable, err.Error()
 		return i
@@ -60,12 +61,13 @@ func shortRun(id string) string { return id[max(0, len(id)-6):] }
 // started is how the beginning of a run is written in a list.
 const started = "2006-01-02 15:04"
 
-// title is what a person knows a run's workflow by.
+// title is what a person knows a run by: the name of its workflow, else that of its
+// file, or the command of a batch.
 func (i runInfo) title() string {
-	if i.Name == "" && i.Path != "" {
+	if i.called == "" && i.Path != "" {
 		return filepath.Base(i.Path)
 	}
-	return i.Name
+	return i.called
 }
 
 // work says how far a run got.

@@ -390,8 +390,12 @@ func (o *showOptions) printShown(s *shown) error {
 	if s.Kind == workflow.Dataflow.String() {
 		kind = s.Kind
 	}
-	line(kind, visible(s.Name))
-	line("file", visible(s.Path))
+	if command, batch := strings.CutPrefix(s.called, "batch: "); batch && s.Name == "batch" {
+		line("batch", visible(command))
+	} else {
+		line(kind, visible(s.Name))
+		line("file", visible(s.Path))
+	}
 	line("in", visible(s.Dir))
 	line("params", givenText(s.Params))
 	line("status", p.status(words(s.Status))+s.paused()+s.because())

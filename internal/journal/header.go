@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Header is what is recorded of a run before its first event.
@@ -28,6 +31,40 @@ type Header struct {
 	// BideVersion is the program's that made the journal.
 	BideVersion string
 }
+
+// Title is what a person knows the run by: the name of its workflow, or of a batch the
+// command as it was given.
+func (h *Header) Title() string {
+	var o struct {
+		Batch struct {
+			Command string   `json:"command"`
+			Words   []string `json:"words"`
+		} `json:"batch"`
+	}
+	if h.Options == nil || json.Unmarshal(h.Options, &o) != nil {
+		return h.Name
+	}
+	command := o.Batch.Command
+	switch len(o.Batch.Words) {
+	case 0:
+	case 1:
+		command = o.Batch.Words[0] // a text for the shell, where it is more than a word
+	default:
+		command = strings.Join(value.Map(o.Batch.Words, func(w string) string {
+			if strings.HasPrefix(w, "{") && strings.HasSuffix(w, "}") {
+				return w // where the item goes
+			}
+			return diag.ShellWord(w)
+		}), " ")
+	}
+	if command == "" {
+		return h.Name
+	}
+	return "batch: " + diag.ClipBytes(command, maxBatchTitle)
+}
+
+// maxBatchTitle is how much of a batch's command its title has, in bytes.
+const maxBatchTitle = 200
 
 // meta is the header as rows of the table of that name.
 func (h *Header) meta() map[string]driver.Value {

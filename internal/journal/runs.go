@@ -16,8 +16,10 @@ import (
 type Summary struct {
 	ID   string
 	Name string // of the workflow
-	Path string // of its file
-	Kind string
+	// Title is what a person knows it by, see [Header.Title].
+	Title string
+	Path  string // of its file
+	Kind  string
 	// Status is event.Running if a process has the run, event.Interrupted if
 	// none has and it is not finished, else the status it finished with.
 	Status   string
@@ -97,7 +99,7 @@ func (s *Store) summary(ctx context.Context, id string, want func(Header) bool) 
 // Summary is the run as in a list of runs. It folds the events.
 func (r *Reader) Summary(ctx context.Context) (Summary, error) {
 	h := r.Header()
-	sum := Summary{ID: r.run, Name: h.Name, Path: h.Path, Kind: h.Kind, Dir: h.Dir, Started: h.Started}
+	sum := Summary{ID: r.run, Name: h.Name, Title: h.Title(), Path: h.Path, Kind: h.Kind, Dir: h.Dir, Started: h.Started}
 	// The lock first: a run that ends in between is then running, not
 	// interrupted.
 	held, err := r.InUse()

@@ -220,7 +220,7 @@ func (l *list) readEntry(ctx context.Context, id string) entry {
 	}
 	defer r.Close() // it was read only: there is nothing to lose
 	h := r.Header()
-	e.Name, e.Path, e.Kind, e.Started, e.Params = nameOf(h), h.Path, h.Kind, h.Started, paramsOf(h)
+	e.Name, e.Path, e.Kind, e.Started, e.Params = h.Title(), h.Path, h.Kind, h.Started, paramsOf(h)
 	e.Name = cmp.Or(e.Name, filepath.Base(h.Path))
 	if err := l.fill(ctx, &e, r); err != nil {
 		e.Status, e.Message = unreadable, err.Error()

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -23,7 +22,6 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/simulate"
 	"github.com/bide-dev/bide/internal/timeline"
-	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -195,7 +193,7 @@ func (p *pages) head(run *run) *runHead {
 		Work: timeline.Done(items.Succeeded+items.Unchanged, items.Total, items.Failed, items.Skipped, 0, items.Unchanged),
 		Now:  t.Now(now, items, run.items.due.first()),
 	}
-	out.Name = cmp.Or(nameOf(h), filepath.Base(h.Path))
+	out.Name = cmp.Or(h.Title(), filepath.Base(h.Path))
 	if usd := t.Usage["cost_usd"]; usd > 0 {
 		out.Cost = fmt.Sprintf("$%.2f", usd)
 	}
@@ -217,39 +215,6 @@ func (p *pages) head(run *run) *runHead {
 
 // failedAfter is what a page says where its body tells the error.
 func (h *runHead) failedAfter() string { return "It failed after " + timeline.Short(h.Took) + "." }
-
-// nameOf is what a run is called: a batch, by its command, as it was given.
-func nameOf(h journal.Header) string {
-	var o struct {
-		Batch struct {
-			Command string   `json:"command"`
-			Words   []string `json:"words"`
-		} `json:"batch"`
-	}
-	if h.Options == nil || json.Unmarshal(h.Options, &o) != nil {
-		return h.Name
-	}
-	command := o.Batch.Command
-	switch len(o.Batch.Words) {
-	case 0:
-	case 1:
-		command = o.Batch.Words[0] // a text for the shell, where it is more than a word
-	default:
-		command = strings.Join(value.Map(o.Batch.Words, func(w string) string {
-			if strings.HasPrefix(w, "{") && strings.HasSuffix(w, "}") {
-				return w // where the item goes
-			}
-			return diag.ShellWord(w)
-		}), " ")
-	}
-	if command == "" {
-		return h.Name
-	}
-	return "batch: " + diag.ClipBytes(command, maxBatchName)
-}
-
-// maxBatchName is how much of a batch's command its name has, in bytes.
-const maxBatchName = 200
 
 var helpers = template.FuncMap{
 	"words":   words,

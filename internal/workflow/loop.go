@@ -61,7 +61,9 @@ func (d *decoder) foreachSource(o *object, f *Foreach) {
 		return
 	}
 	if key == "input" && n.scalar() && !isVariable(n.text) {
-		f.Input = d.text(n, key)
+		if d.notPattern(n, n.text) {
+			f.Input = d.text(n, key)
+		}
 		return
 	}
 	d.foreachValues(n, key, f)
@@ -87,7 +89,9 @@ func (d *decoder) foreachValues(n *node, key string, f *Foreach) {
 		f.List = d.deep(n).([]any) // a list stays one
 		return
 	}
-	f.Text = d.text(n, key)
+	if !n.scalar() || d.notPattern(n, n.text) {
+		f.Text = d.text(n, key)
+	}
 }
 
 // parallel reads how many run at once: true, false, a number or a variable.

@@ -197,13 +197,26 @@ func (d *decoder) input(n *node, m *Map) {
 			m.List = list
 			return
 		}
-		m.Input = d.text(n, "input")
+		if d.notPattern(n, n.text) {
+			m.Input = d.text(n, "input")
+		}
 		return
 	}
 	o, _ := d.object(n, inputTable) // it is a map
 	defer o.close()
 	in := d.inputOf(o)
 	m.Input, m.InputKind = in.Input, in.InputKind
+}
+
+// notPattern reports whether an input is no pattern of files: the shell would run the
+// first file that matches.
+func (d *decoder) notPattern(n *node, text string) bool {
+	if !strings.ContainsAny(text, "*?") || strings.ContainsAny(text, " \t\n$`;&|<>(){}'\"\\") {
+		return true
+	}
+	d.errorf(n, "bad-value", "%s is a pattern of files; an input is a file, a command or a list", text).
+		Suggest("write input: {command: ls %s}, of which each line is an item", text)
+	return false
 }
 
 // inputOf reads the input of a map that is written as one: a file or a command.
@@ -214,12 +227,16 @@ func (d *decoder) inputOf(o *object) (m Map) {
 		d.errorf(n, "contradiction", "an input is a file or a command; this is both").Suggest("keep one of the two")
 		o.skip("file", "command", "format")
 	case o.has("file"):
+		if f := o.peek("file"); f.scalar() && !d.notPattern(f, f.text) {
+			o.skip("file", "format")
+			return m
+		}
 		m.Input, m.InputKind = o.text("file"), "file"
 		m.InputKind = o.choice(m.InputKind, "format")
 	case o.has("command"):
 		m.Input, m.InputKind = o.text("command"), "command"
 	default:
-		d.errorf(n, "missing-key", "an input written as a map has file: or command:").Suggest("for example: input: {file: items.jsonl, format: jsonl}")
+		d.errorf(n, "missing-key", "an input written as a map has file: or command:").Suggest("for example: input: {file: items.jsonl, format: jsonl}, or for the files of a directory input: {command: ls in/*.txt}")
 	}
 	return m
 }
