@@ -1,9 +1,11 @@
 // Command pictures makes the pictures of the README and of the pages from real
 // runs: `make pictures`. It is given the program bide, runs command lines in an
-// empty folder with colours on, and draws what they print as SVG.
+// empty folder with colours on, and draws what they print as SVG. A live display is
+// run on a terminal that script (of util-linux) makes.
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"html"
@@ -12,30 +14,41 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 	"unicode/utf8"
 )
 
-// shots are the pictures: a name, and the command lines that one shows.
+// shots are the pictures: a name, the command lines that one shows, and after how
+// long; 0: at the end.
 var shots = []struct {
 	name  string
 	files map[string]string
 	lines []string
+	after time.Duration
 }{
 	{"exec", nil, []string{
 		`bide exec --attempts 4 --initial-delay 100ms -- sh -c 'echo try >> tries; test $(wc -l < tries) -ge 3'`,
-	}},
+	}, 0},
 	{"map", map[string]string{"map.yml": `name: thumbnails
 map:
-  input: seq 1 20
+  input: {command: seq -f photo-%02g.jpg 1 24}
   max_parallel: 4
   agent_template:
-    - shell: test ${item} -ne 13 && echo "made ${item}"
+    - name: resize
+      shell: |
+        case ${item} in
+        photo-04.jpg) echo "not a JPEG file" >&2; exit 65 ;;
+        photo-07.jpg) test "$BIDE_ATTEMPT" = 2 || { echo "connection reset" >&2; exit 7; } ;;
+        esac
+        sleep 1.$(echo ${item} | tail -c 6 | head -c 1)
 error_policy:
-  retry_config: {max_attempts: 2, initial_delay: 50ms}
-reduce:
-  - shell: echo "${map.successful} of ${map.total}"
-`}, []string{"bide run --color always map.yml"}},
+  error_collection: immediate
+  retry_config: {attempts: 2, initial_delay: 6s, retry_on: [network]}
+`}, []string{"bide run map.yml"}, 3600 * time.Millisecond},
 	{"timeline", map[string]string{"nightly.yml": `name: nightly
 commands:
   - name: fetch
@@ -44,7 +57,7 @@ commands:
   - name: prices
     shell: exit 1
     retry: {attempts: 2, initial_delay: 100ms, on_failure: {fallback: {command: echo yesterday}}}
-`}, []string{"bide run --color always --quiet nightly.yml", "bide show --gantt --color always"}},
+`}, []string{"bide run --color always --quiet nightly.yml", "bide show --gantt --color always"}, 0},
 }
 
 func main() {
@@ -57,7 +70,7 @@ func main() {
 		log.Fatal(err)
 	}
 	for _, s := range shots {
-		lines, err := take(bide, s.files, s.lines)
+		lines, err := take(bide, s.files, s.lines, s.after)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(os.Args[2], s.name+".svg"), []byte(draw(lines)), 0o644)
 		}
@@ -67,8 +80,9 @@ func main() {
 	}
 }
 
-// take runs command lines in a folder of their own and gives what a terminal shows.
-func take(bide string, files map[string]string, lines []string) ([]string, error) {
+// take runs command lines in a folder of their own and gives what a terminal shows, at
+// the end or after some time.
+func take(bide string, files map[string]string, lines []string, after time.Duration) ([]string, error) {
 	dir, err := os.MkdirTemp("", "pictures")
 	if err != nil {
 		return nil, err
@@ -84,14 +98,84 @@ func take(bide string, files map[string]string, lines []string) ([]string, error
 		cmd := exec.Command("sh", "-c", line)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "BIDE_HOME="+filepath.Join(dir, ".bide"), "PATH="+filepath.Dir(bide)+":"+os.Getenv("PATH"))
-		printed, err := cmd.CombinedOutput()
+		if after > 0 {
+			cmd.Args = []string{"script", "-qefc", fmt.Sprintf("stty cols %d rows 24; exec %s", most, line), "/dev/null"}
+			cmd.Path, cmd.Err = "/usr/bin/script", nil
+		}
+		printed, err := output(cmd, after)
 		if err != nil && !errors.As(err, new(*exec.ExitError)) {
 			return nil, err
 		}
 		out = append(out, "\x1b[2m$\x1b[0m \x1b[1m"+strings.ReplaceAll(line, " --color always", "")+"\x1b[0m")
+		if after > 0 {
+			printed = screen(printed)
+		}
 		out = append(out, strings.Split(strings.TrimRight(string(printed), "\n"), "\n")...)
 	}
 	return out, nil
+}
+
+// output is what a command prints, of one that is interrupted what it had printed by then.
+func output(cmd *exec.Cmd, after time.Duration) ([]byte, error) {
+	if after == 0 {
+		return cmd.CombinedOutput()
+	}
+	var out lockedBuffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	time.Sleep(after)
+	printed := out.bytes()
+	return printed, errors.Join(cmd.Process.Kill(), cmd.Wait())
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) bytes() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return bytes.Clone(b.buf.Bytes())
+}
+
+// up is how bide takes back the block of its live display.
+var up = regexp.MustCompile(`\r(?:\x1b\[(\d+)A)?\x1b\[J`)
+
+// screen is what a terminal has after a text with live displays: the last of them
+// whole, as the text may end within one.
+func screen(text []byte) []byte {
+	s := strings.ReplaceAll(string(text), "\r\n", "\n")
+	var lines []string
+	add := func(text string) {
+		more := strings.Split(text, "\n")
+		if len(lines) > 0 {
+			more[0] = lines[len(lines)-1] + more[0]
+			lines = lines[:len(lines)-1]
+		}
+		lines = append(lines, more...)
+	}
+	at := 0
+	whole := lines
+	for _, m := range up.FindAllStringSubmatchIndex(s, -1) {
+		add(s[at:m[0]])
+		whole = slices.Clone(lines)
+		n := 0
+		if m[2] >= 0 {
+			n, _ = strconv.Atoi(s[m[2]:m[3]])
+		}
+		lines = append(lines[:max(0, len(lines)-1-n)], "")
+		at = m[1]
+	}
+	return []byte(strings.Join(whole, "\n"))
 }
 
 const style = `

@@ -68,8 +68,8 @@ its own: words as they are, or one text for a shell. In it stand
   {.}   without extension    {//}  its directory
   {#}   its number, from 1   {/.}  its name without directories and extension
 A command without any of them gets {} as its last word. --command takes a text for a
-shell too, in which the item is ${item}, or {} and its like; one that begins with
-"claude:" is a prompt for the agent CLI. An item is data: no name of a file can become
+shell too, in which the item may also be ${item}; one that begins with "claude:" is a
+prompt for the agent CLI. An item is data: no name of a file can become
 a command or an option of one.
 
 What the commands print goes to standard output and standard error, one command after
@@ -220,10 +220,10 @@ func (f *batchOptions) text() (text string, parts bool) {
 		return shellOfText(withItem(f.Words[0])), true
 	case len(f.Words) > 0:
 		return shellOfWords(f.wordsWithItem()), true
-	case namesItem(f.Command) || !hasPlaceholder(f.Command):
+	case namesItem(f.Command):
 		return f.Command, false
 	}
-	return shellOfText(f.Command), true
+	return shellOfText(withItem(f.Command)), true
 }
 
 // namesItem says whether a text has the variable of a workflow, and so braces of its own.
@@ -279,7 +279,7 @@ func (o *batchOptions) run(ctx context.Context) error {
 		if o.glob == "" || o.glob == "-" {
 			return errors.Join(usagef("there is no item; nothing was run"), os.Remove(list))
 		}
-		return errors.Join(usagef("%s: no file matches; nothing was run%s", o.glob, below(o.Dir, o.glob)), os.Remove(list))
+		return errors.Join(usagef("%s%s; nothing was run", o.glob, cmp.Or(below(o.Dir, o.glob), ": no file matches")), os.Remove(list))
 	}
 	src, err := o.workflow(list, retryConfig)
 	if err != nil {
@@ -289,9 +289,6 @@ func (o *batchOptions) run(ctx context.Context) error {
 	if problems.HasErrors() || file == nil {
 		o.problems(problems, sources(file))
 		return errors.Join(usagef("the command or a flag of the policy cannot be used; nothing was run"), os.Remove(list))
-	}
-	if len(o.Words) == 0 && !o.agent && !strings.Contains(o.Command, "item") && !hasPlaceholder(o.Command) {
-		fmt.Fprintln(o.err, "bide: the command does not use ${item}: it is the same each time")
 	}
 	opt.File = file
 	if o.jobs, opt.Batch, err = o.beginJobs(st); err != nil {
@@ -508,9 +505,12 @@ func glob(dir, pattern string, add func(string) error) error {
 	return err
 }
 
-// below says which pattern fits files in deeper directories, where one without a
-// directory fits none here; "" where there is no such file either.
+// below says why a pattern matches no file: it is a directory, or the files are in deeper
+// directories; "" where there are none either.
 func below(dir, pattern string) string {
+	if info, err := os.Stat(filepath.Join(dir, pattern)); err == nil && info.IsDir() {
+		return fmt.Sprintf(": this is a directory; write '%s/*' for the files in it", strings.TrimRight(pattern, "/"))
+	}
 	if strings.Contains(pattern, "/") {
 		return ""
 	}
@@ -518,5 +518,5 @@ func below(dir, pattern string) string {
 	if glob(dir, "**/"+pattern, func(string) error { n++; return nil }) != nil || n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; in the directories below %s: write '**/%s'", diag.Count(n, "file does", "files do"), pattern)
+	return fmt.Sprintf(": no file matches; in the directories below %s: write '**/%s'", diag.Count(n, "file does", "files do"), pattern)
 }

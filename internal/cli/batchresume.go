@@ -55,10 +55,10 @@ func (f *jobsShown) shown(i batchItem) string {
 	if len(f.Words) == 1 {
 		text = withItem(f.Words[0])
 	}
-	if strings.Contains(text, "item") {
+	if namesItem(text) {
 		return text
 	}
-	return i.fill(text, diag.ShellWord)
+	return i.fill(withItem(text), diag.ShellWord)
 }
 
 // beginJobs makes the log of jobs anew, and gives what is to be recorded.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ type board struct {
 	phase   string
 	steps   []*task // of the workflow itself, outermost first
 	agents  map[int]*task
-	waiting map[int]struct{} // items that wait for their retry
+	waiting map[int]time.Time // items that wait for their retry: when it is due
 	total   int
 	done    int
 	failed  int
@@ -65,7 +66,7 @@ type mark struct {
 const rateOver = 15 * time.Second
 
 func newBoard() *board {
-	return &board{agents: map[int]*task{}, waiting: map[int]struct{}{}, breaker: map[string]string{}}
+	return &board{agents: map[int]*task{}, waiting: map[int]time.Time{}, breaker: map[string]string{}}
 }
 
 // take takes an event in.
@@ -173,7 +174,7 @@ func (b *board) takeItem(e event.Event) {
 	case event.ItemStarted:
 		b.agents[e.Index] = &task{label: called(e), attempt: e.Attempt, since: e.Time}
 	case event.ItemRetry:
-		b.waiting[e.Index] = struct{}{}
+		b.waiting[e.Index] = e.Time.Add(delayOf(e))
 	case event.ItemRequeued: // a dead letter is run again in this map
 		b.done, b.failed = max(0, b.done-1), max(0, b.failed-1)
 	case event.ItemFinished:
@@ -246,7 +247,7 @@ func (b *board) lines(now time.Time, width, height int) []string {
 func (b *board) summary(now time.Time, width int) string {
 	line := parts{fmt.Sprintf("%d/%d", b.done, b.total)}
 	line.add(b.failed > 0, "%d failed", b.failed)
-	line.add(len(b.waiting) > 0, "%d retrying", len(b.waiting))
+	line.add(len(b.waiting) > 0, "%d retrying%s", len(b.waiting), b.next(now))
 	line.add(len(b.agents) > 0, "%d running", len(b.agents))
 	rate := b.rate(now)
 	line.add(rate > 0, "%s", rateOf(rate))
@@ -265,6 +266,24 @@ func (b *board) summary(now time.Time, width int) string {
 	}
 	full := room * min(b.done, b.total) / b.total
 	return spin(now) + " " + strings.Repeat("━", full) + strings.Repeat("─", room-full) + " " + text
+}
+
+// next says when the first of the items that wait for their retry begins.
+func (b *board) next(now time.Time) string {
+	first := now.Add(time.Duration(math.MaxInt64))
+	for _, due := range b.waiting {
+		if due.Before(first) {
+			first = due
+		}
+	}
+	switch left := first.Sub(now); {
+	case left <= 0:
+		return ""
+	case len(b.waiting) == 1:
+		return " in " + until(left)
+	default:
+		return ", the first in " + until(left)
+	}
 }
 
 // maxTasks is how many running steps or agents have a line of their own, and

@@ -62,6 +62,12 @@ func TestBoard(t *testing.T) {
 * ━━━━━━━━────────────────────── 11/40 · 1 failed · 1 retrying · 3 running · 2/s · 14s left
   * i13 · build · attempt 3 of the step · 3s
   * fourteen · attempt 2 · 1s`)
+	b.waiting[12] = at(18)
+	check("a wait of an item", 15, 100, 1, "* ━━━━━━━━────────────────────── 11/40 · 1 failed · 1 retrying in 3s · 3 running · 2/s · 14s left")
+	b.waiting[16] = at(17)
+	check("waits of items", 15, 110, 1, "* ━━━━━━━━────────────────────── 11/40 · 1 failed · 2 retrying, the first in 2s · 3 running · 2/s · 14s left")
+	delete(b.waiting, 16)
+	b.waiting[12] = at(15)
 	check("narrow", 15, 30, 10, `
 * 11/40 · 1 failed · 1 retryi…
   * i13 · build · attempt 3 o…

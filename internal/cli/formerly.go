@@ -58,6 +58,8 @@ var formerly = map[string]string{
 	"bide backoff --delay":     "write: --initial-delay 1s, or --delays 1s,5s with --backoff custom",
 	"bide batch --delay":       "write: --initial-delay 1s for the wait before a second attempt",
 	"bide exec --delay":        "write: --initial-delay 1s, or --delays 1s,5s with --backoff custom",
+	"bide exec -r":             "write: --retry N, or --attempts N with the first attempt counted",
+	"bide exec --strategy":     "write: --backoff KIND",
 	"bide exec -n":             "write: --attempts N",
 	"bide replay --attempts":   "write: --set STEP.retry.attempts=N",
 	"bide run --jobs":          "write: --max-parallel N",
@@ -69,6 +71,8 @@ var formerly = map[string]string{
 	"bide simulate --failures": "write a model with failures: {network: 0.1}, and name it with --model FILE: bide docs simulate",
 
 	// Of parallel and xargs.
+	"bide batch -P":              "write: -j N",
+	"bide batch --order":         "write: --keep-order, or -k",
 	"bide batch --bar":           "how far it is is shown on the terminal; --progress plain or none changes that",
 	"bide batch --eta":           "how long it takes is shown on the terminal; --progress plain or none changes that",
 	"bide batch --colsep":        "an item is one word here; a workflow has items that are objects: bide docs coming-from",

@@ -200,7 +200,27 @@ func (d *liveDisplay) draw() {
 		d.drawn = append(d.drawn, widthOf(l))
 	}
 	d.shown = text
-	d.write(text)
+	if d.board.phase == "map" {
+		lines[0] = inColour(d.palette(d.err), lines[0])
+	}
+	d.write(strings.Join(lines, "\n"))
+}
+
+// inColour colours the line of a map: its bar, and what is not as it should be.
+func inColour(p palette, line string) string {
+	parts := strings.Split(line, " · ")
+	for i, part := range parts {
+		switch {
+		case i == 0:
+			done, rest := strings.Repeat("━", strings.Count(part, "━")), strings.Repeat("─", strings.Count(part, "─"))
+			parts[i] = strings.Replace(part, done+rest, p.sgr("32", done)+p.dim(rest), 1)
+		case strings.HasSuffix(part, " failed"):
+			parts[i] = p.sgr("31", part)
+		case strings.Contains(part, " retrying"), strings.HasPrefix(part, "breaker "), strings.HasPrefix(part, "paused for "):
+			parts[i] = p.sgr("33", part)
+		}
+	}
+	return strings.Join(parts, " · ")
 }
 
 func (d *liveDisplay) write(text string) {

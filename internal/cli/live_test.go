@@ -254,6 +254,9 @@ func TestLiveMap(t *testing.T) {
 	if !strings.Contains(raw, "\x1b[31m✗\x1b[0m") {
 		t.Errorf("the mark of a failure has no colour")
 	}
+	if !strings.Contains(raw, "\x1b[32m━") || !strings.Contains(raw, " · \x1b[31m1 failed\x1b[0m · ") {
+		t.Errorf("the bar, or what failed, has no colour")
+	}
 	if n := strings.Count(seen, "item number"); n != 2 { // its end, and the summary
 		t.Errorf("%d items have a line:\n%s", n, seen)
 	}

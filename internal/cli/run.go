@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -196,7 +197,7 @@ func (f *runFlags) options() (engine.Options, error) {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("--map %w", err))
 		case len(o.Files) == before:
-			errs = append(errs, fmt.Errorf("--map %s: no file matches%s", pattern, below(f.Dir, pattern)))
+			errs = append(errs, fmt.Errorf("--map %s%s", pattern, cmp.Or(below(f.Dir, pattern), ": no file matches")))
 		}
 	}
 	slices.Sort(o.Files)

@@ -515,9 +515,9 @@ func (g *gitWork) tellLeft(ctx context.Context, succeeded int) error {
 	case g.unmerged > 0:
 		g.tellUnmerged(own + " " + diag.Plural(g.unmerged, "was", "were") + " left uncommitted (auto_commit: false), and " + diag.Plural(g.unmerged, "is", "are") + " in a branch, not merged")
 	case n == 0 && again > 0:
-		g.x.Note("what earlier attempts did is kept in %s, not merged, as later ones succeeded: `bide worktree ls` lists all", diag.Count(again, "branch", "branches"))
+		g.x.Note("what earlier attempts did is kept in %s, not merged, as later ones succeeded: see `bide worktree ls`", diag.Count(again, "branch", "branches"))
 	case n > 0:
-		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Message: fmt.Sprintf("work of items is left in branches, not merged: `bide worktree ls` lists all %d", n)})
+		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Message: fmt.Sprintf("work of items is left in %s, not merged: see `bide worktree ls`", diag.Count(n, "branch", "branches"))})
 	}
 	return nil
 }

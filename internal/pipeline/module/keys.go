@@ -31,7 +31,7 @@ var keysOf = map[string][]Key{
 		{"agent", "{prompt: \"Summarise {text}\"}", "a question to an agent; {name} stands for an input", nil},
 		{"workflow", "{file: build.yml, output: version}", "the steps of a workflow, run inside this run; inputs are its parameters", nil},
 		outputKey,
-		{"exit", "{retryable: [75], fatal: [64]}", "what exit statuses mean; without it 0 is success and all others are retried", nil},
+		{"exit", "{retryable: [75], fatal: [64]}", "what exit statuses mean; without it 0 is success, 126 and 127 are not retried, and all others are", nil},
 		{"env", "{LANG: C}", "variables of a shell module, besides those of the run", nil},
 		{"dir", "tools", "where a shell module runs, relative to this file", nil},
 	},
