@@ -369,6 +369,10 @@ func (g *gitWork) release(ctx context.Context, a *agentRun) {
 	if err != nil {
 		g.x.Note("the worktree of item %s is left: %v", nameOf(g.x.Values.Mask(), a.item), err)
 	}
+	if n := len(k.Repositories); n > 0 {
+		g.x.Note("item %s made %s of its own below its worktree, whose files no commit of it can have: kept as %s", nameOf(g.x.Values.Mask(), a.item),
+			diag.Count(n, "git repository", "git repositories"), strings.Join(k.Repositories, ", "))
+	}
 	if n := len(k.Ignored); n > 0 {
 		g.x.NoteOnce("ignored", fmt.Sprintf("item %s left %s that git ignores (%s%s): such files go when the next item takes the worktree; what is to be kept is written elsewhere, or committed",
 			nameOf(g.x.Values.Mask(), a.item), diag.Count(n, "path"), strings.Join(k.Ignored[:min(3, n)], ", "), more(n-3)))
@@ -486,7 +490,11 @@ func (g *gitWork) leaveRun(ctx context.Context, items int) error {
 	if err != nil {
 		return err
 	}
-	g.unmerged = max(g.unmerged, len(k.Rescued))
+	g.unmerged = max(g.unmerged, len(k.Rescued)+len(k.Repositories))
+	if n := len(k.Repositories); n > 0 {
+		g.x.Note("steps of the run made %s of their own below its worktree, whose files no commit of it can have: kept as %s",
+			diag.Count(n, "git repository", "git repositories"), strings.Join(k.Repositories, ", "))
+	}
 	if k.Branch != "" && len(k.Rescued) == 0 {
 		g.x.Note("%s", k)
 	}
@@ -507,6 +515,10 @@ func (g *gitWork) tellLeft(ctx context.Context, succeeded int) error {
 		return err
 	}
 	n := len(left) - again
+	if dir := g.tree.SetAside(); dir != "" && n == 0 && g.x.File.CommitsLeft() && g.x.File.ItemsCommitLeft() {
+		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Message: "git repositories that steps made below their worktrees are not merged, and kept in " + dir + ": take what you need from there, and remove them"})
+		return nil
+	}
 	switch own := diag.Count(g.unmerged, "file") + " of the run's own steps"; {
 	case succeeded > 0 && g.unmerged > 0:
 		g.tellUnmerged("the work of " + diag.Count(succeeded, "item") + " and " + own + " was left uncommitted (auto_commit: false), and is in branches, not merged")

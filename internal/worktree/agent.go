@@ -193,6 +193,8 @@ type look struct {
 	State
 	merged    bool
 	untouched bool // nothing in it has changed since it was put back
+	// links are the repositories that its commits name; nil: nobody has looked.
+	links []string
 }
 
 // look looks at a slot.
@@ -212,8 +214,8 @@ func (run *Run) keep(ctx context.Context, s *slot, st *look) (k Kept, err error)
 		return k, err
 	}
 	tip := st.Commit
-	if len(st.dirty) > 0 {
-		if tip, err = r.rescueIn(ctx, s.dir, "item "+Subject(s.owner.Item)+": "); err != nil {
+	if len(files(st.dirty)) > 0 {
+		if tip, err = r.rescueIn(ctx, s.dir, st.State, "item "+Subject(s.owner.Item)+": "); err != nil {
 			return k, err
 		}
 	}
@@ -227,7 +229,7 @@ func (run *Run) keep(ctx context.Context, s *slot, st *look) (k Kept, err error)
 		}
 	}
 	if k.Branch != "" {
-		k.Rescued = st.dirty
+		k.Rescued = files(st.dirty)
 	}
 	other, err := run.keepLeft(ctx, branch, s, tip)
 	if k.Branch == "" {
@@ -239,8 +241,8 @@ func (run *Run) keep(ctx context.Context, s *slot, st *look) (k Kept, err error)
 
 // rescueIn commits what is uncommitted, and gives the commit. of begins its message
 // behind the program's name.
-func (r *Repo) rescueIn(ctx context.Context, dir, of string) (string, error) {
-	if _, err := r.git(ctx, dir, "add", "-A"); err != nil {
+func (r *Repo) rescueIn(ctx context.Context, dir string, st State, of string) (string, error) {
+	if _, err := r.git(ctx, dir, addAll(repositories(st.Untracked))...); err != nil {
 		return "", err
 	}
 	if _, err := r.git(ctx, dir, "commit", "--quiet", "--no-verify", "--allow-empty", "-m", "bide: "+message(of)+"work that was left uncommitted"); err != nil {

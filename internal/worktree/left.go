@@ -39,18 +39,14 @@ func (r *Repo) commitLeft(ctx context.Context, dir string, st State, text string
 	if len(st.unmerged) > 0 {
 		return st, &UnresolvedError{Dir: dir, Files: st.unmerged}
 	}
-	var except []string
-	for _, path := range st.Untracked {
-		if strings.HasSuffix(path, "/") || slices.Contains(not, path) {
+	except := repositories(st.Untracked)
+	for _, path := range files(st.Untracked) {
+		if slices.Contains(not, path) {
 			except = append(except, path)
 		}
 	}
-	args := []string{"add", "-A", "--", ":(top)"}
-	for _, path := range except {
-		args = append(args, ":(top,exclude,literal)"+path)
-	}
 	if len(except) < len(st.dirty) {
-		if _, err := r.git(ctx, dir, args...); err != nil {
+		if _, err := r.git(ctx, dir, addAll(except)...); err != nil {
 			return st, err
 		}
 	}
@@ -83,7 +79,11 @@ func (run *Run) CommitLeft(ctx context.Context, text string) (left []string, err
 	if err != nil {
 		return nil, fmt.Errorf("commit what the steps left in %s: %w", run.Dir, err)
 	}
-	return slices.DeleteFunc(st.dirty, func(path string) bool { return slices.Contains(own, path) }), nil
+	links, err := run.repo.links(ctx, run.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return append(slices.DeleteFunc(st.dirty, func(path string) bool { return slices.Contains(own, path) }), links...), nil
 }
 
 // preparedFile has, in the private git directory of the run's worktree, the files that

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -113,6 +114,8 @@ func (run *Run) mergeOne(ctx context.Context, a *Agent, o MergeOptions) (res Mer
 	}
 	if err == nil {
 		res, err = run.mergeWork(ctx, a, st.State, o)
+		st.links = linked(s.dir, res.Files)
+		res.Uncommitted = append(slices.Clip(res.Uncommitted), st.links...)
 	}
 	if err != nil {
 		if conflict := (*Conflict)(nil); !errors.As(err, &conflict) && !errors.As(err, new(*UnresolvedError)) {

@@ -379,10 +379,20 @@ func (run *Run) clear(ctx context.Context, s *slot, st *look, k *Kept) error {
 	if st.untouched {
 		return s.takeBack()
 	}
+	r := run.repo
+	aside := repositories(st.Untracked)
+	links, err := st.links, error(nil)
+	if links == nil && st.Commit != "" && st.Commit != s.owner.Base {
+		if links, err = r.links(ctx, s.dir); err != nil {
+			return err
+		}
+	}
+	if k.Repositories, err = run.setAside(s.dir, encode(s.owner.Item)+"-"+strconv.Itoa(s.owner.Attempt), append(aside, links...)); err != nil {
+		return err
+	}
 	if err := s.settled(); err != nil {
 		return err
 	}
-	r := run.repo
 	unchanged := s.at != ""
 	if !unchanged {
 		if err := r.put(ctx, s.dir, s.owner.Base); err != nil {

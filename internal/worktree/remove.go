@@ -29,6 +29,9 @@ type Kept struct {
 	// Ignored are the files and directories that git ignores and that an agent
 	// left in its worktree: they are deleted.
 	Ignored []string
+	// Repositories are the directories to which repositories were moved that steps had
+	// made in the worktree.
+	Repositories []string
 }
 
 // String says how to get at the work.
@@ -214,10 +217,10 @@ func (r *Repo) retire(ctx context.Context, path, branch string, run *Run) (Kept,
 	if err != nil {
 		return Kept{}, err
 	}
-	var rescued []string
+	var rescued, aside []string
 	if e != nil {
 		if _, err := os.Lstat(filepath.Join(path, ".git")); err == nil {
-			if rescued, err = r.rescue(ctx, run, path, branch); err != nil {
+			if rescued, aside, err = r.rescue(ctx, run, path, branch); err != nil {
 				return Kept{}, fmt.Errorf("save what is uncommitted in %s (the worktree stays as it is): %w", path, err)
 			}
 		} else if err := r.moveAside(path); err != nil {
@@ -241,29 +244,37 @@ func (r *Repo) retire(ctx context.Context, path, branch string, run *Run) (Kept,
 	if k.Branch != "" {
 		k.Rescued = rescued
 	}
+	k.Repositories = aside
 	return k, err
 }
 
 // rescue commits what is uncommitted in a run's worktree, and makes sure that a
-// branch of ours holds the result. It gives the files.
-func (r *Repo) rescue(ctx context.Context, run *Run, path, branch string) ([]string, error) {
+// branch of ours holds the result. It gives the files, and where repositories are now that
+// steps had made in it.
+func (r *Repo) rescue(ctx context.Context, run *Run, path, branch string) (rescued, aside []string, err error) {
 	if err := run.dropStale(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	st, err := r.State(ctx, path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	tip := st.Commit
-	if len(st.dirty) > 0 {
-		if tip, err = r.rescueIn(ctx, path, ""); err != nil {
-			return nil, err
+	if len(files(st.dirty)) > 0 {
+		if tip, err = r.rescueIn(ctx, path, st, ""); err != nil {
+			return nil, nil, err
 		}
 	}
-	if st.Branch == branch {
-		return st.dirty, nil
+	if st.Branch != branch {
+		if err := r.hold(ctx, branch, tip); err != nil {
+			return nil, nil, err
+		}
 	}
-	return st.dirty, r.hold(ctx, branch, tip)
+	links, err := r.links(ctx, path)
+	if err == nil {
+		aside, err = run.setAside(path, "run", append(repositories(st.Untracked), links...))
+	}
+	return files(st.dirty), aside, err
 }
 
 func notDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }

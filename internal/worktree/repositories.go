@@ -1,0 +1,114 @@
+package worktree
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Steps may make git repositories of their own below a worktree. No commit of the
+// worktree has their files, whatever it says of them: they are uncommitted work, and are
+// moved to a directory of the run before the worktree goes to the next item, or away.
+
+// repositoriesDir is the name of that directory.
+const repositoriesDir = "repositories"
+
+// repositories are those among untracked paths, as git lists them: with a "/" at the end.
+func repositories(untracked []string) (list []string) {
+	for _, path := range untracked {
+		if strings.HasSuffix(path, "/") {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
+// files are the paths without repositories.
+func files(paths []string) (list []string) {
+	for _, path := range paths {
+		if !strings.HasSuffix(path, "/") {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
+// addAll are the arguments of the git that stages all but some paths.
+func addAll(except []string) []string {
+	args := []string{"add", "-A", "--", ":(top)"}
+	for _, path := range except {
+		args = append(args, ":(top,exclude,literal)"+path)
+	}
+	return args
+}
+
+// linked are the repositories among the paths that commits have changed: a commit names
+// the commit that such a one is at, and has nothing of it. A submodule is none: others can
+// fetch it.
+func linked(dir string, changed []string) []string {
+	list := []string{}
+	for _, path := range changed {
+		if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(path), ".git")); err == nil && !isSubmodule(dir, path) {
+			list = append(list, path+"/")
+		}
+	}
+	return list
+}
+
+// links are the repositories in a worktree that its index names.
+func (r *Repo) links(ctx context.Context, dir string) (list []string, err error) {
+	rows, err := r.list(ctx, dir, "ls-files", "--stage", "-z", "--full-name", ":(top)")
+	for _, row := range rows {
+		if info, path, _ := strings.Cut(row, "\t"); strings.HasPrefix(info, "160000 ") {
+			list = append(list, linked(dir, []string{path})...)
+		}
+	}
+	return list, err
+}
+
+func isSubmodule(dir, path string) bool {
+	text, err := os.ReadFile(filepath.Join(dir, ".gitmodules"))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(line, "=")
+		if strings.TrimSpace(key) == "path" && strings.Trim(strings.TrimSpace(value), `"`) == path {
+			return true
+		}
+	}
+	return false
+}
+
+// SetAside is the directory that has the repositories which steps made, and that no branch
+// has; "" where there are none.
+func (run *Run) SetAside() string {
+	dir := filepath.Join(run.root, repositoriesDir)
+	if _, err := os.Lstat(dir); err != nil {
+		return ""
+	}
+	return dir
+}
+
+// setAside moves repositories from a worktree to a directory of the run, and gives where
+// they are.
+func (run *Run) setAside(dir, name string, paths []string) (kept []string, err error) {
+	for _, path := range paths {
+		to := filepath.Join(run.root, repositoriesDir, filepath.FromSlash(name), filepath.FromSlash(strings.TrimSuffix(path, "/")))
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			return kept, err
+		}
+		for free := to; ; free += ".1" {
+			if _, err := os.Lstat(free); err != nil {
+				to = free
+				break
+			}
+		}
+		if err := os.Rename(filepath.Join(dir, filepath.FromSlash(path)), to); err != nil {
+			return kept, err
+		}
+		kept = append(kept, to)
+	}
+	return kept, nil
+}
