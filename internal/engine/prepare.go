@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/internal/worktree"
 )
@@ -47,7 +48,7 @@ func (r *run) tellSubmodules(w *workflow.Worktree, dir string) {
 // prepareIn copies files out of a directory into a worktree, and runs the setup in it.
 func (r *run) prepareIn(ctx context.Context, w *workflow.Worktree, from, to string) error {
 	for _, pattern := range w.Copy {
-		paths, err := filepath.Glob(filepath.Join(from, filepath.FromSlash(pattern)))
+		paths, err := files.Name{Dir: from, Path: pattern}.Find()
 		if err != nil {
 			return fmt.Errorf("worktree.copy: %w", err)
 		}

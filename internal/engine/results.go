@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/journal"
@@ -102,7 +103,7 @@ func (r *run) setMapVariables(ctx context.Context, p step.Site, name string, res
 			return "", err
 		}
 	} else {
-		r.note("the results of the map are %d MB: ${map.results} is not there, read ${map.results_file}", size>>20)
+		r.note("the results of the map are %s: ${map.results} is not there, read ${map.results_file}", diag.Bytes(size))
 	}
 	if err := setResults(p, m, lines, size <= maxInline); err != nil {
 		return "", err

@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/retry/driver"
+	"golang.org/x/sys/unix"
 )
 
 // Who says for whom a slot is taken, for people.
@@ -119,7 +119,7 @@ func (h *Home) Take(ctx context.Context, r Request) (_ Held, err error) {
 		return &lease{home: h}, nil
 	}
 	r.Who.PID, r.Who.At = os.Getpid(), r.Clock.Now()
-	r.Who.Name, r.Who.Item, r.Who.Step = clip(r.Who.Name, 60), clip(r.Who.Item, 60), clip(r.Who.Step, 60)
+	r.Who.Name, r.Who.Item, r.Who.Step = brief(r.Who.Name, 60), brief(r.Who.Item, 60), brief(r.Who.Step, 60)
 	w := &waiter{home: h, names: names, r: r, since: r.Who.At}
 	defer func() { err = errors.Join(err, w.leave()) }()
 	turn, err := h.queue(ctx, w)
@@ -566,7 +566,7 @@ func (h *Home) Pause(names []string, until time.Time, by, why string) error {
 		}
 		err = s.locked(func() error {
 			st := s.readState()
-			if !st.Pause(until, by, clip(why, 300)) {
+			if !st.Pause(until, by, brief(why, 300)) {
 				return nil
 			}
 			return s.writeState(st)
@@ -578,12 +578,10 @@ func (h *Home) Pause(names []string, until time.Time, by, why string) error {
 	return nil
 }
 
-func clip(text string, n int) string {
+// brief is the first line of a text, or the n characters that it begins with.
+func brief(text string, n int) string {
 	text, _, _ = strings.Cut(text, "\n")
-	if r := []rune(text); len(r) > n {
-		return string(r[:n]) + "…"
-	}
-	return text
+	return diag.Clip(text, n)
 }
 
 // locked calls f with the lock of the limit.

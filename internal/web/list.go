@@ -51,7 +51,6 @@ type list struct {
 	entries map[string]*entry
 	order   []string // ids, newest first
 	version int64    // counts the changes
-	dir     time.Time
 
 	rolling int
 	err     error
@@ -83,7 +82,7 @@ func (l *list) refresh(ctx context.Context) {
 	ids, err := l.ids()
 	l.mu.Lock()
 	l.err = err
-	if err == nil && ids != nil {
+	if err == nil {
 		l.setOrder(ids)
 	}
 	look := l.due()
@@ -96,26 +95,11 @@ func (l *list) refresh(ctx context.Context) {
 	}
 }
 
-// ids gives the ids of the runs, newest first; nil if there are no others than
-// before.
+// ids gives the ids of the runs, newest first.
 func (l *list) ids() ([]string, error) {
 	dir := filepath.Join(l.st.Dir, "runs")
-	info, err := os.Stat(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return []string{}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	l.mu.Lock()
-	same := info.ModTime().Equal(l.dir) && time.Since(l.dir) > 2*lookEvery
-	l.dir = info.ModTime()
-	l.mu.Unlock()
-	if same {
-		return nil, nil
-	}
 	names, err := os.ReadDir(dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
 	out := make([]string, 0, len(names))

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
 )
 
 // CannotMerge says that a run was not merged into the user's branch, and what
@@ -27,16 +29,7 @@ func (run *Run) MergeCommand() string {
 	if run.Target != "" {
 		s = "git switch " + run.Target + " && " + s
 	}
-	return "cd " + shellQuote(run.repo.dir) + " && " + s
-}
-
-func shellQuote(s string) string {
-	if !strings.ContainsFunc(s, func(c rune) bool {
-		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("/._-+", c))
-	}) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return "cd " + diag.ShellWord(run.repo.dir) + " && " + s
 }
 
 // FinalMerge merges the run's commits into the user's branch, in the user's

@@ -113,10 +113,7 @@ func (run *Run) PrepareOwn(ctx context.Context, f func(ctx context.Context) erro
 	if list != "" {
 		list += "\x00"
 	}
-	if err := os.WriteFile(name+".new", []byte(list), 0o600); err != nil {
-		return err
-	}
-	return errors.Join(os.Rename(name+".new", name), run.repo.Sync(ctx))
+	return errors.Join(replace(name, []byte(list)), run.repo.Sync(ctx))
 }
 
 // preparedOwn gives the files of preparedFile.

@@ -29,7 +29,7 @@ func (c *Conflict) Error() string {
 	if c.Err != nil {
 		s += fmt.Sprintf("; the resolver failed: %v", c.Err)
 	}
-	return s + fmt.Sprintf("; the work is not merged, and stays in its branch: merge it by hand with `cd %s && git merge --no-ff %s`", shellQuote(c.Dir), c.Branch)
+	return s + fmt.Sprintf("; the work is not merged, and stays in its branch: merge it by hand with `cd %s && git merge --no-ff %s`", diag.ShellWord(c.Dir), c.Branch)
 }
 
 func (c *Conflict) Unwrap() error { return c.Err }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bide-dev/bide/internal/files"
 	"github.com/gofrs/flock"
 )
 
@@ -97,6 +98,14 @@ func readOwner(admin string) (owner, bool) {
 	return o, true
 }
 
+// replace writes a small file of a worktree, whole or not at all.
+func replace(path string, text []byte) error {
+	return files.Replace(path, 0o600, func(f *os.File) error {
+		_, err := f.Write(text)
+		return err
+	})
+}
+
 func (s *slot) give(o owner) error {
 	if info, err := os.Stat(s.headLog()); err == nil {
 		o.Moves = info.Size()
@@ -106,11 +115,7 @@ func (s *slot) give(o owner) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(s.admin, ownerFile)
-	if err := os.WriteFile(path+".tmp", b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".tmp", path)
+	return replace(filepath.Join(s.admin, ownerFile), b)
 }
 
 // takeBack ends what give began.
