@@ -214,7 +214,7 @@ func (run *Run) keep(ctx context.Context, s *slot, st *look) (k Kept, err error)
 		return k, err
 	}
 	tip := st.Commit
-	if len(files(st.dirty)) > 0 {
+	if len(plainFiles(st.dirty)) > 0 {
 		if tip, err = r.rescueIn(ctx, s.dir, st.State, "item "+Subject(s.owner.Item)+": "); err != nil {
 			return k, err
 		}
@@ -229,7 +229,7 @@ func (run *Run) keep(ctx context.Context, s *slot, st *look) (k Kept, err error)
 		}
 	}
 	if k.Branch != "" {
-		k.Rescued = files(st.dirty)
+		k.Rescued = plainFiles(st.dirty)
 	}
 	other, err := run.keepLeft(ctx, branch, s, tip)
 	if k.Branch == "" {

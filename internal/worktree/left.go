@@ -40,7 +40,7 @@ func (r *Repo) commitLeft(ctx context.Context, dir string, st State, text string
 		return st, &UnresolvedError{Dir: dir, Files: st.unmerged}
 	}
 	except := repositories(st.Untracked)
-	for _, path := range files(st.Untracked) {
+	for _, path := range plainFiles(st.Untracked) {
 		if slices.Contains(not, path) {
 			except = append(except, path)
 		}

@@ -260,7 +260,7 @@ func (r *Repo) rescue(ctx context.Context, run *Run, path, branch string) (rescu
 		return nil, nil, err
 	}
 	tip := st.Commit
-	if len(files(st.dirty)) > 0 {
+	if len(plainFiles(st.dirty)) > 0 {
 		if tip, err = r.rescueIn(ctx, path, st, ""); err != nil {
 			return nil, nil, err
 		}
@@ -274,7 +274,7 @@ func (r *Repo) rescue(ctx context.Context, run *Run, path, branch string) (rescu
 	if err == nil {
 		aside, err = run.setAside(path, "run", append(repositories(st.Untracked), links...))
 	}
-	return files(st.dirty), aside, err
+	return plainFiles(st.dirty), aside, err
 }
 
 func notDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }

@@ -24,8 +24,8 @@ func repositories(untracked []string) (list []string) {
 	return list
 }
 
-// files are the paths without repositories.
-func files(paths []string) (list []string) {
+// plainFiles are the paths without repositories.
+func plainFiles(paths []string) (list []string) {
 	for _, path := range paths {
 		if !strings.HasSuffix(path, "/") {
 			list = append(list, path)
