@@ -13,6 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/timeline"
 )
 
 // board is what the live display shows of a run: a fold over its events, and
@@ -30,8 +31,7 @@ type board struct {
 	recent  []mark
 	breaker map[string]string // those that are not closed: state
 	paused  time.Time         // no agent is started until then
-	hold    string            // what holds the map; "" where it is not held
-	probe   time.Time         // when an item is tried
+	holds   [2]timeline.Hold  // of the map, of its merge queue
 	cost    float64
 	held    bool // by bide control: nothing new starts
 	ending  bool // interrupted
@@ -89,9 +89,9 @@ func (b *board) take(e event.Event) {
 	case event.ItemStarted, event.ItemRetry, event.ItemFinished, event.ItemRequeued, event.ItemReturned:
 		b.takeItem(e)
 	case event.HoldStarted, event.HoldProbe:
-		b.hold, b.probe = e.Message, e.Time.Add(delayOf(e))
+		b.holds[holdOf(e)] = timeline.HoldOf(e)
 	case event.HoldEnded:
-		b.hold = ""
+		b.holds[holdOf(e)] = timeline.Hold{}
 	case event.BreakerChanged:
 		if e.To == "closed" {
 			delete(b.breaker, e.Label)
@@ -115,6 +115,14 @@ func (b *board) take(e event.Event) {
 			b.cost += used.USD
 		}
 	}
+}
+
+// holdOf is the place in board.holds of a hold that an event tells of.
+func holdOf(e event.Event) int {
+	if e.Label == event.MergeQueue {
+		return 1
+	}
+	return 0
 }
 
 // resumed takes over where the items stand.
@@ -229,10 +237,13 @@ func (b *board) lines(now time.Time, width, height int) []string {
 	if b.held {
 		out = append(out, "paused, until bide control RUN continue")
 	}
-	if b.hold != "" {
-		line := visible(b.hold)
-		if left := b.probe.Sub(now); left > 0 {
-			line += "; one item is tried in " + whole(left)
+	for _, h := range b.holds {
+		if h.Text == "" {
+			continue
+		}
+		line := visible(h.Text)
+		if left := h.Probe.Sub(now); left > 0 {
+			line += "; " + h.Probing() + " in " + whole(left)
 		}
 		out = append(out, line)
 	}

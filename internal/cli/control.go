@@ -154,9 +154,9 @@ func (o *controlOptions) controlled(run string, before *journal.State) error {
 	switch {
 	case o.q.Do == journal.RetryNow && limited:
 		text += "; the rate limit is lifted, and agents are asked again"
-	case o.q.Do == journal.Probe && before.Hold == nil:
+	case o.q.Do == journal.Probe && before.Hold == nil && before.QueueHold == nil:
 		text = fmt.Sprintf("run %s is not held", run)
-	case o.q.Do == journal.Continue && before.Hold != nil:
+	case o.q.Do == journal.Continue && (before.Hold != nil || before.QueueHold != nil):
 		text += "; the hold is ended"
 	case o.q.Do != journal.Continue:
 	case before.Held.IsZero() && limited:

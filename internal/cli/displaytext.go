@@ -12,6 +12,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -216,7 +217,7 @@ func (d *plainDisplay) line(e event.Event) string {
 		if e.DelayMS == 0 {
 			return oneLine(e.Message)
 		}
-		return oneLine(e.Message) + "; one item is tried " + when(e.DelayMS)
+		return oneLine(e.Message) + "; " + timeline.HoldOf(e).Probing() + " " + when(e.DelayMS)
 	case event.RunPaused, event.RunControlled, event.HoldEnded, event.CanaryFinished:
 		return oneLine(e.Message)
 	case event.AgentMessage:

@@ -27,25 +27,26 @@ import (
 // shown is what show tells of a run.
 type shown struct {
 	runInfo
-	Params   map[string]string    `json:"params,omitempty"` // what the run was started with
-	Resumes  int                  `json:"resumes"`
-	Hold     string               `json:"hold,omitempty"`            // what holds the map
-	Waits    []string             `json:"waits_for,omitempty"`       // limits of this machine
-	Paused   time.Time            `json:"paused_since,omitzero"`     // by bide control
-	Limited  time.Time            `json:"rate_limit_until,omitzero"` // agents are not asked before
-	Class    string               `json:"class,omitempty"`
-	Retried  int                  `json:"items_retried"` // items that needed more than one attempt
-	Letters  int                  `json:"dead_letters"`
-	Phases   []phaseInfo          `json:"phases"`
-	StepList []stepInfo           `json:"step_list"`
-	Errors   []journal.ErrorClass `json:"errors"`
-	Usage    map[string]float64   `json:"usage,omitempty"`
-	merge    string               // the command that merges what the run left; "" where that is nothing
-	Notes    []string             `json:"notes"`
-	Trouble  string               `json:"trouble,omitempty"` // what holds up a run on other machines
-	Commands []string             `json:"commands"`
-	State    string               `json:"state"` // the run's own directory
-	Version  string               `json:"bide_version,omitempty"`
+	Params    map[string]string    `json:"params,omitempty"` // what the run was started with
+	Resumes   int                  `json:"resumes"`
+	Hold      string               `json:"hold,omitempty"`            // what holds the map
+	QueueHold string               `json:"queue_hold,omitempty"`      // what holds the merge queue
+	Waits     []string             `json:"waits_for,omitempty"`       // limits of this machine
+	Paused    time.Time            `json:"paused_since,omitzero"`     // by bide control
+	Limited   time.Time            `json:"rate_limit_until,omitzero"` // agents are not asked before
+	Class     string               `json:"class,omitempty"`
+	Retried   int                  `json:"items_retried"` // items that needed more than one attempt
+	Letters   int                  `json:"dead_letters"`
+	Phases    []phaseInfo          `json:"phases"`
+	StepList  []stepInfo           `json:"step_list"`
+	Errors    []journal.ErrorClass `json:"errors"`
+	Usage     map[string]float64   `json:"usage,omitempty"`
+	merge     string               // the command that merges what the run left; "" where that is nothing
+	Notes     []string             `json:"notes"`
+	Trouble   string               `json:"trouble,omitempty"` // what holds up a run on other machines
+	Commands  []string             `json:"commands"`
+	State     string               `json:"state"` // the run's own directory
+	Version   string               `json:"bide_version,omitempty"`
 }
 
 type phaseInfo struct {
@@ -173,9 +174,8 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 	for _, v := range h.Given() {
 		value.Put(&s.Params, v.Name, v.Value)
 	}
-	var hold policy.HoldState
-	if st.Hold != nil && json.Unmarshal(st.Hold, &hold) == nil && (s.Status == event.Running || s.Resumable) {
-		s.Hold = fmt.Sprintf("%v, since %s; one item is tried at %s", hold, hold.Since.Local().Format(time.DateTime), hold.Next.Local().Format(time.TimeOnly))
+	if s.Status == event.Running || s.Resumable {
+		s.Hold, s.QueueHold = holdText(st.Hold, "one item is tried"), holdText(st.QueueHold, "it is verified again")
 	}
 	if st.Pause.Until.After(time.Now()) && (s.Status == event.Running || s.Resumable) {
 		s.Limited = st.Pause.Until
@@ -195,6 +195,15 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 	}
 	s.Commands = s.commands()
 	return s, nil
+}
+
+// holdText says what a recorded hold is for, and when its next probe is; "" for none.
+func holdText(recorded json.RawMessage, probing string) string {
+	var h policy.HoldState
+	if recorded == nil || json.Unmarshal(recorded, &h) != nil {
+		return ""
+	}
+	return fmt.Sprintf("%v, since %s; %s at %s", h, h.Since.Local().Format(time.DateTime), probing, h.Next.Local().Format(time.TimeOnly))
 }
 
 func (s *shown) phases(st *journal.State) {
@@ -400,6 +409,7 @@ func (o *showOptions) printShown(s *shown) error {
 	line("params", givenText(s.Params))
 	line("status", p.status(words(s.Status))+s.paused()+s.because())
 	line("held", visible(s.Hold))
+	line("held", visible(s.QueueHold))
 	line("held up", visible(s.Trouble))
 	line("waits for", visible(strings.Join(s.Waits, "; ")))
 	line("started", s.times())

@@ -105,6 +105,9 @@ func (r *run) newMap(ctx context.Context, p step.Site, n int) (*mapRun, error) {
 		},
 		Requeued: r.tally.classes.forget, Deciding: deciding, NotBefore: r.notBefore,
 	}
+	if x.queue != nil {
+		options.HoldChanged = x.queue.nudge
+	}
 	if len(r.file.Policy.OnHold) > 0 {
 		options.OnHold = x.onHold
 	}
@@ -271,7 +274,7 @@ func (x *mapRun) restore(ctx context.Context) error {
 		maps.DeleteFunc(x.past, func(_ int, p map[string]journal.StepRecord) bool { return past(p).failed() })
 	}
 	rec := mapper.Recorded{
-		Items: st.Items.All(), Breaker: st.Breakers[mapper.Breaker].Data, Hold: st.Hold, CanaryPassed: st.CanaryPassed, Pause: x.r.x.Agents.Pause(),
+		Items: st.Items.All(), Breaker: st.Breakers[mapper.Breaker].Data, Hold: st.Hold, QueueHold: st.QueueHold, CanaryPassed: st.CanaryPassed, Pause: x.r.x.Agents.Pause(),
 		Event: earlier.Event, TakeOver: x.takeOver, Results: earlier.Results(ctx),
 		GoOn: x.r.resumed() && st.Status != "" && st.Status != event.Running,
 	}

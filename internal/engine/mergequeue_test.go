@@ -398,8 +398,40 @@ map:
 	}
 }
 
-// Where the user's branch has moved and what is merged fails there, it is not merged.
+// Where the user's branch has moved while items run, what is merged then is merged upon it:
+// who breaks with it is refused, and all others land there.
 func TestMergeQueueAndAMovedBranch(t *testing.T) {
+	t.Parallel()
+	b := queueBench(t)
+	r := b.run(`
+mode: mapreduce
+map:
+  input: [{n: first}, {n: left}, {n: other}]
+  max_parallel: 1
+  agent_template:
+    - shell: echo x >src/${item.n}
+    - shell: cd @DIR@ && test -e src/right || { echo x >src/right && git add src/right && git commit -qm right; }
+      when: ${item.n} == 'left'
+merge_queue:
+  verify: sh check.sh
+`)
+	r.status("completed_with_failures")
+	for name, want := range map[string]string{"src/first": "x\n", "src/left": "", "src/other": "x\n", "src/right": "x\n"} {
+		if b.text(name) != want {
+			t.Errorf("%s is %q on main\n%s", name, b.text(name), r.story())
+		}
+	}
+	if e := ended(r.events, "1"); e == nil || e.Class != "merge_check" || !strings.Contains(e.Message, "left and right") {
+		t.Errorf("left ended with %+v", e)
+	}
+	if bad := b.problems(); len(bad) > 0 {
+		t.Errorf("the proof: %+v", bad)
+	}
+}
+
+// Where it has moved since the last item was merged, and fails with what is merged, it stays
+// as it is.
+func TestMergeQueueAndABranchThatMovesLate(t *testing.T) {
 	t.Parallel()
 	b := queueBench(t)
 	r, err := b.try(context.Background(), `
@@ -408,10 +440,10 @@ map:
   input: [{n: left}, {n: other}]
   agent_template:
     - shell: echo x >src/${item.n}
-    - shell: cd @DIR@ && test -e src/right || { echo x >src/right && git add src/right && git commit -qm right; }
-      when: ${item.n} == 'left'
 merge_queue:
   verify: sh check.sh
+reduce:
+  - shell: cd @DIR@ && echo x >src/right && git add src/right && git commit -qm right
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -422,6 +454,177 @@ merge_queue:
 	if got := b.output("git log --format=%s -1 main"); got != "right" {
 		t.Errorf("main is at %q", got)
 	}
+}
+
+// downFlow is a map whose verify fails while $EV/down is there, which item 3 puts there. An
+// item that has "bad" in it fails all the same.
+const downFlow = `
+name: down
+mode: mapreduce
+map:
+  input: seq 1 12
+  max_parallel: 3
+  agent_template:
+    - shell: |
+        if [ ${item} = 3 ]; then touch $EV/down; fi
+        if [ ${item} = 7 ]; then echo bad >f-7; else echo ${item} >f-${item}; fi
+merge_queue:
+  batch: 4
+  flaky: 0
+  verify: echo x >>$EV/verifies; test ! -e $EV/down || { echo "no database" >&2; exit 1; }; ! grep -qs bad f-*
+error_policy:
+  same_error:
+    probe: {initial_delay: @DELAY@, backoff: fixed}
+    on_hold:
+      - shell: echo "${hold.items} ${hold.message}" >>$EV/told; @MEND@
+`
+
+func (b *bench) downLanded(events []event.Event) {
+	b.t.Helper()
+	for i := 1; i <= 12; i++ {
+		want := fmt.Sprintf("%d\n", i)
+		if i == 7 {
+			want = ""
+		}
+		if got := b.text(fmt.Sprintf("f-%d", i)); got != want {
+			b.t.Errorf("f-%d is %q", i, got)
+		}
+	}
+	for _, e := range events {
+		if e.Type == event.ItemFinished && (e.Status == event.Succeeded) == (e.Item == "6") || e.Type == event.ItemRetry {
+			b.t.Errorf("%+v", e)
+		}
+	}
+	var held []string
+	for _, e := range events {
+		if e.Label == event.MergeQueue && e.Type != event.HoldProbe {
+			held = append(held, string(e.Type))
+		}
+	}
+	if got := fmt.Sprint(held); got != "[hold_started hold_ended]" {
+		b.t.Errorf("the queue: %s", got)
+	}
+}
+
+// While what is merged so far fails the verify, the queue is held as a map is: nobody is
+// blamed, on_hold runs once, agents go on, and it ends when the verify passes.
+func TestMergeQueueIsHeld(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	b.opt.Yes = true
+	r := b.run(strings.NewReplacer("@DELAY@", "50ms", "@MEND@", "test $(grep -c . $EV/verifies) -gt 5 || sleep 0.3; rm $EV/down").Replace(downFlow))
+	r.status("completed_with_failures")
+	b.downLanded(r.events)
+	if told := r.file("told"); strings.Count(told, "fails: exit status 1: no database") != 1 {
+		t.Errorf("on_hold was told %q", told)
+	}
+	started := r.of(event.HoldStarted)[0]
+	if !strings.HasPrefix(started.Message, "the merge queue is held: what is merged so far fails the verify, and no item is to blame: ") || !strings.Contains(started.Message, "no database") {
+		t.Errorf("it says %q", started.Message)
+	}
+}
+
+// A hold of the queue survives the process: the next one waits until the probe is due, and
+// has not forgotten what waits. bide control RUN probe verifies now.
+func TestMergeQueueIsHeldThroughAKill(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	b.write("flow.yml", b.fill(strings.NewReplacer("@DELAY@", "1h", "@MEND@", "true").Replace(downFlow)))
+	p := b.start("bide", "run", "-y", "flow.yml")
+	p.told(t, "the merge queue is held")
+	p.crash(t, 0)
+	b.quiet()
+	_, state := b.recordedEvents()
+	if state.QueueHold == nil || state.Hold != nil {
+		t.Fatalf("on record: %s, %s", state.QueueHold, state.Hold)
+	}
+	before := strings.Count(b.evidence("verifies"), "x")
+	if shown := b.bide("show"); !strings.Contains(shown, "held      the merge queue is held: what is merged so far fails the verify") {
+		t.Errorf("show says:\n%s", shown)
+	}
+	p = b.start("bide", "resume", "-y")
+	p.told(t, "the merge queue is still held")
+	if after := strings.Count(b.evidence("verifies"), "x"); after != before {
+		t.Errorf("%d verifies before the probe", after-before)
+	}
+	if err := os.Remove(filepath.Join(b.ev, "down")); err != nil {
+		t.Fatal(err)
+	}
+	b.bide("control", "last", "probe")
+	if status := p.wait(t); status != 3 {
+		t.Fatalf("exit status %d: %s", status, p.text())
+	}
+	events, _ := b.recordedEvents()
+	b.downLanded(events)
+}
+
+// An interrupt while items wait in the queue leaves them waiting: the run is interrupted, and
+// a resume merges them.
+func TestMergeQueueIsInterrupted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	b.write("flow.yml", b.fill(strings.NewReplacer("@DELAY@", "1h", "@MEND@", "true").Replace(downFlow)))
+	p := b.start("bide", "run", "-y", "flow.yml")
+	p.told(t, "the merge queue is held")
+	if err := p.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if status := p.wait(t); status != 130 || !strings.Contains(p.text(), "bide resume") {
+		t.Fatalf("exit status %d: %s", status, p.text())
+	}
+	if err := os.Remove(filepath.Join(b.ev, "down")); err != nil {
+		t.Fatal(err)
+	}
+	p = b.start("bide", "resume", "-y")
+	p.told(t, "the merge queue is still held")
+	b.bide("control", "last", "probe")
+	if status := p.wait(t); status != 3 {
+		t.Fatalf("exit status %d: %s", status, p.text())
+	}
+	events, _ := b.recordedEvents()
+	b.downLanded(events)
+}
+
+// With action: stop, the run stops where it would be held, and a resume goes on.
+func TestMergeQueueStopsInsteadOfAHold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	b.opt.Yes = true
+	flow := strings.NewReplacer("@DELAY@", "1h", "@MEND@", "true").Replace(downFlow)
+	r, err := b.try(t.Context(), strings.Replace(flow, "same_error:", "same_error:\n    action: stop", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.sum.Status != event.Failed || !strings.Contains(r.sum.Message, "no item is to blame") || !strings.Contains(r.sum.Message, "mend the cause, then `bide resume") {
+		t.Errorf("%s: %s", r.sum.Status, r.sum.Message)
+	}
+	if err := os.Remove(filepath.Join(b.ev, "down")); err != nil {
+		t.Fatal(err)
+	}
+	b.resume(t.Context()).status("completed_with_failures")
+	for i := 1; i <= 12; i++ {
+		if got := b.text(fmt.Sprintf("f-%d", i)); (got != "") == (i == 7) {
+			t.Errorf("f-%d is %q", i, got)
+		}
+	}
+}
+
+// evidence is what is in a file that the steps of a run write.
+func (b *bench) evidence(name string) string {
+	text, _ := os.ReadFile(filepath.Join(b.ev, name))
+	return string(text)
+}
+
+// bide runs the program to its end and gives what it printed.
+func (b *bench) bide(args ...string) string {
+	b.t.Helper()
+	p := b.start("bide", args...)
+	p.wait(b.t)
+	return p.text()
 }
 
 // What setup left uncommitted and an item removes is gone with a merge queue too, and

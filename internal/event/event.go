@@ -209,8 +209,9 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	                           Retry (what its retries go on with), Data (the failed attempt): with same_error, what failed as the map is
 //	                           held for does not count. Status is running of an item that runs again already
 //	hold_started, …_probe      Class, Message (what fails, and when the next item is tried), Total (the items that failed so), DelayMS
-//	                           (until the next probe), Data (the hold): no item starts but probes
-//	hold_ended                 Class, Message (why), Total, DurationMS, Data (the hold as it was)
+//	                           (until the next probe), Data (the hold): no item starts but probes. With the Label merge_queue it is the
+//	                           merge queue that is held, as what is merged so far fails its verify: nothing is merged
+//	hold_ended                 Class, Label, Message (why), Total, DurationMS, Data (the hold as it was)
 //	canary_finished            Status, Message (whether the other items start), Total (how many of the first items must succeed), Data (how
 //	                           many did)
 //	breaker_changed            Label (whose breaker), From, To, Data (its snapshot)
@@ -278,6 +279,9 @@ const LostWork = "lost_work"
 type LostSteps struct {
 	Steps []string `json:"steps"`
 }
+
+// MergeQueue is the label of the events of a hold that are of the merge queue.
+const MergeQueue = "merge_queue"
 
 // Merged is the class of the note that all that was left is merged.
 const Merged = "merged"

@@ -38,9 +38,9 @@ func (s *State) Apply(e event.Event) error {
 	case event.ItemStarted, event.ItemRetry, event.ItemMerging, event.ItemHandlerDue, event.ItemFinished, event.ItemRequeued, event.ItemRemoved, event.ItemReturned:
 		return s.applyItem(e)
 	case event.HoldStarted, event.HoldProbe:
-		s.Hold = e.Data
+		*s.holdOf(e) = e.Data
 	case event.HoldEnded:
-		s.Hold = nil
+		*s.holdOf(e) = nil
 	case event.CanaryFinished:
 		s.CanaryPassed = e.Status == event.Succeeded
 	case event.ItemsCompared:
@@ -323,6 +323,14 @@ func (r *Retry) wait(e event.Event) {
 	r.Prev = millis(e.DelayMS)
 	r.Slept += r.Prev
 	r.NotBefore = e.Time.Add(r.Prev)
+}
+
+// holdOf is the hold of which an event tells.
+func (s *State) holdOf(e event.Event) *json.RawMessage {
+	if e.Label == event.MergeQueue {
+		return &s.QueueHold
+	}
+	return &s.Hold
 }
 
 func (s *State) applyItem(e event.Event) error {

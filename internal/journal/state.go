@@ -44,6 +44,8 @@ type State struct {
 
 	// Hold is the data of the last fact of the hold of the map; nil where it is not held.
 	Hold json.RawMessage
+	// QueueHold is that of the hold of the merge queue.
+	QueueHold json.RawMessage
 	// CanaryPassed says that enough of the first items of the map have succeeded.
 	CanaryPassed bool
 

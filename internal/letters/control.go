@@ -90,7 +90,7 @@ func (c *Control) CarryOut(x *step.Executor, q *journal.ControlRequest) {
 		said = "is not held"
 		c.tell(func(m *mapper.Map) {
 			if m.Probe() {
-				said = "tries one item now"
+				said = "tries now whether it need be held"
 			}
 		})
 	case journal.Parallel:

@@ -42,6 +42,9 @@ func (x *Map) holds(changes []policy.HoldChange, now time.Time) (facts []event.E
 func (x *Map) hold(c policy.HoldChange, now time.Time) event.Event {
 	s := c.State
 	e := event.Event{Time: now, Phase: phase, Class: s.Signature.Class, Total: s.Items, Data: step.Data(s)}
+	if s.Queue {
+		e.Label = event.MergeQueue
+	}
 	switch next := max(s.Next.Sub(now), 0); c.Kind {
 	case policy.HoldStarted:
 		e.Type, e.DelayMS = event.HoldStarted, next.Milliseconds()
@@ -55,9 +58,15 @@ func (x *Map) hold(c policy.HoldChange, now time.Time) event.Event {
 	case policy.HoldEnded:
 		e.Type, e.DurationMS = event.HoldEnded, now.Sub(s.Since).Milliseconds()
 		e.Message = fmt.Sprintf("the hold ended after %s: %s", span(now.Sub(s.Since)), holdEnds[c.Why])
+		if s.Queue {
+			e.Message = fmt.Sprintf("the merge queue is no longer held, after %s: %s", span(now.Sub(s.Since)), queueHoldEnds[c.Why])
+		}
 	default:
 		e.Type, e.DurationMS = event.HoldEnded, now.Sub(s.Since).Milliseconds()
 		e.Message = fmt.Sprintf("%d items failed with %q: the map stops", s.Items, s.Message)
+		if s.Queue {
+			e.Message = fmt.Sprintf("what is merged so far fails the verify: %s: the run stops", s.Message)
+		}
 	}
 	return e
 }
@@ -85,6 +94,8 @@ func (x *Map) canaries(c *policy.CanaryEnd, now time.Time) []event.Event {
 var holdEnds = map[string]string{
 	"probes": "the probes succeeded", "another": "a probe failed otherwise", "continue": "somebody asked for it", "over": "no item is left",
 }
+
+var queueHoldEnds = map[string]string{"probes": "what is merged so far passes the verify", "continue": "somebody asked for it"}
 
 func (x *Map) closing() int { return cmp.Or(x.Policy.SameError.Close, policy.DefaultSameErrorClose) }
 
@@ -125,30 +136,65 @@ func (x *Map) returned(fact *event.Event, e *ending, v *policy.Verdict) {
 	fact.Type, fact.Attempt, fact.Retry = event.ItemReturned, e.a.Number, &v.Retry
 }
 
-// Probe has the next probe of a hold start now. held is false where there is none.
-func (x *Map) Probe() (held bool) { return x.changeHold(x.machine.Probe) }
+// Probe has the next probe of each hold start now. held is false where there is none.
+func (x *Map) Probe() (held bool) { return x.changeHolds(x.machine.Probe) }
 
-// EndHold ends a hold. held is false where there is none.
+// EndHold ends the holds. held is false where there is none.
 func (x *Map) EndHold() (held bool) {
-	return x.changeHold(func(time.Time) (policy.HoldChange, error) { return x.machine.EndHold() })
+	return x.changeHolds(func(time.Time) []policy.HoldChange { return x.machine.EndHold() })
 }
 
-// changeHold changes the hold in turn, and is false where the map is over or not held.
-func (x *Map) changeHold(change func(time.Time) (policy.HoldChange, error)) (held bool) {
+// QueueRed tells that what the merge queue has merged so far fails its verify, and why. It
+// is false where the queue is to stop for that.
+func (x *Map) QueueRed(f *failure.Failure, path string) (lasts bool) {
+	x.changeHolds(func(now time.Time) []policy.HoldChange {
+		c := x.machine.QueueRed(failure.Sign(f.Class, path, f.Message), f.Message, now)
+		lasts = c.Kind != policy.HoldStopped
+		return []policy.HoldChange{c}
+	})
+	return lasts
+}
+
+// QueueGreen tells that what is merged so far passes its verify.
+func (x *Map) QueueGreen() {
+	x.changeHolds(func(time.Time) (list []policy.HoldChange) {
+		if c, ok := x.machine.QueueGreen(); ok {
+			list = append(list, c)
+		}
+		return list
+	})
+}
+
+// QueueHeld gives when what is merged so far is verified again. held is false where the
+// merge queue is not held.
+func (x *Map) QueueHeld() (until time.Time, held bool) {
+	x.changeHolds(func(time.Time) []policy.HoldChange {
+		var s policy.HoldState
+		s, held = x.machine.QueueHeld()
+		until = s.Next
+		return nil
+	})
+	return until, held
+}
+
+// changeHolds changes the holds in turn, and is false where the map is over or nothing has
+// changed.
+func (x *Map) changeHolds(change func(time.Time) []policy.HoldChange) (changed bool) {
 	ready := make(chan bool, 1)
 	x.tell(func() {
 		now := x.Clock.Now()
-		c, err := change(now)
-		if err == nil {
-			x.record(x.holds([]policy.HoldChange{c}, now)...)
-		}
-		ready <- err == nil
+		list := change(now)
+		x.record(x.holds(list, now)...)
+		ready <- len(list) > 0
 	})
 	select {
-	case held = <-ready:
+	case changed = <-ready:
 	case <-x.done:
 	}
-	return held
+	if changed && x.HoldChanged != nil {
+		x.HoldChanged()
+	}
+	return changed
 }
 
 // restoreEnds tells the machine how the last attempts ended before the run went down. For
@@ -202,16 +248,23 @@ func (x *Map) restoreEnds(ctx context.Context, rec *Recorded) error {
 	return nil
 }
 
-// restoreHold puts the hold where it stood.
-func (x *Map) restoreHold(recorded json.RawMessage) error {
-	if len(recorded) == 0 {
+// restoreHolds puts the holds where they stood.
+func (x *Map) restoreHolds(ofMap, ofQueue json.RawMessage) error {
+	if len(ofQueue) > 0 {
+		var s Held
+		if err := json.Unmarshal(ofQueue, &s); err != nil {
+			return fmt.Errorf("the recorded hold of the merge queue: %w", err)
+		}
+		x.machine.RestoreQueueHold(s, x.Clock.Now())
+	}
+	if len(ofMap) == 0 {
 		return nil
 	}
 	var s struct {
 		Held
 		Old []int `json:"order"` // of journals before `first`: its items, counted from 0
 	}
-	if err := json.Unmarshal(recorded, &s); err != nil {
+	if err := json.Unmarshal(ofMap, &s); err != nil {
 		return fmt.Errorf("the recorded hold of the map: %w", err)
 	}
 	for _, n := range s.Old {

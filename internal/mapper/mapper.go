@@ -41,6 +41,9 @@ type Options struct {
 	Admit func(ctx context.Context, it event.Item) (*step.Holding, error)
 	// OnHold runs what the file wants to be run when the map is held; nil for nothing.
 	OnHold func(ctx context.Context, h Held) error
+	// HoldChanged, if not nil, is called when a hold has changed as somebody asked for it,
+	// or as [Map.QueueRed] and [Map.QueueGreen] told.
+	HoldChanged func()
 	// StopText puts the reason of a policy that stopped the map in words.
 	StopText func(policy.StopReason) string
 	// NotBefore, if not nil, gives the time before which the nth item to start, from 0, does

@@ -21,6 +21,8 @@ type Recorded struct {
 	Breaker json.RawMessage // of the last breaker_changed of the map; nil for none
 	Pause   event.Pause
 	Hold    json.RawMessage // of the last fact of a hold that lasts; nil for none
+	// QueueHold is Hold of the merge queue.
+	QueueHold json.RawMessage
 	// CanaryPassed says that the first items have passed, and the others may start.
 	CanaryPassed bool
 	// Results gives the items that have ended, for a map that may be held.
@@ -67,7 +69,7 @@ func (x *Map) Restore(ctx context.Context, rec Recorded) error {
 			return err
 		}
 	}
-	if err := x.restoreHold(rec.Hold); err != nil {
+	if err := x.restoreHolds(rec.Hold, rec.QueueHold); err != nil {
 		return err
 	}
 	if rec.CanaryPassed {

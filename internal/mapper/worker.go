@@ -111,7 +111,7 @@ type ending struct {
 }
 
 func (e *ending) outcome() policy.Outcome {
-	o := policy.Outcome{OK: e.Err == nil, Err: e.Err, Skipped: e.Skipped, Cancelled: e.Interrupted || e.Limited, Shortage: e.Shortage, RetryAfter: e.RetryAfter, Halt: e.Halt, Took: e.took}
+	o := policy.Outcome{OK: e.Err == nil && !e.Interrupted && !e.Limited, Err: e.Err, Skipped: e.Skipped, Cancelled: e.Interrupted || e.Limited, Shortage: e.Shortage, RetryAfter: e.RetryAfter, Halt: e.Halt, Took: e.took}
 	if e.Skipped {
 		o.Err = nil
 	}

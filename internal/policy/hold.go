@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -122,10 +121,16 @@ type HoldState struct {
 	// Canary says that the map is held because too many of its first items failed,
 	// whatever they failed of: Signature is that of the last one.
 	Canary bool `json:"canary,omitempty"`
+	// Queue says that it is the merge queue that is held: what is merged so far fails its
+	// verify. Items is how many wait to be merged, and Attempts is 0.
+	Queue bool `json:"queue,omitempty"`
 }
 
 // String says in a sentence what holds the map.
 func (s HoldState) String() string {
+	if s.Queue {
+		return fmt.Sprintf("the merge queue is held: what is merged so far fails the verify, and no item is to blame: %s", s.Message)
+	}
 	if s.Canary {
 		return fmt.Sprintf("the map is held: %d of its first items failed, the last with %q", s.Items, s.Message)
 	}
@@ -400,21 +405,30 @@ func (m *Machine) failedAlike(v *Verdict, s *slot, probe bool, now time.Time) {
 	if !probe {
 		return
 	}
-	h.on.Good = 0
-	h.on.Probes++
-	end := h.on.Since.Add(h.cfg.MaxHold)
-	if !now.Before(end) {
+	if h.on.failed(&h.cfg, now) {
 		v.Holds = append(v.Holds, HoldChange{Kind: HoldStopped, State: h.state()})
 		m.Halt(BySameError)
 		v.Stop, h.last = m.stop, h.on.Signature
 		h.clear()
 		return
 	}
-	h.on.Next = now.Add(h.cfg.Probe.Delay(h.on.Probes+1, 0, nil))
-	if h.on.Next.After(end) {
-		h.on.Next = end
-	}
 	v.Holds = append(v.Holds, HoldChange{Kind: HoldProbed, State: h.state()})
+}
+
+// failed notes that a probe has failed. It is true where the hold has lasted too long, else
+// there is a next one, after a longer wait.
+func (s *HoldState) failed(c *SameError, now time.Time) (over bool) {
+	s.Good = 0
+	s.Probes++
+	end := s.Since.Add(c.MaxHold)
+	if !now.Before(end) {
+		return true
+	}
+	s.Next = now.Add(c.Probe.Delay(s.Probes+1, 0, nil))
+	if s.Next.After(end) {
+		s.Next = end
+	}
+	return false
 }
 
 func (m *Machine) probeSucceeded(v *Verdict, now time.Time) {
@@ -447,10 +461,24 @@ func (m *Machine) overHold(v *Verdict) {
 }
 
 // state is a copy of the hold.
-func (h *holding) state() HoldState {
-	s := *h.on
-	s.First = slices.Clone(s.First)
-	return s
+func (h *holding) state() HoldState { return h.on.clone() }
+
+// restored has a hold of an earlier life of the run be no longer than what was decided, where
+// the clock was set back since.
+func (s *HoldState) restored(c *SameError, now time.Time) {
+	if s.Since.After(now) {
+		s.Since = now
+	}
+	if latest := now.Add(c.Probe.Delay(s.Probes+1, 0, nil)); s.Next.After(latest) {
+		s.Next = latest
+	}
+}
+
+// clone is a copy that later changes do not reach.
+func (s *HoldState) clone() HoldState {
+	c := *s
+	c.First = slices.Clone(s.First)
+	return c
 }
 
 // Held gives the hold of the map; ok is false where it is not held.
@@ -461,28 +489,38 @@ func (m *Machine) Held() (s HoldState, ok bool) {
 	return m.hold.state(), true
 }
 
-// ErrNotHeld: the map is not held.
-var ErrNotHeld = errors.New("policy: the map is not held")
-
-// Probe lets the next probe of a hold start now.
-func (m *Machine) Probe(now time.Time) (HoldChange, error) {
-	if m.hold == nil || m.hold.on == nil {
-		return HoldChange{}, ErrNotHeld
+// Probe lets the next probe of each hold start now. There is none where nothing is held.
+func (m *Machine) Probe(now time.Time) (changes []HoldChange) {
+	for _, s := range m.holds() {
+		if s.Next.After(now) {
+			s.Next = now
+		}
+		changes = append(changes, HoldChange{Kind: HoldProbed, State: s.clone()})
 	}
-	if m.hold.on.Next.After(now) {
-		m.hold.on.Next = now
-	}
-	return HoldChange{Kind: HoldProbed, State: m.hold.state()}, nil
+	return changes
 }
 
-// EndHold ends a hold because somebody asks for it.
-func (m *Machine) EndHold() (HoldChange, error) {
-	if m.hold == nil || m.hold.on == nil {
-		return HoldChange{}, ErrNotHeld
-	}
+// EndHold ends the holds because somebody asks for it. There is none where nothing is held.
+func (m *Machine) EndHold() []HoldChange {
 	var v Verdict
-	m.endHold(&v, "continue")
-	return v.Holds[0], nil
+	if m.hold != nil && m.hold.on != nil {
+		m.endHold(&v, "continue")
+	}
+	if m.queue != nil {
+		v.Holds = append(v.Holds, m.endQueueHold("continue"))
+	}
+	return v.Holds
+}
+
+// holds are those that last: of the map, and of the merge queue.
+func (m *Machine) holds() (list []*HoldState) {
+	if m.hold != nil && m.hold.on != nil {
+		list = append(list, m.hold.on)
+	}
+	if m.queue != nil {
+		list = append(list, m.queue)
+	}
+	return list
 }
 
 // Ended is an item whose attempt ended before the run went down.
@@ -525,12 +563,7 @@ func (m *Machine) RestoreHold(s HoldState, now time.Time) error {
 	}
 	s.First = slices.Clone(s.First)
 	h := m.hold
-	if s.Since.After(now) { // the clock was set back
-		s.Since = now
-	}
-	if latest := now.Add(h.cfg.Probe.Delay(s.Probes+1, 0, nil)); s.Next.After(latest) {
-		s.Next = latest
-	}
+	s.restored(&h.cfg, now)
 	h.on, h.seen, h.probe = &s, map[int]struct{}{}, 0
 	for _, item := range s.First {
 		h.seen[item] = struct{}{}

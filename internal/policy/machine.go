@@ -33,8 +33,9 @@ type Machine struct {
 	breaker *circuitdriver.Machine // nil without one
 	told    circuit.State          // the breaker's state as last told to the driver
 
-	hold    *holding  // nil without SameError
-	canary  *canaries // nil without Canary
+	hold    *holding   // nil without SameError
+	queue   *HoldState // of the merge queue; nil while it is not held
+	canary  *canaries  // nil without Canary
 	repeats *repeats
 
 	stop     StopReason

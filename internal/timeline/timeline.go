@@ -46,9 +46,8 @@ type Timeline struct {
 	Notes           []string
 	Changes         []string  // what was asked of it while it went on, and what its items were compared with
 	Held            time.Time // since when it is paused by bide control; zero if it is not
-	// Hold says what holds the map, and Probe when an item is tried; "" where it is not held.
-	Hold  string
-	Probe time.Time
+	// Hold is what holds the map, and QueueHold what holds its merge queue.
+	Hold, QueueHold Hold
 	// Waited sums the waits by their source, those of work items included.
 	Waited map[string]Sum
 	// Tries counts the attempts of steps outside of work items; ItemTries, the
@@ -201,10 +200,10 @@ func (t *Timeline) Apply(e event.Event) {
 	case event.PhaseStarted, event.PhaseFinished:
 		t.phaseChanged(e)
 	case event.HoldStarted, event.HoldProbe:
-		t.Hold, t.Probe = e.Message, e.Time.Add(millis(e.DelayMS))
+		*t.holdOf(e) = HoldOf(e)
 		t.holdChanged(e)
 	case event.HoldEnded:
-		t.Hold, t.Probe = "", time.Time{}
+		*t.holdOf(e) = Hold{}
 		t.holdChanged(e)
 	case event.BreakerChanged:
 		t.Breakers = append(t.Breakers, Breaker{e.Time, e.Label, e.From, e.To})
@@ -255,6 +254,13 @@ func (t *Timeline) Took(now time.Time) (took time.Duration) {
 		took += cmp.Or(l.ran, max(0, l.To.Sub(l.From)))
 	}
 	return took
+}
+
+func (t *Timeline) holdOf(e event.Event) *Hold {
+	if e.Label == event.MergeQueue {
+		return &t.QueueHold
+	}
+	return &t.Hold
 }
 
 // holdChanged keeps what happened to a hold; that a probe failed like those before says

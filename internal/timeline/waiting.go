@@ -36,11 +36,14 @@ func (t *Timeline) Now(now time.Time, items journal.Counts, due time.Time) strin
 	if !t.Held.IsZero() {
 		return "It is paused since " + t.Held.Local().Format("15:04") + ": it starts nothing new until it is told to continue."
 	}
-	if t.Hold != "" {
-		return t.Holds(now) + "."
+	if t.Hold.Text != "" {
+		return t.Hold.Says(now) + "."
 	}
 	if n := len(t.Pauses); n > 0 && t.Pauses[n-1].To.After(now) {
 		return "A rate limit holds back all agents for another " + Short(t.Pauses[n-1].To.Sub(now)) + "."
+	}
+	if t.QueueHold.Text != "" && items.Running == 0 {
+		return t.QueueHold.Says(now) + "."
 	}
 	if s := t.nowSteps(now); s != "" {
 		return s
@@ -51,13 +54,37 @@ func (t *Timeline) Now(now time.Time, items journal.Counts, due time.Time) strin
 	return "It is between two steps."
 }
 
-// Holds says what holds the map, and when an item is tried.
-func (t *Timeline) Holds(now time.Time) string {
-	s := "T" + strings.TrimPrefix(t.Hold, "t")
-	if left := t.Probe.Sub(now); left > 0 {
-		return s + "; one item is tried in " + Short(left)
+// Hold is what holds the map or its merge queue, in words, and when the next probe is. Text
+// is "" where it is not held.
+type Hold struct {
+	Text  string
+	Probe time.Time
+	queue bool
+}
+
+// HoldOf is the hold of which an event tells.
+func HoldOf(e event.Event) Hold {
+	return Hold{e.Message, e.Time.Add(millis(e.DelayMS)), e.Label == event.MergeQueue}
+}
+
+// Says says what is held, and when the next probe is.
+func (h Hold) Says(now time.Time) string {
+	s := "T" + strings.TrimPrefix(h.Text, "t")
+	switch left := h.Probe.Sub(now); {
+	case left > 0:
+		return s + "; " + h.Probing() + " in " + Short(left)
+	case h.queue:
+		return s + "; it is being verified again"
 	}
 	return s + "; one item is being tried"
+}
+
+// Probing says what a probe does.
+func (h Hold) Probing() string {
+	if h.queue {
+		return "it is verified again"
+	}
+	return "one item is tried"
 }
 
 func nowItems(now time.Time, items journal.Counts, due time.Time) string {

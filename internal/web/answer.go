@@ -162,8 +162,11 @@ func (run *run) waits(now time.Time) (out []string) {
 	if !run.held {
 		return nil
 	}
-	if run.line.Hold != "" {
-		out = append(out, run.line.Holds(now)+"; bide control "+run.id+" probe tries one now, continue ends the hold")
+	if h := run.line.Hold; h.Text != "" {
+		out = append(out, h.Says(now)+"; bide control "+run.id+" probe tries one now, continue ends the hold")
+	}
+	if h := run.line.QueueHold; h.Text != "" {
+		out = append(out, h.Says(now)+"; bide control "+run.id+" probe verifies it now")
 	}
 	// What cannot be read is not waited for, as far as this page knows.
 	if limited, err := limits.Waits(filepath.Dir(filepath.Dir(run.r.Dir())), run.id, now); err == nil {

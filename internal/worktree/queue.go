@@ -26,6 +26,19 @@ func (run *Run) MergeUpon(ctx context.Context, onto, commit, branch string, o Me
 	return Merged{m.result, tree}, err
 }
 
+// UponTarget merges the user's branch into a commit of the run, where it has moved since
+// the run began or was merged so last. No branch moves. The result is zero where it has not.
+func (run *Run) UponTarget(ctx context.Context, onto string) (Merged, error) {
+	if run.Target == "" {
+		return Merged{}, nil
+	}
+	at, err := run.repo.refID(ctx, "refs/heads/"+run.Target)
+	if err != nil || at == "" || at == run.Base {
+		return Merged{}, err
+	}
+	return run.MergeUpon(ctx, onto, at, run.Target, MergeOptions{Message: fmt.Sprintf("Merge branch '%s' into %s", run.Target, run.Branch)})
+}
+
 // Tip gives the commit of the run's branch.
 func (run *Run) Tip(ctx context.Context) (string, error) {
 	return run.repo.refID(ctx, "refs/heads/"+run.Branch)

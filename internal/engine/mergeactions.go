@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/mapper"
+	"github.com/bide-dev/bide/internal/mergequeue"
+	"github.com/bide-dev/bide/internal/worktree"
+	"github.com/bide-dev/bide/retry"
+)
+
+// This file does what the machine of a merge queue asks for.
+
+// joint is a merge that may be made: of an item upon a commit.
+type joint struct {
+	onto string
+	item int
+}
+
+// do does one action and tells the machine how that went. Its error says that the queue
+// cannot continue; items that are not settled by then wait on.
+func (q *mergeQueue) do(ctx context.Context, a mergequeue.Action) error {
+	switch a.Kind {
+	case mergequeue.Base:
+		return q.base(ctx)
+	case mergequeue.Join:
+		return q.join(ctx, a)
+	case mergequeue.Verify:
+		return q.judge(ctx, a)
+	case mergequeue.Hold:
+		return q.wait(ctx)
+	case mergequeue.Land:
+		return q.land(ctx, a)
+	case mergequeue.Refuse:
+		q.refuse(a)
+		return nil
+	}
+	panic(fmt.Sprintf("merge queue: action %d", a.Kind))
+}
+
+// base tells the machine upon what items are merged: the run's branch, and the user's in it
+// where that has moved.
+func (q *mergeQueue) base(ctx context.Context) (err error) {
+	g := &q.x.r.gitWork
+	if q.tip, err = g.tree.Tip(ctx); err != nil {
+		return err
+	}
+	at := worktree.Merged{Commit: q.tip}
+	moved, err := g.tree.UponTarget(ctx, q.tip)
+	switch {
+	case errors.As(err, new(*worktree.Conflict)): // it is told when the run is merged
+	case err != nil:
+		return err
+	case moved.Commit != "":
+		at = moved
+	}
+	if at.Tree == "" {
+		if at.Tree, err = g.repo.Tree(ctx, at.Commit); err != nil {
+			return err
+		}
+	}
+	q.m.OnBase(commitOf(at))
+	return nil
+}
+
+func commitOf(m worktree.Merged) mergequeue.Commit {
+	return mergequeue.Commit{ID: m.Commit, Tree: m.Tree}
+}
+
+// join merges an item upon a commit, in no branch.
+func (q *mergeQueue) join(ctx context.Context, a mergequeue.Action) error {
+	w := q.items[a.Item]
+	m, made := q.early[joint{a.Onto, a.Item}]
+	err := error(nil)
+	if !made {
+		m, err = q.merge(ctx, a.Onto, w, q.x.r.gitWork.resolver(w.p))
+	}
+	switch {
+	case err == nil && m.Commit != "":
+		q.m.Merged(commitOf(m))
+	case err == nil:
+		if q.m.Nothing() {
+			q.end(ctx, w, "")
+		}
+	case errors.As(err, new(*worktree.Conflict)) && q.x.r.x.Life.Stopping(ctx) == nil:
+		if q.m.Conflicted() {
+			q.refused(w, retry.Permanent(err), *failure.From(err))
+		}
+	default:
+		return fmt.Errorf("merge the work of item %s: %w", w.label, err)
+	}
+	return nil
+}
+
+// merge makes the merge of an item upon a commit.
+func (q *mergeQueue) merge(ctx context.Context, onto string, w *queued, resolve worktree.Resolver) (worktree.Merged, error) {
+	g := &q.x.r.gitWork
+	text := "bide: item " + worktree.Subject(g.x.Values.Mask().String(w.label))
+	pairs := []string{"Bide-Run", g.x.Run, "Bide-Item", g.x.Values.Mask().String(w.item.ID)}
+	if w.data.Evidence != nil {
+		pairs = append(pairs, "Bide-Evidence", w.data.Evidence.Sum())
+	}
+	o := worktree.MergeOptions{Message: text, Trailers: worktree.Trailers(pairs...), Resolve: resolve}
+	return g.tree.MergeUpon(ctx, onto, w.commit, w.branch, o)
+}
+
+// judge verifies a merge, or what is merged so far. The next batch is merged meanwhile, as
+// if that were green.
+func (q *mergeQueue) judge(ctx context.Context, a mergequeue.Action) error {
+	onto, next := q.m.Ahead()
+	early, cancel := context.WithCancel(ctx)
+	made := make(chan map[joint]worktree.Merged, 1)
+	go func() { made <- q.ahead(early, onto, next) }()
+	v, err := q.verify(ctx, worktree.Merged{Commit: a.Commit.ID, Tree: a.Commit.Tree}, a.Onto, a.Items)
+	cancel()
+	q.early = <-made
+	if err != nil {
+		return err
+	}
+	if len(a.Items) == 0 {
+		switch {
+		case v.green:
+			q.x.m.QueueGreen()
+		case !q.x.m.QueueRed(v.failure, q.steps[0].Path):
+			return fmt.Errorf("what is merged so far, %.12s, fails the verify, and no item is to blame: %s", a.Commit.ID, v.failure.Message)
+		}
+	}
+	q.m.Verified(v.green)
+	return nil
+}
+
+// ahead merges items one upon the other until it is cut short, or one is in conflict.
+func (q *mergeQueue) ahead(ctx context.Context, onto string, items []int) map[joint]worktree.Merged {
+	made := map[joint]worktree.Merged{}
+	for _, index := range items {
+		m, err := q.merge(ctx, onto, q.items[index], nil)
+		if err != nil {
+			break // the queue meets it again, and says so
+		}
+		made[joint{onto, index}] = m
+		if m.Commit != "" {
+			onto = m.Commit
+		}
+	}
+	return made
+}
+
+// wait waits until what is merged so far is to be verified again.
+func (q *mergeQueue) wait(ctx context.Context) error {
+	life, clock := q.x.r.x.Life, q.x.r.x.Clock
+	for {
+		at, held := q.x.m.QueueHeld()
+		d := at.Sub(clock.Now())
+		if !held || d <= 0 {
+			q.m.Probe()
+			return nil
+		}
+		until, stop := life.Until(ctx)
+		err := clock.Wait(until, d, q.wake)
+		stop()
+		if why := life.Stopping(ctx); why != nil {
+			return why
+		}
+		if err != nil {
+			return err
+		}
+		q.arrive()
+	}
+}
+
+// land moves the run's branch to merges that were verified, and ends their items.
+func (q *mergeQueue) land(ctx context.Context, a mergequeue.Action) error {
+	if !q.verified[a.Commit.ID] { // its tree was, in another commit
+		items := make([]int, len(a.Merges))
+		for i, m := range a.Merges {
+			items[i] = m.Item
+		}
+		if err := q.record(ctx, worktree.Merged{Commit: a.Commit.ID, Tree: a.Commit.Tree}, a.Onto, items, &verdict{green: true}); err != nil {
+			return err
+		}
+	}
+	if err := q.x.r.gitWork.tree.Land(ctx, q.tip, a.Commit.ID); err != nil {
+		return err
+	}
+	q.m.Landed()
+	for _, b := range a.Merges {
+		w := q.items[b.Item]
+		q.names[b.ID] = w.label
+		q.end(ctx, w, b.ID)
+	}
+	return nil
+}
+
+// end ends an item whose work the run's branch has, by a merge; "" where there was nothing
+// to merge. Its branch goes when that is on the disk.
+func (q *mergeQueue) end(ctx context.Context, w *queued, merge string) {
+	w.data.Branch, w.data.Merge = "", merge
+	delete(q.items, w.item.Index)
+	q.x.m.Settle(w.item.Index, mapper.Ending{Result: w.data})
+	q.x.counted(w.data, w.label)
+	if err := q.x.r.x.Recorder.Sync(context.WithoutCancel(ctx)); err != nil {
+		return // the next life of the run finds it merged
+	}
+	if err := q.x.r.gitWork.tree.Landed(context.WithoutCancel(ctx), w.branch, w.commit); err != nil {
+		q.x.r.note("item %s is merged, but its branch %s is left: %v", w.label, w.branch, err)
+	}
+}
+
+// classMergeCheck is the class of an item that breaks the merge.
+const classMergeCheck = "merge_check"
+
+// refuse ends an item that breaks the merge.
+func (q *mergeQueue) refuse(a mergequeue.Action) {
+	q.m.Refused()
+	why := q.failed[a.Commit.Tree]
+	f := *why
+	f.Class, f.Permanent = classMergeCheck, true
+	f.Message = fmt.Sprintf("it breaks the merge upon %.12s: %s", a.Onto, why.Message)
+	if a.With != "" {
+		f.Message = fmt.Sprintf("it is good without item %s, and breaks the merge with it: %s", q.names[a.With], why.Message)
+	}
+	q.refused(q.items[a.Item], &f, f)
+}
+
+// refused ends an item that is not merged. Its branch stays.
+func (q *mergeQueue) refused(w *queued, err error, f failure.Failure) {
+	f.Stdout, f.Stderr = q.x.r.x.Tail(f.Stdout), q.x.r.x.Tail(f.Stderr)
+	delete(q.items, w.item.Index)
+	q.x.m.Settle(w.item.Index, mapper.Ending{Result: w.data, Err: err, Failure: f})
+}

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/mapper"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/worktree"
+)
+
+// This file runs the verify of a merge queue.
+
+// verdict is how a verify went.
+type verdict struct {
+	green   bool
+	failure *failure.Failure // why it is red
+	runs    int              // how often it ran until it was believed; 0: its tree had been verified
+	ms      int64
+}
+
+// verify runs the verify on a commit that no branch need have, again up to flaky times
+// where it fails. The result is on the disk when it returns.
+func (q *mergeQueue) verify(ctx context.Context, m worktree.Merged, onto string, items []int) (v verdict, err error) {
+	start := q.x.r.x.Clock.Now()
+	for v.runs <= q.x.r.file.Queue.Flaky && !v.green {
+		runs := v.runs + 1
+		if v, err = q.verifyOnce(ctx, m); err != nil {
+			return v, err
+		}
+		v.runs = runs
+	}
+	v.ms = q.x.r.x.Clock.Now().Sub(start).Milliseconds()
+	return v, q.record(ctx, m, onto, items, &v)
+}
+
+// record records how the verify of a merge went. It is on the disk when it returns.
+func (q *mergeQueue) record(ctx context.Context, m worktree.Merged, onto string, items []int, v *verdict) error {
+	d := mapper.Verified{Commit: m.Commit, Tree: m.Tree, Base: onto, Runs: v.runs}
+	for _, index := range items {
+		d.Items = append(d.Items, q.items[index].item.ID)
+	}
+	for _, s := range q.steps {
+		d.Verify = append(d.Verify, q.x.r.env.Mask().String(s.Label()))
+	}
+	e := event.Event{Type: event.MergeVerified, Phase: "map", Status: event.Succeeded, Total: len(items), DurationMS: v.ms, Data: data(d)}
+	if !v.green {
+		e.Status, e.Class, e.Message = event.Failed, v.failure.Class, v.failure.Message
+	}
+	if err := q.x.r.x.Recorder.Record(e); err != nil {
+		return err
+	}
+	q.verified[m.Commit], q.failed[m.Tree] = v.green, v.failure
+	return q.x.r.x.Recorder.Sync(ctx)
+}
+
+// verifyOnce runs the steps of the verify in a worktree that has a commit and nothing
+// else, but for what git ignores.
+func (q *mergeQueue) verifyOnce(ctx context.Context, m worktree.Merged) (v verdict, err error) {
+	r := q.x.r
+	if q.place == nil {
+		if q.place, err = r.gitWork.tree.Checkout(ctx); err != nil {
+			return v, err
+		}
+	}
+	if err := q.place.Reset(ctx, m.Commit); err != nil {
+		return v, err
+	}
+	p := q.x.p
+	q.ran++
+	p.Rounds = fmt.Sprintf("@%.12s.%d", m.Tree, q.ran)
+	p.Dir, p.Past = q.place.WorkDir, nil
+	p.Scope = p.Scope.Child()
+	for i, s := range q.steps {
+		if q.x.redBase[i] && len(r.file.Queue.Verify) == 0 {
+			continue
+		}
+		out := r.x.Step(ctx, p, s)
+		switch {
+		case out.Status == event.Interrupted || q.x.interrupted(ctx, out.Err):
+			return v, cmp.Or(out.Err, r.x.Life.Stopping(ctx))
+		case out.Err != nil && !out.Tolerated:
+			v.failure = failure.From(step.Cause(out.Err))
+			v.failure.Message = fmt.Sprintf("%q fails: %s", s.Label(), v.failure.Message)
+			return v, nil
+		}
+	}
+	v.green = true
+	return v, nil
+}
+
+// verifyFinal verifies the merge into the user's branch, where it is another tree than
+// what was verified: the user's branch has moved, or steps committed after the map.
+func (q *mergeQueue) verifyFinal(ctx context.Context, commit, tree string) error {
+	if q.m.Green(tree) {
+		return nil
+	}
+	defer q.leavePlace(ctx)
+	v, err := q.verify(ctx, worktree.Merged{Commit: commit, Tree: tree}, "", nil)
+	if err == nil && !v.green {
+		err = &worktree.CannotMerge{Why: "merged into " + cmp.Or(q.x.r.gitWork.tree.Target, "HEAD") + " as it is now, the work of the run fails the verify: " + v.failure.Message, Command: q.x.r.gitWork.tree.MergeCommand()}
+	}
+	return err
+}
+
+// leavePlace gives the worktree of the verify back.
+func (q *mergeQueue) leavePlace(ctx context.Context) {
+	if q.place == nil {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	err := q.place.Reset(ctx, q.place.Base)
+	if err == nil {
+		_, err = q.place.Release(ctx)
+	}
+	if err != nil {
+		q.x.r.note("the worktree of the merge queue is left: %v", err)
+	}
+	q.place = nil
+}
