@@ -91,13 +91,13 @@ type Schedule struct {
 func (s Schedule) Validate() error {
 	var problems []error
 	if s.Initial < 0 {
-		problems = append(problems, fmt.Errorf("backoff: initial delay is %v; it must be 0 or more", s.Initial))
+		problems = append(problems, fmt.Errorf("backoff: Initial is %v; it must be 0 or more", s.Initial))
 	}
 	if s.Jitter > Decorrelated {
-		problems = append(problems, fmt.Errorf("backoff: unknown jitter %d; use None, Factor, Full, Equal or Decorrelated", s.Jitter))
+		problems = append(problems, fmt.Errorf("backoff: Jitter is %d; it must be one of None, Factor, Full, Equal or Decorrelated", s.Jitter))
 	}
 	if math.IsNaN(s.JitterFactor) || s.JitterFactor > 1 {
-		problems = append(problems, fmt.Errorf("backoff: jitter factor is %v; it must be from 0.0 to 1.0", s.JitterFactor))
+		problems = append(problems, fmt.Errorf("backoff: JitterFactor is %v; it must be from 0.0 to 1.0", s.JitterFactor))
 	}
 	if err := validateStrategy(s.Strategy); err != nil {
 		problems = append(problems, err)

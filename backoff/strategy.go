@@ -223,13 +223,13 @@ func validateStrategy(s Strategy) error {
 		return validatePointer(s)
 	case Exponential:
 		if s.Base != 0 && !(s.Base >= 1) || math.IsInf(s.Base, 0) {
-			return fmt.Errorf("backoff: exponential base is %v; it must be a finite number of 1.0 or more", s.Base)
+			return fmt.Errorf("backoff: Base is %v; it must be a finite number of 1.0 or more", s.Base)
 		}
 	case Custom:
 		var problems []error
 		for i, d := range s.Delays {
 			if d < 0 {
-				problems = append(problems, fmt.Errorf("backoff: custom delay %d is %v; it must be 0 or more", i+1, d))
+				problems = append(problems, fmt.Errorf("backoff: Delays[%d] is %v; it must be 0 or more", i, d))
 			}
 		}
 		return errors.Join(problems...)
@@ -264,7 +264,7 @@ func validatePointer(s Strategy) error {
 		}
 	}
 	if value == nil {
-		return fmt.Errorf("backoff: the strategy is a nil %T", s)
+		return fmt.Errorf("backoff: Strategy is a nil %T; it must be a value or a pointer to one", s)
 	}
 	return validateStrategy(value)
 }

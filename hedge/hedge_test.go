@@ -222,7 +222,7 @@ func TestHedgeIf(t *testing.T) {
 
 func TestImpossible(t *testing.T) {
 	_, err := hedge.New(hedge.Config{Delay: -1, Quantile: 1, Max: -1, Ratio: 2})
-	for _, word := range []string{"delay", "quantile", "further", "ratio"} {
+	for _, word := range []string{"Delay", "Quantile", "Max", "Ratio"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%q is not in %v", word, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -45,14 +46,19 @@ func newAdaptive(c AdaptiveConfig) (*adaptive, error) {
 
 func (c *AdaptiveConfig) validate() error {
 	var problems []error
-	if c.Min < 1 || c.Max < c.Min || c.Max > maxSlots || c.Initial < c.Min || c.Initial > c.Max {
-		problems = append(problems, fmt.Errorf("limit: an adaptive limit from %d to %d that begins with %d; it must be 1 ≤ Min ≤ Initial ≤ Max", c.Min, c.Max, c.Initial))
+	switch {
+	case c.Min < 1:
+		problems = append(problems, fmt.Errorf("limit: Min is %d; it must be 1 or more", c.Min))
+	case c.Max < c.Min || c.Max > maxSlots:
+		problems = append(problems, fmt.Errorf("limit: Max is %d; it must be from Min, %d, to %d", c.Max, c.Min, maxSlots))
+	case c.Initial < c.Min || c.Initial > c.Max:
+		problems = append(problems, fmt.Errorf("limit: Initial is %d; it must be from Min, %d, to Max, %d", c.Initial, c.Min, c.Max))
 	}
-	if !(c.Tolerance > 1) {
-		problems = append(problems, fmt.Errorf("limit: tolerance is %v; it must be more than 1", c.Tolerance))
+	if !(c.Tolerance > 1) || math.IsInf(c.Tolerance, 0) {
+		problems = append(problems, fmt.Errorf("limit: Tolerance is %v; it must be a finite number of more than 1.0", c.Tolerance))
 	}
 	if !(c.Backoff > 0 && c.Backoff < 1) {
-		problems = append(problems, fmt.Errorf("limit: backoff is %v; it must be between 0 and 1", c.Backoff))
+		problems = append(problems, fmt.Errorf("limit: Backoff is %v; it must be between 0 and 1", c.Backoff))
 	}
 	return errors.Join(problems...)
 }

@@ -105,6 +105,9 @@ const (
 	rated
 )
 
+// farAway is from where on the time of a clock could not be counted from epoch.
+const farAway = 100 * 365 * 24 * time.Hour
+
 var (
 	lastLimit  atomic.Uint64
 	lastWaiter atomic.Uint64
@@ -120,6 +123,10 @@ func New(c Config) (*Limit, error) {
 			problems = append(problems, fmt.Errorf("limit: "+format, args...))
 		}
 	}
+	if c.Clock != nil {
+		away := c.Clock.Now().Sub(epoch).Abs()
+		problem(away > farAway, "Clock says %v; it must be within 100 years of the machine's", c.Clock.Now())
+	}
 	set := 0
 	for _, is := range []bool{c.Concurrency != 0, c.Rate != 0, c.Adaptive != nil, c.Throttle != nil} {
 		if is {
@@ -127,11 +134,11 @@ func New(c Config) (*Limit, error) {
 		}
 	}
 	problem(set != 1, "%d of Concurrency, Rate, Adaptive and Throttle are set; set just one", set)
-	problem(c.Throttle != nil && (c.Queue != 0 || c.MaxWait != 0 || c.ShedAfter != 0), "nobody waits at a throttle; leave Queue, MaxWait and ShedAfter out")
-	problem(c.Rate == 0 && (c.Per != 0 || c.Burst != 0), "Per and Burst belong to a Rate, and there is none")
-	problem(c.Queue < NoQueue, "the queue is %d long; it must be more than 0, 0 for any length, or NoQueue", c.Queue)
+	problem(c.Throttle != nil && (c.Queue != 0 || c.MaxWait != 0 || c.ShedAfter != 0), "nobody waits at a Throttle; leave Queue, MaxWait and ShedAfter out")
+	problem(c.Rate == 0 && (c.Per != 0 || c.Burst != 0), "Per and Burst belong to a Rate, and there is none; set it or leave them out")
+	problem(c.Queue < NoQueue, "Queue is %d; it must be more than 0, 0 for any length, or NoQueue", c.Queue)
 	problem(c.ShedAfter < 0, "ShedAfter is %v; it must be positive, or 0 for never", c.ShedAfter)
-	problem(c.MaxWait < 0, "the longest wait is %v; it must be positive, or 0 for any", c.MaxWait)
+	problem(c.MaxWait < 0, "MaxWait is %v; it must be positive, or 0 for any", c.MaxWait)
 	switch {
 	case c.Throttle != nil:
 		l.kind = throttled
@@ -149,14 +156,18 @@ func New(c Config) (*Limit, error) {
 		l.slots.most.Store(int64(adapt.limit))
 	case c.Rate != 0:
 		l.kind = rated
-		per, burst := cmp.Or(c.Per, time.Second), cmp.Or(c.Burst, c.Rate)
-		if c.Rate < 1 || per <= 0 || burst < 1 {
-			problem(true, "the rate is %d in %v with a burst of %d; all must be positive", c.Rate, per, burst)
-		} else if err := l.rate.set(c.Rate, per, burst); err != nil {
+		per, burst := cmp.Or(c.Per, time.Second), cmp.Or(c.Burst, max(c.Rate, 1))
+		problem(c.Rate < 1, "Rate is %d; it must be positive", c.Rate)
+		problem(per < 0, "Per is %v; it must be positive, or 0 for a second", per)
+		problem(burst < 0, "Burst is %d; it must be positive, or 0 for Rate", burst)
+		if c.Rate < 1 || per < 0 || burst < 0 {
+			break
+		}
+		if err := l.rate.set(c.Rate, per, burst); err != nil {
 			problems = append(problems, err)
 		}
 	case c.Concurrency != 0:
-		problem(c.Concurrency < 1 || c.Concurrency > maxSlots, "concurrency is %d; it must be from 1 to %d", c.Concurrency, maxSlots)
+		problem(c.Concurrency < 1 || c.Concurrency > maxSlots, "Concurrency is %d; it must be from 1 to %d", c.Concurrency, maxSlots)
 		l.slots.most.Store(int64(c.Concurrency))
 	}
 	if err := errors.Join(problems...); err != nil {

@@ -230,13 +230,13 @@ func TestImpossibleLimits(t *testing.T) {
 		{limit.Config{Concurrency: 1, Rate: 1}, []string{"2 of Concurrency, Rate, Adaptive and Throttle"}},
 		{limit.Config{Concurrency: 1, Per: sec}, []string{"belong to a Rate"}},
 		{limit.Config{Concurrency: 1, Burst: 1}, []string{"belong to a Rate"}},
-		{limit.Config{Concurrency: -1, Queue: -2, MaxWait: -1}, []string{"concurrency is -1", "queue is -2", "longest wait is -1ns"}},
-		{limit.Config{Rate: -1, Queue: -2, ShedAfter: -1}, []string{"rate is -1", "queue is -2", "ShedAfter is -1ns"}},
-		{limit.Config{Rate: 1, Per: -sec}, []string{"in -1s"}},
-		{limit.Config{Rate: 1, Burst: -1}, []string{"burst of -1"}},
+		{limit.Config{Concurrency: -1, Queue: -2, MaxWait: -1}, []string{"Concurrency is -1", "Queue is -2", "MaxWait is -1ns"}},
+		{limit.Config{Rate: -1, Queue: -2, ShedAfter: -1}, []string{"Rate is -1", "Queue is -2", "ShedAfter is -1ns"}},
+		{limit.Config{Rate: 1, Per: -sec}, []string{"Per is -1s"}},
+		{limit.Config{Rate: 1, Burst: -1}, []string{"Burst is -1"}},
 		{limit.Config{Rate: 1, Per: 1 << 62, Burst: 3}, []string{"counted"}},
-		{limit.Config{Adaptive: &limit.AdaptiveConfig{Min: 5, Max: 3, Tolerance: 0.5, Backoff: 2}}, []string{"Min", "tolerance", "backoff"}},
-		{limit.Config{Throttle: &limit.ThrottleConfig{Multiple: 0.5, Max: 2, MinCalls: -1, Window: -1}, Queue: 1}, []string{"Multiple is 0.5", "share of refusals is 2", "MinCalls is -1", "window is -1ns", "nobody waits at a throttle"}},
+		{limit.Config{Adaptive: &limit.AdaptiveConfig{Min: 5, Max: 3, Tolerance: 0.5, Backoff: 2}}, []string{"Min", "Tolerance", "Backoff"}},
+		{limit.Config{Throttle: &limit.ThrottleConfig{Multiple: 0.5, Max: 2, MinCalls: -1, Window: -1}, Queue: 1}, []string{"Multiple is 0.5", "Max is 2", "MinCalls is -1", "Window is -1ns", "nobody waits at a Throttle"}},
 	} {
 		l, err := limit.New(c.config)
 		for _, word := range c.words {

@@ -21,7 +21,7 @@ type rate struct {
 func (r *rate) set(n int, per time.Duration, burst int) error {
 	r.interval = (int64(per)-1)/int64(n) + 1
 	if r.interval > math.MaxInt64/4/int64(burst) {
-		return fmt.Errorf("limit: a burst of %d at %d in %v is more than can be counted", burst, n, per)
+		return fmt.Errorf("limit: Burst is %d at a Rate of %d in %v, which is more than can be counted; make it smaller", burst, n, per)
 	}
 	r.depth = r.interval * int64(burst)
 	r.full.Store(math.MinInt64)

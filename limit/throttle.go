@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -66,17 +67,17 @@ func newThrottle(c ThrottleConfig) (*throttle, error) {
 		c.RefusedIf = retry.Transient
 	}
 	var problems []error
-	if !(c.Multiple >= 1) {
-		problems = append(problems, fmt.Errorf("limit: Multiple is %v; it must be 1 or more", c.Multiple))
+	if !(c.Multiple >= 1) || math.IsInf(c.Multiple, 0) {
+		problems = append(problems, fmt.Errorf("limit: Multiple is %v; it must be a finite number of 1.0 or more", c.Multiple))
 	}
 	if !(c.Max > 0 && c.Max <= 1) {
-		problems = append(problems, fmt.Errorf("limit: the greatest share of refusals is %v; it must be more than 0 and at most 1", c.Max))
+		problems = append(problems, fmt.Errorf("limit: Max is %v; it must be more than 0 and at most 1", c.Max))
 	}
 	if c.MinCalls < 1 {
 		problems = append(problems, fmt.Errorf("limit: MinCalls is %d; it must be 1 or more", c.MinCalls))
 	}
 	if c.Window < windowSlices {
-		problems = append(problems, fmt.Errorf("limit: the window is %v; it must be positive", c.Window))
+		problems = append(problems, fmt.Errorf("limit: Window is %v; it must be %v or more", c.Window, time.Duration(windowSlices)))
 	}
 	return &throttle{c: c}, errors.Join(problems...)
 }

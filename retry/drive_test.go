@@ -335,7 +335,7 @@ func TestRules(t *testing.T) {
 	}
 	bad := retry.Policy{Attempts: 3, Budget: sec, Rules: []retry.Rule{{Attempts: -1, Budget: -1, Backoff: &backoff.Schedule{Initial: -1}}, {On: retry.Network, Attempts: 4, Budget: 2 * sec}}}
 	err := bad.Validate()
-	for _, word := range []string{"rule 1: it has no errors", "rule 1: attempts is -1", "rule 1: budget", "rule 1: backoff: initial", "rule 2: attempts is 4", "rule 2: budget is 2s"} {
+	for _, word := range []string{"Rules[0].On is nil", "Rules[0].Attempts is -1", "Rules[0].Budget", "Rules[0].Backoff: backoff: Initial", "Rules[1].Attempts is 4", "Rules[1].Budget is 2s"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%q is not in %v", word, err)
 		}

@@ -291,7 +291,7 @@ func TestInvalidPolicyMakesNoAttempt(t *testing.T) {
 	if err == nil || len(s.starts) != 0 {
 		t.Fatalf("%d attempts, %v", len(s.starts), err)
 	}
-	for _, word := range []string{"attempts", "budget", "timeout", "retry-after", "initial delay"} {
+	for _, word := range []string{"Attempts", "Budget", "Timeout", "RetryAfterMax", "Backoff: backoff: Initial"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("%q is not named in %v", word, err)
 		}

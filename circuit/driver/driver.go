@@ -195,42 +195,46 @@ const (
 // Validate reports every field that is out of its range, joined, or nil.
 func (c Config) Validate() error {
 	var problems []error
-	for _, field := range []struct {
-		name  string
-		value int
-	}{
-		{"failure threshold", c.FailureThreshold},
-		{"success threshold", c.SuccessThreshold},
-		{"half-open requests", c.HalfOpenRequests},
-		{"window", c.Window},
-		{"fewest calls", c.MinCalls},
-	} {
-		if field.value < 0 {
-			problems = append(problems, fmt.Errorf("circuit: %s is %d; it must be 1 or more, or 0 for the default", field.name, field.value))
-		}
-	}
-	if c.Timeout < 0 {
-		problems = append(problems, fmt.Errorf("circuit: timeout is %v; it must be positive, or 0 for the default", c.Timeout))
-	}
-	if c.Lease < 0 {
-		problems = append(problems, fmt.Errorf("circuit: lease is %v; it must be positive, or 0 for the timeout", c.Lease))
-	}
 	problem := func(bad bool, format string, args ...any) {
 		if bad {
 			problems = append(problems, fmt.Errorf("circuit: "+format, args...))
 		}
 	}
-	problem(!(c.FailureRate >= 0 && c.FailureRate <= 1), "failure rate is %v; it must be from 0.0 to 1.0", c.FailureRate)
-	problem(!(c.SlowRate >= 0 && c.SlowRate <= 1), "slow rate is %v; it must be from 0.0 to 1.0", c.SlowRate)
-	problem(c.SlowCall < 0, "a slow call is %v; it must be positive, or 0 for none", c.SlowCall)
-	problem((c.SlowCall > 0) != (c.SlowRate > 0), "a slow call is %v and the slow rate %v; set both or none", c.SlowCall, c.SlowRate)
-	problem(c.WindowTime < 0 || c.WindowTime > 0 && c.WindowTime < buckets, "window time is %v; it must be %v or more, or 0 for a window of calls", c.WindowTime, time.Duration(buckets))
-	problem(c.Window > 0 && c.WindowTime > 0, "there is a window of %d calls and one of %v; set one", c.Window, c.WindowTime)
-	problem(!c.rated() && (c.Window > 0 || c.WindowTime > 0 || c.MinCalls > 0), "there is a window but no rate; set FailureRate or SlowRate")
-	problem(c.Window > 0 && c.MinCalls > c.Window, "the fewest calls are %d, but the window holds %d", c.MinCalls, c.Window)
-	problem(c.FailureRate > 0 && c.FailureThreshold > 0, "there is a failure rate and a failure threshold; set one")
+	for _, field := range []struct {
+		name        string
+		value, most int
+	}{
+		{"FailureThreshold", c.FailureThreshold, math.MaxInt},
+		{"SuccessThreshold", c.SuccessThreshold, math.MaxInt},
+		{"HalfOpenRequests", c.HalfOpenRequests, maxWindow},
+		{"Window", c.Window, maxWindow},
+		{"MinCalls", c.MinCalls, math.MaxInt},
+	} {
+		problem(field.value < 0, "%s is %d; it must be 1 or more, or 0 for the default", field.name, field.value)
+		problem(field.value > field.most, "%s is %d; it must be at most %d", field.name, field.value, field.most)
+	}
+	problem(c.Timeout < 0, "Timeout is %v; it must be positive, or 0 for the default", c.Timeout)
+	problem(c.Lease < 0, "Lease is %v; it must be positive, or 0 for Timeout", c.Lease)
+	problem(!(c.FailureRate >= 0 && c.FailureRate <= 1), "FailureRate is %v; it must be from 0.0 to 1.0", c.FailureRate)
+	if !(c.SlowRate >= 0 && c.SlowRate <= 1) || c.SlowCall < 0 {
+		problem(c.SlowCall < 0, "SlowCall is %v; it must be positive, or 0 for none", c.SlowCall)
+		problem(!(c.SlowRate >= 0 && c.SlowRate <= 1), "SlowRate is %v; it must be from 0.0 to 1.0", c.SlowRate)
+	} else {
+		problem((c.SlowCall > 0) != (c.SlowRate > 0), "SlowCall is %v and SlowRate %v; set both or none", c.SlowCall, c.SlowRate)
+	}
+	problem(c.WindowTime < 0 || c.WindowTime > 0 && c.WindowTime < buckets, "WindowTime is %v; it must be %v or more, or 0 for a window of calls", c.WindowTime, time.Duration(buckets))
+	problem(c.Window > 0 && c.WindowTime > 0, "there is a Window of %d calls and a WindowTime of %v; set one", c.Window, c.WindowTime)
+	problem(!c.rated() && (c.Window > 0 || c.WindowTime > 0 || c.MinCalls > 0), "Window, WindowTime or MinCalls is set, but no rate; set FailureRate or SlowRate")
+	if calls := c.withDefaults().Window; calls > 0 && c.rated() {
+		problem(c.MinCalls > calls, "MinCalls is %d, but the Window holds %d; make that greater", c.MinCalls, calls)
+	}
+	problem(c.FailureRate > 0 && c.FailureThreshold > 0, "there is a FailureRate and a FailureThreshold; set one")
+	problem(c.Key != "" && c.Store == nil, "Key is %q, but there is no Store; set one", c.Key)
 	return errors.Join(problems...)
 }
+
+// maxWindow bounds what a breaker remembers of calls: a byte for each.
+const maxWindow = 1 << 30
 
 // rated reports whether rates open the breaker.
 func (c *Config) rated() bool { return c.FailureRate > 0 || c.SlowRate > 0 }

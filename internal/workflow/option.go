@@ -2,6 +2,8 @@ package workflow
 
 import (
 	"fmt"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -252,10 +254,26 @@ func (d *decoder) breaker(n *node) *circuit.Config {
 		c.FailureThreshold = circuit.DefaultFailureThreshold
 	}
 	if err := c.Validate(); err != nil {
-		d.errorf(n, "contradiction", "%s", strings.ReplaceAll(err.Error(), "\n", "; ")).Suggest("for example: circuit_breaker: {failure_rate: 0.5, window: 20, timeout: 30s}")
+		d.errorf(n, "contradiction", "%s", inKeys(strings.ReplaceAll(err.Error(), "\n", "; "), c)).Suggest("for example: circuit_breaker: {failure_rate: 0.5, window: 20, timeout: 30s}")
 		return nil
 	}
 	return c
+}
+
+// fieldName is the name of a field in the text of an error.
+var fieldName = regexp.MustCompile(`\b[A-Z][a-z]+[A-Za-z]*\b`)
+
+// inKeys names the keys of a file where an error names the fields of a configuration.
+func inKeys(text string, of *circuit.Config) string {
+	fields := reflect.TypeOf(of).Elem()
+	return fieldName.ReplaceAllStringFunc(text, func(name string) string {
+		if f, ok := fields.FieldByName(name); ok {
+			if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key != "-" {
+				return key
+			}
+		}
+		return name
+	})
 }
 
 func (d *decoder) quota(n *node) *Quota {

@@ -228,3 +228,20 @@ func TestItemRetry(t *testing.T) {
 		}
 	}
 }
+
+// What contradicts itself in a breaker is told in the keys of the file.
+func TestContradictionsOfABreakerAreToldInKeys(t *testing.T) {
+	for src, want := range map[string]string{
+		"{window: 20}": "set failure_rate or slow_rate",
+		"{failure_rate: 0.5, min_calls: 30, window: 20}":   "min_calls is 30, but the window holds 20",
+		"{failure_rate: 0.5, window: 20, window_time: 1m}": "there is a window of 20 calls and a window_time of 1m0s",
+		"{failure_rate: 0.5, min_calls: 101}":              "min_calls is 101, but the window holds 100",
+		"{failure_rate: 0.5, failure_threshold: 3}":        "there is a failure_rate and a failure_threshold",
+		"{slow_call: 1s}": "slow_call is 1s and slow_rate 0",
+	} {
+		_, problems := parse(t, "steps: [{shell: a, retry: {attempts: 2, circuit_breaker: "+src+"}}]")
+		if len(problems) != 1 || problems[0].Code != "contradiction" || !strings.Contains(problems[0].Message, want) {
+			t.Errorf("%s: %v, want %q", src, problems, want)
+		}
+	}
+}

@@ -127,24 +127,24 @@ func (p *Policy) Validate() error {
 	var problems []error
 	switch {
 	case p.Attempts < Unlimited:
-		problems = append(problems, fmt.Errorf("retry: attempts is %d; it must be 1 or more, Unlimited, or 0 for the default of %d", p.Attempts, DefaultAttempts))
+		problems = append(problems, fmt.Errorf("retry: Attempts is %d; it must be 1 or more, Unlimited, or 0 for the default of %d", p.Attempts, DefaultAttempts))
 	case p.Attempts == Unlimited && p.Deadline <= 0:
-		problems = append(problems, errors.New("retry: attempts are unlimited without a deadline; set Deadline"))
+		problems = append(problems, errors.New("retry: Attempts is Unlimited and there is no Deadline; set one"))
 	}
 	if p.Deadline < 0 {
-		problems = append(problems, fmt.Errorf("retry: deadline is %v; it must be positive, or 0 for none", p.Deadline))
+		problems = append(problems, fmt.Errorf("retry: Deadline is %v; it must be positive, or 0 for none", p.Deadline))
 	}
 	if p.BudgetExpires && p.Budget == 0 {
-		problems = append(problems, errors.New("retry: there is no budget that could expire; set Budget"))
+		problems = append(problems, errors.New("retry: BudgetExpires is set and there is no Budget; set one"))
 	}
 	if p.Budget < 0 {
-		problems = append(problems, fmt.Errorf("retry: budget is %v; it must be positive, or 0 for none", p.Budget))
+		problems = append(problems, fmt.Errorf("retry: Budget is %v; it must be positive, or 0 for none", p.Budget))
 	}
 	if p.Timeout < 0 {
-		problems = append(problems, fmt.Errorf("retry: timeout is %v; it must be positive, or 0 for none", p.Timeout))
+		problems = append(problems, fmt.Errorf("retry: Timeout is %v; it must be positive, or 0 for none", p.Timeout))
 	}
 	if p.RetryAfterMax < 0 {
-		problems = append(problems, fmt.Errorf("retry: longest retry-after is %v; it must be positive, or 0 for the default of %v", p.RetryAfterMax, DefaultRetryAfterMax))
+		problems = append(problems, fmt.Errorf("retry: RetryAfterMax is %v; it must be positive, or 0 for the default of %v", p.RetryAfterMax, DefaultRetryAfterMax))
 	}
 	if p.Breaker != nil && p.Breaker.Driver() == nil {
 		problems = append(problems, errors.New("retry: Breaker was not made; make it with circuit.New"))
@@ -153,10 +153,10 @@ func (p *Policy) Validate() error {
 		problems = append(problems, errors.New("retry: Quota was not made; make it with NewQuota"))
 	}
 	if err := p.Backoff.Validate(); err != nil {
-		problems = append(problems, err)
+		problems = append(problems, fmt.Errorf("retry: Backoff: %w", err))
 	}
 	for i := range p.Rules {
-		if err := p.Rules[i].validate(p, i+1); err != nil {
+		if err := p.Rules[i].validate(p, i); err != nil {
 			problems = append(problems, err)
 		}
 	}

@@ -49,10 +49,13 @@ func NewQuota(config QuotaConfig) (*Quota, error) {
 	capacity := cmp.Or(config.Capacity, max(100, floor))
 	var problems []error
 	if math.IsNaN(ratio) || ratio > 1000 {
-		problems = append(problems, fmt.Errorf("retry: quota ratio is %v; it must be from 0 to 1000", ratio))
+		problems = append(problems, fmt.Errorf("retry: Ratio is %v; it must be from 0 to 1000", ratio))
 	}
-	if capacity < max(floor, 1) || capacity > math.MaxInt64/tokenUnits/2 {
-		problems = append(problems, fmt.Errorf("retry: quota capacity is %d; it must be at least 1 and the floor (%d)", capacity, floor))
+	const most = math.MaxInt64 / tokenUnits / 2
+	if floor > most {
+		problems = append(problems, fmt.Errorf("retry: Floor is %d; it must be at most %d", floor, int64(most)))
+	} else if capacity < max(floor, 1) || capacity > most {
+		problems = append(problems, fmt.Errorf("retry: Capacity is %d; it must be at least 1 and the Floor of %d, and at most %d", capacity, floor, int64(most)))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err

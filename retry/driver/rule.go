@@ -38,28 +38,28 @@ type RuleState struct {
 	Prev time.Duration `json:"prev,omitempty"`
 }
 
-// validate reports every problem of the rule with that number.
-func (r *Rule) validate(p *Policy, number int) error {
+// validate reports every problem of the rule with that index.
+func (r *Rule) validate(p *Policy, index int) error {
 	var problems []error
 	problem := func(format string, args ...any) {
-		problems = append(problems, fmt.Errorf("retry: rule %d: "+format, append([]any{number}, args...)...))
+		problems = append(problems, fmt.Errorf("retry: Rules[%d]."+format, append([]any{index}, args...)...))
 	}
 	if r.On == nil {
-		problem("it has no errors to be for; set On")
+		problem("On is nil; it must say which errors the rule is for")
 	}
 	if r.Attempts < 0 {
-		problem("attempts is %d; it must be 1 or more, or 0 for no bound of its own", r.Attempts)
+		problem("Attempts is %d; it must be 1 or more, or 0 for no bound of its own", r.Attempts)
 	} else if p.Attempts > 0 && r.Attempts > p.Attempts {
-		problem("attempts is %d, but the %d attempts of the policy bound it; raise those", r.Attempts, p.Attempts)
+		problem("Attempts is %d, but the policy's Attempts of %d bound it; raise those", r.Attempts, p.Attempts)
 	}
 	if r.Budget < 0 {
-		problem("budget is %v; it must be positive, or 0 for no bound of its own", r.Budget)
+		problem("Budget is %v; it must be positive, or 0 for no bound of its own", r.Budget)
 	} else if p.Budget > 0 && r.Budget > p.Budget {
-		problem("budget is %v, but the budget of the policy of %v bounds it; raise that", r.Budget, p.Budget)
+		problem("Budget is %v, but the policy's Budget of %v bounds it; raise that", r.Budget, p.Budget)
 	}
 	if r.Backoff != nil {
 		if err := r.Backoff.Validate(); err != nil {
-			problem("%w", err)
+			problem("Backoff: %w", err)
 		}
 	}
 	return errors.Join(problems...)
