@@ -78,12 +78,8 @@ func (d *decoder) retryOnFailure(m *object, p *ErrorPolicy) {
 		}
 		return
 	}
-	again, prob := d.integer(n, "retry_on_failure", 0)
-	switch {
-	case prob != nil:
-		prob.Or("write how often an item is tried again, or true")
-	case again > 0:
-		p.Retry = d.resolve(spec.retries(again))
+	if spec, again := spec.retries(d, n, "retry_on_failure"); again > 0 {
+		p.Retry = d.resolve(spec)
 	}
 }
 

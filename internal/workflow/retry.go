@@ -95,10 +95,21 @@ func (s *retrySpec) attempts(d *decoder, n *node, key string) {
 	}
 }
 
-// retries is a policy of so many attempts after the first.
-func (s *retrySpec) retries(n int) *retrySpec {
-	option.ByName("attempts").Set(&s.Settings, min(n, option.MaxAttempts-1)+1)
-	return s
+// retries reads a number of attempts after the first: a policy of so many and one.
+func (s *retrySpec) retries(d *decoder, n *node, key string) (*retrySpec, int) {
+	r := option.ByName("attempts")
+	most := int(r.Greatest) - 1
+	again, p := d.integer(d.resolved(n), key, 0)
+	switch {
+	case p != nil:
+		p.Or("write how often it is tried again, for example: %s: 2", key)
+		return nil, 0
+	case again > most:
+		d.errorf(n, "out-of-range", "%s is %d; it can be at most %d", key, again, most).Suggest("bound the time with retry_budget")
+		return nil, 0
+	}
+	r.Set(&s.Settings, again+1)
+	return s, again
 }
 
 // UnmetError is an attempt whose result is not what it is to be repeated for.

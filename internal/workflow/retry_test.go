@@ -9,6 +9,7 @@ import (
 
 	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -242,6 +243,29 @@ func TestContradictionsOfABreakerAreToldInKeys(t *testing.T) {
 		_, problems := parse(t, "steps: [{shell: a, retry: {attempts: 2, circuit_breaker: "+src+"}}]")
 		if len(problems) != 1 || problems[0].Code != "contradiction" || !strings.Contains(problems[0].Message, want) {
 			t.Errorf("%s: %v, want %q", src, problems, want)
+		}
+	}
+}
+
+// TestTheBoundOfAttempts: every way to write how often something is tried has the bound
+// of the option's row, and nothing is cut down to it without a word.
+func TestTheBoundOfAttempts(t *testing.T) {
+	for spelling, key := range map[string]string{
+		"commands: [{shell: x, retry: %d}]":                                                                 "",
+		"commands: [{shell: x, retry: {max_attempts: %d}}]":                                                 "",
+		"commands: [{shell: x, metadata: {retries: %d}}]":                                                   "retries",
+		"mode: mapreduce\nmap: {input: a.json, agent_template: [{shell: x}], retry_on_failure: %d}":         "retries",
+		"mode: mapreduce\nmap: {input: a.json, agent_template: [{shell: x}], retry_config: {attempts: %d}}": "",
+	} {
+		most := option.MaxAttempts
+		if key == "retries" {
+			most--
+		}
+		for n, refused := range map[int]bool{most: false, most + 1: true} {
+			_, problems := workflow.Parse("flow.yml", fmt.Appendf(nil, spelling, n), workflow.Options{})
+			if got := problems.HasErrors(); got != refused || refused && !strings.Contains(fmt.Sprint(problems), fmt.Sprintf("it can be at most %d", most)) {
+				t.Errorf(spelling+": %v", n, problems)
+			}
 		}
 	}
 }

@@ -92,10 +92,14 @@ var (
 func optionType(r *option.Row) *form {
 	switch r.Kind {
 	case option.Count:
-		if len(r.Words) > 0 {
-			return oneOf(tInt(int(r.Least)), tEnum(r.Words...))
+		n := tInt(int(r.Least))
+		if r.Greatest > 0 {
+			n = oneOf(&form{Type: "integer", Minimum: int(r.Least), Maximum: int(r.Greatest)}, tVar)
 		}
-		return tInt(int(r.Least))
+		if len(r.Words) > 0 {
+			return oneOf(n, tEnum(r.Words...))
+		}
+		return n
 	case option.Number:
 		return tNum(r.Least, r.Greatest)
 	case option.Span:

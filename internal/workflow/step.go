@@ -376,11 +376,12 @@ func (d *decoder) metadata(step *object, n *node, s *Step, spec *retrySpec) *ret
 	}
 	d.liftInto(step, "metadata", n, map[string]string{"retries": "retry"}, "metadata: has fields of the step", "retry:, timeout:, env: of the step itself")
 	defer o.close()
-	if retries, ok := o.integer("retries"); ok {
+	if v := o.take("retries"); v != nil {
+		again, _ := (&retrySpec{n: n}).retries(d, v, "retries")
 		if spec != nil {
 			d.warnf(o.keyNode("retries"), "no-effect", "metadata.retries has no effect beside retry").Suggest("remove it")
 		} else {
-			spec = (&retrySpec{n: n}).retries(retries)
+			spec = again
 		}
 	}
 	if t := o.duration("timeout"); t.Set && !s.Timeout.Set {

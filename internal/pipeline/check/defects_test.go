@@ -73,11 +73,11 @@ func TestR15WarningsComeWithTheProgram(t *testing.T) {
 // to: a fixed delay is not capped, a growing one is, and nothing overflows.
 func TestR17R18WorstCase(t *testing.T) {
 	for clause, want := range map[string]time.Duration{
-		"retry: 2, delay: 1min":                                                   2 * time.Minute,
-		"retry: 2, delay: 1min, max_delay: 10s":                                   20 * time.Second,
-		"retry: 3, delay: 20s, backoff: linear":                                   80 * time.Second,
-		"retry: 40, delay: 1s, backoff: exponential":                              (31 + 35*30) * time.Second,
-		"retry: 2000000000, delay: 300d, backoff: exponential, max_delay: 36500d": 1<<63 - 1,
+		"retry: 2, delay: 1min":                                               2 * time.Minute,
+		"retry: 2, delay: 1min, max_delay: 10s":                               20 * time.Second,
+		"retry: 3, delay: 20s, backoff: linear":                               80 * time.Second,
+		"retry: 40, delay: 1s, backoff: exponential":                          (31 + 35*30) * time.Second,
+		"retry: 999999, delay: 300d, backoff: exponential, max_delay: 36500d": 1<<63 - 1,
 	} {
 		p, problems := run(newEnv(t), "in id: Int\nx = Fetch(id) with "+clause+"\nout x")
 		if p == nil {

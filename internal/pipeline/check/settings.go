@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -93,9 +94,10 @@ func (c *checker) unsupported(n syntax.Node, code, suggestion, format string, ar
 }
 
 func (s *settings) number(x *syntax.Option, n int64) {
+	row := x.Kind.Row()
 	switch {
-	case x.Kind == syntax.OptRetry && (n < 0 || n >= math.MaxInt32):
-		s.invalid(x, "must be from 0 to 2147483646")
+	case x.Kind == syntax.OptRetry && (n < 0 || n >= int64(row.Greatest)): // it counts the attempts after the first
+		s.invalid(x, fmt.Sprintf("must be from 0 to %d", int64(row.Greatest)-1))
 	case x.Kind == syntax.OptRetry:
 		s.set(x, int(n)+1)
 	case x.Kind == syntax.OptPriority:
