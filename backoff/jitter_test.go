@@ -57,8 +57,8 @@ func TestJitterRanges(t *testing.T) {
 	}
 }
 
-// P1, P16, P32: at the cap, jitter neither exceeds it nor collapses onto it.
-func TestP1_P16_P32_JitterSurvivesTheCap(t *testing.T) {
+// At the cap, jitter neither exceeds it nor collapses onto it.
+func TestJitterSurvivesTheCap(t *testing.T) {
 	for _, jitter := range []backoff.Jitter{backoff.Factor, backoff.Full, backoff.Equal, backoff.Decorrelated} {
 		s := backoff.Schedule{Initial: time.Second, Max: 2 * time.Second, Jitter: jitter, JitterFactor: .5}
 		r := rand.New(rand.NewPCG(1, 2))
@@ -81,9 +81,9 @@ func TestP1_P16_P32_JitterSurvivesTheCap(t *testing.T) {
 	}
 }
 
-// P2: jitter greater than the delay is refused, and no share of the delays is
+// Jitter greater than the delay is refused, and no share of the delays is
 // cut off to zero.
-func TestP2_JitterGreaterThanDelay(t *testing.T) {
+func TestJitterGreaterThanDelay(t *testing.T) {
 	s := backoff.Schedule{Strategy: backoff.Fixed{}, Initial: time.Second, Jitter: backoff.Factor, JitterFactor: 5}
 	if s.Validate() == nil {
 		t.Error("a jitter factor of 5 is accepted")
@@ -99,8 +99,8 @@ func TestP2_JitterGreaterThanDelay(t *testing.T) {
 	}
 }
 
-// P3: a range that begins at zero is a range.
-func TestP3_JitterFromZero(t *testing.T) {
+// A range that begins at zero is a range.
+func TestJitterFromZero(t *testing.T) {
 	s := backoff.Schedule{Strategy: backoff.Fixed{}, Initial: 100 * ms, Jitter: backoff.Full}
 	r, sum := rand.New(rand.NewPCG(3, 4)), time.Duration(0)
 	for range 1000 {
@@ -111,9 +111,9 @@ func TestP3_JitterFromZero(t *testing.T) {
 	}
 }
 
-// P11, P15, P26, P31: no overflow, no negative delay, no panic next to the
+// No overflow, no negative delay, no panic next to the
 // greatest duration.
-func TestP11_P15_P26_P31_NoOverflow(t *testing.T) {
+func TestNoOverflow(t *testing.T) {
 	strategies := []backoff.Strategy{nil, backoff.Fixed{}, backoff.Linear{}, backoff.Linear{Increment: math.MaxInt64},
 		backoff.Exponential{Base: 1.5}, backoff.Exponential{Base: 1e300}, backoff.Fibonacci{}, backoff.Custom{Delays: []time.Duration{math.MaxInt64}}}
 	for _, strategy := range strategies {
@@ -134,8 +134,8 @@ func TestP11_P15_P26_P31_NoOverflow(t *testing.T) {
 	}
 }
 
-// P17: the first delay is that of the first failed attempt.
-func TestP17_OneNumbering(t *testing.T) {
+// The first delay is that of the first failed attempt.
+func TestOneNumbering(t *testing.T) {
 	s := backoff.Schedule{Initial: time.Second, Jitter: backoff.Full}
 	if d := s.Delay(1, 0, highest); d != time.Second {
 		t.Errorf("the greatest first delay is %v, want 1s", d)
@@ -145,18 +145,18 @@ func TestP17_OneNumbering(t *testing.T) {
 	}
 }
 
-// P19: what cannot be meant is refused when the schedule is checked, and does
+// What cannot be meant is refused when the schedule is checked, and does
 // not panic when it is not.
-func TestP19_NegativeJitterDoesNotPanic(t *testing.T) {
+func TestNegativeJitterDoesNotPanic(t *testing.T) {
 	s := backoff.Schedule{Strategy: backoff.Fixed{}, Initial: time.Second, Jitter: backoff.Factor, JitterFactor: math.Inf(-1)}
 	if d := s.Delay(1, 0, nil); d != time.Second {
 		t.Errorf("delay is %v, want 1s", d)
 	}
 }
 
-// P20: a schedule has no state, so operations that share it do not disturb
+// A schedule has no state, so operations that share it do not disturb
 // each other, and the same seed gives the same delays.
-func TestP20_SameSeedSameDelays(t *testing.T) {
+func TestSameSeedSameDelays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, seed := anySchedule(t), rapid.Uint64().Draw(t, "seed")
 		draw := func() (delays [20]time.Duration) {

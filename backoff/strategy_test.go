@@ -279,8 +279,8 @@ type reckless time.Duration
 
 func (r reckless) After(int, time.Duration, time.Duration) time.Duration { return time.Duration(r) }
 
-// P18: a custom strategy that answers nonsense.
-func TestP18_ForeignStrategyIsForcedIntoRange(t *testing.T) {
+// A custom strategy that answers nonsense.
+func TestForeignStrategyIsForcedIntoRange(t *testing.T) {
 	for _, answer := range []time.Duration{-time.Second, math.MinInt64, math.MaxInt64} {
 		for _, jitter := range []backoff.Jitter{backoff.None, backoff.Factor, backoff.Full, backoff.Equal} {
 			s := backoff.Schedule{Strategy: reckless(answer), Max: time.Second, Jitter: jitter}

@@ -94,8 +94,8 @@ func TestDoneIsIdempotent(t *testing.T) {
 	none.Done(circuit.Failure) // the permit of a refusal
 }
 
-// P7: a panic and runtime.Goexit give the permit back, as failures.
-func TestP7_PanicAndGoexitGiveThePermitBack(t *testing.T) {
+// A panic and runtime.Goexit give the permit back, as failures.
+func TestPanicAndGoexitGiveThePermitBack(t *testing.T) {
 	endings := map[string]func(){
 		"panic":  func() { panic("boom") },
 		"goexit": func() { runtime.Goexit() },
@@ -156,9 +156,9 @@ func TestWhatIsNeutral(t *testing.T) {
 	}
 }
 
-// P8: listeners are called outside the lock, in order, and may use the
+// Listeners are called outside the lock, in order, and may use the
 // breaker.
-func TestP8_ListenerMayUseTheBreaker(t *testing.T) {
+func TestListenerMayUseTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b *circuit.Breaker
 		var told []circuit.Change
@@ -230,8 +230,8 @@ func TestListenerPanics(t *testing.T) {
 	}
 }
 
-// P9: half-open lets in so many and no more, however many ask at once.
-func TestP9_HalfOpenIsBounded(t *testing.T) {
+// Half-open lets in so many and no more, however many ask at once.
+func TestHalfOpenIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := breaker(t, circuit.Config{})
 		fail(t, b, 5)
@@ -259,8 +259,8 @@ func TestP9_HalfOpenIsBounded(t *testing.T) {
 	})
 }
 
-// P6 on the clock: hung probes, then a day.
-func TestP6_BreakerRecoversFromHungProbes(t *testing.T) {
+// On the clock: hung probes, then a day.
+func TestBreakerRecoversFromHungProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := breaker(t, circuit.Config{Lease: 5 * time.Minute})
 		fail(t, b, 5)
@@ -283,8 +283,8 @@ func TestP6_BreakerRecoversFromHungProbes(t *testing.T) {
 	})
 }
 
-// P33, P34: a breaker has no goroutine, no timer and no state to reset.
-func TestP33_P34_NoGoroutines(t *testing.T) {
+// A breaker has no goroutine, no timer and no state to reset.
+func TestNoGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 1000 {
 		b := breaker(t, circuit.Config{FailureThreshold: 1})

@@ -117,8 +117,8 @@ func TestEverySettingCounts(t *testing.T) {
 	expect(t, m, now, circuit.Closed)
 }
 
-// P4: the threshold is exact.
-func TestP4_ThresholdIsExact(t *testing.T) {
+// The threshold is exact.
+func TestThresholdIsExact(t *testing.T) {
 	m := machine(t, circuit.Config{FailureThreshold: 200})
 	for i := range 200 {
 		expect(t, m, start, circuit.Closed)
@@ -129,8 +129,8 @@ func TestP4_ThresholdIsExact(t *testing.T) {
 	}
 }
 
-// P5, P10: what began before the last change of state changes nothing.
-func TestP5_P10_StaleAnswersChangeNothing(t *testing.T) {
+// What began before the last change of state changes nothing.
+func TestStaleAnswersChangeNothing(t *testing.T) {
 	m, now := machine(t, circuit.Config{FailureThreshold: 1, SuccessThreshold: 1}), start
 	var stale []driver.Ticket
 	for range 5 {
@@ -151,8 +151,8 @@ func TestP5_P10_StaleAnswersChangeNothing(t *testing.T) {
 	expect(t, m, now, circuit.Closed)
 }
 
-// P6: a probe that never answers costs one lease.
-func TestP6_LostProbesAreReclaimed(t *testing.T) {
+// A probe that never answers costs one lease.
+func TestLostProbesAreReclaimed(t *testing.T) {
 	m, now := machine(t, circuit.Config{}), start
 	open(t, m, 5, now)
 	now = now.Add(30 * time.Second)

@@ -58,9 +58,9 @@ func TestCancelledDuringTheAttempt(t *testing.T) {
 	})
 }
 
-// P14: a cancellation between the failure and the next attempt is seen even if
+// A cancellation between the failure and the next attempt is seen even if
 // there is no wait.
-func TestP14_NoAttemptAfterCancel(t *testing.T) {
+func TestNoAttemptAfterCancel(t *testing.T) {
 	for range 200 {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := failing(9)
@@ -73,8 +73,8 @@ func TestP14_NoAttemptAfterCancel(t *testing.T) {
 	}
 }
 
-// P22: waits heed the context, and there is none after the last attempt.
-func TestP22_NoSleepAfterCancelOrTheEnd(t *testing.T) {
+// Waits heed the context, and there is none after the last attempt.
+func TestNoSleepAfterCancelOrTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		began := time.Now()
@@ -89,8 +89,8 @@ func TestP22_NoSleepAfterCancelOrTheEnd(t *testing.T) {
 	})
 }
 
-// P29, P35: a wait that would last until the deadline is not begun.
-func TestP29_P35_DeadlineIsForeseen(t *testing.T) {
+// A wait that would last until the deadline is not begun.
+func TestDeadlineIsForeseen(t *testing.T) {
 	tests := []struct {
 		deadline, delay time.Duration
 		attempts        int
@@ -154,7 +154,7 @@ func TestTimeoutIsNotGuessed(t *testing.T) {
 			t.Errorf("class is %q", e.History[0].Class)
 		}
 		v, err := get(t.Context(), retry.Policy{Timeout: sec}, func(context.Context) (string, error) {
-			time.Sleep(2 * sec) // P30: it does not heed its context
+			time.Sleep(2 * sec) // it does not heed its context
 			return "late", nil
 		})
 		if v != "late" || err != nil {
@@ -164,7 +164,7 @@ func TestTimeoutIsNotGuessed(t *testing.T) {
 }
 
 // No goroutine or timer is left behind.
-func TestP34_NothingIsLeft(t *testing.T) {
+func TestNothingIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(5*sec, cancel)

@@ -72,9 +72,9 @@ func TestMachineDecides(t *testing.T) {
 	}
 }
 
-// P23: a hint is compared as it was given, before jitter, and obeyed within
+// A hint is compared as it was given, before jitter, and obeyed within
 // the limit only.
-func TestP23_HintWithJitterStaysWithinTheLimit(t *testing.T) {
+func TestHintWithJitterStaysWithinTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := retry.Policy{
 			Backoff: backoff.Schedule{Initial: sec, Jitter: backoff.Jitter(rapid.IntRange(0, 4).Draw(t, "jitter"))},

@@ -43,8 +43,8 @@ func TestQuotaSettings(t *testing.T) {
 	}
 }
 
-// P27: the token is taken before the wait, and the last error is not lost.
-func TestP27_QuotaIsAskedBeforeTheWait(t *testing.T) {
+// The token is taken before the wait, and the last error is not lost.
+func TestQuotaIsAskedBeforeTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := quota(t, retry.QuotaConfig{Ratio: -1, Floor: 1})
 		s := failing(9)
@@ -57,9 +57,9 @@ func TestP27_QuotaIsAskedBeforeTheWait(t *testing.T) {
 	})
 }
 
-// P28: with every attempt failing, and all at once, n operations make no more
+// With every attempt failing, and all at once, n operations make no more
 // than n·ratio + floor retries.
-func TestP28_AmplificationIsBounded(t *testing.T) {
+func TestAmplificationIsBounded(t *testing.T) {
 	const n, ratio, floor = 1000, .1, 5
 	q := quota(t, retry.QuotaConfig{Ratio: ratio, Floor: floor, Capacity: n})
 	var calls atomic.Int64

@@ -201,8 +201,8 @@ func TestTheFirstAttemptIsTimedOnRequest(t *testing.T) {
 	}
 }
 
-// P13: an error that is not retried is that also on the last attempt.
-func TestP13_PermanentOnTheLastAttempt(t *testing.T) {
+// An error that is not retried is that also on the last attempt.
+func TestPermanentOnTheLastAttempt(t *testing.T) {
 	for _, attempts := range []int{1, 2, 5} {
 		s := plan(errFlaky, retry.Permanent(errFlaky))
 		if attempts == 1 {
@@ -219,8 +219,8 @@ func TestP13_PermanentOnTheLastAttempt(t *testing.T) {
 	}
 }
 
-// P20, P21: a policy has no state and no clock of its own.
-func TestP20_P21_PolicyIsReusable(t *testing.T) {
+// A policy has no state and no clock of its own.
+func TestPolicyIsReusable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := retry.New(retry.Policy{Attempts: 4, Backoff: doubling(sec), Budget: 10 * sec})
 		if err != nil {
@@ -266,9 +266,9 @@ func TestPanicIsAFailedAttempt(t *testing.T) {
 	}
 }
 
-// P7: runtime.Goexit in an attempt gives the permit back, and the goroutine
+// Runtime.Goexit in an attempt gives the permit back, and the goroutine
 // ends.
-func TestP7_GoexitGivesThePermitBack(t *testing.T) {
+func TestGoexitGivesThePermitBack(t *testing.T) {
 	b := breaker(t, circuit.Config{FailureThreshold: 1})
 	var wait sync.WaitGroup
 	wait.Go(func() {

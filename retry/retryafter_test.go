@@ -11,8 +11,8 @@ import (
 	"github.com/bide-dev/bide/retry/driver"
 )
 
-// P24, P25: no overflow; decimals and the three forms of date.
-func TestP24_P25_ParseRetryAfter(t *testing.T) {
+// No overflow; decimals and the three forms of date.
+func TestParseRetryAfter(t *testing.T) {
 	now := time.Date(1994, 11, 6, 8, 49, 0, 0, time.UTC)
 	tests := []struct {
 		header string
