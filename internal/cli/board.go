@@ -23,6 +23,7 @@ type board struct {
 	steps   []*task // of the workflow itself, outermost first
 	agents  map[int]*task
 	waiting map[int]time.Time // items that wait for their retry: when it is due
+	merging map[int]struct{}  // items whose work waits to be merged
 	total   int
 	done    int
 	failed  int
@@ -66,7 +67,7 @@ type mark struct {
 const rateOver = 15 * time.Second
 
 func newBoard() *board {
-	return &board{agents: map[int]*task{}, waiting: map[int]time.Time{}, breaker: map[string]string{}}
+	return &board{agents: map[int]*task{}, waiting: map[int]time.Time{}, merging: map[int]struct{}{}, breaker: map[string]string{}}
 }
 
 // take takes an event in.
@@ -88,6 +89,11 @@ func (b *board) take(e event.Event) {
 		b.takeStep(e)
 	case event.ItemStarted, event.ItemRetry, event.ItemFinished, event.ItemRequeued, event.ItemReturned:
 		b.takeItem(e)
+	case event.ItemMerging:
+		if e.Status == event.Pending { // its agent has ended
+			delete(b.agents, e.Index)
+			b.merging[e.Index] = struct{}{}
+		}
 	case event.HoldStarted, event.HoldProbe:
 		b.holds[holdOf(e)] = timeline.HoldOf(e)
 	case event.HoldEnded:
@@ -178,6 +184,7 @@ func (b *board) task(e event.Event) *task {
 func (b *board) takeItem(e event.Event) {
 	delete(b.waiting, e.Index)
 	delete(b.agents, e.Index)
+	delete(b.merging, e.Index)
 	switch e.Type {
 	case event.ItemStarted:
 		b.agents[e.Index] = &task{label: called(e), attempt: e.Attempt, since: e.Time}
@@ -260,6 +267,7 @@ func (b *board) summary(now time.Time, width int) string {
 	line.add(b.failed > 0, "%d failed", b.failed)
 	line.add(len(b.waiting) > 0, "%d retrying%s", len(b.waiting), b.next(now))
 	line.add(len(b.agents) > 0, "%d running", len(b.agents))
+	line.add(len(b.merging) > 0, "%d to be merged", len(b.merging))
 	rate := b.rate(now)
 	line.add(rate > 0, "%s", rateOf(rate))
 	for _, name := range slices.Sorted(maps.Keys(b.breaker)) {

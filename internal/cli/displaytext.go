@@ -203,6 +203,10 @@ func (d *plainDisplay) line(e event.Event) string {
 		return d.stepLine(e)
 	case event.ItemFinished, event.ItemRequeued:
 		return d.itemLine(e)
+	case event.MergeVerified:
+		if e.Status == event.Failed && e.Total > 1 {
+			return fmt.Sprintf("the work of %d items fails together: %s; the queue looks for the one that breaks it", e.Total, oneLine(e.Message))
+		}
 	case event.BreakerChanged:
 		if e.From == e.To {
 			return "" // only its count has changed

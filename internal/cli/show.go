@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -16,7 +17,9 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/limits"
+	"github.com/bide-dev/bide/internal/pattern"
 	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/proof"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/value"
@@ -37,6 +40,7 @@ type shown struct {
 	Class     string               `json:"class,omitempty"`
 	Retried   int                  `json:"items_retried"` // items that needed more than one attempt
 	Letters   int                  `json:"dead_letters"`
+	Proof     *proof.Totals        `json:"proof,omitempty"` // of a run with evidence or a merge queue
 	Phases    []phaseInfo          `json:"phases"`
 	StepList  []stepInfo           `json:"step_list"`
 	Errors    []journal.ErrorClass `json:"errors"`
@@ -189,6 +193,9 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 			s.Retried++
 		}
 	}
+	if s.Proof, err = totalsOf(ctx, r, st); err != nil {
+		return nil, err
+	}
 	s.phases(st)
 	if err := s.steps(ctx, r, st); err != nil {
 		return nil, err
@@ -196,6 +203,49 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 	s.Commands = s.commands()
 	return s, nil
 }
+
+// totalsOf counts what items have shown and how their merges went; nil where nobody asked.
+func totalsOf(ctx context.Context, r *journal.Reader, st *journal.State) (*proof.Totals, error) {
+	if src := r.Header().Source; !bytes.Contains(src, []byte("merge_queue")) && !bytes.Contains(src, []byte("evidence")) {
+		return nil, nil
+	}
+	p, err := proof.Read(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	t := p.Totals()
+	for _, it := range st.Items.All() {
+		if it.Merging != "" && !it.Status.Done() {
+			t.Waiting++
+		}
+	}
+	if t == (proof.Totals{}) {
+		return nil, nil
+	}
+	return &t, nil
+}
+
+// proven says what items have shown, and how their merges went.
+func (s *shown) proven() (evidence, merges string) {
+	t := s.Proof
+	if t == nil {
+		return "", ""
+	}
+	var shown, merged parts
+	shown.add(t.Passed > 0, "%d passed", t.Passed)
+	shown.add(t.Failed > 0, "%d failed", t.Failed)
+	merged.add(t.Merged > 0, "%d merged", t.Merged)
+	merged.add(t.Waiting > 0, "%d to be merged", t.Waiting)
+	merged.add(t.Refused > 0, "%d refused", t.Refused)
+	merges = strings.Join(merged, ", ")
+	if t.Verifies > 0 {
+		merges += fmt.Sprintf("; %s in %s, %d red", diag.Count(t.Verifies, "verify", "verifies"), took(t.TookMS), t.Red)
+	}
+	return strings.Join(shown, ", "), strings.TrimPrefix(merges, "; ")
+}
+
+// ofQueue finds the steps of a merge queue: they are counted, and not listed.
+var ofQueue = pattern.Lazy(`^(map\.evidence|merge_queue)\..*@[0-9a-f]{12}\.[0-9]+`)
 
 // holdText says what a recorded hold is for, and when its next probe is; "" for none.
 func holdText(recorded json.RawMessage, probing string) string {
@@ -417,6 +467,9 @@ func (o *showOptions) printShown(s *shown) error {
 		line("resumed", diag.Count(s.Resumes, "time"))
 	}
 	line("items", s.items())
+	evidence, merges := s.proven()
+	line("evidence", evidence)
+	line("merges", merges)
 	line("agents", s.usage())
 	line("state", s.State)
 	if _, err := fmt.Fprint(o.out, b.String()); err != nil {
@@ -529,6 +582,9 @@ func (o *showOptions) printSteps(s *shown, p palette) error {
 	t := table{head: []string{"STEP", "STATUS", "ATTEMPTS", "TOOK", "WAITED", "WHAT"}, right: map[int]bool{2: true, 3: true, 4: true}, flex: 5, also: []int{0}, drop: []int{4, 2}}
 	t.paint = paintStatus(p, 1)
 	for _, x := range s.StepList {
+		if s.Proof != nil && ofQueue().MatchString(x.Step) {
+			continue
+		}
 		what := x.Label
 		switch {
 		case x.Message == "":

@@ -209,15 +209,12 @@ func (q *mergeQueue) end(ctx context.Context, w *queued, merge string) {
 	}
 }
 
-// classMergeCheck is the class of an item that breaks the merge.
-const classMergeCheck = "merge_check"
-
 // refuse ends an item that breaks the merge.
 func (q *mergeQueue) refuse(a mergequeue.Action) {
 	q.m.Refused()
 	why := q.failed[a.Commit.Tree]
 	f := *why
-	f.Class, f.Permanent = classMergeCheck, true
+	f.Class, f.Permanent = mapper.ClassMergeCheck, true
 	f.Message = fmt.Sprintf("it breaks the merge upon %.12s: %s", a.Onto, why.Message)
 	if a.With != "" {
 		f.Message = fmt.Sprintf("it is good without item %s, and breaks the merge with it: %s", q.names[a.With], why.Message)

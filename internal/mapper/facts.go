@@ -149,6 +149,9 @@ const ClassRecovery = "recovery"
 // ClassEvidence is the class of an item that did not show what is asked of it.
 const ClassEvidence = "evidence"
 
+// ClassMergeCheck is the class of an item that breaks the merge (merge_queue).
+const ClassMergeCheck = "merge_check"
+
 // known is what the next attempt at an item knows of one that failed: what it printed
 // only where a check of its work failed, which it may mend.
 func known(f *failure.Failure) *failure.Failure {

@@ -45,8 +45,46 @@ type Item struct {
 // Merge is a merge that was verified.
 type Merge struct {
 	mapper.Verified
-	Status  string `json:"status"`
-	Message string `json:"message,omitempty"`
+	Status     string `json:"status"`
+	Message    string `json:"message,omitempty"`
+	DurationMS int64  `json:"duration_ms"`
+}
+
+// Totals are how many items have shown what they were asked for, and how their merges went.
+type Totals struct {
+	Passed   int   `json:"evidence_passed"`
+	Failed   int   `json:"evidence_failed"`
+	Waiting  int   `json:"waiting"` // to be merged
+	Merged   int   `json:"merged"`
+	Refused  int   `json:"refused"`
+	Verifies int   `json:"verifies"`
+	Red      int   `json:"red"` // of them
+	TookMS   int64 `json:"took_ms"`
+}
+
+// Totals counts. Who waits to be merged is not known here.
+func (p *Proof) Totals() (t Totals) {
+	for _, it := range p.Items {
+		switch {
+		case it.Class == mapper.ClassEvidence:
+			t.Failed++
+		case it.Evidence != nil:
+			t.Passed++
+		}
+		switch {
+		case it.Merge != "" || it.Status == event.Succeeded && it.Tip != "": // its run was killed before it could say so
+			t.Merged++
+		case it.Class == mapper.ClassMergeCheck || it.Class == "conflict":
+			t.Refused++
+		}
+	}
+	for _, m := range p.Verified {
+		t.Verifies += max(m.Runs, 1)
+		if t.TookMS += m.DurationMS; m.Status != event.Succeeded {
+			t.Red++
+		}
+	}
+	return t
 }
 
 // Read takes the proof of a run out of its journal.
@@ -72,7 +110,7 @@ func Read(ctx context.Context, r *journal.Reader) (*Proof, error) {
 		if err != nil {
 			return nil, err
 		}
-		m := Merge{Status: e.Status, Message: e.Message}
+		m := Merge{Status: e.Status, Message: e.Message, DurationMS: e.DurationMS}
 		if err := json.Unmarshal(e.Data, &m.Verified); err != nil {
 			return nil, fmt.Errorf("event %d: %w", e.Seq, err)
 		}

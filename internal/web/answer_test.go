@@ -387,7 +387,11 @@ func TestItemsAtOnce(t *testing.T) {
 func TestItemHasItsEvidence(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{})
-	id := s.run(journal.Header{Name: "m", Kind: "mapreduce"}, event.Event{Type: event.RunStarted}, event.Event{Type: event.ItemsReady, Total: 2},
+	id := s.run(journal.Header{Name: "m", Kind: "mapreduce"}, event.Event{Type: event.RunStarted}, event.Event{Type: event.ItemsReady, Total: 5},
+		event.Event{Type: event.ItemStarted, Item: "w", Index: 3, Attempt: 1}, event.Event{Type: event.ItemMerging, Item: "w", Index: 3, Attempt: 1, Status: event.Pending, Data: json.RawMessage(`{"result":{"evidence":{}}}`)},
+		event.Event{Type: event.ItemStarted, Item: "v", Index: 4, Attempt: 1}, event.Event{Type: event.ItemMerging, Item: "v", Index: 4, Attempt: 1, Status: event.Pending, Data: json.RawMessage(`{"result":{"evidence":{}}}`)},
+		event.Event{Type: event.MergeVerified, Status: event.Succeeded, Data: json.RawMessage(`{"items":["v"]}`)}, event.Event{Type: event.MergeVerified, Status: event.Failed, Data: json.RawMessage(`{"items":["w"]}`)},
+		event.Event{Type: event.ItemStarted, Index: 5, Attempt: 1}, event.Event{Type: event.ItemFinished, Index: 5, Status: event.DeadLettered, Attempts: 1, Class: "merge_check", Message: "no"},
 		event.Event{Type: event.ItemStarted, Index: 1, Attempt: 1}, event.Event{Type: event.ItemMerging, Index: 1, Attempt: 1, Status: event.Pending, Data: json.RawMessage(`{}`)},
 		event.Event{Type: event.ItemFinished, Index: 1, Status: event.Succeeded, Attempts: 1, Data: json.RawMessage(
 			`{"output":"","merge":"0123456789abcdef","evidence":{"commit":"c","tree":"feedbeefcafe99","base":"b","changed":1,"checks":[{"check":"make <test>","status":"succeeded","exit_code":0}]}}`)},
@@ -396,6 +400,7 @@ func TestItemHasItsEvidence(t *testing.T) {
 			`{"evidence":{"commit":"c","tree":"t","base":"b","changed":1,"refused":["x_test.go"],"checks":[{"check":"vet","status":"failed","exit_code":7}]}}`)},
 		event.Event{Type: event.RunFinished, Status: event.CompletedWithFailures})
 	for path, want := range map[string][]string{
+		"/map":     {"evidence passed, merged", "evidence failed", "evidence passed, waits to be merged", "evidence passed, verified", "merge refused", ">Proof<", "<b>2</b> wait to be merged"},
 		"/items/0": {"make &lt;test&gt;", "feedbeefcafe", "0123456789ab", "waits in the merge queue"},
 		"/items/1": {"must not: ", "x_test.go", "exit status 7"},
 	} {

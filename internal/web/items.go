@@ -48,11 +48,14 @@ type items struct {
 	classes []classCount
 	letters map[int]letter
 	groups  map[string]*group
-	left    map[int]bool // items whose work was left in a branch, and whether they succeeded
-	leftBad int          // how many of them did not
-	rate    []bucket
-	waits   []point
-	skipped int // waits that have no point
+	merging map[int]struct{} // items whose work waits to be merged
+	// verified is the number of the last merge_verified that is green; 0 for none.
+	verified int64
+	left     map[int]bool // items whose work was left in a branch, and whether they succeeded
+	leftBad  int          // how many of them did not
+	rate     []bucket
+	waits    []point
+	skipped  int // waits that have no point
 	// bands are the bounds between which the policy draws the delay after the
 	// attempt of a number.
 	bands   map[uint16][2]time.Duration
@@ -115,6 +118,14 @@ func (t *items) take(f *journal.Fact) {
 			t.moved[i] = uint32(seq)
 		}
 	}()
+	if f.Type() == event.ItemMerging && f.Status() == event.Pending {
+		value.Put(&t.merging, index, struct{}{})
+		return
+	}
+	switch f.Type() {
+	case event.ItemStarted, event.ItemRetry, event.ItemFinished, event.ItemReturned, event.ItemRequeued:
+		delete(t.merging, index)
+	}
 	switch f.Type() {
 	case event.ItemStarted:
 		t.set(i, journal.ItemRunning)
@@ -171,6 +182,10 @@ func (t *items) own(f *journal.Fact) {
 	case event.ItemsReady:
 		if n := f.Total(); n <= maxItems {
 			t.grow(n)
+		}
+	case event.MergeVerified:
+		if f.Status() == event.Succeeded {
+			t.verified = f.Seq()
 		}
 	case event.RunResumed, event.RunFinished:
 		t.settle(uint32(f.Seq()))

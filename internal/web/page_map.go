@@ -13,6 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/value"
 )
@@ -40,6 +41,8 @@ type mapBody struct {
 	Fit      int
 	From     int
 	Items    []itemLine
+	Proof    bool // one of them has shown something, or is in the merge queue
+	Merging  int  // items whose work waits to be merged
 	Next     string
 	Previous string
 	Due      []dueLine
@@ -76,6 +79,7 @@ type itemLine struct {
 	Message  string
 	At       time.Time
 	Took     int64
+	Proof    string // what it has shown, and the merge of its work; "" where nothing was asked
 }
 
 func (p *pages) mapPage(w http.ResponseWriter, r *http.Request, run *run) error {
@@ -95,6 +99,7 @@ func (p *pages) mapPage(w http.ResponseWriter, r *http.Request, run *run) error 
 	if b.Items, err = p.itemLines(r, run, indexes); err != nil {
 		return err
 	}
+	b.Proof = slices.ContainsFunc(b.Items, func(l itemLine) bool { return l.Proof != "" })
 	b.Next, b.Previous = turn(r, b.From, len(b.Items), b.Fit)
 	return p.show(w, "map", frame{Title: "Map of " + head.Name, Run: head, Live: "map", Body: b})
 }
@@ -102,7 +107,7 @@ func (p *pages) mapPage(w http.ResponseWriter, r *http.Request, run *run) error 
 // fill takes what the fold says; run.mu is held.
 func (b *mapBody) fill(run *run) {
 	t := &run.items
-	b.Counts, b.At, b.Rescued = t.tally(), run.seq, t.rescued
+	b.Counts, b.At, b.Rescued, b.Merging = t.tally(), run.seq, t.rescued, len(t.merging)
 	at := 0.0
 	for _, s := range states {
 		n := t.counts[s.status]
@@ -215,10 +220,17 @@ func (p *pages) itemLines(r *http.Request, run *run, indexes []int) ([]itemLine,
 			seqs, at = append(seqs, int64(seq)), append(at, i)
 		}
 	}
+	verified := run.items.verified
 	run.mu.Unlock()
 	events, err := run.r.At(r.Context(), seqs)
 	if err != nil {
 		return nil, err
+	}
+	var green []event.Event
+	if verified > 0 {
+		if green, err = run.r.At(r.Context(), []int64{verified}); err != nil {
+			return nil, err
+		}
 	}
 	labels := make([]string, len(out))
 	for n, e := range events {
@@ -226,6 +238,7 @@ func (p *pages) itemLines(r *http.Request, run *run, indexes []int) ([]itemLine,
 		if e.Type == event.ItemStarted || e.Type == event.ItemFinished {
 			labels[at[n]] = e.Label
 		}
+		o.Proof = proofOf(e, green)
 		o.ID, o.Class, o.Message, o.At, o.Took = e.Item, e.Class, diag.ClipBytes(e.Message, 300), e.Time, e.DurationMS
 	}
 	list, err := run.r.ItemsAt(r.Context(), indexes)
@@ -238,6 +251,41 @@ func (p *pages) itemLines(r *http.Request, run *run, indexes []int) ([]itemLine,
 		out[i].Name = itemName(labels[i], event.Item{ID: out[i].ID, Data: it.Data})
 	}
 	return out, nil
+}
+
+// proofOf says in a few words what an item has shown, and how its merge stands, by its last
+// event and that of the last merge that was verified and is green.
+func proofOf(e event.Event, green []event.Event) string {
+	type shown struct {
+		Evidence *struct{} `json:"evidence"`
+		Merge    string    `json:"merge"`
+	}
+	var d struct {
+		shown
+		Result shown `json:"result"` // of item_merging
+	}
+	_ = json.Unmarshal(e.Data, &d) // of another shape, it tells of neither
+	var words []string
+	switch {
+	case e.Class == mapper.ClassEvidence:
+		words = append(words, "evidence failed")
+	case d.Evidence != nil || d.Result.Evidence != nil:
+		words = append(words, "evidence passed")
+	}
+	switch {
+	case e.Type == event.ItemMerging && e.Status == event.Pending:
+		var v mapper.Verified
+		if len(green) > 0 && json.Unmarshal(green[0].Data, &v) == nil && green[0].Seq > e.Seq && slices.Contains(v.Items, e.Item) {
+			words = append(words, "verified")
+		} else {
+			words = append(words, "waits to be merged")
+		}
+	case d.Merge != "":
+		words = append(words, "merged")
+	case e.Type == event.ItemFinished && (e.Class == mapper.ClassMergeCheck || e.Class == "conflict"):
+		words = append(words, "merge refused")
+	}
+	return strings.Join(words, ", ")
 }
 
 func stateName(s journal.ItemStatus) string {
