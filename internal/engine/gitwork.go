@@ -519,13 +519,17 @@ func (g *gitWork) tellLeft(ctx context.Context, succeeded int) error {
 		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Message: "git repositories that steps made below their worktrees are not merged, and kept in " + dir + ": take what you need from there, and remove them"})
 		return nil
 	}
+	why := "left uncommitted (auto_commit: false)"
+	if g.x.File.CommitsLeft() && g.x.File.ItemsCommitLeft() {
+		why = "left by a step that went to another commit"
+	}
 	switch own := diag.Count(g.unmerged, "file") + " of the run's own steps"; {
 	case succeeded > 0 && g.unmerged > 0:
-		g.tellUnmerged("the work of " + diag.Count(succeeded, "item") + " and " + own + " was left uncommitted (auto_commit: false), and is in branches, not merged")
+		g.tellUnmerged("work of " + diag.Count(succeeded, "item") + " and " + own + " was " + why + ", and is in branches, not merged")
 	case succeeded > 0:
-		g.tellUnmerged("the work of " + diag.Count(succeeded, "item") + " was left uncommitted (auto_commit: false), and is in branches, not merged")
+		g.tellUnmerged("work of " + diag.Count(succeeded, "item") + " was " + why + ", and is in branches, not merged")
 	case g.unmerged > 0:
-		g.tellUnmerged(own + " " + diag.Plural(g.unmerged, "was", "were") + " left uncommitted (auto_commit: false), and " + diag.Plural(g.unmerged, "is", "are") + " in a branch, not merged")
+		g.tellUnmerged(own + " " + diag.Plural(g.unmerged, "was", "were") + " " + why + ", and " + diag.Plural(g.unmerged, "is", "are") + " in a branch, not merged")
 	case n == 0 && again > 0:
 		g.x.Note("what earlier attempts did is kept in %s, not merged, as later ones succeeded: see `bide worktree ls`", diag.Count(again, "branch", "branches"))
 	case n > 0:

@@ -158,9 +158,10 @@ func (r *Repo) checkVersion(ctx context.Context) error {
 }
 
 // fillIdentity gives commits of ours an author where none is configured. What
-// is configured is left alone.
+// is configured is left alone. With the same call of git it refuses a repository whose
+// refs are no files: locks, names and marks of ours are found beside them.
 func (r *Repo) fillIdentity(ctx context.Context) error {
-	out, err := r.git(ctx, r.dir, "config", "--null", "--get-regexp", `^(user|author|committer)\.(name|email)$`)
+	out, err := r.git(ctx, r.dir, "config", "--null", "--get-regexp", `^(extensions\.refstorage|(user|author|committer)\.(name|email))$`)
 	if err != nil && status(err) != 1 {
 		return err
 	}
@@ -168,6 +169,9 @@ func (r *Repo) fillIdentity(ctx context.Context) error {
 	for _, entry := range splitNUL(out) {
 		key, value, _ := strings.Cut(entry, "\n")
 		configured[key] = value != ""
+		if key == "extensions.refstorage" && value != "files" {
+			return fmt.Errorf("%s keeps its refs as %s, in which bide cannot work: run with --isolation none, or convert it (git refs migrate --ref-format=files)", r.dir, value)
+		}
 	}
 	for _, who := range []string{"author", "committer"} {
 		for _, f := range []struct{ key, value string }{{"name", "bide"}, {"email", "bide@localhost"}} {

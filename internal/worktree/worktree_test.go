@@ -221,6 +221,12 @@ func TestOpen(t *testing.T) {
 	if _, err := Open(ctx, filepath.Join(w.dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
 	}
+	tables := t.TempDir()
+	w.gitIn(tables, "init", "-q")
+	w.gitIn(tables, "config", "extensions.refStorage", "reftable")
+	if _, err := Open(ctx, tables); err == nil || !strings.Contains(strings.ToLower(err.Error()), "refs") {
+		t.Errorf("refs that are no files: %v", err)
+	}
 	empty := t.TempDir()
 	w.gitIn(empty, "init", "-q")
 	r := w.open(empty)
