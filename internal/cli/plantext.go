@@ -109,7 +109,7 @@ func (w *planWriter) phase(p *worst.Plan, ph *worst.Phase) {
 		w.field(2, "worst case", cost(ph.Worst))
 	}
 	w.per = ""
-	if ph.Name == "map" {
+	if ph.Name == "map" || ph.Name == "map.evidence" {
 		w.per = ", for each item"
 	}
 	for i, s := range ph.Steps {
@@ -133,6 +133,7 @@ func (w *planWriter) mapPhase(m *worst.Map) {
 	w.field(2, "stops", m.Stops)
 	w.field(2, "first", m.Alone)
 	w.field(2, "held", m.Held)
+	w.field(2, "merges", m.Queue)
 	if m.Breaker != nil {
 		w.field(2, "breaker", m.Breaker.String())
 	}

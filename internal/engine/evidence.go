@@ -25,10 +25,6 @@ import (
 // what they changed is looked at, and checks run on what they committed. The agent has no
 // part in it.
 
-// maxCheckRounds is how often the checks of an item run at most, where a handler of one
-// mends what it found: each time upon what was mended.
-const maxCheckRounds = 3
-
 // errNoWorktrees is the error of evidence where no item has a worktree.
 var errNoWorktrees = errors.New("map.evidence: what is checked is what an item has committed, in a worktree of its own, and this run has none: run it in a git repository with a commit, without isolation: none")
 
@@ -60,7 +56,7 @@ func (x *mapRun) evidence(ctx context.Context, p step.Site, a *agentRun) error {
 			return nil
 		case !mended: // what a check leaves behind is nobody's work
 			return a.tree.Reset(ctx, at.Commit)
-		case round == maxCheckRounds:
+		case round == workflow.MaxCheckRounds:
 			return unshown("the handlers of the checks changed the work %d times, and it has not been checked as it is", round)
 		}
 	}

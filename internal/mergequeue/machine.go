@@ -2,6 +2,7 @@ package mergequeue
 
 import (
 	"maps"
+	"math/bits"
 	"slices"
 )
 
@@ -82,6 +83,14 @@ type chain struct {
 	// red: the base is to be verified, as the chain has failed or somebody is to be
 	// refused; held: it failed, and a wait is due; waited: there has been one.
 	red, held, waited bool
+}
+
+// Most is how many verifies a queue makes of so many items at most, those of bases
+// included, where nothing is red by chance or for an outage.
+func Most(items, batch int) int {
+	halvings := bits.Len(uint(max(batch, 1) - 1))
+	searches := bits.Len(uint(items))
+	return items * (halvings + searches + 5)
 }
 
 // New gives the machine of a queue in which no item waits.

@@ -246,15 +246,17 @@ func TestAgainstAModel(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		n := 1 + rnd.IntN(40)
 		w := newWorld(t)
+		some := 1 + rnd.IntN(12)
 		for i := 1; i <= n; i++ {
-			w.bad[i] = rnd.IntN(12) == 0
+			w.bad[i] = rnd.IntN(some) == 0
 			for _, pairs := range []map[[2]int]bool{w.enemies, w.clash} {
 				if j := 1 + rnd.IntN(n); j != i && rnd.IntN(12) == 0 {
 					pairs[[2]int{min(i, j), max(i, j)}] = true
 				}
 			}
 		}
-		m := mergequeue.New(mergequeue.Config{Batch: 1 + rnd.IntN(9), ByIndex: rnd.IntN(2) == 0})
+		batch := 1 + rnd.IntN(9)
+		m := mergequeue.New(mergequeue.Config{Batch: batch, ByIndex: rnd.IntN(2) == 0})
 		order := rnd.Perm(n)
 		for len(order) > 0 {
 			k := 1 + rnd.IntN(len(order))
@@ -265,6 +267,9 @@ func TestAgainstAModel(t *testing.T) {
 			w.run(m)
 		}
 		w.judge(n)
+		if all, most := w.verifies+w.bases, mergequeue.Most(n, batch); all > most {
+			t.Errorf("%d items in batches of %d: %d verifies, at most %d", n, batch, all, most)
+		}
 		if left := m.Leave(); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}

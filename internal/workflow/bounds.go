@@ -146,3 +146,7 @@ func CommandLimit[T any](limits map[string]T, s *Step, a Action) (limit T) {
 	}
 	return limit
 }
+
+// MaxCheckRounds is how often the checks of an item run at most, where a handler of one
+// mends what it found: each time upon what was mended.
+const MaxCheckRounds = 3

@@ -10,7 +10,10 @@ import (
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/mergequeue"
 	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry"
 )
@@ -222,7 +225,7 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) bound.Cost {
 	}
 	ph := b.phase("map", m.Template, place, at)
 	agent, _ := m.Limits()
-	out.Agent = b.within(ph.Worst, limit(agent), m.Pos, "the agent")
+	out.Agent = b.within(ph.Worst.Plus(b.evidence(m, place, at)), limit(agent), m.Pos, "the agent")
 	inTime(ph.Steps, limit(agent).D)
 	out.refusals(m.Template.Steps, ep.ItemRetry())
 	out.Item = out.Retry.cost(out.Agent)
@@ -233,7 +236,80 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) bound.Cost {
 		handling = handler.Worst
 	}
 	out.Item = out.Item.Plus(handling)
-	return whole(out, m, handling, limit(f.StartDelay))
+	out.Queue = queue(f)
+	return b.checkBase(m, sc).Plus(whole(out, m, handling, limit(f.StartDelay))).Plus(b.mergeQueue(f, out.Items, sc))
+}
+
+// evidence plans the checks of an agent's work, which run again where the handler of one
+// mended something.
+func (b *builder) evidence(m *workflow.Map, place string, at around) bound.Cost {
+	if m.Evidence == nil || len(m.Evidence.Checks) == 0 {
+		return bound.Cost{}
+	}
+	rounds := 1
+	for _, s := range m.Evidence.Checks {
+		if s.OnFailure != nil {
+			rounds = workflow.MaxCheckRounds
+			at = at.inside(at.scope, Factor{bound.Number(rounds), "rounds of the checks"})
+			break
+		}
+	}
+	return b.phase("map.evidence", &workflow.Block{Pos: m.Pos, Steps: m.Evidence.Checks}, place, at).Worst.Times(bound.Number(rounds))
+}
+
+// checkBase is what the checks take before the first item.
+func (b *builder) checkBase(m *workflow.Map, sc scope) bound.Cost {
+	if m.Evidence == nil {
+		return bound.Cost{}
+	}
+	_, c := b.steps(m.Evidence.Checks, around{scope: sc.child("item", "item.*", "item_id")})
+	return c
+}
+
+// mergeQueue plans the verifies of a merge queue, and the steps that resolve conflicts. They
+// run while agents do; at worst all of them run after the last agent.
+func (b *builder) mergeQueue(f *workflow.File, items bound.Count, sc scope) bound.Cost {
+	q := f.Queue
+	if q == nil {
+		return bound.Cost{}
+	}
+	steps := q.Verify
+	if len(steps) == 0 && f.Map.Evidence != nil {
+		steps = f.Map.Evidence.Checks
+	}
+	most := bound.Count{N: int64(mergequeue.Most(int(min(items.N, 1<<24)), q.Batch)), Open: items.Open}
+	runs := bound.Count{N: (most.N + 1) * int64(q.Flaky+1), Open: most.Open} // and the merge into the user's branch
+	at := around{scope: sc}
+	total := b.phase("merge_queue", &workflow.Block{Pos: q.Pos, Steps: steps}, "in a git worktree that has the merge", at.inside(sc, Factor{runs, "verifies"})).Worst.Times(runs)
+	if len(q.Resolve) > 0 {
+		at = at.inside(sc.child("merge.*"), Factor{most, "merges"})
+		total = total.Plus(b.phase("merge_queue.resolve", &workflow.Block{Pos: q.Pos, Steps: q.Resolve}, "in a git worktree that has the merge", at).Worst.Times(most))
+	}
+	return total
+}
+
+// queue says how a merge queue works; "" without one.
+func queue(f *workflow.File) string {
+	if f.Queue == nil {
+		return ""
+	}
+	e := policy.SameError{}
+	if f.Policy.SameError != nil {
+		e = *f.Policy.SameError
+	}
+	e = e.Defaults()
+	order := "those that ended first come first"
+	if f.Queue.Order == "index" {
+		order = "those that stand first in the list come first"
+	}
+	text := fmt.Sprintf("at most %s are verified together, %s; a verify that fails runs %s", diag.Count(f.Queue.Batch, "item"), order, diag.Count(f.Queue.Flaky, "time")+" more")
+	if f.Queue.Flaky == 0 {
+		text = strings.TrimSuffix(text, "runs 0 times more") + "is believed"
+	}
+	if e.Stop {
+		return text + "; where what is merged so far fails it, the run stops"
+	}
+	return text + fmt.Sprintf("; while what is merged so far fails it, the queue is held, for at most %s each time, which the worst case does not count", duration.Format(e.MaxHold))
 }
 
 // refusals lengthens the waits of items by those for breakers of their steps.
@@ -348,10 +424,15 @@ func selection(m *workflow.Map) []Field {
 	if m.Unchanged != nil {
 		add("left out", "what is unchanged since an earlier run (skip_unchanged), of which nothing is known here")
 	}
-	if m.Evidence != nil && len(m.Evidence.Checks) > 0 {
-		add("evidence", "of its checks nothing is known here: they are taken to succeed at once")
+	if e := m.Evidence; e != nil {
+		add("may change", texts(e.Paths))
+		add("must not", texts(e.Protect))
 	}
 	return out
+}
+
+func texts(list []*template.Text) string {
+	return strings.Join(value.Map(list, (*template.Text).String), ", ")
 }
 
 func onItemFailure(ep workflow.ErrorPolicy) string {

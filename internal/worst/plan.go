@@ -236,6 +236,7 @@ type Map struct {
 	// and for how long, which no worst case counts; "" for never.
 	Alone   string   `json:"canary,omitempty"`
 	Held    string   `json:"same_error,omitempty"`
+	Queue   string   `json:"merge_queue,omitempty"` // how items are merged; "" without a merge queue
 	Breaker *Breaker `json:"circuit_breaker,omitempty"`
 	Select  []Field  `json:"select,omitempty"`
 	// Agent is the worst case of one agent, Item that of one item.
