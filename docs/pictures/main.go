@@ -188,8 +188,8 @@ const style = `
 `
 
 const (
-	cell   = 7.85 // width of a character
-	height = 19   // of a line
+	cell   = 8.1 // width of a character, of the widest font
+	height = 19  // of a line
 	margin = 16
 	most   = 110 // characters of a line
 )

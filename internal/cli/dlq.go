@@ -287,7 +287,7 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return o.orItem(ctx, o.id, err)
 	}
 	if !o.json && !o.quiet {
 		if err := o.lastErrors(ctx, filter); err != nil {
@@ -317,6 +317,9 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 	})
 	switch {
 	case errors.Is(err, letters.ErrNoDeadLetters):
+		if len(filter.ids) == 1 && filter.expr == nil && filter.older == 0 {
+			return o.reading(o.id, func(r *journal.Reader) error { return noLetter(ctx, r, filter.ids[0]) })
+		}
 		return fmt.Errorf("no dead letter in run %s matches: nothing was run; see `bide dlq list %s`", o.id, o.id)
 	case errors.As(err, new(*letters.HandedOverError)), errors.Is(err, engine.ErrInterrupted):
 		fmt.Fprintf(o.err, "bide: %s\n", err)

@@ -198,17 +198,28 @@ func noLetter(ctx context.Context, r *journal.Reader, id string) error {
 	if err != nil {
 		return err
 	}
-	rec, meant := st.Items.At(it.Index), ""
-	if err := eachLetter(ctx, r, letterFilter{}, func(i *letterInfo, _ journal.DeadLetter) error {
-		if name, _ := i.names(); meant == "" && name == visible(i.Item)+" ("+visible(id)+")" {
-			meant = fmt.Sprintf("; or is %s meant? bide dlq show %s", name, visible(i.Item))
-		}
-		return nil
-	}); err != nil {
+	rec := st.Items.At(it.Index)
+	meant, err := letterCalled(ctx, r, id)
+	if err != nil {
 		return err
+	}
+	if meant != "" {
+		meant = "; or " + meant
 	}
 	return usagef("item %s of run %s is no dead letter: it is %s after %s; see `bide events %s --item %s`%s", visible(it.Name()), shortRun(r.Run()),
 		rec.Status, diag.Count(rec.Attempts, "attempt"), shortRun(r.Run()), diag.ShellWord(id), meant)
+}
+
+// letterCalled asks for the dead letter whose data is what was taken for an id; "" where
+// there is none.
+func letterCalled(ctx context.Context, r *journal.Reader, id string) (meant string, err error) {
+	err = eachLetter(ctx, r, letterFilter{}, func(i *letterInfo, _ journal.DeadLetter) error {
+		if name, _ := i.names(); meant == "" && name == visible(i.Item)+" ("+visible(id)+")" {
+			meant = fmt.Sprintf("is %s meant? bide dlq show %s", name, visible(i.Item))
+		}
+		return nil
+	})
+	return meant, err
 }
 
 func (o *dlqShowOptions) printLetter(s *letterShown) error {

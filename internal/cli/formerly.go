@@ -19,6 +19,7 @@ var formerly = map[string]string{
 
 	"bide dlq analyze": "write: bide dlq stats [RUN]",
 	"bide dlq clear":   "write: bide dlq purge RUN",
+	"bide dlq edit":    "write: bide dlq retry --item ITEM --data FILE",
 	"bide dlq inspect": "write: bide dlq show [RUN] ITEM",
 	"bide dlq view":    "write: bide dlq list RUN, or bide dlq show [RUN] ITEM",
 
@@ -59,6 +60,7 @@ var formerly = map[string]string{
 	"bide batch --delay":       "write: --initial-delay 1s for the wait before a second attempt",
 	"bide exec --delay":        "write: --initial-delay 1s, or --delays 1s,5s with --backoff custom",
 	"bide exec -r":             "write: --retry N, or --attempts N with the first attempt counted",
+	"bide rerun --item":        "write: bide dlq retry --item ITEM for an item that failed",
 	"bide exec --strategy":     "write: --backoff KIND",
 	"bide exec -n":             "write: --attempts N",
 	"bide replay --attempts":   "write: --set STEP.retry.attempts=N",

@@ -183,5 +183,5 @@ func (a *app) orItem(ctx context.Context, name string, err error) error {
 		return err
 	}
 	id := diag.ShellWord(it.ID)
-	return usagef("there is no run %s; the last run has a work item of this name: bide logs --item %s, or bide dlq show %s if it failed", visible(name), id, id)
+	return usagef("there is no run %s; the last run has a work item of this name: bide logs --item %s; if it failed, bide dlq show %s, and bide dlq retry --item %s to run it again", visible(name), id, id, id)
 }

@@ -82,11 +82,17 @@ func (o *logsOptions) run(ctx context.Context) error {
 			return l.noStep()
 		}
 		if l.printed == 0 {
-			what := "run " + r.Run()
+			what, meant := "run "+r.Run(), ""
 			if o.item != "" {
 				what = "item " + visible(o.item) + " of " + what
+				if meant, err = letterCalled(ctx, r, o.item); err != nil {
+					return err
+				}
+				if meant != "" {
+					meant = "; or " + meant
+				}
 			}
-			fmt.Fprintf(o.err, "bide: %s has printed nothing that matches\n", what)
+			fmt.Fprintf(o.err, "bide: %s has printed nothing that matches%s\n", what, meant)
 		}
 		if o.follow {
 			return o.brokenOff(ctx, r)

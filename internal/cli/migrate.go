@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/diag"
@@ -123,6 +125,9 @@ func (o *migrateOptions) run() error {
 func migrateFile(path, name string) (*migrated, diag.List, error) {
 	if dataflow.IsPipeline(path) {
 		return nil, nil, usagef("%s is a pipeline: bide fmt writes it in the canonical form", path)
+	}
+	if base := filepath.Base(path); strings.EqualFold(base, "makefile") || base == "GNUmakefile" || filepath.Ext(base) == ".mk" {
+		return nil, nil, usagef("%s is a makefile, which migrate does not read; what stands for what is in: bide docs coming-from", path)
 	}
 	src, err := os.ReadFile(path)
 	if err != nil {

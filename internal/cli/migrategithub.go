@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/workflow"
 	"go.yaml.in/yaml/v3"
 )
@@ -77,7 +78,10 @@ func githubJob(path string, text []byte, name string) (*migrated, error) {
 		return nil, err
 	}
 	m.text = b.Bytes()
-	if _, _, problems := parseToMigrate(path, m.text); problems.HasErrors() {
+	_, _, problems := parseToMigrate(path, m.text)
+	// What GitHub's expressions become is for a person to say: they are reported as left.
+	problems = slices.DeleteFunc(problems, func(p diag.Problem) bool { return p.Code == "foreign-expression" })
+	if problems.HasErrors() {
 		return nil, fmt.Errorf("%s: the job cannot be written as a workflow: %w", path, problems)
 	}
 	return m, nil
@@ -99,7 +103,7 @@ func (m *migrated) ofGitHub(n *yaml.Node, apart map[string]bool) *yaml.Node {
 		case key.Value == "timeout-minutes":
 			val = yamlWord(val.Value + "m")
 		case strings.Contains(val.Value, "${{"):
-			m.leave(key, key.Value, "kept with its expression ${{ … }}, which only GitHub knows")
+			m.leave(key, key.Value, "kept with its expression ${{ … }}, which only GitHub knows: put a value, ${item} or ${PARAMETER} in its place")
 		}
 		out.Content = append(out.Content, yamlWord(name), val)
 	}

@@ -17,11 +17,11 @@ import (
 // long and, where two files are compared, by how much a run of the one is longer
 // than the run of the other that met the same luck.
 const (
-	simHeight, pairHeight = 700, 880
-	loadTop, loadBottom   = 84, 260
-	endTop, endBottom     = 330, 450
-	tookTop, tookBottom   = 520, 630
-	pairTop, pairBottom   = 700, 810
+	simHeight, pairHeight = 714, 894
+	loadTop, loadBottom   = 98, 274
+	endTop, endBottom     = 344, 464
+	tookTop, tookBottom   = 534, 644
+	pairTop, pairBottom   = 714, 824
 )
 
 // simulationSVG draws what came of simulations, as a document of its own.
@@ -136,7 +136,7 @@ func (d *drawing) ends(list []*variant) {
 	}
 	for i, v := range list {
 		all := slices.Sorted(slices.Values(v.report.Makespans))
-		path := []string{fmt.Sprintf("%.1f,%.1f", x(from), y(0))}
+		path := []string{fmt.Sprintf("%.1f,%.1f", x(from), y(0)), fmt.Sprintf("%.1f,%.1f", x(slices.Min(all)), y(0))}
 		every := len(all)/maxMarks + 1
 		for k := 0; k < len(all); k += every {
 			path = append(path, fmt.Sprintf("%.1f,%.1f", x(all[k]), y(float64(k+1)/float64(len(all)))))
@@ -191,26 +191,40 @@ func (d *drawing) histogram(counts []int, series, top, bottom, most int, edge fu
 // paired draws, for each file but the first, by how much its runs are longer than
 // those of the first under the same luck.
 func (d *drawing) paired(list []*variant) {
-	widest := time.Millisecond
+	low, high := time.Duration(0), time.Millisecond
 	diffs := make([][]time.Duration, len(list))
 	for i, v := range list[1:] {
 		diffs[i+1] = simulate.Differences(list[0].report, v.report)
 		for _, t := range diffs[i+1] {
-			widest = max(widest, t.Abs())
+			low, high = min(low, t), max(high, t)
 		}
 	}
-	marks := ticks(widest)
-	widest = marks[len(marks)-1]
-	x := func(t time.Duration) float64 {
-		return svgLeft + (float64(t)/float64(widest)+1)/2*(svgWidth-svgLeft-svgRight)
+	step := ticks(high - low)[1]
+	first, marks := low/step, 0 // in steps; 0s is one of the marks
+	if low%step != 0 {
+		first--
 	}
-	d.upright(x(0), pairTop, pairBottom, "0s")
-	for _, t := range marks[1:] {
-		d.upright(x(-t), pairTop, pairBottom, "−"+duration.Format(t))
-		d.upright(x(t), pairTop, pairBottom, "+"+duration.Format(t))
+	x := func(steps float64) float64 {
+		return svgLeft + steps/float64(marks)*(svgWidth-svgLeft-svgRight)
+	}
+	for marks = 1; float64(first)+float64(marks) < float64(high)/float64(step); {
+		marks++
+	}
+	for n := range marks + 1 {
+		switch t := (first + time.Duration(n)) * step; {
+		case t == 0:
+			d.upright(x(float64(n)), pairTop, pairBottom, "0s")
+		case t < 0:
+			d.upright(x(float64(n)), pairTop, pairBottom, "−"+duration.Format(-t))
+		default:
+			d.upright(x(float64(n)), pairTop, pairBottom, "+"+duration.Format(t))
+		}
 	}
 	d.unit(pairTop, "runs")
 	d.axis(pairBottom, "by how much a run is longer than with "+html.EscapeString(list[0].name)+", under the same luck")
-	d.histograms(diffs, 1, pairTop, pairBottom, func(t time.Duration) int { return int((float64(t)/float64(widest) + 1) / 2 * bins) },
-		func(edge int) float64 { return x(2*widest*time.Duration(edge)/bins - widest) })
+	each := bins / marks // bins between two marks: none has longer and shorter runs
+	d.histograms(diffs, 1, pairTop, pairBottom, func(t time.Duration) int {
+		return min(int((float64(t)/float64(step)-float64(first))*float64(each)), each*marks-1)
+	},
+		func(edge int) float64 { return x(float64(min(edge, each*marks)) / float64(each)) })
 }
