@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -124,6 +125,16 @@ func TestMapWithFailures(t *testing.T) {
 		}
 	}
 	spent(t, "the map", row, at(50), 9*time.Second, 0)
+
+	// What nobody failed at may still be no success; a page knows it from the end.
+	line.Apply(event.Event{Type: event.RunFinished, Status: event.CompletedWithFailures, Time: at(10), Data: []byte(`{"items":{"degraded":5,"tolerated":2}}`)})
+	counts := journal.Counts{Total: 10, Succeeded: 9, Failed: 1, KindCounts: line.ItemKinds}
+	if got, want := line.Now(at(50), counts, time.Time{}), "; 1 item failed for good, 2 failed and tolerated, 5 degraded."; !strings.HasSuffix(got, want) {
+		t.Errorf("it says %q, want …%q", got, want)
+	}
+	if status, done := row.Told(counts); status+" "+done != event.CompletedWithFailures+" 9 of 10, 1 failed, 5 degraded, 2 tolerated" {
+		t.Errorf("it says %q %q", status, done)
+	}
 }
 
 // TestRoundsAndKinds: a step in a foreach says what its round is for, and one

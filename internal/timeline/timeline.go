@@ -44,8 +44,11 @@ type Timeline struct {
 	Pauses          []Wait // a rate limit held back every agent
 	Breakers        []Breaker
 	Notes           []string
-	Changes         []string  // what was asked of it while it went on, and what its items were compared with
-	Held            time.Time // since when it is paused by bide control; zero if it is not
+	Changes         []string // what was asked of it while it went on, and what its items were compared with
+	// ItemKinds are the items of a run that has ended which ended neither as they were
+	// meant to nor as failures.
+	ItemKinds event.KindCounts
+	Held      time.Time // since when it is paused by bide control; zero if it is not
 	// Hold is what holds the map, and QueueHold what holds its merge queue.
 	Hold, QueueHold Hold
 	// Waited sums the waits by their source, those of work items included.
@@ -186,6 +189,10 @@ func (t *Timeline) Apply(e event.Event) {
 		t.begin(e)
 	case event.RunFinished:
 		t.Status, t.Class, t.Message, t.Finished = e.Status, e.Class, e.Message, e.Time
+		var told struct{ Items event.KindCounts }
+		if len(e.Data) > 0 && json.Unmarshal(e.Data, &told) == nil { // what it does not tell is not known
+			t.ItemKinds = told.Items
+		}
 		if e.Status != event.Interrupted { // the next life is another matter
 			t.Held, t.told = time.Time{}, 0
 		}

@@ -26,7 +26,7 @@ func (t *Timeline) Now(now time.Time, items journal.Counts, due time.Time) strin
 		s := "It succeeded after " + Short(t.Took(now))
 		return s + t.butFor() + "."
 	case event.CompletedWithFailures:
-		return fmt.Sprintf("It ended after %s; %s failed for good.", Short(t.Took(now)), count(items.Failed, "item"))
+		return "It ended after " + Short(t.Took(now)) + t.lacking(items) + "."
 	default:
 		if t.Message != "" {
 			return "It failed: " + t.Message
@@ -98,6 +98,33 @@ func nowItems(now time.Time, items journal.Counts, due time.Time) string {
 	return s + "."
 }
 
+// lacking says what keeps a run that has come to its end from being a success.
+func (t *Timeline) lacking(items journal.Counts) string {
+	if items.Total == 0 {
+		return t.butFor()
+	}
+	return tell("item", []outcomes{{items.Failed, "failed for good"}, {items.Tolerated, "failed and tolerated"}, {items.Incomplete, "incomplete"}, {items.Degraded, "degraded"}})
+}
+
+// outcomes is how many steps or items ended in a way.
+type outcomes struct {
+	n   int
+	how string
+}
+
+func tell(word string, list []outcomes) (s string) {
+	for _, k := range list {
+		switch {
+		case k.n == 0:
+		case s == "":
+			s = "; " + count(k.n, word) + " " + k.how
+		default:
+			s += ", " + Number(k.n) + " " + k.how
+		}
+	}
+	return s
+}
+
 // butFor says how many steps ended well otherwise than they were meant to;
 // "" for none.
 func (t *Timeline) butFor() string {
@@ -107,20 +134,11 @@ func (t *Timeline) butFor() string {
 			counts[r.Status]++
 		}
 	}
-	word, s := "step", ""
+	word := "step"
 	if t.lists {
 		word = "call"
 	}
-	for _, k := range []struct{ status, how string }{{event.Degraded, "by a fallback"}, {event.Recovered, "by a handler"}, {event.Incomplete, "incomplete"}, {event.Tolerated, "failed and tolerated"}} {
-		switch n := counts[k.status]; {
-		case n == 0:
-		case s == "":
-			s = "; " + count(n, word) + " " + k.how
-		default:
-			s += ", " + Number(n) + " " + k.how
-		}
-	}
-	return s
+	return tell(word, []outcomes{{counts[event.Degraded], "by a fallback"}, {counts[event.Recovered], "by a handler"}, {counts[event.Incomplete], "incomplete"}, {counts[event.Tolerated], "failed and tolerated"}})
 }
 
 // Told is what a row says of itself: its status, and of a map or a list how much
@@ -129,23 +147,23 @@ func (t *Timeline) butFor() string {
 func (r *Row) Told(items journal.Counts) (status, done string) {
 	switch {
 	case r.Kind == List:
-		return r.Status, Done(r.Done-r.Failed, r.Total, r.Failed, 0, r.Degraded, 0)
+		return r.Status, Done(r.Done-r.Failed, r.Total, r.Failed, 0, 0, event.KindCounts{Degraded: r.Degraded})
 	case r.Kind == Phase && r.Path == "map" && items.Total > 0:
 		if status = r.Status; status == event.Succeeded && items.Failed > 0 {
 			status = event.CompletedWithFailures
 		}
-		return status, Done(items.Succeeded+items.Unchanged, items.Total, items.Failed, items.Skipped, 0, items.Unchanged)
+		return status, Done(items.Succeeded+items.Unchanged, items.Total, items.Failed, items.Skipped, items.Unchanged, items.KindCounts)
 	}
 	return r.Status, ""
 }
 
 // Done says how much of a map or a list is done, and how it ended.
-func Done(good, total, failed, skipped, degraded, unchanged int) string {
+func Done(good, total, failed, skipped, unchanged int, kinds event.KindCounts) string {
 	s := Number(good) + " of " + Number(total)
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{failed, "failed"}, {skipped, "skipped"}, {degraded, "degraded"}, {unchanged, event.Unchanged}} {
+	}{{failed, "failed"}, {skipped, "skipped"}, {kinds.Degraded, "degraded"}, {kinds.Recovered, "recovered"}, {kinds.Tolerated, "tolerated"}, {kinds.Incomplete, "incomplete"}, {unchanged, event.Unchanged}} {
 		if part.n > 0 {
 			s += ", " + Number(part.n) + " " + part.what
 		}

@@ -457,6 +457,13 @@ func (t *items) tally() journal.Counts {
 	}
 }
 
+// tally is how many items are in each status, and how those of a run that has ended did.
+func (run *run) tally() journal.Counts {
+	c := run.items.tally()
+	c.KindCounts = run.line.ItemKinds
+	return c
+}
+
 // history gives the numbers of an item's events, in order.
 func (t *items) history(index int) []int64 {
 	if index < 1 || index > len(t.last) {

@@ -273,6 +273,7 @@ func (e *entry) tell(line *timeline.Timeline, it *items) {
 	e.since = line.Latest
 	e.ran = line.Took(e.since)
 	e.Status, e.Finished, e.Latest, e.Message, e.Items = cmp.Or(line.Status, event.Running), line.Finished, line.Latest, line.Message, it.tally()
+	e.Items.KindCounts = line.ItemKinds
 	for _, row := range line.Rows() {
 		if row.Kind != timeline.Step || event.Aside(row.Path) {
 			continue

@@ -90,7 +90,7 @@ func (b *graphBody) steps(run *run) *graph.Graph {
 			continue
 		}
 		n := graphNode{Key: r.Path, Kind: "call", Lines: []string{diag.ClipBytes(r.Label, 44)}}
-		n.Status, n.Detail = detail(r, run.items.tally())
+		n.Status, n.Detail = detail(r, run.tally())
 		if r.Path == "map" {
 			n.Kind, n.Href = "list", "/runs/"+run.id+"/map"
 		} else {
@@ -121,7 +121,7 @@ func (b *graphBody) calls(run *run, g *graph.Graph) {
 	for i, n := range g.Nodes {
 		out := graphNode{Key: strconv.Itoa(i), Kind: n.Kind.String(), Lines: n.Lines}
 		if r := rows[i]; r != nil && n.Kind != graph.Input && n.Kind != graph.Output {
-			out.Status, out.Detail = detail(r, run.items.tally())
+			out.Status, out.Detail = detail(r, run.tally())
 			if r.Kind == timeline.Step && r.Tries > 0 {
 				out.Href = "/runs/" + run.id + "/step?" + address("path", r.Path)
 			}

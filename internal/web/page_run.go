@@ -140,7 +140,7 @@ func (p *pages) ganttRow(run *run, row *timeline.Row, axis *timeline.Axis, now t
 	copied := *row
 	copied.Attempts, copied.Waits, copied.Recovered = nil, nil, nil
 	g := ganttRow{Row: &copied}
-	g.Status, g.Count = row.Told(run.items.tally())
+	g.Status, g.Count = row.Told(run.tally())
 	g.Ran, g.Wait = row.Spent(now)
 	place := func(from, to time.Time, b bar) {
 		if to.IsZero() {

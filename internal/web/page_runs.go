@@ -131,6 +131,16 @@ func (e entry) Done() (out []ended) {
 	return out
 }
 
+// Otherwise tells of the items that ended neither as they were meant to nor as failures.
+func (e entry) Otherwise() (out []ended) {
+	for _, kind := range event.Kinds {
+		if n := e.Items.Of(kind); n != nil && *n > 0 {
+			out = append(out, ended{kind, kind, *n})
+		}
+	}
+	return out
+}
+
 // Share is a part of the run's items, in percent.
 func (e entry) Share(n int) string {
 	return strconv.FormatFloat(100*float64(n)/float64(max(1, e.Items.Total)), 'f', 2, 64) + "%"

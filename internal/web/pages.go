@@ -185,12 +185,12 @@ func (p *pages) headOf(r *http.Request, run *run, f func()) (head *runHead, err 
 func (p *pages) head(run *run) *runHead {
 	h, t := run.r.Header(), run.line
 	now := time.Now()
-	items := run.items.tally()
+	items := run.tally()
 	out := &runHead{
 		ID: run.id, Name: t.Name, Status: t.Status, Path: h.Path, Dir: h.Dir, Kind: h.Kind, Started: t.Started, Ended: t.Finished,
 		Items: items, Letters: len(run.items.letters), Pipeline: h.Kind == "pipeline", Held: run.held, At: run.position(), Lives: len(t.Lives), Changes: slices.Clone(t.Changes), Params: given(h),
 		IsMap: h.Kind == workflow.MapReduce.String(), Paused: !t.Held.IsZero(), Retries: run.items.due.len(), AtOnce: t.AtOnce(),
-		Work: timeline.Done(items.Succeeded+items.Unchanged, items.Total, items.Failed, items.Skipped, 0, items.Unchanged),
+		Work: timeline.Done(items.Succeeded+items.Unchanged, items.Total, items.Failed, items.Skipped, items.Unchanged, items.KindCounts),
 		Now:  t.Now(now, items, run.items.due.first()),
 	}
 	out.Name = cmp.Or(h.Title(), filepath.Base(h.Path))
