@@ -253,8 +253,15 @@ func (e *exchange) attempt(ctx context.Context) (*http.Response, error) {
 		return nil, retry.Permanent(err)
 	}
 	base, ended := e.choose()
+	returned := false
+	defer func() {
+		if ended(); !returned { // the base panics
+			sent.headerIn()
+			sent.end(nil)
+		}
+	}()
 	answer, err := base.RoundTrip(request)
-	ended()
+	returned = true
 	inTime := sent.headerIn()
 	if err == nil && !inTime { // the body would end in the middle
 		answer.Body.Close()

@@ -303,3 +303,31 @@ func TestNoCancelledBody(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+type panicking struct{ contexts []context.Context }
+
+func (p *panicking) RoundTrip(r *http.Request) (*http.Response, error) {
+	p.contexts = append(p.contexts, r.Context())
+	panic("boom")
+}
+
+// A base that panics is a failed attempt; its context ends, though the request's goes on.
+func TestABaseThatPanics(t *testing.T) {
+	base := &panicking{}
+	client := guardhttp.Transport(base, guard.Must(guard.New(retry.Policy{Attempts: 2}, guard.Timeout(time.Hour))))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.RoundTrip(request); !errors.As(err, new(*retry.PanicError)) {
+		t.Errorf("the error is %v", err)
+	}
+	for i, ctx := range base.contexts {
+		if ctx.Err() == nil {
+			t.Errorf("the context of attempt %d has not ended", i+1)
+		}
+	}
+	if len(base.contexts) != 2 {
+		t.Errorf("%d attempts", len(base.contexts))
+	}
+}

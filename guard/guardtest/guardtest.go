@@ -110,12 +110,12 @@ type Result struct {
 func (r *Result) Amplification() float64 { return float64(r.Attempts) / float64(max(r.Calls, 1)) }
 
 // Simulate makes the calls of a world through a guard, in virtual time, and
-// gives what came of them. make is called once, within the virtual time. Give
+// gives what came of them. build is called once, within the virtual time. Give
 // the policies a source of jitter of their own (backoff.NewRand), or each run of
 // the test draws other delays.
 //
 // A world that cannot be ends the test.
-func Simulate(t *testing.T, w World, make func() *guard.Guard) *Result {
+func Simulate(t *testing.T, w World, build func() *guard.Guard) *Result {
 	t.Helper()
 	if err := w.check(); err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func Simulate(t *testing.T, w World, make func() *guard.Guard) *Result {
 	r := &Result{Calls: w.Calls, RecoveredAfter: -1, Errors: slices.Repeat([]error{nil}, w.Calls)}
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{World: w, result: r, began: time.Now()}
-		g := make()
+		g := build()
 		var all sync.WaitGroup
 		for i := range w.Calls {
 			if i > 0 && w.Every > 0 {

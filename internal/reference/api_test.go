@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/printer"
 	"go/token"
+	"go/types"
 	"os"
 	"path/filepath"
 	"slices"
@@ -189,4 +190,47 @@ func parsed(t *testing.T, dir string, tests bool) (files []*ast.File) {
 		files = append(files, file)
 	}
 	return files
+}
+
+// TestNothingShadowsABuiltin: in what people read to learn how to call it, new is new.
+func TestNothingShadowsABuiltin(t *testing.T) {
+	for _, dir := range public {
+		for _, file := range parsed(t, dir, false) {
+			check := func(names ...*ast.Ident) {
+				for _, name := range names {
+					if types.Universe.Lookup(name.Name) != nil {
+						t.Errorf("%s: %s is declared anew", dir, name.Name)
+					}
+				}
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.FuncType:
+					for _, list := range []*ast.FieldList{n.TypeParams, n.Params, n.Results} {
+						if list == nil {
+							continue
+						}
+						for _, f := range list.List {
+							check(f.Names...)
+						}
+					}
+				case *ast.FuncDecl:
+					if n.Recv == nil {
+						check(n.Name)
+					}
+				case *ast.ValueSpec:
+					check(n.Names...)
+				case *ast.TypeSpec:
+					check(n.Name)
+				case *ast.AssignStmt:
+					for _, e := range n.Lhs {
+						if id, ok := e.(*ast.Ident); ok && n.Tok == token.DEFINE {
+							check(id)
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
 }
