@@ -145,7 +145,7 @@ func (s Schedule) Range(n int, prev time.Duration) (least, greatest time.Duratio
 	case Equal:
 		return d / 2, d
 	case Factor:
-		return s.around(d)
+		return s.jitterRange(d)
 	case Decorrelated:
 		return s.decorrelated(n, prev)
 	default:

@@ -51,8 +51,8 @@ func ParseJitter(name string) (Jitter, error) {
 	return None, fmt.Errorf("backoff: unknown jitter %q; use one of %s", name, strings.Join(jitterNames[:], ", "))
 }
 
-// around returns the range of [Factor] about d.
-func (s Schedule) around(d time.Duration) (least, greatest time.Duration) {
+// jitterRange returns the range of [Factor] about d.
+func (s Schedule) jitterRange(d time.Duration) (least, greatest time.Duration) {
 	spread := share(d, s.factor())
 	return d - spread, min(addSaturated(d, spread), s.Cap())
 }

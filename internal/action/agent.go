@@ -40,7 +40,7 @@ func (w *World) agent(ctx context.Context, a *workflow.Claude, c *Call) (Result,
 	}
 	path, err := proc.LookPath(argv[0], c.Env)
 	if err != nil {
-		return Result{Start: time.Now(), ExitCode: 127}, &InputError{Class_: "not_found",
+		return Result{Start: time.Now(), ExitCode: 127}, &InputError{Kind: "not_found",
 			Err: fmt.Errorf("the agent %s: %w; install it, or configure another under `agents:`", name, err)}
 	}
 	if err := keepPrompt(c, prompt); err != nil {

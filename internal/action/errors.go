@@ -180,8 +180,8 @@ func (e *AgentError) Class() string {
 // nothing, a path outside the directory, a missing program. Another attempt
 // would meet the same.
 type InputError struct {
-	Class_ string // "input", "not_found"
-	Err    error
+	Kind string // "input", "not_found"
+	Err  error
 }
 
 func (e *InputError) Error() string { return e.Err.Error() }
@@ -194,10 +194,10 @@ func (e *InputError) Input() bool { return true }
 
 // Class is the error's class.
 func (e *InputError) Class() string {
-	if e.Class_ == "" {
+	if e.Kind == "" {
 		return "input"
 	}
-	return e.Class_
+	return e.Kind
 }
 
 // longLine is the length in bytes from which a last line is data and no

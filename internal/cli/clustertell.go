@@ -22,7 +22,7 @@ func askStopOn(ctx context.Context, run string, now bool) error {
 	}
 	_, err := temporal(ctx, nil, args...)
 	if err != nil {
-		err = fmt.Errorf("run %s could not be stopped, and goes on: %w", run, err)
+		err = fmt.Errorf("run %s could not be stopped, and is still running: %w", run, err)
 	}
 	return err
 }

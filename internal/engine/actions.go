@@ -150,7 +150,7 @@ func (a *actions) Read(ctx context.Context, file files.Name) ([]byte, error) {
 	return b, refused(err)
 }
 
-// Find gives the files that fit a pattern.
+// Find gives the files that match a pattern.
 func (a *actions) Find(_ context.Context, pattern files.Name) ([]string, error) {
 	list, err := pattern.Find()
 	return list, refused(err)

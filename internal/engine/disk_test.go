@@ -214,7 +214,7 @@ func cutRun(t *testing.T, at int) (*bench, string, map[string][]byte) {
 }
 
 // TestTruncatedJournal cuts the files of a journal at every 512th byte and
-// resumes: what the cut left is gone on with, or there is an error that says
+// resumes: what the cut left is continued, or there is an error that says
 // what to do and nothing is overwritten. The normal run takes one cut of eight.
 func TestTruncatedJournal(t *testing.T) {
 	t.Parallel()
@@ -278,8 +278,8 @@ func TestTruncatedJournal(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d were gone on with, %d refused", resumed, refused)
+	t.Logf("%d were continued, %d refused", resumed, refused)
 	if resumed == 0 || refused == 0 {
-		t.Errorf("%d were gone on with, %d refused: both must occur", resumed, refused)
+		t.Errorf("%d were continued, %d refused: both must occur", resumed, refused)
 	}
 }

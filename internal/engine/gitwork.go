@@ -301,7 +301,7 @@ func (g *gitWork) leave(ctx context.Context, p step.Site, a *agentRun, err error
 				if a.unmerged(len(work.Uncommitted)); a.data.Evidence != nil {
 					a.data.Tip = commit
 				}
-				return g.merging(ctx, a, commit)
+				return g.recordMerge(ctx, a, commit)
 			}})
 		if res.Left != nil {
 			g.x.Note("the work of item %s is merged, but not all is cleared away: %v", nameOf(g.x.Values.Mask(), a.item), res.Left)

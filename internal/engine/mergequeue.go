@@ -102,7 +102,7 @@ func (q *mergeQueue) submit(ctx context.Context, p step.Site, a *agentRun) error
 		return fmt.Errorf("the work of item %s: %w", nameOf(q.x.r.env.Mask(), a.item), err)
 	}
 	a.data.Commits, a.data.Files, a.data.Tip = at.Commits, at.Files, k.Commit
-	m := merging{Commit: k.Commit, Branch: k.Branch, Result: a.data, DurationMS: time.Since(a.start).Milliseconds()}
+	m := mergeRecord{Commit: k.Commit, Branch: k.Branch, Result: a.data, DurationMS: time.Since(a.start).Milliseconds()}
 	fact := event.Event{Type: event.ItemMerging, Phase: "map", Item: a.item.ID, Index: a.item.Index, Attempt: a.attempt, Status: event.Pending, Data: data(m)}
 	if err := q.x.r.x.Recorder.Record(fact); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (q *mergeQueue) submit(ctx context.Context, p step.Site, a *agentRun) error
 }
 
 // waitsAgain has an item wait that waited when the process before this one went down.
-func (q *mergeQueue) waitsAgain(it event.Item, attempt int, m merging) {
+func (q *mergeQueue) waitsAgain(it event.Item, attempt int, m mergeRecord) {
 	p := q.x.p
 	p.Item, p.Index, p.Attempt = it.ID, it.Index, attempt
 	p.Scope = p.Scope.Child()

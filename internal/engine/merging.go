@@ -13,10 +13,10 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// merging is what is on record before an agent's work is merged: a process that
+// mergeRecord is what is on record before an agent's work is merged: a process that
 // is killed between the merge and the record of the item's end has not lost the
 // item, nor does its next life run the item again on a tree that has its work.
-type merging struct {
+type mergeRecord struct {
 	Commit     string   `json:"commit"` // that will be in the run's branch
 	Result     itemData `json:"result"` // of the item, if it is
 	DurationMS int64    `json:"duration_ms"`
@@ -24,10 +24,10 @@ type merging struct {
 	Branch string `json:"branch,omitempty"`
 }
 
-// merging records that an agent's work is about to be merged. It is on the disk
+// recordMerge records that an agent's work is about to be merged. It is on the disk
 // before git begins.
-func (g *gitWork) merging(ctx context.Context, a *agentRun, commit string) error {
-	m := merging{Commit: commit, Result: a.data, DurationMS: time.Since(a.start).Milliseconds()}
+func (g *gitWork) recordMerge(ctx context.Context, a *agentRun, commit string) error {
+	m := mergeRecord{Commit: commit, Result: a.data, DurationMS: time.Since(a.start).Milliseconds()}
 	m.Result.Worktree, m.Result.Branch = "", ""
 	if err := g.x.Recorder.Record(event.Event{Type: event.ItemMerging, Phase: "map", Item: a.item.ID, Index: a.item.Index, Attempt: a.attempt, Data: data(m)}); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (x *mapRun) takeOver(ctx context.Context, index int, rec journal.ItemRecord
 	if x.r.gitWork.tree == nil {
 		return mapper.RunsAgain, nil
 	}
-	var m merging
+	var m mergeRecord
 	if err := json.Unmarshal([]byte(rec.Merging), &m); err != nil {
 		return mapper.RunsAgain, fmt.Errorf("the recorded merge of item %d: %w", index, err)
 	}

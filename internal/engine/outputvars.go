@@ -80,7 +80,7 @@ func (o *outputFiles) take(file string, m *mask.Masker) (set [][2]string, err er
 	}
 	f, err := os.Open(file)
 	if failure.Shortage(err) {
-		return nil, &action.InputError{Class_: "capture", Err: fmt.Errorf("the command has run, and the variables that it set cannot be read: %s", err)}
+		return nil, &action.InputError{Kind: "capture", Err: fmt.Errorf("the command has run, and the variables that it set cannot be read: %s", err)}
 	}
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (o *outputFiles) take(file string, m *mask.Masker) (set [][2]string, err er
 		return nil, err
 	}
 	if len(text) > maxVars {
-		return nil, &action.InputError{Class_: "capture", Err: fmt.Errorf("BIDE_OUTPUT: more than %d bytes of variables; write them to a file of your own", maxVars)}
+		return nil, &action.InputError{Kind: "capture", Err: fmt.Errorf("BIDE_OUTPUT: more than %d bytes of variables; write them to a file of your own", maxVars)}
 	}
 	n := 0
 	for line := range strings.Lines(string(text)) {
@@ -101,7 +101,7 @@ func (o *outputFiles) take(file string, m *mask.Masker) (set [][2]string, err er
 		}
 		name, v, ok := strings.Cut(line, "=")
 		if !ok || !isVarName(name) {
-			return nil, &action.InputError{Class_: "capture", Err: fmt.Errorf("BIDE_OUTPUT: line %d, %q, is no NAME=value line", n, m.Text(line).Ends(step.Brief))}
+			return nil, &action.InputError{Kind: "capture", Err: fmt.Errorf("BIDE_OUTPUT: line %d, %q, is no NAME=value line", n, m.Text(line).Ends(step.Brief))}
 		}
 		set = append(set, [2]string{name, v})
 	}

@@ -24,7 +24,7 @@ import (
 // that died when a breaker had counted an attempt that was not recorded yet.
 var hardToReplay = []int{2783, 2949, 4948, 6494, 10470}
 
-// TestWholeRunsReplayed: whole runs, killed, interrupted and gone on with, are replayed
+// TestWholeRunsReplayed: whole runs, killed, interrupted and continued, are replayed
 // from their records, and all is decided as it was.
 func TestWholeRunsReplayed(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ import (
 
 // A whole run from one seed: a workflow is made at random (plan), runs under virtual
 // ports in a world that is a model, is killed and interrupted, loses what nobody had
-// synced, and is gone on with, life after life. An oracle that uses nothing of the engine
+// synced, and is continued, life after life. An oracle that uses nothing of the engine
 // looks at all that it has recorded and at what the world looks like then.
 //
 //	BIDE_WHOLE_RUNS=100000 go test -run '^TestWholeRuns$' ./internal/engine   (make simulate-runs)

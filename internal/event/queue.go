@@ -231,7 +231,7 @@ func (q *Queue) spill(e Event) error {
 	if q.end+int64(len(record)) > q.from+q.room {
 		return errFull
 	}
-	if err := q.around(q.file.WriteAt, record, q.end); err != nil {
+	if err := q.inRing(q.file.WriteAt, record, q.end); err != nil {
 		return err
 	}
 	q.end += int64(len(record))
@@ -240,9 +240,9 @@ func (q *Queue) spill(e Event) error {
 
 var errFull = errors.New("the file is full")
 
-// around reads or writes b at a place of all that is ever written: at the end of the
+// inRing reads or writes b at a place of all that is ever written: at the end of the
 // file it goes on at its beginning. The caller has the lock.
-func (q *Queue) around(do func(b []byte, at int64) (int, error), b []byte, at int64) error {
+func (q *Queue) inRing(do func(b []byte, at int64) (int, error), b []byte, at int64) error {
 	at %= q.room
 	n := min(int64(len(b)), q.room-at)
 	if _, err := do(b[:n], at); err != nil || n == int64(len(b)) {
@@ -255,10 +255,10 @@ func (q *Queue) around(do func(b []byte, at int64) (int, error), b []byte, at in
 // unspill reads the next event of the file. The caller has the lock.
 func (q *Queue) unspill() (e Event, ok bool) {
 	var size [4]byte
-	err := q.around(q.file.ReadAt, size[:], q.from)
+	err := q.inRing(q.file.ReadAt, size[:], q.from)
 	b := make([]byte, binary.BigEndian.Uint32(size[:]))
 	if err == nil {
-		err = q.around(q.file.ReadAt, b, q.from+4)
+		err = q.inRing(q.file.ReadAt, b, q.from+4)
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &e)
@@ -279,7 +279,7 @@ func (q *Queue) unspill() (e Event, ok bool) {
 func (q *Queue) waiting() (n int) {
 	var size [4]byte
 	for at := q.from; at < q.end; n++ {
-		if err := q.around(q.file.ReadAt, size[:], at); err != nil {
+		if err := q.inRing(q.file.ReadAt, size[:], at); err != nil {
 			return n + 1
 		}
 		at += 4 + int64(binary.BigEndian.Uint32(size[:]))

@@ -7,7 +7,7 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// fitting is ${files:*.go}: those of a list of file names that fit a pattern.
+// fitting is ${files:*.go}: those of a list of file names that match a pattern.
 type fitting struct {
 	x       node
 	pattern string

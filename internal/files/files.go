@@ -115,7 +115,7 @@ func (n Name) Create() (f *os.File, err error) {
 	return f, err
 }
 
-// Find gives the files that fit the path as a pattern of filepath.Match, by
+// Find gives the files that match the path as a pattern of filepath.Match, by
 // their full paths, in order.
 func (n Name) Find() ([]string, error) {
 	if !n.ByData && filepath.IsAbs(n.Path) {

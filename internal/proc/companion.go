@@ -72,7 +72,7 @@ func endLeftovers(list io.ReaderAt, head []byte, grace time.Duration, calm int) 
 	if h.boot != bootID() {
 		return 0, nil // the machine was restarted since
 	}
-	n, err := leftBehind(h, groups).hunt(grace, calm)
+	n, err := leftBehind(h, groups).endAll(grace, calm)
 	if !errors.Is(err, errors.ErrUnsupported) {
 		return n, err
 	}
@@ -86,8 +86,8 @@ func endLeftovers(list io.ReaderAt, head []byte, grace time.Duration, calm int) 
 	return n, nil
 }
 
-// attendant is the supervisor's side of the companion.
-type attendant struct {
+// companion is the supervisor's side of the companion.
+type companion struct {
 	lists chan *slots   // one list of processes, or closed: there will be none
 	ready chan struct{} // closed when the companion has the list, or has failed
 	proc  *os.Process
@@ -98,7 +98,7 @@ type attendant struct {
 }
 
 // early is a companion that no supervisor has yet.
-var early atomic.Pointer[attendant]
+var early atomic.Pointer[companion]
 
 // StartCompanion starts the companion of the supervisor that New will make, in
 // the background and ahead of it: to start a process takes a moment, in which
@@ -121,8 +121,8 @@ func StartCompanion() (cancel func() error) {
 }
 
 // startCompanion starts the companion in the background.
-func startCompanion() *attendant {
-	a := &attendant{lists: make(chan *slots, 1), ready: make(chan struct{}), sock: -1}
+func startCompanion() *companion {
+	a := &companion{lists: make(chan *slots, 1), ready: make(chan struct{}), sock: -1}
 	go func() {
 		defer close(a.ready)
 		err := a.start()
@@ -141,7 +141,7 @@ func startCompanion() *attendant {
 // the program.
 var waiting = fmt.Sprintf(`trap '' INT TERM HUP QUIT TSTP; read -r line <&%d; exec "$0" %s`, companionLife, companionArg)
 
-func (a *attendant) start() (err error) {
+func (a *companion) start() (err error) {
 	// Linux can start the file that runs, also where it was replaced or removed
 	// since.
 	path, program := "/proc/self/exe", fmt.Sprintf("/proc/self/fd/%d", companionProgram)
@@ -205,7 +205,7 @@ func (s *Supervisor) Keep(file *os.File) error {
 // older is an id that is lower than those of all commands, which are started
 // after the companion, or 0 where that is not certain: ids begin again after
 // the last one.
-func (a *attendant) older() int {
+func (a *companion) older() int {
 	<-a.ready
 	if a.proc == nil || a.count == 0 {
 		return 0
@@ -219,10 +219,10 @@ func (a *attendant) older() int {
 }
 
 // dismiss ends the companion before it sees our end.
-func (a *attendant) dismiss() error { return errors.Join(a.kill(), a.gone()) }
+func (a *companion) dismiss() error { return errors.Join(a.kill(), a.gone()) }
 
 // kill tells the companion to end, gone waits for its end.
-func (a *attendant) kill() error {
+func (a *companion) kill() error {
 	<-a.ready
 	if a.proc == nil {
 		return a.err
@@ -234,7 +234,7 @@ func (a *attendant) kill() error {
 	return errors.Join(a.err, err)
 }
 
-func (a *attendant) gone() error {
+func (a *companion) gone() error {
 	if a.proc == nil {
 		return nil
 	}

@@ -67,7 +67,7 @@ func readIfThere(path string) ([]byte, error) {
 
 // end ends the processes of a supervisor that died some time ago.
 func end(h header, groups []slot) (int, error) {
-	n, err := leftBehind(h, groups).hunt(reapGrace, 1)
+	n, err := leftBehind(h, groups).endAll(reapGrace, 1)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return 0, fmt.Errorf("on this system nothing tells the processes of the former run from others: %w", err)
 	}
@@ -75,6 +75,6 @@ func end(h header, groups []slot) (int, error) {
 }
 
 // leftBehind is what a dead supervisor may have left.
-func leftBehind(h header, groups []slot) *quarry {
-	return &quarry{id: h.id, groups: groups, since: h.start, self: os.Getpid()}
+func leftBehind(h header, groups []slot) *leftovers {
+	return &leftovers{id: h.id, groups: groups, since: h.start, self: os.Getpid()}
 }

@@ -157,7 +157,7 @@ func (p *portableRun) serve(leader *os.Process) {
 	} else {
 		p.res.ExitCode = -1
 	}
-	p.tee.lift()
+	p.tee.unbound()
 	if !p.forced {
 		await(outputs, p.s.linger)
 	}

@@ -84,7 +84,7 @@ type Supervisor struct {
 	workers []*worker
 	active  sync.WaitGroup
 
-	companion *attendant
+	companion *companion
 	sweeper   sweeper
 }
 
@@ -393,11 +393,11 @@ func (s *Supervisor) Close() error {
 // sweep ends the processes of the steps that are picked, wherever they went.
 // Where the system has no table of processes, there is nothing to find.
 func (s *Supervisor) sweep(step func(uint64) bool, grace time.Duration) (int, error) {
-	q := quarry{id: s.id, step: step, since: s.born - min(s.born, 1), self: os.Getpid()}
+	q := leftovers{id: s.id, step: step, since: s.born - min(s.born, 1), self: os.Getpid()}
 	if s.companion != nil {
 		q.after = s.companion.older()
 	}
-	n, err := q.hunt(grace, 1)
+	n, err := q.endAll(grace, 1)
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = nil
 	}

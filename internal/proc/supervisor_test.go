@@ -232,12 +232,12 @@ func TestMarkerIsContinued(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		for id, want := range map[string]bool{"outer": true, s.id: true, "oute": false, "7": false, "": false} {
-			q := quarry{id: id}
+			q := leftovers{id: id}
 			if q.marked(strings.TrimSpace(got)) != want {
 				t.Errorf("%q in %q: %v", id, got, !want)
 			}
 		}
-		q := quarry{id: "outer", step: func(seq uint64) bool { return seq == 8 }}
+		q := leftovers{id: "outer", step: func(seq uint64) bool { return seq == 8 }}
 		if q.marked(strings.TrimSpace(got)) {
 			t.Error("another step's")
 		}
@@ -250,7 +250,7 @@ func TestAncestorsAreSpared(t *testing.T) {
 		{pid: 1}, {pid: 10, ppid: 1, start: 5}, {pid: 11, ppid: 10, start: 6},
 		{pid: 12, ppid: 11, start: 7}, {pid: 13, ppid: 11, start: 7}, {pid: 14, ppid: 13, start: 1},
 	}
-	q := quarry{id: "a", self: 12, since: 2}
+	q := leftovers{id: "a", self: 12, since: 2}
 	var pids []string
 	for _, p := range q.find(table, func(pid int) string {
 		if pid > 10 {

@@ -19,8 +19,8 @@ type process struct {
 	zombie          bool   // it has ended, and waits for its parent to notice
 }
 
-// quarry says which processes are to be ended.
-type quarry struct {
+// leftovers says which processes are to be ended.
+type leftovers struct {
 	// id is that of a supervisor; step picks among its steps, nil: all.
 	id   string
 	step func(seq uint64) bool
@@ -39,7 +39,7 @@ type quarry struct {
 // those in a group whose leader is the very process that was noted, and all
 // their children. A process that only has the id of one of ours, given to it
 // after ours ended, is not among them.
-func (q *quarry) find(table []process, marker func(pid int) string) []process {
+func (q *leftovers) find(table []process, marker func(pid int) string) []process {
 	leaders := make(map[int]bool)
 	for _, g := range q.groups {
 		for _, p := range table {
@@ -90,7 +90,7 @@ func ancestors(table []process, pid int) map[int]bool {
 }
 
 // marked reports whether a value of MarkerVar names one of q's steps.
-func (q *quarry) marked(value string) bool {
+func (q *leftovers) marked(value string) bool {
 	for value != "" {
 		var link string
 		link, value, _ = strings.Cut(value, ",")
@@ -106,7 +106,7 @@ func (q *quarry) marked(value string) bool {
 	return false
 }
 
-func (q *quarry) look() ([]process, error) {
+func (q *leftovers) look() ([]process, error) {
 	table, err := processes(q.after)
 	if err != nil {
 		return nil, err
@@ -114,11 +114,11 @@ func (q *quarry) look() ([]process, error) {
 	return q.find(table, marker), nil
 }
 
-// hunt ends all processes of q: SIGTERM, grace, SIGKILL, again and again until
+// endAll ends all processes of q: SIGTERM, grace, SIGKILL, again and again until
 // none is found in calm looks that are 20 ms apart, since a process may be born
 // while we look. It returns how many there were. What cannot be ended within
 // killWait after the grace (another user's, or stuck in the kernel) is an error.
-func (q *quarry) hunt(grace time.Duration, calm int) (n int, err error) {
+func (q *leftovers) endAll(grace time.Duration, calm int) (n int, err error) {
 	seen := make(map[process]syscall.Signal)
 	begin := time.Now()
 	for wait, empty := time.Millisecond, 0; ; {

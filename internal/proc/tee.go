@@ -81,9 +81,9 @@ func (t *tee) full() bool {
 	return t.bytes >= teeLimit && !t.lifted
 }
 
-// lift takes the bound from the queue: the command has ended, and what it has
+// unbound takes the bound from the queue: the command has ended, and what it has
 // left in its outputs is little.
-func (t *tee) lift() {
+func (t *tee) unbound() {
 	if t == nil {
 		return
 	}

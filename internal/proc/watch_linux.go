@@ -236,7 +236,7 @@ func (w *watch) poll(next time.Time) error {
 	}
 	if w.fds[pollPid].Fd >= 0 && w.fds[pollPid].Revents != 0 {
 		w.exited = true
-		w.tee.lift()
+		w.tee.unbound()
 		w.shut(pollPid)
 	}
 	if w.fds[pollBell].Revents != 0 {

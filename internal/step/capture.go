@@ -35,7 +35,7 @@ func (x *Executor) setResult(ctx context.Context, p Site, s *workflow.Step, res 
 			err = fmt.Errorf("%q cannot be the name of a variable: that begins with a letter or _, and has letters, digits and any of _-. after it", x.text(name).Head(100))
 		}
 		if err != nil {
-			return &action.InputError{Class_: "capture", Err: fmt.Errorf("capture %s: %w", c.Text, err)}
+			return &action.InputError{Kind: "capture", Err: fmt.Errorf("capture %s: %w", c.Text, err)}
 		}
 		c.Name = name
 	}
@@ -116,7 +116,7 @@ func (x *Executor) setCapture(p Site, c workflow.Capture, of printed, obj map[st
 	}
 	v, err := formatted(c.Format, text, obj["success"] == true, x.Values.Mask())
 	if err != nil {
-		return &action.InputError{Class_: "capture", Err: fmt.Errorf("capture %s: %w", c.Name, err)}
+		return &action.InputError{Kind: "capture", Err: fmt.Errorf("capture %s: %w", c.Name, err)}
 	}
 	p.Scope.SetKept(c.Name, of.refer(v))
 	p.Scope.SetKept(c.Name+".output", of.refer(text))
@@ -182,7 +182,7 @@ func (x *Executor) saveOutputs(ctx context.Context, p Site, s *workflow.Step, re
 	for _, o := range s.Outputs {
 		v, err := x.namedOutput(ctx, p, o, res)
 		if err != nil {
-			return &action.InputError{Class_: "capture", Err: fmt.Errorf("outputs %s: %w", o.Name, err)}
+			return &action.InputError{Kind: "capture", Err: fmt.Errorf("outputs %s: %w", o.Name, err)}
 		}
 		v = text.refer(v)
 		p.Scope.SetKept(o.Name, v)
@@ -263,7 +263,7 @@ func (x *Executor) madeFile(ctx context.Context, p Site, pattern string) (any, e
 		return nil, err
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no file fits %q", pattern)
+		return nil, fmt.Errorf("no file matches %q", pattern)
 	}
 	rel, err := filepath.Rel(p.Dir, found[0])
 	return rel, err

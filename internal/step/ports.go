@@ -58,7 +58,7 @@ type Actions interface {
 	Items(ctx context.Context, file files.Name, jsonPath string) ([]any, error)
 	// Save writes the whole output of an attempt to a file (output_file).
 	Save(ctx context.Context, file files.Name, res action.Result) error
-	// Find gives the files that fit a pattern, by their full paths.
+	// Find gives the files that match a pattern, by their full paths.
 	Find(ctx context.Context, pattern files.Name) ([]string, error)
 	// IsDir gives an error unless a path is that of a directory.
 	IsDir(ctx context.Context, dir files.Name) error

@@ -113,7 +113,7 @@ func (g *guard) entranceAt(base, path string) string {
 	return base + path + sep + "token=" + g.token
 }
 
-// wrap serves what h serves to who was let in. refused shows why others are
+// wrap serves what h serves to browsers that are signed in. refused shows why others are
 // not.
 func (g *guard) wrap(h http.Handler, refused func(w http.ResponseWriter, r *http.Request, status int, what, help string)) http.Handler {
 	g.origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -177,7 +177,7 @@ func (g *guard) letIn(w http.ResponseWriter, r *http.Request, token string) {
 	fmt.Fprintf(w, "<!doctype html><html lang=\"en\"><title>bide</title><p><a href=\"%s\">Open the dashboard</a></p></html>\n", html.EscapeString(to.String()))
 }
 
-// known says whether a request is of a browser that was let in.
+// known says whether a request is of a browser that is signed in.
 func (g *guard) known(r *http.Request) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -21,7 +21,7 @@ type served struct {
 	*Server
 	t     testing.TB
 	store *journal.Store
-	// in is a browser that was let in, out one that was not. Neither follows a
+	// in is a browser that is signed in, out one that was not. Neither follows a
 	// redirect.
 	in, out *http.Client
 }
@@ -244,7 +244,7 @@ func TestNamesOfAProxy(t *testing.T) {
 func TestHostHasToBeOurs(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{})
-	// A client keeps its cookies by name, so that localhost is not let in.
+	// A client keeps its cookies by name, so that localhost is not signed in.
 	for host, want := range map[string]int{
 		"": 200, "localhost": 401, "evil.example": 421, "127.0.0.1.evil.example": 421,
 	} {

@@ -122,6 +122,6 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if code, _, _ := s.get(s.in, s.at("/metrics")); code != http.StatusOK {
-		t.Errorf("a browser that was let in gets %d", code)
+		t.Errorf("a browser that is signed in gets %d", code)
 	}
 }

@@ -41,7 +41,7 @@ type Options struct {
 	// ReadOnly leaves out everything that changes a run.
 	ReadOnly bool
 	// MetricsToken lets in who reads /metrics with it in an Authorization header;
-	// "" means that only a browser that was let in can read them.
+	// "" means that only a browser that is signed in can read them.
 	MetricsToken string
 	// Program is the command that actions run, to which their arguments are
 	// added; nil means this program.

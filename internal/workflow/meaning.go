@@ -105,9 +105,9 @@ type meaning struct {
 	named map[string]Named // nil: not wanted
 }
 
-// passedOver reports whether a field says where something stands, tells it to a person,
+// hasNoMeaning reports whether a field says where something stands, tells it to a person,
 // or bounds when it runs.
-func passedOver(f reflect.StructField) bool {
+func hasNoMeaning(f reflect.StructField) bool {
 	switch f.Name {
 	case "Limits", "ItemLimits": // which bound when it runs
 		return f.Type == reflect.TypeFor[[]LimitRef]()
@@ -173,7 +173,7 @@ func (m *meaning) fields(v reflect.Value) {
 	t := v.Type()
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if !f.IsExported() || v.Field(i).IsZero() || passedOver(f) {
+		if !f.IsExported() || v.Field(i).IsZero() || hasNoMeaning(f) {
 			continue
 		}
 		m.put(f.Name)

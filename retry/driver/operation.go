@@ -155,7 +155,7 @@ func (op *operation) ask() (err error) {
 	}
 	var queued func(Source, time.Duration)
 	if op.observed() {
-		queued = teller(op.policy.Observer, op.Observer, op.Clock, op.number())
+		queued = queueReport(op.policy.Observer, op.Observer, op.Clock, op.number())
 	}
 	err = op.Admission.Admit(ctx, op.number(), queued)
 	op.admitted = err == nil
@@ -469,9 +469,9 @@ func tell(first, second Observer, e Event) {
 	}
 }
 
-// teller is what an admission calls before it waits. It keeps the operation off
+// queueReport is what an admission calls before it waits. It keeps the operation off
 // the heap by knowing parts of it alone.
-func teller(first, second Observer, clock Clock, number int) func(Source, time.Duration) {
+func queueReport(first, second Observer, clock Clock, number int) func(Source, time.Duration) {
 	return func(source Source, d time.Duration) {
 		tell(first, second, Event{Type: Queued, Time: read(clock), Attempt: number, Source: source, Delay: d})
 	}

@@ -43,7 +43,7 @@ func (fr *frame) each(ctx context.Context, n *plan.Node, items []any) (any, erro
 		}
 	}
 	var err error
-	if results, err = newSheet(fr.x, n.Call.Fn, fr).each(ctx, n, items, results); err != nil {
+	if results, err = newPureFrame(fr.x, n.Call.Fn, fr).each(ctx, n, items, results); err != nil {
 		return nil, err
 	}
 	return fr.combine(n, items, results)
@@ -95,7 +95,7 @@ type application struct {
 	mu    sync.Mutex
 	next  int  // the first element that nobody has taken
 	held  int  // the element on its way to a limit, from 1; 0: none
-	spare bool // as in a crew
+	spare bool // as in a workers
 	over  bool // the others are needless
 }
 

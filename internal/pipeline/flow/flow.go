@@ -5,12 +5,12 @@
 //
 // Each function of a plan that runs has a frame: a slot for each node. A node
 // of the eager ones starts when the last of its inputs has its value; nobody
-// holds anything while it waits. Who completes a node goes on with what became
-// ready: what takes no time at once, calls in the order of their priorities and
-// of the source. Before a call can wait, somebody else is there for the next
+// holds anything while it waits. Whoever completes a node runs what it
+// unblocks: what takes no time at once, calls in the order of their priorities and
+// of the source. Before a call can wait, another goroutine is there for the next
 // one, so that a chain of calls is run by one goroutine and a fan by as many as
 // wait. Any other node is computed by the first who asks for it; others who ask
-// wait for that. A function without calls has a sheet in place of a frame: one
+// wait for that. A function without calls has a pure frame: one
 // goroutine computes it, for one element after another.
 //
 // A node that fails completes the nodes that need it with the same error, at

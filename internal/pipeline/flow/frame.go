@@ -44,7 +44,7 @@ type frame struct {
 
 	slots   []slot
 	mu      sync.Mutex // of the wait fields
-	crew    crew
+	workers workers
 	running group // the goroutines that compute its nodes
 }
 

@@ -19,7 +19,7 @@ func (op *operation) unmet(ctx context.Context, v any) (err error) {
 	if at < 0 {
 		return nil
 	}
-	s := newSheet(fr.x, at, fr)
+	s := newPureFrame(fr.x, at, fr)
 	s.ctx, s.now, s.item = ctx, 1, v
 	defer func() {
 		if p := recover(); p != nil {

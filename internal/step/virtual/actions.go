@@ -158,7 +158,7 @@ func (a *Actions) Save(_ context.Context, file files.Name, res action.Result) er
 	return nil
 }
 
-// Find gives the files that fit a pattern.
+// Find gives the files that match a pattern.
 func (a *Actions) Find(_ context.Context, pattern files.Name) (found []string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

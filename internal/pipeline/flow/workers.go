@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// crew is who computes what may have to wait in a frame. What is ready stands in
-// a queue, by priority and then in the order of the source. A goroutine takes
+// workers are the goroutines that compute what may have to wait in a frame. What is
+// ready is in a queue, by priority and then in the order of the source. A goroutine takes
 // the first of it, and before that can wait it starts a spare, which takes the
 // next. So a call that takes no time costs no goroutine, one that waits costs
 // one, and all begin in order.
@@ -14,7 +14,7 @@ import (
 // A call that has to go through a limit is held until it has its place there:
 // until then nobody takes another, so that who stands first in the queue is
 // first at the limit too.
-type crew struct {
+type workers struct {
 	waiting atomic.Int32 // how long the queue is
 
 	mu    sync.Mutex
@@ -27,7 +27,7 @@ type crew struct {
 // take adds nodes to the queue and takes the first of it. It gives nothing where
 // somebody else is going to.
 func (fr *frame) take(more []int32) (i int32, ok bool) {
-	c := &fr.crew
+	c := &fr.workers
 	if len(more) == 1 && c.waiting.Load() == 0 && !fr.ordered(more[0]) {
 		return more[0], true
 	}
@@ -57,7 +57,7 @@ func (fr *frame) take(more []int32) (i int32, ok bool) {
 
 // enqueue puts a node behind all of its priority.
 func (fr *frame) enqueue(i int32) {
-	c := &fr.crew
+	c := &fr.workers
 	c.queue = append(c.queue, i)
 	c.waiting.Add(1)
 	p := fr.priority(i)
@@ -68,7 +68,7 @@ func (fr *frame) enqueue(i int32) {
 
 // relay starts a spare if there is something for it to take.
 func (fr *frame) relay() {
-	c := &fr.crew
+	c := &fr.workers
 	if c.next == len(c.queue) || c.spare || c.held != 0 {
 		return
 	}
@@ -83,8 +83,8 @@ func (fr *frame) relay() {
 
 // start has the calls among some nodes made, by others than who asks.
 func (fr *frame) start(nodes ...int32) {
-	fr.crew.mu.Lock()
-	defer fr.crew.mu.Unlock()
+	fr.workers.mu.Lock()
+	defer fr.workers.mu.Unlock()
 	for _, i := range nodes {
 		fr.enqueue(i)
 	}
@@ -94,7 +94,7 @@ func (fr *frame) start(nodes ...int32) {
 // pass says that a call has its place at its limits, or needs none any more:
 // the next may be taken.
 func (fr *frame) pass(i int32) {
-	c := &fr.crew
+	c := &fr.workers
 	c.mu.Lock()
 	if c.held == i+1 {
 		c.held = 0

@@ -11,10 +11,10 @@ import (
 	"github.com/bide-dev/bide/retry"
 )
 
-// sheet is the values of a function that makes no calls, computed by one
+// pureFrame is the values of a function that makes no calls, computed by one
 // goroutine, for one element after another. A frame can do the same for many
 // goroutines at once, at several times the cost.
-type sheet struct {
+type pureFrame struct {
 	x     *exec
 	fn    *function
 	outer valuer
@@ -35,9 +35,9 @@ type valuer interface {
 
 const always = ^uint32(0)
 
-func newSheet(x *exec, index int, outer valuer) *sheet {
+func newPureFrame(x *exec, index int, outer valuer) *pureFrame {
 	fn := &x.f.funcs[index]
-	s := &sheet{x: x, fn: fn, outer: outer, vals: make([]any, len(fn.Nodes)), of: make([]uint32, len(fn.Nodes)), args: make([]any, 0, 8)}
+	s := &pureFrame{x: x, fn: fn, outer: outer, vals: make([]any, len(fn.Nodes)), of: make([]uint32, len(fn.Nodes)), args: make([]any, 0, 8)}
 	for i := range fn.Nodes {
 		if n := &fn.Nodes[i]; n.Op == plan.Const {
 			s.vals[i], s.of[i] = n.Value, always
@@ -48,7 +48,7 @@ func newSheet(x *exec, index int, outer valuer) *sheet {
 
 // each gives the results for a list, up to the one that makes the others
 // needless.
-func (s *sheet) each(ctx context.Context, n *plan.Node, items, results []any) (_ []any, err error) {
+func (s *pureFrame) each(ctx context.Context, n *plan.Node, items, results []any) (_ []any, err error) {
 	s.ctx = ctx
 	i := 0
 	defer func() {
@@ -120,7 +120,7 @@ func lineOf(fn *plan.Func) (line []computed) {
 // straight gives the result for an element by computing one node after the other,
 // without asking which of them is needed. By need alone, an element of
 // map(xs, (i) => i * 2 + x) takes 1.3 times as long (medians of 10 pairs).
-func (s *sheet) straight() (any, error) {
+func (s *pureFrame) straight() (any, error) {
 	if s.of[s.fn.Result] == 0 { // the first one finds out what is the same for all
 		return s.need(s.fn.Result)
 	}
@@ -150,7 +150,7 @@ func (s *sheet) straight() (any, error) {
 }
 
 // need gives the value of a node.
-func (s *sheet) need(i int32) (any, error) {
+func (s *pureFrame) need(i int32) (any, error) {
 	if of := s.of[i]; of == s.now || of == always {
 		return s.vals[i], nil
 	}
@@ -179,7 +179,7 @@ func (s *sheet) need(i int32) (any, error) {
 	return v, nil
 }
 
-func (s *sheet) pure(n *plan.Node) (any, error) {
+func (s *pureFrame) pure(n *plan.Node) (any, error) {
 	base := len(s.args)
 	for _, in := range n.In {
 		v, err := s.need(in)
@@ -204,7 +204,7 @@ func (s *sheet) pure(n *plan.Node) (any, error) {
 	return v, nil
 }
 
-func (s *sheet) choose(n *plan.Node) (any, error) {
+func (s *pureFrame) choose(n *plan.Node) (any, error) {
 	for _, a := range n.Arms {
 		if a.Test != plan.None {
 			holds, err := s.need(a.Test)
@@ -220,13 +220,13 @@ func (s *sheet) choose(n *plan.Node) (any, error) {
 	return nil, s.nodeError(n, errNoCase)
 }
 
-func (s *sheet) apply(n *plan.Node) (any, error) {
+func (s *pureFrame) apply(n *plan.Node) (any, error) {
 	in, err := s.need(n.In[0])
 	if err != nil {
 		return nil, err
 	}
 	items, _ := in.([]any)
-	inner := newSheet(s.x, n.Call.Fn, s)
+	inner := newPureFrame(s.x, n.Call.Fn, s)
 	results, err := inner.each(s.ctx, n, items, make([]any, 0, len(items)))
 	if err != nil {
 		return nil, err
@@ -242,7 +242,7 @@ func (s *sheet) apply(n *plan.Node) (any, error) {
 	return v, nil
 }
 
-func (s *sheet) nodeError(n *plan.Node, err error) error {
+func (s *pureFrame) nodeError(n *plan.Node, err error) error {
 	p := s.x.f.plan
 	if n == nil {
 		n = &s.fn.Nodes[s.fn.Result]
