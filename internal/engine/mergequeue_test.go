@@ -306,27 +306,85 @@ func TestMergeQueueFlaky(t *testing.T) {
 	b := newBench(t)
 	b.git()
 	b.opt.Yes = true
-	r := b.run(`
+	n, verify := 30, "test $((n % 5)) -gt 1" // red two times in a row, of five
+	if os.Getenv("BIDE_FIGURES") != "" {
+		n, verify = 200, "test $(od -An -N2 -tu2 /dev/urandom) -gt 6553" // red one time in ten, by chance
+	}
+	r := b.run(fmt.Sprintf(`
 mode: mapreduce
 map:
-  input: seq 1 30
+  input: seq 1 %d
   max_parallel: 6
   agent_template:
     - shell: echo ${item} >f-${item}
 merge_queue:
   batch: 3
   flaky: 2
-  # red two times in a row, of five
-  verify: echo x >>$EV/verifies; n=$(wc -l <$EV/verifies); test $((n % 5)) -gt 1
-`)
+  verify: "echo x >>$EV/verifies; n=$(wc -l <$EV/verifies); %s"
+`, n, verify))
 	r.status("succeeded")
-	for i := 1; i <= 30; i++ {
+	red := 0
+	for _, e := range r.of(event.MergeVerified) {
+		if e.Status == event.Failed {
+			red++
+		}
+	}
+	t.Logf("%d items: the verify ran %d times, %d times in vain, and %d were believed to be red", n, strings.Count(r.file("verifies"), "x"), len(r.of(event.AttemptFailed)), red)
+	for i := 1; i <= n; i++ {
 		if got := b.text(fmt.Sprintf("f-%d", i)); got != fmt.Sprintf("%d\n", i) {
 			t.Errorf("f-%d is %q", i, got)
 		}
 	}
 	if n := strings.Count(r.file("verifies"), "x"); n < 12 {
 		t.Errorf("only %d verifies ran", n)
+	}
+}
+
+// What a merge queue costs is what it verifies, and agents do not wait for it. BIDE_FIGURES=1
+// is the long form: 100 branches, 8 at a time, with a verify of one second.
+func TestMergeQueueCost(t *testing.T) {
+	t.Parallel()
+	n, batch, verify := 12, 4, 100*time.Millisecond
+	if os.Getenv("BIDE_FIGURES") != "" {
+		n, batch, verify = 100, 8, time.Second
+	}
+	b := newBench(t)
+	b.git()
+	b.opt.Yes = true
+	r := b.run(fmt.Sprintf(`
+mode: mapreduce
+map:
+  input: seq 1 %d
+  max_parallel: 8
+  agent_template:
+    - shell: echo ${item} >f-${item}
+merge_queue: {batch: %d, flaky: 0, verify: sleep %g}
+`, n, batch, verify.Seconds()))
+	r.status("succeeded")
+	var sum, agents, all time.Duration
+	verified := r.of(event.MergeVerified)
+	for _, e := range verified {
+		sum += time.Duration(e.DurationMS) * time.Millisecond
+	}
+	began := r.of(event.ItemStarted)[0].Time
+	for _, e := range r.of(event.ItemMerging) {
+		agents = max(agents, e.Time.Sub(began))
+	}
+	for _, e := range r.of(event.ItemFinished) {
+		all = max(all, e.Time.Sub(began))
+	}
+	best := time.Duration(float64(n) / float64(batch) * float64(verify))
+	t.Logf("%d items, batches of %d: %d verifies in %v, %.2f times %v; the last agent ended after %v, the last merge after %v, %.2f times", n, batch, len(verified), sum, sum.Seconds()/best.Seconds(), best, agents, all, all.Seconds()/best.Seconds())
+	if most := (n+batch-1)/batch + 2; len(verified) > most { // the first batches are of those that are there by then
+		t.Errorf("%d verifies, at most %d", len(verified), most)
+	}
+	if n == 100 && sum.Seconds() > 1.3*best.Seconds() {
+		t.Errorf("%v of verifying, at most %v", sum, best*13/10)
+	}
+	for i := 1; i <= n; i++ {
+		if b.text(fmt.Sprintf("f-%d", i)) == "" {
+			t.Errorf("f-%d is not there", i)
+		}
 	}
 }
 
