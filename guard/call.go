@@ -102,12 +102,15 @@ func (g *Guard) fallsBack(err error) bool {
 // however it ends.
 func call[T any](ctx context.Context, s *stage, ticket circuitdriver.Ticket, fn func(context.Context) (T, error)) (v T, err error) {
 	outcome, returned := circuit.Failure, false
-	defer s.limits.Release(limit.Result{}) // after the breaker is told, and though that should panic
 	defer func() {
 		if !returned {
 			err = driver.Recovered(recover())
 		}
-		s.answer(ticket, outcome)
+		if s.breaker == nil {
+			s.release()
+		} else {
+			s.done(ticket, outcome)
+		}
 	}()
 	v, err = fn(ctx)
 	returned = true
@@ -124,6 +127,14 @@ func (s *stage) answer(ticket circuitdriver.Ticket, o circuit.Outcome) {
 		s.breaker.Driver().Answer(ticket, o, 0) // one that is timed is not quick
 	}
 }
+
+// done tells the breaker and gives the slots back, though its listener should panic.
+func (s *stage) done(ticket circuitdriver.Ticket, o circuit.Outcome) {
+	defer s.release()
+	s.answer(ticket, o)
+}
+
+func (s *stage) release() { s.limits.Release(limit.Result{}) }
 
 // judge says of the error of an attempt that returned what it means to the
 // breaker.
