@@ -41,10 +41,14 @@ func (t *Try) End(err *error) { t.ended, t.err, t.result = true, *err, err }
 //
 // The body calls [Try.End] each time, or leaves the loop, which is success. A
 // panic in it is the caller's own and not retried. If no attempt may be made at
-// all, since ctx has ended or a breaker refuses, the body runs once with a
+// all, since ctx has ended, a breaker refuses or r is nil, the body runs once with a
 // context that has ended already, so that err is not nil after the loop.
 func Loop(ctx context.Context, r *Retrier) iter.Seq[*Try] {
 	return func(yield func(*Try) bool) {
+		if r == nil {
+			instead(ctx, errNilRetrier, yield)
+			return
+		}
 		var last *Try
 		left := false
 		o := driver.Operation{Policy: &r.policy, Unguarded: true}
@@ -63,15 +67,19 @@ func Loop(ctx context.Context, r *Retrier) iter.Seq[*Try] {
 			return
 		}
 		if last == nil {
-			over, end := context.WithCancelCause(ctx)
-			end(err)
-			last = &Try{ctx: over}
-			if !yield(last) {
-				return
-			}
-		}
-		if last.result != nil {
+			instead(ctx, err, yield)
+		} else if last.result != nil {
 			*last.result = err
 		}
+	}
+}
+
+// instead runs the body in place of a first attempt that may not be made.
+func instead(ctx context.Context, err error, yield func(*Try) bool) {
+	over, end := context.WithCancelCause(ctx)
+	end(err)
+	t := &Try{ctx: over}
+	if yield(t) && t.result != nil {
+		*t.result = err
 	}
 }

@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,5 +79,19 @@ func TestAttemptsLeft(t *testing.T) {
 	}()
 	if b.State() != circuit.Open {
 		t.Error("the panic is no failure")
+	}
+}
+
+// A loop over a nil retrier says so in place of what its body says.
+func TestALoopOfNil(t *testing.T) {
+	var err error
+	runs := 0
+	for a := range retry.Loop(t.Context(), nil) {
+		runs++
+		err = a.Context().Err()
+		a.End(&err)
+	}
+	if runs != 1 || err == nil || !strings.Contains(err.Error(), "the retrier is nil") {
+		t.Errorf("%d runs, %v", runs, err)
 	}
 }
