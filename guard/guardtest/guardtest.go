@@ -86,7 +86,7 @@ func (e *limitedError) RetryAfter() (time.Duration, bool) { return e.after, true
 // RateLimited is true.
 func (e *limitedError) RateLimited() bool { return true }
 
-// Bucket is the width of a bucket of [Result.Load].
+// Bucket is the width of a bucket of Result.Load.
 const Bucket = 100 * time.Millisecond
 
 // Result is what came of the calls.

@@ -12,6 +12,7 @@ import (
 	"go/types"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -231,6 +232,53 @@ func TestNothingShadowsABuiltin(t *testing.T) {
 				}
 				return true
 			})
+		}
+	}
+}
+
+// docLink is a link to a declaration of the same package in a comment.
+var docLink = regexp.MustCompile(`\[\*?([A-Z]\w*)(?:\.([A-Z]\w*))?\]`)
+
+// TestDocLinksLeadSomewhere: what a comment of a public package links to is declared.
+func TestDocLinksLeadSomewhere(t *testing.T) {
+	for _, dir := range public {
+		files := parsed(t, dir, false)
+		declared := map[string]bool{}
+		for _, file := range files {
+			for _, d := range file.Decls {
+				switch d := d.(type) {
+				case *ast.FuncDecl:
+					if d.Recv != nil {
+						declared[receiver(d)+"."+d.Name.Name] = true
+					} else {
+						declared[d.Name.Name] = true
+					}
+				case *ast.GenDecl:
+					for _, s := range d.Specs {
+						switch s := s.(type) {
+						case *ast.TypeSpec:
+							declared[s.Name.Name] = true
+						case *ast.ValueSpec:
+							for _, name := range s.Names {
+								declared[name.Name] = true
+							}
+						}
+					}
+				}
+			}
+		}
+		for _, file := range files {
+			for _, group := range file.Comments {
+				for _, link := range docLink.FindAllStringSubmatch(group.Text(), -1) {
+					name := link[1]
+					if link[2] != "" {
+						name += "." + link[2]
+					}
+					if !declared[name] {
+						t.Errorf("%s: a comment links to %s, which is not there", dir, name)
+					}
+				}
+			}
 		}
 	}
 }

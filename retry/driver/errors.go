@@ -11,7 +11,7 @@ import (
 	"github.com/bide-dev/bide/circuit"
 )
 
-// Error says how an operation ended without success. [Get] returns no other
+// Error says how an operation ended without success. retry.Get returns no other
 // kind of error, except for a policy or a function that is not valid.
 //
 // errors.Is and errors.As find in it the sentinel of its reason ([Reason.Err]),

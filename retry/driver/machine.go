@@ -93,7 +93,7 @@ type State struct {
 
 // Machine decides after each attempt of one operation whether and when there
 // is another. It reads no clock and does nothing; besides itself it touches
-// only what the policy shares between operations, Rand and Quota. [Get] drives
+// only what the policy shares between operations, Rand and Quota. retry.Get drives
 // it on the real clock; whoever drives it otherwise, in simulated time or from
 // a journal, gets the same decisions.
 //

@@ -84,7 +84,7 @@ type Policy struct {
 	// retry.Permanent, say nothing about its target; one that the caller's deadline
 	// ended is a failure. When it refuses, the operation ends at once, without
 	// a wait and without an attempt used, unless If or a rule accepts
-	// [CircuitOpen]: then the refusal is a failed attempt, and the wait lasts
+	// retry.CircuitOpen: then the refusal is a failed attempt, and the wait lasts
 	// at least until the breaker lets a probe through.
 	Breaker *circuit.Breaker
 
