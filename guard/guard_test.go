@@ -414,3 +414,21 @@ func TestThrottle(t *testing.T) {
 		}
 	})
 }
+
+// A limit within the policy is free while the next attempt is waited for; one before it
+// is held for the whole call.
+func TestWhatAWaitHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer, inner := limit.Concurrency(1), limit.Concurrency(1)
+		g := newGuard(t, outer, fixed(2, sec), inner)
+		go guard.Do(t.Context(), g, func(context.Context) error { return errFlaky })
+		synctest.Wait() // it waits for its second attempt
+		if outer.InUse() != 1 || inner.InUse() != 0 {
+			t.Errorf("in the wait %d and %d are in use", outer.InUse(), inner.InUse())
+		}
+		time.Sleep(2 * sec)
+		if outer.InUse() != 0 || inner.InUse() != 0 {
+			t.Errorf("after the call %d and %d are in use", outer.InUse(), inner.InUse())
+		}
+	})
+}
