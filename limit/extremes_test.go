@@ -31,7 +31,7 @@ func TestRatesOfAllKinds(t *testing.T) {
 	counts := []int{1, 2, 3, 7, 1000, 1 << 31, math.MaxInt}
 	spans := []time.Duration{1, 2, 999, time.Microsecond, time.Second, time.Hour, 365 * 24 * time.Hour, math.MaxInt64 / 5, math.MaxInt64}
 	made := 0
-	for range 800 {
+	for range 300 {
 		h := &hand{time.Now()}
 		c := limit.Config{Rate: counts[random.IntN(len(counts))], Per: spans[random.IntN(len(spans))], Burst: counts[random.IntN(4)], Clock: h}
 		l, err := limit.New(c)
@@ -83,7 +83,7 @@ func TestRatesOfAllKinds(t *testing.T) {
 			t.Fatalf("%+v: %d are waiting after %v", c, l.Waiting(), err)
 		}
 	}
-	if made < 300 {
+	if made < 100 {
 		t.Errorf("only %d rates were possible", made)
 	}
 }
