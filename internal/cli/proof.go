@@ -182,6 +182,19 @@ func checkStatus(c mapper.Check) string {
 	return words(c.Status)
 }
 
+// verifiedText says in what company an item was verified, and how that went.
+func verifiedText(m *proof.Merge) string {
+	company := "alone"
+	if n := len(m.Items) - 1; n > 0 {
+		company = "with " + diag.Count(n, "other item")
+	}
+	text := fmt.Sprintf("%s: %s, %s upon %s, tree %s", oneLine(strings.Join(m.Verify, ", ")), words(m.Status), company, shortID(m.Base), shortID(m.Tree))
+	if m.Runs > 1 {
+		text += fmt.Sprintf(", after %d runs", m.Runs)
+	}
+	return text
+}
+
 // printItem prints all of an item.
 func (o *proofOptions) printItem(it *proof.Item, p *proof.Proof) error {
 	rows := [][2]string{{"item", cmp.Or(it.Label, it.ID)}, {"status", words(it.Status)}}
@@ -208,7 +221,7 @@ func (o *proofOptions) printItem(it *proof.Item, p *proof.Proof) error {
 	for _, m := range p.Verified {
 		for _, id := range m.Items {
 			if id == it.ID {
-				row("verified", fmt.Sprintf("%s: %s with %s, tree %s", strings.Join(m.Verify, ", "), words(m.Status), diag.Count(len(m.Items)-1, "other item"), shortID(m.Tree)))
+				row("verified", verifiedText(&m))
 			}
 		}
 	}

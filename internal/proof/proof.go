@@ -135,13 +135,20 @@ type verifier struct {
 	merges   map[string]worktree.ItemMerge // those that are in the history, by commit
 	byItem   map[string]worktree.ItemMerge // the newest of each item
 	problems []Problem
+	green    map[string]bool // trees that were verified
+	landing  map[string]bool // commits by which the user's branch got work, that are looked at
 }
 
 // Verify computes the proof of a run anew, and gives what is not as it says. Where the
 // merge of an item is not on record, since its run was killed then, it is found in the
 // history and filled in.
 func Verify(ctx context.Context, repo *worktree.Repo, p *Proof) ([]Problem, error) {
-	v := &verifier{ctx: ctx, repo: repo, p: p, merges: map[string]worktree.ItemMerge{}, byItem: map[string]worktree.ItemMerge{}}
+	v := &verifier{ctx: ctx, repo: repo, p: p, merges: map[string]worktree.ItemMerge{}, byItem: map[string]worktree.ItemMerge{}, green: map[string]bool{}, landing: map[string]bool{}}
+	for _, m := range p.Verified {
+		if m.Status == event.Succeeded {
+			v.green[m.Tree] = true
+		}
+	}
 	var err error
 	if v.into, err = repo.Into(ctx, p.Run); err != nil {
 		return nil, err
@@ -268,12 +275,29 @@ func (v *verifier) landed(it *Item) error {
 				break
 			}
 			landed, err := v.repo.Contains(v.ctx, name, m.Commit)
-			if err != nil || landed {
+			if err != nil {
 				return err
+			}
+			if landed {
+				return v.reached(it)
 			}
 		}
 	}
 	v.say(it, "no merge that was verified and is in the history has its merge, %.12s", it.Merge)
+	return nil
+}
+
+// reached looks whether the tree that the user's branch had with the merge of an item, when
+// it got that, is one that was verified.
+func (v *verifier) reached(it *Item) error {
+	at, err := v.repo.Landing(v.ctx, v.p.Run, it.Merge)
+	if err != nil || at.Commit == "" || v.landing[at.Commit] {
+		return err
+	}
+	v.landing[at.Commit] = true
+	if !v.green[at.Tree] {
+		v.say(it, "the commit by which it landed, %.12s, has tree %.12s, which was not verified", at.Commit, at.Tree)
+	}
 	return nil
 }
 

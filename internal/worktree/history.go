@@ -2,6 +2,7 @@ package worktree
 
 import (
 	"context"
+	"sort"
 	"strings"
 )
 
@@ -29,6 +30,37 @@ func (r *Repo) ItemMerges(ctx context.Context, run, in string) (list []ItemMerge
 		list = append(list, ItemMerge{Commit: f[0], Tree: f[1], Parents: strings.Fields(f[2]), Item: f[4], Evidence: f[5]})
 	}
 	return list, nil
+}
+
+// Landing gives the commit by which the branch that a run started from got a commit: the
+// oldest of its first parents that has it. It is zero where the branch has it not, or is not
+// known.
+func (r *Repo) Landing(ctx context.Context, run, commit string) (m Merged, err error) {
+	target, err := r.target(ctx, run)
+	if err != nil || target == "" {
+		return m, err
+	}
+	if in, err := r.Contains(ctx, target, commit); err != nil || !in {
+		return m, err
+	}
+	text, err := r.git(ctx, r.dir, "rev-list", "--first-parent", target, "^"+commit)
+	if err != nil {
+		return m, err
+	}
+	list := strings.Fields(text) // the newest first; those that have the commit are before all others
+	n := sort.Search(len(list), func(i int) bool {
+		if err != nil {
+			return true
+		}
+		in, cerr := r.Contains(ctx, list[i], commit)
+		err = cerr
+		return !in
+	})
+	if err != nil || n == 0 {
+		return m, err
+	}
+	tree, err := r.Tree(ctx, list[n-1])
+	return Merged{list[n-1], tree}, err
 }
 
 // Into gives the names of what may have the work of a run: the branch that it started
