@@ -179,7 +179,10 @@ func (s *Shared) breakerOf(target, module string, c *circuit.Config) (*circuit.B
 		return b, nil
 	}
 	own := *c
-	own.Name, own.Key, own.Store, own.Now = module, name, s.opt.Breakers, s.opt.Clock.Now
+	own.Name, own.Now = module, s.opt.Clock.Now
+	if s.opt.Breakers != nil {
+		own.Key, own.Store = name, s.opt.Breakers
+	}
 	b, err := circuit.New(own)
 	if err != nil {
 		return nil, err
