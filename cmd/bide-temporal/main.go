@@ -82,7 +82,7 @@ func start(store, run string) error {
 			WorkflowExecutionErrorWhenAlreadyStarted: true, WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 			Memo: map[string]any{"bide.store": store}}, workflowType, in)
 		if errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
-			return fmt.Errorf("Temporal has run %s already: it goes on", run)
+			return fmt.Errorf("Temporal has run %s already, and it is running", run)
 		}
 		return err
 	})
@@ -92,7 +92,7 @@ func stop(run string, now bool) error {
 	return withClient(func(ctx context.Context, c client.Client) error {
 		err := c.SignalWorkflow(ctx, WorkflowID(run), "", stopSignal, StopRequest{Now: now})
 		if errors.As(err, new(*serviceerror.NotFound)) {
-			return fmt.Errorf("Temporal has no run %s that goes on", run)
+			return fmt.Errorf("Temporal has no running run %s", run)
 		}
 		return err
 	})

@@ -441,7 +441,7 @@ map:
 	s.worker(2)
 	s.must("run", "--on", "temporal", "--detach", "flow.yml")
 	s.wait("two items", func() bool { return s.lines("ran") == 2 })
-	if out := s.must("clean", "--older-than", "0s", "--store", "--force", "-y"); !strings.Contains(out, "it goes on") {
+	if out := s.must("clean", "--older-than", "0s", "--store", "--force", "-y"); !strings.Contains(out, "it is running") {
 		t.Errorf("clean: %s", out)
 	}
 	begin := time.Now()

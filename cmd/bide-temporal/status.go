@@ -182,7 +182,7 @@ func control(run string) error {
 		}
 		switch {
 		case errors.As(err, new(*serviceerror.NotFound)):
-			return fmt.Errorf("Temporal has no run %s that goes on", run)
+			return fmt.Errorf("Temporal has no running run %s", run)
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
 			return fmt.Errorf("no worker took what run %s is to do within %v; `bide show` tells what holds it up", run, patience)
 		case err != nil:

@@ -240,7 +240,7 @@ reduce:
 		}
 	}
 	s.wait("the setup", func() bool { return s.lines("here") > 0 })
-	refused("its map does not go on now", "control", "last", "pause")
+	refused("its map is not running now", "control", "last", "pause")
 	touch("go")
 	s.wait("dead letters", func() bool { return s.summary().Items.DeadLettered == 2 })
 	s.must("control", "last", "pause") // the others last for half a minute

@@ -116,7 +116,7 @@ func (a *app) continueJobs(ctx context.Context, run string, again func(index int
 			return nil
 		}
 		if err := j.reopen(ctx, r, state); err != nil {
-			fmt.Fprintf(a.err, "bide: the log of jobs does not go on: %v\n", err)
+			fmt.Fprintf(a.err, "bide: the log of jobs is not continued: %v\n", err)
 		}
 		return nil
 	})

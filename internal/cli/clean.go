@@ -218,7 +218,7 @@ func (c *cleaner) judge(ctx context.Context, s journal.Summary, bad error) (clea
 	}
 	switch {
 	case i.Status == event.Running:
-		x.Why = "it goes on"
+		x.Why = "it is running"
 	case bad != nil && !c.f.forced:
 		x.Why = "its journal cannot be read; --force removes it"
 	case i.Resumable && !c.f.forced:

@@ -143,7 +143,7 @@ func (o *runOptions) runOn(ctx context.Context, opt engine.Options) error {
 		return errors.Join(err, home.Remove(h.Run), shared.Run(h.Run).Remove())
 	}
 	if o.detach {
-		return o.printf("run %s goes on on Temporal; `bide show %s` tells how it stands\n", h.Run, shortRun(h.Run))
+		return o.printf("run %s is running on Temporal; `bide show %s` shows its state\n", h.Run, shortRun(h.Run))
 	}
 	return o.follow(ctx, opt, h.Run, 0)
 }
@@ -238,14 +238,14 @@ func (f *runFlags) resumeOn(ctx context.Context, opt engine.Options, run string,
 	}
 	if word == "running" && len(again) > 0 {
 		if len(again) > cluster.MaxLetters {
-			return fmt.Errorf("run %s goes on, and %d dead letters are more than it is told at once: choose at most %d with --filter or --item, or wait for its end", run, len(again), cluster.MaxLetters)
+			return fmt.Errorf("run %s is running, and %d dead letters are more than it takes at once: choose at most %d with --filter or --item, or wait for its end", run, len(again), cluster.MaxLetters)
 		}
 		if err := tellOn(ctx, run, cluster.Control{Do: cluster.Requeue, Again: lettersOf(again)}); err != nil {
 			return err
 		}
 	}
 	if word == "running" && !f.quiet {
-		fmt.Fprintf(f.err, "bide: run %s goes on; what happens from now on is shown\n", shortRun(run))
+		fmt.Fprintf(f.err, "bide: run %s is running; what happens from now on is shown\n", shortRun(run))
 	}
 	if word != "running" {
 		if len(again) == 0 {

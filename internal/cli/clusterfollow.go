@@ -156,11 +156,11 @@ func (f *follower) takes(s onServer, run string) error {
 		return errors.New(s.Trouble)
 	}
 	if f.gone > 3 {
-		return fmt.Errorf("run %s was ended by Temporal before its end: `bide resume %s` goes on with what is recorded", run, shortRun(run))
+		return fmt.Errorf("run %s was ended by Temporal before its end: `bide resume %s` continues with what is recorded", run, shortRun(run))
 	}
 	if s.Trouble != f.trouble {
 		if s.Trouble == "" {
-			f.say("the run goes on again")
+			f.say("the run continues")
 		} else {
 			f.say("the run is held up: " + s.Trouble)
 		}

@@ -387,7 +387,7 @@ func figures(list []*variant, p palette) *table {
 	}
 	row("succeed", func(r *simulate.Report) string { return r.Runs.Succeeded.Of(r.Seeds) })
 	if list[0].report.Runs.Recovered != nil {
-		row("go on after the outage", func(r *simulate.Report) string { return r.Runs.Recovered.Of(r.Seeds) })
+		row("continue after the outage", func(r *simulate.Report) string { return r.Runs.Recovered.Of(r.Seeds) })
 	}
 	row("makespan, median", func(r *simulate.Report) string { return simulate.Span(r.Makespan.P50) })
 	if list[0].report.Median != nil {

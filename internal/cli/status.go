@@ -63,7 +63,7 @@ func (o *statusOptions) printStatus(s *standing) error {
 	if n := len(s.Running); n == 0 {
 		fmt.Fprintln(o.out, "nothing runs")
 	} else {
-		fmt.Fprintln(o.out, diag.Count(n, "run goes on", "runs go on"))
+		fmt.Fprintln(o.out, diag.Count(n, "run is running", "runs are running"))
 		if err := o.printRuns(s.Running); err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ type Letter struct {
 const MaxLetters = 10_000
 
 // ErrNoMap says that nothing goes on that could be told to do something.
-var ErrNoMap = errors.New("its map does not go on now, and only that can be paused, continued, given another number of items at once or dead letters, or told to try again at once")
+var ErrNoMap = errors.New("its map is not running now, and only that can be paused, continued, given another number of items at once or dead letters, or told to try again at once")
 
 // Control does what somebody asked for.
 func (c *Coordinator) Control(q Control, now time.Time) error {
@@ -43,9 +43,9 @@ func (c *Coordinator) Control(q Control, now time.Time) error {
 	said := ""
 	switch q.Do {
 	case journal.Pause:
-		c.paused, said = true, "is held: what runs goes on, and nothing new starts"
+		c.paused, said = true, "is held: what is running continues, and nothing new starts"
 	case journal.Continue:
-		c.paused, said = false, "goes on"
+		c.paused, said = false, "continues"
 	case journal.RetryNow:
 		c.m.RetryNow(now)
 		said = "tries again now whatever waits for a time"

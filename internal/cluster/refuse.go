@@ -53,7 +53,7 @@ func Refused(f *workflow.File, isolation string) (list diag.List) {
 		}
 		if v != nil && v.OnIncomplete != nil && v.OnIncomplete.Prompt != nil {
 			list = append(list, diag.Problem{Pos: s.Pos, Severity: diag.Warning, Code: "nobody-asked",
-				Message: "prompt: nobody is asked in a run on Temporal, which goes on as where there is no terminal", Suggestion: "leave it out"})
+				Message: "prompt: nobody is asked in a run on Temporal, which continues as without a terminal", Suggestion: "leave it out"})
 		}
 	})
 	if f.Map != nil {

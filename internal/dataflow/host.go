@@ -209,7 +209,7 @@ func (h *host) Finished(c *flow.Call, end flow.End) {
 		h.Executor.Note("the result of %s is not in the cache: %v", c.Label(), end.Unkept)
 	}
 	if end.Logged {
-		h.emit(event.Event{Type: event.Note, Class: event.Logged, Message: fmt.Sprintf("%s failed, and the run goes on with %s: %s",
+		h.emit(event.Event{Type: event.Note, Class: event.Logged, Message: fmt.Sprintf("%s failed, and the run continues with %s: %s",
 			c.Label(), value.JSON(types.Encode(end.Value)), flow.Reason(end.Err))})
 	}
 	h.Executor.Tally.Add("", step.Outcome{Status: e.Status})

@@ -68,7 +68,7 @@ type Usage struct {
 func (p *PartMap) Lane() *mapper.Lane { return p.m.Lane() }
 
 // errPart ends a run where another process goes on with it.
-var errPart = errors.New("another process goes on with the run")
+var errPart = errors.New("another process continues the run")
 
 // told is what another part of this life of the run has recorded of a phase.
 func (r *run) told(phase string) journal.PhaseRecord {

@@ -39,7 +39,7 @@ func (e *ChangedError) Error() string {
 	if e.AsRecorded {
 		return fmt.Sprintf("%s has changed since the run began:\n%s\nits secrets are not recorded, so that it cannot be used as it was: put it back, or leave out --as-recorded", e.Path, e.Diff)
 	}
-	return fmt.Sprintf("%s has changed since the run began:\n%s\nto go on with the file as it is now, resume with --force", e.Path, e.Diff)
+	return fmt.Sprintf("%s has changed since the run began:\n%s\nto continue with the file as it is now, resume with --force", e.Path, e.Diff)
 }
 
 // FinishedError says that there is nothing to go on with. The summary that comes

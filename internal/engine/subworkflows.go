@@ -64,7 +64,7 @@ func (r *run) subOne(ctx context.Context, w *workflow.SubWorkflow, alone bool) e
 	}
 	_, err := r.x.Call(ctx, p, w, args, "workflows."+w.Name)
 	if err != nil && w.ContinueOnError && !r.x.Life.Interrupted(ctx, err) {
-		r.note("workflow %s failed and the run goes on (continue_on_error): %v", w.Name, err)
+		r.note("workflow %s failed and the run continues (continue_on_error): %v", w.Name, err)
 		return nil
 	}
 	return err

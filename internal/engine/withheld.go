@@ -49,7 +49,7 @@ func (s *Settings) withhold(run string, given map[string]string) error {
 	}
 	for name := range given {
 		if !slices.Contains(s.Withheld, name) {
-			return &action.InputError{Err: fmt.Errorf("run %s goes on with its parameter %s as it was recorded: --param is for parameters that the file keeps secret", run, name)}
+			return &action.InputError{Err: fmt.Errorf("run %s continues with its parameter %s as it was recorded: --param is for parameters that the file keeps secret", run, name)}
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ const (
 )
 
 // ErrElsewhere says that something cannot be done to a copy.
-var ErrElsewhere = errors.New("other machines go on with it (--on temporal), where this is not possible: bide stop ends it, bide resume goes on there")
+var ErrElsewhere = errors.New("other machines run it (--on temporal), where this is not possible: bide stop ends it, bide resume continues there")
 
 func elsewhere(dir string) bool { return there(filepath.Join(dir, Elsewhere)) }
 

@@ -145,7 +145,7 @@ func (r *Reader) held() error {
 }
 
 // ErrNotInUse says that there is no process that could carry out a request.
-var ErrNotInUse = errors.New("no process has the run: nothing goes on in it")
+var ErrNotInUse = errors.New("no process has the run: nothing runs in it")
 
 // leave puts a request into the run's directory.
 func (r *Reader) leave(name string, q any, put func(string, fs.FileMode, func(*os.File) error) error) error {

@@ -178,9 +178,9 @@ func damaged(path, detail string, err error) *DamagedError {
 func diskError(path, op string, err error) *DiskError {
 	e := &DiskError{Path: path, Op: op, Err: err, Full: noRoom(err)}
 	if e.Full {
-		e.Advice = "free some space, then `bide resume` goes on from what is recorded"
+		e.Advice = "free some space, then `bide resume` continues from what is recorded"
 	} else {
-		e.Advice = "see to the disk, then `bide resume` goes on from what is recorded"
+		e.Advice = "see to the disk, then `bide resume` continues from what is recorded"
 	}
 	return e
 }

@@ -72,12 +72,12 @@ func (c *Control) CarryOut(x *step.Executor, q *journal.ControlRequest) {
 	switch q.Do {
 	case journal.Pause:
 		x.Life.Hold()
-		said = "is held: what runs goes on, and nothing new starts"
+		said = "is held: what is running continues, and nothing new starts"
 	case journal.Continue:
 		x.Life.Release()
 		c.tell((*mapper.Map).Wake)
 		c.tell(func(m *mapper.Map) { m.EndHold() })
-		said = "goes on"
+		said = "continues"
 	case journal.RetryNow:
 		// Recorded before it is done: what waits after it is to be found waiting.
 		recordControl(x, q, "tries again now whatever waits for a time")
@@ -142,7 +142,7 @@ func Later(ctx context.Context, st *journal.Store, id, do string) (err error) {
 	if err != nil {
 		return err
 	}
-	said := "the run is to go on when it is resumed"
+	said := "the run is to continue when it is resumed"
 	switch {
 	case do == journal.Continue && !s.Held.IsZero():
 	case do == journal.RetryNow && s.Waits(time.Now()):

@@ -92,7 +92,7 @@ func (h *Handover) tell(message string) {
 
 // follow shows what the process that has the run does, until the run ends.
 func (h *Handover) follow(ctx context.Context, r *journal.Reader, from int64) error {
-	h.tell(fmt.Sprintf("process %d runs them again in the map that goes on", h.PID))
+	h.tell(fmt.Sprintf("process %d runs them again in the running map", h.PID))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(h.Soft, cancel)()

@@ -25,8 +25,8 @@ type Requeue struct {
 	AsRecorded bool
 }
 
-// ErrNoDeadLetters says that no dead letter fits.
-var ErrNoDeadLetters = errors.New("no dead letter fits")
+// ErrNoDeadLetters says that no dead letter matches.
+var ErrNoDeadLetters = errors.New("no dead letter matches")
 
 // HandedOverError says that dead letters are run again by the process that has
 // the run, and that nobody waited for the end of it.
@@ -36,7 +36,7 @@ type HandedOverError struct {
 }
 
 func (e *HandedOverError) Error() string {
-	return fmt.Sprintf("the dead letters of run %s are run again by process %d, which goes on; see `bide events %s -f`", e.Run, e.PID, e.Run)
+	return fmt.Sprintf("the dead letters of run %s are run again by process %d, which is still running; see `bide events %s -f`", e.Run, e.PID, e.Run)
 }
 
 // Find gives the dead letters that are wanted.

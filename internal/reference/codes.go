@@ -97,7 +97,7 @@ var Codes = [][2]string{
 	{"range", "A number of a model of failures outside of its bounds."},
 	{"redefined", "A policy or a field that is declared twice; the last one counts."},
 	{"same-file", "Every item writes one and the same file. Put `${item.id}` or the like into its name."},
-	{"secret-in-file", "The value of a secret stands in the workflow file. Take it from the environment, a file or a command. What a run records and shows is without it in any case; a resume takes it from the file again."},
+	{"secret-in-file", "The value of a secret is in the workflow file. Take it from the environment, a file or a command. What a run records and shows is without it in any case; a resume takes it from the file again."},
 	{"several-actions", "A step with more than one action. Make a step of each."},
 	{"several-documents", "A file with more than one YAML document."},
 	{"syntax", "A model of failures that cannot be read."},

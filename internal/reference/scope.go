@@ -15,7 +15,7 @@ var Scope = []struct{ Group, Name, Doc string }{
 	{everywhere, "env.NAME, env:NAME", "an environment variable; `${NAME}` alone is one of the `env` block"},
 	{everywhere, "uuid", "another one each time"},
 	{everywhere, "date:FORMAT", "the time, as in `${date:%Y-%m-%d}`"},
-	{everywhere, "file:PATH", "what stands in a file"},
+	{everywhere, "file:PATH", "what is in a file"},
 	{everywhere, "cmd:COMMAND", "what a command prints"},
 	{everywhere, "json:PATH:FILE", "a member of a JSON file, as in `${json:a.b:data.json}`"},
 	{everywhere, "ARG, 1", "with `--args` or `--map`: the argument of this round; of a file such as `042-title.md`, its number"},

@@ -38,7 +38,7 @@ type Replayed struct {
 //
 // Under the policy of the record each step and attempt also begins and ends at the
 // time of the record, so that what depends on the time is decided as it was. For as
-// long as all is decided as it was, a life goes on from what is recorded of those
+// long as all is decided as it was, a life continues from what is recorded of those
 // before it, and after that from what they have done here.
 func (r *Recording) Replay(ctx context.Context, p Program, seed uint64) (*Replayed, error) {
 	steps, _ := r.evidence()

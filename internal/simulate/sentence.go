@@ -48,7 +48,7 @@ func (r *Report) Sentence() string {
 		}
 	}
 	if s := r.Runs.Recovered; s != nil {
-		fmt.Fprintf(&b, "; %s go on after the outage", r.of(*s))
+		fmt.Fprintf(&b, "; %s continue after the outage", r.of(*s))
 	}
 	return b.String()
 }

@@ -56,6 +56,6 @@ func (x *Executor) seek(ctx context.Context, p Site, g *workflow.GoalSeek, goal 
 	if g.FailOnIncomplete {
 		return action.Result{ExitCode: 1}, e
 	}
-	x.noteAt(p, "goal_seek: %v; the workflow goes on (fail_on_incomplete: false)", e)
+	x.noteAt(p, "goal_seek: %v; the workflow continues (fail_on_incomplete: false)", e)
 	return action.Result{Output: fmt.Sprintf("%.4g", last.percent), Incomplete: true}, nil
 }

@@ -32,7 +32,7 @@ func (x *Executor) validate(ctx context.Context, p Site, v *workflow.Validate) (
 			if v.Required() {
 				return false, e
 			}
-			x.noteAt(p, "%v; the workflow goes on (on_incomplete)", e)
+			x.noteAt(p, "%v; the workflow continues (on_incomplete)", e)
 			return true, nil
 		}
 		if err := x.complete(ctx, q, v.OnIncomplete); err != nil {

@@ -34,7 +34,7 @@ var (
 
 var instruments = []instrument{
 	{"cicd.pipeline.run.duration", "s", "How long runs took.", histogram, seconds},
-	{"cicd.pipeline.run.active", "{run}", "Runs that go on.", upDown, nil},
+	{"cicd.pipeline.run.active", "{run}", "Running runs.", upDown, nil},
 	{"cicd.pipeline.run.errors", "{error}", "Runs that failed, by the class of the error.", counter, nil},
 	{"cicd.worker.count", "{worker}", "Workers of maps that have an item.", upDown, nil},
 	{"bide.attempt.duration", "s", "How long attempts took.", histogram, seconds},

@@ -81,7 +81,7 @@ const (
 func (b *bashisms) node(n syntax.Node) {
 	switch n := n.(type) {
 	case *syntax.TestClause:
-		b.tell("[[ … ]]", "has no such command, and goes on as if it were false", "[ … ] with quotes around variables, or case … in")
+		b.tell("[[ … ]]", "has no such command, and continues as if it were false", "[ … ] with quotes around variables, or case … in")
 	case *syntax.ArithmCmd:
 		b.tell("(( … ))", "runs what is in it as a command", "[ $((…)) -ne 0 ], and x=$((x + 1))")
 	case *syntax.LetClause:
@@ -138,7 +138,7 @@ func (b *bashisms) call(c *syntax.CallExpr) {
 	case name == "source":
 		b.tell("source", isMissing, ". ./FILE")
 	case (name == "[" || name == "test") && has("==") && !b.alone:
-		b.tell("== in "+name, "takes it for an error, and goes on as if it were false", "=")
+		b.tell("== in "+name, "takes it for an error, and continues as if it were false", "=")
 	case name == "echo" && len(c.Args) > 1 && c.Args[1].Lit() == "-e" && !b.alone:
 		b.tell("echo -e", "prints -e", "printf")
 	case name == "set" && has("pipefail"):

@@ -52,7 +52,7 @@ func (r *rewriter) hereText(rd *syntax.Redirect) {
 	start, end := span(rd.Hdoc)
 	r.within(rd.Hdoc, func(_ int, m mark) {
 		if !ok {
-			r.errorAt(m, "use a delimiter of letters and digits", "stands in a here-document with an unusual delimiter")
+			r.errorAt(m, "use a delimiter of letters and digits", "is in a here-document with an unusual delimiter")
 			return
 		}
 		if !r.admit(m, quoted) {

@@ -40,7 +40,7 @@ func (r *rewriter) code(w *syntax.Word, remote bool, of string) {
 		return
 	}
 	if r.err == nil && strings.Contains(r.src[span1(w):int(w.End().Offset())], opaqueMark) {
-		r.errorAt(m, "", "stands in code that holds a control character")
+		r.errorAt(m, "", "is in code that holds a control character")
 	}
 	start, end := span(w)
 	r.edit(start, end, in.requote(text))
@@ -69,7 +69,7 @@ func (r *rewriter) farCode(prefix string, in context, w *syntax.Word) {
 	r.edits, r.checking = r.edits[:before], was
 	f, err := parseShell(string(c.buf))
 	if err != nil {
-		r.errorAt(m, "mend it, or use |raw if what you write is meant to become code", "stands in code that is not valid shell: %v", err)
+		r.errorAt(m, "mend it, or use |raw if what you write is meant to become code", "is in code that is not valid shell: %v", err)
 		return
 	}
 	look := &rewriter{plan: r.plan, src: string(c.buf), marks: c.marks, seen: make([]bool, len(c.marks)), depth: r.depth + 1, bareOnly: true}
@@ -227,7 +227,7 @@ func (c *codeText) addPart(r *rewriter, p syntax.WordPart, in context) {
 	// What such an expansion comes to is code, and no quoting of data in it can
 	// be right for a place that we do not see.
 	if m, ok := r.has(p); ok {
-		r.errorAt(m, "do that before, into a variable, and hand the variable over", "stands in an expansion whose result becomes code")
+		r.errorAt(m, "do that before, into a variable, and hand the variable over", "is in an expansion whose result becomes code")
 	}
 	c.buf = append(c.buf, opaqueMark+strconv.Itoa(len(c.opaque))+opaqueMark...)
 	c.opaque = append(c.opaque, opaque{r.src[start:end], in != inWord})
@@ -241,13 +241,13 @@ func (c *codeText) finish(r *rewriter) (string, bool) {
 		return in.src, true
 	}
 	if in.depth > maxCodeNesting {
-		r.errorAt(c.marks[0], "", "stands in code nested more than %d deep", maxCodeNesting)
+		r.errorAt(c.marks[0], "", "is in code nested more than %d deep", maxCodeNesting)
 		return "", false
 	}
 	f, err := parseShell(in.src)
 	if err != nil {
 		r.errorAt(c.marks[0], "mend it, or use |raw if what you write is meant to become code",
-			"stands in code that is not valid shell: %v", err)
+			"is in code that is not valid shell: %v", err)
 		return "", false
 	}
 	text := in.file(f)

@@ -134,7 +134,7 @@ func (r *rewriter) param(p *syntax.ParamExp, at place) {
 		syntax.UpperFirst, syntax.UpperAll, syntax.LowerFirst, syntax.LowerAll:
 		if m, ok := r.has(p); ok && r.inHere {
 			r.errorAt(m, "do it before, and put the result into the here-document",
-				"stands in a pattern inside a here-document, which shells read in different ways")
+				"is in a pattern inside a here-document, which shells read in different ways")
 			return
 		}
 		at = bareWord // the word is a pattern, also inside double quotes

@@ -326,7 +326,7 @@ func (sl *slot) check(text string, s Scope) error {
 		return sl.tooLarge(len(text), s)
 	}
 	if sl.integer && !isInteger(text) {
-		return sl.errorf("", "the value of %s stands in arithmetic, where a text would be run as code: it must be an integer, and is %s", sl.src, shown(text))
+		return sl.errorf("", "the value of %s is in arithmetic, where a text would be run as code: it must be an integer, and is %s", sl.src, shown(text))
 	}
 	if sl.number != "" && !isNumber(text) {
 		return sl.errorf(codeAdvice(sl.number, sl.src), "the value of %s would become code of %s", sl.src, sl.number)

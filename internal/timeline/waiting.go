@@ -21,7 +21,7 @@ func (t *Timeline) Now(now time.Time, items journal.Counts, due time.Time) strin
 		return "It has not begun."
 	case event.Running:
 	case event.Interrupted:
-		return "It was interrupted " + ago(now, t.Latest) + "; `bide resume` goes on with it."
+		return "It was interrupted " + ago(now, t.Latest) + "; `bide resume` continues it."
 	case event.Succeeded:
 		s := "It succeeded after " + Short(t.Took(now))
 		return s + t.butFor() + "."

@@ -275,7 +275,7 @@ func forecast(r *simulate.Report) *forecastPart {
 	}
 	row("succeed", "%s", r.Runs.Succeeded.Of(r.Seeds))
 	if r.Runs.Recovered != nil {
-		row("go on after the outage", "%s", r.Runs.Recovered.Of(r.Seeds))
+		row("continue after the outage", "%s", r.Runs.Recovered.Of(r.Seeds))
 	}
 	row("time, median", "%s", simulate.Span(r.Makespan.P50))
 	if r.Median != nil {

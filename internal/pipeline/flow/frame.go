@@ -298,7 +298,7 @@ func (fr *frame) choose(n *plan.Node) (any, error) {
 	return nil, &NodeError{Label: n.Label, Pos: p.Pos(n), Source: p.Source(n), Err: errNoCase}
 }
 
-var errNoCase = errors.New("no case fits the value")
+var errNoCase = errors.New("no case matches the value")
 
 // fromOuter gives the value of a node of the function around. That function may
 // live longer than this one: where it has to compute, it does so by itself, and

@@ -45,7 +45,7 @@ func stringFuncs() []*Func {
 			}
 			return texts(strings.Split(str(a[0]), str(a[1]))), nil
 		}),
-		inString.fn("contains", "whether substring stands in it", params("value", types.String, "substring", types.String), types.Boolean, test(strings.Contains)),
+		inString.fn("contains", "whether substring is in it", params("value", types.String, "substring", types.String), types.Boolean, test(strings.Contains)),
 		inString.fn("trim", "without blanks at both ends", value1, types.String, text1(strings.TrimSpace)),
 		inString.fn("replace", "with every target replaced", params("value", types.String, "target", types.String, "replacement", types.String), types.String, replaceText),
 	}, ours(
