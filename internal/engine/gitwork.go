@@ -165,7 +165,7 @@ func (g *gitWork) ownWorktree(ctx context.Context) error {
 	if tree.Remade {
 		g.tellRemade()
 	} else if n := len(g.lost); n > 0 {
-		g.x.Note("what %s left uncommitted was lost with the run's worktree, so the exit status is 3, until %s run again: bide rerun %s --step %s",
+		g.x.Note("what %s may have left uncommitted was lost with the run's worktree, so the exit status is 3, until %s run again: bide rerun %s --step %s",
 			diag.Count(n, "step"), diag.Plural(n, "it has", "they have"), g.x.Run, g.lost[0])
 	}
 	for _, name := range tree.Locks {
@@ -199,7 +199,7 @@ func (g *gitWork) tellRemade() {
 	}
 	slices.Sort(ended)
 	g.lost = ended
-	_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.LostWork, Data: data(event.LostSteps{Steps: ended}), Message: fmt.Sprintf("%s; what %s that %s ended (%s%s) left uncommitted is lost, so the exit status is 3 until %s run again: bide rerun %s --step %s",
+	_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.LostWork, Data: data(event.LostSteps{Steps: ended}), Message: fmt.Sprintf("%s; what %s that %s ended (%s%s) may have left uncommitted is lost, so the exit status is 3 until %s run again: bide rerun %s --step %s",
 		what, diag.Count(len(ended), "step"), diag.Plural(len(ended), "has", "have"), strings.Join(ended[:min(3, len(ended))], ", "), more(len(ended)-3), diag.Plural(len(ended), "it has", "they have"), g.x.Run, ended[0])})
 }
 

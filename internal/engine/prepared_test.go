@@ -44,7 +44,11 @@ func TestPreparedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := b.start("bide", "resume", "-q", "-y")
-			if status := r.wait(t); status != 0 {
+			want := 0
+			if flow.gone {
+				want = 3 // what the first step may have left uncommitted is not known
+			}
+			if status := r.wait(t); status != want {
 				t.Fatalf("exit status %d: %s", status, r.text())
 			}
 			if got := b.output("git ls-files; git show main:got.txt; git status --porcelain"); got != "a.txt\nfirst.txt\nflow.yml\ngot.txt\nsecret\nmade\n?? .env" {
