@@ -69,8 +69,8 @@ var formerly = map[string]string{
 	"bide run --verbose":       "every step is told already; bide logs has the outputs, bide events everything",
 	"bide run -j":              "write: --max-parallel N",
 	"bide run -v":              "every step is told already; bide logs has the outputs, bide events everything",
-	"bide simulate --failure":  "write a model with failures: {network: 0.1}, and name it with --model FILE: bide docs simulate",
-	"bide simulate --failures": "write a model with failures: {network: 0.1}, and name it with --model FILE: bide docs simulate",
+	"bide simulate --failure":  "write a model, steps: {\"*\": {failures: {network: 0.1}}}, and name it with --model FILE: bide docs simulate",
+	"bide simulate --failures": "write a model, steps: {\"*\": {failures: {network: 0.1}}}, and name it with --model FILE: bide docs simulate",
 
 	// Of parallel and xargs.
 	"bide batch -P":              "write: -j N",

@@ -97,6 +97,10 @@ func (r *reader) fields(n *yaml.Node, what string, read map[string]func(*yaml.No
 		switch {
 		case f == nil:
 			p := r.bad(k, "unknown-key", "%s has no key %q", what, k.Value)
+			if read["steps"] != nil && slices.Contains([]string{"failures", "latency", "outages"}, k.Value) {
+				p.Suggest("it stands with a step: steps: {\"*\": {%s: …}}, where \"*\" is every step", k.Value)
+				continue
+			}
 			p.Near(k.Value, names).Or("its keys are %s", strings.Join(names, ", "))
 		case seen[k.Value]:
 			r.bad(k, "duplicate-key", "%q is there twice", k.Value)

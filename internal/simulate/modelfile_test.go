@@ -21,10 +21,12 @@ func TestModelProblems(t *testing.T) {
     latencey: 3
 process: fast
 correlation: {items: 2}
+failures: {network: 0.1}
 `), []string{"fetch", "commands[0]"})
 	text := problems.Error()
 	for _, want := range []string{
 		`m.yml:2:3: error: the file has no step "fetsh" [unknown-step]; did you mean "fetch"?`,
+		`m.yml:11:1: error: the model has no key "failures" [unknown-key]; it stands with a step: steps: {"*": {failures: …}}`,
 		`m.yml:3:15: error: the probabilities add up to 1.2`,
 		`m.yml:3:30: error: "netwrok" is no class of errors [unknown-class]; did you mean "network"?`,
 		`m.yml:5:`, `m.yml:6:15: error: an outage is`, `m.yml:7:19: error: the rate "many"`,
