@@ -35,21 +35,23 @@ type Asked struct {
 // some thousands.
 func Of(p retry.Policy, by Asked) Retries {
 	p.Breaker, p.Quota = nil, nil
+	most := cmp.Or(p.RetryAfterMax, retry.DefaultRetryAfterMax)
 	wait := time.Duration(0)
 	if by.Servers {
-		wait = cmp.Or(p.RetryAfterMax, retry.DefaultRetryAfterMax)
+		wait = most
 	}
 	out := Retries{Attempts: attempts(p), Deadline: p.Deadline}
-	out.Waits = delays(p.Backoff, out.Attempts, wait)
+	each := wait
+	if by.Breaker > 0 && retriesRefusals(p) { // any of them may be that of a refusal
+		each = max(each, by.Breaker)
+	}
+	out.Waits = delays(p.Backoff, out.Attempts, each, most)
 	for _, r := range p.Rules { // each waits as its own schedule says
 		one := retry.Policy{Attempts: cmp.Or(r.Attempts, p.Attempts), Backoff: p.Backoff, Budget: r.Budget, Deadline: p.Deadline}
 		if r.Backoff != nil {
 			one.Backoff = *r.Backoff
 		}
-		out.Waits = out.Waits.Plus(delays(one.Backoff, attempts(one), wait).Within(one.Budget))
-	}
-	if by.Breaker > 0 {
-		out.Waits = longer(out.Waits, refused(p, by.Breaker))
+		out.Waits = out.Waits.Plus(delays(one.Backoff, attempts(one), wait, most).Within(one.Budget))
 	}
 	out.Waits = out.Waits.Within(p.Budget).Within(p.Deadline)
 	return out
@@ -99,9 +101,9 @@ func attempts(p retry.Policy) Count {
 	return Number(t.Attempts)
 }
 
-// delays is the sum of the delays between n attempts, each as long as can be and at
-// least wait.
-func delays(s backoff.Schedule, n Count, wait time.Duration) Span {
+// delays is the sum of the delays between n attempts, each as long as can be where each
+// failure asks for a wait (0: none does) that is obeyed up to most.
+func delays(s backoff.Schedule, n Count, wait, most time.Duration) Span {
 	if n.Open {
 		return Span{Open: true}
 	}
@@ -109,15 +111,22 @@ func delays(s backoff.Schedule, n Count, wait time.Duration) Span {
 	if list, ok := s.Strategy.(backoff.Custom); ok {
 		listed = len(list.Delays)
 	}
-	var total, prev time.Duration
+	longest := func(i int, prev time.Duration) (drawn, d time.Duration) {
+		_, drawn = s.Range(i, prev)
+		if wait == 0 {
+			return drawn, drawn
+		}
+		return drawn, max(drawn, s.DelayAtLeast(wait, most, i, prev, constant(math.MaxUint64)))
+	}
+	var total, prev, before time.Duration // before is what was drawn for prev
 	for i := 1; i < int(n.N); i++ {
-		_, d := s.Range(i, prev)
-		if i > listed && (d == prev && (d == s.Cap() || i > 2) || i > summed) {
-			_, last := s.Range(int(n.N)-1, max(d, prev))
-			rest := Span{D: max(d, last, wait)}.Times(Number(int(n.N) - i))
+		drawn, d := longest(i, prev)
+		if i > listed && (drawn == before && (drawn == s.Cap() || i > 2) || i > summed) {
+			_, last := longest(int(n.N)-1, max(d, prev))
+			rest := Span{D: max(d, last)}.Times(Number(int(n.N) - i))
 			return Span{D: total}.Plus(rest)
 		}
-		total, prev = Sum(total, max(d, wait)), d
+		total, prev, before = Sum(total, d), d, drawn
 	}
 	return Span{D: total}
 }
@@ -146,6 +155,13 @@ func refused(p retry.Policy, open time.Duration) Span {
 	last := max(p.Backoff.Cap(), open, m.State().Prev)
 	rest := Span{D: last}.Times(Number(p.Attempts - m.State().Attempt))
 	return Span{D: m.State().Slept}.Plus(rest).Within(p.Budget).Within(p.Deadline)
+}
+
+// retriesRefusals says whether an attempt that a breaker refuses is followed by another.
+func retriesRefusals(p retry.Policy) bool {
+	p.Budget, p.Deadline, p.Rules = 0, 0, nil
+	m := driver.NewMachine(&p, time.Unix(0, 0))
+	return m.Next(&circuit.OpenError{State: circuit.Open, RetryAfter: 1}, time.Unix(0, 0)).Action == driver.ActionRetry
 }
 
 // errFailed is how every attempt of a simulation ends.

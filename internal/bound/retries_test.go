@@ -52,13 +52,17 @@ func TestNoOperationGoesBeyond(t *testing.T) {
 			}
 			p.Rules = []retry.Rule{r}
 		}
+		asked := bound.Asked{Servers: rapid.Bool().Draw(t, "asked")}
 		if rapid.Bool().Draw(t, "waits for breakers") {
 			p.If = func(error) bool { return true }
+			asked.Breaker = span(5*time.Minute, "breaker")
 		}
-		asked := bound.Asked{Servers: rapid.Bool().Draw(t, "asked")}
 		kinds := []error{errors.New("down"), errRuled}
 		if asked.Servers {
 			kinds = append(kinds, hinted{time.Minute}, hinted{time.Hour})
+		}
+		if asked.Breaker > 0 {
+			kinds = append(kinds, &circuit.OpenError{State: circuit.Open, RetryAfter: asked.Breaker}, &circuit.OpenError{State: circuit.Open, RetryAfter: asked.Breaker / 3})
 		}
 		most := bound.Of(p, asked)
 		p.Rand = backoff.NewRand(rapid.Uint64().Draw(t, "draws"))

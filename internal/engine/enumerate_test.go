@@ -78,6 +78,34 @@ reduce:
 		},
 		once: []string{"made a", "made b", "made c", "total"},
 	},
+	"queue": {
+		repo: true,
+		flow: `
+name: enumerate
+mode: mapreduce
+isolation: worktree
+error_policy:
+  same_error: {probe: {initial_delay: 10ms, backoff: fixed}}
+  retry_config: {max_attempts: 9, initial_delay: 1ms, backoff: fixed}
+map:
+  input: printf 'a\nb\nc\n'
+  max_parallel: 1
+  agent_template:
+    - shell: set -e; echo "${item}" > own-${item}; git add -A; git commit -qm "made ${item}"
+    - shell: echo left > left-${item}
+merge_queue:
+  batch: 2
+  flaky: 0
+  verify: test -z "$(cat own-* | sort | uniq -d)"
+reduce:
+  - shell: set -e; cat own-a own-b own-c > total; git add total; git diff --cached --quiet || git commit -qm total
+`,
+		want: map[string]string{
+			"first.txt": "first\n", "total": "a\nb\nc\n",
+			"own-a": "a\n", "own-b": "b\n", "own-c": "c\n", "left-a": "left\n", "left-b": "left\n", "left-c": "left\n",
+		},
+		once: []string{"made a", "made b", "made c", "total"},
+	},
 	"conflict": {
 		repo: true,
 		flow: `

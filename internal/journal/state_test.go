@@ -46,7 +46,7 @@ func TestStateOfSteps(t *testing.T) {
 	)
 	retry := Retry{Failures: 2, Slept: 6 * time.Second, Prev: 4 * time.Second, FirstFailure: at(10), NotBefore: at(24)}
 	want := &State{
-		Started: at(0), Status: event.Running, Phase: "", Pauses: 1, Pause: event.Pause{Until: at(82), Since: at(22), Streak: 1},
+		Started: at(0), Status: event.Running, Phase: "", Pauses: 1, Pause: event.Pause{Until: at(82), Since: at(22), Streak: 1, Noted: at(22)},
 		Phases: map[string]PhaseRecord{"setup": {Status: event.Succeeded, Started: at(1), Finished: at(4)}},
 		Steps: map[string]StepRecord{
 			"setup[0]":    {Phase: "setup", Status: event.Succeeded, Attempts: 1, Data: json.RawMessage(`{"output":"x"}`), Finished: at(3), BeganAt: 4, First: 3, Last: 5},
