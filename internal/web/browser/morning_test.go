@@ -74,7 +74,7 @@ func TestMorning(t *testing.T) {
 	}
 	do(t, ctx, chromedp.Navigate(page))
 	text := eval[string](t, ctx, `document.querySelector(".answer").innerText`)
-	for _, want := range []string{"1 item", "I cannot do it", "The work of 2 items was left uncommitted", "Merge"} {
+	for _, want := range []string{"1 item", "I cannot do it", "Work of 2 items was left uncommitted", "Merge"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q:\n%s", want, text)
 		}
