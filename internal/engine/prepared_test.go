@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/bide-dev/bide/internal/event"
 )
 
 // A worktree is prepared again where its preparation was cut short, and where it is gone
@@ -29,6 +31,10 @@ func TestPreparedAgain(t *testing.T) {
 			b.write(".env", "secret\n")
 			p := b.start("bide", "run", "-q", "-y", "flow.yml")
 			b.appears("there")
+			for ended := !flow.gone; !ended; { // the step that has committed must be on record
+				_, state := b.recordedEvents()
+				ended = state.Steps["commands[0]"].Status == event.Succeeded
+			}
 			p.crash(t, 0)
 			b.quiet()
 			if flow.gone {
