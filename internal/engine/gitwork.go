@@ -452,7 +452,8 @@ func (g *gitWork) mergeBack(ctx context.Context, block func(context.Context, map
 		return err
 	}
 	if res.Commits > 0 {
-		g.x.Note("merged %s of %s into %s", diag.Count(res.Commits, "commit"), g.tree.Branch, g.tree.Target)
+		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Landed, Data: data(event.LandedMerge{Commit: res.Commit}),
+			Message: fmt.Sprintf("merged %s of %s into %s", diag.Count(res.Commits, "commit"), g.tree.Branch, g.tree.Target)})
 	}
 	return g.leaveRun(ctx, items)
 }

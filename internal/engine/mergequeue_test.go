@@ -226,7 +226,7 @@ func TestMergeQueue(t *testing.T) {
 	if err := sh(b.dir, "git branch kept && echo more >>src/a && git commit -qam more --amend"); err != nil {
 		t.Fatal(err)
 	}
-	if bad := b.problems(); len(bad) != 1 || !strings.Contains(bad[0].Message, "which was not verified") {
+	if bad := b.problems(); len(bad) != 2 || !strings.Contains(bad[0].Message, "which was not verified") || !strings.Contains(bad[1].Message, "is not in the history any more") {
 		t.Errorf("the commit by which it landed was changed: %+v", bad)
 	}
 	if err := sh(b.dir, "git reset -q --hard kept"); err != nil {

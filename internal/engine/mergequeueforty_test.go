@@ -143,8 +143,9 @@ func TestFortyBranches(t *testing.T) {
 	}
 	who := "git -c user.name=x -c user.email=x@y "
 	for what, do := range map[string]string{
-		"the tree of the last merge is changed": "echo y >src/ok-0 && " + who + "commit -qa --amend -m changed",
-		"the history is written anew":           who + "checkout -q --orphan anew && " + who + "commit -qam anew && git branch -f main anew",
+		"the message of the last merge is changed": who + "commit -q --amend -m changed",
+		"the tree of the last merge is changed":    "echo y >src/ok-0 && " + who + "commit -qa --amend -m changed",
+		"the history is written anew":              who + "checkout -q --orphan anew && " + who + "commit -qam anew && git branch -f main anew",
 	} {
 		if err := sh(b.dir, "git tag -f was main && "+do); err != nil {
 			t.Fatal(err)

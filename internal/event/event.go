@@ -283,6 +283,14 @@ type LostSteps struct {
 // MergeQueue is the label of the events of a hold that are of the merge queue.
 const MergeQueue = "merge_queue"
 
+// Landed is the class of the note that the work of a run is merged into the user's branch.
+const Landed = "landed"
+
+// LandedMerge is the data of a note of Landed: the commit by which it is.
+type LandedMerge struct {
+	Commit string `json:"commit"`
+}
+
 // Merged is the class of the note that all that was left is merged.
 const Merged = "merged"
 

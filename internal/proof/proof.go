@@ -24,6 +24,8 @@ type Proof struct {
 	// Verified are the merges that the merge queue has verified, in their order; none
 	// without one.
 	Verified []Merge `json:"verified,omitempty"`
+	// Landed are the commits by which the work of the run came into the user's branch.
+	Landed []string `json:"-"`
 }
 
 // Item is an item that has ended.
@@ -106,9 +108,16 @@ func Read(ctx context.Context, r *journal.Reader) (*Proof, error) {
 		}
 		p.Items = append(p.Items, it)
 	}
-	for e, err := range r.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.MergeVerified}}) {
+	for e, err := range r.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.MergeVerified, event.Note}}) {
 		if err != nil {
 			return nil, err
+		}
+		if e.Type == event.Note {
+			var d event.LandedMerge
+			if e.Class == event.Landed && json.Unmarshal(e.Data, &d) == nil && d.Commit != "" {
+				p.Landed = append(p.Landed, d.Commit)
+			}
+			continue
 		}
 		m := Merge{Status: e.Status, Message: e.Message, DurationMS: e.DurationMS}
 		if err := json.Unmarshal(e.Data, &m.Verified); err != nil {
@@ -170,7 +179,30 @@ func Verify(ctx context.Context, repo *worktree.Repo, p *Proof) ([]Problem, erro
 			return nil, err
 		}
 	}
+	for _, commit := range p.Landed {
+		if err := v.kept(commit); err != nil {
+			return nil, err
+		}
+	}
 	return v.problems, nil
+}
+
+// kept looks whether a commit by which work landed is in the history.
+func (v *verifier) kept(commit string) error {
+	tree, err := v.repo.Tree(v.ctx, commit)
+	if err != nil {
+		return err
+	}
+	for _, in := range v.into {
+		if tree == "" {
+			break
+		}
+		if kept, err := v.repo.Contains(v.ctx, in, commit); err != nil || kept {
+			return err
+		}
+	}
+	v.problems = append(v.problems, Problem{"", fmt.Sprintf("the commit by which the work of the run landed, %.12s, is not in the history any more", commit)})
+	return nil
 }
 
 func (v *verifier) say(it *Item, format string, args ...any) {
