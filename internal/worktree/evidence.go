@@ -3,6 +3,7 @@ package worktree
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -10,7 +11,7 @@ import (
 type Committed struct {
 	Commit, Tree string
 	// Commits are those that the agent made, oldest first, Files the paths that they change
-	// in all, and Left those that are not committed.
+	// in all, and Left those that are not committed, or are in a repository of their own.
 	Commits, Files, Left []string
 }
 
@@ -39,6 +40,7 @@ func (a *Agent) commit(ctx context.Context, text string) (c Committed, err error
 	}
 	if st.Commit != a.Base {
 		c.Commits, c.Files, err = r.workSince(ctx, a.Base, st.Commit)
+		c.Left = append(slices.Clip(c.Left), linked(a.Dir, c.Files)...)
 	}
 	return c, err
 }
