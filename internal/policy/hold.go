@@ -200,8 +200,11 @@ func newHolding(c SameError) *holding { return &holding{cfg: c.Defaults()} }
 func (m *Machine) probing() bool { return m.hold != nil && m.hold.on != nil && m.hold.probe > 0 }
 
 // alike reports whether an outcome is what the map is held for.
-func (m *Machine) alike(o *Outcome) bool {
-	return m.hold != nil && m.hold.on != nil && !o.OK && !o.Skipped && !o.Cancelled && (m.hold.on.Canary || o.sign() == m.hold.on.Signature)
+func (m *Machine) alike(o *Outcome) bool { return m.hold != nil && m.hold.on.causes(o) }
+
+// causes reports whether an outcome is what the hold is for.
+func (s *HoldState) causes(o *Outcome) bool {
+	return s != nil && !o.OK && !o.Skipped && !o.Cancelled && (s.Canary || o.sign() == s.Signature)
 }
 
 // note takes in that an attempt at an item ended, and reports whether the map is to be
@@ -264,6 +267,10 @@ func (m *Machine) observe(v *Verdict, s *slot, o Outcome, limited bool, now time
 		return true
 	case m.stop != NotStopped, o.Cancelled, o.Skipped, limited:
 		return false
+	case !m.alike(&o) && s.held.causes(&o): // it began before that hold ended
+		s.notBefore = h.place()
+		v.Fate, v.Retry = ItemHeld, s.state()
+		return true
 	case h.on == nil:
 		return m.witnessed(v, s, o, now)
 	case o.OK:
@@ -447,6 +454,10 @@ func (m *Machine) endHold(v *Verdict, why string) {
 	v.Holds = append(v.Holds, HoldChange{Kind: HoldEnded, State: m.hold.state(), Why: why})
 	if m.hold.on.Canary && m.canary != nil {
 		m.canary.passed = true
+	}
+	for item, s := range m.running {
+		s.held = m.hold.on
+		m.running[item] = s
 	}
 	m.hold.clear()
 }

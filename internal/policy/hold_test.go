@@ -393,3 +393,66 @@ func TestHoldAfterTheClockWasSetBack(t *testing.T) {
 		t.Errorf("set back by 6h: it waits %s", got)
 	}
 }
+
+// TestLateFailureCostsNothing: an attempt that began before a hold ended, and fails of the
+// hold's cause after its end, is given back like those that were running when it began.
+// One that began after the end counts as always.
+func TestLateFailureCostsNothing(t *testing.T) {
+	t.Parallel()
+	for name, why := range map[string]string{"the probes succeed": "probes", "somebody asks for it": "continue"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := time.Unix(1000, 0)
+			m, err := policy.New(policy.Config{MaxParallel: 5, SameError: &policy.SameError{Count: 2, Close: 1}}, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := func() int {
+				d := m.Next(now)
+				if _, err := m.Started(d.Item, now); err != nil {
+					t.Fatal(err)
+				}
+				return d.Item
+			}
+			end := func(item int, o policy.Outcome) policy.Verdict {
+				v, err := m.Finished(item, o, now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v
+			}
+			for range 5 {
+				start()
+			}
+			end(1, fails("no key"))
+			end(2, fails("no key"))
+			if _, held := m.Held(); !held {
+				t.Fatal("two failures of one cause do not hold the map")
+			}
+			if why == "continue" {
+				m.EndHold()
+			} else {
+				end(3, ok)
+				now = m.Next(now).Until
+				if p := start(); p != 1 {
+					t.Fatalf("item %d is probed, not the first that failed", p)
+				}
+				end(1, ok)
+				m.Next(now)
+			}
+			if s, held := m.Held(); held {
+				t.Fatal("still held:", s)
+			}
+			if v := end(4, fails("no key")); v.Fate != policy.ItemHeld || len(v.Holds) > 0 {
+				t.Errorf("an attempt that began before the hold ended is %v with %v, and should be given back", v.Fate, v.Holds)
+			}
+			if v := end(5, fails("another thing")); v.Fate != policy.ItemDeadLettered {
+				t.Errorf("one that fails otherwise is %v", v.Fate)
+			}
+			again := start()
+			if v := end(again, fails("no key")); v.Fate != policy.ItemDeadLettered {
+				t.Errorf("an attempt at item %d that began after the hold is %v", again, v.Fate)
+			}
+		})
+	}
+}

@@ -58,6 +58,7 @@ type slot struct {
 	short  int // the round of shortage
 	lease  int // 0: none
 	parked bool
+	held   *HoldState // the hold that ended while it ran; nil: none did
 }
 
 // New gives the machine of a map over n items, all of them pending. An invalid
@@ -281,7 +282,7 @@ func (m *Machine) finish(item int, o Outcome, now time.Time) Verdict {
 		m.repeats.note(item, &o)
 	}
 	if !s.parked {
-		v.Breaker = m.answerBreaker(s.ticket, o, limited || m.alike(&o), now)
+		v.Breaker = m.answerBreaker(s.ticket, o, limited || m.alike(&o) || s.held.causes(&o), now)
 	}
 	if !limited && !o.Cancelled {
 		m.limit.Answered(s.round)
