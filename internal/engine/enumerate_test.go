@@ -32,6 +32,15 @@ type scenario struct {
 	want map[string]string // content of files on the branch main, and in the checkout
 	left map[string]string // content of files in $EV
 	once []string          // subjects of commits that the branch has once
+	// status is the exit status at the end; kept is the content of files that are kept
+	// beside the branch main: in another branch, or in a repository that was moved aside.
+	status int
+	kept   map[string]string
+	// lost are the steps of which the record says that their work is lost.
+	lost []string
+	// before is what happens, if anything, before the command whose effects are
+	// enumerated: resume then, else run.
+	before func(x *stage)
 }
 
 var scenarios = map[string]scenario{
@@ -125,6 +134,78 @@ merge:
 		want: map[string]string{"first.txt": "first\n", "own-a": "a\n", "own-b": "b\n"},
 		once: []string{"made a", "made b"},
 	},
+	"left": {
+		repo: true,
+		flow: `
+name: enumerate
+mode: mapreduce
+isolation: worktree
+map:
+  input: printf 'a\n'
+  agent_template:
+    - shell: set -e; echo "${item}" > own-${item}; git add -A; git commit -qm "made ${item}"
+    - shell: echo left > left-${item}
+      auto_commit: false
+reduce:
+  - shell: set -e; rm -rf inner; git init -q inner; echo inner > inner/file; echo mine > uncommitted
+    auto_commit: false
+`,
+		status: 3,
+		want:   map[string]string{"first.txt": "first\n", "own-a": "a\n"},
+		kept:   map[string]string{"left-a": "left\n", "uncommitted": "mine\n", "inner/file": "inner\n"},
+		once:   []string{"made a"},
+	},
+	"own repository": {
+		repo: true,
+		flow: `
+name: enumerate
+isolation: worktree
+commands:
+  - shell: set -e; rm -rf inner; git init -q inner; echo inner > inner/file; git add first.txt
+    auto_commit: false
+`,
+		status: 3,
+		want:   map[string]string{"first.txt": "first\n"},
+		kept:   map[string]string{"inner/file": "inner\n"},
+	},
+	// A step is killed behind its commit, and somebody removes the run's worktree.
+	"worktree removed": {
+		repo: true,
+		flow: `
+name: enumerate
+isolation: worktree
+commands:
+  - shell: echo lost > lost.txt
+  - shell: set -e; echo two > two.txt; git add two.txt; git commit -qm two; touch $EV/committed
+`,
+		status: 3,
+		want:   map[string]string{"first.txt": "first\n", "two.txt": "two\n"},
+		once:   []string{"two"},
+		lost:   []string{"commands[0]"},
+		before: func(x *stage) {
+			status, said := x.playAll(func(e crashtest.Effect) crashtest.Verdict {
+				if e.Path == filepath.Join(x.ev, "committed") {
+					return crashtest.Verdict{End: crashtest.Everyone}
+				}
+				return crashtest.Verdict{}
+			}, "run", "-y", "flow.yml")
+			if status != -1 {
+				x.t.Fatalf("the run is not killed: %d: %s", status, said)
+			}
+			x.quiet()
+			if err := os.RemoveAll(filepath.Join(x.home, "worktrees", filepath.Base(x.runDir()), "run")); err != nil {
+				x.t.Fatal(err)
+			}
+		},
+	},
+}
+
+// command is what is enumerated.
+func (s scenario) command() []string {
+	if s.before != nil {
+		return []string{"resume", "-y"}
+	}
+	return []string{"run", "-y", "flow.yml"}
 }
 
 // trouble is what happens at the n-th effect.
@@ -208,6 +289,9 @@ func newStage(t *testing.T, s scenario) *stage {
 		t.Fatal(err)
 	}
 	x := &stage{bench: b, scenario: s, root: root}
+	if s.before != nil {
+		s.before(x)
+	}
 	var err error
 	if x.began, err = crashtest.NewDisk(root); err != nil {
 		t.Fatal(err)
@@ -275,10 +359,10 @@ func (x *stage) plainly(args ...string) (status int, said string) {
 	return status, p.text()
 }
 
-// finish resumes until the run has succeeded, as a user would; story is what was said.
+// finish resumes until the run has come to its end, as a user would; story is what was said.
 func (x *stage) finish(status int, story string) (string, bool) {
 	for range 5 {
-		if status == 0 {
+		if status == x.status {
 			return story, true
 		}
 		args := []string{"resume", "-y"}
@@ -293,7 +377,7 @@ func (x *stage) finish(status int, story string) (string, bool) {
 		status, said = x.plainly(args...)
 		story += fmt.Sprintf("\n$ bide %s: %d\n%s", strings.Join(args, " "), status, said)
 	}
-	return story, status == 0
+	return story, status == x.status
 }
 
 // wrong compares all that is left with what the scenario must come to.
@@ -318,6 +402,14 @@ func (x *stage) wrong() (out []string) {
 			out = append(out, fmt.Sprintf("git %s: %v: %s", strings.Join(args, " "), err, said))
 		}
 		return string(said)
+	}
+	for name, want := range x.kept {
+		if !x.isKept(name, want) {
+			out = append(out, fmt.Sprintf("%s with %q is kept nowhere", name, want))
+		}
+	}
+	if _, state := x.recordedEvents(); !slices.Equal(state.LostWork, x.lost) {
+		out = append(out, fmt.Sprintf("on record as lost: %q, want %q", state.LostWork, x.lost))
 	}
 	for name, want := range x.want {
 		text, err := os.ReadFile(filepath.Join(x.dir, filepath.FromSlash(name)))
@@ -351,13 +443,35 @@ func (x *stage) wrong() (out []string) {
 	return out
 }
 
+// isKept says whether a branch beside main has a file, or a repository that was moved aside.
+func (x *stage) isKept(name, want string) bool {
+	aside, _ := filepath.Glob(filepath.Join(x.home, "worktrees", "*", "repositories", "*", filepath.FromSlash(name)))
+	for _, path := range aside {
+		if text, err := os.ReadFile(path); err == nil && string(text) == want {
+			return true
+		}
+	}
+	git := func(args ...string) string {
+		cmd := exec.Command("git", args...)
+		cmd.Dir, cmd.Env = x.dir, x.opt.Environ
+		said, _ := cmd.Output()
+		return string(said)
+	}
+	for _, branch := range strings.Fields(git("for-each-ref", "--format=%(refname)", "refs/heads/bide", "refs/heads/bide-item")) {
+		if git("show", branch+":"+name) == want {
+			return true
+		}
+	}
+	return false
+}
+
 // effects counts those of a run without trouble, which must come to what the scenario says.
 func (x *stage) effects() int {
 	x.t.Helper()
 	x.again()
 	n := 0
-	status, said := x.play(func(crashtest.Effect) crashtest.Verdict { n++; return crashtest.Verdict{} }, "run", "-y", "flow.yml")
-	if wrong := x.wrong(); status != 0 || len(wrong) > 0 {
+	status, said := x.play(func(crashtest.Effect) crashtest.Verdict { n++; return crashtest.Verdict{} }, x.command()...)
+	if wrong := x.wrong(); status != x.status || len(wrong) > 0 {
 		x.t.Fatalf("without trouble: exit status %d: %s\n%s", status, shorten(said), strings.Join(wrong, "\n"))
 	}
 	return n
@@ -370,7 +484,7 @@ func enumerated(t *testing.T, n, some int) []int {
 		return []int{at}
 	}
 	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	t.Logf("seed %d, %d places", seed, n)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	if every, err := strconv.Atoi(os.Getenv("BIDE_ENUMERATE")); err == nil && every > 0 {
 		var out []int
@@ -425,9 +539,9 @@ func (x *stage) at(trouble trouble, at int) bool {
 			where = e
 		}
 		return trouble.at(e, n, at)
-	}, "run", "-y", "flow.yml")
+	}, x.command()...)
 	x.quiet()
-	story := fmt.Sprintf("$ bide run: %d\n%s", status, said)
+	story := fmt.Sprintf("$ bide %s: %d\n%s", strings.Join(x.command(), " "), status, said)
 	story, ended := x.finish(status, story)
 	wrong := x.wrong()
 	if ended && len(wrong) == 0 {

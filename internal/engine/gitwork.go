@@ -163,7 +163,12 @@ func (g *gitWork) ownWorktree(ctx context.Context) error {
 	}
 	g.tree = tree
 	if tree.Remade {
-		g.tellRemade()
+		if err := errors.Join(g.tellRemade(), g.x.Recorder.Sync(ctx)); err != nil {
+			return err
+		}
+		if err := tree.Told(ctx); err != nil {
+			return err
+		}
 	} else if n := len(g.lost); n > 0 {
 		g.x.Note("what %s may have left uncommitted was lost with the run's worktree, so the exit status is 3, until %s run again: bide rerun %s --step %s",
 			diag.Count(n, "step"), diag.Plural(n, "it has", "they have"), g.x.Run, g.lost[0])
@@ -181,7 +186,7 @@ func (g *gitWork) ownWorktree(ctx context.Context) error {
 
 // tellRemade says that the run's worktree was gone, and what is lost with it: what steps
 // left uncommitted that have ended, and do not run again.
-func (g *gitWork) tellRemade() {
+func (g *gitWork) tellRemade() error {
 	back := ""
 	if n := g.tree.Restored; n > 0 {
 		back = fmt.Sprintf("; %s that %s uncommitted when the items started %s back", diag.Count(n, "file"), diag.Plural(n, "was", "were"), diag.Plural(n, "is", "are"))
@@ -195,11 +200,11 @@ func (g *gitWork) tellRemade() {
 	what := fmt.Sprintf("the run's worktree was gone and is made anew from branch %s%s", g.tree.Branch, back)
 	if len(ended) == 0 {
 		g.x.Note("%s", what)
-		return
+		return nil
 	}
 	slices.Sort(ended)
 	g.lost = ended
-	_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.LostWork, Data: data(event.LostSteps{Steps: ended}), Message: fmt.Sprintf("%s; what %s that %s ended (%s%s) may have left uncommitted is lost, so the exit status is 3 until %s run again: bide rerun %s --step %s",
+	return g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.LostWork, Data: data(event.LostSteps{Steps: ended}), Message: fmt.Sprintf("%s; what %s that %s ended (%s%s) may have left uncommitted is lost, so the exit status is 3 until %s run again: bide rerun %s --step %s",
 		what, diag.Count(len(ended), "step"), diag.Plural(len(ended), "has", "have"), strings.Join(ended[:min(3, len(ended))], ", "), more(len(ended)-3), diag.Plural(len(ended), "it has", "they have"), g.x.Run, ended[0])})
 }
 
@@ -516,12 +521,13 @@ func (g *gitWork) tellLeft(ctx context.Context, succeeded int) error {
 		return err
 	}
 	n := len(left) - again
-	if dir := g.tree.SetAside(); dir != "" && n == 0 && g.x.File.CommitsLeft() && g.x.File.ItemsCommitLeft() {
+	committed := g.x.File.CommitsLeft() && g.x.File.ItemsCommitLeft()
+	if dir := g.tree.SetAside(); dir != "" && n == 0 && (committed || succeeded == 0 && g.unmerged == 0) {
 		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Message: "git repositories that steps made below their worktrees are not merged, and kept in " + dir + ": take what you need from there, and remove them"})
 		return nil
 	}
 	why := "left uncommitted (auto_commit: false)"
-	if g.x.File.CommitsLeft() && g.x.File.ItemsCommitLeft() {
+	if committed {
 		why = "left by a step that went to another commit"
 	}
 	switch own := diag.Count(g.unmerged, "file") + " of the run's own steps"; {

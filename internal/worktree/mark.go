@@ -15,9 +15,32 @@ import (
 // A line without a step counts always.
 const markFile = "bide-step"
 
+// marksDir has, in the git directory that all worktrees have in common, such a file for
+// each run's own worktree, with the run's id for its name: it outlives the worktree, which
+// somebody may remove.
+const marksDir = "bide-steps"
+
+// marks gives the file of a worktree's marks.
+func (t *Tree) marks() (string, error) {
+	if id, own := strings.CutPrefix(t.Branch, runBranches); own {
+		return filepath.Join(t.repo.common, marksDir, id), nil
+	}
+	admin, err := adminDir(t.Dir)
+	return filepath.Join(admin, markFile), err
+}
+
+// unmark forgets the marks of the run's own worktree.
+func (run *Run) unmark() error {
+	path, err := run.marks()
+	if err == nil {
+		err = os.RemoveAll(path)
+	}
+	return err
+}
+
 // Mark notes which step has ended, for [Tree.Rewind]. It syncs nothing.
 func (t *Tree) Mark(ctx context.Context, step string) error {
-	admin, err := adminDir(t.Dir)
+	path, err := t.marks()
 	if err != nil {
 		return err
 	}
@@ -25,7 +48,10 @@ func (t *Tree) Mark(ctx context.Context, step string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(admin, markFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -42,7 +68,11 @@ func (t *Tree) Rewind(ctx context.Context, recorded func(step string) bool) erro
 	if err != nil {
 		return err
 	}
-	marks, err := os.ReadFile(filepath.Join(admin, markFile))
+	path, err := t.marks()
+	if err != nil {
+		return err
+	}
+	marks, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {

@@ -48,11 +48,11 @@ func (r *Repo) mendBranch(ctx context.Context, run *Run) (string, error) {
 	if whole, err := r.connected(ctx, r.dir, tip, run.Base); err != nil || whole {
 		return tip, err
 	}
-	admin, err := adminDir(run.Dir)
+	marks, err := run.marks()
 	if err != nil {
-		return "", nil
+		return "", err
 	}
-	known, err := r.lastMark(ctx, admin, run.Base)
+	known, err := r.lastMark(ctx, marks, run.Base)
 	if err != nil || known == "" {
 		return "", err
 	}
@@ -63,10 +63,9 @@ func (r *Repo) mendBranch(ctx context.Context, run *Run) (string, error) {
 	return known, err
 }
 
-// lastMark gives the last commit that is marked in a worktree's private git directory and
-// is whole; "" where there is none.
-func (r *Repo) lastMark(ctx context.Context, admin, base string) (string, error) {
-	marks, err := os.ReadFile(filepath.Join(admin, markFile))
+// lastMark gives the last commit in a file of marks that is whole; "" where there is none.
+func (r *Repo) lastMark(ctx context.Context, path, base string) (string, error) {
+	marks, err := os.ReadFile(path)
 	if err != nil {
 		return "", nil
 	}
@@ -86,7 +85,8 @@ func (r *Repo) lastMark(ctx context.Context, admin, base string) (string, error)
 // mend puts a worktree in order that a power cut may have come upon: where what HEAD
 // names is not whole, HEAD goes back to the commit that was marked last, or to base, and
 // the files stay. It is false where that cannot be done.
-func (r *Repo) mend(ctx context.Context, dir, base string) (bool, error) {
+func (r *Repo) mend(ctx context.Context, t *Tree, base string) (bool, error) {
+	dir := t.Dir
 	head, err := r.headID(ctx, dir)
 	if err != nil {
 		return false, err
@@ -96,11 +96,11 @@ func (r *Repo) mend(ctx context.Context, dir, base string) (bool, error) {
 		return false, err
 	}
 	if !whole {
-		admin, err := adminDir(dir)
+		marks, err := t.marks()
 		if err != nil {
 			return false, nil
 		}
-		to, err := r.lastMark(ctx, admin, base)
+		to, err := r.lastMark(ctx, marks, base)
 		if err != nil {
 			return false, err
 		}

@@ -224,30 +224,131 @@ func TestAWorktreeThatIsGoneHasWhatSetupLeft(t *testing.T) {
 	}
 }
 
-// A worktree whose removal was cut short at any file is not taken for one in which a step
-// has deleted files.
+// A removal by the run itself that was cut short anywhere is none of a stranger's: nothing
+// is told to be lost, and files that are missing are not taken for deleted by a step.
 func TestARemovalIsCutShort(t *testing.T) {
+	going := func(t *testing.T, run *Run) {
+		if err := os.Rename(run.Dir, run.Dir+goingSuffix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(t *testing.T, path string) {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, cut := range map[string]func(t *testing.T, run *Run, admin string){
+		"before it": func(*testing.T, *Run, string) {},
+		"half of it is back": func(t *testing.T, run *Run, admin string) { // a disk refused it
+			remove(t, filepath.Join(run.Dir, "a.txt"))
+			remove(t, admin)
+		},
+		"of its files": func(t *testing.T, run *Run, _ string) {
+			going(t, run)
+			remove(t, filepath.Join(run.Dir+goingSuffix, "a.txt"))
+		},
+		"after its private directory": func(t *testing.T, run *Run, admin string) {
+			going(t, run)
+			remove(t, admin)
+		},
+		"after it": func(t *testing.T, run *Run, admin string) { remove(t, run.Dir); remove(t, admin) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			run := w.run()
+			w.write(run.Dir, "made.txt", "made\n")
+			w.commitAll(run.Dir, "made")
+			admin, err := adminDir(run.Dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := run.note(t.Context(), "removed"); err != nil {
+				t.Fatal(err)
+			}
+			cut(t, run, admin)
+			again := w.relive(run)
+			if again.Remade {
+				t.Error("a worktree that the run itself was removing is told to be gone")
+			}
+			if left, err := again.CommitLeft(t.Context(), "left"); err != nil || len(left) > 0 {
+				t.Errorf("left: %v (%v)", left, err)
+			}
+			if got := w.git("log", "--format=%s", again.Branch); got != "made\nstart" {
+				t.Errorf("the branch has %q", got)
+			}
+			if w.exists(run.Dir + goingSuffix) {
+				t.Error("what was being removed is left")
+			}
+			remove(t, again.Dir) // now by a stranger
+			if !w.relive(again).Remade {
+				t.Error("a worktree that a stranger removed is not told to be gone")
+			}
+		})
+	}
+}
+
+// What was lost with a worktree is told in each life until one has it on record, and what
+// agents start from is back each time.
+func TestRemadeUntilItIsTold(t *testing.T) {
 	w := newWorld(t)
 	run := w.run()
-	w.write(run.Dir, "made.txt", "made\n")
-	w.commitAll(run.Dir, "made")
-	if err := os.Rename(run.Dir, run.Dir+goingSuffix); err != nil { // and here the process is killed
+	w.write(run.Dir, "setup.txt", "setup\n")
+	if err := run.Freeze(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(run.Dir+goingSuffix, "a.txt")); err != nil {
+	if err := os.RemoveAll(run.Dir); err != nil {
 		t.Fatal(err)
 	}
-	again := w.relive(run)
-	if again.Remade {
-		t.Error("a worktree that the run itself was removing is told to be gone")
+	for life := range 3 {
+		run = w.relive(run)
+		if !run.Remade || run.Restored != 1 || w.read(run.Dir, "setup.txt") != "setup\n" {
+			t.Errorf("life %d: made anew: %v, %d files are back", life, run.Remade, run.Restored)
+		}
+		if life == 0 { // killed while it brought them back
+			if err := os.Remove(filepath.Join(run.Dir, "setup.txt")); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	if left, err := again.CommitLeft(t.Context(), "left"); err != nil || len(left) > 0 {
-		t.Errorf("left: %v (%v)", left, err)
+	if err := run.Told(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	if got := w.git("log", "--format=%s", again.Branch); got != "made\nstart" {
-		t.Errorf("the branch has %q", got)
+	if w.relive(run).Remade {
+		t.Error("it is told again")
 	}
-	if w.exists(run.Dir + goingSuffix) {
-		t.Error("what was being removed is left")
+}
+
+// A commit of a step that was cut short is taken back also where somebody has removed the
+// worktree since, in any of the ways there are.
+func TestRewindInAWorktreeMadeAnew(t *testing.T) {
+	for name, remove := range map[string]func(w *world, run *Run) error{
+		"files": func(_ *world, run *Run) error { return os.RemoveAll(run.Dir) },
+		"all":   func(_ *world, run *Run) error { return os.RemoveAll(run.root) },
+		"git":   func(w *world, run *Run) error { w.git("worktree", "remove", "--force", run.Dir); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			run := w.run()
+			w.write(run.Dir, "one.txt", "one\n")
+			w.commitAll(run.Dir, "one")
+			if err := run.Mark(t.Context(), "s1"); err != nil {
+				t.Fatal(err)
+			}
+			w.write(run.Dir, "two.txt", "two\n")
+			w.commitAll(run.Dir, "two") // and the step is killed
+			if err := remove(w, run); err != nil {
+				t.Fatal(err)
+			}
+			again := w.relive(run)
+			if err := again.Rewind(t.Context(), func(s string) bool { return s == "s1" }); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.git("log", "--format=%s", again.Branch); got != "one\nstart" {
+				t.Errorf("the branch has %q", got)
+			}
+			if got := w.gitIn(again.Dir, "diff", "--cached", "--name-only"); got != "two.txt" {
+				t.Errorf("staged: %q", got)
+			}
+		})
 	}
 }

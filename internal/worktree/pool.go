@@ -173,7 +173,8 @@ func (run *Run) adopt(ctx context.Context, e entry) error {
 		return err
 	}
 	o, ok := readOwner(s.admin)
-	if whole, err := r.mend(ctx, s.dir, cmp.Or(o.Base, run.Base)); err != nil {
+	of := r.tree(s.dir, "")
+	if whole, err := r.mend(ctx, &of, cmp.Or(o.Base, run.Base)); err != nil {
 		return errors.Join(err, s.lock.Unlock())
 	} else if !whole {
 		return errors.Join(r.moveAside(s.dir), r.erase(s.dir), s.lock.Unlock())

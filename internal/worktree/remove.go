@@ -64,7 +64,7 @@ func (run *Run) Remove(ctx context.Context) (k Kept, err error) {
 		return k, err
 	}
 	err = run.repo.locked(ctx, func() error {
-		k, err = run.repo.retire(ctx, run.Dir, run.Branch, run)
+		k, err = run.repo.retire(ctx, run)
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func (run *Run) sweep(ctx context.Context) error {
 	if err := r.dropHalf(run); err != nil {
 		return err
 	}
-	if _, err := run.dropGoing(); err != nil {
+	if err := run.dropGoing(); err != nil {
 		return err
 	}
 	entries, err := r.worktrees(ctx)
@@ -208,11 +208,13 @@ func (r *Repo) deletePrivate(ctx context.Context, id string) error {
 			return err
 		}
 	}
+	_ = os.Remove(filepath.Join(r.common, marksDir))                                 // of the last run
 	return os.RemoveAll(filepath.Join(r.common, filepath.FromSlash(privateRefs+id))) // locks that git could not take away
 }
 
-// retire removes a worktree and settles its branch. A second call is no error.
-func (r *Repo) retire(ctx context.Context, path, branch string, run *Run) (Kept, error) {
+// retire removes a run's worktree and settles its branch. A second call is no error.
+func (r *Repo) retire(ctx context.Context, run *Run) (Kept, error) {
+	path, branch := run.Dir, run.Branch
 	e, err := r.registered(ctx, path)
 	if err != nil {
 		return Kept{}, err
@@ -226,9 +228,15 @@ func (r *Repo) retire(ctx context.Context, path, branch string, run *Run) (Kept,
 		} else if err := r.moveAside(path); err != nil {
 			return Kept{}, err
 		}
+		if err := run.note(ctx, "removed"); err != nil {
+			return Kept{}, err
+		}
 		if err := r.unregister(ctx, path); err != nil {
 			return Kept{}, err
 		}
+	}
+	if err := run.unmark(); err != nil {
+		return Kept{}, err
 	}
 	k, err := r.settle(ctx, branch, run)
 	if err != nil {

@@ -45,7 +45,8 @@ type Run struct {
 	LeftOut []string
 	// Remade: the worktree was gone and is made anew from the branch; what was
 	// uncommitted in it is gone as well, unless it is of the snapshot from which agents
-	// start: Restored is how many files of that are back. Only set by OpenRun.
+	// start: Restored is how many files of that are back. Only set by OpenRun, in each
+	// life until one calls Told.
 	Remade   bool
 	Restored int
 	// Gone: the run's own branch is merged and deleted; branches of its items are left.
@@ -136,6 +137,9 @@ func (r *Repo) makeRun(ctx context.Context, run *Run) error {
 		if _, err := r.git(ctx, r.dir, "symbolic-ref", privateRef(run.ID, "target"), "refs/heads/"+run.Target); err != nil {
 			return err
 		}
+	}
+	if err := errors.Join(run.unmark(), run.dropRefs(ctx, "removed", "remade")); err != nil {
+		return err
 	}
 	if err := run.Mark(ctx, ""); err != nil {
 		return err
@@ -251,15 +255,11 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 		}
 	}
 	return run, run.queue.ifFree(func() error {
-		removed, err := run.dropGoing()
-		if err != nil {
+		if err := run.dropGoing(); err != nil {
 			return err
 		}
 		if err := r.remake(ctx, run); err != nil {
 			return err
-		}
-		if removed { // by the run itself, at its end
-			run.Remade = false
 		}
 		if err := run.endMerge(ctx); err != nil {
 			return err
@@ -279,22 +279,31 @@ func (run *Run) began() time.Time {
 }
 
 // remake makes the run's worktree anew from its branch where it is gone, or was never
-// complete.
+// complete. Two private names say what a worktree that is gone means, also to the lives
+// after one that went down here: "removed" is written before the run itself removes its
+// worktree, when nothing is uncommitted in it, and goes when there is one again; "remade"
+// is written before one is made anew of which that is not so, and goes when that is told.
+// While there is one of the two, nobody has worked in the worktree.
 func (r *Repo) remake(ctx context.Context, run *Run) error {
 	return r.locked(ctx, func() error {
-		e, err := r.registered(ctx, run.Dir)
+		removed, err := r.commit(ctx, r.dir, privateRef(run.ID, "removed"))
 		if err != nil {
 			return err
 		}
-		if e != nil && !e.half && r.intact(run.Dir) {
-			if whole, err := r.mend(ctx, run.Dir, run.Base); err != nil || whole {
-				return err
-			}
+		remade, err := r.commit(ctx, r.dir, privateRef(run.ID, "remade"))
+		if err != nil {
+			return err
 		}
-		if _, err := os.Lstat(run.Dir); err == nil && (e == nil || !e.half) {
-			if err := r.moveAside(run.Dir); err != nil {
+		run.Remade = remade != ""
+		if removed == "" && remade == "" {
+			gone, err := r.worktreeGone(ctx, run)
+			if err != nil || !gone {
 				return err
 			}
+			if err := run.note(ctx, "remade"); err != nil {
+				return err
+			}
+			run.Remade = true
 		}
 		if err := r.erase(run.Dir); err != nil {
 			return err
@@ -302,15 +311,79 @@ func (r *Repo) remake(ctx context.Context, run *Run) error {
 		if _, err := r.git(ctx, r.dir, "worktree", "add", "--force", "--", run.Dir, run.Branch); err != nil {
 			return err
 		}
-		run.Remade = true
-		if err := run.Mark(ctx, ""); err != nil {
+		if err := run.markRemade(ctx); err != nil {
 			return err
 		}
-		if _, err = r.git(ctx, r.dir, "update-ref", "-d", privateRef(run.ID, "tree")); err != nil {
+		if err := run.restore(ctx); err != nil {
 			return err
 		}
-		return run.restore(ctx)
+		return run.dropRefs(ctx, "removed")
 	})
+}
+
+// worktreeGone says whether the run's worktree has to be made anew; what is in its place
+// is moved aside.
+func (r *Repo) worktreeGone(ctx context.Context, run *Run) (bool, error) {
+	e, err := r.registered(ctx, run.Dir)
+	if err != nil {
+		return false, err
+	}
+	if e != nil && !e.half && r.intact(run.Dir) {
+		if whole, err := r.mend(ctx, &run.Tree, run.Base); err != nil || whole {
+			return false, err
+		}
+	}
+	if _, err := os.Lstat(run.Dir); err == nil && (e == nil || !e.half) {
+		return true, r.moveAside(run.Dir)
+	}
+	return true, nil
+}
+
+// markRemade has the marks of the worktree that is gone say what is true of the new one.
+// They go on being true where no agents were merged since: a commit of a step that was cut
+// short is still to be taken back.
+func (run *Run) markRemade(ctx context.Context) error {
+	merged, err := run.repo.commit(ctx, run.repo.dir, privateRef(run.ID, "tree"))
+	if err != nil {
+		return err
+	}
+	path, err := run.marks()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(path); merged == "" && err == nil {
+		return nil
+	}
+	if err := run.Mark(ctx, ""); err != nil {
+		return err
+	}
+	return run.dropRefs(ctx, "tree")
+}
+
+// note writes a private name that says something by being there, and has it on the disk.
+func (run *Run) note(ctx context.Context, name string) error {
+	if _, err := run.repo.git(ctx, run.repo.dir, "update-ref", privateRef(run.ID, name), run.Base); err != nil {
+		return err
+	}
+	return run.repo.Sync(ctx)
+}
+
+// dropRefs deletes private names that there may be.
+func (run *Run) dropRefs(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		if _, err := run.repo.git(ctx, run.repo.dir, "update-ref", "-d", privateRef(run.ID, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Told says that it is on record what was lost with the worktree that is Remade.
+func (run *Run) Told(ctx context.Context) error {
+	if !run.Remade {
+		return nil
+	}
+	return run.dropRefs(ctx, "remade")
 }
 
 // restore has in a worktree that was made anew what was uncommitted in it when the agents

@@ -119,21 +119,13 @@ func (r *Repo) unregister(ctx context.Context, path string) error {
 // goingSuffix is behind the name of a worktree that is being removed.
 const goingSuffix = ".going"
 
-// dropGoing removes what is left of worktrees whose removal was cut short, and says
-// whether the run's own was among them.
-func (run *Run) dropGoing() (own bool, err error) {
+// dropGoing removes what is left of worktrees whose removal was cut short.
+func (run *Run) dropGoing() error {
 	names, err := filepath.Glob(filepath.Join(run.root, poolDir, "*"+goingSuffix))
-	if err != nil {
-		return false, err
-	}
-	mine := filepath.Join(run.root, "run") + goingSuffix
-	if _, err := os.Lstat(mine); err == nil {
-		own = true
-	}
-	for _, name := range append(names, mine) {
+	for _, name := range append(names, filepath.Join(run.root, "run")+goingSuffix) {
 		err = errors.Join(err, os.RemoveAll(name))
 	}
-	return own, err
+	return err
 }
 
 // erase removes a worktree in which nothing is of value, whatever state it is in, and
@@ -221,7 +213,7 @@ func (r *Repo) makeRoom(ctx context.Context, run *Run) error {
 	case e.half:
 		err = r.unregister(ctx, run.Dir)
 	default:
-		_, err = r.retire(ctx, run.Dir, run.Branch, run)
+		_, err = r.retire(ctx, run)
 	}
 	if err == nil {
 		err = r.freeBranch(ctx, run.Branch, run)
