@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step"
@@ -135,7 +134,7 @@ func (j *jobs) open(e event.Event, stream, inline string) (io.ReadCloser, error)
 		}
 		j.files = r
 	}
-	f, err := os.Open(j.files.OutputFile(e.Index, engine.LogName(e.Step, 1), max(e.Attempts, 1), stream))
+	f, err := os.Open(j.files.OutputFile(e.Index, journal.LogName(e.Step, 1), max(e.Attempts, 1), stream))
 	if errors.Is(err, os.ErrNotExist) {
 		return io.NopCloser(strings.NewReader(inline)), nil
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/spf13/cobra"
@@ -315,7 +314,7 @@ func (l *logPrinter) attempt(e event.Event, n int, status string) error {
 
 // file prints the file of an output, and says whether there is one.
 func (l *logPrinter) file(e event.Event, n, number int, status, stream string) (done bool, err error) {
-	f, err := os.Open(l.r.OutputFile(e.Index, engine.LogName(e.Step, l.at[e.Index]), n, stream))
+	f, err := os.Open(l.r.OutputFile(e.Index, journal.LogName(e.Step, l.at[e.Index]), n, stream))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 )
@@ -117,7 +116,7 @@ func (l *logPrinter) grown() error {
 				p = &growth{}
 				r.read[stream] = p
 			}
-			err := p.lines(l.r.OutputFile(r.Index, engine.LogName(r.Step, l.at[r.Index]), r.Attempt, stream), func(lines io.Reader) error {
+			err := p.lines(l.r.OutputFile(r.Index, journal.LogName(r.Step, l.at[r.Index]), r.Attempt, stream), func(lines io.Reader) error {
 				l.found++
 				return l.print(r.Event, number, "", stream, lines)
 			})

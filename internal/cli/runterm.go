@@ -3,8 +3,8 @@ package cli
 import (
 	"syscall"
 
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/local"
 )
 
 // lender gives the steps of a run that are alone the terminal that it is on;
@@ -12,11 +12,11 @@ import (
 // standard output is on it unless something else reads that: a command prints
 // for a person what it does not print for a program. Its standard error is not,
 // so that what failed can be told from what it printed.
-func (f *runFlags) lender(sig *interrupts, watch *event.Queue, show display) func(bool) (*engine.Lent, error) {
+func (f *runFlags) lender(sig *interrupts, watch *event.Queue, show display) func(bool) (*local.Lent, error) {
 	if f.json || f.quiet || f.progress == "none" {
 		return nil
 	}
-	return func(read bool) (*engine.Lent, error) {
+	return func(read bool) (*local.Lent, error) {
 		if sig.soft.Err() != nil {
 			return nil, nil // nobody has it any more who could give it
 		}
@@ -38,7 +38,7 @@ func (f *runFlags) lender(sig *interrupts, watch *event.Queue, show display) fun
 			c.close()
 			return nil, err
 		}
-		return &engine.Lent{Terminal: t, Return: func() bool {
+		return &local.Lent{Terminal: t, Return: func() bool {
 			watch.Flush(sig.soft)
 			back()
 			release()

@@ -4,9 +4,9 @@
 // # The way through it
 //
 // [Run] creates a journal and a supervisor of processes and hands both to one
-// run, which makes the local ports (recorder.go, actions.go) and
-// composes on them what does the work: package environ for the environment and
-// its secrets, package step for steps, wherever they stand. A standard workflow
+// run, which takes the ports of package local and composes on them what does the
+// work: package environ for the environment and its secrets, package step for
+// steps, wherever they stand. A standard workflow
 // is a sequence of steps (sequence.go). A map asks the pure machine of package
 // policy which item comes next and runs the same sequences for it; package
 // unchanged tells which of them an earlier run has done already. Pipelines are

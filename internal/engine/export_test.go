@@ -7,10 +7,3 @@ func LeaveOutCompanion() { noCompanion = true }
 
 // WhenComposed has f see the executor of a run before its first step runs.
 func (o *Options) WhenComposed(f func(*step.Executor)) { o.composed = f }
-
-// NextOutputFile gives what makes the files for the variables of commands in a directory.
-func NextOutputFile(dir string) func() (string, error) {
-	o := &outputFiles{}
-	o.init(dir)
-	return o.next
-}

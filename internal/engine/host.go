@@ -88,12 +88,12 @@ func (m machine) items(ctx context.Context, from, limit int) ([]event.Item, erro
 
 func (m machine) command() (func(context.Context, *workflow.Shell, *action.Call) (action.Result, error), error) {
 	return func(ctx context.Context, s *workflow.Shell, c *action.Call) (action.Result, error) {
-		return m.acts.world.Run(ctx, s, c)
+		return m.acts.World.Run(ctx, s, c)
 	}, nil
 }
 
 func (m machine) compute(ctx context.Context, c environ.Command) (string, error) {
-	res, err := m.acts.world.Run(ctx, &workflow.Shell{Text: c.Text}, &action.Call{Scope: c.Scope, Dir: c.Dir, Env: c.Env, Timeout: c.Timeout})
+	res, err := m.acts.World.Run(ctx, &workflow.Shell{Text: c.Text}, &action.Call{Scope: c.Scope, Dir: c.Dir, Env: c.Env, Timeout: c.Timeout})
 	return res.Output, err
 }
 
@@ -116,7 +116,7 @@ func (m machine) requests(ctx context.Context, x *mapRun) (end func()) {
 	return r.Watch(ctx)
 }
 
-func (m machine) grace(d time.Duration) { m.acts.world.Grace = d }
+func (m machine) grace(d time.Duration) { m.acts.World.Grace = d }
 
 func (m machine) keep(index, attempt int, what, text string) (string, error) {
 	f, err := m.j.NewOutput(index, what, attempt, "output")

@@ -15,8 +15,8 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/local"
 	"github.com/bide-dev/bide/internal/mask"
-	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -34,7 +34,7 @@ type Options struct {
 	// Sinks get every event after it is recorded, secrets masked, in order.
 	Sinks []event.Sink
 	// Tracing joins the run to a trace; nil: none.
-	Tracing Tracing
+	Tracing local.Tracing
 	// Soft, when it is done, stops the start of new work: what runs has Grace
 	// to end. The context given to Run ends everything at once. nil: never.
 	Soft context.Context
@@ -44,7 +44,7 @@ type Options struct {
 	Ask func(question string) bool
 	// Terminal lends the terminal that the run is on to a step that is alone on
 	// it; nil: there is none. The step's output goes there too unless it is read.
-	Terminal func(read bool) (*Lent, error)
+	Terminal func(read bool) (*local.Lent, error)
 	// Commands is told how the run's commands are stopped while a function runs;
 	// the time counts for no timeout of theirs. nil: nobody stops them.
 	Commands func(suspend func(stop func()))
@@ -61,24 +61,6 @@ type Options struct {
 
 	// composed, if not nil, is shown the executor before the first step runs.
 	composed func(*step.Executor)
-}
-
-// Lent is a terminal for one attempt of a step.
-type Lent struct {
-	*proc.Terminal
-	// Return takes it back when the attempt has ended and all its output was
-	// shown, and reports whether the key for an interrupt was pressed meanwhile.
-	Return func() (interrupted bool)
-}
-
-// Tracing joins what a run does to a trace. Its methods may be called by many
-// goroutines at once.
-type Tracing interface {
-	// Begin tells which life of a run begins, from 1, and what the run_started of
-	// the first has kept; nil in the first. It gives what this one is to keep.
-	Begin(run string, life int, first []byte) map[string]any
-	// Environ is added to the environment of attempt n of a step.
-	Environ(p step.Place, path string, n int) []string
 }
 
 // Settings are the recorded part of Options.

@@ -20,6 +20,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/limits"
+	"github.com/bide-dev/bide/internal/local"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -177,7 +178,7 @@ type givenResults struct {
 // Record is that of the recorder.
 func (g *givenResults) Record(facts ...event.Event) error {
 	for i := range facts {
-		hideSecrets(&facts[i], g.masks())
+		local.HideSecrets(&facts[i], g.masks())
 	}
 	g.mu.Lock()
 	for _, e := range facts {

@@ -64,7 +64,7 @@ func (r *run) prepareIn(ctx context.Context, w *workflow.Worktree, from, to stri
 	if w.Setup == nil {
 		return nil
 	}
-	if _, err := r.acts.world.Run(ctx, &workflow.Shell{Text: w.Setup}, &action.Call{Scope: r.env.Scope, Dir: to, Env: r.env.Base().List()}); err != nil {
+	if _, err := r.acts.World.Run(ctx, &workflow.Shell{Text: w.Setup}, &action.Call{Scope: r.env.Scope, Dir: to, Env: r.env.Base().List()}); err != nil {
 		return fmt.Errorf("worktree.setup: %w", err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -172,11 +173,16 @@ func outputsOf(results any) []any {
 // saveResults streams the results of all finished items into a file, and adds up how many milliseconds they took.
 func (r *run) saveResults(ctx context.Context, name string, results iter.Seq2[journal.Result, error]) (size, millis int64, err error) {
 	err = files.Replace(name, 0o600, func(f *os.File) error {
-		w := newCountingWriter(f)
+		w := bufio.NewWriterSize(f, 256<<10)
 		var werr error
 		millis, werr = r.writeResults(ctx, w, results)
-		werr = errors.Join(werr, w.Flush())
-		size = w.n
+		if werr = errors.Join(werr, w.Flush()); werr != nil {
+			return werr
+		}
+		info, werr := f.Stat()
+		if werr == nil {
+			size = info.Size()
+		}
 		return werr
 	})
 	return size, millis, err

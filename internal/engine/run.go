@@ -21,6 +21,7 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/letters"
 	"github.com/bide-dev/bide/internal/limits"
+	"github.com/bide-dev/bide/internal/local"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/step"
@@ -39,7 +40,7 @@ type run struct {
 
 	host    host
 	j       *journal.Journal // of a machine, as is acts
-	acts    *actions
+	acts    *local.Actions
 	env     *environ.Environment
 	x       *step.Executor
 	seals   itemSeals
@@ -126,17 +127,18 @@ func (r *run) local(sup *proc.Supervisor) (end func()) {
 	f := r.file
 	r.host = machine{r}
 	r.seals.path, r.temp = filepath.Join(r.j.Dir(), "items-secrets.jsonl"), r.j.Dir()
-	rec := &recorder{j: r.j, sinks: r.opt.Sinks, masks: func() *mask.Masker { return r.env.Mask() }}
+	rec := &local.Recorder{Journal: r.j, Sinks: r.opt.Sinks, Masks: func() *mask.Masker { return r.env.Mask() }}
 	if r.opt.Part != nil {
-		rec.kept, rec.synced = r.opt.Part.Kept, r.opt.Part.Sync
+		rec.Kept, rec.Synced = r.opt.Part.Kept, r.opt.Part.Sync
 	}
-	r.acts = &actions{
-		world:    &action.World{Proc: sup, HTTP: r.opt.HTTP, Agents: r.opt.pipelines().Agents(f), SkipPermissions: f.SkipPermissions || r.opt.SkipPermissions},
-		terminal: r.opt.Terminal,
-		apart:    r.opt.Part != nil,
-		out:      outputs{recorder: rec, pipeline: f.Kind == workflow.Dataflow},
+	r.acts = &local.Actions{
+		Recorder: rec,
+		World:    &action.World{Proc: sup, HTTP: r.opt.HTTP, Agents: r.opt.pipelines().Agents(f), SkipPermissions: f.SkipPermissions || r.opt.SkipPermissions},
+		Terminal: r.opt.Terminal,
+		Tracing:  r.opt.Tracing,
+		Apart:    r.opt.Part != nil,
+		Pipeline: f.Kind == workflow.Dataflow,
 	}
-	r.acts.varFiles.init(r.j.ProcDir())
 	x := &step.Executor{Clock: clock.Machine{}, Recorder: rec, Run: r.j.Run(), Ask: r.opt.Ask}
 	x.Actions, x.Skipped = step.Checked{Actions: r.acts, Note: x.NoteOnce}, x.WarnMisspelt
 	if len(workflow.Limits(f)) == 0 || r.opt.Part != nil { // a part has no other runs beside it, and its file none
@@ -212,7 +214,6 @@ func (r *run) whole(ctx context.Context) *Summary {
 	}
 	if t := r.opt.Tracing; t != nil {
 		maps.Copy(facts, t.Begin(r.x.Run, life, r.state.Origin))
-		r.acts.tracing = t
 	}
 	begin.Data = data(facts)
 	if r.opt.Part == nil || r.opt.Part.Begin {

@@ -18,7 +18,7 @@ func (x *mapRun) compare(ctx context.Context) error {
 	}
 	x.unchanged = &unchanged.Map{
 		Executor: r.x, File: r.file, Env: r.env, Store: r.opt.Store, Journal: r.j, State: r.state, Repo: r.gitWork.repo,
-		Place: x.p, Total: r.tally.items.Total, All: r.opt.All, SkipPermissions: r.acts.world.SkipPermissions,
+		Place: x.p, Total: r.tally.items.Total, All: r.opt.All, SkipPermissions: r.acts.World.SkipPermissions,
 		Items: x.items, Stored: x.stored, Label: x.Label,
 		Pipeline: func(ctx context.Context, p step.Site, a *workflow.Pipeline) (*workflow.File, error) {
 			pl, err := r.flows.OfStep(ctx, p, a)

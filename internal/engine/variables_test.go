@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 )
 
@@ -327,25 +326,5 @@ error_policy: {retry_config: {max_attempts: 3, initial_delay: 1ms}}
 	}
 	if n != 1 {
 		t.Errorf("%d notes of the condition, want 1%s", n, r.story())
-	}
-}
-
-// What was in the way of the directory for the variables of commands is in nobody's way
-// once it has gone: a want of descriptors passes.
-func TestOutputFilesAfterAFailure(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "proc")
-	if err := os.WriteFile(dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	next := engine.NextOutputFile(dir)
-	if name, err := next(); err == nil {
-		t.Fatalf("%s below a file", name)
-	}
-	if err := os.Remove(dir); err != nil {
-		t.Fatal(err)
-	}
-	name, err := next()
-	if err != nil || name != filepath.Join(dir, "1") {
-		t.Fatal(name, err)
 	}
 }

@@ -68,6 +68,15 @@ func (r *Reader) ItemDir(index int) string {
 	return filepath.Join(r.dir, "items", strconv.Itoa(index))
 }
 
+// LogName is the name under which the outputs of a step are kept: its path, and
+// in the second and later attempts at a work item the number of that.
+func LogName(path string, itemAttempt int) string {
+	if itemAttempt > 1 {
+		return fmt.Sprintf("attempt%d.%s", itemAttempt, path)
+	}
+	return path
+}
+
 // OutputFile is the path of the log file for one stream ("stdout", "stderr",
 // "agent", …) of one attempt of a step:
 // logs/<thousands>/<item>.<step>.<attempt>.<stream>, where items are grouped by

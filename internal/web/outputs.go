@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/proc"
@@ -91,7 +90,7 @@ func (t *tried) find(r *journal.Reader) error {
 	defer root.Close() // it was read only: there is nothing to lose
 	for _, name := range append(streams[:len(streams):len(streams)], promptStream) {
 		o := output{Name: name, inline: inline[name], Size: int64(len(inline[name])), Live: t.Running}
-		file, err := filepath.Rel(r.Dir(), r.OutputFile(t.Index, engine.LogName(t.Step, t.ItemTry), t.N, name))
+		file, err := filepath.Rel(r.Dir(), r.OutputFile(t.Index, journal.LogName(t.Step, t.ItemTry), t.N, name))
 		if err != nil {
 			return err
 		}

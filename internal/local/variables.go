@@ -1,4 +1,4 @@
-package engine
+package local
 
 import (
 	"errors"
@@ -18,61 +18,55 @@ import (
 	"github.com/bide-dev/bide/internal/step"
 )
 
-// outputFiles gives each attempt of a command a file of its own, named by
+// variableFiles gives each attempt of a command a file of its own, named by
 // BIDE_OUTPUT and PRODIGY_OUTPUT, to which the command may append NAME=value
 // lines: the variables that it sets for the steps after it.
-type outputFiles struct {
-	path string
+type variableFiles struct {
 	last atomic.Int64
 
 	mu    sync.Mutex
 	ready bool // the directory is there, and empty of what earlier lives left
 }
 
-// init has the files made in dir, where nobody else makes any after it was asked for
-// the first one. Their names are numbers.
-func (o *outputFiles) init(dir string) {
-	o.path = dir
-}
-
 // prepare has the directory empty of them, once in a life of the run. Where that fails,
 // the next attempt tries again: the cause may have passed.
-func (o *outputFiles) prepare() error {
+func (o *variableFiles) prepare(dir string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.ready {
 		return nil
 	}
-	err := o.clear()
+	err := clearVariables(dir)
 	o.ready = err == nil
 	return err
 }
 
-// clear removes what a killed life of the run left, which is of no attempt of this one.
-func (o *outputFiles) clear() error {
-	names, err := os.ReadDir(o.path)
+// clearVariables removes what a killed life of the run left, which is of no attempt of this one.
+func clearVariables(dir string) error {
+	names, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return os.MkdirAll(o.path, 0o700)
+		return os.MkdirAll(dir, 0o700)
 	}
 	for _, e := range names {
 		if _, numErr := strconv.Atoi(e.Name()); numErr == nil {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(o.path, e.Name())))
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
 		}
 	}
 	return err
 }
 
-// next is the file of one more attempt. The command makes it.
-func (o *outputFiles) next() (string, error) {
-	if err := o.prepare(); err != nil {
+// next is the file of one more attempt. The command makes it. Its name is a number, and
+// nobody else makes such a file in the directory.
+func (o *variableFiles) next(dir string) (string, error) {
+	if err := o.prepare(dir); err != nil {
 		return "", fmt.Errorf("cannot make the directory for the variables of a command: %w", err)
 	}
-	return filepath.Join(o.path, strconv.FormatInt(o.last.Add(1), 10)), nil
+	return filepath.Join(dir, strconv.FormatInt(o.last.Add(1), 10)), nil
 }
 
 // take reads the variables of the lines that a command left in its file, and
 // removes the file, which may hold secrets.
-func (o *outputFiles) take(file string, m *mask.Masker) (set [][2]string, err error) {
+func (o *variableFiles) take(file string, m *mask.Masker) (set [][2]string, err error) {
 	// To look whether it is there takes no descriptor: for want of one, the command would
 	// pass for one that did not run, and run again.
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {

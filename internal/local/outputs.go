@@ -1,10 +1,9 @@
-package engine
+package local
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -16,12 +15,6 @@ import (
 	"github.com/bide-dev/bide/internal/proc"
 	"github.com/bide-dev/bide/internal/step"
 )
-
-// outputs opens what the attempts of a run write to.
-type outputs struct {
-	*recorder
-	pipeline bool // whose own output has nothing else in it
-}
 
 // stepOutputs is where the output of an attempt goes: to whoever watches, and
 // to files.
@@ -37,26 +30,18 @@ type stepOutputs struct {
 	opened         []string
 }
 
-// LogName is the name under which the outputs of a step are kept: its path, and
-// in the second and later attempts at a work item the number of that.
-func LogName(path string, itemAttempt int) string {
-	if itemAttempt > 1 {
-		return fmt.Sprintf("attempt%d.%s", itemAttempt, path)
-	}
-	return path
-}
-
-// outputsOf opens what an attempt writes to.
-func (r *outputs) of(p step.Place, path string, n int, isAgent, quiet bool) *stepOutputs {
-	o := &stepOutputs{keep: r.j.KeepOutputs}
+// outputs opens what an attempt writes to.
+func (a *Actions) outputs(p step.Place, path string, n int, isAgent, quiet bool) *stepOutputs {
+	r := a.Recorder
+	o := &stepOutputs{keep: r.Journal.KeepOutputs}
 	var begun sync.Map // streams, asked for from several goroutines
 	file := func(stream string) (*os.File, error) {
-		name := LogName(path, p.Attempt)
+		name := journal.LogName(path, p.Attempt)
 		if _, again := begun.LoadOrStore(stream, true); again {
-			return r.j.CreateOutput(p.Index, name, n, stream)
+			return r.Journal.CreateOutput(p.Index, name, n, stream)
 		}
 		// What a killed life of the run left of this attempt is not of it.
-		f, err := r.j.NewOutput(p.Index, name, n, stream)
+		f, err := r.Journal.NewOutput(p.Index, name, n, stream)
 		if err == nil {
 			o.mu.Lock()
 			defer o.mu.Unlock()
@@ -68,9 +53,9 @@ func (r *outputs) of(p step.Place, path string, n int, isAgent, quiet bool) *ste
 		// The raw stream of an agent is always kept.
 		o.toFile(r, "agent", file)
 	}
-	if !quiet && len(r.sinks) > 0 {
+	if !quiet && len(r.Sinks) > 0 {
 		stdout := "stdout"
-		if r.pipeline {
+		if a.Pipeline {
 			stdout = "stderr"
 		}
 		o.stdout = o.live(r, p, path, stdout)
@@ -79,10 +64,10 @@ func (r *outputs) of(p step.Place, path string, n int, isAgent, quiet bool) *ste
 	// With secrets nothing may reach the disk unmasked.
 	o.spill = func(stream string) (proc.File, error) {
 		f, err := file(stream)
-		if err != nil || !r.masks().Active() {
+		if err != nil || !r.Masks().Active() {
 			return f, err
 		}
-		masked := r.masks().NewFile(f)
+		masked := r.Masks().NewFile(f)
 		if stream == "stdout" {
 			o.whole = masked
 		}
@@ -91,7 +76,7 @@ func (r *outputs) of(p step.Place, path string, n int, isAgent, quiet bool) *ste
 	return o
 }
 
-func (o *stepOutputs) toFile(r *outputs, stream string, open func(string) (*os.File, error)) {
+func (o *stepOutputs) toFile(r *Recorder, stream string, open func(string) (*os.File, error)) {
 	l := &lazyFile{open: func() (*os.File, error) {
 		f, err := open(stream)
 		if err == nil {
@@ -103,15 +88,15 @@ func (o *stepOutputs) toFile(r *outputs, stream string, open func(string) (*os.F
 }
 
 // masked puts the mask in front of a file.
-func (o *stepOutputs) masked(r *outputs, l *lazyFile) io.Writer {
-	w := r.masks().NewWriter(l)
+func (o *stepOutputs) masked(r *Recorder, l *lazyFile) io.Writer {
+	w := r.Masks().NewWriter(l)
 	o.flush = append(o.flush, w.Flush, l.Close)
 	return w
 }
 
 // live passes output on to whoever watches the run.
-func (o *stepOutputs) live(r *outputs, p step.Place, path, stream string) io.Writer {
-	w := r.masks().NewWriter(writerFunc(func(b []byte) (int, error) {
+func (o *stepOutputs) live(r *Recorder, p step.Place, path, stream string) io.Writer {
+	w := r.Masks().NewWriter(writerFunc(func(b []byte) (int, error) {
 		e := p.Event(event.Output, path)
 		e.Label, e.Message = stream, string(b)
 		r.Show(e)
@@ -147,8 +132,8 @@ func (o *stepOutputs) close(res *action.Result) error {
 
 // keepText has an output that no command wrote in the log that one of a command would be
 // in, and says so in the result.
-func (r *outputs) keepText(c *step.Call, res action.Result) (_ action.Result, err error) {
-	o := r.of(c.Place, c.Path, c.Number, false, true)
+func (a *Actions) keepText(c *step.Call, res action.Result) (_ action.Result, err error) {
+	o := a.outputs(c.Place, c.Path, c.Number, false, true)
 	f, err := o.spill("stdout")
 	if err != nil {
 		return res, err

@@ -1,4 +1,4 @@
-package engine
+package local
 
 import (
 	"errors"
@@ -23,8 +23,8 @@ func TestWatchersAreToldWhatIsKept(t *testing.T) {
 	var told []string
 	refused := errors.New("no room")
 	var kept error
-	r := &recorder{j: j, masks: func() *mask.Masker { return nil }, kept: func([]event.Event) error { return kept },
-		sinks: []event.Sink{event.SinkFunc(func(e event.Event) { told = append(told, e.Message) })}}
+	r := &Recorder{Journal: j, Masks: func() *mask.Masker { return nil }, Kept: func([]event.Event) error { return kept },
+		Sinks: []event.Sink{event.SinkFunc(func(e event.Event) { told = append(told, e.Message) })}}
 	if err := r.Record(event.Event{Type: event.Note, Message: "first"}); err != nil {
 		t.Fatal(err)
 	}

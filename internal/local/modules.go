@@ -1,4 +1,4 @@
-package engine
+package local
 
 import (
 	"context"
@@ -16,7 +16,7 @@ const maxResult = 64 << 20
 
 // module makes one attempt of a command or a request of a module. The output is
 // whole.
-func (a *actions) module(ctx context.Context, c *step.Call) (action.Result, error) {
+func (a *Actions) module(ctx context.Context, c *step.Call) (action.Result, error) {
 	if c.Module.HTTP != nil {
 		return a.request(ctx, c.Module, c.Args)
 	}
@@ -25,12 +25,12 @@ func (a *actions) module(ctx context.Context, c *step.Call) (action.Result, erro
 	if len(argv) == 0 {
 		argv = []string{"sh", "-c", s.Text}
 	}
-	out := a.out.of(c.Place, c.Path, c.Number, false, c.Quiet)
+	out := a.outputs(c.Place, c.Path, c.Number, false, c.Quiet)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	result := &limited{limit: maxResult, full: stop}
-	at := &action.Call{Dir: c.Dir, Env: a.traced(c.Env(), c.Place, c.Path, c.Number), Stdout: result, Stderr: out.stderr, Spill: out.spill, Log: out.log, Mask: a.out.masks()}
-	res, err := a.world.Command(ctx, at, argv, c.Module.Stdin(c.Args))
+	at := &action.Call{Dir: c.Dir, Env: a.traced(c.Env(), c.Place, c.Path, c.Number), Stdout: result, Stderr: out.stderr, Spill: out.spill, Log: out.log, Mask: a.Recorder.Masks()}
+	res, err := a.World.Command(ctx, at, argv, c.Module.Stdin(c.Args))
 	if cerr := out.close(&res); err == nil {
 		err = cerr
 	}
@@ -42,14 +42,14 @@ func (a *actions) module(ctx context.Context, c *step.Call) (action.Result, erro
 }
 
 // request makes a request of a module.
-func (a *actions) request(ctx context.Context, d *module.Definition, args []any) (action.Result, error) {
+func (a *Actions) request(ctx context.Context, d *module.Definition, args []any) (action.Result, error) {
 	url, headers, body := d.Request(args)
 	q := &action.Request{Method: d.HTTP.Method, URL: url, Headers: headers, MaxBody: maxResult,
 		Expected: func(status int) bool { return d.HTTP.Status.Outcome(status) == module.Success }}
 	if body != nil {
 		q.Body, q.ContentType = value.JSON(body), "application/json"
 	}
-	return a.world.Send(ctx, q, &action.Call{})
+	return a.World.Send(ctx, q, &action.Call{})
 }
 
 // limited keeps what is written to it. Of more than limit bytes nothing is kept,
