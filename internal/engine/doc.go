@@ -32,6 +32,6 @@
 // A run is composed of things with owners: the journal behind the recorder, the
 // executor with its lifecycle, limits, agents and counts of steps, guard (reasons
 // to stop, requests of other processes), gitWork (repository and worktrees),
-// itemSeals (what is masked in the items), dataflow.Flows (pipelines), tally (how items
+// items.Seals (what is masked in the items), dataflow.Flows (pipelines), tally (how items
 // have ended).
 package engine

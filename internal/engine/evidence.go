@@ -39,7 +39,7 @@ func (x *mapRun) evidence(ctx context.Context, p step.Site, a *agentRun) error {
 		a.data.Evidence = &mapper.Evidence{Commit: at.Commit, Tree: at.Tree, Base: a.tree.Base, Changed: len(at.Files)}
 		if n := len(at.Left); n > 0 {
 			return unshown("%s uncommitted (%s), and a check sees what is committed: commit them in a step, or leave auto_commit: false out",
-				diag.Count(n, "file")+" "+diag.Plural(n, "is", "are"), sampleOf(at.Left))
+				diag.Count(n, "file")+" "+diag.Plural(n, "is", "are"), diag.First(at.Left, 3))
 		}
 		if err := x.allowed(p, a, at); err != nil {
 			return err
@@ -65,11 +65,6 @@ func (x *mapRun) evidence(ctx context.Context, p step.Site, a *agentRun) error {
 // unshown is a failure to show what is asked.
 func unshown(format string, args ...any) error {
 	return &failure.Failure{Class: mapper.ClassEvidence, Message: fmt.Sprintf(format, args...)}
-}
-
-// sampleOf names the first of some files.
-func sampleOf(list []string) string {
-	return strings.Join(list[:min(3, len(list))], ", ") + more(len(list)-3)
 }
 
 // allowed looks at what the item has changed.
@@ -103,9 +98,9 @@ func (x *mapRun) allowed(p step.Site, a *agentRun, at worktree.Committed) error 
 	a.data.Evidence.Refused = append(protected, outside...)
 	switch {
 	case len(protected) > 0:
-		return unshown("it changed %s, which map.evidence.protect keeps as it is", sampleOf(protected))
+		return unshown("it changed %s, which map.evidence.protect keeps as it is", diag.First(protected, 3))
 	case len(outside) > 0:
-		return unshown("it changed %s, which map.evidence.paths does not have", sampleOf(outside))
+		return unshown("it changed %s, which map.evidence.paths does not have", diag.First(outside, 3))
 	}
 	return nil
 }

@@ -178,8 +178,8 @@ func (g *gitWork) ownWorktree(ctx context.Context) error {
 	}
 	g.tellLost()
 	if n := len(tree.LeftOut); n > 0 {
-		g.x.Note("%s of your working tree %s not in the run's worktree (%s%s): commit what is to be there, or run with --isolation none",
-			diag.Count(n, "uncommitted file"), diag.Plural(n, "is", "are"), strings.Join(tree.LeftOut[:min(3, n)], ", "), more(n-3))
+		g.x.Note("%s of your working tree %s not in the run's worktree (%s): commit what is to be there, or run with --isolation none",
+			diag.Count(n, "uncommitted file"), diag.Plural(n, "is", "are"), diag.First(tree.LeftOut, 3))
 	}
 	return nil
 }
@@ -204,8 +204,8 @@ func (g *gitWork) tellRemade() error {
 	}
 	slices.Sort(ended)
 	g.lost = ended
-	return g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.LostWork, Data: data(event.LostSteps{Steps: ended}), Message: fmt.Sprintf("%s; what %s that %s ended (%s%s) may have left uncommitted is lost, so the exit status is 3 until %s run again: bide rerun %s --step %s",
-		what, diag.Count(len(ended), "step"), diag.Plural(len(ended), "has", "have"), strings.Join(ended[:min(3, len(ended))], ", "), more(len(ended)-3), diag.Plural(len(ended), "it has", "they have"), g.x.Run, ended[0])})
+	return g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.LostWork, Data: data(event.LostSteps{Steps: ended}), Message: fmt.Sprintf("%s; what %s that %s ended (%s) may have left uncommitted is lost, so the exit status is 3 until %s run again: bide rerun %s --step %s",
+		what, diag.Count(len(ended), "step"), diag.Plural(len(ended), "has", "have"), diag.First(ended, 3), diag.Plural(len(ended), "it has", "they have"), g.x.Run, ended[0])})
 }
 
 // safe has on the disk what a step did in a worktree of the run, and marks in the run's
@@ -234,13 +234,6 @@ func (g *gitWork) rewind(ctx context.Context, steps map[string]journal.StepRecor
 // worktree that is nobody's.
 func checks(path string) bool {
 	return strings.HasPrefix(path, "map.evidence.") || strings.HasPrefix(path, "merge_queue.verify")
-}
-
-func more(n int) string {
-	if n > 0 {
-		return fmt.Sprintf(" and %d more", n)
-	}
-	return ""
 }
 
 // markHead notes where the git context of the workflow begins; a resumed run
@@ -379,8 +372,8 @@ func (g *gitWork) release(ctx context.Context, a *agentRun) {
 			diag.Count(n, "git repository", "git repositories"), strings.Join(k.Repositories, ", "))
 	}
 	if n := len(k.Ignored); n > 0 {
-		g.x.NoteOnce("ignored", fmt.Sprintf("item %s left %s that git ignores (%s%s): such files go when the next item takes the worktree; what is to be kept is written elsewhere, or committed",
-			nameOf(g.x.Values.Mask(), a.item), diag.Count(n, "path"), strings.Join(k.Ignored[:min(3, n)], ", "), more(n-3)))
+		g.x.NoteOnce("ignored", fmt.Sprintf("item %s left %s that git ignores (%s): such files go when the next item takes the worktree; what is to be kept is written elsewhere, or committed",
+			nameOf(g.x.Values.Mask(), a.item), diag.Count(n, "path"), diag.First(k.Ignored, 3)))
 	}
 }
 

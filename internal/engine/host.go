@@ -28,7 +28,7 @@ type host interface {
 	// items gives at most limit work items from an index on as they are kept: with their
 	// secrets masked.
 	items(ctx context.Context, from, limit int) ([]event.Item, error)
-	// command gives what runs the command that gives the work items; errUnread where nobody
+	// command gives what runs the command that gives the work items; items.ErrUnread where nobody
 	// knows them before the run.
 	command() (func(context.Context, *workflow.Shell, *action.Call) (action.Result, error), error)
 	// compute runs a shell text that computes a value.
@@ -69,10 +69,10 @@ func (m machine) list(ctx context.Context, p step.Site) (int, error) {
 	case err != nil:
 		return 0, err
 	case loaded:
-		return n, m.seals.read()
+		return n, m.seals.Read()
 	}
 	digest := ""
-	n, err = m.loadItems(ctx, p, func(items iter.Seq2[event.Item, error]) (n int, err error) {
+	n, err = m.itemList().Read(ctx, p, func(items iter.Seq2[event.Item, error]) (n int, err error) {
 		n, digest, err = m.j.PutItems(ctx, items)
 		return n, err
 	})

@@ -255,7 +255,7 @@ func (x *mapRun) items(ctx context.Context, from, limit int) ([]event.Item, erro
 			it.Data = data
 		}
 		if err == nil {
-			err = x.r.seals.open(it)
+			err = x.r.seals.Open(it)
 		}
 	}
 	return list, err

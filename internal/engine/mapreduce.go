@@ -4,20 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"iter"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/internal/expr"
-	"github.com/bide-dev/bide/internal/files"
-	"github.com/bide-dev/bide/internal/input"
+	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/step"
-	"github.com/bide-dev/bide/internal/template"
-	"github.com/bide-dev/bide/internal/workflow"
 )
 
 // mapReduce runs setup, the map over the items, and reduce. Each phase that is
@@ -105,6 +96,11 @@ func (r *run) setupSteps(ctx context.Context, p step.Site) error {
 	return nil
 }
 
+// itemList makes the list of work items.
+func (r *run) itemList() *items.List {
+	return &items.List{Executor: r.x, Seals: r.seals, Temp: r.dir(), Command: r.host.command}
+}
+
 // readItems reads the work items into the journal, unless they are there.
 func (r *run) readItems(ctx context.Context, p step.Site) error {
 	n, err := r.host.list(ctx, p)
@@ -116,162 +112,4 @@ func (r *run) readItems(ctx context.Context, p step.Site) error {
 		r.note("there are no work items: the map is left out%s", map[bool]string{true: ", reduce runs"}[r.file.Reduce != nil])
 	}
 	return nil
-}
-
-// loadItems reads the work items of the input; put keeps them, and says how many
-// there are.
-func (r *run) loadItems(ctx context.Context, p step.Site, put func(iter.Seq2[event.Item, error]) (int, error)) (int, error) {
-	p.Phase = "setup"
-	spec, clean, err := r.inputSpec(ctx, p)
-	if err != nil {
-		return 0, fmt.Errorf("map.input: %w", err)
-	}
-	defer clean()
-	until, stop := r.x.Life.Until(ctx)
-	defer stop()
-	spec.Seen, spec.Context = &input.Seen{Lacking: namedIn(r.file.Map, spec)}, until
-	items, end := r.seals.list(spec)
-	n, err := put(r.judged(items, spec))
-	if err = errors.Join(err, end()); err != nil {
-		return 0, fmt.Errorf("map.input: %w", err)
-	}
-	if n == 0 {
-		if why := whyEmpty(spec, spec.Seen.Items); why != "" {
-			r.note("%s", why)
-		}
-	}
-	return n, nil
-}
-
-// inputSpec says where the items come from. The output of a command waits in a
-// file of the run; clean removes it.
-func (r *run) inputSpec(ctx context.Context, p step.Site) (input.Spec, func(), error) {
-	m := r.file.Map
-	clean := func() {}
-	spec := input.Spec{JSONPath: m.JSONPath, Filter: m.Filter, SortBy: m.SortBy, TempDir: r.temp}
-	var err error
-	if spec.Offset, err = r.x.Number(ctx, p, m.Offset); err != nil {
-		return spec, clean, fmt.Errorf("offset: %w", err)
-	}
-	if spec.Max, err = r.x.Number(ctx, p, m.MaxItems); err != nil {
-		return spec, clean, fmt.Errorf("max_items: %w", err)
-	}
-	if m.Distinct != nil {
-		field := strings.TrimPrefix(strings.Trim(m.Distinct.String(), "${} "), "$.")
-		if spec.Distinct, err = expr.ParsePath(field); err != nil {
-			return spec, clean, fmt.Errorf("distinct: %w", err)
-		}
-	}
-	if m.Input == nil {
-		v, err := action.Expand(m.List, p.Scope)
-		if err != nil {
-			return spec, clean, err
-		}
-		spec.List, _ = v.([]any)
-		return spec, clean, nil
-	}
-	if v, ok := m.Input.Value(p.Scope); ok {
-		if list, is := v.V.([]any); is {
-			spec.List = list
-			return spec, clean, nil
-		}
-	}
-	switch m.InputKind {
-	case "json", "jsonl", "csv", "lines":
-		spec.Kind = m.InputKind
-	}
-	name, err := m.Input.Expand(p.Scope)
-	if err != nil {
-		return spec, clean, err
-	}
-	file := p.File(m.Input, name)
-	info, serr := file.Stat()
-	if outside := new(files.OutsideError); errors.As(serr, &outside) && (m.InputKind != "" || looksLikeFile(name)) {
-		return spec, clean, outside
-	}
-	switch {
-	case m.InputKind != "command" && serr == nil && !info.IsDir():
-		spec.File = file.Full()
-		if file.ByData {
-			spec.Within = file.Dir
-		}
-		if spec.Kind == "" && spec.JSONPath == "" && info.Mode().IsRegular() && strings.HasSuffix(name, ".json") {
-			if plain, err := notJSON(ctx, file); err != nil {
-				return spec, clean, err
-			} else if plain {
-				r.note("%s is no JSON: each line of it is an item", name)
-				spec.Kind = "lines"
-			}
-		}
-		return spec, clean, nil
-	case m.InputKind != "command" && (m.InputKind != "" || looksLikeFile(name)):
-		if serr == nil {
-			serr = errors.New("it is a directory")
-		}
-		return spec, clean, fmt.Errorf("the file %s: %w", name, serr)
-	}
-	spec.File, clean, err = r.commandInput(ctx, p, m.Input)
-	spec.Called = "the output of its command"
-	return spec, clean, err
-}
-
-// looksLikeFile keeps a misspelt file name from being run as a command.
-func looksLikeFile(s string) bool {
-	switch filepath.Ext(s) {
-	case ".json", ".jsonl", ".ndjson", ".csv", ".tsv":
-		return !strings.ContainsAny(s, " \t\n|;&<>()$`")
-	}
-	return false
-}
-
-// inputFiles are the names of the files that hold the outputs of inputs' commands,
-// as they are: secrets too.
-const inputFiles = "input-*"
-
-// dropInputs removes those that a life of the run left that was killed.
-func dropInputs(dir string) error {
-	left, err := filepath.Glob(filepath.Join(dir, inputFiles))
-	for _, name := range left {
-		err = errors.Join(err, os.Remove(name))
-	}
-	return err
-}
-
-// commandInput runs the input's command with its output in a file.
-func (r *run) commandInput(ctx context.Context, p step.Site, text *template.Text) (string, func(), error) {
-	command, err := r.host.command()
-	if err != nil {
-		return "", func() {}, err
-	}
-	f, err := os.CreateTemp(r.temp, inputFiles)
-	if err != nil {
-		return "", func() {}, err
-	}
-	clean := func() { _ = os.Remove(f.Name()) } // a leftover goes when the run is resumed, or with its directory
-	res, err := command(ctx, &workflow.Shell{Text: text}, &action.Call{Scope: p.Scope, Dir: p.Dir, Env: p.Env.List(), Stdout: f})
-	// A list that is not all there must not pass for a shorter one.
-	if err = errors.Join(err, res.OutputErr, f.Close()); err != nil {
-		clean()
-		return "", func() {}, err
-	}
-	return f.Name(), clean, nil
-}
-
-// notJSON reports whether a file cannot be JSON by its first byte that is no
-// blank, as a list of paths that ls has written under a name in .json.
-func notJSON(ctx context.Context, file files.Name) (bool, error) {
-	f, err := file.Open(ctx)
-	if err != nil {
-		return false, err
-	}
-	head := make([]byte, 512)
-	n, err := io.ReadFull(f, head)
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		err = nil
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return false, err
-	}
-	text := strings.TrimLeft(strings.TrimPrefix(string(head[:n]), "\ufeff"), " \t\r\n")
-	return text != "" && !strings.ContainsRune(`[{"-0123456789tfn`, rune(text[0])), nil
 }

@@ -88,7 +88,7 @@ func (q *mergeQueue) submit(ctx context.Context, p step.Site, a *agentRun) error
 	}
 	if n := len(at.Left); n > 0 {
 		return unshown("%s uncommitted (%s), and what is merged is what is committed: commit them in a step, or leave auto_commit: false out",
-			diag.Count(n, "file")+" "+diag.Plural(n, "is", "are"), sampleOf(at.Left))
+			diag.Count(n, "file")+" "+diag.Plural(n, "is", "are"), diag.First(at.Left, 3))
 	}
 	k, err := a.tree.Keep(ctx)
 	if err != nil {

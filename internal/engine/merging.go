@@ -52,7 +52,7 @@ func (x *mapRun) takeOver(ctx context.Context, index int, rec journal.ItemRecord
 	}
 	it, err := x.r.j.Item(ctx, index)
 	if err == nil {
-		err = x.r.seals.open(&it)
+		err = x.r.seals.Open(&it)
 	}
 	if err != nil {
 		return mapper.RunsAgain, err

@@ -18,6 +18,7 @@ import (
 	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/local"
@@ -65,7 +66,7 @@ type Ports struct {
 	// not; the zero time is none.
 	NotBefore func(n int) time.Time
 	// Items gives the work items. read reads them as a run would, and fails with
-	// ErrUnread where that would need to run something, and Input is nil.
+	// items.ErrUnread where that would need to run something, and Input is nil.
 	Items func(read func() ([]event.Item, error)) ([]event.Item, error)
 
 	// Input runs the command that gives the work items, with its output to c.Stdout.
@@ -91,13 +92,6 @@ type Earlier interface {
 }
 
 func (v *virtual) earlier() Earlier { return v.Earlier }
-
-// ErrUnread says that the work items are not known before the run.
-var errUnread = errors.New("the work items are not known before the run")
-
-// IsUnread reports whether work items are made by the run itself, so that
-// nobody knows them before.
-func IsUnread(err error) bool { return errors.Is(err, errUnread) }
 
 // RunOn takes a workflow or a pipeline from its start to its end on ports. It
 // reads the file's env_files, its work items where they stand in a file, and the
@@ -230,7 +224,7 @@ func (v *virtual) compute(ctx context.Context, c environ.Command) (string, error
 
 func (v *virtual) command() (func(context.Context, *workflow.Shell, *action.Call) (action.Result, error), error) {
 	if v.Input == nil {
-		return nil, errUnread
+		return nil, items.ErrUnread
 	}
 	return v.Input, nil
 }
@@ -239,7 +233,7 @@ func (v *virtual) command() (func(context.Context, *workflow.Shell, *action.Call
 // itself would make.
 func (v *virtual) list(ctx context.Context, p step.Site) (n int, err error) {
 	v.listed, err = v.Items(func() (list []event.Item, err error) {
-		_, err = v.loadItems(ctx, p, func(items iter.Seq2[event.Item, error]) (int, error) {
+		_, err = v.itemList().Read(ctx, p, func(items iter.Seq2[event.Item, error]) (int, error) {
 			for it, err := range items {
 				if err != nil {
 					return 0, err
@@ -249,7 +243,7 @@ func (v *virtual) list(ctx context.Context, p step.Site) (n int, err error) {
 			return len(list), nil
 		})
 		if v.Input == nil && errors.Is(err, fs.ErrNotExist) {
-			err = errUnread
+			err = items.ErrUnread
 		}
 		return list, err
 	})

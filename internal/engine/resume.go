@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/files"
+	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/letters"
 	"github.com/bide-dev/bide/internal/mask"
@@ -162,7 +163,7 @@ func reopen(ctx context.Context, id string, opt Options, change func(j *journal.
 		st.Parallel = 0
 	}
 	if opt.Part == nil {
-		if err := dropInputs(j.Dir()); err != nil {
+		if err := items.DropInputs(j.Dir()); err != nil {
 			return nil, err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/letters"
 	"github.com/bide-dev/bide/internal/limits"
@@ -43,12 +43,11 @@ type run struct {
 	acts    *local.Actions
 	env     *environ.Environment
 	x       *step.Executor
-	seals   itemSeals
+	seals   *items.Seals
 	flows   *dataflow.Flows
 	gitWork gitWork
 	// notBefore, if not nil, gives the time before which the nth work item to start does not.
 	notBefore func(n int) time.Time
-	temp      string // where large inputs are sorted; "" is the system's
 
 	control letters.Control
 	tally   tally
@@ -126,7 +125,6 @@ func begin(do func() error) (wait func() error) {
 func (r *run) local(sup *proc.Supervisor) (end func()) {
 	f := r.file
 	r.host = machine{r}
-	r.seals.path, r.temp = filepath.Join(r.j.Dir(), "items-secrets.jsonl"), r.j.Dir()
 	rec := &local.Recorder{Journal: r.j, Sinks: r.opt.Sinks, Masks: func() *mask.Masker { return r.env.Mask() }}
 	if r.opt.Part != nil {
 		rec.Kept, rec.Synced = r.opt.Part.Kept, r.opt.Part.Sync
@@ -161,7 +159,7 @@ func (r *run) compose(x *step.Executor, flows dataflow.Options) (end func()) {
 	x.File, x.AgentConfigs = r.file, r.opt.pipelines().Agents(r.file)
 	r.env = r.environment()
 	x.Values = r.env
-	r.seals.env = r.env
+	r.seals = items.NewSeals(r.env, r.dir())
 	x.Life, end = step.NewLifecycle(x.Clock, r.opt.Soft)
 	x.Limits.Breakers, x.Limits.Now = breakers{r}, x.Clock.Now
 	flows.Executor, flows.Env, flows.MaxParallel, flows.FailFast = x, r.env, r.opt.MaxParallel, r.opt.FailFast
@@ -189,6 +187,14 @@ func (b breakers) Load(name string) (s circuit.Snapshot, ok bool) {
 		return s, false
 	}
 	return s, true
+}
+
+// dir is the directory of the run; "" where it has none.
+func (r *run) dir() string {
+	if r.j == nil {
+		return ""
+	}
+	return r.j.Dir()
 }
 
 // resumed reports whether the run has an earlier life.

@@ -51,7 +51,7 @@ func (x *mapRun) printed(ctx context.Context, p step.Site, a *agentRun) (err err
 // secrets.
 func (x *mapRun) stored(ctx context.Context, it event.Item) ([]byte, error) {
 	x.mu.Lock()
-	edited, sealed := x.edited[it.Index], len(x.r.seals.of[it.Index]) > 0
+	edited, sealed := x.edited[it.Index], x.r.seals.Sealed(it.Index)
 	x.mu.Unlock()
 	switch {
 	case !sealed:

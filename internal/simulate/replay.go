@@ -3,6 +3,7 @@ package simulate
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/step/virtual"
 	"github.com/bide-dev/bide/internal/worktree"
@@ -114,7 +116,7 @@ func (x *replay) live(ctx context.Context, i int) error {
 	clock.Run(func() {
 		sum = engine.RunOn(ctx, engine.Options{Settings: settings, File: x.o.File, Pipeline: x.o.Pipeline, Environ: []string{}}, ports)
 	})
-	if engine.IsUnread(sum.Err) {
+	if errors.Is(sum.Err, items.ErrUnread) {
 		return fmt.Errorf("the work items: %w", sum.Err)
 	}
 	if l.dead {

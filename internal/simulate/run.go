@@ -3,6 +3,7 @@ package simulate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -19,6 +20,7 @@ import (
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/pipeline/module"
 	"github.com/bide-dev/bide/internal/step"
@@ -79,7 +81,7 @@ func Run(ctx context.Context, o Options) ([]*Sample, error) {
 	}
 	ctx, end := timeless(ctx)
 	defer end()
-	items := &itemList{model: o.Model, given: o.Items}
+	list := &itemList{model: o.Model, given: o.Items}
 	samples := make([]*Sample, o.Seeds)
 	errs := make([]error, o.Seeds)
 	var next, done atomic.Int64
@@ -91,7 +93,7 @@ func Run(ctx context.Context, o Options) ([]*Sample, error) {
 				if i >= o.Seeds {
 					return
 				}
-				samples[i], errs[i] = one(ctx, &o, n, items, i)
+				samples[i], errs[i] = one(ctx, &o, n, list, i)
 				if o.Progress != nil {
 					o.Progress(int(done.Add(1)))
 				}
@@ -135,7 +137,7 @@ func prepare(o *Options) (*stepNames, error) {
 }
 
 // one simulates one run.
-func one(ctx context.Context, o *Options, n *stepNames, items *itemList, i int) (_ *Sample, err error) {
+func one(ctx context.Context, o *Options, n *stepNames, list *itemList, i int) (_ *Sample, err error) {
 	clock := virtual.NewClock(began)
 	seen := newWatch()
 	model := o.Model.drawn(o.First + uint64(i))
@@ -149,7 +151,7 @@ func one(ctx context.Context, o *Options, n *stepNames, items *itemList, i int) 
 	if o.actions != nil {
 		acts = o.actions(w, acts)
 	}
-	ports := w.ports(acts, items)
+	ports := w.ports(acts, list)
 	ports.Input = o.Input
 	if o.clock != nil {
 		ports.Clock = o.clock(clock)
@@ -162,13 +164,13 @@ func one(ctx context.Context, o *Options, n *stepNames, items *itemList, i int) 
 	clock.Run(func() {
 		sum = engine.RunOn(ctx, engine.Options{Settings: o.Settings, File: o.File, Pipeline: o.Pipeline, Environ: []string{}}, ports)
 	})
-	if engine.IsUnread(sum.Err) || items.err != nil {
+	if errors.Is(sum.Err, items.ErrUnread) || list.err != nil {
 		return nil, fmt.Errorf("the work items: %w", sum.Err)
 	}
 	s := seen.Sample
 	s.Assumed = slices.Concat(o.assumed, s.Assumed)
-	if items.made && o.Model.Guessed {
-		s.Assumed = append(s.Assumed, fmt.Sprintf("%s gives %d items", o.File.Map.Input, len(items.list)))
+	if list.made && o.Model.Guessed {
+		s.Assumed = append(s.Assumed, fmt.Sprintf("%s gives %d items", o.File.Map.Input, len(list.list)))
 	}
 	s.assumeRetries(model, n)
 	s.seed = o.First + uint64(i)
@@ -226,7 +228,7 @@ func (l *itemList) get(read func() ([]event.Item, error)) ([]event.Item, error) 
 		if l.list = l.given; l.list != nil {
 			return
 		}
-		if l.list, l.err = read(); engine.IsUnread(l.err) && l.model.Items > 0 {
+		if l.list, l.err = read(); errors.Is(l.err, items.ErrUnread) && l.model.Items > 0 {
 			l.list, l.err, l.made = Items(l.model.Items), nil, true
 		}
 	})

@@ -140,11 +140,7 @@ func FieldsText(fields []string, name, instead string) string {
 	if near := diag.Nearest(name, fields); near != "" {
 		hint = fmt.Sprintf("did you mean ${item.%s}? (or %s)", near, instead)
 	}
-	more := ""
-	if n := len(fields) - mostFields; n > 0 {
-		fields, more = fields[:mostFields], fmt.Sprintf(" and %d more", n)
-	}
-	return fmt.Sprintf("has %s%s; %s", strings.Join(fields, ", "), more, hint)
+	return fmt.Sprintf("has %s; %s", diag.First(fields, mostFields), hint)
 }
 
 // WarnMisspelt tells once of a step that its condition, which does not hold, reads a

@@ -1,4 +1,4 @@
-package engine
+package items
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func whyEmpty(spec input.Spec, read int) string {
 			return why + ": " + hint
 		}
 	}
-	return why + ": its top level has " + strings.Join(names[:min(8, len(names))], ", ") + more(len(names)-8)
+	return why + ": its top level has " + diag.First(names, 8)
 }
 
 var firstName = pattern.Lazy(`^\$\.([\w-]+)`)

@@ -1,4 +1,4 @@
-package engine
+package items
 
 import (
 	"fmt"
@@ -34,7 +34,7 @@ func namedIn(m *workflow.Map, spec input.Spec) (list []expr.Path) {
 // read has. It ends with an error where such a name has left out what there is: in
 // distinct, which then keeps but one item, and in a filter that lets nothing through
 // and misspells a field of the items, or asks for fields of items that have none.
-func (r *run) judged(items iter.Seq2[event.Item, error], spec input.Spec) iter.Seq2[event.Item, error] {
+func (l *List) judged(items iter.Seq2[event.Item, error], spec input.Spec) iter.Seq2[event.Item, error] {
 	return func(yield func(event.Item, error) bool) {
 		n := 0
 		for it, err := range items {
@@ -43,15 +43,15 @@ func (r *run) judged(items iter.Seq2[event.Item, error], spec input.Spec) iter.S
 			}
 			n++
 		}
-		if err := r.tellLacking(spec, n); err != nil {
+		if err := l.tellLacking(spec, n); err != nil {
 			yield(event.Item{}, err)
 		}
 	}
 }
 
 // tellLacking tells of each name once; left is how many items are left.
-func (r *run) tellLacking(spec input.Spec, left int) error {
-	m, seen := r.file.Map, spec.Seen
+func (l *List) tellLacking(spec input.Spec, left int) error {
+	m, seen := l.Executor.File.Map, spec.Seen
 	if seen.Items == 0 {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (r *run) tellLacking(spec input.Spec, left int) error {
 		if decides {
 			return &step.UnsetError{Text: text}
 		}
-		r.note("%s", text)
+		l.Executor.Note("%s", text)
 	}
 	return nil
 }
