@@ -147,7 +147,7 @@ func (o *dlqListOptions) run(ctx context.Context) error {
 		p := o.palette(o.out)
 		t := table{head: []string{"ITEM", "LABEL", "ATTEMPTS", "CLASS", "EXIT", "SINCE", "STEP", "MESSAGE"}, right: map[int]bool{2: true, 4: true}, flex: 7, also: []int{0, 6, 1}, drop: []int{1, 5, 4}}
 		t.paint = painted(3, func(s string) string { return p.sgr("31", s) })
-		out := jsonArray{w: o.out}
+		out, names := jsonArray{w: o.out}, namesIn(ctx, r)
 		n := 0
 		err := eachLetter(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
 			n++
@@ -158,7 +158,7 @@ func (o *dlqListOptions) run(ctx context.Context) error {
 				return out.add(i)
 			}
 			name, label := i.names()
-			t.add(name, cut(label, 32), strconv.Itoa(i.Attempts), i.Class, exitText(i.ExitCode), i.Time.Local().Format(time.DateTime), stepName(i), oneLine(short(i)))
+			t.add(name, cut(label, 32), strconv.Itoa(i.Attempts), i.Class, exitText(i.ExitCode), i.Time.Local().Format(time.DateTime), stepName(i, names), oneLine(short(i)))
 			return nil
 		})
 		if err != nil {
@@ -175,11 +175,11 @@ func (o *dlqListOptions) run(ctx context.Context) error {
 }
 
 // stepName is what a person knows the failed step by.
-func stepName(i *letterInfo) string {
-	if i.StepLabel != "" {
-		return cut(visible(i.StepLabel), 32)
+func stepName(i *letterInfo, names *itemNames) string {
+	if i.Step == "" {
+		return ""
 	}
-	return i.Step
+	return cut(visible(names.stepOf(i.Step, i.StepLabel, i.place)), 32)
 }
 
 // short is what a person is told first: the last line that the step wrote on
@@ -328,14 +328,14 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 	return err
 }
 
-// lastErrors tells how the dead letters that are to be run again failed last.
+// lastErrors says why the dead letters that are to be run again had failed.
 func (o *dlqRetryOptions) lastErrors(ctx context.Context, filter letterFilter) error {
 	return o.reading(o.id, func(r *journal.Reader) error {
 		n := 0
 		err := eachLetter(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
 			if n++; n <= mostFailures {
 				name, label := i.names()
-				fmt.Fprintf(o.err, "bide: item %s failed last after %s: %s\n", cmp.Or(label, name), diag.Count(i.Attempts, "attempt"), reason(i.Class, i.Message))
+				fmt.Fprintf(o.err, "bide: item %s runs again; it had failed after %s: %s\n", cmp.Or(label, name), diag.Count(i.Attempts, "attempt"), reason(i.Class, i.Message))
 			}
 			return nil
 		})

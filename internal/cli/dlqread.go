@@ -86,6 +86,7 @@ type failedAttempt struct {
 	Worktree   string     `json:"worktree,omitempty"`
 	Branch     string     `json:"branch,omitempty"`
 	Log        string     `json:"log,omitempty"`
+	shown      string     // what a person knows the step by
 }
 
 func failureOf(e event.Event) failedAttempt {
@@ -159,6 +160,7 @@ var historyTypes = []event.Type{event.ItemStarted, event.AttemptFailed, event.Re
 
 // fill gathers the history, the logs and the commands.
 func (s *letterShown) fill(ctx context.Context, r *journal.Reader) error {
+	names := namesIn(ctx, r)
 	for e, err := range r.Events(ctx, 1, journal.EventFilter{Index: s.place, Types: historyTypes}) {
 		if err != nil {
 			return err
@@ -166,7 +168,11 @@ func (s *letterShown) fill(ctx context.Context, r *journal.Reader) error {
 		if e.Type == event.ItemStarted {
 			continue
 		}
-		s.History = append(s.History, failureOf(e))
+		f := failureOf(e)
+		if f.Step != "" {
+			f.shown = names.stepOf(f.Step, cmp.Or(e.Label, f.StepLabel), s.place)
+		}
+		s.History = append(s.History, f)
 	}
 	files, err := r.OutputFiles(s.place)
 	if err != nil {
@@ -263,14 +269,17 @@ func prettyJSON(raw json.RawMessage) string {
 	return b.String()
 }
 
-// print tells one entry. Attempts of steps stand further in than those of the
-// item, which repeat the last of them.
+// print tells one entry. Attempts of steps, which are called tries as in logs, stand
+// further in than those of the item, which repeat the last of them.
 func (f failedAttempt) print(b *strings.Builder, p palette, width int) {
 	const by = "                           "
 	at := f.Time.Local().Format("2006-01-02 15:04:05.000")
 	switch f.Event {
 	case event.AttemptFailed:
-		fmt.Fprintf(b, "  %s    %s, attempt %d: %s", at, f.Step, f.Attempt, f.Class)
+		var of parts
+		of.add(true, "%s", oneLine(f.shown))
+		of.add(f.Attempt > 1, "try %d", f.Attempt)
+		fmt.Fprintf(b, "  %s    %s: %s", at, strings.Join(of, ", "), f.Class)
 		if f.ExitCode != 0 {
 			fmt.Fprintf(b, ", exit status %d", f.ExitCode)
 		}
@@ -281,7 +290,7 @@ func (f failedAttempt) print(b *strings.Builder, p palette, width int) {
 			}
 		}
 	case event.RetryScheduled:
-		fmt.Fprintf(b, "  %s    attempt %d follows in %s\n", at, f.Attempt+1, millis(f.DelayMS))
+		fmt.Fprintf(b, "  %s    try %d follows in %s\n", at, f.Attempt+1, millis(f.DelayMS))
 	case event.ItemRetry:
 		b.WriteString(fold(fmt.Sprintf("  %s  attempt %d at the item failed: %s", at, f.Attempt, f.text()), width, by) + "\n")
 		fmt.Fprintf(b, "  %s  attempt %d follows in %s\n", at, f.Attempt+1, millis(f.DelayMS))

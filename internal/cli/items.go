@@ -10,6 +10,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/timeline"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -32,10 +33,30 @@ type itemNames struct {
 	ctx  context.Context
 	r    *journal.Reader
 	told map[int]string // by Index
+
+	steps *timeline.Labels // made when it is needed
 }
 
 func namesIn(ctx context.Context, r *journal.Reader) *itemNames {
-	return &itemNames{ctx, r, map[int]string{}}
+	return &itemNames{ctx: ctx, r: r, told: map[int]string{}}
+}
+
+// step is what a person knows the step of an event by: of one of an item, with what is the
+// item's in it.
+func (n *itemNames) step(e event.Event) string { return n.stepOf(e.Step, e.Label, e.Index) }
+
+func (n *itemNames) stepOf(path, label string, index int) string {
+	if index == 0 {
+		return cmp.Or(label, path)
+	}
+	if n.steps == nil {
+		total := 0
+		if st, err := n.r.State(n.ctx); err == nil {
+			total = st.Items.Counts().Total
+		}
+		n.steps = timeline.LabelsOf(n.r.Header(), total)
+	}
+	return cmp.Or(n.steps.Of(path, func() (event.Item, error) { return n.r.Item(n.ctx, index) }), label, path)
 }
 
 // of is what the item of an event is called; "" for one of no item.

@@ -343,7 +343,7 @@ func (l *logPrinter) print(e event.Event, number int, status, stream string, tex
 	}
 	var of parts
 	of.add(e.Item != "", "item %s", l.names.of(e))
-	of.add(true, "%s", visible(cmp.Or(e.Label, e.Step)))
+	of.add(true, "%s", visible(l.names.step(e)))
 	of.add(number > 0, "attempt %d", number)
 	of.add(l.try > 1, "try %d", l.try)
 	of.add(stream != "stdout", "%s", stream)

@@ -116,7 +116,7 @@ func (x *mapRun) Label(it event.Item) string {
 		return ""
 	}
 	sc := x.p.Scope.Child()
-	if step.SetItem(sc, it, x.r.tally.items.Total) != nil {
+	if sc.SetItem(it, x.r.tally.items.Total) != nil {
 		return "" // the item itself fails of it
 	}
 	label, err := text.Expand(sc)

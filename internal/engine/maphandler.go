@@ -31,7 +31,7 @@ func (x *mapRun) Handle(ctx context.Context, it event.Item, d mapper.Due) error 
 	p := x.p
 	p.Item, p.Index, p.Attempt, p.Past, p.Rounds = it.ID, it.Index, d.Attempt, x.takePast(it.Index), "#"+d.Handler
 	p.Scope = x.p.Scope.Child()
-	if err := step.SetItem(p.Scope, it, x.r.tally.items.Total); err != nil {
+	if err := p.Scope.SetItem(it, x.r.tally.items.Total); err != nil {
 		return err
 	}
 	p.Scope.Set("attempt", int64(d.Attempt))

@@ -120,7 +120,7 @@ func (q *mergeQueue) waitsAgain(it event.Item, attempt int, m mergeRecord) {
 	p := q.x.p
 	p.Item, p.Index, p.Attempt = it.ID, it.Index, attempt
 	p.Scope = p.Scope.Child()
-	_ = step.SetItem(p.Scope, it, q.x.r.tally.items.Total) // it was set once before
+	_ = p.Scope.SetItem(it, q.x.r.tally.items.Total) // it was set once before
 	q.push(&queued{item: it, attempt: attempt, label: cmp.Or(q.x.Label(it), nameOf(q.x.r.env.Mask(), it)), data: m.Result, commit: m.Commit, branch: m.Branch, p: p})
 }
 

@@ -3,16 +3,12 @@ package step
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
-	"github.com/bide-dev/bide/internal/template"
-	"github.com/bide-dev/bide/internal/value"
-	"github.com/bide-dev/bide/internal/vars"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -33,7 +29,7 @@ type ItemAttempt struct {
 func (x *Executor) ForItem(p Site, it ItemAttempt, total int) (Site, error) {
 	p.Item, p.Index, p.Attempt, p.Past = it.ID, it.Index, it.Attempt, nil
 	p.Scope = p.Scope.Child()
-	if err := SetItem(p.Scope, it.Item, total); err != nil {
+	if err := p.Scope.SetItem(it.Item, total); err != nil {
 		return p, err
 	}
 	p.Scope.Set("attempt", int64(it.Attempt))
@@ -50,25 +46,6 @@ func (x *Executor) ForItem(p Site, it ItemAttempt, total int) (Site, error) {
 		p = p.With("BIDE_RECOVERED", strconv.Itoa(it.Recoveries))
 	}
 	return p, nil
-}
-
-// SetItem sets the variables of a work item of a list of total. A plain line is ${item}
-// and ${item.item} alike.
-func SetItem(sc *vars.Scope, it event.Item, total int) error {
-	v, err := value.Parse(it.Data)
-	if err != nil {
-		return fmt.Errorf("item %s: %w", it.ID, err)
-	}
-	whole := template.Value{V: v, Origin: template.Data, Raw: string(it.Data)}
-	sc.SetValue("item", whole)
-	if _, isMap := v.(map[string]any); !isMap {
-		sc.SetValue("item.item", whole)
-	}
-	sc.Set("item_json", string(it.Data))
-	sc.Set("item_id", it.ID)
-	sc.Set("item_index", int64(event.Number(it.Index)))
-	sc.Set("item_total", int64(total))
-	return nil
 }
 
 // Within runs f with a time of d, 0 for any; what names what takes too long.

@@ -279,7 +279,7 @@ func (s *prints) item(ctx context.Context, p step.Site, stored []byte, it event.
 		return out
 	}
 	sc := p.Scope.Child()
-	if err := step.SetItem(sc, it, s.m.Total); err != nil {
+	if err := sc.SetItem(it, s.m.Total); err != nil {
 		out.unsure = err.Error()
 		return out
 	}

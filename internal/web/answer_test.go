@@ -412,3 +412,25 @@ func TestItemHasItsEvidence(t *testing.T) {
 		}
 	}
 }
+
+// TestAttemptFailedAfterItsSteps: an attempt whose steps succeeded, and whose work could not
+// be merged, is not shown as one that succeeded.
+func TestAttemptFailedAfterItsSteps(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	step := func(try int) []event.Event {
+		return []event.Event{{Type: event.ItemStarted, Item: "a", Index: 1, Attempt: try}, {Type: event.StepStarted, Item: "a", Index: 1, Step: "map.agent_template[0]"},
+			{Type: event.AttemptStarted, Item: "a", Index: 1, Step: "map.agent_template[0]", Attempt: 1},
+			{Type: event.StepFinished, Item: "a", Index: 1, Step: "map.agent_template[0]", Status: event.Succeeded, Attempts: 1}}
+	}
+	events := append([]event.Event{{Type: event.RunStarted}, {Type: event.ItemsReady, Total: 1}}, step(1)...)
+	events = append(events, event.Event{Type: event.ItemFinished, Item: "a", Index: 1, Status: event.DeadLettered, Attempt: 1, Attempts: 1, Class: "conflict", Message: "conflict in x"},
+		event.Event{Type: event.ItemRequeued, Item: "a", Index: 1})
+	events = append(append(events, step(2)...), event.Event{Type: event.ItemFinished, Item: "a", Index: 1, Status: event.Succeeded, Attempt: 2, Attempts: 2}, event.Event{Type: event.RunFinished, Status: event.Succeeded})
+	body := s.page("/runs/" + s.run(journal.Header{Name: "m", Kind: "mapreduce"}, events...) + "/items/0")
+	for _, want := range []string{`Attempt 1 <span class="t-failed">✗ failed</span> <span class="id">after its steps: conflict</span>`, `Attempt 2 <span class="t-succeeded">✓ succeeded</span></h3>`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}

@@ -62,6 +62,7 @@ type itemEvent struct {
 type itemTry struct {
 	N      int
 	Status string
+	After  string // the class of what failed after its steps; "" where a step failed, or nothing
 	Steps  []itemStep
 }
 
@@ -178,6 +179,12 @@ func (p *pages) fillItem(r *http.Request, run *run, b *itemBody) error {
 	if err != nil {
 		return err
 	}
+	labels := run.labels()
+	for i := range all {
+		if label := labels.Of(all[i].Step, func() (event.Item, error) { return item, err }); label != "" {
+			all[i].Label = label
+		}
+	}
 	b.tries(all)
 	label := ""
 	for _, e := range own {
@@ -186,6 +193,7 @@ func (p *pages) fillItem(r *http.Request, run *run, b *itemBody) error {
 		}
 		b.take(e)
 	}
+	b.failed(own)
 	b.Name = itemName(label, item)
 	b.once()
 	if err := b.commands(run.r); err != nil {
@@ -212,8 +220,23 @@ func (b *itemBody) tries(all []tried) {
 	slices.Reverse(b.Tries)
 }
 
+// failed says of the attempts at the item whose steps all succeeded, and which failed
+// after them, that they did: their work could not be merged, or was not proven.
+func (b *itemBody) failed(own []event.Event) {
+	for _, e := range own {
+		if e.Type != event.ItemRetry && (e.Type != event.ItemFinished || e.Status != event.DeadLettered && e.Status != event.Failed) {
+			continue
+		}
+		for i := range b.Tries {
+			if try := &b.Tries[i]; try.N == max(e.Attempt, e.Attempts) && try.Status != event.Failed {
+				try.Status, try.After = event.Failed, e.Class
+			}
+		}
+	}
+}
+
 // theSame stands in the place of an error that the page has already.
-const theSame = "the same"
+const theSame = "the same error"
 
 // once leaves out of the attempts what the dead letter says, or an attempt that stands
 // before, and of the history and the result what stands there.

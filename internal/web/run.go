@@ -127,6 +127,14 @@ func (r *run) position() int64 {
 	return p
 }
 
+// labels tells what the steps of the run's items did.
+func (r *run) labels() *timeline.Labels {
+	r.mu.Lock()
+	total := len(r.items.cells)
+	r.mu.Unlock()
+	return timeline.LabelsOf(r.r.Header(), total)
+}
+
 // look calls f with what is known of the run by now. f must be quick: nobody
 // else looks meanwhile.
 func (r *run) look(ctx context.Context, f func()) error {

@@ -1,0 +1,68 @@
+package timeline
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mask"
+	"github.com/bide-dev/bide/internal/vars"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// Labels tells what the steps of work items did. A journal has of each step the label as
+// it is in the file, by which steps are found and counted: what one item made of it is not
+// recorded a million times, but filled in when somebody reads it.
+type Labels struct {
+	steps  map[string]*workflow.Step
+	hidden *mask.Masker
+	given  []journal.Given
+	total  int
+}
+
+// LabelsOf makes the labels of a run whose map has so many items.
+func LabelsOf(h journal.Header, total int) *Labels {
+	l := &Labels{given: h.Given(), total: total, steps: map[string]*workflow.Step{}}
+	if len(h.Source) == 0 || len(h.Source) > maxFile || h.Kind == workflow.Dataflow.String() {
+		return l
+	}
+	f := File(h)
+	if f == nil {
+		return l
+	}
+	l.hidden = Secrets(f)
+	workflow.WalkAll(f, func(s *workflow.Step) {
+		if _, ok := l.steps[s.Path]; !ok {
+			l.steps[s.Path] = s
+		}
+	})
+	return l
+}
+
+// Of is the label of a step with the values of an item in it: the label of the file where
+// it has none or where other values are missing, "" where the file has no such step. item
+// is asked only where the label needs it; it may be nil.
+func (l *Labels) Of(path string, item func() (event.Item, error)) string {
+	own, _, rounds := strings.Cut(path, "@")
+	s := l.steps[own]
+	if s == nil {
+		return ""
+	}
+	label := l.hidden.String(s.Label())
+	if item == nil || rounds || !strings.Contains(label, "$") { // ${item} of a foreach is another
+		return label
+	}
+	it, err := item()
+	if err != nil {
+		return label // it is only a name
+	}
+	sc := vars.New(nil)
+	for _, g := range l.given {
+		sc.SetTrusted(g.Name, g.Value)
+	}
+	if sc.SetItem(it, l.total) != nil {
+		return label
+	}
+	return cmp.Or(s.Filled(sc, l.hidden), label)
+}
