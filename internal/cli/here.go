@@ -3,9 +3,12 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strings"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // lastHere is the newest run of this directory that fits: of a command that does
@@ -43,10 +46,29 @@ func (a *app) lastHere(cmd *cobra.Command, what string, fits func(runInfo) bool)
 		}
 		if i := infoOf(s, err); err == nil && fits(i) {
 			run := shortRun(s.ID)
-			return "", usagef("there is no run of this directory%s; the newest of another one is %s (%s, in %s): %s %s", what, run, visible(i.title()), visible(i.Dir), cmd.CommandPath(), run)
+			return "", usagef("there is no run of this directory%s; the newest of another one is %s (%s, in %s): %s %s", what, run, visible(i.title()), visible(i.Dir), cmd.CommandPath(), run+givenFlags(cmd))
 		}
 	}
 	return "", usagef("there is no run%s; see bide runs", what)
+}
+
+// givenFlags are the flags that a command was given, to be pasted behind it.
+func givenFlags(cmd *cobra.Command) string {
+	var b strings.Builder
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Value.Type() {
+		case "bool":
+			b.WriteString(" --" + f.Name)
+			if f.Value.String() != "true" {
+				b.WriteString("=" + f.Value.String())
+			}
+		case "string":
+			b.WriteString(" --" + f.Name + " " + diag.ShellWord(f.Value.String()))
+		default: // of a list, each value would have a flag of its own
+			b.WriteString(" --" + f.Name + " …")
+		}
+	})
+	return b.String()
 }
 
 // isOf says whether a run is of a directory: it works there, or its file stands there.

@@ -46,7 +46,7 @@ func (o *resumeOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	if o.id == "" {
-		if o.id, err = o.lastHere(cmd, " to go on with", func(i runInfo) bool { return i.Resumable }); err != nil {
+		if o.id, err = o.lastHere(cmd, " that can be resumed", func(i runInfo) bool { return i.Resumable }); err != nil {
 			return err
 		}
 	}

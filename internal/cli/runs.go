@@ -73,7 +73,11 @@ func (i runInfo) title() string {
 // work says how far a run got.
 func (i runInfo) work() string {
 	if i.Items.Total == 0 {
-		return strings.Replace(stepCounts(stepWord(i.Kind == workflow.Dataflow.String()), i.Steps), " "+event.Succeeded, "", 1)
+		text := stepCounts(stepWord(i.Kind == workflow.Dataflow.String()), i.Steps)
+		if !strings.Contains(text, ", ") { // else it would not be told what the first number counts
+			text = strings.TrimSuffix(text, " "+event.Succeeded)
+		}
+		return text
 	}
 	var text parts
 	text.add(true, "%d of %d items", i.Items.Succeeded+i.Items.Skipped+i.Items.Unchanged, i.Items.Total)

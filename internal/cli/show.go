@@ -45,6 +45,7 @@ type shown struct {
 	StepList  []stepInfo           `json:"step_list"`
 	Errors    []journal.ErrorClass `json:"errors"`
 	Usage     map[string]float64   `json:"usage,omitempty"`
+	how       string               // it was interrupted
 	merge     string               // the command that merges what the run left; "" where that is nothing
 	Notes     []string             `json:"notes"`
 	Trouble   string               `json:"trouble,omitempty"` // what holds up a run on other machines
@@ -174,12 +175,13 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 	h := r.Header()
 	s := &shown{runInfo: infoOf(sum, nil), Resumes: st.Resumes, Class: st.Class, Usage: st.Usage,
 		Letters: sum.Items.DeadLettered, State: r.Dir(), Version: h.BideVersion, Errors: append([]journal.ErrorClass{}, st.Items.Errors()...), Notes: []string{}}
-	s.Message, s.Paused = st.Message, st.Held
+	s.Message, s.Paused, s.how = st.Message, st.Held, stoppedHow(r, sum)
 	for _, v := range h.Given() {
 		value.Put(&s.Params, v.Name, v.Value)
 	}
 	if s.Status == event.Running || s.Resumable {
-		s.Hold, s.QueueHold = holdText(st.Hold, "one item is tried"), holdText(st.QueueHold, "it is verified again")
+		running := s.Status == event.Running
+		s.Hold, s.QueueHold = holdText(st.Hold, "one item is tried", running), holdText(st.QueueHold, "it is verified again", running)
 	}
 	if st.Pause.Until.After(time.Now()) && (s.Status == event.Running || s.Resumable) {
 		s.Limited = st.Pause.Until
@@ -247,13 +249,18 @@ func (s *shown) proven() (evidence, merges string) {
 // ofQueue finds the steps of a merge queue: they are counted, and not listed.
 var ofQueue = pattern.Lazy(`^(map\.evidence|merge_queue)\..*@[0-9a-f]{12}\.[0-9]+`)
 
-// holdText says what a recorded hold is for, and when its next probe is; "" for none.
-func holdText(recorded json.RawMessage, probing string) string {
+// holdText says what a recorded hold is for, and of a run that is running when its next
+// probe is; "" for none.
+func holdText(recorded json.RawMessage, probing string, running bool) string {
 	var h policy.HoldState
 	if recorded == nil || json.Unmarshal(recorded, &h) != nil {
 		return ""
 	}
-	return fmt.Sprintf("%v, since %s; %s at %s", h, h.Since.Local().Format(time.DateTime), probing, h.Next.Local().Format(time.TimeOnly))
+	text := fmt.Sprintf("%v, since %s", h, h.Since.Local().Format(time.DateTime))
+	if running {
+		text += fmt.Sprintf("; %s at %s", probing, h.Next.Local().Format(time.TimeOnly))
+	}
+	return text
 }
 
 func (s *shown) phases(st *journal.State) {
@@ -418,6 +425,13 @@ func (s *shown) commands() []string {
 	switch {
 	case s.Status == event.Running:
 		out = append(out, "bide events "+s.Run+" -f")
+		if s.Hold != "" || s.QueueHold != "" {
+			out = append(out, "bide control "+s.Run+" probe")
+		}
+		if s.Hold != "" && s.Paused.IsZero() {
+			out = append(out, "bide control "+s.Run+" continue")
+		}
+		out = append(out, "bide stop "+s.Run)
 	case s.Resumable && (s.merge == "" || s.Status != event.Failed): // else only the merge is missing
 		out = append(out, "bide resume "+s.Run)
 	}
@@ -488,7 +502,10 @@ func givenText(params map[string]string) string {
 }
 
 func (s *shown) because() string {
-	if s.Message == "" || s.Status == event.Interrupted {
+	if s.Status == event.Interrupted {
+		return ": " + s.how
+	}
+	if s.Message == "" {
 		return ""
 	}
 	return ": " + oneLine(strings.ReplaceAll(s.Message, "\n", "; "))
@@ -551,6 +568,9 @@ func (o *showOptions) printPhases(s *shown, p palette) error {
 	t := table{head: []string{"PHASE", "STATUS", "TOOK"}, right: map[int]bool{2: true}}
 	t.paint = paintStatus(p, 1)
 	for _, x := range s.Phases {
+		if x.Phase == "map" && x.Status == event.Succeeded && s.Items.Failed > 0 {
+			x.Status = event.CompletedWithFailures // its phase is done, and its items are not
+		}
 		t.add(x.Phase, words(x.Status), took(x.DurationMS))
 	}
 	return o.section(&t)

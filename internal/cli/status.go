@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/spf13/cobra"
 )
 
@@ -17,7 +19,23 @@ type standing struct {
 	Resumable   []runInfo `json:"resumable"`
 	DeadLetters int       `json:"dead_letters"`
 	Letters     []string  `json:"runs_with_dead_letters"`
+	Waiting     []todo    `json:"waiting"` // for somebody, the newest first
+	more        int       // runs that wait as well and are not in it
 }
+
+// todo is a run that waits for somebody: what went wrong, why, and what to do.
+type todo struct {
+	runInfo
+	What     string   `json:"what"`
+	Why      []string `json:"why"`
+	Commands []string `json:"commands"`
+}
+
+// maxTodos is how many runs status tells of in full, and maxWhys how many causes of one.
+const (
+	maxTodos = 10
+	maxWhys  = 3
+)
 
 // statusOptions are what status needs.
 type statusOptions struct{ *app }
@@ -26,9 +44,10 @@ func statusCmd(a *app) *cobra.Command {
 	o := &statusOptions{a}
 	return o.withJSON(&cobra.Command{
 		Use:   "status",
-		Short: "Show what is running, and what is waiting to be resumed",
-		Long: `Shows which runs are running, how many can be resumed, and how many dead letters
-there are, with the command that continues each.`,
+		Short: "Show what is running, what failed and why, and what to do about it",
+		Long: `Shows which runs are running, and the newest that wait for you: what was interrupted
+or failed and why, which items failed, whose work is not merged, each with the commands
+that continue it. It is the first thing to ask in the morning.`,
 		Example: `  bide status
   bide status --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
@@ -40,7 +59,7 @@ func (o *statusOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := standing{Home: st.Dir, Running: []runInfo{}, Resumable: []runInfo{}, Letters: []string{}}
+	s := standing{Home: st.Dir, Running: []runInfo{}, Resumable: []runInfo{}, Letters: []string{}, Waiting: []todo{}}
 	for sum, err := range st.Runs(ctx) {
 		if err != nil && sum.ID == "" {
 			return err
@@ -55,27 +74,141 @@ func (o *statusOptions) run(ctx context.Context) error {
 		if n := sum.Items.DeadLettered; n > 0 {
 			s.DeadLetters, s.Letters = s.DeadLetters+n, append(s.Letters, sum.ID)
 		}
+		if err := s.wait(ctx, st, i, sum); err != nil {
+			return err
+		}
 	}
 	return answer(&o.streams, &s, o.printStatus)
 }
 
+// wait takes a run that waits for somebody.
+func (s *standing) wait(ctx context.Context, st *journal.Store, i runInfo, sum journal.Summary) error {
+	if i.Status == event.Running || i.Status == unreadable {
+		return nil
+	}
+	sure := i.Resumable || sum.Items.DeadLettered > 0
+	if len(s.Waiting) == maxTodos {
+		if sure {
+			s.more++
+		}
+		return nil
+	}
+	return readRun(st, i.Run, func(r *journal.Reader) error {
+		left, merge, err := unmerged(ctx, r)
+		if err != nil || !sure && left == "" {
+			return err
+		}
+		state, err := r.State(ctx)
+		if err != nil {
+			return err
+		}
+		t := todo{runInfo: i, Why: []string{}, Commands: []string{}}
+		t.fill(state, sum, left, merge)
+		if i.Status == event.Interrupted {
+			t.Why = append([]string{stoppedHow(r, sum)}, t.Why...)
+		}
+		s.Waiting = append(s.Waiting, t)
+		return nil
+	})
+}
+
+// unmerged is what a run left that is not merged, and the command that merges it; "" for
+// nothing, or none.
+func unmerged(ctx context.Context, r *journal.Reader) (what, command string, err error) {
+	for e, err := range r.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.RunResumed, event.Note}, Own: true}) {
+		switch {
+		case err != nil:
+			return "", "", err
+		case e.Type == event.RunResumed, e.Class == event.Merged:
+			what, command = "", ""
+		case e.Class == event.Unmerged:
+			what, _, _ = strings.Cut(e.Message, "; merge it with: ")
+			command = e.Label
+		}
+	}
+	return what, command, nil
+}
+
+func (t *todo) fill(st *journal.State, sum journal.Summary, left, merge string) {
+	run := shortRun(t.Run)
+	switch {
+	case t.Status == event.Interrupted:
+		t.What = "interrupted"
+		if work := t.work(); work != "" {
+			t.What += " after " + work
+		}
+	case t.Status == event.Failed:
+		t.What = "failed"
+		t.Why = append(t.Why, strings.ReplaceAll(strings.TrimSpace(st.Message), "\n", "; "))
+	case sum.Items.Failed > 0:
+		t.What = fmt.Sprintf("%d of %s failed", sum.Items.Failed, diag.Count(sum.Items.Total, "item"))
+	default:
+		t.What = words(t.Status)
+	}
+	if hold := holdText(st.Hold, "", false); hold != "" && t.Resumable {
+		t.Why = append(t.Why, hold)
+	}
+	for n, c := range st.Items.Errors() {
+		if n == maxWhys {
+			t.Why = append(t.Why, "and other causes")
+			break
+		}
+		t.Why = append(t.Why, fmt.Sprintf("%d × %s, for example item %s: %s", c.Count, c.Class, cmp.Or(c.Label, c.Item), reason("", c.Example)))
+	}
+	if t.Resumable && (merge == "" || t.Status != event.Failed) { // else only the merge is missing
+		t.Commands = append(t.Commands, "bide resume "+run)
+	}
+	if sum.Items.DeadLettered > 0 {
+		t.Commands = append(t.Commands, "bide dlq retry "+run)
+	}
+	if left != "" {
+		t.Why = append(t.Why, left)
+	}
+	if merge != "" {
+		t.Commands = append(t.Commands, strings.Replace(merge, t.Run, run, 1))
+	}
+	t.Commands = append(t.Commands, "bide show "+run)
+}
+
+// stoppedHow says how an interrupted run ended.
+func stoppedHow(r *journal.Reader, sum journal.Summary) string {
+	switch {
+	case r.IsElsewhere():
+		return "no process of this machine follows it"
+	case sum.Finished.IsZero():
+		return "its process died: it was killed, or the machine went down"
+	}
+	return "it was stopped, by Ctrl-C, a signal or bide stop"
+}
+
 func (o *statusOptions) printStatus(s *standing) error {
 	if n := len(s.Running); n == 0 {
-		fmt.Fprintln(o.out, "nothing runs")
+		fmt.Fprintln(o.out, "nothing is running")
 	} else {
 		fmt.Fprintln(o.out, diag.Count(n, "run is running", "runs are running"))
 		if err := o.printRuns(s.Running); err != nil {
 			return err
 		}
 	}
-	var b strings.Builder
-	if n := len(s.Resumable); n > 0 {
-		last := s.Resumable[0]
-		line := fmt.Sprintf("%s be resumed; the last is %s%s: bide resume %s", diag.Count(n, "run can", "runs can"), shortRun(last.Run), nameOf(visible(last.title())), shortRun(last.Run))
-		b.WriteString(fold(line, o.columns(o.out), "  ") + "\n")
+	if len(s.Waiting) == 0 {
+		return nil
 	}
-	if s.DeadLetters > 0 {
-		fmt.Fprintf(&b, "%s in %s: bide dlq list %s\n", diag.Count(s.DeadLetters, "dead letter"), diag.Count(len(s.Letters), "run"), shortRun(s.Letters[0]))
+	p, width := o.palette(o.out), o.columns(o.out)
+	var b strings.Builder
+	n := len(s.Waiting) + s.more
+	fmt.Fprintf(&b, "\n%s for you", diag.Count(n, "run waits", "runs wait"))
+	if s.more > 0 {
+		fmt.Fprintf(&b, "; these are the newest, bide runs has all")
+	}
+	b.WriteString("\n")
+	for _, t := range s.Waiting {
+		b.WriteString("\n" + fold(fmt.Sprintf("%s  %s: %s", shortRun(t.Run), p.bold(visible(t.title())), p.sgr(statusCode(t.Status), t.What)), width, "        ") + "\n")
+		for _, why := range t.Why {
+			b.WriteString(fold("        "+oneLine(why), width, "          ") + "\n")
+		}
+		for _, c := range t.Commands {
+			b.WriteString("    " + c + "\n")
+		}
 	}
 	return o.print(b.String())
 }

@@ -60,6 +60,9 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 	case s.MapReduce && s.Items.Failed > 0:
 		fmt.Fprintf(w, "  look further: bide dlq list %[1]s\n  after the cause is mended: bide dlq retry %[1]s\n", shortRun(s.Run))
 	}
+	if s.MergeWith != "" && s.Status != event.Failed && s.Status != event.Interrupted {
+		fmt.Fprintf(w, "  merge what is done: %s\n", s.MergeWith)
+	}
 }
 
 // repeatedText says what a hold would have saved, or why there could be none.
