@@ -117,12 +117,12 @@ func (x *stage) cut(l loss, at int) bool {
 		}
 		disk.Apply(e)
 		return crashtest.Verdict{}
-	}, "run", "-y", "flow.yml")
+	}, x.command()...)
 	x.quiet()
 	if diff := disk.Differences(); len(diff) > 0 {
 		x.t.Logf("the model of the disk is not what the directory has: %s", strings.Join(diff, "\n"))
 	}
-	story := fmt.Sprintf("$ bide run: %d\n%s", status, said)
+	story := fmt.Sprintf("$ bide %s: %d\n%s", x.command()[0], status, said)
 	if err := disk.Cut(l.of(rand.New(rand.NewPCG(uint64(at), 0)), disk)); err != nil {
 		x.t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func TestPowerCutsOnDisk(t *testing.T) {
 			x.ev = evidence // what a test itself writes down is not lost
 			x.setenv("EV", evidence)
 			started := time.Now()
-			if status, said := x.plainly("run", "-y", "flow.yml"); status != 0 {
+			if status, said := x.plainly(x.command()...); status != x.status {
 				t.Fatalf("without trouble: exit status %d: %s", status, shorten(said))
 			}
 			took := time.Since(started)
@@ -159,7 +159,7 @@ func (d *loopDisk) trial(x *stage, after time.Duration) bool {
 		t.Fatal(err)
 	}
 	d.mount()
-	p := x.start("bide", "run", "-y", "flow.yml")
+	p := x.start("bide", x.command()...)
 	ended := make(chan struct{})
 	timer := time.AfterFunc(after, func() { defer close(ended); d.cutPower(); _ = p.Process.Kill() })
 	status := p.wait(t)
@@ -171,7 +171,7 @@ func (d *loopDisk) trial(x *stage, after time.Duration) bool {
 	x.quiet()
 	d.unmount()
 	d.mount()
-	story := fmt.Sprintf("$ bide run: %d\n%s", status, p.text())
+	story := fmt.Sprintf("$ bide %s: %d\n%s", x.command()[0], status, p.text())
 	story, good := x.finish(-1, story)
 	wrong := x.wrong()
 	d.unmount()
