@@ -149,7 +149,7 @@ enumerate:
 
 # Power cuts at random moments on a real file system, so many for each scene: as root,
 # on Linux, with mkfs.ext4 and loop devices.
-POWER_CUTS = 350
+POWER_CUTS = 150
 powercuts:
 	BIDE_POWER_CUTS=$(POWER_CUTS) $(GO) test -vet=off -count=1 -timeout 2h -v -run '^TestPowerCutsOnDisk$$' ./internal/engine
 

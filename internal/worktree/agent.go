@@ -245,7 +245,7 @@ func (r *Repo) rescueIn(ctx context.Context, dir string, st State, of string) (s
 	if _, err := r.git(ctx, dir, addAll(repositories(st.Untracked))...); err != nil {
 		return "", err
 	}
-	if _, err := r.git(ctx, dir, "commit", "--quiet", "--no-verify", "--allow-empty", "-m", "bide: "+message(of)+"work that was left uncommitted"); err != nil {
+	if _, err := r.git(ctx, dir, "commit", "--quiet", "--no-verify", "--allow-empty", "-m", "bide: "+message(of)+leftWork); err != nil {
 		return "", err
 	}
 	return r.commit(ctx, dir, "HEAD")

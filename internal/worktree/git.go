@@ -15,7 +15,7 @@ import (
 
 // ourConfig is put before every command of ours: hooks and signing are for the
 // people's own commits, a background gc must not start under running
-// agents, and file names come as they are.
+// agents, work is saved whatever its line ends are, and file names come as they are.
 var ourConfig = []string{
 	"-c", "core.hooksPath=/dev/null",
 	"-c", "commit.gpgSign=false",
@@ -23,6 +23,7 @@ var ourConfig = []string{
 	"-c", "maintenance.auto=false",
 	"-c", "core.quotePath=false",
 	"-c", "submodule.recurse=false",
+	"-c", "core.safecrlf=false",
 	"-c", "rerere.enabled=false",
 	"-c", "diff.relative=false",
 	"-c", "merge.verifySignatures=false",

@@ -36,7 +36,7 @@ func plainFiles(paths []string) (list []string) {
 
 // addAll are the arguments of the git that stages all but some paths.
 func addAll(except []string) []string {
-	args := []string{"add", "-A", "--", ":(top)"}
+	args := []string{"add", "-A", "--sparse", "--", ":(top)"}
 	for _, path := range except {
 		args = append(args, ":(top,exclude,literal)"+path)
 	}

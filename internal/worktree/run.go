@@ -138,7 +138,7 @@ func (r *Repo) makeRun(ctx context.Context, run *Run) error {
 			return err
 		}
 	}
-	if err := errors.Join(run.unmark(), run.dropRefs(ctx, "removed", "remade")); err != nil {
+	if err := errors.Join(run.unmark(), run.dropRefs(ctx, "left", "removed", "remade")); err != nil {
 		return err
 	}
 	if err := run.Mark(ctx, ""); err != nil {

@@ -142,7 +142,7 @@ func (r *Repo) writeTree(ctx context.Context, top string) (tree string, err erro
 	}
 	defer func() { err = errors.Join(err, drop()) }()
 	env := []string{"GIT_INDEX_FILE=" + index}
-	if _, err := r.run(ctx, call{dir: top, env: env, args: []string{"add", "-A"}}); err != nil {
+	if _, err := r.run(ctx, call{dir: top, env: env, args: []string{"add", "-A", "--sparse"}}); err != nil {
 		return "", err
 	}
 	out, err := r.run(ctx, call{dir: top, env: env, args: []string{"write-tree"}})
