@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"math"
 	"sync"
-	"time"
+
+	"github.com/bide-dev/bide/internal/width"
 )
 
 // AdaptiveConfig is the settings of a limit that finds its number of slots by
@@ -41,7 +42,7 @@ func newAdaptive(c AdaptiveConfig) (*adaptive, error) {
 	c.Max = cmp.Or(c.Max, max(1000, c.Min))
 	c.Tolerance, c.Backoff = cmp.Or(c.Tolerance, 1.3), cmp.Or(c.Backoff, 0.9)
 	c.Initial = cmp.Or(c.Initial, min(max(10, c.Min), c.Max))
-	return &adaptive{c: c, limit: float64(c.Initial)}, c.validate()
+	return &adaptive{width: width.New(width.Config{Initial: c.Initial, Min: c.Min, Max: c.Max, Tolerance: c.Tolerance, Least: c.Backoff, Most: c.Backoff})}, c.validate()
 }
 
 func (c *AdaptiveConfig) validate() error {
@@ -65,22 +66,9 @@ func (c *AdaptiveConfig) validate() error {
 
 // adaptive is the decision about the number of slots.
 type adaptive struct {
-	c AdaptiveConfig
-
-	mu       sync.Mutex
-	limit    float64
-	before   float64 // the limit that was halved
-	unloaded float64 // average nanoseconds of the fastest window
-	windows  int     // since the unloaded time was looked for
-	sum      time.Duration
-	count    int
-	most     int // that were in use at once in the window
-	refused  bool
+	mu    sync.Mutex
+	width *width.Machine
 }
-
-// probing is after how many windows the unloaded time is looked for, for two
-// windows: what the first has still began under the higher limit.
-const probing = 100
 
 // sample takes the end of an attempt, before its slot is given back.
 func (a *adaptive) sample(l *Limit, r Result) {
@@ -88,9 +76,9 @@ func (a *adaptive) sample(l *Limit, r Result) {
 		return
 	}
 	a.mu.Lock()
-	before := int(a.limit)
-	a.add(r, l.InUse())
-	after := int(a.limit)
+	before := a.width.Width()
+	a.width.Ended(width.End{Took: r.Took, Refused: r.overloaded(), InUse: l.InUse()})
+	after := a.width.Width()
 	if after != before {
 		l.slots.most.Store(int64(after))
 	}
@@ -99,41 +87,5 @@ func (a *adaptive) sample(l *Limit, r Result) {
 		l.mu.Lock()
 		l.dispatch()
 		l.mu.Unlock()
-	}
-}
-
-// add counts an answer, and decides once a window is full.
-func (a *adaptive) add(r Result, inUse int) {
-	a.count++
-	a.sum += r.Took
-	a.most = max(a.most, inUse)
-	a.refused = a.refused || r.overloaded()
-	if a.count < max(int(a.limit), 4) {
-		return
-	}
-	a.decide(float64(a.sum) / float64(a.count))
-	a.sum, a.count, a.most, a.refused = 0, 0, 0, false
-}
-
-// decide takes the average time of a window.
-func (a *adaptive) decide(took float64) {
-	a.windows++
-	switch a.windows {
-	case probing:
-		a.before, a.limit = a.limit, max(a.limit/2, float64(a.c.Min))
-		return
-	case probing + 1:
-		return
-	case probing + 2:
-		a.windows, a.limit, a.unloaded = 0, a.before, took
-	}
-	if a.unloaded == 0 || took < a.unloaded {
-		a.unloaded = took
-	}
-	switch {
-	case a.refused, took > a.unloaded*a.c.Tolerance:
-		a.limit = max(a.limit*a.c.Backoff, float64(a.c.Min))
-	case a.most >= int(a.limit): // a limit that is not met teaches nothing
-		a.limit = min(a.limit+1, float64(a.c.Max))
 	}
 }

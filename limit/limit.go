@@ -153,7 +153,7 @@ func New(c Config) (*Limit, error) {
 			break
 		}
 		l.adapt = adapt
-		l.slots.most.Store(int64(adapt.limit))
+		l.slots.most.Store(int64(adapt.width.Width()))
 	case c.Rate != 0:
 		l.kind = rated
 		per, burst := cmp.Or(c.Per, time.Second), cmp.Or(c.Burst, max(c.Rate, 1))

@@ -98,7 +98,7 @@ and continues its log of jobs.`,
 	fs := cmd.Flags()
 	fs.SetInterspersed(false)
 	fs.StringVar(&o.Command, "command", "", "text for sh -c, with ${item} or {} for the item; \"claude: PROMPT\" is for the agent CLI")
-	fs.StringVarP(&o.parallel, "max-parallel", "j", "100%", "commands at once: a number, a share of the processors (50%), or so many more or less (+2, -1); also --jobs")
+	fs.StringVarP(&o.parallel, "max-parallel", "j", "100%", "commands at once: a number, auto, a share of the processors (50%), or so many more or less (+2, -1); also --jobs")
 	o.renamedFlag(fs, "parallel", "max-parallel")
 	fs.StringVarP(&o.argFile, "arg-file", "a", "", "the items are the lines of this file")
 	fs.BoolVarP(&o.null, "null", "0", false, "items end with NUL and not with the line")
@@ -231,15 +231,20 @@ func namesItem(text string) bool {
 	return strings.Contains(text, "${item") || strings.Contains(text, "$item")
 }
 
-// slots reads how many commands run at once.
+// auto is how many run at once where that is found out.
+const auto = "auto"
+
+// slots reads how many commands run at once; 0 where that is found out.
 func (f *batchOptions) slots() (int, error) {
 	cpus := runtime.NumCPU()
 	text := f.parallel
 	percent, isShare := strings.CutSuffix(text, "%")
 	n, err := strconv.Atoi(percent)
 	switch {
+	case text == auto:
+		return 0, nil
 	case err != nil:
-		return 0, fmt.Errorf("--max-parallel is %q; write a number, a share as in 50%%, or +2 and -1 for the processors and so many", text)
+		return 0, fmt.Errorf("--max-parallel is %q; write a number, auto, a share as in 50%%, or +2 and -1 for the processors and so many", text)
 	case isShare:
 		return max(1, cpus*n/100), nil
 	case text[0] == '+' || text[0] == '-':
@@ -465,6 +470,10 @@ func (f *batchOptions) workflow(items string, retryConfig map[string]any) ([]byt
 	if err != nil {
 		return nil, err
 	}
+	var parallel any = slots
+	if slots == 0 {
+		parallel = auto
+	}
 	step := map[string]any{"name": "command", "shell": text}
 	if f.agent {
 		step = map[string]any{"name": "agent", "claude": text}
@@ -478,7 +487,7 @@ func (f *batchOptions) workflow(items string, retryConfig map[string]any) ([]byt
 		"map": map[string]any{
 			"input":          map[string]any{"file": strings.ReplaceAll(items, "$", "$$"), "format": "jsonl"},
 			"label":          label,
-			"max_parallel":   slots,
+			"max_parallel":   parallel,
 			"agent_template": []any{step},
 		},
 		"error_policy": map[string]any{"on_item_failure": "dlq", "continue_on_failure": !f.failFast, "error_collection": "immediate"},

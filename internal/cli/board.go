@@ -32,6 +32,7 @@ type board struct {
 	recent  []mark
 	breaker map[string]string // those that are not closed: state
 	paused  time.Time         // no agent is started until then
+	width   int               // how many run at once, of a map that finds that out
 	holds   [2]timeline.Hold  // of the map, of its merge queue
 	cost    float64
 	held    bool // by bide control: nothing new starts
@@ -98,6 +99,8 @@ func (b *board) take(e event.Event) {
 		b.holds[holdOf(e)] = timeline.HoldOf(e)
 	case event.HoldEnded:
 		b.holds[holdOf(e)] = timeline.Hold{}
+	case event.WidthChanged:
+		b.width = e.Total
 	case event.BreakerChanged:
 		if e.To == "closed" {
 			delete(b.breaker, e.Label)
@@ -266,7 +269,8 @@ func (b *board) summary(now time.Time, width int) string {
 	line := parts{fmt.Sprintf("%d/%d", b.done, b.total)}
 	line.add(b.failed > 0, "%d failed", b.failed)
 	line.add(len(b.waiting) > 0, "%d retrying%s", len(b.waiting), b.next(now))
-	line.add(len(b.agents) > 0, "%d running", len(b.agents))
+	line.add(len(b.agents) > 0 && b.width == 0, "%d running", len(b.agents))
+	line.add(len(b.agents) > 0 && b.width > 0, "%d of %d running", len(b.agents), b.width)
 	line.add(len(b.merging) > 0, "%d to be merged", len(b.merging))
 	rate := b.rate(now)
 	line.add(rate > 0, "%s", rateOf(rate))

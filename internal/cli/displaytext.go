@@ -222,6 +222,12 @@ func (d *plainDisplay) line(e event.Event) string {
 			return oneLine(e.Message)
 		}
 		return oneLine(e.Message) + "; " + timeline.HoldOf(e).Probing() + " " + when(e.DelayMS)
+	case event.WidthChanged:
+		if last, told := d.waits[widthKey]; told && e.Time.Sub(last) < waitsAgain {
+			return ""
+		}
+		value.Put(&d.waits, widthKey, e.Time)
+		return oneLine(e.Message)
 	case event.RunPaused, event.RunControlled, event.HoldEnded, event.CanaryFinished:
 		return oneLine(e.Message)
 	case event.AgentMessage:
@@ -231,6 +237,9 @@ func (d *plainDisplay) line(e event.Event) string {
 	}
 	return ""
 }
+
+// widthKey is where plainDisplay.waits has how many items run at once; no limit has its name.
+const widthKey = ""
 
 // waitsAgain is after how long it is told again that a limit of the machine is waited for.
 const waitsAgain = time.Minute

@@ -122,7 +122,7 @@ func (w *planWriter) mapPhase(m *worst.Map) {
 	for _, f := range m.Select {
 		w.field(2, f.Key, f.Value)
 	}
-	w.field(2, "parallel", m.Parallel+" agents at once")
+	w.field(2, "parallel", m.Parallel+" agents at once"+m.Finds)
 	w.field(2, "timeout", m.AgentTimeout.String()+" ("+m.Policy+")")
 	if m.Retry == nil {
 		w.field(2, "attempts", "1 agent for each item")

@@ -34,6 +34,7 @@ type shown struct {
 	Resumes   int                  `json:"resumes"`
 	Hold      string               `json:"hold,omitempty"`            // what holds the map
 	QueueHold string               `json:"queue_hold,omitempty"`      // what holds the merge queue
+	AtOnce    string               `json:"at_once,omitempty"`         // how many items run at once, and why, of a map that finds that out
 	Waits     []string             `json:"waits_for,omitempty"`       // limits of this machine
 	Paused    time.Time            `json:"paused_since,omitzero"`     // by bide control
 	Limited   time.Time            `json:"rate_limit_until,omitzero"` // agents are not asked before
@@ -183,6 +184,9 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 		running := s.Status == event.Running
 		s.Hold, s.QueueHold = holdText(st.Hold, "one item is tried", running), holdText(st.QueueHold, "it is verified again", running)
 	}
+	if s.AtOnce, err = atOnce(ctx, r, st); err != nil {
+		return nil, err
+	}
 	if st.Pause.Until.After(time.Now()) && (s.Status == event.Running || s.Resumable) {
 		s.Limited = st.Pause.Until
 	}
@@ -207,6 +211,20 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 }
 
 // totalsOf counts what items have shown and how their merges went; nil where nobody asked.
+func atOnce(ctx context.Context, r *journal.Reader, st *journal.State) (string, error) {
+	if st.Width == nil {
+		return "", nil
+	}
+	var list []timeline.Width
+	for e, err := range r.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.WidthChanged}}) {
+		if err != nil {
+			return "", err
+		}
+		list = append(list, timeline.WidthOf(e))
+	}
+	return timeline.WidthText(list, cmp.Or(st.Finished, time.Now())), nil
+}
+
 func totalsOf(ctx context.Context, r *journal.Reader, st *journal.State) (*proof.Totals, error) {
 	if src := r.Header().Source; !bytes.Contains(src, []byte("merge_queue")) && !bytes.Contains(src, []byte("evidence")) {
 		return nil, nil
@@ -475,6 +493,7 @@ func (o *showOptions) printShown(s *shown) error {
 	line("held", visible(s.Hold))
 	line("held", visible(s.QueueHold))
 	line("held up", visible(s.Trouble))
+	line("at once", visible(s.AtOnce))
 	line("waits for", visible(strings.Join(s.Waits, "; ")))
 	line("started", s.times())
 	if s.Resumes > 0 {

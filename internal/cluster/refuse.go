@@ -28,6 +28,9 @@ func Refused(f *workflow.File, isolation string) (list diag.List) {
 	if f.Map != nil && f.Map.Unchanged != nil {
 		refuse(f.Map.Unchanged.Pos, "map.skip_unchanged: a run on Temporal does not know what earlier runs have ended", "leave it out: every item runs")
 	}
+	if f.Map != nil && f.Map.Adaptive != nil {
+		refuse(f.Map.Pos, "map.max_parallel: in a run on Temporal it is not found out how many items run at once", "write a number, or run the file on one machine")
+	}
 	if f.Map != nil && f.Map.Canary != nil {
 		refuse(f.Map.Pos, "map.canary: in a run on Temporal all items may start at once", "leave it out, or run the file on one machine")
 	}

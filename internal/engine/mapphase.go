@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"sync"
 	"time"
 
@@ -162,11 +163,12 @@ func (r *run) mapConfig(ctx context.Context, p step.Site) (policy.Config, error)
 	if cfg.MaxParallel, err = r.x.Number(ctx, p, f.Parallel); err != nil {
 		return cfg, fmt.Errorf("map.max_parallel: %w", err)
 	}
-	if r.opt.MaxParallel > 0 {
-		cfg.MaxParallel = r.opt.MaxParallel
+	cfg.Adaptive = f.Adaptive
+	if f.Adaptive != nil && f.Adaptive.Min == 0 {
+		cfg.Adaptive = &policy.Adaptive{Max: f.Adaptive.Max, Initial: cmp.Or(r.opt.Processors, runtime.GOMAXPROCS(0))}
 	}
-	if n := r.control.Parallel(); n > 0 {
-		cfg.MaxParallel = n
+	if n := cmp.Or(r.control.Parallel(), r.opt.MaxParallel); n > 0 {
+		cfg.MaxParallel, cfg.Adaptive = n, nil
 	}
 	if cfg.MaxParallel < 1 {
 		return cfg, fmt.Errorf("map.max_parallel is %d; it must be at least 1", cfg.MaxParallel)
@@ -274,7 +276,7 @@ func (x *mapRun) restore(ctx context.Context) error {
 		maps.DeleteFunc(x.past, func(_ int, p map[string]journal.StepRecord) bool { return past(p).failed() })
 	}
 	rec := mapper.Recorded{
-		Items: st.Items.All(), Breaker: st.Breakers[mapper.Breaker].Data, Hold: st.Hold, QueueHold: st.QueueHold, CanaryPassed: st.CanaryPassed, Pause: x.r.x.Agents.Pause(),
+		Items: st.Items.All(), Breaker: st.Breakers[mapper.Breaker].Data, Hold: st.Hold, QueueHold: st.QueueHold, CanaryPassed: st.CanaryPassed, Width: st.Width, Pause: x.r.x.Agents.Pause(),
 		Event: earlier.Event, TakeOver: x.takeOver, Results: earlier.Results(ctx),
 		GoOn: x.r.resumed() && st.Status != "" && st.Status != event.Running,
 	}

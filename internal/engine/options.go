@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/bide-dev/bide/internal/dataflow"
@@ -65,24 +66,27 @@ type Options struct {
 
 // Settings are the recorded part of Options.
 type Settings struct {
-	Dir              string            `json:"dir"`
-	Args             []string          `json:"args,omitempty"`
-	Files            []string          `json:"files,omitempty"`
-	Params           map[string]string `json:"params,omitempty"`
-	ParamFile        map[string]any    `json:"param_file,omitempty"`
-	Profile          string            `json:"profile,omitempty"`
-	MaxParallel      int               `json:"max_parallel,omitempty"`
-	Canary           int               `json:"canary,omitempty"` // items that run alone first, whatever the file says
-	MaxIterations    int               `json:"max_iterations,omitempty"`
-	All              bool              `json:"all,omitempty"` // items run whatever is unchanged
-	FailFast         bool              `json:"fail_fast,omitempty"`
-	Isolation        string            `json:"isolation,omitempty"`
-	Yes              bool              `json:"yes,omitempty"`
-	AllowRedBase     bool              `json:"allow_red_base,omitempty"` // items need not pass what fails on their base
-	AllowFailedItems bool              `json:"allow_failed_items,omitempty"`
-	FailOn           []string          `json:"fail_on,omitempty"` // of event.Kinds
-	SkipPermissions  bool              `json:"skip_permissions,omitempty"`
-	Version          string            `json:"version,omitempty"`
+	Dir         string            `json:"dir"`
+	Args        []string          `json:"args,omitempty"`
+	Files       []string          `json:"files,omitempty"`
+	Params      map[string]string `json:"params,omitempty"`
+	ParamFile   map[string]any    `json:"param_file,omitempty"`
+	Profile     string            `json:"profile,omitempty"`
+	MaxParallel int               `json:"max_parallel,omitempty"`
+	Canary      int               `json:"canary,omitempty"` // items that run alone first, whatever the file says
+	// Processors is how many there are where a run began whose map begins with as many
+	// items at once.
+	Processors       int      `json:"processors,omitempty"`
+	MaxIterations    int      `json:"max_iterations,omitempty"`
+	All              bool     `json:"all,omitempty"` // items run whatever is unchanged
+	FailFast         bool     `json:"fail_fast,omitempty"`
+	Isolation        string   `json:"isolation,omitempty"`
+	Yes              bool     `json:"yes,omitempty"`
+	AllowRedBase     bool     `json:"allow_red_base,omitempty"` // items need not pass what fails on their base
+	AllowFailedItems bool     `json:"allow_failed_items,omitempty"`
+	FailOn           []string `json:"fail_on,omitempty"` // of event.Kinds
+	SkipPermissions  bool     `json:"skip_permissions,omitempty"`
+	Version          string   `json:"version,omitempty"`
 	// Batch is how `bide batch` shows what it runs, for who goes on with it; the
 	// engine does not read it.
 	Batch json.RawMessage `json:"batch,omitempty"`
@@ -121,6 +125,9 @@ func Label(s *workflow.Step) string { return s.Label() }
 func (opt *Options) header() (journal.Header, error) {
 	m := literals(opt.File)
 	opt.Hidden = m.Active()
+	if m := opt.File.Map; m != nil && m.Adaptive != nil && m.Adaptive.Min == 0 {
+		opt.Processors = runtime.GOMAXPROCS(0)
+	}
 	recorded := opt.recorded()
 	settings, err := json.Marshal(recorded)
 	if err != nil {

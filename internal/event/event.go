@@ -55,6 +55,7 @@ const (
 	HoldProbe       Type = "hold_probe"
 	HoldEnded       Type = "hold_ended"
 	CanaryFinished  Type = "canary_finished"
+	WidthChanged    Type = "width_changed"
 	BreakerChanged  Type = "breaker_changed"
 	RunPaused       Type = "run_paused"
 	PauseEnded      Type = "pause_ended"
@@ -214,6 +215,8 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	hold_ended                 Class, Label, Message (why), Total, DurationMS, Data (the hold as it was)
 //	canary_finished            Status, Message (whether the other items start), Total (how many of the first items must succeed), Data (how
 //	                           many did)
+//	width_changed              Total (how many items run at once from now on), Message (and why), Data (what the map has learned of the
+//	                           time that items take): with max_parallel: auto, or from min to max
 //	breaker_changed            Label (whose breaker), From, To, Data (its snapshot)
 //	run_paused                 DelayMS, Message, Data (a [Pause]): a rate limit holds back new agents
 //	pause_ended                an agent got another answer: the next rate limit begins a new series of pauses

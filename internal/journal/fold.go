@@ -43,6 +43,8 @@ func (s *State) Apply(e event.Event) error {
 		*s.holdOf(e) = nil
 	case event.CanaryFinished:
 		s.CanaryPassed = e.Status == event.Succeeded
+	case event.WidthChanged:
+		s.Width = e.Data
 	case event.ItemsCompared:
 		s.Compared = true
 	case event.BreakerChanged:

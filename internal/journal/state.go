@@ -49,6 +49,9 @@ type State struct {
 	// CanaryPassed says that enough of the first items of the map have succeeded.
 	CanaryPassed bool
 
+	// Width is the data of the last width_changed of the map; nil for none.
+	Width json.RawMessage
+
 	// LostWork are the steps whose work is lost, and that have not run again.
 	LostWork []string
 

@@ -2,8 +2,13 @@ package mapper
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/width"
 )
 
 // lanes are the workers that were started while the map goes on. They belong to who
@@ -19,17 +24,53 @@ type lanes struct {
 func (x *Map) SetParallel(n int) {
 	x.tell(func() {
 		x.machine.SetParallel(n)
-		for x.lanes.count < min(n, x.Total) {
-			x.lanes.count++
-			x.busy++ // until it says that it is free
-			over := make(chan struct{})
-			x.lanes.more = append(x.lanes.more, over)
-			x.Clock.Go(func() {
-				defer close(over)
-				x.lanes.start()
-			})
-		}
+		x.staff(n)
 	})
+}
+
+// staff starts workers until there are n, or as many as items.
+func (x *Map) staff(n int) {
+	for x.lanes.count < min(n, x.Total) {
+		x.lanes.count++
+		x.busy++ // until it says that it is free
+		over := make(chan struct{})
+		x.lanes.more = append(x.lanes.more, over)
+		x.Clock.Go(func() {
+			defer close(over)
+			x.lanes.start()
+		})
+	}
+}
+
+// Wide is the data of width_changed.
+type Wide struct {
+	width.State
+	Why width.Why `json:"why,omitempty"`
+	// Differ says that the times of items do not count, as they differ too much.
+	Differ bool `json:"differ,omitempty"`
+}
+
+// widen records that another number of agents may run at once, and has workers for it.
+func (x *Map) widen() {
+	c, ok := x.machine.Width()
+	if !ok {
+		return
+	}
+	x.record(event.Event{Type: event.WidthChanged, Time: x.Clock.Now(), Phase: phase, Total: c.To, Message: c.String(),
+		Data: step.Data(Wide{State: c.State, Why: c.Why, Differ: c.Differ})})
+	x.staff(c.To)
+}
+
+// restoreWidth puts the number of agents at once where it stood.
+func (x *Map) restoreWidth(fact json.RawMessage) error {
+	if len(fact) == 0 {
+		return nil
+	}
+	var s Wide
+	if err := json.Unmarshal(fact, &s); err != nil {
+		return fmt.Errorf("the recorded number of items at once: %w", err)
+	}
+	return x.machine.RestoreWidth(s.State)
 }
 
 // RetryNow ends the waits of the items that wait for their next attempt, and the

@@ -64,6 +64,7 @@ func (x *Map) tell(f func()) {
 		// how many messages wait by chance.
 		list[i]()
 		x.halt()
+		x.widen()
 		until, over = x.offer()
 	}
 	x.inbox.leave(until, over)

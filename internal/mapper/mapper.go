@@ -170,10 +170,7 @@ func New(o Options) (*Map, error) {
 
 // Run takes the map to its end. It is called once.
 func (x *Map) Run(ctx context.Context) {
-	n := min(max(x.Policy.MaxParallel, 1), x.Total)
-	if x.Policy.MaxParallel == 0 {
-		n = min(policy.DefaultMaxParallel, x.Total)
-	}
+	n := min(x.machine.Parallel(), x.Total)
 	x.open(ctx, n)
 	x.busy = n // before they have said so
 	defer x.join(ctx)

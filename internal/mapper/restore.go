@@ -25,6 +25,7 @@ type Recorded struct {
 	QueueHold json.RawMessage
 	// CanaryPassed says that the first items have passed, and the others may start.
 	CanaryPassed bool
+	Width        json.RawMessage // of the last width_changed; nil for none
 	// Results gives the items that have ended, for a map that may be held.
 	Results iter.Seq2[journal.Result, error]
 	// Event reads the event of a number.
@@ -70,6 +71,9 @@ func (x *Map) Restore(ctx context.Context, rec Recorded) error {
 		}
 	}
 	if err := x.restoreHolds(rec.Hold, rec.QueueHold); err != nil {
+		return err
+	}
+	if err := x.restoreWidth(rec.Width); err != nil {
 		return err
 	}
 	if rec.CanaryPassed {

@@ -221,6 +221,7 @@ func (m *Machine) limited(round int, after time.Duration, now time.Time) bool {
 	was := m.limit.round
 	ok := m.limit.Limited(round, after, now)
 	if m.limit.round != was {
+		m.refused(now)
 		m.ramp.left = m.cfg.MaxParallel
 	}
 	if !ok && m.cfg.RateLimitMaxWait > 0 {

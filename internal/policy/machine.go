@@ -7,6 +7,7 @@ import (
 
 	"github.com/bide-dev/bide/circuit"
 	circuitdriver "github.com/bide-dev/bide/circuit/driver"
+	"github.com/bide-dev/bide/internal/width"
 	"github.com/bide-dev/bide/retry"
 	"github.com/bide-dev/bide/retry/driver"
 )
@@ -37,6 +38,10 @@ type Machine struct {
 	queue   *HoldState // of the merge queue; nil while it is not held
 	canary  *canaries  // nil without Canary
 	repeats *repeats
+
+	width     *width.Machine // nil where the number of agents at once is given
+	widthTold int            // what Width told last
+	why       width.Why      // of the last change
 
 	stop     StopReason
 	ramp     ramp
@@ -88,6 +93,9 @@ func New(cfg Config, n int) (*Machine, error) {
 	}
 	if cfg.Canary != nil {
 		m.canary = newCanaries(*cfg.Canary)
+	}
+	if cfg.Adaptive != nil {
+		m.width = newWidth(*cfg.Adaptive)
 	}
 	m.repeats = newRepeats(cfg.SameError)
 	m.ramp.left = cfg.MaxParallel
@@ -234,6 +242,7 @@ func (m *Machine) Finished(item int, o Outcome, now time.Time) (Verdict, error) 
 		m.parked--
 		return m.finish(item, o, now), nil
 	}
+	m.measure(o, m.busy, now)
 	m.busy--
 	m.room.ended(o, m.busy, m.cfg.MaxParallel)
 	if o.Shortage && m.busy > 0 { // what runs will make room
@@ -252,6 +261,7 @@ func (m *Machine) Park(item int, took time.Duration, now time.Time) (*BreakerCha
 		return nil, fmt.Errorf("%w: item %d", ErrNotRunning, item)
 	}
 	o := Outcome{OK: true, Took: took}
+	m.measure(o, m.busy, now)
 	m.busy--
 	m.room.ended(o, m.busy, m.cfg.MaxParallel)
 	m.shortage.Answered(s.short)

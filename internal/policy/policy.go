@@ -123,6 +123,9 @@ const MaxItems = math.MaxInt32
 type Config struct {
 	// MaxParallel is how many agents may run at once; 0 means 10.
 	MaxParallel int `json:"max_parallel"`
+	// Adaptive has the machine find how many agents may run at once, in place of
+	// MaxParallel, which is not looked at then; nil means that it does not.
+	Adaptive *Adaptive `json:"adaptive,omitempty"`
 	// OnItemFailure is what becomes of an item that failed for good.
 	OnItemFailure Action `json:"on_item_failure,omitempty"`
 	// Handler names the handler of Custom.
@@ -180,6 +183,11 @@ func (c Config) Validate() error {
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
 	if c.MaxParallel < 0 {
 		bad("max_parallel: %d: must be at least 1", c.MaxParallel)
+	}
+	if c.Adaptive != nil {
+		if err := c.Adaptive.validate(); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	if int(c.OnItemFailure) >= len(actionNames) {
 		bad("on_item_failure: unknown action %d", c.OnItemFailure)
@@ -252,6 +260,10 @@ func DefaultRetry() retry.Policy {
 
 // withDefaults fills in what is zero. The result is valid where c is.
 func (c Config) withDefaults() Config {
+	if c.Adaptive != nil {
+		a := c.Adaptive.Defaults()
+		c.Adaptive, c.MaxParallel = &a, a.Initial
+	}
 	if c.MaxParallel == 0 {
 		c.MaxParallel = DefaultMaxParallel
 	}

@@ -51,7 +51,7 @@ func (r *Recording) parallel() int {
 	if len(r.lives) > 0 {
 		n = cmp.Or(r.lives[len(r.lives)-1].parallel, n)
 	}
-	if p, err := r.Program(nil); n == 0 && err == nil && p.File != nil && p.File.Map != nil && p.File.Map.Parallel.Text == nil {
+	if p, err := r.Program(nil); n == 0 && err == nil && p.File != nil && p.File.Map != nil && p.File.Map.Parallel.Text == nil && p.File.Map.Adaptive == nil {
 		n = p.File.Map.Parallel.N
 	}
 	return n
@@ -60,7 +60,7 @@ func (r *Recording) parallel() int {
 // widened is by what the number of items at once differs from the one that the model
 // knows of: 1 where it does not, or where that is known to make no difference.
 func (o *Options) widened() (factor float64, parallel int) {
-	if o.Model.width == 0 || o.Model.queues() || o.File == nil || o.File.Map == nil || o.File.Map.Parallel.Text != nil {
+	if o.Model.width == 0 || o.Model.queues() || o.File == nil || o.File.Map == nil || o.File.Map.Parallel.Text != nil || o.File.Map.Adaptive != nil {
 		return 1, 0
 	}
 	parallel = cmp.Or(o.Settings.MaxParallel, o.File.Map.Parallel.N)

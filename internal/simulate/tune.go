@@ -125,7 +125,7 @@ func (r *Recording) changes(p Program, m *Model) (list []Proposal) {
 			}
 		}
 	}
-	if f.Map != nil && f.Map.Parallel.Text == nil {
+	if f.Map != nil && f.Map.Parallel.Text == nil && f.Map.Adaptive == nil {
 		for _, factor := range []float64{0.5, 2, 4} {
 			if n := int(float64(f.Map.Parallel.N) * factor); n >= 1 {
 				if factor > 1 && !m.queues() { // it may be that each attempt takes longer by as much

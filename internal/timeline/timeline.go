@@ -51,6 +51,8 @@ type Timeline struct {
 	Held      time.Time // since when it is paused by bide control; zero if it is not
 	// Hold is what holds the map, and QueueHold what holds its merge queue.
 	Hold, QueueHold Hold
+	// Widths are how many items ran at once, of a map that finds that out.
+	Widths []Width
 	// Waited sums the waits by their source, those of work items included.
 	Waited map[string]Sum
 	// Tries counts the attempts of steps outside of work items; ItemTries, the
@@ -225,6 +227,8 @@ func (t *Timeline) Apply(e event.Event) {
 	case event.RunControlled, event.ItemsCompared, event.CanaryFinished:
 		t.Changes = append(t.Changes, e.Message)
 		t.controlled(e)
+	case event.WidthChanged:
+		t.Widths = append(t.Widths, WidthOf(e))
 	case event.ForeachStarted, event.RoundStarted, event.RoundFinished: // for a resume; a step's rounds are shown by the steps in them
 	default:
 		if e.Step != "" {
@@ -249,7 +253,12 @@ func (t *Timeline) controlled(e event.Event) {
 }
 
 // AtOnce is how many items of the map run at once; 0 where that is not known.
-func (t *Timeline) AtOnce() int { return cmp.Or(t.told, t.given) }
+func (t *Timeline) AtOnce() int {
+	if n := len(t.Widths); n > 0 && t.told == 0 {
+		return t.Widths[n-1].Items
+	}
+	return cmp.Or(t.told, t.given)
+}
 
 // Took is how long processes had the run in all: the time between one and the next
 // is not counted. now is the end of the last one where the run goes on.

@@ -41,7 +41,7 @@ func (t *Timeline) plan(h journal.Header) {
 			MaxParallel int `json:"max_parallel"`
 		}
 		_ = json.Unmarshal(h.Options, &o) // none: what the file says holds
-		if t.given = o.MaxParallel; t.given == 0 && f.Map.Parallel.Text == nil {
+		if t.given = o.MaxParallel; t.given == 0 && f.Map.Parallel.Text == nil && f.Map.Adaptive == nil {
 			t.given = f.Map.Parallel.N
 		}
 	}

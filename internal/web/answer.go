@@ -174,6 +174,9 @@ func (run *run) waits(now time.Time) (out []string) {
 			out = append(out, "attempts wait for "+w+"; bide limits shows who has it")
 		}
 	}
+	if text := timeline.WidthText(run.line.Widths, now); text != "" {
+		out = append(out, text)
+	}
 	if first := run.items.due.first(); first.After(now) && run.line.Held.IsZero() {
 		out = append(out, "the next retry begins in "+timeline.Short(first.Sub(now))) // how many wait stands above
 	} else if n := run.items.due.len(); n > 0 && !run.line.Held.IsZero() {

@@ -100,7 +100,7 @@ func init() {
 		validateTable.of(validateFields), onIncompleteTable.of(onIncompleteFields), stepValidateTable.of(stepValidateFields), checkCommandTable.of(checkCommandFields), criteriaTable.of(criteriaFields),
 		captureTable.of(captureFields), captureStreamsTable.of(captureStreamsFields), outputTable.of(outputFields), commitTable.of(commitFields), metadataTable.of(metadataFields), retryTable.of(retryFields), ruleTable.of(ruleFields), backoffTable.of(backoffFields), fallbackTable.of(fallbackFields), commandTable.of(commandFields),
 		matcherTable.of(matcherFields), breakerTable.of(breakerFields), quotaTable.of(quotaFields), secsTable.of(secsFields), envValueTable.of(envValueFields), envFileTable.of(envFileFields), secretTable.of(secretFields), profileTable.of(profileFields), agentTable.of(agentFields),
-		worktreeTable.of(worktreeFields), mapTable.of(mapFields), inputTable.of(inputFields), unchangedTable.of(unchangedFields), canaryTable.of(canaryFields), evidenceTable.of(evidenceFields), queueTable.of(queueFields), timeoutTable.of(timeoutFields), errorPolicyTable.of(errorPolicyFields), sameErrorTable.of(sameErrorFields), probeTable.of(probeFields), customTable.of(customFields), batchTable.of(batchFields), captureOutputTable.of(captureOutputFields),
+		worktreeTable.of(worktreeFields), mapTable.of(mapFields), inputTable.of(inputFields), unchangedTable.of(unchangedFields), canaryTable.of(canaryFields), widthTable.of(widthFields), evidenceTable.of(evidenceFields), queueTable.of(queueFields), timeoutTable.of(timeoutFields), errorPolicyTable.of(errorPolicyFields), sameErrorTable.of(sameErrorFields), probeTable.of(probeFields), customTable.of(customFields), batchTable.of(batchFields), captureOutputTable.of(captureOutputFields),
 		importTable.of(importFields), templateTable.of(templateFields), templateSourceTable.of(templateSourceFields), paramTable.of(paramFields), paramListTable.of(paramListFields), subWorkflowTable.of(subWorkflowFields), inlineTable.of(inlineFields), stepInputTable.of(stepInputFields),
 	}
 }
@@ -140,7 +140,7 @@ func fileFields() []field {
 		{key: "timeout_secs", typ: tBound, sample: "3600", as: "timeout", was: "*"},
 		{key: "max_iterations", typ: tInt(1), sample: "3", def: "1", doc: "how often the steps run", was: "*",
 			into: of(func(f *File) *int { return &f.MaxIterations })},
-		{key: "max_parallel", typ: tInt(1), sample: "4", def: "10", doc: "of the map, where map says nothing", was: "*"},
+		{key: "max_parallel", typ: tWidth, sample: "4", def: "10", doc: "of the map, where map says nothing", was: "*"},
 		{key: "isolation", typ: tEnum("auto", "worktree", "none"), sample: "none", doc: "where the run works", def: "auto",
 			into: of(func(f *File) *string { return &f.Isolation })},
 		{key: "auto_commit", typ: tBool, sample: "false", doc: "in a git worktree of the run: what the steps leave uncommitted is committed at the end of the item, or of the run, and merged", def: "true",
@@ -234,6 +234,17 @@ func canaryFields() []field {
 	}
 }
 
+var widthTable = newTable("max_parallel", "a max_parallel")
+
+func widthFields() []field {
+	return []field{
+		{key: "min", typ: tInt(1), sample: "2", doc: "how many run at once at least, and to begin with; at most 10000", def: "1, and as many as there are processors to begin with",
+			into: of(func(c *policy.Adaptive) *int { return &c.Min })},
+		{key: "max", typ: tInt(1), sample: "32", doc: "how many run at once at most; at most 10000", def: "64",
+			into: of(func(c *policy.Adaptive) *int { return &c.Max })},
+	}
+}
+
 var evidenceTable = newTable("evidence", "the evidence of items")
 
 func evidenceFields() []field {
@@ -309,7 +320,7 @@ func mapFields() []field {
 			into: of(func(m *Map) *Int { return &m.Offset })},
 		{key: "max_items", typ: tInt(0), sample: "100", def: "all", doc: "at most this many items",
 			into: of(func(m *Map) *Int { return &m.MaxItems })},
-		{key: "max_parallel", typ: tInt(1), sample: "4", doc: "agents at the same time", def: "10"},
+		{key: "max_parallel", typ: tWidth, sample: "4", doc: "agents at the same time; auto, or from min to max: the map finds out how many. It begins with as many as there are processors, or with min; it grows while all are used and items take no longer, and goes down when they do, or when something is refused", def: "10"},
 		{key: "canary", typ: oneOf(tInt(1), tRef("canary")), sample: "3", doc: "the first items run alone, and the others start when these have succeeded; when too many of them fail, the map is held as by same_error, or stops",
 			read: by(func(o *object, key string, n *node, m *Map) { m.Canary = o.d.canary(o.d.resolved(n)) })},
 		{key: "evidence", typ: tRef("evidence"), sample: "{checks: ['make test'], protect: ['**/*_test.go']}", doc: "what an item must show before its work is merged; each item then has a worktree of its own"},

@@ -134,6 +134,7 @@ var contexts = map[string]struct{ file, beside string }{
 	"skip_unchanged":  {"map: {input: [1], agent_template: [{shell: a}], skip_unchanged: {%s}}", "files: [a]"},
 	"evidence":        {"map: {input: [1], agent_template: [{shell: a}], evidence: {%s}}", "paths: [a]"},
 	"merge_queue":     {"map: {input: [1], agent_template: [{shell: a}]}\nmerge_queue: {%s}", "verify: a"},
+	"max_parallel":    {"map: {input: [1], agent_template: [{shell: a}], max_parallel: {%s}}", "min: 2"},
 	"canary":          {"map: {input: [1], agent_template: [{shell: a}], canary: {%s}}", "items: 3"},
 	"timeout_config":  {"map: {input: [1], agent_template: [{shell: a}], timeout_config: {%s}}", "command_timeouts: {claude: 1}"},
 	"error_policy":    {"map: {input: [1], agent_template: [{shell: a}]}\nerror_policy: {%s}", ""},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/files"
+	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/value"
 )
@@ -126,9 +127,7 @@ func (d *decoder) mapPhase(o, top *object) *Map {
 	if !o.has("max_parallel") {
 		parallel = top
 	}
-	if v := parallel.intVar("max_parallel"); v.Set {
-		m.Parallel = v
-	}
+	parallel.width("max_parallel", m)
 	const example = "for example: agent_template: [{shell: 'make ${item.name}'}]"
 	switch n := o.take("agent_template"); {
 	case n != nil:
@@ -146,6 +145,39 @@ func (d *decoder) mapPhase(o, top *object) *Map {
 	}
 	d.agentTime(o, m)
 	return m
+}
+
+// width reads how many items run at once: a number, or that the map finds out.
+func (o *object) width(key string, m *Map) {
+	spelled, n := o.first(key)
+	if n == nil {
+		return
+	}
+	n = o.d.resolved(n)
+	if n.kind != mapNode && n.text != "auto" {
+		v, p := o.d.intVar(n, spelled, 1)
+		if p != nil {
+			p.Or("write a number, auto, or as in {min: 2, max: 32}")
+		}
+		if v.Set {
+			m.Parallel = v
+		}
+		return
+	}
+	m.Adaptive = &policy.Adaptive{}
+	if n.kind == mapNode {
+		b, _ := o.d.object(n, widthTable)
+		defer b.close()
+		widthTable.read(b, m.Adaptive)
+		err := (policy.Config{Adaptive: m.Adaptive}).Validate()
+		switch {
+		case !b.has("min", "max"):
+			o.d.errorf(n, "missing-key", "%s needs min or max", spelled).Suggest("for example: %s: {min: 2, max: 32}", spelled)
+		case err != nil && !o.d.full():
+			o.d.errorf(n, "out-of-range", "%s", err).Suggest("for example: %s: {min: 2, max: 32}", spelled)
+		}
+	}
+	m.Parallel = Int{N: m.Adaptive.Defaults().Max, Set: true}
 }
 
 // evidence reads what an item must show.

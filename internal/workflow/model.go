@@ -480,7 +480,8 @@ type Map struct {
 
 	Offset     Int
 	MaxItems   Int
-	Parallel   Int // default 10
+	Parallel   Int              // at most this many at once; default 10
+	Adaptive   *policy.Adaptive // nil: as many as Parallel; else the map finds out how many, and begins with as many as there are processors where Min is 0
 	Label      *template.Text
 	Template   *Block
 	Unchanged  *Unchanged     // nil: every item runs

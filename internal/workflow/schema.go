@@ -75,6 +75,7 @@ var (
 	tOnItem     = oneOf(tText, tRef("on_item_failure"))
 	tCollection = oneOf(tText, tRef("error_batch"))
 	tInput      = oneOf(tText, tList(tAny), tRef("map_input"))
+	tWidth      = oneOf(tInt(1), &form{Type: "string", Enum: []string{"auto"}}, tRef("max_parallel"))
 	tStatus     = &form{Type: []string{"integer", "string"}}
 	tExpect     = oneOf(tStatus, tList(tStatus))
 	tMatchers   = oneOf(tText, tList(oneOf(tText, tRef("matcher"))), tRef("matcher"))

@@ -198,8 +198,9 @@ func (b *builder) mapReduce(f *workflow.File, sc scope) bound.Cost {
 // mapPhase plans the agents of a map.
 func (b *builder) mapPhase(f *workflow.File, sc scope) bound.Cost {
 	m, ep := f.Map, f.Policy
-	out := &Map{Input: inputText(m), Items: items(m), Parallel: number(m.Parallel), AgentTimeout: limit(m.AgentTimeout),
+	out := &Map{Input: inputText(m), Items: items(m), AgentTimeout: limit(m.AgentTimeout),
 		Policy: cmp.Or(m.TimeoutPolicy, "per_agent"), OnFailure: onItemFailure(ep), Stops: stops(m, ep), Alone: alone(m.Canary), Held: held(m, ep), Breaker: breaker(ep.Breaker)}
+	out.Parallel, out.Finds = atOnce(m)
 	b.plan.Map = out
 	out.Select = selection(m)
 	out.Retry = b.retryOf(ep.Retry, "the items' retry_config")
@@ -343,6 +344,9 @@ func whole(m *Map, src *workflow.Map, handling bound.Cost, delay Limit) bound.Co
 	starts := bound.Count{N: m.Items.N, Open: m.Items.Open}.Times(agents)
 	workers := max(1, parallel.N)
 	held := bound.Span{D: policy.Ramp(delay.D, workers, starts.N)}
+	if a := src.Adaptive; a != nil {
+		workers = a.Defaults().Min
+	}
 	if br := m.Breaker; br != nil {
 		// It opens after an agent, and half-open it lets fewer in.
 		held = held.Plus(bound.Span{D: br.Timeout}.Times(bound.Count{N: max(starts.N-1, 0), Open: starts.Open}))
@@ -392,6 +396,20 @@ func items(m *workflow.Map) bound.Count {
 		n = bound.Number(most.N)
 	}
 	return n
+}
+
+// atOnce says how many items run at once, and where the map finds that out, what it begins
+// with.
+func atOnce(m *workflow.Map) (parallel, finds string) {
+	if m.Adaptive == nil {
+		return number(m.Parallel), ""
+	}
+	a := m.Adaptive.Defaults()
+	begins := "as many as there are processors"
+	if m.Adaptive.Min > 0 {
+		begins = fmt.Sprint(a.Initial)
+	}
+	return fmt.Sprintf("%d to %d", a.Min, a.Max), "; the map finds out how many, and begins with " + begins
 }
 
 func number(n workflow.Int) string {

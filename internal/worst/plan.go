@@ -227,6 +227,7 @@ type Map struct {
 	Input        string      `json:"input"`
 	Items        bound.Count `json:"items"`
 	Parallel     string      `json:"max_parallel"`
+	Finds        string      `json:"max_parallel_found,omitempty"` // that the map finds out how many, and what it begins with
 	AgentTimeout Limit       `json:"agent_timeout"`
 	Policy       string      `json:"timeout_policy"`
 	OnFailure    string      `json:"on_item_failure"`
