@@ -409,3 +409,12 @@ func TestObserverPanics(t *testing.T) {
 	_, err := get(t.Context(), retry.Policy{Breaker: b, Observer: func(retry.Event) { panic("observer") }}, failing(0).call)
 	t.Errorf("it returned %v", err)
 }
+
+// TestErrorEndsWithAWord: an error without a text leaves no blank at the end.
+func TestErrorEndsWithAWord(t *testing.T) {
+	t.Parallel()
+	_, err := retry.Get(t.Context(), retry.Must(retry.New(retry.Policy{Attempts: 1})), func(context.Context) (int, error) { return 0, errors.New("") })
+	if got := err.Error(); got != strings.TrimRight(got, " :") {
+		t.Errorf("%q", got)
+	}
+}

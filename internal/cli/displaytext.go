@@ -108,8 +108,13 @@ func (f *failures) due(e event.Event) []string {
 	return []string{line}
 }
 
-// rest gives the lines that are left at the end.
+// rest gives the lines that are left at the end, under a heading, as they come all at once.
 func (f *failures) rest() (out []string) {
+	n := len(f.held) + f.more
+	if n == 0 {
+		return nil
+	}
+	out = []string{fmt.Sprintf("bide: %s failed:", diag.Count(n, "item"))}
 	for _, index := range slices.Sorted(maps.Keys(f.held)) {
 		out = append(out, f.held[index])
 	}
@@ -123,8 +128,10 @@ func (f *failures) rest() (out []string) {
 // failedItem is the line of an item that has failed for good.
 func failedItem(e event.Event) string {
 	message := e.Message
-	if _, after, ok := strings.Cut(message, " attempts: "); ok {
-		message = after // which item it was and how often it was tried
+	for _, end := range []string{" attempts: ", " attempt: "} {
+		if _, after, ok := strings.Cut(message, end); ok {
+			message = after // which item it was and how often it was tried
+		}
 	}
 	return fmt.Sprintf("bide: ✗ item %s: %s", called(e), reason(e.Class, message))
 }

@@ -127,7 +127,7 @@ func migrateFile(path, name string) (*migrated, diag.List, error) {
 		return nil, nil, usagef("%s is a pipeline: bide fmt writes it in the canonical form", path)
 	}
 	if base := filepath.Base(path); strings.EqualFold(base, "makefile") || base == "GNUmakefile" || filepath.Ext(base) == ".mk" {
-		return nil, nil, usagef("%s is a makefile, which migrate does not read; what stands for what is in: bide docs coming-from", path)
+		return nil, nil, usagef("%s is a makefile, which migrate does not read; bide docs coming-from has what each part of it becomes in bide", path)
 	}
 	src, err := os.ReadFile(path)
 	if err != nil {

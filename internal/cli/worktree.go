@@ -270,7 +270,7 @@ func branchOf(res journal.Result) string {
 func mergeRun(ctx context.Context, dir, id string, items []journal.Result) (*merged, error) {
 	repo, err := worktree.Open(ctx, dir)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+		return nil, err // it names the directory
 	}
 	run, err := repo.FindRun(ctx, id)
 	if err != nil {

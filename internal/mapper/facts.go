@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/policy"
@@ -353,7 +354,7 @@ func (x *Map) shown(list []policy.Report) (facts []event.Event) {
 		n := x.names[r.Item]
 		delete(x.names, r.Item)
 		facts = append(facts, event.Event{Type: event.Note, Phase: phase, Item: n.id, Label: n.label, Index: r.Item, Attempts: r.Attempt,
-			Class: r.Class, Message: fmt.Sprintf("item %s failed after %d attempts: %s", cmp.Or(n.label, n.id), r.Attempt, r.Message)})
+			Class: r.Class, Message: fmt.Sprintf("item %s failed after %s: %s", cmp.Or(n.label, n.id), diag.Count(r.Attempt, "attempt"), r.Message)})
 	}
 	return facts
 }

@@ -84,13 +84,15 @@ func (e *Error) Error() string {
 	if e.RetryAfter > 0 {
 		fmt.Fprintf(&text, " (asked to retry after %v)", e.RetryAfter)
 	}
-	if why := e.because(); why != "" {
-		text.WriteString(": ")
-		text.WriteString(why)
-	}
+	last := ""
 	if e.Last != nil {
-		text.WriteString(": ")
-		text.WriteString(message(e.Last))
+		last = message(e.Last)
+	}
+	for _, why := range []string{e.because(), last} {
+		if why != "" {
+			text.WriteString(": ")
+			text.WriteString(why)
+		}
 	}
 	return text.String()
 }
