@@ -403,6 +403,7 @@ func figures(list []*variant, p palette) *table {
 	})
 	row("… of the worst in 100", func(r *simulate.Report) string { return simulate.Span(r.Makespan.P99) })
 	row("attempts, mean", func(r *simulate.Report) string { return simulate.Figure(r.Attempts.Mean) })
+	row("… of 90 in 100", func(r *simulate.Report) string { return fmt.Sprintf("%d – %d", r.Attempts.P5, r.Attempts.P95) })
 	row("retries, mean", func(r *simulate.Report) string { return simulate.Figure(r.Retries.Mean) })
 	row("waits, mean", func(r *simulate.Report) string { return simulate.Span(int64(r.Waits.Mean)) })
 	row("dead letters, mean", func(r *simulate.Report) string { return simulate.Figure(r.Letters.Mean) })

@@ -18,6 +18,7 @@ type evidence struct {
 	inside  []bool      // of an outage
 	outages []Outage
 	limit   *limitFit
+	queue   *queued     // nil: none is found
 	items   *itemCounts // nil: there are too few
 	stopped time.Duration
 }
@@ -90,6 +91,7 @@ func (e *evidence) prepare(items bool) {
 	})
 	e.outages, e.inside = findOutages(e.list, e.units, items)
 	e.limit = fitLimit(e.list, e.inside)
+	e.queue = findQueue(e)
 	e.stopped = stoppedAfter(e.list)
 	if items {
 		e.items = e.count()

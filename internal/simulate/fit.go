@@ -37,7 +37,7 @@ func (r *Recording) Fit() *Model {
 		d.Steps = map[string]*Target{}
 		for path, e := range steps {
 			of := l.with(hash(path))
-			t := e.fit(weights, &of, m.Steps[path])
+			t := e.fit(weights, &of)
 			t.lags, t.Output, t.value = m.Steps[path].lags, m.Steps[path].Output, m.Steps[path].value
 			d.Steps[path] = t
 		}
@@ -56,7 +56,7 @@ func (r *Recording) Fit() *Model {
 func (r *Recording) average(steps map[string]*evidence) *Model {
 	m := &Model{Steps: map[string]*Target{}, Items: max(len(r.Items), 1), Guessed: true, width: r.width(), parallel: r.parallel()}
 	for path, e := range steps {
-		t := e.fit(nil, nil, nil)
+		t := e.fit(nil, nil)
 		t.lags = r.lags[path]
 		m.Steps[path] = t
 	}
@@ -82,8 +82,11 @@ func (e *evidence) assumes(path string) (list []string) {
 		list = append(list, fmt.Sprintf("the answers 429 of %s are those of a token bucket, which %.0f %% of them are not", path, 100*e.limit.strange))
 	}
 	if n := len(e.outages); n > 0 && n < manyOutages {
-		o := e.outages[0]
-		list = append(list, fmt.Sprintf("%s is down again at %s for %s, as it was", path, Span(int64(o.From)), Span(int64(o.For))))
+		o, clause := e.outages[0], "%s is down again at %s for %s, as it was"
+		if e.brieflyDown() {
+			clause += ", or now and then"
+		}
+		list = append(list, fmt.Sprintf(clause, path, Span(int64(o.From)), Span(int64(o.For))))
 	}
 	return list
 }
@@ -106,9 +109,9 @@ func (r *Recording) fitValues(m *Model) {
 const mostLatencies, drawnLatencies = 1000, 400
 
 // fit fits what the attempts at a step have met, those of each unit counted as often as
-// it weighs; nil: once. l draws what does not depend on the units, and of is the target
-// that is the average; without them it is that target.
-func (e *evidence) fit(weights []float64, l *luck, of *Target) *Target {
+// it weighs; nil: once. l draws what does not depend on the units; without it the target
+// is the average.
+func (e *evidence) fit(weights []float64, l *luck) *Target {
 	t := &Target{limit: e.stopped, tries: e.tries}
 	most := mostLatencies
 	if l != nil {
@@ -144,10 +147,8 @@ func (e *evidence) fit(weights []float64, l *luck, of *Target) *Target {
 		took = append(took, weighed{e.list[i].longer(), left / float64(len(beyond))})
 	}
 	t.Latency.Empirical = quantiles(took, most)
-	if of == nil || of.Latency.Capacity > 0 {
-		if c, s := fitQueue(e, weights); c > 0 {
-			t.Latency, spans = Latency{Capacity: c, Service: s}, nil
-		}
+	if e.queue != nil {
+		t.Latency, spans = e.queue.latency(e, weights, most), nil
 	}
 	for class, list := range spans {
 		if t.spans == nil {
@@ -175,36 +176,58 @@ func (e *evidence) fitItems(t *Target, weights []float64, l *luck) {
 	if e.items == nil {
 		return
 	}
-	likely := 1 / (1 + math.Exp(twoKinds-e.items.fit(nil).better))
-	if u := 0.5; l != nil && l.unit() >= likely || l == nil && likely < u {
+	least := 0.5
+	if l != nil {
+		least = l.unit()
+	}
+	if e.items.differ <= least {
 		return
 	}
 	t.split(e.items, e.items.fit(weights))
 }
 
 // manyOutages is how many outages there are of which it is not taken that they come again
-// at the same times.
-const manyOutages = 3
+// at the same times. Of fewer that were short beside the run nobody knows: there was time
+// for more of them, or for none.
+const (
+	manyOutages  = 3
+	shortOutages = 0.1 // of the run, in all
+	mayBeRandom  = 0.4 // of the models
+)
 
-// fitOutages takes the outages over, each at a time at which it may have been.
+// updown is for how long a target was up, and down. The time after its last outage counts,
+// as it says as much of outages as that between two.
+func (e *evidence) updown() (up, down time.Duration) {
+	for _, o := range e.outages {
+		down += o.For + (o.longer+o.sooner)/2
+	}
+	for _, a := range e.list {
+		up = max(up, a.from+a.took)
+	}
+	return max(up-down, 0), down
+}
+
+// brieflyDown reports whether the outages were short beside the run.
+func (e *evidence) brieflyDown() bool {
+	up, down := e.updown()
+	return down > 0 && float64(down) < shortOutages*float64(up+down)
+}
+
+// fitOutages takes the outages over, each at a time at which it may have been, or takes
+// it that they come at random.
 func (e *evidence) fitOutages(t *Target, l *luck) {
-	if n := len(e.outages); n >= manyOutages {
-		up, down := e.outages[0].From, time.Duration(0)
-		for i, o := range e.outages {
-			down += o.For + (o.longer+o.sooner)/2
-			if i > 0 {
-				up += o.From - e.outages[i-1].From - e.outages[i-1].For
-			}
-		}
+	n := len(e.outages)
+	if n >= manyOutages || l != nil && e.brieflyDown() && l.unit() < mayBeRandom {
+		up, down := e.updown()
 		mean := func(sum time.Duration) time.Duration {
-			if l == nil {
-				return max(sum/time.Duration(n), leastMean)
+			of := float64(n)
+			if l != nil {
+				of = 0
+				for range n {
+					of -= math.Log(1 - l.unit())
+				}
 			}
-			of := 0.0
-			for range n {
-				of -= math.Log(1 - l.unit())
-			}
-			return max(time.Duration(float64(sum)/of), leastMean)
+			return max(span(float64(sum)/of), leastMean)
 		}
 		t.Outages = []Outage{{MeanUp: mean(up), MeanDown: mean(down), Class: e.outages[0].Class}}
 		return
@@ -326,8 +349,8 @@ func (r *Recording) Warnings() []string {
 			}
 			list = append(list, fmt.Sprintf("answers 429 of %s are those of a token bucket of %d that gets %s a second; a token is taken when requests %s", path, l.Burst, Figure(l.rate()*1e9), when))
 		}
-		if c, s := fitQueue(e, nil); c > 0 {
-			list = append(list, fmt.Sprintf("latencies of %s grow with the number at once, as those of a queue that serves %d of them, each in about %s", path, c, Span(int64(s))))
+		if q := e.queue; q != nil {
+			list = append(list, fmt.Sprintf("latencies of %s grow with the number at once, as those of a queue that serves %d of them, each in about %s", path, q.capacity, Span(int64(q.mean))))
 		} else {
 			unknown = true
 		}

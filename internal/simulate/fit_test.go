@@ -7,5 +7,5 @@ func fit(list []*recorded) *Target {
 		e.units = append(e.units, i)
 	}
 	e.prepare(false)
-	return e.fit(nil, nil, nil)
+	return e.fit(nil, nil)
 }

@@ -1,113 +1,104 @@
 package simulate
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
 )
 
-// Where a target serves c attempts at once, each for a time around s, one that
-// begins as the kth at once takes s on the average while k is at most c, and
-// s·k/c beyond that. A queue is fitted where the recording has so many different
-// numbers at once that this can be told from latencies that do not depend on them.
+// Where a target serves c attempts at once, in the order in which they come, it follows
+// from c when each was begun to be served: when it came, or when the first of the c before
+// it had ended. The rest of its time is that of its service. If c is too small, attempts
+// end before they are served; if c is wrong at all, the services of attempts depend on how
+// long they have waited. So the c is taken under which they depend least.
 
 const (
-	fewestAtLevel = 20  // attempts with as many at once
-	fewestLevels  = 4   // different numbers at once
-	slowdown      = 1.5 // of the highest level over the lowest
-	explained     = 0.8 // of what the means of the levels differ
+	fewestServed = 50
+	early        = 0.005                // of the attempts may seem to end before they are served
+	earlyBy      = 3 * time.Millisecond // or more is not by chance
+	waiting      = 0.3                  // of a service is waited, in the mean, or no queue is seen
+	depending    = 0.35                 // of a wait more or less in a service is not by chance
 )
 
-// level is the attempts that began as the kth at once.
-type level struct {
-	k         int
-	n         float64
-	sum, sum2 float64 // of their times in nanoseconds
+// queued is a queue that was found: its capacity, and for how long each attempt was
+// served. Attempts that do not count have -1.
+type queued struct {
+	capacity int
+	served   []time.Duration
+	mean     time.Duration
 }
 
-func (l *level) mean() float64 { return l.sum / l.n }
+// isServed reports whether the time of an attempt is that of a visit to a queue.
+func (e *evidence) isServed(i int) bool {
+	class := classOf(e.list[i])
+	return class != "rate_limit" && class != "timeout" && !e.list[i].cut && !e.inside[i]
+}
 
-// levels sorts the attempts by how many ran at once when they began, those that
-// ended in a timeout or were cut short and answers 429 left out.
-func levels(e *evidence, weights []float64) (out []*level) {
-	by := map[int]*level{}
-	var ends []time.Duration // of those that run
-	for i, a := range e.list {
+// findQueue finds the queue that a recording shows; nil where it shows none.
+func findQueue(e *evidence) *queued {
+	most := e.atOnce()
+	for c := 1; c < most; c++ {
+		if q, slope := e.queueOf(c); q != nil && math.Abs(slope) < depending {
+			return q
+		}
+	}
+	return nil
+}
+
+// atOnce is the most attempts that ran at once.
+func (e *evidence) atOnce() (most int) {
+	var ends []time.Duration
+	for _, a := range e.list {
 		ends = slices.DeleteFunc(ends, func(end time.Duration) bool { return end <= a.from })
 		ends = append(ends, a.from+a.took)
-		if class := classOf(a); class == "rate_limit" || class == "timeout" || a.cut {
+		most = max(most, len(ends))
+	}
+	return most
+}
+
+// queueOf gives the queue of a capacity, and by how much a service is longer for each
+// second that is waited; nil where there is no such queue.
+func (e *evidence) queueOf(capacity int) (*queued, float64) {
+	q := &queued{capacity: capacity, served: make([]time.Duration, len(e.list))}
+	free := make([]time.Duration, capacity) // when each server is, sorted
+	n, wrong := 0.0, 0
+	var wait, serve, square, both float64 // sums, in seconds
+	for i, a := range e.list {
+		if q.served[i] = -1; !e.isServed(i) {
 			continue
 		}
-		l := by[len(ends)]
-		if l == nil {
-			l = &level{k: len(ends)}
-			by[l.k] = l
+		start, end := max(a.from, free[0]), a.from+a.took
+		if end < start-earlyBy {
+			if wrong++; float64(wrong) > early*float64(len(e.list)) {
+				return nil, 0
+			}
 		}
-		took := float64(a.took)
-		w := weightOf(weights, e.units[i])
-		l.n, l.sum, l.sum2 = l.n+w, l.sum+w*took, l.sum2+w*took*took
+		q.served[i] = max(end-start, 0)
+		at, _ := slices.BinarySearch(free[1:], end)
+		copy(free, free[1:at+1])
+		free[at] = end
+		w, s := (start - a.from).Seconds(), q.served[i].Seconds()
+		n, wait, serve, square, both = n+1, wait+w, serve+s, square+w*w, both+w*s
 	}
-	for _, l := range by {
-		if l.n >= fewestAtLevel {
-			out = append(out, l)
-		}
+	spread := square - wait*wait/n
+	if n < fewestServed || serve == 0 || wait < waiting*serve || spread/n < math.Pow(0.1*serve/n, 2) {
+		return nil, 0
 	}
-	slices.SortFunc(out, func(a, b *level) int { return a.k - b.k })
-	return out
+	q.mean = time.Duration(serve / n * float64(time.Second))
+	return q, (both - wait*serve/n) / spread
 }
 
-// fitQueue gives the capacity and the mean time of service of a queue; 0 where the
-// recording does not show one.
-func fitQueue(e *evidence, weights []float64) (capacity int, service time.Duration) {
-	all := levels(e, weights)
-	if len(all) < fewestLevels || all[len(all)-1].mean() < slowdown*all[0].mean() {
-		return 0, 0
-	}
-	flat, _ := misfit(all, math.MaxInt32)
-	best := flat
-	for c := 1; c < all[len(all)-1].k; c++ {
-		if miss, s := misfit(all, c); miss < best {
-			best, capacity, service = miss, c, time.Duration(s)
+// latency is that of the queue, the services of each unit counted as often as it weighs.
+func (q *queued) latency(e *evidence, weights []float64, most int) Latency {
+	var list []weighed
+	for i, d := range q.served {
+		if d >= 0 {
+			list = append(list, weighed{d, weightOf(weights, e.units[i])})
 		}
 	}
-	if best > (1-explained)*flat || !exponential(all, capacity) {
-		return 0, 0
-	}
-	return capacity, service
-}
-
-// misfit is by how much the means of the levels differ from those of a queue of a
-// capacity, whose time of service s is the one that fits best.
-func misfit(all []*level, capacity int) (miss, s float64) {
-	factor := func(l *level) float64 { return math.Max(1, float64(l.k)/float64(capacity)) }
-	up, down := 0.0, 0.0
-	for _, l := range all {
-		f := factor(l)
-		up, down = up+l.sum*f, down+l.n*f*f
-	}
-	s = up / down
-	for _, l := range all {
-		d := l.mean() - s*factor(l)
-		miss += l.n * d * d
-	}
-	return miss, s
-}
-
-// exponential reports whether those who did not wait took times that are spread as
-// those of a queue are, which a model has: by about their mean.
-func exponential(all []*level, capacity int) bool {
-	n, sum, sum2 := 0.0, 0.0, 0.0
-	for _, l := range all {
-		if l.k <= capacity {
-			n, sum, sum2 = n+l.n, sum+l.sum, sum2+l.sum2
-		}
-	}
-	if n < fewestAtLevel {
-		return false
-	}
-	mean := sum / n
-	spread := math.Sqrt(math.Max(0, sum2/n-mean*mean)) / mean
-	return spread > 0.6 && spread < 1.5
+	slices.SortFunc(list, func(a, b weighed) int { return cmp.Compare(a.value, b.value) })
+	return Latency{Capacity: q.capacity, Service: q.mean, Empirical: quantiles(list, most)}
 }
 
 // queues reports whether it is known of all targets how load lengthens latencies.

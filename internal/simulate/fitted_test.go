@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -85,30 +86,44 @@ func mapped(t testing.TB, parallel int, policy string) *workflow.File {
 }
 
 // TestForesightFittedWidth: how long attempts take at a number at once that a run has not shown
-// nobody knows. The first sentence says so, and the answer is as wide as that makes it,
-// whether the number goes up or down.
+// nobody knows, unless they are those of a queue. The first sentence says so, and the answer
+// is as wide as that makes it, whether the number goes up or down.
 func TestForesightFittedWidth(t *testing.T) {
 	t.Parallel()
 	withoutDetector(t)
-	queue := modelOf(t, "steps: {'*': {latency: {queue: {capacity: 4, service: 50ms}}}}")
-	free := modelOf(t, "steps: {'*': {latency: {uniform: [20ms, 80ms]}}}")
-	for name, world := range map[string]*Model{"queue": queue, "free": free} {
-		rec := madeRun(t, mapped(t, 8, "attempts: 1"), world, 300, 1)
-		if same := predicted(t, rec, mapped(t, 8, "attempts: 1")); len(same.Assumed) > 0 {
-			t.Errorf("%s: nothing changes, and it assumes %q", name, same.Assumed)
+	shared := func(l luck) func(int, int, time.Duration, int) (string, time.Duration) {
+		return func(item, _ int, _ time.Duration, busy int) (string, time.Duration) {
+			one := l.with(uint64(item))
+			return "", time.Duration((20 + 60*one.unit()) * max(1, float64(busy)/4) * float64(time.Millisecond))
+		}
+	}
+	const once = "attempts: 1"
+	for _, s := range []server{
+		{name: "queue", model: "steps: {'*': {latency: {queue: {capacity: 4, service: 50ms}}}}"},
+		{name: "free", model: "steps: {'*': {latency: {uniform: [20ms, 80ms]}}}"},
+		{name: "shared", own: shared},
+	} {
+		rec := s.recording(t, policyAt{8, once}, s.world(t), 300, 1)
+		if same := predicted(t, rec, mapped(t, 8, once)); len(same.Assumed) > 0 {
+			t.Errorf("%s: nothing changes, and it assumes %q", s.name, same.Assumed)
 		}
 		for _, width := range []int{4, 16} {
-			says := predicted(t, rec, mapped(t, width, "attempts: 1"))
-			if real := truth(t, mapped(t, width, "attempts: 1"), world, 300).Makespan.P50; float64(real) < 0.9*float64(says.Makespan.P5) || float64(real) > 1.1*float64(says.Makespan.P95) {
-				t.Errorf("%s, from 8 to %d at once: it takes %s, and %s to %s are said", name, width, Span(real), Span(says.Makespan.P5), Span(says.Makespan.P95))
+			says := predicted(t, rec, mapped(t, width, once))
+			real := Summarize(s.truth(t, policyAt{width, once}, s.world(t), 300, 100), false).Makespan.P50
+			if float64(real) < 0.9*float64(says.Makespan.P5) || float64(real) > 1.1*float64(says.Makespan.P95) {
+				t.Errorf("%s, from 8 to %d at once: it takes %s, and %s to %s are said", s.name, width, Span(real), Span(says.Makespan.P5), Span(says.Makespan.P95))
 			}
 			want := fmt.Sprintf("assuming that attempts take about as long with %d items at once as with 8, which a run with max_parallel %d would tell", width, width)
-			if got := says.Sentence(); !strings.HasPrefix(got, want) {
-				t.Errorf("%s, from 8 to %d: %s", name, width, got)
+			if got := says.Sentence(); strings.HasPrefix(got, want) == (s.name == "queue") {
+				t.Errorf("%s, from 8 to %d: %s", s.name, width, got)
 			}
 		}
-		if text := strings.Join(rec.Warnings(), "\n"); !strings.Contains(text, "more would make them longer, or fewer shorter") {
-			t.Errorf("%s: %s", name, text)
+		want := "more would make them longer, or fewer shorter"
+		if s.name == "queue" {
+			want = "those of a queue that serves 4 of them, each in about 48ms"
+		}
+		if text := strings.Join(rec.Warnings(), "\n"); !strings.Contains(text, want) {
+			t.Errorf("%s: %s", s.name, text)
 		}
 	}
 }

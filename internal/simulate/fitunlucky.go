@@ -25,6 +25,7 @@ type itemCounts struct {
 	counts  [][]float64
 	of      []int // the count of a unit
 	units   []int
+	differ  float64 // how likely it is that there are two kinds
 }
 
 // count counts the ends of the attempts of items that are known and their own.
@@ -71,6 +72,7 @@ func (e *evidence) count() *itemCounts {
 	if len(c.units) < fewestItems || len(c.classes) == 0 {
 		return nil
 	}
+	c.differ = 1 / (1 + math.Exp(twoKinds-c.fit(nil).better))
 	return c
 }
 

@@ -96,8 +96,8 @@ type Latency struct {
 	Uniform   [2]time.Duration // its bounds
 	LogNormal [2]time.Duration // its median and its 99th percentile
 	Empirical []time.Duration  // sorted
-	// Capacity is how many attempts a queue serves at once, each for a time that
-	// is exponentially distributed around Service.
+	// Capacity is how many attempts a queue serves at once, each for a time that is
+	// Empirical, or else is exponentially distributed around Service.
 	Capacity int
 	Service  time.Duration
 }

@@ -18,7 +18,7 @@ type Share struct {
 }
 
 // Percentiles are those of numbers, each with the bounds of its 95 % interval in
-// Bounds.
+// Bounds: by the number of runs, and by what is not known of the model.
 type Percentiles[T int64 | float64] struct {
 	P5     T               `json:"p5"`
 	P50    T               `json:"p50"`
@@ -271,17 +271,22 @@ func spread(list []int64) Spread {
 	slices.Sort(list)
 	n := len(list)
 	s := Spread{Bounds: map[string][2]int64{}}
-	for _, p := range []struct {
-		name string
-		at   float64
-		to   *int64
-	}{{"p5", 0.05, &s.P5}, {"p50", 0.5, &s.P50}, {"p90", 0.9, &s.P90}, {"p95", 0.95, &s.P95}, {"p99", 0.99, &s.P99}} {
-		*p.to = list[rank(n, p.at)]
-		half := z95 * math.Sqrt(float64(n)*p.at*(1-p.at)) // of the rank, which is binomial
-		low, high := int(math.Floor(p.at*float64(n)-half))-1, int(math.Ceil(p.at*float64(n)+half))
-		s.Bounds[p.name] = [2]int64{list[min(max(low, 0), n-1)], list[min(max(high, 0), n-1)]}
-	}
+	s.each(func(name string, at float64, to *int64) {
+		*to = list[rank(n, at)]
+		half := z95 * math.Sqrt(float64(n)*at*(1-at)) // of the rank, which is binomial
+		low, high := int(math.Floor(at*float64(n)-half))-1, int(math.Ceil(at*float64(n)+half))
+		s.Bounds[name] = [2]int64{list[min(max(low, 0), n-1)], list[min(max(high, 0), n-1)]}
+	})
 	return s
+}
+
+// each gives the percentiles, each with its name and its share.
+func (p *Percentiles[T]) each(f func(name string, at float64, value *T)) {
+	f("p5", 0.05, &p.P5)
+	f("p50", 0.5, &p.P50)
+	f("p90", 0.9, &p.P90)
+	f("p95", 0.95, &p.P95)
+	f("p99", 0.99, &p.P99)
 }
 
 func numbers(list []int64) Numbers {

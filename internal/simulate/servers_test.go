@@ -181,6 +181,8 @@ type predictions struct {
 	medians, inMedian int // predictions, and medians inside the bounds of a median
 	runs, inRun       int // real runs, and those inside the 90 % band
 	sure, close       int // predictions that say that they know, and of them those within 5 %
+	inAttempts        int // real runs of which the number of attempts is inside the 90 % band
+	inShare           int // predictions of which the bounds have the share of real runs that succeed
 	off               []float64
 	last              Range
 }
@@ -201,6 +203,8 @@ func TestForesightServers(t *testing.T) {
 	}{{"the same policy", same}, {"another policy", other}} {
 		figure(t, x.name+": real medians inside their 90 % interval, %", 100*float64(x.of.inMedian)/float64(x.of.medians), 85, 95)
 		figure(t, x.name+": real runs inside the 90 % band, %", 100*float64(x.of.inRun)/float64(x.of.runs), 85, 97)
+		figure(t, x.name+": attempts of real runs inside the 90 % band, %", 100*float64(x.of.inAttempts)/float64(x.of.runs), 85, 97)
+		figure(t, x.name+": shares that succeed inside their interval, %", 100*float64(x.of.inShare)/float64(x.of.medians), 85, 100)
 		figure(t, x.name+": answers that say that they know, %", 100*float64(x.of.sure)/float64(x.of.medians), 1, 100)
 		figure(t, x.name+": of them within 5 %, %", 100*float64(x.of.close)/float64(max(x.of.sure, 1)), 90, 100)
 	}
@@ -208,7 +212,7 @@ func TestForesightServers(t *testing.T) {
 
 // predicted predicts runs against a server.
 func (s *server) predicted(t *testing.T, same, other *predictions) {
-	const recorded, real, seeds = 5, 40, 75
+	const recorded, real, seeds = 5, 200, 75
 	policies := s.policies
 	if policies == nil {
 		policies = patient
@@ -240,10 +244,10 @@ func (s *server) predicted(t *testing.T, same, other *predictions) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			here.add(says, median, took)
-			of.add(says, median, took)
+			here.add(says, median, took, truth)
+			of.add(says, median, took, truth)
 		}
-		lines = append(lines, fmt.Sprintf("%d of %d medians inside, %d of %d runs, off by %+.1f %% (sure: %d, of them %d within 5 %%), %s to %s", here.inMedian, here.medians, here.inRun, here.runs, 100*meanAbs(here.off), here.sure, here.close, Span(here.last.Low), Span(here.last.High)))
+		lines = append(lines, fmt.Sprintf("%d of %d medians inside, %d of %d runs, %d of them by attempts, %d shares, off by %+.1f %% (sure: %d, of them %d within 5 %%), %s to %s", here.inMedian, here.medians, here.inRun, here.runs, here.inAttempts, here.inShare, 100*meanAbs(here.off), here.sure, here.close, Span(here.last.Low), Span(here.last.High)))
 	}
 	t.Log("\n\t" + strings.Join(lines, "\n\t"))
 }
@@ -255,7 +259,17 @@ func meanAbs(list []float64) (sum float64) {
 	return sum
 }
 
-func (p *predictions) add(says *Report, median float64, took []float64) {
+func (p *predictions) add(says *Report, median float64, took []float64, truth []*Sample) {
+	good := 0.0
+	for _, s := range truth {
+		good += succeeded(s) / float64(len(truth))
+		if n := int64(s.Attempts); says.Attempts.P5 <= n && n <= says.Attempts.P95 {
+			p.inAttempts++
+		}
+	}
+	if share := says.Runs.Succeeded; share.Low <= good && good <= share.High {
+		p.inShare++
+	}
 	p.medians++
 	if b := says.Median; b != nil {
 		p.last = *b

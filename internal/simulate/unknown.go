@@ -19,6 +19,9 @@ type Range struct {
 // z90 bounds 90 in 100 of the normal distribution.
 const z90 = 1.6448536269514722
 
+// ofMedian is by how much more the median of runs is off by chance than their mean.
+const ofMedian = 1.2533141373155003
+
 // acrossModels is by how much the mean of values differs from model to model: it is between
 // mean-low and mean+high. known is false where there are not two models with two values.
 func acrossModels(groups map[int][]float64) (mean, low, high float64, known bool) {
@@ -51,7 +54,10 @@ func acrossModels(groups map[int][]float64) (mean, low, high float64, known bool
 	}
 	each := float64(n) / float64(g)
 	within /= float64(n - g)
-	variance := math.Max(0, (among/float64(g-1)-within)/each)
+	// Of a few models their variance is not known: it is taken as large as it may be, by one
+	// standard error, so that models that happen to be alike do not make an answer sure.
+	among *= (1 + math.Sqrt(2/float64(g-1))) / float64(g-1)
+	variance := math.Max(0, (among-within)/each)
 	shrink := 0.0
 	if variance > 0 {
 		shrink = math.Sqrt(variance / (variance + within/each))
@@ -62,7 +68,7 @@ func acrossModels(groups map[int][]float64) (mean, low, high float64, known bool
 		i := min(int(x), g-2)
 		return shrink * (means[i] + (x-float64(i))*(means[i+1]-means[i]))
 	}
-	drawn := z90 * math.Sqrt(within/float64(n)) // by the number of runs alone
+	drawn := z90 * ofMedian * math.Sqrt(within/float64(n)) // by the number of runs alone
 	return mean, math.Hypot(math.Max(0, -at(0.05)), drawn), math.Hypot(math.Max(0, at(0.95)), drawn), true
 }
 
@@ -91,6 +97,22 @@ func (r *Report) widen(list []*Sample) {
 	p, low, high, _ := acrossModels(byDraw(list, succeeded))
 	s := &r.Runs.Succeeded
 	s.Low, s.High = round(math.Max(0, math.Min(s.Low, p-low))), round(math.Min(1, math.Max(s.High, p+high)))
+	widen(&r.Makespan, list, func(s *Sample) float64 { return float64(s.Makespan) })
+	widen(&r.Attempts.Spread, list, func(s *Sample) float64 { return float64(s.Attempts) })
+	widen(&r.Retries.Spread, list, func(s *Sample) float64 { return float64(s.Retries) })
+	widen(&r.Waits.Spread, list, func(s *Sample) float64 { return float64(s.Waits) })
+	widen(&r.Letters.Spread, list, func(s *Sample) float64 { return float64(s.Letters) })
+	widen(&r.Cost.Tokens.Spread, list, func(s *Sample) float64 { return float64(s.Tokens) })
+	widen(&r.Cost.USD.Percentiles, list, func(s *Sample) float64 { return s.USD })
+}
+
+// widen makes the bounds of percentiles as wide as the models differ.
+func widen[T int64 | float64](p *Percentiles[T], list []*Sample, of func(*Sample) float64) {
+	_, low, high, _ := acrossModels(byDraw(list, of))
+	p.each(func(name string, _ float64, at *T) {
+		mid, b := float64(*at), p.Bounds[name]
+		p.Bounds[name] = [2]T{T(math.Max(0, mid-math.Hypot(mid-float64(b[0]), low))), T(mid + math.Hypot(float64(b[1])-mid, high))}
+	})
 }
 
 func succeeded(s *Sample) float64 {

@@ -283,6 +283,7 @@ func forecast(r *simulate.Report) *forecastPart {
 	}
 	row("time, of 90 in 100", "%s to %s", simulate.Span(r.Makespan.P5), simulate.Span(r.Makespan.P95))
 	row("attempts, mean", "%s", simulate.Figure(r.Attempts.Mean))
+	row("attempts, of 90 in 100", "%d to %d", r.Attempts.P5, r.Attempts.P95)
 	row("retries, mean", "%s", simulate.Figure(r.Retries.Mean))
 	row("waits, mean", "%s", simulate.Span(int64(r.Waits.Mean)))
 	row("dead letters, mean", "%s", simulate.Figure(r.Letters.Mean))
