@@ -421,7 +421,7 @@ func (g *gitWork) mergeBack(ctx context.Context, block func(context.Context, map
 	if err != nil {
 		return err
 	}
-	ahead, err := g.tree.Ahead(ctx)
+	ahead, err := g.repo.HasNewCommits(ctx, g.tree.Dir, g.tree.Base)
 	if err != nil {
 		return err
 	}
@@ -440,7 +440,7 @@ func (g *gitWork) mergeBack(ctx context.Context, block func(context.Context, map
 		g.tellUnmerged("the work is in branch " + g.tree.Branch + " and is not merged yet")
 		return nil
 	}
-	res, err := g.tree.FinalMerge(ctx, worktree.MergeOptions{Message: g.runMessage(), Verify: g.verify, ExceptRescued: true})
+	res, err := g.tree.FinalMerge(ctx, worktree.MergeOptions{Message: g.runMessage(), Verify: g.verify})
 	if err != nil {
 		with := "bide worktree merge " + g.x.Run
 		if errors.As(err, new(*worktree.Conflict)) {

@@ -34,10 +34,10 @@ func sample(files []string) string {
 	return strings.Join(files, ", ")
 }
 
-// hasNewCommits reports whether the HEAD of a directory's working tree has a
+// HasNewCommits reports whether the HEAD of a directory's working tree has a
 // commit that the commit since has not. An empty since means that there was
 // none.
-func (r *Repo) hasNewCommits(ctx context.Context, dir, since string) (bool, error) {
+func (r *Repo) HasNewCommits(ctx context.Context, dir, since string) (bool, error) {
 	head, err := r.commit(ctx, dir, "HEAD")
 	if err != nil || head == "" || head == since {
 		return false, err
@@ -52,7 +52,7 @@ func (r *Repo) hasNewCommits(ctx context.Context, dir, since string) (bool, erro
 // RequireCommit gives a *[NoCommitError] if no commit was made since the
 // commit since.
 func (r *Repo) RequireCommit(ctx context.Context, dir, since string) error {
-	made, err := r.hasNewCommits(ctx, dir, since)
+	made, err := r.HasNewCommits(ctx, dir, since)
 	if err != nil || made {
 		return err
 	}

@@ -51,27 +51,8 @@ func (run *Run) FinalMerge(ctx context.Context, o MergeOptions) (res MergeResult
 	if tip == "" {
 		return res, fmt.Errorf("merge run %s: there is no branch %s", run.ID, run.Branch)
 	}
-	if o.ExceptRescued {
-		if tip, _, err = run.beforeRescue(ctx, tip); err != nil {
-			return res, err
-		}
-	}
 	o.Message = cmp.Or(o.Message, "Merge bide run "+run.ID)
 	return run.finalMerge(ctx, run.Branch, tip, o)
-}
-
-// Ahead says whether the steps of the run have committed something.
-func (run *Run) Ahead(ctx context.Context) (bool, error) {
-	r := run.repo
-	tip, err := r.headID(ctx, run.Dir)
-	if err == nil {
-		tip, _, err = run.beforeRescue(ctx, tip)
-	}
-	if err != nil {
-		return false, err
-	}
-	n, err := r.countNew(ctx, tip, run.Base)
-	return n > 0, err
 }
 
 // FinalMergeItem is FinalMerge of work that was kept of an item, in a branch of ours.

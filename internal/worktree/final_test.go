@@ -440,10 +440,10 @@ func TestRequireCommit(t *testing.T) {
 	// Going back is no commit.
 	now := w.git("rev-parse", "HEAD")
 	w.git("reset", "-q", "--hard", since)
-	if made, err := w.repo.hasNewCommits(ctx, w.dir, now); err != nil || made {
+	if made, err := w.repo.HasNewCommits(ctx, w.dir, now); err != nil || made {
 		t.Error(made, err)
 	}
-	if made, err := w.repo.hasNewCommits(ctx, w.dir, ""); err != nil || !made {
+	if made, err := w.repo.HasNewCommits(ctx, w.dir, ""); err != nil || !made {
 		t.Error(made, err)
 	}
 }

@@ -40,11 +40,15 @@ func (run *Run) unmark() error {
 
 // Mark notes which step has ended, for [Tree.Rewind]. It syncs nothing.
 func (t *Tree) Mark(ctx context.Context, step string) error {
-	path, err := t.marks()
+	head, err := t.repo.headID(ctx, t.Dir)
 	if err != nil {
 		return err
 	}
-	head, err := t.repo.headID(ctx, t.Dir)
+	return t.markAt(head, step)
+}
+
+func (t *Tree) markAt(commit, step string) error {
+	path, err := t.marks()
 	if err != nil {
 		return err
 	}
@@ -55,7 +59,7 @@ func (t *Tree) Mark(ctx context.Context, step string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(head + " " + step + "\n")
+	_, err = f.WriteString(commit + " " + step + "\n")
 	return errors.Join(err, f.Close())
 }
 

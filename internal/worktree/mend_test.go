@@ -352,3 +352,50 @@ func TestRewindInAWorktreeMadeAnew(t *testing.T) {
 		})
 	}
 }
+
+// What a life saved of uncommitted work is uncommitted again in the next one, in each of
+// them, and comes into no merge.
+func TestSavedWorkIsUncommittedAgain(t *testing.T) {
+	w := newWorld(t)
+	run := w.run()
+	w.write(run.Dir, "made.txt", "made\n")
+	w.commitAll(run.Dir, "made")
+	w.write(run.Dir, "left/new", "new\n")
+	w.write(run.Dir, "a.txt", "changed\n")
+	if err := os.Remove(filepath.Join(run.Dir, "sub", "b.txt")); err != nil {
+		t.Fatal(err)
+	}
+	was := w.gitIn(run.Dir, "status", "--porcelain", "-uall")
+	for life := range 4 {
+		switch life {
+		case 0: // killed between the commit and the removal
+			if _, _, err := w.repo.rescue(t.Context(), run, run.Dir, run.Branch); err != nil {
+				t.Fatal(err)
+			}
+		case 1, 2:
+			k, err := run.Remove(t.Context())
+			if err != nil || k.Branch != run.Branch || k.Commits != 2 || len(k.Rescued) != 3 {
+				t.Errorf("life %d: kept %+v (%v)", life, k, err)
+			}
+			if got := w.git("show", run.Branch+":left/new"); got != "new" {
+				t.Errorf("the branch has %q", got)
+			}
+		}
+		run = w.relive(run)
+		if got := w.gitIn(run.Dir, "status", "--porcelain", "-uall"); got != was || run.Remade {
+			t.Errorf("life %d: uncommitted are %q, want %q", life, got, was)
+		}
+		if err := run.Rewind(t.Context(), func(string) bool { return false }); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.git("log", "--format=%s", run.Branch); got != "made\nstart" {
+			t.Errorf("life %d: the branch has %q", life, got)
+		}
+	}
+	if _, err := run.FinalMerge(t.Context(), MergeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if w.read(w.dir, "a.txt") != "one\n" || w.read(w.dir, "made.txt") != "made\n" || w.exists(filepath.Join(w.dir, "left")) {
+		t.Error("what was left uncommitted is merged")
+	}
+}

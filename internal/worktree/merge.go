@@ -62,9 +62,6 @@ type MergeOptions struct {
 	// Left is the message of a commit of what an agent left uncommitted, which is merged
 	// as well; "" leaves it.
 	Left string
-	// ExceptRescued leaves out of a final merge the commit of what was left uncommitted
-	// that an earlier life of the run made when it removed its worktree.
-	ExceptRescued bool
 	// Resolve is called on a conflict; nil means that a conflict fails.
 	Resolve Resolver
 	// Verify is called with the commit and the tree of a final merge before it is made;

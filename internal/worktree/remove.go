@@ -219,10 +219,10 @@ func (r *Repo) retire(ctx context.Context, run *Run) (Kept, error) {
 	if err != nil {
 		return Kept{}, err
 	}
-	var aside []string
+	var rescued, aside []string
 	if e != nil {
 		if _, err := os.Lstat(filepath.Join(path, ".git")); err == nil {
-			if aside, err = r.rescue(ctx, run, path, branch); err != nil {
+			if rescued, aside, err = r.rescue(ctx, run, path, branch); err != nil {
 				return Kept{}, fmt.Errorf("save what is uncommitted in %s (the worktree stays as it is): %w", path, err)
 			}
 		} else if err := r.moveAside(path); err != nil {
@@ -250,67 +250,65 @@ func (r *Repo) retire(ctx context.Context, run *Run) (Kept, error) {
 		k.Other = other.Branch
 	}
 	if k.Branch != "" {
-		if _, k.Rescued, err = run.beforeRescue(ctx, k.Commit); err != nil {
-			return k, err
-		}
+		k.Rescued = rescued
 	}
 	k.Repositories = aside
 	return k, err
 }
 
 // rescue commits what is uncommitted in a run's worktree, and makes sure that a
-// branch of ours holds the result. It gives where repositories are now that steps had made
-// in it.
-func (r *Repo) rescue(ctx context.Context, run *Run, path, branch string) (aside []string, err error) {
+// branch of ours holds the result. It gives the files, and where repositories are now that
+// steps had made in it. The private name "left" has the commit before it, for [Run.unrescue].
+func (r *Repo) rescue(ctx context.Context, run *Run, path, branch string) (rescued, aside []string, err error) {
 	if err := run.dropStale(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	st, err := r.State(ctx, path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	tip := st.Commit
 	if len(plainFiles(st.dirty)) > 0 {
-		// A next life is to know the commit from one of a step, which is merged.
 		if _, err := r.git(ctx, r.dir, "update-ref", privateRef(run.ID, "left"), tip); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if tip, err = r.rescueIn(ctx, path, st, ""); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if st.Branch != branch {
 		if err := r.hold(ctx, branch, tip); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	links, err := r.links(ctx, path)
 	if err == nil {
 		aside, err = run.setAside(path, "run", append(repositories(st.Untracked), links...))
 	}
-	return aside, err
+	return plainFiles(st.dirty), aside, err
 }
 
 // leftWork ends the message of a commit of what was left uncommitted.
 const leftWork = "work that was left uncommitted"
 
-// beforeRescue gives the commit before the one that rescue made, where that is the tip, and
-// the files in it; else the tip.
-func (run *Run) beforeRescue(ctx context.Context, tip string) (before string, files []string, err error) {
+// unrescue takes the commit back that rescue made in an earlier life of the run, where it is
+// the last one: what was left uncommitted is so again, and is not merged with the work of
+// the steps that follow.
+func (run *Run) unrescue(ctx context.Context) error {
 	r := run.repo
 	left, err := r.commit(ctx, r.dir, privateRef(run.ID, "left"))
 	if err != nil || left == "" {
-		return tip, nil, err
+		return err
 	}
-	said, err := r.line(ctx, r.dir, "log", "-1", "--no-show-signature", "--format=%P %s", tip)
+	said, err := r.line(ctx, run.Dir, "log", "-1", "--no-show-signature", "--format=%P %s")
 	if err != nil || said != left+" bide: "+leftWork {
-		return tip, nil, err
+		return err
 	}
-	changes, err := r.diffTrees(ctx, left, tip)
-	for _, c := range changes {
-		files = append(files, c.path)
+	if err := run.markAt(left, ""); err != nil { // else the next life would rewind to the commit
+		return err
 	}
-	return left, files, err
+	_, err = r.git(ctx, run.Dir, "reset", "--quiet", "--mixed", left, "--")
+	return err
 }
 
 func notDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }

@@ -261,6 +261,9 @@ func (r *Repo) openRun(ctx context.Context, o RunOptions) (*Run, error) {
 		if err := r.remake(ctx, run); err != nil {
 			return err
 		}
+		if err := run.unrescue(ctx); err != nil {
+			return err
+		}
 		if err := run.endMerge(ctx); err != nil {
 			return err
 		}
