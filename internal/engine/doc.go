@@ -31,7 +31,7 @@
 //
 // A run is composed of things with owners: the journal behind the recorder, the
 // executor with its lifecycle, limits, agents and counts of steps, guard (reasons
-// to stop, requests of other processes), gitWork (repository and worktrees),
+// to stop, requests of other processes), gitwork.Work (repository and worktrees),
 // items.Seals (what is masked in the items), dataflow.Flows (pipelines), tally (how items
 // have ended).
 package engine

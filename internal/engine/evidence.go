@@ -32,11 +32,11 @@ var errNoWorktrees = errors.New("map.evidence: what is checked is what an item h
 // evidence where the item does not.
 func (x *mapRun) evidence(ctx context.Context, p step.Site, a *agentRun) error {
 	for round := 1; ; round++ {
-		at, err := a.tree.Commit(ctx, x.r.gitWork.leftMessage(a))
+		at, err := a.Tree.Commit(ctx, x.r.gitWork.LeftMessage(&a.Agent))
 		if err != nil {
 			return err
 		}
-		a.data.Evidence = &mapper.Evidence{Commit: at.Commit, Tree: at.Tree, Base: a.tree.Base, Changed: len(at.Files)}
+		a.Result.Evidence = &mapper.Evidence{Commit: at.Commit, Tree: at.Tree, Base: a.Tree.Base, Changed: len(at.Files)}
 		if n := len(at.Left); n > 0 {
 			return unshown("%s uncommitted (%s), and a check sees what is committed: commit them in a step, or leave auto_commit: false out",
 				diag.Count(n, "file")+" "+diag.Plural(n, "is", "are"), diag.First(at.Left, 3))
@@ -48,14 +48,14 @@ func (x *mapRun) evidence(ctx context.Context, p step.Site, a *agentRun) error {
 		if err != nil {
 			return err
 		}
-		changed, err := a.tree.Changed(ctx, at.Commit)
+		changed, err := a.Tree.Changed(ctx, at.Commit)
 		switch {
 		case err != nil:
 			return err
 		case !changed:
 			return nil
 		case !mended: // what a check leaves behind is nobody's work
-			return a.tree.Reset(ctx, at.Commit)
+			return a.Tree.Reset(ctx, at.Commit)
 		case round == workflow.MaxCheckRounds:
 			return unshown("the handlers of the checks changed the work %d times, and it has not been checked as it is", round)
 		}
@@ -95,7 +95,7 @@ func (x *mapRun) allowed(p step.Site, a *agentRun, at worktree.Committed) error 
 			outside = append(outside, name)
 		}
 	}
-	a.data.Evidence.Refused = append(protected, outside...)
+	a.Result.Evidence.Refused = append(protected, outside...)
 	switch {
 	case len(protected) > 0:
 		return unshown("it changed %s, which map.evidence.protect keeps as it is", diag.First(protected, 3))
@@ -177,7 +177,7 @@ func (x *mapRun) check(ctx context.Context, p step.Site, a *agentRun) (mended bo
 		}
 		failed := out.Err != nil && !out.Tolerated
 		c.RedBase = failed && x.redBase[i]
-		a.data.Evidence.Checks = append(a.data.Evidence.Checks, c)
+		a.Result.Evidence.Checks = append(a.Result.Evidence.Checks, c)
 		if failed && !c.RedBase {
 			return mended, unproven(p.Path(s.Path), s, out)
 		}
@@ -204,7 +204,7 @@ func (x *mapRun) checked(a *agentRun, i int, s *workflow.Step, out step.Outcome,
 	}
 	text = x.r.env.Mask().String(text)
 	c.Digest = sha256Of(text)
-	c.File, err = x.r.host.keep(a.item.Index, a.attempt, fmt.Sprintf("evidence-%d", i+1), text)
+	c.File, err = x.r.host.keep(a.Item.Index, a.Attempt, fmt.Sprintf("evidence-%d", i+1), text)
 	return c, err
 }
 
@@ -255,7 +255,7 @@ func (x *mapRun) checkBase(ctx context.Context) (err error) {
 	if e == nil {
 		return nil
 	}
-	if x.r.gitWork.tree == nil {
+	if x.r.gitWork.Tree == nil {
 		return errNoWorktrees
 	}
 	x.redBase = map[int]bool{}
@@ -274,7 +274,7 @@ func (x *mapRun) checkBase(ctx context.Context) (err error) {
 	if len(open) == 0 {
 		return nil
 	}
-	tree, err := x.r.gitWork.tree.Checkout(ctx)
+	tree, err := x.r.gitWork.Tree.Checkout(ctx)
 	if err != nil {
 		return fmt.Errorf("map.evidence: %w", err)
 	}

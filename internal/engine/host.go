@@ -98,12 +98,12 @@ func (m machine) compute(ctx context.Context, c environ.Command) (string, error)
 }
 
 func (m machine) git(ctx context.Context) (*step.Git, error) {
-	m.gitWork.home, m.gitWork.results = m.j.Dir(), m.j.Results
-	return m.gitWork.open(ctx)
+	m.gitWork.Results = m.j.Results
+	return m.gitWork.Open(ctx)
 }
 
 func (m machine) ready(ctx context.Context, x *mapRun) error {
-	if m.file.Queue != nil && m.gitWork.tree == nil {
+	if m.file.Queue != nil && m.gitWork.Tree == nil {
 		return errors.New("merge_queue: what is merged is what items have committed, in worktrees of their own, and this run has none: run it in a git repository with a commit, without isolation: none")
 	}
 	return x.checkBase(ctx)
@@ -133,10 +133,10 @@ func (m machine) results(ctx context.Context, p step.Site) (string, error) {
 }
 
 func (m machine) merge(ctx context.Context) (bool, error) {
-	if m.gitWork.tree == nil {
+	if m.gitWork.Tree == nil {
 		return false, nil
 	}
-	return true, m.gitWork.mergeBack(ctx, m.mergeBlock, m.tally.unmerged)
+	return true, m.gitWork.MergeBack(ctx, m.mergeBlock, m.tally.unmerged)
 }
 
 // settle: without it, a power cut could leave the end alone, and no resume.

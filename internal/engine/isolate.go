@@ -7,14 +7,25 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/gitwork"
+	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
 // isolate has the steps of the run where they are isolated, if they are to be, and
 // sets what is known of git before the first of them.
 func (r *run) isolate(ctx context.Context) error {
-	r.gitWork = gitWork{x: r.x, dir: r.opt.Dir, mode: r.isolation(), rounds: r.opt.MaxIterations, yes: r.opt.Yes, resumed: r.resumed(), steps: r.state.Steps, lost: slices.Clone(r.state.LostWork)}
+	r.gitWork = gitwork.New(gitwork.Options{
+		Executor: r.x, Dir: r.opt.Dir, Home: r.dir(), Mode: r.isolation(), Rounds: r.opt.MaxIterations, Yes: r.opt.Yes, Resumed: r.resumed(),
+		Steps: r.state.Steps, Items: r.state.Items.Counts().Total, Lost: slices.Clone(r.state.LostWork),
+		Command: func(ctx context.Context, command *workflow.Shell, dir string) error {
+			_, err := r.acts.World.Run(ctx, command, &action.Call{Scope: r.env.Scope, Dir: dir, Env: r.env.Base().List()})
+			return err
+		},
+	})
 	asks, err := r.host.git(ctx)
 	if err != nil {
 		return err
@@ -22,16 +33,16 @@ func (r *run) isolate(ctx context.Context) error {
 	if r.x.Git = asks; asks == nil {
 		return nil
 	}
-	if s := r.gitWork.unsafe(); s != nil {
+	if s := r.gitWork.Unsafe(); s != nil {
 		r.note("isolation: none: the items write with git (%s) in one working tree: they see each other's files, and meet on git's locks", s.Pos)
 	}
-	if r.gitWork.tree != nil {
-		r.x.Safe = r.gitWork.safe
-		if err := r.gitWork.rewind(ctx, r.state.Steps); err != nil {
+	if r.gitWork.Tree != nil {
+		r.x.Safe = r.gitWork.Safe
+		if err := r.gitWork.Rewind(ctx, r.state.Steps); err != nil {
 			return err
 		}
-		r.env.Move(r.gitWork.tree.WorkDir)
-		if err := r.prepare(ctx, r.gitWork.tree, r.gitWork.made); err != nil {
+		r.env.Move(r.gitWork.Tree.WorkDir)
+		if err := r.gitWork.Prepare(ctx); err != nil {
 			return err
 		}
 	}
@@ -70,7 +81,7 @@ func (r *run) mergeBlock(ctx context.Context, vars map[string]any) error {
 // that takes over its work and leaves.
 func (x *mapRun) enter(ctx context.Context, p *step.Site, a *agentRun) (func(context.Context, error) error, error) {
 	r := x.r
-	if r.gitWork.tree == nil {
+	if r.gitWork.Tree == nil {
 		return func(_ context.Context, err error) error { return err }, nil
 	}
 	tree, err := x.worktree(ctx, a)
@@ -78,40 +89,40 @@ func (x *mapRun) enter(ctx context.Context, p *step.Site, a *agentRun) (func(con
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the worktree of item %s: %w", nameOf(r.env.Mask(), a.item), err)
+		return nil, fmt.Errorf("the worktree of item %s: %w", items.NameOf(r.env.Mask(), a.Item), err)
 	}
 	for _, k := range tree.Kept {
-		r.note("item %s: %s", nameOf(r.env.Mask(), a.item), k)
+		r.note("item %s: %s", items.NameOf(r.env.Mask(), a.Item), k)
 	}
-	a.tree = tree
-	a.data.Worktree, a.data.Branch = tree.Dir, tree.Branch
+	a.Tree = tree
+	a.Result.Worktree, a.Result.Branch = tree.Dir, tree.Branch
 	p.Dir = tree.WorkDir
 	p.Scope.SetTrusted("WORKTREE", p.Dir)
 	return func(ctx context.Context, err error) error {
 		if err != nil && !a.anew && (x.interrupted(ctx, err) || errors.As(err, new(*step.OutlastedError))) {
-			return errors.Join(err, a.tree.Leave()) // the next life of the run goes on in it
+			return errors.Join(err, a.Tree.Leave()) // the next life of the run goes on in it
 		}
 		if err == nil && x.queue != nil {
 			if err = x.queue.submit(ctx, *p, a); err == nil {
 				return nil
 			}
 		}
-		return r.gitWork.leave(ctx, *p, a, err)
+		return r.gitWork.Leave(ctx, *p, &a.Agent, err)
 	}, nil
 }
 
 // worktree gives an agent the worktree in which a former life of the run has
 // finished steps of it, else one of its own.
 func (x *mapRun) worktree(ctx context.Context, a *agentRun) (*worktree.Agent, error) {
-	if a.attempt > 1 { // what is left of the attempt before goes, and is on record as failed
+	if a.Attempt > 1 { // what is left of the attempt before goes, and is on record as failed
 		if err := x.r.x.Recorder.Sync(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if !a.past.finished() {
-		return x.r.gitWork.tree.NewAgent(ctx, a.item.ID, a.attempt)
+		return x.r.gitWork.Tree.NewAgent(ctx, a.Item.ID, a.Attempt)
 	}
-	tree, err := x.r.gitWork.tree.Continue(ctx, a.item.ID, a.attempt)
+	tree, err := x.r.gitWork.Tree.Continue(ctx, a.Item.ID, a.Attempt)
 	if err == nil && tree == nil {
 		a.anew = true
 		err = errors.New("the worktree with the steps that were finished is gone, and the item begins anew")

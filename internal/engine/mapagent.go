@@ -11,30 +11,21 @@ import (
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/gitwork"
+	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/mapper"
-	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/vars"
-	"github.com/bide-dev/bide/internal/worktree"
 	"github.com/bide-dev/bide/retry"
 )
 
 // agentRun is one attempt at one item.
 type agentRun struct {
-	item    event.Item
-	attempt int
-	label   string // what a person knows the item by; "": its name
-	start   time.Time
-	tree    *worktree.Agent
-	scope   *vars.Scope
-	data    itemData
-	set     map[string]any // the variables that its steps set, where a handler may read them
-	past    past           // what an earlier life of the run did of it
-	anew    bool           // it is to begin again, from its first step
-	// parked, if not nil, is called when the map knows that the work waits to be merged.
-	parked func()
-	// recorded is called once it is on the disk how the attempt ended.
-	recorded func(context.Context)
+	gitwork.Agent
+	scope *vars.Scope
+	set   map[string]any // the variables that its steps set, where a handler may read them
+	past  past           // what an earlier life of the run did of it
+	anew  bool           // it is to begin again, from its first step
 }
 
 // itemData is what item_finished carries of an item's result.
@@ -42,14 +33,14 @@ type itemData = mapper.Result
 
 // Run runs an agent for an item.
 func (x *mapRun) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
-	a := agentRun{item: at.Item, attempt: at.Number, label: at.Label, start: at.Start, past: x.takePast(at.Item.Index)}
+	a := agentRun{Agent: gitwork.Agent{Item: at.Item, Attempt: at.Number, Label: at.Label, Start: at.Start}, past: x.takePast(at.Item.Index)}
 	err := x.agent(ctx, &a, at)
-	e := mapper.Ending{Result: a.data, Recorded: a.recorded}
-	if e.Parked = a.parked; err == nil && e.Parked != nil {
+	e := mapper.Ending{Result: a.Result, Recorded: a.Recorded}
+	if e.Parked = a.Parked; err == nil && e.Parked != nil {
 		return e
 	}
 	if err == nil {
-		x.counted(a.data, cmp.Or(at.Label, a.item.ID))
+		x.counted(a.Result, cmp.Or(at.Label, a.Item.ID))
 		return e
 	}
 	e.Err, e.RetryAfter = step.Cause(err), retryAfter(err)
@@ -61,7 +52,7 @@ func (x *mapRun) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 	e.Interrupted, e.Anew = a.anew || x.interrupted(ctx, err), a.anew
 	e.Limited = errors.As(err, new(*step.OutlastedError))
 	if a.anew {
-		x.r.note("item %s: %v", nameOf(x.r.env.Mask(), a.item), err)
+		x.r.note("item %s: %v", items.NameOf(x.r.env.Mask(), a.Item), err)
 	}
 	e.Shortage = failure.Shortage(err)
 	x.timedOut(&e, err)
@@ -110,7 +101,7 @@ func (x *mapRun) interrupted(ctx context.Context, err error) bool {
 func (x *mapRun) Label(it event.Item) string {
 	text := x.r.file.Map.Label
 	if text == nil {
-		if name := nameOf(x.r.env.Mask(), it); name != it.ID {
+		if name := items.NameOf(x.r.env.Mask(), it); name != it.ID {
 			return name
 		}
 		return ""
@@ -126,18 +117,10 @@ func (x *mapRun) Label(it event.Item) string {
 	return label
 }
 
-// nameOf is the name of an item; a secret in it is masked before the name is cut.
-func nameOf(m *mask.Masker, it event.Item) string {
-	if m.Active() {
-		it.Data = []byte(m.String(string(it.Data)))
-	}
-	return it.Name()
-}
-
 // agent runs the template's steps on an item.
 func (x *mapRun) agent(ctx context.Context, a *agentRun, at mapper.Attempt) error {
-	return x.r.x.Within(step.Finish(ctx), x.timeout, "the agent of item "+cmp.Or(at.Label, a.item.ID), func(ctx context.Context) error {
-		it := step.ItemAttempt{Item: a.item, Attempt: a.attempt, Recoveries: at.Recoveries, Last: at.Last, Probe: at.Probe}
+	return x.r.x.Within(step.Finish(ctx), x.timeout, "the agent of item "+cmp.Or(at.Label, a.Item.ID), func(ctx context.Context) error {
+		it := step.ItemAttempt{Item: a.Item, Attempt: a.Attempt, Recoveries: at.Recoveries, Last: at.Last, Probe: at.Probe}
 		p, err := x.r.x.ForItem(x.p, it, x.r.tally.items.Total)
 		if err != nil {
 			return err
@@ -160,19 +143,19 @@ func (x *mapRun) agent(ctx context.Context, a *agentRun, at mapper.Attempt) erro
 		ended := make([]step.Outcome, len(x.r.file.Map.Template.Steps))
 		err = x.r.x.Template(ctx, p, x.r.file.Map.Template, func(i int, out step.Outcome) {
 			ended[i] = out
-			if out.Status != event.Interrupted && a.tree != nil && i+1 < len(ended) {
+			if out.Status != event.Interrupted && a.Tree != nil && i+1 < len(ended) {
 				x.mark(a, p.Path(x.r.file.Map.Template.Steps[i].Path))
 			}
 		})
 		x.collect(a, ended)
 		if p.Unmended.Load() { // a step in a foreach of it, perhaps
-			a.data.Kind, a.data.Unmended = event.Tolerated, true
+			a.Result.Kind, a.Result.Unmended = event.Tolerated, true
 		}
-		if err != nil && a.tree != nil && !x.interrupted(ctx, err) && a.past.cutShort(p, x.r.file.Map.Template.Steps, ended) {
+		if err != nil && a.Tree != nil && !x.interrupted(ctx, err) && a.past.cutShort(p, x.r.file.Map.Template.Steps, ended) {
 			a.anew = true
 			err = fmt.Errorf("the step failed in the worktree in which it was cut short, and the item begins anew: %w", err)
 		}
-		if err == nil && x.r.file.Map.Evidence != nil && a.tree != nil {
+		if err == nil && x.r.file.Map.Evidence != nil && a.Tree != nil {
 			err = x.evidence(ctx, p, a)
 		}
 		return leave(ctx, err)
@@ -181,8 +164,8 @@ func (x *mapRun) agent(ctx context.Context, a *agentRun, at mapper.Attempt) erro
 
 // mark notes in the agent's worktree which step of it has ended.
 func (x *mapRun) mark(a *agentRun, path string) {
-	if err := a.tree.Mark(context.Background(), path); err != nil {
-		x.r.x.NoteOnce("mark", fmt.Sprintf("the worktree of item %s: %v", nameOf(x.r.env.Mask(), a.item), err))
+	if err := a.Tree.Mark(context.Background(), path); err != nil {
+		x.r.x.NoteOnce("mark", fmt.Sprintf("the worktree of item %s: %v", items.NameOf(x.r.env.Mask(), a.Item), err))
 	}
 }
 

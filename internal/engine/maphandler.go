@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/step"
 )
@@ -38,7 +39,7 @@ func (x *mapRun) Handle(ctx context.Context, it event.Item, d mapper.Due) error 
 	var state step.Sealed
 	if len(d.State) > 0 {
 		if err := json.Unmarshal(d.State, &state); err != nil {
-			return fmt.Errorf("the recorded variables of item %s: %w", nameOf(x.r.env.Mask(), it), err)
+			return fmt.Errorf("the recorded variables of item %s: %w", items.NameOf(x.r.env.Mask(), it), err)
 		}
 	}
 	p.Scope.Apply(x.r.x.Open(state))

@@ -61,7 +61,7 @@ func (r *run) mapPhase(ctx context.Context, p step.Site) error {
 		x.m.Halt(part.Halt)
 	}
 	if x.m.Open() {
-		if err := r.gitWork.freeze(ctx); err != nil {
+		if err := r.gitWork.Freeze(ctx); err != nil {
 			return err
 		}
 		if err := r.host.ready(ctx, x); err != nil {
@@ -73,7 +73,7 @@ func (r *run) mapPhase(ctx context.Context, p step.Site) error {
 		}
 		x.run(ctx)
 		ended()
-		if err := r.gitWork.drain(ctx); err != nil {
+		if err := r.gitWork.Drain(ctx); err != nil {
 			return errors.Join(x.end(), err)
 		}
 	}
@@ -92,7 +92,7 @@ func (r *run) newMap(ctx context.Context, p step.Site, n int) (*mapRun, error) {
 		return nil, err
 	}
 	if x.queue = x.newQueue(); x.queue != nil {
-		r.gitWork.verify = x.queue.verifyFinal
+		r.gitWork.Verify = x.queue.verifyFinal
 	}
 	options := mapper.Options{
 		Policy: cfg, Total: n, Clock: r.x.Clock, Recorder: r.x.Recorder, Items: x.items, Template: x,

@@ -44,12 +44,12 @@ func (q *mergeQueue) do(ctx context.Context, a mergequeue.Action) error {
 // base tells the machine upon what items are merged: the run's branch, and the user's in it
 // where that has moved.
 func (q *mergeQueue) base(ctx context.Context) (err error) {
-	g := &q.x.r.gitWork
-	if q.tip, err = g.tree.Tip(ctx); err != nil {
+	g := q.x.r.gitWork
+	if q.tip, err = g.Tree.Tip(ctx); err != nil {
 		return err
 	}
 	at := worktree.Merged{Commit: q.tip}
-	moved, err := g.tree.UponTarget(ctx, q.tip)
+	moved, err := g.Tree.UponTarget(ctx, q.tip)
 	switch {
 	case errors.As(err, new(*worktree.Conflict)): // it is told when the run is merged
 	case err != nil:
@@ -58,7 +58,7 @@ func (q *mergeQueue) base(ctx context.Context) (err error) {
 		at = moved
 	}
 	if at.Tree == "" {
-		if at.Tree, err = g.repo.Tree(ctx, at.Commit); err != nil {
+		if at.Tree, err = g.Repo.Tree(ctx, at.Commit); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func (q *mergeQueue) join(ctx context.Context, a mergequeue.Action) error {
 	m, made := q.early[joint{a.Onto, a.Item}]
 	err := error(nil)
 	if !made {
-		m, err = q.merge(ctx, a.Onto, w, q.x.r.gitWork.resolver(w.p))
+		m, err = q.merge(ctx, a.Onto, w, q.x.r.gitWork.Resolver(w.p))
 	}
 	switch {
 	case err == nil && m.Commit != "":
@@ -97,14 +97,9 @@ func (q *mergeQueue) join(ctx context.Context, a mergequeue.Action) error {
 
 // merge makes the merge of an item upon a commit.
 func (q *mergeQueue) merge(ctx context.Context, onto string, w *queued, resolve worktree.Resolver) (worktree.Merged, error) {
-	g := &q.x.r.gitWork
-	text := "bide: item " + worktree.Subject(g.x.Values.Mask().String(w.label))
-	pairs := []string{"Bide-Run", g.x.Run, "Bide-Item", g.x.Values.Mask().String(w.item.ID)}
-	if w.data.Evidence != nil {
-		pairs = append(pairs, "Bide-Evidence", w.data.Evidence.Sum())
-	}
-	o := worktree.MergeOptions{Message: text, Trailers: worktree.Trailers(pairs...), Resolve: resolve}
-	return g.tree.MergeUpon(ctx, onto, w.commit, w.branch, o)
+	g := q.x.r.gitWork
+	o := worktree.MergeOptions{Message: g.Message(w.label), Trailers: g.Trailers(w.item.ID, w.data.Evidence), Resolve: resolve}
+	return g.Tree.MergeUpon(ctx, onto, w.commit, w.branch, o)
 }
 
 // judge verifies a merge, or what is merged so far. The next batch is merged meanwhile, as
@@ -182,7 +177,7 @@ func (q *mergeQueue) land(ctx context.Context, a mergequeue.Action) error {
 			return err
 		}
 	}
-	if err := q.x.r.gitWork.tree.Land(ctx, q.tip, a.Commit.ID); err != nil {
+	if err := q.x.r.gitWork.Tree.Land(ctx, q.tip, a.Commit.ID); err != nil {
 		return err
 	}
 	q.m.Landed()
@@ -204,7 +199,7 @@ func (q *mergeQueue) end(ctx context.Context, w *queued, merge string) {
 	if err := q.x.r.x.Recorder.Sync(context.WithoutCancel(ctx)); err != nil {
 		return // the next life of the run finds it merged
 	}
-	if err := q.x.r.gitWork.tree.Landed(context.WithoutCancel(ctx), w.branch, w.commit); err != nil {
+	if err := q.x.r.gitWork.Tree.Landed(context.WithoutCancel(ctx), w.branch, w.commit); err != nil {
 		q.x.r.note("item %s is merged, but its branch %s is left: %v", w.label, w.branch, err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/gitwork"
+	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/mergequeue"
 	"github.com/bide-dev/bide/internal/step"
@@ -62,7 +64,7 @@ type queued struct {
 // newQueue gives the merge queue of a map; nil where the file has none, or items have no worktrees.
 func (x *mapRun) newQueue() *mergeQueue {
 	f := x.r.file
-	if f.Queue == nil || x.r.gitWork.tree == nil {
+	if f.Queue == nil || x.r.gitWork.Tree == nil {
 		return nil
 	}
 	q := &mergeQueue{
@@ -79,10 +81,10 @@ func (x *mapRun) newQueue() *mergeQueue {
 // submit has an item wait whose agent has ended: its work is in a branch and on record
 // from then on.
 func (q *mergeQueue) submit(ctx context.Context, p step.Site, a *agentRun) error {
-	g := &q.x.r.gitWork
+	g := q.x.r.gitWork
 	ctx = context.WithoutCancel(ctx)
-	a.recorded = func(ctx context.Context) { g.release(ctx, a) }
-	at, err := a.tree.Commit(ctx, g.leftMessage(a))
+	a.Recorded = func(ctx context.Context) { g.Release(ctx, &a.Agent) }
+	at, err := a.Tree.Commit(ctx, g.LeftMessage(&a.Agent))
 	if err != nil {
 		return err
 	}
@@ -90,38 +92,33 @@ func (q *mergeQueue) submit(ctx context.Context, p step.Site, a *agentRun) error
 		return unshown("%s uncommitted (%s), and what is merged is what is committed: commit them in a step, or leave auto_commit: false out",
 			diag.Count(n, "file")+" "+diag.Plural(n, "is", "are"), diag.First(at.Left, 3))
 	}
-	k, err := a.tree.Keep(ctx)
+	k, err := a.Tree.Keep(ctx)
 	if err != nil {
-		return fmt.Errorf("the work of item %s: %w", nameOf(q.x.r.env.Mask(), a.item), err)
+		return fmt.Errorf("the work of item %s: %w", items.NameOf(q.x.r.env.Mask(), a.Item), err)
 	}
-	a.data.Worktree, a.data.Branch = "", k.Branch
+	a.Result.Worktree, a.Result.Branch = "", k.Branch
 	if k.Branch == "" || k.Commit == "" || len(at.Commits) == 0 {
 		return nil // there is nothing to merge
 	}
-	if err := a.tree.Submitted(ctx, at.Commit, k.Commit); err != nil {
-		return fmt.Errorf("the work of item %s: %w", nameOf(q.x.r.env.Mask(), a.item), err)
+	if err := a.Tree.Submitted(ctx, at.Commit, k.Commit); err != nil {
+		return fmt.Errorf("the work of item %s: %w", items.NameOf(q.x.r.env.Mask(), a.Item), err)
 	}
-	a.data.Commits, a.data.Files, a.data.Tip = at.Commits, at.Files, k.Commit
-	m := mergeRecord{Commit: k.Commit, Branch: k.Branch, Result: a.data, DurationMS: time.Since(a.start).Milliseconds()}
-	fact := event.Event{Type: event.ItemMerging, Phase: "map", Item: a.item.ID, Index: a.item.Index, Attempt: a.attempt, Status: event.Pending, Data: data(m)}
-	if err := q.x.r.x.Recorder.Record(fact); err != nil {
+	a.Result.Commits, a.Result.Files, a.Result.Tip = at.Commits, at.Files, k.Commit
+	if err := g.RecordMerge(ctx, &a.Agent, k.Commit, k.Branch); err != nil {
 		return err
 	}
-	if err := q.x.r.x.Recorder.Sync(ctx); err != nil {
-		return err
-	}
-	w := &queued{item: a.item, attempt: a.attempt, label: cmp.Or(a.label, nameOf(q.x.r.env.Mask(), a.item)), data: a.data, commit: k.Commit, branch: k.Branch, p: p}
-	a.parked = func() { q.push(w) }
+	w := &queued{item: a.Item, attempt: a.Attempt, label: cmp.Or(a.Label, items.NameOf(q.x.r.env.Mask(), a.Item)), data: a.Result, commit: k.Commit, branch: k.Branch, p: p}
+	a.Parked = func() { q.push(w) }
 	return nil
 }
 
 // waitsAgain has an item wait that waited when the process before this one went down.
-func (q *mergeQueue) waitsAgain(it event.Item, attempt int, m mergeRecord) {
+func (q *mergeQueue) waitsAgain(it event.Item, attempt int, m gitwork.MergeRecord) {
 	p := q.x.p
 	p.Item, p.Index, p.Attempt = it.ID, it.Index, attempt
 	p.Scope = p.Scope.Child()
 	_ = p.Scope.SetItem(it, q.x.r.tally.items.Total) // it was set once before
-	q.push(&queued{item: it, attempt: attempt, label: cmp.Or(q.x.Label(it), nameOf(q.x.r.env.Mask(), it)), data: m.Result, commit: m.Commit, branch: m.Branch, p: p})
+	q.push(&queued{item: it, attempt: attempt, label: cmp.Or(q.x.Label(it), items.NameOf(q.x.r.env.Mask(), it)), data: m.Result, commit: m.Commit, branch: m.Branch, p: p})
 }
 
 func (q *mergeQueue) push(w *queued) {
@@ -234,12 +231,12 @@ func (q *mergeQueue) leave() {
 // begin tells the machine what earlier lives of the run have merged, and whether the queue
 // was held.
 func (q *mergeQueue) begin(ctx context.Context) error {
-	g := &q.x.r.gitWork
-	tip, err := g.tree.Tip(ctx)
+	g := q.x.r.gitWork
+	tip, err := g.Tree.Tip(ctx)
 	if err != nil {
 		return err
 	}
-	list, err := g.repo.ItemMerges(ctx, q.x.r.x.Run, tip)
+	list, err := g.Repo.ItemMerges(ctx, q.x.r.x.Run, tip)
 	if err != nil {
 		return err
 	}
@@ -248,7 +245,7 @@ func (q *mergeQueue) begin(ctx context.Context) error {
 		landed[len(list)-1-i] = m.Commit
 		q.names[m.Commit] = m.Item
 	}
-	q.m.Recall(g.tree.Base, landed)
+	q.m.Recall(g.Tree.Base, landed)
 	if at, held := q.x.m.QueueHeld(); held {
 		q.m.Held()
 		q.x.r.note("the merge queue is still held: what is merged so far is verified again at %s; bide control %s probe verifies it now", at.Local().Format(time.TimeOnly), q.x.r.x.Run)

@@ -62,7 +62,7 @@ func (q *mergeQueue) record(ctx context.Context, m worktree.Merged, onto string,
 func (q *mergeQueue) verifyOnce(ctx context.Context, m worktree.Merged) (v verdict, err error) {
 	r := q.x.r
 	if q.place == nil {
-		if q.place, err = r.gitWork.tree.Checkout(ctx); err != nil {
+		if q.place, err = r.gitWork.Tree.Checkout(ctx); err != nil {
 			return v, err
 		}
 	}
@@ -101,7 +101,7 @@ func (q *mergeQueue) verifyFinal(ctx context.Context, commit, tree string) error
 	defer q.leavePlace(ctx)
 	v, err := q.verify(ctx, worktree.Merged{Commit: commit, Tree: tree}, "", nil)
 	if err == nil && !v.green {
-		err = &worktree.CannotMerge{Why: "merged into " + cmp.Or(q.x.r.gitWork.tree.Target, "HEAD") + " as it is now, the work of the run fails the verify: " + v.failure.Message, Command: q.x.r.gitWork.tree.MergeCommand()}
+		err = &worktree.CannotMerge{Why: "merged into " + cmp.Or(q.x.r.gitWork.Tree.Target, "HEAD") + " as it is now, the work of the run fails the verify: " + v.failure.Message, Command: q.x.r.gitWork.Tree.MergeCommand()}
 	}
 	return err
 }

@@ -26,15 +26,10 @@ func (x *mapRun) takePast(index int) past {
 	return p
 }
 
-// over reports whether a step has ended.
-func over(rec journal.StepRecord) bool {
-	return rec.Status != event.Running && rec.Status != event.Interrupted
-}
-
 // finished reports whether a step has ended, and its work is in the worktree.
 func (p past) finished() bool {
 	for _, rec := range p {
-		if over(rec) {
+		if rec.Over() {
 			return true
 		}
 	}
@@ -44,7 +39,7 @@ func (p past) finished() bool {
 // failed reports whether an attempt at a step failed that the item has not got over.
 func (p past) failed() bool {
 	for _, rec := range p {
-		if rec.Status == event.Failed || !over(rec) && rec.Retry.Failures > 0 {
+		if rec.Status == event.Failed || !rec.Over() && rec.Retry.Failures > 0 {
 			return true
 		}
 	}
@@ -57,7 +52,7 @@ func (p past) cutShort(at step.Site, steps []*workflow.Step, ended []step.Outcom
 	for i := len(ended) - 1; i >= 0; i-- {
 		if ended[i].Status != "" {
 			rec, ok := p[at.Path(steps[i].Path)]
-			return ok && !over(rec)
+			return ok && !rec.Over()
 		}
 	}
 	return false
@@ -68,12 +63,12 @@ func (p past) cutShort(at step.Site, steps []*workflow.Step, ended []step.Outcom
 func (p past) boundary(at step.Site, steps []*workflow.Step) (last string) {
 	for i, s := range steps {
 		path := at.Path(s.Path)
-		if rec, ok := p[path]; ok && over(rec) {
+		if rec, ok := p[path]; ok && rec.Over() {
 			last = path
 			continue
 		}
 		for other, rec := range p {
-			if over(rec) && strings.HasPrefix(other, steps[i].Path) {
+			if rec.Over() && strings.HasPrefix(other, steps[i].Path) {
 				return "" // a part of it has ended
 			}
 		}

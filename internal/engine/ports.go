@@ -18,6 +18,7 @@ import (
 	"github.com/bide-dev/bide/internal/dataflow"
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/gitwork"
 	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/limits"
@@ -200,7 +201,7 @@ func (v *virtual) git(context.Context) (*step.Git, error) {
 	if t := v.Merge; t != nil && t.WorkDir != "" {
 		v.env.Move(t.WorkDir)
 	}
-	asks := v.gitWork.asked()
+	asks := v.gitWork.Asked()
 	if v.Git == nil {
 		return nil, nil
 	}
@@ -212,7 +213,7 @@ func (v *virtual) merge(ctx context.Context) (bool, error) {
 	if v.Merge == nil || v.file.Merge == nil {
 		return false, nil
 	}
-	return true, v.mergeBlock(ctx, mergeVariables(v.x.Run, v.Merge, worktree.GitContext{}))
+	return true, v.mergeBlock(ctx, gitwork.MergeVariables(v.x.Run, v.Merge, worktree.GitContext{}))
 }
 
 func (v *virtual) compute(ctx context.Context, c environ.Command) (string, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/files"
+	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/step"
@@ -35,13 +36,13 @@ func (x *mapRun) collect(a *agentRun, ended []step.Outcome) {
 		if out.Status == "" {
 			continue // it was never come to
 		}
-		if kind := out.Kind(); kind != event.Skipped && slices.Index(event.Kinds, kind) > slices.Index(event.Kinds, a.data.Kind) {
-			a.data.Kind = kind
+		if kind := out.Kind(); kind != event.Skipped && slices.Index(event.Kinds, kind) > slices.Index(event.Kinds, a.Result.Kind) {
+			a.Result.Kind = kind
 		}
 		s := x.r.file.Map.Template.Steps[i]
 		text := x.r.env.Mask().String(out.Result.Output)
 		if len(ended) > 1 {
-			a.data.Steps = append(a.data.Steps, mapper.StepOutput{Step: s.Label(), ID: s.ID, Status: out.Status, Size: int64(len(text))})
+			a.Result.Steps = append(a.Result.Steps, mapper.StepOutput{Step: s.Label(), ID: s.ID, Status: out.Status, Size: int64(len(text))})
 		}
 		if text == "" {
 			continue
@@ -52,24 +53,24 @@ func (x *mapRun) collect(a *agentRun, ended []step.Outcome) {
 		}
 	}
 	text := strings.Join(parts, "\n")
-	a.data.Output = x.r.x.Clip(text)
+	a.Result.Output = x.r.x.Clip(text)
 	if len(text) <= step.Inline {
 		return
 	}
-	a.data.Size = int64(len(text))
+	a.Result.Size = int64(len(text))
 	if len(parts) == 1 && file != "" {
-		a.data.File = file
+		a.Result.File = file
 		return
 	}
-	name, err := x.r.host.keep(a.item.Index, a.attempt, "item", text)
+	name, err := x.r.host.keep(a.Item.Index, a.Attempt, "item", text)
 	switch {
 	case err != nil:
-		x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s: %v", nameOf(x.r.env.Mask(), a.item), err))
+		x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s: %v", items.NameOf(x.r.env.Mask(), a.Item), err))
 	case name == "":
-		x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s is %d bytes and kept nowhere: what reads it has its ends", nameOf(x.r.env.Mask(), a.item), len(text)))
+		x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s is %d bytes and kept nowhere: what reads it has its ends", items.NameOf(x.r.env.Mask(), a.Item), len(text)))
 	}
 	if err == nil {
-		a.data.File = name
+		a.Result.File = name
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/gitwork"
 	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/letters"
@@ -45,7 +46,7 @@ type run struct {
 	x       *step.Executor
 	seals   *items.Seals
 	flows   *dataflow.Flows
-	gitWork gitWork
+	gitWork *gitwork.Work
 	// notBefore, if not nil, gives the time before which the nth work item to start does not.
 	notBefore func(n int) time.Time
 
@@ -157,7 +158,7 @@ func (r *run) local(sup *proc.Supervisor) (end func()) {
 func (r *run) compose(x *step.Executor, flows dataflow.Options) (end func()) {
 	r.x = x
 	x.File, x.AgentConfigs = r.file, r.opt.pipelines().Agents(r.file)
-	r.env = r.environment()
+	r.env, r.gitWork = r.environment(), &gitwork.Work{}
 	x.Values = r.env
 	r.seals = items.NewSeals(r.env, r.dir())
 	x.Life, end = step.NewLifecycle(x.Clock, r.opt.Soft)
@@ -303,7 +304,7 @@ func (r *run) dataflow(ctx context.Context) error {
 // site is where the steps of the workflow itself run.
 func (r *run) site() step.Site {
 	p := step.Site{Scope: r.env.Scope, Dir: r.env.Dir(), Env: r.env.Base(), Past: r.state.Steps, Alone: true}
-	if r.gitWork.tree != nil {
+	if r.gitWork.Tree != nil {
 		count, _ := r.env.Get("GIT_CONFIG_COUNT")
 		p.Env = p.Env.Export(worktree.StepEnv(count)...)
 	}
@@ -329,7 +330,7 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 		s.Err = err
 	}
 	s.Status, s.Message, s.Class = r.ending(err)
-	s.MergeWith = r.gitWork.mergeWith
+	s.MergeWith = r.gitWork.MergeWith
 	if n := r.unmended(); n > 0 && err == nil {
 		what, which := "step", ""
 		if names := r.tally.unmended; len(names) > 0 {
@@ -350,7 +351,7 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 // ending is how a run ends with an error, or with none.
 func (r *run) ending(err error) (status, message, class string) {
 	switch {
-	case err == nil && (r.tally.failed || len(r.gitWork.lost) > 0 || r.unmended()+r.tally.unmerged+r.gitWork.unmerged > 0):
+	case err == nil && (r.tally.failed || len(r.gitWork.Lost) > 0 || r.unmended()+r.tally.unmerged+r.gitWork.Unmerged > 0):
 		return event.CompletedWithFailures, "", ""
 	case err == nil:
 		return event.Succeeded, "", ""

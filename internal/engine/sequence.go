@@ -87,7 +87,7 @@ func (r *run) setIteration(p step.Site, i int) {
 		maps.Copy(whole, known)
 	}
 	whole["iteration"] = int64(i + 1)
-	if r.gitWork.context {
+	if r.gitWork.Context {
 		p.Scope.Set("workflow", whole)
 	} else {
 		p.Scope.SetTrusted("workflow", whole)

@@ -17,7 +17,7 @@ func (x *mapRun) compare(ctx context.Context) error {
 		return nil
 	}
 	x.unchanged = &unchanged.Map{
-		Executor: r.x, File: r.file, Env: r.env, Store: r.opt.Store, Journal: r.j, State: r.state, Repo: r.gitWork.repo,
+		Executor: r.x, File: r.file, Env: r.env, Store: r.opt.Store, Journal: r.j, State: r.state, Repo: r.gitWork.Repo,
 		Place: x.p, Total: r.tally.items.Total, All: r.opt.All, SkipPermissions: r.acts.World.SkipPermissions,
 		Items: x.items, Stored: x.stored, Label: x.Label,
 		Pipeline: func(ctx context.Context, p step.Site, a *workflow.Pipeline) (*workflow.File, error) {
@@ -42,7 +42,7 @@ func (x *mapRun) Why(index int) string {
 // printed puts the fingerprint of an item into its result, before its first step.
 func (x *mapRun) printed(ctx context.Context, p step.Site, a *agentRun) (err error) {
 	if x.unchanged != nil {
-		a.data.Print, a.data.Inputs, err = x.unchanged.Print(ctx, p, a.item, len(a.past) > 0)
+		a.Result.Print, a.Result.Inputs, err = x.unchanged.Print(ctx, p, a.Item, len(a.past) > 0)
 	}
 	return err
 }

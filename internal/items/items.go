@@ -18,6 +18,7 @@ import (
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/input"
+	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/template"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -195,4 +196,12 @@ func notJSON(ctx context.Context, file files.Name) (bool, error) {
 	}
 	text := strings.TrimLeft(strings.TrimPrefix(string(head[:n]), "\ufeff"), " \t\r\n")
 	return text != "" && !strings.ContainsRune(`[{"-0123456789tfn`, rune(text[0])), nil
+}
+
+// NameOf is the name of an item; a secret in it is masked before the name is cut.
+func NameOf(m *mask.Masker, it event.Item) string {
+	if m.Active() {
+		it.Data = []byte(m.String(string(it.Data)))
+	}
+	return it.Name()
 }

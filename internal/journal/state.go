@@ -95,6 +95,9 @@ type StepRecord struct {
 	Rounds map[int]Round
 }
 
+// Over reports whether the step has ended.
+func (r StepRecord) Over() bool { return r.Status != event.Running && r.Status != event.Interrupted }
+
 // HandlerRound is a round of the handler of a step. The zero value is none.
 type HandlerRound struct {
 	Number int

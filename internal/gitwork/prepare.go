@@ -1,4 +1,4 @@
-package engine
+package gitwork
 
 import (
 	"context"
@@ -9,51 +9,49 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/workflow"
-	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// prepare has the worktree of the run prepared as the file says, where it is new,
+// Prepare has the worktree of the run prepared as the file says, where it is new,
 // and those of its agents when they are made.
-func (r *run) prepare(ctx context.Context, tree *worktree.Run, isNew bool) error {
-	w := r.file.Worktree
+func (g *Work) Prepare(ctx context.Context) error {
+	w, tree, isNew := g.x.File.Worktree, g.Tree, g.Made
 	if isNew {
-		r.tellSubmodules(w, tree.Dir)
+		g.tellSubmodules(w, tree.Dir)
 	}
 	if w == nil {
 		return nil
 	}
-	if isNew || tree.Remade || len(r.state.Steps) == 0 && r.state.Items.Counts().Total == 0 { // else an earlier life has done it
-		if err := tree.PrepareOwn(ctx, func(ctx context.Context) error { return r.prepareIn(ctx, w, r.opt.Dir, tree.WorkDir) }); err != nil {
+	if isNew || tree.Remade || len(g.Steps) == 0 && g.Items == 0 { // else an earlier life has done it
+		if err := tree.PrepareOwn(ctx, func(ctx context.Context) error { return g.prepareIn(ctx, w, g.Dir, tree.WorkDir) }); err != nil {
 			return err
 		}
 	}
-	tree.Prepare(ctx, func(ctx context.Context, dir string) error { return r.prepareIn(ctx, w, tree.WorkDir, dir) })
+	tree.Prepare(ctx, func(ctx context.Context, dir string) error { return g.prepareIn(ctx, w, tree.WorkDir, dir) })
 	return nil
 }
 
 // tellSubmodules says that git leaves the directories of submodules empty in a
 // worktree, unless its setup sees to them.
-func (r *run) tellSubmodules(w *workflow.Worktree, dir string) {
+func (g *Work) tellSubmodules(w *workflow.Worktree, dir string) {
 	if w != nil && w.Setup != nil && strings.Contains(w.Setup.String(), "submodule") {
 		return
 	}
 	if _, err := os.Stat(filepath.Join(dir, ".gitmodules")); err == nil {
-		r.note("the repository has submodules, which are empty in a worktree; to have them: worktree: {setup: git submodule update --init}")
+		g.x.Note("the repository has submodules, which are empty in a worktree; to have them: worktree: {setup: git submodule update --init}")
 	}
 }
 
 // prepareIn copies files out of a directory into a worktree, and runs the setup in it.
-func (r *run) prepareIn(ctx context.Context, w *workflow.Worktree, from, to string) error {
+func (g *Work) prepareIn(ctx context.Context, w *workflow.Worktree, from, to string) error {
 	for _, pattern := range w.Copy {
 		paths, err := files.Name{Dir: from, Path: pattern}.Find()
 		if err != nil {
 			return fmt.Errorf("worktree.copy: %w", err)
 		}
 		if len(paths) == 0 {
-			r.x.NoteOnce("copy "+pattern, fmt.Sprintf("worktree.copy: there is no %s in %s", pattern, from))
+			g.x.NoteOnce("copy "+pattern, fmt.Sprintf("worktree.copy: there is no %s in %s", pattern, from))
 		}
 		for _, path := range paths {
 			if err := copyInto(path, from, to); err != nil {
@@ -64,7 +62,7 @@ func (r *run) prepareIn(ctx context.Context, w *workflow.Worktree, from, to stri
 	if w.Setup == nil {
 		return nil
 	}
-	if _, err := r.acts.World.Run(ctx, &workflow.Shell{Text: w.Setup}, &action.Call{Scope: r.env.Scope, Dir: to, Env: r.env.Base().List()}); err != nil {
+	if err := g.Command(ctx, &workflow.Shell{Text: w.Setup}, to); err != nil {
 		return fmt.Errorf("worktree.setup: %w", err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package engine
+package gitwork
 
 import (
 	"os"
@@ -22,7 +22,7 @@ func TestCopiedByPattern(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := (&run{}).prepareIn(t.Context(), &workflow.Worktree{Copy: []string{".env", "config/*.local", "kept"}}, from, to); err != nil {
+	if err := (&Work{}).prepareIn(t.Context(), &workflow.Worktree{Copy: []string{".env", "config/*.local", "kept"}}, from, to); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{".env": true, "config/a.local": true, "config/b.txt": false, "kept/deep/x": true} {

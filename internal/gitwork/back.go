@@ -1,0 +1,175 @@
+package gitwork
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/worktree"
+)
+
+// MergeBack takes the run's work to the user's branch: with the merge block,
+// with -y, or after a person said yes. Otherwise it stays where it is, and the
+// message says how to get it.
+// items is how many items succeeded and left work that is in no merge.
+func (g *Work) MergeBack(ctx context.Context, block func(context.Context, map[string]any) error, items int) error {
+	if err := g.commitLeft(ctx); err != nil {
+		return err
+	}
+	did, err := g.Tree.Committed(ctx)
+	if err != nil {
+		return err
+	}
+	ahead, err := g.Repo.HasNewCommits(ctx, g.Tree.Dir, g.Tree.Base)
+	if err != nil {
+		return err
+	}
+	if !ahead {
+		if g.x.File.Merge != nil {
+			g.x.Note("the merge block is left out: nothing was committed")
+		}
+		return g.leaveRun(ctx, items)
+	}
+	if g.x.File.Merge != nil {
+		if err := block(ctx, MergeVariables(g.x.Run, g.Tree, did)); err != nil {
+			return fmt.Errorf("%w; the work is in branch %s: %s", err, g.Tree.Branch, g.Tree.MergeCommand())
+		}
+	}
+	if !g.Yes && (g.x.Ask == nil || !g.x.Ask(fmt.Sprintf("Merge %s into %s?", g.Tree.Branch, g.Tree.Target))) {
+		g.tellUnmerged("the work is in branch " + g.Tree.Branch + " and is not merged yet")
+		return nil
+	}
+	res, err := g.Tree.FinalMerge(ctx, worktree.MergeOptions{Message: g.runMessage(), Verify: g.Verify})
+	if err != nil {
+		with := "bide worktree merge " + g.x.Run
+		if errors.As(err, new(*worktree.Conflict)) {
+			with = g.Tree.MergeCommand() // a person resolves it
+		}
+		g.tellMerge("the work stays in branch "+g.Tree.Branch, with)
+		return err
+	}
+	if res.Commits > 0 {
+		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Landed, Data: step.Data(event.LandedMerge{Commit: res.Commit}),
+			Message: fmt.Sprintf("merged %s of %s into %s", diag.Count(res.Commits, "commit"), g.Tree.Branch, g.Tree.Target)})
+	}
+	return g.leaveRun(ctx, items)
+}
+
+// runMessage is the message of a commit or merge of the run's work: the name of the
+// workflow, or of its file where it has none.
+func (g *Work) runMessage() string {
+	path := filepath.Base(g.x.File.Path)
+	return g.x.Values.Mask().String("bide: " + cmp.Or(g.x.File.Name, strings.TrimSuffix(path, filepath.Ext(path))))
+}
+
+// commitLeft commits what the steps of the run itself left uncommitted, unless the file
+// says that nobody does.
+func (g *Work) commitLeft(ctx context.Context) error {
+	if !g.x.File.CommitsLeft() {
+		return nil
+	}
+	left, err := g.Tree.CommitLeft(context.WithoutCancel(ctx), g.runMessage())
+	g.Unmerged = len(left)
+	return err
+}
+
+// MergeVariables are what a merge block reads of what is to be merged.
+func MergeVariables(run string, tree *worktree.Run, did worktree.GitContext) map[string]any {
+	return map[string]any{
+		"worktree": tree.Dir, "source_branch": tree.Branch, "target_branch": tree.Target, "session_id": run,
+		"commits": step.Anys(did.Commits), "commit_ids": strings.Join(did.Commits, " "), "commit_count": int64(did.CommitCount),
+		"modified_files": step.Anys(did.FilesChanged), "file_count": int64(len(did.FilesChanged)), "file_list": strings.Join(did.FilesChanged, ", "),
+	}
+}
+
+// leaveRun removes the run's worktree when nothing is in it that is not merged.
+func (g *Work) leaveRun(ctx context.Context, items int) error {
+	k, err := g.Tree.Remove(ctx)
+	if err != nil {
+		return err
+	}
+	g.Unmerged = max(g.Unmerged, len(k.Rescued)+len(k.Repositories))
+	if n := len(k.Repositories); n > 0 {
+		g.x.Note("steps of the run made %s of their own below its worktree, whose files no commit of it can have: kept as %s",
+			diag.Count(n, "git repository", "git repositories"), strings.Join(k.Repositories, ", "))
+	}
+	if k.Branch != "" && len(k.Rescued) == 0 {
+		g.x.Note("%s", k)
+	}
+	return errors.Join(g.tellLeft(ctx, items), g.Repo.Sync(ctx))
+}
+
+// tellLeft says what is left in branches and not merged: of items that succeeded, of
+// those that failed, and of those that were killed, also where the process died before it
+// could tell of each.
+func (g *Work) tellLeft(ctx context.Context, succeeded int) error {
+	left, err := g.Repo.List(ctx, g.x.Run)
+	if err != nil {
+		return err
+	}
+	left = slices.DeleteFunc(left, func(i worktree.Info) bool { return i.Item == "" || i.Unmerged == 0 })
+	again, err := g.doneAgain(ctx, left)
+	if err != nil {
+		return err
+	}
+	n := len(left) - again
+	committed := g.x.File.CommitsLeft() && g.x.File.ItemsCommitLeft()
+	if dir := g.Tree.SetAside(); dir != "" && n == 0 && (committed || succeeded == 0 && g.Unmerged == 0) {
+		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Message: "git repositories that steps made below their worktrees are not merged, and kept in " + dir + ": take what you need from there, and remove them"})
+		return nil
+	}
+	why := "left uncommitted (auto_commit: false)"
+	if committed {
+		why = "left by a step that went to another commit"
+	}
+	switch own := diag.Count(g.Unmerged, "file") + " of the run's own steps"; {
+	case succeeded > 0 && g.Unmerged > 0:
+		g.tellUnmerged("work of " + diag.Count(succeeded, "item") + " and " + own + " was " + why + ", and is in branches, not merged")
+	case succeeded > 0:
+		g.tellUnmerged("work of " + diag.Count(succeeded, "item") + " was " + why + ", and is in branches, not merged")
+	case g.Unmerged > 0:
+		g.tellUnmerged(own + " " + diag.Plural(g.Unmerged, "was", "were") + " " + why + ", and " + diag.Plural(g.Unmerged, "is", "are") + " in a branch, not merged")
+	case n == 0 && again > 0:
+		g.x.Note("what earlier attempts did is kept in %s, not merged, as later ones succeeded: see `bide worktree ls`", diag.Count(again, "branch", "branches"))
+	case n > 0:
+		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Message: fmt.Sprintf("work of items is left in %s, not merged: see `bide worktree ls`", diag.Count(n, "branch", "branches"))})
+	}
+	return nil
+}
+
+// doneAgain is how many of the branches are of earlier attempts at items that have
+// succeeded since.
+func (g *Work) doneAgain(ctx context.Context, left []worktree.Info) (n int, err error) {
+	if len(left) == 0 || g.Results == nil {
+		return 0, nil
+	}
+	of := map[string]int{}
+	for _, i := range left {
+		of[i.Item]++
+	}
+	for res, err := range g.Results(ctx) {
+		if err != nil {
+			return 0, err
+		}
+		if res.Status == event.Succeeded {
+			n += of[worktree.ItemName(res.ID)]
+		}
+	}
+	return n, nil
+}
+
+// tellUnmerged says what is not merged, and that a command of ours merges it.
+func (g *Work) tellUnmerged(what string) { g.tellMerge(what, "bide worktree merge "+g.x.Run) }
+
+// tellMerge says what is not merged, and the command that merges it.
+func (g *Work) tellMerge(what, with string) {
+	g.MergeWith = with
+	_ = g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.Unmerged, Label: with, Message: what + "; merge it with: " + with})
+}

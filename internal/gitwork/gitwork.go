@@ -1,0 +1,295 @@
+// Package gitwork is what a run has to do with git: the repository, the run's worktree,
+// the way of the work of agents into it (item.go) and of its work to the user's branch
+// (back.go). What git itself is asked is in package worktree.
+package gitwork
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/pattern"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worktree"
+)
+
+// Options are what a run knows before git is asked.
+type Options struct {
+	Executor *step.Executor
+	Dir      string // where the run was started
+	Home     string // the run's directory
+	Mode     string // of isolation
+	Rounds   int    // iterations that the options ask for
+	Yes      bool   // merge without a question
+	Resumed  bool
+	// Steps are those of the run itself that earlier lives have on record, and Items how
+	// many work items they had.
+	Steps map[string]journal.StepRecord
+	Items int
+	// Lost are the steps that had ended and whose work is lost with the run's worktree.
+	Lost []string
+	// Results are those of the items that have ended; nil where nobody keeps them.
+	Results func(context.Context) iter.Seq2[journal.Result, error]
+	// Command runs a command of the file in a directory, to prepare a worktree.
+	Command func(ctx context.Context, command *workflow.Shell, dir string) error
+}
+
+// Work is what a run has to do with git.
+type Work struct {
+	Options
+	x *step.Executor
+
+	Repo *worktree.Repo // nil outside git, and where nobody wants to know
+	Tree *worktree.Run  // the run's worktree; nil without isolation
+	Made bool           // in this life of the run
+	// Context says that step.* and workflow.* of the git context are read
+	// somewhere.
+	Context bool
+	// Unmerged is how many files the steps of the run itself left uncommitted that are
+	// in no merge.
+	Unmerged int
+	// Verify, if not nil, is asked whether the final merge may be made.
+	Verify func(ctx context.Context, commit, tree string) error
+	// MergeWith is the command that merges what the run left in branches; "" for nothing.
+	MergeWith string
+}
+
+// New gives the work of a run, which has asked git nothing.
+func New(o Options) *Work { return &Work{Options: o, x: o.Executor} }
+
+// readsState finds the variables git.* in a file's text: where they are not
+// read, git is not asked.
+var readsState = pattern.Lazy(`\bgit\.(branch|commit|(staged|unstaged|untracked|modified|deleted|changed)_files)\b`)
+
+// readsGit finds the variables of the git context in a file's text. It only
+// decides whether git is asked around each step: one time too many does no
+// harm.
+var readsGit = pattern.Lazy(`\b(step|workflow)\.(files_|commit|insertions|deletions)|file_pattern`)
+
+// mentions says whether a text has one of the words: most files have none, and then no
+// expression has to be compiled.
+func mentions(text []byte, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(text, []byte(w)) })
+}
+
+// Asked is what the texts of the file ask of git.
+func (g *Work) Asked() *step.Git {
+	asks := &step.Git{}
+	for _, text := range append(slices.Collect(maps.Values(g.x.File.Others)), g.x.File.Source) {
+		asks.Context = asks.Context || mentions(text, "step.", "workflow.", "file_pattern") && readsGit().Match(text)
+		asks.State = asks.State || mentions(text, "git.") && readsState().Match(text)
+	}
+	g.Context = asks.Context
+	return asks
+}
+
+// Open opens the repository and, where the file and the options ask for it, the
+// run's own worktree. asks is what steps ask of git; nil where nobody wants to
+// know.
+func (g *Work) Open(ctx context.Context) (asks *step.Git, err error) {
+	asks = g.Asked()
+	own := g.Mode == "worktree" || g.Mode == "auto" && workflow.NeedsIsolation(g.x.File)
+	if !own && g.Unsafe() == nil && !asks.Context && !asks.State && !commits(g.x.File) && max(g.Rounds, g.x.File.MaxIterations) <= 1 {
+		return nil, nil // git is not asked where nobody wants to know
+	}
+	repo, err := worktree.Open(ctx, g.Dir)
+	switch {
+	case err == nil:
+		g.Repo, asks.Repo = repo, repo
+	case g.Mode == "worktree":
+		return nil, fmt.Errorf("isolation: worktree: %s: %w", g.Dir, err)
+	case g.Mode == "none", errors.Is(err, worktree.ErrNotRepo), errors.Is(err, worktree.ErrBare), errors.Is(err, worktree.ErrNoGit):
+		return nil, nil
+	default:
+		return nil, err
+	}
+	if head, err := repo.HeadInfo(ctx); err != nil || head.Commit == "" {
+		if g.Mode == "worktree" {
+			return nil, fmt.Errorf("isolation: worktree: %w", worktree.ErrUnborn)
+		}
+		own = false
+	}
+	if own {
+		if err := g.ownWorktree(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if g.Context {
+		asks.Head, err = g.markHead(ctx)
+	}
+	return asks, err
+}
+
+// Unsafe is a step of a map that writes with git in the working tree that all its
+// items have in common; nil where there is none.
+func (g *Work) Unsafe() *workflow.Step {
+	if g.Mode != "none" {
+		return nil
+	}
+	return workflow.MapWritesWithGit(g.x.File)
+}
+
+// where is where the steps of the run itself are.
+func (g *Work) where() string {
+	if g.Tree != nil {
+		return g.Tree.WorkDir
+	}
+	return g.Dir
+}
+
+// commits reports whether a step has to commit.
+func commits(f *workflow.File) (found bool) {
+	workflow.WalkAll(f, func(s *workflow.Step) {
+		found = found || s.CommitRequired || s.AutoCommit != nil || s.OnFailure != nil && s.OnFailure.CommitRequired
+		if s.Validate != nil && s.Validate.OnIncomplete != nil {
+			found = found || s.Validate.OnIncomplete.CommitRequired
+		}
+		if v, ok := s.Action.(*workflow.Validate); ok && v.OnIncomplete != nil {
+			found = found || v.OnIncomplete.CommitRequired
+		}
+	})
+	return found
+}
+
+// ownWorktree makes the run's worktree, or finds that of an earlier life.
+func (g *Work) ownWorktree(ctx context.Context) error {
+	o := worktree.RunOptions{ID: g.x.Run, Root: filepath.Join(filepath.Dir(filepath.Dir(g.Home)), "worktrees", g.x.Run)}
+	tree, err := g.Repo.OpenRun(ctx, o)
+	if g.Made = errors.Is(err, fs.ErrNotExist) || err != nil && !g.Resumed; g.Made {
+		tree, err = g.Repo.NewRun(ctx, o)
+	}
+	if err != nil {
+		return fmt.Errorf("the run's worktree: %w", err)
+	}
+	g.Tree = tree
+	if tree.Remade {
+		if err := errors.Join(g.tellRemade(), g.x.Recorder.Sync(ctx)); err != nil {
+			return err
+		}
+		if err := tree.Told(ctx); err != nil {
+			return err
+		}
+	} else if n := len(g.Lost); n > 0 {
+		g.x.Note("what %s may have left uncommitted was lost with the run's worktree, so the exit status is 3, until %s run again: bide rerun %s --step %s",
+			diag.Count(n, "step"), diag.Plural(n, "it has", "they have"), g.x.Run, g.Lost[0])
+	}
+	for _, name := range tree.Locks {
+		g.x.Note("a git that was killed left %s, which is removed", name)
+	}
+	g.tellLost()
+	if n := len(tree.LeftOut); n > 0 {
+		g.x.Note("%s of your working tree %s not in the run's worktree (%s): commit what is to be there, or run with --isolation none",
+			diag.Count(n, "uncommitted file"), diag.Plural(n, "is", "are"), diag.First(tree.LeftOut, 3))
+	}
+	return nil
+}
+
+// tellRemade says that the run's worktree was gone, and what is lost with it: what steps
+// left uncommitted that have ended, and do not run again.
+func (g *Work) tellRemade() error {
+	back := ""
+	if n := g.Tree.Restored; n > 0 {
+		back = fmt.Sprintf("; %s that %s uncommitted when the items started %s back", diag.Count(n, "file"), diag.Plural(n, "was", "were"), diag.Plural(n, "is", "are"))
+	}
+	var ended []string
+	for path, rec := range g.Steps {
+		if step.TakenOver(rec) && rec.Status != event.Skipped && !checks(path) && !(g.Tree.Frozen() && strings.HasPrefix(path, "setup")) {
+			ended = append(ended, path)
+		}
+	}
+	what := fmt.Sprintf("the run's worktree was gone and is made anew from branch %s%s", g.Tree.Branch, back)
+	if len(ended) == 0 {
+		g.x.Note("%s", what)
+		return nil
+	}
+	slices.Sort(ended)
+	g.Lost = ended
+	return g.x.Recorder.Record(event.Event{Type: event.Note, Class: event.LostWork, Data: step.Data(event.LostSteps{Steps: ended}), Message: fmt.Sprintf("%s; what %s that %s ended (%s) may have left uncommitted is lost, so the exit status is 3 until %s run again: bide rerun %s --step %s",
+		what, diag.Count(len(ended), "step"), diag.Plural(len(ended), "has", "have"), diag.First(ended, 3), diag.Plural(len(ended), "it has", "they have"), g.x.Run, ended[0])})
+}
+
+// Safe has on the disk what a step did in a worktree of the run, and marks in the run's
+// own where it stood then.
+func (g *Work) Safe(ctx context.Context, p step.Site, path string) error {
+	if p.Index == 0 && !checks(path) {
+		if err := g.Tree.Mark(ctx, path); err != nil {
+			return err
+		}
+	}
+	return g.Repo.Sync(ctx)
+}
+
+// Rewind takes back what a step of the run itself committed that was cut short: it runs
+// again, and shall find what it changed as if it had not committed.
+func (g *Work) Rewind(ctx context.Context, steps map[string]journal.StepRecord) error {
+	for path, rec := range steps {
+		if !rec.Over() && !checks(path) {
+			return g.Tree.Rewind(ctx, func(path string) bool { rec, ok := steps[path]; return ok && rec.Over() })
+		}
+	}
+	return nil
+}
+
+// checks says of the path of a step that is no item's whether it checks something in a
+// worktree that is nobody's.
+func checks(path string) bool {
+	return strings.HasPrefix(path, "map.evidence.") || strings.HasPrefix(path, "merge_queue.verify")
+}
+
+// markHead notes where the git context of the workflow begins; a resumed run
+// finds it in a file of the run.
+func (g *Work) markHead(ctx context.Context) (*worktree.Point, error) {
+	name := filepath.Join(g.Home, "git-start.json")
+	var p worktree.Point
+	if b, err := os.ReadFile(name); err == nil && json.Unmarshal(b, &p) == nil {
+		return &p, nil
+	}
+	p, err := g.Repo.Mark(ctx, g.where())
+	if err != nil {
+		return nil, err
+	}
+	return &p, os.WriteFile(name, step.Data(p), 0o600)
+}
+
+// Freeze takes the state of the run's worktree from which agents start.
+func (g *Work) Freeze(ctx context.Context) error {
+	if g.Tree == nil {
+		return nil
+	}
+	return g.Tree.Freeze(ctx)
+}
+
+// Drain removes the worktrees of agents that nobody needs any more, and brings the
+// run's own to what they were merged into.
+func (g *Work) Drain(ctx context.Context) error {
+	if g.Tree == nil {
+		return nil
+	}
+	if err := g.Tree.Drain(context.WithoutCancel(ctx)); err != nil {
+		g.x.Note("worktrees of agents are left: %v", err)
+	}
+	err := g.Tree.Follow(context.WithoutCancel(ctx))
+	g.tellLost()
+	return err
+}
+
+// tellLost tells of files of the run's worktree that were moved aside.
+func (g *Work) tellLost() {
+	for _, name := range g.Tree.Lost {
+		g.x.Note("a file of the run's worktree that is of no commit that is known was in the way of merged work, and is kept as %s", name)
+	}
+	g.Tree.Lost = nil
+}

@@ -1,0 +1,192 @@
+package gitwork
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/items"
+	"github.com/bide-dev/bide/internal/mapper"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/template"
+	"github.com/bide-dev/bide/internal/workflow"
+	"github.com/bide-dev/bide/internal/worktree"
+)
+
+// Agent is one attempt at one item, in a worktree of its own.
+type Agent struct {
+	Item    event.Item
+	Attempt int
+	Label   string // what a person knows the item by; "": its name
+	Start   time.Time
+	Tree    *worktree.Agent // nil where items have none
+	Result  mapper.Result
+	// Parked, if not nil, is called when the map knows that the work waits to be merged.
+	Parked func()
+	// Recorded is called once it is on the disk how the attempt ended.
+	Recorded func(context.Context)
+}
+
+// MergeRecord is what is on record before an agent's work is merged: a process that
+// is killed between the merge and the record of the item's end has not lost the
+// item, nor does its next life run the item again on a tree that has its work.
+type MergeRecord struct {
+	Commit     string        `json:"commit"` // that will be in the run's branch
+	Result     mapper.Result `json:"result"` // of the item, if it is
+	DurationMS int64         `json:"duration_ms"`
+	// Branch has the commit while it waits in the merge queue; "" where there is none.
+	Branch string `json:"branch,omitempty"`
+}
+
+// RecordMerge records that an agent's work is about to be merged, or waits for that in a
+// branch. It is on the disk before git begins.
+func (g *Work) RecordMerge(ctx context.Context, a *Agent, commit, branch string) error {
+	m := MergeRecord{Commit: commit, Branch: branch, Result: a.Result, DurationMS: time.Since(a.Start).Milliseconds()}
+	m.Result.Worktree, m.Result.Branch = "", branch
+	fact := event.Event{Type: event.ItemMerging, Phase: "map", Item: a.Item.ID, Index: a.Item.Index, Attempt: a.Attempt, Data: step.Data(m)}
+	if branch != "" {
+		fact.Status = event.Pending
+	}
+	if err := g.x.Recorder.Record(fact); err != nil {
+		return err
+	}
+	return g.x.Recorder.Sync(ctx)
+}
+
+// Leave merges an agent's commits into the run. Work that is not merged stays
+// in its branch.
+func (g *Work) Leave(ctx context.Context, p step.Site, a *Agent, err error) error {
+	ctx = context.WithoutCancel(ctx) // what is done is taken over, also when the run stops
+	var k worktree.Kept
+	var ended error
+	a.Recorded = func(ctx context.Context) { g.Release(ctx, a) }
+	if err != nil {
+		k, ended = a.Tree.Keep(ctx)
+	} else {
+		trailers := ""
+		if a.Result.Evidence != nil {
+			trailers = g.Trailers(a.Item.ID, a.Result.Evidence)
+		}
+		var res worktree.MergeResult
+		res, k, ended = a.Tree.Finish(ctx, worktree.MergeOptions{
+			Message: g.Message(cmp.Or(a.Label, items.NameOf(g.x.Values.Mask(), a.Item))), Trailers: trailers, Resolve: g.Resolver(p), Left: g.LeftMessage(a),
+			Before: func(commit string, work worktree.MergeResult) error {
+				a.Result.Commits, a.Result.Files = work.CommitIDs, work.Files
+				if a.unmerged(len(work.Uncommitted)); a.Result.Evidence != nil {
+					a.Result.Tip = commit
+				}
+				return g.RecordMerge(ctx, a, commit, "")
+			}})
+		if res.Left != nil {
+			g.x.Note("the work of item %s is merged, but not all is cleared away: %v", items.NameOf(g.x.Values.Mask(), a.Item), res.Left)
+		}
+		if a.Result.Evidence != nil {
+			a.Result.Merge = res.Commit
+		}
+		if ended == nil && res.Commits == 0 {
+			a.Result.Commits, a.Result.Files = nil, nil
+		}
+		if n := len(res.Uncommitted); ended == nil {
+			if k.Branch != "" {
+				n = max(n, 1) // it went away from what it had committed
+			}
+			a.unmerged(n)
+		}
+	}
+	a.Result.Worktree, a.Result.Branch = "", k.Branch
+	if k.Branch != "" && err != nil { // else it is counted, and told once
+		_ = g.x.Recorder.Record(event.Event{Type: event.Note, Phase: "map", Item: a.Item.ID, Index: a.Item.Index, Message: k.String()})
+	}
+	if ended != nil && !errors.As(ended, new(*worktree.Conflict)) {
+		ended = fmt.Errorf("its work is not merged: %w", ended)
+	}
+	return errors.Join(err, ended)
+}
+
+// LeftMessage is the message of the commit of what the steps of an item leave
+// uncommitted; "" where the file says that nobody commits it.
+func (g *Work) LeftMessage(a *Agent) string {
+	if !g.x.File.ItemsCommitLeft() {
+		return ""
+	}
+	return g.Message(cmp.Or(a.Label, items.NameOf(g.x.Values.Mask(), a.Item)))
+}
+
+// Message is the message of a commit or merge of an item's work, by the name that a person
+// knows the item by.
+func (g *Work) Message(name string) string {
+	return "bide: item " + worktree.Subject(g.x.Values.Mask().String(name))
+}
+
+// Trailers are those of the merge of an item, for who looks at the history later.
+func (g *Work) Trailers(id string, e *mapper.Evidence) string {
+	pairs := []string{"Bide-Run", g.x.Run, "Bide-Item", g.x.Values.Mask().String(id)}
+	if e != nil {
+		pairs = append(pairs, "Bide-Evidence", e.Sum())
+	}
+	return worktree.Trailers(pairs...)
+}
+
+// unmerged notes how many files of an item that succeeded are in no merge: it did less
+// than it was meant to.
+func (a *Agent) unmerged(files int) {
+	if a.Result.Unmerged = files; files > 0 && slices.Index(event.Kinds, event.Degraded) > slices.Index(event.Kinds, a.Result.Kind) {
+		a.Result.Kind = event.Degraded
+	}
+}
+
+// Release puts an agent's worktree back, once it is on the disk how the agent ended.
+// Before, a next life of the run that does not know of the end would take the steps on
+// record for done, in a worktree without what they did.
+func (g *Work) Release(ctx context.Context, a *Agent) {
+	k, err := a.Tree.Release(context.WithoutCancel(ctx))
+	if err != nil {
+		g.x.Note("the worktree of item %s is left: %v", items.NameOf(g.x.Values.Mask(), a.Item), err)
+	}
+	if n := len(k.Repositories); n > 0 {
+		g.x.Note("item %s made %s of its own below its worktree, whose files no commit of it can have: kept as %s", items.NameOf(g.x.Values.Mask(), a.Item),
+			diag.Count(n, "git repository", "git repositories"), strings.Join(k.Repositories, ", "))
+	}
+	if n := len(k.Ignored); n > 0 {
+		g.x.NoteOnce("ignored", fmt.Sprintf("item %s left %s that git ignores (%s): such files go when the next item takes the worktree; what is to be kept is written elsewhere, or committed",
+			items.NameOf(g.x.Values.Mask(), a.Item), diag.Count(n, "path"), diag.First(k.Ignored, 3)))
+	}
+}
+
+// Resolver resolves a conflict with the merge block, or with the agent that is
+// configured under the name merge; nil where there is neither.
+func (g *Work) Resolver(p step.Site) worktree.Resolver {
+	steps := []*workflow.Step(nil)
+	switch {
+	case g.x.File.Queue != nil && len(g.x.File.Queue.Resolve) > 0:
+		steps = g.x.File.Queue.Resolve
+	case g.x.File.Merge != nil:
+		steps = g.x.File.Merge.Steps
+	case g.x.File.Agents["merge"] != nil:
+		text, err := template.Parse("Resolve the merge conflict of ${merge.source_branch} into ${merge.target_branch} in the files ${merge.file_list}, then git add and commit them.")
+		if err != nil {
+			return nil
+		}
+		steps = []*workflow.Step{{Path: "merge", Name: "resolve the conflict", Action: &workflow.Claude{Text: text, Provider: "merge"}}}
+	default:
+		return nil
+	}
+	return func(ctx context.Context, c worktree.ConflictInfo) error {
+		q := p
+		q.Dir, q.Phase, q.Rounds = c.Dir, "merge", p.Rounds+"@"+p.Item
+		q.Past, q.Keep = nil, false // each conflict is one of its own
+		q.Scope = p.Scope.Child()
+		q.Scope.Set("merge", map[string]any{
+			"worktree": c.Dir, "source_branch": c.Branch, "target_branch": c.Into, "session_id": g.x.Run,
+			"commit": c.Commit, "modified_files": step.Anys(c.Files), "file_list": strings.Join(c.Files, ", "), "file_count": int64(len(c.Files)),
+			"conflicts": step.Anys(c.Files),
+		})
+		return g.x.Sequence(ctx, q, steps)
+	}
+}
