@@ -21,7 +21,7 @@ func (t *Timeline) Now(now time.Time, items journal.Counts, due time.Time) strin
 		return "It has not begun."
 	case event.Running:
 	case event.Interrupted:
-		return "It was interrupted " + ago(now, t.Latest) + "; `bide resume` continues it."
+		return t.interrupted(now)
 	case event.Succeeded:
 		s := "It succeeded after " + Short(t.Took(now))
 		return s + t.butFor() + "."
@@ -52,6 +52,21 @@ func (t *Timeline) Now(now time.Time, items journal.Counts, due time.Time) strin
 		return nowItems(now, items, due)
 	}
 	return "It is between two steps."
+}
+
+// interrupted says how the run came to be interrupted, and what held it then.
+func (t *Timeline) interrupted(now time.Time) string {
+	s := "It was stopped " + ago(now, t.Latest)
+	if n := len(t.Lives); n > 0 && t.Lives[n-1].Died {
+		s = "Its process died " + ago(now, t.Latest) + ": it was killed, or the machine went down"
+	}
+	s += "; a resume continues it."
+	for _, h := range []Hold{t.Hold, t.QueueHold} {
+		if h.Text != "" {
+			s += " T" + strings.TrimPrefix(h.Text, "t") + "."
+		}
+	}
+	return s
 }
 
 // Hold is what holds the map or its merge queue, in words, and when the next probe is. Text

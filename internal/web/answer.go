@@ -15,6 +15,7 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/timeline"
+	"github.com/bide-dev/bide/internal/workflow"
 )
 
 // maxCauses is how many causes a run's page lists, maxNotes how many of its notes,
@@ -128,6 +129,10 @@ func (m *most) add(c cause) {
 // which failed of the same.
 func (run *run) stepCauses() []cause {
 	var list []cause
+	what := "step"
+	if run.r.Header().Kind == workflow.Dataflow.String() {
+		what = "call"
+	}
 	around := map[*timeline.Row]bool{}
 	rows := run.line.Rows()
 	for _, r := range rows {
@@ -152,7 +157,7 @@ func (run *run) stepCauses() []cause {
 			list[i].Count++
 			continue
 		}
-		list = append(list, cause{Count: 1, What: "step", Class: r.Class, Text: text, Href: "/runs/" + run.id + "/step?" + address("path", r.Path)})
+		list = append(list, cause{Count: 1, What: what, Class: r.Class, Text: text, Href: "/runs/" + run.id + "/step?" + address("path", r.Path)})
 	}
 	return list
 }

@@ -434,3 +434,42 @@ func TestAttemptFailedAfterItsSteps(t *testing.T) {
 		}
 	}
 }
+
+// TestMorning: the list says what most items of a run failed of, a run says how it was
+// interrupted and what held it, and what failed of a pipeline is a call.
+func TestMorning(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	at := time.Now().Add(-time.Hour)
+	letter := func(index int, class, message string) event.Event {
+		return event.Event{Type: event.ItemFinished, Index: index, Status: event.DeadLettered, Attempts: 1, Class: class, Message: message, Time: at}
+	}
+	failed := []event.Event{{Type: event.RunStarted, Time: at}, {Type: event.ItemsReady, Total: 4, Time: at}, letter(1, "exit", "bad row 1"), letter(2, "network", "refused"), letter(3, "network", "refused")}
+	errs := `{"items":{"total":4,"failed":3,"succeeded":1},"steps":{},"errors":[{"class":"exit","count":1,"example":"bad row 1"},{"class":"network","count":2,"example":"refused"}]}`
+	end := event.Event{Type: event.RunFinished, Status: event.CompletedWithFailures, Data: json.RawMessage(errs), Time: at}
+	s.run(journal.Header{Name: "first", Kind: "mapreduce", Started: at}, append(failed, end)...)
+	end.Time = at.Add(time.Minute) // it was resumed: its events are read
+	s.run(journal.Header{Name: "second", Kind: "mapreduce", Started: at}, append(failed, end)...)
+	stopped := s.run(journal.Header{Name: "third", Kind: "mapreduce", Started: at}, event.Event{Type: event.RunStarted, Time: at}, event.Event{Type: event.RunFinished, Status: event.Interrupted, Message: "interrupted", Time: at})
+	died := s.run(journal.Header{Name: "fourth", Kind: "mapreduce", Started: at}, event.Event{Type: event.RunStarted, Time: at}, event.Event{Type: event.ItemsReady, Total: 4, Time: at},
+		event.Event{Type: event.HoldStarted, Message: `the map is held: 5 items failed with "no key"`, DelayMS: 1000, Time: at})
+	called := s.run(journal.Header{Name: "fifth", Kind: "pipeline", Started: at}, event.Event{Type: event.RunStarted, Time: at}, event.Event{Type: event.StepStarted, Step: "x.F", Label: "x = F", Time: at},
+		event.Event{Type: event.StepFinished, Step: "x.F", Label: "x = F", Status: event.Failed, Message: "no", Time: at}, event.Event{Type: event.RunFinished, Status: event.Failed, Message: "no", Time: at})
+	s.list.refresh(t.Context())
+	list := s.page("/")
+	if n := strings.Count(list, `<span class="sub msg">2 × network, 1 otherwise: refused</span>`); n != 2 {
+		t.Errorf("%d runs of the list have their cause, want 2", n)
+	}
+	if strings.Contains(list, `<span class="sub msg">interrupted</span>`) {
+		t.Error("the list says twice that a run was interrupted")
+	}
+	for id, want := range map[string]string{
+		stopped: "It was stopped 1h ago; a resume continues it.",
+		died:    "Its process died 1h ago: it was killed, or the machine went down; a resume continues it. The map is held: 5 items failed with &#34;no key&#34;.",
+		called:  "<b class=\"t-failed\">1</b> call",
+	} {
+		if body := s.page("/runs/" + id); !strings.Contains(body, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -251,8 +252,9 @@ func (l *list) fill(ctx context.Context, e *entry, r *journal.Reader) error {
 // the list does.
 func (e *entry) ended(end event.Event) bool {
 	var d struct {
-		Items journal.Counts `json:"items"`
-		Steps event.Counts   `json:"steps"`
+		Items  journal.Counts       `json:"items"`
+		Steps  event.Counts         `json:"steps"`
+		Errors []journal.ErrorClass `json:"errors"`
 	}
 	if end.Status == event.Failed || json.Unmarshal(end.Data, &d) != nil {
 		return false // which step has failed is told by the steps
@@ -262,6 +264,9 @@ func (e *entry) ended(end event.Event) bool {
 		return false // it was resumed: this is how long its last process had it
 	}
 	e.Status, e.Finished, e.Latest, e.Message, e.Items, e.Steps = end.Status, end.Time, end.Time, end.Message, d.Items, d.Steps
+	if c := mostFrequent(d.Errors); e.Status == event.CompletedWithFailures && c.Count > 0 {
+		e.Message = itemsFailed(c.Count, d.Items.Failed, c.Class, c.Example)
+	}
 	return true
 }
 
@@ -274,6 +279,9 @@ func (e *entry) tell(line *timeline.Timeline, it *items) {
 	e.ran = line.Took(e.since)
 	e.Status, e.Finished, e.Latest, e.Message, e.Items = cmp.Or(line.Status, event.Running), line.Finished, line.Latest, line.Message, it.tally()
 	e.Items.KindCounts = line.ItemKinds
+	if first := it.firstGroup(); e.Status == event.CompletedWithFailures && first != nil {
+		e.Message = itemsFailed(first.Count, e.Items.Failed, first.Class, first.Example)
+	}
 	for _, row := range line.Rows() {
 		if row.Kind != timeline.Step || event.Aside(row.Path) {
 			continue
@@ -286,6 +294,35 @@ func (e *entry) tell(line *timeline.Timeline, it *items) {
 			e.Step = row.Label
 		}
 	}
+}
+
+// mostFrequent is the class of errors of which there are most.
+func mostFrequent(list []journal.ErrorClass) (most journal.ErrorClass) {
+	for _, c := range list {
+		if c.Count > most.Count {
+			most = c
+		}
+	}
+	return most
+}
+
+// firstGroup is the group of dead letters that has most of them; nil where there is none.
+func (t *items) firstGroup() (first *group) {
+	for _, g := range t.groups {
+		if g.Count > 0 && (first == nil || g.Count > first.Count || g.Count == first.Count && g.ID < first.ID) {
+			first = g
+		}
+	}
+	return first
+}
+
+// itemsFailed says of what most items failed.
+func itemsFailed(n, all int, class, example string) string {
+	text := fmt.Sprintf("%s × %s: %s", timeline.Number(n), class, example)
+	if all > n {
+		text = fmt.Sprintf("%s × %s, %s otherwise: %s", timeline.Number(n), class, timeline.Number(all-n), example)
+	}
+	return text
 }
 
 // paramsOf is what a run was started with, for the search.

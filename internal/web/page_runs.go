@@ -97,6 +97,9 @@ func (e entry) Took() time.Duration {
 
 // Why is the message without what stands beside it: where in the file, and which step.
 func (e entry) Why() string {
+	if e.Status == event.Interrupted && e.Message == event.Interrupted {
+		return "" // the status says so
+	}
 	if e.Step != "" {
 		if _, why, ok := strings.Cut(e.Message, fmt.Sprintf("step %q failed ", e.Step)); ok {
 			return why
