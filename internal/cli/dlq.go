@@ -145,7 +145,7 @@ func (o *dlqListOptions) run(ctx context.Context) error {
 			return err
 		}
 		p := o.palette(o.out)
-		t := table{head: []string{"ITEM", "LABEL", "ATTEMPTS", "CLASS", "EXIT", "SINCE", "STEP", "MESSAGE"}, right: map[int]bool{2: true, 4: true}, flex: 7, also: []int{0, 6, 1}, drop: []int{1, 5, 4}}
+		t := table{head: []string{"ITEM", "LABEL", "ATTEMPTS", "CLASS", "EXIT", "SINCE", "STEP", "MESSAGE"}, right: map[int]bool{2: true, 4: true}, flex: 7, also: []int{0, 6, 1}, drop: []int{1, 5, 4, 6, 2}}
 		t.paint = painted(3, func(s string) string { return p.sgr("31", s) })
 		out, names := jsonArray{w: o.out}, namesIn(ctx, r)
 		n := 0

@@ -233,7 +233,7 @@ func (o *dlqShowOptions) printLetter(s *letterShown) error {
 	var b strings.Builder
 	line := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(&b, "%-11s %s\n", name, text)
+			b.WriteString(fold(fmt.Sprintf("%-11s %s", name, text), o.columns(o.out), "            ") + "\n")
 		}
 	}
 	name, label := s.names()
@@ -530,7 +530,8 @@ func (o *dlqStatsOptions) printStats(s *letterStats) error {
 	if s.Total == 0 {
 		return o.printf("no dead letters in run %s\n", s.Run)
 	}
-	_, err := fmt.Fprintf(o.out, "%s in run %s, %s, the oldest of %s\n", diag.Count(s.Total, "dead letter"), shortRun(s.Run), diag.Count(s.Attempts, "attempt"), s.Oldest.Local().Format(time.DateTime))
+	head := fmt.Sprintf("%s in run %s, %s, the oldest of %s", diag.Count(s.Total, "dead letter"), shortRun(s.Run), diag.Count(s.Attempts, "attempt"), s.Oldest.Local().Format(time.DateTime))
+	_, err := fmt.Fprintln(o.out, fold(head, o.columns(o.out), "  "))
 	for _, part := range []struct {
 		name string
 		list []count

@@ -46,7 +46,7 @@ func namesIn(ctx context.Context, r *journal.Reader) *itemNames {
 func (n *itemNames) step(e event.Event) string { return n.stepOf(e.Step, e.Label, e.Index) }
 
 func (n *itemNames) stepOf(path, label string, index int) string {
-	if index == 0 {
+	if index == 0 || label != "" && !strings.Contains(label, "$") {
 		return cmp.Or(label, path)
 	}
 	if n.steps == nil {
@@ -56,7 +56,7 @@ func (n *itemNames) stepOf(path, label string, index int) string {
 		}
 		n.steps = timeline.LabelsOf(n.r.Header(), total)
 	}
-	return cmp.Or(n.steps.Of(path, func() (event.Item, error) { return n.r.Item(n.ctx, index) }), label, path)
+	return cmp.Or(n.steps.Of(path, label, func() (event.Item, error) { return n.r.Item(n.ctx, index) }), path)
 }
 
 // of is what the item of an event is called; "" for one of no item.

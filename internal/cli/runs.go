@@ -192,7 +192,7 @@ func (s *streams) printRuns(list []runInfo) error {
 		fmt.Fprintln(s.err, "bide: there is no such run; `bide run FILE` makes one")
 		return nil
 	}
-	t := table{head: []string{"RUN", "STATUS", "STARTED", "TOOK", "WORK", "NAME"}, right: map[int]bool{3: true}, flex: 5, also: []int{4}, drop: []int{3, 2}}
+	t := table{head: []string{"RUN", "STATUS", "STARTED", "TOOK", "WORK", "NAME"}, right: map[int]bool{3: true}, flex: 5, also: []int{4}, drop: []int{3, 2}, last: []int{1}}
 	t.paint = paintStatus(s.palette(s.out), 1)
 	for _, i := range list {
 		begun, name := "", i.title()

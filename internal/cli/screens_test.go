@@ -36,6 +36,18 @@ func TestScreens(t *testing.T) {
 		"dlq-stats": show("dlq", "stats", screenRuns[1]), "progress": progress, "live": live, "wrong": show("rnu"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			for _, width := range []int{40, 60} { // half a window, a phone
+				if strings.HasSuffix(name, "help") || name == "wrong" {
+					break
+				}
+				var out bytes.Buffer
+				screen(&app{streams: streams{in: strings.NewReader(""), out: &out, err: &out, width: width, color: "always"}})
+				for i, line := range strings.Split(ansi.Strip(out.String()), "\n") {
+					if n := ansi.StringWidth(line); n > width && !strings.Contains(line, "bide ") && !strings.Contains(line, home) {
+						t.Errorf("line %d is %d columns wide, of %d: %s", i+1, n, width, line)
+					}
+				}
+			}
 			for _, width := range []int{80, 200} {
 				var plain, coloured bytes.Buffer
 				screen(&app{streams: streams{in: strings.NewReader(""), out: &plain, err: &plain, width: width}})

@@ -648,11 +648,14 @@ func (o *showOptions) printRest(s *shown, p palette) error {
 	if len(s.Notes) > 0 {
 		b.WriteString("\n" + p.bold("notes") + "\n")
 		for _, n := range s.Notes {
-			b.WriteString("  " + oneLine(n) + "\n")
+			b.WriteString(fold("  "+oneLine(n), o.columns(o.out), "    ") + "\n")
 		}
 	}
 	b.WriteString("\n" + p.bold("next") + "\n")
 	for _, c := range s.Commands {
+		if w := o.columns(o.out); w > 0 && 2+widthOf(c) > w { // a command that is broken cannot be copied
+			c = strings.Replace(c, s.Run, shortRun(s.Run), 1)
+		}
 		b.WriteString("  " + c + "\n")
 	}
 	return o.print(b.String())

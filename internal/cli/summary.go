@@ -32,10 +32,12 @@ func usageText(u step.Usage) string {
 
 func summarise(w io.Writer, s *engine.Summary, width int) {
 	head, rest := fmt.Sprintf("bide: %s in %s:", strings.ReplaceAll(s.Status, "_", " "), millis(s.DurationMS)), counts(s)
-	if width > 0 && len(head)+1+len(rest) > width {
-		head += "\n "
+	if width > 0 && widthOf(head)+1+widthOf(rest) > width {
+		fmt.Fprintln(w, head)
+		fmt.Fprintln(w, fold("  "+rest, width, "    "))
+	} else {
+		fmt.Fprintln(w, head, rest)
 	}
-	fmt.Fprintln(w, head, rest)
 	for _, c := range s.Errors {
 		fmt.Fprintln(w, fitLine(fmt.Sprintf("  %d × %s, for example item %s: %s", c.Count, c.Class, oneLine(cmp.Or(c.Label, c.Item)), reason("", c.Example)), "", width))
 	}

@@ -18,6 +18,7 @@ type table struct {
 	flex  int          // the column that gives way first where the terminal is narrow
 	also  []int        // and those that give way then
 	drop  []int        // and those that are left out then, one after the other
+	last  []int        // and those that give way where all that is not enough
 	paint func(column int, cell string) string
 }
 
@@ -70,9 +71,11 @@ func (t *table) fit(widths []int, empty []bool, width int) {
 		}
 		empty[column] = true
 	}
-	if !narrow(13) {
-		narrow(8)
+	if narrow(13) {
+		return
 	}
+	give = append(give, t.last...)
+	narrow(8)
 }
 
 // print writes the table, no wider than width where that is not 0.

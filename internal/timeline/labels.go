@@ -40,17 +40,21 @@ func LabelsOf(h journal.Header, total int) *Labels {
 	return l
 }
 
-// Of is the label of a step with the values of an item in it: the label of the file where
-// it has none or where other values are missing, "" where the file has no such step. item
-// is asked only where the label needs it; it may be nil.
-func (l *Labels) Of(path string, item func() (event.Item, error)) string {
+// Of is the label of a step with the values of an item in it, given the recorded one, which
+// is "" where an event has none. Values that are not the item's stay as the file has them.
+// It is "" where nothing is recorded and the file has no such step. item is asked only where
+// the label needs it.
+func (l *Labels) Of(path, recorded string, item func() (event.Item, error)) string {
+	if recorded != "" && !strings.Contains(recorded, "$") {
+		return recorded
+	}
 	own, _, rounds := strings.Cut(path, "@")
 	s := l.steps[own]
 	if s == nil {
-		return ""
+		return recorded
 	}
 	label := l.hidden.String(s.Label())
-	if item == nil || rounds || !strings.Contains(label, "$") { // ${item} of a foreach is another
+	if rounds || !strings.Contains(label, "$") { // ${item} of a foreach is another
 		return label
 	}
 	it, err := item()

@@ -38,11 +38,14 @@ map:
 		"map.agent_template[5]":         "echo ${item.none}",
 		"map.agent_template[9]":         "",
 	} {
-		if got := l.Of(path, item); got != want {
+		if got := l.Of(path, "", item); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
-	if got := l.Of("map.agent_template[0]", func() (event.Item, error) { return event.Item{}, errors.New("gone") }); got != "echo ${item.file} ${item_index} of ${item_total}" {
+	if got := l.Of("map.agent_template[0]", "", func() (event.Item, error) { return event.Item{}, errors.New("gone") }); got != "echo ${item.file} ${item_index} of ${item_total}" {
 		t.Errorf("without the item: %q", got)
+	}
+	if got := l.Of("map.agent_template[0]", "as recorded", item); got != "as recorded" {
+		t.Errorf("a label without variables: %q", got)
 	}
 }

@@ -181,9 +181,7 @@ func (p *pages) fillItem(r *http.Request, run *run, b *itemBody) error {
 	}
 	labels := run.labels()
 	for i := range all {
-		if label := labels.Of(all[i].Step, func() (event.Item, error) { return item, err }); label != "" {
-			all[i].Label = label
-		}
+		all[i].Label = labels.Of(all[i].Step, all[i].Label, func() (event.Item, error) { return item, err })
 	}
 	b.tries(all)
 	label := ""

@@ -90,7 +90,7 @@ func (p *pages) stepPage(w http.ResponseWriter, r *http.Request, run *run) error
 			return err
 		}
 		b.Item = itemName("", it)
-		b.Label = cmp.Or(run.labels().Of(b.Path, func() (event.Item, error) { return it, err }), b.Attempts[0].Label)
+		b.Label = run.labels().Of(b.Path, b.Attempts[0].Label, func() (event.Item, error) { return it, err })
 	}
 	if n := len(b.Attempts); n > 0 {
 		b.Shown = &b.Attempts[n-1]
