@@ -163,7 +163,7 @@ simulate-runs:
 # What the simulator says beside theory and beside real runs: each figure with its
 # bound. Its short form is one of the tests.
 foresight:
-	BIDE_FORESIGHT=1 $(GO) test -vet=off -count=1 -parallel 1 -timeout 20m -v -run 'Foresight|ExplainBounds|Pipeline' ./internal/simulate
+	BIDE_FORESIGHT=1 $(GO) test -vet=off -count=1 -parallel 1 -timeout 60m -v -run 'Foresight|ExplainBounds|Pipeline' ./internal/simulate
 
 # The tests wait for much of their time, which the other checks use. Each of the
 # two lists goes from the first to the last.

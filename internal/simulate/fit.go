@@ -86,6 +86,7 @@ func (e *evidence) assumes(path string) (list []string) {
 		if e.brieflyDown() {
 			clause += ", or now and then"
 		}
+		clause += ", which another run would tell"
 		list = append(list, fmt.Sprintf(clause, path, Span(int64(o.From)), Span(int64(o.For))))
 	}
 	return list

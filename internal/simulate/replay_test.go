@@ -87,6 +87,8 @@ func (c *lateClock) Wait(ctx context.Context, d time.Duration, ready <-chan stru
 	return c.Clock.Wait(ctx, d, ready)
 }
 
+func late(c *virtual.Clock, l luck) step.Clock { return &lateClock{c, l} }
+
 // TestReplayOfABreaker: what a breaker of a map lets through depends on when workers ask,
 // and where they ask late, items start no sooner in a replay than they did.
 func TestReplayOfABreaker(t *testing.T) {
@@ -100,7 +102,7 @@ func TestReplayOfABreaker(t *testing.T) {
 	in := modelOf(t, "steps: {'*': {failures: {exit: 0.45}, latency: {uniform: [1ms, 12ms]}}}")
 	same, all := 0, 0
 	for seed := range uint64(runs) {
-		rec := madeRunOn(t, Options{File: f, Model: in, clock: func(c *virtual.Clock) step.Clock { return &lateClock{c, luck(seed)} }}, 24, seed)
+		rec := madeRunOn(t, Options{File: f, Model: in, clock: late}, 24, seed)
 		got, err := rec.Replay(t.Context(), Program{File: f}, 1)
 		if err != nil {
 			t.Fatal(err)

@@ -60,7 +60,7 @@ type Options struct {
 	assumed []string                                // what the answer rests on and nobody knows
 	data    bool                                    // attempts are given their variables
 	actions func(*world, step.Actions) step.Actions // replaces the model's
-	clock   func(*virtual.Clock) step.Clock         // replaces the one that is exact
+	clock   func(*virtual.Clock, luck) step.Clock   // replaces the one that is exact
 }
 
 // GCPercent is what a process that does nothing but simulate gives to
@@ -154,7 +154,7 @@ func one(ctx context.Context, o *Options, n *stepNames, list *itemList, i int) (
 	ports := w.ports(acts, list)
 	ports.Input = o.Input
 	if o.clock != nil {
-		ports.Clock = o.clock(clock)
+		ports.Clock = o.clock(clock, w.seed)
 	}
 	ports.Data, ports.Merge, ports.Limits = o.data, &worktree.Run{}, o.Limits
 	if o.rand != nil {
