@@ -254,3 +254,12 @@ func TestManifestInTheEditor(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 }
+
+// TestHoverOfAnOlderSpelling: it says what the key means, and not only what it is called now.
+func TestHoverOfAnOlderSpelling(t *testing.T) {
+	keys := keysAt([]string{"commands", ""})
+	retry, config := keys["retry"], keys["retry_config"]
+	if retry.doc == "" || config.doc != "the same as retry: "+retry.doc {
+		t.Errorf("%q, and of retry %q", config.doc, retry.doc)
+	}
+}

@@ -105,8 +105,18 @@ func keysAt(path []string) map[string]keyInfo {
 			keys[key] = info
 		}
 	}
+	for key, info := range keys { // an older spelling says what the present one means
+		name, _, _ := strings.Cut(strings.TrimPrefix(info.doc, sameAs), ", in ")
+		if present, ok := keys[name]; ok && strings.HasPrefix(info.doc, sameAs) && !strings.HasPrefix(present.doc, sameAs) {
+			info.doc += ": " + present.doc
+			keys[key] = info
+		}
+	}
 	return keys
 }
+
+// sameAs begins what the tables say of an older spelling.
+const sameAs = "the same as "
 
 // describe is the description of a part of the schema, or of the first of its
 // alternatives that has one.
