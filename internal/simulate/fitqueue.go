@@ -14,11 +14,13 @@ import (
 // long they have waited. So the c is taken under which they depend least.
 
 const (
-	fewestServed = 50
-	early        = 0.005                // of the attempts may seem to end before they are served
-	earlyBy      = 3 * time.Millisecond // or more is not by chance
-	waiting      = 0.3                  // of a service is waited, in the mean, or no queue is seen
-	depending    = 0.35                 // of a wait more or less in a service is not by chance
+	queueAttempts = 5000 // that are looked at for the capacity, from the first
+	mostServers   = 256
+	fewestServed  = 50
+	early         = 0.005                // of the attempts may seem to end before they are served
+	earlyBy       = 3 * time.Millisecond // or more is not by chance
+	waiting       = 0.3                  // of a service is waited, in the mean, or no queue is seen
+	depending     = 0.35                 // of a wait more or less in a service is not by chance
 )
 
 // queued is a queue that was found: its capacity, and for how long each attempt was
@@ -37,9 +39,10 @@ func (e *evidence) isServed(i int) bool {
 
 // findQueue finds the queue that a recording shows; nil where it shows none.
 func findQueue(e *evidence) *queued {
-	most := e.atOnce()
-	for c := 1; c < most; c++ {
-		if q, slope := e.queueOf(c); q != nil && math.Abs(slope) < depending {
+	n := min(len(e.list), queueAttempts)
+	for c := range min(atOnce(e.list[:n])-1, mostServers) {
+		if q, slope := e.queueOf(c+1, n); q != nil && math.Abs(slope) < depending {
+			q, _ = e.queueOf(c+1, len(e.list))
 			return q
 		}
 	}
@@ -47,9 +50,9 @@ func findQueue(e *evidence) *queued {
 }
 
 // atOnce is the most attempts that ran at once.
-func (e *evidence) atOnce() (most int) {
+func atOnce(list []*recorded) (most int) {
 	var ends []time.Duration
-	for _, a := range e.list {
+	for _, a := range list {
 		ends = slices.DeleteFunc(ends, func(end time.Duration) bool { return end <= a.from })
 		ends = append(ends, a.from+a.took)
 		most = max(most, len(ends))
@@ -57,20 +60,21 @@ func (e *evidence) atOnce() (most int) {
 	return most
 }
 
-// queueOf gives the queue of a capacity, and by how much a service is longer for each
-// second that is waited; nil where there is no such queue.
-func (e *evidence) queueOf(capacity int) (*queued, float64) {
-	q := &queued{capacity: capacity, served: make([]time.Duration, len(e.list))}
+// queueOf gives the queue of a capacity in which the first attempts were, so many, and by
+// how much a service is longer for each second that is waited; nil where there is no such
+// queue.
+func (e *evidence) queueOf(capacity, first int) (*queued, float64) {
+	q := &queued{capacity: capacity, served: make([]time.Duration, first)}
 	free := make([]time.Duration, capacity) // when each server is, sorted
 	n, wrong := 0.0, 0
 	var wait, serve, square, both float64 // sums, in seconds
-	for i, a := range e.list {
+	for i, a := range e.list[:first] {
 		if q.served[i] = -1; !e.isServed(i) {
 			continue
 		}
 		start, end := max(a.from, free[0]), a.from+a.took
 		if end < start-earlyBy {
-			if wrong++; float64(wrong) > early*float64(len(e.list)) {
+			if wrong++; float64(wrong) > early*float64(first) {
 				return nil, 0
 			}
 		}

@@ -25,6 +25,12 @@ const ofMedian = 1.2533141373155003
 // acrossModels is by how much the mean of values differs from model to model: it is between
 // mean-low and mean+high. known is false where there are not two models with two values.
 func acrossModels(groups map[int][]float64) (mean, low, high float64, known bool) {
+	mean, low, high, _, known = spreadAcross(groups)
+	return mean, low, high, known
+}
+
+// spreadAcross is acrossModels, with the variance of the mean.
+func spreadAcross(groups map[int][]float64) (mean, low, high, square float64, known bool) {
 	n, many := 0, 0
 	for _, list := range groups {
 		for _, v := range list {
@@ -37,7 +43,7 @@ func acrossModels(groups map[int][]float64) (mean, low, high float64, known bool
 	g := len(groups)
 	mean /= float64(max(n, 1))
 	if g < 2 || many < 2 {
-		return mean, 0, 0, false
+		return mean, 0, 0, 0, false
 	}
 	within, among := 0.0, 0.0
 	means := make([]float64, 0, g)
@@ -69,7 +75,7 @@ func acrossModels(groups map[int][]float64) (mean, low, high float64, known bool
 		return shrink * (means[i] + (x-float64(i))*(means[i+1]-means[i]))
 	}
 	drawn := z90 * ofMedian * math.Sqrt(within/float64(n)) // by the number of runs alone
-	return mean, math.Hypot(math.Max(0, -at(0.05)), drawn), math.Hypot(math.Max(0, at(0.95)), drawn), true
+	return mean, math.Hypot(math.Max(0, -at(0.05)), drawn), math.Hypot(math.Max(0, at(0.95)), drawn), variance + within/float64(n), true
 }
 
 // byDraw are numbers of samples by the model that each has met.
@@ -94,9 +100,11 @@ func (r *Report) widen(list []*Sample) {
 	mid := float64(r.Makespan.P50)
 	low, high = math.Hypot(low, exact), math.Hypot(high, exact)
 	r.Median = &Range{int64(mid * math.Exp(-low)), int64(mid * math.Exp(high))}
-	p, low, high, _ := acrossModels(byDraw(list, succeeded))
 	s := &r.Runs.Succeeded
-	s.Low, s.High = round(math.Max(0, math.Min(s.Low, p-low))), round(math.Min(1, math.Max(s.High, p+high)))
+	if p, _, _, square, _ := spreadAcross(byDraw(list, succeeded)); square > 0 {
+		low, high := shareBetween(p, square)
+		s.Low, s.High = round(math.Min(s.Low, low)), round(math.Max(s.High, high))
+	}
 	widen(&r.Makespan, list, func(s *Sample) float64 { return float64(s.Makespan) })
 	widen(&r.Attempts.Spread, list, func(s *Sample) float64 { return float64(s.Attempts) })
 	widen(&r.Retries.Spread, list, func(s *Sample) float64 { return float64(s.Retries) })
@@ -104,6 +112,46 @@ func (r *Report) widen(list []*Sample) {
 	widen(&r.Letters.Spread, list, func(s *Sample) float64 { return float64(s.Letters) })
 	widen(&r.Cost.Tokens.Spread, list, func(s *Sample) float64 { return float64(s.Tokens) })
 	widen(&r.Cost.USD.Percentiles, list, func(s *Sample) float64 { return s.USD })
+}
+
+// shareBetween is between what 90 in 100 shares are that have a mean and a variance, as
+// those of the beta distribution: one that is near 0 may as well be 0.
+func shareBetween(mean, square float64) (low, high float64) {
+	n := mean*(1-mean)/math.Min(square, 0.99*mean*(1-mean)) - 1
+	a, b := mean*n, (1-mean)*n
+	at := func(p float64) float64 {
+		from, to := 0.0, 1.0
+		for range 60 {
+			if mid := (from + to) / 2; betaBelow(mid, a, b) < p {
+				from = mid
+			} else {
+				to = mid
+			}
+		}
+		return from
+	}
+	return at(0.05), at(0.95)
+}
+
+// betaBelow is the probability of a value of at most x under the beta distribution, by the
+// continued fraction that converges below its mean.
+func betaBelow(x, a, b float64) float64 {
+	if x > (a+1)/(a+b+2) {
+		return 1 - betaBelow(1-x, b, a)
+	}
+	if x <= 0 {
+		return 0
+	}
+	ab, _ := math.Lgamma(a + b)
+	la, _ := math.Lgamma(a)
+	lb, _ := math.Lgamma(b)
+	f := 0.0
+	for m := 60.0; m >= 1; m-- { // from the innermost term
+		odd := -(a + m - 1) * (a + b + m - 1) * x / ((a + 2*m - 2) * (a + 2*m - 1))
+		even := m * (b - m) * x / ((a + 2*m - 1) * (a + 2*m))
+		f = odd / (1 + even/(1+f))
+	}
+	return math.Exp(ab-la-lb+a*math.Log(x)+b*math.Log1p(-x)) / a / (1 + f)
 }
 
 // widen makes the bounds of percentiles as wide as the models differ.
