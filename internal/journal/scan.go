@@ -103,6 +103,15 @@ func (f *Fact) Class() string {
 	return w
 }
 
+// Step is the path of the event's step; "" for none.
+func (f *Fact) Step() string {
+	w, err := f.rec.step.word(f.known)
+	if err != nil {
+		return ""
+	}
+	return w
+}
+
 // Message is the event's message; "" for none.
 func (f *Fact) Message() string {
 	s, err := unquoted(f.rec.message)

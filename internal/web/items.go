@@ -56,13 +56,15 @@ type items struct {
 	rate     []bucket
 	waits    []point
 	skipped  int // waits that have no point
-	// bands are the bounds between which the policy draws the delay after the
-	// attempt of a number.
-	bands   map[uint16][2]time.Duration
-	worked  time.Duration
-	spent   time.Duration // of it, in attempts that failed
-	rescued int           // items that ended well after a failure
-	began   map[int]int64 // when the attempt at an item began, in ns
+	// bands are the bounds between which a policy draws the delay after the attempt of a
+	// number. policies are the steps whose own policies they are of, the first "" for that
+	// of the items.
+	bands    map[bandKey][2]time.Duration
+	policies []string
+	worked   time.Duration
+	spent    time.Duration // of it, in attempts that failed
+	rescued  int           // items that ended well after a failure
+	began    map[int]int64 // when the attempt at an item began, in ns
 	// lost is the time in attempts of its steps that failed in the attempt at an item
 	// that goes on.
 	lost map[int]time.Duration
@@ -88,8 +90,15 @@ type bucket struct {
 	good, failed, retried uint32
 }
 
+// maxPolicies bounds the steps whose waits are told apart; those beyond are of the last.
+const maxPolicies = 100
+
+// bandKey is an attempt under one policy.
+type bandKey struct{ of, attempt uint16 }
+
 // point is a wait that happened.
 type point struct {
+	of      uint16 // its place in items.policies
 	attempt uint16
 	source  uint8 // its place in timeline.Sources
 	delay   int32 // milliseconds
@@ -414,18 +423,39 @@ func (t *items) point(f *journal.Fact) {
 		return
 	}
 	attempt := uint16(min(max(f.Attempt(), 0), 1<<16-1))
+	of := t.policyOf(f)
 	least, greatest := member(f.Data(), `"least_ns":`), member(f.Data(), `"greatest_ns":`)
 	if greatest > 0 {
-		band, ok := t.bands[attempt]
+		key := bandKey{of, attempt}
+		band, ok := t.bands[key]
 		if !ok {
 			band[0] = least
 		}
-		value.Put(&t.bands, attempt, [2]time.Duration{min(band[0], least), max(band[1], greatest)})
+		value.Put(&t.bands, key, [2]time.Duration{min(band[0], least), max(band[1], greatest)})
 	}
 	source := max(0, slices.Index(timeline.Sources, timeline.SourceOf(f.Data())))
 	t.waits = append(t.waits, point{
-		attempt: attempt, source: uint8(source), delay: int32(min(f.Delay(), 1<<31-1)), at: f.Nanos(),
+		of: of, attempt: attempt, source: uint8(source), delay: int32(min(f.Delay(), 1<<31-1)), at: f.Nanos(),
 	})
+}
+
+// policyOf is whose policy a wait is of: that of the items, or of a step in them.
+func (t *items) policyOf(f *journal.Fact) uint16 {
+	if t.policies == nil {
+		t.policies = []string{""}
+	}
+	path := ""
+	if f.Type() == event.RetryScheduled {
+		path, _, _ = strings.Cut(f.Step(), "@") // its rounds have the same
+	}
+	at := slices.Index(t.policies, path)
+	if at < 0 && len(t.policies) < maxPolicies {
+		at, t.policies = len(t.policies), append(t.policies, path)
+	}
+	if at < 0 {
+		at = len(t.policies) - 1
+	}
+	return uint16(at)
 }
 
 // member is a whole number in the text of a JSON object; 0 for none.

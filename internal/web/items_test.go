@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -105,5 +106,46 @@ func TestAttemptsInsideItems(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestRetriesByPolicy: the waits of items and those of a step in them are of two policies,
+// each drawn beside its own band.
+func TestRetriesByPolicy(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	const step = "map.agent_template[0]"
+	band := func(least, greatest string) json.RawMessage {
+		return json.RawMessage(`{"source":"policy","least_ns":` + least + `,"greatest_ns":` + greatest + `}`)
+	}
+	id := s.run(journal.Header{Name: "m", Path: "m.yml", Kind: "mapreduce", Source: []byte("mode: mapreduce\nmap:\n  input: [1]\n  agent_template:\n    - name: call\n      shell: x\n")},
+		event.Event{Type: event.RunStarted}, event.Event{Type: event.ItemsReady, Total: 1}, event.Event{Type: event.ItemStarted, Index: 1, Attempt: 1},
+		event.Event{Type: event.RetryScheduled, Index: 1, Step: step, Attempt: 1, DelayMS: 10, Data: band("0", "20000000")},
+		event.Event{Type: event.RetryScheduled, Index: 1, Step: step + "@2", Attempt: 1, DelayMS: 15, Data: band("0", "20000000")},
+		event.Event{Type: event.ItemRetry, Index: 1, Attempt: 1, DelayMS: 3000, Data: band("3000000000", "3000000000")},
+		event.Event{Type: event.ItemFinished, Index: 1, Status: event.Succeeded, Attempts: 2}, event.Event{Type: event.RunFinished, Status: event.Succeeded})
+	for of, want := range map[string]string{
+		"items":                         `{"attempt":[1],"delay":[3],"band":[[1,3,3]]}`,
+		url.QueryEscape(ofItems + step): `{"attempt":[1,1],"delay":[0.01,0.015],"band":[[1,0,0.02]]}`,
+		url.QueryEscape(step):           `{"attempt":[],"delay":[],"band":[]}`,
+	} {
+		var d dots
+		if err := json.Unmarshal([]byte(s.page("/runs/"+id+"/retries?data=1&of="+of)), &d); err != nil {
+			t.Fatal(err)
+		}
+		got, err := json.Marshal(struct {
+			Attempt []float64    `json:"attempt"`
+			Delay   []float64    `json:"delay"`
+			Band    [][3]float64 `json:"band"`
+		}{d.Attempt, d.Delay, d.Band})
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %s, want %s (%v)", of, got, want, err)
+		}
+	}
+	body := s.page("/runs/" + id + "/retries")
+	for _, want := range []string{`<option value="items" selected>work items</option>`, `>call, in work items</option>`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %q", want)
+		}
 	}
 }

@@ -5,15 +5,17 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/timeline"
 )
 
 type retriesBody struct {
 	Run     string
-	Of      string // whose waits are drawn: a step's path, or "items"
+	Of      string // whose waits are drawn: a step's path, "items", or ofItems and the path of a step in them
 	Choices []choice
 	Delays  []delayLine
 	Tries   []tryLine // how many needed how many attempts
@@ -24,7 +26,12 @@ type retriesBody struct {
 	Saved   int // steps and items that ended well after a failure
 	Lost    int // and those that did not
 	Skipped int
+
+	labels *timeline.Labels
 }
+
+// ofItems is before the path of a step of work items whose waits are drawn.
+const ofItems = "items/"
 
 type choice struct {
 	Path, Label string
@@ -65,7 +72,7 @@ type dots struct {
 const maxTries = 10
 
 func (p *pages) retriesPage(w http.ResponseWriter, r *http.Request, run *run) error {
-	b := retriesBody{Run: run.id, Of: r.URL.Query().Get("of")}
+	b := retriesBody{Run: run.id, Of: r.URL.Query().Get("of"), labels: run.labels()}
 	var d dots
 	head, err := p.headOf(r, run, func() {
 		b.fill(run)
@@ -119,9 +126,7 @@ func (b *retriesBody) fill(run *run) {
 	b.Saved += t.rescued
 	b.Lost += len(t.letters)
 	b.Skipped = t.skipped
-	if len(t.waits) > 0 {
-		b.Choices = append([]choice{{Path: "items", Label: "work items"}}, b.Choices...)
-	}
+	b.Choices = append(b.ofItems(t), b.Choices...)
 	if b.Of == "" && len(b.Choices) > 0 {
 		b.Of = b.Choices[0].Path
 	}
@@ -135,6 +140,26 @@ func (b *retriesBody) fill(run *run) {
 			b.Waited += w.Total
 		}
 	}
+}
+
+// ofItems are the policies by which items waited: that of the items themselves, and those
+// of their steps, each with its own band.
+func (b *retriesBody) ofItems(t *items) (list []choice) {
+	waited := make([]bool, len(t.policies))
+	for _, w := range t.waits {
+		waited[w.of] = true
+	}
+	for of, path := range t.policies {
+		switch {
+		case !waited[of]:
+		case path == "":
+			list = append(list, choice{Path: "items", Label: "work items"})
+		default:
+			label := b.labels.Of(path, "", func() (event.Item, error) { return event.Item{}, journal.ErrNoItem })
+			list = append(list, choice{Path: ofItems + path, Label: cmp.Or(label, path) + ", in work items"})
+		}
+	}
+	return list
 }
 
 func (b *retriesBody) histogram(tries []int) {
@@ -168,12 +193,19 @@ func (b *retriesBody) delays(run *run) dots {
 			l.Least, l.Greatest = min(l.Least, least), max(l.Greatest, greatest)
 		}
 	}
+	path, inItems := strings.CutPrefix(b.Of, ofItems)
 	if b.Of == "items" {
+		path, inItems = "", true
+	}
+	if of := slices.Index(run.items.policies, path); inItems && of >= 0 {
 		for _, w := range run.items.waits {
-			band := run.items.bands[w.attempt]
+			if int(w.of) != of {
+				continue
+			}
+			band := run.items.bands[bandKey{w.of, w.attempt}]
 			add(int(w.attempt), time.Duration(w.delay)*time.Millisecond, band[0], band[1], int(w.source))
 		}
-	} else if row := run.line.Row(b.Of); row != nil {
+	} else if row := run.line.Row(b.Of); row != nil && !inItems {
 		for _, w := range row.Waits {
 			add(w.Attempt, w.To.Sub(w.From), w.Least, w.Greatest, max(0, slices.Index(timeline.Sources, w.Source)))
 		}
