@@ -92,31 +92,43 @@ func (c *composer) extends(n *node) *node {
 	return c.other(src)
 }
 
+// templateEntry is the template of a file, and importEntry one of its imports.
+type templateEntry struct {
+	name         string
+	source, with *node
+}
+
+type importEntry struct {
+	path      *node
+	alias     string
+	selective []*node
+}
+
 func (c *composer) template(n *node) *node {
-	source, name := n, n.text
+	entry := templateEntry{name: n.text, source: n}
 	if !n.scalar() {
 		o, ok := c.d.object(n, templateTable)
 		if !ok {
 			return nil
 		}
 		defer o.close()
-		name = o.str("name")
-		source = o.take("source")
-		if source == nil {
-			source = n.as(name)
+		entry = templateEntry{}
+		templateTable.read(o, &entry)
+		if entry.source == nil {
+			entry.source = n.as(entry.name)
 		}
-		if w := o.take("with"); w != nil {
-			values, later := c.d.literalArgs(w)
+		if entry.with != nil {
+			values, later := c.d.literalArgs(entry.with)
 			maps.Copy(c.with, values)
 			maps.Copy(c.later, later)
 		}
 		defer o.skip("override")
 	}
-	places := c.templatePlaces(&source)
+	places := c.templatePlaces(&entry.source)
 	if places == nil {
 		return nil
 	}
-	src := c.l.open(c.d, source, "template "+name, places)
+	src := c.l.open(c.d, entry.source, "template "+entry.name, places)
 	if src == nil {
 		return nil
 	}
@@ -224,21 +236,21 @@ func (c *composer) importAll(list, own *node) *node {
 }
 
 func (c *composer) importOne(n, own *node, called map[string]bool) *node {
-	path, alias := n, ""
-	var selective []*node
+	entry := importEntry{path: n}
 	if !n.scalar() {
 		o, ok := c.d.object(n, importTable)
 		if !ok {
 			return own
 		}
 		defer o.close()
-		path, alias, selective = o.take("path"), o.str("alias"), o.strings("selective")
-		if path == nil || !path.scalar() {
+		entry = importEntry{}
+		importTable.read(o, &entry)
+		if entry.path == nil || !entry.path.scalar() {
 			c.d.errorf(n, "missing-key", "an import needs a path").Suggest("for example: imports: [{path: other.yml}]")
 			return own
 		}
 	}
-	src := c.l.open(c.d, path, "import", c.l.near(c.dir, path.text))
+	src := c.l.open(c.d, entry.path, "import", c.l.near(c.dir, entry.path.text))
 	if src == nil {
 		return own
 	}
@@ -251,18 +263,18 @@ func (c *composer) importOne(n, own *node, called map[string]bool) *node {
 	if name := tree.get("name"); name != nil && name.scalar() {
 		names = append(names, name.text)
 	}
-	if alias != "" {
-		names = []string{alias}
+	if entry.alias != "" {
+		names = []string{entry.alias}
 	}
 	for name := range called {
 		head, _, _ := strings.Cut(name, ".")
-		if slices.Contains(names, name) || (alias != "" && head == alias) {
+		if slices.Contains(names, name) || (entry.alias != "" && head == entry.alias) {
 			c.imports = append(c.imports[:before], &imported{names: names, src: src, n: n})
 			return own
 		}
 	}
-	if len(selective) > 0 {
-		tree = c.selected(tree, selective)
+	if len(entry.selective) > 0 {
+		tree = c.selected(tree, entry.selective)
 	}
 	c.taken = append(c.taken, names...)
 	return joinTrees(sameSteps(tree), sameSteps(own))

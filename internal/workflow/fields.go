@@ -168,11 +168,13 @@ func fileFields() []field {
 		{key: "extends", typ: tText, sample: "base.yml", doc: "a file whose values hold where this one has none"},
 		{key: "template", typ: oneOf(tText, tRef("template")), sample: "{name: ci, source: ci.yml}", doc: "a file with parameters that this one fills"},
 		{key: "workflow", typ: oneOf(tSteps, tRef("workflow")), sample: "{commands: [{shell: make}]}", doc: "an older form: the whole workflow, one level deeper"},
-		{key: "templates", typ: tMap(oneOf(tSteps, tRef("inline_workflow"))), sample: "{check: {steps: [{shell: make}]}}", doc: "steps by name, with parameters, for `use:` steps", was: "*"},
+		{key: "templates", typ: tMap(oneOf(tSteps, tRef("inline_workflow"))), sample: "{check: {steps: [{shell: make}]}}", doc: "steps by name, with parameters, for `use:` steps", was: "*",
+			into: of(func(f *File) **node { return &f.templates })},
 		{key: "parameters", typ: oneOf(tRef("parameter_lists"), tMap(tAny), tList(oneOf(tText, tRef("parameter")))), sample: "{optional: [{name: level, type: string, default: low}]}", doc: "values that --param sets"},
 		{key: "defaults", typ: tMap(tAny), sample: "{level: low}", doc: "default values of parameters"},
 		{key: "variables", typ: tMap(tAny), sample: "{level: low}", doc: "values known in the whole file", was: "*"},
-		{key: "workflows", typ: tMap(oneOf(tText, tSteps, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", doc: "workflows that run before the steps", was: "*"},
+		{key: "workflows", typ: tMap(oneOf(tText, tSteps, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", doc: "workflows that run before the steps", was: "*",
+			into: of(func(f *File) **node { return &f.subs })},
 		{key: "sub_workflows", typ: tMap(oneOf(tText, tSteps, tRef("sub_workflow"))), sample: "{build: {source: build.yml}}", as: "workflows", was: "*"},
 		{key: "version", typ: tAny, sample: "1", doc: "of the file's author", inert: inertNoted},
 		{key: "author", typ: tAny, sample: "me", doc: "of the file", inert: inertNoted},
@@ -323,7 +325,8 @@ func mapFields() []field {
 		{key: "max_parallel", typ: tWidth, sample: "4", doc: "agents at the same time; auto, or from min to max: the map finds out how many. It begins with as many as there are processors, or with min; it grows while all are used and items take no longer, and goes down when they do, or when something is refused", def: "10"},
 		{key: "canary", typ: oneOf(tInt(1), tRef("canary")), sample: "3", doc: "the first items run alone, and the others start when these have succeeded; when too many of them fail, the map is held as by same_error, or stops",
 			read: by(func(o *object, key string, n *node, m *Map) { m.Canary = o.d.canary(o.d.resolved(n)) })},
-		{key: "evidence", typ: tRef("evidence"), sample: "{checks: ['make test'], protect: ['**/*_test.go']}", doc: "what an item must show before its work is merged; each item then has a worktree of its own"},
+		{key: "evidence", typ: tRef("evidence"), sample: "{checks: ['make test'], protect: ['**/*_test.go']}", doc: "what an item must show before its work is merged; each item then has a worktree of its own",
+			read: by(func(o *object, _ string, n *node, m *Map) { m.Evidence = o.d.evidence(n) })},
 		{key: "limits", typ: tTexts, sample: "[gpu]", doc: "limits of the machine, of limits.yml in the home directory, of which each item holds a slot as long as it runs",
 			read: by(func(o *object, key string, n *node, m *Map) { m.ItemLimits = o.limitRefs(n, key) })},
 		{key: "label", typ: tText, sample: "'${item.path}'", def: "its name, or its place", doc: "how an item is called in the output",
@@ -460,9 +463,12 @@ var importTable = newTable("import", "an import")
 
 func importFields() []field {
 	return []field{
-		{key: "path", typ: tText, sample: "other.yml", doc: "the file, relative to this one"},
-		{key: "alias", typ: tName, sample: "other", doc: "its name for `workflow:` steps"},
-		{key: "selective", typ: tTexts, sample: "[build]", doc: "only the steps and workflows of these names"},
+		{key: "path", typ: tText, sample: "other.yml", doc: "the file, relative to this one",
+			into: of(func(i *importEntry) **node { return &i.path })},
+		{key: "alias", typ: tName, sample: "other", doc: "its name for `workflow:` steps",
+			into: of(func(i *importEntry) *string { return &i.alias })},
+		{key: "selective", typ: tTexts, sample: "[build]", doc: "only the steps and workflows of these names",
+			into: of(func(i *importEntry) *[]*node { return &i.selective })},
 	}
 }
 
@@ -470,9 +476,12 @@ var templateTable = newTable("template", "a template")
 
 func templateFields() []field {
 	return []field{
-		{key: "name", typ: tName, sample: "ci", doc: "its name; the source where that is missing"},
-		{key: "source", typ: oneOf(tText, tRef("template_source")), sample: "ci.yml", doc: "a file or a name to look up"},
-		{key: "with", typ: tMap(tAny), sample: "{level: low}", doc: "the values of its parameters"},
+		{key: "name", typ: tName, sample: "ci", doc: "its name; the source where that is missing",
+			into: of(func(t *templateEntry) *string { return &t.name })},
+		{key: "source", typ: oneOf(tText, tRef("template_source")), sample: "ci.yml", doc: "a file or a name to look up",
+			into: of(func(t *templateEntry) **node { return &t.source })},
+		{key: "with", typ: tMap(tAny), sample: "{level: low}", doc: "the values of its parameters",
+			into: of(func(t *templateEntry) **node { return &t.with })},
 		{key: "override", typ: tMap(tAny), sample: "{timeout: 600}", doc: "values to put in the place of the template's; keys may be paths such as commands.0.timeout", was: "*"},
 	}
 }
@@ -500,12 +509,16 @@ var paramTable = newTable("parameter", "a parameter")
 func paramFields() []field {
 	return []field{
 		{key: "name", typ: tName, sample: "level", doc: "its name"},
-		{key: "type", typ: tText, sample: "string", def: "any", doc: "string, number, integer, boolean, array, object or any"},
-		{key: "description", typ: tText, sample: "how loud", doc: "for people"},
+		{key: "type", typ: tText, sample: "string", def: "any", doc: "string, number, integer, boolean, array, object or any",
+			read: by(func(o *object, _ string, n *node, p *declared) { p.Type = o.d.paramType(n) })},
+		{key: "description", typ: tText, sample: "how loud", doc: "for people",
+			into: of(func(p *declared) *string { return &p.Description })},
 		{key: "default", typ: tAny, sample: "low", doc: "its value where none is given"},
 		{key: "required", typ: tBool, sample: "false", def: "true where it has no default", doc: "it must have a value"},
-		{key: "validation", typ: tText, sample: "value != 'none'", doc: "a condition on value; a text that begins with ^ is a regular expression", was: "*"},
-		{key: "enum", typ: tList(tAny), sample: "[low, high]", doc: "the values it may have"},
+		{key: "validation", typ: tText, sample: "value != 'none'", doc: "a condition on value; a text that begins with ^ is a regular expression", was: "*",
+			read: by(func(o *object, _ string, n *node, p *declared) { o.d.paramValidation(n, p) })},
+		{key: "enum", typ: tList(tAny), sample: "[low, high]", doc: "the values it may have",
+			read: by(func(_ *object, _ string, n *node, p *declared) { p.enum, _ = n.value().([]any) })},
 	}
 }
 

@@ -376,10 +376,14 @@ var metadataTable = newTable("metadata", "metadata")
 func metadataFields() []field {
 	return []field{
 		{key: "retries", typ: tInt(0), sample: "2", def: "0", doc: "attempts after the first"},
-		{key: "timeout", typ: tBound, sample: "30", doc: "of one attempt; " + durDoc},
-		{key: "continue_on_error", typ: tBool, sample: "true", doc: "see the step's"},
-		{key: "env", typ: tEnv, sample: "{A: b}", doc: "see the step's"},
-		{key: "commit_required", typ: tBool, sample: "true", doc: "see the step's"},
+		{key: "timeout", typ: tBound, sample: "30", doc: "of one attempt; " + durDoc,
+			into: of(func(m *metadata) *Duration { return &m.timeout })},
+		{key: "continue_on_error", typ: tBool, sample: "true", doc: "see the step's",
+			into: of(func(m *metadata) *bool { return &m.mayFail })},
+		{key: "env", typ: tEnv, sample: "{A: b}", doc: "see the step's",
+			read: by(func(o *object, _ string, n *node, m *metadata) { m.env = o.d.env(n) })},
+		{key: "commit_required", typ: tBool, sample: "true", doc: "see the step's",
+			into: of(func(m *metadata) *bool { return &m.commitRequired })},
 		{key: "analysis", typ: tAny, sample: "{}", doc: "", inert: "the analysis does not exist any more"},
 	}
 }
@@ -391,7 +395,8 @@ func retryFields() []field { return optionFields(option.For(option.File)) }
 var ruleTable = newTable("rule", "a rule")
 
 func ruleFields() []field {
-	on := field{key: "on", typ: tMatchers, sample: "rate_limit", doc: "which errors it is for"}
+	on := field{key: "on", typ: tMatchers, sample: "rate_limit", doc: "which errors it is for",
+		read: by(func(o *object, key string, n *node, r *option.Rule) { r.On = o.d.matchers(n, key) })}
 	return append([]field{on}, optionFields(option.For(option.InRule))...)
 }
 
@@ -435,8 +440,10 @@ var matcherTable = newTable("matcher", "a matcher")
 
 func matcherFields() []field {
 	return []field{
-		{key: "pattern", typ: tText, sample: "'try later'", doc: "a regular expression (RE2)"},
-		{key: "exit_code", typ: oneOf(tInt(0), tList(tInt(0))), sample: "[75, 111]", doc: "exit statuses of the command"},
+		{key: "pattern", typ: tText, sample: "'try later'", doc: "a regular expression (RE2)",
+			read: by(func(o *object, _ string, n *node, list *[]Matcher) { *list = append(*list, o.d.patternMatcher(n)...) })},
+		{key: "exit_code", typ: oneOf(tInt(0), tList(tInt(0))), sample: "[75, 111]", doc: "exit statuses of the command",
+			read: by(func(o *object, _ string, n *node, list *[]Matcher) { *list = append(*list, o.d.exitMatcher(n)...) })},
 	}
 }
 

@@ -46,8 +46,6 @@ func (d *decoder) decode(n *node) {
 	f.Merge = d.blockOf(o, "merge", 'g')
 	f.Finally = d.blockOf(o, "finally", 'c')
 	d.phase = 'c'
-	_, f.subs = o.first("workflows")
-	f.templates = o.take("templates")
 }
 
 // kind decides the shape from the keys.

@@ -140,9 +140,6 @@ func (d *decoder) mapPhase(o, top *object) *Map {
 	default:
 		d.errorf(o.n, "missing-key", "a map needs agent_template: the steps of each item").Suggest(example)
 	}
-	if n := o.take("evidence"); n != nil {
-		m.Evidence = d.evidence(n)
-	}
 	d.agentTime(o, m)
 	return m
 }

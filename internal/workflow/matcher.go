@@ -41,12 +41,7 @@ func (d *decoder) matcher(n *node, key string) []Matcher {
 	}
 	defer o.close()
 	var list []Matcher
-	if v := o.take("pattern"); v != nil {
-		list = append(list, d.patternMatcher(v)...)
-	}
-	if v := o.take("exit_code"); v != nil {
-		list = append(list, d.exitMatcher(v)...)
-	}
+	matcherTable.read(o, &list)
 	if len(n.pairs) == 0 {
 		d.errorf(n, "unknown-matcher", "an empty matcher matches nothing").Suggest("write {pattern: '…'} or {exit_code: [1]}")
 	}

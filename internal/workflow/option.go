@@ -212,9 +212,7 @@ func (d *decoder) rules(n *node, key string) ([]option.Rule, bool) {
 		o.n = d.presentPolicy(it)
 		o.used = make([]bool, len(o.n.pairs))
 		var r option.Rule
-		if v := o.take("on"); v != nil {
-			r.On = d.matchers(v, "on")
-		}
+		ruleTable.read(o, &r, "on")
 		s := &retrySpec{n: it}
 		o.options(option.For(option.InRule), &s.Settings)
 		o.close()

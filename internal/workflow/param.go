@@ -207,19 +207,7 @@ func (d *decoder) declaration(n *node, name string, required *bool) (declared, b
 		} else if v := o.take("name"); v != nil && v.text != name {
 			d.warnf(v, "contradiction", "the parameter %q is called %q inside; its key counts", name, short(v.text)).Suggest("remove name")
 		}
-		p.Type = d.paramType(o)
-		p.Description = o.str("description")
-		if v := o.take("validation"); v != nil {
-			p.validation = v
-			if v.scalar() && strings.HasPrefix(v.text, "^") {
-				p.fits = d.regexp(v, "validation")
-			} else {
-				p.condition = d.paramCondition(v)
-			}
-		}
-		if e := o.take("enum"); e != nil {
-			p.enum, _ = e.value().([]any)
-		}
+		paramTable.read(o, &p)
 		if v := o.peek("default"); v != nil { // which may be null
 			o.skip("default")
 			p.def, p.hasDefault = v.value(), true
@@ -244,11 +232,17 @@ func (d *decoder) declaration(n *node, name string, required *bool) (declared, b
 	return p, true
 }
 
-func (d *decoder) paramType(o *object) string {
-	n := o.take("type")
-	if n == nil {
-		return "any"
+// paramValidation reads what the value of a parameter must fit.
+func (d *decoder) paramValidation(n *node, p *declared) {
+	p.validation = n
+	if n.scalar() && strings.HasPrefix(n.text, "^") {
+		p.fits = d.regexp(n, "validation")
+	} else {
+		p.condition = d.paramCondition(n)
 	}
+}
+
+func (d *decoder) paramType(n *node) string {
 	t := strings.ToLower(n.text)
 	if name, other := otherTypes[t]; other {
 		return name

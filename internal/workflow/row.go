@@ -145,6 +145,10 @@ func (f *field) put(o *object, key string, n *node, model any) {
 		default:
 			*to = o.strAt(n, key)
 		}
+	case **node: // as it is written
+		*to = n
+	case *[]*node:
+		*to = o.stringsAt(n, key)
 	case *[]string:
 		*to = texts(o.stringsAt(n, key))
 	case **template.Text:

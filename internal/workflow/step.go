@@ -384,17 +384,19 @@ func (d *decoder) metadata(step *object, n *node, s *Step, spec *retrySpec) *ret
 			spec = again
 		}
 	}
-	if t := o.duration("timeout"); t.Set && !s.Timeout.Set {
-		s.Timeout = t
+	var m metadata
+	metadataTable.read(o, &m)
+	if !s.Timeout.Set {
+		s.Timeout = m.timeout
 	}
-	if o.yes("continue_on_error") {
-		s.MayFail = true
-	}
-	if o.yes("commit_required") {
-		s.CommitRequired = true
-	}
-	if e := o.take("env"); e != nil {
-		s.Env = append(d.env(e), s.Env...)
-	}
+	s.MayFail, s.CommitRequired = s.MayFail || m.mayFail, s.CommitRequired || m.commitRequired
+	s.Env = append(m.env, s.Env...)
 	return spec
+}
+
+// metadata is what the metadata of a step say of it.
+type metadata struct {
+	timeout                 Duration
+	mayFail, commitRequired bool
+	env                     []EnvVar
 }
