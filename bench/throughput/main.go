@@ -5,6 +5,7 @@
 //	go run ./throughput -quick       some seconds: 1,000 items, 3 rounds
 //	go run ./throughput -check       fails if a figure that we promise is not met
 //	go run ./throughput -long        also 100,000 items, 1,000,000 lines, a long resume
+//	go run ./throughput -against REV this program beside that of a commit, in pairs
 //
 // Every item is `/bin/true ID` with its output captured, two at a time. The
 // floor is this program itself, which does the same with os/exec and nothing
@@ -66,6 +67,7 @@ func main() {
 	quick := flag.Bool("quick", false, "1,000 items, 3 rounds")
 	long := flag.Bool("long", false, "also what takes minutes: 100,000 items, 1,000,000 lines, a resume of 200,000 items")
 	check := flag.Bool("check", false, "exit with 1 if a figure that we promise is not met")
+	against := flag.String("against", "", "measure nothing but this program beside that of a commit, in pairs")
 	flag.Parse()
 	if *quick {
 		*items, *rounds = 1000, 3
@@ -74,7 +76,12 @@ func main() {
 	if err != nil {
 		fatal(err)
 	}
-	promises, err := b.all(*items, *rounds, *long)
+	var promises []promise
+	if *against != "" {
+		promises, err = b.pairs(*against, *items, *rounds)
+	} else {
+		promises, err = b.all(*items, *rounds, *long)
+	}
 	if cerr := os.RemoveAll(b.dir); err == nil {
 		err = cerr
 	}
@@ -119,20 +126,37 @@ func newBench(binary string) (*bench, error) {
 	}
 	if binary == "" {
 		b.bide = filepath.Join(dir, "bide")
-		root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/bide-dev/bide").Output()
+		root, err := root()
 		if err != nil {
-			return nil, fmt.Errorf("finding the module of bide: %w", err)
+			return nil, err
 		}
-		build := exec.Command("go", "build", "-o", b.bide, "./cmd/bide")
-		build.Dir = strings.TrimSpace(string(root))       // a module of its own, with its own dependencies
-		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does
-		if out, err := build.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("go build: %w\n%s", err, out)
+		if err := build(root, b.bide); err != nil {
+			return nil, err
 		}
 	} else if b.bide, err = filepath.Abs(binary); err != nil {
 		return nil, err
 	}
 	return b, nil
+}
+
+// root is the directory of the module of bide.
+func root() (string, error) {
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/bide-dev/bide").Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the module of bide: %w", err)
+	}
+	return strings.TrimSpace(string(dir)), nil
+}
+
+// build builds the program of a checkout.
+func build(dir, binary string) error {
+	build := exec.Command("go", "build", "-o", binary, "./cmd/bide")
+	build.Dir = dir                                   // a module of its own, with its own dependencies
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build in %s: %w\n%s", dir, err, out)
+	}
+	return nil
 }
 
 // all measures everything and prints a table for each part.
