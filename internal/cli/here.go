@@ -26,7 +26,7 @@ func (a *app) lastHere(cmd *cobra.Command, what string, fits func(runInfo) bool)
 		return "", err
 	}
 	newest := ""
-	for s, err := range st.RunsWhere(ctx, func(h journal.Header) bool { return isOf(h, here) }) {
+	for s, err := range st.RunsWhere(ctx, func(s journal.Summary) bool { return isOf(s, here) }) {
 		if err != nil && s.ID == "" {
 			return "", err
 		}
@@ -72,8 +72,8 @@ func givenFlags(cmd *cobra.Command) string {
 }
 
 // isOf says whether a run is of a directory: it works there, or its file stands there.
-func isOf(h journal.Header, dir os.FileInfo) bool {
-	for _, of := range []string{h.Dir, filepath.Dir(h.Path)} {
+func isOf(s journal.Summary, dir os.FileInfo) bool {
+	for _, of := range []string{s.Dir, filepath.Dir(s.Path)} {
 		if info, err := os.Stat(of); of != "" && err == nil && os.SameFile(info, dir) {
 			return true
 		}

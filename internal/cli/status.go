@@ -86,24 +86,20 @@ func (s *standing) wait(ctx context.Context, st *journal.Store, i runInfo, sum j
 	if i.Status == event.Running || i.Status == unreadable {
 		return nil
 	}
-	sure := i.Resumable || sum.Items.DeadLettered > 0
+	if !i.Resumable && sum.Items.DeadLettered == 0 && sum.Left.What == "" {
+		return nil
+	}
 	if len(s.Waiting) == maxTodos {
-		if sure {
-			s.more++
-		}
+		s.more++
 		return nil
 	}
 	return readRun(st, i.Run, func(r *journal.Reader) error {
-		left, merge, err := unmerged(ctx, r)
-		if err != nil || !sure && left == "" {
-			return err
-		}
 		state, err := r.State(ctx)
 		if err != nil {
 			return err
 		}
 		t := todo{runInfo: i, Why: []string{}, Commands: []string{}}
-		t.fill(state, sum, left, merge)
+		t.fill(state, sum)
 		if i.Status == event.Interrupted {
 			t.Why = append([]string{stoppedHow(r, sum)}, t.Why...)
 		}
@@ -112,25 +108,8 @@ func (s *standing) wait(ctx context.Context, st *journal.Store, i runInfo, sum j
 	})
 }
 
-// unmerged is what a run left that is not merged, and the command that merges it; "" for
-// nothing, or none.
-func unmerged(ctx context.Context, r *journal.Reader) (what, command string, err error) {
-	for e, err := range r.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.RunResumed, event.Note}, Own: true}) {
-		switch {
-		case err != nil:
-			return "", "", err
-		case e.Type == event.RunResumed, e.Class == event.Merged:
-			what, command = "", ""
-		case e.Class == event.Unmerged:
-			what, _, _ = strings.Cut(e.Message, "; merge it with: ")
-			command = e.Label
-		}
-	}
-	return what, command, nil
-}
-
-func (t *todo) fill(st *journal.State, sum journal.Summary, left, merge string) {
-	run := shortRun(t.Run)
+func (t *todo) fill(st *journal.State, sum journal.Summary) {
+	run, left, merge := shortRun(t.Run), sum.Left.What, sum.Left.Command
 	switch {
 	case t.Status == event.Interrupted:
 		t.What = "interrupted"

@@ -66,6 +66,7 @@ func (s *State) applyRun(e event.Event) {
 		s.settle(true)
 		s.Resumes++
 		s.Status, s.Finished, s.Class, s.Message, s.kinds = event.Running, time.Time{}, "", "", event.KindCounts{}
+		s.Left = Left{}
 	case event.RunPaused:
 		s.Pauses++
 		s.Pause = event.Pause{Until: e.Time.Add(millis(e.DelayMS)), Since: e.Time, Streak: 1}
@@ -95,6 +96,13 @@ func (s *State) applyRun(e event.Event) {
 }
 
 func (s *State) applyNote(e event.Event) {
+	switch e.Class {
+	case event.Merged:
+		s.Left = Left{}
+	case event.Unmerged:
+		what, _, _ := strings.Cut(e.Message, "; merge it with: ")
+		s.Left = Left{what, e.Label}
+	}
 	var lost event.LostSteps
 	if e.Class != event.LostWork || json.Unmarshal(e.Data, &lost) != nil {
 		return

@@ -29,6 +29,7 @@ type Summary struct {
 	Took     time.Duration // by processes; not the time between them
 	Steps    event.Counts  // of the run itself, by [StepRecord.Kind]
 	Items    Counts
+	Left     Left
 }
 
 // Kind is the status of the step in more detail: of one that succeeded or failed
@@ -56,9 +57,10 @@ func (s *Store) Runs(ctx context.Context) iter.Seq2[Summary, error] {
 	return s.RunsWhere(ctx, nil)
 }
 
-// RunsWhere is Runs for the runs whose header is wanted; it does not read the events of
-// others. nil: all are.
-func (s *Store) RunsWhere(ctx context.Context, want func(Header) bool) iter.Seq2[Summary, error] {
+// RunsWhere is Runs for the runs that are wanted, by what does not change of them: ID,
+// Name, Title, Path, Kind, Dir and Started. It does not read the events of others. nil:
+// all are.
+func (s *Store) RunsWhere(ctx context.Context, want func(Summary) bool) iter.Seq2[Summary, error] {
 	return func(yield func(Summary, error) bool) {
 		ids, err := s.ids()
 		if err != nil {
@@ -82,24 +84,35 @@ func (s *Store) RunsWhere(ctx context.Context, want func(Header) bool) iter.Seq2
 	}
 }
 
-func (s *Store) summary(ctx context.Context, id string, want func(Header) bool) (sum Summary, wanted bool, err error) {
-	sum.ID = id
+func (s *Store) summary(ctx context.Context, id string, want func(Summary) bool) (sum Summary, wanted bool, err error) {
+	dir := s.dir(id)
+	if sum, ok := keptIn(dir); ok {
+		return sum, want == nil || want(sum), nil
+	}
+	files, over := overIn(dir)
 	r, err := s.Read(id)
 	if err != nil {
-		return sum, true, err
+		return Summary{ID: id}, true, err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	if want != nil && !want(r.Header()) {
-		return sum, false, nil
+	if sum = r.about(); want == nil || want(sum) {
+		wanted = true
+		sum, err = r.Summary(ctx)
 	}
-	sum, err = r.Summary(ctx)
-	return sum, true, err
+	if err = errors.Join(err, r.Close()); err == nil && wanted && over {
+		keep(dir, files, sum)
+	}
+	return sum, wanted, err
+}
+
+// about is what does not change of a run.
+func (r *Reader) about() Summary {
+	h := r.Header()
+	return Summary{ID: r.run, Name: h.Name, Title: h.Title(), Path: h.Path, Kind: h.Kind, Dir: h.Dir, Started: h.Started}
 }
 
 // Summary is the run as in a list of runs. It folds the events.
 func (r *Reader) Summary(ctx context.Context) (Summary, error) {
-	h := r.Header()
-	sum := Summary{ID: r.run, Name: h.Name, Title: h.Title(), Path: h.Path, Kind: h.Kind, Dir: h.Dir, Started: h.Started}
+	sum := r.about()
 	// The lock first: a run that ends in between is then running, not
 	// interrupted.
 	held, err := r.InUse()
@@ -124,6 +137,7 @@ func (r *Reader) Summary(ctx context.Context) (Summary, error) {
 	}
 	sum.Items = state.Items.Counts()
 	sum.Items.KindCounts = state.kinds
+	sum.Left = state.Left
 	for path, step := range state.Steps {
 		if n := sum.Steps.Of(step.Kind()); n != nil && !event.Aside(path) {
 			*n++

@@ -52,6 +52,9 @@ type State struct {
 	// Width is the data of the last width_changed of the map; nil for none.
 	Width json.RawMessage
 
+	// Left is what the run left that is not merged.
+	Left Left
+
 	// LostWork are the steps whose work is lost, and that have not run again.
 	LostWork []string
 
@@ -63,6 +66,10 @@ type State struct {
 	// Usage sums the number members of the data of every agent_usage, by name.
 	Usage map[string]float64
 }
+
+// Left is work that a run left and that is not merged, in words, and the command that
+// merges it; "" for none.
+type Left struct{ What, Command string }
 
 // PhaseRecord is what is known of a phase.
 type PhaseRecord struct {

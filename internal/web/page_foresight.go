@@ -220,7 +220,7 @@ func (p *pages) backtest(ctx context.Context, b *foresightBody, rec *simulate.Re
 	if !b.Back {
 		return nil
 	}
-	for sum, err := range p.opt.Store.RunsWhere(ctx, func(h journal.Header) bool { return h.Name == rec.Header.Name && h.Kind == rec.Header.Kind }) {
+	for sum, err := range p.opt.Store.RunsWhere(ctx, func(s journal.Summary) bool { return s.Name == rec.Header.Name && s.Kind == rec.Header.Kind }) {
 		if err != nil || sum.ID == rec.Run || sum.Status == event.Running {
 			continue
 		}

@@ -1,0 +1,163 @@
+package journal
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+)
+
+// What a run that is over comes to is read from the file that is kept, as long as its
+// journal is the one that it was made from; it is never otherwise than what the events
+// come to.
+func TestKeptSummary(t *testing.T) {
+	s := newStore(t)
+	j, err := s.Create(header())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := j.Dir()
+	db, keptFile := filepath.Join(dir, dbName), filepath.Join(dir, keptName)
+	at := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	add(t, j, event.Event{Type: event.RunStarted, Time: at},
+		event.Event{Type: event.StepStarted, Step: "commands[0]", Attempt: 1, Time: at}, event.Event{Type: event.StepFinished, Step: "commands[0]", Status: event.Succeeded, Time: at},
+		event.Event{Type: event.Note, Class: event.Unmerged, Label: "bide worktree merge x", Message: "work is left; merge it with: bide worktree merge x", Time: at},
+		event.Event{Type: event.RunFinished, Status: event.CompletedWithFailures, Time: at.Add(time.Second), DurationMS: 900})
+
+	listed := func() Summary {
+		t.Helper()
+		for sum, err := range s.Runs(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sum
+		}
+		t.Fatal("no run is listed")
+		return Summary{}
+	}
+	folded := func() Summary {
+		t.Helper()
+		r, err := s.Read("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		sum, err := r.Summary(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	same := func(when string, got, want Summary) {
+		t.Helper()
+		if !got.Started.Equal(want.Started) || !got.Finished.Equal(want.Finished) {
+			t.Errorf("%s: the times are %v and %v, want %v and %v", when, got.Started, got.Finished, want.Started, want.Finished)
+		}
+		got.Started, got.Finished = want.Started, want.Finished
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", when, got, want)
+		}
+	}
+	isKept := func() bool { _, err := os.Stat(keptFile); return err == nil }
+	age := func(d time.Duration) {
+		t.Helper()
+		then := time.Now().Add(-d)
+		for _, path := range []string{db, db + "-wal"} {
+			if err := os.Chtimes(path, then, then); err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	same("while a process has it", listed(), folded())
+	if isKept() {
+		t.Fatal("the summary of a run is kept that a process has")
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := folded()
+	if want.Left != (Left{"work is left", "bide worktree merge x"}) || want.Steps.Succeeded != 1 {
+		t.Fatalf("%+v", want)
+	}
+	age(0)
+	same("just over", listed(), want)
+	if isKept() {
+		t.Fatal("it is kept of a journal that may just be changing")
+	}
+	age(time.Minute)
+	same("over", listed(), want)
+	if !isKept() {
+		t.Fatal("it is not kept")
+	}
+
+	// The journal is not read: it may be anything of the same size and time.
+	whole, err := os.ReadFile(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(path string, text []byte, at time.Time) {
+		t.Helper()
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(db, bytes.Repeat([]byte{7}, len(whole)), info.ModTime())
+	same("kept", listed(), want)
+	put(db, whole, info.ModTime())
+
+	// A file that is damaged, or another program's, does not count.
+	file, err := os.ReadFile(keptFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []int{0, sha256.Size, len(file) / 2, len(file) - 1} {
+		bad := bytes.Clone(file)
+		bad[at]++
+		put(keptFile, bad, info.ModTime())
+		if _, ok := keptIn(dir); ok {
+			t.Errorf("a file with another byte at %d counts", at)
+		}
+		put(keptFile, bad[:at], info.ModTime())
+		if _, ok := keptIn(dir); ok {
+			t.Errorf("a file of %d bytes counts", at)
+		}
+	}
+	put(keptFile, bytes.Repeat(file, 1), info.ModTime())
+	same("whole again", listed(), want)
+
+	// The next life.
+	if j, err = s.Open(""); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := keptIn(dir); ok {
+		t.Error("it counts while a process has the run")
+	}
+	add(t, j, event.Event{Type: event.RunResumed, Time: at.Add(time.Hour)})
+	same("resumed", listed(), folded())
+	if listed().Status != event.Running {
+		t.Error("it is not running")
+	}
+	add(t, j, event.Event{Type: event.RunFinished, Status: event.Succeeded, Time: at.Add(2 * time.Hour), DurationMS: 900})
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	age(time.Minute - time.Second)
+	same("over again", listed(), folded())
+	same("kept again", listed(), folded())
+	if got := listed(); got.Status != event.Succeeded || got.Left != (Left{}) {
+		t.Errorf("%+v", got)
+	}
+}
