@@ -101,9 +101,9 @@ func (r *Report) widen(list []*Sample) {
 	low, high = math.Hypot(low, exact), math.Hypot(high, exact)
 	r.Median = &Range{int64(mid * math.Exp(-low)), int64(mid * math.Exp(high))}
 	s := &r.Runs.Succeeded
-	if p, _, _, square, _ := spreadAcross(byDraw(list, succeeded)); square > 0 {
-		low, high := shareBetween(p, square)
-		s.Low, s.High = round(math.Min(s.Low, low)), round(math.Max(s.High, high))
+	if p, low, high, square, _ := spreadAcross(byDraw(list, succeeded)); square > 0 {
+		least, most := shareBetween(p, square)
+		s.Low, s.High = round(math.Max(0, min(s.Low, p-low, least))), round(math.Min(1, max(s.High, p+high, most)))
 	}
 	widen(&r.Makespan, list, func(s *Sample) float64 { return float64(s.Makespan) })
 	widen(&r.Attempts.Spread, list, func(s *Sample) float64 { return float64(s.Attempts) })
