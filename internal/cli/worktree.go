@@ -180,6 +180,9 @@ type merged struct {
 	Kept  []string `json:"kept,omitempty"` // branches that are left
 
 	done []int // the places of the items of which nothing is left to be merged, plus one
+	// earlier are those of Kept that are of earlier attempts at items that have succeeded
+	// since, and whose work is merged.
+	earlier map[string]bool
 }
 
 func (o *worktreeMergeOptions) run(ctx context.Context) error {
@@ -193,9 +196,10 @@ func (o *worktreeMergeOptions) run(ctx context.Context) error {
 	}
 	record := func(*merged, error) error { return nil }
 	var items []journal.Result
+	var done map[string]bool
 	if r, err := st.Read(id); err == nil {
 		o.dir = cmp.Or(o.dir, r.Header().Dir)
-		items, err = unmergedItems(ctx, r)
+		items, done, err = unmergedItems(ctx, r)
 		if err := errors.Join(err, r.Close()); err != nil {
 			return err
 		}
@@ -206,7 +210,7 @@ func (o *worktreeMergeOptions) run(ctx context.Context) error {
 		}
 		record = func(out *merged, wrong error) error { return errors.Join(out.record(j, wrong), j.Close()) }
 	}
-	out, err := mergeRun(ctx, cmp.Or(o.dir, "."), id, items)
+	out, err := mergeRun(ctx, cmp.Or(o.dir, "."), id, items, done)
 	if err = errors.Join(err, record(out, err)); err != nil && out == nil {
 		return err
 	}
@@ -220,6 +224,10 @@ func (o *worktreeMergeOptions) run(ctx context.Context) error {
 		fmt.Fprintf(o.out, "everything of run %s is merged already\n", id)
 	}
 	for _, branch := range out.Kept {
+		if out.earlier[branch] {
+			fmt.Fprintf(o.err, "bide: branch %s stays: it has what an earlier attempt did, and the item has succeeded since; remove it with: bide worktree clean %s --force\n", branch, shortRun(id))
+			continue
+		}
 		fmt.Fprintf(o.err, "bide: branch %[1]s stays: it has work that is not merged; merge it with: git merge --no-ff %[1]s; or give it up with: bide worktree clean %[2]s --force\n", branch, shortRun(id))
 	}
 	return err
@@ -243,17 +251,22 @@ func (m *merged) record(j *journal.Journal, wrong error) error {
 	return j.Append(note)
 }
 
-// unmergedItems gives how the items ended that succeeded and whose work is in a branch.
-func unmergedItems(ctx context.Context, r *journal.Reader) (list []journal.Result, err error) {
+// unmergedItems gives how the items ended that succeeded and whose work is in a branch, and
+// what those are called in branches whose work is not.
+func unmergedItems(ctx context.Context, r *journal.Reader) (list []journal.Result, merged map[string]bool, err error) {
+	merged = map[string]bool{}
 	for res, err := range r.Results(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if res.Status == event.Succeeded && branchOf(res) != "" {
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case res.Status != event.Succeeded:
+		case branchOf(res) != "":
 			list = append(list, res)
+		default:
+			merged[worktree.ItemName(res.ID)] = true
 		}
 	}
-	return list, nil
+	return list, merged, nil
 }
 
 // branchOf is the branch in which an item's work was left; "" for none.
@@ -266,8 +279,8 @@ func branchOf(res journal.Result) string {
 }
 
 // mergeRun merges the branch of a run, and those of items. An item that cannot be merged
-// does not keep the others from it.
-func mergeRun(ctx context.Context, dir, id string, items []journal.Result) (*merged, error) {
+// does not keep the others from it. done are the items whose work is in the run's branch.
+func mergeRun(ctx context.Context, dir, id string, items []journal.Result, done map[string]bool) (*merged, error) {
 	repo, err := worktree.Open(ctx, dir)
 	if err != nil {
 		return nil, err // it names the directory
@@ -276,7 +289,7 @@ func mergeRun(ctx context.Context, dir, id string, items []journal.Result) (*mer
 	if err != nil {
 		return nil, usageError{err}
 	}
-	out := &merged{Run: id, Into: run.Target}
+	out := &merged{Run: id, Into: run.Target, earlier: map[string]bool{}}
 	if !run.Gone {
 		if run.Dir != "" { // the run ended without it, for its branch was not to be merged yet
 			if _, err := run.CommitLeft(ctx, "bide: what the steps of the run left"); err != nil {
@@ -307,6 +320,7 @@ func mergeRun(ctx context.Context, dir, id string, items []journal.Result) (*mer
 	left, err := repo.List(ctx, id)
 	for _, i := range left {
 		out.Kept = append(out.Kept, i.Branch)
+		out.earlier[i.Branch] = i.Item != "" && done[i.Item]
 	}
 	return out, errors.Join(append(errs, err)...)
 }
