@@ -38,7 +38,7 @@ func cleanCmd(a *app) *cobra.Command {
 		Short: "Remove the recorded state of finished runs",
 		Long: `Removes the state of runs that have ended: journal, logs, and worktrees whose work
 is merged; and results of calls in pipelines that are kept on disk (cache_backend:
-"disk") and whose time is over. Kept are runs that go on, and unless --force says otherwise those that can
+"disk") and whose time is over. Kept are runs that are running, and unless --force says otherwise those that can
 be resumed and those with dead letters. A run whose work is not merged is kept, and
 its branches with it, whatever is said.
 

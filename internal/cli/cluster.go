@@ -399,7 +399,7 @@ server, give all workers and all who start runs a key (BIDE_TEMPORAL_KEY_FILE): 
 refuses runs that were started without. --store refuses runs in other stores.
 
 An interrupt, or SIGTERM, has it take nothing more: what runs may end within 10 s, and
-other workers go on. A second one ends it at once.`,
+other workers continue. A second one ends it at once.`,
 		Example: `  bide worker --slots 8
   bide worker --store dir:/mnt/shared/bide
   TEMPORAL_ADDRESS=temporal.example.org:7233 bide worker`,

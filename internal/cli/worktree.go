@@ -151,7 +151,7 @@ func worktreeMergeCmd(a *app) *cobra.Command {
 		Long: `Merges the branch of a run into the branch that it started from, with "git merge
 --no-ff", in the repository's own working tree, and then removes the worktree and the
 branch; so it does with the branches of items that succeeded and whose work is not
-merged, one after another. Those of items that failed stay. A run that goes on is
+merged, one after another. Those of items that failed stay. A running run is
 refused. What meets a conflict stays in its branch. Without RUN, it is the last run of
 this directory.`,
 		Example: `  bide worktree merge
@@ -340,7 +340,7 @@ func worktreeCleanCmd(a *app) *cobra.Command {
 		Use:   "clean [RUN]",
 		Short: "Remove worktrees and branches whose work is merged",
 		Long: `Removes the worktrees and branches of runs that are merged and have nothing
-uncommitted. Those of runs that go on, or could be resumed, are left alone. --force
+uncommitted. Those of runs that are running, or could be resumed, are left alone. --force
 also removes what is not merged: that work is lost.`,
 		Example: `  bide worktree clean --dry-run
   bide worktree clean 01KAJ3 -y`,
