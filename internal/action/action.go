@@ -74,6 +74,9 @@ type Result struct {
 	// Tokens is what an agent with a text said at its end to have used; 0: nothing.
 	Tokens  int64
 	Session string
+	// Instead says which agent of a chain answered in place of which, where it was not the
+	// first; "" where it was.
+	Instead string
 	// StdoutFile and StderrFile are where large outputs are kept whole.
 	StdoutFile, StderrFile string
 	StdoutSize             int64

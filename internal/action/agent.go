@@ -87,6 +87,16 @@ func (w *World) agent(ctx context.Context, a *workflow.Claude, c *Call) (Result,
 // skipFlag is the claude program's word for skip_permissions.
 const skipFlag = "--dangerously-skip-permissions"
 
+// skipFlags are the words for it of the other agents that are built in, and behind which
+// word of their command they stand.
+var skipFlags = map[string]struct {
+	behind int
+	words  []string
+}{
+	"codex":  {2, []string{"--dangerously-bypass-approvals-and-sandbox"}},
+	"gemini": {1, []string{"--approval-mode", "yolo"}},
+}
+
 // resumeFlag is the claude program's word for the session to go on with.
 const resumeFlag = "--resume"
 
@@ -98,6 +108,9 @@ func (w *World) agentCommand(a *workflow.Claude, c *Call, prompt string) (name s
 		skip = *a.SkipPermissions
 	}
 	cfg := w.Agents[name]
+	if cfg == nil && name != DefaultAgent {
+		cfg = workflow.BuiltIn(name)
+	}
 	if cfg == nil {
 		if name != DefaultAgent {
 			return name, nil, nil, false, fmt.Errorf("no agent is named %q; configure it under `agents:`", name)
@@ -126,6 +139,9 @@ func (w *World) agentCommand(a *workflow.Claude, c *Call, prompt string) (name s
 	}
 	if (skip || cfg.SkipPermissions && a.SkipPermissions == nil) && filepath.Base(argv[0]) == "claude" {
 		argv = slices.Insert(argv, 1, skipFlag)
+	}
+	if f := skipFlags[name]; (skip || cfg.SkipPermissions && a.SkipPermissions == nil) && cfg.BuiltIn && f.words != nil {
+		argv = slices.Insert(argv, f.behind, f.words...)
 	}
 	if c.Session != "" && filepath.Base(argv[0]) == "claude" {
 		argv = slices.Insert(argv, 1, resumeFlag, c.Session)

@@ -32,11 +32,12 @@ type Message struct {
 	Input json.RawMessage // the tool's input
 }
 
-// stream reads the JSON lines of an agent CLI (`--output-format stream-json`):
-// a system line that names the session, assistant and user lines with the
-// conversation, rate_limit_event lines, and one result line at the end. Lines
-// of other types are passed over. Lines that are no JSON or have no type are the
-// CLI's own words: warnings, and why it ended where there is no result.
+// stream reads the JSON lines of an agent CLI. Those of claude: a system line that
+// names the session, assistant and user lines with the conversation, rate_limit_event
+// lines, and one result line at the end. Those of codex and of gemini are read in
+// streams.go; no type has two meanings. Lines of other types are passed over. Lines that
+// are no JSON or have no type are the CLI's own words: warnings, and why it ended where
+// there is no result.
 type stream struct {
 	on func(Message) // called for each message; may be nil
 
@@ -49,6 +50,8 @@ type stream struct {
 	usage    Usage
 	limited  bool
 	resetsAt time.Time
+	trouble  string          // the last error that the CLI told of, where no result follows
+	part     strings.Builder // of a message that comes in parts
 }
 
 // maxLine bounds one line of the stream in memory.
@@ -58,6 +61,7 @@ const maxLine = 16 << 20
 const maxOwn = 1 << 20
 
 type resultLine struct {
+	Status  string   `json:"status"` // of gemini alone
 	Subtype string   `json:"subtype"`
 	IsError bool     `json:"is_error"`
 	Result  string   `json:"result"`
@@ -140,6 +144,8 @@ func (s *stream) line(b []byte) {
 		s.assistant(&l)
 	case "result":
 		s.takeResult(b)
+	default:
+		s.other(l.Type, b)
 	case "rate_limit_event":
 		if l.Limit != nil && (l.Limit.Status == "rejected" || l.Limit.Status == "blocked") {
 			s.limited = true
@@ -186,6 +192,10 @@ func (s *stream) takeResult(b []byte) {
 	if json.Unmarshal(b, &r) != nil {
 		return
 	}
+	if r.Status != "" {
+		s.geminiResult(b)
+		return
+	}
 	s.result = &r
 	if u := r.Usage; u != nil {
 		s.usage.InputTokens, s.usage.OutputTokens = u.Input, u.Output
@@ -207,7 +217,7 @@ func (s *stream) answer() string {
 func (s *stream) failure() string {
 	switch {
 	case s.result == nil:
-		return "it ended without a result"
+		return cmp.Or(s.trouble, "it ended without a result")
 	case s.result.IsError || strings.HasPrefix(s.result.Subtype, "error"):
 		return cmp.Or(s.result.Result, strings.Join(s.result.Errors, "; "), strings.ReplaceAll(s.result.Subtype, "_", " "))
 	}

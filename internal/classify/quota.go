@@ -15,7 +15,7 @@ var (
 	resetIn     = pattern.Lazy(`(?:reset|resets|again|retry|wait)(?: after| in|ing in)? (?:about |~)?((?:\d+ ?(?:days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)\b[ ,]*(?:and )?)+)|(?:reset|again|wait|after|in) ((?:\d+[dhms])+)|(?:retry|again) in (\d+\.\d+ ?s)\b`)
 	resetFields = pattern.Lazy(`"resets_in_seconds": ?(\d+)|"retry_?delay": ?"(\d+(?:\.\d+)?)s"|"retry_?after": ?"?(\d+)`)
 	spanPart    = pattern.Lazy(`(\d+)(\.\d+)? ?([a-z])`)
-	resetClock  = pattern.Lazy(`resets?(?: at)? (?:(mon|tue|wed|thu|fri|sat|sun)[a-z]*,? (?:at )?|([a-z]{3}) (\d{1,2}),? (?:at )?)?(\d{1,2})(?::(\d\d))? ?(am|pm)?(?: ?\(([\w/+-]+)\))?`)
+	resetClock  = pattern.Lazy(`(?:resets?(?: at)?|again at) (?:(mon|tue|wed|thu|fri|sat|sun)[a-z]*,? (?:at )?|([a-z]{3}) (\d{1,2})(?:st|nd|rd|th)?,?(?: \d{4},?)? (?:at )?)?(\d{1,2})(?::(\d\d))? ?(am|pm)?(?: ?\(([\w/+-]+)\))?`)
 )
 
 // Reset reads when a limit ends: after how long, seen from now. The forms are

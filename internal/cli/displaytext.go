@@ -235,7 +235,7 @@ func (d *plainDisplay) line(e event.Event) string {
 		}
 		value.Put(&d.waits, widthKey, e.Time)
 		return oneLine(e.Message)
-	case event.RunPaused, event.RunControlled, event.HoldEnded, event.CanaryFinished:
+	case event.RunPaused, event.AgentPaused, event.RunControlled, event.HoldEnded, event.CanaryFinished:
 		return oneLine(e.Message)
 	case event.AgentMessage:
 		if e.Index == 0 && e.Message != "" {

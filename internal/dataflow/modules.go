@@ -164,7 +164,7 @@ func (m *attempted) agent(ctx context.Context) (any, error) {
 	q.Scope.Set("prompt", m.d.Fill(m.d.Agent.Prompt, m.args))
 	a := &workflow.Claude{Text: prompted(), Provider: m.d.Agent.Provider}
 	c := m.call()
-	c.Action, c.Scope, c.Dir, c.Env, c.Quiet = a, m.Executor.View(ctx, q), q.Dir, q.Env.List, true
+	c.Action, c.Scope, c.Dir, c.Env, c.Environ, c.Quiet = a, m.Executor.View(ctx, q), q.Dir, q.Env.List, q.Env, true
 	c.Timeout = 0 // ctx ends with it
 	res, err := m.Executor.AskAgent(ctx, q, c)
 	if err != nil {

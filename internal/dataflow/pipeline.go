@@ -238,7 +238,7 @@ func (p *Pipeline) AsFile() *workflow.File {
 // unknownAgents reports the modules that ask an agent that nobody has configured.
 func (p *Pipeline) unknownAgents(agents map[string]*workflow.Agent) (problems diag.List) {
 	for _, d := range p.defs {
-		if d.Agent == nil || d.Agent.Provider == "" || d.Agent.Provider == action.DefaultAgent || agents[d.Agent.Provider] != nil {
+		if d.Agent == nil || d.Agent.Provider == "" || d.Agent.Provider == action.DefaultAgent || agents[d.Agent.Provider] != nil || workflow.BuiltIn(d.Agent.Provider) != nil {
 			continue
 		}
 		problems.Errorf(d.Pos, "unknown-agent", "module %s asks the agent %q, which is not configured", d.Name, d.Agent.Provider).

@@ -21,14 +21,18 @@ func preflight(opt Options) error {
 	inside := opt.pipelines()
 	agents := inside.Agents(f)
 	need := map[string]string{} // program: agent
-	ask := func(name string) {
+	var ask func(name string)
+	ask = func(name string) {
 		name = cmp.Or(name, action.DefaultAgent)
-		cfg := agents[name]
+		cfg := cmp.Or(agents[name], workflow.BuiltIn(name))
+		if cfg != nil {
+			for _, r := range cfg.FirstOf {
+				ask(r.Name)
+			}
+		}
 		switch {
 		case cfg != nil && len(cfg.Command) > 0 && cfg.Command[0].IsLiteral():
 			need[cfg.Command[0].String()] = name
-		case cfg == nil && name == action.DefaultAgent: // any other is reported as unknown
-			need["claude"] = name
 		}
 	}
 	workflow.WalkAll(f, func(s *workflow.Step) {

@@ -329,6 +329,9 @@ func (r *run) restore() {
 	}
 	r.x.Agents.Restore(step.Usage{InputTokens: int64(u["input_tokens"]), OutputTokens: int64(u["output_tokens"]),
 		CacheTokens: int64(u["cache_tokens"]), OtherTokens: int64(u["other_tokens"]), CostUSD: u["cost_usd"], Calls: int(u["calls"])}, pause)
+	for name, p := range r.state.AgentPauses {
+		r.x.Agents.RestoreMember(name, p, now)
+	}
 	if left := pause.Until.Sub(now); left > 0 {
 		r.note("agents wait %s more for the end of the rate limit that the run has met; to ask them now: bide control %s retry-now", duration.Format(left.Round(time.Second)), r.j.Run())
 	}

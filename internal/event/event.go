@@ -58,6 +58,7 @@ const (
 	WidthChanged    Type = "width_changed"
 	BreakerChanged  Type = "breaker_changed"
 	RunPaused       Type = "run_paused"
+	AgentPaused     Type = "agent_paused"
 	PauseEnded      Type = "pause_ended"
 	RunControlled   Type = "run_controlled"
 	AgentUsage      Type = "agent_usage"
@@ -219,6 +220,8 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	                           time that items take): with max_parallel: auto, or from min to max
 //	breaker_changed            Label (whose breaker), From, To, Data (its snapshot)
 //	run_paused                 DelayMS, Message, Data (a [Pause]): a rate limit holds back new agents
+//	agent_paused               Label (the agent), DelayMS, Message, Data (a [Pause]): of a chain, one that a rate limit turned away or
+//	                           that is down; the others are asked
 //	pause_ended                an agent got another answer: the next rate limit begins a new series of pauses
 //	run_controlled             Label (what another process asked for: pause, continue, parallel or retry-now), Total (of parallel, the
 //	                           items at once), Message: holds until the run ends otherwise than by an interrupt; retry-now ends

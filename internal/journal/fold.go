@@ -43,6 +43,11 @@ func (s *State) Apply(e event.Event) error {
 		*s.holdOf(e) = nil
 	case event.CanaryFinished:
 		s.CanaryPassed = e.Status == event.Succeeded
+	case event.AgentPaused:
+		var p event.Pause
+		if json.Unmarshal(e.Data, &p) == nil {
+			put(&s.AgentPauses, e.Label, p)
+		}
 	case event.WidthChanged:
 		s.Width = e.Data
 	case event.ItemsCompared:

@@ -42,6 +42,9 @@ type State struct {
 	Pauses int         // how many run_paused there are
 	Pause  event.Pause // the last one, unless a pause_ended followed
 
+	// AgentPauses are the last pauses of agents of chains, by their names.
+	AgentPauses map[string]event.Pause
+
 	// Hold is the data of the last fact of the hold of the map; nil where it is not held.
 	Hold json.RawMessage
 	// QueueHold is that of the hold of the merge queue.

@@ -32,6 +32,8 @@ type Agents struct {
 	limit  *policy.RateLimit // made when it is first needed: MaxWait is set late
 	beyond time.Time         // the end of a limit that lasts longer than MaxWait
 	used   Usage
+
+	members map[string]*member // agents of chains, by name
 }
 
 // Pauses holds back all agents of a run while a rate limit lasts. A map has its
@@ -90,6 +92,10 @@ func (g *Agents) Lift(now time.Time) {
 	defer g.mu.Unlock()
 	g.rateLimit().Lift(now)
 	g.beyond = time.Time{}
+	for _, m := range g.members {
+		m.limit.Lift(now)
+		m.until = now
+	}
 }
 
 // rateLimit is the machine of the pauses. The lock is held.
@@ -226,6 +232,9 @@ func (x *Executor) AskAgent(ctx context.Context, p Site, c *Call) (action.Result
 	pauses := p.Pauses
 	if pauses == nil {
 		pauses = runPauses{x}
+	}
+	if cfg := x.AgentConfigs[agentName(c.Action)]; cfg != nil && len(cfg.FirstOf) > 0 {
+		return x.askChain(ctx, p, c, cfg)
 	}
 	waits := func(b *limits.Block) { x.ShowWait(p, c.Path, c.Number, b) }
 	own, err := x.Hold(ctx, p, workflow.LimitNames(x.agentLimits(c.Action)), c.Path, waits)

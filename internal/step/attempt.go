@@ -137,7 +137,7 @@ func (x *Executor) leafWithin(ctx context.Context, p Site, s *workflow.Step, a w
 		return action.Result{Start: x.Clock.Now()}, inputError("stall_timeout: %w", err)
 	}
 	c := &Call{Place: p.Place, Step: s, Path: path, Number: n, Action: a, Timeout: t, Dir: at.Dir, Quiet: p.Quiet, Stall: stall}
-	c.Scope, c.Env = x.View(ctx, at), at.Env.List
+	c.Scope, c.Env, c.Environ = x.View(ctx, at), at.Env.List, at.Env
 	if p.Alone && !p.Quiet {
 		c.Alone, c.Read = true, func() bool { return workflow.OutputIsRead(x.File, s) }
 	}

@@ -237,6 +237,9 @@ func (o *operation) end(err error) {
 	out := &o.out
 	if err == nil {
 		out.Status, out.Err = event.Succeeded, nil
+		if out.Result.Instead != "" {
+			out.Status = event.Degraded
+		}
 		return
 	}
 	if out.Err != nil && o.ended(out.Err) {

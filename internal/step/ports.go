@@ -80,6 +80,7 @@ type Call struct {
 	Scope   *vars.Scope   // for reading
 	Dir     string
 	Env     func() []string // complete
+	Environ environ.Local   // what Env was made of, of an agent
 	Quiet   bool            // output is not passed on live
 	Alone   bool            // nothing else runs at the same time
 	// Read reports whether something other than a person reads the output, where

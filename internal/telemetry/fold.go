@@ -107,7 +107,7 @@ func (f *Fold) Event(e event.Event) {
 		f.paused(e)
 	case event.AgentUsage:
 		f.usage(e)
-	case event.Note, event.RunControlled, event.HoldStarted, event.HoldEnded, event.CanaryFinished, event.WidthChanged:
+	case event.Note, event.RunControlled, event.HoldStarted, event.HoldEnded, event.CanaryFinished, event.WidthChanged, event.AgentPaused:
 		f.log(Record{Time: e.Time, Severity: Warn, Body: e.Message}, e)
 	case event.RunFinished:
 		f.finish(e)

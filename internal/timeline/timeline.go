@@ -224,7 +224,7 @@ func (t *Timeline) Apply(e event.Event) {
 		if e.Class == event.Unmerged {
 			t.unmerged, t.merges = len(t.Notes), e.Label
 		}
-	case event.RunControlled, event.ItemsCompared, event.CanaryFinished:
+	case event.RunControlled, event.ItemsCompared, event.CanaryFinished, event.AgentPaused:
 		t.Changes = append(t.Changes, e.Message)
 		t.controlled(e)
 	case event.WidthChanged:

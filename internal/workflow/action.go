@@ -210,7 +210,7 @@ func (a *Agent) asksPermissions() bool {
 	if len(a.Command) == 0 {
 		return true
 	}
-	return len(a.Command[0].Refs()) > 0 || filepath.Base(a.Command[0].String()) == "claude"
+	return a.BuiltIn || len(a.Command[0].Refs()) > 0 || filepath.Base(a.Command[0].String()) == "claude"
 }
 
 // with reads the arguments of a pipeline or workflow.

@@ -48,7 +48,12 @@ func (d *decoder) continueSession(o *object, c *Claude) {
 	if a == nil {
 		return
 	}
-	if !a.asksPermissions() || a.Output != "stream-json" {
+	if len(a.FirstOf) > 0 {
+		d.errorf(o.keyNode("continue_session"), "unsupported", "continue_session: a session does not go from one agent to another, and %q is a chain", c.Provider).
+			Suggest("remove it; ${last.error} tells the next attempt what happened")
+		return
+	}
+	if !a.asksPermissions() || a.Output != "stream-json" || a.BuiltIn && a.Name != "claude" {
 		d.errorf(o.keyNode("continue_session"), "unsupported", "continue_session: the agent %q tells no session to go on with", c.Provider).
 			Suggest("it works with the claude program and output: stream-json")
 	}

@@ -177,7 +177,7 @@ func (d *decoder) uncounted() {
 	said := map[string]bool{}
 	d.eachAgent(func(c *Claude) {
 		cfg := d.file.Agents[c.Provider]
-		if cfg == nil || cfg.Output == "stream-json" || said[c.Provider] {
+		if cfg == nil || cfg.Output == "stream-json" || len(cfg.FirstOf) > 0 || said[c.Provider] {
 			return
 		}
 		said[c.Provider] = true

@@ -200,7 +200,7 @@ func (d *decoder) agentConfigs(n *node) map[string]*Agent {
 		} else {
 			d.agentMap(p.val, a)
 		}
-		if len(a.Command) > 0 || d.problems.HasErrors() { // a step that names it is not wrong for that
+		if len(a.Command)+len(a.FirstOf) > 0 || d.problems.HasErrors() { // a step that names it is not wrong for that
 			out[a.Name] = a
 		}
 	}
@@ -211,7 +211,17 @@ func (d *decoder) agentMap(n *node, a *Agent) {
 	o, _ := d.object(n, agentTable) // it is a map
 	defer o.close()
 	agentTable.read(o, a)
-	if v := o.peek("command"); v == nil || v.kind == nullNode {
+	if o.has("first_of") {
+		d.chain(o, a)
+		return
+	}
+	if known := BuiltIn(a.Name); known != nil && !o.has("command") {
+		a.Command, a.BuiltIn = known.Command, true
+		if !o.has("output") {
+			a.Output = known.Output
+		}
+	}
+	if v := o.peek("command"); len(a.Command) == 0 && (v == nil || v.kind == nullNode) {
 		d.errorf(n, "missing-key", "the agent %q has no command", a.Name).Suggest("for example: command: [%s, '${prompt}']", a.Name)
 	}
 	if a.SkipPermissions && !a.asksPermissions() {

@@ -534,6 +534,8 @@ func agentFields() []field {
 			into: of(func(a *Agent) *bool { return &a.SkipPermissions })},
 		{key: "stdin", typ: tBool, sample: "true", doc: "the prompt goes to its standard input",
 			into: of(func(a *Agent) *bool { return &a.Stdin })},
+		{key: "first_of", typ: tList(tText), sample: "[claude, codex]", doc: "a chain in place of a command: the first of these agents is asked that no rate limit pauses, and that is not down; where that is not the first, the step is degraded",
+			read: by(func(o *object, key string, n *node, a *Agent) { a.FirstOf = o.d.firstOf(o.stringsAt(n, key)) })},
 		{key: "limits", typ: tTexts, sample: "[anthropic]", doc: "limits of the machine, of limits.yml in the home directory, of which each question holds a slot",
 			read: by(func(o *object, key string, n *node, a *Agent) { a.Limits = o.limitRefs(n, key) })},
 	}

@@ -91,6 +91,7 @@ var besides = map[string]map[string]string{
 	"foreach":         {"foreach": "do: [{shell: a}]", "items": "do: [{shell: a}]", "list": "do: [{shell: a}]", "input": "do: [{shell: a}]", "do": "items: [a]", "commands": "items: [a]", "steps": "items: [a]"},
 	"sub_workflow":    {"source": "", "path": ""},
 	"inline_workflow": {"commands": "", "steps": ""},
+	"agent":           {"first_of": ""},
 	"parameter":       {"name": "", "required": "name: level, default: low"},
 	"capture_output":  {"command_index": "", "command": "", "pattern": "command_index: 0"},
 }

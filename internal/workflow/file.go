@@ -34,6 +34,7 @@ func (d *decoder) decode(n *node) {
 	d.stillWrapped(o)
 	f.Kind = d.kind(o)
 	read(o, "agents", &f.Agents, d.agentConfigs) // first, as their names are keys of steps
+	d.chains()
 	read(o, "retry_defaults", &d.top, func(n *node) *retrySpec { return d.retrySpec(n, "retry_defaults") })
 	d.fileEnv(o)
 	fileTable.read(o, f)

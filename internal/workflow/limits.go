@@ -85,7 +85,14 @@ func LimitProblems(f *File, c *limits.Config) (problems diag.List) {
 		Walk(f, func(s *Step) {
 			own := s.Limits
 			if a, ok := s.Action.(*Claude); ok && agents[a.Provider] != nil {
-				own = slices.Concat(own, agents[a.Provider].Limits)
+				chain := agents[a.Provider]
+				own = slices.Concat(own, chain.Limits)
+				for _, r := range chain.FirstOf { // which take theirs while those are held
+					if member := agents[r.Name]; member != nil {
+						disorder(&problems, s, member.Limits, own)
+						own = slices.Concat(own, member.Limits)
+					}
+				}
 			}
 			for path, around := range held {
 				if inside(s.Path, path) {

@@ -437,6 +437,8 @@ type Agent struct {
 	Env             []EnvVar
 	SkipPermissions bool
 	Stdin           bool       // the prompt goes to stdin
+	BuiltIn         bool       // its command is that of a program that bide knows
+	FirstOf         []AgentRef // a chain: the first of these that may be asked is; it has no command
 	Limits          []LimitRef // of the machine, that each question holds
 }
 

@@ -36,6 +36,7 @@ func (d *decoder) step(n *node, path string, b bare) *Step {
 	}
 	switch {
 	case n.kind == mapNode:
+		d.useBuiltIns(n)
 		o, _ := d.object(n, d.stepTables()...) // it is a map
 		s := d.stepFrom(o, path)
 		o.close()

@@ -1,0 +1,186 @@
+package step
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/duration"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/limits"
+	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// A chain of agents asks the first of them that is not paused. A rate limit, and a
+// provider that is down, pause that agent alone.
+
+// downAfter is how many failures in a row of the network or of the server say that a
+// provider is down.
+const downAfter = 3
+
+// member is what is known of an agent of a chain. Chains share it.
+type member struct {
+	limit policy.RateLimit
+	until time.Time
+	row   int // failures of the network or of the server, in a row
+}
+
+// member gives what is known of an agent. The lock is held.
+func (g *Agents) member(name string) *member {
+	m := g.members[name]
+	if m == nil {
+		m = &member{limit: policy.NewRateLimit(max(g.MaxWait, 0))}
+		if g.members == nil {
+			g.members = map[string]*member{}
+		}
+		g.members[name] = m
+	}
+	return m
+}
+
+// RestoreMember takes over the pause of an agent of a chain.
+func (g *Agents) RestoreMember(name string, p event.Pause, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.member(name)
+	p = p.Resumed(now)
+	m.limit.Restore(p)
+	m.until = p.Until
+}
+
+// next gives the first agent of a chain that may be asked, and the round to answer with;
+// else when the first of them may be.
+func (g *Agents) next(chain []workflow.AgentRef, now time.Time) (name string, round int, until time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, r := range chain {
+		m := g.member(r.Name)
+		if !m.until.After(now) {
+			round, _ = m.limit.Ask(now)
+			return r.Name, round, time.Time{}
+		}
+		if until.IsZero() || m.until.Before(until) {
+			until = m.until
+		}
+	}
+	return "", 0, until
+}
+
+// answered notes what an agent of a chain answered, and reports whether it is to be paused:
+// it was turned away, or its provider is down.
+func (g *Agents) answered(name string, round int, f *failure.Failure) (pause bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.member(name)
+	switch {
+	case f != nil && f.RateLimited:
+		return true
+	case f != nil && (f.Class == "network" || f.Class == "server_error"):
+		m.row++
+		return m.row >= downAfter
+	}
+	m.row = 0
+	m.limit.Answered(round)
+	return false
+}
+
+// pauseMember pauses an agent of a chain, and gives what is to be recorded.
+func (g *Agents) pauseMember(name string, round int, after time.Duration, now time.Time) event.Pause {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.member(name)
+	m.limit.Limited(round, after, now)
+	p := m.limit.Pause()
+	m.until, m.row = p.Until, 0
+	return p
+}
+
+// askChain asks the first agent of a chain that may be asked, and the next at once where
+// that one is paused by its answer: no attempt is spent. Where all are paused, it waits for
+// the first to come back.
+func (x *Executor) askChain(ctx context.Context, p Site, c *Call, chain *workflow.Agent) (action.Result, error) {
+	waits := func(b *limits.Block) { x.ShowWait(p, c.Path, c.Number, b) }
+	for {
+		now := x.Clock.Now()
+		if err := x.Life.Stopping(ctx); err != nil {
+			return action.Result{Start: now}, err
+		}
+		name, round, until := x.Agents.next(chain.FirstOf, now)
+		if name == "" {
+			if wait := cmp.Or(x.Agents.MaxWait, policy.DefaultRateLimitMaxWait); until.Sub(now) > wait {
+				pauses := cmp.Or[Pauses](p.Pauses, runPauses{x})
+				round, _ := pauses.Ask(ctx, now)
+				pauses.Limited(ctx, round, until.Sub(now), chain.Name, now) // it stops the map
+				return action.Result{Start: now}, &LimitError{Lasts: until.Sub(now), MaxWait: wait, Err: &OutlastedError{errAllPaused}}
+			}
+			if err := x.Life.Sleep(ctx, until.Sub(now)); err != nil {
+				return action.Result{Start: x.Clock.Now()}, err
+			}
+			continue
+		}
+		own := workflow.LimitNames(chain.Limits)
+		var mine []string
+		asked := *c
+		a := *c.Action.(*workflow.Claude)
+		a.Provider = name
+		asked.Action = &a
+		if cfg := x.AgentConfigs[name]; cfg != nil {
+			mine = workflow.LimitNames(cfg.Limits)
+			var ofStep []workflow.EnvVar // which win
+			if c.Step != nil {
+				ofStep = c.Step.EnvOf(p.Tried.Number)
+			}
+			env, err := x.Values.AddStep(ctx, c.Environ, p.Scope, ofStep, cfg.Env)
+			if err != nil {
+				return action.Result{Start: now}, &action.InputError{Err: err}
+			}
+			asked.Env = env.List
+		}
+		held, err := x.Hold(ctx, p, append(own, mine...), c.Path, waits)
+		if err != nil {
+			return action.Result{Start: x.Clock.Now()}, err
+		}
+		res, err := x.Actions.Run(ctx, &asked)
+		held.Release()
+		if res.Usage != nil || !IsInput(err) { // it was asked
+			x.count(p, c.Path, res)
+		}
+		f := failure.From(err)
+		if !x.Agents.answered(name, round, f) {
+			if first := chain.FirstOf[0].Name; err == nil && name != first {
+				res.Instead = name + " in place of " + first
+			}
+			return res, err
+		}
+		x.pausedMember(p, chain, name, round, mine, f, err)
+	}
+}
+
+// errAllPaused is why no agent of a chain is asked.
+var errAllPaused = errors.New("all agents of the chain are paused")
+
+// pausedMember records that an agent of a chain is paused, for this run, and for the others
+// that share its limits.
+func (x *Executor) pausedMember(p Site, chain *workflow.Agent, name string, round int, mine []string, f *failure.Failure, err error) {
+	now := x.Clock.Now()
+	pause := x.Agents.pauseMember(name, round, f.RetryAfter, now)
+	what := "met a rate limit"
+	if !f.RateLimited {
+		what = fmt.Sprintf("failed %d times in a row (%s)", downAfter, f.Class)
+	}
+	text := fmt.Sprintf("%s %s: it is not asked for %s", name, what, duration.Format(pause.Until.Sub(now).Round(time.Second)))
+	if next, _, _ := x.Agents.next(chain.FirstOf, now); next != "" {
+		text += ", and " + next + " is asked in its place"
+	} else {
+		text += "; all agents of " + chain.Name + " are paused"
+	}
+	x.record(event.Event{Type: event.AgentPaused, Time: now, Label: name, DelayMS: pause.Until.Sub(now).Milliseconds(), Message: text, Data: Data(pause)})
+	if f.RateLimited && x.Machine != nil && len(mine) > 0 {
+		x.pauseLimits(&Holding{names: mine}, pause.Until, err)
+	}
+}
