@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// This file says what `bide show` prints for a person.
+
+// commands says what may be done next.
+func (s *shown) commands() []string {
+	out := []string{}
+	switch {
+	case s.Status == event.Running:
+		out = append(out, "bide events "+s.Run+" -f")
+		if s.Hold != "" || s.QueueHold != "" {
+			out = append(out, "bide control "+s.Run+" probe")
+		}
+		if s.Hold != "" && s.Paused.IsZero() {
+			out = append(out, "bide control "+s.Run+" continue")
+		}
+		out = append(out, "bide stop "+s.Run)
+	case s.Resumable && (s.merge == "" || s.Status != event.Failed): // else only the merge is missing
+		out = append(out, "bide resume "+s.Run)
+	}
+	if !s.Paused.IsZero() {
+		out = append(out, "bide control "+s.Run+" continue")
+	}
+	if !s.Limited.IsZero() {
+		out = append(out, "bide control "+s.Run+" retry-now")
+	}
+	if s.Letters > 0 {
+		out = append(out, "bide dlq list "+s.Run, "bide dlq retry "+s.Run)
+	}
+	if s.merge != "" {
+		out = append(out, s.merge)
+	}
+	return append(out, "bide logs "+s.Run)
+}
+
+func (o *showOptions) printShown(s *shown) error {
+	p := o.palette(o.out)
+	var b strings.Builder
+	line := func(name, text string) {
+		if text != "" {
+			b.WriteString(fold(fmt.Sprintf("%-9s %s", name, text), o.columns(o.out), "          ") + "\n")
+		}
+	}
+	line("run", p.bold(s.Run))
+	kind := "workflow"
+	if s.Kind == workflow.Dataflow.String() {
+		kind = s.Kind
+	}
+	if command, batch := strings.CutPrefix(s.called, "batch: "); batch && s.Name == "batch" {
+		line("batch", visible(command))
+	} else {
+		line(kind, visible(s.Name))
+		line("file", visible(s.Path))
+	}
+	line("in", visible(s.Dir))
+	line("params", givenText(s.Params))
+	line("status", p.status(words(s.Status))+s.paused()+s.because())
+	line("held", visible(s.Hold))
+	line("held", visible(s.QueueHold))
+	line("held up", visible(s.Trouble))
+	line("at once", visible(s.AtOnce))
+	line("waits for", visible(strings.Join(s.Waits, "; ")))
+	line("started", s.times())
+	if s.Resumes > 0 {
+		line("resumed", diag.Count(s.Resumes, "time"))
+	}
+	line("items", s.items())
+	evidence, merges := s.proven()
+	line("evidence", evidence)
+	line("merges", merges)
+	line("agents", s.usage())
+	line("state", s.State)
+	if _, err := fmt.Fprint(o.out, b.String()); err != nil {
+		return err
+	}
+	return errors.Join(o.printPhases(s, p), o.printSteps(s, p), o.printRest(s, p))
+}
+
+// givenText is what a run was started with, in one line.
+func givenText(params map[string]string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		parts = append(parts, cut(oneLine(name+"="+params[name]), 120))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (s *shown) because() string {
+	if s.Status == event.Interrupted {
+		return ": " + s.how
+	}
+	if s.Message == "" {
+		return ""
+	}
+	return ": " + oneLine(strings.ReplaceAll(s.Message, "\n", "; "))
+}
+
+// paused says since when bide control holds the run, and until when a rate limit
+// holds back its agents.
+func (s *shown) paused() (text string) {
+	if !s.Paused.IsZero() {
+		text = ", paused since " + s.Paused.Local().Format(time.DateTime)
+	}
+	if !s.Limited.IsZero() {
+		text += ", agents held back by a rate limit until " + s.Limited.Local().Format(time.DateTime)
+	}
+	return text
+}
+
+func (s *shown) times() string {
+	if s.Started.IsZero() {
+		return ""
+	}
+	t := s.Started.Local().Format(time.DateTime)
+	if d := took(s.DurationMS); d != "" {
+		t += ", " + d
+	}
+	return t
+}
+
+func (s *shown) items() string {
+	c := s.Items
+	if c.Total == 0 {
+		return ""
+	}
+	var ended parts
+	ended.add(true, "%d: %d succeeded", c.Total, c.Succeeded-c.Degraded-c.Recovered-c.Tolerated-c.Incomplete)
+	ended.kinds(c.KindCounts)
+	ended.add(c.Unchanged > 0, "%d unchanged", c.Unchanged)
+	ended.add(c.Failed > 0, "%d failed", c.Failed)
+	ended.add(c.Skipped > 0, "%d skipped", c.Skipped)
+	ended.add(c.Pending > 0, "%d not finished", c.Pending)
+	all := parts{strings.Join(ended, ", ")}
+	all.add(s.Letters > 0, "%s", diag.Count(s.Letters, "dead letter"))
+	all.add(s.Retried > 0, "%d needed more than one attempt", s.Retried)
+	return strings.Join(all, "; ")
+}
+
+func (s *shown) usage() string {
+	if s.Usage["calls"] == 0 {
+		return ""
+	}
+	u := s.Usage
+	return usageText(step.Usage{InputTokens: int64(u["input_tokens"]), OutputTokens: int64(u["output_tokens"]), CacheTokens: int64(u["cache_tokens"]),
+		OtherTokens: int64(u["other_tokens"]), CostUSD: u["cost_usd"], Calls: int(u["calls"])})
+}
+
+func (o *showOptions) printPhases(s *shown, p palette) error {
+	if len(s.Phases) == 0 {
+		return nil
+	}
+	t := table{head: []string{"PHASE", "STATUS", "TOOK"}, right: map[int]bool{2: true}}
+	t.paint = paintStatus(p, 1)
+	for _, x := range s.Phases {
+		if x.Phase == "map" && x.Status == event.Succeeded && s.Items.Failed > 0 {
+			x.Status = event.CompletedWithFailures // its phase is done, and its items are not
+		}
+		t.add(x.Phase, words(x.Status), took(x.DurationMS))
+	}
+	return o.section(&t)
+}
+
+func (s *streams) section(t *table) error {
+	if _, err := fmt.Fprintln(s.out); err != nil {
+		return err
+	}
+	return t.print(s.out, s.columns(s.out))
+}
+
+func paintStatus(p palette, column int) func(int, string) string { return painted(column, p.status) }
+
+// painted has one column of a table painted.
+func painted(column int, paint func(string) string) func(int, string) string {
+	return func(col int, s string) string {
+		if col == column {
+			return paint(s)
+		}
+		return s
+	}
+}
+
+func (o *showOptions) printSteps(s *shown, p palette) error {
+	if len(s.StepList) == 0 {
+		return nil
+	}
+	t := table{head: []string{"STEP", "STATUS", "ATTEMPTS", "TOOK", "WAITED", "WHAT"}, right: map[int]bool{2: true, 3: true, 4: true}, flex: 5, also: []int{0}, drop: []int{4, 2}}
+	t.paint = paintStatus(p, 1)
+	for _, x := range s.StepList {
+		if s.Proof != nil && ofQueue().MatchString(x.Step) {
+			continue
+		}
+		what := x.Label
+		switch {
+		case x.Message == "":
+		case x.Status == event.Failed, x.Status == event.Tolerated:
+			what += ": " + x.Message
+		case x.Status == event.Skipped:
+			what += ": skipped, as " + x.Message
+		}
+		t.add(x.Step, words(x.Status), strconv.Itoa(x.Attempts), took(x.DurationMS), took(x.WaitedMS), oneLine(what))
+	}
+	return o.section(&t)
+}
+
+func (o *showOptions) printRest(s *shown, p palette) error {
+	var b strings.Builder
+	if len(s.Errors) > 0 {
+		b.WriteString("\n" + p.bold("errors of items") + "\n")
+		for _, e := range s.Errors {
+			b.WriteString(fold(fmt.Sprintf("  %d × %s, for example item %s: %s", e.Count, e.Class, oneLine(cmp.Or(e.Label, e.Item)), oneLine(e.Example)), o.columns(o.out), "      ") + "\n")
+		}
+	}
+	if len(s.Notes) > 0 {
+		b.WriteString("\n" + p.bold("notes") + "\n")
+		for _, n := range s.Notes {
+			b.WriteString(fold("  "+oneLine(n), o.columns(o.out), "    ") + "\n")
+		}
+	}
+	b.WriteString("\n" + p.bold("next") + "\n")
+	for _, c := range s.Commands {
+		if w := o.columns(o.out); w > 0 && 2+widthOf(c) > w { // a command that is broken cannot be copied
+			c = strings.Replace(c, s.Run, shortRun(s.Run), 1)
+		}
+		b.WriteString("  " + c + "\n")
+	}
+	return o.print(b.String())
+}
