@@ -274,7 +274,7 @@ func lettersOf(list []journal.DeadLetter) (letters []cluster.Letter) {
 }
 
 // unchanged is an error where a file of the run is no longer what it was: as nobody
-// would notice that the run goes on with the old one.
+// would notice that the run continues with the old one.
 func (a *app) unchanged(run string) error {
 	err := a.reading(run, func(r *journal.Reader) error { return engine.Unchanged(r.Header()) })
 	if changed := new(engine.ChangedError); errors.As(err, &changed) {

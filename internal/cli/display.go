@@ -151,7 +151,7 @@ func (d *plainDisplay) labelOf(e event.Event) string {
 	return oneLine(e.Label)
 }
 
-// troubled tells of an output that could not be read or logged; the run goes on.
+// troubled tells of an output that could not be read or logged; the run continues.
 func (d *plainDisplay) troubled(err error) {
 	if err != nil {
 		fmt.Fprintf(d.err, "bide: %v\n", err)

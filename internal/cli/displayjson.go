@@ -28,7 +28,7 @@ func (d *jsonDisplay) Emit(e event.Event) {
 	defer d.mu.Unlock()
 	d.troubled(d.jobs.take(e, unseen))
 	if _, err := d.w.Write(append(b, '\n')); err != nil {
-		d.w = io.Discard // nobody reads any more; the run goes on
+		d.w = io.Discard // nobody reads any more; the run continues
 	}
 }
 

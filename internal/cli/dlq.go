@@ -244,7 +244,7 @@ ids, and with what they report added to their histories. Then reduce runs again 
 all results. The workflow file is used as it is now, unless --as-recorded. Without RUN,
 it is the last run of this directory that has dead letters.
 
-While the run goes on in another process, that process is asked to run them in the
+While the run continues in another process, that process is asked to run them in the
 map that goes on, and this one shows what happens there. A second retry of the same
 run meanwhile is refused.`,
 		Example: `  bide dlq retry

@@ -66,9 +66,9 @@ var formerly = map[string]string{
 	"bide replay --attempts":   "write: --set STEP.retry.attempts=N",
 	"bide run --jobs":          "write: --max-parallel N",
 	"bide run --parallel":      "write: --max-parallel N",
-	"bide run --verbose":       "every step is told already; bide logs has the outputs, bide events everything",
+	"bide run --verbose":       "every step is shown already; bide logs has the outputs, bide events everything",
 	"bide run -j":              "write: --max-parallel N",
-	"bide run -v":              "every step is told already; bide logs has the outputs, bide events everything",
+	"bide run -v":              "every step is shown already; bide logs has the outputs, bide events everything",
 	"bide simulate --failure":  "write a model, steps: {\"*\": {failures: {network: 0.1}}}, and name it with --model FILE: bide docs simulate",
 	"bide simulate --failures": "write a model, steps: {\"*\": {failures: {network: 0.1}}}, and name it with --model FILE: bide docs simulate",
 

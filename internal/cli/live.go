@@ -225,7 +225,7 @@ func inColour(p palette, line string) string {
 
 func (d *liveDisplay) write(text string) {
 	if _, err := io.WriteString(d.err, text); err != nil {
-		d.off = true // the terminal is gone; the run goes on
+		d.off = true // the terminal is gone; the run continues
 	}
 }
 

@@ -51,7 +51,7 @@ func watchSignals(parent context.Context, tell func(os.Signal)) *interrupts {
 	go func() {
 		signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		// Asked for, a broken pipe is an error of the write and not the end of the
-		// process: the run goes on when nobody reads its output any more. Ignoring
+		// process: the run continues when nobody reads its output any more. Ignoring
 		// the signal would do the same, but children inherit that.
 		signal.Notify(pipe, syscall.SIGPIPE)
 		i.stops.watch(done)

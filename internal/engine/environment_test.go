@@ -210,7 +210,7 @@ commands:
 }
 
 // TestWarningOfAVariable: a variable of the environment that names a command which
-// fails is told of, with no secret in clear, and the run goes on.
+// fails is told of, with no secret in clear, and the run continues.
 func TestWarningOfAVariable(t *testing.T) {
 	t.Parallel()
 	r := newBench(t).run("secrets: {S: hush-1234567}\nenv: {X: 'a${cmd:echo $S >&2; exit 3}'}\ncommands: [{shell: 'echo a > @EV@/x'}]\n")

@@ -100,7 +100,7 @@ func (x *mapRun) enter(ctx context.Context, p *step.Site, a *agentRun) (func(con
 	p.Scope.SetTrusted("WORKTREE", p.Dir)
 	return func(ctx context.Context, err error) error {
 		if err != nil && !a.anew && (x.interrupted(ctx, err) || errors.As(err, new(*step.OutlastedError))) {
-			return errors.Join(err, a.Tree.Leave()) // the next life of the run goes on in it
+			return errors.Join(err, a.Tree.Leave()) // the next life of the run continues in it
 		}
 		if err == nil && x.queue != nil {
 			if err = x.queue.submit(ctx, *p, a); err == nil {

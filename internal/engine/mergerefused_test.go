@@ -85,7 +85,7 @@ merge_queue:
 }
 
 // A merge queue is with whatever else a map has as without: killed when the work of an item
-// waits in it, the run goes on, and all is merged once.
+// waits in it, the run continues, and all is merged once.
 func TestMergeQueueWith(t *testing.T) {
 	t.Parallel()
 	for i, c := range []struct{ name, keys, step, reduce, want string }{

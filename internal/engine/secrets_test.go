@@ -192,7 +192,7 @@ commands: [{shell: echo a > @EV@/x}]
 }
 
 // TestSecretsAfterResume: variables with secrets in them, plain and encoded,
-// are what they were when the run goes on, and nothing on the disk has them.
+// are what they were when the run continues, and nothing on the disk has them.
 func TestSecretsAfterResume(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

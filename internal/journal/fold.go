@@ -14,7 +14,7 @@ import (
 )
 
 // Apply takes an event into the state. Events come in the order of their
-// numbers. An event that says nothing of how the run goes on, or is of a type
+// numbers. An event that says nothing of how the run continues, or is of a type
 // not known here, changes nothing. The error is of an item that cannot be.
 func (s *State) Apply(e event.Event) error {
 	s.Seq = max(s.Seq, e.Seq)

@@ -219,7 +219,7 @@ func checkVersion(ctx context.Context, db *sql.DB, path string) (version int64, 
 	case version > schemaVersion:
 		return 0, &ForeignError{Path: path, Detail: fmt.Sprintf("the journal has version %d and this bide knows versions up to %d: use the newer bide that wrote it", version, schemaVersion)}
 	case version >= 1 && version < oldVersion:
-		return 0, &ForeignError{Path: path, Detail: fmt.Sprintf("the journal has version %d, of an earlier bide, and this bide reads versions from %d on: go on with the bide that wrote it", version, oldVersion)}
+		return 0, &ForeignError{Path: path, Detail: fmt.Sprintf("the journal has version %d, of an earlier bide, and this bide reads versions from %d on: continue with the bide that wrote it", version, oldVersion)}
 	case version < 1:
 		return 0, damaged(path, fmt.Sprintf("version %d is none that was ever written", version), nil)
 	}

@@ -112,7 +112,7 @@ func (h *Handover) follow(ctx context.Context, r *journal.Reader, from int64) er
 		return &HandedOverError{Run: h.Run, PID: h.PID}
 	}
 	if end == nil {
-		return fmt.Errorf("process %d, which had run %s, has gone before its end: `bide resume %s` goes on, the dead letters that were asked for included", h.PID, h.Run, h.Run)
+		return fmt.Errorf("process %d, which had run %s, has gone before its end: `bide resume %s` continues it, with the dead letters that were asked for", h.PID, h.Run, h.Run)
 	}
 	return h.Ended(r, *end)
 }

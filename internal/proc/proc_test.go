@@ -282,7 +282,7 @@ func TestNothingIsLeft(t *testing.T) {
 }
 
 // A daemon that left its group and our outputs gives no sign of itself. It is
-// found in the background while the run goes on.
+// found in the background while the run continues.
 func TestQuietDaemonIsFoundSoon(t *testing.T) {
 	everyWay(t, func(t *testing.T, s *Supervisor) {
 		dir := t.TempDir()

@@ -110,7 +110,7 @@ func PredictBack(ctx context.Context, runs []*Recording, seeds int) (*Backtest, 
 func (r *Recording) interfered() string {
 	switch {
 	case r.Status == event.Interrupted:
-		return "it did not come to its end"
+		return "it did not end"
 	case len(r.lives) > 1:
 		return "it was resumed"
 	case len(r.lives) == 1 && len(r.lives[0].asked) > 0:

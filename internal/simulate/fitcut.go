@@ -72,7 +72,7 @@ func cutWarning(path string, e *evidence) string {
 	if n == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%d attempts of %s were cut short, the longest after %s: they are taken to go on as those do that took longer", n, path, Span(int64(longest)))
+	text := fmt.Sprintf("%d attempts of %s were cut short, the longest after %s: they are assumed to continue like those that took longer", n, path, Span(int64(longest)))
 	if _, beyond, _ := e.uncut(nil); len(beyond) > 0 {
 		text += ", and where none did, to take twice as long and to fail no more often than the others"
 	}

@@ -91,7 +91,7 @@ func (f *loop) work(ctx context.Context) {
 }
 
 // round runs the steps for a value, between the facts that it begins and ends. One that
-// is cut short has no end: a later life of the run goes on with it.
+// is cut short has no end: a later life of the run continues with it.
 func (f *loop) round(ctx context.Context, i int) error {
 	q := f.p.Round(i)
 	v, n := f.list[i], int64(len(f.list))

@@ -242,7 +242,7 @@ func (r *rewriter) choosesCommand(args []*syntax.Word) bool {
 				r.errorAt(m, "write ${"+inner(r.plan.slots[m.slot-1].src)+"|raw} if it is meant to be code", "would choose which command runs")
 			} else {
 				r.errorAt(m, `put the command's name in quotes, or write ${NAME:?}`,
-					"would choose which command runs where the words before it come to nothing")
+					"would choose which command runs where the words before it are empty")
 			}
 			return true
 		}

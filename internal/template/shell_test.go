@@ -282,7 +282,7 @@ func TestRefusedPlaces(t *testing.T) {
 		"A=1 ${x}":                              "which command runs",
 		"true && ${x}":                          "which command runs",
 		"echo $(${x})":                          "which command runs",
-		"$CMD ${x}":                             "come to nothing",
+		"$CMD ${x}":                             "are empty",
 		"timeout 5 ${x}":                        "which command runs",
 		"env A=1 ${x}":                          "which command runs",
 		"nohup nice -n 3 ${x}":                  "which command runs",

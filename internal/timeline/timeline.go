@@ -39,7 +39,7 @@ type Timeline struct {
 	Status          string // event.Running until a run_finished, then that event's
 	Class, Message  string
 	Started, Latest time.Time // of the first and of the last event
-	Finished        time.Time // zero while the run goes on
+	Finished        time.Time // zero while the run continues
 	Lives           []Life
 	Pauses          []Wait // a rate limit held back every agent
 	Breakers        []Breaker
@@ -261,7 +261,7 @@ func (t *Timeline) AtOnce() int {
 }
 
 // Took is how long processes had the run in all: the time between one and the next
-// is not counted. now is the end of the last one where the run goes on.
+// is not counted. now is the end of the last one where the run continues.
 func (t *Timeline) Took(now time.Time) (took time.Duration) {
 	for i, l := range t.Lives {
 		if i == len(t.Lives)-1 && t.Status == event.Running {

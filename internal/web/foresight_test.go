@@ -104,7 +104,7 @@ func TestForesightBacktest(t *testing.T) {
 	s.flakyRun(false)
 	s.flakyRun(true)
 	body := s.page("/runs/" + id + "/foresight?backtest=1")
-	for _, want := range []string{"of 2 runs ", "left out: it did not come to its end", "<th scope=\"col\">Inside</th>"} {
+	for _, want := range []string{"of 2 runs ", "left out: it did not end", "<th scope=\"col\">Inside</th>"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("there is no %q in\n%s", want, body)
 		}

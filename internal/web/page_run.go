@@ -39,7 +39,7 @@ type chart struct {
 	Unfolded bool // idle time is drawn as it was
 	Idle     time.Duration
 	Has      map[string]bool // the statuses of bars
-	Now      float64         // the place of now, if the run goes on; else 0
+	Now      float64         // the place of now, if the run continues; else 0
 }
 
 // mark is a place on the axis with a word.

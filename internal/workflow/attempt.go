@@ -54,7 +54,7 @@ func (d *decoder) continueSession(o *object, c *Claude) {
 		return
 	}
 	if !a.asksPermissions() || a.Output != "stream-json" || a.BuiltIn && a.Name != "claude" {
-		d.errorf(o.keyNode("continue_session"), "unsupported", "continue_session: the agent %q tells no session to go on with", c.Provider).
+		d.errorf(o.keyNode("continue_session"), "unsupported", "continue_session: the agent %q gives no session to continue", c.Provider).
 			Suggest("it works with the claude program and output: stream-json")
 	}
 }

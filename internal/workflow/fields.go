@@ -218,7 +218,7 @@ var worktreeTable = newTable("worktree", "a worktree")
 
 func worktreeFields() []field {
 	return []field{
-		{key: "copy", typ: tTexts, sample: "[.env]", doc: "files and directories that git ignores, relative to where the run works; each may be a pattern, and one that is missing is told",
+		{key: "copy", typ: tTexts, sample: "[.env]", doc: "files and directories that git ignores, relative to where the run works; each may be a pattern, and a missing one is reported",
 			read: by(func(o *object, key string, n *node, w *Worktree) { w.Copy = o.d.copies(o.stringsAt(n, key)) })},
 		{key: "setup", typ: tText, sample: "npm ci", doc: "a shell text that runs in each new worktree, after the copies; it leaves only what git ignores",
 			into: of(func(w *Worktree) **template.Text { return &w.Setup })},

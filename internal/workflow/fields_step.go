@@ -36,7 +36,7 @@ func stepFields() []field {
 		{key: "inputs", typ: tMap(tRef("step_input")), sample: "{spec: {from: a, pass_as: {argument: {position: 0}}}}", doc: "beside name, where the step has no action: values for its prompt", was: "*"},
 		{key: "args", typ: oneOf(tText, tTexts), sample: "[fast]", doc: "beside name: more words of the prompt; beside claude: more arguments of its command line"},
 		{key: "skip_permissions", typ: tBool, sample: "true", doc: "beside claude: run without asking for permissions"},
-		{key: "continue_session", typ: tBool, sample: "true", doc: "beside claude: another attempt goes on with the session of the one before it"},
+		{key: "continue_session", typ: tBool, sample: "true", doc: "beside claude: another attempt continues the session of the one before it"},
 		{key: "id", typ: tName, sample: "first", doc: "its name in variables"},
 		{key: "name", typ: tText, sample: "Build it", doc: "its label", was: "csmrg"},
 		{key: "description", typ: tText, sample: "what it does", doc: "for people",
@@ -243,7 +243,7 @@ func validateFields() []field {
 			into: of(func(v *Validate) *Duration { return &v.Timeout })},
 		{key: "expected_schema", typ: oneOf(tText, &form{Type: "object"}, &form{Type: "boolean"}), sample: "{type: object}", doc: "a JSON Schema that the result must fit, or the file of one", was: "*",
 			read: by(func(o *object, key string, n *node, v *Validate) { o.d.expectedSchema(n, v) })},
-		{key: "on_incomplete", typ: oneOf(tText, tSteps, tRef("on_incomplete")), sample: "{claude: /finish}", doc: "what to do below the threshold; continue: tell it and go on"},
+		{key: "on_incomplete", typ: oneOf(tText, tSteps, tRef("on_incomplete")), sample: "{claude: /finish}", doc: "what to do below the threshold; continue: report it and continue"},
 	}
 }
 

@@ -34,7 +34,7 @@ func (d *decoder) handler(n *node, path string) *Handler {
 	h.Steps = d.steps(n, path, bareShell)
 	if len(h.Steps) == 0 {
 		if n.kind == listNode && len(n.items) == 0 {
-			d.errorf(n, "empty-action", "the on_failure has no steps").Suggest("write what to do, or on_failure: true to go on")
+			d.errorf(n, "empty-action", "the on_failure has no steps").Suggest("write what to do, or on_failure: true to continue")
 		}
 		return nil
 	}

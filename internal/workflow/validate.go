@@ -98,7 +98,7 @@ func (d *decoder) expectedSchema(n *node, v *Validate) {
 func (d *decoder) onIncomplete(n *node, path string) *OnIncomplete {
 	inc := &OnIncomplete{Pos: n.pos, MaxAttempts: incompleteAttempts, FailWorkflow: true}
 	if n.kind == strNode && n.text == "continue" {
-		inc.FailWorkflow = false // what was missed is told, and the run goes on
+		inc.FailWorkflow = false // what was missed is told, and the run continues
 		return inc
 	}
 	if n.kind != mapNode {

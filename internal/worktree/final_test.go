@@ -201,7 +201,7 @@ func TestListAndClean(t *testing.T) {
 		}
 		return why
 	}
-	if why := clean(CleanOptions{Busy: func(run string) bool { return run == "r1" }, Force: true}); why["merged"] != "the run goes on" {
+	if why := clean(CleanOptions{Busy: func(run string) bool { return run == "r1" }, Force: true}); why["merged"] != "the run continues" {
 		t.Errorf("%v", why)
 	}
 	if why := clean(CleanOptions{DryRun: true}); why["merged"] != "" || !w.exists(merged.Dir) {

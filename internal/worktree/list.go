@@ -206,7 +206,7 @@ func (r *Repo) Clean(ctx context.Context, o CleanOptions) ([]Cleaned, error) {
 func whyLeft(i Info, o CleanOptions) string {
 	switch {
 	case o.Busy != nil && o.Busy(i.Run):
-		return "the run goes on"
+		return "the run continues"
 	case o.Force:
 		return ""
 	case i.Unmerged > 0:
