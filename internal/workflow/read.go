@@ -127,11 +127,6 @@ func (o *object) integerAt(f *field, key string, n *node) (int, bool) {
 	return i, p == nil
 }
 
-// intVar reads a whole number, or a variable that the engine resolves.
-func (o *object) intVar(key string) Int {
-	return firstOf(o, []string{key}, func(n *node, spelled string) Int { return o.intAt(o.row(key), n, spelled) })
-}
-
 func (o *object) intAt(f *field, n *node, key string) Int {
 	least, _ := f.typ.limits()
 	v, p := o.d.intVar(o.d.resolved(n), key, int(least))
