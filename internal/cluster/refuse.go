@@ -2,6 +2,9 @@ package cluster
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -42,6 +45,12 @@ func Refused(f *workflow.File, isolation string) (list diag.List) {
 	}
 	if refs := workflow.Limits(f); len(refs) > 0 {
 		refuse(refs[0].Pos, "limits: the named limits are those of one machine, and a run on Temporal has many", "leave it out, or run the file on one machine; max_parallel bounds the items of the run")
+	}
+	agents := workflow.AllAgents(f)
+	for _, name := range slices.Sorted(maps.Keys(agents)) {
+		if a := agents[name]; len(a.FirstOf) > 0 {
+			refuse(a.Pos, fmt.Sprintf("agents.%s.first_of: which agent is paused is known on each machine alone, and a run on Temporal has many", name), "name one agent, or run the file on one machine")
+		}
 	}
 	if f.Policy.SameError != nil {
 		refuse(f.Policy.Pos, "same_error: a run on Temporal is not held yet", "leave it out, or run the file on one machine")
