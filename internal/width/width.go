@@ -217,7 +217,7 @@ func (m *Machine) grow() Why {
 		step += float64(m.s.Grown / m.c.Hasten)
 	}
 	if below := float64(m.s.Refused - 1); m.s.Refused > 0 {
-		switch left := math.Floor(below) - m.s.Width; {
+		switch left := below - m.s.Width; {
 		case left >= 1:
 			step = max(1, math.Floor(left/2))
 		case m.s.Stays > 0:
