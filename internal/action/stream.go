@@ -144,13 +144,13 @@ func (s *stream) line(b []byte) {
 		s.assistant(&l)
 	case "result":
 		s.takeResult(b)
-	default:
-		s.other(l.Type, b)
 	case "rate_limit_event":
 		if l.Limit != nil && (l.Limit.Status == "rejected" || l.Limit.Status == "blocked") {
 			s.limited = true
 			s.resetsAt = classify.Epoch(l.Limit.ResetsAt)
 		}
+	default:
+		s.other(l.Type, b)
 	}
 }
 
