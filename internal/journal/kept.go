@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/bide-dev/bide/internal/files"
 )
 
 // What the events of a run come to that is over is kept beside them, as it is asked for
@@ -52,20 +54,20 @@ var program = sync.OnceValue(func() string {
 
 // overIn gives the files of the journal of a run in dir that no process has; ok is false
 // for another.
-func overIn(dir string) (files [2]stamp, ok bool) {
+func overIn(dir string) (of [2]stamp, ok bool) {
 	if held, err := locked(dir); err != nil || held || elsewhere(dir) {
-		return files, false
+		return of, false
 	}
 	for i, suffix := range []string{"", "-wal"} {
 		info, err := os.Stat(filepath.Join(dir, dbName+suffix))
 		switch {
 		case err == nil:
-			files[i] = stamp{info.Size(), info.ModTime().UnixNano()}
+			of[i] = stamp{info.Size(), info.ModTime().UnixNano()}
 		case i == 0 || !errors.Is(err, fs.ErrNotExist):
-			return files, false
+			return of, false
 		}
 	}
-	return files, true
+	return of, true
 }
 
 // keptIn gives the summary that is kept in the directory of a run, if it counts.
@@ -81,8 +83,8 @@ func keptIn(dir string) (sum Summary, ok bool) {
 	if gob.NewDecoder(bytes.NewReader(text[sha256.Size:])).Decode(&k) != nil || k.Program != program() {
 		return sum, false
 	}
-	files, over := overIn(dir)
-	return k.Summary, over && files == k.Of
+	of, over := overIn(dir)
+	return k.Summary, over && of == k.Of
 }
 
 // keep keeps the summary of a run that is over, which was made of these files.
@@ -99,18 +101,9 @@ func keep(dir string, of [2]stamp, sum Summary) {
 	}
 	digest := sha256.Sum256(b.Bytes()[sha256.Size:])
 	copy(b.Bytes(), digest[:])
-	f, err := os.CreateTemp(dir, "."+keptName+"-*")
-	if err != nil {
-		return // a home that can only be read
-	}
-	_, err = f.Write(b.Bytes())
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, keptName))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
+	// A home that can only be read has none; one that a power cut cuts short does not count.
+	_ = files.Replace(filepath.Join(dir, keptName), 0o600, func(f *os.File) error {
+		_, err := f.Write(b.Bytes())
+		return err
+	})
 }

@@ -59,6 +59,9 @@ func TestKeptSummary(t *testing.T) {
 			t.Errorf("%s: the times are %v and %v, want %v and %v", when, got.Started, got.Finished, want.Started, want.Finished)
 		}
 		got.Started, got.Finished = want.Started, want.Finished
+		if got.Status == event.Running {
+			got.Took = want.Took // it goes on
+		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v", when, got, want)
 		}
