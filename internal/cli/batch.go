@@ -107,6 +107,8 @@ and continues its log of jobs.`,
 	fs.StringVar(&o.Log, "joblog", "", "write a line for each command into this file, in parallel's form")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "print the commands, and run nothing")
 	o.pf.register(&o.streams, fs, option.Batch)
+	attempts := fs.Lookup("attempts") // without any flag of retries a command runs once
+	attempts.Usage = strings.Replace(attempts.Usage, "(default: ", "(default: 1, with another flag of retries ", 1)
 	o.pf.registerRetry(fs)
 	fs.BoolVar(&o.sameError, "same-error", false, "hold the batch while the same thing keeps failing, and try one item now and then")
 	fs.StringSliceVar(&o.limits, "limit", nil, "limits of this machine of which each item holds a slot; bide limits shows them")

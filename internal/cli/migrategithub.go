@@ -105,9 +105,28 @@ func (m *migrated) ofGitHub(n *yaml.Node, apart map[string]bool) *yaml.Node {
 		case strings.Contains(val.Value, "${{"):
 			m.leave(key, key.Value, "kept with its expression ${{ … }}, which only GitHub knows: put a value, ${item} or ${PARAMETER} in its place")
 		}
+		if key.Value == "run" {
+			val = githubRun(val)
+		}
 		out.Content = append(out.Content, yamlWord(name), val)
 	}
 	return out
+}
+
+// githubRun is a text of commands that means here what it does on GitHub: there it ends at
+// the first that fails, and says values to later steps in another file.
+func githubRun(val *yaml.Node) *yaml.Node {
+	text := strings.ReplaceAll(val.Value, "GITHUB_OUTPUT", "BIDE_OUTPUT")
+	switch trimmed := strings.TrimSpace(text); {
+	case strings.HasPrefix(trimmed, "set -e"):
+	case strings.Contains(trimmed, "\n"):
+		text = "set -e\n" + text
+	case strings.Contains(trimmed, ";"):
+		text = "set -e; " + text
+	}
+	out := *val
+	out.Value = text
+	return &out
 }
 
 // inheritEnv gives a job the variables of its workflow; its own win.

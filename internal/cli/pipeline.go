@@ -253,8 +253,8 @@ func lspCmd(a *app) *cobra.Command {
 		Short: "Serve an editor: pipelines and workflow files",
 		Long: `A language server for pipelines and workflow files on standard input and output
 (LSP). Problems are those of "bide check", with quick fixes. In both it completes,
-explains, goes to definitions and lists symbols; in pipelines it also finds
-references, renames, shows signatures and types, colours and formats. Modules are
+explains, goes to definitions, finds references, renames and lists symbols; in
+pipelines it also shows signatures and types, colours and formats. Modules are
 read from modules.yml beside the pipeline, or from --modules, as the editor has them.`,
 		Example: `  bide lsp
   bide lsp --modules services/modules.yml`,

@@ -41,6 +41,9 @@ func (g *Work) MergeBack(ctx context.Context, block func(context.Context, map[st
 		if err := block(ctx, MergeVariables(g.x.Run, g.Tree, did)); err != nil {
 			return fmt.Errorf("%w; the work is in branch %s: %s", err, g.Tree.Branch, g.Tree.MergeCommand())
 		}
+		if err := g.commitLeft(ctx); err != nil { // by the block
+			return err
+		}
 	}
 	if !g.Yes && (g.x.Ask == nil || !g.x.Ask(fmt.Sprintf("Merge %s into %s?", g.Tree.Branch, g.Tree.Target))) {
 		g.tellUnmerged("the work is in branch " + g.Tree.Branch + " and is not merged yet")

@@ -77,6 +77,9 @@ func TestKeptSummary(t *testing.T) {
 		}
 	}
 
+	if err := j.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	same("while a process has it", listed(), folded())
 	if isKept() {
 		t.Fatal("the summary of a run is kept that a process has")
@@ -149,6 +152,9 @@ func TestKeptSummary(t *testing.T) {
 		t.Error("it counts while a process has the run")
 	}
 	add(t, j, event.Event{Type: event.RunResumed, Time: at.Add(time.Hour)})
+	if err := j.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	same("resumed", listed(), folded())
 	if listed().Status != event.Running {
 		t.Error("it is not running")
