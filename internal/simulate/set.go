@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/workflow"
 )
 
 // Set changes values in the text of a workflow file. Each change is PATH=VALUE:
@@ -39,8 +42,38 @@ func Set(src []byte, changes []string) ([]byte, error) {
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
-	err := errors.Join(enc.Encode(&root), enc.Close())
-	return b.Bytes(), err
+	if err := errors.Join(enc.Encode(&root), enc.Close()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), inVain(src, b.Bytes())
+}
+
+// inVain is an error for changes that no run would heed: of a key that is none, or that
+// has no effect where it is.
+func inVain(before, after []byte) error {
+	ignored := func(text []byte) map[string]diag.Problem {
+		found := map[string]diag.Problem{}
+		_, problems := workflow.Parse("", text, workflow.Options{})
+		for _, p := range problems {
+			if p.Code == "unknown-key" || p.Code == "no-effect" {
+				found[p.Message] = p
+			}
+		}
+		return found
+	}
+	was := ignored(before)
+	var errs []error
+	for message, p := range ignored(after) {
+		if _, known := was[message]; !known {
+			text := "--set: " + message
+			if p.Suggestion != "" {
+				text += "; " + p.Suggestion
+			}
+			errs = append(errs, errors.New(text))
+		}
+	}
+	slices.SortFunc(errs, func(x, y error) int { return strings.Compare(x.Error(), y.Error()) })
+	return errors.Join(errs...)
 }
 
 func set(root *yaml.Node, change string) error {

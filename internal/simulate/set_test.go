@@ -1,0 +1,32 @@
+package simulate
+
+import (
+	"strings"
+	"testing"
+)
+
+// A change that no run would heed is an error that says what to write.
+func TestSetInVain(t *testing.T) {
+	src := []byte("map:\n  input: seq 3\n  max_parallel: 2\n  agent_template:\n    - name: fetch\n      shell: \"true\"\n      retry: {attempts: 2}\n")
+	for change, want := range map[string]string{
+		"fetch.attempts=6":              `unknown key "attempts" in a step`,
+		"fetch.retry.atempts=6":         `did you mean "attempts"?`,
+		"fetch.retry_config.attempts=6": "retry_config",
+		"fetch.max_attempts=6":          "write it inside retry: as attempts",
+		"max_parallel=8":                `"max_parallel" has no effect here`,
+		"map.max_paralel=8":             `did you mean "max_parallel"?`,
+	} {
+		if text, err := Set(src, []string{change}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q; it gives\n%s", change, err, want, text)
+		}
+	}
+	for _, change := range []string{"fetch.retry.attempts=6", "fetch.retry.jitter=full", "map.max_parallel=8", "map.agent_template[0].retry=4"} {
+		if _, err := Set(src, []string{change}); err != nil {
+			t.Errorf("%s: %v", change, err)
+		}
+	}
+	// What the file itself has in vain is not the change's.
+	if _, err := Set([]byte("commands:\n  - name: a\n    shell: \"true\"\n    atempts: 2\n"), []string{"a.timeout=5s"}); err != nil {
+		t.Error(err)
+	}
+}
