@@ -281,7 +281,7 @@ map:
   agent_template:
     - shell: |
         echo "$BIDE_ITEM $BIDE_ATTEMPT" >> ran
-        case "${item.n}$BIDE_ATTEMPT" in *31) echo "first time: ${word}" >&2; exit 7;; 13*) exit 9;; esac
+        case "${item.n}-$BIDE_ATTEMPT" in *3-1) echo "first time: ${word}" >&2; exit 7;; 13-*) exit 9;; esac
         echo "${word} ${item.n} $BIDE_LAST_EXIT"
   retry_config: {attempts: 2, backoff: fixed, initial_delay: 50ms}
 reduce:
