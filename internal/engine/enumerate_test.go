@@ -36,6 +36,7 @@ type scenario struct {
 	// beside the branch main: in another branch, or in a repository that was moved aside.
 	status int
 	kept   map[string]string
+	gone   []string // files that main does not have
 	// lost are the steps of which the record says that their work is lost.
 	lost []string
 	// before is what happens, if anything, before the command whose effects are
@@ -167,6 +168,45 @@ commands:
 		status: 3,
 		want:   map[string]string{"first.txt": "first\n"},
 		kept:   map[string]string{"inner/file": "inner\n"},
+	},
+	"setup": {
+		repo: true,
+		flow: `
+name: enumerate
+mode: mapreduce
+isolation: worktree
+error_policy:
+  retry_config: {max_attempts: 9, initial_delay: 1ms, backoff: fixed}
+setup:
+  - shell: echo list > listed; echo gone > removed
+map:
+  input: printf 'a\nb\n'
+  max_parallel: 2
+  agent_template:
+    - shell: set -e; cat listed > copy-${item}; if [ ${item} = a ]; then rm -f removed; fi
+reduce:
+  - shell: cat copy-a copy-b > both
+`,
+		want: map[string]string{"first.txt": "first\n", "listed": "list\n", "copy-a": "list\n", "copy-b": "list\n", "both": "list\nlist\n"},
+		gone: []string{"removed"},
+	},
+	"rounds": {
+		repo: true,
+		flow: `
+name: enumerate
+isolation: worktree
+commands:
+  - foreach: printf 'a\nb\n'
+    do:
+      - shell: set -e; echo ${item} > f-${item}; git add f-${item}; git diff --cached --quiet || git commit -qm "made ${item}"
+  - shell: test -e mended
+    on_failure:
+      shell: echo mended > mended
+      max_attempts: 3
+  - shell: cat f-a f-b mended > all
+`,
+		want: map[string]string{"first.txt": "first\n", "f-a": "a\n", "f-b": "b\n", "mended": "mended\n", "all": "a\nb\nmended\n"},
+		once: []string{"made a", "made b"},
 	},
 	// A step is killed behind its commit, and somebody removes the run's worktree.
 	"worktree removed": {
@@ -404,6 +444,11 @@ func (x *stage) wrong() (out []string) {
 			out = append(out, fmt.Sprintf("git %s: %v: %s", strings.Join(args, " "), err, said))
 		}
 		return string(said)
+	}
+	for _, name := range x.gone {
+		if said, _ := exec.Command("git", "-C", x.dir, "ls-tree", "--name-only", "main", name).Output(); len(said) > 0 {
+			out = append(out, name+" is on main, where it was removed")
+		}
 	}
 	for name, want := range x.kept {
 		if !x.isKept(name, want) {
