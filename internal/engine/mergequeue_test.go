@@ -233,7 +233,7 @@ func TestMergeQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	merge := b.output("git log -1 --format=%H --grep 'Bide-Item: i13$'")
-	if err := sh(b.dir, "FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --msg-filter 'sed s/Bide-Evidence:.sha256:./Bide-Evidence:\\ sha256:0/' "+merge+"^..main"); err != nil {
+	if err := sh(b.dir, "FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --msg-filter 'sed -e \"/^Bide-Evidence:/s/sha256:0/sha256:1/;t\" -e \"/^Bide-Evidence:/s/sha256:./sha256:0/\"' "+merge+"^..main"); err != nil {
 		t.Fatal(err)
 	}
 	if bad := b.problems(); !slices.ContainsFunc(bad, func(p proof.Problem) bool { return p.Item == "i13" }) {
