@@ -287,6 +287,74 @@ func TestARemovalIsCutShort(t *testing.T) {
 	}
 }
 
+// What somebody made in the run's worktree between two lives is never deleted, whatever the
+// lives were at: where the worktree is made anew, it is kept beside it.
+func TestNobodysFilesAreDeleted(t *testing.T) {
+	for name, cut := range map[string]func(t *testing.T, run *Run){
+		"before it is removed": func(t *testing.T, run *Run) {
+			if err := run.note(t.Context(), "removed"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"half of it is back": func(t *testing.T, run *Run) {
+			if err := run.note(t.Context(), "removed"); err != nil {
+				t.Fatal(err)
+			}
+			admin, err := adminDir(run.Dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(admin); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"made anew, and not told": func(t *testing.T, run *Run) {
+			if err := run.note(t.Context(), "remade"); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			run := w.run()
+			cut(t, run)
+			w.write(run.Dir, "by-hand.txt", "by hand\n")
+			again := w.relive(run)
+			found, err := filepath.Glob(run.Dir + "*/by-hand.txt")
+			if err != nil || len(found) != 1 || w.read(filepath.Dir(found[0]), "by-hand.txt") != "by hand\n" {
+				t.Errorf("the file is in %q (%v)", found, err)
+			}
+			if got := w.read(again.Dir, "a.txt"); got != "one\n" {
+				t.Errorf("the worktree has %q", got)
+			}
+		})
+	}
+}
+
+// A step goes to another branch and leaves files uncommitted; the run is killed between
+// saving them and removing the worktree. The next life has them uncommitted, and merges.
+func TestSavedOnAnotherBranch(t *testing.T) {
+	w := newWorld(t)
+	run := w.run()
+	w.gitIn(run.Dir, "checkout", "-q", "-b", "other")
+	w.write(run.Dir, "made.txt", "made\n")
+	w.commitAll(run.Dir, "made")
+	w.write(run.Dir, "left.txt", "left\n")
+	if _, _, err := w.repo.rescue(t.Context(), run, run.Dir, run.Branch); err != nil {
+		t.Fatal(err)
+	}
+	again := w.relive(run)
+	if got := w.gitIn(again.Dir, "status", "--porcelain"); got != "?? left.txt" {
+		t.Errorf("uncommitted: %q", got)
+	}
+	if _, err := again.FinalMerge(t.Context(), MergeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if w.read(w.dir, "made.txt") != "made\n" || w.exists(filepath.Join(w.dir, "left.txt")) {
+		t.Error("made.txt is not merged, or left.txt is")
+	}
+}
+
 // What was lost with a worktree is told in each life until one has it on record, and what
 // agents start from is back each time.
 func TestRemadeUntilItIsTold(t *testing.T) {

@@ -307,6 +307,21 @@ func (run *Run) unrescue(ctx context.Context) error {
 	if err := run.markAt(left, ""); err != nil { // else the next life would rewind to the commit
 		return err
 	}
+	st, err := r.State(ctx, run.Dir)
+	if err != nil {
+		return err
+	}
+	if st.Branch != run.Branch { // a step left it for another, and rescue had it hold the commit as well
+		tip, err := r.commit(ctx, r.dir, "refs/heads/"+run.Branch)
+		if err != nil {
+			return err
+		}
+		if tip == st.Commit {
+			if _, err := r.git(ctx, r.dir, "update-ref", "refs/heads/"+run.Branch, left, tip); err != nil {
+				return err
+			}
+		}
+	}
 	_, err = r.git(ctx, run.Dir, "reset", "--quiet", "--mixed", left, "--")
 	return err
 }

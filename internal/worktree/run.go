@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -282,11 +283,11 @@ func (run *Run) began() time.Time {
 }
 
 // remake makes the run's worktree anew from its branch where it is gone, or was never
-// complete. Two private names say what a worktree that is gone means, also to the lives
-// after one that went down here: "removed" is written before the run itself removes its
-// worktree, when nothing is uncommitted in it, and goes when there is one again; "remade"
-// is written before one is made anew of which that is not so, and goes when that is told.
-// While there is one of the two, nobody has worked in the worktree.
+// complete. Two private names say, to later lives too, why there is no worktree. "removed"
+// is written before the run removes its own, in which nothing is uncommitted, and deleted
+// when there is one again. "remade" is written before a worktree is made anew that the run
+// did not remove, and deleted when the loss is on record. What stands in the place of the
+// worktree is never deleted unless git has all of it: somebody may have worked there.
 func (r *Repo) remake(ctx context.Context, run *Run) error {
 	return r.locked(ctx, func() error {
 		removed, err := r.commit(ctx, r.dir, privateRef(run.ID, "removed"))
@@ -298,11 +299,13 @@ func (r *Repo) remake(ctx context.Context, run *Run) error {
 			return err
 		}
 		run.Remade = remade != ""
-		if removed == "" && remade == "" {
-			gone, err := r.worktreeGone(ctx, run)
-			if err != nil || !gone {
-				return err
-			}
+		gone, err := r.worktreeGone(ctx, run, run.Remade)
+		switch {
+		case err != nil:
+			return err
+		case !gone:
+			return run.dropRefs(ctx, "removed") // the removal did not begin
+		case removed == "" && remade == "":
 			if err := run.note(ctx, "remade"); err != nil {
 				return err
 			}
@@ -320,20 +323,30 @@ func (r *Repo) remake(ctx context.Context, run *Run) error {
 		if err := run.restore(ctx); err != nil {
 			return err
 		}
+		if err := r.Sync(ctx); err != nil {
+			return err
+		}
 		return run.dropRefs(ctx, "removed")
 	})
 }
 
 // worktreeGone says whether the run's worktree has to be made anew; what is in its place
-// is moved aside.
-func (r *Repo) worktreeGone(ctx context.Context, run *Run) (bool, error) {
+// is moved aside, unless git was making it. again: an earlier life began to, and may have
+// brought only a part of its files.
+func (r *Repo) worktreeGone(ctx context.Context, run *Run, again bool) (bool, error) {
 	e, err := r.registered(ctx, run.Dir)
 	if err != nil {
 		return false, err
 	}
 	if e != nil && !e.half && r.intact(run.Dir) {
-		if whole, err := r.mend(ctx, &run.Tree, run.Base); err != nil || whole {
+		whole, err := r.mend(ctx, &run.Tree, run.Base)
+		if err != nil || whole && !again {
 			return false, err
+		}
+		if whole { // what a life before this one brought need not be kept
+			if dirty, err := r.dirty(ctx, run.Dir); err != nil || len(dirty) == 0 {
+				return true, err
+			}
 		}
 	}
 	if _, err := os.Lstat(run.Dir); err == nil && (e == nil || !e.half) {
@@ -343,7 +356,7 @@ func (r *Repo) worktreeGone(ctx context.Context, run *Run) (bool, error) {
 }
 
 // markRemade has the marks of the worktree that is gone say what is true of the new one.
-// They go on being true where no agents were merged since: a commit of a step that was cut
+// They stay true where no agents were merged since: a commit of a step that was cut
 // short is still to be taken back.
 func (run *Run) markRemade(ctx context.Context) error {
 	merged, err := run.repo.commit(ctx, run.repo.dir, privateRef(run.ID, "tree"))
@@ -365,7 +378,7 @@ func (run *Run) markRemade(ctx context.Context) error {
 
 // note writes a private name that says something by being there, and has it on the disk.
 func (run *Run) note(ctx context.Context, name string) error {
-	if _, err := run.repo.git(ctx, run.repo.dir, "update-ref", privateRef(run.ID, name), run.Base); err != nil {
+	if _, err := run.repo.git(ctx, run.repo.dir, "update-ref", privateRef(run.ID, name), cmp.Or(run.Base, "refs/heads/"+run.Branch)); err != nil {
 		return err
 	}
 	return run.repo.Sync(ctx)
