@@ -306,7 +306,13 @@ func (p *process) wait(t *testing.T) int {
 		return p.ProcessState.ExitCode()
 	case <-time.After(patience):
 		toll.stuck.Add(1)
-		t.Fatalf("the process did not end:\n%s", p.out.String())
+		alive, _ := exec.Command("ps", "-eo", "pid,ppid,stat,etime,wchan,args").Output() // no ps: nothing is said of them
+		_ = p.Process.Signal(syscall.SIGQUIT)                                            // where its goroutines are
+		select {
+		case <-p.end:
+		case <-time.After(patience):
+		}
+		t.Fatalf("the process %d did not end:\n%s\n%s", p.Process.Pid, p.out.String(), alive)
 		return 0
 	}
 }

@@ -344,7 +344,12 @@ func (r *Repo) move(ctx context.Context, ref, to, old string) error {
 		return err
 	}
 	if _, err := r.git(ctx, r.dir, "update-ref", "-m", "bide: merge", ref, to, old); err != nil {
-		return err
+		// A git that was killed may have done it: who takes it for undone does it twice.
+		look, cancel := cleanup(ctx)
+		defer cancel()
+		if at, lerr := r.commit(look, r.dir, ref); lerr != nil || at != to {
+			return errors.Join(err, lerr)
+		}
 	}
 	return r.Sync(ctx)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -275,4 +276,48 @@ func TestOpenRunFollows(t *testing.T) {
 	if len(again.Lost) != 1 || w.read(filepath.Dir(again.Lost[0]), filepath.Base(again.Lost[0])) != "whose?\n" {
 		t.Errorf("lost: %q", again.Lost)
 	}
+}
+
+// A git that is killed behind the publication of a merge has made it, and one that is
+// killed before it has not: the work is there once.
+func TestKilledBehindAMerge(t *testing.T) {
+	w := serialWorld(t)
+	real, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	// The git that moves the run's branch, or the user's, dies: "after" it did so.
+	shim := fmt.Sprintf("#!/bin/sh\ncase \" $* \" in *' bide: merge '*)\n  if [ -e %[1]s/after ]; then mv %[1]s/after2 %[1]s/after 2>/dev/null || rm %[1]s/after; %[2]s \"$@\"; kill -9 $$; fi\n  if [ -e %[1]s/before ]; then rm %[1]s/before; kill -9 $$; fi;;\nesac\nexec %[2]s \"$@\"\n", bin, real)
+	if err := os.WriteFile(filepath.Join(bin, "git"), []byte(shim), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run := w.run()
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	dies := func(when string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(bin, when), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := w.agent(run, "one", 1)
+	w.write(a.Dir, "made.txt", "made\n")
+	w.commitAll(a.Dir, "made")
+	dies("before")
+	if _, err := run.Merge(t.Context(), a, MergeOptions{}); err == nil {
+		t.Error("a merge that was not made is no error")
+	}
+	dies("after")
+	if res := w.merge(run, a, MergeOptions{}); res.Commits != 1 || res.Commit == "" {
+		t.Errorf("%+v", res)
+	}
+	equal(t, "merged into the run", w.git("log", "--topo-order", "--no-merges", "--format=%s", run.Branch), "made\nstart")
+	dies("after")  // of the note "final"
+	dies("after2") // of HEAD
+	if _, err := run.FinalMerge(t.Context(), MergeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "both died", w.exists(filepath.Join(bin, "after")), false)
+	equal(t, "merged into main", w.git("log", "--topo-order", "--no-merges", "--format=%s", "main"), "made\nstart")
+	equal(t, "in the checkout", w.read(w.dir, "made.txt"), "made\n")
 }

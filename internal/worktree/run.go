@@ -320,8 +320,10 @@ func (r *Repo) remake(ctx context.Context, run *Run) error {
 		if err := run.markRemade(ctx); err != nil {
 			return err
 		}
-		if err := run.restore(ctx); err != nil {
-			return err
+		if removed == "" { // else it was committed, or taken away by a merge
+			if err := run.restore(ctx); err != nil {
+				return err
+			}
 		}
 		if err := r.Sync(ctx); err != nil {
 			return err
