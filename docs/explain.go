@@ -57,6 +57,19 @@ func Headings(words string) (out []Explanation) {
 	return out
 }
 
+// Command gives the help of a command, in Markdown, "" if there is none: by its name, with
+// or without "bide" before it.
+func Command(name string) string {
+	page, _ := Find("commands")
+	head := "\n## bide " + strings.TrimPrefix(strings.ToLower(strings.Join(strings.Fields(name), " ")), "bide ") + "\n"
+	_, text, ok := strings.Cut(page.Text, head)
+	if !ok {
+		return ""
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	return strings.TrimSpace(head) + " (commands)\n\n" + strings.Trim(text, "\n") + "\n"
+}
+
 // section is a part of a guide below a heading.
 type section struct {
 	Explanation // its place

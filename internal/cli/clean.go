@@ -89,7 +89,7 @@ func (o *cleanOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	only, err := resolveRuns(st, o.runs)
+	only, err := o.resolveRuns(ctx, st, o.runs)
 	if err != nil {
 		return err
 	}
@@ -166,14 +166,18 @@ func (f *cleanOptions) age() (time.Duration, error) {
 
 // resolveRuns turns ids and their beginnings into ids. All that are wrong are
 // reported at once.
-func resolveRuns(st *journal.Store, runs []string) ([]string, error) {
+func (a *app) resolveRuns(ctx context.Context, st *journal.Store, runs []string) ([]string, error) {
 	var out []string
 	var errs []error
 	for _, run := range runs {
 		if run == "" { // which would be the last one
 			return nil, usagef("--run is empty: name a run")
 		}
-		id, err := st.Find(run)
+		m, err := a.meant(ctx, run, runArg{})
+		id := m.ID
+		if err == nil && id == "" {
+			id, err = st.Find(run)
+		}
 		if err != nil {
 			errs = append(errs, err)
 		}

@@ -6,30 +6,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/spf13/cobra"
 )
 
 // mostProposed bounds what is proposed to the shell at once.
 const mostProposed = 200
-
-// suits says of some commands for which runs they are.
-var suits = map[string]func(runInfo) bool{
-	"bide resume":      func(i runInfo) bool { return i.Resumable },
-	"bide stop":        func(i runInfo) bool { return i.Status == event.Running },
-	"bide control":     func(i runInfo) bool { return i.Status == event.Running || i.Resumable },
-	"bide dlq list":    hasLetters,
-	"bide dlq show":    hasLetters,
-	"bide dlq retry":   hasLetters,
-	"bide dlq export":  hasLetters,
-	"bide dlq purge":   hasLetters,
-	"bide dlq stats":   hasLetters,
-	"bide rerun":       func(i runInfo) bool { return i.Status != event.Running },
-	"bide export otel": func(i runInfo) bool { return i.Status != unreadable },
-}
-
-func hasLetters(i runInfo) bool { return i.Items.DeadLettered > 0 }
 
 // completeRuns gives the runs that a command is for, newest first, each with what a
 // person knows it by: by their short names, or by their whole ids where one is being
@@ -47,7 +29,7 @@ func (a *app) completeRuns(cmd *cobra.Command, named []string, typed string) []s
 			name = s.ID
 		}
 		i := infoOf(s, err)
-		suit := suits[cmd.CommandPath()]
+		suit := runArgs[cmd.CommandPath()].suits
 		if s.ID == "" || !strings.HasPrefix(name, typed) || slices.Contains(named, s.ID) || slices.Contains(named, shortRun(s.ID)) || suit != nil && !suit(i) {
 			continue
 		}
@@ -142,9 +124,12 @@ func (a *app) completeClasses(cmd *cobra.Command, run, typed string) (out []stri
 	return out
 }
 
-// recorded reads a run, or the last one, for a proposal: what cannot be read proposes
-// nothing.
+// recorded reads a run, or the one that a command takes without a name, for a proposal:
+// what cannot be read proposes nothing.
 func (a *app) recorded(cmd *cobra.Command, run string, f func(context.Context, *journal.Reader) error) {
 	ctx := cmd.Context()
+	if m, err := a.meant(ctx, run, runArgs[cmd.CommandPath()]); err == nil && m.ID != "" {
+		run = m.ID
+	}
 	_ = a.reading(run, func(r *journal.Reader) error { return f(ctx, r) })
 }

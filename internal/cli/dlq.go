@@ -52,7 +52,7 @@ type letterFlags struct {
 
 func (f *letterFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.filter, "filter", "", "only those that this expression holds of; see bide dlq --help")
-	fs.StringArrayVar(&f.items, "item", nil, "only this item, by its id or what it is called in lists; may be given several times")
+	fs.StringArrayVar(&f.items, "item", nil, "only this item, by its id, what it is called in lists, or its index (from 0); may be given several times")
 	fs.StringVar(&f.older, "older-than", "", "only those that are at least so old, as in 2d")
 }
 
@@ -107,7 +107,7 @@ func (f letterFilter) accept(l journal.DeadLetter) (bool, error) {
 type dlqListOptions struct {
 	*app
 	letterFlags
-	id            string // of the run; "": the last one
+	id            string // of the run
 	limit, offset int
 }
 
@@ -117,12 +117,13 @@ func dlqListCmd(a *app) *cobra.Command {
 		Use:   "list [RUN]",
 		Short: "List the dead letters of a run",
 		Long: `Lists the dead letters of a run in the order of its items: those that were not run
-again and not purged. Without RUN, it is the last run.`,
+again and not purged. Without RUN, it is the newest run of this directory
+that has dead letters.`,
 		Example: `  bide dlq list
   bide dlq list 01KAJ3 --filter 'exit_code == 7' --limit 20 --offset 40
   bide dlq list --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = first(args)
+			o.id = args[0]
 			return o.run(cmd.Context())
 		},
 	}
@@ -242,7 +243,7 @@ func dlqRetryCmd(a *app) *cobra.Command {
 		Long: `Runs dead letters again in the same run: with new attempts, under their correlation
 ids, and with what they report added to their histories. Then reduce runs again with
 all results. The workflow file is used as it is now, unless --as-recorded. Without RUN,
-it is the last run of this directory that has dead letters.
+it is the newest run of this directory that has dead letters.
 
 While the run continues in another process, that process is asked to run them in the
 map that goes on, and this one shows what happens there. A second retry of the same
@@ -250,12 +251,8 @@ run meanwhile is refused.`,
 		Example: `  bide dlq retry
   bide dlq retry 01KAJ3 --filter 'class == "network"' --max-parallel 2
   echo '{"size": 38}' | bide dlq retry --item 37 --data -`,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if o.id = first(args); o.id == "" {
-				if o.id, err = o.lastHere(cmd, " with dead letters", func(i runInfo) bool { return i.Items.DeadLettered > 0 }); err != nil {
-					return err
-				}
-			}
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.id = args[0]
 			return o.run(cmd.Context())
 		},
 	}

@@ -107,7 +107,7 @@ func failureOf(e event.Event) failedAttempt {
 // dlqShowOptions are what dlq show was asked to do.
 type dlqShowOptions struct {
 	*app
-	id   string // of the run; "": the last one
+	id   string // of the run
 	item string
 }
 
@@ -118,14 +118,12 @@ func dlqShowCmd(a *app) *cobra.Command {
 		Short: "Show a dead letter with its whole history",
 		Long: `Shows a dead letter: the item's data, every failed attempt from the first to the
 last with its output, where its work and its logs are, and commands to look further.
-ITEM is the item's id, or what it is called in lists; without RUN, it is the last run.`,
+ITEM is the item's id, what it is called in lists, or its index, from 0. Without RUN,
+it is of the newest run of this directory that has dead letters.`,
 		Example: `  bide dlq show 42
   bide dlq show 01KAJ3 42 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 2 {
-				o.id = args[0]
-			}
-			o.item = args[len(args)-1]
+			o.id, o.item = args[0], args[1]
 			return o.run(cmd.Context())
 		},
 	}, "print one JSON object")
@@ -342,7 +340,7 @@ func exporter(format string, w io.Writer) (add func(*letterInfo) error, end func
 type dlqExportOptions struct {
 	*app
 	letterFlags
-	id           string // of the run; "": the last one
+	id           string // of the run
 	format, file string
 }
 
@@ -352,13 +350,13 @@ func dlqExportCmd(a *app) *cobra.Command {
 		Use:   "export [RUN]",
 		Short: "Write dead letters as JSON, JSON lines or CSV",
 		Long: `Writes the dead letters of a run, with the data of their items. Without RUN, it is the
-last run. The format is that of --format, else that of the file's name, else JSON. A
+newest run of this directory that has them. The format is that of --format, else that of the file's name, else JSON. A
 file is replaced only when all is written.`,
 		Example: `  bide dlq export > letters.json
   bide dlq export 01KAJ3 --format csv -o letters.csv
   bide dlq export 01KAJ3 --format jsonl --filter 'class == "timeout"'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = first(args)
+			o.id = args[0]
 			return o.run(cmd.Context())
 		},
 	}
@@ -451,7 +449,7 @@ var ages = []ageSpan{{"under 1h", time.Hour}, {"1h to 1d", 24 * time.Hour}, {"1d
 type dlqStatsOptions struct {
 	*app
 	letterFlags
-	id string // of the run; "": the last one
+	id string // of the run
 }
 
 func dlqStatsCmd(a *app) *cobra.Command {
@@ -459,11 +457,12 @@ func dlqStatsCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats [RUN]",
 		Short: "Count dead letters by class, step and age",
-		Long:  `Counts the dead letters of a run. Without RUN, it is the last run.`,
+		Long: `Counts the dead letters of a run. Without RUN, it is the newest run of this directory
+that has dead letters.`,
 		Example: `  bide dlq stats
   bide dlq stats 01KAJ3 --filter 'attempts > 3' --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = first(args)
+			o.id = args[0]
 			return o.run(cmd.Context())
 		},
 	}

@@ -33,6 +33,13 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 		if strings.HasSuffix(c.Short, ".") || len(c.Short) > 72 {
 			t.Errorf("%s: the short text is to be a phrase without a full stop: %q", c.CommandPath(), c.Short)
 		}
+		// bide docs COMMAND has what its --help says.
+		text := explained(strings.TrimPrefix(c.CommandPath(), "bide "))
+		for _, said := range []string{c.Long, c.Example, c.UseLine()} {
+			if c.HasParent() && !strings.Contains(text, strings.Trim(said, "\n")) {
+				t.Errorf("bide docs %s lacks of its help: %s", c.CommandPath(), said)
+			}
+		}
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if f.Usage == "" {
 				t.Errorf("%s: --%s says nothing", c.CommandPath(), f.Name)

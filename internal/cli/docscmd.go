@@ -20,24 +20,25 @@ type docsOptions struct {
 func docsCmd(a *app) *cobra.Command {
 	o := &docsOptions{streams: &a.streams}
 	return o.withJSON(&cobra.Command{
-		Use:   "docs [TOPIC]",
+		Use:   "docs [TOPIC...]",
 		Short: "Read the documentation: guides and reference",
 		Long: `Prints a page of the documentation, or without a topic the list of them. A topic is
 also a word that the reference explains: a key, an option, a flag, an event, an
 environment variable, a variable of a workflow, or the code behind a message of
-"bide check"; and words of the heading of a section.
+"bide check"; a command; and words of the heading of a section.
 
 On a terminal it is set as plain text, elsewhere it is the page's Markdown.`,
 		Example: `  bide docs
   bide docs cookbook
   bide docs retry_on
   bide docs "dead letters"
+  bide docs dlq retry
   bide docs no-action`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return topics(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			if o.topic = first(args); o.topic == "" {
+			if o.topic = strings.Join(args, " "); o.topic == "" {
 				return o.list()
 			}
 			return o.run()
@@ -98,6 +99,12 @@ func explained(word string) string {
 				fmt.Fprintf(&b, "- %s: %s\n", head, cell)
 			}
 		}
+	}
+	if text := docs.Command(word); text != "" {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(text)
 	}
 	if b.Len() == 0 {
 		return docs.Sections(word)

@@ -28,7 +28,7 @@ var eventTypes = []string{
 // eventsOptions are what events was asked to do.
 type eventsOptions struct {
 	*app
-	id     string // of the run; "": the last one
+	id     string // of the run
 	types  []string
 	item   string
 	step   string
@@ -42,19 +42,18 @@ func eventsCmd(a *app) *cobra.Command {
 		Short: "List everything that happened in a run",
 		Long: `Lists the events of a run, first to last. With --json they are what "bide run
 --json" writes: one object per line. -f waits for more until the
-run ends. RUN is an id, its beginning or end, last-1, or the
-name of a workflow; without it, it is the last run.`,
+run ends. Without RUN, it is the newest run of this directory.`,
 		Example: `  bide events
   bide events 01KAJ3 -f --type item_finished,item_retry_scheduled
   bide events 01KAJ3 --item 42 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = first(args)
+			o.id = args[0]
 			return o.run(cmd.Context())
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringSliceVar(&o.types, "type", nil, "only these types, as in step_finished")
-	fs.StringVar(&o.item, "item", "", "only those of this work item, by its id or what it is called")
+	fs.StringVar(&o.item, "item", "", "only those of this work item, by its id, what it is called, or its index (from 0)")
 	fs.StringVar(&o.step, "step", "", "only those of the step with this path, as in commands[2]")
 	fs.BoolVarP(&o.follow, "follow", "f", false, "wait for more until the run ends")
 	return o.withJSON(cmd, "one JSON object per line")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -80,8 +81,8 @@ func (n *itemNames) of(e event.Event) string {
 	return name
 }
 
-// findItem finds the work item that a person calls so: by its id, or else by the
-// name or the label that is shown of it. Where there is none, its Index is 0 and
+// findItem finds the work item that a person calls so: by its id, else by the name or the
+// label that is shown of it, else by its index. Where there is none, its Index is 0 and
 // near is a hint to be put behind a message.
 func findItem(ctx context.Context, r *journal.Reader, name string) (it event.Item, near string, err error) {
 	index, err := r.IndexOf(ctx, name)
@@ -120,6 +121,12 @@ func findItem(ctx context.Context, r *journal.Reader, name string) (it event.Ite
 		if found, err = labelled(ctx, r, name); err != nil {
 			return event.Item{}, "", err
 		}
+	}
+	if index, err := strconv.Atoi(name); err == nil && len(found) == 0 && index >= 0 {
+		if found, err = r.Items(ctx, index+1, 1); err != nil {
+			return event.Item{}, "", err
+		}
+		found = value.Filter(found, func(it event.Item) bool { return it.Index == index+1 })
 	}
 	switch {
 	case len(found) == 1:
@@ -197,7 +204,11 @@ func (a *app) orItem(ctx context.Context, name string, err error) error {
 		return err
 	}
 	var it event.Item
-	if a.reading("", func(r *journal.Reader) (err error) {
+	last, merr := a.meant(ctx, "", runArg{})
+	if merr != nil {
+		return err
+	}
+	if a.reading(last.ID, func(r *journal.Reader) (err error) {
 		it, _, err = findItem(ctx, r, name)
 		return err
 	}) != nil || it.Index == 0 {

@@ -21,7 +21,7 @@ import (
 // logsOptions are what logs was asked to do.
 type logsOptions struct {
 	*app
-	id         string // of the run; "": the last one
+	id         string // of the run
 	item, step string
 	attempt    int
 	follow     bool
@@ -36,8 +36,8 @@ func logsCmd(a *app) *cobra.Command {
 		Long: `Prints the outputs of the steps of a run in the order in which their attempts ended:
 short ones as they are recorded, large ones whole, from their files. Of an agent, it
 is what it said and which tools it used. -f goes on until the run ends, with the
-lines of what runs as they come. RUN is an id, its beginning or end, last-1, or the
-name of a workflow; without it, it is the last run.
+lines of what runs as they come. Without RUN, it is the newest run of
+this directory.
 
 --attempt counts the attempts at the work item, and of steps outside of work items
 those of the step. An item's step that is tried again within one attempt has tries.
@@ -49,12 +49,12 @@ On a terminal colours are passed on, and other control sequences are shown as es
   bide logs 01KAJ3 --step 'commands[1]' --raw > output.txt
   bide logs -f`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = first(args)
+			o.id = args[0]
 			return o.run(cmd.Context())
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&o.item, "item", "", "only of this work item, by its id or what it is called")
+	fs.StringVar(&o.item, "item", "", "only of this work item, by its id, what it is called, or its index (from 0)")
 	fs.StringVar(&o.step, "step", "", "only of this step: its path, as in commands[2], its name or its id")
 	fs.Var(&countFlag{&o.attempt}, "attempt", "only of the attempt of this number, from 1")
 	fs.BoolVarP(&o.follow, "follow", "f", false, "wait for more until the run ends")

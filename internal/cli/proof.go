@@ -21,7 +21,7 @@ import (
 // proofOptions are what proof was asked to do.
 type proofOptions struct {
 	*app
-	id, item string // of the run, "": the last one; "": all items
+	id, item string // item "": all of them
 	verify   bool
 	format   string
 	dir      string
@@ -43,7 +43,7 @@ What is not as it is on record is told, and the exit status is 1 then.`,
   bide proof 01KAJ3 --format in-toto > attestations.jsonl`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = first(args)
+			o.id = args[0]
 			if len(args) > 1 {
 				o.item = args[1]
 			}

@@ -66,7 +66,13 @@ func commandsPage(root *cobra.Command) string {
 		}
 	}
 	for _, c := range documented(root) {
-		b.WriteString("\n## " + c.CommandPath() + "\n\n" + c.Short + ".\n\n```text\n" + c.UseLine() + "\n```\n")
+		b.WriteString("\n## " + c.CommandPath() + "\n\n" + c.Short + ".\n\n```text\n" + c.UseLine() + "\n")
+		for _, text := range []string{c.Long, c.Example} {
+			if text = strings.Trim(text, "\n"); text != "" {
+				b.WriteString("\n" + text + "\n")
+			}
+		}
+		b.WriteString("```\n")
 		var rows strings.Builder
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if f.Hidden || f.Name == "help" {

@@ -15,10 +15,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// recording reads what a run has met; "last" is the last run.
+// recording reads what a run has met.
 func (a *app) recording(ctx context.Context, run string) (rec *simulate.Recording, err error) {
-	if run == "last" {
-		run = ""
+	if m, err := a.meant(ctx, run, runArg{}); err != nil || m.ID != "" {
+		if err != nil {
+			return nil, err
+		}
+		run = m.ID
 	}
 	err = a.reading(run, func(r *journal.Reader) error {
 		rec, err = simulate.Record(ctx, r)
@@ -39,7 +42,7 @@ func recordedProgram(rec *simulate.Recording, set []string) (simulate.Program, e
 // replayOptions are what replay was asked to do.
 type replayOptions struct {
 	*app
-	id  string // of the run; "": the last one
+	id  string // of the run
 	set []string
 }
 
@@ -53,12 +56,12 @@ virtual time, with changes: what would another policy have done that night? Each
 attempt that was recorded ends as it did; one that the record does not have is
 drawn at the rates of the others, and counted apart. Nothing is run.
 
-Without --set the same policy makes the same decisions. RUN is an id or its
-beginning; without it, it is the last run.`,
+Without --set the same policy makes the same decisions. Without RUN,
+it is the newest run of this directory.`,
 		Example: `  bide replay
   bide replay 01JD --set fetch.retry.attempts=8 --set fetch.retry.jitter=full`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = first(args)
+			o.id = args[0]
 			return o.run(cmd.Context())
 		},
 	}
@@ -110,7 +113,7 @@ func (o *replayOptions) run(ctx context.Context) error {
 // tuneOptions are what tune was asked to do.
 type tuneOptions struct {
 	*app
-	id    string // of the run; "": the last one
+	id    string // of the run
 	goal  string
 	seeds int
 }
@@ -125,11 +128,11 @@ virtual time, and shows those that gain most for what --for names: makespan (the
 median time of a run), load (the peak on the target), cost, or success. Changes
 after which fewer runs succeed are no gain. What the record cannot say is marked.
 
-RUN is an id or its beginning; without it, it is the last run.`,
+Without RUN, it is the newest run of this directory.`,
 		Example: `  bide tune --for makespan
   bide tune 01JD --for load --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = first(args)
+			o.id = args[0]
 			return o.run(cmd.Context())
 		},
 	}

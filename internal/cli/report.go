@@ -49,7 +49,7 @@ items. In a job of GitHub Actions every run adds it to the job's summary by itse
 // command makes a command that writes a report.
 func (o *reportOptions) command(cmd *cobra.Command) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o.id = first(args)
+		o.id = args[0]
 		return o.run(cmd.Context())
 	}
 	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write to this file, in place of standard output")

@@ -10,7 +10,7 @@ import (
 // rerunOptions are what rerun was asked to do.
 type rerunOptions struct {
 	runFlags
-	id         string // "": the newest run of this directory
+	id         string
 	step, from string // one of them is set
 }
 
@@ -22,16 +22,16 @@ func rerunCmd(a *app) *cobra.Command {
 		Long: `Runs a step of a run again, although it has ended: with --step that one, with --from
 also all that came after it. Everything else is taken over as it is recorded, with
 the variables that it set; what failed or was never reached is run as "bide resume"
-does. A step is named as "bide show" lists it: by its path or its label. Without RUN
-it is the last run of this directory.
+does. A step is named as "bide show" lists it: by its path or its label. Without RUN,
+it is the newest run of this directory.
 
 The items of a map are run again with "bide dlq retry". If the workflow file has
 changed since, --force takes it as it is now.`,
 		Example: `  bide rerun --step 'commands[2]'
   bide rerun nightly --from publish --force`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = first(args)
-			return o.run(cmd)
+			o.id = args[0]
+			return o.run(cmd.Context())
 		},
 	}
 	fs := cmd.Flags()
@@ -43,7 +43,7 @@ changed since, --force takes it as it is now.`,
 	return cmd
 }
 
-func (o *rerunOptions) run(cmd *cobra.Command) error {
+func (o *rerunOptions) run(ctx context.Context) error {
 	opt, err := o.options()
 	if err != nil {
 		return err
@@ -51,12 +51,7 @@ func (o *rerunOptions) run(cmd *cobra.Command) error {
 	if (o.step == "") == (o.from == "") {
 		return usagef("say which step is run again: --step NAME for it alone, or --from NAME for it and all that follow")
 	}
-	if o.id == "" {
-		if o.id, err = o.lastHere(cmd, "", func(runInfo) bool { return true }); err != nil {
-			return err
-		}
-	}
-	return o.execute(cmd.Context(), opt, func(ctx context.Context, opt engine.Options) (*engine.Summary, error) {
+	return o.execute(ctx, opt, func(ctx context.Context, opt engine.Options) (*engine.Summary, error) {
 		return engine.Rerun(ctx, o.id, o.step+o.from, o.from != "", opt)
 	})
 }

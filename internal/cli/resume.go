@@ -10,7 +10,7 @@ import (
 // resumeOptions are what resume was asked to do.
 type resumeOptions struct {
 	runFlags
-	id string // "": the newest run of this directory that can be resumed
+	id string
 }
 
 func resumeCmd(a *app) *cobra.Command {
@@ -19,17 +19,17 @@ func resumeCmd(a *app) *cobra.Command {
 		Use:   "resume [RUN]",
 		Short: "Continue an interrupted or failed run",
 		Long: `Continues a run where it stopped: steps and items whose end is recorded do not run
-again; waits, budgets, thresholds and breakers continue from where they were. RUN is
-an id, its beginning or end, last, last-1, or the name of a workflow; without it, it
-is the last run of this directory that can be resumed.
+again; waits, budgets, thresholds and breakers continue from where they were. Without RUN, it is
+the newest run of this directory that can be resumed; bide docs "which run" has all
+ways to name one.
 
 If the workflow file has changed since, resume refuses and shows the
 difference; --force continues with the file as it is now.`,
 		Example: `  bide resume
   bide resume 01KAJ3 --force`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = first(args)
-			return o.run(cmd)
+			o.id = args[0]
+			return o.run(cmd.Context())
 		},
 	}
 	cmd.Flags().Var(&countFlag{&o.MaxParallel}, "max-parallel", "agents at once, instead of the recorded number")
@@ -39,16 +39,10 @@ difference; --force continues with the file as it is now.`,
 	return cmd
 }
 
-func (o *resumeOptions) run(cmd *cobra.Command) error {
-	ctx := cmd.Context()
+func (o *resumeOptions) run(ctx context.Context) error {
 	opt, err := o.options()
 	if err != nil {
 		return err
-	}
-	if o.id == "" {
-		if o.id, err = o.lastHere(cmd, " that can be resumed", func(i runInfo) bool { return i.Resumable }); err != nil {
-			return err
-		}
 	}
 	switch whole, is, err := o.elsewhere(o.id); {
 	case err != nil:

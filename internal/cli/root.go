@@ -128,6 +128,7 @@ delays, mapped in parallel over work items, isolated, recorded, resumable.`,
 	}
 	a.complete(root)
 	spoken(root)
+	a.nameRuns(root)
 	a.wideHelp(root)
 	return root
 }

@@ -78,7 +78,7 @@ type stepInfo struct {
 // showOptions are what show was asked to do.
 type showOptions struct {
 	*app
-	id    string // of the run; "": the last one
+	id    string // of the run
 	gantt bool
 }
 
@@ -88,13 +88,13 @@ func showCmd(a *app) *cobra.Command {
 		Use:   "show [RUN]",
 		Short: "Show a run: phases, steps, items, errors, cost",
 		Long: `Shows how far a run is or how it ended, and which commands to use next.
-RUN is an id, its beginning or end, last-1, or the
-name of a workflow; without it, it is the last run.`,
+Without RUN, it is the newest run of this directory; bide docs "which run" has all
+ways to name one.`,
 		Example: `  bide show
   bide show 01KAJ3 --gantt
   bide show 01KAJ3 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = first(args)
+			o.id = args[0]
 			return o.run(cmd.Context())
 		},
 	}

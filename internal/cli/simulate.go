@@ -80,7 +80,7 @@ of the attempt alone: variants that are compared meet the same luck, and the sam
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.model, "model", "", "a model of failures, a YAML file")
-	fs.StringVar(&o.from, "from", "", "take the model from a recorded run; \"last\" is the last one")
+	fs.StringVar(&o.from, "from", "", "take the model from a recorded run: an id, or last")
 	fs.StringArrayVar(&o.set, "set", nil, "change a value of the file, PATH=VALUE, such as fetch.retry.attempts=5, or hits.retry=5 of a pipeline")
 	fs.StringSliceVar(&o.compare, "compare", nil, "other files that meet the same luck")
 	fs.IntVar(&o.seeds, "seeds", 200, "how many runs are simulated")

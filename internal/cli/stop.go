@@ -15,7 +15,7 @@ import (
 // stopOptions are what stop was asked to do.
 type stopOptions struct {
 	*app
-	id  string // "": the last run
+	id  string
 	now bool
 }
 
@@ -26,14 +26,13 @@ func stopCmd(a *app) *cobra.Command {
 		Short: "Stop a run in progress",
 		Long: `Asks the process of a run to stop, as Ctrl-C does: nothing new starts, running steps
 have 10 s to end, and "bide resume" continues the run. --now kills running steps
-immediately. RUN is an id, its beginning or end, last-1, or the name of a workflow;
-without RUN it is the last run.
+immediately. Without RUN, it is the newest run of this directory that is running.
 
 It waits until the process has ended.`,
 		Example: `  bide stop
   bide stop 01KAJ3 --now`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = first(args)
+			o.id = args[0]
 			return o.run(cmd.Context())
 		},
 	}

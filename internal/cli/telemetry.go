@@ -56,7 +56,7 @@ traces, metrics and logs, as JUnit XML, or as Markdown.`,
 // otelOptions are what export otel was asked to do.
 type otelOptions struct {
 	*app
-	id          string // of the run; "": the last one
+	id          string // of the run
 	items, file string
 }
 
@@ -72,7 +72,7 @@ variables of the environment; without any, to http://localhost:4318.`,
   OTEL_EXPORTER_OTLP_ENDPOINT=https://collector.example:4318 bide export otel 01KAJ3
   OTEL_TRACES_EXPORTER=console OTEL_METRICS_EXPORTER=none OTEL_LOGS_EXPORTER=none bide export otel`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.id = first(args)
+			o.id = args[0]
 			return o.run(cmd.Context())
 		},
 	}

@@ -75,7 +75,7 @@ func wrongArguments(cmd *cobra.Command, args []string) error {
 }
 
 // emptyArgument refuses a run or a file without a name, as a variable of a script
-// gives it that nothing sets: it is not the last run that is meant.
+// gives it that nothing sets: it is not the newest run that is meant.
 func emptyArgument(cmd *cobra.Command, args []string) error {
 	words := strings.Fields(cmd.Use)[1:]
 	for i, arg := range args {
@@ -83,7 +83,7 @@ func emptyArgument(cmd *cobra.Command, args []string) error {
 		switch {
 		case arg != "" || !slices.Contains([]string{"RUN", "FILE", "ITEM"}, word):
 		case strings.HasPrefix(words[min(i, len(words)-1)], "[RUN"):
-			return usagef("RUN is empty: name a run, or leave it out for the last one")
+			return usagef("RUN is empty: name a run, or leave it out for the newest one")
 		default:
 			return usagef("%s is empty; write: %s", word, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 		}

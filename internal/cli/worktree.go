@@ -152,16 +152,12 @@ func worktreeMergeCmd(a *app) *cobra.Command {
 --no-ff", in the repository's own working tree, and then removes the worktree and the
 branch; so it does with the branches of items that succeeded and whose work is not
 merged, one after another. Those of items that failed stay. A running run is
-refused. What meets a conflict stays in its branch. Without RUN, it is the last run of
-this directory.`,
+refused. What meets a conflict stays in its branch. Without RUN, it is the newest
+run of this directory.`,
 		Example: `  bide worktree merge
   bide worktree merge 01KAJ3`,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if o.name = first(args); o.name == "" {
-				if o.name, err = o.lastHere(cmd, "", func(runInfo) bool { return true }); err != nil {
-					return err
-				}
-			}
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.name = args[0]
 			return o.run(cmd.Context())
 		},
 	}

@@ -295,7 +295,7 @@ func (s *Store) resolve(run string) (string, error) {
 		return "", err
 	}
 	missing := &NotFoundError{Run: run, Dir: s.runs()}
-	if back, ok := lastBut(run); ok {
+	if back, ok := LastBut(run); ok {
 		if back >= len(ids) {
 			missing.Runs = len(ids)
 			return "", missing
@@ -328,8 +328,8 @@ func (s *Store) resolve(run string) (string, error) {
 // name of a workflow is not taken for one.
 const shortestEnd = 4
 
-// lastBut reads "", "last" and "last-N": how many runs are newer.
-func lastBut(run string) (back int, ok bool) {
+// LastBut reads "", "last" and "last-N": how many runs are newer.
+func LastBut(run string) (back int, ok bool) {
 	rest, ok := strings.CutPrefix(strings.ToLower(run), "last")
 	switch {
 	case run == "" || ok && rest == "":
