@@ -92,7 +92,7 @@ func (run *Run) follow(ctx context.Context) error {
 			return err
 		}
 	}
-	gone, err := run.takeAway(ctx, tip)
+	taken, err := run.takeAway(ctx, tip)
 	if err != nil {
 		return err
 	}
@@ -105,8 +105,8 @@ func (run *Run) follow(ctx context.Context) error {
 	if err := r.Sync(ctx); err != nil {
 		return err
 	}
-	if gone {
-		if _, err := r.git(ctx, r.dir, "update-ref", "-d", privateRef(run.ID, "gone")); err != nil {
+	if taken != nil {
+		if err := taken(); err != nil {
 			return err
 		}
 	}

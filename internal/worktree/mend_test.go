@@ -3,6 +3,7 @@ package worktree
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -352,6 +353,58 @@ func TestSavedOnAnotherBranch(t *testing.T) {
 	}
 	if w.read(w.dir, "made.txt") != "made\n" || w.exists(filepath.Join(w.dir, "left.txt")) {
 		t.Error("made.txt is not merged, or left.txt is")
+	}
+}
+
+// An item removes a file that setup left uncommitted, and its work is merged. The file is
+// not there any more, also where somebody removes the worktree then; what agents of another
+// snapshot start from is.
+func TestWhatAMergeTookAwayStaysAway(t *testing.T) {
+	for name, follow := range map[string]bool{"followed": true, "not followed": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			run := w.run()
+			w.write(run.Dir, "taken.txt", "taken\n")
+			w.write(run.Dir, "kept.txt", "kept\n")
+			if err := run.Freeze(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for i, name := range []string{"", "taken.txt"} {
+				a := w.agent(run, fmt.Sprint("i", i), 1)
+				if name != "" {
+					if err := os.Remove(filepath.Join(a.Dir, name)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.write(a.Dir, fmt.Sprint("made", i), "made\n")
+				w.commitAll(a.Dir, "work")
+				w.merge(run, a, MergeOptions{})
+			}
+			if follow {
+				if err := run.Follow(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				if err := os.RemoveAll(run.Dir); err != nil {
+					t.Fatal(err)
+				}
+				run = w.relive(run)
+				if w.exists(filepath.Join(run.Dir, "taken.txt")) || run.Restored != 1 || w.read(run.Dir, "kept.txt") != "kept\n" {
+					t.Errorf("taken.txt is back, or kept.txt is not: %d files are", run.Restored)
+				}
+			}
+			w.write(run.Dir, "taken.txt", "taken\n")
+			if err := run.Freeze(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(run.Dir); err != nil {
+				t.Fatal(err)
+			}
+			if run = w.relive(run); w.read(run.Dir, "taken.txt") != "taken\n" {
+				t.Error("taken.txt is not there, which a step made again")
+			}
+		})
 	}
 }
 

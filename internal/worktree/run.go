@@ -405,7 +405,7 @@ func (run *Run) Told(ctx context.Context) error {
 }
 
 // restore has in a worktree that was made anew what was uncommitted in it when the agents
-// started, but for the files that the branch has changed since.
+// started, but for the files that the branch has changed since, or that a merge took away.
 func (run *Run) restore(ctx context.Context) error {
 	r, s := run.repo, run.snap
 	if s == nil || s.base == s.head {
@@ -423,10 +423,14 @@ func (run *Run) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	taken, err := run.takenAway(ctx)
+	if err != nil {
+		return err
+	}
 	var back, gone []string
 	for _, c := range brought {
 		switch {
-		case changed[c.path]:
+		case changed[c.path], c.new != blob{} && taken[c.path] == c.new:
 		case c.new == (blob{}):
 			gone = append(gone, c.path)
 		default:

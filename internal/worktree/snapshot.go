@@ -78,8 +78,8 @@ func (run *Run) takeSnapshot(ctx context.Context) (*snapshot, error) {
 		}
 	}
 	err = r.locked(ctx, func() error {
-		both := fmt.Sprintf("update %s %s\nupdate %s %s\n", privateRef(run.ID, "head"), p.Commit, privateRef(run.ID, "base"), base)
-		_, err := r.run(ctx, call{dir: r.dir, stdin: both, args: []string{"update-ref", "--stdin"}})
+		all := fmt.Sprintf("update %s %s\nupdate %s %s\ndelete %s\n", privateRef(run.ID, "head"), p.Commit, privateRef(run.ID, "base"), base, privateRef(run.ID, "took"))
+		_, err := r.run(ctx, call{dir: r.dir, stdin: all, args: []string{"update-ref", "--stdin"}})
 		return err
 	})
 	if err != nil {
