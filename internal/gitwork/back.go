@@ -95,6 +95,7 @@ func MergeVariables(run string, tree *worktree.Run, did worktree.GitContext) map
 // leaveRun removes the run's worktree when nothing is in it that is not merged.
 func (g *Work) leaveRun(ctx context.Context, items int) error {
 	k, err := g.Tree.Remove(ctx)
+	g.tellLost()
 	if err != nil {
 		return err
 	}

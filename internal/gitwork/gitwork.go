@@ -286,8 +286,12 @@ func (g *Work) Drain(ctx context.Context) error {
 	return err
 }
 
-// tellLost tells of files of the run's worktree that were moved aside.
+// tellLost tells of files of the run's worktree, and of directories in the place of
+// worktrees, that were moved aside.
 func (g *Work) tellLost() {
+	for _, dir := range g.Tree.InTheWay() {
+		g.x.Note("a directory that git knows nothing of stood in the place of a worktree of the run, and is kept as %s: take what you need from there, and remove it", dir)
+	}
 	for _, name := range g.Tree.Lost {
 		g.x.Note("a file of the run's worktree that is of no commit that is known was in the way of merged work, and is kept as %s", name)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -324,6 +325,13 @@ func TestNobodysFilesAreDeleted(t *testing.T) {
 			found, err := filepath.Glob(run.Dir + "*/by-hand.txt")
 			if err != nil || len(found) != 1 || w.read(filepath.Dir(found[0]), "by-hand.txt") != "by hand\n" {
 				t.Errorf("the file is in %q (%v)", found, err)
+			}
+			var aside []string
+			if dir := filepath.Dir(strings.Join(found, "")); dir != run.Dir {
+				aside = []string{dir}
+			}
+			if told := again.InTheWay(); !slices.Equal(told, aside) {
+				t.Errorf("told to be in the way: %q, want %q", told, aside)
 			}
 			if got := w.read(again.Dir, "a.txt"); got != "one\n" {
 				t.Errorf("the worktree has %q", got)

@@ -163,7 +163,7 @@ func (run *Run) adopt(ctx context.Context, e entry) error {
 		return r.erase(e.path)
 	}
 	if !r.intact(e.path) {
-		return errors.Join(r.moveAside(e.path), r.erase(e.path))
+		return errors.Join(run.moveAside(e.path), r.erase(e.path))
 	}
 	s, err := openSlot(e.path)
 	if err != nil || s == nil {
@@ -177,7 +177,7 @@ func (run *Run) adopt(ctx context.Context, e entry) error {
 	if whole, err := r.mend(ctx, &of, cmp.Or(o.Base, run.Base)); err != nil {
 		return errors.Join(err, s.lock.Unlock())
 	} else if !whole {
-		return errors.Join(r.moveAside(s.dir), r.erase(s.dir), s.lock.Unlock())
+		return errors.Join(run.moveAside(s.dir), r.erase(s.dir), s.lock.Unlock())
 	}
 	if !ok {
 		// The owner stands there before there is work. To be sure, it is looked
@@ -349,7 +349,7 @@ func (run *Run) releaseRest(ctx context.Context, s *slot) (k Kept, err error) {
 		}
 	}
 	err = run.repo.locked(ctx, func() error {
-		if err := run.repo.moveAside(s.dir); err != nil {
+		if err := run.moveAside(s.dir); err != nil {
 			return err
 		}
 		e, err := run.repo.registered(ctx, s.dir)
@@ -435,7 +435,7 @@ func (run *Run) drop(ctx context.Context, s *slot) error {
 	return run.repo.locked(ctx, func() error {
 		err := run.repo.unregister(ctx, s.dir)
 		if err != nil { // files that cannot be deleted: nobody is to work there any more
-			err = run.repo.moveAside(s.dir)
+			err = run.moveAside(s.dir)
 		}
 		return errors.Join(err, s.lock.Unlock())
 	})

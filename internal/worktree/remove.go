@@ -102,7 +102,7 @@ func (run *Run) sweep(ctx context.Context) error {
 			continue
 		}
 		if filepath.Base(e.path) != scratchDir && !r.intact(e.path) {
-			if err := r.moveAside(e.path); err != nil {
+			if err := run.moveAside(e.path); err != nil {
 				return err
 			}
 		}
@@ -225,7 +225,7 @@ func (r *Repo) retire(ctx context.Context, run *Run) (Kept, error) {
 			if rescued, aside, err = r.rescue(ctx, run, path, branch); err != nil {
 				return Kept{}, fmt.Errorf("save what is uncommitted in %s (the worktree stays as it is): %w", path, err)
 			}
-		} else if err := r.moveAside(path); err != nil {
+		} else if err := run.moveAside(path); err != nil {
 			return Kept{}, err
 		}
 		if err := run.note(ctx, "removed"); err != nil {

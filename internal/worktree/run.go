@@ -67,8 +67,9 @@ type Run struct {
 	detached bool
 	last     merged
 
-	mu   sync.Mutex
-	snap *snapshot
+	mu       sync.Mutex
+	snap     *snapshot
+	inTheWay []string // of [Run.InTheWay]
 
 	pool     pool
 	prepare  func(ctx context.Context, dir string) error // a new worktree of the pool
@@ -352,7 +353,7 @@ func (r *Repo) worktreeGone(ctx context.Context, run *Run, again bool) (bool, er
 		}
 	}
 	if _, err := os.Lstat(run.Dir); err == nil && (e == nil || !e.half) {
-		return true, r.moveAside(run.Dir)
+		return true, run.moveAside(run.Dir)
 	}
 	return true, nil
 }

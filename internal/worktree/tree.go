@@ -206,7 +206,7 @@ func (r *Repo) makeRoom(ctx context.Context, run *Run) error {
 	_, statErr := os.Lstat(filepath.Join(run.Dir, ".git"))
 	switch {
 	case e == nil || statErr != nil:
-		err = r.moveAside(run.Dir)
+		err = run.moveAside(run.Dir)
 		if err == nil && e != nil {
 			err = r.unregister(ctx, run.Dir)
 		}
@@ -226,16 +226,32 @@ func (r *Repo) makeRoom(ctx context.Context, run *Run) error {
 
 // moveAside gets a directory out of the way that git does not know. Nobody can
 // say what is in it, so that it is not deleted unless it is empty.
-func (r *Repo) moveAside(path string) error {
+func (run *Run) moveAside(path string) error {
 	if err := os.Remove(path); err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	for i := 1; ; i++ {
 		aside := path + ".lost-" + strconv.Itoa(i)
 		if _, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) {
-			return os.Rename(path, aside)
+			if err := os.Rename(path, aside); err != nil {
+				return err
+			}
+			run.mu.Lock()
+			defer run.mu.Unlock()
+			run.inTheWay = append(run.inTheWay, aside)
+			return nil
 		}
 	}
+}
+
+// InTheWay gives, once, the directories that stood where worktrees of the run belong and
+// are kept beside them, since somebody may have put files there.
+func (run *Run) InTheWay() []string {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	dirs := run.inTheWay
+	run.inTheWay = nil
+	return dirs
 }
 
 // freeBranch makes the name of a run's branch free: it is deleted if its work is
