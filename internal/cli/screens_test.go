@@ -181,7 +181,7 @@ func progress(a *app) {
 		s.Steps.Succeeded, s.Steps.Degraded, s.Steps.Recovered, s.Steps.Tolerated, s.Steps.Skipped = 2, 1, 1, 1, 1
 		if s.Run == screenRuns[1] {
 			s.MapReduce = true
-			s.Items = engine.ItemCounts{Total: 4, Succeeded: 2, Failed: 2}
+			s.Items = event.ItemCounts{Total: 4, Succeeded: 2, Failed: 2}
 			s.Errors = []journal.ErrorClass{{Class: "timeout", Count: 2, Item: screenItems[1], Example: "timed out after 5m: claude /review " + screenItems[1]}}
 		}
 		d.close(s)

@@ -7,10 +7,13 @@
 // run, which takes the ports of package local and composes on them what does the
 // work: package environ for the environment and its secrets, package step for
 // steps, wherever they stand. A standard workflow
-// is a sequence of steps (sequence.go). A map asks the pure machine of package
-// policy which item comes next and runs the same sequences for it; package
-// unchanged tells which of them an earlier run has done already. Pipelines are
-// run by package dataflow.
+// is a sequence of steps (sequence.go). The phases of a map-reduce workflow are in
+// mapreduce.go; package agents is its map, package results what reduce reads of it.
+// Pipelines are run by package dataflow.
+//
+// The type run is what a run consists of (run.go); compose.go makes it on this machine,
+// virtual.go on the ports of a simulation, and life.go takes it from its first event to
+// its last. resume.go opens a run that another process has left.
 //
 // # What is recorded
 //
@@ -32,6 +35,6 @@
 // A run is composed of things with owners: the journal behind the recorder, the
 // executor with its lifecycle, limits, agents and counts of steps, guard (reasons
 // to stop, requests of other processes), gitwork.Work (repository and worktrees),
-// items.Seals (what is masked in the items), dataflow.Flows (pipelines), tally (how items
-// have ended).
+// items.Seals (what is masked in the items), dataflow.Flows (pipelines), agents.Tally (how
+// items have ended).
 package engine

@@ -1,12 +1,6 @@
 package engine
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-
-	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/workflow"
 )
@@ -31,28 +25,4 @@ func hide(m *mask.Masker, text []byte) []byte {
 		return text
 	}
 	return []byte(m.Replace(string(text), inPlace))
-}
-
-// hiddenSources is sources of a run whose recorded texts are without secrets.
-func hiddenSources(h journal.Header, opt Options) (func(path string) ([]byte, error), error) {
-	read := func(path string) ([]byte, error) {
-		text, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%w; secrets stand in the texts of this run, which are therefore not recorded whole: put the file back where it was, or write secrets as ${env:NAME}", err)
-		}
-		return text, err
-	}
-	if _, err := read(h.Path); err != nil {
-		return nil, err
-	}
-	if opt.Part == nil && !opt.Force {
-		f, problems := workflow.Load(h.Path, workflow.Options{Params: opt.Params, ParamFile: opt.ParamFile, Profile: opt.Profile, ReadFile: read})
-		if err := errOf(f, problems); err != nil {
-			return nil, err // and what changed is not shown: its secrets are not known
-		}
-		if path, changed := changedFile(h, literals(f)); changed != "" {
-			return nil, &ChangedError{Path: path, Diff: changed, AsRecorded: opt.AsRecorded}
-		}
-	}
-	return read, nil
 }

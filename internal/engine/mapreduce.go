@@ -2,12 +2,11 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/agents"
 	"github.com/bide-dev/bide/internal/event"
-	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/step"
 )
 
@@ -34,29 +33,6 @@ func (r *run) mapReduce(ctx context.Context) error {
 		return nil
 	}
 	return r.phase(ctx, p, "reduce", r.reduce)
-}
-
-// phase tells the beginning and the end of a phase. A part of a run does not
-// tell again what another one has told.
-func (r *run) phase(ctx context.Context, p step.Site, name string, f func(context.Context, step.Site) error) error {
-	p.Phase = name
-	start := r.x.Clock.Now()
-	told := r.told(name)
-	if told.Status == "" {
-		r.emit(event.Event{Type: event.PhaseStarted, Phase: name})
-	} else {
-		start = told.Started
-	}
-	err := f(ctx, p)
-	if errors.Is(err, ErrInterrupted) || errors.Is(err, errPart) || told.Status == event.Succeeded && err == nil {
-		return err
-	}
-	e := event.Event{Type: event.PhaseFinished, Phase: name, Status: event.Succeeded, DurationMS: r.x.Clock.Now().Sub(start).Milliseconds()}
-	if err != nil {
-		e.Status, e.Message = event.Failed, err.Error()
-	}
-	r.emit(e)
-	return err
 }
 
 // setup runs the setup steps and takes capture_outputs out of them.
@@ -96,20 +72,75 @@ func (r *run) setupSteps(ctx context.Context, p step.Site) error {
 	return nil
 }
 
-// itemList makes the list of work items.
-func (r *run) itemList() *items.List {
-	return &items.List{Executor: r.x, Seals: r.seals, Temp: r.dir(), Command: r.host.command}
-}
-
 // readItems reads the work items into the journal, unless they are there.
 func (r *run) readItems(ctx context.Context, p step.Site) error {
 	n, err := r.host.list(ctx, p)
 	if err != nil {
 		return err
 	}
-	r.tally.items.Total = n
+	r.tally.Items.Total = n
 	if n == 0 {
 		r.note("there are no work items: the map is left out%s", map[bool]string{true: ", reduce runs"}[r.file.Reduce != nil])
 	}
 	return nil
+}
+
+// reduce runs the reduce steps with all that the map gave. The journal forgets
+// those of an earlier reduce once dead letters are run again.
+func (r *run) reduce(ctx context.Context, p step.Site) error {
+	name, err := r.host.results(ctx, p)
+	if err != nil {
+		return err
+	}
+	if name != "" {
+		p.Env = p.Env.Export("BIDE_RESULTS_FILE", name)
+	}
+	return r.x.Block(ctx, p, r.file.Reduce, "reduce", nil)
+}
+
+// mapPhase runs the map over all items that are not finished.
+func (r *run) mapPhase(ctx context.Context, p step.Site) error {
+	x, err := r.newMap(ctx, p)
+	if err != nil {
+		return err
+	}
+	return x.Work(ctx)
+}
+
+// newMap makes the map.
+func (r *run) newMap(ctx context.Context, p step.Site) (*agents.Map, error) {
+	o := agents.Options{
+		Executor: r.x, Env: r.env, Seals: r.seals, Git: r.gitWork, State: r.state, Control: &r.control, Host: r.host, Place: p,
+		Total: r.tally.Items.Total, Tally: &r.tally, NotBefore: r.notBefore,
+		MaxParallel: r.opt.MaxParallel, Processors: r.opt.Processors, Canary: r.opt.Canary, AllowRedBase: r.opt.AllowRedBase,
+	}
+	if r.opt.Part != nil {
+		o.Halt = r.opt.Part.Halt
+	}
+	return agents.New(ctx, o)
+}
+
+// elsewhere has the map worked off by the run's part.
+func (r *run) elsewhere(ctx context.Context, p step.Site) error {
+	x, err := r.newMap(ctx, p)
+	if err != nil {
+		return err
+	}
+	items, err := x.Elsewhere(ctx)
+	if err != nil {
+		return err
+	}
+	timeout, err := r.x.Span(ctx, p, r.file.Timeout)
+	if err != nil {
+		return fmt.Errorf("timeout: %w", err)
+	}
+	m := &PartMap{Total: r.tally.Items.Total, Policy: items.Policy, State: items.State(), Timeout: timeout,
+		Budget: Usage{r.file.MaxCost, r.file.MaxTokens}, Paused: !r.state.Held.IsZero(), m: items}
+	if u := r.x.Agents.Used(); u != nil {
+		m.Used = Usage{u.CostUSD, u.InputTokens + u.OutputTokens + u.CacheTokens + u.OtherTokens}
+	}
+	if err := r.opt.Part.Map(ctx, m); err != nil {
+		return err
+	}
+	return errPart
 }

@@ -451,15 +451,15 @@ map:
 	}
 	for _, c := range []struct {
 		config string
-		want   engine.ItemCounts
+		want   event.ItemCounts
 		slow   int // requests for the slow item
 	}{
-		{"  agent_timeout_secs: 90", engine.ItemCounts{Total: 3, Succeeded: 2, Failed: 1}, 1},
-		{"  timeout_config: {agent_timeout_secs: 90, timeout_action: dlq}", engine.ItemCounts{Total: 3, Succeeded: 2, Failed: 1}, 1},
-		{"  timeout_config: {agent_timeout_secs: 90, timeout_action: graceful_terminate}", engine.ItemCounts{Total: 3, Succeeded: 2, Failed: 1}, 1},
-		{"  timeout_config: {agent_timeout_secs: 90, timeout_action: retry}", engine.ItemCounts{Total: 3, Succeeded: 2, Failed: 1}, 2},
-		{"  timeout_config: {agent_timeout_secs: 90, timeout_action: skip}", engine.ItemCounts{Total: 3, Succeeded: 2, Skipped: 1}, 1},
-		{"  timeout_config: {agent_timeout_secs: 90, timeout_action: fail}", engine.ItemCounts{Total: 3, Failed: 1, Pending: 2}, 1},
+		{"  agent_timeout_secs: 90", event.ItemCounts{Total: 3, Succeeded: 2, Failed: 1}, 1},
+		{"  timeout_config: {agent_timeout_secs: 90, timeout_action: dlq}", event.ItemCounts{Total: 3, Succeeded: 2, Failed: 1}, 1},
+		{"  timeout_config: {agent_timeout_secs: 90, timeout_action: graceful_terminate}", event.ItemCounts{Total: 3, Succeeded: 2, Failed: 1}, 1},
+		{"  timeout_config: {agent_timeout_secs: 90, timeout_action: retry}", event.ItemCounts{Total: 3, Succeeded: 2, Failed: 1}, 2},
+		{"  timeout_config: {agent_timeout_secs: 90, timeout_action: skip}", event.ItemCounts{Total: 3, Succeeded: 2, Skipped: 1}, 1},
+		{"  timeout_config: {agent_timeout_secs: 90, timeout_action: fail}", event.ItemCounts{Total: 3, Failed: 1, Pending: 2}, 1},
 	} {
 		t.Run(c.config, func(t *testing.T) {
 			v := &virtual{took: time.Minute}
@@ -649,7 +649,7 @@ reduce:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum.Status != event.Succeeded || sum.Items != (engine.ItemCounts{Total: n, Succeeded: n}) {
+	if sum.Status != event.Succeeded || sum.Items != (event.ItemCounts{Total: n, Succeeded: n}) {
 		t.Errorf("%s %+v %s", sum.Status, sum.Items, sum.Message)
 	}
 	r.want("sums", "1400/600/2000\n2000/0/2000")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,7 +18,6 @@ import (
 	"github.com/bide-dev/bide/internal/local"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/step"
-	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
@@ -64,43 +62,6 @@ type Options struct {
 	composed func(*step.Executor)
 }
 
-// Settings are the recorded part of Options.
-type Settings struct {
-	Dir         string            `json:"dir"`
-	Args        []string          `json:"args,omitempty"`
-	Files       []string          `json:"files,omitempty"`
-	Params      map[string]string `json:"params,omitempty"`
-	ParamFile   map[string]any    `json:"param_file,omitempty"`
-	Profile     string            `json:"profile,omitempty"`
-	MaxParallel int               `json:"max_parallel,omitempty"`
-	Canary      int               `json:"canary,omitempty"` // items that run alone first, whatever the file says
-	// Processors is how many there are where a run began whose map begins with as many
-	// items at once.
-	Processors       int      `json:"processors,omitempty"`
-	MaxIterations    int      `json:"max_iterations,omitempty"`
-	All              bool     `json:"all,omitempty"` // items run whatever is unchanged
-	FailFast         bool     `json:"fail_fast,omitempty"`
-	Isolation        string   `json:"isolation,omitempty"`
-	Yes              bool     `json:"yes,omitempty"`
-	AllowRedBase     bool     `json:"allow_red_base,omitempty"` // items need not pass what fails on their base
-	AllowFailedItems bool     `json:"allow_failed_items,omitempty"`
-	FailOn           []string `json:"fail_on,omitempty"` // of event.Kinds
-	SkipPermissions  bool     `json:"skip_permissions,omitempty"`
-	Version          string   `json:"version,omitempty"`
-	// Batch is how `bide batch` shows what it runs, for who goes on with it; the
-	// engine does not read it.
-	Batch json.RawMessage `json:"batch,omitempty"`
-	// Inputs and Manifest are those of a pipeline.
-	Inputs   map[string]any `json:"inputs,omitempty"`
-	Manifest string         `json:"manifest,omitempty"`
-	// Hidden says that secrets stand in the texts of the run, which are recorded
-	// without them: a resume reads the files.
-	Hidden bool `json:"hidden,omitempty"`
-	// Withheld are the parameters that are secrets: their values are not recorded,
-	// and a resume is given them anew.
-	Withheld []string `json:"withheld,omitempty"`
-}
-
 // pipelines are all that a run can be known to have: its own, those of its steps,
 // and those of steps in workflows that they call.
 func (o *Options) pipelines() *dataflow.Steps {
@@ -128,7 +89,7 @@ func (opt *Options) header() (journal.Header, error) {
 	if m := opt.File.Map; m != nil && m.Adaptive != nil && m.Adaptive.Min == 0 {
 		opt.Processors = runtime.GOMAXPROCS(0)
 	}
-	recorded := opt.recorded()
+	recorded := opt.recorded(opt.File)
 	settings, err := json.Marshal(recorded)
 	if err != nil {
 		return journal.Header{}, err
@@ -139,21 +100,6 @@ func (opt *Options) header() (journal.Header, error) {
 		Source: hide(m, opt.File.Source), Others: absolutes(m, opt.File.Others), Params: params, Options: settings,
 		Started: time.Now(), BideVersion: opt.Version,
 	}, err
-}
-
-// given are the values that the run was started with, as JSON; nil where there are none.
-func (s Settings) given() (json.RawMessage, error) {
-	all := maps.Clone(s.ParamFile)
-	for name, v := range s.Params {
-		value.Put(&all, name, any(v))
-	}
-	for name, v := range s.Inputs {
-		value.Put(&all, name, v)
-	}
-	if len(all) == 0 {
-		return nil, nil
-	}
-	return json.Marshal(all)
 }
 
 // absolutes are texts by the absolute paths of their files, where a resume finds

@@ -19,7 +19,7 @@ type Summary struct {
 	Status     string               `json:"status"`
 	DurationMS int64                `json:"duration_ms"`
 	Steps      event.Counts         `json:"steps"`
-	Items      ItemCounts           `json:"items"`
+	Items      event.ItemCounts     `json:"items"`
 	Outputs    map[string]any       `json:"outputs"`
 	Class      string               `json:"class,omitempty"`
 	Message    string               `json:"message,omitempty"`
@@ -37,19 +37,6 @@ type Summary struct {
 	// AllowFailedItems and FailOn are those of the run, its file's included.
 	AllowFailedItems bool     `json:"-"`
 	FailOn           []string `json:"-"`
-}
-
-// ItemCounts counts the items of a map.
-type ItemCounts struct {
-	Total     int `json:"total"`
-	Succeeded int `json:"succeeded"`
-	Failed    int `json:"failed"`
-	Skipped   int `json:"skipped"`
-	Unchanged int `json:"unchanged"` // since an earlier run
-	Pending   int `json:"pending"`
-	// Of those that succeeded, so many did in another way than they were meant to:
-	// each counted once, by the step that is most of a failure.
-	event.KindCounts
 }
 
 // ExitStatus is the exit status of the process.

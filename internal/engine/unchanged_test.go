@@ -81,7 +81,7 @@ func TestUnchanged(t *testing.T) {
 	r := b.run(unchangedFlow)
 	r.status(event.Succeeded)
 	b.ranItems("")
-	if want := (engine.ItemCounts{Total: 3, Unchanged: 3}); r.sum.Items != want {
+	if want := (event.ItemCounts{Total: 3, Unchanged: 3}); r.sum.Items != want {
 		t.Errorf("the counts are %+v, want %+v", r.sum.Items, want)
 	}
 	if got, want := r.compared(), "3 of 3 items are unchanged since run "+first; got != want {
@@ -260,7 +260,7 @@ func TestUnchangedFailed(t *testing.T) {
 	id := r.sum.Run
 	r = b.run(text)
 	b.ranItems("b.txt")
-	if want := (engine.ItemCounts{Total: 3, Unchanged: 2, Failed: 1}); r.sum.Items != want || r.sum.ExitStatus() != 3 {
+	if want := (event.ItemCounts{Total: 3, Unchanged: 2, Failed: 1}); r.sum.Items != want || r.sum.ExitStatus() != 3 {
 		t.Errorf("the counts are %+v, want %+v; exit status %d", r.sum.Items, want, r.sum.ExitStatus())
 	}
 	if got, want := r.of(event.ItemStarted)[0].Message, "failed in run "+id; got != want {
@@ -365,7 +365,7 @@ func TestUnchangedResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.ranItems("b.txt")
-	if want := (engine.ItemCounts{Total: 3, Unchanged: 2, Succeeded: 1}); sum.Items != want {
+	if want := (event.ItemCounts{Total: 3, Unchanged: 2, Succeeded: 1}); sum.Items != want {
 		t.Errorf("the counts are %+v, want %+v", sum.Items, want)
 	}
 	b.run(text)
@@ -478,7 +478,7 @@ func TestUnchangedOutput(t *testing.T) {
 	}
 	r := b.run(text)
 	b.ranItems("a.txt b.txt c.txt")
-	if want := (engine.ItemCounts{Total: 3, Unchanged: 3}); r.sum.Items != want {
+	if want := (event.ItemCounts{Total: 3, Unchanged: 3}); r.sum.Items != want {
 		t.Errorf("the counts are %+v, want %+v", r.sum.Items, want)
 	}
 	got, err := os.ReadFile(filepath.Join(b.dir, "results"))
@@ -623,7 +623,7 @@ func TestUnchangedDecidedTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (engine.ItemCounts{Total: n, Unchanged: n}); sum.Items != want || !strings.HasPrefix(said, "600 of 600 items are unchanged since ") {
+	if want := (event.ItemCounts{Total: n, Unchanged: n}); sum.Items != want || !strings.HasPrefix(said, "600 of 600 items are unchanged since ") {
 		t.Errorf("the counts are %+v, want %+v; it says %q", sum.Items, want, said)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/internal/agents"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -306,7 +307,7 @@ func listed(facts []event.Event) int {
 }
 
 // earlier is what a life finds: the facts, or a real journal that has them.
-func (r *wholeRun) earlier(left []event.Event) (engine.Earlier, func() error, error) {
+func (r *wholeRun) earlier(left []event.Event) (agents.Earlier, func() error, error) {
 	if r.store == nil {
 		return journal.Facts{Events: left, Items: listed(left)}, func() error { return nil }, nil
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 )
 
@@ -33,13 +32,13 @@ map:
     - http: "http://example.test/${item}"
 `)
 		r.status(event.Failed)
-		if want := (engine.ItemCounts{Total: 3, Succeeded: 1, Pending: 2}); r.sum.Items != want || r.sum.Class != "timeout" {
+		if want := (event.ItemCounts{Total: 3, Succeeded: 1, Pending: 2}); r.sum.Items != want || r.sum.Class != "timeout" {
 			t.Errorf("%+v, %s: %s%s", r.sum.Items, r.sum.Class, r.sum.Message, r.story())
 		}
 		slow = false
 		r = b.resume(context.Background())
 		r.status(event.Succeeded)
-		if want := (engine.ItemCounts{Total: 3, Succeeded: 3}); r.sum.Items != want {
+		if want := (event.ItemCounts{Total: 3, Succeeded: 3}); r.sum.Items != want {
 			t.Errorf("%+v%s", r.sum.Items, r.story())
 		}
 	})

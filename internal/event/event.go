@@ -107,6 +107,19 @@ type Counts struct {
 	KindCounts
 }
 
+// ItemCounts are the items of a map, by where they stand.
+type ItemCounts struct {
+	Total     int `json:"total"`
+	Succeeded int `json:"succeeded"`
+	Failed    int `json:"failed"`
+	Skipped   int `json:"skipped"`
+	Unchanged int `json:"unchanged"` // since an earlier run
+	Pending   int `json:"pending"`
+	// Of those that succeeded, so many did in another way than they were meant to:
+	// each counted once, by the step that is most of a failure.
+	KindCounts
+}
+
 // KindCounts counts those that ended neither as they were meant to nor as failures.
 type KindCounts struct {
 	Degraded   int `json:"degraded"`

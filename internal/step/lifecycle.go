@@ -198,6 +198,13 @@ func (l *Lifecycle) Interrupted(ctx context.Context, err error) bool {
 	return errors.Is(err, ErrInterrupted) || ctx.Err() != nil || isBudget(err)
 }
 
+// Stopped reports whether an agent or a verify was ended because the run stops: by an
+// interrupt, a budget or, perhaps, the workflow's timeout, which is no failure of the item.
+func (l *Lifecycle) Stopped(ctx context.Context, err error) bool {
+	why := l.Stopping(ctx)
+	return why != nil && (errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || isBudget(err) || errors.Is(err, why))
+}
+
 // Until is ctx, ended when nothing new is to be started under it: for what waits
 // for others before the work begins.
 func (l *Lifecycle) Until(ctx context.Context) (context.Context, context.CancelFunc) {

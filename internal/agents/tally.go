@@ -1,10 +1,11 @@
-package engine
+package agents
 
 import (
 	"cmp"
 	"slices"
 	"sync"
 
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/policy"
@@ -12,23 +13,23 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// tally is how the items of a run have ended.
-type tally struct {
-	items    ItemCounts
-	failed   bool     // some items failed for good
-	unmended []string // see mapRun
-	unmerged int      // items that succeeded, and left files that are in no merge
-	repeated *policy.Repeated
-	classes  classes
+// Tally is how the items of a map have ended.
+type Tally struct {
+	Items    event.ItemCounts
+	Failed   bool     // some items failed for good
+	Unmended []string // names of the first items of which a repair did not mend a step
+	Unmerged int      // items that succeeded, and left files that are in no merge
+	Repeated *policy.Repeated
+	Classes  Classes
 }
 
-// classes gathers failures by class, with an example of each.
-type classes struct {
+// Classes gathers failures by class, with an example of each.
+type Classes struct {
 	mu sync.Mutex
 	m  map[string]*journal.ErrorClass
 }
 
-func (c *classes) add(class string, example mask.Text, item, label string) {
+func (c *Classes) add(class string, example mask.Text, item, label string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.m == nil {
@@ -43,7 +44,7 @@ func (c *classes) add(class string, example mask.Text, item, label string) {
 }
 
 // restore counts the failures of items in earlier lives of the run.
-func (c *classes) restore(list []journal.ErrorClass) {
+func (c *Classes) restore(list []journal.ErrorClass) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range list {
@@ -52,7 +53,7 @@ func (c *classes) restore(list []journal.ErrorClass) {
 }
 
 // forget takes back one failure: its item is run again.
-func (c *classes) forget(class string) {
+func (c *Classes) forget(class string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.m[class]; e != nil {
@@ -62,7 +63,8 @@ func (c *classes) forget(class string) {
 	}
 }
 
-func (c *classes) list() []journal.ErrorClass {
+// List gives them, the most frequent first.
+func (c *Classes) List() []journal.ErrorClass {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []journal.ErrorClass

@@ -1,4 +1,6 @@
-package engine
+// Package results makes what reduce reads of a map out of the results of its items: map.*,
+// and the file that holds map.results.
+package results
 
 import (
 	"bufio"
@@ -16,7 +18,6 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/files"
-	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/step"
@@ -24,90 +25,36 @@ import (
 	"github.com/bide-dev/bide/internal/value"
 )
 
-// This file makes what reduce reads of a map: an item's output out of those of
-// its steps, and map.* out of all items.
-
-// collect takes an item's output: those of its steps, joined by line ends. A
-// large one is kept as a file, in which the sizes of the parts find each step's.
-func (x *mapRun) collect(a *agentRun, ended []step.Outcome) {
-	var parts []string
-	var file string // of the one step that printed something
-	for i, out := range ended {
-		if out.Status == "" {
-			continue // it was never come to
-		}
-		if kind := out.Kind(); kind != event.Skipped && slices.Index(event.Kinds, kind) > slices.Index(event.Kinds, a.Result.Kind) {
-			a.Result.Kind = kind
-		}
-		s := x.r.file.Map.Template.Steps[i]
-		text := x.r.env.Mask().String(out.Result.Output)
-		if len(ended) > 1 {
-			a.Result.Steps = append(a.Result.Steps, mapper.StepOutput{Step: s.Label(), ID: s.ID, Status: out.Status, Size: int64(len(text))})
-		}
-		if text == "" {
-			continue
-		}
-		parts = append(parts, text)
-		if file = ""; out.Result.Usage == nil { // an agent's file is its raw stream
-			file = out.Result.StdoutFile
-		}
-	}
-	text := strings.Join(parts, "\n")
-	a.Result.Output = x.r.x.Clip(text)
-	if len(text) <= step.Inline {
-		return
-	}
-	a.Result.Size = int64(len(text))
-	if len(parts) == 1 && file != "" {
-		a.Result.File = file
-		return
-	}
-	name, err := x.r.host.keep(a.Item.Index, a.Attempt, "item", text)
-	switch {
-	case err != nil:
-		x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s: %v", items.NameOf(x.r.env.Mask(), a.Item), err))
-	case name == "":
-		x.r.x.NoteOnce("save", fmt.Sprintf("the output of item %s is %d bytes and kept nowhere: what reads it has its ends", items.NameOf(x.r.env.Mask(), a.Item), len(text)))
-	}
-	if err == nil {
-		a.Result.File = name
-	}
-}
-
-// reduce runs the reduce steps with all that the map gave. The journal forgets
-// those of an earlier reduce once dead letters are run again.
-func (r *run) reduce(ctx context.Context, p step.Site) error {
-	name, err := r.host.results(ctx, p)
-	if err != nil {
-		return err
-	}
-	if name != "" {
-		p.Env = p.Env.Export("BIDE_RESULTS_FILE", name)
-	}
-	return r.x.Block(ctx, p, r.file.Reduce, "reduce", nil)
+// Map is a map that has ended.
+type Map struct {
+	Executor *step.Executor
+	Counts   event.ItemCounts
+	// Items gives at most limit work items from an index on as they are recorded: with
+	// their secrets masked.
+	Items func(ctx context.Context, from, limit int) ([]event.Item, error)
 }
 
 // maxInline is the largest map.results that is held in memory as a variable.
 const maxInline = 64 << 20
 
-// setMapVariables sets map.*: the counts, and the results of all items in
-// order, as a value and as a file of a name, which it gives.
-func (r *run) setMapVariables(ctx context.Context, p step.Site, name string, results iter.Seq2[journal.Result, error]) (string, error) {
-	size, millis, err := r.saveResults(ctx, name, results)
+// Save sets map.*: the counts, and the results of all items in order, as a value and as a
+// file of a name, which it gives.
+func (m *Map) Save(ctx context.Context, p step.Site, name string, results iter.Seq2[journal.Result, error]) (string, error) {
+	size, millis, err := m.save(ctx, name, results)
 	if err != nil {
 		return "", fmt.Errorf("map.results: %w", err)
 	}
-	m := r.mapCounts(millis)
-	m["results_file"] = name
+	counts := m.counts(millis)
+	counts["results_file"] = name
 	var lines []byte
 	if size <= maxInline {
 		if lines, err = os.ReadFile(name); err != nil {
 			return "", err
 		}
 	} else {
-		r.note("the results of the map are %s: ${map.results} is not there, read ${map.results_file}", diag.Bytes(size))
+		m.Executor.Note("the results of the map are %s: ${map.results} is not there, read ${map.results_file}", diag.Bytes(size))
 	}
-	if err := setResults(p, m, lines, size <= maxInline); err != nil {
+	if err := set(p, counts, lines, size <= maxInline); err != nil {
 		return "", err
 	}
 	p.Scope.SetTrusted("map.results_file", name)
@@ -116,12 +63,39 @@ func (r *run) setMapVariables(ctx context.Context, p step.Site, name string, res
 	return name, nil
 }
 
-// resultsFile is the name of the file that holds map.results, one JSON object a line.
-const resultsFile = "results.jsonl"
+// Set sets map.* without a file.
+func (m *Map) Set(ctx context.Context, p step.Site, results iter.Seq2[journal.Result, error]) error {
+	var text bytes.Buffer
+	millis, err := m.write(ctx, &text, results)
+	if err != nil {
+		return err
+	}
+	counts := m.counts(millis)
+	counts["results_file"] = File
+	return set(p, counts, text.Bytes(), true)
+}
 
-// setResults sets map.*, with the results where they are not too many to be a
+// MakeUp sets map.* where nobody keeps what the items gave: of each there is its id.
+func (m *Map) MakeUp(p step.Site, list []event.Item) {
+	results := make([]any, min(len(list), maxMadeUp))
+	for i := range results {
+		results[i] = map[string]any{"item_id": list[i].ID, "index": int64(i), "output": ""}
+	}
+	counts := m.counts(0)
+	counts["results"], counts["results_array"], counts["outputs"] = results, results, outputsOf(results)
+	counts["results_json"], counts["results_file"] = "[]", File
+	p.Scope.Set("map", counts)
+}
+
+// maxMadeUp bounds what MakeUp makes.
+const maxMadeUp = 1000
+
+// File is the name of the file that holds map.results, one JSON object a line.
+const File = "results.jsonl"
+
+// set sets map.*, with the results where they are not too many to be a
 // variable; lines has one JSON object for each of them.
-func setResults(p step.Site, m map[string]any, lines []byte, fit bool) error {
+func set(p step.Site, m map[string]any, lines []byte, fit bool) error {
 	if fit {
 		text := slices.Concat([]byte("["), bytes.ReplaceAll(bytes.TrimSuffix(lines, []byte("\n")), []byte("\n"), []byte(",\n")), []byte("]"))
 		v, err := value.Parse(text)
@@ -136,9 +110,9 @@ func setResults(p step.Site, m map[string]any, lines []byte, fit bool) error {
 	return nil
 }
 
-// mapCounts are the numbers in map.*; millis is what all items took.
-func (r *run) mapCounts(millis int64) map[string]any {
-	c := r.tally.items
+// counts are the numbers in map.*; millis is what all items took.
+func (m *Map) counts(millis int64) map[string]any {
+	c := m.Counts
 	rate, failures := 0.0, 0.0 // in percent; from 0 to 1
 	well := c.Succeeded + c.Unchanged - c.Unmended
 	if c.Total > 0 {
@@ -171,12 +145,12 @@ func outputsOf(results any) []any {
 	return outputs
 }
 
-// saveResults streams the results of all finished items into a file, and adds up how many milliseconds they took.
-func (r *run) saveResults(ctx context.Context, name string, results iter.Seq2[journal.Result, error]) (size, millis int64, err error) {
+// save streams the results of all finished items into a file, and adds up how many milliseconds they took.
+func (m *Map) save(ctx context.Context, name string, results iter.Seq2[journal.Result, error]) (size, millis int64, err error) {
 	err = files.Replace(name, 0o600, func(f *os.File) error {
 		w := bufio.NewWriterSize(f, 256<<10)
 		var werr error
-		millis, werr = r.writeResults(ctx, w, results)
+		millis, werr = m.write(ctx, w, results)
 		if werr = errors.Join(werr, w.Flush()); werr != nil {
 			return werr
 		}
@@ -189,9 +163,9 @@ func (r *run) saveResults(ctx context.Context, name string, results iter.Seq2[jo
 	return size, millis, err
 }
 
-// writeResults writes results as JSON, one object a line.
-func (r *run) writeResults(ctx context.Context, w io.Writer, results iter.Seq2[journal.Result, error]) (millis int64, err error) {
-	items := itemCursor{r: r}
+// write writes results as JSON, one object a line.
+func (m *Map) write(ctx context.Context, w io.Writer, results iter.Seq2[journal.Result, error]) (millis int64, err error) {
+	items := cursor{read: m.Items}
 	for res, err := range results {
 		if err != nil {
 			return 0, err
@@ -200,7 +174,7 @@ func (r *run) writeResults(ctx context.Context, w io.Writer, results iter.Seq2[j
 		if err != nil {
 			return 0, err
 		}
-		if _, err := w.Write(append(r.resultJSON(res, item), '\n')); err != nil {
+		if _, err := w.Write(append(m.json(res, item), '\n')); err != nil {
 			return 0, err
 		}
 		millis += res.DurationMS
@@ -208,23 +182,20 @@ func (r *run) writeResults(ctx context.Context, w io.Writer, results iter.Seq2[j
 	return millis, nil
 }
 
-// itemCursor reads the data of items whose indexes grow.
-type itemCursor struct {
-	r    *run
+// cursor reads the data of items whose indexes grow.
+type cursor struct {
+	read func(ctx context.Context, from, limit int) ([]event.Item, error)
 	list []event.Item
 }
 
 // data is an item as it is recorded: with its secrets masked.
-func (c *itemCursor) data(ctx context.Context, index int) (json.RawMessage, error) {
-	if d := c.r.state.Items.Edited(index); d != nil {
-		return d, nil
-	}
+func (c *cursor) data(ctx context.Context, index int) (json.RawMessage, error) {
 	for len(c.list) > 0 && c.list[0].Index < index {
 		c.list = c.list[1:]
 	}
 	if len(c.list) == 0 {
 		var err error
-		if c.list, err = c.r.host.items(ctx, index, 256); err != nil {
+		if c.list, err = c.read(ctx, index, 256); err != nil {
 			return nil, err
 		}
 	}
@@ -263,12 +234,13 @@ type stepResult struct {
 	Output string `json:"output"`
 }
 
-func (r *run) resultJSON(res journal.Result, item json.RawMessage) []byte {
+// json is an element of map.results as it is written.
+func (m *Map) json(res journal.Result, item json.RawMessage) []byte {
 	out := itemResult{ItemID: res.ID, Index: event.Number(res.Index), Item: item, Status: res.Status, Success: res.Status == event.Succeeded || res.Status == event.Degraded || res.Status == event.Unchanged,
 		Error: res.Message, Class: res.Class, Attempts: res.Attempts, DurationMS: res.DurationMS, Steps: []stepResult{}}
-	var d itemData
+	var d mapper.Result
 	if len(res.Data) == 0 || json.Unmarshal(res.Data, &d) != nil {
-		return data(out)
+		return step.Data(out)
 	}
 	out.Success = out.Success && !d.Unmended
 	text := d.Output
@@ -279,18 +251,18 @@ func (r *run) resultJSON(res journal.Result, item json.RawMessage) []byte {
 			text = strings.TrimRight(string(b), "\n")
 		}
 	}
-	out.Output, out.Steps = text, r.stepResults(d, res.Status, text)
-	return data(out)
+	out.Output, out.Steps = text, m.steps(d, res.Status, text)
+	return step.Data(out)
 }
 
-// stepResults takes an item's output apart again. Of a template with one step
+// steps takes an item's output apart again. Of a template with one step
 // that step's output is the item's.
-func (r *run) stepResults(d itemData, status, text string) []stepResult {
+func (m *Map) steps(d mapper.Result, status, text string) []stepResult {
 	if len(d.Steps) == 0 {
-		if len(r.file.Map.Template.Steps) != 1 {
+		if len(m.Executor.File.Map.Template.Steps) != 1 {
 			return []stepResult{}
 		}
-		s := r.file.Map.Template.Steps[0]
+		s := m.Executor.File.Map.Template.Steps[0]
 		return []stepResult{{Step: s.Label(), ID: s.ID, Status: status, Output: text}}
 	}
 	spoke, at := 0, int64(0)
@@ -316,7 +288,7 @@ func (r *run) stepResults(d itemData, status, text string) []stepResult {
 
 // part is a part of an item's output: out of its text where that is whole, else
 // out of its file, as much of it as a variable holds.
-func part(d itemData, text string, from, size int64) string {
+func part(d mapper.Result, text string, from, size int64) string {
 	if d.File == "" || d.Size <= step.MaxVar {
 		return text[min(from, int64(len(text))):min(from+size, int64(len(text)))]
 	}

@@ -1,4 +1,4 @@
-package engine
+package mergedriver
 
 import (
 	"context"
@@ -14,15 +14,9 @@ import (
 
 // This file does what the machine of a merge queue asks for.
 
-// joint is a merge that may be made: of an item upon a commit.
-type joint struct {
-	onto string
-	item int
-}
-
 // do does one action and tells the machine how that went. Its error says that the queue
 // cannot continue; items that are not settled by then wait on.
-func (q *mergeQueue) do(ctx context.Context, a mergequeue.Action) error {
+func (q *Queue) do(ctx context.Context, a mergequeue.Action) error {
 	switch a.Kind {
 	case mergequeue.Base:
 		return q.base(ctx)
@@ -43,8 +37,8 @@ func (q *mergeQueue) do(ctx context.Context, a mergequeue.Action) error {
 
 // base tells the machine upon what items are merged: the run's branch, and the user's in it
 // where that has moved.
-func (q *mergeQueue) base(ctx context.Context) (err error) {
-	g := q.x.r.gitWork
+func (q *Queue) base(ctx context.Context) (err error) {
+	g := q.Git
 	if q.tip, err = g.Tree.Tip(ctx); err != nil {
 		return err
 	}
@@ -71,12 +65,12 @@ func commitOf(m worktree.Merged) mergequeue.Commit {
 }
 
 // join merges an item upon a commit, in no branch.
-func (q *mergeQueue) join(ctx context.Context, a mergequeue.Action) error {
+func (q *Queue) join(ctx context.Context, a mergequeue.Action) error {
 	w := q.items[a.Item]
 	m, made := q.early[joint{a.Onto, a.Item}]
 	err := error(nil)
 	if !made {
-		m, err = q.merge(ctx, a.Onto, w, q.x.r.gitWork.Resolver(w.p))
+		m, err = q.merge(ctx, a.Onto, w, q.Git.Resolver(w.p))
 	}
 	switch {
 	case err == nil && m.Commit != "":
@@ -85,7 +79,7 @@ func (q *mergeQueue) join(ctx context.Context, a mergequeue.Action) error {
 		if q.m.Nothing() {
 			q.end(ctx, w, "")
 		}
-	case errors.As(err, new(*worktree.Conflict)) && q.x.r.x.Life.Stopping(ctx) == nil:
+	case errors.As(err, new(*worktree.Conflict)) && q.Executor.Life.Stopping(ctx) == nil:
 		if q.m.Conflicted() {
 			q.refused(w, retry.Permanent(err), *failure.From(err))
 		}
@@ -96,15 +90,15 @@ func (q *mergeQueue) join(ctx context.Context, a mergequeue.Action) error {
 }
 
 // merge makes the merge of an item upon a commit.
-func (q *mergeQueue) merge(ctx context.Context, onto string, w *queued, resolve worktree.Resolver) (worktree.Merged, error) {
-	g := q.x.r.gitWork
+func (q *Queue) merge(ctx context.Context, onto string, w *queued, resolve worktree.Resolver) (worktree.Merged, error) {
+	g := q.Git
 	o := worktree.MergeOptions{Message: g.Message(w.label), Trailers: g.Trailers(w.item.ID, w.data.Evidence), Resolve: resolve}
 	return g.Tree.MergeUpon(ctx, onto, w.commit, w.branch, o)
 }
 
 // judge verifies a merge, or what is merged so far. The next batch is merged meanwhile, as
 // if that were green.
-func (q *mergeQueue) judge(ctx context.Context, a mergequeue.Action) error {
+func (q *Queue) judge(ctx context.Context, a mergequeue.Action) error {
 	onto, next := q.m.Ahead()
 	early, cancel := context.WithCancel(ctx)
 	made := make(chan map[joint]worktree.Merged, 1)
@@ -118,8 +112,8 @@ func (q *mergeQueue) judge(ctx context.Context, a mergequeue.Action) error {
 	if len(a.Items) == 0 {
 		switch {
 		case v.green:
-			q.x.m.QueueGreen()
-		case !q.x.m.QueueRed(v.failure, q.steps[0].Path):
+			q.of.QueueGreen()
+		case !q.of.QueueRed(v.failure, q.steps[0].Path):
 			return fmt.Errorf("what is merged so far, %.12s, fails the verify, and no item is to blame: %s", a.Commit.ID, v.failure.Message)
 		}
 	}
@@ -128,7 +122,7 @@ func (q *mergeQueue) judge(ctx context.Context, a mergequeue.Action) error {
 }
 
 // ahead merges items one upon the other until it is cut short, or one is in conflict.
-func (q *mergeQueue) ahead(ctx context.Context, onto string, items []int) map[joint]worktree.Merged {
+func (q *Queue) ahead(ctx context.Context, onto string, items []int) map[joint]worktree.Merged {
 	made := map[joint]worktree.Merged{}
 	for _, index := range items {
 		m, err := q.merge(ctx, onto, q.items[index], nil)
@@ -144,10 +138,10 @@ func (q *mergeQueue) ahead(ctx context.Context, onto string, items []int) map[jo
 }
 
 // wait waits until what is merged so far is to be verified again.
-func (q *mergeQueue) wait(ctx context.Context) error {
-	life, clock := q.x.r.x.Life, q.x.r.x.Clock
+func (q *Queue) wait(ctx context.Context) error {
+	life, clock := q.Executor.Life, q.Executor.Clock
 	for {
-		at, held := q.x.m.QueueHeld()
+		at, held := q.of.QueueHeld()
 		d := at.Sub(clock.Now())
 		if !held || d <= 0 {
 			q.m.Probe()
@@ -167,7 +161,7 @@ func (q *mergeQueue) wait(ctx context.Context) error {
 }
 
 // land moves the run's branch to merges that were verified, and ends their items.
-func (q *mergeQueue) land(ctx context.Context, a mergequeue.Action) error {
+func (q *Queue) land(ctx context.Context, a mergequeue.Action) error {
 	if !q.verified[a.Commit.ID] { // its tree was, in another commit
 		items := make([]int, len(a.Merges))
 		for i, m := range a.Merges {
@@ -177,7 +171,7 @@ func (q *mergeQueue) land(ctx context.Context, a mergequeue.Action) error {
 			return err
 		}
 	}
-	if err := q.x.r.gitWork.Tree.Land(ctx, q.tip, a.Commit.ID); err != nil {
+	if err := q.Git.Tree.Land(ctx, q.tip, a.Commit.ID); err != nil {
 		return err
 	}
 	q.m.Landed()
@@ -191,21 +185,21 @@ func (q *mergeQueue) land(ctx context.Context, a mergequeue.Action) error {
 
 // end ends an item whose work the run's branch has, by a merge; "" where there was nothing
 // to merge. Its branch goes when that is on the disk.
-func (q *mergeQueue) end(ctx context.Context, w *queued, merge string) {
+func (q *Queue) end(ctx context.Context, w *queued, merge string) {
 	w.data.Branch, w.data.Merge = "", merge
 	delete(q.items, w.item.Index)
-	q.x.m.Settle(w.item.Index, mapper.Ending{Result: w.data})
-	q.x.counted(w.data, w.label)
-	if err := q.x.r.x.Recorder.Sync(context.WithoutCancel(ctx)); err != nil {
+	q.of.Settle(w.item.Index, mapper.Ending{Result: w.data})
+	q.Counted(w.data, w.label)
+	if err := q.Executor.Recorder.Sync(context.WithoutCancel(ctx)); err != nil {
 		return // the next life of the run finds it merged
 	}
-	if err := q.x.r.gitWork.Tree.Landed(context.WithoutCancel(ctx), w.branch, w.commit); err != nil {
-		q.x.r.note("item %s is merged, but its branch %s is left: %v", w.label, w.branch, err)
+	if err := q.Git.Tree.Landed(context.WithoutCancel(ctx), w.branch, w.commit); err != nil {
+		q.Executor.Note("item %s is merged, but its branch %s is left: %v", w.label, w.branch, err)
 	}
 }
 
 // refuse ends an item that breaks the merge.
-func (q *mergeQueue) refuse(a mergequeue.Action) {
+func (q *Queue) refuse(a mergequeue.Action) {
 	q.m.Refused()
 	why := q.failed[a.Commit.Tree]
 	f := *why
@@ -218,8 +212,8 @@ func (q *mergeQueue) refuse(a mergequeue.Action) {
 }
 
 // refused ends an item that is not merged. Its branch stays.
-func (q *mergeQueue) refused(w *queued, err error, f failure.Failure) {
-	f.Stdout, f.Stderr = q.x.r.x.Tail(f.Stdout), q.x.r.x.Tail(f.Stderr)
+func (q *Queue) refused(w *queued, err error, f failure.Failure) {
+	f.Stdout, f.Stderr = q.Executor.Tail(f.Stdout), q.Executor.Tail(f.Stderr)
 	delete(q.items, w.item.Index)
-	q.x.m.Settle(w.item.Index, mapper.Ending{Result: w.data, Err: err, Failure: f})
+	q.of.Settle(w.item.Index, mapper.Ending{Result: w.data, Err: err, Failure: f})
 }

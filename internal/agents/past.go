@@ -1,4 +1,4 @@
-package engine
+package agents
 
 import (
 	"strings"
@@ -15,16 +15,6 @@ type past map[string]journal.StepRecord
 
 // pasts are those of several items, by index.
 type pasts = map[int]map[string]journal.StepRecord
-
-// takePast gives an item's past to the first attempt of this life: any later one
-// begins anew.
-func (x *mapRun) takePast(index int) past {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	p := x.past[index]
-	delete(x.past, index)
-	return p
-}
 
 // finished reports whether a step has ended, and its work is in the worktree.
 func (p past) finished() bool {

@@ -1,4 +1,4 @@
-package engine
+package mergedriver
 
 import (
 	"cmp"
@@ -24,64 +24,63 @@ type verdict struct {
 
 // verify runs the verify on a commit that no branch need have, again up to flaky times
 // where it fails. The result is on the disk when it returns.
-func (q *mergeQueue) verify(ctx context.Context, m worktree.Merged, onto string, items []int) (v verdict, err error) {
-	start := q.x.r.x.Clock.Now()
-	for v.runs <= q.x.r.file.Queue.Flaky && !v.green {
+func (q *Queue) verify(ctx context.Context, m worktree.Merged, onto string, items []int) (v verdict, err error) {
+	start := q.Executor.Clock.Now()
+	for v.runs <= q.Executor.File.Queue.Flaky && !v.green {
 		runs := v.runs + 1
 		if v, err = q.verifyOnce(ctx, m); err != nil {
 			return v, err
 		}
 		v.runs = runs
 	}
-	v.ms = q.x.r.x.Clock.Now().Sub(start).Milliseconds()
+	v.ms = q.Executor.Clock.Now().Sub(start).Milliseconds()
 	return v, q.record(ctx, m, onto, items, &v)
 }
 
 // record records how the verify of a merge went. It is on the disk when it returns.
-func (q *mergeQueue) record(ctx context.Context, m worktree.Merged, onto string, items []int, v *verdict) error {
+func (q *Queue) record(ctx context.Context, m worktree.Merged, onto string, items []int, v *verdict) error {
 	d := mapper.Verified{Commit: m.Commit, Tree: m.Tree, Base: onto, Runs: v.runs}
 	for _, index := range items {
 		d.Items = append(d.Items, q.items[index].item.ID)
 	}
 	for _, s := range q.steps {
-		d.Verify = append(d.Verify, q.x.r.env.Mask().String(s.Label()))
+		d.Verify = append(d.Verify, q.Executor.Values.Mask().String(s.Label()))
 	}
-	e := event.Event{Type: event.MergeVerified, Phase: "map", Status: event.Succeeded, Total: len(items), DurationMS: v.ms, Data: data(d)}
+	e := event.Event{Type: event.MergeVerified, Phase: "map", Status: event.Succeeded, Total: len(items), DurationMS: v.ms, Data: step.Data(d)}
 	if !v.green {
 		e.Status, e.Class, e.Message = event.Failed, v.failure.Class, v.failure.Message
 	}
-	if err := q.x.r.x.Recorder.Record(e); err != nil {
+	if err := q.Executor.Recorder.Record(e); err != nil {
 		return err
 	}
 	q.verified[m.Commit], q.failed[m.Tree] = v.green, v.failure
-	return q.x.r.x.Recorder.Sync(ctx)
+	return q.Executor.Recorder.Sync(ctx)
 }
 
 // verifyOnce runs the steps of the verify in a worktree that has a commit and nothing
 // else, but for what git ignores.
-func (q *mergeQueue) verifyOnce(ctx context.Context, m worktree.Merged) (v verdict, err error) {
-	r := q.x.r
+func (q *Queue) verifyOnce(ctx context.Context, m worktree.Merged) (v verdict, err error) {
 	if q.place == nil {
-		if q.place, err = r.gitWork.Tree.Checkout(ctx); err != nil {
+		if q.place, err = q.Git.Tree.Checkout(ctx); err != nil {
 			return v, err
 		}
 	}
 	if err := q.place.Reset(ctx, m.Commit); err != nil {
 		return v, err
 	}
-	p := q.x.p
+	p := q.p
 	q.ran++
 	p.Rounds = fmt.Sprintf("@%.12s.%d", m.Tree, q.ran)
 	p.Dir, p.Past = q.place.WorkDir, nil
 	p.Scope = p.Scope.Child()
 	for i, s := range q.steps {
-		if q.x.redBase[i] && len(r.file.Queue.Verify) == 0 {
+		if q.Checks.RedBase(i) && len(q.Executor.File.Queue.Verify) == 0 {
 			continue
 		}
-		out := r.x.Step(ctx, p, s)
+		out := q.Executor.Step(ctx, p, s)
 		switch {
-		case out.Status == event.Interrupted || q.x.interrupted(ctx, out.Err):
-			return v, cmp.Or(out.Err, r.x.Life.Stopping(ctx))
+		case out.Status == event.Interrupted || q.Executor.Life.Stopped(ctx, out.Err):
+			return v, cmp.Or(out.Err, q.Executor.Life.Stopping(ctx))
 		case out.Err != nil && !out.Tolerated:
 			v.failure = failure.From(step.Cause(out.Err))
 			v.failure.Message = fmt.Sprintf("%q fails: %s", s.Label(), v.failure.Message)
@@ -92,22 +91,22 @@ func (q *mergeQueue) verifyOnce(ctx context.Context, m worktree.Merged) (v verdi
 	return v, nil
 }
 
-// verifyFinal verifies the merge into the user's branch, where it is another tree than
+// VerifyFinal verifies the merge into the user's branch, where it is another tree than
 // what was verified: the user's branch has moved, or steps committed after the map.
-func (q *mergeQueue) verifyFinal(ctx context.Context, commit, tree string) error {
+func (q *Queue) VerifyFinal(ctx context.Context, commit, tree string) error {
 	if q.m.Green(tree) {
 		return nil
 	}
 	defer q.leavePlace(ctx)
 	v, err := q.verify(ctx, worktree.Merged{Commit: commit, Tree: tree}, "", nil)
 	if err == nil && !v.green {
-		err = &worktree.CannotMerge{Why: "merged into " + cmp.Or(q.x.r.gitWork.Tree.Target, "HEAD") + " as it is now, the work of the run fails the verify: " + v.failure.Message, Command: q.x.r.gitWork.Tree.MergeCommand()}
+		err = &worktree.CannotMerge{Why: "merged into " + cmp.Or(q.Git.Tree.Target, "HEAD") + " as it is now, the work of the run fails the verify: " + v.failure.Message, Command: q.Git.Tree.MergeCommand()}
 	}
 	return err
 }
 
 // leavePlace gives the worktree of the verify back.
-func (q *mergeQueue) leavePlace(ctx context.Context) {
+func (q *Queue) leavePlace(ctx context.Context) {
 	if q.place == nil {
 		return
 	}
@@ -117,7 +116,7 @@ func (q *mergeQueue) leavePlace(ctx context.Context) {
 		_, err = q.place.Release(ctx)
 	}
 	if err != nil {
-		q.x.r.note("the worktree of the merge queue is left: %v", err)
+		q.Executor.Note("the worktree of the merge queue is left: %v", err)
 	}
 	q.place = nil
 }

@@ -1,4 +1,7 @@
-package engine
+// Package evidence has the items of a map show that their work is good before it is merged
+// (map.evidence): what they changed is compared with the patterns of the file, and checks
+// run on what they committed. The agent has no part in it.
+package evidence
 
 import (
 	"context"
@@ -14,6 +17,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/files"
+	"github.com/bide-dev/bide/internal/gitwork"
 	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/template"
@@ -21,30 +25,48 @@ import (
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
-// This file has items show that their work is good before it is merged (map.evidence):
-// what they changed is looked at, and checks run on what they committed. The agent has no
-// part in it.
+// Checks are the checks of a map.
+type Checks struct {
+	Executor *step.Executor
+	Git      *gitwork.Work
+	// Keep keeps what belongs to an attempt at an item as a file, and gives its name; ""
+	// where nothing is kept.
+	Keep func(index, attempt int, what, text string) (string, error)
+	// AllowRed: a check that fails on the base already is no bar to an item.
+	AllowRed bool
+
+	red map[int]bool // checks of items that fail on the base as well, by place
+}
+
+// RedBase says whether a check fails on the base as well.
+func (c *Checks) RedBase(check int) bool { return c.red[check] }
+
+// asked is what the file asks for; nil for nothing.
+func (c *Checks) asked() *workflow.Evidence { return c.Executor.File.Map.Evidence }
 
 // errNoWorktrees is the error of evidence where no item has a worktree.
 var errNoWorktrees = errors.New("map.evidence: what is checked is what an item has committed, in a worktree of its own, and this run has none: run it in a git repository with a commit, without isolation: none")
 
-// evidence has an item show what the file asks for. It gives an error of the class
+// Show has an item show what the file asks for. It gives an error of the class
 // evidence where the item does not.
-func (x *mapRun) evidence(ctx context.Context, p step.Site, a *agentRun) error {
+func (c *Checks) Show(ctx context.Context, p step.Site, a *gitwork.Agent) error {
+	if c.asked() == nil || a.Tree == nil {
+		return nil
+	}
 	for round := 1; ; round++ {
-		at, err := a.Tree.Commit(ctx, x.r.gitWork.LeftMessage(&a.Agent))
+		at, err := a.Tree.Commit(ctx, c.Git.LeftMessage(a))
 		if err != nil {
 			return err
 		}
 		a.Result.Evidence = &mapper.Evidence{Commit: at.Commit, Tree: at.Tree, Base: a.Tree.Base, Changed: len(at.Files)}
 		if n := len(at.Left); n > 0 {
-			return unshown("%s uncommitted (%s), and a check sees what is committed: commit them in a step, or leave auto_commit: false out",
+			return Unshown("%s uncommitted (%s), and a check sees what is committed: commit them in a step, or leave auto_commit: false out",
 				diag.Count(n, "file")+" "+diag.Plural(n, "is", "are"), diag.First(at.Left, 3))
 		}
-		if err := x.allowed(p, a, at); err != nil {
+		if err := c.allowed(p, a, at); err != nil {
 			return err
 		}
-		mended, err := x.check(ctx, p, a)
+		mended, err := c.check(ctx, p, a)
 		if err != nil {
 			return err
 		}
@@ -57,19 +79,19 @@ func (x *mapRun) evidence(ctx context.Context, p step.Site, a *agentRun) error {
 		case !mended: // what a check leaves behind is nobody's work
 			return a.Tree.Reset(ctx, at.Commit)
 		case round == workflow.MaxCheckRounds:
-			return unshown("the handlers of the checks changed the work %d times, and it has not been checked as it is", round)
+			return Unshown("the handlers of the checks changed the work %d times, and it has not been checked as it is", round)
 		}
 	}
 }
 
-// unshown is a failure to show what is asked.
-func unshown(format string, args ...any) error {
+// Unshown is a failure to show what is asked.
+func Unshown(format string, args ...any) error {
 	return &failure.Failure{Class: mapper.ClassEvidence, Message: fmt.Sprintf(format, args...)}
 }
 
 // allowed looks at what the item has changed.
-func (x *mapRun) allowed(p step.Site, a *agentRun, at worktree.Committed) error {
-	e := x.r.file.Map.Evidence
+func (c *Checks) allowed(p step.Site, a *gitwork.Agent, at worktree.Committed) error {
+	e := c.asked()
 	paths, err := patterns(p, e.Paths)
 	if err != nil {
 		return fmt.Errorf("map.evidence.paths: %w", err)
@@ -98,9 +120,9 @@ func (x *mapRun) allowed(p step.Site, a *agentRun, at worktree.Committed) error 
 	a.Result.Evidence.Refused = append(protected, outside...)
 	switch {
 	case len(protected) > 0:
-		return unshown("it changed %s, which map.evidence.protect keeps as it is", diag.First(protected, 3))
+		return Unshown("it changed %s, which map.evidence.protect keeps as it is", diag.First(protected, 3))
 	case len(outside) > 0:
-		return unshown("it changed %s, which map.evidence.paths does not have", diag.First(outside, 3))
+		return Unshown("it changed %s, which map.evidence.paths does not have", diag.First(outside, 3))
 	}
 	return nil
 }
@@ -161,24 +183,24 @@ func fits(patterns []string, name string) (bool, error) {
 }
 
 // check runs the checks on an item, and says whether a handler has mended something.
-func (x *mapRun) check(ctx context.Context, p step.Site, a *agentRun) (mended bool, err error) {
+func (c *Checks) check(ctx context.Context, p step.Site, a *gitwork.Agent) (mended bool, err error) {
 	p.Past, p.Keep = nil, false // what an earlier life checked may have been something else
 	p.Scope = p.Scope.Child()
-	for i, s := range x.r.file.Map.Evidence.Checks {
-		start := x.r.x.Clock.Now()
-		out := x.r.x.Step(ctx, p, s)
-		if out.Status == event.Interrupted || x.interrupted(ctx, out.Err) || errors.As(out.Err, new(*step.OutlastedError)) {
+	for i, s := range c.asked().Checks {
+		start := c.Executor.Clock.Now()
+		out := c.Executor.Step(ctx, p, s)
+		if out.Status == event.Interrupted || c.Executor.Life.Stopped(ctx, out.Err) || errors.As(out.Err, new(*step.OutlastedError)) {
 			return mended, out.Err
 		}
 		mended = mended || out.Recovered
-		c, err := x.checked(a, i, s, out, x.r.x.Clock.Now().Sub(start))
+		done, err := c.checked(a, i, s, out, c.Executor.Clock.Now().Sub(start))
 		if err != nil {
 			return mended, err
 		}
 		failed := out.Err != nil && !out.Tolerated
-		c.RedBase = failed && x.redBase[i]
-		a.Result.Evidence.Checks = append(a.Result.Evidence.Checks, c)
-		if failed && !c.RedBase {
+		done.RedBase = failed && c.red[i]
+		a.Result.Evidence.Checks = append(a.Result.Evidence.Checks, done)
+		if failed && !done.RedBase {
 			return mended, unproven(p.Path(s.Path), s, out)
 		}
 	}
@@ -193,19 +215,19 @@ func unproven(path string, s *workflow.Step, out step.Outcome) error {
 }
 
 // checked keeps what a check printed, and says how it went.
-func (x *mapRun) checked(a *agentRun, i int, s *workflow.Step, out step.Outcome, took time.Duration) (mapper.Check, error) {
-	c := mapper.Check{Check: x.r.env.Mask().String(s.Label()), Status: out.Status, ExitCode: out.Result.ExitCode, DurationMS: took.Milliseconds()}
+func (c *Checks) checked(a *gitwork.Agent, i int, s *workflow.Step, out step.Outcome, took time.Duration) (mapper.Check, error) {
+	done := mapper.Check{Check: c.Executor.Values.Mask().String(s.Label()), Status: out.Status, ExitCode: out.Result.ExitCode, DurationMS: took.Milliseconds()}
 	if code, ok := failure.ExitCode(out.Err); ok {
-		c.ExitCode = code
+		done.ExitCode = code
 	}
 	text, err := printed(out)
 	if err != nil || text == "" {
-		return c, err
+		return done, err
 	}
-	text = x.r.env.Mask().String(text)
-	c.Digest = sha256Of(text)
-	c.File, err = x.r.host.keep(a.Item.Index, a.Attempt, fmt.Sprintf("evidence-%d", i+1), text)
-	return c, err
+	text = c.Executor.Values.Mask().String(text)
+	done.Digest = sha256Of(text)
+	done.File, err = c.Keep(a.Item.Index, a.Attempt, fmt.Sprintf("evidence-%d", i+1), text)
+	return done, err
 }
 
 // printed is all that a check printed, errors last.
@@ -230,16 +252,16 @@ func printed(out step.Outcome) (string, error) {
 	return text + stderr, nil
 }
 
-// setEvidence sets what the attempt before did not show, for an agent that is to do
+// Set sets what the attempt before did not show, for an agent that is to do
 // better.
-func (x *mapRun) setEvidence(p step.Site, last *failure.Failure) {
-	if x.r.file.Map.Evidence == nil {
+func (c *Checks) Set(p step.Site, last *failure.Failure) {
+	if c.asked() == nil {
 		return
 	}
 	v := map[string]any{"output": "", "check": "", "message": ""}
 	if last != nil && last.Class == mapper.ClassEvidence {
 		v["message"], v["output"] = last.Message, failure.Output(last.Stdout, last.Stderr)
-		for _, s := range x.r.file.Map.Evidence.Checks {
+		for _, s := range c.asked().Checks {
 			if strings.HasPrefix(last.Message, fmt.Sprintf("the check %q failed", s.Label())) {
 				v["check"] = s.Label()
 			}
@@ -248,25 +270,24 @@ func (x *mapRun) setEvidence(p step.Site, last *failure.Failure) {
 	p.Scope.Set("evidence", v)
 }
 
-// checkBase runs the checks on what the items start from, once, before the first of them:
+// Base runs the checks on what the items start from, once, before the first of them:
 // one that fails there says nothing about an item. Checks that read the item are not run.
-func (x *mapRun) checkBase(ctx context.Context) (err error) {
-	e := x.r.file.Map.Evidence
+func (c *Checks) Base(ctx context.Context, p step.Site) (err error) {
+	e := c.asked()
 	if e == nil {
 		return nil
 	}
-	if x.r.gitWork.Tree == nil {
+	if c.Git.Tree == nil {
 		return errNoWorktrees
 	}
-	x.redBase = map[int]bool{}
-	p := x.p
+	c.red = map[int]bool{}
 	p.Rounds = "@base"
 	var open []int
 	for i, s := range e.Checks {
 		switch rec, ok := p.Past[p.Path(s.Path)]; {
-		case workflow.ReadsItem(x.r.file, s), ok && rec.Status == event.Succeeded:
-		case ok && rec.Status == event.Failed && x.r.opt.AllowRedBase:
-			x.redBase[i] = true
+		case workflow.ReadsItem(c.Executor.File, s), ok && rec.Status == event.Succeeded:
+		case ok && rec.Status == event.Failed && c.AllowRed:
+			c.red[i] = true
 		default:
 			open = append(open, i)
 		}
@@ -274,7 +295,7 @@ func (x *mapRun) checkBase(ctx context.Context) (err error) {
 	if len(open) == 0 {
 		return nil
 	}
-	tree, err := x.r.gitWork.Tree.Checkout(ctx)
+	tree, err := c.Git.Tree.Checkout(ctx)
 	if err != nil {
 		return fmt.Errorf("map.evidence: %w", err)
 	}
@@ -289,14 +310,14 @@ func (x *mapRun) checkBase(ctx context.Context) (err error) {
 	p.Scope = p.Scope.Child()
 	for _, i := range open {
 		s := e.Checks[i]
-		out := x.r.x.Step(ctx, p, s)
+		out := c.Executor.Step(ctx, p, s)
 		switch {
 		case out.Err == nil || out.Tolerated && out.Status != event.Interrupted:
-		case out.Status == event.Interrupted || x.interrupted(ctx, out.Err):
+		case out.Status == event.Interrupted || c.Executor.Life.Stopped(ctx, out.Err):
 			return out.Err
-		case x.r.opt.AllowRedBase:
-			x.redBase[i] = true
-			x.r.note("the check %q fails on the base, %.12s, already: an item need not pass it (--allow-red-base)", s.Label(), tree.Base)
+		case c.AllowRed:
+			c.red[i] = true
+			c.Executor.Note("the check %q fails on the base, %.12s, already: an item need not pass it (--allow-red-base)", s.Label(), tree.Base)
 		default:
 			return fmt.Errorf("the base is red: the check %q fails on %.12s, before any item has run: %w; mend it and run again, or run with --allow-red-base: then a check that fails there is no bar to an item",
 				s.Label(), tree.Base, step.Cause(out.Err))

@@ -1,4 +1,4 @@
-package engine
+package local
 
 import (
 	"bytes"
@@ -56,9 +56,9 @@ type place struct {
 	path  string
 }
 
-// unsound gives the facts by which the steps begin anew whose outputs are not whole, and
+// Unsound gives the facts by which the steps begin anew whose outputs are not whole, and
 // with them the rounds that they are of, and their items.
-func unsound(ctx context.Context, j *journal.Journal, st *journal.State) ([]event.Event, error) {
+func Unsound(ctx context.Context, j *journal.Journal, st *journal.State) ([]event.Event, error) {
 	if st.Status != event.Running && st.Status != event.Interrupted {
 		return nil, nil
 	}

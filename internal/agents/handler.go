@@ -1,4 +1,4 @@
-package engine
+package agents
 
 import (
 	"context"
@@ -12,37 +12,37 @@ import (
 )
 
 // onHold runs the steps of on_hold, once for each hold.
-func (x *mapRun) onHold(ctx context.Context, h mapper.Held) error {
+func (x *Map) onHold(ctx context.Context, h mapper.Held) error {
 	p := x.p
 	p.Scope = x.p.Scope.Child()
 	p.Rounds = "#" + h.Since.UTC().Format("20060102T150405.000000000")
 	p.Scope.Set("hold", map[string]any{"signature": h.Signature.ID(), "message": h.Message, "items": int64(h.Items)})
-	return x.r.x.Sequence(ctx, p, x.r.file.Policy.OnHold)
+	return x.Executor.Sequence(ctx, p, x.Executor.File.Policy.OnHold)
 }
 
 // Handle runs the handler of an item that failed for good: on_item_failure:
 // {custom: NAME}. It reads what is recorded and nothing else, so that it makes no
 // difference whether the run was interrupted before; what an earlier life of the run
 // has ended of it does not run again.
-func (x *mapRun) Handle(ctx context.Context, it event.Item, d mapper.Due) error {
-	steps, ok := x.r.file.Handlers[d.Handler]
+func (x *Map) Handle(ctx context.Context, it event.Item, d mapper.Due) error {
+	steps, ok := x.Executor.File.Handlers[d.Handler]
 	if !ok {
 		return fmt.Errorf("there is no handler %s in the file any more", d.Handler)
 	}
 	p := x.p
 	p.Item, p.Index, p.Attempt, p.Past, p.Rounds = it.ID, it.Index, d.Attempt, x.takePast(it.Index), "#"+d.Handler
 	p.Scope = x.p.Scope.Child()
-	if err := p.Scope.SetItem(it, x.r.tally.items.Total); err != nil {
+	if err := p.Scope.SetItem(it, x.Total); err != nil {
 		return err
 	}
 	p.Scope.Set("attempt", int64(d.Attempt))
 	var state step.Sealed
 	if len(d.State) > 0 {
 		if err := json.Unmarshal(d.State, &state); err != nil {
-			return fmt.Errorf("the recorded variables of item %s: %w", items.NameOf(x.r.env.Mask(), it), err)
+			return fmt.Errorf("the recorded variables of item %s: %w", items.NameOf(x.Executor.Values.Mask(), it), err)
 		}
 	}
-	p.Scope.Apply(x.r.x.Open(state))
+	p.Scope.Apply(x.Executor.Open(state))
 	p.Scope.Set("error", map[string]any{"message": d.Message, "class": d.Class, "attempts": int64(d.Attempt), "exit_code": int64(d.ExitCode)})
-	return x.r.x.Sequence(ctx, p, steps)
+	return x.Executor.Sequence(ctx, p, steps)
 }

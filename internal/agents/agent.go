@@ -1,0 +1,133 @@
+package agents
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/failure"
+	"github.com/bide-dev/bide/internal/gitwork"
+	"github.com/bide-dev/bide/internal/items"
+	"github.com/bide-dev/bide/internal/mapper"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/retry"
+)
+
+// Run runs an agent for an item.
+func (x *Map) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
+	a := attempt{Agent: gitwork.Agent{Item: at.Item, Attempt: at.Number, Label: at.Label, Start: at.Start}, past: x.takePast(at.Item.Index)}
+	err := x.agent(ctx, &a, at)
+	e := mapper.Ending{Result: a.Result, Recorded: a.Recorded}
+	if e.Parked = a.Parked; err == nil && e.Parked != nil {
+		return e
+	}
+	if err == nil {
+		x.counted(a.Result, cmp.Or(at.Label, a.Item.ID))
+		return e
+	}
+	e.Err, e.RetryAfter = step.Cause(err), retryAfter(err)
+	e.Failure = *failure.From(e.Err) // its step has a place of its own
+	e.Failure.Stdout, e.Failure.Stderr = x.Executor.Tail(e.Failure.Stdout), x.Executor.Tail(e.Failure.Stderr)
+	if se, ok := errors.AsType[*step.Error](err); ok {
+		e.Step, e.StepLabel = se.Step, se.Label
+	}
+	e.Interrupted, e.Anew = a.anew || x.Executor.Life.Stopped(ctx, err), a.anew
+	e.Limited = errors.As(err, new(*step.OutlastedError))
+	if a.anew {
+		x.Executor.Note("item %s: %v", items.NameOf(x.Executor.Values.Mask(), a.Item), err)
+	}
+	e.Shortage = failure.Shortage(err)
+	x.timedOut(&e, err)
+	if unset, ok := errors.AsType[*step.UnsetError](err); ok && unset.OfItem {
+		e.Err = retry.Permanent(e.Err) // no other agent finds more in the item
+	}
+	if len(a.set) > 0 {
+		e.State = func() json.RawMessage { return step.Data(x.Executor.Seal(a.set)) }
+	}
+	return e
+}
+
+// agent runs the template's steps on an item.
+func (x *Map) agent(ctx context.Context, a *attempt, at mapper.Attempt) error {
+	return x.Executor.Within(step.Finish(ctx), x.timeout, "the agent of item "+cmp.Or(at.Label, a.Item.ID), func(ctx context.Context) error {
+		it := step.ItemAttempt{Item: a.Item, Attempt: a.Attempt, Recoveries: at.Recoveries, Last: at.Last, Probe: at.Probe}
+		p, err := x.Executor.ForItem(x.p, it, x.Total)
+		if err != nil {
+			return err
+		}
+		a.scope, p.Holding = p.Scope, at.Holding
+		p.Unmended = new(atomic.Bool)
+		if x.Executor.File.Policy.Handler != "" {
+			mark := p.Scope.Mark()
+			defer func() { a.set = p.Scope.Since(mark); p.Scope.Unmark() }()
+		}
+		leave, err := x.enter(ctx, &p, a)
+		if err != nil {
+			return err
+		}
+		p.Past = a.past
+		x.checks.Set(p, at.Last)
+		if err := x.printed(ctx, p, a); err != nil {
+			return leave(ctx, err)
+		}
+		ended := make([]step.Outcome, len(x.Executor.File.Map.Template.Steps))
+		err = x.Executor.Template(ctx, p, x.Executor.File.Map.Template, func(i int, out step.Outcome) {
+			ended[i] = out
+			if out.Status != event.Interrupted && a.Tree != nil && i+1 < len(ended) {
+				x.mark(a, p.Path(x.Executor.File.Map.Template.Steps[i].Path))
+			}
+		})
+		x.collect(a, ended)
+		if p.Unmended.Load() { // a step in a foreach of it, perhaps
+			a.Result.Kind, a.Result.Unmended = event.Tolerated, true
+		}
+		if err != nil && a.Tree != nil && !x.Executor.Life.Stopped(ctx, err) && a.past.cutShort(p, x.Executor.File.Map.Template.Steps, ended) {
+			a.anew = true
+			err = fmt.Errorf("the step failed in the worktree in which it was cut short, and the item begins anew: %w", err)
+		}
+		if err == nil {
+			err = x.checks.Show(ctx, p, &a.Agent)
+		}
+		return leave(ctx, err)
+	})
+}
+
+// mark notes in the agent's worktree which step of it has ended.
+func (x *Map) mark(a *attempt, path string) {
+	if err := a.Tree.Mark(context.Background(), path); err != nil {
+		x.Executor.NoteOnce("mark", fmt.Sprintf("the worktree of item %s: %v", items.NameOf(x.Executor.Values.Mask(), a.Item), err))
+	}
+}
+
+// retryAfter is how long the other side asked to be left alone.
+func retryAfter(err error) time.Duration {
+	var e interface{ RetryAfter() (time.Duration, bool) }
+	if errors.As(err, &e) {
+		if d, ok := e.RetryAfter(); ok {
+			return d
+		}
+	}
+	return 0
+}
+
+// timedOut applies timeout_action to an agent that took too long.
+func (x *Map) timedOut(e *mapper.Ending, err error) {
+	act := x.Executor.File.Map.TimeoutAction
+	if act == "" || act == "retry" || !errors.As(err, new(*step.TimeoutError)) {
+		return
+	}
+	switch act {
+	case "skip":
+		e.Skipped = true
+	case "dlq", "fail", "graceful_terminate":
+		e.Err = retry.Permanent(err)
+	}
+	if act == "fail" {
+		e.Halt = "timeout_action: fail"
+	}
+}

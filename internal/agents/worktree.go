@@ -1,0 +1,70 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bide-dev/bide/internal/items"
+	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/worktree"
+)
+
+// enter gives an agent its own worktree, where the run has one, and a function
+// that takes over its work and leaves.
+func (x *Map) enter(ctx context.Context, p *step.Site, a *attempt) (func(context.Context, error) error, error) {
+	if x.Git.Tree == nil {
+		return func(_ context.Context, err error) error { return err }, nil
+	}
+	tree, err := x.worktree(ctx, a)
+	if err != nil && a.anew {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the worktree of item %s: %w", items.NameOf(x.Executor.Values.Mask(), a.Item), err)
+	}
+	for _, k := range tree.Kept {
+		x.Executor.Note("item %s: %s", items.NameOf(x.Executor.Values.Mask(), a.Item), k)
+	}
+	a.Tree = tree
+	a.Result.Worktree, a.Result.Branch = tree.Dir, tree.Branch
+	p.Dir = tree.WorkDir
+	p.Scope.SetTrusted("WORKTREE", p.Dir)
+	return func(ctx context.Context, err error) error {
+		if err != nil && !a.anew && (x.Executor.Life.Stopped(ctx, err) || errors.As(err, new(*step.OutlastedError))) {
+			return errors.Join(err, a.Tree.Leave()) // the next life of the run continues in it
+		}
+		if err == nil && x.queue != nil {
+			if err = x.queue.Submit(ctx, *p, &a.Agent); err == nil {
+				return nil
+			}
+		}
+		return x.Git.Leave(ctx, *p, &a.Agent, err)
+	}, nil
+}
+
+// worktree gives an agent the worktree in which a former life of the run has
+// finished steps of it, else one of its own.
+func (x *Map) worktree(ctx context.Context, a *attempt) (*worktree.Agent, error) {
+	if a.Attempt > 1 { // what is left of the attempt before goes, and is on record as failed
+		if err := x.Executor.Recorder.Sync(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if !a.past.finished() {
+		return x.Git.Tree.NewAgent(ctx, a.Item.ID, a.Attempt)
+	}
+	tree, err := x.Git.Tree.Continue(ctx, a.Item.ID, a.Attempt)
+	if err == nil && tree == nil {
+		a.anew = true
+		err = errors.New("the worktree with the steps that were finished is gone, and the item begins anew")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if last := a.past.boundary(x.p, x.Executor.File.Map.Template.Steps); last != "" {
+		// What the next step has committed it shall find as if it had not.
+		err = tree.Rewind(ctx, func(path string) bool { return path == last })
+	}
+	return tree, err
+}

@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/step"
+)
+
+// told is what another part of this life of the run has recorded of a phase.
+func (r *run) told(phase string) journal.PhaseRecord {
+	if r.opt.Part == nil || r.opt.Part.Begin {
+		return journal.PhaseRecord{}
+	}
+	return r.state.Phases[phase]
+}
+
+// phase tells the beginning and the end of a phase. A part of a run does not
+// tell again what another one has told.
+func (r *run) phase(ctx context.Context, p step.Site, name string, f func(context.Context, step.Site) error) error {
+	p.Phase = name
+	start := r.x.Clock.Now()
+	told := r.told(name)
+	if told.Status == "" {
+		r.emit(event.Event{Type: event.PhaseStarted, Phase: name})
+	} else {
+		start = told.Started
+	}
+	err := f(ctx, p)
+	if errors.Is(err, ErrInterrupted) || errors.Is(err, errPart) || told.Status == event.Succeeded && err == nil {
+		return err
+	}
+	e := event.Event{Type: event.PhaseFinished, Phase: name, Status: event.Succeeded, DurationMS: r.x.Clock.Now().Sub(start).Milliseconds()}
+	if err != nil {
+		e.Status, e.Message = event.Failed, err.Error()
+	}
+	r.emit(e)
+	return err
+}
+
+// mergeBlock runs the merge block of the file, whose steps read vars.
+func (r *run) mergeBlock(ctx context.Context, vars map[string]any) error {
+	p := r.site()
+	p.Scope = r.env.Scope.Child()
+	p.Scope.Set("merge", vars)
+	return r.phase(ctx, p, "merge", func(ctx context.Context, p step.Site) error {
+		return r.x.Block(ctx, p, r.file.Merge, "merge", nil)
+	})
+}

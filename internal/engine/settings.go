@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bide-dev/bide/internal/action"
+	"github.com/bide-dev/bide/internal/value"
+	"github.com/bide-dev/bide/internal/workflow"
+)
+
+// Settings are the recorded part of Options.
+type Settings struct {
+	Dir         string            `json:"dir"`
+	Args        []string          `json:"args,omitempty"`
+	Files       []string          `json:"files,omitempty"`
+	Params      map[string]string `json:"params,omitempty"`
+	ParamFile   map[string]any    `json:"param_file,omitempty"`
+	Profile     string            `json:"profile,omitempty"`
+	MaxParallel int               `json:"max_parallel,omitempty"`
+	Canary      int               `json:"canary,omitempty"` // items that run alone first, whatever the file says
+	// Processors is how many there are where a run began whose map begins with as many
+	// items at once.
+	Processors       int      `json:"processors,omitempty"`
+	MaxIterations    int      `json:"max_iterations,omitempty"`
+	All              bool     `json:"all,omitempty"` // items run whatever is unchanged
+	FailFast         bool     `json:"fail_fast,omitempty"`
+	Isolation        string   `json:"isolation,omitempty"`
+	Yes              bool     `json:"yes,omitempty"`
+	AllowRedBase     bool     `json:"allow_red_base,omitempty"` // items need not pass what fails on their base
+	AllowFailedItems bool     `json:"allow_failed_items,omitempty"`
+	FailOn           []string `json:"fail_on,omitempty"` // of event.Kinds
+	SkipPermissions  bool     `json:"skip_permissions,omitempty"`
+	Version          string   `json:"version,omitempty"`
+	// Batch is how `bide batch` shows what it runs, for who goes on with it; the
+	// engine does not read it.
+	Batch json.RawMessage `json:"batch,omitempty"`
+	// Inputs and Manifest are those of a pipeline.
+	Inputs   map[string]any `json:"inputs,omitempty"`
+	Manifest string         `json:"manifest,omitempty"`
+	// Hidden says that secrets stand in the texts of the run, which are recorded
+	// without them: a resume reads the files.
+	Hidden bool `json:"hidden,omitempty"`
+	// Withheld are the parameters that are secrets: their values are not recorded,
+	// and a resume is given them anew.
+	Withheld []string `json:"withheld,omitempty"`
+}
+
+// given are the values that the run was started with, as JSON; nil where there are none.
+func (s Settings) given() (json.RawMessage, error) {
+	all := maps.Clone(s.ParamFile)
+	for name, v := range s.Params {
+		value.Put(&all, name, any(v))
+	}
+	for name, v := range s.Inputs {
+		value.Put(&all, name, v)
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(all)
+}
+
+// recorded gives the settings as they are recorded: without the values of
+// parameters that are secrets.
+func (s Settings) recorded(f *workflow.File) Settings {
+	s.Withheld = nil
+	for _, name := range workflow.SecretParams(f) {
+		_, given := s.Params[name]
+		_, inFile := s.ParamFile[name]
+		if !given && !inFile {
+			continue
+		}
+		if s.Withheld == nil {
+			s.Params, s.ParamFile = maps.Clone(s.Params), maps.Clone(s.ParamFile)
+		}
+		delete(s.Params, name)
+		delete(s.ParamFile, name)
+		s.Withheld = append(s.Withheld, name)
+	}
+	return s
+}
+
+// withhold gives recorded settings the parameters that are not recorded, out of
+// those that are given now.
+func (s *Settings) withhold(run string, given map[string]string) error {
+	var missing []string
+	for _, name := range s.Withheld {
+		v, ok := given[name]
+		if !ok {
+			missing = append(missing, name)
+			continue
+		}
+		value.Put(&s.Params, name, v)
+	}
+	if len(missing) > 0 {
+		return &WithheldError{run, missing}
+	}
+	for name := range given {
+		if !slices.Contains(s.Withheld, name) {
+			return &action.InputError{Err: fmt.Errorf("run %s continues with its parameter %s as it was recorded: --param is for parameters that the file keeps secret", run, name)}
+		}
+	}
+	return nil
+}
+
+// WithheldError says that parameters of a run are secrets, whose values are not
+// recorded and were not given again.
+type WithheldError struct {
+	Run   string
+	Names []string
+}
+
+func (e *WithheldError) Error() string {
+	return fmt.Sprintf("run %s was given %s, which its file keeps secret, so that the value is not recorded: give it again, with --param %s=…",
+		e.Run, strings.Join(e.Names, ", "), strings.Join(e.Names, "=… --param "))
+}
