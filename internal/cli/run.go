@@ -281,6 +281,7 @@ func (f *runFlags) execute(ctx context.Context, opt engine.Options, do func(cont
 	show.close(sum)
 	if sum != nil {
 		f.jobSummary(sig.hard, sum.Run)
+		f.keepShow(sig.hard, sum)
 	}
 	if tell != nil {
 		if werr := tell.Close(sig.hard); werr != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/limits"
@@ -162,67 +163,106 @@ func (o *showOptions) run(ctx context.Context) error {
 	}))
 }
 
+// keptShow is what show tells of a run that no process has, as it is kept.
+type keptShow struct {
+	Run     runInfo
+	Called  string
+	Shown   shown // without the run
+	How     string
+	Merge   string
+	Limited time.Time
+}
+
+// showOf gives what show tells of a run.
 func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
-	sum, err := r.Summary(ctx)
+	k, err := journal.Kept(ctx, r, "show", func() (keptShow, error) {
+		s, limited, err := foldShow(ctx, r)
+		if err != nil {
+			return keptShow{}, err
+		}
+		return keptShow{s.runInfo, s.called, *s, s.how, s.merge, limited}, nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	st, err := r.State(ctx)
-	if err != nil {
-		return nil, err
+	s := &k.Shown
+	s.runInfo, s.how, s.merge, s.State = k.Run, k.How, k.Merge, r.Dir()
+	s.called = k.Called
+	if k.Limited.After(time.Now()) {
+		s.Limited = k.Limited
 	}
-	h := r.Header()
-	s := &shown{runInfo: infoOf(sum, nil), Resumes: st.Resumes, Class: st.Class, Usage: st.Usage,
-		Letters: sum.Items.DeadLettered, State: r.Dir(), Version: h.BideVersion, Errors: append([]journal.ErrorClass{}, st.Items.Errors()...), Notes: []string{}}
+	// An empty list is one, also where it was kept.
+	s.Phases, s.StepList, s.Errors = append([]phaseInfo{}, s.Phases...), append([]stepInfo{}, s.StepList...), append([]journal.ErrorClass{}, s.Errors...)
+	s.Notes, s.Commands = append([]string{}, s.Notes...), s.commands()
+	return s, nil
+}
+
+// keepShow has what show, dlq list and runs tell of a run kept that ends with many
+// items: one pass over its events, a fifteenth of what the items themselves take at least.
+func (a *app) keepShow(ctx context.Context, sum *engine.Summary) {
+	if sum.Items.Total < 5_000 || sum.Status == event.Interrupted {
+		return
+	}
+	// Where it fails, each of them reads the events, and says why it cannot.
+	_ = a.reading(sum.Run, func(r *journal.Reader) error {
+		_, err := showOf(ctx, r)
+		return err
+	})
+}
+
+// shownTypes are the events of the run itself that show tells of, beside the state.
+var shownTypes = []event.Type{event.RunResumed, event.StepStarted, event.StepFinished, event.Note, event.RunControlled, event.ItemsCompared, event.WidthChanged}
+
+// foldShow makes it of the events, and says until when a rate limit holds back the
+// agents of a run that can continue.
+func foldShow(ctx context.Context, r *journal.Reader) (s *shown, limited time.Time, err error) {
+	s = &shown{}
+	own := ownEvents{shown: s, steps: map[string]*stepInfo{}, unmerged: -1}
+	o, err := r.Outcome(ctx, func(f *journal.Fact) error {
+		if f.Index() != 0 || !slices.Contains(shownTypes, f.Type()) {
+			return nil
+		}
+		e, err := f.Event()
+		if err == nil {
+			own.apply(e)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, limited, err
+	}
+	sum, st, h := o.Summary, o.State, r.Header()
+	s.runInfo, s.Resumes, s.Class, s.Usage = infoOf(sum, nil), st.Resumes, st.Class, st.Usage
+	s.Letters, s.Version, s.Errors = sum.Items.DeadLettered, h.BideVersion, st.Items.Errors()
 	s.Message, s.Paused, s.how = st.Message, st.Held, stoppedHow(r, sum)
 	for _, v := range h.Given() {
 		value.Put(&s.Params, v.Name, v.Value)
 	}
-	if s.Status == event.Running || s.Resumable {
-		running := s.Status == event.Running
+	running := s.Status == event.Running
+	if running || s.Resumable {
 		s.Hold, s.QueueHold = holdText(st.Hold, "one item is tried", running), holdText(st.QueueHold, "it is verified again", running)
+		limited = st.Pause.Until
 	}
-	if s.AtOnce, err = atOnce(ctx, r, st); err != nil {
-		return nil, err
-	}
-	if st.Pause.Until.After(time.Now()) && (s.Status == event.Running || s.Resumable) {
-		s.Limited = st.Pause.Until
-	}
-	again, err := r.Again(ctx)
-	if err != nil {
-		return nil, err
+	if st.Width != nil {
+		until := time.Now()
+		if !running {
+			until = cmp.Or(st.Finished, o.Last)
+		}
+		s.AtOnce = timeline.WidthText(own.widths, until)
 	}
 	for index, it := range st.Items.All() {
-		if it.Attempts+again[index] > 1 {
+		if it.Attempts+o.Again[index] > 1 {
 			s.Retried++
 		}
 	}
 	if s.Proof, err = totalsOf(ctx, r, st); err != nil {
-		return nil, err
+		return nil, limited, err
 	}
 	s.phases(st)
-	if err := s.steps(ctx, r, st); err != nil {
-		return nil, err
-	}
-	s.Commands = s.commands()
-	return s, nil
+	return s, limited, s.listSteps(ctx, r, st, own.steps)
 }
 
 // totalsOf counts what items have shown and how their merges went; nil where nobody asked.
-func atOnce(ctx context.Context, r *journal.Reader, st *journal.State) (string, error) {
-	if st.Width == nil {
-		return "", nil
-	}
-	var list []timeline.Width
-	for e, err := range r.Events(ctx, 1, journal.EventFilter{Types: []event.Type{event.WidthChanged}}) {
-		if err != nil {
-			return "", err
-		}
-		list = append(list, timeline.WidthOf(e))
-	}
-	return timeline.WidthText(list, cmp.Or(st.Finished, time.Now())), nil
-}
-
 func totalsOf(ctx context.Context, r *journal.Reader, st *journal.State) (*proof.Totals, error) {
 	if src := r.Header().Source; !bytes.Contains(src, []byte("merge_queue")) && !bytes.Contains(src, []byte("evidence")) {
 		return nil, nil
@@ -280,7 +320,6 @@ func holdText(recorded json.RawMessage, probing string, running bool) string {
 }
 
 func (s *shown) phases(st *journal.State) {
-	s.Phases = []phaseInfo{}
 	for name, p := range st.Phases {
 		i := phaseInfo{Phase: name, Status: s.now(p.Status), Started: p.Started}
 		if !p.Started.IsZero() && !p.Finished.IsZero() {
@@ -300,56 +339,60 @@ func (s *shown) now(status string) string {
 	return status
 }
 
-// steps gathers the run's own steps in the order in which they began, and the
-// notes.
-func (s *shown) steps(ctx context.Context, r *journal.Reader, st *journal.State) error {
-	found := map[string]*stepInfo{}
-	unmerged := -1 // the note of what the last life left unmerged
-	f := journal.EventFilter{Types: []event.Type{event.RunResumed, event.StepStarted, event.StepFinished, event.Note, event.RunControlled, event.ItemsCompared}, Own: true}
-	for e, err := range r.Events(ctx, 1, f) {
-		if err != nil {
-			return err
+// ownEvents gathers what the events of the run itself tell.
+type ownEvents struct {
+	*shown
+	steps    map[string]*stepInfo // by path
+	unmerged int                  // the note of what the last life left unmerged; -1 for none
+	widths   []timeline.Width
+}
+
+func (o *ownEvents) apply(e event.Event) {
+	if e.Type == event.RunResumed || e.Class == event.Unmerged || e.Class == event.Merged {
+		if o.unmerged >= 0 {
+			o.Notes = slices.Delete(o.Notes, o.unmerged, o.unmerged+1)
+			o.unmerged = -1
 		}
-		if e.Type == event.RunResumed || e.Class == event.Unmerged || e.Class == event.Merged {
-			if unmerged >= 0 {
-				s.Notes = slices.Delete(s.Notes, unmerged, unmerged+1)
-				unmerged = -1
-			}
-			s.merge = ""
+		o.merge = ""
+	}
+	switch e.Type {
+	case event.WidthChanged:
+		o.widths = append(o.widths, timeline.WidthOf(e))
+	case event.Note, event.RunControlled, event.ItemsCompared:
+		if e.Class == event.Unmerged {
+			o.unmerged, o.merge = len(o.Notes), e.Label
 		}
-		switch e.Type {
-		case event.RunResumed:
-			continue
-		case event.Note, event.RunControlled, event.ItemsCompared:
-			if e.Class == event.Unmerged {
-				unmerged, s.merge = len(s.Notes), e.Label
-			}
-			s.Notes = append(s.Notes, e.Message)
-			continue
-		}
-		rec, ok := st.Steps[e.Step]
-		if !ok {
-			continue // of a reduce that is to be done again
-		}
-		i := found[e.Step]
+		o.Notes = append(o.Notes, e.Message)
+	case event.StepStarted, event.StepFinished:
+		i := o.steps[e.Step]
 		if i == nil {
 			i = &stepInfo{Step: e.Step, seq: e.Seq}
-			found[e.Step] = i
+			o.steps[e.Step] = i
 		}
 		if e.Type == event.StepStarted {
 			i.filled = cmp.Or(e.Message, i.filled)
-		}
-		i.Label, i.Phase, i.Status = cmp.Or(i.filled, e.Label, i.Label), rec.Phase, s.now(rec.Kind())
-		i.Attempts, i.Class, i.Message = rec.Attempts, rec.Class, rec.Message
-		if e.Type == event.StepFinished {
+		} else {
 			i.DurationMS, i.ExitCode, i.WaitedMS = e.DurationMS, e.ExitCode, told(e).WaitedMS
 		}
+		i.Label = cmp.Or(i.filled, e.Label, i.Label)
+	}
+}
+
+// listSteps gives the steps in the order in which they began, without those of a reduce
+// that is to be done again.
+func (s *shown) listSteps(ctx context.Context, r *journal.Reader, st *journal.State, found map[string]*stepInfo) error {
+	for path, i := range found {
+		rec, ok := st.Steps[path]
+		if !ok {
+			delete(found, path)
+			continue
+		}
+		i.Phase, i.Status, i.Attempts, i.Class, i.Message = rec.Phase, s.now(rec.Kind()), rec.Attempts, rec.Class, rec.Message
 	}
 	if err := s.unended(ctx, r, found); err != nil {
 		return err
 	}
 	s.conditions(r.Header(), found)
-	s.StepList = []stepInfo{}
 	for _, i := range slices.SortedFunc(maps.Values(found), func(x, y *stepInfo) int { return cmp.Compare(x.seq, y.seq) }) {
 		s.StepList = append(s.StepList, *i)
 	}

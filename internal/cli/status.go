@@ -94,21 +94,21 @@ func (s *standing) wait(ctx context.Context, st *journal.Store, i runInfo, sum j
 		return nil
 	}
 	return readRun(st, i.Run, func(r *journal.Reader) error {
-		state, err := r.State(ctx)
+		of, err := showOf(ctx, r)
 		if err != nil {
 			return err
 		}
 		t := todo{runInfo: i, Why: []string{}, Commands: []string{}}
-		t.fill(state, sum)
+		t.fill(of, sum)
 		if i.Status == event.Interrupted {
-			t.Why = append([]string{stoppedHow(r, sum)}, t.Why...)
+			t.Why = append([]string{of.how}, t.Why...)
 		}
 		s.Waiting = append(s.Waiting, t)
 		return nil
 	})
 }
 
-func (t *todo) fill(st *journal.State, sum journal.Summary) {
+func (t *todo) fill(of *shown, sum journal.Summary) {
 	run, left, merge := shortRun(t.Run), sum.Left.What, sum.Left.Command
 	switch {
 	case t.Status == event.Interrupted:
@@ -118,16 +118,16 @@ func (t *todo) fill(st *journal.State, sum journal.Summary) {
 		}
 	case t.Status == event.Failed:
 		t.What = "failed"
-		t.Why = append(t.Why, strings.ReplaceAll(strings.TrimSpace(st.Message), "\n", "; "))
+		t.Why = append(t.Why, strings.ReplaceAll(strings.TrimSpace(of.Message), "\n", "; "))
 	case sum.Items.Failed > 0:
 		t.What = fmt.Sprintf("%d of %s failed", sum.Items.Failed, diag.Count(sum.Items.Total, "item"))
 	default:
 		t.What = words(t.Status)
 	}
-	if hold := holdText(st.Hold, "", false); hold != "" && t.Resumable {
-		t.Why = append(t.Why, hold)
+	if of.Hold != "" && t.Resumable {
+		t.Why = append(t.Why, of.Hold)
 	}
-	for n, c := range st.Items.Errors() {
+	for n, c := range of.Errors {
 		if n == maxWhys {
 			t.Why = append(t.Why, "and other causes")
 			break

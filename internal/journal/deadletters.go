@@ -51,26 +51,22 @@ func (f *DeadLetterFilter) fits(e *event.Event) bool {
 // the first error.
 func (r *Reader) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
-		open, edits, err := r.openLetters(ctx)
-		var again map[int]int
-		if err == nil && len(open) > 0 {
-			again, err = r.Again(ctx)
-		}
+		o, err := r.openLetters(ctx)
 		if err != nil {
 			yield(DeadLetter{}, err)
 			return
 		}
 		// The letters of a page are looked at before the histories are: most
 		// filters leave few.
-		order := slices.Sorted(maps.Keys(open))
+		order := slices.Sorted(maps.Keys(o.Histories))
 		for batch := range slices.Chunk(order, page) {
-			letters, err := r.letters(ctx, batch, open, edits, &f)
+			letters, err := r.letters(ctx, batch, o.Histories, o.Edits, &f)
 			if err != nil {
 				yield(DeadLetter{}, err)
 				return
 			}
 			for _, l := range letters {
-				l.Tries = l.Attempts + again[l.Index]
+				l.Tries = l.Attempts + o.Again[l.Index]
 				if !yield(l, nil) {
 					return
 				}
@@ -79,41 +75,84 @@ func (r *Reader) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[
 	}
 }
 
-// openLetters gives, by item, the events that its history is made of, of which the
-// last one is the dead letter, and the last item_requeued that edited it.
-func (r *Reader) openLetters(ctx context.Context) (histories map[int][]int64, edits map[int]int64, err error) {
-	open, edits := map[int]int64{}, map[int]int64{}
-	types := []event.Type{event.ItemFinished, event.ItemRequeued, event.ItemRemoved}
-	err = r.itemEvents(ctx, types, func(e event.Event) error {
-		if e.Type == event.ItemFinished && finished(e.Status) == ItemDeadLettered {
-			open[e.Index] = e.Seq
-		} else {
-			delete(open, e.Index)
-		}
-		if e.Type == event.ItemRequeued && len(e.Data) > 0 {
-			edits[e.Index] = e.Seq
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	histories = make(map[int][]int64, len(open))
-	if len(open) == 0 {
-		return histories, edits, nil
-	}
-	types = []event.Type{event.ItemRetry, event.ItemFinished}
-	err = r.itemEvents(ctx, types, func(e event.Event) error {
-		letter, ok := open[e.Index]
-		if !ok || e.Seq > letter {
+// openLetters are the open dead letters of a run, by item.
+type openLetters struct {
+	Histories map[int][]int64 // the numbers of the events of the history; the last is the letter
+	Edits     map[int]int64   // that of the last item_requeued that edited the item
+	Again     map[int]int     // attempts that the steps of the item made after their first
+}
+
+func (r *Reader) openLetters(ctx context.Context) (openLetters, error) {
+	return keptAs(ctx, r, keptLetters, func() (openLetters, error) {
+		var letters letterFold
+		again := map[int]int{}
+		_, err := r.Scan(ctx, 1, func(f *Fact) error {
+			if f.Again() {
+				again[f.Index()]++
+			}
+			letters.apply(f)
 			return nil
-		}
-		if e.Type != event.ItemFinished || finished(e.Status) != ItemSucceeded {
-			histories[e.Index] = append(histories[e.Index], e.Seq)
-		}
-		return nil
+		})
+		return letters.open(again), err
 	})
-	return histories, edits, err
+}
+
+// letterFold finds the dead letters.
+type letterFold struct {
+	last  map[int]int64 // of the items that are dead letters, the number of the event
+	edits map[int]int64
+	told  []failed
+}
+
+// failed is an event that tells of an item's failures.
+type failed struct {
+	index int
+	seq   int64
+}
+
+func (l *letterFold) apply(f *Fact) {
+	index := f.Index()
+	if index == 0 {
+		return
+	}
+	switch kind := event.Type(f.rec.kind.vocabulary()); kind {
+	case event.ItemRetry:
+		l.told = append(l.told, failed{index, f.seq})
+	case event.ItemFinished:
+		status := finished(f.Status())
+		if status != ItemSucceeded {
+			l.told = append(l.told, failed{index, f.seq})
+		}
+		if status == ItemDeadLettered {
+			put(&l.last, index, f.seq)
+		} else {
+			delete(l.last, index)
+		}
+	case event.ItemRequeued, event.ItemRemoved:
+		delete(l.last, index)
+		if kind == event.ItemRequeued && f.rec.data != "" {
+			put(&l.edits, index, f.seq)
+		}
+	}
+}
+
+// open gives what is open at the end.
+func (l *letterFold) open(again map[int]int) openLetters {
+	o := openLetters{Histories: make(map[int][]int64, len(l.last)), Edits: map[int]int64{}, Again: map[int]int{}}
+	for _, t := range l.told {
+		if letter, ok := l.last[t.index]; ok && t.seq <= letter {
+			o.Histories[t.index] = append(o.Histories[t.index], t.seq)
+		}
+	}
+	for index := range l.last {
+		if n := again[index]; n > 0 {
+			o.Again[index] = n
+		}
+		if seq := l.edits[index]; seq > 0 {
+			o.Edits[index] = seq
+		}
+	}
+	return o
 }
 
 // letters reads the dead letters of some items that fit the filter.

@@ -502,18 +502,11 @@ func (r *Reader) State(ctx context.Context) (*State, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	var s *State
-	err := r.fresh(ctx, func() (err error) {
-		s, err = r.fold(ctx)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return r.fold(ctx, nil)
 }
 
-func (r *Reader) fold(ctx context.Context) (*State, error) {
+// fold is State that gives each each event as well, in order, where there is one.
+func (r *Reader) fold(ctx context.Context, each func(*Fact) error) (*State, error) {
 	s := &State{}
 	n, _, loaded, err := r.ItemList(ctx)
 	if err != nil {
@@ -530,7 +523,6 @@ func (r *Reader) fold(ctx context.Context) (*State, error) {
 			}
 		}
 	}
-	known := r.dictionary()
 	settled := r.dead == 0
 	apply := func(e event.Event) error {
 		if !settled && e.Seq > r.dead {
@@ -542,29 +534,19 @@ func (r *Reader) fold(ctx context.Context) (*State, error) {
 		}
 		return nil
 	}
-	err = r.records(ctx, 1, noEnd, func(seq int64, rec *record) error {
-		kind := event.Type(rec.kind.vocabulary())
-		switch {
-		case kind == event.AgentUsage:
-		case rec.index == 0:
-			if kind == event.Note && rec.class == (token{}) || kind == event.AgentMessage || kind == event.ItemsReady {
-				return nil
+	_, err = r.scan(ctx, 1, func(f *Fact) error {
+		switch e, matters, err := f.ofState(); {
+		case err != nil:
+			return err
+		case matters:
+			if err := apply(e); err != nil {
+				return err
 			}
-		case kind == event.ItemMerging, kind == event.ItemRequeued && rec.data != "", kind == event.ItemFinished && rec.class != token{}:
-		case isItem(kind):
-			e, err := rec.itemEvent(known, seq, kind)
-			if err != nil {
-				return r.unreadable(seq, err)
-			}
-			return apply(e)
-		default:
+		}
+		if each == nil {
 			return nil
 		}
-		e, err := r.event(known, seq, rec)
-		if err != nil {
-			return err
-		}
-		return apply(e)
+		return each(f)
 	})
 	if err != nil {
 		return nil, err
@@ -573,6 +555,29 @@ func (r *Reader) fold(ctx context.Context) (*State, error) {
 		s.settle(s.Status == event.Running)
 	}
 	return s, nil
+}
+
+// ofState gives what of an event matters to Apply, and whether anything does.
+func (f *Fact) ofState() (e event.Event, matters bool, err error) {
+	kind := event.Type(f.rec.kind.vocabulary())
+	switch {
+	case kind == event.AgentUsage:
+	case f.rec.index == 0:
+		if kind == event.Note && f.rec.class == (token{}) || kind == event.AgentMessage || kind == event.ItemsReady {
+			return e, false, nil
+		}
+	case kind == event.ItemMerging, kind == event.ItemRequeued && f.rec.data != "", kind == event.ItemFinished && f.rec.class != token{}:
+	case isItem(kind):
+		e, err := f.rec.itemEvent(f.known, f.seq, kind)
+		if err != nil {
+			err = f.r.unreadable(f.seq, err)
+		}
+		return e, true, err
+	default:
+		return e, false, nil
+	}
+	e, err = f.Event()
+	return e, true, err
 }
 
 // countItems is the length of the list as the table has it, which bounds what

@@ -2,7 +2,9 @@ package journal
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
+	"database/sql/driver"
 	"encoding/gob"
 	"errors"
 	"fmt"
@@ -15,18 +17,36 @@ import (
 	"github.com/bide-dev/bide/internal/files"
 )
 
-// What the events of a run come to that is over is kept beside them, as it is asked for
-// with every list of runs. The file is no record: it counts only while the files of the
-// journal are those that it was made from, and the program the one that made it; it may be
-// deleted at any time, and where it cannot be written the events are folded each time.
+// What the events of a run come to that is over is kept beside them. Such a file is no
+// record: it counts only while the journal is the one that it was made from, and the
+// program the one that made it; it may be deleted at any time, and where it cannot be
+// written the events are folded each time.
 
-// keptName is the name of that file: the SHA-256 of the rest, and a gob of a keptSummary.
-const keptName = "summary"
+// The names of these files: the SHA-256 of the rest, and a gob of a kept.
+const (
+	keptList    = "summary" // a Summary, for lists of runs, which open no journal for it
+	keptTotal   = "summary-total"
+	keptLetters = "summary-letters"
+	keptOthers  = "summary-" // what [Kept] is asked for
+)
 
-type keptSummary struct {
+// keptFrom is how many events a journal has from which on more than its line in a list is
+// kept: what fewer of them come to is folded as fast as a file is read.
+const keptFrom = 10_000
+
+// kept is an answer, and of what it was made.
+type kept[Of comparable, Answer any] struct {
 	Program string
-	Of      [2]stamp // the database and its log
-	Summary Summary
+	Of      Of
+	Answer  Answer
+}
+
+// end is where the events of a journal end. Two journals of a run with the same end have the same
+// events: the last row has the time of the last event, in nanoseconds.
+type end struct {
+	Run  string
+	Last int64
+	Row  [sha256.Size]byte // of the last row
 }
 
 // stamp says which state of a file it is; the zero value that there is none.
@@ -72,37 +92,94 @@ func overIn(dir string) (of [2]stamp, ok bool) {
 
 // keptIn gives the summary that is kept in the directory of a run, if it counts.
 func keptIn(dir string) (sum Summary, ok bool) {
-	text, err := os.ReadFile(filepath.Join(dir, keptName))
-	if err != nil || len(text) < sha256.Size {
-		return sum, false
-	}
-	if digest := sha256.Sum256(text[sha256.Size:]); !bytes.Equal(digest[:], text[:sha256.Size]) {
-		return sum, false
-	}
-	var k keptSummary
-	if gob.NewDecoder(bytes.NewReader(text[sha256.Size:])).Decode(&k) != nil || k.Program != program() {
+	k, ok := loadKept[[2]stamp, Summary](filepath.Join(dir, keptList))
+	if !ok {
 		return sum, false
 	}
 	of, over := overIn(dir)
-	return k.Summary, over && of == k.Of
+	return k.Answer, over && of == k.Of
 }
 
 // keep keeps the summary of a run that is over, which was made of these files.
 func keep(dir string, of [2]stamp, sum Summary) {
 	now, over := overIn(dir)
 	changed := time.Unix(0, max(of[0].Modified, of[1].Modified))
-	if !over || now != of || sum.Finished.IsZero() || program() == "" || time.Since(changed) < settled {
+	if !over || now != of || sum.Finished.IsZero() || time.Since(changed) < settled {
 		return
 	}
+	storeKept(filepath.Join(dir, keptList), of, sum)
+}
+
+// Kept gives what answer makes of the events of a run, which is the same for the same
+// events as long as no process has the run. Of a run that is over and has many events the answer is
+// kept, under a name, with its exported fields.
+func Kept[T any](ctx context.Context, r *Reader, name string, answer func() (T, error)) (T, error) {
+	return keptAs(ctx, r, keptOthers+name, answer)
+}
+
+func keptAs[T any](ctx context.Context, r *Reader, name string, answer func() (T, error)) (T, error) {
+	e, ok, err := r.end(ctx)
+	if err != nil {
+		return *new(T), err
+	}
+	path := filepath.Join(r.dir, name)
+	if ok {
+		if k, there := loadKept[end, T](path); there && k.Of == e {
+			return k.Answer, nil
+		}
+	}
+	a, err := answer()
+	if err == nil && ok {
+		err = keepAs(ctx, r, name, e, a)
+	}
+	return a, err
+}
+
+// keepAs keeps an answer that was made after the journal had that end, if it still has.
+func keepAs[T any](ctx context.Context, r *Reader, name string, of end, answer T) error {
+	now, over, err := r.end(ctx)
+	if err == nil && over && now == of {
+		storeKept(filepath.Join(r.dir, name), of, answer)
+	}
+	return err
+}
+
+// end says where the events end; ok is false where nothing is to be kept of them: a
+// process has the run, or they are few.
+func (r *Reader) end(ctx context.Context) (e end, ok bool, err error) {
+	if _, over := overIn(r.dir); r.flush != nil || !over {
+		return e, false, nil
+	}
+	err = r.query(ctx, func(row []driver.Value) error {
+		e = end{r.run, integer(row[0]), sha256.Sum256([]byte(text(row[1])))}
+		return nil
+	}, "SELECT last, records FROM events ORDER BY first DESC LIMIT 1")
+	return e, err == nil && e.Last >= keptFrom, err
+}
+
+func loadKept[Of comparable, Answer any](path string) (k kept[Of, Answer], ok bool) {
+	text, err := os.ReadFile(path)
+	if err != nil || len(text) < sha256.Size {
+		return k, false
+	}
+	if digest := sha256.Sum256(text[sha256.Size:]); !bytes.Equal(digest[:], text[:sha256.Size]) {
+		return k, false
+	}
+	err = gob.NewDecoder(bytes.NewReader(text[sha256.Size:])).Decode(&k)
+	return k, err == nil && k.Program != "" && k.Program == program()
+}
+
+// storeKept writes the file. A home that can only be read has none; one that a power cut
+// cuts short does not count.
+func storeKept[Of comparable, Answer any](path string, of Of, answer Answer) {
 	var b bytes.Buffer
 	b.Write(make([]byte, sha256.Size))
-	if gob.NewEncoder(&b).Encode(keptSummary{program(), of, sum}) != nil {
+	if program() == "" || gob.NewEncoder(&b).Encode(kept[Of, Answer]{program(), of, answer}) != nil {
 		return
 	}
 	digest := sha256.Sum256(b.Bytes()[sha256.Size:])
 	copy(b.Bytes(), digest[:])
-	// A home that can only be read has none; one that a power cut cuts short does not count.
-	_ = files.Replace(filepath.Join(dir, keptName), 0o600, func(f *os.File) error {
+	_ = files.Replace(path, 0o600, func(f *os.File) error {
 		_, err := f.Write(b.Bytes())
 		return err
 	})

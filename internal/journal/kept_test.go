@@ -22,7 +22,7 @@ func TestKeptSummary(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := j.Dir()
-	db, keptFile := filepath.Join(dir, dbName), filepath.Join(dir, keptName)
+	db, keptFile := filepath.Join(dir, dbName), filepath.Join(dir, keptList)
 	at := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	add(t, j, event.Event{Type: event.RunStarted, Time: at},
 		event.Event{Type: event.StepStarted, Step: "commands[0]", Attempt: 1, Time: at}, event.Event{Type: event.StepFinished, Step: "commands[0]", Status: event.Succeeded, Time: at},

@@ -165,7 +165,7 @@ func limited(j *Journal) error {
 			return fmt.Errorf("the error is %T: %w", err, err)
 		}
 		<-j.Failed()
-		st, err := j.Reader.fold(ctx) // what is there can still be read
+		st, err := j.Reader.fold(ctx, nil) // what is there can still be read
 		if err != nil || st.Seq > e.Seq {
 			return fmt.Errorf("state %v, %w", st, err)
 		}

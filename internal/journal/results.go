@@ -107,19 +107,6 @@ func (r *Reader) itemEvents(ctx context.Context, types []event.Type, each func(e
 	return err
 }
 
-// Again gives, by item, how many attempts its steps have made after their first
-// ones; see [Fact.Again].
-func (r *Reader) Again(ctx context.Context) (map[int]int, error) {
-	out := map[int]int{}
-	_, err := r.Scan(ctx, 1, func(f *Fact) error {
-		if f.Again() {
-			out[f.Index()]++
-		}
-		return nil
-	})
-	return out, err
-}
-
 // Event gives the event of a number.
 func (r *Reader) Event(ctx context.Context, seq int64) (event.Event, error) {
 	if err := r.ready(ctx); err != nil {

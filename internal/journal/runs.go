@@ -110,19 +110,68 @@ func (r *Reader) about() Summary {
 	return Summary{ID: r.run, Name: h.Name, Title: h.Title(), Path: h.Path, Kind: h.Kind, Dir: h.Dir, Started: h.Started}
 }
 
-// Summary is the run as in a list of runs. It folds the events.
+// Summary is the run as in a list of runs.
 func (r *Reader) Summary(ctx context.Context) (Summary, error) {
-	sum := r.about()
+	return keptAs(ctx, r, keptTotal, func() (Summary, error) {
+		state, held, err := r.heldState(ctx, nil)
+		if err != nil {
+			return r.about(), err
+		}
+		return r.summary(ctx, state, held)
+	})
+}
+
+// Outcome is what one pass over the events of a run gives.
+type Outcome struct {
+	Summary Summary
+	State   *State
+	Last    time.Time   // of the last event
+	Again   map[int]int // by item, how many attempts its steps have made after their first ones; see [Fact.Again]
+}
+
+// Outcome reads the events once, and gives each to each as well. Of a run that is over it
+// keeps what lists of runs and of dead letters are asked for.
+func (r *Reader) Outcome(ctx context.Context, each func(*Fact) error) (o Outcome, err error) {
+	of, over, err := r.end(ctx)
+	if err != nil {
+		return o, err
+	}
+	o.Again = map[int]int{}
+	var letters letterFold
+	state, held, err := r.heldState(ctx, func(f *Fact) error {
+		if f.Again() {
+			o.Again[f.Index()]++
+		}
+		letters.apply(f)
+		o.Last = f.Time()
+		return each(f)
+	})
+	if err != nil {
+		return o, err
+	}
+	o.State = state
+	if o.Summary, err = r.summary(ctx, state, held); err != nil || !over {
+		return o, err
+	}
+	return o, errors.Join(keepAs(ctx, r, keptTotal, of, o.Summary), keepAs(ctx, r, keptLetters, of, letters.open(o.Again)))
+}
+
+// heldState is State, and whether a process has the run.
+func (r *Reader) heldState(ctx context.Context, each func(*Fact) error) (s *State, held bool, err error) {
 	// The lock first: a run that ends in between is then running, not
 	// interrupted.
-	held, err := r.InUse()
-	if err != nil {
-		return sum, err
+	if held, err = r.InUse(); err != nil {
+		return nil, false, err
 	}
-	state, err := r.State(ctx)
-	if err != nil {
-		return sum, err
+	if err = r.ready(ctx); err != nil {
+		return nil, false, err
 	}
+	s, err = r.fold(ctx, each)
+	return s, held, err
+}
+
+func (r *Reader) summary(ctx context.Context, state *State, held bool) (sum Summary, err error) {
+	sum = r.about()
 	sum.Finished = state.Finished
 	switch {
 	case held:

@@ -63,10 +63,15 @@ func (f *Fact) Event() (event.Event, error) { return f.r.event(f.known, f.seq, f
 // open while each works, so each has to be quick and must not use the Reader.
 func (r *Reader) Scan(ctx context.Context, from int64, each func(*Fact) error) (last int64, err error) {
 	from = max(from, 1)
-	last = from - 1
 	if err := r.ready(ctx); err != nil {
-		return last, err
+		return from - 1, err
 	}
+	return r.scan(ctx, from, each)
+}
+
+// scan is Scan of what is in the database.
+func (r *Reader) scan(ctx context.Context, from int64, each func(*Fact) error) (last int64, err error) {
+	last = from - 1
 	// What each has taken before a new word is met is not given again.
 	err = r.fresh(ctx, func() error {
 		f := Fact{r: r, known: r.dictionary()}
