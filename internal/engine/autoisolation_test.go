@@ -3,8 +3,11 @@ package engine_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bide-dev/bide/internal/worktree"
 )
 
 // The shell-only items of a map commit, several at a time: each in a worktree of
@@ -58,5 +61,40 @@ map:
 	r.status("succeeded")
 	if !r.noted("isolation: none") {
 		t.Fatal(r.story())
+	}
+}
+
+// Inside a hook of git, an alias or `git rebase --exec`, variables name the user's own
+// repository and index: steps in worktrees do not have them. What the file sets stays.
+func TestIsolatedInsideAHook(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	b.opt.Yes = true
+	for _, name := range worktree.Elsewhere {
+		b.setenv(name, filepath.Join(b.dir, ".git", "nowhere"))
+	}
+	r := b.run(`
+mode: mapreduce
+isolation: worktree
+env: {GIT_PREFIX: own}
+setup:
+  - shell: echo setup > setup; git add setup; git commit -qm setup
+map:
+  input: [1, 2]
+  agent_template:
+    - shell: set -e; env | grep -o '^GIT_[A-Z_]*' | sort > $EV/seen-${item}; test "$GIT_PREFIX" = own; echo ${item} > f-${item}; git add .; git commit -qm "item ${item}"
+reduce:
+  - shell: set -e; git ls-files > listed; git add listed; git commit -qm listed
+`)
+	r.status("succeeded")
+	if got := b.output("git show main:listed"); got != "f-1\nf-2\nfirst.txt\nsetup" {
+		t.Errorf("main has %q", got)
+	}
+	seen := strings.Fields(r.file("seen-1"))
+	for _, name := range worktree.Elsewhere {
+		if slices.Contains(seen, name) && name != "GIT_PREFIX" {
+			t.Errorf("items have %s", name)
+		}
 	}
 }

@@ -39,6 +39,7 @@ func (r *run) isolate(ctx context.Context) error {
 			return err
 		}
 		r.env.Move(r.gitWork.Tree.WorkDir)
+		r.env.Disinherit(worktree.Elsewhere)
 		if err := r.gitWork.Prepare(ctx); err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ type Options struct {
 
 // Environment is what the steps of a run run in: its variables, secrets and
 // directory. Precedence, low to high: inherited, env_files, env, profile, (step
-// env,) secrets. After Load only Move changes it, before any step runs; it is then
+// env,) secrets. After Load only Move and Disinherit change it, before any step runs; it is then
 // safe for concurrent use. Its Mask is so at any time.
 type Environment struct {
 	opt Options
@@ -165,6 +165,18 @@ func (e *Environment) Move(dir string) {
 	e.opt.Dir = dir
 	e.Scope.SetTrusted("PROJECT_ROOT", dir)
 	e.Scope.SetTrusted("WORKTREE", dir)
+}
+
+// Disinherit takes inherited variables away, unless the file sets them as well.
+func (e *Environment) Disinherit(names []string) {
+	for _, name := range names {
+		if e.declared[name] {
+			continue
+		}
+		delete(e.values, name)
+		e.names = slices.DeleteFunc(e.names, func(n string) bool { return n == name })
+	}
+	e.base = e.list()
 }
 
 func (e *Environment) set(name string, v template.Value) {

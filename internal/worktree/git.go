@@ -49,15 +49,19 @@ func StepEnv(count string) []string {
 	return []string{"GIT_CONFIG_COUNT", strconv.Itoa(n + 1), fmt.Sprintf("GIT_CONFIG_KEY_%d", n), key, fmt.Sprintf("GIT_CONFIG_VALUE_%d", n), value}
 }
 
-// dropped are the variables that would make git work on another repository
-// or index than the one of its directory. They are set where bide itself
-// runs inside a hook.
-var dropped = []string{
+// Elsewhere are the variables that make git work on another repository or index than the
+// one of its directory. They are set where bide itself runs inside a hook or an alias;
+// with them a step in a worktree would change the user's own index and branch.
+var Elsewhere = []string{
 	"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE",
-	"GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS",
-	"GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_INTERNAL_SUPER_PREFIX",
-	"GIT_QUARANTINE_PATH", "GIT_TRACE", "GIT_EDITOR", "GIT_TERMINAL_PROMPT", "LC_ALL", "LANGUAGE",
+	"GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH", "GIT_INTERNAL_SUPER_PREFIX",
 }
+
+// dropped are the variables that our own git commands do not have.
+var dropped = append([]string{
+	"GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_EXTERNAL_DIFF",
+	"GIT_DIFF_OPTS", "GIT_TRACE", "GIT_EDITOR", "GIT_TERMINAL_PROMPT", "LC_ALL", "LANGUAGE",
+}, Elsewhere...)
 
 // baseEnv is the environment of every git command of ours.
 func baseEnv() []string {
