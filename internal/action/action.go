@@ -34,6 +34,9 @@ type Call struct {
 	Timeout time.Duration // of this attempt; 0: none
 	// Stall ends a command or an agent that prints nothing for so long; 0: never.
 	Stall time.Duration
+	// MaxCost is what an agent may cost, in dollars; 0: anything. An agent that can be told
+	// so is.
+	MaxCost float64
 	// Session is that of an agent to go on with; "": a new one.
 	Session string
 	Input   []byte // standard input; nil: nothing
@@ -53,6 +56,8 @@ type Call struct {
 	Log io.Writer
 	// OnMessage gets what an agent says and does; nil: nobody.
 	OnMessage func(Message)
+	// OnUsage is told what an agent has used, each time that it tells more; nil: nobody asks.
+	OnUsage func(Usage)
 }
 
 // Result is what an attempt did.

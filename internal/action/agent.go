@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,7 +47,7 @@ func (w *World) agent(ctx context.Context, a *workflow.Claude, c *Call) (Result,
 	if err := keepPrompt(c, prompt); err != nil {
 		return Result{Start: time.Now()}, fmt.Errorf("the prompt cannot be kept: %w", err)
 	}
-	st := &stream{on: c.OnMessage}
+	st := &stream{on: c.OnMessage, onUsage: c.OnUsage}
 	p := proc.Cmd{
 		Path: path, Argv: argv, Dir: c.Dir, Env: c.Env, Input: input,
 		Stderr: c.Stderr, Spill: c.Spill, Timeout: c.Timeout, Grace: w.Grace,
@@ -97,6 +98,9 @@ var skipFlags = map[string]struct {
 	"gemini": {1, []string{"--approval-mode", "yolo"}},
 }
 
+// costFlag is the claude program's word for the dollars after which it ends.
+const costFlag = "--max-budget-usd"
+
 // resumeFlag is the claude program's word for the session to go on with.
 const resumeFlag = "--resume"
 
@@ -121,6 +125,9 @@ func (w *World) agentCommand(a *workflow.Claude, c *Call, prompt string) (name s
 		}
 		if c.Session != "" {
 			argv = append(argv, resumeFlag, c.Session)
+		}
+		if c.MaxCost > 0 {
+			argv = append(argv, costFlag, strconv.FormatFloat(c.MaxCost, 'f', 4, 64))
 		}
 		argv = append(argv, a.Args...)
 		return name, append(argv, argument(prompt)), nil, true, nil

@@ -39,7 +39,8 @@ type Message struct {
 // are no JSON or have no type are the CLI's own words: warnings, and why it ended where
 // there is no result.
 type stream struct {
-	on func(Message) // called for each message; may be nil
+	on      func(Message) // called for each message; may be nil
+	onUsage func(Usage)   // called when more is used; may be nil
 
 	partial  []byte
 	skipping bool // inside a line longer than maxLine
@@ -48,6 +49,9 @@ type stream struct {
 	own      []byte // the CLI's own words, the last of them
 	result   *resultLine
 	usage    Usage
+	said     Usage  // as onUsage was told last
+	turn     string // the message that was told of last, of claude
+	turnUsed tokens // and what it has used
 	limited  bool
 	resetsAt time.Time
 	trouble  string          // the last error that the CLI told of, where no result follows
@@ -84,6 +88,7 @@ type streamLine struct {
 	Type    string `json:"type"`
 	Session string `json:"session_id"`
 	Message struct {
+		ID      string          `json:"id"`
 		Content json.RawMessage `json:"content"`
 		Usage   *tokens         `json:"usage"`
 	} `json:"message"`
@@ -152,14 +157,23 @@ func (s *stream) line(b []byte) {
 	default:
 		s.other(l.Type, b)
 	}
+	if s.onUsage != nil && s.usage != s.said {
+		s.said = s.usage
+		s.onUsage(s.usage)
+	}
 }
 
 func (s *stream) assistant(l *streamLine) {
 	if u := l.Message.Usage; u != nil && s.result == nil {
-		s.usage.InputTokens += u.Input
-		s.usage.OutputTokens += u.Output
-		s.usage.CacheRead += u.CacheRead
-		s.usage.CacheCreation += u.CacheCreation
+		// A message comes in a line for each of its parts, and each tells what all has used.
+		if id := l.Message.ID; id == "" || id != s.turn {
+			s.turn, s.turnUsed = id, tokens{}
+		}
+		s.usage.InputTokens += u.Input - s.turnUsed.Input
+		s.usage.OutputTokens += u.Output - s.turnUsed.Output
+		s.usage.CacheRead += u.CacheRead - s.turnUsed.CacheRead
+		s.usage.CacheCreation += u.CacheCreation - s.turnUsed.CacheCreation
+		s.turnUsed = *u
 	}
 	var parts []struct {
 		Type  string          `json:"type"`

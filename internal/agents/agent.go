@@ -22,7 +22,7 @@ import (
 func (x *Map) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 	a := attempt{Agent: gitwork.Agent{Item: at.Item, Attempt: at.Number, Label: at.Label, Start: at.Start}, past: x.takePast(at.Item.Index)}
 	err := x.agent(ctx, &a, at)
-	e := mapper.Ending{Result: a.Result, Recorded: a.Recorded}
+	e := mapper.Ending{Result: a.Result, Recorded: a.Recorded, Used: a.used}
 	if e.Parked = a.Parked; err == nil && e.Parked != nil {
 		return e
 	}
@@ -43,6 +43,7 @@ func (x *Map) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 	}
 	e.Shortage = failure.Shortage(err)
 	x.timedOut(&e, err)
+	x.exceeded(&e, err)
 	if unset, ok := errors.AsType[*step.UnsetError](err); ok && unset.OfItem {
 		e.Err = retry.Permanent(e.Err) // no other agent finds more in the item
 	}
@@ -54,7 +55,9 @@ func (x *Map) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 
 // agent runs the template's steps on an item.
 func (x *Map) agent(ctx context.Context, a *attempt, at mapper.Attempt) error {
-	return x.Executor.Within(step.Finish(ctx), x.timeout, "the agent of item "+cmp.Or(at.Label, a.Item.ID), func(ctx context.Context) error {
+	budget := x.Executor.File.Map.Budget
+	a.used = at.Used
+	return x.within(step.Finish(ctx), at, func(ctx context.Context) error {
 		it := step.ItemAttempt{Item: a.Item, Attempt: a.Attempt, Recoveries: at.Recoveries, Last: at.Last, Probe: at.Probe}
 		p, err := x.Executor.ForItem(x.p, it, x.Total)
 		if err != nil {
@@ -62,6 +65,10 @@ func (x *Map) agent(ctx context.Context, a *attempt, at mapper.Attempt) error {
 		}
 		a.scope, p.Holding = p.Scope, at.Holding
 		p.Unmended = new(atomic.Bool)
+		if budget != nil {
+			p.Budget = step.NewItemBudget(budget, at.Used)
+			defer func() { a.used = p.Budget.Used() }()
+		}
 		if x.Executor.File.Policy.Handler != "" {
 			mark := p.Scope.Mark()
 			defer func() { a.set = p.Scope.Since(mark); p.Scope.Unmark() }()
@@ -97,6 +104,22 @@ func (x *Map) agent(ctx context.Context, a *attempt, at mapper.Attempt) error {
 	})
 }
 
+// within runs f within the time of an agent, and what is left of the item's own.
+func (x *Map) within(ctx context.Context, at mapper.Attempt, f func(context.Context) error) error {
+	name := cmp.Or(at.Label, at.Item.ID)
+	b := x.Executor.File.Map.Budget
+	if b == nil || b.Time == 0 || x.timeout > 0 && x.timeout <= b.Time-at.Used.Time {
+		return x.Executor.Within(ctx, x.timeout, "the agent of item "+name, f)
+	}
+	over := &step.TimeoutError{What: "item " + name, After: b.Time, Budget: true}
+	if at.Used.Time >= b.Time {
+		return over
+	}
+	ctx, cancel := x.Executor.Clock.WithTimeout(ctx, b.Time-at.Used.Time, over)
+	defer cancel()
+	return f(ctx)
+}
+
 // mark notes in the agent's worktree which step of it has ended.
 func (x *Map) mark(a *attempt, path string) {
 	if err := a.Tree.Mark(context.Background(), path); err != nil {
@@ -115,10 +138,23 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
+// exceeded applies on_exceeded to an item that has used up its budget.
+func (x *Map) exceeded(e *mapper.Ending, err error) {
+	if !step.Spent(err) || e.Interrupted {
+		return
+	}
+	switch e.Err = retry.Permanent(err); x.Executor.File.Map.Budget.OnExceeded {
+	case "skip":
+		e.Skipped = true
+	case "stop":
+		e.Halt = "item_budget: on_exceeded: stop"
+	}
+}
+
 // timedOut applies timeout_action to an agent that took too long.
 func (x *Map) timedOut(e *mapper.Ending, err error) {
 	act := x.Executor.File.Map.TimeoutAction
-	if act == "" || act == "retry" || !errors.As(err, new(*step.TimeoutError)) {
+	if act == "" || act == "retry" || !errors.As(err, new(*step.TimeoutError)) || step.Spent(err) {
 		return
 	}
 	switch act {

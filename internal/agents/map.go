@@ -113,6 +113,7 @@ type attempt struct {
 	set   map[string]any // the variables that its steps set, where a handler may read them
 	past  past           // what an earlier life of the run did of it
 	anew  bool           // it is to begin again, from its first step
+	used  event.Used     // of the item's budget, by this attempt and those before
 }
 
 // namedItems is how many items the note about those whose repair did not help names.

@@ -89,7 +89,7 @@ func New(ctx context.Context, o Options) (*Map, error) {
 	x.queue = mergedriver.New(mergedriver.Options{Executor: x.Executor, Git: x.Git, Checks: x.checks, Total: x.Total, Counted: x.counted, Label: x.Label})
 	options := mapper.Options{
 		Policy: cfg, Total: x.Total, Clock: x.Executor.Clock, Recorder: x.Executor.Recorder, Items: x.items, Template: x,
-		Strict: file.Durability == "strict", Name: x.Executor.Run,
+		Strict: file.Durability == "strict", Budgeted: file.Map.Budget != nil, Name: x.Executor.Run,
 		Stopping: func() error { return life.Stopping(ctx) },
 		Held:     func() bool { _, held := life.Held(); return held },
 		StopText: func(s policy.StopReason) string { return stopText(s, file.Policy) },

@@ -133,6 +133,7 @@ func (w *planWriter) mapPhase(m *worst.Map) {
 	w.field(2, "stops", m.Stops)
 	w.field(2, "first", m.Alone)
 	w.field(2, "held", m.Held)
+	w.field(2, "budget", m.Budget)
 	w.field(2, "merges", m.Queue)
 	if m.Breaker != nil {
 		w.field(2, "breaker", m.Breaker.String())

@@ -37,6 +37,9 @@ func Refused(f *workflow.File, isolation string) (list diag.List) {
 	if f.Map != nil && f.Map.Canary != nil {
 		refuse(f.Map.Pos, "map.canary: in a run on Temporal all items may start at once", "leave it out, or run the file on one machine")
 	}
+	if f.Map != nil && f.Map.Budget != nil {
+		refuse(f.Map.Budget.Pos, "map.item_budget: what an item has used is known on each machine alone, and a run on Temporal has many", "leave it out, or run the file on one machine; max_cost and max_tokens bound the run")
+	}
 	if f.Map != nil && f.Map.Evidence != nil {
 		refuse(f.Map.Evidence.Pos, "map.evidence: items are checked in worktrees of their own; those are not there yet for a run on Temporal", "leave it out, or run the file on one machine")
 	}

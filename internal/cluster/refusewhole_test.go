@@ -14,6 +14,7 @@ func TestWhatIsKnownOfOneMachineIsRefused(t *testing.T) {
 	t.Parallel()
 	for what, source := range map[string]string{
 		"map.max_parallel":      "isolation: none\nmap: {input: [1], max_parallel: auto, agent_template: [{shell: a}]}\n",
+		"map.item_budget":       "isolation: none\nmap: {input: [1], item_budget: {time: 1m}, agent_template: [{shell: a}]}\n",
 		"agents.coder.first_of": "isolation: none\nagents: {coder: {first_of: [claude, codex]}}\ncommands: [{coder: a}]\n",
 	} {
 		f, problems := workflow.Parse("a.yml", []byte(source), workflow.Options{})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
 )
 
 // heldFlow is a map whose items fail alike until nine attempts have: it is held, probed,
@@ -46,13 +47,61 @@ func TestHeldRunIsKilledAtEachEvent(t *testing.T) {
 
 func killedWhileHeld(t *testing.T, flow string) {
 	t.Helper()
+	held := false
 	// The short form has event 63, after which an attempt has failed of which the end is
 	// not on record: the hold may be over when it is looked at again.
-	first, step := 3, 5
+	killedAtEach(t, flow, 3, 5, 0, func(k *kill) {
+		held = held || k.state.Hold != nil
+		if !k.resume() {
+			return
+		}
+		lines := k.lines()
+		slices.Sort(lines)
+		lines = slices.Compact(lines)
+		if got, want := strings.Join(lines, ", "), "all 6 of 6, done 1, done 2, done 3, done 4, done 5, done 6"; got != want {
+			t.Errorf("event %d: %q, want %q", k.at, got, want)
+		}
+		if c := k.state.Items.Counts(); c.Succeeded != 6 || c.DeadLettered != 0 || k.state.Hold != nil {
+			t.Errorf("event %d: %+v, held %s", k.at, c, k.state.Hold)
+		}
+	})
+	if !held {
+		t.Error("no run was killed while it was held")
+	}
+}
+
+// kill is a run that was killed at an event.
+type kill struct {
+	*bench
+	at     int
+	status int // with which a resume is to end
+	events []event.Event
+	state  *journal.State
+}
+
+// resume takes the run to its end. It is false where it had come to its end before.
+func (k *kill) resume() bool {
+	k.t.Helper()
+	if !k.state.Finished.IsZero() {
+		return false
+	}
+	r := k.start("bide", "resume", "-q")
+	if status := r.wait(k.t); status != k.status {
+		k.t.Fatalf("event %d: resume: exit status %d: %s", k.at, status, r.out.String())
+	}
+	k.quiet()
+	k.events, k.state = k.recordedEvents()
+	return true
+}
+
+// killedAtEach runs a file that ends with an exit status, kills it at its events, each time
+// anew, and has each such run looked at: at every one in the long form, else from first on,
+// by step.
+func killedAtEach(t *testing.T, flow string, first, step, status int, look func(k *kill)) {
+	t.Helper()
 	if chaos() > 0 {
 		first, step = 1, 1
 	}
-	held := false
 	for at := first; ; at += step {
 		if at > 500 {
 			t.Fatal("the run has no end")
@@ -60,36 +109,16 @@ func killedWhileHeld(t *testing.T, flow string) {
 		b := newBench(t)
 		b.write("flow.yml", flow)
 		p := b.start("die-at", strconv.Itoa(at), "committed")
-		status := p.wait(t)
+		got := p.wait(t)
 		b.quiet()
-		if status == 0 {
-			break
+		if got == status {
+			return
 		}
-		if status != -1 {
-			t.Fatalf("event %d: exit status %d: %s", at, status, p.out.String())
+		if got != -1 {
+			t.Fatalf("event %d: exit status %d: %s", at, got, p.out.String())
 		}
-		_, state := b.recordedEvents()
-		held = held || state.Hold != nil
-		if state.Status == event.Succeeded {
-			continue
-		}
-		r := b.start("bide", "resume", "-q")
-		if status := r.wait(t); status != 0 {
-			t.Fatalf("event %d: resume: exit status %d: %s", at, status, r.out.String())
-		}
-		b.quiet()
-		lines := b.lines()
-		slices.Sort(lines)
-		lines = slices.Compact(lines)
-		if got, want := strings.Join(lines, ", "), "all 6 of 6, done 1, done 2, done 3, done 4, done 5, done 6"; got != want {
-			t.Errorf("event %d: %q, want %q", at, got, want)
-		}
-		_, state = b.recordedEvents()
-		if c := state.Items.Counts(); c.Succeeded != 6 || c.DeadLettered != 0 || state.Hold != nil {
-			t.Errorf("event %d: %+v, held %s", at, c, state.Hold)
-		}
-	}
-	if !held {
-		t.Error("no run was killed while it was held")
+		k := &kill{bench: b, at: at, status: status}
+		k.events, k.state = b.recordedEvents()
+		look(k)
 	}
 }

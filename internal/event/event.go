@@ -373,6 +373,24 @@ func Waited(p *retry.Policy, after driver.State, delay, prev, hint time.Duration
 	return w
 }
 
+// Used is what the attempts at an item have used.
+type Used struct {
+	CostUSD float64       `json:"cost_usd,omitempty"`
+	Tokens  int64         `json:"tokens,omitempty"`
+	Time    time.Duration `json:"ns,omitempty"` // of attempts that have ended
+}
+
+// Plus adds what an agent_usage tells, by its names.
+func (u Used) Plus(told map[string]any) Used {
+	for _, name := range []string{"input_tokens", "output_tokens", "cache_tokens", "other_tokens"} {
+		n, _ := told[name].(float64)
+		u.Tokens += int64(n)
+	}
+	cost, _ := told["cost_usd"].(float64)
+	u.CostUSD += cost
+	return u
+}
+
 // Pause is the state of a run's rate-limit pauses: the data of run_paused.
 type Pause struct {
 	// Until is the end of the pause, Since the first of the answers that led to it.

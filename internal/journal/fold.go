@@ -388,6 +388,7 @@ func (s *State) applyItem(e event.Event) error {
 			x.retry.failed(e.Time)
 			x.retry.wait(e)
 			x.failed = e.Seq
+			x.used.Time += millis(e.DurationMS)
 			if e.Retry != nil {
 				x.retry.Failures = e.Retry.Attempt
 			}
@@ -400,6 +401,9 @@ func (s *State) applyItem(e event.Event) error {
 		t.set(e.Index, finished(e.Status))
 		t.attempt(e.Index, e.Attempts)
 		t.errors.ended(e)
+		if e.Status == event.Interrupted && e.DurationMS > 0 {
+			t.update(e.Index, func(x *special) { x.used.Time += millis(e.DurationMS) })
+		}
 		if e.Class == event.BeginsAnew && e.Status == event.Interrupted {
 			t.update(e.Index, func(x *special) { x.since, x.left = 0, false })
 		}
@@ -421,6 +425,10 @@ func (s *State) applyItem(e event.Event) error {
 	case event.ItemReturned:
 		if e.Status != event.Running {
 			t.set(e.Index, ItemPending)
+			if x, ok := t.special[e.Index]; ok {
+				x.used = event.Used{}
+				t.special[e.Index] = x
+			}
 		}
 		t.attempt(e.Index, e.Attempt)
 		t.giveBack(e)
@@ -478,6 +486,9 @@ func (s *State) applyUsage(e event.Event) {
 		if n, ok := v.(float64); ok {
 			put(&s.Usage, name, s.Usage[name]+n)
 		}
+	}
+	if t := &s.Items; e.Index > 0 && e.Index <= len(t.status) && t.status[e.Index-1] == ItemRunning {
+		t.update(e.Index, func(x *special) { x.used = x.used.Plus(members) })
 	}
 }
 

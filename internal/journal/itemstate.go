@@ -38,6 +38,7 @@ type special struct {
 	since      int64 // where the steps of the item in flight begin
 	left       bool  // the process in which it was in flight has ended
 	failed     int64
+	used       event.Used
 }
 
 // Len is the number of items: of the recorded list, or without one, of those
@@ -53,7 +54,7 @@ func (t *Items) At(index int) ItemRecord {
 	s := t.special[index]
 	return ItemRecord{
 		Status: t.status[index-1], Attempts: int(t.attempts[index-1]), Retry: s.retry, Recoveries: s.recoveries, Before: s.before,
-		Merging: s.merging, Handler: s.handler, Since: s.since, Failed: s.failed,
+		Merging: s.merging, Handler: s.handler, Since: s.since, Failed: s.failed, Used: s.used,
 	}
 }
 

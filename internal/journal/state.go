@@ -225,6 +225,9 @@ type ItemRecord struct {
 	// Failed is the number of the item_retry_scheduled of the attempt that failed
 	// last, since the item began or was requeued; 0 for none.
 	Failed int64
+	// Used is what its attempts have used since the item began, was requeued or was given
+	// back by a hold. It is zero for an item that is done.
+	Used event.Used
 	// Merging is the data of the item_merging of the last attempt, if nothing
 	// came after it: the attempt's work may be merged or not. It is "" for an
 	// item that is done.

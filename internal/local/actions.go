@@ -76,6 +76,7 @@ func (a *Actions) Run(ctx context.Context, c *step.Call) (res action.Result, err
 		at.Env = append(slices.Clip(at.Env), "BIDE_OUTPUT="+vars, "PRODIGY_OUTPUT="+vars)
 	}
 	if isAgent {
+		at.MaxCost, at.OnUsage = c.MaxCost, c.Used
 		at.OnMessage = func(m action.Message) { a.message(c, m) }
 	}
 	out := a.outputs(c.Place, c.Path, c.Number, isAgent, c.Quiet)

@@ -13,6 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 const phase = "map"
@@ -199,6 +200,7 @@ func (x *Map) recordEnd(e *ending, v policy.Verdict, now time.Time) *handling {
 		facts = append(facts, x.paused(v.Stop != policy.ByRateLimit, "the agent of item "+cmp.Or(e.a.Label, e.a.Item.ID), now))
 	}
 	fact, h := x.fact(e, &v, now)
+	x.keepUsed(e, v.Fate)
 	switch {
 	case v.Fate == policy.ItemRetry:
 		x.last[e.a.Item.Index] = known(&e.Failure)
@@ -217,6 +219,19 @@ func (x *Map) recordEnd(e *ending, v policy.Verdict, now time.Time) *handling {
 	}
 	x.record(facts...)
 	return h
+}
+
+// keepUsed keeps what an item has used that is to be tried again. One that a hold gives back
+// begins with all of its budget.
+func (x *Map) keepUsed(e *ending, fate policy.Fate) {
+	switch fate {
+	case policy.ItemRetry, policy.ItemReturned, policy.ItemPaused:
+		u := e.used
+		u.Time += e.took.Truncate(time.Millisecond)
+		if x.Budgeted {
+			value.Put(&x.used, e.a.Item.Index, u)
+		}
+	}
 }
 
 // started is the fact that an attempt begins, which gets its label.

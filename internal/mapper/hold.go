@@ -124,6 +124,7 @@ func (x *Map) givenBack(g policy.Given, now time.Time) event.Event {
 	case g.Running:
 		e.Status = event.Running
 	}
+	delete(x.used, g.Item) // of one that runs there is none
 	return e
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/policy"
 )
@@ -30,6 +31,7 @@ type starting struct {
 	index, number, recoveries int
 	probe                     bool
 	last                      *failure.Failure
+	used                      event.Used
 	at                        time.Time
 }
 
@@ -134,8 +136,9 @@ func (x *Map) start(d policy.Decision, now time.Time) {
 		panic(errProtocol("start", err))
 	}
 	x.record(x.breaker(change, now)...)
-	x.give(job{start: &starting{index: d.Item, number: x.before[d.Item] + d.Attempt, recoveries: d.Recoveries, probe: d.Probe, last: x.last[d.Item], at: now}})
+	x.give(job{start: &starting{index: d.Item, number: x.before[d.Item] + d.Attempt, recoveries: d.Recoveries, probe: d.Probe, last: x.last[d.Item], used: x.used[d.Item], at: now}})
 	delete(x.last, d.Item)
+	delete(x.used, d.Item)
 }
 
 // give hands a job to the worker that was free last: what it needs is still in

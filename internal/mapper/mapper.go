@@ -25,6 +25,8 @@ type Options struct {
 	Items func(ctx context.Context, from, limit int) ([]event.Item, error)
 	// Template is what runs on each item.
 	Template Template
+	// Budgeted: what the attempts at an item use counts in the next ones.
+	Budgeted bool
 	// Strict: the start of an item is on the disk before its agent starts, and
 	// its end before its worker goes on.
 	Strict bool
@@ -86,7 +88,9 @@ type Attempt struct {
 	Probe bool
 	// Last is how the attempt before this one failed: its class, message and exit
 	// status; nil: there was none.
-	Last  *failure.Failure
+	Last *failure.Failure
+	// Used is what the attempts before it have used of the item's budget.
+	Used  event.Used
 	Start time.Time
 	// Holding is what it holds of the limits of the machine.
 	Holding *step.Holding
@@ -112,6 +116,8 @@ type Ending struct {
 	Limited bool
 	// Shortage: the system had no room to start what it needed.
 	Shortage bool
+	// Used is what this attempt and those before it have used, without the time of this one.
+	Used event.Used
 	// RetryAfter is how long the other side asked to be left alone; 0: not at all.
 	RetryAfter time.Duration
 	// Halt stops the map for a reason of the file's; "" for none.
@@ -140,9 +146,10 @@ type Map struct {
 	busy      int
 	starts    int // items that have started
 	due       []*handling
-	undone    error           // why a handler is still due
-	parked    map[int]*ending // items whose work waits to be merged, by index
-	before    map[int]int     // attempts of earlier rounds, by index
+	undone    error              // why a handler is still due
+	parked    map[int]*ending    // items whose work waits to be merged, by index
+	before    map[int]int        // attempts of earlier rounds, by index
+	used      map[int]event.Used // of items that are to be tried again, by index
 	names     map[int]name
 	last      map[int]*failure.Failure // of items that wait for their next attempt
 	breakerAt circuit.Snapshot         // of the breaker, as last recorded

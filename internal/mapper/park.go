@@ -40,7 +40,8 @@ func (x *Map) restoreParked(ctx context.Context, index int, rec journal.ItemReco
 	if _, err := x.machine.Restore(index, s, now); err != nil {
 		return err
 	}
-	value.Put(&x.parked, index, &ending{a: Attempt{Item: it, Label: x.Template.Label(it), Number: rec.Attempts, Start: now}})
+	value.Put(&x.parked, index, &ending{a: Attempt{Item: it, Label: x.Template.Label(it), Number: rec.Attempts, Start: now}, used: x.used[index]})
+	delete(x.used, index)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/policy"
+	"github.com/bide-dev/bide/internal/value"
 	"github.com/bide-dev/bide/retry/driver"
 )
 
@@ -86,11 +87,14 @@ func (x *Map) Restore(ctx context.Context, rec Recorded) error {
 }
 
 func (x *Map) restoreItem(ctx context.Context, all *Recorded, index int, rec journal.ItemRecord) error {
-	if rec.Status == journal.ItemPending && rec.Recoveries == 0 && rec.Retry.Failures == 0 && rec.Merging == "" && !x.counts(rec.Retry.Began) {
+	if rec.Status == journal.ItemPending && rec.Recoveries == 0 && rec.Retry.Failures == 0 && rec.Merging == "" && (!x.Budgeted || rec.Used == (event.Used{})) && !x.counts(rec.Retry.Began) {
 		return nil // it has not begun, or it makes no difference that it has
 	}
 	if rec.Status == journal.ItemHandling {
 		return x.restoreHandler(ctx, all, index, rec)
+	}
+	if x.Budgeted {
+		value.Put(&x.used, index, rec.Used)
 	}
 	if rec.Merging != "" && all.TakeOver != nil {
 		took, err := all.TakeOver(ctx, index, rec)

@@ -71,7 +71,7 @@ func (x *Map) note(format string, args ...any) {
 // agent runs an agent, and gives what is to be told.
 func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
 	it, err := x.feed.item(ctx, s.index)
-	a := Attempt{Item: it, Number: s.number, Recoveries: s.recoveries, Last: s.last, Probe: s.probe, Start: s.at}
+	a := Attempt{Item: it, Number: s.number, Recoveries: s.recoveries, Last: s.last, Used: s.used, Probe: s.probe, Start: s.at}
 	if err == nil && x.Admit != nil {
 		if a.Holding, err = x.Admit(ctx, it); a.Holding != nil {
 			defer a.Holding.Release()
@@ -95,7 +95,7 @@ func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
 	}
 	w.unsynced, w.recorded = x.Strict, e.Recorded
 	took := x.Clock.Now().Sub(a.Start)
-	end := ending{Ending: e, a: a, took: took}
+	end := ending{Ending: e, a: a, took: took, used: e.Used}
 	if e.Err == nil || e.Skipped {
 		end.data = step.Data(e.Result)
 	}
@@ -108,6 +108,7 @@ type ending struct {
 	a    Attempt
 	took time.Duration
 	data json.RawMessage
+	used event.Used // as Ending has it; that of one that was settled does not
 }
 
 func (e *ending) outcome() policy.Outcome {

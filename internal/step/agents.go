@@ -263,10 +263,7 @@ func (x *Executor) AskAgent(ctx context.Context, p Site, c *Call) (action.Result
 		if err := x.retake(ctx, p, mine, c.Path, waits); err != nil {
 			return action.Result{Start: x.Clock.Now()}, err
 		}
-		res, err := x.Actions.Run(ctx, c)
-		if res.Usage != nil || !IsInput(err) { // it was asked
-			x.count(p, c.Path, res)
-		}
+		res, err := x.ask(ctx, p, c)
 		f := failure.From(err)
 		if f == nil || !f.RateLimited {
 			pauses.Answered(round)

@@ -145,11 +145,8 @@ func (x *Executor) askChain(ctx context.Context, p Site, c *Call, chain *workflo
 		if err != nil {
 			return action.Result{Start: x.Clock.Now()}, err
 		}
-		res, err := x.Actions.Run(ctx, &asked)
+		res, err := x.ask(ctx, p, &asked)
 		held.Release()
-		if res.Usage != nil || !IsInput(err) { // it was asked
-			x.count(p, c.Path, res)
-		}
 		f := failure.From(err)
 		if !x.Agents.answered(name, round, f) {
 			if first := chain.FirstOf[0].Name; err == nil && name != first {

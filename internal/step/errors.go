@@ -71,17 +71,27 @@ func Cause(err error) error {
 type TimeoutError struct {
 	What  string
 	After time.Duration
+	// Budget says that the attempts at an item have run for all of its item_budget.time.
+	Budget bool
 }
 
 func (e *TimeoutError) Error() string {
+	if e.Budget {
+		return fmt.Sprintf("%s has used all of its item_budget.time %s and was stopped", e.What, duration.Format(e.After))
+	}
 	return fmt.Sprintf("%s timed out after %s and was stopped", e.What, duration.Format(e.After))
 }
 
 // Timeout is true.
 func (e *TimeoutError) Timeout() bool { return true }
 
-// Class is "timeout".
-func (e *TimeoutError) Class() string { return "timeout" }
+// Class is "timeout", or "budget".
+func (e *TimeoutError) Class() string {
+	if e.Budget {
+		return "budget"
+	}
+	return "timeout"
+}
 
 // IncompleteError is a score that was missed or could not be read.
 type IncompleteError struct {

@@ -91,6 +91,8 @@ type Site struct {
 	Holding *Holding
 	// Pauses holds back agents while a rate limit lasts; nil: those of the run.
 	Pauses Pauses
+	// Budget is what the agents of the item may use; nil: anything.
+	Budget *ItemBudget
 	// Unmended is set by a step that failed and was tolerated by a default alone (see
 	// Outcome); nil: nobody asks.
 	Unmended *atomic.Bool

@@ -141,7 +141,7 @@ func (o *operation) attempt(ctx context.Context, n int) (struct{}, error) {
 		return struct{}{}, nil
 	}
 	err = Cause(err)
-	if o.ended(err) || IsInput(err) {
+	if o.ended(err) || IsInput(err) || Spent(err) {
 		err = retry.Permanent(err) // another attempt would meet the same
 	}
 	return struct{}{}, failure.Under(&o.policy, err)

@@ -81,8 +81,12 @@ type Call struct {
 	Dir     string
 	Env     func() []string // complete
 	Environ environ.Local   // what Env was made of, of an agent
-	Quiet   bool            // output is not passed on live
-	Alone   bool            // nothing else runs at the same time
+	// MaxCost is what an agent may cost, in dollars; 0: anything. Used is told what it has
+	// used, each time that it tells more; nil: nobody asks.
+	MaxCost float64
+	Used    func(action.Usage)
+	Quiet   bool // output is not passed on live
+	Alone   bool // nothing else runs at the same time
 	// Read reports whether something other than a person reads the output, where
 	// the call is alone.
 	Read func() bool

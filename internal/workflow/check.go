@@ -130,6 +130,7 @@ func (d *decoder) check() {
 		}
 	}
 	d.uncounted()
+	d.uncountedOfItems()
 	d.sameFiles()
 	d.checkForeign()
 	d.placeholders()

@@ -100,7 +100,7 @@ func init() {
 		validateTable.of(validateFields), onIncompleteTable.of(onIncompleteFields), stepValidateTable.of(stepValidateFields), checkCommandTable.of(checkCommandFields), criteriaTable.of(criteriaFields),
 		captureTable.of(captureFields), captureStreamsTable.of(captureStreamsFields), outputTable.of(outputFields), commitTable.of(commitFields), metadataTable.of(metadataFields), retryTable.of(retryFields), ruleTable.of(ruleFields), backoffTable.of(backoffFields), fallbackTable.of(fallbackFields), commandTable.of(commandFields),
 		matcherTable.of(matcherFields), breakerTable.of(breakerFields), quotaTable.of(quotaFields), secsTable.of(secsFields), envValueTable.of(envValueFields), envFileTable.of(envFileFields), secretTable.of(secretFields), profileTable.of(profileFields), agentTable.of(agentFields),
-		worktreeTable.of(worktreeFields), mapTable.of(mapFields), inputTable.of(inputFields), unchangedTable.of(unchangedFields), canaryTable.of(canaryFields), widthTable.of(widthFields), evidenceTable.of(evidenceFields), queueTable.of(queueFields), timeoutTable.of(timeoutFields), errorPolicyTable.of(errorPolicyFields), sameErrorTable.of(sameErrorFields), probeTable.of(probeFields), customTable.of(customFields), batchTable.of(batchFields), captureOutputTable.of(captureOutputFields),
+		worktreeTable.of(worktreeFields), mapTable.of(mapFields), inputTable.of(inputFields), unchangedTable.of(unchangedFields), canaryTable.of(canaryFields), budgetTable.of(budgetFields), widthTable.of(widthFields), evidenceTable.of(evidenceFields), queueTable.of(queueFields), timeoutTable.of(timeoutFields), errorPolicyTable.of(errorPolicyFields), sameErrorTable.of(sameErrorFields), probeTable.of(probeFields), customTable.of(customFields), batchTable.of(batchFields), captureOutputTable.of(captureOutputFields),
 		importTable.of(importFields), templateTable.of(templateFields), templateSourceTable.of(templateSourceFields), paramTable.of(paramFields), paramListTable.of(paramListFields), subWorkflowTable.of(subWorkflowFields), inlineTable.of(inlineFields), stepInputTable.of(stepInputFields),
 	}
 }
@@ -236,6 +236,21 @@ func canaryFields() []field {
 	}
 }
 
+var budgetTable = newTable("item_budget", "an item_budget")
+
+func budgetFields() []field {
+	return []field{
+		{key: "cost", typ: tNum(0, 0), sample: "0.50", doc: "dollars that the agents of an item may cost, more than 0; of agents that tell what they cost",
+			read: by(func(o *object, key string, n *node, b *ItemBudget) { b.Cost = o.d.budgetCost(n, key) })},
+		{key: "tokens", typ: tTokens, sample: "200k", doc: "tokens that the agents of an item may use, those of caches too; k is a thousand, M a million",
+			read: by(func(o *object, key string, n *node, b *ItemBudget) { b.Tokens = o.d.tokens(n, key) })},
+		{key: "time", typ: tBound, sample: "20m", doc: "how long the attempts at an item may run together, without the waits between them; " + durDoc,
+			read: by(func(o *object, key string, n *node, b *ItemBudget) { b.Time = o.d.budgetTime(n, key) })},
+		{key: "on_exceeded", typ: tEnum("dlq", "skip", "stop"), sample: "skip", doc: "what becomes of the item: dlq (it has failed, and on_item_failure holds), skip (it is left out), stop (as dlq, and the map stops)", def: "dlq",
+			into: of(func(b *ItemBudget) *string { return &b.OnExceeded })},
+	}
+}
+
 var widthTable = newTable("max_parallel", "a max_parallel")
 
 func widthFields() []field {
@@ -325,6 +340,8 @@ func mapFields() []field {
 		{key: "max_parallel", typ: tWidth, sample: "4", doc: "agents at the same time; auto, or from min to max: the map finds out how many. It begins with as many as there are processors, or with min; it grows while all are used and items take no longer, and goes down when they do, or when something is refused", def: "10"},
 		{key: "canary", typ: oneOf(tInt(1), tRef("canary")), sample: "3", doc: "the first items run alone, and the others start when these have succeeded; when too many of them fail, the map is held as by same_error, or stops",
 			read: by(func(o *object, key string, n *node, m *Map) { m.Canary = o.d.canary(o.d.resolved(n)) })},
+		{key: "item_budget", typ: tRef("item_budget"), sample: "{time: 20m}", doc: "what an item may use in all its attempts together; what exceeds it is ended, and gets no further attempt",
+			read: by(func(o *object, _ string, n *node, m *Map) { m.Budget = o.d.itemBudget(o.d.resolved(n)) })},
 		{key: "evidence", typ: tRef("evidence"), sample: "{checks: ['make test'], protect: ['**/*_test.go']}", doc: "what an item must show before its work is merged; each item then has a worktree of its own",
 			read: by(func(o *object, _ string, n *node, m *Map) { m.Evidence = o.d.evidence(n) })},
 		{key: "limits", typ: tTexts, sample: "[gpu]", doc: "limits of the machine, of limits.yml in the home directory, of which each item holds a slot as long as it runs",

@@ -137,6 +137,7 @@ var contexts = map[string]struct{ file, beside string }{
 	"merge_queue":     {"map: {input: [1], agent_template: [{shell: a}]}\nmerge_queue: {%s}", "verify: a"},
 	"max_parallel":    {"map: {input: [1], agent_template: [{shell: a}], max_parallel: {%s}}", "min: 2"},
 	"canary":          {"map: {input: [1], agent_template: [{shell: a}], canary: {%s}}", "items: 3"},
+	"item_budget":     {"map: {input: [1], agent_template: [{claude: a}], item_budget: {%s}}", "time: 1m"},
 	"timeout_config":  {"map: {input: [1], agent_template: [{shell: a}], timeout_config: {%s}}", "command_timeouts: {claude: 1}"},
 	"error_policy":    {"map: {input: [1], agent_template: [{shell: a}]}\nerror_policy: {%s}", ""},
 	"on_item_failure": {"map: {input: [1], agent_template: [{shell: a}]}\nhandlers: {tell: [{shell: a}]}\non_item_failure: {%s}", ""},

@@ -488,6 +488,7 @@ type Map struct {
 	Template   *Block
 	Unchanged  *Unchanged     // nil: every item runs
 	Canary     *policy.Canary // nil: all items may start at once
+	Budget     *ItemBudget    // nil: an item may use anything
 	Evidence   *Evidence      // nil: what an item did is merged unchecked
 	ItemLimits []LimitRef     // of the machine, that each item holds
 
@@ -506,6 +507,17 @@ type Map struct {
 type Unchanged struct {
 	Pos   diag.Pos
 	Files []*template.Text // patterns of files
+}
+
+// ItemBudget is what an item may use in all its attempts together; 0 of each: anything.
+type ItemBudget struct {
+	Pos    diag.Pos
+	Cost   float64 // dollars
+	Tokens int64
+	Time   time.Duration // in which its attempts run
+	// OnExceeded is what becomes of an item that has used more: dlq (no further attempt),
+	// skip, or stop, which stops the map as well.
+	OnExceeded string
 }
 
 // Evidence is what an item must show before its work is merged.

@@ -40,6 +40,8 @@ type decoder struct {
 	native              bool              // the file has keys that only bide has
 	noAutoCommit        diag.Pos          // of the file's own auto_commit: false
 	skipAll             *node             // the file's skip_permissions
+	itemCost            *node             // the key of item_budget.cost; nil: it is not there
+	itemTokens          *node             // that of item_budget.tokens
 	bounds              *node             // the key of max_cost or max_tokens; nil: neither is there
 	holds               bool              // inside on_hold
 	loops, handlersOpen int               // > 0 inside foreach, and what follows a failure

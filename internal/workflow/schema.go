@@ -76,6 +76,7 @@ var (
 	tCollection = oneOf(tText, tRef("error_batch"))
 	tInput      = oneOf(tText, tList(tAny), tRef("map_input"))
 	tWidth      = oneOf(tInt(1), &form{Type: "string", Enum: []string{"auto"}}, tRef("max_parallel"))
+	tTokens     = oneOf(tInt(1), &form{Type: "string", Pattern: `^[0-9.]+ *[kM]$`})
 	tStatus     = &form{Type: []string{"integer", "string"}}
 	tExpect     = oneOf(tStatus, tList(tStatus))
 	tMatchers   = oneOf(tText, tList(oneOf(tText, tRef("matcher"))), tRef("matcher"))

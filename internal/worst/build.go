@@ -230,6 +230,13 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) bound.Cost {
 	inTime(ph.Steps, limit(agent).D)
 	out.refusals(m.Template.Steps, ep.ItemRetry())
 	out.Item = out.Retry.cost(out.Agent)
+	if t := budgetTime(m); t > 0 {
+		bounded := out.Agent.Time.Times(agents).Within(t).Plus(out.Item.Waits)
+		if out.Item.Time.Open || bounded.D < out.Item.Time.D {
+			out.Item.Time = bounded
+		}
+		out.Agent.Time = out.Agent.Time.Within(t)
+	}
 	var handling bound.Cost
 	if h := f.Handlers[ep.Handler]; ep.OnItemFailure == "custom" && len(h) > 0 {
 		hat := around{scope: at.scope.child("error.*"), limits: at.limits}
@@ -237,7 +244,7 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) bound.Cost {
 		handling = handler.Worst
 	}
 	out.Item = out.Item.Plus(handling)
-	out.Queue = queue(f)
+	out.Queue, out.Budget = queue(f), itemBudget(m, out.Items)
 	return b.checkBase(m, sc).Plus(whole(out, m, handling, limit(f.StartDelay))).Plus(b.mergeQueue(f, out.Items, sc))
 }
 
@@ -358,7 +365,7 @@ func whole(m *Map, src *workflow.Map, handling bound.Cost, delay Limit) bound.Co
 		}
 		held = held.Plus(m.Item.Time.Times(bound.Count{N: min(int64(c.Items), m.Items.N), Open: m.Items.Open}))
 	}
-	work := m.Agent.Time.Times(agents).Plus(handling.Time).Times(bound.Count{N: m.Items.N - 1, Open: m.Items.Open})
+	work := m.Agent.Time.Times(agents).Within(budgetTime(src)).Plus(handling.Time).Times(bound.Count{N: m.Items.N - 1, Open: m.Items.Open})
 	work.D /= time.Duration(workers)
 	return bound.Cost{Waits: m.Item.Waits, Time: work.Plus(m.Item.Time).Plus(held), Ending: m.Item.Ending}
 }
@@ -461,6 +468,42 @@ func onItemFailure(ep workflow.ErrorPolicy) string {
 		return "dead letter"
 	}
 	return ep.OnItemFailure
+}
+
+// budgetTime is how long the attempts at an item may run together; 0: any time.
+func budgetTime(m *workflow.Map) time.Duration {
+	if m.Budget == nil {
+		return 0
+	}
+	return m.Budget.Time
+}
+
+// itemBudget says what an item may use, and all of them together.
+func itemBudget(m *workflow.Map, n bound.Count) string {
+	b := m.Budget
+	if b == nil {
+		return ""
+	}
+	var each, all []string
+	if b.Cost > 0 {
+		each = append(each, fmt.Sprintf("$%.2f", b.Cost))
+		all = append(all, fmt.Sprintf("$%.2f", b.Cost*float64(n.N)))
+	}
+	if b.Tokens > 0 {
+		each = append(each, fmt.Sprintf("%d tokens", b.Tokens))
+		all = append(all, fmt.Sprintf("%s tokens", bound.Count{N: b.Tokens}.Times(n)))
+	}
+	if b.Time > 0 {
+		each = append(each, duration.Format(b.Time)+" of running")
+	}
+	text := "at most " + strings.Join(each, ", ")
+	if len(all) > 0 && !n.Open {
+		text += fmt.Sprintf("; %s: %s", diag.Count(int(n.N), "item"), strings.Join(all, ", "))
+	}
+	if len(all) > 0 {
+		text += "; an agent that tells only at its end what it used may have used more by then"
+	}
+	return text
 }
 
 // alone says how many items run before all others.

@@ -237,6 +237,7 @@ type Map struct {
 	// and for how long, which no worst case counts; "" for never.
 	Alone   string   `json:"canary,omitempty"`
 	Held    string   `json:"same_error,omitempty"`
+	Budget  string   `json:"item_budget,omitempty"` // what an item may use, and all of them; "" for anything
 	Queue   string   `json:"merge_queue,omitempty"` // how items are merged; "" without a merge queue
 	Breaker *Breaker `json:"circuit_breaker,omitempty"`
 	Select  []Field  `json:"select,omitempty"`
