@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -64,14 +65,9 @@ func (it Item) brief() string {
 		}
 		text = b.String()
 	}
-	runes := 0
-	for at, c := range text {
-		if c < ' ' || c == 0x7f {
-			return text[:at] + "…"
-		}
-		if runes++; runes > longestName {
-			return text[:at] + "…"
-		}
+	text = diag.Clip(text, longestName)
+	if at := strings.IndexFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }); at >= 0 {
+		return text[:at] + "…"
 	}
 	return text
 }

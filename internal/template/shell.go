@@ -343,7 +343,7 @@ func (sl *slot) tooLarge(size int, s Scope) error {
 			advice = "use ${" + file + "}, a file that holds it"
 		}
 	}
-	return sl.errorf(advice, "the value of %s is %d KiB, too large for an environment variable or argument (128 KiB)", sl.src, size>>10)
+	return sl.errorf(advice, "the value of %s is %s, too large for an environment variable or argument (128 KiB)", sl.src, diag.Bytes(int64(size)))
 }
 
 func shown(text string) string { return strconv.Quote(diag.Clip(text, 40)) }

@@ -560,7 +560,7 @@ func TestLimits(t *testing.T) {
 		x    string
 		want string
 	}{
-		{`echo "${x}"`, big, "200 KiB"},
+		{`echo "${x}"`, big, "200.0 KiB"},
 		{`echo "${x}"; true`, big, "128 KiB"},
 		{`echo "${x}"`, "a\x00b", "NUL"},
 		{`echo ${x|raw}`, "a\x00b", "NUL"},
