@@ -65,6 +65,7 @@ var virtualFlows = map[string][]string{
 	"map max_items":                   {each("1, 2, 3", "  max_items: 2\n")},
 	"map max_parallel":                {each("a, flaky, b, down, c", "  max_parallel: 2\n"), each("a, flaky, b, down, c", "  max_parallel: 1\n")},
 	"map canary":                      {each("down1, a, b, c", "  max_parallel: 1\n  canary: 2\n"), each("a, down1, b, c", "  max_parallel: 1\n  canary: {items: 2, need: 1}\n")},
+	"map item_budget":                 {each("a, slow", "  item_budget: {time: 1m}\n"), each("a, flaky, down", "  retry: {attempts: 9, initial_delay: 1s}\n  item_budget: {time: 3500ms, on_exceeded: skip}\n")},
 	"map label":                       {each("a, down", "  label: item ${item}\n")},
 	"map agent_timeout":               {each("a, slow", "  agent_timeout: 1m\n")},
 	"map retry_on_failure":            {each("a, flaky, down", "  retry_on_failure: 2\n")},
