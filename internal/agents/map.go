@@ -35,9 +35,9 @@ type Options struct {
 	State    *journal.State // what earlier lives of the run have recorded
 	Control  *letters.Control
 	Host     Host
-	Place    step.Site // where the items run
-	Total    int       // of items
-	Tally    *Tally    // what has become of them is counted there
+	Place    step.Place // where the items run
+	Total    int        // of items
+	Tally    *Tally     // what has become of them is counted there
 
 	MaxParallel  int // that somebody asked for; 0: as the file says
 	Processors   int // where the run began
@@ -83,7 +83,7 @@ type Earlier interface {
 // Map is the map of a run.
 type Map struct {
 	Options
-	p       step.Site
+	p       step.Place
 	m       *mapper.Map
 	timeout time.Duration // of an agent
 	checks  *evidence.Checks

@@ -38,7 +38,7 @@ func (p past) failed() bool {
 
 // cutShort reports whether the step of a template that ended last had been cut
 // short before: what it left half done may be why it failed.
-func (p past) cutShort(at step.Site, steps []*workflow.Step, ended []step.Outcome) bool {
+func (p past) cutShort(at step.Place, steps []*workflow.Step, ended []step.Outcome) bool {
 	for i := len(ended) - 1; i >= 0; i-- {
 		if ended[i].Status != "" {
 			rec, ok := p[at.Path(steps[i].Path)]
@@ -50,7 +50,7 @@ func (p past) cutShort(at step.Site, steps []*workflow.Step, ended []step.Outcom
 
 // boundary gives the path of the step of a template after which all that was
 // begun was cut short; "" where there is none.
-func (p past) boundary(at step.Site, steps []*workflow.Step) (last string) {
+func (p past) boundary(at step.Place, steps []*workflow.Step) (last string) {
 	for i, s := range steps {
 		path := at.Path(s.Path)
 		if rec, ok := p[path]; ok && rec.Over() {

@@ -213,7 +213,7 @@ func (x *Map) itemJitter(cfg *policy.Config) (deciding func(index, attempt int))
 	item := &drawn{}
 	cfg.Retry.Rand = item
 	return func(index, attempt int) {
-		item.Rand = x.Executor.Rand(step.Place{Phase: "map", Index: index, Attempt: attempt}, step.ItemJitter)
+		item.Rand = x.Executor.Rand(step.Address{Phase: "map", Index: index, Attempt: attempt}, step.ItemJitter)
 	}
 }
 

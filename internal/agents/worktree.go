@@ -12,7 +12,7 @@ import (
 
 // enter gives an agent its own worktree, where the run has one, and a function
 // that takes over its work and leaves.
-func (x *Map) enter(ctx context.Context, p *step.Site, a *attempt) (func(context.Context, error) error, error) {
+func (x *Map) enter(ctx context.Context, p *step.Place, a *attempt) (func(context.Context, error) error, error) {
 	if x.Git.Tree == nil {
 		return func(_ context.Context, err error) error { return err }, nil
 	}

@@ -64,7 +64,7 @@ func New(o Options) *Flows { return &Flows{Options: o} }
 
 // Run runs a pipeline and gives its outputs as JSON values, those that could
 // not be computed left out. prefix stands before the paths of its calls.
-func (f *Flows) Run(ctx context.Context, p step.Site, pl *Pipeline, inputs map[string]any, prefix string) (map[string]any, error) {
+func (f *Flows) Run(ctx context.Context, p step.Place, pl *Pipeline, inputs map[string]any, prefix string) (map[string]any, error) {
 	depth, _ := ctx.Value(depthKey{}).(int)
 	if depth++; depth > deepest {
 		return nil, &action.InputError{Err: fmt.Errorf("%s: pipelines run each other more than %d deep", pl.Path, deepest)}
@@ -83,7 +83,7 @@ func (f *Flows) Run(ctx context.Context, p step.Site, pl *Pipeline, inputs map[s
 	h := &host{Flows: f, p: p, pl: pl}
 	o := flow.Options{Watcher: h, Soft: f.soft, FailFast: f.FailFast, Prefix: prefix}
 	if x.Rand != nil {
-		o.Rand = func(path string) backoff.Rand { return x.Rand(p.Place, path+p.Rounds) }
+		o.Rand = func(path string) backoff.Rand { return x.Rand(p.Address, path+p.Rounds) }
 	}
 	if f.Virtual {
 		o.Foreign = foreign
@@ -122,7 +122,7 @@ func CacheDir(home string) string { return filepath.Join(home, "cache") }
 
 // Step runs a pipeline file as a step. Its outputs are the step's output, as a
 // JSON object.
-func (f *Flows) Step(ctx context.Context, p step.Site, a *workflow.Pipeline, path string) (action.Result, error) {
+func (f *Flows) Step(ctx context.Context, p step.Place, a *workflow.Pipeline, path string) (action.Result, error) {
 	pl, err := f.OfStep(ctx, p, a)
 	if err != nil {
 		return action.Result{}, &action.InputError{Err: err}
@@ -145,7 +145,7 @@ func (f *Flows) Step(ctx context.Context, p step.Site, a *workflow.Pipeline, pat
 }
 
 // OfStep reads the pipeline of a step, once in a run.
-func (f *Flows) OfStep(ctx context.Context, p step.Site, a *workflow.Pipeline) (*Pipeline, error) {
+func (f *Flows) OfStep(ctx context.Context, p step.Place, a *workflow.Pipeline) (*Pipeline, error) {
 	path, err := a.File.Expand(p.Scope)
 	if err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)

@@ -23,7 +23,7 @@ import (
 // and what the modules of a manifest work with.
 type host struct {
 	*Flows
-	p  step.Site
+	p  step.Place
 	pl *Pipeline
 }
 

@@ -84,7 +84,7 @@ func (m *attempted) shell(ctx context.Context) (any, error) {
 
 // call is the attempt as the executor's actions take it.
 func (m *attempted) call() *step.Call {
-	return &step.Call{Place: m.p.Place, Path: m.path, Number: m.n, Module: m.d, Args: m.args, Timeout: m.timeout}
+	return &step.Call{Address: m.p.Address, Path: m.path, Number: m.n, Module: m.d, Args: m.args, Timeout: m.timeout}
 }
 
 // notNil is the failure of a command that its module calls a failure, although

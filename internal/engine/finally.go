@@ -18,7 +18,7 @@ func (r *run) finally(ctx context.Context, err error) error {
 	if r.file.Finally == nil || status == event.Interrupted || r.opt.Part != nil && r.opt.Part.Lanes {
 		return err
 	}
-	p := r.site()
+	p := r.place()
 	p.Dir, p.Past, p.Scope = r.opt.Dir, nil, p.Scope.Child()
 	whole := map[string]any{"name": r.file.Name, "id": r.x.Run}
 	if known, ok := p.Scope.Get("workflow").(map[string]any); ok {
@@ -27,7 +27,7 @@ func (r *run) finally(ctx context.Context, err error) error {
 	whole["status"], whole["message"], whole["class"] = status, message, class
 	p.Scope.Set("workflow", whole)
 	p = p.With("BIDE_STATUS", status, "BIDE_MESSAGE", message)
-	ferr := r.phase(step.Finish(ctx), p, "finally", func(ctx context.Context, p step.Site) error {
+	ferr := r.phase(step.Finish(ctx), p, "finally", func(ctx context.Context, p step.Place) error {
 		return r.x.Block(ctx, p, r.file.Finally, "finally", nil)
 	})
 	switch {

@@ -18,7 +18,7 @@ type host interface {
 	agents.Host
 	// list reads the work items, unless an earlier life of the run has, and gives their
 	// number.
-	list(ctx context.Context, p step.Site) (int, error)
+	list(ctx context.Context, p step.Place) (int, error)
 	// command gives what runs the command that gives the work items; items.ErrUnread where nobody
 	// knows them before the run.
 	command() (func(context.Context, *workflow.Shell, *action.Call) (action.Result, error), error)
@@ -29,7 +29,7 @@ type host interface {
 	git(ctx context.Context) (*step.Git, error)
 	// results sets map.* for reduce, and gives the name of the file with the results; ""
 	// where there is none.
-	results(ctx context.Context, p step.Site) (string, error)
+	results(ctx context.Context, p step.Place) (string, error)
 	// merge merges what the run has made, with the merge block of its file; false where it
 	// has nothing to merge.
 	merge(ctx context.Context) (bool, error)

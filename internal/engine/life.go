@@ -151,11 +151,11 @@ func (r *run) otherwise(facts map[string]any) {
 
 // phases runs what the file is made of.
 func (r *run) phases(ctx context.Context) error {
-	t, err := r.x.Span(ctx, r.site(), r.file.Timeout)
+	t, err := r.x.Span(ctx, r.place(), r.file.Timeout)
 	if err != nil {
 		return fmt.Errorf("timeout: %w", err)
 	}
-	if r.x.Agents.MaxWait, err = r.x.Span(ctx, r.site(), r.file.MaxWait); err != nil {
+	if r.x.Agents.MaxWait, err = r.x.Span(ctx, r.place(), r.file.MaxWait); err != nil {
 		return fmt.Errorf("max_wait: %w", err)
 	}
 	return r.within(ctx, t)
@@ -177,7 +177,7 @@ func (r *run) parts(ctx context.Context) error {
 
 // dataflow runs the run's own pipeline.
 func (r *run) dataflow(ctx context.Context) error {
-	out, err := r.flows.Run(ctx, r.site(), r.opt.Pipeline, r.opt.Inputs, "")
+	out, err := r.flows.Run(ctx, r.place(), r.opt.Pipeline, r.opt.Inputs, "")
 	r.env.Scope.Set("outputs", out)
 	return err
 }

@@ -23,7 +23,7 @@ type machine struct{ *run }
 
 func (m machine) Earlier() agents.Earlier { return m.j }
 
-func (m machine) list(ctx context.Context, p step.Site) (int, error) {
+func (m machine) list(ctx context.Context, p step.Place) (int, error) {
 	n, _, loaded, err := m.j.ItemList(ctx)
 	switch {
 	case err != nil:
@@ -73,7 +73,7 @@ func (m machine) Ready(ctx context.Context, x *agents.Map) error {
 func (m machine) Compare(ctx context.Context, x *agents.Map) error {
 	return x.Compare(ctx, unchanged.Map{
 		Store: m.opt.Store, Journal: m.j, All: m.opt.All, SkipPermissions: m.acts.World.SkipPermissions,
-		Pipeline: func(ctx context.Context, p step.Site, a *workflow.Pipeline) (*workflow.File, error) {
+		Pipeline: func(ctx context.Context, p step.Place, a *workflow.Pipeline) (*workflow.File, error) {
 			pl, err := m.flows.OfStep(ctx, p, a)
 			if err != nil {
 				return nil, err
@@ -100,7 +100,7 @@ func (m machine) Keep(index, attempt int, what, text string) (string, error) {
 	return f.Name(), errors.Join(err, f.Close())
 }
 
-func (m machine) results(ctx context.Context, p step.Site) (string, error) {
+func (m machine) results(ctx context.Context, p step.Place) (string, error) {
 	return m.ended().Save(ctx, p, filepath.Join(m.j.Dir(), results.File), m.j.Results(ctx))
 }
 

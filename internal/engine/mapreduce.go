@@ -13,7 +13,7 @@ import (
 // mapReduce runs setup, the map over the items, and reduce. Each phase that is
 // recorded as finished is passed over step by step, as steps are.
 func (r *run) mapReduce(ctx context.Context) error {
-	p := r.site()
+	p := r.place()
 	if r.file.Setup != nil {
 		if err := r.phase(ctx, p, "setup", r.setup); err != nil {
 			return err
@@ -36,7 +36,7 @@ func (r *run) mapReduce(ctx context.Context) error {
 }
 
 // setup runs the setup steps and takes capture_outputs out of them.
-func (r *run) setup(ctx context.Context, p step.Site) error {
+func (r *run) setup(ctx context.Context, p step.Place) error {
 	b := r.file.Setup
 	t, err := r.x.Span(ctx, p, b.Timeout)
 	if err != nil {
@@ -45,7 +45,7 @@ func (r *run) setup(ctx context.Context, p step.Site) error {
 	return r.x.Within(ctx, t, "setup", func(ctx context.Context) error { return r.setupSteps(ctx, p) })
 }
 
-func (r *run) setupSteps(ctx context.Context, p step.Site) error {
+func (r *run) setupSteps(ctx context.Context, p step.Place) error {
 	b := r.file.Setup
 	results := make([]action.Result, len(b.Steps))
 	if err := r.x.Each(ctx, p, b.Steps, func(i int, out step.Outcome) { results[i] = out.Result }); err != nil {
@@ -73,7 +73,7 @@ func (r *run) setupSteps(ctx context.Context, p step.Site) error {
 }
 
 // readItems reads the work items into the journal, unless they are there.
-func (r *run) readItems(ctx context.Context, p step.Site) error {
+func (r *run) readItems(ctx context.Context, p step.Place) error {
 	n, err := r.host.list(ctx, p)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (r *run) readItems(ctx context.Context, p step.Site) error {
 
 // reduce runs the reduce steps with all that the map gave. The journal forgets
 // those of an earlier reduce once dead letters are run again.
-func (r *run) reduce(ctx context.Context, p step.Site) error {
+func (r *run) reduce(ctx context.Context, p step.Place) error {
 	name, err := r.host.results(ctx, p)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (r *run) reduce(ctx context.Context, p step.Site) error {
 }
 
 // mapPhase runs the map over all items that are not finished.
-func (r *run) mapPhase(ctx context.Context, p step.Site) error {
+func (r *run) mapPhase(ctx context.Context, p step.Place) error {
 	x, err := r.newMap(ctx, p)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (r *run) mapPhase(ctx context.Context, p step.Site) error {
 }
 
 // newMap makes the map.
-func (r *run) newMap(ctx context.Context, p step.Site) (*agents.Map, error) {
+func (r *run) newMap(ctx context.Context, p step.Place) (*agents.Map, error) {
 	o := agents.Options{
 		Executor: r.x, Env: r.env, Seals: r.seals, Git: r.gitWork, State: r.state, Control: &r.control, Host: r.host, Place: p,
 		Total: r.tally.Items.Total, Tally: &r.tally, NotBefore: r.notBefore,
@@ -121,7 +121,7 @@ func (r *run) newMap(ctx context.Context, p step.Site) (*agents.Map, error) {
 }
 
 // elsewhere has the map worked off by the run's part.
-func (r *run) elsewhere(ctx context.Context, p step.Site) error {
+func (r *run) elsewhere(ctx context.Context, p step.Place) error {
 	x, err := r.newMap(ctx, p)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ func (r *run) told(phase string) journal.PhaseRecord {
 
 // phase tells the beginning and the end of a phase. A part of a run does not
 // tell again what another one has told.
-func (r *run) phase(ctx context.Context, p step.Site, name string, f func(context.Context, step.Site) error) error {
+func (r *run) phase(ctx context.Context, p step.Place, name string, f func(context.Context, step.Place) error) error {
 	p.Phase = name
 	start := r.x.Clock.Now()
 	told := r.told(name)
@@ -42,10 +42,10 @@ func (r *run) phase(ctx context.Context, p step.Site, name string, f func(contex
 
 // mergeBlock runs the merge block of the file, whose steps read vars.
 func (r *run) mergeBlock(ctx context.Context, vars map[string]any) error {
-	p := r.site()
+	p := r.place()
 	p.Scope = r.env.Scope.Child()
 	p.Scope.Set("merge", vars)
-	return r.phase(ctx, p, "merge", func(ctx context.Context, p step.Site) error {
+	return r.phase(ctx, p, "merge", func(ctx context.Context, p step.Place) error {
 		return r.x.Block(ctx, p, r.file.Merge, "merge", nil)
 	})
 }

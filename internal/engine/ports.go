@@ -33,7 +33,7 @@ type Ports struct {
 	// environment, of a secret, ${cmd:…}; nil: such a value is an error.
 	Compute func(context.Context, environ.Command) (string, error)
 	// Rand draws jitter, as step.Executor has it; nil: that of the machine.
-	Rand func(p step.Place, path string) backoff.Rand
+	Rand func(p step.Address, path string) backoff.Rand
 	// Merge takes it that the run has a worktree with something to merge, so that its
 	// steps are there, and its merge block is run; nil: it has none. Nothing is
 	// merged, and the merge block knows of no commit.

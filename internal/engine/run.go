@@ -55,9 +55,9 @@ func (r *run) dir() string {
 // resumed reports whether the run has an earlier life.
 func (r *run) resumed() bool { return r.state.Seq > 0 }
 
-// site is where the steps of the workflow itself run.
-func (r *run) site() step.Site {
-	p := step.Site{Scope: r.env.Scope, Dir: r.env.Dir(), Env: r.env.Base(), Past: r.state.Steps, Alone: true}
+// place is where the steps of the workflow itself run.
+func (r *run) place() step.Place {
+	p := step.Place{Scope: r.env.Scope, Dir: r.env.Dir(), Env: r.env.Base(), Past: r.state.Steps, Alone: true}
 	if r.gitWork.Tree != nil {
 		count, _ := r.env.Get("GIT_CONFIG_COUNT")
 		p.Env = p.Env.Export(worktree.StepEnv(count)...)

@@ -18,7 +18,7 @@ import (
 // standard runs a standard workflow: once, once per argument, or several
 // times.
 func (r *run) standard(ctx context.Context) error {
-	p := r.site()
+	p := r.place()
 	args, isFile := r.opt.Args, false
 	if len(r.opt.Files) > 0 {
 		args, isFile = r.opt.Files, true
@@ -81,7 +81,7 @@ func setArgument(sc *vars.Scope, arg string, isFile bool, i, total int) {
 
 // setIteration counts workflow.iteration, beside the git context so far, whose
 // file names are nobody's code.
-func (r *run) setIteration(p step.Site, i int) {
+func (r *run) setIteration(p step.Place, i int) {
 	whole := map[string]any{"name": r.file.Name, "id": r.x.Run}
 	if known, ok := p.Scope.Get("workflow").(map[string]any); ok {
 		maps.Copy(whole, known)
@@ -96,7 +96,7 @@ func (r *run) setIteration(p step.Site, i int) {
 
 // iterations runs the steps up to -n times, and stops early when a round
 // changed nothing.
-func (r *run) iterations(ctx context.Context, p step.Site) error {
+func (r *run) iterations(ctx context.Context, p step.Place) error {
 	n := max(r.opt.MaxIterations, r.file.MaxIterations, 1)
 	if r.opt.MaxIterations > 0 {
 		n = r.opt.MaxIterations
@@ -123,7 +123,7 @@ func (r *run) iterations(ctx context.Context, p step.Site) error {
 // iteration runs the steps once, of n times, and reports whether that may have changed
 // something. path is that of the round in the record: whether an earlier life of the run
 // has changed something is read there, since its steps do not run again.
-func (r *run) iteration(ctx context.Context, p step.Site, path string, n int) (changed bool, err error) {
+func (r *run) iteration(ctx context.Context, p step.Place, path string, n int) (changed bool, err error) {
 	left, known := r.state.Iterations[path]
 	e := event.Event{Type: event.RoundStarted, Step: path}
 	if !known {

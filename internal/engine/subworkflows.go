@@ -42,7 +42,7 @@ func (r *run) subBatch(ctx context.Context, list []*workflow.SubWorkflow) error 
 
 // subOne runs a workflow, alone or beside others.
 func (r *run) subOne(ctx context.Context, w *workflow.SubWorkflow, alone bool) error {
-	p := r.site()
+	p := r.place()
 	p.Alone = alone
 	view := r.x.View(ctx, p)
 	args := map[string]any{}

@@ -176,7 +176,7 @@ func (v *virtual) command() (func(context.Context, *workflow.Shell, *action.Call
 
 // list takes the work items from the ports. A file that is not there is one that the run
 // itself would make.
-func (v *virtual) list(ctx context.Context, p step.Site) (n int, err error) {
+func (v *virtual) list(ctx context.Context, p step.Place) (n int, err error) {
 	v.listed, err = v.Ports.Items(func() (list []event.Item, err error) {
 		_, err = v.itemList().Read(ctx, p, func(items iter.Seq2[event.Item, error]) (int, error) {
 			for it, err := range items {
@@ -223,7 +223,7 @@ func (v *virtual) settle(context.Context) error { return nil }
 
 // results sets map.*: the counts, and of each item what it gave, or its id where nobody
 // keeps that.
-func (v *virtual) results(ctx context.Context, p step.Site) (string, error) {
+func (v *virtual) results(ctx context.Context, p step.Place) (string, error) {
 	if v.given != nil {
 		return "", v.ended().Set(ctx, p, v.given.all())
 	}

@@ -152,7 +152,7 @@ func TestFlowsUnderVirtualPorts(t *testing.T) {
 }
 
 // luck draws the same at the same place each time.
-func luck(p step.Place, path string) backoff.Rand {
+func luck(p step.Address, path string) backoff.Rand {
 	h := fnv.New64a()
 	fmt.Fprint(h, path, p.Rounds, p.Index)
 	return rand.New(rand.NewPCG(h.Sum64(), uint64(p.Attempt)))

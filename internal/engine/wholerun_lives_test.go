@@ -285,7 +285,7 @@ func (r *wholeRun) live(now time.Time, left []event.Event, f *fault) (l *oneLife
 }
 
 // luck draws the same at the same place each time.
-func (r *wholeRun) luck(p step.Place, path string) backoff.Rand {
+func (r *wholeRun) luck(p step.Address, path string) backoff.Rand {
 	h := fnv.New64a()
 	fmt.Fprint(h, path, p.Rounds, p.Index, len(r.lives))
 	return rand.New(rand.NewPCG(h.Sum64(), uint64(p.Attempt)))

@@ -49,7 +49,7 @@ var errNoWorktrees = errors.New("map.evidence: what is checked is what an item h
 
 // Show has an item show what the file asks for. It gives an error of the class
 // evidence where the item does not.
-func (c *Checks) Show(ctx context.Context, p step.Site, a *gitwork.Agent) error {
+func (c *Checks) Show(ctx context.Context, p step.Place, a *gitwork.Agent) error {
 	if c.asked() == nil || a.Tree == nil {
 		return nil
 	}
@@ -90,7 +90,7 @@ func Unshown(format string, args ...any) error {
 }
 
 // allowed looks at what the item has changed.
-func (c *Checks) allowed(p step.Site, a *gitwork.Agent, at worktree.Committed) error {
+func (c *Checks) allowed(p step.Place, a *gitwork.Agent, at worktree.Committed) error {
 	e := c.asked()
 	paths, err := patterns(p, e.Paths)
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *Checks) allowed(p step.Site, a *gitwork.Agent, at worktree.Committed) e
 }
 
 // patterns expands patterns of files: what an item says stands for itself in them.
-func patterns(p step.Site, texts []*template.Text) (list []string, err error) {
+func patterns(p step.Place, texts []*template.Text) (list []string, err error) {
 	for _, t := range texts {
 		pattern, err := t.Expand(literalData{p.Scope})
 		if err != nil {
@@ -183,7 +183,7 @@ func fits(patterns []string, name string) (bool, error) {
 }
 
 // check runs the checks on an item, and says whether a handler has mended something.
-func (c *Checks) check(ctx context.Context, p step.Site, a *gitwork.Agent) (mended bool, err error) {
+func (c *Checks) check(ctx context.Context, p step.Place, a *gitwork.Agent) (mended bool, err error) {
 	p.Past, p.Keep = nil, false // what an earlier life checked may have been something else
 	p.Scope = p.Scope.Child()
 	for i, s := range c.asked().Checks {
@@ -254,7 +254,7 @@ func printed(out step.Outcome) (string, error) {
 
 // Set sets what the attempt before did not show, for an agent that is to do
 // better.
-func (c *Checks) Set(p step.Site, last *failure.Failure) {
+func (c *Checks) Set(p step.Place, last *failure.Failure) {
 	if c.asked() == nil {
 		return
 	}
@@ -272,7 +272,7 @@ func (c *Checks) Set(p step.Site, last *failure.Failure) {
 
 // Base runs the checks on what the items start from, once, before the first of them:
 // one that fails there says nothing about an item. Checks that read the item are not run.
-func (c *Checks) Base(ctx context.Context, p step.Site) (err error) {
+func (c *Checks) Base(ctx context.Context, p step.Place) (err error) {
 	e := c.asked()
 	if e == nil {
 		return nil

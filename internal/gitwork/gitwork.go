@@ -223,7 +223,7 @@ func (g *Work) tellRemade() error {
 
 // Safe has on the disk what a step did in a worktree of the run, and marks in the run's
 // own where it stood then.
-func (g *Work) Safe(ctx context.Context, p step.Site, path string) error {
+func (g *Work) Safe(ctx context.Context, p step.Place, path string) error {
 	if p.Index == 0 && !checks(path) {
 		if err := g.Tree.Mark(ctx, path); err != nil {
 			return err

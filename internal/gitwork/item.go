@@ -61,7 +61,7 @@ func (g *Work) RecordMerge(ctx context.Context, a *Agent, commit, branch string)
 
 // Leave merges an agent's commits into the run. Work that is not merged stays
 // in its branch.
-func (g *Work) Leave(ctx context.Context, p step.Site, a *Agent, err error) error {
+func (g *Work) Leave(ctx context.Context, p step.Place, a *Agent, err error) error {
 	ctx = context.WithoutCancel(ctx) // what is done is taken over, also when the run stops
 	var k worktree.Kept
 	var ended error
@@ -161,7 +161,7 @@ func (g *Work) Release(ctx context.Context, a *Agent) {
 
 // Resolver resolves a conflict with the merge block, or with the agent that is
 // configured under the name merge; nil where there is neither.
-func (g *Work) Resolver(p step.Site) worktree.Resolver {
+func (g *Work) Resolver(p step.Place) worktree.Resolver {
 	steps := []*workflow.Step(nil)
 	switch {
 	case g.x.File.Queue != nil && len(g.x.File.Queue.Resolve) > 0:

@@ -42,7 +42,7 @@ var ErrUnread = errors.New("the work items are not known before the run")
 
 // Read reads the work items of the input; put keeps them, and says how many
 // there are.
-func (l *List) Read(ctx context.Context, p step.Site, put func(iter.Seq2[event.Item, error]) (int, error)) (int, error) {
+func (l *List) Read(ctx context.Context, p step.Place, put func(iter.Seq2[event.Item, error]) (int, error)) (int, error) {
 	p.Phase = "setup"
 	spec, clean, err := l.spec(ctx, p)
 	if err != nil {
@@ -67,7 +67,7 @@ func (l *List) Read(ctx context.Context, p step.Site, put func(iter.Seq2[event.I
 
 // spec says where the items come from. The output of a command waits in a
 // file of the run; clean removes it.
-func (l *List) spec(ctx context.Context, p step.Site) (input.Spec, func(), error) {
+func (l *List) spec(ctx context.Context, p step.Place) (input.Spec, func(), error) {
 	m := l.Executor.File.Map
 	clean := func() {}
 	spec := input.Spec{JSONPath: m.JSONPath, Filter: m.Filter, SortBy: m.SortBy, TempDir: l.Temp}
@@ -160,7 +160,7 @@ func DropInputs(dir string) error {
 }
 
 // commandInput runs the input's command with its output in a file.
-func (l *List) commandInput(ctx context.Context, p step.Site, text *template.Text) (string, func(), error) {
+func (l *List) commandInput(ctx context.Context, p step.Place, text *template.Text) (string, func(), error) {
 	command, err := l.Command()
 	if err != nil {
 		return "", func() {}, err

@@ -49,11 +49,11 @@ type Tracing interface {
 	// the first has kept; nil in the first. It gives what this one is to keep.
 	Begin(run string, life int, first []byte) map[string]any
 	// Environ is added to the environment of attempt n of a step.
-	Environ(p step.Place, path string, n int) []string
+	Environ(p step.Address, path string, n int) []string
 }
 
 // traced adds to an environment what an attempt is told of its trace.
-func (a *Actions) traced(env []string, p step.Place, path string, n int) []string {
+func (a *Actions) traced(env []string, p step.Address, path string, n int) []string {
 	if a.Tracing == nil {
 		return env
 	}
@@ -67,7 +67,7 @@ func (a *Actions) Run(ctx context.Context, c *step.Call) (res action.Result, err
 	}
 	_, isAgent := c.Action.(*workflow.Claude)
 	_, isShell := c.Action.(*workflow.Shell)
-	at := &action.Call{Scope: c.Scope, Dir: c.Dir, Env: a.traced(c.Env(), c.Place, c.Path, c.Number), Timeout: c.Timeout, Stall: c.Stall, Session: c.Session, Mask: a.Recorder.Masks()}
+	at := &action.Call{Scope: c.Scope, Dir: c.Dir, Env: a.traced(c.Env(), c.Address, c.Path, c.Number), Timeout: c.Timeout, Stall: c.Stall, Session: c.Session, Mask: a.Recorder.Masks()}
 	vars := ""
 	if (isAgent || isShell) && !a.Pipeline { // whose outputs are declared
 		if vars, err = a.variables.next(a.Recorder.Journal.ProcDir()); err != nil {
@@ -79,7 +79,7 @@ func (a *Actions) Run(ctx context.Context, c *step.Call) (res action.Result, err
 		at.MaxCost, at.OnUsage = c.MaxCost, c.Used
 		at.OnMessage = func(m action.Message) { a.message(c, m) }
 	}
-	out := a.outputs(c.Place, c.Path, c.Number, isAgent, c.Quiet)
+	out := a.outputs(c.Address, c.Path, c.Number, isAgent, c.Quiet)
 	at.Stdout, at.Stderr, at.Spill, at.Log = out.stdout, out.stderr, out.spill, out.log
 	back, err := a.lend(c, at)
 	if err != nil {

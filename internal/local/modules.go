@@ -25,11 +25,11 @@ func (a *Actions) module(ctx context.Context, c *step.Call) (action.Result, erro
 	if len(argv) == 0 {
 		argv = []string{"sh", "-c", s.Text}
 	}
-	out := a.outputs(c.Place, c.Path, c.Number, false, c.Quiet)
+	out := a.outputs(c.Address, c.Path, c.Number, false, c.Quiet)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	result := &limited{limit: maxResult, full: stop}
-	at := &action.Call{Dir: c.Dir, Env: a.traced(c.Env(), c.Place, c.Path, c.Number), Stdout: result, Stderr: out.stderr, Spill: out.spill, Log: out.log, Mask: a.Recorder.Masks()}
+	at := &action.Call{Dir: c.Dir, Env: a.traced(c.Env(), c.Address, c.Path, c.Number), Stdout: result, Stderr: out.stderr, Spill: out.spill, Log: out.log, Mask: a.Recorder.Masks()}
 	res, err := a.World.Command(ctx, at, argv, c.Module.Stdin(c.Args))
 	if cerr := out.close(&res); err == nil {
 		err = cerr

@@ -31,7 +31,7 @@ type stepOutputs struct {
 }
 
 // outputs opens what an attempt writes to.
-func (a *Actions) outputs(p step.Place, path string, n int, isAgent, quiet bool) *stepOutputs {
+func (a *Actions) outputs(p step.Address, path string, n int, isAgent, quiet bool) *stepOutputs {
 	r := a.Recorder
 	o := &stepOutputs{keep: r.Journal.KeepOutputs}
 	var begun sync.Map // streams, asked for from several goroutines
@@ -95,7 +95,7 @@ func (o *stepOutputs) masked(r *Recorder, l *lazyFile) io.Writer {
 }
 
 // live passes output on to whoever watches the run.
-func (o *stepOutputs) live(r *Recorder, p step.Place, path, stream string) io.Writer {
+func (o *stepOutputs) live(r *Recorder, p step.Address, path, stream string) io.Writer {
 	w := r.Masks().NewWriter(writerFunc(func(b []byte) (int, error) {
 		e := p.Event(event.Output, path)
 		e.Label, e.Message = stream, string(b)
@@ -133,7 +133,7 @@ func (o *stepOutputs) close(res *action.Result) error {
 // keepText has an output that no command wrote in the log that one of a command would be
 // in, and says so in the result.
 func (a *Actions) keepText(c *step.Call, res action.Result) (_ action.Result, err error) {
-	o := a.outputs(c.Place, c.Path, c.Number, false, true)
+	o := a.outputs(c.Address, c.Path, c.Number, false, true)
 	f, err := o.spill("stdout")
 	if err != nil {
 		return res, err

@@ -24,7 +24,7 @@ import (
 // on virtual ports.
 type virtualMap struct {
 	*step.Executor
-	p step.Site
+	p step.Place
 	n int
 }
 
@@ -71,7 +71,7 @@ func runVirtually(t *testing.T, n int) ([]string, time.Duration) {
 	again := retry.Policy{Attempts: 2}
 	m, err := mapper.New(mapper.Options{
 		Policy: policy.Config{MaxParallel: 4, OnItemFailure: policy.Retry, Retry: &again}, Total: n, Clock: clock, Recorder: rec, Name: "R",
-		Template: &virtualMap{x, step.Site{Place: step.Place{Phase: "map"}, Scope: env.Scope, Env: env.Base(), Quiet: true}, n},
+		Template: &virtualMap{x, step.Place{Address: step.Address{Phase: "map"}, Scope: env.Scope, Env: env.Base(), Quiet: true}, n},
 		Items: func(_ context.Context, from, limit int) (list []event.Item, err error) {
 			for i := from; i <= min(n, from+limit-1); i++ {
 				list = append(list, event.Item{Index: i, ID: fmt.Sprint("i", i), Data: []byte(fmt.Sprintf(`{"id": "i%d"}`, i))})

@@ -47,7 +47,7 @@ type Queue struct {
 	Options
 	steps []*workflow.Step // of the verify
 	of    *mapper.Map
-	p     step.Site // where items run
+	p     step.Place // where items run
 
 	mu      sync.Mutex
 	arrived []*queued // that the goroutine of the queue has not met yet
@@ -74,7 +74,7 @@ type queued struct {
 	data    mapper.Result
 	commit  string // that is to be merged, which the branch holds
 	branch  string
-	p       step.Site // for the steps that resolve a conflict
+	p       step.Place // for the steps that resolve a conflict
 }
 
 // joint is a merge that may be made: of an item upon a commit.
@@ -101,11 +101,11 @@ func New(o Options) *Queue {
 }
 
 // Serve says which map the items are of, and where its steps run.
-func (q *Queue) Serve(m *mapper.Map, p step.Site) { q.of, q.p = m, p }
+func (q *Queue) Serve(m *mapper.Map, p step.Place) { q.of, q.p = m, p }
 
 // Submit has an item wait whose agent has ended: its work is in a branch and on record
 // from then on.
-func (q *Queue) Submit(ctx context.Context, p step.Site, a *gitwork.Agent) error {
+func (q *Queue) Submit(ctx context.Context, p step.Place, a *gitwork.Agent) error {
 	g := q.Git
 	ctx = context.WithoutCancel(ctx)
 	a.Recorded = func(ctx context.Context) { g.Release(ctx, a) }

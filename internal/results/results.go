@@ -39,7 +39,7 @@ const maxInline = 64 << 20
 
 // Save sets map.*: the counts, and the results of all items in order, as a value and as a
 // file of a name, which it gives.
-func (m *Map) Save(ctx context.Context, p step.Site, name string, results iter.Seq2[journal.Result, error]) (string, error) {
+func (m *Map) Save(ctx context.Context, p step.Place, name string, results iter.Seq2[journal.Result, error]) (string, error) {
 	size, millis, err := m.save(ctx, name, results)
 	if err != nil {
 		return "", fmt.Errorf("map.results: %w", err)
@@ -64,7 +64,7 @@ func (m *Map) Save(ctx context.Context, p step.Site, name string, results iter.S
 }
 
 // Set sets map.* without a file.
-func (m *Map) Set(ctx context.Context, p step.Site, results iter.Seq2[journal.Result, error]) error {
+func (m *Map) Set(ctx context.Context, p step.Place, results iter.Seq2[journal.Result, error]) error {
 	var text bytes.Buffer
 	millis, err := m.write(ctx, &text, results)
 	if err != nil {
@@ -76,7 +76,7 @@ func (m *Map) Set(ctx context.Context, p step.Site, results iter.Seq2[journal.Re
 }
 
 // MakeUp sets map.* where nobody keeps what the items gave: of each there is its id.
-func (m *Map) MakeUp(p step.Site, list []event.Item) {
+func (m *Map) MakeUp(p step.Place, list []event.Item) {
 	results := make([]any, min(len(list), maxMadeUp))
 	for i := range results {
 		results[i] = map[string]any{"item_id": list[i].ID, "index": int64(i), "output": ""}
@@ -95,7 +95,7 @@ const File = "results.jsonl"
 
 // set sets map.*, with the results where they are not too many to be a
 // variable; lines has one JSON object for each of them.
-func set(p step.Site, m map[string]any, lines []byte, fit bool) error {
+func set(p step.Place, m map[string]any, lines []byte, fit bool) error {
 	if fit {
 		text := slices.Concat([]byte("["), bytes.ReplaceAll(bytes.TrimSuffix(lines, []byte("\n")), []byte("\n"), []byte(",\n")), []byte("]"))
 		v, err := value.Parse(text)

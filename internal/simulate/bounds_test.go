@@ -354,7 +354,7 @@ func (f fixed) Uint64() uint64 { return uint64(f) }
 func (a *adversary) run(p *play) time.Duration {
 	count := map[string]int{}
 	o := Options{File: a.file, Pipeline: a.pipe, Model: &Model{Steps: map[string]*Target{}}, Seeds: 1, data: a.data,
-		rand: func(step.Place, string) backoff.Rand { return fixed(p.rand) },
+		rand: func(step.Address, string) backoff.Rand { return fixed(p.rand) },
 		actions: func(w *world, drawn step.Actions) step.Actions {
 			acts := drawn.(*virtual.Actions)
 			if a.stubborn {

@@ -165,12 +165,12 @@ func (l *replayedLife) Run(ctx context.Context, c *step.Call) (action.Result, er
 	if l.dead {
 		return action.Result{Start: start}, errEnded
 	}
-	k := l.at(c.Place, c.Path)
+	k := l.at(c.Address, c.Path)
 	k.again, k.n = l.tries.again(k), c.Number
 	a := l.attempts[k]
 	got, known := l.answer(c, k)
 	if list, of := strings.CutSuffix(c.Path, ".items"); of && !known {
-		got, known = l.listed(l.at(c.Place, list), start)
+		got, known = l.listed(l.at(c.Address, list), start)
 	}
 	switch {
 	case a != nil && a.unknown() && l.exact, a == nil && !known && l.exact && l.was.status == "":
@@ -325,12 +325,12 @@ func (r *Recording) lines(c *step.Call) string {
 }
 
 // jitter draws what was drawn at a place, in the same order, and then other numbers.
-func (l *replayedLife) jitter(p step.Place, path string) backoff.Rand {
+func (l *replayedLife) jitter(p step.Address, path string) backoff.Rand {
 	return &recordedDraws{life: l, at: l.at(p, path), rest: l.world.jitter(p, path)}
 }
 
 // at names the step of a path at a place.
-func (l *replayedLife) at(p step.Place, path string) attemptKey {
+func (l *replayedLife) at(p step.Address, path string) attemptKey {
 	k := attemptKey{life: l.number, index: p.Index, round: p.Attempt, path: path}
 	if p.Index == 0 {
 		k.round = 0

@@ -56,7 +56,7 @@ type Options struct {
 	// Limits are the named limits of the machine; nil: none are kept to.
 	Limits *limits.Config
 
-	rand    func(p step.Place, path string) backoff.Rand
+	rand    func(p step.Address, path string) backoff.Rand
 	assumed []string                                // what the answer rests on and nobody knows
 	data    bool                                    // attempts are given their variables
 	actions func(*world, step.Actions) step.Actions // replaces the model's
@@ -205,7 +205,7 @@ func (w *world) ports(acts step.Actions, items *itemList) engine.Ports {
 }
 
 // jitter draws that of a step, or of an item.
-func (w *world) jitter(p step.Place, path string) backoff.Rand {
+func (w *world) jitter(p step.Address, path string) backoff.Rand {
 	l := w.seed.with(hash(path)).with(uint64(p.Index)<<32 | uint64(p.Attempt)).with(^uint64(0))
 	if path == step.ItemJitter {
 		l = w.seed.with(uint64(p.Index)).with(^uint64(p.Attempt))

@@ -37,7 +37,7 @@ type Agents struct {
 }
 
 // Pauses holds back all agents of a run while a rate limit lasts. A map has its
-// own, inside its machine ([Site].Pauses); outside a map they are those of
+// own, inside its machine ([Place].Pauses); outside a map they are those of
 // [Agents]. Both decide by policy.RateLimit.
 type Pauses interface {
 	// Ask gives the round of an agent that is to be asked, to be given back with
@@ -228,7 +228,7 @@ func PausedFact(p event.Pause, waited bool, who string, now time.Time) event.Eve
 // AskAgent asks an agent, again after each rate limit: an answer that says "later"
 // pauses all agents of the run and uses up no attempt. Other runs wait as well that use
 // the same limits of the machine, and what is held of these is free meanwhile.
-func (x *Executor) AskAgent(ctx context.Context, p Site, c *Call) (action.Result, error) {
+func (x *Executor) AskAgent(ctx context.Context, p Place, c *Call) (action.Result, error) {
 	pauses := p.Pauses
 	if pauses == nil {
 		pauses = runPauses{x}
@@ -289,7 +289,7 @@ func (x *Executor) AskAgent(ctx context.Context, p Site, c *Call) (action.Result
 // count records what an agent used, and ends the start of new work when a
 // budget of the run is spent. Of an agent that answers with a text only the call
 // is known, and how many tokens it took where its text says so.
-func (x *Executor) count(p Site, path string, res action.Result) {
+func (x *Executor) count(p Place, path string, res action.Result) {
 	u := res.Usage
 	if u == nil {
 		u = &action.Usage{}

@@ -14,7 +14,7 @@ import (
 
 // perform makes one attempt of a step: its action, the commits that it has to
 // make, the variables that it sets.
-func (x *Executor) perform(ctx context.Context, p Site, s *workflow.Step, path string, n int) (action.Result, error) {
+func (x *Executor) perform(ctx context.Context, p Place, s *workflow.Step, path string, n int) (action.Result, error) {
 	commits, err := x.beforeCommits(ctx, p, s)
 	if err != nil {
 		return action.Result{}, err
@@ -22,7 +22,7 @@ func (x *Executor) perform(ctx context.Context, p Site, s *workflow.Step, path s
 	res, err := x.act(ctx, p, s, path, n)
 	if len(res.Output) > Inline && res.StdoutFile == "" {
 		var kerr error
-		if res, kerr = x.Actions.Keep(&Call{Place: p.Place, Path: path, Number: n}, res); err == nil {
+		if res, kerr = x.Actions.Keep(&Call{Address: p.Address, Path: path, Number: n}, res); err == nil {
 			err = kerr
 		}
 	}
@@ -49,7 +49,7 @@ func (x *Executor) perform(ctx context.Context, p Site, s *workflow.Step, path s
 }
 
 // act runs the action of a step, made of steps or not.
-func (x *Executor) act(ctx context.Context, p Site, s *workflow.Step, path string, n int) (action.Result, error) {
+func (x *Executor) act(ctx context.Context, p Place, s *workflow.Step, path string, n int) (action.Result, error) {
 	t, err := x.stepTimeout(ctx, p, s)
 	if err != nil {
 		return action.Result{Start: x.Clock.Now()}, err
@@ -78,7 +78,7 @@ func (x *Executor) act(ctx context.Context, p Site, s *workflow.Step, path strin
 }
 
 // compound runs an action that is made of steps.
-func (x *Executor) compound(ctx context.Context, p Site, s *workflow.Step, path string) (res action.Result, err error) {
+func (x *Executor) compound(ctx context.Context, p Place, s *workflow.Step, path string) (res action.Result, err error) {
 	switch a := s.Action.(type) {
 	case *workflow.Foreach:
 		return x.foreach(ctx, p, a, path)
@@ -98,7 +98,7 @@ func (x *Executor) compound(ctx context.Context, p Site, s *workflow.Step, path 
 }
 
 // stepTimeout is the timeout of each attempt of a step.
-func (x *Executor) stepTimeout(ctx context.Context, p Site, s *workflow.Step) (time.Duration, error) {
+func (x *Executor) stepTimeout(ctx context.Context, p Place, s *workflow.Step) (time.Duration, error) {
 	t, err := x.Span(ctx, p, s.Timeout)
 	if err != nil {
 		return 0, inputError("timeout: %w", err)
@@ -113,7 +113,7 @@ func (x *Executor) stepTimeout(ctx context.Context, p Site, s *workflow.Step) (t
 }
 
 // leaf runs an action that is not the step's own: a fallback, a check.
-func (x *Executor) leaf(ctx context.Context, p Site, s *workflow.Step, a workflow.Action, path string, n int) (action.Result, error) {
+func (x *Executor) leaf(ctx context.Context, p Place, s *workflow.Step, a workflow.Action, path string, n int) (action.Result, error) {
 	t, err := x.Span(ctx, p, s.Timeout)
 	if err != nil {
 		return action.Result{Start: x.Clock.Now()}, inputError("timeout: %w", err)
@@ -122,7 +122,7 @@ func (x *Executor) leaf(ctx context.Context, p Site, s *workflow.Step, a workflo
 }
 
 // leafWithin runs a leaf action with a timeout.
-func (x *Executor) leafWithin(ctx context.Context, p Site, s *workflow.Step, a workflow.Action, path string, n int, t time.Duration) (action.Result, error) {
+func (x *Executor) leafWithin(ctx context.Context, p Place, s *workflow.Step, a workflow.Action, path string, n int, t time.Duration) (action.Result, error) {
 	t = p.bounded(s, a, t)
 	at := p
 	var err error
@@ -136,7 +136,7 @@ func (x *Executor) leafWithin(ctx context.Context, p Site, s *workflow.Step, a w
 	if err != nil {
 		return action.Result{Start: x.Clock.Now()}, inputError("stall_timeout: %w", err)
 	}
-	c := &Call{Place: p.Place, Step: s, Path: path, Number: n, Action: a, Timeout: t, Dir: at.Dir, Quiet: p.Quiet, Stall: stall}
+	c := &Call{Address: p.Address, Step: s, Path: path, Number: n, Action: a, Timeout: t, Dir: at.Dir, Quiet: p.Quiet, Stall: stall}
 	c.Scope, c.Env, c.Environ = x.View(ctx, at), at.Env.List, at.Env
 	if p.Alone && !p.Quiet {
 		c.Alone, c.Read = true, func() bool { return workflow.OutputIsRead(x.File, s) }
@@ -158,17 +158,17 @@ func (x *Executor) leafWithin(ctx context.Context, p Site, s *workflow.Step, a w
 
 // bounded is the timeout of a command, which timeout_config bounds by the
 // step's id or name, or by the kind of command.
-func (p Site) bounded(s *workflow.Step, a workflow.Action, t time.Duration) time.Duration {
+func (p Place) bounded(s *workflow.Step, a workflow.Action, t time.Duration) time.Duration {
 	if limit := workflow.CommandLimit(p.Limits, s, a); limit > 0 && (t == 0 || limit < t) {
 		return limit
 	}
 	return t
 }
 
-// inside is the site that a step has with its working_dir, env and clear_env,
+// inside is the place that a step has with its working_dir, env and clear_env,
 // which also hold for the steps inside it. more are variables that come before
 // its own.
-func (x *Executor) inside(ctx context.Context, p Site, s *workflow.Step, more []workflow.EnvVar) (Site, error) {
+func (x *Executor) inside(ctx context.Context, p Place, s *workflow.Step, more []workflow.EnvVar) (Place, error) {
 	var err error
 	if p.Dir, err = x.workingDir(ctx, p, s.WorkingDir); err != nil {
 		return p, err
@@ -181,7 +181,7 @@ func (x *Executor) inside(ctx context.Context, p Site, s *workflow.Step, more []
 }
 
 // workingDir is where a step runs.
-func (x *Executor) workingDir(ctx context.Context, p Site, text *template.Text) (string, error) {
+func (x *Executor) workingDir(ctx context.Context, p Place, text *template.Text) (string, error) {
 	if text == nil {
 		return p.Dir, nil
 	}
@@ -197,7 +197,7 @@ func (x *Executor) workingDir(ctx context.Context, p Site, text *template.Text) 
 }
 
 // File is a file that a text names where the steps of p run.
-func (p Site) File(text *template.Text, path string) files.Name {
+func (p Place) File(text *template.Text, path string) files.Name {
 	return files.Name{Dir: p.Dir, Path: path, ByData: p.namesData(text)}
 }
 

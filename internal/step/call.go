@@ -14,7 +14,7 @@ import (
 )
 
 // call runs an imported workflow as a step.
-func (x *Executor) call(ctx context.Context, p Site, a *workflow.Call, path string) (action.Result, error) {
+func (x *Executor) call(ctx context.Context, p Place, a *workflow.Call, path string) (action.Result, error) {
 	if a.Target == nil || a.Target.File == nil {
 		return action.Result{}, inputError("no workflow is named %q; import it under `imports:` or `workflows:`", a.Workflow)
 	}
@@ -30,7 +30,7 @@ func (x *Executor) call(ctx context.Context, p Site, a *workflow.Call, path stri
 }
 
 // Call runs another file's steps inside this run, with variables of its own.
-func (x *Executor) Call(ctx context.Context, p Site, w *workflow.SubWorkflow, args map[string]any, path string) (action.Result, error) {
+func (x *Executor) Call(ctx context.Context, p Place, w *workflow.SubWorkflow, args map[string]any, path string) (action.Result, error) {
 	q := p
 	q.Scope = p.Scope.Child()
 	q.Rounds += "/" + path
@@ -86,7 +86,7 @@ func (x *Executor) Call(ctx context.Context, p Site, w *workflow.SubWorkflow, ar
 }
 
 // shorter is the shorter of two timeouts, of which either may be none.
-func (x *Executor) shorter(ctx context.Context, p Site, of [2]workflow.Duration) (time.Duration, error) {
+func (x *Executor) shorter(ctx context.Context, p Place, of [2]workflow.Duration) (time.Duration, error) {
 	t, err := x.Span(ctx, p, of[0])
 	other, oerr := x.Span(ctx, p, of[1])
 	if t == 0 || other > 0 && other < t {

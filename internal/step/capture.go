@@ -23,7 +23,7 @@ const MaxVar = 1 << 20
 
 // setResult sets the variables that a step's attempt leaves: shell.output and
 // its kin, last.*, those of its id and of its capture.
-func (x *Executor) setResult(ctx context.Context, p Site, s *workflow.Step, res action.Result, failed error) error {
+func (x *Executor) setResult(ctx context.Context, p Place, s *workflow.Step, res action.Result, failed error) error {
 	c := s.Capture
 	if c.Text != nil {
 		name, err := c.Text.Expand(x.View(ctx, p))
@@ -101,7 +101,7 @@ func seconds(f float64) any {
 }
 
 // setCapture sets the variable of `capture:` with its companions.
-func (x *Executor) setCapture(p Site, c workflow.Capture, of printed, obj map[string]any) error {
+func (x *Executor) setCapture(p Place, c workflow.Capture, of printed, obj map[string]any) error {
 	res := of.res
 	text := res.Output
 	switch {
@@ -165,7 +165,7 @@ func formatted(format, text string, success bool, m *mask.Masker) (any, error) {
 }
 
 // saveOutputs writes output_file and sets the named outputs.
-func (x *Executor) saveOutputs(ctx context.Context, p Site, s *workflow.Step, res action.Result) error {
+func (x *Executor) saveOutputs(ctx context.Context, p Place, s *workflow.Step, res action.Result) error {
 	if s.OutputFile != nil {
 		path, err := s.OutputFile.Expand(x.View(ctx, p))
 		if err != nil {
@@ -195,7 +195,7 @@ func (x *Executor) saveOutputs(ctx context.Context, p Site, s *workflow.Step, re
 
 // namesData reports whether a text has something in it that came from outside:
 // an item, an output, a name of a file. The environment is the caller's word.
-func (p Site) namesData(t *template.Text) bool {
+func (p Place) namesData(t *template.Text) bool {
 	for _, ref := range t.Refs() {
 		if ref.Raw {
 			continue
@@ -218,7 +218,7 @@ func (p Site) namesData(t *template.Text) bool {
 
 // namedOutput is one entry of outputs: the first file that the step changed
 // and that fits a pattern, a value out of its output, or a text.
-func (x *Executor) namedOutput(ctx context.Context, p Site, o workflow.Output, res action.Result) (any, error) {
+func (x *Executor) namedOutput(ctx context.Context, p Place, o workflow.Output, res action.Result) (any, error) {
 	switch {
 	case o.FilePattern != "":
 		return x.madeFile(ctx, p, o.FilePattern)
@@ -243,7 +243,7 @@ func (x *Executor) namedOutput(ctx context.Context, p Site, o workflow.Output, r
 
 // madeFile is the first file that fits a pattern, of those that the last step added
 // or changed where that is known, else of all below the directory.
-func (x *Executor) madeFile(ctx context.Context, p Site, pattern string) (any, error) {
+func (x *Executor) madeFile(ctx context.Context, p Place, pattern string) (any, error) {
 	v, _ := p.Scope.Lookup("step")
 	made, _ := v.V.(map[string]any)
 	for _, key := range []string{"files_added", "files_modified"} {

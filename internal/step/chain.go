@@ -103,7 +103,7 @@ func (g *Agents) pauseMember(name string, round int, after time.Duration, now ti
 // askChain asks the first agent of a chain that may be asked, and the next at once where
 // that one is paused by its answer: no attempt is spent. Where all are paused, it waits for
 // the first to come back.
-func (x *Executor) askChain(ctx context.Context, p Site, c *Call, chain *workflow.Agent) (action.Result, error) {
+func (x *Executor) askChain(ctx context.Context, p Place, c *Call, chain *workflow.Agent) (action.Result, error) {
 	waits := func(b *limits.Block) { x.ShowWait(p, c.Path, c.Number, b) }
 	for {
 		now := x.Clock.Now()
@@ -163,7 +163,7 @@ var errAllPaused = errors.New("all agents of the chain are paused")
 
 // pausedMember records that an agent of a chain is paused, for this run, and for the others
 // that share its limits.
-func (x *Executor) pausedMember(p Site, chain *workflow.Agent, name string, round int, mine []string, f *failure.Failure, err error) {
+func (x *Executor) pausedMember(p Place, chain *workflow.Agent, name string, round int, mine []string, f *failure.Failure, err error) {
 	now := x.Clock.Now()
 	pause := x.Agents.pauseMember(name, round, f.RetryAfter, now)
 	what := "met a rate limit"

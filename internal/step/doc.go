@@ -10,6 +10,8 @@
 //
 // # Where a step stands
 //
-// A [Place] is data: the phase, the rounds of the loops around, the work item
-// and its attempt. It can be written down, sent elsewhere and compared.
+// An [Address] is data: the phase, the rounds of the loops around, the work item
+// and its attempt. It can be written down, sent elsewhere and compared. A [Place]
+// is an address with what steps have around them there: variables, a directory, an
+// environment.
 package step

@@ -41,19 +41,19 @@ type Executor struct {
 	// AgentConfigs are the agents that are configured, by name.
 	AgentConfigs map[string]*workflow.Agent
 	// Pipeline runs a pipeline file as a step; nil: there are none.
-	Pipeline func(ctx context.Context, p Site, a *workflow.Pipeline, path string) (action.Result, error)
+	Pipeline func(ctx context.Context, p Place, a *workflow.Pipeline, path string) (action.Result, error)
 	// Ask puts a yes-or-no question to a person; nil where nobody is there.
 	Ask func(question string) bool
 	// Rand draws the jitter of the step of a path at a place, and with the path
 	// ItemJitter that of an item's next attempt; nil: the machine's.
-	Rand func(p Place, path string) backoff.Rand
+	Rand func(p Address, path string) backoff.Rand
 	// Safe has on the disk what a step did beside the record, before its end is
 	// recorded: a record of what a power cut takes away would have a resume leave the
 	// step out. path is the step's address. nil: there is nothing of which the record
 	// would have to be sure.
-	Safe func(ctx context.Context, p Site, path string) error
+	Safe func(ctx context.Context, p Place, path string) error
 	// Skipped is told of each step whose condition does not hold; nil: nobody asks.
-	Skipped func(p Site, s *workflow.Step)
+	Skipped func(p Place, s *workflow.Step)
 
 	told sync.Map // the keys of what NoteOnce told
 }
@@ -62,10 +62,10 @@ type Executor struct {
 // is of no step.
 const ItemJitter = "map"
 
-// Site is where steps run: a place, and what they have around them there. A
-// site inside another one is a changed copy of it.
-type Site struct {
-	Place
+// Place is where steps run: an address, and what they have around them there. A
+// place inside another one is a changed copy of it.
+type Place struct {
+	Address
 	// Scope is where steps set variables. It is read through Executor.View.
 	Scope *vars.Scope
 	Dir   string
@@ -98,30 +98,30 @@ type Site struct {
 	Unmended *atomic.Bool
 }
 
-// Round is the site of round n of a loop, with variables of its own.
-func (p Site) Round(n int) Site {
-	p.Place = p.Place.Round(n)
+// Round is the place of round n of a loop, with variables of its own.
+func (p Place) Round(n int) Place {
+	p.Address = p.Address.Round(n)
 	p.Scope = p.Scope.Child()
 	return p
 }
 
 // recorded gives what an earlier life of the run recorded of a step in the attempt
 // that goes on.
-func (p Site) recorded(path string) (journal.StepRecord, bool) {
+func (p Place) recorded(path string) (journal.StepRecord, bool) {
 	rec, ok := p.Past[path]
 	return rec, ok && rec.Last > p.Since
 }
 
-// With is the site with more variables in its environment: names and values in
+// With is the place with more variables in its environment: names and values in
 // turn.
-func (p Site) With(pairs ...string) Site {
+func (p Place) With(pairs ...string) Place {
 	p.Env = p.Env.With(pairs...)
 	return p
 }
 
-// View is the site's scope for reading, with its own environment; what is run
+// View is the place's scope for reading, with its own environment; what is run
 // to compute a value ends with ctx.
-func (x *Executor) View(ctx context.Context, p Site) *vars.Scope {
+func (x *Executor) View(ctx context.Context, p Place) *vars.Scope {
 	return x.Values.View(ctx, p.Env, p.Scope)
 }
 
@@ -139,7 +139,7 @@ func (x *Executor) Note(format string, args ...any) {
 }
 
 // noteAt is Note of what happened at a place.
-func (x *Executor) noteAt(p Site, format string, args ...any) {
+func (x *Executor) noteAt(p Place, format string, args ...any) {
 	e := p.Event(event.Note, "")
 	e.Message = fmt.Sprintf(format, args...)
 	if p.For != "" {
@@ -187,7 +187,7 @@ func (t *Tally) Add(path string, o Outcome) {
 
 // countStep counts a step that has ended. That one of an item was not mended counts with
 // the item, and only if that succeeds with it.
-func (x *Executor) countStep(p Site, path string, out Outcome) {
+func (x *Executor) countStep(p Place, path string, out Outcome) {
 	if p.Unmended != nil {
 		if out.Unmended && out.Status == event.Failed && !event.Aside(path) {
 			p.Unmended.Store(true)

@@ -26,7 +26,7 @@ import (
 
 // foreach runs its steps for each of a list of values, one after another or
 // several at a time. Its output is the outputs of the rounds, in order.
-func (x *Executor) foreach(ctx context.Context, p Site, a *workflow.Foreach, path string) (res action.Result, err error) {
+func (x *Executor) foreach(ctx context.Context, p Place, a *workflow.Foreach, path string) (res action.Result, err error) {
 	rec, _ := p.recorded(path)
 	list, err := x.foreachValues(ctx, &p, a, path, rec)
 	if err != nil {
@@ -63,7 +63,7 @@ var errNotBegun = errors.New("it was not begun")
 // round gave is written by its worker alone.
 type loop struct {
 	x    *Executor
-	p    Site
+	p    Place
 	a    *workflow.Foreach
 	path string
 	list []any
@@ -122,8 +122,8 @@ func (f *loop) round(ctx context.Context, i int) error {
 	return err
 }
 
-// roundOutput is what a round gave, whose site is p: a text, or where it stands.
-func (p Site) roundOutput() any {
+// roundOutput is what a round gave, whose place is p: a text, or where it stands.
+func (p Place) roundOutput() any {
 	last, ok := p.Scope.Lookup("last.output")
 	if !ok {
 		whole, _ := p.Scope.Lookup("last")
@@ -195,7 +195,7 @@ func (f *loop) gave(i int) (any, error) {
 }
 
 // lastOutput is the output of the step that ran last.
-func (p Site) lastOutput() string {
+func (p Place) lastOutput() string {
 	m, _ := p.Scope.Get("last").(map[string]any)
 	return value.Text(m["output"])
 }
@@ -249,7 +249,7 @@ func (x *Executor) brief(v any) string { return x.text(value.Text(v)).Head(60) }
 
 // foreachValues gives the values of a foreach: those that an earlier life of the run has
 // recorded, else those that its list has now, which are recorded.
-func (x *Executor) foreachValues(ctx context.Context, p *Site, a *workflow.Foreach, path string, rec journal.StepRecord) ([]any, error) {
+func (x *Executor) foreachValues(ctx context.Context, p *Place, a *workflow.Foreach, path string, rec journal.StepRecord) ([]any, error) {
 	if rec.List != nil {
 		return x.recordedValues(rec.List, path)
 	}
@@ -298,7 +298,7 @@ func (x *Executor) recordedValues(fact json.RawMessage, path string) ([]any, err
 }
 
 // begunUnrecorded reports whether steps of a foreach are on record.
-func (p Site) begunUnrecorded(a *workflow.Foreach) bool {
+func (p Place) begunUnrecorded(a *workflow.Foreach) bool {
 	for _, s := range a.Do {
 		for path, rec := range p.Past {
 			if strings.HasPrefix(path, s.Path+p.Rounds+"@") && rec.Last > p.Since {
@@ -310,7 +310,7 @@ func (p Site) begunUnrecorded(a *workflow.Foreach) bool {
 }
 
 // foreachItems gives the values that the list of a foreach has now.
-func (x *Executor) foreachItems(ctx context.Context, p Site, a *workflow.Foreach, path string) (list []any, err error) {
+func (x *Executor) foreachItems(ctx context.Context, p Place, a *workflow.Foreach, path string) (list []any, err error) {
 	switch {
 	case a.Input != nil:
 		list, err = x.foreachFile(ctx, p, a)
@@ -338,7 +338,7 @@ func (x *Executor) foreachItems(ctx context.Context, p Site, a *workflow.Foreach
 	return list, nil
 }
 
-func (x *Executor) foreachFile(ctx context.Context, p Site, a *workflow.Foreach) ([]any, error) {
+func (x *Executor) foreachFile(ctx context.Context, p Place, a *workflow.Foreach) ([]any, error) {
 	name, err := a.Input.Expand(x.View(ctx, p))
 	if err != nil {
 		return nil, &action.InputError{Err: err}
@@ -357,7 +357,7 @@ func (x *Executor) foreachFile(ctx context.Context, p Site, a *workflow.Foreach)
 
 // foreachText gives the values of a text: those of the list that it names, or
 // the lines of the command that it is.
-func (x *Executor) foreachText(ctx context.Context, p Site, a *workflow.Foreach, path string) ([]any, error) {
+func (x *Executor) foreachText(ctx context.Context, p Place, a *workflow.Foreach, path string) ([]any, error) {
 	if v, ok := a.Text.Value(x.View(ctx, p)); ok {
 		var list []any
 		switch v := v.V.(type) {

@@ -11,7 +11,7 @@ import (
 
 // goalSeek repeats an attempt until the validation's score reaches the
 // threshold.
-func (x *Executor) goalSeek(ctx context.Context, p Site, g *workflow.GoalSeek) (res action.Result, err error) {
+func (x *Executor) goalSeek(ctx context.Context, p Place, g *workflow.GoalSeek) (res action.Result, err error) {
 	t, err := x.Span(ctx, p, g.Timeout)
 	if err != nil {
 		return res, inputError("timeout: %w", err)
@@ -29,7 +29,7 @@ func (x *Executor) goalSeek(ctx context.Context, p Site, g *workflow.GoalSeek) (
 	return res, err
 }
 
-func (x *Executor) seek(ctx context.Context, p Site, g *workflow.GoalSeek, goal string) (action.Result, error) {
+func (x *Executor) seek(ctx context.Context, p Place, g *workflow.GoalSeek, goal string) (action.Result, error) {
 	last := score{vars: map[string]any{}}
 	n := 1
 	for ; n <= g.Rounds(); n++ {

@@ -17,7 +17,7 @@ import (
 
 // rounds runs a step, and where its handler is a repair, the step and the
 // handler in turn.
-func (x *Executor) rounds(ctx context.Context, p Site, s *workflow.Step, path string) Outcome {
+func (x *Executor) rounds(ctx context.Context, p Place, s *workflow.Step, path string) Outcome {
 	h := s.OnFailure
 	g, err := x.goOn(ctx, p, s, path)
 	if err != nil {
@@ -83,7 +83,7 @@ type handlerLeft struct {
 
 // goOn reads where an earlier life has left a step, and sets the variables that the
 // rounds of its handler have set.
-func (x *Executor) goOn(ctx context.Context, p Site, s *workflow.Step, path string) (handlerLeft, error) {
+func (x *Executor) goOn(ctx context.Context, p Place, s *workflow.Step, path string) (handlerLeft, error) {
 	g := handlerLeft{first: true, round: 1}
 	rec, ok := p.recorded(path)
 	if !ok || s.OnFailure == nil || !unfinished(rec) {
@@ -125,7 +125,7 @@ func (x *Executor) goOn(ctx context.Context, p Site, s *workflow.Step, path stri
 
 // handledBefore is the last round of the handler of a step of which a step has run since
 // an event.
-func handledBefore(p Site, s *workflow.Step, since int64) (n int) {
+func handledBefore(p Place, s *workflow.Step, since int64) (n int) {
 	for len(s.OnFailure.Steps) > 0 && p.Past[p.handling(n+1).Path(s.OnFailure.Steps[0].Path)].Last > since {
 		n++
 	}
@@ -142,14 +142,14 @@ func reasonOf(name string) driver.Reason {
 	return driver.ReasonNone
 }
 
-// handling is the site of a round of a handler, from 1.
-func (p Site) handling(round int) Site {
+// handling is the place of a round of a handler, from 1.
+func (p Place) handling(round int) Place {
 	p.Rounds += "#" + strconv.Itoa(round)
 	return p
 }
 
 // takeHandled sets the variables of a round of a handler that has ended.
-func (x *Executor) takeHandled(ctx context.Context, p Site, s *workflow.Step, out Outcome, round int) {
+func (x *Executor) takeHandled(ctx context.Context, p Place, s *workflow.Step, out Outcome, round int) {
 	x.setHandled(p, s, out, round)
 	q := p.handling(round)
 	for _, step := range s.OnFailure.Steps {
@@ -173,7 +173,7 @@ func tolerate(s *workflow.Step, out Outcome) Outcome {
 
 // followUp runs what belongs to a step that ended well: on_success, the steps
 // of its exit status, validations.
-func (x *Executor) followUp(ctx context.Context, p Site, s *workflow.Step, out Outcome) Outcome {
+func (x *Executor) followUp(ctx context.Context, p Place, s *workflow.Step, out Outcome) Outcome {
 	var err error
 	if s.Validate != nil {
 		var incomplete bool
@@ -195,7 +195,7 @@ func (x *Executor) followUp(ctx context.Context, p Site, s *workflow.Step, out O
 
 // onExitCode runs the steps for a failed step's exit status: where they end
 // well, the step is recovered.
-func (x *Executor) onExitCode(ctx context.Context, p Site, s *workflow.Step, out Outcome) (Outcome, bool) {
+func (x *Executor) onExitCode(ctx context.Context, p Place, s *workflow.Step, out Outcome) (Outcome, bool) {
 	code, ok := failure.ExitCode(out.Err)
 	steps, has := s.OnExitCode[code]
 	if !ok || !has || code == 0 {
@@ -212,7 +212,7 @@ func (x *Executor) onExitCode(ctx context.Context, p Site, s *workflow.Step, out
 
 // handle runs the on_failure steps after the attempts of a round have failed. since is the
 // number of the event with which an earlier life of the run began that; 0: none did.
-func (x *Executor) handle(ctx context.Context, p Site, s *workflow.Step, path string, out Outcome, round int, since int64) error {
+func (x *Executor) handle(ctx context.Context, p Place, s *workflow.Step, path string, out Outcome, round int, since int64) error {
 	h := s.OnFailure
 	x.setHandled(p, s, out, round)
 	q := p.handling(round)
@@ -249,7 +249,7 @@ func (x *Executor) handle(ctx context.Context, p Site, s *workflow.Step, path st
 }
 
 // setHandled sets what the steps of a handler read.
-func (x *Executor) setHandled(p Site, s *workflow.Step, out Outcome, round int) {
+func (x *Executor) setHandled(p Place, s *workflow.Step, out Outcome, round int) {
 	x.setError(p, s, out)
 	p.Scope.Set("test", map[string]any{
 		"attempt": int64(round), "exit_code": int64(out.Result.ExitCode),
@@ -258,7 +258,7 @@ func (x *Executor) setHandled(p Site, s *workflow.Step, out Outcome, round int) 
 }
 
 // captureHandled sets the variables that a handler takes out of its steps.
-func (x *Executor) captureHandled(ctx context.Context, p Site, h *workflow.Handler) {
+func (x *Executor) captureHandled(ctx context.Context, p Place, h *workflow.Handler) {
 	for name, from := range h.Captures {
 		v, ok, err := Lookup(x.View(ctx, p), from)
 		if err != nil {
@@ -271,7 +271,7 @@ func (x *Executor) captureHandled(ctx context.Context, p Site, h *workflow.Handl
 }
 
 // repair runs the steps of a handler, which may have to commit.
-func (x *Executor) repair(ctx context.Context, p Site, h *workflow.Handler) error {
+func (x *Executor) repair(ctx context.Context, p Place, h *workflow.Handler) error {
 	must := &workflow.Step{Name: "on_failure", CommitRequired: h.CommitRequired}
 	check, err := x.beforeCommits(ctx, p, must)
 	if err != nil {
@@ -284,7 +284,7 @@ func (x *Executor) repair(ctx context.Context, p Site, h *workflow.Handler) erro
 }
 
 // setError sets what handlers read of a failure.
-func (x *Executor) setError(p Site, s *workflow.Step, out Outcome) {
+func (x *Executor) setError(p Place, s *workflow.Step, out Outcome) {
 	text := x.printed(out.Result)
 	p.Scope.SetKept("error", map[string]any{
 		"message": Cause(out.Err).Error(), "exit_code": int64(out.Result.ExitCode), "step": s.Label(),

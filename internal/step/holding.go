@@ -84,7 +84,7 @@ func (x *Executor) stepLimits(s *workflow.Step) []string {
 // Hold waits for the limits of some names, those left out that are held around, and
 // takes them. It is nil where there is nothing to take. waits, if not nil, is called
 // before it waits.
-func (x *Executor) Hold(ctx context.Context, p Site, names []string, path string, waits func(*limits.Block)) (*Holding, error) {
+func (x *Executor) Hold(ctx context.Context, p Place, names []string, path string, waits func(*limits.Block)) (*Holding, error) {
 	need := slices.DeleteFunc(slices.Clone(names), p.Holding.has)
 	if len(need) == 0 || x.Machine == nil {
 		return nil, nil
@@ -97,7 +97,7 @@ func (x *Executor) Hold(ctx context.Context, p Site, names []string, path string
 }
 
 // retake takes what a holding has, again where it was given back.
-func (x *Executor) retake(ctx context.Context, p Site, h *Holding, path string, waits func(*limits.Block)) (err error) {
+func (x *Executor) retake(ctx context.Context, p Place, h *Holding, path string, waits func(*limits.Block)) (err error) {
 	if h == nil || h.held != nil {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (x *Executor) retake(ctx context.Context, p Site, h *Holding, path string, 
 }
 
 // ShowWait shows that an attempt, or an item, waits for a named limit: it does not run yet.
-func (x *Executor) ShowWait(p Site, path string, n int, b *limits.Block) {
+func (x *Executor) ShowWait(p Place, path string, n int, b *limits.Block) {
 	e := p.Event(event.AttemptQueued, path)
 	e.Attempt, e.Message, e.Data = n, "waits for "+b.String(), Data(map[string]any{"for": b.For(), "limit": b.Limit})
 	if !b.Until.IsZero() {

@@ -24,9 +24,9 @@ type ItemAttempt struct {
 	Last *failure.Failure
 }
 
-// ForItem is the site of an attempt at a work item inside p: with the item's
+// ForItem is the place of an attempt at a work item inside p: with the item's
 // variables, and BIDE_ITEM, BIDE_ATTEMPT and BIDE_RECOVERED in the environment.
-func (x *Executor) ForItem(p Site, it ItemAttempt, total int) (Site, error) {
+func (x *Executor) ForItem(p Place, it ItemAttempt, total int) (Place, error) {
 	p.Item, p.Index, p.Attempt, p.Past = it.ID, it.Index, it.Attempt, nil
 	p.Scope = p.Scope.Child()
 	if err := p.Scope.SetItem(it.Item, total); err != nil {
@@ -56,7 +56,7 @@ func (x *Executor) Within(ctx context.Context, d time.Duration, what string, f f
 // Template runs the steps of an agent on a work item, to which p belongs. They
 // come to their end although a budget of the run is spent. The error of an agent
 // that took too long is the *TimeoutError. ended is that of [Executor.Block].
-func (x *Executor) Template(ctx context.Context, p Site, b *workflow.Block, ended func(i int, out Outcome)) error {
+func (x *Executor) Template(ctx context.Context, p Place, b *workflow.Block, ended func(i int, out Outcome)) error {
 	err := x.Block(Finish(ctx), p, b, "agent_template", ended)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrInterrupted) {
 		var te *TimeoutError

@@ -120,7 +120,7 @@ func Spent(err error) bool {
 
 // ask asks an agent, and counts what it uses. Where that exceeds the budget of the item, the
 // agent is ended; one that had answered by then has answered.
-func (x *Executor) ask(ctx context.Context, p Site, c *Call) (action.Result, error) {
+func (x *Executor) ask(ctx context.Context, p Place, c *Call) (action.Result, error) {
 	if p.Budget == nil {
 		res, err := x.Actions.Run(ctx, c)
 		x.asked(p, c, res, err)
@@ -153,7 +153,7 @@ func (x *Executor) ask(ctx context.Context, p Site, c *Call) (action.Result, err
 }
 
 // asked counts what an agent used that was asked.
-func (x *Executor) asked(p Site, c *Call, res action.Result, err error) {
+func (x *Executor) asked(p Place, c *Call, res action.Result, err error) {
 	if res.Usage != nil || !IsInput(err) {
 		x.count(p, c.Path, res)
 	}

@@ -22,7 +22,7 @@ import (
 type operation struct {
 	*Executor
 	ctx    context.Context
-	p      Site
+	p      Place
 	s      *workflow.Step
 	path   string
 	policy retry.Policy
@@ -50,12 +50,12 @@ type operation struct {
 // says when it is exhausted. first says that nothing of the step has run in this life of
 // the run; made attempts were made in the rounds of its handler before, and last is how
 // the last of them ended.
-func (x *Executor) operation(ctx context.Context, p Site, s *workflow.Step, path string, first bool, made int, last Outcome) Outcome {
+func (x *Executor) operation(ctx context.Context, p Place, s *workflow.Step, path string, first bool, made int, last Outcome) Outcome {
 	o := &operation{Executor: x, ctx: ctx, p: p, s: s, path: path, policy: s.Retry.Policy(), made: made, again: !first, prior: last, asked: -1}
 	op := driver.Operation{Policy: &o.policy, Clock: lifeClock{o}, Soft: soft{x.Life, ctx}, SoftKnown: true, Observer: o.observe}
 	if s.Retry != nil {
 		if x.Rand != nil {
-			o.drawing.From = x.Rand(p.Place, path)
+			o.drawing.From = x.Rand(p.Address, path)
 		}
 		o.policy.Rand = &o.drawing
 	}
@@ -158,7 +158,7 @@ func (o *operation) ended(err error) bool {
 // recorded of them: in the attempt that was cut short there, or that failed for good,
 // also where the step was begun again after that and no attempt was made yet. Any other
 // attempt begins with the first of them.
-func (o *operation) takeOver(p *Site) {
+func (o *operation) takeOver(p *Place) {
 	rec, _ := o.p.recorded(o.path)
 	begun := rec.Attempts == 0 && rec.BeganAt != 0
 	if o.again || unfinished(rec) && !rec.InFlight() && !begun {
@@ -307,7 +307,7 @@ func (x *Executor) readLog(log action.Log, text *string) bool {
 }
 
 // exhausted does what the retry policy says when it allows no further attempt.
-func (x *Executor) exhausted(ctx context.Context, p Site, s *workflow.Step, path string, out Outcome) Outcome {
+func (x *Executor) exhausted(ctx context.Context, p Place, s *workflow.Step, path string, out Outcome) Outcome {
 	out.Err = &Error{Step: path, Label: s.Label(), At: s.Pos.String(), Attempts: out.Attempts, Reason: out.Reason, Err: out.Err}
 	if s.Retry == nil {
 		return out

@@ -66,7 +66,7 @@ type Actions interface {
 
 // Call is one attempt of one leaf action.
 type Call struct {
-	Place
+	Address
 	Step   *workflow.Step  // of a workflow; nil: it is of none
 	Path   string          // of the step, where it runs
 	Number int             // of the attempt, from 1
@@ -112,15 +112,15 @@ type Values interface {
 	Mask() *mask.Masker
 }
 
-// Place says where in a run steps stand. It is data: the same Site has the
-// same JSON text in every life of the run. The zero Place is that of the steps
+// Address says where in a run steps stand. It is data: the same address has the
+// same JSON text in every life of the run. The zero Address is that of the steps
 // of a standard workflow.
-type Place struct {
+type Address struct {
 	Phase string `json:"phase,omitempty"` // setup, map, reduce, merge
 	// Rounds are those of the loops around, as they are appended to the paths
 	// of steps: "@3" in a foreach, "@3#1" in a handler inside of it.
 	Rounds string `json:"rounds,omitempty"`
-	// Item is the id of the work item, Index its Site in the list from 1, and
+	// Item is the id of the work item, Index its place in the list from 1, and
 	// Attempt the number of the attempt at it, from 1.
 	Item    string `json:"item,omitempty"`
 	Index   int    `json:"index,omitempty"`
@@ -128,15 +128,15 @@ type Place struct {
 }
 
 // Path is that of a step of the file as it is executed here.
-func (p Place) Path(step string) string { return step + p.Rounds }
+func (p Address) Path(step string) string { return step + p.Rounds }
 
-// Round is the Site of round n of a loop, from 0.
-func (p Place) Round(n int) Place {
+// Round is the address of round n of a loop, from 0.
+func (p Address) Round(n int) Address {
 	p.Rounds += "@" + strconv.Itoa(n)
 	return p
 }
 
 // Event is an event of a step that stands here.
-func (p Place) Event(t event.Type, path string) event.Event {
+func (p Address) Event(t event.Type, path string) event.Event {
 	return event.Event{Type: t, Phase: p.Phase, Step: path, Item: p.Item, Index: p.Index}
 }

@@ -127,7 +127,7 @@ func (x *Executor) Open(s Sealed) map[string]any {
 
 // Step executes one step, or takes over what an earlier life of the run
 // recorded of it.
-func (x *Executor) Step(ctx context.Context, p Site, s *workflow.Step) Outcome {
+func (x *Executor) Step(ctx context.Context, p Place, s *workflow.Step) Outcome {
 	path := p.Path(s.Path)
 	if rec, ok := p.recorded(path); ok {
 		if out, done := x.Replay(p, path, rec); done {
@@ -200,7 +200,7 @@ func begun(a workflow.Action, round string) json.RawMessage {
 
 // Replay takes over a step that has ended in an earlier life of the run. It is
 // false where the step is to be executed.
-func (x *Executor) Replay(p Site, path string, rec journal.StepRecord) (Outcome, bool) {
+func (x *Executor) Replay(p Place, path string, rec journal.StepRecord) (Outcome, bool) {
 	d, out, done, err := ended(rec)
 	if !done {
 		return out, false
@@ -237,7 +237,7 @@ func TakenOver(rec journal.StepRecord) bool {
 }
 
 // setAgain sets the variables that a step has set.
-func (x *Executor) setAgain(p Site, d *record) {
+func (x *Executor) setAgain(p Place, d *record) {
 	d.putBack()
 	p.Scope.Apply(x.Open(d.Sealed))
 }
@@ -281,7 +281,7 @@ func normalJSON(v any) any {
 }
 
 // ended records how a step ended.
-func (x *Executor) ended(ctx context.Context, p Site, s *workflow.Step, path string, start time.Time, out Outcome, set func() map[string]any) Outcome {
+func (x *Executor) ended(ctx context.Context, p Place, s *workflow.Step, path string, start time.Time, out Outcome, set func() map[string]any) Outcome {
 	e := p.Event(event.StepFinished, path)
 	e.Label, e.Status, e.Attempts, e.ExitCode = s.Label(), out.Status, out.Attempts, out.Result.ExitCode
 	e.Time = x.Clock.Now()
@@ -311,7 +311,7 @@ func (x *Executor) ended(ctx context.Context, p Site, s *workflow.Step, path str
 }
 
 // recordOf is what a later life of the run reads of a step that has ended.
-func (x *Executor) recordOf(p Site, out Outcome, set func() map[string]any) *record {
+func (x *Executor) recordOf(p Place, out Outcome, set func() map[string]any) *record {
 	d := record{WaitedMS: out.Waited.Milliseconds(), Tolerated: out.Tolerated && out.Status == event.Failed, Unmended: out.Unmended && out.Status == event.Failed, Recovered: out.Recovered, Incomplete: out.Incomplete,
 		ExitCode: out.Result.ExitCode, Output: x.Clip(out.Result.Output), Stderr: x.Clip(out.Result.Stderr), File: out.Result.StdoutFile}
 	if out.Result.StdoutFile != "" {
@@ -356,7 +356,7 @@ func (d *record) putBack() {
 
 // Set records variables as the end of a step that has no action: what a setup
 // captures out of its steps.
-func (x *Executor) Set(p Site, path, label string, set map[string]any) {
+func (x *Executor) Set(p Place, path, label string, set map[string]any) {
 	p.Scope.Apply(set)
 	e := p.Event(event.StepFinished, path)
 	e.Label, e.Status, e.Attempts, e.Data = label, event.Succeeded, 1, Data(record{Sealed: x.Seal(set)})
@@ -388,7 +388,7 @@ func unrepresentable(err error) json.RawMessage {
 }
 
 // failed is the event of a failed attempt, with all that is known of it.
-func (x *Executor) failed(p Site, s *workflow.Step, path string, out Outcome, made int, start, now time.Time) event.Event {
+func (x *Executor) failed(p Place, s *workflow.Step, path string, out Outcome, made int, start, now time.Time) event.Event {
 	f := failure.From(out.Err)
 	e := p.Event(event.AttemptFailed, path)
 	e.Time, e.Label, e.Attempt, e.Class, e.Message, e.ExitCode = now, s.Label(), made+out.Attempts, f.Class, f.Message, out.Result.ExitCode

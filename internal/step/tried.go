@@ -25,8 +25,8 @@ type Tried struct {
 // lastErrors bounds what of a failure's message stands in the environment.
 const lastErrors = 8 << 10
 
-// attempt is the site of attempt n at a step, after one that ended as last says.
-func (p Site) attempt(m *mask.Masker, n int, last Outcome) Site {
+// attempt is the place of attempt n at a step, after one that ended as last says.
+func (p Place) attempt(m *mask.Masker, n int, last Outcome) Place {
 	p.Tried = Tried{Number: n, Before: p.Tried.Before, Session: last.Result.Session}
 	if last.Err == nil {
 		return p // what is around has said it all

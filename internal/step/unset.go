@@ -145,7 +145,7 @@ func FieldsText(fields []string, name, instead string) string {
 
 // WarnMisspelt tells once of a step that its condition, which does not hold, reads a
 // field that the item does not have, where it has one of a similar name.
-func (x *Executor) WarnMisspelt(p Site, s *workflow.Step) {
+func (x *Executor) WarnMisspelt(p Place, s *workflow.Step) {
 	item, ok := p.Scope.Get("item").(map[string]any)
 	if p.Index == 0 || !ok {
 		return

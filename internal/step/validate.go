@@ -14,7 +14,7 @@ import (
 // validate runs a validation and, below its threshold, what is to be done then,
 // up to max_attempts times. A score that is missed fails, unless the file says
 // that it may be: then incomplete is true.
-func (x *Executor) validate(ctx context.Context, p Site, v *workflow.Validate) (incomplete bool, err error) {
+func (x *Executor) validate(ctx context.Context, p Place, v *workflow.Validate) (incomplete bool, err error) {
 	for n := 0; ; n++ {
 		q := p
 		q.Rounds += "%" + strconv.Itoa(n)
@@ -42,7 +42,7 @@ func (x *Executor) validate(ctx context.Context, p Site, v *workflow.Validate) (
 }
 
 // complete runs the on_incomplete steps.
-func (x *Executor) complete(ctx context.Context, p Site, inc *workflow.OnIncomplete) error {
+func (x *Executor) complete(ctx context.Context, p Place, inc *workflow.OnIncomplete) error {
 	if inc.Prompt != nil && x.Ask != nil {
 		text, err := inc.Prompt.Expand(x.View(ctx, p))
 		if err != nil {
@@ -67,7 +67,7 @@ func (x *Executor) complete(ctx context.Context, p Site, inc *workflow.OnIncompl
 }
 
 // pause waits as long as retry_delay says.
-func (x *Executor) pause(ctx context.Context, p Site, d workflow.Duration) error {
+func (x *Executor) pause(ctx context.Context, p Place, d workflow.Duration) error {
 	delay, err := x.Span(ctx, p, d)
 	if err != nil {
 		return inputError("retry_delay: %w", err)
@@ -76,7 +76,7 @@ func (x *Executor) pause(ctx context.Context, p Site, d workflow.Duration) error
 }
 
 // measure runs the validation's commands and reads what they found.
-func (x *Executor) measure(ctx context.Context, p Site, v *workflow.Validate) (got score, err error) {
+func (x *Executor) measure(ctx context.Context, p Place, v *workflow.Validate) (got score, err error) {
 	t, err := x.Span(ctx, p, v.Timeout)
 	if err != nil {
 		return got, inputError("timeout: %w", err)
@@ -149,7 +149,7 @@ func cutShort(failed error) error {
 }
 
 // check runs the commands of step_validate.
-func (x *Executor) check(ctx context.Context, p Site, c *workflow.StepValidate) error {
+func (x *Executor) check(ctx context.Context, p Place, c *workflow.StepValidate) error {
 	t, err := x.Span(ctx, p, c.Timeout)
 	if err != nil {
 		return inputError("timeout: %w", err)
@@ -157,7 +157,7 @@ func (x *Executor) check(ctx context.Context, p Site, c *workflow.StepValidate) 
 	return x.within(ctx, t, "step_validate", func(ctx context.Context) error { return x.checks(ctx, p, c) })
 }
 
-func (x *Executor) checks(ctx context.Context, p Site, c *workflow.StepValidate) error {
+func (x *Executor) checks(ctx context.Context, p Place, c *workflow.StepValidate) error {
 	var errs []error
 	for n := 1; ; n++ {
 		errs = errs[:0]
@@ -188,7 +188,7 @@ func (x *Executor) checks(ctx context.Context, p Site, c *workflow.StepValidate)
 	return err
 }
 
-func (x *Executor) checkOne(ctx context.Context, p Site, c workflow.CheckCommand, n int) error {
+func (x *Executor) checkOne(ctx context.Context, p Place, c workflow.CheckCommand, n int) error {
 	q := p
 	q.Scope, q.Alone = p.Scope.Child(), false
 	res, err := x.leaf(ctx, q, c.Step, c.Step.Action, fmt.Sprintf("%s%%%d", p.Path(c.Step.Path), n), 1)

@@ -66,7 +66,7 @@ func (s *Sink) Begin(run string, life int, first []byte) map[string]any {
 }
 
 // Environ is what a process is told of the attempt that it is.
-func (s *Sink) Environ(p step.Place, path string, n int) []string {
+func (s *Sink) Environ(p step.Address, path string, n int) []string {
 	s.mu.Lock()
 	t := s.trace
 	s.mu.Unlock()

@@ -93,7 +93,7 @@ func printOf(data string) (imprint, bool) {
 // prints makes the fingerprints of the items of a map.
 type prints struct {
 	m        *Map
-	p        step.Site
+	p        step.Place
 	key      []byte
 	extra    []*template.Text // files:
 	workDirs []*template.Text // of steps
@@ -273,7 +273,7 @@ func (s *prints) id(stored []byte) sum { return s.of("item", string(stored)) }
 
 // item makes the print of an item: as it is recorded, and with its secrets. p is
 // where its steps run.
-func (s *prints) item(ctx context.Context, p step.Site, stored []byte, it event.Item) imprint {
+func (s *prints) item(ctx context.Context, p step.Place, stored []byte, it event.Item) imprint {
 	out := imprint{id: s.id(stored), steps: s.steps.tag(), values: s.values.tag(), unsure: s.unsure}
 	if out.unsure != "" {
 		return out
@@ -310,7 +310,7 @@ type contents struct {
 }
 
 // all digests the files that an item names and those of files:.
-func (c *contents) all(ctx context.Context, p step.Site, item any) error {
+func (c *contents) all(ctx context.Context, p step.Place, item any) error {
 	c.seen = map[string]bool{}
 	dirs, err := c.dirs(p)
 	if err != nil {
@@ -343,7 +343,7 @@ func (c *contents) all(ctx context.Context, p step.Site, item any) error {
 
 // dirs are the directories in which the steps of an item work: what it names may be
 // in any of them.
-func (c *contents) dirs(p step.Site) ([]string, error) {
+func (c *contents) dirs(p step.Place) ([]string, error) {
 	dirs := []string{p.Dir}
 	for _, t := range c.s.workDirs {
 		for _, r := range t.Refs() {
@@ -367,7 +367,7 @@ func (c *contents) dirs(p step.Site) ([]string, error) {
 }
 
 // pattern digests the files that an entry of files: stands for.
-func (c *contents) pattern(ctx context.Context, p step.Site, t *template.Text) error {
+func (c *contents) pattern(ctx context.Context, p step.Place, t *template.Text) error {
 	name, err := t.Expand(p.Scope)
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ type Map struct {
 	Journal  *journal.Journal
 	State    *journal.State
 	Repo     *worktree.Repo // nil: the run is in no repository
-	Place    step.Site      // where the items run
+	Place    step.Place     // where the items run
 	Total    int            // of items
 	// All has all items run, whatever is unchanged.
 	All             bool
@@ -41,7 +41,7 @@ type Map struct {
 	// Label is what a person knows an item by.
 	Label func(event.Item) string
 	// Pipeline reads the pipeline of a step.
-	Pipeline func(context.Context, step.Site, *workflow.Pipeline) (*workflow.File, error)
+	Pipeline func(context.Context, step.Place, *workflow.Pipeline) (*workflow.File, error)
 
 	prints *prints
 	why    reasons // why items run
@@ -51,7 +51,7 @@ type Map struct {
 // its files by name. p is where its steps run. Of an item that an earlier life of
 // the run has begun, nobody knows what its first steps have read: its print says
 // only which item it is.
-func (m *Map) Print(ctx context.Context, p step.Site, it event.Item, begun bool) (print string, inputs map[string]string, err error) {
+func (m *Map) Print(ctx context.Context, p step.Place, it event.Item, begun bool) (print string, inputs map[string]string, err error) {
 	stored, err := m.Stored(ctx, it)
 	if err != nil {
 		return "", nil, err
