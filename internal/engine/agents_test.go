@@ -142,7 +142,7 @@ func TestRateLimitIsBounded(t *testing.T) {
 }
 
 // TestRateLimitIsNotWaitedForLater: beyond max_wait no later agent waits either;
-// it fails at once and says why. A resume that waits says for how long.
+// it fails at once and says why, in a resume too. One that waits says for how long.
 func TestRateLimitIsNotWaitedForLater(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -153,6 +153,14 @@ func TestRateLimitIsNotWaitedForLater(t *testing.T) {
 		t.Errorf("the steps are %+v", got)
 	}
 	r.want("agent.log", "/limit "+b.ev+"/limited 600")
+	r = b.resume(context.Background())
+	r.status(event.Failed)
+	r.want("agent.log", "/limit "+b.ev+"/limited 600")
+	if notes := r.of(event.Note); len(notes) == 0 || !strings.Contains(notes[0].Message, "longer than max_wait; if it is over already: bide control ") {
+		t.Errorf("the notes are %+v", notes)
+	}
+	b.write("flow.yml", "max_wait: 1h\ncommands:\n  - claude: /limit @EV@/limited 600\n    continue_on_error: true\n  - claude: /say hello\n")
+	b.opt.Force = true
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	b.opt.Sinks = append(b.opt.Sinks, event.SinkFunc(func(e event.Event) {
@@ -165,6 +173,7 @@ func TestRateLimitIsNotWaitedForLater(t *testing.T) {
 	if notes := r.of(event.Note); len(notes) == 0 || !strings.Contains(notes[0].Message, "agents wait 10m") {
 		t.Errorf("the notes are %+v", notes)
 	}
+	r.want("agent.log", "/limit "+b.ev+"/limited 600")
 }
 
 // TestAgentsThatAnswerWithAText: the quota stops of other CLIs are rate limits,

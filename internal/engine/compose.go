@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/internal/action"
 	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/dataflow"
-	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/gitwork"
@@ -128,9 +126,6 @@ func (r *run) restore() {
 		CacheTokens: int64(u["cache_tokens"]), OtherTokens: int64(u["other_tokens"]), CostUSD: u["cost_usd"], Calls: int(u["calls"])}, pause)
 	for name, p := range r.state.AgentPauses {
 		r.x.Agents.RestoreMember(name, p, now)
-	}
-	if left := pause.Until.Sub(now); left > 0 {
-		r.note("agents wait %s more for the end of the rate limit that the run has met; to ask them now: bide control %s retry-now", duration.Format(left.Round(time.Second)), r.j.Run())
 	}
 	r.control.Keep(r.x, r.state, r.opt.Part != nil)
 	if spent := r.x.Agents.Spent(); spent != nil {

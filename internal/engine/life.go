@@ -11,6 +11,7 @@ import (
 
 	"github.com/bide-dev/bide/internal/agents"
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/letters"
@@ -157,6 +158,13 @@ func (r *run) phases(ctx context.Context) error {
 	}
 	if r.x.Agents.MaxWait, err = r.x.Span(ctx, r.place(), r.file.MaxWait); err != nil {
 		return fmt.Errorf("max_wait: %w", err)
+	}
+	if left, wait := r.x.Agents.Waiting(r.x.Clock.Now()); left > 0 && r.resumed() {
+		text := "agents wait %s more for the end of the rate limit that the run has met; to ask them now: bide control %s retry-now"
+		if !wait {
+			text = "the rate limit that the run has met lasts %s more, longer than max_wait; if it is over already: bide control %s retry-now, and resume"
+		}
+		r.note(text, duration.Format(left.Round(time.Second)), r.j.Run())
 	}
 	return r.within(ctx, t)
 }

@@ -726,8 +726,9 @@ map:
 	}
 }
 
-// TestRateLimitLongerThanMaxWait stops the map; no item is to blame, and a
-// resume goes on.
+// TestRateLimitLongerThanMaxWait stops the map, also where two agents are turned away at
+// once; no item is to blame. A resume keeps to max_wait: before the end of the limit it
+// stops without asking, and after it, it continues.
 func TestRateLimitLongerThanMaxWait(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -736,17 +737,23 @@ mode: mapreduce
 max_wait: 1s
 map:
   input: [1, 2, 3]
-  max_parallel: 1
+  max_parallel: 2
   agent_template:
-    - claude: /limit @EV@/limited 3
+    - shell: echo ${item} >> $EV/begun
+    - shell: until test $(wc -l < $EV/begun) -ge 2; do sleep 0.01; done
+    - claude: /limit @EV@/limited${item} 600
 `
 	r := b.run(flow)
-	r.status(event.Failed)
-	if it := r.sum.Items; it.Pending != 3 || it.Failed != 0 {
-		t.Errorf("items %+v: %s", it, r.sum.Message)
+	for range 2 {
+		r.status(event.Failed)
+		if it := r.sum.Items; it.Pending != 3 || it.Failed != 0 || !strings.Contains(r.sum.Message, "longer than max_wait") {
+			t.Errorf("items %+v: %s", it, r.sum.Message)
+		}
+		r = b.resume(context.Background())
 	}
-	r = b.resume(context.Background())
-	r.status(event.Succeeded)
+	if n := len(r.of(event.AgentUsage)); n > 2 {
+		t.Errorf("agents were asked %d times", n)
+	}
 }
 
 // TestCostBudget: a budget that is spent stops new items; an agent that runs

@@ -60,7 +60,7 @@ func (x *Map) Restore(ctx context.Context, rec Recorded) error {
 		}
 		x.breakerAt = *s.Breaker
 	}
-	if err := x.machine.RestoreSnapshot(s); err != nil {
+	if err := x.machine.RestoreSnapshot(s, x.Clock.Now()); err != nil {
 		return err
 	}
 	for index, it := range rec.Items {

@@ -66,8 +66,9 @@ func (m *Machine) breakerChange(now time.Time) *BreakerChange {
 
 // RestoreSnapshot puts the breaker and the rate-limit pause where they stood.
 // It is called before the first Started. Probes that ran when the run went
-// down are gone, and their permits free.
-func (m *Machine) RestoreSnapshot(s Snapshot) error {
+// down are gone, and their permits free. A pause that lasts longer than RateLimitMaxWait
+// from now on stops the map.
+func (m *Machine) RestoreSnapshot(s Snapshot, now time.Time) error {
 	if m.started {
 		return errStarted
 	}
@@ -80,5 +81,8 @@ func (m *Machine) RestoreSnapshot(s Snapshot) error {
 		m.told = b.State
 	}
 	m.limit.Restore(s.Pause)
+	if m.cfg.RateLimitMaxWait > 0 && m.limit.TooLong(now) {
+		m.Halt(ByRateLimit)
+	}
 	return nil
 }

@@ -85,8 +85,7 @@ func (l *RateLimit) Ask(now time.Time) (round int, until time.Time) {
 
 // Limited tells that an agent that was asked in a round was turned away. after
 // is how long it is to wait; 0 means that it was not said. ok is false where
-// the limit outlasts maxWait: a resume keeps to its end, and has all of
-// maxWait anew after it.
+// the limit outlasts maxWait: a series that begins after its end has all of maxWait.
 func (l *RateLimit) Limited(round int, after time.Duration, now time.Time) (ok bool) {
 	if l.maxWait < 0 {
 		return false
@@ -107,7 +106,7 @@ func (l *RateLimit) Limited(round int, after time.Duration, now time.Time) (ok b
 	case fresh:
 		until = t.add(l.schedule.Delay(streak, 0, nil))
 	}
-	ok = until <= since.add(l.maxWait)
+	ok = until <= min(since, t).add(l.maxWait) // since is later than t where another was turned away before, for longer than maxWait
 	if !ok {
 		streak, since = 1, until
 	}
@@ -117,6 +116,12 @@ func (l *RateLimit) Limited(round int, after time.Duration, now time.Time) (ok b
 	l.streak, l.since = max(streak, 1), since
 	l.until = max(l.until, until)
 	return ok
+}
+
+// TooLong says that the pause lasts longer than maxWait from now on, as a run may meet
+// it that is resumed: nobody waits for its end.
+func (l *RateLimit) TooLong(now time.Time) bool {
+	return l.until > instantOf(now).add(max(l.maxWait, 0))
 }
 
 // Answered tells that an agent that was asked in a round got another answer,

@@ -183,7 +183,7 @@ func TestRestoreSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := machine(t, cfg, 10)
-		if err := b.RestoreSnapshot(s); err != nil {
+		if err := b.RestoreSnapshot(s, t0); err != nil {
 			t.Fatal(err)
 		}
 		return b
@@ -201,7 +201,7 @@ func TestRestoreSnapshot(t *testing.T) {
 	if d := b.Next(at(31 * time.Second)); d.Kind != Start {
 		t.Fatalf("the probe's permit is lost: %+v", d)
 	}
-	if err := b.RestoreSnapshot(Snapshot{Breaker: &circuit.Snapshot{State: 77}}); err == nil {
+	if err := b.RestoreSnapshot(Snapshot{Breaker: &circuit.Snapshot{State: 77}}, t0); err == nil {
 		t.Fatal("an impossible snapshot is accepted")
 	}
 	// The rate-limit pause.
@@ -244,7 +244,7 @@ func TestRestoreMisuse(t *testing.T) {
 	if _, err := m.Restore(2, ItemState{}, t0); err == nil {
 		t.Error("restored while it runs")
 	}
-	if err := m.RestoreSnapshot(Snapshot{}); err == nil {
+	if err := m.RestoreSnapshot(Snapshot{}, t0); err == nil {
 		t.Error("snapshot restored while it runs")
 	}
 }

@@ -28,10 +28,9 @@ type Agents struct {
 	MaxCost   float64
 	MaxTokens int64
 
-	mu     sync.Mutex
-	limit  *policy.RateLimit // made when it is first needed: MaxWait is set late
-	beyond time.Time         // the end of a limit that lasts longer than MaxWait
-	used   Usage
+	mu    sync.Mutex
+	limit *policy.RateLimit // made when it is first needed: MaxWait is set late
+	used  Usage
 
 	members map[string]*member // agents of chains, by name
 }
@@ -77,6 +76,12 @@ func (g *Agents) Pause() event.Pause {
 	return g.rateLimit().Pause()
 }
 
+// Waiting gives how long the pause lasts from now on, and whether agents wait for its end.
+func (g *Agents) Waiting(now time.Time) (left time.Duration, wait bool) {
+	until := g.Pause().Until
+	return max(until.Sub(now), 0), g.tooLong(until, now) == nil
+}
+
 // SetPause takes over the pause from a map that is over.
 func (g *Agents) SetPause(p event.Pause) {
 	g.mu.Lock()
@@ -85,13 +90,11 @@ func (g *Agents) SetPause(p event.Pause) {
 	g.rateLimit().Restore(p)
 }
 
-// Lift ends the pause that lasts, and lets agents be asked again that a limit beyond
-// MaxWait kept from it.
+// Lift ends the pause that lasts.
 func (g *Agents) Lift(now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.rateLimit().Lift(now)
-	g.beyond = time.Time{}
 	for _, m := range g.members {
 		m.limit.Lift(now)
 		m.until = now
@@ -149,9 +152,6 @@ func (r runPauses) Limited(_ context.Context, round int, after time.Duration, wh
 	defer g.mu.Unlock()
 	ok = g.rateLimit().Limited(round, after, now)
 	pause := g.rateLimit().Pause()
-	if !ok {
-		g.beyond = pause.Until
-	}
 	r.x.record(PausedFact(pause, ok, who, now))
 	return ok
 }
@@ -165,16 +165,14 @@ func (r runPauses) Answered(round int) {
 	}
 }
 
-// tooLong is an error where now lies in a limit that lasts longer than MaxWait:
-// nobody waits for its end.
-func (g *Agents) tooLong(now time.Time) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !now.Before(g.beyond) {
+// tooLong is an error where a pause that ends at until lasts longer than MaxWait from now
+// on: nobody waits for its end.
+func (g *Agents) tooLong(until, now time.Time) error {
+	wait := cmp.Or(max(g.MaxWait, 0), policy.DefaultRateLimitMaxWait)
+	if until.Sub(now) <= wait {
 		return nil
 	}
-	wait := cmp.Or(g.MaxWait, policy.DefaultRateLimitMaxWait)
-	return &LimitError{Lasts: g.beyond.Sub(now), MaxWait: wait}
+	return &LimitError{Lasts: until.Sub(now), MaxWait: wait}
 }
 
 // LimitError is an agent that is not asked, or not again, because the provider's
@@ -203,6 +201,12 @@ func (e *LimitError) RateLimited() bool { return true }
 
 // RetryAfter is when the limit ends.
 func (e *LimitError) RetryAfter() (time.Duration, bool) { return e.Lasts, true }
+
+// Outlasted says whether an agent was turned away, or not asked, because of a limit that
+// lasts longer than the file allows to wait.
+func Outlasted(err error) bool {
+	return errors.As(err, new(*OutlastedError)) || errors.As(err, new(*LimitError))
+}
 
 // OutlastedError is an agent that was turned away by a limit that lasts longer than
 // the file allows to wait.
@@ -251,7 +255,7 @@ func (x *Executor) AskAgent(ctx context.Context, p Place, c *Call) (action.Resul
 		now := x.Clock.Now()
 		round, until := pauses.Ask(ctx, now)
 		if !until.IsZero() {
-			if err := x.Agents.tooLong(now); err != nil {
+			if err := x.Agents.tooLong(until, now); err != nil {
 				return action.Result{Start: now}, err
 			}
 			mine.Release()
@@ -277,7 +281,9 @@ func (x *Executor) AskAgent(ctx context.Context, p Place, c *Call) (action.Resul
 			}
 		}
 		if !ok {
-			if long, ok := errors.AsType[*LimitError](x.Agents.tooLong(x.Clock.Now())); ok {
+			now := x.Clock.Now()
+			_, until := pauses.Ask(ctx, now)
+			if long, ok := errors.AsType[*LimitError](x.Agents.tooLong(until, now)); ok {
 				long.Err = &OutlastedError{err}
 				return res, long
 			}

@@ -76,7 +76,7 @@ type File struct {
 	StartDelay       Duration // ramp-up between the starts of agents
 	MaxCost          float64  // dollars; 0: no bound
 	MaxTokens        int64
-	MaxWait          Duration // longest pause for a rate limit; zero: 5 h
+	MaxWait          Duration // longest pause for a rate limit; zero: 6 h
 	AllowFailedItems bool
 
 	subs      *node // `workflows:`, until they are loaded
