@@ -77,6 +77,8 @@ type Earlier interface {
 	State(ctx context.Context) (*journal.State, error)
 	ItemSteps(ctx context.Context, st *journal.State) (map[int]map[string]journal.StepRecord, error)
 	Event(ctx context.Context, seq int64) (event.Event, error)
+	// At gives the events of these numbers, in their order.
+	At(ctx context.Context, seqs []int64) ([]event.Event, error)
 	Results(ctx context.Context) iter.Seq2[journal.Result, error]
 }
 

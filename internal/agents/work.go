@@ -1,7 +1,6 @@
 package agents
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -260,16 +259,17 @@ func (x *Map) restore(ctx context.Context) error {
 		Event: earlier.Event, TakeOver: x.takeOver, Results: earlier.Results(ctx),
 		GoOn: st.Seq > 0 && st.Status != "" && st.Status != event.Running,
 	}
-	if err := x.m.Restore(ctx, rec); err != nil || st.Items.Counts().Succeeded == 0 {
+	if err := x.m.Restore(ctx, rec); err != nil {
 		return err
 	}
-	for res, err := range earlier.Results(ctx) {
-		if err != nil {
-			return err
-		}
+	ends, err := earlier.At(ctx, st.Items.Kinds())
+	if err != nil {
+		return err
+	}
+	for _, e := range ends {
 		var d mapper.Result
-		if res.Status != event.Unchanged && !x.taken[res.Index] && bytes.Contains(res.Data, []byte(`"kind":`)) && json.Unmarshal(res.Data, &d) == nil {
-			x.counted(d, cmp.Or(res.Label, res.ID))
+		if !x.taken[e.Index] && json.Unmarshal(e.Data, &d) == nil {
+			x.counted(d, cmp.Or(e.Label, e.Item))
 		}
 	}
 	return nil

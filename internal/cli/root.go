@@ -27,7 +27,8 @@ type streams struct {
 // app is what the commands share that look at runs: beside the streams, the state directory.
 type app struct {
 	streams
-	adopted bool // the runs of BIDE_STORE are in the list
+	opened  *journal.Store // once it is open
+	adopted bool           // the runs of BIDE_STORE are in the list
 }
 
 // usageError is a wrong use of the command line: exit status 2.
@@ -148,12 +149,13 @@ func (a *app) openStore() (*journal.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := journal.OpenStore(home)
-	if err != nil {
-		return nil, err
+	if a.opened == nil || a.opened.Dir != home {
+		if a.opened, err = journal.OpenStore(home); err != nil {
+			return nil, err
+		}
+		a.opened.Refresh = cluster.Refresh(a.opened)
 	}
-	st.Refresh = cluster.Refresh(st)
-	return st, a.adoptRuns(st)
+	return a.opened, a.adoptRuns(a.opened)
 }
 
 // colours reports whether w gets colours.

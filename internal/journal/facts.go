@@ -57,6 +57,18 @@ func (f Facts) Event(_ context.Context, seq int64) (event.Event, error) {
 	return f.Events[seq-1], nil
 }
 
+// At is that of a Reader.
+func (f Facts) At(ctx context.Context, seqs []int64) (list []event.Event, err error) {
+	for _, seq := range seqs {
+		e, err := f.Event(ctx, seq)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
 // Results is that of a Reader.
 func (f Facts) Results(context.Context) iter.Seq2[Result, error] {
 	last := map[int]event.Event{}

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql/driver"
@@ -404,12 +405,16 @@ func (s *State) applyItem(e event.Event) error {
 		if e.Status == event.Interrupted && e.DurationMS > 0 {
 			t.update(e.Index, func(x *special) { x.used.Time += millis(e.DurationMS) })
 		}
+		if delete(t.kinds, e.Index); bytes.Contains(e.Data, []byte(ofKind)) && e.Status != event.Unchanged && finished(e.Status).Done() {
+			put(&t.kinds, e.Index, e.Seq)
+		}
 		if e.Class == event.BeginsAnew && e.Status == event.Interrupted {
 			t.update(e.Index, func(x *special) { x.since, x.left = 0, false })
 		}
 	case event.ItemRequeued:
 		t.set(e.Index, ItemPending)
 		t.errors.forget(e.Index)
+		delete(t.kinds, e.Index)
 		delete(t.special, e.Index)
 		if n := int(t.attempts[e.Index-1]); n > 0 {
 			t.update(e.Index, func(x *special) { x.before = n })
@@ -439,6 +444,9 @@ func (s *State) applyItem(e event.Event) error {
 	}
 	return nil
 }
+
+// ofKind is in the data of an item_finished that has a kind: no text in JSON has these bytes.
+const ofKind = `"kind":`
 
 // finished is the status of an item that an item_finished of a status leaves.
 func finished(status string) ItemStatus {
@@ -513,7 +521,33 @@ func (r *Reader) State(ctx context.Context) (*State, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
+	if s, err := r.takeLeft(ctx); s != nil || err != nil {
+		return s, err
+	}
 	return r.fold(ctx, nil)
+}
+
+// folded is a state, and where the events ended of which it is.
+type folded struct {
+	of    end
+	state *State
+}
+
+// takeLeft gives the state that is left, once, if the events still have the same end; nil
+// for none.
+func (r *Reader) takeLeft(ctx context.Context) (*State, error) {
+	l := r.left
+	if r.left = nil; l == nil {
+		return nil, nil
+	}
+	now, err := r.lastRow(ctx)
+	if err != nil || now != l.of {
+		return nil, err
+	}
+	if r.dead > 0 {
+		l.state.settle(l.state.Status == event.Running)
+	}
+	return l.state, nil
 }
 
 // fold is State that gives each each event as well, in order, where there is one.
@@ -577,7 +611,7 @@ func (f *Fact) ofState() (e event.Event, matters bool, err error) {
 		if kind == event.Note && f.rec.class == (token{}) || kind == event.AgentMessage || kind == event.ItemsReady {
 			return e, false, nil
 		}
-	case kind == event.ItemMerging, kind == event.ItemRequeued && f.rec.data != "", kind == event.ItemFinished && f.rec.class != token{}:
+	case kind == event.ItemMerging, kind == event.ItemRequeued && f.rec.data != "", kind == event.ItemFinished && (f.rec.class != token{} || strings.Contains(f.rec.data, ofKind)):
 	case isItem(kind):
 		e, err := f.rec.itemEvent(f.known, f.seq, kind)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -26,6 +27,7 @@ type Items struct {
 	edited   map[int]json.RawMessage
 	counts   [ItemUnchanged + 1]int
 	errors   itemErrors
+	kinds    map[int]int64 // the items that ended well and otherwise than they were meant to: the number of their item_finished
 }
 
 // special is what only few items have.
@@ -61,6 +63,17 @@ func (t *Items) At(index int) ItemRecord {
 // Edited gives the data that an item has since it was edited, the latest; nil
 // for an item that has its data of the list.
 func (t *Items) Edited(index int) json.RawMessage { return t.edited[index] }
+
+// Kinds gives, in the order of items, the numbers of the item_finished whose data has a
+// kind: of items that ended otherwise than they were meant to. An item that is unchanged
+// has none.
+func (t *Items) Kinds() []int64 {
+	out := make([]int64, 0, len(t.kinds))
+	for _, index := range slices.Sorted(maps.Keys(t.kinds)) {
+		out = append(out, t.kinds[index])
+	}
+	return out
+}
 
 // All gives every item in order.
 func (t *Items) All() iter.Seq2[int, ItemRecord] {

@@ -150,11 +150,17 @@ func (r *Reader) end(ctx context.Context) (e end, ok bool, err error) {
 	if _, over := overIn(r.dir); r.flush != nil || !over {
 		return e, false, nil
 	}
+	e, err = r.lastRow(ctx)
+	return e, err == nil && e.Last >= keptFrom, err
+}
+
+// lastRow is where the events that are committed end.
+func (r *Reader) lastRow(ctx context.Context) (e end, err error) {
 	err = r.query(ctx, func(row []driver.Value) error {
 		e = end{r.run, integer(row[0]), sha256.Sum256([]byte(text(row[1])))}
 		return nil
 	}, "SELECT last, records FROM events ORDER BY first DESC LIMIT 1")
-	return e, err == nil && e.Last >= keptFrom, err
+	return e, err
 }
 
 func loadKept[Of comparable, Answer any](path string) (k kept[Of, Answer], ok bool) {

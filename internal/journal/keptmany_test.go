@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,7 +38,8 @@ func wildRun(rnd *rand.Rand, items, events int) (list []event.Event) {
 		case 2:
 			e.Type, e.Step, e.Attempt = event.AttemptStarted, "map.agent_template[0]", 1+rnd.IntN(3)
 		case 3:
-			e.Type, e.Status, e.Attempts = event.ItemFinished, event.Succeeded, 1
+			e.Type, e.Status, e.Attempts = event.ItemFinished, []string{event.Succeeded, event.Unchanged}[rnd.IntN(2)], 1
+			e.Data = []byte([]string{`{"output":"\"kind\":1"}`, `{"kind":"recovered"}`}[rnd.IntN(2)])
 		case 4:
 			e.Type, e.Status, e.Attempts = event.ItemFinished, []string{event.Failed, event.Interrupted, event.Skipped}[rnd.IntN(3)], 2
 		case 5, 6:
@@ -63,6 +65,7 @@ type naive struct {
 	letters map[int][]int64 // by item: the numbers of the events of its failures
 	edits   map[int]string
 	again   map[int]int
+	kinds   []int64 // the last ends of items that have a kind
 }
 
 func naively(list []event.Event) (n naive) {
@@ -79,6 +82,14 @@ func naively(list []event.Event) (n naive) {
 		for _, p := range slices.Backward(places) {
 			if e := list[p]; e.Type == event.ItemFinished || e.Type == event.ItemRequeued || e.Type == event.ItemRemoved {
 				last = e
+				break
+			}
+		}
+		for _, p := range slices.Backward(places) { // a letter that is purged is no end
+			if e := list[p]; e.Type == event.ItemFinished || e.Type == event.ItemRequeued {
+				if e.Status == event.Succeeded && strings.Contains(string(e.Data), "recovered") {
+					n.kinds = append(n.kinds, int64(p+1))
+				}
 				break
 			}
 		}
@@ -152,8 +163,17 @@ func TestKeptOfManyEvents(t *testing.T) {
 			if !maps.EqualFunc(letters, want.letters, slices.Equal) {
 				return fmt.Errorf("the letters are %v, want %v", letters, want.letters)
 			}
+			st, err := r.State(t.Context())
+			if err != nil {
+				return err
+			}
+			kinds := st.Items.Kinds()
+			slices.Sort(kinds)
+			if slices.Sort(want.kinds); !slices.Equal(kinds, want.kinds) {
+				return fmt.Errorf("the ends with a kind are %v, want %v", kinds, want.kinds)
+			}
 			// The total is what the events give in memory.
-			st, err := Facts{Events: numbered(all)}.State(t.Context())
+			st, err = Facts{Events: numbered(all)}.State(t.Context())
 			if err != nil {
 				return err
 			}
@@ -259,4 +279,71 @@ func (s *Store) with(_ context.Context, f func(*Reader) error) error {
 	}
 	defer r.Close()
 	return f(r)
+}
+
+// What a list has folded of an interrupted run is the state from which it continues, unless
+// something has happened since.
+func TestStateLeftByAList(t *testing.T) {
+	s := newStore(t)
+	j, err := s.Create(header())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := wildRun(rand.New(rand.NewPCG(3, 3)), 40, 400)
+	list[100] = event.Event{Type: event.StepStarted, Step: "setup[0]", Attempt: 1, Time: list[99].Time}
+	add(t, j, list[:len(list)-1]...)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	listed := func() *folded {
+		t.Helper()
+		for sum, err := range s.Runs(t.Context()) {
+			if err != nil || sum.Status != event.Interrupted {
+				t.Fatalf("%+v, %v", sum, err)
+			}
+		}
+		if s.left == nil {
+			t.Fatal("no state is left")
+		}
+		return s.left
+	}
+	// continued opens the run and gives its state, and that of a fold.
+	continued := func() (got, want *State) {
+		t.Helper()
+		if j, err = s.Open(""); err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		if s.left != nil {
+			t.Error("the state is left for another one")
+		}
+		if got, err = j.State(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if want, err = j.State(t.Context()); err != nil { // it is taken once
+			t.Fatal(err)
+		}
+		return got, want
+	}
+	left := listed()
+	got, want := continued()
+	if got != left.state || got == want || !reflect.DeepEqual(got, want) || want.Steps["setup[0]"].Recoveries != 1 {
+		t.Errorf("the state that was left is\n%+v\nthat of a fold\n%+v", got, want)
+	}
+	left = listed()
+	other, err := OpenStore(s.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j, err = other.Open(""); err != nil {
+		t.Fatal(err)
+	}
+	add(t, j, event.Event{Type: event.RunResumed, Time: list[len(list)-1].Time})
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, want = continued()
+	if got == left.state || !reflect.DeepEqual(got, want) || got.Resumes != 1 {
+		t.Errorf("after another life the state is\n%+v\nthat of a fold\n%+v", got, want)
+	}
 }

@@ -29,6 +29,10 @@ type Reader struct {
 	// flight then is so no more. 0 in a Reader of its own, which cannot know.
 	dead int64
 
+	// left is a state that nobody has taken yet: that of an interrupted run, of which a list
+	// wanted the summary.
+	left *folded
+
 	mu    sync.Mutex
 	words map[int64]string
 }

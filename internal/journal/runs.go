@@ -97,6 +97,11 @@ func (s *Store) summary(ctx context.Context, id string, want func(Summary) bool)
 	if sum = r.about(); want == nil || want(sum) {
 		wanted = true
 		sum, err = r.Summary(ctx)
+		if r.left != nil {
+			s.mu.Lock()
+			s.left = r.left
+			s.mu.Unlock()
+		}
 	}
 	if err = errors.Join(err, r.Close()); err == nil && wanted && over {
 		keep(dir, files, sum)
@@ -113,11 +118,27 @@ func (r *Reader) about() Summary {
 // Summary is the run as in a list of runs.
 func (r *Reader) Summary(ctx context.Context) (Summary, error) {
 	return keptAs(ctx, r, keptTotal, func() (Summary, error) {
-		state, held, err := r.heldState(ctx, nil)
+		of, err := r.lastRow(ctx)
 		if err != nil {
 			return r.about(), err
 		}
-		return r.summary(ctx, state, held)
+		var spent tookFold
+		state, held, err := r.heldState(ctx, func(f *Fact) error {
+			spent.apply(f)
+			return nil
+		})
+		if err != nil {
+			return r.about(), err
+		}
+		sum := r.summary(state, held, &spent)
+		if sum.Status != event.Interrupted {
+			return sum, nil
+		}
+		now, err := r.lastRow(ctx)
+		if err == nil && now == of {
+			r.left = &folded{of, state}
+		}
+		return sum, err
 	})
 }
 
@@ -138,20 +159,21 @@ func (r *Reader) Outcome(ctx context.Context, each func(*Fact) error) (o Outcome
 	}
 	o.Again = map[int]int{}
 	var letters letterFold
+	var spent tookFold
 	state, held, err := r.heldState(ctx, func(f *Fact) error {
 		if f.Again() {
 			o.Again[f.Index()]++
 		}
 		letters.apply(f)
-		o.Last = f.Time()
+		spent.apply(f)
 		return each(f)
 	})
 	if err != nil {
 		return o, err
 	}
-	o.State = state
-	if o.Summary, err = r.summary(ctx, state, held); err != nil || !over {
-		return o, err
+	o.State, o.Last, o.Summary = state, spent.last, r.summary(state, held, &spent)
+	if !over {
+		return o, nil
 	}
 	return o, errors.Join(keepAs(ctx, r, keptTotal, of, o.Summary), keepAs(ctx, r, keptLetters, of, letters.open(o.Again)))
 }
@@ -170,8 +192,8 @@ func (r *Reader) heldState(ctx context.Context, each func(*Fact) error) (s *Stat
 	return s, held, err
 }
 
-func (r *Reader) summary(ctx context.Context, state *State, held bool) (sum Summary, err error) {
-	sum = r.about()
+func (r *Reader) summary(state *State, held bool, spent *tookFold) Summary {
+	sum := r.about()
 	sum.Finished = state.Finished
 	switch {
 	case held:
@@ -181,9 +203,7 @@ func (r *Reader) summary(ctx context.Context, state *State, held bool) (sum Summ
 	default:
 		sum.Status = state.Status
 	}
-	if sum.Took, err = r.took(ctx, state, held); err != nil {
-		return sum, err
-	}
+	sum.Took = spent.all(state, held)
 	sum.Items = state.Items.Counts()
 	sum.Items.KindCounts = state.kinds
 	sum.Left = state.Left
@@ -192,46 +212,45 @@ func (r *Reader) summary(ctx context.Context, state *State, held bool) (sum Summ
 			*n++
 		}
 	}
-	return sum, nil
+	return sum
 }
 
-// took is how long processes had the run in all, without the time between them: as each
-// counted it, as the clock may have been set meanwhile.
-func (r *Reader) took(ctx context.Context, s *State, held bool) (took time.Duration, err error) {
-	if s.Resumes == 0 && !s.Finished.IsZero() {
-		return cmp.Or(s.Ran, max(0, s.Finished.Sub(s.Started))), nil
-	}
-	var since time.Time // the beginning of the process that has not said that it ended
-	died := func(last int64) error {
-		if since.IsZero() {
-			return nil
+// tookFold is how long processes had the run in all, without the time between them: as
+// each counted it, as the clock may have been set meanwhile.
+type tookFold struct {
+	took  time.Duration
+	since time.Time // the beginning of the process that has not said that it ended
+	last  time.Time // of the last event
+}
+
+func (t *tookFold) apply(f *Fact) {
+	if f.rec.index == 0 {
+		switch event.Type(f.rec.kind.vocabulary()) {
+		case event.RunFinished:
+			t.took, t.since = t.took+cmp.Or(millis(f.Duration()), max(0, f.Time().Sub(t.since))), time.Time{}
+		case event.RunResumed:
+			t.took, t.since = t.took+t.unended(), f.Time()
+		case event.RunStarted:
+			t.since = f.Time()
 		}
-		list, err := r.At(ctx, []int64{last})
-		if err == nil && len(list) > 0 {
-			took += max(0, list[0].Time.Sub(since))
-		}
-		return err
 	}
-	for e, err := range r.Events(ctx, 1, EventFilter{Types: []event.Type{event.RunStarted, event.RunResumed, event.RunFinished}, Own: true}) {
-		switch {
-		case err != nil:
-			return took, err
-		case e.Type == event.RunFinished:
-			took, since = took+cmp.Or(millis(e.DurationMS), max(0, e.Time.Sub(since))), time.Time{}
-			continue
-		case e.Type == event.RunResumed:
-			if err := died(e.Seq - 1); err != nil {
-				return took, err
-			}
-		}
-		since = e.Time
+	t.last = f.Time()
+}
+
+// unended is what the process spent that has not said that it ended.
+func (t *tookFold) unended() time.Duration {
+	if t.since.IsZero() {
+		return 0
 	}
-	if held && !since.IsZero() {
-		return took + max(0, time.Since(since)), nil
+	return max(0, t.last.Sub(t.since))
+}
+
+func (t *tookFold) all(s *State, held bool) time.Duration {
+	switch {
+	case s.Resumes == 0 && !s.Finished.IsZero():
+		return cmp.Or(s.Ran, max(0, s.Finished.Sub(s.Started)))
+	case held && !t.since.IsZero():
+		return t.took + max(0, time.Since(t.since))
 	}
-	last, err := r.Last(ctx)
-	if err != nil {
-		return took, err
-	}
-	return took, died(last)
+	return t.took + t.unended()
 }

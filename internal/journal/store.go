@@ -44,6 +44,9 @@ type Store struct {
 	// Refresh, if not nil, brings the journal in dir up to what has happened since,
 	// before it is read: of runs that are kept [Elsewhere].
 	Refresh func(dir string) error
+
+	mu   sync.Mutex
+	left *folded // of the last interrupted run of a list: who continues it need not fold it again
 }
 
 // OpenStore opens the store in dir and makes it, mode 0700, if there is none.
@@ -189,6 +192,9 @@ func (s *Store) open(run string) (*Journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.release())
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j.left, s.left = s.left, nil
 	return j, nil
 }
 
