@@ -39,6 +39,16 @@ type Block struct {
 // began, and must not find one more in a period.
 func (l Limit) interval() time.Duration { return l.Per / time.Duration(l.Rate) * 102 / 100 }
 
+// next is when the next attempt of a rate may begin. What begins somewhat late costs the rate
+// nothing: the one after it does not wait for that. That is a hundredth of the period at most,
+// half of what interval adds, so that no period has one more; a longer rest saves nothing up.
+func (s *State) next(l Limit, now time.Time) time.Time {
+	if s.Next.Before(now.Add(-l.Per / 100)) {
+		return now
+	}
+	return s.Next
+}
+
 // Ask says what keeps an attempt from beginning at a time: nil for nothing. held is
 // how many slots are taken, and ahead how many attempts have waited longer.
 func (s *State) Ask(l Limit, now time.Time, held, ahead int) *Block {
@@ -56,11 +66,7 @@ func (s *State) Ask(l Limit, now time.Time, held, ahead int) *Block {
 		if most := now.Add(every); s.Next.After(most) { // the clock was set back
 			s.Next = most
 		}
-		next := s.Next
-		if next.Before(now) {
-			next = now
-		}
-		if next = next.Add(every * time.Duration(ahead)); next.After(now) {
+		if next := s.next(l, now).Add(every * time.Duration(ahead)); next.After(now) {
 			b.Rated, b.Until = true, next
 			return b
 		}
@@ -71,10 +77,7 @@ func (s *State) Ask(l Limit, now time.Time, held, ahead int) *Block {
 // Begin takes a token of the rate at a time at which Ask gave nil.
 func (s *State) Begin(l Limit, now time.Time) {
 	if l.Rate > 0 {
-		if s.Next.Before(now) {
-			s.Next = now
-		}
-		s.Next = s.Next.Add(l.interval())
+		s.Next = s.next(l, now).Add(l.interval())
 	}
 }
 
