@@ -225,7 +225,7 @@ func eapacheCase(delays []time.Duration, fn func() call) func(b *testing.B) {
 
 // delayGroup is the delay after the nth failure, n going from 1 to 16. The peers
 // multiply the delay before by the factor; ours has no delay before, so that
-// any number of operations can share it and a resumed one goes on with it. It
+// any number of operations can share it and a resumed one continues with it. It
 // need not be ahead, but close.
 func delayGroup() group {
 	s := policy().Backoff

@@ -63,7 +63,7 @@ func TestRates(t *testing.T) {
 			if test.want == circuit.Open {
 				return
 			}
-			// What is saved is what goes on.
+			// What is saved is what continues.
 			text, err := json.Marshal(m.Snapshot())
 			if err != nil {
 				t.Fatal(err)

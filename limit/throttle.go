@@ -18,7 +18,7 @@ type ThrottleConfig struct {
 	// accepts, at least 1; 0 means 2. With 1 a target that recovers is not seen to.
 	Multiple float64
 	// Max is the greatest share of attempts that is refused, up to 1; 0 means 0.9.
-	// The rest goes on asking a target that accepts nothing.
+	// The rest keeps asking a target that accepts nothing.
 	Max float64
 	// MinCalls is how many attempts there must be in a window before any is
 	// refused; 0 means 10.

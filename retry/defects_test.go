@@ -192,7 +192,7 @@ func TestACancelledOperationIsNotExhausted(t *testing.T) {
 }
 
 // Each operation has one end, however its function ends: it returns, panics in a
-// way that goes on to the caller, or ends its goroutine.
+// way that continues to the caller, or ends its goroutine.
 func TestOneFinishedForEachOperation(t *testing.T) {
 	finished := 0
 	p := retry.Policy{Attempts: 2, Observer: func(e retry.Event) {

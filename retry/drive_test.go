@@ -42,7 +42,7 @@ func TestDriveIsDo(t *testing.T) {
 }
 
 // An operation that is interrupted softly lets its attempt end, makes no
-// further one, and goes on in another life where it was.
+// further one, and continues in another life where it was.
 func TestSoftInterruptionAndResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		soft, stop := context.WithCancelCause(t.Context())

@@ -201,7 +201,7 @@ func TestResume(t *testing.T) {
 			}
 		})
 	}
-	// The sum goes on where it was: 3s, and 4s more are 7, but not 8s more.
+	// The sum continues where it was: 3s, and 4s more are 7, but not 8s more.
 	m, _ := driver.ResumeMachine(&p, state, noon.Add(3*sec))
 	if d := m.Next(errFlaky, noon.Add(3*sec)); d.Action != driver.ActionRetry || d.Delay != 4*sec {
 		t.Fatalf("the decision is %+v", d)

@@ -157,7 +157,7 @@ func kills(ctx context.Context, dir string) error {
 	})
 }
 
-// chained takes signals while its lanes work, and goes on as a new execution after
+// chained takes signals while its lanes work, and continues as a new execution after
 // each 20 leases, when all have ended.
 func chained(ctx workflow.Context, leases, signals, executions int) ([3]int, error) {
 	inbox := workflow.GetSignalChannel(ctx, "tick")

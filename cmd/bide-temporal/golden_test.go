@@ -22,7 +22,7 @@ import (
 
 // keep has the tests against a real server keep the histories that they make, as
 // those that TestGolden replays: go test -run 'Crashes|Interrupt|Leaving|StoreAwayStop|ControlOfARun' -args -keep-histories.
-// Where TestGolden fails otherwise, runs that go on would not: the number of the
+// Where TestGolden fails otherwise, runs in progress could not continue: the number of the
 // protocol has to change with the workflow.
 var keep = flag.Bool("keep-histories", false, "keep the histories of the tests against a real server")
 

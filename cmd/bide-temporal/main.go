@@ -114,7 +114,7 @@ func withClient(do func(ctx context.Context, c client.Client) error) error {
 const grace = 15 * time.Second
 
 // work takes work until an interrupt, or a request to end: then what runs may end
-// within its grace, and another worker goes on. A second one ends it at once.
+// within its grace, and another worker continues. A second one ends it at once.
 func work(text string, stores []string) error {
 	slots, err := strconv.Atoi(text)
 	if err != nil || slots < 1 {

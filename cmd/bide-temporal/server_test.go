@@ -304,7 +304,7 @@ func (s *site) once(items int) (again int) {
 }
 
 // TestInterrupt: an interrupt of the program that follows a run stops it, as it would
-// on this machine: what runs may end, the exit status is 130, and resume goes on
+// on this machine: what runs may end, the exit status is 130, and resume continues
 // with the rest.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
@@ -362,7 +362,7 @@ map:
 }
 
 // TestLeaving: a worker that is asked to leave ends what it runs, and another one
-// goes on; dead letters are run again in a new life of the run; on a machine that
+// continues; dead letters are run again in a new life of the run; on a machine that
 // has only the store, the run is seen as here. clean removes it from the store where that
 // is asked for.
 func TestLeaving(t *testing.T) {

@@ -77,7 +77,7 @@ func (s *site) lend(back bool) {
 const storeIsAway = "held up: the store cannot be written"
 
 // TestStoreAway: while the store cannot be written, the run says so to all who look,
-// begins nothing, and goes on by itself afterwards, with nothing done twice.
+// begins nothing, and continues by itself afterwards, with nothing done twice.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, `
@@ -152,7 +152,7 @@ map:
 	for _, f := range []struct {
 		cmd *exec.Cmd
 		out *said
-	}{{second, out2}, {first, out1}} { // what runs would go on for longer than the test
+	}{{second, out2}, {first, out1}} { // what runs would continue for longer than the test
 		if status := s.status(f.cmd); status != 130 || !f.out.has("its end is not recorded yet") {
 			t.Errorf("exit status %d: %s", status, f.out)
 		}
@@ -166,7 +166,7 @@ map:
 }
 
 // TestOtherProtocol: workers of another protocol take nothing of a run; it says that
-// nobody works for it, and goes on when one comes who can. Who sees a run of another
+// nobody works for it, and continues when one comes who can. Who sees a run of another
 // protocol in the store sees the others.
 func TestOtherProtocol(t *testing.T) {
 	t.Parallel()
@@ -207,7 +207,7 @@ map:
 	}
 }
 
-// TestControlOfARun: what a run can be told while it goes on, from any machine.
+// TestControlOfARun: what a run can be told while it is running, from any machine.
 func TestControlOfARun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, `

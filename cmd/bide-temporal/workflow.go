@@ -194,7 +194,7 @@ func short() workflow.ActivityOptions {
 }
 
 // home has a worker do what of the run is not its map. Where that worker is gone,
-// another one goes on from what it has recorded.
+// another one continues from what it has recorded.
 func (r *run) home(ctx workflow.Context, t cluster.HomeTask) (done cluster.HomeDone, err error) {
 	t.Run, t.Store, t.Life = r.Input.Run, r.Store, r.life()
 	begun := false // that is told already
@@ -391,7 +391,7 @@ func (r *run) settle(ctx workflow.Context, e laneEnd) error {
 	return r.c.Broken(e.lease.ID, out, reason(e.err), workflow.Now(ctx))
 }
 
-// control does what somebody asks for while the map goes on.
+// control does what somebody asks for while the map is running.
 func (r *run) control(ctx workflow.Context, q cluster.Control) error {
 	if !r.inMap || r.stopping {
 		return temporal.NewApplicationError(cluster.ErrNoMap.Error(), plainError)
@@ -496,7 +496,7 @@ func (r *run) flushSoon(ctx workflow.Context) {
 	})
 }
 
-// handOver goes on as a new execution, when no lease is open.
+// handOver continues as a new execution, when no lease is open.
 func (r *run) handOver(ctx workflow.Context) error {
 	if err := r.flush(ctx); err != nil {
 		return err

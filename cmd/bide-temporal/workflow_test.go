@@ -228,7 +228,7 @@ func TestWithoutMap(t *testing.T) {
 }
 
 // TestStopSignal: the signal ends the wait of a map; the run is interrupted, and its
-// next life goes on with what is left.
+// next life continues with what is left.
 func TestStopSignal(t *testing.T) {
 	p := newPlace(t, slowRetry, 12)
 	p.env.RegisterDelayedCallback(func() { p.env.SignalWorkflow(stopSignal, StopRequest{}) }, time.Hour)
@@ -278,7 +278,7 @@ func TestLifeIsOver(t *testing.T) {
 	}
 }
 
-// TestHandOver: a run goes on as a new execution with all that the one before knew,
+// TestHandOver: a run continues as a new execution with all that the one before knew,
 // and one that the store has lost the end of too.
 func TestHandOver(t *testing.T) {
 	p := newPlace(t, slowRetry, 12)
@@ -346,7 +346,7 @@ func newBroken(t *testing.T) (p *place, lanes *int) {
 }
 
 // TestNoWorkerCan: a run that no worker can work for says so, tries less and less
-// often, and goes on by itself when one can.
+// often, and continues by itself when one can.
 func TestNoWorkerCan(t *testing.T) {
 	p, lanes := newBroken(t)
 	p.env.RegisterDelayedCallback(func() {
@@ -395,7 +395,7 @@ func (p *place) asks(after time.Duration, q cluster.Control) {
 	p.env.RegisterDelayedCallback(func() { p.env.UpdateWorkflowNoRejection(controlUpdate, q.Do, p.t, q) }, after)
 }
 
-// TestControlUpdate: while a map goes on, waits are ended, dead letters run again, and
+// TestControlUpdate: while a map is running, waits are ended, dead letters run again, and
 // nothing begins while it is paused.
 func TestControlUpdate(t *testing.T) {
 	p := newPlace(t, slowRetry, 12)

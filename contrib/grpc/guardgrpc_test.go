@@ -183,7 +183,7 @@ func (c late) Err() error {
 	return nil
 }
 
-// The guard's timeout is of the opening; the stream goes on. A machine that is slow
+// The guard's timeout is of the opening; the stream continues. A machine that is slow
 // opens it at a later attempt.
 func TestStreams(t *testing.T) {
 	c := serve(t, &health{}, guard.Must(guard.New(retry.Policy{Attempts: 100}, guard.Timeout(100*time.Millisecond))))

@@ -311,7 +311,7 @@ func (p *panicking) RoundTrip(r *http.Request) (*http.Response, error) {
 	panic("boom")
 }
 
-// A base that panics is a failed attempt; its context ends, though the request's goes on.
+// A base that panics is a failed attempt; its context ends, though the request's continues.
 func TestABaseThatPanics(t *testing.T) {
 	base := &panicking{}
 	client := guardhttp.Transport(base, guard.Must(guard.New(retry.Policy{Attempts: 2}, guard.Timeout(time.Hour))))

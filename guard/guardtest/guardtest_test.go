@@ -33,7 +33,7 @@ func TestRate(t *testing.T) {
 }
 
 // TestOutage: a breaker keeps the load of retries away from a target that is
-// down, and calls go on after it.
+// down, and calls continue after it.
 func TestOutage(t *testing.T) {
 	w := guardtest.World{Calls: 600, Every: 100 * time.Millisecond, Latency: 20 * time.Millisecond,
 		Outages: []guardtest.Outage{{From: 10 * time.Second, For: 20 * time.Second}}}

@@ -37,7 +37,7 @@ type Call struct {
 	// MaxCost is what an agent may cost, in dollars; 0: anything. An agent that can be told
 	// so is.
 	MaxCost float64
-	// Session is that of an agent to go on with; "": a new one.
+	// Session is that of an agent to continue with; "": a new one.
 	Session string
 	Input   []byte // standard input; nil: nothing
 	// Stdin is the standard input of a command in place of Input, Terminal its

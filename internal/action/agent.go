@@ -101,7 +101,7 @@ var skipFlags = map[string]struct {
 // costFlag is the claude program's word for the dollars after which it ends.
 const costFlag = "--max-budget-usd"
 
-// resumeFlag is the claude program's word for the session to go on with.
+// resumeFlag is the claude program's word for the session to continue with.
 const resumeFlag = "--resume"
 
 // agentCommand gives the argument vector of the agent and what it reads.

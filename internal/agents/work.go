@@ -219,7 +219,7 @@ func (x *Map) itemJitter(cfg *policy.Config) (deciding func(index, attempt int))
 // drawn is a source of jitter that is another one for each item.
 type drawn struct{ backoff.Rand }
 
-// run runs the map. While it goes on, it owns the rate-limit pause of the run.
+// run runs the map. While it is running, it owns the rate-limit pause of the run.
 func (x *Map) run(ctx context.Context) {
 	defer func() { x.Executor.Agents.SetPause(x.m.Pause()) }()
 	defer x.Host.Requests(ctx, x)()

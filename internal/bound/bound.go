@@ -90,7 +90,7 @@ func (c Count) Times(d Count) Count {
 type Cost struct {
 	Waits Span `json:"waits_ns"`
 	Time  Span `json:"time_ns"`
-	// Ending is how long something in it goes on after it was told to end.
+	// Ending is how long something in it continues after it was told to end.
 	Ending Span `json:"-"`
 }
 
@@ -116,7 +116,7 @@ func (c Cost) Within(limit time.Duration) Cost {
 }
 
 // Attempt is the cost of one attempt, whose time ends with limit, or never where that is
-// 0. It may go on for grace after it was told to end.
+// 0. It may continue for grace after it was told to end.
 func Attempt(limit time.Duration, grace Span) Cost {
 	if limit == 0 {
 		return Cost{Time: Span{Open: true}, Ending: grace}

@@ -123,7 +123,7 @@ func (a *app) continueJobs(ctx context.Context, run string, again func(index int
 	return j, err
 }
 
-// reopen opens the log of jobs to go on with it. What an earlier process did not come to
+// reopen opens the log of jobs to continue with it. What an earlier process did not come to
 // write into it is written now: it may have been killed.
 func (j *jobs) reopen(ctx context.Context, r *journal.Reader, state *journal.State) (err error) {
 	log, err := os.OpenFile(j.Log, os.O_RDWR|os.O_CREATE, 0o666)

@@ -27,7 +27,7 @@ import (
 // `bide cluster`. Temporal itself is spoken to by another program, bide-temporal, so
 // that this one stays small.
 
-// clusterFlags say where a run goes on.
+// clusterFlags say which machines have a run.
 type clusterFlags struct {
 	on, store string
 	detach    bool
@@ -183,7 +183,7 @@ func standsOn(ctx context.Context, run string, wait time.Duration, more ...strin
 // showWait is how long a command that shows runs waits for what Temporal knows.
 const showWait = 3 * time.Second
 
-// troublesOn tells what holds up those of some runs that other machines go on with.
+// troublesOn tells what holds up those of some runs that other machines continue with.
 func troublesOn(ctx context.Context, st *journal.Store, list []runInfo) map[string]onServer {
 	var runs []string
 	for _, i := range list {
@@ -197,7 +197,7 @@ func troublesOn(ctx context.Context, st *journal.Store, list []runInfo) map[stri
 	return standsOn(ctx, runs[0], showWait, runs[1:]...)
 }
 
-// elsewhere reports whether a run goes on, or went on, on other machines.
+// elsewhere reports whether other machines have a run, or had it.
 func (a *app) elsewhere(run string) (id string, is bool, err error) {
 	err = a.reading(run, func(r *journal.Reader) error {
 		id, is = r.Run(), r.IsElsewhere()
@@ -206,7 +206,7 @@ func (a *app) elsewhere(run string) (id string, is bool, err error) {
 	return id, is, err
 }
 
-// resumeOn goes on with a run on Temporal: it follows one that goes on, and begins
+// resumeOn continues with a run on Temporal: it follows one in progress, and begins
 // a new life of one that does not, in which dead letters may be run again.
 func (f *runFlags) resumeOn(ctx context.Context, opt engine.Options, run string, again ...journal.DeadLetter) error {
 	if opt.Force || opt.MaxParallel > 0 {
@@ -345,7 +345,7 @@ func (a *app) adoptRuns(home *journal.Store) error {
 	return nil
 }
 
-// keepUp brings the copies of runs that other machines go on with up to date while
+// keepUp brings the copies of runs that other machines continue with up to date while
 // they are watched, until end is called.
 func (s *streams) keepUp(home *journal.Store) (end func()) {
 	done, ended := make(chan struct{}), make(chan struct{})

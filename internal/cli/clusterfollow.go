@@ -15,7 +15,7 @@ import (
 // followEvery is how often it is looked what has happened.
 const followEvery = 200 * time.Millisecond
 
-// follow shows a run that others go on with, behind an event, until it has ended. An interrupt stops
+// follow shows a run that others continue with, behind an event, until it has ended. An interrupt stops
 // it, a second one at once.
 func (f *runFlags) follow(ctx context.Context, opt engine.Options, run string, from int64) error {
 	return f.execute(ctx, opt, func(hard context.Context, o engine.Options) (*engine.Summary, error) {

@@ -27,7 +27,7 @@ func askStopOn(ctx context.Context, run string, now bool) error {
 	return err
 }
 
-// tellOn has the map of a run that goes on do something.
+// tellOn has the map of a running run do something.
 func tellOn(ctx context.Context, run string, q cluster.Control) error {
 	text, err := json.Marshal(q)
 	if err != nil {
@@ -51,7 +51,7 @@ func (o *controlOptions) controlOn(ctx context.Context, run string) error {
 	})
 }
 
-// requeueOn has Temporal run dead letters again: in the map that goes on, or in a new
+// requeueOn has Temporal run dead letters again: in the running map, or in a new
 // life of the run.
 func (o *dlqRetryOptions) requeueOn(ctx context.Context, opt engine.Options, filter letterFilter) error {
 	if !o.recorded || o.edited != "" || opt.MaxParallel > 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// controls are what a run can be told while it goes on.
+// controls are what a run can be told while it is running.
 var controls = []string{journal.Pause, journal.Continue, journal.Parallel, journal.RetryNow, journal.Probe, "stop"}
 
 // controlOptions are what control was asked to do.
@@ -174,7 +174,7 @@ func limitHolds(run string, until time.Time) string {
 	return fmt.Sprintf("a rate limit holds back its agents until %s: to ask them now: bide control %s retry-now", until.Local().Format(time.DateTime), run)
 }
 
-// controlLater has the next process of a run, which none has now, go on in another way.
+// controlLater has the next process of a run, which none has now, continue in another way.
 func (o *controlOptions) controlLater(ctx context.Context, run string) error {
 	st, err := o.openStore()
 	if err != nil {

@@ -246,7 +246,7 @@ all results. The workflow file is used as it is now, unless --as-recorded. Witho
 it is the newest run of this directory that has dead letters.
 
 While the run continues in another process, that process is asked to run them in the
-map that goes on, and this one shows what happens there. A second retry of the same
+running map, and this one shows what happens there. A second retry of the same
 run meanwhile is refused.`,
 		Example: `  bide dlq retry
   bide dlq retry 01KAJ3 --filter 'class == "network"' --max-parallel 2

@@ -149,7 +149,7 @@ func (c *console) attach() (t *proc.Terminal, detach func(), err error) {
 func (c *console) forward(t *proc.Terminal, wake *os.File) {
 	buf := make([]byte, 4096)
 	for {
-		if !c.foreground() { // we were stopped, and go on without the terminal
+		if !c.foreground() { // we were stopped, and continue without the terminal
 			c.found = nil // whoever has it has set it anew
 			if !readable(nil, wake, foregroundEvery) {
 				return
@@ -234,7 +234,7 @@ const foregroundEvery = 100
 const interruptGrace = 10 * time.Second
 
 // stoppable is the group that the stop key is to stop, or 0. The command leads a session
-// of its own, where the system lets no key stop a process: nobody there could go on with
+// of its own, where the system lets no key stop a process: nobody there could continue with
 // it. One that has jobs of its own does with the key what it wants, and so does one that
 // ignores it.
 func stoppable(t *proc.Terminal) (group int) {

@@ -35,7 +35,7 @@ func logsCmd(a *app) *cobra.Command {
 		Short: "Print the output of the steps of a run",
 		Long: `Prints the outputs of the steps of a run in the order in which their attempts ended:
 short ones as they are recorded, large ones whole, from their files. Of an agent, it
-is what it said and which tools it used. -f goes on until the run ends, with the
+is what it said and which tools it used. -f follows until the run ends, with the
 lines of what runs as they come. Without RUN, it is the newest run of
 this directory.
 
@@ -125,7 +125,7 @@ type logPrinter struct {
 
 	at     map[int]int      // attempt at the items that run, by index
 	try    int              // the attempt of an item's step that is printed, within that
-	failed map[stepKey]int  // last failed attempt of a step that goes on
+	failed map[stepKey]int  // last failed attempt of a running step
 	told   map[stepKey]bool // steps of which an agent has said something
 	runs   map[stepKey]*running
 	spoken map[int]bool // items that run and whose steps have told of themselves

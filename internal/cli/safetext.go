@@ -38,7 +38,7 @@ func (s *safeText) Close() error {
 	return err
 }
 
-// pass gives the text to write, and keeps what may go on, unless this is the end.
+// pass gives the text to write, and keeps what may continue, unless this is the end.
 func (s *safeText) pass(text []byte, end bool) (out []byte) {
 	s.rest = nil
 	for len(text) > 0 {

@@ -70,7 +70,7 @@ func (s *stops) signalled() {
 }
 
 // stopSelf stops a process or group, which bide is or belongs to, and returns when it
-// goes on.
+// continues.
 func stopSelf(who int) {
 	goneOn := make(chan os.Signal, 1)
 	signal.Notify(goneOn, syscall.SIGCONT)
@@ -78,7 +78,7 @@ func stopSelf(who int) {
 	sendStop(who, func() {
 		select {
 		case <-goneOn:
-		case <-time.After(stopTakes): // nobody could go on with us: the system has not stopped us
+		case <-time.After(stopTakes): // nobody could continue with us: the system has not stopped us
 		}
 	})
 }

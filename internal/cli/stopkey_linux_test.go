@@ -26,7 +26,7 @@ func state(letter string) string {
 }
 
 // The stop key stops the command and bide, whose terminal is as it was found
-// meanwhile; fg goes on with both.
+// meanwhile; fg continues with both.
 func TestStopKey(t *testing.T) {
 	t.Parallel()
 	const step = `echo \$\$ > pid; echo ready; read a; echo got \$a`
@@ -64,7 +64,7 @@ echo ended $?`)
 	}
 }
 
-// After bg the command goes on without the terminal, and gets it when it is in
+// After bg the command continues without the terminal, and gets it when it is in
 // the foreground again.
 func TestStopKeyBackground(t *testing.T) {
 	t.Parallel()
@@ -120,7 +120,7 @@ echo outer $?`)
 	}
 }
 
-// Where no shell could go on with bide, the key changes nothing.
+// Where no shell could continue with bide, the key changes nothing.
 func TestStopKeyWithoutJobControl(t *testing.T) {
 	t.Parallel()
 	s := onScreen(t, "exec", "--", "sh", "-c", "echo ready; read a; echo got $a")

@@ -17,7 +17,7 @@ const (
 func ignoresStop(int) bool { return false }
 
 // sendStop stops a process or group that bide is or belongs to, and calls wait, which
-// returns when it goes on. A signal that was once asked for stops a Go program no
+// returns when it continues. A signal that was once asked for stops a Go program no
 // more, so bide itself gets one that was not.
 func sendStop(who int, wait func()) {
 	if who == 0 {

@@ -29,7 +29,7 @@ func ignoresStop(pid int) bool {
 }
 
 // sendStop stops a process or group that bide is or belongs to, and calls wait, which
-// returns when it goes on. A signal that was once asked for stops a Go program no
+// returns when it continues. A signal that was once asked for stops a Go program no
 // more, so the system is asked to do what it does by default.
 func sendStop(who int, wait func()) {
 	var byDefault, ours [32]byte // no system has a larger struct sigaction

@@ -37,7 +37,7 @@ func uiCmd(a *app) *cobra.Command {
 		Short: "Show the runs in a browser",
 		Long: `Serves the dashboard on this machine and opens it in a browser: the runs, each with
 its timeline, its outputs, its map and its dead letters, live. With RUN, an id or its
-beginning, it opens that run. It serves until it is interrupted; runs go on.
+beginning, it opens that run. It serves until it is interrupted; runs continue.
 
 The address on the first line of standard output lets one browser in, once; then a
 new one is printed. Behind a proxy, name it with --host: requests under other names

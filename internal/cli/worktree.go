@@ -199,7 +199,7 @@ func (o *worktreeMergeOptions) run(ctx context.Context) error {
 		if err := errors.Join(err, r.Close()); err != nil {
 			return err
 		}
-		// Having the run keeps it from going on meanwhile.
+		// Having the run keeps it from continuing meanwhile.
 		j, err := st.Open(id)
 		if err != nil {
 			return err

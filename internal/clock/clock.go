@@ -14,7 +14,7 @@ import (
 // Clock is time, and all that waits for it or for others. Whoever runs under a
 // Clock blocks in it alone: not on a channel, a lock that is held over a wait,
 // a timer or a WaitGroup, and starts goroutines with it alone. So a virtual
-// clock knows when everybody waits, and goes on to the next moment at which
+// clock knows when everybody waits, and continues to the next moment at which
 // somebody does not. It is safe for concurrent use.
 type Clock interface {
 	driver.Clock

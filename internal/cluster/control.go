@@ -11,7 +11,7 @@ import (
 	"github.com/bide-dev/bide/internal/policy"
 )
 
-// Control is what a map that goes on is told to do: one of the requests of package
+// Control is what a running map is told to do: one of the requests of package
 // journal, or to run dead letters again.
 type Control struct {
 	Do       string `json:"do"`
@@ -32,7 +32,7 @@ type Letter struct {
 // MaxLetters is how many dead letters one Control names: it is one message.
 const MaxLetters = 10_000
 
-// ErrNoMap says that nothing goes on that could be told to do something.
+// ErrNoMap says that nothing is running that could be told to do something.
 var ErrNoMap = errors.New("its map is not running now, and only that can be paused, continued, given another number of items at once or dead letters, or told to try again at once")
 
 // Control does what somebody asked for.

@@ -37,7 +37,7 @@ func notes(c *Coordinator) string {
 }
 
 // TestBrokenLanes: where no lane can work, it is tried less and less often, at the
-// least each half minute, and told twice, however long it goes on; the first that can
+// least each half minute, and told twice, however long it continues; the first that can
 // ends that; a map that stops waits for nothing.
 func TestBrokenLanes(t *testing.T) {
 	t.Parallel()

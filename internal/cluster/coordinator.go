@@ -48,7 +48,7 @@ type Coordinator struct {
 	Order
 }
 
-// CoordinatorState is a coordinator as a value, to go on with elsewhere.
+// CoordinatorState is a coordinator as a value, to continue with elsewhere.
 type CoordinatorState struct {
 	Run     string         `json:"run"`
 	Store   string         `json:"store"`

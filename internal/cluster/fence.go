@@ -108,7 +108,7 @@ func (r Shared) entries(after int, each func(e Entry) error) error {
 	}
 }
 
-// Begin begins a life of a run for its owner, and gives what its coordinator goes on
+// Begin begins a life of a run for its owner, and gives what its coordinator continues
 // from. Where the owner has begun one already, that is it.
 func (r Shared) Begin(owner string, now time.Time) (Order, error) {
 	o := Order{}

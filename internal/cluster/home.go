@@ -38,7 +38,7 @@ type HomeTask struct {
 type HomeDone struct {
 	Prefix
 	// Status is how the run ended; running where its map is to be worked off, or
-	// where another worker is to go on, as this one leaves.
+	// where another worker is to continue, as this one leaves.
 	Status string `json:"status"`
 	Moved  bool   `json:"moved,omitempty"`
 	// Config and State are of the map, and Used what agents have used before it; nil

@@ -121,7 +121,7 @@ func (r *laneRun) all(ctx context.Context) error {
 	work, cancel := context.WithCancel(r.s.ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	due := map[int]time.Time{} // when those of out.Odd that wait go on
+	due := map[int]time.Time{} // when those of out.Odd that wait continue
 	items, last := r.l.items()
 	for i, it := range items {
 		if i > 0 && time.Since(start) >= r.l.Slice || r.spent() || r.ending(work) {

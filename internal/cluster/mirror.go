@@ -122,7 +122,7 @@ func Refresh(home *journal.Store) func(dir string) error {
 	return func(dir string) error { return refresh(context.Background(), home, filepath.Base(dir)) }
 }
 
-// RefreshAll brings the copies of all runs that go on up to date.
+// RefreshAll brings the copies of all runs in progress up to date.
 func RefreshAll(home *journal.Store) error {
 	marks, err := filepath.Glob(filepath.Join(home.RunDir("*"), journal.GoesOn))
 	errs := []error{err}

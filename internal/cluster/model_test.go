@@ -25,7 +25,7 @@ import (
 // The model: coordinators with their lanes, attempts that were frozen, and databases
 // that are lost, on one store in memory. Each call of the store is a step, and all
 // orders of the steps are tried in which actors are interrupted so often at most. An
-// actor that is interrupted and goes on last is one that was frozen; one that begins
+// actor that is interrupted and continues last is one that was frozen; one that begins
 // when another was interrupted is the resume after its database was lost. The checker
 // reads the bytes of the store and uses nothing of the code that wrote them.
 

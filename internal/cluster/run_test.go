@@ -18,7 +18,7 @@ import (
 	"github.com/bide-dev/bide/internal/workflow"
 )
 
-// setting is a store, two workers and a home, in which a run goes on without any
+// setting is a store, two workers and a home, in which a run continues without any
 // server: the driver does what the workflow of bide-temporal does.
 type setting struct {
 	t       *testing.T
@@ -227,7 +227,7 @@ func (s *setting) lanes(run string, c *Coordinator) *Coordinator {
 	}
 }
 
-// passOn has the coordinator go on from its own state, as after continue-as-new.
+// passOn has the coordinator continue from its own state, as after continue-as-new.
 func (s *setting) passOn(c **Coordinator) {
 	if s.random.IntN(4) > 0 {
 		return
@@ -393,7 +393,7 @@ error_policy: {%s}
 	}
 }
 
-// TestZombie: a lane that was given up goes on writing, and nothing of it counts; the
+// TestZombie: a lane that was given up keeps writing, and nothing of it counts; the
 // copy of a run that has taken over more of a home task's log than was accepted is
 // made anew.
 func TestZombie(t *testing.T) {

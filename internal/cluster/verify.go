@@ -131,7 +131,7 @@ const repairedMark = "repaired"
 
 // Repair has of each damaged log the part before the damage count, and no more: what is
 // behind it was not run, and the next life of the run runs it. It begins a life of its
-// own, as no coordinator may go on that knows of more. Nothing is removed.
+// own, as no coordinator may continue that knows of more. Nothing is removed.
 func (r Shared) Repair(ctx context.Context, owner string, now time.Time) (Report, error) {
 	rep, err := r.Verify()
 	if err != nil || len(rep.Damaged) == 0 {

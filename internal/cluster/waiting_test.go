@@ -17,7 +17,7 @@ import (
 
 // TestManyWait: where all items fail and wait for long, no more are begun than the
 // coordinator can hand over in one message of the server, 2 MB; and once they are
-// due, the map goes on to its end.
+// due, the map continues to its end.
 func TestManyWait(t *testing.T) {
 	t.Parallel()
 	for _, lanes := range []int{1, 200} {

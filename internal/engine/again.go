@@ -14,7 +14,7 @@ import (
 // histories, and then reduce. The file is the present one, unless AsRecorded.
 //
 // While another process has the run, it is asked to run them: it does so in the
-// map that goes on, with the file that it has. RetryDeadLetters then shows
+// running map, with the file that it has. RetryDeadLetters then shows
 // what happens there until the run ends. Where the map is over already, the
 // letters are run here as soon as the process gives the run back. A second
 // retry of the same run meanwhile is a *journal.LockedError.
@@ -55,7 +55,7 @@ func RetryDeadLetters(ctx context.Context, id string, opt Options, q letters.Req
 	return sum, err
 }
 
-// Rerun runs a step of a run again, although it has ended, and goes on as
+// Rerun runs a step of a run again, although it has ended, and continues as
 // [Resume] does. name is its path or its label. Everything else is taken over as
 // it is recorded; with onward, all steps that came after it run again too. The
 // items of a map are none of its steps: they are run again as dead letters.

@@ -130,7 +130,7 @@ commands:
 }
 
 // TestStall: a command that prints nothing for too long is ended with all that
-// it started, and may be tried again; one that goes on printing is not.
+// it started, and may be tried again; one that continues printing is not.
 func TestStall(t *testing.T) {
 	t.Parallel()
 	thrice(t, func() string {
@@ -167,7 +167,7 @@ commands:
 	}
 }
 
-// TestContinueSession: another attempt of an agent goes on with the session of
+// TestContinueSession: another attempt of an agent continues with the session of
 // the one before it, if the step says so.
 func TestContinueSession(t *testing.T) {
 	t.Parallel()

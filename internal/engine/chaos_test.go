@@ -165,7 +165,7 @@ func tollLine() string {
 func (b *bench) blame(what *atomic.Int64, format string, args ...any) {
 	b.t.Helper()
 	what.Add(1)
-	if chaos() > 0 { // the test may go on for hours
+	if chaos() > 0 { // the test may continue for hours
 		fmt.Fprintln(os.Stderr, b.t.Name(), fmt.Sprintf(format, args...))
 	}
 	b.t.Fatalf(format, args...)
@@ -732,7 +732,7 @@ func dieMain() int {
 }
 
 // TestKilledAtEachEvent ends a small run at each of its events, before and
-// after it is committed, and goes on with it. The normal run takes every third.
+// after it is committed, and continues with it. The normal run takes every third.
 func TestKilledAtEachEvent(t *testing.T) {
 	t.Parallel()
 	for i, when := range []string{"at-once", "committed"} {
@@ -776,7 +776,7 @@ func killedAt(t *testing.T, at int, when string) bool {
 	done := over(events)
 	for _, e := range events {
 		if e.Type == event.StepFinished && e.Step == "agent_template[0]" {
-			done["start "+e.Item] = true // and goes on with the next step
+			done["start "+e.Item] = true // and continues with the next step
 		}
 	}
 	if state.Status == event.Succeeded {

@@ -1,4 +1,4 @@
-// Package engine runs a plan: it takes a workflow to its end, or goes on with
+// Package engine runs a plan: it takes a workflow to its end, or continues with
 // one that was interrupted.
 //
 // # The way through it
@@ -28,7 +28,7 @@
 // path in the file and the rounds of the loops around it. A step whose end is
 // recorded is not executed again: what it set is set again. A step that was
 // in flight is executed again with the retries it had left. An item that was
-// in flight goes on in its worktree, and without one begins with its first step.
+// in flight continues in its worktree, and without one begins with its first step.
 //
 // # Who has what
 //

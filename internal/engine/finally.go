@@ -11,7 +11,7 @@ import (
 )
 
 // finally runs the steps that follow the end of a run, whichever it is: not where it
-// was interrupted, as it will go on. They run in the directory in which the run was
+// was interrupted, as it will continue. They run in the directory in which the run was
 // started, anew in each life of it, and know how it ended. The error is the run's.
 func (r *run) finally(ctx context.Context, err error) error {
 	status, message, class := r.ending(err)

@@ -132,7 +132,7 @@ func TestFinishedStepsOfItemsKilled(t *testing.T) {
 }
 
 // TestFinishedStepsOfItemsInterrupted stops a run while the first step of an
-// item runs, which comes to its end; the item goes on with the next one.
+// item runs, which comes to its end; the item continues with the next one.
 func TestFinishedStepsOfItemsInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []string{"none", "worktree"} {

@@ -283,7 +283,7 @@ func TestMapStopsWhereThePolicySays(t *testing.T) {
 				if !stopped {
 					return
 				}
-				// The others are pending; a resume goes on with them.
+				// The others are pending; a resume continues with them.
 				b.opt.HTTP = (&virtual{}).client()
 				pending := it.Pending
 				r = b.resume(context.Background())
@@ -784,7 +784,7 @@ map:
 	if r.sum.Usage == nil || r.sum.Usage.CostUSD != 1 {
 		t.Errorf("usage: %+v", r.sum.Usage)
 	}
-	// A resume with the same budget starts nothing; with a larger one it goes on.
+	// A resume with the same budget starts nothing; with a larger one it continues.
 	r = b.resume(context.Background())
 	r.status(event.Failed)
 	r.want("done", "1\n2")

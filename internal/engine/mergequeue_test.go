@@ -577,7 +577,7 @@ func (b *bench) downLanded(events []event.Event) {
 }
 
 // While what is merged so far fails the verify, the queue is held as a map is: nobody is
-// blamed, on_hold runs once, agents go on, and it ends when the verify passes.
+// blamed, on_hold runs once, agents continue, and it ends when the verify passes.
 func TestMergeQueueIsHeld(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -658,7 +658,7 @@ func TestMergeQueueIsInterrupted(t *testing.T) {
 	b.downLanded(events)
 }
 
-// With action: stop, the run stops where it would be held, and a resume goes on.
+// With action: stop, the run stops where it would be held, and a resume continues.
 func TestMergeQueueStopsInsteadOfAHold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 )
 
-// Wherever git refuses what a merge queue does, the run stops, says what to do, and goes on
+// Wherever git refuses what a merge queue does, the run stops, says what to do, and continues
 // when that is done: all is merged, once, and verified. What is no business of bide's own
 // git, as hooks and signatures are, does not stop it.
 func TestGitRefusesAMergeQueue(t *testing.T) {

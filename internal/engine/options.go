@@ -50,9 +50,9 @@ type Options struct {
 	// Environ is the inherited environment; nil means os.Environ().
 	Environ []string
 	HTTP    *http.Client
-	// Force goes on with a run whose file has changed.
+	// Force continues with a run whose file has changed.
 	Force bool
-	// AsRecorded goes on with the file as it was, although it has changed.
+	// AsRecorded continues with the file as it was, although it has changed.
 	AsRecorded bool
 
 	// Part, if not nil, says that this process does a part of the run only.

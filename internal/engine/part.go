@@ -11,7 +11,7 @@ import (
 )
 
 // Part is what one process does of a run that several share. The journal is its
-// own copy of what the others have recorded, and [Resume] goes on from there; the
+// own copy of what the others have recorded, and [Resume] continues from there; the
 // workflow file is the recorded one, whatever stands in its place.
 type Part struct {
 	// Begin: a life of the run begins here, and is told as such.
@@ -20,7 +20,7 @@ type Part struct {
 	// error is one of the journal: nothing more is begun.
 	Kept func(facts []event.Event) error
 	// Sync has what Kept was given on the disk, where the run's durability asks
-	// for that before it goes on.
+	// for that before it continues.
 	Sync func() error
 	// Map, if not nil, takes the place of the map: the items are worked off
 	// elsewhere, or by lanes that it makes. The run then goes no further here,
@@ -63,5 +63,5 @@ type Usage struct {
 // Lane gives a lane for some of the items.
 func (p *PartMap) Lane() *mapper.Lane { return p.m.Lane() }
 
-// errPart ends a run where another process goes on with it.
+// errPart ends a run where another process continues with it.
 var errPart = errors.New("another process continues the run")

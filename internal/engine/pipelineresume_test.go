@@ -45,7 +45,7 @@ func (b *bench) unmark(name string) {
 const slowFlow = "a = Slowly(\"a\")\nb = Slowly(\"b\")\nc = Slowly(a)\nout a\nout b\nout c\n"
 
 // TestInterruptsOfPipelines: the first one lets running calls end and starts no
-// others, the second one ends them; both leave a run that goes on.
+// others, the second one ends them; both leave a run that can be resumed.
 func TestInterruptsOfPipelines(t *testing.T) {
 	t.Parallel()
 	for _, hard := range []bool{false, true} {

@@ -91,7 +91,7 @@ out e
 	})
 }
 
-// TestAStepPipelineGoesOn: an interrupted pipeline of a step goes on inside its
+// TestAStepPipelineGoesOn: an interrupted pipeline of a step continues inside its
 // attempt.
 func TestAStepPipelineGoesOn(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/proc"
 )
 
-// FinishedError says that there is nothing to go on with. The summary that comes
+// FinishedError says that there is nothing to continue with. The summary that comes
 // with it says how the run ended: a process that was killed just after it had
 // recorded that may have told nobody.
 type FinishedError struct{ Run, Status string }
@@ -23,7 +23,7 @@ func (e *FinishedError) Error() string {
 	return fmt.Sprintf("run %s has ended (%s): there is nothing to resume", e.Run, e.Status)
 }
 
-// Resume goes on with an interrupted or failed run; id "" is the last one.
+// Resume continues with an interrupted or failed run; id "" is the last one.
 // opt.File is not used: the file is the recorded one, or with Force the present
 // one.
 func Resume(ctx context.Context, id string, opt Options) (*Summary, error) {
@@ -65,7 +65,7 @@ func lastSummary(ctx context.Context, opt Options, r *journal.Reader) (*Summary,
 
 // reopen opens a run, lets change (which may be nil) look at it, and executes it.
 // change gives what adds to the journal, nil for nothing: it is called when nothing
-// is left that could refuse the run, as one that does not go on stays as it is.
+// is left that could refuse the run, as one that does not continue stays as it is.
 // change is told how many dead letters a request that was left has just requeued.
 func reopen(ctx context.Context, id string, opt Options, change func(j *journal.Journal, st *journal.State, left int) (add func() error, err error)) (_ *Summary, err error) {
 	open := opt.Store.Open

@@ -18,7 +18,7 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 )
 
-// resume goes on with the last run of the bench, without its Soft.
+// resume continues with the last run of the bench, without its Soft.
 func (b *bench) resume(ctx context.Context) *ran {
 	b.t.Helper()
 	r, err := b.tryResume(ctx)
@@ -207,7 +207,7 @@ commands:
 }
 
 // TestChangedFile: a resume refuses a file that has changed, shows what, and
-// goes on with it when it is forced to.
+// continues with it when it is forced to.
 func TestChangedFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

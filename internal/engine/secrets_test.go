@@ -314,7 +314,7 @@ commands:
 }
 
 // TestSecretParameters: the value of a parameter that is a secret stands nowhere in
-// the home of a run; a resume has to be given it again, and goes on with it.
+// the home of a run; a resume has to be given it again, and continues with it.
 func TestSecretParameters(t *testing.T) {
 	t.Parallel()
 	for name, secrets := range map[string]string{

@@ -79,7 +79,7 @@ func recordedPipeline(h journal.Header, opt Options) (*dataflow.Pipeline, error)
 	return p, problems.Err()
 }
 
-// recordedFile is the file that a run goes on with: as it was recorded or, with
+// recordedFile is the file that a run continues with: as it was recorded or, with
 // Force, as it is now.
 func recordedFile(h journal.Header, opt Options) (*workflow.File, error) {
 	read, err := sources(h, opt)

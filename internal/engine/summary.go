@@ -32,7 +32,7 @@ type Summary struct {
 	Err        error                `json:"-"`
 	// MergeWith is the command that merges what the run left in branches; "" for nothing.
 	MergeWith string `json:"-"`
-	// Repeated is what kept failing while the map went on; nil for nothing.
+	// Repeated is what kept failing while the map was running; nil for nothing.
 	Repeated *policy.Repeated `json:"-"`
 	// AllowFailedItems and FailOn are those of the run, its file's included.
 	AllowFailedItems bool     `json:"-"`

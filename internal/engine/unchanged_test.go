@@ -586,7 +586,7 @@ map:
 	b.ranItems("")
 }
 
-// TestUnchangedDecidedTwice: a run that is cut short while it decides goes on with
+// TestUnchangedDecidedTwice: a run that is cut short while it decides continues with
 // that, and what was decided is not decided again.
 func TestUnchangedDecidedTwice(t *testing.T) {
 	const n = 600 // several chunks

@@ -11,7 +11,7 @@ import (
 // This file says what the world and the results of a run look like at its end, by its
 // plan, and by how its steps and items have ended.
 
-// end: the content of the world is that of an undisturbed run, and one that goes on with
+// end: the content of the world is that of an undisturbed run, and one that continues with
 // a run that has ended well has nothing to do.
 func (o *oracle) end() {
 	l := o.lives[len(o.lives)-1]

@@ -23,7 +23,7 @@ import (
 
 func init() { parts["whole"] = wholeMain }
 
-// wholeMain runs the workflow of the working directory, or goes on with its run, and ends
+// wholeMain runs the workflow of the working directory, or continues with its run, and ends
 // by SIGKILL at the n-th event of this life; 0: at none.
 func wholeMain() int {
 	at, err := strconv.Atoi(os.Args[1])

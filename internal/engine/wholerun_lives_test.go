@@ -133,7 +133,7 @@ func loadPlan(p *plan) (*workflow.File, error) {
 }
 
 // runPlan takes a run through its faults to its end, mends the world where it has
-// failed, and goes on with it once more where there is nothing to do.
+// failed, and continues with it once more where there is nothing to do.
 func runPlan(p *plan, store *journal.Store) (*wholeRun, error) {
 	f, err := loadPlan(p)
 	if err != nil {
@@ -170,7 +170,7 @@ func runPlan(p *plan, store *journal.Store) (*wholeRun, error) {
 	return r, nil
 }
 
-// goOn gives the journal with which somebody goes on with a run that has ended; nil where
+// goOn gives the journal with which somebody continues with a run that has ended; nil where
 // there is nothing more to see.
 func (r *wholeRun) goOn(l *oneLife, left []event.Event, now time.Time) []event.Event {
 	if len(r.lives) > 1 {

@@ -179,7 +179,7 @@ func (s *standing) apply(e event.Event, life int) {
 	case event.StepFinished:
 		s.names[p] = e.Label
 		if e.Status == event.Interrupted {
-			return // it goes on
+			return // it continues
 		}
 		s.over[p] = e.Status != event.Failed || tolerated(e)
 		s.passed[p] = e.Status == event.Failed && tolerated(e)
@@ -675,7 +675,7 @@ func (o *oracle) told(l *oneLife, s *standing) {
 	o.bounds(l, n)
 }
 
-// bounds: a map that nobody has told to go on stops where its policy says.
+// bounds: a map that nobody has told to continue stops where its policy says.
 func (o *oracle) bounds(l *oneLife, n map[string]int) {
 	if l.base > 0 || !endedWell(l.status) {
 		return

@@ -28,7 +28,7 @@ type planWorld struct {
 	did    []*execution
 	wrong  []string
 
-	life *oneLife // that goes on
+	life *oneLife // the present one
 }
 
 // execution is one of a command.

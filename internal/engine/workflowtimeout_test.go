@@ -10,7 +10,7 @@ import (
 )
 
 // TestWorkflowTimeoutInMap: the workflow's timeout ends the run, and the items that it
-// cuts short have not failed: a resume goes on with them.
+// cuts short have not failed: a resume continues with them.
 func TestWorkflowTimeoutInMap(t *testing.T) {
 	t.Parallel()
 	inTime(t, &virtual{took: time.Minute}, func(b *bench) {

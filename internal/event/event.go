@@ -221,7 +221,7 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	item_requeued, …_removed   Item, Index: a dead letter that is run again, or was purged; Data {"item"} is its data from now on, where
 //	                           it was edited
 //	item_returned              Item, Index, Attempt (the one that failed) or Attempts (of one that was given back later), Class, Message,
-//	                           Retry (what its retries go on with), Data (the failed attempt): with same_error, what failed as the map is
+//	                           Retry (what its retries continue with), Data (the failed attempt): with same_error, what failed as the map is
 //	                           held for does not count. Status is running of an item that runs again already
 //	hold_started, …_probe      Class, Message (what fails, and when the next item is tried), Total (the items that failed so), DelayMS
 //	                           (until the next probe), Data (the hold): no item starts but probes. With the Label merge_queue it is the
@@ -274,7 +274,7 @@ type Event struct {
 	From       string `json:"from,omitempty"`
 	To         string `json:"to,omitempty"`
 
-	// Retry is what the retries of a step or an item go on with after a
+	// Retry is what the retries of a step or an item continue with after a
 	// resume, to the nanosecond, the decision that the event tells of included.
 	Retry *driver.State `json:"retry,omitempty"`
 

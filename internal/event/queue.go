@@ -108,7 +108,7 @@ func (q *Queue) Flush(ctx context.Context) {
 
 // Close waits until the sink has taken everything, or ctx ends, and gives the
 // number of events that it has missed. Where ctx ends while the sink is stuck, the
-// queue's goroutine goes on to wait for it.
+// queue's goroutine continues to wait for it.
 func (q *Queue) Close(ctx context.Context) (missed int) {
 	q.mu.Lock()
 	q.closed = true
@@ -241,7 +241,7 @@ func (q *Queue) spill(e Event) error {
 var errFull = errors.New("the file is full")
 
 // inRing reads or writes b at a place of all that is ever written: at the end of the
-// file it goes on at its beginning. The caller has the lock.
+// file it continues at its beginning. The caller has the lock.
 func (q *Queue) inRing(do func(b []byte, at int64) (int, error), b []byte, at int64) error {
 	at %= q.room
 	n := min(int64(len(b)), q.room-at)

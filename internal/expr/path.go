@@ -69,7 +69,7 @@ func isName(s string, afterDot bool) bool {
 }
 
 // scanName gives the end of the name at i, or i where there is none. A hyphen
-// is part of a name where a name goes on after it.
+// is part of a name where a name continues after it.
 func scanName(s string, i int, afterDot bool) int {
 	start := i
 	for i < len(s) {

@@ -133,7 +133,7 @@ func (g *globber) deep(at string, rest []string) error {
 	return nil
 }
 
-// take goes on with a name that fits: into a directory, or it is a file.
+// take continues with a name that fits: into a directory, or it is a file.
 func (g *globber) take(path string, rest []string) error {
 	info, err := os.Stat(g.real(path))
 	if err != nil {

@@ -25,15 +25,16 @@ type sealedItem struct {
 	Secrets environ.Seals `json:"secrets"`
 }
 
-// Seals are the secrets that are masked in the journal's items, beside which
-// they are kept in a file.
+// Seals say which secrets are masked in each work item, so that an agent gets the item as
+// it was read. The journal has the items masked; the seals are kept in a file of their own
+// in the run's directory.
 type Seals struct {
 	env  *environ.Environment
 	path string
 	of   map[int]environ.Seals // by the item's index
 }
 
-// NewSeals gives the seals of a run with a directory; "": nothing of them is kept.
+// NewSeals gives the seals of a run with this directory. Where it is "", none are kept.
 func NewSeals(env *environ.Environment, dir string) *Seals {
 	s := &Seals{env: env}
 	if dir != "" {
@@ -45,10 +46,9 @@ func NewSeals(env *environ.Environment, dir string) *Seals {
 // Sealed reports whether something is masked in an item.
 func (s *Seals) Sealed(index int) bool { return len(s.of[index]) > 0 }
 
-// list gives the work items as they are stored: with their secrets
-// masked, and what was masked in a file beside the journal. An id with a secret
-// in it is masked for good: it names the item in all that is shown. end is to
-// be called after the last item.
+// list gives the work items as they are stored, with their secrets masked, and writes the
+// seals to the file. An id with a secret in it stays masked: it names the item wherever it
+// is shown. end is to be called after the last item.
 func (s *Seals) list(spec input.Spec) (items iter.Seq2[event.Item, error], end func() error) {
 	var file *os.File
 	masked := map[string]bool{}

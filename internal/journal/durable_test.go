@@ -248,7 +248,7 @@ func TestFullDatabase(t *testing.T) {
 	if n := int64(count(t, j.Events(t.Context(), 1, EventFilter{}))); n != synced {
 		t.Errorf("%d events, %d were synced", n, synced)
 	}
-	add(t, j, event.Event{Type: event.RunResumed}) // and it goes on
+	add(t, j, event.Event{Type: event.RunResumed}) // and it continues
 	if err := j.Sync(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -378,7 +378,7 @@ func lastNumber(in *bufio.Reader, to chan<- int64) {
 }
 
 // TestRemovedJournal: what is written into a removed file is gone, so that a
-// journal that is removed or replaced while its run goes on is a failure.
+// journal that is removed or replaced while its run is in progress is a failure.
 func TestRemovedJournal(t *testing.T) {
 	for name, harm := range map[string]func(j *Journal) error{
 		"database":         func(j *Journal) error { return os.Remove(j.path) },
@@ -471,7 +471,7 @@ func TestNewRunIsDurable(t *testing.T) {
 }
 
 // TestPowerCutAfterTheEnd: the log of a run that ended is enough, should nothing that was
-// copied from it into the database be on the disk; and who goes on with the run has the
+// copied from it into the database be on the disk; and who continues with the run has the
 // database synced first.
 func TestPowerCutAfterTheEnd(t *testing.T) {
 	s := newStore(t)

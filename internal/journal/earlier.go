@@ -14,7 +14,7 @@ import (
 const lookedAt = 1000
 
 // Earlier gives the runs that fit, but for one, at most so many, the one that was
-// written to last first: a run may have gone on after a younger one has ended. It
+// written to last first: a run may have continued after a younger one has ended. It
 // looks at the last 1,000 runs of the home. unreadable is told of those that have
 // no header.
 func (s *Store) Earlier(but string, most int, fits func(Header) bool, unreadable func(run string, err error)) ([]string, error) {

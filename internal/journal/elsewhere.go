@@ -14,7 +14,7 @@ const (
 	// Elsewhere is the name of the file in the directory of such a run that says
 	// where.
 	Elsewhere = "elsewhere.json"
-	// GoesOn is the name of a file that is there while such a run goes on, with or
+	// GoesOn is the name of a file that is there while such a run is in progress, with or
 	// without a process here.
 	GoesOn = "goes-on"
 )

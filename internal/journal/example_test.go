@@ -11,7 +11,7 @@ import (
 )
 
 // A run is begun, its process ends in the middle of a step, and another one
-// goes on with it.
+// continues with it.
 func Example() {
 	if err := example(context.Background()); err != nil {
 		fmt.Println(err)

@@ -223,7 +223,7 @@ func (s *State) applyStep(e event.Event) {
 	step.Last = e.Seq
 	switch e.Type {
 	case event.StepStarted:
-		// A step that was not over goes on with the waits that it had; any
+		// A step that was not over continues with the waits that it had; any
 		// other begins anew.
 		if step.Status != event.Running && step.Status != event.Interrupted {
 			step = step.again(e.Seq)
@@ -256,13 +256,13 @@ func (s *State) applyStep(e event.Event) {
 		}
 		step.Attempts = max(step.Attempts, e.Attempts)
 		step.Data, step.Finished = e.Data, e.Time
-		if e.Status != event.Interrupted || step.Failed == nil { // else it goes on with how it has failed
+		if e.Status != event.Interrupted || step.Failed == nil { // else it continues with how it has failed
 			step.Class, step.Message = e.Class, e.Message
 		}
 		if e.Status != event.Interrupted {
 			step.Retry, step.Recoveries, step.Failed, step.Began = Retry{}, 0, nil, time.Time{}
 			step.GivenUp, step.Handler = "", HandlerRound{}
-			if e.Status != event.Failed { // else a later life goes on with its rounds
+			if e.Status != event.Failed { // else a later life continues with its rounds
 				step.List, step.Rounds = nil, nil
 			}
 		}

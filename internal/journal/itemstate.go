@@ -141,7 +141,7 @@ func (t *Items) update(index int, f func(*special)) {
 	t.special[index] = s
 }
 
-// giveBack takes back failed attempts of an item: its retries go on with what the event
+// giveBack takes back failed attempts of an item: its retries continue with what the event
 // carries, and its attempts are numbered on.
 func (t *Items) giveBack(e event.Event) {
 	if e.Retry == nil {

@@ -9,7 +9,7 @@ import (
 
 // ItemSteps gives what is recorded of the steps of the items that a process left
 // in flight, by the items' indexes and the steps' paths. Each begins where its
-// item's Since says. st is the state of the run before it goes on.
+// item's Since says. st is the state of the run before it continues.
 func (r *Reader) ItemSteps(ctx context.Context, st *State) (map[int]map[string]StepRecord, error) {
 	return itemSteps(st, func(first int64, f EventFilter) iter.Seq2[event.Event, error] { return r.Events(ctx, first, f) })
 }

@@ -411,7 +411,7 @@ func (j *Journal) shut() error {
 // keepLog has the database leave a small log where it is when it is closed. All
 // of it is in the database by then, but to remove a file gives room back to the
 // disk, which some of them take milliseconds for. As the log is on the disk, nothing waits
-// for the database to be: that is for who goes on with the run, before he writes into
+// for the database to be: that is for who continues with the run, before he writes into
 // the log, see syncFormer.
 func (j *Journal) keepLog() error {
 	if j.wal == nil {

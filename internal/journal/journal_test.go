@@ -337,7 +337,7 @@ func TestFollowEndsWithItsProcessAndContext(t *testing.T) {
 }
 
 // TestQueueIsBounded has a writer that cannot write: callers wait once the
-// queue is full, and go on when it can.
+// queue is full, and continue when it can.
 func TestQueueIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		size, want int // of each event's data; events that the queue takes

@@ -60,7 +60,7 @@ func TestKeptSummary(t *testing.T) {
 		}
 		got.Started, got.Finished = want.Started, want.Finished
 		if got.Status == event.Running {
-			got.Took = want.Took // it goes on
+			got.Took = want.Took // it continues
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v", when, got, want)

@@ -190,7 +190,7 @@ func (r *Reader) fresh(ctx context.Context, read func() error) error {
 // errWord is a number of a word that the dictionary lacks.
 var errWord = errors.New("it uses a word that its dictionary lacks")
 
-// verify is the cheap check, made before a run goes on: the rows of events have
+// verify is the cheap check, made before a run continues: the rows of events have
 // no gap between them, and the item list is whole. It looks at each row of both,
 // but not into it.
 func (r *Reader) verify(ctx context.Context) (last int64, err error) {

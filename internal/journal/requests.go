@@ -44,7 +44,7 @@ type StopRequest struct {
 	Now bool `json:"now,omitempty"`
 }
 
-// ControlRequest asks the process that has a run to go on in another way. Like a
+// ControlRequest asks the process that has a run to continue in another way. Like a
 // request to stop it means that process alone.
 type ControlRequest struct {
 	PID  int       `json:"pid"` // the process that asks
@@ -56,7 +56,7 @@ type ControlRequest struct {
 
 // What a ControlRequest can ask for.
 const (
-	Pause    = "pause"     // start nothing new; what runs goes on
+	Pause    = "pause"     // start nothing new; what runs continues
 	Continue = "continue"  // start again
 	Probe    = "probe"     // try one item of a map that is held
 	Parallel = "parallel"  // items at once
@@ -164,13 +164,13 @@ func (r *Reader) leave(name string, q any, put func(string, fs.FileMode, func(*o
 // wanted the run to end.
 func (j *Journal) TakeStop() (*StopRequest, error) { return take[StopRequest](j.dir, stopName) }
 
-// PeekControl reads the request to go on in another way without taking it; nil if
+// PeekControl reads the request to continue in another way without taking it; nil if
 // there is none. ControlTaken ends it.
 func (j *Journal) PeekControl() (*ControlRequest, error) {
 	return readRequest[ControlRequest](filepath.Join(j.dir, controlName))
 }
 
-// ControlTaken ends the request to go on in another way, which is the answer to who
+// ControlTaken ends the request to continue in another way, which is the answer to who
 // asked: it is carried out, and recorded.
 func (j *Journal) ControlTaken() error { return remove(j.dir, controlName) }
 
@@ -288,7 +288,7 @@ func (r *Reader) lastSeq(ctx context.Context) (last int64, err error) {
 	return last, err
 }
 
-// InUse says whether a process has the run at present, or other machines go on
+// InUse says whether a process has the run at present, or other machines continue
 // with it.
 func (r *Reader) InUse() (bool, error) {
 	if elsewhere(r.dir) { // whoever has its lock keeps it up

@@ -52,7 +52,7 @@ func (s *StepRecord) Kind() string {
 }
 
 // Runs lists the runs, newest first. A run that cannot be read is given with
-// its ID alone and the error; the list goes on.
+// its ID alone and the error; the list continues.
 func (s *Store) Runs(ctx context.Context) iter.Seq2[Summary, error] {
 	return s.RunsWhere(ctx, nil)
 }

@@ -28,7 +28,7 @@ func TestPauseAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-// The clock of the machine is set forward by a day, or back by one, while a run goes on:
+// The clock of the machine is set forward by a day, or back by one, while a run is running:
 // it took as long as its processes counted.
 func TestTookIsNotByTheClock(t *testing.T) {
 	for _, jump := range []time.Duration{24 * time.Hour, -24 * time.Hour} {

@@ -9,7 +9,7 @@ import (
 )
 
 // State is what a sequence of events amounts to: everything that decides how
-// a run goes on. It belongs to its caller; nothing changes it afterwards.
+// a run continues. It belongs to its caller; nothing changes it afterwards.
 type State struct {
 	Seq     int64     // the last event that has a part in it; 0 for none
 	Started time.Time // of the first run_started
@@ -140,7 +140,7 @@ type Round struct {
 // InFlight reports whether an attempt had begun, and not failed, when the process ended.
 func (s StepRecord) InFlight() bool { return s.Attempts > s.Handler.Made+s.Retry.Failures }
 
-// Retry is what a retry machine has to know to go on where it was.
+// Retry is what a retry machine has to know to continue where it was.
 type Retry struct {
 	Failures     int           // failed attempts on record
 	Slept        time.Duration // the sum of the delays that were scheduled

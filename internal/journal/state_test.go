@@ -388,7 +388,7 @@ func TestFoldAgainstModel(t *testing.T) {
 			events = append(events, resumed)
 			more()
 		}
-		// That a process died counts only while the run was going on, which is
+		// That a process died counts only while the run was in progress, which is
 		// where the fold through the table and the one in memory may differ.
 		checkModel(t, j, events)
 	})

@@ -166,7 +166,7 @@ func (s *Store) Find(run string) (string, error) { return s.resolve(run) }
 // RunDir is the directory of the run with an id.
 func (s *Store) RunDir(id string) string { return s.dir(id) }
 
-// Open opens a run to go on with it and takes its lock. run is an id, the
+// Open opens a run to continue with it and takes its lock. run is an id, the
 // beginning of one that is like no other, or "" for the newest.
 //
 // Errors are a *NotFoundError, a *LockedError, a *DamagedError, a
@@ -198,7 +198,7 @@ func (s *Store) open(run string) (*Journal, error) {
 	return j, nil
 }
 
-// Read opens a run for reading, while it goes on or after it. run is as for
+// Read opens a run for reading, while it is running or after it. run is as for
 // Open, and so are the errors, but for the lock, which is not looked at.
 func (s *Store) Read(run string) (*Reader, error) {
 	id, err := s.resolve(run)

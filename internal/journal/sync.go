@@ -91,7 +91,7 @@ func (j *Journal) reached(w waiter) bool {
 	return j.committed >= w.seq
 }
 
-// release lets those go on that have nothing more to wait for: all, after an
+// release lets those continue that have nothing more to wait for: all, after an
 // error. j.mu is held.
 func (j *Journal) release() {
 	kept := j.waiters[:0]

@@ -14,21 +14,21 @@ import (
 	"github.com/bide-dev/bide/internal/step"
 )
 
-// Control is what other processes may change of a run that goes on.
+// Control is what other processes may change of a running run.
 type Control struct {
 	parallel atomic.Int64 // items at once; 0: as it was begun with
 	mu       sync.Mutex
-	m        *mapper.Map // that goes on; nil: none
+	m        *mapper.Map // the running one; nil: none
 }
 
-// Begin says which map goes on; nil: none.
+// Begin says which map is running; nil: none.
 func (c *Control) Begin(m *mapper.Map) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.m = m
 }
 
-// tell has the map that goes on do something, and says whether there is one.
+// tell has the running map do something, and says whether there is one.
 func (c *Control) tell(do func(*mapper.Map)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +128,7 @@ func (c *Control) Keep(x *step.Executor, st *journal.State, shared bool) {
 	}
 }
 
-// Later has the next process of a run, which none has now, go on in another
+// Later has the next process of a run, which none has now, continue in another
 // way: with journal.Continue it is not paused, with journal.RetryNow nothing waits for
 // its next attempt or the end of a rate limit. The error is journal.ErrNotInUse where
 // there is nothing to change.

@@ -118,7 +118,7 @@ func (h *Handover) follow(ctx context.Context, r *journal.Reader, from int64) er
 }
 
 // Requests are those of other processes to run dead letters again, which a map
-// carries out while it goes on.
+// carries out while it is running.
 type Requests struct {
 	Executor *step.Executor
 	Journal  *journal.Journal

@@ -16,7 +16,7 @@ import (
 
 // Set changes settings of a limit in the file of a home directory, each as KEY=VALUE,
 // and adds the limit where there is none. KEY= takes a setting away. Comments of the
-// file stay. Runs that go on see the change within a second.
+// file stay. Runs in progress see the change within a second.
 func Set(home, name string, settings []string) error {
 	path := filepath.Join(home, FileName)
 	text, err := os.ReadFile(path)

@@ -86,7 +86,7 @@ func (r *Recorder) prepare(e *event.Event) {
 	HideSecrets(e, r.Masks())
 }
 
-// HideSecrets masks what is told of a run, and cuts a message that is too long to be read.
+// HideSecrets masks the secrets in an event, and cuts a message that is too long to be read.
 func HideSecrets(e *event.Event, m *mask.Masker) {
 	if m.Active() {
 		e.Message = m.String(e.Message)

@@ -119,7 +119,7 @@ var answers = map[string]func(*server, *document, documentParams, int) (any, err
 }
 
 // request answers a request. A panic is a mistake of ours: the editor is told,
-// the trace goes to standard error, and the server goes on.
+// the trace goes to standard error, and the server continues.
 func (s *server) request(m message) (result any, failure *rpcError) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/bide-dev/bide/internal/width"
 )
 
-// lanes are the workers that were started while the map goes on. They belong to who
+// lanes are the workers that were started while the map is running. They belong to who
 // has the turn.
 type lanes struct {
 	count int

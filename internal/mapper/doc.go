@@ -29,7 +29,7 @@
 // computed again.
 //
 // In a strict map an item's start is on the disk before its agent starts, and its
-// end before its worker goes on. A worker that has ended an item is given its next
+// end before its worker continues. A worker that has ended an item is given its next
 // one first, so that one sync is for both; it makes one for the end alone where it
 // has nothing to do, or leaves.
 package mapper

@@ -92,7 +92,7 @@ type Check struct {
 	File       string `json:"output_file,omitempty"`
 	DurationMS int64  `json:"duration_ms"`
 	// RedBase says that the check fails on what the items start from as well, and that the
-	// run was to go on all the same.
+	// run was to continue all the same.
 	RedBase bool `json:"red_base,omitempty"`
 }
 

@@ -199,7 +199,7 @@ func (x *Map) changeHolds(change func(time.Time) []policy.HoldChange) (changed b
 }
 
 // restoreEnds tells the machine how the last attempts ended before the run went down. For
-// a run that had stopped and goes on, they are past.
+// a run that had stopped and continues, they are past.
 func (x *Map) restoreEnds(ctx context.Context, rec *Recorded) error {
 	if x.Policy.SameError == nil || rec.GoOn || len(rec.Hold) > 0 || rec.Results == nil {
 		return nil

@@ -152,7 +152,7 @@ func (x *Map) give(j job) {
 }
 
 // syncIdle has free workers wait for the disk, where the promise is that an
-// item's end is there before its worker goes on. Where the next thing is another
+// item's end is there before its worker continues. Where the next thing is another
 // item, whose start has to be on the disk as well, one sync is for both.
 func (x *Map) syncIdle() {
 	for i := len(x.idle) - 1; i >= 0; i-- {

@@ -28,7 +28,7 @@ type Options struct {
 	// Budgeted: what the attempts at an item use counts in the next ones.
 	Budgeted bool
 	// Strict: the start of an item is on the disk before its agent starts, and
-	// its end before its worker goes on.
+	// its end before its worker continues.
 	Strict bool
 	// Name is the run's, in correlation ids.
 	Name string
@@ -203,7 +203,7 @@ type Outcome struct {
 	// set, and neither if all is finished.
 	Stop    policy.StopReason
 	Stopped error
-	// Repeated is what kept failing while the map went on; nil for nothing. Its message
+	// Repeated is what kept failing while the map was running; nil for nothing. Its message
 	// is as it was, secrets included.
 	Repeated *policy.Repeated
 }

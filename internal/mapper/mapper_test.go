@@ -288,8 +288,8 @@ func TestPauseHoldsAll(t *testing.T) {
 }
 
 // TestCutAnywhere cuts the record of a map with retries, handlers and breakers
-// after each of its facts and goes on: an item whose end is recorded does not run
-// again, every handler runs until its end is recorded, and retries go on as they
+// after each of its facts and continues: an item whose end is recorded does not run
+// again, every handler runs until its end is recorded, and retries continue as they
 // are recorded.
 func TestCutAnywhere(t *testing.T) {
 	const n = 6

@@ -19,7 +19,7 @@ type Again struct {
 	Item json.RawMessage
 }
 
-// Requeue gives dead letters another chance while the map goes on. take is
+// Requeue gives dead letters another chance while the map is running. take is
 // called once it is certain that the map can take them, and has the last word.
 // It comes too late, which is no error, where the map is over or stops.
 func (x *Map) Requeue(ctx context.Context, list []Again, take func() (bool, error)) error {

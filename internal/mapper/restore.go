@@ -34,7 +34,7 @@ type Recorded struct {
 	// TakeOver finishes an item whose work was being merged when the process
 	// before this one went down, or has it wait to be merged as before.
 	TakeOver func(ctx context.Context, index int, rec journal.ItemRecord) (Taken, error)
-	// GoOn: the run had stopped, and somebody asks to go on: the bounds that
+	// GoOn: the run had stopped, and somebody asks to continue: the bounds that
 	// the items have reached are let pass.
 	GoOn bool
 }

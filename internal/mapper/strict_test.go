@@ -49,7 +49,7 @@ func (d *disk) open(index, attempt int) (ends int, started bool) {
 }
 
 // TestStrictSyncsOnceAnItem: an item's start is on the disk before its process
-// starts, and its end before its worker goes on, to another item or out of the
+// starts, and its end before its worker continues, to another item or out of the
 // map; where the two come together, one sync is for both.
 func TestStrictSyncsOnceAnItem(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {

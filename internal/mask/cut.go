@@ -64,7 +64,7 @@ func IsLeftOut(line string) bool {
 	return strings.Contains(line, " bytes left out …") && leftOut().MatchString(strings.TrimSpace(line)+"\n")
 }
 
-// Bound is Text.Ends of a value that goes on being used: the secrets in it stay,
+// Bound is Text.Ends of a value that continues to be used: the secrets in it stay,
 // but no half of one does where it is cut. One that was cut so before, and has n
 // bytes and the mark, is not cut again: that would take the mark away.
 func (m *Masker) Bound(s string, n int) string {
@@ -83,7 +83,7 @@ func (m *Masker) BoundEnds(head, tail string, size, n int) string {
 // Fits reports whether Bound leaves a text of size bytes as it is.
 func Fits(size, n int) bool { return size <= n+maxMark }
 
-// First is the beginning of a value that goes on being used, at most n bytes of
+// First is the beginning of a value that continues to be used, at most n bytes of
 // it; the part of a secret at its end is masked.
 func (m *Masker) First(s string, n int) string {
 	if len(s) <= n {

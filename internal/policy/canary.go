@@ -45,7 +45,7 @@ type CanaryEnd struct {
 type canaries struct {
 	Canary
 	passed bool
-	// succeeded and failed are how many items had ended when somebody asked to go on
+	// succeeded and failed are how many items had ended when somebody asked to continue
 	// after the map had stopped: they are no canaries of this life.
 	succeeded, failed int
 }

@@ -76,13 +76,13 @@ const (
 	ByFirstFailure     StopReason = "continue_on_failure"
 	ByItemFailure      StopReason = "on_item_failure"
 	// ByRateLimit: a rate limit lasts longer than RateLimitMaxWait. No item has
-	// failed by it; a resume goes on with them.
+	// failed by it; a resume continues with them.
 	ByRateLimit StopReason = "rate_limit"
 	// ByShortage: the system had no room to start anything for a minute. No item
-	// has failed by it; a resume goes on with them.
+	// has failed by it; a resume continues with them.
 	ByShortage StopReason = "resources"
 	// BySameError: the same thing kept failing, by same_error. What failed so is
-	// pending; a resume goes on with it.
+	// pending; a resume continues with it.
 	BySameError StopReason = "same_error"
 	// ByCanary: too few of the first items succeeded, by canary. The others are
 	// pending; a resume begins with as many of them.

@@ -14,7 +14,7 @@ import (
 // A map is held when the same thing keeps failing: when Count different items, of those
 // whose attempt ended, have failed with one signature, and they are at least Share of
 // them. Then no item starts but a probe, one at a time; what failed so is given back, as
-// if it had not been tried; and when Close probes in a row have succeeded, all goes on.
+// if it had not been tried; and when Close probes in a row have succeeded, all continues.
 
 // SameError is when a map is held, and how it finds out that it need not be any longer.
 // Zero fields mean the defaults.
@@ -170,7 +170,7 @@ type Given struct {
 	Dead bool
 	// Running says that the item runs already again.
 	Running bool
-	// Retry is what its retries go on with.
+	// Retry is what its retries continue with.
 	Retry driver.State
 }
 

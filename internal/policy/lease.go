@@ -192,13 +192,13 @@ func (m *Machine) credits() (failures, row int, ok bool) {
 	left := bound - m.counts.FailedForGood - given
 	failures = min(max(left, 1), left+m.cfg.MaxParallel-1) // beside one in flight on each other lane
 	if failures < 1 {
-		return 1, row, len(m.leases) == 0 // where somebody asked to go on past a bound
+		return 1, row, len(m.leases) == 0 // where somebody asked to continue past a bound
 	}
 	return failures, row, true
 }
 
 // nextEndMayStop reports whether a success may stop the map, as the one that makes
-// the rate of failures count: then a lane must not go on after it.
+// the rate of failures count: then a lane must not continue after it.
 func (m *Machine) nextEndMayStop() bool {
 	return m.threshold != nil && m.counts.Finished() < MinFinishedForThreshold
 }

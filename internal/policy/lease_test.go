@@ -220,7 +220,7 @@ func TestLeaseErrors(t *testing.T) {
 }
 
 // TestASuccessMayStop: until enough items have finished, the next success may
-// be the one that makes the rate of failures count, and no lane goes on after it.
+// be the one that makes the rate of failures count, and no lane continues after it.
 func TestASuccessMayStop(t *testing.T) {
 	rate := 0.2
 	m, err := New(Config{MaxParallel: 1, FailureThreshold: &rate}, 100)

@@ -297,7 +297,7 @@ func checkCounts(t *rapid.T, c Counts, ref *model) {
 }
 
 // TestRestoreAtAnyMoment takes a machine down at random, restores another from
-// what a journal would know, and goes on; the results must be those of a map
+// what a journal would know, and continues; the results must be those of a map
 // that never went down.
 func TestRestoreAtAnyMoment(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

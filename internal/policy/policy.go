@@ -169,7 +169,7 @@ type Config struct {
 	// RateLimitMaxWait bounds the time from a rate-limit answer to the end of
 	// the pauses it causes, until an agent gets a different answer. A
 	// rate-limit answer that would go beyond it stops the map, and a resume
-	// goes on: no item fails because a quota is used up. 0 means 6 h; negative
+	// continues: no item fails because a quota is used up. 0 means 6 h; negative
 	// means no pauses: a rate-limit answer is a failed attempt like any other.
 	RateLimitMaxWait time.Duration `json:"rate_limit_max_wait,omitempty"`
 	// MaxWaiting is how many items may wait for their next attempt before no more

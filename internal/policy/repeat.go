@@ -6,7 +6,7 @@ import (
 	"github.com/bide-dev/bide/internal/failure"
 )
 
-// Repeated is that a map went on though the same thing kept failing: that it would have
+// Repeated is that a map continued though the same thing kept failing: that it would have
 // been held, or that nothing could hold it.
 type Repeated struct {
 	// Items is how many different items had failed alike when the map would have been

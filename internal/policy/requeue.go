@@ -10,7 +10,7 @@ import (
 var ErrOver = errors.New("policy: the map is over")
 
 // Requeue gives an item that has become a dead letter another chance while the
-// map goes on: it starts as soon as an agent may, like one that has never
+// map continues: it starts as soon as an agent may, like one that has never
 // failed. The machine does not keep which items have ended; that the item
 // is a dead letter is for the caller to know. The error is [ErrOver] when the
 // map has ended or stops.

@@ -8,7 +8,7 @@ import (
 	"github.com/bide-dev/bide/internal/policy"
 )
 
-// TestRequeue gives dead letters another chance while the map goes on.
+// TestRequeue gives dead letters another chance while the map is running.
 func TestRequeue(t *testing.T) {
 	now := time.Unix(1000, 0)
 	m, err := policy.New(policy.Config{MaxParallel: 2}, 3)

@@ -54,7 +54,7 @@ var errStarted = errors.New("policy: items are restored before the first one sta
 // further attempt. Restore is called once for each item that had begun, in any
 // order, then [Machine.Resume] once, before the first Started.
 //
-// The verdict's Fate is ItemRetry for an item that goes on, and its Recoveries
+// The verdict's Fate is ItemRetry for an item that continues, and its Recoveries
 // are to be recorded.
 func (m *Machine) Restore(item int, s ItemState, now time.Time) (Verdict, error) {
 	v := Verdict{Item: item, Attempt: s.Attempts, Recoveries: s.Recoveries, Retry: s.Retry}
@@ -137,7 +137,7 @@ const ClassRecoveries = "recoveries"
 
 // Resume ends the restoring. A run that went down before it could record that
 // its map stops is judged by the restored counts, as if it had never gone down.
-// With goOn, the run had stopped and somebody asks to go on: the bounds
+// With goOn, the run had stopped and somebody asks to continue: the bounds
 // that the restored items have reached are let pass, and looked at again when
 // the next item fails for good. It gives the reason if the map stops. A hold that lasts
 // and canaries that have passed are restored before.

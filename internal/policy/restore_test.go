@@ -155,7 +155,7 @@ func TestResumeOfAStoppedRun(t *testing.T) {
 		if d := m.Next(t0); d.Kind != Finished || d.Status != Stopped {
 			t.Errorf("%+v", d)
 		}
-		// Somebody asks to go on.
+		// Somebody asks to continue.
 		m, stop = restored(true)
 		if stop != NotStopped {
 			t.Errorf("%+v: stopped at once: %q", cfg, stop)

@@ -17,7 +17,7 @@ const reapGrace = 2 * time.Second
 
 // ErrRunning says that the supervisor whose processes ReapOrphans should end
 // is alive.
-var ErrRunning = errors.New("the run that started the processes is still going on")
+var ErrRunning = errors.New("the run that started the processes is still in progress")
 
 // ReapOrphans ends the processes that a former run with the same dir left
 // running, and returns how many there were. They are found by process group
@@ -25,7 +25,7 @@ var ErrRunning = errors.New("the run that started the processes is still going o
 // never touched, and on Linux by the marker in their environment. Where there
 // was no former run, or it was closed properly, it does nothing.
 //
-// It fails with ErrRunning if the former run still goes on, and with an error
+// It fails with ErrRunning if the former run is still in progress, and with an error
 // if a process cannot be ended.
 func ReapOrphans(dir string) (n int, err error) {
 	path := filepath.Join(dir, slotsFile)

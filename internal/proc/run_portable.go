@@ -134,7 +134,7 @@ func (l *lineEnds) unix(p []byte) []byte {
 	return l.text
 }
 
-// serve goes on until nothing is left of the command.
+// serve continues until nothing is left of the command.
 func (p *portableRun) serve(leader *os.Process) {
 	defer p.s.unregister(p.w)
 	for i := range p.outs {

@@ -23,7 +23,7 @@ import (
 
 // How long things may take that a well-behaved command never needs.
 const (
-	// linger is how long what a command left behind may go on writing to its
+	// linger is how long what a command left behind may keep writing to its
 	// output, as in `exec > >(tee log)`, before it is told to end.
 	linger = 50 * time.Millisecond
 	// leftoverGrace is the time from SIGTERM to SIGKILL for what a command
@@ -54,7 +54,7 @@ var (
 // Options of [New]. The zero value is what bide uses.
 type Options struct {
 	// NoCompanion leaves out the companion process: what runs when this
-	// process is killed goes on until ReapOrphans. Programs that do not call
+	// process is killed continues until ReapOrphans. Programs that do not call
 	// CompanionMain need it.
 	NoCompanion bool
 	// portable runs commands in the way of other systems, for tests.

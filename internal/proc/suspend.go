@@ -17,7 +17,7 @@ type pause struct {
 	since  time.Time // zero: they run
 }
 
-// Suspend stops all commands that run, calls stop, and has them go on when it
+// Suspend stops all commands that run, calls stop, and has them continue when it
 // returns. The time between does not count for Cmd.Timeout. A command that is to start
 // meanwhile waits. While they are stopped it does nothing.
 func (s *Supervisor) Suspend(stop func()) {

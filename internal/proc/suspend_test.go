@@ -51,7 +51,7 @@ func TestSuspendPutsOffTheTimeout(t *testing.T) {
 	})
 }
 
-// A command that is to start while the others are stopped starts when they go on.
+// A command that is to start while the others are stopped starts when they continue.
 func TestSuspendHoldsStarts(t *testing.T) {
 	everyWay(t, func(t *testing.T, s *Supervisor) {
 		mark := filepath.Join(t.TempDir(), "begun")

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serve goes on until nothing is left of the command. An error means that
+// serve continues until nothing is left of the command. An error means that
 // something of it may be.
 func (w *watch) serve() error {
 	defer w.end()

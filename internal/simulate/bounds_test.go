@@ -156,7 +156,7 @@ func TestExplainBoundsAsked(t *testing.T) {
 	}
 }
 
-// TestExplainBoundsKilled: no run takes longer than explain tells where commands go on
+// TestExplainBoundsKilled: no run takes longer than explain tells where commands continue
 // until they are killed, and one comes up to it.
 func TestExplainBoundsKilled(t *testing.T) {
 	t.Parallel()
@@ -181,7 +181,7 @@ func TestExplainBoundsKilled(t *testing.T) {
 	}
 }
 
-// TestExplainKilled: a command that ignores SIGTERM goes on for ten seconds after each
+// TestExplainKilled: a command that ignores SIGTERM continues for ten seconds after each
 // timeout, and a request does not.
 func TestExplainKilled(t *testing.T) {
 	t.Parallel()
@@ -242,7 +242,7 @@ type adversary struct {
 	data bool           // steps are given their variables
 	vars map[string]map[string]bool
 	asks bool // servers ask for waits
-	// stubborn says that commands that are told to end go on until they are killed.
+	// stubborn says that commands that are told to end continue until they are killed.
 	stubborn bool
 }
 
@@ -387,7 +387,7 @@ func (a *adversary) run(p *play) time.Duration {
 	return samples(a.t, o)[0].Makespan
 }
 
-// ends is how long a command goes on that is told to end.
+// ends is how long a command continues that is told to end.
 func ends(c *step.Call) time.Duration {
 	switch c.Action.(type) {
 	case *workflow.Shell, *workflow.Claude:

@@ -99,7 +99,7 @@ func (e *evidence) prepare(items bool) {
 }
 
 // stoppedAfter is the timeout that has ended attempts: 0 where there is none, or where
-// others went on for longer.
+// others continued for longer.
 func stoppedAfter(list []*recorded) time.Duration {
 	least, longest := time.Duration(0), time.Duration(0)
 	for _, a := range list {

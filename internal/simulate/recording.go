@@ -45,7 +45,7 @@ type pastLife struct {
 	// status is that with which it ended; "" of one that was killed.
 	status string
 	// parallel is how many items at once were asked for when it began, 0: as many as
-	// before. otherFile: it went on with a file that is not recorded.
+	// before. otherFile: it continued with a file that is not recorded.
 	parallel  int
 	otherFile bool
 	// waits are those for the next attempt of a step, or of an item under
@@ -216,7 +216,7 @@ func (d decisions) take(e event.Event, rounds map[int]int) {
 	case event.RetryScheduled:
 		say("again after attempt %d, in %dms", e.Attempt, e.DelayMS)
 	case event.StepFinished:
-		if e.Status == event.Interrupted { // which a later life goes on with
+		if e.Status == event.Interrupted { // which a later life continues with
 			break
 		}
 		say("%s after %d", e.Status, e.Attempts)

@@ -133,7 +133,7 @@ func (l *replayedLife) late(k attemptKey) error {
 	return nil
 }
 
-// busy is what goes on inside a context up to a time that is on record.
+// busy is what is running inside a context up to a time that is on record.
 type busy struct {
 	ctx   context.Context
 	until time.Time

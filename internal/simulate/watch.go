@@ -28,7 +28,7 @@ type Sample struct {
 	Peak     int // most attempts that began in one Bucket
 	PeakAt   time.Duration
 	// Recovered: after the last outage an attempt succeeded, and the run ended
-	// well or went on.
+	// well or continued.
 	Recovered bool
 	Steps     map[string]*StepSample // by static path
 	// Assumed is what the run rests on and nobody knows, each as a clause.

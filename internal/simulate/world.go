@@ -311,7 +311,7 @@ func (s *twoState) down(now time.Duration) bool {
 	return now >= s.from && now < s.until
 }
 
-// reach goes on to the outage that follows a moment, or is there.
+// reach continues to the outage that follows a moment, or is there.
 func (s *twoState) reach(now time.Duration) {
 	length := (s.MeanUp + s.MeanDown) * eraCycles
 	if length/eraCycles != s.MeanUp+s.MeanDown { // which is longer than all of time

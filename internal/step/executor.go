@@ -106,7 +106,7 @@ func (p Place) Round(n int) Place {
 }
 
 // recorded gives what an earlier life of the run recorded of a step in the attempt
-// that goes on.
+// that is being made.
 func (p Place) recorded(path string) (journal.StepRecord, bool) {
 	rec, ok := p.Past[path]
 	return rec, ok && rec.Last > p.Since

@@ -150,7 +150,7 @@ func (x *Executor) identity(v any) string {
 }
 
 // takeOver takes the rounds that an earlier life of the run has ended, with what they
-// gave. One that failed is over where the foreach goes on after failures, unless the
+// gave. One that failed is over where the foreach continues after failures, unless the
 // whole of it has failed and is tried again.
 func (f *loop) takeOver(rec journal.StepRecord) error {
 	for i, r := range rec.Rounds {

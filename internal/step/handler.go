@@ -72,7 +72,7 @@ func (x *Executor) rounds(ctx context.Context, p Place, s *workflow.Step, path s
 // handlerLeft is where an earlier life of the run has left a step and its handler.
 type handlerLeft struct {
 	first   bool    // the round is the first of this life
-	round   int     // that goes on, from 1
+	round   int     // the present one, from 1
 	made    int     // attempts in the rounds before
 	last    Outcome // how the attempt before failed, where a handler has begun
 	failed  bool    // no attempt of the round follows, and its handler has begun
@@ -231,7 +231,7 @@ func (x *Executor) handle(ctx context.Context, p Place, s *workflow.Step, path s
 		err = x.within(ctx, t, "the on_failure handler", func(ctx context.Context) error { return x.repair(ctx, q, h) })
 	}
 	if err != nil && x.Life.Interrupted(ctx, err) {
-		return err // a later life goes on with it
+		return err // a later life continues with it
 	}
 	var facts []event.Event
 	e := p.Event(event.RoundFinished, name)

@@ -62,7 +62,7 @@ func (l *Lifecycle) wakeAll() {
 }
 
 // Hold has nothing new start until Release: no step, and no attempt at one. What
-// runs goes on. A run that stops is held no longer.
+// runs continues. A run that stops is held no longer.
 func (l *Lifecycle) Hold() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,7 +184,7 @@ func (l *Lifecycle) sleep(ctx context.Context, d time.Duration, first int) error
 	}
 }
 
-// wake is closed when work under ctx is not to go on.
+// wake is closed when work under ctx is not to continue.
 func (l *Lifecycle) wake(ctx context.Context) <-chan struct{} {
 	if finishes(ctx) {
 		return l.over

@@ -34,7 +34,7 @@ type operation struct {
 	start   time.Time // of the attempt
 	prev    time.Duration
 	drawing event.Drawing // of jitter
-	idle    time.Time     // when the wait began that goes on; zero for none
+	idle    time.Time     // when the present wait began; zero for none
 	waited  time.Duration // in all waits that are over
 	asked   int           // how often all waits were ended before the one that is next was told of; -1: none is
 	pending []event.Event // the failure of the attempt, until it is known what follows
@@ -98,7 +98,7 @@ func (x *Executor) operation(ctx context.Context, p Place, s *workflow.Step, pat
 	return out
 }
 
-// wake ends the wait that goes on.
+// wake ends the present wait.
 func (o *operation) wake(now time.Time) {
 	if !o.idle.IsZero() {
 		o.waited, o.idle = o.waited+now.Sub(o.idle), time.Time{}

@@ -25,7 +25,7 @@ type Clock = clock.Clock
 type Recorder interface {
 	// Record keeps facts as one record: after a crash there are all of them, or
 	// none. A fact without a time has happened now. The error says that they
-	// are not kept; the run can then not go on, and what was to follow them must
+	// are not kept; the run can then not continue, and what was to follow them must
 	// not happen.
 	Record(facts ...event.Event) error
 	// Detail is the data of a fact that a later life of the run reads, which f makes; nil

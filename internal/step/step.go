@@ -169,7 +169,7 @@ func (x *Executor) Step(ctx context.Context, p Place, s *workflow.Step) Outcome 
 		}
 	}
 	if out.Err != nil && errors.Is(out.Err, ErrInterrupted) {
-		return out // not finished: a resume goes on with it
+		return out // not finished: a resume continues with it
 	}
 	return x.ended(ctx, p, s, path, start, out, func() map[string]any { return p.Scope.Since(mark) })
 }

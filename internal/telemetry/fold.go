@@ -44,7 +44,7 @@ type Fold struct {
 	traced   int            // items that got spans
 	live     bool           // the run has begun and not ended
 	running  int            // items
-	stands   map[int]string // where items stand that may go on: retrying, dead_lettered
+	stands   map[int]string // where items stand that may continue: retrying, dead_lettered
 	pause    time.Time
 	breakers map[string]breakerState
 }
@@ -165,7 +165,7 @@ func (f *Fold) Gone() {
 // retrying is where an item stands whose next attempt has not begun.
 const retrying = "retrying"
 
-// moves notes where an item stands that may go on; "" for one that does.
+// moves notes where an item stands that may continue; "" for one that does.
 func (f *Fold) moves(index int, state string) {
 	if old := f.stands[index]; old != "" {
 		f.count("bide.items", -1, Attr{"bide.item.state", old})

@@ -562,7 +562,7 @@ func TestAttributesOfActions(t *testing.T) {
 	}
 }
 
-// standing is what the metrics say of what goes on now: runs, items by state,
+// standing is what the metrics say of what is running now: runs, items by state,
 // workers.
 func standing(t *testing.T, m *Metrics) map[string]float64 {
 	t.Helper()

@@ -27,7 +27,7 @@ func (t *Text) findCertain() []int {
 // certain gathers the expansions that are certain.
 type certain struct{ offsets []int }
 
-// leaving are commands after which it is not certain that a script goes on.
+// leaving are commands after which it is not certain that a script continues.
 var leaving = wordSet(`exit exec return set trap eval source . kill shopt`)
 
 // stmts goes through statements until one that may leave the script.

@@ -79,7 +79,7 @@ func (t *Timeline) waits(r *Row, w Wait) {
 }
 
 // stopWaiting ends at a time the wait that a row is in, if it is in one: its
-// process has ended, or it goes on earlier.
+// process has ended, or it continues earlier.
 func (t *Timeline) stopWaiting(r *Row, at time.Time) bool {
 	early := r.last.To.Sub(at)
 	if early <= 0 || at.Before(r.last.From) {
@@ -128,7 +128,7 @@ func (t *Timeline) stopPause(at time.Time) {
 	last.To = at
 }
 
-// goOn ends the pause for good: a resume does not go on with it.
+// goOn ends the pause for good: a resume does not continue with it.
 func (t *Timeline) goOn(at time.Time) {
 	t.stopPause(at)
 	t.limit = time.Time{}

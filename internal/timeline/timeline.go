@@ -44,7 +44,7 @@ type Timeline struct {
 	Pauses          []Wait // a rate limit held back every agent
 	Breakers        []Breaker
 	Notes           []string
-	Changes         []string // what was asked of it while it went on, and what its items were compared with
+	Changes         []string // what was asked of it while it was running, and what its items were compared with
 	// ItemKinds are the items of a run that has ended which ended neither as they were
 	// meant to nor as failures.
 	ItemKinds event.KindCounts
@@ -107,7 +107,7 @@ type Row struct {
 	Tries              int // attempts in all; Attempts may hold fewer
 	Attempts           []Attempt
 	Waits              []Wait      // begun or over; see Turn
-	Recovered          []time.Time // when it went on after its process died
+	Recovered          []time.Time // when it continued after its process died
 	Seq                int64       // of the last event that changed it
 	Done, Total        int         // of a list: calls that have ended, and all
 	Failed, Degraded   int         // of them: how they ended
@@ -354,7 +354,7 @@ func (t *Timeline) settle(at time.Time, died bool) {
 			r.cut = r.last.Source
 		}
 		if r.Ended = at; died && r.Kind == Step {
-			r.Recovered = append(r.Recovered, time.Time{}) // filled in when it goes on
+			r.Recovered = append(r.Recovered, time.Time{}) // filled in when it continues
 		}
 	}
 }

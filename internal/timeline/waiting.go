@@ -14,7 +14,7 @@ import (
 
 // Now says in one sentence what the run does or waits for at a time, or how it
 // ended. items are the counts of its map, and due is when the first of its
-// items that wait goes on; zero where none waits.
+// items that wait continues; zero where none waits.
 func (t *Timeline) Now(now time.Time, items journal.Counts, due time.Time) string {
 	switch t.Status {
 	case "":
@@ -186,7 +186,7 @@ func Done(good, total, failed, skipped, unchanged int, kinds event.KindCounts) s
 	return s
 }
 
-// nowSteps speaks of the step that runs, or of the one that goes on first.
+// nowSteps speaks of the step that runs, or of the one that continues first.
 func (t *Timeline) nowSteps(now time.Time) string {
 	var runs, waits *Row
 	running := 0

@@ -45,7 +45,7 @@ type actions struct {
 }
 
 // act does what a button asks for: it starts a process of this program with the
-// arguments of one of the actions below, which goes on when this server ends.
+// arguments of one of the actions below, which continues when this server ends.
 // What a form says becomes an argument of its own, never a part of one; no
 // shell reads it.
 func (p *pages) act(w http.ResponseWriter, r *http.Request) {
@@ -111,7 +111,7 @@ func (p *pages) arguments(r *http.Request, run *run) (args []string, input []byt
 	case "retry":
 		args = []string{"dlq", "retry", id, "--progress", "none"}
 		if _, err := os.Stat(filepath.Join(p.opt.Store.RunDir(id), journal.Elsewhere)); err == nil {
-			args = append(args, "--as-recorded") // other machines go on with their copy of the file
+			args = append(args, "--as-recorded") // other machines continue with their copy of the file
 		}
 		if form.Has("index") {
 			item, err := named(r, run)

@@ -19,7 +19,7 @@ type look struct {
 // spans takes a line apart at its SGR sequences (ESC [ … m), the only ones with
 // a meaning here. Every other escape sequence, and control characters but the
 // tab, are left out; of a line that a carriage return writes anew, the last
-// state is what a terminal shows. The look goes on in the next line.
+// state is what a terminal shows. The look continues in the next line.
 func (l *look) spans(line string) []span {
 	line = strings.TrimRight(line, "\r\n")
 	if i := strings.LastIndexByte(line, '\r'); i >= 0 {

@@ -66,7 +66,7 @@ func TestEdit(t *testing.T) {
 	if want := "dlq retry " + j.Run() + " --progress none --item=one --data=-\n{\"shard\": 8}"; err != nil || string(b) != want {
 		t.Errorf("the program was given %q (%v), want %q", b, err, want)
 	}
-	// Of a run that other machines go on with, the file is theirs.
+	// Of a run that other machines continue with, the file is theirs.
 	if err := os.WriteFile(filepath.Join(s.store.RunDir(j.Run()), journal.Elsewhere), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -65,8 +65,8 @@ type items struct {
 	spent    time.Duration // of it, in attempts that failed
 	rescued  int           // items that ended well after a failure
 	began    map[int]int64 // when the attempt at an item began, in ns
-	// lost is the time in attempts of its steps that failed in the attempt at an item
-	// that goes on.
+	// lost is the time that failed attempts of steps took in the present attempt at each
+	// item.
 	lost map[int]time.Duration
 }
 

@@ -232,7 +232,7 @@ func (l *list) fill(ctx context.Context, e *entry, r *journal.Reader) error {
 		}
 	}
 	if held {
-		// Its fold goes on where it was.
+		// Its fold continues where it was.
 		return l.runs.with(e.ID, func(r *run) error {
 			return r.look(ctx, func() { e.tell(r.line, &r.items) })
 		})

@@ -158,7 +158,7 @@ func (s *served) watch(ctx context.Context, id string, x *took) error {
 	return ctx.Err()
 }
 
-// TestManyWatchers: eight maps go on at once, one of them of a million items, and 500
+// TestManyWatchers: eight maps run at once, one of them of a million items, and 500
 // pages watch them: no request takes longer than 100 ms. BIDE_FIGURES=1 runs that; else
 // there are fewer of all, and the bound is that of a busy machine.
 func TestManyWatchers(t *testing.T) {

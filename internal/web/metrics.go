@@ -13,7 +13,7 @@ import (
 	"github.com/bide-dev/bide/internal/telemetry"
 )
 
-// meter adds up what the runs do that go on while the server does, for
+// meter adds up what runs do while the server is running, for
 // Prometheus. Events are read when somebody asks, each once.
 type meter struct {
 	st    *journal.Store

@@ -257,7 +257,7 @@ func readBlock(run *run, o output, after, before int64, n int64) (b lineBlock, e
 	return b, nil
 }
 
-// foundLines is an answer to a search: lines, and where the search goes on.
+// foundLines is an answer to a search: lines, and where the search continues.
 type foundLines struct {
 	Stream string
 	Lines  []logLine

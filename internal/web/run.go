@@ -172,7 +172,7 @@ type runs struct {
 
 // Runs that nobody looks at are forgotten: all but the last few soon, and those
 // after a while. To open a run again is to read all of its events: one that is
-// watched, or that goes on, is looked at every second, however many there are.
+// watched, or in progress, is looked at every second, however many there are.
 const (
 	keptRuns  = 6
 	keptFor   = 10 * time.Minute

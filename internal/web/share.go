@@ -66,7 +66,7 @@ func (p *pages) share(f page) page {
 	}
 }
 
-// make makes the answer, and lets those who wait for it go on.
+// make makes the answer, and lets those who wait for it continue.
 func (s *shared) make(f page, r *http.Request, run *run) error {
 	defer close(s.there)
 	err := f(s, r, run)

@@ -32,7 +32,7 @@ const (
 //	map:ID      the cells of a run's map that have changed, and their counts
 //
 // The id of a message is where each topic stands, so that a reader that was
-// dropped, or lost its connection, goes on where it was: by Last-Event-ID, or
+// dropped, or lost its connection, continues where it was: by Last-Event-ID, or
 // by "at" in the address.
 func (p *pages) stream(w http.ResponseWriter, r *http.Request) {
 	topics := strings.Fields(r.URL.Query().Get("topics"))

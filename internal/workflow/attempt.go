@@ -39,7 +39,7 @@ func (d *decoder) stall(o *object, n *node, s *Step) {
 	}
 }
 
-// continueSession reads whether an agent goes on with its session.
+// continueSession reads whether an agent continues with its session.
 func (d *decoder) continueSession(o *object, c *Claude) {
 	if c.ContinueSession = o.yes("continue_session"); !c.ContinueSession {
 		return

@@ -9,7 +9,7 @@ import (
 )
 
 // Migration is what of a file is written in an older spelling: the changes that
-// write it in the present one, and what is left as it is, which goes on to work.
+// write it in the present one, and what is left as it is, which continues to work.
 // It is filled by [Load] and [Parse].
 type Migration struct {
 	src     *source

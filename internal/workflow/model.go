@@ -195,7 +195,7 @@ type Claude struct {
 	Provider        string
 	SkipPermissions *bool // nil: as the file says
 	Args            []string
-	// ContinueSession: an attempt goes on with the session of the one before it.
+	// ContinueSession: an attempt continues with the session of the one before it.
 	ContinueSession bool
 }
 

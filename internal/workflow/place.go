@@ -96,7 +96,7 @@ func (w *walker) walk(part string) diag.Pos {
 	return diag.Pos{File: w.n.pos.File, Line: w.line, Column: w.col + 1}
 }
 
-// continued steps over the end of a line that goes on in the next.
+// continued steps over the end of a line that continues in the next.
 func (w *walker) continued() {
 	for w.escaped() && w.col+1 == len(w.text) && w.nextLine() {
 	}

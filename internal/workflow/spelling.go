@@ -53,7 +53,7 @@ func (d *decoder) liftBackoff(n, name, value *node, inner []pair) {
 	}
 	l := lift{val: n.get("backoff"), head: "backoff: " + strings.ToLower(name.text), pairs: inner}
 	what, present := "the strategy's parameters stand inside backoff", l.head+", with the parameters beside it"
-	lost := 0 // keys without effect, which go on to be told
+	lost := 0 // keys without effect, which continue to be told
 	for _, p := range value.pairs {
 		if p.key.text != "type" && p.key.text != "strategy" {
 			lost++

@@ -29,7 +29,7 @@ func (d *decoder) steps(n *node, path string, b bare) []*Step {
 	return list
 }
 
-// step reads one step; nil where there is nothing to go on with.
+// step reads one step; nil where there is nothing to continue with.
 func (d *decoder) step(n *node, path string, b bare) *Step {
 	if d.full() {
 		return nil

@@ -258,7 +258,7 @@ func (b *builder) pos(n *yaml.Node) diag.Pos {
 	return diag.Pos{File: b.src.path, Line: max(n.Line, 1), Column: max(n.Column, 1)}
 }
 
-// fail reports a problem that leaves nothing to go on with.
+// fail reports a problem that leaves nothing to continue with.
 func (b *builder) fail(n *yaml.Node, code, format string, args ...any) *node {
 	if !b.failed {
 		b.problems.Errorf(b.pos(n), code, format, args...)

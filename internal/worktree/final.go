@@ -39,7 +39,7 @@ func (run *Run) MergeCommand() string {
 //
 // The merge is computed first. That it is about to come into the working tree is noted
 // under the private name "final"; then the files that differ are written, and then HEAD
-// moves. A FinalMerge after one that was cut short finds the note and goes on.
+// moves. A FinalMerge after one that was cut short finds the note and continues.
 func (run *Run) FinalMerge(ctx context.Context, o MergeOptions) (res MergeResult, err error) {
 	if err := run.Follow(ctx); err != nil {
 		return res, err

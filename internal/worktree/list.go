@@ -164,7 +164,7 @@ type CleanOptions struct {
 	Force bool
 	// DryRun only tells.
 	DryRun bool
-	// Busy reports whether a run goes on at present; its worktrees are left
+	// Busy reports whether a run is in progress; its worktrees are left
 	// alone, also with Force. Nil means that none does.
 	Busy func(run string) bool
 }

@@ -442,7 +442,7 @@ func (run *Run) drop(ctx context.Context, s *slot) error {
 }
 
 // Drain removes the worktrees in which nobody works and nobody's work is: at
-// the end of the map. The run goes on to have its own.
+// the end of the map. The run continues to have its own.
 func (run *Run) Drain(ctx context.Context) error {
 	p := &run.pool
 	p.mu.Lock()

@@ -317,7 +317,7 @@ func TestLeftAgentGoesOn(t *testing.T) {
 		t.Fatal(a, err)
 	}
 	w.write(a.Dir, "third", "")
-	w.gitIn(a.Dir, "add", "third") // git goes on
+	w.gitIn(a.Dir, "add", "third") // git continues
 	w.gitIn(a.Dir, "rm", "-qf", "third")
 	if err := a.Rewind(t.Context(), func(s string) bool { return s == "s3" }); err != nil {
 		t.Fatal(err)

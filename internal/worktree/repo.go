@@ -19,7 +19,7 @@
 //
 // Whose work is in a worktree stands in a file in its private git directory from
 // before the agent begins. So the next life of a run that was killed finds it,
-// goes on with it ([Run.Continue]) or keeps it.
+// continues with it ([Run.Continue]) or keeps it.
 //
 // # What an agent starts from
 //

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A git is killed and leaves a lock, in the life that goes on: what bide and the steps of
+// A git is killed and leaves a lock, in the life that continues: what bide and the steps of
 // its runs alone can have made is out of the way of the merge that meets it.
 func TestLocksOfAKilledGit(t *testing.T) {
 	for name, place := range map[string]func(w *world, run *Run, a *Agent) string{

@@ -25,7 +25,7 @@ type builder struct {
 	// calls goes round.
 	visited []*workflow.File
 	asked   bool // servers ask for waits as long as they may
-	// grace is how long a command goes on that is told to end, until it is killed.
+	// grace is how long a command that is told to end continues, until it is killed.
 	grace bound.Span
 }
 

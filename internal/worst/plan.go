@@ -38,7 +38,7 @@ type Plan struct {
 	// changes nothing.
 	Worst bound.Cost  `json:"worst_case"`
 	Asked *bound.Cost `json:"worst_case_asked,omitempty"`
-	// Killed is Worst where each command goes on that is told to end, by SIGTERM, until
+	// Killed is Worst where each command that is told to end, by SIGTERM, continues until
 	// it is killed; nil where that changes nothing.
 	Killed *bound.Cost `json:"worst_case_killed,omitempty"`
 	// Findings are what the file says in vain: budgets and attempts that

@@ -12,6 +12,6 @@
 //     how an attempt ended and when, and says what to do. Its [State] goes into a
 //     journal, and [ResumeMachine] continues from it.
 //   - [Drive] is the one driver of it. It takes an [Operation]: the policy, the
-//     state to go on from, a [Clock], an [Admission] (guard.Admission is a breaker
+//     state to continue from, a [Clock], an [Admission] (guard.Admission is a breaker
 //     and limits), an [Observer].
 package driver

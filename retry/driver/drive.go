@@ -15,7 +15,7 @@ type Operation struct {
 	// Policy is taken to be valid, and not changed.
 	Policy *Policy
 
-	// State is what to go on from: the Event.State or Error.State of an
+	// State is what to continue from: the Event.State or Error.State of an
 	// interrupted operation under the same policy. The zero State begins anew.
 	State State
 
@@ -109,7 +109,7 @@ var errNilFunc = errors.New("retry: the function is nil")
 var errTorn = errors.New("retry: the attempt panicked, or ended its goroutine")
 
 // Drive brings an operation to its end, as retry.Get does, which is Drive with a
-// policy alone ([Run]). fn also gets the number of the attempt, which goes on counting
+// policy alone ([Run]). fn also gets the number of the attempt, which keeps counting
 // after a resume. The error is an *[Error].
 //
 // The order before an attempt is: the operation's own end (ctx, the deadline of

@@ -69,7 +69,7 @@ func (s Source) String() string {
 }
 
 // State is what a [Machine] remembers, for a journal. With it and the same
-// policy [ResumeMachine] goes on where the machine was.
+// policy [ResumeMachine] continues where the machine was.
 type State struct {
 	// Attempt is the number of attempts that have failed.
 	Attempt int `json:"attempt"`

@@ -47,7 +47,7 @@ const (
 	returned
 )
 
-// begin takes the operation over and reports whether it goes on.
+// begin takes the operation over and reports whether it continues.
 func (op *operation) begin(ctx context.Context, o *Operation, s *start) bool {
 	p := o.Policy
 	op.Operation, op.policy, op.caller, op.ctx = *o, p, ctx, ctx
@@ -312,7 +312,7 @@ func (op *operation) note(err error) time.Time {
 	return now
 }
 
-// torn is the end of an operation whose attempt ends the goroutine, or goes on
+// torn is the end of an operation whose attempt ends the goroutine, or continues
 // to panic.
 func (op *operation) torn(ctx context.Context, err error) {
 	op.note(op.close(ctx, calling, err))

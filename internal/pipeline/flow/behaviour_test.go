@@ -439,7 +439,7 @@ func TestParallel(t *testing.T) {
 }
 
 // TestPast checks R27: a call that ended well in an earlier life is not made
-// again, one that did not goes on with the attempts and the wait that it had
+// again, one that did not continues with the attempts and the wait that it had
 // left.
 func TestPast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -48,7 +48,7 @@ func (fr *frame) directly(i int32, s *site, args []any) (any, error) {
 }
 
 // first makes the first attempt. If the module ends the goroutine, another one
-// goes on with the call.
+// continues with the call.
 func (fr *frame) first(i int32, s *site, args []any) (v any, err error) {
 	ended := false
 	defer func() {
@@ -79,7 +79,7 @@ func (fr *frame) first(i int32, s *site, args []any) (v any, err error) {
 	return v, err
 }
 
-// again goes on with a call whose first attempt failed.
+// again continues with a call whose first attempt failed.
 func (fr *frame) again(i int32, s *site, args []any, failure error) (any, error) {
 	if fr.ctx.Err() != nil {
 		return nil, fr.x.stopping(fr.ctx)

@@ -118,7 +118,7 @@ func TestNestedLists(t *testing.T) {
 
 // TestGoexit checks that a module which ends its goroutine has failed an
 // attempt, with the stack kept, wherever it is called, and that everything else
-// goes on.
+// continues.
 func TestGoexit(t *testing.T) {
 	cases := []struct {
 		src  string

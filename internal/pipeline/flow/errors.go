@@ -133,7 +133,7 @@ func (e *NodeError) Unwrap() error { return e.Err }
 func (e *NodeError) Class() string { return "value" }
 
 // InterruptedError is what did not come to its end because the run was stopped.
-// The run can go on later.
+// The run can continue later.
 type InterruptedError struct {
 	Cause error
 

@@ -85,7 +85,7 @@ func (fr *frame) spawn(f func()) { fr.running.start(fr.x.f.clock, f) }
 // work computes nodes that are ready and everything that becomes ready by
 // that. It takes over the slice.
 //
-// A module may end its goroutine with runtime.Goexit; then another one goes on
+// A module may end its goroutine with runtime.Goexit; then another one continues
 // with the rest.
 func (fr *frame) work(ready []int32) {
 	var slow []int32

@@ -217,7 +217,7 @@ func TestBudgetOverLives(t *testing.T) {
 	})
 }
 
-// TestDeadlineOverLives checks that the deadline goes on where nobody ran the
+// TestDeadlineOverLives checks that the deadline continues where nobody ran the
 // call.
 func TestDeadlineOverLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -44,7 +44,7 @@ type Wait struct {
 	Asked  time.Duration // that the other side asked for; 0: it did not
 	Drawn  string        // as event.Drawing gives it
 	Policy *retry.Policy
-	State  driver.State // what to go on from, should the run end in the wait
+	State  driver.State // what to continue from, should the run end in the wait
 }
 
 // Call is one call in one run.

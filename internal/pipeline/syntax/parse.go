@@ -277,7 +277,7 @@ func (p *parser) fieldName(what string) (Ident, bool) {
 }
 
 // declStart reports whether a declaration seems to begin at a token: the
-// places from which parsing goes on after an error.
+// places from which parsing continues after an error.
 func (p *parser) declStart(i int) bool {
 	t, next := &p.toks[i], &p.toks[min(i+1, len(p.toks)-1)]
 	if i > 0 && p.toks[i-1].kind == tDot {
@@ -298,7 +298,7 @@ func (p *parser) declStart(i int) bool {
 	return t.kind.isReserved() && next.kind == tAssign
 }
 
-// stop reports whether a bracketed list cannot go on at the current token: a
+// stop reports whether a bracketed list cannot continue at the current token: a
 // new declaration begins on this line, or the source or its "${" ends.
 func (p *parser) stop() bool {
 	switch t := p.tok(); t.kind {

@@ -179,7 +179,7 @@ func TestExpressions(t *testing.T) {
 		{`"${ {a: 1}.a }"`, `(text (. {a:1} a))`},
 		{`"\${x}"`, `"${x}"`},
 		{"true", "true"},
-		// Reserved words end where names go on.
+		// Reserved words end where names continue.
 		{"orders", "orders"},
 		{"whenever", "whenever"},
 		{"not-here", "not-here"},

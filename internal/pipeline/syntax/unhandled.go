@@ -15,7 +15,7 @@ func (u *Unhandled) Error() string {
 }
 
 // Recover, deferred, makes an error of the panic of an [Unhandled]. Any other
-// panic goes on.
+// panic continues.
 func Recover(err *error) {
 	switch r := recover().(type) {
 	case nil:

@@ -52,7 +52,7 @@ type Actions struct {
 	// list, or else of what a step measures.
 	MakeUp func(list bool) []byte
 
-	// Ends, if not nil, is how long an attempt goes on after it was told to end.
+	// Ends, if not nil, is how long an attempt continues after it was told to end.
 	Ends func(*step.Call) time.Duration
 
 	mu    sync.Mutex

@@ -11,7 +11,7 @@ import (
 
 // Clock is a clock on which time passes only while everybody waits. What runs
 // on it is started with [Clock.Run], [Clock.Together] or [Clock.Go] and blocks in
-// the clock alone. One task runs at a time; the others go on in the order in which they
+// the clock alone. One task runs at a time; the others continue in the order in which they
 // became ready. Tasks are coroutines, so that a switch from one to the next
 // asks no scheduler and is the same each time. A clock is for one Run at a
 // time, and for nobody outside of it.
@@ -23,7 +23,7 @@ type Clock struct {
 	now    time.Time
 	run    *task   // the one that runs
 	pick   *task   // the one that runs next, where that is known
-	ready  queue   // to go on, in order
+	ready  queue   // to continue, in order
 	polled []*task // waiting for a channel of their own, in order
 	ends   ends    // the ends of contexts that tasks wait for
 	timers timers

@@ -137,7 +137,7 @@ out big
 }
 
 // TestManyLiveRows: rows that came by scrolling stay, and change, while the run
-// goes on.
+// continues.
 func TestManyLiveRows(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "live.yml")
@@ -212,7 +212,7 @@ func TestManyNodes(t *testing.T) {
 }
 
 // TestFollowed: a line is on the page within a second of when it was written,
-// while its step goes on.
+// while its step is running.
 func TestFollowed(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "talk.yml")
