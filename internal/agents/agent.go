@@ -37,7 +37,7 @@ func (x *Map) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 		e.Step, e.StepLabel = se.Step, se.Label
 	}
 	e.Interrupted, e.Anew = a.anew || x.Executor.Life.Stopped(ctx, err), a.anew
-	e.Limited = step.Outlasted(err)
+	e.Limited = errors.As(err, new(*step.LimitError))
 	if a.anew {
 		x.Executor.Note("item %s: %v", items.NameOf(x.Executor.Values.Mask(), a.Item), err)
 	}

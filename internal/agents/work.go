@@ -65,7 +65,9 @@ func (x *Map) Elsewhere(ctx context.Context) (*mapper.Map, error) {
 // lanes wait, which is not for one of them to decide.
 type noPauses struct{}
 
-func (noPauses) Ask(context.Context, time.Time) (round int, until time.Time) { return 0, time.Time{} }
+func (noPauses) Ask(context.Context, time.Time) (round int, until time.Time, beyond bool) {
+	return 0, time.Time{}, false
+}
 
 func (noPauses) Limited(context.Context, int, time.Duration, string, time.Time) bool { return false }
 

@@ -31,7 +31,7 @@ func (x *Map) enter(ctx context.Context, p *step.Place, a *attempt) (func(contex
 	p.Dir = tree.WorkDir
 	p.Scope.SetTrusted("WORKTREE", p.Dir)
 	return func(ctx context.Context, err error) error {
-		if err != nil && !a.anew && (x.Executor.Life.Stopped(ctx, err) || step.Outlasted(err)) {
+		if err != nil && !a.anew && (x.Executor.Life.Stopped(ctx, err) || errors.As(err, new(*step.LimitError))) {
 			return errors.Join(err, a.Tree.Leave()) // the next life of the run continues in it
 		}
 		if err == nil && x.queue != nil {

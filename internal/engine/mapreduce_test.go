@@ -756,6 +756,53 @@ map:
 	}
 }
 
+// TestRateLimitLongerThanMaxWaitForAll: nobody waits for the end of such a limit: not an item
+// that asks its agent later, nor one that waits for the end of a shorter limit. Their
+// finished steps are not done again, and the map is over at once.
+func TestRateLimitLongerThanMaxWaitForAll(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]string{"at once": "9999", "after a shorter one": "600"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.opt.Sinks = append(b.opt.Sinks, event.SinkFunc(func(e event.Event) {
+				if e.Type == event.RunPaused {
+					b.write("paused", "")
+				}
+			}))
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			r, err := b.try(ctx, `
+mode: mapreduce
+max_wait: 20m
+agents:
+  late: {command: [sh, -c, 'until [ -e paused ]; do sleep 0.02; done; sleep 0.3; echo "API Error: 429 RESOURCE_EXHAUSTED. Please retry in 99999s"; exit 1', '${prompt}']}
+map:
+  input: [1, 2, 3]
+  max_parallel: 3
+  agent_template:
+    - shell: echo ${item} >> $EV/first; test ${item} != 2 || until [ -e paused ]; do sleep 0.02; done
+    - late: go on
+      when: ${item == 3 && '`+first+`' == '600'}
+    - claude: /limit @EV@/limited-${item} `+first+`
+`)
+			if err != nil || ctx.Err() != nil {
+				t.Fatalf("%v, %v", err, ctx.Err())
+			}
+			r.status(event.Failed)
+			if it := r.sum.Items; it.Pending != 3 || it.Failed != 0 || !strings.Contains(r.sum.Message, "rate limit") {
+				t.Errorf("items %+v: %s", it, r.sum.Message)
+			}
+			if n := len(r.of(event.ItemRetry)); n > 0 {
+				t.Errorf("%d items are tried again%s", n, r.story())
+			}
+			if lines := strings.Fields(r.file("first")); len(lines) != 3 {
+				t.Errorf("first steps: %q", lines)
+			}
+		})
+	}
+}
+
 // TestCostBudget: a budget that is spent stops new items; an agent that runs
 // comes to its end.
 func TestCostBudget(t *testing.T) {

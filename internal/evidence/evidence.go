@@ -189,7 +189,7 @@ func (c *Checks) check(ctx context.Context, p step.Place, a *gitwork.Agent) (men
 	for i, s := range c.asked().Checks {
 		start := c.Executor.Clock.Now()
 		out := c.Executor.Step(ctx, p, s)
-		if out.Status == event.Interrupted || c.Executor.Life.Stopped(ctx, out.Err) || step.Outlasted(out.Err) {
+		if out.Status == event.Interrupted || c.Executor.Life.Stopped(ctx, out.Err) || errors.As(out.Err, new(*step.LimitError)) {
 			return mended, out.Err
 		}
 		mended = mended || out.Recovered

@@ -253,18 +253,18 @@ func TestPauseHoldsAll(t *testing.T) {
 			first := !met
 			met = true
 			mu.Unlock()
-			round, until := x.Ask(t.Context(), time.Now())
+			round, until, _ := x.Ask(t.Context(), time.Now())
 			if first && until.IsZero() {
 				time.Sleep(time.Second)
 				if !x.Limited(t.Context(), round, time.Minute, "claude", time.Now()) {
 					t.Error("a minute is longer than six hours")
 				}
-				_, until = x.Ask(t.Context(), time.Now())
+				_, until, _ = x.Ask(t.Context(), time.Now())
 				if d := time.Until(until); d != time.Minute {
 					t.Errorf("it waits %v", d)
 				}
 				time.Sleep(time.Until(until))
-				round, _ = x.Ask(t.Context(), time.Now())
+				round, _, _ = x.Ask(t.Context(), time.Now())
 			}
 			time.Sleep(2 * time.Second)
 			x.Answered(round)
@@ -436,7 +436,7 @@ func TestEarlierAgentLeavesPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{left: -1}
 		tab := &table{run: func(x *Map, a Attempt) Ending {
-			round, _ := x.Ask(t.Context(), time.Now())
+			round, _, _ := x.Ask(t.Context(), time.Now())
 			if a.Item.Index == 2 {
 				time.Sleep(5 * time.Second)
 				x.Answered(round)
@@ -444,7 +444,7 @@ func TestEarlierAgentLeavesPause(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			x.Limited(t.Context(), round, time.Minute, "claude", time.Now())
-			round, until := x.Ask(t.Context(), time.Now())
+			round, until, _ := x.Ask(t.Context(), time.Now())
 			time.Sleep(time.Until(until))
 			x.Answered(round)
 			return Ending{}

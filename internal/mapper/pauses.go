@@ -13,9 +13,12 @@ import (
 // done again. The pause is the machine's: a Map is a step.Pauses.
 
 // Ask has the machine say when an agent may be asked.
-func (x *Map) Ask(ctx context.Context, now time.Time) (round int, until time.Time) {
-	_ = x.ask(ctx, func() { round, until = x.machine.Ask(now) }) // cannot be cancelled
-	return round, until
+func (x *Map) Ask(ctx context.Context, now time.Time) (round int, until time.Time, beyond bool) {
+	_ = x.ask(ctx, func() { // cannot be cancelled
+		round, until = x.machine.Ask(now)
+		beyond = x.machine.TooLong(now)
+	})
+	return round, until, beyond
 }
 
 // Limited tells the machine that an agent was turned away by a rate limit. Where

@@ -54,6 +54,7 @@ type RateLimit struct {
 	since    instant // first answer of the unbroken series; only while streak > 0
 	streak   int     // pauses since an agent last got a different answer
 	round    int
+	beyond   bool // the pause lasts longer than maxWait: nobody waits for its end
 }
 
 // NewRateLimit gives a machine without a pause. maxWait bounds the time from a
@@ -91,6 +92,13 @@ func (l *RateLimit) Limited(round int, after time.Duration, now time.Time) (ok b
 		return false
 	}
 	t := instantOf(now)
+	if l.beyond && l.until > t { // it was asked before that was known
+		if after > 0 {
+			l.until = max(l.until, t.add(after))
+			l.since = l.until
+		}
+		return false
+	}
 	fresh := round == l.round || t >= l.until
 	streak, since := l.streak, l.since
 	if fresh {
@@ -114,14 +122,15 @@ func (l *RateLimit) Limited(round int, after time.Duration, now time.Time) (ok b
 		l.round++
 	}
 	l.streak, l.since = max(streak, 1), since
-	l.until = max(l.until, until)
+	l.until, l.beyond = max(l.until, until), !ok
 	return ok
 }
 
-// TooLong says that the pause lasts longer than maxWait from now on, as a run may meet
-// it that is resumed: nobody waits for its end.
+// TooLong says that nobody waits for the end of the pause: it was longer than maxWait
+// when it began, or is from now on, as a run may meet it that is resumed.
 func (l *RateLimit) TooLong(now time.Time) bool {
-	return l.until > instantOf(now).add(max(l.maxWait, 0))
+	t := instantOf(now)
+	return l.beyond && l.until > t || l.until > t.add(max(l.maxWait, 0))
 }
 
 // Answered tells that an agent that was asked in a round got another answer,
@@ -138,7 +147,7 @@ func (l *RateLimit) Answered(round int) bool {
 // that is turned away after it begins a new series of pauses.
 func (l *RateLimit) Lift(now time.Time) {
 	if t := instantOf(now); l.until > t {
-		l.until, l.since, l.streak = t, 0, 0
+		l.until, l.since, l.streak, l.beyond = t, 0, 0, false
 		l.round++
 	}
 }
@@ -237,6 +246,9 @@ func (m *Machine) limited(round int, after time.Duration, now time.Time) bool {
 
 // Ask is [RateLimit.Ask] for an agent that runs and is about to ask again.
 func (m *Machine) Ask(now time.Time) (round int, until time.Time) { return m.limit.Ask(now) }
+
+// TooLong is [RateLimit.TooLong] for such an agent.
+func (m *Machine) TooLong(now time.Time) bool { return m.limit.TooLong(now) }
 
 // Limited tells that an agent that runs was turned away by a rate limit, and
 // waits where it is: no agent starts before the end of the pause. ok is false

@@ -580,6 +580,38 @@ func TestExtremeTimes(t *testing.T) {
 	}
 }
 
+// TestRateLimitBeyond: nobody waits for the end of a limit that lasts longer than max_wait:
+// not who meets it first, nor who asks later, nor who was asked before and is told the same
+// or less; until it is over, or lifted, or somebody resumes.
+func TestRateLimitBeyond(t *testing.T) {
+	t.Parallel()
+	l := NewRateLimit(6 * time.Hour)
+	round, _ := l.Ask(at(0))
+	if l.Limited(round, 22*time.Hour, at(0)) {
+		t.Fatal("22 hours are waited for")
+	}
+	for _, after := range []time.Duration{22 * time.Hour, time.Hour, 0, 23 * time.Hour} {
+		if l.Limited(round, after, at(time.Minute)) {
+			t.Errorf("who was asked before, and is to wait %v, does", after)
+		}
+	}
+	if _, until := l.Ask(at(time.Hour)); !l.TooLong(at(time.Hour)) || !until.Equal(at(23*time.Hour+time.Minute)) {
+		t.Errorf("who asks later waits until %v", until)
+	}
+	again := NewRateLimit(6 * time.Hour) // a resume
+	again.Restore(l.Pause())
+	if _, until := again.Ask(at(20 * time.Hour)); !again.TooLong(at(time.Hour)) || again.TooLong(at(20*time.Hour)) || !until.Equal(at(23*time.Hour+time.Minute)) {
+		t.Errorf("a resume waits until %v: %v and %v", until, again.TooLong(at(time.Hour)), again.TooLong(at(20*time.Hour)))
+	}
+	over := at(24 * time.Hour)
+	if round, until := again.Ask(over); !until.IsZero() || !again.Limited(round, 5*time.Hour, over) || again.TooLong(over) {
+		t.Error("it does not have all of max_wait anew after it")
+	}
+	if l.Lift(at(2 * time.Hour)); l.TooLong(at(2 * time.Hour)) {
+		t.Error("what was lifted is not waited for")
+	}
+}
+
 // TestLiftedRateLimit: a pause that is lifted is over for all; who is turned away after
 // that begins a new series, with all of max_wait.
 func TestLiftedRateLimit(t *testing.T) {

@@ -173,7 +173,7 @@ func TestRestoreSnapshot(t *testing.T) {
 	cfg := Config{MaxParallel: 2, Breaker: &circuit.Config{FailureThreshold: 2, HalfOpenRequests: 1}}
 	a := machine(t, cfg, 10)
 	through(t, a, fails(errBoom), t0)
-	reload := func() *Machine {
+	reload := func(now time.Time) *Machine {
 		text, err := json.Marshal(a.Snapshot())
 		if err != nil {
 			t.Fatal(err)
@@ -183,21 +183,21 @@ func TestRestoreSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := machine(t, cfg, 10)
-		if err := b.RestoreSnapshot(s, t0); err != nil {
+		if err := b.RestoreSnapshot(s, now); err != nil {
 			t.Fatal(err)
 		}
 		return b
 	}
-	b := reload()
+	b := reload(t0)
 	if v := through(t, b, fails(errBoom), t0); v.Breaker == nil {
 		t.Fatal("the count of failures is lost")
 	}
 	through(t, a, fails(errBoom), t0)
-	if d := reload().Next(at(time.Second)); d.Kind != Wait || !d.Until.Equal(at(30*time.Second)) {
+	if d := reload(t0).Next(at(time.Second)); d.Kind != Wait || !d.Until.Equal(at(30*time.Second)) {
 		t.Fatalf("%+v", d)
 	}
 	start(t, a, at(30*time.Second)) // a probe, which dies with the run
-	b = reload()
+	b = reload(t0)
 	if d := b.Next(at(31 * time.Second)); d.Kind != Start {
 		t.Fatalf("the probe's permit is lost: %+v", d)
 	}
@@ -207,16 +207,20 @@ func TestRestoreSnapshot(t *testing.T) {
 	// The rate-limit pause.
 	a = machine(t, cfg, 10)
 	through(t, a, Outcome{RateLimited: true, RetryAfter: time.Hour}, t0)
-	b = reload()
+	b = reload(t0)
 	if d := b.Next(at(time.Minute)); d.Kind != Wait || d.Hold != HoldRateLimit || !d.Until.Equal(at(time.Hour)) {
 		t.Fatalf("%+v", d)
 	}
 	if v := through(t, b, Outcome{RateLimited: true, RetryAfter: DefaultRateLimitMaxWait - time.Hour + 1}, at(time.Hour)); v.Stop != ByRateLimit {
 		t.Fatalf("max_wait begins anew: %+v", v)
 	}
-	// It has stopped the map; a resume keeps to its end, and then has max_wait anew.
+	// It has stopped the map; a resume keeps to its end: where that is longer than max_wait
+	// it stops too, else it waits, and then has max_wait anew.
 	a = b
-	b = reload()
+	if d := reload(t0).Next(at(time.Second)); d.Kind != Finished {
+		t.Fatalf("%+v", d)
+	}
+	b = reload(at(time.Hour))
 	end := at(DefaultRateLimitMaxWait + 1)
 	if d := b.Next(at(2 * time.Hour)); d.Kind != Wait || !d.Until.Equal(end) {
 		t.Fatalf("%+v", d)

@@ -67,6 +67,7 @@ type PauseState struct {
 	Since  int64 `json:"since,omitempty"`
 	Streak int   `json:"streak,omitempty"`
 	Round  int   `json:"round,omitempty"`
+	Beyond bool  `json:"beyond,omitempty"` // nobody waits for its end
 }
 
 // RampState is how far the first starts are spaced.
@@ -249,9 +250,9 @@ func recordOf(b []byte) (r record) {
 }
 
 func (l *RateLimit) state() PauseState {
-	return PauseState{int64(l.until), int64(l.since), l.streak, l.round}
+	return PauseState{int64(l.until), int64(l.since), l.streak, l.round, l.beyond}
 }
 
 func (l *RateLimit) restoreState(s PauseState) {
-	l.until, l.since, l.streak, l.round = instant(s.Until), instant(s.Since), s.Streak, s.Round
+	l.until, l.since, l.streak, l.round, l.beyond = instant(s.Until), instant(s.Since), s.Streak, s.Round, s.Beyond
 }

@@ -3,7 +3,6 @@ package step
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -41,8 +40,8 @@ type Agents struct {
 type Pauses interface {
 	// Ask gives the round of an agent that is to be asked, to be given back with
 	// its answer, and until when it has to wait first; the zero time for not at
-	// all.
-	Ask(ctx context.Context, now time.Time) (round int, until time.Time)
+	// all. Where that is beyond MaxWait, nobody waits for it.
+	Ask(ctx context.Context, now time.Time) (round int, until time.Time, beyond bool)
 	// Limited records the pause after a rate-limit answer to an agent that was
 	// asked in a round. after is how long it is to be left alone, 0 if it did
 	// not say. ok is false where the limit lasts longer than MaxWait.
@@ -78,8 +77,9 @@ func (g *Agents) Pause() event.Pause {
 
 // Waiting gives how long the pause lasts from now on, and whether agents wait for its end.
 func (g *Agents) Waiting(now time.Time) (left time.Duration, wait bool) {
-	until := g.Pause().Until
-	return max(until.Sub(now), 0), g.tooLong(until, now) == nil
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return max(g.rateLimit().Pause().Until.Sub(now), 0), !g.rateLimit().TooLong(now)
 }
 
 // SetPause takes over the pause from a map that is over.
@@ -139,11 +139,12 @@ func (g *Agents) Spent() error {
 // runPauses is the pauses of a run outside its map.
 type runPauses struct{ x *Executor }
 
-func (r runPauses) Ask(_ context.Context, now time.Time) (round int, until time.Time) {
+func (r runPauses) Ask(_ context.Context, now time.Time) (round int, until time.Time, beyond bool) {
 	g := &r.x.Agents
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.rateLimit().Ask(now)
+	round, until = g.rateLimit().Ask(now)
+	return round, until, g.rateLimit().TooLong(now)
 }
 
 func (r runPauses) Limited(_ context.Context, round int, after time.Duration, who string, now time.Time) (ok bool) {
@@ -151,8 +152,7 @@ func (r runPauses) Limited(_ context.Context, round int, after time.Duration, wh
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	ok = g.rateLimit().Limited(round, after, now)
-	pause := g.rateLimit().Pause()
-	r.x.record(PausedFact(pause, ok, who, now))
+	r.x.record(PausedFact(g.rateLimit().Pause(), ok, who, now))
 	return ok
 }
 
@@ -165,24 +165,19 @@ func (r runPauses) Answered(round int) {
 	}
 }
 
-// tooLong is an error where a pause that ends at until lasts longer than MaxWait from now
-// on: nobody waits for its end.
-func (g *Agents) tooLong(until, now time.Time) error {
-	wait := cmp.Or(max(g.MaxWait, 0), policy.DefaultRateLimitMaxWait)
-	if until.Sub(now) <= wait {
-		return nil
-	}
-	return &LimitError{Lasts: until.Sub(now), MaxWait: wait}
-}
-
 // LimitError is an agent that is not asked, or not again, because the provider's
-// limit lasts longer than the file allows to wait.
+// limit lasts longer than the file allows to wait, or because others decide how long all
+// wait. It says nothing about its item, which is to be tried again when the limit is over.
 type LimitError struct {
-	Lasts, MaxWait time.Duration
-	Err            error // the agent's; nil where it was not asked
+	Lasts   time.Duration
+	MaxWait time.Duration // 0: others decide
+	Err     error         // the agent's; nil where it was not asked
 }
 
 func (e *LimitError) Error() string {
+	if e.MaxWait == 0 {
+		return e.Err.Error()
+	}
 	text := fmt.Sprintf("the rate limit lasts %s, longer than max_wait (%s)", duration.Format(e.Lasts.Round(time.Second)), duration.Format(e.MaxWait))
 	if e.Err == nil {
 		return text
@@ -202,20 +197,11 @@ func (e *LimitError) RateLimited() bool { return true }
 // RetryAfter is when the limit ends.
 func (e *LimitError) RetryAfter() (time.Duration, bool) { return e.Lasts, true }
 
-// Outlasted says whether an agent was turned away, or not asked, because of a limit that
-// lasts longer than the file allows to wait.
-func Outlasted(err error) bool {
-	return errors.As(err, new(*OutlastedError)) || errors.As(err, new(*LimitError))
+// beyond is the error of an agent that a limit turns away, or would, that ends after so
+// long; err is what it said, nil where it was not asked.
+func (g *Agents) beyond(lasts time.Duration, err error) error {
+	return &LimitError{Lasts: lasts, MaxWait: cmp.Or(g.MaxWait, policy.DefaultRateLimitMaxWait), Err: err}
 }
-
-// OutlastedError is an agent that was turned away by a limit that lasts longer than
-// the file allows to wait.
-type OutlastedError struct{ Err error }
-
-func (e *OutlastedError) Error() string { return e.Err.Error() }
-
-// Unwrap gives what the agent said.
-func (e *OutlastedError) Unwrap() error { return e.Err }
 
 // PausedFact is the record of a pause; waited says whether somebody waits for
 // its end.
@@ -253,13 +239,14 @@ func (x *Executor) AskAgent(ctx context.Context, p Place, c *Call) (action.Resul
 	}
 	for {
 		now := x.Clock.Now()
-		round, until := pauses.Ask(ctx, now)
+		_, ends := x.Life.pausing()
+		round, until, beyond := pauses.Ask(ctx, now)
+		if beyond {
+			return action.Result{Start: now}, x.Agents.beyond(until.Sub(now), nil)
+		}
 		if !until.IsZero() {
-			if err := x.Agents.tooLong(until, now); err != nil {
-				return action.Result{Start: now}, err
-			}
 			mine.Release()
-			if err := x.Life.Sleep(ctx, until.Sub(now)); err != nil {
+			if err := x.Life.pause(ctx, until.Sub(now), ends); err != nil {
 				return action.Result{Start: x.Clock.Now()}, err
 			}
 			continue
@@ -276,18 +263,18 @@ func (x *Executor) AskAgent(ctx context.Context, p Place, c *Call) (action.Resul
 		ok := pauses.Limited(ctx, round, f.RetryAfter, agentName(c.Action), x.Clock.Now())
 		if h := cmp.Or(own, p.Holding); h != nil && x.Machine != nil {
 			now := x.Clock.Now()
-			if _, until := pauses.Ask(ctx, now); until.After(now) {
+			if _, until, _ := pauses.Ask(ctx, now); until.After(now) {
 				x.pauseLimits(h, until, err)
 			}
 		}
 		if !ok {
+			x.Life.EndPauses() // who waits for less has nothing to wait for
 			now := x.Clock.Now()
-			_, until := pauses.Ask(ctx, now)
-			if long, ok := errors.AsType[*LimitError](x.Agents.tooLong(until, now)); ok {
-				long.Err = &OutlastedError{err}
-				return res, long
+			_, until, beyond := pauses.Ask(ctx, now)
+			if !beyond {
+				return res, &LimitError{Lasts: f.RetryAfter, Err: err}
 			}
-			return res, &OutlastedError{err}
+			return res, x.Agents.beyond(until.Sub(now), err)
 		}
 	}
 }

@@ -110,15 +110,19 @@ func (x *Executor) askChain(ctx context.Context, p Place, c *Call, chain *workfl
 		if err := x.Life.Stopping(ctx); err != nil {
 			return action.Result{Start: now}, err
 		}
+		_, ends := x.Life.pausing()
 		name, round, until := x.Agents.next(chain.FirstOf, now)
 		if name == "" {
 			if wait := cmp.Or(x.Agents.MaxWait, policy.DefaultRateLimitMaxWait); until.Sub(now) > wait {
 				pauses := cmp.Or[Pauses](p.Pauses, runPauses{x})
-				round, _ := pauses.Ask(ctx, now)
-				pauses.Limited(ctx, round, until.Sub(now), chain.Name, now) // it stops the map
-				return action.Result{Start: now}, &LimitError{Lasts: until.Sub(now), MaxWait: wait, Err: &OutlastedError{errAllPaused}}
+				round, _, beyond := pauses.Ask(ctx, now)
+				if !beyond {
+					pauses.Limited(ctx, round, until.Sub(now), chain.Name, now) // it stops the map
+					x.Life.EndPauses()
+				}
+				return action.Result{Start: now}, x.Agents.beyond(until.Sub(now), errAllPaused)
 			}
-			if err := x.Life.Sleep(ctx, until.Sub(now)); err != nil {
+			if err := x.Life.pause(ctx, until.Sub(now), ends); err != nil {
 				return action.Result{Start: x.Clock.Now()}, err
 			}
 			continue

@@ -24,6 +24,7 @@ type Lifecycle struct {
 	stir chan struct{} // closed, and made anew, when those who sleep are to look again
 	held chan struct{} // closed when the run continues that is held; nil: it is not held
 	now  int           // how often it was said that nothing is to be waited for any longer
+	ends int           // how often that was said, of all or of the pauses of agents
 }
 
 // NewLifecycle makes the lifecycle of a run that starts nothing new once soft is
@@ -115,6 +116,15 @@ func (l *Lifecycle) RetryNow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.now++
+	l.ends++
+	l.wakeAll()
+}
+
+// EndPauses ends the waits of agents for the end of a rate limit: they look anew.
+func (l *Lifecycle) EndPauses() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ends++
 	l.wakeAll()
 }
 
@@ -123,6 +133,13 @@ func (l *Lifecycle) sleeping() (stir <-chan struct{}, now int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.stir, l.now
+}
+
+// pausing gives what ends a pause, and how often pauses were ended.
+func (l *Lifecycle) pausing() (stir <-chan struct{}, ends int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stir, l.ends
 }
 
 func isBudget(err error) bool { return errors.As(err, new(*BudgetError)) }
@@ -168,9 +185,21 @@ func (l *Lifecycle) Sleep(ctx context.Context, d time.Duration) error { return l
 // sleep is Sleep where RetryNow had been called so often when the wait began; -1: it
 // begins now.
 func (l *Lifecycle) sleep(ctx context.Context, d time.Duration, first int) error {
+	return l.wait(ctx, d, first, l.sleeping)
+}
+
+// pause is sleep, and until [Lifecycle.EndPauses]; ends is what pausing gave before it
+// was asked how long the pause is.
+func (l *Lifecycle) pause(ctx context.Context, d time.Duration, ends int) error {
+	return l.wait(ctx, d, ends, l.pausing)
+}
+
+// wait waits, unless the run stops, and until a number is not the first one any more; -1:
+// that which it has now.
+func (l *Lifecycle) wait(ctx context.Context, d time.Duration, first int, number func() (stir <-chan struct{}, now int)) error {
 	until := l.clock.Now().Add(d)
 	for {
-		stir, now := l.sleeping()
+		stir, now := number()
 		if first < 0 {
 			first = now
 		}
