@@ -1,6 +1,6 @@
 # make test   all tests, with the race detector
 # make ci     what must hold before a change lands
-# make bench  the library beside its peers, pipelines, and a map beside GNU parallel
+# make bench  all benchmarks in their short form, and one table of every figure that has a goal
 # make foresight  the simulator beside theory and real runs
 # make cluster  runs on Temporal against a real server
 # make chaos KILLS=10000  real kills, and what becomes of the runs
@@ -113,7 +113,7 @@ bench-build:
 	cd bench && $(GO) vet ./... && $(GO) test -run '^$$' ./...
 
 bench:
-	cd bench && $(GO) run . && $(GO) run ./pipeline && $(GO) run ./throughput -quick
+	cd bench && $(GO) run ./all -quick $(BENCHFLAGS)
 
 # What a run of one step adds to the shortest command.
 bench-startup:

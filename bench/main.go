@@ -13,6 +13,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -20,6 +22,8 @@ import (
 	"testing"
 	"text/tabwriter"
 	"time"
+
+	"github.com/bide-dev/bide/bench/rows"
 )
 
 // contender is one library in a group of cases.
@@ -75,6 +79,7 @@ func main() {
 	testing.Init()
 	rounds := flag.Int("rounds", 101, "how often each case is measured")
 	each := flag.Duration("each", 2*time.Millisecond, "how long each measurement takes")
+	file := flag.String("rows", "", "write what has a goal to this file")
 	check := flag.Bool("check", false, "fail if ours is slower than a peer, or allocates")
 	flag.Parse()
 	if err := flag.Set("test.benchtime", each.String()); err != nil {
@@ -84,13 +89,15 @@ func main() {
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "case\tlibrary\tmedian ns\tleast ns\tratio\tB/op\tallocs/op")
 	var misses, figures []string
+	var goals []rows.Row
 	for _, g := range groups() {
 		results := measure(g, *rounds)
 		print(out, g, results)
 		misses = append(misses, judge(g, results)...)
+		goals = append(goals, goalsOf(g, results)...)
 		figures = append(figures, fmt.Sprintf("%s: %.1f ns at least, %.0f on a quiet machine", g.name, results[0].least(), g.limit))
 	}
-	if err := out.Flush(); err != nil {
+	if err := errors.Join(out.Flush(), rows.Save(*file, "library", goals)); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(2)
 	}
@@ -121,6 +128,24 @@ func print(out *tabwriter.Writer, g group, results []result) {
 		fmt.Fprintf(out, "%s\t%s\t%.1f\t%.1f\t%.1f\t%d\t%d\n", g.name, c.name, r.median(), r.least(), r.over(&results[0]), r.bytes, r.allocs)
 	}
 	fmt.Fprintln(out, "\t\t\t\t\t\t")
+}
+
+// goalsOf gives what judge looks at as figures: ours beside the fastest peer, and its
+// allocations.
+func goalsOf(g group, results []result) (list []rows.Row) {
+	beside := 0.0
+	for i, c := range g.contenders[1:] {
+		if !isOurs(c.name) {
+			beside = max(beside, results[0].over(&results[i+1]))
+		}
+	}
+	if beside > 0 {
+		list = append(list, rows.Row{What: g.name + ", ours beside the fastest peer", Got: beside, Goal: cmp.Or(g.behind, 1)})
+	}
+	if !g.allocs {
+		list = append(list, rows.Row{What: g.name + ", allocations", Got: float64(results[0].allocs)})
+	}
+	return list
 }
 
 // judge returns what of our promises the results break.

@@ -25,6 +25,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/bide-dev/bide/bench/rows"
 )
 
 // A promise is a figure that must be met.
@@ -33,24 +35,6 @@ type promise struct {
 	got   float64
 	limit float64
 	least bool // limit is the least; else the most
-}
-
-func (p promise) met() bool {
-	if p.least {
-		return p.got >= p.limit
-	}
-	return p.got <= p.limit
-}
-
-func (p promise) String() string {
-	word, verdict := "at most", "met"
-	if p.least {
-		word = "at least"
-	}
-	if !p.met() {
-		verdict = "NOT MET"
-	}
-	return fmt.Sprintf("%s\t%.3g\t%s %.3g\t%s", p.what, p.got, word, p.limit, verdict)
 }
 
 func main() {
@@ -66,6 +50,7 @@ func main() {
 	binary := flag.String("bide", "", "a bide that is built already (default: built from the directory above)")
 	quick := flag.Bool("quick", false, "1,000 items, 3 rounds")
 	long := flag.Bool("long", false, "also what takes minutes: 100,000 items, 1,000,000 lines, a resume of 200,000 items")
+	file := flag.String("rows", "", "write the figures to this file as well")
 	check := flag.Bool("check", false, "exit with 1 if a figure that we promise is not met")
 	against := flag.String("against", "", "measure nothing but this program beside that of a commit, in pairs")
 	flag.Parse()
@@ -88,14 +73,13 @@ func main() {
 	if err != nil {
 		fatal(err)
 	}
-	t := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "\npromise\tmeasured\tlimit\t")
-	kept := true
+	var list []rows.Row
 	for _, p := range promises {
-		fmt.Fprintln(t, p)
-		kept = kept && p.met()
+		list = append(list, rows.Row{What: p.what, Got: p.got, Goal: p.limit, Least: p.least})
 	}
-	if err := t.Flush(); err != nil {
+	fmt.Println()
+	kept, err := rows.Print(os.Stdout, list)
+	if err = errors.Join(err, rows.Save(*file, "throughput", list)); err != nil {
 		fatal(err)
 	}
 	if *check && !kept {
