@@ -297,6 +297,7 @@ commands:
 merge:
   - shell: echo "${merge.source_branch} ${merge.target_branch} ${merge.commit_count} ${merge.file_list} ${merge.modified_files} ${merge.file_count}" > @EV@/merge; git branch --show-current > @EV@/branch
   - shell: test -d "${merge.worktree}" && test "${merge.session_id}" = "${workflow.id}" && echo "${merge.commit_ids}" | grep -c . > @EV@/ids
+  - claude: /say conflicts ${merge.conflicts|length} ${merge.conflicts} commit ${merge.commit}.
 `)
 	r.status(event.Succeeded)
 	if r.file("where") == b.dir {
@@ -304,6 +305,7 @@ merge:
 	}
 	r.want("merge", r.file("branch")+" main 1 made.txt made.txt 1")
 	r.want("ids", "1")
+	r.want("agent.log", "/say conflicts 0  commit .") // nothing conflicts here
 	if got := b.output("git branch --show-current; cat made.txt; git status --porcelain"); got != "main\na" {
 		t.Errorf("after the merge the repository is %q", got)
 	}

@@ -83,13 +83,24 @@ func (g *Work) commitLeft(ctx context.Context) error {
 	return err
 }
 
-// MergeVariables are what a merge block reads of what is to be merged.
+// MergeVariables are what a merge block reads of what is to be merged: where there is no
+// conflict, conflicts is an empty list, and commit an empty text.
 func MergeVariables(run string, tree *worktree.Run, did worktree.GitContext) map[string]any {
 	return map[string]any{
 		"worktree": tree.Dir, "source_branch": tree.Branch, "target_branch": tree.Target, "session_id": run,
 		"commits": step.Anys(did.Commits), "commit_ids": strings.Join(did.Commits, " "), "commit_count": int64(did.CommitCount),
 		"modified_files": step.Anys(did.FilesChanged), "file_count": int64(len(did.FilesChanged)), "file_list": strings.Join(did.FilesChanged, ", "),
+		"commit": "", "conflicts": []any{},
 	}
+}
+
+// conflictVariables are what the steps read that resolve a conflict.
+func conflictVariables(run string, c worktree.ConflictInfo) map[string]any {
+	tree := &worktree.Run{Target: c.Into}
+	tree.Dir, tree.Branch = c.Dir, c.Branch
+	vars := MergeVariables(run, tree, worktree.GitContext{Commits: []string{c.Commit}, CommitCount: 1, FilesChanged: c.Files})
+	vars["commit"], vars["conflicts"] = c.Commit, step.Anys(c.Files)
+	return vars
 }
 
 // leaveRun removes the run's worktree when nothing is in it that is not merged.

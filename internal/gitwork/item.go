@@ -182,11 +182,7 @@ func (g *Work) Resolver(p step.Place) worktree.Resolver {
 		q.Dir, q.Phase, q.Rounds = c.Dir, "merge", p.Rounds+"@"+p.Item
 		q.Past, q.Keep = nil, false // each conflict is one of its own
 		q.Scope = p.Scope.Child()
-		q.Scope.Set("merge", map[string]any{
-			"worktree": c.Dir, "source_branch": c.Branch, "target_branch": c.Into, "session_id": g.x.Run,
-			"commit": c.Commit, "modified_files": step.Anys(c.Files), "file_list": strings.Join(c.Files, ", "), "file_count": int64(len(c.Files)),
-			"conflicts": step.Anys(c.Files),
-		})
+		q.Scope.Set("merge", conflictVariables(g.x.Run, c))
 		return g.x.Sequence(ctx, q, steps)
 	}
 }

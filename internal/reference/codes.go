@@ -48,6 +48,7 @@ var Codes = [][2]string{
 	{"bad-template", "A text whose `${…}` cannot be read."},
 	{"bad-value", "A value that the key cannot have; the message lists those that it can."},
 	{"bare-delay", "A delay that is a number alone is in seconds. Write its unit: `500ms` or `500s`."},
+	{"unclosed-shell", "A shell text in which something is opened and not closed, such as `${` or a quote: no shell runs it. Close it, or put a backslash before it."},
 	{"bash-in-sh", "What bash has and the shell of this machine, dash, has not, such as `[[ … ]]`. Much of that is no error there, but does something else. Write what every shell has, or `bash -c '…'`."},
 	{"budget-too-small", "The retry budget is shorter than the first delay, so that nothing is tried again."},
 	{"budget-unreachable", "The waits of all attempts together are less than the budget, which therefore bounds nothing."},

@@ -76,7 +76,7 @@ var Scope = []struct{ Group, Name, Doc string }{
 	{merge, "merge.worktree, merge.source_branch, merge.target_branch, merge.session_id", "the directory of the run's work, its branch, the branch that it is merged into, the id of the run"},
 	{merge, "merge.commits, merge.commit_ids, merge.commit_count", "what is to be merged"},
 	{merge, "merge.modified_files, merge.file_list, merge.file_count", "the files in it"},
-	{merge, "merge.commit, merge.conflicts", "in `on_conflict`: the commit, and the files that differ on both sides"},
+	{merge, "merge.commit, merge.conflicts", "in a conflict: the commit, and the files that differ on both sides; where there is no conflict, as at the end of the run: an empty text and an empty list"},
 	{filter, "json", "JSON text of the value"},
 	{filter, "lines, newline", "a list one element a line; a text as the list of its lines"},
 	{filter, "comma, csv, join", "a list joined with a comma, or as in `${x|join:; }`"},

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -156,4 +157,28 @@ func (b *bashisms) words(words []*syntax.Word) {
 			b.tell("{a,b} and {1..3}", "takes them as they stand", "seq 1 3, or each word by itself")
 		}
 	}
+}
+
+// MayBeOpen is true of all texts that have something unclosed, and of few others.
+func (t *Text) MayBeOpen() bool {
+	n := func(of string) int { return strings.Count(t.src, of) }
+	return n(`"`)%2 == 1 || n("'")%2 == 1 || n("`")%2 == 1 || n("${") > n("}") || n("(") > n(")") || n("{") > n("}")
+}
+
+// Unclosed finds what a shell text opens and does not close, such as ${, $( or a quote:
+// what it is, and its offset. No shell runs such a text. ok is false where there is none.
+func (t *Text) Unclosed() (what string, offset int, ok bool) {
+	if !t.MayBeOpen() {
+		return "", 0, false
+	}
+	_, err := parseShell(t.readable())
+	pe, is := errors.AsType[syntax.ParseError](err)
+	switch {
+	case !is:
+	case pe.Incomplete && !strings.Contains(pe.Text, "here-document"): // which sh closes at the end
+		return strings.Replace(pe.Text, "reached EOF without", "the text ends without", 1), int(pe.Pos.Offset()), true
+	case strings.Contains(pe.Text, "parameter expansion") && strings.Count(t.src, "${") > strings.Count(t.src, "}"):
+		return "`${` has no matching `}`", strings.LastIndex(t.src[:pe.Pos.Offset()], "${"), true
+	}
+	return "", 0, false
 }

@@ -61,6 +61,11 @@ var builtin = []string{
 	"TEST_ATTEMPT", "BIDE_ATTEMPT", "BIDE_LAST_EXIT", "BIDE_LAST_ERROR",
 }
 
+// Given are the variables that a command finds in its environment, beside those of the file.
+var Given = []string{"BIDE_RUN", "BIDE_AUTOMATION", "PRODIGY_AUTOMATION", "BIDE_OUTPUT", "PRODIGY_OUTPUT", "BIDE_ITEM", "BIDE_ATTEMPT", "BIDE_LAST_EXIT",
+	"BIDE_LAST_ERROR", "BIDE_PROBE", "BIDE_RECOVERED", "BIDE_STATUS", "BIDE_MESSAGE", "BIDE_RESULTS_FILE", "BIDE_GOAL_ATTEMPT", "PRODIGY_VALIDATION",
+	"BIDE_SUPERVISOR", "BIDE_V1"}
+
 // lone are those of them that have no members.
 var lone = []string{"item", "item_json", "item_id", "item_index", "item_total", "index", "total", "uuid"}
 
@@ -134,6 +139,7 @@ func (d *decoder) check() {
 	d.sameFiles()
 	d.checkForeign()
 	d.placeholders()
+	d.unclosed()
 	d.bashisms()
 	d.knownNames()
 	for _, u := range d.uses {
@@ -307,7 +313,7 @@ func (d *decoder) checkUse(u use) {
 	if d.names[head] > 0 || strings.HasPrefix(head, "ARG") || head == "attempt" && (u.phase == 'm' || u.handler) {
 		return
 	}
-	if _, set := d.environ(head); set {
+	if _, set := d.environ(head); set || u.code && slices.Contains(Given, head) {
 		return
 	}
 	dotted := len(u.path) > 1 && u.path[1].Name != ""

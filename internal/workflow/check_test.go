@@ -101,3 +101,18 @@ func TestBashInSh(t *testing.T) {
 		}
 	}
 }
+
+// What a shell text opens and does not close is told where it is; what the shell sets is no
+// name that nothing sets.
+func TestUnclosedShell(t *testing.T) {
+	_, problems := workflow.Parse("w.yml", []byte("commands:\n  - shell: |\n      echo ok\n      echo ${ab\n  - claude: say ${ab\n  - shell: echo $BIDE_OUTPUT ${BIDE_OUTPUT} \"${BIDE_ITEM}\" ${BIDE_OUTPT}\n"), workflow.Options{})
+	want := []string{"4:12: warning: the shell will refuse this command: `${` has no matching `}`", "6:60: warning: nothing sets the variable BIDE_OUTPT"}
+	if len(problems) != len(want) {
+		t.Fatalf("%v", problems)
+	}
+	for i, p := range problems {
+		if !strings.Contains(p.Error(), want[i]) {
+			t.Errorf("%s, want %s", p, want[i])
+		}
+	}
+}

@@ -251,6 +251,22 @@ func (d *decoder) placeholders() {
 	})
 }
 
+// unclosed warns of shell texts that no shell runs, because something in them is not closed.
+func (d *decoder) unclosed() {
+	if len(d.open) == 0 {
+		return
+	}
+	Walk(d.file, func(s *Step) {
+		a, ok := s.Action.(*Shell)
+		if !ok || d.full() || d.open[a.Text] == nil {
+			return
+		}
+		if what, offset, ok := a.Text.Unclosed(); ok {
+			d.warnAt(d.open[a.Text](offset), "unclosed-shell", "the shell will refuse this command: %s", what).Suggest("close it, or put a backslash before it where it is meant as it is")
+		}
+	})
+}
+
 // bashisms warns of what bash has in shell texts, where sh is dash, as it is on Debian
 // and Ubuntu: much of it is no error there, but does something else.
 func (d *decoder) bashisms() {

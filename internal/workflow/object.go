@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
+	"github.com/bide-dev/bide/internal/template"
 )
 
 // maxProblems bounds the list for a file that is no workflow at all.
@@ -24,33 +25,34 @@ type decoder struct {
 	sh        string // [Options.Sh]
 	cut       bool   // problems were left out
 
-	params              map[string]Param  // of this file, by name
-	paramTexts          map[string]string // see paramText
-	unfilled            []string          // required parameters whose values are not to be had
-	agentTable          *table            // their names as keys of a step
-	nested              int               // > 0 inside handlers and checks
-	phase               byte              // where we are: c, s, m, r, g as in field.was
-	top                 *retrySpec        // retry_defaults
-	calls               []pendingCall     // to be resolved when all is read
-	uses                []use             // variables that are read
-	names               map[string]int    // of variables that something sets: how many do
-	plainIDs            map[string]bool   // ids of steps whose variable has the result of a command, and nothing else
-	userNames           []string          // those that are not builtin, sorted
-	nearNames           map[string]string // see nearName
-	native              bool              // the file has keys that only bide has
-	noAutoCommit        diag.Pos          // of the file's own auto_commit: false
-	skipAll             *node             // the file's skip_permissions
-	itemCost            *node             // the key of item_budget.cost; nil: it is not there
-	itemTokens          *node             // that of item_budget.tokens
-	bounds              *node             // the key of max_cost or max_tokens; nil: neither is there
-	holds               bool              // inside on_hold
-	loops, handlersOpen int               // > 0 inside foreach, and what follows a failure
-	looped              bool              // there is a foreach
-	madeNames           bool              // a step sets variables by names that only the run knows
-	judging             int               // > 0 inside a condition on what an attempt gave
-	foreign             []foreign         // texts with expressions of GitHub Actions
-	migration           *Migration        // nil where nobody asks for the present spelling
-	former              diag.List         // keys that the predecessor took without effect
+	params              map[string]Param                             // of this file, by name
+	paramTexts          map[string]string                            // see paramText
+	unfilled            []string                                     // required parameters whose values are not to be had
+	agentTable          *table                                       // their names as keys of a step
+	nested              int                                          // > 0 inside handlers and checks
+	phase               byte                                         // where we are: c, s, m, r, g as in field.was
+	top                 *retrySpec                                   // retry_defaults
+	calls               []pendingCall                                // to be resolved when all is read
+	open                map[*template.Text]func(offset int) diag.Pos // texts in which something may not be closed, with their places
+	uses                []use                                        // variables that are read
+	names               map[string]int                               // of variables that something sets: how many do
+	plainIDs            map[string]bool                              // ids of steps whose variable has the result of a command, and nothing else
+	userNames           []string                                     // those that are not builtin, sorted
+	nearNames           map[string]string                            // see nearName
+	native              bool                                         // the file has keys that only bide has
+	noAutoCommit        diag.Pos                                     // of the file's own auto_commit: false
+	skipAll             *node                                        // the file's skip_permissions
+	itemCost            *node                                        // the key of item_budget.cost; nil: it is not there
+	itemTokens          *node                                        // that of item_budget.tokens
+	bounds              *node                                        // the key of max_cost or max_tokens; nil: neither is there
+	holds               bool                                         // inside on_hold
+	loops, handlersOpen int                                          // > 0 inside foreach, and what follows a failure
+	looped              bool                                         // there is a foreach
+	madeNames           bool                                         // a step sets variables by names that only the run knows
+	judging             int                                          // > 0 inside a condition on what an attempt gave
+	foreign             []foreign                                    // texts with expressions of GitHub Actions
+	migration           *Migration                                   // nil where nobody asks for the present spelling
+	former              diag.List                                    // keys that the predecessor took without effect
 }
 
 func (d *decoder) full() bool {

@@ -54,6 +54,12 @@ func (d *decoder) parsed(n *node, text string) *template.Text {
 	}
 	rest := strings.TrimPrefix(text, "/")
 	shift := max(0, strings.Index(n.text, rest)) - (len(text) - len(rest))
+	if t.MayBeOpen() {
+		if d.open == nil {
+			d.open = map[*template.Text]func(int) diag.Pos{}
+		}
+		d.open[t] = func(offset int) diag.Pos { return n.at(shift + offset) }
+	}
 	for _, r := range t.Refs() {
 		d.note(use{n: n, path: readPath(r), offset: shift + r.Offset, code: true, maybe: r.Default || r.Bare})
 		if r.Problem != "" && !d.full() {
