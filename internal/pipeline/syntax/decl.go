@@ -158,6 +158,7 @@ var foreignWords = map[string]string{
 
 const (
 	loopHint     = `work on each element of a list with "map(xs, (x) => …)"`
+	lambdaHint   = `write it with "=>": "(x) => x + 1"`
 	functionHint = `a function is a module, declared in modules.yml; a small one stands where it is used: "map(xs, (x) => x + 1)"`
 )
 

@@ -397,7 +397,9 @@ func (p *parser) bracketed(closer kind, ctx context, what string, lines bool, it
 				Suggest(`add "," at the end of the line before`)
 			p.lastErr = -1
 		default:
-			p.unexpected(fmt.Sprintf("\",\" or %q after %s", closers[closer], what))
+			if d := p.unexpected(fmt.Sprintf("\",\" or %q after %s", closers[closer], what)); p.kind() == tArrow {
+				d.Suggest("to make a lambda, " + lambdaHint)
+			}
 			p.skipItem()
 			switch {
 			case p.got(tComma), p.kind() == closer, p.stop():

@@ -237,12 +237,13 @@ func (p *parser) misplacedWith(e Expr) {
 	p.withClause()
 }
 
-// lambdaStart reports whether a lambda begins at the current token.
+// lambdaStart reports whether a lambda begins at the current token; one with "->" for its
+// arrow is reported when it is read.
 func (p *parser) lambdaStart() bool {
 	switch t := p.tok(); t.kind {
 	case tIdent:
-		return p.peek(1).kind == tFatArrow
-	case tLParen:
+		return p.peek(1).kind == tFatArrow || p.peek(1).kind == tArrow
+	case tLParen: // in a branch, "(a) -> b" is a case
 		return t.match > 0 && p.toks[t.match+1].kind == tFatArrow
 	}
 	return false
@@ -268,7 +269,11 @@ func (p *parser) lambda() Expr {
 			l.Params = append(l.Params, param)
 		})
 	}
-	if p.expect(tFatArrow, `"=>"`) {
+	if p.kind() == tArrow {
+		p.errorTok(CodeSyntax, `"->" makes no lambda`).Suggest(lambdaHint)
+		p.take()
+		l.Body = p.expr()
+	} else if p.expect(tFatArrow, `"=>"`) {
 		l.Body = p.expr()
 	} else {
 		l.Body = &BadExpr{p.here()}
