@@ -54,7 +54,7 @@ func (run *Run) at(a *Agent, s *slot, kept []Kept) *Agent {
 }
 
 // Continue gives an attempt the worktree in which a former life of the run left
-// an earlier attempt at the item, as it was left; nil where there is none.
+// an earlier attempt at the item, as the steps left it; nil where there is none.
 func (run *Run) Continue(ctx context.Context, item string, attempt int) (*Agent, error) {
 	a, err := run.Former(item, attempt)
 	if err != nil {
@@ -72,6 +72,9 @@ func (run *Run) Continue(ctx context.Context, item string, attempt int) (*Agent,
 	if err := dropStale(s.admin); err != nil { // a killed git's: it would refuse all that comes
 		return nil, err
 	}
+	if err := run.unrescueItem(ctx, s); err != nil {
+		return nil, err
+	}
 	moves := s.owner.Moves
 	if err := s.give(owner{Item: item, Attempt: attempt, Base: s.owner.Base}); err != nil {
 		return nil, err
@@ -79,6 +82,43 @@ func (run *Run) Continue(ctx context.Context, item string, attempt int) (*Agent,
 	s.owner.Moves = moves // the earlier attempt's moves are its own as well
 	return run.at(a, s, nil), nil
 }
+
+// unrescueItem takes the commit back that [Agent.Keep] made in a slot of what was left
+// uncommitted: its attempt is not over, as that it has failed was not recorded. The commit's
+// branch goes when the files are on the disk.
+func (run *Run) unrescueItem(ctx context.Context, s *slot) error {
+	r := run.repo
+	said, err := r.line(ctx, s.dir, "log", "-1", "--no-show-signature", "--format=%H %P %s")
+	if err != nil {
+		return err
+	}
+	f := strings.SplitN(said, " ", 3)
+	if len(f) < 3 || f[2] != rescueMessage(itemPrefix(s.owner.Item)) {
+		return nil
+	}
+	kept, err := run.withoutSnapshot(ctx, f[0], s.owner.Base)
+	if err != nil {
+		return err
+	}
+	if _, err := r.git(ctx, s.dir, "reset", "--quiet", "--mixed", f[1], "--"); err != nil {
+		return err
+	}
+	if err := r.Sync(ctx); err != nil {
+		return err
+	}
+	branch := itemBranch(run.ID, s.owner.Item, s.owner.Attempt)
+	if tip, err := r.commit(ctx, r.dir, "refs/heads/"+branch); err != nil || tip != kept {
+		return err
+	}
+	return r.deleteBranch(ctx, branch, kept)
+}
+
+// itemPrefix begins the messages of commits of what an item left.
+func itemPrefix(item string) string { return "item " + Subject(item) + ": " }
+
+// rescueMessage is the message of a commit of what was left uncommitted; of begins it
+// behind the program's name.
+func rescueMessage(of string) string { return "bide: " + message(of) + leftWork }
 
 // Former stands for an attempt at an item in an earlier life of the run, for
 // what it left to be removed. That may be nothing.
@@ -215,7 +255,7 @@ func (run *Run) keep(ctx context.Context, s *slot, st *look) (k Kept, err error)
 	}
 	tip := st.Commit
 	if len(plainFiles(st.dirty)) > 0 {
-		if tip, err = r.rescueIn(ctx, s.dir, st.State, "item "+Subject(s.owner.Item)+": "); err != nil {
+		if tip, err = r.rescueIn(ctx, s.dir, st.State, itemPrefix(s.owner.Item)); err != nil {
 			return k, err
 		}
 	}
@@ -245,7 +285,7 @@ func (r *Repo) rescueIn(ctx context.Context, dir string, st State, of string) (s
 	if _, err := r.git(ctx, dir, addAll(repositories(st.Untracked))...); err != nil {
 		return "", err
 	}
-	if _, err := r.git(ctx, dir, "commit", "--quiet", "--no-verify", "--allow-empty", "-m", "bide: "+message(of)+leftWork); err != nil {
+	if _, err := r.git(ctx, dir, "commit", "--quiet", "--no-verify", "--allow-empty", "-m", rescueMessage(of)); err != nil {
 		return "", err
 	}
 	return r.commit(ctx, dir, "HEAD")

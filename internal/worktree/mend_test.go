@@ -416,6 +416,51 @@ func TestWhatAMergeTookAwayStaysAway(t *testing.T) {
 	}
 }
 
+// The work of an attempt was not merged, and was kept; that the attempt has failed is not on
+// record. In the next life it is as its steps left it: what they left uncommitted is merged
+// if the file says so, and else it is not.
+func TestKeptAndNotRecorded(t *testing.T) {
+	for _, left := range []string{"", "all of it"} {
+		t.Run(left, func(t *testing.T) {
+			w := newWorld(t)
+			run := w.run()
+			w.write(run.Dir, "setup.txt", "setup\n")
+			if err := run.Freeze(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			a := w.agent(run, "an item", 1)
+			w.write(a.Dir, "made.txt", "made\n")
+			w.commitAll(a.Dir, "made")
+			w.write(a.Dir, "left.txt", "left\n")
+			if k, err := a.Keep(t.Context()); err != nil || k.Branch == "" {
+				t.Fatalf("%+v, %v", k, err)
+			}
+			run = w.relive(run)
+			b, err := run.Continue(t.Context(), "an item", 1)
+			if err != nil || b == nil {
+				t.Fatalf("%v, %v", b, err)
+			}
+			if got := w.gitIn(b.Dir, "status", "--porcelain"); got != "?? left.txt" {
+				t.Errorf("uncommitted: %q", got)
+			}
+			res, k, err := b.Finish(t.Context(), MergeOptions{Left: left})
+			if err != nil || (k.Branch != "") == (left != "") {
+				t.Errorf("%+v, %+v, %v", res, k, err)
+			}
+			want := ".gitignore\na.txt\nmade.txt\nsub/b.txt"
+			if left != "" {
+				want = ".gitignore\na.txt\nleft.txt\nmade.txt\nsub/b.txt"
+			}
+			equal(t, "merged", w.git("ls-tree", "-r", "--name-only", "bide/r1"), want)
+			branches := []string{"bide/r1", "main"}
+			if left == "" {
+				branches = []string{k.Branch, "bide/r1", "main"}
+			}
+			equal(t, "branches", w.branches(), branches)
+		})
+	}
+}
+
 // What was lost with a worktree is told in each life until one has it on record, and what
 // agents start from is back each time.
 func TestRemadeUntilItIsTold(t *testing.T) {

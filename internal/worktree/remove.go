@@ -301,7 +301,7 @@ func (run *Run) unrescue(ctx context.Context) error {
 		return err
 	}
 	said, err := r.line(ctx, run.Dir, "log", "-1", "--no-show-signature", "--format=%P %s")
-	if err != nil || said != left+" bide: "+leftWork {
+	if err != nil || said != left+" "+rescueMessage("") {
 		return err
 	}
 	if err := run.markAt(left, ""); err != nil { // else the next life would rewind to the commit
