@@ -72,8 +72,8 @@ func twoRunsRate(st *stage) ([]row, error) {
 
 // twoRunsSlots: two runs of 8 at once, 6 slots, and no rate.
 func twoRunsSlots(st *stage) ([]row, error) {
-	const takes = 200 * time.Millisecond
-	if err := st.limited("{slots: 6}", 150, "http: @URL@/${item}"); err != nil {
+	const takes = 500 * time.Millisecond
+	if err := st.limited("{slots: 6}", 60, "http: @URL@/${item}"); err != nil {
 		return nil, err
 	}
 	st.server.set(takes, nil)
@@ -82,7 +82,7 @@ func twoRunsSlots(st *stage) ([]row, error) {
 	}
 	_, all, took := st.server.window(time.Second)
 	return []row{
-		exactly("requests", all, 300),
+		exactly("requests", all, 120),
 		atMost("at once", st.server.most, 6),
 		share("of what the slots allow", float64(all)*takes.Seconds()/6/(took+takes).Seconds(), 0.95),
 	}, nil

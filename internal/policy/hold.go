@@ -95,6 +95,9 @@ func (c SameError) validate() (errs []error) {
 	if err := c.Probe.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("same_error: probe: %w", err))
 	}
+	if len(errs) == 0 && c.Defaults().Probe.Delay(1, 0, nil) <= 0 {
+		bad("probe: there must be a wait before a probe")
+	}
 	return errs
 }
 

@@ -191,6 +191,44 @@ func TestHoldNeedsOneCause(t *testing.T) {
 	}
 }
 
+// TestAnOutageInTheMiddle: an outage of 40 s in the middle of a run of 60 s holds it once. The
+// hold ends itself, no item is lost, and all takes no longer than a run that knew of the
+// outage, the wait before a probe, and the three probes that run alone.
+func TestAnOutageInTheMiddle(t *testing.T) {
+	t.Parallel()
+	const items, parallel = 600, 10
+	for begins := 1 * time.Second; begins < 60*time.Second; begins += 7 * time.Second {
+		cfg := policy.Config{MaxParallel: parallel, SameError: &policy.SameError{}, Retry: threeAttempts()}
+		n := run(t, cfg, items, func(_ int, at time.Duration) policy.Outcome {
+			if at > begins && at <= begins+40*time.Second {
+				return fails("exit status 7: connection refused")
+			}
+			return ok
+		})
+		started, longest := 0, time.Duration(0)
+		for _, c := range n.changes {
+			if c.Kind == policy.HoldStarted {
+				started++
+			}
+			if c.Kind == policy.HoldStarted || c.Kind == policy.HoldProbed && c.State.Good == 0 {
+				longest = max(longest, c.State.Next.Sub(n.began)-begins-40*time.Second)
+			}
+		}
+		if c := n.m.Counts(); started != 1 || c.Succeeded != items || c.FailedForGood != 0 {
+			t.Errorf("an outage after %v: %d holds, %+v", begins, started, c)
+		}
+		// The probe that ends the wait comes so long after the end of the outage: less than
+		// the wait before it, which is a minute then.
+		if longest > time.Minute {
+			t.Errorf("an outage after %v: the first probe that can succeed is %v after its end", begins, longest)
+		}
+		took, best := n.now.Sub(n.began), 100*time.Second
+		if most := best + time.Minute + 4*time.Second; took > most {
+			t.Errorf("an outage after %v: %v in all, of which %v are needed", begins, took, best)
+		}
+	}
+}
+
 // TestRetriesOfOneItemAreOneWitness: nine items that fail three times each hold nothing.
 func TestRetriesOfOneItemAreOneWitness(t *testing.T) {
 	t.Parallel()

@@ -210,6 +210,11 @@ func (d *decoder) checkCap(s *retrySpec, r *Retry) {
 
 // checkRetry warns about policies that do not do what they seem to.
 func (d *decoder) checkRetry(s *retrySpec, r *Retry) {
+	for _, o := range option.For(option.File) {
+		if s.Has(o.Name) && !s.Has("backoff") && slices.Contains(option.Strategies, o.Of) && o.Of != r.Strategy {
+			d.warnf(s.n, "no-effect", "%q has no effect: it belongs to backoff %s, and this is %s", o.Name, o.Of, r.Strategy).Suggest("write backoff: %s", o.Of)
+		}
+	}
 	d.checkCap(s, r)
 	if r.Attempts == 1 {
 		return

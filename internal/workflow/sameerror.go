@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/backoff"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/policy"
 )
@@ -23,7 +24,7 @@ func (d *decoder) sameError(n *node) *policy.SameError {
 	}
 	defer o.close()
 	sameErrorTable.read(o, c)
-	if o.has("share") && c.Share == 0 {
+	if v := o.peek("share"); v != nil && c.Share == 0 && (v.kind == intNode || v.kind == floatNode) && !strings.ContainsAny(v.text, "123456789") {
 		d.errorf(o.keyNode("share"), "out-of-range", "share is 0; it must be more than that").Suggest("for example: share: 0.9")
 	}
 	if c.Stop && o.has("probe") {
@@ -65,13 +66,25 @@ func (d *decoder) probe(n *node, c *policy.SameError) {
 	o.options(option.For(option.Probe), &s.Settings)
 	o.close()
 	d.checkParameters(o, s)
+	if s.Has("delays") && !s.Has("backoff") {
+		option.ByName("backoff").Set(&s.Settings, "custom")
+	}
 	if !s.Has("initial_delay") && !s.Has("delays") {
 		option.ByName("initial_delay").Set(&s.Settings, policy.DefaultProbe().Initial)
 	}
 	if !s.Has("max_delay") {
 		option.ByName("max_delay").Set(&s.Settings, policy.DefaultProbe().Max)
 	}
-	c.Probe = s.Resolve(option.File).Backoff
+	if c.Probe = s.Resolve(option.File).Backoff; c.Probe.Validate() == nil && c.Probe.Jitter == backoff.None && c.Probe.Delay(1, 0, nil) <= 0 && !d.full() {
+		at := o.n
+		for _, key := range []string{"initial_delay", "delays"} {
+			if o.has(key) {
+				at = o.keyNode(key)
+			}
+		}
+		d.errorf(at, "out-of-range", "there is no wait before a probe; it would run again at once, as long as the map is held").Suggest("for example: probe: {initial_delay: 30s}")
+		c.Probe = policy.DefaultProbe()
+	}
 }
 
 // canary reads how many items run alone first: a number, or a map.
