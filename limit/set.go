@@ -17,7 +17,7 @@ type Set []*Limit
 
 // Request is who asks.
 type Request struct {
-	// Priority is greater for who is to be let through sooner.
+	// Priority is greater for whoever is to be let through sooner.
 	Priority int
 	// Queued, if not nil, is called before each wait with the limit that is
 	// waited for and, if it is known, for how long. It has its place in the queue by

@@ -18,7 +18,7 @@ func (x *Map) collect(a *attempt, ended []step.Outcome) {
 	var file string // of the one step that printed something
 	for i, out := range ended {
 		if out.Status == "" {
-			continue // it was never come to
+			continue // it was never reached
 		}
 		if kind := out.Kind(); kind != event.Skipped && slices.Index(event.Kinds, kind) > slices.Index(event.Kinds, a.Result.Kind) {
 			a.Result.Kind = kind

@@ -84,7 +84,7 @@ func followed(hard context.Context, o engine.Options, run string, from int64) (*
 		case wrong != nil:
 			return nil, wrong
 		case f.left:
-			f.say(fmt.Sprintf("run %s was asked to stop, and its end is not recorded yet%s; bide show %s tells how it stands, bide resume %[3]s continues it", run, f.because(), shortRun(run)))
+			f.say(fmt.Sprintf("run %s was asked to stop, and its end is not recorded yet%s; bide show %s shows its state, bide resume %[3]s continues it", run, f.because(), shortRun(run)))
 			return nil, exitError(signalStatus(o.Soft))
 		}
 	}

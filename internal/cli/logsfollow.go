@@ -62,7 +62,7 @@ func (l *logPrinter) follow(ctx context.Context, f journal.EventFilter) error {
 	}
 }
 
-// brokenOff says of a run that was followed that it has not come to its end: what
+// brokenOff says of a run that was followed that it has not ended: what
 // it does is over all the same, as its process was stopped or is gone.
 func (s *streams) brokenOff(ctx context.Context, r *journal.Reader) error {
 	if ctx.Err() != nil {

@@ -399,7 +399,7 @@ func (s *shown) listSteps(ctx context.Context, r *journal.Reader, st *journal.St
 	return nil
 }
 
-// unended gives the steps that have not come to an end the times until now, or until
+// unended gives the steps that have not ended the times until now, or until
 // the end of the process that had the run.
 func (s *shown) unended(ctx context.Context, r *journal.Reader, steps map[string]*stepInfo) error {
 	open := slices.DeleteFunc(slices.Collect(maps.Values(steps)), func(i *stepInfo) bool {

@@ -291,7 +291,7 @@ func (w *world) ended() map[int]int {
 	return n
 }
 
-// check looks at a store when all have come to their end, and a last resume has too.
+// check looks at a store when all have ended, and a last resume has too.
 func (w *world) check() {
 	w.coordinator("the last", false)()
 	for item, n := range w.ended() {

@@ -406,7 +406,7 @@ func (x *stage) plainly(args ...string) (status int, said string) {
 	return status, p.text()
 }
 
-// finish resumes until the run has come to its end, as a user would; story is what was said.
+// finish resumes until the run has ended, as a user would; story is what was said.
 func (x *stage) finish(status int, story string) (string, bool) {
 	for range 5 {
 		_, state := x.recordedEvents()

@@ -79,7 +79,7 @@ type kill struct {
 	state  *journal.State
 }
 
-// resume takes the run to its end. It is false where it had come to its end before.
+// resume takes the run to its end. It is false where it had ended before.
 func (k *kill) resume() bool {
 	k.t.Helper()
 	if !k.state.Finished.IsZero() {

@@ -35,7 +35,7 @@ type Settings struct {
 	FailOn           []string `json:"fail_on,omitempty"` // of event.Kinds
 	SkipPermissions  bool     `json:"skip_permissions,omitempty"`
 	Version          string   `json:"version,omitempty"`
-	// Batch is how `bide batch` shows what it runs, for who continues with it; the
+	// Batch is how `bide batch` shows what it runs, for whoever continues with it; the
 	// engine does not read it.
 	Batch json.RawMessage `json:"batch,omitempty"`
 	// Inputs and Manifest are those of a pipeline.

@@ -113,7 +113,7 @@ func (p *gitPlan) file() string {
 	return b.String()
 }
 
-// gitRun is a run of a plan that has come to its end.
+// gitRun is a run of a plan that has ended.
 type gitRun struct {
 	*bench
 	status int

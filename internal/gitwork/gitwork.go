@@ -290,7 +290,7 @@ func (g *Work) Drain(ctx context.Context) error {
 // worktrees, that were moved aside.
 func (g *Work) tellLost() {
 	for _, dir := range g.Tree.InTheWay() {
-		g.x.Note("a directory that git knows nothing of stood in the place of a worktree of the run, and is kept as %s: take what you need from there, and remove it", dir)
+		g.x.Note("a directory that git knows nothing of was where a worktree of the run should be; it is kept as %s: take what you need from there, then remove it", dir)
 	}
 	for _, name := range g.Tree.Lost {
 		g.x.Note("a file of the run's worktree that is of no commit that is known was in the way of merged work, and is kept as %s", name)

@@ -124,7 +124,7 @@ func (g *Work) Message(name string) string {
 	return "bide: item " + worktree.Subject(g.x.Values.Mask().String(name))
 }
 
-// Trailers are those of the merge of an item, for who looks at the history later.
+// Trailers are those of the merge of an item, for whoever looks at the history later.
 func (g *Work) Trailers(id string, e *mapper.Evidence) string {
 	pairs := []string{"Bide-Run", g.x.Run, "Bide-Item", g.x.Values.Mask().String(id)}
 	if e != nil {

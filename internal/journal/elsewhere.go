@@ -32,5 +32,5 @@ func there(path string) bool {
 // IsElsewhere reports whether the journal is a copy.
 func (r *Reader) IsElsewhere() bool { return elsewhere(r.dir) }
 
-// OpenCopy is Open for who keeps a copy up. run is an id.
+// OpenCopy is Open for whoever keeps a copy up. run is an id.
 func (s *Store) OpenCopy(run string) (*Journal, error) { return s.open(run) }

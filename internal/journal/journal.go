@@ -218,7 +218,7 @@ func (j *Journal) prepare() (err error) {
 // that the header has to be kept apart from.
 const normal = "PRAGMA synchronous = NORMAL"
 
-// begun is called after a commit, by who holds connMu.
+// begun is called after a commit, by whoever holds connMu.
 func (j *Journal) begun() error {
 	if !j.headless {
 		return nil
@@ -411,7 +411,7 @@ func (j *Journal) shut() error {
 // keepLog has the database leave a small log where it is when it is closed. All
 // of it is in the database by then, but to remove a file gives room back to the
 // disk, which some of them take milliseconds for. As the log is on the disk, nothing waits
-// for the database to be: that is for who continues with the run, before he writes into
+// for the database to be: that is for whoever continues with the run, before he writes into
 // the log, see syncFormer.
 func (j *Journal) keepLog() error {
 	if j.wal == nil {

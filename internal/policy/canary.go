@@ -57,7 +57,7 @@ func newCanaries(c Canary) *canaries {
 	return &canaries{Canary: c}
 }
 
-// end counts the canaries that have come to their end.
+// end counts the canaries that have ended.
 func (c *canaries) end(n Counts) CanaryEnd {
 	return CanaryEnd{Items: c.Items, Need: c.Need, Succeeded: n.Succeeded - c.succeeded, Failed: n.FailedForGood - c.failed, Passed: c.passed}
 }
@@ -73,7 +73,7 @@ func (m *Machine) canariesFull() bool {
 	return m.counts.Running+m.counts.Retrying+e.Succeeded+e.Failed >= c.Items
 }
 
-// judgeCanaries decides after an item has come to its end.
+// judgeCanaries decides after an item has ended.
 func (m *Machine) judgeCanaries(v *Verdict, o Outcome, now time.Time) {
 	c := m.canary
 	if c == nil || c.passed || m.stop != NotStopped || m.hold != nil && m.hold.on != nil {

@@ -25,10 +25,10 @@ type Counts struct {
 	FailedForGood int `json:"failed_for_good"` // those of Failed and Skipped that count for the bounds
 }
 
-// Finished is how many items have come to their end.
+// Finished is how many items have ended.
 func (c Counts) Finished() int { return c.ran() + c.Unchanged }
 
-// ran is how many items have come to their end in this run.
+// ran is how many items have ended in this run.
 func (c Counts) ran() int { return c.Succeeded + c.Failed + c.Skipped }
 
 func (c *Counts) add(f Fate) {

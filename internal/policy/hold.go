@@ -465,7 +465,7 @@ func (m *Machine) endHold(v *Verdict, why string) {
 	m.hold.clear()
 }
 
-// overHold ends a hold of a map whose items have all come to their end.
+// overHold ends a hold of a map whose items have all ended.
 func (m *Machine) overHold(v *Verdict) {
 	h := m.hold
 	if h == nil || h.on == nil || m.counts.Pending+m.counts.Retrying+m.counts.Running > 0 {

@@ -20,7 +20,7 @@ const (
 	WasWaiting Standing = iota
 	// WasRunning: its agent ran. The attempt is done again, under its number.
 	WasRunning
-	// WasFinished: it had come to its end.
+	// WasFinished: it had ended.
 	WasFinished
 	// WasParked: what it did waited to be merged, and still does.
 	WasParked

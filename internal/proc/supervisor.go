@@ -35,7 +35,7 @@ const (
 	// killWait is how long a process may take to end after SIGKILL.
 	killWait = 5 * time.Second
 	// sweepEvery is how often we look for processes that left their group,
-	// while commands come to their end.
+	// while commands end.
 	sweepEvery = 250 * time.Millisecond
 )
 

@@ -10,8 +10,8 @@ import (
 
 // pause is the time for which the commands were stopped.
 type pause struct {
-	one    sync.Mutex   // held by who stops them
-	starts sync.RWMutex // held for reading while a command is started, and by who stops them
+	one    sync.Mutex   // held by whoever stops them
+	starts sync.RWMutex // held for reading while a command is started, and by whoever stops them
 	mu     sync.Mutex
 	total  time.Duration
 	since  time.Time // zero: they run

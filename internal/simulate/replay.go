@@ -196,7 +196,7 @@ func (r *Recording) lacks() (list []string) {
 			}
 		}
 		if l.otherFile {
-			list = append(list, fmt.Sprintf("life %d of the run went on with another file (--force), and the record lacks its text", i+1))
+			list = append(list, fmt.Sprintf("life %d of the run continued with another file (--force), and the record lacks its text", i+1))
 		}
 	}
 	if clipped > 0 {

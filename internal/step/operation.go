@@ -264,7 +264,7 @@ func (o *operation) end(err error) {
 	}
 }
 
-// stopped is a step that did not come to its end because the run stops.
+// stopped is a step that did not end because the run stops.
 func stopped(out Outcome, err error) Outcome {
 	out.Status = event.Interrupted
 	if out.Err != nil && !errors.Is(err, ErrInterrupted) && !errors.Is(out.Err, err) {

@@ -113,7 +113,7 @@ func nowItems(now time.Time, items journal.Counts, due time.Time) string {
 	return s + "."
 }
 
-// lacking says what keeps a run that has come to its end from being a success.
+// lacking says what keeps a run that has ended from being a success.
 func (t *Timeline) lacking(items journal.Counts) string {
 	if items.Total == 0 {
 		return t.butFor()

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Config is how a [Machine] decides. All of it is set by who makes one.
+// Config is how a [Machine] decides. All of it is set by whoever makes one.
 type Config struct {
 	// Initial is where it begins, and Min and Max bound it.
 	Initial, Min, Max int

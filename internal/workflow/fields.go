@@ -323,7 +323,7 @@ func mapFields() []field {
 	return slices.Concat([]field{
 		{key: "input", typ: tInput, sample: "items.json", doc: "a file, a command or a list of items",
 			read: by(func(o *object, key string, n *node, m *Map) { o.d.input(n, m) })},
-		{key: "input_type", typ: tEnum("file", "command", "json", "jsonl", "csv", "lines"), sample: "json", def: "by its form", doc: "what input is, where it is to be said",
+		{key: "input_type", typ: tEnum("file", "command", "json", "jsonl", "csv", "lines"), sample: "json", def: "by its form", doc: "what input is, where its form does not tell",
 			into: of(func(m *Map) *string { return &m.InputKind })},
 		{key: "json_path", typ: tPath, sample: "'$.items[*]'", doc: "a JSONPath (RFC 9535) to the items",
 			into: of(func(m *Map) *string { return &m.JSONPath })},
@@ -499,7 +499,7 @@ func templateFields() []field {
 			into: of(func(t *templateEntry) **node { return &t.source })},
 		{key: "with", typ: tMap(tAny), sample: "{level: low}", doc: "the values of its parameters",
 			into: of(func(t *templateEntry) **node { return &t.with })},
-		{key: "override", typ: tMap(tAny), sample: "{timeout: 600}", doc: "values to put in the place of the template's; keys may be paths such as commands.0.timeout", was: "*"},
+		{key: "override", typ: tMap(tAny), sample: "{timeout: 600}", doc: "values that replace the template's; keys may be paths such as commands.0.timeout", was: "*"},
 	}
 }
 

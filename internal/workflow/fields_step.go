@@ -198,7 +198,7 @@ var goalSeekTable = newTable("goal_seek", "a goal_seek")
 
 func goalSeekFields() []field {
 	return []field{
-		{key: "goal", typ: tText, sample: "all tests pass", doc: "what is to be reached",
+		{key: "goal", typ: tText, sample: "all tests pass", doc: "what the steps are to reach",
 			into: of(func(g *GoalSeek) **template.Text { return &g.Goal })},
 		{key: "claude", typ: tText, sample: "/improve", doc: "the attempt"},
 		{key: "shell", typ: tText, sample: "make", doc: "the attempt"},
@@ -406,11 +406,11 @@ func backoffFields() []field {
 	return []field{
 		{key: "type", typ: tEnum("fixed", "linear", "exponential", "fibonacci", "custom"), sample: "linear", def: "the policy's", doc: "the strategy"},
 		{key: "strategy", typ: tEnum("fixed", "linear", "exponential", "fibonacci", "custom"), sample: "linear", as: "type"},
-		{key: "delay", typ: tDur, sample: "2s", def: "the policy's", doc: "in the place of initial_delay; " + durDoc},
-		{key: "initial", typ: tDur, sample: "2s", def: "the policy's", doc: "in the place of initial_delay; " + durDoc},
-		{key: "initial_delay", typ: tDur, sample: "2s", def: "the policy's", doc: "in the place of the policy's; " + durDoc},
-		{key: "max", typ: tDur, sample: "1m", def: "the policy's", doc: "in the place of max_delay; " + durDoc},
-		{key: "max_delay", typ: tDur, sample: "1m", def: "the policy's", doc: "in the place of the policy's; " + durDoc},
+		{key: "delay", typ: tDur, sample: "2s", def: "the policy's", doc: "instead of initial_delay; " + durDoc},
+		{key: "initial", typ: tDur, sample: "2s", def: "the policy's", doc: "instead of initial_delay; " + durDoc},
+		{key: "initial_delay", typ: tDur, sample: "2s", def: "the policy's", doc: "instead of the policy's; " + durDoc},
+		{key: "max", typ: tDur, sample: "1m", def: "the policy's", doc: "instead of max_delay; " + durDoc},
+		{key: "max_delay", typ: tDur, sample: "1m", def: "the policy's", doc: "instead of the policy's; " + durDoc},
 		{key: "increment", typ: tDur, sample: "2s", def: "the policy's", doc: "of linear; " + durDoc},
 		{key: "base", typ: tNum(1, 0), sample: "3", def: "the policy's", doc: "of exponential"},
 		{key: "multiplier", typ: tNum(1, 0), sample: "3", as: "base"},
@@ -503,7 +503,7 @@ func secretFields() []field {
 	return []field{
 		{key: "provider", typ: tText, sample: "env", doc: "env, file, command or value"},
 		{key: "key", typ: tText, sample: "TOKEN", doc: "the variable, file or command"},
-		{key: "value", typ: tText, sample: "'${HOME}'", doc: "the value itself, in the place of provider and key"},
+		{key: "value", typ: tText, sample: "'${HOME}'", doc: "the value itself, instead of provider and key"},
 		{key: "secret", typ: tAny, sample: "true", doc: "", inert: "what stands under secrets is one"},
 		{key: "version", typ: tAny, sample: "1", doc: "", inert: "none of the providers has versions"},
 	}

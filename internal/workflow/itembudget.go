@@ -36,7 +36,7 @@ func (d *decoder) budgetCost(n *node, key string) float64 {
 	case p != nil:
 		p.Or("for example: %s: 0.50", key)
 	case v == 0:
-		d.errorf(n, "out-of-range", "%s is 0; it must be more than that", key).Suggest("remove the key where there is to be no bound")
+		d.boundOfZero(n, key)
 	}
 	return v
 }
@@ -119,7 +119,7 @@ func (d *decoder) tokens(n *node, key string) int64 {
 func (d *decoder) budgetTime(n *node, key string) time.Duration {
 	v, ok := d.span(n, key, time.Second)
 	if ok && v == 0 {
-		d.errorf(n, "out-of-range", "%s is 0; it must be more than that", key).Suggest("remove the key where there is to be no bound")
+		d.boundOfZero(n, key)
 	}
 	return v
 }

@@ -94,7 +94,7 @@ func (d *decoder) optionSpan(n *node, key string, r *option.Row) (time.Duration,
 		d.bareDelay(n, key, v)
 	}
 	if ok && v == 0 && r.Positive {
-		d.errorf(n, "out-of-range", "%s is 0; it must be more than that", key).Suggest("remove the key where there is to be no bound")
+		d.boundOfZero(n, key)
 		return 0, false
 	}
 	return v, ok

@@ -184,8 +184,13 @@ func setTo[T any](to *T) func(v T, ok bool) {
 func (d *decoder) spanOf(f *field, n *node, key string) Duration {
 	v := d.duration(n, key, option.Unit(key))
 	if f.typ == tBound && v.Set && v.Text == nil && v.D == 0 {
-		d.errorf(n, "out-of-range", "%s is 0; it must be more than that", key).Suggest("remove the key where there is to be no bound")
+		d.boundOfZero(n, key)
 		return Duration{}
 	}
 	return v
+}
+
+// boundOfZero reports a bound that is zero.
+func (d *decoder) boundOfZero(n *node, key string) {
+	d.errorf(n, "out-of-range", "%s is 0; it must be more than that", key).Suggest("remove the key for no bound")
 }

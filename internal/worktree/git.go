@@ -95,7 +95,7 @@ func (e *GitError) Unwrap() error { return e.Err }
 const mostStatus = 129
 
 // status is the exit status of git in an error of call, or -1: where it did not run, or
-// did not come to its end.
+// did not end.
 func status(err error) int {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() <= mostStatus {
 		return exit.ExitCode()

@@ -132,7 +132,7 @@ func (e *NodeError) Unwrap() error { return e.Err }
 // Class is "value".
 func (e *NodeError) Class() string { return "value" }
 
-// InterruptedError is what did not come to its end because the run was stopped.
+// InterruptedError is what did not end because the run was stopped.
 // The run can continue later.
 type InterruptedError struct {
 	Cause error

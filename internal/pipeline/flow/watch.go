@@ -98,7 +98,7 @@ type Past struct {
 	// Done says that the call has ended well, with Value.
 	Done  bool
 	Value any
-	// State is of the retries of a call that did not come to its end.
+	// State is of the retries of a call that did not end.
 	State driver.State
 	Last  error // of the last failed attempt
 }

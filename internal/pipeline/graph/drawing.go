@@ -15,7 +15,7 @@ func (g *Graph) First(n int) (*Graph, int) {
 	return &Graph{Nodes: g.Nodes[:n], Edges: value.Filter(g.Edges, inside)}, len(g.Nodes) - n
 }
 
-// Drawing is a graph laid out, for who draws it with marks of its own.
+// Drawing is a graph laid out, for whoever draws it with marks of its own.
 type Drawing struct {
 	Width, Height float64
 	Boxes         []Box // of the nodes, in their order
