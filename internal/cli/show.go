@@ -198,7 +198,7 @@ func showOf(ctx context.Context, r *journal.Reader) (*shown, error) {
 }
 
 // keepShow has what show, dlq list and runs tell of a run kept that ends with many
-// items: one pass over its events, a fifteenth of what the items themselves take at least.
+// items: one pass over its events, which is 5 % of what items take that start no process.
 func (a *app) keepShow(ctx context.Context, sum *engine.Summary) {
 	if sum.Items.Total < 5_000 || sum.Status == event.Interrupted {
 		return
