@@ -120,11 +120,11 @@ func New(ctx context.Context, o Options) (*Map, error) {
 	return x, nil
 }
 
-// admit waits until the limits of the machine let an item begin.
-func (x *Map) admit(ctx context.Context, it event.Item) (*step.Holding, error) {
+// admit waits until the limits of the machine let an attempt at an item begin.
+func (x *Map) admit(ctx context.Context, it event.Item, attempt int) (*step.Holding, error) {
 	p := x.p
-	p.Item, p.Index = it.ID, it.Index
-	return x.Executor.Hold(ctx, p, workflow.LimitNames(x.Executor.File.Map.ItemLimits), "", func(b *limits.Block) { x.Executor.ShowWait(p, "", 0, b) })
+	p.Item, p.Index, p.Attempt = it.ID, it.Index, attempt
+	return x.Executor.Hold(ctx, p, workflow.LimitNames(x.Executor.File.Map.ItemLimits), "", 0, func(b *limits.Block) { x.Executor.ShowWait(p, "", 0, b) })
 }
 
 // setTimeouts takes the timeouts of agents and of their commands.

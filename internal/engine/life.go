@@ -164,7 +164,7 @@ func (r *run) phases(ctx context.Context) error {
 		if !wait {
 			text = "the rate limit that the run has met lasts %s more, longer than max_wait; if it is over already: bide control %s retry-now, and resume"
 		}
-		r.note(text, duration.Format(left.Round(time.Second)), r.j.Run())
+		r.note(text, duration.Format(left.Round(time.Second)), r.x.Run)
 	}
 	return r.within(ctx, t)
 }
@@ -221,9 +221,11 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 		r.note("%s%s failed and %s tolerated: the repair in on_failure did not help, so the exit status is 3. To allow this, write fail_workflow: false in on_failure; to end the run there, fail_workflow: true",
 			diag.Count(n, what), which, diag.Plural(n, "was", "were"))
 	}
-	r.emit(event.Event{Type: event.RunFinished, Status: s.Status, DurationMS: s.DurationMS,
-		Class: s.Class, Message: s.Message, Data: data(map[string]any{
-			"steps": s.Steps, "items": s.Items, "outputs": s.Outputs, "errors": s.Errors, "usage": s.Usage, "name": s.Name})})
+	d := map[string]any{"steps": s.Steps, "items": s.Items, "outputs": s.Outputs, "errors": s.Errors, "usage": s.Usage, "name": s.Name}
+	if at := r.x.Life.InterruptedAt(); s.Status == event.Interrupted && !at.IsZero() {
+		d["interrupted_at"] = at
+	}
+	r.emit(event.Event{Type: event.RunFinished, Status: s.Status, DurationMS: s.DurationMS, Class: s.Class, Message: s.Message, Data: data(d)})
 	return s
 }
 

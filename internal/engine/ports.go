@@ -10,7 +10,6 @@ import (
 	"github.com/bide-dev/bide/internal/environ"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
-	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/internal/worktree"
@@ -44,9 +43,8 @@ type Ports struct {
 	// Earlier is what earlier lives of the run have recorded; nil: it begins. It
 	// wants Data.
 	Earlier agents.Earlier
-	// Limits are the named limits of a machine on which nothing else runs; nil: none are
-	// kept to.
-	Limits *limits.Config
+	// Machine are the named limits of a machine; nil: none are kept to.
+	Machine step.MachineLimits
 	// Composed, if not nil, is told before the first step runs how to stop the run, as an
 	// interrupt does, and how to carry out what another process asks of it.
 	Composed func(stop func(), ask func(*journal.ControlRequest))

@@ -20,7 +20,6 @@ import (
 	"github.com/bide-dev/bide/internal/gitwork"
 	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/journal"
-	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/local"
 	"github.com/bide-dev/bide/internal/mask"
 	"github.com/bide-dev/bide/internal/step"
@@ -55,12 +54,8 @@ func RunOn(ctx context.Context, opt Options, ports Ports) *Summary {
 	if ports.Data {
 		x.Actions, x.Skipped = step.Checked{Actions: ports.Actions, Note: x.NoteOnce}, x.WarnMisspelt
 	}
-	if ports.Limits != nil && len(workflow.Limits(opt.File)) > 0 {
-		machine, err := limits.NewAlone(ports.Limits, ports.Clock)
-		if err != nil {
-			return &Summary{Run: ports.Run, Status: event.Failed, Err: err}
-		}
-		x.Machine = machine
+	if ports.Machine != nil && len(workflow.Limits(opt.File)) > 0 {
+		x.Machine = ports.Machine
 	}
 	if ports.Composed != nil {
 		r.opt.composed = func(x *step.Executor) {

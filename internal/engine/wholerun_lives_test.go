@@ -16,6 +16,7 @@ import (
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/step"
 	ports "github.com/bide-dev/bide/internal/step/virtual"
 	"github.com/bide-dev/bide/internal/workflow"
@@ -34,6 +35,7 @@ type oneLife struct {
 	synced   int           // so much would outlive a power cut
 	kept     int           // so much of it is left to the next life
 	fault    *fault
+	uneven   bool
 	ticks    int
 	dead     bool // it is killed: nothing that it does has an effect
 	stuck    string
@@ -98,6 +100,10 @@ func (l *oneLife) tick() {
 		return
 	}
 	if l.fault.Interrupt {
+		if l.uneven {
+			l.clock.After(123*time.Nanosecond, func() { l.stop() }) // no two things happen in the same moment
+			return
+		}
 		l.stop()
 		return
 	}
@@ -240,7 +246,7 @@ func (l *oneLife) leave() []event.Event {
 
 // live is one life of the run.
 func (r *wholeRun) live(now time.Time, left []event.Event, f *fault) (l *oneLife, err error) {
-	l = &oneLife{number: len(r.lives), began: now, clock: ports.NewClock(now), journal: left, base: len(left), synced: len(left), fault: f}
+	l = &oneLife{number: len(r.lives), began: now, clock: ports.NewClock(now), journal: left, base: len(left), synced: len(left), fault: f, uneven: r.plan.Uneven}
 	r.world.life = l
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -256,6 +262,11 @@ func (r *wholeRun) live(now time.Time, left []event.Event, f *fault) (l *oneLife
 		}
 	})
 	p := engine.Ports{Clock: l.clock, Recorder: l, Actions: r.world, Data: true, Rand: r.luck, Items: r.items(left)}
+	if r.plan.Limited {
+		if p.Machine, err = limits.NewAlone(&limits.Config{Limits: map[string]limits.Limit{"a-item": {Name: "a-item", Slots: 2}, "b-step": {Name: "b-step", Slots: 1, Rate: 2, Per: time.Second}, "c-agent": {Name: "c-agent", Slots: 1, Shared: true}}}, l.clock); err != nil {
+			return nil, err
+		}
+	}
 	if len(r.plan.Asks) > 0 {
 		p.Composed = func(_ func(), ask func(*journal.ControlRequest)) {
 			for _, a := range r.plan.Asks {

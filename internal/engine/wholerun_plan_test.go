@@ -33,6 +33,14 @@ type plan struct {
 	TimeoutMS   int         `json:"timeout_ms,omitempty"`
 	MaxCost     float64     `json:"max_cost,omitempty"`
 
+	// Newer keys, which the oracle of whole runs does not know: runs with them are replayed.
+	Width     string `json:"width,omitempty"` // max_parallel, as JSON, in place of Parallel
+	Canary    int    `json:"canary,omitempty"`
+	SameError string `json:"same_error,omitempty"` // as JSON
+	Chain     bool   `json:"chain,omitempty"`      // agents are asked as a chain
+	Limited   bool   `json:"limited,omitempty"`    // the map, its steps and its agents hold limits of the machine
+	Uneven    bool   `json:"uneven,omitempty"`     // no two commands take equally long, as on a real machine
+
 	Faults []fault   `json:"faults,omitempty"`
 	Asks   []planAsk `json:"asks,omitempty"`
 }
@@ -398,6 +406,14 @@ func (p *plan) every(f func(*planStep)) {
 // file is the workflow file of a plan, as JSON.
 func (p *plan) file() []byte {
 	f := map[string]any{"name": "whole", "agents": map[string]any{"claude": map[string]any{"command": []string{"true"}}}}
+	if p.Chain {
+		agents := f["agents"].(map[string]any)
+		agents["other"] = map[string]any{"command": []string{"true"}}
+		agents["coder"] = map[string]any{"first_of": []string{"claude", "other"}}
+		if p.Limited {
+			agents["other"].(map[string]any)["limits"] = []string{"c-agent"}
+		}
+	}
 	if p.Secret {
 		f["secrets"] = map[string]any{"S": planSecret}
 	}
@@ -411,7 +427,7 @@ func (p *plan) file() []byte {
 		f["imports"] = []any{map[string]any{"path": "sub.yml", "alias": "sub"}}
 	}
 	if p.Items == 0 {
-		f["commands"] = yamlSteps(p.Steps)
+		f["commands"] = p.yamlSteps(p.Steps)
 		return encoded(f)
 	}
 	f["mode"] = "mapreduce"
@@ -419,13 +435,22 @@ func (p *plan) file() []byte {
 		f["durability"] = "strict"
 	}
 	if len(p.Setup) > 0 {
-		f["setup"] = yamlSteps(p.Setup)
+		f["setup"] = p.yamlSteps(p.Setup)
 	}
 	var items []any
 	for i := range p.Items {
 		items = append(items, map[string]any{"id": fmt.Sprintf("i%d", i+1), "v": itemValue(i + 1), "n": i + 1, "odd": i%2 == 0})
 	}
-	m := map[string]any{"input": items, "max_parallel": p.Parallel, "agent_template": yamlSteps(p.Steps)}
+	m := map[string]any{"input": items, "max_parallel": p.Parallel, "agent_template": p.yamlSteps(p.Steps)}
+	if p.Width != "" {
+		m["max_parallel"] = json.RawMessage(p.Width)
+	}
+	if p.Canary > 0 {
+		m["canary"] = p.Canary
+	}
+	if p.Limited {
+		m["limits"] = []string{"a-item"}
+	}
 	if p.AgentMS > 0 {
 		m["agent_timeout"] = millis(p.AgentMS)
 	}
@@ -434,7 +459,7 @@ func (p *plan) file() []byte {
 		f["start_delay"] = millis(p.StartMS)
 	}
 	if len(p.Reduce) > 0 {
-		f["reduce"] = yamlSteps(p.Reduce)
+		f["reduce"] = p.yamlSteps(p.Reduce)
 	}
 	f["error_policy"] = p.policy(f)
 	return encoded(f)
@@ -449,7 +474,7 @@ func (p *plan) calls() (does bool) {
 
 // subFile is the file that the steps of kind call run.
 func (p *plan) subFile() []byte {
-	return encoded(map[string]any{"parameters": map[string]any{"optional": []any{map[string]any{"name": "p", "default": "none"}}}, "commands": yamlSteps(p.Sub)})
+	return encoded(map[string]any{"parameters": map[string]any{"optional": []any{map[string]any{"name": "p", "default": "none"}}}, "commands": p.yamlSteps(p.Sub)})
 }
 
 // policy is the error policy of the map.
@@ -459,7 +484,7 @@ func (p *plan) policy(f map[string]any) map[string]any {
 	case "":
 	case "custom":
 		e["on_item_failure"] = map[string]any{"custom": "mend"}
-		f["handlers"] = map[string]any{"mend": yamlSteps(p.Handler)}
+		f["handlers"] = map[string]any{"mend": p.yamlSteps(p.Handler)}
 	default:
 		e["on_item_failure"] = p.OnItem
 	}
@@ -478,6 +503,9 @@ func (p *plan) policy(f map[string]any) map[string]any {
 	}
 	if p.StopAtFirst {
 		e["continue_on_failure"] = false
+	}
+	if p.SameError != "" {
+		e["same_error"] = json.RawMessage(p.SameError)
 	}
 	if p.BreakerAt > 0 {
 		e["circuit_breaker"] = map[string]any{"failure_threshold": p.BreakerAt, "timeout": "20s"}
@@ -498,14 +526,14 @@ func encoded(v any) []byte {
 	return b
 }
 
-func yamlSteps(list []*planStep) (out []any) {
+func (p *plan) yamlSteps(list []*planStep) (out []any) {
 	for _, s := range list {
-		out = append(out, s.yaml())
+		out = append(out, p.yaml(s))
 	}
 	return out
 }
 
-func (s *planStep) yaml() map[string]any {
+func (p *plan) yaml(s *planStep) map[string]any {
 	y := map[string]any{"name": s.Name}
 	switch s.Kind {
 	case "foreach":
@@ -516,19 +544,25 @@ func (s *planStep) yaml() map[string]any {
 		if s.Lists {
 			y["foreach"] = "list|" + s.Name
 		}
-		y["do"], y["parallel"] = yamlSteps(s.Do), s.Together
+		y["do"], y["parallel"] = p.yamlSteps(s.Do), s.Together
 	case "call":
 		y["workflow"], y["with"] = "sub", map[string]any{"p": s.Name}
 	case "agent":
-		y["claude"] = s.text()
+		name := "claude"
+		if p.Chain {
+			name = "coder"
+		}
+		y[name] = s.text()
 	default:
-		y["shell"] = s.text()
+		if y["shell"] = s.text(); p.Limited {
+			y["limits"] = []string{"b-step"}
+		}
 	}
 	if s.Retry != nil {
 		y["retry"] = s.Retry.yaml()
 	}
 	if len(s.OnFail) > 0 {
-		h := map[string]any{"commands": yamlSteps(s.OnFail)}
+		h := map[string]any{"commands": p.yamlSteps(s.OnFail)}
 		if s.Rounds > 1 {
 			h["max_attempts"] = s.Rounds
 		}

@@ -35,6 +35,9 @@ func TestWholeRunsReplayed(t *testing.T) {
 		if seed%3 == 0 {
 			p.Asks = asksOf(uint64(seed))
 		}
+		if seed%4 == 1 {
+			p.newer(uint64(seed))
+		}
 		r, err := runPlan(p, nil)
 		var got *simulate.Replayed
 		if err == nil {
@@ -78,6 +81,36 @@ func asksOf(seed uint64) (list []planAsk) {
 		list = append(list, planAsk{AfterMS: random.IntN(5000), Do: journal.Parallel, Parallel: 1 + random.IntN(4)})
 	}
 	return append(list, planAsk{AfterMS: random.IntN(90_000), Do: journal.RetryNow})
+}
+
+// newer gives a plan keys of which the oracle of whole runs knows nothing: a width that is
+// found out, canaries, holds, chains of agents, limits of the machine.
+func (p *plan) newer(seed uint64) {
+	m := &maker{Rand: rand.New(rand.NewPCG(seed, 28))}
+	one := m.one
+	if p.Items > 0 {
+		if p.Items = max(p.Items, m.IntN(20)); one(2) {
+			p.Width = []string{`"auto"`, `{"min": 1, "max": 6}`, `{"min": 2, "max": 3}`}[m.IntN(3)]
+		}
+		if one(3) {
+			p.Canary = 1 + m.IntN(3)
+		}
+		if p.OnItem != "custom" && one(2) {
+			p.SameError = fmt.Sprintf(`{"count": %d, "share": 0.5, "probe": {"initial_delay": "%dms"}, "close": %d, "max_hold": "%ds"}`, 2+m.IntN(2), 1+m.IntN(3000), 1+m.IntN(2), 10+m.IntN(200))
+		}
+	}
+	p.Chain, p.Limited, p.Uneven = one(2), one(2), true
+	p.every(func(s *planStep) {
+		switch {
+		case s.Kind == "" && !s.Sets && p.Chain && one(3):
+			s.Kind, s.USD = "agent", float64(m.IntN(3))/4
+			fallthrough
+		case s.Kind == "agent" && p.Chain && one(2):
+			s.Fail = planFail{Class: []string{"rate_limit", "network"}[m.IntN(2)], Times: 1 + m.IntN(4), Mod: m.IntN(3)}
+		case s.Kind == "" && p.SameError != "" && s.Fail.Class == "" && one(2):
+			s.Fail = planFail{Class: "exit", Times: 1 + m.IntN(2)}
+		}
+	})
 }
 
 // record is the record of a whole run: each of its lives up to what it has left to the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"strconv"
 	"strings"
 	"time"
@@ -132,6 +133,11 @@ func (w *planWorld) execute(ctx context.Context, c *step.Call, s *planStep, e *e
 		}
 	}
 	takes := time.Duration(s.TakesMS) * time.Millisecond
+	if w.p.Uneven {
+		h := fnv.New32a()
+		fmt.Fprint(h, name, w.tries[name])
+		takes += time.Duration(h.Sum32()%999_983) * time.Nanosecond
+	}
 	if class == "hang" {
 		takes = time.Hour
 	}

@@ -208,7 +208,8 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	items_ready                Total, Data (digest of the list)
 //	items_compared             Total (the items that are unchanged since an earlier run), Message, Data (the runs that were looked at,
 //	                           how many items run for which reason, and which): with map.skip_unchanged, before the first item starts
-//	item_started               Item, Label, Index, Attempt, Message (with map.skip_unchanged, why the item runs)
+//	item_started               Item, Label, Index, Attempt, Message (with map.skip_unchanged, why the item runs); DelayMS and Data (a
+//	                           [Turn]) where it has waited so long for a limit of the machine
 //	item_retry_scheduled       Item, Index, Attempt (the one that failed), DelayMS, Retry, Data (the failed attempt, a [Wait] as above)
 //	item_merging               Item, Index, Attempt, Data (the commit that is about to be merged, and the result of the item if it is);
 //	                           Status is pending of one that waits in the merge queue
@@ -233,8 +234,8 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	                           time that items take): with max_parallel: auto, or from min to max
 //	breaker_changed            Label (whose breaker), From, To, Data (its snapshot)
 //	run_paused                 DelayMS, Message, Data (a [Pause]): a rate limit holds back new agents
-//	agent_paused               Label (the agent), DelayMS, Message, Data (a [Pause]): of a chain, one that a rate limit turned away or
-//	                           that is down; the others are asked
+//	agent_paused               Step, Item, Index, Label (the agent), DelayMS, Class (of what it answered), Message, Data (a [Pause]): of a
+//	                           chain, one that a rate limit turned away or that is down; the others are asked
 //	pause_ended                an agent got another answer: the next rate limit begins a new series of pauses
 //	run_controlled             Label (what another process asked for: pause, continue, parallel or retry-now), Total (of parallel, the
 //	                           items at once), Message: holds until the run ends otherwise than by an interrupt; retry-now ends
@@ -244,7 +245,7 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	output                     Step, Item, Label ("stdout" or "stderr"), Message (the text): shown, never journalled
 //	note                       Message: a warning worth keeping; Class: [Logged] for one that was asked for, [Unmerged] (Label: the command that
 //	                           merges it), [Merged]; Data of the last two: the places of items whose work is merged by now
-//	run_finished               Status, DurationMS, Class, Message, Data (the summary)
+//	run_finished               Status, DurationMS, Class, Message, Data (the summary; interrupted_at, since when nothing new began)
 type Event struct {
 	// Seq is the event's place in the journal, from 1; 0 before it is recorded.
 	Seq  int64     `json:"seq,omitempty"`
@@ -389,6 +390,12 @@ func (u Used) Plus(told map[string]any) Used {
 	cost, _ := told["cost_usd"].(float64)
 	u.CostUSD += cost
 	return u
+}
+
+// Turn is when it was the turn of an item that had to wait for a limit of the machine then:
+// the data of its item_started.
+type Turn struct {
+	At time.Time `json:"turn,omitzero"`
 }
 
 // Pause is the state of a run's rate-limit pauses: the data of run_paused.

@@ -2,6 +2,7 @@ package limits
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/bide-dev/bide/limit"
@@ -48,12 +49,31 @@ func (a *Alone) Take(ctx context.Context, r Request) (Held, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !set.Try() {
-		if err := set.Acquire(ctx, limit.Request{}); err != nil {
-			return nil, err
-		}
+	if set.Try() {
+		return released(func() { set.Release(limit.Result{}) }), nil
+	}
+	if r.Waits != nil {
+		r.Waits(a.block(r.Names))
+	}
+	if err := set.Acquire(ctx, limit.Request{}); errors.Is(err, limit.ErrRefused) {
+		return nil, r.Clock.Wait(ctx, -1, nil) // its turn comes after the end of ctx, and that is how long it waits, as on a machine
+	} else if err != nil {
+		return nil, err
 	}
 	return released(func() { set.Release(limit.Result{}) }), nil
+}
+
+// block is the first limit that lets nobody begin now.
+func (a *Alone) block(names []string) *Block {
+	b := &Block{Limit: names[0], Rated: true}
+	for _, name := range names {
+		for _, l := range a.limits[name] {
+			if !l.IsRate() && l.InUse() >= l.Max() {
+				return &Block{Limit: name, Full: true, Slots: l.Max(), Held: l.InUse()}
+			}
+		}
+	}
+	return b
 }
 
 // Pause does nothing: nobody else is here who could wait.

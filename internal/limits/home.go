@@ -45,6 +45,9 @@ type Request struct {
 	Names []string
 	Who   Who
 	Clock driver.Clock
+	// Index and Round are the item and the attempt at it, Number the attempt at the step,
+	// for who knows when each of them began; 0: there is none.
+	Index, Round, Number int
 	// Waits, if not nil, is told what the request waits for: before it waits, and
 	// whenever that changes.
 	Waits func(*Block)

@@ -234,10 +234,15 @@ func (x *Map) keepUsed(e *ending, fate policy.Fate) {
 	}
 }
 
-// started is the fact that an attempt begins, which gets its label.
-func (x *Map) started(a *Attempt) event.Event {
+// started is the fact that an attempt begins, which gets its label. turn is when it was its
+// turn: since then it has waited for a limit of the machine.
+func (x *Map) started(a *Attempt, turn time.Time) event.Event {
 	a.Label = x.Template.Label(a.Item)
-	return event.Event{Type: event.ItemStarted, Time: a.Start, Phase: phase, Item: a.Item.ID, Label: a.Label, Index: a.Item.Index, Attempt: a.Number, Message: x.Template.Why(a.Item.Index)}
+	e := event.Event{Type: event.ItemStarted, Time: a.Start, Phase: phase, Item: a.Item.ID, Label: a.Label, Index: a.Item.Index, Attempt: a.Number, Message: x.Template.Why(a.Item.Index)}
+	if waited := a.Start.Sub(turn); waited > 0 {
+		e.DelayMS, e.Data = waited.Milliseconds(), step.Data(event.Turn{At: turn})
+	}
+	return e
 }
 
 // fact is what is recorded of an item whose agent ended, and the handler that is

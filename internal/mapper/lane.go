@@ -38,7 +38,7 @@ func (l *Lane) Work(ctx context.Context, it policy.Leased, last *failure.Failure
 	item, err := l.feed.item(ctx, it.Item)
 	a := Attempt{Item: item, Number: x.before[item.Index] + it.Attempt, Recoveries: it.Recoveries, Last: last, Start: start}
 	if err == nil {
-		err = x.Recorder.Record(x.started(&a))
+		err = x.Recorder.Record(x.started(&a, start))
 	}
 	if err == nil && x.Strict {
 		err = x.Recorder.Sync(ctx)

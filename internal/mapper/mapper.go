@@ -38,9 +38,9 @@ type Options struct {
 	// Held says whether no item may start for now; nil: it never is so. It is asked
 	// before each start, and after each [Map.Wake].
 	Held func() bool
-	// Admit waits until the limits of the machine let an item begin, and gives what it
+	// Admit waits until the limits of the machine let an attempt at an item begin, and gives what it
 	// holds of them; nil: nothing has to be waited for. With an error it holds nothing.
-	Admit func(ctx context.Context, it event.Item) (*step.Holding, error)
+	Admit func(ctx context.Context, it event.Item, attempt int) (*step.Holding, error)
 	// OnHold runs what the file wants to be run when the map is held; nil for nothing.
 	OnHold func(ctx context.Context, h Held) error
 	// HoldChanged, if not nil, is called when a hold has changed as somebody asked for it,

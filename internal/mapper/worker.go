@@ -73,13 +73,13 @@ func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
 	it, err := x.feed.item(ctx, s.index)
 	a := Attempt{Item: it, Number: s.number, Recoveries: s.recoveries, Last: s.last, Used: s.used, Probe: s.probe, Start: s.at}
 	if err == nil && x.Admit != nil {
-		if a.Holding, err = x.Admit(ctx, it); a.Holding != nil {
+		if a.Holding, err = x.Admit(ctx, it, a.Number); a.Holding != nil {
 			defer a.Holding.Release()
 			a.Start = x.Clock.Now() // what it has waited for is not its own time
 		}
 	}
 	if err == nil {
-		err = x.Recorder.Record(x.started(&a))
+		err = x.Recorder.Record(x.started(&a, s.at))
 	}
 	if err == nil && x.Strict {
 		err = x.Recorder.Sync(context.WithoutCancel(ctx))

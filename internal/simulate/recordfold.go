@@ -151,26 +151,42 @@ func (f *folder) take(e event.Event) error {
 	f.tries.take(f.key(e), e)
 	if begins(e.Type) {
 		f.life.lastStart = e.Time
+		if e.Type != event.RetryScheduled && e.Type != event.ItemRetry {
+			f.life.lastBegin = e.Time
+		}
 	}
 	switch f.counts = (event.Event{}); e.Type {
 	case event.BreakerChanged:
 		f.counts = e
 	case event.RunFinished:
 		f.life.status, rec.Status = e.Status, e.Status
+		var d struct {
+			At time.Time `json:"interrupted_at"`
+		}
+		if json.Unmarshal(e.Data, &d) == nil && !d.At.IsZero() { // what began in the same moment, began before
+			f.life.stopped = d.At
+			if f.life.lastBegin.After(d.At) {
+				f.life.stopped = f.life.lastBegin
+			}
+		}
 	case event.ItemsReady:
 		rec.listed = e.Total
 	case event.RunControlled:
 		f.life.asked = append(f.life.asked, e)
 	case event.ItemStarted:
 		f.rounds[e.Index] = e.Attempt
-		at, _ := slices.BinarySearchFunc(f.life.items, e.Time, time.Time.Compare) // it is decided in order, and recorded when it begins
-		f.life.items = slices.Insert(f.life.items, at, e.Time)
+		turn := event.Turn{At: e.Time}
+		if len(e.Data) > 0 && json.Unmarshal(e.Data, &turn) != nil {
+			turn.At = e.Time
+		}
+		at, _ := slices.BinarySearchFunc(f.life.items, turn.At, time.Time.Compare) // it is decided in order, and recorded when it begins
+		f.life.items = slices.Insert(f.life.items, at, turn.At)
 		f.began(e)
 	case event.StepStarted:
 		f.began(e)
 	case event.AgentUsage:
 		f.used(e)
-	case event.RunPaused:
+	case event.RunPaused, event.AgentPaused:
 		f.turnedAway(e)
 	case event.ForeachStarted:
 		f.foreach(e)
@@ -259,13 +275,8 @@ func (f *folder) used(e event.Event) {
 	if json.Unmarshal(e.Data, &d) != nil {
 		return
 	}
-	at := f.key(e)
-	began := time.Time{}
-	for k, t := range f.open {
-		if k.step() == at.step() {
-			at, began = k, t
-		}
-	}
+	at := f.attemptAt(e)
+	began := f.open[at]
 	list := f.rec.calls[at]
 	if n := len(list); n > 0 {
 		began = list[n-1].at
@@ -279,16 +290,37 @@ func (f *folder) used(e event.Event) {
 	f.asked = at
 }
 
-// turnedAway takes the pause that the agent has caused that was asked last.
+// turnedAway takes the pause that the agent has caused that was asked last; of one of a
+// chain, in the step that the pause is of.
 func (f *folder) turnedAway(e event.Event) {
 	var p event.Pause
 	if len(e.Data) == 0 || json.Unmarshal(e.Data, &p) != nil {
 		return
 	}
-	f.paused = p.Until
-	if list := f.rec.calls[f.asked]; len(list) > 0 {
-		list[len(list)-1].after = max(p.Until.Sub(list[len(list)-1].at), 1)
+	at, class := f.asked, "rate_limit"
+	if e.Type == event.RunPaused {
+		f.paused = p.Until
+	} else {
+		at, class = f.attemptAt(e), e.Class
 	}
+	if list := f.rec.calls[at]; len(list) > 0 {
+		last := &list[len(list)-1]
+		if e.Type == event.AgentPaused { // when it is decided who is asked next
+			last.at = e.Time
+		}
+		last.after, last.class = max(p.Until.Sub(last.at), 1), class
+	}
+}
+
+// attemptAt names the attempt that is being made at the step of an event.
+func (f *folder) attemptAt(e event.Event) attemptKey {
+	at := f.key(e)
+	for k := range f.open {
+		if k.step() == at.step() {
+			return k
+		}
+	}
+	return at
 }
 
 // foreach takes the values of a foreach, where they are in the record itself.

@@ -56,6 +56,8 @@ type pastLife struct {
 	starts    map[attemptKey][]time.Time // of items (without a path), of steps (number 0) and of attempts; also the ends of steps (number atEnd)
 	items     []time.Time                // when work items started, in order
 	lastStart time.Time                  // when it last began anything, or a wait
+	lastBegin time.Time                  // when it last began anything
+	stopped   time.Time                  // when it was interrupted; zero: that is not on record
 	before    []event.Event              // what was recorded before, where that is needed
 	own       int                        // how many of those before are from between this life and the one before
 }
@@ -112,12 +114,13 @@ type recorded struct {
 func (a *recorded) unknown() bool { return a == nil || a.cut && !a.counted }
 
 // agentCall is how an agent answered that was asked in an attempt. It is asked again in
-// the same attempt where a rate limit turned it away: after says for how long.
+// the same attempt, or the next of its chain is, where it is paused: after says for how long.
 type agentCall struct {
 	at    time.Time
 	took  time.Duration
 	usage action.Usage
-	after time.Duration // 0: it was not turned away
+	after time.Duration // 0: it was not paused
+	class string        // of the failure for which it was
 	last  bool          // of the attempt
 }
 

@@ -98,14 +98,15 @@ func (x *replay) live(ctx context.Context, i int) error {
 	l.Actions = w.actions().(*virtual.Actions)
 	ports := w.ports(l, &itemList{model: x.o.Model, given: x.Items})
 	if x.exact {
-		clock.Later, ports.NotBefore = l.later, was.notBefore
+		clock.Later, ports.NotBefore, ports.Machine = l.later, was.notBefore, recordedTurns{l}
 	}
 	ports.Recorder, ports.Rand, ports.Composed = l, l.jitter, l.composed
 	if x.merged {
 		ports.Merge = &worktree.Run{}
 	}
 	ports.Data = len(x.lives) > 1
-	if before := x.before(i); len(before) > 0 {
+	before := x.before(i)
+	if len(before) > 0 {
 		ports.Earlier = journal.Facts{Events: before, Items: x.listed}
 	}
 	settings := x.o.Settings
@@ -130,7 +131,7 @@ func (x *replay) live(ctx context.Context, i int) error {
 	}
 	x.compare(was.decisions, l.made)
 	if x.parts = x.parts || len(x.out.Different) > 0 || !x.exact; x.parts && i+1 < len(x.lives) {
-		x.past = append(slices.Clone(x.before(i)), l.facts...)
+		x.past = append(slices.Clone(before), l.facts...)
 	}
 	return nil
 }

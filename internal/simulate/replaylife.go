@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,9 @@ func (l *replayedLife) composed(stop func(), ask func(*journal.ControlRequest)) 
 			close(l.over)
 		})
 	case event.Interrupted:
-		if !l.exact {
+		if !l.was.stopped.IsZero() {
+			at(l.was.stopped, stop)
+		} else if !l.exact {
 			at(l.was.lastStart, stop)
 		}
 		at(l.was.ended, func() {
@@ -71,6 +74,8 @@ func (l *replayedLife) composed(stop func(), ask func(*journal.ControlRequest)) 
 			l.kill(step.ErrInterrupted)
 			close(l.over)
 		})
+	default:
+		at(l.was.ended, func() { close(l.over) })
 	}
 }
 
@@ -191,7 +196,7 @@ func (l *replayedLife) Run(ctx context.Context, c *step.Call) (action.Result, er
 	first := l.asked[k] == 0
 	call := l.call(k, a)
 	if call != nil && call.after > 0 && !(call.last && a != nil && !a.cut) { // which ends as its attempt did
-		known, got = true, virtual.Answer{Takes: call.took, Failure: failed("rate_limit", call.after)}
+		known, got = true, virtual.Answer{Takes: call.took, Failure: failed(cmp.Or(call.class, "rate_limit"), call.after)}
 		if l.exact {
 			got.Takes = max(call.at.Sub(start), 0)
 		}

@@ -156,7 +156,12 @@ func one(ctx context.Context, o *Options, n *stepNames, list *itemList, i int) (
 	if o.clock != nil {
 		ports.Clock = o.clock(clock, w.seed)
 	}
-	ports.Data, ports.Merge, ports.Limits = o.data, &worktree.Run{}, o.Limits
+	ports.Data, ports.Merge = o.data, &worktree.Run{}
+	if o.Limits != nil {
+		if ports.Machine, err = limits.NewAlone(o.Limits, clock); err != nil {
+			return nil, err
+		}
+	}
 	if o.rand != nil {
 		ports.Rand = o.rand
 	}

@@ -227,7 +227,7 @@ func (x *Executor) AskAgent(ctx context.Context, p Place, c *Call) (action.Resul
 		return x.askChain(ctx, p, c, cfg)
 	}
 	waits := func(b *limits.Block) { x.ShowWait(p, c.Path, c.Number, b) }
-	own, err := x.Hold(ctx, p, workflow.LimitNames(x.agentLimits(c.Action)), c.Path, waits)
+	own, err := x.Hold(ctx, p, workflow.LimitNames(x.agentLimits(c.Action)), c.Path, c.Number, waits)
 	if err != nil {
 		return action.Result{Start: x.Clock.Now()}, err
 	}
@@ -251,7 +251,7 @@ func (x *Executor) AskAgent(ctx context.Context, p Place, c *Call) (action.Resul
 			}
 			continue
 		}
-		if err := x.retake(ctx, p, mine, c.Path, waits); err != nil {
+		if err := x.retake(ctx, p, mine, c.Path, c.Number, waits); err != nil {
 			return action.Result{Start: x.Clock.Now()}, err
 		}
 		res, err := x.ask(ctx, p, c)

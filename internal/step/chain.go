@@ -145,7 +145,7 @@ func (x *Executor) askChain(ctx context.Context, p Place, c *Call, chain *workfl
 			}
 			asked.Env = env.List
 		}
-		held, err := x.Hold(ctx, p, append(own, mine...), c.Path, waits)
+		held, err := x.Hold(ctx, p, append(own, mine...), c.Path, c.Number, waits)
 		if err != nil {
 			return action.Result{Start: x.Clock.Now()}, err
 		}
@@ -158,7 +158,7 @@ func (x *Executor) askChain(ctx context.Context, p Place, c *Call, chain *workfl
 			}
 			return res, err
 		}
-		x.pausedMember(p, chain, name, round, mine, f, err)
+		x.pausedMember(p, c.Path, chain, name, round, mine, f, err)
 	}
 }
 
@@ -167,7 +167,7 @@ var errAllPaused = errors.New("all agents of the chain are paused")
 
 // pausedMember records that an agent of a chain is paused, for this run, and for the others
 // that share its limits.
-func (x *Executor) pausedMember(p Place, chain *workflow.Agent, name string, round int, mine []string, f *failure.Failure, err error) {
+func (x *Executor) pausedMember(p Place, path string, chain *workflow.Agent, name string, round int, mine []string, f *failure.Failure, err error) {
 	now := x.Clock.Now()
 	pause := x.Agents.pauseMember(name, round, f.RetryAfter, now)
 	what := "met a rate limit"
@@ -180,7 +180,9 @@ func (x *Executor) pausedMember(p Place, chain *workflow.Agent, name string, rou
 	} else {
 		text += "; all agents of " + chain.Name + " are paused"
 	}
-	x.record(event.Event{Type: event.AgentPaused, Time: now, Label: name, DelayMS: pause.Until.Sub(now).Milliseconds(), Message: text, Data: Data(pause)})
+	e := p.Event(event.AgentPaused, path)
+	e.Time, e.Label, e.DelayMS, e.Class, e.Message, e.Data = now, name, pause.Until.Sub(now).Milliseconds(), f.Class, text, Data(pause)
+	x.record(e)
 	if f.RateLimited && x.Machine != nil && len(mine) > 0 {
 		x.pauseLimits(&Holding{names: mine}, pause.Until, err)
 	}

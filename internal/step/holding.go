@@ -82,9 +82,9 @@ func (x *Executor) stepLimits(s *workflow.Step) []string {
 }
 
 // Hold waits for the limits of some names, those left out that are held around, and
-// takes them. It is nil where there is nothing to take. waits, if not nil, is called
+// takes them for attempt n at the step of a path; for an item, of none. It is nil where there is nothing to take. waits, if not nil, is called
 // before it waits.
-func (x *Executor) Hold(ctx context.Context, p Place, names []string, path string, waits func(*limits.Block)) (*Holding, error) {
+func (x *Executor) Hold(ctx context.Context, p Place, names []string, path string, n int, waits func(*limits.Block)) (*Holding, error) {
 	need := slices.DeleteFunc(slices.Clone(names), p.Holding.has)
 	if len(need) == 0 || x.Machine == nil {
 		return nil, nil
@@ -93,11 +93,11 @@ func (x *Executor) Hold(ctx context.Context, p Place, names []string, path strin
 	if err := p.Holding.disorder(need); err != nil {
 		return nil, err
 	}
-	return h, x.retake(ctx, p, h, path, waits)
+	return h, x.retake(ctx, p, h, path, n, waits)
 }
 
 // retake takes what a holding has, again where it was given back.
-func (x *Executor) retake(ctx context.Context, p Place, h *Holding, path string, waits func(*limits.Block)) (err error) {
+func (x *Executor) retake(ctx context.Context, p Place, h *Holding, path string, n int, waits func(*limits.Block)) (err error) {
 	if h == nil || h.held != nil {
 		return nil
 	}
@@ -105,6 +105,7 @@ func (x *Executor) retake(ctx context.Context, p Place, h *Holding, path string,
 	defer end()
 	h.held, err = x.Machine.Take(ctx, limits.Request{
 		Names: h.names, Clock: x.Clock, Who: limits.Who{Run: x.Run, Name: x.File.Name, Item: p.Item, Step: path}, Waits: waits,
+		Index: p.Index, Round: p.Attempt, Number: n,
 	})
 	return err
 }
@@ -148,7 +149,7 @@ func (t *turn) Admit(ctx context.Context, n int, queued func(driver.Source, time
 		return err
 	}
 	began := time.Time{}
-	h, err := o.Hold(ctx, o.p, t.names, o.path, func(b *limits.Block) {
+	h, err := o.Hold(ctx, o.p, t.names, o.path, o.made+n, func(b *limits.Block) {
 		if began.IsZero() {
 			began = o.Clock.Now()
 			t.Admission.Done(driver.End{Outcome: circuit.Neutral})

@@ -19,6 +19,7 @@ type Lifecycle struct {
 
 	mu   sync.Mutex
 	why  error
+	cut  time.Time     // when it was interrupted
 	done chan struct{} // closed when why is set
 	over chan struct{} // closed when what has begun is not to be finished either
 	stir chan struct{} // closed, and made anew, when those who sleep are to look again
@@ -52,8 +53,18 @@ func (l *Lifecycle) Halt(why error) {
 	if l.why == nil || !isBudget(why) {
 		l.why = why
 	}
+	if errors.Is(why, ErrInterrupted) {
+		l.cut = l.clock.Now()
+	}
 	l.wakeAll()
 	l.release()
+}
+
+// InterruptedAt is when the run was interrupted; the zero time where it was not.
+func (l *Lifecycle) InterruptedAt() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cut
 }
 
 // wakeAll has those who sleep look again. l.mu is held.
