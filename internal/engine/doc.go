@@ -13,7 +13,7 @@
 //
 // The type run is what a run consists of (run.go); compose.go makes it on this machine,
 // virtual.go on the ports of a simulation, and life.go takes it from its first event to
-// its last. resume.go opens a run that another process has left.
+// its last. start.go begins a run, resume.go opens one that another process has left.
 //
 // # What is recorded
 //
