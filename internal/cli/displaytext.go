@@ -298,6 +298,9 @@ func (d *plainDisplay) stepLine(e event.Event) string {
 		}
 		return fmt.Sprintf("✗ %s: failed after %d attempts: %s%s", label, e.Attempts, why, then)
 	case event.Degraded:
+		if by := told(e).By; strings.Contains(by, " in place of ") {
+			return fmt.Sprintf("! %s: degraded: %s (%s)", label, by, spent(e))
+		}
 		instead := ""
 		if e.Attempts == 0 && e.Message != "" { // which no failed attempt has told
 			instead = ": " + reason("", e.Message)

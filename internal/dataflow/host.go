@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
@@ -25,6 +26,9 @@ type host struct {
 	*Flows
 	p  step.Place
 	pl *Pipeline
+	// instead says which agent of a chain answered in place of which, by the path of the
+	// call, where it was not the first.
+	instead sync.Map
 }
 
 type hostKey struct{}
@@ -52,7 +56,8 @@ type callRecord struct {
 	// WaitedMS is how long it waited, for limits and between attempts, which is
 	// not in its duration.
 	WaitedMS int64 `json:"waited_ms,omitempty"`
-	// By is what gave the value of a degraded call: "fallback", or "on_error".
+	// By is what gave the value of a degraded call: "fallback", "on_error", or which agent of
+	// a chain in place of which.
 	By string `json:"by,omitempty"`
 	// Masked says that a secret was taken out of the value, which is therefore
 	// of no use to a later life of the run.
@@ -193,6 +198,9 @@ func (h *host) Finished(c *flow.Call, end flow.End) {
 		if d.By = "on_error"; end.Fallback {
 			d.By = "fallback"
 		}
+	}
+	if by, ok := h.instead.Load(e.Step); ok && end.Outcome == flow.Succeeded {
+		e.Status, d.By = event.Degraded, by.(string)
 	}
 	e.Data = h.Executor.Recorder.Detail(func() any {
 		if end.Outcome == flow.Succeeded || end.Outcome == flow.Degraded {

@@ -167,8 +167,11 @@ func (m *attempted) agent(ctx context.Context) (any, error) {
 	c.Action, c.Scope, c.Dir, c.Env, c.Environ, c.Quiet = a, m.Executor.View(ctx, q), q.Dir, q.Env.List, q.Env, true
 	c.Timeout = 0 // ctx ends with it
 	res, err := m.Executor.AskAgent(ctx, q, c)
+	if m.instead.Delete(m.path); res.Instead != "" {
+		m.instead.Store(m.path, res.Instead)
+	}
 	if err != nil {
-		if step.IsInput(err) {
+		if step.IsInput(err) || step.Spent(err) {
 			err = retry.Permanent(err)
 		}
 		return nil, err

@@ -76,6 +76,7 @@ type record struct {
 	Recovered  bool   `json:"recovered,omitempty"`
 	Incomplete bool   `json:"incomplete,omitempty"`
 	WaitedMS   int64  `json:"waited_ms,omitempty"`
+	By         string `json:"by,omitempty"` // which agent of a chain answered in place of which
 }
 
 // Sealed is variables as they are recorded: with their secrets masked.
@@ -313,7 +314,7 @@ func (x *Executor) ended(ctx context.Context, p Place, s *workflow.Step, path st
 // recordOf is what a later life of the run reads of a step that has ended.
 func (x *Executor) recordOf(p Place, out Outcome, set func() map[string]any) *record {
 	d := record{WaitedMS: out.Waited.Milliseconds(), Tolerated: out.Tolerated && out.Status == event.Failed, Unmended: out.Unmended && out.Status == event.Failed, Recovered: out.Recovered, Incomplete: out.Incomplete,
-		ExitCode: out.Result.ExitCode, Output: x.Clip(out.Result.Output), Stderr: x.Clip(out.Result.Stderr), File: out.Result.StdoutFile}
+		ExitCode: out.Result.ExitCode, Output: x.Clip(out.Result.Output), Stderr: x.Clip(out.Result.Stderr), File: out.Result.StdoutFile, By: out.Result.Instead}
 	if out.Result.StdoutFile != "" {
 		d.Size, d.Digest = out.Result.StdoutSize, out.Result.Digest
 		d.Stored, d.StoredSHA = out.Result.StoredSize, out.Result.StoredDigest
