@@ -20,6 +20,7 @@ const (
 	limitSurprise = 1e-4 // the least probability of an answer
 	limitRates    = 90   // that are tried at first
 	limitStep     = 1.07 // of one of them to the next
+
 )
 
 // limitNoises are the timing noises that are tried.
@@ -203,10 +204,13 @@ func (b *bucket) walk(answers []bucketAnswer, each func(over float64, limited bo
 		tokens = min(full, tokens+b.rate*(a.at-last).Seconds())
 		last = a.at
 		each((tokens-1)/noise, a.limited)
+		// What the noise explains is no error of the count, and is not made up for: that would
+		// give the bucket tokens which it has not had. What it does not explain is.
+		most := min(2*noise, 0.5)
 		if a.limited {
-			tokens = min(tokens, 1)
+			tokens = min(tokens, 1+most)
 		} else {
-			tokens = max(tokens-1, 0)
+			tokens = max(tokens-1, -most)
 		}
 	}
 }

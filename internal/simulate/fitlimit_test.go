@@ -56,6 +56,39 @@ func TestFitLimit(t *testing.T) {
 	}
 }
 
+// TestFitLimitNoise: requests come to a server some time after they began, as on a busy machine, and eight
+// workers that ask again and again take each token soon after it is there. That gives the
+// bucket no tokens which it has not had.
+func TestFitLimitNoise(t *testing.T) {
+	t.Parallel()
+	const perSecond = 25
+	off := 0.0
+	for seed := range uint64(4) {
+		l := luck(mix(seed))
+		x := &live{Target: &Target{Limit: &Limited{Count: perSecond, Per: time.Second, Burst: 10, RetryAfter: -1}}}
+		x.begin(l)
+		var next [8]time.Duration
+		var list []*recorded
+		for range 400 {
+			w := 0
+			for i := range next {
+				if next[i] < next[w] {
+					w = i
+				}
+			}
+			a := &recorded{from: next[w], took: 40 * time.Millisecond}
+			if _, limited := x.limited(a.from + l.exponential(15*time.Millisecond)); limited {
+				a.took, a.failure = 5*time.Millisecond, failed("rate_limit", 0)
+				next[w] += 200 * time.Millisecond
+			}
+			next[w] += a.took + time.Duration(l.unit()*float64(3*time.Millisecond))
+			list = append(list, a)
+		}
+		off += (fitLimit(list, make([]bool, len(list))).best().rate()*1e9/perSecond - 1) / 4
+	}
+	figure(t, "429, requests come late: the rate is off by, in the mean", off, -0.03, 0.03)
+}
+
 // TestForesightLimit: real servers that answer 429, whose buckets share no code with the
 // model's.
 func TestForesightLimit(t *testing.T) {
