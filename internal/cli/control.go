@@ -152,7 +152,7 @@ func (o *controlOptions) controlled(run string, before *journal.State) error {
 	limit := before.Pause.Until
 	limited := limit.After(time.Now())
 	switch {
-	case o.q.Do == journal.RetryNow && limited:
+	case o.q.Do == journal.RetryNow && before.Limited(time.Now()):
 		text += "; the rate limit is lifted, and agents are asked again"
 	case o.q.Do == journal.Probe && before.Hold == nil && before.QueueHold == nil:
 		text = fmt.Sprintf("run %s is not held", run)

@@ -239,7 +239,7 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	pause_ended                an agent got another answer: the next rate limit begins a new series of pauses
 //	run_controlled             Label (what another process asked for: pause, continue, parallel or retry-now), Total (of parallel, the
 //	                           items at once), Message: holds until the run ends otherwise than by an interrupt; retry-now ends
-//	                           all waits for a next attempt and the pause for a rate limit, once
+//	                           all waits for a next attempt and the pauses of agents, once
 //	agent_usage                Step, Item, Data (tokens and cost)
 //	agent_message              Step, Item, Message, Data (text, tool use)
 //	output                     Step, Item, Label ("stdout" or "stderr"), Message (the text): shown, never journalled

@@ -47,6 +47,7 @@ func (s *State) Apply(e event.Event) error {
 	case event.AgentPaused:
 		var p event.Pause
 		if json.Unmarshal(e.Data, &p) == nil {
+			p.Noted = e.Time
 			put(&s.AgentPauses, e.Label, p)
 		}
 	case event.WidthChanged:
@@ -135,9 +136,10 @@ func (s *State) applyControl(e event.Event) {
 	}
 }
 
-// retryNow ends at a time the pause for a rate limit, and all waits for a next attempt.
+// retryNow ends at a time the pauses for rate limits, those of agents of chains too, and
+// all waits for a next attempt.
 func (s *State) retryNow(at time.Time) {
-	s.Pause = event.Pause{}
+	s.Pause, s.AgentPauses = event.Pause{}, nil
 	for path, step := range s.Steps {
 		if step.Retry.NotBefore.After(at) {
 			step.Retry.NotBefore = at
@@ -152,8 +154,8 @@ func (s *State) retryNow(at time.Time) {
 	}
 }
 
-// Waits says whether at a time a step or an item waits for its next attempt, or a rate
-// limit pauses the agents.
+// Waits says whether at a time a step or an item waits for its next attempt, or a pause
+// holds back an agent.
 func (s *State) Waits(now time.Time) bool {
 	for _, step := range s.Steps {
 		if step.Retry.NotBefore.After(now) {
@@ -162,6 +164,16 @@ func (s *State) Waits(now time.Time) bool {
 	}
 	for i, x := range s.Items.special {
 		if s.Items.status[i-1] == ItemWaiting && x.retry.NotBefore.After(now) {
+			return true
+		}
+	}
+	return s.Limited(now)
+}
+
+// Limited says whether at a time a pause holds back all agents, or one of a chain.
+func (s *State) Limited(now time.Time) bool {
+	for _, p := range s.AgentPauses {
+		if p.Until.After(now) {
 			return true
 		}
 	}

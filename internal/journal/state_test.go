@@ -640,6 +640,7 @@ func TestRetryNowEndsWaits(t *testing.T) {
 		{Type: event.ItemStarted, Index: 1, Attempt: 1, Time: at(1)},
 		{Type: event.ItemRetry, Index: 1, Attempt: 1, DelayMS: 3_600_000, Time: at(2)},
 		{Type: event.RunPaused, DelayMS: 7_200_000, Time: at(3)},
+		{Type: event.AgentPaused, Label: "one", Time: at(3), Data: []byte(`{"until":"2126-01-02T03:04:05Z","streak":1}`)},
 	} {
 		e.Seq = int64(i + 1)
 		if err := s.Apply(e); err != nil {
