@@ -73,7 +73,7 @@ func (x *Map) agent(ctx context.Context, a *attempt, at mapper.Attempt) error {
 			mark := p.Scope.Mark()
 			defer func() { a.set = p.Scope.Since(mark); p.Scope.Unmark() }()
 		}
-		leave, err := x.enter(ctx, &p, a)
+		leave, err := x.enter(ctx, &p, a, at.Last)
 		if err != nil {
 			return err
 		}

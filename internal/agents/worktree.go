@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/items"
 	"github.com/bide-dev/bide/internal/step"
 	"github.com/bide-dev/bide/internal/worktree"
@@ -12,11 +13,11 @@ import (
 
 // enter gives an agent its own worktree, where the run has one, and a function
 // that takes over its work and leaves.
-func (x *Map) enter(ctx context.Context, p *step.Place, a *attempt) (func(context.Context, error) error, error) {
+func (x *Map) enter(ctx context.Context, p *step.Place, a *attempt, last *failure.Failure) (func(context.Context, error) error, error) {
 	if x.Git.Tree == nil {
 		return func(_ context.Context, err error) error { return err }, nil
 	}
-	tree, err := x.worktree(ctx, a)
+	tree, err := x.worktree(ctx, a, last)
 	if err != nil && a.anew {
 		return nil, err
 	}
@@ -44,14 +45,17 @@ func (x *Map) enter(ctx context.Context, p *step.Place, a *attempt) (func(contex
 }
 
 // worktree gives an agent the worktree in which a former life of the run has
-// finished steps of it, else one of its own.
-func (x *Map) worktree(ctx context.Context, a *attempt) (*worktree.Agent, error) {
+// finished steps of it, else one of its own. last is how the attempt before it failed.
+func (x *Map) worktree(ctx context.Context, a *attempt, last *failure.Failure) (*worktree.Agent, error) {
 	if a.Attempt > 1 { // what is left of the attempt before goes, and is on record as failed
 		if err := x.Executor.Recorder.Sync(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if !a.past.finished() {
+		if last != nil && last.Class == worktree.ClassConflict {
+			return x.Git.Tree.NewAgentNow(ctx, a.Item.ID, a.Attempt)
+		}
 		return x.Git.Tree.NewAgent(ctx, a.Item.ID, a.Attempt)
 	}
 	tree, err := x.Git.Tree.Continue(ctx, a.Item.ID, a.Attempt)

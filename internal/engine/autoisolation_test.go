@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
@@ -96,5 +97,47 @@ reduce:
 		if slices.Contains(seen, name) && name != "GIT_PREFIX" {
 			t.Errorf("items have %s", name)
 		}
+	}
+}
+
+// The attempt after a conflict begins with what is merged by then: the same work has no
+// conflict again. Others begin with what the map began with.
+func TestTriedAgainAfterAConflict(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	b.opt.Yes = true
+	r := b.run(`
+mode: mapreduce
+isolation: worktree
+setup:
+  - shell: echo setup > setup
+map:
+  input: [1, 2, 3]
+  max_parallel: 3
+  retry_config: {attempts: 2, backoff: fixed, initial_delay: 1ms}
+  agent_template:
+    - shell: |
+        set -e
+        echo ${item} >> $EV/begun; until [ $(wc -l < $EV/begun) -ge 3 ]; do sleep 0.01; done
+        cat both > "$EV/seen-${item}-$BIDE_ATTEMPT" || true
+        cat setup >> "$EV/seen-${item}-$BIDE_ATTEMPT"
+        if [ ${item} = 3 ]; then echo 3 > third; else echo ${item} >> both; fi
+`)
+	r.status(event.Succeeded)
+	both := strings.Fields(b.output("git show main:both"))
+	if slices.Sort(both); !slices.Equal(both, []string{"1", "2"}) {
+		t.Fatalf("main has %q\n%s", both, r.story())
+	}
+	if n := len(r.of(event.ItemRetry)); n != 1 {
+		t.Errorf("%d items were tried again", n)
+	}
+	seen := r.file("seen-1-1") + " " + r.file("seen-2-1") + " " + r.file("seen-3-1")
+	if seen != "setup setup setup" {
+		t.Errorf("the first attempts saw %q", seen)
+	}
+	again := r.file("seen-1-2") + " " + r.file("seen-2-2")
+	if again != "2\nsetup -" && again != "- 1\nsetup" {
+		t.Errorf("the second attempt saw %q", again)
 	}
 }

@@ -136,6 +136,29 @@ merge:
 		want: map[string]string{"first.txt": "first\n", "own-a": "a\n", "own-b": "b\n"},
 		once: []string{"made a", "made b"},
 	},
+	// Two items have a conflict, and the second attempt at one begins with what is merged.
+	"again": {
+		repo: true,
+		flow: `
+name: enumerate
+mode: mapreduce
+isolation: worktree
+error_policy:
+  retry_config: {max_attempts: 9, initial_delay: 1ms, backoff: fixed}
+setup:
+  - shell: set -e; echo setup > setup.txt
+map:
+  input: printf 'a\nb\n'
+  max_parallel: 2
+  agent_template:
+    - shell: |
+        set -e
+        echo ${item} >> $EV/begun; for i in $(seq 50); do [ $(wc -l < $EV/begun) -ge 2 ] && break; sleep 0.02; done
+        cat setup.txt > own-${item}; touch both; { cat both; echo ${item}; } | sort -u > both.new; mv both.new both
+`,
+		want: map[string]string{"first.txt": "first\n", "setup.txt": "setup\n", "own-a": "setup\n", "own-b": "setup\n", "both": "a\nb\n"},
+		gone: []string{"both.new"},
+	},
 	"left": {
 		repo: true,
 		flow: `

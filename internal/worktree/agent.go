@@ -30,15 +30,32 @@ func (run *Run) NewAgent(ctx context.Context, item string, attempt int) (*Agent,
 	if attempt < 1 {
 		return nil, fmt.Errorf("item %q: attempt %d: attempts are numbered from 1", item, attempt)
 	}
-	a, err := run.Former(item, attempt)
-	if err != nil {
-		return nil, err
-	}
 	snap, err := run.frozen(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s, kept, err := run.take(ctx, owner{Item: item, Attempt: attempt, Base: snap.base})
+	return run.newAgent(ctx, item, attempt, snap.base)
+}
+
+// NewAgentNow is [Run.NewAgent] for an attempt that begins with all that is merged by now:
+// the one before it had a conflict with that, and would have it again.
+func (run *Run) NewAgentNow(ctx context.Context, item string, attempt int) (*Agent, error) {
+	if err := run.Follow(ctx); err != nil {
+		return nil, err
+	}
+	_, base, err := run.present(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("take the state of %s for item %q, attempt %d: %w", run.Dir, item, attempt, err)
+	}
+	return run.newAgent(ctx, item, attempt, base)
+}
+
+func (run *Run) newAgent(ctx context.Context, item string, attempt int, base string) (*Agent, error) {
+	a, err := run.Former(item, attempt)
+	if err != nil {
+		return nil, err
+	}
+	s, kept, err := run.take(ctx, owner{Item: item, Attempt: attempt, Base: base})
 	if err != nil {
 		return nil, fmt.Errorf("make a worktree for item %q, attempt %d: %w", item, attempt, err)
 	}

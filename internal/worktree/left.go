@@ -26,7 +26,7 @@ func (e *UnresolvedError) Error() string {
 }
 
 // Class is that of a conflict.
-func (*UnresolvedError) Class() string { return "conflict" }
+func (*UnresolvedError) Class() string { return ClassConflict }
 
 // commitLeft commits what is uncommitted in a worktree, without running hooks, and gives
 // how it stands then. st is how it stood. The paths that are not to be committed, and

@@ -34,8 +34,11 @@ func (c *Conflict) Error() string {
 
 func (c *Conflict) Unwrap() error { return c.Err }
 
+// ClassConflict is the class of errors of work that is not merged because of a conflict.
+const ClassConflict = "conflict"
+
 // Class is the class of the error, whatever made its resolver fail.
-func (c *Conflict) Class() string { return "conflict" }
+func (c *Conflict) Class() string { return ClassConflict }
 
 // ConflictInfo is what a resolver gets to know.
 type ConflictInfo struct {

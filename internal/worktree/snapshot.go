@@ -60,32 +60,35 @@ func (run *Run) freeze(ctx context.Context) error {
 
 func (run *Run) takeSnapshot(ctx context.Context) (*snapshot, error) {
 	r := run.repo
-	p, err := r.Mark(ctx, run.Dir)
+	head, base, err := run.present(ctx)
 	if err != nil {
 		return nil, err
 	}
-	base := p.Commit
-	if p.Tree != "" {
-		headTree, err := r.line(ctx, run.Dir, "rev-parse", p.Commit+"^{tree}")
-		if err != nil {
-			return nil, err
-		}
-		if p.Tree != headTree {
-			base, err = r.line(ctx, run.Dir, "commit-tree", p.Tree, "-p", p.Commit, "-m", "bide: files that were uncommitted when the map started")
-			if err != nil {
-				return nil, err
-			}
-		}
-	}
 	err = r.locked(ctx, func() error {
-		all := fmt.Sprintf("update %s %s\nupdate %s %s\ndelete %s\n", privateRef(run.ID, "head"), p.Commit, privateRef(run.ID, "base"), base, privateRef(run.ID, "took"))
+		all := fmt.Sprintf("update %s %s\nupdate %s %s\ndelete %s\n", privateRef(run.ID, "head"), head, privateRef(run.ID, "base"), base, privateRef(run.ID, "took"))
 		_, err := r.run(ctx, call{dir: r.dir, stdin: all, args: []string{"update-ref", "--stdin"}})
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return r.loadSnapshot(ctx, p.Commit, base)
+	return r.loadSnapshot(ctx, head, base)
+}
+
+// present gives the HEAD of the run's worktree, and a commit on top of it of what is
+// uncommitted there; HEAD again where nothing is.
+func (run *Run) present(ctx context.Context) (head, base string, err error) {
+	r := run.repo
+	p, err := r.Mark(ctx, run.Dir)
+	if err != nil || p.Tree == "" {
+		return p.Commit, p.Commit, err
+	}
+	headTree, err := r.line(ctx, run.Dir, "rev-parse", p.Commit+"^{tree}")
+	if err != nil || p.Tree == headTree {
+		return p.Commit, p.Commit, err
+	}
+	base, err = r.line(ctx, run.Dir, "commit-tree", p.Tree, "-p", p.Commit, "-m", "bide: files that were uncommitted when the map started")
+	return p.Commit, base, err
 }
 
 func (r *Repo) loadSnapshot(ctx context.Context, head, base string) (*snapshot, error) {
