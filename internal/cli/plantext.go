@@ -301,7 +301,7 @@ func delays(r *worst.Retry) string {
 	return strings.Join(parts, ", ") + "; " + most + spanText(bound.Span{D: brief(r.MostWaits.D), Open: r.MostWaits.Open})
 }
 
-const noBound = "no bound, for want of a timeout or of a known number of rounds"
+const noBound = "no bound: something in it has no timeout, or no known number of rounds"
 
 const killedLate = "where commands do not end when they are told to (SIGTERM), and are killed"
 

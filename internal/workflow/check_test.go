@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -113,6 +114,21 @@ func TestUnclosedShell(t *testing.T) {
 	for i, p := range problems {
 		if !strings.Contains(p.Error(), want[i]) {
 			t.Errorf("%s, want %s", p, want[i])
+		}
+	}
+}
+
+// A rate of failures that never counts, because the map has too few items, is told with
+// what does the same for so few.
+func TestThresholdOfFewItems(t *testing.T) {
+	const file = "map:\n  input: [1, 2, 3, 4]\n  agent_template: [{shell: 'true'}]\nerror_policy: {failure_threshold: %s}\n"
+	for text, want := range map[string]string{
+		fmt.Sprintf(file, "0.3"): "4:16: warning: failure_threshold never stops this map: it counts once 10 items have finished, and there are 4 at most",
+		"map:\n  input: x.json\n  max_items: 10\n  agent_template: [{shell: 'true'}]\nerror_policy: {failure_threshold: 0.3}\n": "",
+	} {
+		_, problems := workflow.Parse("w.yml", []byte(text), workflow.Options{})
+		if len(problems) > 1 || (want == "") != (len(problems) == 0) || want != "" && !(strings.Contains(problems[0].Error(), want) && strings.Contains(problems[0].Error(), "max_failures: 2,")) {
+			t.Errorf("%s: %v", text, problems)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -39,6 +40,9 @@ func (d *decoder) mapReduce(o *object) {
 			Suggest("for example: map: {input: items.json, agent_template: [{shell: 'make ${item.name}'}]}")
 	}
 	d.errorPolicy(policySources{d, sources})
+	if f.Map != nil {
+		d.tooFewItems(sources)
+	}
 	for _, s := range sources[:3] {
 		if s != nil {
 			s.close()
@@ -48,6 +52,37 @@ func (d *decoder) mapReduce(o *object) {
 		f.Queue = d.mergeQueue(n)
 	}
 	f.Reduce = d.blockOf(o, "reduce", 'r')
+}
+
+// AtMost is how many items the map has at most, where the file says it.
+func (m *Map) AtMost() (n int, said bool) {
+	if m.Input == nil {
+		n, said = len(m.List), true
+		if m.Offset.Text == nil {
+			n = max(0, n-m.Offset.N)
+		}
+	}
+	if most := m.MaxItems; most.Text == nil && most.N > 0 && (!said || most.N < n) {
+		n, said = most.N, true
+	}
+	return n, said
+}
+
+// tooFewItems warns of a rate of failures that never counts, because the map has too few
+// items.
+func (d *decoder) tooFewItems(sources []*object) {
+	rate := d.file.Policy.FailureThreshold
+	n, said := d.file.Map.AtMost()
+	if rate < 0 || !said || n == 0 || n >= policy.MinFinishedForThreshold {
+		return
+	}
+	for _, s := range sources {
+		if s != nil && s.has("failure_threshold") {
+			d.warnf(s.keyNode("failure_threshold"), "no-effect", "failure_threshold never stops this map: it counts once %d items have finished, and there are %d at most", policy.MinFinishedForThreshold, n).
+				Suggest("write max_failures: %d, which counts from the first item", max(1, int(math.Ceil(rate*float64(n)))))
+			return
+		}
+	}
 }
 
 // defaultBatch is how many items a merge queue verifies together.

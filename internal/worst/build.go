@@ -392,17 +392,8 @@ func inputText(m *workflow.Map) string {
 
 // items is how many items a map has at most.
 func items(m *workflow.Map) bound.Count {
-	n := bound.Count{Open: m.Input != nil}
-	if m.Input == nil {
-		n.N = int64(len(m.List))
-		if m.Offset.Text == nil {
-			n.N = max(0, n.N-int64(m.Offset.N))
-		}
-	}
-	if most := m.MaxItems; most.Text == nil && most.N > 0 && (n.Open || int64(most.N) < n.N) {
-		n = bound.Number(most.N)
-	}
-	return n
+	n, said := m.AtMost()
+	return bound.Count{N: int64(n), Open: !said}
 }
 
 // atOnce says how many items run at once, and where the map finds that out, what it begins
@@ -532,6 +523,7 @@ func held(m *workflow.Map, ep workflow.ErrorPolicy) string {
 
 // stops says what ends a map before its items are finished.
 func stops(m *workflow.Map, ep workflow.ErrorPolicy) string {
+	few := ""
 	var out []string
 	if m.Canary != nil && (ep.SameError == nil || ep.SameError.Stop) {
 		out = append(out, "when too many of the first items have failed for good")
@@ -547,13 +539,15 @@ func stops(m *workflow.Map, ep workflow.ErrorPolicy) string {
 	case ep.MaxFailures > 1:
 		out = append(out, fmt.Sprintf("when %d items have failed for good", ep.MaxFailures))
 	}
-	if ep.FailureThreshold >= 0 {
+	if n, said := m.AtMost(); said && n < policy.MinFinishedForThreshold && ep.FailureThreshold >= 0 {
+		few = fmt.Sprintf(" (failure_threshold counts once %d items are finished, and there are %d at most)", policy.MinFinishedForThreshold, n)
+	} else if ep.FailureThreshold >= 0 {
 		out = append(out, fmt.Sprintf("when %.4g %% of the finished items or more have failed for good, once %d are finished", 100*ep.FailureThreshold, policy.MinFinishedForThreshold))
 	}
 	if len(out) == 0 {
-		return "never because of failed items"
+		return "never because of failed items" + few
 	}
-	return strings.Join(out, ", or ")
+	return strings.Join(out, ", or ") + few
 }
 
 // called is what a step is called in a finding.
