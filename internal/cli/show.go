@@ -146,21 +146,31 @@ func (o *showOptions) run(ctx context.Context) error {
 	if o.gantt {
 		return o.reading(o.id, func(r *journal.Reader) error { return o.chart(ctx, r) })
 	}
-	return o.orItem(ctx, o.id, o.reading(o.id, func(r *journal.Reader) error {
-		s, err := showOf(ctx, r)
+	st, err := o.openStore()
+	if err != nil {
+		return err
+	}
+	return o.orItem(ctx, o.id, readRun(st, o.id, func(r *journal.Reader) error {
+		s, err := showNow(ctx, st, r)
 		if err != nil {
 			return err
 		}
-		if r.IsElsewhere() && s.Status == event.Running {
-			s.Trouble = standsOn(ctx, r.Run(), showWait)[r.Run()].Trouble
-		}
-		if st, err := o.openStore(); err == nil && s.Status == event.Running {
-			if s.Waits, err = limits.Waits(st.Dir, r.Run(), time.Now()); err != nil {
-				return err
-			}
-		}
 		return answer(&o.streams, s, o.printShown)
 	}))
+}
+
+// showNow gives what show tells of a run, and of one that is running what holds it up
+// beside its journal: the limits of this machine, and what the machines lack that have it.
+func showNow(ctx context.Context, st *journal.Store, r *journal.Reader) (*shown, error) {
+	s, err := showOf(ctx, r)
+	if err != nil || s.Status != event.Running {
+		return s, err
+	}
+	if r.IsElsewhere() {
+		s.Trouble = standsOn(ctx, r.Run(), showWait)[r.Run()].Trouble
+	}
+	s.Waits, err = limits.Waits(st.Dir, r.Run(), time.Now())
+	return s, err
 }
 
 // keptShow is what show tells of a run that no process has, as it is kept.

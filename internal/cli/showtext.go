@@ -70,12 +70,19 @@ func (o *showOptions) printShown(s *shown) error {
 	}
 	line("in", visible(s.Dir))
 	line("params", givenText(s.Params))
-	line("status", p.status(words(s.Status))+s.paused()+s.because())
-	line("held", visible(s.Hold))
-	line("held", visible(s.QueueHold))
-	line("held up", visible(s.Trouble))
+	status, held := p.status(words(s.Status)), s.holds()
+	for _, h := range held {
+		if h.word == "" {
+			status += ", " + h.text
+		}
+	}
+	line("status", status+s.because())
+	for _, h := range held {
+		if h.word != "" {
+			line(h.word, visible(h.text))
+		}
+	}
 	line("at once", visible(s.AtOnce))
-	line("waits for", visible(strings.Join(s.Waits, "; ")))
 	line("started", s.times())
 	if s.Resumes > 0 {
 		line("resumed", diag.Count(s.Resumes, "time"))
@@ -111,16 +118,43 @@ func (s *shown) because() string {
 	return ": " + oneLine(strings.ReplaceAll(s.Message, "\n", "; "))
 }
 
-// paused says since when bide control holds the run, and until when a rate limit
-// holds back its agents.
-func (s *shown) paused() (text string) {
+// heldBy is something that holds up a run: the name of its line, "" for a part of the
+// status, and what it says.
+type heldBy struct{ word, text string }
+
+// holds says what holds up the run.
+func (s *shown) holds() (list []heldBy) {
+	add := func(word, text string) {
+		if text != "" {
+			list = append(list, heldBy{word, text})
+		}
+	}
 	if !s.Paused.IsZero() {
-		text = ", paused since " + s.Paused.Local().Format(time.DateTime)
+		add("", "paused since "+s.Paused.Local().Format(time.DateTime))
 	}
 	if !s.Limited.IsZero() {
-		text += ", agents held back by a rate limit until " + s.Limited.Local().Format(time.DateTime)
+		add("", "agents held back by a rate limit until "+s.Limited.Local().Format(time.DateTime))
 	}
-	return text
+	add("held", s.Hold)
+	add("held", s.QueueHold)
+	add("held up", s.Trouble)
+	add("waits for", strings.Join(s.Waits, "; "))
+	return list
+}
+
+// why says what holds up the run, in a sentence each.
+func (s *shown) why() []string {
+	list := []string{}
+	for _, h := range s.holds() {
+		switch h.word {
+		case "held up":
+			h.text = h.word + ": " + h.text
+		case "waits for":
+			h.text = h.word + " " + h.text
+		}
+		list = append(list, h.text)
+	}
+	return list
 }
 
 func (s *shown) times() string {

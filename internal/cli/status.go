@@ -14,13 +14,19 @@ import (
 
 // standing is what status tells: what runs, and what waits for somebody.
 type standing struct {
-	Home        string    `json:"home"`
-	Running     []runInfo `json:"running"`
-	Resumable   []runInfo `json:"resumable"`
-	DeadLetters int       `json:"dead_letters"`
-	Letters     []string  `json:"runs_with_dead_letters"`
-	Waiting     []todo    `json:"waiting"` // for somebody, the newest first
-	more        int       // runs that wait as well and are not in it
+	Home        string     `json:"home"`
+	Running     []underway `json:"running"`
+	Resumable   []runInfo  `json:"resumable"`
+	DeadLetters int        `json:"dead_letters"`
+	Letters     []string   `json:"runs_with_dead_letters"`
+	Waiting     []todo     `json:"waiting"` // for somebody, the newest first
+	more        int        // runs that wait as well and are not in it
+}
+
+// underway is a run in progress, and what holds it up.
+type underway struct {
+	runInfo
+	Why []string `json:"why"`
 }
 
 // todo is a run that waits for somebody: what went wrong, why, and what to do.
@@ -45,7 +51,7 @@ func statusCmd(a *app) *cobra.Command {
 	return o.withJSON(&cobra.Command{
 		Use:   "status",
 		Short: "Show what is running, what failed and why, and what to do about it",
-		Long: `Shows which runs are running, and the newest that wait for you: what was interrupted
+		Long: `Shows which runs are running and what holds them up, and the newest that wait for you: what was interrupted
 or failed and why, which items failed, whose work is not merged, each with the commands
 that continue it. It is the first thing to ask in the morning.`,
 		Example: `  bide status
@@ -59,7 +65,7 @@ func (o *statusOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := standing{Home: st.Dir, Running: []runInfo{}, Resumable: []runInfo{}, Letters: []string{}, Waiting: []todo{}}
+	s := standing{Home: st.Dir, Running: []underway{}, Resumable: []runInfo{}, Letters: []string{}, Waiting: []todo{}}
 	for sum, err := range st.Runs(ctx) {
 		if err != nil && sum.ID == "" {
 			return err
@@ -67,7 +73,9 @@ func (o *statusOptions) run(ctx context.Context) error {
 		i := infoOf(sum, err)
 		switch {
 		case i.Status == event.Running:
-			s.Running = append(s.Running, i)
+			if err := s.run(ctx, st, i); err != nil {
+				return err
+			}
 		case i.Resumable:
 			s.Resumable = append(s.Resumable, i)
 		}
@@ -79,6 +87,18 @@ func (o *statusOptions) run(ctx context.Context) error {
 		}
 	}
 	return answer(&o.streams, &s, o.printStatus)
+}
+
+// run takes a run in progress.
+func (s *standing) run(ctx context.Context, st *journal.Store, i runInfo) error {
+	return readRun(st, i.Run, func(r *journal.Reader) error {
+		of, err := showNow(ctx, st, r)
+		if err != nil {
+			return err
+		}
+		s.Running = append(s.Running, underway{i, of.why()})
+		return nil
+	})
 }
 
 // wait takes a run that waits for somebody.
@@ -124,8 +144,8 @@ func (t *todo) fill(of *shown, sum journal.Summary) {
 	default:
 		t.What = words(t.Status)
 	}
-	if of.Hold != "" && t.Resumable {
-		t.Why = append(t.Why, of.Hold)
+	if t.Resumable {
+		t.Why = append(t.Why, of.why()...)
 	}
 	for n, c := range of.Errors {
 		if n == maxWhys {
@@ -160,12 +180,28 @@ func stoppedHow(r *journal.Reader, sum journal.Summary) string {
 	return "it was stopped, by Ctrl-C, a signal or bide stop"
 }
 
+// printRunning lists the runs in progress, and says of each what holds it up.
+func (o *statusOptions) printRunning(list []underway) error {
+	var infos []runInfo
+	var b strings.Builder
+	for _, r := range list {
+		infos = append(infos, r.runInfo)
+		for _, why := range r.Why {
+			b.WriteString(fold(shortRun(r.Run)+"  "+oneLine(why), o.columns(o.out), "        ") + "\n")
+		}
+	}
+	if err := o.printRuns(infos); err != nil {
+		return err
+	}
+	return o.print(b.String())
+}
+
 func (o *statusOptions) printStatus(s *standing) error {
 	if n := len(s.Running); n == 0 {
 		fmt.Fprintln(o.out, "nothing is running")
 	} else {
 		fmt.Fprintln(o.out, diag.Count(n, "run is running", "runs are running"))
-		if err := o.printRuns(s.Running); err != nil {
+		if err := o.printRunning(s.Running); err != nil {
 			return err
 		}
 	}

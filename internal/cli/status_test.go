@@ -1,0 +1,80 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+)
+
+// Whatever holds up a run in progress, status says it as show does.
+func TestStatusSaysWhatHoldsUpARun(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "home")
+	t.Setenv("BIDE_HOME", home)
+	st, err := journal.OpenStore(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := st.Create(journal.Header{Name: "w", Kind: "mapreduce", Path: "/w.yml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	record := func(list ...event.Event) {
+		t.Helper()
+		for i := range list {
+			list[i].Time = time.Now()
+		}
+		if err := j.RecordAll(list); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	why := func() (list []string) {
+		t.Helper()
+		var s struct {
+			Running []struct{ Why []string }
+		}
+		if err := json.Unmarshal([]byte(printed(t, "status", "--json")), &s); err != nil || len(s.Running) != 1 || s.Running[0].Why == nil {
+			t.Fatal(s, err)
+		}
+		// What a terminal has in two lines is one sentence.
+		words := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+		text, show := words(printed(t, "status")), words(printed(t, "show"))
+		for _, w := range s.Running[0].Why {
+			if !strings.Contains(text, w) || !strings.Contains(show, w) {
+				t.Errorf("%q is not in\n%s\nor not in\n%s", w, text, show)
+			}
+		}
+		return s.Running[0].Why
+	}
+	record(event.Event{Type: event.RunStarted}, event.Event{Type: event.PhaseStarted, Phase: "map", Total: 6})
+	if got := why(); len(got) > 0 {
+		t.Errorf("nothing holds it up, and status says %q", got)
+	}
+	record(
+		event.Event{Type: event.HoldStarted, Phase: "map", Data: json.RawMessage(`{"message":"connection refused","items":3,"since":"2026-01-02T03:04:05Z","until":"2026-01-02T03:05:05Z"}`)},
+		event.Event{Type: event.RunControlled, Label: journal.Pause},
+		event.Event{Type: event.RunPaused, DelayMS: 36_000_000},
+	)
+	got := why()
+	for _, want := range []string{`the map is held: 3 items failed with "connection refused", since 2026-`, "paused since ", "agents held back by a rate limit until "} {
+		if !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, want) }) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+	if len(got) != 3 {
+		t.Errorf("held up by %q", got)
+	}
+}
