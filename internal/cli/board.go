@@ -193,8 +193,10 @@ func (b *board) takeItem(e event.Event) {
 		b.agents[e.Index] = &task{label: called(e), attempt: e.Attempt, since: e.Time}
 	case event.ItemRetry:
 		b.waiting[e.Index] = e.Time.Add(delayOf(e))
-	case event.ItemRequeued: // a dead letter is run again in this map
-		b.done, b.failed = max(0, b.done-1), max(0, b.failed-1)
+	case event.ItemRequeued: // what failed for good is run again in this map
+		if b.done = max(0, b.done-1); e.Status != event.Skipped {
+			b.failed = max(0, b.failed-1)
+		}
 	case event.ItemFinished:
 		switch e.Status {
 		case event.Interrupted:

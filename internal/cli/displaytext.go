@@ -360,8 +360,11 @@ func told(e event.Event) (d stepEnd) {
 func (d *plainDisplay) itemLine(e event.Event) string {
 	p := &d.items
 	switch {
-	case e.Type == event.ItemRequeued: // a dead letter is run again in this map
-		p.done, p.failed, p.shown = max(0, p.done-1), max(0, p.failed-1), max(0, min(p.shown, p.done-1))
+	case e.Type == event.ItemRequeued: // what failed for good is run again in this map
+		if e.Status != event.Skipped {
+			p.failed = max(0, p.failed-1)
+		}
+		p.done, p.shown = max(0, p.done-1), max(0, min(p.shown, p.done-1))
 		p.before = min(p.before, p.done)
 		return ""
 	case e.Type != event.ItemFinished || e.Status == event.Interrupted || e.Status == event.Unchanged: // which are told together

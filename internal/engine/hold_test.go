@@ -34,10 +34,17 @@ error_policy:
 // canaryFlow is a map whose first items fail, by which it is held.
 var canaryFlow = strings.Replace(strings.Replace(heldFlow, "max_parallel: 1\n", "max_parallel: 2\n  canary: 2\n", 1), "count: 3", "count: 30", 1)
 
+// skippedFlow is heldFlow, and what fails before the map is held is left out.
+var skippedFlow = heldFlow + "  on_item_failure: skip\n"
+
 // TestHeldRunIsKilledAtEachEvent: whatever the hold was at when the run was killed, the
 // resume ends it as a run that nobody disturbed: no dead letter, each item done.
 func TestHeldRunIsKilledAtEachEvent(t *testing.T) {
-	for name, flow := range map[string]string{"same error": heldFlow, "canary": canaryFlow} {
+	flows := map[string]string{"same error": heldFlow, "canary": canaryFlow}
+	if chaos() > 0 {
+		flows["skip"] = skippedFlow
+	}
+	for name, flow := range flows {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			killedWhileHeld(t, flow)
@@ -61,7 +68,7 @@ func killedWhileHeld(t *testing.T, flow string) {
 		if got, want := strings.Join(lines, ", "), "all 6 of 6, done 1, done 2, done 3, done 4, done 5, done 6"; got != want {
 			t.Errorf("event %d: %q, want %q", k.at, got, want)
 		}
-		if c := k.state.Items.Counts(); c.Succeeded != 6 || c.DeadLettered != 0 || k.state.Hold != nil {
+		if c := k.state.Items.Counts(); c.Succeeded != 6 || c.DeadLettered != 0 || c.Skipped != 0 || k.state.Hold != nil {
 			t.Errorf("event %d: %+v, held %s", k.at, c, k.state.Hold)
 		}
 	})

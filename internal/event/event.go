@@ -220,7 +220,7 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	item_finished              Item, Index, Status, Attempts, DurationMS, Class, Message (of an unchanged item, since which run), Data (its
 //	                           result; of a dead letter, the letter; of an unchanged item, what it gave in that run)
 //	item_requeued, …_removed   Item, Index: a dead letter that is run again, or was purged; Data {"item"} is its data from now on, where
-//	                           it was edited
+//	                           it was edited. With Status skipped, of item_requeued: no dead letter, but an item that failed and was left out
 //	item_returned              Item, Index, Attempt (the one that failed) or Attempts (of one that was given back later), Class, Message,
 //	                           Retry (what its retries continue with), Data (the failed attempt): with same_error, what failed as the map is
 //	                           held for does not count. Status is running of an item that runs again already

@@ -288,7 +288,7 @@ func (x *Map) failedForGood(fact *event.Event, e *ending, v *policy.Verdict) *ha
 	case policy.ItemDeadLettered:
 		fact.Status = event.DeadLettered // with the letter: end and letter are one record
 	case policy.ItemSkipped:
-		fact.Status, fact.Data = event.Skipped, step.Data(e.Result)
+		fact.Status, fact.Data = event.Skipped, step.Data(x.left(e))
 	case policy.ItemHandled:
 		h := &handling{index: fact.Index, due: Due{Letter: l, Handler: v.Handler, Label: fact.Label}}
 		if e.State != nil {
@@ -300,6 +300,18 @@ func (x *Map) failedForGood(fact *event.Event, e *ending, v *policy.Verdict) *ha
 		fact.Data = step.Data(e.Result)
 	}
 	return nil
+}
+
+// left is the data of an item that failed and is left out: its result, and the step that
+// failed, where a resume is to know which failures were alike.
+func (x *Map) left(e *ending) any {
+	if x.Policy.SameError == nil {
+		return e.Result
+	}
+	return struct {
+		Result
+		Step string `json:"step,omitempty"`
+	}{e.Result, e.Step}
 }
 
 // letter fills a fact with what is to be known of a failed attempt.

@@ -116,8 +116,10 @@ func (x *Map) givenBack(g policy.Given, now time.Time) event.Event {
 		e.Item, e.Label = list[0].ID, x.Template.Label(list[0])
 	}
 	switch {
-	case g.Dead:
-		e.Type = event.ItemRequeued
+	case g.Was != 0:
+		if e.Type = event.ItemRequeued; g.Was == policy.ItemSkipped {
+			e.Status = event.Skipped // it was no dead letter
+		}
 		if x.Requeued != nil {
 			x.Requeued(g.Class)
 		}
@@ -223,6 +225,11 @@ func (x *Map) restoreEnds(ctx context.Context, rec *Recorded) error {
 		case journal.ItemSucceeded:
 		case journal.ItemDeadLettered:
 			e.Fate, e.Attempts, e.Signature = policy.ItemDeadLettered, r.Attempts-x.before[r.Index], sign(r.Class, r.Message, r.Data)
+		case journal.ItemSkipped:
+			if r.Class == "" { // there was nothing to do
+				continue
+			}
+			e.Fate, e.Attempts, e.Signature = policy.ItemSkipped, r.Attempts-x.before[r.Index], sign(r.Class, r.Message, r.Data)
 		case journal.ItemFailed:
 			e.Fate, e.Attempts, e.Signature = policy.ItemFailed, r.Attempts-x.before[r.Index], sign(r.Class, r.Message, r.Data)
 		default:

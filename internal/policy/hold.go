@@ -169,8 +169,9 @@ type Given struct {
 	Taken int
 	// Class is that of the failure.
 	Class string
-	// Dead says that the item had become a dead letter, and is none now.
-	Dead bool
+	// Was is ItemDeadLettered or ItemSkipped of an item that had ended so, and runs again;
+	// else 0.
+	Was Fate
 	// Running says that the item runs already again.
 	Running bool
 	// Retry is what its retries continue with.
@@ -391,15 +392,15 @@ func (m *Machine) giveBack(w witness, at instant, now time.Time) (Given, bool) {
 		m.waiting.push(r)
 		return g, true
 	}
-	if w.fate != ItemDeadLettered {
+	if w.fate != ItemDeadLettered && w.fate != ItemSkipped { // what its handler did stays done
 		return g, false
 	}
-	m.requeue(w.item, at, now)
+	m.requeue(w.item, w.fate, at, now)
 	r := m.waiting.remove(m.waiting.find(w.item))
 	r.failed = clamp32(w.tries)
 	restore(&r)
 	m.waiting.push(r)
-	g.Dead = true
+	g.Was = w.fate
 	m.errs.forget(w.item)
 	return g, true
 }

@@ -494,3 +494,48 @@ func TestLateFailureCostsNothing(t *testing.T) {
 		})
 	}
 }
+
+// What on_item_failure: skip left out before the map was held is given back like a dead
+// letter, in this life of the run and after a resume.
+func TestHoldGivesBackWhatWasSkipped(t *testing.T) {
+	t.Parallel()
+	cfg := policy.Config{MaxParallel: 1, OnItemFailure: policy.Skip, SameError: &policy.SameError{Count: 3}}
+	n := run(t, cfg, 6, func(_ int, at time.Duration) policy.Outcome {
+		if at < time.Minute {
+			return fails("exit status 1: connection refused")
+		}
+		return ok
+	})
+	want := policy.Counts{Total: 6, Succeeded: 6}
+	if got := n.m.Counts(); got != want {
+		t.Errorf("the map ends with %+v", got)
+	}
+	given := n.changes[0].Given
+	if len(given) != 2 || given[0].Was != policy.ItemSkipped || given[0].Taken != 1 {
+		t.Errorf("given back are %+v", given)
+	}
+
+	m, err := policy.New(cfg, 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1000, 0)
+	sign := fails("exit status 1: connection refused").Signature
+	for item := 1; item <= 2; item++ {
+		if _, err := m.Restore(item, policy.ItemState{Standing: policy.WasFinished, Fate: policy.ItemSkipped}, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.Resume(false)
+	m.RestoreEnds([]policy.Ended{{Item: 1, Signature: sign, Fate: policy.ItemSkipped, Attempts: 1}, {Item: 2, Signature: sign, Fate: policy.ItemSkipped, Attempts: 1}})
+	if _, err := m.Started(3, now); err != nil {
+		t.Fatal(err)
+	}
+	v, err := m.Finished(3, fails("exit status 1: connection refused"), now)
+	if err != nil || len(v.Holds) != 1 || len(v.Holds[0].Given) != 2 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if c := m.Counts(); c.Skipped != 0 || c.FailedForGood != 0 || c.Retrying != 3 {
+		t.Errorf("after a resume, %+v", c)
+	}
+}

@@ -23,14 +23,19 @@ func (m *Machine) Requeue(item int, now time.Time) error {
 	case m.stop != NotStopped || m.Next(now).Kind == Finished:
 		return ErrOver
 	}
-	m.requeue(item, longAgo, now)
+	m.requeue(item, ItemDeadLettered, longAgo, now)
 	return nil
 }
 
-func (m *Machine) requeue(item int, at instant, now time.Time) {
+// requeue has an item run again that failed for good: a dead letter, or one that was skipped.
+func (m *Machine) requeue(item int, was Fate, at instant, now time.Time) {
 	m.waiting.push(record{item: uint32(item), began: instantOf(now), first: longAgo, notBefore: at})
-	m.counts.DeadLettered--
-	m.counts.Failed--
+	if was == ItemSkipped {
+		m.counts.Skipped--
+	} else {
+		m.counts.DeadLettered--
+		m.counts.Failed--
+	}
 	m.counts.FailedForGood--
 	m.counts.Retrying++
 }
