@@ -53,7 +53,9 @@ func (x *Map) worktree(ctx context.Context, a *attempt, last *failure.Failure) (
 		}
 	}
 	if !a.past.finished() {
-		if last != nil && last.Class == worktree.ClassConflict {
+		// After a conflict it would have the same one again, and what is requeued is given
+		// to the agent on top of what is merged by then.
+		if a.Attempt > 1 && (last == nil || last.Class == worktree.ClassConflict) {
 			return x.Git.Tree.NewAgentNow(ctx, a.Item.ID, a.Attempt)
 		}
 		return x.Git.Tree.NewAgent(ctx, a.Item.ID, a.Attempt)

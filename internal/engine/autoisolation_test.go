@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/letters"
 	"github.com/bide-dev/bide/internal/worktree"
 )
 
@@ -139,5 +142,44 @@ map:
 	again := r.file("seen-1-2") + " " + r.file("seen-2-2")
 	if again != "2\nsetup -" && again != "- 1\nsetup" {
 		t.Errorf("the second attempt saw %q", again)
+	}
+}
+
+// Each of the dead letters that are retried begins with what is merged by then, the work of
+// those before it as well.
+func TestRetriedOnTopOfTheOthers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.git()
+	b.opt.Yes = true
+	r := b.run(`
+mode: mapreduce
+isolation: worktree
+map:
+  input: [1, 2, 3]
+  max_parallel: 3
+  agent_template:
+    - shell: |
+        set -e
+        echo ${item} >> $EV/begun; until [ $(wc -l < $EV/begun) -ge 3 ]; do sleep 0.01; done
+        echo ${item} >> both
+`)
+	r.status(event.CompletedWithFailures)
+	if n := r.sum.Items.Failed; n != 2 {
+		t.Fatalf("%d items have a conflict%s", n, r.story())
+	}
+	store, err := journal.OpenStore(b.home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := b.opt
+	opt.Store, opt.MaxParallel = store, 1
+	sum, err := engine.RetryDeadLetters(t.Context(), "", opt, letters.Requeue{})
+	if err != nil || sum.Status != event.Succeeded {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	both := strings.Fields(b.output("git show main:both"))
+	if slices.Sort(both); !slices.Equal(both, []string{"1", "2", "3"}) {
+		t.Errorf("main has %q%s", both, r.story())
 	}
 }
