@@ -100,7 +100,7 @@ var besides = map[string]map[string]string{
 // pairs that are there where besides says nothing.
 var contexts = map[string]struct{ file, beside string }{
 	"workflow":        {"%s", ""},
-	"block":           {"map: {input: [1], agent_template: [{shell: a}]}\nsetup: {%s}", "commands: [{shell: a}]"},
+	"block":           {"map: {input: seq 1 12, agent_template: [{shell: a}]}\nsetup: {%s}", "commands: [{shell: a}]"},
 	"on_failure":      {"commands: [{shell: a, on_failure: {%s}}]", "shell: b"},
 	"http":            {"commands: [{http: {%s}}]", "url: 'http://a'"},
 	"write_file":      {"commands: [{write_file: {%s}}]", "path: a, content: b"},
@@ -130,22 +130,22 @@ var contexts = map[string]struct{ file, beside string }{
 	"secret":          {"secrets: {A: {%s}}\ncommands: [{shell: x}]", ""},
 	"profile":         {"profiles: {ci: {%s}}\ncommands: [{shell: x}]", "env: {B: c}"},
 	"agent":           {"agents: {helper: {%s}}\ncommands: [{shell: x}]", "command: [claude]"},
-	"map":             {"map: {%s}", "input: [1], agent_template: [{shell: a}]"},
+	"map":             {"map: {%s}", "input: seq 1 12, agent_template: [{shell: a}]"},
 	"map_input":       {"map: {input: {%s}, agent_template: [{shell: a}]}", ""},
-	"skip_unchanged":  {"map: {input: [1], agent_template: [{shell: a}], skip_unchanged: {%s}}", "files: [a]"},
-	"evidence":        {"map: {input: [1], agent_template: [{shell: a}], evidence: {%s}}", "paths: [a]"},
-	"merge_queue":     {"map: {input: [1], agent_template: [{shell: a}]}\nmerge_queue: {%s}", "verify: a"},
-	"max_parallel":    {"map: {input: [1], agent_template: [{shell: a}], max_parallel: {%s}}", "min: 2"},
-	"canary":          {"map: {input: [1], agent_template: [{shell: a}], canary: {%s}}", "items: 3"},
-	"item_budget":     {"map: {input: [1], agent_template: [{claude: a}], item_budget: {%s}}", "time: 1m"},
-	"timeout_config":  {"map: {input: [1], agent_template: [{shell: a}], timeout_config: {%s}}", "command_timeouts: {claude: 1}"},
-	"error_policy":    {"map: {input: [1], agent_template: [{shell: a}]}\nerror_policy: {%s}", ""},
-	"on_item_failure": {"map: {input: [1], agent_template: [{shell: a}]}\nhandlers: {tell: [{shell: a}]}\non_item_failure: {%s}", ""},
-	"same_error":      {"map: {input: [1], agent_template: [{shell: a}]}\nerror_policy: {same_error: {%s}}", ""},
-	"probe":           {"map: {input: [1], agent_template: [{shell: a}]}\nerror_policy: {same_error: {probe: {%s}}}", ""},
-	"error_batch":     {"map: {input: [1], agent_template: [{shell: a}]}\nerror_collection: {%s}", ""},
+	"skip_unchanged":  {"map: {input: seq 1 12, agent_template: [{shell: a}], skip_unchanged: {%s}}", "files: [a]"},
+	"evidence":        {"map: {input: seq 1 12, agent_template: [{shell: a}], evidence: {%s}}", "paths: [a]"},
+	"merge_queue":     {"map: {input: seq 1 12, agent_template: [{shell: a}]}\nmerge_queue: {%s}", "verify: a"},
+	"max_parallel":    {"map: {input: seq 1 12, agent_template: [{shell: a}], max_parallel: {%s}}", "min: 2"},
+	"canary":          {"map: {input: seq 1 12, agent_template: [{shell: a}], canary: {%s}}", "items: 3"},
+	"item_budget":     {"map: {input: seq 1 12, agent_template: [{claude: a}], item_budget: {%s}}", "time: 1m"},
+	"timeout_config":  {"map: {input: seq 1 12, agent_template: [{shell: a}], timeout_config: {%s}}", "command_timeouts: {claude: 1}"},
+	"error_policy":    {"map: {input: seq 1 12, agent_template: [{shell: a}]}\nerror_policy: {%s}", ""},
+	"on_item_failure": {"map: {input: seq 1 12, agent_template: [{shell: a}]}\nhandlers: {tell: [{shell: a}]}\non_item_failure: {%s}", ""},
+	"same_error":      {"map: {input: seq 1 12, agent_template: [{shell: a}]}\nerror_policy: {same_error: {%s}}", ""},
+	"probe":           {"map: {input: seq 1 12, agent_template: [{shell: a}]}\nerror_policy: {same_error: {probe: {%s}}}", ""},
+	"error_batch":     {"map: {input: seq 1 12, agent_template: [{shell: a}]}\nerror_collection: {%s}", ""},
 	"capture":         {"commands: [{shell: a, capture: {%s}}]", "output: x"},
-	"capture_output":  {"map: {input: [1], agent_template: [{shell: a}]}\nsetup: {commands: [{shell: a}, {shell: b}], capture_outputs: {x: {%s}}}", "command_index: 0"},
+	"capture_output":  {"map: {input: seq 1 12, agent_template: [{shell: a}]}\nsetup: {commands: [{shell: a}, {shell: b}], capture_outputs: {x: {%s}}}", "command_index: 0"},
 	"worktree":        {"isolation: worktree\nworktree: {%s}\ncommands: [{shell: x}]", ""},
 	"import":          {"imports: [{%s}]\ncommands: [{shell: x}]", "path: other.yml"},
 	"template":        {"template: {%s}\ncommands: [{shell: x}]", "source: ci.yml"},
@@ -236,7 +236,7 @@ func fileWith(f workflow.FieldInfo) (with, without string) {
 	case f.Key == "map":
 		return pair, base
 	case mapOnly[f.Key]:
-		base = "map: {input: [1], agent_template: [{shell: zzz}]}\n"
+		base = "map: {input: seq 1 12, agent_template: [{shell: zzz}]}\n"
 	case f.Key == "commands" || f.Key == "steps" || f.Key == "workflow":
 		return pair, base
 	case f.Key == "worktree" || f.Key == "auto_commit":

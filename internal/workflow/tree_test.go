@@ -80,7 +80,7 @@ func TestPlacesInScalars(t *testing.T) {
 	}{
 		{"plain", "commands:\n  - shell: echo é ${nobody.x}", 2, 19},
 		{"double", "commands:\n  - shell: \"a\\tb ${nobody.x}\"", 2, 18},
-		{"single", "commands:\n  - shell: 'it''s ${nobody.x}'", 2, 19},
+		{"single", "commands:\n  - shell: 'it''s'' ${nobody.x}'", 2, 21},
 		{"literal", "commands:\n  - shell: |\n      one\n\n        two ${nobody.x}\n", 5, 13},
 		{"folded", "commands:\n  - shell: >\n      one\n      two ${nobody.x}\n", 4, 11},
 		{"plain lines", "commands:\n  - shell: one\n      two ${nobody.x}\n", 3, 11},
