@@ -291,7 +291,7 @@ func (x *Map) end() error {
 	case o.Stopped != nil:
 		return o.Stopped
 	case o.Stop != policy.NotStopped:
-		return &PolicyError{Reason: string(o.Stop), What: stopText(o.Stop, x.Executor.File.Policy), Counts: x.Tally.Items}
+		return &PolicyError{Reason: string(o.Stop), What: cmp.Or(x.Executor.Values.Mask().String(o.Why), stopText(o.Stop, x.Executor.File.Policy)), Counts: x.Tally.Items}
 	}
 	return nil
 }
@@ -311,7 +311,7 @@ func stopText(s policy.StopReason, ep workflow.ErrorPolicy) string {
 	case policy.ByCanary:
 		return "too few of the first items succeeded (canary)"
 	case policy.ByRateLimit:
-		return "a rate limit lasts longer than max_wait"
+		return "agents would have to wait longer than max_wait"
 	case policy.ByShortage:
 		return "for a minute the system had no room for another process (ulimit -u, ulimit -n, memory): run fewer at once (max_parallel), or raise the limit"
 	}

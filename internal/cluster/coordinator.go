@@ -241,7 +241,7 @@ func (c *Coordinator) facts(v policy.Verdict, log string, now time.Time) (facts 
 	}
 	facts = c.breaker(v.Breaker, now)
 	if !v.PausedUntil.IsZero() {
-		facts = append(facts, step.PausedFact(c.m.Snapshot().Pause, v.Stop != policy.ByRateLimit, fmt.Sprintf("the agent of item %d", v.Item), now))
+		facts = append(facts, step.PausedFact(c.m.Snapshot().Pause, v.Stop != policy.ByRateLimit, step.MetLimit(fmt.Sprintf("the agent of item %d", v.Item)), now))
 	}
 	if v.Exhausted {
 		why := fmt.Sprintf("its worker went down while it ran (%d times)", v.Recoveries)

@@ -405,6 +405,8 @@ type Pause struct {
 	Since time.Time `json:"since,omitzero"`
 	// Streak is the number of pauses without another answer between them.
 	Streak int `json:"streak,omitempty"`
+	// Down says of an agent of a chain that it failed again and again, and met no limit.
+	Down bool `json:"down,omitempty"`
 	// Noted is when it was recorded; zero where nobody knows.
 	Noted time.Time `json:"-"`
 }

@@ -197,7 +197,7 @@ func (x *Map) recordEnd(e *ending, v policy.Verdict, now time.Time) *handling {
 		facts = x.counted(now)
 	}
 	if !v.PausedUntil.IsZero() {
-		facts = append(facts, x.paused(v.Stop != policy.ByRateLimit, "the agent of item "+cmp.Or(e.a.Label, e.a.Item.ID), now))
+		facts = append(facts, x.paused(v.Stop != policy.ByRateLimit, step.MetLimit("the agent of item "+cmp.Or(e.a.Label, e.a.Item.ID)), now))
 	}
 	fact, h := x.fact(e, &v, now)
 	x.keepUsed(e, v.Fate)
@@ -271,6 +271,9 @@ func (x *Map) fact(e *ending, v *policy.Verdict, now time.Time) (fact event.Even
 }
 
 func (x *Map) stopText(r policy.StopReason) string {
+	if why := x.whys[r]; why != "" {
+		return why
+	}
 	if x.StopText == nil {
 		return string(r)
 	}

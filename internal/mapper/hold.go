@@ -14,6 +14,7 @@ import (
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // Held is the data of hold_started, hold_probe and hold_ended.
@@ -63,12 +64,27 @@ func (x *Map) hold(c policy.HoldChange, now time.Time) event.Event {
 		}
 	default:
 		e.Type, e.DurationMS = event.HoldEnded, now.Sub(s.Since).Milliseconds()
-		e.Message = fmt.Sprintf("%d items failed with %q: the map stops", s.Items, s.Message)
 		if s.Queue {
 			e.Message = fmt.Sprintf("what is merged so far fails the verify: %s: the run stops", s.Message)
+			break
 		}
+		why := stoppedFor(c, now)
+		value.Put(&x.whys, policy.BySameError, why)
+		e.Message = why + ": the map stops"
 	}
 	return e
+}
+
+// stoppedFor says what failed, by which the map stops, and what in the file has it stop.
+func stoppedFor(c policy.HoldChange, now time.Time) string {
+	s, by := c.State, "action: stop"
+	if c.Why == "max_hold" {
+		by = "max_hold: it was held for " + span(now.Sub(s.Since))
+	}
+	if s.Canary {
+		return fmt.Sprintf("%d of the first items failed, the last with %q (same_error, %s)", s.Items, s.Message, by)
+	}
+	return fmt.Sprintf("the same thing keeps failing: %d items failed with %q (same_error, %s)", s.Items, s.Message, by)
 }
 
 // canaries is the fact that the first items are judged.

@@ -155,6 +155,7 @@ type Map struct {
 	breakerAt circuit.Snapshot         // of the breaker, as last recorded
 	stopped   error                    // the run's own reason to stop
 	broken    error                    // of the recorder
+	whys      map[policy.StopReason]string
 
 	inbox inbox
 	done  chan struct{} // closed when the loop has ended
@@ -203,6 +204,8 @@ type Outcome struct {
 	// set, and neither if all is finished.
 	Stop    policy.StopReason
 	Stopped error
+	// Why says what led to Stop, where more is known than the reason, as Repeated does.
+	Why string
 	// Repeated is what kept failing while the map was running; nil for nothing. Its message
 	// is as it was, secrets included.
 	Repeated *policy.Repeated
@@ -226,6 +229,7 @@ func (x *Map) Outcome() Outcome {
 		o.Stopped = x.undone
 	case x.stopped == nil:
 		o.Stop = x.machine.Stopped()
+		o.Why = x.whys[o.Stop]
 	}
 	return o
 }

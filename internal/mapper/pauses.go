@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // The steps of an item ask agents, which a rate limit may turn away. Then the
@@ -23,10 +25,10 @@ func (x *Map) Ask(ctx context.Context, now time.Time) (round int, until time.Tim
 
 // Limited tells the machine that an agent was turned away by a rate limit. Where
 // that lasts longer than the map waits, it stops, and ok is false.
-func (x *Map) Limited(ctx context.Context, round int, after time.Duration, who string, now time.Time) (ok bool) {
+func (x *Map) Limited(ctx context.Context, round int, after time.Duration, what string, now time.Time) (ok bool) {
 	_ = x.ask(ctx, func() {
 		ok = x.machine.Limited(round, after, now)
-		x.record(x.paused(ok, who, now))
+		x.record(x.paused(ok, what, now))
 	})
 	return ok
 }
@@ -40,6 +42,10 @@ func (x *Map) Answered(round int) {
 	})
 }
 
-func (x *Map) paused(ok bool, who string, now time.Time) event.Event {
-	return step.PausedFact(x.machine.Snapshot().Pause, ok, who, now)
+func (x *Map) paused(ok bool, what string, now time.Time) event.Event {
+	e := step.PausedFact(x.machine.Snapshot().Pause, ok, what, now)
+	if !ok {
+		value.Put(&x.whys, policy.ByRateLimit, e.Message)
+	}
+	return e
 }

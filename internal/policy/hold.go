@@ -155,7 +155,8 @@ const (
 type HoldChange struct {
 	Kind  HoldKind
 	State HoldState
-	// Why is why the hold ended: "probes", "another", "continue", "over".
+	// Why is why the hold ended: "probes", "another", "continue", "over"; of HoldStopped,
+	// what stops the map: "action", "max_hold".
 	Why string
 	// Given are the other items that are given back, of HoldStarted.
 	Given []Given
@@ -360,7 +361,7 @@ func (m *Machine) holdFor(v *Verdict, s *slot, o Outcome, now time.Time) {
 	h.recent = nil
 	change.State = h.state()
 	if h.cfg.Stop {
-		change.Kind = HoldStopped
+		change.Kind, change.Why = HoldStopped, "action"
 		m.Halt(BySameError)
 		v.Stop, h.last = m.stop, sign
 		h.clear()
@@ -417,7 +418,7 @@ func (m *Machine) failedAlike(v *Verdict, s *slot, probe bool, now time.Time) {
 		return
 	}
 	if h.on.failed(&h.cfg, now) {
-		v.Holds = append(v.Holds, HoldChange{Kind: HoldStopped, State: h.state()})
+		v.Holds = append(v.Holds, HoldChange{Kind: HoldStopped, State: h.state(), Why: "max_hold"})
 		m.Halt(BySameError)
 		v.Stop, h.last = m.stop, h.on.Signature
 		h.clear()

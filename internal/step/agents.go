@@ -3,6 +3,7 @@ package step
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -44,8 +45,9 @@ type Pauses interface {
 	Ask(ctx context.Context, now time.Time) (round int, until time.Time, beyond bool)
 	// Limited records the pause after a rate-limit answer to an agent that was
 	// asked in a round. after is how long it is to be left alone, 0 if it did
-	// not say. ok is false where the limit lasts longer than MaxWait.
-	Limited(ctx context.Context, round int, after time.Duration, who string, now time.Time) (ok bool)
+	// not say, and what is what happened. ok is false where the limit lasts longer
+	// than MaxWait.
+	Limited(ctx context.Context, round int, after time.Duration, what string, now time.Time) (ok bool)
 	// Answered records the end of a series of pauses, if another answer is one.
 	Answered(round int)
 }
@@ -147,12 +149,12 @@ func (r runPauses) Ask(_ context.Context, now time.Time) (round int, until time.
 	return round, until, g.rateLimit().TooLong(now)
 }
 
-func (r runPauses) Limited(_ context.Context, round int, after time.Duration, who string, now time.Time) (ok bool) {
+func (r runPauses) Limited(_ context.Context, round int, after time.Duration, what string, now time.Time) (ok bool) {
 	g := &r.x.Agents
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	ok = g.rateLimit().Limited(round, after, now)
-	r.x.record(PausedFact(g.rateLimit().Pause(), ok, who, now))
+	r.x.record(PausedFact(g.rateLimit().Pause(), ok, what, now))
 	return ok
 }
 
@@ -178,7 +180,11 @@ func (e *LimitError) Error() string {
 	if e.MaxWait == 0 {
 		return e.Err.Error()
 	}
-	text := fmt.Sprintf("the rate limit lasts %s, longer than max_wait (%s)", duration.Format(e.Lasts.Round(time.Second)), duration.Format(e.MaxWait))
+	what := "the rate limit lasts"
+	if errors.Is(e.Err, errAllDown) {
+		what = "the first of them is asked again in"
+	}
+	text := fmt.Sprintf("%s %s, longer than max_wait (%s)", what, duration.Format(e.Lasts.Round(time.Second)), duration.Format(e.MaxWait))
 	if e.Err == nil {
 		return text
 	}
@@ -203,16 +209,19 @@ func (g *Agents) beyond(lasts time.Duration, err error) error {
 	return &LimitError{Lasts: lasts, MaxWait: cmp.Or(g.MaxWait, policy.DefaultRateLimitMaxWait), Err: err}
 }
 
-// PausedFact is the record of a pause; waited says whether somebody waits for
-// its end.
-func PausedFact(p event.Pause, waited bool, who string, now time.Time) event.Event {
+// MetLimit says that an agent met a rate limit.
+func MetLimit(who string) string { return who + " met a rate limit" }
+
+// PausedFact is the record of a pause, and of what led to it; waited says whether
+// somebody waits for its end.
+func PausedFact(p event.Pause, waited bool, what string, now time.Time) event.Event {
 	d := max(p.Until.Sub(now), 0)
-	text := "%s met a rate limit: all agents wait %s"
+	text := "%s: all agents wait %s"
 	if !waited {
-		text = "%s met a rate limit that lasts %s, longer than max_wait"
+		text = "%s: the wait would be %s, longer than max_wait"
 	}
 	return event.Event{Type: event.RunPaused, Time: now, DelayMS: d.Milliseconds(), Data: Data(p),
-		Message: fmt.Sprintf(text, who, duration.Format(d.Round(time.Second)))}
+		Message: fmt.Sprintf(text, what, duration.Format(d.Round(time.Second)))}
 }
 
 // AskAgent asks an agent, again after each rate limit: an answer that says "later"
@@ -260,7 +269,7 @@ func (x *Executor) AskAgent(ctx context.Context, p Place, c *Call) (action.Resul
 			pauses.Answered(round)
 			return res, err
 		}
-		ok := pauses.Limited(ctx, round, f.RetryAfter, agentName(c.Action), x.Clock.Now())
+		ok := pauses.Limited(ctx, round, f.RetryAfter, MetLimit(agentName(c.Action)), x.Clock.Now())
 		if h := cmp.Or(own, p.Holding); h != nil && x.Machine != nil {
 			now := x.Clock.Now()
 			if _, until, _ := pauses.Ask(ctx, now); until.After(now) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bide-dev/bide/internal/action"
@@ -27,7 +28,8 @@ const downAfter = 3
 type member struct {
 	limit policy.RateLimit
 	until time.Time
-	row   int // failures of the network or of the server, in a row
+	down  bool // what it waits for is no limit: it failed downAfter times in a row
+	row   int  // failures of the network or of the server, in a row
 }
 
 // member gives what is known of an agent. The lock is held.
@@ -50,7 +52,7 @@ func (g *Agents) RestoreMember(name string, p event.Pause, now time.Time) {
 	m := g.member(name)
 	p = p.Resumed(now)
 	m.limit.Restore(p)
-	m.until = p.Until
+	m.until, m.down = p.Until, p.Down
 }
 
 // next gives the first agent of a chain that may be asked, and the round to answer with;
@@ -71,6 +73,13 @@ func (g *Agents) next(chain []workflow.AgentRef, now time.Time) (name string, ro
 	return "", 0, until
 }
 
+// down reports whether no agent of a chain is paused by a limit.
+func (g *Agents) down(chain []workflow.AgentRef) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !slices.ContainsFunc(chain, func(r workflow.AgentRef) bool { return !g.member(r.Name).down })
+}
+
 // answered notes what an agent of a chain answered, and reports whether it is to be paused:
 // it was turned away, or its provider is down.
 func (g *Agents) answered(name string, round int, f *failure.Failure) (pause bool) {
@@ -89,14 +98,16 @@ func (g *Agents) answered(name string, round int, f *failure.Failure) (pause boo
 	return false
 }
 
-// pauseMember pauses an agent of a chain, and gives what is to be recorded.
-func (g *Agents) pauseMember(name string, round int, after time.Duration, now time.Time) event.Pause {
+// pauseMember pauses an agent of a chain, which is down or else met a limit, and gives what
+// is to be recorded.
+func (g *Agents) pauseMember(name string, round int, after time.Duration, down bool, now time.Time) event.Pause {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.member(name)
 	m.limit.Limited(round, after, now)
 	p := m.limit.Pause()
-	m.until, m.row = p.Until, 0
+	p.Down = down
+	m.until, m.down, m.row = p.Until, down, 0
 	return p
 }
 
@@ -115,12 +126,16 @@ func (x *Executor) askChain(ctx context.Context, p Place, c *Call, chain *workfl
 		if name == "" {
 			if wait := cmp.Or(x.Agents.MaxWait, policy.DefaultRateLimitMaxWait); until.Sub(now) > wait {
 				pauses := cmp.Or[Pauses](p.Pauses, runPauses{x})
+				what, why := MetLimit(chain.Name), errAllPaused
+				if x.Agents.down(chain.FirstOf) {
+					what, why = fmt.Sprintf("all agents of %s are down: they failed %d times in a row", chain.Name, downAfter), errAllDown
+				}
 				round, _, beyond := pauses.Ask(ctx, now)
 				if !beyond {
-					pauses.Limited(ctx, round, until.Sub(now), chain.Name, now) // it stops the map
+					pauses.Limited(ctx, round, until.Sub(now), what, now) // it stops the map
 					x.Life.EndPauses()
 				}
-				return action.Result{Start: now}, x.Agents.beyond(until.Sub(now), errAllPaused)
+				return action.Result{Start: now}, x.Agents.beyond(until.Sub(now), why)
 			}
 			if err := x.Life.pause(ctx, until.Sub(now), ends); err != nil {
 				return action.Result{Start: x.Clock.Now()}, err
@@ -153,6 +168,10 @@ func (x *Executor) askChain(ctx context.Context, p Place, c *Call, chain *workfl
 		held.Release()
 		f := failure.From(err)
 		if !x.Agents.answered(name, round, f) {
+			if e, ok := errors.AsType[*action.AgentError](err); ok {
+				// The name is quoted: failures of one cause are alike whoever of the chain meets it.
+				e.Agent = fmt.Sprintf("%s %q", chain.Name, e.Agent)
+			}
 			if first := chain.FirstOf[0].Name; err == nil && name != first {
 				res.Instead = name + " in place of " + first
 			}
@@ -162,14 +181,17 @@ func (x *Executor) askChain(ctx context.Context, p Place, c *Call, chain *workfl
 	}
 }
 
-// errAllPaused is why no agent of a chain is asked.
-var errAllPaused = errors.New("all agents of the chain are paused")
+// errAllPaused and errAllDown are why no agent of a chain is asked.
+var (
+	errAllPaused = errors.New("all agents of the chain are paused")
+	errAllDown   = errors.New("all agents of the chain are down")
+)
 
 // pausedMember records that an agent of a chain is paused, for this run, and for the others
 // that share its limits.
 func (x *Executor) pausedMember(p Place, path string, chain *workflow.Agent, name string, round int, mine []string, f *failure.Failure, err error) {
 	now := x.Clock.Now()
-	pause := x.Agents.pauseMember(name, round, f.RetryAfter, now)
+	pause := x.Agents.pauseMember(name, round, f.RetryAfter, !f.RateLimited, now)
 	what := "met a rate limit"
 	if !f.RateLimited {
 		what = fmt.Sprintf("failed %d times in a row (%s)", downAfter, f.Class)
