@@ -94,9 +94,9 @@ func New(ctx context.Context, o Options) (*Map, error) {
 		Stopping: func() error { return life.Stopping(ctx) },
 		Held:     func() bool { _, held := life.Held(); return held },
 		StopText: func(s policy.StopReason) string { return stopText(s, file.Policy) },
-		Failed: func(class, message, item, label string) {
+		Failed: func(class, message string, index int, item, label string) {
 			m := x.Executor.Values.Mask()
-			x.Tally.Classes.add(class, m.Text(message), m.String(item), m.String(label))
+			x.Tally.Classes.add(class, m.Text(message), index, m.String(item), m.String(label))
 		},
 		Requeued: x.Tally.Classes.forget, Deciding: deciding, NotBefore: x.NotBefore,
 	}

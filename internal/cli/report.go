@@ -217,7 +217,11 @@ func writeMarkdown(ctx context.Context, w io.Writer, r *journal.Reader) error {
 		b.WriteString("\n| errors | class | for example |\n| ---: | --- | --- |\n")
 	}
 	for _, x := range s.Errors {
-		fmt.Fprintf(&b, "| %d | %s | item %s: %s |\n", x.Count, cell(x.Class), cell(cmp.Or(x.Label, x.Item)), cell(x.Example))
+		example := ""
+		if x.Example != "" {
+			example = "item " + cell(cmp.Or(x.Label, x.Item)) + ": " + cell(x.Example)
+		}
+		fmt.Fprintf(&b, "| %d | %s | %s |\n", x.Count, cell(x.Class), example)
 	}
 	fmt.Fprintf(&b, "\nRun `%s`\n", s.Run)
 	_, err = io.WriteString(w, b.String())

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -257,7 +256,7 @@ func (o *showOptions) printRest(s *shown, p palette) error {
 	if len(s.Errors) > 0 {
 		b.WriteString("\n" + p.bold("errors of items") + "\n")
 		for _, e := range s.Errors {
-			b.WriteString(fold(fmt.Sprintf("  %d × %s, for example item %s: %s", e.Count, e.Class, oneLine(cmp.Or(e.Label, e.Item)), oneLine(e.Example)), o.columns(o.out), "      ") + "\n")
+			b.WriteString(fold("  "+causeText(e, oneLine(e.Example)), o.columns(o.out), "      ") + "\n")
 		}
 	}
 	if len(s.Notes) > 0 {

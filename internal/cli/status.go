@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -152,7 +151,7 @@ func (t *todo) fill(of *shown, sum journal.Summary) {
 			t.Why = append(t.Why, "and other causes")
 			break
 		}
-		t.Why = append(t.Why, fmt.Sprintf("%d × %s, for example item %s: %s", c.Count, c.Class, cmp.Or(c.Label, c.Item), reason("", c.Example)))
+		t.Why = append(t.Why, causeText(c, reason("", c.Example)))
 	}
 	if t.Resumable && (merge == "" || t.Status != event.Failed) { // else only the merge is missing
 		t.Commands = append(t.Commands, "bide resume "+run)

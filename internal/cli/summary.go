@@ -9,6 +9,7 @@ import (
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
+	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/step"
 )
@@ -39,7 +40,7 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 		fmt.Fprintln(w, head, rest)
 	}
 	for _, c := range s.Errors {
-		fmt.Fprintln(w, fitLine(fmt.Sprintf("  %d × %s, for example item %s: %s", c.Count, c.Class, oneLine(cmp.Or(c.Label, c.Item)), reason("", c.Example)), "", width))
+		fmt.Fprintln(w, fitLine("  "+causeText(c, reason("", c.Example)), "", width))
 	}
 	if s.Repeated != nil {
 		fmt.Fprintln(w, repeatedText(s.Repeated, width))
@@ -65,6 +66,16 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 	if s.MergeWith != "" && s.Status != event.Failed && s.Status != event.Interrupted {
 		fmt.Fprintf(w, "  merge what is done: %s\n", s.MergeWith)
 	}
+}
+
+// causeText says how many items failed of a class, and what one of them met where that is
+// known.
+func causeText(c journal.ErrorClass, example string) string {
+	text := fmt.Sprintf("%d × %s", c.Count, c.Class)
+	if c.Example == "" {
+		return text
+	}
+	return text + fmt.Sprintf(", for example item %s: %s", oneLine(cmp.Or(c.Label, c.Item)), example)
 }
 
 // repeatedText says what a hold would have saved, or why there could be none.

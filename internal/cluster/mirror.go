@@ -11,10 +11,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/files"
 	"github.com/bide-dev/bide/internal/journal"
+	"github.com/bide-dev/bide/internal/mapper"
 	"github.com/bide-dev/bide/internal/value"
 )
 
@@ -372,7 +372,7 @@ func (f *fold) complete(ctx context.Context, e *event.Event) error {
 	}
 	was := f.failed[e.Index]
 	e.Item, e.Label = was.Item, was.Label
-	e.Message = fmt.Sprintf("item %s failed after %s: %s", cmp.Or(was.Label, was.Item), diag.Count(e.Attempts, "attempt"), was.Message)
+	e.Message = mapper.FailedText(cmp.Or(was.Label, was.Item), e.Attempts, was.Message)
 	return nil
 }
 

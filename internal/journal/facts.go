@@ -33,6 +33,13 @@ func (f Facts) State(context.Context) (*State, error) {
 		}
 	}
 	s.settle(s.Status == event.Running)
+	if want := s.Items.errors.lacking(); want != nil {
+		for _, e := range f.Events {
+			if _, ok := want[e.Index]; ok && e.Type == event.ItemFinished {
+				s.Items.errors.exemplify(e)
+			}
+		}
+	}
 	return s, nil
 }
 

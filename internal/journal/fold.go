@@ -591,7 +591,7 @@ func (r *Reader) fold(ctx context.Context, each func(*Fact) error) (*State, erro
 		}
 		return nil
 	}
-	_, err = r.scan(ctx, 1, func(f *Fact) error {
+	last, err := r.scan(ctx, 1, func(f *Fact) error {
 		switch e, matters, err := f.ofState(); {
 		case err != nil:
 			return err
@@ -611,7 +611,7 @@ func (r *Reader) fold(ctx context.Context, each func(*Fact) error) (*State, erro
 	if !settled {
 		s.settle(s.Status == event.Running)
 	}
-	return s, nil
+	return s, r.examples(ctx, &s.Items.errors, last)
 }
 
 // ofState gives what of an event matters to Apply, and whether anything does.

@@ -569,7 +569,7 @@ func TestErrorClasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []ErrorClass{{"timeout", 2, "message of i2", "i2", ""}, {"exit", 1, "message of i1", "i1", ""}}
+	want := []ErrorClass{{"timeout", 2, "message of i2", "i2", "", 2}, {"exit", 1, "message of i3", "i3", "", 3}}
 	if got := s.Items.Errors(); !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/policy"
@@ -284,7 +283,7 @@ func (x *Map) stopText(r policy.StopReason) string {
 func (x *Map) failedForGood(fact *event.Event, e *ending, v *policy.Verdict) *handling {
 	l := x.letter(fact, e, v)
 	if x.Failed != nil {
-		x.Failed(l.Class, l.Message, e.a.Item.ID, fact.Label)
+		x.Failed(l.Class, l.Message, e.a.Item.Index, e.a.Item.ID, fact.Label)
 	}
 	fact.Type, fact.Status, fact.Attempts = event.ItemFinished, event.Failed, e.a.Number
 	switch v.Fate {
@@ -389,9 +388,18 @@ func (x *Map) shown(list []policy.Report) (facts []event.Event) {
 		n := x.names[r.Item]
 		delete(x.names, r.Item)
 		facts = append(facts, event.Event{Type: event.Note, Phase: phase, Item: n.id, Label: n.label, Index: r.Item, Attempts: r.Attempt,
-			Class: r.Class, Message: fmt.Sprintf("item %s failed after %s: %s", cmp.Or(n.label, n.id), diag.Count(r.Attempt, "attempt"), r.Message)})
+			Class: r.Class, Message: FailedText(cmp.Or(n.label, n.id), r.Attempt, r.Message)})
 	}
 	return facts
+}
+
+// FailedText says that an item failed for good. One attempt at it is not counted: its
+// steps may have made more.
+func FailedText(name string, attempts int, message string) string {
+	if attempts < 2 {
+		return fmt.Sprintf("item %s failed: %s", name, message)
+	}
+	return fmt.Sprintf("item %s failed after %d attempts: %s", name, attempts, message)
 }
 
 // failed is an agent that could not even begin.

@@ -137,7 +137,7 @@ func (x *Map) givenBack(g policy.Given, now time.Time) event.Event {
 			e.Status = event.Skipped // it was no dead letter
 		}
 		if x.Requeued != nil {
-			x.Requeued(g.Class)
+			x.Requeued(g.Class, g.Item)
 		}
 	case g.Running:
 		e.Status = event.Running

@@ -56,8 +56,8 @@ type Options struct {
 	Deciding func(index, attempt int)
 	// Failed and Requeued count failures by class: an item failed for good, and
 	// was given another chance.
-	Failed   func(class, message, item, label string)
-	Requeued func(class string)
+	Failed   func(class, message string, index int, item, label string)
+	Requeued func(class string, index int)
 }
 
 // Template is what a map does with its items. It is used by many workers at

@@ -50,7 +50,7 @@ func (x *Map) requeue(list []Again, take func() (bool, error)) error {
 		}
 		x.before[l.Index] = l.Attempts
 		if x.Requeued != nil {
-			x.Requeued(l.Class)
+			x.Requeued(l.Class, l.Index)
 		}
 		if l.Item != nil {
 			x.feed.forget(l.Index)

@@ -156,7 +156,7 @@ func (x *Map) restoreHandler(ctx context.Context, all *Recorded, index int, rec 
 	}
 	x.due = append(x.due, h)
 	if x.Failed != nil {
-		x.Failed(e.Class, e.Message, e.Item, h.due.Label)
+		x.Failed(e.Class, e.Message, index, e.Item, h.due.Label)
 	}
 	_, err = x.machine.Restore(index, policy.ItemState{Standing: policy.WasFinished, Fate: policy.ItemHandled, Attempts: rec.Attempts,
 		Class: e.Class, Message: e.Message}, x.Clock.Now())

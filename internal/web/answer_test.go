@@ -473,3 +473,33 @@ func TestMorning(t *testing.T) {
 		}
 	}
 }
+
+// TestExampleOfACauseIsOfALetter: when the item of the example is mended, the cause shows
+// the message of one that is still a letter, on the page of the run, in the list of runs
+// and above the letters; and a letter's message is its own, not that of a later note.
+func TestExampleOfACauseIsOfALetter(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	events := []event.Event{{Type: event.RunStarted, Label: "m"}, {Type: event.ItemsReady, Total: 6}}
+	for i := 1; i <= 6; i++ {
+		events = append(events, letters(i, 1, "exit", fmt.Sprintf("cannot open /data/file-%d", i), `{}`)...)
+		events = append(events, event.Event{Type: event.Note, Index: i, Message: fmt.Sprintf("item %d failed after 1 attempt: it", i)})
+	}
+	failed := event.Event{Type: event.RunFinished, Status: event.CompletedWithFailures}
+	events = append(events, failed)
+	for i := 1; i <= 5; i++ {
+		events = append(events, event.Event{Type: event.ItemRequeued, Index: i}, event.Event{Type: event.ItemStarted, Index: i, Attempt: 2},
+			event.Event{Type: event.ItemFinished, Index: i, Status: event.Succeeded, Attempts: 2})
+	}
+	id := s.run(journal.Header{Name: "m", Path: "/w/m.yml", Kind: "mapreduce"}, append(events, failed)...)
+	s.list.refresh(t.Context())
+	for path, n := range map[string]int{"/": 1, "/runs/" + id: 2, "/runs/" + id + "/dlq": 2} {
+		body := s.page(path)
+		if path == "/runs/"+id {
+			body = head(t, body)
+		}
+		if got := regexp.MustCompile(`cannot open /data/file-\d|failed after 1 attempt`).FindAllString(body, -1); !slices.Equal(got, slices.Repeat([]string{"cannot open /data/file-6"}, n)) {
+			t.Errorf("%s says %q", path, got)
+		}
+	}
+}

@@ -1,7 +1,9 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +50,7 @@ type items struct {
 	classes []classCount
 	letters map[int]letter
 	groups  map[string]*group
+	lacking bool             // a group has lost its example
 	merging map[int]struct{} // items whose work waits to be merged
 	// verified is the number of the last merge_verified that is green; 0 for none.
 	verified int64
@@ -76,12 +79,19 @@ type classCount struct {
 }
 
 // letter is an open dead letter.
-type letter struct{ group *group }
+type letter struct {
+	group *group
+	seq   int64 // the number of the event that tells of it
+}
 
 // group is the open dead letters of one class and one pattern of message.
 type group struct {
-	ID, Class, Pattern, Example string
-	Count                       int
+	ID, Class, Pattern string
+	// Example is the message of one of them, the letter of the item of: "" and 0 from when
+	// that one is none any more until another is read.
+	Example string
+	of      int
+	Count   int
 }
 
 // bucket is what happened to items in one second.
@@ -383,11 +393,41 @@ func (t *items) deadLetter(i int, f *journal.Fact) {
 	id := sign.ID()
 	g := t.groups[id]
 	if g == nil {
-		g = &group{ID: id, Class: class, Pattern: sign.Pattern, Example: diag.ClipBytes(message, 500)}
+		g = &group{ID: id, Class: class, Pattern: sign.Pattern}
 		value.Put(&t.groups, id, g)
 	}
+	if g.of == 0 {
+		g.exemplify(i+1, message)
+	}
 	g.Count++
-	value.Put(&t.letters, i+1, letter{group: g})
+	value.Put(&t.letters, i+1, letter{g, f.Seq()})
+}
+
+func (g *group) exemplify(index int, message string) {
+	g.of, g.Example = index, diag.ClipBytes(message, 500)
+}
+
+// examples finds an example for each group whose own is no letter any more.
+func (t *items) examples(ctx context.Context, r *journal.Reader) error {
+	if !t.lacking {
+		return nil
+	}
+	first := map[*group]int{}
+	for index, l := range t.letters {
+		if l.group.of == 0 && (first[l.group] == 0 || index < first[l.group]) {
+			first[l.group] = index
+		}
+	}
+	indexes := slices.Sorted(maps.Values(first))
+	events, err := r.At(ctx, value.Map(indexes, func(index int) int64 { return t.letters[index].seq }))
+	if err != nil {
+		return err
+	}
+	for n, e := range events {
+		t.letters[indexes[n]].group.exemplify(indexes[n], e.Message)
+	}
+	t.lacking = false
+	return nil
 }
 
 // failedStep is the path of the step that failed, in the text of a dead letter. Before
@@ -403,6 +443,9 @@ func failedStep(letter string) string {
 func (t *items) forget(index int) {
 	if l, ok := t.letters[index]; ok {
 		l.group.Count--
+		if l.group.of == index {
+			l.group.of, l.group.Example, t.lacking = 0, "", true
+		}
 		delete(t.letters, index)
 	}
 }

@@ -244,6 +244,7 @@ func (l *list) fill(ctx context.Context, e *entry, r *journal.Reader) error {
 		return line.Take(f)
 	})
 	line.Gone()
+	err = errors.Join(err, it.examples(ctx, r))
 	e.tell(line, &it)
 	return err
 }
@@ -256,7 +257,8 @@ func (e *entry) ended(end event.Event) bool {
 		Steps  event.Counts         `json:"steps"`
 		Errors []journal.ErrorClass `json:"errors"`
 	}
-	if end.Status == event.Failed || json.Unmarshal(end.Data, &d) != nil {
+	lacks := func(c journal.ErrorClass) bool { return c.Example == "" }
+	if end.Status == event.Failed || json.Unmarshal(end.Data, &d) != nil || slices.ContainsFunc(d.Errors, lacks) {
 		return false // which step has failed is told by the steps
 	}
 	e.ran = time.Duration(end.DurationMS) * time.Millisecond

@@ -216,8 +216,12 @@ func (p *pages) itemLines(r *http.Request, run *run, indexes []int) ([]itemLine,
 	run.mu.Lock()
 	for i, index := range indexes {
 		out[i] = itemLine{Index: index, State: stateName(run.items.status(index - 1)), Attempts: run.items.triesOf(index - 1)}
-		if seq := run.items.last[index-1]; seq > 0 {
-			seqs, at = append(seqs, int64(seq)), append(at, i)
+		seq := int64(run.items.last[index-1])
+		if l, ok := run.items.letters[index]; ok {
+			seq = l.seq // what follows may be a note
+		}
+		if seq > 0 {
+			seqs, at = append(seqs, seq), append(at, i)
 		}
 	}
 	verified := run.items.verified

@@ -103,6 +103,9 @@ func (r *run) catchUp(ctx context.Context) error {
 		return r.line.Take(f)
 	})
 	r.seq = seq
+	if err == nil {
+		err = r.items.examples(ctx, r.r)
+	}
 	if err != nil {
 		return err
 	}
