@@ -111,7 +111,7 @@ and continues its log of jobs.`,
 	attempts.Usage = strings.Replace(attempts.Usage, "(default: ", "(default: 1, with another flag of retries ", 1)
 	o.pf.registerRetry(fs)
 	fs.BoolVar(&o.sameError, "same-error", false, "hold the batch while the same thing keeps failing, and try one item now and then")
-	fs.StringSliceVar(&o.limits, "limit", nil, "limits of this machine of which each item holds a slot; bide limits shows them")
+	fs.Var(&limitsFlag{&o.limits}, "limit", "limits of this machine of which each item holds a slot; bide limits shows them")
 	fs.Var(&countFlag{&o.canary}, "canary", "so many items run alone first; the others start when all of them have succeeded")
 	fs.BoolVar(&o.failFast, "fail-fast", false, "stop at the first item that fails for good")
 	fs.StringVarP(&o.Dir, "path", "p", "", "directory to run in, which the pattern starts from (default: here)")

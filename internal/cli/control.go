@@ -7,11 +7,13 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/internal/clock"
 	"github.com/bide-dev/bide/internal/journal"
 	"github.com/bide-dev/bide/internal/letters"
+	"github.com/bide-dev/bide/internal/limits"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,8 +25,9 @@ var controls = []string{journal.Pause, journal.Continue, journal.Parallel, journ
 // controlOptions are what control was asked to do.
 type controlOptions struct {
 	*app
-	id string
-	q  journal.ControlRequest
+	id     string
+	q      journal.ControlRequest
+	lifted []string // limits of the machine whose pauses are lifted
 }
 
 func controlCmd(a *app) *cobra.Command {
@@ -39,7 +42,8 @@ func controlCmd(a *app) *cobra.Command {
   probe       try one item of a map that is held, now
   parallel N  run N items of the map at once
   retry-now   start all waiting retries of steps and items now, and lift a
-              rate limit: agents are asked again
+              rate limit: agents are asked again; of the limits of this machine
+              that the run names, the pauses are lifted for all runs
   stop        stop, as "bide stop" does
 
 Timeouts keep running while a run is paused. A pause and a number of items outlast
@@ -117,6 +121,11 @@ func (o *controlOptions) here(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if o.q.Do == journal.RetryNow {
+			if o.lifted, err = liftShared(r.Header()); err != nil {
+				return err
+			}
+		}
 		asked := false
 		for {
 			if !asked {
@@ -142,6 +151,36 @@ func (o *controlOptions) here(ctx context.Context) error {
 	})
 }
 
+// liftShared ends the pauses of the limits that a run names, which all runs of the machine
+// share: whoever says that the run is to ask again says that the provider answers. It gives
+// the names of those that were paused.
+func liftShared(h journal.Header) (lifted []string, err error) {
+	home, err := journal.Home()
+	if err != nil {
+		return nil, err
+	}
+	c, err := limits.Read(home)
+	if err != nil || len(c.Limits) == 0 {
+		return nil, err
+	}
+	f, _ := workflow.Parse(h.Path, h.Source, workflow.Options{Unfilled: true, ReadFile: h.ReadFile})
+	if f == nil { // whoever continues the run is told why
+		return nil, nil
+	}
+	names := slices.DeleteFunc(workflow.LimitNames(workflow.Limits(f)), func(name string) bool { _, ok := c.Limits[name]; return !ok })
+	all := limits.Open(home, nil)
+	lifted, err = all.Lift(names, time.Now())
+	return lifted, errors.Join(err, all.Close())
+}
+
+// sharedText says which pauses of the machine are lifted; "" for none.
+func (o *controlOptions) sharedText() string {
+	if len(o.lifted) == 0 {
+		return ""
+	}
+	return "; the pause of " + strings.Join(o.lifted, ", ") + " is lifted for all runs"
+}
+
 // controlled tells that a run does what it was told. before is how it stood then.
 func (o *controlOptions) controlled(run string, before *journal.State) error {
 	text := o.q.Do
@@ -152,8 +191,11 @@ func (o *controlOptions) controlled(run string, before *journal.State) error {
 	limit := before.Pause.Until
 	limited := limit.After(time.Now())
 	switch {
-	case o.q.Do == journal.RetryNow && before.Limited(time.Now()):
-		text += "; the rate limit is lifted, and agents are asked again"
+	case o.q.Do == journal.RetryNow:
+		if before.Limited(time.Now()) {
+			text += "; the rate limit is lifted, and agents are asked again"
+		}
+		text += o.sharedText()
 	case o.q.Do == journal.Probe && before.Hold == nil && before.QueueHold == nil:
 		text = fmt.Sprintf("run %s is not held", run)
 	case o.q.Do == journal.Continue && (before.Hold != nil || before.QueueHold != nil):
@@ -181,10 +223,11 @@ func (o *controlOptions) controlLater(ctx context.Context, run string) error {
 		return err
 	}
 	switch err := letters.Later(ctx, st, run, o.q.Do); {
+	case errors.Is(err, journal.ErrNotInUse) && len(o.lifted) > 0: // nothing of its own waits
 	case errors.Is(err, journal.ErrNotInUse):
 		return usagef("run %s: %w", run, err)
 	case err != nil:
 		return err
 	}
-	return o.printf("run %s: %s; bide resume %s continues it\n", run, o.q.Do, shortRun(run))
+	return o.printf("run %s: %s%s; bide resume %s continues it\n", run, o.q.Do, o.sharedText(), shortRun(run))
 }

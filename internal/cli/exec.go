@@ -98,7 +98,7 @@ was not found, 128+n if signal n ended it, 2 for a wrong use of bide.`,
 	o.pf.registerRetry(fs)
 	fs.BoolVar(&o.skip, "skip-permissions", false, skipUsage)
 	fs.Var(&spanFlag{&o.stall}, "stall-timeout", "a bound on how long an attempt may print nothing; one that is silent longer is ended and has failed")
-	fs.StringSliceVar(&o.limits, "limit", nil, "limits of this machine of which each attempt holds a slot; bide limits shows them")
+	fs.Var(&limitsFlag{&o.limits}, "limit", "limits of this machine of which each attempt holds a slot; bide limits shows them")
 	fs.StringVarP(&o.dir, "path", "p", "", "directory to run in")
 	fs.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing about failed attempts")
 	fs.BoolVar(&o.json, "json", false, "tell attempts and waits as JSON lines on standard error")
@@ -323,10 +323,8 @@ func (x *execCommand) openLimits(sup *proc.Supervisor) error {
 		return err
 	}
 	for _, name := range x.limits {
-		if _, ok := c.Limits[name]; !ok {
-			var problems diag.List
-			c.Unknown(&problems, diag.Pos{}, name)
-			return usagef("--limit: %s; %s", problems[0].Message, problems[0].Suggestion)
+		if err := knownLimit(c, name); err != nil {
+			return usagef("--limit: %w", err)
 		}
 	}
 	x.home = limits.Open(home, sup.Keep)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,14 +31,18 @@ type limitInfo struct {
 // limitsOptions are what limits was asked to do.
 type limitsOptions struct {
 	*app
-	name     string // of the limit that is to be changed; "": none is
+	do       string // with the limit of this name; "": show all
+	name     string
 	settings []string
 }
+
+// limitActions are what can be done with a limit.
+var limitActions = []string{"set", "lift"}
 
 func limitsCmd(a *app) *cobra.Command {
 	o := &limitsOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "limits [set NAME KEY=VALUE...]",
+		Use:   "limits [set NAME KEY=VALUE... | lift NAME]",
 		Short: "Show and change what all runs of this machine may do together",
 		Long: `Shows the limits that limits.yml in the home directory names: how many attempts hold
 each, of which runs; who waits; until when it is paused. Steps, agents, maps, pipelines,
@@ -48,27 +53,36 @@ runs too that are under way. KEY= takes a setting away. The keys:
 
   slots  how many attempts run at once
   rate   how many begin in a time, evenly, as in 50/1m
-  pause  shared: when one run is told to wait, all that use the limit wait`,
+  pause  shared: when one run is told to wait, all that use the limit wait
+
+"lift" ends the pause of a limit, for all runs: the provider answers again. "bide control
+RUN retry-now" lifts the pauses of the limits that a run names.`,
 		Example: `  bide limits
   bide limits set anthropic slots=6 rate=50/1m pause=shared
-  bide limits set anthropic slots=4`,
-		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case len(args) > 0 && args[0] != "set":
-				return usageError{unknownWord("the action", args[0], []string{"set"})}
-			case len(args) == 1 || len(args) == 2:
-				return usagef("set needs the name of a limit and its settings: bide limits set anthropic slots=4")
-			}
-			return nil
-		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				o.name, o.settings = args[1], args[2:]
-			}
-			return o.run()
-		},
+  bide limits set anthropic slots=4
+  bide limits lift anthropic`,
+		Args: func(_ *cobra.Command, args []string) error { return o.read(args) },
+		RunE: func(*cobra.Command, []string) error { return o.run() },
 	}
 	return o.withJSON(cmd, "print one JSON array")
+}
+
+// read takes what is to be done from the arguments.
+func (o *limitsOptions) read(args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	o.do = args[0]
+	switch {
+	case !slices.Contains(limitActions, o.do):
+		return usageError{unknownWord("the action", o.do, limitActions)}
+	case o.do == "set" && len(args) < 3:
+		return usagef("set needs the name of a limit and its settings: bide limits set anthropic slots=4")
+	case o.do == "lift" && len(args) != 2:
+		return usagef("lift needs the name of one limit: bide limits lift anthropic")
+	}
+	o.name, o.settings = args[1], args[2:]
+	return nil
 }
 
 func (o *limitsOptions) run() error {
@@ -76,13 +90,19 @@ func (o *limitsOptions) run() error {
 	if err != nil {
 		return err
 	}
-	if o.name != "" {
+	if o.do == "set" {
 		if err := limits.Set(home, o.name, o.settings); err != nil {
 			return usageError{err}
 		}
 	}
 	h := limits.Open(home, nil)
-	list, err := h.Status()
+	if o.do == "lift" {
+		err = o.lift(h, home)
+	}
+	var list []limits.Status
+	if err == nil {
+		list, err = h.Status()
+	}
 	if err = errors.Join(err, h.Close()); err != nil {
 		return err
 	}
@@ -98,6 +118,32 @@ func (o *limitsOptions) run() error {
 		infos = append(infos, i)
 	}
 	return answer(&o.streams, infos, func(infos []limitInfo) error { return o.printLimits(infos, now) })
+}
+
+// lift ends the pause of the limit.
+func (o *limitsOptions) lift(h *limits.Home, home string) error {
+	c, err := limits.Read(home)
+	if err != nil {
+		return err
+	}
+	if err := knownLimit(c, o.name); err != nil {
+		return err
+	}
+	lifted, err := h.Lift([]string{o.name}, time.Now())
+	if err == nil && lifted == nil {
+		fmt.Fprintf(o.err, "bide: the limit %s is not paused\n", o.name)
+	}
+	return err
+}
+
+// knownLimit refuses the name of a limit that the machine does not have.
+func knownLimit(c *limits.Config, name string) error {
+	if _, ok := c.Limits[name]; ok {
+		return nil
+	}
+	var problems diag.List
+	c.Unknown(&problems, diag.Pos{}, name)
+	return usagef("%s; %s", problems[0].Message, problems[0].Suggestion)
 }
 
 func (o *limitsOptions) printLimits(infos []limitInfo, now time.Time) error {

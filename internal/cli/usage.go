@@ -22,12 +22,16 @@ func spoken(c *cobra.Command) {
 		c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	} else {
 		c.Args = func(cmd *cobra.Command, args []string) error {
-			if check == nil || check(cmd, args) != nil {
+			var refused error
+			if check != nil {
+				refused = check(cmd, args)
+			}
+			if check == nil || refused != nil && !errors.As(refused, new(usageError)) {
 				if err := wrongArguments(cmd, args); err != nil {
 					return err
 				}
 			}
-			return emptyArgument(cmd, args)
+			return cmp.Or(refused, emptyArgument(cmd, args))
 		}
 	}
 	for _, sub := range c.Commands() {
@@ -133,6 +137,9 @@ func valueOf(f *pflag.Flag) string {
 	if _, ok := f.Value.(*countFlag); ok {
 		return someCount
 	}
+	if _, ok := f.Value.(*limitsFlag); ok {
+		return "the name of a limit, or several with commas between them; bide limits shows them"
+	}
 	switch f.Value.Type() {
 	case "int", "int64":
 		return "a whole number"
@@ -196,6 +203,31 @@ func (f *countFlag) Set(text string) error {
 		return err
 	}
 	*f.n = n
+	return nil
+}
+
+// limitsFlag is a flag for names of limits of the machine, which may be given several times.
+type limitsFlag struct{ names *[]string }
+
+func (f *limitsFlag) String() string {
+	if f.names == nil {
+		return ""
+	}
+	return strings.Join(*f.names, ",")
+}
+
+func (f *limitsFlag) Type() string { return "stringSlice" }
+
+// Set adds the names of a list with commas. An empty name, as a variable of a script gives it
+// that nothing sets, is refused: what is to be limited must not run without a limit.
+func (f *limitsFlag) Set(text string) error {
+	names := strings.Split(text, ",")
+	for i, name := range names {
+		if names[i] = strings.TrimSpace(name); names[i] == "" {
+			return errors.New("a name is empty")
+		}
+	}
+	*f.names = append(*f.names, names...)
 	return nil
 }
 

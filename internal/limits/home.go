@@ -538,8 +538,7 @@ func (l *lease) Release() {
 	l.home.mu.Lock()
 	defer l.home.mu.Unlock()
 	l.free()
-	close(l.home.stir)
-	l.home.stir = make(chan struct{})
+	l.home.stirAll()
 }
 
 // free unlocks the slots. h.mu is held.
@@ -579,6 +578,44 @@ func (h *Home) Pause(names []string, until time.Time, by, why string) error {
 		}
 	}
 	return nil
+}
+
+// Lift ends at a time the pauses of some limits, for all runs, and gives the names of those
+// that were paused. What waits in other processes sees it within a second.
+func (h *Home) Lift(names []string, now time.Time) (lifted []string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(h.dir, "limits", name, "state")); errors.Is(err, fs.ErrNotExist) {
+			continue // it was never paused
+		}
+		l, err := h.known(name)
+		if err != nil {
+			return lifted, err
+		}
+		s, err := h.open(name)
+		if err != nil {
+			return lifted, err
+		}
+		err = s.locked(func() error {
+			st := s.readState()
+			if st.Lift(now) && l.Shared {
+				lifted = append(lifted, name)
+			}
+			return s.writeState(st)
+		})
+		if err != nil {
+			return lifted, fmt.Errorf("the limit %s: %w", name, err)
+		}
+	}
+	h.stirAll()
+	return lifted, nil
+}
+
+// stirAll has those who wait in this process look again. h.mu is held.
+func (h *Home) stirAll() {
+	close(h.stir)
+	h.stir = make(chan struct{})
 }
 
 // brief is the first line of a text, or the n characters that it begins with.

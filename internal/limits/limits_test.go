@@ -113,6 +113,46 @@ func TestAStateDecides(t *testing.T) {
 	}
 }
 
+// TestAPauseIsLifted: a pause that somebody lifts is over for who waits in this process and
+// in others, and forgotten; a limit whose pauses are no longer shared forgets it as well.
+func TestAPauseIsLifted(t *testing.T) {
+	home := t.TempDir()
+	write(t, home, "limits:\n  prov: {slots: 2, pause: shared}\n  other: {slots: 1}\n")
+	h, elsewhere := Open(home, nil), Open(home, nil)
+	defer h.Close()
+	defer elsewhere.Close()
+	paused := func() bool {
+		t.Helper()
+		list, err := elsewhere.Status()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !list[1].PausedUntil.IsZero()
+	}
+	pause := func() {
+		t.Helper()
+		if err := h.Pause([]string{"prov", "other"}, time.Now().Add(5*time.Hour), "01M8", "weekly limit"); err != nil || !paused() {
+			t.Fatal(paused(), err)
+		}
+	}
+	pause()
+	if lifted, err := elsewhere.Lift([]string{"other", "prov"}, time.Now()); err != nil || fmt.Sprint(lifted) != "[prov]" || paused() {
+		t.Errorf("lifted %v, %v; it is paused: %v", lifted, err, paused())
+	}
+	if lifted, err := elsewhere.Lift([]string{"other", "prov"}, time.Now()); err != nil || lifted != nil {
+		t.Errorf("lifted again: %v, %v", lifted, err)
+	}
+	pause()
+	for _, setting := range []string{"pause=", "pause=shared"} {
+		if err := Set(home, "prov", []string{setting}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if paused() {
+		t.Error("the old pause is back")
+	}
+}
+
 // In any period no more begin than the rate says, whatever the moments at which
 // somebody asks; and as many as it says, where each begins somewhat late.
 func TestARateHoldsInEveryPeriod(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -16,7 +17,8 @@ import (
 
 // Set changes settings of a limit in the file of a home directory, each as KEY=VALUE,
 // and adds the limit where there is none. KEY= takes a setting away. Comments of the
-// file stay. Runs in progress see the change within a second.
+// file stay. Runs in progress see the change within a second. A limit whose pauses are
+// shared no longer forgets the one that lasts.
 func Set(home, name string, settings []string) error {
 	path := filepath.Join(home, FileName)
 	text, err := os.ReadFile(path)
@@ -60,7 +62,12 @@ func Set(home, name string, settings []string) error {
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return err
 	}
-	return files.Replace(path, 0o600, files.Synced(out.Bytes()))
+	if err := files.Replace(path, 0o600, files.Synced(out.Bytes())); err != nil || c.Limits[name].Shared {
+		return err
+	}
+	h := Open(home, nil)
+	_, err = h.Lift([]string{name}, time.Now())
+	return errors.Join(err, h.Close())
 }
 
 // child gives the map under a key, which is made where there is none.

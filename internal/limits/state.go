@@ -90,6 +90,13 @@ func (s *State) Pause(until time.Time, by, why string) bool {
 	return true
 }
 
+// Lift ends the pause that lasts at a time, and says whether one did.
+func (s *State) Lift(now time.Time) bool {
+	lasted := now.Before(s.PausedUntil)
+	s.PausedUntil, s.PausedBy, s.Why = time.Time{}, "", ""
+	return lasted
+}
+
 // String says for what is waited, as in "anthropic: 6 of 6 held by 01M8…, 01M9…".
 func (b *Block) String() string {
 	switch {
