@@ -75,8 +75,10 @@ a command or an option of one.
 What the commands print goes to standard output and standard error, one command after
 the other, as they end; -k gives it in the order of the items. What is run is a recorded
 MapReduce workflow, so that "bide resume", "bide show" and "bide dlq" work as for any
-other, and "bide logs" has all outputs. A resume shows its outputs as the batch does,
-and continues its log of jobs.`,
+other, and "bide logs" has all outputs. A resume prints what was not printed yet, as the
+batch does, and continues its log of jobs. With -k that is also what came after an item
+that had not ended. After a kill -9 an output can come twice: the one that was being
+written, and those of items that run again; after a power cut, all of that process.`,
 		Example: `  bide batch 'src/**/*.png' -- optipng {}
   bide batch -k --attempts 5 -- curl -fsS {} ::: https://a.example https://b.example
   find . -name '*.gz' -print0 | bide batch -0 -- gzip -t {}

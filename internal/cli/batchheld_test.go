@@ -18,11 +18,12 @@ func TestOutputsInOrderFitInMemory(t *testing.T) {
 	j := newJobs(nil, jobsShown{Order: true})
 	want := func(i int) string { return strings.Repeat(fmt.Sprintf("%05d ", i), size/6) + "\n" }
 	next, heap := 1, uint64(0)
-	show := func(e event.Event) {
+	show := func(e event.Event) bool {
 		if e.Message != want(next) {
 			t.Fatalf("the output of item %d is %.30q", next, e.Message)
 		}
 		next++
+		return true
 	}
 	end := func(i int) {
 		facts := []event.Event{
@@ -51,7 +52,7 @@ func TestOutputsInOrderFitInMemory(t *testing.T) {
 	if next != n+1 {
 		t.Errorf("%d outputs were shown, want %d", next-1, n)
 	}
-	if err := j.rest(show); err != nil {
+	if _, err := j.rest(show, jobsDone); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,115 +2,302 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
-	"github.com/bide-dev/bide/internal/step"
+	"github.com/bide-dev/bide/internal/value"
 )
 
 // jobs gives what the commands of a batch print, one command after the other,
 // and writes the log of jobs. Its methods are called by one display, one at a
 // time; a nil one gives nothing.
+//
+// What an item has printed is given when its end is recorded, and noted once it is
+// written (batchshown.go). Who continues the run gives what the journal has and no note
+// says of.
 type jobs struct {
 	jobsShown
 	st     *journal.Store
-	own    bool // this process has the run: it writes the log
+	run    string // that is continued
+	own    bool   // this process has the run: it writes the log and the notes
 	log    *os.File
-	files  *journal.Reader
-	waits  *shelf              // outputs of items that have not ended, or that others come before
-	ended  map[int]event.Event // in order: the ends of items that have not been shown
-	past   map[int]bool        // items that ended in an earlier life of the run: nobody waits for them
+	waits  *shelf                // outputs of items that have not ended, or that others come before
+	cut    map[int][]event.Event // of items in flight: steps that a next life of the run runs again
+	ended  map[int]event.Event   // in order: the ends of items that have not been shown
+	past   map[int]bool          // items that ended in an earlier life of the run: nobody waits for them
 	next   int
+	notes  *shownNotes
+	logged int64         // what ended before the event of this number is in the log of jobs
 	length map[int]int64 // bytes that an item has printed
+	lost   bool          // of the item that is shown, something could not be written
+	over   bool          // the run that was to be continued had ended: what it has not shown is shown
 }
 
 func newJobs(st *journal.Store, shown jobsShown) *jobs {
-	return &jobs{jobsShown: shown, st: st, waits: newShelf(), ended: map[int]event.Event{}, next: 1, length: map[int]int64{}}
+	return &jobs{jobsShown: shown, st: st, waits: newShelf(), cut: map[int][]event.Event{}, ended: map[int]event.Event{}, next: 1, length: map[int]int64{}}
 }
 
+// shower writes a piece of output, and says whether it did.
+type shower func(event.Event) bool
+
 // take takes an event in; show is called with each piece of output that is due.
-func (j *jobs) take(e event.Event, show func(event.Event)) error {
+func (j *jobs) take(e event.Event, show shower) error {
 	if j == nil {
 		return nil
 	}
 	switch e.Type {
 	case event.RunStarted, event.RunResumed:
 		j.own = true
-		return nil
-	case event.StepFinished:
-		if e.Index == 0 {
-			return nil
-		}
-		return j.waits.put(e)
+		return errors.Join(j.begin(e.Run, e.Seq), j.due(show))
 	case event.ItemFinished:
-		e.Data, e.Message = nil, ""
-	default:
+		if e.Status == event.Interrupted {
+			return j.keep(e)
+		}
+		if err := j.keep(e); err != nil {
+			return err
+		}
+		if j.Order && e.Index >= j.next {
+			return j.due(show)
+		}
+		delete(j.ended, e.Index)
+		return errors.Join(j.give(e, show), j.notes.write())
+	}
+	return j.keep(e)
+}
+
+// keep takes an event in, and shows nothing.
+func (j *jobs) keep(e event.Event) error {
+	if e.Index == 0 {
 		return nil
 	}
-	if !j.Order || e.Index < j.next {
-		return errors.Join(j.show(e.Index, show), j.note(e))
+	switch e.Type {
+	case event.StepFinished:
+		switch e.Status {
+		case event.Interrupted: // it runs again, and prints it again
+			return j.void(e)
+		case event.Failed:
+			value.Put(&j.cut, e.Index, append(j.cut[e.Index], e))
+		default:
+			return j.waits.put(e)
+		}
+	case event.ItemRetry, event.ItemReturned:
+		return j.settle(e.Index)
+	case event.ItemFinished:
+		switch {
+		case e.Status != event.Interrupted:
+			e.Data, e.Message = nil, ""
+			j.ended[e.Index] = e
+			return j.settle(e.Index)
+		case e.Class == event.BeginsAnew:
+			return j.forget(e.Index)
+		}
+		delete(j.cut, e.Index)
+		delete(j.ended, e.Index)
 	}
-	j.ended[e.Index] = e
+	return nil
+}
+
+// settle says that the steps of an item that failed do not run again in this attempt at it.
+func (j *jobs) settle(index int) error {
 	var errs []error
-	for {
-		due, ok := j.ended[j.next]
+	for _, e := range j.cut[index] {
+		errs = append(errs, j.waits.put(e))
+	}
+	delete(j.cut, index)
+	return errors.Join(errs...)
+}
+
+// void drops what a step has printed that has not ended after all.
+func (j *jobs) void(step event.Event) error {
+	list, err := j.waits.take(step.Index)
+	errs := []error{err}
+	for _, e := range list {
+		if e.Step != step.Step {
+			errs = append(errs, j.waits.put(e))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// forget drops what an item has printed.
+func (j *jobs) forget(index int) error {
+	delete(j.cut, index)
+	delete(j.ended, index)
+	_, err := j.waits.take(index)
+	return err
+}
+
+// begin begins the notes of a run; of one that is continued, it takes in what the journal has
+// before the event of this number and was not shown.
+func (j *jobs) begin(run string, before int64) (err error) {
+	notes, shown, err := openShown(j.st.RunDir(run))
+	if err != nil {
+		return fmt.Errorf("the outputs that are printed are not noted, and a resume prints them again: %w", err)
+	}
+	j.notes = notes
+	if j.run == "" {
+		return nil
+	}
+	r, err := j.st.Read(run)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	done := map[int]bool{}
+	types := []event.Type{event.ItemStarted, event.StepFinished, event.ItemRetry, event.ItemReturned, event.ItemFinished, event.ItemRequeued}
+	for e, err := range r.Events(context.Background(), 1, journal.EventFilter{Types: types}) {
+		if err != nil {
+			return err
+		}
+		if e.Seq >= before {
+			break
+		}
+		switch e.Type {
+		case event.ItemFinished:
+			done[e.Index] = e.Status != event.Interrupted
+		case event.ItemStarted, event.ItemRequeued:
+			done[e.Index] = false
+		}
+		if err := j.keep(e); err != nil {
+			return err
+		}
+		if shown[endingOf(e)] {
+			if err := j.forget(e.Index); err != nil {
+				return err
+			}
+		}
+	}
+	clear(j.cut)
+	j.logged = before
+	j.past = map[int]bool{}
+	for index, is := range done {
+		if _, waits := j.ended[index]; is && !waits {
+			j.past[index] = true
+		}
+	}
+	return nil
+}
+
+// due shows what is due: all that has ended, or in order, what no item comes before.
+func (j *jobs) due(show shower) error {
+	var errs []error
+	if !j.Order {
+		for _, index := range slices.Sorted(maps.Keys(j.ended)) {
+			errs = append(errs, j.give(j.ended[index], show))
+			delete(j.ended, index)
+		}
+	}
+	for j.Order {
+		e, ok := j.ended[j.next]
 		if !ok && !j.past[j.next] {
-			return errors.Join(errs...)
+			break
 		}
 		if ok {
 			delete(j.ended, j.next)
-			errs = append(errs, j.show(j.next, show), j.note(due))
+			errs = append(errs, j.give(e, show))
 		}
 		j.next++
 	}
+	return errors.Join(append(errs, j.notes.write())...)
 }
 
-// rest shows what waits for items that never came, and closes the log.
-func (j *jobs) rest(show func(event.Event)) error {
+// give shows what an item has printed whose end is e, and notes it.
+func (j *jobs) give(e event.Event, show shower) error {
+	j.lost = false
+	if err := j.show(e.Index, show); err != nil {
+		return errors.Join(err, j.note(e))
+	}
+	if j.notes != nil && !j.lost {
+		j.notes.add(endingOf(e))
+	}
+	return j.note(e)
+}
+
+// rest ends the showing. Of a run that ended, and that is not continued, it shows what waits
+// for items that never came; of one that was interrupted, a resume shows it in its place,
+// and waiting is of how many items. finished says that the run had ended before, and nothing
+// was continued.
+func (j *jobs) rest(show shower, end jobsEnd, outputs ...io.Writer) (waiting int, err error) {
 	if j == nil {
-		return nil
+		return 0, nil
 	}
 	var errs []error
-	for _, index := range j.waits.items() {
-		errs = append(errs, j.show(index, show))
-		if e, ok := j.ended[index]; ok {
-			errs = append(errs, j.note(e))
-		}
+	if j.run != "" && j.over && !j.own {
+		j.own = true
+		errs = append(errs, j.begin(j.run, math.MaxInt64))
 	}
+	if end == jobsBroken && j.own {
+		waiting, show = len(j.ended), unseen
+	}
+	for _, index := range slices.Sorted(maps.Keys(j.ended)) {
+		errs = append(errs, j.give(j.ended[index], show))
+	}
+	clear(j.ended)
+	if end != jobsDone {
+		errs = append(errs, j.notes.close(outputs...))
+	} else {
+		errs = append(errs, j.notes.close())
+	}
+	j.notes = nil
 	errs = append(errs, j.waits.close())
 	if j.log != nil {
 		errs = append(errs, j.log.Close())
 		j.log = nil
 	}
-	if j.files != nil {
-		errs = append(errs, j.files.Close())
-		j.files = nil
+	return waiting, errors.Join(errs...)
+}
+
+// jobsEnd is how a run ended, for its jobs.
+type jobsEnd int
+
+const (
+	jobsBroken jobsEnd = iota // it was interrupted, or could not continue
+	jobsFailed                // some of it failed, and may be continued
+	jobsDone                  // nothing of it is left
+)
+
+// endOf says how a run ended of which there is this summary; nil: none.
+func endOf(s *engine.Summary) jobsEnd {
+	switch {
+	case s == nil || s.Status == event.Interrupted:
+		return jobsBroken
+	case s.Status == event.Succeeded:
+		return jobsDone
 	}
-	return errors.Join(errs...)
+	return jobsFailed
 }
 
 // show shows what an item has printed.
-func (j *jobs) show(index int, show func(event.Event)) error {
+func (j *jobs) show(index int, show shower) error {
 	steps, err := j.waits.take(index)
 	if err != nil {
 		return err
 	}
 	for _, e := range steps {
-		var d struct{ Output, Stderr string }
+		var d struct {
+			Output, Stderr string
+			File           string `json:"output_file"`
+			StderrFile     string `json:"stderr_file"`
+		}
 		if len(e.Data) > 0 {
 			if err := json.Unmarshal(e.Data, &d); err != nil {
 				return fmt.Errorf("event %d: %w", e.Seq, err)
 			}
 		}
-		for _, s := range []struct{ stream, text string }{{"stdout", d.Output}, {"stderr", d.Stderr}} {
-			r, err := j.open(e, s.stream, s.text)
+		for _, s := range []struct{ stream, text, file string }{{"stdout", d.Output, d.File}, {"stderr", d.Stderr, d.StderrFile}} {
+			r, err := openOutput(s.stream, s.text, s.file)
 			if err == nil {
 				err = j.pass(e, s.stream, r, show)
 			}
@@ -122,19 +309,13 @@ func (j *jobs) show(index int, show func(event.Event)) error {
 	return nil
 }
 
-// open is an output of a step: as it is recorded, or of a long one its file.
-func (j *jobs) open(e event.Event, stream, inline string) (io.ReadCloser, error) {
-	if len(inline) < step.Inline/2 {
+// openOutput is an output of a step: as it is recorded, or of a long one its file, which the
+// record names. That of an agent is what the agent answered, and its file all that it said.
+func openOutput(stream, inline, file string) (io.ReadCloser, error) {
+	if !strings.HasSuffix(file, "."+stream) {
 		return io.NopCloser(strings.NewReader(inline)), nil
 	}
-	if j.files == nil {
-		r, err := j.st.Read(e.Run)
-		if err != nil {
-			return nil, err
-		}
-		j.files = r
-	}
-	f, err := os.Open(j.files.OutputFile(e.Index, journal.LogName(e.Step, 1), max(e.Attempts, 1), stream))
+	f, err := os.Open(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return io.NopCloser(strings.NewReader(inline)), nil
 	}
@@ -145,7 +326,7 @@ func (j *jobs) open(e event.Event, stream, inline string) (io.ReadCloser, error)
 const jobPiece = 64 << 10
 
 // pass shows an output, with an end to its last line.
-func (j *jobs) pass(e event.Event, stream string, from io.ReadCloser, show func(event.Event)) (err error) {
+func (j *jobs) pass(e event.Event, stream string, from io.ReadCloser, show shower) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	r := bufio.NewReaderSize(from, jobPiece)
 	tag := ""
@@ -153,6 +334,11 @@ func (j *jobs) pass(e event.Event, stream string, from io.ReadCloser, show func(
 		tag = visible(e.Item) + "\t"
 	}
 	open := false
+	say := func(text string) {
+		if !show(event.Event{Type: event.Output, Label: stream, Message: text}) {
+			j.lost = true
+		}
+	}
 	for {
 		line, err := r.ReadSlice('\n')
 		if len(line) > 0 {
@@ -164,12 +350,12 @@ func (j *jobs) pass(e event.Event, stream string, from io.ReadCloser, show func(
 			if stream == "stdout" {
 				j.length[e.Index] += int64(len(line))
 			}
-			show(event.Event{Type: event.Output, Label: stream, Message: text})
+			say(text)
 		}
 		switch {
 		case errors.Is(err, io.EOF):
 			if open {
-				show(event.Event{Type: event.Output, Label: stream, Message: "\n"})
+				say("\n")
 			}
 			return nil
 		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
@@ -185,7 +371,7 @@ const joblogHead = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSi
 func (j *jobs) note(e event.Event) error {
 	n := j.length[e.Index]
 	delete(j.length, e.Index)
-	if j.log == nil || !j.own || e.Status == event.Interrupted {
+	if j.log == nil || !j.own || e.Seq < j.logged {
 		return nil
 	}
 	exit, signal := e.ExitCode, 0

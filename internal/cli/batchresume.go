@@ -84,9 +84,8 @@ func (f *batchOptions) beginJobs(st *journal.Store) (*jobs, json.RawMessage, err
 }
 
 // continueJobs shows what a recorded run does as the batch that began it would have
-// shown it; nil of any other run. again says which of the items that have ended are run
-// again; nil: none.
-func (a *app) continueJobs(ctx context.Context, run string, again func(index int) bool) (j *jobs, err error) {
+// shown it, and what that has not; nil of any other run.
+func (a *app) continueJobs(ctx context.Context, run string) (j *jobs, err error) {
 	st, err := a.openStore()
 	if err != nil {
 		return nil, err
@@ -102,18 +101,13 @@ func (a *app) continueJobs(ctx context.Context, run string, again func(index int
 			return nil
 		}
 		j = newJobs(st, *recorded.Batch)
+		j.run = r.Run()
+		if j.Log == "" {
+			return nil
+		}
 		state, err := r.State(ctx)
 		if err != nil {
 			return err
-		}
-		j.past = map[int]bool{}
-		for index, it := range state.Items.All() {
-			if it.Status.Done() && (again == nil || !again(index)) {
-				j.past[index] = true
-			}
-		}
-		if j.Log == "" {
-			return nil
 		}
 		if err := j.reopen(ctx, r, state); err != nil {
 			fmt.Fprintf(a.err, "bide: the log of jobs is not continued: %v\n", err)
@@ -166,7 +160,8 @@ func (j *jobs) reopen(ctx context.Context, r *journal.Reader, state *journal.Sta
 	}
 	late.log = nil
 	j.log = log
-	return late.rest(unseen)
+	_, err = late.rest(unseen, jobsDone)
+	return err
 }
 
 // readLog gives the items of which a log of jobs has a line, and the length of its

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/value"
@@ -199,9 +200,10 @@ func (d *plainDisplay) raw(w io.Writer, text string) string {
 	return strings.ReplaceAll(text, "\n", "\r\n")
 }
 
-func (d *plainDisplay) show(e event.Event) {
+// show writes a piece of output, and says whether it did.
+func (d *plainDisplay) show(e event.Event) bool {
 	if !d.output {
-		return
+		return false
 	}
 	w, stream := d.out, 1
 	if e.Label == "stderr" {
@@ -218,6 +220,7 @@ func (d *plainDisplay) show(e event.Event) {
 	if _, err := io.WriteString(w, d.raw(w, e.Message)); err != nil {
 		d.output = false // a closed pipe must not end the run
 	}
+	return d.output
 }
 
 // resumed takes over where the items stand.
@@ -230,7 +233,11 @@ func (d *plainDisplay) resumed(e event.Event) {
 // close shows the summary: what came of it, why, and what to do next.
 func (d *plainDisplay) close(s *engine.Summary) {
 	d.mu.Lock()
-	d.troubled(d.jobs.rest(d.show))
+	waiting, err := d.jobs.rest(d.show, endOf(s), d.out, d.err)
+	d.troubled(err)
+	if waiting > 0 && !d.quiet {
+		fmt.Fprintf(d.err, "bide: the outputs of %s wait for those of items before them: bide resume prints them in order\n", diag.Count(waiting, "item"))
+	}
 	d.mu.Unlock()
 	if s == nil || d.quiet && s.Status == event.Succeeded {
 		return

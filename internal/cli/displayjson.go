@@ -77,10 +77,11 @@ func (d *jsonDisplay) ask(f func(string) bool) func(string) bool { return f }
 
 func (d *jsonDisplay) lend(bool) func() { return func() {} }
 
-func (d *jsonDisplay) close(*engine.Summary) {
+func (d *jsonDisplay) close(s *engine.Summary) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.troubled(d.jobs.rest(unseen))
+	_, err := d.jobs.rest(unseen, endOf(s))
+	d.troubled(err)
 }
 
 func (d *jsonDisplay) troubled(err error) {
@@ -90,4 +91,4 @@ func (d *jsonDisplay) troubled(err error) {
 }
 
 // unseen shows nothing of an output.
-func unseen(event.Event) {}
+func unseen(event.Event) bool { return false }

@@ -297,16 +297,7 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 		}
 		return err
 	}
-	wanted := map[int]bool{}
-	if err := o.reading(o.id, func(r *journal.Reader) error {
-		return eachLetter(ctx, r, filter, func(i *letterInfo, _ journal.DeadLetter) error {
-			wanted[i.place] = true
-			return nil
-		})
-	}); err != nil {
-		return err
-	}
-	if o.jobs, err = o.continueJobs(ctx, o.id, func(index int) bool { return wanted[index] }); err != nil {
+	if o.jobs, err = o.continueJobs(ctx, o.id); err != nil {
 		return err
 	}
 	err = o.execute(ctx, opt, func(ctx context.Context, opt engine.Options) (*engine.Summary, error) {

@@ -116,23 +116,22 @@ func (d *liveDisplay) lines(e event.Event) []string {
 	return d.plainDisplay.lines(e)
 }
 
-// show writes the output of a step above the block.
-func (d *liveDisplay) show(e event.Event) {
+// show writes the output of a step above the block, and says whether it did.
+func (d *liveDisplay) show(e event.Event) bool {
 	if !d.output {
-		return
+		return false
 	}
 	w, p := d.out, &d.part[0]
 	if e.Label == "stderr" {
 		w, p = d.err, &d.part[1]
 	}
 	if !p.tty || d.lent.on {
-		d.plainDisplay.show(e)
-		return
+		return d.plainDisplay.show(e)
 	}
 	p.text = append(p.text, e.Message...)
 	cut := strings.LastIndexByte(string(p.text), '\n') + 1
 	if cut == 0 && len(p.text) < maxPartial {
-		return
+		return true
 	}
 	if cut == 0 {
 		p.text = append(p.text, '\n')
@@ -140,6 +139,7 @@ func (d *liveDisplay) show(e event.Event) {
 	}
 	d.above(w, string(p.text[:cut]))
 	p.text = append(p.text[:0], p.text[cut:]...)
+	return d.output
 }
 
 // rest writes the lines that a step left without their ends.

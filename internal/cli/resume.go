@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/bide-dev/bide/internal/engine"
 	"github.com/spf13/cobra"
@@ -50,10 +51,14 @@ func (o *resumeOptions) run(ctx context.Context) error {
 	case is:
 		return o.resumeOn(ctx, opt, whole)
 	}
-	if o.jobs, err = o.continueJobs(ctx, o.id, nil); err != nil {
+	if o.jobs, err = o.continueJobs(ctx, o.id); err != nil {
 		return o.explainError(err)
 	}
 	return o.execute(ctx, opt, func(ctx context.Context, opt engine.Options) (*engine.Summary, error) {
-		return engine.Resume(ctx, o.id, opt)
+		sum, err := engine.Resume(ctx, o.id, opt)
+		if o.jobs != nil && errors.As(err, new(*engine.FinishedError)) {
+			o.jobs.over = true
+		}
+		return sum, err
 	})
 }

@@ -69,7 +69,7 @@ func endLeftovers(list io.ReaderAt, head []byte, grace time.Duration, calm int) 
 	if err != nil {
 		return 0, err
 	}
-	if h.boot != bootID() {
+	if h.boot != BootID() {
 		return 0, nil // the machine was restarted since
 	}
 	n, err := leftBehind(h, groups).endAll(grace, calm)

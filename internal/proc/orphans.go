@@ -45,7 +45,7 @@ func ReapOrphans(dir string) (n int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", path, err)
 	}
-	if h.boot == bootID() {
+	if h.boot == BootID() {
 		if p, ok := lookup(h.pid); ok && !p.zombie && p.start == h.start {
 			return 0, fmt.Errorf("%s: %w, as process %d", path, ErrRunning, h.pid)
 		}

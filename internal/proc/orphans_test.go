@@ -200,7 +200,7 @@ func TestReapOrphansSparesStrangers(t *testing.T) {
 		return dir
 	}
 	for name, dir := range map[string]string{
-		"older":                     write(bootID(), p.start-300, p.start-100),
+		"older":                     write(BootID(), p.start-300, p.start-100),
 		"before the machine's boot": write("another", p.start-1, p.start+1),
 	} {
 		if n, err := ReapOrphans(dir); n != 0 || err != nil {
@@ -213,7 +213,7 @@ func TestReapOrphansSparesStrangers(t *testing.T) {
 		}
 	}
 	// The same number and the right time: it is ours.
-	if n, err := ReapOrphans(write(bootID(), p.start-1, p.start+1)); n != 1 || err != nil {
+	if n, err := ReapOrphans(write(BootID(), p.start-1, p.start+1)); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	<-ended

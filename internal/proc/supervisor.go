@@ -135,7 +135,7 @@ func New(dir string, opts Options) (*Supervisor, error) {
 	if s.devNull, err = os.Open(os.DevNull); err != nil {
 		return nil, err
 	}
-	s.slots, err = newSlots(dir, header{pid: os.Getpid(), start: self.start, id: s.id, boot: bootID()})
+	s.slots, err = newSlots(dir, header{pid: os.Getpid(), start: self.start, id: s.id, boot: BootID()})
 	if err != nil {
 		return nil, errors.Join(err, s.devNull.Close())
 	}

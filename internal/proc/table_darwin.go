@@ -13,8 +13,8 @@ const darwinZombie = 5 // SZOMB of sys/proc.h
 // of 10 ms.
 func now() uint64 { return uint64(time.Now().UnixMilli() / 10) }
 
-// bootID tells one start of the machine from another.
-func bootID() string {
+// BootID tells one start of the machine from another.
+func BootID() string {
 	t, err := unix.SysctlTimeval("kern.boottime")
 	if err != nil {
 		return "" // equal to that of the other time: start times decide alone

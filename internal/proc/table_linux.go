@@ -19,8 +19,8 @@ func now() uint64 {
 	return uint64(t.Sec)*100 + uint64(t.Nsec)/1e7
 }
 
-// bootID tells one start of the machine from another.
-func bootID() string {
+// BootID tells one start of the machine from another.
+func BootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "" // equal to that of the other time: start times decide alone

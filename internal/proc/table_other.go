@@ -11,8 +11,8 @@ import (
 // now is in ticks of 10 ms.
 func now() uint64 { return uint64(time.Now().UnixMilli() / 10) }
 
-// bootID is not known here.
-func bootID() string { return "" }
+// BootID is not known here.
+func BootID() string { return "" }
 
 // processes is not to be had here: a command's group is signalled as a whole,
 // and what left it is not found.

@@ -70,6 +70,7 @@ type record struct {
 	Digest     string `json:"output_sha256,omitempty"`
 	Stored     int64  `json:"stored_size,omitempty"` // of File, where it is masked or an agent's stream
 	StoredSHA  string `json:"stored_sha256,omitempty"`
+	StderrFile string `json:"stderr_file,omitempty"`
 	ExitCode   int    `json:"exit,omitempty"`
 	Tolerated  bool   `json:"tolerated,omitempty"`
 	Unmended   bool   `json:"unmended,omitempty"`
@@ -247,7 +248,7 @@ func (x *Executor) setAgain(p Place, d *record) {
 // resume. Of an output that is too long for the record, last.output has all, where
 // that is not of a step of its handler.
 func (x *Executor) resultOf(d *record) (res action.Result, err error) {
-	res = action.Result{Output: d.Output, Stderr: d.Stderr, ExitCode: d.ExitCode, StdoutFile: d.File, StdoutSize: d.Size, Digest: d.Digest}
+	res = action.Result{Output: d.Output, Stderr: d.Stderr, ExitCode: d.ExitCode, StdoutFile: d.File, StderrFile: d.StderrFile, StdoutSize: d.Size, Digest: d.Digest}
 	last, _ := d.Vars["last"].(map[string]any)
 	for name, text := range map[string]*string{"output": &res.Output, "stderr": &res.Stderr} {
 		if k, is := last[name].(*kept); is && name == "output" {
@@ -314,7 +315,7 @@ func (x *Executor) ended(ctx context.Context, p Place, s *workflow.Step, path st
 // recordOf is what a later life of the run reads of a step that has ended.
 func (x *Executor) recordOf(p Place, out Outcome, set func() map[string]any) *record {
 	d := record{WaitedMS: out.Waited.Milliseconds(), Tolerated: out.Tolerated && out.Status == event.Failed, Unmended: out.Unmended && out.Status == event.Failed, Recovered: out.Recovered, Incomplete: out.Incomplete,
-		ExitCode: out.Result.ExitCode, Output: x.Clip(out.Result.Output), Stderr: x.Clip(out.Result.Stderr), File: out.Result.StdoutFile, By: out.Result.Instead}
+		ExitCode: out.Result.ExitCode, Output: x.Clip(out.Result.Output), Stderr: x.Clip(out.Result.Stderr), File: out.Result.StdoutFile, StderrFile: out.Result.StderrFile, By: out.Result.Instead}
 	if out.Result.StdoutFile != "" {
 		d.Size, d.Digest = out.Result.StdoutSize, out.Result.Digest
 		d.Stored, d.StoredSHA = out.Result.StoredSize, out.Result.StoredDigest
