@@ -48,6 +48,9 @@ type Request struct {
 	// Index and Round are the item and the attempt at it, Number the attempt at the step,
 	// for who knows when each of them began; 0: there is none.
 	Index, Round, Number int
+	// MaxPause, if not 0, bounds the pauses that the request waits for, one after the other: it
+	// does not wait for the end of one that is later.
+	MaxPause time.Duration
 	// Waits, if not nil, is told what the request waits for: before it waits, and
 	// whenever that changes.
 	Waits func(*Block)
@@ -130,6 +133,7 @@ func (h *Home) Take(ctx context.Context, r Request) (_ Held, err error) {
 		return nil, err
 	}
 	defer h.pass(turn)
+	var paused time.Time // since when; zero: it is not
 	for {
 		l, block, stir, err := h.try(w)
 		switch {
@@ -138,8 +142,17 @@ func (h *Home) Take(ctx context.Context, r Request) (_ Held, err error) {
 		case l != nil:
 			return l, nil
 		}
-		w.tell(block)
 		now := r.Clock.Now()
+		switch {
+		case !block.Paused:
+			paused = time.Time{}
+		case paused.IsZero():
+			paused = now
+		}
+		if block.Paused && r.MaxPause > 0 && block.Until.Sub(paused) > r.MaxPause {
+			return nil, &PausedError{Block: block}
+		}
+		w.tell(block)
 		d := pause(now.Sub(w.since))
 		if !block.Until.IsZero() {
 			d = min(max(block.Until.Sub(now), 0)+time.Millisecond, time.Second)
@@ -149,6 +162,11 @@ func (h *Home) Take(ctx context.Context, r Request) (_ Held, err error) {
 		}
 	}
 }
+
+// PausedError is a pause that lasts longer than a request waits for one.
+type PausedError struct{ Block *Block }
+
+func (e *PausedError) Error() string { return e.Block.String() }
 
 // pause is how long a waiter that has waited for d waits before it looks again whether
 // another process has given something back: a hundredth of that, so that it comes later

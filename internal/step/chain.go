@@ -125,17 +125,11 @@ func (x *Executor) askChain(ctx context.Context, p Place, c *Call, chain *workfl
 		name, round, until := x.Agents.next(chain.FirstOf, now)
 		if name == "" {
 			if wait := cmp.Or(x.Agents.MaxWait, policy.DefaultRateLimitMaxWait); until.Sub(now) > wait {
-				pauses := cmp.Or[Pauses](p.Pauses, runPauses{x})
 				what, why := MetLimit(chain.Name), errAllPaused
 				if x.Agents.down(chain.FirstOf) {
 					what, why = fmt.Sprintf("all agents of %s are down: they failed %d times in a row", chain.Name, downAfter), errAllDown
 				}
-				round, _, beyond := pauses.Ask(ctx, now)
-				if !beyond {
-					pauses.Limited(ctx, round, until.Sub(now), what, now) // it stops the map
-					x.Life.EndPauses()
-				}
-				return action.Result{Start: now}, x.Agents.beyond(until.Sub(now), why)
+				return action.Result{Start: now}, x.stopBeyond(ctx, p, until.Sub(now), what, why, now)
 			}
 			if err := x.Life.pause(ctx, until.Sub(now), ends); err != nil {
 				return action.Result{Start: x.Clock.Now()}, err
@@ -186,6 +180,17 @@ var (
 	errAllPaused = errors.New("all agents of the chain are paused")
 	errAllDown   = errors.New("all agents of the chain are down")
 )
+
+// stopBeyond has nobody wait for a pause that lasts longer than max_wait; it stops a map.
+// what says why it is paused. It gives the error of who would have waited.
+func (x *Executor) stopBeyond(ctx context.Context, p Place, lasts time.Duration, what string, why error, now time.Time) error {
+	pauses := cmp.Or[Pauses](p.Pauses, runPauses{x})
+	if round, _, beyond := pauses.Ask(ctx, now); !beyond {
+		pauses.Limited(ctx, round, lasts, what, now)
+		x.Life.EndPauses()
+	}
+	return x.Agents.beyond(lasts, why)
+}
 
 // pausedMember records that an agent of a chain is paused, for this run, and for the others
 // that share its limits.

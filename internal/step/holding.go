@@ -1,7 +1,9 @@
 package step
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/failure"
 	"github.com/bide-dev/bide/internal/limits"
+	"github.com/bide-dev/bide/internal/policy"
 	"github.com/bide-dev/bide/internal/workflow"
 	"github.com/bide-dev/bide/retry/driver"
 )
@@ -105,8 +108,12 @@ func (x *Executor) retake(ctx context.Context, p Place, h *Holding, path string,
 	defer end()
 	h.held, err = x.Machine.Take(ctx, limits.Request{
 		Names: h.names, Clock: x.Clock, Who: limits.Who{Run: x.Run, Name: x.File.Name, Item: p.Item, Step: path}, Waits: waits,
-		Index: p.Index, Round: p.Attempt, Number: n,
+		Index: p.Index, Round: p.Attempt, Number: n, MaxPause: cmp.Or(x.Agents.MaxWait, policy.DefaultRateLimitMaxWait),
 	})
+	if e := new(limits.PausedError); errors.As(err, &e) {
+		now := x.Clock.Now()
+		return x.stopBeyond(ctx, p, e.Block.Until.Sub(now), MetLimit("the limit "+e.Block.Limit), e, now)
+	}
 	return err
 }
 
