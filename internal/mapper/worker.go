@@ -3,6 +3,7 @@ package mapper
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -92,6 +93,7 @@ func (x *Map) agent(ctx context.Context, w *worker, s *starting) func() {
 		e = Ending{Err: err, Interrupted: true}
 	default:
 		e = failed(err)
+		e.Limited = errors.As(err, new(*step.LimitError))
 	}
 	w.unsynced, w.recorded = x.Strict, e.Recorded
 	took := x.Clock.Now().Sub(a.Start)
