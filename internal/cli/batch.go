@@ -248,13 +248,13 @@ func (f *batchOptions) slots() (int, error) {
 	case text == auto:
 		return 0, nil
 	case err != nil:
-		return 0, fmt.Errorf("--max-parallel is %q; write a number, auto, a share as in 50%%, or +2 and -1 for the processors and so many", text)
+		return 0, fmt.Errorf("-j, --max-parallel is %q; write a number, auto, a share as in 50%%, or +2 and -1 for the processors and so many", text)
 	case isShare:
 		return max(1, cpus*n/100), nil
 	case text[0] == '+' || text[0] == '-':
 		return max(1, cpus+n), nil
 	case n < 1:
-		return 0, fmt.Errorf("--max-parallel is %d; it must be at least 1", n)
+		return 0, fmt.Errorf("-j, --max-parallel is %d; it must be at least 1", n)
 	}
 	return n, nil
 }

@@ -43,7 +43,7 @@ func (c *Coordinator) Control(q Control, now time.Time) error {
 	said := ""
 	switch q.Do {
 	case journal.Pause:
-		c.paused, said = true, "is held: what is running continues, and nothing new starts"
+		c.paused, said = true, "is paused: what is running continues, and nothing new starts"
 	case journal.Continue:
 		c.paused, said = false, "continues"
 	case journal.RetryNow:

@@ -72,7 +72,7 @@ func (c *Control) CarryOut(x *step.Executor, q *journal.ControlRequest) {
 	switch q.Do {
 	case journal.Pause:
 		x.Life.Hold()
-		said = "is held: what is running continues, and nothing new starts"
+		said = "is paused: what is running continues, and nothing new starts"
 	case journal.Continue:
 		x.Life.Release()
 		c.tell((*mapper.Map).Wake)

@@ -57,6 +57,7 @@ func (d *decoder) errorPolicy(s policySources) {
 	if p.OnItemFailure == "retry" && p.Retry == nil {
 		p.Retry = d.resolve(&retrySpec{n: d.treeRoot})
 	}
+	d.checkHeld(s, p)
 }
 
 // retryOnFailure reads map.retry_on_failure: how often an item is tried again,

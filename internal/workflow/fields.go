@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bide-dev/bide/internal/duration"
 	"github.com/bide-dev/bide/internal/expr"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/policy"
@@ -447,7 +448,7 @@ func sameErrorFields() []field {
 			read: by(func(o *object, key string, n *node, c *policy.SameError) { o.d.maxHold(n, c) })},
 		{key: "on_hold", typ: tSteps, sample: "[{shell: make}]", doc: "steps that run once when the map is held, with ${hold.signature}, ${hold.message} and ${hold.items}; that they fail is a warning",
 			read: by(func(o *object, key string, n *node, c *policy.SameError) { o.d.file.Policy.OnHold = o.d.onHold(n) })},
-		{key: "action", typ: tEnum("hold", "stop"), sample: "stop", doc: "stop: no probes, the map stops at once", def: "hold",
+		{key: "action", typ: tEnum("hold", "stop"), sample: "stop", doc: "stop: no probes and no on_hold, the map stops at once", def: "hold",
 			read: by(func(o *object, key string, n *node, c *policy.SameError) {
 				c.Stop = o.choiceAt("hold", key, n) == "stop"
 			})},
@@ -456,7 +457,22 @@ func sameErrorFields() []field {
 
 var probeTable = newTable("probe", "a probe")
 
-func probeFields() []field { return optionFields(option.For(option.Probe)) }
+// probeFields are the waits of a retry policy with the defaults of a probe.
+func probeFields() []field {
+	fs := optionFields(option.For(option.Probe))
+	p := policy.DefaultProbe()
+	for i := range fs {
+		switch f := &fs[i]; {
+		case strings.HasPrefix(f.key, "initial_delay"):
+			f.def, f.doc = duration.Format(p.Initial), strings.Replace(f.doc, "The delay after the first failed attempt. In a pipeline there is none where it is missing.", "The wait before the first probe.", 1)
+		case strings.HasPrefix(f.key, "max_delay"):
+			f.def, f.doc = duration.Format(p.Max), strings.Replace(f.doc, "The longest delay between two attempts.", "The longest wait before a probe.", 1)
+		case f.key == "backoff":
+			f.doc = "How the wait D grows from probe to probe; linear is n·D, exponential D·base^(n-1)."
+		}
+	}
+	return fs
+}
 
 var customTable = newTable("on_item_failure", "an on_item_failure")
 

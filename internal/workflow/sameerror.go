@@ -1,10 +1,12 @@
 package workflow
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/option"
 	"github.com/bide-dev/bide/internal/policy"
 )
@@ -27,8 +29,10 @@ func (d *decoder) sameError(n *node) *policy.SameError {
 	if v := o.peek("share"); v != nil && c.Share == 0 && (v.kind == intNode || v.kind == floatNode) && !strings.ContainsAny(v.text, "123456789") {
 		d.errorf(o.keyNode("share"), "out-of-range", "share is 0; it must be more than that").Suggest("for example: share: 0.9")
 	}
-	if c.Stop && o.has("probe") {
-		d.warnf(o.keyNode("probe"), "no-effect", "probe has no effect with action: stop").Suggest("remove the one or the other")
+	for _, key := range []string{"probe", "close", "max_hold", "on_hold"} {
+		if c.Stop && o.has(key) {
+			d.warnf(o.keyNode(key), "no-effect", "%s has no effect with action: stop, which holds nothing: the map stops at once", key).Suggest("remove the one or the other")
+		}
 	}
 	if err := (policy.Config{SameError: c}).Validate(); err != nil && !d.full() {
 		d.errorf(n, "contradiction", "%s", strings.ReplaceAll(err.Error(), "\n", "; ")).Suggest("for example: same_error: {count: 10, share: 0.9}")
@@ -43,6 +47,29 @@ func (d *decoder) maxHold(n *node, c *policy.SameError) {
 	if c.MaxHold = v; ok && v == 0 {
 		d.errorf(n, "out-of-range", "max_hold is 0; it must be more than that").Suggest("to stop at once, write action: stop")
 	}
+}
+
+// checkHeld warns about a map that stops before as many items have failed as would hold it:
+// where the first failure of an item is final, all that fail count for both.
+func (d *decoder) checkHeld(s policySources, p *ErrorPolicy) {
+	if p.SameError == nil || p.ItemRetry() != nil {
+		return
+	}
+	count := p.SameError.Defaults().Count
+	o, key, after := s.find("same_error"), "", 0
+	switch {
+	case p.OnItemFailure == "stop":
+		key, after = "on_item_failure: stop", 1
+	case !p.ContinueOnFailure:
+		key, after = "continue_on_failure: false", 1
+	case p.MaxFailures > 0:
+		key, after = fmt.Sprintf("max_failures: %d", p.MaxFailures), p.MaxFailures
+	}
+	if o == nil || key == "" || after >= count {
+		return
+	}
+	d.warnf(o.keyNode("same_error"), "no-effect", "same_error has no effect: %s stops the map after %s, before %d have failed alike", key, diag.Count(after, "failed item"), count).
+		Suggest("lower same_error.count to %d, or have the map stop later", after)
 }
 
 // onHold reads the steps that run when the map is held. They are no item's.
@@ -69,12 +96,20 @@ func (d *decoder) probe(n *node, c *policy.SameError) {
 	if s.Has("delays") && !s.Has("backoff") {
 		option.ByName("backoff").Set(&s.Settings, "custom")
 	}
+	resolved := s.Resolve(option.File)
+	for _, r := range option.For(option.Probe) {
+		if s.Has(r.Name) && r.Of != "" && r.Of != resolved.Strategy && !s.Has("backoff") {
+			d.warnf(n, "no-effect", "%q has no effect: it belongs to backoff %s, and this is %s", r.Name, r.Of, resolved.Strategy).Suggest("write backoff: %s", r.Of)
+		}
+	}
+	written := *s
 	if !s.Has("initial_delay") && !s.Has("delays") {
 		option.ByName("initial_delay").Set(&s.Settings, policy.DefaultProbe().Initial)
 	}
 	if !s.Has("max_delay") {
 		option.ByName("max_delay").Set(&s.Settings, policy.DefaultProbe().Max)
 	}
+	d.checkCap(&written, &Retry{Settings: s.Resolve(option.File)})
 	if c.Probe = s.Resolve(option.File).Backoff; c.Probe.Validate() == nil && c.Probe.Jitter == backoff.None && c.Probe.Delay(1, 0, nil) <= 0 && !d.full() {
 		at := o.n
 		for _, key := range []string{"initial_delay", "delays"} {
