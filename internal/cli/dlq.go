@@ -308,6 +308,9 @@ func (o *dlqRetryOptions) run(ctx context.Context) error {
 		if len(filter.ids) == 1 && filter.expr == nil && filter.older == 0 {
 			return o.reading(o.id, func(r *journal.Reader) error { return noLetter(ctx, r, filter.ids[0]) })
 		}
+		if len(filter.ids) == 0 && filter.expr == nil && filter.older == 0 {
+			return fmt.Errorf("run %s has no dead letters: nothing was run", o.id)
+		}
 		return fmt.Errorf("no dead letter in run %s matches: nothing was run; see `bide dlq list %s`", o.id, o.id)
 	case errors.As(err, new(*letters.HandedOverError)), errors.Is(err, engine.ErrInterrupted):
 		fmt.Fprintf(o.err, "bide: %s\n", err)
@@ -356,7 +359,24 @@ func (o *dlqRetryOptions) editedItem(ctx context.Context, r *journal.Reader) (ma
 		return nil, usagef("--data %s is not JSON: %w", o.edited, err)
 	}
 	it, _, err := findItem(ctx, r, o.letters.items[0])
+	if err == nil {
+		b, err = editedBatchItem(it, b)
+	}
 	return map[int]json.RawMessage{it.Index: b}, err
+}
+
+// editedBatchItem is the new data of an item; of one of a batch with all parts of its argument.
+func editedBatchItem(it event.Item, data []byte) ([]byte, error) {
+	var was, is batchItem
+	if json.Unmarshal(it.Data, &was) != nil || was.Arg == "" || was != newBatchItem(was.Arg, it.Index) {
+		return data, nil // not as a batch makes them
+	}
+	if json.Unmarshal(data, &is) != nil || is.Arg == "" {
+		return nil, usagef("--data: the items of a batch have the form {\"arg\": TEXT}, and this has no arg; nothing was run")
+	}
+	next := newBatchItem(is.Arg, it.Index)
+	next.ID = it.ID
+	return json.Marshal(next)
 }
 
 // dlqPurgeOptions are what dlq purge was asked to do.
