@@ -146,6 +146,9 @@ func (t *todo) fill(of *shown, sum journal.Summary) {
 	if t.Resumable {
 		t.Why = append(t.Why, of.why()...)
 	}
+	if !of.Limited.IsZero() && t.Resumable {
+		t.Why = append(t.Why, limitHolds(run, of.Limited)+"; "+whenLimited("", of.Limited)+": bide resume "+run)
+	}
 	for n, c := range of.Errors {
 		if n == maxWhys {
 			t.Why = append(t.Why, "and other causes")

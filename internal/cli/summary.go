@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/bide-dev/bide/internal/diag"
 	"github.com/bide-dev/bide/internal/engine"
@@ -53,19 +54,28 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 	}
 	switch {
 	case s.Status == event.Interrupted:
-		fmt.Fprintf(w, "  continue with: bide resume %s\n", shortRun(s.Run))
+		fmt.Fprintf(w, "  %s: bide resume %s\n", whenLimited("continue with", s.Limited), shortRun(s.Run))
 	case s.Status == event.Failed:
-		next := "bide resume " + shortRun(s.Run)
+		next, when := "bide resume "+shortRun(s.Run), whenLimited("after the cause is mended", s.Limited)
 		if s.MergeWith != "" { // all steps have ended, and only the merge is missing
-			next = s.MergeWith
+			next, when = s.MergeWith, "after the cause is mended"
 		}
-		fmt.Fprintf(w, "  look further: bide show %[1]s; bide logs %[1]s\n  after the cause is mended: %s\n", shortRun(s.Run), next)
+		fmt.Fprintf(w, "  look further: bide show %[1]s; bide logs %[1]s\n  %[2]s: %[3]s\n", shortRun(s.Run), when, next)
 	case s.MapReduce && s.Items.Failed > 0:
 		fmt.Fprintf(w, "  look further: bide dlq list %[1]s\n  after the cause is mended: bide dlq retry %[1]s\n", shortRun(s.Run))
 	}
 	if s.MergeWith != "" && s.Status != event.Failed && s.Status != event.Interrupted {
 		fmt.Fprintf(w, "  merge what is done: %s\n", s.MergeWith)
 	}
+}
+
+// whenLimited says when a resume is worth it of a run whose agents a rate limit holds back:
+// one before stops at once. otherwise is what is said of other runs.
+func whenLimited(otherwise string, until time.Time) string {
+	if until.IsZero() {
+		return otherwise
+	}
+	return "when the rate limit is over, at " + until.Local().Format(time.DateTime)
 }
 
 // causeText says how many items failed of a class, and what one of them met where that is

@@ -57,7 +57,9 @@ func worktreeLsCmd(a *app) *cobra.Command {
 		Use:     "ls [RUN]",
 		Aliases: []string{"list"},
 		Short:   "List the worktrees and branches of runs",
-		Long:    `Lists the branches of runs in the repository of the directory, and the worktrees that they have.`,
+		Long: `Lists the branches of runs in the repository of the directory, and the worktrees that they have.
+"replaced" is the work of an earlier attempt at an item, of which a later one succeeded
+and is merged: it is not to be merged.`,
 		Example: `  bide worktree ls
   bide worktree ls 01KAJ3 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,8 +74,10 @@ func worktreeLsCmd(a *app) *cobra.Command {
 // treeInfo is a branch or a worktree in the list.
 type treeInfo struct {
 	worktree.Info
-	Merged bool   `json:"merged"`
-	Status string `json:"status,omitempty"` // of the run; "" where its state is gone
+	Merged bool `json:"merged"`
+	// Replaced says that it is the work of an earlier attempt, of which a later one is merged.
+	Replaced bool   `json:"replaced,omitempty"`
+	Status   string `json:"status,omitempty"` // of the run; "" where its state is gone
 }
 
 func (o *worktreeLsOptions) run(ctx context.Context) error {
@@ -93,12 +97,12 @@ func (o *worktreeLsOptions) run(ctx context.Context) error {
 		return err
 	}
 	list := []treeInfo{}
-	known := map[string]string{}
+	known, replaced := map[string]string{}, replacedIn(ctx, st)
 	for _, i := range infos {
 		if _, ok := known[i.Run]; !ok {
 			known[i.Run] = statusOfRun(ctx, st, i.Run)
 		}
-		list = append(list, treeInfo{i, i.Merged(), known[i.Run]})
+		list = append(list, treeInfo{i, i.Merged(), !i.Merged() && replaced(i), known[i.Run]})
 	}
 	if o.json {
 		return printJSON(o.out, list)
@@ -115,9 +119,36 @@ func (o *worktreeLsOptions) run(ctx context.Context) error {
 		if i.Path != "" {
 			bytes = diag.Bytes(i.Bytes)
 		}
-		t.add(i.Run, words(i.Status), i.Item, strconv.Itoa(i.Unmerged), strconv.Itoa(i.Uncommitted), bytes, i.Branch, i.Path)
+		unmerged := strconv.Itoa(i.Unmerged)
+		if i.Replaced {
+			unmerged += ", replaced"
+		}
+		t.add(i.Run, words(i.Status), i.Item, unmerged, strconv.Itoa(i.Uncommitted), bytes, i.Branch, i.Path)
 	}
 	return t.print(o.out, o.columns(o.out))
+}
+
+// replacedIn gives a function that says whether a branch is of an earlier attempt at an
+// item that has succeeded since, and whose work is merged.
+func replacedIn(ctx context.Context, st *journal.Store) func(worktree.Info) bool {
+	merged := map[string]map[string]bool{} // by run, the names of the items
+	return func(i worktree.Info) bool {
+		if i.Item == "" {
+			return false
+		}
+		done, ok := merged[i.Run]
+		if !ok {
+			err := readRun(st, i.Run, func(r *journal.Reader) (err error) {
+				_, done, err = unmergedItems(ctx, r)
+				return err
+			})
+			if err != nil {
+				done = nil // what cannot be read is not known to be merged
+			}
+			merged[i.Run] = done
+		}
+		return done[i.Item]
+	}
 }
 
 // statusOfRun is a run's status; "" where its state is gone.
@@ -369,6 +400,7 @@ func (o *worktreeCleanOptions) run(ctx context.Context) error {
 		goesOn, err := o.goesOn(run) // an error where its state is gone
 		return err == nil && goesOn || !o.Force && statusOfRun(ctx, st, run) == event.Interrupted
 	}
+	o.Replaced = replacedIn(ctx, st)
 	dry := o.CleanOptions
 	dry.DryRun = true
 	list, err := repo.Clean(ctx, dry)

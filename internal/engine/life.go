@@ -143,6 +143,9 @@ func (r *run) finish(ctx context.Context, err error) *Summary {
 	}
 	s.Status, s.Message, s.Class = r.ending(err)
 	s.MergeWith = r.gitWork.MergeWith
+	if left, _ := r.x.Agents.Waiting(r.x.Clock.Now()); left > 0 {
+		s.Limited = r.x.Clock.Now().Add(left)
+	}
 	if n := r.unmended(); n > 0 && err == nil {
 		what, which := "step", ""
 		if names := r.tally.Unmended; len(names) > 0 {

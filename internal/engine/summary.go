@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/bide-dev/bide/internal/event"
 	"github.com/bide-dev/bide/internal/journal"
@@ -34,6 +35,9 @@ type Summary struct {
 	MergeWith string `json:"-"`
 	// Repeated is what kept failing while the map was running; nil for nothing.
 	Repeated *policy.Repeated `json:"-"`
+	// Limited is until when a rate limit holds back the agents of a run that can continue;
+	// zero for none.
+	Limited time.Time `json:"-"`
 	// AllowFailedItems and FailOn are those of the run, its file's included.
 	AllowFailedItems bool     `json:"-"`
 	FailOn           []string `json:"-"`

@@ -167,6 +167,9 @@ type CleanOptions struct {
 	// Busy reports whether a run is in progress; its worktrees are left
 	// alone, also with Force. Nil means that none does.
 	Busy func(run string) bool
+	// Replaced reports whether a branch has the work of an earlier attempt at an item, of
+	// which a later one is merged. Nil means that none has.
+	Replaced func(Info) bool
 }
 
 // Cleaned is what Clean did about one branch and its worktree.
@@ -209,6 +212,12 @@ func whyLeft(i Info, o CleanOptions) string {
 		return "the run continues"
 	case o.Force:
 		return ""
+	case i.Unmerged > 0 && o.Replaced != nil && o.Replaced(i):
+		remove := "`git branch -D " + i.Branch + "`"
+		if i.Path != "" || i.stray {
+			remove = "--force"
+		}
+		return "work of an earlier attempt: a later one succeeded and is merged; remove it with " + remove
 	case i.Unmerged > 0:
 		return diag.Count(i.Unmerged, "commit") + " not merged; merge with `git merge --no-ff " + cmp.Or(i.Branch, i.Commit) + "`, or remove with --force"
 	case i.Uncommitted > 0:
