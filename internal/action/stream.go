@@ -25,6 +25,18 @@ func (u Usage) Tokens() int64 {
 	return u.InputTokens + u.OutputTokens + u.CacheRead + u.CacheCreation
 }
 
+// Plus is both together, without turns.
+func (u Usage) Plus(v Usage) Usage {
+	return Usage{InputTokens: u.InputTokens + v.InputTokens, OutputTokens: u.OutputTokens + v.OutputTokens,
+		CacheRead: u.CacheRead + v.CacheRead, CacheCreation: u.CacheCreation + v.CacheCreation, CostUSD: u.CostUSD + v.CostUSD}
+}
+
+// Minus is what u has more than v, without turns; 0 of what it has less of.
+func (u Usage) Minus(v Usage) Usage {
+	return Usage{InputTokens: max(u.InputTokens-v.InputTokens, 0), OutputTokens: max(u.OutputTokens-v.OutputTokens, 0),
+		CacheRead: max(u.CacheRead-v.CacheRead, 0), CacheCreation: max(u.CacheCreation-v.CacheCreation, 0), CostUSD: max(u.CostUSD-v.CostUSD, 0)}
+}
+
 // Message is one thing that an agent said or did.
 type Message struct {
 	Text  string          // what it wrote

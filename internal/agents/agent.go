@@ -55,9 +55,19 @@ func (x *Map) Run(ctx context.Context, at mapper.Attempt) mapper.Ending {
 
 // agent runs the template's steps on an item.
 func (x *Map) agent(ctx context.Context, a *attempt, at mapper.Attempt) error {
-	budget := x.Executor.File.Map.Budget
 	a.used = at.Used
-	return x.within(step.Finish(ctx), at, func(ctx context.Context) error {
+	name := cmp.Or(at.Label, at.Item.ID)
+	return x.Executor.Within(step.Finish(ctx), x.timeout, "the agent of item "+name, func(ctx context.Context) error {
+		var budget *step.ItemBudget
+		if max := x.Executor.File.Map.Budget; max != nil {
+			own, end := context.WithCancelCause(ctx)
+			defer end(nil)
+			ctx, budget = own, step.NewItemBudget(max, at.Used, name, end)
+			defer func() { a.used = budget.Used() }()
+			if max.Time > 0 && at.Used.Time >= max.Time {
+				return budget.Over()
+			}
+		}
 		it := step.ItemAttempt{Item: a.Item, Attempt: a.Attempt, Recoveries: at.Recoveries, Last: at.Last, Probe: at.Probe}
 		p, err := x.Executor.ForItem(x.p, it, x.Total)
 		if err != nil {
@@ -65,10 +75,7 @@ func (x *Map) agent(ctx context.Context, a *attempt, at mapper.Attempt) error {
 		}
 		a.scope, p.Holding = p.Scope, at.Holding
 		p.Unmended = new(atomic.Bool)
-		if budget != nil {
-			p.Budget = step.NewItemBudget(budget, at.Used)
-			defer func() { a.used = p.Budget.Used() }()
-		}
+		p.Budget = budget
 		if x.Executor.File.Policy.Handler != "" {
 			mark := p.Scope.Mark()
 			defer func() { a.set = p.Scope.Since(mark); p.Scope.Unmark() }()
@@ -102,22 +109,6 @@ func (x *Map) agent(ctx context.Context, a *attempt, at mapper.Attempt) error {
 		}
 		return leave(ctx, err)
 	})
-}
-
-// within runs f within the time of an agent, and what is left of the item's own.
-func (x *Map) within(ctx context.Context, at mapper.Attempt, f func(context.Context) error) error {
-	name := cmp.Or(at.Label, at.Item.ID)
-	b := x.Executor.File.Map.Budget
-	if b == nil || b.Time == 0 || x.timeout > 0 && x.timeout <= b.Time-at.Used.Time {
-		return x.Executor.Within(ctx, x.timeout, "the agent of item "+name, f)
-	}
-	over := &step.TimeoutError{What: "item " + name, After: b.Time, Budget: true}
-	if at.Used.Time >= b.Time {
-		return over
-	}
-	ctx, cancel := x.Executor.Clock.WithTimeout(ctx, b.Time-at.Used.Time, over)
-	defer cancel()
-	return f(ctx)
 }
 
 // mark notes in the agent's worktree which step of it has ended.

@@ -18,7 +18,7 @@ import (
 var eventTypes = []string{
 	string(event.RunStarted), string(event.RunResumed), string(event.PhaseStarted), string(event.PhaseFinished),
 	string(event.StepStarted), string(event.AttemptStarted), string(event.AttemptFailed), string(event.AttemptFinished), string(event.RetryScheduled),
-	string(event.StepFinished), string(event.ItemsReady), string(event.ItemsCompared), string(event.ItemStarted), string(event.ItemRetry), string(event.ItemMerging),
+	string(event.StepFinished), string(event.ItemsReady), string(event.ItemsCompared), string(event.ItemStarted), string(event.ItemUsed), string(event.ItemRetry), string(event.ItemMerging),
 	string(event.StepRequeued), string(event.ForeachStarted), string(event.RoundStarted), string(event.RoundFinished), string(event.ItemHandlerDue), string(event.ItemFinished), string(event.ItemRequeued), string(event.ItemRemoved), string(event.ItemReturned),
 	string(event.HoldStarted), string(event.HoldProbe), string(event.HoldEnded), string(event.CanaryFinished), string(event.WidthChanged), string(event.AgentPaused),
 	string(event.BreakerChanged), string(event.RunPaused), string(event.PauseEnded), string(event.RunControlled), string(event.AgentUsage), string(event.AgentMessage),

@@ -68,7 +68,7 @@ func (m *attempted) shell(ctx context.Context) (any, error) {
 	}
 	c := m.call()
 	c.Dir, c.Env, c.Quiet = m.dir(), func() []string { return env }, m.p.Quiet
-	res, err := m.Executor.Actions.Run(ctx, c)
+	res, err := m.Executor.Attempt(ctx, m.p, c)
 	code, exited := failure.ExitCode(err)
 	if err != nil && !exited {
 		return nil, err
@@ -136,7 +136,7 @@ func (m *attempted) environment(ctx context.Context) ([]string, error) {
 
 // http makes a request.
 func (m *attempted) http(ctx context.Context) (any, error) {
-	res, err := m.Executor.Actions.Run(ctx, m.call())
+	res, err := m.Executor.Attempt(ctx, m.p, m.call())
 	if err == nil {
 		return m.d.Parse(m.d.HTTP.Output, []byte(res.Output))
 	}

@@ -43,6 +43,7 @@ const (
 	ItemsReady      Type = "items_ready"
 	ItemsCompared   Type = "items_compared"
 	ItemStarted     Type = "item_started"
+	ItemUsed        Type = "item_used"
 	ItemRetry       Type = "item_retry_scheduled"
 	ItemMerging     Type = "item_merging"
 	MergeVerified   Type = "merge_verified"
@@ -210,6 +211,8 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	                           how many items run for which reason, and which): with map.skip_unchanged, before the first item starts
 //	item_started               Item, Label, Index, Attempt, Message (with map.skip_unchanged, why the item runs); DelayMS and Data (a
 //	                           [Turn]) where it has waited so long for a limit of the machine
+//	item_used                  Item, Index, DurationMS (how long commands, requests and agents of the item have run, in all its attempts):
+//	                           with item_budget.time, each time that another tenth of it is used, and when an attempt ends
 //	item_retry_scheduled       Item, Index, Attempt (the one that failed), DelayMS, Retry, Data (the failed attempt, a [Wait] as above)
 //	item_merging               Item, Index, Attempt, Data (the commit that is about to be merged, and the result of the item if it is);
 //	                           Status is pending of one that waits in the merge queue
@@ -240,7 +243,8 @@ func RoundOf(path string) (loop string, mark byte, n int, ok bool) {
 //	run_controlled             Label (what another process asked for: pause, continue, parallel or retry-now), Total (of parallel, the
 //	                           items at once), Message: holds until the run ends otherwise than by an interrupt; retry-now ends
 //	                           all waits for a next attempt and the pauses of agents, once
-//	agent_usage                Step, Item, Data (tokens and cost)
+//	agent_usage                Step, Item, Data (tokens and cost): of a call, or with item_budget of a part of one, of which only the first
+//	                           counts in Data {"calls"}
 //	agent_message              Step, Item, Message, Data (text, tool use)
 //	output                     Step, Item, Label ("stdout" or "stderr"), Message (the text): shown, never journalled
 //	note                       Message: a warning worth keeping; Class: [Logged] for one that was asked for, [Unmerged] (Label: the command that
@@ -378,7 +382,7 @@ func Waited(p *retry.Policy, after driver.State, delay, prev, hint time.Duration
 type Used struct {
 	CostUSD float64       `json:"cost_usd,omitempty"`
 	Tokens  int64         `json:"tokens,omitempty"`
-	Time    time.Duration `json:"ns,omitempty"` // of attempts that have ended
+	Time    time.Duration `json:"ns,omitempty"` // in which something of it ran
 }
 
 // Plus adds what an agent_usage tells, by its names.

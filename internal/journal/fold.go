@@ -58,6 +58,10 @@ func (s *State) Apply(e event.Event) error {
 		put(&s.Breakers, e.Label, BreakerRecord{State: e.To, Since: e.Time, Data: e.Data})
 	case event.AgentUsage:
 		s.applyUsage(e)
+	case event.ItemUsed:
+		if t := &s.Items; e.Index > 0 && e.Index <= len(t.status) && !t.status[e.Index-1].Done() {
+			t.update(e.Index, func(x *special) { x.used.Time = millis(e.DurationMS) })
+		}
 	}
 	return nil
 }
@@ -401,7 +405,6 @@ func (s *State) applyItem(e event.Event) error {
 			x.retry.failed(e.Time)
 			x.retry.wait(e)
 			x.failed = e.Seq
-			x.used.Time += millis(e.DurationMS)
 			if e.Retry != nil {
 				x.retry.Failures = e.Retry.Attempt
 			}
@@ -414,9 +417,6 @@ func (s *State) applyItem(e event.Event) error {
 		t.set(e.Index, finished(e.Status))
 		t.attempt(e.Index, e.Attempts)
 		t.errors.ended(e)
-		if e.Status == event.Interrupted && e.DurationMS > 0 {
-			t.update(e.Index, func(x *special) { x.used.Time += millis(e.DurationMS) })
-		}
 		if delete(t.kinds, e.Index); bytes.Contains(e.Data, []byte(ofKind)) && e.Status != event.Unchanged && finished(e.Status).Done() {
 			put(&t.kinds, e.Index, e.Seq)
 		}
@@ -617,8 +617,11 @@ func (r *Reader) fold(ctx context.Context, each func(*Fact) error) (*State, erro
 // ofState gives what of an event matters to Apply, and whether anything does.
 func (f *Fact) ofState() (e event.Event, matters bool, err error) {
 	kind := event.Type(f.rec.kind.vocabulary())
+	if kind == "" && f.rec.index > 0 {
+		kind = f.Type()
+	}
 	switch {
-	case kind == event.AgentUsage:
+	case kind == event.AgentUsage, kind == event.ItemUsed, kind == event.ItemReturned:
 	case f.rec.index == 0:
 		if kind == event.Note && f.rec.class == (token{}) || kind == event.AgentMessage || kind == event.ItemsReady {
 			return e, false, nil

@@ -199,7 +199,7 @@ func (x *Map) recordEnd(e *ending, v policy.Verdict, now time.Time) *handling {
 		facts = append(facts, x.paused(v.Stop != policy.ByRateLimit, step.MetLimit("the agent of item "+cmp.Or(e.a.Label, e.a.Item.ID)), now))
 	}
 	fact, h := x.fact(e, &v, now)
-	x.keepUsed(e, v.Fate)
+	facts = append(facts, x.keepUsed(e, v.Fate, now)...)
 	switch {
 	case v.Fate == policy.ItemRetry:
 		x.last[e.a.Item.Index] = known(&e.Failure)
@@ -220,17 +220,28 @@ func (x *Map) recordEnd(e *ending, v policy.Verdict, now time.Time) *handling {
 	return h
 }
 
-// keepUsed keeps what an item has used that is to be tried again. One that a hold gives back
-// begins with all of its budget.
-func (x *Map) keepUsed(e *ending, fate policy.Fate) {
+// keepUsed keeps what an item has used that is to be tried again, and gives the fact of its
+// time. One that a hold gives back begins with all of its budget.
+func (x *Map) keepUsed(e *ending, fate policy.Fate, now time.Time) []event.Event {
 	switch fate {
 	case policy.ItemRetry, policy.ItemReturned, policy.ItemPaused:
-		u := e.used
-		u.Time += e.took.Truncate(time.Millisecond)
 		if x.Budgeted {
-			value.Put(&x.used, e.a.Item.Index, u)
+			value.Put(&x.used, e.a.Item.Index, e.used)
+			return x.usedFact(e, now)
 		}
 	}
+	return nil
+}
+
+// usedFact is the fact of how long something of an item has run; none where nothing of it has
+// in this attempt.
+func (x *Map) usedFact(e *ending, now time.Time) []event.Event {
+	if e.used.Time == e.a.Used.Time {
+		return nil
+	}
+	f := step.UsedFact(step.Address{Phase: phase, Item: e.a.Item.ID, Index: e.a.Item.Index}, e.used.Time)
+	f.Time = now
+	return []event.Event{f}
 }
 
 // started is the fact that an attempt begins, which gets its label. turn is when it was its

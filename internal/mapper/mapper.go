@@ -116,7 +116,7 @@ type Ending struct {
 	Limited bool
 	// Shortage: the system had no room to start what it needed.
 	Shortage bool
-	// Used is what this attempt and those before it have used, without the time of this one.
+	// Used is what this attempt and those before it have used of the item's budget.
 	Used event.Used
 	// RetryAfter is how long the other side asked to be left alone; 0: not at all.
 	RetryAfter time.Duration

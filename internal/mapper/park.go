@@ -23,7 +23,7 @@ func (x *Map) park(e *ending, now time.Time) {
 	if len(facts) == 0 {
 		facts = x.counted(now)
 	}
-	x.record(facts...)
+	x.record(append(facts, x.usedFact(e, now)...)...)
 	value.Put(&x.parked, e.a.Item.Index, e)
 	e.Parked()
 }
@@ -40,7 +40,7 @@ func (x *Map) restoreParked(ctx context.Context, index int, rec journal.ItemReco
 	if _, err := x.machine.Restore(index, s, now); err != nil {
 		return err
 	}
-	value.Put(&x.parked, index, &ending{a: Attempt{Item: it, Label: x.Template.Label(it), Number: rec.Attempts, Start: now}, used: x.used[index]})
+	value.Put(&x.parked, index, &ending{a: Attempt{Item: it, Label: x.Template.Label(it), Number: rec.Attempts, Used: x.used[index], Start: now}, used: x.used[index]})
 	delete(x.used, index)
 	return nil
 }

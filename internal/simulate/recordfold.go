@@ -271,13 +271,20 @@ func (f *folder) used(e event.Event) {
 		Output int64   `json:"output_tokens"`
 		Cache  int64   `json:"cache_tokens"`
 		USD    float64 `json:"cost_usd"`
+		Calls  *int    `json:"calls"`
 	}
 	if json.Unmarshal(e.Data, &d) != nil {
 		return
 	}
+	used := action.Usage{InputTokens: d.Input, OutputTokens: d.Output, CacheRead: d.Cache, CostUSD: d.USD}
 	at := f.attemptAt(e)
 	began := f.open[at]
 	list := f.rec.calls[at]
+	if n := len(list); n > 0 && d.Calls != nil && *d.Calls == 0 { // a part of the call before
+		last := &list[n-1]
+		last.took, last.at, last.usage = last.took+e.Time.Sub(last.at), e.Time, last.usage.Plus(used)
+		return
+	}
 	if n := len(list); n > 0 {
 		began = list[n-1].at
 	}
@@ -286,7 +293,7 @@ func (f *folder) used(e event.Event) {
 			began = t
 		}
 	}
-	f.rec.calls[at] = append(list, agentCall{at: e.Time, took: e.Time.Sub(began), usage: action.Usage{InputTokens: d.Input, OutputTokens: d.Output, CacheRead: d.Cache, CostUSD: d.USD}})
+	f.rec.calls[at] = append(list, agentCall{at: e.Time, took: e.Time.Sub(began), usage: used})
 	f.asked = at
 }
 

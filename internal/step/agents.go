@@ -288,10 +288,11 @@ func (x *Executor) AskAgent(ctx context.Context, p Place, c *Call) (action.Resul
 	}
 }
 
-// count records what an agent used, and ends the start of new work when a
+// count records what an agent used in a call, or in a part of one (calls is 1 of the first
+// part, 0 of the others), and ends the start of new work when a
 // budget of the run is spent. Of an agent that answers with a text only the call
 // is known, and how many tokens it took where its text says so.
-func (x *Executor) count(p Place, path string, res action.Result) {
+func (x *Executor) count(p Place, path string, res action.Result, calls int) {
 	u := res.Usage
 	if u == nil {
 		u = &action.Usage{}
@@ -303,11 +304,11 @@ func (x *Executor) count(p Place, path string, res action.Result) {
 	g.used.CacheTokens += u.CacheRead + u.CacheCreation
 	g.used.OtherTokens += res.Tokens
 	g.used.CostUSD += u.CostUSD
-	g.used.Calls++
+	g.used.Calls += calls
 	g.mu.Unlock()
 	e := p.Event(event.AgentUsage, path)
 	used := map[string]any{"input_tokens": u.InputTokens, "output_tokens": u.OutputTokens,
-		"cache_tokens": u.CacheRead + u.CacheCreation, "cost_usd": u.CostUSD, "calls": 1}
+		"cache_tokens": u.CacheRead + u.CacheCreation, "cost_usd": u.CostUSD, "calls": calls}
 	if res.Tokens > 0 {
 		used["other_tokens"] = res.Tokens
 	}

@@ -148,7 +148,7 @@ func (x *Executor) leafWithin(ctx context.Context, p Place, s *workflow.Step, a 
 		}
 		res, err = x.AskAgent(ctx, p, c)
 	} else {
-		res, err = x.Actions.Run(ctx, c)
+		res, err = x.Attempt(ctx, p, c)
 	}
 	for _, v := range res.Set {
 		p.Scope.Set(v[0], v[1])

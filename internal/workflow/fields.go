@@ -245,7 +245,7 @@ func budgetFields() []field {
 			read: by(func(o *object, key string, n *node, b *ItemBudget) { b.Cost = o.d.budgetCost(n, key) })},
 		{key: "tokens", typ: tTokens, sample: "200k", doc: "tokens that the agents of an item may use, those of caches too; k is a thousand, M a million",
 			read: by(func(o *object, key string, n *node, b *ItemBudget) { b.Tokens = o.d.tokens(n, key) })},
-		{key: "time", typ: tBound, sample: "20m", doc: "how long the attempts at an item may run together, without the waits between them; " + durDoc,
+		{key: "time", typ: tBound, sample: "20m", doc: "how long commands, requests and agents of an item may run in all its attempts; nothing that it waits for counts; " + durDoc,
 			read: by(func(o *object, key string, n *node, b *ItemBudget) { b.Time = o.d.budgetTime(n, key) })},
 		{key: "on_exceeded", typ: tEnum("dlq", "skip", "stop"), sample: "skip", doc: "what becomes of the item: dlq (it has failed, and on_item_failure holds), skip (it is left out), stop (as dlq, and the map stops)", def: "dlq",
 			into: of(func(b *ItemBudget) *string { return &b.OnExceeded })},

@@ -231,11 +231,7 @@ func (b *builder) mapPhase(f *workflow.File, sc scope) bound.Cost {
 	out.refusals(m.Template.Steps, ep.ItemRetry())
 	out.Item = out.Retry.cost(out.Agent)
 	if t := budgetTime(m); t > 0 {
-		bounded := out.Agent.Time.Times(agents).Within(t).Plus(out.Item.Waits)
-		if out.Item.Time.Open || bounded.D < out.Item.Time.D {
-			out.Item.Time = bounded
-		}
-		out.Agent.Time = out.Agent.Time.Within(t)
+		out.Item.Time, out.Agent.Time = running(out.Item, t), running(out.Agent, t)
 	}
 	var handling bound.Cost
 	if h := f.Handlers[ep.Handler]; ep.OnItemFailure == "custom" && len(h) > 0 {
@@ -365,7 +361,7 @@ func whole(m *Map, src *workflow.Map, handling bound.Cost, delay Limit) bound.Co
 		}
 		held = held.Plus(m.Item.Time.Times(bound.Count{N: min(int64(c.Items), m.Items.N), Open: m.Items.Open}))
 	}
-	work := m.Agent.Time.Times(agents).Within(budgetTime(src)).Plus(handling.Time).Times(bound.Count{N: m.Items.N - 1, Open: m.Items.Open})
+	work := running(m.Agent.Times(agents), budgetTime(src)).Plus(handling.Time).Times(bound.Count{N: m.Items.N - 1, Open: m.Items.Open})
 	work.D /= time.Duration(workers)
 	return bound.Cost{Waits: m.Item.Waits, Time: work.Plus(m.Item.Time).Plus(held), Ending: m.Item.Ending}
 }
@@ -459,6 +455,16 @@ func onItemFailure(ep workflow.ErrorPolicy) string {
 		return "dead letter"
 	}
 	return ep.OnItemFailure
+}
+
+// running is the time of something that runs no longer than limit (0 is none), and waits as
+// long as it does.
+func running(c bound.Cost, limit time.Duration) bound.Span {
+	bounded := c.Time.Within(limit).Plus(c.Waits)
+	if limit == 0 || !c.Time.Open && c.Time.D <= bounded.D {
+		return c.Time
+	}
+	return bounded
 }
 
 // budgetTime is how long the attempts at an item may run together; 0: any time.
