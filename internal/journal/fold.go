@@ -621,7 +621,7 @@ func (f *Fact) ofState() (e event.Event, matters bool, err error) {
 		kind = f.Type()
 	}
 	switch {
-	case kind == event.AgentUsage, kind == event.ItemUsed, kind == event.ItemReturned:
+	case kind == event.AgentUsage, kind == event.AgentPaused, kind == event.ItemUsed, kind == event.ItemReturned:
 	case f.rec.index == 0:
 		if kind == event.Note && f.rec.class == (token{}) || kind == event.AgentMessage || kind == event.ItemsReady {
 			return e, false, nil

@@ -683,3 +683,42 @@ func TestEditedItem(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 }
+
+// TestFactsOfItemsThatCameLater: a state that is read from a journal has what the facts say
+// whose words the vocabulary lacks, also where they are of an item.
+func TestFactsOfItemsThatCameLater(t *testing.T) {
+	j := newJournal(t, newStore(t))
+	pause, err := json.Marshal(event.Pause{Until: epoch.Add(time.Hour), Since: epoch, Streak: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := epoch.Add(-time.Minute)
+	facts := []event.Event{
+		{Type: event.RunStarted},
+		{Type: event.ItemStarted, Index: 1, Attempt: 1, Time: epoch},
+		{Type: event.ItemUsed, Index: 1, DurationMS: 1500},
+		{Type: event.AgentPaused, Index: 1, Step: "map.agent_template[0]", Label: "claude", Data: pause},
+		{Type: event.ItemRetry, Index: 1, Attempt: 1, DelayMS: 1000, DurationMS: 9000, Retry: &driver.State{Attempt: 1, Began: began}},
+		{Type: event.ItemStarted, Index: 2, Attempt: 1, Time: epoch},
+		{Type: event.ItemStarted, Index: 1, Attempt: 2, Time: epoch},
+		{Type: event.ItemUsed, Index: 1, DurationMS: 2500},
+		{Type: event.ItemUsed, Index: 2, DurationMS: 700},
+		{Type: event.ItemReturned, Index: 2, Attempt: 1, Retry: &driver.State{Began: began}},
+		{Type: event.ItemFinished, Index: 1, Attempt: 2, Status: event.Interrupted, DurationMS: 9000},
+	}
+	add(t, j, facts...)
+	st, err := j.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := st.AgentPauses["claude"]; !p.Until.Equal(epoch.Add(time.Hour)) {
+		t.Errorf("claude is paused until %v", p.Until)
+	}
+	one, two := st.Items.At(1), st.Items.At(2)
+	if one.Status != ItemPending || one.Used.Time != 2500*time.Millisecond || one.Recoveries != 0 {
+		t.Errorf("item 1: %+v", one)
+	}
+	if two.Status != ItemPending || two.Used != (event.Used{}) || two.Recoveries != 0 || two.Before != 1 {
+		t.Errorf("item 2: %+v", two)
+	}
+}
