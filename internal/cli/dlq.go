@@ -222,7 +222,10 @@ func (o *dlqListOptions) printLetters(run string, t *table, n int) error {
 		return nil
 	}
 	run = shortRun(run)
-	fmt.Fprintf(o.err, "bide: %[1]s in run %[2]s\n  all about one: bide dlq show %[2]s ITEM\n  after the cause is mended: bide dlq retry %[2]s\n", diag.Count(n, "dead letter"), run)
+	fmt.Fprintf(o.err, "bide: %s in run %s\n", diag.Count(n, "dead letter"), run)
+	width := o.columns(o.err)
+	hint(o.err, width, "all about one", "bide dlq show "+run+" ITEM")
+	hint(o.err, width, "after the cause is mended", "bide dlq retry "+run)
 	return nil
 }
 

@@ -255,7 +255,7 @@ func (o *dlqShowOptions) printLetter(s *letterShown) error {
 	if len(s.Logs) > 0 {
 		b.WriteString("\n" + p.bold("logs") + "\n" + indent(strings.Join(s.Logs, "\n"), "  ") + "\n")
 	}
-	b.WriteString("\n" + p.bold("next") + "\n" + indent(strings.Join(s.Commands, "\n"), "  ") + "\n")
+	b.WriteString("\n" + p.bold("next") + "\n" + indent(strings.ReplaceAll(strings.Join(s.Commands, "\n"), " "+s.Run+" ", " "+shortRun(s.Run)+" "), "  ") + "\n")
 	return o.print(b.String())
 }
 
@@ -270,42 +270,53 @@ func prettyJSON(raw json.RawMessage) string {
 // print tells one entry. Attempts of steps, which are called tries as in logs, stand
 // further in than those of the item, which repeat the last of them.
 func (f failedAttempt) print(b *strings.Builder, p palette, width int) {
-	const by = "                           "
-	at := f.Time.Local().Format("2006-01-02 15:04:05.000")
+	layout, by := "2006-01-02 15:04:05.000", strings.Repeat(" ", 27)
+	if width > 0 && width < narrowWidth {
+		layout, by = "01-02 15:04:05", "    "
+	}
+	at := f.Time.Local().Format(layout)
+	line := func(format string, args ...any) {
+		b.WriteString(fold("  "+at+"  "+fmt.Sprintf(format, args...), width, by) + "\n")
+	}
 	switch f.Event {
 	case event.AttemptFailed:
 		var of parts
 		of.add(true, "%s", oneLine(f.shown))
 		of.add(f.Attempt > 1, "try %d", f.Attempt)
-		fmt.Fprintf(b, "  %s    %s: %s", at, strings.Join(of, ", "), f.Class)
+		how := f.Class
 		if f.ExitCode != 0 {
-			fmt.Fprintf(b, ", exit status %d", f.ExitCode)
+			how += fmt.Sprintf(", exit status %d", f.ExitCode)
 		}
-		fmt.Fprintf(b, " (%s)\n", cmp.Or(took(f.DurationMS), "0s"))
+		line("  %s: %s (%s)", strings.Join(of, ", "), how, cmp.Or(took(f.DurationMS), "0s"))
 		for _, text := range []string{f.Stdout, f.Stderr, f.Stack} {
 			if strings.TrimSpace(text) != "" {
-				b.WriteString(p.dim(indent(text, "                         | ")) + "\n")
+				bar := by[2:] + "| "
+				var lines []string
+				for l := range strings.SplitSeq(indent(text, bar), "\n") {
+					lines = append(lines, fold(l, width, bar))
+				}
+				b.WriteString(p.dim(strings.Join(lines, "\n")) + "\n")
 			}
 		}
 	case event.RetryScheduled:
-		fmt.Fprintf(b, "  %s    try %d follows in %s\n", at, f.Attempt+1, millis(f.DelayMS))
+		line("  try %d follows in %s", f.Attempt+1, millis(f.DelayMS))
 	case event.ItemRetry:
-		b.WriteString(fold(fmt.Sprintf("  %s  attempt %d at the item failed: %s", at, f.Attempt, f.text()), width, by) + "\n")
-		fmt.Fprintf(b, "  %s  attempt %d follows in %s\n", at, f.Attempt+1, millis(f.DelayMS))
+		line("attempt %d at the item failed: %s", f.Attempt, f.text())
+		line("attempt %d follows in %s", f.Attempt+1, millis(f.DelayMS))
 	case event.ItemRequeued:
 		by := "by `bide dlq retry`"
 		if f.Message != "" {
 			by = "after a hold: " + f.text()
 		}
-		fmt.Fprintf(b, "  %s  run again %s\n", at, by)
+		line("run again %s", by)
 	case event.ItemReturned:
-		fmt.Fprintf(b, "  %s  does not count, because the map was held for it: %s\n", at, f.text())
+		line("does not count, because the map was held for it: %s", f.text())
 	case event.ItemFinished:
 		if f.Status == event.DeadLettered {
-			b.WriteString(fold(fmt.Sprintf("  %s  attempt %d at the item failed for good: %s", at, f.Attempt, f.text()), width, by) + "\n")
+			line("attempt %d at the item failed for good: %s", f.Attempt, f.text())
 			return
 		}
-		fmt.Fprintf(b, "  %s  attempt %d: %s %s\n", at, f.Attempt, words(f.Status), f.text())
+		line("attempt %d: %s %s", f.Attempt, words(f.Status), f.text())
 	}
 }
 

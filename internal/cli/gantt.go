@@ -42,7 +42,8 @@ func (o *showOptions) chart(ctx context.Context, r *journal.Reader) error {
 	}
 	items := st.Items.Counts()
 	g := &ganttChart{line: line, axis: line.Axis(time.Now(), true), now: time.Now(), items: items, p: o.palette(o.out)}
-	return o.print(g.text(cmp.Or(o.columns(o.out), 100)) + "\n" + line.Now(g.now, items, time.Time{}) + "\n")
+	width := cmp.Or(o.columns(o.out), 100)
+	return o.print(g.text(width) + "\n" + fold(line.Now(g.now, items, time.Time{}), width, "  ") + "\n")
 }
 
 // ganttChart draws a timeline with characters.
@@ -72,18 +73,28 @@ func (g *ganttChart) text(width int) string {
 		if _, done := r.Told(g.items); done != "" {
 			most = width / 2 // how it ended is not cut
 		}
-		name = max(name, min(len([]rune(g.label(r)))+2, most))
+		name = max(name, min(widthOf(g.label(r))+2, most))
 	}
-	bar := max(10, width-name-18)
+	const least, ranWide, waitedWide = 10, 9, 9 // the times with the blanks around them
+	bar, waits := width-name-ranWide-waitedWide, true
+	if bar < least {
+		bar, waits = max(least, bar+waitedWide), false
+	}
+	times := func(ran, waited string) string {
+		if !waits {
+			return ran
+		}
+		return fmt.Sprintf("%s %8s", ran, waited)
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%*s %8s  %s\n", name+7, "ran", "waited", g.scale(bar))
+	fmt.Fprintf(&b, "%s  %s\n", times(fmt.Sprintf("%*s", name+7, "ran"), "waited"), g.scale(bar))
 	for _, r := range rows {
 		label := cut(g.label(r), name-1)
 		ran, waited := r.Spent(g.now)
-		line := fmt.Sprintf("%s%7s %8s  %s", label+strings.Repeat(" ", max(1, name-len([]rune(label)))), took(ran.Milliseconds()), took(waited.Milliseconds()), string(g.row(r, bar)))
+		line := fmt.Sprintf("%s%s  %s", padded(label, name), times(fmt.Sprintf("%7s", took(ran.Milliseconds())), took(waited.Milliseconds())), string(g.row(r, bar)))
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
-	b.WriteString(g.p.dim(ganttHelp) + "\n")
+	b.WriteString(g.p.dim(fold(ganttHelp, width, "  ")) + "\n")
 	for _, s := range timeline.Sources {
 		if w := g.line.Waited[s]; w.Count > 0 {
 			fmt.Fprintf(&b, "%s %s in all: %s\n", diag.Count(w.Count, "wait"), took3(w.Total), strings.ReplaceAll(s, "_", " "))

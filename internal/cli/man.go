@@ -63,6 +63,9 @@ const environmentPage = `.TP
 .B BIDE_HOME
 where the state of runs is kept, instead of $XDG_STATE_HOME/bide or ~/.local/state/bide
 .TP
+.B COLUMNS
+how wide lines may be where the output is no terminal; a terminal is as wide as it says itself
+.TP
 .B NO_COLOR
 no colours
 `

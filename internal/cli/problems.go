@@ -42,6 +42,9 @@ func sourceOf(path string) sourceTexts {
 // problems prints the problems of a file, with their source lines.
 func (s *streams) problems(list diag.List, src sourceTexts) {
 	st := s.style(s.err)
+	if st.Width = s.columns(s.err); st.Width > 0 {
+		st.Fold = func(line, by string) string { return fold(line, st.Width, by) }
+	}
 	read := map[string]sourceTexts{}
 	for _, p := range list {
 		from := src

@@ -230,7 +230,7 @@ func programFiles(t *testing.T) []programFile {
 
 // readVariables are the environment variables in the texts of the program.
 func readVariables(t *testing.T) []string {
-	name := regexp.MustCompile(`^"?((?:BIDE|OTEL)_[A-Z0-9_]*[A-Z0-9]|NO_COLOR|XDG_STATE_HOME|TRACEPARENT|TRACESTATE|BAGGAGE|TERM)[="]`)
+	name := regexp.MustCompile(`^"?((?:BIDE|OTEL)_[A-Z0-9_]*[A-Z0-9]|COLUMNS|NO_COLOR|XDG_STATE_HOME|TRACEPARENT|TRACESTATE|BAGGAGE|TERM)[="]`)
 	none := []string{"BIDE_V", "OTEL_EXPORTER_OTLP"} // beginnings of names
 	var out []string
 	for _, f := range programFiles(t) {

@@ -70,8 +70,8 @@ func (i runInfo) title() string {
 	return i.called
 }
 
-// work says how far a run got.
-func (i runInfo) work() string {
+// work says how far a run got; in short, it does not say of what.
+func (i runInfo) work(short bool) string {
 	if i.Items.Total == 0 {
 		text := stepCounts(stepWord(i.Kind == workflow.Dataflow.String()), i.Steps)
 		if !strings.Contains(text, ", ") { // else it would not be told what the first number counts
@@ -80,10 +80,14 @@ func (i runInfo) work() string {
 		return text
 	}
 	var text parts
-	text.add(true, "%d of %d items", i.Items.Succeeded+i.Items.Skipped+i.Items.Unchanged, i.Items.Total)
+	what := " items"
+	if short {
+		what = ""
+	}
+	text.add(true, "%d of %d%s", i.Items.Succeeded+i.Items.Skipped+i.Items.Unchanged, i.Items.Total, what)
+	text.add(i.Items.Failed > 0, "%d failed", i.Items.Failed) // first: what is behind it may be cut
 	text.kinds(i.Items.KindCounts)
 	text.add(i.Items.Unchanged > 0, "%d unchanged", i.Items.Unchanged)
-	text.add(i.Items.Failed > 0, "%d failed", i.Items.Failed)
 	return strings.Join(text, ", ")
 }
 
@@ -193,7 +197,9 @@ func (s *streams) printRuns(list []runInfo) error {
 		fmt.Fprintln(s.err, "bide: there is no such run; `bide run FILE` makes one")
 		return nil
 	}
-	t := table{head: []string{"RUN", "STATUS", "STARTED", "TOOK", "WORK", "NAME"}, right: map[int]bool{3: true}, flex: 5, also: []int{4}, drop: []int{3, 2}, last: []int{1}}
+	t := table{head: []string{"RUN", "STATUS", "STARTED", "TOOK", "WORK", "NAME"}, right: map[int]bool{3: true}, flex: 5, also: []int{4}, drop: []int{3, 2},
+		last: []int{1}, spare: []int{5}, keep: map[int]int{4: len("4999 of 5000 items, 10 failed")}}
+	width := s.columns(s.out)
 	t.paint = paintStatus(s.palette(s.out), 1)
 	for _, i := range list {
 		begun, name := "", i.title()
@@ -203,9 +209,9 @@ func (s *streams) printRuns(list []runInfo) error {
 		if i.Message != "" {
 			name = i.Message
 		}
-		t.add(shortRun(i.Run), words(i.Status), begun, took(i.DurationMS), i.work(), name)
+		t.add(shortRun(i.Run), words(i.Status), begun, took(i.DurationMS), i.work(width > 0 && width < narrowWidth), name)
 	}
-	return t.print(s.out, s.columns(s.out))
+	return t.print(s.out, width)
 }
 
 // took is a duration as a person reads it: to about three digits.

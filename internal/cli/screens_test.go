@@ -43,7 +43,7 @@ func TestScreens(t *testing.T) {
 				var out bytes.Buffer
 				screen(&app{streams: streams{in: strings.NewReader(""), out: &out, err: &out, width: width, color: "always"}})
 				for i, line := range strings.Split(ansi.Strip(out.String()), "\n") {
-					if n := ansi.StringWidth(line); n > width && !strings.Contains(line, "bide ") && !strings.Contains(line, home) {
+					if n := ansi.StringWidth(line); n > width && !strings.HasPrefix(strings.TrimSpace(line), "bide ") && !strings.Contains(line, home) {
 						t.Errorf("line %d is %d columns wide, of %d: %s", i+1, n, width, line)
 					}
 				}
@@ -73,6 +73,69 @@ func TestScreens(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNarrow: on a terminal of 40 columns nothing is wider, and what a person looks for
+// is still there.
+func TestNarrow(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("BIDE_HOME", home)
+	recordRuns(t, home)
+	file := filepath.Join(t.TempDir(), "flow.yml")
+	if err := os.WriteFile(file, []byte("- shell: \"true\"\n  retry_confg: { attempts: 3 }\n- shell: echo ${a_variable_that_nobody_sets_anywhere} and more text behind it\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(file), "good.yml"), []byte("- shell: make all of it\n  retry_config: { attempts: 3 }\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"runs":     {[]string{"runs"}, []string{"2 of 4, 2 failed", "REVEW1", "compl"}},
+		"gantt":    {[]string{"show", screenRuns[1], "--gantt"}, []string{"█", "ran"}},
+		"dlq show": {[]string{"dlq", "show", screenRuns[1], "src/parser/expressions.go"}, []string{"bide dlq retry REVEW1 --item"}},
+		"dlq list": {[]string{"dlq", "list", screenRuns[1]}, []string{"after the cause is mended:\n    bide dlq retry REVEW1\n"}},
+		"show":     {[]string{"show", screenRuns[1]}, []string{"  bide dlq list REVEW1\n", "  bide logs REVEW1\n"}},
+		"check":    {[]string{"check", file}, []string{"retry_confg"}},
+		"simulate": {[]string{"simulate", filepath.Join(filepath.Dir(file), "good.yml"), "--seeds", "20"}, []string{"succeed", "assuming that"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			a := &app{streams: streams{in: strings.NewReader(""), out: &b, err: &b, width: 40}}
+			a.exit(a.commandLine(c.args))
+			out := b.String()
+			for _, want := range c.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("there is no %q in\n%s", want, out)
+				}
+			}
+			for i, line := range strings.Split(out, "\n") {
+				if n := ansi.StringWidth(line); n > 40 && !strings.HasPrefix(strings.TrimSpace(line), "bide ") && !strings.Contains(line, string(filepath.Separator)) {
+					t.Errorf("line %d is %d columns wide: %s", i+1, n, line)
+				}
+			}
+		})
+	}
+	for _, n := range []int{0, 3, 200} {
+		if text := barText("a-workflow-with-a-long-name-of-its-file.yml", n, 200, 40); ansi.StringWidth(text) >= 40 || !strings.HasSuffix(text, fmt.Sprintf(" %d of 200", n)) {
+			t.Errorf("%q", text)
+		}
+	}
+	if text := barText("a.yml", 100, 200, 0); text != "a.yml "+strings.Repeat("█", 20)+strings.Repeat("░", 20)+" 100 of 200" {
+		t.Errorf("%q", text)
+	}
+}
+
+// TestColumns: where the output is no terminal, COLUMNS says how wide it may be.
+func TestColumns(t *testing.T) {
+	var b bytes.Buffer
+	for text, want := range map[string]int{"40": 40, "": 0, "-1": 0, "wide": 0} {
+		t.Setenv("COLUMNS", text)
+		if got := (&streams{}).columns(&b); got != want {
+			t.Errorf("COLUMNS=%s is %d columns, want %d", text, got, want)
+		}
 	}
 }
 

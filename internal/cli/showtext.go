@@ -267,10 +267,7 @@ func (o *showOptions) printRest(s *shown, p palette) error {
 	}
 	b.WriteString("\n" + p.bold("next") + "\n")
 	for _, c := range s.Commands {
-		if w := o.columns(o.out); w > 0 && 2+widthOf(c) > w { // a command that is broken cannot be copied
-			c = strings.Replace(c, s.Run, shortRun(s.Run), 1)
-		}
-		b.WriteString("  " + c + "\n")
+		b.WriteString("  " + strings.Replace(c, s.Run, shortRun(s.Run), 1) + "\n")
 	}
 	return o.print(b.String())
 }

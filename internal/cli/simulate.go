@@ -329,12 +329,23 @@ func (o *simulateOptions) bar(name string) (tell func(int), done func()) {
 		defer mu.Unlock()
 		if now := time.Now(); now.Sub(last) > 100*time.Millisecond {
 			last = now
-			const width = 40
-			full := n * width / o.seeds
-			fmt.Fprintf(o.err, "\r%s %s%s %d of %d", name, strings.Repeat("█", full), strings.Repeat("░", width-full), n, o.seeds)
+			fmt.Fprint(o.err, "\r"+barText(name, n, o.seeds, o.columns(o.err)))
 		}
 	}
 	return tell, func() { fmt.Fprint(o.err, "\r\x1b[K") }
+}
+
+// barText is a bar of how many of all are done, on one line of a terminal: the name
+// gives way first, and the last column stays free.
+func barText(name string, n, all, columns int) string {
+	count := fmt.Sprintf(" %d of %d", n, all)
+	width := 40
+	if columns > 0 {
+		width = max(0, min(width, columns/2-len(count)))
+		name = cut(name, max(0, columns-1-len(" ")-width-len(count)))
+	}
+	full := n * width / max(all, 1)
+	return name + " " + strings.Repeat("█", full) + strings.Repeat("░", width-full) + count
 }
 
 func (o *simulateOptions) printSimulation(list []*variant) error {
@@ -348,21 +359,22 @@ func (o *simulateOptions) printSimulation(list []*variant) error {
 		}
 		return printJSON(o.out, map[string]any{"files": all})
 	}
+	p, width := o.palette(o.out), o.columns(o.out)
 	var b strings.Builder
 	for _, v := range list {
+		text := v.report.Sentence()
 		if len(list) > 1 {
-			b.WriteString(v.name + ": ")
+			text = v.name + ": " + text
 		}
-		b.WriteString(v.report.Sentence() + "\n")
+		b.WriteString(fold(text, width, "  ") + "\n")
 	}
 	for _, v := range list[1:] {
-		b.WriteString(simulate.Difference(list[0].report, v.report, v.name) + "\n")
+		b.WriteString(fold(simulate.Difference(list[0].report, v.report, v.name), width, "  ") + "\n")
 	}
 	b.WriteByte('\n')
 	if _, err := io.WriteString(o.out, b.String()); err != nil {
 		return err
 	}
-	p, width := o.palette(o.out), o.columns(o.out)
 	if err := figures(list, p).print(o.out, width); err != nil {
 		return err
 	}
@@ -465,7 +477,7 @@ func sparkline(b *strings.Builder, list []*variant, i int, p palette, what strin
 	if len(list) > 1 {
 		name = list[i].name + ": "
 	}
-	fmt.Fprintf(b, "\n%s%s\n", name, what)
+	fmt.Fprintf(b, "\n%s\n", fold(name+what, width, "  "))
 	var cells strings.Builder
 	for _, f := range bars {
 		if f > most {

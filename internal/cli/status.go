@@ -132,7 +132,7 @@ func (t *todo) fill(of *shown, sum journal.Summary) {
 	switch {
 	case t.Status == event.Interrupted:
 		t.What = "interrupted"
-		if work := t.work(); work != "" {
+		if work := t.work(false); work != "" {
 			t.What += " after " + work
 		}
 	case t.Status == event.Failed:

@@ -47,25 +47,27 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 		fmt.Fprintln(w, repeatedText(s.Repeated, width))
 	}
 	if s.Usage != nil {
-		fmt.Fprintln(w, "  agents:", usageText(*s.Usage))
+		fmt.Fprintln(w, fold("  agents: "+usageText(*s.Usage), width, "    "))
 	}
 	if s.Message != "" && s.Status == event.Failed {
 		fmt.Fprintln(w, indent(strings.TrimSpace(s.Message), "  "))
 	}
 	switch {
 	case s.Status == event.Interrupted:
-		fmt.Fprintf(w, "  %s: bide resume %s\n", whenLimited("continue with", s.Limited), shortRun(s.Run))
+		hint(w, width, whenLimited("continue with", s.Limited), "bide resume "+shortRun(s.Run))
 	case s.Status == event.Failed:
 		next, when := "bide resume "+shortRun(s.Run), whenLimited("after the cause is mended", s.Limited)
 		if s.MergeWith != "" { // all steps have ended, and only the merge is missing
 			next, when = s.MergeWith, "after the cause is mended"
 		}
-		fmt.Fprintf(w, "  look further: bide show %[1]s; bide logs %[1]s\n  %[2]s: %[3]s\n", shortRun(s.Run), when, next)
+		hint(w, width, "look further", fmt.Sprintf("bide show %[1]s; bide logs %[1]s", shortRun(s.Run)))
+		hint(w, width, when, next)
 	case s.MapReduce && s.Items.Failed > 0:
-		fmt.Fprintf(w, "  look further: bide dlq list %[1]s\n  after the cause is mended: bide dlq retry %[1]s\n", shortRun(s.Run))
+		hint(w, width, "look further", "bide dlq list "+shortRun(s.Run))
+		hint(w, width, "after the cause is mended", "bide dlq retry "+shortRun(s.Run))
 	}
 	if s.MergeWith != "" && s.Status != event.Failed && s.Status != event.Interrupted {
-		fmt.Fprintf(w, "  merge what is done: %s\n", s.MergeWith)
+		hint(w, width, "merge what is done", s.MergeWith)
 	}
 }
 
@@ -95,7 +97,7 @@ func repeatedText(r *policy.Repeated, width int) string {
 	if r.Weak {
 		rest = "    it names no cause: same_error holds a run only for failures that print one"
 	}
-	return fitLine(head, "", width) + "\n" + rest
+	return fitLine(head, "", width) + "\n" + fold(rest, width, "      ")
 }
 
 // stepWord is what the steps of a run are called.

@@ -3,7 +3,9 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/bide-dev/bide/internal/diag"
@@ -19,6 +21,8 @@ type table struct {
 	also  []int        // and those that give way then
 	drop  []int        // and those that are left out then, one after the other
 	last  []int        // and those that give way where all that is not enough
+	spare []int        // and those that are left out where that is not enough either
+	keep  map[int]int  // as wide columns stay until nothing else can give way
 	paint func(column int, cell string) string
 }
 
@@ -55,12 +59,12 @@ func (t *table) fit(widths []int, empty []bool, width int) {
 		return total - width
 	}
 	give := append([]int{t.flex}, t.also...)
-	natural := slices.Clone(widths)
+	natural, keep := slices.Clone(widths), t.keep
 	narrow := func(least int) bool {
 		copy(widths, natural)
 		for _, column := range give {
 			if n := over(); n > 0 && !empty[column] {
-				widths[column] = max(min(least, widths[column]), widths[column]-n)
+				widths[column] = max(min(max(least, keep[column]), widths[column]), widths[column]-n)
 			}
 		}
 		return over() <= 0
@@ -75,6 +79,15 @@ func (t *table) fit(widths []int, empty []bool, width int) {
 		return
 	}
 	give = append(give, t.last...)
+	if narrow(8) {
+		return
+	}
+	for _, column := range t.spare {
+		if empty[column] = true; narrow(8) {
+			return
+		}
+	}
+	give, keep = slices.Concat(t.last, []int{t.flex}, t.also), nil
 	narrow(8)
 }
 
@@ -93,6 +106,10 @@ func (t *table) print(w io.Writer, width int) error {
 	if width > 0 {
 		t.fit(widths, empty, width)
 	}
+	end := len(empty) - 1
+	for end > 0 && empty[end] {
+		end--
+	}
 	var b strings.Builder
 	for n, row := range all {
 		for i, c := range row {
@@ -109,12 +126,12 @@ func (t *table) print(w io.Writer, width int) error {
 			switch {
 			case t.right[i]:
 				b.WriteString(pad + c)
-			case i == len(row)-1:
+			case i == end:
 				b.WriteString(c)
 			default:
 				b.WriteString(c + pad)
 			}
-			if i < len(row)-1 {
+			if i < end {
 				b.WriteString(gap)
 			}
 		}
@@ -130,13 +147,31 @@ func (t *table) print(w io.Writer, width int) error {
 	return err
 }
 
-// columns is the width of the terminal behind w; 0 where there is none.
+// columns is the width of the terminal behind w. Where there is none, or none that
+// knows its width, it is what COLUMNS says; 0: as wide as a line is.
 func (s *streams) columns(w io.Writer) int {
 	if s.width > 0 {
 		return s.width
 	}
 	width, _ := terminalSize(w)
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); width == 0 && err == nil {
+		return max(n, 0)
+	}
 	return width
+}
+
+// narrowWidth is the width of a terminal, in columns, below which words that can be missed
+// are left out.
+const narrowWidth = 60
+
+// hint writes what a person can do next. A command is never broken, so that it can be
+// copied: where it is too long for its line, it has the next one.
+func hint(w io.Writer, width int, what, command string) {
+	between := " "
+	if width > 0 && len("  : ")+widthOf(what)+widthOf(command) > width {
+		between = "\n    "
+	}
+	fmt.Fprintf(w, "  %s:%s%s\n", what, between, command)
 }
 
 // visible makes a text of unknown origin fit one line of a terminal.

@@ -12,6 +12,10 @@ import (
 type Style struct {
 	Error, Warning, Place, Hint func(string) string
 	Hide                        Hider // nil: the source line is printed as it is
+	// Fold breaks a line that is too long for the terminal; what follows is indented.
+	// nil: lines are as long as they are.
+	Fold  func(line, by string) string
+	Width int // of the terminal, in columns; 0: any
 }
 
 // Hider replaces what is not to be seen in a line.
@@ -34,23 +38,34 @@ func Print(w io.Writer, p Problem, src []byte, st Style) {
 	if p.Severity == Warning {
 		colour = st.Warning
 	}
+	var head strings.Builder
 	if s := p.Pos.String(); s != "" {
-		fmt.Fprintf(w, "%s: ", st.apply(st.Place, Visible(s)))
+		fmt.Fprintf(&head, "%s: ", st.apply(st.Place, Visible(s)))
 	}
-	fmt.Fprintf(w, "%s: %s", st.apply(colour, p.Severity.String()), VisibleLines(p.Message))
+	fmt.Fprintf(&head, "%s: %s", st.apply(colour, p.Severity.String()), VisibleLines(p.Message))
 	if p.Code != "" {
-		fmt.Fprintf(w, " [%s]", p.Code)
+		fmt.Fprintf(&head, " [%s]", p.Code)
 	}
-	fmt.Fprintln(w)
+	st.print(w, head.String(), "  ")
 	if line, ok := sourceLine(src, p.Line); ok {
 		if st.Hide != nil {
 			p.Column, p.EndColumn = hidden(line, p.Column, st.Hide), hidden(line, p.EndColumn, st.Hide)
 			line = st.Hide.String(line)
 		}
-		printLine(w, line, p)
+		printLine(w, line, p, st.Width)
 	}
 	if p.Suggestion != "" {
-		fmt.Fprintf(w, "  %s\n", st.apply(st.Hint, VisibleLines(p.Suggestion)))
+		st.print(w, "  "+st.apply(st.Hint, VisibleLines(p.Suggestion)), "    ")
+	}
+}
+
+// print writes the lines of a text, none longer than the terminal is wide.
+func (s Style) print(w io.Writer, text, by string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		if s.Fold != nil {
+			line = s.Fold(line, by)
+		}
+		fmt.Fprintln(w, line)
 	}
 }
 
@@ -72,14 +87,18 @@ func hidden(line string, column int, h Hider) int {
 // maxShown is how many characters of a source line are shown around a place.
 const maxShown = 120
 
-func printLine(w io.Writer, line string, p Problem) {
+func printLine(w io.Writer, line string, p Problem, columns int) {
+	most := maxShown
+	if columns > 0 {
+		most = max(10, min(most, columns-len("    ")))
+	}
 	chars := []rune(line)
 	col := min(max(p.Column, 1), len(chars)+1) - 1
 	from := 0
-	if len(chars) > maxShown && col > maxShown/2 {
-		from = col - maxShown/2
+	if len(chars) > most && col > most/2 {
+		from = col - most/2
 	}
-	shown := chars[from:min(len(chars), from+maxShown)]
+	shown := chars[from:min(len(chars), from+most)]
 	width := 1
 	if p.EndColumn > p.Column {
 		width = min(p.EndColumn-p.Column, max(1, len(shown)-(col-from)))

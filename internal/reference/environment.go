@@ -9,6 +9,7 @@ var Variables = []struct{ Group, Name, Doc string }{
 	{"Read by bide", "BIDE_STORE", "the store of runs on many machines, `dir:PATH`: what `--store` is without being written, and whose runs all commands see"},
 	{"Read by bide", "BIDE_TEMPORAL_KEY_FILE", "a file with the key by which what goes through a Temporal server is encrypted: 64 hexadecimal digits, the same on all machines"},
 	{"Read by bide", "XDG_STATE_HOME", "where `bide/` stands if `BIDE_HOME` is not set; it must be an absolute path"},
+	{"Read by bide", "COLUMNS", "how wide lines may be where the output is no terminal, such as a pipe or a file; a terminal is as wide as it says itself"},
 	{"Read by bide", "NO_COLOR", "any value: no colours, unless `--color always`"},
 	{"Read by bide", "TERM", "`dumb`: no colours and no live display"},
 	{"Read by bide", "CI", "any value: plain progress lines also on a terminal"},
