@@ -36,7 +36,9 @@ var (
 	RateLimit Matcher = named("rate_limit")
 
 	// Transient accepts what goes away by itself: what Network, Timeout,
-	// ServerError and RateLimit accept.
+	// ServerError and RateLimit accept. Those are errors of DNS and connections,
+	// timeouts, and the HTTP status 429 and 500 to 599; no other status, no
+	// cancellation, and not the refusal of a breaker.
 	Transient = Any(Network, Timeout, ServerError, RateLimit)
 
 	// CircuitOpen accepts the refusal of an attempt by a breaker.

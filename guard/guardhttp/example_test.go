@@ -2,13 +2,16 @@ package guardhttp_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"time"
 
 	"github.com/bide-dev/bide/backoff"
+	"github.com/bide-dev/bide/circuit"
 	"github.com/bide-dev/bide/guard"
 	"github.com/bide-dev/bide/guard/guardhttp"
 	"github.com/bide-dev/bide/hedge"
@@ -153,4 +156,55 @@ func ExampleReceiveRetries() {
 	text, _ := io.ReadAll(answer.Body)
 	fmt.Println(string(text))
 	// Output: I may retry 2 times
+}
+
+// perHost has a round tripper for each host that is asked.
+type perHost struct {
+	make func() http.RoundTripper
+	all  sync.Map // by host; for programs that ask a bounded number of them
+}
+
+func (p *perHost) RoundTrip(r *http.Request) (*http.Response, error) {
+	t, ok := p.all.Load(r.URL.Host)
+	if !ok {
+		t, _ = p.all.LoadOrStore(r.URL.Host, p.make())
+	}
+	return t.(http.RoundTripper).RoundTrip(r)
+}
+
+// A guard for each host: the breaker of one that is down leaves the others alone. A
+// breaker counts 429 and 5xx, unless IgnoreIf says otherwise; a POST is sent once.
+func Example_perHost() {
+	server := func(status int) *httptest.Server {
+		return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	}
+	down, busy, up := server(500), server(429), server(200)
+	defer down.Close()
+	defer busy.Close()
+	defer up.Close()
+	client := &http.Client{Transport: &perHost{make: func() http.RoundTripper {
+		breaker := circuit.Must(circuit.New(circuit.Config{FailureThreshold: 2, IgnoreIf: retry.RateLimit}))
+		return guardhttp.Transport(nil, guard.Must(guard.New(retry.Policy{Attempts: 1, If: retry.Transient}, breaker)))
+	}}}
+	for _, s := range []*httptest.Server{down, busy, up} {
+		for range 3 {
+			answer, err := client.Post(s.URL, "text/plain", nil)
+			if err != nil {
+				fmt.Println(errors.Is(err, circuit.ErrOpen))
+				continue
+			}
+			fmt.Println(answer.StatusCode)
+			answer.Body.Close()
+		}
+	}
+	// Output:
+	// 500
+	// 500
+	// true
+	// 429
+	// 429
+	// 429
+	// 200
+	// 200
+	// 200
 }

@@ -7,7 +7,12 @@
 // that can do no harm: its method is idempotent (RFC 9110, section 9.2.2) or it
 // has an Idempotency-Key, and its body, if it has one, can be sent again (GetBody,
 // which http.NewRequest sets for the usual readers). What is not repeated is
-// still guarded by breaker, limits and timeout.
+// still guarded by breaker, limits and timeout. A POST without such a key is
+// neither repeated nor hedged.
+//
+// A breaker counts each of these answers, 429 as well as 5xx, and each error of a
+// request that its caller did not cancel; circuit.Config.IgnoreIf leaves some out. A
+// guard has one breaker for all hosts: the example PerHost has a guard for each.
 //
 // When no attempt is left, the client gets the last answer as it came, whatever
 // its status, as from any transport; [Check] makes an error of one. Answers that
@@ -26,7 +31,7 @@
 // goes with it; [ReceiveRetries] takes it.
 //
 // A guard.Timeout bounds the time until the header of the answer; the body is
-// read under the request's own context. Slots are given back with the header.
+// read under the request's own context, which http.Client.Timeout bounds too. Slots are given back with the header.
 package guardhttp
 
 import (
