@@ -255,7 +255,7 @@ func (o *dlqShowOptions) printLetter(s *letterShown) error {
 	if len(s.Logs) > 0 {
 		b.WriteString("\n" + p.bold("logs") + "\n" + indent(strings.Join(s.Logs, "\n"), "  ") + "\n")
 	}
-	b.WriteString("\n" + p.bold("next") + "\n" + indent(strings.ReplaceAll(strings.Join(s.Commands, "\n"), " "+s.Run+" ", " "+shortRun(s.Run)+" "), "  ") + "\n")
+	b.WriteString("\n" + p.bold("next") + "\n" + indent(shortly(strings.Join(s.Commands, "\n"), s.Run), "  ") + "\n")
 	return o.print(b.String())
 }
 

@@ -58,6 +58,10 @@ func infoOf(s journal.Summary, err error) runInfo {
 // beginning is the time, and the same in all runs of a day.
 func shortRun(id string) string { return id[max(0, len(id)-6):] }
 
+// shortly is a text with the short name of a run for its id. Branches and paths, which
+// have the id in their names, stay.
+func shortly(text, run string) string { return strings.ReplaceAll(text, " "+run, " "+shortRun(run)) }
+
 // started is how the beginning of a run is written in a list.
 const started = "2006-01-02 15:04"
 

@@ -262,12 +262,12 @@ func (o *showOptions) printRest(s *shown, p palette) error {
 	if len(s.Notes) > 0 {
 		b.WriteString("\n" + p.bold("notes") + "\n")
 		for _, n := range s.Notes {
-			b.WriteString(fold("  "+oneLine(n), o.columns(o.out), "    ") + "\n")
+			b.WriteString(fold("  "+shortly(oneLine(n), s.Run), o.columns(o.out), "    ") + "\n")
 		}
 	}
 	b.WriteString("\n" + p.bold("next") + "\n")
 	for _, c := range s.Commands {
-		b.WriteString("  " + strings.Replace(c, s.Run, shortRun(s.Run), 1) + "\n")
+		b.WriteString("  " + shortly(c, s.Run) + "\n")
 	}
 	return o.print(b.String())
 }

@@ -58,7 +58,7 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 	case s.Status == event.Failed:
 		next, when := "bide resume "+shortRun(s.Run), whenLimited("after the cause is mended", s.Limited)
 		if s.MergeWith != "" { // all steps have ended, and only the merge is missing
-			next, when = s.MergeWith, "after the cause is mended"
+			next, when = shortly(s.MergeWith, s.Run), "after the cause is mended"
 		}
 		hint(w, width, "look further", fmt.Sprintf("bide show %[1]s; bide logs %[1]s", shortRun(s.Run)))
 		hint(w, width, when, next)
@@ -67,7 +67,7 @@ func summarise(w io.Writer, s *engine.Summary, width int) {
 		hint(w, width, "after the cause is mended", "bide dlq retry "+shortRun(s.Run))
 	}
 	if s.MergeWith != "" && s.Status != event.Failed && s.Status != event.Interrupted {
-		hint(w, width, "merge what is done", s.MergeWith)
+		hint(w, width, "merge what is done", shortly(s.MergeWith, s.Run))
 	}
 }
 

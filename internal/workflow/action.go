@@ -160,9 +160,39 @@ func (d *decoder) actionless(o *object, s *Step) {
 		d.namedPrompt(o, n, s)
 		return
 	}
+	if key, text := o.asAgent(); key != nil {
+		d.errorf(key, "no-action", "this step does nothing: it has no action, and %q is no key of a step", key.text).Suggest("%s", text)
+		o.skip("agent", "prompt")
+		return
+	}
 	p := d.errorf(o.n, "no-action", "this step does nothing: it has no action")
 	p.EndColumn = 0
 	p.Suggest("write one of shell, claude, http, write_file, foreach, validate, goal_seek, test, pipeline or workflow")
+}
+
+// asAgent finds the keys of others for a step of an agent, and says how such a step is
+// written here.
+func (o *object) asAgent() (key *node, text string) {
+	name, prompt := "claude", "what it is to do"
+	for _, q := range o.n.pairs {
+		switch {
+		case q.key.text != "agent" && q.key.text != "prompt":
+			continue
+		case !q.val.scalar():
+		case q.key.text == "prompt" || strings.ContainsAny(q.val.text, " \n"):
+			prompt = short(q.val.text)
+		case q.val.text != "":
+			name = short(q.val.text)
+		}
+		if key == nil {
+			key = q.key
+		}
+	}
+	text = fmt.Sprintf("the name of the agent is the key of its step: - %s: %q", name, prompt)
+	if o.d.file.Agents[name] == nil && builtIn[name] == nil {
+		text += fmt.Sprintf(", with %s defined under agents: (bide docs agents)", name)
+	}
+	return key, text
 }
 
 // foreignActions are the keys that others have for an action of ours.
