@@ -69,6 +69,9 @@ command is started directly; a single argument that begins with "shell:" is a
 text for sh -c, one that begins with "claude:" a prompt for the agent CLI; behind
 such a text there may be flags too.
 
+Nothing is recorded: "bide runs" does not list it, and it cannot be resumed. "bide
+run" and "bide batch" record what they do.
+
 Each attempt knows which it is, and how the one before it failed: BIDE_ATTEMPT,
 BIDE_LAST_EXIT, BIDE_LAST_ERROR.
 

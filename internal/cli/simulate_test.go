@@ -29,7 +29,7 @@ func TestSimulateAssumptions(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{mapped, "--model", m}, "assuming that seq 1 120 gives 100 items: with these failures 9 of 9 runs succeed, within 10s\n"},
+		{[]string{mapped, "--model", m}, "assuming that seq 1 120 gives 100 items (--run-input counts them): with these failures 9 of 9 runs succeed, within 10s\n"},
 		{[]string{mapped, "--model", m, "--run-input"}, "with these failures 9 of 9 runs succeed, within 12s\n"},
 		{[]string{loop, "--model", m}, "assuming that ls x gives 100 values: with these failures"},
 		{[]string{listed, "--model", m}, "with these failures"},

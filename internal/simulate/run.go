@@ -175,7 +175,7 @@ func one(ctx context.Context, o *Options, n *stepNames, list *itemList, i int) (
 	s := seen.Sample
 	s.Assumed = slices.Concat(o.assumed, s.Assumed)
 	if list.made && o.Model.Guessed {
-		s.Assumed = append(s.Assumed, fmt.Sprintf("%s gives %d items", o.File.Map.Input, len(list.list)))
+		s.Assumed = append(s.Assumed, fmt.Sprintf("%s gives %d items (--run-input counts them)", o.File.Map.Input, len(list.list)))
 	}
 	s.assumeRetries(model, n)
 	s.seed = o.First + uint64(i)
