@@ -77,7 +77,7 @@ func whenLimited(otherwise string, until time.Time) string {
 	if until.IsZero() {
 		return otherwise
 	}
-	return "when the rate limit is over, at " + until.Local().Format(time.DateTime)
+	return "when agents may be asked again, at " + until.Local().Format(time.DateTime)
 }
 
 // causeText says how many items failed of a class, and what one of them met where that is
